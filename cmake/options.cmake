@@ -1,0 +1,32 @@
+# What every target of ours is compiled with. Equal bits rest on -ffp-contract=off (docs/protocol.md).
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+
+option(MUSTER_WITH_TORCH "Build what needs LibTorch (worker tasks other than counting)" ON)
+option(MUSTER_WERROR "Warnings are errors" ON)
+set(MUSTER_SANITIZE "" CACHE STRING "address;undefined or thread")
+
+add_library(muster_options INTERFACE)
+target_compile_options(muster_options INTERFACE
+    -ffp-contract=off -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wno-missing-field-initializers
+    $<$<BOOL:${MUSTER_WERROR}>:-Werror>)
+target_include_directories(muster_options INTERFACE ${CMAKE_SOURCE_DIR})
+
+foreach(sanitizer IN LISTS MUSTER_SANITIZE)
+  add_compile_options(-fsanitize=${sanitizer} -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${sanitizer})
+endforeach()
+
+find_program(MUSTER_CCACHE ccache)
+if(MUSTER_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${MUSTER_CCACHE})
+  set(CMAKE_C_COMPILER_LAUNCHER ${MUSTER_CCACHE})
+endif()
+find_program(MUSTER_MOLD mold)
+if(MUSTER_MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()

@@ -1,0 +1,41 @@
+include(GoogleTest)
+
+# muster_library(NAME SRCS … DEPS … [PRIVATE_DEPS …]): target muster_NAME; a library without sources is header-only.
+function(muster_library name)
+  cmake_parse_arguments(ARG "" "" "SRCS;DEPS;PRIVATE_DEPS" ${ARGN})
+  if(ARG_SRCS)
+    add_library(muster_${name} STATIC ${ARG_SRCS})
+    target_link_libraries(muster_${name} PUBLIC muster_options ${ARG_DEPS} PRIVATE ${ARG_PRIVATE_DEPS})
+  else()
+    add_library(muster_${name} INTERFACE)
+    target_link_libraries(muster_${name} INTERFACE muster_options ${ARG_DEPS})
+  endif()
+endfunction()
+
+# muster_program(NAME SRCS … DEPS …): an executable in build/<preset>/bin.
+function(muster_program name)
+  cmake_parse_arguments(ARG "" "" "SRCS;DEPS" ${ARGN})
+  add_executable(${name} ${ARG_SRCS})
+  target_link_libraries(${name} PRIVATE muster_options ${ARG_DEPS})
+endfunction()
+
+# muster_test(NAME SRCS … DEPS … [LABEL unit] [TIMEOUT 60]): one GoogleTest binary, each case a ctest entry with the label.
+function(muster_test name)
+  cmake_parse_arguments(ARG "WHOLE" "LABEL;TIMEOUT" "SRCS;DEPS" ${ARGN})
+  if(NOT ARG_LABEL)
+    set(ARG_LABEL unit)
+  endif()
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 60)
+  endif()
+  add_executable(${name} ${ARG_SRCS})
+  target_link_libraries(${name} PRIVATE muster_options ${ARG_DEPS} GTest::gmock GTest::gtest GTest::gtest_main)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  if(ARG_WHOLE)
+    add_test(NAME ${name} COMMAND ${name})
+    set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT})
+  else()
+    gtest_discover_tests(${name} TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60
+        PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT})
+  endif()
+endfunction()

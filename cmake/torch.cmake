@@ -1,0 +1,21 @@
+# LibTorch from the wheel that `./dev setup` unpacked: an imported target of our own (docs/decisions), because the
+# wheel's own CMake package asks for a CUDA toolkit and its include folder shadows the system's protobuf headers.
+set(MUSTER_TORCH_DIR "$ENV{HOME}/.cache/muster/torch-2.11.0" CACHE PATH "Folder that holds torch/ and nvidia/")
+set(torch_root ${MUSTER_TORCH_DIR}/torch)
+if(NOT EXISTS ${torch_root}/lib/libtorch_cpu.so)
+  message(FATAL_ERROR "LibTorch is not in ${MUSTER_TORCH_DIR}: run ./dev setup, or configure with -DMUSTER_WITH_TORCH=OFF")
+endif()
+set(torch_include ${CMAKE_BINARY_DIR}/torch-include)
+file(MAKE_DIRECTORY ${torch_include})
+file(GLOB torch_entries RELATIVE ${torch_root}/include ${torch_root}/include/*)
+list(REMOVE_ITEM torch_entries google)
+foreach(entry IN LISTS torch_entries)
+  if(NOT EXISTS ${torch_include}/${entry})
+    file(CREATE_LINK ${torch_root}/include/${entry} ${torch_include}/${entry} SYMBOLIC)
+  endif()
+endforeach()
+add_library(muster_libtorch INTERFACE)
+target_include_directories(muster_libtorch SYSTEM INTERFACE
+    ${torch_include} ${torch_root}/include/torch/csrc/api/include)
+target_link_libraries(muster_libtorch INTERFACE ${torch_root}/lib/libtorch_cpu.so ${torch_root}/lib/libc10.so)
+target_link_options(muster_libtorch INTERFACE -Wl,-rpath,${torch_root}/lib -Wl,--disable-new-dtags)
