@@ -1,0 +1,91 @@
+#include "lib/domain/layout.h"
+
+#include <algorithm>
+#include <set>
+
+#include "lib/base/hash.h"
+#include "lib/base/status.h"
+
+namespace muster {
+namespace {
+
+constexpr int64_t kMaxElements = int64_t{1} << 40;
+
+int64_t AlignUp(int64_t n) { return (n + kAlignElements - 1) / kAlignElements * kAlignElements; }
+
+void CutChunks(int64_t begin, int64_t end, int64_t size, TensorKind kind, std::vector<Chunk>& out) {
+  for (int64_t at = begin; at < end; at += size) out.push_back({at, std::min(size, end - at), kind});
+}
+
+absl::Status CheckTensor(const TensorSpec& t, std::set<std::string>& names) {
+  if (t.name.empty()) return absl::InvalidArgumentError("a tensor has no name");
+  if (!names.insert(t.name).second)
+    return absl::InvalidArgumentError(absl::StrCat("tensor '", t.name, "' occurs twice"));
+  int64_t n = 1;
+  for (int64_t d : t.shape) {
+    if (d < 1 || n > kMaxElements / d)
+      return absl::InvalidArgumentError(absl::StrCat("tensor '", t.name, "': dimension ", d, " is out of range"));
+    n *= d;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int64_t TensorSpec::Elements() const {
+  int64_t n = 1;
+  for (int64_t d : shape) n *= d;
+  return n;
+}
+
+absl::StatusOr<Layout> Layout::Make(const std::vector<TensorSpec>& tensors, int64_t chunk_bytes) {
+  if (chunk_bytes < 64 || chunk_bytes > kMaxChunkBytes || chunk_bytes % 64 != 0)
+    return absl::InvalidArgumentError("chunk_bytes: a multiple of 64 up to 262144 is needed");
+  Layout layout;
+  std::set<std::string> names;
+  for (const TensorSpec& t : tensors) {
+    MUSTER_RETURN_IF_ERROR(CheckTensor(t, names));
+    layout.tensors_.push_back({t, 0, t.Elements()});
+  }
+  int64_t at = 0;
+  auto place = [&](TensorKind kind) {
+    for (size_t i = layout.tensors_.size(); i-- > 0;) {
+      Placed& p = layout.tensors_[i];
+      if (p.spec.kind != kind) continue;
+      p.offset = at;
+      at = AlignUp(at + p.count);
+      layout.by_offset_.push_back(i);
+      if (at > kMaxElements) return false;
+    }
+    return true;
+  };
+  if (!place(TensorKind::kParameter)) return absl::InvalidArgumentError("the model has more than 2^40 elements");
+  if (at == 0) return absl::InvalidArgumentError("the model has no parameter");
+  const int64_t size = chunk_bytes / 4;
+  layout.parameter_elements_ = at;
+  CutChunks(0, at, size, TensorKind::kParameter, layout.chunks_);
+  layout.parameter_chunks_ = layout.chunk_count();
+  if (!place(TensorKind::kBuffer)) return absl::InvalidArgumentError("the model has more than 2^40 elements");
+  CutChunks(layout.parameter_elements_, at, size, TensorKind::kBuffer, layout.chunks_);
+  layout.elements_ = at;
+  return layout;
+}
+
+std::vector<size_t> Layout::TensorsIn(int64_t offset, int64_t count) const {
+  std::vector<size_t> found;
+  auto ends_after = [&](int64_t at, size_t i) { return at < tensors_[i].offset + tensors_[i].count; };
+  auto it = std::upper_bound(by_offset_.begin(), by_offset_.end(), offset, ends_after);
+  for (; it != by_offset_.end() && tensors_[*it].offset < offset + count; ++it) found.push_back(*it);
+  return found;
+}
+
+uint64_t Layout::Hash() const {
+  uint64_t h = Mix64(static_cast<uint64_t>(chunks_.empty() ? 0 : chunks_[0].count), tensors_.size());
+  for (const Placed& p : tensors_) {
+    h = HashBytes(p.spec.name, Mix64(h, static_cast<uint64_t>(p.spec.kind), p.spec.shape.size()));
+    for (int64_t d : p.spec.shape) h = Mix64(h, static_cast<uint64_t>(d));
+  }
+  return h;
+}
+
+}  // namespace muster
