@@ -1,0 +1,38 @@
+#include "lib/task/checks.h"
+
+#include "lib/base/status.h"
+
+namespace muster {
+
+absl::Status CheckLayout(const std::vector<TensorSpec>& tensors, const Layout& layout) {
+  if (layout.tensors().size() != tensors.size())
+    return absl::InvalidArgumentError(absl::StrCat("the layout has ", layout.tensors().size(),
+                                                   " tensors, the task has ", tensors.size()));
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (layout.tensors()[i].spec != tensors[i])
+      return absl::InvalidArgumentError(absl::StrCat("tensor ", i, ": the layout has '",
+                                                     layout.tensors()[i].spec.name,
+                                                     "', the task has '", tensors[i].name,
+                                                     "', or their shapes differ"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckLane(const LaneInput& input, const GradientSink& sink, const Layout& layout,
+                       uint64_t sample_count) {
+  const size_t elements = static_cast<size_t>(layout.elements());
+  if (elements == 0) return absl::InvalidArgumentError("the task is not bound to a layout");
+  if (input.parameters.size() != elements || sink.gradient.size() != elements)
+    return absl::InvalidArgumentError(absl::StrCat("spans of ", input.parameters.size(), " and ",
+                                                   sink.gradient.size(), " elements, the layout has ",
+                                                   elements));
+  if (input.samples.empty()) return absl::InvalidArgumentError("an empty lane must not be run");
+  for (uint64_t id : input.samples) {
+    if (id >= sample_count)
+      return absl::InvalidArgumentError(
+          absl::StrCat("sample ", id, " is not in a data set of ", sample_count));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace muster

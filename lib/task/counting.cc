@@ -1,0 +1,85 @@
+#include "lib/task/counting.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/base/status.h"
+#include "lib/task/checks.h"
+
+namespace muster {
+namespace {
+
+// The ids [first, first + count) that one tensor holds.
+struct Part {
+  uint64_t first = 0;
+  uint64_t count = 0;
+};
+
+// About a half, a third and a sixth of n ids: sizes that rarely fill the 64-byte grid, so that layouts have holes.
+std::vector<Part> Split(uint64_t n) {
+  std::vector<Part> parts;
+  uint64_t first = 0;
+  for (uint64_t count : {(n + 1) / 2, n / 3}) {
+    if (count == 0) continue;
+    parts.push_back({first, count});
+    first += count;
+  }
+  if (first < n) parts.push_back({first, n - first});
+  return parts;
+}
+
+class Counting final : public Task {
+ public:
+  explicit Counting(uint64_t samples) : samples_(samples), parts_(Split(samples)) {}
+
+  std::vector<TensorSpec> Tensors() const override {
+    std::vector<TensorSpec> tensors;
+    for (size_t i = 0; i < parts_.size(); ++i)
+      tensors.push_back({absl::StrCat("count.", i), {static_cast<int64_t>(parts_[i].count)}});
+    return tensors;
+  }
+
+  uint64_t SampleCount() const override { return samples_; }
+  std::string DataHash() const override { return absl::StrCat("counting:", samples_); }
+
+  absl::Status Bind(const Layout& layout) override {
+    MUSTER_RETURN_IF_ERROR(CheckLayout(Tensors(), layout));
+    layout_ = layout;
+    return absl::OkStatus();
+  }
+
+  absl::Status Initialize(uint64_t, absl::Span<float> parameters) override {
+    std::fill(parameters.begin(), parameters.end(), 0.0f);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) override {
+    MUSTER_RETURN_IF_ERROR(CheckLane(input, sink, layout_, samples_));
+    LaneOutput output{.weight = static_cast<int64_t>(input.samples.size())};
+    for (size_t part = parts_.size(); part-- > 0;) {  // the last tensor first, as backward passes do
+      for (uint64_t id : input.samples) {
+        if (id < parts_[part].first || id - parts_[part].first >= parts_[part].count) continue;
+        const size_t at = static_cast<size_t>(layout_.tensors()[part].offset) +
+                          static_cast<size_t>(id - parts_[part].first);
+        sink.gradient[at] -= 1.0f;
+        output.loss += static_cast<double>(input.parameters[at]);
+      }
+      sink.ready(part);
+    }
+    return output;
+  }
+
+ private:
+  const uint64_t samples_;
+  const std::vector<Part> parts_;
+  Layout layout_;
+};
+
+}  // namespace
+
+std::unique_ptr<Task> MakeCounting(const Law& law) {
+  return std::make_unique<Counting>(law.data.samples == 0 ? kCountingDefaultSamples
+                                                          : law.data.samples);
+}
+
+}  // namespace muster
