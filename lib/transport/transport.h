@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lib/base/clock.h"
+#include "lib/base/credentials.h"
 #include "lib/transport/payload.h"
 
 namespace muster {
@@ -47,12 +48,6 @@ class Listener {
  public:
   virtual ~Listener() = default;  // stops accepting and breaks the sessions it accepted
   virtual std::string Address() const = 0;  // host:port in effect (port 0 was asked for: the port that was given)
-};
-
-// Who we are and whom we trust. Without certificates only loopback is spoken to, unless `allow_plaintext` holds the
-// peer or listen address (a later issue adds files of certificates here).
-struct Credentials {
-  std::vector<std::string> allow_plaintext;  // CIDRs
 };
 
 class Transport {
