@@ -1,13 +1,11 @@
 // Monotonic time comes in by the door: whoever needs it takes a Clock. Wall-clock time is only for people to read.
 #pragma once
 
-#include <chrono>
 #include <mutex>
 
-namespace muster {
+#include "lib/base/time.h"
 
-using Duration = std::chrono::nanoseconds;
-using Time = std::chrono::time_point<std::chrono::steady_clock, Duration>;  // monotonic, per process
+namespace muster {
 
 class Clock {
  public:
