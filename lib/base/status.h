@@ -13,10 +13,12 @@
 
 namespace muster {
 
-// The same status with `prefix: ` before its message; OK stays OK.
+// The same status, payloads included, with `prefix: ` before its message; OK stays OK.
 inline absl::Status Prefix(absl::string_view prefix, const absl::Status& status) {
   if (status.ok()) return status;
-  return absl::Status(status.code(), absl::StrCat(prefix, ": ", status.message()));
+  absl::Status prefixed(status.code(), absl::StrCat(prefix, ": ", status.message()));
+  status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) { prefixed.SetPayload(url, payload); });
+  return prefixed;
 }
 
 }  // namespace muster
