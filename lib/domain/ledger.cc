@@ -1,0 +1,97 @@
+#include "lib/domain/ledger.h"
+
+#include <algorithm>
+
+#include "lib/base/status.h"
+
+namespace muster {
+namespace {
+
+std::string StepText(const StepRecord& r) {
+  return absl::StrCat("step ", r.step.value(), " (lineage ", r.lineage.value(), ")");
+}
+
+std::string Violation(const Law& law, uint64_t n, const StepRecord& r, int64_t expected_step) {
+  if (r.step.value() != expected_step)
+    return absl::StrCat("step ", expected_step, " has no record; the next one is of ", StepText(r));
+  if (r.lane_holders.size() != static_cast<size_t>(law.lanes))
+    return absl::StrCat(StepText(r), " names holders of ", r.lane_holders.size(), " lanes instead of ", law.lanes);
+  for (size_t l = 0; l < r.lane_holders.size(); ++l)
+    if (r.lane_holders[l].name.empty()) return absl::StrCat(StepText(r), ": lane ", l, " has no holder");
+  if (r.samples != StepSamples(law, n, r.step))
+    return absl::StrCat(StepText(r), " used samples ", r.samples.first, "+", r.samples.count, " of epoch ",
+                        r.samples.epoch, ", not the ones the law gives it");
+  if (r.weight < 0 || (law.task == "counting" && r.weight != static_cast<int64_t>(r.samples.count)))
+    return absl::StrCat(StepText(r), " has weight ", r.weight, " for ", r.samples.count, " samples");
+  return "";
+}
+
+// Counts the uses of every sample id over one epoch's records; the first id used twice or never, or "".
+std::string EpochViolation(const Law& law, uint64_t n, int64_t epoch, const std::vector<SampleRange>& ranges,
+                           bool full) {
+  std::vector<bool> used(n, false);
+  uint64_t count = 0;
+  for (const SampleRange& range : ranges)
+    for (uint64_t id : SampleIds(law, n, range)) {
+      if (used[id]) return absl::StrCat("sample ", id, " was used twice in epoch ", epoch);
+      used[id] = true;
+      ++count;
+    }
+  if (!full || count == n) return "";
+  const auto missing = std::find(used.begin(), used.end(), false) - used.begin();
+  return absl::StrCat("sample ", missing, " was never used in epoch ", epoch);
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<StepRecord>> Ancestry(const std::vector<Lineage>& lineages,
+                                                 const std::vector<StepRecord>& records,
+                                                 LineageNumber last, Step end) {
+  std::map<LineageNumber, Lineage> by_number;
+  for (const Lineage& l : lineages) by_number[l.number] = l;
+  std::map<std::pair<LineageNumber, Step>, const StepRecord*> by_step;
+  for (const StepRecord& r : records) by_step.emplace(std::pair(r.lineage, r.step), &r);
+  std::vector<StepRecord> found;
+  Step before = end;
+  for (LineageNumber at = last; before > Step(0);) {
+    const auto it = by_number.find(at);
+    if (it == by_number.end())
+      return absl::DataLossError(absl::StrCat("lineage ", at.value(), " is not in the journal"));
+    for (Step s = before - 1; s >= it->second.fork; s = s - 1) {
+      const auto record = by_step.find({at, s});
+      if (record == by_step.end())
+        return absl::DataLossError(absl::StrCat("step ", s.value(), " of lineage ", at.value(), " has no record"));
+      found.push_back(*record->second);
+    }
+    before = std::min(before, it->second.fork);
+    if (before > Step(0) && it->second.parent == LineageNumber(0))
+      return absl::DataLossError(absl::StrCat("step ", before.value() - 1, " is on no lineage"));
+    at = it->second.parent;
+  }
+  std::reverse(found.begin(), found.end());
+  return found;
+}
+
+AuditReport Audit(const Law& law, uint64_t sample_count, const std::vector<StepRecord>& ancestry) {
+  AuditReport report;
+  std::map<int64_t, std::vector<SampleRange>> by_epoch;
+  for (const StepRecord& r : ancestry) {
+    report.verdict = Violation(law, sample_count, r, report.steps);
+    if (!report.verdict.empty()) return report;
+    by_epoch[r.samples.epoch].push_back(r.samples);
+    report.samples += r.samples.count;
+    report.lanes += law.lanes;
+    ++report.steps;
+  }
+  report.full_epochs = report.steps / StepsPerEpoch(law, sample_count);
+  for (const auto& [epoch, ranges] : by_epoch) {
+    report.verdict = EpochViolation(law, sample_count, epoch, ranges, epoch < report.full_epochs);
+    if (!report.verdict.empty()) return report;
+  }
+  report.ok = true;
+  report.verdict = absl::StrCat("each of ", sample_count, " samples is in the final state exactly once in each of ",
+                                report.full_epochs, " full epochs; ", report.steps, " steps, each lane once");
+  return report;
+}
+
+}  // namespace muster

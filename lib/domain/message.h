@@ -1,0 +1,264 @@
+// What the parts of a job say to each other, as plain values. lib/wire/message_codec turns them into frames; the state/
+// rooms see nothing else. Payload bytes never stand here: a frame's payload holds, chunk after chunk, the elements of
+// the chunks (and subtrees) that its header lists, 4 bytes each, little-endian.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "lib/base/ids.h"
+#include "lib/domain/job.h"
+#include "lib/domain/lanes.h"
+#include "lib/domain/layout.h"
+#include "lib/domain/ledger.h"
+#include "lib/domain/manifest.h"
+#include "lib/domain/view.h"
+
+namespace muster {
+
+// What the job's first member finds out and all later ones must match (PROTOCOL.md section 9).
+struct JobFacts {
+  uint64_t samples = 0;
+  std::string data_hash;
+  std::vector<TensorSpec> tensors;              // registration order
+  std::map<std::string, std::string> numeric;   // library versions, instruction set, threads, probe fingerprints …
+  bool operator==(const JobFacts&) const = default;
+};
+
+// ---- members → coordinator
+
+struct AskJob {  // first frame of a process that does not know its job yet
+  std::string job;
+  std::string name;
+};
+struct Join {  // also after every new session to the coordinator: then the member is already known
+  std::string job;
+  MemberId id;
+  Role role = Role::kWorker;
+  std::string node;
+  std::string address;
+  std::string cluster;   // the store it knows; empty at first
+  TermNumber term;       // highest seen
+  JobFacts facts;
+  ViewNumber sealed;     // highest view it has sealed or is active in; 0: none
+  bool active = false;   // is active in view `sealed`
+};
+// What a member has, for the plan of a new view.
+struct Holdings {
+  bool has_state = false;
+  LineageNumber lineage;
+  Step step;                    // state(step); of a server: its chunks
+  ChunkSet results;             // held results of the open step `step` (a server: applied ones)
+  ChunkSet sums;                // owners that apply: complete sums, applied or waiting for the verdict
+  bool previous_results = false;  // still holds every result of step - 1 (a server: of its chunks) unmodified
+  std::vector<LaneId> lanes;    // folded and running in the open step, ascending
+};
+struct Sealed {
+  ViewNumber view;  // the forming one
+  Holdings holdings;
+};
+struct HoldsBase {
+  ViewNumber view;
+};
+struct Records {
+  std::vector<StepRecord> records;
+};
+struct SegmentWritten {
+  int64_t id = 0;        // the member's own number, acknowledged
+  LineageNumber lineage;
+  Step step;             // of state(step)
+  Segment segment;
+  double stall_seconds = 0;
+  double seconds = 0;
+};
+struct SegmentFailed {
+  LineageNumber lineage;
+  Step step;
+  std::string reason;
+};
+struct Alive {  // about three per lease
+  Step step;
+  std::string phase;  // for people: "lane 3 of 6", "waiting for results of worker-1"
+};
+
+// ---- coordinator → members
+
+struct JobIs {
+  std::string job;
+  std::string cluster;
+  TermNumber term;
+  JobSpec spec;
+  std::string checkpoint_dir;  // absolute
+};
+struct Peer {
+  MemberId id;
+  Role role = Role::kWorker;
+  std::string address;
+};
+struct Seal {  // view `view` is forming among `members`: stop the one before and say what you hold
+  TermNumber term;
+  ViewNumber view;
+};
+// How each member reaches the base. Indices into `members`.
+enum class HealBy {
+  kHold,        // already there
+  kCatchUp,     // at base - 1: fetch the missing results of base - 1 and apply
+  kCopy,        // whole state, in pieces, from `donors`
+  kMake,        // state(0) from the specification
+  kLoad,        // from the checkpoint named in the plan
+  kNothing,     // a spare
+};
+struct HealPlan {
+  LineageNumber lineage;
+  Step base;
+  std::vector<ViewMember> members;
+  std::vector<HealBy> how;              // by member
+  std::vector<int32_t> donors;          // hold or will hold state(base); kCopy fetches chunk c from donors[c % size];
+                                        // slots of a chunk are fetched from its owner-to-be only where it makes sense
+  std::vector<int32_t> catch_up_from;   // by chunk: who holds the result of base - 1; -1: unneeded
+  ChunkSet done;                        // results of base that everybody must hold before the view is active …
+  std::vector<int32_t> done_from;       // … by chunk: from whom; -1: not done
+  std::vector<int32_t> owner_of;        // by chunk, of the view to come
+  LaneMap first_lanes;                  // of the view to come
+  std::string checkpoint;               // Manifest's id for kLoad (job-relative), else empty
+  std::optional<Manifest> manifest;     // what kLoad reads
+};
+struct Heal {
+  TermNumber term;
+  ViewNumber view;
+  HealPlan plan;
+};
+struct Activate {
+  View view;
+};
+struct GiveOrder {  // to the owner of chunk 0
+  ViewNumber view;
+  Order order;
+};
+struct AckRecords {
+  LineageNumber lineage;
+  Step below;  // every record of the lineage below this is in the journal
+};
+struct AckSegments {
+  std::vector<int64_t> ids;
+};
+struct Leave {
+  int exit_code = 0;
+  std::string reason;
+};
+
+// ---- member ↔ member
+
+struct Hello {  // first frame of the end that connects
+  std::string job;
+  MemberId from;
+  MemberId to;
+};
+struct Have {  // at each new session and each active view: what the sender has of its open step
+  LineageNumber lineage;
+  ViewNumber view;
+  Step step;
+  ChunkSet partials;  // chunks it owns whose partials from the receiver it has (or needs no more)
+  ChunkSet results;   // results it holds
+};
+struct Partial {
+  TreeNode node;
+  int64_t weight = 0;
+  double loss = 0;
+  uint32_t crc = 0;
+  auto operator<=>(const Partial&) const = default;
+};
+struct ChunkPartials {  // all subtrees of one chunk
+  ChunkId chunk;
+  std::vector<Partial> partials;
+};
+struct Partials {
+  LineageNumber lineage;
+  ViewNumber view;
+  Step step;
+  std::vector<ChunkPartials> chunks;
+};
+struct ResultMeta {
+  int64_t weight = 0;
+  double loss = 0;
+  double sum_of_squares = 0;  // of the reduced gradient chunk; 0 when the job does not clip
+  uint32_t crc = 0;
+  auto operator<=>(const ResultMeta&) const = default;
+};
+struct ChunkResult {
+  ChunkId chunk;
+  ResultMeta meta;
+};
+struct Results {
+  LineageNumber lineage;
+  ViewNumber view;
+  Step step;
+  std::vector<ChunkResult> chunks;
+  std::vector<Order> orders;  // when chunk 0 is among them
+};
+struct Norms {  // owners that apply → owner of chunk 0
+  LineageNumber lineage;
+  ViewNumber view;
+  Step step;
+  std::vector<ChunkResult> chunks;
+};
+struct Verdict {  // owner of chunk 0 → owners that apply
+  LineageNumber lineage;
+  ViewNumber view;
+  Step step;
+  double norm = 0;
+  std::vector<Order> orders;
+};
+enum class PieceKind { kValues, kSlot, kResult };
+struct Fetch {
+  ViewNumber view;  // the forming one
+  PieceKind kind = PieceKind::kValues;
+  int32_t slot = 0;  // kSlot: 0, 1
+  Step step;         // kValues, kSlot: state(step); kResult: of this step
+  std::vector<ChunkId> chunks;
+};
+struct Pieces {
+  ViewNumber view;
+  LineageNumber lineage;
+  PieceKind kind = PieceKind::kValues;
+  int32_t slot = 0;
+  Step step;
+  std::vector<ChunkResult> chunks;  // kValues, kSlot: only crc of the meta is used
+  std::vector<Order> orders;        // kResult with chunk 0
+};
+
+using ToCoordinator = std::variant<AskJob, Join, Sealed, HoldsBase, Records, SegmentWritten, SegmentFailed, Alive>;
+using FromCoordinator = std::variant<JobIs, Seal, Heal, Activate, GiveOrder, AckRecords, AckSegments, Leave>;
+using PeerMessage = std::variant<Hello, Have, Partials, Results, Norms, Verdict, Fetch, Pieces>;
+
+// ---- host agent ↔ coordinator
+
+struct AgentHello {
+  std::string node;
+};
+struct ProcessExited {
+  std::string job;
+  std::string name;
+  int exit_code = 0;       // when signal is 0
+  int signal = 0;
+  std::string cause;       // for people: "killed by SIGKILL", "out of memory"
+  bool gave_up = false;    // crash loop: will not be started again
+  std::string last_lines;  // of its log
+};
+struct ProcessWanted {
+  std::string name;
+  Role role = Role::kWorker;
+};
+// All processes that `job` should have on this host; the agent starts what is missing and stops what is not listed.
+struct Wanted {
+  std::string job;
+  std::vector<ProcessWanted> processes;
+};
+using FromAgent = std::variant<AgentHello, ProcessExited>;
+using ToAgent = std::variant<Wanted>;
+
+}  // namespace muster

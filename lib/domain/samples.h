@@ -1,0 +1,42 @@
+// Which samples a lane works on: a pure function of (law, size of the data set, step, lane). An epoch's order is a
+// permutation that is computed, never stored: a Feistel network over the next power of four, walked until it lands
+// inside (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "lib/base/ids.h"
+#include "lib/domain/job.h"
+
+namespace muster {
+
+class EpochOrder {
+ public:
+  EpochOrder(uint64_t seed, int64_t epoch, uint64_t n);  // n at least 1
+  uint64_t At(uint64_t position) const;                  // position < n; a bijection onto 0 … n-1
+
+ private:
+  uint64_t Encrypt(uint64_t x) const;
+  uint64_t n_;
+  int half_bits_;
+  uint64_t keys_[6];
+};
+
+// Positions [first, first + count) of an epoch's order.
+struct SampleRange {
+  int64_t epoch = 0;
+  uint64_t first = 0;
+  uint64_t count = 0;
+  bool operator==(const SampleRange&) const = default;
+};
+
+SampleRange StepSamples(const Law& law, uint64_t n, Step step);
+// Contiguous parts of the step's range, extra samples to the first lanes; count may be 0.
+SampleRange LaneSamples(const Law& law, uint64_t n, Step step, LaneId lane);
+std::vector<uint64_t> SampleIds(const Law& law, uint64_t n, const SampleRange& range);
+
+// Seed of every random generator a lane uses.
+uint64_t LaneSeed(uint64_t seed, Step step, LaneId lane);
+
+}  // namespace muster

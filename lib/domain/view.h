@@ -1,0 +1,69 @@
+// A view: who takes part and who does what, published whole (PROTOCOL.md section 1). Pure values.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/base/ids.h"
+#include "lib/domain/job.h"
+
+namespace muster {
+
+enum class Role { kWorker, kServer };
+
+struct MemberId {
+  std::string name;
+  Incarnation incarnation;
+  auto operator<=>(const MemberId&) const = default;
+};
+
+struct ViewMember {
+  MemberId id;
+  Role role = Role::kWorker;
+  std::string node;     // host
+  std::string address;  // of its data port
+  Rank rank;            // dense per role
+  int32_t local_rank = 0;  // dense per node and role
+  bool operator==(const ViewMember&) const = default;
+};
+
+// One bit per chunk.
+using ChunkSet = std::vector<bool>;
+
+// Who adds what, for one step: index into the view's members.
+struct LaneMap {
+  std::vector<int32_t> holder_of;  // by lane
+  bool operator==(const LaneMap&) const = default;
+};
+
+struct View {
+  std::string job;
+  TermNumber term;
+  ViewNumber number;
+  LineageNumber lineage;
+  std::vector<ViewMember> members;   // workers by rank, then servers by rank
+  LaneMap lanes;                     // from first_step + 1 on
+  std::vector<int32_t> owner_of;     // by chunk: index into members
+  Step first_step;                   // the open step when the view became active
+  LaneMap first_lanes;               // of first_step
+  ChunkSet first_done;               // chunks of first_step whose sums are complete: never summed again
+  bool operator==(const View&) const = default;
+
+  const LaneMap& LanesAt(Step step) const { return step == first_step ? first_lanes : lanes; }
+  // Index of the member, -1 when it takes no part.
+  int32_t IndexOf(const MemberId& id) const {
+    for (size_t i = 0; i < members.size(); ++i)
+      if (members[i].id == id) return static_cast<int32_t>(i);
+    return -1;
+  }
+};
+
+// Chunk → member index: runs of `stripe` chunks go round the owners, so that every bucket touches every owner.
+std::vector<int32_t> StripeOwners(int32_t chunks, int32_t stripe, const std::vector<int32_t>& owners);
+
+// Members that own chunks: servers, or, with all-reduce, the workers that hold lanes after the first step.
+std::vector<int32_t> OwnersOf(const std::vector<ViewMember>& members, const LaneMap& lanes, Sync sync);
+
+}  // namespace muster
