@@ -1,0 +1,174 @@
+#include <rocksdb/db.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <set>
+#include <system_error>
+
+#include "absl/strings/match.h"
+#include "lib/base/status.h"
+#include "lib/storage/kv.h"
+
+namespace muster {
+namespace {
+
+rocksdb::Slice ToSlice(absl::string_view s) { return {s.data(), s.size()}; }
+absl::string_view FromSlice(const rocksdb::Slice& s) { return {s.data(), s.size()}; }
+
+bool HeldByAnother(const rocksdb::Status& status) {
+  const std::string text = status.ToString();
+  return status.IsIOError() &&
+         (absl::StrContains(text, "While lock file") || absl::StrContains(text, "lock hold by current process"));
+}
+
+// The one place where RocksDB's errors become ours.
+absl::Status Translate(const std::string& path, const rocksdb::Status& status) {
+  if (status.ok()) return absl::OkStatus();
+  const std::string where = absl::StrCat("store '", path, "'");
+  if (status.IsNotFound()) return absl::NotFoundError(absl::StrCat(where, ": no such key"));
+  if (HeldByAnother(status))
+    return absl::AlreadyExistsError(absl::StrCat(
+        where, " is open in another process: stop that one first, or choose another directory"));
+  const std::string text = absl::StrCat(where, ": ", status.ToString());
+  if (status.IsNoSpace())
+    return absl::ResourceExhaustedError(absl::StrCat(where, ": the disk is full, free some space: ", status.ToString()));
+  if (status.IsCorruption()) return absl::DataLossError(text);
+  if (status.IsInvalidArgument()) return absl::InvalidArgumentError(text);
+  if (absl::StrContains(text, "Permission denied") || absl::StrContains(text, "Read-only file system"))
+    return absl::PermissionDeniedError(text);
+  return absl::UnavailableError(text);
+}
+
+rocksdb::Options StoreOptions() {
+  rocksdb::Options options;
+  options.create_if_missing = true;
+  options.create_missing_column_families = true;
+  // A torn tail is what a crash leaves; damage in the middle of the log would lose what was acknowledged: an error.
+  options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
+  options.write_buffer_size = 8 << 20;  // small values, and a short log to replay
+  options.allow_fallocate = false;      // the log takes the space it uses: small disks stay usable
+  options.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;
+  options.keep_log_file_num = 2;
+  options.max_log_file_size = 1 << 20;
+  return options;
+}
+
+class RocksKv final : public Kv {
+ public:
+  RocksKv(std::string path, std::unique_ptr<rocksdb::DB> db, std::vector<rocksdb::ColumnFamilyHandle*> handles)
+      : path_(std::move(path)), db_(std::move(db)), handles_(std::move(handles)) {
+    for (rocksdb::ColumnFamilyHandle* handle : handles_) families_[handle->GetName()] = handle;
+  }
+  ~RocksKv() override {
+    db_->SyncWAL().PermitUncheckedError();
+    for (rocksdb::ColumnFamilyHandle* handle : handles_) db_->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
+    db_->Close().PermitUncheckedError();
+  }
+
+  absl::StatusOr<std::string> Get(absl::string_view family, absl::string_view key) const override {
+    MUSTER_ASSIGN_OR_RETURN(rocksdb::ColumnFamilyHandle* const handle, Find(family));
+    std::string value;
+    MUSTER_RETURN_IF_ERROR(Translate(path_, db_->Get(rocksdb::ReadOptions(), handle, ToSlice(key), &value)));
+    return value;
+  }
+
+  absl::Status Write(const Batch& batch, Durability durability) override {
+    rocksdb::WriteBatch changes;
+    for (const Batch::Change& change : batch.changes()) {
+      MUSTER_ASSIGN_OR_RETURN(rocksdb::ColumnFamilyHandle* const handle, Find(change.family));
+      MUSTER_RETURN_IF_ERROR(Translate(path_, change.value ? changes.Put(handle, change.key, *change.value)
+                                                           : changes.Delete(handle, change.key)));
+    }
+    MUSTER_RETURN_IF_ERROR(ResumeIfStopped());
+    rocksdb::WriteOptions options;
+    options.sync = durability == Durability::kSynced;
+    const rocksdb::Status written = db_->Write(options, &changes);
+    if (!written.ok()) {
+      std::lock_guard lock(mutex_);
+      stopped_ = true;
+    }
+    return Translate(path_, written);
+  }
+
+  absl::Status Scan(absl::string_view family, absl::string_view first, absl::string_view last,
+                    const Visit& visit) const override {
+    MUSTER_ASSIGN_OR_RETURN(rocksdb::ColumnFamilyHandle* const handle, Find(family));
+    const rocksdb::Slice bound = ToSlice(last);
+    rocksdb::ReadOptions options;
+    if (!last.empty()) options.iterate_upper_bound = &bound;
+    const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator(options, handle));
+    for (it->Seek(ToSlice(first)); it->Valid(); it->Next()) {
+      if (!visit(FromSlice(it->key()), FromSlice(it->value()))) return absl::OkStatus();
+    }
+    return Translate(path_, it->status());
+  }
+
+ private:
+  absl::StatusOr<rocksdb::ColumnFamilyHandle*> Find(absl::string_view family) const {
+    const auto it = families_.find(family);
+    if (it == families_.end())
+      return absl::InvalidArgumentError(absl::StrCat("store '", path_, "': there is no family '", family, "'"));
+    return it->second;
+  }
+
+  // After a failed write RocksDB refuses all later ones until it is told to go on.
+  absl::Status ResumeIfStopped() {
+    std::lock_guard lock(mutex_);
+    if (!stopped_) return absl::OkStatus();
+    MUSTER_RETURN_IF_ERROR(Translate(path_, db_->Resume()));
+    stopped_ = false;
+    return absl::OkStatus();
+  }
+
+  const std::string path_;
+  const std::unique_ptr<rocksdb::DB> db_;
+  const std::vector<rocksdb::ColumnFamilyHandle*> handles_;  // owned; destroyed before db_
+  std::map<std::string, rocksdb::ColumnFamilyHandle*, std::less<>> families_;  // fixed after construction
+  std::mutex mutex_;
+  bool stopped_ = false;  // guarded by mutex_: a write failed since the last Resume
+};
+
+absl::Status MakeDirectory(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (!error && access(path.c_str(), W_OK | X_OK) != 0) error = std::error_code(errno, std::generic_category());
+  if (!error) return absl::OkStatus();
+  const std::string text = absl::StrCat("store '", path, "': ", error.message());
+  if (error == std::errc::no_space_on_device) return absl::ResourceExhaustedError(text);
+  if (error == std::errc::permission_denied || error == std::errc::read_only_file_system)
+    return absl::PermissionDeniedError(absl::StrCat(text, ": choose a directory that can be written"));
+  return absl::InvalidArgumentError(text);
+}
+
+// RocksDB wants every family of the store named when it opens.
+absl::StatusOr<std::set<std::string>> AllFamilies(const std::string& path, const rocksdb::Options& options,
+                                                  const std::vector<std::string>& wanted) {
+  std::set<std::string> names(wanted.begin(), wanted.end());
+  names.insert(rocksdb::kDefaultColumnFamilyName);
+  std::error_code error;
+  if (!std::filesystem::exists(std::filesystem::path(path) / "CURRENT", error)) return names;
+  std::vector<std::string> present;
+  MUSTER_RETURN_IF_ERROR(Translate(path, rocksdb::DB::ListColumnFamilies(options, path, &present)));
+  names.insert(present.begin(), present.end());
+  return names;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Kv>> OpenRocks(const std::string& path, const std::vector<std::string>& families) {
+  MUSTER_RETURN_IF_ERROR(MakeDirectory(path));
+  const rocksdb::Options options = StoreOptions();
+  MUSTER_ASSIGN_OR_RETURN(const std::set<std::string> names, AllFamilies(path, options, families));
+  std::vector<rocksdb::ColumnFamilyDescriptor> descriptors;
+  for (const std::string& name : names) descriptors.emplace_back(name, rocksdb::ColumnFamilyOptions(options));
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  rocksdb::DB* db = nullptr;
+  MUSTER_RETURN_IF_ERROR(Translate(path, rocksdb::DB::Open(options, path, descriptors, &handles, &db)));
+  return std::make_unique<RocksKv>(path, std::unique_ptr<rocksdb::DB>(db), std::move(handles));
+}
+
+}  // namespace muster
