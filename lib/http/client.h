@@ -1,0 +1,48 @@
+// A small blocking HTTP/1.1 client for command lines and tests. URLs are http://host:port/path; the
+// loopback rule of lib/base/loopback.h holds here too.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "lib/base/clock.h"
+#include "lib/base/credentials.h"
+#include "lib/http/message.h"
+
+namespace muster::http {
+
+struct ClientOptions {
+  Duration timeout = std::chrono::seconds(10);  // for the whole exchange
+  Credentials credentials;
+};
+
+// Any HTTP status is a Response (StatusFromResponse makes a status of it). kInvalidArgument: the
+// URL does not parse; kFailedPrecondition: loopback rule; kUnavailable: nobody listens there, or
+// the connection broke; kDeadlineExceeded.
+absl::StatusOr<Response> Get(const std::string& url, const ClientOptions& options = {});
+absl::StatusOr<Response> Post(const std::string& url, const std::string& json,
+                              const ClientOptions& options = {});
+
+struct Event {
+  std::string id;  // the newest one seen, so far
+  std::string name;
+  std::string data;
+};
+
+struct StreamOptions {
+  std::string last_event_id;  // resume after it; empty: from the start
+  Duration connect_timeout = std::chrono::seconds(10);
+  Duration idle_timeout =
+      std::chrono::seconds(60);  // without a byte, heartbeats included: kDeadlineExceeded
+  Credentials credentials;
+};
+
+// Calls `on_event` on the calling thread for each event until it returns false (then OK).
+// kUnavailable: nobody listens, or the stream ended or broke: come again with the last id. Answers
+// other than 200: as StatusFromResponse.
+absl::Status StreamEvents(const std::string& url, const std::function<bool(const Event&)>& on_event,
+                          const StreamOptions& options = {});
+
+}  // namespace muster::http

@@ -1,0 +1,174 @@
+#include "lib/log/log.h"
+
+#include <spdlog/logger.h>
+#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/stdout_sinks.h>
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+
+namespace muster {
+namespace {
+
+constexpr std::array<const char*, 4> kLevelNames = {"debug", "info", "warning", "error"};
+
+spdlog::level::level_enum ToSpdlog(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarning:
+      return spdlog::level::warn;
+    case LogLevel::kError:
+      return spdlog::level::err;
+  }
+  return spdlog::level::err;
+}
+
+// Control characters become escapes, so that no text can begin a line of its own. Bytes above 0x7f
+// are UTF-8 and stay.
+std::string EscapeControls(absl::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '\n') {
+      out += "\\n";
+    } else if (byte < 0x20 || byte == 0x7f) {
+      absl::StrAppendFormat(&out, "\\x%02x", byte);
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+// The length of the well-formed UTF-8 character at the front of `text` (RFC 3629); 0 if there is
+// none.
+size_t Utf8Length(absl::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = byte(0);
+  if (first < 0x80) return 1;
+  const size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4 || text.size() < length) return 0;
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  }
+  const bool overlong = (first == 0xe0 && byte(1) < 0xa0) || (first == 0xf0 && byte(1) < 0x90);
+  const bool surrogate = first == 0xed && byte(1) > 0x9f;
+  const bool too_large = first == 0xf4 && byte(1) > 0x8f;
+  return overlong || surrogate || too_large ? 0 : length;
+}
+
+// A JSON string with its quotes; bytes that are not UTF-8 become U+FFFD.
+std::string JsonString(absl::string_view text) {
+  std::string out = "\"";
+  while (!text.empty()) {
+    const size_t length = Utf8Length(text);
+    const auto byte = static_cast<unsigned char>(text[0]);
+    if (length == 0) {
+      out += "\xef\xbf\xbd";
+    } else if (byte == '"' || byte == '\\') {
+      absl::StrAppend(&out, "\\", text.substr(0, 1));
+    } else if (byte < 0x20 || byte == 0x7f) {
+      absl::StrAppendFormat(&out, "\\u%04x", byte);
+    } else {
+      absl::StrAppend(&out, text.substr(0, length));
+    }
+    text.remove_prefix(std::max<size_t>(length, 1));
+  }
+  return out + "\"";
+}
+
+std::string ForPattern(std::string text) { return absl::StrReplaceAll(text, {{"%", "%%"}}); }
+
+// spdlog writes the time, the level and what stands still; %v is our text, already escaped.
+std::string Pattern(const LogOptions& options) {
+  constexpr absl::string_view kTime = "%Y-%m-%dT%H:%M:%S.%eZ";
+  if (!options.json) {
+    const std::string who =
+        absl::StrCat(options.program, options.member.empty() ? "" : " ", options.member);
+    return absl::StrCat(kTime, " %l ", ForPattern(EscapeControls(who)), " %v");
+  }
+  std::string fixed = absl::StrCat("\"program\":", JsonString(options.program));
+  if (!options.member.empty()) absl::StrAppend(&fixed, ",\"member\":", JsonString(options.member));
+  return absl::StrCat("{\"time\":\"", kTime, "\",\"level\":\"%l\",", ForPattern(fixed),
+                      ",\"text\":%v}");
+}
+
+struct Log {
+  std::shared_ptr<spdlog::logger> logger;
+  bool json = false;
+};
+
+std::shared_ptr<const Log> MakeLog(const LogOptions& options) {
+  spdlog::sink_ptr sink;
+  if (options.file.empty()) {
+    sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
+  } else {
+    sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(options.file);
+  }
+  auto logger = std::make_shared<spdlog::logger>(options.program, std::move(sink));
+  logger->set_pattern(Pattern(options), spdlog::pattern_time_type::utc);
+  logger->set_level(ToSpdlog(options.level));
+  logger->flush_on(spdlog::level::debug);
+  return std::make_shared<const Log>(Log{std::move(logger), options.json});
+}
+
+// The one global of the project: a line must be possible from anywhere, also before and after
+// main's own parts live.
+struct Current {
+  std::mutex mutex;
+  std::shared_ptr<const Log> log = MakeLog({.program = "muster"});  // guarded by mutex
+  std::atomic<LogLevel> level = LogLevel::kInfo;
+};
+Current& TheCurrent() {
+  static Current* const current =
+      new Current;  // never destroyed: threads may log while the process exits
+  return *current;
+}
+
+}  // namespace
+
+absl::StatusOr<LogLevel> ParseLogLevel(absl::string_view text) {
+  for (size_t i = 0; i < kLevelNames.size(); ++i) {
+    if (text == kLevelNames[i]) return static_cast<LogLevel>(i);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("log level \"", text, "\" is unknown; use debug, info, warning or error"));
+}
+
+absl::Status StartLog(const LogOptions& options) {
+  std::shared_ptr<const Log> log;
+  try {
+    log = MakeLog(options);
+  } catch (const spdlog::spdlog_ex& error) {
+    return absl::InvalidArgumentError(absl::StrCat("log file ", options.file, ": ", error.what()));
+  }
+  Current& current = TheCurrent();
+  current.level = options.level;
+  std::lock_guard lock(current.mutex);
+  current.log = std::move(log);
+  return absl::OkStatus();
+}
+
+bool LogsAt(LogLevel level) { return level >= TheCurrent().level.load(std::memory_order_relaxed); }
+
+void WriteLog(LogLevel level, absl::string_view text) {
+  std::shared_ptr<const Log> log;
+  {
+    Current& current = TheCurrent();
+    std::lock_guard lock(current.mutex);
+    log = current.log;
+  }
+  const std::string line = log->json ? JsonString(text) : EscapeControls(text);
+  log->logger->log(ToSpdlog(level), spdlog::string_view_t(line.data(), line.size()));
+}
+
+}  // namespace muster

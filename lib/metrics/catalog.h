@@ -1,0 +1,83 @@
+// Every metric of every Muster program: one table. Base units, counters end in _total (Prometheus
+// conventions). A name used in code is looked up here at compile time (metrics.h), so that one not
+// in the table does not compile.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string_view>
+
+namespace muster {
+
+enum class MetricKind { kCounter, kGauge, kHistogram };
+
+struct MetricEntry {
+  std::string_view name;
+  MetricKind kind;
+  std::string_view unit;   // of the value: "1" for a count
+  std::string_view label;  // the one label besides the constant ones; empty: none
+  std::string_view help;
+};
+
+inline constexpr MetricEntry kCatalog[] = {
+    {"muster_build_info", MetricKind::kGauge, "1", "version",
+     "Always 1; the label carries the version of the program"},
+    {"muster_steps_total", MetricKind::kCounter, "1", "", "Steps applied by this process"},
+    {"muster_samples_total", MetricKind::kCounter, "1", "",
+     "Samples whose gradients this process computed"},
+    {"muster_loss", MetricKind::kGauge, "1", "", "Loss of the newest complete step"},
+    {"muster_step_seconds", MetricKind::kHistogram, "seconds", "",
+     "Time from the start of a step to the start of the next"},
+    {"muster_step_phase_seconds_total", MetricKind::kCounter, "seconds", "phase",
+     "Step time by phase: input, compute, exposed_communication, update"},
+    {"muster_bytes_sent_total", MetricKind::kCounter, "bytes", "",
+     "Bytes of frames handed to the network, headers included"},
+    {"muster_bytes_received_total", MetricKind::kCounter, "bytes", "",
+     "Bytes of frames received, headers included"},
+    {"muster_bytes_copied_total", MetricKind::kCounter, "bytes", "",
+     "Tensor bytes copied from memory to memory"},
+    {"muster_members", MetricKind::kGauge, "1", "", "Members of the current view"},
+    {"muster_view", MetricKind::kGauge, "1", "", "Number of the current view"},
+    {"muster_term", MetricKind::kGauge, "1", "",
+     "Term of the coordinator that published the current view"},
+    {"muster_lineage", MetricKind::kGauge, "1", "", "Number of the current lineage of states"},
+    {"muster_recoveries_total", MetricKind::kCounter, "1", "",
+     "Views formed because a member was lost or came"},
+    {"muster_rewinds_total", MetricKind::kCounter, "1", "",
+     "Recoveries that went back to a checkpoint"},
+    {"muster_lanes_recomputed_total", MetricKind::kCounter, "1", "",
+     "Lanes computed again after a recovery"},
+    {"muster_checkpoint_seconds", MetricKind::kHistogram, "seconds", "",
+     "Time from the start of a checkpoint to its commit"},
+    {"muster_checkpoint_stall_seconds", MetricKind::kHistogram, "seconds", "",
+     "Time training stood still for a checkpoint"},
+    {"muster_checkpoint_bytes_total", MetricKind::kCounter, "bytes", "",
+     "Bytes of checkpoint segments written"},
+    {"muster_checkpoints_committed_total", MetricKind::kCounter, "1", "", "Checkpoints committed"},
+    {"muster_queue_depth", MetricKind::kGauge, "1", "queue",
+     "Things waiting in a queue: mailbox, transport, checkpoint"},
+    {"muster_jobs", MetricKind::kGauge, "1", "state", "Jobs known to the coordinator, by state"},
+    {"muster_records_pending", MetricKind::kGauge, "1", "",
+     "Ledger records not yet acknowledged by the coordinator"},
+    {"muster_http_requests_total", MetricKind::kCounter, "1", "code",
+     "HTTP requests answered, by status code"},
+    {"muster_sse_dropped_total", MetricKind::kCounter, "1", "",
+     "Event streams dropped because the client read too slowly"},
+    {"muster_frames_refused_total", MetricKind::kCounter, "1", "reason",
+     "Frames refused, by reason"},
+};
+
+// Upper bounds of the buckets of every histogram, in seconds.
+inline constexpr std::array kSecondsBuckets = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
+                                               0.1,   0.25,   0.5,   1.0,  2.5,   5.0,
+                                               10.0,  30.0,   60.0,  300.0};
+
+// The index in kCatalog; a compile error where the name is missing or of another kind.
+consteval size_t FindMetric(std::string_view name, MetricKind kind) {
+  for (size_t i = 0; i < std::size(kCatalog); ++i) {
+    if (kCatalog[i].name == name && kCatalog[i].kind == kind) return i;
+  }
+  throw "no metric of this name and kind in kCatalog (lib/metrics/catalog.h)";
+}
+
+}  // namespace muster
