@@ -19,23 +19,59 @@ function(muster_program name)
   target_link_libraries(${name} PRIVATE muster_options ${ARG_DEPS})
 endfunction()
 
-# muster_test(NAME SRCS … DEPS … [LABEL unit] [TIMEOUT 60]): one GoogleTest binary, each case a ctest entry with the label.
+# tests_LABEL builds the tests of one label; `asan` and `tsan` mark the integration tests chosen for a sanitizer.
+foreach(label unit sim integration slow gpu deploy asan tsan)
+  add_custom_target(tests_${label})
+endforeach()
+
+# muster_test(NAME SRCS … DEPS … [LABEL unit] [ALSO asan tsan] [TIMEOUT 60] [PROGRAMS …] [WHOLE]): one GoogleTest
+# binary. Each case is a ctest entry, or the binary is one with WHOLE (for what is slow to start). PROGRAMS are built
+# before it. Integration tests run alone; under a sanitizer the timeout is five times as long.
 function(muster_test name)
-  cmake_parse_arguments(ARG "WHOLE" "LABEL;TIMEOUT" "SRCS;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "WHOLE" "LABEL;TIMEOUT" "SRCS;DEPS;ALSO;PROGRAMS" ${ARGN})
   if(NOT ARG_LABEL)
     set(ARG_LABEL unit)
   endif()
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 60)
   endif()
+  if(MUSTER_SANITIZE)
+    math(EXPR ARG_TIMEOUT "5 * ${ARG_TIMEOUT}")
+  endif()
+  set(serial FALSE)
+  if(ARG_LABEL STREQUAL integration)
+    set(serial TRUE)
+  endif()
   add_executable(${name} ${ARG_SRCS})
   target_link_libraries(${name} PRIVATE muster_options ${ARG_DEPS} GTest::gmock GTest::gtest GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  if(ARG_PROGRAMS)
+    add_dependencies(${name} ${ARG_PROGRAMS})
+  endif()
+  foreach(label IN LISTS ARG_LABEL ARG_ALSO)
+    add_dependencies(tests_${label} ${name})
+  endforeach()
+  set(labels ${ARG_LABEL} ${ARG_ALSO})
   if(ARG_WHOLE)
     add_test(NAME ${name} COMMAND ${name})
-    set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT})
+    set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${ARG_TIMEOUT} RUN_SERIAL ${serial})
   else()
     gtest_discover_tests(${name} TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60
-        PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT})
+        PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} RUN_SERIAL ${serial})
   endif()
+  if(ARG_ALSO AND NOT ARG_WHOLE)
+    # gtest_discover_tests cannot pass on a list of labels.
+    set(labels_file ${CMAKE_CURRENT_BINARY_DIR}/${name}_labels.cmake)
+    file(WRITE ${labels_file} "foreach(test IN LISTS ${name}_TESTS)\n"
+        "  set_tests_properties(\${test} PROPERTIES LABELS \"${labels}\")\nendforeach()\n")
+    set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${labels_file})
+  endif()
+endfunction()
+
+# muster_bench(NAME SRCS … DEPS …): a benchmark, `./dev bench NAME`.
+function(muster_bench name)
+  cmake_parse_arguments(ARG "" "" "SRCS;DEPS" ${ARGN})
+  add_executable(${name} ${ARG_SRCS})
+  target_link_libraries(${name} PRIVATE muster_options ${ARG_DEPS})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bench)
 endfunction()

@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""Each rule of layering.py finds what is planted against it, and says nothing about a clean tree."""
+
+import os
+import tempfile
+import unittest
+
+import layering
+
+CLEAN = {
+    'lib/base/ids.h': '#include <cstdint>\n',
+    'lib/base/mailbox.h': '#include <mutex>\n',
+    'lib/domain/view.h': '#include "lib/base/ids.h"\n',
+    'lib/owner/state/owner.h': '#include <map>\n#include "lib/domain/view.h"\n',
+    'lib/transfer/state/transfer.h': '#include "lib/owner/state/owner.h"\n',
+    'lib/wire/codec.h': '#include "muster/v1/exchange.pb.h"\n#include "lib/domain/view.h"\n',
+    'lib/wire/tensor_copy.cc': 'void Copy() { memcpy(a, b, n); }\n',
+    'lib/wire/header.cc': 'void F() { memcpy(a, b, 4); }  // lint: not tensor bytes (four bytes of a header)\n',
+    'lib/transport/transport.h': '#include "lib/domain/view.h"\n',
+    'lib/transport/grpc/session.h': '#include <grpcpp/grpcpp.h>\n#include "lib/transport/transport.h"\n',
+    'lib/log/log.cc': '#include <spdlog/spdlog.h>\n',
+    'worker/state/step.h': '#include "lib/owner/state/owner.h"\n',
+    'worker/runtime/loop.h': '#include <thread>\n#include "worker/state/step.h"\n#include "lib/base/mailbox.h"\n',
+    'worker/service/service.h': '#include "worker/runtime/loop.h"\n',
+    'worker/torch/model.h': '#include <torch/torch.h>\n',
+    'worker/tasks/lm.h': '#include "worker/torch/model.h"\n',
+    'worker/main.cc': '#include <CLI/CLI.hpp>\n#include "worker/tasks/lm.h"\n#include "worker/service/service.h"\n',
+    'agent/agent.h': '#include "lib/base/mailbox.h"\n',
+    'cli/main.cc': '#include "agent/agent.h"\n#include <nlohmann/json.hpp>\n',
+    'tests/worker/step_test.cc': '#include <gtest/gtest.h>\n#include <torch/torch.h>\n#include "worker/state/step.h"\n',
+    'tests/lib/wire/codec_test.cc': '// never sleep(1)\n#include <grpcpp/grpcpp.h>\n#include "lib/wire/codec.h"\n',
+    'bench/add.cc': '#include <benchmark/benchmark.h>\n#include "lib/wire/codec.h"\n',
+    'cmake/dependencies.cmake': 'find_package(absl REQUIRED)\n',
+    'docs/guide.md': 'See framework/root/ and ./work/ of any folder.\n',
+}
+
+SLEEP = 'std::this_thread::sleep' + '_for(x);'
+PLACE = '/' + 'work/main'
+LONG = 'int F(int a) {\n' + '  a += 1;\n' * layering.LONGEST_FUNCTION + '  return a;\n}\n'
+
+# (file, its text, the rule that must speak)
+PLANTED = [
+    ('lib/domain/a.h', '#include "lib/wire/codec.h"\n', 'levels'),
+    ('lib/domain/a.h', '#include "lib/log/log.h"\n', 'levels'),
+    ('lib/base/a.cc', '#include "lib/domain/view.h"\n', 'levels'),
+    ('lib/wire/a.h', '#include "lib/transport/transport.h"\n', 'levels'),
+    ('lib/owner/runtime/a.h', '#include "worker/state/step.h"\n', 'programs'),
+    ('worker/runtime/a.h', '#include "worker/service/service.h"\n', 'levels'),
+    ('worker/runtime/a.h', '#include "worker/tasks/lm.h"\n', 'levels'),
+    ('worker/runtime/a.h', '#include "worker/torch/model.h"\n', 'levels'),
+    ('worker/service/a.h', '#include "worker/tasks/lm.h"\n', 'levels'),
+    ('server/main.cc', '#include "worker/state/step.h"\n', 'programs'),
+    ('server/state/a.h', '#include "worker/state/step.h"\n', 'programs'),
+    ('cli/train.cc', '#include "agent/agent.h"\n', 'programs'),
+    ('agent/a.cc', '#include "cli/train.h"\n', 'programs'),
+    ('lib/wire/a.cc', '#include "tests/support/x.h"\n', 'levels'),
+    ('worker/state/a.h', '#include "lib/transport/transport.h"\n', 'state'),
+    ('worker/state/a.h', '#include "lib/optim/sgd.h"\n', 'state'),
+    ('worker/state/a.h', '#include <thread>\n', 'state'),
+    ('worker/state/a.h', '#include <fstream>\n', 'state'),
+    ('worker/state/a.h', '#include <sys/socket.h>\n', 'state'),
+    ('worker/state/a.h', '#include "lib/base/mailbox.h"\n', 'state'),
+    ('lib/owner/state/a.h', '#include "muster/v1/exchange.pb.h"\n', 'state'),
+    ('lib/owner/state/a.cc', '#include <chrono>\nauto t = std::chrono::steady_clock::now();\n', 'state'),
+    ('lib/owner/state/a.cc', 'std::random_device device;\n', 'state'),
+    ('lib/task/a.h', '#include <grpcpp/grpcpp.h>\n', 'library-home'),
+    ('lib/checkpoint/a.h', '#include "muster/v1/checkpoint.pb.h"\n', 'library-home'),
+    ('coordinator/runtime/a.h', '#include <rocksdb/db.h>\n', 'library-home'),
+    ('lib/node/a.h', '#include <prometheus/counter.h>\n', 'library-home'),
+    ('worker/runtime/a.h', '#include <ATen/ATen.h>\n', 'library-home'),
+    ('tests/lib/wire/a.cc', '#include <torch/torch.h>\n', 'library-home'),
+    ('lib/member/a.h', '#include <boost/asio.hpp>\n', 'library-home'),
+    ('lib/config/a.h', '#include <spdlog/spdlog.h>\n', 'library-home'),
+    ('worker/runtime/a.h', '#include <yaml-cpp/yaml.h>\n', 'library-home'),
+    ('lib/domain/a.h', '#include <nlohmann/json.hpp>\n', 'library-home'),
+    ('worker/runtime/a.h', '#include <CLI/CLI.hpp>\n', 'library-home'),
+    ('lib/base/a.h', '#include <gtest/gtest.h>\n', 'library-home'),
+    ('lib/base/a.h', '#include "ids.h"\n', 'include-from-root'),
+    ('lib/novel/a.h', '#include <map>\n', 'room'),
+    ('worker/runtime/a.cc', 'void F() { memcpy(a, b, n); }\n', 'tensor-bytes'),
+    ('lib/transport/a.cc', 'void F() { std::copy(a, b, c); }\n', 'tensor-bytes'),
+    ('lib/transport/a.cc', 'void F() { memcpy(a, b, c); }  // lint: not tensor bytes ()\n', 'tensor-bytes'),
+    ('tests/lib/base/a_test.cc', f'void F() {{ {SLEEP} }}\n', 'sleep'),
+    ('tests/integration/run.py', 'time.sleep' + '(1)\n', 'sleep'),
+    ('lib/base/CMakeLists.txt', '  find_package(absl)\n', 'find-package'),
+    ('docs/guide.md', f'look at {PLACE}\n', 'machine-path'),
+    ('lib/base/a.cc', LONG, 'long-function'),
+    ('lib/base/a.cc', f'namespace x {{\nclass A {{\n  A() : b_{{1}} {{}}\n  {LONG}}};\n}}\n', 'long-function'),
+]
+
+
+def problems_of(files):
+    with tempfile.TemporaryDirectory() as root:
+        for path, text in files.items():
+            os.makedirs(os.path.join(root, os.path.dirname(path)), exist_ok=True)
+            with open(os.path.join(root, path), 'w', encoding='utf-8') as f:
+                f.write(text)
+        return layering.Tree(root).check()
+
+
+class LayeringTest(unittest.TestCase):
+
+    def test_clean_tree_passes(self):
+        self.assertEqual(problems_of(CLEAN), [])
+
+    def test_planted_violations_are_found(self):
+        for path, text, rule in PLANTED:
+            with self.subTest(path=path, text=text[:60]):
+                found = problems_of({**CLEAN, path: text})
+                self.assertTrue(any(p.startswith(f'{path}:') and f': {rule}: ' in p for p in found), found)
+                self.assertTrue(all(p.startswith(f'{path}:') for p in found), found)
+
+    def test_line_is_named(self):
+        found = problems_of({'lib/base/a.h': '\n\n#include "lib/domain/view.h"\n', 'lib/domain/view.h': ''})
+        self.assertEqual(len(found), 1)
+        self.assertTrue(found[0].startswith('lib/base/a.h:3: levels: '), found)
+
+    def test_comments_and_literals_are_no_code(self):
+        text = '/* memcpy(a, b, c) */\nconst char* kText = "memcpy(";\nconst char* kRaw = R"(memcpy(a))";\nint n = 1\'000;\n'
+        self.assertEqual(problems_of({'worker/runtime/a.cc': text}), [])
+
+    def test_functions_are_measured_whole(self):
+        text = ('namespace a {\nconst int kTable[] = {\n1,\n2};\nclass B {\n  int C(int d) const {\n'
+                '    if (d) {\n    }\n    auto e = [&] { return 1; };\n    return e();\n  }\n};\n}\n')
+        self.assertEqual(layering.functions(text), [('C', 6, 11)])
+
+
+if __name__ == '__main__':
+    unittest.main()
