@@ -1,0 +1,47 @@
+#include "agent/state/exit.h"
+
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+
+namespace muster::agent {
+
+ExitMeaning MeaningOf(const Exit& exit) {
+  if (exit.signal != 0) return ExitMeaning::kFailure;
+  switch (exit.code) {
+    case kExitDone: return ExitMeaning::kDone;
+    case kExitAskedToLeave: return ExitMeaning::kLeft;
+    case kExitBadConfiguration:
+    case kExitBadData:
+    case kExitIncompatible: return ExitMeaning::kHopeless;
+    default: return ExitMeaning::kFailure;
+  }
+}
+
+std::string SignalName(int signal) {
+  const char* short_name = sigabbrev_np(signal);
+  return short_name == nullptr ? absl::StrCat("signal ", signal) : absl::StrCat("SIG", short_name);
+}
+
+namespace {
+
+std::string CodeMeaning(int code) {
+  switch (code) {
+    case kExitDone: return " (done)";
+    case kExitBadConfiguration: return " (bad configuration)";
+    case kExitBadData: return " (bad data)";
+    case kExitAskedToLeave: return " (left as asked)";
+    case kExitIncompatible: return " (incompatible version)";
+    default: return "";
+  }
+}
+
+}  // namespace
+
+std::string CauseOf(const Exit& exit) {
+  if (exit.out_of_memory) return absl::StrCat("out of memory (killed by ", SignalName(exit.signal), ")");
+  if (exit.signal != 0) return absl::StrCat("killed by ", SignalName(exit.signal));
+  return absl::StrCat("exit code ", exit.code, CodeMeaning(exit.code));
+}
+
+}  // namespace muster::agent

@@ -1,0 +1,39 @@
+// How a process ended and what follows from it. The same table drives local runs, Kubernetes jobs and the exit code of
+// `muster train` itself. Pure.
+#pragma once
+
+#include <string>
+
+namespace muster::agent {
+
+// Exit codes that have a meaning (those of sysexits.h where there is one).
+inline constexpr int kExitDone = 0;
+inline constexpr int kExitFailed = 1;
+inline constexpr int kExitBadConfiguration = 64;
+inline constexpr int kExitBadData = 65;
+inline constexpr int kExitAskedToLeave = 75;  // after a checkpoint: can go on later
+inline constexpr int kExitIncompatible = 78;
+
+struct Exit {
+  int code = 0;            // when signal is 0
+  int signal = 0;          // that ended it; 0: it ended by itself
+  bool out_of_memory = false;  // the kernel killed it for memory
+  std::string last_lines;  // of its log
+  bool operator==(const Exit&) const = default;
+};
+
+enum class ExitMeaning {
+  kDone,       // 0: its work is done
+  kLeft,       // 75: it left as it was asked to
+  kHopeless,   // 64, 65, 78: starting it again would end the same way
+  kFailure,    // everything else: worth another start
+};
+ExitMeaning MeaningOf(const Exit& exit);
+
+// "SIGKILL"; "signal 77" for one without a name.
+std::string SignalName(int signal);
+
+// For people: "killed by SIGKILL", "out of memory (killed by SIGKILL)", "exit code 64 (bad configuration)".
+std::string CauseOf(const Exit& exit);
+
+}  // namespace muster::agent

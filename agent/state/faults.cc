@@ -1,0 +1,106 @@
+#include "agent/state/faults.h"
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "lib/base/hash.h"
+
+namespace muster::agent {
+namespace {
+
+bool IsDue(const Fault& fault, Time began, std::optional<int64_t> step, Time now) {
+  if (fault.at_step) return step && *step >= *fault.at_step;
+  return fault.at_time && now - began >= *fault.at_time;
+}
+
+bool HasLength(const Fault& fault) { return fault.for_steps || fault.for_time; }
+
+std::string HowLong(const Fault& fault) {
+  if (fault.for_steps) return absl::StrFormat(" for %d %s", *fault.for_steps, *fault.for_steps == 1 ? "step" : "steps");
+  if (fault.for_time) return absl::StrFormat(" for %g s", std::chrono::duration<double>(*fault.for_time).count());
+  return "";
+}
+
+std::string TextOf(const Fault& fault, const ProcessKey& victim) {
+  if (fault.kind == Fault::Kind::kPause) return absl::StrCat("fault plan: pauses ", victim.name, HowLong(fault));
+  const std::string down = HasLength(fault) ? absl::StrCat(" and keeps it down", HowLong(fault)) : "";
+  return absl::StrCat("fault plan: kills ", victim.name, " (SIGKILL)", down);
+}
+
+}  // namespace
+
+FaultDriver::FaultDriver(FaultPlan plan, Time began)
+    : plan_(std::move(plan)), began_(began), progress_(plan_.faults.size()), last_(began) {}
+
+std::vector<FaultAction> FaultDriver::Step(std::optional<int64_t> step, const std::vector<ProcessKey>& running,
+                                           Time now) {
+  last_ = now;
+  std::vector<FaultAction> out;
+  for (size_t i = 0; i < progress_.size(); ++i) {
+    Progress& progress = progress_[i];
+    if (progress.phase == Phase::kAhead && IsDue(plan_.faults[i], began_, step, now)) {
+      if (const auto victim = Victim(i, running)) Begin(i, *victim, step, now, out);
+    }
+    const bool ends = (progress.until_step && step && *step >= *progress.until_step) ||
+                      (progress.until_time && now >= *progress.until_time);
+    if (progress.phase == Phase::kGoing && ends) End(i, out);
+  }
+  return out;
+}
+
+std::optional<ProcessKey> FaultDriver::Victim(size_t index, const std::vector<ProcessKey>& running) const {
+  const Fault& fault = plan_.faults[index];
+  std::vector<ProcessKey> candidates;
+  for (const ProcessKey& key : running) {
+    const bool fits = fault.target == kRandomWorker ? absl::StartsWith(key.name, "worker-") : key.name == fault.target;
+    if (fits) candidates.push_back(key);
+  }
+  if (candidates.empty()) return std::nullopt;
+  return candidates[Mix64(plan_.seed, index) % candidates.size()];
+}
+
+void FaultDriver::Begin(size_t index, const ProcessKey& victim, std::optional<int64_t> step, Time now,
+                        std::vector<FaultAction>& out) {
+  const Fault& fault = plan_.faults[index];
+  Progress& progress = progress_[index];
+  progress.victim = victim;
+  progress.phase = HasLength(fault) ? Phase::kGoing : Phase::kOver;
+  if (fault.for_steps) progress.until_step = step.value_or(0) + *fault.for_steps;
+  if (fault.for_time) progress.until_time = now + *fault.for_time;
+  if (fault.kind == Fault::Kind::kPause) {
+    out.push_back({FaultAction::Do::kPause, victim, TextOf(fault, victim)});
+    return;
+  }
+  if (HasLength(fault)) out.push_back({FaultAction::Do::kKeepDown, victim, ""});
+  out.push_back({FaultAction::Do::kKill, victim, TextOf(fault, victim)});
+}
+
+void FaultDriver::End(size_t index, std::vector<FaultAction>& out) {
+  Progress& progress = progress_[index];
+  progress.phase = Phase::kOver;
+  const bool paused = plan_.faults[index].kind == Fault::Kind::kPause;
+  out.push_back({paused ? FaultAction::Do::kContinue : FaultAction::Do::kRelease, progress.victim,
+                 absl::StrCat("fault plan: ", progress.victim.name, paused ? " goes on" : " may come back")});
+}
+
+std::optional<Time> FaultDriver::NextTick() const {
+  std::optional<Time> next;
+  const auto consider = [&](Time t) {
+    if (t > last_ && (!next || t < *next)) next = t;
+  };
+  for (size_t i = 0; i < progress_.size(); ++i) {
+    if (progress_[i].phase == Phase::kAhead && plan_.faults[i].at_time) consider(began_ + *plan_.faults[i].at_time);
+    if (progress_[i].phase == Phase::kGoing && progress_[i].until_time) consider(*progress_[i].until_time);
+  }
+  return next;
+}
+
+bool FaultDriver::Finished() const {
+  for (const Progress& progress : progress_)
+    if (progress.phase != Phase::kOver) return false;
+  return true;
+}
+
+}  // namespace muster::agent

@@ -1,0 +1,80 @@
+// A fault plan: at a step or second, kill or pause a process and keep it so for some steps or seconds. Pure: told how
+// far training is and what runs, it says what to do to whom. A random target follows from the seed and the plan alone
+// as long as the same workers run.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "agent/state/supervisor.h"
+#include "lib/base/time.h"
+
+namespace muster::agent {
+
+inline constexpr char kRandomWorker[] = "random worker";
+
+struct Fault {
+  enum class Kind { kKill, kPause };
+  Kind kind = Kind::kKill;
+  std::string target;  // "worker-1", "server-0", "coordinator" or kRandomWorker
+  // Exactly one of the two: the first completed step at or after which, or the time since the plan began, it happens.
+  std::optional<int64_t> at_step{};
+  std::optional<Duration> at_time{};
+  // At most one: how long a killed process is kept down (neither: started again as after any failure) or a paused one
+  // stands still (exactly one is needed).
+  std::optional<int64_t> for_steps{};
+  std::optional<Duration> for_time{};
+  bool operator==(const Fault&) const = default;
+};
+
+struct FaultPlan {
+  std::vector<Fault> faults;
+  uint64_t seed = 0;  // chooses random workers
+  bool operator==(const FaultPlan&) const = default;
+};
+
+// What to do, in order. A killed process that is to stay down is kept down before it is killed.
+struct FaultAction {
+  enum class Do { kKeepDown, kKill, kRelease, kPause, kContinue };
+  Do what = Do::kKill;
+  ProcessKey key;
+  std::string text;  // for people; empty: nothing to tell
+  bool operator==(const FaultAction&) const = default;
+};
+
+// Each fault happens once; one whose target does not run waits until it does.
+class FaultDriver {
+ public:
+  FaultDriver() = default;
+  FaultDriver(FaultPlan plan, Time began);
+
+  // `step`: the highest completed step so far, if any. `running`: ascending.
+  std::vector<FaultAction> Step(std::optional<int64_t> step, const std::vector<ProcessKey>& running, Time now);
+
+  std::optional<Time> NextTick() const;  // of what goes by the clock and lies ahead
+  bool Finished() const;                 // every fault happened and is over
+
+ private:
+  enum class Phase { kAhead, kGoing, kOver };
+  struct Progress {
+    Phase phase = Phase::kAhead;
+    ProcessKey victim{};
+    std::optional<int64_t> until_step{};
+    std::optional<Time> until_time{};
+  };
+
+  std::optional<ProcessKey> Victim(size_t index, const std::vector<ProcessKey>& running) const;
+  void Begin(size_t index, const ProcessKey& victim, std::optional<int64_t> step, Time now,
+             std::vector<FaultAction>& out);
+  void End(size_t index, std::vector<FaultAction>& out);
+
+  FaultPlan plan_;
+  Time began_{};
+  std::vector<Progress> progress_;
+  Time last_{};  // of the latest Step
+};
+
+}  // namespace muster::agent

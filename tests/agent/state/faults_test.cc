@@ -1,0 +1,86 @@
+#include "agent/state/faults.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace muster::agent {
+namespace {
+
+using std::chrono::seconds;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+const ProcessKey kWorker0{"j", "worker-0"};
+const ProcessKey kWorker1{"j", "worker-1"};
+const ProcessKey kServer0{"j", "server-0"};
+const std::vector<ProcessKey> kAll = {kCoordinatorKey, kServer0, kWorker0, kWorker1};
+constexpr Time kBegan = Time{} + seconds(1000);
+
+std::vector<std::string> Describe(const std::vector<FaultAction>& actions) {
+  static const char* const kNames[] = {"keep down", "kill", "release", "pause", "continue"};
+  std::vector<std::string> texts;
+  for (const FaultAction& action : actions)
+    texts.push_back(absl::StrCat(kNames[static_cast<int>(action.what)], " ", action.key.name));
+  return texts;
+}
+
+TEST(FaultDriverTest, KillsOnceAtTheStep) {
+  FaultDriver driver({.faults = {{.target = "worker-1", .at_step = 40}}}, kBegan);
+  EXPECT_THAT(driver.Step(std::nullopt, kAll, kBegan), IsEmpty());
+  EXPECT_THAT(driver.Step(39, kAll, kBegan), IsEmpty());
+  const auto actions = driver.Step(41, kAll, kBegan);
+  EXPECT_THAT(Describe(actions), ElementsAre("kill worker-1"));
+  EXPECT_EQ(actions[0].text, "fault plan: kills worker-1 (SIGKILL)");
+  EXPECT_TRUE(driver.Finished());
+  EXPECT_THAT(driver.Step(40, kAll, kBegan), IsEmpty());
+}
+
+TEST(FaultDriverTest, KeepsDownForSteps) {
+  FaultDriver driver({.faults = {{.target = "coordinator", .at_step = 60, .for_steps = 20}}}, kBegan);
+  const auto actions = driver.Step(60, kAll, kBegan);
+  EXPECT_THAT(Describe(actions), ElementsAre("keep down coordinator", "kill coordinator"));
+  EXPECT_EQ(actions[1].text, "fault plan: kills coordinator (SIGKILL) and keeps it down for 20 steps");
+  EXPECT_THAT(driver.Step(79, {kWorker0}, kBegan), IsEmpty());
+  EXPECT_FALSE(driver.Finished());
+  EXPECT_THAT(Describe(driver.Step(80, {kWorker0}, kBegan)), ElementsAre("release coordinator"));
+  EXPECT_TRUE(driver.Finished());
+}
+
+TEST(FaultDriverTest, PausesForSecondsByTheClock) {
+  FaultDriver driver(
+      {.faults = {{.kind = Fault::Kind::kPause, .target = "server-0", .at_time = seconds(12), .for_time = seconds(3)}}},
+      kBegan);
+  EXPECT_EQ(driver.NextTick(), kBegan + seconds(12));
+  EXPECT_THAT(driver.Step(5, kAll, kBegan + seconds(11)), IsEmpty());
+  EXPECT_THAT(Describe(driver.Step(5, kAll, kBegan + seconds(12))), ElementsAre("pause server-0"));
+  EXPECT_EQ(driver.NextTick(), kBegan + seconds(15));
+  EXPECT_THAT(Describe(driver.Step(5, kAll, kBegan + seconds(15))), ElementsAre("continue server-0"));
+  EXPECT_EQ(driver.NextTick(), std::nullopt);
+}
+
+TEST(FaultDriverTest, WaitsForATargetThatDoesNotRun) {
+  FaultDriver driver({.faults = {{.target = "worker-1", .at_time = seconds(1)}}}, kBegan);
+  EXPECT_THAT(driver.Step(0, {kWorker0}, kBegan + seconds(2)), IsEmpty());
+  EXPECT_EQ(driver.NextTick(), std::nullopt);  // no busy loop: the next start of a process asks again
+  EXPECT_THAT(Describe(driver.Step(0, kAll, kBegan + seconds(3))), ElementsAre("kill worker-1"));
+}
+
+TEST(FaultDriverTest, RandomWorkerFollowsFromTheSeed) {
+  bool seen[2] = {false, false};
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    const FaultPlan plan{.faults = {{.target = kRandomWorker, .at_step = 1}}, .seed = seed};
+    const auto once = Describe(FaultDriver(plan, kBegan).Step(1, kAll, kBegan));
+    EXPECT_EQ(once, Describe(FaultDriver(plan, kBegan).Step(1, kAll, kBegan)));
+    ASSERT_EQ(once.size(), 1u);
+    seen[0] |= once[0] == "kill worker-0";
+    seen[1] |= once[0] == "kill worker-1";
+  }
+  EXPECT_TRUE(seen[0] && seen[1]);
+}
+
+}  // namespace
+}  // namespace muster::agent

@@ -1,0 +1,259 @@
+#include "agent/state/supervisor.h"
+
+#include <csignal>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace muster::agent {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::string AfterName(AfterExit after) {
+  switch (after) {
+    case AfterExit::kStartsAgain: return "again";
+    case AfterExit::kKeptDown: return "kept down";
+    case AfterExit::kFinished: return "finished";
+    case AfterExit::kGivenUp: return "given up";
+  }
+  return "?";
+}
+
+std::string Describe(const SupervisorAction& action) {
+  if (const auto* spawn = std::get_if<Spawn>(&action))
+    return absl::StrCat("spawn ", spawn->key.name, spawn->role == Role::kServer ? " as server" : "");
+  if (const auto* signal = std::get_if<SendSignal>(&action))
+    return absl::StrCat(SignalName(signal->signal), " ", signal->key.name);
+  if (const auto* tell = std::get_if<TellCoordinator>(&action))
+    return absl::StrCat("tell ", tell->exited.name, " ", tell->exited.cause, tell->exited.gave_up ? " gave up" : "");
+  const auto& note = std::get<NoteExit>(action);
+  return absl::StrCat("note ", note.key.name, " ", AfterName(note.after),
+                      note.delay.count() > 0
+                          ? absl::StrFormat(" in %d ms", std::chrono::duration_cast<milliseconds>(note.delay).count())
+                          : "");
+}
+
+class SupervisorTest : public ::testing::Test {
+ protected:
+  std::vector<std::string> Do(const SupervisorEvent& event) {
+    std::vector<std::string> texts;
+    for (const SupervisorAction& action : supervisor_.Step(event, now_)) texts.push_back(Describe(action));
+    return texts;
+  }
+  std::vector<std::string> Want(const std::vector<std::string>& names) {
+    Wanted wanted{.job = "j"};
+    for (const std::string& name : names)
+      wanted.processes.push_back({name, name.starts_with("server") ? Role::kServer : Role::kWorker});
+    return Do(WantMembers{wanted});
+  }
+  std::vector<std::string> Exits(const std::string& name, int code, int signal = 0) {
+    return Do(Exited{Key(name), Exit{.code = code, .signal = signal}});
+  }
+  // Lets time pass until the next tick is due, and ticks.
+  std::vector<std::string> TickWhenDue() {
+    now_ = supervisor_.NextTick().value();
+    return Do(Tick{});
+  }
+  static ProcessKey Key(const std::string& name) {
+    return name == "coordinator" ? kCoordinatorKey : ProcessKey{"j", name};
+  }
+
+  Time now_ = Time{} + seconds(100);
+  Supervisor supervisor_;
+};
+
+TEST_F(SupervisorTest, StartsWhatIsWantedOnce) {
+  EXPECT_THAT(Do(WantCoordinator{}), ElementsAre("spawn coordinator"));
+  EXPECT_THAT(Want({"server-0", "worker-0"}), ElementsAre("spawn server-0 as server", "spawn worker-0"));
+  EXPECT_THAT(Want({"server-0", "worker-0"}), IsEmpty());
+  EXPECT_THAT(supervisor_.Running(), ElementsAre(kCoordinatorKey, Key("server-0"), Key("worker-0")));
+  EXPECT_EQ(supervisor_.NextTick(), std::nullopt);
+}
+
+struct ExitCase {
+  int code;
+  int signal;
+  std::vector<std::string> of_worker;
+  std::string of_coordinator;
+};
+
+TEST_F(SupervisorTest, ExitCodesDecideWhatFollows) {
+  const std::vector<ExitCase> cases = {
+      {0, 0, {"tell worker-0 exit code 0 (done)", "note worker-0 finished"}, "again in 200 ms"},
+      {75, 0, {"tell worker-0 exit code 75 (left as asked)", "note worker-0 finished"}, "again in 200 ms"},
+      {64, 0, {"tell worker-0 exit code 64 (bad configuration) gave up", "note worker-0 given up"}, "given up"},
+      {65, 0, {"tell worker-0 exit code 65 (bad data) gave up", "note worker-0 given up"}, "given up"},
+      {78, 0, {"tell worker-0 exit code 78 (incompatible version) gave up", "note worker-0 given up"}, "given up"},
+      {1, 0, {"tell worker-0 exit code 1", "note worker-0 again in 200 ms"}, "again in 200 ms"},
+      {0, SIGKILL, {"tell worker-0 killed by SIGKILL", "note worker-0 again in 200 ms"}, "again in 200 ms"},
+      {0, SIGSEGV, {"tell worker-0 killed by SIGSEGV", "note worker-0 again in 200 ms"}, "again in 200 ms"},
+      {0, SIGTERM, {"tell worker-0 killed by SIGTERM", "note worker-0 again in 200 ms"}, "again in 200 ms"},
+  };
+  for (const ExitCase& c : cases) {
+    SCOPED_TRACE(absl::StrCat("code ", c.code, " signal ", c.signal));
+    supervisor_ = Supervisor();
+    Do(WantCoordinator{});
+    Want({"worker-0"});
+    EXPECT_EQ(Exits("worker-0", c.code, c.signal), c.of_worker);
+    EXPECT_THAT(Exits("coordinator", c.code, c.signal), ElementsAre("note coordinator " + c.of_coordinator));
+  }
+}
+
+TEST_F(SupervisorTest, BackOffDoublesAndACrashLoopEnds) {
+  Want({"worker-0"});
+  for (const char* delay : {"200", "400", "800", "1600"}) {
+    EXPECT_THAT(Exits("worker-0", 1),
+                ElementsAre("tell worker-0 exit code 1", absl::StrCat("note worker-0 again in ", delay, " ms")));
+    EXPECT_THAT(TickWhenDue(), ElementsAre("spawn worker-0"));
+  }
+  EXPECT_THAT(Exits("worker-0", 1), ElementsAre("tell worker-0 exit code 1 gave up", "note worker-0 given up"));
+  EXPECT_EQ(supervisor_.NextTick(), std::nullopt);
+  EXPECT_THAT(Want({"worker-0"}), IsEmpty());
+}
+
+TEST_F(SupervisorTest, ItIsNotStartedBeforeItsTime) {
+  Want({"worker-0"});
+  Exits("worker-0", 1);
+  now_ += milliseconds(199);
+  EXPECT_THAT(Do(Tick{}), IsEmpty());
+  now_ += milliseconds(1);
+  EXPECT_THAT(Do(Tick{}), ElementsAre("spawn worker-0"));
+}
+
+TEST_F(SupervisorTest, BackOffHasALongestValue) {
+  supervisor_ = Supervisor({.crash_limit = 100});
+  Want({"worker-0"});
+  std::vector<std::string> last;
+  for (int i = 0; i < 10; ++i) {
+    last = Exits("worker-0", 1);
+    TickWhenDue();
+  }
+  EXPECT_THAT(last, ElementsAre("tell worker-0 exit code 1", "note worker-0 again in 5000 ms"));
+}
+
+TEST_F(SupervisorTest, ProgressAndHealthStartAfresh) {
+  Want({"worker-0"});
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_THAT(Exits("worker-0", 1), ElementsAre("tell worker-0 exit code 1", "note worker-0 again in 200 ms"));
+    TickWhenDue();
+    if (i % 2 == 0)
+      Do(Progressed{Key("worker-0")});
+    else
+      now_ += seconds(10);
+  }
+}
+
+TEST_F(SupervisorTest, FailuresOutsideTheWindowAreForgotten) {
+  Want({"worker-0"});
+  for (int i = 0; i < 20; ++i) {
+    now_ += milliseconds(9999);  // unhealthy, but no more than four in any 30 s
+    EXPECT_THAT(Exits("worker-0", 1).back(), HasSubstr("again"));
+    TickWhenDue();
+  }
+}
+
+TEST_F(SupervisorTest, SpawnFailureIsAFailure) {
+  Want({"worker-0"});
+  const auto actions = supervisor_.Step(SpawnFailed{Key("worker-0"), "no such file"}, now_);
+  ASSERT_EQ(actions.size(), 2u);
+  EXPECT_EQ(std::get<TellCoordinator>(actions[0]).exited.last_lines, "no such file");
+  EXPECT_EQ(std::get<NoteExit>(actions[1]).after, AfterExit::kStartsAgain);
+}
+
+TEST_F(SupervisorTest, StopsWhatIsWantedNoMore) {
+  Want({"worker-0", "worker-1"});
+  EXPECT_THAT(Want({"worker-0"}), ElementsAre("SIGTERM worker-1", "SIGCONT worker-1"));
+  EXPECT_EQ(supervisor_.NextTick(), now_ + seconds(10));
+  EXPECT_THAT(Exits("worker-1", 0, SIGTERM),
+              ElementsAre("tell worker-1 killed by SIGTERM", "note worker-1 finished"));
+  EXPECT_THAT(supervisor_.Running(), ElementsAre(Key("worker-0")));
+}
+
+TEST_F(SupervisorTest, KillsWhatDoesNotStopInTime) {
+  Want({"worker-0"});
+  Want({});
+  EXPECT_THAT(TickWhenDue(), ElementsAre("SIGKILL worker-0"));
+  EXPECT_GT(supervisor_.NextTick(), now_);  // no busy loop until the exit is seen
+}
+
+TEST_F(SupervisorTest, WantedAgainWhileStopping) {
+  Want({"worker-0"});
+  Want({});
+  EXPECT_THAT(Want({"worker-0"}), IsEmpty());
+  EXPECT_THAT(Exits("worker-0", 75).back(), "note worker-0 again in 200 ms");
+  EXPECT_THAT(TickWhenDue(), ElementsAre("spawn worker-0"));
+}
+
+TEST_F(SupervisorTest, JobsDoNotMix) {
+  Want({"worker-0"});
+  EXPECT_THAT(Do(WantMembers{{.job = "other", .processes = {}}}), IsEmpty());
+  EXPECT_THAT(Do(WantMembers{{.job = "other", .processes = {{"worker-0", Role::kWorker}}}}),
+              ElementsAre("spawn worker-0"));
+}
+
+TEST_F(SupervisorTest, StopsEverythingThenAtOnce) {
+  Do(WantCoordinator{});
+  Want({"worker-0"});
+  EXPECT_THAT(Do(StopAll{}),
+              ElementsAre("SIGTERM coordinator", "SIGCONT coordinator", "SIGTERM worker-0", "SIGCONT worker-0"));
+  EXPECT_THAT(Do(StopAll{}), ElementsAre("SIGKILL coordinator", "SIGKILL worker-0"));
+  EXPECT_THAT(Exits("coordinator", 0, SIGKILL), ElementsAre("note coordinator finished"));
+  EXPECT_THAT(Exits("worker-0", 1), ElementsAre("tell worker-0 exit code 1", "note worker-0 finished"));
+  EXPECT_THAT(supervisor_.Running(), IsEmpty());
+  EXPECT_THAT(Want({"worker-0", "worker-1"}), IsEmpty());
+  EXPECT_EQ(supervisor_.NextTick(), std::nullopt);
+}
+
+TEST_F(SupervisorTest, NothingComesBackOnceStopping) {
+  Want({"worker-0"});
+  Exits("worker-0", 1);
+  Do(StopAll{});
+  now_ += seconds(60);
+  EXPECT_THAT(Do(Tick{}), IsEmpty());
+  EXPECT_EQ(supervisor_.NextTick(), std::nullopt);
+}
+
+TEST_F(SupervisorTest, KeptDownUntilReleased) {
+  Do(WantCoordinator{});
+  Do(KeepDown{kCoordinatorKey});
+  EXPECT_THAT(Exits("coordinator", 0, SIGKILL), ElementsAre("note coordinator kept down"));
+  EXPECT_EQ(supervisor_.NextTick(), std::nullopt);
+  now_ += seconds(60);
+  EXPECT_THAT(Do(Tick{}), IsEmpty());
+  EXPECT_THAT(Do(Release{kCoordinatorKey}), ElementsAre("spawn coordinator"));
+}
+
+TEST_F(SupervisorTest, ASessionLearnsWhatIsDownOnly) {
+  Do(WantCoordinator{});
+  Want({"worker-0", "worker-1", "worker-2"});
+  Exits("worker-1", 0, SIGKILL);
+  Exits("worker-2", 0, SIGKILL);
+  TickWhenDue();  // both run again
+  Exits("worker-2", 64);
+  EXPECT_THAT(Do(SessionUp{}), ElementsAre("tell worker-2 exit code 64 (bad configuration) gave up"));
+}
+
+TEST_F(SupervisorTest, NotesReadWell) {
+  Do(WantCoordinator{});
+  Want({"worker-0", "worker-1"});
+  const auto text = [&](const ProcessKey& key, const Exit& exit) {
+    return std::get<NoteExit>(supervisor_.Step(Exited{key, exit}, now_).back()).text;
+  };
+  EXPECT_EQ(text(Key("worker-0"), {.signal = SIGKILL}), "worker-0 was killed by SIGKILL; it starts again in 0.2 s");
+  EXPECT_EQ(text(Key("worker-1"), {.code = 65}), "worker-1 ended with exit code 65 (bad data); it is not started again");
+  EXPECT_EQ(text(kCoordinatorKey, {.signal = SIGKILL, .out_of_memory = true}),
+            "coordinator ran out of memory; it starts again in 0.2 s");
+}
+
+}  // namespace
+}  // namespace muster::agent
