@@ -1,0 +1,31 @@
+// What optim.cc hands to its kernels. Each factor of a step is computed in fp64 and rounded once.
+#pragma once
+
+namespace muster {
+
+struct SgdFactors {
+  float weight_decay;
+  float momentum;
+  float minus_rate;
+};
+
+struct AdamFactors {
+  float weight_decay;  // L2, added to the gradient
+  float shrink;        // decoupled decay: what parameters are multiplied with
+  float beta1, rest1;  // rest = 1 - beta
+  float beta2, rest2;
+  float root_correction2;
+  float epsilon;
+  float minus_step_size;
+};
+
+// All of one size. What an optimizer does not use is null.
+struct Memory {
+  const float* gradient;
+  const float* old_parameters;
+  float* new_parameters;
+  float* slot0;
+  float* slot1;
+};
+
+}  // namespace muster

@@ -1,0 +1,175 @@
+#include "lib/optim/optim.h"
+
+#include <cmath>
+
+#include "lib/base/check.h"
+#include "lib/optim/factors.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "lib/optim/optim.cc"
+#include "hwy/foreach_target.h"
+#include "lib/kernels/elementwise-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace muster {
+namespace HWY_NAMESPACE {
+
+// gradient, or gradient + decay·parameter.
+template <bool kDecay, class D>
+HWY_INLINE hn::VFromD<D> DecayedGradient(D d, const Memory& at, size_t i, float decay) {
+  const auto gradient = hn::LoadU(d, at.gradient + i);
+  if constexpr (!kDecay) return gradient;
+  const auto parameter = hn::LoadU(d, at.old_parameters + i);
+  return hn::Add(gradient, hn::Mul(parameter, hn::Set(d, decay)));
+}
+
+template <class D, class V>
+HWY_INLINE void StoreParameter(D d, const Memory& at, size_t i, V parameter) {
+  hn::StoreU(parameter, d, at.new_parameters + i);
+}
+
+template <bool kDecay>
+void Sgd(const SgdFactors& f, const Memory& at, size_t count) {
+  ForEachElement(count, [&](auto d, size_t i) HWY_ATTR {
+    const auto direction = DecayedGradient<kDecay>(d, at, i, f.weight_decay);
+    const auto change = hn::Mul(direction, hn::Set(d, f.minus_rate));
+    StoreParameter(d, at, i, hn::Add(hn::LoadU(d, at.old_parameters + i), change));
+  });
+}
+
+template <bool kDecay>
+void Momentum(const SgdFactors& f, const Memory& at, size_t count) {
+  ForEachElement(count, [&](auto d, size_t i) HWY_ATTR {
+    const auto gradient = DecayedGradient<kDecay>(d, at, i, f.weight_decay);
+    const auto kept = hn::Mul(hn::LoadU(d, at.slot0 + i), hn::Set(d, f.momentum));
+    const auto direction = hn::Add(kept, gradient);
+    hn::StoreU(direction, d, at.slot0 + i);
+    const auto change = hn::Mul(direction, hn::Set(d, f.minus_rate));
+    StoreParameter(d, at, i, hn::Add(hn::LoadU(d, at.old_parameters + i), change));
+  });
+}
+
+template <bool kDecay, bool kShrink>
+void Adam(const AdamFactors& f, const Memory& at, size_t count) {
+  ForEachElement(count, [&](auto d, size_t i) HWY_ATTR {
+    const auto gradient = DecayedGradient<kDecay>(d, at, i, f.weight_decay);
+    const auto mean = hn::Add(hn::Mul(hn::LoadU(d, at.slot0 + i), hn::Set(d, f.beta1)),
+                              hn::Mul(gradient, hn::Set(d, f.rest1)));
+    const auto square = hn::Mul(hn::Mul(gradient, hn::Set(d, f.rest2)), gradient);
+    const auto spread = hn::Add(hn::Mul(hn::LoadU(d, at.slot1 + i), hn::Set(d, f.beta2)), square);
+    hn::StoreU(mean, d, at.slot0 + i);
+    hn::StoreU(spread, d, at.slot1 + i);
+    const auto root = hn::Div(hn::Sqrt(spread), hn::Set(d, f.root_correction2));
+    const auto change =
+        hn::Div(hn::Mul(mean, hn::Set(d, f.minus_step_size)), hn::Add(root, hn::Set(d, f.epsilon)));
+    auto parameter = hn::LoadU(d, at.old_parameters + i);
+    if constexpr (kShrink) parameter = hn::Mul(parameter, hn::Set(d, f.shrink));
+    StoreParameter(d, at, i, hn::Add(parameter, change));
+  });
+}
+
+void SgdKernel(const SgdFactors& f, const Memory& at, size_t count) {
+  f.weight_decay == 0 ? Sgd<false>(f, at, count) : Sgd<true>(f, at, count);
+}
+
+void MomentumKernel(const SgdFactors& f, const Memory& at, size_t count) {
+  f.weight_decay == 0 ? Momentum<false>(f, at, count) : Momentum<true>(f, at, count);
+}
+
+void AdamKernel(const AdamFactors& f, const Memory& at, size_t count) {
+  if (f.weight_decay != 0) return Adam<true, false>(f, at, count);
+  f.shrink == 1 ? Adam<false, false>(f, at, count) : Adam<false, true>(f, at, count);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace muster
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace muster {
+namespace {
+
+HWY_EXPORT(SgdKernel);
+HWY_EXPORT(MomentumKernel);
+HWY_EXPORT(AdamKernel);
+
+// base^exponent by squaring: the same bits on every machine, which std::pow does not promise.
+double Power(double base, int64_t exponent) {
+  double result = 1;
+  for (; exponent > 0; exponent /= 2, base *= base) {
+    if (exponent % 2 == 1) result *= base;
+  }
+  return result;
+}
+
+SgdFactors MakeSgdFactors(const OptimizerSpec& spec, double learning_rate) {
+  return {.weight_decay = static_cast<float>(spec.weight_decay),
+          .momentum = static_cast<float>(spec.momentum),
+          .minus_rate = static_cast<float>(-learning_rate)};
+}
+
+AdamFactors MakeAdamFactors(const OptimizerSpec& spec, int64_t step, double learning_rate) {
+  const bool decoupled = spec.kind == OptimizerKind::kAdamW;
+  const double correction1 = 1 - Power(spec.beta1, step + 1);
+  const double correction2 = 1 - Power(spec.beta2, step + 1);
+  return {.weight_decay = decoupled ? 0 : static_cast<float>(spec.weight_decay),
+          .shrink = decoupled ? static_cast<float>(1 - learning_rate * spec.weight_decay) : 1,
+          .beta1 = static_cast<float>(spec.beta1),
+          .rest1 = static_cast<float>(1 - spec.beta1),
+          .beta2 = static_cast<float>(spec.beta2),
+          .rest2 = static_cast<float>(1 - spec.beta2),
+          .root_correction2 = static_cast<float>(std::sqrt(correction2)),
+          .epsilon = static_cast<float>(spec.epsilon),
+          .minus_step_size = static_cast<float>(-(learning_rate / correction1))};
+}
+
+}  // namespace
+
+int SlotCount(OptimizerKind kind) {
+  switch (kind) {
+    case OptimizerKind::kSgd:
+      return 0;
+    case OptimizerKind::kMomentum:
+      return 1;
+    case OptimizerKind::kAdam:
+    case OptimizerKind::kAdamW:
+      return 2;
+  }
+  MUSTER_CHECK(false, "an optimizer without a kind");
+  return 0;
+}
+
+std::string_view SlotName(OptimizerKind kind, int slot) {
+  MUSTER_CHECK(slot >= 0 && slot < SlotCount(kind));
+  if (kind == OptimizerKind::kMomentum) return "momentum";
+  return slot == 0 ? "exp_avg" : "exp_avg_sq";
+}
+
+void ApplyUpdate(const OptimizerSpec& spec, int64_t step, double learning_rate,
+                 absl::Span<const float> gradient, absl::Span<const float> old_parameters,
+                 absl::Span<float> new_parameters, const Slots& slots) {
+  const size_t count = gradient.size();
+  MUSTER_CHECK(step >= 0 && old_parameters.size() == count && new_parameters.size() == count);
+  for (int s = 0; s < SlotCount(spec.kind); ++s) MUSTER_CHECK(slots[s].size() == count);
+  const Memory at = {gradient.data(), old_parameters.data(), new_parameters.data(), slots[0].data(),
+                     slots[1].data()};
+  switch (spec.kind) {
+    case OptimizerKind::kSgd:
+      return HWY_DYNAMIC_DISPATCH(SgdKernel)(MakeSgdFactors(spec, learning_rate), at, count);
+    case OptimizerKind::kMomentum:
+      return HWY_DYNAMIC_DISPATCH(MomentumKernel)(MakeSgdFactors(spec, learning_rate), at, count);
+    case OptimizerKind::kAdam:
+    case OptimizerKind::kAdamW:
+      return HWY_DYNAMIC_DISPATCH(AdamKernel)(MakeAdamFactors(spec, step, learning_rate), at,
+                                              count);
+  }
+}
+
+float ClipFactor(double total_norm, double clip_norm) {
+  if (clip_norm == 0) return 1;
+  const double factor = clip_norm / (total_norm + 1e-6);
+  return factor > 1 ? 1 : static_cast<float>(factor);
+}
+
+}  // namespace muster
+#endif  // HWY_ONCE
