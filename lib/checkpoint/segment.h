@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "lib/base/ids.h"
+#include "lib/checkpoint/file.h"
 #include "lib/domain/manifest.h"
 
 namespace muster {
@@ -40,9 +41,10 @@ struct PartDest {
 // unique per attempt, for instance NAME-INCARNATION-ROUND: a segment file is never written twice.
 std::string CheckpointFolder(LineageNumber lineage, Step step);
 std::string SegmentFile(LineageNumber lineage, Step step, absl::string_view writer);
+inline constexpr char kSegmentSuffix[] = ".segment";
 
 // Writes `dir`/`file` (its folder is made): under a temporary name, synced, renamed, directory synced. Parts: 1 … 262144
-// bytes each, any order, no (slot, chunk) twice. Reentrant. On any error nothing of it stays behind.
+// bytes each, any order, no (slot, chunk) twice. Reentrant. After any error no file of it stays behind.
 // kInvalidArgument: unsafe name or bad parts; kAlreadyExists: the file is there; kResourceExhausted: disk full;
 // kPermissionDenied; kUnavailable: another failure of the disk. Every message names the file.
 absl::StatusOr<Segment> WriteSegment(const std::string& dir, const std::string& file, const SegmentMeta& meta,
@@ -61,18 +63,14 @@ class SegmentReader {
  public:
   // kDataLoss where the file is missing, damaged or not the one that `expected` and `meta` describe.
   static absl::StatusOr<SegmentReader> Open(const std::string& dir, const Segment& expected, const SegmentMeta& meta);
-  SegmentReader(SegmentReader&& other) noexcept;
-  SegmentReader& operator=(SegmentReader&& other) noexcept;
-  ~SegmentReader();
 
   // Reads one of the expected entries; after an error the content of `values` is unspecified.
   // kInvalidArgument: wrong size of `values`; kDataLoss: bytes missing or checksum wrong, naming file, slot and chunk.
   absl::Status Read(const SegmentEntry& entry, absl::Span<float> values) const;
 
  private:
-  SegmentReader(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
-  int fd_ = -1;
-  std::string path_;
+  explicit SegmentReader(FileHandle file) : file_(std::move(file)) {}
+  FileHandle file_;
 };
 
 }  // namespace muster

@@ -1,4 +1,5 @@
 #include <rocksdb/db.h>
+#include <rocksdb/listener.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -43,6 +44,14 @@ absl::Status Translate(const std::string& path, const rocksdb::Status& status) {
   return absl::UnavailableError(text);
 }
 
+// Recovery is ours, with the next write: RocksDB's own runs at times of its choosing, and refuses ours meanwhile.
+class NoRecoveryByItself final : public rocksdb::EventListener {
+ public:
+  void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status, bool* recover) override {
+    *recover = false;
+  }
+};
+
 rocksdb::Options StoreOptions() {
   rocksdb::Options options;
   options.create_if_missing = true;
@@ -51,12 +60,15 @@ rocksdb::Options StoreOptions() {
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
   options.write_buffer_size = 8 << 20;  // small values, and a short log to replay
   options.allow_fallocate = false;      // the log takes the space it uses: small disks stay usable
+  options.max_bgerror_resume_count = 0;
+  options.listeners.push_back(std::make_shared<NoRecoveryByItself>());
   options.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;
   options.keep_log_file_num = 2;
   options.max_log_file_size = 1 << 20;
   return options;
 }
 
+// A failed write stops RocksDB until Resume; the log is not to be touched in between.
 class RocksKv final : public Kv {
  public:
   RocksKv(std::string path, std::unique_ptr<rocksdb::DB> db, std::vector<rocksdb::ColumnFamilyHandle*> handles)
@@ -64,7 +76,7 @@ class RocksKv final : public Kv {
     for (rocksdb::ColumnFamilyHandle* handle : handles_) families_[handle->GetName()] = handle;
   }
   ~RocksKv() override {
-    db_->SyncWAL().PermitUncheckedError();
+    if (!stopped_) db_->SyncWAL().PermitUncheckedError();
     for (rocksdb::ColumnFamilyHandle* handle : handles_) db_->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
     db_->Close().PermitUncheckedError();
   }
@@ -115,7 +127,6 @@ class RocksKv final : public Kv {
     return it->second;
   }
 
-  // After a failed write RocksDB refuses all later ones until it is told to go on.
   absl::Status ResumeIfStopped() {
     std::lock_guard lock(mutex_);
     if (!stopped_) return absl::OkStatus();

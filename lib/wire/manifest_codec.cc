@@ -1,0 +1,145 @@
+#include "lib/wire/manifest_codec.h"
+
+#include <limits>
+
+#include "lib/base/status.h"
+#include "lib/kernels/crc.h"
+
+namespace muster {
+namespace {
+
+constexpr uint32_t kFormat = 1;
+constexpr size_t kChecksumBytes = 4;
+
+uint32_t Checksum(absl::string_view bytes) {
+  return Crc32c(absl::MakeConstSpan(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()));
+}
+
+std::string ChecksumText(absl::string_view bytes) {
+  const uint32_t crc = Checksum(bytes);
+  std::string text(kChecksumBytes, '\0');
+  for (size_t i = 0; i < kChecksumBytes; ++i) text[i] = static_cast<char>(crc >> (8 * i) & 0xff);
+  return text;
+}
+
+absl::Status OutOfRange(absl::string_view field, int64_t value) {
+  return absl::InvalidArgumentError(absl::StrCat(field, ": ", value, " is out of range"));
+}
+
+absl::StatusOr<SegmentEntry> FromProto(const v1::SegmentEntry& message) {
+  if (message.slot() < 0 || message.slot() > kMaxOptimizerSlots) return OutOfRange("slot", message.slot());
+  if (message.chunk() < 0) return OutOfRange("chunk", message.chunk());
+  return SegmentEntry{message.slot(), ChunkId(message.chunk()), message.offset_in_file(), message.bytes(),
+                      message.crc32c()};
+}
+
+absl::Status CheckRanges(const v1::Manifest& message) {
+  if (message.format() != kFormat)
+    return absl::InvalidArgumentError(absl::StrCat("format: ", message.format(), " is not known; this program reads ",
+                                                   kFormat, ": use the release that wrote it"));
+  if (message.job().empty()) return absl::InvalidArgumentError("job: empty");
+  if (message.lineage() < 0) return OutOfRange("lineage", message.lineage());
+  if (message.step() < 0) return OutOfRange("step", message.step());
+  if (message.slots() < 0 || message.slots() > kMaxOptimizerSlots) return OutOfRange("slots", message.slots());
+  return absl::OkStatus();
+}
+
+TensorSpec TensorFrom(const v1::Manifest::Tensor& message) {
+  return {message.name(),
+          {message.shape().begin(), message.shape().end()},
+          message.buffer() ? TensorKind::kBuffer : TensorKind::kParameter};
+}
+
+}  // namespace
+
+v1::Segment ToProto(const Segment& segment) {
+  v1::Segment message;
+  message.set_file(segment.file);
+  message.set_bytes(segment.bytes);
+  message.set_header_crc32c(segment.header_crc32c);
+  message.mutable_entries()->Reserve(static_cast<int>(segment.entries.size()));
+  for (const SegmentEntry& entry : segment.entries) {
+    v1::SegmentEntry& out = *message.add_entries();
+    out.set_slot(entry.slot);
+    out.set_chunk(entry.chunk.value());
+    out.set_offset_in_file(entry.offset_in_file);
+    out.set_bytes(entry.bytes);
+    out.set_crc32c(entry.crc32c);
+  }
+  return message;
+}
+
+v1::Manifest ToProto(const Manifest& manifest) {
+  v1::Manifest message;
+  message.set_format(kFormat);
+  message.set_job(manifest.job);
+  message.set_lineage(manifest.lineage.value());
+  message.set_step(manifest.step.value());
+  for (const Segment& segment : manifest.segments) *message.add_segments() = ToProto(segment);
+  message.set_spec(manifest.spec);
+  for (const TensorSpec& tensor : manifest.tensors) {
+    v1::Manifest::Tensor& out = *message.add_tensors();
+    out.set_name(tensor.name);
+    out.mutable_shape()->Add(tensor.shape.begin(), tensor.shape.end());
+    out.set_buffer(tensor.kind == TensorKind::kBuffer);
+  }
+  message.set_chunk_bytes(manifest.chunk_bytes);
+  message.set_slots(manifest.slots);
+  message.set_fingerprint(manifest.fingerprint);
+  message.set_unix_seconds(manifest.unix_seconds);
+  message.set_total_bytes(manifest.total_bytes);
+  return message;
+}
+
+absl::StatusOr<Segment> FromProto(const v1::Segment& message) {
+  if (!IsSafeRelativeName(message.file()))
+    return absl::InvalidArgumentError(absl::StrCat("file: '", message.file(), "' is not a safe name"));
+  Segment segment{message.file(), message.bytes(), message.header_crc32c(), {}};
+  segment.entries.reserve(static_cast<size_t>(message.entries_size()));
+  for (int i = 0; i < message.entries_size(); ++i) {
+    auto entry = FromProto(message.entries(i));
+    if (!entry.ok()) return Prefix(absl::StrCat("segment '", message.file(), "': entries[", i, "]"), entry.status());
+    segment.entries.push_back(*entry);
+  }
+  return segment;
+}
+
+absl::StatusOr<Manifest> FromProto(const v1::Manifest& message) {
+  MUSTER_RETURN_IF_ERROR(CheckRanges(message));
+  Manifest manifest;
+  manifest.job = message.job();
+  manifest.lineage = LineageNumber(message.lineage());
+  manifest.step = Step(message.step());
+  for (const v1::Segment& segment : message.segments()) {
+    MUSTER_ASSIGN_OR_RETURN(Segment read, FromProto(segment));
+    manifest.segments.push_back(std::move(read));
+  }
+  manifest.spec = message.spec();
+  for (const v1::Manifest::Tensor& tensor : message.tensors()) manifest.tensors.push_back(TensorFrom(tensor));
+  manifest.chunk_bytes = message.chunk_bytes();
+  manifest.slots = message.slots();
+  manifest.fingerprint = message.fingerprint();
+  manifest.unix_seconds = message.unix_seconds();
+  manifest.total_bytes = message.total_bytes();
+  return manifest;
+}
+
+std::string EncodeManifest(const Manifest& manifest) {
+  const std::string body = ToProto(manifest).SerializeAsString();
+  return ChecksumText(body) + body;
+}
+
+absl::StatusOr<Manifest> DecodeManifest(absl::string_view bytes) {
+  if (bytes.size() < kChecksumBytes) return absl::DataLossError("manifest: too short");
+  const absl::string_view body = bytes.substr(kChecksumBytes);
+  if (bytes.substr(0, kChecksumBytes) != ChecksumText(body)) return absl::DataLossError("manifest: checksum is wrong");
+  v1::Manifest message;
+  if (body.size() > static_cast<size_t>(std::numeric_limits<int>::max()) ||
+      !message.ParseFromArray(body.data(), static_cast<int>(body.size())))
+    return absl::DataLossError("manifest: not a manifest");
+  auto manifest = FromProto(message);
+  if (!manifest.ok()) return absl::DataLossError(absl::StrCat("manifest: ", manifest.status().message()));
+  return manifest;
+}
+
+}  // namespace muster

@@ -1,0 +1,226 @@
+// What only a store on a disk can suffer: restarts, a second process, kills, damage, a full disk.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "lib/storage/kv.h"
+#include "tests/support/small_disk.h"
+
+namespace muster {
+namespace {
+
+namespace fs = std::filesystem;
+const std::vector<std::string> kFamilies = {"journal", "ledger", "catalogue"};
+
+class RocksTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    dir_ = testing::TempDir() + "/rocks_test_" + testing::UnitTest::GetInstance()->current_test_info()->name();
+    fs::remove_all(dir_);
+  }
+  void TearDown() override { fs::remove_all(dir_); }
+  std::string dir_;
+};
+
+std::unique_ptr<Kv> Open(const std::string& dir) {
+  auto kv = OpenRocks(dir, kFamilies);
+  EXPECT_TRUE(kv.ok()) << kv.status();
+  return kv.ok() ? *std::move(kv) : nullptr;
+}
+
+absl::Status Put(Kv& kv, const std::string& key, const std::string& value, Durability durability) {
+  Batch batch;
+  batch.Put("journal", key, value);
+  batch.Put("ledger", key, value);
+  return kv.Write(batch, durability);
+}
+
+// The store's newest file with that ending.
+fs::path FileWith(const std::string& dir, const std::string& ending) {
+  fs::path found;
+  for (const auto& entry : fs::directory_iterator(dir)) {
+    const std::string name = entry.path().string();
+    if (name.ends_with(ending) && fs::file_size(entry) > 0 && name > found.string()) found = entry.path();
+  }
+  return found;
+}
+
+void FlipByte(const fs::path& file, int64_t at) {
+  std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
+  stream.seekg(at);
+  const int byte = stream.get();
+  stream.seekp(at);
+  stream.put(static_cast<char>(byte ^ 0x40));
+  ASSERT_TRUE(stream.good());
+}
+
+TEST_F(RocksTest, KeepsWhatWasWritten) {
+  ASSERT_TRUE(Put(*Open(dir_), "a", "1", Durability::kBuffered).ok());
+  EXPECT_EQ(*Open(dir_)->Get("ledger", "a"), "1");
+}
+
+TEST_F(RocksTest, OpensWithMoreOrFewerFamilies) {
+  ASSERT_TRUE(Put(*Open(dir_), "a", "1", Durability::kSynced).ok());
+  auto fewer = OpenRocks(dir_, {"journal"});
+  ASSERT_TRUE(fewer.ok()) << fewer.status();
+  fewer->reset();
+  auto more = OpenRocks(dir_, {"journal", "ledger", "catalogue", "future"});
+  ASSERT_TRUE(more.ok()) << more.status();
+  EXPECT_EQ(*(*more)->Get("ledger", "a"), "1");
+  EXPECT_TRUE(absl::IsNotFound((*more)->Get("future", "a").status()));
+}
+
+TEST_F(RocksTest, ASecondOpenInTheSameProcessIsRefused) {
+  const auto kv = Open(dir_);
+  const auto second = OpenRocks(dir_, kFamilies);
+  EXPECT_TRUE(absl::IsAlreadyExists(second.status())) << second.status();
+}
+
+TEST_F(RocksTest, ADirectoryThatCannotBeMadeIsNamed) {
+  const auto kv = OpenRocks("/proc/nowhere/store", kFamilies);
+  ASSERT_FALSE(kv.ok());
+  EXPECT_NE(kv.status().message().find("/proc/nowhere/store"), absl::string_view::npos) << kv.status();
+}
+
+// A child that writes numbered batches, every third one synced, and says on a pipe which are done, until it is killed.
+[[noreturn]] void WriteForever(const std::string& dir, int report) {
+  auto kv = OpenRocks(dir, kFamilies);
+  if (!kv.ok()) _exit(1);
+  for (int i = 0;; ++i) {
+    const auto durability = i % 3 == 0 ? Durability::kSynced : Durability::kBuffered;
+    if (!Put(**kv, std::to_string(i), std::string(500, 'v'), durability).ok()) _exit(1);
+    if (write(report, "x", 1) != 1) _exit(1);
+  }
+}
+
+struct Child {
+  pid_t pid = 0;
+  int report = -1;
+};
+Child StartWriter(const std::string& dir) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return {};
+  const pid_t pid = fork();
+  if (pid == 0) WriteForever(dir, ends[1]);
+  close(ends[1]);
+  return {pid, ends[0]};
+}
+// How many reports could be read, at most `wanted`.
+int AwaitReports(const Child& child, int wanted) {
+  int got = 0;
+  for (char c; got < wanted && read(child.report, &c, 1) == 1;) ++got;
+  return got;
+}
+void Kill(const Child& child) {
+  kill(child.pid, SIGKILL);
+  waitpid(child.pid, nullptr, 0);
+  close(child.report);
+}
+
+TEST_F(RocksTest, AStoreOpenInAnotherProcessIsRefusedByName) {
+  const Child child = StartWriter(dir_);
+  ASSERT_EQ(AwaitReports(child, 1), 1);
+  const auto kv = OpenRocks(dir_, kFamilies);
+  Kill(child);
+  EXPECT_TRUE(absl::IsAlreadyExists(kv.status())) << kv.status();
+  EXPECT_NE(kv.status().message().find(dir_), absl::string_view::npos) << kv.status();
+  EXPECT_NE(Open(dir_), nullptr);
+}
+
+TEST_F(RocksTest, WhatWasAcknowledgedSurvivesSigkillAndTheRestIsAPrefix) {
+  for (int reports : {1, 2, 17, 64}) {
+    fs::remove_all(dir_);
+    const Child child = StartWriter(dir_);
+    ASSERT_EQ(AwaitReports(child, reports), reports);
+    Kill(child);
+    const auto kv = Open(dir_);
+    ASSERT_NE(kv, nullptr);
+    int alive = 0;
+    while (kv->Get("journal", std::to_string(alive)).ok()) ++alive;
+    EXPECT_GE(alive, reports);
+    EXPECT_EQ(ScanAll(*kv, "journal")->size(), static_cast<size_t>(alive));
+    EXPECT_EQ(ScanAll(*kv, "ledger")->size(), static_cast<size_t>(alive));
+  }
+}
+
+TEST_F(RocksTest, ATornTailOfTheLogLosesOnlyTheTail) {
+  {
+    const auto kv = Open(dir_);
+    for (int i = 0; i < 20; ++i) ASSERT_TRUE(Put(*kv, std::to_string(100 + i), std::string(200, 'v'), Durability::kSynced).ok());
+  }
+  const fs::path log = FileWith(dir_, ".log");
+  fs::resize_file(log, fs::file_size(log) - 100);
+  const auto kv = Open(dir_);
+  ASSERT_NE(kv, nullptr);
+  EXPECT_TRUE(kv->Get("journal", "118").ok());
+  EXPECT_TRUE(absl::IsNotFound(kv->Get("journal", "119").status()));
+  EXPECT_TRUE(absl::IsNotFound(kv->Get("ledger", "119").status()));
+}
+
+TEST_F(RocksTest, DamageInsideTheLogIsDataLoss) {
+  {
+    const auto kv = Open(dir_);
+    for (int i = 0; i < 20; ++i) ASSERT_TRUE(Put(*kv, std::to_string(100 + i), std::string(200, 'v'), Durability::kSynced).ok());
+  }
+  const fs::path log = FileWith(dir_, ".log");
+  FlipByte(log, static_cast<int64_t>(fs::file_size(log) / 2));
+  const auto kv = OpenRocks(dir_, kFamilies);
+  EXPECT_TRUE(absl::IsDataLoss(kv.status())) << kv.status();
+  EXPECT_NE(kv.status().message().find(dir_), absl::string_view::npos) << kv.status();
+}
+
+TEST_F(RocksTest, DamageInsideATableIsDataLoss) {
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(Put(*Open(dir_), std::to_string(i), std::string(4000, 'v'), Durability::kSynced).ok());
+  { const auto kv = Open(dir_); }  // every opening turns the log into a table
+  const fs::path table = FileWith(dir_, ".sst");
+  ASSERT_FALSE(table.empty());
+  FlipByte(table, 20);
+  auto kv = OpenRocks(dir_, kFamilies);
+  absl::Status status = kv.status();
+  if (status.ok()) status = ScanAll(**kv, "journal").status();
+  if (status.ok()) status = ScanAll(**kv, "ledger").status();
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+}
+
+TEST_F(RocksTest, AFullDiskIsAnErrorAndTheStoreGoesOnOnceThereIsSpace) {
+  const absl::Status mounted = MountSmallDisk(dir_ + ".disk");
+  if (absl::IsPermissionDenied(mounted)) GTEST_SKIP() << mounted;
+  const std::string store = dir_ + ".disk/store";
+  const std::string ballast = dir_ + ".disk/ballast";
+  std::string refused;
+  {
+    const auto kv = Open(store);
+    ASSERT_NE(kv, nullptr);
+    ASSERT_TRUE(Put(*kv, "before", "1", Durability::kSynced).ok());
+    ASSERT_TRUE(FillDisk(ballast));
+    absl::Status status;
+    int filled = 0;
+    for (; status.ok() && filled < 1000; ++filled)
+      status = Put(*kv, "full" + std::to_string(filled), std::string(1000, 'v'), Durability::kSynced);
+    EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+    refused = "full" + std::to_string(filled - 1);
+    status = Put(*kv, "still", std::string(8000, 'v'), Durability::kSynced);
+    EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+    EXPECT_EQ(*kv->Get("journal", "before"), "1");
+    EXPECT_TRUE(absl::IsNotFound(kv->Get("journal", refused).status()));
+    fs::remove(ballast);
+    const absl::Status after = Put(*kv, "after", "1", Durability::kSynced);
+    EXPECT_TRUE(after.ok()) << after;
+    EXPECT_TRUE(absl::IsNotFound(kv->Get("journal", refused).status()));
+  }
+  const auto kv = Open(store);
+  ASSERT_NE(kv, nullptr);
+  EXPECT_EQ(*kv->Get("journal", "before"), "1");
+  EXPECT_EQ(*kv->Get("ledger", "after"), "1");
+  EXPECT_TRUE(absl::IsNotFound(kv->Get("journal", "still").status()));
+  EXPECT_TRUE(absl::IsNotFound(kv->Get("journal", refused).status()));
+}
+
+}  // namespace
+}  // namespace muster
