@@ -98,6 +98,8 @@ FOREIGN = [
     ('nlohmann-json', r'nlohmann/', TREES_AS_TEXT, ANY_TEST),
     ('CLI11', r'CLI/', ('cli', '*/main.cc'), ANY_TEST),
     ('Highway', r'hwy/', ('lib/kernels', 'lib/optim'), ANY_TEST),
+    ('ISA-L', r'isa-l', ('lib/kernels',), ANY_TEST),
+    ('OpenSSL', r'openssl/', ('lib/kernels',), ANY_TEST),
     ('GoogleTest', r'(gtest|gmock)/', (), ANY_TEST),
     ('Google Benchmark', r'benchmark/', (), ('bench',)),
 ]
