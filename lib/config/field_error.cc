@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/cord.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 
 namespace muster {
@@ -12,7 +13,8 @@ namespace {
 
 constexpr char kFieldUrl[] = "muster.dev/field";
 
-// Levenshtein distance; the words are field names and user's words, cut to a sane length by the caller.
+// Levenshtein distance; the words are field names and user's words, cut to a sane length by the
+// caller.
 size_t EditDistance(absl::string_view a, absl::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
@@ -29,10 +31,11 @@ size_t EditDistance(absl::string_view a, absl::string_view b) {
 
 }  // namespace
 
-absl::Status FieldError(absl::string_view place, absl::string_view field, absl::string_view message) {
+absl::Status FieldError(absl::string_view place, absl::string_view field,
+                        absl::string_view message) {
   std::string text;
-  for (absl::string_view part : {place, field})
-    if (!part.empty()) absl::StrAppend(&text, part, ": ");
+  if (!place.empty()) absl::StrAppend(&text, place, ": ");
+  if (!field.empty()) absl::StrAppend(&text, absl::Utf8SafeCHexEscape(field), ": ");
   absl::Status status = absl::InvalidArgumentError(absl::StrCat(text, message));
   if (!field.empty()) status.SetPayload(kFieldUrl, absl::Cord(field));
   return status;

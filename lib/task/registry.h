@@ -1,5 +1,6 @@
-// The explicit table of tasks: what a job specification may name, and with which parameters. Pure data, so that whoever
-// checks a specification needs no LibTorch; the workers' own table makes the tasks themselves (worker/tasks).
+// The explicit table of tasks: what a job specification may name, and with which parameters. Pure
+// data, so that whoever checks a specification needs no LibTorch; the workers' own table makes the
+// tasks themselves (worker/tasks).
 #pragma once
 
 #include <cstdint>
@@ -32,18 +33,20 @@ struct TaskInfo {
   std::string name;
   std::string help;
   std::vector<TaskParameter> parameters;
-  bool data_needed = false;      // data.paths must be given; otherwise the task makes data.samples samples
+  bool data_needed =
+      false;  // data.paths must be given; otherwise the task makes data.samples samples
   uint64_t default_samples = 0;  // of a task that makes its data: what data.samples = 0 means
   // `multiple` must be a multiple of `divisor`; both empty: no such rule.
   std::string multiple;
   std::string divisor;
 
-  const TaskParameter* Parameter(absl::string_view parameter) const;  // nullptr: there is none of that name
+  const TaskParameter* Parameter(
+      absl::string_view parameter) const;  // nullptr: there is none of that name
   // `values` holds every parameter, each within its range.
   std::optional<ParameterConflict> Conflict(const std::map<std::string, double>& values) const;
 };
 
-const std::vector<TaskInfo>& Tasks();            // in name order
+const std::vector<TaskInfo>& Tasks();              // in name order
 const TaskInfo* FindTask(absl::string_view name);  // nullptr: not known
 
 }  // namespace muster

@@ -1,8 +1,9 @@
-// Job specifications as people and programs write them: YAML and JSON with the same flat fields, and one table that says
-// of each field where it lives, what it may be, and whether it is law or run (docs/job-spec.md lists them).
-// Protobuf: lib/wire/job_codec_proto.h.
+// Job specifications as people and programs write them: YAML and JSON with the same flat fields,
+// and one table that says of each field where it lives, what it may be, and whether it is law or
+// run (docs/job-spec.md lists them). Protobuf: lib/wire/job_codec_proto.h.
 //
-// Errors are kInvalidArgument; they name the place, the field, what was found and what is allowed, as in
+// Errors are kInvalidArgument; they name the place, the field, what was found and what is allowed,
+// as in
 //   examples/a.yaml:7: optimizer.kind: 'adamm' is not known; allowed: sgd, momentum, adam, adamw
 // and FieldOf(status) (lib/config/field_error.h) gives the field alone.
 #pragma once
@@ -19,25 +20,30 @@
 
 namespace muster {
 
-// What they return is complete (every parameter of the task present) and valid. `source` is what errors call the text;
-// `settings` are "optimizer.learning_rate=0.1" (--set), applied to the document before it is read.
+// What they return is complete (every parameter of the task present) and valid. `source` is what
+// errors call the text; `settings` are "optimizer.learning_rate=0.1" (--set), applied to the
+// document before it is read.
 absl::StatusOr<JobSpec> ParseJobYaml(absl::string_view text, absl::string_view source,
                                      absl::Span<const std::string> settings = {});
 absl::StatusOr<JobSpec> ParseJobJson(absl::string_view text, absl::string_view source = "");
 
-// Canonical: keys in order, defaults written out, fields that have no meaning for this job (beta1 of sgd) left out.
-// Parse…(To…(spec)) == spec for every valid spec. 64-bit numbers are JSON numbers; readers also accept decimal text.
+// Canonical: keys in order, defaults written out, fields that have no meaning for this job (beta1
+// of sgd) left out. Parse…(To…(spec)) == spec for every valid spec. 64-bit numbers are JSON
+// numbers; readers also accept decimal text.
 std::string ToJson(const JobSpec& spec);
 std::string ToYaml(const JobSpec& spec);
 
-// For specs made in code: fills in what is absent (the task's parameters, servers) and checks everything.
+// For specs made in code: fills in what is absent (the task's parameters, servers) and checks
+// everything.
 absl::StatusOr<JobSpec> Complete(const JobSpec& spec);
 // Complete(spec) succeeds and changes nothing.
 absl::Status Validate(const JobSpec& spec);
 
-// SHA-256 (64 lower-case digits) of the law's canonical JSON: equal laws, equal hashes, in every build of Muster.
+// SHA-256 (64 lower-case digits) of the law's canonical JSON: equal laws, equal hashes, in every
+// build of Muster.
 std::string LawHash(const Law& law);
-// One line for each field that differs, with both values: "lanes: 4 against 6". Empty: the laws are equal.
+// One line for each field that differs, with both values: "lanes: 4 against 6". Empty: the laws are
+// equal.
 std::vector<std::string> LawDifferences(const Law& ours, const Law& theirs);
 
 // The schema as data: for documentation, completion and tests.

@@ -7,8 +7,8 @@
 
 namespace muster {
 
-// Complete and valid, or kInvalidArgument with FieldOf(status). Fields that this build does not know are refused too:
-// they might be law.
+// Complete and valid, or kInvalidArgument with FieldOf(status). Fields that this build does not
+// know are refused too: they might be law.
 absl::StatusOr<JobSpec> FromProto(const v1::JobSpec& message);
 
 // `spec` is valid. FromProto(ToProto(spec)) == spec.

@@ -1,0 +1,263 @@
+#include "lib/wire/job_codec.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "lib/base/status.h"
+#include "lib/config/document.h"
+#include "lib/task/registry.h"
+#include "lib/wire/job_document.h"
+#include "lib/wire/job_fields.h"
+#include "openssl/sha.h"
+
+namespace muster {
+namespace {
+
+using nlohmann::json;
+
+const JobSpec& DefaultSpec() {
+  static const auto& spec = *new JobSpec;
+  return spec;
+}
+
+// "optimizer.kind" → {"optimizer", "kind"}; "seed" → {"seed", ""}.
+std::pair<std::string, std::string> Split(const std::string& name) {
+  return absl::StrSplit(name, absl::MaxSplits('.', 1));
+}
+
+// The value of a field in a document; null where it is absent.
+const json& ValueAt(const json& root, const std::string& name) {
+  static const auto& absent = *new json();
+  const auto [first, second] = Split(name);
+  auto value = root.find(first);
+  if (value == root.end() || second.empty()) return value == root.end() ? absent : *value;
+  auto inner = value->find(second);
+  return inner == value->end() ? absent : *inner;
+}
+
+// Groups ("optimizer") and their fields; a field of the top level is a group without any.
+std::map<std::string, std::vector<std::string>> Groups() {
+  std::map<std::string, std::vector<std::string>> groups;
+  for (const FieldRule& field : FieldRules()) {
+    const auto [first, second] = Split(field.name);
+    groups[first];
+    if (!second.empty()) groups[first].push_back(second);
+  }
+  return groups;
+}
+
+absl::Status CheckShape(const Document& document) {
+  const auto groups = Groups();
+  std::vector<std::string> top;
+  for (const auto& [name, fields] : groups) top.push_back(name);
+  MUSTER_RETURN_IF_ERROR(CheckKeys(document, "", document.root, top));
+  for (const auto& [name, fields] : groups) {
+    const json& group = ValueAt(document.root, name);
+    if (fields.empty() || group.is_null()) continue;
+    MUSTER_RETURN_IF_ERROR(CheckKeys(document, name, group, fields));
+  }
+  return absl::OkStatus();
+}
+
+void FillDefaults(JobSpec& spec) {
+  for (const TaskParameter& parameter : FindTask(spec.law.task)->parameters)
+    spec.law.parameters.try_emplace(parameter.name, parameter.default_value);
+  if (spec.law.sync == Sync::kServer && spec.run.servers == 0) spec.run.servers = 1;
+}
+
+absl::Status CheckTask(const Document& document, const Law& law) {
+  const TaskInfo& task = *FindTask(law.task);
+  if (const auto conflict = task.Conflict(law.parameters))
+    return ErrorAt(document, FieldPath("parameters", conflict->parameter), conflict->reason);
+  if (task.data_needed && law.data.paths.empty())
+    return ErrorAt(
+        document, "data.paths",
+        absl::StrCat("is missing; task ", task.name, " needs a list of files and directories"));
+  return absl::OkStatus();
+}
+
+absl::Status CheckLength(const Document& document, const Law& law) {
+  if (law.steps == 0 && law.epochs == 0)
+    return ErrorAt(document, "steps", "neither steps nor epochs is given; give one of them");
+  if (law.steps != 0 && law.epochs != 0)
+    return ErrorAt(document, "epochs", "steps and epochs are both given; remove one of them");
+  return absl::OkStatus();
+}
+
+absl::Status CheckUnused(const Document& document, const JobSpec& spec) {
+  for (const FieldRule& field : FieldRules()) {
+    const std::string reason = field.unused(spec);
+    if (reason.empty() || field.write(spec) == field.write(DefaultSpec())) continue;
+    return ErrorAt(document, field.name, absl::StrCat(reason, "; remove it"));
+  }
+  return absl::OkStatus();
+}
+
+void Put(json& root, const FieldRule& field, const JobSpec& spec) {
+  json value = field.write(spec);
+  if (value.is_null() || (!field.unused(spec).empty() && value == field.write(DefaultSpec())))
+    return;
+  const auto [first, second] = Split(field.name);
+  (second.empty() ? root[first] : root[first][second]) = std::move(value);
+}
+
+// The law as a document.
+json LawDocument(const Law& law) {
+  json root = json::object();
+  for (const FieldRule& field : FieldRules())
+    if (field.law) Put(root, field, JobSpec{law, {}});
+  return root;
+}
+
+std::string Dump(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+// Text without quotes where YAML reads it back as the same text.
+std::string YamlScalar(const json& value) {
+  const auto bare = [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || absl::StrContains("_-/", c);
+  };
+  const auto word = [&](const std::string& text) {
+    static const auto& kReserved =
+        *new std::set<std::string>{"true", "false", "null", "yes", "no", "on", "off", "y", "n"};
+    return !text.empty() && absl::ascii_isalpha(static_cast<unsigned char>(text[0])) &&
+           std::all_of(text.begin(), text.end(), bare) &&
+           !kReserved.contains(absl::AsciiStrToLower(text));
+  };
+  return value.is_string() && word(value.get_ref<const std::string&>()) ? value.get<std::string>()
+                                                                        : Dump(value);
+}
+
+void AppendYaml(std::string& out, const std::string& key, const json& value) {
+  if (!value.is_object() || value.empty()) {
+    absl::StrAppend(&out, key, ": ", YamlScalar(value), "\n");
+    return;
+  }
+  absl::StrAppend(&out, key, ":\n");
+  for (const auto& item : value.items())
+    absl::StrAppend(&out, "  ", item.key(), ": ", YamlScalar(item.value()), "\n");
+}
+
+// Leaves of the law: "parameters.width" and so on.
+std::map<std::string, json> Leaves(const Law& law) {
+  std::map<std::string, json> leaves;
+  const json root = LawDocument(law);
+  for (const auto& [name, value] : root.items()) {
+    if (!value.is_object()) leaves[name] = value;
+    if (value.is_object())
+      for (const auto& [inner, leaf] : value.items()) leaves[FieldPath(name, inner)] = leaf;
+  }
+  return leaves;
+}
+
+std::string Shown(const std::map<std::string, json>& leaves, const std::string& name) {
+  auto leaf = leaves.find(name);
+  if (leaf == leaves.end()) return "absent";
+  return leaf->second.is_array() ? Dump(leaf->second) : Describe(leaf->second);
+}
+
+}  // namespace
+
+absl::StatusOr<JobSpec> FromDocument(const Document& document) {
+  MUSTER_RETURN_IF_ERROR(CheckShape(document));
+  JobSpec spec;
+  for (const FieldRule& field : FieldRules()) {
+    const json& value = ValueAt(document.root, field.name);
+    if (!value.is_null()) MUSTER_RETURN_IF_ERROR(field.read(document, value, spec));
+  }
+  if (spec.law.task.empty())
+    return ErrorAt(document, "task",
+                   absl::StrCat("is missing; allowed: ", absl::StrJoin(TaskNames(), ", ")));
+  FillDefaults(spec);
+  MUSTER_RETURN_IF_ERROR(CheckTask(document, spec.law));
+  MUSTER_RETURN_IF_ERROR(CheckLength(document, spec.law));
+  MUSTER_RETURN_IF_ERROR(CheckUnused(document, spec));
+  return spec;
+}
+
+nlohmann::json ToDocument(const JobSpec& spec) {
+  json root = json::object();
+  for (const FieldRule& field : FieldRules()) Put(root, field, spec);
+  return root;
+}
+
+absl::StatusOr<JobSpec> ParseJobYaml(absl::string_view text, absl::string_view source,
+                                     absl::Span<const std::string> settings) {
+  MUSTER_ASSIGN_OR_RETURN(Document document, ParseYamlDocument(text, source));
+  for (const std::string& setting : settings)
+    MUSTER_RETURN_IF_ERROR(ApplySetting(document, setting));
+  return FromDocument(document);
+}
+
+absl::StatusOr<JobSpec> ParseJobJson(absl::string_view text, absl::string_view source) {
+  MUSTER_ASSIGN_OR_RETURN(const Document document, ParseJsonDocument(text, source));
+  return FromDocument(document);
+}
+
+std::string ToJson(const JobSpec& spec) { return Dump(ToDocument(spec)); }
+
+std::string ToYaml(const JobSpec& spec) {
+  const json root = ToDocument(spec);
+  std::string out;
+  std::set<std::string> written;
+  for (const FieldRule& field : FieldRules()) {
+    const std::string key = Split(field.name).first;
+    if (root.contains(key) && written.insert(key).second) AppendYaml(out, key, root[key]);
+  }
+  return out;
+}
+
+absl::StatusOr<JobSpec> Complete(const JobSpec& spec) {
+  return FromDocument({ToDocument(spec), "", {}});
+}
+
+absl::Status Validate(const JobSpec& spec) {
+  MUSTER_ASSIGN_OR_RETURN(const JobSpec complete, Complete(spec));
+  if (complete == spec) return absl::OkStatus();
+  for (const auto& [name, value] : complete.law.parameters)
+    if (!spec.law.parameters.contains(name))
+      return FieldError("", FieldPath("parameters", name), "is missing");
+  return FieldError("", "servers", absl::StrCat("is missing; allowed: ", ToText(1, kMaxProcesses)));
+}
+
+std::string LawHash(const Law& law) {
+  const std::string text = Dump(LawDocument(law));
+  unsigned char hash[SHA256_DIGEST_LENGTH];
+  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), hash);
+  return absl::BytesToHexString(
+      absl::string_view(reinterpret_cast<const char*>(hash), sizeof(hash)));
+}
+
+std::vector<std::string> LawDifferences(const Law& ours, const Law& theirs) {
+  const auto left = Leaves(ours);
+  const auto right = Leaves(theirs);
+  std::set<std::string> names;
+  for (const auto* leaves : {&left, &right})
+    for (const auto& [name, value] : *leaves) names.insert(name);
+  std::vector<std::string> differences;
+  for (const std::string& name : names) {
+    const std::string a = Shown(left, name), b = Shown(right, name);
+    if (a != b) differences.push_back(absl::StrCat(name, ": ", a, " against ", b));
+  }
+  return differences;
+}
+
+std::vector<JobField> JobFields() {
+  std::vector<JobField> fields;
+  for (const FieldRule& field : FieldRules()) {
+    const json value = field.write(DefaultSpec());
+    fields.push_back({field.name, field.law, value.is_null() ? "" : Dump(value), field.allowed});
+  }
+  return fields;
+}
+
+}  // namespace muster

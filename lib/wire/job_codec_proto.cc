@@ -1,0 +1,61 @@
+#include "lib/wire/job_codec_proto.h"
+
+#include <string>
+#include <vector>
+
+#include "google/protobuf/message.h"
+#include "google/protobuf/unknown_field_set.h"
+#include "google/protobuf/util/json_util.h"
+#include "lib/base/check.h"
+#include "lib/base/status.h"
+#include "lib/wire/job_document.h"
+
+namespace muster {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+namespace util = google::protobuf::util;
+
+// The first field number, here or further in, that this build's schema does not have; 0: none.
+int UnknownField(const Message& message) {
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  const auto& unknown = reflection.GetUnknownFields(message);
+  if (unknown.field_count() > 0) return unknown.field(0).number();
+  std::vector<const FieldDescriptor*> fields;
+  reflection.ListFields(message, &fields);
+  for (const FieldDescriptor* field : fields) {
+    if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE || field->is_repeated()) continue;
+    if (const int number = UnknownField(reflection.GetMessage(message, field)); number != 0)
+      return number;
+  }
+  return 0;
+}
+
+}  // namespace
+
+absl::StatusOr<JobSpec> FromProto(const v1::JobSpec& message) {
+  if (const int number = UnknownField(message); number != 0)
+    return FieldError(
+        "", "",
+        absl::StrCat("the job has field number ", number,
+                     ", which this version of muster does not know; use equal versions"));
+  util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  std::string text;
+  if (const auto status = util::MessageToJsonString(message, &text, options); !status.ok())
+    return FieldError("", "", std::string(status.message()));
+  MUSTER_ASSIGN_OR_RETURN(const Document document, ParseJsonDocument(text, ""));
+  return FromDocument(document);
+}
+
+v1::JobSpec ToProto(const JobSpec& spec) {
+  nlohmann::json document = ToDocument(spec);
+  if (nlohmann::json& resume = document["resume"]; resume.is_number()) resume = resume.dump();
+  v1::JobSpec message;
+  const auto status = util::JsonStringToMessage(document.dump(), &message);
+  MUSTER_CHECK(status.ok(), "job.proto and the table of fields differ");
+  return message;
+}
+
+}  // namespace muster

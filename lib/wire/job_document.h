@@ -1,0 +1,14 @@
+// For lib/wire alone: a job specification as a document, the form that YAML, JSON and protobuf
+// share.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "lib/config/document.h"
+#include "lib/domain/job.h"
+
+namespace muster {
+
+absl::StatusOr<JobSpec> FromDocument(const Document& document);
+nlohmann::json ToDocument(const JobSpec& spec);
+
+}  // namespace muster

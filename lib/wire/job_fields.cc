@@ -1,0 +1,364 @@
+#include "lib/wire/job_fields.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "lib/base/status.h"
+#include "lib/domain/layout.h"
+#include "lib/task/registry.h"
+
+namespace muster {
+namespace {
+
+using nlohmann::json;
+
+constexpr bool kLaw = true;
+constexpr bool kRun = false;
+constexpr int64_t kMaxSteps = int64_t{1} << 40;
+constexpr size_t kMaxListItems = 4096;
+
+// The place of a field in the spec, for reading and for writing.
+#define MUSTER_MEMBER(member) \
+  [](auto& spec) -> auto& { return spec.member; }
+
+json FromNumber(double number) {
+  constexpr double kExact =
+      9007199254740992;  // 2^53: below, every whole double is written as a whole number
+  if (std::abs(number) < kExact && std::floor(number) == number)
+    return static_cast<int64_t>(number);
+  return number;
+}
+
+template <class Member>
+FieldRule Whole(const char* name, bool law, Member member, absl::int128 min, absl::int128 max) {
+  auto read = [=](const Document& document, const json& value, JobSpec& spec) -> absl::Status {
+    MUSTER_ASSIGN_OR_RETURN(const absl::int128 number, ReadWhole(document, name, value, min, max));
+    member(spec) = static_cast<std::decay_t<decltype(member(spec))>>(number);
+    return absl::OkStatus();
+  };
+  return {name, law, ToText(min, max), read,
+          [=](const JobSpec& spec) { return json(member(spec)); }};
+}
+
+template <class Member>
+FieldRule Real(const char* name, bool law, Member member, NumberRange range) {
+  auto read = [=](const Document& document, const json& value, JobSpec& spec) -> absl::Status {
+    MUSTER_ASSIGN_OR_RETURN(member(spec), ReadNumber(document, name, value, range));
+    return absl::OkStatus();
+  };
+  return {name, law, ToText(range), read,
+          [=](const JobSpec& spec) { return FromNumber(member(spec)); }};
+}
+
+// `choices` in the order of the enum's values, which count from 0.
+template <class Member>
+FieldRule Choice(const char* name, bool law, Member member, std::vector<std::string> choices) {
+  auto read = [=](const Document& document, const json& value, JobSpec& spec) -> absl::Status {
+    MUSTER_ASSIGN_OR_RETURN(const std::string word, ReadChoice(document, name, value, choices));
+    const auto index = std::find(choices.begin(), choices.end(), word) - choices.begin();
+    member(spec) = static_cast<std::decay_t<decltype(member(spec))>>(index);
+    return absl::OkStatus();
+  };
+  auto write = [=](const JobSpec& spec) {
+    return json(choices.at(static_cast<size_t>(member(spec))));
+  };
+  return {name, law, absl::StrJoin(choices, ", "), read, write};
+}
+
+template <class Member>
+FieldRule Texts(const char* name, bool law, Member member, bool empty_allowed) {
+  auto read = [=](const Document& document, const json& value, JobSpec& spec) -> absl::Status {
+    if (!value.is_array() || value.size() > kMaxListItems)
+      return ErrorAt(
+          document, name,
+          value.is_array()
+              ? absl::StrCat(value.size(), " items; at most ", kMaxListItems, " are allowed")
+              : absl::StrCat(Describe(value), " is not a list; write [", "a, b]"));
+    member(spec).clear();
+    for (size_t i = 0; i < value.size(); ++i) {
+      MUSTER_ASSIGN_OR_RETURN(std::string text, ReadText(document, FieldPath(name, i), value[i]));
+      if (text.empty() && !empty_allowed) return ErrorAt(document, FieldPath(name, i), "is empty");
+      member(spec).push_back(std::move(text));
+    }
+    return absl::OkStatus();
+  };
+  return {name, law, "a list of texts", read,
+          [=](const JobSpec& spec) { return json(member(spec)); }};
+}
+
+bool IsDnsLabel(absl::string_view name) {
+  constexpr size_t kLongest = 63;
+  auto alphanumeric = [](char c) {
+    return absl::ascii_islower(static_cast<unsigned char>(c)) ||
+           absl::ascii_isdigit(static_cast<unsigned char>(c));
+  };
+  return !name.empty() && name.size() <= kLongest && alphanumeric(name.front()) &&
+         alphanumeric(name.back()) &&
+         std::all_of(name.begin(), name.end(), [&](char c) { return alphanumeric(c) || c == '-'; });
+}
+
+FieldRule Name() {
+  static constexpr char kAllowed[] = "1 to 63 lower-case letters, digits and inner hyphens";
+  auto read = [](const Document& document, const json& value, JobSpec& spec) -> absl::Status {
+    MUSTER_ASSIGN_OR_RETURN(spec.run.name, ReadText(document, "name", value));
+    if (IsDnsLabel(spec.run.name)) return absl::OkStatus();
+    return ErrorAt(document, "name",
+                   absl::StrCat(Describe(value), " is not a name; allowed: ", kAllowed));
+  };
+  return {"name", kRun, kAllowed, read, [](const JobSpec& spec) { return json(spec.run.name); }};
+}
+
+FieldRule TaskName() {
+  auto read = [](const Document& document, const json& value, JobSpec& spec) -> absl::Status {
+    MUSTER_ASSIGN_OR_RETURN(spec.law.task, ReadChoice(document, "task", value, TaskNames()));
+    return absl::OkStatus();
+  };
+  return {"task", kLaw, absl::StrJoin(TaskNames(), ", "), read,
+          [](const JobSpec& spec) { return spec.law.task.empty() ? json() : json(spec.law.task); }};
+}
+
+absl::StatusOr<double> ReadParameter(const Document& document, const std::string& field,
+                                     const json& value, const TaskParameter& parameter) {
+  if (!parameter.integer) return ReadNumber(document, field, value, {parameter.min, parameter.max});
+  MUSTER_ASSIGN_OR_RETURN(
+      const absl::int128 number,
+      ReadWhole(document, field, value, absl::int128(parameter.min), absl::int128(parameter.max)));
+  return static_cast<double>(number);
+}
+
+// The task is read before its parameters.
+absl::Status ReadParameters(const Document& document, const json& value, JobSpec& spec) {
+  const TaskInfo* task = FindTask(spec.law.task);
+  if (task == nullptr) return absl::OkStatus();  // the missing task is the error to tell
+  std::vector<std::string> names;
+  for (const TaskParameter& parameter : task->parameters) names.push_back(parameter.name);
+  if (names.empty() && value.is_object() && !value.empty())
+    return ErrorAt(document, FieldPath("parameters", value.begin().key()),
+                   absl::StrCat("task ", task->name, " has no parameters; remove it"));
+  MUSTER_RETURN_IF_ERROR(CheckKeys(document, "parameters", value, names));
+  for (const auto& item : value.items()) {
+    if (item.value().is_null()) continue;
+    MUSTER_ASSIGN_OR_RETURN(spec.law.parameters[item.key()],
+                            ReadParameter(document, FieldPath("parameters", item.key()),
+                                          item.value(), *task->Parameter(item.key())));
+  }
+  return absl::OkStatus();
+}
+
+FieldRule Parameters() {
+  auto write = [](const JobSpec& spec) {
+    json parameters = json::object();
+    for (const auto& [name, value] : spec.law.parameters) parameters[name] = FromNumber(value);
+    return parameters;
+  };
+  return {"parameters", kLaw, "the task's, each a number", ReadParameters, write};
+}
+
+FieldRule ChunkBytes() {
+  FieldRule field = Whole("chunk_bytes", kLaw, MUSTER_MEMBER(law.chunk_bytes), 64, kMaxChunkBytes);
+  field.allowed = absl::StrCat("multiples of 64, ", field.allowed);
+  field.read = [whole = field.read](const Document& document, const json& value,
+                                    JobSpec& spec) -> absl::Status {
+    MUSTER_RETURN_IF_ERROR(whole(document, value, spec));
+    if (spec.law.chunk_bytes % 64 == 0) return absl::OkStatus();
+    return ErrorAt(document, "chunk_bytes",
+                   absl::StrCat(Describe(value), " is not a multiple of 64"));
+  };
+  return field;
+}
+
+// "workers: 3" is one to three.
+absl::Status ReadWorkers(const Document& document, const json& value, JobSpec& spec) {
+  Run& run = spec.run;
+  auto count = [&](const std::string& field, const json& number, int32_t& into) -> absl::Status {
+    MUSTER_ASSIGN_OR_RETURN(const absl::int128 workers,
+                            ReadWhole(document, field, number, 1, kMaxProcesses));
+    into = static_cast<int32_t>(workers);
+    return absl::OkStatus();
+  };
+  if (!value.is_object()) {
+    run.workers_min = 1;
+    return count("workers", value, run.workers_max);
+  }
+  MUSTER_RETURN_IF_ERROR(CheckKeys(document, "workers", value, {"min", "max"}));
+  const json min = value.value("min", json());
+  const json max = value.value("max", json());
+  if (!min.is_null()) MUSTER_RETURN_IF_ERROR(count("workers.min", min, run.workers_min));
+  if (max.is_null()) {
+    run.workers_max = run.workers_min;
+    return absl::OkStatus();
+  }
+  MUSTER_RETURN_IF_ERROR(count("workers.max", max, run.workers_max));
+  if (run.workers_min <= run.workers_max) return absl::OkStatus();
+  return ErrorAt(
+      document, "workers.min",
+      absl::StrCat(run.workers_min, " is more than workers.max (", run.workers_max, ")"));
+}
+
+FieldRule Workers() {
+  auto write = [](const JobSpec& spec) {
+    return json{{"min", spec.run.workers_min}, {"max", spec.run.workers_max}};
+  };
+  return {"workers", kRun, absl::StrCat(ToText(1, kMaxProcesses), ", or {min, max}"), ReadWorkers,
+          write};
+}
+
+// Null for 0, so that the default of `sync: server` (1) takes its place.
+FieldRule Servers() {
+  FieldRule field = Whole("servers", kRun, MUSTER_MEMBER(run.servers), 0, kMaxProcesses);
+  field.allowed = absl::StrCat(ToText(1, kMaxProcesses), " with sync: server, else 0");
+  field.read = [whole = field.read](const Document& document, const json& value,
+                                    JobSpec& spec) -> absl::Status {
+    MUSTER_RETURN_IF_ERROR(whole(document, value, spec));
+    if (spec.run.servers > 0 || spec.law.sync != Sync::kServer) return absl::OkStatus();
+    return ErrorAt(
+        document, "servers",
+        absl::StrCat("0 is out of range; allowed with sync: server: ", ToText(1, kMaxProcesses)));
+  };
+  field.write = [](const JobSpec& spec) {
+    return spec.run.servers == 0 ? json() : json(spec.run.servers);
+  };
+  field.unused = [](const JobSpec& spec) {
+    return spec.law.sync == Sync::kServer ? "" : "is for sync: server";
+  };
+  return field;
+}
+
+absl::Status ReadResume(const Document& document, const json& value, JobSpec& spec) {
+  Resume& resume = spec.run.resume;
+  resume = {};
+  if (value == "latest") return absl::OkStatus();
+  if (value == "never") {
+    resume.kind = ResumeKind::kNever;
+    return absl::OkStatus();
+  }
+  const absl::StatusOr<absl::int128> step = ReadWhole(document, "resume", value, 1, kMaxSteps);
+  if (!step.ok())
+    return ErrorAt(
+        document, "resume",
+        absl::StrCat(Describe(value), " is not known; allowed: latest, never, or a step, ",
+                     ToText(1, kMaxSteps)));
+  resume = {ResumeKind::kStep, static_cast<int64_t>(*step)};
+  return absl::OkStatus();
+}
+
+FieldRule ResumeField() {
+  auto write = [](const JobSpec& spec) -> json {
+    const Resume& resume = spec.run.resume;
+    if (resume.kind == ResumeKind::kStep) return resume.step;
+    return resume.kind == ResumeKind::kNever ? "never" : "latest";
+  };
+  return {"resume", kRun, "latest, never, or the number of a step", ReadResume, write};
+}
+
+FieldRule OnlyFor(FieldRule field, std::function<std::string(const JobSpec&)> unused) {
+  field.unused = std::move(unused);
+  return field;
+}
+
+template <class... Kinds>
+FieldRule ForOptimizers(FieldRule field, std::string names, Kinds... kinds) {
+  return OnlyFor(std::move(field), [=](const JobSpec& spec) {
+    return ((spec.law.optimizer.kind == kinds) || ...)
+               ? ""
+               : absl::StrCat("is for optimizer.kind: ", names);
+  });
+}
+
+std::string NeedsFiles(const JobSpec& spec) {
+  const TaskInfo* task = FindTask(spec.law.task);
+  return task == nullptr || task->data_needed
+             ? ""
+             : absl::StrCat("is for tasks that read files; ", task->name, " does not");
+}
+
+std::string MakesData(const JobSpec& spec) {
+  const TaskInfo* task = FindTask(spec.law.task);
+  return task != nullptr && task->data_needed
+             ? absl::StrCat("is for tasks that make their data; ", task->name, " reads data.paths")
+             : "";
+}
+
+std::vector<FieldRule> MakeFieldRules() {
+  const std::string adams = "adam, adamw";
+  const NumberRange beta = {.min = 0, .max = 1, .below_max = true};
+  const auto constant = [](const JobSpec& spec) {
+    return spec.law.schedule.kind == ScheduleKind::kConstant
+               ? "is for schedule.kind: linear, cosine"
+               : "";
+  };
+  auto adam_only = [&](FieldRule field) {
+    return ForOptimizers(std::move(field), adams, OptimizerKind::kAdam, OptimizerKind::kAdamW);
+  };
+  return {
+      Name(),
+      TaskName(),
+      Parameters(),
+      OnlyFor(Texts("data.paths", kLaw, MUSTER_MEMBER(law.data.paths), false), NeedsFiles),
+      OnlyFor(Texts("data.suffixes", kLaw, MUSTER_MEMBER(law.data.suffixes), true), NeedsFiles),
+      OnlyFor(Whole("data.max_bytes", kLaw, MUSTER_MEMBER(law.data.max_bytes), 0, kMaxSteps),
+              NeedsFiles),
+      OnlyFor(Whole("data.samples", kLaw, MUSTER_MEMBER(law.data.samples), 0, kMaxSteps),
+              MakesData),
+      Whole("lanes", kLaw, MUSTER_MEMBER(law.lanes), 1, 4096),
+      Whole("batch", kLaw, MUSTER_MEMBER(law.batch), 1, int64_t{1} << 31),
+      Whole("steps", kLaw, MUSTER_MEMBER(law.steps), 0, kMaxSteps),
+      Whole("epochs", kLaw, MUSTER_MEMBER(law.epochs), 0, int64_t{1} << 20),
+      Choice("optimizer.kind", kLaw, MUSTER_MEMBER(law.optimizer.kind),
+             {"sgd", "momentum", "adam", "adamw"}),
+      Real("optimizer.learning_rate", kLaw, MUSTER_MEMBER(law.optimizer.learning_rate), {0, 1000}),
+      ForOptimizers(Real("optimizer.momentum", kLaw, MUSTER_MEMBER(law.optimizer.momentum), beta),
+                    "momentum", OptimizerKind::kMomentum),
+      adam_only(Real("optimizer.beta1", kLaw, MUSTER_MEMBER(law.optimizer.beta1), beta)),
+      adam_only(Real("optimizer.beta2", kLaw, MUSTER_MEMBER(law.optimizer.beta2), beta)),
+      adam_only(Real("optimizer.epsilon", kLaw, MUSTER_MEMBER(law.optimizer.epsilon),
+                     {.min = 0, .max = 1, .above_min = true})),
+      Real("optimizer.weight_decay", kLaw, MUSTER_MEMBER(law.optimizer.weight_decay), {0, 1000}),
+      Choice("schedule.kind", kLaw, MUSTER_MEMBER(law.schedule.kind),
+             {"constant", "linear", "cosine"}),
+      Whole("schedule.warmup_steps", kLaw, MUSTER_MEMBER(law.schedule.warmup_steps), 0, kMaxSteps),
+      OnlyFor(Real("schedule.final_ratio", kLaw, MUSTER_MEMBER(law.schedule.final_ratio), {0, 1}),
+              constant),
+      Real("clip_norm", kLaw, MUSTER_MEMBER(law.clip_norm), {0, 1e9}),
+      Choice("reduction", kLaw, MUSTER_MEMBER(law.reduction), {"mean", "sum"}),
+      Whole("seed", kLaw, MUSTER_MEMBER(law.seed), 0, std::numeric_limits<uint64_t>::max()),
+      Choice("order", kLaw, MUSTER_MEMBER(law.order), {"canonical", "free"}),
+      Choice("sync", kLaw, MUSTER_MEMBER(law.sync), {"allreduce", "server"}),
+      Choice("precision", kLaw, MUSTER_MEMBER(law.precision), {"fp32"}),
+      Whole("threads", kLaw, MUSTER_MEMBER(law.threads), 1, 1024),
+      ChunkBytes(),
+      Workers(),
+      Servers(),
+      Whole("checkpoint.every_steps", kRun, MUSTER_MEMBER(run.checkpoint.every_steps), 0,
+            kMaxSteps),
+      Real("checkpoint.every_seconds", kRun, MUSTER_MEMBER(run.checkpoint.every_seconds), {0, 1e9}),
+      Whole("checkpoint.keep", kRun, MUSTER_MEMBER(run.checkpoint.keep), 1, 1'000'000),
+      ResumeField(),
+      Whole("bucket_bytes", kRun, MUSTER_MEMBER(run.bucket_bytes), 64, int64_t{1} << 31),
+      Whole("first_bucket_bytes", kRun, MUSTER_MEMBER(run.first_bucket_bytes), 64,
+            int64_t{1} << 31),
+      Whole("fingerprint_every", kRun, MUSTER_MEMBER(run.fingerprint_every), 0, kMaxSteps),
+  };
+}
+
+#undef MUSTER_MEMBER
+
+}  // namespace
+
+std::vector<std::string> TaskNames() {
+  std::vector<std::string> names;
+  for (const TaskInfo& task : Tasks()) names.push_back(task.name);
+  return names;
+}
+
+const std::vector<FieldRule>& FieldRules() {
+  static const auto& fields = *new std::vector<FieldRule>(MakeFieldRules());
+  return fields;
+}
+
+}  // namespace muster

@@ -1,0 +1,39 @@
+// For lib/wire alone: the schema of a job specification as a table, one line a field: where it
+// lives in JobSpec, what it may be, whether it is law or run, and for which jobs it means anything.
+// Everything else about specifications (documents, hash, differences, documentation) walks this
+// table.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "lib/config/document.h"
+#include "lib/domain/job.h"
+
+namespace muster {
+
+// One field of the schema.
+struct FieldRule {
+  std::string name;
+  bool law = false;  // else run
+  std::string allowed;
+  // Reads a value that is not null into the spec.
+  std::function<absl::Status(const Document&, const nlohmann::json&, JobSpec&)> read;
+  // Null: as if absent.
+  std::function<nlohmann::json(const JobSpec&)> write;
+  // Why the field has no meaning for this job, as in "is for adam, adamw"; empty: it has one.
+  std::function<std::string(const JobSpec&)> unused = [](const JobSpec&) { return std::string(); };
+};
+
+// In the order of docs/job-spec.md; a field is read after those that it depends on (the task before
+// its parameters).
+const std::vector<FieldRule>& FieldRules();
+
+std::vector<std::string> TaskNames();
+
+inline constexpr int32_t kMaxProcesses = 4096;  // workers, or servers, of a job
+
+}  // namespace muster
