@@ -1,8 +1,48 @@
 #include "lib/task/checks.h"
 
+#include <cmath>
+#include <optional>
+#include <string>
+
+#include "absl/strings/str_join.h"
 #include "lib/base/status.h"
+#include "lib/task/registry.h"
 
 namespace muster {
+namespace {
+
+absl::Status CheckParameter(const TaskParameter& parameter, const Law& law) {
+  const auto it = law.parameters.find(parameter.name);
+  if (it == law.parameters.end())
+    return absl::InvalidArgumentError(absl::StrCat("parameters.", parameter.name, " is missing"));
+  const double value = it->second;
+  const bool in_range = value >= parameter.min && value <= parameter.max;
+  if (in_range && (!parameter.integer || value == std::floor(value))) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "parameters.", parameter.name, ": ", value, " is not a ", parameter.integer ? "whole " : "",
+      "number from ", parameter.min, " to ", parameter.max));
+}
+
+}  // namespace
+
+absl::Status CheckTask(const Law& law) {
+  const TaskInfo* info = FindTask(law.task);
+  if (info == nullptr) {
+    const auto name = [](std::string* out, const TaskInfo& t) { out->append(t.name); };
+    return absl::InvalidArgumentError(absl::StrCat("task: '", law.task, "' is unknown; there are ",
+                                                   absl::StrJoin(Tasks(), ", ", name)));
+  }
+  for (const TaskParameter& p : info->parameters) MUSTER_RETURN_IF_ERROR(CheckParameter(p, law));
+  if (const auto conflict = info->Conflict(law.parameters))
+    return absl::InvalidArgumentError(
+        absl::StrCat("parameters.", conflict->parameter, ": ", conflict->reason));
+  if (info->data_needed == law.data.paths.empty())
+    return absl::InvalidArgumentError(
+        absl::StrCat("data.paths: the task ", info->name,
+                     info->data_needed ? " reads files; name at least one file or directory"
+                                       : " makes its own data; leave it empty"));
+  return absl::OkStatus();
+}
 
 absl::Status CheckLayout(const std::vector<TensorSpec>& tensors, const Layout& layout) {
   if (layout.tensors().size() != tensors.size())

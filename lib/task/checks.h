@@ -5,10 +5,14 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "lib/domain/job.h"
 #include "lib/domain/layout.h"
 #include "lib/task/task.h"
 
 namespace muster {
+
+// kInvalidArgument, naming the field: an unknown task, or parameters or data that lib/task/registry.h does not allow it.
+absl::Status CheckTask(const Law& law);
 
 // kInvalidArgument unless `layout` places exactly `tensors`, in their order.
 absl::Status CheckLayout(const std::vector<TensorSpec>& tensors, const Layout& layout);

@@ -5,6 +5,7 @@
 
 #include "lib/base/status.h"
 #include "lib/task/checks.h"
+#include "lib/task/registry.h"
 
 namespace muster {
 namespace {
@@ -78,7 +79,7 @@ class Counting final : public Task {
 }  // namespace
 
 std::unique_ptr<Task> MakeCounting(const Law& law) {
-  return std::make_unique<Counting>(law.data.samples == 0 ? kCountingDefaultSamples
+  return std::make_unique<Counting>(law.data.samples == 0 ? FindTask("counting")->default_samples
                                                           : law.data.samples);
 }
 

@@ -9,9 +9,7 @@
 
 namespace muster {
 
-inline constexpr uint64_t kCountingDefaultSamples = 1000;
-
-// The weights of `law.data.samples` ids (0: kCountingDefaultSamples), as up to three tensors of unequal sizes, "count.0"
+// The weights of `law.data.samples` ids (0: the registry's default), as up to three tensors of unequal sizes, "count.0"
 // holding the lowest ids. A lane's loss is the sum of its samples' weights before the step, its weight their number.
 std::unique_ptr<Task> MakeCounting(const Law& law);
 

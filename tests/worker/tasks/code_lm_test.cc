@@ -1,0 +1,134 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "tests/worker/tasks/lane_rig.h"
+#include "tests/worker/tasks/small_laws.h"
+#include "worker/tasks/make_task.h"
+
+namespace muster::worker {
+namespace {
+
+double MeanLoss(LaneRig& rig, const std::vector<uint64_t>& samples) {
+  FlatMemory ignored = rig.Memory();
+  const LaneOutput output = rig.Run(samples, 0, ignored).value();
+  return output.loss / static_cast<double>(output.weight);
+}
+
+void Train(LaneRig& rig, int steps) {
+  FlatMemory gradient = rig.Memory();
+  for (int step = 0; step < steps; ++step) {
+    std::vector<uint64_t> samples;
+    for (uint64_t i = 0; i < 8; ++i) samples.push_back((static_cast<uint64_t>(step) * 8 + i) % rig.task().SampleCount());
+    const LaneOutput output = rig.Run(samples, static_cast<uint64_t>(step), gradient).value();
+    const float rate = 0.5f / static_cast<float>(output.weight);
+    for (size_t i = 0; i < gradient.span().size(); ++i)
+      rig.parameters().span()[i] -= rate * gradient.span()[i];
+  }
+}
+
+TEST(CodeLm, PlainDescentLearns) {
+  LaneRig rig(MakeTask(SmallCodeLm()).value());
+  const double before = MeanLoss(rig, {0, 7, 20});
+  EXPECT_NEAR(before, std::log(256.0), 0.3) << "an untrained model knows nothing";
+  Train(rig, 30);
+  EXPECT_LT(MeanLoss(rig, {0, 7, 20}), before - 1);
+}
+
+TEST(CodeLm, SamplesAreWindowsOfTheCorpus) {
+  Law law = SmallCodeLm();
+  const uint64_t bytes = std::filesystem::file_size(law.data.paths[0]);
+  EXPECT_EQ(MakeTask(law).value()->SampleCount(), (bytes - 18) / 5 + 1);
+  law.parameters["stride"] = 0;
+  EXPECT_EQ(MakeTask(law).value()->SampleCount(), (bytes - 18) / 17 + 1);
+  law.data.max_bytes = 18;
+  EXPECT_EQ(MakeTask(law).value()->SampleCount(), 1u);
+  law.data.max_bytes = 17;
+  EXPECT_EQ(MakeTask(law).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(CodeLm, TheWeightOfALaneIsItsPredictedBytes) {
+  LaneRig rig(MakeTask(SmallCodeLm()).value());
+  FlatMemory gradient = rig.Memory();
+  EXPECT_EQ(rig.Run({0, 3, 9}, 1, gradient)->weight, 3 * 17);
+}
+
+// The same weights for a model of a shorter context; large enough for attention to matter.
+void CopyLouder(LaneRig& from, LaneRig& to) {
+  for (size_t i = 0; i < to.layout().tensors().size(); ++i) {
+    const Placed& source = from.layout().tensors()[i];
+    const Placed& place = to.layout().tensors()[i];
+    ASSERT_EQ(source.spec.name, place.spec.name);
+    for (int64_t k = 0; k < place.count; ++k)
+      to.parameters().data()[place.offset + k] = 5 * from.parameters().data()[source.offset + k];
+  }
+}
+
+// The corpus holds one text 256 times, each with another last byte b. With S the loss of the positions before the last,
+// which cannot depend on b, the loss of a sample is S - log p(b), and p sums to 1: S = -log(sum over b of exp(-loss(b))).
+// A model that stops one byte earlier has exactly the loss S, if no position sees a byte to its right.
+TEST(CodeLm, APositionDoesNotSeeTheFuture) {
+  const std::string text = "for (int i = 0; i";  // 17 bytes, of which the last one is read by the last position
+  std::string texts;
+  for (int b = 0; b < 256; ++b) texts += text + static_cast<char>(b);
+  const TextFile file(texts);
+  Law law = SmallCodeLm();
+  law.data.paths = {file.path()};
+  law.parameters["dropout"] = 0;
+  law.parameters["stride"] = 18;
+  LaneRig first(MakeTask(law).value()), whole(MakeTask(law).value());
+  law.parameters["context"] = 16;
+  LaneRig shorter(MakeTask(law).value());
+  CopyLouder(first, whole);
+  CopyLouder(first, shorter);
+  FlatMemory whole_gradient = whole.Memory(), shorter_gradient = shorter.Memory();
+  const double expected = shorter.Run({0}, 1, shorter_gradient)->loss;
+  double sum = 0;
+  for (uint64_t b = 0; b < 256; ++b)
+    sum += std::exp(expected - whole.Run({b}, 1, whole_gradient)->loss);
+  EXPECT_NEAR(std::log(sum), 0, 1e-4);
+}
+
+TEST(CodeLm, GeneratesWhatTheSeedSays) {
+  LaneRig rig(MakeTask(SmallCodeLm()).value());
+  auto* model = dynamic_cast<Generates*>(&rig.task());
+  ASSERT_NE(model, nullptr);
+  const auto text = model->Generate(rig.parameters().span(), "inline", 40, 7);
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_EQ(text->size(), 40u);
+  EXPECT_EQ(*text, *model->Generate(rig.parameters().span(), "inline", 40, 7));
+  EXPECT_NE(*text, *model->Generate(rig.parameters().span(), "inline", 40, 8));
+  EXPECT_EQ(model->Generate(rig.parameters().span(), "", 3, 7)->size(), 3u);
+  EXPECT_EQ(*model->Generate(rig.parameters().span(), "x", 0, 7), "");
+}
+
+TEST(CodeLm, GeneratingLeavesNothingBehindInALane) {
+  LaneRig rig(MakeTask(SmallCodeLm()).value());
+  FlatMemory before = rig.Memory(), after = rig.Memory();
+  ASSERT_TRUE(rig.Run({1, 2}, 3, before).ok());
+  ASSERT_TRUE(dynamic_cast<Generates&>(rig.task()).Generate(rig.parameters().span(), "a", 5, 1).ok());
+  ASSERT_TRUE(rig.Run({1, 2}, 3, after).ok());
+  EXPECT_TRUE(before.SameBits(after));
+}
+
+TEST(CodeLm, ATrainedModelWritesItsText) {
+  LaneRig rig(MakeTask(SmallCodeLm()).value());
+  Train(rig, 400);
+  const auto text = dynamic_cast<Generates&>(rig.task()).Generate(rig.parameters().span(), "", 300, 1);
+  const auto ascii = std::count_if(text->begin(), text->end(), [](char c) { return c == '\n' || (c >= ' ' && c < 127); });
+  EXPECT_GE(ascii, 295) << *text;
+}
+
+TEST(CodeLm, MissingDataIsNamed) {
+  Law law = SmallCodeLm();
+  law.data.paths = {"/no/such/folder"};
+  const absl::Status status = MakeTask(law).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("/no/such/folder"));
+}
+
+}  // namespace
+}  // namespace muster::worker

@@ -1,0 +1,183 @@
+#include "worker/torch/flat_module.h"
+
+#include <ATen/ops/ones.h>
+#include <ATen/ops/rand.h>
+#include <gmock/gmock.h>
+#include <torch/nn/modules/linear.h>
+
+#include <utility>
+
+#include "tests/worker/tasks/lane_rig.h"
+
+namespace muster::worker {
+namespace {
+
+using testing::ElementsAre;
+
+// Three layers, one that no loss uses, and a running mean.
+struct Net : torch::nn::Module {
+  Net() {
+    first = register_module("first", torch::nn::Linear(5, 7));
+    unused = register_module("unused", torch::nn::Linear(3, 2));
+    last = register_module("last", torch::nn::Linear(7, 5));
+    mean = register_buffer("mean", at::zeros({7}));
+  }
+  at::Tensor Loss(const at::Tensor& x) {
+    const at::Tensor hidden = first(x).tanh();
+    {
+      at::NoGradGuard no_grad;
+      mean.mul_(0.5).add_(hidden.mean(0), 0.5);
+    }
+    return first(last(hidden).tanh()).square().sum();  // `first` twice: its gradients add up
+  }
+  torch::nn::Linear first{nullptr}, unused{nullptr}, last{nullptr};
+  at::Tensor mean;
+};
+
+struct Rig {
+  explicit Rig(std::shared_ptr<Net> the_net = std::make_shared<Net>())
+      : net(std::move(the_net)), flat(net, 1) {
+    layout = Layout::Make(flat.tensors(), 64).value();
+    EXPECT_TRUE(flat.Bind(layout).ok());
+    parameters = std::make_unique<FlatMemory>(layout.elements());
+    gradient = std::make_unique<FlatMemory>(layout.elements());
+    EXPECT_TRUE(flat.Store(Net(), parameters->span()).ok());
+  }
+
+  absl::StatusOr<double> Run(const std::function<at::Tensor()>& loss) {
+    gradient->Zero();
+    ready.clear();
+    GradientSink sink{gradient->span(), [&](size_t i) { ready.push_back(flat.tensors()[i].name); }};
+    return flat.Run({.seed = 3, .parameters = parameters->span()}, sink, loss);
+  }
+
+  at::Tensor Gradient(const std::string& name) const {
+    for (const Placed& p : layout.tensors())
+      if (p.spec.name == name)
+        return at::from_blob(gradient->data() + p.offset, p.spec.shape, at::kFloat);
+    ADD_FAILURE() << "no tensor " << name;
+    return {};
+  }
+
+  std::shared_ptr<Net> net;
+  FlatModule flat;
+  Layout layout;
+  std::unique_ptr<FlatMemory> parameters, gradient;
+  std::vector<std::string> ready;
+};
+
+TEST(FlatModule, GradientsAreThoseOfPlainAutograd) {
+  Rig rig;
+  const at::Tensor x = at::rand({4, 5});
+  const auto loss = rig.Run([&] { return rig.net->Loss(x); });
+  ASSERT_TRUE(loss.ok()) << loss.status();
+
+  Net plain;
+  {
+    at::NoGradGuard no_grad;
+    for (const auto& p : plain.named_parameters())
+      p.value().copy_(rig.net->named_parameters()[p.key()]);
+  }
+  const at::Tensor expected = plain.Loss(x);
+  expected.backward();
+  EXPECT_EQ(*loss, expected.item<double>());
+  for (const auto& p : plain.named_parameters()) {
+    if (p.value().grad().defined()) {
+      EXPECT_TRUE(rig.Gradient(p.key()).equal(p.value().grad())) << p.key();
+    }
+  }
+  EXPECT_EQ(rig.Gradient("unused.weight").count_nonzero().item<int64_t>(), 0);
+  EXPECT_TRUE(rig.Gradient("mean").equal(plain.mean));
+  EXPECT_EQ(rig.flat.copied_gradients(), 0);
+}
+
+TEST(FlatModule, AnnouncesAsBackwardGoesThenWhatHasNoGradientThenBuffers) {
+  Rig rig;
+  ASSERT_TRUE(rig.Run([&] { return rig.net->Loss(at::ones({2, 5})); }).ok());
+  ASSERT_EQ(rig.ready.size(), 7u);
+  EXPECT_THAT(rig.ready[0], testing::StartsWith("last"));
+  EXPECT_THAT(rig.ready[2], testing::StartsWith("first"));
+  EXPECT_THAT(std::vector<std::string>(rig.ready.begin() + 4, rig.ready.end()),
+              ElementsAre("unused.weight", "unused.bias", "mean"));
+}
+
+TEST(FlatModule, BuffersStartFromTheStateInEachLane) {
+  Rig rig;
+  const at::Tensor x = at::rand({4, 5});
+  ASSERT_TRUE(rig.Run([&] { return rig.net->Loss(x); }).ok());
+  const FlatMemory first(*rig.gradient);
+  ASSERT_TRUE(rig.Run([&] { return rig.net->Loss(x); }).ok());
+  EXPECT_TRUE(first.SameBits(*rig.gradient));
+}
+
+TEST(FlatModule, AGradientThatAutogradPutsElsewhereIsCopiedAndCounted) {
+  Rig rig;
+  const at::Tensor x = at::rand({4, 5});
+  ASSERT_TRUE(rig.Run([&] { return rig.net->Loss(x); }).ok());
+  const FlatMemory expected(*rig.gradient);
+  ASSERT_TRUE(rig.Run([&] {
+                   rig.net->last->weight.mutable_grad() = at::Tensor();  // autograd makes its own
+                   return rig.net->Loss(x);
+                 }).ok());
+  EXPECT_TRUE(expected.SameBits(*rig.gradient));
+  EXPECT_EQ(rig.flat.copied_gradients(), 1);
+}
+
+TEST(FlatModule, HolesStayZero) {
+  Rig rig;
+  ASSERT_TRUE(rig.Run([&] { return rig.net->Loss(at::ones({2, 5})); }).ok());
+  std::vector<bool> in_tensor(rig.gradient->span().size(), false);
+  for (const Placed& p : rig.layout.tensors())
+    std::fill_n(in_tensor.begin() + p.offset, p.count, true);
+  size_t holes = 0;
+  for (size_t i = 0; i < in_tensor.size(); ++i) {
+    if (in_tensor[i]) continue;
+    ++holes;
+    EXPECT_EQ(rig.gradient->span()[i], 0.0f);
+  }
+  EXPECT_GT(holes, 0u);
+}
+
+TEST(FlatModule, SurvivesMoreMemoriesThanItRemembers) {
+  Rig rig;
+  const at::Tensor x = at::rand({4, 5});
+  ASSERT_TRUE(rig.Run([&] { return rig.net->Loss(x); }).ok());
+  const FlatMemory expected(*rig.gradient);
+  std::vector<std::unique_ptr<FlatMemory>> kept;  // so that no address comes twice
+  for (size_t i = 0; i < 40; ++i) {
+    kept.push_back(std::move(rig.gradient));
+    rig.gradient = std::make_unique<FlatMemory>(rig.layout.elements(), i % 5);
+    kept.push_back(std::exchange(rig.parameters, std::make_unique<FlatMemory>(*rig.parameters, i % 7)));
+    ASSERT_TRUE(rig.Run([&] { return rig.net->Loss(x); }).ok());
+    EXPECT_TRUE(expected.SameBits(*rig.gradient));
+  }
+}
+
+TEST(FlatModule, WhatTorchThrowsIsAStatus) {
+  Rig rig;
+  const auto wrong_shape = rig.Run([&] { return rig.net->Loss(at::ones({2, 6})); });
+  EXPECT_EQ(wrong_shape.status().code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(wrong_shape.status().message()), testing::StartsWith("LibTorch: "));
+  EXPECT_TRUE(rig.Run([&] { return rig.net->Loss(at::ones({2, 5})); }).ok()) << "and goes on";
+}
+
+TEST(FlatModule, RefusesMemoryThatIsNotAligned) {
+  Rig rig;
+  const FlatMemory larger(rig.layout.elements() + 16);
+  const absl::Span<const float> shifted =
+      absl::MakeSpan(larger.data() + 1, static_cast<size_t>(rig.layout.elements()));
+  EXPECT_EQ(rig.flat.Attach(shifted).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(rig.flat.Attach(larger.span()).code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(FlatModule, RefusesWhatTheFlatSpaceCannotHold) {
+  auto net = std::make_shared<Net>();
+  net->register_buffer("count", at::zeros({1}, at::kLong));
+  FlatModule flat(net, 1);
+  const absl::Status status = flat.Bind(Layout::Make(flat.tensors(), 64).value());
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("count"));
+}
+
+}  // namespace
+}  // namespace muster::worker

@@ -1,0 +1,16 @@
+#include "lib/base/status.h"
+#include "lib/task/checks.h"
+#include "lib/task/counting.h"
+#include "worker/tasks/make_task.h"
+
+namespace muster::worker {
+
+absl::StatusOr<std::unique_ptr<Task>> MakeTask(const Law& law) {
+  MUSTER_RETURN_IF_ERROR(CheckTask(law));
+  if (law.task == "counting") return MakeCounting(law);
+  return absl::InvalidArgumentError(
+      absl::StrCat("task: '", law.task, "' needs LibTorch and this program was built without it; ",
+                   "build it with -DMUSTER_WITH_TORCH=ON"));
+}
+
+}  // namespace muster::worker

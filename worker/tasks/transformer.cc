@@ -1,0 +1,137 @@
+#include "worker/tasks/transformer.h"
+
+#include <ATen/ops/argmax.h>
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/rand.h>
+#include <torch/nn/modules/transformer.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "lib/base/hash.h"
+#include "lib/base/status.h"
+#include "lib/task/checks.h"
+#include "lib/task/registry.h"
+#include "worker/tasks/corpus.h"
+#include "worker/torch/flat_module.h"
+#include "worker/torch/numerics.h"
+
+namespace muster::worker {
+namespace {
+
+constexpr uint64_t kDataStream = 0x64617461;  // keeps the data's seed apart from the other uses of law.seed
+
+struct Shape {
+  int64_t width = 0;
+  int64_t heads = 0;
+  int64_t encoder_layers = 0;
+  int64_t decoder_layers = 0;
+  int64_t feedforward = 0;
+  int64_t source_length = 0;
+  int64_t target_length = 0;
+  double dropout = 0;
+};
+
+Shape ReadShape(const Law& law) {
+  const auto whole = [&](const char* name) { return static_cast<int64_t>(law.parameters.at(name)); };
+  return {.width = whole("width"),
+          .heads = whole("heads"),
+          .encoder_layers = whole("encoder_layers"),
+          .decoder_layers = whole("decoder_layers"),
+          .feedforward = whole("feedforward"),
+          .source_length = whole("source_length"),
+          .target_length = whole("target_length"),
+          .dropout = law.parameters.at("dropout")};
+}
+
+torch::nn::Transformer MakeModel(const Shape& shape) {
+  return torch::nn::Transformer(torch::nn::TransformerOptions(shape.width, shape.heads)
+                                    .num_encoder_layers(shape.encoder_layers)
+                                    .num_decoder_layers(shape.decoder_layers)
+                                    .dim_feedforward(shape.feedforward)
+                                    .dropout(shape.dropout));
+}
+
+std::string_view BytesOf(const at::Tensor& tensor) {
+  return {static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()};
+}
+
+// All samples: source and target are (samples, length, width).
+struct Data {
+  Data(const Shape& shape, int64_t samples, uint64_t seed) {
+    SeedTorch(Mix64(seed, kDataStream));
+    source = at::rand({samples, shape.source_length, shape.width});
+    target = at::rand({samples, shape.target_length, shape.width});
+    labels = at::argmax(target, 2);
+    hash = Sha256Hex(absl::StrCat(Sha256Hex(BytesOf(source)), Sha256Hex(BytesOf(target))));
+  }
+
+  at::Tensor source;
+  at::Tensor target;
+  at::Tensor labels;  // (samples, target_length)
+  std::string hash;
+};
+
+class Transformer final : public Task {
+ public:
+  Transformer(const Shape& shape, int64_t samples, const Law& law)
+      : shape_(shape),
+        data_(shape, samples, law.seed),
+        model_(MakeModel(shape)),
+        flat_(model_.ptr(), law.threads) {}
+
+  std::vector<TensorSpec> Tensors() const override { return flat_.tensors(); }
+  uint64_t SampleCount() const override { return static_cast<uint64_t>(data_.source.size(0)); }
+  std::string DataHash() const override { return data_.hash; }
+  absl::Status Bind(const Layout& layout) override { return flat_.Bind(layout); }
+
+  absl::Status Initialize(uint64_t seed, absl::Span<float> parameters) override {
+    absl::Status stored;
+    MUSTER_RETURN_IF_ERROR(CatchTorch([&] {
+      SeedTorch(seed);
+      stored = flat_.Store(*MakeModel(shape_), parameters);
+    }));
+    return stored;
+  }
+
+  absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) override {
+    MUSTER_RETURN_IF_ERROR(CheckLane(input, sink, flat_.layout(), SampleCount()));
+    MUSTER_ASSIGN_OR_RETURN(const double loss,
+                            flat_.Run(input, sink, [&] { return Loss(input.samples); }));
+    return LaneOutput{static_cast<int64_t>(input.samples.size()) * shape_.target_length, loss};
+  }
+
+ private:
+  at::Tensor Loss(absl::Span<const uint64_t> samples) {
+    std::vector<int64_t> ids(samples.begin(), samples.end());
+    const at::Tensor index =
+        at::from_blob(ids.data(), {static_cast<int64_t>(ids.size())}, at::kLong);
+    const at::Tensor source = data_.source.index_select(0, index).transpose(0, 1);
+    const at::Tensor target = data_.target.index_select(0, index).transpose(0, 1);
+    const at::Tensor labels = data_.labels.index_select(0, index).transpose(0, 1);
+    return at::cross_entropy_loss(model_(source, target).reshape({-1, shape_.width}),
+                                  labels.reshape({-1}), {}, at::Reduction::Sum);
+  }
+
+  const Shape shape_;
+  const Data data_;
+  torch::nn::Transformer model_;
+  FlatModule flat_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Task>> MakeTransformer(const Law& law) {
+  const uint64_t samples =
+      law.data.samples == 0 ? FindTask("transformer")->default_samples : law.data.samples;
+  MUSTER_RETURN_IF_ERROR(UseTorchHere(law.threads));
+  std::unique_ptr<Task> task;
+  MUSTER_RETURN_IF_ERROR(CatchTorch([&] {
+    task = std::make_unique<Transformer>(ReadShape(law), static_cast<int64_t>(samples), law);
+  }));
+  return task;
+}
+
+}  // namespace muster::worker

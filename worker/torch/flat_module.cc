@@ -1,0 +1,192 @@
+#include "worker/torch/flat_module.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <utility>
+
+#include "lib/base/check.h"
+#include "lib/base/status.h"
+#include "lib/task/checks.h"
+#include "worker/torch/numerics.h"
+
+namespace muster::worker {
+namespace {
+
+// Memories whose views are kept: two generations of state and a handful of gradient buffers come round again.
+constexpr size_t kCachedMemories = 16;
+constexpr uintptr_t kAlignBytes = 64;
+
+TensorSpec SpecOf(const std::string& name, const at::Tensor& tensor, TensorKind kind) {
+  return {name, tensor.sizes().vec(), kind};
+}
+
+absl::Status CheckStorage(const TensorSpec& spec, const at::Tensor& tensor) {
+  if (tensor.scalar_type() == at::kFloat && tensor.device().is_cpu()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("tensor '", spec.name, "' is ",
+                                                 c10::toString(tensor.scalar_type()),
+                                                 "; the flat space holds fp32 on the CPU only"));
+}
+
+absl::Status CheckAligned(const char* what, const float* base) {
+  if (reinterpret_cast<uintptr_t>(base) % kAlignBytes == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, " must be 64-byte aligned: other alignments give other bits"));
+}
+
+}  // namespace
+
+absl::Status CatchTorch(const std::function<void()>& f) {
+  try {
+    f();
+    return absl::OkStatus();
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("LibTorch is out of memory: use smaller lanes");
+  } catch (const c10::Error& e) {
+    return absl::InternalError(absl::StrCat("LibTorch: ", e.what_without_backtrace()));
+  } catch (const std::exception& e) {
+    return absl::InternalError(absl::StrCat("LibTorch: ", e.what()));
+  }
+}
+
+void SeedTorch(uint64_t seed) {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  std::lock_guard<std::mutex> lock(generator.mutex());
+  generator.set_current_seed(seed);
+}
+
+struct FlatModule::Hook final : torch::autograd::PostAccumulateGradHook {
+  Hook(FlatModule* the_owner, size_t the_parameter) : owner(the_owner), parameter(the_parameter) {}
+  void operator()(const at::Tensor&) override { owner->Finish(parameter); }
+
+  FlatModule* const owner;
+  const size_t parameter;
+};
+
+FlatModule::FlatModule(std::shared_ptr<torch::nn::Module> module, int32_t threads)
+    : module_(std::move(module)), threads_(threads) {
+  for (const auto& p : module_->named_parameters()) {
+    parameters_.push_back(p.value());
+    specs_.push_back(SpecOf(p.key(), p.value(), TensorKind::kParameter));
+  }
+  for (const auto& b : module_->named_buffers()) {
+    buffers_.push_back(b.value());
+    specs_.push_back(SpecOf(b.key(), b.value(), TensorKind::kBuffer));
+  }
+  for (size_t i = 0; i < parameters_.size(); ++i)
+    torch::autograd::impl::set_post_acc_grad_hooks(parameters_[i], std::make_unique<Hook>(this, i));
+}
+
+FlatModule::~FlatModule() {
+  for (at::Tensor& p : parameters_) torch::autograd::impl::set_post_acc_grad_hooks(p, nullptr);
+}
+
+absl::Status FlatModule::Bind(const Layout& layout) {
+  MUSTER_RETURN_IF_ERROR(CheckLayout(specs_, layout));
+  for (size_t i = 0; i < specs_.size(); ++i) {
+    const bool parameter = i < parameters_.size();
+    MUSTER_RETURN_IF_ERROR(CheckStorage(
+        specs_[i], parameter ? parameters_[i] : buffers_[i - parameters_.size()]));
+  }
+  layout_ = layout;
+  parameter_views_.clear();
+  gradient_views_.clear();
+  return absl::OkStatus();
+}
+
+absl::Status FlatModule::Store(const torch::nn::Module& source, absl::Span<float> flat) const {
+  std::vector<at::Tensor> values = source.parameters();
+  for (const at::Tensor& b : source.buffers()) values.push_back(b);
+  if (values.size() != specs_.size() || flat.size() != static_cast<size_t>(layout_.elements()))
+    return absl::InvalidArgumentError("another module, or a span of another size, than bound");
+  for (size_t i = 0; i < values.size(); ++i) {
+    const at::Tensor value = values[i].detach().contiguous();
+    if (value.sizes() != specs_[i].shape)
+      return absl::InvalidArgumentError(absl::StrCat("tensor '", specs_[i].name, "' has another shape"));
+    std::memcpy(Place(i, flat.data()), value.const_data_ptr<float>(), value.nbytes());
+  }
+  return absl::OkStatus();
+}
+
+const FlatModule::Views& FlatModule::ViewsOf(const float* base, std::vector<Views>& cache) {
+  const auto same = [&](const Views& v) { return v.base == base; };
+  if (auto it = std::find_if(cache.begin(), cache.end(), same); it != cache.end()) return *it;
+  if (cache.size() == kCachedMemories) cache.erase(cache.begin());
+  Views views{base, {}};
+  for (size_t i = 0; i < parameters_.size(); ++i)
+    views.tensors.push_back(
+        at::from_blob(Place(i, const_cast<float*>(base)), specs_[i].shape, at::kFloat));
+  return cache.emplace_back(std::move(views));
+}
+
+absl::Status FlatModule::Attach(absl::Span<const float> parameters) {
+  if (parameters.size() != static_cast<size_t>(layout_.elements()) || parameters.empty())
+    return absl::InvalidArgumentError("the parameters' span is not of the bound layout's size");
+  MUSTER_RETURN_IF_ERROR(CheckAligned("the parameters' span", parameters.data()));
+  MUSTER_RETURN_IF_ERROR(UseTorchHere(threads_));
+  return CatchTorch([&] {
+    const Views& views = ViewsOf(parameters.data(), parameter_views_);
+    for (size_t i = 0; i < parameters_.size(); ++i) parameters_[i].set_data(views.tensors[i]);
+    for (size_t b = 0; b < buffers_.size(); ++b) {
+      MUSTER_CHECK(buffers_[b].is_contiguous());
+      std::memcpy(buffers_[b].mutable_data_ptr<float>(),
+                  parameters.data() + layout_.tensors()[parameters_.size() + b].offset,
+                  buffers_[b].nbytes());
+    }
+  });
+}
+
+absl::StatusOr<double> FlatModule::Run(const LaneInput& input, GradientSink& sink,
+                                       const std::function<at::Tensor()>& loss) {
+  MUSTER_RETURN_IF_ERROR(Attach(input.parameters));
+  if (sink.gradient.size() != input.parameters.size())
+    return absl::InvalidArgumentError("the gradient's span is not of the bound layout's size");
+  MUSTER_RETURN_IF_ERROR(CheckAligned("the gradient's span", sink.gradient.data()));
+  double value = 0;
+  sink_ = &sink;
+  announced_.assign(parameters_.size(), false);
+  const absl::Status status = CatchTorch([&] {
+    const Views& gradients = ViewsOf(sink.gradient.data(), gradient_views_);
+    for (size_t i = 0; i < parameters_.size(); ++i)
+      parameters_[i].mutable_grad() = gradients.tensors[i];
+    module_->train();
+    SeedTorch(input.seed);
+    const at::Tensor sum = loss();
+    value = sum.item<double>();
+    sum.backward();
+    for (size_t i = 0; i < parameters_.size(); ++i) Finish(i);
+    FinishBuffers(sink.gradient);
+  });
+  sink_ = nullptr;
+  MUSTER_RETURN_IF_ERROR(status);
+  return value;
+}
+
+void FlatModule::Finish(size_t parameter) {
+  if (sink_ == nullptr || announced_[parameter]) return;
+  announced_[parameter] = true;
+  const at::Tensor& gradient = parameters_[parameter].grad();
+  float* const place = Place(parameter, sink_->gradient.data());
+  if (gradient.const_data_ptr() != place) {
+    std::memcpy(place, gradient.contiguous().const_data_ptr<float>(), gradient.nbytes());
+    ++copied_gradients_;
+  }
+  sink_->ready(parameter);
+}
+
+void FlatModule::FinishBuffers(absl::Span<float> gradient) {
+  for (size_t b = 0; b < buffers_.size(); ++b) {
+    const size_t tensor = parameters_.size() + b;
+    std::memcpy(Place(tensor, gradient.data()), buffers_[b].const_data_ptr<float>(),
+                buffers_[b].nbytes());
+    sink_->ready(tensor);
+  }
+}
+
+}  // namespace muster::worker

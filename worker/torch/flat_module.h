@@ -1,0 +1,84 @@
+// A torch module that lives in a flat space: its parameters are views of whatever span a lane brings, its gradients
+// accumulate straight into the lane's sink, and autograd's hooks announce them. Nothing is copied but buffers.
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "lib/domain/layout.h"
+#include "lib/task/task.h"
+
+namespace muster::worker {
+
+// Runs `f` and translates what LibTorch throws: out of memory to kResourceExhausted, the rest to kInternal.
+absl::Status CatchTorch(const std::function<void()>& f);
+
+// Seeds the generator that torch's random operators on this machine's processor draw from.
+void SeedTorch(uint64_t seed);
+
+// Used by one thread. Between lanes the module's parameters point at the last span and must not be touched.
+class FlatModule {
+ public:
+  // `threads`: intra-op, see UseTorchHere.
+  FlatModule(std::shared_ptr<torch::nn::Module> module, int32_t threads);
+  ~FlatModule();
+  FlatModule(const FlatModule&) = delete;
+  FlatModule& operator=(const FlatModule&) = delete;
+
+  // named_parameters() in registration order, then named_buffers().
+  const std::vector<TensorSpec>& tensors() const { return specs_; }
+  const Layout& layout() const { return layout_; }
+
+  // kInvalidArgument: another layout than tensors(), or a tensor that is not fp32 on the CPU.
+  absl::Status Bind(const Layout& layout);
+
+  // Writes the values of `source`, a module of the same make, at the tensors' offsets.
+  absl::Status Store(const torch::nn::Module& source, absl::Span<float> flat) const;
+
+  // Points the parameters at `parameters` (the whole flat space, 64-byte aligned, which outlives their use) and fills
+  // the buffers from it.
+  absl::Status Attach(absl::Span<const float> parameters);
+
+  // One lane: attach, seed, `loss` (forward, in training mode, a scalar), backward. Calls sink.ready as gradients become
+  // final, then for tensors without a gradient, then for buffers. Returns the loss. Spans are 64-byte aligned.
+  absl::StatusOr<double> Run(const LaneInput& input, GradientSink& sink,
+                             const std::function<at::Tensor()>& loss);
+
+  // Gradients that autograd put elsewhere and that were copied; 0 means that all accumulated in place.
+  int64_t copied_gradients() const { return copied_gradients_; }
+
+ private:
+  // Views of one memory at every parameter's place. They hold an address only: one of freed memory is harmless.
+  struct Views {
+    const float* base = nullptr;
+    std::vector<at::Tensor> tensors;
+  };
+  struct Hook;
+
+  const Views& ViewsOf(const float* base, std::vector<Views>& cache);
+  void Finish(size_t parameter);  // its gradient is final
+  void FinishBuffers(absl::Span<float> gradient);
+  float* Place(size_t tensor, float* base) const { return base + layout_.tensors()[tensor].offset; }
+
+  const std::shared_ptr<torch::nn::Module> module_;
+  const int32_t threads_;
+  std::vector<at::Tensor> parameters_;
+  std::vector<at::Tensor> buffers_;
+  std::vector<TensorSpec> specs_;
+  Layout layout_;
+  std::vector<Views> parameter_views_;  // of the generations of state that alternate
+  std::vector<Views> gradient_views_;
+  GradientSink* sink_ = nullptr;        // of the lane that runs
+  std::vector<bool> announced_;
+  int64_t copied_gradients_ = 0;
+};
+
+}  // namespace muster::worker
