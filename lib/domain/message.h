@@ -63,6 +63,7 @@ struct Sealed {
 };
 struct HoldsBase {
   ViewNumber view;
+  int64_t lanes_dropped = 0;  // lanes this member ran for nothing, because of a rewind, since it last said so
 };
 struct Records {
   std::vector<StepRecord> records;
@@ -117,14 +118,13 @@ struct HealPlan {
   Step base;
   std::vector<ViewMember> members;
   std::vector<HealBy> how;              // by member
-  std::vector<int32_t> donors;          // hold or will hold state(base); kCopy fetches chunk c from donors[c % size];
-                                        // slots of a chunk are fetched from its owner-to-be only where it makes sense
+  std::vector<int32_t> values_from;     // by chunk: who holds, or will hold, it at state(base), for kCopy
+  std::vector<int32_t> slots_from;      // by chunk: likewise its optimizer slots; -1: they are zero, or not copied
   std::vector<int32_t> catch_up_from;   // by chunk: who holds the result of base - 1; -1: unneeded
   ChunkSet done;                        // results of base that everybody must hold before the view is active …
   std::vector<int32_t> done_from;       // … by chunk: from whom; -1: not done
   std::vector<int32_t> owner_of;        // by chunk, of the view to come
   LaneMap first_lanes;                  // of the view to come
-  std::string checkpoint;               // Manifest's id for kLoad (job-relative), else empty
   std::optional<Manifest> manifest;     // what kLoad reads
 };
 struct Heal {
@@ -181,6 +181,7 @@ struct Partials {
   ViewNumber view;
   Step step;
   std::vector<ChunkPartials> chunks;
+  std::vector<Order> orders;  // only with no chunks: orders in effect at the edge before `step`, for owners that apply
 };
 struct ResultMeta {
   int64_t weight = 0;
@@ -229,6 +230,7 @@ struct Pieces {
   Step step;
   std::vector<ChunkResult> chunks;  // kValues, kSlot: only crc of the meta is used
   std::vector<Order> orders;        // kResult with chunk 0
+  std::optional<StepRecord> record;  // kResult of a step that the donor has finished
 };
 
 using ToCoordinator = std::variant<AskJob, Join, Sealed, HoldsBase, Records, SegmentWritten, SegmentFailed, Alive>;
@@ -236,6 +238,14 @@ using FromCoordinator = std::variant<JobIs, Seal, Heal, Activate, GiveOrder, Ack
 using PeerMessage = std::variant<Hello, Have, Partials, Results, Norms, Verdict, Fetch, Pieces>;
 
 // ---- host agent ↔ coordinator
+
+// What a worker counts in a mapped file that outlives it (lib/launch/lane_counter.h).
+struct LaneCount {
+  int64_t total = 0;  // lanes run by this incarnation
+  LineageNumber lineage;
+  Step step;          // the open step …
+  int64_t in_step = 0;  // … and the lanes run in it
+};
 
 struct AgentHello {
   std::string node;
@@ -247,6 +257,7 @@ struct ProcessExited {
   int signal = 0;
   std::string cause;       // for people: "killed by SIGKILL", "out of memory"
   bool gave_up = false;    // crash loop: will not be started again
+  LaneCount lanes;         // of a worker: what it had run when it ended
   std::string last_lines;  // of its log
 };
 struct ProcessWanted {

@@ -49,6 +49,7 @@ struct View {
   Step first_step;                   // the open step when the view became active
   LaneMap first_lanes;               // of first_step
   ChunkSet first_done;               // chunks of first_step whose sums are complete: never summed again
+  Step end;                          // members halt at state(end): the job's last, or where it was told to stop
   bool operator==(const View&) const = default;
 
   const LaneMap& LanesAt(Step step) const { return step == first_step ? first_lanes : lanes; }

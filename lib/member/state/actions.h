@@ -1,0 +1,151 @@
+// What goes into and what comes out of a member's state machine (member.h). Plain values.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "lib/domain/message.h"
+#include "lib/owner/state/sums.h"
+
+namespace muster {
+
+// ---- inputs
+
+struct CoordinatorUp {};
+struct CoordinatorSays {
+  FromCoordinator message;
+};
+struct PeerUp {
+  MemberId peer;
+};
+struct PeerDown {
+  MemberId peer;
+};
+struct PeerSays {
+  MemberId from;
+  PeerMessage message;  // checksums are right already
+};
+// The last lane of Compute `id` has brought these chunks' subtrees to their final values.
+struct Ready {
+  int64_t id = 0;
+  std::vector<ChunkId> chunks;
+  std::vector<Partial> partials;  // subtrees of all lanes held in the step, with weights and losses; no checksums
+};
+struct Summed {  // answer to a FoldIn with a total: reduced, divided, measured
+  Step step;
+  ChunkId chunk;
+  ResultMeta meta;
+};
+struct ChunksApplied {  // answer to ApplyChunks
+  Step step;
+  std::vector<ChunkResult> chunks;
+};
+struct Applied {  // answer to Apply: the member is at state(step + 1)
+  Step step;
+};
+struct EdgeDone {  // answer to Edge
+  Step step;
+  std::optional<FingerprintPart> fingerprint;
+};
+struct Made {};  // answer to Make
+struct SegmentDone {
+  SegmentWritten written;  // id is given by the machine
+};
+struct SegmentLost {
+  SegmentFailed failed;
+};
+using Input = std::variant<CoordinatorUp, CoordinatorSays, PeerUp, PeerDown, PeerSays, Ready, Summed, ChunksApplied,
+                           Applied, EdgeDone, Made, SegmentDone, SegmentLost>;
+
+// ---- actions, carried out in order
+
+struct Connect {  // hold sessions to exactly these
+  std::vector<ViewMember> peers;
+};
+struct Tell {
+  ToCoordinator message;
+};
+struct Send {  // the payload follows from the message
+  MemberId to;
+  PeerMessage message;
+};
+struct Compute {  // train thread: run these lanes of `step` and fold them with the step's earlier ones
+  int64_t id = 0;
+  Step step;
+  std::vector<LaneId> lanes;
+  std::vector<TreeNode> subtrees;  // of all lanes held in the step, these included
+};
+struct Abandon {  // train thread: forget the open step's lanes, also the running one
+  int64_t id = 0;
+};
+struct FoldIn {  // partials of `chunk` just came (or are our own): add as told, then answer Summed if there is a total
+  Step step;
+  ChunkId chunk;
+  bool own = false;                // ours: the subtrees stand in gradient memory
+  std::vector<TreeNode> arrived;
+  std::vector<Fold> folds;
+  std::optional<Partial> total;
+};
+struct ForgetSums {};  // incomplete sums of the open step are thrown away
+struct Land {  // results of the message just received go to the landing memory of `step`
+  Step step;
+  std::vector<ChunkId> chunks;
+};
+struct LandPieces {  // likewise values or slots go to the state
+  PieceKind kind = PieceKind::kValues;
+  int32_t slot = 0;
+  Step step;
+  std::vector<ChunkId> chunks;
+};
+struct ApplyChunks {  // owners that apply: state(step) → state(step + 1) of these chunks
+  Step step;
+  std::vector<ChunkId> chunks;
+  std::optional<double> norm;
+};
+struct Apply {  // train thread: all results of `step` are here
+  Step step;
+  std::optional<double> norm;
+};
+struct Edge {  // train thread (servers: exchange thread), before anything changes state(step)
+  Step step;
+  bool fingerprint = false;
+  std::vector<ChunkId> share;  // chunks to copy and write as a segment; empty: none
+};
+struct Make {  // train thread: state(step) from the specification, or from a checkpoint
+  LineageNumber lineage;
+  Step step;
+  std::optional<Manifest> manifest;
+  std::vector<ChunkId> chunks;  // all that this member needs
+  bool slots = false;           // with their optimizer slots
+};
+struct PrepareCopy {  // state(step) will come in pieces; slots start as zero
+  LineageNumber lineage;
+  Step step;
+};
+struct DropState {};
+struct Completed {  // a step is done here: for progress, metrics and the agent
+  StepRecord record;
+};
+struct Quit {
+  int exit_code = 0;
+  std::string reason;
+};
+using Action = std::variant<Connect, Tell, Send, Compute, Abandon, FoldIn, ForgetSums, Land, LandPieces, ApplyChunks,
+                            Apply, Edge, Make, PrepareCopy, DropState, Completed, Quit>;
+
+// What became of a peer's message.
+enum class Fate {
+  kTaken,
+  kHold,     // too early: deliver it again after the next change of view or step; drop it when its session breaks
+  kDropped,  // of an old view, or a repetition: normal
+  kRefused,  // wrong: break the session
+};
+struct Outcome {
+  std::vector<Action> actions;
+  Fate fate = Fate::kTaken;
+  std::string reason;  // of kDropped and kRefused
+};
+
+}  // namespace muster

@@ -1,0 +1,76 @@
+#include "lib/owner/state/sums.h"
+
+#include "lib/base/status.h"
+
+namespace muster {
+
+Sums::Sums(int32_t lanes, const LaneMap& map, std::vector<TensorKind> kinds, Options options)
+    : lanes_(lanes), map_(map), kinds_(std::move(kinds)), options_(options) {}
+
+std::vector<TreeNode> Sums::Expected(int32_t sender, TensorKind kind) const {
+  const std::vector<LaneId> held = LanesOf(map_.holder_of, sender);
+  if (kind == TensorKind::kParameter) return Subtrees(held, lanes_);
+  if (!held.empty() && held.front() == LaneId(0)) return {{0, 1}};
+  return {};
+}
+
+bool Sums::HasFrom(int32_t sender, ChunkId chunk) const {
+  const auto it = chunks_.find(chunk);
+  return it != chunks_.end() && it->second.from.count(sender) > 0;
+}
+
+absl::StatusOr<Taken> Sums::Take(int32_t sender, const ChunkPartials& arrival) {
+  const TensorKind kind = kinds_[static_cast<size_t>(arrival.chunk.value())];
+  const std::vector<TreeNode> expected = Expected(sender, kind);
+  bool fits = !expected.empty() && expected.size() == arrival.partials.size();
+  for (size_t i = 0; fits && i < expected.size(); ++i) fits = arrival.partials[i].node == expected[i];
+  if (!fits)
+    return absl::InvalidArgumentError(
+        absl::StrCat("chunk ", arrival.chunk.value(), ": not the subtrees that member ", sender, " holds"));
+  Progress& chunk = chunks_[arrival.chunk];
+  if (!chunk.from.insert(sender).second && !options_.add_twice)
+    return absl::AlreadyExistsError("these partials came before");
+  Taken taken;
+  const TreeNode root = kind == TensorKind::kBuffer ? TreeNode{0, 1} : TreeNode{0, lanes_};
+  for (const Partial& partial : arrival.partials) {
+    if (options_.order == SumOrder::kFree) {
+      PlaceAnywhere(chunk, root, partial, taken);
+    } else {
+      Place(chunk, root, partial, taken);
+    }
+  }
+  return taken;
+}
+
+void Sums::Place(Progress& chunk, TreeNode root, Partial arrived, Taken& taken) const {
+  if (options_.add_twice && chunk.waiting.count(arrived.node) > 0)
+    taken.folds.push_back({arrived.node, arrived.node, arrived.node});
+  while (arrived.node != root) {
+    const Family family = *FamilyOf(arrived.node, lanes_);
+    const auto sibling = chunk.waiting.find(family.sibling);
+    if (sibling == chunk.waiting.end()) {
+      chunk.waiting[arrived.node] = arrived;
+      return;
+    }
+    const bool first = arrived.node < family.sibling;
+    const Partial& left = first ? arrived : sibling->second;
+    const Partial& right = first ? sibling->second : arrived;
+    taken.folds.push_back({left.node, right.node, family.parent});
+    arrived = Partial{family.parent, left.weight + right.weight, left.loss + right.loss, 0};
+    chunk.waiting.erase(sibling);
+  }
+  taken.total = arrived;
+}
+
+void Sums::PlaceAnywhere(Progress& chunk, TreeNode root, Partial arrived, Taken& taken) const {
+  chunk.lanes_in += arrived.node.lanes();
+  if (!chunk.waiting.empty()) {
+    const Partial sum = chunk.waiting.begin()->second;
+    taken.folds.push_back({sum.node, arrived.node, sum.node});
+    arrived = Partial{sum.node, sum.weight + arrived.weight, sum.loss + arrived.loss, 0};
+  }
+  chunk.waiting = {{arrived.node, arrived}};
+  if (chunk.lanes_in == root.lanes()) taken.total = arrived;
+}
+
+}  // namespace muster
