@@ -65,6 +65,10 @@ struct HoldsBase {
   ViewNumber view;
   int64_t lanes_dropped = 0;  // lanes this member ran for nothing, because of a rewind, since it last said so
 };
+struct BaseFailed {  // the checkpoint could not be loaded
+  ViewNumber view;
+  std::string reason;  // names the file
+};
 struct Records {
   std::vector<StepRecord> records;
 };
@@ -233,7 +237,7 @@ struct Pieces {
   std::optional<StepRecord> record;  // kResult of a step that the donor has finished
 };
 
-using ToCoordinator = std::variant<AskJob, Join, Sealed, HoldsBase, Records, SegmentWritten, SegmentFailed, Alive>;
+using ToCoordinator = std::variant<AskJob, Join, Sealed, HoldsBase, BaseFailed, Records, SegmentWritten, SegmentFailed, Alive>;
 using FromCoordinator = std::variant<JobIs, Seal, Heal, Activate, GiveOrder, AckRecords, AckSegments, Leave>;
 using PeerMessage = std::variant<Hello, Have, Partials, Results, Norms, Verdict, Fetch, Pieces>;
 
@@ -241,6 +245,7 @@ using PeerMessage = std::variant<Hello, Have, Partials, Results, Norms, Verdict,
 
 // What a worker counts in a mapped file that outlives it (lib/launch/lane_counter.h).
 struct LaneCount {
+  Incarnation incarnation;  // whose count; zero: it had not joined
   int64_t total = 0;  // lanes run by this incarnation
   LineageNumber lineage;
   Step step;          // the open step …

@@ -49,7 +49,9 @@ struct EdgeDone {  // answer to Edge
   Step step;
   std::optional<FingerprintPart> fingerprint;
 };
-struct Made {};  // answer to Make
+struct Made {  // answer to Make; not OK: the checkpoint could not be loaded
+  absl::Status status;
+};
 struct SegmentDone {
   SegmentWritten written;  // id is given by the machine
 };

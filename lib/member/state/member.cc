@@ -207,9 +207,10 @@ void Member::FinishStageOne() {
   CheckHealed();
 }
 
-void Member::On(const Made&) {
+void Member::On(const Made& made) {
   applying_ = false;
   if (seal_answer_due_) return AnswerSeal();
+  if (!made.status.ok()) return Do(Tell{BaseFailed{sealed_, std::string(made.status.message())}});
   CheckHealed();
 }
 

@@ -33,6 +33,9 @@ void Member::BeginStep() {
 }
 
 void Member::AssignLanes() {
+  bool needed = false;
+  for (int32_t c = 0; c < chunk_count(); ++c) needed = needed || !Done(ChunkId(c));
+  if (!needed) return;
   const std::vector<LaneId> lanes = LanesNow();
   std::vector<LaneId> added;
   std::set_difference(lanes.begin(), lanes.end(), issued_.begin(), issued_.end(), std::back_inserter(added));

@@ -38,7 +38,7 @@ class Sums {
 
   Sums() = default;
   // `map`: who computes which lane of the step. `kinds`: of every chunk of the layout.
-  Sums(int32_t lanes, const LaneMap& map, std::vector<TensorKind> kinds, Options options = {});
+  Sums(int32_t lanes, const LaneMap& map, std::vector<TensorKind> kinds, Options options);
 
   // The subtrees that `sender` sends of a chunk of this kind; empty: it sends nothing.
   std::vector<TreeNode> Expected(int32_t sender, TensorKind kind) const;
