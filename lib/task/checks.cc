@@ -50,10 +50,9 @@ absl::Status CheckLayout(const std::vector<TensorSpec>& tensors, const Layout& l
                                                    " tensors, the task has ", tensors.size()));
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (layout.tensors()[i].spec != tensors[i])
-      return absl::InvalidArgumentError(absl::StrCat("tensor ", i, ": the layout has '",
-                                                     layout.tensors()[i].spec.name,
-                                                     "', the task has '", tensors[i].name,
-                                                     "', or their shapes differ"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("tensor ", i, ": the layout has '", layout.tensors()[i].spec.name,
+                       "', the task has '", tensors[i].name, "', or their shapes differ"));
   }
   return absl::OkStatus();
 }
@@ -64,8 +63,8 @@ absl::Status CheckLane(const LaneInput& input, const GradientSink& sink, const L
   if (elements == 0) return absl::InvalidArgumentError("the task is not bound to a layout");
   if (input.parameters.size() != elements || sink.gradient.size() != elements)
     return absl::InvalidArgumentError(absl::StrCat("spans of ", input.parameters.size(), " and ",
-                                                   sink.gradient.size(), " elements, the layout has ",
-                                                   elements));
+                                                   sink.gradient.size(),
+                                                   " elements, the layout has ", elements));
   if (input.samples.empty()) return absl::InvalidArgumentError("an empty lane must not be run");
   for (uint64_t id : input.samples) {
     if (id >= sample_count)

@@ -11,13 +11,15 @@
 
 namespace muster {
 
-// kInvalidArgument, naming the field: an unknown task, or parameters or data that lib/task/registry.h does not allow it.
+// kInvalidArgument, naming the field: an unknown task, or parameters or data that
+// lib/task/registry.h does not allow it.
 absl::Status CheckTask(const Law& law);
 
 // kInvalidArgument unless `layout` places exactly `tensors`, in their order.
 absl::Status CheckLayout(const std::vector<TensorSpec>& tensors, const Layout& layout);
 
-// kInvalidArgument: no sample, a sample id of `sample_count` or more, or a span that is not the layout's size.
+// kInvalidArgument: no sample, a sample id of `sample_count` or more, or a span that is not the
+// layout's size.
 absl::Status CheckLane(const LaneInput& input, const GradientSink& sink, const Layout& layout,
                        uint64_t sample_count);
 

@@ -16,7 +16,8 @@ struct Part {
   uint64_t count = 0;
 };
 
-// About a half, a third and a sixth of n ids: sizes that rarely fill the 64-byte grid, so that layouts have holes.
+// About a half, a third and a sixth of n ids: sizes that rarely fill the 64-byte grid, so that
+// layouts have holes.
 std::vector<Part> Split(uint64_t n) {
   std::vector<Part> parts;
   uint64_t first = 0;
@@ -57,7 +58,8 @@ class Counting final : public Task {
   absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) override {
     MUSTER_RETURN_IF_ERROR(CheckLane(input, sink, layout_, samples_));
     LaneOutput output{.weight = static_cast<int64_t>(input.samples.size())};
-    for (size_t part = parts_.size(); part-- > 0;) {  // the last tensor first, as backward passes do
+    for (size_t part = parts_.size();
+         part-- > 0;) {  // the last tensor first, as backward passes do
       for (uint64_t id : input.samples) {
         if (id < parts_[part].first || id - parts_[part].first >= parts_[part].count) continue;
         const size_t at = static_cast<size_t>(layout_.tensors()[part].offset) +

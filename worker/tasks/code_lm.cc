@@ -39,7 +39,9 @@ struct Shape {
 };
 
 Shape ReadShape(const Law& law) {
-  const auto whole = [&](const char* name) { return static_cast<int64_t>(law.parameters.at(name)); };
+  const auto whole = [&](const char* name) {
+    return static_cast<int64_t>(law.parameters.at(name));
+  };
   const int64_t stride = whole("stride");
   return {.layers = whole("layers"),
           .width = whole("width"),
@@ -121,7 +123,8 @@ class ModelImpl : public torch::nn::Module {
       Normal(weight, kInitialDeviation);
   }
 
-  // tokens: int64 (samples, positions), positions at most the context; returns logits (samples, positions, vocabulary).
+  // tokens: int64 (samples, positions), positions at most the context; returns logits (samples,
+  // positions, vocabulary).
   at::Tensor forward(const at::Tensor& tokens) {
     at::Tensor x = bytes_(tokens) + positions_.narrow(0, 0, tokens.size(1));
     x = at::dropout(x, shape_.dropout, is_training());
@@ -160,7 +163,7 @@ class CodeLm final : public Task, public Generates {
   CodeLm(const Shape& shape, int32_t threads, std::string corpus)
       : shape_(shape),
         corpus_(std::move(corpus)),
-        hash_(Sha256Hex(corpus_)),
+        hash_(ContentHash({corpus_})),
         model_(shape),
         flat_(model_.ptr(), threads) {}
 
@@ -190,8 +193,9 @@ class CodeLm final : public Task, public Generates {
     return LaneOutput{static_cast<int64_t>(input.samples.size()) * shape_.context, loss};
   }
 
-  absl::StatusOr<std::string> Generate(absl::Span<const float> parameters, const std::string& prompt,
-                                       size_t bytes, uint64_t seed) override {
+  absl::StatusOr<std::string> Generate(absl::Span<const float> parameters,
+                                       const std::string& prompt, size_t bytes,
+                                       uint64_t seed) override {
     MUSTER_RETURN_IF_ERROR(flat_.Attach(parameters));
     std::string text = prompt.empty() ? std::string(1, '\0') : prompt;
     const size_t begin = text.size();
@@ -244,14 +248,13 @@ absl::StatusOr<std::unique_ptr<Task>> MakeCodeLm(const Law& law) {
   const Shape shape = ReadShape(law);
   MUSTER_ASSIGN_OR_RETURN(std::string corpus, ReadCorpus(law.data));
   if (corpus.size() < static_cast<size_t>(shape.context) + 1)
-    return absl::InvalidArgumentError(
-        absl::StrCat("data.paths: ", corpus.size(), " bytes; a sample of parameters.context ",
-                     shape.context, " needs ", shape.context + 1));
+    return absl::InvalidArgumentError(absl::StrCat("data.paths: ", corpus.size(),
+                                                   " bytes; a sample of parameters.context ",
+                                                   shape.context, " needs ", shape.context + 1));
   MUSTER_RETURN_IF_ERROR(UseTorchHere(law.threads));
   std::unique_ptr<Task> task;
-  MUSTER_RETURN_IF_ERROR(CatchTorch([&] {
-    task = std::make_unique<CodeLm>(shape, law.threads, std::move(corpus));
-  }));
+  MUSTER_RETURN_IF_ERROR(
+      CatchTorch([&] { task = std::make_unique<CodeLm>(shape, law.threads, std::move(corpus)); }));
   return task;
 }
 

@@ -1,6 +1,5 @@
 #include "worker/tasks/corpus.h"
 
-#include <openssl/sha.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,10 +11,10 @@
 #include <system_error>
 #include <vector>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
 #include "lib/base/status.h"
+#include "lib/kernels/sha256.h"
 
 namespace muster::worker {
 namespace {
@@ -56,7 +55,8 @@ class Reader {
       return AddDirectory(path);
     if (IsReadableFile(path)) return AddFile(path);
     return absl::InvalidArgumentError(absl::StrCat(
-        "data.paths: ", path, fs::exists(path, ignored) ? " is no readable file or directory" : " does not exist"));
+        "data.paths: ", path,
+        fs::exists(path, ignored) ? " is no readable file or directory" : " does not exist"));
   }
 
   std::string Take() { return std::move(bytes_); }
@@ -108,14 +108,16 @@ absl::StatusOr<std::string> ReadCorpus(const DataSpec& data) {
   if (!bytes.empty()) return bytes;
   return absl::InvalidArgumentError(absl::StrCat(
       "data.paths: no content in ", absl::StrJoin(data.paths, ", "),
-      data.suffixes.empty() ? "" : absl::StrCat(" (suffixes ", absl::StrJoin(data.suffixes, ", "), ")"),
+      data.suffixes.empty() ? ""
+                            : absl::StrCat(" (suffixes ", absl::StrJoin(data.suffixes, ", "), ")"),
       "; name files that are not empty"));
 }
 
-std::string Sha256Hex(std::string_view bytes) {
-  unsigned char digest[SHA256_DIGEST_LENGTH];
-  SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), digest);
-  return absl::BytesToHexString({reinterpret_cast<const char*>(digest), sizeof digest});
+std::string ContentHash(std::initializer_list<std::string_view> parts) {
+  Sha256 hash;
+  for (std::string_view part : parts)
+    hash.Update({reinterpret_cast<const std::byte*>(part.data()), part.size()});
+  return hash.HexFinish();
 }
 
 }  // namespace muster::worker

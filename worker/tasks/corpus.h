@@ -1,20 +1,24 @@
 // Files as one string of bytes, the same on every machine that holds the same files.
 #pragma once
 
+#include <initializer_list>
 #include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "lib/domain/job.h"
 
 namespace muster::worker {
 
-// The content of `data.paths` in the order given, a 0 byte between files, cut at `data.max_bytes`. A directory stands for
-// the regular, readable files below it whose names end in one of `data.suffixes` (a file named in `paths` is read whatever
-// its name), in depth-first, byte-wise order of names; symbolic links to directories below it are not followed.
-// kInvalidArgument: a path that cannot be read, or no content at all. kDataLoss: a file that failed while it was read.
+// The content of `data.paths` in the order given, a 0 byte between files, cut at `data.max_bytes`.
+// A directory stands for the regular, readable files below it whose names end in one of
+// `data.suffixes` (a file named in `paths` is read whatever its name), in depth-first, byte-wise
+// order of names; symbolic links to directories below it are not followed.
+// kInvalidArgument: a path that cannot be read, or no content at all. kDataLoss: a file that failed
+// while it was read.
 absl::StatusOr<std::string> ReadCorpus(const DataSpec& data);
 
-// SHA-256 as 64 lower-case digits.
-std::string Sha256Hex(std::string_view bytes);
+// SHA-256 of all parts, one after the other, as 64 lower-case digits.
+std::string ContentHash(std::initializer_list<std::string_view> parts);
 
 }  // namespace muster::worker

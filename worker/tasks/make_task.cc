@@ -13,7 +13,8 @@ absl::StatusOr<std::unique_ptr<Task>> MakeTask(const Law& law) {
   if (law.task == "counting") return MakeCounting(law);
   if (law.task == "code-lm") return MakeCodeLm(law);
   if (law.task == "transformer") return MakeTransformer(law);
-  return absl::InternalError(absl::StrCat("task: '", law.task, "' is registered but not made here"));
+  return absl::InternalError(
+      absl::StrCat("task: '", law.task, "' is registered but not made here"));
 }
 
 }  // namespace muster::worker

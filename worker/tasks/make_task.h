@@ -9,8 +9,9 @@
 
 namespace muster::worker {
 
-// The task that `law.task` names, its data read. kInvalidArgument: an unknown task (the message lists the known ones),
-// one that this build is without, or bad parameters or data; kDataLoss: data that cannot be read to its end.
+// The task that `law.task` names, its data read. kInvalidArgument: an unknown task (the message
+// lists the known ones), one that this build is without, or bad parameters or data; kDataLoss: data
+// that cannot be read to its end.
 absl::StatusOr<std::unique_ptr<Task>> MakeTask(const Law& law);
 
 }  // namespace muster::worker

@@ -21,7 +21,8 @@
 namespace muster::worker {
 namespace {
 
-constexpr uint64_t kDataStream = 0x64617461;  // keeps the data's seed apart from the other uses of law.seed
+constexpr uint64_t kDataStream =
+    0x64617461;  // keeps the data's seed apart from the other uses of law.seed
 
 struct Shape {
   int64_t width = 0;
@@ -35,7 +36,9 @@ struct Shape {
 };
 
 Shape ReadShape(const Law& law) {
-  const auto whole = [&](const char* name) { return static_cast<int64_t>(law.parameters.at(name)); };
+  const auto whole = [&](const char* name) {
+    return static_cast<int64_t>(law.parameters.at(name));
+  };
   return {.width = whole("width"),
           .heads = whole("heads"),
           .encoder_layers = whole("encoder_layers"),
@@ -65,7 +68,7 @@ struct Data {
     source = at::rand({samples, shape.source_length, shape.width});
     target = at::rand({samples, shape.target_length, shape.width});
     labels = at::argmax(target, 2);
-    hash = Sha256Hex(absl::StrCat(Sha256Hex(BytesOf(source)), Sha256Hex(BytesOf(target))));
+    hash = ContentHash({BytesOf(source), BytesOf(target)});
   }
 
   at::Tensor source;

@@ -19,7 +19,8 @@
 namespace muster::worker {
 namespace {
 
-// Memories whose views are kept: two generations of state and a handful of gradient buffers come round again.
+// Memories whose views are kept: two generations of state and a handful of gradient buffers come
+// round again.
 constexpr size_t kCachedMemories = 16;
 constexpr uintptr_t kAlignBytes = 64;
 
@@ -91,8 +92,8 @@ absl::Status FlatModule::Bind(const Layout& layout) {
   MUSTER_RETURN_IF_ERROR(CheckLayout(specs_, layout));
   for (size_t i = 0; i < specs_.size(); ++i) {
     const bool parameter = i < parameters_.size();
-    MUSTER_RETURN_IF_ERROR(CheckStorage(
-        specs_[i], parameter ? parameters_[i] : buffers_[i - parameters_.size()]));
+    MUSTER_RETURN_IF_ERROR(
+        CheckStorage(specs_[i], parameter ? parameters_[i] : buffers_[i - parameters_.size()]));
   }
   layout_ = layout;
   parameter_views_.clear();
@@ -108,7 +109,8 @@ absl::Status FlatModule::Store(const torch::nn::Module& source, absl::Span<float
   for (size_t i = 0; i < values.size(); ++i) {
     const at::Tensor value = values[i].detach().contiguous();
     if (value.sizes() != specs_[i].shape)
-      return absl::InvalidArgumentError(absl::StrCat("tensor '", specs_[i].name, "' has another shape"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("tensor '", specs_[i].name, "' has another shape"));
     std::memcpy(Place(i, flat.data()), value.const_data_ptr<float>(), value.nbytes());
   }
   return absl::OkStatus();

@@ -1,5 +1,6 @@
-// A torch module that lives in a flat space: its parameters are views of whatever span a lane brings, its gradients
-// accumulate straight into the lane's sink, and autograd's hooks announce them. Nothing is copied but buffers.
+// A torch module that lives in a flat space: its parameters are views of whatever span a lane
+// brings, its gradients accumulate straight into the lane's sink, and autograd's hooks announce
+// them. Nothing is copied but buffers.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -18,13 +19,15 @@
 
 namespace muster::worker {
 
-// Runs `f` and translates what LibTorch throws: out of memory to kResourceExhausted, the rest to kInternal.
+// Runs `f` and translates what LibTorch throws: out of memory to kResourceExhausted, the rest to
+// kInternal.
 absl::Status CatchTorch(const std::function<void()>& f);
 
 // Seeds the generator that torch's random operators on this machine's processor draw from.
 void SeedTorch(uint64_t seed);
 
-// Used by one thread. Between lanes the module's parameters point at the last span and must not be touched.
+// Used by one thread. Between lanes the module's parameters point at the last span and must not be
+// touched.
 class FlatModule {
  public:
   // `threads`: intra-op, see UseTorchHere.
@@ -43,20 +46,23 @@ class FlatModule {
   // Writes the values of `source`, a module of the same make, at the tensors' offsets.
   absl::Status Store(const torch::nn::Module& source, absl::Span<float> flat) const;
 
-  // Points the parameters at `parameters` (the whole flat space, 64-byte aligned, which outlives their use) and fills
-  // the buffers from it.
+  // Points the parameters at `parameters` (the whole flat space, 64-byte aligned, which outlives
+  // their use) and fills the buffers from it.
   absl::Status Attach(absl::Span<const float> parameters);
 
-  // One lane: attach, seed, `loss` (forward, in training mode, a scalar), backward. Calls sink.ready as gradients become
-  // final, then for tensors without a gradient, then for buffers. Returns the loss. Spans are 64-byte aligned.
+  // One lane: attach, seed, `loss` (forward, in training mode, a scalar), backward. Calls
+  // sink.ready as gradients become final, then for tensors without a gradient, then for buffers.
+  // Returns the loss. Spans are 64-byte aligned.
   absl::StatusOr<double> Run(const LaneInput& input, GradientSink& sink,
                              const std::function<at::Tensor()>& loss);
 
-  // Gradients that autograd put elsewhere and that were copied; 0 means that all accumulated in place.
+  // Gradients that autograd put elsewhere and that were copied; 0 means that all accumulated in
+  // place.
   int64_t copied_gradients() const { return copied_gradients_; }
 
  private:
-  // Views of one memory at every parameter's place. They hold an address only: one of freed memory is harmless.
+  // Views of one memory at every parameter's place. They hold an address only: one of freed memory
+  // is harmless.
   struct Views {
     const float* base = nullptr;
     std::vector<at::Tensor> tensors;
@@ -76,7 +82,7 @@ class FlatModule {
   Layout layout_;
   std::vector<Views> parameter_views_;  // of the generations of state that alternate
   std::vector<Views> gradient_views_;
-  GradientSink* sink_ = nullptr;        // of the lane that runs
+  GradientSink* sink_ = nullptr;  // of the lane that runs
   std::vector<bool> announced_;
   int64_t copied_gradients_ = 0;
 };

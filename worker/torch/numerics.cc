@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "lib/kernels/float_env.h"
 
 namespace muster::worker {
 namespace {
@@ -19,24 +20,27 @@ void SetProcessOnce() {
   std::call_once(once, [] {
     at::set_num_interop_threads(1);
     at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
-    // Fresh memory is written before it is read; filling it with NaN first would cost a pass over each result.
+    // Fresh memory is written before it is read; filling it with NaN first would cost a pass over
+    // each result.
     at::globalContext().setDeterministicFillUninitializedMemory(false);
   });
 }
 
-// On the calling thread and on each thread of its pool: iteration i of a loop of `threads` runs on thread i.
-bool FlushDenormals(int32_t threads) {
-  bool all = at::globalContext().setFlushDenormal(true);
-  std::atomic<int> done = 0;
-  at::parallel_for(0, threads, 1, [&](int64_t begin, int64_t end) {
-    if (at::globalContext().setFlushDenormal(true)) done += static_cast<int>(end - begin);
-  });
-  return all && done == threads;
+bool SetFloatEnvironmentHere() {
+  SetFloatEnvironment();
+  return FloatEnvironmentIsSet();
 }
 
-std::string OneLine(const std::string& text) {
-  return absl::StrReplaceAll(text, {{"\n", " "}});
+// On the calling thread and on each thread of its pool: iteration i of `threads` runs on thread i.
+bool SetFloatEnvironmentOfPool(int32_t threads) {
+  std::atomic<int64_t> done = 0;
+  at::parallel_for(0, threads, 1, [&](int64_t begin, int64_t end) {
+    if (SetFloatEnvironmentHere()) done += end - begin;
+  });
+  return SetFloatEnvironmentHere() && done == threads;
 }
+
+std::string OneLine(const std::string& text) { return absl::StrReplaceAll(text, {{"\n", " "}}); }
 
 }  // namespace
 
@@ -45,18 +49,17 @@ absl::Status UseTorchHere(int32_t threads) {
   if (prepared_for == threads) return absl::OkStatus();
   SetProcessOnce();
   at::set_num_threads(threads);
-  if (!FlushDenormals(threads))
-    return absl::InternalError("LibTorch cannot flush denormals to zero on this processor");
+  if (!SetFloatEnvironmentOfPool(threads))
+    return absl::InternalError("this processor cannot flush denormals to zero");
   prepared_for = threads;
   return absl::OkStatus();
 }
 
 std::string TorchFacts() {
-  return absl::StrCat("torch ", TORCH_VERSION, "\ncapability ", at::get_cpu_capability(),
-                      "\nmkl ", at::hasMKL() ? OneLine(at::get_mkl_version()) : "none",
-                      "\nonednn ", at::hasMKLDNN() ? OneLine(at::get_mkldnn_version()) : "none",
-                      "\nopenmp ", OneLine(at::get_openmp_version()),
-                      "\nthreads ", at::get_num_threads(), "\n");
+  return absl::StrCat("torch ", TORCH_VERSION, "\ncapability ", at::get_cpu_capability(), "\nmkl ",
+                      at::hasMKL() ? OneLine(at::get_mkl_version()) : "none", "\nonednn ",
+                      at::hasMKLDNN() ? OneLine(at::get_mkldnn_version()) : "none", "\nopenmp ",
+                      OneLine(at::get_openmp_version()), "\nthreads ", at::get_num_threads(), "\n");
 }
 
 }  // namespace muster::worker

@@ -1,5 +1,6 @@
-// What LibTorch's sums depend on besides their order (PROTOCOL.md section 9): set the same way on every member, and told
-// in one text that members compare. No LibTorch in this header; a build without LibTorch has both functions too.
+// What LibTorch's sums depend on besides their order (PROTOCOL.md section 9): set the same way on
+// every member, and told in one text that members compare. No LibTorch in this header; a build
+// without LibTorch has both functions too.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +10,14 @@
 
 namespace muster::worker {
 
-// Sets, for the process, `threads` intra-op and one inter-op threads and deterministic algorithms; and, for the calling
-// thread and the pool that computes for it, flush-to-zero. Cheap when nothing is to be done: call it before computing,
-// on the thread that computes. kInternal: this processor or build cannot flush denormals on all those threads.
+// Sets, for the process, `threads` intra-op and one inter-op threads and deterministic algorithms;
+// and, for the calling thread and the pool that computes for it, flush-to-zero. Cheap when nothing
+// is to be done: call it before computing, on the thread that computes. kInternal: this processor
+// or build cannot flush denormals on all those threads.
 absl::Status UseTorchHere(int32_t threads);
 
-// One fact per line, "name value\n": LibTorch's version and instruction set, MKL, oneDNN, OpenMP, threads. Members of a
-// job must agree on it.
+// One fact per line, "name value\n": LibTorch's version and instruction set, MKL, oneDNN, OpenMP,
+// threads. Members of a job must agree on it.
 std::string TorchFacts();
 
 }  // namespace muster::worker

@@ -1,9 +1,9 @@
 #include "lib/task/counting.h"
 
+#include <gtest/gtest.h>
+
 #include <numeric>
 #include <utility>
-
-#include <gtest/gtest.h>
 
 namespace muster {
 namespace {
@@ -65,7 +65,8 @@ TEST(Counting, EachSampleContributesMinusOneAndARepeatedOneAddsUp) {
   std::vector<float> expected(97, 0.0f);
   for (uint64_t id : {0, 96, 48, 49, 96, 80}) expected[id] -= 1.0f;
   EXPECT_EQ(b.ById(b.gradient), expected);
-  EXPECT_EQ(std::accumulate(b.gradient.begin(), b.gradient.end(), 0.0f), -6.0f) << "a hole was written";
+  EXPECT_EQ(std::accumulate(b.gradient.begin(), b.gradient.end(), 0.0f), -6.0f)
+      << "a hole was written";
 }
 
 TEST(Counting, LossIsTheSumOfTheWeights) {

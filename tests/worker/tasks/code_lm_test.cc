@@ -22,7 +22,8 @@ void Train(LaneRig& rig, int steps) {
   FlatMemory gradient = rig.Memory();
   for (int step = 0; step < steps; ++step) {
     std::vector<uint64_t> samples;
-    for (uint64_t i = 0; i < 8; ++i) samples.push_back((static_cast<uint64_t>(step) * 8 + i) % rig.task().SampleCount());
+    for (uint64_t i = 0; i < 8; ++i)
+      samples.push_back((static_cast<uint64_t>(step) * 8 + i) % rig.task().SampleCount());
     const LaneOutput output = rig.Run(samples, static_cast<uint64_t>(step), gradient).value();
     const float rate = 0.5f / static_cast<float>(output.weight);
     for (size_t i = 0; i < gradient.span().size(); ++i)
@@ -67,11 +68,13 @@ void CopyLouder(LaneRig& from, LaneRig& to) {
   }
 }
 
-// The corpus holds one text 256 times, each with another last byte b. With S the loss of the positions before the last,
-// which cannot depend on b, the loss of a sample is S - log p(b), and p sums to 1: S = -log(sum over b of exp(-loss(b))).
-// A model that stops one byte earlier has exactly the loss S, if no position sees a byte to its right.
+// The corpus holds one text 256 times, each with another last byte b. With S the loss of the
+// positions before the last, which cannot depend on b, the loss of a sample is S - log p(b), and p
+// sums to 1: S = -log(sum over b of exp(-loss(b))). A model that stops one byte earlier has exactly
+// the loss S, if no position sees a byte to its right.
 TEST(CodeLm, APositionDoesNotSeeTheFuture) {
-  const std::string text = "for (int i = 0; i";  // 17 bytes, of which the last one is read by the last position
+  const std::string text =
+      "for (int i = 0; i";  // 17 bytes, of which the last one is read by the last position
   std::string texts;
   for (int b = 0; b < 256; ++b) texts += text + static_cast<char>(b);
   const TextFile file(texts);
@@ -109,7 +112,8 @@ TEST(CodeLm, GeneratingLeavesNothingBehindInALane) {
   LaneRig rig(MakeTask(SmallCodeLm()).value());
   FlatMemory before = rig.Memory(), after = rig.Memory();
   ASSERT_TRUE(rig.Run({1, 2}, 3, before).ok());
-  ASSERT_TRUE(dynamic_cast<Generates&>(rig.task()).Generate(rig.parameters().span(), "a", 5, 1).ok());
+  ASSERT_TRUE(
+      dynamic_cast<Generates&>(rig.task()).Generate(rig.parameters().span(), "a", 5, 1).ok());
   ASSERT_TRUE(rig.Run({1, 2}, 3, after).ok());
   EXPECT_TRUE(before.SameBits(after));
 }
@@ -117,8 +121,10 @@ TEST(CodeLm, GeneratingLeavesNothingBehindInALane) {
 TEST(CodeLm, ATrainedModelWritesItsText) {
   LaneRig rig(MakeTask(SmallCodeLm()).value());
   Train(rig, 400);
-  const auto text = dynamic_cast<Generates&>(rig.task()).Generate(rig.parameters().span(), "", 300, 1);
-  const auto ascii = std::count_if(text->begin(), text->end(), [](char c) { return c == '\n' || (c >= ' ' && c < 127); });
+  const auto text =
+      dynamic_cast<Generates&>(rig.task()).Generate(rig.parameters().span(), "", 300, 1);
+  const auto ascii = std::count_if(text->begin(), text->end(),
+                                   [](char c) { return c == '\n' || (c >= ' ' && c < 127); });
   EXPECT_GE(ascii, 295) << *text;
 }
 

@@ -71,7 +71,8 @@ TEST_F(Corpus, StopsAtMaxBytes) {
   const std::vector<std::string> paths = {Write("a", std::string(100000, 'a')), Write("b", "bbb")};
   EXPECT_EQ(*ReadCorpus({.paths = paths, .max_bytes = 3}), "aaa");
   EXPECT_EQ(ReadCorpus({.paths = paths, .max_bytes = 70000})->size(), 70000u);
-  EXPECT_EQ(ReadCorpus({.paths = paths, .max_bytes = 100002})->substr(99999), std::string("a\0b", 3));
+  EXPECT_EQ(ReadCorpus({.paths = paths, .max_bytes = 100002})->substr(99999),
+            std::string("a\0b", 3));
   EXPECT_EQ(ReadCorpus({.paths = paths, .max_bytes = 1 << 20})->size(), 100004u);
 }
 
@@ -79,15 +80,15 @@ TEST_F(Corpus, MissingOrEmptyDataIsAnErrorThatNamesThePath) {
   const std::string missing = (root_ / "missing").string();
   const std::string empty = Write("empty", "");
   for (const std::string& path : {missing, empty, root_.string()}) {
-    const absl::Status status =
-        ReadCorpus({.paths = {path}, .suffixes = {".nothing"}}).status();
+    const absl::Status status = ReadCorpus({.paths = {path}, .suffixes = {".nothing"}}).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(status.message()), HasSubstr(path));
   }
 }
 
-TEST(Sha256Hex, IsTheKnownOne) {
-  EXPECT_EQ(Sha256Hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+TEST(ContentHash, IsSha256OfAllParts) {
+  EXPECT_EQ(ContentHash({"ab", "", "c"}),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
 }  // namespace

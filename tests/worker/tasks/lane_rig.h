@@ -1,6 +1,8 @@
 // A task bound to its layout, with memory to run lanes in. For tests.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -9,14 +11,13 @@
 #include <utility>
 #include <vector>
 
-#include <gtest/gtest.h>
-
 #include "lib/base/check.h"
 #include "lib/task/task.h"
 
 namespace muster::worker {
 
-// Zeroed fp32 memory at an address that is a multiple of 64 bytes, `lines` such multiples behind a page's start.
+// Zeroed fp32 memory at an address that is a multiple of 64 bytes, `lines` such multiples behind a
+// page's start.
 class FlatMemory {
  public:
   explicit FlatMemory(int64_t elements, size_t lines = 0)

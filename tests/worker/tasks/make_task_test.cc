@@ -20,8 +20,8 @@ TEST(MakeTask, AnUnknownTaskIsAnErrorThatNamesTheKnown) {
   law.task = "count";
   const absl::Status status = MakeTask(law).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), testing::AllOf(testing::HasSubstr("'count'"),
-                                                            testing::HasSubstr("counting")));
+  EXPECT_THAT(std::string(status.message()),
+              testing::AllOf(testing::HasSubstr("'count'"), testing::HasSubstr("counting")));
 }
 
 TEST(MakeTask, DataGoesToTasksThatReadItOnly) {

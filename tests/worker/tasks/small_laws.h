@@ -21,7 +21,8 @@ class TextFile {
       : path_((std::filesystem::temp_directory_path() / "text_XXXXXX").string()) {
     const int file = mkstemp(path_.data());
     MUSTER_CHECK(file >= 0);
-    MUSTER_CHECK(write(file, content.data(), content.size()) == static_cast<ssize_t>(content.size()));
+    MUSTER_CHECK(write(file, content.data(), content.size()) ==
+                 static_cast<ssize_t>(content.size()));
     close(file);
   }
   ~TextFile() { std::filesystem::remove(path_); }

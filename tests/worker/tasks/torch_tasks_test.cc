@@ -93,28 +93,36 @@ TEST_P(TorchTasks, EveryTensorIsReadyOnceAndFinal) {
     return HashBytes({reinterpret_cast<const char*>(gradient.data() + p.offset),
                       static_cast<size_t>(p.count) * sizeof(float)});
   };
-  ASSERT_TRUE(rig.Run({1, 2}, 3, gradient, rig.parameters(), [&](size_t i) {
-                   order.push_back(i);
-                   hash_when_ready[i] = hash(i);
-                 }).ok());
+  ASSERT_TRUE(rig.Run({1, 2}, 3, gradient, rig.parameters(),
+                      [&](size_t i) {
+                        order.push_back(i);
+                        hash_when_ready[i] = hash(i);
+                      })
+                  .ok());
   EXPECT_EQ(order.size(), rig.layout().tensors().size());
   EXPECT_EQ(std::set<size_t>(order.begin(), order.end()).size(), order.size());
-  for (size_t i : order) EXPECT_EQ(hash_when_ready[i], hash(i)) << rig.layout().tensors()[i].spec.name;
+  for (size_t i : order)
+    EXPECT_EQ(hash_when_ready[i], hash(i)) << rig.layout().tensors()[i].spec.name;
 }
 
-// The tensor whose gradient comes last is still untouched when half of all bytes have been announced.
+// The tensor whose gradient comes last is still untouched when half of all bytes have been
+// announced.
 TEST_P(TorchTasks, HalfOfTheBytesAreReadyBeforeTheLastGradientExists) {
   LaneRig rig = Rig();
   FlatMemory gradient = rig.Memory();
   std::vector<size_t> order;
-  ASSERT_TRUE(rig.Run({1, 2}, 3, gradient, rig.parameters(), [&](size_t i) { order.push_back(i); }).ok());
+  ASSERT_TRUE(
+      rig.Run({1, 2}, 3, gradient, rig.parameters(), [&](size_t i) { order.push_back(i); }).ok());
   const Placed& last = rig.layout().tensors()[order.back()];
   int64_t ready_before = 0, total = 0;
-  ASSERT_TRUE(rig.Run({1, 2}, 3, gradient, rig.parameters(), [&](size_t i) {
-                   total += rig.layout().tensors()[i].count;
-                   const float* g = gradient.data() + last.offset;
-                   if (std::all_of(g, g + last.count, [](float x) { return x == 0; })) ready_before = total;
-                 }).ok());
+  ASSERT_TRUE(rig.Run({1, 2}, 3, gradient, rig.parameters(),
+                      [&](size_t i) {
+                        total += rig.layout().tensors()[i].count;
+                        const float* g = gradient.data() + last.offset;
+                        if (std::all_of(g, g + last.count, [](float x) { return x == 0; }))
+                          ready_before = total;
+                      })
+                  .ok());
   EXPECT_GE(2 * ready_before, total);
 }
 
@@ -130,7 +138,8 @@ TEST_P(TorchTasks, TheGradientIsTheSlopeOfTheLoss) {
   const auto loss_at = [&](double distance) {
     FlatMemory moved(rig.parameters());
     for (size_t i = 0; i < moved.span().size(); ++i)
-      moved.span()[i] += static_cast<float>(distance * static_cast<double>(gradient.span()[i]) / norm);
+      moved.span()[i] +=
+          static_cast<float>(distance * static_cast<double>(gradient.span()[i]) / norm);
     return rig.Run({0, 1, 2}, 3, scratch, moved, [](size_t) {})->loss;
   };
   EXPECT_NEAR((loss_at(h) - loss_at(-h)) / (2 * h) / norm, 1, 0.02);
@@ -165,7 +174,9 @@ TEST_P(TorchTasks, RefusesSamplesThatAreNotThere) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TorchTasks, testing::Values(&SmallCodeLm, &SmallTransformer),
-                         [](const auto& instance) { return instance.index == 0 ? "CodeLm" : "Transformer"; });
+                         [](const auto& instance) {
+                           return instance.index == 0 ? "CodeLm" : "Transformer";
+                         });
 
 }  // namespace
 }  // namespace muster::worker

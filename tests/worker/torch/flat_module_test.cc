@@ -118,7 +118,8 @@ TEST(FlatModule, AGradientThatAutogradPutsElsewhereIsCopiedAndCounted) {
   ASSERT_TRUE(rig.Run([&] {
                    rig.net->last->weight.mutable_grad() = at::Tensor();  // autograd makes its own
                    return rig.net->Loss(x);
-                 }).ok());
+                 })
+                  .ok());
   EXPECT_TRUE(expected.SameBits(*rig.gradient));
   EXPECT_EQ(rig.flat.copied_gradients(), 1);
 }
@@ -147,7 +148,8 @@ TEST(FlatModule, SurvivesMoreMemoriesThanItRemembers) {
   for (size_t i = 0; i < 40; ++i) {
     kept.push_back(std::move(rig.gradient));
     rig.gradient = std::make_unique<FlatMemory>(rig.layout.elements(), i % 5);
-    kept.push_back(std::exchange(rig.parameters, std::make_unique<FlatMemory>(*rig.parameters, i % 7)));
+    kept.push_back(
+        std::exchange(rig.parameters, std::make_unique<FlatMemory>(*rig.parameters, i % 7)));
     ASSERT_TRUE(rig.Run([&] { return rig.net->Loss(x); }).ok());
     EXPECT_TRUE(expected.SameBits(*rig.gradient));
   }
