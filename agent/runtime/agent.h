@@ -1,0 +1,87 @@
+// The host agent: parent of this host's processes. Joins the supervisor and the fault plan, which decide, to the
+// processes and their pipes. All methods and all calls of AgentEvents happen on the loop's thread, the main thread.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/runtime/event_loop.h"
+#include "agent/runtime/memory_watch.h"
+#include "agent/runtime/process.h"
+#include "agent/runtime/report.h"
+#include "agent/state/faults.h"
+#include "agent/state/supervisor.h"
+
+namespace muster::agent {
+
+struct AgentOptions {
+  std::string log_dir;  // exists; NAME.log of each process
+  // Program and arguments of a process.
+  std::function<std::vector<std::string>(const ProcessKey&, Role)> command;
+  SupervisorOptions supervisor;
+  FaultPlan faults;
+};
+
+// May be null where nobody cares. They may call the agent's methods.
+struct AgentEvents {
+  std::function<void(const ProcessKey&, pid_t)> on_start;
+  std::function<void(const NoteExit&)> on_exit;
+  std::function<void(const ProcessKey&, const Report&)> on_report;
+  std::function<void(const FaultAction&)> on_fault;
+  std::function<void(const ProcessExited&)> tell_coordinator;
+  std::function<void()> on_stopped;  // after StopAll: no process is left
+};
+
+class Agent {
+ public:
+  Agent(EventLoop& loop, AgentOptions options, AgentEvents events);
+  ~Agent();  // kills (SIGKILL) what still runs
+  Agent(const Agent&) = delete;
+  Agent& operator=(const Agent&) = delete;
+
+  // WantCoordinator, WantMembers, SessionUp, StopAll; the rest comes from the processes themselves.
+  void Do(SupervisorEvent event);
+
+  std::vector<ProcessKey> Running() const { return supervisor_.Running(); }
+
+ private:
+  struct Child {
+    ChildProcess process;
+    LineReader lines;
+    bool reports = true;     // the report pipe is watched
+    bool killed_by_us = false;
+  };
+
+  void Drain();
+  void Act(const Spawn& action);
+  void Act(const SendSignal& action);
+  void Act(const TellCoordinator& action);
+  void Act(const NoteExit& action);
+  void Send(const ProcessKey& key, int signal);
+  void ReadReports(const ProcessKey& key);
+  void OnReport(const ProcessKey& key, absl::string_view line);
+  void OnEnd(const ProcessKey& key);
+  void StopWatching(Child& child);
+  void RunFaults();
+  void SetTimer();
+
+  EventLoop& loop_;
+  const AgentOptions options_;
+  const AgentEvents events_;
+  Supervisor supervisor_;
+  FaultDriver faults_;
+  MemoryWatch memory_;
+  std::map<ProcessKey, Child> children_;
+  std::deque<SupervisorEvent> queue_;
+  bool draining_ = false;
+  bool stopping_ = false;
+  bool told_stopped_ = false;
+  std::optional<int64_t> step_;  // highest reported
+  std::optional<EventLoop::TimerId> timer_;
+};
+
+}  // namespace muster::agent

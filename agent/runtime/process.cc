@@ -1,0 +1,244 @@
+#include "agent/runtime/process.h"
+
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "lib/base/check.h"
+#include "lib/base/status.h"
+
+namespace muster::agent {
+namespace {
+
+constexpr int kReportFd = 3;         // in the child
+constexpr int kFirstFreeFd = 16;     // ours stay clear of the numbers that the child's are moved to
+constexpr off_t kTailBytes = 4096;
+constexpr int kTailLines = 20;
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd = -1) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Descriptor() { Close(); }
+  int get() const { return fd_; }
+  int Release() { return std::exchange(fd_, -1); }
+  void Close() {
+    if (fd_ >= 0) close(std::exchange(fd_, -1));
+  }
+
+ private:
+  int fd_;
+};
+
+absl::Status ErrnoStatus(int error, absl::string_view what) {
+  const std::string text = absl::StrCat(what, ": ", std::strerror(error));
+  switch (error) {
+    case ENOENT:
+    case ENOTDIR: return absl::NotFoundError(text);
+    case EACCES:
+    case EPERM:
+    case EROFS: return absl::PermissionDeniedError(text);
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+    case ENOSPC: return absl::ResourceExhaustedError(text);
+    default: return absl::UnavailableError(text);
+  }
+}
+
+// The same descriptor with a number the child's own cannot collide with, closed on exec.
+absl::StatusOr<Descriptor> MovedUp(Descriptor fd, absl::string_view what) {
+  if (fd.get() < 0) return ErrnoStatus(errno, what);
+  Descriptor moved(fcntl(fd.get(), F_DUPFD_CLOEXEC, kFirstFreeFd));
+  if (moved.get() < 0) return ErrnoStatus(errno, what);
+  return moved;
+}
+
+struct Pipe {
+  Descriptor read;
+  Descriptor write;
+};
+
+absl::StatusOr<Pipe> MakePipe() {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) return ErrnoStatus(errno, "cannot make a pipe");
+  Descriptor read(ends[0]);
+  Descriptor write(ends[1]);
+  Pipe pipe;
+  MUSTER_ASSIGN_OR_RETURN(pipe.read, MovedUp(std::move(read), "cannot make a pipe"));
+  MUSTER_ASSIGN_OR_RETURN(pipe.write, MovedUp(std::move(write), "cannot make a pipe"));
+  return pipe;
+}
+
+absl::StatusOr<Descriptor> OpenLog(const std::string& path, const std::string& program) {
+  MUSTER_ASSIGN_OR_RETURN(Descriptor log,
+                          MovedUp(Descriptor(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644)),
+                                  absl::StrCat("cannot write the log ", path)));
+  const std::string header = absl::StrCat("--- ", absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::Now(), absl::UTCTimeZone()),
+                                          " starting ", program, "\n");
+  if (write(log.get(), header.data(), header.size()) < 0)
+    return ErrnoStatus(errno, absl::StrCat("cannot write the log ", path));
+  return log;
+}
+
+// Everything the child needs, made before the fork: after it only system calls are allowed.
+struct ChildPlan {
+  std::vector<char*> arguments;  // ends with nullptr
+  pid_t parent;
+  int null_fd;
+  int log_fd;
+  int report_fd;
+  int error_fd;
+};
+
+[[noreturn]] void RunChild(const ChildPlan& plan) {
+  const auto fail = [&] {
+    const int error = errno;
+    [[maybe_unused]] const ssize_t n = write(plan.error_fd, &error, sizeof error);
+    _exit(127);
+  };
+  if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) fail();
+  if (getppid() != plan.parent) _exit(127);  // it ended before the line above
+  if (setpgid(0, 0) != 0) fail();
+  if (dup2(plan.null_fd, 0) < 0 || dup2(plan.log_fd, 1) < 0 || dup2(plan.log_fd, 2) < 0 ||
+      dup2(plan.report_fd, kReportFd) < 0)
+    fail();
+  // Libraries' descriptors may lack close-on-exec. An old kernel without this call only leaves those open.
+  syscall(SYS_close_range, kReportFd + 1, ~0U, CLOSE_RANGE_CLOEXEC);
+  for (int s = 1; s < NSIG; ++s) signal(s, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  execv(plan.arguments[0], plan.arguments.data());
+  fail();
+  _exit(127);
+}
+
+// 0 once the program runs, else the errno that stopped it.
+int ReadStartError(int fd) {
+  int error = 0;
+  ssize_t n = 0;
+  do {
+    n = read(fd, &error, sizeof error);
+  } while (n < 0 && errno == EINTR);
+  return n == static_cast<ssize_t>(sizeof error) ? error : 0;
+}
+
+void WaitForEnd(pid_t pid) {
+  int status = 0;
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<ChildProcess> ChildProcess::Start(const Command& command) {
+  MUSTER_CHECK(syscall(SYS_gettid) == getpid(), "processes are started from the main thread");
+  MUSTER_CHECK(!command.arguments.empty());
+  const std::string& program = command.arguments[0];
+  MUSTER_ASSIGN_OR_RETURN(Descriptor log, OpenLog(command.log_file, program));
+  MUSTER_ASSIGN_OR_RETURN(Descriptor null, MovedUp(Descriptor(open("/dev/null", O_RDONLY | O_CLOEXEC)), "/dev/null"));
+  MUSTER_ASSIGN_OR_RETURN(Pipe report, MakePipe());
+  MUSTER_ASSIGN_OR_RETURN(Pipe error, MakePipe());
+  if (fcntl(report.read.get(), F_SETFL, O_NONBLOCK) != 0) return ErrnoStatus(errno, "cannot make a pipe");
+
+  std::vector<std::string> arguments = command.arguments;
+  arguments.push_back("--report-fd");
+  arguments.push_back(absl::StrCat(kReportFd));
+  ChildPlan plan{.parent = getpid(),
+                 .null_fd = null.get(),
+                 .log_fd = log.get(),
+                 .report_fd = report.write.get(),
+                 .error_fd = error.write.get()};
+  for (std::string& argument : arguments) plan.arguments.push_back(argument.data());
+  plan.arguments.push_back(nullptr);
+
+  ChildProcess child;
+  child.log_file_ = command.log_file;
+  child.log_start_ = lseek(log.get(), 0, SEEK_END);
+  const pid_t pid = fork();
+  if (pid < 0) return ErrnoStatus(errno, absl::StrCat("cannot start ", program));
+  if (pid == 0) RunChild(plan);
+  child.pid_ = pid;
+  child.report_fd_ = report.read.Release();
+  error.write.Close();
+  if (const int why = ReadStartError(error.read.get()); why != 0) {
+    WaitForEnd(std::exchange(child.pid_, -1));
+    return ErrnoStatus(why, absl::StrCat("cannot start ", program));
+  }
+  child.pidfd_ = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+  if (child.pidfd_ < 0) return ErrnoStatus(errno, "cannot watch a process (Linux 5.3 or newer is needed)");
+  return child;
+}
+
+ChildProcess::ChildProcess(ChildProcess&& other) noexcept
+    : pid_(std::exchange(other.pid_, -1)),
+      pidfd_(std::exchange(other.pidfd_, -1)),
+      report_fd_(std::exchange(other.report_fd_, -1)),
+      log_file_(std::move(other.log_file_)),
+      log_start_(other.log_start_) {}
+
+ChildProcess::~ChildProcess() {
+  if (pid_ > 0) {
+    Signal(SIGKILL);
+    WaitForEnd(pid_);
+  }
+  if (pidfd_ >= 0) close(pidfd_);
+  if (report_fd_ >= 0) close(report_fd_);
+}
+
+// Its number is ours until it is reaped, so this cannot hit another process.
+void ChildProcess::Signal(int signal) const {
+  if (pid_ > 0) kill(pid_, signal);
+}
+
+std::optional<Exit> ChildProcess::TryReap() {
+  if (pid_ < 0) return std::nullopt;
+  int status = 0;
+  if (waitpid(pid_, &status, WNOHANG) != pid_) return std::nullopt;
+  pid_ = -1;
+  Exit exit;
+  if (WIFSIGNALED(status))
+    exit.signal = WTERMSIG(status);
+  else
+    exit.code = WEXITSTATUS(status);
+  exit.last_lines = LastLines();
+  return exit;
+}
+
+std::string ChildProcess::LastLines() const {
+  const Descriptor file(open(log_file_.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0) return "";
+  const off_t end = lseek(file.get(), 0, SEEK_END);
+  const off_t from = std::max(log_start_, end - kTailBytes);
+  if (end <= from) return "";
+  std::string text(static_cast<size_t>(end - from), '\0');
+  const ssize_t n = pread(file.get(), text.data(), text.size(), from);
+  text.resize(n > 0 ? static_cast<size_t>(n) : 0);
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  size_t begin = text.size();
+  for (int lines = 0; lines < kTailLines && begin != std::string::npos && begin > 0; ++lines)
+    begin = text.rfind('\n', begin - 1);
+  return begin == std::string::npos || begin == 0 ? text : text.substr(begin + 1);
+}
+
+}  // namespace muster::agent

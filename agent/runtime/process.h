@@ -1,0 +1,52 @@
+// One child process. It dies with us, however we end; it is out of reach of the terminal's Ctrl-C; it inherits no
+// descriptor but its log (stdout, stderr) and the pipe on which it reports.
+//
+// Main thread only: the kernel sends the child's parent-death signal when the *thread* that forked it ends.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "agent/state/exit.h"
+
+namespace muster::agent {
+
+struct Command {
+  std::vector<std::string> arguments;  // the first is the program's path; "--report-fd N" is added at the end
+  std::string log_file;                // appended to; its folder exists
+};
+
+class ChildProcess {
+ public:
+  // When it returns OK the program runs. kNotFound, kPermissionDenied, kResourceExhausted, kUnavailable: it could not
+  // be started, and nothing is left of it; the message names the program or the log file.
+  static absl::StatusOr<ChildProcess> Start(const Command& command);
+
+  ChildProcess(ChildProcess&& other) noexcept;
+  ChildProcess& operator=(ChildProcess&&) = delete;
+  ~ChildProcess();  // kills (SIGKILL) and waits, if it still runs
+
+  pid_t pid() const { return pid_; }
+  int exit_fd() const { return pidfd_; }     // readable once the process has ended
+  int report_fd() const { return report_fd_; }  // non-blocking; lines of JSON, then end of file
+
+  void Signal(int signal) const;  // of a process that has ended: nothing
+  // What it ended with, once; nothing while it runs. `last_lines` are those of this run only.
+  std::optional<Exit> TryReap();
+
+ private:
+  ChildProcess() = default;
+  std::string LastLines() const;
+
+  pid_t pid_ = -1;  // -1: reaped
+  int pidfd_ = -1;
+  int report_fd_ = -1;
+  std::string log_file_;
+  off_t log_start_ = 0;  // where this run's lines begin
+};
+
+}  // namespace muster::agent

@@ -1,0 +1,137 @@
+#include "agent/runtime/agent.h"
+
+#include <signal.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/agent/runtime/stand_in.h"
+
+namespace muster::agent {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using std::chrono::milliseconds;
+
+class AgentTest : public ::testing::Test {
+ protected:
+  // `what`: of each process by name.
+  void Make(std::map<std::string, std::string> what, FaultPlan faults = {}) {
+    what_ = std::move(what);
+    agent_.emplace(*loop_,
+                   AgentOptions{.log_dir = MakeTestFolder(),
+                                .command = [this](const ProcessKey& key, Role) { return StandIn(what_.at(key.name)); },
+                                .supervisor = {.first_backoff = milliseconds(1), .stop_grace = milliseconds(20)},
+                                .faults = std::move(faults)},
+                   AgentEvents{.on_start = [this](const ProcessKey& key, pid_t) { ++starts_[key.name]; },
+                               .on_exit =
+                                   [this](const NoteExit& note) {
+                                     exits_.push_back(note);
+                                     if (on_exit_) on_exit_(note);
+                                   },
+                               .on_report =
+                                   [this](const ProcessKey& key, const Report& report) {
+                                     if (report.step) steps_[key.name] = report.step->step;
+                                     if (on_report_) on_report_(key);
+                                   },
+                               .on_fault = [this](const FaultAction& action) { faults_.push_back(action.text); },
+                               .tell_coordinator = [this](const ProcessExited& told) { told_.push_back(told); },
+                               .on_stopped = [this] { loop_->Quit(); }});
+  }
+  void Want(const std::vector<std::string>& names) {
+    Wanted wanted{.job = "j"};
+    for (const std::string& name : names) wanted.processes.push_back({name, Role::kWorker});
+    agent_->Do(WantMembers{wanted});
+  }
+
+  std::unique_ptr<EventLoop> loop_ = EventLoop::Make().value();
+  std::map<std::string, std::string> what_;
+  std::optional<Agent> agent_;
+  std::function<void(const NoteExit&)> on_exit_;
+  std::function<void(const ProcessKey&)> on_report_;
+  std::map<std::string, int> starts_;
+  std::map<std::string, int64_t> steps_;
+  std::vector<NoteExit> exits_;
+  std::vector<ProcessExited> told_;
+  std::vector<std::string> faults_;
+};
+
+TEST_F(AgentTest, HearsEveryStepBeforeTheExit) {
+  Make({{"worker-0", "steps 500"}});
+  on_exit_ = [&](const NoteExit&) {
+    EXPECT_EQ(steps_["worker-0"], 500);
+    loop_->Quit();
+  };
+  Want({"worker-0"});
+  RunUntilQuit(*loop_);
+  ASSERT_EQ(told_.size(), 1u);
+  EXPECT_EQ(told_[0].exit_code, 0);
+  EXPECT_FALSE(told_[0].gave_up);
+}
+
+TEST_F(AgentTest, ACrashLoopEndsWithTheLastLinesOfTheLog) {
+  Make({{"worker-0", "say the data is on fire"}});
+  on_exit_ = [&](const NoteExit& note) {
+    if (note.after == AfterExit::kGivenUp) loop_->Quit();
+  };
+  Want({"worker-0"});
+  RunUntilQuit(*loop_);
+  EXPECT_EQ(starts_["worker-0"], 5);
+  ASSERT_EQ(told_.size(), 5u);
+  EXPECT_TRUE(told_.back().gave_up);
+  EXPECT_EQ(told_.back().last_lines, "the data is on fire");
+}
+
+TEST_F(AgentTest, AProgramThatIsMissingIsGivenUpToo) {
+  Make({{"worker-0", "exit 0"}});
+  agent_.emplace(*loop_,
+                 AgentOptions{.log_dir = MakeTestFolder(),
+                              .command = [](const ProcessKey&, Role) { return std::vector<std::string>{"/nowhere/x"}; },
+                              .supervisor = {.first_backoff = milliseconds(1)}},
+                 AgentEvents{.on_exit = [&](const NoteExit& note) {
+                   exits_.push_back(note);
+                   if (note.after == AfterExit::kGivenUp) loop_->Quit();
+                 }});
+  Want({"worker-0"});
+  RunUntilQuit(*loop_);
+  EXPECT_EQ(exits_.size(), 5u);
+  EXPECT_THAT(exits_.back().exit.last_lines, HasSubstr("/nowhere/x"));
+}
+
+TEST_F(AgentTest, StopsEverythingAndKillsWhatDoesNotListen) {
+  Make({{"coordinator", "hang"}, {"worker-0", "hang"}, {"worker-1", "ignore SIGTERM"}});
+  int ready = 0;
+  on_report_ = [&](const ProcessKey&) {
+    if (++ready == 3) agent_->Do(StopAll{});
+  };
+  agent_->Do(WantCoordinator{});
+  Want({"worker-0", "worker-1"});
+  RunUntilQuit(*loop_);
+  std::map<std::string, int> signals;
+  for (const NoteExit& note : exits_) signals[note.key.name] = note.exit.signal;
+  EXPECT_EQ(signals, (std::map<std::string, int>{{"coordinator", SIGTERM}, {"worker-0", SIGTERM}, {"worker-1", SIGKILL}}));
+  EXPECT_TRUE(agent_->Running().empty());
+}
+
+TEST_F(AgentTest, AKilledCoordinatorStaysDownUntilItsTime) {
+  Make({{"coordinator", "hang"}, {"worker-0", "hang"}},
+       {.faults = {{.target = "coordinator", .at_step = 1, .for_time = milliseconds(30)}}});
+  on_report_ = [&](const ProcessKey& key) {
+    if (key == kCoordinatorKey && starts_["coordinator"] == 2) loop_->Quit();
+  };
+  agent_->Do(WantCoordinator{});
+  Want({"worker-0"});
+  RunUntilQuit(*loop_);
+  ASSERT_EQ(exits_.size(), 1u);
+  EXPECT_EQ(exits_[0].exit.signal, SIGKILL);
+  EXPECT_EQ(exits_[0].after, AfterExit::kKeptDown);
+  EXPECT_THAT(faults_, ElementsAre("", "fault plan: kills coordinator (SIGKILL) and keeps it down for 0.03 s",
+                                   "fault plan: coordinator may come back"));
+}
+
+}  // namespace
+}  // namespace muster::agent

@@ -1,0 +1,147 @@
+#include "agent/runtime/process.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "agent/runtime/event_loop.h"
+#include "agent/runtime/report.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/agent/runtime/stand_in.h"
+
+namespace muster::agent {
+namespace {
+
+using ::testing::HasSubstr;
+
+bool WaitReadable(int fd) {
+  pollfd wait{.fd = fd, .events = POLLIN, .revents = 0};
+  return poll(&wait, 1, 40'000) == 1;
+}
+
+class ProcessTest : public ::testing::Test {
+ protected:
+  absl::StatusOr<ChildProcess> Start(const std::string& what) {
+    return ChildProcess::Start({.arguments = StandIn(what), .log_file = log_});
+  }
+  Exit ExitOf(ChildProcess& process) {
+    EXPECT_TRUE(WaitReadable(process.exit_fd()));
+    return process.TryReap().value_or(Exit{.code = -1});
+  }
+  // The first report of the process.
+  Report FirstReport(ChildProcess& process) {
+    LineReader reader;
+    std::vector<Report> reports;
+    bool open = true;
+    while (open && reports.empty() && WaitReadable(process.report_fd()))
+      open = reader.ReadFrom(process.report_fd(), [&](absl::string_view line) { reports.push_back(ParseReport(line).value()); });
+    return reports.empty() ? Report{} : reports[0];
+  }
+  std::string LogText() const {
+    std::ifstream in(log_);
+    std::ostringstream text;
+    text << in.rdbuf();
+    return text.str();
+  }
+  std::string folder_ = MakeTestFolder();
+  std::string log_ = folder_ + "/process.log";
+};
+
+TEST_F(ProcessTest, TellsHowItEnded) {
+  auto exits = Start("exit 64");
+  ASSERT_TRUE(exits.ok()) << exits.status();
+  EXPECT_EQ(ExitOf(*exits).code, 64);
+  EXPECT_EQ(exits->TryReap(), std::nullopt);  // once
+  auto aborts = Start("abort");
+  ASSERT_TRUE(aborts.ok()) << aborts.status();
+  EXPECT_EQ(ExitOf(*aborts).signal, SIGABRT);
+}
+
+TEST_F(ProcessTest, KeepsItsLogAndTellsTheLastLinesOfThisRun) {
+  for (const char* what : {"say first words", "say second words"}) {
+    auto process = Start(what);
+    ASSERT_TRUE(process.ok()) << process.status();
+    EXPECT_EQ(ExitOf(*process).last_lines, std::string(what).substr(4));
+  }
+  EXPECT_THAT(LogText(), HasSubstr("first words\n--- "));
+}
+
+TEST_F(ProcessTest, InheritsNothingItShouldNot) {
+  signal(SIGPIPE, SIG_IGN);
+  sigset_t term;
+  sigset_t before;
+  sigemptyset(&term);
+  sigaddset(&term, SIGTERM);
+  sigprocmask(SIG_BLOCK, &term, &before);
+  const int leak = dup(0);  // a library's descriptor without close-on-exec
+  auto process = Start("environment");
+  close(leak);
+  sigprocmask(SIG_SETMASK, &before, nullptr);
+  ASSERT_TRUE(process.ok()) << process.status();
+  EXPECT_EQ(FirstReport(*process).text, "descriptors=4 own_group=1 term_blocked=0 pipe_default=1");
+  ExitOf(*process);
+}
+
+TEST_F(ProcessTest, SaysWhyItCannotStart) {
+  auto no_program = ChildProcess::Start({.arguments = {"/nowhere/muster-worker"}, .log_file = log_});
+  EXPECT_EQ(no_program.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(no_program.status().message()), HasSubstr("/nowhere/muster-worker"));
+  auto no_log = ChildProcess::Start({.arguments = StandIn("exit 0"), .log_file = folder_ + "/absent/x.log"});
+  EXPECT_EQ(no_log.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(no_log.status().message()), HasSubstr("absent/x.log"));
+}
+
+TEST_F(ProcessTest, EndsWithItsOwner) {
+  int watch = -1;
+  {
+    auto process = Start("ignore SIGTERM");
+    ASSERT_TRUE(process.ok()) << process.status();
+    EXPECT_EQ(FirstReport(*process).event, "step");
+    watch = static_cast<int>(syscall(SYS_pidfd_open, process->pid(), 0));
+    ASSERT_GE(watch, 0);
+  }
+  pollfd poll_once{.fd = watch, .events = POLLIN, .revents = 0};
+  EXPECT_EQ(poll(&poll_once, 1, 0), 1);  // already gone
+  close(watch);
+}
+
+// The promise of "leaves nothing behind, also when it is itself killed".
+TEST_F(ProcessTest, ChildrenVanishWithAKilledAgent) {
+  auto agent = Start("family 3 " + folder_);
+  ASSERT_TRUE(agent.ok()) << agent.status();
+  LineReader reader;
+  std::vector<int> watches;
+  bool ready = false;
+  while (!ready && WaitReadable(agent->report_fd())) {
+    const bool open = reader.ReadFrom(agent->report_fd(), [&](absl::string_view line) {
+      const Report report = ParseReport(line).value();
+      int pid = 0;
+      if (report.event == "pid" && absl::SimpleAtoi(report.text, &pid))
+        watches.push_back(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+      ready = ready || report.event == "ready";
+    });
+    ASSERT_TRUE(open);
+  }
+  ASSERT_EQ(watches.size(), 3u);
+  for (const int watch : watches) {
+    pollfd poll_once{.fd = watch, .events = POLLIN, .revents = 0};
+    EXPECT_EQ(poll(&poll_once, 1, 0), 0) << "it should still run";
+  }
+  agent->Signal(SIGKILL);
+  EXPECT_EQ(ExitOf(*agent).signal, SIGKILL);
+  for (const int watch : watches) {
+    EXPECT_TRUE(WaitReadable(watch)) << "a child outlived its agent";
+    close(watch);
+  }
+}
+
+}  // namespace
+}  // namespace muster::agent
