@@ -1,5 +1,6 @@
-// Sessions between two ends: frames arrive in order and once, or the session breaks. One interface, two makers:
-// transport/loop (in memory, with faults) and transport/grpc. Nothing here knows what a frame means.
+// Sessions between two ends: frames arrive in order and once, or the session breaks. One interface,
+// two makers: transport/loop (in memory, with faults) and transport/grpc. Nothing here knows what a
+// frame means.
 #pragma once
 
 #include <functional>
@@ -8,13 +9,16 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "lib/base/clock.h"
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
 #include "lib/base/credentials.h"
+#include "lib/base/time.h"
 #include "lib/transport/payload.h"
 
 namespace muster {
 
-// Limits of a frame; a larger one from outside breaks the session with kResourceExhausted.
+// Limits of a frame. A larger one breaks the session with kResourceExhausted, at the end that sends
+// it as well as at the end that receives it from outside.
 inline constexpr size_t kMaxHeaderBytes = size_t{1} << 20;
 inline constexpr size_t kMaxPayloadBytes = size_t{4} << 20;
 
@@ -23,8 +27,26 @@ struct Frame {
   Payload payload;     // may be empty
 };
 
-// Called on transport threads, one call at a time per session. OnBroken is the last call, exactly once, also after
-// Close and at shutdown. A handler returns quickly: it posts to a mailbox. It may call Send and Close.
+// OK or kResourceExhausted with the sizes.
+inline absl::Status CheckFrameLimits(size_t header_bytes, size_t payload_bytes) {
+  if (header_bytes <= kMaxHeaderBytes && payload_bytes <= kMaxPayloadBytes) {
+    return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError(
+      absl::StrCat("frame with a header of ", header_bytes, " and a payload of ", payload_bytes,
+                   " bytes; at most ", kMaxHeaderBytes, " and ", kMaxPayloadBytes, " are allowed"));
+}
+
+// Both are given. Called on transport threads, one call at a time per session, maybe before Connect
+// has returned. on_broken is the last call, exactly once, also after Close and at shutdown. A
+// handler returns quickly: it posts to a mailbox. It may call Send and Close and may destroy any
+// session; it must not destroy a Listener or a Transport.
+//
+// Codes that on_broken gets: what Close was given at this end · kUnavailable: the peer closed, died
+// or could not be reached (see IsConnectRefused) · kDeadlineExceeded: not connected within the
+// timeout · kFailedPrecondition: address refused without certificates · kInvalidArgument: the peer
+// sent what is no frame, or the address is no address · kResourceExhausted: a frame above the
+// limits · kUnimplemented: the peer does not speak this protocol · kCancelled: destroyed.
 struct SessionHandler {
   std::function<void(Frame)> on_frame;
   std::function<void(absl::Status)> on_broken;
@@ -33,32 +55,55 @@ struct SessionHandler {
 // All methods thread-safe; none blocks.
 class Session {
  public:
-  virtual ~Session() = default;        // closes; returns after the last handler call has returned, unless inside one
+  // Closes; returns after the last handler call has returned, unless called on a transport thread
+  // (inside a handler): then on_broken follows.
+  virtual ~Session() = default;
   virtual void Send(Frame frame) = 0;  // queued in order; dropped once broken
-  virtual void Close(absl::Status why) = 0;  // queued frames may be lost
-  virtual size_t QueuedBytes() const = 0;    // payload and header bytes not yet given to the network
-  virtual std::string Peer() const = 0;      // for messages to people
+  // Breaks both ends. Queued frames may be lost, in both directions. The other end gets
+  // kUnavailable, with this reason in the message where it could still be carried.
+  virtual void Close(absl::Status why) = 0;
+  virtual size_t QueuedBytes() const = 0;  // payload and header bytes not yet given to the network
+  virtual std::string Peer() const = 0;    // for messages to people
 };
 
-// What the accepting side makes of a new session, before its first frame.
-// `handler` of the accepted session is returned; the acceptor keeps the session alive.
+// What the accepting side makes of a new session, before its first frame; called on transport
+// threads. The handler of the accepted session is returned; the acceptor keeps the session alive.
 using Acceptor = std::function<SessionHandler(std::shared_ptr<Session>)>;
 
 class Listener {
  public:
-  virtual ~Listener() = default;  // stops accepting and breaks the sessions it accepted
-  virtual std::string Address() const = 0;  // host:port in effect (port 0 was asked for: the port that was given)
+  // Stops accepting, breaks the sessions it accepted (kCancelled) and returns after their last
+  // handler call has returned. The sessions themselves may live on, broken.
+  virtual ~Listener() = default;
+  // host:port in effect (port 0 was asked for: the port that was given).
+  virtual std::string Address() const = 0;
 };
 
 class Transport {
  public:
+  // Breaks the sessions it connected (kCancelled) and returns after their last handler call has
+  // returned. Its listeners must be gone.
   virtual ~Transport() = default;
-  // kFailedPrecondition: address refused without certificates; kAlreadyExists: port in use.
+  // kFailedPrecondition: address refused without certificates; kAlreadyExists: port in use;
+  // kInvalidArgument: no such address here.
   virtual absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
                                                            Acceptor acceptor) = 0;
-  // Returns at once. Until connected, frames queue; failure to connect within `timeout` is a broken session.
+  // Returns at once. Until connected, frames queue; failure to connect within `timeout` is a broken
+  // session.
   virtual std::shared_ptr<Session> Connect(const std::string& address, Duration timeout,
                                            SessionHandler handler) = 0;
 };
+
+// A broken session's reason that proves more than silence: the peer's host answered that nobody
+// listens at that address.
+inline constexpr char kConnectRefusedPayload[] = "muster/connect-refused";
+inline absl::Status ConnectRefusedError(absl::string_view message) {
+  absl::Status status = absl::UnavailableError(message);
+  status.SetPayload(kConnectRefusedPayload, absl::Cord());
+  return status;
+}
+inline bool IsConnectRefused(const absl::Status& status) {
+  return status.GetPayload(kConnectRefusedPayload).has_value();
+}
 
 }  // namespace muster

@@ -1,0 +1,66 @@
+// The accepting side: one gRPC server, its completion threads, and the sessions it accepted.
+#pragma once
+
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/server.h>
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "lib/base/loopback.h"
+#include "lib/transport/grpc/completion_thread.h"
+#include "lib/transport/grpc/session_core.h"
+
+namespace muster {
+
+class GrpcListener final : public Listener {
+ public:
+  static absl::StatusOr<std::unique_ptr<Listener>> Make(
+      const HostPort& address, int threads, Acceptor acceptor,
+      const std::vector<grpc::Service*>& services, std::shared_ptr<SessionRegistry> registry);
+  ~GrpcListener() override;
+  std::string Address() const override { return address_; }
+
+ private:
+  // Waits, again and again, for the next call on one queue.
+  class Slot final : public Completion {
+   public:
+    Slot(GrpcListener* listener, grpc::ServerCompletionQueue* queue)
+        : listener_(listener), queue_(queue) {}
+    void Request();
+    void Done(bool ok) override;
+
+   private:
+    GrpcListener* const listener_;
+    grpc::ServerCompletionQueue* const queue_;
+    std::unique_ptr<grpc::GenericServerContext> context_;
+    std::unique_ptr<grpc::GenericServerAsyncReaderWriter> stream_;
+  };
+
+  GrpcListener(Acceptor acceptor, std::shared_ptr<SessionRegistry> registry)
+      : acceptor_(std::move(acceptor)), registry_(std::move(registry)) {}
+  absl::Status Start(HostPort address, int threads, const std::vector<grpc::Service*>& services);
+  void OnCall(std::unique_ptr<grpc::GenericServerContext> context,
+              std::unique_ptr<grpc::GenericServerAsyncReaderWriter> stream);
+  bool closing() const;
+  void SlotEnded();
+
+  const Acceptor acceptor_;
+  const std::shared_ptr<SessionRegistry> registry_;
+  std::string address_;
+  grpc::AsyncGenericService service_;
+  std::unique_ptr<grpc::Server> server_;
+  std::vector<std::unique_ptr<Slot>> slots_;
+  std::vector<std::unique_ptr<CompletionThread>> threads_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable slot_ended_;
+  size_t open_slots_ = 0;  // guarded by mutex_
+  bool closing_ = false;   // guarded by mutex_
+};
+
+}  // namespace muster

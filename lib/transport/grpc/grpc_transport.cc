@@ -1,0 +1,96 @@
+#include "lib/transport/grpc/grpc_transport.h"
+
+#include <grpcpp/health_check_service_interface.h>
+
+#include <atomic>
+#include <cstdio>
+#include <utility>
+
+#include "lib/base/check.h"
+#include "lib/base/status.h"
+#include "lib/transport/grpc/completion_thread.h"
+#include "lib/transport/grpc/grpc_listener.h"
+#include "lib/transport/grpc/session_core.h"
+#include "lib/transport/grpc/settings.h"
+#include "lib/transport/grpc/streams.h"
+
+namespace muster {
+namespace {
+
+class GrpcTransportImpl final : public GrpcTransport {
+ public:
+  explicit GrpcTransportImpl(GrpcOptions options)
+      : options_(std::move(options)),
+        counters_(std::make_shared<TransportCounters>()),
+        registry_(std::make_shared<SessionRegistry>(counters_, options_.refused)) {
+    MUSTER_CHECK(options_.threads >= 1);
+    for (int i = 0; i < options_.threads; ++i) {
+      threads_.push_back(
+          std::make_unique<CompletionThread>(std::make_unique<grpc::CompletionQueue>()));
+    }
+  }
+
+  ~GrpcTransportImpl() override {
+    registry_->CloseAll(absl::CancelledError("transport destroyed"));
+    registry_->AwaitEmpty();
+  }
+
+  absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
+                                                   Acceptor acceptor) override {
+    return Listen(address, std::move(acceptor), {});
+  }
+
+  absl::StatusOr<std::unique_ptr<Listener>> Listen(
+      const std::string& address, Acceptor acceptor,
+      const std::vector<grpc::Service*>& services) override {
+    MUSTER_ASSIGN_OR_RETURN(const HostPort checked, CheckAddress(address));
+    return GrpcListener::Make(checked, options_.threads, std::move(acceptor), services,
+                              std::make_shared<SessionRegistry>(counters_, options_.refused));
+  }
+
+  std::shared_ptr<Session> Connect(const std::string& address, Duration timeout,
+                                   SessionHandler handler) override {
+    const size_t turn = next_thread_++ % threads_.size();
+    auto core = std::make_shared<ClientStream>(registry_, address, threads_[turn]->queue(),
+                                               std::move(handler));
+    MUSTER_CHECK(registry_->Add(core), "Connect on a transport that is being destroyed");
+    const absl::StatusOr<HostPort> checked = CheckAddress(address);
+    if (checked.ok()) {
+      core->Connect(ChannelTarget(*checked), timeout);
+    } else {
+      core->Fail(checked.status());
+    }
+    return std::make_shared<GrpcSession>(std::move(core));
+  }
+
+  const TransportCounters& counters() const override { return *counters_; }
+
+ private:
+  absl::StatusOr<HostPort> CheckAddress(const std::string& address) const {
+    MUSTER_RETURN_IF_ERROR(
+        CheckPlaintextAddress(address, options_.credentials, options_.namespaces));
+    if (!IsLoopbackAddress(address)) Warn(PlaintextWarning(address));
+    return ParseHostPort(address);
+  }
+
+  void Warn(const std::string& line) const {
+    if (options_.warn) return options_.warn(line);
+    std::fprintf(stderr, "%s\n", line.c_str());
+  }
+
+  const GrpcOptions options_;
+  const std::shared_ptr<TransportCounters> counters_;
+  const std::shared_ptr<SessionRegistry> registry_;  // of the connected sessions
+  std::vector<std::unique_ptr<CompletionThread>> threads_;
+  std::atomic<size_t> next_thread_{0};
+};
+
+}  // namespace
+
+std::unique_ptr<GrpcTransport> MakeGrpcTransport(GrpcOptions options) {
+  // A switch of the whole process, read by each server as it is built.
+  [[maybe_unused]] static const bool once = (grpc::EnableDefaultHealthCheckService(true), true);
+  return std::make_unique<GrpcTransportImpl>(std::move(options));
+}
+
+}  // namespace muster

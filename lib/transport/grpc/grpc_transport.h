@@ -1,0 +1,50 @@
+// Sessions over gRPC: each is one bidirectional stream of /muster.v1.Exchange/Session on a
+// connection of its own. A message is [u32 header length, little-endian][header][payload]; the
+// payload's slices are handed to gRPC as they lie in memory and received slices are handed on as
+// they lie in gRPC's: no byte of a payload is copied by us, in either direction.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/base/credentials.h"
+#include "lib/base/loopback.h"
+#include "lib/transport/counters.h"
+#include "lib/transport/transport.h"
+
+namespace grpc {
+class Service;
+}
+
+namespace muster {
+
+struct GrpcOptions {
+  Credentials credentials;
+  NamespaceFacts namespaces = ReadNamespaceFacts();
+  // Threads of each listener, and of all connected sessions together; 1 is right up to about
+  // 2 GB/s. Handlers run on them.
+  int threads = 1;
+  // A frame from outside was refused and its session broken. Called on transport threads.
+  std::function<void(const std::string& reason)> refused;
+  // Something a person must know, for the log at its loudest (plain text beyond loopback). Called
+  // on the thread that calls Listen or Connect. Without it the line goes to standard error.
+  std::function<void(const std::string& line)> warn;
+};
+
+class GrpcTransport : public Transport {
+ public:
+  using Transport::Listen;
+  // As Listen without services; these typed services are served on the same port (callback or
+  // synchronous ones, not asynchronous ones). They must outlive the listener. grpc.health.v1.Health
+  // is always served and says SERVING for "" while the listener lives.
+  virtual absl::StatusOr<std::unique_ptr<Listener>> Listen(
+      const std::string& address, Acceptor acceptor,
+      const std::vector<grpc::Service*>& services) = 0;
+  virtual const TransportCounters& counters() const = 0;
+};
+
+std::unique_ptr<GrpcTransport> MakeGrpcTransport(GrpcOptions options);
+
+}  // namespace muster

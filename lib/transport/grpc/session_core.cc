@@ -1,0 +1,255 @@
+#include "lib/transport/grpc/session_core.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/status.h"
+#include "lib/transport/grpc/frame_codec.h"
+
+namespace muster {
+namespace {
+size_t BytesOf(const Frame& frame) { return frame.header.size() + frame.payload.size(); }
+}  // namespace
+
+bool SessionRegistry::Add(std::shared_ptr<SessionCore> core) {
+  std::lock_guard lock(mutex_);
+  if (!closed_) cores_.insert(std::move(core));
+  return !closed_;
+}
+
+void SessionRegistry::Remove(const std::shared_ptr<SessionCore>& core) {
+  std::lock_guard lock(mutex_);
+  cores_.erase(core);
+  if (cores_.empty()) empty_.notify_all();
+}
+
+size_t SessionRegistry::size() const {
+  std::lock_guard lock(mutex_);
+  return cores_.size();
+}
+
+void SessionRegistry::CloseAll(const absl::Status& why) {
+  std::set<std::shared_ptr<SessionCore>> cores;
+  {
+    std::lock_guard lock(mutex_);
+    closed_ = true;
+    cores = cores_;
+  }
+  for (const auto& core : cores) core->Abort(why);
+}
+
+void SessionRegistry::AwaitEmpty() {
+  std::unique_lock lock(mutex_);
+  empty_.wait(lock, [&] { return cores_.empty(); });
+}
+
+SessionCore::SessionCore(std::shared_ptr<SessionRegistry> registry, std::string peer)
+    : registry_(std::move(registry)),
+      peer_(std::move(peer)),
+      read_step_(this, [this](bool ok) { OnRead(ok); }),
+      write_step_(this, [this](bool ok) { OnWritten(ok); }),
+      finish_step_(this, [](bool) {}) {}
+
+void SessionCore::Step::Done(bool ok) {
+  const std::shared_ptr<SessionCore> alive = core_->shared_from_this();
+  member_(ok);
+  alive->OperationDone();
+}
+
+void SessionCore::Send(Frame frame) {
+  const absl::Status fits = CheckFrameLimits(frame.header.size(), frame.payload.size());
+  if (!fits.ok()) return Close(Prefix("Send", fits));
+  {
+    std::lock_guard lock(mutex_);
+    if (phase_ == Phase::kBroken) return;
+    queued_bytes_ += BytesOf(frame);
+    queue_.push_back(std::move(frame));
+  }
+  WriteNext();
+}
+
+void SessionCore::BreakLocked(const absl::Status& why, std::deque<Frame>& dropped) {
+  if (phase_ == Phase::kBroken) return;
+  phase_ = Phase::kBroken;
+  why_ = why;
+  dropped.swap(queue_);
+  queued_bytes_ = writing_bytes_;
+}
+
+void SessionCore::Close(const absl::Status& given) {
+  const absl::Status why = given.ok() ? absl::CancelledError("closed") : given;
+  std::deque<Frame> dropped;
+  bool speak = false;
+  {
+    std::lock_guard lock(mutex_);
+    if (phase_ == Phase::kBroken) return;
+    speak = FinishSpeaks() && phase_ == Phase::kOpen && !writing_;
+    if (speak) {
+      finishing_ = true;
+      ++pending_;
+    }
+    BreakLocked(why, dropped);
+  }
+  if (speak) {
+    StartFinish(why, &finish_step_);
+  } else {
+    Cancel();
+  }
+}
+
+void SessionCore::Abort(const absl::Status& why) {
+  std::deque<Frame> dropped;
+  {
+    std::lock_guard lock(mutex_);
+    BreakLocked(why, dropped);
+  }
+  Cancel();
+}
+
+bool SessionCore::BreakUnopened(const absl::Status& why) {
+  std::deque<Frame> dropped;
+  std::lock_guard lock(mutex_);
+  if (phase_ != Phase::kOpening) return false;
+  BreakLocked(why, dropped);
+  return true;
+}
+
+void SessionCore::AwaitEnd() {
+  if (CompletionThread::Inside()) return;
+  std::unique_lock lock(mutex_);
+  ended_.wait(lock, [&] { return end_reached_; });
+}
+
+size_t SessionCore::QueuedBytes() const {
+  std::lock_guard lock(mutex_);
+  return queued_bytes_;
+}
+
+void SessionCore::CountOperation() {
+  std::lock_guard lock(mutex_);
+  ++pending_;
+}
+
+void SessionCore::Opened(bool ok) {
+  if (!ok) return ReadsEnded();
+  {
+    std::lock_guard lock(mutex_);
+    if (phase_ == Phase::kOpening) phase_ = Phase::kOpen;
+  }
+  ReadNext();
+  WriteNext();
+}
+
+void SessionCore::ReadNext() {
+  CountOperation();
+  StartRead(&incoming_, &read_step_);
+}
+
+void SessionCore::OnRead(bool ok) {
+  if (!ok) return ReadsEnded();
+  Deliver(std::exchange(incoming_, grpc::ByteBuffer()));
+  ReadNext();
+}
+
+void SessionCore::Deliver(const grpc::ByteBuffer& message) {
+  {
+    std::lock_guard lock(mutex_);
+    if (phase_ == Phase::kBroken) return;
+  }
+  absl::StatusOr<Frame> frame = DecodeFrame(message);
+  TransportCounters& counters = *registry_->counters;
+  if (!frame.ok()) {
+    const absl::Status why = Prefix(absl::StrCat("frame from ", peer_), frame.status());
+    ++counters.frames_refused;
+    if (registry_->refused) registry_->refused(why.ToString());
+    return Close(why);
+  }
+  ++counters.frames_received;
+  counters.bytes_received += BytesOf(*frame);
+  handler_.on_frame(*std::move(frame));
+}
+
+void SessionCore::WriteNext() {
+  Frame frame;
+  {
+    std::lock_guard lock(mutex_);
+    if (phase_ != Phase::kOpen || writing_ || queue_.empty()) return;
+    frame = std::move(queue_.front());
+    queue_.pop_front();
+    writing_bytes_ = BytesOf(frame);
+    writing_ = true;
+    ++pending_;
+  }
+  StartWrite(EncodeFrame(frame), &write_step_);
+}
+
+void SessionCore::OnWritten(bool ok) {
+  bool finish = false;
+  TransportCounters& counters = *registry_->counters;
+  {
+    std::lock_guard lock(mutex_);
+    if (ok) {
+      ++counters.frames_sent;
+      counters.bytes_sent += writing_bytes_;
+    }
+    queued_bytes_ -= writing_bytes_;
+    writing_bytes_ = 0;
+    writing_ = false;
+    finish = reads_ended_ && !finishing_;
+    if (finish) {
+      finishing_ = true;
+      ++pending_;
+    }
+  }
+  if (finish) return StartFinish(absl::OkStatus(), &finish_step_);
+  WriteNext();
+}
+
+void SessionCore::ReadsEnded() {
+  std::deque<Frame> dropped;
+  bool finish = false;
+  bool cancel = false;
+  {
+    std::lock_guard lock(mutex_);
+    BreakLocked(absl::OkStatus(), dropped);
+    reads_ended_ = true;
+    cancel = FinishSpeaks() && writing_;
+    finish = !finishing_ && !cancel;
+    if (finish) {
+      finishing_ = true;
+      ++pending_;
+    }
+  }
+  if (finish) {
+    StartFinish(absl::OkStatus(), &finish_step_);
+  } else if (cancel) {
+    Cancel();  // so that the write in flight does not wait for a peer that left
+  }
+}
+
+void SessionCore::OperationDone() {
+  {
+    std::lock_guard lock(mutex_);
+    if (--pending_ > 0) return;
+  }
+  End();
+}
+
+void SessionCore::End() {
+  absl::Status why;
+  {
+    std::lock_guard lock(mutex_);
+    why = why_;
+  }
+  Release();
+  handler_.on_broken(why.ok() ? PeerReason() : why);
+  handler_ = {};
+  {
+    std::lock_guard lock(mutex_);
+    end_reached_ = true;
+  }
+  ended_.notify_all();
+  registry_->Remove(shared_from_this());
+}
+
+}  // namespace muster

@@ -1,0 +1,160 @@
+// What the two kinds of streams (connected, accepted) share: the queue of frames, the one write and
+// one read in flight, and the end of a session.
+#pragma once
+
+#include <grpcpp/support/byte_buffer.h>
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "lib/transport/counters.h"
+#include "lib/transport/grpc/completion_thread.h"
+#include "lib/transport/transport.h"
+
+namespace muster {
+
+class SessionCore;
+
+// What all sessions of a listener, or all connected sessions of a transport, share. Thread-safe.
+class SessionRegistry {
+ public:
+  SessionRegistry(std::shared_ptr<TransportCounters> session_counters,
+                  std::function<void(const std::string&)> refused_hook)
+      : counters(std::move(session_counters)), refused(std::move(refused_hook)) {}
+
+  // False once closed; the core must not be started then.
+  bool Add(std::shared_ptr<SessionCore> core);
+  void Remove(const std::shared_ptr<SessionCore>& core);
+  size_t size() const;
+  // Refuses further ones, aborts those there are, and waits until their last handler calls have
+  // returned.
+  void CloseAll(const absl::Status& why);
+  void AwaitEmpty();
+
+  const std::shared_ptr<TransportCounters> counters;
+  const std::function<void(const std::string&)> refused;  // may be empty
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable empty_;
+  std::set<std::shared_ptr<SessionCore>> cores_;  // guarded by mutex_
+  bool closed_ = false;                           // guarded by mutex_
+};
+
+// A stream is alive as long as operations of it are outstanding (`pending_`); the last one to be
+// done calls on_broken and takes the core out of its registry. As all completions of a core come
+// from one queue with one thread, handler calls never overlap.
+//
+// No gRPC call is made and no handler called with `mutex_` held: both may release payloads, and so
+// run the deleters of others.
+class SessionCore : public std::enable_shared_from_this<SessionCore> {
+ public:
+  SessionCore(std::shared_ptr<SessionRegistry> registry, std::string peer);
+  virtual ~SessionCore() = default;
+
+  void Send(Frame frame);
+  // Ends the stream in the way that tells the peer `why`, where that needs no waiting.
+  void Close(const absl::Status& why);
+  // As Close, at once, also when a polite end is under way.
+  void Abort(const absl::Status& why);
+  // Returns after the last handler call; at once on a completion thread.
+  void AwaitEnd();
+  size_t QueuedBytes() const;
+  const std::string& peer() const { return peer_; }
+
+ protected:
+  // The operations of the stream; each completes once, by `done`, on the core's queue.
+  virtual void StartRead(grpc::ByteBuffer* message, Completion* done) = 0;
+  virtual void StartWrite(const grpc::ByteBuffer& message, Completion* done) = 0;
+  virtual void StartFinish(const absl::Status& why, Completion* done) = 0;
+  // Harmless when nothing is outstanding any more.
+  virtual void Cancel() = 0;
+  // No operation is outstanding nor will be: gives the call back to gRPC, which until then holds
+  // the payloads it could not send.
+  virtual void Release() = 0;
+  // Whether StartFinish carries a reason to the peer and so must be alone with no write in flight.
+  virtual bool FinishSpeaks() const = 0;
+  // The peer's reason, after the stream has finished.
+  virtual absl::Status PeerReason() const = 0;
+
+  // A completion that calls a member and then counts the operation as done.
+  class Step final : public Completion {
+   public:
+    using Member = std::function<void(bool ok)>;
+    Step(SessionCore* core, Member member) : core_(core), member_(std::move(member)) {}
+    void Done(bool ok) override;
+
+   private:
+    SessionCore* const core_;
+    const Member member_;
+  };
+
+  void SetHandler(SessionHandler handler) { handler_ = std::move(handler); }
+  // Before an operation is started; the first is counted before the core is shared.
+  void CountOperation();
+  // The stream stands (or `ok` is false: it does not): frames flow from now on. Called inside a
+  // Step.
+  void Opened(bool ok);
+  // Breaks a stream that is not open yet; false when it is open or broken.
+  bool BreakUnopened(const absl::Status& why);
+  // No read is or will be in flight any more. Called inside a Step.
+  void ReadsEnded();
+
+ private:
+  enum class Phase { kOpening, kOpen, kBroken };
+
+  void ReadNext();
+  void OnRead(bool ok);
+  void OnWritten(bool ok);
+  void WriteNext();
+  void Deliver(const grpc::ByteBuffer& message);
+  void BreakLocked(const absl::Status& why, std::deque<Frame>& dropped);
+  void OperationDone();
+  void End();
+
+  const std::shared_ptr<SessionRegistry> registry_;
+  const std::string peer_;
+  Step read_step_;
+  Step write_step_;
+  Step finish_step_;
+  SessionHandler handler_;     // the completion thread's, once started
+  grpc::ByteBuffer incoming_;  // the read in flight's
+
+  mutable std::mutex mutex_;
+  std::condition_variable ended_;
+  // All below guarded by mutex_.
+  Phase phase_ = Phase::kOpening;
+  absl::Status why_;  // not OK: the reason was found at this end
+  std::deque<Frame> queue_;
+  size_t queued_bytes_ = 0;  // of queue_ and of the write in flight
+  size_t writing_bytes_ = 0;
+  bool writing_ = false;
+  bool reads_ended_ = false;
+  bool finishing_ = false;
+  int pending_ = 0;
+  bool end_reached_ = false;
+};
+
+// The Session that users hold; the core outlives it until the stream has ended.
+class GrpcSession final : public Session {
+ public:
+  explicit GrpcSession(std::shared_ptr<SessionCore> core) : core_(std::move(core)) {}
+  ~GrpcSession() override {
+    core_->Close(absl::CancelledError("session destroyed"));
+    core_->AwaitEnd();
+  }
+  void Send(Frame frame) override { core_->Send(std::move(frame)); }
+  void Close(absl::Status why) override { core_->Close(why); }
+  size_t QueuedBytes() const override { return core_->QueuedBytes(); }
+  std::string Peer() const override { return core_->peer(); }
+
+ private:
+  const std::shared_ptr<SessionCore> core_;
+};
+
+}  // namespace muster

@@ -1,0 +1,29 @@
+// How our channels and servers are set up: every gRPC argument, in one place.
+#pragma once
+
+#include <grpcpp/server_builder.h>
+#include <grpcpp/support/channel_arguments.h>
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "lib/base/loopback.h"
+
+namespace muster {
+
+inline constexpr char kSessionMethod[] = "/muster.v1.Exchange/Session";
+
+grpc::ChannelArguments ChannelSettings();
+void ApplyServerSettings(grpc::ServerBuilder& builder);
+
+// "localhost" is 127.0.0.1, so that a port is one socket. "127.0.0.1:80", "[::1]:80".
+std::string NumericAddress(const HostPort& address);
+// The same as a gRPC target that no resolver looks up.
+std::string ChannelTarget(const HostPort& address);
+
+// Our own reason for ending a stream, as the accepting end says it, and what the connecting end
+// makes of any status it got from `peer`.
+grpc::Status GoodbyeStatus(const absl::Status& why);
+absl::Status BreakReason(const grpc::Status& status, const std::string& peer);
+
+}  // namespace muster

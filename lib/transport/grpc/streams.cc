@@ -1,0 +1,125 @@
+#include "lib/transport/grpc/streams.h"
+
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/time/time.h"
+#include "lib/transport/grpc/settings.h"
+
+namespace muster {
+namespace {
+
+gpr_timespec FromNow(Duration delay) {
+  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                      gpr_time_from_nanos(delay.count(), GPR_TIMESPAN));
+}
+
+// "ipv4:127.0.0.1:80", "ipv6:%5B::1%5D:80" as people write them.
+std::string ReadablePeer(const std::string& peer) {
+  const std::string plain = absl::StrReplaceAll(peer, {{"%5B", "["}, {"%5D", "]"}});
+  const bool prefixed = plain.starts_with("ipv4:") || plain.starts_with("ipv6:");
+  return prefixed ? plain.substr(5) : plain;
+}
+
+}  // namespace
+
+ClientStream::ClientStream(std::shared_ptr<SessionRegistry> registry, std::string peer_address,
+                           grpc::CompletionQueue* queue, SessionHandler handler)
+    : SessionCore(std::move(registry), std::move(peer_address)),
+      queue_(queue),
+      timer_step_(this, [this](bool expired) { OnTimer(expired); }),
+      start_step_(this, [this](bool ok) { OnStarted(ok); }),
+      answer_step_(this, [this](bool ok) { OnAnswered(ok); }) {
+  SetHandler(std::move(handler));
+}
+
+void ClientStream::Connect(const std::string& target, Duration timeout) {
+  late_ = absl::DeadlineExceededError(absl::StrCat("not connected to ", peer(), " within ",
+                                                   absl::FormatDuration(absl::FromChrono(timeout))));
+  auto context = std::make_unique<grpc::ClientContext>();
+  context->set_wait_for_ready(false);
+  grpc::GenericStub stub(
+      grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), ChannelSettings()));
+  auto stream = stub.PrepareCall(context.get(), kSessionMethod, queue_);
+  call_.Set(std::move(context), std::move(stream));
+  CountOperation();
+  CountOperation();
+  timer_.Set(queue_, FromNow(timeout), &timer_step_);
+  call_->StartCall(&start_step_);
+}
+
+void ClientStream::Fail(const absl::Status& why) {
+  BreakUnopened(why);
+  CountOperation();
+  timer_.Set(queue_, gpr_now(GPR_CLOCK_MONOTONIC), &timer_step_);
+}
+
+void ClientStream::OnTimer(bool expired) {
+  if (expired && BreakUnopened(late_)) Cancel();
+}
+
+void ClientStream::OnStarted(bool ok) {
+  if (!ok) return OnAnswered(false);
+  CountOperation();
+  call_->ReadInitialMetadata(&answer_step_);
+}
+
+void ClientStream::OnAnswered(bool ok) {
+  timer_.Cancel();
+  Opened(ok);
+}
+
+void ClientStream::StartRead(grpc::ByteBuffer* message, Completion* done) {
+  call_->Read(message, done);
+}
+void ClientStream::StartWrite(const grpc::ByteBuffer& message, Completion* done) {
+  call_->Write(message, done);
+}
+void ClientStream::StartFinish(const absl::Status& /*why*/, Completion* done) {
+  call_->Finish(&status_, done);
+}
+absl::Status ClientStream::PeerReason() const { return BreakReason(status_, peer()); }
+
+ServerStream::ServerStream(std::shared_ptr<SessionRegistry> registry,
+                           std::unique_ptr<grpc::GenericServerContext> context,
+                           std::unique_ptr<grpc::GenericServerAsyncReaderWriter> stream)
+    : SessionCore(std::move(registry), ReadablePeer(context->peer())),
+      answer_step_(this, [this](bool ok) { Opened(ok); }),
+      reject_step_(this, [](bool) {}) {
+  call_.Set(std::move(context), std::move(stream));
+}
+
+void ServerStream::Accept(SessionHandler handler) {
+  SetHandler(std::move(handler));
+  CountOperation();
+  call_->SendInitialMetadata(&answer_step_);
+}
+
+void ServerStream::Reject(const grpc::Status& why) {
+  SetHandler({[](Frame) {}, [](absl::Status) {}});
+  BreakUnopened(absl::UnimplementedError(why.error_message()));
+  CountOperation();
+  call_->Finish(why, &reject_step_);
+}
+
+void ServerStream::StartRead(grpc::ByteBuffer* message, Completion* done) {
+  call_->Read(message, done);
+}
+void ServerStream::StartWrite(const grpc::ByteBuffer& message, Completion* done) {
+  call_->Write(message, done);
+}
+void ServerStream::StartFinish(const absl::Status& why, Completion* done) {
+  call_->Finish(GoodbyeStatus(why.ok() ? absl::CancelledError("session ended") : why), done);
+}
+absl::Status ServerStream::PeerReason() const {
+  return absl::UnavailableError(
+      absl::StrCat("session with ", peer(),
+                   " broke: the peer closed it, died, or sent a message above the limits"));
+}
+
+}  // namespace muster

@@ -1,0 +1,109 @@
+// The two ends of a session's gRPC stream.
+#pragma once
+
+#include <grpcpp/alarm.h>
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/generic/generic_stub.h>
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "lib/transport/grpc/session_core.h"
+
+namespace muster {
+
+// A gRPC call that may be cancelled by any thread while its owner lets go of it.
+template <class Context, class Stream>
+class CallHolder {
+ public:
+  struct Call {
+    std::unique_ptr<Context> context;
+    std::unique_ptr<Stream> stream;  // destroyed before its context
+  };
+
+  void Set(std::unique_ptr<Context> context, std::unique_ptr<Stream> stream) {
+    std::lock_guard lock(mutex_);
+    call_ = std::make_shared<Call>(std::move(context), std::move(stream));
+  }
+  // Only for the operations of the call, which end before Reset.
+  Stream* operator->() const { return call_->stream.get(); }
+  void Cancel() {
+    std::shared_ptr<Call> call;
+    {
+      std::lock_guard lock(mutex_);
+      call = call_;
+    }
+    if (call) call->context->TryCancel();
+  }
+  void Reset() {
+    std::shared_ptr<Call> call;
+    std::lock_guard lock(mutex_);
+    call.swap(call_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::shared_ptr<Call> call_;  // guarded by mutex_
+};
+
+class ClientStream final : public SessionCore {
+ public:
+  ClientStream(std::shared_ptr<SessionRegistry> registry, std::string peer,
+               grpc::CompletionQueue* queue, SessionHandler handler);
+
+  // One of both, once, after the registry has taken the core. Fail: broken before it began.
+  void Connect(const std::string& target, Duration timeout);
+  void Fail(const absl::Status& why);
+
+ protected:
+  void StartRead(grpc::ByteBuffer* message, Completion* done) override;
+  void StartWrite(const grpc::ByteBuffer& message, Completion* done) override;
+  void StartFinish(const absl::Status& why, Completion* done) override;
+  void Cancel() override { call_.Cancel(); }
+  void Release() override { call_.Reset(); }
+  bool FinishSpeaks() const override { return false; }
+  absl::Status PeerReason() const override;
+
+ private:
+  void OnTimer(bool expired);
+  void OnStarted(bool ok);
+  void OnAnswered(bool ok);
+
+  grpc::CompletionQueue* const queue_;
+  absl::Status late_;  // what a fired timer means
+  Step timer_step_;
+  Step start_step_;
+  Step answer_step_;
+  grpc::Alarm timer_;
+  CallHolder<grpc::ClientContext, grpc::GenericClientAsyncReaderWriter> call_;
+  grpc::Status status_;  // valid once finished
+};
+
+class ServerStream final : public SessionCore {
+ public:
+  ServerStream(std::shared_ptr<SessionRegistry> registry,
+               std::unique_ptr<grpc::GenericServerContext> context,
+               std::unique_ptr<grpc::GenericServerAsyncReaderWriter> stream);
+
+  // One of both, once, after the registry has taken the core.
+  void Accept(SessionHandler handler);
+  void Reject(const grpc::Status& why);
+
+ protected:
+  void StartRead(grpc::ByteBuffer* message, Completion* done) override;
+  void StartWrite(const grpc::ByteBuffer& message, Completion* done) override;
+  void StartFinish(const absl::Status& why, Completion* done) override;
+  void Cancel() override { call_.Cancel(); }
+  void Release() override { call_.Reset(); }
+  bool FinishSpeaks() const override { return true; }
+  absl::Status PeerReason() const override;
+
+ private:
+  CallHolder<grpc::GenericServerContext, grpc::GenericServerAsyncReaderWriter> call_;
+  Step answer_step_;
+  Step reject_step_;
+};
+
+}  // namespace muster

@@ -1,0 +1,422 @@
+#include "lib/transport/loop/loop_network.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "lib/base/check.h"
+#include "lib/base/status.h"
+
+namespace muster {
+namespace {
+
+// True on a thread that delivers: there nobody may wait for a delivery.
+thread_local bool delivering = false;
+
+size_t BytesOf(const Frame& frame) { return frame.header.size() + frame.payload.size(); }
+
+using HostPair = std::pair<std::string, std::string>;
+HostPair Unordered(const std::string& a, const std::string& b) { return std::minmax(a, b); }
+
+struct LoopAcceptor {
+  std::string address;
+  std::string host;
+  Acceptor accept;
+  bool accepting = false;  // a call of `accept` is running
+};
+
+// One end of a session. Everything but `handler` is guarded by the network's mutex; `handler` is
+// set before the first delivery and then belongs to the delivering thread.
+struct LoopEnd {
+  uint64_t id = 0;
+  std::string host;
+  std::string peer_host;  // an address until connected
+  const void* owner;      // the transport or acceptor that made it
+  std::shared_ptr<LoopEnd> peer;
+  size_t queued_bytes = 0;
+  bool broken = false;    // its break is due or delivered
+  bool finished = false;  // its last handler call has returned
+  SessionHandler handler;
+};
+using EndPtr = std::shared_ptr<LoopEnd>;
+
+struct Event {
+  enum class Kind { kConnect, kFrame, kBreak };
+  Kind kind;
+  EndPtr end;  // the one that connects, sends or breaks
+  Frame frame;
+  absl::Status why;
+};
+
+}  // namespace
+
+class LoopNetwork::State : public std::enable_shared_from_this<State> {
+ public:
+  explicit State(Delivery delivery) : delivery_(delivery) {}
+
+  void Start() {
+    if (delivery_ == Delivery::kThread) thread_ = std::thread([this] { Run(); });
+  }
+  void Stop();
+  bool Pump();
+
+  absl::StatusOr<std::shared_ptr<LoopAcceptor>> Listen(const std::string& host,
+                                                       const std::string& address, Acceptor accept);
+  void StopListening(const std::shared_ptr<LoopAcceptor>& acceptor);
+  EndPtr Connect(const void* owner, const std::string& host, const std::string& address,
+                 SessionHandler handler);
+  void Send(const EndPtr& end, Frame frame);
+  void Close(const EndPtr& end, const absl::Status& why);
+  // Close, then wait for (or make) the last handler call, unless on a delivering thread.
+  void Retire(const EndPtr& end);
+  void RetireAllOf(const void* owner);
+  size_t QueuedBytes(const EndPtr& end) const;
+  void Break(const std::string& a, const std::string& b, bool cut);
+  void Heal(const std::string& a, const std::string& b);
+  const TransportCounters& counters() const { return counters_; }
+
+ private:
+  void Run();
+  void PostLocked(Event event);
+  void BreakLocked(const EndPtr& end, absl::Status why);
+  void CloseLocked(const EndPtr& end, const absl::Status& why);
+  EndPtr NewEndLocked(const void* owner, const std::string& host, const std::string& peer_host);
+  void Await(const std::vector<EndPtr>& ends);
+  void DeliverBreaksOf(const std::vector<EndPtr>& ends);
+  void Deliver(Event event);
+  void DeliverConnect(const EndPtr& end);
+  void DeliverFrame(const EndPtr& from, Frame frame);
+  void DeliverBreak(const EndPtr& end, const absl::Status& why);
+
+  const Delivery delivery_;
+  std::thread thread_;
+  TransportCounters counters_;
+  std::mutex pump_mutex_;  // kPumped: one delivery at a time; taken before mutex_
+
+  mutable std::mutex mutex_;
+  std::condition_variable due_;       // events_ or stopping_ changed
+  std::condition_variable returned_;  // a handler or acceptor call has returned
+  std::deque<Event> events_;
+  std::map<uint64_t, EndPtr> ends_;  // those not finished
+  std::map<std::string, std::shared_ptr<LoopAcceptor>> acceptors_;
+  std::set<HostPair> cuts_;
+  uint64_t next_id_ = 1;
+  bool stopping_ = false;
+};
+
+namespace {
+
+class LoopSession final : public Session {
+ public:
+  LoopSession(std::shared_ptr<LoopNetwork::State> network, EndPtr end, std::string peer)
+      : network_(std::move(network)), end_(std::move(end)), peer_(std::move(peer)) {}
+  ~LoopSession() override { network_->Retire(end_); }
+  void Send(Frame frame) override { network_->Send(end_, std::move(frame)); }
+  void Close(absl::Status why) override { network_->Close(end_, why); }
+  size_t QueuedBytes() const override { return network_->QueuedBytes(end_); }
+  std::string Peer() const override { return peer_; }
+
+ private:
+  const std::shared_ptr<LoopNetwork::State> network_;
+  const EndPtr end_;
+  const std::string peer_;
+};
+
+class LoopListener final : public Listener {
+ public:
+  LoopListener(std::shared_ptr<LoopNetwork::State> network, std::shared_ptr<LoopAcceptor> acceptor)
+      : network_(std::move(network)), acceptor_(std::move(acceptor)) {}
+  ~LoopListener() override { network_->StopListening(acceptor_); }
+  std::string Address() const override { return acceptor_->address; }
+
+ private:
+  const std::shared_ptr<LoopNetwork::State> network_;
+  const std::shared_ptr<LoopAcceptor> acceptor_;
+};
+
+class LoopTransport final : public Transport {
+ public:
+  LoopTransport(std::shared_ptr<LoopNetwork::State> network, std::string host)
+      : network_(std::move(network)), host_(std::move(host)) {}
+  ~LoopTransport() override { network_->RetireAllOf(this); }
+  absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
+                                                   Acceptor acceptor) override {
+    MUSTER_ASSIGN_OR_RETURN(auto made, network_->Listen(host_, address, std::move(acceptor)));
+    return std::make_unique<LoopListener>(network_, std::move(made));
+  }
+  std::shared_ptr<Session> Connect(const std::string& address, Duration /*timeout*/,
+                                   SessionHandler handler) override {
+    EndPtr end = network_->Connect(this, host_, address, std::move(handler));
+    return std::make_shared<LoopSession>(network_, std::move(end), address);
+  }
+
+ private:
+  const std::shared_ptr<LoopNetwork::State> network_;
+  const std::string host_;
+};
+
+}  // namespace
+
+LoopNetwork::LoopNetwork(Delivery delivery) : state_(std::make_shared<State>(delivery)) {
+  state_->Start();
+}
+LoopNetwork::~LoopNetwork() { state_->Stop(); }
+std::unique_ptr<Transport> LoopNetwork::MakeTransport(const std::string& name) {
+  return std::make_unique<LoopTransport>(state_, name);
+}
+bool LoopNetwork::Pump() { return state_->Pump(); }
+void LoopNetwork::Break(const std::string& a, const std::string& b) { state_->Break(a, b, false); }
+void LoopNetwork::Cut(const std::string& a, const std::string& b) { state_->Break(a, b, true); }
+void LoopNetwork::Heal(const std::string& a, const std::string& b) { state_->Heal(a, b); }
+const TransportCounters& LoopNetwork::counters() const { return state_->counters(); }
+
+void LoopNetwork::State::Stop() {
+  {
+    std::lock_guard lock(mutex_);
+    MUSTER_CHECK(ends_.empty() && acceptors_.empty(),
+                 "a LoopNetwork is destroyed before what was made of it");
+    stopping_ = true;
+  }
+  due_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+void LoopNetwork::State::Run() {
+  delivering = true;
+  while (true) {
+    std::unique_lock lock(mutex_);
+    due_.wait(lock, [&] { return stopping_ || !events_.empty(); });
+    if (events_.empty()) return;
+    Event event = std::move(events_.front());
+    events_.pop_front();
+    lock.unlock();
+    Deliver(std::move(event));
+  }
+}
+
+bool LoopNetwork::State::Pump() {
+  MUSTER_CHECK(delivery_ == Delivery::kPumped && !delivering, "Pump has no place here");
+  std::lock_guard pumping(pump_mutex_);
+  std::unique_lock lock(mutex_);
+  if (events_.empty()) return false;
+  Event event = std::move(events_.front());
+  events_.pop_front();
+  lock.unlock();
+  delivering = true;
+  Deliver(std::move(event));
+  delivering = false;
+  return true;
+}
+
+absl::StatusOr<std::shared_ptr<LoopAcceptor>> LoopNetwork::State::Listen(const std::string& host,
+                                                                         const std::string& address,
+                                                                         Acceptor accept) {
+  std::lock_guard lock(mutex_);
+  std::string name = address;
+  if (absl::EndsWith(name, ":0")) name = absl::StrCat(name.substr(0, name.size() - 1), next_id_++);
+  if (acceptors_.contains(name)) {
+    return absl::AlreadyExistsError(absl::StrCat("address ", name, " is in use by host ",
+                                                 acceptors_[name]->host, "; choose another"));
+  }
+  auto acceptor =
+      std::make_shared<LoopAcceptor>(LoopAcceptor{name, host, std::move(accept), false});
+  acceptors_[name] = acceptor;
+  return acceptor;
+}
+
+void LoopNetwork::State::StopListening(const std::shared_ptr<LoopAcceptor>& acceptor) {
+  {
+    std::unique_lock lock(mutex_);
+    acceptors_.erase(acceptor->address);
+    if (!delivering) returned_.wait(lock, [&] { return !acceptor->accepting; });
+  }
+  RetireAllOf(acceptor.get());
+}
+
+EndPtr LoopNetwork::State::NewEndLocked(const void* owner, const std::string& host,
+                                        const std::string& peer_host) {
+  auto end = std::make_shared<LoopEnd>();
+  end->id = next_id_++;
+  end->owner = owner;
+  end->host = host;
+  end->peer_host = peer_host;
+  ends_[end->id] = end;
+  return end;
+}
+
+EndPtr LoopNetwork::State::Connect(const void* owner, const std::string& host,
+                                   const std::string& address, SessionHandler handler) {
+  std::lock_guard lock(mutex_);
+  EndPtr end = NewEndLocked(owner, host, address);
+  end->handler = std::move(handler);
+  PostLocked({Event::Kind::kConnect, end, {}, {}});
+  return end;
+}
+
+void LoopNetwork::State::PostLocked(Event event) {
+  events_.push_back(std::move(event));
+  due_.notify_one();
+}
+
+void LoopNetwork::State::Send(const EndPtr& end, Frame frame) {
+  const absl::Status fits = CheckFrameLimits(frame.header.size(), frame.payload.size());
+  std::lock_guard lock(mutex_);
+  if (end->broken) return;
+  if (!fits.ok()) return CloseLocked(end, fits);
+  end->queued_bytes += BytesOf(frame);
+  PostLocked({Event::Kind::kFrame, end, std::move(frame), {}});
+}
+
+void LoopNetwork::State::BreakLocked(const EndPtr& end, absl::Status why) {
+  if (end->broken) return;
+  end->broken = true;
+  end->queued_bytes = 0;
+  PostLocked({Event::Kind::kBreak, end, {}, std::move(why)});
+}
+
+void LoopNetwork::State::CloseLocked(const EndPtr& end, const absl::Status& why) {
+  BreakLocked(end, why);
+  if (!end->peer) return;
+  BreakLocked(end->peer,
+              absl::UnavailableError(absl::StrCat("closed by ", end->host, ": ", why.ToString())));
+}
+
+void LoopNetwork::State::Close(const EndPtr& end, const absl::Status& why) {
+  std::lock_guard lock(mutex_);
+  CloseLocked(end, why);
+}
+
+void LoopNetwork::State::Retire(const EndPtr& end) {
+  Close(end, absl::CancelledError("session destroyed"));
+  Await({end});
+}
+
+void LoopNetwork::State::RetireAllOf(const void* owner) {
+  std::vector<EndPtr> mine;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [id, end] : ends_) {
+      if (end->owner == owner) mine.push_back(end);
+    }
+    for (const EndPtr& end : mine) {
+      CloseLocked(end, absl::CancelledError("transport or listener destroyed"));
+    }
+  }
+  Await(mine);
+}
+
+void LoopNetwork::State::Await(const std::vector<EndPtr>& ends) {
+  if (delivering) return;
+  if (delivery_ == Delivery::kPumped) return DeliverBreaksOf(ends);
+  std::unique_lock lock(mutex_);
+  returned_.wait(lock, [&] {
+    return std::all_of(ends.begin(), ends.end(), [](const EndPtr& end) { return end->finished; });
+  });
+}
+
+void LoopNetwork::State::DeliverBreaksOf(const std::vector<EndPtr>& ends) {
+  std::lock_guard pumping(pump_mutex_);
+  for (const EndPtr& end : ends) {
+    std::unique_lock lock(mutex_);
+    const auto event = std::find_if(events_.begin(), events_.end(), [&](const Event& e) {
+      return e.end == end && e.kind == Event::Kind::kBreak;
+    });
+    if (event == events_.end()) continue;
+    const absl::Status why = event->why;
+    events_.erase(event);
+    lock.unlock();
+    delivering = true;
+    DeliverBreak(end, why);
+    delivering = false;
+  }
+}
+
+size_t LoopNetwork::State::QueuedBytes(const EndPtr& end) const {
+  std::lock_guard lock(mutex_);
+  return end->queued_bytes;
+}
+
+void LoopNetwork::State::Break(const std::string& a, const std::string& b, bool cut) {
+  std::lock_guard lock(mutex_);
+  if (cut) cuts_.insert(Unordered(a, b));
+  for (const auto& [id, end] : ends_) {
+    if (!end->peer || Unordered(end->host, end->peer_host) != Unordered(a, b)) continue;
+    BreakLocked(end, absl::UnavailableError(absl::StrCat("connection to ", end->peer_host,
+                                                         " was reset by the network")));
+  }
+}
+
+void LoopNetwork::State::Heal(const std::string& a, const std::string& b) {
+  std::lock_guard lock(mutex_);
+  cuts_.erase(Unordered(a, b));
+}
+
+void LoopNetwork::State::Deliver(Event event) {
+  switch (event.kind) {
+    case Event::Kind::kConnect:
+      return DeliverConnect(event.end);
+    case Event::Kind::kFrame:
+      return DeliverFrame(event.end, std::move(event.frame));
+    case Event::Kind::kBreak:
+      return DeliverBreak(event.end, event.why);
+  }
+}
+
+void LoopNetwork::State::DeliverConnect(const EndPtr& end) {
+  std::unique_lock lock(mutex_);
+  if (end->broken) return;
+  const auto found = acceptors_.find(end->peer_host);
+  if (found == acceptors_.end() || cuts_.contains(Unordered(end->host, found->second->host))) {
+    return BreakLocked(end, ConnectRefusedError(absl::StrCat(
+                                "connection to ", end->peer_host,
+                                " refused; is the process that should listen there running?")));
+  }
+  const std::shared_ptr<LoopAcceptor> acceptor = found->second;
+  EndPtr accepted = NewEndLocked(acceptor.get(), acceptor->host, end->host);
+  end->peer_host = acceptor->host;
+  end->peer = accepted;
+  accepted->peer = end;
+  acceptor->accepting = true;
+  lock.unlock();
+  accepted->handler =
+      acceptor->accept(std::make_shared<LoopSession>(shared_from_this(), accepted, end->host));
+  lock.lock();
+  acceptor->accepting = false;
+  returned_.notify_all();
+}
+
+void LoopNetwork::State::DeliverFrame(const EndPtr& from, Frame frame) {
+  EndPtr to;
+  {
+    std::lock_guard lock(mutex_);
+    if (from->broken || !from->peer || from->peer->broken) return;
+    to = from->peer;
+    from->queued_bytes -= BytesOf(frame);
+  }
+  counters_.bytes_sent += BytesOf(frame);
+  counters_.bytes_received += BytesOf(frame);
+  ++counters_.frames_sent;
+  ++counters_.frames_received;
+  to->handler.on_frame(std::move(frame));
+}
+
+void LoopNetwork::State::DeliverBreak(const EndPtr& end, const absl::Status& why) {
+  end->handler.on_broken(why);
+  end->handler = {};
+  std::lock_guard lock(mutex_);
+  end->finished = true;
+  if (end->peer) end->peer->peer.reset();
+  end->peer.reset();
+  ends_.erase(end->id);
+  returned_.notify_all();
+}
+
+}  // namespace muster

@@ -1,0 +1,34 @@
+#include "lib/transport/grpc/grpc_transport.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/lib/transport/transport_suite.h"
+
+namespace muster {
+namespace {
+
+class GrpcWorld : public TransportWorld {
+ public:
+  explicit GrpcWorld(int threads) : threads_(threads) {}
+  std::unique_ptr<Transport> Make(const std::string&) override {
+    GrpcOptions options;
+    options.threads = threads_;
+    return MakeGrpcTransport(std::move(options));
+  }
+
+ private:
+  const int threads_;
+};
+
+std::unique_ptr<TransportWorld> OneThread() { return std::make_unique<GrpcWorld>(1); }
+std::unique_ptr<TransportWorld> TwoThreads() { return std::make_unique<GrpcWorld>(2); }
+std::string NameOf(const testing::TestParamInfo<MakeWorld>& world) {
+  return world.index == 0 ? "OneThread" : "TwoThreads";
+}
+
+}  // namespace
+
+INSTANTIATE_TEST_SUITE_P(Grpc, TransportSuite, testing::Values(&OneThread, &TwoThreads), NameOf);
+INSTANTIATE_TEST_SUITE_P(Grpc, FullQueues, testing::Values(&OneThread, &TwoThreads), NameOf);
+
+}  // namespace muster

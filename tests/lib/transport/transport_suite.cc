@@ -1,0 +1,470 @@
+#include "tests/lib/transport/transport_suite.h"
+
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace muster {
+
+using testing::HasSubstr;
+using testing::SizeIs;
+
+SessionHandler Recorder::Handler() {
+  auto self = shared_from_this();
+  return {[self](Frame frame) { self->OnFrame(std::move(frame)); },
+          [self](absl::Status why) { self->OnBroken(std::move(why)); }};
+}
+
+void Recorder::OnFrame(Frame frame) {
+  std::lock_guard lock(mutex_);
+  if (broken_calls_ > 0) ++calls_after_broken_;
+  frames_.push_back(std::move(frame));
+  ++frame_count_;
+  changed_.notify_all();
+}
+
+void Recorder::OnBroken(absl::Status why) {
+  std::lock_guard lock(mutex_);
+  ++broken_calls_;
+  broken_ = std::move(why);
+  changed_.notify_all();
+}
+
+bool Recorder::AwaitFrames(size_t count) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, kPatience, [&] { return frame_count_ >= count || broken_calls_ > 0; });
+  return frame_count_ >= count;
+}
+
+bool Recorder::AwaitBroken() {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, kPatience, [&] { return broken_calls_ > 0; });
+}
+
+std::vector<Frame> Recorder::TakeFrames() {
+  std::lock_guard lock(mutex_);
+  return std::exchange(frames_, {});
+}
+
+absl::Status Recorder::broken() const {
+  std::lock_guard lock(mutex_);
+  return broken_;
+}
+
+int Recorder::broken_calls() const {
+  std::lock_guard lock(mutex_);
+  return broken_calls_;
+}
+
+int Recorder::calls_after_broken() const {
+  std::lock_guard lock(mutex_);
+  return calls_after_broken_;
+}
+
+Acceptor Lobby::acceptor() {
+  return [this](std::shared_ptr<Session> session) {
+    auto recorder = std::make_shared<Recorder>();
+    std::lock_guard lock(mutex_);
+    accepted_.push_back({std::move(session), recorder});
+    changed_.notify_all();
+    return recorder->Handler();
+  };
+}
+
+std::optional<Accepted> Lobby::Await(size_t index) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, kPatience, [&] { return accepted_.size() > index; });
+  if (accepted_.size() <= index) return std::nullopt;
+  return accepted_[index];
+}
+
+Frame HeaderFrame(const std::string& header) { return {header, {}}; }
+
+std::string Pattern(uint32_t seed, size_t size) {
+  std::string bytes(size, '\0');
+  for (char& byte : bytes) {
+    seed = seed * 1664525 + 1013904223;
+    byte = static_cast<char>(seed >> 24);
+  }
+  return bytes;
+}
+
+Frame PatternFrame(const std::string& header, uint32_t seed, size_t size, size_t cut) {
+  auto bytes = std::make_shared<const std::string>(Pattern(seed, size));
+  const absl::Span<const std::byte> all(reinterpret_cast<const std::byte*>(bytes->data()), size);
+  Frame frame{header, {}};
+  for (size_t at = 0; at < size; at += cut) {
+    frame.payload.slices.push_back(all.subspan(at, cut));
+    frame.payload.slices.push_back({});
+  }
+  frame.payload.keep = std::move(bytes);
+  return frame;
+}
+
+std::string Flatten(const Payload& payload) {
+  std::string bytes;
+  for (const auto& slice : payload.slices) {
+    bytes.append(reinterpret_cast<const char*>(slice.data()), slice.size());
+  }
+  return bytes;
+}
+
+Frame WatchedFrame(const std::shared_ptr<Signal>& released, size_t size) {
+  auto* bytes = new std::string(size, 'x');
+  std::shared_ptr<const void> keep(bytes, [released](const std::string* held) {
+    delete held;
+    released->Raise();
+  });
+  Frame frame{"watched", {}};
+  frame.payload.slices.push_back({reinterpret_cast<const std::byte*>(bytes->data()), size});
+  frame.payload.keep = std::move(keep);
+  return frame;
+}
+
+void TransportSuite::SetUp() {
+  world_ = GetParam()();
+  server_ = world_->Make("server");
+  client_ = world_->Make("client");
+}
+
+void TransportSuite::TearDown() {
+  listener_.reset();
+  client_.reset();
+  for (const auto& recorder : {near_recorder_, far_.recorder}) {
+    if (!recorder) continue;
+    EXPECT_EQ(recorder->broken_calls(), 1);
+    EXPECT_EQ(recorder->calls_after_broken(), 0);
+  }
+  near_.reset();
+  far_.session.reset();
+}
+
+void TransportSuite::ConnectPair() {
+  auto listener = server_->Listen("127.0.0.1:0", lobby_.acceptor());
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  listener_ = *std::move(listener);
+  near_recorder_ = std::make_shared<Recorder>();
+  near_ = client_->Connect(listener_->Address(), kConnectTimeout, near_recorder_->Handler());
+  const std::optional<Accepted> accepted = lobby_.Await(0);
+  ASSERT_TRUE(accepted.has_value());
+  far_ = *accepted;
+}
+
+TEST_P(TransportSuite, FramesArriveInOrderAndOnceInBothDirections) {
+  constexpr size_t kFrames = 10'000;
+  ASSERT_NO_FATAL_FAILURE(ConnectPair());
+  std::thread other([&] {
+    for (size_t i = 0; i < kFrames; ++i) far_.session->Send(HeaderFrame(absl::StrCat("far ", i)));
+  });
+  for (size_t i = 0; i < kFrames; ++i) near_->Send(HeaderFrame(absl::StrCat("near ", i)));
+  other.join();
+  ASSERT_TRUE(far_.recorder->AwaitFrames(kFrames)) << far_.recorder->broken();
+  ASSERT_TRUE(near_recorder_->AwaitFrames(kFrames)) << near_recorder_->broken();
+  const std::vector<Frame> at_far = far_.recorder->TakeFrames();
+  const std::vector<Frame> at_near = near_recorder_->TakeFrames();
+  ASSERT_THAT(at_far, SizeIs(kFrames));
+  ASSERT_THAT(at_near, SizeIs(kFrames));
+  for (size_t i = 0; i < kFrames; ++i) {
+    ASSERT_EQ(at_far[i].header, absl::StrCat("near ", i));
+    ASSERT_EQ(at_near[i].header, absl::StrCat("far ", i));
+  }
+}
+
+TEST_P(TransportSuite, PayloadsOfAllSizesAndCutsArriveUnchanged) {
+  struct Case {
+    size_t size;
+    size_t cut;
+  };
+  constexpr Case kCases[] = {{0, 1},          {1, 1},           {3, 1},
+                             {1000, 7},       {65'537, 4096},   {(39 * kMaxPayloadBytes) / 40, 65'521},
+                             {kMaxPayloadBytes, kMaxPayloadBytes}};
+  ASSERT_NO_FATAL_FAILURE(ConnectPair());
+  uint32_t seed = 0;
+  for (const Case& c : kCases) near_->Send(PatternFrame("p", ++seed, c.size, c.cut));
+  near_->Send(HeaderFrame(Pattern(99, kMaxHeaderBytes)));
+  ASSERT_TRUE(far_.recorder->AwaitFrames(std::size(kCases) + 1)) << far_.recorder->broken();
+  const std::vector<Frame> frames = far_.recorder->TakeFrames();
+  for (size_t i = 0; i < std::size(kCases); ++i) {
+    EXPECT_EQ(frames[i].header, "p");
+    EXPECT_EQ(frames[i].payload.size(), kCases[i].size);
+    EXPECT_TRUE(Flatten(frames[i].payload) == Pattern(static_cast<uint32_t>(i) + 1, kCases[i].size))
+        << "bytes differ in case " << i;
+  }
+  EXPECT_TRUE(frames.back().header == Pattern(99, kMaxHeaderBytes));
+}
+
+TEST_P(TransportSuite, FrameAboveTheLimitBreaksTheSessionAndNamesTheSize) {
+  ASSERT_NO_FATAL_FAILURE(ConnectPair());
+  near_->Send(PatternFrame("big", 1, kMaxPayloadBytes + 1, kMaxPayloadBytes));
+  ASSERT_TRUE(near_recorder_->AwaitBroken());
+  EXPECT_EQ(near_recorder_->broken().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(near_recorder_->broken().ToString(), HasSubstr(absl::StrCat(kMaxPayloadBytes + 1)));
+  ASSERT_TRUE(far_.recorder->AwaitBroken());
+  EXPECT_EQ(far_.recorder->broken().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_P(TransportSuite, PayloadIsReleasedAfterDelivery) {
+  ASSERT_NO_FATAL_FAILURE(ConnectPair());
+  auto released = std::make_shared<Signal>();
+  near_->Send(WatchedFrame(released, 100'000));
+  ASSERT_TRUE(far_.recorder->AwaitFrames(1));
+  far_.recorder->TakeFrames();
+  EXPECT_TRUE(released->Await());
+  EXPECT_EQ(near_->QueuedBytes(), 0u);
+}
+
+void FullQueues::SetUp() {
+  TransportSuite::SetUp();
+  far_.recorder = std::make_shared<Recorder>();
+}
+
+void FullQueues::FillQueues() {
+  auto listener = server_->Listen("127.0.0.1:0", [this](std::shared_ptr<Session> session) {
+    far_.session = std::move(session);
+    SessionHandler record = far_.recorder->Handler();
+    return SessionHandler{[this, record](Frame frame) {
+                            arrived_.Raise();
+                            EXPECT_TRUE(resume_.Await());
+                            record.on_frame(std::move(frame));
+                          },
+                          record.on_broken};
+  });
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  listener_ = *std::move(listener);
+  near_recorder_ = std::make_shared<Recorder>();
+  near_ = client_->Connect(listener_->Address(), kConnectTimeout, near_recorder_->Handler());
+  for (auto& signal : released_) {
+    signal = std::make_shared<Signal>();
+    near_->Send(WatchedFrame(signal, size_t{1} << 20));
+  }
+  ASSERT_TRUE(arrived_.Await());
+  EXPECT_GT(near_->QueuedBytes(), size_t{1} << 20);
+}
+
+void FullQueues::ExpectAllBrokenAndReleased() {
+  ASSERT_TRUE(near_recorder_->AwaitBroken());
+  ASSERT_TRUE(far_.recorder->AwaitBroken());
+  far_.recorder->TakeFrames();
+  for (const auto& signal : released_) ASSERT_TRUE(signal->Await());
+  EXPECT_EQ(near_->QueuedBytes(), 0u);
+}
+
+TEST_P(FullQueues, CloseAtTheSenderReleasesEverything) {
+  ASSERT_NO_FATAL_FAILURE(FillQueues());
+  near_->Close(absl::CancelledError("enough"));
+  resume_.Raise();
+  ExpectAllBrokenAndReleased();
+  EXPECT_EQ(near_recorder_->broken(), absl::CancelledError("enough"));
+}
+
+TEST_P(FullQueues, CloseAtTheReceiverReleasesEverything) {
+  ASSERT_NO_FATAL_FAILURE(FillQueues());
+  far_.session->Close(absl::FailedPreconditionError("wrong cluster"));
+  resume_.Raise();
+  ExpectAllBrokenAndReleased();
+  EXPECT_EQ(far_.recorder->broken(), absl::FailedPreconditionError("wrong cluster"));
+  EXPECT_EQ(near_recorder_->broken().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_P(FullQueues, ListenerThatGoesReleasesEverything) {
+  ASSERT_NO_FATAL_FAILURE(FillQueues());
+  resume_.Raise();
+  listener_.reset();
+  EXPECT_EQ(far_.recorder->broken_calls(), 1) << "the destructor returned before the last call";
+  ExpectAllBrokenAndReleased();
+}
+
+TEST_P(TransportSuite, CloseAtTheConnectingEndBreaksBoth) {
+  ASSERT_NO_FATAL_FAILURE(ConnectPair());
+  near_->Close(absl::AbortedError("done here"));
+  near_->Close(absl::InternalError("too late to matter"));
+  ASSERT_TRUE(near_recorder_->AwaitBroken());
+  ASSERT_TRUE(far_.recorder->AwaitBroken());
+  EXPECT_EQ(near_recorder_->broken(), absl::AbortedError("done here"));
+  EXPECT_EQ(far_.recorder->broken().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_P(TransportSuite, CloseAtTheAcceptingEndCarriesTheReason) {
+  ASSERT_NO_FATAL_FAILURE(ConnectPair());
+  near_->Send(HeaderFrame("hello"));
+  ASSERT_TRUE(far_.recorder->AwaitFrames(1));
+  far_.session->Close(absl::FailedPreconditionError("cluster 7, not 8"));
+  ASSERT_TRUE(near_recorder_->AwaitBroken());
+  ASSERT_TRUE(far_.recorder->AwaitBroken());
+  EXPECT_EQ(far_.recorder->broken(), absl::FailedPreconditionError("cluster 7, not 8"));
+  EXPECT_EQ(near_recorder_->broken().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(near_recorder_->broken().ToString(), HasSubstr("cluster 7, not 8"));
+  EXPECT_FALSE(IsConnectRefused(near_recorder_->broken()));
+}
+
+TEST_P(TransportSuite, SendAfterBreakIsDropped) {
+  ASSERT_NO_FATAL_FAILURE(ConnectPair());
+  near_->Close(absl::CancelledError("over"));
+  ASSERT_TRUE(far_.recorder->AwaitBroken());
+  auto released = std::make_shared<Signal>();
+  near_->Send(WatchedFrame(released, 10));
+  EXPECT_TRUE(released->Await());
+  EXPECT_EQ(near_->QueuedBytes(), 0u);
+  EXPECT_THAT(far_.recorder->TakeFrames(), SizeIs(0));
+}
+
+TEST_P(TransportSuite, DestroyingASessionReturnsAfterItsLastCall) {
+  ASSERT_NO_FATAL_FAILURE(ConnectPair());
+  near_.reset();
+  EXPECT_EQ(near_recorder_->broken_calls(), 1);
+  EXPECT_EQ(near_recorder_->broken().code(), absl::StatusCode::kCancelled);
+  EXPECT_TRUE(far_.recorder->AwaitBroken());
+}
+
+TEST_P(TransportSuite, ASessionMayBeDestroyedInsideItsHandlerAndAnothers) {
+  auto listener = server_->Listen("127.0.0.1:0", lobby_.acceptor());
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  auto other = std::make_shared<Recorder>();
+  auto mine = std::make_shared<Recorder>();
+  struct Held {
+    Signal ready;
+    std::shared_ptr<Session> mine;
+    std::shared_ptr<Session> other;
+  };
+  auto held = std::make_shared<Held>();
+  held->other = client_->Connect((*listener)->Address(), kConnectTimeout, other->Handler());
+  ASSERT_TRUE(lobby_.Await(0).has_value());
+  SessionHandler record = mine->Handler();
+  held->mine = client_->Connect((*listener)->Address(), kConnectTimeout,
+                                {[held, record](Frame frame) {
+                                   EXPECT_TRUE(held->ready.Await());
+                                   held->mine.reset();
+                                   held->other.reset();
+                                   record.on_frame(std::move(frame));
+                                 },
+                                 record.on_broken});
+  held->ready.Raise();
+  const std::optional<Accepted> far = lobby_.Await(1);
+  ASSERT_TRUE(far.has_value());
+  far->session->Send(HeaderFrame("go"));
+  far->session->Send(HeaderFrame("never seen"));
+  ASSERT_TRUE(mine->AwaitBroken());
+  ASSERT_TRUE(other->AwaitBroken());
+  EXPECT_TRUE(far->recorder->AwaitBroken());
+  EXPECT_THAT(mine->TakeFrames(), SizeIs(1));
+  EXPECT_EQ(mine->broken_calls(), 1);
+  listener->reset();
+}
+
+TEST_P(TransportSuite, AnAcceptorMayTurnASessionAway) {
+  auto recorder = std::make_shared<Recorder>();
+  auto listener = server_->Listen("127.0.0.1:0", [recorder](std::shared_ptr<Session> session) {
+    session->Close(absl::FailedPreconditionError("not you"));
+    return recorder->Handler();
+  });
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  near_recorder_ = std::make_shared<Recorder>();
+  near_ = client_->Connect((*listener)->Address(), kConnectTimeout, near_recorder_->Handler());
+  EXPECT_TRUE(near_recorder_->AwaitBroken());
+  EXPECT_TRUE(recorder->AwaitBroken());
+  EXPECT_EQ(recorder->broken(), absl::FailedPreconditionError("not you"));
+  listener->reset();
+}
+
+TEST_P(TransportSuite, HandlersMaySendAndClose) {
+  auto recorder = std::make_shared<Recorder>();
+  struct Echo {
+    Signal ready;
+    std::shared_ptr<Session> session;
+  };
+  auto echo = std::make_shared<Echo>();
+  auto listener = server_->Listen("127.0.0.1:0", [&](std::shared_ptr<Session> session) {
+    echo->session = std::move(session);
+    return SessionHandler{[echo](Frame frame) {
+                            if (frame.header == "close") {
+                              echo->session->Close(absl::CancelledError("as asked"));
+                            } else {
+                              echo->session->Send(std::move(frame));
+                            }
+                          },
+                          recorder->Handler().on_broken};
+  });
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  near_recorder_ = std::make_shared<Recorder>();
+  near_ = client_->Connect((*listener)->Address(), kConnectTimeout, near_recorder_->Handler());
+  near_->Send(PatternFrame("echo", 5, 300'000, 1000));
+  ASSERT_TRUE(near_recorder_->AwaitFrames(1));
+  EXPECT_TRUE(Flatten(near_recorder_->TakeFrames()[0].payload) == Pattern(5, 300'000));
+  near_->Send(HeaderFrame("close"));
+  EXPECT_TRUE(near_recorder_->AwaitBroken());
+  EXPECT_TRUE(recorder->AwaitBroken());
+  listener->reset();
+  echo->session.reset();
+}
+
+TEST_P(TransportSuite, ConnectingToWhereNobodyListensIsRefusedAtOnceAndSaysSo) {
+  auto listener = server_->Listen("127.0.0.1:0", lobby_.acceptor());
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  const std::string address = (*listener)->Address();
+  listener->reset();
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    auto recorder = std::make_shared<Recorder>();
+    auto session = client_->Connect(address, std::chrono::hours(1), recorder->Handler());
+    session->Send(HeaderFrame("lost"));
+    ASSERT_TRUE(recorder->AwaitBroken());
+    EXPECT_EQ(recorder->broken().code(), absl::StatusCode::kUnavailable);
+    EXPECT_TRUE(IsConnectRefused(recorder->broken())) << recorder->broken();
+    EXPECT_THAT(recorder->broken().ToString(), HasSubstr(address));
+  }
+}
+
+TEST_P(TransportSuite, ASecondListenerOnAnAddressIsAnErrorAndTheFirstStays) {
+  ASSERT_NO_FATAL_FAILURE(ConnectPair());
+  auto rival = world_->Make("rival");
+  auto second = rival->Listen(listener_->Address(), lobby_.acceptor());
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kAlreadyExists) << second.status();
+  EXPECT_THAT(second.status().ToString(), HasSubstr(listener_->Address()));
+  near_->Send(HeaderFrame("still here"));
+  EXPECT_TRUE(far_.recorder->AwaitFrames(1));
+}
+
+TEST_P(TransportSuite, AListenerMayComeBackOnItsAddress) {
+  ASSERT_NO_FATAL_FAILURE(ConnectPair());
+  const std::string address = listener_->Address();
+  near_->Send(HeaderFrame("one"));
+  ASSERT_TRUE(far_.recorder->AwaitFrames(1));
+  listener_.reset();
+  ASSERT_TRUE(near_recorder_->AwaitBroken());
+  auto again = server_->Listen(address, lobby_.acceptor());
+  ASSERT_TRUE(again.ok()) << again.status();
+  auto recorder = std::make_shared<Recorder>();
+  auto session = client_->Connect(address, kConnectTimeout, recorder->Handler());
+  session->Send(HeaderFrame("two"));
+  const std::optional<Accepted> accepted = lobby_.Await(1);
+  ASSERT_TRUE(accepted.has_value());
+  EXPECT_TRUE(accepted->recorder->AwaitFrames(1));
+  again->reset();
+  EXPECT_TRUE(recorder->AwaitBroken());
+}
+
+TEST_P(TransportSuite, ManySessionsAreIndependent) {
+  constexpr size_t kSessions = 20;
+  ASSERT_NO_FATAL_FAILURE(ConnectPair());
+  std::vector<std::shared_ptr<Session>> sessions;
+  std::vector<std::shared_ptr<Recorder>> recorders;
+  for (size_t i = 0; i < kSessions; ++i) {
+    recorders.push_back(std::make_shared<Recorder>());
+    sessions.push_back(
+        client_->Connect(listener_->Address(), kConnectTimeout, recorders.back()->Handler()));
+    sessions.back()->Send(HeaderFrame("x"));
+  }
+  for (size_t i = 1; i <= kSessions; ++i) {
+    const std::optional<Accepted> accepted = lobby_.Await(i);
+    ASSERT_TRUE(accepted.has_value());
+    ASSERT_TRUE(accepted->recorder->AwaitFrames(1));
+    if (i % 2 == 0) accepted->session->Close(absl::CancelledError("even"));
+  }
+  near_->Send(HeaderFrame("unmoved"));
+  EXPECT_TRUE(far_.recorder->AwaitFrames(1));
+  EXPECT_EQ(far_.recorder->broken_calls(), 0);
+  sessions.clear();
+  for (const auto& recorder : recorders) EXPECT_EQ(recorder->broken_calls(), 1);
+}
+
+}  // namespace muster
