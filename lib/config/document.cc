@@ -276,8 +276,7 @@ absl::Status CheckText(absl::string_view text, absl::string_view source) {
 // yaml-cpp takes some control characters for the end of the text.
 absl::Status CheckPrintable(absl::string_view text, absl::string_view source) {
   for (size_t i = 0; i < text.size(); ++i) {
-    if (!absl::ascii_iscntrl(static_cast<unsigned char>(text[i])) ||
-        absl::StrContains("\t\n\r", text[i]))
+    if (static_cast<unsigned char>(text[i]) >= ' ' || absl::StrContains("\t\n\r", text[i]))
       continue;
     return FieldError(
         source, "",
@@ -422,6 +421,9 @@ std::string FieldPath(absl::string_view parent, size_t index) {
 }
 
 std::string ToText(double number) {
+  constexpr double kExactBelow = 9007199254740992;  // 2^53
+  if (std::abs(number) < kExactBelow && std::floor(number) == number)
+    return absl::StrCat(static_cast<int64_t>(number));  // not 1e+09
   char text[32];
   return std::string(text, std::to_chars(text, text + sizeof(text), number).ptr);
 }

@@ -1,22 +1,22 @@
 #include "lib/wire/job_codec.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
 #include <set>
 #include <utility>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "lib/base/status.h"
 #include "lib/config/document.h"
+#include "lib/kernels/sha256.h"
 #include "lib/task/registry.h"
 #include "lib/wire/job_document.h"
 #include "lib/wire/job_fields.h"
-#include "openssl/sha.h"
 
 namespace muster {
 namespace {
@@ -46,8 +46,8 @@ const json& ValueAt(const json& root, const std::string& name) {
 // Groups ("optimizer") and their fields; a field of the top level is a group without any.
 std::map<std::string, std::vector<std::string>> Groups() {
   std::map<std::string, std::vector<std::string>> groups;
-  for (const FieldRule& field : FieldRules()) {
-    const auto [first, second] = Split(field.name);
+  for (const FieldRule& rule : FieldRules()) {
+    const auto [first, second] = Split(rule.name);
     groups[first];
     if (!second.empty()) groups[first].push_back(second);
   }
@@ -93,27 +93,26 @@ absl::Status CheckLength(const Document& document, const Law& law) {
 }
 
 absl::Status CheckUnused(const Document& document, const JobSpec& spec) {
-  for (const FieldRule& field : FieldRules()) {
-    const std::string reason = field.unused(spec);
-    if (reason.empty() || field.write(spec) == field.write(DefaultSpec())) continue;
-    return ErrorAt(document, field.name, absl::StrCat(reason, "; remove it"));
+  for (const FieldRule& rule : FieldRules()) {
+    const std::string reason = rule.unused(spec);
+    if (reason.empty() || rule.write(spec) == rule.write(DefaultSpec())) continue;
+    return ErrorAt(document, rule.name, absl::StrCat(reason, "; remove it"));
   }
   return absl::OkStatus();
 }
 
-void Put(json& root, const FieldRule& field, const JobSpec& spec) {
-  json value = field.write(spec);
-  if (value.is_null() || (!field.unused(spec).empty() && value == field.write(DefaultSpec())))
-    return;
-  const auto [first, second] = Split(field.name);
+void Put(json& root, const FieldRule& rule, const JobSpec& spec) {
+  json value = rule.write(spec);
+  if (value.is_null() || (!rule.unused(spec).empty() && value == rule.write(DefaultSpec()))) return;
+  const auto [first, second] = Split(rule.name);
   (second.empty() ? root[first] : root[first][second]) = std::move(value);
 }
 
 // The law as a document.
 json LawDocument(const Law& law) {
   json root = json::object();
-  for (const FieldRule& field : FieldRules())
-    if (field.law) Put(root, field, JobSpec{law, {}});
+  for (const FieldRule& rule : FieldRules())
+    if (rule.law) Put(root, rule, JobSpec{law, {}});
   return root;
 }
 
@@ -137,14 +136,15 @@ std::string YamlScalar(const json& value) {
                                                                         : Dump(value);
 }
 
-void AppendYaml(std::string& out, const std::string& key, const json& value) {
+void AppendYaml(std::string& out, absl::string_view indent, const std::string& key,
+                const json& value) {
   if (!value.is_object() || value.empty()) {
-    absl::StrAppend(&out, key, ": ", YamlScalar(value), "\n");
+    absl::StrAppend(&out, indent, key, ": ", YamlScalar(value), "\n");
     return;
   }
-  absl::StrAppend(&out, key, ":\n");
+  absl::StrAppend(&out, indent, key, ":\n");
   for (const auto& item : value.items())
-    absl::StrAppend(&out, "  ", item.key(), ": ", YamlScalar(item.value()), "\n");
+    AppendYaml(out, absl::StrCat(indent, "  "), item.key(), item.value());
 }
 
 // Leaves of the law: "parameters.width" and so on.
@@ -170,9 +170,9 @@ std::string Shown(const std::map<std::string, json>& leaves, const std::string& 
 absl::StatusOr<JobSpec> FromDocument(const Document& document) {
   MUSTER_RETURN_IF_ERROR(CheckShape(document));
   JobSpec spec;
-  for (const FieldRule& field : FieldRules()) {
-    const json& value = ValueAt(document.root, field.name);
-    if (!value.is_null()) MUSTER_RETURN_IF_ERROR(field.read(document, value, spec));
+  for (const FieldRule& rule : FieldRules()) {
+    const json& value = ValueAt(document.root, rule.name);
+    if (!value.is_null()) MUSTER_RETURN_IF_ERROR(rule.read(document, value, spec));
   }
   if (spec.law.task.empty())
     return ErrorAt(document, "task",
@@ -186,7 +186,7 @@ absl::StatusOr<JobSpec> FromDocument(const Document& document) {
 
 nlohmann::json ToDocument(const JobSpec& spec) {
   json root = json::object();
-  for (const FieldRule& field : FieldRules()) Put(root, field, spec);
+  for (const FieldRule& rule : FieldRules()) Put(root, rule, spec);
   return root;
 }
 
@@ -207,11 +207,14 @@ std::string ToJson(const JobSpec& spec) { return Dump(ToDocument(spec)); }
 
 std::string ToYaml(const JobSpec& spec) {
   const json root = ToDocument(spec);
-  std::string out;
-  std::set<std::string> written;
-  for (const FieldRule& field : FieldRules()) {
-    const std::string key = Split(field.name).first;
-    if (root.contains(key) && written.insert(key).second) AppendYaml(out, key, root[key]);
+  std::string out, group;
+  for (const FieldRule& rule : FieldRules()) {
+    const json& value = ValueAt(root, rule.name);
+    if (value.is_null()) continue;
+    const auto [first, second] = Split(rule.name);
+    if (!second.empty() && std::exchange(group, first) != first)
+      absl::StrAppend(&out, first, ":\n");
+    AppendYaml(out, second.empty() ? "" : "  ", second.empty() ? first : second, value);
   }
   return out;
 }
@@ -231,10 +234,9 @@ absl::Status Validate(const JobSpec& spec) {
 
 std::string LawHash(const Law& law) {
   const std::string text = Dump(LawDocument(law));
-  unsigned char hash[SHA256_DIGEST_LENGTH];
-  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), hash);
-  return absl::BytesToHexString(
-      absl::string_view(reinterpret_cast<const char*>(hash), sizeof(hash)));
+  Sha256 hash;
+  hash.Update({reinterpret_cast<const std::byte*>(text.data()), text.size()});
+  return hash.HexFinish();
 }
 
 std::vector<std::string> LawDifferences(const Law& ours, const Law& theirs) {
@@ -253,9 +255,9 @@ std::vector<std::string> LawDifferences(const Law& ours, const Law& theirs) {
 
 std::vector<JobField> JobFields() {
   std::vector<JobField> fields;
-  for (const FieldRule& field : FieldRules()) {
-    const json value = field.write(DefaultSpec());
-    fields.push_back({field.name, field.law, value.is_null() ? "" : Dump(value), field.allowed});
+  for (const FieldRule& rule : FieldRules()) {
+    const json value = rule.write(DefaultSpec());
+    fields.push_back({rule.name, rule.law, value.is_null() ? "" : Dump(value), rule.allowed});
   }
   return fields;
 }

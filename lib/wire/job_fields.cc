@@ -208,7 +208,8 @@ FieldRule Workers() {
           write};
 }
 
-// Null for 0, so that the default of `sync: server` (1) takes its place.
+// `sync: server` without servers is written without them, so that its default (1) takes their
+// place.
 FieldRule Servers() {
   FieldRule field = Whole("servers", kRun, MUSTER_MEMBER(run.servers), 0, kMaxProcesses);
   field.allowed = absl::StrCat(ToText(1, kMaxProcesses), " with sync: server, else 0");
@@ -221,7 +222,8 @@ FieldRule Servers() {
         absl::StrCat("0 is out of range; allowed with sync: server: ", ToText(1, kMaxProcesses)));
   };
   field.write = [](const JobSpec& spec) {
-    return spec.run.servers == 0 ? json() : json(spec.run.servers);
+    const bool absent = spec.run.servers == 0 && spec.law.sync == Sync::kServer;
+    return absent ? json() : json(spec.run.servers);
   };
   field.unused = [](const JobSpec& spec) {
     return spec.law.sync == Sync::kServer ? "" : "is for sync: server";

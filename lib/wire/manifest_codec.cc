@@ -12,7 +12,8 @@ constexpr uint32_t kFormat = 1;
 constexpr size_t kChecksumBytes = 4;
 
 uint32_t Checksum(absl::string_view bytes) {
-  return Crc32c(absl::MakeConstSpan(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()));
+  return Crc32c(
+      absl::MakeConstSpan(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()));
 }
 
 std::string ChecksumText(absl::string_view bytes) {
@@ -27,20 +28,23 @@ absl::Status OutOfRange(absl::string_view field, int64_t value) {
 }
 
 absl::StatusOr<SegmentEntry> FromProto(const v1::SegmentEntry& message) {
-  if (message.slot() < 0 || message.slot() > kMaxOptimizerSlots) return OutOfRange("slot", message.slot());
+  if (message.slot() < 0 || message.slot() > kMaxOptimizerSlots)
+    return OutOfRange("slot", message.slot());
   if (message.chunk() < 0) return OutOfRange("chunk", message.chunk());
-  return SegmentEntry{message.slot(), ChunkId(message.chunk()), message.offset_in_file(), message.bytes(),
-                      message.crc32c()};
+  return SegmentEntry{message.slot(), ChunkId(message.chunk()), message.offset_in_file(),
+                      message.bytes(), message.crc32c()};
 }
 
 absl::Status CheckRanges(const v1::Manifest& message) {
   if (message.format() != kFormat)
-    return absl::InvalidArgumentError(absl::StrCat("format: ", message.format(), " is not known; this program reads ",
-                                                   kFormat, ": use the release that wrote it"));
+    return absl::InvalidArgumentError(absl::StrCat("format: ", message.format(),
+                                                   " is not known; this program reads ", kFormat,
+                                                   ": use the release that wrote it"));
   if (message.job().empty()) return absl::InvalidArgumentError("job: empty");
   if (message.lineage() < 0) return OutOfRange("lineage", message.lineage());
   if (message.step() < 0) return OutOfRange("step", message.step());
-  if (message.slots() < 0 || message.slots() > kMaxOptimizerSlots) return OutOfRange("slots", message.slots());
+  if (message.slots() < 0 || message.slots() > kMaxOptimizerSlots)
+    return OutOfRange("slots", message.slots());
   return absl::OkStatus();
 }
 
@@ -93,12 +97,15 @@ v1::Manifest ToProto(const Manifest& manifest) {
 
 absl::StatusOr<Segment> FromProto(const v1::Segment& message) {
   if (!IsSafeRelativeName(message.file()))
-    return absl::InvalidArgumentError(absl::StrCat("file: '", message.file(), "' is not a safe name"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("file: '", message.file(), "' is not a safe name"));
   Segment segment{message.file(), message.bytes(), message.header_crc32c(), {}};
   segment.entries.reserve(static_cast<size_t>(message.entries_size()));
   for (int i = 0; i < message.entries_size(); ++i) {
     auto entry = FromProto(message.entries(i));
-    if (!entry.ok()) return Prefix(absl::StrCat("segment '", message.file(), "': entries[", i, "]"), entry.status());
+    if (!entry.ok())
+      return Prefix(absl::StrCat("segment '", message.file(), "': entries[", i, "]"),
+                    entry.status());
     segment.entries.push_back(*entry);
   }
   return segment;
@@ -115,7 +122,8 @@ absl::StatusOr<Manifest> FromProto(const v1::Manifest& message) {
     manifest.segments.push_back(std::move(read));
   }
   manifest.spec = message.spec();
-  for (const v1::Manifest::Tensor& tensor : message.tensors()) manifest.tensors.push_back(TensorFrom(tensor));
+  for (const v1::Manifest::Tensor& tensor : message.tensors())
+    manifest.tensors.push_back(TensorFrom(tensor));
   manifest.chunk_bytes = message.chunk_bytes();
   manifest.slots = message.slots();
   manifest.fingerprint = message.fingerprint();
@@ -132,13 +140,15 @@ std::string EncodeManifest(const Manifest& manifest) {
 absl::StatusOr<Manifest> DecodeManifest(absl::string_view bytes) {
   if (bytes.size() < kChecksumBytes) return absl::DataLossError("manifest: too short");
   const absl::string_view body = bytes.substr(kChecksumBytes);
-  if (bytes.substr(0, kChecksumBytes) != ChecksumText(body)) return absl::DataLossError("manifest: checksum is wrong");
+  if (bytes.substr(0, kChecksumBytes) != ChecksumText(body))
+    return absl::DataLossError("manifest: checksum is wrong");
   v1::Manifest message;
   if (body.size() > static_cast<size_t>(std::numeric_limits<int>::max()) ||
       !message.ParseFromArray(body.data(), static_cast<int>(body.size())))
     return absl::DataLossError("manifest: not a manifest");
   auto manifest = FromProto(message);
-  if (!manifest.ok()) return absl::DataLossError(absl::StrCat("manifest: ", manifest.status().message()));
+  if (!manifest.ok())
+    return absl::DataLossError(absl::StrCat("manifest: ", manifest.status().message()));
   return manifest;
 }
 

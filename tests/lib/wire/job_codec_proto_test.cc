@@ -1,0 +1,94 @@
+#include "lib/wire/job_codec_proto.h"
+
+#include <limits>
+#include <set>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/descriptor.h"
+#include "gtest/gtest.h"
+#include "lib/wire/job_codec.h"
+#include "tests/lib/wire/random_job.h"
+
+namespace muster {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using testing::HasSubstr;
+
+TEST(JobProto, RandomSpecsComeBack) {
+  RandomJob jobs(3);
+  for (int i = 0; i < 500; ++i) {
+    const JobSpec spec = jobs.Make();
+    v1::JobSpec received;
+    ASSERT_TRUE(received.ParseFromString(ToProto(spec).SerializeAsString()));
+    const auto back = FromProto(received);
+    ASSERT_TRUE(back.ok()) << back.status() << "\n" << ToJson(spec);
+    ASSERT_EQ(*back, spec) << ToJson(spec);
+  }
+}
+
+TEST(JobProto, AbsentMeansTheDefault) {
+  v1::JobSpec message;
+  message.set_task("transformer");
+  message.set_steps(10);
+  message.mutable_workers()->set_max(2);
+  const auto spec = FromProto(message);
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(*spec, *ParseJobYaml("{task: transformer, steps: 10, workers: 2}", "a.yaml"));
+}
+
+TEST(JobProto, IsReadByTheSameRules) {
+  v1::JobSpec message;
+  message.set_task("counting");
+  message.set_steps(10);
+  message.mutable_optimizer()->set_kind("adamm");
+  EXPECT_EQ(FromProto(message).status().message(),
+            "optimizer.kind: 'adamm' is not known; allowed: sgd, momentum, adam, adamw");
+  EXPECT_EQ(FieldOf(FromProto(message).status()), "optimizer.kind");
+  message.clear_optimizer();
+  message.set_lanes(-1);
+  EXPECT_EQ(FromProto(message).status().message(), "lanes: -1 is out of range; allowed: 1 to 4096");
+  message.clear_lanes();
+  message.set_clip_norm(std::numeric_limits<double>::quiet_NaN());
+  EXPECT_EQ(FieldOf(FromProto(message).status()), "clip_norm");
+  message.clear_clip_norm();
+  (*message.mutable_parameters())["width"] = 3;
+  EXPECT_EQ(FieldOf(FromProto(message).status()), "parameters.width");
+}
+
+TEST(JobProto, RefusesFieldsOfALaterVersion) {
+  v1::JobSpec message;
+  message.set_task("counting");
+  message.set_steps(10);
+  ASSERT_TRUE(FromProto(message).ok());
+  v1::JobSpec outer = message;
+  outer.GetReflection()->MutableUnknownFields(&outer)->AddVarint(999, 1);
+  EXPECT_THAT(std::string(FromProto(outer).status().message()), HasSubstr("field number 999"));
+  v1::JobSpec inner = message;
+  v1::OptimizerSpec& optimizer = *inner.mutable_optimizer();
+  optimizer.GetReflection()->MutableUnknownFields(&optimizer)->AddVarint(998, 1);
+  EXPECT_THAT(std::string(FromProto(inner).status().message()), HasSubstr("field number 998"));
+}
+
+void AddNames(const google::protobuf::Descriptor& message, const std::string& prefix,
+              std::set<std::string>& names) {
+  for (int i = 0; i < message.field_count(); ++i) {
+    const FieldDescriptor& field = *message.field(i);
+    const bool group =
+        field.message_type() != nullptr && !field.is_map() && field.name() != "workers";
+    if (group) AddNames(*field.message_type(), absl::StrCat(prefix, field.name(), "."), names);
+    if (!group) names.insert(absl::StrCat(prefix, field.name()));
+  }
+}
+
+TEST(JobProto, HasTheFieldsOfTheTable) {
+  std::set<std::string> ours, theirs;
+  for (const JobField& field : JobFields()) ours.insert(field.name);
+  AddNames(*v1::JobSpec::descriptor(), "", theirs);
+  EXPECT_EQ(ours, theirs);
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,577 @@
+#include "lib/wire/job_codec.h"
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lib/config/document.h"
+#include "lib/task/registry.h"
+#include "tests/lib/wire/random_job.h"
+
+namespace muster {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr char kSmall[] = "task: counting\nsteps: 10\n";
+
+std::string ReadSourceFile(const std::string& name) {
+  std::ifstream file(absl::StrCat(MUSTER_SOURCE_DIR, "/", name));
+  EXPECT_TRUE(file) << name;
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+JobSpec Parsed(const std::string& yaml, const std::vector<std::string>& settings = {}) {
+  const auto spec = ParseJobYaml(yaml, "a.yaml", settings);
+  EXPECT_TRUE(spec.ok()) << spec.status();
+  return spec.value_or(JobSpec{});
+}
+
+TEST(JobYaml, FillsInDefaults) {
+  JobSpec expected;
+  expected.law.task = "counting";
+  expected.law.steps = 10;
+  EXPECT_EQ(Parsed(kSmall), expected);
+}
+
+TEST(JobYaml, ReadsEveryField) {
+  const JobSpec spec = Parsed(R"(
+name: my-job
+task: code-lm
+parameters: {layers: 2, width: 64, heads: 4, dropout: 0.25}
+data: {paths: [/a, /b c], suffixes: [.h, ""], max_bytes: 1000}
+lanes: 6
+batch: 24
+steps: 300
+optimizer: {kind: adamw, learning_rate: 0.001, beta1: 0.8, beta2: 0.99, epsilon: 1.0e-6, weight_decay: 0.01}
+schedule: {kind: cosine, warmup_steps: 20, final_ratio: 0.1}
+clip_norm: 1
+reduction: sum
+seed: 18446744073709551615
+order: free
+sync: server
+precision: fp32
+threads: 2
+chunk_bytes: 4096
+workers: {min: 2, max: 5}
+servers: 2
+checkpoint: {every_steps: 50, every_seconds: 1.5, keep: 7}
+resume: 120
+bucket_bytes: 65536
+first_bucket_bytes: 1024
+fingerprint_every: 5
+)");
+  JobSpec expected;
+  expected.law = {.task = "code-lm",
+                  .parameters = {{"layers", 2},
+                                 {"width", 64},
+                                 {"heads", 4},
+                                 {"context", 128},
+                                 {"dropout", 0.25},
+                                 {"stride", 0}},
+                  .data = {.paths = {"/a", "/b c"}, .suffixes = {".h", ""}, .max_bytes = 1000},
+                  .lanes = 6,
+                  .batch = 24,
+                  .steps = 300,
+                  .optimizer = {.kind = OptimizerKind::kAdamW,
+                                .learning_rate = 0.001,
+                                .beta1 = 0.8,
+                                .beta2 = 0.99,
+                                .epsilon = 1e-6,
+                                .weight_decay = 0.01},
+                  .schedule = {ScheduleKind::kCosine, 20, 0.1},
+                  .clip_norm = 1,
+                  .reduction = Reduction::kSum,
+                  .seed = std::numeric_limits<uint64_t>::max(),
+                  .order = SumOrder::kFree,
+                  .sync = Sync::kServer,
+                  .threads = 2,
+                  .chunk_bytes = 4096};
+  expected.run = {.name = "my-job",
+                  .workers_min = 2,
+                  .workers_max = 5,
+                  .servers = 2,
+                  .checkpoint = {50, 1.5, 7},
+                  .resume = {ResumeKind::kStep, 120},
+                  .bucket_bytes = 65536,
+                  .first_bucket_bytes = 1024,
+                  .fingerprint_every = 5};
+  EXPECT_EQ(spec, expected);
+}
+
+TEST(JobYaml, TakesWorkersAsANumberOrARange) {
+  const auto workers = [](const std::string& text) {
+    const muster::Run run = Parsed(absl::StrCat(kSmall, "workers: ", text)).run;
+    return std::pair(run.workers_min, run.workers_max);
+  };
+  EXPECT_EQ(workers("3"), std::pair(1, 3));
+  EXPECT_EQ(workers("{min: 2, max: 3}"), std::pair(2, 3));
+  EXPECT_EQ(workers("{max: 3}"), std::pair(1, 3));
+  EXPECT_EQ(workers("{min: 3}"), std::pair(3, 3));
+}
+
+TEST(JobYaml, ResumesAsTold) {
+  const auto resume = [](const std::string& text) {
+    return Parsed(absl::StrCat(kSmall, "resume: ", text)).run.resume;
+  };
+  EXPECT_EQ(resume("latest"), (Resume{ResumeKind::kLatest, 0}));
+  EXPECT_EQ(resume("never"), (Resume{ResumeKind::kNever, 0}));
+  EXPECT_EQ(resume("120"), (Resume{ResumeKind::kStep, 120}));
+  EXPECT_EQ(resume("'120'"), (Resume{ResumeKind::kStep, 120}));
+}
+
+TEST(JobYaml, GivesServersOnlyToServerJobs) {
+  EXPECT_EQ(Parsed(absl::StrCat(kSmall, "sync: server")).run.servers, 1);
+  EXPECT_EQ(Parsed(absl::StrCat(kSmall, "sync: server\nservers: 3")).run.servers, 3);
+  EXPECT_EQ(Parsed(absl::StrCat(kSmall, "servers: 0")).run.servers, 0);
+}
+
+TEST(JobYaml, AppliesSettingsBeforeReading) {
+  const JobSpec spec =
+      Parsed(kSmall, {"optimizer.learning_rate=0.5", "steps=", "epochs=2",
+                      "workers={min: 2, max: 4}", "name=other", "optimizer.kind=momentum"});
+  EXPECT_EQ(spec.law.optimizer.learning_rate, 0.5);
+  EXPECT_EQ(spec.law.optimizer.kind, OptimizerKind::kMomentum);
+  EXPECT_EQ(spec.law.steps, 0);
+  EXPECT_EQ(spec.law.epochs, 2);
+  EXPECT_EQ(spec.run.workers_min, 2);
+  EXPECT_EQ(spec.run.name, "other");
+  const auto bad = ParseJobYaml(kSmall, "a.yaml", {"lanes=0"});
+  EXPECT_EQ(bad.status().message(), "--set: lanes: 0 is out of range; allowed: 1 to 4096");
+}
+
+// What follows "task: counting\nsteps: 10\n", the field that the error is about and the error's
+// whole text.
+struct BadInput {
+  std::string yaml;
+  std::string field;
+  std::string message;
+};
+
+class BadYaml : public testing::TestWithParam<BadInput> {};
+
+TEST_P(BadYaml, IsRefusedWithPlaceFieldAndWayOut) {
+  const auto spec = ParseJobYaml(absl::StrCat(kSmall, GetParam().yaml), "a.yaml");
+  ASSERT_FALSE(spec.ok());
+  EXPECT_EQ(spec.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(spec.status().message(), GetParam().message);
+  EXPECT_EQ(FieldOf(spec.status()), GetParam().field);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Fields, BadYaml,
+    testing::Values(
+        BadInput{
+            "optimizer:\n  kind: adamm", "optimizer.kind",
+            "a.yaml:4: optimizer.kind: 'adamm' is not known; allowed: sgd, momentum, adam, adamw"},
+        BadInput{"optimiser: {kind: adam}", "optimiser",
+                 "a.yaml:3: optimiser: no such field; did you mean 'optimizer'?"},
+        BadInput{"optimizer:\n  kind: adam\n  lerning_rate: 1", "optimizer.lerning_rate",
+                 "a.yaml:5: optimizer.lerning_rate: no such field; did you mean 'learning_rate'?"},
+        BadInput{"checkpoint: {whatever: 1}", "checkpoint.whatever",
+                 "a.yaml:3: checkpoint.whatever: no such field; allowed: every_steps, "
+                 "every_seconds, keep"},
+        BadInput{"optimizer: adam", "optimizer",
+                 "a.yaml:3: optimizer: 'adam' is not a mapping of fields to values; allowed: kind, "
+                 "learning_rate, "
+                 "momentum, beta1, beta2, epsilon, weight_decay"},
+        BadInput{"lanes: 0", "lanes", "a.yaml:3: lanes: 0 is out of range; allowed: 1 to 4096"},
+        BadInput{"lanes: 4097", "lanes",
+                 "a.yaml:3: lanes: 4097 is out of range; allowed: 1 to 4096"},
+        BadInput{"lanes: 1.5", "lanes",
+                 "a.yaml:3: lanes: 1.5 is not a whole number; allowed: 1 to 4096"},
+        BadInput{"lanes: six", "lanes",
+                 "a.yaml:3: lanes: 'six' is not a whole number; allowed: 1 to 4096"},
+        BadInput{"lanes: [6]", "lanes",
+                 "a.yaml:3: lanes: a list is not a whole number; allowed: 1 to 4096"},
+        BadInput{"batch: 2147483649", "batch",
+                 "a.yaml:3: batch: 2147483649 is out of range; allowed: 1 to 2147483648"},
+        BadInput{"seed: -1", "seed",
+                 "a.yaml:3: seed: -1 is out of range; allowed: 0 to 18446744073709551615"},
+        BadInput{"seed: 18446744073709551616", "seed",
+                 "a.yaml:3: seed: 18446744073709551616 is out of range; allowed: 0 to "
+                 "18446744073709551615"},
+        BadInput{"name: My_Job", "name",
+                 "a.yaml:3: name: 'My_Job' is not a name; allowed: 1 to 63 lower-case letters, "
+                 "digits and inner hyphens"},
+        BadInput{"name: job-", "name",
+                 "a.yaml:3: name: 'job-' is not a name; allowed: 1 to 63 lower-case letters, "
+                 "digits and inner hyphens"},
+        BadInput{"name: 12", "name", "a.yaml:3: name: 12 is not text; put it in quotes"},
+        BadInput{"epochs: 2", "epochs",
+                 "a.yaml:3: epochs: steps and epochs are both given; remove one of them"},
+        BadInput{"epochs: .nan", "epochs", "a.yaml:3: epochs: .nan is not a finite number"},
+        BadInput{"optimizer: {learning_rate: -0.1}", "optimizer.learning_rate",
+                 "a.yaml:3: optimizer.learning_rate: -0.1 is out of range; allowed: 0 to 1000"},
+        BadInput{"optimizer: {kind: adam, beta2: 1}", "optimizer.beta2",
+                 "a.yaml:3: optimizer.beta2: 1 is out of range; allowed: at least 0, below 1"},
+        BadInput{"optimizer: {kind: adam, epsilon: 0}", "optimizer.epsilon",
+                 "a.yaml:3: optimizer.epsilon: 0 is out of range; allowed: above 0, at most 1"},
+        BadInput{"optimizer: {kind: sgd, momentum: 0.8}", "optimizer.momentum",
+                 "a.yaml:3: optimizer.momentum: is for optimizer.kind: momentum; remove it"},
+        BadInput{"optimizer: {beta1: 0.8}", "optimizer.beta1",
+                 "a.yaml:3: optimizer.beta1: is for optimizer.kind: adam, adamw; remove it"},
+        BadInput{"schedule: {final_ratio: 0.1}", "schedule.final_ratio",
+                 "a.yaml:3: schedule.final_ratio: is for schedule.kind: linear, cosine; remove it"},
+        BadInput{
+            "data: {paths: [/a]}", "data.paths",
+            "a.yaml:3: data.paths: is for tasks that read files; counting does not; remove it"},
+        BadInput{"data: {paths: /a}", "data.paths",
+                 "a.yaml:3: data.paths: '/a' is not a list; write [a, b]"},
+        BadInput{"data:\n  paths:\n    - /a\n    - 3", "data.paths[1]",
+                 "a.yaml:6: data.paths[1]: 3 is not text; put it in quotes"},
+        BadInput{"data: {paths: ['']}", "data.paths[0]", "a.yaml:3: data.paths[0]: is empty"},
+        BadInput{"parameters: {layers: 4}", "parameters.layers",
+                 "a.yaml:3: parameters.layers: task counting has no parameters; remove it"},
+        BadInput{"servers: 1", "servers", "a.yaml:3: servers: is for sync: server; remove it"},
+        BadInput{"sync: server\nservers: 0", "servers",
+                 "a.yaml:4: servers: 0 is out of range; allowed with sync: server: 1 to 4096"},
+        BadInput{"sync: ring", "sync",
+                 "a.yaml:3: sync: 'ring' is not known; allowed: allreduce, server"},
+        BadInput{"sync: Server", "sync",
+                 "a.yaml:3: sync: 'Server' is not known; allowed: allreduce, server"},
+        BadInput{"precision: bf16", "precision",
+                 "a.yaml:3: precision: 'bf16' is not known; allowed: fp32"},
+        BadInput{"order: 1", "order", "a.yaml:3: order: 1 is not known; allowed: canonical, free"},
+        BadInput{"reduction: max", "reduction",
+                 "a.yaml:3: reduction: 'max' is not known; allowed: mean, sum"},
+        BadInput{"chunk_bytes: 100", "chunk_bytes",
+                 "a.yaml:3: chunk_bytes: 100 is not a multiple of 64"},
+        BadInput{"chunk_bytes: 524288", "chunk_bytes",
+                 "a.yaml:3: chunk_bytes: 524288 is out of range; allowed: 64 to 262144"},
+        BadInput{"workers: 0", "workers",
+                 "a.yaml:3: workers: 0 is out of range; allowed: 1 to 4096"},
+        BadInput{"workers:\n  min: 4\n  max: 2", "workers.min",
+                 "a.yaml:4: workers.min: 4 is more than workers.max (2)"},
+        BadInput{"workers: {mim: 4}", "workers.mim",
+                 "a.yaml:3: workers.mim: no such field; did you mean 'min'?"},
+        BadInput{"checkpoint: {keep: 0}", "checkpoint.keep",
+                 "a.yaml:3: checkpoint.keep: 0 is out of range; allowed: 1 to 1000000"},
+        BadInput{"resume: sometimes", "resume",
+                 "a.yaml:3: resume: 'sometimes' is not known; allowed: latest, never, or a step, 1 "
+                 "to 1099511627776"},
+        BadInput{"resume: 0", "resume",
+                 "a.yaml:3: resume: 0 is not known; allowed: latest, never, or a step, 1 to "
+                 "1099511627776"},
+        BadInput{"lanes: 1\nlanes: 2", "lanes",
+                 "a.yaml:4: lanes: occurs twice; keep one of them"}));
+
+struct BadWhole {
+  std::string yaml;
+  std::string field;
+  std::string message;
+};
+
+class BadDocument : public testing::TestWithParam<BadWhole> {};
+
+TEST_P(BadDocument, IsRefused) {
+  const auto spec = ParseJobYaml(GetParam().yaml, "a.yaml");
+  ASSERT_FALSE(spec.ok());
+  EXPECT_EQ(spec.status().message(), GetParam().message);
+  EXPECT_EQ(FieldOf(spec.status()), GetParam().field);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Wholes, BadDocument,
+    testing::Values(
+        BadWhole{"steps: 3", "task",
+                 "a.yaml: task: is missing; allowed: code-lm, counting, transformer"},
+        BadWhole{"task: code-ml\nsteps: 3", "task",
+                 "a.yaml:1: task: 'code-ml' is not known; allowed: code-lm, counting, transformer"},
+        BadWhole{"task: counting", "steps",
+                 "a.yaml: steps: neither steps nor epochs is given; give one of them"},
+        BadWhole{"task: counting\nsteps: 0", "steps",
+                 "a.yaml:2: steps: neither steps nor epochs is given; give one of them"},
+        BadWhole{
+            "task: code-lm\nsteps: 3", "data.paths",
+            "a.yaml: data.paths: is missing; task code-lm needs a list of files and directories"},
+        BadWhole{"task: code-lm\nsteps: 3\ndata: {paths: [/a], samples: 7}", "data.samples",
+                 "a.yaml:3: data.samples: is for tasks that make their data; code-lm reads "
+                 "data.paths; remove it"},
+        BadWhole{"task: code-lm\nsteps: 3\ndata: {paths: [/a]}\nparameters:\n  with: 64",
+                 "parameters.with",
+                 "a.yaml:5: parameters.with: no such field; did you mean 'width'?"},
+        BadWhole{
+            "task: code-lm\nsteps: 3\ndata: {paths: [/a]}\nparameters: {heads: 5}",
+            "parameters.heads",
+            "a.yaml:4: parameters.heads: 5 does not divide width (192); choose a divisor of it"},
+        BadWhole{"task: code-lm\nparameters: {layers: 2.5}", "parameters.layers",
+                 "a.yaml:2: parameters.layers: 2.5 is not a whole number; allowed: 1 to 256"},
+        BadWhole{"task: code-lm\nparameters: {dropout: 1}", "parameters.dropout",
+                 "a.yaml:2: parameters.dropout: 1 is out of range; allowed: 0 to 0.9"},
+        BadWhole{"just text", "",
+                 "a.yaml:1: 'just text' is not a mapping of fields to values; allowed: batch, "
+                 "bucket_bytes, "
+                 "checkpoint, chunk_bytes, clip_norm, data, epochs, fingerprint_every, "
+                 "first_bucket_bytes, lanes, "
+                 "name, optimizer, order, parameters, precision, reduction, resume, schedule, "
+                 "seed, servers, steps, "
+                 "sync, task, threads, workers"},
+        BadWhole{"", "", "a.yaml: the document is empty"}));
+
+TEST(JobJson, IsReadByTheSameRules) {
+  const auto error = [](const std::string& text) {
+    return std::string(ParseJobJson(text).status().message());
+  };
+  EXPECT_EQ(error(R"({"task": "counting", "steps": 1, "lanes": 0})"),
+            "lanes: 0 is out of range; allowed: 1 to 4096");
+  EXPECT_EQ(error(R"({"task": "counting", "steps": 1, "steps": 2})"),
+            "steps: occurs twice; keep one of them");
+  EXPECT_THAT(error(R"({"task": "counting", "steps": 1}{})"),
+              HasSubstr("parse error at line 1, column 33"));
+  EXPECT_THAT(error(R"({"task": "counting", "steps": 1e999})"), HasSubstr("number overflow"));
+  EXPECT_THAT(error("[]"),
+              HasSubstr("a list is not a mapping of fields to values; allowed: batch, "));
+  EXPECT_EQ(*ParseJobJson(R"({"task": "counting", "steps": "10", "data": null})"), Parsed(kSmall));
+}
+
+// Bytes of a good document, changed at random: an answer or an error, never a crash.
+TEST(JobYaml, SurvivesDamage) {
+  const std::string good = ReadSourceFile("examples/code-lm.yaml");
+  std::mt19937_64 random(5);
+  int refused = 0;
+  for (int round = 0; round < 1000; ++round) {
+    std::string text = good;
+    for (int change = 0; change < 3; ++change)
+      text[random() % text.size()] = static_cast<char>(random() % 256);
+    text.resize(text.size() - random() % 100);
+    if (!ParseJobYaml(text, "a.yaml").ok()) ++refused;
+    (void)ParseJobJson(text);
+  }
+  EXPECT_GT(refused, 500);
+}
+
+TEST(RoundTrip, RandomSpecsThroughYamlAndJson) {
+  RandomJob jobs(1);
+  for (int i = 0; i < 500; ++i) {
+    const JobSpec spec = jobs.Make();
+    ASSERT_TRUE(Validate(spec).ok()) << Validate(spec);
+    const auto from_json = ParseJobJson(ToJson(spec));
+    ASSERT_TRUE(from_json.ok()) << from_json.status() << "\n" << ToJson(spec);
+    ASSERT_EQ(*from_json, spec) << ToJson(spec);
+    const auto from_yaml = ParseJobYaml(ToYaml(spec), "a.yaml");
+    ASSERT_TRUE(from_yaml.ok()) << from_yaml.status() << "\n" << ToYaml(spec);
+    ASSERT_EQ(*from_yaml, spec) << ToYaml(spec);
+    ASSERT_EQ(ToJson(*from_yaml), ToJson(spec));
+  }
+}
+
+TEST(ToYaml, IsWhatAPersonWouldWrite) {
+  EXPECT_EQ(ToYaml(Parsed(kSmall)),
+            "name: job\n"
+            "task: counting\n"
+            "parameters: {}\n"
+            "data:\n"
+            "  samples: 0\n"
+            "lanes: 1\n"
+            "batch: 1\n"
+            "steps: 10\n"
+            "epochs: 0\n"
+            "optimizer:\n"
+            "  kind: sgd\n"
+            "  learning_rate: 0.01\n"
+            "  weight_decay: 0\n"
+            "schedule:\n"
+            "  kind: constant\n"
+            "  warmup_steps: 0\n"
+            "clip_norm: 0\n"
+            "reduction: mean\n"
+            "seed: 0\n"
+            "order: canonical\n"
+            "sync: allreduce\n"
+            "precision: fp32\n"
+            "threads: 1\n"
+            "chunk_bytes: 262144\n"
+            "workers:\n"
+            "  max: 1\n"
+            "  min: 1\n"
+            "checkpoint:\n"
+            "  every_steps: 0\n"
+            "  every_seconds: 60\n"
+            "  keep: 3\n"
+            "resume: latest\n"
+            "bucket_bytes: 26214400\n"
+            "first_bucket_bytes: 1048576\n"
+            "fingerprint_every: 10\n");
+}
+
+TEST(Validate, TellsAnIncompleteSpecFromABadOne) {
+  JobSpec spec;
+  EXPECT_EQ(Validate(spec).message(), "task: is missing; allowed: code-lm, counting, transformer");
+  spec.law.task = "transformer";
+  spec.law.steps = 1;
+  EXPECT_EQ(Validate(spec).message(), "parameters.decoder_layers: is missing");
+  spec.law.sync = Sync::kServer;
+  const auto complete = Complete(spec);
+  ASSERT_TRUE(complete.ok()) << complete.status();
+  EXPECT_EQ(complete->law.parameters.at("width"), 512);
+  EXPECT_EQ(complete->run.servers, 1);
+  EXPECT_TRUE(Validate(*complete).ok());
+
+  JobSpec bad = *complete;
+  bad.run.servers = 0;
+  EXPECT_EQ(FieldOf(Validate(bad)), "servers");
+  bad = *complete;
+  bad.law.clip_norm = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(FieldOf(Validate(bad)), "clip_norm");
+  bad = *complete;
+  bad.law.optimizer.momentum = 0.5;
+  EXPECT_EQ(Validate(bad).message(),
+            "optimizer.momentum: is for optimizer.kind: momentum; remove it");
+  bad = *complete;
+  bad.run.name = "\xff";
+  EXPECT_EQ(FieldOf(Validate(bad)), "name");
+}
+
+Law ExampleLaw() { return Parsed(ReadSourceFile("examples/counting.yaml")).law; }
+
+// A journal written by one build is read by the next: whoever must change this value makes all
+// directories of unfinished jobs unusable.
+TEST(LawHash, DoesNotChangeByAccident) {
+  Law law;
+  law.task = "code-lm";
+  law.parameters = {{"layers", 4}, {"dropout", 0.1}};
+  law.data.paths = {"/data/\u00e4"};
+  law.steps = 300;
+  law.optimizer = {.kind = OptimizerKind::kAdamW, .learning_rate = 1e-3, .weight_decay = 1.0 / 3};
+  law.seed = std::numeric_limits<uint64_t>::max();
+  EXPECT_EQ(LawHash(law), "77e2f845775672ca2bea026e44f68152d2602b889b0cfffd7113a2230646c86c");
+}
+
+TEST(LawHash, SeesTheLawAndNothingElse) {
+  RandomJob jobs(2);
+  std::set<std::string> hashes;
+  for (int i = 0; i < 100; ++i) {
+    const JobSpec spec = jobs.Make();
+    EXPECT_EQ(LawHash(spec.law).size(), 64u);
+    hashes.insert(LawHash(spec.law));
+  }
+  EXPECT_EQ(hashes.size(), 100u);
+  const std::string text = ReadSourceFile("examples/counting.yaml");
+  EXPECT_EQ(
+      LawHash(ExampleLaw()),
+      LawHash(Parsed(text, {"name=x", "workers=9", "resume=never", "checkpoint.keep=9",
+                            "bucket_bytes=64", "first_bucket_bytes=64", "fingerprint_every=0"})
+                  .law));
+}
+
+TEST(LawHash, ChangesWithEveryFieldOfTheLaw) {
+  const std::string text = ReadSourceFile("examples/code-lm.yaml");
+  const std::vector<std::string> settings = {"parameters.layers=3",
+                                             "parameters.dropout=0.2",
+                                             "data.paths=[/a]",
+                                             "data.suffixes=[]",
+                                             "data.max_bytes=1",
+                                             "lanes=5",
+                                             "batch=5",
+                                             "steps=5",
+                                             "optimizer.kind=adam",
+                                             "optimizer.learning_rate=0.5",
+                                             "optimizer.beta1=0.5",
+                                             "optimizer.beta2=0.5",
+                                             "optimizer.epsilon=0.5",
+                                             "optimizer.weight_decay=0.5",
+                                             "schedule.kind=linear",
+                                             "schedule.warmup_steps=5",
+                                             "schedule.final_ratio=0.5",
+                                             "clip_norm=5",
+                                             "reduction=sum",
+                                             "seed=5",
+                                             "order=free",
+                                             "sync=server",
+                                             "threads=5",
+                                             "chunk_bytes=64"};
+  std::set<std::string> hashes = {LawHash(Parsed(text).law)};
+  for (const std::string& setting : settings) {
+    const Law law = Parsed(text, {setting}).law;
+    EXPECT_TRUE(hashes.insert(LawHash(law)).second) << setting;
+    const auto differences = LawDifferences(Parsed(text).law, law);
+    ASSERT_EQ(differences.size(), 1u) << setting;
+    EXPECT_EQ(differences[0].substr(0, differences[0].find(':')),
+              setting.substr(0, setting.find('=')));
+  }
+}
+
+TEST(LawDifferences, NamesFieldsWithBothValues) {
+  const Law ours = ExampleLaw();
+  Law theirs = ours;
+  EXPECT_THAT(LawDifferences(ours, theirs), IsEmpty());
+  theirs.lanes = 6;
+  theirs.optimizer.kind = OptimizerKind::kMomentum;
+  theirs.parameters["width"] = 64;
+  theirs.data.samples = 10;
+  EXPECT_THAT(
+      LawDifferences(ours, theirs),
+      ElementsAre("data.samples: 1009 against 10", "lanes: 7 against 6",
+                  "optimizer.kind: 'sgd' against 'momentum'",
+                  "optimizer.momentum: absent against 0.9", "parameters.width: absent against 64"));
+}
+
+TEST(Examples, AreValid) {
+  const JobSpec code = Parsed(ReadSourceFile("examples/code-lm.yaml"));
+  EXPECT_EQ(code.law.task, "code-lm");
+  EXPECT_EQ(code.run.workers_max, 3);
+  EXPECT_EQ(code.law.lanes, 6);
+  const JobSpec counting = Parsed(ReadSourceFile("examples/counting.yaml"));
+  EXPECT_EQ(counting.law.reduction, Reduction::kSum);
+  EXPECT_EQ(counting.law.optimizer.learning_rate, 1);
+  const JobSpec transformer = Parsed(ReadSourceFile("examples/transformer.yaml"));
+  EXPECT_EQ(transformer.law.parameters.at("target_length"), 20);
+}
+
+// Each field has its row: | `name` | law or run | default | allowed | meaning |
+TEST(Documentation, ListsEveryFieldAsTheTableHasIt) {
+  const std::string text = ReadSourceFile("docs/job-spec.md");
+  std::vector<std::string> missing;
+  for (const JobField& field : JobFields()) {
+    const std::string fallback =
+        field.default_value.empty() ? "needed" : absl::StrCat("`", field.default_value, "`");
+    const std::string row = absl::StrCat("\n| `", field.name, "` | ", field.law ? "law" : "run",
+                                         " | ", fallback, " | ", field.allowed, " | ");
+    if (text.find(row) == std::string::npos) missing.push_back(row.substr(1));
+  }
+  EXPECT_THAT(missing, IsEmpty()) << absl::StrJoin(missing, "\n");
+}
+
+TEST(Documentation, ListsEveryTaskWithItsParameters) {
+  const std::string text = ReadSourceFile("docs/job-spec.md");
+  std::vector<std::string> missing;
+  for (const TaskInfo& task : Tasks()) {
+    const std::string heading = absl::StrCat("\n### ", task.name, "\n");
+    if (text.find(heading) == std::string::npos) missing.push_back(heading);
+    for (const TaskParameter& parameter : task.parameters) {
+      const std::string row =
+          absl::StrCat("\n| `", parameter.name, "` | ", ToText(parameter.default_value), " | ",
+                       ToText({parameter.min, parameter.max}), " | ", parameter.help, " |");
+      const size_t section = text.find(heading);
+      if (section == std::string::npos || text.find(row, section) == std::string::npos)
+        missing.push_back(row);
+    }
+  }
+  EXPECT_THAT(missing, IsEmpty()) << absl::StrJoin(missing, "");
+}
+
+TEST(JobFields, HaveNamesOfTheirOwn) {
+  std::set<std::string> names;
+  for (const JobField& field : JobFields()) {
+    EXPECT_TRUE(names.insert(field.name).second) << field.name;
+    EXPECT_FALSE(field.allowed.empty()) << field.name;
+  }
+}
+
+}  // namespace
+}  // namespace muster
