@@ -24,7 +24,7 @@ grpc::Slice EncodePrefixAndHeader(const std::string& header) {
   uint8_t* out = GRPC_SLICE_START_PTR(raw);
   const auto length = static_cast<uint32_t>(header.size());
   for (size_t i = 0; i < kFramePrefixBytes; ++i) out[i] = static_cast<uint8_t>(length >> (8 * i));
-  std::copy(header.begin(), header.end(), out + kFramePrefixBytes);
+  std::copy(header.begin(), header.end(), out + kFramePrefixBytes);  // lint: not tensor bytes (the header)
   return grpc::Slice(raw, grpc::Slice::STEAL_REF);
 }
 
@@ -60,7 +60,7 @@ class SliceReader {
   void Copy(void* out, size_t n) {
     for (auto* to = static_cast<std::byte*>(out); n > 0;) {
       const Bytes bytes = Next(n);
-      std::memcpy(to, bytes.data(), bytes.size());
+      std::memcpy(to, bytes.data(), bytes.size());  // lint: not tensor bytes (prefix and header)
       to += bytes.size();
       n -= bytes.size();
     }
