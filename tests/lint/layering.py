@@ -316,9 +316,10 @@ class Tree:
         on_tensor_path = within(path, TENSOR_PATH) and not within(path, TENSOR_MOVER)
         in_tests = within(path, ('tests',))
         for line, code in enumerate(code_only(self.texts[path]).splitlines(), 1):
-            if on_tensor_path and MOVES_BYTES.search(code) and not NOT_TENSOR_BYTES.search(raw[line - 1]):
+            if on_tensor_path and MOVES_BYTES.search(code) and not NOT_TENSOR_BYTES.search(
+                    '\n'.join(raw[max(0, line - 2):line])):
                 self.report(path, line, 'tensor-bytes', f'copy through {TENSOR_MOVER[0]}, which counts; or say on this '
-                            'line "// lint: not tensor bytes (why)"')
+                            'line or above it "// lint: not tensor bytes (why)"')
             if in_tests and SLEEP.search(code):
                 self.report(path, line, 'sleep', 'a test waits for an event, or moves a hand-driven clock')
 

@@ -24,7 +24,8 @@ grpc::Slice EncodePrefixAndHeader(const std::string& header) {
   uint8_t* out = GRPC_SLICE_START_PTR(raw);
   const auto length = static_cast<uint32_t>(header.size());
   for (size_t i = 0; i < kFramePrefixBytes; ++i) out[i] = static_cast<uint8_t>(length >> (8 * i));
-  std::copy(header.begin(), header.end(), out + kFramePrefixBytes);  // lint: not tensor bytes (the header)
+  // lint: not tensor bytes (the header)
+  std::copy(header.begin(), header.end(), out + kFramePrefixBytes);
   return grpc::Slice(raw, grpc::Slice::STEAL_REF);
 }
 
