@@ -34,6 +34,7 @@ absl::StatusOr<Report> ParseReport(absl::string_view line) {
   if (!object.is_object()) return absl::InvalidArgumentError(absl::StrCat("a report is not a JSON object: ", line.substr(0, 80)));
   Report report{.event = ValueOr<std::string>(object, "event", ""),
                 .text = ValueOr<std::string>(object, "text", ""),
+                .metrics = ValueOr<std::string>(object, "metrics", ""),
                 .json = std::string(line)};
   if (report.event.empty()) return absl::InvalidArgumentError(absl::StrCat("a report without 'event': ", line.substr(0, 80)));
   if (report.event != "step") return report;

@@ -1,0 +1,21 @@
+// Fault plans as people write them:
+//
+//   seed: 7
+//   faults:
+//     - {at_step: 40, kill: worker-1}
+//     - {at_step: 60, kill: coordinator, for_steps: 20}
+//     - {at_second: 12, pause: random worker, for_seconds: 3}
+//
+// or the list alone. What each field means stands in agent/state/faults.h.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "agent/state/faults.h"
+
+namespace muster::agent {
+
+// kInvalidArgument: names place, field, what was found and what is allowed.
+absl::StatusOr<FaultPlan> ParseFaultPlan(absl::string_view yaml, absl::string_view source);
+
+}  // namespace muster::agent

@@ -1,0 +1,76 @@
+#include "agent/runtime/fault_plan.h"
+
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace muster::agent {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::HasSubstr;
+
+TEST(FaultPlanTest, ReadsAPlan) {
+  const auto plan = ParseFaultPlan(R"(
+seed: 7
+faults:
+  - {at_step: 40, kill: worker-1}
+  - {at_step: 60, kill: coordinator, for_steps: 20}
+  - {at_second: 2.5, pause: random worker, for_seconds: 3}
+  - {at_second: 9, kill: server-0, for_seconds: 0.5}
+)",
+                                   "plan.yaml");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const FaultPlan expected{
+      .faults = {{.target = "worker-1", .at_step = 40},
+                 {.target = "coordinator", .at_step = 60, .for_steps = 20},
+                 {.kind = Fault::Kind::kPause, .target = kRandomWorker, .at_time = milliseconds(2500), .for_time = seconds(3)},
+                 {.target = "server-0", .at_time = seconds(9), .for_time = milliseconds(500)}},
+      .seed = 7};
+  EXPECT_EQ(*plan, expected);
+}
+
+TEST(FaultPlanTest, ReadsAListAlone) {
+  const auto plan = ParseFaultPlan("- {at_step: 1, kill: worker-0}\n", "plan.yaml");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->faults.size(), 1u);
+}
+
+struct BadPlan {
+  std::string yaml;
+  std::string says;
+};
+
+TEST(FaultPlanTest, SaysWhatIsWrongAndWhere) {
+  const BadPlan cases[] = {
+      {"- {at_step: 1, kill: wroker-2}", "plan.yaml:1: [0].kill: 'wroker-2' is no process; allowed: worker-0"},
+      {"- {at_step: 1, kill: worker-}", "is no process"},
+      {"- {at_step: 1, kill: worker-01}", "is no process"},
+      {"- {at_step: 1, kill: coordinator-0}", "is no process"},
+      {"- {at_step: 1}", "exactly one of kill and pause"},
+      {"- {at_step: 1, kill: worker-0, pause: worker-0}", "exactly one of kill and pause"},
+      {"- {kill: worker-0}", "exactly one of at_step and at_second"},
+      {"- {at_step: 1, at_second: 2, kill: worker-0}", "exactly one of at_step and at_second"},
+      {"- {at_step: 1, pause: worker-0}", "a pause needs for_steps or for_seconds"},
+      {"- {at_step: 1, kill: worker-0, for_steps: 2, for_seconds: 2}", "not both"},
+      {"- {at_step: -1, kill: worker-0}", "at_step"},
+      {"- {at_step: 1, kill: worker-0, for_steps: 0}", "for_steps"},
+      {"- {at_second: soon, kill: worker-0}", "at_second"},
+      {"- {at_step: 1, kil: worker-0}", "kil"},
+      {"- 7", "[0]"},
+      {"faults: 7", "a list of faults is needed"},
+      {"seed: 3", "a list of faults is needed"},
+      {"fautls: []", "fautls"},
+      {"- {", "plan.yaml"},
+  };
+  for (const BadPlan& bad : cases) {
+    const auto plan = ParseFaultPlan(bad.yaml, "plan.yaml");
+    EXPECT_EQ(plan.status().code(), absl::StatusCode::kInvalidArgument) << bad.yaml;
+    EXPECT_THAT(std::string(plan.status().message()), HasSubstr(bad.says)) << bad.yaml;
+  }
+}
+
+}  // namespace
+}  // namespace muster::agent
