@@ -98,6 +98,7 @@ struct JobIs {
   TermNumber term;
   JobSpec spec;
   std::string checkpoint_dir;  // absolute
+  std::optional<JobFacts> facts;  // once the first worker has joined: servers learn the layout from them
 };
 struct Peer {
   MemberId id;

@@ -1,0 +1,391 @@
+// Jobs, members, host agents.
+#include "coordinator/state/coordinator.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace muster::coordinator {
+
+std::string_view PhaseName(JobPhase phase) {
+  switch (phase) {
+    case JobPhase::kQueued: return "queued";
+    case JobPhase::kStarting: return "starting";
+    case JobPhase::kRunning: return "running";
+    case JobPhase::kRecovering: return "recovering";
+    case JobPhase::kStopping: return "stopping";
+    case JobPhase::kDone: return "done";
+    case JobPhase::kStopped: return "stopped";
+    case JobPhase::kFailed: return "failed";
+    case JobPhase::kCancelled: return "cancelled";
+  }
+  return "unknown";
+}
+
+bool Ended(JobPhase phase) {
+  return phase == JobPhase::kDone || phase == JobPhase::kStopped || phase == JobPhase::kFailed ||
+         phase == JobPhase::kCancelled;
+}
+
+Coordinator::Coordinator(std::string cluster, TermNumber term, Settings settings, Found found, Time now)
+    : cluster_(std::move(cluster)), term_(term), settings_(settings), now_(now), started_(now), last_tick_(now),
+      last_checkpoint_(now), found_recorded_(std::move(found.recorded)),
+      found_manifests_(std::move(found.manifests)) {
+  for (JobJournal& j : found.jobs) {
+    next_sequence_ = std::max(next_sequence_, j.order + 1);
+    if (!Ended(j.phase) && j.phase != JobPhase::kQueued) current_ = j.id;
+    const std::string id = j.id;
+    jobs_[id] = std::move(j);
+  }
+  if (current_.empty()) return;
+  recorded_ = found_recorded_[current_];
+  manifests_ = found_manifests_[current_];
+  reattaching_ = job()->number > ViewNumber(0);
+}
+
+std::vector<Action> Coordinator::Take(const Input& input, Time now) {
+  std::vector<Action> actions;
+  out_ = &actions;
+  now_ = now;
+  std::visit([this](const auto& x) { On(x); }, input);
+  Consider();
+  out_ = nullptr;
+  return actions;
+}
+
+JobJournal* Coordinator::job() {
+  const auto it = jobs_.find(current_);
+  return it == jobs_.end() ? nullptr : &it->second;
+}
+const JobJournal* Coordinator::job() const {
+  const auto it = jobs_.find(current_);
+  return it == jobs_.end() ? nullptr : &it->second;
+}
+
+void Coordinator::Persist() { Do(PersistJob{*job()}); }
+
+void Coordinator::Say(std::string event, std::string text, std::map<std::string, std::string> fields) {
+  Do(Tell{current_, std::move(event), std::move(text), std::move(fields)});
+}
+
+void Coordinator::SetPhase(JobPhase phase, std::string reason) {
+  if (job()->phase == phase && job()->reason == reason) return;
+  const bool changed = job()->phase != phase;
+  job()->phase = phase;
+  job()->reason = reason;
+  Persist();
+  if (changed) Say("state", reason, {{"state", std::string(PhaseName(phase))}});
+}
+
+std::optional<JobIs> Coordinator::JobOf(const std::string& id) const {
+  const auto it = jobs_.find(id);
+  if (it == jobs_.end() || Ended(it->second.phase)) return std::nullopt;
+  return JobIs{id, cluster_, term_, it->second.spec, "", it->second.facts};
+}
+
+// ---- jobs
+
+void Coordinator::On(const Submit& submit) {
+  const auto it = jobs_.find(submit.id);
+  const bool again = it != jobs_.end() && it->second.phase == JobPhase::kStopped;
+  if (it != jobs_.end() && !again) return;
+  JobJournal& j = jobs_[submit.id];
+  j.id = submit.id;
+  j.order = next_sequence_++;
+  j.spec = submit.spec;
+  j.phase = JobPhase::kQueued;
+  j.reason = "waits for its turn";
+  j.resumes = true;
+  j.stop_asked = false;
+  j.stop_at.reset();
+  Do(PersistJob{j});
+  Do(Tell{j.id, "state", again ? "submitted again, to go on" : "submitted", {{"state", "queued"}}});
+  StartNext();
+}
+
+void Coordinator::StartNext() {
+  if (!current_.empty()) return;
+  const JobJournal* next = nullptr;
+  for (const auto& [id, j] : jobs_)
+    if (j.phase == JobPhase::kQueued && (next == nullptr || j.order < next->order)) next = &j;
+  if (next == nullptr) return;
+  current_ = next->id;
+  started_ = now_;
+  last_checkpoint_ = now_;
+  reattaching_ = false;
+  live_.clear();
+  forming_.reset();
+  recent_.clear();
+  voided_.clear();
+  parts_.clear();
+  fingerprints_.clear();
+  rounds_.clear();
+  bad_manifests_.clear();
+  lost_.clear();
+  ended_.clear();
+  order_.reset();
+  digesting_ = false;
+  recorded_ = found_recorded_[current_];
+  manifests_ = found_manifests_[current_];
+  SetPhase(JobPhase::kStarting, "waits for its members");
+  Want();
+}
+
+std::vector<ProcessWanted> Coordinator::ProcessesOf(const JobJournal& j) const {
+  std::vector<ProcessWanted> wanted;
+  if (Ended(j.phase)) return wanted;
+  for (int32_t i = 0; i < j.spec.run.workers_max; ++i)
+    wanted.push_back({absl::StrCat("worker-", i), Role::kWorker});
+  for (int32_t i = 0; i < j.spec.run.servers; ++i)
+    wanted.push_back({absl::StrCat("server-", i), Role::kServer});
+  return wanted;
+}
+
+void Coordinator::Want() {
+  if (job() != nullptr) Do(ToAgents{{current_, ProcessesOf(*job())}});
+}
+
+void Coordinator::On(const Cancel& cancel) {
+  const auto it = jobs_.find(cancel.id);
+  if (it == jobs_.end() || Ended(it->second.phase)) return;
+  if (cancel.id == current_) return EndJob(JobPhase::kCancelled, "cancelled", 1);
+  it->second.phase = JobPhase::kCancelled;
+  it->second.reason = "cancelled before it started";
+  Do(PersistJob{it->second});
+  Do(Tell{cancel.id, "done", it->second.reason, {{"state", "cancelled"}}});
+}
+
+void Coordinator::On(const Stop& stop) {
+  const auto it = jobs_.find(stop.id);
+  if (it == jobs_.end() || Ended(it->second.phase) || it->second.stop_asked) return;
+  it->second.stop_asked = true;
+  if (stop.id != current_) {
+    it->second.phase = JobPhase::kStopped;
+    it->second.reason = "stopped before it started";
+    Do(PersistJob{it->second});
+    return Do(Tell{stop.id, "done", it->second.reason, {{"state", "stopped"}}});
+  }
+  if (!job()->view) return EndJob(JobPhase::kStopped, "stopped before its first step", 75);
+  SetPhase(JobPhase::kStopping, "stops after a checkpoint");
+  GiveOrders();
+}
+
+void Coordinator::EndJob(JobPhase phase, const std::string& reason, int exit_code) {
+  JobJournal& j = *job();
+  j.phase = phase;
+  j.reason = reason;
+  Persist();
+  found_recorded_[current_] = recorded_;
+  found_manifests_[current_] = manifests_;
+  Say("done", reason, {{"state", std::string(PhaseName(phase))}});
+  for (const auto& [id, live] : live_)
+    if (live.up) Do(ToMember{id, Leave{exit_code, reason}});
+  Want();
+  live_.clear();
+  forming_.reset();
+  current_.clear();
+  StartNext();
+}
+
+// ---- host agents
+
+void Coordinator::On(const AgentUp&) { Want(); }
+
+void Coordinator::On(const AgentSays& says) {
+  std::visit([this](const auto& m) { FromHost(m); }, says.message);
+}
+
+void Coordinator::FromHost(const AgentHello&) { Want(); }
+
+void Coordinator::FromHost(const ProcessExited& exited) {
+  if (exited.job != current_ || job() == nullptr) return;
+  if (exited.lanes.incarnation != Incarnation{}) {
+    ended_[exited.lanes.incarnation] = exited.lanes;
+    SettleLost();
+  }
+  if (exited.gave_up)
+    return EndJob(JobPhase::kFailed, absl::StrCat(exited.name, " fails again and again (", exited.cause,
+                                                  "); its last lines:\n", exited.last_lines), 1);
+  const bool final = exited.signal == 0 && (exited.exit_code == 64 || exited.exit_code == 65 || exited.exit_code == 78);
+  if (final)
+    return EndJob(JobPhase::kFailed, absl::StrCat(exited.name, " ", exited.cause, ":\n", exited.last_lines), exited.exit_code);
+  for (auto& [id, live] : live_) {
+    if (id.name != exited.name) continue;
+    const bool same = exited.lanes.incarnation == id.incarnation;
+    if (!same && (live.up || exited.lanes.incarnation != Incarnation{})) continue;
+    live.exited = true;
+    if (!same || live.up) live.up = false;
+    cause_ = absl::StrCat(exited.name, " ", exited.cause);
+  }
+  LoseExpired();
+}
+
+// ---- members
+
+void Coordinator::On(const MemberSays& says) {
+  const auto it = live_.find(says.member);
+  if (it != live_.end()) {
+    it->second.heard = now_;
+    it->second.up = true;
+  } else if (!std::holds_alternative<Join>(says.message)) {
+    return;  // evicted, or of a job that has ended
+  }
+  std::visit([&](const auto& m) { From(says.member, m); }, says.message);
+}
+
+void Coordinator::From(const MemberId&, const AskJob&) {}
+
+void Coordinator::From(const MemberId& member, const Alive& alive) {
+  live_[member].step = alive.step;
+  live_[member].phase = alive.phase;
+}
+
+bool Coordinator::Admit(const Join& join) {
+  std::string refusal;
+  int code = 1;
+  if (job() == nullptr || join.job != current_) {
+    refusal = absl::StrCat("job ", join.job, " is not running");
+    code = 0;
+  } else if (!join.cluster.empty() && join.cluster != cluster_) {
+    refusal = absl::StrCat("it belongs to cluster ", join.cluster, ", this is cluster ", cluster_);
+  } else if (evicted_.count(join.id.incarnation) > 0) {
+    refusal = "it was evicted; it may come back under a fresh incarnation";
+  } else if (job()->facts && join.role == Role::kWorker && !(join.facts == *job()->facts)) {
+    const JobFacts& known = *job()->facts;
+    code = 78;
+    refusal = "its facts differ from the job's:";
+    if (join.facts.samples != known.samples || join.facts.data_hash != known.data_hash)
+      absl::StrAppend(&refusal, " data (", join.facts.samples, " samples, hash ", join.facts.data_hash, "; the job has ",
+                      known.samples, ", ", known.data_hash, ")");
+    if (join.facts.tensors != known.tensors) absl::StrAppend(&refusal, " tensors");
+    for (const auto& [key, value] : known.numeric) {
+      const auto it = join.facts.numeric.find(key);
+      if (it == join.facts.numeric.end() || it->second != value)
+        absl::StrAppend(&refusal, " ", key, " (", it == join.facts.numeric.end() ? "none" : it->second, "; the job has ",
+                        value, ")");
+    }
+  }
+  if (refusal.empty()) return true;
+  Do(ToMember{join.id, Leave{code, absl::StrCat(join.id.name, " cannot take part: ", refusal)}});
+  if (job() != nullptr) Say("process", absl::StrCat(join.id.name, " was turned away: ", refusal));
+  return false;
+}
+
+void Coordinator::From(const MemberId& member, const Join& join) {
+  if (!Admit(join)) return;
+  std::vector<MemberId> older;
+  for (const auto& [id, live] : live_)
+    if (id.name == member.name && id.incarnation != member.incarnation) older.push_back(id);
+  for (const MemberId& id : older) Evict(id, "a newer incarnation came", true);
+  const bool known = live_.count(member) > 0;
+  Live& live = live_[member];
+  live.member = ViewMember{member, join.role, join.node, join.address, Rank(0), 0};
+  live.up = true;
+  live.heard = now_;
+  live.sealed = join.sealed;
+  live.active = join.active;
+  if (!job()->facts && join.role == Role::kWorker) {
+    job()->facts = join.facts;
+    Persist();
+  }
+  if (!known) Say("process", absl::StrCat(member.name, " joined"), {{"member", member.name}});
+  Reattach(join);
+}
+
+// A member whose session is new is told again where things stand.
+void Coordinator::Reattach(const Join& join) {
+  const auto& view = job()->view;
+  if (forming_) {
+    const bool named = std::find(forming_->members.begin(), forming_->members.end(), join.id) != forming_->members.end();
+    if (!named) return;
+    if (!forming_->planned) return Do(ToMember{join.id, Seal{term_, forming_->number}});
+    return Do(ToMember{join.id, Heal{term_, forming_->number, forming_->planned->heal}});
+  }
+  if (view && view->IndexOf(join.id) >= 0 && view->number == job()->number && join.sealed <= view->number)
+    Do(ToMember{join.id, Activate{*view}});
+}
+
+void Coordinator::On(const MemberDown& down) {
+  const auto it = live_.find(down.member);
+  if (it == live_.end()) return;
+  it->second.up = false;
+  it->second.heard = now_;
+  LoseExpired();
+}
+
+void Coordinator::Evict(const MemberId& member, const std::string& why, bool tell) {
+  const auto it = live_.find(member);
+  if (it == live_.end()) return;
+  const bool told = tell && it->second.up;
+  const auto& view = job()->view;
+  const bool counted = view && view->IndexOf(member) >= 0;
+  live_.erase(it);
+  evicted_.insert(member.incarnation);
+  if (told) Do(ToMember{member, Leave{1, absl::StrCat("evicted: ", why)}});
+  if (!counted) return;
+  loss_ = true;
+  lost_.push_back({member.incarnation, std::nullopt, std::nullopt, 0});
+  if (cause_.empty() || why.find("killed") != std::string::npos) cause_ = absl::StrCat(member.name, ": ", why);
+}
+
+void Coordinator::LoseExpired() {
+  std::vector<std::pair<MemberId, std::string>> gone;
+  for (const auto& [id, live] : live_) {
+    if (live.exited && !live.up) gone.emplace_back(id, "its process ended");
+    else if (now_ - live.heard > settings_.lease) gone.emplace_back(id, "silent for longer than its lease");
+  }
+  for (const auto& [id, why] : gone) Evict(id, why, true);
+}
+
+void Coordinator::On(const Tick&) {
+  // After a gap in our own ticks the silence may be ours: all leases start again.
+  if (now_ - last_tick_ > settings_.lease / 2)
+    for (auto& [id, live] : live_) live.heard = now_;
+  last_tick_ = now_;
+  if (job() == nullptr) return StartNext();
+  LoseExpired();
+  const double every = job()->spec.run.checkpoint.every_seconds;
+  const std::chrono::duration<double> since = now_ - last_checkpoint_;
+  if (every > 0 && since.count() >= every && job()->phase == JobPhase::kRunning && !order_) {
+    last_checkpoint_ = now_;
+    order_ = Order{job()->next_order++, OrderKind::kCheckpoint};
+    Persist();
+    GiveOrders();
+  }
+}
+
+std::vector<JobStatus> Coordinator::Status() const {
+  std::vector<JobStatus> all;
+  for (const auto& [id, j] : jobs_) {
+    JobStatus status;
+    status.job = j;
+    const bool now = id == current_;
+    const auto recorded = found_recorded_.find(id);
+    status.step = now ? recorded_ : recorded == found_recorded_.end() ? Step(0) : recorded->second;
+    if (j.facts) status.steps = muster::TotalSteps(j.spec.law, j.facts->samples);
+    const auto manifests = found_manifests_.find(id);
+    if (now || manifests != found_manifests_.end())
+      for (const Manifest& m : now ? manifests_ : manifests->second) status.checkpoints.emplace_back(m.lineage, m.step);
+    if (now) {
+      status.loss = loss_value_;
+      if (!fingerprints_.empty()) status.fingerprint = *fingerprints_.rbegin();
+      status.waits_for = waits_for_;
+      for (const auto& [member, live] : live_) {
+        MemberStatus m{live.member, live.up, "joined", live.phase, live.step, {}};
+        const int32_t index = j.view ? j.view->IndexOf(member) : -1;
+        if (index >= 0) {
+          m.state = forming_ ? "forming" : "active";
+          m.member = j.view->members[static_cast<size_t>(index)];
+          m.lanes = LanesOf(j.view->lanes.holder_of, index);
+          if (m.member.role == Role::kWorker && m.lanes.empty()) m.state = "spare";
+        }
+        status.members.push_back(std::move(m));
+      }
+    }
+    all.push_back(std::move(status));
+  }
+  return all;
+}
+
+}  // namespace muster::coordinator

@@ -1,0 +1,287 @@
+// The coordinator's state machine (PROTOCOL.md sections 4 to 8): members, ranks, lanes, owners, views, lineage, the life
+// of jobs, checkpoint rounds. It decides; coordinator/runtime persists and publishes, in the order of the actions: a
+// Persist… must be on disk before a later action is carried out. Deterministic, single-threaded; time comes with each
+// input.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "coordinator/state/job_state.h"
+#include "coordinator/state/plan.h"
+#include "lib/base/time.h"
+#include "lib/domain/message.h"
+
+namespace muster::coordinator {
+
+// ---- inputs
+
+struct Submit {  // the same id and law twice is one job; the driver has validated the spec and answers the caller
+  std::string id;
+  JobSpec spec;
+};
+struct Cancel {
+  std::string id;
+};
+struct Stop {  // after a checkpoint; the job can go on later
+  std::string id;
+};
+struct MemberSays {
+  MemberId member;
+  ToCoordinator message;  // not AskJob: the driver answers it with JobOf
+};
+struct MemberDown {  // its session broke
+  MemberId member;
+};
+struct AgentUp {
+  std::string node;
+};
+struct AgentSays {
+  FromAgent message;
+};
+struct ManifestCommitted {
+  Manifest manifest;
+};
+struct ManifestFailed {
+  LineageNumber lineage;
+  Step step;
+  std::string reason;
+};
+struct DigestDone {
+  std::string job;
+  std::string digest;  // empty: it failed
+  std::string reason;
+};
+struct Tick {};
+using Input = std::variant<Submit, Cancel, Stop, MemberSays, MemberDown, AgentUp, AgentSays, ManifestCommitted,
+                           ManifestFailed, DigestDone, Tick>;
+
+// ---- actions, carried out in order
+
+struct PersistJob {
+  JobJournal job;
+};
+struct PersistRecords {
+  std::string job;
+  std::vector<StepRecord> records;
+};
+struct PersistFingerprint {
+  std::string job;
+  LineageNumber lineage;
+  Step step;
+  FingerprintPart value;
+};
+struct ToMember {
+  MemberId member;
+  FromCoordinator message;
+};
+struct ToAgents {
+  Wanted wanted;
+};
+struct CommitManifest {  // off the driver's thread; answered by ManifestCommitted or ManifestFailed; then prunes
+  Manifest manifest;     // fingerprint, time and total are filled in by the driver
+  int32_t keep = 1;
+};
+struct ComputeDigest {
+  std::string job;
+  Manifest manifest;
+};
+struct Tell {  // an event for people and programs
+  std::string job;
+  std::string event;  // state, view, recovery, checkpoint, step, fingerprint, process, done
+  std::string text;   // a human sentence; may be empty for "step"
+  std::map<std::string, std::string> fields;
+};
+using Action = std::variant<PersistJob, PersistRecords, PersistFingerprint, ToMember, ToAgents, CommitManifest,
+                            ComputeDigest, Tell>;
+
+struct CoordinatorBugs {
+  bool publish_before_persist = false;
+  PlanBugs plan;
+};
+
+struct Settings {
+  Duration lease = std::chrono::milliseconds(1500);
+  Duration start_patience = std::chrono::seconds(10);  // for more than the least number of workers
+  Duration forming_patience = std::chrono::seconds(120);
+  CoordinatorBugs bugs;
+};
+
+// What a restart finds: the journal's jobs, each with the records of its current lineage that are in the ledger
+// (contiguous from the fork: the driver gives the step after the last), and its committed manifests.
+struct Found {
+  std::vector<JobJournal> jobs;
+  std::map<std::string, Step> recorded;
+  std::map<std::string, std::vector<Manifest>> manifests;
+};
+
+// For the status page.
+struct MemberStatus {
+  ViewMember member;
+  bool up = false;
+  std::string state;  // joined, active, forming, lost
+  std::string phase;
+  Step step;
+  std::vector<LaneId> lanes;
+};
+struct JobStatus {
+  JobJournal job;
+  Step step;               // steps recorded
+  int64_t steps = 0;       // in all; 0: not known yet
+  double loss = 0;         // mean of the last record
+  std::optional<std::pair<Step, FingerprintPart>> fingerprint;
+  std::vector<MemberStatus> members;
+  std::vector<std::pair<LineageNumber, Step>> checkpoints;
+  std::string waits_for;   // the reason of the last decision
+};
+
+class Coordinator {
+ public:
+  Coordinator(std::string cluster, TermNumber term, Settings settings, Found found, Time now);
+  std::vector<Action> Take(const Input& input, Time now);
+
+  std::vector<JobStatus> Status() const;
+  // What a process that asks for its job is told; nothing: no such job, or it has ended.
+  std::optional<JobIs> JobOf(const std::string& id) const;
+  TermNumber term() const { return term_; }
+
+ private:
+  struct Live {
+    ViewMember member;
+    bool up = false;
+    Time heard;
+    ViewNumber sealed;        // as it said when it joined
+    bool active = false;
+    Step step;
+    std::string phase;
+    bool exited = false;      // the agent said so; the session may not have broken yet
+  };
+  struct Forming {
+    ViewNumber number;
+    Time since;
+    std::string cause;
+    std::vector<MemberId> members;
+    std::map<MemberId, Holdings> answers;
+    std::optional<Planned> planned;     // all answered
+    std::set<MemberId> holds_base;
+    bool after_loss = false;
+  };
+  struct Round {  // of a checkpoint
+    std::map<std::pair<int32_t, ChunkId>, bool> covered;
+    std::vector<std::pair<MemberId, SegmentWritten>> segments;
+    bool committing = false;
+  };
+  // A member that left a view, until it is known how many lanes are run again because of it: what the plan of the next
+  // view gave to others, and what the member had run, which its host agent tells.
+  struct Lost {
+    Incarnation incarnation;
+    std::optional<LaneCount> ran;
+    std::optional<Step> base;
+    int64_t reassigned = 0;
+  };
+
+  void On(const Submit&);
+  void On(const Cancel&);
+  void On(const Stop&);
+  void On(const MemberSays&);
+  void On(const MemberDown&);
+  void On(const AgentUp&);
+  void On(const AgentSays&);
+  void On(const ManifestCommitted&);
+  void On(const ManifestFailed&);
+  void On(const DigestDone&);
+  void On(const Tick&);
+
+  void From(const MemberId& member, const AskJob&);
+  void From(const MemberId& member, const Join&);
+  void From(const MemberId& member, const Sealed&);
+  void From(const MemberId& member, const HoldsBase&);
+  void From(const MemberId& member, const BaseFailed&);
+  void From(const MemberId& member, const Records&);
+  void From(const MemberId& member, const SegmentWritten&);
+  void From(const MemberId& member, const SegmentFailed&);
+  void From(const MemberId& member, const Alive&);
+  void FromHost(const AgentHello&);
+  void FromHost(const ProcessExited&);
+
+  template <class A>
+  void Do(A action) {
+    out_->emplace_back(std::move(action));
+  }
+  JobJournal* job();
+  const JobJournal* job() const;
+  void Persist();
+  void Say(std::string event, std::string text, std::map<std::string, std::string> fields = {});
+  void SetPhase(JobPhase phase, std::string reason);
+
+  void StartNext();
+  void Want();
+  std::vector<ProcessWanted> ProcessesOf(const JobJournal& job) const;
+  bool Admit(const Join& join);
+  void Evict(const MemberId& member, const std::string& why, bool tell);
+  void LoseExpired();
+  void Reattach(const Join& join);
+  void Consider();  // does membership ask for a new view?
+  std::optional<std::string> WhyNotYet(const std::vector<MemberId>& workers, size_t servers) const;
+  void Form(const std::string& cause, bool after_loss);
+  void PlanForming();
+  void FinishForming();
+  void PublishView();
+  std::optional<Manifest> CheckpointFor() const;
+  Step End() const;
+  int64_t TotalSteps() const;
+  void GiveOrders();
+  void OfferRound(const MemberId& member, const SegmentWritten& written);
+  void TryCommit();
+  void DropRounds(Step below);
+  void TakeRecord(const MemberId& member, const StepRecord& record, std::vector<StepRecord>& fresh);
+  void TakeFingerprint(const MemberId& member, const StepRecord& record);
+  void CheckFinished();
+  void EndJob(JobPhase phase, const std::string& reason, int exit_code);
+  void CountReassigned(const View& before, const Planned& planned);
+  void SettleLost();
+
+  const std::string cluster_;
+  const TermNumber term_;
+  const Settings settings_;
+  std::vector<Action>* out_ = nullptr;  // of the Take that runs
+  Time now_{};
+
+  std::map<std::string, JobJournal> jobs_;
+  std::string current_;                 // the job that has processes; empty: none
+  Time started_{};                      // of the current job, or of this coordinator
+  bool reattaching_ = false;            // after a restart: members of the persisted view may still come
+  int64_t next_sequence_ = 1;
+
+  std::map<MemberId, Live> live_;       // of the current job
+  std::set<Incarnation> evicted_;
+  std::optional<Forming> forming_;
+  std::string waits_for_;
+  std::string cause_;                   // of the next view
+  bool loss_ = false;                   // the next view comes after a loss
+  Time last_tick_{};
+
+  Step recorded_;                       // records below are in the ledger, on the current lineage
+  std::map<Step, StepRecord> recent_;   // records of the current lineage, the last ones
+  std::map<Step, StepRecord> voided_;   // of the lineage before, to compare redone steps with
+  std::map<Step, std::map<std::string, FingerprintPart>> parts_;  // of servers, until they are all there
+  std::map<Step, FingerprintPart> fingerprints_;                  // the last ones
+  double loss_value_ = 0;
+
+  std::map<Step, Round> rounds_;        // of the current lineage
+  std::vector<Manifest> manifests_;     // committed ones of the current job, oldest first
+  std::set<std::pair<LineageNumber, Step>> bad_manifests_;
+  Time last_checkpoint_{};
+  std::optional<Order> order_;          // outstanding
+  std::map<std::string, Step> found_recorded_;
+  std::map<std::string, std::vector<Manifest>> found_manifests_;
+  bool digesting_ = false;
+  std::vector<Lost> lost_;
+  std::map<Incarnation, LaneCount> ended_;  // as host agents told
+};
+
+}  // namespace muster::coordinator

@@ -1,0 +1,295 @@
+// A change of view, from its cause to the next active view (PROTOCOL.md section 4).
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "coordinator/state/coordinator.h"
+
+namespace muster::coordinator {
+
+int64_t Coordinator::TotalSteps() const {
+  return job()->facts ? muster::TotalSteps(job()->spec.law, job()->facts->samples) : 0;
+}
+
+Step Coordinator::End() const {
+  const Step end(TotalSteps());
+  return job()->stop_at ? std::min(end, *job()->stop_at) : end;
+}
+
+// Membership against what is active or forming; the last thing done for every input.
+void Coordinator::Consider() {
+  if (job() == nullptr) return;
+  std::vector<MemberId> workers;
+  size_t servers = 0;
+  for (const auto& [id, live] : live_) {
+    if (live.member.role == Role::kServer) {
+      ++servers;
+    } else {
+      workers.push_back(id);
+    }
+  }
+  if (reattaching_) {
+    bool all = job()->view.has_value();
+    if (job()->view)
+      for (const ViewMember& m : job()->view->members) all = all && live_.count(m.id) > 0;
+    if (!all && now_ - started_ < settings_.lease) return;
+    reattaching_ = false;
+    const bool unfinished = !job()->view || job()->number > job()->view->number;
+    bool sealed_later = false;
+    for (const auto& [id, live] : live_) sealed_later = sealed_later || live.sealed > job()->number || (job()->view && live.sealed > job()->view->number);
+    for (const auto& [id, live] : live_) job()->number = std::max(job()->number, live.sealed);
+    if (!all || unfinished || sealed_later) {
+      loss_ = loss_ || !all;
+      if (cause_.empty()) cause_ = all ? "the coordinator restarted while a view was forming" : "members were lost while the coordinator was down";
+    }
+    if (all && (unfinished || sealed_later)) {
+      if (!WhyNotYet(workers, servers)) return Form(cause_, loss_);
+    }
+  }
+  if (forming_) {
+    const bool lost = std::any_of(forming_->members.begin(), forming_->members.end(),
+                                  [&](const MemberId& id) { return live_.count(id) == 0; });
+    const bool stuck = now_ - forming_->since > settings_.forming_patience;
+    if (!lost && !stuck) return;
+    if (stuck && !lost) {
+      std::vector<MemberId> slow;
+      for (const MemberId& id : forming_->members)
+        if (forming_->planned ? forming_->holds_base.count(id) == 0 : forming_->answers.count(id) == 0) slow.push_back(id);
+      for (const MemberId& id : slow) Evict(id, "did not get ready for the new view in time", true);
+      return Consider();
+    }
+  }
+  bool same = job()->view && !forming_ && job()->view->number == job()->number && !job()->resumes;
+  if (same) {
+    const size_t wanted = std::min(workers.size(), static_cast<size_t>(job()->spec.run.workers_max)) + servers;
+    same = wanted == job()->view->members.size();
+    for (const ViewMember& m : job()->view->members) same = same && live_.count(m.id) > 0;
+  }
+  if (same) return;
+  const std::optional<std::string> why_not = WhyNotYet(workers, servers);
+  if (why_not) {
+    if (forming_) {  // burned: it names members that are gone
+      forming_.reset();
+    }
+    if (waits_for_ != *why_not) {
+      waits_for_ = *why_not;
+      Say("state", absl::StrCat("waits: ", waits_for_));
+    }
+    if (job()->phase == JobPhase::kRunning) SetPhase(JobPhase::kRecovering, waits_for_);
+    return;
+  }
+  Form(cause_.empty() ? "members joined" : cause_, loss_);
+}
+
+std::optional<std::string> Coordinator::WhyNotYet(const std::vector<MemberId>& workers, size_t servers) const {
+  const Run& run = job()->spec.run;
+  const auto need_servers = static_cast<size_t>(run.servers);
+  if (!job()->facts) return "no worker has joined";
+  if (servers < need_servers) return absl::StrCat(servers, " of ", need_servers, " servers have joined");
+  if (workers.empty()) return "no worker has joined";
+  if (job()->view && !job()->resumes) return std::nullopt;
+  if (static_cast<int32_t>(workers.size()) >= run.workers_max) return std::nullopt;
+  const bool patient = now_ - started_ < settings_.start_patience;
+  if (!patient && static_cast<int32_t>(workers.size()) >= run.workers_min) return std::nullopt;
+  return absl::StrCat(workers.size(), " of ", run.workers_max, " workers have joined",
+                      patient ? "" : absl::StrCat("; at least ", run.workers_min, " are needed"));
+}
+
+void Coordinator::Form(const std::string& cause, bool after_loss) {
+  JobJournal& j = *job();
+  Forming forming;
+  forming.since = now_;
+  forming.cause = cause;
+  forming.after_loss = after_loss || (forming_ && forming_->after_loss);
+  int32_t workers = 0;
+  // Members of the last view first, so that the most workers allowed are the ones that hold a state.
+  for (bool old : {true, false})
+    for (const auto& [id, live] : live_) {
+      const bool in_view = j.view && j.view->IndexOf(id) >= 0;
+      if (in_view != old) continue;
+      if (live.member.role == Role::kWorker && workers++ >= j.spec.run.workers_max) continue;
+      forming.members.push_back(id);
+    }
+  std::sort(forming.members.begin(), forming.members.end());
+  j.number = j.number + 1;
+  forming.number = j.number;
+  if (j.phase == JobPhase::kRunning) {
+    j.phase = JobPhase::kRecovering;
+    j.reason = cause;
+  }
+  if (!settings_.bugs.publish_before_persist) Persist();
+  waits_for_ = absl::StrCat("view ", forming.number.value(), " forms: ", cause);
+  Say("view", waits_for_, {{"view", absl::StrCat(forming.number.value())}});
+  for (const MemberId& id : forming.members) Do(ToMember{id, Seal{term_, forming.number}});
+  if (settings_.bugs.publish_before_persist) Persist();
+  forming_ = std::move(forming);
+}
+
+void Coordinator::From(const MemberId& member, const Sealed& sealed) {
+  if (!forming_ || sealed.view != forming_->number || forming_->planned) return;
+  if (std::find(forming_->members.begin(), forming_->members.end(), member) == forming_->members.end()) return;
+  forming_->answers[member] = sealed.holdings;
+  if (forming_->answers.size() == forming_->members.size()) PlanForming();
+}
+
+std::optional<Manifest> Coordinator::CheckpointFor() const {
+  const Resume& resume = job()->spec.run.resume;
+  if (job()->resumes && resume.kind == ResumeKind::kNever) return std::nullopt;
+  for (auto it = manifests_.rbegin(); it != manifests_.rend(); ++it) {
+    if (bad_manifests_.count({it->lineage, it->step}) > 0) continue;
+    if (!OnAncestry(job()->lineages, it->lineage, it->step)) continue;
+    if (job()->resumes && resume.kind == ResumeKind::kStep && it->step != Step(resume.step)) continue;
+    return *it;
+  }
+  return std::nullopt;
+}
+
+void Coordinator::PlanForming() {
+  JobJournal& j = *job();
+  PlanInput input;
+  input.job = j.id;
+  input.term = term_;
+  input.number = forming_->number;
+  input.sync = j.spec.law.sync;
+  input.lanes = j.spec.law.lanes;
+  const absl::StatusOr<Layout> layout = Layout::Make(j.facts->tensors, j.spec.law.chunk_bytes);
+  if (!layout.ok())
+    return EndJob(JobPhase::kFailed, absl::StrCat("the model's layout: ", layout.status().message()), 64);
+  input.chunks = layout->chunk_count();
+  input.bucket_chunks = static_cast<int32_t>(std::max<int64_t>(1, j.spec.run.bucket_bytes / j.spec.law.chunk_bytes));
+  input.lineages = j.lineages;
+  for (const auto& [id, holdings] : forming_->answers) {
+    Candidate candidate{live_.at(id).member, std::nullopt, holdings};
+    const int32_t index = j.view ? j.view->IndexOf(id) : -1;
+    if (index >= 0) candidate.rank = j.view->members[static_cast<size_t>(index)].rank;
+    input.candidates.push_back(std::move(candidate));
+  }
+  input.checkpoint = CheckpointFor();
+  if (j.resumes && j.spec.run.resume.kind == ResumeKind::kStep && !input.checkpoint)
+    return EndJob(JobPhase::kFailed, absl::StrCat("resume: there is no checkpoint of step ", j.spec.run.resume.step), 64);
+  input.must_rewind = j.resumes;
+  input.rewind_cause = j.lineages.empty() ? "start" : j.resumes ? "resumed" : forming_->cause;
+  input.end = End();
+  input.bugs = settings_.bugs.plan;
+  Planned planned = PlanView(input);
+  if (planned.rewind) {
+    Step lost = planned.newest;
+    lost = std::max(lost, recorded_);
+    if (!j.lineages.empty() && !j.resumes) {
+      ++j.rewinds;
+      j.lanes_recomputed += (lost.value() - planned.heal.base.value()) * j.spec.law.lanes;
+    }
+    for (auto it = recent_.lower_bound(planned.heal.base); it != recent_.end(); ++it) voided_[it->first] = it->second;
+    recent_.erase(recent_.lower_bound(planned.heal.base), recent_.end());
+    fingerprints_.erase(fingerprints_.upper_bound(planned.heal.base), fingerprints_.end());
+    parts_.clear();
+    recorded_ = planned.heal.base;
+    rounds_.clear();
+    j.lineages.push_back(*planned.rewind);
+    if (j.stop_at && *j.stop_at > planned.heal.base) j.stop_at.reset();
+    planned.view.end = End();
+    j.resumes = false;
+    Persist();
+    if (j.lineages.size() > 1)
+      Say("recovery", absl::StrCat("no live copy of the newest state: back to step ", planned.heal.base.value(),
+                                   planned.heal.manifest ? " from its checkpoint" : ", the beginning"),
+          {{"rewind", "true"}, {"step", absl::StrCat(planned.heal.base.value())}});
+  }
+  forming_->planned = std::move(planned);
+  for (const MemberId& id : forming_->members) Do(ToMember{id, Heal{term_, forming_->number, forming_->planned->heal}});
+}
+
+void Coordinator::From(const MemberId& member, const HoldsBase& holds) {
+  if (!forming_ || holds.view != forming_->number || !forming_->planned) return;
+  if (std::find(forming_->members.begin(), forming_->members.end(), member) == forming_->members.end()) return;
+  if (forming_->planned->rewind && job()->lineages.size() > 1) job()->lanes_recomputed += holds.lanes_dropped;
+  forming_->holds_base.insert(member);
+  if (forming_->holds_base.size() == forming_->members.size()) FinishForming();
+}
+
+void Coordinator::From(const MemberId& member, const BaseFailed& failed) {
+  if (!forming_ || failed.view != forming_->number || !forming_->planned || !forming_->planned->heal.manifest) return;
+  const Manifest& bad = *forming_->planned->heal.manifest;
+  bad_manifests_.insert({bad.lineage, bad.step});
+  Say("checkpoint", absl::StrCat("the checkpoint of step ", bad.step.value(), " is damaged and is passed over: ",
+                                 failed.reason, " (found by ", member.name, ")"));
+  // The lineage that was begun from it goes: the next plan starts from an older one.
+  Form("a damaged checkpoint", true);
+}
+
+void Coordinator::FinishForming() {
+  JobJournal& j = *job();
+  const Planned planned = *forming_->planned;
+  const bool after_loss = forming_->after_loss && !(planned.rewind && j.lineages.size() == 1);
+  const std::string cause = forming_->cause;
+  forming_.reset();
+  if (j.view) CountReassigned(*j.view, planned);
+  j.view = planned.view;
+  ++j.views;
+  if (after_loss) ++j.recoveries;
+  j.phase = j.stop_asked ? JobPhase::kStopping : JobPhase::kRunning;
+  j.reason = planned.why;
+  if (!settings_.bugs.publish_before_persist) Persist();
+  PublishView();
+  if (settings_.bugs.publish_before_persist) Persist();
+  std::vector<std::string> names;
+  for (const ViewMember& m : planned.view.members) names.push_back(m.id.name);
+  std::string text = absl::StrCat("view ", planned.view.number.value(), " of ", absl::StrJoin(names, ", "),
+                                  " goes on at step ", planned.view.first_step.value());
+  std::map<std::string, std::string> fields{{"view", absl::StrCat(planned.view.number.value())},
+                                            {"step", absl::StrCat(planned.view.first_step.value())},
+                                            {"lineage", absl::StrCat(planned.view.lineage.value())}};
+  if (after_loss && !planned.rewind) {
+    std::set<std::string> takers;
+    for (LaneId l : planned.reassigned)
+      takers.insert(names[static_cast<size_t>(planned.view.first_lanes.holder_of[static_cast<size_t>(l.value())])]);
+    text = absl::StrCat(cause, "; its lanes went to ", takers.empty() ? "nobody (all sums were complete)" : absl::StrJoin(takers, " and "),
+                        "; step ", planned.view.first_step.value(), " recomputed ", planned.reassigned.size(), " of ",
+                        j.spec.law.lanes, " lanes");
+    fields["lanes"] = absl::StrCat(planned.reassigned.size());
+  }
+  Say(after_loss ? "recovery" : "view", text, fields);
+  cause_.clear();
+  loss_ = false;
+  waits_for_.clear();
+  GiveOrders();
+}
+
+void Coordinator::PublishView() {
+  for (const ViewMember& m : job()->view->members) Do(ToMember{m.id, Activate{*job()->view}});
+}
+
+void Coordinator::CountReassigned(const View& before, const Planned& planned) {
+  const Step base = planned.view.first_step;
+  for (Lost& lost : lost_) {
+    if (lost.base) continue;
+    lost.base = base;
+    for (size_t i = 0; i < before.members.size(); ++i) {
+      if (before.members[i].id.incarnation != lost.incarnation) continue;
+      for (LaneId l : planned.reassigned)
+        lost.reassigned += before.LanesAt(base).holder_of[static_cast<size_t>(l.value())] == static_cast<int32_t>(i);
+    }
+  }
+  SettleLost();
+}
+
+void Coordinator::SettleLost() {
+  for (auto it = lost_.begin(); it != lost_.end();) {
+    const auto ran = ended_.find(it->incarnation);
+    if (!it->base || ran == ended_.end()) {
+      ++it;
+      continue;
+    }
+    const LaneCount& count = ran->second;
+    if (count.step == *it->base) {
+      job()->lanes_recomputed += std::min(count.in_step, it->reassigned);
+    } else if (count.step > *it->base) {  // it was a step ahead: that step's lanes go too
+      job()->lanes_recomputed += it->reassigned + count.in_step;
+    }
+    Persist();
+    ended_.erase(ran);
+    it = lost_.erase(it);
+  }
+}
+
+}  // namespace muster::coordinator

@@ -1,0 +1,298 @@
+#include "coordinator/state/plan.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+
+namespace muster::coordinator {
+namespace {
+
+class Planner {
+ public:
+  explicit Planner(const PlanInput& input) : in_(input) {}
+
+  Planned Run() {
+    GiveRanks();
+    FindBase();
+    if (base_) {
+      PlanSurvivors();
+    } else {
+      PlanRewind();
+    }
+    AssignLanes();
+    DropSpares();
+    FillView();
+    return std::move(out_);
+  }
+
+ private:
+  size_t count() const { return holdings_.size(); }
+  bool server(size_t i) const { return members()[i].role == Role::kServer; }
+  std::vector<ViewMember>& members() { return out_.view.members; }
+  const std::vector<ViewMember>& members() const { return out_.view.members; }
+  LineageNumber current() const { return in_.lineages.empty() ? LineageNumber(0) : in_.lineages.back().number; }
+
+  // Survivors keep their rank unless it is too high; the others take the lowest free ones.
+  void GiveRanks() {
+    std::vector<Candidate> ordered;
+    for (Role role : {Role::kWorker, Role::kServer}) {
+      std::vector<Candidate> of_role;
+      for (const Candidate& c : in_.candidates)
+        if (c.member.role == role) of_role.push_back(c);
+      std::sort(of_role.begin(), of_role.end(),
+                [](const Candidate& a, const Candidate& b) { return a.member.id < b.member.id; });
+      std::vector<std::optional<Candidate>> by_rank(of_role.size());
+      std::vector<Candidate> rest;
+      for (Candidate& c : of_role) {
+        const bool keeps = c.rank && c.rank->value() < static_cast<int32_t>(by_rank.size()) &&
+                           !by_rank[static_cast<size_t>(c.rank->value())];
+        if (keeps) {
+          by_rank[static_cast<size_t>(c.rank->value())] = c;
+        } else {
+          rest.push_back(c);
+        }
+      }
+      size_t next = 0;
+      for (const Candidate& c : rest) {
+        while (by_rank[next]) ++next;
+        by_rank[next] = c;
+      }
+      for (size_t r = 0; r < by_rank.size(); ++r) {
+        by_rank[r]->member.rank = Rank(static_cast<int32_t>(r));
+        ordered.push_back(*by_rank[r]);
+      }
+    }
+    std::map<std::pair<std::string, Role>, int32_t> on_node;
+    for (Candidate& c : ordered) {
+      c.member.local_rank = on_node[{c.member.node, c.member.role}]++;
+      members().push_back(c.member);
+      Holdings held = c.holdings;
+      if (held.has_state && held.lineage != current() && !in_.bugs.base_across_lineages) held = Holdings{};
+      holdings_.push_back(held);
+    }
+  }
+
+  void FindBase() {
+    for (const Holdings& h : holdings_)
+      if (h.has_state) out_.newest = std::max(out_.newest, h.step);
+    if (in_.must_rewind || current() == LineageNumber(0)) return;
+    std::optional<Step> low, high;
+    bool all = true;
+    for (size_t i = 0; i < count(); ++i) {
+      const bool counts = in_.sync == Sync::kServer ? server(i) : !server(i);
+      if (!counts) continue;
+      if (!holdings_[i].has_state) {
+        all = false;
+        continue;
+      }
+      low = low ? std::min(*low, holdings_[i].step) : holdings_[i].step;
+      high = high ? std::max(*high, holdings_[i].step) : holdings_[i].step;
+    }
+    if (in_.sync == Sync::kAllreduce) {
+      base_ = high;
+    } else if (all && low && *high <= *low + 1 && ValuesHeld(*low)) {
+      base_ = low;
+    }
+  }
+
+  // With servers: somebody has the values of every chunk at `base`, the servers themselves or a worker.
+  bool ValuesHeld(Step base) const {
+    bool servers = true;
+    for (size_t i = 0; i < count(); ++i) {
+      const Holdings& h = holdings_[i];
+      if (!server(i) && h.has_state && h.step == base) return true;
+      if (server(i)) servers = servers && (h.step == base || h.previous_results);
+    }
+    return servers;
+  }
+
+  bool HoldsResult(size_t i, Step step, size_t chunk) const {
+    const Holdings& h = holdings_[i];
+    if (!h.has_state) return false;
+    if (server(i) && out_.heal.owner_of[chunk] != static_cast<int32_t>(i)) return false;
+    if (h.step == step) return chunk < h.results.size() && h.results[chunk];
+    return h.step == step + 1 && h.previous_results;
+  }
+
+  int32_t HolderOfResult(Step step, size_t chunk) const {
+    for (size_t i = 0; i < count(); ++i)
+      if (HoldsResult(i, step, chunk)) return static_cast<int32_t>(i);
+    return -1;
+  }
+
+  void GiveOwners(const LaneMap& balanced) {
+    const std::vector<int32_t> owners = OwnersOf(members(), balanced, in_.sync);
+    const int32_t n = static_cast<int32_t>(owners.size());
+    const int32_t stripe = std::max(1, std::min(in_.bucket_chunks, in_.chunks) / n);
+    out_.heal.owner_of = StripeOwners(in_.chunks, stripe, owners);
+  }
+
+  LaneMap Balanced() const {
+    const auto workers = std::count_if(members().begin(), members().end(),
+                                       [](const ViewMember& m) { return m.role == Role::kWorker; });
+    return {BalancedLanes(in_.lanes, static_cast<int32_t>(workers))};
+  }
+
+  void Prepare() {
+    const auto chunks = static_cast<size_t>(in_.chunks);
+    HealPlan& heal = out_.heal;
+    heal.members = members();
+    heal.how.assign(count(), HealBy::kCopy);
+    heal.values_from.assign(chunks, -1);
+    heal.slots_from.assign(chunks, -1);
+    heal.catch_up_from.assign(chunks, -1);
+    heal.done_from.assign(chunks, -1);
+    heal.done.assign(chunks, false);
+    out_.view.first_done.assign(chunks, false);
+    GiveOwners(Balanced());
+  }
+
+  void PlanSurvivors() {
+    Prepare();
+    HealPlan& heal = out_.heal;
+    heal.lineage = current();
+    heal.base = *base_;
+    for (size_t c = 0; c < heal.done.size(); ++c) {
+      const int32_t holder = HolderOfResult(*base_, c);
+      heal.done[c] = holder >= 0;
+      heal.done_from[c] = holder;
+      out_.view.first_done[c] = heal.done[c] || SumHeld(c);
+      heal.catch_up_from[c] = *base_ > Step(0) ? HolderOfResult(*base_ - 1, c) : -1;
+    }
+    const bool can_catch_up = std::all_of(heal.catch_up_from.begin(), heal.catch_up_from.end(),
+                                          [](int32_t from) { return from >= 0; });
+    std::vector<int32_t> donors;
+    for (size_t i = 0; i < count(); ++i) {
+      const Holdings& h = holdings_[i];
+      if (!h.has_state) continue;
+      if (h.step >= *base_) {
+        heal.how[i] = HealBy::kHold;
+      } else if (h.step == *base_ - 1 && can_catch_up && !server(i)) {
+        heal.how[i] = HealBy::kCatchUp;
+      }
+      if (!server(i) && h.step == *base_) donors.push_back(static_cast<int32_t>(i));
+    }
+    for (size_t c = 0; c < heal.values_from.size(); ++c) {
+      const bool workers = !donors.empty();
+      heal.values_from[c] = workers ? donors[c % donors.size()] : heal.owner_of[c];
+      if (in_.sync == Sync::kAllreduce) heal.slots_from[c] = heal.values_from[c];
+    }
+    out_.why = absl::StrCat("base is step ", base_->value());
+  }
+
+  // A complete sum that waits for its verdict counts: its owner keeps it.
+  bool SumHeld(size_t chunk) const {
+    const Holdings& h = holdings_[static_cast<size_t>(out_.heal.owner_of[chunk])];
+    return h.has_state && h.step == *base_ && chunk < h.sums.size() && h.sums[chunk];
+  }
+
+  void PlanRewind() {
+    Prepare();
+    HealPlan& heal = out_.heal;
+    const LineageNumber number = current() + 1;
+    const Step to = in_.checkpoint ? in_.checkpoint->step : Step(0);
+    LineageNumber parent = in_.checkpoint ? in_.checkpoint->lineage : LineageNumber(0);
+    heal.lineage = number;
+    heal.base = to;
+    heal.manifest = in_.checkpoint;
+    const LaneMap balanced = Balanced();
+    const int32_t maker = balanced.holder_of[0];
+    for (size_t i = 0; i < count(); ++i) {
+      if (in_.checkpoint) {
+        heal.how[i] = HealBy::kLoad;
+      } else {
+        heal.how[i] = static_cast<int32_t>(i) == maker ? HealBy::kMake : HealBy::kCopy;
+      }
+      holdings_[i] = Holdings{};
+    }
+    heal.values_from.assign(heal.values_from.size(), maker);
+    out_.rewind = Lineage{number, parent, to, in_.rewind_cause};
+    out_.why = absl::StrCat(in_.rewind_cause, ": lineage ", number.value(), " from ",
+                            in_.checkpoint ? "the checkpoint of " : "", "step ", to.value());
+  }
+
+  // Lanes stay with whoever has folded or runs them; the missing ones go where the balanced map wants them, but to
+  // nobody who has more than his part already.
+  void AssignLanes() {
+    out_.view.lanes = Balanced();
+    const auto& wanted = out_.view.lanes.holder_of;
+    std::vector<int32_t> holder(wanted.size(), -1);
+    std::vector<int32_t> load(count(), 0);
+    for (size_t i = 0; i < count(); ++i) {
+      const Holdings& h = holdings_[i];
+      if (server(i) || !h.has_state || h.step != out_.heal.base || in_.bugs.move_folded_lane) continue;
+      for (LaneId l : h.lanes) {
+        int32_t& slot = holder[static_cast<size_t>(l.value())];
+        if (slot >= 0) continue;
+        slot = static_cast<int32_t>(i);
+        ++load[i];
+      }
+    }
+    for (size_t l = 0; l < holder.size(); ++l) {
+      if (holder[l] >= 0) continue;
+      out_.reassigned.emplace_back(static_cast<int32_t>(l));
+      size_t best = static_cast<size_t>(wanted[l]);
+      for (size_t i = 0; i < count(); ++i)
+        if (!server(i) && InBalance(i) && load[i] + 1 < load[best]) best = i;
+      holder[l] = static_cast<int32_t>(best);
+      ++load[best];
+    }
+    out_.view.first_lanes.holder_of = std::move(holder);
+  }
+
+  bool InBalance(size_t i) const {
+    const auto& lanes = out_.view.lanes.holder_of;
+    return std::find(lanes.begin(), lanes.end(), static_cast<int32_t>(i)) != lanes.end();
+  }
+
+  void DropSpares() {
+    for (size_t i = 0; i < count(); ++i) {
+      const auto& first = out_.view.first_lanes.holder_of;
+      const bool has_lanes =
+          InBalance(i) || std::find(first.begin(), first.end(), static_cast<int32_t>(i)) != first.end();
+      if (!server(i) && !has_lanes) out_.heal.how[i] = HealBy::kNothing;
+    }
+  }
+
+  void FillView() {
+    View& view = out_.view;
+    view.job = in_.job;
+    view.term = in_.term;
+    view.number = in_.number;
+    view.lineage = out_.heal.lineage;
+    view.owner_of = out_.heal.owner_of;
+    view.first_step = out_.heal.base;
+    view.end = in_.end;
+    out_.heal.first_lanes = view.first_lanes;
+    out_.newest = std::max(out_.newest, out_.heal.base);
+  }
+
+  const PlanInput& in_;
+  Planned out_;
+  std::vector<Holdings> holdings_;  // by member
+  std::optional<Step> base_;
+};
+
+}  // namespace
+
+Planned PlanView(const PlanInput& input) { return Planner(input).Run(); }
+
+bool OnAncestry(const std::vector<Lineage>& lineages, LineageNumber lineage, Step step) {
+  if (lineages.empty()) return false;
+  std::map<LineageNumber, Lineage> by_number;
+  for (const Lineage& l : lineages) by_number[l.number] = l;
+  LineageNumber at = lineages.back().number;
+  std::optional<Step> below;
+  while (at != LineageNumber(0)) {
+    if (at == lineage) return !below || step <= *below;
+    const auto it = by_number.find(at);
+    if (it == by_number.end()) return false;
+    below = below ? std::min(*below, it->second.fork) : it->second.fork;
+    at = it->second.parent;
+  }
+  return false;
+}
+
+}  // namespace muster::coordinator

@@ -1,0 +1,224 @@
+// Records, fingerprints, checkpoint rounds, orders, the end of a job (PROTOCOL.md sections 3.10, 7 and 8).
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "coordinator/state/coordinator.h"
+#include "lib/optim/slots.h"
+
+namespace muster::coordinator {
+namespace {
+
+constexpr size_t kRecentSteps = 512;
+
+std::string Hex(const FingerprintPart& f) { return absl::StrFormat("%016x%016x", f.hi, f.lo); }
+
+}  // namespace
+
+void Coordinator::From(const MemberId& member, const Records& records) {
+  if (job()->lineages.empty()) return;
+  std::vector<StepRecord> fresh;
+  for (const StepRecord& record : records.records) {
+    if (record.lineage != job()->lineages.back().number) continue;
+    TakeRecord(member, record, fresh);
+  }
+  while (recent_.count(recorded_) > 0) recorded_ = recorded_ + 1;
+  if (!fresh.empty()) {
+    std::vector<StepRecord> persisted = fresh;
+    for (StepRecord& r : persisted) r.fingerprint.reset();
+    Do(PersistRecords{current_, std::move(persisted)});
+    for (const StepRecord& r : fresh) {
+      const double mean = r.weight > 0 ? r.loss / static_cast<double>(r.weight) : 0;
+      loss_value_ = mean;
+      Say("step", "", {{"step", absl::StrCat(r.step.value())}, {"epoch", absl::StrCat(r.samples.epoch)},
+                       {"loss", absl::StrFormat("%.6g", mean)}, {"samples", absl::StrCat(r.samples.count)},
+                       {"view", absl::StrCat(r.view.value())}});
+      for (const Order& order : r.orders) {
+        if (order_ && order.id == order_->id) order_.reset();
+        if (order.kind == OrderKind::kStop && !job()->stop_at) {
+          job()->stop_at = r.step + 1;
+          Persist();
+        }
+      }
+    }
+  }
+  Do(ToMember{member, AckRecords{job()->lineages.back().number, recorded_}});
+  while (recent_.size() > kRecentSteps && recent_.begin()->first < recorded_) recent_.erase(recent_.begin());
+  TryCommit();
+  CheckFinished();
+}
+
+void Coordinator::TakeRecord(const MemberId& member, const StepRecord& record, std::vector<StepRecord>& fresh) {
+  TakeFingerprint(member, record);
+  const auto known = recent_.find(record.step);
+  if (known != recent_.end() || record.step < recorded_) {
+    if (known == recent_.end()) return;
+    const StepRecord& first = known->second;
+    if (first.weight != record.weight || first.loss != record.loss || !(first.samples == record.samples))
+      Say("state", absl::StrCat("records of step ", record.step.value(), " disagree: ", member.name, " reports loss ",
+                                record.loss, ", the first report was ", first.loss));
+    return;
+  }
+  recent_[record.step] = record;
+  fresh.push_back(record);
+  const auto voided = voided_.find(record.step);
+  if (voided == voided_.end()) return;
+  const StepRecord& old = voided->second;
+  if (job()->spec.law.order == SumOrder::kCanonical && (old.loss != record.loss || !(old.samples == record.samples)))
+    Say("state", absl::StrCat("step ", record.step.value(), " was done again and differs: loss ", record.loss,
+                              " instead of ", old.loss));
+  voided_.erase(voided);
+}
+
+void Coordinator::TakeFingerprint(const MemberId& member, const StepRecord& record) {
+  if (!record.fingerprint) return;
+  const Step state = record.step + 1;
+  FingerprintPart value = *record.fingerprint;
+  if (!value.whole) {
+    auto& parts = parts_[state];
+    parts[member.name] = value;
+    if (parts.size() < static_cast<size_t>(job()->spec.run.servers)) return;
+    FingerprintPart sum;
+    for (const auto& [name, part] : parts) {
+      sum.hi += part.hi;
+      sum.lo += part.lo;
+    }
+    value = sum;
+    value.whole = true;
+    parts_.erase(state);
+  }
+  const auto known = fingerprints_.find(state);
+  if (known != fingerprints_.end()) {
+    if (known->second != value)
+      Say("state", absl::StrCat("fingerprints of step ", state.value(), " differ: ", member.name, " has ", Hex(value),
+                                ", the first report was ", Hex(known->second)));
+    return;
+  }
+  fingerprints_[state] = value;
+  if (fingerprints_.size() > kRecentSteps) fingerprints_.erase(fingerprints_.begin());
+  Do(PersistFingerprint{current_, record.lineage, state, value});
+  Say("fingerprint", "", {{"step", absl::StrCat(state.value())}, {"value", Hex(value)}});
+}
+
+// ---- orders
+
+// Orders are issued again after every view, until a record shows them.
+void Coordinator::GiveOrders() {
+  if (!job()->view || forming_ || job()->view->number != job()->number) return;
+  const bool stop = job()->stop_asked && !job()->stop_at;
+  if (stop && (!order_ || order_->kind != OrderKind::kStop)) {
+    order_ = Order{job()->next_order++, OrderKind::kStop};
+    Persist();
+  }
+  if (!order_) return;
+  const View& view = *job()->view;
+  const MemberId& owner = view.members[static_cast<size_t>(view.owner_of[0])].id;
+  Do(ToMember{owner, GiveOrder{view.number, *order_}});
+}
+
+// ---- checkpoints
+
+void Coordinator::From(const MemberId& member, const SegmentWritten& written) {
+  const bool current = !job()->lineages.empty() && written.lineage == job()->lineages.back().number;
+  const bool newer = manifests_.empty() || manifests_.back().lineage != written.lineage ||
+                     manifests_.back().step < written.step;
+  if (!current || !newer) return Do(ToMember{member, AckSegments{{written.id}}});
+  OfferRound(member, written);
+  TryCommit();
+}
+
+void Coordinator::OfferRound(const MemberId& member, const SegmentWritten& written) {
+  Round& round = rounds_[written.step];
+  for (const auto& [who, known] : round.segments)
+    if (known.segment.file == written.segment.file) return;
+  for (const SegmentEntry& e : written.segment.entries) round.covered[{e.slot, e.chunk}] = true;
+  round.segments.emplace_back(member, written);
+}
+
+void Coordinator::From(const MemberId& member, const SegmentFailed& failed) {
+  Say("checkpoint", absl::StrCat("checkpoint of step ", failed.step.value(), " was given up: ", member.name, ": ",
+                                 failed.reason));
+  rounds_.erase(failed.step);
+}
+
+void Coordinator::TryCommit() {
+  for (auto& [step, round] : rounds_) {
+    if (round.committing || recorded_ < step || !job()->facts) continue;
+    const absl::StatusOr<Layout> layout = Layout::Make(job()->facts->tensors, job()->spec.law.chunk_bytes);
+    if (!layout.ok()) return;
+    const int32_t slots = SlotCount(job()->spec.law.optimizer.kind);
+    const auto need = static_cast<size_t>(layout->chunk_count() + slots * layout->parameter_chunk_count());
+    if (round.covered.size() < need) continue;
+    Manifest manifest;
+    manifest.job = current_;
+    manifest.lineage = job()->lineages.back().number;
+    manifest.step = step;
+    manifest.tensors = job()->facts->tensors;
+    manifest.chunk_bytes = job()->spec.law.chunk_bytes;
+    manifest.slots = slots;
+    std::set<std::pair<int32_t, ChunkId>> taken;
+    for (const auto& [member, written] : round.segments) {
+      Segment segment = written.segment;
+      segment.entries.clear();
+      for (const SegmentEntry& e : written.segment.entries)
+        if (taken.insert({e.slot, e.chunk}).second) segment.entries.push_back(e);
+      if (!segment.entries.empty()) manifest.segments.push_back(std::move(segment));
+    }
+    const auto fingerprint = fingerprints_.find(step);
+    if (fingerprint != fingerprints_.end()) manifest.fingerprint = Hex(fingerprint->second);
+    round.committing = true;
+    Do(CommitManifest{std::move(manifest), job()->spec.run.checkpoint.keep});
+  }
+}
+
+void Coordinator::On(const ManifestCommitted& committed) {
+  const Manifest& m = committed.manifest;
+  if (job() == nullptr || m.job != current_) return;
+  manifests_.push_back(m);
+  const auto keep = static_cast<size_t>(std::max(1, job()->spec.run.checkpoint.keep));
+  if (manifests_.size() > keep)
+    manifests_.erase(manifests_.begin(), manifests_.end() - static_cast<std::ptrdiff_t>(keep));
+  last_checkpoint_ = now_;
+  Say("checkpoint", absl::StrCat("checkpoint of step ", m.step.value(), " is complete"),
+      {{"step", absl::StrCat(m.step.value())}});
+  DropRounds(m.step);
+  CheckFinished();
+}
+
+// A newer checkpoint is there: what was collected for this one and older ones is acknowledged.
+void Coordinator::DropRounds(Step upto) {
+  for (auto it = rounds_.begin(); it != rounds_.end() && it->first <= upto;) {
+    for (const auto& [member, written] : it->second.segments)
+      Do(ToMember{member, AckSegments{{written.id}}});
+    it = rounds_.erase(it);
+  }
+}
+
+void Coordinator::On(const ManifestFailed& failed) {
+  Say("checkpoint", absl::StrCat("checkpoint of step ", failed.step.value(), " could not be committed: ", failed.reason));
+  rounds_.erase(failed.step);
+}
+
+// ---- the end
+
+void Coordinator::CheckFinished() {
+  if (job() == nullptr || !job()->view || job()->lineages.empty() || digesting_) return;
+  const Step end = End();
+  if (recorded_ < end || manifests_.empty() || manifests_.back().step != end ||
+      manifests_.back().lineage != job()->lineages.back().number)
+    return;
+  digesting_ = true;
+  Do(ComputeDigest{current_, manifests_.back()});
+}
+
+void Coordinator::On(const DigestDone& done) {
+  if (job() == nullptr || done.job != current_) return;
+  digesting_ = false;
+  if (done.digest.empty()) return EndJob(JobPhase::kFailed, absl::StrCat("the final state cannot be read back: ", done.reason), 1);
+  job()->digest = done.digest;
+  const bool stopped = job()->stop_at && *job()->stop_at < Step(TotalSteps());
+  if (stopped) return EndJob(JobPhase::kStopped, absl::StrCat("stopped after the checkpoint of step ", End().value(), "; it can go on"), 75);
+  EndJob(JobPhase::kDone, absl::StrCat("all ", End().value(), " steps are done"), 0);
+}
+
+}  // namespace muster::coordinator
