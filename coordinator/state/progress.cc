@@ -4,7 +4,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "coordinator/state/coordinator.h"
-#include "lib/optim/slots.h"
 
 namespace muster::coordinator {
 namespace {

@@ -27,6 +27,9 @@ struct OptimizerSpec {
   bool operator==(const OptimizerSpec&) const = default;
 };
 
+// Optimizer slots, each as large as the parameters: sgd 0, momentum 1, Adam and AdamW 2.
+int SlotCount(OptimizerKind kind);
+
 struct ScheduleSpec {
   ScheduleKind kind = ScheduleKind::kConstant;
   int64_t warmup_steps = 0;   // linear from 0 (exclusive) to the full rate

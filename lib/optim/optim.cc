@@ -125,20 +125,6 @@ AdamFactors MakeAdamFactors(const OptimizerSpec& spec, int64_t step, double lear
 
 }  // namespace
 
-int SlotCount(OptimizerKind kind) {
-  switch (kind) {
-    case OptimizerKind::kSgd:
-      return 0;
-    case OptimizerKind::kMomentum:
-      return 1;
-    case OptimizerKind::kAdam:
-    case OptimizerKind::kAdamW:
-      return 2;
-  }
-  MUSTER_CHECK(false, "an optimizer without a kind");
-  return 0;
-}
-
 std::string_view SlotName(OptimizerKind kind, int slot) {
   MUSTER_CHECK(slot >= 0 && slot < SlotCount(kind));
   if (kind == OptimizerKind::kMomentum) return "momentum";

@@ -17,7 +17,6 @@ namespace muster {
 inline constexpr int kMaxSlots = 2;
 using Slots = std::array<absl::Span<float>, kMaxSlots>;  // those beyond SlotCount(kind) stay empty
 
-int SlotCount(OptimizerKind kind);                        // sgd 0, momentum 1, Adam and AdamW 2
 std::string_view SlotName(OptimizerKind kind, int slot);  // "momentum"; "exp_avg", "exp_avg_sq"
 
 // One step of one span: reads `old_parameters`, writes `new_parameters` (the same memory, or apart)
