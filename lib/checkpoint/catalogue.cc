@@ -19,11 +19,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// "manifest/JOB/LINEAGE/STEP", the numbers as 16 hexadecimal digits, so that keys ascend as (lineage, step) do. A job's
-// id with '/' in it would share its prefix with another's: its bytes are counted in front.
-std::string JobPrefix(absl::string_view job) { return absl::StrCat("manifest/", job.size(), ":", job, "/"); }
+// "manifest/JOB/LINEAGE/STEP", the numbers as 16 hexadecimal digits, so that keys ascend as
+// (lineage, step) do. A job's id with '/' in it would share its prefix with another's: its bytes
+// are counted in front.
+std::string JobPrefix(absl::string_view job) {
+  return absl::StrCat("manifest/", job.size(), ":", job, "/");
+}
 std::string KeyOf(absl::string_view job, LineageNumber lineage, Step step) {
-  return absl::StrCat(JobPrefix(job), absl::StrFormat("%016x/%016x", lineage.value(), step.value()));
+  return absl::StrCat(JobPrefix(job),
+                      absl::StrFormat("%016x/%016x", lineage.value(), step.value()));
 }
 
 absl::Status DeleteFile(const fs::path& path) {
@@ -52,8 +56,10 @@ std::optional<Step> StepOfFolder(const std::string& name) {
   const size_t split = rest.find("-step-");
   int64_t lineage = 0;
   int64_t step = 0;
-  if (!absl::ConsumePrefix(&rest, "lineage-") || split == absl::string_view::npos) return std::nullopt;
-  if (!absl::SimpleAtoi(name.substr(8, split - 8), &lineage) || !absl::SimpleAtoi(name.substr(split + 6), &step))
+  if (!absl::ConsumePrefix(&rest, "lineage-") || split == absl::string_view::npos)
+    return std::nullopt;
+  if (!absl::SimpleAtoi(name.substr(8, split - 8), &lineage) ||
+      !absl::SimpleAtoi(name.substr(split + 6), &step))
     return std::nullopt;
   if (CheckpointFolder(LineageNumber(lineage), Step(step)) != name) return std::nullopt;
   return Step(step);
@@ -76,7 +82,8 @@ std::set<std::string> NamedFiles(const std::vector<Manifest>& manifests) {
 absl::StatusOr<std::vector<fs::directory_entry>> EntriesOf(const fs::path& dir) {
   std::error_code error;
   std::vector<fs::directory_entry> entries;
-  for (fs::directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) entries.push_back(*it);
+  for (fs::directory_iterator it(dir, error), end; !error && it != end; it.increment(error))
+    entries.push_back(*it);
   if (error && error != std::errc::no_such_file_or_directory)
     return FileError(error.value(), "list directory", dir.string());
   return entries;
@@ -105,8 +112,8 @@ absl::Status Catalogue::Commit(const Manifest& manifest) {
     const auto known = DecodeManifest(*before);
     if (known.ok() && *known == manifest) return absl::OkStatus();
     if (known.ok())
-      return absl::AlreadyExistsError(
-          absl::StrCat("job '", manifest.job, "': another checkpoint of ", Describe(manifest), " is committed"));
+      return absl::AlreadyExistsError(absl::StrCat(
+          "job '", manifest.job, "': another checkpoint of ", Describe(manifest), " is committed"));
   } else if (!absl::IsNotFound(before.status())) {
     return before.status();
   }
@@ -118,21 +125,24 @@ absl::Status Catalogue::Commit(const Manifest& manifest) {
 absl::StatusOr<Catalogue::Listing> Catalogue::List(const std::string& job) const {
   Listing listing;
   const std::string prefix = JobPrefix(job);
-  MUSTER_RETURN_IF_ERROR(
-      kv_.Scan(kCatalogueFamily, prefix, PrefixEnd(prefix), [&](absl::string_view key, absl::string_view value) {
+  MUSTER_RETURN_IF_ERROR(kv_.Scan(
+      kCatalogueFamily, prefix, PrefixEnd(prefix),
+      [&](absl::string_view key, absl::string_view value) {
         auto manifest = DecodeManifest(value);
         if (manifest.ok() && KeyOf(manifest->job, manifest->lineage, manifest->step) == key) {
           listing.manifests.push_back(*std::move(manifest));
         } else {
           listing.damaged.push_back(absl::StrCat(
-              "catalogue entry '", key, "': ", manifest.ok() ? "holds another manifest" : manifest.status().message()));
+              "catalogue entry '", key,
+              "': ", manifest.ok() ? "holds another manifest" : manifest.status().message()));
         }
         return true;
       }));
   return listing;
 }
 
-absl::StatusOr<std::optional<Manifest>> Catalogue::Newest(const std::string& job, const Allowed& allowed) const {
+absl::StatusOr<std::optional<Manifest>> Catalogue::Newest(const std::string& job,
+                                                          const Allowed& allowed) const {
   MUSTER_ASSIGN_OR_RETURN(Listing listing, List(job));
   std::vector<Manifest>& manifests = listing.manifests;
   const auto newest = std::find_if(manifests.rbegin(), manifests.rend(),
@@ -141,7 +151,8 @@ absl::StatusOr<std::optional<Manifest>> Catalogue::Newest(const std::string& job
   return std::optional<Manifest>(std::move(*newest));
 }
 
-absl::Status Catalogue::Remove(const std::string& job, LineageNumber lineage, Step step, const std::string& dir) {
+absl::Status Catalogue::Remove(const std::string& job, LineageNumber lineage, Step step,
+                               const std::string& dir) {
   const std::string key = KeyOf(job, lineage, step);
   const auto value = kv_.Get(kCatalogueFamily, key);
   if (absl::IsNotFound(value.status())) return absl::OkStatus();
@@ -150,29 +161,37 @@ absl::Status Catalogue::Remove(const std::string& job, LineageNumber lineage, St
   batch.Delete(kCatalogueFamily, key);
   MUSTER_RETURN_IF_ERROR(kv_.Write(batch, Durability::kSynced));
   const auto manifest = DecodeManifest(*value);
-  return manifest.ok() ? DeleteFiles(dir, *manifest) : absl::OkStatus();  // unknown files are orphans from now on
+  return manifest.ok() ? DeleteFiles(dir, *manifest)
+                       : absl::OkStatus();  // unknown files are orphans from now on
 }
 
-absl::Status Catalogue::Prune(const std::string& job, const Allowed& allowed, int32_t keep, const std::string& dir) {
-  if (keep < 1) return absl::InvalidArgumentError(absl::StrCat("keep: ", keep, " is out of range, at least 1"));
+absl::Status Catalogue::Prune(const std::string& job, const Allowed& allowed, int32_t keep,
+                              const std::string& dir) {
+  if (keep < 1)
+    return absl::InvalidArgumentError(absl::StrCat("keep: ", keep, " is out of range, at least 1"));
   MUSTER_ASSIGN_OR_RETURN(const Listing listing, List(job));
-  for (auto manifest = listing.manifests.rbegin(); manifest != listing.manifests.rend(); ++manifest) {
+  for (auto manifest = listing.manifests.rbegin(); manifest != listing.manifests.rend();
+       ++manifest) {
     if (allowed(manifest->lineage, manifest->step) && keep-- > 0) continue;
     MUSTER_RETURN_IF_ERROR(Remove(job, manifest->lineage, manifest->step, dir));
   }
   return absl::OkStatus();
 }
 
-absl::Status Catalogue::RemoveOrphans(const std::string& dir, const std::string& job, Step protect_from) {
+absl::Status Catalogue::RemoveOrphans(const std::string& dir, const std::string& job,
+                                      Step protect_from) {
   MUSTER_ASSIGN_OR_RETURN(const Listing listing, List(job));
   if (!listing.damaged.empty())
-    return absl::DataLossError(absl::StrCat("orphans of '", dir, "' are kept: ", listing.damaged.front()));
+    return absl::DataLossError(
+        absl::StrCat("orphans of '", dir, "' are kept: ", listing.damaged.front()));
   const std::set<std::string> named = NamedFiles(listing.manifests);
   MUSTER_ASSIGN_OR_RETURN(const std::vector<fs::directory_entry> folders, EntriesOf(dir));
   for (const fs::directory_entry& folder : folders) {
     const std::optional<Step> step = StepOfFolder(folder.path().filename().string());
     std::error_code gone;
-    if (!step || *step >= protect_from || folder.symlink_status(gone).type() != fs::file_type::directory) continue;
+    if (!step || *step >= protect_from ||
+        folder.symlink_status(gone).type() != fs::file_type::directory)
+      continue;
     MUSTER_RETURN_IF_ERROR(DeleteOrphansIn(folder.path(), named));
   }
   return absl::OkStatus();

@@ -1,5 +1,5 @@
-// The committed checkpoints: manifests in the store's family "catalogue". Only what is in here exists; a segment file
-// that no manifest names is an orphan.
+// The committed checkpoints: manifests in the store's family "catalogue". Only what is in here
+// exists; a segment file that no manifest names is an orphan.
 #pragma once
 
 #include <functional>
@@ -27,22 +27,28 @@ class Catalogue {
   explicit Catalogue(Kv& kv) : kv_(kv) {}
 
   struct Listing {
-    std::vector<Manifest> manifests;    // ascending (lineage, step): the last one is the newest
-    std::vector<std::string> damaged;   // what could not be read, for people
+    std::vector<Manifest> manifests;   // ascending (lineage, step): the last one is the newest
+    std::vector<std::string> damaged;  // what could not be read, for people
   };
 
   // Atomic and synced; from then on the checkpoint is visible. Again with the same content: OK.
-  // kInvalidArgument: not complete for its own layout; kAlreadyExists: another manifest of that job, lineage and step.
+  // kInvalidArgument: not complete for its own layout; kAlreadyExists: another manifest of that
+  // job, lineage and step.
   absl::Status Commit(const Manifest& manifest);
   absl::StatusOr<Listing> List(const std::string& job) const;
-  absl::StatusOr<std::optional<Manifest>> Newest(const std::string& job, const Allowed& allowed) const;
+  absl::StatusOr<std::optional<Manifest>> Newest(const std::string& job,
+                                                 const Allowed& allowed) const;
   // Takes the manifest out, synced; then deletes its files. Not there: OK.
-  absl::Status Remove(const std::string& job, LineageNumber lineage, Step step, const std::string& dir);
-  // Keeps the newest `keep` (at least 1) allowed checkpoints; every other one of the job is removed.
-  absl::Status Prune(const std::string& job, const Allowed& allowed, int32_t keep, const std::string& dir);
-  // Deletes what aborted rounds left: files of checkpoint folders that no manifest names, temporary ones included,
-  // except of steps ≥ `protect_from`, where a round may be open. Files we did not make are left alone.
-  // kDataLoss, nothing deleted: a manifest cannot be read, so nobody knows which files it names.
+  absl::Status Remove(const std::string& job, LineageNumber lineage, Step step,
+                      const std::string& dir);
+  // Keeps the newest `keep` (at least 1) allowed checkpoints; every other one of the job is
+  // removed.
+  absl::Status Prune(const std::string& job, const Allowed& allowed, int32_t keep,
+                     const std::string& dir);
+  // Deletes what aborted rounds left: files of checkpoint folders that no manifest names, temporary
+  // ones included, except of steps ≥ `protect_from`, where a round may be open. Files we did not
+  // make are left alone. kDataLoss, nothing deleted: a manifest cannot be read, so nobody knows
+  // which files it names.
   absl::Status RemoveOrphans(const std::string& dir, const std::string& job, Step protect_from);
 
  private:

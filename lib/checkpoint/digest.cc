@@ -21,15 +21,17 @@ struct Run {
 std::vector<const Placed*> ByName(const Layout& layout) {
   std::vector<const Placed*> tensors;
   for (const Placed& tensor : layout.tensors()) tensors.push_back(&tensor);
-  std::sort(tensors.begin(), tensors.end(), [](const Placed* a, const Placed* b) { return a->spec.name < b->spec.name; });
+  std::sort(tensors.begin(), tensors.end(),
+            [](const Placed* a, const Placed* b) { return a->spec.name < b->spec.name; });
   return tensors;
 }
 
 // The first chunk that ends behind the element; chunks ascend and cover the space.
 ChunkId ChunkAt(const Layout& layout, int64_t element) {
   const auto& chunks = layout.chunks();
-  const auto it = std::upper_bound(chunks.begin(), chunks.end(), element,
-                                   [](int64_t at, const Chunk& chunk) { return at < chunk.offset + chunk.count; });
+  const auto it = std::upper_bound(
+      chunks.begin(), chunks.end(), element,
+      [](int64_t at, const Chunk& chunk) { return at < chunk.offset + chunk.count; });
   return ChunkId(static_cast<int32_t>(it - chunks.begin()));
 }
 
@@ -50,7 +52,8 @@ std::vector<Run> PlanDigest(const Layout& layout, int32_t slots) {
   std::vector<Run> runs;
   for (int32_t slot = 0; slot <= slots; ++slot) {
     for (const Placed* tensor : tensors) {
-      if (slot == kValuesSlot || tensor->spec.kind == TensorKind::kParameter) AppendRuns(layout, slot, *tensor, runs);
+      if (slot == kValuesSlot || tensor->spec.kind == TensorKind::kParameter)
+        AppendRuns(layout, slot, *tensor, runs);
     }
   }
   return runs;
@@ -93,8 +96,9 @@ class ChunkSource {
 
   absl::Status OpenSegment(size_t segment) {
     if (reader_ && open_segment_ == segment) return absl::OkStatus();
-    MUSTER_ASSIGN_OR_RETURN(reader_, SegmentReader::Open(dir_, manifest_.segments[segment],
-                                                         {manifest_.job, manifest_.lineage, manifest_.step}));
+    MUSTER_ASSIGN_OR_RETURN(
+        reader_, SegmentReader::Open(dir_, manifest_.segments[segment],
+                                     {manifest_.job, manifest_.lineage, manifest_.step}));
     open_segment_ = segment;
     return absl::OkStatus();
   }
@@ -126,7 +130,8 @@ std::string Digest(const Layout& layout, const ConstStateSpans& state) {
   Sha256 sha;
   for (const Run& run : PlanDigest(layout, static_cast<int32_t>(state.size()) - 1)) {
     const int64_t first = layout.chunk(run.chunk).offset + run.first;
-    Add(sha, state[static_cast<size_t>(run.slot)].subspan(static_cast<size_t>(first), static_cast<size_t>(run.count)));
+    Add(sha, state[static_cast<size_t>(run.slot)].subspan(static_cast<size_t>(first),
+                                                          static_cast<size_t>(run.count)));
   }
   return sha.HexFinish();
 }

@@ -25,12 +25,14 @@ absl::StatusOr<int> Open(const std::string& path, int flags, absl::string_view a
 // What was made or renamed inside a directory survives a loss of power only after this.
 absl::Status SyncDirectory(const std::string& path) {
   MUSTER_ASSIGN_OR_RETURN(const int fd, Open(path, O_RDONLY | O_DIRECTORY, "open directory"));
-  const absl::Status status = fsync(fd) == 0 ? absl::OkStatus() : FileError(errno, "sync directory", path);
+  const absl::Status status =
+      fsync(fd) == 0 ? absl::OkStatus() : FileError(errno, "sync directory", path);
   close(fd);
   return status;
 }
 
-absl::Status WriteTemporary(const std::string& path, const std::function<absl::Status(FileHandle&)>& write) {
+absl::Status WriteTemporary(const std::string& path,
+                            const std::function<absl::Status(FileHandle&)>& write) {
   MUSTER_ASSIGN_OR_RETURN(FileHandle out, FileHandle::Create(path));
   MUSTER_RETURN_IF_ERROR(write(out));
   return out.Sync();
@@ -39,7 +41,8 @@ absl::Status WriteTemporary(const std::string& path, const std::function<absl::S
 }  // namespace
 
 absl::Status FileError(int error_number, absl::string_view action, absl::string_view path) {
-  const std::string text = absl::StrCat(action, " '", path, "': ", std::generic_category().message(error_number));
+  const std::string text =
+      absl::StrCat(action, " '", path, "': ", std::generic_category().message(error_number));
   switch (error_number) {
     case ENOSPC:
     case EDQUOT:
@@ -51,7 +54,8 @@ absl::Status FileError(int error_number, absl::string_view action, absl::string_
     case EACCES:
     case EPERM:
     case EROFS:
-      return absl::PermissionDeniedError(absl::StrCat(text, ": choose a directory that can be written"));
+      return absl::PermissionDeniedError(
+          absl::StrCat(text, ": choose a directory that can be written"));
     default:
       return absl::UnavailableError(text);
   }
@@ -75,7 +79,8 @@ FileHandle::~FileHandle() {
 absl::StatusOr<uint64_t> FileHandle::Size() const {
   struct stat info;
   if (fstat(fd_, &info) != 0) return FileError(errno, "stat", path_);
-  if (!S_ISREG(info.st_mode)) return absl::DataLossError(absl::StrCat("'", path_, "': not a regular file"));
+  if (!S_ISREG(info.st_mode))
+    return absl::DataLossError(absl::StrCat("'", path_, "': not a regular file"));
   return static_cast<uint64_t>(info.st_size);
 }
 
@@ -117,7 +122,8 @@ absl::Status WriteFileDurably(const std::string& dir, const std::string& file,
   if (error) return FileError(error.value(), "make directory", folder);
   if (access(path.c_str(), F_OK) == 0) return FileError(EEXIST, "create", path);
   absl::Status status = WriteTemporary(temporary, write);
-  if (status.ok() && rename(temporary.c_str(), path.c_str()) != 0) status = FileError(errno, "rename", temporary);
+  if (status.ok() && rename(temporary.c_str(), path.c_str()) != 0)
+    status = FileError(errno, "rename", temporary);
   if (!status.ok()) {
     unlink(temporary.c_str());
     return status;

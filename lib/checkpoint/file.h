@@ -13,8 +13,9 @@
 
 namespace muster {
 
-// The last error of the system as a status that names the path. ENOSPC and EDQUOT: kResourceExhausted; ENOENT: kNotFound;
-// EACCES, EPERM and EROFS: kPermissionDenied; EEXIST: kAlreadyExists; anything else: kUnavailable.
+// The last error of the system as a status that names the path. ENOSPC and EDQUOT:
+// kResourceExhausted; ENOENT: kNotFound; EACCES, EPERM and EROFS: kPermissionDenied; EEXIST:
+// kAlreadyExists; anything else: kUnavailable.
 absl::Status FileError(int error_number, absl::string_view action, absl::string_view path);
 
 // An open file. Movable; one thread at a time.
@@ -22,7 +23,8 @@ class FileHandle {
  public:
   static absl::StatusOr<FileHandle> OpenToRead(std::string path);
   static absl::StatusOr<FileHandle> Create(std::string path);  // empty; what was there is gone
-  FileHandle(FileHandle&& other) noexcept : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)) {}
+  FileHandle(FileHandle&& other) noexcept
+      : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)) {}
   FileHandle& operator=(FileHandle&& other) noexcept {
     std::swap(fd_, other.fd_);
     std::swap(path_, other.path_);
@@ -31,8 +33,9 @@ class FileHandle {
   ~FileHandle();
 
   const std::string& path() const { return path_; }
-  absl::StatusOr<uint64_t> Size() const;                                      // kDataLoss: not a regular file
-  absl::Status ReadAt(uint64_t offset, void* to, size_t bytes) const;         // kDataLoss: the file is shorter
+  absl::StatusOr<uint64_t> Size() const;  // kDataLoss: not a regular file
+  absl::Status ReadAt(uint64_t offset, void* to,
+                      size_t bytes) const;  // kDataLoss: the file is shorter
   absl::Status Append(absl::Span<const std::byte> bytes);
   absl::Status Sync();
 
@@ -42,8 +45,9 @@ class FileHandle {
   std::string path_;
 };
 
-// Makes `dir`/`file` (its folder too) out of what `write` appends and syncs: under a temporary name, renamed, the
-// directories synced. Whatever fails, no temporary file stays. kAlreadyExists where the file is there.
+// Makes `dir`/`file` (its folder too) out of what `write` appends and syncs: under a temporary
+// name, renamed, the directories synced. Whatever fails, no temporary file stays. kAlreadyExists
+// where the file is there.
 absl::Status WriteFileDurably(const std::string& dir, const std::string& file,
                               const std::function<absl::Status(FileHandle&)>& write);
 

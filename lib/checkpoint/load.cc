@@ -17,11 +17,13 @@ std::vector<Part> CutParts(const Layout& layout, const Spans& state) {
   for (size_t slot = 0; slot < state.size(); ++slot) {
     const int32_t chunks = slot == 0 ? layout.chunk_count() : layout.parameter_chunk_count();
     const int64_t elements = slot == 0 ? layout.elements() : layout.parameter_elements();
-    MUSTER_CHECK(state[slot].size() == static_cast<size_t>(elements), "a span of the state has the wrong size");
+    MUSTER_CHECK(state[slot].size() == static_cast<size_t>(elements),
+                 "a span of the state has the wrong size");
     for (ChunkId c{0}; c.value() < chunks; ++c) {
       const Chunk& chunk = layout.chunk(c);
       parts.push_back({static_cast<int32_t>(slot), c,
-                       state[slot].subspan(static_cast<size_t>(chunk.offset), static_cast<size_t>(chunk.count))});
+                       state[slot].subspan(static_cast<size_t>(chunk.offset),
+                                           static_cast<size_t>(chunk.count))});
     }
   }
   return parts;
@@ -35,7 +37,9 @@ struct Reading {
   absl::Span<float> values;
 };
 
-SegmentMeta MetaOf(const Manifest& manifest) { return {manifest.job, manifest.lineage, manifest.step}; }
+SegmentMeta MetaOf(const Manifest& manifest) {
+  return {manifest.job, manifest.lineage, manifest.step};
+}
 
 absl::StatusOr<std::vector<std::vector<Reading>>> PlanReadings(const Manifest& manifest,
                                                                absl::Span<const PartDest> parts) {
@@ -56,14 +60,19 @@ absl::StatusOr<std::vector<std::vector<Reading>>> PlanReadings(const Manifest& m
     }
   }
   if (found != wanted.size())
-    return absl::InvalidArgumentError(
-        absl::StrCat(Describe(manifest), ": ", wanted.size() - found, " of the wanted parts do not exist"));
+    return absl::InvalidArgumentError(absl::StrCat(Describe(manifest), ": ", wanted.size() - found,
+                                                   " of the wanted parts do not exist"));
   return readings;
 }
 
 absl::Status DamagedAll(const std::vector<std::string>& skipped) {
-  return absl::DataLossError(
-      absl::StrCat("no checkpoint is whole; start anew with resume: never. ", absl::StrJoin(skipped, "; ")));
+  return absl::DataLossError(absl::StrCat("no checkpoint is whole; start anew with resume: never. ",
+                                          absl::StrJoin(skipped, "; ")));
+}
+
+// Another model or a directory that cannot be read: going back to an older checkpoint is no answer.
+bool IsNoDamage(const absl::Status& status) {
+  return absl::IsFailedPrecondition(status) || absl::IsPermissionDenied(status);
 }
 
 }  // namespace
@@ -78,12 +87,14 @@ std::vector<PartDest> PartDests(const Layout& layout, const StateSpans& state) {
 absl::Status LoadParts(const std::string& dir, const Manifest& manifest, const Layout& layout,
                        absl::Span<const PartDest> parts) {
   MUSTER_RETURN_IF_ERROR(CheckComplete(manifest, layout, manifest.slots));
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<std::vector<Reading>> readings, PlanReadings(manifest, parts));
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<std::vector<Reading>> readings,
+                          PlanReadings(manifest, parts));
   for (size_t i = 0; i < readings.size(); ++i) {
     if (readings[i].empty()) continue;
     MUSTER_ASSIGN_OR_RETURN(const SegmentReader reader,
                             SegmentReader::Open(dir, manifest.segments[i], MetaOf(manifest)));
-    for (const Reading& reading : readings[i]) MUSTER_RETURN_IF_ERROR(reader.Read(*reading.entry, reading.values));
+    for (const Reading& reading : readings[i])
+      MUSTER_RETURN_IF_ERROR(reader.Read(*reading.entry, reading.values));
   }
   return absl::OkStatus();
 }
@@ -97,19 +108,23 @@ absl::StatusOr<Loaded> LoadFirstWhole(const std::string& dir, absl::Span<const M
   std::vector<std::string> skipped;
   for (const Manifest& manifest : candidates) {
     absl::Status status = CheckComplete(manifest, layout, slots);
-    if (absl::IsFailedPrecondition(status)) return Prefix(absl::StrCat("checkpoint of ", Describe(manifest)), status);
     if (status.ok()) status = LoadParts(dir, manifest, layout, parts);
+    if (IsNoDamage(status)) {
+      return Prefix(absl::StrCat("checkpoint of ", Describe(manifest)), status);
+    }
     if (status.ok()) return Loaded{manifest, std::move(skipped)};
     skipped.push_back(absl::StrCat("checkpoint of ", Describe(manifest), ": ", status.message()));
   }
   return DamagedAll(skipped);
 }
 
-absl::StatusOr<Loaded> LoadNewest(const Catalogue& catalogue, const std::string& dir, const std::string& job,
-                                  const Allowed& allowed, const Layout& layout, const StateSpans& destination) {
+absl::StatusOr<Loaded> LoadNewest(const Catalogue& catalogue, const std::string& dir,
+                                  const std::string& job, const Allowed& allowed,
+                                  const Layout& layout, const StateSpans& destination) {
   MUSTER_ASSIGN_OR_RETURN(Catalogue::Listing listing, catalogue.List(job));
   std::vector<Manifest> candidates;
-  for (auto manifest = listing.manifests.rbegin(); manifest != listing.manifests.rend(); ++manifest) {
+  for (auto manifest = listing.manifests.rbegin(); manifest != listing.manifests.rend();
+       ++manifest) {
     if (allowed(manifest->lineage, manifest->step)) candidates.push_back(std::move(*manifest));
   }
   if (candidates.empty() && !listing.damaged.empty()) return DamagedAll(listing.damaged);
@@ -123,9 +138,11 @@ absl::Status Verify(const std::string& dir, const Manifest& manifest) {
   MUSTER_RETURN_IF_ERROR(CheckComplete(manifest, layout, manifest.slots));
   std::vector<float> scratch(kMaxChunkBytes / sizeof(float));
   for (const Segment& segment : manifest.segments) {
-    MUSTER_ASSIGN_OR_RETURN(const SegmentReader reader, SegmentReader::Open(dir, segment, MetaOf(manifest)));
+    MUSTER_ASSIGN_OR_RETURN(const SegmentReader reader,
+                            SegmentReader::Open(dir, segment, MetaOf(manifest)));
     for (const SegmentEntry& entry : segment.entries)
-      MUSTER_RETURN_IF_ERROR(reader.Read(entry, absl::MakeSpan(scratch).first(entry.bytes / sizeof(float))));
+      MUSTER_RETURN_IF_ERROR(
+          reader.Read(entry, absl::MakeSpan(scratch).first(entry.bytes / sizeof(float))));
   }
   return absl::OkStatus();
 }

@@ -13,7 +13,8 @@
 namespace muster {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "files are little-endian, and so must the machine be");
+static_assert(std::endian::native == std::endian::little,
+              "files are little-endian, and so must the machine be");
 
 // docs/formats.md. All numbers are little-endian.
 constexpr char kMagic[8] = {'M', 'S', 'T', 'R', 'S', 'E', 'G', '1'};
@@ -25,7 +26,8 @@ struct FixedHeader {
   char magic[8];
   uint32_t version;
   uint32_t crc32c;        // of the whole header, this field taken as 0
-  uint64_t header_bytes;  // this struct, the job's name, the table, zeros up to a multiple of kHeaderAlign
+  uint64_t header_bytes;  // this struct, the job's name, the table, zeros up to a multiple of
+                          // kHeaderAlign
   uint64_t file_bytes;
   int64_t lineage;
   int64_t step;
@@ -59,12 +61,15 @@ uint32_t HeaderChecksum(std::string header) {
   return Crc32c({reinterpret_cast<const std::byte*>(header.data()), header.size()});
 }
 
-absl::Status CheckParts(const std::string& path, const SegmentMeta& meta, absl::Span<const PartView> parts) {
+absl::Status CheckParts(const std::string& path, const SegmentMeta& meta,
+                        absl::Span<const PartView> parts) {
   if (meta.job.empty() || meta.job.size() > kMaxJobBytes)
-    return absl::InvalidArgumentError(absl::StrCat("'", path, "': the job's id must have 1 … ", kMaxJobBytes, " bytes"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", path, "': the job's id must have 1 … ", kMaxJobBytes, " bytes"));
   std::set<std::pair<int32_t, ChunkId>> seen;
   for (const PartView& part : parts) {
-    const std::string where = absl::StrCat("'", path, "', slot ", part.slot, ", chunk ", part.chunk.value());
+    const std::string where =
+        absl::StrCat("'", path, "', slot ", part.slot, ", chunk ", part.chunk.value());
     if (part.slot < 0 || part.slot > kMaxOptimizerSlots || part.chunk.value() < 0)
       return absl::InvalidArgumentError(absl::StrCat(where, ": out of range"));
     if (part.values.empty() || part.values.size() * sizeof(float) > kMaxEntryBytes)
@@ -75,7 +80,8 @@ absl::Status CheckParts(const std::string& path, const SegmentMeta& meta, absl::
   return absl::OkStatus();
 }
 
-Segment PlanSegment(const std::string& file, const SegmentMeta& meta, absl::Span<const PartView> parts) {
+Segment PlanSegment(const std::string& file, const SegmentMeta& meta,
+                    absl::Span<const PartView> parts) {
   Segment segment;
   segment.file = file;
   uint64_t at = HeaderBytes(meta.job.size(), parts.size());
@@ -101,12 +107,14 @@ std::string MakeHeader(const SegmentMeta& meta, Segment& segment) {
   std::string header(reinterpret_cast<const char*>(&fixed), sizeof(fixed));
   header += meta.job;
   for (const SegmentEntry& entry : segment.entries) {
-    const TableRow row{entry.slot, entry.chunk.value(), entry.offset_in_file, entry.bytes, entry.crc32c, 0};
+    const TableRow row{entry.slot,  entry.chunk.value(), entry.offset_in_file,
+                       entry.bytes, entry.crc32c,        0};
     header.append(reinterpret_cast<const char*>(&row), sizeof(row));
   }
   header.resize(fixed.header_bytes, '\0');
   segment.header_crc32c = HeaderChecksum(header);
-  std::memcpy(header.data() + offsetof(FixedHeader, crc32c), &segment.header_crc32c, sizeof(uint32_t));
+  std::memcpy(header.data() + offsetof(FixedHeader, crc32c), &segment.header_crc32c,
+              sizeof(uint32_t));
   return header;
 }
 
@@ -115,27 +123,31 @@ absl::Status Damaged(const std::string& path, absl::string_view what) {
 }
 
 absl::Status CheckFixed(const std::string& path, const FixedHeader& fixed, uint64_t file_bytes) {
-  if (std::memcmp(fixed.magic, kMagic, sizeof(kMagic)) != 0) return Damaged(path, "not a segment file");
-  if (fixed.version != kVersion) return Damaged(path, absl::StrCat("version ", fixed.version, " is not known"));
+  if (std::memcmp(fixed.magic, kMagic, sizeof(kMagic)) != 0)
+    return Damaged(path, "not a segment file");
+  if (fixed.version != kVersion)
+    return Damaged(path, absl::StrCat("version ", fixed.version, " is not known"));
   if (fixed.file_bytes != file_bytes)
-    return Damaged(path, absl::StrCat("the file has ", file_bytes, " bytes, its header says ", fixed.file_bytes));
-  if (fixed.job_bytes == 0 || fixed.job_bytes > kMaxJobBytes || fixed.lineage < 0 || fixed.step < 0 ||
-      fixed.header_bytes > file_bytes || fixed.header_bytes != HeaderBytes(fixed.job_bytes, fixed.entry_count))
+    return Damaged(path, absl::StrCat("the file has ", file_bytes, " bytes, its header says ",
+                                      fixed.file_bytes));
+  if (fixed.job_bytes == 0 || fixed.job_bytes > kMaxJobBytes || fixed.lineage < 0 ||
+      fixed.step < 0 || fixed.header_bytes > file_bytes ||
+      fixed.header_bytes != HeaderBytes(fixed.job_bytes, fixed.entry_count))
     return Damaged(path, "sizes in the header make no sense");
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<SegmentEntry>> ParseTable(const std::string& path, const FixedHeader& fixed,
-                                                     const char* rows) {
+absl::StatusOr<std::vector<SegmentEntry>> ParseTable(const std::string& path,
+                                                     const FixedHeader& fixed, const char* rows) {
   std::vector<SegmentEntry> entries;
   entries.reserve(fixed.entry_count);
   uint64_t at = fixed.header_bytes;
   for (uint32_t i = 0; i < fixed.entry_count; ++i) {
     TableRow row;
     std::memcpy(&row, rows + size_t{i} * sizeof(row), sizeof(row));
-    if (row.slot < 0 || row.slot > kMaxOptimizerSlots || row.chunk < 0 || row.zero != 0 || row.offset != at ||
-        row.bytes == 0 || row.bytes % sizeof(float) != 0 || row.bytes > kMaxEntryBytes ||
-        row.bytes > fixed.file_bytes - at)
+    if (row.slot < 0 || row.slot > kMaxOptimizerSlots || row.chunk < 0 || row.zero != 0 ||
+        row.offset != at || row.bytes == 0 || row.bytes % sizeof(float) != 0 ||
+        row.bytes > kMaxEntryBytes || row.bytes > fixed.file_bytes - at)
       return Damaged(path, absl::StrCat("row ", i, " of the table makes no sense"));
     entries.push_back({row.slot, ChunkId(row.chunk), row.offset, row.bytes, row.crc32c});
     at += row.bytes;
@@ -152,17 +164,22 @@ absl::StatusOr<SegmentHeader> ReadHeader(const FileHandle& in, const std::string
   MUSTER_RETURN_IF_ERROR(CheckFixed(in.path(), fixed, file_bytes));
   std::string header(fixed.header_bytes, '\0');
   MUSTER_RETURN_IF_ERROR(in.ReadAt(0, header.data(), header.size()));
-  if (HeaderChecksum(header) != fixed.crc32c) return Damaged(in.path(), "checksum of the header is wrong");
+  if (HeaderChecksum(header) != fixed.crc32c)
+    return Damaged(in.path(), "checksum of the header is wrong");
   SegmentHeader out;
-  out.meta = {header.substr(sizeof(fixed), fixed.job_bytes), LineageNumber(fixed.lineage), Step(fixed.step)};
+  out.meta = {header.substr(sizeof(fixed), fixed.job_bytes), LineageNumber(fixed.lineage),
+              Step(fixed.step)};
   out.segment = {file, file_bytes, fixed.crc32c, {}};
-  MUSTER_ASSIGN_OR_RETURN(out.segment.entries,
-                          ParseTable(in.path(), fixed, header.data() + sizeof(fixed) + fixed.job_bytes));
+  MUSTER_ASSIGN_OR_RETURN(
+      out.segment.entries,
+      ParseTable(in.path(), fixed, header.data() + sizeof(fixed) + fixed.job_bytes));
   return out;
 }
 
-absl::Status WriteContent(FileHandle& out, const std::string& header, absl::Span<const PartView> parts) {
-  MUSTER_RETURN_IF_ERROR(out.Append({reinterpret_cast<const std::byte*>(header.data()), header.size()}));
+absl::Status WriteContent(FileHandle& out, const std::string& header,
+                          absl::Span<const PartView> parts) {
+  MUSTER_RETURN_IF_ERROR(
+      out.Append({reinterpret_cast<const std::byte*>(header.data()), header.size()}));
   for (const PartView& part : parts) MUSTER_RETURN_IF_ERROR(out.Append(BytesOf(part.values)));
   return out.Sync();
 }
@@ -177,21 +194,24 @@ std::string SegmentFile(LineageNumber lineage, Step step, absl::string_view writ
   return absl::StrCat(CheckpointFolder(lineage, step), "/", writer, kSegmentSuffix);
 }
 
-absl::StatusOr<Segment> WriteSegment(const std::string& dir, const std::string& file, const SegmentMeta& meta,
-                                     absl::Span<const PartView> parts) {
+absl::StatusOr<Segment> WriteSegment(const std::string& dir, const std::string& file,
+                                     const SegmentMeta& meta, absl::Span<const PartView> parts) {
   const std::string path = absl::StrCat(dir, "/", file);
-  if (!IsSafeRelativeName(file)) return absl::InvalidArgumentError(absl::StrCat("'", file, "': not a safe file name"));
+  if (!IsSafeRelativeName(file))
+    return absl::InvalidArgumentError(absl::StrCat("'", file, "': not a safe file name"));
   MUSTER_RETURN_IF_ERROR(CheckParts(path, meta, parts));
   Segment segment = PlanSegment(file, meta, parts);
   const std::string header = MakeHeader(meta, segment);
-  MUSTER_RETURN_IF_ERROR(
-      WriteFileDurably(dir, file, [&](FileHandle& out) { return WriteContent(out, header, parts); }));
+  MUSTER_RETURN_IF_ERROR(WriteFileDurably(
+      dir, file, [&](FileHandle& out) { return WriteContent(out, header, parts); }));
   return segment;
 }
 
 absl::StatusOr<SegmentHeader> ReadSegmentHeader(const std::string& dir, const std::string& file) {
-  if (!IsSafeRelativeName(file)) return absl::InvalidArgumentError(absl::StrCat("'", file, "': not a safe file name"));
-  MUSTER_ASSIGN_OR_RETURN(const FileHandle in, FileHandle::OpenToRead(absl::StrCat(dir, "/", file)));
+  if (!IsSafeRelativeName(file))
+    return absl::InvalidArgumentError(absl::StrCat("'", file, "': not a safe file name"));
+  MUSTER_ASSIGN_OR_RETURN(const FileHandle in,
+                          FileHandle::OpenToRead(absl::StrCat(dir, "/", file)));
   return ReadHeader(in, file);
 }
 
@@ -204,21 +224,26 @@ absl::StatusOr<SegmentReader> SegmentReader::Open(const std::string& dir, const 
   MUSTER_RETURN_IF_ERROR(in.status());
   MUSTER_ASSIGN_OR_RETURN(const SegmentHeader header, ReadHeader(*in, expected.file));
   if (header.meta != meta)
-    return Damaged(in->path(), absl::StrCat("belongs to job '", header.meta.job, "', lineage ",
-                                            header.meta.lineage.value(), ", step ", header.meta.step.value()));
-  if (header.segment != expected) return Damaged(in->path(), "its table is not the one in the manifest");
+    return Damaged(in->path(),
+                   absl::StrCat("belongs to job '", header.meta.job, "', lineage ",
+                                header.meta.lineage.value(), ", step ", header.meta.step.value()));
+  if (header.segment != expected)
+    return Damaged(in->path(), "its table is not the one in the manifest");
   return SegmentReader(*std::move(in));
 }
 
 absl::Status SegmentReader::Read(const SegmentEntry& entry, absl::Span<float> values) const {
   const auto where = [&](absl::string_view what) {
-    return absl::StrCat("'", file_.path(), "', slot ", entry.slot, ", chunk ", entry.chunk.value(), ": ", what);
+    return absl::StrCat("'", file_.path(), "', slot ", entry.slot, ", chunk ", entry.chunk.value(),
+                        ": ", what);
   };
   if (values.size() * sizeof(float) != entry.bytes)
-    return absl::InvalidArgumentError(where(absl::StrCat("room for ", values.size(), " elements is given")));
+    return absl::InvalidArgumentError(
+        where(absl::StrCat("room for ", values.size(), " elements is given")));
   const absl::Status read = file_.ReadAt(entry.offset_in_file, values.data(), entry.bytes);
   if (!read.ok()) return absl::Status(read.code(), where(read.message()));
-  if (Crc32c(BytesOf(values)) != entry.crc32c) return absl::DataLossError(where("checksum is wrong"));
+  if (Crc32c(BytesOf(values)) != entry.crc32c)
+    return absl::DataLossError(where("checksum is wrong"));
   return absl::OkStatus();
 }
 

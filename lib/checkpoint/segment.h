@@ -1,6 +1,7 @@
-// Segment files: one member's share of a checkpoint. The file describes itself (docs/formats.md): a header with magic,
-// version, job, lineage, step and a table of entries under one CRC32C, then the entries' bytes, each under its own CRC32C,
-// without a gap; every byte of the file is under one of the checksums or compared with a constant.
+// Segment files: one member's share of a checkpoint. The file describes itself (docs/formats.md): a
+// header with magic, version, job, lineage, step and a table of entries under one CRC32C, then the
+// entries' bytes, each under its own CRC32C, without a gap; every byte of the file is under one of
+// the checksums or compared with a constant.
 #pragma once
 
 #include <cstdint>
@@ -37,21 +38,24 @@ struct PartDest {
   absl::Span<float> values;
 };
 
-// The folder of a checkpoint, "lineage-2-step-140", and a file in it. `writer` (letters, digits, '.', '_', '-') must be
-// unique per attempt, for instance NAME-INCARNATION-ROUND: a segment file is never written twice.
+// The folder of a checkpoint, "lineage-2-step-140", and a file in it. `writer` (letters, digits,
+// '.', '_', '-') must be unique per attempt, for instance NAME-INCARNATION-ROUND: a segment file is
+// never written twice.
 std::string CheckpointFolder(LineageNumber lineage, Step step);
 std::string SegmentFile(LineageNumber lineage, Step step, absl::string_view writer);
 inline constexpr char kSegmentSuffix[] = ".segment";
 
-// Writes `dir`/`file` (its folder is made): under a temporary name, synced, renamed, directory synced. Parts: 1 … 262144
-// bytes each, any order, no (slot, chunk) twice. Reentrant. After any error no file of it stays behind.
-// kInvalidArgument: unsafe name or bad parts; kAlreadyExists: the file is there; kResourceExhausted: disk full;
-// kPermissionDenied; kUnavailable: another failure of the disk. Every message names the file.
-absl::StatusOr<Segment> WriteSegment(const std::string& dir, const std::string& file, const SegmentMeta& meta,
-                                     absl::Span<const PartView> parts);
+// Writes `dir`/`file` (its folder is made): under a temporary name, synced, renamed, directory
+// synced. Parts: 1 … 262144 bytes each, any order, no (slot, chunk) twice. Reentrant. After any
+// error no file of it stays behind. kInvalidArgument: unsafe name or bad parts; kAlreadyExists: the
+// file is there; kResourceExhausted: disk full; kPermissionDenied; kUnavailable: another failure of
+// the disk. Every message names the file.
+absl::StatusOr<Segment> WriteSegment(const std::string& dir, const std::string& file,
+                                     const SegmentMeta& meta, absl::Span<const PartView> parts);
 
-// What a file says about itself: the header is checked, the entries' bytes are not yet. kNotFound, kDataLoss,
-// kPermissionDenied, kUnavailable. Nothing is allocated from a size that the real file does not back.
+// What a file says about itself: the header is checked, the entries' bytes are not yet. kNotFound,
+// kDataLoss, kPermissionDenied, kUnavailable. Nothing is allocated from a size that the real file
+// does not back.
 struct SegmentHeader {
   SegmentMeta meta;
   Segment segment;
@@ -61,11 +65,14 @@ absl::StatusOr<SegmentHeader> ReadSegmentHeader(const std::string& dir, const st
 // An open segment, compared with what the manifest says. Movable; one thread at a time.
 class SegmentReader {
  public:
-  // kDataLoss where the file is missing, damaged or not the one that `expected` and `meta` describe.
-  static absl::StatusOr<SegmentReader> Open(const std::string& dir, const Segment& expected, const SegmentMeta& meta);
+  // kDataLoss where the file is missing, damaged or not the one that `expected` and `meta`
+  // describe.
+  static absl::StatusOr<SegmentReader> Open(const std::string& dir, const Segment& expected,
+                                            const SegmentMeta& meta);
 
   // Reads one of the expected entries; after an error the content of `values` is unspecified.
-  // kInvalidArgument: wrong size of `values`; kDataLoss: bytes missing or checksum wrong, naming file, slot and chunk.
+  // kInvalidArgument: wrong size of `values`; kDataLoss: bytes missing or checksum wrong, naming
+  // file, slot and chunk.
   absl::Status Read(const SegmentEntry& entry, absl::Span<float> values) const;
 
  private:

@@ -1,5 +1,6 @@
-// A checkpoint as a value (PROTOCOL.md section 7): state(step) of a lineage, stored by tensor name and chunk, never by
-// rank. Pure values; lib/wire/manifest_codec reads and writes them, lib/checkpoint knows the files.
+// A checkpoint as a value (PROTOCOL.md section 7): state(step) of a lineage, stored by tensor name
+// and chunk, never by rank. Pure values; lib/wire/manifest_codec reads and writes them,
+// lib/checkpoint knows the files.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +15,8 @@
 
 namespace muster {
 
-// What a state consists of beside the chunk grid: slot 0 holds the values (parameters and buffers, all chunks of the
-// layout); slots 1 … n are the optimizer's (parameter chunks only).
+// What a state consists of beside the chunk grid: slot 0 holds the values (parameters and buffers,
+// all chunks of the layout); slots 1 … n are the optimizer's (parameter chunks only).
 inline constexpr int32_t kValuesSlot = 0;
 inline constexpr int32_t kMaxOptimizerSlots = 64;
 
@@ -31,36 +32,39 @@ struct SegmentEntry {
 
 // One file, written by one member.
 struct Segment {
-  std::string file;            // relative to the job's checkpoint directory: "FOLDER/NAME" or "NAME"
-  uint64_t bytes = 0;          // of the whole file
+  std::string file;    // relative to the job's checkpoint directory: "FOLDER/NAME" or "NAME"
+  uint64_t bytes = 0;  // of the whole file
   uint32_t header_crc32c = 0;  // of the file's own table
   std::vector<SegmentEntry> entries;
   bool operator==(const Segment&) const = default;
 };
 
-// All needed to go on; the epoch position, the schedule and every random number follow from spec and step.
+// All needed to go on; the epoch position, the schedule and every random number follow from spec
+// and step.
 struct Manifest {
   std::string job;
   LineageNumber lineage{0};
   Step step{0};
   std::vector<Segment> segments;
-  std::string spec;                  // the JobSpec as JSON
-  std::vector<TensorSpec> tensors;   // registration order: with chunk_bytes they make the Layout without the model
+  std::string spec;  // the JobSpec as JSON
+  std::vector<TensorSpec>
+      tensors;  // registration order: with chunk_bytes they make the Layout without the model
   int64_t chunk_bytes = 0;
-  int32_t slots = 0;                 // optimizer slots
-  std::string fingerprint;           // hexadecimal; empty: none was taken at this step
-  int64_t unix_seconds = 0;          // when it was committed, for people
-  uint64_t total_bytes = 0;          // of all segment files
+  int32_t slots = 0;         // optimizer slots
+  std::string fingerprint;   // hexadecimal; empty: none was taken at this step
+  int64_t unix_seconds = 0;  // when it was committed, for people
+  uint64_t total_bytes = 0;  // of all segment files
   bool operator==(const Manifest&) const = default;
 };
 
-// "NAME" or "FOLDER/NAME" of letters, digits, '.', '_' and '-', no part starting with a dot: it cannot leave the
-// directory it is relative to, whoever sent it.
+// "NAME" or "FOLDER/NAME" of letters, digits, '.', '_' and '-', no part starting with a dot: it
+// cannot leave the directory it is relative to, whoever sent it.
 bool IsSafeRelativeName(absl::string_view name);
 
-// Every (slot, chunk) exactly once and of the right size, entries inside their files, safe and distinct file names, the
-// sizes' sum right, the recorded layout equal to `layout`. kFailedPrecondition: another layout or number of slots;
-// kInvalidArgument: anything else; the message names the file, slot and chunk.
+// Every (slot, chunk) exactly once and of the right size, entries inside their files, safe and
+// distinct file names, the sizes' sum right, the recorded layout equal to `layout`.
+// kFailedPrecondition: another layout or number of slots; kInvalidArgument: anything else; the
+// message names the file, slot and chunk.
 absl::Status CheckComplete(const Manifest& manifest, const Layout& layout, int32_t slots);
 
 // The layout that the manifest describes.

@@ -22,10 +22,11 @@ absl::Status FaultyKv::ReloadLocked() {
   seen_ = OpenMemory(families_);
   Batch all;
   for (const std::string& family : families_) {
-    MUSTER_RETURN_IF_ERROR(durable_->Scan(family, "", "", [&](absl::string_view key, absl::string_view value) {
-      all.Put(family, key, value);
-      return true;
-    }));
+    MUSTER_RETURN_IF_ERROR(
+        durable_->Scan(family, "", "", [&](absl::string_view key, absl::string_view value) {
+          all.Put(family, key, value);
+          return true;
+        }));
   }
   return seen_->Write(all, Durability::kBuffered);
 }
@@ -47,13 +48,14 @@ absl::Status FaultyKv::Write(const Batch& batch, Durability durability) {
   MUSTER_RETURN_IF_ERROR(seen_->Write(batch, durability));
   unsynced_.push_back(batch);
   if (durability == Durability::kBuffered) return absl::OkStatus();
-  for (const Batch& earlier : unsynced_) MUSTER_RETURN_IF_ERROR(durable_->Write(earlier, Durability::kSynced));
+  for (const Batch& earlier : unsynced_)
+    MUSTER_RETURN_IF_ERROR(durable_->Write(earlier, Durability::kSynced));
   unsynced_.clear();
   return absl::OkStatus();
 }
 
-absl::Status FaultyKv::Scan(absl::string_view family, absl::string_view first, absl::string_view last,
-                            const Visit& visit) const {
+absl::Status FaultyKv::Scan(absl::string_view family, absl::string_view first,
+                            absl::string_view last, const Visit& visit) const {
   std::vector<std::pair<std::string, std::string>> pairs;
   {
     std::lock_guard lock(mutex_);
@@ -75,7 +77,8 @@ void FaultyKv::FailCall(int64_t n, absl::Status error) {
 absl::Status FaultyKv::Crash(size_t survivors) {
   std::lock_guard lock(mutex_);
   survivors = std::min(survivors, unsynced_.size());
-  for (size_t i = 0; i < survivors; ++i) MUSTER_RETURN_IF_ERROR(durable_->Write(unsynced_[i], Durability::kSynced));
+  for (size_t i = 0; i < survivors; ++i)
+    MUSTER_RETURN_IF_ERROR(durable_->Write(unsynced_[i], Durability::kSynced));
   unsynced_.clear();
   return ReloadLocked();
 }

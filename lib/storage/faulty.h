@@ -1,4 +1,5 @@
-// A store for tests that fails when told and forgets what was not synced. The durable part is another store.
+// A store for tests that fails when told and forgets what was not synced. The durable part is
+// another store.
 #pragma once
 
 #include <memory>
@@ -22,9 +23,11 @@ class FaultyKv final : public Kv {
   absl::Status Scan(absl::string_view family, absl::string_view first, absl::string_view last,
                     const Visit& visit) const override;
 
-  // The n-th call from now (0: the next; Get, Write and Scan count) returns `error` and does nothing else.
+  // The n-th call from now (0: the next; Get, Write and Scan count) returns `error` and does
+  // nothing else.
   void FailCall(int64_t n, absl::Status error);
-  // Power is lost: of the batches not synced, in order, only the first `survivors` are there afterwards.
+  // Power is lost: of the batches not synced, in order, only the first `survivors` are there
+  // afterwards.
   absl::Status Crash(size_t survivors = 0);
   size_t unsynced() const;  // batches a crash may forget
 

@@ -1,5 +1,6 @@
-// An ordered key-value store with named families: journal, ledger and catalogue of a coordinator live in one. Keys are
-// compared as unsigned bytes. One interface, three makers: memory, RocksDB (rocks.cc is its only home), faulty.
+// An ordered key-value store with named families: journal, ledger and catalogue of a coordinator
+// live in one. Keys are compared as unsigned bytes. One interface, three makers: memory, RocksDB
+// (rocks.cc is its only home), faulty.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,9 @@
 
 namespace muster {
 
-// kSynced: on return the batch, and every batch before it, survives the loss of power. kBuffered: a crash may forget it,
-// but only together with every later batch: what survives is always a prefix of what was written.
+// kSynced: on return the batch, and every batch before it, survives the loss of power. kBuffered: a
+// crash may forget it, but only together with every later batch: what survives is always a prefix
+// of what was written.
 enum class Durability { kBuffered, kSynced };
 
 // Puts and deletes over any families, applied in order, all or none.
@@ -41,37 +43,42 @@ class Batch {
   std::vector<Change> changes_;
 };
 
-// Called with each pair in ascending key order; false stops. The views live during the call only. No lock is held: it
-// may use the store, and sees the pairs as they were when the scan began.
+// Called with each pair in ascending key order; false stops. The views live during the call only.
+// No lock is held: it may use the store, and sees the pairs as they were when the scan began.
 using Visit = std::function<bool(absl::string_view key, absl::string_view value)>;
 
-// All methods are thread-safe. Errors of every method: kInvalidArgument (no such family), kDataLoss (the store is
-// damaged), kResourceExhausted (disk full: the batch is not there, and a later call works again once there is space),
-// kUnavailable (another failure of the disk). Only a crash before the next successful Write can bring a failed batch back.
+// All methods are thread-safe. Errors of every method: kInvalidArgument (no such family), kDataLoss
+// (the store is damaged), kResourceExhausted (disk full: the batch is not there, and a later call
+// works again once there is space), kUnavailable (another failure of the disk). Only a crash before
+// the next successful Write can bring a failed batch back.
 class Kv {
  public:
   virtual ~Kv() = default;
-  virtual absl::StatusOr<std::string> Get(absl::string_view family, absl::string_view key) const = 0;  // kNotFound
+  virtual absl::StatusOr<std::string> Get(absl::string_view family,
+                                          absl::string_view key) const = 0;  // kNotFound
   virtual absl::Status Write(const Batch& batch, Durability durability) = 0;
   // Keys in [first, last); an empty `last` means to the end.
-  virtual absl::Status Scan(absl::string_view family, absl::string_view first, absl::string_view last,
-                            const Visit& visit) const = 0;
+  virtual absl::Status Scan(absl::string_view family, absl::string_view first,
+                            absl::string_view last, const Visit& visit) const = 0;
 };
 
 // The whole range as pairs: for small ranges and tests.
-absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ScanAll(const Kv& kv, absl::string_view family,
-                                                                         absl::string_view first = "",
-                                                                         absl::string_view last = "");
+absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ScanAll(
+    const Kv& kv, absl::string_view family, absl::string_view first = "",
+    absl::string_view last = "");
 
-// The smallest key after every key that starts with `prefix`; empty (to the end) where there is none.
+// The smallest key after every key that starts with `prefix`; empty (to the end) where there is
+// none.
 std::string PrefixEnd(absl::string_view prefix);
 
 // Lives as long as the object; syncing does nothing.
 std::unique_ptr<Kv> OpenMemory(const std::vector<std::string>& families);
 
-// One RocksDB in directory `path` (made if absent, its parent too), opened by one process at a time; families that are
-// not there yet are made. kAlreadyExists: another process has it open; kPermissionDenied: the directory cannot be
-// written; kDataLoss: damaged; kResourceExhausted: disk full.
-absl::StatusOr<std::unique_ptr<Kv>> OpenRocks(const std::string& path, const std::vector<std::string>& families);
+// One RocksDB in directory `path` (made if absent, its parent too), opened by one process at a
+// time; families that are not there yet are made. kAlreadyExists: another process has it open;
+// kPermissionDenied: the directory cannot be written; kDataLoss: damaged; kResourceExhausted: disk
+// full.
+absl::StatusOr<std::unique_ptr<Kv>> OpenRocks(const std::string& path,
+                                              const std::vector<std::string>& families);
 
 }  // namespace muster

@@ -19,13 +19,15 @@ class MemoryKv final : public Kv {
     std::lock_guard lock(mutex_);
     MUSTER_ASSIGN_OR_RETURN(const Family* found, FindLocked(family));
     const auto it = found->find(key);
-    if (it == found->end()) return absl::NotFoundError(absl::StrCat("store: no such key in '", family, "'"));
+    if (it == found->end())
+      return absl::NotFoundError(absl::StrCat("store: no such key in '", family, "'"));
     return it->second;
   }
 
   absl::Status Write(const Batch& batch, Durability) override {
     std::lock_guard lock(mutex_);
-    for (const Batch::Change& change : batch.changes()) MUSTER_RETURN_IF_ERROR(FindLocked(change.family).status());
+    for (const Batch::Change& change : batch.changes())
+      MUSTER_RETURN_IF_ERROR(FindLocked(change.family).status());
     for (const Batch::Change& change : batch.changes()) {
       Family& family = families_.find(change.family)->second;
       if (change.value) {
@@ -57,17 +59,20 @@ class MemoryKv final : public Kv {
   }
 
   // Copied, so that the visitor runs without the lock.
-  absl::StatusOr<Pairs> Copy(absl::string_view family, absl::string_view first, absl::string_view last) const {
+  absl::StatusOr<Pairs> Copy(absl::string_view family, absl::string_view first,
+                             absl::string_view last) const {
     std::lock_guard lock(mutex_);
     MUSTER_ASSIGN_OR_RETURN(const Family* found, FindLocked(family));
     Pairs pairs;
-    for (auto it = found->lower_bound(first); it != found->end() && (last.empty() || it->first < last); ++it)
+    for (auto it = found->lower_bound(first);
+         it != found->end() && (last.empty() || it->first < last); ++it)
       pairs.emplace_back(it->first, it->second);
     return pairs;
   }
 
   mutable std::mutex mutex_;
-  std::map<std::string, Family, std::less<>> families_;  // guarded by mutex_; the set of names is fixed
+  std::map<std::string, Family, std::less<>>
+      families_;  // guarded by mutex_; the set of names is fixed
 };
 
 }  // namespace
@@ -76,14 +81,16 @@ std::unique_ptr<Kv> OpenMemory(const std::vector<std::string>& families) {
   return std::make_unique<MemoryKv>(families);
 }
 
-absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ScanAll(const Kv& kv, absl::string_view family,
+absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ScanAll(const Kv& kv,
+                                                                         absl::string_view family,
                                                                          absl::string_view first,
                                                                          absl::string_view last) {
   Pairs pairs;
-  MUSTER_RETURN_IF_ERROR(kv.Scan(family, first, last, [&](absl::string_view key, absl::string_view value) {
-    pairs.emplace_back(key, value);
-    return true;
-  }));
+  MUSTER_RETURN_IF_ERROR(
+      kv.Scan(family, first, last, [&](absl::string_view key, absl::string_view value) {
+        pairs.emplace_back(key, value);
+        return true;
+      }));
   return pairs;
 }
 

@@ -22,8 +22,8 @@ absl::string_view FromSlice(const rocksdb::Slice& s) { return {s.data(), s.size(
 
 bool HeldByAnother(const rocksdb::Status& status) {
   const std::string text = status.ToString();
-  return status.IsIOError() &&
-         (absl::StrContains(text, "While lock file") || absl::StrContains(text, "lock hold by current process"));
+  return status.IsIOError() && (absl::StrContains(text, "While lock file") ||
+                                absl::StrContains(text, "lock hold by current process"));
 }
 
 // The one place where RocksDB's errors become ours.
@@ -36,18 +36,22 @@ absl::Status Translate(const std::string& path, const rocksdb::Status& status) {
         where, " is open in another process: stop that one first, or choose another directory"));
   const std::string text = absl::StrCat(where, ": ", status.ToString());
   if (status.IsNoSpace())
-    return absl::ResourceExhaustedError(absl::StrCat(where, ": the disk is full, free some space: ", status.ToString()));
+    return absl::ResourceExhaustedError(
+        absl::StrCat(where, ": the disk is full, free some space: ", status.ToString()));
   if (status.IsCorruption()) return absl::DataLossError(text);
   if (status.IsInvalidArgument()) return absl::InvalidArgumentError(text);
-  if (absl::StrContains(text, "Permission denied") || absl::StrContains(text, "Read-only file system"))
+  if (absl::StrContains(text, "Permission denied") ||
+      absl::StrContains(text, "Read-only file system"))
     return absl::PermissionDeniedError(text);
   return absl::UnavailableError(text);
 }
 
-// Recovery is ours, with the next write: RocksDB's own runs at times of its choosing, and refuses ours meanwhile.
+// Recovery is ours, with the next write: RocksDB's own runs at times of its choosing, and refuses
+// ours meanwhile.
 class NoRecoveryByItself final : public rocksdb::EventListener {
  public:
-  void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status, bool* recover) override {
+  void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status,
+                            bool* recover) override {
     *recover = false;
   }
 };
@@ -56,7 +60,8 @@ rocksdb::Options StoreOptions() {
   rocksdb::Options options;
   options.create_if_missing = true;
   options.create_missing_column_families = true;
-  // A torn tail is what a crash leaves; damage in the middle of the log would lose what was acknowledged: an error.
+  // A torn tail is what a crash leaves; damage in the middle of the log would lose what was
+  // acknowledged: an error.
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
   options.write_buffer_size = 8 << 20;  // small values, and a short log to replay
   options.allow_fallocate = false;      // the log takes the space it uses: small disks stay usable
@@ -71,20 +76,23 @@ rocksdb::Options StoreOptions() {
 // A failed write stops RocksDB until Resume; the log is not to be touched in between.
 class RocksKv final : public Kv {
  public:
-  RocksKv(std::string path, std::unique_ptr<rocksdb::DB> db, std::vector<rocksdb::ColumnFamilyHandle*> handles)
+  RocksKv(std::string path, std::unique_ptr<rocksdb::DB> db,
+          std::vector<rocksdb::ColumnFamilyHandle*> handles)
       : path_(std::move(path)), db_(std::move(db)), handles_(std::move(handles)) {
     for (rocksdb::ColumnFamilyHandle* handle : handles_) families_[handle->GetName()] = handle;
   }
   ~RocksKv() override {
     if (!stopped_) db_->SyncWAL().PermitUncheckedError();
-    for (rocksdb::ColumnFamilyHandle* handle : handles_) db_->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
+    for (rocksdb::ColumnFamilyHandle* handle : handles_)
+      db_->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
     db_->Close().PermitUncheckedError();
   }
 
   absl::StatusOr<std::string> Get(absl::string_view family, absl::string_view key) const override {
     MUSTER_ASSIGN_OR_RETURN(rocksdb::ColumnFamilyHandle* const handle, Find(family));
     std::string value;
-    MUSTER_RETURN_IF_ERROR(Translate(path_, db_->Get(rocksdb::ReadOptions(), handle, ToSlice(key), &value)));
+    MUSTER_RETURN_IF_ERROR(
+        Translate(path_, db_->Get(rocksdb::ReadOptions(), handle, ToSlice(key), &value)));
     return value;
   }
 
@@ -92,8 +100,9 @@ class RocksKv final : public Kv {
     rocksdb::WriteBatch changes;
     for (const Batch::Change& change : batch.changes()) {
       MUSTER_ASSIGN_OR_RETURN(rocksdb::ColumnFamilyHandle* const handle, Find(change.family));
-      MUSTER_RETURN_IF_ERROR(Translate(path_, change.value ? changes.Put(handle, change.key, *change.value)
-                                                           : changes.Delete(handle, change.key)));
+      MUSTER_RETURN_IF_ERROR(Translate(path_, change.value
+                                                  ? changes.Put(handle, change.key, *change.value)
+                                                  : changes.Delete(handle, change.key)));
     }
     MUSTER_RETURN_IF_ERROR(ResumeIfStopped());
     rocksdb::WriteOptions options;
@@ -123,7 +132,8 @@ class RocksKv final : public Kv {
   absl::StatusOr<rocksdb::ColumnFamilyHandle*> Find(absl::string_view family) const {
     const auto it = families_.find(family);
     if (it == families_.end())
-      return absl::InvalidArgumentError(absl::StrCat("store '", path_, "': there is no family '", family, "'"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("store '", path_, "': there is no family '", family, "'"));
     return it->second;
   }
 
@@ -138,7 +148,8 @@ class RocksKv final : public Kv {
   const std::string path_;
   const std::unique_ptr<rocksdb::DB> db_;
   const std::vector<rocksdb::ColumnFamilyHandle*> handles_;  // owned; destroyed before db_
-  std::map<std::string, rocksdb::ColumnFamilyHandle*, std::less<>> families_;  // fixed after construction
+  std::map<std::string, rocksdb::ColumnFamilyHandle*, std::less<>>
+      families_;  // fixed after construction
   std::mutex mutex_;
   bool stopped_ = false;  // guarded by mutex_: a write failed since the last Resume
 };
@@ -146,17 +157,20 @@ class RocksKv final : public Kv {
 absl::Status MakeDirectory(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
-  if (!error && access(path.c_str(), W_OK | X_OK) != 0) error = std::error_code(errno, std::generic_category());
+  if (!error && access(path.c_str(), W_OK | X_OK) != 0)
+    error = std::error_code(errno, std::generic_category());
   if (!error) return absl::OkStatus();
   const std::string text = absl::StrCat("store '", path, "': ", error.message());
   if (error == std::errc::no_space_on_device) return absl::ResourceExhaustedError(text);
   if (error == std::errc::permission_denied || error == std::errc::read_only_file_system)
-    return absl::PermissionDeniedError(absl::StrCat(text, ": choose a directory that can be written"));
+    return absl::PermissionDeniedError(
+        absl::StrCat(text, ": choose a directory that can be written"));
   return absl::InvalidArgumentError(text);
 }
 
 // RocksDB wants every family of the store named when it opens.
-absl::StatusOr<std::set<std::string>> AllFamilies(const std::string& path, const rocksdb::Options& options,
+absl::StatusOr<std::set<std::string>> AllFamilies(const std::string& path,
+                                                  const rocksdb::Options& options,
                                                   const std::vector<std::string>& wanted) {
   std::set<std::string> names(wanted.begin(), wanted.end());
   names.insert(rocksdb::kDefaultColumnFamilyName);
@@ -170,15 +184,18 @@ absl::StatusOr<std::set<std::string>> AllFamilies(const std::string& path, const
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Kv>> OpenRocks(const std::string& path, const std::vector<std::string>& families) {
+absl::StatusOr<std::unique_ptr<Kv>> OpenRocks(const std::string& path,
+                                              const std::vector<std::string>& families) {
   MUSTER_RETURN_IF_ERROR(MakeDirectory(path));
   const rocksdb::Options options = StoreOptions();
   MUSTER_ASSIGN_OR_RETURN(const std::set<std::string> names, AllFamilies(path, options, families));
   std::vector<rocksdb::ColumnFamilyDescriptor> descriptors;
-  for (const std::string& name : names) descriptors.emplace_back(name, rocksdb::ColumnFamilyOptions(options));
+  for (const std::string& name : names)
+    descriptors.emplace_back(name, rocksdb::ColumnFamilyOptions(options));
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DB* db = nullptr;
-  MUSTER_RETURN_IF_ERROR(Translate(path, rocksdb::DB::Open(options, path, descriptors, &handles, &db)));
+  MUSTER_RETURN_IF_ERROR(
+      Translate(path, rocksdb::DB::Open(options, path, descriptors, &handles, &db)));
   return std::make_unique<RocksKv>(path, std::unique_ptr<rocksdb::DB>(db), std::move(handles));
 }
 

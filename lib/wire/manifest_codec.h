@@ -13,8 +13,8 @@ namespace muster {
 v1::Segment ToProto(const Segment& segment);
 v1::Manifest ToProto(const Manifest& manifest);
 
-// kInvalidArgument: a number out of range, an unsafe file name; the message names the field. Whether the parts are
-// complete is CheckComplete's question (lib/domain/manifest.h).
+// kInvalidArgument: a number out of range, an unsafe file name; the message names the field.
+// Whether the parts are complete is CheckComplete's question (lib/domain/manifest.h).
 absl::StatusOr<Segment> FromProto(const v1::Segment& message);
 absl::StatusOr<Manifest> FromProto(const v1::Manifest& message);
 

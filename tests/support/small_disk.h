@@ -1,4 +1,4 @@
-// A disk of four mebibytes that only this process sees: tmpfs in a mount namespace of its own, gone with the process.
+// A disk of four mebibytes that only this process sees: tmpfs in a mount namespace of its own.
 #pragma once
 
 #include <fcntl.h>
@@ -6,7 +6,6 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -17,27 +16,49 @@
 
 namespace muster {
 
-// Mounts it at `path` (made). Call before any thread is started. kPermissionDenied: skip the test, the kernel forbids it.
-inline absl::Status MountSmallDisk(const std::string& path) {
-  std::filesystem::create_directories(path);
-  if (unshare(CLONE_NEWNS) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0)
-    return absl::PermissionDeniedError(absl::StrCat("no mount namespace: ", std::strerror(errno)));
-  if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
-      mount("muster-test", path.c_str(), "tmpfs", 0, "size=4m") != 0)
-    return absl::PermissionDeniedError(absl::StrCat("no tmpfs: ", std::strerror(errno)));
-  return absl::OkStatus();
-}
-
-// Fills the disk to its last byte with a file; deleting the file frees it. False: `path` cannot be written.
-inline bool FillDisk(const std::string& path) {
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-  if (fd < 0) return false;
-  const std::string block(4096, 'x');
-  while (write(fd, block.data(), block.size()) > 0) {
+// Mounted at `path` as long as this lives; the kernel takes it away with the process, too. A
+// namespace belongs to a thread: make it in a test binary of its own, before any other thread is
+// started.
+class SmallDisk {
+ public:
+  explicit SmallDisk(std::string path) : path_(std::move(path)) {
+    std::filesystem::create_directories(path_);
+    if (unshare(CLONE_NEWNS) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) {
+      status_ =
+          absl::PermissionDeniedError(absl::StrCat("no mount namespace: ", std::strerror(errno)));
+    } else if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+               mount("muster-test", path_.c_str(), "tmpfs", 0, "size=4m") != 0) {
+      status_ = absl::PermissionDeniedError(absl::StrCat("no tmpfs: ", std::strerror(errno)));
+    }
   }
-  const bool full = errno == ENOSPC;
-  close(fd);
-  return full;
-}
+  SmallDisk(const SmallDisk&) = delete;
+  SmallDisk& operator=(const SmallDisk&) = delete;
+  ~SmallDisk() {
+    if (status_.ok()) umount2(path_.c_str(), MNT_DETACH);
+    std::error_code ignored;
+    std::filesystem::remove(path_, ignored);
+  }
+
+  // kPermissionDenied: the kernel forbids it here; skip the test.
+  const absl::Status& status() const { return status_; }
+  const std::string& path() const { return path_; }
+  // A file that takes all the space that is left; shrinking or deleting it frees some. Empty: it
+  // cannot be written.
+  std::string Fill() const {
+    const std::string ballast = path_ + "/ballast";
+    const int fd = open(ballast.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0) return "";
+    const std::string block(4096, 'x');
+    while (write(fd, block.data(), block.size()) > 0) {
+    }
+    const bool full = errno == ENOSPC;
+    close(fd);
+    return full ? ballast : "";
+  }
+
+ private:
+  std::string path_;
+  absl::Status status_;
+};
 
 }  // namespace muster

@@ -46,15 +46,19 @@ TEST(FaultyKvTest, WhatSurvivesIsAPrefixThatHoldsAllThatWasSynced) {
     int synced = 0;
     for (int i = 1; i <= writes; ++i) {
       const bool sync = random() % 4 == 0;
-      ASSERT_TRUE(Put(*kv, std::to_string(i), "x", sync ? Durability::kSynced : Durability::kBuffered).ok());
+      ASSERT_TRUE(
+          Put(*kv, std::to_string(i), "x", sync ? Durability::kSynced : Durability::kBuffered)
+              .ok());
       if (sync) synced = i;
     }
     const size_t survivors = random() % 10;
     ASSERT_TRUE(kv->Crash(survivors).ok());
     const int alive = std::min(writes, synced + static_cast<int>(survivors));
     for (int i = 1; i <= writes; ++i) {
-      EXPECT_EQ(kv->Get("journal", std::to_string(i)).ok(), i <= alive) << "seed " << seed << " write " << i;
-      EXPECT_EQ(kv->Get("ledger", std::to_string(i)).ok(), i <= alive) << "seed " << seed << " write " << i;
+      EXPECT_EQ(kv->Get("journal", std::to_string(i)).ok(), i <= alive)
+          << "seed " << seed << " write " << i;
+      EXPECT_EQ(kv->Get("ledger", std::to_string(i)).ok(), i <= alive)
+          << "seed " << seed << " write " << i;
     }
   }
 }

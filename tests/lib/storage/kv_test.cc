@@ -2,6 +2,7 @@
 #include "lib/storage/kv.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <map>
@@ -26,8 +27,7 @@ class KvTest : public testing::TestWithParam<const char*> {
       ASSERT_TRUE(faulty.ok()) << faulty.status();
       kv_ = *std::move(faulty);
     } else {
-      dir_ = testing::TempDir() + "/kv_test_" + testing::UnitTest::GetInstance()->current_test_info()->name();
-      for (char& c : dir_) c = c == '/' && &c > dir_.data() + testing::TempDir().size() ? '_' : c;
+      dir_ = testing::TempDir() + "/kv_test_" + std::to_string(getpid());
       std::filesystem::remove_all(dir_);
       auto rocks = OpenRocks(dir_, kFamilies);
       ASSERT_TRUE(rocks.ok()) << rocks.status();
@@ -70,7 +70,8 @@ TEST_P(KvTest, UnknownFamilyIsRefusedAndNothingOfTheBatchApplied) {
   EXPECT_NE(status.message().find("nobody"), absl::string_view::npos) << status;
   EXPECT_TRUE(absl::IsNotFound(kv_->Get("journal", "k").status()));
   EXPECT_TRUE(absl::IsInvalidArgument(kv_->Get("nobody", "k").status()));
-  EXPECT_TRUE(absl::IsInvalidArgument(kv_->Scan("nobody", "", "", [](auto, auto) { return true; })));
+  EXPECT_TRUE(
+      absl::IsInvalidArgument(kv_->Scan("nobody", "", "", [](auto, auto) { return true; })));
 }
 
 TEST_P(KvTest, ABatchIsAppliedInOrder) {
@@ -87,7 +88,8 @@ TEST_P(KvTest, ABatchIsAppliedInOrder) {
 TEST_P(KvTest, ScanIsHalfOpenAndComparesUnsignedBytes) {
   const std::string high("\xff\x00", 2);
   const std::string zero("\x00", 1);
-  for (const std::string& key : {high, std::string("b"), zero, std::string("a"), std::string("ab")}) {
+  for (const std::string& key :
+       {high, std::string("b"), zero, std::string("a"), std::string("ab")}) {
     Put("journal", key, "");
   }
   EXPECT_EQ(All("journal"), (Pairs{{zero, ""}, {"a", ""}, {"ab", ""}, {"b", ""}, {high, ""}}));
@@ -100,12 +102,14 @@ TEST_P(KvTest, ScanIsHalfOpenAndComparesUnsignedBytes) {
 TEST_P(KvTest, AScanStopsWhenToldAndSeesTheStoreAsItWas) {
   for (const char* key : {"a", "b", "c", "d"}) Put("journal", key, "old");
   std::string seen;
-  ASSERT_TRUE(kv_->Scan("journal", "", "", [&](absl::string_view key, absl::string_view value) {
-                   EXPECT_EQ(value, "old");
-                   Put("journal", "c", "new");  // a visitor may use the store
-                   seen += std::string(key);
-                   return key != "c";
-                 }).ok());
+  ASSERT_TRUE(kv_->Scan("journal", "", "",
+                        [&](absl::string_view key, absl::string_view value) {
+                          EXPECT_EQ(value, "old");
+                          Put("journal", "c", "new");  // a visitor may use the store
+                          seen += std::string(key);
+                          return key != "c";
+                        })
+                  .ok());
   EXPECT_EQ(seen, "abc");
   EXPECT_EQ(*kv_->Get("journal", "c"), "new");
 }

@@ -1,16 +1,12 @@
-// What only a store on a disk can suffer: restarts, a second process, kills, damage, a full disk.
-#include <fcntl.h>
+// What only a store on a disk can suffer: restarts, a second process, kills, damage.
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 
 #include "lib/storage/kv.h"
-#include "tests/support/small_disk.h"
+#include "tests/support/child.h"
 
 namespace muster {
 namespace {
@@ -21,7 +17,8 @@ const std::vector<std::string> kFamilies = {"journal", "ledger", "catalogue"};
 class RocksTest : public testing::Test {
  protected:
   void SetUp() override {
-    dir_ = testing::TempDir() + "/rocks_test_" + testing::UnitTest::GetInstance()->current_test_info()->name();
+    dir_ = testing::TempDir() + "/rocks_test_" +
+           testing::UnitTest::GetInstance()->current_test_info()->name() + std::to_string(getpid());
     fs::remove_all(dir_);
   }
   void TearDown() override { fs::remove_all(dir_); }
@@ -46,7 +43,8 @@ fs::path FileWith(const std::string& dir, const std::string& ending) {
   fs::path found;
   for (const auto& entry : fs::directory_iterator(dir)) {
     const std::string name = entry.path().string();
-    if (name.ends_with(ending) && fs::file_size(entry) > 0 && name > found.string()) found = entry.path();
+    if (name.ends_with(ending) && fs::file_size(entry) > 0 && name > found.string())
+      found = entry.path();
   }
   return found;
 }
@@ -85,49 +83,35 @@ TEST_F(RocksTest, ASecondOpenInTheSameProcessIsRefused) {
 TEST_F(RocksTest, ADirectoryThatCannotBeMadeIsNamed) {
   const auto kv = OpenRocks("/proc/nowhere/store", kFamilies);
   ASSERT_FALSE(kv.ok());
-  EXPECT_NE(kv.status().message().find("/proc/nowhere/store"), absl::string_view::npos) << kv.status();
+  EXPECT_NE(kv.status().message().find("/proc/nowhere/store"), absl::string_view::npos)
+      << kv.status();
 }
 
-// A child that writes numbered batches, every third one synced, and says on a pipe which are done, until it is killed.
-[[noreturn]] void WriteForever(const std::string& dir, int report) {
+// The child: numbered batches, every third one synced, each reported when it is acknowledged, until
+// it is killed.
+int WriteForever(const std::string& dir) {
   auto kv = OpenRocks(dir, kFamilies);
-  if (!kv.ok()) _exit(1);
+  if (!kv.ok()) return 1;
   for (int i = 0;; ++i) {
     const auto durability = i % 3 == 0 ? Durability::kSynced : Durability::kBuffered;
-    if (!Put(**kv, std::to_string(i), std::string(500, 'v'), durability).ok()) _exit(1);
-    if (write(report, "x", 1) != 1) _exit(1);
+    if (!Put(**kv, std::to_string(i), std::string(500, 'v'), durability).ok()) return 1;
+    Report(std::to_string(i));
   }
 }
 
-struct Child {
-  pid_t pid = 0;
-  int report = -1;
-};
-Child StartWriter(const std::string& dir) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return {};
-  const pid_t pid = fork();
-  if (pid == 0) WriteForever(dir, ends[1]);
-  close(ends[1]);
-  return {pid, ends[0]};
-}
-// How many reports could be read, at most `wanted`.
-int AwaitReports(const Child& child, int wanted) {
-  int got = 0;
-  for (char c; got < wanted && read(child.report, &c, 1) == 1;) ++got;
-  return got;
-}
-void Kill(const Child& child) {
-  kill(child.pid, SIGKILL);
-  waitpid(child.pid, nullptr, 0);
-  close(child.report);
+bool AwaitReports(Child& child, int wanted) {
+  std::string line;
+  for (int i = 0; i < wanted; ++i) {
+    if (!child.ReadLine(line)) return false;
+  }
+  return true;
 }
 
 TEST_F(RocksTest, AStoreOpenInAnotherProcessIsRefusedByName) {
-  const Child child = StartWriter(dir_);
-  ASSERT_EQ(AwaitReports(child, 1), 1);
+  Child child({"--write-forever", dir_});
+  ASSERT_TRUE(AwaitReports(child, 1));
   const auto kv = OpenRocks(dir_, kFamilies);
-  Kill(child);
+  child.Kill();
   EXPECT_TRUE(absl::IsAlreadyExists(kv.status())) << kv.status();
   EXPECT_NE(kv.status().message().find(dir_), absl::string_view::npos) << kv.status();
   EXPECT_NE(Open(dir_), nullptr);
@@ -136,9 +120,9 @@ TEST_F(RocksTest, AStoreOpenInAnotherProcessIsRefusedByName) {
 TEST_F(RocksTest, WhatWasAcknowledgedSurvivesSigkillAndTheRestIsAPrefix) {
   for (int reports : {1, 2, 17, 64}) {
     fs::remove_all(dir_);
-    const Child child = StartWriter(dir_);
-    ASSERT_EQ(AwaitReports(child, reports), reports);
-    Kill(child);
+    Child child({"--write-forever", dir_});
+    ASSERT_TRUE(AwaitReports(child, reports));
+    child.Kill();
     const auto kv = Open(dir_);
     ASSERT_NE(kv, nullptr);
     int alive = 0;
@@ -152,7 +136,9 @@ TEST_F(RocksTest, WhatWasAcknowledgedSurvivesSigkillAndTheRestIsAPrefix) {
 TEST_F(RocksTest, ATornTailOfTheLogLosesOnlyTheTail) {
   {
     const auto kv = Open(dir_);
-    for (int i = 0; i < 20; ++i) ASSERT_TRUE(Put(*kv, std::to_string(100 + i), std::string(200, 'v'), Durability::kSynced).ok());
+    for (int i = 0; i < 20; ++i)
+      ASSERT_TRUE(
+          Put(*kv, std::to_string(100 + i), std::string(200, 'v'), Durability::kSynced).ok());
   }
   const fs::path log = FileWith(dir_, ".log");
   fs::resize_file(log, fs::file_size(log) - 100);
@@ -166,7 +152,9 @@ TEST_F(RocksTest, ATornTailOfTheLogLosesOnlyTheTail) {
 TEST_F(RocksTest, DamageInsideTheLogIsDataLoss) {
   {
     const auto kv = Open(dir_);
-    for (int i = 0; i < 20; ++i) ASSERT_TRUE(Put(*kv, std::to_string(100 + i), std::string(200, 'v'), Durability::kSynced).ok());
+    for (int i = 0; i < 20; ++i)
+      ASSERT_TRUE(
+          Put(*kv, std::to_string(100 + i), std::string(200, 'v'), Durability::kSynced).ok());
   }
   const fs::path log = FileWith(dir_, ".log");
   FlipByte(log, static_cast<int64_t>(fs::file_size(log) / 2));
@@ -176,7 +164,9 @@ TEST_F(RocksTest, DamageInsideTheLogIsDataLoss) {
 }
 
 TEST_F(RocksTest, DamageInsideATableIsDataLoss) {
-  for (int i = 0; i < 3; ++i) ASSERT_TRUE(Put(*Open(dir_), std::to_string(i), std::string(4000, 'v'), Durability::kSynced).ok());
+  for (int i = 0; i < 3; ++i)
+    ASSERT_TRUE(
+        Put(*Open(dir_), std::to_string(i), std::string(4000, 'v'), Durability::kSynced).ok());
   { const auto kv = Open(dir_); }  // every opening turns the log into a table
   const fs::path table = FileWith(dir_, ".sst");
   ASSERT_FALSE(table.empty());
@@ -188,39 +178,11 @@ TEST_F(RocksTest, DamageInsideATableIsDataLoss) {
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
 }
 
-TEST_F(RocksTest, AFullDiskIsAnErrorAndTheStoreGoesOnOnceThereIsSpace) {
-  const absl::Status mounted = MountSmallDisk(dir_ + ".disk");
-  if (absl::IsPermissionDenied(mounted)) GTEST_SKIP() << mounted;
-  const std::string store = dir_ + ".disk/store";
-  const std::string ballast = dir_ + ".disk/ballast";
-  std::string refused;
-  {
-    const auto kv = Open(store);
-    ASSERT_NE(kv, nullptr);
-    ASSERT_TRUE(Put(*kv, "before", "1", Durability::kSynced).ok());
-    ASSERT_TRUE(FillDisk(ballast));
-    absl::Status status;
-    int filled = 0;
-    for (; status.ok() && filled < 1000; ++filled)
-      status = Put(*kv, "full" + std::to_string(filled), std::string(1000, 'v'), Durability::kSynced);
-    EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
-    refused = "full" + std::to_string(filled - 1);
-    status = Put(*kv, "still", std::string(8000, 'v'), Durability::kSynced);
-    EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
-    EXPECT_EQ(*kv->Get("journal", "before"), "1");
-    EXPECT_TRUE(absl::IsNotFound(kv->Get("journal", refused).status()));
-    fs::remove(ballast);
-    const absl::Status after = Put(*kv, "after", "1", Durability::kSynced);
-    EXPECT_TRUE(after.ok()) << after;
-    EXPECT_TRUE(absl::IsNotFound(kv->Get("journal", refused).status()));
-  }
-  const auto kv = Open(store);
-  ASSERT_NE(kv, nullptr);
-  EXPECT_EQ(*kv->Get("journal", "before"), "1");
-  EXPECT_EQ(*kv->Get("ledger", "after"), "1");
-  EXPECT_TRUE(absl::IsNotFound(kv->Get("journal", "still").status()));
-  EXPECT_TRUE(absl::IsNotFound(kv->Get("journal", refused).status()));
-}
-
 }  // namespace
 }  // namespace muster
+
+int main(int argc, char** argv) {
+  if (argc == 3 && std::string(argv[1]) == "--write-forever") return muster::WriteForever(argv[2]);
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}

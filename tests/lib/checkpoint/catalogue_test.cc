@@ -1,0 +1,199 @@
+#include "lib/checkpoint/catalogue.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lib/storage/faulty.h"
+#include "tests/lib/checkpoint/support.h"
+
+namespace muster {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const Allowed kAny = [](LineageNumber, Step) { return true; };
+
+class CatalogueTest : public DirTest {
+ protected:
+  Manifest SaveAt(int64_t lineage, int64_t step) {
+    auto manifest =
+        Save(dir_, layout_, MakeState(layout_, static_cast<uint64_t>(step)), lineage, step);
+    EXPECT_TRUE(manifest.ok()) << manifest.status();
+    return *manifest;
+  }
+  Manifest CommitAt(int64_t lineage, int64_t step) {
+    const Manifest manifest = SaveAt(lineage, step);
+    const absl::Status status = catalogue_.Commit(manifest);
+    EXPECT_TRUE(status.ok()) << status;
+    return manifest;
+  }
+  // "lineage:step" of each listed one.
+  std::vector<std::string> Listed(const std::string& job = kJob) {
+    const auto listing = catalogue_.List(job);
+    EXPECT_TRUE(listing.ok()) << listing.status();
+    EXPECT_THAT(listing->damaged, ElementsAre());
+    std::vector<std::string> names;
+    for (const Manifest& m : listing->manifests)
+      names.push_back(absl::StrCat(m.lineage.value(), ":", m.step.value()));
+    return names;
+  }
+
+  const Layout layout_ = UglyLayout();
+  const std::unique_ptr<FaultyKv> kv_ =
+      *FaultyKv::Wrap(OpenMemory({kCatalogueFamily}), {kCatalogueFamily});
+  Catalogue catalogue_{*kv_};
+};
+
+TEST_F(CatalogueTest, ListsWhatIsCommittedOldestFirst) {
+  CommitAt(2, 7);
+  CommitAt(1, 100);
+  CommitAt(1, 9);
+  SaveAt(3, 1);
+  EXPECT_THAT(Listed(), ElementsAre("1:9", "1:100", "2:7"));
+  const auto newest = catalogue_.Newest(kJob, kAny);
+  ASSERT_TRUE(newest.ok() && newest->has_value());
+  EXPECT_EQ((*newest)->step, Step(7));
+  const auto old =
+      catalogue_.Newest(kJob, [](LineageNumber l, Step) { return l == LineageNumber(1); });
+  ASSERT_TRUE(old.ok() && old->has_value());
+  EXPECT_EQ((*old)->step, Step(100));
+  EXPECT_EQ(*catalogue_.Newest(kJob, [](LineageNumber, Step) { return false; }), std::nullopt);
+}
+
+TEST_F(CatalogueTest, JobsDoNotMix) {
+  Manifest manifest = CommitAt(1, 1);
+  for (const char* job : {"a", "a/1", "ab", "1:a"}) {
+    manifest.job = job;
+    ASSERT_TRUE(catalogue_.Commit(manifest).ok());
+  }
+  EXPECT_THAT(Listed("a"), ElementsAre("1:1"));
+  EXPECT_THAT(Listed("a/1"), ElementsAre("1:1"));
+  EXPECT_THAT(Listed("nobody"), ElementsAre());
+}
+
+TEST_F(CatalogueTest, CommittingAgainIsHarmlessAndSomethingElseIsRefused) {
+  Manifest manifest = CommitAt(1, 1);
+  EXPECT_TRUE(catalogue_.Commit(manifest).ok());
+  manifest.fingerprint = "00ff";
+  EXPECT_TRUE(absl::IsAlreadyExists(catalogue_.Commit(manifest)));
+  EXPECT_EQ((*catalogue_.Newest(kJob, kAny))->fingerprint, "");
+}
+
+TEST_F(CatalogueTest, WhatIsNotCompleteIsRefused) {
+  const Manifest good = SaveAt(1, 1);
+  const auto refused = [&](const std::function<void(Manifest&)>& spoil) {
+    Manifest bad = good;
+    spoil(bad);
+    const absl::Status status = catalogue_.Commit(bad);
+    EXPECT_FALSE(status.ok());
+    EXPECT_FALSE(absl::IsInternal(status)) << status;
+  };
+  refused([](Manifest& m) { m.segments.pop_back(); });
+  refused([](Manifest& m) { m.segments[0].entries.pop_back(); });
+  refused([](Manifest& m) { m.segments[0].entries[0].chunk = ChunkId(1000); });
+  refused([](Manifest& m) { m.segments[0].entries[0] = m.segments[1].entries[0]; });
+  refused([](Manifest& m) { m.segments[0].file = "../../etc/passwd"; });
+  refused([](Manifest& m) { m.tensors.clear(); });
+  refused([](Manifest& m) { m.job.clear(); });
+  refused([](Manifest& m) { m.slots = 3; });
+  EXPECT_THAT(Listed(), ElementsAre());
+}
+
+TEST_F(CatalogueTest, ACommitSurvivesACrashAndAFailedOneIsNotThere) {
+  CommitAt(1, 1);
+  EXPECT_EQ(kv_->unsynced(), 0u);
+  const Manifest second = SaveAt(1, 2);
+  kv_->FailCall(1,
+                absl::ResourceExhaustedError("disk full"));  // after the look whether it is there
+  EXPECT_TRUE(absl::IsResourceExhausted(catalogue_.Commit(second)));
+  ASSERT_TRUE(kv_->Crash().ok());
+  EXPECT_THAT(Listed(), ElementsAre("1:1"));
+  EXPECT_TRUE(catalogue_.Commit(second).ok());
+  EXPECT_THAT(Listed(), ElementsAre("1:1", "1:2"));
+}
+
+TEST_F(CatalogueTest, PruneKeepsTheNewestOfTheAncestry) {
+  CommitAt(1, 10);
+  CommitAt(1, 20);
+  CommitAt(1, 30);  // voided by the fork at 20
+  CommitAt(2, 25);
+  const Allowed ancestry = [](LineageNumber l, Step s) {
+    return l == LineageNumber(2) || s <= Step(20);
+  };
+  EXPECT_TRUE(absl::IsInvalidArgument(catalogue_.Prune(kJob, ancestry, 0, dir_)));
+  ASSERT_TRUE(catalogue_.Prune(kJob, ancestry, 2, dir_).ok());
+  EXPECT_THAT(Listed(), ElementsAre("1:20", "2:25"));
+  EXPECT_EQ(kv_->unsynced(), 0u);
+  EXPECT_THAT(FilesUnder(dir_),
+              ElementsAre("lineage-1-step-20/w0.segment", "lineage-1-step-20/w1.segment",
+                          "lineage-2-step-25/w0.segment", "lineage-2-step-25/w1.segment"));
+  EXPECT_FALSE(std::filesystem::exists(dir_ + "/lineage-1-step-30"));
+  ASSERT_TRUE(catalogue_.Prune(kJob, ancestry, 5, dir_).ok());
+  EXPECT_EQ(Listed().size(), 2u);
+}
+
+TEST_F(CatalogueTest, FilesGoOnlyAfterTheirManifestIsGoneForGood) {
+  const Manifest first = CommitAt(1, 1);
+  const auto files = FilesUnder(dir_);
+  kv_->FailCall(1, absl::UnavailableError("no disk"));
+  EXPECT_TRUE(absl::IsUnavailable(catalogue_.Remove(kJob, first.lineage, first.step, dir_)));
+  EXPECT_EQ(FilesUnder(dir_), files);
+  EXPECT_THAT(Listed(), ElementsAre("1:1"));
+  EXPECT_TRUE(catalogue_.Remove(kJob, first.lineage, first.step, dir_).ok());
+  EXPECT_THAT(FilesUnder(dir_), ElementsAre());
+  EXPECT_TRUE(catalogue_.Remove(kJob, first.lineage, first.step, dir_).ok());
+}
+
+TEST_F(CatalogueTest, OrphansGoAndNothingElse) {
+  CommitAt(1, 10);
+  SaveAt(1, 15);
+  SaveAt(1, 20);
+  WriteFile(dir_ + "/lineage-1-step-10/w9.segment", "left by a writer of an aborted round");
+  WriteFile(dir_ + "/lineage-1-step-10/w8.segment.writing", "left by a crash");
+  WriteFile(dir_ + "/lineage-1-step-15/notes.txt", "somebody's own");
+  WriteFile(dir_ + "/lineage-01-step-5/w0.segment", "not a name of ours");
+  WriteFile(dir_ + "/mine/w0.segment", "somebody's own");
+  WriteFile(dir_ + "/w0.segment", "somebody's own");
+  ASSERT_TRUE(catalogue_.RemoveOrphans(dir_, kJob, Step(20)).ok());
+  EXPECT_THAT(FilesUnder(dir_),
+              ElementsAre("lineage-01-step-5/w0.segment", "lineage-1-step-10/w0.segment",
+                          "lineage-1-step-10/w1.segment", "lineage-1-step-15/notes.txt",
+                          "lineage-1-step-20/w0.segment", "lineage-1-step-20/w1.segment",
+                          "mine/w0.segment", "w0.segment"));
+  EXPECT_TRUE(catalogue_.RemoveOrphans(dir_ + "/absent", kJob, Step(20)).ok());
+}
+
+TEST_F(CatalogueTest, EveryDamagedByteOfAManifestIsReportedAndProtectsTheFiles) {
+  CommitAt(1, 10);
+  SaveAt(1, 5);
+  const auto pairs = ScanAll(*kv_, kCatalogueFamily);
+  ASSERT_EQ(pairs->size(), 1u);
+  const auto& [key, value] = pairs->front();
+  const auto put = [&](const std::string& k, const std::string& v) {
+    Batch batch;
+    batch.Put(kCatalogueFamily, k, v);
+    ASSERT_TRUE(kv_->Write(batch, Durability::kSynced).ok());
+  };
+  for (size_t at = 0; at < value.size(); ++at) {
+    std::string bad = value;
+    bad[at] = static_cast<char>(bad[at] ^ (1 << (at % 8)));
+    put(key, bad);
+    const auto listing = catalogue_.List(kJob);
+    ASSERT_TRUE(listing.ok()) << listing.status();
+    EXPECT_EQ(listing->manifests.size(), 0u) << "byte " << at;
+    EXPECT_THAT(listing->damaged, ElementsAre(HasSubstr(kJob)));
+  }
+  const auto files = FilesUnder(dir_);
+  EXPECT_TRUE(absl::IsDataLoss(catalogue_.RemoveOrphans(dir_, kJob, Step(100))));
+  EXPECT_EQ(FilesUnder(dir_), files);
+  std::string elsewhere = key;
+  elsewhere.back() = '1';
+  put(elsewhere, value);
+  put(key, value);
+  EXPECT_EQ(catalogue_.List(kJob)->manifests.size(), 1u);
+  EXPECT_THAT(catalogue_.List(kJob)->damaged, ElementsAre(HasSubstr("another manifest")));
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,96 @@
+// A real process that saves for ever, killed at random moments.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "absl/strings/strip.h"
+#include "lib/storage/kv.h"
+#include "tests/lib/checkpoint/saver.h"
+#include "tests/support/child.h"
+
+namespace muster {
+namespace {
+
+constexpr Step kNoStep{int64_t{1} << 62};
+
+std::string StoreOf(const std::string& dir) { return dir + "/store"; }
+std::string FilesOf(const std::string& dir) { return dir + "/checkpoints"; }
+
+// The child: goes on from the newest checkpoint, for ever.
+int SaveForever(const std::string& dir) {
+  auto kv = OpenRocks(StoreOf(dir), {kCatalogueFamily});
+  if (!kv.ok()) return 1;
+  Catalogue catalogue(**kv);
+  const auto newest = catalogue.Newest(kJob, Any);
+  if (!newest.ok()) return 1;
+  if (!catalogue.RemoveOrphans(FilesOf(dir), kJob, kNoStep).ok()) return 1;
+  const Layout layout = LargeLayout();
+  for (int64_t step = newest->has_value() ? (*newest)->step.value() + 1 : 0;; ++step) {
+    if (!SaveOne(catalogue, FilesOf(dir), layout, step, static_cast<uint64_t>(getpid()), Report)
+             .ok())
+      return 1;
+    Report("pruned");
+  }
+}
+
+class CheckpointKillTest : public DirTest {};
+
+// The last step that the child said was committed; it is killed after `lines` reports.
+int64_t RunAndKill(const std::string& dir, size_t lines, int64_t committed) {
+  Child child({"--save-forever", dir});
+  std::string line;
+  const auto note = [&] {
+    absl::string_view rest = line;
+    if (absl::ConsumePrefix(&rest, "committed ")) committed = std::stoll(std::string(rest));
+  };
+  for (size_t i = 0; i < lines; ++i) {
+    EXPECT_TRUE(child.ReadLine(line)) << "the saver ended by itself";
+    note();
+  }
+  child.Kill();
+  while (child.ReadLine(line)) note();
+  return committed;
+}
+
+TEST_F(CheckpointKillTest, TheNewestVisibleOneAlwaysLoads) {
+  const Layout layout = LargeLayout();
+  std::mt19937 random(20);
+  int64_t committed = -1;
+  int orphaned = 0;
+  for (int round = 0; round < 20; ++round) {
+    SCOPED_TRACE(absl::StrCat("round ", round));
+    committed = RunAndKill(dir_, 1 + random() % 11, committed);
+    auto kv = OpenRocks(StoreOf(dir_), {kCatalogueFamily});
+    ASSERT_TRUE(kv.ok()) << kv.status();
+    Catalogue catalogue(**kv);
+    const auto listing = catalogue.List(kJob);
+    ASSERT_TRUE(listing.ok() && listing->damaged.empty());
+    if (committed < 0 && listing->manifests.empty()) continue;
+    State state = EmptyState(layout);
+    const auto loaded = LoadNewest(catalogue, FilesOf(dir_), kJob, Any, layout, state.Spans());
+    ASSERT_TRUE(loaded.ok()) << loaded.status();
+    EXPECT_TRUE(loaded->skipped.empty()) << loaded->skipped.front();
+    EXPECT_GE(loaded->manifest.step.value(), committed);
+    EXPECT_EQ(state, MakeState(layout, static_cast<uint64_t>(loaded->manifest.step.value())));
+    for (const Manifest& manifest : listing->manifests)
+      EXPECT_TRUE(Verify(FilesOf(dir_), manifest).ok());
+    const size_t files = FilesUnder(FilesOf(dir_)).size();
+    ASSERT_TRUE(catalogue.RemoveOrphans(FilesOf(dir_), kJob, kNoStep).ok());
+    EXPECT_EQ(FilesUnder(FilesOf(dir_)).size(), 2 * listing->manifests.size());
+    orphaned += files > 2 * listing->manifests.size();
+    for (const Manifest& manifest : listing->manifests)
+      EXPECT_TRUE(Verify(FilesOf(dir_), manifest).ok());
+  }
+  EXPECT_GT(committed, 5);
+  EXPECT_GT(orphaned, 3) << "the kills did not land inside savings: this test proves nothing";
+}
+
+}  // namespace
+}  // namespace muster
+
+int main(int argc, char** argv) {
+  if (argc == 3 && std::string(argv[1]) == "--save-forever") return muster::SaveForever(argv[2]);
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,148 @@
+// A small model of ugly sizes, its states, and checkpoints of them.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "lib/base/hash.h"
+#include "lib/checkpoint/catalogue.h"
+#include "lib/checkpoint/load.h"
+#include "lib/checkpoint/segment.h"
+
+namespace muster {
+
+inline const char kJob[] = "job-1";
+inline constexpr int32_t kSlots = 2;
+
+inline std::vector<TensorSpec> UglyTensors() {
+  return {{"z.first", {1}, TensorKind::kParameter},       {"mean", {7}, TensorKind::kBuffer},
+          {"a.weight", {13, 11}, TensorKind::kParameter}, {"scalar", {}, TensorKind::kParameter},
+          {"b.large", {89, 3}, TensorKind::kParameter},   {"count", {}, TensorKind::kBuffer}};
+}
+inline constexpr int64_t kUglyChunkBytes = 320;
+
+inline Layout UglyLayout() { return *Layout::Make(UglyTensors(), kUglyChunkBytes); }
+
+// Values and optimizer slots in memory.
+struct State {
+  std::vector<std::vector<float>> slots;
+  bool operator==(const State&) const = default;
+
+  StateSpans Spans() {
+    StateSpans spans;
+    for (auto& slot : slots) spans.push_back(absl::MakeSpan(slot));
+    return spans;
+  }
+  ConstStateSpans Views() const {
+    ConstStateSpans spans;
+    for (const auto& slot : slots) spans.push_back(slot);
+    return spans;
+  }
+};
+
+inline State EmptyState(const Layout& layout, int32_t slots = kSlots) {
+  State state;
+  state.slots.emplace_back(static_cast<size_t>(layout.elements()));
+  for (int32_t i = 0; i < slots; ++i)
+    state.slots.emplace_back(static_cast<size_t>(layout.parameter_elements()));
+  return state;
+}
+
+// The state that a seed stands for: any two differ in every element.
+inline State MakeState(const Layout& layout, uint64_t seed, int32_t slots = kSlots) {
+  State state = EmptyState(layout, slots);
+  for (size_t slot = 0; slot < state.slots.size(); ++slot) {
+    for (size_t i = 0; i < state.slots[slot].size(); ++i)
+      state.slots[slot][i] =
+          static_cast<float>(Mix64(slot, i) % 1000) + static_cast<float>(seed) / 16;
+  }
+  return state;
+}
+
+// What the writers have written, as a manifest that nobody has committed yet.
+inline Manifest MakeManifest(LineageNumber lineage, Step step, std::vector<Segment> segments,
+                             std::vector<TensorSpec> tensors = UglyTensors(),
+                             int64_t chunk_bytes = kUglyChunkBytes) {
+  Manifest manifest;
+  manifest.job = kJob;
+  manifest.lineage = lineage;
+  manifest.step = step;
+  for (const Segment& segment : segments) manifest.total_bytes += segment.bytes;
+  manifest.segments = std::move(segments);
+  manifest.spec = R"({"name":"job-1"})";
+  manifest.tensors = std::move(tensors);
+  manifest.chunk_bytes = chunk_bytes;
+  manifest.slots = kSlots;
+  manifest.unix_seconds = 1;
+  return manifest;
+}
+
+// Part i goes to writer i % writers.
+inline absl::StatusOr<Manifest> Save(const std::string& dir, const Layout& layout,
+                                     const State& state, int64_t lineage, int64_t step,
+                                     size_t writers = 2) {
+  const std::vector<PartView> parts = PartViews(layout, state.Views());
+  std::vector<Segment> segments;
+  for (size_t writer = 0; writer < writers; ++writer) {
+    std::vector<PartView> share;
+    for (size_t i = writer; i < parts.size(); i += writers) share.push_back(parts[i]);
+    auto segment = WriteSegment(
+        dir, SegmentFile(LineageNumber(lineage), Step(step), "w" + std::to_string(writer)),
+        {kJob, LineageNumber(lineage), Step(step)}, share);
+    if (!segment.ok()) return segment.status();
+    segments.push_back(*std::move(segment));
+  }
+  return MakeManifest(LineageNumber(lineage), Step(step), std::move(segments));
+}
+
+inline std::string ReadFile(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+// Turns over the bits of `mask` in one byte; doing it again heals.
+inline void FlipBits(const std::string& path, size_t at, int mask) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(at));
+  const int byte = file.get();
+  file.seekp(static_cast<std::streamoff>(at));
+  file.put(static_cast<char>(byte ^ mask));
+  ASSERT_TRUE(file.good()) << path << " byte " << at;
+}
+inline void WriteFile(const std::string& path, const std::string& bytes) {
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+}
+
+// Every file under the directory, relative to it, sorted.
+inline std::vector<std::string> FilesUnder(const std::string& dir) {
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(dir)) {
+    if (!entry.is_directory())
+      files.push_back(std::filesystem::relative(entry.path(), dir).string());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+// A directory of the running test.
+class DirTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* info = testing::UnitTest::GetInstance()->current_test_info();
+    dir_ = testing::TempDir() + "/" + info->test_suite_name() + "." + info->name() + "." +
+           std::to_string(getpid());
+    std::filesystem::remove_all(dir_);
+    std::filesystem::create_directories(dir_);
+  }
+  void TearDown() override { std::filesystem::remove_all(dir_); }
+  std::string dir_;
+};
+
+}  // namespace muster
