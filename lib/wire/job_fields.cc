@@ -26,10 +26,10 @@ constexpr size_t kMaxListItems = 4096;
 #define MUSTER_MEMBER(member) \
   [](auto& spec) -> auto& { return spec.member; }
 
+// Whole numbers are written without a point, up to where doubles hold each of them.
 json FromNumber(double number) {
-  constexpr double kExact =
-      9007199254740992;  // 2^53: below, every whole double is written as a whole number
-  if (std::abs(number) < kExact && std::floor(number) == number)
+  constexpr double kExactBelow = 9007199254740992;  // 2^53
+  if (std::abs(number) < kExactBelow && std::floor(number) == number)
     return static_cast<int64_t>(number);
   return number;
 }
@@ -78,7 +78,7 @@ FieldRule Texts(const char* name, bool law, Member member, bool empty_allowed) {
           document, name,
           value.is_array()
               ? absl::StrCat(value.size(), " items; at most ", kMaxListItems, " are allowed")
-              : absl::StrCat(Describe(value), " is not a list; write [", "a, b]"));
+              : absl::StrCat(Describe(value), " is not a list; write [a, b]"));
     member(spec).clear();
     for (size_t i = 0; i < value.size(); ++i) {
       MUSTER_ASSIGN_OR_RETURN(std::string text, ReadText(document, FieldPath(name, i), value[i]));

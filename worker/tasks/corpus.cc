@@ -22,9 +22,10 @@ namespace {
 namespace fs = std::filesystem;
 
 bool HasSuffix(const std::string& name, const std::vector<std::string>& suffixes) {
-  return suffixes.empty() || std::any_of(suffixes.begin(), suffixes.end(), [&](const auto& suffix) {
-           return absl::EndsWith(name, suffix);
-         });
+  const auto fits = [&](const std::string& suffix) {
+    return suffix.empty() ? !absl::StrContains(name, '.') : absl::EndsWith(name, suffix);
+  };
+  return suffixes.empty() || std::any_of(suffixes.begin(), suffixes.end(), fits);
 }
 
 bool IsReadableFile(const fs::path& path) {

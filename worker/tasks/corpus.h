@@ -12,8 +12,9 @@ namespace muster::worker {
 
 // The content of `data.paths` in the order given, a 0 byte between files, cut at `data.max_bytes`.
 // A directory stands for the regular, readable files below it whose names end in one of
-// `data.suffixes` (a file named in `paths` is read whatever its name), in depth-first, byte-wise
-// order of names; symbolic links to directories below it are not followed.
+// `data.suffixes`, "" standing for names without a dot (a file named in `paths` is read whatever
+// its name), in depth-first, byte-wise order of names; symbolic links to directories below it are
+// not followed.
 // kInvalidArgument: a path that cannot be read, or no content at all. kDataLoss: a file that failed
 // while it was read.
 absl::StatusOr<std::string> ReadCorpus(const DataSpec& data);

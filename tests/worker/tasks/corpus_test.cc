@@ -54,6 +54,14 @@ TEST_F(Corpus, SuffixesChooseInDirectoriesButNotAmongNamedFiles) {
             std::string("notes\0acc\0ah", 12));
 }
 
+TEST_F(Corpus, TakesTheEmptySuffixForNamesWithoutADot) {
+  Write("src/a.h", "ah");
+  Write("src/a.o", "ao");
+  Write("src/vector", "vector");
+  EXPECT_EQ(*ReadCorpus({.paths = {(root_ / "src").string()}, .suffixes = {".h", ""}}),
+            std::string("ah\0vector", 9));
+}
+
 TEST_F(Corpus, DoesNotFollowDirectoryLinks) {
   Write("src/a.h", "a");
   fs::create_directory_symlink(root_ / "src", root_ / "src" / "loop");
