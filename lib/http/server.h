@@ -72,7 +72,7 @@ struct Limits {
   Duration idle_timeout = std::chrono::seconds(60);    // between requests on one connection
   Duration answer_timeout = std::chrono::seconds(60);  // for the handler; 504
   Duration write_timeout =
-      std::chrono::seconds(30);  // a client that takes nothing for so long is cut off
+      std::chrono::seconds(30);  // for one answer, or one batch of events, to be taken
   Duration stream_heartbeat =
       std::chrono::seconds(15);  // a comment on quiet streams, so that dead ones are noticed
 };

@@ -1,0 +1,315 @@
+// Slow and hostile clients: each is refused or cut off with a clear answer, and nobody else waits
+// for them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <random>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "lib/http/client.h"
+#include "lib/http/server.h"
+#include "tests/lib/http/raw_client.h"
+
+namespace muster::http {
+namespace {
+
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::Not;
+
+// Counts what reaches handlers: /healthz, and POST /count, which answers with the size of the body.
+class BadInputTest : public testing::Test {
+ protected:
+  void Start(const ServerOptions& options = {}) {
+    const Handler count = [this](const Request& request, const Responder& responder) {
+      ++handled_;
+      responder.Send({.content_type = "text/plain", .body = absl::StrCat(request.body.size())});
+    };
+    auto server = Server::Start("127.0.0.1:0",
+                                {{"POST", "/count", count}, {"GET", "/count", count}}, options);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+  }
+  void ExpectStillServing() {
+    const auto got = Get("http://" + server_->Address() + "/count");
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_EQ(got->body, "0");
+  }
+  // All that the server says to these bytes before it closes.
+  std::string Say(const std::string& bytes) {
+    RawClient client(server_->Address());
+    client.Send(bytes);
+    client.EndSending();
+    return client.ReadToEnd();
+  }
+
+  std::atomic<int> handled_ = 0;
+  std::unique_ptr<Server> server_;
+};
+
+constexpr char kInner[] = "GET /count HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+TEST_F(BadInputTest, NothingIsSmuggled) {
+  Start();
+  const std::string host = "Host: localhost\r\n";
+  const std::string post = "POST /count HTTP/1.1\r\n" + host;
+  const std::vector<std::string> bad = {
+      post + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+      post + "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n",
+      post + "Content-Length: 5\r\nContent-Length: 0\r\n\r\nhello",
+      post + "Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello",
+      post + "Content-Length: 5, 5\r\n\r\nhello",
+      post + "Content-Length: +5\r\n\r\nhello",
+      post + "Content-Length: -1\r\n\r\n",
+      post + "Content-Length: 0x5\r\n\r\nhello",
+      post + "Content-Length: 5 5\r\n\r\nhello",
+      post + "Content-Length: \r\n\r\n",
+      post + "Content-Length : 5\r\n\r\nhello",
+      post + " Content-Length: 5\r\n\r\nhello",
+      post + "Content-Length:\r\n 5\r\n\r\nhello",
+      post + "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
+      post + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+      post + "Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+      post + "Transfer-Encoding: identity\r\n\r\n",
+      post + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+      post +
+          "Transfer-Encoding:\x0b"
+          "chunked\r\n\r\n0\r\n\r\n",
+      post + "Transfer-Encoding: chunked\r\n\r\n5;\nhello\r\n0\r\n\r\n",
+      post + "Transfer-Encoding: chunked\r\n\r\n-5\r\nhello\r\n0\r\n\r\n",
+      post + "Transfer-Encoding: chunked\r\n\r\n0x5\r\nhello\r\n0\r\n\r\n",
+      post + "Transfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n",
+      post + "Transfer-Encoding: chunked\r\n\r\n5\r\nhelloXX0\r\n\r\n",
+      "POST /count HTTP/1.0\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+      "GET /count HTTP/1.1\r\n" + host + "X: a\r\n folded\r\n\r\n",
+      "GET /count HTTP/1.1\r\n" + host + "X: a\rY: b\r\n\r\n",
+      "GET /count HTTP/1.1\r\n" + host + std::string("X: a\0b\r\n\r\n", 10),
+      "GET /count HTTP/1.1\r\n" + host + "no colon\r\n\r\n",
+      "GET /count HTTP/1.1\r\n" + host + ": no name\r\n\r\n",
+      "GET /count HTTP/1.1\r\n" + host + "Expect: the best\r\n\r\n",
+      "GET /count HTTP/1.1\r\n" + host + host + "\r\n",
+      "GET /count HTTP/1.1\r\n\r\n",
+      "GET /count HTTP/1.1\nHost: localhost\n\n",
+      "GET /count HTTP/2.0\r\n" + host + "\r\n",
+      "GET /count HTTP/1.2\r\n" + host + "\r\n",
+      "GET /count HTTP/9.9\r\n" + host + "\r\n",
+      "GET /count\r\n" + host + "\r\n",
+      "GET  /count HTTP/1.1\r\n" + host + "\r\n",
+      "G\x01T /count HTTP/1.1\r\n" + host + "\r\n",
+      "G(T /count HTTP/1.1\r\n" + host + "\r\n",
+      "\r\n\r\n",
+      "GET http://localhost/count HTTP/1.1\r\n" + host + "\r\n",
+      "GET /%2e%2e/count HTTP/1.1\r\n" + host + "\r\n",
+      "GET /%252e%252e/count HTTP/1.1\r\n" + host + "\r\n",
+      "GET //count HTTP/1.1\r\n" + host + "\r\n",
+      "GET /count/../count HTTP/1.1\r\n" + host + "\r\n",
+      "GET /count%00 HTTP/1.1\r\n" + host + "\r\n",
+      "GET /count?x=%zz HTTP/1.1\r\n" + host + "\r\n",
+      "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+  };
+  for (const std::string& text : bad) {
+    const std::string said = Say(text + kInner);
+    EXPECT_EQ(StatusOf(said), 400) << text << "\n--->\n" << said;
+    EXPECT_THAT(said, HasSubstr("{\"error\":{\"code\":\"invalid_argument\"")) << text;
+    EXPECT_THAT(said.substr(9), Not(HasSubstr("HTTP/1.1 2")))
+        << "one answer, then the end: " << text;
+  }
+  EXPECT_EQ(handled_, 0);
+  ExpectStillServing();
+}
+
+TEST_F(BadInputTest, WebPagesAndForeignNamesAreRefused) {
+  Start();
+  const auto post = [&](const std::string& headers) {
+    return StatusOf(Say("POST /count HTTP/1.1\r\n" + headers + "Content-Length: 0\r\n\r\n"));
+  };
+  EXPECT_EQ(post("Host: evil.example\r\n"), 403);
+  EXPECT_EQ(post("Host: 127.0.0.1.evil.example:80\r\n"), 403);
+  EXPECT_EQ(post("Host: localhost\r\nOrigin: http://evil.example\r\n"), 403);
+  EXPECT_EQ(post("Host: localhost\r\nOrigin: null\r\n"), 403);
+  EXPECT_EQ(handled_, 0);
+  EXPECT_EQ(post("Host: localhost:80\r\nOrigin: http://localhost:80\r\n"), 200);
+  EXPECT_EQ(post("Host: [::1]\r\n"), 200);
+  EXPECT_EQ(post("Host: 127.0.0.1:1234\r\n"), 200);
+}
+
+TEST_F(BadInputTest, SizesAreBounded) {
+  ServerOptions options;
+  options.limits.header_bytes = 1000;
+  options.limits.body_bytes = 1000;
+  Start(options);
+  const std::string post = "POST /count HTTP/1.1\r\nHost: localhost\r\n";
+  const auto sized = [&](int n) {
+    return absl::StrCat(post, "Content-Length: ", n, "\r\n\r\n",
+                        std::string(static_cast<size_t>(n), 'x'));
+  };
+  EXPECT_THAT(Say(sized(1000)), EndsWith("\r\n\r\n1000"));
+  EXPECT_EQ(StatusOf(Say(sized(1001))), 413);
+  EXPECT_EQ(StatusOf(Say(post + "Content-Length: 18446744073709551615\r\n\r\n")), 413);
+  EXPECT_EQ(StatusOf(Say(post + "Content-Length: 99999999999999999999999\r\n\r\n")), 400);
+  EXPECT_EQ(StatusOf(Say(post + "X: " + std::string(1000, 'x') + "\r\n\r\n")), 431);
+  EXPECT_EQ(StatusOf(Say("GET /" + std::string(100'000, 'x') + " HTTP/1.1\r\n\r\n")), 431);
+  std::string many = post;
+  for (int i = 0; i < 1000; ++i) many += "a:\r\n";
+  EXPECT_EQ(StatusOf(Say(many + "\r\n")), 431);
+  EXPECT_EQ(StatusOf(Say(post + "Transfer-Encoding: chunked\r\n\r\n" + std::string(5000, '0'))),
+            400);
+
+  RawClient endless(server_->Address());
+  ASSERT_TRUE(endless.Send(post + "Transfer-Encoding: chunked\r\n\r\n"));
+  for (int i = 0; i < 1000 && endless.Send("a\r\n0123456789\r\n"); ++i) {
+  }
+  EXPECT_EQ(StatusOf(endless.ReadAnswer()), 413);
+  EXPECT_EQ(handled_, 1);
+  ExpectStillServing();
+}
+
+TEST_F(BadInputTest, BodiesInPiecesAndChunksAreWhole) {
+  Start();
+  RawClient client(server_->Address());
+  ASSERT_TRUE(
+      client.Send("POST /count HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: "
+                  "chunked\r\n\r\n5\r\nhello\r\n6;x=y\r\n world\r\n"
+                  "0\r\nTrailer: z\r\n\r\n"));
+  EXPECT_THAT(client.ReadAnswer(), EndsWith("\r\n\r\n11"));
+  ASSERT_TRUE(
+      client.Send("POST /count HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nExpect: "
+                  "100-continue\r\n\r\n"));
+  EXPECT_EQ(client.ReadUntil("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+  for (const char* piece : {"a", "b", "c", "d"}) ASSERT_TRUE(client.Send(piece));
+  EXPECT_THAT(client.ReadAnswer(), EndsWith("\r\n\r\n4"));
+}
+
+TEST_F(BadInputTest, AThousandPipelinedRequestsHaveAThousandAnswers) {
+  Start();
+  std::string all;
+  for (int i = 0; i < 1000; ++i) {
+    const std::string body(static_cast<size_t>(i % 7), 'x');
+    absl::StrAppend(&all,
+                    "POST /count HTTP/1.1\r\nHost: localhost\r\nContent-Length: ", body.size(),
+                    "\r\n\r\n", body);
+  }
+  RawClient client(server_->Address());
+  ASSERT_TRUE(client.Send(all));
+  for (int i = 0; i < 1000; ++i)
+    ASSERT_THAT(client.ReadAnswer(), EndsWith(absl::StrCat("\r\n\r\n", i % 7))) << i;
+}
+
+TEST_F(BadInputTest, AHundredClientsThatNeverFinishHoldUpNobody) {
+  Start();
+  std::vector<RawClient> slow;
+  for (int i = 0; i < 100; ++i) {
+    slow.emplace_back(server_->Address());
+    const char* const begun[] = {
+        "", "G", "GET /count HTTP/1.1\r\nX: ",
+        "POST /count HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\nabc"};
+    ASSERT_TRUE(slow.back().Send(begun[i % 4]));
+  }
+  for (int i = 0; i < 10; ++i) ExpectStillServing();
+  EXPECT_GE(server_->Connections(), 100);
+}
+
+TEST_F(BadInputTest, SlowHeadersAndBodiesEndIn408) {
+  ServerOptions options;
+  options.limits.header_timeout = options.limits.body_timeout = std::chrono::milliseconds(30);
+  Start(options);
+  for (const char* begun :
+       {"", "GET /count HTTP/1.1\r\nX: ",
+        "POST /count HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nabc"}) {
+    RawClient client(server_->Address());
+    ASSERT_TRUE(client.Send(begun));
+    const std::string said = client.ReadToEnd();
+    EXPECT_EQ(StatusOf(said), 408) << begun;
+    EXPECT_THAT(said, HasSubstr("deadline_exceeded"));
+  }
+  EXPECT_EQ(handled_, 0);
+}
+
+TEST_F(BadInputTest, IdleConnectionsAreClosed) {
+  ServerOptions options;
+  options.limits.idle_timeout = std::chrono::milliseconds(30);
+  Start(options);
+  RawClient client(server_->Address());
+  ASSERT_TRUE(client.Send(kInner));
+  EXPECT_EQ(StatusOf(client.ReadAnswer()), 200);
+  EXPECT_EQ(client.ReadToEnd(), "");
+}
+
+TEST_F(BadInputTest, AClientThatDoesNotTakeItsAnswerIsCutOff) {
+  ServerOptions options;
+  options.limits.write_timeout = std::chrono::milliseconds(20);
+  auto server = Server::Start("127.0.0.1:0",
+                              {{"GET", "/big",
+                                [](const Request&, const Responder& responder) {
+                                  responder.Send({.body = std::string(64 << 20, 'x')});
+                                }}},
+                              options);
+  ASSERT_TRUE(server.ok());
+  RawClient client((*server)->Address(), 4096);
+  ASSERT_TRUE(client.Send(GetText("/big")));
+  const Time limit = RealClock().Now() + std::chrono::seconds(30);
+  client.ReadUntil("\r\n\r\n");
+  while ((*server)->Connections() > 0 && RealClock().Now() < limit) std::this_thread::yield();
+  EXPECT_EQ((*server)->Connections(), 0);
+  EXPECT_LT(client.ReadToEnd().size(), size_t{64} << 20);
+}
+
+TEST_F(BadInputTest, ConnectionsBeyondTheLimitAreTurnedAway) {
+  ServerOptions options;
+  options.limits.connections = 3;
+  Start(options);
+  std::vector<RawClient> held;
+  for (int i = 0; i < 3; ++i) {
+    held.emplace_back(server_->Address());
+    ASSERT_TRUE(held.back().Send(kInner));
+    EXPECT_EQ(StatusOf(held.back().ReadAnswer()), 200);
+  }
+  RawClient fourth(server_->Address());
+  const std::string said = fourth.ReadToEnd();
+  EXPECT_EQ(StatusOf(said), 503);
+  EXPECT_THAT(said, HasSubstr("too many connections"));
+  ASSERT_TRUE(held[0].Send(kInner));
+  EXPECT_EQ(StatusOf(held[0].ReadAnswer()), 200) << "those inside stay";
+  held.clear();
+  const Time limit = RealClock().Now() + std::chrono::seconds(30);
+  while (server_->Connections() > 0 && RealClock().Now() < limit) std::this_thread::yield();
+  ExpectStillServing();
+}
+
+TEST_F(BadInputTest, GarbageIsRefused) {
+  Start();
+  std::mt19937_64 random(20261121);
+  for (int i = 0; i < 200; ++i) {
+    std::string bytes(1 + random() % 2000, '\0');
+    for (char& c : bytes) c = static_cast<char>(random());
+    const int status = StatusOf(Say(bytes));
+    EXPECT_TRUE(status == 400 || status == 0) << status;
+  }
+  EXPECT_EQ(handled_, 0);
+  ExpectStillServing();
+}
+
+TEST_F(BadInputTest, CutAndDamagedRequestsDoNoHarm) {
+  Start();
+  const std::string whole =
+      "POST /count HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: "
+      "chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
+  for (size_t n = 0; n < whole.size(); ++n) EXPECT_EQ(Say(whole.substr(0, n)), "") << n;
+  EXPECT_EQ(handled_, 0);
+  std::mt19937_64 random(7);
+  for (int i = 0; i < 300; ++i) {
+    std::string damaged = whole;
+    damaged[random() % damaged.size()] = static_cast<char>(random());
+    const std::string said = Say(damaged);
+    const int status = StatusOf(said);
+    EXPECT_TRUE(status == 0 || status == 200 || (status >= 400 && status < 500))
+        << damaged << "\n--->\n"
+        << said;
+  }
+  ExpectStillServing();
+}
+
+}  // namespace
+}  // namespace muster::http

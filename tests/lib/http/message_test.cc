@@ -1,0 +1,55 @@
+#include "lib/http/message.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace muster::http {
+namespace {
+
+TEST(Message, ErrorsAreJsonWithCodeMessageAndField) {
+  const Response response =
+      ErrorResponse(absl::InvalidArgumentError("lanes: must be at least 1"), "lanes");
+  EXPECT_EQ(response.status, 400);
+  EXPECT_EQ(response.content_type, "application/json");
+  const auto expected = nlohmann::json::parse(
+      R"({"error":{"code":"invalid_argument","message":"lanes: must be at least 1","field":"lanes"}})");
+  EXPECT_EQ(nlohmann::json::parse(response.body), expected);
+  EXPECT_FALSE(
+      nlohmann::json::parse(ErrorResponse(absl::NotFoundError("x")).body)["error"].contains(
+          "field"));
+}
+
+TEST(Message, HostileTextStaysJson) {
+  const std::string text = "quote \" newline \n markup <script> bad \xff";
+  const Response response = ErrorResponse(absl::NotFoundError(text), text);
+  const auto body = nlohmann::json::parse(response.body, nullptr, false);
+  ASSERT_FALSE(body.is_discarded());
+  EXPECT_THAT(body["error"]["message"].get<std::string>(),
+              testing::StartsWith("quote \" newline \n markup"));
+}
+
+TEST(Message, EveryCodeHasAnHttpStatusAndComesBack) {
+  for (int i = 1; i <= 16; ++i) {
+    const auto code = static_cast<absl::StatusCode>(i);
+    const Response response = ErrorResponse(absl::Status(code, "why"));
+    EXPECT_GE(response.status, 400) << i;
+    EXPECT_EQ(StatusFromResponse(response), absl::Status(code, "why"));
+  }
+}
+
+TEST(Message, StatusOfAnswersThatAreNotOurs) {
+  EXPECT_TRUE(StatusFromResponse({.status = 201}).ok());
+  EXPECT_EQ(StatusFromResponse({.status = 404, .body = "<html>"}).code(),
+            absl::StatusCode::kNotFound);
+  EXPECT_EQ(StatusFromResponse({.status = 503, .body = "[1]"}).code(),
+            absl::StatusCode::kUnavailable);
+  EXPECT_EQ(StatusFromResponse({.status = 418, .body = R"({"error":"x"})"}).code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(StatusFromResponse({.status = 599, .body = R"({"error":{"code":7}})"}).code(),
+            absl::StatusCode::kInternal);
+}
+
+}  // namespace
+}  // namespace muster::http

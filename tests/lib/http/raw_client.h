@@ -1,0 +1,102 @@
+// A client that says exactly the bytes it is told, for tests of a server. Blocking; every read and
+// write gives up after half a minute, so that a test fails and does not hang.
+#pragma once
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+#include <utility>
+
+#include "lib/base/loopback.h"
+
+namespace muster::http {
+
+class RawClient {
+ public:
+  explicit RawClient(const std::string& address, int receive_buffer = 0) {
+    const auto parsed = ParseHostPort(address);
+    fd_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const timeval limit{30, 0};
+    setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    if (receive_buffer > 0)
+      setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(parsed->port);
+    inet_pton(AF_INET, parsed->host.c_str(), &to.sin_addr);
+    EXPECT_EQ(connect(fd_, reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
+  }
+  ~RawClient() { Close(); }
+  RawClient(RawClient&& other) noexcept
+      : fd_(std::exchange(other.fd_, -1)), read_(std::move(other.read_)) {}
+
+  // False where the server has closed.
+  bool Send(const std::string& bytes) {
+    for (size_t at = 0; at < bytes.size();) {
+      const ssize_t n = send(fd_, bytes.data() + at, bytes.size() - at, MSG_NOSIGNAL);
+      if (n <= 0) return false;
+      at += static_cast<size_t>(n);
+    }
+    return true;
+  }
+  void EndSending() { shutdown(fd_, SHUT_WR); }
+  void Close() {
+    if (fd_ >= 0) close(std::exchange(fd_, -1));
+  }
+
+  // Up to and with `mark`; shorter where the connection ends before.
+  std::string ReadUntil(const std::string& mark) {
+    size_t at;
+    while ((at = read_.find(mark)) == std::string::npos && ReadMore()) {
+    }
+    return Take(at == std::string::npos ? read_.size() : at + mark.size());
+  }
+  std::string ReadToEnd() {
+    while (ReadMore()) {
+    }
+    return Take(read_.size());
+  }
+  // One whole answer with its Content-Length.
+  std::string ReadAnswer() {
+    std::string answer = ReadUntil("\r\n\r\n");
+    const size_t at = answer.find("Content-Length: ");
+    if (at == std::string::npos) return answer;
+    const size_t length = std::strtoull(answer.c_str() + at + 16, nullptr, 10);
+    while (read_.size() < length && ReadMore()) {
+    }
+    return answer + Take(length);
+  }
+
+ private:
+  bool ReadMore() {
+    char buffer[16384];
+    const ssize_t n = recv(fd_, buffer, sizeof buffer, 0);
+    if (n > 0) read_.append(buffer, static_cast<size_t>(n));
+    return n > 0;
+  }
+  std::string Take(size_t n) {
+    std::string out = read_.substr(0, n);
+    read_.erase(0, n);
+    return out;
+  }
+
+  int fd_ = -1;
+  std::string read_;
+};
+
+// "HTTP/1.1 404 …" → 404; 0 where there is no such line.
+inline int StatusOf(const std::string& answer) {
+  return answer.rfind("HTTP/1.1 ", 0) == 0 ? std::atoi(answer.c_str() + 9) : 0;
+}
+
+inline std::string GetText(const std::string& target) {
+  return "GET " + target + " HTTP/1.1\r\nHost: localhost\r\n\r\n";
+}
+
+}  // namespace muster::http
