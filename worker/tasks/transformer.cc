@@ -3,26 +3,22 @@
 #include <ATen/ops/argmax.h>
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/from_blob.h>
-#include <ATen/ops/rand.h>
 #include <torch/nn/modules/transformer.h>
 
 #include <string>
 #include <string_view>
 #include <utility>
 
-#include "lib/base/hash.h"
 #include "lib/base/status.h"
 #include "lib/task/checks.h"
 #include "lib/task/registry.h"
 #include "worker/tasks/corpus.h"
+#include "worker/tasks/random_sequences.h"
 #include "worker/torch/flat_module.h"
 #include "worker/torch/numerics.h"
 
 namespace muster::worker {
 namespace {
-
-constexpr uint64_t kDataStream =
-    0x64617461;  // keeps the data's seed apart from the other uses of law.seed
 
 struct Shape {
   int64_t width = 0;
@@ -61,33 +57,20 @@ std::string_view BytesOf(const at::Tensor& tensor) {
   return {static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()};
 }
 
-// All samples: source and target are (samples, length, width).
-struct Data {
-  Data(const Shape& shape, int64_t samples, uint64_t seed) {
-    SeedTorch(Mix64(seed, kDataStream));
-    source = at::rand({samples, shape.source_length, shape.width});
-    target = at::rand({samples, shape.target_length, shape.width});
-    labels = at::argmax(target, 2);
-    hash = ContentHash({BytesOf(source), BytesOf(target)});
-  }
-
-  at::Tensor source;
-  at::Tensor target;
-  at::Tensor labels;  // (samples, target_length)
-  std::string hash;
-};
-
 class Transformer final : public Task {
  public:
   Transformer(const Shape& shape, int64_t samples, const Law& law)
       : shape_(shape),
-        data_(shape, samples, law.seed),
+        data_(MakeRandomSequences({samples, shape.source_length, shape.target_length, shape.width},
+                                  law.seed)),
+        labels_(at::argmax(data_.target, 2)),
+        hash_(ContentHash({BytesOf(data_.source), BytesOf(data_.target)})),
         model_(MakeModel(shape)),
         flat_(model_.ptr(), law.threads) {}
 
   std::vector<TensorSpec> Tensors() const override { return flat_.tensors(); }
   uint64_t SampleCount() const override { return static_cast<uint64_t>(data_.source.size(0)); }
-  std::string DataHash() const override { return data_.hash; }
+  std::string DataHash() const override { return hash_; }
   absl::Status Bind(const Layout& layout) override { return flat_.Bind(layout); }
 
   absl::Status Initialize(uint64_t seed, absl::Span<float> parameters) override {
@@ -113,13 +96,15 @@ class Transformer final : public Task {
         at::from_blob(ids.data(), {static_cast<int64_t>(ids.size())}, at::kLong);
     const at::Tensor source = data_.source.index_select(0, index).transpose(0, 1);
     const at::Tensor target = data_.target.index_select(0, index).transpose(0, 1);
-    const at::Tensor labels = data_.labels.index_select(0, index).transpose(0, 1);
+    const at::Tensor labels = labels_.index_select(0, index).transpose(0, 1);
     return at::cross_entropy_loss(model_(source, target).reshape({-1, shape_.width}),
                                   labels.reshape({-1}), {}, at::Reduction::Sum);
   }
 
   const Shape shape_;
-  const Data data_;
+  const RandomSequences data_;
+  const at::Tensor labels_;  // (samples, target_length)
+  const std::string hash_;
   torch::nn::Transformer model_;
   FlatModule flat_;
 };

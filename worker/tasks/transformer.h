@@ -10,11 +10,10 @@
 
 namespace muster::worker {
 
-// `law` has passed CheckTask (lib/task/checks.h). A sample is a source (source_length, width) and a
-// target (target_length, width), uniform in [0, 1), drawn from law.seed. The model reads source and
-// target; each of the target_length rows of its output is scored by cross-entropy against the index
-// of the largest element of the target's row. A lane's loss is the sum over rows, its weight their
-// number.
+// `law` has passed CheckTask (lib/task/checks.h). Sample i is the i-th pair of MakeRandomSequences
+// (random_sequences.h) with law.seed. The model reads source and target; each of the target_length
+// rows of its output is scored by cross-entropy against the index of the largest element of the
+// target's row. A lane's loss is the sum over rows, its weight their number.
 absl::StatusOr<std::unique_ptr<Task>> MakeTransformer(const Law& law);
 
 }  // namespace muster::worker

@@ -1,0 +1,120 @@
+#include "tests/parity/transformer_parity.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/argmax.h>
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/stack.h>
+#include <torch/nn/modules/transformer.h>
+#include <torch/optim/adam.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "lib/optim/optim.h"
+#include "tests/worker/tasks/lane_rig.h"
+#include "worker/tasks/make_task.h"
+#include "worker/tasks/random_sequences.h"
+
+namespace muster::parity {
+namespace {
+
+using worker::FlatMemory;
+using worker::LaneRig;
+
+std::vector<uint64_t> SamplesOf(const Law& law, int64_t step) {
+  std::vector<uint64_t> samples;
+  for (int64_t i = 0; i < law.batch; ++i)
+    samples.push_back(static_cast<uint64_t>(step * law.batch + i) % law.data.samples);
+  return samples;
+}
+
+int64_t Whole(const Law& law, const char* name) {
+  return static_cast<int64_t>(law.parameters.at(name));
+}
+
+torch::nn::Transformer PlainModel(const Law& law) {
+  return torch::nn::Transformer(
+      torch::nn::TransformerOptions(Whole(law, "width"), Whole(law, "heads"))
+          .num_encoder_layers(Whole(law, "encoder_layers"))
+          .num_decoder_layers(Whole(law, "decoder_layers"))
+          .dim_feedforward(Whole(law, "feedforward"))
+          .dropout(law.parameters.at("dropout")));
+}
+
+// The initial weights that our job starts from, by name.
+void CopyInitialWeights(const Law& law, torch::nn::Module& model) {
+  LaneRig rig(worker::MakeTask(law).value(), law.seed);
+  torch::NoGradGuard no_grad;
+  auto parameters = model.named_parameters();
+  MUSTER_CHECK(parameters.size() == rig.layout().tensors().size());
+  for (const Placed& p : rig.layout().tensors())
+    parameters[p.spec.name].copy_(
+        at::from_blob(rig.parameters().data() + p.offset, p.spec.shape, at::kFloat));
+}
+
+// One sample after the other, as (length, samples, width).
+at::Tensor Batch(const at::Tensor& data, const std::vector<uint64_t>& samples) {
+  std::vector<at::Tensor> chosen;
+  for (uint64_t id : samples) chosen.push_back(data[static_cast<int64_t>(id)]);
+  return at::stack(chosen, 1);
+}
+
+}  // namespace
+
+std::vector<double> OurLosses(const Law& law, int64_t steps) {
+  LaneRig rig(worker::MakeTask(law).value(), law.seed);
+  FlatMemory gradient = rig.Memory(), average = rig.Memory(), average_of_squares = rig.Memory();
+  const Slots slots = {average.span(), average_of_squares.span()};
+  std::vector<double> losses;
+  for (int64_t step = 0; step < steps; ++step) {
+    const LaneOutput output =
+        rig.Run(SamplesOf(law, step), static_cast<uint64_t>(step), gradient).value();
+    losses.push_back(output.loss / static_cast<double>(output.weight));
+    for (float& g : gradient.span()) g /= static_cast<float>(output.weight);
+    ApplyUpdate(law.optimizer, step, law.optimizer.learning_rate, gradient.span(),
+                rig.parameters().span(), rig.parameters().span(), slots);
+  }
+  return losses;
+}
+
+std::vector<double> LibTorchLosses(const Law& law, int64_t steps, double learning_rate) {
+  torch::nn::Transformer model = PlainModel(law);
+  CopyInitialWeights(law, *model);
+  const worker::RandomSequences data = worker::MakeRandomSequences(
+      {static_cast<int64_t>(law.data.samples), Whole(law, "source_length"),
+       Whole(law, "target_length"), Whole(law, "width")},
+      law.seed);
+  torch::optim::Adam adam(model->parameters(), torch::optim::AdamOptions(learning_rate));
+  std::vector<double> losses;
+  for (int64_t step = 0; step < steps; ++step) {
+    const std::vector<uint64_t> samples = SamplesOf(law, step);
+    const at::Tensor target = Batch(data.target, samples);
+    torch::manual_seed(static_cast<uint64_t>(step));
+    adam.zero_grad();
+    const at::Tensor output = model(Batch(data.source, samples), target);
+    const at::Tensor labels = at::argmax(target, 2).flatten();
+    const at::Tensor loss =
+        at::cross_entropy_loss(output.flatten(0, 1), labels, {}, at::Reduction::Sum);
+    loss.backward();
+    // The gradient of the sum, divided: the mean's own differs by a rounding, and Adam makes whole
+    // steps of gradients that are nothing but rounding.
+    for (const at::Tensor& p : model->parameters())
+      if (p.grad().defined()) p.grad().div_(static_cast<double>(labels.numel()));
+    adam.step();
+    losses.push_back(loss.item<double>() / static_cast<double>(labels.numel()));
+  }
+  return losses;
+}
+
+double LargestRelativeDifference(const std::vector<double>& ours,
+                                 const std::vector<double>& theirs) {
+  MUSTER_CHECK(ours.size() == theirs.size());
+  double largest = 0;
+  for (size_t i = 0; i < ours.size(); ++i)
+    largest = std::max(largest, std::abs(ours[i] - theirs[i]) / std::abs(theirs[i]));
+  return largest;
+}
+
+}  // namespace muster::parity

@@ -1,0 +1,24 @@
+// Training of `transformer` in two ways that share the model's construction only by name: our task
+// and optimizer on a flat space with one lane, and a plain LibTorch loop with torch::optim::Adam.
+#pragma once
+
+#include <vector>
+
+#include "lib/domain/job.h"
+
+namespace muster::parity {
+
+// Mean losses of the first `steps` steps of a job `law` of one lane with Adam. Step s takes the
+// samples from s·batch on, around the data set, and seeds dropout with s.
+std::vector<double> OurLosses(const Law& law, int64_t steps);
+
+// The same from the same initial weights in plain LibTorch, with a rate of its own.
+std::vector<double> LibTorchLosses(const Law& law, int64_t steps, double learning_rate);
+
+// The largest |ours - theirs| / |theirs|.
+double LargestRelativeDifference(const std::vector<double>& ours,
+                                 const std::vector<double>& theirs);
+
+inline constexpr double kTolerance = 1e-4;
+
+}  // namespace muster::parity
