@@ -98,7 +98,9 @@ struct JobIs {
   TermNumber term;
   JobSpec spec;
   std::string checkpoint_dir;  // absolute
-  std::optional<JobFacts> facts;  // once the first worker has joined: servers learn the layout from them
+  // Once the first worker has joined: what servers, which have no task, learn the layout from. Without it a server
+  // waits; it is told again when the facts are known.
+  std::optional<JobFacts> facts;
 };
 struct Peer {
   MemberId id;

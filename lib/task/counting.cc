@@ -58,21 +58,25 @@ class Counting final : public Task {
   absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) override {
     MUSTER_RETURN_IF_ERROR(CheckLane(input, sink, layout_, samples_));
     LaneOutput output{.weight = static_cast<int64_t>(input.samples.size())};
-    for (size_t part = parts_.size();
-         part-- > 0;) {  // the last tensor first, as backward passes do
-      for (uint64_t id : input.samples) {
-        if (id < parts_[part].first || id - parts_[part].first >= parts_[part].count) continue;
-        const size_t at = static_cast<size_t>(layout_.tensors()[part].offset) +
-                          static_cast<size_t>(id - parts_[part].first);
-        sink.gradient[at] -= 1.0f;
-        output.loss += static_cast<double>(input.parameters[at]);
-      }
+    for (uint64_t id : input.samples) output.loss += static_cast<double>(input.parameters[PlaceOf(id)]);
+    sink.outcome(output);
+    for (size_t part = parts_.size(); part-- > 0;) {  // the last tensor first, as backward passes do
+      for (uint64_t id : input.samples)
+        if (Holds(parts_[part], id)) sink.gradient[PlaceOf(id)] -= 1.0f;
       sink.ready(part);
     }
     return output;
   }
 
  private:
+  static bool Holds(const Part& part, uint64_t id) { return id >= part.first && id - part.first < part.count; }
+
+  size_t PlaceOf(uint64_t id) const {
+    size_t part = 0;
+    while (!Holds(parts_[part], id)) ++part;
+    return static_cast<size_t>(layout_.tensors()[part].offset) + static_cast<size_t>(id - parts_[part].first);
+  }
+
   const uint64_t samples_;
   const std::vector<Part> parts_;
   Layout layout_;

@@ -35,6 +35,8 @@ struct LaneOutput {
 struct GradientSink {
   absl::Span<float> gradient;  // the flat space; all +0.0 at the start, also in the holes, which stay so.
                                // A buffer tensor's new value is written at its offset instead of a gradient.
+  std::function<void(LaneOutput)> outcome;   // exactly once, when the forward pass is done and before the first `ready`:
+                                             // what RunLane will return
   std::function<void(size_t tensor)> ready;  // tensor `i` of the layout is final; each exactly once before RunLane
                                              // returns, in any order, on the calling thread, as early as possible
 };

@@ -188,9 +188,8 @@ class CodeLm final : public Task, public Generates {
 
   absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) override {
     MUSTER_RETURN_IF_ERROR(CheckLane(input, sink, flat_.layout(), SampleCount()));
-    MUSTER_ASSIGN_OR_RETURN(const double loss,
-                            flat_.Run(input, sink, [&] { return Loss(input.samples); }));
-    return LaneOutput{static_cast<int64_t>(input.samples.size()) * shape_.context, loss};
+    const int64_t weight = static_cast<int64_t>(input.samples.size()) * shape_.context;
+    return flat_.Run(input, sink, weight, [&] { return Loss(input.samples); });
   }
 
   absl::StatusOr<std::string> Generate(absl::Span<const float> parameters,

@@ -84,9 +84,8 @@ class Transformer final : public Task {
 
   absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) override {
     MUSTER_RETURN_IF_ERROR(CheckLane(input, sink, flat_.layout(), SampleCount()));
-    MUSTER_ASSIGN_OR_RETURN(const double loss,
-                            flat_.Run(input, sink, [&] { return Loss(input.samples); }));
-    return LaneOutput{static_cast<int64_t>(input.samples.size()) * shape_.target_length, loss};
+    const int64_t weight = static_cast<int64_t>(input.samples.size()) * shape_.target_length;
+    return flat_.Run(input, sink, weight, [&] { return Loss(input.samples); });
   }
 
  private:

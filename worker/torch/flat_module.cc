@@ -144,13 +144,14 @@ absl::Status FlatModule::Attach(absl::Span<const float> parameters) {
   });
 }
 
-absl::StatusOr<double> FlatModule::Run(const LaneInput& input, GradientSink& sink,
-                                       const std::function<at::Tensor()>& loss) {
+absl::StatusOr<LaneOutput> FlatModule::Run(const LaneInput& input, GradientSink& sink,
+                                           int64_t weight,
+                                           const std::function<at::Tensor()>& loss) {
   MUSTER_RETURN_IF_ERROR(Attach(input.parameters));
   if (sink.gradient.size() != input.parameters.size())
     return absl::InvalidArgumentError("the gradient's span is not of the bound layout's size");
   MUSTER_RETURN_IF_ERROR(CheckAligned("the gradient's span", sink.gradient.data()));
-  double value = 0;
+  LaneOutput output{.weight = weight};
   sink_ = &sink;
   announced_.assign(parameters_.size(), false);
   const absl::Status status = CatchTorch([&] {
@@ -160,14 +161,15 @@ absl::StatusOr<double> FlatModule::Run(const LaneInput& input, GradientSink& sin
     module_->train();
     SeedTorch(input.seed);
     const at::Tensor sum = loss();
-    value = sum.item<double>();
+    output.loss = sum.item<double>();
+    sink.outcome(output);
     sum.backward();
     for (size_t i = 0; i < parameters_.size(); ++i) Finish(i);
     FinishBuffers(sink.gradient);
   });
   sink_ = nullptr;
   MUSTER_RETURN_IF_ERROR(status);
-  return value;
+  return output;
 }
 
 void FlatModule::Finish(size_t parameter) {

@@ -50,11 +50,11 @@ class FlatModule {
   // their use) and fills the buffers from it.
   absl::Status Attach(absl::Span<const float> parameters);
 
-  // One lane: attach, seed, `loss` (forward, in training mode, a scalar), backward. Calls
-  // sink.ready as gradients become final, then for tensors without a gradient, then for buffers.
-  // Returns the loss. Spans are 64-byte aligned.
-  absl::StatusOr<double> Run(const LaneInput& input, GradientSink& sink,
-                             const std::function<at::Tensor()>& loss);
+  // One lane of that weight: attach, seed, `loss` (forward, in training mode, a scalar), backward.
+  // Calls sink.outcome between the two, then sink.ready as gradients become final, then for tensors
+  // without a gradient, then for buffers. Spans are 64-byte aligned.
+  absl::StatusOr<LaneOutput> Run(const LaneInput& input, GradientSink& sink, int64_t weight,
+                                 const std::function<at::Tensor()>& loss);
 
   // Gradients that autograd put elsewhere and that were copied; 0 means that all accumulated in
   // place.

@@ -14,6 +14,7 @@ struct Bound {
   std::vector<float> parameters;
   std::vector<float> gradient;
   std::vector<size_t> ready;
+  std::vector<LaneOutput> outcomes;
 
   explicit Bound(uint64_t samples) {
     Law law;
@@ -28,7 +29,14 @@ struct Bound {
 
   absl::StatusOr<LaneOutput> Run(const std::vector<uint64_t>& samples) {
     LaneInput input{.samples = samples, .parameters = parameters};
-    return task->RunLane(input, {absl::MakeSpan(gradient), [&](size_t i) { ready.push_back(i); }});
+    outcomes.clear();
+    ready.clear();
+    return task->RunLane(input, {absl::MakeSpan(gradient),
+                                 [&](LaneOutput o) {
+                                   EXPECT_TRUE(ready.empty()) << "announced before the outcome";
+                                   outcomes.push_back(o);
+                                 },
+                                 [&](size_t i) { ready.push_back(i); }});
   }
 
   // The values of a flat space in the order of sample ids.
@@ -54,6 +62,15 @@ TEST(Counting, UnequalPartsLeaveHoles) {
   EXPECT_NE(b.layout.tensors()[0].count, b.layout.tensors()[1].count);
   EXPECT_NE(b.layout.tensors()[1].count, b.layout.tensors()[2].count);
   EXPECT_GT(b.layout.elements(), 1009);
+}
+
+TEST(Counting, TellsTheOutcomeOnceBeforeTheFirstTensor) {
+  Bound b(97);
+  const auto output = b.Run({3, 3, 96});
+  ASSERT_TRUE(output.ok()) << output.status();
+  ASSERT_EQ(b.outcomes.size(), 1u);
+  EXPECT_EQ(b.outcomes[0].weight, output->weight);
+  EXPECT_EQ(b.outcomes[0].loss, output->loss);
 }
 
 TEST(Counting, EachSampleContributesMinusOneAndARepeatedOneAddsUp) {

@@ -74,8 +74,20 @@ class LaneRig {
                                  FlatMemory& gradient, const FlatMemory& parameters,
                                  std::function<void(size_t)> ready) {
     gradient.Zero();
-    return task_->RunLane({.seed = seed, .samples = samples, .parameters = parameters.span()},
-                          {gradient.span(), std::move(ready)});
+    std::vector<LaneOutput> outcomes;
+    auto announce = [&](size_t tensor) {
+      EXPECT_EQ(outcomes.size(), 1u) << "announced before the outcome";
+      ready(tensor);
+    };
+    auto output = task_->RunLane(
+        {.seed = seed, .samples = samples, .parameters = parameters.span()},
+        {gradient.span(), [&](LaneOutput o) { outcomes.push_back(o); }, announce});
+    if (output.ok()) {
+      EXPECT_EQ(outcomes.size(), 1u);
+      EXPECT_EQ(outcomes.back().weight, output->weight);
+      EXPECT_EQ(outcomes.back().loss, output->loss);
+    }
+    return output;
   }
 
  private:

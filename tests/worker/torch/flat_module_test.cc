@@ -47,8 +47,19 @@ struct Rig {
   absl::StatusOr<double> Run(const std::function<at::Tensor()>& loss) {
     gradient->Zero();
     ready.clear();
-    GradientSink sink{gradient->span(), [&](size_t i) { ready.push_back(flat.tensors()[i].name); }};
-    return flat.Run({.seed = 3, .parameters = parameters->span()}, sink, loss);
+    outcomes.clear();
+    GradientSink sink{gradient->span(),
+                      [&](LaneOutput o) {
+                        EXPECT_TRUE(ready.empty()) << "announced before the outcome";
+                        outcomes.push_back(o);
+                      },
+                      [&](size_t i) { ready.push_back(flat.tensors()[i].name); }};
+    const auto output = flat.Run({.seed = 3, .parameters = parameters->span()}, sink, 4, loss);
+    if (!output.ok()) return output.status();
+    EXPECT_EQ(outcomes.size(), 1u);
+    EXPECT_EQ(outcomes[0].loss, output->loss);
+    EXPECT_EQ(outcomes[0].weight, 4);
+    return output->loss;
   }
 
   at::Tensor Gradient(const std::string& name) const {
@@ -64,6 +75,7 @@ struct Rig {
   Layout layout;
   std::unique_ptr<FlatMemory> parameters, gradient;
   std::vector<std::string> ready;
+  std::vector<LaneOutput> outcomes;
 };
 
 TEST(FlatModule, GradientsAreThoseOfPlainAutograd) {
