@@ -43,17 +43,18 @@ int BindOnce(const HostPort& address) {
   if (fd < 0) return errno;
   const int on = 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  int error = bind(fd, reinterpret_cast<sockaddr*>(&storage), size) == 0 ? 0 : errno;
-  if (error == 0 && listen(fd, 1) != 0) error = errno;
+  const int error = bind(fd, reinterpret_cast<sockaddr*>(&storage), size) == 0 ? 0 : errno;
   close(fd);
   return error;
 }
 
-// gRPC does not say why it could not listen; the system, asked once more, does.
-absl::Status ListenError(const HostPort& address) {
+// gRPC does not say why it could not listen; the system, asked apart, does.
+absl::Status CheckCanListen(const HostPort& address) {
   const std::string text = NumericAddress(address);
   const int error = BindOnce(address);
   switch (error) {
+    case 0:
+      return absl::OkStatus();
     case EADDRINUSE:
       return absl::AlreadyExistsError(absl::StrCat(
           "address ", text, " is in use by another process; choose another port, or port 0"));
@@ -84,6 +85,7 @@ absl::StatusOr<std::unique_ptr<Listener>> GrpcListener::Make(
 
 absl::Status GrpcListener::Start(HostPort address, int threads,
                                  const std::vector<grpc::Service*>& services) {
+  MUSTER_RETURN_IF_ERROR(CheckCanListen(address));
   grpc::ServerBuilder builder;
   ApplyServerSettings(builder);
   int port = 0;
@@ -94,8 +96,8 @@ absl::Status GrpcListener::Start(HostPort address, int threads,
   for (int i = 0; i < threads; ++i) queues.push_back(builder.AddCompletionQueue());
   server_ = builder.BuildAndStart();
   if (!server_) {
-    for (auto& queue : queues) queue->Shutdown();
-    return ListenError(address);
+    return absl::UnavailableError(absl::StrCat("gRPC could not listen on ", NumericAddress(address),
+                                               " though it is free; try again"));
   }
   address.port = static_cast<uint16_t>(port);
   address_ = NumericAddress(address);

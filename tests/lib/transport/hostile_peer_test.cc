@@ -1,0 +1,216 @@
+#include <arpa/inet.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server_builder.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
+#include "lib/transport/grpc/settings.h"
+#include "tests/lib/transport/grpc_world.h"
+
+namespace muster {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+namespace {
+
+class Socket {
+ public:
+  Socket() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {}
+  ~Socket() { close(fd_); }
+  Socket(const Socket&) = delete;
+  Socket& operator=(const Socket&) = delete;
+
+  bool Connect(const std::string& address) {
+    const HostPort to = *ParseHostPort(address);
+    sockaddr_in name{.sin_family = AF_INET, .sin_port = htons(to.port)};
+    inet_pton(AF_INET, to.host.c_str(), &name.sin_addr);
+    return connect(fd_, reinterpret_cast<sockaddr*>(&name), sizeof(name)) == 0;
+  }
+  // Listens and never accepts; the address.
+  std::string ListenAndIgnore() {
+    sockaddr_in name{.sin_family = AF_INET};
+    name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(name);
+    if (bind(fd_, reinterpret_cast<sockaddr*>(&name), size) != 0 || listen(fd_, 8) != 0) return "";
+    getsockname(fd_, reinterpret_cast<sockaddr*>(&name), &size);
+    return absl::StrCat("127.0.0.1:", ntohs(name.sin_port));
+  }
+  void Send(const std::string& bytes) { send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL); }
+  void AwaitClosed() {
+    char sink[4096];
+    while (recv(fd_, sink, sizeof(sink), 0) > 0) {
+    }
+  }
+
+ private:
+  const int fd_;
+};
+
+// A foreign gRPC client: sends one message on a stream of `method` and returns how it ended.
+grpc::Status SendRaw(const std::string& address, const std::string& method,
+                     const std::string& message) {
+  auto channel = grpc::CreateChannel(address, grpc::InsecureChannelCredentials());
+  grpc::GenericStub stub(channel);
+  grpc::ClientContext context;
+  grpc::CompletionQueue queue;
+  auto stream = stub.PrepareCall(&context, method, &queue);
+  void* tag = nullptr;
+  bool ok = false;
+  grpc::Status status;
+  stream->StartCall(nullptr);
+  queue.Next(&tag, &ok);
+  const grpc::Slice slice(message);
+  stream->Write(grpc::ByteBuffer(&slice, 1), nullptr);
+  queue.Next(&tag, &ok);
+  stream->Finish(&status, nullptr);
+  queue.Next(&tag, &ok);
+  queue.Shutdown();
+  while (queue.Next(&tag, &ok)) {
+  }
+  return status;
+}
+
+TEST_F(GrpcPair, AHeaderLongerThanItsMessageBreaksOnlyThatSession) {
+  const grpc::Status status =
+      SendRaw(listener_->Address(), kSessionMethod, std::string("\x40\0\0\0short", 9));
+  EXPECT_THAT(status.error_message(), HasSubstr("header length 64"));
+  const std::optional<Accepted> hostile = lobby_.Await(1);
+  ASSERT_TRUE(hostile.has_value());
+  ASSERT_TRUE(hostile->recorder->AwaitBroken());
+  EXPECT_EQ(hostile->recorder->broken().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(hostile->recorder->TakeFrames(), IsEmpty());
+  EXPECT_EQ(server_->counters().frames_refused, 1u);
+  EXPECT_THAT(refusals(), ElementsAre(HasSubstr("header length 64")));
+}
+
+TEST_F(GrpcPair, AnEmptyMessageIsRefused) {
+  SendRaw(listener_->Address(), kSessionMethod, "");
+  ASSERT_TRUE(lobby_.Await(1).has_value());
+  ASSERT_TRUE(lobby_.Await(1)->recorder->AwaitBroken());
+  EXPECT_EQ(lobby_.Await(1)->recorder->broken().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(GrpcPair, APayloadAboveTheLimitIsResourceExhausted) {
+  const std::string message(4 + kMaxPayloadBytes + 1, '\0');
+  const grpc::Status status = SendRaw(listener_->Address(), kSessionMethod, message);
+  EXPECT_THAT(status.error_message(), HasSubstr(absl::StrCat(kMaxPayloadBytes + 1)));
+  ASSERT_TRUE(lobby_.Await(1).has_value());
+  ASSERT_TRUE(lobby_.Await(1)->recorder->AwaitBroken());
+  EXPECT_EQ(lobby_.Await(1)->recorder->broken().code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST_F(GrpcPair, AMessageAboveAnyFrameIsNotEvenReceived) {
+  const grpc::Status status =
+      SendRaw(listener_->Address(), kSessionMethod, std::string(size_t{6} << 20, '\0'));
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  ASSERT_TRUE(lobby_.Await(1).has_value());
+  EXPECT_TRUE(lobby_.Await(1)->recorder->AwaitBroken());
+  EXPECT_THAT(lobby_.Await(1)->recorder->TakeFrames(), IsEmpty());
+}
+
+TEST_F(GrpcPair, AnUnknownMethodIsUnimplemented) {
+  const grpc::Status status = SendRaw(listener_->Address(), "/muster.v1.Exchange/Other", "x");
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
+}
+
+TEST_F(GrpcPair, GarbageAndSilenceOnThePortDisturbNobody) {
+  Socket silent;
+  ASSERT_TRUE(silent.Connect(listener_->Address()));
+  Socket half_a_preface;
+  ASSERT_TRUE(half_a_preface.Connect(listener_->Address()));
+  half_a_preface.Send("PRI * HTTP/2.0\r\n");
+  for (uint32_t i = 0; i < 50; ++i) {
+    Socket garbage;
+    ASSERT_TRUE(garbage.Connect(listener_->Address()));
+    const std::string preface = i % 2 ? "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" : "";
+    garbage.Send(preface + Pattern(i, 2000));
+    garbage.AwaitClosed();
+    if (i % 10 == 0) ExpectUndisturbed();
+  }
+}
+
+TEST_F(GrpcPair, CountersCountHeadersAndPayloads) {
+  session_->Send(PatternFrame("head", 1, 1000, 100));
+  ASSERT_TRUE(accepted_.recorder->AwaitFrames(++sent_));
+  EXPECT_EQ(server_->counters().bytes_received, 1004u);
+  EXPECT_EQ(server_->counters().frames_received, 1u);
+}
+
+TEST(GrpcConnect, APeerThatNeverAnswersIsLate) {
+  Socket mute;
+  const std::string address = mute.ListenAndIgnore();
+  auto transport = MakeGrpcTransport({});
+  auto recorder = std::make_shared<Recorder>();
+  auto session =
+      transport->Connect(address, std::chrono::milliseconds(100), recorder->Handler());
+  ASSERT_TRUE(recorder->AwaitBroken());
+  EXPECT_EQ(recorder->broken().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(recorder->broken().ToString(), HasSubstr(address));
+}
+
+TEST(GrpcConnect, AForeignServerIsUnimplemented) {
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  auto queue = builder.AddCompletionQueue();
+  auto server = builder.BuildAndStart();
+  auto transport = MakeGrpcTransport({});
+  auto recorder = std::make_shared<Recorder>();
+  auto session = transport->Connect(absl::StrCat("127.0.0.1:", port), kConnectTimeout,
+                                    recorder->Handler());
+  EXPECT_TRUE(recorder->AwaitBroken());
+  EXPECT_EQ(recorder->broken().code(), absl::StatusCode::kUnimplemented) << recorder->broken();
+  server->Shutdown();
+  queue->Shutdown();
+}
+
+TEST(GrpcAddresses, BeyondLoopbackIsRefusedOnBothSidesWithTheReason) {
+  auto transport = MakeGrpcTransport({});
+  for (const char* address : {"0.0.0.0:0", "[::]:0", "example.org:80", "192.0.2.1:80"}) {
+    const auto listener = transport->Listen(address, nullptr);
+    EXPECT_EQ(listener.status().code(), absl::StatusCode::kFailedPrecondition) << address;
+    EXPECT_THAT(listener.status().ToString(), HasSubstr("certificates"));
+    auto recorder = std::make_shared<Recorder>();
+    auto session = transport->Connect(address, kConnectTimeout, recorder->Handler());
+    ASSERT_TRUE(recorder->AwaitBroken());
+    EXPECT_EQ(recorder->broken().code(), absl::StatusCode::kFailedPrecondition) << address;
+  }
+  EXPECT_EQ(transport->Listen("nonsense", nullptr).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST(GrpcAddresses, AnAllowedNetworkIsWarnedAbout) {
+  std::vector<std::string> warnings;
+  GrpcOptions options;
+  options.credentials.allow_plaintext = {"192.0.2.0/24"};
+  options.namespaces = {"net:[1]", "net:[2]"};
+  options.warn = [&](const std::string& line) { warnings.push_back(line); };
+  auto transport = MakeGrpcTransport(std::move(options));
+  // A documentation address: no machine has it, so nothing is opened, but the rule has allowed it.
+  EXPECT_EQ(transport->Listen("192.0.2.1:0", nullptr).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(warnings, ElementsAre(HasSubstr("UNPROTECTED: 192.0.2.1:0")));
+}
+
+TEST(GrpcAddresses, LocalhostIsOnePort) {
+  auto transport = MakeGrpcTransport({});
+  Lobby lobby;
+  auto listener = transport->Listen("localhost:0", lobby.acceptor());
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  EXPECT_THAT((*listener)->Address(), HasSubstr("127.0.0.1:"));
+  const std::string port = (*listener)->Address().substr(10);
+  auto recorder = std::make_shared<Recorder>();
+  auto session = transport->Connect("localhost:" + port, kConnectTimeout, recorder->Handler());
+  EXPECT_TRUE(lobby.Await(0).has_value());
+  listener->reset();
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,98 @@
+#include <grpcpp/create_channel.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/security/credentials.h>
+
+#include "echo.grpc.pb.h"
+#include "tests/lib/transport/grpc_world.h"
+
+namespace muster {
+namespace {
+
+class EchoService final : public test::Echo::CallbackService {
+ public:
+  grpc::ServerUnaryReactor* Say(grpc::CallbackServerContext* context, const test::Text* request,
+                                test::Text* response) override {
+    *response = *request;
+    auto* reactor = context->DefaultReactor();
+    reactor->Finish(grpc::Status::OK);
+    return reactor;
+  }
+
+  grpc::ServerWriteReactor<test::Text>* SayThrice(grpc::CallbackServerContext*,
+                                                  const test::Text* request) override {
+    class Thrice final : public grpc::ServerWriteReactor<test::Text> {
+     public:
+      explicit Thrice(test::Text text) : text_(std::move(text)) { StartWrite(&text_); }
+      void OnWriteDone(bool ok) override {
+        if (ok && ++written_ < 3) return StartWrite(&text_);
+        Finish(grpc::Status::OK);
+      }
+      void OnDone() override { delete this; }
+
+     private:
+      const test::Text text_;
+      int written_ = 0;
+    };
+    return new Thrice(*request);
+  }
+};
+
+class ServicesBesideSessions : public GrpcPair {
+ protected:
+  std::vector<grpc::Service*> Services() override { return {&echo_}; }
+
+  std::shared_ptr<grpc::Channel> Channel() {
+    return grpc::CreateChannel(listener_->Address(), grpc::InsecureChannelCredentials());
+  }
+
+  EchoService echo_;
+};
+
+TEST_F(ServicesBesideSessions, ATypedServiceAnswersOnTheSamePort) {
+  auto stub = test::Echo::NewStub(Channel());
+  test::Text request;
+  request.set_text("same port");
+  test::Text response;
+  grpc::ClientContext context;
+  const grpc::Status status = stub->Say(&context, request, &response);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(response.text(), "same port");
+  ExpectUndisturbed();
+}
+
+TEST_F(ServicesBesideSessions, ATypedServiceStreams) {
+  auto stub = test::Echo::NewStub(Channel());
+  test::Text request;
+  request.set_text("again");
+  grpc::ClientContext context;
+  auto stream = stub->SayThrice(&context, request);
+  int received = 0;
+  for (test::Text text; stream->Read(&text); ++received) EXPECT_EQ(text.text(), "again");
+  EXPECT_EQ(received, 3);
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+TEST_F(ServicesBesideSessions, HealthSaysServing) {
+  grpc::GenericStub stub(Channel());
+  grpc::ClientContext context;
+  grpc::CompletionQueue queue;
+  const grpc::Slice nothing;  // HealthCheckRequest{}
+  auto call = stub.PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check",
+                                    grpc::ByteBuffer(&nothing, 1), &queue);
+  grpc::ByteBuffer response;
+  grpc::Status status;
+  call->StartCall();
+  call->Finish(&response, &status, nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  queue.Next(&tag, &ok);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  grpc::Slice bytes;
+  ASSERT_TRUE(response.DumpToSingleSlice(&bytes).ok());
+  const std::string serving = "\x08\x01";  // HealthCheckResponse{status: SERVING}
+  EXPECT_EQ(std::string(bytes.begin(), bytes.end()), serving);
+  queue.Shutdown();
+}
+
+}  // namespace
+}  // namespace muster
