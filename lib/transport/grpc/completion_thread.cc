@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "lib/transport/grpc/hand_over.h"
+
 namespace muster {
 namespace {
 thread_local bool inside = false;
@@ -21,7 +23,10 @@ void CompletionThread::Run() {
   inside = true;
   void* tag = nullptr;
   bool ok = false;
-  while (queue_->Next(&tag, &ok)) static_cast<Completion*>(tag)->Done(ok);
+  while (queue_->Next(&tag, &ok)) {
+    TakeFromGrpc(tag);
+    static_cast<Completion*>(tag)->Done(ok);
+  }
 }
 
 }  // namespace muster

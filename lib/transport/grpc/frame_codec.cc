@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/status.h"
+#include "lib/transport/grpc/hand_over.h"
 
 namespace muster {
 namespace {
@@ -29,13 +30,17 @@ grpc::Slice EncodePrefixAndHeader(const std::string& header) {
   return grpc::Slice(raw, grpc::Slice::STEAL_REF);
 }
 
-void ReleaseKeep(void* keep) { delete static_cast<Keep*>(keep); }
+void ReleaseKeep(void* keep) {
+  TakeFromGrpc(keep);
+  delete static_cast<Keep*>(keep);
+}
 
 grpc::Slice LendSlice(Bytes bytes, const Keep& keep) {
   if (!keep) return grpc::Slice(bytes.data(), bytes.size(), grpc::Slice::STATIC_SLICE);
+  Keep* const lent = new Keep(keep);
+  GiveToGrpc(lent);
   // gRPC only reads what it sends; its constructor is not const-correct.
-  return grpc::Slice(const_cast<std::byte*>(bytes.data()), bytes.size(), &ReleaseKeep,
-                     new Keep(keep));
+  return grpc::Slice(const_cast<std::byte*>(bytes.data()), bytes.size(), &ReleaseKeep, lent);
 }
 
 // Walks over the slices of a message as one run of bytes.

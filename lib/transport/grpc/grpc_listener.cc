@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/status.h"
+#include "lib/transport/grpc/hand_over.h"
 #include "lib/transport/grpc/settings.h"
 #include "lib/transport/grpc/streams.h"
 
@@ -138,6 +139,7 @@ void GrpcListener::SlotEnded() {
 void GrpcListener::Slot::Request() {
   context_ = std::make_unique<grpc::GenericServerContext>();
   stream_ = std::make_unique<grpc::GenericServerAsyncReaderWriter>(context_.get());
+  GiveToGrpc(this);
   listener_->service_.RequestCall(context_.get(), stream_.get(), queue_, queue_, this);
 }
 

@@ -49,13 +49,15 @@ void ClientStream::Connect(const std::string& target, Duration timeout) {
   call_.Set(std::move(context), std::move(stream));
   CountOperation();
   CountOperation();
+  GiveToGrpc(&timer_step_);
   timer_.Set(queue_, FromNow(timeout), &timer_step_);
-  call_->StartCall(&start_step_);
+  call_.ForOperation(&start_step_)->StartCall(&start_step_);
 }
 
 void ClientStream::Fail(const absl::Status& why) {
   BreakUnopened(why);
   CountOperation();
+  GiveToGrpc(&timer_step_);
   timer_.Set(queue_, gpr_now(GPR_CLOCK_MONOTONIC), &timer_step_);
 }
 
@@ -66,7 +68,7 @@ void ClientStream::OnTimer(bool expired) {
 void ClientStream::OnStarted(bool ok) {
   if (!ok) return OnAnswered(false);
   CountOperation();
-  call_->ReadInitialMetadata(&answer_step_);
+  call_.ForOperation(&answer_step_)->ReadInitialMetadata(&answer_step_);
 }
 
 void ClientStream::OnAnswered(bool ok) {
@@ -75,13 +77,13 @@ void ClientStream::OnAnswered(bool ok) {
 }
 
 void ClientStream::StartRead(grpc::ByteBuffer* message, Completion* done) {
-  call_->Read(message, done);
+  call_.ForOperation(done)->Read(message, done);
 }
 void ClientStream::StartWrite(const grpc::ByteBuffer& message, Completion* done) {
-  call_->Write(message, done);
+  call_.ForOperation(done)->Write(message, done);
 }
 void ClientStream::StartFinish(const absl::Status& /*why*/, Completion* done) {
-  call_->Finish(&status_, done);
+  call_.ForOperation(done)->Finish(&status_, done);
 }
 absl::Status ClientStream::PeerReason() const { return BreakReason(status_, peer()); }
 
@@ -97,24 +99,25 @@ ServerStream::ServerStream(std::shared_ptr<SessionRegistry> registry,
 void ServerStream::Accept(SessionHandler handler) {
   SetHandler(std::move(handler));
   CountOperation();
-  call_->SendInitialMetadata(&answer_step_);
+  call_.ForOperation(&answer_step_)->SendInitialMetadata(&answer_step_);
 }
 
 void ServerStream::Reject(const grpc::Status& why) {
   SetHandler({[](Frame) {}, [](absl::Status) {}});
   BreakUnopened(absl::UnimplementedError(why.error_message()));
   CountOperation();
-  call_->Finish(why, &reject_step_);
+  call_.ForOperation(&reject_step_)->Finish(why, &reject_step_);
 }
 
 void ServerStream::StartRead(grpc::ByteBuffer* message, Completion* done) {
-  call_->Read(message, done);
+  call_.ForOperation(done)->Read(message, done);
 }
 void ServerStream::StartWrite(const grpc::ByteBuffer& message, Completion* done) {
-  call_->Write(message, done);
+  call_.ForOperation(done)->Write(message, done);
 }
 void ServerStream::StartFinish(const absl::Status& why, Completion* done) {
-  call_->Finish(GoodbyeStatus(why.ok() ? absl::CancelledError("session ended") : why), done);
+  const absl::Status reason = why.ok() ? absl::CancelledError("session ended") : why;
+  call_.ForOperation(done)->Finish(GoodbyeStatus(reason), done);
 }
 absl::Status ServerStream::PeerReason() const {
   return absl::UnavailableError(

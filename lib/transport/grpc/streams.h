@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "lib/transport/grpc/hand_over.h"
 #include "lib/transport/grpc/session_core.h"
 
 namespace muster {
@@ -27,8 +28,12 @@ class CallHolder {
     std::lock_guard lock(mutex_);
     call_ = std::make_shared<Call>(std::move(context), std::move(stream));
   }
-  // Only for the operations of the call, which end before Reset.
-  Stream* operator->() const { return call_->stream.get(); }
+  // To start an operation of the call that ends in `done`. All of them end before Reset.
+  Stream* ForOperation(Completion* done) const {
+    Stream* const stream = call_->stream.get();
+    GiveToGrpc(done);
+    return stream;
+  }
   void Cancel() {
     std::shared_ptr<Call> call;
     {
