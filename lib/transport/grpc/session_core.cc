@@ -1,5 +1,6 @@
 #include "lib/transport/grpc/session_core.h"
 
+#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,7 +9,12 @@
 
 namespace muster {
 namespace {
+
+// What a goodbye may take when somebody waits for it.
+constexpr std::chrono::seconds kPoliteEnd{1};
+
 size_t BytesOf(const Frame& frame) { return frame.header.size() + frame.payload.size(); }
+
 }  // namespace
 
 bool SessionRegistry::Add(std::shared_ptr<SessionCore> core) {
@@ -114,10 +120,16 @@ bool SessionCore::BreakUnopened(const absl::Status& why) {
   return true;
 }
 
-void SessionCore::AwaitEnd() {
+void SessionCore::CloseAndAwaitEnd(const absl::Status& why) {
+  Close(why);
   if (CompletionThread::Inside()) return;
   std::unique_lock lock(mutex_);
-  ended_.wait(lock, [&] { return end_reached_; });
+  const auto ended = [this] { return end_reached_; };
+  if (ended_.wait_for(lock, kPoliteEnd, ended)) return;
+  lock.unlock();
+  Abort(why);
+  lock.lock();
+  ended_.wait(lock, ended);
 }
 
 size_t SessionCore::QueuedBytes() const {

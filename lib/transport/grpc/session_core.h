@@ -62,8 +62,9 @@ class SessionCore : public std::enable_shared_from_this<SessionCore> {
   void Close(const absl::Status& why);
   // As Close, at once, also when a polite end is under way.
   void Abort(const absl::Status& why);
-  // Returns after the last handler call; at once on a completion thread.
-  void AwaitEnd();
+  // Close, then return after the last handler call; at once on a completion thread. A peer that
+  // does not take our reason in time is not waited for.
+  void CloseAndAwaitEnd(const absl::Status& why);
   size_t QueuedBytes() const;
   const std::string& peer() const { return peer_; }
 
@@ -145,8 +146,7 @@ class GrpcSession final : public Session {
  public:
   explicit GrpcSession(std::shared_ptr<SessionCore> core) : core_(std::move(core)) {}
   ~GrpcSession() override {
-    core_->Close(absl::CancelledError("session destroyed"));
-    core_->AwaitEnd();
+    core_->CloseAndAwaitEnd(absl::CancelledError("session destroyed"));
   }
   void Send(Frame frame) override { core_->Send(std::move(frame)); }
   void Close(absl::Status why) override { core_->Close(why); }
