@@ -1,6 +1,7 @@
 #include "lib/transport/grpc/grpc_transport.h"
 
 #include <grpcpp/health_check_service_interface.h>
+#include <malloc.h>
 
 #include <atomic>
 #include <cstdio>
@@ -85,11 +86,19 @@ class GrpcTransportImpl final : public GrpcTransport {
   std::atomic<size_t> next_thread_{0};
 };
 
+// Switches of the whole process.
+void PrepareProcess() {
+  grpc::EnableDefaultHealthCheckService(true);  // read by each server as it is built
+  // gRPC reads into fresh buffers of up to some MiB. Given back to the system after each frame,
+  // their page faults cost as much as all the rest of a stream (bench/stream_bench).
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 128 << 20);
+}
+
 }  // namespace
 
 std::unique_ptr<GrpcTransport> MakeGrpcTransport(GrpcOptions options) {
-  // A switch of the whole process, read by each server as it is built.
-  [[maybe_unused]] static const bool once = (grpc::EnableDefaultHealthCheckService(true), true);
+  [[maybe_unused]] static const bool once = (PrepareProcess(), true);
   return std::make_unique<GrpcTransportImpl>(std::move(options));
 }
 
