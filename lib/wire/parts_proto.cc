@@ -1,0 +1,276 @@
+#include "lib/wire/parts_proto.h"
+
+#include <map>
+#include <utility>
+
+namespace muster {
+namespace {
+
+constexpr int64_t kMaxElements = int64_t{1} << 40;  // of a tensor
+constexpr size_t kBits = 8;
+
+void Write(const TensorSpec& tensor, v1::JobFacts::Tensor& out) {
+  out.set_name(tensor.name);
+  out.mutable_shape()->Add(tensor.shape.begin(), tensor.shape.end());
+  out.set_buffer(tensor.kind == TensorKind::kBuffer);
+}
+
+TensorSpec Read(Reader& reader, const v1::JobFacts::Tensor& message) {
+  TensorSpec tensor;
+  tensor.name = reader.Text("name", message.name());
+  tensor.kind = message.buffer() ? TensorKind::kBuffer : TensorKind::kParameter;
+  if (!reader.Count("shape", message.shape_size(), kMaxDimensions)) return tensor;
+  int64_t room = kMaxElements;
+  for (const int64_t size : message.shape()) {
+    tensor.shape.push_back(reader.Number("shape", size, 1, room));
+    room /= tensor.shape.back();
+    if (!reader.Require(room > 0, "shape", "too many elements")) break;
+  }
+  return tensor;
+}
+
+}  // namespace
+
+void Write(const MemberId& id, v1::MemberId& out) {
+  out.set_name(id.name);
+  out.set_incarnation_hi(id.incarnation.hi);
+  out.set_incarnation_lo(id.incarnation.lo);
+}
+
+MemberId Read(Reader& reader, const v1::MemberId& message) {
+  return {reader.Text("name", message.name()),
+          {message.incarnation_hi(), message.incarnation_lo()}};
+}
+
+void Write(const std::vector<ViewMember>& members, ProtoMembers& out) {
+  out.Reserve(static_cast<int>(members.size()));
+  for (const ViewMember& member : members) {
+    v1::ViewMember& message = *out.Add();
+    Write(member.id, *message.mutable_id());
+    message.set_role(static_cast<v1::Role>(static_cast<int>(member.role) + 1));
+    message.set_node(member.node);
+    message.set_address(member.address);
+    message.set_rank(member.rank.value());
+    message.set_local_rank(member.local_rank);
+  }
+}
+
+std::vector<ViewMember> Read(Reader& reader, const ProtoMembers& message) {
+  std::vector<ViewMember> members;
+  if (!reader.Count("members", message.size(), kMaxMembers)) return members;
+  members.reserve(static_cast<size_t>(message.size()));
+  for (int i = 0; i < message.size() && reader.ok(); ++i) {
+    const Reader::Scope scope(reader, "members", i);
+    const v1::ViewMember& member = message[i];
+    members.push_back({Read(reader, member.id()),
+                       reader.Enum("role", member.role(), Role::kServer),
+                       reader.Text("node", member.node()),
+                       reader.Text("address", member.address()),
+                       Rank(reader.Small("rank", member.rank(), 0, kMaxMembers - 1)),
+                       reader.Small("local_rank", member.local_rank(), 0, kMaxMembers - 1)});
+  }
+  return members;
+}
+
+void Write(const ChunkSet& set, v1::ChunkSet& out) {
+  out.set_size(static_cast<uint32_t>(set.size()));
+  std::string& bits = *out.mutable_bits();
+  bits.assign((set.size() + kBits - 1) / kBits, '\0');
+  for (size_t i = 0; i < set.size(); ++i)
+    if (set[i]) bits[i / kBits] = static_cast<char>(bits[i / kBits] | 1 << i % kBits);
+}
+
+ChunkSet Read(Reader& reader, const char* field, const v1::ChunkSet& message) {
+  const Reader::Scope scope(reader, field);
+  const auto size = static_cast<size_t>(reader.Number("size", message.size(), 0, kMaxChunks));
+  const std::string& bits = message.bits();
+  const auto bytes = static_cast<int64_t>((size + kBits - 1) / kBits);
+  if (!reader.SameCount("bits", static_cast<int64_t>(bits.size()), bytes)) return {};
+  ChunkSet set(size);
+  for (size_t i = 0; i < size; ++i) set[i] = (bits[i / kBits] >> i % kBits & 1) != 0;
+  if (size % kBits != 0) {
+    const auto rest = static_cast<unsigned char>(bits.back()) >> size % kBits;
+    reader.Require(rest == 0, "bits", "bits after the last chunk");
+  }
+  return set;
+}
+
+void Write(const std::vector<int32_t>& indices, PackedIndices& out, int32_t shift) {
+  out.Reserve(static_cast<int>(indices.size()));
+  for (const int32_t index : indices) out.AddAlreadyReserved(static_cast<uint32_t>(index + shift));
+}
+
+std::vector<int32_t> ReadIndices(Reader& reader, const char* field, const PackedIndices& message,
+                                 int64_t most, size_t end, int32_t shift) {
+  std::vector<int32_t> indices;
+  if (!reader.Count(field, message.size(), most)) return indices;
+  indices.reserve(static_cast<size_t>(message.size()));
+  for (const uint32_t value : message) {
+    const int64_t index = int64_t{value} - shift;
+    if (index >= static_cast<int64_t>(end)) {
+      reader.Refuse(field, absl::StrCat("index ", index, " of ", end));
+      return {};
+    }
+    indices.push_back(static_cast<int32_t>(index));
+  }
+  return indices;
+}
+
+void Write(const View& view, v1::View& out) {
+  out.set_job(view.job);
+  out.set_term(view.term.value());
+  out.set_number(view.number.value());
+  out.set_lineage(view.lineage.value());
+  Write(view.members, *out.mutable_members());
+  Write(view.lanes.holder_of, *out.mutable_lanes());
+  Write(view.owner_of, *out.mutable_owner_of());
+  out.set_first_step(view.first_step.value());
+  Write(view.first_lanes.holder_of, *out.mutable_first_lanes());
+  Write(view.first_done, *out.mutable_first_done());
+  out.set_end(view.end.value());
+}
+
+View Read(Reader& reader, const v1::View& message) {
+  View view;
+  view.job = reader.Text("job", message.job());
+  view.term = TermNumber(reader.Number("term", message.term()));
+  view.number = ViewNumber(reader.Number("number", message.number()));
+  view.lineage = LineageNumber(reader.Number("lineage", message.lineage()));
+  view.members = Read(reader, message.members());
+  const size_t members = view.members.size();
+  view.lanes.holder_of = ReadIndices(reader, "lanes", message.lanes(), kMaxLanes, members);
+  view.owner_of = ReadIndices(reader, "owner_of", message.owner_of(), kMaxChunks, members);
+  view.first_step = Step(reader.Number("first_step", message.first_step()));
+  view.first_lanes.holder_of =
+      ReadIndices(reader, "first_lanes", message.first_lanes(), kMaxLanes, members);
+  reader.SameCount("first_lanes", message.first_lanes_size(), message.lanes_size());
+  view.first_done = Read(reader, "first_done", message.first_done());
+  reader.SameCount("first_done", message.first_done().size(), message.owner_of_size());
+  view.end = Step(reader.Number("end", message.end()));
+  return view;
+}
+
+void Write(const Order& order, v1::Order& out) {
+  out.set_id(order.id);
+  out.set_kind(static_cast<v1::OrderKind>(static_cast<int>(order.kind) + 1));
+}
+
+Order Read(Reader& reader, const v1::Order& message) {
+  return {reader.Number("id", message.id()),
+          reader.Enum("kind", message.kind(), OrderKind::kStop)};
+}
+
+void Write(const std::vector<Order>& orders, ProtoOrders& out) {
+  for (const Order& order : orders) Write(order, *out.Add());
+}
+
+std::vector<Order> Read(Reader& reader, const ProtoOrders& message) {
+  std::vector<Order> orders;
+  if (!reader.Count("orders", message.size(), kMaxOrders)) return orders;
+  orders.reserve(static_cast<size_t>(message.size()));
+  for (int i = 0; i < message.size() && reader.ok(); ++i) {
+    const Reader::Scope scope(reader, "orders", i);
+    orders.push_back(Read(reader, message[i]));
+  }
+  return orders;
+}
+
+void Write(const FingerprintPart& part, v1::FingerprintPart& out) {
+  out.set_hi(part.hi);
+  out.set_lo(part.lo);
+  out.set_whole(part.whole);
+}
+
+FingerprintPart Read(const v1::FingerprintPart& message) {
+  return {message.hi(), message.lo(), message.whole()};
+}
+
+void Write(const StepRecord& record, v1::StepRecord& out) {
+  out.set_lineage(record.lineage.value());
+  out.set_step(record.step.value());
+  out.set_view(record.view.value());
+  std::map<MemberId, uint32_t> index_of;
+  for (const MemberId& holder : record.lane_holders) {
+    const auto [it, added] = index_of.try_emplace(holder, static_cast<uint32_t>(index_of.size()));
+    if (added) Write(holder, *out.add_members());
+    out.add_lane_holders(it->second);
+  }
+  out.set_epoch(record.samples.epoch);
+  out.set_first_sample(record.samples.first);
+  out.set_sample_count(record.samples.count);
+  out.set_weight(record.weight);
+  out.set_loss(record.loss);
+  if (record.fingerprint) Write(*record.fingerprint, *out.mutable_fingerprint());
+  Write(record.orders, *out.mutable_orders());
+}
+
+StepRecord Read(Reader& reader, const v1::StepRecord& message) {
+  StepRecord record;
+  record.lineage = LineageNumber(reader.Number("lineage", message.lineage()));
+  record.step = Step(reader.Number("step", message.step()));
+  record.view = ViewNumber(reader.Number("view", message.view()));
+  std::vector<MemberId> members;
+  if (!reader.Count("members", message.members_size(), kMaxLanes)) return record;
+  for (int i = 0; i < message.members_size() && reader.ok(); ++i) {
+    const Reader::Scope scope(reader, "members", i);
+    members.push_back(Read(reader, message.members(i)));
+  }
+  for (const int32_t holder : ReadIndices(reader, "lane_holders", message.lane_holders(),
+                                          kMaxLanes, members.size()))
+    record.lane_holders.push_back(members[static_cast<size_t>(holder)]);
+  record.samples.epoch = reader.Number("epoch", message.epoch());
+  record.samples.first = message.first_sample();
+  record.samples.count = message.sample_count();
+  record.weight = reader.Number("weight", message.weight());
+  record.loss = message.loss();
+  if (message.has_fingerprint()) record.fingerprint = Read(message.fingerprint());
+  record.orders = Read(reader, message.orders());
+  return record;
+}
+
+void Write(const Lineage& lineage, v1::Lineage& out) {
+  out.set_number(lineage.number.value());
+  out.set_parent(lineage.parent.value());
+  out.set_fork(lineage.fork.value());
+  out.set_cause(lineage.cause);
+}
+
+Lineage Read(Reader& reader, const v1::Lineage& message) {
+  return {LineageNumber(reader.Number("number", message.number())),
+          LineageNumber(reader.Number("parent", message.parent())),
+          Step(reader.Number("fork", message.fork())), reader.Text("cause", message.cause())};
+}
+
+void Write(const JobFacts& facts, v1::JobFacts& out) {
+  out.set_samples(facts.samples);
+  out.set_data_hash(facts.data_hash);
+  for (const TensorSpec& tensor : facts.tensors) Write(tensor, *out.add_tensors());
+  for (const auto& [key, value] : facts.numeric) {
+    v1::JobFacts::Numeric& numeric = *out.add_numeric();
+    numeric.set_key(key);
+    numeric.set_value(value);
+  }
+}
+
+JobFacts Read(Reader& reader, const v1::JobFacts& message) {
+  JobFacts facts;
+  facts.samples = message.samples();
+  facts.data_hash = reader.Text("data_hash", message.data_hash());
+  if (!reader.Count("tensors", message.tensors_size(), kMaxTensors)) return facts;
+  for (int i = 0; i < message.tensors_size() && reader.ok(); ++i) {
+    const Reader::Scope scope(reader, "tensors", i);
+    facts.tensors.push_back(Read(reader, message.tensors(i)));
+  }
+  if (!reader.Count("numeric", message.numeric_size(), kMaxTensors)) return facts;
+  for (int i = 0; i < message.numeric_size() && reader.ok(); ++i) {
+    const Reader::Scope scope(reader, "numeric", i);
+    const v1::JobFacts::Numeric& numeric = message.numeric(i);
+    const bool ascending = facts.numeric.empty() || facts.numeric.rbegin()->first < numeric.key();
+    if (!reader.Require(ascending, "key", "not after the one before")) break;
+    facts.numeric.emplace_hint(facts.numeric.end(), reader.Text("key", numeric.key()),
+                               reader.Text("value", numeric.value()));
+  }
+  return facts;
+}
+
+}  // namespace muster

@@ -1,0 +1,62 @@
+// For lib/wire alone: the parts that messages and the journal share, to protobuf and back. Reading trusts nothing; what
+// is wrong is the reader's to tell.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+
+#include "google/protobuf/repeated_field.h"
+#include "lib/domain/message.h"
+#include "lib/wire/reader.h"
+#include "muster/v1/ledger.pb.h"
+#include "muster/v1/membership.pb.h"
+#include "muster/v1/view.pb.h"
+
+namespace muster {
+
+using PackedIndices = google::protobuf::RepeatedField<uint32_t>;
+using ProtoOrders = google::protobuf::RepeatedPtrField<v1::Order>;
+using ProtoMembers = google::protobuf::RepeatedPtrField<v1::ViewMember>;
+
+void Write(const MemberId& id, v1::MemberId& out);
+void Write(const std::vector<ViewMember>& members, ProtoMembers& out);
+void Write(const ChunkSet& set, v1::ChunkSet& out);
+// Each number plus `shift`.
+void Write(const std::vector<int32_t>& indices, PackedIndices& out, int32_t shift = 0);
+void Write(const View& view, v1::View& out);
+void Write(const std::vector<Order>& orders, ProtoOrders& out);
+void Write(const Order& order, v1::Order& out);
+void Write(const FingerprintPart& part, v1::FingerprintPart& out);
+void Write(const StepRecord& record, v1::StepRecord& out);
+void Write(const Lineage& lineage, v1::Lineage& out);
+void Write(const JobFacts& facts, v1::JobFacts& out);
+
+MemberId Read(Reader& reader, const v1::MemberId& message);
+std::vector<ViewMember> Read(Reader& reader, const ProtoMembers& message);
+ChunkSet Read(Reader& reader, const char* field, const v1::ChunkSet& message);
+// At most `most` of them, each minus `shift` below `end`.
+std::vector<int32_t> ReadIndices(Reader& reader, const char* field, const PackedIndices& message,
+                                 int64_t most, size_t end, int32_t shift = 0);
+View Read(Reader& reader, const v1::View& message);
+std::vector<Order> Read(Reader& reader, const ProtoOrders& message);
+Order Read(Reader& reader, const v1::Order& message);
+FingerprintPart Read(const v1::FingerprintPart& message);
+StepRecord Read(Reader& reader, const v1::StepRecord& message);
+Lineage Read(Reader& reader, const v1::Lineage& message);
+JobFacts Read(Reader& reader, const v1::JobFacts& message);
+
+// kInvalidArgument: not a message of this kind.
+template <class Message>
+absl::Status Parse(std::string_view bytes, Message& message) {
+  if (bytes.size() < size_t{1} << 31 &&
+      message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
+    return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("not a ", std::string(Message::descriptor()->full_name()), ": ", bytes.size(),
+                   " bytes cannot be parsed"));
+}
+
+}  // namespace muster

@@ -1,0 +1,115 @@
+// For lib/wire alone: reads numbers and texts of a message from outside and remembers the first that is wrong, so that
+// code that reads a message is a list of its fields. After a fault it hands out harmless values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "lib/base/ids.h"
+#include "lib/domain/lanes.h"
+
+namespace muster {
+
+// Largest step, view, lineage, term, weight or count: room is left to add to it without overflow.
+inline constexpr int64_t kMaxNumber = int64_t{1} << 62;
+inline constexpr int64_t kMaxChunks = int64_t{1} << 22;
+inline constexpr int64_t kMaxMembers = 4096;
+inline constexpr int64_t kMaxLanes = 4096;
+inline constexpr int64_t kMaxTextBytes = 64 * 1024;
+inline constexpr int64_t kMaxTensors = 100'000;
+inline constexpr int64_t kMaxDimensions = 16;
+inline constexpr int64_t kMaxOrders = 4096;
+
+class Reader {
+ public:
+  bool ok() const { return status_.ok(); }
+  const absl::Status& status() const { return status_; }
+
+  // While it lives, faults are said to be inside `field` (of an item of it, when index is not negative).
+  class Scope {
+   public:
+    Scope(Reader& reader, const char* field, int index = -1) : reader_(reader) {
+      reader_.path_.push_back({field, index});
+    }
+    ~Scope() { reader_.path_.pop_back(); }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    Reader& reader_;
+  };
+
+  void Refuse(const char* field, const std::string& why) {
+    if (!ok()) return;
+    std::string place;
+    for (const Place& at : path_) {
+      absl::StrAppend(&place, at.field);
+      if (at.index >= 0) absl::StrAppend(&place, "[", at.index, "]");
+      absl::StrAppend(&place, ".");
+    }
+    status_ = absl::InvalidArgumentError(absl::StrCat(place, field, ": ", why));
+  }
+
+  bool Require(bool condition, const char* field, const char* why) {
+    if (!condition) Refuse(field, why);
+    return condition;
+  }
+
+  // `value` when low ≤ value ≤ high, else `low`.
+  int64_t Number(const char* field, int64_t value, int64_t low = 0, int64_t high = kMaxNumber) {
+    if (value >= low && value <= high) return value;
+    Refuse(field, absl::StrCat(value, " is not in ", low, " … ", high));
+    return low;
+  }
+  int32_t Small(const char* field, int64_t value, int64_t low, int64_t high) {
+    return static_cast<int32_t>(Number(field, value, low, high));
+  }
+  // May a list have this many items?
+  bool Count(const char* field, int64_t count, int64_t high) {
+    if (count <= high) return true;
+    Refuse(field, absl::StrCat(count, " items; at most ", high, " are allowed"));
+    return false;
+  }
+  bool SameCount(const char* field, int64_t count, int64_t expected) {
+    if (count == expected) return true;
+    Refuse(field, absl::StrCat(count, " items where ", expected, " are needed"));
+    return false;
+  }
+  std::string Text(const char* field, const std::string& text) {
+    if (static_cast<int64_t>(text.size()) <= kMaxTextBytes) return text;
+    Refuse(field, absl::StrCat(text.size(), " bytes; at most ", kMaxTextBytes, " are allowed"));
+    return "";
+  }
+  // A duration or the like: finite and not negative.
+  double Amount(const char* field, double value) {
+    if (value >= 0 && value < 1e300) return value;
+    Refuse(field, absl::StrCat(value, " is not an amount"));
+    return 0;
+  }
+  // Wire enums are the domain's plus one; 0 is "absent".
+  template <class E>
+  E Enum(const char* field, int value, E last) {
+    const int high = static_cast<int>(last) + 1;
+    return static_cast<E>(Small(field, value, 1, high) - 1);
+  }
+  template <class T>
+  T Take(const char* field, absl::StatusOr<T> value) {
+    if (value.ok()) return *std::move(value);
+    Refuse(field, std::string(value.status().message()));
+    return T{};
+  }
+
+ private:
+  struct Place {
+    const char* field;
+    int index;
+  };
+  std::vector<Place> path_;
+  absl::Status status_;
+};
+
+}  // namespace muster

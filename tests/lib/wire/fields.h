@@ -1,0 +1,57 @@
+// The fields of a plain struct, in order, without naming them: up to twelve.
+#pragma once
+
+#include <cstddef>
+#include <type_traits>
+#include <tuple>
+#include <utility>
+
+namespace muster {
+
+struct AnyField {
+  template <class T>
+  operator T() const;  // never defined: only asked whether it could be
+};
+
+template <class T, size_t... i>
+constexpr bool TakesFields(std::index_sequence<i...>) {
+  return requires { T{((void)i, AnyField{})...}; };
+}
+
+template <class T, size_t n = 12>
+constexpr size_t FieldCount() {
+  if constexpr (TakesFields<T>(std::make_index_sequence<n>()))
+    return n;
+  else
+    return FieldCount<T, n - 1>();
+}
+
+template <class T>
+auto FieldsOf(T& s) {
+  constexpr size_t n = FieldCount<std::remove_const_t<T>>();
+#define MUSTER_FIELDS(count, ...)   \
+  if constexpr (n == count) {       \
+    auto& [__VA_ARGS__] = s;        \
+    return std::tie(__VA_ARGS__);   \
+  }
+  MUSTER_FIELDS(1, a)
+  MUSTER_FIELDS(2, a, b)
+  MUSTER_FIELDS(3, a, b, c)
+  MUSTER_FIELDS(4, a, b, c, d)
+  MUSTER_FIELDS(5, a, b, c, d, e)
+  MUSTER_FIELDS(6, a, b, c, d, e, f)
+  MUSTER_FIELDS(7, a, b, c, d, e, f, g)
+  MUSTER_FIELDS(8, a, b, c, d, e, f, g, h)
+  MUSTER_FIELDS(9, a, b, c, d, e, f, g, h, i)
+  MUSTER_FIELDS(10, a, b, c, d, e, f, g, h, i, j)
+  MUSTER_FIELDS(11, a, b, c, d, e, f, g, h, i, j, k)
+  MUSTER_FIELDS(12, a, b, c, d, e, f, g, h, i, j, k, l)
+#undef MUSTER_FIELDS
+}
+
+template <class T, class Visitor>
+void ForEachField(T& s, Visitor visit) {
+  std::apply([&visit](auto&... field) { (visit(field), ...); }, FieldsOf(s));
+}
+
+}  // namespace muster
