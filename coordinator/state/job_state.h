@@ -11,6 +11,9 @@
 namespace muster::coordinator {
 
 enum class JobPhase { kQueued, kStarting, kRunning, kRecovering, kStopping, kDone, kStopped, kFailed, kCancelled };
+inline constexpr JobPhase kJobPhases[] = {JobPhase::kQueued,     JobPhase::kStarting, JobPhase::kRunning,
+                                          JobPhase::kRecovering, JobPhase::kStopping, JobPhase::kDone,
+                                          JobPhase::kStopped,    JobPhase::kFailed,   JobPhase::kCancelled};
 std::string_view PhaseName(JobPhase phase);  // "queued" …
 bool Ended(JobPhase phase);                  // done, stopped, failed, cancelled
 

@@ -1,0 +1,210 @@
+// muster-coordinator: decides who takes part in a job and who does what, and remembers it.
+#include <pthread.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "coordinator/runtime/driver.h"
+#include "coordinator/runtime/journal.h"
+#include "coordinator/service/job_api.h"
+#include "coordinator/service/rest.h"
+#include "lib/base/clock.h"
+#include "lib/base/status.h"
+#include "lib/http/server.h"
+#include "lib/log/log.h"
+#include "lib/metrics/metrics.h"
+#include "lib/storage/kv.h"
+#include "lib/transport/grpc/grpc_transport.h"
+
+namespace muster::coordinator {
+namespace {
+
+constexpr int kBadConfiguration = 64;
+constexpr char kVersion[] = "0.1.0";
+
+struct Arguments {
+  std::string dir;
+  std::string listen = "127.0.0.1:7070";
+  std::string http = "127.0.0.1:7080";
+  std::string checkpoint_dir;
+  int64_t lease_ms = 1500;
+  std::vector<std::string> allow_plaintext;
+  int report_fd = STDOUT_FILENO;
+  std::string log;
+  std::string crash_at;
+};
+
+void Define(CLI::App& app, Arguments& arguments) {
+  app.add_option("--dir", arguments.dir, "where the journal lies; belongs to one coordinator at a time")->required();
+  app.add_option("--listen", arguments.listen, "address for members and gRPC clients; port 0: any")->capture_default_str();
+  app.add_option("--http", arguments.http, "address of REST, events and metrics; port 0: any")->capture_default_str();
+  app.add_option("--checkpoint-dir", arguments.checkpoint_dir,
+                 "where members write checkpoints (default: checkpoints in --dir)");
+  app.add_option("--lease-ms", arguments.lease_ms, "a member that is silent for longer is taken for lost")
+      ->check(CLI::Range(int64_t{100}, int64_t{600'000}))
+      ->capture_default_str();
+  app.add_option("--allow-plaintext", arguments.allow_plaintext,
+                 "a network (CIDR) where unprotected ports may be opened; loopback always is");
+  app.add_option("--report-fd", arguments.report_fd, "where to report the addresses in effect, as a line of JSON")
+      ->capture_default_str();
+  app.add_option("--log", arguments.log, "file for the log (default: standard error)");
+  app.add_option("--crash-at,--fail-at", arguments.crash_at,
+                 "for tests: POINT:N ends the process by SIGKILL at the N-th pass of POINT");
+}
+
+// Kills the process at the n-th pass of one named point.
+class CrashPoint {
+ public:
+  static absl::StatusOr<std::unique_ptr<CrashPoint>> Parse(const std::string& text) {
+    constexpr absl::string_view kPoints[] = {"persisted_unpublished", "forming", "before_commit"};
+    auto point = std::make_unique<CrashPoint>();
+    if (text.empty()) return point;
+    const std::pair<std::string, std::string> parts = absl::StrSplit(text, absl::MaxSplits(':', 1));
+    for (const absl::string_view known : kPoints)
+      if (parts.first == known) point->name_ = parts.first;
+    if (point->name_.empty() || !absl::SimpleAtoi(parts.second, &point->at_) || point->at_ < 1)
+      return absl::InvalidArgumentError(absl::StrCat("--crash-at: '", text, "' is not POINT:N; points: ",
+                                                     absl::StrJoin(kPoints, ", ")));
+    return point;
+  }
+  void Pass(absl::string_view point) {
+    if (!name_.empty() && point == name_ && ++passed_ == at_) kill(getpid(), SIGKILL);
+  }
+
+ private:
+  std::string name_;
+  int64_t at_ = 0;
+  std::atomic<int64_t> passed_{0};
+};
+
+absl::Status MakeDirectory(const char* flag, const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error || access(path.c_str(), W_OK | X_OK) != 0)
+    return absl::PermissionDeniedError(absl::StrCat(flag, ": ", path, " cannot be written (",
+                                                    error ? error.message() : std::strerror(errno),
+                                                    "); name a directory that this user may write"));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Journal>> OpenJournal(const std::string& dir) {
+  auto kv = OpenRocks(dir + "/journal", JournalFamilies());
+  if (absl::IsAlreadyExists(kv.status()))
+    return absl::AlreadyExistsError(absl::StrCat("--dir: ", dir, " is in use by another coordinator; stop that one, or name "
+                                                                 "another directory"));
+  MUSTER_RETURN_IF_ERROR(Prefix(absl::StrCat("--dir ", dir), kv.status()));
+  auto journal = Journal::Open(*std::move(kv));
+  if (!journal.ok()) return Prefix(absl::StrCat("--dir ", dir), journal.status());
+  return journal;
+}
+
+void ReportListening(int fd, const std::string& grpc, const std::string& http) {
+  const std::string line = absl::StrCat(R"({"event":"listening","grpc":")", grpc, R"(","http":")", http,
+                                        R"(","metrics":")", http, "\"}\n");
+  if (write(fd, line.data(), line.size()) < 0) LogWarning("nobody reads the report pipe");
+}
+
+// Everything of the process, made and unmade in order.
+class Program {
+ public:
+  explicit Program(Arguments arguments)
+      : arguments_(std::move(arguments)), metrics_({.job = "", .role = "coordinator", .member = ""}, kVersion) {}
+
+  absl::Status Start() {
+    MUSTER_ASSIGN_OR_RETURN(crash_point_, CrashPoint::Parse(arguments_.crash_at));
+    arguments_.dir = std::filesystem::absolute(arguments_.dir).lexically_normal();
+    if (arguments_.checkpoint_dir.empty()) arguments_.checkpoint_dir = arguments_.dir + "/checkpoints";
+    const std::string checkpoints = std::filesystem::absolute(arguments_.checkpoint_dir).lexically_normal();
+    MUSTER_RETURN_IF_ERROR(MakeDirectory("--dir", arguments_.dir));
+    MUSTER_RETURN_IF_ERROR(MakeDirectory("--checkpoint-dir", checkpoints));
+    MUSTER_ASSIGN_OR_RETURN(journal_, OpenJournal(arguments_.dir));
+    std::vector<std::string> damaged;
+    auto found = journal_->Load(damaged);
+    MUSTER_RETURN_IF_ERROR(Prefix(absl::StrCat("--dir ", arguments_.dir), found.status()));
+    for (const std::string& text : damaged) LogWarning("a checkpoint is passed over: %s", text);
+    LogInfo("cluster %s, term %d, %d jobs", journal_->cluster(), journal_->term().value(), found->jobs.size());
+    DriverOptions options{.checkpoint_root = checkpoints,
+                          .pass = [this](absl::string_view point) { crash_point_->Pass(point); }};
+    options.settings.lease = std::chrono::milliseconds(arguments_.lease_ms);
+    driver_ = std::make_unique<Driver>(*journal_, *std::move(found), clock_, metrics_, std::move(options));
+    api_ = MakeJobApi(*driver_, *journal_, checkpoints);
+    return Listen();
+  }
+
+ private:
+  absl::Status Listen() {
+    const Credentials credentials{.allow_plaintext = arguments_.allow_plaintext};
+    transport_ = MakeGrpcTransport({.credentials = credentials, .warn = [](const std::string& line) { LogError("%s", line); }});
+    auto listener = transport_->Listen(arguments_.listen, driver_->MakeAcceptor());
+    MUSTER_RETURN_IF_ERROR(Prefix("--listen", listener.status()));
+    listener_ = *std::move(listener);
+    auto server = http::Server::Start(
+        arguments_.http, RestRoutes(*api_, [this] { return metrics_.Text(); }, [this] { return driver_->Ready(); }),
+        {.credentials = credentials, .metrics = &metrics_});
+    MUSTER_RETURN_IF_ERROR(Prefix("--http", server.status()));
+    http_ = *std::move(server);
+    LogInfo("listens on %s for members and gRPC, on %s for HTTP", listener_->Address(), http_->Address());
+    ReportListening(arguments_.report_fd, listener_->Address(), http_->Address());
+    return absl::OkStatus();
+  }
+
+  Arguments arguments_;
+  const RealClock clock_;
+  Metrics metrics_;
+  std::unique_ptr<CrashPoint> crash_point_;
+  std::unique_ptr<Journal> journal_;
+  std::unique_ptr<GrpcTransport> transport_;
+  std::unique_ptr<JobApi> api_;
+  std::unique_ptr<Driver> driver_;
+  std::unique_ptr<Listener> listener_;
+  std::unique_ptr<http::Server> http_;
+};
+
+int Main(int argc, char** argv) {
+  CLI::App app("The coordinator of a Muster cluster", "muster-coordinator");
+  Arguments arguments;
+  Define(app, arguments);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kBadConfiguration;
+  }
+  // Before any thread is made, so that all inherit it and only sigwait sees the signals.
+  signal(SIGPIPE, SIG_IGN);
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+
+  absl::Status status = StartLog({.program = "muster-coordinator", .file = arguments.log});
+  Program program(std::move(arguments));
+  if (status.ok()) status = program.Start();
+  if (!status.ok()) {
+    LogError("%s", status.message());
+    return kBadConfiguration;
+  }
+  int received = 0;
+  sigwait(&signals, &received);
+  LogInfo("stops on signal %d", received);
+  return 0;
+}
+
+}  // namespace
+}  // namespace muster::coordinator
+
+int main(int argc, char** argv) { return muster::coordinator::Main(argc, argv); }

@@ -1,0 +1,364 @@
+#include "coordinator/runtime/driver.h"
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "coordinator/runtime/checkpoints.h"
+#include "lib/checkpoint/load.h"
+#include "lib/log/log.h"
+#include "lib/wire/job_codec.h"
+#include "lib/wire/message_codec.h"
+
+namespace muster::coordinator {
+namespace {
+
+// Inputs taken before their decisions are written together.
+constexpr int kMostInputsPerWrite = 256;
+// Frames of one session that wait for the driver; more break it.
+constexpr int64_t kMostWaitingFrames = 10'000;
+
+int64_t UnixMillis() { return absl::ToUnixMillis(absl::Now()); }
+
+bool HadMembers(const Found& found) {
+  return std::any_of(found.jobs.begin(), found.jobs.end(), [](const JobJournal& job) {
+    return !Ended(job.phase) && job.number > ViewNumber(0);
+  });
+}
+
+}  // namespace
+
+// Tells its caller in any case: dropped without an answer, it says that we end.
+class Driver::Answer {
+ public:
+  explicit Answer(Done done) : done_(std::move(done)) {}
+  Answer(const Answer&) = delete;
+  Answer& operator=(const Answer&) = delete;
+  ~Answer() {
+    if (done_) done_(absl::UnavailableError("the coordinator is shutting down; try again"));
+  }
+  void Give(absl::StatusOr<KnownJobs> result) { std::exchange(done_, nullptr)(std::move(result)); }
+
+ private:
+  Done done_;
+};
+
+Driver::Driver(Journal& journal, Found found, const Clock& clock, Metrics& metrics, DriverOptions options)
+    : journal_(journal),
+      clock_(clock),
+      metrics_(metrics),
+      options_(std::move(options)),
+      reattaching_(HadMembers(found)),
+      coordinator_(journal.cluster(), journal.term(), options_.settings, std::move(found), clock.Now()),
+      started_(clock.Now()),
+      sessions_({.input = [this](Input input) { Feed(std::move(input)); },
+                 .asked = [this](SessionId id, const AskJob& ask) { AnswerAsk(id, ask); },
+                 .agent_came = [this] { Later([this] { sessions_.TellAgents(last_wanted_); }); }}),
+      events_(journal.term()) {
+  last_written_ = Look();
+  thread_ = std::thread([this] { Loop(); });
+}
+
+Driver::~Driver() {
+  stopping_ = true;
+  mailbox_.Close();
+  thread_.join();
+}
+
+bool Driver::Post(std::function<void()> call) { return mailbox_.Post(std::move(call)); }
+
+void Driver::Loop() {
+  // Waiting is by real time, whatever clock the decisions are given.
+  const RealClock real;
+  Time next_tick = real.Now();
+  while (!stopping_) {
+    auto call = mailbox_.TakeUntil(next_tick);
+    for (int taken = 0; call && taken < kMostInputsPerWrite; ++taken) {
+      (*call)();
+      call = nullptr;
+      call = mailbox_.TryTake();
+    }
+    if (call) (*call)();
+    if (failure_.ok()) Flush();
+    if (real.Now() < next_tick) continue;
+    OnTick();
+    next_tick = real.Now() + options_.tick;
+  }
+}
+
+void Driver::OnTick() {
+  if (failure_.ok()) Take(Tick{});
+  Flush();
+  if (failure_.ok()) last_written_ = Look();
+  if (clock_.Now() - started_ >= options_.settings.lease) reattaching_ = false;
+  Measure();
+}
+
+// ---- what comes
+
+Acceptor Driver::MakeAcceptor() {
+  return [this](std::shared_ptr<Session> session) { return Accept(std::move(session)); };
+}
+
+SessionHandler Driver::Accept(std::shared_ptr<Session> session) {
+  const SessionId id = next_session_++;
+  const std::weak_ptr<Session> weak = session;
+  const auto waiting = std::make_shared<std::atomic<int64_t>>(0);
+  Post([this, id, session = std::move(session)] { sessions_.Opened(id, session); });
+  const auto refuse = [this, weak](const char* reason, const absl::Status& why) {
+    metrics_.GetCounter("muster_frames_refused_total", reason).Add();
+    if (const auto open = weak.lock()) open->Close(why);
+  };
+  const auto on_frame = [this, id, waiting, refuse](const Frame& frame) {
+    if (frame.payload.size() > 0) return refuse("payload", absl::InvalidArgumentError("a frame with a payload"));
+    absl::StatusOr<AtCoordinator> message = DecodeAtCoordinator(frame.header);
+    if (!message.ok()) return refuse("header", message.status());
+    if (++*waiting > kMostWaitingFrames)
+      return refuse("too_many", absl::ResourceExhaustedError("more frames wait than one session may have"));
+    Post([this, id, waiting, message = *std::move(message)] {
+      --*waiting;
+      sessions_.Said(id, message);
+    });
+  };
+  return {.on_frame = on_frame,
+          .on_broken = [this, id](const absl::Status&) { Post([this, id] { sessions_.Broken(id); }); }};
+}
+
+void Driver::Change(Decide decide, Done done) {
+  const auto answer = std::make_shared<Answer>(std::move(done));
+  Post([this, decide = std::move(decide), answer] {
+    if (!failure_.ok()) return answer->Give(absl::UnavailableError(failure_.message()));
+    absl::StatusOr<std::optional<Input>> input = decide(Look());
+    if (input.ok() && *input) Take(**input);
+    Later([this, answer, status = input.status()] {
+      if (status.ok()) return answer->Give(Look());
+      answer->Give(status);
+    });
+  });
+}
+
+void Driver::Read(Done done) {
+  const auto answer = std::make_shared<Answer>(std::move(done));
+  Post([this, answer] {
+    if (failure_.ok()) return Later([this, answer] { answer->Give(Look()); });
+    KnownJobs jobs = last_written_;
+    for (KnownJob& job : jobs)
+      if (!Ended(job.status.job.phase)) job.status.waits_for = std::string(failure_.message());
+    answer->Give(std::move(jobs));
+  });
+}
+
+void Driver::Watch(const std::string& job, const std::string& after, std::function<void(absl::Status)> found,
+                   OnJobEvent on_event) {
+  Read([this, job, after, found = std::move(found), on_event = std::move(on_event)](absl::StatusOr<KnownJobs> jobs) {
+    if (!jobs.ok()) return found(jobs.status());
+    const bool known =
+        std::any_of(jobs->begin(), jobs->end(), [&](const KnownJob& known_job) { return known_job.status.job.id == job; });
+    if (!known) return found(absl::NotFoundError(absl::StrCat("there is no job ", job)));
+    found(absl::OkStatus());
+    events_.Watch(job, after, on_event);
+  });
+}
+
+void Driver::InBackground(std::function<void()> call) { background_.Run(std::move(call)); }
+
+absl::Status Driver::Ready() const {
+  if (failing_) return absl::UnavailableError("the journal cannot be written");
+  if (reattaching_) return absl::UnavailableError("members of the job come back");
+  return absl::OkStatus();
+}
+
+// ---- decide, write, act
+
+void Driver::Feed(Input input) {
+  if (failure_.ok()) return Take(input);
+  const MemberSays* says = std::get_if<MemberSays>(&input);
+  if (says != nullptr && std::holds_alternative<Alive>(says->message)) return;  // it is said again
+  held_back_.push_back(std::move(input));
+}
+
+void Driver::Take(const Input& input) {
+  for (Action& action : coordinator_.Take(input, clock_.Now())) Sort(std::move(action));
+}
+
+void Driver::Sort(Action action) {
+  const auto sort = [this](auto a) {
+    using A = decltype(a);
+    if constexpr (std::is_same_v<A, PersistJob>) {
+      if (a.job.facts && sessions_.WaitsForFacts(a.job.id))
+        Later([this, id = a.job.id] {
+          if (const auto job = JobFor(id); job && job->facts) sessions_.TellFacts(*job);
+        });
+      // Only the last value counts, as all are written at once.
+      const auto same = [&](const Persisted& p) {
+        const PersistJob* other = std::get_if<PersistJob>(&p);
+        return other != nullptr && other->job.id == a.job.id;
+      };
+      std::erase_if(unsaved_, same);
+      unsaved_.push_back(std::move(a));
+    } else if constexpr (std::is_constructible_v<Persisted, A>) {
+      unsaved_.push_back(std::move(a));
+    } else {
+      Later([this, a = std::move(a)] { CarryOut(a); });
+    }
+  };
+  std::visit(sort, std::move(action));
+}
+
+void Driver::Later(std::function<void()> deed) { deeds_.push_back(std::move(deed)); }
+
+void Driver::Flush() {
+  if (!unsaved_.empty()) {
+    if (const absl::Status written = journal_.Write(unsaved_, UnixMillis()); !written.ok()) return OnWriteFailed(written);
+    unsaved_.clear();
+    options_.pass("persisted_unpublished");
+  }
+  while (!deeds_.empty()) {
+    const std::function<void()> deed = std::move(deeds_.front());
+    deeds_.pop_front();
+    deed();
+  }
+  if (std::exchange(sealed_, false)) options_.pass("forming");
+  if (!failure_.ok()) OnWritten();
+}
+
+void Driver::OnWriteFailed(const absl::Status& why) {
+  if (failure_.ok()) {
+    const std::string text = absl::StrCat("the journal cannot be written (", why.message(),
+                                          "): training goes on, but nothing is decided or recorded until it can be; "
+                                          "make room on its disk");
+    LogError("%s", text);
+    for (const KnownJob& known : last_written_)
+      if (!Ended(known.status.job.phase)) events_.Append(known.status.job.id, {"", 0, UnixMillis(), "state", text, {}});
+    failure_ = absl::Status(why.code(), text);
+  }
+  failing_ = true;
+}
+
+void Driver::OnWritten() {
+  failure_ = absl::OkStatus();
+  failing_ = false;
+  LogInfo("the journal can be written again");
+  for (const KnownJob& known : Look())
+    if (!Ended(known.status.job.phase))
+      events_.Append(known.status.job.id, {"", 0, UnixMillis(), "state", "the journal can be written again", {}});
+  // Our own time stood still: the machine is told first, so that it takes no silence for a loss.
+  Take(Tick{});
+  for (const Input& input : std::exchange(held_back_, {})) Take(input);
+}
+
+KnownJobs Driver::Look() const {
+  KnownJobs jobs;
+  for (JobStatus& status : coordinator_.Status()) {
+    const std::string id = status.job.id;
+    jobs.push_back({std::move(status), journal_.TimesOf(id), journal_.TailOf(id)});
+  }
+  return jobs;
+}
+
+void Driver::CarryOut(const ToMember& action) {
+  sealed_ = sealed_ || std::holds_alternative<Seal>(action.message);
+  sessions_.Tell(action.member, action.message);
+}
+
+void Driver::CarryOut(const ToAgents& action) {
+  last_wanted_ = action.wanted;
+  sessions_.TellAgents(last_wanted_);
+}
+
+void Driver::CarryOut(const CommitManifest& action) {
+  const std::vector<JobStatus> all = coordinator_.Status();
+  const JobStatus* status = FindIn(all, action.manifest.job);
+  if (status == nullptr) return;
+  Manifest manifest = action.manifest;
+  manifest.spec = ToJson(status->job.spec);
+  const auto commit = [this, manifest = std::move(manifest), keep = action.keep, lineages = status->job.lineages,
+                       dir = CheckpointDir(options_.checkpoint_root, action.manifest.job)] {
+    options_.pass("before_commit");
+    absl::StatusOr<Manifest> committed = CommitCheckpoint(journal_.kv(), manifest, UnixMillis() / 1000);
+    if (!committed.ok()) {
+      Post([this, failed = ManifestFailed{manifest.lineage, manifest.step, std::string(committed.status().message())}] {
+        Feed(failed);
+      });
+      return;
+    }
+    metrics_.GetCounter("muster_checkpoints_committed_total").Add();
+    metrics_.GetCounter("muster_checkpoint_bytes_total").Add(static_cast<double>(committed->total_bytes));
+    Post([this, done = ManifestCommitted{*committed}] { Feed(done); });
+    PruneCheckpoints(journal_.kv(), dir, *committed, lineages, keep);
+  };
+  InBackground(commit);
+}
+
+void Driver::CarryOut(const ComputeDigest& action) {
+  InBackground([this, action, dir = CheckpointDir(options_.checkpoint_root, action.job)] {
+    const absl::StatusOr<std::string> digest = Digest(dir, action.manifest);
+    Post([this, done = DigestDone{action.job, digest.value_or(""), std::string(digest.status().message())}] {
+      Feed(done);
+    });
+  });
+}
+
+void Driver::CarryOut(const Tell& action) {
+  if (action.text.empty()) {
+    LogDebug("job %s: %s", action.job, action.event);
+  } else {
+    LogInfo("job %s: %s", action.job, action.text);
+  }
+  events_.Append(action.job, {"", 0, UnixMillis(), action.event, action.text, action.fields});
+}
+
+void Driver::AnswerAsk(SessionId id, const AskJob& ask) {
+  Later([this, id, ask] {
+    if (const auto job = JobFor(ask.job)) return sessions_.Answer(id, *job);
+    sessions_.Answer(id, Leave{0, absl::StrCat("job ", ask.job, " is not running")});
+  });
+}
+
+std::optional<JobIs> Driver::JobFor(const std::string& job) const {
+  std::optional<JobIs> is = coordinator_.JobOf(job);
+  if (is) is->checkpoint_dir = CheckpointDir(options_.checkpoint_root, job);
+  return is;
+}
+
+const JobStatus* Driver::FindIn(const std::vector<JobStatus>& all, const std::string& job) const {
+  for (const JobStatus& status : all)
+    if (status.job.id == job) return &status;
+  return nullptr;
+}
+
+void Driver::Measure() {
+  std::map<std::string, double> by_state;
+  for (const JobPhase phase : kJobPhases) by_state[std::string(PhaseName(phase))] = 0;
+  double recoveries = 0;
+  double rewinds = 0;
+  double lanes = 0;
+  for (const KnownJob& known : last_written_) {
+    const JobJournal& job = known.status.job;
+    ++by_state[std::string(PhaseName(job.phase))];
+    recoveries += static_cast<double>(job.recoveries);
+    rewinds += static_cast<double>(job.rewinds);
+    lanes += static_cast<double>(job.lanes_recomputed);
+    if (Ended(job.phase) || !job.view) continue;
+    metrics_.GetGauge("muster_members").Set(static_cast<double>(job.view->members.size()));
+    metrics_.GetGauge("muster_view").Set(static_cast<double>(job.view->number.value()));
+    metrics_.GetGauge("muster_lineage").Set(static_cast<double>(job.view->lineage.value()));
+    metrics_.GetGauge("muster_loss").Set(known.status.loss);
+  }
+  metrics_.GetGauge("muster_term").Set(static_cast<double>(journal_.term().value()));
+  for (const auto& [state, count] : by_state) metrics_.GetGauge("muster_jobs", state).Set(count);
+  const auto grown = [this](const char* name, double total) {
+    double& before = counted_[name];
+    return std::max(0.0, total - std::exchange(before, total));
+  };
+  metrics_.GetCounter("muster_recoveries_total").Add(grown("recoveries", recoveries));
+  metrics_.GetCounter("muster_rewinds_total").Add(grown("rewinds", rewinds));
+  metrics_.GetCounter("muster_lanes_recomputed_total").Add(grown("lanes", lanes));
+  metrics_.GetGauge("muster_records_pending").Set(static_cast<double>(unsaved_.size()));
+  metrics_.GetGauge("muster_queue_depth", "mailbox").Set(static_cast<double>(mailbox_.size()));
+  metrics_.GetGauge("muster_queue_depth", "checkpoint").Set(static_cast<double>(background_.queued()));
+}
+
+}  // namespace muster::coordinator

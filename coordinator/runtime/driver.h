@@ -1,0 +1,127 @@
+// Runs the coordinator's state machine: one thread takes what comes (frames, requests, ticks, results of work on disk),
+// lets the machine decide, writes what it decided, and only then carries it out. What several inputs decided is written
+// at once. While the journal cannot be written (a full disk), members go on training, readers see the last written
+// state, everything else waits, and each tick tries again.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "coordinator/runtime/background.h"
+#include "coordinator/runtime/event_log.h"
+#include "coordinator/runtime/journal.h"
+#include "coordinator/runtime/sessions.h"
+#include "coordinator/state/coordinator.h"
+#include "lib/base/clock.h"
+#include "lib/base/mailbox.h"
+#include "lib/metrics/metrics.h"
+#include "lib/transport/transport.h"
+
+namespace muster::coordinator {
+
+struct DriverOptions {
+  Settings settings;
+  std::string checkpoint_root;  // absolute
+  Duration tick = std::chrono::milliseconds(50);
+  // Called when the program passes a point at which tests kill it: persisted_unpublished, forming, before_commit.
+  std::function<void(absl::string_view point)> pass = [](absl::string_view) {};
+};
+
+struct KnownJob {
+  JobStatus status;
+  JobTimes times;
+  JobTail tail;
+};
+using KnownJobs = std::vector<KnownJob>;
+
+class Driver {
+ public:
+  // Which input a request makes of what is known; nothing: none is needed.
+  using Decide = std::function<absl::StatusOr<std::optional<Input>>(const KnownJobs&)>;
+  // Called once, on the driver's thread or, when it ends without an answer (kUnavailable), on another.
+  using Done = std::function<void(absl::StatusOr<KnownJobs>)>;
+
+  // `journal`, `clock` and `metrics` outlive the driver.
+  Driver(Journal& journal, Found found, const Clock& clock, Metrics& metrics, DriverOptions options);
+  ~Driver();  // listeners that use MakeAcceptor are gone by then
+  Driver(const Driver&) = delete;
+  Driver& operator=(const Driver&) = delete;
+
+  // All thread-safe; none blocks.
+  Acceptor MakeAcceptor();
+  // `done` gets what is known once the input's decisions are on disk. kUnavailable: the journal cannot be written.
+  void Change(Decide decide, Done done);
+  void Read(Done done);
+  // `found` tells whether there is such a job; then the events follow.
+  void Watch(const std::string& job, const std::string& after, std::function<void(absl::Status)> found,
+             OnJobEvent on_event);
+  void InBackground(std::function<void()> call);
+  // OK once members that this start found in the journal had time to come back, and while the journal can be written.
+  absl::Status Ready() const;
+
+ private:
+  class Answer;
+
+  SessionHandler Accept(std::shared_ptr<Session> session);
+  bool Post(std::function<void()> call);
+  void Loop();
+  void OnTick();
+  void Feed(Input input);
+  void Take(const Input& input);
+  void Sort(Action action);
+  void Later(std::function<void()> deed);
+  void Flush();
+  void OnWritten();
+  void OnWriteFailed(const absl::Status& why);
+  KnownJobs Look() const;
+
+  void CarryOut(const ToMember& action);
+  void CarryOut(const ToAgents& action);
+  void CarryOut(const CommitManifest& action);
+  void CarryOut(const ComputeDigest& action);
+  void CarryOut(const Tell& action);
+  void AnswerAsk(SessionId id, const AskJob& ask);
+  std::optional<JobIs> JobFor(const std::string& job) const;
+  const JobStatus* FindIn(const std::vector<JobStatus>& all, const std::string& job) const;
+  void Measure();
+
+  Journal& journal_;
+  const Clock& clock_;
+  Metrics& metrics_;
+  const DriverOptions options_;
+
+  Mailbox<std::function<void()>> mailbox_;
+  std::atomic<SessionId> next_session_{1};
+  std::atomic<bool> stopping_{false};
+  std::atomic<bool> failing_{false};
+  std::atomic<bool> reattaching_{false};
+
+  // The driver's thread only, from here on.
+  Coordinator coordinator_;
+  const Time started_;
+  Sessions sessions_;
+  EventLog events_;
+  Wanted last_wanted_;
+  std::vector<Persisted> unsaved_;
+  std::deque<std::function<void()>> deeds_;  // to be carried out once `unsaved_` is written
+  std::deque<Input> held_back_;              // while the journal cannot be written
+  absl::Status failure_;                     // of the last write
+  bool sealed_ = false;                      // a Seal was sent since the last look
+  KnownJobs last_written_;                   // what readers see while the journal cannot be written
+  std::map<std::string, double> counted_;    // what counters have been given so far, by metric
+
+  Background background_;
+  std::thread thread_;
+};
+
+}  // namespace muster::coordinator

@@ -1,0 +1,247 @@
+#include "coordinator/runtime/journal.h"
+
+#include <random>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "lib/base/status.h"
+#include "lib/checkpoint/catalogue.h"
+#include "lib/wire/journal_codec.h"
+
+namespace muster::coordinator {
+namespace {
+
+constexpr char kJournal[] = "journal";
+constexpr char kLedger[] = "ledger";
+constexpr char kClusterKey[] = "cluster";
+constexpr char kTermKey[] = "term";
+constexpr char kJobPrefix[] = "job/";
+constexpr char kRecord = 'r';
+constexpr char kFingerprint = 'f';
+
+std::string_view Std(absl::string_view bytes) { return {bytes.data(), bytes.size()}; }
+
+std::string RandomId() {
+  std::random_device random;
+  std::string id;
+  for (int i = 0; i < 4; ++i) absl::StrAppend(&id, absl::Hex(uint32_t{random()}, absl::kZeroPad8));
+  return id;
+}
+
+void AppendBigEndian(std::string& key, int64_t number) {
+  for (int shift = 56; shift >= 0; shift -= 8)
+    key.push_back(static_cast<char>((static_cast<uint64_t>(number) >> shift) & 0xff));
+}
+
+int64_t ReadBigEndian(absl::string_view bytes) {
+  uint64_t number = 0;
+  for (const char c : bytes.substr(0, 8)) number = number << 8 | static_cast<unsigned char>(c);
+  return static_cast<int64_t>(number);
+}
+
+std::string LedgerPrefix(const std::string& job, char kind) {
+  std::string key = job;
+  key.push_back('\0');
+  key.push_back(kind);
+  return key;
+}
+
+std::string LedgerPrefix(const std::string& job, char kind, LineageNumber lineage) {
+  std::string key = LedgerPrefix(job, kind);
+  AppendBigEndian(key, lineage.value());
+  return key;
+}
+
+std::string LedgerKey(const std::string& job, char kind, LineageNumber lineage, Step step) {
+  std::string key = LedgerPrefix(job, kind, lineage);
+  AppendBigEndian(key, step.value());
+  return key;
+}
+
+absl::Status Damaged(absl::string_view what, absl::string_view why) {
+  return absl::DataLossError(
+      absl::StrCat("the journal is damaged: ", what, ": ", why,
+                   "; bring back a copy of the directory, or begin a new cluster in an empty one"));
+}
+
+double MeanLoss(const StepRecord& record) {
+  return record.weight > 0 ? record.loss / static_cast<double>(record.weight) : 0;
+}
+
+JobTimes Advanced(JobTimes times, JobPhase phase, int64_t now) {
+  const bool goes_on = times.ended != 0 && !Ended(phase);
+  if (times.submitted == 0 || goes_on) times = {now, 0, 0};
+  if (phase != JobPhase::kQueued && times.started == 0) times.started = now;
+  if (Ended(phase) && times.ended == 0) times.ended = now;
+  return times;
+}
+
+// Adds changes to a batch, and to what will be known once it is written.
+struct Writer {
+  Batch& batch;
+  std::map<std::string, JobTimes>& times;
+  std::map<std::string, JobTail>& tails;
+  const int64_t now;
+
+  void operator()(const PersistJob& change) {
+    JobTimes& at = times[change.job.id];
+    at = Advanced(at, change.job.phase, now);
+    batch.Put(kJournal, absl::StrCat(kJobPrefix, change.job.id), EncodeJob({change.job, at}));
+  }
+  void operator()(const PersistRecords& change) {
+    for (const StepRecord& record : change.records) {
+      batch.Put(kLedger, LedgerKey(change.job, kRecord, record.lineage, record.step), EncodeStepRecord(record));
+      tails[change.job].loss = MeanLoss(record);
+    }
+  }
+  void operator()(const PersistFingerprint& change) {
+    batch.Put(kLedger, LedgerKey(change.job, kFingerprint, change.lineage, change.step),
+              EncodeFingerprintPart(change.value));
+    tails[change.job].fingerprint = {change.lineage, change.step, change.value};
+  }
+};
+
+}  // namespace
+
+std::vector<std::string> JournalFamilies() { return {kJournal, kLedger, kCatalogueFamily}; }
+
+absl::StatusOr<std::unique_ptr<Journal>> Journal::Open(std::unique_ptr<Kv> kv) {
+  std::unique_ptr<Journal> journal(new Journal(std::move(kv)));
+  MUSTER_RETURN_IF_ERROR(journal->Begin());
+  return journal;
+}
+
+absl::Status Journal::Begin() {
+  Batch batch;
+  const auto cluster = kv_->Get(kJournal, kClusterKey);
+  if (!cluster.ok() && !absl::IsNotFound(cluster.status())) return cluster.status();
+  cluster_ = cluster.ok() ? *cluster : RandomId();
+  if (!cluster.ok()) batch.Put(kJournal, kClusterKey, cluster_);
+
+  int64_t last = 0;
+  const auto term = kv_->Get(kJournal, kTermKey);
+  if (!term.ok() && !absl::IsNotFound(term.status())) return term.status();
+  if (term.ok() && !absl::SimpleAtoi(*term, &last)) return Damaged("the term", "is not a number");
+  if (term.ok() && !cluster.ok()) return Damaged("the id of the cluster", "is missing");
+  term_ = TermNumber(last + 1);
+  batch.Put(kJournal, kTermKey, absl::StrCat(term_.value()));
+  return kv_->Write(batch, Durability::kSynced);
+}
+
+absl::StatusOr<Found> Journal::Load(std::vector<std::string>& damaged) {
+  Found found;
+  absl::Status status;
+  MUSTER_RETURN_IF_ERROR(kv_->Scan(kJournal, kJobPrefix, PrefixEnd(kJobPrefix),
+                                   [&](absl::string_view key, absl::string_view value) {
+                                     auto entry = DecodeJob(Std(value));
+                                     if (!entry.ok()) {
+                                       status = Damaged(key, entry.status().message());
+                                       return false;
+                                     }
+                                     times_[entry->job.id] = entry->times;
+                                     found.jobs.push_back(std::move(entry->job));
+                                     return true;
+                                   }));
+  MUSTER_RETURN_IF_ERROR(status);
+  const Catalogue catalogue(*kv_);
+  for (const JobJournal& job : found.jobs) {
+    MUSTER_RETURN_IF_ERROR(LoadLedger(job, found));
+    MUSTER_ASSIGN_OR_RETURN(Catalogue::Listing listing, catalogue.List(job.id));
+    damaged.insert(damaged.end(), listing.damaged.begin(), listing.damaged.end());
+    found.manifests[job.id] = std::move(listing.manifests);
+  }
+  return found;
+}
+
+// The records of the current lineage without a gap, and the last values.
+absl::Status Journal::LoadLedger(const JobJournal& job, Found& found) {
+  if (job.lineages.empty()) return absl::OkStatus();
+  const Lineage& lineage = job.lineages.back();
+  Step next = lineage.fork;
+  std::string last;
+  const std::string prefix = LedgerPrefix(job.id, kRecord, lineage.number);
+  MUSTER_RETURN_IF_ERROR(kv_->Scan(kLedger, LedgerKey(job.id, kRecord, lineage.number, next), PrefixEnd(prefix),
+                                   [&](absl::string_view key, absl::string_view value) {
+                                     if (ReadBigEndian(key.substr(prefix.size())) != next.value()) return false;
+                                     last = std::string(value);
+                                     ++next;
+                                     return true;
+                                   }));
+  found.recorded[job.id] = next;
+  JobTail& tail = tails_[job.id];
+  if (!last.empty()) {
+    const auto record = DecodeStepRecord(last);
+    if (!record.ok())
+      return Damaged(absl::StrCat("record of step ", next.value() - 1, " of job ", job.id), record.status().message());
+    tail.loss = MeanLoss(*record);
+  }
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<FingerprintEntry> fingerprints, Fingerprints(job.id));
+  for (const FingerprintEntry& entry : fingerprints)
+    if (OnAncestry(job.lineages, entry.lineage, entry.step)) tail.fingerprint = entry;
+  return absl::OkStatus();
+}
+
+absl::Status Journal::Write(const std::vector<Persisted>& changes, int64_t unix_ms) {
+  Batch batch;
+  std::map<std::string, JobTimes> times = times_;
+  std::map<std::string, JobTail> tails = tails_;
+  Writer writer{batch, times, tails, unix_ms};
+  for (const Persisted& change : changes) std::visit(writer, change);
+  MUSTER_RETURN_IF_ERROR(kv_->Write(batch, Durability::kSynced));
+  times_ = std::move(times);
+  tails_ = std::move(tails);
+  return absl::OkStatus();
+}
+
+JobTimes Journal::TimesOf(const std::string& job) const {
+  const auto it = times_.find(job);
+  return it == times_.end() ? JobTimes{} : it->second;
+}
+
+JobTail Journal::TailOf(const std::string& job) const {
+  const auto it = tails_.find(job);
+  return it == tails_.end() ? JobTail{} : it->second;
+}
+
+absl::StatusOr<std::vector<StepRecord>> Journal::Records(const std::string& job) const {
+  std::vector<StepRecord> records;
+  absl::Status status;
+  const std::string prefix = LedgerPrefix(job, kRecord);
+  MUSTER_RETURN_IF_ERROR(
+      kv_->Scan(kLedger, prefix, PrefixEnd(prefix), [&](absl::string_view key, absl::string_view value) {
+        auto record = DecodeStepRecord(Std(value));
+        if (record.ok()) {
+          records.push_back(*std::move(record));
+          return true;
+        }
+        status = Damaged(absl::StrCat("record of step ", ReadBigEndian(key.substr(key.size() - 8)), " of job ", job),
+                         record.status().message());
+        return false;
+      }));
+  MUSTER_RETURN_IF_ERROR(status);
+  return records;
+}
+
+absl::StatusOr<std::vector<FingerprintEntry>> Journal::Fingerprints(const std::string& job) const {
+  std::vector<FingerprintEntry> entries;
+  absl::Status status;
+  const std::string prefix = LedgerPrefix(job, kFingerprint);
+  MUSTER_RETURN_IF_ERROR(
+      kv_->Scan(kLedger, prefix, PrefixEnd(prefix), [&](absl::string_view key, absl::string_view value) {
+        const Step step(ReadBigEndian(key.substr(key.size() - 8)));
+        const auto part = DecodeFingerprintPart(Std(value));
+        if (part.ok()) {
+          entries.push_back({LineageNumber(ReadBigEndian(key.substr(prefix.size()))), step, *part});
+          return true;
+        }
+        status = Damaged(absl::StrCat("fingerprint of step ", step.value(), " of job ", job), part.status().message());
+        return false;
+      }));
+  MUSTER_RETURN_IF_ERROR(status);
+  return entries;
+}
+
+}  // namespace muster::coordinator

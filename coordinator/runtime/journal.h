@@ -1,0 +1,77 @@
+// The coordinator's memory on disk: journal, ledger and catalogue, families of one store. Layout (docs/formats.md):
+//   journal    cluster · term · job/ID → JobJournal
+//   ledger     ID \0 r LINEAGE STEP → StepRecord        (numbers: 8 bytes, big-endian)
+//              ID \0 f LINEAGE STEP → FingerprintPart
+//   catalogue  lib/checkpoint/catalogue.h
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "coordinator/runtime/job_codec.h"
+#include "coordinator/state/coordinator.h"
+#include "lib/storage/kv.h"
+
+namespace muster::coordinator {
+
+std::vector<std::string> JournalFamilies();
+
+using Persisted = std::variant<PersistJob, PersistRecords, PersistFingerprint>;
+
+struct FingerprintEntry {
+  LineageNumber lineage;
+  Step step;
+  FingerprintPart value;
+  bool operator==(const FingerprintEntry&) const = default;
+};
+
+// What is known of a job's last step, also after it has ended.
+struct JobTail {
+  std::optional<double> loss;  // mean of the last record
+  std::optional<FingerprintEntry> fingerprint;
+};
+
+// One thread at a time, except for the methods that say otherwise. Errors of the store pass through; kDataLoss: damaged,
+// and the message says what and what to do.
+class Journal {
+ public:
+  // Begins a term: the cluster's id is made at the first start, the term grows durably at each.
+  static absl::StatusOr<std::unique_ptr<Journal>> Open(std::unique_ptr<Kv> kv);
+
+  const std::string& cluster() const { return cluster_; }
+  TermNumber term() const { return term_; }
+  Kv& kv() const { return *kv_; }  // thread-safe
+
+  // What earlier terms left; once, before the first Write. Damaged manifests are passed over and told in `damaged`.
+  absl::StatusOr<Found> Load(std::vector<std::string>& damaged);
+
+  // All or nothing, synced. After an error nothing of it is remembered: the same call may be made again.
+  absl::Status Write(const std::vector<Persisted>& changes, int64_t unix_ms);
+
+  JobTimes TimesOf(const std::string& job) const;
+  JobTail TailOf(const std::string& job) const;
+
+  // Of all lineages, ascending (lineage, step). Thread-safe.
+  absl::StatusOr<std::vector<StepRecord>> Records(const std::string& job) const;
+  absl::StatusOr<std::vector<FingerprintEntry>> Fingerprints(const std::string& job) const;
+
+ private:
+  explicit Journal(std::unique_ptr<Kv> kv) : kv_(std::move(kv)) {}
+  absl::Status Begin();
+  absl::Status LoadLedger(const JobJournal& job, Found& found);
+
+  const std::unique_ptr<Kv> kv_;
+  std::string cluster_;
+  TermNumber term_;
+  std::map<std::string, JobTimes> times_;
+  std::map<std::string, JobTail> tails_;
+};
+
+}  // namespace muster::coordinator

@@ -1,0 +1,122 @@
+#include "coordinator/runtime/sessions.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lib/log/log.h"
+#include "lib/wire/message_codec.h"
+
+namespace muster::coordinator {
+
+void Sessions::Opened(SessionId id, std::shared_ptr<Session> session) { peers_[id] = {std::move(session), {}}; }
+
+void Sessions::Said(SessionId id, const AtCoordinator& message) {
+  if (peers_.count(id) == 0) return;  // broken by us meanwhile
+  std::visit([&](const auto& from) { From(id, from); }, message);
+}
+
+void Sessions::Broken(SessionId id) {
+  const auto it = peers_.find(id);
+  if (it == peers_.end()) return;
+  const MemberId* member = std::get_if<MemberId>(&it->second.who);
+  const std::optional<MemberId> lost = member == nullptr ? std::nullopt : std::optional(*member);
+  peers_.erase(it);
+  if (!lost) return;
+  by_member_.erase(*lost);
+  events_.input(MemberDown{*lost});
+}
+
+void Sessions::From(SessionId id, const ToCoordinator& message) {
+  Peer& peer = peers_.at(id);
+  if (std::holds_alternative<Agent>(peer.who)) return Refuse(id, "a host agent spoke as a member");
+  if (const AskJob* ask = std::get_if<AskJob>(&message)) {
+    if (std::holds_alternative<MemberId>(peer.who)) return Refuse(id, "a member asked for its job after it had joined");
+    peer.who = Asker{};
+    return events_.asked(id, *ask);
+  }
+  if (const Join* join = std::get_if<Join>(&message)) {
+    Bind(id, peer, *join);
+    if (peers_.count(id) == 0) return;
+  }
+  const MemberId* member = std::get_if<MemberId>(&peer.who);
+  if (member == nullptr) return Refuse(id, "the first frame is neither AskJob nor Join nor AgentHello");
+  events_.input(MemberSays{*member, message});
+}
+
+void Sessions::Bind(SessionId id, Peer& peer, const Join& join) {
+  if (const MemberId* bound = std::get_if<MemberId>(&peer.who); bound != nullptr && *bound != join.id)
+    return Refuse(id, absl::StrCat("the session of ", bound->name, " joined as ", join.id.name));
+  const auto [it, fresh] = by_member_.try_emplace(join.id, id);
+  if (!fresh && it->second != id) {
+    const auto older = peers_.find(it->second);
+    older->second.session->Close(absl::CancelledError("replaced by a newer session of the same member"));
+    peers_.erase(older);
+    it->second = id;
+  }
+  peer.who = join.id;
+}
+
+void Sessions::From(SessionId id, const FromAgent& message) {
+  Peer& peer = peers_.at(id);
+  const AgentHello* hello = std::get_if<AgentHello>(&message);
+  if (hello != nullptr && std::holds_alternative<std::monostate>(peer.who)) {
+    peer.who = Agent{};
+    events_.input(AgentUp{hello->node});
+    return events_.agent_came();
+  }
+  if (!std::holds_alternative<Agent>(peer.who)) return Refuse(id, "the first frame of a host agent is not AgentHello");
+  if (hello == nullptr) events_.input(AgentSays{message});
+}
+
+void Sessions::Refuse(SessionId id, const std::string& why) {
+  const auto it = peers_.find(id);
+  LogWarning("session of %s is broken: %s", it->second.session->Peer(), why);
+  it->second.session->Close(absl::InvalidArgumentError(why));
+  Broken(id);
+}
+
+void Sessions::Send(Session& session, std::string header) {
+  session.Send({std::move(header), {}});
+  if (session.QueuedBytes() > kMaxQueuedBytes)
+    session.Close(absl::ResourceExhaustedError(absl::StrCat(session.Peer(), " reads too slowly: more than ",
+                                                            kMaxQueuedBytes >> 20, " MiB wait for it")));
+}
+
+void Sessions::Tell(const MemberId& member, const FromCoordinator& message) {
+  const auto it = by_member_.find(member);
+  if (it != by_member_.end()) Send(*peers_.at(it->second).session, Encode(message));
+}
+
+void Sessions::TellAgents(const Wanted& wanted) {
+  const std::string header = Encode(ToAgent(wanted));
+  for (auto& [id, peer] : peers_)
+    if (std::holds_alternative<Agent>(peer.who)) Send(*peer.session, header);
+}
+
+void Sessions::Answer(SessionId id, const FromCoordinator& message) {
+  const auto it = peers_.find(id);
+  if (it == peers_.end()) return;
+  const JobIs* job = std::get_if<JobIs>(&message);
+  Asker* asker = std::get_if<Asker>(&it->second.who);
+  if (job != nullptr && asker != nullptr) asker->waits_for_facts = job->facts ? "" : job->job;
+  Send(*it->second.session, Encode(message));
+}
+
+bool Sessions::WaitsForFacts(const std::string& job) const {
+  for (const auto& [id, peer] : peers_) {
+    const Asker* asker = std::get_if<Asker>(&peer.who);
+    if (asker != nullptr && asker->waits_for_facts == job) return true;
+  }
+  return false;
+}
+
+void Sessions::TellFacts(const JobIs& job) {
+  for (auto& [id, peer] : peers_) {
+    Asker* asker = std::get_if<Asker>(&peer.who);
+    if (asker == nullptr || asker->waits_for_facts != job.job) continue;
+    asker->waits_for_facts.clear();
+    Send(*peer.session, Encode(FromCoordinator(job)));
+  }
+}
+
+}  // namespace muster::coordinator

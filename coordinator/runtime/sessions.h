@@ -1,0 +1,71 @@
+// The sessions of members and host agents, and who speaks on each. A session's first frame says what it is: AskJob (a
+// process that does not know its job yet; a Join follows), Join (a member), or AgentHello (a host agent); anything else
+// breaks it. A member has one live session: a newer one replaces the older.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <variant>
+
+#include "coordinator/state/coordinator.h"
+#include "lib/transport/transport.h"
+
+namespace muster::coordinator {
+
+// More than this not yet taken by the network, and the session is broken: its peer reads too slowly.
+inline constexpr size_t kMaxQueuedBytes = size_t{64} << 20;
+
+using SessionId = int64_t;
+using AtCoordinator = std::variant<ToCoordinator, FromAgent>;
+
+struct SessionEvents {
+  std::function<void(Input)> input;
+  std::function<void(SessionId, const AskJob&)> asked;  // answered by Answer
+  std::function<void()> agent_came;
+};
+
+// All methods on the driver's thread.
+class Sessions {
+ public:
+  explicit Sessions(SessionEvents events) : events_(std::move(events)) {}
+
+  void Opened(SessionId id, std::shared_ptr<Session> session);
+  void Said(SessionId id, const AtCoordinator& message);
+  void Broken(SessionId id);
+
+  // Nobody there: dropped, as on a network; the member is told again when it comes back.
+  void Tell(const MemberId& member, const FromCoordinator& message);
+  void TellAgents(const Wanted& wanted);
+  // An answer without facts is given again by TellFacts, once they are known.
+  void Answer(SessionId id, const FromCoordinator& message);
+  bool WaitsForFacts(const std::string& job) const;
+  void TellFacts(const JobIs& job);
+
+  size_t members() const { return by_member_.size(); }
+
+ private:
+  struct Asker {
+    std::string waits_for_facts;  // the job; empty: no
+  };
+  struct Agent {};
+  struct Peer {
+    std::shared_ptr<Session> session;
+    std::variant<std::monostate, Asker, MemberId, Agent> who;
+  };
+
+  void From(SessionId id, const ToCoordinator& message);
+  void From(SessionId id, const FromAgent& message);
+  void Bind(SessionId id, Peer& peer, const Join& join);
+  void Refuse(SessionId id, const std::string& why);
+  static void Send(Session& session, std::string header);
+
+  const SessionEvents events_;
+  std::map<SessionId, Peer> peers_;
+  std::map<MemberId, SessionId> by_member_;
+};
+
+}  // namespace muster::coordinator

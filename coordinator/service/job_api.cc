@@ -1,0 +1,303 @@
+#include "coordinator/service/job_api.h"
+
+#include <algorithm>
+#include <optional>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "coordinator/runtime/checkpoints.h"
+#include "coordinator/state/plan.h"
+#include "lib/base/status.h"
+#include "lib/checkpoint/catalogue.h"
+#include "lib/checkpoint/load.h"
+#include "lib/config/field_error.h"
+#include "lib/domain/ledger.h"
+#include "lib/wire/job_codec.h"
+
+namespace muster::coordinator {
+namespace {
+
+constexpr size_t kLongestId = 100;
+constexpr size_t kLongestNameInId = 60;
+
+bool IsIdCharacter(char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.'; }
+
+absl::Status CheckId(const std::string& id) {
+  const bool fits = !id.empty() && id.size() <= kLongestId && id[0] != '.' && std::all_of(id.begin(), id.end(), IsIdCharacter);
+  if (fits) return absl::OkStatus();
+  return FieldError("", "id", absl::StrCat("must be 1 to ", kLongestId,
+                                           " letters, digits, '.', '_' or '-', not beginning with '.'"));
+}
+
+std::string MakeId(const std::string& name) {
+  std::string id = name.substr(0, kLongestNameInId);
+  for (char& c : id)
+    if (!IsIdCharacter(c)) c = '-';
+  if (id.empty() || id[0] == '.') id.insert(0, "job");
+  std::random_device random;
+  return absl::StrCat(id, "-", absl::Hex(uint32_t{random()}, absl::kZeroPad8));
+}
+
+std::string Hex(const FingerprintPart& value) { return absl::StrFormat("%016x%016x", value.hi, value.lo); }
+
+absl::Status NoSuchJob(const std::string& id) {
+  return absl::NotFoundError(absl::StrCat("there is no job ", id, "; `muster list` shows those there are"));
+}
+
+absl::StatusOr<const KnownJob*> FindJob(const KnownJobs& jobs, const std::string& id) {
+  for (const KnownJob& known : jobs)
+    if (known.status.job.id == id) return &known;
+  return NoSuchJob(id);
+}
+
+std::string_view RoleName(Role role) { return role == Role::kWorker ? "worker" : "server"; }
+
+JobMember DescribeMember(const MemberStatus& status) {
+  JobMember member{.name = status.member.id.name,
+                   .role = std::string(RoleName(status.member.role)),
+                   .rank = status.member.rank.value(),
+                   .node = status.member.node,
+                   .address = status.member.address,
+                   .incarnation = ToHex(status.member.id.incarnation),
+                   .state = status.state,
+                   .phase = status.phase,
+                   .step = status.step.value()};
+  for (const LaneId lane : status.lanes) member.lanes.push_back(lane.value());
+  return member;
+}
+
+void DescribeProgress(const JobStatus& status, JobInfo& info) {
+  const Law& law = status.job.spec.law;
+  info.step = status.step.value();
+  info.steps = status.steps;
+  info.epochs = law.epochs;
+  if (!status.job.facts || status.job.facts->samples == 0) return;
+  const uint64_t n = status.job.facts->samples;
+  const int64_t per_epoch = StepsPerEpoch(law, n);
+  info.epoch = info.step / per_epoch;
+  if (info.epochs == 0) info.epochs = (info.steps + per_epoch - 1) / per_epoch;
+  const uint64_t in_epoch = static_cast<uint64_t>(info.step % per_epoch) * static_cast<uint64_t>(law.batch);
+  info.samples = static_cast<uint64_t>(info.epoch) * n + std::min(in_epoch, n);
+}
+
+void DescribeView(const JobJournal& job, JobInfo& info) {
+  if (!job.view) return;
+  info.view = job.view->number.value();
+  info.lineage = job.view->lineage.value();
+  for (size_t i = 0; i < job.view->members.size(); ++i) {
+    const auto& holders = job.view->lanes.holder_of;
+    info.workers += std::count(holders.begin(), holders.end(), static_cast<int32_t>(i)) > 0;
+  }
+}
+
+}  // namespace
+
+JobInfo Describe(const KnownJob& known, int64_t now_unix_ms) {
+  const JobStatus& status = known.status;
+  const JobJournal& job = status.job;
+  JobInfo info{.id = job.id,
+               .name = job.spec.run.name,
+               .state = std::string(PhaseName(job.phase)),
+               .reason = job.reason,
+               .waits_for = status.waits_for,
+               .digest = job.digest,
+               .views = job.views,
+               .recoveries = job.recoveries,
+               .rewinds = job.rewinds,
+               .lanes_recomputed = job.lanes_recomputed,
+               .spec = job.spec};
+  DescribeProgress(status, info);
+  DescribeView(job, info);
+  info.loss = known.tail.loss;
+  if (known.tail.fingerprint) {
+    info.fingerprint = Hex(known.tail.fingerprint->value);
+    info.fingerprint_step = known.tail.fingerprint->step.value();
+  }
+  for (const MemberStatus& member : status.members) info.members.push_back(DescribeMember(member));
+  for (const auto& [lineage, step] : status.checkpoints) info.checkpoints.push_back({lineage.value(), step.value()});
+  if (!info.checkpoints.empty()) info.checkpoint_step = info.checkpoints.back().step;
+  if (!info.digest.empty()) info.digest_step = info.checkpoint_step.value_or(info.step);
+  const JobTimes& times = known.times;
+  if (times.started > 0)
+    info.seconds = static_cast<double>((times.ended > 0 ? times.ended : now_unix_ms) - times.started) / 1000;
+  return info;
+}
+
+namespace {
+
+JobInfo DescribeNow(const KnownJob& known) { return Describe(known, absl::ToUnixMillis(absl::Now())); }
+
+class Api final : public JobApi {
+ public:
+  Api(Driver& driver, const Journal& journal, std::string root)
+      : driver_(driver), journal_(journal), root_(std::move(root)) {}
+
+  void Submit(std::string id, JobSpec spec, Reply<SubmittedJob> reply) override {
+    if (id.empty()) id = MakeId(spec.run.name);
+    if (const absl::Status bad = CheckId(id); !bad.ok()) return reply(bad);
+    const auto created = std::make_shared<bool>(false);
+    const auto decide = [id, spec = std::move(spec), created](const KnownJobs& jobs) {
+      return DecideSubmit(jobs, id, spec, *created);
+    };
+    driver_.Change(decide, [id, created, reply = std::move(reply)](absl::StatusOr<KnownJobs> jobs) {
+      absl::StatusOr<JobInfo> info = Pick(jobs, id);
+      if (!info.ok()) return reply(info.status());
+      reply(SubmittedJob{*std::move(info), *created});
+    });
+  }
+
+  void Get(const std::string& id, Reply<JobInfo> reply) override {
+    driver_.Read([id, reply = std::move(reply)](absl::StatusOr<KnownJobs> jobs) { reply(Pick(jobs, id)); });
+  }
+
+  void List(Reply<std::vector<JobInfo>> reply) override {
+    driver_.Read([reply = std::move(reply)](absl::StatusOr<KnownJobs> jobs) {
+      if (!jobs.ok()) return reply(jobs.status());
+      std::sort(jobs->begin(), jobs->end(),
+                [](const KnownJob& a, const KnownJob& b) { return a.status.job.order < b.status.job.order; });
+      std::vector<JobInfo> infos;
+      for (const KnownJob& known : *jobs) infos.push_back(DescribeNow(known));
+      reply(std::move(infos));
+    });
+  }
+
+  void Cancel(const std::string& id, Reply<JobInfo> reply) override { End<coordinator::Cancel>(id, std::move(reply)); }
+  void Stop(const std::string& id, Reply<JobInfo> reply) override { End<coordinator::Stop>(id, std::move(reply)); }
+
+  void Watch(const std::string& id, const std::string& after, Reply<bool> reply, OnJobEvent on_event) override {
+    driver_.Watch(
+        id, after,
+        [id, reply = std::move(reply)](const absl::Status& found) {
+          if (absl::IsNotFound(found)) return reply(NoSuchJob(id));
+          if (!found.ok()) return reply(found);
+          reply(true);
+        },
+        std::move(on_event));
+  }
+
+  void Fingerprints(const std::string& id, Reply<std::vector<JobFingerprint>> reply) override {
+    WithJob<std::vector<JobFingerprint>>(id, std::move(reply), [this](const KnownJob& known) {
+      return ReadFingerprints(known.status.job);
+    });
+  }
+
+  void Audit(const std::string& id, Reply<JobAudit> reply) override {
+    WithJob<JobAudit>(id, std::move(reply), [this](const KnownJob& known) { return RunAudit(known.status); });
+  }
+
+  void Digest(const std::string& id, std::optional<int64_t> step, Reply<JobDigest> reply) override {
+    WithJob<JobDigest>(id, std::move(reply),
+                       [this, step](const KnownJob& known) { return ComputeDigest(known, step); });
+  }
+
+ private:
+  static absl::StatusOr<JobInfo> Pick(const absl::StatusOr<KnownJobs>& jobs, const std::string& id) {
+    MUSTER_RETURN_IF_ERROR(jobs.status());
+    MUSTER_ASSIGN_OR_RETURN(const KnownJob* known, FindJob(*jobs, id));
+    return DescribeNow(*known);
+  }
+
+  static absl::StatusOr<std::optional<Input>> DecideSubmit(const KnownJobs& jobs, const std::string& id,
+                                                           const JobSpec& spec, bool& created) {
+    const auto known = FindJob(jobs, id);
+    created = !known.ok();
+    if (created) return coordinator::Submit{id, spec};
+    const std::vector<std::string> differences = LawDifferences((*known)->status.job.spec.law, spec.law);
+    if (!differences.empty())
+      return absl::AlreadyExistsError(
+          absl::StrCat("job ", id, " is there with another law (", absl::StrJoin(differences, "; "),
+                       "); submit this one under another id"));
+    if ((*known)->status.job.phase != JobPhase::kStopped) return std::nullopt;
+    return coordinator::Submit{id, spec};
+  }
+
+  // Once it has ended, a second time is the same as the first.
+  template <class What>
+  void End(const std::string& id, Reply<JobInfo> reply) {
+    const auto decide = [id](const KnownJobs& jobs) -> absl::StatusOr<std::optional<Input>> {
+      MUSTER_RETURN_IF_ERROR(FindJob(jobs, id).status());
+      return What{id};
+    };
+    driver_.Change(decide, [id, reply = std::move(reply)](absl::StatusOr<KnownJobs> jobs) { reply(Pick(jobs, id)); });
+  }
+
+  // Answers with what `work` makes of the job on the background thread.
+  template <class T>
+  void WithJob(const std::string& id, Reply<T> reply, std::function<absl::StatusOr<T>(const KnownJob&)> work) {
+    driver_.Read([this, id, reply = std::move(reply), work = std::move(work)](absl::StatusOr<KnownJobs> jobs) {
+      if (!jobs.ok()) return reply(jobs.status());
+      const auto known = FindJob(*jobs, id);
+      if (!known.ok()) return reply(known.status());
+      driver_.InBackground([reply, work, job = **known] { reply(work(job)); });
+    });
+  }
+
+  absl::StatusOr<std::vector<JobFingerprint>> ReadFingerprints(const JobJournal& job) const {
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<FingerprintEntry> entries, journal_.Fingerprints(job.id));
+    std::map<Step, JobFingerprint> by_step;  // the last lineage's word on a step counts
+    for (const FingerprintEntry& e : entries)
+      if (OnAncestry(job.lineages, e.lineage, e.step))
+        by_step[e.step] = {e.step.value(), e.lineage.value(), Hex(e.value)};
+    std::vector<JobFingerprint> fingerprints;
+    for (auto& [step, fingerprint] : by_step) fingerprints.push_back(std::move(fingerprint));
+    return fingerprints;
+  }
+
+  absl::StatusOr<JobAudit> RunAudit(const JobStatus& status) const {
+    const JobJournal& job = status.job;
+    JobAudit audit;
+    for (const Lineage& l : job.lineages)
+      audit.lineages.push_back({l.number.value(), l.parent.value(), l.fork.value(), l.cause});
+    if (job.lineages.empty() || !job.facts) {
+      audit.verdict = "no step has been done yet";
+      return audit;
+    }
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<StepRecord> records, journal_.Records(job.id));
+    const auto ancestry = Ancestry(job.lineages, records, job.lineages.back().number, status.step);
+    if (!ancestry.ok()) {
+      audit.verdict = std::string(ancestry.status().message());
+      return audit;
+    }
+    const AuditReport report = muster::Audit(job.spec.law, job.facts->samples, *ancestry);
+    audit.ok = report.ok;
+    audit.verdict = report.verdict;
+    audit.steps = report.steps;
+    audit.full_epochs = report.full_epochs;
+    audit.samples = report.samples;
+    audit.lanes = report.lanes;
+    return audit;
+  }
+
+  absl::StatusOr<JobDigest> ComputeDigest(const KnownJob& known, std::optional<int64_t> step) const {
+    const JobJournal& job = known.status.job;
+    MUSTER_ASSIGN_OR_RETURN(const Catalogue::Listing listing, Catalogue(journal_.kv()).List(job.id));
+    for (auto m = listing.manifests.rbegin(); m != listing.manifests.rend(); ++m) {
+      if (!OnAncestry(job.lineages, m->lineage, m->step) || (step && m->step != Step(*step))) continue;
+      JobDigest digest{m->lineage.value(), m->step.value(), job.digest};
+      const bool is_final = !job.digest.empty() && m->step.value() == Describe(known, 0).digest_step;
+      if (is_final) return digest;
+      MUSTER_ASSIGN_OR_RETURN(digest.digest, muster::Digest(CheckpointDir(root_, job.id), *m));
+      return digest;
+    }
+    return absl::NotFoundError(step ? absl::StrCat("job ", job.id, " has no checkpoint of step ", *step)
+                                    : absl::StrCat("job ", job.id, " has no checkpoint yet"));
+  }
+
+  Driver& driver_;
+  const Journal& journal_;
+  const std::string root_;
+};
+
+}  // namespace
+
+std::unique_ptr<JobApi> MakeJobApi(Driver& driver, const Journal& journal, std::string checkpoint_root) {
+  return std::make_unique<Api>(driver, journal, std::move(checkpoint_root));
+}
+
+}  // namespace muster::coordinator

@@ -1,0 +1,19 @@
+// The one implementation behind REST and gRPC: requests become inputs of the driver, what is known becomes answers.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "coordinator/runtime/driver.h"
+#include "coordinator/runtime/journal.h"
+#include "lib/transport/job_api.h"
+
+namespace muster::coordinator {
+
+// `driver` and `journal` outlive it; `checkpoint_root` as in DriverOptions.
+std::unique_ptr<JobApi> MakeJobApi(Driver& driver, const Journal& journal, std::string checkpoint_root);
+
+// For tests: what a caller is told of a job.
+JobInfo Describe(const KnownJob& known, int64_t now_unix_ms);
+
+}  // namespace muster::coordinator

@@ -1,0 +1,227 @@
+#include "coordinator/service/rest.h"
+
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "lib/base/status.h"
+#include "lib/config/document.h"
+#include "lib/wire/job_codec.h"
+#include "nlohmann/json.hpp"
+
+namespace muster::coordinator {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string Text(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Json NumberOrNull(std::optional<double> value) {
+  return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
+}
+
+Json ToJson(const JobMember& m) {
+  return {{"name", m.name},   {"role", m.role},   {"rank", m.rank},   {"node", m.node},
+          {"address", m.address}, {"incarnation", m.incarnation}, {"lanes", m.lanes},
+          {"state", m.state}, {"phase", m.phase}, {"step", m.step}};
+}
+
+Json ToJson(const JobInfo& job) {
+  Json members = Json::array();
+  for (const JobMember& m : job.members) members.push_back(ToJson(m));
+  Json checkpoints = Json::array();
+  for (const CheckpointRef& c : job.checkpoints) checkpoints.push_back({{"lineage", c.lineage}, {"step", c.step}});
+  Json json = {{"id", job.id},
+               {"name", job.name},
+               {"state", job.state},
+               {"reason", job.reason},
+               {"waits_for", job.waits_for},
+               {"step", job.step},
+               {"steps", job.steps},
+               {"epoch", job.epoch},
+               {"epochs", job.epochs},
+               {"samples", job.samples},
+               {"loss", NumberOrNull(job.loss)},
+               {"digest", job.digest},
+               {"digest_step", job.digest_step},
+               {"fingerprint", job.fingerprint},
+               {"fingerprint_step", job.fingerprint_step},
+               {"view", job.view},
+               {"lineage", job.lineage},
+               {"workers", job.workers},
+               {"members", std::move(members)},
+               {"views", job.views},
+               {"recoveries", job.recoveries},
+               {"rewinds", job.rewinds},
+               {"lanes_recomputed", job.lanes_recomputed},
+               {"seconds", job.seconds},
+               {"checkpoints", std::move(checkpoints)},
+               {"spec", Json::parse(muster::ToJson(job.spec))}};
+  json["checkpoint_step"] = job.checkpoint_step ? Json(*job.checkpoint_step) : Json(nullptr);
+  return json;
+}
+
+Json ToJson(const JobAudit& audit) {
+  Json lineages = Json::array();
+  for (const JobAudit::Fork& f : audit.lineages)
+    lineages.push_back({{"number", f.number}, {"parent", f.parent}, {"fork", f.fork}, {"cause", f.cause}});
+  return {{"ok", audit.ok},           {"verdict", audit.verdict}, {"steps", audit.steps},
+          {"full_epochs", audit.full_epochs}, {"samples", audit.samples}, {"lanes", audit.lanes},
+          {"lineages", std::move(lineages)}};
+}
+
+Json ToJson(const JobDigest& digest) {
+  return {{"lineage", digest.lineage}, {"step", digest.step}, {"digest", digest.digest}};
+}
+
+Json ToJson(const std::vector<JobFingerprint>& fingerprints) {
+  Json list = Json::array();
+  for (const JobFingerprint& f : fingerprints)
+    list.push_back({{"step", f.step}, {"lineage", f.lineage}, {"value", f.value}});
+  return {{"fingerprints", std::move(list)}};
+}
+
+Json ToJson(const std::vector<JobInfo>& jobs) {
+  Json list = Json::array();
+  for (const JobInfo& job : jobs) list.push_back(ToJson(job));
+  return {{"jobs", std::move(list)}};
+}
+
+// Fields of events are text; those that are numbers become numbers.
+Json FieldValue(const std::string& name, const std::string& text) {
+  int64_t whole = 0;
+  double number = 0;
+  const bool counts = name == "step" || name == "epoch" || name == "samples" || name == "view" || name == "lineage" ||
+                      name == "lanes";
+  if (counts && absl::SimpleAtoi(text, &whole)) return whole;
+  if (name == "loss" && absl::SimpleAtod(text, &number)) return NumberOrNull(number);
+  if (text == "true" || text == "false") return text == "true";
+  return text;
+}
+
+Json ToJson(const JobEvent& event) {
+  Json json = {{"seq", event.seq},
+               {"time", absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::FromUnixMillis(event.unix_ms), absl::UTCTimeZone())},
+               {"event", event.event},
+               {"text", event.text}};
+  for (const auto& [name, text] : event.fields) json[name] = FieldValue(name, text);
+  return json;
+}
+
+void SendJson(const http::Responder& respond, int status, const Json& json) {
+  http::Response response;
+  response.status = status;
+  response.body = Text(json) + "\n";
+  respond.Send(std::move(response));
+}
+
+// The reply that sends what it is given as JSON.
+template <class T>
+JobApi::Reply<T> Answering(http::Responder respond) {
+  return [respond = std::move(respond)](absl::StatusOr<T> answer) {
+    if (!answer.ok()) return respond.Send(answer.status(), FieldOf(answer.status()));
+    SendJson(respond, 200, ToJson(*answer));
+  };
+}
+
+struct Submission {
+  std::string id;
+  JobSpec spec;
+};
+
+absl::StatusOr<Submission> ParseSubmission(const std::string& body) {
+  MUSTER_ASSIGN_OR_RETURN(const Document document, ParseJsonDocument(body, ""));
+  MUSTER_RETURN_IF_ERROR(CheckKeys(document, "", document.root, {"id", "spec"}));
+  Submission submission;
+  if (const auto id = document.root.find("id"); id != document.root.end()) {
+    MUSTER_ASSIGN_OR_RETURN(submission.id, ReadText(document, "id", *id));
+    if (submission.id.empty()) return ErrorAt(document, "id", "is empty; leave it out to have one made");
+  }
+  const auto spec = document.root.find("spec");
+  if (spec == document.root.end()) return ErrorAt(document, "spec", "is missing: the job's specification");
+  MUSTER_ASSIGN_OR_RETURN(submission.spec, ParseJobJson(spec->dump()));
+  return submission;
+}
+
+void Submit(JobApi& api, const http::Request& request, const http::Responder& respond) {
+  absl::StatusOr<Submission> submission = ParseSubmission(request.body);
+  if (!submission.ok()) return respond.Send(submission.status(), FieldOf(submission.status()));
+  api.Submit(submission->id, std::move(submission->spec), [respond](absl::StatusOr<SubmittedJob> answer) {
+    if (!answer.ok()) return respond.Send(answer.status(), FieldOf(answer.status()));
+    SendJson(respond, answer->created ? 201 : 200, ToJson(answer->job));
+  });
+}
+
+std::string PlaceOf(const http::Request& request) {
+  if (const auto header = request.headers.find("last-event-id"); header != request.headers.end()) return header->second;
+  const auto query = request.query.find("from");
+  return query == request.query.end() ? "" : query->second;
+}
+
+void Watch(JobApi& api, const http::Request& request, const http::Responder& respond) {
+  const auto stream = std::make_shared<std::shared_ptr<http::EventStream>>();
+  api.Watch(
+      request.params.at("id"), PlaceOf(request),
+      [respond, stream](const absl::StatusOr<bool>& found) {
+        if (!found.ok()) return respond.Send(found.status());
+        *stream = respond.Stream();
+      },
+      [stream](const JobEvent& event) { return (*stream)->Send(event.id, event.event, Text(ToJson(event))); });
+}
+
+void Digest(JobApi& api, const http::Request& request, const http::Responder& respond) {
+  std::optional<int64_t> step;
+  if (const auto query = request.query.find("step"); query != request.query.end()) {
+    int64_t number = 0;
+    if (!absl::SimpleAtoi(query->second, &number) || number < 0)
+      return respond.Send(absl::InvalidArgumentError("step: must be the number of a step"), "step");
+    step = number;
+  }
+  api.Digest(request.params.at("id"), step, Answering<JobDigest>(respond));
+}
+
+template <class T>
+using Asking = void (JobApi::*)(const std::string& id, JobApi::Reply<T> reply);
+
+// A route that asks one thing about one job.
+template <class T>
+http::Route JobRoute(JobApi& api, const char* method, const char* pattern, Asking<T> ask) {
+  return {method, pattern, [&api, ask](const http::Request& request, http::Responder respond) {
+            (api.*ask)(request.params.at("id"), Answering<T>(std::move(respond)));
+          }};
+}
+
+}  // namespace
+
+std::vector<http::Route> RestRoutes(JobApi& api, std::function<std::string()> metrics,
+                                    std::function<absl::Status()> ready) {
+  using Handle = void (*)(JobApi&, const http::Request&, const http::Responder&);
+  const auto with_api = [&api](Handle handle) -> http::Handler {
+    return [&api, handle](const http::Request& request, const http::Responder& respond) {
+      handle(api, request, respond);
+    };
+  };
+  return {{"POST", "/v1/jobs", with_api(Submit)},
+          {"GET", "/v1/jobs",
+           [&api](const http::Request&, http::Responder respond) {
+             api.List(Answering<std::vector<JobInfo>>(std::move(respond)));
+           }},
+          JobRoute<JobInfo>(api, "GET", "/v1/jobs/{id}", &JobApi::Get),
+          JobRoute<JobInfo>(api, "POST", "/v1/jobs/{id}:cancel", &JobApi::Cancel),
+          JobRoute<JobInfo>(api, "POST", "/v1/jobs/{id}:stop", &JobApi::Stop),
+          {"GET", "/v1/jobs/{id}/events", with_api(Watch)},
+          JobRoute<std::vector<JobFingerprint>>(api, "GET", "/v1/jobs/{id}/fingerprints", &JobApi::Fingerprints),
+          JobRoute<JobAudit>(api, "GET", "/v1/jobs/{id}/audit", &JobApi::Audit),
+          {"GET", "/v1/jobs/{id}/digest", with_api(Digest)},
+          http::MetricsRoute(std::move(metrics)),
+          http::HealthRoute(),
+          http::ReadyRoute(std::move(ready))};
+}
+
+}  // namespace muster::coordinator

@@ -1,0 +1,18 @@
+// The REST interface: jobs as JSON, events as server-sent events (docs/operations.md lists the paths).
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "lib/http/server.h"
+#include "lib/transport/job_api.h"
+
+namespace muster::coordinator {
+
+// `api` outlives the server that gets the routes. `metrics` and `ready` as in MetricsRoute and ReadyRoute.
+std::vector<http::Route> RestRoutes(JobApi& api, std::function<std::string()> metrics,
+                                    std::function<absl::Status()> ready);
+
+}  // namespace muster::coordinator

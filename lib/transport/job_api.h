@@ -1,0 +1,135 @@
+// What people and programs ask of a coordinator, in plain values: REST and gRPC are two mouths of one implementation
+// (coordinator/service/job_api.h).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "lib/domain/job.h"
+
+namespace muster {
+
+struct JobMember {
+  std::string name;
+  std::string role;  // worker, server
+  int32_t rank = 0;
+  std::string node;
+  std::string address;
+  std::string incarnation;
+  std::vector<int32_t> lanes;
+  std::string state;  // joined, forming, active, spare
+  std::string phase;
+  int64_t step = 0;
+};
+
+struct CheckpointRef {
+  int64_t lineage = 0;
+  int64_t step = 0;
+};
+
+struct JobInfo {
+  std::string id;
+  std::string name;
+  std::string state;  // queued, starting, running, recovering, stopping, done, stopped, failed, cancelled
+  std::string reason;
+  std::string waits_for;
+  int64_t step = 0;   // steps recorded
+  int64_t steps = 0;  // in all; 0: not known yet
+  int64_t epoch = 0;
+  int64_t epochs = 0;
+  uint64_t samples = 0;  // used in the recorded steps
+  std::optional<double> loss;
+  std::string digest;
+  int64_t digest_step = 0;
+  std::string fingerprint;  // 32 hexadecimal digits; empty: none yet
+  int64_t fingerprint_step = 0;
+  int64_t view = 0;
+  int64_t lineage = 0;
+  int32_t workers = 0;  // that hold lanes in the view
+  std::vector<JobMember> members;
+  int64_t views = 0;
+  int64_t recoveries = 0;
+  int64_t rewinds = 0;
+  int64_t lanes_recomputed = 0;
+  double seconds = 0;  // since it started
+  std::optional<int64_t> checkpoint_step;
+  std::vector<CheckpointRef> checkpoints;
+  JobSpec spec;
+};
+
+struct SubmittedJob {
+  JobInfo job;
+  bool created = false;  // false: it was there already
+};
+
+struct JobFingerprint {
+  int64_t step = 0;
+  int64_t lineage = 0;
+  std::string value;
+};
+
+struct JobAudit {
+  bool ok = false;
+  std::string verdict;
+  int64_t steps = 0;
+  int64_t full_epochs = 0;
+  uint64_t samples = 0;
+  int64_t lanes = 0;
+  struct Fork {
+    int64_t number = 0;
+    int64_t parent = 0;
+    int64_t fork = 0;
+    std::string cause;
+  };
+  std::vector<Fork> lineages;
+};
+
+struct JobDigest {
+  int64_t lineage = 0;
+  int64_t step = 0;
+  std::string digest;
+};
+
+struct JobEvent {
+  std::string id;  // resume after it: "TERM-SEQ"; numbers begin again with each term of the coordinator
+  int64_t seq = 0;
+  int64_t unix_ms = 0;
+  std::string event;  // state, view, recovery, checkpoint, step, fingerprint, process, done; gap, restart
+  std::string text;
+  std::map<std::string, std::string> fields;
+};
+
+// Takes events on the coordinator's thread: never blocks. False: wants no more.
+using OnJobEvent = std::function<bool(const JobEvent&)>;
+
+// All methods thread-safe; none blocks; every reply is called once, on any thread, and is quick. Errors: kNotFound (no
+// such job), kInvalidArgument (FieldOf names the field), kUnavailable (shutting down, or the journal cannot be written).
+class JobApi {
+ public:
+  template <class T>
+  using Reply = std::function<void(absl::StatusOr<T>)>;
+
+  virtual ~JobApi() = default;
+  // `id` empty: made of the name and random bits. The same id with the same law is the same job; one that was stopped
+  // goes on. kAlreadyExists: the id has another law; the message names the fields.
+  virtual void Submit(std::string id, JobSpec spec, Reply<SubmittedJob> reply) = 0;
+  virtual void Get(const std::string& id, Reply<JobInfo> reply) = 0;
+  virtual void List(Reply<std::vector<JobInfo>> reply) = 0;  // in order of submission
+  virtual void Cancel(const std::string& id, Reply<JobInfo> reply) = 0;
+  virtual void Stop(const std::string& id, Reply<JobInfo> reply) = 0;
+  // Events after `after` ("TERM-SEQ", or a number of this term; empty: all that are kept), then those to come. `reply`
+  // comes before the first event.
+  virtual void Watch(const std::string& id, const std::string& after, Reply<bool> reply, OnJobEvent on_event) = 0;
+  virtual void Fingerprints(const std::string& id, Reply<std::vector<JobFingerprint>> reply) = 0;
+  virtual void Audit(const std::string& id, Reply<JobAudit> reply) = 0;
+  // Of the checkpoint of `step`; without one, of the final state, else of the newest checkpoint.
+  virtual void Digest(const std::string& id, std::optional<int64_t> step, Reply<JobDigest> reply) = 0;
+};
+
+}  // namespace muster
