@@ -143,6 +143,35 @@ int ReadStartError(int fd) {
   return n == static_cast<ssize_t>(sizeof error) ? error : 0;
 }
 
+// Bytes of the UTF-8 character that `text` begins with; 0: it begins with none.
+size_t CharacterLength(absl::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned lead = byte(0);
+  if (lead < 0x80) return 1;
+  const size_t length = lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF5 ? 4 : 0;
+  if (length == 0 || length > text.size()) return 0;
+  for (size_t i = 1; i < length; ++i)
+    if ((byte(i) & 0xC0) != 0x80) return 0;
+  const bool overlong = (lead == 0xE0 && byte(1) < 0xA0) || (lead == 0xF0 && byte(1) < 0x90);
+  const bool surrogate = lead == 0xED && byte(1) >= 0xA0;
+  const bool too_large = lead == 0xF4 && byte(1) >= 0x90;
+  return overlong || surrogate || too_large ? 0 : length;
+}
+
+// Whole text, as messages and JSON want it: a byte that belongs to no character becomes '?'.
+std::string ValidUtf8(absl::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const size_t length = CharacterLength(text);
+    if (length == 0)
+      out += '?';
+    else
+      out.append(text.data(), length);
+    text.remove_prefix(length == 0 ? 1 : length);
+  }
+  return out;
+}
+
 void WaitForEnd(pid_t pid) {
   int status = 0;
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
@@ -221,7 +250,7 @@ std::optional<Exit> ChildProcess::TryReap() {
     exit.signal = WTERMSIG(status);
   else
     exit.code = WEXITSTATUS(status);
-  exit.last_lines = LastLines();
+  exit.last_lines = ValidUtf8(LastLines());
   return exit;
 }
 

@@ -15,10 +15,11 @@ inline constexpr int kExitAskedToLeave = 75;  // after a checkpoint: can go on l
 inline constexpr int kExitIncompatible = 78;
 
 struct Exit {
-  int code = 0;            // when signal is 0
-  int signal = 0;          // that ended it; 0: it ended by itself
+  int code = 0;                // when signal is 0
+  int signal = 0;              // that ended it; 0: it ended by itself
   bool out_of_memory = false;  // the kernel killed it for memory
-  std::string last_lines;  // of its log
+  std::string not_started;     // why it never ran; empty: it did
+  std::string last_lines;      // of its log
   bool operator==(const Exit&) const = default;
 };
 

@@ -13,6 +13,7 @@ namespace {
 double Seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
 
 std::string WhatHappened(const ProcessKey& key, const Exit& exit) {
+  if (!exit.not_started.empty()) return absl::StrCat(key.name, " could not be started: ", exit.not_started);
   if (exit.out_of_memory) return absl::StrCat(key.name, " ran out of memory");
   if (exit.signal != 0) return absl::StrCat(key.name, " was ", CauseOf(exit));
   return absl::StrCat(key.name, " ended with ", CauseOf(exit));
@@ -96,7 +97,7 @@ void Supervisor::On(const WantMembers& event, Time now, Actions& out) {
 }
 
 void Supervisor::On(const SpawnFailed& event, Time now, Actions& out) {
-  On(Exited{event.key, Exit{.code = kExitFailed, .last_lines = event.reason}}, now, out);
+  On(Exited{event.key, Exit{.code = kExitFailed, .not_started = event.reason}}, now, out);
 }
 
 void Supervisor::On(const Exited& event, Time now, Actions& out) {

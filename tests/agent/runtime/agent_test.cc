@@ -99,7 +99,7 @@ TEST_F(AgentTest, AProgramThatIsMissingIsGivenUpToo) {
   Want({"worker-0"});
   RunUntilQuit(*loop_);
   EXPECT_EQ(exits_.size(), 5u);
-  EXPECT_THAT(exits_.back().exit.last_lines, HasSubstr("/nowhere/x"));
+  EXPECT_THAT(exits_.back().exit.not_started, HasSubstr("/nowhere/x"));
 }
 
 TEST_F(AgentTest, StopsEverythingAndKillsWhatDoesNotListen) {

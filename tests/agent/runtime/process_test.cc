@@ -74,6 +74,12 @@ TEST_F(ProcessTest, KeepsItsLogAndTellsTheLastLinesOfThisRun) {
   EXPECT_THAT(LogText(), HasSubstr("first words\n--- "));
 }
 
+TEST_F(ProcessTest, LastLinesAreWholeText) {
+  auto process = Start("say caf\xC3\xA9 \xC3( \xED\xA0\x80 \xFF \xE2\x82");
+  ASSERT_TRUE(process.ok()) << process.status();
+  EXPECT_EQ(ExitOf(*process).last_lines, "caf\xC3\xA9 ?( ??? ? ??");
+}
+
 TEST_F(ProcessTest, InheritsNothingItShouldNot) {
   signal(SIGPIPE, SIG_IGN);
   sigset_t term;

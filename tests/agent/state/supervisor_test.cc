@@ -166,8 +166,9 @@ TEST_F(SupervisorTest, SpawnFailureIsAFailure) {
   Want({"worker-0"});
   const auto actions = supervisor_.Step(SpawnFailed{Key("worker-0"), "no such file"}, now_);
   ASSERT_EQ(actions.size(), 2u);
-  EXPECT_EQ(std::get<TellCoordinator>(actions[0]).exited.last_lines, "no such file");
+  EXPECT_EQ(std::get<TellCoordinator>(actions[0]).exited.cause, "no such file");
   EXPECT_EQ(std::get<NoteExit>(actions[1]).after, AfterExit::kStartsAgain);
+  EXPECT_EQ(std::get<NoteExit>(actions[1]).text, "worker-0 could not be started: no such file; it starts again in 0.2 s");
 }
 
 TEST_F(SupervisorTest, StopsWhatIsWantedNoMore) {

@@ -1,0 +1,55 @@
+// The agent's session with the coordinator: made again whenever it breaks, for as long as this lives. On the loop's
+// thread; transport threads only post.
+//
+// A session counts as up once the coordinator's first word arrives: it answers AgentHello with Wanted. What is sent
+// before is dropped, because the supervisor tells what matters again (SessionUp).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "agent/runtime/event_loop.h"
+#include "lib/domain/message.h"
+#include "lib/transport/transport.h"
+
+namespace muster::agent {
+
+struct LinkEvents {
+  std::function<void()> on_up;
+  std::function<void(const Wanted&)> on_wanted;     // after on_up
+  std::function<void(const absl::Status&)> on_down;  // an up session broke
+};
+
+class CoordinatorLink {
+ public:
+  CoordinatorLink(EventLoop& loop, Transport& transport, std::string address, std::string node, LinkEvents events);
+  ~CoordinatorLink();
+  CoordinatorLink(const CoordinatorLink&) = delete;
+  CoordinatorLink& operator=(const CoordinatorLink&) = delete;
+
+  void Start();
+  void Tell(const ProcessExited& exited);
+  bool up() const { return up_; }
+
+ private:
+  void Connect();
+  void OnFrame(int64_t session_number, const Frame& frame);
+  void OnBroken(int64_t session_number, const absl::Status& why);
+
+  EventLoop& loop_;
+  Transport& transport_;
+  const std::string address_;
+  const std::string node_;
+  const LinkEvents events_;
+  // Calls that transport threads posted do nothing once this is gone.
+  std::shared_ptr<CoordinatorLink*> self_;
+  std::shared_ptr<Session> session_;
+  int64_t session_number_ = 0;  // what older sessions still post is stale
+  bool up_ = false;
+  Duration pause_{};
+  std::optional<EventLoop::TimerId> timer_;
+};
+
+}  // namespace muster::agent

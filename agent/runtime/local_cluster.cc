@@ -1,0 +1,96 @@
+#include "agent/runtime/local_cluster.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <utility>
+
+#include "lib/base/status.h"
+#include "lib/log/log.h"
+
+namespace muster::agent {
+namespace {
+
+std::string HostName() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Make(EventLoop& loop, Transport& transport,
+                                                                 LocalClusterOptions options,
+                                                                 LocalClusterEvents events) {
+  MUSTER_ASSIGN_OR_RETURN(RunFolder folder, RunFolder::Open(options.folder));
+  MUSTER_ASSIGN_OR_RETURN(ClusterAddresses addresses, folder.PickAddresses(options.http));
+  return std::unique_ptr<LocalCluster>(new LocalCluster(loop, transport, std::move(options), std::move(events),
+                                                        std::move(folder), std::move(addresses)));
+}
+
+LocalCluster::LocalCluster(EventLoop& loop, Transport& transport, LocalClusterOptions options,
+                           LocalClusterEvents events, RunFolder folder, ClusterAddresses addresses)
+    : options_(std::move(options)),
+      events_(std::move(events)),
+      folder_(std::move(folder)),
+      addresses_(std::move(addresses)),
+      node_(HostName()),
+      metrics_{{kCoordinatorKey, addresses_.http}},
+      agent_(loop,
+             {.log_dir = folder_.logs(),
+              .command = [this](const ProcessKey& key, Role role) { return CommandFor(key, role); },
+              .supervisor = options_.supervisor,
+              .faults = options_.faults},
+             {.on_start = events_.on_start,
+              .on_exit = [this](const NoteExit& note) { OnExit(note); },
+              .on_report = [this](const ProcessKey& key, const Report& report) { OnReport(key, report); },
+              .on_fault = events_.on_fault,
+              .tell_coordinator = [this](const ProcessExited& exited) { link_.Tell(exited); },
+              .on_stopped = events_.on_stopped}),
+      link_(loop, transport, addresses_.grpc, node_,
+            {.on_up =
+                 [this] {
+                   if (events_.on_coordinator) events_.on_coordinator(true);
+                   agent_.Do(SessionUp{});
+                 },
+             .on_wanted = [this](const Wanted& wanted) { agent_.Do(WantMembers{wanted}); },
+             .on_down =
+                 [this](const absl::Status&) {
+                   if (events_.on_coordinator) events_.on_coordinator(false);
+                 }}) {}
+
+void LocalCluster::Start() {
+  WriteTargets();
+  agent_.Do(WantCoordinator{});
+  link_.Start();
+}
+
+void LocalCluster::Stop() { agent_.Do(StopAll{}); }
+
+std::vector<std::string> LocalCluster::CommandFor(const ProcessKey& key, Role role) const {
+  if (key == kCoordinatorKey) {
+    std::vector<std::string> command = {options_.programs + "/muster-coordinator", "--dir", folder_.store(),
+                                        "--listen", addresses_.grpc, "--http", addresses_.http};
+    command.insert(command.end(), options_.coordinator_arguments.begin(), options_.coordinator_arguments.end());
+    return command;
+  }
+  const char* program = role == Role::kServer ? "/muster-server" : "/muster-worker";
+  return {options_.programs + program, "--coordinator", addresses_.grpc, "--job", key.job, "--name", key.name,
+          "--node", node_, "--dir", folder_.path()};
+}
+
+void LocalCluster::OnReport(const ProcessKey& key, const Report& report) {
+  if (!report.metrics.empty() && std::exchange(metrics_[key], report.metrics) != report.metrics) WriteTargets();
+  if (events_.on_report) events_.on_report(key, report);
+}
+
+void LocalCluster::OnExit(const NoteExit& note) {
+  if (note.key != kCoordinatorKey && metrics_.erase(note.key) > 0) WriteTargets();
+  if (events_.on_exit) events_.on_exit(note);
+}
+
+void LocalCluster::WriteTargets() {
+  if (const absl::Status written = folder_.WriteTargets(metrics_); !written.ok())
+    LogWarning("%s", written.message());
+}
+
+}  // namespace muster::agent

@@ -1,0 +1,67 @@
+// A cluster on this machine: the agent, the folder it works in, and its session with the coordinator that it itself
+// keeps running. On the loop's thread, the main thread.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "agent/runtime/agent.h"
+#include "agent/runtime/link.h"
+#include "agent/runtime/run_folder.h"
+#include "lib/transport/transport.h"
+
+namespace muster::agent {
+
+struct LocalClusterOptions {
+  std::string folder;
+  std::string programs;  // folder with muster-coordinator, muster-worker, muster-server
+  std::string http;      // address of the REST port; empty: any on loopback
+  std::vector<std::string> coordinator_arguments;  // further ones
+  FaultPlan faults;
+  SupervisorOptions supervisor;
+};
+
+struct LocalClusterEvents {
+  std::function<void(const ProcessKey&, pid_t)> on_start;
+  std::function<void(const NoteExit&)> on_exit;
+  std::function<void(const ProcessKey&, const Report&)> on_report;
+  std::function<void(const FaultAction&)> on_fault;
+  std::function<void(bool up)> on_coordinator;  // the session with it
+  std::function<void()> on_stopped;
+};
+
+class LocalCluster {
+ public:
+  // kFailedPrecondition: the folder is in use; others: it cannot be written, or no port is free.
+  static absl::StatusOr<std::unique_ptr<LocalCluster>> Make(EventLoop& loop, Transport& transport,
+                                                            LocalClusterOptions options, LocalClusterEvents events);
+
+  void Start();
+  void Stop();  // politely; a second time: at once
+  // "http://127.0.0.1:PORT", the same as long as this lives.
+  std::string url() const { return "http://" + addresses_.http; }
+  const RunFolder& folder() const { return folder_; }
+
+ private:
+  LocalCluster(EventLoop& loop, Transport& transport, LocalClusterOptions options, LocalClusterEvents events,
+               RunFolder folder, ClusterAddresses addresses);
+  std::vector<std::string> CommandFor(const ProcessKey& key, Role role) const;
+  void OnReport(const ProcessKey& key, const Report& report);
+  void OnExit(const NoteExit& note);
+  void WriteTargets();
+
+  const LocalClusterOptions options_;
+  const LocalClusterEvents events_;
+  const RunFolder folder_;
+  const ClusterAddresses addresses_;
+  const std::string node_;
+  std::map<ProcessKey, std::string> metrics_;
+  Agent agent_;
+  CoordinatorLink link_;
+};
+
+}  // namespace muster::agent

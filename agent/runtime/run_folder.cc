@@ -1,0 +1,166 @@
+#include "agent/runtime/run_folder.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "lib/base/loopback.h"
+#include "lib/base/status.h"
+#include "nlohmann/json.hpp"
+
+namespace muster::agent {
+namespace {
+
+namespace fs = std::filesystem;
+
+absl::Status CannotWrite(const std::string& path, int error) {
+  const std::string text = absl::StrCat("cannot write ", path, ": ", std::strerror(error));
+  if (error == ENOSPC || error == EDQUOT) return absl::ResourceExhaustedError(text);
+  return absl::PermissionDeniedError(text);
+}
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream in(path);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+absl::Status MakeFolder(const std::string& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) return CannotWrite(path, error.value());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int> TakeLock(const std::string& folder) {
+  const std::string file = folder + "/lock";
+  const int fd = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (fd < 0) return CannotWrite(file, errno);
+  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    close(fd);
+    const std::string holder(absl::StripAsciiWhitespace(ReadFile(file)));
+    return absl::FailedPreconditionError(
+        absl::StrCat(folder, " is in use by another muster (process ", holder, "): stop it or give another --dir"));
+  }
+  const std::string pid = absl::StrCat(getpid(), "\n");
+  if (ftruncate(fd, 0) != 0 || pwrite(fd, pid.data(), pid.size(), 0) < 0) {
+    const int error = errno;
+    close(fd);
+    return CannotWrite(file, error);
+  }
+  return fd;
+}
+
+// The loopback port in effect when nobody has it; 0 asks for any.
+absl::StatusOr<int> FreePort(int port) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return absl::ResourceExhaustedError(absl::StrCat("cannot make a socket: ", std::strerror(errno)));
+  const int yes = 1;
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  socklen_t size = sizeof address;
+  const bool bound = bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
+                     getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0;
+  const int error = errno;
+  close(fd);
+  if (!bound) return absl::UnavailableError(absl::StrCat("port ", port, " of 127.0.0.1: ", std::strerror(error)));
+  return ntohs(address.sin_port);
+}
+
+bool IsFree(const std::string& address) {
+  const auto parsed = ParseHostPort(address);
+  return parsed.ok() && parsed->port != 0 && FreePort(parsed->port).ok();
+}
+
+absl::StatusOr<std::string> AnyAddress() {
+  MUSTER_ASSIGN_OR_RETURN(const int port, FreePort(0));
+  return absl::StrCat("127.0.0.1:", port);
+}
+
+ClusterAddresses ReadAddresses(const std::string& file) {
+  const auto object = nlohmann::json::parse(ReadFile(file), nullptr, /*allow_exceptions=*/false);
+  const auto text = [&](const char* name) {
+    return object.is_object() && object.contains(name) && object[name].is_string() ? object[name].get<std::string>() : "";
+  };
+  return {.grpc = text("grpc"), .http = text("http")};
+}
+
+}  // namespace
+
+absl::Status ReplaceFile(const std::string& path, const std::string& text) {
+  const std::string temporary = path + ".new";
+  const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0) return CannotWrite(temporary, errno);
+  const bool written = write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && fsync(fd) == 0;
+  const int error = errno;
+  close(fd);
+  if (!written) return CannotWrite(temporary, error);
+  if (rename(temporary.c_str(), path.c_str()) != 0) return CannotWrite(path, errno);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<RunFolder> RunFolder::Open(const std::string& path) {
+  std::error_code error;
+  const std::string absolute = fs::absolute(path, error).lexically_normal().string();
+  MUSTER_RETURN_IF_ERROR(MakeFolder(absolute));
+  MUSTER_ASSIGN_OR_RETURN(const int lock_fd, TakeLock(absolute));
+  RunFolder folder(absolute, lock_fd);
+  for (const std::string& inner : {folder.logs(), folder.store(), folder.checkpoints()})
+    MUSTER_RETURN_IF_ERROR(MakeFolder(inner));
+  return folder;
+}
+
+RunFolder::RunFolder(RunFolder&& other) noexcept
+    : path_(std::move(other.path_)), lock_fd_(std::exchange(other.lock_fd_, -1)) {}
+
+RunFolder::~RunFolder() {
+  if (lock_fd_ >= 0) close(lock_fd_);
+}
+
+absl::StatusOr<ClusterAddresses> RunFolder::PickAddresses(const std::string& http) {
+  const std::string file = path_ + "/cluster.json";
+  const ClusterAddresses before = ReadAddresses(file);
+  ClusterAddresses now = before;
+  if (!IsFree(now.grpc)) {
+    MUSTER_ASSIGN_OR_RETURN(now.grpc, AnyAddress());
+  }
+  if (!http.empty()) now.http = http;
+  if (http.empty() && !IsFree(now.http)) {
+    do {
+      MUSTER_ASSIGN_OR_RETURN(now.http, AnyAddress());
+    } while (now.http == now.grpc);
+  }
+  if (now == before) return now;
+  const nlohmann::ordered_json object = {{"grpc", now.grpc}, {"http", now.http}};
+  MUSTER_RETURN_IF_ERROR(ReplaceFile(file, object.dump(2) + "\n"));
+  return now;
+}
+
+absl::Status RunFolder::WriteTargets(const std::map<ProcessKey, std::string>& addresses) const {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const auto& [key, address] : addresses) {
+    nlohmann::ordered_json labels = {{"role", key.name.substr(0, key.name.find('-'))}, {"member", key.name}};
+    if (!key.job.empty()) labels["job"] = key.job;
+    list.push_back({{"targets", {address}}, {"labels", labels}});
+  }
+  return ReplaceFile(targets(), list.dump(2) + "\n");
+}
+
+}  // namespace muster::agent

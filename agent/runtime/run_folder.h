@@ -1,0 +1,60 @@
+// The folder of a local cluster:
+//
+//   cluster.json              addresses of the coordinator, kept so that they survive restarts
+//   job.json                  the job it holds (muster train): id and specification
+//   logs/NAME.log             what each process printed
+//   store/                    the coordinator's
+//   checkpoints/
+//   prometheus-targets.json   for Prometheus' file_sd_configs: who serves metrics now
+//   lock                      held by the one agent that uses the folder
+//
+// Files are replaced whole, so that no reader sees half of one. Not thread-safe.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "agent/state/supervisor.h"
+
+namespace muster::agent {
+
+struct ClusterAddresses {
+  std::string grpc;  // 127.0.0.1:PORT
+  std::string http;
+  bool operator==(const ClusterAddresses&) const = default;
+};
+
+class RunFolder {
+ public:
+  // Makes what is missing and takes the lock. kFailedPrecondition: another agent holds it (the message has its process
+  // id); kPermissionDenied and others: cannot be written.
+  static absl::StatusOr<RunFolder> Open(const std::string& path);
+  RunFolder(RunFolder&& other) noexcept;
+  RunFolder& operator=(RunFolder&&) = delete;
+  ~RunFolder();  // gives the lock up
+
+  const std::string& path() const { return path_; }  // absolute
+  std::string logs() const { return path_ + "/logs"; }
+  std::string store() const { return path_ + "/store"; }
+  std::string checkpoints() const { return path_ + "/checkpoints"; }
+  std::string targets() const { return path_ + "/prometheus-targets.json"; }
+
+  // Those of the last time where they are still free, else new ones. `http`: wished for; empty: any.
+  absl::StatusOr<ClusterAddresses> PickAddresses(const std::string& http = "");
+
+  // Who serves metrics where.
+  absl::Status WriteTargets(const std::map<ProcessKey, std::string>& addresses) const;
+
+ private:
+  RunFolder(std::string path, int lock_fd) : path_(std::move(path)), lock_fd_(lock_fd) {}
+  std::string path_;
+  int lock_fd_;
+};
+
+// Replaces a file by one with this text, synced.
+absl::Status ReplaceFile(const std::string& path, const std::string& text);
+
+}  // namespace muster::agent

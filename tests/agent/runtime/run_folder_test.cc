@@ -1,0 +1,112 @@
+#include "agent/runtime/run_folder.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/agent/runtime/stand_in.h"
+
+namespace muster::agent {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+std::string Text(const std::string& path) {
+  std::ifstream in(path);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+TEST(RunFolderTest, MakesWhatBelongsInIt) {
+  const std::string path = MakeTestFolder() + "/a/b";
+  const auto folder = RunFolder::Open(path);
+  ASSERT_TRUE(folder.ok()) << folder.status();
+  for (const std::string& inner : {folder->logs(), folder->store(), folder->checkpoints()})
+    EXPECT_TRUE(std::filesystem::is_directory(inner)) << inner;
+}
+
+TEST(RunFolderTest, OneAgentAtATime) {
+  const std::string path = MakeTestFolder();
+  {
+    const auto first = RunFolder::Open(path);
+    ASSERT_TRUE(first.ok()) << first.status();
+    const auto second = RunFolder::Open(path);
+    EXPECT_EQ(second.status().code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(second.status().message()), HasSubstr(absl::StrCat("process ", getpid())));
+  }
+  EXPECT_TRUE(RunFolder::Open(path).ok()) << "the lock ends with its holder";
+}
+
+TEST(RunFolderTest, AFolderThatCannotBeMadeIsNamed) {
+  const std::string file = MakeTestFolder() + "/file";
+  std::ofstream(file) << "x";
+  const auto folder = RunFolder::Open(file + "/run");
+  ASSERT_FALSE(folder.ok());
+  EXPECT_THAT(std::string(folder.status().message()), HasSubstr("/file/run: Not a directory"));
+}
+
+TEST(RunFolderTest, AddressesSurviveARestart) {
+  const std::string path = MakeTestFolder();
+  ClusterAddresses first;
+  {
+    auto folder = RunFolder::Open(path).value();
+    first = folder.PickAddresses().value();
+  }
+  EXPECT_THAT(first.grpc, StartsWith("127.0.0.1:"));
+  EXPECT_NE(first.grpc, first.http);
+  auto again = RunFolder::Open(path).value();
+  EXPECT_EQ(again.PickAddresses().value(), first);
+  EXPECT_EQ(again.PickAddresses("127.0.0.1:8080")->http, "127.0.0.1:8080");
+}
+
+TEST(RunFolderTest, ATakenPortIsReplaced) {
+  const std::string path = MakeTestFolder();
+  auto folder = RunFolder::Open(path).value();
+  const ClusterAddresses first = folder.PickAddresses().value();
+  int port = 0;
+  ASSERT_TRUE(absl::SimpleAtoi(first.grpc.substr(first.grpc.rfind(':') + 1), &port));
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(listen(fd, 1), 0);
+  const ClusterAddresses second = folder.PickAddresses().value();
+  close(fd);
+  EXPECT_NE(second.grpc, first.grpc);
+  EXPECT_EQ(second.http, first.http);
+}
+
+TEST(RunFolderTest, ADamagedAddressFileIsReplaced) {
+  const std::string path = MakeTestFolder();
+  auto folder = RunFolder::Open(path).value();
+  std::ofstream(path + "/cluster.json") << "{\"grpc\": 7";
+  EXPECT_TRUE(folder.PickAddresses().ok());
+  EXPECT_TRUE(nlohmann::json::accept(Text(path + "/cluster.json")));
+}
+
+TEST(RunFolderTest, TargetsForPrometheus) {
+  const std::string path = MakeTestFolder();
+  const auto folder = RunFolder::Open(path).value();
+  ASSERT_TRUE(folder.WriteTargets({{kCoordinatorKey, "127.0.0.1:1"}, {{"j", "worker-0"}, "127.0.0.1:2"}}).ok());
+  const auto list = nlohmann::json::parse(Text(folder.targets()));
+  ASSERT_EQ(list.size(), 2u);
+  EXPECT_EQ(list[0], nlohmann::json::parse(R"({"targets":["127.0.0.1:1"],"labels":{"role":"coordinator","member":"coordinator"}})"));
+  EXPECT_EQ(list[1], nlohmann::json::parse(R"({"targets":["127.0.0.1:2"],"labels":{"role":"worker","member":"worker-0","job":"j"}})"));
+}
+
+}  // namespace
+}  // namespace muster::agent
