@@ -1,0 +1,51 @@
+// The command line of `muster`, read once into plain structs.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace muster::cli {
+
+struct TrainArguments {
+  std::string spec;
+  std::optional<int> workers;
+  std::optional<int> servers;
+  std::vector<std::string> settings;  // key=value
+  std::string dir;                    // empty: a fresh one
+  std::string faults;                 // a file; empty: none
+  bool json = false;
+};
+
+struct UpArguments {
+  std::string dir = "muster-cluster";
+  std::string listen = "127.0.0.1:8080";  // of the REST interface
+};
+
+struct RemoteArguments {
+  enum class Command { kSubmit, kStatus, kWatch, kCancel, kList, kDigest, kAudit };
+  Command command = Command::kList;
+  std::string to = "http://127.0.0.1:8080";
+  std::string job;                    // an id; of kSubmit: the id to give, empty: a new one
+  std::string spec;                   // kSubmit: a file
+  std::vector<std::string> settings;  // kSubmit
+  bool json = false;
+};
+
+struct DemoArguments {
+  std::string spec = "examples/code-lm.yaml";
+  std::vector<std::string> settings;
+  std::string dir;  // empty: a fresh one
+};
+
+using Arguments = std::variant<TrainArguments, UpArguments, RemoteArguments, DemoArguments>;
+
+struct Parsed {
+  Arguments arguments;
+  std::optional<int> exit_code;  // set: print `text` (to standard error unless 0) and end
+  std::string text;
+};
+Parsed ParseArguments(int argc, const char* const* argv);
+
+}  // namespace muster::cli

@@ -1,0 +1,66 @@
+// What the commands need of the host agent. cli/main.cc makes it of agent/; tests make their own.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "cli/progress.h"
+
+namespace muster::cli {
+
+struct ClusterOptions {
+  std::string folder;
+  std::string http;           // address of the REST port; empty: any on loopback
+  std::string faults;         // a fault plan as YAML; empty: none
+  std::string faults_source;  // what errors call it
+};
+
+struct ProcessExit {
+  std::string process;
+  bool is_coordinator = false;
+  int code = 0;
+  int signal = 0;
+  bool given_up = false;
+  std::string text;        // for people
+  std::string last_lines;  // of its log
+};
+
+struct ProcessReport {
+  std::string process;
+  std::string event;
+  std::string text;
+  std::optional<StepSeen> step;
+  std::string json;
+};
+
+// All called on the thread that is in Run.
+struct ClusterEvents {
+  std::function<void(const std::string& process)> on_start;
+  std::function<void(const ProcessExit&)> on_exit;
+  std::function<void(const ProcessReport&)> on_report;
+  std::function<void(const std::string& text)> on_fault;
+  std::function<void(bool up)> on_coordinator;  // it answers, or does so no more
+  std::function<void(int signal)> on_interrupt;  // Ctrl-C, SIGTERM, SIGHUP
+  std::function<void()> on_stopped;              // after Stop: no process is left
+};
+
+class Cluster {
+ public:
+  virtual ~Cluster() = default;  // ends what still runs
+  virtual void Start() = 0;
+  virtual void Stop() = 0;  // politely; a second time: at once
+  virtual void Run() = 0;   // until Quit
+  virtual void Quit() = 0;
+  virtual void Post(std::function<void()> call) = 0;  // any thread; runs inside Run
+  virtual void After(Duration delay, std::function<void()> call) = 0;
+  virtual std::string url() const = 0;  // of the REST interface
+  virtual std::string folder() const = 0;
+};
+
+using ClusterMaker =
+    std::function<absl::StatusOr<std::unique_ptr<Cluster>>(const ClusterOptions&, ClusterEvents)>;
+
+}  // namespace muster::cli

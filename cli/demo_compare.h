@@ -1,0 +1,21 @@
+// Two runs of one job side by side. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cli/job_run.h"
+
+namespace muster::cli {
+
+// The first step above `step` that has a fingerprint; -1: none.
+int64_t FirstFingerprintAfter(const std::vector<Fingerprint>& fingerprints, int64_t step);
+
+struct Comparison {
+  bool equal = false;  // both have a fingerprint of that step, and it is the same
+  std::string text;    // a table, what was trained, and where it lies
+};
+Comparison Compare(const JobResult& disturbed, const JobResult& undisturbed, int64_t step);
+
+}  // namespace muster::cli

@@ -1,0 +1,132 @@
+#include "cli/follower.h"
+
+#include <utility>
+
+namespace muster::cli {
+namespace {
+
+constexpr Duration kPause = std::chrono::milliseconds(100);
+
+// Nobody is there, for now: what a coordinator that is being started again looks like.
+bool IsPassing(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+}
+
+}  // namespace
+
+Follower::Follower(std::string url, std::string id, std::string spec_json, Poster post, FollowerEvents events)
+    : rest_(std::move(url)),
+      id_(std::move(id)),
+      spec_json_(std::move(spec_json)),
+      post_(std::move(post)),
+      events_(std::move(events)),
+      following_([this] { Follow(); }),
+      carrying_([this] { CarryWishes(); }) {}
+
+Follower::~Follower() {
+  {
+    std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_all();
+  following_.join();
+  carrying_.join();
+}
+
+bool Follower::ending() {
+  std::lock_guard lock(mutex_);
+  return ending_;
+}
+
+bool Follower::Pause() {
+  std::unique_lock lock(mutex_);
+  return !changed_.wait_for(lock, kPause, [this] { return ending_; });
+}
+
+void Follower::Follow() {
+  JobStatus job;
+  if (!Submit(job)) return;
+  {
+    std::lock_guard lock(mutex_);
+    accepted_ = true;
+  }
+  changed_.notify_all();
+  post_([this, job] { events_.on_job(job); });
+  std::string last_id;
+  while (!FinishIfOver()) {
+    const absl::Status followed = rest_.Follow(id_, last_id, [&](const JobEvent& event) {
+      last_id = event.id;
+      return OnEvent(event);
+    });
+    // A stream that ended in order ended with the job.
+    if (!followed.ok() && !Pause()) return;
+  }
+}
+
+bool Follower::OnEvent(const JobEvent& event) {
+  post_([this, event] { events_.on_event(event); });
+  if (event.name == "state") {
+    const absl::StatusOr<JobStatus> job = rest_.Job(id_);
+    if (job.ok()) post_([this, job = *job] { events_.on_job(job); });
+    if (job.ok() && IsOver(*job)) return false;
+  }
+  return !ending() && event.name != "done";
+}
+
+// False: refused, or this is being destroyed.
+bool Follower::Submit(JobStatus& job) {
+  while (true) {
+    absl::StatusOr<JobStatus> accepted = rest_.Submit(id_, spec_json_);
+    if (accepted.ok()) {
+      job = *std::move(accepted);
+      return true;
+    }
+    if (!IsPassing(accepted.status())) {
+      post_([this, why = accepted.status()] { events_.on_refused(why); });
+      return false;
+    }
+    if (!Pause()) return false;
+  }
+}
+
+// Also true when this is being destroyed.
+bool Follower::FinishIfOver() {
+  const absl::StatusOr<JobStatus> job = rest_.Job(id_);
+  if (!job.ok() || !IsOver(*job)) return ending();
+  absl::StatusOr<std::vector<Fingerprint>> fingerprints = rest_.Fingerprints(id_);
+  if (!fingerprints.ok()) return ending();
+  post_([this, job = *job, list = *std::move(fingerprints)] { events_.on_over(job, list); });
+  return true;
+}
+
+void Follower::SetWish(Wish wish) {
+  {
+    std::lock_guard lock(mutex_);
+    wish_ = wish;
+  }
+  changed_.notify_all();
+}
+
+void Follower::AskStop() { SetWish(Wish::kStop); }
+void Follower::AskCancel() { SetWish(Wish::kCancel); }
+
+void Follower::CarryWishes() {
+  while (true) {
+    Wish wish = Wish::kNone;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return ending_ || (accepted_ && wish_ != Wish::kNone); });
+      if (ending_) return;
+      wish = wish_;
+    }
+    const absl::Status heard = wish == Wish::kStop ? rest_.Stop(id_) : rest_.Cancel(id_);
+    if (!IsPassing(heard)) {
+      std::lock_guard lock(mutex_);
+      if (wish_ == wish) wish_ = Wish::kNone;
+    } else if (!Pause()) {
+      return;
+    }
+  }
+}
+
+}  // namespace muster::cli

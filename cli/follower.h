@@ -1,0 +1,69 @@
+// Submits a job and follows it to its end, on a thread of its own: a coordinator that is down for a while is waited for.
+// All calls back are posted, so that they run on the main thread.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "cli/rest.h"
+#include "lib/base/time.h"
+
+namespace muster::cli {
+
+struct FollowerEvents {
+  std::function<void(const JobStatus&)> on_job;  // once it is accepted, and when its state has changed
+  std::function<void(const absl::Status&)> on_refused;  // the last call
+  std::function<void(const JobEvent&)> on_event;
+  // The last call: the job is over. `fingerprints`: all that there are.
+  std::function<void(const JobStatus&, const std::vector<Fingerprint>& fingerprints)> on_over;
+};
+
+class Follower {
+ public:
+  using Poster = std::function<void(std::function<void()>)>;
+
+  // The thread starts at once.
+  Follower(std::string url, std::string id, std::string spec_json, Poster post, FollowerEvents events);
+  ~Follower();  // the coordinator is gone or answers: waits for the exchange under way
+  Follower(const Follower&) = delete;
+  Follower& operator=(const Follower&) = delete;
+
+  // Asked again until the coordinator has heard it. Any thread.
+  void AskStop();    // after a checkpoint
+  void AskCancel();
+
+ private:
+  enum class Wish { kNone, kStop, kCancel };
+
+  void Follow();
+  void CarryWishes();
+  bool Submit(JobStatus& job);
+  bool FinishIfOver();
+  bool OnEvent(const JobEvent& event);
+  void SetWish(Wish wish);
+  // False when this is being destroyed.
+  bool Pause();
+  bool ending();
+
+  const Rest rest_;
+  const std::string id_;
+  const std::string spec_json_;
+  const Poster post_;
+  const FollowerEvents events_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool ending_ = false;         // guarded by mutex_
+  bool accepted_ = false;       // guarded by mutex_
+  Wish wish_ = Wish::kNone;     // guarded by mutex_
+
+  std::thread following_;
+  std::thread carrying_;
+};
+
+}  // namespace muster::cli

@@ -1,0 +1,88 @@
+#include "cli/format.h"
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace muster::cli {
+
+std::string Plural(int64_t n, absl::string_view one, absl::string_view many) {
+  return absl::StrCat(n, " ", n == 1 ? one : many);
+}
+
+std::string Plural(int64_t n, absl::string_view one) { return Plural(n, one, absl::StrCat(one, "s")); }
+
+std::string HowLong(double seconds) {
+  if (!std::isfinite(seconds) || seconds < 0) return "?";
+  if (seconds < 9.95) return absl::StrFormat("%.1f s", seconds);
+  const auto whole = static_cast<int64_t>(std::llround(seconds));
+  if (whole < 60) return absl::StrFormat("%d s", whole);
+  if (whole < 3600) return absl::StrFormat("%d:%02d min", whole / 60, whole % 60);
+  const int64_t minutes = whole / 60;
+  if (minutes < 24 * 60) return absl::StrFormat("%d:%02d h", minutes / 60, minutes % 60);
+  return absl::StrFormat("%d d %d h", minutes / (24 * 60), minutes / 60 % 24);
+}
+
+namespace {
+
+std::string ThreeDigits(double x) {
+  if (x < 9.995) return absl::StrFormat("%.2f", x);
+  if (x < 99.95) return absl::StrFormat("%.1f", x);
+  return absl::StrFormat("%.0f", x);
+}
+
+}  // namespace
+
+std::string Rate(double per_second) {
+  if (!std::isfinite(per_second) || per_second < 0) return "?";
+  if (per_second < 999.5) return ThreeDigits(per_second);
+  if (per_second < 999.5e3) return ThreeDigits(per_second / 1e3) + "k";
+  return ThreeDigits(per_second / 1e6) + "M";
+}
+
+std::string Loss(double loss) { return std::isfinite(loss) ? absl::StrFormat("%.4f", loss) : "?"; }
+
+std::string Bytes(double bytes) {
+  static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  size_t unit = 0;
+  while (bytes >= 1024 && unit + 1 < std::size(kUnits)) {
+    bytes /= 1024;
+    ++unit;
+  }
+  const bool whole = unit == 0 || bytes >= 9.95;
+  return absl::StrFormat(whole ? "%.0f %s" : "%.1f %s", bytes, kUnits[unit]);
+}
+
+std::string Join(const std::vector<std::string>& names) {
+  std::string text;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (i > 0) text += i + 1 == names.size() ? " and " : ", ";
+    text += names[i];
+  }
+  return text;
+}
+
+std::string ProgressLine(const Progress& p) {
+  std::string line = absl::StrCat("step ", p.step);
+  if (p.steps > 0) absl::StrAppend(&line, " of ", p.steps);
+  absl::StrAppend(&line, " · epoch ", p.epoch + 1);
+  if (p.epochs > 0) absl::StrAppend(&line, " of ", p.epochs);
+  absl::StrAppend(&line, " · loss ", Loss(p.loss));
+  if (p.samples_per_second > 0) absl::StrAppend(&line, " · ", Rate(p.samples_per_second), " samples/s");
+  if (p.seconds_left >= 0) absl::StrAppend(&line, " · ", HowLong(p.seconds_left), " left");
+  return line;
+}
+
+std::string FitWidth(absl::string_view text, size_t width) {
+  size_t columns = 0;
+  size_t end = 0;
+  while (end < text.size()) {
+    const bool starts_character = (static_cast<unsigned char>(text[end]) & 0xC0) != 0x80;
+    if (starts_character && columns++ == width) break;
+    ++end;
+  }
+  return std::string(text.substr(0, end));
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,76 @@
+#include "cli/job_file.h"
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "lib/base/status.h"
+#include "lib/wire/job_codec.h"
+#include "nlohmann/json.hpp"
+
+namespace muster::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+absl::Status Write(const std::string& path, const std::string& id, const JobSpec& spec) {
+  const nlohmann::ordered_json object = {
+      {"id", id}, {"law_hash", LawHash(spec.law)}, {"spec", nlohmann::ordered_json::parse(ToJson(spec))}};
+  const std::string temporary = path + ".new";
+  std::ofstream out(temporary);
+  out << object.dump(2) << "\n";
+  out.close();
+  std::error_code error;
+  if (out) fs::rename(temporary, path, error);
+  if (!out || error) return absl::PermissionDeniedError(absl::StrCat("cannot write ", path));
+  return absl::OkStatus();
+}
+
+absl::Status CheckLaw(const std::string& folder, const std::string& id, const Law& held, const Law& asked) {
+  const std::vector<std::string> differences = LawDifferences(held, asked);
+  if (differences.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(folder, " holds job ", id, " under another law (there against here): ",
+                   absl::StrJoin(differences, "; "), ". Give these fields as they were, or another --dir"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> JobIdOf(const std::string& folder, const JobSpec& spec) {
+  const std::string path = folder + "/job.json";
+  std::ifstream in(path);
+  if (!in) {
+    const std::string id = NewJobId(spec.run.name);
+    MUSTER_RETURN_IF_ERROR(Write(path, id, spec));
+    return id;
+  }
+  std::ostringstream text;
+  text << in.rdbuf();
+  const auto object = nlohmann::json::parse(text.str(), nullptr, /*allow_exceptions=*/false);
+  const bool whole = object.is_object() && object.contains("id") && object["id"].is_string() && object.contains("spec");
+  if (!whole) return absl::DataLossError(absl::StrCat(path, " cannot be read: give another --dir"));
+  const std::string id = object["id"].get<std::string>();
+  MUSTER_ASSIGN_OR_RETURN(const JobSpec held, ParseJobJson(object["spec"].dump(), path));
+  MUSTER_RETURN_IF_ERROR(CheckLaw(folder, id, held.law, spec.law));
+  return id;
+}
+
+std::string FreshFolder(const std::string& job_name) {
+  const std::string base = absl::StrCat(
+      "muster-runs/", job_name, "-", absl::FormatTime("%Y%m%d-%H%M%S", absl::Now(), absl::LocalTimeZone()));
+  std::string folder = base;
+  for (int n = 2; fs::exists(folder); ++n) folder = absl::StrCat(base, "-", n);
+  return folder;
+}
+
+std::string NewJobId(const std::string& job_name) {
+  return absl::StrFormat("%s-%06x", job_name, std::random_device()() & 0xffffffu);
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,293 @@
+#include "cli/job_run.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "cli/job_file.h"
+#include "lib/base/status.h"
+#include "lib/wire/job_codec.h"
+#include "nlohmann/json.hpp"
+
+namespace muster::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kExitBadConfiguration = 64;
+constexpr int kExitBadData = 65;
+constexpr int kExitStopped = 75;
+// Members end by themselves after the job; who does not in this time is told to.
+constexpr Duration kLeaveTime = std::chrono::seconds(5);
+
+Time Now() { return std::chrono::steady_clock::now(); }
+
+Json NumberOrNull(double x) { return std::isfinite(x) ? Json(x) : Json(nullptr); }
+
+class JobRun {
+ public:
+  JobRun(const JobRequest& request, Screen& screen) : request_(request), screen_(screen) {
+    result_.folder = request.folder;
+  }
+
+  absl::StatusOr<JobResult> Run(const ClusterMaker& make_cluster) {
+    MUSTER_ASSIGN_OR_RETURN(cluster_, make_cluster({.folder = request_.folder,
+                                                    .http = "",
+                                                    .faults = request_.faults,
+                                                    .faults_source = request_.faults_source},
+                                                   Events()));
+    result_.folder = cluster_->folder();
+    MUSTER_ASSIGN_OR_RETURN(const std::string id, JobIdOf(result_.folder, request_.spec));
+    screen_.Say(absl::StrCat("job ", id, " in ", result_.folder));
+    EmitStart(id);
+    began_ = Now();
+    cluster_->Start();
+    follower_ = std::make_unique<Follower>(
+        cluster_->url(), id, ToJson(request_.spec), [this](std::function<void()> call) { cluster_->Post(std::move(call)); },
+        FollowerEvents{.on_job = [this](const JobStatus& job) { OnJob(job); },
+                       .on_refused = [this](const absl::Status& why) { GiveUp(why); },
+                       .on_event = [this](const JobEvent& event) { OnEvent(event); },
+                       .on_over = [this](const JobStatus& job,
+                                         const std::vector<Fingerprint>& list) { OnOver(job, list); }});
+    cluster_->Run();
+    follower_.reset();
+    cluster_.reset();
+    MUSTER_RETURN_IF_ERROR(error_);
+    return Result();
+  }
+
+ private:
+  ClusterEvents Events() {
+    return {.on_start = [this](const std::string& process) { OnStart(process); },
+            .on_exit = [this](const ProcessExit& exit) { OnExit(exit); },
+            .on_report = [this](const ProcessReport& report) { OnReport(report); },
+            .on_fault = [this](const std::string& text) { Tell("fault", text, Json::object()); },
+            .on_coordinator = [this](bool up) { OnCoordinator(up); },
+            .on_interrupt = [this](int) { OnInterrupt(); },
+            .on_stopped = [this] { cluster_->Quit(); }};
+  }
+
+  void Tell(const std::string& event, const std::string& text, Json object) {
+    screen_.Say(text);
+    if (!screen_.json()) return;
+    Json all = {{"event", event}, {"text", text}};
+    all.update(object);
+    screen_.Emit(all.dump());
+  }
+
+  void EmitStart(const std::string& id) {
+    screen_.Emit(Json({{"event", "start"}, {"job", id}, {"folder", result_.folder}, {"url", cluster_->url()}}).dump());
+  }
+
+  void OnStart(const std::string& process) { running_.insert(process); }
+
+  void OnExit(const ProcessExit& exit) {
+    running_.erase(exit.process);
+    tracker_.OnGone(exit.process);
+    if (over_ || stopping_) {
+      if (over_ && OnlyCoordinatorRuns()) StopCluster();
+      return;
+    }
+    if (exit.code != 0 || exit.signal != 0) Disturbed(0);
+    Tell("process", exit.text, {{"process", exit.process}, {"code", exit.code}, {"signal", exit.signal}});
+    if (!exit.given_up) return;
+    if (!exit.last_lines.empty()) screen_.Say(LastLines(exit));
+    if (exit.code == kExitBadConfiguration || exit.code == kExitBadData) hopeless_exit_ = exit.code;
+    // The coordinator hears of members and decides; of its own end nobody hears but us.
+    if (exit.is_coordinator) GiveUp(CoordinatorError(exit));
+  }
+
+  std::string LastLines(const ProcessExit& exit) const {
+    return absl::StrCat("the last lines of its log (", result_.folder, "/logs/", exit.process, ".log):\n",
+                        exit.last_lines);
+  }
+
+  static absl::Status CoordinatorError(const ProcessExit& exit) {
+    if (exit.code == kExitBadConfiguration) return absl::InvalidArgumentError(exit.text);
+    if (exit.code == kExitBadData) return absl::DataLossError(exit.text);
+    return absl::UnavailableError(exit.text);
+  }
+
+  void OnReport(const ProcessReport& report) {
+    if (report.event == "sample" && !report.text.empty()) result_.sample = report.text;
+    if (!report.step || !tracker_.OnStep(*report.step, Now())) return;
+    if (coordinator_down_) ++result_.steps_without_coordinator;
+    if (const auto progress = tracker_.Now()) {
+      screen_.ShowProgress(*progress, Now());
+      EmitStep(*progress);
+    }
+  }
+
+  void EmitStep(const Progress& progress) {
+    if (!screen_.json()) return;
+    Json object = {{"event", "step"},
+                   {"step", progress.step},
+                   {"epoch", progress.epoch},
+                   {"loss", NumberOrNull(progress.loss)},
+                   {"samples_per_second", progress.samples_per_second}};
+    if (progress.seconds_left >= 0) object["seconds_left"] = progress.seconds_left;
+    screen_.Emit(object.dump());
+  }
+
+  void OnCoordinator(bool up) {
+    coordinator_down_ = !up;
+    if (up) Disturbed(0);
+  }
+
+  void OnJob(const JobStatus& job) {
+    tracker_.SetTotals(job.steps, job.epochs);
+    if (!std::exchange(accepted_, true) && job.step > 0 && !IsOver(job))
+      screen_.Say(absl::StrCat("it goes on after ", Plural(job.step, "step")));
+  }
+
+  // Something was not as in a quiet run: now, or at the step that an event names.
+  void Disturbed(int64_t step) {
+    const auto progress = tracker_.Now();
+    if (progress) step = std::max(step, progress->step);
+    result_.last_disturbed_step = std::max(result_.last_disturbed_step, step);
+  }
+
+  void OnEvent(const JobEvent& event) {
+    if (event.name == "recovery" || event.name == "view") Disturbed(event.step);
+    if (event.name == "fingerprint" && request_.cancel_after >= 0 && event.step >= request_.cancel_after)
+      follower_->AskCancel();
+    // Steps come faster through the report pipes, and fingerprints are for programs.
+    if (event.name == "step") return;
+    if (event.name != "fingerprint" && !event.text.empty()) screen_.Say(event.text);
+    if (screen_.json()) {
+      Json object = {{"event", event.name}};
+      object.update(Json::parse(event.json));
+      screen_.Emit(object.dump());
+    }
+  }
+
+  void OnOver(const JobStatus& job, const std::vector<Fingerprint>& fingerprints) {
+    over_ = true;
+    result_.job = job;
+    result_.fingerprints = fingerprints;
+    if (OnlyCoordinatorRuns()) {
+      StopCluster();
+    } else {
+      cluster_->After(kLeaveTime, [this] { StopCluster(); });
+    }
+  }
+
+  bool OnlyCoordinatorRuns() const { return running_.empty() || (running_.size() == 1 && running_.contains("coordinator")); }
+
+  void OnInterrupt() {
+    if (!std::exchange(interrupted_, true) && !over_ && !stopping_) {
+      screen_.Say("stopping after a checkpoint (once more: at once)");
+      follower_->AskStop();
+      return;
+    }
+    if (!over_) error_.Update(absl::CancelledError("stopped at once; started again it goes on from its newest checkpoint"));
+    StopCluster();
+    cluster_->Stop();
+  }
+
+  void GiveUp(const absl::Status& why) {
+    error_.Update(why);
+    StopCluster();
+  }
+
+  void StopCluster() {
+    if (!std::exchange(stopping_, true)) cluster_->Stop();
+  }
+
+  JobResult Result() {
+    result_.first_loss = tracker_.first_loss();
+    result_.seconds = std::chrono::duration<double>(Now() - began_).count();
+    result_.exit_code = ExitCodeOf(result_.job.state, hopeless_exit_);
+    return result_;
+  }
+
+  const JobRequest& request_;
+  Screen& screen_;
+  JobResult result_;
+  std::unique_ptr<Cluster> cluster_;
+  std::unique_ptr<Follower> follower_;
+  ProgressTracker tracker_;
+  std::set<std::string> running_;
+  Time began_{};
+  absl::Status error_;
+  int hopeless_exit_ = 0;
+  bool accepted_ = false;
+  bool coordinator_down_ = true;
+  bool interrupted_ = false;
+  bool over_ = false;
+  bool stopping_ = false;
+};
+
+}  // namespace
+
+absl::StatusOr<JobResult> RunJob(const JobRequest& request, const ClusterMaker& make_cluster, Screen& screen) {
+  return JobRun(request, screen).Run(make_cluster);
+}
+
+int ExitCodeOf(const std::string& job_state, int hopeless_process_exit) {
+  if (job_state == "done") return 0;
+  if (job_state == "stopped") return kExitStopped;
+  return hopeless_process_exit != 0 ? hopeless_process_exit : 1;
+}
+
+int ExitCodeOf(const absl::Status& error) {
+  switch (error.code()) {
+    case absl::StatusCode::kOk: return 0;
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kAlreadyExists: return kExitBadConfiguration;
+    case absl::StatusCode::kDataLoss: return kExitBadData;
+    default: return 1;
+  }
+}
+
+std::string ResultJson(const JobResult& result) {
+  const JobStatus& job = result.job;
+  return Json({{"event", "result"},
+               {"job", job.id},
+               {"state", job.state},
+               {"reason", job.reason},
+               {"steps", job.step},
+               {"epochs", job.epoch},
+               {"samples", job.samples},
+               {"first_loss", NumberOrNull(result.first_loss.value_or(NAN))},
+               {"final_loss", NumberOrNull(job.loss)},
+               {"digest", job.digest},
+               {"fingerprint", job.fingerprint},
+               {"fingerprint_step", job.fingerprint_step},
+               {"seconds", result.seconds},
+               {"workers", job.workers},
+               {"views", job.views},
+               {"recoveries", job.recoveries},
+               {"rewinds", job.rewinds},
+               {"lanes_recomputed", job.lanes_recomputed},
+               {"folder", result.folder},
+               {"exit_code", result.exit_code}})
+      .dump();
+}
+
+std::string ResultText(const JobResult& result) {
+  const JobStatus& job = result.job;
+  std::string text = absl::StrCat("job ", job.id, " is ", job.state, " after ", HowLong(result.seconds), ": ",
+                                  Plural(job.step, "step"), ", ", Plural(job.samples, "sample"), ", ",
+                                  Plural(job.workers, "worker"), "\n");
+  if (!job.reason.empty()) absl::StrAppend(&text, "  reason       ", job.reason, "\n");
+  if (std::isfinite(job.loss)) {
+    const std::string before = result.first_loss ? absl::StrCat(Loss(*result.first_loss), " at first, ") : "";
+    absl::StrAppend(&text, "  loss         ", before, Loss(job.loss), " at last\n");
+  }
+  absl::StrAppend(&text, "  views        ", job.views, ", ", Plural(job.recoveries, "recovery", "recoveries"), ", ",
+                  Plural(job.rewinds, "rewind"), ", ", Plural(job.lanes_recomputed, "lane"), " computed again\n");
+  if (!job.fingerprint.empty())
+    absl::StrAppend(&text, "  fingerprint  ", job.fingerprint, " after step ", job.fingerprint_step, "\n");
+  if (!job.digest.empty()) absl::StrAppend(&text, "  digest       ", job.digest, "\n");
+  absl::StrAppend(&text, "  logs         ", result.folder, "/logs\n", "  checkpoints  ", result.folder, "/checkpoints\n",
+                  "  metrics      ", result.folder, "/prometheus-targets.json (for Prometheus' file_sd_configs)\n");
+  return text;
+}
+
+}  // namespace muster::cli

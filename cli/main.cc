@@ -1,0 +1,149 @@
+// muster: chooses the parts and joins them. It alone knows both the commands and the host agent.
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agent/runtime/event_loop.h"
+#include "agent/runtime/fault_plan.h"
+#include "agent/runtime/local_cluster.h"
+#include "agent/runtime/signals.h"
+#include "cli/arguments.h"
+#include "cli/cluster.h"
+#include "cli/remote.h"
+#include "cli/train.h"
+#include "lib/base/status.h"
+#include "lib/transport/grpc/grpc_transport.h"
+
+namespace muster {
+namespace {
+
+// The programs lie beside this one.
+std::string ProgramFolder() {
+  std::error_code error;
+  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? "." : path.parent_path().string();
+}
+
+cli::ProcessExit ExitFrom(const agent::NoteExit& note) {
+  return {.process = note.key.name,
+          .is_coordinator = note.key == agent::kCoordinatorKey,
+          .code = note.exit.code,
+          .signal = note.exit.signal,
+          .given_up = note.after == agent::AfterExit::kGivenUp,
+          .text = note.text,
+          .last_lines = note.exit.last_lines};
+}
+
+cli::ProcessReport ReportFrom(const agent::ProcessKey& key, const agent::Report& report) {
+  cli::ProcessReport out{.process = key.name, .event = report.event, .text = report.text, .json = report.json};
+  if (report.step)
+    out.step = cli::StepSeen{.member = key.name,
+                             .step = report.step->step,
+                             .epoch = report.step->epoch,
+                             .loss = report.step->loss,
+                             .samples = report.step->samples};
+  return out;
+}
+
+class AgentCluster final : public cli::Cluster {
+ public:
+  static absl::StatusOr<std::unique_ptr<cli::Cluster>> Make(const cli::ClusterOptions& options,
+                                                            cli::ClusterEvents events) {
+    agent::FaultPlan faults;
+    if (!options.faults.empty()) {
+      MUSTER_ASSIGN_OR_RETURN(faults, agent::ParseFaultPlan(options.faults, options.faults_source));
+    }
+    MUSTER_ASSIGN_OR_RETURN(auto loop, agent::EventLoop::Make());
+    std::unique_ptr<AgentCluster> cluster(new AgentCluster(std::move(loop), std::move(events)));
+    MUSTER_RETURN_IF_ERROR(cluster->MakeLocal(options, std::move(faults)));
+    return cluster;
+  }
+
+  void Start() override { local_->Start(); }
+  void Stop() override { local_->Stop(); }
+  void Run() override { loop_->Run(); }
+  void Quit() override { loop_->Quit(); }
+  void Post(std::function<void()> call) override { loop_->Post(std::move(call)); }
+  void After(Duration delay, std::function<void()> call) override {
+    loop_->At(std::chrono::steady_clock::now() + delay, std::move(call));
+  }
+  std::string url() const override { return local_->url(); }
+  std::string folder() const override { return local_->folder().path(); }
+
+ private:
+  AgentCluster(std::unique_ptr<agent::EventLoop> loop, cli::ClusterEvents events)
+      : events_(std::move(events)),
+        loop_(std::move(loop)),
+        signals_(*loop_,
+                 [this](int signal) {
+                   if (events_.on_interrupt) events_.on_interrupt(signal);
+                 }),
+        transport_(MakeGrpcTransport({})) {}
+
+  absl::Status MakeLocal(const cli::ClusterOptions& options, agent::FaultPlan faults) {
+    MUSTER_ASSIGN_OR_RETURN(
+        local_, agent::LocalCluster::Make(
+                    *loop_, *transport_,
+                    {.folder = options.folder, .programs = ProgramFolder(), .http = options.http, .faults = std::move(faults)},
+                    {.on_start =
+                         [this](const agent::ProcessKey& key, pid_t) {
+                           if (events_.on_start) events_.on_start(key.name);
+                         },
+                     .on_exit =
+                         [this](const agent::NoteExit& note) {
+                           if (events_.on_exit) events_.on_exit(ExitFrom(note));
+                         },
+                     .on_report =
+                         [this](const agent::ProcessKey& key, const agent::Report& report) {
+                           if (events_.on_report) events_.on_report(ReportFrom(key, report));
+                         },
+                     .on_fault =
+                         [this](const agent::FaultAction& action) {
+                           if (events_.on_fault && !action.text.empty()) events_.on_fault(action.text);
+                         },
+                     .on_coordinator = events_.on_coordinator,
+                     .on_stopped = events_.on_stopped}));
+    return absl::OkStatus();
+  }
+
+  const cli::ClusterEvents events_;
+  const std::unique_ptr<agent::EventLoop> loop_;
+  agent::SignalWatch signals_;
+  const std::unique_ptr<GrpcTransport> transport_;
+  std::unique_ptr<agent::LocalCluster> local_;
+};
+
+cli::Terminal TerminalOfOurs() {
+  winsize size{};
+  const bool is_terminal = isatty(STDOUT_FILENO) == 1;
+  const bool known = is_terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return {.out = std::cout, .err = std::cerr, .is_terminal = is_terminal, .width = known ? size.ws_col : size_t{80}};
+}
+
+int Main(int argc, char** argv) {
+  const cli::Parsed parsed = cli::ParseArguments(argc, argv);
+  if (parsed.exit_code) {
+    (*parsed.exit_code == 0 ? std::cout : std::cerr) << parsed.text << std::flush;
+    return *parsed.exit_code;
+  }
+  if (const auto* remote = std::get_if<cli::RemoteArguments>(&parsed.arguments))
+    return cli::Remote(*remote, std::cout, std::cerr);
+  agent::BlockSignals();  // before the transport starts its threads
+  const cli::Terminal terminal = TerminalOfOurs();
+  if (const auto* train = std::get_if<cli::TrainArguments>(&parsed.arguments))
+    return cli::Train(*train, AgentCluster::Make, terminal);
+  if (const auto* demo = std::get_if<cli::DemoArguments>(&parsed.arguments))
+    return cli::Demo(*demo, AgentCluster::Make, terminal);
+  return cli::Up(std::get<cli::UpArguments>(parsed.arguments), AgentCluster::Make, terminal);
+}
+
+}  // namespace
+}  // namespace muster
+
+int main(int argc, char** argv) { return muster::Main(argc, argv); }

@@ -1,0 +1,162 @@
+#include "cli/remote.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "cli/format.h"
+#include "cli/job_file.h"
+#include "cli/job_run.h"
+#include "cli/spec_file.h"
+#include "lib/base/status.h"
+#include "lib/wire/job_codec.h"
+#include "nlohmann/json.hpp"
+
+namespace muster::cli {
+namespace {
+
+using Command = RemoteArguments::Command;
+
+// How long a coordinator that does not answer is waited for, once it has been heard.
+constexpr int kReconnects = 60;
+constexpr Duration kReconnectPause = std::chrono::seconds(1);
+
+absl::StatusOr<int> Submit(const RemoteArguments& arguments, const Rest& rest, std::ostream& out) {
+  MUSTER_ASSIGN_OR_RETURN(const JobSpec spec, ReadSpec(arguments.spec, arguments.settings));
+  const std::string id = arguments.job.empty() ? NewJobId(spec.run.name) : arguments.job;
+  MUSTER_ASSIGN_OR_RETURN(const JobStatus job, rest.Submit(id, ToJson(spec)));
+  out << job.id << " is " << job.state << "; follow it with: muster watch " << job.id << " --to " << arguments.to
+      << std::endl;
+  return 0;
+}
+
+absl::StatusOr<int> List(const RemoteArguments& arguments, const Rest& rest, std::ostream& out) {
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<JobStatus> jobs, rest.List());
+  if (!arguments.json) {
+    out << JobTable(jobs) << std::flush;
+    return 0;
+  }
+  for (const JobStatus& job : jobs) out << job.json << std::endl;
+  return 0;
+}
+
+absl::StatusOr<int> Status(const RemoteArguments& arguments, const Rest& rest, std::ostream& out) {
+  MUSTER_ASSIGN_OR_RETURN(const JobStatus job, rest.Job(arguments.job));
+  if (arguments.json)
+    out << job.json << std::endl;
+  else
+    out << JobText(job) << std::flush;
+  return 0;
+}
+
+void ShowEvent(const RemoteArguments& arguments, const JobEvent& event, std::ostream& out) {
+  if (arguments.json) {
+    nlohmann::ordered_json object = {{"event", event.name}};
+    object.update(nlohmann::ordered_json::parse(event.json));
+    out << object.dump() << std::endl;
+  } else if (event.name != "step" && event.name != "fingerprint" && !event.text.empty()) {
+    out << event.text << std::endl;
+  }
+}
+
+absl::StatusOr<int> Watch(const RemoteArguments& arguments, const Rest& rest, std::ostream& out) {
+  MUSTER_ASSIGN_OR_RETURN(JobStatus job, rest.Job(arguments.job));
+  std::string last_id;
+  int failures = 0;
+  while (true) {
+    const absl::Status followed = rest.Follow(arguments.job, last_id, [&](const JobEvent& event) {
+      last_id = event.id;
+      failures = 0;
+      ShowEvent(arguments, event, out);
+      return event.name != "done";
+    });
+    const absl::StatusOr<JobStatus> now = rest.Job(arguments.job);
+    if (now.ok() && IsOver(*now)) {
+      if (!arguments.json) out << JobText(*now) << std::flush;
+      return ExitCodeOf(now->state, 0);
+    }
+    if (!absl::IsUnavailable(followed) && !followed.ok()) return followed;
+    if (++failures > kReconnects) return absl::UnavailableError("the coordinator does not answer any more");
+    std::this_thread::sleep_for(kReconnectPause);
+  }
+}
+
+absl::StatusOr<int> Cancel(const RemoteArguments& arguments, const Rest& rest, std::ostream& out) {
+  MUSTER_RETURN_IF_ERROR(rest.Cancel(arguments.job));
+  out << arguments.job << " is cancelled" << std::endl;
+  return 0;
+}
+
+absl::StatusOr<int> Digest(const RemoteArguments& arguments, const Rest& rest, std::ostream& out) {
+  MUSTER_ASSIGN_OR_RETURN(const std::string digest, rest.Digest(arguments.job));
+  out << digest << std::endl;
+  return 0;
+}
+
+absl::StatusOr<int> Audit(const RemoteArguments& arguments, const Rest& rest, std::ostream& out) {
+  MUSTER_ASSIGN_OR_RETURN(const std::string audit, rest.Audit(arguments.job));
+  out << audit << std::endl;
+  const auto object = nlohmann::json::parse(audit, nullptr, /*allow_exceptions=*/false);
+  const bool proven = object.is_object() && object.contains("ok") && object["ok"] == true;
+  return proven ? 0 : 65;
+}
+
+absl::StatusOr<int> Run(const RemoteArguments& arguments, const Rest& rest, std::ostream& out) {
+  switch (arguments.command) {
+    case Command::kSubmit: return Submit(arguments, rest, out);
+    case Command::kStatus: return Status(arguments, rest, out);
+    case Command::kWatch: return Watch(arguments, rest, out);
+    case Command::kCancel: return Cancel(arguments, rest, out);
+    case Command::kList: return List(arguments, rest, out);
+    case Command::kDigest: return Digest(arguments, rest, out);
+    case Command::kAudit: return Audit(arguments, rest, out);
+  }
+  return absl::InternalError("unknown command");
+}
+
+}  // namespace
+
+int Remote(const RemoteArguments& arguments, std::ostream& out, std::ostream& err) {
+  const absl::StatusOr<int> code = Run(arguments, Rest(arguments.to), out);
+  if (code.ok()) return *code;
+  err << "muster: " << code.status().message() << std::endl;
+  if (absl::IsUnavailable(code.status()))
+    err << "Is a cluster there? muster up starts one; --to says where it is." << std::endl;
+  return ExitCodeOf(code.status());
+}
+
+std::string JobTable(const std::vector<JobStatus>& jobs) {
+  if (jobs.empty()) return "no jobs\n";
+  size_t width = 3;
+  for (const JobStatus& job : jobs) width = std::max(width, job.id.size());
+  std::string text = absl::StrFormat("%-*s  %-10s  %-15s  %-8s  %s\n", static_cast<int>(width), "job", "state", "step",
+                                     "loss", "workers");
+  for (const JobStatus& job : jobs)
+    absl::StrAppendFormat(&text, "%-*s  %-10s  %-15s  %-8s  %d\n", static_cast<int>(width), job.id, job.state,
+                          absl::StrCat(job.step, " of ", job.steps), Loss(job.loss), job.workers);
+  return text;
+}
+
+std::string JobText(const JobStatus& job) {
+  std::string text = absl::StrCat("job ", job.id, " is ", job.state);
+  if (!job.reason.empty()) absl::StrAppend(&text, ": ", job.reason);
+  absl::StrAppend(&text, "\n  step ", job.step, " of ", job.steps, ", epoch ", job.epoch + 1, ", ",
+                  Plural(job.samples, "sample"), ", loss ", Loss(job.loss), ", ", HowLong(job.seconds), "\n");
+  absl::StrAppend(&text, "  view ", job.view, ", lineage ", job.lineage, "; ", Plural(job.recoveries, "recovery", "recoveries"),
+                  ", ", Plural(job.rewinds, "rewind"), ", ", Plural(job.lanes_recomputed, "lane"), " computed again\n");
+  if (job.checkpoint_step >= 0) absl::StrAppend(&text, "  newest checkpoint: step ", job.checkpoint_step, "\n");
+  if (!job.fingerprint.empty())
+    absl::StrAppend(&text, "  fingerprint ", job.fingerprint, " after step ", job.fingerprint_step, "\n");
+  if (!job.digest.empty()) absl::StrAppend(&text, "  digest ", job.digest, "\n");
+  for (const MemberStatus& member : job.members) {
+    absl::StrAppend(&text, "  ", member.name, " on ", member.node, ": ", member.state, ", ", Plural(member.lanes, "lane"));
+    if (!member.phase.empty()) absl::StrAppend(&text, ", ", member.phase);
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace muster::cli

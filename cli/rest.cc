@@ -1,0 +1,181 @@
+#include "cli/rest.h"
+
+#include <limits>
+#include <type_traits>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/status.h"
+#include "lib/http/client.h"
+#include "nlohmann/json.hpp"
+
+namespace muster::cli {
+namespace {
+
+using Json = nlohmann::json;
+
+// What is absent or of another type keeps its default: a newer or older coordinator can still be read.
+template <class T>
+void Read(const Json& object, const char* name, T& value) {
+  const auto it = object.find(name);
+  if (it == object.end()) return;
+  if constexpr (std::is_same_v<T, std::string>) {
+    if (it->is_string()) value = it->get<std::string>();
+  } else if constexpr (std::is_integral_v<T>) {
+    if (it->is_number_integer()) value = it->get<T>();
+  } else {
+    if (it->is_number()) value = it->get<T>();
+  }
+}
+
+absl::StatusOr<Json> ParseObject(const std::string& text) {
+  Json object = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!object.is_object())
+    return absl::InternalError(absl::StrCat("the coordinator answered with something else than an object: ",
+                                            text.substr(0, 200)));
+  return object;
+}
+
+MemberStatus MemberFrom(const Json& object) {
+  MemberStatus member;
+  Read(object, "name", member.name);
+  Read(object, "role", member.role);
+  Read(object, "rank", member.rank);
+  Read(object, "node", member.node);
+  Read(object, "state", member.state);
+  Read(object, "phase", member.phase);
+  if (const auto lanes = object.find("lanes"); lanes != object.end() && lanes->is_array())
+    member.lanes = static_cast<int64_t>(lanes->size());
+  else
+    Read(object, "lanes", member.lanes);
+  return member;
+}
+
+JobStatus StatusFrom(const Json& object) {
+  JobStatus job;
+  job.loss = std::numeric_limits<double>::quiet_NaN();
+  Read(object, "id", job.id);
+  Read(object, "name", job.name);
+  Read(object, "state", job.state);
+  Read(object, "reason", job.reason);
+  Read(object, "step", job.step);
+  Read(object, "steps", job.steps);
+  Read(object, "epoch", job.epoch);
+  Read(object, "epochs", job.epochs);
+  Read(object, "samples", job.samples);
+  Read(object, "loss", job.loss);
+  Read(object, "digest", job.digest);
+  Read(object, "digest_step", job.digest_step);
+  Read(object, "fingerprint", job.fingerprint);
+  Read(object, "fingerprint_step", job.fingerprint_step);
+  Read(object, "workers", job.workers);
+  Read(object, "view", job.view);
+  Read(object, "lineage", job.lineage);
+  Read(object, "views", job.views);
+  Read(object, "recoveries", job.recoveries);
+  Read(object, "rewinds", job.rewinds);
+  Read(object, "lanes_recomputed", job.lanes_recomputed);
+  Read(object, "seconds", job.seconds);
+  Read(object, "checkpoint_step", job.checkpoint_step);
+  if (const auto members = object.find("members"); members != object.end() && members->is_array())
+    for (const Json& member : *members)
+      if (member.is_object()) job.members.push_back(MemberFrom(member));
+  job.json = object.dump();
+  return job;
+}
+
+}  // namespace
+
+bool IsOver(const JobStatus& job) {
+  return job.state == "done" || job.state == "stopped" || job.state == "failed" || job.state == "cancelled";
+}
+
+absl::StatusOr<JobStatus> ParseJobStatus(const std::string& json) {
+  MUSTER_ASSIGN_OR_RETURN(const Json object, ParseObject(json));
+  return StatusFrom(object);
+}
+
+absl::StatusOr<JobEvent> ParseJobEvent(const std::string& name, const std::string& json) {
+  MUSTER_ASSIGN_OR_RETURN(const Json object, ParseObject(json));
+  JobEvent event{.name = name, .json = json};
+  Read(object, "text", event.text);
+  Read(object, "step", event.step);
+  Read(object, "value", event.value);
+  return event;
+}
+
+absl::StatusOr<std::vector<Fingerprint>> ParseFingerprints(const std::string& json) {
+  MUSTER_ASSIGN_OR_RETURN(const Json object, ParseObject(json));
+  std::vector<Fingerprint> fingerprints;
+  const auto list = object.find("fingerprints");
+  if (list == object.end() || !list->is_array()) return absl::InternalError("no list of fingerprints in the answer");
+  for (const Json& entry : *list) {
+    if (!entry.is_object()) continue;
+    Fingerprint fingerprint;
+    Read(entry, "step", fingerprint.step);
+    Read(entry, "value", fingerprint.value);
+    fingerprints.push_back(std::move(fingerprint));
+  }
+  return fingerprints;
+}
+
+absl::StatusOr<std::string> Rest::Get(const std::string& path) const {
+  MUSTER_ASSIGN_OR_RETURN(const http::Response response, http::Get(url_ + path));
+  MUSTER_RETURN_IF_ERROR(http::StatusFromResponse(response));
+  return response.body;
+}
+
+absl::StatusOr<std::string> Rest::Post(const std::string& path, const std::string& body) const {
+  MUSTER_ASSIGN_OR_RETURN(const http::Response response, http::Post(url_ + path, body));
+  MUSTER_RETURN_IF_ERROR(http::StatusFromResponse(response));
+  return response.body;
+}
+
+absl::StatusOr<JobStatus> Rest::Submit(const std::string& id, const std::string& spec_json) const {
+  const Json body = {{"id", id}, {"spec", Json::parse(spec_json)}};
+  MUSTER_ASSIGN_OR_RETURN(const std::string answer, Post("/v1/jobs", body.dump()));
+  return ParseJobStatus(answer);
+}
+
+absl::StatusOr<std::vector<JobStatus>> Rest::List() const {
+  MUSTER_ASSIGN_OR_RETURN(const std::string answer, Get("/v1/jobs"));
+  MUSTER_ASSIGN_OR_RETURN(const Json object, ParseObject(answer));
+  std::vector<JobStatus> jobs;
+  const auto list = object.find("jobs");
+  if (list == object.end() || !list->is_array()) return absl::InternalError("no list of jobs in the answer");
+  for (const Json& job : *list)
+    if (job.is_object()) jobs.push_back(StatusFrom(job));
+  return jobs;
+}
+
+absl::StatusOr<JobStatus> Rest::Job(const std::string& id) const {
+  MUSTER_ASSIGN_OR_RETURN(const std::string answer, Get("/v1/jobs/" + id));
+  return ParseJobStatus(answer);
+}
+
+absl::Status Rest::Stop(const std::string& id) const { return Post("/v1/jobs/" + id + ":stop", "{}").status(); }
+
+absl::Status Rest::Cancel(const std::string& id) const { return Post("/v1/jobs/" + id + ":cancel", "{}").status(); }
+
+absl::StatusOr<std::vector<Fingerprint>> Rest::Fingerprints(const std::string& id) const {
+  MUSTER_ASSIGN_OR_RETURN(const std::string answer, Get("/v1/jobs/" + id + "/fingerprints"));
+  return ParseFingerprints(answer);
+}
+
+absl::StatusOr<std::string> Rest::Digest(const std::string& id) const { return Get("/v1/jobs/" + id + "/digest"); }
+
+absl::StatusOr<std::string> Rest::Audit(const std::string& id) const { return Get("/v1/jobs/" + id + "/audit"); }
+
+absl::Status Rest::Follow(const std::string& id, const std::string& last_id,
+                          const std::function<bool(const JobEvent&)>& on_event) const {
+  return http::StreamEvents(
+      url_ + "/v1/jobs/" + id + "/events",
+      [&](const http::Event& raw) {
+        absl::StatusOr<JobEvent> event = ParseJobEvent(raw.name, raw.data);
+        if (!event.ok()) return true;  // a comment or a word of a later version
+        event->id = raw.id;
+        return on_event(*event);
+      },
+      {.last_event_id = last_id});
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,100 @@
+// The coordinator's REST interface as the commands use it (docs/operations.md). Blocking; thread-safe: each call is an
+// exchange of its own.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace muster::cli {
+
+struct MemberStatus {
+  std::string name;
+  std::string role;
+  int64_t rank = -1;
+  std::string node;
+  std::string state;
+  std::string phase;
+  int64_t lanes = 0;
+};
+
+struct JobStatus {
+  std::string id;
+  std::string name;
+  std::string state;
+  std::string reason;
+  int64_t step = 0;
+  int64_t steps = 0;
+  int64_t epoch = 0;
+  int64_t epochs = 0;
+  int64_t samples = 0;
+  double loss = 0;  // not a number before the first step
+  std::string digest;
+  int64_t digest_step = -1;
+  std::string fingerprint;
+  int64_t fingerprint_step = -1;
+  int64_t workers = 0;
+  int64_t view = 0;
+  int64_t lineage = 0;
+  int64_t views = 0;
+  int64_t recoveries = 0;
+  int64_t rewinds = 0;
+  int64_t lanes_recomputed = 0;
+  double seconds = 0;
+  int64_t checkpoint_step = -1;  // of the newest; -1: none
+  std::vector<MemberStatus> members;
+  std::string json;  // as it came
+};
+
+// done, stopped, failed, cancelled: nothing more happens by itself.
+bool IsOver(const JobStatus& job);
+
+struct Fingerprint {
+  int64_t step = 0;
+  std::string value;
+  bool operator==(const Fingerprint&) const = default;
+};
+
+struct JobEvent {
+  std::string id;    // for following on from it
+  std::string name;  // "state", "view", "recovery", "checkpoint", "step", "fingerprint", "process", "done"
+  std::string text;  // a sentence for people; may be empty
+  int64_t step = -1; // where the event has one
+  std::string value; // of a fingerprint
+  std::string json;
+};
+
+absl::StatusOr<JobStatus> ParseJobStatus(const std::string& json);
+absl::StatusOr<JobEvent> ParseJobEvent(const std::string& name, const std::string& json);
+absl::StatusOr<std::vector<Fingerprint>> ParseFingerprints(const std::string& json);
+
+// Errors are those of the server (their message names the field) or of lib/http/client.h.
+class Rest {
+ public:
+  explicit Rest(std::string url) : url_(std::move(url)) {}
+
+  absl::StatusOr<JobStatus> Submit(const std::string& id, const std::string& spec_json) const;
+  absl::StatusOr<std::vector<JobStatus>> List() const;
+  absl::StatusOr<JobStatus> Job(const std::string& id) const;
+  absl::Status Stop(const std::string& id) const;    // after a checkpoint
+  absl::Status Cancel(const std::string& id) const;
+  absl::StatusOr<std::vector<Fingerprint>> Fingerprints(const std::string& id) const;
+  absl::StatusOr<std::string> Digest(const std::string& id) const;  // JSON
+  absl::StatusOr<std::string> Audit(const std::string& id) const;   // JSON
+
+  // Events after `last_id` (empty: all) until `on_event` returns false (OK) or the stream ends (kUnavailable).
+  absl::Status Follow(const std::string& id, const std::string& last_id,
+                      const std::function<bool(const JobEvent&)>& on_event) const;
+
+ private:
+  absl::StatusOr<std::string> Get(const std::string& path) const;
+  absl::StatusOr<std::string> Post(const std::string& path, const std::string& body) const;
+
+  std::string url_;
+};
+
+}  // namespace muster::cli

@@ -1,0 +1,38 @@
+#include "cli/spec_file.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/status.h"
+#include "lib/wire/job_codec.h"
+
+namespace muster::cli {
+
+absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
+  errno = 0;
+  std::ifstream in(path);
+  std::ostringstream text;
+  if (in) text << in.rdbuf();
+  if (!in || in.bad() || !text)
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot read ", path, ": ", std::strerror(errno != 0 ? errno : EIO)));
+  return text.str();
+}
+
+absl::StatusOr<JobSpec> ReadSpec(const std::string& path, const std::vector<std::string>& settings,
+                                 std::optional<int> workers, std::optional<int> servers) {
+  MUSTER_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path));
+  MUSTER_ASSIGN_OR_RETURN(JobSpec spec, ParseJobYaml(text, path, settings));
+  if (workers) {
+    spec.run.workers_max = *workers;
+    spec.run.workers_min = std::min(spec.run.workers_min, *workers);
+  }
+  if (servers) spec.run.servers = *servers;
+  return Complete(spec);
+}
+
+}  // namespace muster::cli

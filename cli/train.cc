@@ -1,0 +1,93 @@
+#include "cli/train.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "cli/job_file.h"
+#include "cli/job_run.h"
+#include "cli/spec_file.h"
+#include "lib/base/status.h"
+#include "nlohmann/json.hpp"
+
+namespace muster::cli {
+namespace {
+
+absl::StatusOr<JobRequest> RequestFrom(const TrainArguments& arguments) {
+  JobRequest request;
+  MUSTER_ASSIGN_OR_RETURN(request.spec,
+                          ReadSpec(arguments.spec, arguments.settings, arguments.workers, arguments.servers));
+  if (!arguments.faults.empty()) {
+    MUSTER_ASSIGN_OR_RETURN(request.faults, ReadTextFile(arguments.faults));
+    request.faults_source = arguments.faults;
+  }
+  request.folder = arguments.dir.empty() ? FreshFolder(request.spec.run.name) : arguments.dir;
+  return request;
+}
+
+absl::StatusOr<JobResult> RunTrain(const TrainArguments& arguments, const ClusterMaker& make_cluster, Screen& screen) {
+  MUSTER_ASSIGN_OR_RETURN(const JobRequest request, RequestFrom(arguments));
+  return RunJob(request, make_cluster, screen);
+}
+
+}  // namespace
+
+int Train(const TrainArguments& arguments, const ClusterMaker& make_cluster, const Terminal& terminal) {
+  const Screen::Kind kind = arguments.json         ? Screen::Kind::kJson
+                            : terminal.is_terminal ? Screen::Kind::kTerminal
+                                                   : Screen::Kind::kPlain;
+  Screen screen(terminal.out, kind, terminal.width);
+  const absl::StatusOr<JobResult> result = RunTrain(arguments, make_cluster, screen);
+  if (!result.ok()) {
+    const int code = ExitCodeOf(result.status());
+    const nlohmann::ordered_json error = {
+        {"event", "result"}, {"state", "failed"}, {"reason", std::string(result.status().message())}, {"exit_code", code}};
+    screen.Emit(error.dump());
+    terminal.err << "muster: " << result.status().message() << std::endl;
+    return code;
+  }
+  screen.Finish();
+  screen.Say(ResultText(*result));
+  if (!result->sample.empty()) screen.Say(absl::StrCat("  a sample of the trained model:\n", result->sample, "\n"));
+  if (result->exit_code == 75)
+    screen.Say(absl::StrCat("to go on: muster train ", arguments.spec, " --dir ", result->folder));
+  screen.Emit(ResultJson(*result));
+  return result->exit_code;
+}
+
+int Up(const UpArguments& arguments, const ClusterMaker& make_cluster, const Terminal& terminal) {
+  std::unique_ptr<Cluster> cluster;
+  int code = 0;
+  bool stopping = false;
+  const auto say = [&](const std::string& text) { terminal.out << text << std::endl; };
+  ClusterEvents events;
+  events.on_exit = [&](const ProcessExit& exit) {
+    if (stopping) return;
+    say(exit.text);
+    if (!exit.given_up || !exit.is_coordinator) return;
+    say(exit.last_lines);
+    code = exit.code == 64 || exit.code == 65 ? exit.code : 1;
+    stopping = true;
+    cluster->Stop();
+  };
+  events.on_coordinator = [&](bool up) {
+    if (!stopping) say(up ? absl::StrCat("ready at ", cluster->url()) : "the coordinator does not answer");
+  };
+  events.on_interrupt = [&](int) {
+    stopping = true;
+    cluster->Stop();
+  };
+  events.on_stopped = [&] { cluster->Quit(); };
+  auto made = make_cluster({.folder = arguments.dir, .http = arguments.listen}, std::move(events));
+  if (!made.ok()) {
+    terminal.err << "muster: " << made.status().message() << std::endl;
+    return ExitCodeOf(made.status());
+  }
+  cluster = *std::move(made);
+  say(absl::StrCat("cluster in ", cluster->folder(), "; submit jobs with: muster submit SPEC.yaml --to ", cluster->url()));
+  cluster->Start();
+  cluster->Run();
+  return code;
+}
+
+}  // namespace muster::cli

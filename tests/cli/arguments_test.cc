@@ -1,0 +1,84 @@
+#include "cli/arguments.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace muster::cli {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Parsed Parse(std::vector<const char*> words) {
+  words.insert(words.begin(), "muster");
+  return ParseArguments(static_cast<int>(words.size()), words.data());
+}
+
+TEST(ArgumentsTest, Train) {
+  const Parsed parsed = Parse({"train", "--set", "steps=5", "a.yaml", "--workers", "2", "--set", "optimizer.kind=sgd",
+                               "--servers", "1", "--dir", "d", "--faults", "p.yaml", "--json"});
+  ASSERT_EQ(parsed.exit_code, std::nullopt) << parsed.text;
+  const auto& train = std::get<TrainArguments>(parsed.arguments);
+  EXPECT_EQ(train.spec, "a.yaml");
+  EXPECT_EQ(train.workers, 2);
+  EXPECT_EQ(train.servers, 1);
+  EXPECT_THAT(train.settings, ElementsAre("steps=5", "optimizer.kind=sgd"));
+  EXPECT_EQ(train.dir, "d");
+  EXPECT_EQ(train.faults, "p.yaml");
+  EXPECT_TRUE(train.json);
+}
+
+TEST(ArgumentsTest, WhatIsNotSaidStaysWithTheFile) {
+  const Parsed parsed = Parse({"train", "a.yaml"});
+  ASSERT_EQ(parsed.exit_code, std::nullopt) << parsed.text;
+  const auto& train = std::get<TrainArguments>(parsed.arguments);
+  EXPECT_EQ(train.workers, std::nullopt);
+  EXPECT_EQ(train.servers, std::nullopt);
+  EXPECT_FALSE(train.json);
+}
+
+TEST(ArgumentsTest, RemoteCommands) {
+  using Command = RemoteArguments::Command;
+  const std::pair<const char*, Command> cases[] = {{"status", Command::kStatus},
+                                                   {"watch", Command::kWatch},
+                                                   {"cancel", Command::kCancel},
+                                                   {"digest", Command::kDigest},
+                                                   {"audit", Command::kAudit}};
+  for (const auto& [name, command] : cases) {
+    const Parsed parsed = Parse({name, "job-1", "--to", "http://127.0.0.1:9"});
+    ASSERT_EQ(parsed.exit_code, std::nullopt) << parsed.text;
+    const auto& remote = std::get<RemoteArguments>(parsed.arguments);
+    EXPECT_EQ(remote.command, command);
+    EXPECT_EQ(remote.job, "job-1");
+    EXPECT_EQ(remote.to, "http://127.0.0.1:9");
+  }
+  EXPECT_EQ(std::get<RemoteArguments>(Parse({"list"}).arguments).command, Command::kList);
+  EXPECT_EQ(std::get<RemoteArguments>(Parse({"submit", "a.yaml"}).arguments).spec, "a.yaml");
+}
+
+TEST(ArgumentsTest, WrongWordsAreBadConfiguration) {
+  const std::vector<std::vector<const char*>> cases = {{},
+                                                       {"trian", "a.yaml"},
+                                                       {"train"},
+                                                       {"train", "a.yaml", "--workers", "0"},
+                                                       {"train", "a.yaml", "--workers", "many"},
+                                                       {"train", "a.yaml", "b.yaml"},
+                                                       {"status"},
+                                                       {"up", "--nonsense"}};
+  for (const auto& words : cases) {
+    const Parsed parsed = Parse(words);
+    EXPECT_EQ(parsed.exit_code, 64) << ::testing::PrintToString(words);
+    EXPECT_FALSE(parsed.text.empty());
+  }
+}
+
+TEST(ArgumentsTest, HelpTeaches) {
+  const Parsed parsed = Parse({"--help"});
+  EXPECT_EQ(parsed.exit_code, 0);
+  EXPECT_THAT(parsed.text, HasSubstr("muster train examples/code-lm.yaml"));
+  EXPECT_THAT(parsed.text, HasSubstr("75 stopped after a checkpoint"));
+  EXPECT_THAT(Parse({"train", "--help"}).text, HasSubstr("{at_step: 60, kill: coordinator, for_steps: 20}"));
+}
+
+}  // namespace
+}  // namespace muster::cli

@@ -1,0 +1,43 @@
+#include "cli/demo_compare.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace muster::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+JobResult Result(std::vector<Fingerprint> fingerprints) {
+  JobResult result;
+  result.fingerprints = std::move(fingerprints);
+  result.first_loss = 5.5;
+  return result;
+}
+
+TEST(DemoCompareTest, TheFirstFingerprintAfterTheLastRecovery) {
+  const std::vector<Fingerprint> list = {{10, "a"}, {30, "c"}, {20, "b"}};
+  EXPECT_EQ(FirstFingerprintAfter(list, 9), 10);
+  EXPECT_EQ(FirstFingerprintAfter(list, 10), 20);
+  EXPECT_EQ(FirstFingerprintAfter(list, 30), -1);
+  EXPECT_EQ(FirstFingerprintAfter({}, 0), -1);
+}
+
+TEST(DemoCompareTest, EqualOnlyWhenBothHaveTheSame) {
+  const JobResult one = Result({{10, "a"}, {20, "b"}});
+  EXPECT_TRUE(Compare(one, Result({{20, "b"}}), 20).equal);
+  EXPECT_FALSE(Compare(one, Result({{20, "x"}}), 20).equal);
+  EXPECT_FALSE(Compare(one, Result({{10, "b"}}), 20).equal);
+  EXPECT_FALSE(Compare(Result({}), Result({}), 20).equal) << "nothing equals nothing, but proves nothing";
+}
+
+TEST(DemoCompareTest, SaysSo) {
+  const JobResult one = Result({{20, "b"}});
+  EXPECT_THAT(Compare(one, one, 20).text, HasSubstr("The fingerprints agree"));
+  EXPECT_THAT(Compare(one, Result({{20, "x"}}), 20).text, HasSubstr("DIFFER"));
+  EXPECT_THAT(Compare(one, Result({{20, "x"}}), 20).text, Not(HasSubstr("agree")));
+}
+
+}  // namespace
+}  // namespace muster::cli

@@ -1,0 +1,76 @@
+#include "cli/format.h"
+
+#include <cmath>
+#include <limits>
+
+#include "gtest/gtest.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+TEST(FormatTest, Plurals) {
+  EXPECT_EQ(Plural(0, "step"), "0 steps");
+  EXPECT_EQ(Plural(1, "step"), "1 step");
+  EXPECT_EQ(Plural(2, "step"), "2 steps");
+  EXPECT_EQ(Plural(1, "recovery", "recoveries"), "1 recovery");
+  EXPECT_EQ(Plural(3, "recovery", "recoveries"), "3 recoveries");
+}
+
+TEST(FormatTest, Times) {
+  EXPECT_EQ(HowLong(0), "0.0 s");
+  EXPECT_EQ(HowLong(0.42), "0.4 s");
+  EXPECT_EQ(HowLong(9.94), "9.9 s");
+  EXPECT_EQ(HowLong(9.96), "10 s");
+  EXPECT_EQ(HowLong(59.4), "59 s");
+  EXPECT_EQ(HowLong(59.6), "1:00 min");
+  EXPECT_EQ(HowLong(187), "3:07 min");
+  EXPECT_EQ(HowLong(3599.6), "1:00 h");
+  EXPECT_EQ(HowLong(2 * 3600 + 3 * 60 + 59), "2:03 h");
+  EXPECT_EQ(HowLong(76 * 3600 + 30), "3 d 4 h");
+  EXPECT_EQ(HowLong(kNan), "?");
+  EXPECT_EQ(HowLong(-1), "?");
+}
+
+TEST(FormatTest, Rates) {
+  EXPECT_EQ(Rate(0.854), "0.85");
+  EXPECT_EQ(Rate(9.996), "10.0");
+  EXPECT_EQ(Rate(12.34), "12.3");
+  EXPECT_EQ(Rate(99.96), "100");
+  EXPECT_EQ(Rate(512.3), "512");
+  EXPECT_EQ(Rate(999.6), "1.00k");
+  EXPECT_EQ(Rate(1234), "1.23k");
+  EXPECT_EQ(Rate(45678), "45.7k");
+  EXPECT_EQ(Rate(4.56e6), "4.56M");
+  EXPECT_EQ(Rate(INFINITY), "?");
+}
+
+TEST(FormatTest, LossesBytesAndLists) {
+  EXPECT_EQ(Loss(5.54518), "5.5452");
+  EXPECT_EQ(Loss(kNan), "?");
+  EXPECT_EQ(Bytes(640), "640 B");
+  EXPECT_EQ(Bytes(1536), "1.5 KiB");
+  EXPECT_EQ(Bytes(25 * 1024.0 * 1024), "25 MiB");
+  EXPECT_EQ(Join({}), "");
+  EXPECT_EQ(Join({"a"}), "a");
+  EXPECT_EQ(Join({"a", "b"}), "a and b");
+  EXPECT_EQ(Join({"a", "b", "c"}), "a, b and c");
+}
+
+TEST(FormatTest, TheProgressLine) {
+  EXPECT_EQ(ProgressLine({.step = 118, .steps = 300, .epoch = 0, .loss = 2.34561, .samples_per_second = 61.4,
+                          .seconds_left = 71}),
+            "step 118 of 300 · epoch 1 · loss 2.3456 · 61.4 samples/s · 1:11 min left");
+  EXPECT_EQ(ProgressLine({.step = 1, .epoch = 1, .epochs = 3, .loss = kNan}), "step 1 · epoch 2 of 3 · loss ?");
+}
+
+TEST(FormatTest, FitsTheTerminalByCharacters) {
+  EXPECT_EQ(FitWidth("step · loss", 6), "step ·");
+  EXPECT_EQ(FitWidth("step · loss", 5), "step ");
+  EXPECT_EQ(FitWidth("step", 80), "step");
+  EXPECT_EQ(FitWidth("", 0), "");
+}
+
+}  // namespace
+}  // namespace muster::cli

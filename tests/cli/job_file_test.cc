@@ -1,0 +1,75 @@
+#include "cli/job_file.h"
+
+#include <cstdlib>
+#include <fstream>
+
+#include "cli/spec_file.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lib/wire/job_codec.h"
+
+namespace muster::cli {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+
+std::string MakeFolder() {
+  std::string folder = ::testing::TempDir() + "/muster-job-XXXXXX";
+  if (mkdtemp(folder.data()) == nullptr) std::abort();
+  return folder;
+}
+
+JobSpec Spec(const std::string& lanes = "4") {
+  return ParseJobYaml("name: count-it\ntask: counting\nreduction: sum\nepochs: 2\nbatch: 8\nworkers: 2\nlanes: " + lanes,
+                      "spec.yaml")
+      .value();
+}
+
+TEST(JobFileTest, AFolderKeepsItsJob) {
+  const std::string folder = MakeFolder();
+  const auto id = JobIdOf(folder, Spec());
+  ASSERT_TRUE(id.ok()) << id.status();
+  EXPECT_THAT(*id, MatchesRegex("count-it-[0-9a-f]{6}"));
+  EXPECT_EQ(JobIdOf(folder, Spec()).value(), *id);
+}
+
+TEST(JobFileTest, AnotherRunIsTheSameJobButAnotherLawIsNot) {
+  const std::string folder = MakeFolder();
+  const std::string id = JobIdOf(folder, Spec()).value();
+  JobSpec other_run = Spec();
+  other_run.run.workers_max = 3;
+  EXPECT_EQ(JobIdOf(folder, other_run).value(), id);
+  const auto refused = JobIdOf(folder, Spec("6"));
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.status().message()), AllOf(HasSubstr(id), HasSubstr("lanes: 4"), HasSubstr("6")));
+}
+
+TEST(JobFileTest, ADamagedFileIsNamed) {
+  const std::string folder = MakeFolder();
+  std::ofstream(folder + "/job.json") << "{\"id\": ";
+  const auto id = JobIdOf(folder, Spec());
+  EXPECT_EQ(id.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(id.status().message()), HasSubstr(folder + "/job.json"));
+}
+
+TEST(SpecFileTest, CommandLineNumbersReplaceThoseOfTheFile) {
+  const std::string path = MakeFolder() + "/spec.yaml";
+  std::ofstream(path) << "task: counting\nreduction: sum\nepochs: 1\nbatch: 8\nworkers: {min: 2, max: 4}\n";
+  const auto spec = ReadSpec(path, {"batch=16"}, 1);
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->law.batch, 16);
+  EXPECT_EQ(spec->run.workers_max, 1);
+  EXPECT_EQ(spec->run.workers_min, 1);
+}
+
+TEST(SpecFileTest, SaysWhatIsWrong) {
+  const auto missing = ReadSpec("nowhere.yaml", {});
+  EXPECT_EQ(missing.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(missing.status().message()), HasSubstr("cannot read nowhere.yaml: No such file"));
+  EXPECT_EQ(ReadSpec(MakeFolder(), {}).status().code(), absl::StatusCode::kInvalidArgument) << "a folder";
+}
+
+}  // namespace
+}  // namespace muster::cli

@@ -1,0 +1,72 @@
+#include "cli/remote.h"
+
+#include <cmath>
+#include <sstream>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace muster::cli {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kJob[] = R"({"id":"code-lm-1","name":"code-lm","state":"running","reason":"","step":118,"steps":300,
+  "epoch":0,"epochs":0,"samples":2832,"loss":2.5,"fingerprint":"f0","fingerprint_step":110,"view":3,"lineage":1,
+  "workers":2,"recoveries":1,"rewinds":0,"lanes_recomputed":2,"seconds":61.2,"checkpoint_step":100,
+  "members":[{"name":"worker-0","role":"worker","rank":0,"node":"here","lanes":[0,1,2],"state":"active","phase":"lane 2 of 3"}],
+  "later":{"unknown":1}})";
+
+TEST(RestTest, ReadsAJob) {
+  const auto job = ParseJobStatus(kJob);
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->step, 118);
+  EXPECT_EQ(job->checkpoint_step, 100);
+  EXPECT_DOUBLE_EQ(job->loss, 2.5);
+  ASSERT_EQ(job->members.size(), 1u);
+  EXPECT_EQ(job->members[0].lanes, 3);
+  EXPECT_FALSE(IsOver(*job));
+}
+
+TEST(RestTest, OddAnswersAreNoCrash) {
+  EXPECT_FALSE(ParseJobStatus("").ok());
+  EXPECT_FALSE(ParseJobStatus("[1]").ok());
+  EXPECT_FALSE(ParseFingerprints("{}").ok());
+  const auto job = ParseJobStatus(R"({"id":7,"step":"x","loss":null,"members":[1,{"lanes":"all"}]})");
+  ASSERT_TRUE(job.ok());
+  EXPECT_EQ(job->id, "");
+  EXPECT_TRUE(std::isnan(job->loss));
+}
+
+TEST(RestTest, WhatIsOver) {
+  for (const char* state : {"done", "stopped", "failed", "cancelled"}) EXPECT_TRUE(IsOver({.state = state})) << state;
+  for (const char* state : {"queued", "starting", "running", "recovering", "stopping"})
+    EXPECT_FALSE(IsOver({.state = state})) << state;
+}
+
+TEST(RemoteTest, AJobReadsWell) {
+  EXPECT_EQ(JobText(ParseJobStatus(kJob).value()),
+            "job code-lm-1 is running\n"
+            "  step 118 of 300, epoch 1, 2832 samples, loss 2.5000, 1:01 min\n"
+            "  view 3, lineage 1; 1 recovery, 0 rewinds, 2 lanes computed again\n"
+            "  newest checkpoint: step 100\n"
+            "  fingerprint f0 after step 110\n"
+            "  worker-0 on here: active, 3 lanes, lane 2 of 3\n");
+}
+
+TEST(RemoteTest, AListReadsWell) {
+  EXPECT_EQ(JobTable({}), "no jobs\n");
+  EXPECT_EQ(JobTable({ParseJobStatus(kJob).value()}),
+            "job        state       step             loss      workers\n"
+            "code-lm-1  running     118 of 300       2.5000    2\n");
+}
+
+TEST(RemoteTest, NobodyThereSaysWhatToDo) {
+  std::ostringstream out;
+  std::ostringstream err;
+  EXPECT_EQ(Remote({.to = "http://127.0.0.1:1"}, out, err), 1);
+  EXPECT_THAT(err.str(), HasSubstr("muster up"));
+}
+
+}  // namespace
+}  // namespace muster::cli
