@@ -1,0 +1,253 @@
+#include "coordinator/runtime/journal.h"
+
+#include <memory>
+#include <utility>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lib/checkpoint/catalogue.h"
+#include "lib/storage/faulty.h"
+#include "lib/wire/job_codec.h"
+#include "tests/coordinator/runtime/scripted_member.h"
+
+namespace muster::coordinator {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+JobJournal EverythingSet() {
+  JobJournal job;
+  job.id = "a";
+  job.order = 4;
+  job.spec = *Complete(CountingSpec(3));
+  job.phase = JobPhase::kRecovering;
+  job.reason = "worker-1 was \"lost\"\n";
+  job.facts = CountingFacts();
+  job.lineages = {{LineageNumber(1), LineageNumber(0), Step(0), "start"},
+                  {LineageNumber(2), LineageNumber(1), Step(5), "a rewind"}};
+  job.number = ViewNumber(9);
+  View view;
+  view.job = "a";
+  view.term = TermNumber(2);
+  view.number = ViewNumber(8);
+  view.lineage = LineageNumber(2);
+  view.members = {{{"worker-0", {1, 2}}, Role::kWorker, "here", "127.0.0.1:1", Rank(0), 0}};
+  view.lanes.holder_of = {0, 0};
+  view.first_lanes.holder_of = {0, 0};
+  view.owner_of = {0};
+  view.first_step = Step(6);
+  view.first_done = {true};
+  view.end = Step(20);
+  job.view = view;
+  job.resumes = true;
+  job.stop_asked = true;
+  job.stop_at = Step(12);
+  job.next_order = 3;
+  job.views = 4;
+  job.recoveries = 2;
+  job.rewinds = 1;
+  job.lanes_recomputed = 17;
+  job.digest = "abc";
+  return job;
+}
+
+void ExpectSame(const JobJournal& a, const JobJournal& b) {
+  EXPECT_EQ(a.id, b.id);
+  EXPECT_EQ(a.order, b.order);
+  EXPECT_EQ(a.spec, b.spec);
+  EXPECT_EQ(a.phase, b.phase);
+  EXPECT_EQ(a.reason, b.reason);
+  EXPECT_EQ(a.facts, b.facts);
+  EXPECT_EQ(a.lineages, b.lineages);
+  EXPECT_EQ(a.number, b.number);
+  EXPECT_EQ(a.view, b.view);
+  EXPECT_EQ(a.resumes, b.resumes);
+  EXPECT_EQ(a.stop_asked, b.stop_asked);
+  EXPECT_EQ(a.stop_at, b.stop_at);
+  EXPECT_EQ(a.next_order, b.next_order);
+  EXPECT_EQ(a.views, b.views);
+  EXPECT_EQ(a.recoveries, b.recoveries);
+  EXPECT_EQ(a.rewinds, b.rewinds);
+  EXPECT_EQ(a.lanes_recomputed, b.lanes_recomputed);
+  EXPECT_EQ(a.digest, b.digest);
+}
+
+StepRecord Record(LineageNumber lineage, Step step) {
+  return {.lineage = lineage, .step = step, .view = ViewNumber(1), .lane_holders = {{"worker-0", {1, 1}}, {"worker-0", {1, 1}}},
+          .samples = {0, 0, 5}, .weight = 5, .loss = 10};
+}
+
+// A store that outlives the journal.
+class Borrowed final : public Kv {
+ public:
+  explicit Borrowed(Kv& kv) : kv_(kv) {}
+  absl::StatusOr<std::string> Get(absl::string_view family, absl::string_view key) const override {
+    return kv_.Get(family, key);
+  }
+  absl::Status Write(const Batch& batch, Durability durability) override { return kv_.Write(batch, durability); }
+  absl::Status Scan(absl::string_view family, absl::string_view first, absl::string_view last,
+                    const Visit& visit) const override {
+    return kv_.Scan(family, first, last, visit);
+  }
+
+ private:
+  Kv& kv_;
+};
+
+absl::StatusOr<std::unique_ptr<Journal>> OpenOn(Kv& kv) { return Journal::Open(std::make_unique<Borrowed>(kv)); }
+
+absl::StatusOr<Found> LoadFrom(Kv& kv) {
+  auto journal = OpenOn(kv);
+  if (!journal.ok()) return journal.status();
+  std::vector<std::string> damaged;
+  return (*journal)->Load(damaged);
+}
+
+TEST(JobCodec, KeepsEveryField) {
+  const JournalEntry entry{EverythingSet(), {1, 2, 3}};
+  const auto back = DecodeJob(EncodeJob(entry));
+  ASSERT_TRUE(back.ok()) << back.status();
+  ExpectSame(back->job, entry.job);
+  EXPECT_EQ(back->times, entry.times);
+}
+
+TEST(JobCodec, KeepsEveryPhaseAndWhatIsAbsent) {
+  for (const JobPhase phase : kJobPhases) {
+    JobJournal job;
+    job.id = "b";
+    job.spec = *Complete(CountingSpec());
+    job.phase = phase;
+    const auto back = DecodeJob(EncodeJob({job, {}}));
+    ASSERT_TRUE(back.ok()) << back.status();
+    ExpectSame(back->job, job);
+  }
+}
+
+TEST(JobCodec, NamesTheFieldThatIsDamaged) {
+  EXPECT_TRUE(absl::IsDataLoss(DecodeJob("\xff\xff garbage").status()));
+  const auto empty = DecodeJob("");
+  EXPECT_TRUE(absl::IsDataLoss(empty.status()));
+  EXPECT_THAT(empty.status().message(), HasSubstr("format"));
+  const std::string bytes = EncodeJob({EverythingSet(), {}});
+  for (size_t cut = 0; cut < bytes.size(); cut += 7) EXPECT_FALSE(DecodeJob(bytes.substr(0, cut)).ok()) << cut;
+}
+
+TEST(Journal, TheClusterStaysAndTheTermGrowsWithEachStart) {
+  const auto kv = OpenMemory(JournalFamilies());
+  const auto first = OpenOn(*kv);
+  ASSERT_TRUE(first.ok());
+  const auto second = OpenOn(*kv);
+  ASSERT_TRUE(second.ok());
+  EXPECT_EQ((*first)->cluster(), (*second)->cluster());
+  EXPECT_EQ((*first)->cluster().size(), 32u);
+  EXPECT_EQ((*first)->term(), TermNumber(1));
+  EXPECT_EQ((*second)->term(), TermNumber(2));
+  const auto other = OpenOn(*OpenMemory(JournalFamilies()));
+  ASSERT_TRUE(other.ok());
+  EXPECT_NE((*other)->cluster(), (*first)->cluster());
+}
+
+TEST(Journal, FindsTheRecordsOfTheCurrentLineageUpToTheFirstGap) {
+  const auto kv = OpenMemory(JournalFamilies());
+  {
+    const auto journal = OpenOn(*kv);
+    ASSERT_TRUE(journal.ok());
+    PersistRecords records{"a", {}};
+    for (const int64_t step : {0, 1, 2, 3, 4, 5, 6, 7}) records.records.push_back(Record(LineageNumber(1), Step(step)));
+    for (const int64_t step : {5, 6, 8}) records.records.push_back(Record(LineageNumber(2), Step(step)));
+    // Another job's id that begins like this one's.
+    PersistRecords neighbour{"ab", {Record(LineageNumber(2), Step(7))}};
+    const PersistFingerprint fingerprint{"a", LineageNumber(2), Step(6), {1, 2, true}};
+    ASSERT_TRUE((*journal)->Write({PersistJob{EverythingSet()}, records, neighbour, fingerprint}, 1000).ok());
+    EXPECT_EQ((*journal)->Records("a")->size(), 11u);
+    EXPECT_EQ((*journal)->Records("ab")->size(), 1u);
+  }
+  const auto journal = OpenOn(*kv);
+  ASSERT_TRUE(journal.ok());
+  std::vector<std::string> damaged;
+  const auto found = (*journal)->Load(damaged);
+  ASSERT_TRUE(found.ok()) << found.status();
+  ASSERT_EQ(found->jobs.size(), 1u);
+  ExpectSame(found->jobs[0], EverythingSet());
+  EXPECT_EQ(found->recorded.at("a"), Step(7));
+  EXPECT_EQ((*journal)->TailOf("a").loss, 2.0);
+  EXPECT_THAT(*(*journal)->Fingerprints("a"),
+              ElementsAre(FingerprintEntry{LineageNumber(2), Step(6), {1, 2, true}}));
+  EXPECT_EQ((*journal)->TailOf("a").fingerprint->step, Step(6));
+}
+
+TEST(Journal, KnowsWhenThingsHappened) {
+  const auto kv = OpenMemory(JournalFamilies());
+  const auto journal = OpenOn(*kv);
+  ASSERT_TRUE(journal.ok());
+  JobJournal job = EverythingSet();
+  const auto write = [&](JobPhase phase, int64_t now) {
+    job.phase = phase;
+    ASSERT_TRUE((*journal)->Write({PersistJob{job}}, now).ok());
+  };
+  write(JobPhase::kQueued, 10);
+  write(JobPhase::kStarting, 20);
+  write(JobPhase::kRunning, 30);
+  write(JobPhase::kStopped, 40);
+  EXPECT_EQ((*journal)->TimesOf("a"), (JobTimes{10, 20, 40}));
+  write(JobPhase::kQueued, 50);
+  EXPECT_EQ((*journal)->TimesOf("a"), (JobTimes{50, 0, 0}));
+}
+
+TEST(Journal, WhatAFailedWriteHeldIsNotRememberedAndAnotherTryWorks) {
+  auto faulty = FaultyKv::Wrap(OpenMemory(JournalFamilies()), JournalFamilies());
+  ASSERT_TRUE(faulty.ok());
+  const auto journal = OpenOn(**faulty);
+  ASSERT_TRUE(journal.ok());
+  (*faulty)->FailCall(0, absl::ResourceExhaustedError("full"));
+  const std::vector<Persisted> changes = {PersistJob{EverythingSet()},
+                                          PersistRecords{"a", {Record(LineageNumber(2), Step(5))}}};
+  EXPECT_TRUE(absl::IsResourceExhausted((*journal)->Write(changes, 1)));
+  EXPECT_EQ((*journal)->TimesOf("a"), JobTimes{});
+  EXPECT_TRUE((*journal)->Records("a")->empty());
+  EXPECT_TRUE((*journal)->Write(changes, 2).ok());
+  EXPECT_EQ((*journal)->Records("a")->size(), 1u);
+}
+
+TEST(Journal, WhatWasWrittenSurvivesTheLossOfPower) {
+  auto faulty = FaultyKv::Wrap(OpenMemory(JournalFamilies()), JournalFamilies());
+  ASSERT_TRUE(faulty.ok());
+  {
+    const auto journal = OpenOn(**faulty);
+    ASSERT_TRUE(journal.ok());
+    ASSERT_TRUE((*journal)->Write({PersistJob{EverythingSet()}, PersistRecords{"a", {Record(LineageNumber(2), Step(5))}}}, 1).ok());
+  }
+  ASSERT_TRUE((*faulty)->Crash().ok());
+  const auto found = LoadFrom(**faulty);
+  ASSERT_TRUE(found.ok());
+  ASSERT_EQ(found->jobs.size(), 1u);
+  EXPECT_EQ(found->recorded.at("a"), Step(6));
+}
+
+TEST(Journal, DamageIsToldAndNotGuessedAround) {
+  struct Case {
+    const char* family;
+    std::string key;
+    const char* says;
+  };
+  const Case cases[] = {{"journal", "job/a", "job/a"}, {"journal", "term", "term"}};
+  for (const Case& damage : cases) {
+    const auto kv = OpenMemory(JournalFamilies());
+    {
+      const auto journal = OpenOn(*kv);
+      ASSERT_TRUE(journal.ok());
+      ASSERT_TRUE((*journal)->Write({PersistJob{EverythingSet()}}, 1).ok());
+    }
+    Batch batch;
+    batch.Put(damage.family, damage.key, "\xff\xff");
+    ASSERT_TRUE(kv->Write(batch, Durability::kSynced).ok());
+    const auto found = LoadFrom(*kv);
+    EXPECT_TRUE(absl::IsDataLoss(found.status())) << found.status();
+    EXPECT_THAT(found.status().message(), HasSubstr(damage.says));
+    EXPECT_THAT(found.status().message(), HasSubstr("bring back a copy"));
+  }
+}
+
+}  // namespace
+}  // namespace muster::coordinator
