@@ -67,11 +67,3 @@ function(muster_test name)
     set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${labels_file})
   endif()
 endfunction()
-
-# muster_bench(NAME SRCS … DEPS …): a benchmark, `./dev bench NAME`.
-function(muster_bench name)
-  cmake_parse_arguments(ARG "" "" "SRCS;DEPS" ${ARGN})
-  add_executable(${name} ${ARG_SRCS})
-  target_link_libraries(${name} PRIVATE muster_options ${ARG_DEPS})
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bench)
-endfunction()

@@ -1,5 +1,6 @@
 #include <arpa/inet.h>
 #include <grpcpp/create_channel.h>
+#include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/security/server_credentials.h>
@@ -159,7 +160,8 @@ TEST(GrpcConnect, AForeignServerIsUnimplemented) {
   grpc::ServerBuilder builder;
   int port = 0;
   builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-  auto queue = builder.AddCompletionQueue();
+  grpc::CallbackGenericService knows_nothing;
+  builder.RegisterCallbackGenericService(&knows_nothing);
   auto server = builder.BuildAndStart();
   auto transport = MakeGrpcTransport({});
   auto recorder = std::make_shared<Recorder>();
@@ -168,7 +170,6 @@ TEST(GrpcConnect, AForeignServerIsUnimplemented) {
   EXPECT_TRUE(recorder->AwaitBroken());
   EXPECT_EQ(recorder->broken().code(), absl::StatusCode::kUnimplemented) << recorder->broken();
   server->Shutdown();
-  queue->Shutdown();
 }
 
 TEST(GrpcAddresses, BeyondLoopbackIsRefusedOnBothSidesWithTheReason) {
