@@ -275,7 +275,8 @@ std::string ResultText(const JobResult& result) {
   std::string text = absl::StrCat("job ", job.id, " is ", job.state, " after ", HowLong(result.seconds), ": ",
                                   Plural(job.step, "step"), ", ", Plural(job.samples, "sample"), ", ",
                                   Plural(job.workers, "worker"), "\n");
-  if (!job.reason.empty()) absl::StrAppend(&text, "  reason       ", job.reason, "\n");
+  // What follows the first line was shown as an event.
+  if (!job.reason.empty()) absl::StrAppend(&text, "  reason       ", job.reason.substr(0, job.reason.find('\n')), "\n");
   if (std::isfinite(job.loss)) {
     const std::string before = result.first_loss ? absl::StrCat(Loss(*result.first_loss), " at first, ") : "";
     absl::StrAppend(&text, "  loss         ", before, Loss(job.loss), " at last\n");

@@ -110,6 +110,7 @@ void Agent::OnEnd(const ProcessKey& key) {
   std::optional<Exit> exit = child.process.TryReap();
   if (!exit) return;
   exit->out_of_memory = exit->signal == SIGKILL && !child.killed_by_us && memory_.KilledSinceLastCall();
+  if (options_.lanes) exit->lanes = options_.lanes(key);
   StopWatching(child);
   children_.erase(it);
   Do(Exited{key, *std::move(exit)});

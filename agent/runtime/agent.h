@@ -22,6 +22,8 @@ struct AgentOptions {
   std::string log_dir;  // exists; NAME.log of each process
   // Program and arguments of a process.
   std::function<std::vector<std::string>(const ProcessKey&, Role)> command;
+  // What a worker that has ended had run; may be null.
+  std::function<LaneCount(const ProcessKey&)> lanes;
   SupervisorOptions supervisor;
   FaultPlan faults;
 };

@@ -47,16 +47,9 @@ LocalCluster::LocalCluster(EventLoop& loop, Transport& transport, LocalClusterOp
               .tell_coordinator = [this](const ProcessExited& exited) { link_.Tell(exited); },
               .on_stopped = events_.on_stopped}),
       link_(loop, transport, addresses_.grpc, node_,
-            {.on_up =
-                 [this] {
-                   if (events_.on_coordinator) events_.on_coordinator(true);
-                   agent_.Do(SessionUp{});
-                 },
+            {.on_up = [this] { agent_.Do(SessionUp{}); },
              .on_wanted = [this](const Wanted& wanted) { agent_.Do(WantMembers{wanted}); },
-             .on_down =
-                 [this](const absl::Status&) {
-                   if (events_.on_coordinator) events_.on_coordinator(false);
-                 }}) {}
+             .on_down = [](const absl::Status&) {}}) {}
 
 void LocalCluster::Start() {
   WriteTargets();
@@ -69,7 +62,8 @@ void LocalCluster::Stop() { agent_.Do(StopAll{}); }
 std::vector<std::string> LocalCluster::CommandFor(const ProcessKey& key, Role role) const {
   if (key == kCoordinatorKey) {
     std::vector<std::string> command = {options_.programs + "/muster-coordinator", "--dir", folder_.store(),
-                                        "--listen", addresses_.grpc, "--http", addresses_.http};
+                                        "--checkpoint-dir", folder_.checkpoints(), "--listen", addresses_.grpc,
+                                        "--http", addresses_.http};
     command.insert(command.end(), options_.coordinator_arguments.begin(), options_.coordinator_arguments.end());
     return command;
   }
@@ -80,11 +74,13 @@ std::vector<std::string> LocalCluster::CommandFor(const ProcessKey& key, Role ro
 
 void LocalCluster::OnReport(const ProcessKey& key, const Report& report) {
   if (!report.metrics.empty() && std::exchange(metrics_[key], report.metrics) != report.metrics) WriteTargets();
+  if (key == kCoordinatorKey && report.event == "listening" && events_.on_coordinator) events_.on_coordinator(true);
   if (events_.on_report) events_.on_report(key, report);
 }
 
 void LocalCluster::OnExit(const NoteExit& note) {
   if (note.key != kCoordinatorKey && metrics_.erase(note.key) > 0) WriteTargets();
+  if (note.key == kCoordinatorKey && events_.on_coordinator) events_.on_coordinator(false);
   if (events_.on_exit) events_.on_exit(note);
 }
 

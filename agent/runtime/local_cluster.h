@@ -30,7 +30,7 @@ struct LocalClusterEvents {
   std::function<void(const NoteExit&)> on_exit;
   std::function<void(const ProcessKey&, const Report&)> on_report;
   std::function<void(const FaultAction&)> on_fault;
-  std::function<void(bool up)> on_coordinator;  // the session with it
+  std::function<void(bool up)> on_coordinator;  // it listens; it has ended
   std::function<void()> on_stopped;
 };
 

@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "lib/domain/message.h"
+
 namespace muster::agent {
 
 // Exit codes that have a meaning (those of sysexits.h where there is one).
@@ -20,7 +22,7 @@ struct Exit {
   bool out_of_memory = false;  // the kernel killed it for memory
   std::string not_started;     // why it never ran; empty: it did
   std::string last_lines;      // of its log
-  bool operator==(const Exit&) const = default;
+  LaneCount lanes;             // of a worker: what it had run
 };
 
 enum class ExitMeaning {

@@ -211,7 +211,9 @@ ProcessExited Supervisor::ReportOf(const ProcessKey& key, const Process& process
           .exit_code = exit.signal == 0 ? exit.code : 0,
           .signal = exit.signal,
           .cause = CauseOf(exit),
-          .gave_up = process.phase == Phase::kGivenUp,
+          // What is hopeless says so by its exit code.
+          .gave_up = process.phase == Phase::kGivenUp && MeaningOf(exit) == ExitMeaning::kFailure,
+          .lanes = exit.lanes,
           .last_lines = exit.last_lines};
 }
 

@@ -59,7 +59,7 @@ TEST_F(ProcessTest, TellsHowItEnded) {
   auto exits = Start("exit 64");
   ASSERT_TRUE(exits.ok()) << exits.status();
   EXPECT_EQ(ExitOf(*exits).code, 64);
-  EXPECT_EQ(exits->TryReap(), std::nullopt);  // once
+  EXPECT_FALSE(exits->TryReap().has_value());  // once
   auto aborts = Start("abort");
   ASSERT_TRUE(aborts.ok()) << aborts.status();
   EXPECT_EQ(ExitOf(*aborts).signal, SIGABRT);

@@ -42,6 +42,7 @@ int OpenDescriptors() {
   Agent agent(*loop,
               {.log_dir = folder,
                .command = [](const ProcessKey&, Role) { return StandIn("hang"); },
+               .lanes = {},
                .supervisor = {},
                .faults = {}},
               {.on_start =

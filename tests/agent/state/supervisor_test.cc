@@ -91,9 +91,9 @@ TEST_F(SupervisorTest, ExitCodesDecideWhatFollows) {
   const std::vector<ExitCase> cases = {
       {0, 0, {"tell worker-0 exit code 0 (done)", "note worker-0 finished"}, "again in 200 ms"},
       {75, 0, {"tell worker-0 exit code 75 (left as asked)", "note worker-0 finished"}, "again in 200 ms"},
-      {64, 0, {"tell worker-0 exit code 64 (bad configuration) gave up", "note worker-0 given up"}, "given up"},
-      {65, 0, {"tell worker-0 exit code 65 (bad data) gave up", "note worker-0 given up"}, "given up"},
-      {78, 0, {"tell worker-0 exit code 78 (incompatible version) gave up", "note worker-0 given up"}, "given up"},
+      {64, 0, {"tell worker-0 exit code 64 (bad configuration)", "note worker-0 given up"}, "given up"},
+      {65, 0, {"tell worker-0 exit code 65 (bad data)", "note worker-0 given up"}, "given up"},
+      {78, 0, {"tell worker-0 exit code 78 (incompatible version)", "note worker-0 given up"}, "given up"},
       {1, 0, {"tell worker-0 exit code 1", "note worker-0 again in 200 ms"}, "again in 200 ms"},
       {0, SIGKILL, {"tell worker-0 killed by SIGKILL", "note worker-0 again in 200 ms"}, "again in 200 ms"},
       {0, SIGSEGV, {"tell worker-0 killed by SIGSEGV", "note worker-0 again in 200 ms"}, "again in 200 ms"},
@@ -241,7 +241,16 @@ TEST_F(SupervisorTest, ASessionLearnsWhatIsDownOnly) {
   Exits("worker-2", 0, SIGKILL);
   TickWhenDue();  // both run again
   Exits("worker-2", 64);
-  EXPECT_THAT(Do(SessionUp{}), ElementsAre("tell worker-2 exit code 64 (bad configuration) gave up"));
+  EXPECT_THAT(Do(SessionUp{}), ElementsAre("tell worker-2 exit code 64 (bad configuration)"));
+}
+
+TEST_F(SupervisorTest, TellsWhatAWorkerHadRun) {
+  Want({"worker-0"});
+  const LaneCount lanes{.incarnation = {.hi = 1, .lo = 2}, .total = 7};
+  const auto actions = supervisor_.Step(Exited{Key("worker-0"), Exit{.signal = SIGKILL, .lanes = lanes}}, now_);
+  const LaneCount& told = std::get<TellCoordinator>(actions[0]).exited.lanes;
+  EXPECT_EQ(told.incarnation, lanes.incarnation);
+  EXPECT_EQ(told.total, 7);
 }
 
 TEST_F(SupervisorTest, NotesReadWell) {
