@@ -141,8 +141,9 @@ absl::StatusOr<ClusterAddresses> RunFolder::PickAddresses(const std::string& htt
   if (!IsFree(now.grpc)) {
     MUSTER_ASSIGN_OR_RETURN(now.grpc, AnyAddress());
   }
-  if (!http.empty()) now.http = http;
-  if (http.empty() && !IsFree(now.http)) {
+  const bool any = http.empty() || http == "127.0.0.1:0";
+  if (!any) now.http = http;
+  if (any && !IsFree(now.http)) {
     do {
       MUSTER_ASSIGN_OR_RETURN(now.http, AnyAddress());
     } while (now.http == now.grpc);

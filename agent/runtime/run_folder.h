@@ -42,7 +42,7 @@ class RunFolder {
   std::string checkpoints() const { return path_ + "/checkpoints"; }
   std::string targets() const { return path_ + "/prometheus-targets.json"; }
 
-  // Those of the last time where they are still free, else new ones. `http`: wished for; empty: any.
+  // Those of the last time where they are still free, else new ones. `http`: wished for; empty or 127.0.0.1:0: any.
   absl::StatusOr<ClusterAddresses> PickAddresses(const std::string& http = "");
 
   // Who serves metrics where.
