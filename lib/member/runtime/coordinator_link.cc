@@ -1,0 +1,67 @@
+#include "lib/member/runtime/coordinator_link.h"
+
+#include <utility>
+
+#include "lib/base/status.h"
+#include "lib/log/log.h"
+#include "lib/wire/message_codec.h"
+
+namespace muster {
+
+CoordinatorLink::CoordinatorLink(Transport& transport, std::string address,
+                                 std::shared_ptr<EventBox> events,
+                                 std::shared_ptr<std::atomic<SessionId>> next_id, uint64_t seed)
+    : transport_(transport),
+      address_(std::move(address)),
+      events_(std::move(events)),
+      next_id_(std::move(next_id)),
+      backoff_(seed) {}
+
+CoordinatorLink::~CoordinatorLink() {
+  if (session_) session_->Close(absl::CancelledError("the member leaves"));
+}
+
+void CoordinatorLink::Connect(Time now) {
+  if (silent_since_ == Time()) silent_since_ = now;
+  connect_at_.reset();
+  id_ = next_id_->fetch_add(1);
+  session_ = transport_.Connect(
+      address_, std::chrono::seconds(2),
+      {[events = events_, id = id_](Frame frame) { events->Post(FrameCame{id, std::move(frame)}); },
+       [events = events_, id = id_](absl::Status why) {
+         events->Post(SessionBroke{id, std::move(why)});
+       }});
+}
+
+void CoordinatorLink::Send(const ToCoordinator& message) {
+  if (session_) session_->Send({Encode(message), Payload()});
+}
+
+absl::StatusOr<FromCoordinator> CoordinatorLink::Take(const FrameCame& came,
+                                                      Time now) {
+  absl::StatusOr<FromCoordinator> message = DecodeFromCoordinator(came.frame.header);
+  if (!message.ok()) {
+    session_->Close(message.status());
+    return Prefix("what came from the coordinator", message.status());
+  }
+  if (std::exchange(down_told_, false)) LogInfo("the coordinator at %s is back", address_);
+  backoff_.Reset();
+  silent_since_ = now;
+  return message;
+}
+
+void CoordinatorLink::Take(const SessionBroke& broke, Time now) {
+  if (!std::exchange(down_told_, true))
+    LogWarning("no coordinator at %s: %s; training goes on, and it is tried again", address_,
+               broke.why.ToString());
+  session_.reset();
+  connect_at_ = now + backoff_.Next();
+}
+
+bool CoordinatorLink::Tick(Time now) {
+  if (!connect_at_ || *connect_at_ > now) return false;
+  Connect(now);
+  return true;
+}
+
+}  // namespace muster

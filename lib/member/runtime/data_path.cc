@@ -1,0 +1,158 @@
+#include "lib/member/runtime/data_path.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/base/check.h"
+#include "lib/kernels/crc.h"
+#include "lib/wire/message_codec.h"
+
+namespace muster {
+namespace {
+
+absl::Span<const std::byte> BytesOf(absl::Span<const float> values) {
+  return absl::MakeConstSpan(reinterpret_cast<const std::byte*>(values.data()),
+                             values.size() * sizeof(float));
+}
+
+uint32_t CrcOf(absl::Span<const float> values) { return Crc32c(BytesOf(values)); }
+
+const Part& FindPart(const Incoming& incoming, ChunkId chunk, std::optional<TreeNode> node) {
+  const auto it =
+      std::find_if(incoming.parts.begin(), incoming.parts.end(),
+                   [&](const Part& p) { return p.chunk == chunk && p.node == node; });
+  MUSTER_CHECK(it != incoming.parts.end(), "an action about a chunk that did not come");
+  return *it;
+}
+
+// Results bring the checksum with them: it was taken when they were made.
+bool BringsChecksum(const PeerMessage& message) {
+  if (std::holds_alternative<Results>(message)) return true;
+  const auto* pieces = std::get_if<Pieces>(&message);
+  return pieces != nullptr && pieces->kind == PieceKind::kResult;
+}
+
+}  // namespace
+
+DataPath::DataPath(SetupPtr setup, CopyCounter& copied)
+    : setup_(std::move(setup)),
+      copied_(copied),
+      memory_(setup_->pool, setup_->spec.law.sync),
+      accumulator_(copied),
+      updater_(setup_->spec.law, setup_->total_steps, copied),
+      sum_meta_(static_cast<size_t>(setup_->layout.chunk_count())) {}
+
+const FlatPtr& DataPath::SumOf(TreeNode node) const {
+  const auto it = own_sums_.find(node);
+  MUSTER_CHECK(it != own_sums_.end(), "a partial sum that is not held");
+  return it->second;
+}
+
+// A buffer chunk's value is lane 0's and stands in whatever subtree holds lane 0: the first one.
+FlatPtr DataPath::SourceOf(const PeerMessage& message, const Part& part) {
+  if (std::holds_alternative<Partials>(message)) {
+    if (chunk(part.chunk).kind == TensorKind::kParameter) return SumOf(*part.node);
+    MUSTER_CHECK(!own_sums_.empty() && own_sums_.begin()->first.lo == 0);
+    return own_sums_.begin()->second;
+  }
+  if (const auto* results = std::get_if<Results>(&message)) return memory_.Results(results->step);
+  const auto& pieces = std::get<Pieces>(message);
+  if (pieces.kind == PieceKind::kResult) return memory_.Results(pieces.step);
+  memory_.Lend();
+  return pieces.kind == PieceKind::kValues ? memory_.Values(pieces.step)
+                                           : memory_.Slot(pieces.slot);
+}
+
+std::vector<Frame> DataPath::FramesOf(PeerMessage message) {
+  std::vector<Frame> frames;
+  for (PeerMessage& piece : Split(std::move(message), setup_->layout, kFramePayloadBytes)) {
+    absl::StatusOr<std::vector<Part>> parts = PartsOf(piece, setup_->layout);
+    MUSTER_CHECK(parts.ok(), "the machine sends chunks of the layout");
+    Frame frame;
+    std::vector<FlatPtr> kept;
+    for (Part& part : *parts) {
+      FlatPtr source = SourceOf(piece, part);
+      const absl::Span<const float> values = source->of(chunk(part.chunk));
+      if (!BringsChecksum(piece)) part.crc = CrcOf(values);
+      frame.payload.slices.push_back(BytesOf(values));
+      if (kept.empty() || kept.back() != source) kept.push_back(std::move(source));
+    }
+    if (!kept.empty()) frame.payload.keep = std::make_shared<std::vector<FlatPtr>>(std::move(kept));
+    SetChecksums(piece, *parts);
+    frame.header = Encode(piece);
+    frames.push_back(std::move(frame));
+  }
+  return frames;
+}
+
+absl::Span<float> DataPath::PlaceOfSum(Step step, ChunkId c) {
+  if (!owners_apply()) return memory_.Landing(step)->of(chunk(c));
+  if (!sums_) sums_ = memory_.pool().Take();
+  return sums_->of(chunk(c));
+}
+
+std::optional<Summed> DataPath::Fold(const FoldIn& fold, const Incoming* incoming) {
+  const Chunk& where = chunk(fold.chunk);
+  std::vector<std::pair<TreeNode, ArrivedSum>> arrived;
+  for (TreeNode node : fold.arrived) {
+    if (fold.own) {
+      const FlatPtr& sum =
+          where.kind == TensorKind::kParameter ? SumOf(node) : own_sums_.begin()->second;
+      arrived.emplace_back(node, OwnSum{sum->of(where), sum});
+    } else {
+      MUSTER_CHECK(incoming != nullptr, "partials of a peer without a message");
+      const Part& part = FindPart(*incoming, fold.chunk, node);
+      arrived.emplace_back(node, ReceivedSum{incoming->payload, part.byte_offset});
+    }
+  }
+  const absl::Span<float> out = PlaceOfSum(fold.step, fold.chunk);
+  accumulator_.Add(fold.chunk, std::move(arrived), fold.folds, fold.total.has_value(), out);
+  if (!fold.total) return std::nullopt;
+  const ResultMeta meta = Reduce(setup_->spec.law, where.kind, *fold.total, out);
+  sum_meta_[static_cast<size_t>(fold.chunk.value())] = meta;
+  return Summed{fold.step, fold.chunk, meta};
+}
+
+void DataPath::LandAll(const std::vector<ChunkId>& chunks, const FlatBuffer& to,
+                       const Incoming& incoming) {
+  for (ChunkId c : chunks) {
+    const Part& part = FindPart(incoming, c, std::nullopt);
+    CopySlices(absl::MakeConstSpan(incoming.payload->slices), part.byte_offset, to.of(chunk(c)),
+               copied_);
+  }
+}
+
+void DataPath::LandResults(const Land& land, const Incoming& incoming) {
+  LandAll(land.chunks, *memory_.Landing(land.step), incoming);
+}
+
+void DataPath::LandState(const LandPieces& land, const Incoming& incoming) {
+  const FlatPtr& to =
+      land.kind == PieceKind::kValues ? memory_.Values(land.step) : memory_.Slot(land.slot);
+  LandAll(land.chunks, *to, incoming);
+}
+
+Slots DataPath::SlotsOf(const Chunk& c) const {
+  Slots slots;
+  if (c.kind == TensorKind::kBuffer) return slots;
+  for (size_t s = 0; s < memory_.slots().size(); ++s) slots[s] = memory_.slots()[s]->of(c);
+  return slots;
+}
+
+// Slots live once and are sent to nobody, so they are updated where they are.
+ChunksApplied DataPath::ApplySums(const ApplyChunks& apply) {
+  ChunksApplied applied{apply.step, {}};
+  const FlatPtr from = memory_.Values(apply.step);
+  const FlatPtr to = memory_.Landing(apply.step);
+  for (ChunkId c : apply.chunks) {
+    const Chunk& where = chunk(c);
+    updater_.Apply(where.kind, apply.step, apply.norm, sums_->of(where), from->of(where),
+                   to->of(where), SlotsOf(where));
+    ResultMeta meta = sum_meta_[static_cast<size_t>(c.value())];
+    meta.crc = CrcOf(to->of(where));
+    applied.chunks.push_back({c, meta});
+  }
+  return applied;
+}
+
+}  // namespace muster

@@ -1,0 +1,72 @@
+// Where the bytes of a member are read and written: builds the frames of outgoing messages, adds,
+// lands and applies what came. Decides nothing: the state machine's actions say what. Exchange
+// thread only.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "lib/member/runtime/events.h"
+#include "lib/member/runtime/frames.h"
+#include "lib/member/runtime/member_memory.h"
+#include "lib/member/runtime/setup.h"
+#include "lib/member/state/actions.h"
+#include "lib/owner/runtime/accumulator.h"
+#include "lib/owner/runtime/update.h"
+#include "lib/transport/transport.h"
+#include "lib/wire/tensor_copy.h"
+
+namespace muster {
+
+// A peer's message whose payload has passed CheckPayload.
+struct Incoming {
+  MemberId from;
+  PeerMessage message;
+  std::shared_ptr<const Payload> payload;
+  std::vector<Part> parts;
+};
+
+inline constexpr size_t kFramePayloadBytes = size_t{1} << 20;  // aimed at; one chunk may have more
+
+class DataPath {
+ public:
+  DataPath(SetupPtr setup, CopyCounter& copied);
+
+  MemberMemory& memory() { return memory_; }
+
+  // The payload points at memory that stays as it is while a frame lives.
+  std::vector<Frame> FramesOf(PeerMessage message);
+
+  // The partial sums of our own lanes that FoldIn and Partials speak of from now on.
+  void SetOwnSums(std::map<TreeNode, FlatPtr> sums) { own_sums_ = std::move(sums); }
+  void ForgetOwnSums() { own_sums_.clear(); }
+
+  // `incoming`: the message that brought the partials; unused when they are our own.
+  std::optional<Summed> Fold(const FoldIn& fold, const Incoming* incoming);
+  void ForgetSums() { accumulator_.Forget(); }
+  void LandResults(const Land& land, const Incoming& incoming);
+  void LandState(const LandPieces& land, const Incoming& incoming);
+  ChunksApplied ApplySums(const ApplyChunks& apply);
+
+ private:
+  const Chunk& chunk(ChunkId c) const { return setup_->layout.chunk(c); }
+  bool owners_apply() const { return setup_->spec.law.sync == Sync::kServer; }
+  const FlatPtr& SumOf(TreeNode node) const;
+  FlatPtr SourceOf(const PeerMessage& message, const Part& part);
+  absl::Span<float> PlaceOfSum(Step step, ChunkId c);
+  void LandAll(const std::vector<ChunkId>& chunks, const FlatBuffer& to, const Incoming& incoming);
+  Slots SlotsOf(const Chunk& c) const;
+
+  const SetupPtr setup_;
+  CopyCounter& copied_;
+  MemberMemory memory_;
+  Accumulator accumulator_;
+  Updater updater_;
+  std::map<TreeNode, FlatPtr> own_sums_;
+  FlatPtr sums_;                       // owners that apply: reduced gradients of the open step
+  std::vector<ResultMeta> sum_meta_;   // likewise, by chunk
+};
+
+}  // namespace muster

@@ -1,0 +1,27 @@
+// What is taken from a state between two steps: a fingerprint, and a copy of this member's share of
+// a checkpoint. Any thread that may read the state.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "lib/domain/ledger.h"
+#include "lib/domain/message.h"
+#include "lib/member/runtime/events.h"
+#include "lib/member/runtime/setup.h"
+#include "lib/wire/tensor_copy.h"
+
+namespace muster {
+
+// Over the values of these chunks, then their optimizer slots. `whole`: they are all there is.
+FingerprintPart FingerprintOfState(const Setup& setup, const StateMemory& state,
+                                   const std::vector<ChunkId>& chunks, bool whole);
+
+// These chunks, with their slots.
+ShareCopy CopyShare(const Setup& setup, const StateMemory& state, LineageNumber lineage, Step step,
+                    const std::vector<ChunkId>& chunks, CopyCounter& copied);
+
+std::vector<ChunkId> AllChunks(const Layout& layout);
+
+}  // namespace muster

@@ -1,0 +1,142 @@
+// What the threads of a member say to each other. The exchange thread owns the state machine, the
+// sessions and the landing memory; the train thread owns the task and the partial sums it folds.
+// Memory changes hands inside these messages: the header of each says who may do what with it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "lib/base/mailbox.h"
+#include "lib/checkpoint/segment.h"
+#include "lib/domain/message.h"
+#include "lib/member/runtime/flat_pool.h"
+#include "lib/member/runtime/setup.h"
+#include "lib/member/state/actions.h"
+#include "lib/transport/transport.h"
+
+namespace muster {
+
+// state(step): values of parameters and buffers, and the optimizer's slots where this member
+// applies.
+struct StateMemory {
+  FlatPtr values;
+  std::vector<FlatPtr> slots;
+};
+
+// This member's share of a checkpoint of state(step), on its way to disk.
+struct ShareCopy {
+  LineageNumber lineage;
+  Step step;
+  std::unique_ptr<float[]> values;
+  std::vector<PartView> parts;  // of `values`
+  double stall_seconds = 0;     // what the copy took: training stood still for it
+};
+
+// ---- exchange thread → train thread, carried out in order
+
+struct DoPrepare {  // make the task and find out the facts; answer Prepared
+  JobIs job;
+};
+struct DoCompute {
+  Compute compute;
+  LineageNumber lineage;
+  FlatPtr values;  // of state(step); unchanged until all results of the step are here
+};
+struct DoAbandon {
+  int64_t id = 0;
+};
+struct DoApply {
+  Apply apply;
+  FlatPtr results;    // reduced gradients; unchanged. Null where servers apply: nothing is to be done
+  StateMemory state;  // the train thread's until it answers StateApplied …
+  bool lent = false;  // … but frames may still read it: write elsewhere
+};
+struct DoEdge {
+  Edge edge;
+  LineageNumber lineage;
+  StateMemory state;  // to read
+};
+struct DoMake {
+  Make make;
+};
+struct DoGenerate {  // for people: a text sample of the final state; answer Generated
+  FlatPtr values;
+  std::string prompt;
+  size_t bytes = 0;
+};
+using TrainCommand =
+    std::variant<DoPrepare, DoCompute, DoAbandon, DoApply, DoEdge, DoMake, DoGenerate>;
+struct TrainPort {
+  Mailbox<TrainCommand> box;
+  // Lanes of computes with a lower id need not be run any more: told ahead of the queue.
+  std::atomic<int64_t> abandoned{0};
+};
+
+// ---- to the exchange thread
+
+using SessionId = uint64_t;
+struct SessionAccepted {
+  SessionId id = 0;
+  std::shared_ptr<Session> session;
+};
+struct FrameCame {
+  SessionId id = 0;
+  Frame frame;
+};
+struct SessionBroke {
+  SessionId id = 0;
+  absl::Status why;
+};
+struct Prepared {
+  absl::StatusOr<SetupPtr> setup;
+};
+struct GradientsReady {
+  Ready ready;
+  // Where the subtrees stand, in full: the chunks of `ready` are final and stay unchanged while a
+  // holder lives; other chunks are still being written. A buffer chunk's value stands in the subtree
+  // that holds lane 0.
+  std::map<TreeNode, FlatPtr> sums;
+};
+struct StateApplied {
+  Step step;
+  StateMemory state;  // of step + 1, handed back
+};
+struct EdgeTaken {
+  EdgeDone done;
+  std::optional<ShareCopy> share;
+};
+struct StateMade {
+  absl::Status status;
+  Step step;
+  StateMemory state;  // when OK
+};
+struct Generated {
+  absl::StatusOr<std::string> text;
+};
+struct TrainFailed {  // kInvalidArgument, kDataLoss: the data; else ourselves. The process ends.
+  absl::Status why;
+};
+struct SegmentWrote {
+  SegmentDone done;
+};
+struct SegmentNotWritten {
+  SegmentLost lost;
+};
+struct StopAsked {  // a signal: leave cleanly
+  int exit_code = 0;
+  std::string reason;
+};
+using Event = std::variant<SessionAccepted, FrameCame, SessionBroke, Prepared, GradientsReady,
+                           StateApplied, EdgeTaken, StateMade, Generated, TrainFailed, SegmentWrote,
+                           SegmentNotWritten, StopAsked>;
+using EventBox = Mailbox<Event>;
+
+}  // namespace muster

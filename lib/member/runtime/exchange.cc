@@ -1,0 +1,311 @@
+#include "lib/member/runtime/exchange.h"
+
+#include <algorithm>
+#include <chrono>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/check.h"
+#include "lib/base/hash.h"
+#include "lib/base/status.h"
+#include "lib/kernels/float_env.h"
+#include "lib/log/log.h"
+#include "lib/member/runtime/load_state.h"
+#include "lib/member/runtime/numeric_facts.h"
+
+namespace muster {
+namespace {
+
+constexpr int kBadData = 65;
+constexpr int kTryAgain = 75;
+constexpr size_t kEventsInARow = 256;  // then the clock is looked at
+
+uint64_t SeedOf(const MemberId& id) { return Mix64(id.incarnation.hi, id.incarnation.lo); }
+
+Sessions::Options SessionOptions(const ExchangeOptions& options) {
+  Sessions::Options sessions;
+  sessions.job = options.job;
+  sessions.me = options.place.id;
+  sessions.seed = SeedOf(options.place.id);
+  return sessions;
+}
+
+double Seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
+
+// Adds to a counter what a total has grown by since it was last told.
+template <class T>
+void AddGrowth(Counter& counter, T now, T& told) {
+  counter.Add(static_cast<double>(now - told));
+  told = now;
+}
+
+}  // namespace
+
+Exchange::Exchange(ExchangeOptions options, ExchangeParts parts)
+    : options_(std::move(options)),
+      parts_(std::move(parts)),
+      metrics_(*parts_.metrics),
+      sessions_(*parts_.transport, parts_.events, parts_.next_session, SessionOptions(options_)),
+      coordinator_(*parts_.transport, options_.coordinator, parts_.events, parts_.next_session,
+                   SeedOf(options_.place.id)) {}
+
+Exchange::~Exchange() = default;
+
+int Exchange::Run() {
+  SetFloatEnvironment();
+  next_alive_ = clock_.Now();
+  coordinator_.Connect(clock_.Now());
+  Introduce();
+  while (!quit_) {
+    std::optional<Event> event = parts_.events->TakeUntil(NextTick());
+    for (size_t n = 0; event && !quit_; ++n) {
+      std::visit([this](auto& e) { Handle(std::move(e)); }, *event);
+      if (n == kEventsInARow) break;
+      event = parts_.events->TryTake();
+    }
+    if (!quit_) Tick();
+  }
+  LogInfo("leaving: %s", quit_->reason);
+  if (parts_.train != nullptr) parts_.train->box.Close();
+  return quit_->exit_code;
+}
+
+// ---- time
+
+Time Exchange::NextTick() const {
+  return std::min({next_alive_, sessions_.NextTick(), coordinator_.NextTick()});
+}
+
+void Exchange::Tick() {
+  const Time now = clock_.Now();
+  sessions_.Tick(now);
+  if (coordinator_.Tick(now)) Introduce();
+  if (now < next_alive_) return;
+  next_alive_ = now + options_.lease / 3;
+  if (member_) coordinator_.Send(ToCoordinator(Alive{member_->step(), member_->Phase()}));
+  if ((!member_ || !member_->active()) &&
+      now - coordinator_.silent_since() > options_.coordinator_timeout)
+    quit_ = Quit{kTryAgain, absl::StrCat("no coordinator at ", options_.coordinator, " for ",
+                                         Seconds(options_.coordinator_timeout), " s")};
+  metrics_.mailbox.Set(static_cast<double>(parts_.events->size()));
+  metrics_.transport.Set(static_cast<double>(sessions_.QueuedBytes()));
+  if (writer_) metrics_.checkpoint.Set(static_cast<double>(writer_->waiting()));
+  if (member_) metrics_.records.Set(static_cast<double>(member_->records_waiting()));
+  AddGrowth(metrics_.bytes_copied, parts_.copied->load(), copied_told_);
+  AddGrowth(metrics_.refused, sessions_.refused(), refused_told_);
+  const TransportCounters* moved = parts_.moved ? parts_.moved() : nullptr;
+  if (moved == nullptr) return;
+  AddGrowth(metrics_.bytes_sent, moved->bytes_sent.load(), sent_told_);
+  AddGrowth(metrics_.bytes_received, moved->bytes_received.load(), received_told_);
+}
+
+// ---- the coordinator
+
+void Exchange::Introduce() {
+  if (member_) return Feed(CoordinatorUp{});
+  coordinator_.Send(ToCoordinator(AskJob{options_.job, options_.place.id.name}));
+}
+
+void Exchange::FromCoordinatorSide(FromCoordinator message) {
+  if (member_) return Feed(CoordinatorSays{std::move(message)});
+  if (auto* leave = std::get_if<Leave>(&message)) quit_ = Quit{leave->exit_code, leave->reason};
+  if (auto* job = std::get_if<JobIs>(&message)) TakeJob(std::move(*job));
+}
+
+void Exchange::TakeJob(JobIs job) {
+  const bool can_begin = options_.place.role == Role::kWorker || job.facts.has_value();
+  job_ = std::move(job);
+  if (!can_begin || std::exchange(preparing_, true)) return;
+  if (options_.place.role == Role::kWorker) {
+    parts_.train->box.Post(DoPrepare{*job_});
+    return;
+  }
+  JobFacts facts = *job_->facts;
+  for (auto& [name, value] : KernelFacts(job_->spec.law)) facts.numeric[name] = value;
+  Handle(Prepared{MakeSetup(*job_, std::move(facts))});
+}
+
+void Exchange::Handle(Prepared event) {
+  if (!event.setup.ok()) return Handle(TrainFailed{event.setup.status()});
+  BecomeMember(*std::move(event.setup));
+}
+
+void Exchange::BecomeMember(SetupPtr setup) {
+  setup_ = std::move(setup);
+  data_ = std::make_unique<DataPath>(setup_, *parts_.copied);
+  writer_ = std::make_unique<SegmentWriter>(
+      setup_, absl::StrCat(options_.place.id.name, "-", ToHex(options_.place.id.incarnation)),
+      parts_.events, *parts_.failpoints);
+  member_ = std::make_unique<Member>(ConfigOf(*setup_, options_.place));
+  Feed(CoordinatorSays{*job_});
+  Introduce();
+}
+
+// ---- events
+
+void Exchange::Handle(SessionAccepted event) { sessions_.Accept(std::move(event), clock_.Now()); }
+
+void Exchange::Handle(FrameCame event) {
+  if (!coordinator_.Owns(event.id)) return HandleNews(sessions_.Take(std::move(event)));
+  absl::StatusOr<FromCoordinator> message = coordinator_.Take(event, clock_.Now());
+  if (message.ok()) return FromCoordinatorSide(*std::move(message));
+  LogWarning("%s", message.status().ToString());
+  metrics_.refused.Add();
+}
+
+void Exchange::Handle(SessionBroke event) {
+  if (coordinator_.Owns(event.id)) return coordinator_.Take(event, clock_.Now());
+  HandleNews(sessions_.Take(event, clock_.Now()));
+}
+
+void Exchange::HandleNews(Sessions::News news) {
+  if (news.down) {
+    held_.erase(*news.down);
+    if (member_) Feed(PeerDown{*news.down});
+  }
+  if (news.up && member_) Feed(PeerUp{*news.up});
+  if (news.said && member_) FromPeer(*news.said, std::move(news.message), std::move(news.payload));
+}
+
+void Exchange::FromPeer(const MemberId& peer, PeerMessage message, Payload payload) {
+  absl::StatusOr<std::vector<Part>> parts = PartsOf(message, setup_->layout);
+  absl::Status status = parts.ok() ? CheckPayload(*parts, payload) : parts.status();
+  if (status.ok())
+    return Deliver({peer, std::move(message), std::make_shared<Payload>(std::move(payload)),
+                    *std::move(parts)});
+  sessions_.Break(peer, status, clock_.Now());
+  HandleNews({.down = peer, .up = {}, .said = {}, .message = {}, .payload = {}});
+}
+
+void Exchange::Handle(GradientsReady event) {
+  if (event.ready.id == compute_id_) data_->SetOwnSums(std::move(event.sums));
+  Feed(std::move(event.ready));
+}
+
+void Exchange::Handle(StateApplied event) {
+  data_->ForgetOwnSums();
+  data_->memory().Applied(event.step, std::move(event.state));
+  Feed(Applied{event.step});
+}
+
+void Exchange::Handle(EdgeTaken event) {
+  if (event.share) writer_->Write(*std::move(event.share));
+  Feed(std::move(event.done));
+}
+
+void Exchange::Handle(StateMade event) {
+  if (event.status.ok()) data_->memory().Restart(event.step, std::move(event.state));
+  Feed(Made{event.status});
+}
+
+void Exchange::Handle(Generated event) {
+  if (event.text.ok()) return parts_.reporter->Sample(*event.text);
+  LogWarning("no text sample: %s", event.text.status().ToString());
+}
+
+void Exchange::Handle(TrainFailed event) {
+  const bool data = absl::IsInvalidArgument(event.why) || absl::IsDataLoss(event.why);
+  quit_ = Quit{data ? kBadData : 1, event.why.ToString()};
+  LogError("%s", event.why.ToString());
+}
+
+void Exchange::Handle(SegmentWrote event) {
+  metrics_.checkpoint_seconds.Observe(event.done.written.seconds);
+  metrics_.checkpoint_stall.Observe(event.done.written.stall_seconds);
+  metrics_.checkpoint_bytes.Add(static_cast<double>(event.done.written.segment.bytes));
+  Feed(std::move(event.done));
+}
+
+void Exchange::Handle(SegmentNotWritten event) {
+  LogWarning("checkpoint of step %d: %s", event.lost.failed.step.value(),
+             event.lost.failed.reason);
+  Feed(std::move(event.lost));
+}
+
+void Exchange::Handle(StopAsked event) { quit_ = Quit{event.exit_code, event.reason}; }
+
+// ---- the state machine
+
+void Exchange::Feed(const Input& input) {
+  Carry(member_->Take(input).actions, nullptr);
+  NoteChanges();
+}
+
+void Exchange::Deliver(Incoming incoming) {
+  Outcome outcome = member_->Take(PeerSays{incoming.from, incoming.message});
+  Carry(std::move(outcome.actions), &incoming);
+  if (outcome.fate == Fate::kHold) {
+    held_[incoming.from].push_back(std::move(incoming));
+  } else if (outcome.fate == Fate::kRefused) {
+    const MemberId peer = incoming.from;
+    sessions_.Break(peer, absl::FailedPreconditionError(outcome.reason), clock_.Now());
+    HandleNews({.down = peer, .up = {}, .said = {}, .message = {}, .payload = {}});
+  }
+  NoteChanges();
+}
+
+// Answers are fed at once, before the actions that follow: what the machine decides next must know
+// of them.
+void Exchange::Carry(std::vector<Action> actions, const Incoming* incoming) {
+  for (Action& action : actions) {
+    Answer answer = std::visit([&](auto& a) { return Do(std::move(a), incoming); }, action);
+    if (answer && !quit_) Carry(member_->Take(*answer).actions, nullptr);
+  }
+}
+
+Exchange::Seen Exchange::Look() const {
+  const ChunkSet& results = member_->results();
+  return {member_->active(),
+          member_->has_state(),
+          member_->sealed(),
+          member_->view() ? member_->view()->number : ViewNumber(),
+          member_->step(),
+          static_cast<size_t>(std::count(results.begin(), results.end(), true))};
+}
+
+void Exchange::NoteChanges() {
+  if (quit_) return;
+  const Seen now = Look();
+  if (now == seen_) return;
+  const Seen before = std::exchange(seen_, now);
+  const View* view = member_->active() ? &*member_->view() : nullptr;
+  if (view != nullptr && (!before.active || before.view != now.view)) {
+    metrics_.members.Set(static_cast<double>(view->members.size()));
+    metrics_.view.Set(static_cast<double>(view->number.value()));
+    metrics_.term.Set(static_cast<double>(view->term.value()));
+    metrics_.lineage.Set(static_cast<double>(view->lineage.value()));
+    parts_.reporter->Joined(*view, OurRank(), options_.place.id.incarnation);
+  }
+  RedeliverHeld();
+}
+
+// Frames that came too early: each once more, in order; those still too early stay.
+void Exchange::RedeliverHeld() {
+  if (std::exchange(redelivering_, true)) return;
+  Seen at;
+  do {
+    at = seen_;
+    std::map<MemberId, std::deque<Incoming>> held = std::exchange(held_, {});
+    for (auto& [peer, frames] : held)
+      for (Incoming& frame : frames)
+        if (!quit_ && sessions_.Up(peer)) Deliver(std::move(frame));
+  } while (!quit_ && seen_ != at && !held_.empty());
+  redelivering_ = false;
+}
+
+Rank Exchange::OurRank() const {
+  const int32_t me = member_->view() ? member_->view()->IndexOf(options_.place.id) : -1;
+  return me < 0 ? Rank(-1) : member_->view()->members[static_cast<size_t>(me)].rank;
+}
+
+std::vector<ChunkId> Exchange::OwnChunks() const {
+  const View& view = *member_->view();
+  const int32_t me = view.IndexOf(options_.place.id);
+  std::vector<ChunkId> own;
+  for (size_t c = 0; c < view.owner_of.size(); ++c)
+    if (view.owner_of[c] == me) own.emplace_back(static_cast<int32_t>(c));
+  return own;
+}
+
+}  // namespace muster

@@ -1,0 +1,161 @@
+// The exchange thread of a member: takes events from one mailbox, feeds the state machine and
+// carries out what it says. The machine decides about views, steps and healing; this decides
+// nothing. One per process (or, in tests, per member).
+//
+// Before there is a machine, the process asks the coordinator for its job; the train thread then
+// makes the task and finds out the facts (a server learns them from the coordinator).
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/base/failpoint.h"
+#include "lib/member/runtime/coordinator_link.h"
+#include "lib/member/runtime/data_path.h"
+#include "lib/member/runtime/events.h"
+#include "lib/member/runtime/member_metrics.h"
+#include "lib/member/runtime/reporter.h"
+#include "lib/member/runtime/segment_writer.h"
+#include "lib/member/runtime/sessions.h"
+#include "lib/member/state/member.h"
+#include "lib/transport/counters.h"
+#include "lib/transport/transport.h"
+
+namespace muster {
+
+struct ExchangeOptions {
+  std::string job;
+  MemberPlace place;  // address: what our listener says
+  std::string coordinator;
+  Duration lease = std::chrono::milliseconds(1500);  // we say three times per lease that we live
+  // Without any word of a coordinator, and without an active view, for so long: the process ends.
+  Duration coordinator_timeout = std::chrono::minutes(10);
+};
+
+// What is shared with other threads of the process; outlives the exchange.
+struct ExchangeParts {
+  Transport* transport = nullptr;
+  std::shared_ptr<EventBox> events;
+  std::shared_ptr<std::atomic<SessionId>> next_session;
+  TrainPort* train = nullptr;  // null: a server; it has no train thread
+  CopyCounter* copied = nullptr;
+  Metrics* metrics = nullptr;
+  Failpoints* failpoints = nullptr;
+  const Reporter* reporter = nullptr;
+  // What the transport has moved; may be empty.
+  std::function<const TransportCounters*()> moved;
+};
+
+class Exchange {
+ public:
+  Exchange(ExchangeOptions options, ExchangeParts parts);
+  ~Exchange();
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+
+  // Until the job ends or the process must; then the train thread's box is closed. Returns the
+  // process's exit code.
+  int Run();
+
+ private:
+  // ---- events
+  void Handle(SessionAccepted event);
+  void Handle(FrameCame event);
+  void Handle(SessionBroke event);
+  void Handle(Prepared event);
+  void Handle(GradientsReady event);
+  void Handle(StateApplied event);
+  void Handle(EdgeTaken event);
+  void Handle(StateMade event);
+  void Handle(Generated event);
+  void Handle(TrainFailed event);
+  void Handle(SegmentWrote event);
+  void Handle(SegmentNotWritten event);
+  void Handle(StopAsked event);
+  void Tick();
+  Time NextTick() const;
+  void HandleNews(Sessions::News news);
+  void FromPeer(const MemberId& peer, PeerMessage message, Payload payload);
+  void FromCoordinatorSide(FromCoordinator message);
+  void TakeJob(JobIs job);
+  void BecomeMember(SetupPtr setup);
+  void Introduce();
+
+  // ---- the state machine
+  void Feed(const Input& input);
+  void Deliver(Incoming incoming);
+  void Carry(std::vector<Action> actions, const Incoming* incoming);
+  void RedeliverHeld();
+  void NoteChanges();
+
+  // ---- actions; those that have an answer give it
+  using Answer = std::optional<Input>;
+  Answer Do(const Connect& action, const Incoming*);
+  Answer Do(const Tell& action, const Incoming*);
+  Answer Do(Send action, const Incoming*);
+  Answer Do(const Compute& action, const Incoming*);
+  Answer Do(const Abandon& action, const Incoming*);
+  Answer Do(const FoldIn& action, const Incoming* incoming);
+  Answer Do(const ForgetSums& action, const Incoming*);
+  Answer Do(const Land& action, const Incoming* incoming);
+  Answer Do(const LandPieces& action, const Incoming* incoming);
+  Answer Do(const ApplyChunks& action, const Incoming*);
+  Answer Do(const Apply& action, const Incoming*);
+  Answer Do(const Edge& action, const Incoming*);
+  Answer Do(const Make& action, const Incoming*);
+  Answer Do(const PrepareCopy& action, const Incoming*);
+  Answer Do(const DropState& action, const Incoming*);
+  Answer Do(const Completed& action, const Incoming*);
+  Answer Do(const Quit& action, const Incoming*);
+
+  void PassHalfSent(const Partials& partials);
+  void PassHalfReceived(const Land& land);
+  std::vector<ChunkId> OwnChunks() const;
+  Rank OurRank() const;
+
+  const ExchangeOptions options_;
+  const ExchangeParts parts_;
+  RealClock clock_;
+  MemberMetrics metrics_;
+  Sessions sessions_;
+  CoordinatorLink coordinator_;
+  std::optional<JobIs> job_;
+  bool preparing_ = false;
+  SetupPtr setup_;
+  std::unique_ptr<Member> member_;
+  std::unique_ptr<DataPath> data_;
+  std::unique_ptr<SegmentWriter> writer_;
+  std::map<MemberId, std::deque<Incoming>> held_;
+  bool redelivering_ = false;
+
+  // What the machine looked like when frames were last held back, and what was last reported.
+  struct Seen {
+    bool active = false;
+    bool has_state = false;
+    ViewNumber sealed;
+    ViewNumber view;
+    Step step;
+    size_t results = 0;
+    bool operator==(const Seen&) const = default;
+  };
+  Seen Look() const;
+  Seen seen_;
+
+  int64_t compute_id_ = 0;  // of the last Compute or Abandon
+  Time next_alive_{};
+  Time last_completed_{};
+  uint64_t copied_told_ = 0, sent_told_ = 0, received_told_ = 0;
+  int64_t refused_told_ = 0;
+  Step sending_step_, landing_step_;  // of the two counts below, for failpoints
+  size_t chunks_sent_ = 0, chunks_landed_ = 0;
+  std::optional<Quit> quit_;
+};
+
+}  // namespace muster

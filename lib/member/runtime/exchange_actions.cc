@@ -1,0 +1,171 @@
+// What the state machine's actions do (exchange.h).
+#include <utility>
+
+#include "lib/base/check.h"
+#include "lib/log/log.h"
+#include "lib/member/runtime/edge.h"
+#include "lib/member/runtime/exchange.h"
+#include "lib/member/runtime/load_state.h"
+
+namespace muster {
+
+Exchange::Answer Exchange::Do(const Connect& action, const Incoming*) {
+  for (const MemberId& peer : sessions_.Hold(action.peers, clock_.Now())) {
+    held_.erase(peer);
+    Carry(member_->Take(PeerDown{peer}).actions, nullptr);
+  }
+  return std::nullopt;
+}
+
+Exchange::Answer Exchange::Do(const Tell& action, const Incoming*) {
+  if (std::holds_alternative<Sealed>(action.message)) parts_.failpoints->Pass("sealed_unanswered");
+  coordinator_.Send(action.message);
+  if (std::holds_alternative<HoldsBase>(action.message))
+    parts_.failpoints->Pass("base_acknowledged");
+  return std::nullopt;
+}
+
+Exchange::Answer Exchange::Do(Send action, const Incoming*) {
+  const bool donates = std::holds_alternative<Pieces>(action.message);
+  for (Frame& frame : data_->FramesOf(action.message)) sessions_.Send(action.to, std::move(frame));
+  if (donates) parts_.failpoints->Pass("donor");
+  if (const auto* partials = std::get_if<Partials>(&action.message)) PassHalfSent(*partials);
+  return std::nullopt;
+}
+
+// At the send that brings the step's chunks to at least a half of those we send.
+void Exchange::PassHalfSent(const Partials& partials) {
+  if (std::exchange(sending_step_, partials.step) != partials.step) chunks_sent_ = 0;
+  const size_t all = static_cast<size_t>(setup_->layout.chunk_count()) - OwnChunks().size();
+  const size_t before = std::exchange(chunks_sent_, chunks_sent_ + partials.chunks.size());
+  if (2 * before < all && 2 * chunks_sent_ >= all) parts_.failpoints->Pass("half_sent");
+}
+
+void Exchange::PassHalfReceived(const Land& land) {
+  if (std::exchange(landing_step_, land.step) != land.step) chunks_landed_ = 0;
+  const size_t all = static_cast<size_t>(setup_->layout.chunk_count()) - OwnChunks().size();
+  const size_t before = std::exchange(chunks_landed_, chunks_landed_ + land.chunks.size());
+  if (2 * before < all && 2 * chunks_landed_ >= all) parts_.failpoints->Pass("half_received");
+}
+
+Exchange::Answer Exchange::Do(const Compute& action, const Incoming*) {
+  MUSTER_CHECK(parts_.train != nullptr, "a server computes no lanes");
+  compute_id_ = action.id;
+  parts_.train->box.Post(
+      DoCompute{action, member_->lineage(), data_->memory().Values(action.step)});
+  return std::nullopt;
+}
+
+Exchange::Answer Exchange::Do(const Abandon& action, const Incoming*) {
+  compute_id_ = action.id;
+  if (parts_.train != nullptr) {
+    parts_.train->abandoned = action.id;
+    parts_.train->box.Post(DoAbandon{action.id});
+  }
+  data_->ForgetOwnSums();
+  return std::nullopt;
+}
+
+Exchange::Answer Exchange::Do(const FoldIn& action, const Incoming* incoming) {
+  const std::optional<Summed> summed = data_->Fold(action, incoming);
+  if (!summed) return std::nullopt;
+  parts_.failpoints->Pass("summed_unreplied");
+  return *summed;
+}
+
+Exchange::Answer Exchange::Do(const ForgetSums&, const Incoming*) {
+  data_->ForgetSums();
+  return std::nullopt;
+}
+
+Exchange::Answer Exchange::Do(const Land& action, const Incoming* incoming) {
+  data_->LandResults(action, *incoming);
+  if (member_->active()) {
+    PassHalfReceived(action);
+  } else {
+    parts_.failpoints->Pass("receiver");
+  }
+  return std::nullopt;
+}
+
+Exchange::Answer Exchange::Do(const LandPieces& action, const Incoming* incoming) {
+  data_->LandState(action, *incoming);
+  parts_.failpoints->Pass("receiver");
+  return std::nullopt;
+}
+
+Exchange::Answer Exchange::Do(const ApplyChunks& action, const Incoming*) {
+  return data_->ApplySums(action);
+}
+
+Exchange::Answer Exchange::Do(const Apply& action, const Incoming*) {
+  parts_.failpoints->Pass("before_apply");
+  DoApply apply{action, nullptr, {}, false};
+  if (setup_->spec.law.sync == Sync::kAllreduce) {
+    apply.results = data_->memory().Results(action.step);
+    apply.state = data_->memory().State(action.step);
+    apply.lent = data_->memory().TakeLent();
+  }
+  parts_.train->box.Post(std::move(apply));
+  return std::nullopt;
+}
+
+Exchange::Answer Exchange::Do(const Edge& action, const Incoming*) {
+  StateMemory state = data_->memory().State(action.step);
+  if (parts_.train != nullptr) {
+    parts_.train->box.Post(DoEdge{action, member_->lineage(), std::move(state)});
+    return std::nullopt;
+  }
+  EdgeDone done{action.step, std::nullopt};
+  if (action.fingerprint)
+    done.fingerprint = FingerprintOfState(*setup_, state, OwnChunks(), /*whole=*/false);
+  if (!action.share.empty()) {
+    writer_->Write(CopyShare(*setup_, state, member_->lineage(), action.step, action.share,
+                             *parts_.copied));
+    parts_.failpoints->Pass("share_copied");
+  }
+  return done;
+}
+
+Exchange::Answer Exchange::Do(const Make& action, const Incoming*) {
+  if (parts_.train != nullptr) {
+    parts_.train->box.Post(DoMake{action});
+    return std::nullopt;
+  }
+  absl::StatusOr<StateMemory> state = LoadState(*setup_, action);
+  if (!state.ok()) return Made{state.status()};
+  data_->memory().Restart(action.step, *std::move(state));
+  return Made{};
+}
+
+Exchange::Answer Exchange::Do(const PrepareCopy& action, const Incoming*) {
+  const bool applies =
+      setup_->spec.law.sync == Sync::kAllreduce || options_.place.role == Role::kServer;
+  data_->memory().Restart(action.step, EmptyState(*setup_, applies));
+  return std::nullopt;
+}
+
+Exchange::Answer Exchange::Do(const DropState&, const Incoming*) {
+  data_->memory().Restart(Step(), {});
+  return std::nullopt;
+}
+
+Exchange::Answer Exchange::Do(const Completed& action, const Incoming*) {
+  const Time now = clock_.Now();
+  const Time since = std::exchange(last_completed_, now);
+  const double seconds =
+      since == Time() ? 0 : std::chrono::duration<double>(now - since).count();
+  metrics_.steps.Add();
+  metrics_.step_seconds.Observe(seconds);
+  if (action.record.weight > 0)
+    metrics_.loss.Set(action.record.loss / static_cast<double>(action.record.weight));
+  parts_.reporter->Step(action.record, OurRank(), seconds);
+  return std::nullopt;
+}
+
+Exchange::Answer Exchange::Do(const Quit& action, const Incoming*) {
+  quit_ = action;
+  return std::nullopt;
+}
+
+}  // namespace muster

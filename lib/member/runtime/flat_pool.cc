@@ -1,0 +1,64 @@
+#include "lib/member/runtime/flat_pool.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <mutex>
+#include <vector>
+
+#include "lib/base/check.h"
+
+namespace muster {
+namespace {
+
+constexpr size_t kPage = 4096;  // more than the 64 bytes that lanes need
+
+float* Allocate(size_t elements) {
+  const size_t bytes = std::max<size_t>(elements, 1) * sizeof(float);
+  void* memory = std::aligned_alloc(kPage, (bytes + kPage - 1) / kPage * kPage);
+  MUSTER_CHECK(memory != nullptr, "out of memory for a copy of the flat space");
+  return static_cast<float*>(memory);
+}
+
+}  // namespace
+
+FlatBuffer::FlatBuffer(size_t elements) : data_(Allocate(elements)), elements_(elements) {}
+FlatBuffer::~FlatBuffer() { std::free(data_); }
+
+struct FlatPool::Free {
+  std::mutex mutex;
+  std::vector<std::unique_ptr<FlatBuffer>> buffers;  // guarded by mutex
+  int64_t made = 0;                                  // guarded by mutex
+};
+
+FlatPool::FlatPool(size_t elements) : elements_(elements), free_(std::make_shared<Free>()) {}
+
+FlatPtr FlatPool::Take() {
+  std::unique_ptr<FlatBuffer> buffer;
+  {
+    std::lock_guard lock(free_->mutex);
+    if (free_->buffers.empty()) {
+      ++free_->made;
+    } else {
+      buffer = std::move(free_->buffers.back());
+      free_->buffers.pop_back();
+    }
+  }
+  if (!buffer) buffer = std::make_unique<FlatBuffer>(elements_);
+  return FlatPtr(buffer.release(), [free = free_](FlatBuffer* last) {
+    std::lock_guard lock(free->mutex);
+    free->buffers.emplace_back(last);
+  });
+}
+
+FlatPtr FlatPool::TakeZeroed() {
+  FlatPtr buffer = Take();
+  std::fill(buffer->all().begin(), buffer->all().end(), 0.0f);
+  return buffer;
+}
+
+int64_t FlatPool::made() const {
+  std::lock_guard lock(free_->mutex);
+  return free_->made;
+}
+
+}  // namespace muster

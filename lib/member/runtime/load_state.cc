@@ -1,0 +1,32 @@
+#include "lib/member/runtime/load_state.h"
+
+#include <vector>
+
+#include "lib/base/status.h"
+#include "lib/checkpoint/load.h"
+
+namespace muster {
+
+StateMemory EmptyState(const Setup& setup, bool slots) {
+  StateMemory state{setup.pool->TakeZeroed(), {}};
+  for (int s = 0; slots && s < setup.slots; ++s) state.slots.push_back(setup.pool->TakeZeroed());
+  return state;
+}
+
+absl::StatusOr<StateMemory> LoadState(const Setup& setup, const Make& make) {
+  if (!make.manifest) return absl::InvalidArgumentError("no checkpoint is named to load from");
+  MUSTER_RETURN_IF_ERROR(CheckComplete(*make.manifest, setup.layout, setup.slots));
+  StateMemory state = EmptyState(setup, make.slots);
+  std::vector<PartDest> parts;
+  for (ChunkId c : make.chunks) {
+    const Chunk& chunk = setup.layout.chunk(c);
+    parts.push_back({kValuesSlot, c, state.values->of(chunk)});
+    if (chunk.kind == TensorKind::kBuffer) continue;
+    for (size_t s = 0; s < state.slots.size(); ++s)
+      parts.push_back({static_cast<int32_t>(s) + 1, c, state.slots[s]->of(chunk)});
+  }
+  MUSTER_RETURN_IF_ERROR(LoadParts(setup.checkpoint_dir, *make.manifest, setup.layout, parts));
+  return state;
+}
+
+}  // namespace muster

@@ -1,0 +1,59 @@
+// The handles of what a member counts, resolved once. Any thread.
+#pragma once
+
+#include "lib/metrics/metrics.h"
+
+namespace muster {
+
+struct MemberMetrics {
+  explicit MemberMetrics(Metrics& m)
+      : steps(m.GetCounter("muster_steps_total")),
+        samples(m.GetCounter("muster_samples_total")),
+        loss(m.GetGauge("muster_loss")),
+        step_seconds(m.GetHistogram("muster_step_seconds")),
+        input(m.GetCounter("muster_step_phase_seconds_total", "input")),
+        compute(m.GetCounter("muster_step_phase_seconds_total", "compute")),
+        exposed(m.GetCounter("muster_step_phase_seconds_total", "exposed_communication")),
+        update(m.GetCounter("muster_step_phase_seconds_total", "update")),
+        bytes_sent(m.GetCounter("muster_bytes_sent_total")),
+        bytes_received(m.GetCounter("muster_bytes_received_total")),
+        bytes_copied(m.GetCounter("muster_bytes_copied_total")),
+        members(m.GetGauge("muster_members")),
+        view(m.GetGauge("muster_view")),
+        term(m.GetGauge("muster_term")),
+        lineage(m.GetGauge("muster_lineage")),
+        checkpoint_seconds(m.GetHistogram("muster_checkpoint_seconds")),
+        checkpoint_stall(m.GetHistogram("muster_checkpoint_stall_seconds")),
+        checkpoint_bytes(m.GetCounter("muster_checkpoint_bytes_total")),
+        mailbox(m.GetGauge("muster_queue_depth", "mailbox")),
+        transport(m.GetGauge("muster_queue_depth", "transport")),
+        checkpoint(m.GetGauge("muster_queue_depth", "checkpoint")),
+        records(m.GetGauge("muster_records_pending")),
+        refused(m.GetCounter("muster_frames_refused_total", "peer")) {}
+
+  Counter& steps;
+  Counter& samples;
+  Gauge& loss;
+  Histogram& step_seconds;
+  Counter& input;    // seconds of the train thread, as the three below
+  Counter& compute;
+  Counter& exposed;  // it waits for results
+  Counter& update;
+  Counter& bytes_sent;
+  Counter& bytes_received;
+  Counter& bytes_copied;
+  Gauge& members;
+  Gauge& view;
+  Gauge& term;
+  Gauge& lineage;
+  Histogram& checkpoint_seconds;
+  Histogram& checkpoint_stall;
+  Counter& checkpoint_bytes;
+  Gauge& mailbox;
+  Gauge& transport;
+  Gauge& checkpoint;
+  Gauge& records;
+  Counter& refused;
+};
+
+}  // namespace muster

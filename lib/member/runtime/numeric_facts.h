@@ -1,0 +1,16 @@
+// How this process computes, as facts that all members of a job must share (PROTOCOL.md section 9).
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "lib/domain/job.h"
+
+namespace muster {
+
+// Those of our own kernels: instruction set, rounding and flushing, and fingerprints of what the
+// job's optimizer and schedule make of a small fixed input. On a thread whose float environment is
+// set.
+std::map<std::string, std::string> KernelFacts(const Law& law);
+
+}  // namespace muster

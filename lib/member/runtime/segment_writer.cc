@@ -1,0 +1,55 @@
+#include "lib/member/runtime/segment_writer.h"
+
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lib/checkpoint/segment.h"
+
+namespace muster {
+
+SegmentWriter::SegmentWriter(SetupPtr setup, std::string writer, std::shared_ptr<EventBox> events,
+                             Failpoints& failpoints)
+    : setup_(std::move(setup)),
+      writer_(std::move(writer)),
+      events_(std::move(events)),
+      failpoints_(failpoints),
+      thread_([this] { Run(); }) {}
+
+SegmentWriter::~SegmentWriter() {
+  stopping_ = true;
+  jobs_.Close();
+  thread_.join();
+}
+
+void SegmentWriter::Write(ShareCopy share) {
+  jobs_.Post(std::make_shared<const ShareCopy>(std::move(share)));
+}
+
+void SegmentWriter::Run() {
+  while (true) {
+    const auto job = jobs_.TakeUntil(Time::max());
+    if (!job && jobs_.closed()) return;
+    if (job && !stopping_) WriteOne(**job);
+  }
+}
+
+void SegmentWriter::WriteOne(const ShareCopy& share) {
+  const auto begin = std::chrono::steady_clock::now();
+  const std::string file =
+      SegmentFile(share.lineage, share.step, absl::StrCat(writer_, "-", ++written_));
+  const SegmentMeta meta{setup_->job, share.lineage, share.step};
+  absl::StatusOr<Segment> segment = WriteSegment(setup_->checkpoint_dir, file, meta, share.parts);
+  if (!segment.ok()) {
+    events_->Post(SegmentNotWritten{
+        {SegmentFailed{share.lineage, share.step, std::string(segment.status().message())}}});
+    return;
+  }
+  failpoints_.Pass("segment_written");
+  SegmentWritten written{0, share.lineage, share.step, *std::move(segment), share.stall_seconds, 0};
+  written.seconds = share.stall_seconds +
+                    std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  events_->Post(SegmentWrote{{std::move(written)}});
+}
+
+}  // namespace muster

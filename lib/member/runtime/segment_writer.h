@@ -1,0 +1,44 @@
+// Writes a member's shares of checkpoints, one after the other, on a thread of its own: a disk never
+// holds up a step.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "lib/base/failpoint.h"
+#include "lib/base/mailbox.h"
+#include "lib/member/runtime/edge.h"
+#include "lib/member/runtime/events.h"
+
+namespace muster {
+
+class SegmentWriter {
+ public:
+  // `writer`: unique per incarnation; names the files. Answers (SegmentWrote, SegmentNotWritten) go
+  // to `events`.
+  SegmentWriter(SetupPtr setup, std::string writer, std::shared_ptr<EventBox> events,
+                Failpoints& failpoints);
+  ~SegmentWriter();  // waits for the one being written; those after it are dropped
+  SegmentWriter(const SegmentWriter&) = delete;
+  SegmentWriter& operator=(const SegmentWriter&) = delete;
+
+  void Write(ShareCopy share);  // any thread; returns at once
+  size_t waiting() const { return jobs_.size(); }
+
+ private:
+  void Run();
+  void WriteOne(const ShareCopy& share);
+
+  const SetupPtr setup_;
+  const std::string writer_;
+  const std::shared_ptr<EventBox> events_;
+  Failpoints& failpoints_;
+  int64_t written_ = 0;  // the writer thread's
+  Mailbox<std::shared_ptr<const ShareCopy>> jobs_;
+  std::atomic<bool> stopping_{false};
+  std::thread thread_;
+};
+
+}  // namespace muster

@@ -1,0 +1,97 @@
+// The sessions between members. Of two members the one with the smaller id connects, and again,
+// with growing waits, as long as the other is listed; the first frame of either end is a Hello. All
+// methods run on the exchange thread; the transport's threads only post events, which the exchange
+// thread hands back in. Nothing is called back: what an event leads to is returned.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/domain/message.h"
+#include "lib/member/runtime/backoff.h"
+#include "lib/member/runtime/events.h"
+#include "lib/transport/transport.h"
+
+namespace muster {
+
+class Sessions {
+ public:
+  struct Options {
+    std::string job;
+    MemberId me;
+    uint64_t seed = 0;  // of the jitter
+    Duration connect_timeout = std::chrono::seconds(1);
+    Duration greeting_timeout = std::chrono::seconds(5);  // then a silent session is closed
+  };
+  // `events` gets what happens; `next_id` gives session ids that are unique in the process.
+  Sessions(Transport& transport, std::shared_ptr<EventBox> events,
+           std::shared_ptr<std::atomic<SessionId>> next_id, Options options);
+  ~Sessions();
+
+  // What an acceptor does with a new session: any thread, before this object exists too.
+  static Acceptor AcceptInto(std::shared_ptr<EventBox> events,
+                             std::shared_ptr<std::atomic<SessionId>> next_id);
+
+  // Sessions to exactly these, ourselves left out: the missing are connected, others closed.
+  // Returns those that are down now.
+  std::vector<MemberId> Hold(const std::vector<ViewMember>& peers, Time now);
+
+  // A peer's session went down, came up (after it went down, where a newer one replaced it), said
+  // something; or the frame was taken care of (nothing).
+  struct News {
+    std::optional<MemberId> down;
+    std::optional<MemberId> up;
+    std::optional<MemberId> said;
+    PeerMessage message;  // with `said`
+    Payload payload;
+  };
+  void Accept(SessionAccepted accepted, Time now);
+  News Take(FrameCame came);
+  News Take(const SessionBroke& broke, Time now);
+
+  bool Up(const MemberId& peer) const { return Find(peer) != nullptr; }
+  void Send(const MemberId& peer, Frame frame);  // dropped when there is no session
+  // Closes; the peer is down from now on. It may connect again.
+  void Break(const MemberId& peer, const absl::Status& why, Time now);
+  // Reconnects what is due and closes what never greeted.
+  void Tick(Time now);
+  Time NextTick() const;  // Time::max(): nothing is due
+  size_t QueuedBytes() const;
+  int64_t refused() const { return refused_; }  // frames that made us close a session
+
+ private:
+  struct Link {
+    std::shared_ptr<Session> session;
+    std::optional<MemberId> dialed;   // whom we connected to
+    std::optional<MemberId> greeted;  // who it is
+    Time since;
+  };
+  struct Listed {
+    ViewMember member;
+    Backoff backoff;
+    std::optional<Time> connect_at;  // we connect, and no session or attempt exists
+  };
+
+  bool WeConnect(const MemberId& peer) const { return options_.me < peer; }
+  void Connect(Listed& listed, Time now);
+  const Link* Find(const MemberId& peer) const;
+  News Greet(SessionId id, Link& link, const Hello& hello);
+  absl::Status CheckHello(const Link& link, const Hello& hello) const;
+  void CloseLink(SessionId id, const absl::Status& why);
+  void Schedule(const MemberId& peer, Time now);
+
+  Transport& transport_;
+  const std::shared_ptr<EventBox> events_;
+  const std::shared_ptr<std::atomic<SessionId>> next_id_;
+  const Options options_;
+  std::map<SessionId, Link> links_;
+  std::map<MemberId, SessionId> up_;
+  std::map<MemberId, Listed> listed_;
+  int64_t refused_ = 0;
+};
+
+}  // namespace muster

@@ -1,0 +1,40 @@
+// What a member knows of its job once it may join: fixed for its life, shared by all its threads.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "lib/domain/job.h"
+#include "lib/domain/layout.h"
+#include "lib/domain/message.h"
+#include "lib/member/runtime/flat_pool.h"
+#include "lib/member/state/member.h"
+
+namespace muster {
+
+struct Setup {
+  std::string job;
+  JobSpec spec;
+  JobFacts facts;
+  Layout layout;
+  int64_t total_steps = 0;
+  std::string checkpoint_dir;  // absolute
+  int slots = 0;               // of the optimizer
+  std::shared_ptr<FlatPool> pool;  // of the whole member
+};
+using SetupPtr = std::shared_ptr<const Setup>;
+
+// kInvalidArgument: the facts' tensors make no layout.
+absl::StatusOr<SetupPtr> MakeSetup(const JobIs& job, JobFacts facts);
+
+struct MemberPlace {
+  MemberId id;
+  Role role = Role::kWorker;
+  std::string node;
+  std::string address;  // of its data port
+};
+MemberConfig ConfigOf(const Setup& setup, const MemberPlace& place);
+
+}  // namespace muster

@@ -1,0 +1,41 @@
+#include "lib/owner/runtime/update.h"
+
+#include "lib/kernels/crc.h"
+#include "lib/kernels/norm.h"
+#include "lib/kernels/scale.h"
+#include "lib/optim/schedule.h"
+
+namespace muster {
+
+ResultMeta Reduce(const Law& law, TensorKind kind, const Partial& total, absl::Span<float> sum) {
+  ResultMeta meta{total.weight, total.loss, 0, 0};
+  if (kind == TensorKind::kParameter) {
+    if (law.reduction == Reduction::kMean && total.weight != 0)
+      DivideBy(sum, static_cast<float>(total.weight));
+    if (law.clip_norm > 0) meta.sum_of_squares = SumOfSquares(sum);
+  }
+  meta.crc = Crc32c(absl::MakeConstSpan(reinterpret_cast<const std::byte*>(sum.data()),
+                                        sum.size() * sizeof(float)));
+  return meta;
+}
+
+void Updater::Apply(TensorKind kind, Step step, std::optional<double> norm,
+                    absl::Span<const float> result, absl::Span<const float> from,
+                    absl::Span<float> to, const Slots& slots) {
+  if (kind == TensorKind::kBuffer) return CopyFloats(result, to, copied_);
+  const double rate = LearningRate(law_.optimizer, law_.schedule, step.value(), total_steps_);
+  ApplyUpdate(law_.optimizer, step.value(), rate, Clipped(result, norm), from, to, slots);
+}
+
+absl::Span<const float> Updater::Clipped(absl::Span<const float> gradient,
+                                         std::optional<double> norm) {
+  const float factor = norm ? ClipFactor(*norm, law_.clip_norm) : 1.0f;
+  if (factor == 1.0f) return gradient;
+  if (!scratch_) scratch_ = std::make_unique<float[]>(kMaxChunkBytes / sizeof(float));
+  const absl::Span<float> clipped(scratch_.get(), gradient.size());
+  CopyFloats(gradient, clipped, copied_);
+  Scale(clipped, factor);
+  return clipped;
+}
+
+}  // namespace muster

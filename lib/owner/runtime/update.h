@@ -1,0 +1,44 @@
+// From a complete sum to a result and from a result to the next state, chunk by chunk. The same
+// functions whoever applies, so that all-reduce and servers give the same bits.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "absl/types/span.h"
+#include "lib/domain/job.h"
+#include "lib/domain/layout.h"
+#include "lib/domain/message.h"
+#include "lib/optim/optim.h"
+#include "lib/wire/tensor_copy.h"
+
+namespace muster {
+
+// Turns the sum over all lanes into the reduced gradient, in place, and measures it. Parameters:
+// divided by the weight under `reduction: mean` (a weight of 0 leaves the zeros that stand there);
+// their sum of squares when the job clips. Buffers stay as they are. The checksum is that of the
+// values left in `sum`. Any thread.
+ResultMeta Reduce(const Law& law, TensorKind kind, const Partial& total, absl::Span<float> sum);
+
+// state(step) → state(step + 1) of one chunk. Keeps a scratch chunk; used by one thread.
+class Updater {
+ public:
+  Updater(const Law& law, int64_t total_steps, CopyCounter& copied)
+      : law_(law), total_steps_(total_steps), copied_(copied) {}
+
+  // `result` is the reduced gradient, which stays unchanged, or a buffer's new value. `norm` is
+  // there exactly when the job clips. `to` may be `from`. `slots` are updated in place.
+  void Apply(TensorKind kind, Step step, std::optional<double> norm,
+             absl::Span<const float> result, absl::Span<const float> from, absl::Span<float> to,
+             const Slots& slots);
+
+ private:
+  absl::Span<const float> Clipped(absl::Span<const float> gradient, std::optional<double> norm);
+
+  const Law law_;
+  const int64_t total_steps_;
+  CopyCounter& copied_;
+  std::unique_ptr<float[]> scratch_;  // of kMaxChunkBytes, made when first needed
+};
+
+}  // namespace muster

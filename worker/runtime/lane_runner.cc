@@ -1,0 +1,53 @@
+#include "worker/runtime/lane_runner.h"
+
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "lib/base/status.h"
+#include "lib/domain/samples.h"
+
+namespace muster {
+namespace {
+
+using Moment = std::chrono::steady_clock::time_point;
+Moment Now() { return std::chrono::steady_clock::now(); }
+double Seconds(Moment begin, Moment end) {
+  return std::chrono::duration<double>(end - begin).count();
+}
+
+}  // namespace
+
+bool LaneRunner::Empty(Step step, LaneId lane) const {
+  return LaneSamples(law_, task_.SampleCount(), step, lane).count == 0;
+}
+
+absl::StatusOr<LaneOutput> LaneRunner::Run(LineageNumber lineage, Step step, LaneId lane,
+                                           absl::Span<const float> parameters,
+                                           const GradientSink& sink) {
+  if (counter_ != nullptr) counter_->Count(lineage, step);
+  failpoints_.Pass("forward");
+  const Moment begin = Now();
+  const SampleRange range = LaneSamples(law_, task_.SampleCount(), step, lane);
+  if (range.count == 0) {
+    sink.outcome({});
+    for (size_t t = 0; t < task_.Tensors().size(); ++t) sink.ready(t);
+    return LaneOutput{};
+  }
+  const std::vector<uint64_t> samples = SampleIds(law_, task_.SampleCount(), range);
+  const Moment computing = Now();
+  LaneInput input;
+  input.step = step;
+  input.lane = lane;
+  input.seed = LaneSeed(law_.seed, step, lane);
+  input.samples = samples;
+  input.parameters = parameters;
+  absl::StatusOr<LaneOutput> output = task_.RunLane(input, sink);
+  metrics_.input.Add(Seconds(begin, computing));
+  metrics_.compute.Add(Seconds(computing, Now()));
+  metrics_.samples.Add(static_cast<double>(samples.size()));
+  if (output.ok()) return output;
+  return Prefix(absl::StrCat("step ", step.value(), ", lane ", lane.value()), output.status());
+}
+
+}  // namespace muster

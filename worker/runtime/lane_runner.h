@@ -1,0 +1,34 @@
+// The wrapper around the task: one lane from its number. Knows the samples and the seed of a lane,
+// counts every lane it is given, before it runs, in the file that outlives the process, and leaves
+// out what is empty. Train thread only.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "lib/base/failpoint.h"
+#include "lib/launch/lane_counter.h"
+#include "lib/member/runtime/member_metrics.h"
+#include "lib/task/task.h"
+
+namespace muster {
+
+class LaneRunner {
+ public:
+  // `counter` may be null. `law` and the rest outlive it.
+  LaneRunner(Task& task, const Law& law, LaneCounter* counter, MemberMetrics& metrics,
+             Failpoints& failpoints)
+      : task_(task), law_(law), counter_(counter), metrics_(metrics), failpoints_(failpoints) {}
+
+  bool Empty(Step step, LaneId lane) const;
+  // As Task::RunLane. An empty lane runs nothing: weight 0, and every tensor is final at once.
+  absl::StatusOr<LaneOutput> Run(LineageNumber lineage, Step step, LaneId lane,
+                                 absl::Span<const float> parameters, const GradientSink& sink);
+
+ private:
+  Task& task_;
+  const Law& law_;
+  LaneCounter* const counter_;
+  MemberMetrics& metrics_;
+  Failpoints& failpoints_;
+};
+
+}  // namespace muster

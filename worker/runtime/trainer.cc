@@ -1,0 +1,273 @@
+#include "worker/runtime/trainer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_split.h"
+#include "lib/base/check.h"
+#include "lib/base/status.h"
+#include "lib/domain/buckets.h"
+#include "lib/domain/samples.h"
+#include "lib/kernels/fingerprint.h"
+#include "lib/kernels/float_env.h"
+#include "lib/member/runtime/edge.h"
+#include "lib/member/runtime/load_state.h"
+#include "lib/member/runtime/numeric_facts.h"
+
+namespace muster::worker {
+namespace {
+
+constexpr uint64_t kProbeSamples = 4;
+
+using Moment = std::chrono::steady_clock::time_point;
+Moment Now() { return std::chrono::steady_clock::now(); }
+double Since(Moment begin) { return std::chrono::duration<double>(Now() - begin).count(); }
+
+}  // namespace
+
+// Follows the last lane of a compute: as soon as every tensor of a bucket, and of all buckets before
+// it, is final, folds the bucket's chunks and tells the exchange thread, which sends them while
+// backward goes on.
+class Trainer::Leaving {
+ public:
+  Leaving(Trainer& trainer, const DoCompute& command, LaneId lane)
+      : trainer_(trainer), command_(command), lane_(lane), gradient_(trainer.tree_->NewLeaf()) {
+    const Layout& layout = trainer.setup_->layout;
+    chunks_of_.resize(layout.tensors().size());
+    for (int32_t c = 0; c < layout.chunk_count(); ++c) {
+      const Chunk& chunk = layout.chunk(ChunkId(c));
+      const std::vector<size_t> tensors = layout.TensorsIn(chunk.offset, chunk.count);
+      open_tensors_.push_back(tensors.size());
+      for (size_t t : tensors) chunks_of_[t].push_back(static_cast<size_t>(c));
+    }
+  }
+
+  GradientSink Sink() {
+    return {gradient_->all(), [this](LaneOutput o) { Outcome(o); },
+            [this](size_t tensor) { Final(tensor); }};
+  }
+
+ private:
+  void Outcome(const LaneOutput& output) {
+    trainer_.tree_->Begin(lane_, gradient_, output.weight, output.loss);
+  }
+
+  void Final(size_t tensor) {
+    for (size_t c : chunks_of_[tensor]) --open_tensors_[c];
+    trainer_.parts_.failpoints->Pass("last_backward");
+    while (next_ < trainer_.buckets_.size() && Full(trainer_.buckets_[next_])) Leave();
+  }
+
+  bool Full(const std::vector<ChunkId>& bucket) const {
+    return std::all_of(bucket.begin(), bucket.end(), [&](ChunkId c) {
+      return open_tensors_[static_cast<size_t>(c.value())] == 0;
+    });
+  }
+
+  void Leave() {
+    const std::vector<ChunkId>& bucket = trainer_.buckets_[next_++];
+    for (ChunkId c : bucket) trainer_.tree_->FoldChunk(c);
+    trainer_.parts_.events->Post(GradientsReady{
+        {command_.compute.id, bucket, trainer_.tree_->Partials()}, trainer_.tree_->Sums()});
+  }
+
+  Trainer& trainer_;
+  const DoCompute& command_;
+  const LaneId lane_;
+  const FlatPtr gradient_;
+  std::vector<std::vector<size_t>> chunks_of_;  // by tensor
+  std::vector<size_t> open_tensors_;            // by chunk: its tensors that are not final
+  size_t next_ = 0;                             // bucket
+};
+
+Trainer::Trainer(TrainerParts parts) : parts_(std::move(parts)), metrics_(*parts_.metrics) {}
+Trainer::~Trainer() = default;
+
+void Trainer::Run() {
+  SetFloatEnvironment();
+  while (true) {
+    const Moment begin = Now();
+    std::optional<TrainCommand> command = parts_.port->box.TakeUntil(Time::max());
+    if (!command && parts_.port->box.closed()) return;
+    if (waits_) metrics_.exposed.Add(Since(begin));
+    if (command && !failed_) std::visit([this](const auto& c) { Do(c); }, *command);
+  }
+}
+
+void Trainer::Fail(const absl::Status& why) {
+  failed_ = true;
+  parts_.events->Post(TrainFailed{why});
+}
+
+// ---- the job
+
+void Trainer::Do(const DoPrepare& command) {
+  absl::StatusOr<SetupPtr> setup = Prepare(command.job);
+  failed_ = !setup.ok();
+  parts_.events->Post(Prepared{std::move(setup)});
+}
+
+absl::StatusOr<SetupPtr> Trainer::Prepare(const JobIs& job) {
+  MUSTER_ASSIGN_OR_RETURN(task_, parts_.make_task(job.spec.law));
+  MUSTER_CHECK(FloatEnvironmentIsSet(), "a task must leave the float environment as it is");
+  JobFacts facts;
+  facts.samples = task_->SampleCount();
+  facts.data_hash = task_->DataHash();
+  facts.tensors = task_->Tensors();
+  MUSTER_ASSIGN_OR_RETURN(const SetupPtr draft, MakeSetup(job, facts));
+  MUSTER_RETURN_IF_ERROR(task_->Bind(draft->layout));
+  auto setup = std::make_shared<Setup>(*draft);
+  MUSTER_ASSIGN_OR_RETURN(setup->facts.numeric, NumericFacts(*draft));
+  setup_ = setup;
+  const muster::Run& run = setup_->spec.run;
+  buckets_ = Buckets(setup_->layout, run.first_bucket_bytes, run.bucket_bytes);
+  runner_ = std::make_unique<LaneRunner>(*task_, setup_->spec.law, parts_.lanes, metrics_,
+                                         *parts_.failpoints);
+  tree_ = std::make_unique<GradientTree>(setup_->layout, setup_->spec.law.lanes, *setup_->pool,
+                                         *parts_.copied);
+  updater_ = std::make_unique<Updater>(setup_->spec.law, setup_->total_steps, *parts_.copied);
+  return setup_;
+}
+
+absl::StatusOr<std::map<std::string, std::string>> Trainer::NumericFacts(const Setup& setup) {
+  std::map<std::string, std::string> facts = KernelFacts(setup.spec.law);
+  facts["threads"] = absl::StrCat(setup.spec.law.threads);
+  const std::string library = parts_.library_facts ? parts_.library_facts() : "";
+  for (absl::string_view line : absl::StrSplit(library, '\n', absl::SkipEmpty())) {
+    const std::pair<std::string, std::string> fact = absl::StrSplit(line, absl::MaxSplits(' ', 1));
+    facts[fact.first] = fact.second;
+  }
+  MUSTER_ASSIGN_OR_RETURN(facts["probe_lane"], ProbeLane(setup));
+  return facts;
+}
+
+// What the first samples make of state(0): the same bits on every member, or their sums would
+// differ.
+absl::StatusOr<std::string> Trainer::ProbeLane(const Setup& setup) {
+  const FlatPtr state = setup.pool->TakeZeroed(), gradient = setup.pool->TakeZeroed();
+  const Law& law = setup.spec.law;
+  MUSTER_RETURN_IF_ERROR(task_->Initialize(law.seed, state->all()));
+  std::vector<uint64_t> samples;
+  for (uint64_t s = 0; s < std::min(kProbeSamples, setup.facts.samples); ++s) samples.push_back(s);
+  LaneInput input;
+  input.seed = LaneSeed(law.seed, Step(0), LaneId(0));
+  input.samples = samples;
+  input.parameters = state->all();
+  const GradientSink sink{gradient->all(), [](LaneOutput) {}, [](size_t) {}};
+  MUSTER_RETURN_IF_ERROR(Prefix("probe lane", task_->RunLane(input, sink).status()));
+  return ToHex(FingerprintOf(0, 0, 0, gradient->all()));
+}
+
+absl::StatusOr<StateMemory> Trainer::MakeState(const Make& make) {
+  if (make.manifest) return LoadState(*setup_, make);
+  StateMemory state = EmptyState(*setup_, make.slots);
+  MUSTER_RETURN_IF_ERROR(task_->Initialize(setup_->spec.law.seed, state.values->all()));
+  return state;
+}
+
+void Trainer::Do(const DoMake& command) {
+  ForgetLanes();
+  absl::StatusOr<StateMemory> state = MakeState(command.make);
+  StateMade made{state.status(), command.make.step, {}};
+  if (state.ok()) made.state = *std::move(state);
+  parts_.events->Post(std::move(made));
+}
+
+// ---- lanes
+
+void Trainer::Do(const DoCompute& command) {
+  const Compute& compute = command.compute;
+  if (compute.id < parts_.port->abandoned) return;
+  if (std::exchange(tree_step_, compute.step) != compute.step) ForgetLanes();
+  // Empty lanes first: then the last one has a backward pass to send under.
+  std::vector<LaneId> lanes = compute.lanes;
+  std::stable_partition(lanes.begin(), lanes.end(),
+                        [&](LaneId l) { return runner_->Empty(compute.step, l); });
+  for (LaneId lane : lanes) {
+    if (compute.id < parts_.port->abandoned) return;
+    const absl::Status status =
+        lane == lanes.back() ? RunLast(command, lane) : RunInner(command, lane);
+    if (!status.ok()) return Fail(status);
+  }
+  tree_->Publish();
+  waits_ = true;
+}
+
+absl::Status Trainer::RunInner(const DoCompute& command, LaneId lane) {
+  FlatPtr gradient = tree_->NewLeaf();
+  const GradientSink sink{gradient->all(), [](LaneOutput) {}, [](size_t) {}};
+  MUSTER_ASSIGN_OR_RETURN(const LaneOutput output,
+                          runner_->Run(command.lineage, command.compute.step, lane,
+                                       command.values->all(), sink));
+  tree_->Add(lane, std::move(gradient), output.weight, output.loss);
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::RunLast(const DoCompute& command, LaneId lane) {
+  Leaving leaving(*this, command, lane);
+  return runner_
+      ->Run(command.lineage, command.compute.step, lane, command.values->all(), leaving.Sink())
+      .status();
+}
+
+void Trainer::ForgetLanes() {
+  if (tree_) tree_->Clear();
+  waits_ = false;
+}
+
+void Trainer::Do(const DoAbandon&) { ForgetLanes(); }
+
+// ---- the edge of a step
+
+// Memory that frames may still read is left to them.
+StateMemory Trainer::Unlent(const StateMemory& state) {
+  StateMemory own{setup_->pool->Take(), {}};
+  for (const FlatPtr& slot : state.slots) {
+    own.slots.push_back(setup_->pool->Take());
+    CopyFloats(slot->all(), own.slots.back()->all(), *parts_.copied);
+  }
+  return own;
+}
+
+void Trainer::Do(const DoApply& command) {
+  ForgetLanes();
+  const Moment begin = Now();
+  StateMemory to = command.state;
+  if (command.lent) to = Unlent(command.state);
+  for (const Chunk& chunk : setup_->layout.chunks()) {
+    if (!command.results) break;  // servers have applied
+    Slots slots;
+    for (size_t s = 0; s < to.slots.size() && chunk.kind == TensorKind::kParameter; ++s)
+      slots[s] = to.slots[s]->of(chunk);
+    updater_->Apply(chunk.kind, command.apply.step, command.apply.norm, command.results->of(chunk),
+                    command.state.values->of(chunk), to.values->of(chunk), slots);
+  }
+  metrics_.update.Add(Since(begin));
+  parts_.events->Post(StateApplied{command.apply.step, std::move(to)});
+}
+
+void Trainer::Do(const DoEdge& command) {
+  EdgeTaken taken{{command.edge.step, std::nullopt}, std::nullopt};
+  if (command.edge.fingerprint)
+    taken.done.fingerprint =
+        FingerprintOfState(*setup_, command.state, AllChunks(setup_->layout), /*whole=*/true);
+  if (!command.edge.share.empty()) {
+    taken.share = CopyShare(*setup_, command.state, command.lineage, command.edge.step,
+                            command.edge.share, *parts_.copied);
+    parts_.failpoints->Pass("share_copied");
+  }
+  parts_.events->Post(std::move(taken));
+}
+
+void Trainer::Do(const DoGenerate& command) {
+  auto* generates = dynamic_cast<Generates*>(task_.get());
+  absl::StatusOr<std::string> text = absl::UnimplementedError("this task makes no text");
+  if (generates != nullptr)
+    text = generates->Generate(command.values->all(), command.prompt, command.bytes,
+                               setup_->spec.law.seed);
+  parts_.events->Post(Generated{std::move(text)});
+}
+
+}  // namespace muster::worker

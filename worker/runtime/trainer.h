@@ -1,0 +1,78 @@
+// The train thread of a worker: makes the task, runs lanes, folds them into the canonical tree,
+// applies updates, takes fingerprints and copies of shares. Carries out the exchange thread's
+// commands in order and decides nothing.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/base/failpoint.h"
+#include "lib/launch/lane_counter.h"
+#include "lib/member/runtime/events.h"
+#include "lib/member/runtime/member_metrics.h"
+#include "lib/owner/runtime/update.h"
+#include "lib/task/task.h"
+#include "worker/runtime/gradient_tree.h"
+#include "worker/runtime/lane_runner.h"
+
+namespace muster::worker {
+
+struct TrainerParts {
+  TrainPort* port = nullptr;
+  std::shared_ptr<EventBox> events;
+  CopyCounter* copied = nullptr;
+  Metrics* metrics = nullptr;
+  Failpoints* failpoints = nullptr;
+  LaneCounter* lanes = nullptr;  // null: lanes are not counted
+  std::function<absl::StatusOr<std::unique_ptr<Task>>(const Law&)> make_task;
+  // Facts of the library that the task computes with, one "name value" per line; may be empty.
+  std::function<std::string()> library_facts;
+};
+
+class Trainer {
+ public:
+  explicit Trainer(TrainerParts parts);
+  ~Trainer();
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  // Until the port's box is closed. The calling thread is the train thread from then on.
+  void Run();
+
+ private:
+  class Leaving;
+
+  void Do(const DoPrepare& command);
+  void Do(const DoCompute& command);
+  void Do(const DoAbandon& command);
+  void Do(const DoApply& command);
+  void Do(const DoEdge& command);
+  void Do(const DoMake& command);
+  void Do(const DoGenerate& command);
+
+  absl::StatusOr<SetupPtr> Prepare(const JobIs& job);
+  absl::StatusOr<std::map<std::string, std::string>> NumericFacts(const Setup& setup);
+  absl::StatusOr<std::string> ProbeLane(const Setup& setup);
+  absl::Status RunInner(const DoCompute& command, LaneId lane);
+  absl::Status RunLast(const DoCompute& command, LaneId lane);
+  absl::StatusOr<StateMemory> MakeState(const Make& make);
+  StateMemory Unlent(const StateMemory& state);
+  void ForgetLanes();
+  void Fail(const absl::Status& why);
+
+  const TrainerParts parts_;
+  MemberMetrics metrics_;
+  std::unique_ptr<Task> task_;
+  SetupPtr setup_;
+  std::vector<std::vector<ChunkId>> buckets_;
+  std::unique_ptr<LaneRunner> runner_;
+  std::unique_ptr<GradientTree> tree_;
+  std::unique_ptr<Updater> updater_;
+  Step tree_step_;      // whose lanes stand in tree_
+  bool waits_ = false;  // lanes are done, results are not here
+  bool failed_ = false;
+};
+
+}  // namespace muster::worker
