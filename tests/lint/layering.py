@@ -63,7 +63,7 @@ LEVELS = {
 }
 
 # Rooms that may include one another though they stand on one level.
-PEERS = ('lib/*/state',)
+PEERS = ('lib/*/state', 'lib/*/runtime')
 
 PROGRAMS = ('coordinator', 'server', 'worker', 'agent', 'cli')
 # Who may include another program, and which.
@@ -107,7 +107,8 @@ FOREIGN = [
 FIND_PACKAGE_HOME = ('cmake/dependencies.cmake',)
 
 # On the data path one function moves the bytes of tensors, and counts them.
-TENSOR_PATH = ('lib/transport', 'lib/wire', 'lib/owner/runtime', 'lib/transfer/runtime', 'worker/runtime',
+TENSOR_PATH = ('lib/transport', 'lib/wire', 'lib/owner/runtime', 'lib/member/runtime', 'lib/transfer/runtime',
+               'worker/runtime',
                'server/runtime')
 TENSOR_MOVER = ('lib/wire/tensor_copy.cc',)
 MOVES_BYTES = re.compile(r'\b(memcpy|memmove|std::copy|std::copy_n|std::copy_backward|std::ranges::copy)\s*\(')

@@ -200,8 +200,12 @@ void Exchange::Handle(StateMade event) {
 }
 
 void Exchange::Handle(Generated event) {
-  if (event.text.ok()) return parts_.reporter->Sample(*event.text);
-  LogWarning("no text sample: %s", event.text.status().ToString());
+  if (event.text.ok()) {
+    parts_.reporter->Sample(*event.text);
+  } else if (!absl::IsUnimplemented(event.text.status())) {
+    LogWarning("no text sample: %s", event.text.status().ToString());
+  }
+  quit_ = leaving_;
 }
 
 void Exchange::Handle(TrainFailed event) {

@@ -155,6 +155,7 @@ class Exchange {
   int64_t refused_told_ = 0;
   Step sending_step_, landing_step_;  // of the two counts below, for failpoints
   size_t chunks_sent_ = 0, chunks_landed_ = 0;
+  std::optional<Quit> leaving_;  // once the text sample is made
   std::optional<Quit> quit_;
 };
 

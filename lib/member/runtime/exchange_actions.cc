@@ -8,6 +8,11 @@
 #include "lib/member/runtime/load_state.h"
 
 namespace muster {
+namespace {
+
+constexpr size_t kSampleBytes = 400;
+
+}  // namespace
 
 Exchange::Answer Exchange::Do(const Connect& action, const Incoming*) {
   for (const MemberId& peer : sessions_.Hold(action.peers, clock_.Now())) {
@@ -163,8 +168,16 @@ Exchange::Answer Exchange::Do(const Completed& action, const Incoming*) {
   return std::nullopt;
 }
 
+// After the last step one worker shows what was learned, where the task can.
 Exchange::Answer Exchange::Do(const Quit& action, const Incoming*) {
-  quit_ = action;
+  const bool shows = action.exit_code == 0 && parts_.train != nullptr && member_->has_state() &&
+                     member_->halted() && OurRank() == Rank(0);
+  if (!shows) {
+    quit_ = action;
+  } else if (!leaving_) {
+    leaving_ = action;
+    parts_.train->box.Post(DoGenerate{data_->memory().Values(member_->step()), "", kSampleBytes});
+  }
   return std::nullopt;
 }
 

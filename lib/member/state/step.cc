@@ -197,7 +197,7 @@ void Member::On(const Summed& summed) {
   }
   summed_[c] = true;
   sum_meta_[c] = summed.meta;
-  if (config_.clips) RouteNorms({summed.chunk});
+  if (config_.clips && !verdict_) return RouteNorms({summed.chunk});  // applies, if it leads to the verdict
   ApplySummed();
 }
 

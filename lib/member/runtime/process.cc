@@ -1,0 +1,142 @@
+#include "lib/member/runtime/process.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <random>
+#include <utility>
+
+#include "lib/base/status.h"
+#include "lib/domain/manifest.h"
+#include "lib/log/log.h"
+
+namespace muster {
+namespace {
+
+constexpr int kTerminated = 143;
+constexpr int kEndWatch = SIGUSR1;  // wakes the signal thread at the end
+
+Incarnation DrawIncarnation() {
+  std::random_device random;
+  auto word = [&] { return (static_cast<uint64_t>(random()) << 32) | random(); };
+  return {word(), word()};
+}
+
+std::string HostName() {
+  char name[256] = {};
+  return gethostname(name, sizeof(name) - 1) == 0 && name[0] != 0 ? name : "localhost";
+}
+
+sigset_t WatchedSignals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (int signal : {SIGTERM, SIGINT, kEndWatch}) sigaddset(&set, signal);
+  return set;
+}
+
+absl::Status Check(const ProcessOptions& options) {
+  if (options.name.find('/') != std::string::npos || !IsSafeRelativeName(options.name))
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--name '", options.name, "': use letters, digits, '.', '_' and '-', not '.' first"));
+  if (options.job.empty()) return absl::InvalidArgumentError("--job: say which job to work for");
+  if (options.lease_ms < 100 || options.lease_ms > 600'000)
+    return absl::InvalidArgumentError("--lease-ms: 100 to 600000 is allowed");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int ExitCodeOf(const absl::Status& status) {
+  if (status.ok()) return 0;
+  if (absl::IsDataLoss(status)) return 65;
+  return absl::IsInvalidArgument(status) || absl::IsFailedPrecondition(status) ? 64 : 1;
+}
+
+MemberProcess::MemberProcess(ProcessOptions options)
+    : options_(std::move(options)),
+      id_{options_.name, DrawIncarnation()},
+      failpoints_([fd = options_.report_fd](absl::string_view point) { DieAt(point, fd); }),
+      reporter_(options_.report_fd, options_.name) {}
+
+absl::StatusOr<std::unique_ptr<MemberProcess>> MemberProcess::Start(
+    ProcessOptions options, Transport& transport, std::function<const TransportCounters*()> moved) {
+  MUSTER_RETURN_IF_ERROR(Check(options));
+  std::unique_ptr<MemberProcess> process(new MemberProcess(std::move(options)));
+  for (const std::string& point : process->options_.fail_at)
+    MUSTER_RETURN_IF_ERROR(process->failpoints_.Arm(point));
+  MUSTER_RETURN_IF_ERROR(process->Begin(transport, std::move(moved)));
+  return process;
+}
+
+absl::Status MemberProcess::Begin(Transport& transport,
+                                  std::function<const TransportCounters*()> moved) {
+  const sigset_t signals = WatchedSignals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  metrics_ = std::make_unique<Metrics>(
+      ConstantLabels{options_.job, options_.role == Role::kWorker ? "worker" : "server",
+                     options_.name},
+      options_.version);
+  http::ServerOptions serving;
+  serving.credentials = options_.credentials;
+  serving.metrics = metrics_.get();
+  absl::StatusOr<std::unique_ptr<http::Server>> server = http::Server::Start(
+      options_.metrics,
+      {http::MetricsRoute([this] { return metrics_->Text(); }), http::HealthRoute()}, serving);
+  MUSTER_RETURN_IF_ERROR(Prefix("--metrics", server.status()));
+  http_ = *std::move(server);
+  reporter_.MetricsAt(http_->Address());
+  absl::StatusOr<std::unique_ptr<Listener>> listener =
+      transport.Listen(options_.listen, Sessions::AcceptInto(events_, next_session_));
+  MUSTER_RETURN_IF_ERROR(Prefix("--listen", listener.status()));
+  listener_ = *std::move(listener);
+  ExchangeOptions exchange;
+  exchange.job = options_.job;
+  exchange.place = {id_, options_.role, options_.node.empty() ? HostName() : options_.node,
+                    listener_->Address()};
+  exchange.coordinator = options_.coordinator;
+  exchange.lease = std::chrono::milliseconds(options_.lease_ms);
+  exchange.coordinator_timeout = std::chrono::seconds(options_.coordinator_timeout_s);
+  ExchangeParts parts;
+  parts.transport = &transport;
+  parts.events = events_;
+  parts.next_session = next_session_;
+  parts.train = options_.role == Role::kWorker ? &port_ : nullptr;
+  parts.copied = &copied_;
+  parts.metrics = metrics_.get();
+  parts.failpoints = &failpoints_;
+  parts.reporter = &reporter_;
+  parts.moved = std::move(moved);
+  exchange_ = std::make_unique<Exchange>(std::move(exchange), std::move(parts));
+  LogInfo("%s of job %s at %s, metrics at %s", options_.name, options_.job, listener_->Address(),
+          http_->Address());
+  exchange_thread_ = std::thread([this] { exit_code_ = exchange_->Run(); });
+  signal_thread_ = std::thread([this] { WatchSignals(); });
+  return absl::OkStatus();
+}
+
+void MemberProcess::WatchSignals() {
+  const sigset_t signals = WatchedSignals();
+  int signal = 0;
+  while (sigwait(&signals, &signal) == 0 && signal != kEndWatch)
+    events_->Post(StopAsked{kTerminated, absl::StrCat("signal ", signal)});
+}
+
+int MemberProcess::Join() {
+  if (exchange_thread_.joinable()) exchange_thread_.join();
+  return exit_code_;
+}
+
+MemberProcess::~MemberProcess() {
+  events_->Post(StopAsked{kTerminated, "the process ends"});
+  Join();
+  exchange_.reset();
+  listener_.reset();
+  if (!signal_thread_.joinable()) return;
+  pthread_kill(signal_thread_.native_handle(), kEndWatch);
+  signal_thread_.join();
+}
+
+}  // namespace muster

@@ -1,0 +1,86 @@
+// What the programs of workers and servers share: names, the listener, metrics, signals and the
+// exchange thread. The mains add the transport and, for workers, the train thread.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "lib/base/credentials.h"
+#include "lib/base/failpoint.h"
+#include "lib/http/server.h"
+#include "lib/member/runtime/exchange.h"
+#include "lib/metrics/metrics.h"
+#include "lib/transport/counters.h"
+#include "lib/transport/transport.h"
+
+namespace muster {
+
+struct ProcessOptions {
+  std::string coordinator;  // host:port
+  std::string job;
+  std::string name;  // letters, digits, '.', '_', '-'
+  Role role = Role::kWorker;
+  std::string node;                      // empty: the host's name
+  std::string listen = "127.0.0.1:0";    // the data port
+  std::string metrics = "127.0.0.1:0";   // Prometheus text
+  int report_fd = -1;
+  int64_t lease_ms = 1500;
+  int64_t coordinator_timeout_s = 600;
+  std::vector<std::string> fail_at;
+  Credentials credentials;
+  std::string version;
+};
+
+// Exit codes by status, the same table as everywhere: 64 bad configuration, 65 bad data, 1 the rest.
+int ExitCodeOf(const absl::Status& status);
+
+class MemberProcess {
+ public:
+  // Blocks SIGTERM and SIGINT for the calling thread and all it starts later, listens, serves
+  // metrics and starts the exchange thread, which leaves cleanly with 143 at either signal. Call it
+  // early in main, on the thread that starts all others. `transport` and what `moved` returns
+  // outlive it. kInvalidArgument: an option; kAlreadyExists: a port is in use.
+  static absl::StatusOr<std::unique_ptr<MemberProcess>> Start(
+      ProcessOptions options, Transport& transport,
+      std::function<const TransportCounters*()> moved);
+  ~MemberProcess();
+
+  const MemberId& id() const { return id_; }
+  TrainPort& port() { return port_; }
+  const std::shared_ptr<EventBox>& events() const { return events_; }
+  CopyCounter& copied() { return copied_; }
+  Metrics& metrics() { return *metrics_; }
+  Failpoints& failpoints() { return failpoints_; }
+
+  // Waits for the exchange thread; the process's exit code.
+  int Join();
+
+ private:
+  explicit MemberProcess(ProcessOptions options);
+  absl::Status Begin(Transport& transport, std::function<const TransportCounters*()> moved);
+  void WatchSignals();
+
+  const ProcessOptions options_;
+  const MemberId id_;
+  Failpoints failpoints_;
+  Reporter reporter_;
+  CopyCounter copied_{0};
+  std::unique_ptr<Metrics> metrics_;
+  std::shared_ptr<EventBox> events_ = std::make_shared<EventBox>();
+  std::shared_ptr<std::atomic<SessionId>> next_session_ =
+      std::make_shared<std::atomic<SessionId>>(1);
+  TrainPort port_;
+  std::unique_ptr<http::Server> http_;
+  std::unique_ptr<Listener> listener_;
+  std::unique_ptr<Exchange> exchange_;
+  std::thread exchange_thread_;
+  std::thread signal_thread_;
+  int exit_code_ = 1;
+};
+
+}  // namespace muster

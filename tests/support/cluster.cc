@@ -1,0 +1,283 @@
+#include "tests/support/cluster.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <random>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "lib/base/check.h"
+#include "lib/checkpoint/load.h"
+#include "lib/optim/optim.h"
+#include "lib/task/counting.h"
+#include "lib/wire/message_codec.h"
+
+namespace muster {
+namespace {
+
+constexpr Duration kTick = std::chrono::milliseconds(50);
+constexpr std::chrono::seconds kPatience{60};  // only a test that fails waits so long
+
+struct CutOff {};  // thrown where a member would have been killed
+
+Incarnation NewIncarnation() {
+  static std::atomic<uint64_t> next{1};
+  return {next++, 7};
+}
+
+coordinator::Settings TestSettings() {
+  coordinator::Settings settings;
+  settings.lease = std::chrono::seconds(30);  // tests say who is gone
+  settings.start_patience = std::chrono::seconds(30);
+  return settings;
+}
+
+}  // namespace
+
+TestCoordinator::TestCoordinator(LoopNetwork& network, std::string checkpoint_dir)
+    : dir_(std::move(checkpoint_dir)),
+      transport_(network.MakeTransport("coordinator")),
+      machine_("cluster", TermNumber(1), TestSettings(), {}, RealClock().Now()) {
+  auto next = std::make_shared<std::atomic<uint64_t>>(1);
+  listener_ = transport_
+                  ->Listen("coordinator:0",
+                           [box = box_, next](std::shared_ptr<Session> session) {
+                             const uint64_t id = (*next)++;
+                             box->Post(Came{id, std::move(session), {}, false, {}});
+                             return SessionHandler{
+                                 [box, id](Frame f) {
+                                   box->Post(Came{id, {}, std::move(f), false, {}});
+                                 },
+                                 [box, id](absl::Status) {
+                                   box->Post(Came{id, {}, {}, true, {}});
+                                 }};
+                           })
+                  .value();
+  thread_ = std::thread([this] { Run(); });
+}
+
+TestCoordinator::~TestCoordinator() {
+  box_->Close();
+  thread_.join();
+  sessions_.clear();
+  listener_.reset();
+}
+
+void TestCoordinator::Run() {
+  Time next_tick = clock_.Now();
+  while (true) {
+    std::optional<Came> came = box_->TakeUntil(next_tick);
+    if (came) Handle(*std::move(came));
+    if (!came && box_->closed()) return;
+    if (clock_.Now() < next_tick) continue;
+    next_tick = clock_.Now() + kTick;
+    Take(coordinator::Tick{});
+  }
+}
+
+void TestCoordinator::Handle(Came came) {
+  if (came.call) return came.call();
+  if (came.opened) sessions_[came.session] = std::move(came.opened);
+  if (came.frame) {
+    absl::StatusOr<ToCoordinator> message = DecodeToCoordinator(came.frame->header);
+    ASSERT_TRUE(message.ok()) << message.status();
+    FromMember(came.session, *std::move(message));
+  }
+  if (!came.broke) return;
+  sessions_.erase(came.session);
+  waiting_.erase(came.session);
+  for (const auto& [id, session] : members_)
+    if (session == came.session) return Take(coordinator::MemberDown{id});
+}
+
+void TestCoordinator::FromMember(uint64_t session, ToCoordinator message) {
+  if (const auto* ask = std::get_if<AskJob>(&message)) {
+    waiting_[session] = ask->job;
+    return TellFacts();
+  }
+  if (const auto* join = std::get_if<Join>(&message)) members_[join->id] = session;
+  for (const auto& [id, of] : members_)
+    if (of == session) return Take(coordinator::MemberSays{id, std::move(message)});
+}
+
+// Every process that asked is answered at once, and again when the facts are there.
+void TestCoordinator::TellFacts() {
+  std::vector<uint64_t> told;
+  for (const auto& [session, job] : waiting_) {
+    std::optional<JobIs> answer = machine_.JobOf(job);
+    if (!answer) continue;
+    answer->checkpoint_dir = dir_;
+    if (answer->facts) told.push_back(session);
+    sessions_[session]->Send({Encode(FromCoordinator(*answer)), {}});
+  }
+  for (uint64_t session : told) waiting_.erase(session);
+}
+
+void TestCoordinator::Take(const coordinator::Input& input) {
+  const bool joins = std::holds_alternative<coordinator::MemberSays>(input);
+  for (const coordinator::Action& action : machine_.Take(input, clock_.Now())) Do(action);
+  if (joins && !waiting_.empty()) TellFacts();
+  std::vector<coordinator::Input> more = std::exchange(inputs_, {});
+  for (const coordinator::Input& next : more) Take(next);
+}
+
+void TestCoordinator::Do(const coordinator::Action& action) {
+  std::unique_lock lock(mutex_);
+  if (const auto* job = std::get_if<coordinator::PersistJob>(&action)) {
+    jobs_[job->job.id] = job->job;
+  } else if (const auto* records = std::get_if<coordinator::PersistRecords>(&action)) {
+    records_.insert(records_.end(), records->records.begin(), records->records.end());
+  } else if (const auto* tell = std::get_if<coordinator::Tell>(&action)) {
+    if (tell->event != "step") told_.push_back(absl::StrCat(tell->event, ": ", tell->text));
+  } else if (const auto* commit = std::get_if<coordinator::CommitManifest>(&action)) {
+    Manifest manifest = commit->manifest;
+    manifest.total_bytes = 0;
+    for (const Segment& s : manifest.segments) manifest.total_bytes += s.bytes;
+    manifests_.push_back(manifest);
+    inputs_.push_back(coordinator::ManifestCommitted{manifest});
+  } else if (const auto* digest = std::get_if<coordinator::ComputeDigest>(&action)) {
+    const absl::StatusOr<std::string> sum = Digest(dir_, digest->manifest);
+    inputs_.push_back(coordinator::DigestDone{digest->job, sum.ok() ? *sum : "",
+                                              std::string(sum.status().message())});
+  } else if (const auto* to = std::get_if<coordinator::ToMember>(&action)) {
+    const auto member = members_.find(to->member);
+    const auto session = member == members_.end() ? sessions_.end() : sessions_.find(member->second);
+    if (session != sessions_.end()) session->second->Send({Encode(to->message), {}});
+  }
+  changed_.notify_all();
+}
+
+void TestCoordinator::Submit(const std::string& id, const JobSpec& spec) {
+  box_->Post({0, {}, {}, false, [this, id, spec] { Take(coordinator::Submit{id, spec}); }});
+}
+
+void TestCoordinator::Killed(const std::string& job, const MemberId& member) {
+  ProcessExited exited;
+  exited.job = job;
+  exited.name = member.name;
+  exited.signal = 9;
+  exited.cause = "killed by SIGKILL";
+  exited.lanes.incarnation = member.incarnation;
+  box_->Post({0, {}, {}, false, [this, exited] { Take(coordinator::AgentSays{FromAgent(exited)}); }});
+}
+
+template <class F>
+void TestCoordinator::Await(F done) {
+  std::unique_lock lock(mutex_);
+  if (changed_.wait_for(lock, kPatience, done)) return;
+  for (const std::string& line : told_) ADD_FAILURE() << line;
+  MUSTER_CHECK(false, "waited in vain; what was told stands above");
+}
+
+coordinator::JobJournal TestCoordinator::AwaitEnd(const std::string& id) {
+  Await([&] { return jobs_.count(id) > 0 && coordinator::Ended(jobs_[id].phase); });
+  std::lock_guard lock(mutex_);
+  return jobs_[id];
+}
+
+void TestCoordinator::AwaitStep(Step step) {
+  Await([&] { return !records_.empty() && records_.back().step >= step; });
+}
+
+void TestCoordinator::AwaitTold(const std::string& part) {
+  Await([&] {
+    return std::any_of(told_.begin(), told_.end(),
+                       [&](const std::string& line) { return absl::StrContains(line, part); });
+  });
+}
+
+std::vector<StepRecord> TestCoordinator::records() const {
+  std::lock_guard lock(mutex_);
+  return records_;
+}
+std::vector<Manifest> TestCoordinator::manifests() const {
+  std::lock_guard lock(mutex_);
+  return manifests_;
+}
+std::vector<std::string> TestCoordinator::told() const {
+  std::lock_guard lock(mutex_);
+  return told_;
+}
+
+// ---- members
+
+TestMember::TestMember(LoopNetwork& network, const std::string& coordinator,
+                       TestMemberOptions options)
+    : id_{options.name, NewIncarnation()},
+      transport_(network.MakeTransport(absl::StrCat(options.name, ".", id_.incarnation.hi))),
+      metrics_({options.job, options.role == Role::kWorker ? "worker" : "server", options.name},
+               "test"),
+      reporter_(-1, options.name),
+      failpoints_([this](absl::string_view) {
+        fired_ = true;
+        throw CutOff();
+      }) {
+  if (!options.fail_at.empty()) MUSTER_CHECK(failpoints_.Arm(options.fail_at).ok());
+  listener_ = transport_
+                  ->Listen(absl::StrCat(options.name, ":0"),
+                           Sessions::AcceptInto(events_, next_session_))
+                  .value();
+  ExchangeOptions exchange;
+  exchange.job = options.job;
+  exchange.place = {id_, options.role, "host", listener_->Address()};
+  exchange.coordinator = coordinator;
+  ExchangeParts parts;
+  parts.transport = transport_.get();
+  parts.events = events_;
+  parts.next_session = next_session_;
+  parts.train = options.role == Role::kWorker ? &port_ : nullptr;
+  parts.copied = &copied_;
+  parts.metrics = &metrics_;
+  parts.failpoints = &failpoints_;
+  parts.reporter = &reporter_;
+  exchange_ = std::make_unique<Exchange>(exchange, parts);
+  exchange_thread_ = std::thread([this] {
+    try {
+      exit_code_ = exchange_->Run();
+    } catch (const CutOff&) {
+      port_.box.Close();
+    }
+    exchange_.reset();  // its sessions break
+  });
+  if (options.role == Role::kServer) return;
+  worker::TrainerParts train;
+  train.port = &port_;
+  train.events = events_;
+  train.copied = &copied_;
+  train.metrics = &metrics_;
+  train.failpoints = &failpoints_;
+  train.make_task = options.make_task;
+  if (!train.make_task) train.make_task = [](const Law& law) { return MakeCounting(law); };
+  trainer_ = std::make_unique<worker::Trainer>(train);
+  train_thread_ = std::thread([this] {
+    try {
+      trainer_->Run();
+    } catch (const CutOff&) {
+      events_->Post(StopAsked{137, "cut off"});
+    }
+  });
+}
+
+TestMember::~TestMember() { Kill(); }
+
+void TestMember::Kill() {
+  events_->Post(StopAsked{137, "cut off"});
+  AwaitExit();
+}
+
+int TestMember::AwaitExit() {
+  if (exchange_thread_.joinable()) exchange_thread_.join();
+  port_.box.Close();
+  if (train_thread_.joinable()) train_thread_.join();
+  listener_.reset();
+  return exit_code_;
+}
+
+void TestMember::AwaitFired() {
+  AwaitExit();
+  EXPECT_TRUE(fired_) << "the failpoint was never reached";
+}
+
+}  // namespace muster
