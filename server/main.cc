@@ -1,6 +1,5 @@
 // muster-server: one server process of one job. Exit codes: 0 done, 64 bad configuration, 65 bad
 // data, 75 the job can go on later, 143 told to go, 1 otherwise.
-#include <cstdio>
 #include <memory>
 #include <string>
 
@@ -18,6 +17,7 @@ int Fail(const absl::Status& status) {
 }
 
 int Run(const ProcessOptions& options) {
+  HoldSignals();
   if (absl::Status s = StartLog({.program = "muster-server", .member = options.name}); !s.ok())
     return Fail(s);
   GrpcOptions grpc;

@@ -1,6 +1,5 @@
 // muster-worker: one worker process of one job. Exit codes: 0 done, 64 bad configuration, 65 bad
 // data, 75 the job can go on later, 143 told to go, 1 otherwise.
-#include <cstdio>
 #include <memory>
 #include <string>
 
@@ -28,6 +27,7 @@ int Fail(const absl::Status& status) {
 }
 
 int Run(Flags flags) {
+  HoldSignals();
   if (absl::Status s = StartLog({.program = "muster-worker", .member = flags.process.name}); !s.ok())
     return Fail(s);
   GrpcOptions grpc;

@@ -48,6 +48,12 @@ absl::Status Check(const ProcessOptions& options) {
 
 }  // namespace
 
+void HoldSignals() {
+  const sigset_t signals = WatchedSignals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+}
+
 int ExitCodeOf(const absl::Status& status) {
   if (status.ok()) return 0;
   if (absl::IsDataLoss(status)) return 65;
@@ -72,9 +78,6 @@ absl::StatusOr<std::unique_ptr<MemberProcess>> MemberProcess::Start(
 
 absl::Status MemberProcess::Begin(Transport& transport,
                                   std::function<const TransportCounters*()> moved) {
-  const sigset_t signals = WatchedSignals();
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  signal(SIGPIPE, SIG_IGN);
   metrics_ = std::make_unique<Metrics>(
       ConstantLabels{options_.job, options_.role == Role::kWorker ? "worker" : "server",
                      options_.name},

@@ -39,11 +39,13 @@ struct ProcessOptions {
 // Exit codes by status, the same table as everywhere: 64 bad configuration, 65 bad data, 1 the rest.
 int ExitCodeOf(const absl::Status& status);
 
+// First in main: SIGTERM and SIGINT wait for MemberProcess, in this thread and all it starts.
+void HoldSignals();
+
 class MemberProcess {
  public:
-  // Blocks SIGTERM and SIGINT for the calling thread and all it starts later, listens, serves
-  // metrics and starts the exchange thread, which leaves cleanly with 143 at either signal. Call it
-  // early in main, on the thread that starts all others. `transport` and what `moved` returns
+  // Listens, serves metrics and starts the exchange thread, which leaves cleanly with 143 at SIGTERM
+  // or SIGINT. `transport` and what `moved` returns
   // outlive it. kInvalidArgument: an option; kAlreadyExists: a port is in use.
   static absl::StatusOr<std::unique_ptr<MemberProcess>> Start(
       ProcessOptions options, Transport& transport,
