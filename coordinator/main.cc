@@ -29,6 +29,7 @@
 #include "lib/metrics/metrics.h"
 #include "lib/storage/kv.h"
 #include "lib/transport/grpc/grpc_transport.h"
+#include "lib/transport/grpc/jobs_service.h"
 
 namespace muster::coordinator {
 namespace {
@@ -124,6 +125,11 @@ class Program {
   explicit Program(Arguments arguments)
       : arguments_(std::move(arguments)), metrics_({.job = "", .role = "coordinator", .member = ""}, kVersion) {}
 
+  // The listeners wait for their open requests, which wait for the driver.
+  ~Program() {
+    if (driver_ != nullptr) driver_->Stop();
+  }
+
   absl::Status Start() {
     MUSTER_ASSIGN_OR_RETURN(crash_point_, CrashPoint::Parse(arguments_.crash_at));
     arguments_.dir = std::filesystem::absolute(arguments_.dir).lexically_normal();
@@ -149,7 +155,8 @@ class Program {
   absl::Status Listen() {
     const Credentials credentials{.allow_plaintext = arguments_.allow_plaintext};
     transport_ = MakeGrpcTransport({.credentials = credentials, .warn = [](const std::string& line) { LogError("%s", line); }});
-    auto listener = transport_->Listen(arguments_.listen, driver_->MakeAcceptor());
+    jobs_service_ = MakeJobsService(*api_);
+    auto listener = transport_->Listen(arguments_.listen, driver_->MakeAcceptor(), {jobs_service_.get()});
     MUSTER_RETURN_IF_ERROR(Prefix("--listen", listener.status()));
     listener_ = *std::move(listener);
     auto server = http::Server::Start(
@@ -170,6 +177,7 @@ class Program {
   std::unique_ptr<GrpcTransport> transport_;
   std::unique_ptr<JobApi> api_;
   std::unique_ptr<Driver> driver_;
+  std::shared_ptr<grpc::Service> jobs_service_;
   std::unique_ptr<Listener> listener_;
   std::unique_ptr<http::Server> http_;
 };

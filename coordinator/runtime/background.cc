@@ -13,10 +13,14 @@ Background::Background() {
   });
 }
 
-Background::~Background() {
+Background::~Background() { Stop(); }
+
+void Background::Stop() {
   stopping_ = true;
   calls_.Close();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
+  while (calls_.TryTake()) {
+  }
 }
 
 void Background::Run(std::function<void()> call) { calls_.Post(std::move(call)); }

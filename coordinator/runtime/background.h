@@ -12,11 +12,14 @@ namespace muster::coordinator {
 class Background {
  public:
   Background();
-  ~Background();  // the call that runs is waited for; those that have not begun are dropped
+  ~Background();
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
 
-  void Run(std::function<void()> call);  // any thread
+  // The call that runs is waited for; those that have not begun are dropped.
+  void Stop();
+
+  void Run(std::function<void()> call);  // any thread; dropped once stopped
   size_t queued() const { return calls_.size(); }
 
  private:

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "coordinator/runtime/checkpoints.h"
+#include "coordinator/runtime/once.h"
 #include "lib/checkpoint/load.h"
 #include "lib/log/log.h"
 #include "lib/wire/job_codec.h"
@@ -30,21 +31,6 @@ bool HadMembers(const Found& found) {
 
 }  // namespace
 
-// Tells its caller in any case: dropped without an answer, it says that we end.
-class Driver::Answer {
- public:
-  explicit Answer(Done done) : done_(std::move(done)) {}
-  Answer(const Answer&) = delete;
-  Answer& operator=(const Answer&) = delete;
-  ~Answer() {
-    if (done_) done_(absl::UnavailableError("the coordinator is shutting down; try again"));
-  }
-  void Give(absl::StatusOr<KnownJobs> result) { std::exchange(done_, nullptr)(std::move(result)); }
-
- private:
-  Done done_;
-};
-
 Driver::Driver(Journal& journal, Found found, const Clock& clock, Metrics& metrics, DriverOptions options)
     : journal_(journal),
       clock_(clock),
@@ -61,10 +47,17 @@ Driver::Driver(Journal& journal, Found found, const Clock& clock, Metrics& metri
   thread_ = std::thread([this] { Loop(); });
 }
 
-Driver::~Driver() {
+Driver::~Driver() { Stop(); }
+
+void Driver::Stop() {
   stopping_ = true;
   mailbox_.Close();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
+  background_.Stop();
+  // Whoever waits for an answer gets one from what is dropped here.
+  while (mailbox_.TryTake()) {
+  }
+  deeds_.clear();
 }
 
 bool Driver::Post(std::function<void()> call) { return mailbox_.Post(std::move(call)); }
@@ -91,7 +84,7 @@ void Driver::Loop() {
 void Driver::OnTick() {
   if (failure_.ok()) Take(Tick{});
   Flush();
-  if (failure_.ok()) last_written_ = Look();
+  if (failure_.ok() && unsaved_.empty()) last_written_ = Look();
   if (clock_.Now() - started_ >= options_.settings.lease) reattaching_ = false;
   Measure();
 }
@@ -127,26 +120,24 @@ SessionHandler Driver::Accept(std::shared_ptr<Session> session) {
 }
 
 void Driver::Change(Decide decide, Done done) {
-  const auto answer = std::make_shared<Answer>(std::move(done));
-  Post([this, decide = std::move(decide), answer] {
-    if (!failure_.ok()) return answer->Give(absl::UnavailableError(failure_.message()));
+  Post([this, decide = std::move(decide), answer = Once(std::move(done))] {
+    if (!failure_.ok()) return answer(absl::UnavailableError(failure_.message()));
     absl::StatusOr<std::optional<Input>> input = decide(Look());
     if (input.ok() && *input) Take(**input);
     Later([this, answer, status = input.status()] {
-      if (status.ok()) return answer->Give(Look());
-      answer->Give(status);
+      if (status.ok()) return answer(Look());
+      answer(status);
     });
   });
 }
 
 void Driver::Read(Done done) {
-  const auto answer = std::make_shared<Answer>(std::move(done));
-  Post([this, answer] {
-    if (failure_.ok()) return Later([this, answer] { answer->Give(Look()); });
+  Post([this, answer = Once(std::move(done))] {
+    if (failure_.ok()) return Later([this, answer] { answer(Look()); });
     KnownJobs jobs = last_written_;
     for (KnownJob& job : jobs)
       if (!Ended(job.status.job.phase)) job.status.waits_for = std::string(failure_.message());
-    answer->Give(std::move(jobs));
+    answer(std::move(jobs));
   });
 }
 
@@ -213,6 +204,7 @@ void Driver::Flush() {
   if (!unsaved_.empty()) {
     if (const absl::Status written = journal_.Write(unsaved_, UnixMillis()); !written.ok()) return OnWriteFailed(written);
     unsaved_.clear();
+    last_written_ = Look();
     options_.pass("persisted_unpublished");
   }
   while (!deeds_.empty()) {

@@ -57,6 +57,10 @@ class Driver {
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
 
+  // Ends the threads; what waits for an answer, and whoever asks from now on, gets kUnavailable. Once, before listeners
+  // that wait for their requests are destroyed.
+  void Stop();
+
   // All thread-safe; none blocks.
   Acceptor MakeAcceptor();
   // `done` gets what is known once the input's decisions are on disk. kUnavailable: the journal cannot be written.
@@ -70,8 +74,6 @@ class Driver {
   absl::Status Ready() const;
 
  private:
-  class Answer;
-
   SessionHandler Accept(std::shared_ptr<Session> session);
   bool Post(std::function<void()> call);
   void Loop();

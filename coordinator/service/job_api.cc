@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "coordinator/runtime/checkpoints.h"
+#include "coordinator/runtime/once.h"
 #include "coordinator/state/plan.h"
 #include "lib/base/status.h"
 #include "lib/checkpoint/catalogue.h"
@@ -230,7 +231,7 @@ class Api final : public JobApi {
   // Answers with what `work` makes of the job on the background thread.
   template <class T>
   void WithJob(const std::string& id, Reply<T> reply, std::function<absl::StatusOr<T>(const KnownJob&)> work) {
-    driver_.Read([this, id, reply = std::move(reply), work = std::move(work)](absl::StatusOr<KnownJobs> jobs) {
+    driver_.Read([this, id, reply = Once(std::move(reply)), work = std::move(work)](absl::StatusOr<KnownJobs> jobs) {
       if (!jobs.ok()) return reply(jobs.status());
       const auto known = FindJob(*jobs, id);
       if (!known.ok()) return reply(known.status());

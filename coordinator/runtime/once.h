@@ -1,0 +1,30 @@
+// A reply that is given once in any case: dropped without one, it says that the coordinator ends.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "absl/status/statusor.h"
+
+namespace muster::coordinator {
+
+template <class T>
+std::function<void(absl::StatusOr<T>)> Once(std::function<void(absl::StatusOr<T>)> reply) {
+  class Guard {
+   public:
+    explicit Guard(std::function<void(absl::StatusOr<T>)> give) : give_(std::move(give)) {}
+    Guard(const Guard&) = delete;
+    Guard& operator=(const Guard&) = delete;
+    ~Guard() {
+      if (give_) Give(absl::UnavailableError("the coordinator is shutting down; try again"));
+    }
+    void Give(absl::StatusOr<T> answer) { std::exchange(give_, nullptr)(std::move(answer)); }
+
+   private:
+    std::function<void(absl::StatusOr<T>)> give_;
+  };
+  return [guard = std::make_shared<Guard>(std::move(reply))](absl::StatusOr<T> answer) { guard->Give(std::move(answer)); };
+}
+
+}  // namespace muster::coordinator

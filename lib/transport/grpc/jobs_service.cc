@@ -1,0 +1,291 @@
+#include "lib/transport/grpc/jobs_service.h"
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/server_callback.h>
+
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "lib/config/field_error.h"
+#include "lib/wire/job_codec_proto.h"
+#include "muster/v1/control.grpc.pb.h"
+
+namespace muster {
+namespace {
+
+// Events that a client has not taken yet; more, and it is dropped.
+constexpr size_t kMostQueuedEvents = 20'000;
+
+void Fill(const JobMember& from, v1::JobMember& to) {
+  to.set_name(from.name);
+  to.set_role(from.role);
+  to.set_rank(from.rank);
+  to.set_node(from.node);
+  to.set_address(from.address);
+  to.set_incarnation(from.incarnation);
+  to.mutable_lanes()->Add(from.lanes.begin(), from.lanes.end());
+  to.set_state(from.state);
+  to.set_phase(from.phase);
+  to.set_step(from.step);
+}
+
+void FillCounts(const JobInfo& from, v1::Job& to) {
+  to.set_step(from.step);
+  to.set_steps(from.steps);
+  to.set_epoch(from.epoch);
+  to.set_epochs(from.epochs);
+  to.set_samples(from.samples);
+  if (from.loss) to.set_loss(*from.loss);
+  to.set_view(from.view);
+  to.set_lineage(from.lineage);
+  to.set_workers(from.workers);
+  to.set_views(from.views);
+  to.set_recoveries(from.recoveries);
+  to.set_rewinds(from.rewinds);
+  to.set_lanes_recomputed(from.lanes_recomputed);
+  to.set_seconds(from.seconds);
+}
+
+void Fill(const JobInfo& from, v1::Job& to) {
+  to.set_id(from.id);
+  to.set_name(from.name);
+  to.set_state(from.state);
+  to.set_reason(from.reason);
+  to.set_waits_for(from.waits_for);
+  to.set_digest(from.digest);
+  to.set_digest_step(from.digest_step);
+  to.set_fingerprint(from.fingerprint);
+  to.set_fingerprint_step(from.fingerprint_step);
+  FillCounts(from, to);
+  for (const JobMember& member : from.members) Fill(member, *to.add_members());
+  if (from.checkpoint_step) to.set_checkpoint_step(*from.checkpoint_step);
+  for (const CheckpointRef& checkpoint : from.checkpoints) {
+    v1::CheckpointRef& added = *to.add_checkpoints();
+    added.set_lineage(checkpoint.lineage);
+    added.set_step(checkpoint.step);
+  }
+  *to.mutable_spec() = ToProto(from.spec);
+}
+
+void Fill(const SubmittedJob& from, v1::SubmitResponse& to) {
+  Fill(from.job, *to.mutable_job());
+  to.set_created(from.created);
+}
+
+void Fill(const std::vector<JobInfo>& from, v1::ListResponse& to) {
+  for (const JobInfo& job : from) Fill(job, *to.add_jobs());
+}
+
+void Fill(const std::vector<JobFingerprint>& from, v1::FingerprintsResponse& to) {
+  for (const JobFingerprint& fingerprint : from) {
+    v1::JobFingerprint& added = *to.add_fingerprints();
+    added.set_step(fingerprint.step);
+    added.set_lineage(fingerprint.lineage);
+    added.set_value(fingerprint.value);
+  }
+}
+
+void Fill(const JobAudit& from, v1::AuditResponse& to) {
+  to.set_ok(from.ok);
+  to.set_verdict(from.verdict);
+  to.set_steps(from.steps);
+  to.set_full_epochs(from.full_epochs);
+  to.set_samples(from.samples);
+  to.set_lanes(from.lanes);
+  for (const JobAudit::Fork& fork : from.lineages) {
+    v1::AuditResponse::Fork& added = *to.add_lineages();
+    added.set_number(fork.number);
+    added.set_parent(fork.parent);
+    added.set_fork(fork.fork);
+    added.set_cause(fork.cause);
+  }
+}
+
+void Fill(const JobDigest& from, v1::DigestResponse& to) {
+  to.set_lineage(from.lineage);
+  to.set_step(from.step);
+  to.set_digest(from.digest);
+}
+
+v1::JobEvent ToProto(const JobEvent& from) {
+  v1::JobEvent to;
+  to.set_id(from.id);
+  to.set_seq(from.seq);
+  to.set_unix_ms(from.unix_ms);
+  to.set_event(from.event);
+  to.set_text(from.text);
+  to.mutable_fields()->insert(from.fields.begin(), from.fields.end());
+  return to;
+}
+
+// absl's codes are gRPC's.
+grpc::Status ToGrpc(const absl::Status& status) {
+  return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
+}
+
+// One answer of the api becomes the end of one call.
+template <class T, class Response>
+JobApi::Reply<T> Finishing(grpc::CallbackServerContext* context, grpc::ServerUnaryReactor* reactor, Response* response) {
+  return [context, reactor, response](absl::StatusOr<T> answer) {
+    if (answer.ok()) {
+      Fill(*answer, *response);
+    } else if (const std::string field = FieldOf(answer.status()); !field.empty()) {
+      context->AddTrailingMetadata(kFieldMetadata, field);
+    }
+    reactor->Finish(ToGrpc(answer.status()));
+  };
+}
+
+// One client that watches. Lives until gRPC is done with it and the event log has let go of it.
+class Watcher final : public grpc::ServerWriteReactor<v1::JobEvent> {
+ public:
+  static std::shared_ptr<Watcher> Make() {
+    std::shared_ptr<Watcher> watcher(new Watcher);
+    watcher->self_ = watcher;
+    return watcher;
+  }
+
+  // False: it wants no more.
+  bool Add(const JobEvent& event) {
+    {
+      std::lock_guard lock(mutex_);
+      if (end_) return false;
+      if (queue_.size() < kMostQueuedEvents) {
+        queue_.push_back(ToProto(event));
+      } else {
+        queue_.clear();
+        end_ = grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED,
+                            "the events are read too slowly; come again with the id of the last one");
+      }
+    }
+    Advance();
+    return true;
+  }
+
+  void End(grpc::Status status) {
+    {
+      std::lock_guard lock(mutex_);
+      if (end_) return;
+      queue_.clear();
+      end_ = std::move(status);
+    }
+    Advance();
+  }
+
+  void OnWriteDone(bool ok) override {
+    {
+      std::lock_guard lock(mutex_);
+      busy_ = false;
+    }
+    if (!ok) End(grpc::Status(grpc::StatusCode::CANCELLED, "the client is gone"));
+    Advance();
+  }
+  void OnCancel() override { End(grpc::Status(grpc::StatusCode::CANCELLED, "cancelled")); }
+  void OnDone() override { const std::shared_ptr<Watcher> last = std::move(self_); }
+
+ private:
+  Watcher() = default;
+
+  // Starts what is next, if nothing is under way: a write, or the end.
+  void Advance() {
+    std::optional<grpc::Status> end;
+    {
+      std::lock_guard lock(mutex_);
+      if (busy_ || finished_ || (queue_.empty() && !end_)) return;
+      if (queue_.empty()) {
+        finished_ = true;
+        end = end_;
+      } else {
+        busy_ = true;
+        writing_ = std::move(queue_.front());
+        queue_.pop_front();
+      }
+    }
+    if (end) return Finish(*end);
+    StartWrite(&writing_);
+  }
+
+  std::shared_ptr<Watcher> self_;  // until OnDone
+  v1::JobEvent writing_;           // gRPC's while busy_
+  std::mutex mutex_;
+  std::deque<v1::JobEvent> queue_;   // guarded by mutex_
+  std::optional<grpc::Status> end_;  // guarded by mutex_: no more events are taken
+  bool busy_ = false;                // guarded by mutex_: a write is under way
+  bool finished_ = false;            // guarded by mutex_
+};
+
+class JobsService final : public v1::Jobs::CallbackService {
+ public:
+  explicit JobsService(JobApi& api) : api_(api) {}
+
+ private:
+  using Context = grpc::CallbackServerContext;
+  using Unary = grpc::ServerUnaryReactor;
+
+  Unary* Submit(Context* context, const v1::SubmitRequest* request, v1::SubmitResponse* response) override {
+    Unary* reactor = context->DefaultReactor();
+    const auto reply = Finishing<SubmittedJob>(context, reactor, response);
+    absl::StatusOr<JobSpec> spec = FromProto(request->spec());
+    if (spec.ok()) {
+      api_.Submit(request->id(), *std::move(spec), reply);
+    } else {
+      reply(spec.status());
+    }
+    return reactor;
+  }
+  Unary* Get(Context* context, const v1::JobRequest* request, v1::Job* response) override {
+    return Ask<JobInfo>(context, request, response, &JobApi::Get);
+  }
+  Unary* List(Context* context, const v1::ListRequest*, v1::ListResponse* response) override {
+    Unary* reactor = context->DefaultReactor();
+    api_.List(Finishing<std::vector<JobInfo>>(context, reactor, response));
+    return reactor;
+  }
+  Unary* Cancel(Context* context, const v1::JobRequest* request, v1::Job* response) override {
+    return Ask<JobInfo>(context, request, response, &JobApi::Cancel);
+  }
+  Unary* Stop(Context* context, const v1::JobRequest* request, v1::Job* response) override {
+    return Ask<JobInfo>(context, request, response, &JobApi::Stop);
+  }
+  Unary* Fingerprints(Context* context, const v1::JobRequest* request, v1::FingerprintsResponse* response) override {
+    return Ask<std::vector<JobFingerprint>>(context, request, response, &JobApi::Fingerprints);
+  }
+  Unary* Audit(Context* context, const v1::JobRequest* request, v1::AuditResponse* response) override {
+    return Ask<JobAudit>(context, request, response, &JobApi::Audit);
+  }
+  Unary* Digest(Context* context, const v1::DigestRequest* request, v1::DigestResponse* response) override {
+    Unary* reactor = context->DefaultReactor();
+    const std::optional<int64_t> step = request->has_step() ? std::optional(request->step()) : std::nullopt;
+    api_.Digest(request->id(), step, Finishing<JobDigest>(context, reactor, response));
+    return reactor;
+  }
+  grpc::ServerWriteReactor<v1::JobEvent>* Watch(Context*, const v1::WatchRequest* request) override {
+    const std::shared_ptr<Watcher> watcher = Watcher::Make();
+    api_.Watch(
+        request->id(), request->after(),
+        [watcher](const absl::StatusOr<bool>& found) {
+          if (!found.ok()) watcher->End(ToGrpc(found.status()));
+        },
+        [watcher](const JobEvent& event) { return watcher->Add(event); });
+    return watcher.get();
+  }
+
+  template <class T, class Response>
+  Unary* Ask(Context* context, const v1::JobRequest* request, Response* response,
+             void (JobApi::*ask)(const std::string&, JobApi::Reply<T>)) {
+    Unary* reactor = context->DefaultReactor();
+    (api_.*ask)(request->id(), Finishing<T>(context, reactor, response));
+    return reactor;
+  }
+
+  JobApi& api_;
+};
+
+}  // namespace
+
+std::shared_ptr<grpc::Service> MakeJobsService(JobApi& api) { return std::make_shared<JobsService>(api); }
+
+}  // namespace muster

@@ -1,0 +1,19 @@
+// The typed gRPC service muster.v1.Jobs over a JobApi.
+#pragma once
+
+#include <memory>
+
+#include "lib/transport/job_api.h"
+
+namespace grpc {
+class Service;
+}
+
+namespace muster {
+
+inline constexpr char kFieldMetadata[] = "muster-field";  // trailing: the field that an error is about
+
+// For GrpcTransport::Listen. `api` outlives the listener, and answers whatever is still asked before that is destroyed.
+std::shared_ptr<grpc::Service> MakeJobsService(JobApi& api);
+
+}  // namespace muster
