@@ -54,6 +54,7 @@ class Member {
   const std::optional<View>& view() const { return view_; }
   const MemberConfig& config() const { return config_; }
   const ChunkSet& results() const { return results_; }
+  const std::vector<LaneId>& lanes_issued() const { return issued_; }
   size_t records_waiting() const { return records_.size(); }
   std::string Phase() const;  // for people: what it does or waits for
 

@@ -1,0 +1,112 @@
+// A member process of the simulation: the real state machine over symbolic memory, with a train thread that takes time.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "lib/member/state/member.h"
+#include "tests/sim/values.h"
+
+namespace muster::sim {
+
+struct SimFrame {
+  PeerMessage message;
+  std::vector<Value> payload;  // in header order
+};
+
+// Segment files on the shared disk.
+using Disk = std::map<std::string, std::map<std::pair<int32_t, int32_t>, Value>>;
+
+// What a process asks of the world around it.
+struct Surroundings {
+  std::function<void(const MemberId& to, SimFrame)> send;
+  std::function<void(ToCoordinator)> tell;
+  std::function<void(std::vector<ViewMember>)> connect;
+  std::function<void(int64_t delay, std::function<void()>)> later;  // on this process; forgotten when it dies
+  std::function<int64_t(int64_t low, int64_t high)> random;
+  std::function<void(const std::string&)> violate;
+  std::function<void(int code, const std::string&)> quit;
+  std::function<void(const std::string&)> note;
+  Disk* disk = nullptr;
+  Reference* reference = nullptr;
+};
+
+class Machine {
+ public:
+  Machine(MemberConfig config, Surroundings world);
+
+  void Input(const muster::Input& input, const SimFrame* frame = nullptr);
+  void Deliver(const MemberId& from, SimFrame frame);
+  void SessionUp(const MemberId& peer);
+  void SessionDown(const MemberId& peer);
+  void CheckInvariants();
+
+  const Member& member() const { return member_; }
+  LaneCount lane_count() const { return count_; }
+  int64_t refused = 0;
+
+ private:
+  struct Command {
+    std::variant<Compute, Apply, Edge, Make> what;
+  };
+  void Act(const Compute&);
+  void Act(const Abandon&);
+  void Act(const Apply&);
+  void Act(const Edge&);
+  void Act(const Make&);
+  void Act(const Connect&);
+  void Act(const Tell&);
+  void Act(const Send&);
+  void Act(const FoldIn&);
+  void Act(const ForgetSums&);
+  void Act(const Land&);
+  void Act(const LandPieces&);
+  void Act(const ApplyChunks&);
+  void Act(const PrepareCopy&);
+  void Act(const DropState&) {}
+  void Act(const Completed&) {}
+  void Act(const Quit&);
+
+  void Train(Command command);
+  void NextCommand();
+  void Run(const Compute&);
+  void RunLane(Compute command, size_t index);
+  void Announce(Compute command, int32_t from_chunk);
+  void Run(const Apply&);
+  void Run(const Edge&);
+  void Run(const Make&);
+  void DoEdge(const Edge&);
+  void FoldLanes(std::vector<TreeNode> upto);
+  void Redeliver();
+  bool server_mode() const { return config_.sync == Sync::kServer; }
+  std::vector<Value>& Values(Step step) { return server_mode() ? generation_[(step.value() + 1) % 2] : values_; }
+  std::vector<Value>& Landing(Step step) { return server_mode() ? generation_[step.value() % 2] : results_[step.value() % 2]; }
+  Value ResultOf(Step step, int32_t chunk);  // what a right result is
+  std::vector<Value> PayloadOf(const PeerMessage& message);
+  int32_t chunks() const { return static_cast<int32_t>(config_.chunks.size()); }
+
+  MemberConfig config_;
+  Surroundings world_;
+  Member member_;
+  const SimFrame* frame_ = nullptr;  // whose outcome is carried out
+  std::deque<muster::Input> answers_;
+  bool acting_ = false;
+
+  std::vector<Value> values_, slots_, results_[2], generation_[2];
+  std::map<TreeNode, std::vector<Value>> gradients_;           // partial sums of our lanes
+  std::vector<std::map<TreeNode, Value>> waiting_;             // owner: by chunk
+  std::vector<Value> sums_;                                    // owner that applies: complete ones
+  std::deque<Command> commands_;
+  bool busy_ = false;
+  int64_t epoch_ = 0;                                          // grows at Abandon: older lanes are forgotten
+  LaneCount count_;
+  int64_t segments_ = 0;
+  std::map<MemberId, std::deque<SimFrame>> held_;
+};
+
+}  // namespace muster::sim

@@ -1,0 +1,87 @@
+// The general seed loop, and the planted bugs that it must find.
+#include <cstdlib>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "tests/sim/seeds.h"
+
+namespace muster::sim {
+namespace {
+
+void Add(Counts& sum, const Counts& one) {
+  sum.heals += one.heals;
+  sum.catch_ups += one.catch_ups;
+  sum.rewinds += one.rewinds;
+  sum.torn += one.torn;
+  sum.restarts_in_forming += one.restarts_in_forming;
+  sum.second_failures += one.second_failures;
+  sum.steps += one.steps;
+  sum.events += one.events;
+}
+
+Counts RunSeeds(uint64_t first, uint64_t count) {
+  Counts sum;
+  for (uint64_t seed = first; seed < first + count; ++seed) {
+    World world(OptionsOf(seed));
+    const bool held = world.Run();
+    EXPECT_TRUE(held) << "seed " << seed << ": " << world.violation() << "\n(its story: sim_story " << seed << ")";
+    if (!held) break;
+    Add(sum, world.counts());
+  }
+  std::cout << sum.steps << " steps, " << sum.events << " events; heals " << sum.heals << ", catch-ups " << sum.catch_ups
+            << ", rewinds " << sum.rewinds << ", torn deliveries " << sum.torn << ", coordinator restarts in forming "
+            << sum.restarts_in_forming << ", second failures in forming " << sum.second_failures << "\n";
+  return sum;
+}
+
+void ExpectCoverage(const Counts& counts) {
+  EXPECT_GE(counts.heals, 100);
+  EXPECT_GE(counts.rewinds, 100);
+  EXPECT_GE(counts.torn, 100);
+  EXPECT_GE(counts.restarts_in_forming, 100);
+  EXPECT_GE(counts.second_failures, 100);
+}
+
+#ifdef MUSTER_SIM_SLOW
+TEST(Sim, TwoThousandSeedsHoldEveryInvariant) { ExpectCoverage(RunSeeds(1000001, 2000)); }
+#else
+TEST(Sim, SeedsHoldEveryInvariantAndReachEveryCorner) { ExpectCoverage(RunSeeds(1, 400)); }
+
+// Each planted bug must be found by the same loop; the first seed that finds it and the broken invariant are printed.
+void ExpectFound(const std::string& name, const std::function<void(Bugs&)>& plant) {
+  for (uint64_t seed = 1; seed <= 400; ++seed) {
+    WorldOptions options = OptionsOf(seed);
+    plant(options.bugs);
+    World world(options);
+    if (world.Run()) continue;
+    std::cout << name << ": found by seed " << seed << ": " << world.violation() << "\n";
+    return;
+  }
+  FAIL() << name << " was not found by 400 seeds";
+}
+
+TEST(PlantedBugs, OldViewAccepted) {
+  ExpectFound("old view accepted", [](Bugs& b) { b.member.accept_old_view = true; });
+}
+TEST(PlantedBugs, PartialAddedTwice) {
+  ExpectFound("partial added twice", [](Bugs& b) { b.member.add_twice = true; });
+}
+TEST(PlantedBugs, PublishBeforePersist) {
+  ExpectFound("publish before persist", [](Bugs& b) { b.coordinator.publish_before_persist = true; });
+}
+TEST(PlantedBugs, AnswerWithoutSealing) {
+  ExpectFound("answer without sealing", [](Bugs& b) { b.member.answer_without_sealing = true; });
+}
+TEST(PlantedBugs, EarlyApply) {
+  ExpectFound("early apply", [](Bugs& b) { b.member.apply_early = true; });
+}
+TEST(PlantedBugs, FoldedLaneMoved) {
+  ExpectFound("folded lane moved", [](Bugs& b) { b.coordinator.plan.move_folded_lane = true; });
+}
+TEST(PlantedBugs, BaseAcrossLineages) {
+  ExpectFound("base across lineages", [](Bugs& b) { b.coordinator.plan.base_across_lineages = true; });
+}
+#endif
+
+}  // namespace
+}  // namespace muster::sim
