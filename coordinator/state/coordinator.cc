@@ -303,7 +303,7 @@ void Coordinator::Reattach(const Join& join) {
     return Do(ToMember{join.id, Heal{term_, forming_->number, forming_->planned->heal}});
   }
   if (view && view->IndexOf(join.id) >= 0 && view->number == job()->number && join.sealed <= view->number)
-    Do(ToMember{join.id, Activate{*view}});
+    PublishView(join.id);
 }
 
 void Coordinator::On(const MemberDown& down) {
@@ -345,6 +345,8 @@ void Coordinator::On(const Tick&) {
   last_tick_ = now_;
   if (job() == nullptr) return StartNext();
   LoseExpired();
+  CheckFinished();
+  if (job() == nullptr) return;
   const double every = job()->spec.run.checkpoint.every_seconds;
   const std::chrono::duration<double> since = now_ - last_checkpoint_;
   if (every > 0 && since.count() >= every && job()->phase == JobPhase::kRunning && !order_) {

@@ -230,7 +230,7 @@ class Coordinator {
   void Form(const std::string& cause, bool after_loss);
   void PlanForming();
   void FinishForming();
-  void PublishView();
+  void PublishView(const MemberId& member);
   std::optional<Manifest> CheckpointFor() const;
   Step End() const;
   int64_t TotalSteps() const;
@@ -239,6 +239,7 @@ class Coordinator {
   void TryCommit();
   void DropRounds(Step below);
   void TakeRecord(const MemberId& member, const StepRecord& record, std::vector<StepRecord>& fresh);
+  void TakeOrders(const StepRecord& record);
   void TakeFingerprint(const MemberId& member, const StepRecord& record);
   void CheckFinished();
   void EndJob(JobPhase phase, const std::string& reason, int exit_code);

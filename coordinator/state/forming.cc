@@ -230,7 +230,7 @@ void Coordinator::FinishForming() {
   j.phase = j.stop_asked ? JobPhase::kStopping : JobPhase::kRunning;
   j.reason = planned.why;
   if (!settings_.bugs.publish_before_persist) Persist();
-  PublishView();
+  for (const ViewMember& m : planned.view.members) PublishView(m.id);
   if (settings_.bugs.publish_before_persist) Persist();
   std::vector<std::string> names;
   for (const ViewMember& m : planned.view.members) names.push_back(m.id.name);
@@ -255,8 +255,11 @@ void Coordinator::FinishForming() {
   GiveOrders();
 }
 
-void Coordinator::PublishView() {
-  for (const ViewMember& m : job()->view->members) Do(ToMember{m.id, Activate{*job()->view}});
+// With the term of now: a view that an earlier leadership persisted is as good.
+void Coordinator::PublishView(const MemberId& member) {
+  View view = *job()->view;
+  view.term = term_;
+  Do(ToMember{member, Activate{std::move(view)}});
 }
 
 void Coordinator::CountReassigned(const View& before, const Planned& planned) {

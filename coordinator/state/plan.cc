@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 
@@ -15,6 +16,7 @@ class Planner {
 
   Planned Run() {
     GiveRanks();
+    GiveOwners(Balanced());
     FindBase();
     if (base_) {
       PlanSurvivors();
@@ -34,7 +36,8 @@ class Planner {
   const std::vector<ViewMember>& members() const { return out_.view.members; }
   LineageNumber current() const { return in_.lineages.empty() ? LineageNumber(0) : in_.lineages.back().number; }
 
-  // Survivors keep their rank unless it is too high; the others take the lowest free ones.
+  // Survivors keep their rank unless it is too high; the others take the lowest free ones, those that hold a state first:
+  // when there are more workers than lanes, they must not become spares.
   void GiveRanks() {
     std::vector<Candidate> ordered;
     for (Role role : {Role::kWorker, Role::kServer}) {
@@ -42,7 +45,9 @@ class Planner {
       for (const Candidate& c : in_.candidates)
         if (c.member.role == role) of_role.push_back(c);
       std::sort(of_role.begin(), of_role.end(),
-                [](const Candidate& a, const Candidate& b) { return a.member.id < b.member.id; });
+                [](const Candidate& a, const Candidate& b) {
+                  return std::tuple(!a.holdings.has_state, a.member.id) < std::tuple(!b.holdings.has_state, b.member.id);
+                });
       std::vector<std::optional<Candidate>> by_rank(of_role.size());
       std::vector<Candidate> rest;
       for (Candidate& c : of_role) {
@@ -81,7 +86,7 @@ class Planner {
     std::optional<Step> low, high;
     bool all = true;
     for (size_t i = 0; i < count(); ++i) {
-      const bool counts = in_.sync == Sync::kServer ? server(i) : !server(i);
+      const bool counts = in_.sync == Sync::kServer ? Owns(i) : !server(i);
       if (!counts) continue;
       if (!holdings_[i].has_state) {
         all = false;
@@ -103,9 +108,14 @@ class Planner {
     for (size_t i = 0; i < count(); ++i) {
       const Holdings& h = holdings_[i];
       if (!server(i) && h.has_state && h.step == base) return true;
-      if (server(i)) servers = servers && (h.step == base || h.previous_results);
+      if (Owns(i)) servers = servers && (h.step == base || h.previous_results);
     }
     return servers;
+  }
+
+  bool Owns(size_t i) const {
+    const auto& owners = out_.heal.owner_of;
+    return std::find(owners.begin(), owners.end(), static_cast<int32_t>(i)) != owners.end();
   }
 
   bool HoldsResult(size_t i, Step step, size_t chunk) const {
@@ -116,10 +126,15 @@ class Planner {
     return h.step == step + 1 && h.previous_results;
   }
 
+  // Rather somebody who has finished the step: he has its record too.
   int32_t HolderOfResult(Step step, size_t chunk) const {
-    for (size_t i = 0; i < count(); ++i)
-      if (HoldsResult(i, step, chunk)) return static_cast<int32_t>(i);
-    return -1;
+    int32_t holder = -1;
+    for (size_t i = 0; i < count(); ++i) {
+      if (!HoldsResult(i, step, chunk)) continue;
+      if (holdings_[i].step > step) return static_cast<int32_t>(i);
+      if (holder < 0) holder = static_cast<int32_t>(i);
+    }
+    return holder;
   }
 
   void GiveOwners(const LaneMap& balanced) {
@@ -146,7 +161,6 @@ class Planner {
     heal.done_from.assign(chunks, -1);
     heal.done.assign(chunks, false);
     out_.view.first_done.assign(chunks, false);
-    GiveOwners(Balanced());
   }
 
   void PlanSurvivors() {
@@ -252,7 +266,7 @@ class Planner {
       const auto& first = out_.view.first_lanes.holder_of;
       const bool has_lanes =
           InBalance(i) || std::find(first.begin(), first.end(), static_cast<int32_t>(i)) != first.end();
-      if (!server(i) && !has_lanes) out_.heal.how[i] = HealBy::kNothing;
+      if (server(i) ? !Owns(i) : !has_lanes) out_.heal.how[i] = HealBy::kNothing;
     }
   }
 

@@ -20,6 +20,7 @@ void Coordinator::From(const MemberId& member, const Records& records) {
   for (const StepRecord& record : records.records) {
     if (record.lineage != job()->lineages.back().number) continue;
     TakeRecord(member, record, fresh);
+    TakeOrders(record);
   }
   while (recent_.count(recorded_) > 0) recorded_ = recorded_ + 1;
   if (!fresh.empty()) {
@@ -32,19 +33,22 @@ void Coordinator::From(const MemberId& member, const Records& records) {
       Say("step", "", {{"step", absl::StrCat(r.step.value())}, {"epoch", absl::StrCat(r.samples.epoch)},
                        {"loss", absl::StrFormat("%.6g", mean)}, {"samples", absl::StrCat(r.samples.count)},
                        {"view", absl::StrCat(r.view.value())}});
-      for (const Order& order : r.orders) {
-        if (order_ && order.id == order_->id) order_.reset();
-        if (order.kind == OrderKind::kStop && !job()->stop_at) {
-          job()->stop_at = r.step + 1;
-          Persist();
-        }
-      }
     }
   }
   Do(ToMember{member, AckRecords{job()->lineages.back().number, recorded_}});
   while (recent_.size() > kRecentSteps && recent_.begin()->first < recorded_) recent_.erase(recent_.begin());
   TryCommit();
   CheckFinished();
+}
+
+// Only the owner of chunk 0 and those who had its result know the orders of a step.
+void Coordinator::TakeOrders(const StepRecord& record) {
+  for (const Order& order : record.orders) {
+    if (order_ && order.id == order_->id) order_.reset();
+    if (order.kind != OrderKind::kStop || job()->stop_at) continue;
+    job()->stop_at = record.step + 1;
+    Persist();
+  }
 }
 
 void Coordinator::TakeRecord(const MemberId& member, const StepRecord& record, std::vector<StepRecord>& fresh) {

@@ -14,62 +14,39 @@ Machine::Machine(MemberConfig config, Surroundings world)
   count_.incarnation = config.id.incarnation;
 }
 
-void Machine::Input(const muster::Input& input, const SimFrame* frame) {
-  answers_.push_back(input);
-  if (acting_) return;  // an answer given while acting: taken right after
-  acting_ = true;
-  const Step step = member_.step();
-  const ViewNumber sealed = member_.sealed();
-  const bool active = member_.active();
-  while (!answers_.empty()) {
-    const muster::Input next = answers_.front();
-    answers_.pop_front();
-    frame_ = std::holds_alternative<PeerSays>(next) ? frame : nullptr;
-    const Outcome outcome = member_.Take(next);
-    if (outcome.fate == Fate::kHold && frame != nullptr) held_[std::get<PeerSays>(next).from].push_back(*frame);
-    if (outcome.fate == Fate::kRefused) {
-      ++refused;
-      world_.violate(absl::StrCat("a message of a sound member was refused: ", outcome.reason));
-    }
-    for (const Action& action : outcome.actions) std::visit([this](const auto& a) { Act(a); }, action);
-  }
-  frame_ = nullptr;
-  acting_ = false;
-  CheckInvariants();
-  const bool plan_moved = !held_.empty();
-  if (step != member_.step() || sealed != member_.sealed() || active != member_.active() || plan_moved) Redeliver();
-}
-
-void Machine::Redeliver() {
-  auto held = std::exchange(held_, {});
-  for (auto& [from, frames] : held)
-    for (SimFrame& frame : frames) Deliver(from, std::move(frame));
+void Machine::Input(const muster::Input& input) {
+  work_.push_back({input, std::nullopt});
+  if (!working_) DoWork();
 }
 
 void Machine::Deliver(const MemberId& from, SimFrame frame) {
-  // Held frames are offered again once per change; a frame that is held again does not loop.
-  const Outcome* none = nullptr;
-  (void)none;
-  answers_.clear();
-  acting_ = true;
-  const Step step = member_.step();
-  const ViewNumber sealed = member_.sealed();
-  const bool active = member_.active(), state = member_.has_state();
-  frame_ = &frame;
-  const Outcome outcome = member_.Take(PeerSays{from, frame.message});
-  if (outcome.fate == Fate::kHold) held_[from].push_back(frame);
-  if (outcome.fate == Fate::kRefused) world_.violate(absl::StrCat("a message of a sound member was refused: ", outcome.reason));
-  for (const Action& action : outcome.actions) std::visit([this](const auto& a) { Act(a); }, action);
-  frame_ = nullptr;
-  acting_ = false;
-  while (!answers_.empty()) {
-    const muster::Input next = answers_.front();
-    answers_.pop_front();
-    Input(next);
+  const PeerMessage message = frame.message;
+  work_.push_back({PeerSays{from, message}, std::move(frame)});
+  if (!working_) DoWork();
+}
+
+// Inputs one after the other; answers to actions come before anything else; held frames again after a change.
+void Machine::DoWork() {
+  working_ = true;
+  while (!work_.empty()) {
+    const Work work = std::move(work_.front());
+    work_.pop_front();
+    const int64_t edition = member_.edition();
+    frame_ = work.frame ? &*work.frame : nullptr;
+    const Outcome outcome = member_.Take(work.input);
+    if (outcome.fate == Fate::kHold) held_[std::get<PeerSays>(work.input).from].push_back(*work.frame);
+    if (outcome.fate == Fate::kRefused)
+      world_.violate(absl::StrCat("a message of a sound member was refused: ", outcome.reason));
+    for (const Action& action : outcome.actions) std::visit([this](const auto& a) { Act(a); }, action);
+    frame_ = nullptr;
+    if (std::getenv("SIM_DEBUG") != nullptr)
+      world_.note(absl::StrCat("input ", work.input.index(), work.frame ? absl::StrCat(" message ", work.frame->message.index(), " from ", std::get<PeerSays>(work.input).from.name) : "", " fate ", static_cast<int>(outcome.fate), " ", outcome.reason, " actions ", outcome.actions.size()));
+    CheckInvariants();
+    if (edition == member_.edition()) continue;
+    for (auto& [from, frames] : std::exchange(held_, {}))
+      for (SimFrame& frame : frames) work_.push_back({PeerSays{from, frame.message}, frame});
   }
-  CheckInvariants();
-  if (step != member_.step() || sealed != member_.sealed() || active != member_.active() || state != member_.has_state())
-    Redeliver();
+  working_ = false;
 }
 
 void Machine::SessionUp(const MemberId& peer) {
@@ -142,7 +119,7 @@ void Machine::Act(const FoldIn& a) {
   if (sum != world_.reference->At(a.step).sums[c])
     world_.violate(absl::StrCat("the sum of chunk ", c, " at step ", a.step.value(), " is another term"));
   (server_mode() ? sums_ : Landing(a.step))[c] = sum;
-  answers_.push_back(Summed{a.step, a.chunk, {a.total->weight, a.total->loss, SquareOf(sum), 0}});
+  Answer(Summed{a.step, a.chunk, {a.total->weight, a.total->loss, SquareOf(sum), 0}});
 }
 
 void Machine::Act(const ForgetSums&) {
@@ -193,10 +170,13 @@ void Machine::Act(const ApplyChunks& a) {
     Landing(a.step)[c] = NewValue(old, slots_[c], sums_[c], a.norm.value_or(0));
     slots_[c] = NewSlot(slots_[c], sums_[c], a.norm.value_or(0));
     if (Landing(a.step)[c] != ResultOf(a.step, chunk.value()))
-      world_.violate(absl::StrCat("server: chunk ", c, " of state(", a.step.value() + 1, ") is another term"));
+      world_.violate(absl::StrCat("server: chunk ", c, " of state(", a.step.value() + 1, ") is another term (",
+                                  old == world_.reference->At(a.step).values[c] ? "" : "old value, ",
+                                  sums_[c] == world_.reference->At(a.step).sums[c] ? "" : "sum, ",
+                                  a.norm.value_or(0) == world_.reference->At(a.step).norm ? "" : "norm, ", "slot?)"));
     done.chunks.push_back({chunk, {config_.lanes, 0, 0, 0}});
   }
-  answers_.push_back(std::move(done));
+  Answer(std::move(done));
 }
 
 // ---- the train thread

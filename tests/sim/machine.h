@@ -40,15 +40,19 @@ class Machine {
  public:
   Machine(MemberConfig config, Surroundings world);
 
-  void Input(const muster::Input& input, const SimFrame* frame = nullptr);
+  void Input(const muster::Input& input);
   void Deliver(const MemberId& from, SimFrame frame);
   void SessionUp(const MemberId& peer);
   void SessionDown(const MemberId& peer);
   void CheckInvariants();
 
+  size_t held() const {
+    size_t n = 0;
+    for (const auto& [from, frames] : held_) n += frames.size();
+    return n;
+  }
   const Member& member() const { return member_; }
   LaneCount lane_count() const { return count_; }
-  int64_t refused = 0;
 
  private:
   struct Command {
@@ -82,7 +86,8 @@ class Machine {
   void Run(const Make&);
   void DoEdge(const Edge&);
   void FoldLanes(std::vector<TreeNode> upto);
-  void Redeliver();
+  void DoWork();
+  void Answer(const muster::Input& input) { work_.push_front({input, std::nullopt}); }
   bool server_mode() const { return config_.sync == Sync::kServer; }
   std::vector<Value>& Values(Step step) { return server_mode() ? generation_[(step.value() + 1) % 2] : values_; }
   std::vector<Value>& Landing(Step step) { return server_mode() ? generation_[step.value() % 2] : results_[step.value() % 2]; }
@@ -94,8 +99,12 @@ class Machine {
   Surroundings world_;
   Member member_;
   const SimFrame* frame_ = nullptr;  // whose outcome is carried out
-  std::deque<muster::Input> answers_;
-  bool acting_ = false;
+  struct Work {
+    muster::Input input;
+    std::optional<SimFrame> frame;
+  };
+  std::deque<Work> work_;
+  bool working_ = false;
 
   std::vector<Value> values_, slots_, results_[2], generation_[2];
   std::map<TreeNode, std::vector<Value>> gradients_;           // partial sums of our lanes

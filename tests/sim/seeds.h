@@ -16,7 +16,7 @@ inline WorldOptions OptionsOf(uint64_t seed) {
   options.servers = pick(2, 2, 3);
   options.lanes = pick(3, 1, 7);
   options.chunks = pick(4, 3, 6);
-  options.steps = pick(5, 10, 40);
+  options.steps = pick(5, 30, 120);
   options.checkpoint_every = pick(6, 0, 8);
   options.clip_norm = pick(7, 0, 1);
   options.faults = pick(8, 2, 14);

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <vector>
 
@@ -83,7 +84,7 @@ class Reference {
 
   int32_t lanes_;
   bool clips_;
-  std::vector<State> states_;
+  std::deque<State> states_;  // references stay valid
 };
 
 }  // namespace muster::sim

@@ -38,7 +38,6 @@ World::World(WorldOptions options)
   for (int32_t c = 0; c < options.chunks; ++c)
     facts_.tensors.push_back({absl::StrCat("t", c), {16}, TensorKind::kParameter});
   StartCoordinator();
-  Feed(coordinator::Submit{kJob, spec_});
   for (int32_t i = 0; i < options.workers; ++i) Start(absl::StrCat("worker-", i));
   for (int32_t i = 0; i < spec_.run.servers; ++i) Start(absl::StrCat("server-", i));
 }
@@ -157,7 +156,7 @@ void World::Start(const std::string& name) {
   JoinCoordinator(id);
 }
 
-void World::Kill(const MemberId& id, const std::string& cause, int exit_code) {
+void World::Kill(MemberId id, const std::string& cause, int exit_code) {
   Process* p = Find(id);
   if (p == nullptr) return;
   Note(absl::StrCat(id.name, " ", cause));
@@ -293,7 +292,7 @@ void World::Break(int64_t s) {
   };
   down(a, b, session.to_a.last);
   down(b, a, session.to_b.last);
-  OnProcess(a, Random(60, 120), [this, a](Process&) { ConnectPeers(a); });
+  OnProcess(a, Random(5, 60), [this, a](Process&) { ConnectPeers(a); });
 }
 
 void World::BreakSession(const std::string& a, const std::string& b) {
@@ -362,6 +361,7 @@ void World::StartCoordinator() {
     At(100, *tick);
   };
   At(100, *tick);
+  Feed(coordinator::Submit{kJob, spec_});  // its client submits again, with the same id
   for (const FromAgent& exit : std::exchange(unsent_exits_, {}))
     if (coordinator_) Feed(coordinator::AgentSays{exit});
 }
@@ -553,13 +553,7 @@ void World::Inject() {
     case 4: Pause(pick().name, Random(2000, 5000)); break;
     case 5: KillCoordinator(Random(50, 4000)); break;
     case 6: case 7: {
-      std::vector<int64_t> open;
-      for (const auto& [s, session] : sessions_)
-        if (!session.broken) open.push_back(s);
-      if (open.empty()) break;
-      const int64_t s = open[static_cast<size_t>(Random(0, static_cast<int64_t>(open.size()) - 1))];
-      Note(absl::StrCat("a session of ", sessions_[s].a.name, " and ", sessions_[s].b.name.empty() ? "coordinator" : sessions_[s].b.name, " breaks"));
-      Break(s);
+      for (int64_t n = Random(1, 4); n > 0; --n) BreakAny();
       break;
     }
     case 8: {  // the loss of everything but the journal and the disk
@@ -578,6 +572,17 @@ void World::Inject() {
   if (faults_left_ > 0) At(Random(20, 900), [this] { Inject(); });
 }
 
+void World::BreakAny() {
+  std::vector<int64_t> open;
+  for (const auto& [s, session] : sessions_)
+    if (!session.broken) open.push_back(s);
+  if (open.empty()) return;
+  const int64_t s = open[static_cast<size_t>(Random(0, static_cast<int64_t>(open.size()) - 1))];
+  Note(absl::StrCat("a session of ", sessions_[s].a.name, " and ",
+                    sessions_[s].b.name.empty() ? "coordinator" : sessions_[s].b.name, " breaks"));
+  Break(s);
+}
+
 bool World::Run() {
   if (faults_left_ > 0) At(Random(50, 600), [this] { Inject(); });
   int64_t calm_since = -1;
@@ -588,6 +593,17 @@ bool World::Run() {
     ++counts_.events;
     event.run();
     if (faults_left_ <= 0 && calm_since < 0) calm_since = now_;
+    if (counts_.events > 200000) Violate("two hundred thousand events and no end");
+    if (calm_since >= 0 && now_ - calm_since > 120000 && coordinator_)
+      for (const auto& status : coordinator_->Status())
+        Note(absl::StrCat("coordinator: recorded ", status.step.value(), " of ", status.steps, ", lineages ", status.job.lineages.size(),
+                          ", checkpoints ", status.checkpoints.empty() ? -1 : status.checkpoints.back().second.value(), ", waits for ", status.waits_for));
+    if (calm_since >= 0 && now_ - calm_since > 120000)
+      for (auto& [id, p] : processes_) {
+        const Member& m = p.machine->member();
+        Note(absl::StrCat(id.name, "-", id.incarnation.hi, ": step ", m.step().value(), ", sealed ", m.sealed().value(), m.active() ? ", active, " : ", ",
+                          m.Phase(), p.coordinator_session ? "" : ", no coordinator session", ", held ", p.machine->held()));
+      }
     if (calm_since >= 0 && now_ - calm_since > 120000) Violate(absl::StrCat("no end two minutes after the last fault; the coordinator says: ", phase()));
   }
   if (!ended_ && violation_.empty()) Violate("nothing is left to happen");

@@ -109,7 +109,7 @@ class World {
   Process* FindByName(const std::string& name);
 
   MemberConfig ConfigFor(const std::string& name, Role role);
-  void Kill(const MemberId& id, const std::string& cause, int exit_code);
+  void Kill(MemberId id, const std::string& cause, int exit_code);
   void ConnectPeers(const MemberId& id);
   void OpenSession(const MemberId& a, const MemberId& b);
   int64_t FindSession(const MemberId& a, const MemberId& b) const;
@@ -126,6 +126,7 @@ class World {
   void CheckManifest(const Manifest& manifest);
   void CheckEnd();
   void Inject();
+  void BreakAny();
   bool AnyForming() const;
 
   WorldOptions options_;

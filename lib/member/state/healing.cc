@@ -39,7 +39,7 @@ std::vector<Want> StageOne(const HealPlan& plan, int32_t me, int32_t slots, cons
   for (size_t c = 0; c < chunks.size(); ++c) {
     const ChunkId chunk(static_cast<int32_t>(c));
     // Chunk 0 in any case: the record of the step comes with it.
-    if (how == HealBy::kCatchUp && (!held[c] || c == 0))
+    if (how == HealBy::kCatchUp && (!held[c] || (c == 0 && plan.catch_up_from[c] != me)))
       wants.push_back({PieceKind::kResult, 0, plan.base - 1, chunk, plan.catch_up_from[c]});
     if (how != HealBy::kCopy || (server && plan.owner_of[c] != me)) continue;
     wants.push_back({PieceKind::kValues, 0, plan.base, chunk, plan.values_from[c]});

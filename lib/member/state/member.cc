@@ -1,6 +1,7 @@
 #include "lib/member/state/member.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "lib/base/status.h"
 
@@ -18,10 +19,15 @@ bool All(const ChunkSet& set) {
 Member::Member(MemberConfig config) : config_(std::move(config)) { ClearOpenStep(); }
 
 Outcome Member::Take(const Input& input) {
+  const auto timeliness = [this] {
+    return std::tuple(step_, sealed_, active_, has_state_, applying_, plan_.has_value(), stage_one_done_);
+  };
+  const auto before = timeliness();
   Outcome outcome;
   out_ = &outcome;
   std::visit([this](const auto& x) { On(x); }, input);
   out_ = nullptr;
+  edition_ += before != timeliness();
   return outcome;
 }
 
@@ -65,6 +71,7 @@ void Member::ClearOpenStep() {
   my_partials_.clear();
   summed_.assign(n, false);
   sum_meta_.assign(n, {});
+  applied_.assign(n, false);
   results_.assign(n, false);
   meta_.assign(n, {});
   orders_.clear();
@@ -304,7 +311,7 @@ bool Member::Current(const MemberId& peer, LineageNumber lineage, ViewNumber vie
 
 void Member::From(const MemberId& peer, const Fetch& fetch) {
   if (fetch.view < sealed_) return Drop("an older view");
-  if (fetch.view > sealed_) return Hold();
+  if (fetch.view > sealed_ || (!plan_ && !active_)) return Hold();
   const bool result = fetch.kind == PieceKind::kResult;
   auto holds = [&](ChunkId c) {
     if (!has_state_ || applying_ || c.value() < 0 || c.value() >= chunk_count()) return false;

@@ -15,7 +15,7 @@ namespace muster {
 // Planted bugs that the simulator must find.
 struct MemberBugs {
   bool accept_old_view = false;
-  bool add_twice = false;
+  bool add_twice = false;  // sends again what the other end has, and adds it again
   bool answer_without_sealing = false;
   bool apply_early = false;
 };
@@ -45,6 +45,8 @@ class Member {
   Outcome Take(const Input& input);
 
   // For status, invariants and tests.
+  // Grows with everything that can make a held message timely: such messages are then to be delivered again.
+  int64_t edition() const { return edition_; }
   bool active() const { return active_; }
   bool has_state() const { return has_state_; }
   bool halted() const;
@@ -149,6 +151,7 @@ class Member {
 
   MemberConfig config_;
   Outcome* out_ = nullptr;  // of the Take that runs
+  int64_t edition_ = 0;
 
   TermNumber term_;
   std::string cluster_;
@@ -173,6 +176,7 @@ class Member {
   Sums sums_;
   ChunkSet summed_;             // complete sums of the open step (owner that applies)
   std::vector<ResultMeta> sum_meta_;
+  ChunkSet applied_;            // of those, given to ApplyChunks
   ChunkSet results_;            // results of the open step that are here
   std::vector<ResultMeta> meta_;
   std::vector<Order> orders_;   // of the open step, from chunk 0's result

@@ -13,7 +13,9 @@ bool Member::owns(ChunkId c) const {
 
 bool Member::TakesPart(int32_t index) const {
   if (index < 0) return false;
-  if (view_->members[static_cast<size_t>(index)].role == Role::kServer) return true;
+  const auto& owners = view_->owner_of;
+  if (view_->members[static_cast<size_t>(index)].role == Role::kServer)
+    return std::find(owners.begin(), owners.end(), index) != owners.end();
   auto holds = [&](const LaneMap& map) {
     return std::find(map.holder_of.begin(), map.holder_of.end(), index) != map.holder_of.end();
   };
@@ -112,6 +114,7 @@ void Member::From(const MemberId& id, const Have& have) {
   peer.step = have.step;
   peer.partials = have.partials;
   peer.results = have.results;
+  if (config_.bugs.add_twice) peer.partials.assign(results_.size(), false);
   if (have.step > step_) {  // it has all of our step
     peer.partials.assign(results_.size(), true);
     peer.results.assign(results_.size(), true);
@@ -255,8 +258,12 @@ void Member::From(const MemberId& id, const Verdict& verdict) {
 void Member::ApplySummed() {
   if (config_.clips && !verdict_) return;
   ApplyChunks apply{step_, {}, verdict_};
-  for (int32_t c = 0; c < chunk_count(); ++c)
-    if (summed_[static_cast<size_t>(c)] && !results_[static_cast<size_t>(c)]) apply.chunks.emplace_back(c);
+  for (int32_t c = 0; c < chunk_count(); ++c) {
+    const auto i = static_cast<size_t>(c);
+    if (!summed_[i] || applied_[i]) continue;
+    applied_[i] = true;
+    apply.chunks.emplace_back(c);
+  }
   if (!apply.chunks.empty()) Do(std::move(apply));
 }
 
@@ -408,9 +415,8 @@ void Member::Report(Step step) {
     waits->second = std::move(record);
     return;
   }
-  if (config_.role == Role::kServer) return;
-  Do(Completed{record});
-  records_.push_back(record);
+  if (config_.role == Role::kWorker) Do(Completed{record});
+  records_.push_back(record);  // servers too: all workers may be gone when the coordinator comes back
   Do(Tell{Records{{std::move(record)}}});
 }
 
