@@ -37,7 +37,8 @@ class Planner {
   LineageNumber current() const { return in_.lineages.empty() ? LineageNumber(0) : in_.lineages.back().number; }
 
   // Survivors keep their rank unless it is too high; the others take the lowest free ones, those that hold a state first:
-  // when there are more workers than lanes, they must not become spares.
+  // when there are more workers than lanes, they must not become spares. Servers go by name alone: what a server holds
+  // follows from its rank.
   void GiveRanks() {
     std::vector<Candidate> ordered;
     for (Role role : {Role::kWorker, Role::kServer}) {
@@ -46,12 +47,15 @@ class Planner {
         if (c.member.role == role) of_role.push_back(c);
       std::sort(of_role.begin(), of_role.end(),
                 [](const Candidate& a, const Candidate& b) {
-                  return std::tuple(!a.holdings.has_state, a.member.id) < std::tuple(!b.holdings.has_state, b.member.id);
+                  const auto key = [](const Candidate& c) {
+                    return std::tuple(c.member.role == Role::kWorker && !c.holdings.has_state, c.member.id);
+                  };
+                  return key(a) < key(b);
                 });
       std::vector<std::optional<Candidate>> by_rank(of_role.size());
       std::vector<Candidate> rest;
       for (Candidate& c : of_role) {
-        const bool keeps = c.rank && c.rank->value() < static_cast<int32_t>(by_rank.size()) &&
+        const bool keeps = role == Role::kWorker && c.rank && c.rank->value() < static_cast<int32_t>(by_rank.size()) &&
                            !by_rank[static_cast<size_t>(c.rank->value())];
         if (keeps) {
           by_rank[static_cast<size_t>(c.rank->value())] = c;
