@@ -157,21 +157,15 @@ void Member::StartHealing(const HealPlan& plan) {
   base_told_ = false;
   Do(Connect{plan.members});
   const HealBy how = plan.how[static_cast<size_t>(plan_me_)];
-  const bool keeps = how == HealBy::kHold || how == HealBy::kCatchUp;
+  const bool keeps = how == HealBy::kHold || how == HealBy::kCatchUp || how == HealBy::kNothing;
   if (!keeps) {
-    dropped_ += static_cast<int64_t>(issued_.size());
-    has_state_ = false;
-    previous_ = false;
-    last_record_.reset();
-    Do(Abandon{++compute_id_});
-    ClearOpenStep();
+    ForgetState();
     records_.erase(std::remove_if(records_.begin(), records_.end(),
                                   [&](const StepRecord& r) { return r.lineage != plan.lineage; }),
                    records_.end());
     unfinished_records_.clear();
   }
   wants_ = Wants(StageOne(plan, plan_me_, config_.slots, config_.chunks, applies(), results_));
-  if (how == HealBy::kNothing) Do(DropState{});
   if (how == HealBy::kCopy) Do(PrepareCopy{plan.lineage, plan.base});
   if (how == HealBy::kMake || how == HealBy::kLoad) {
     Make make{plan.lineage, plan.base, plan.manifest, {}, applies()};
@@ -183,6 +177,15 @@ void Member::StartHealing(const HealPlan& plan) {
   }
   AskFor(nullptr);
   CheckHealed();
+}
+
+void Member::ForgetState() {
+  dropped_ += static_cast<int64_t>(issued_.size());
+  has_state_ = false;
+  previous_ = false;
+  last_record_.reset();
+  Do(Abandon{++compute_id_});
+  ClearOpenStep();
 }
 
 void Member::AskFor(const MemberId* only) {
@@ -238,7 +241,10 @@ void Member::BecomeActive(const View& view) {
   shared_.reset();
   sums_ = Sums();
   Do(Connect{view.members});
-  if (!TakesPart(me_)) return;
+  if (!TakesPart(me_)) {  // a spare; until now others may have healed from it
+    if (has_state_) ForgetState();
+    return Do(DropState{});
+  }
   BeginStep();
   for (auto& [id, peer] : peers_) SendHave(id);
   if (IsCut(step_, {})) AtEdge();

@@ -122,6 +122,7 @@ class Member {
   void AnswerSeal();
   Holdings Held() const;
   void StartHealing(const HealPlan& plan);
+  void ForgetState();
   void FinishStageOne();
   void AskFor(const MemberId* only);
   void CheckHealed();
