@@ -244,12 +244,16 @@ void Coordinator::From(const MemberId& member, const Alive& alive) {
 bool Coordinator::Admit(const Join& join) {
   std::string refusal;
   int code = 1;
+  const bool replaced = job() != nullptr && job()->view && join.sealed > ViewNumber(0) &&
+                        job()->view->IndexOf(join.id) < 0 &&
+                        std::any_of(job()->view->members.begin(), job()->view->members.end(),
+                                    [&](const ViewMember& m) { return m.id.name == join.id.name; });
   if (job() == nullptr || join.job != current_) {
     refusal = absl::StrCat("job ", join.job, " is not running");
     code = 0;
   } else if (!join.cluster.empty() && join.cluster != cluster_) {
     refusal = absl::StrCat("it belongs to cluster ", join.cluster, ", this is cluster ", cluster_);
-  } else if (evicted_.count(join.id.incarnation) > 0) {
+  } else if (replaced || evicted_.count(join.id.incarnation) > 0) {
     refusal = "it was evicted; it may come back under a fresh incarnation";
   } else if (job()->facts && join.role == Role::kWorker && !(join.facts == *job()->facts)) {
     const JobFacts& known = *job()->facts;

@@ -78,6 +78,8 @@ class Planner {
       c.member.local_rank = on_node[{c.member.node, c.member.role}]++;
       members().push_back(c.member);
       Holdings held = c.holdings;
+      // One that was given up and came back late: others have its lanes by now.
+      if (!c.rank && !held.lanes.empty()) held = Holdings{};
       if (held.has_state && held.lineage != current() && !in_.bugs.base_across_lineages) held = Holdings{};
       holdings_.push_back(held);
     }
