@@ -1,11 +1,11 @@
 // muster-coordinator: decides who takes part in a job and who does what, and remembers it.
 #include <pthread.h>
 #include <signal.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -14,15 +14,13 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "coordinator/runtime/driver.h"
 #include "coordinator/runtime/journal.h"
 #include "coordinator/service/job_api.h"
 #include "coordinator/service/rest.h"
 #include "lib/base/clock.h"
+#include "lib/base/failpoint.h"
 #include "lib/base/status.h"
 #include "lib/http/server.h"
 #include "lib/log/log.h"
@@ -46,7 +44,7 @@ struct Arguments {
   std::vector<std::string> allow_plaintext;
   int report_fd = STDOUT_FILENO;
   std::string log;
-  std::string crash_at;
+  std::vector<std::string> fail_at;
 };
 
 void Define(CLI::App& app, Arguments& arguments) {
@@ -63,34 +61,8 @@ void Define(CLI::App& app, Arguments& arguments) {
   app.add_option("--report-fd", arguments.report_fd, "where to report the addresses in effect, as a line of JSON")
       ->capture_default_str();
   app.add_option("--log", arguments.log, "file for the log (default: standard error)");
-  app.add_option("--crash-at,--fail-at", arguments.crash_at,
-                 "for tests: POINT:N ends the process by SIGKILL at the N-th pass of POINT");
+  app.add_option("--fail-at,--crash-at", arguments.fail_at, "POINT:N, kill this process at the N-th pass (tests)");
 }
-
-// Kills the process at the n-th pass of one named point.
-class CrashPoint {
- public:
-  static absl::StatusOr<std::unique_ptr<CrashPoint>> Parse(const std::string& text) {
-    constexpr absl::string_view kPoints[] = {"persisted_unpublished", "forming", "before_commit"};
-    auto point = std::make_unique<CrashPoint>();
-    if (text.empty()) return point;
-    const std::pair<std::string, std::string> parts = absl::StrSplit(text, absl::MaxSplits(':', 1));
-    for (const absl::string_view known : kPoints)
-      if (parts.first == known) point->name_ = parts.first;
-    if (point->name_.empty() || !absl::SimpleAtoi(parts.second, &point->at_) || point->at_ < 1)
-      return absl::InvalidArgumentError(absl::StrCat("--crash-at: '", text, "' is not POINT:N; points: ",
-                                                     absl::StrJoin(kPoints, ", ")));
-    return point;
-  }
-  void Pass(absl::string_view point) {
-    if (!name_.empty() && point == name_ && ++passed_ == at_) kill(getpid(), SIGKILL);
-  }
-
- private:
-  std::string name_;
-  int64_t at_ = 0;
-  std::atomic<int64_t> passed_{0};
-};
 
 absl::Status MakeDirectory(const char* flag, const std::string& path) {
   std::error_code error;
@@ -123,7 +95,9 @@ void ReportListening(int fd, const std::string& grpc, const std::string& http) {
 class Program {
  public:
   explicit Program(Arguments arguments)
-      : arguments_(std::move(arguments)), metrics_({.job = "", .role = "coordinator", .member = ""}, kVersion) {}
+      : arguments_(std::move(arguments)),
+        failpoints_([fd = arguments_.report_fd](absl::string_view point) { DieAt(point, fd); }),
+        metrics_({.job = "", .role = "coordinator", .member = ""}, kVersion) {}
 
   // The listeners wait for their open requests, which wait for the driver.
   ~Program() {
@@ -131,7 +105,7 @@ class Program {
   }
 
   absl::Status Start() {
-    MUSTER_ASSIGN_OR_RETURN(crash_point_, CrashPoint::Parse(arguments_.crash_at));
+    for (const std::string& point : arguments_.fail_at) MUSTER_RETURN_IF_ERROR(failpoints_.Arm(point));
     arguments_.dir = std::filesystem::absolute(arguments_.dir).lexically_normal();
     if (arguments_.checkpoint_dir.empty()) arguments_.checkpoint_dir = arguments_.dir + "/checkpoints";
     const std::string checkpoints = std::filesystem::absolute(arguments_.checkpoint_dir).lexically_normal();
@@ -144,7 +118,7 @@ class Program {
     for (const std::string& text : damaged) LogWarning("a checkpoint is passed over: %s", text);
     LogInfo("cluster %s, term %d, %d jobs", journal_->cluster(), journal_->term().value(), found->jobs.size());
     DriverOptions options{.checkpoint_root = checkpoints,
-                          .pass = [this](absl::string_view point) { crash_point_->Pass(point); }};
+                          .pass = [this](absl::string_view point) { failpoints_.Pass(point); }};
     options.settings.lease = std::chrono::milliseconds(arguments_.lease_ms);
     driver_ = std::make_unique<Driver>(*journal_, *std::move(found), clock_, metrics_, std::move(options));
     api_ = MakeJobApi(*driver_, *journal_, checkpoints);
@@ -170,9 +144,9 @@ class Program {
   }
 
   Arguments arguments_;
+  Failpoints failpoints_;
   const RealClock clock_;
   Metrics metrics_;
-  std::unique_ptr<CrashPoint> crash_point_;
   std::unique_ptr<Journal> journal_;
   std::unique_ptr<GrpcTransport> transport_;
   std::unique_ptr<JobApi> api_;

@@ -69,6 +69,8 @@ class DriverTest : public ::testing::Test {
     DriverOptions options{.checkpoint_root = root_, .tick = std::chrono::milliseconds(5)};
     options.pass = [this](absl::string_view point) {
       if (point == "persisted_unpublished") ++writes_;
+      if (point == "forming") ++formings_;
+      if (point == "before_commit") ++commits_;
     };
     driver_ = std::make_unique<Driver>(*journal_, *std::move(found), clock_, metrics_, std::move(options));
     auto listener = here_->Listen(kAddress, driver_->MakeAcceptor());
@@ -104,6 +106,8 @@ class DriverTest : public ::testing::Test {
   const std::shared_ptr<Kv> kv_{OpenMemory(JournalFamilies())};
   const std::shared_ptr<std::atomic<bool>> full_ = std::make_shared<std::atomic<bool>>(false);
   std::atomic<int> writes_{0};
+  std::atomic<int> formings_{0};
+  std::atomic<int> commits_{0};
   HandClock clock_;
   Metrics metrics_{{.role = "coordinator"}, "test"};
   LoopNetwork network_;
@@ -165,6 +169,8 @@ TEST_F(DriverTest, MembersFormAViewTrainAndTheJobEndsWithItsDigest) {
   EXPECT_EQ(done.status.job.phase, JobPhase::kDone);
   EXPECT_EQ(done.status.job.digest.size(), 64u);
   EXPECT_EQ(done.status.checkpoints.size(), 1u);
+  EXPECT_EQ(formings_, 1);
+  EXPECT_EQ(commits_, 1);
   EXPECT_EQ(done.tail.loss, 0.5);
   ASSERT_TRUE(done.tail.fingerprint);
   EXPECT_EQ(done.tail.fingerprint->value, (FingerprintPart{7, 2, true}));

@@ -1,0 +1,115 @@
+// The real muster-coordinator as a child of a test.
+#pragma once
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+
+namespace muster::coordinator {
+
+// MUSTER_COORDINATOR, the path of the program, is a compile definition of the test.
+class Program {
+ public:
+  // `dir` is its --dir; what it logs goes to `dir`.log. Any ports, unless `arguments` name others.
+  explicit Program(const std::string& dir, std::vector<std::string> arguments = {}) : log_(dir + ".log") {
+    std::vector<std::string> command = {MUSTER_COORDINATOR};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    const std::pair<std::string, std::string> defaults[] = {
+        {"--dir", dir}, {"--listen", "127.0.0.1:0"}, {"--http", "127.0.0.1:0"}, {"--log", log_}};
+    for (const auto& [flag, value] : defaults)
+      if (std::find(arguments.begin(), arguments.end(), flag) == arguments.end())
+        command.insert(command.end(), {flag, value});
+    Spawn(std::move(command));
+    ReadReport();
+  }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+  ~Program() {
+    Kill();
+    if (report_ >= 0) close(report_);
+    if (errors_ >= 0) close(errors_);
+  }
+
+  bool listens() const { return !http_.empty(); }
+  const std::string& http() const { return http_; }
+  const std::string& grpc() const { return grpc_; }
+  std::string Url(const std::string& path) const { return "http://" + http_ + path; }
+
+  void Kill() {
+    if (pid_ <= 0) return;
+    kill(pid_, SIGKILL);
+    Wait();
+  }
+  void Terminate() { kill(pid_, SIGTERM); }
+  // The exit code; 128 + n after signal n.
+  int Wait() {
+    int status = 0;
+    waitpid(std::exchange(pid_, -1), &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+  // What it has logged, and said on standard error. After Wait.
+  std::string Said() {
+    std::ifstream log(log_);
+    std::string said((std::istreambuf_iterator<char>(log)), std::istreambuf_iterator<char>());
+    char buffer[4096];
+    for (ssize_t n; (n = read(errors_, buffer, sizeof buffer)) > 0;) said.append(buffer, static_cast<size_t>(n));
+    return said;
+  }
+
+ private:
+  void Spawn(std::vector<std::string> command) {
+    int report[2];
+    int errors[2];
+    ASSERT_EQ(pipe2(report, O_CLOEXEC), 0);
+    ASSERT_EQ(pipe2(errors, O_CLOEXEC), 0);
+    command.insert(command.end(), {"--report-fd", "3"});
+    std::vector<char*> argv;
+    for (std::string& argument : command) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    pid_ = fork();
+    if (pid_ == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      dup2(errors[1], STDERR_FILENO);
+      dup2(report[1], 3);
+      if (report[1] == 3) fcntl(3, F_SETFD, 0);
+      execv(argv[0], argv.data());
+      _exit(127);
+    }
+    close(report[1]);
+    close(errors[1]);
+    report_ = report[0];
+    errors_ = errors[0];
+  }
+  // Until it listens or ends.
+  void ReadReport() {
+    std::string line;
+    for (char c; read(report_, &c, 1) == 1 && c != '\n';) line += c;
+    const auto json = nlohmann::json::parse(line, nullptr, false);
+    if (!json.is_object() || json.value("event", "") != "listening") return;
+    http_ = json.value("http", "");
+    grpc_ = json.value("grpc", "");
+  }
+
+  const std::string log_;
+  pid_t pid_ = -1;
+  int report_ = -1;
+  int errors_ = -1;
+  std::string http_;
+  std::string grpc_;
+};
+
+}  // namespace muster::coordinator

@@ -1,0 +1,335 @@
+// The real program on loopback: what it answers, and what it survives.
+#include "tests/coordinator/program.h"
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lib/http/client.h"
+#include "tests/coordinator/control_client.h"
+#include "tests/lib/http/raw_client.h"
+
+namespace muster::coordinator {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::AnyOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr char kSpec[] =
+    R"({"name":"count","task":"counting","lanes":4,"batch":8,"epochs":2,"reduction":"sum","optimizer":{"kind":"sgd","learning_rate":1}})";
+constexpr char kOtherLaw[] =
+    R"({"name":"count","task":"counting","lanes":5,"batch":8,"epochs":2,"reduction":"sum","optimizer":{"kind":"sgd","learning_rate":0.5}})";
+
+class Directory {
+ public:
+  Directory() : path_(::testing::TempDir() + "coordinator-" + std::to_string(getpid()) + "-" + std::to_string(++made_)) {
+    std::filesystem::remove_all(path_);
+  }
+  ~Directory() {
+    std::filesystem::remove_all(path_);
+    std::filesystem::remove(path_ + ".log");
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  static inline int made_ = 0;
+  const std::string path_;
+};
+
+class EachMouth : public ::testing::TestWithParam<const char*> {
+ protected:
+  std::unique_ptr<ControlClient> Client(const Program& program) const {
+    return GetParam() == std::string("rest") ? MakeRestClient(program.http()) : MakeGrpcClient(program.grpc());
+  }
+  Directory dir_;
+  Program program_{dir_.path()};
+  std::unique_ptr<ControlClient> client_ = Client(program_);
+};
+
+INSTANTIATE_TEST_SUITE_P(Control, EachMouth, ::testing::Values("rest", "grpc"), [](const auto& mouth) { return mouth.param; });
+
+TEST_P(EachMouth, TheSameJobTwiceIsOneJob) {
+  const Answer first = client_->Submit("a", kSpec);
+  EXPECT_EQ(first.code, "ok") << first.message;
+  EXPECT_TRUE(first.created);
+  EXPECT_EQ(first.id, "a");
+  EXPECT_EQ(first.state, "starting");
+  const Answer again = client_->Submit("a", kSpec);
+  EXPECT_EQ(again.code, "ok") << again.message;
+  EXPECT_FALSE(again.created);
+  EXPECT_THAT(client_->List().ids, ElementsAre("a"));
+}
+
+TEST_P(EachMouth, AnotherLawUnderTheSameIdIsRefusedAndTheFieldsAreNamed) {
+  EXPECT_EQ(client_->Submit("a", kSpec).code, "ok");
+  const Answer other = client_->Submit("a", kOtherLaw);
+  EXPECT_EQ(other.code, "already_exists");
+  EXPECT_THAT(other.message, AllOf(HasSubstr("lanes: 4 against 5"), HasSubstr("optimizer.learning_rate")));
+}
+
+TEST_P(EachMouth, AnIdIsMadeOfTheNameWhereNoneIsGiven) {
+  const Answer first = client_->Submit("", kSpec);
+  const Answer second = client_->Submit("", kSpec);
+  EXPECT_THAT(first.id, HasSubstr("count-"));
+  EXPECT_NE(first.id, second.id);
+  EXPECT_EQ(second.state, "queued");
+  EXPECT_THAT(client_->List().ids, ElementsAre(first.id, second.id));
+}
+
+TEST_P(EachMouth, AJobThatIsNotThereIsNotFound) {
+  Answer watch;
+  client_->WatchUntil("nothing", "", "done", watch);
+  for (const Answer& answer : {client_->Get("nothing"), client_->Cancel("nothing"), client_->Stop("nothing"),
+                               client_->Fingerprints("nothing"), client_->Audit("nothing"), client_->Digest("nothing"), watch}) {
+    EXPECT_EQ(answer.code, "not_found") << answer.message;
+    EXPECT_THAT(answer.message, HasSubstr("nothing"));
+  }
+}
+
+TEST_P(EachMouth, ABrokenSpecificationIsRefusedByField) {
+  struct Case {
+    const char* spec;
+    const char* field;
+  };
+  constexpr Case kCases[] = {
+      {R"({"task":"counting","lanes":0,"batch":8,"epochs":1})", "lanes"},
+      {R"({"task":"counting","lanes":5000,"batch":8,"epochs":1})", "lanes"},
+      {R"({"task":"counting","lanes":2,"batch":0,"epochs":1})", "batch"},
+      {R"({"task":"nonsense","lanes":2,"batch":8,"epochs":1})", "task"},
+      {R"({"task":"counting","lanes":2,"batch":8,"epochs":1,"optimizer":{"kind":"adamm"}})", "optimizer.kind"},
+      {R"({"task":"counting","lanes":2,"batch":8,"epochs":1,"workers":{"min":3,"max":2}})", "workers.min"},
+  };
+  for (const Case& broken : kCases) {
+    const Answer answer = client_->Submit("a", broken.spec);
+    EXPECT_EQ(answer.code, "invalid_argument") << broken.spec;
+    EXPECT_EQ(answer.field, broken.field) << answer.message;
+  }
+  EXPECT_TRUE(client_->List().ids.empty());
+}
+
+TEST_P(EachMouth, AnIdThatIsNoNameOfADirectoryIsRefused) {
+  for (const std::string& id : {std::string(".."), std::string(".a"), std::string("a/b"), std::string("a b"), std::string(101, 'a')}) {
+    const Answer answer = client_->Submit(id, kSpec);
+    EXPECT_EQ(answer.code, "invalid_argument") << id;
+    EXPECT_EQ(answer.field, "id");
+  }
+}
+
+TEST_P(EachMouth, ACancelledJobMakesRoomForTheNext) {
+  EXPECT_EQ(client_->Submit("a", kSpec).state, "starting");
+  EXPECT_EQ(client_->Submit("b", kSpec).state, "queued");
+  EXPECT_EQ(client_->Cancel("a").state, "cancelled");
+  EXPECT_EQ(client_->Cancel("a").state, "cancelled");
+  EXPECT_EQ(client_->Get("b").state, "starting");
+  EXPECT_EQ(client_->Stop("b").state, "stopped");
+  EXPECT_EQ(client_->Submit("b", kSpec).state, "starting");
+  EXPECT_EQ(client_->Submit("a", kSpec).state, "cancelled");
+}
+
+TEST_P(EachMouth, EventsAreReplayedAndThenFollow) {
+  ASSERT_EQ(client_->Submit("a", kSpec).code, "ok");
+  Answer answer;
+  std::vector<std::string> events;
+  std::thread watches([&] { events = client_->WatchUntil("a", "", "done", answer); });
+  EXPECT_EQ(MakeRestClient(program_.http())->Cancel("a").state, "cancelled");
+  watches.join();
+  EXPECT_EQ(answer.code, "ok") << answer.message;
+  EXPECT_THAT(events, ElementsAre("state", "state", "state", "done"));
+  EXPECT_THAT(client_->WatchUntil("a", "1-3", "done", answer), ElementsAre("done"));
+}
+
+TEST_P(EachMouth, AfterAKillAllIsThereAndWhoFollowedLearnsOfTheRestart) {
+  ASSERT_EQ(client_->Submit("a", kSpec).code, "ok");
+  ASSERT_EQ(client_->Submit("b", kSpec).code, "ok");
+  ASSERT_EQ(client_->Cancel("b").code, "ok");
+  program_.Kill();
+  Program again(dir_.path());
+  const auto client = Client(again);
+  EXPECT_THAT(client->List().ids, ElementsAre("a", "b"));
+  EXPECT_EQ(client->Get("a").state, "starting");
+  EXPECT_EQ(client->Get("b").state, "cancelled");
+  EXPECT_FALSE(client->Submit("a", kSpec).created);
+  Answer answer;
+  EXPECT_THAT(client->WatchUntil("a", "1-3", "restart", answer), ElementsAre("restart"));
+}
+
+TEST_P(EachMouth, WhoWatchesOrWaitsDoesNotHoldUpTheEnd) {
+  ASSERT_EQ(client_->Submit("a", kSpec).code, "ok");
+  Answer answer;
+  Answer before;
+  client_->WatchUntil("a", "", "state", before);
+  std::thread watches([&] { client_->WatchUntil("a", "", "never", answer); });
+  program_.Terminate();
+  EXPECT_EQ(program_.Wait(), 0);
+  watches.join();
+  EXPECT_NE(answer.code, "ok");
+}
+
+TEST(Rest, BodiesThatAreNoSubmissionAreRefused) {
+  const Directory dir;
+  const Program program(dir.path());
+  struct Case {
+    const char* body;
+    const char* field;
+  };
+  const std::string huge = R"({"id":"a","spec":{"name":")" + std::string(100'000, 'x') + R"("}})";
+  const Case cases[] = {{"", ""},
+                        {"{", ""},
+                        {"[]", ""},
+                        {"null", ""},
+                        {R"({"id":"a"})", "spec"},
+                        {R"({"id":7,"spec":{}})", "id"},
+                        {R"({"id":"","spec":{}})", "id"},
+                        {R"({"spec":[]})", ""},
+                        {R"({"spec":{},"sepc":{}})", "sepc"},
+                        {R"({"id":"a","spec":{"lanes":{"a":1}}})", "lanes"},
+                        {"\xff\xfe", ""},
+                        {huge.c_str(), "name"}};
+  for (const Case& broken : cases) {
+    const auto response = http::Post(program.Url("/v1/jobs"), broken.body);
+    ASSERT_TRUE(response.ok()) << response.status();
+    EXPECT_EQ(response->status, 400) << broken.body << response->body;
+    const auto json = nlohmann::json::parse(response->body, nullptr, false);
+    ASSERT_TRUE(json.is_object()) << response->body;
+    EXPECT_EQ(json["error"]["code"], "invalid_argument");
+    if (*broken.field != '\0') {
+      EXPECT_EQ(json["error"].value("field", ""), broken.field) << response->body;
+    }
+  }
+}
+
+TEST(Rest, AnswersSayHowTheyFailed) {
+  const Directory dir;
+  const Program program(dir.path());
+  ASSERT_EQ(http::Post(program.Url("/v1/jobs"), std::string(R"({"id":"a","spec":)") + kSpec + "}")->status, 201);
+  ASSERT_EQ(http::Post(program.Url("/v1/jobs"), std::string(R"({"id":"a","spec":)") + kSpec + "}")->status, 200);
+  EXPECT_EQ(http::Post(program.Url("/v1/jobs"), std::string(R"({"id":"a","spec":)") + kOtherLaw + "}")->status, 409);
+  EXPECT_EQ(http::Get(program.Url("/v1/jobs/nothing"))->status, 404);
+  EXPECT_EQ(http::Get(program.Url("/v1/nothing"))->status, 404);
+  EXPECT_EQ(http::Post(program.Url("/v1/jobs/a"), "")->status, 405);
+  EXPECT_EQ(http::Get(program.Url("/v1/jobs/a/digest?step=x"))->status, 400);
+  EXPECT_EQ(http::Get(program.Url("/v1/jobs/a/digest?step=7"))->status, 404);
+  EXPECT_EQ(http::Get(program.Url("/healthz"))->status, 200);
+  EXPECT_EQ(http::Get(program.Url("/readyz"))->status, 200);
+  const auto audit = nlohmann::json::parse(http::Get(program.Url("/v1/jobs/a/audit"))->body);
+  EXPECT_EQ(audit["ok"], false);
+  const auto metrics = http::Get(program.Url("/metrics"));
+  EXPECT_THAT(metrics->body, AllOf(HasSubstr("muster_jobs"), HasSubstr("muster_term"), HasSubstr("muster_queue_depth")));
+}
+
+TEST(Rest, AJobHasAllFieldsOfTheContract) {
+  const Directory dir;
+  const Program program(dir.path());
+  http::Post(program.Url("/v1/jobs"), std::string(R"({"id":"a","spec":)") + kSpec + "}").value();
+  const auto job = nlohmann::json::parse(http::Get(program.Url("/v1/jobs/a"))->body);
+  for (const char* name : {"id", "name", "state", "reason", "waits_for", "step", "steps", "epoch", "epochs", "samples", "loss",
+                           "digest", "digest_step", "fingerprint", "fingerprint_step", "view", "lineage", "workers", "members",
+                           "views", "recoveries", "rewinds", "lanes_recomputed", "seconds", "checkpoint_step", "checkpoints", "spec"})
+    EXPECT_TRUE(job.contains(name)) << name;
+  EXPECT_EQ(job["spec"]["lanes"], 4);
+  EXPECT_EQ(job["waits_for"], "no worker has joined");
+}
+
+// ---- the program
+
+void ExpectRefused(Program& program, const std::string& why) {
+  EXPECT_FALSE(program.listens());
+  EXPECT_EQ(program.Wait(), 64);
+  EXPECT_THAT(program.Said(), HasSubstr(why));
+}
+
+TEST(ProgramTest, EndsCleanlyWhenTold) {
+  const Directory dir;
+  Program program(dir.path());
+  ASSERT_TRUE(program.listens());
+  program.Terminate();
+  EXPECT_EQ(program.Wait(), 0);
+}
+
+TEST(ProgramTest, ASecondOneOnTheDirectoryIsRefusedAndTheFirstGoesOn) {
+  const Directory dir;
+  Program first(dir.path());
+  Program second(dir.path());
+  ExpectRefused(second, "in use by another coordinator");
+  EXPECT_EQ(http::Get(first.Url("/healthz"))->status, 200);
+}
+
+TEST(ProgramTest, APortInUseIsAnErrorThatNamesIt) {
+  const Directory first_dir;
+  const Program first(first_dir.path());
+  const Directory dir;
+  {
+    Program second(dir.path(), {"--http", first.http()});
+    ExpectRefused(second, "port is in use");
+  }
+  Program second(dir.path(), {"--listen", first.grpc()});
+  ExpectRefused(second, "is in use by another process");
+}
+
+TEST(ProgramTest, BadConfigurationIsRefusedWithWhatToDo) {
+  const Directory dir;
+  std::filesystem::create_directories(dir.path());
+  const std::string file = dir.path() + "/file";
+  std::ofstream(file) << "not a directory";
+  struct Case {
+    std::vector<std::string> arguments;
+    const char* says;
+  };
+  const Case cases[] = {{{"--dir", file + "/store"}, "name a directory"},
+                        {{"--checkpoint-dir", file + "/store"}, "name a directory"},
+                        {{"--listen", "nowhere"}, "--listen"},
+                        {{"--http", "127.0.0.1:99999"}, "--http"},
+                        {{"--listen", "8.8.8.8:0"}, "allow-plaintext"},
+                        {{"--http", "0.0.0.0:0"}, "allow-plaintext"},
+                        {{"--fail-at", "lunch:1"}, "persisted_unpublished"},
+                        {{"--fail-at", "forming:0"}, "N from 1"},
+                        {{"--lease-ms", "1"}, "--lease-ms"},
+                        {{"--nonsense"}, "--nonsense"}};
+  for (const Case& bad : cases) {
+    const Directory store;
+    Program program(store.path(), bad.arguments);
+    SCOPED_TRACE(bad.arguments[0] + " " + bad.arguments.back());
+    ExpectRefused(program, bad.says);
+  }
+}
+
+TEST(ProgramTest, ADamagedJournalIsToldAndNotStartedFrom) {
+  const Directory dir;
+  { Program program(dir.path()); }
+  for (const auto& entry : std::filesystem::directory_iterator(dir.path() + "/journal"))
+    if (entry.path().filename().string().starts_with("MANIFEST")) std::ofstream(entry.path()) << "garbage";
+  Program program(dir.path());
+  ExpectRefused(program, dir.path());
+}
+
+TEST(ProgramTest, KilledBetweenTheJournalAndTheAnswerTheJobIsThereAfterwards) {
+  const Directory dir;
+  Program program(dir.path(), {"--fail-at", "persisted_unpublished:1"});
+  const Answer lost = MakeRestClient(program.http())->Submit("a", kSpec);
+  EXPECT_EQ(lost.code, "transport");
+  EXPECT_EQ(program.Wait(), 128 + SIGKILL);
+  Program again(dir.path());
+  EXPECT_EQ(MakeRestClient(again.http())->Get("a").state, "starting");
+}
+
+TEST(ProgramTest, GarbageOnBothPortsHoldsUpNobody) {
+  const Directory dir;
+  const Program program(dir.path());
+  const std::string noise[] = {"", "\r\n\r\n", std::string(70'000, '\xff'), "GET / HTTP/1.1\r\n",
+                               "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + std::string(30'000, '\0')};
+  std::vector<http::RawClient> clients;
+  for (const std::string& address : {program.http(), program.grpc()})
+    for (const std::string& bytes : noise) clients.emplace_back(address).Send(bytes);
+  EXPECT_EQ(MakeRestClient(program.http())->Submit("a", kSpec).code, "ok");
+  EXPECT_EQ(MakeGrpcClient(program.grpc())->Get("a").state, "starting");
+}
+
+}  // namespace
+}  // namespace muster::coordinator
