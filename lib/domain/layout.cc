@@ -80,7 +80,10 @@ std::vector<size_t> Layout::TensorsIn(int64_t offset, int64_t count) const {
 }
 
 uint64_t Layout::Hash() const {
-  uint64_t h = Mix64(static_cast<uint64_t>(chunks_.empty() ? 0 : chunks_[0].count), tensors_.size());
+  uint64_t h = Mix64(chunks_.size(), tensors_.size());
+  // The grid: the first chunk of each kind, since parameters may fill less than one.
+  for (size_t first : {size_t{0}, static_cast<size_t>(parameter_chunks_)})
+    h = Mix64(h, static_cast<uint64_t>(first < chunks_.size() ? chunks_[first].count : 0));
   for (const Placed& p : tensors_) {
     h = HashBytes(p.spec.name, Mix64(h, static_cast<uint64_t>(p.spec.kind), p.spec.shape.size()));
     for (int64_t d : p.spec.shape) h = Mix64(h, static_cast<uint64_t>(d));

@@ -1,16 +1,19 @@
-// sim_story SEED: what happens under one seed, as a story.
+// sim_story SEED: what happens under one seed, as a story. sim_story FIRST LAST: runs all of these seeds and names those
+// that break an invariant.
 #include <cstdlib>
 #include <iostream>
 
 #include "tests/sim/seeds.h"
 
-int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::cerr << "usage: sim_story SEED\n";
-    return 64;
-  }
-  const muster::sim::WorldOptions options = muster::sim::OptionsOf(std::strtoull(argv[1], nullptr, 10));
-  muster::sim::World world(options);
+namespace {
+
+using muster::sim::OptionsOf;
+using muster::sim::World;
+using muster::sim::WorldOptions;
+
+bool TellStory(uint64_t seed) {
+  const WorldOptions options = OptionsOf(seed);
+  World world(options);
   const bool held = world.Run();
   std::cout << "seed " << options.seed << ": " << (options.sync == muster::Sync::kServer ? "server" : "allreduce") << ", "
             << options.workers << " workers, " << options.lanes << " lanes, " << options.chunks << " chunks, "
@@ -18,5 +21,29 @@ int main(int argc, char** argv) {
             << (options.clip_norm > 0 ? "clipped" : "not clipped") << "\n";
   for (const std::string& line : world.story()) std::cout << line << "\n";
   std::cout << (held ? "every invariant held" : "broken: " + world.violation()) << "\n";
+  return held;
+}
+
+bool RunAll(uint64_t first, uint64_t last) {
+  uint64_t broken = 0;
+  for (uint64_t seed = first; seed <= last; ++seed) {
+    World world(OptionsOf(seed));
+    if (world.Run()) continue;
+    std::cout << "seed " << seed << ": " << world.violation() << std::endl;
+    ++broken;
+  }
+  std::cout << broken << " of " << last - first + 1 << " seeds broke an invariant\n";
+  return broken == 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2 && argc != 3) {
+    std::cerr << "usage: sim_story SEED | sim_story FIRST LAST\n";
+    return 64;
+  }
+  const uint64_t first = std::strtoull(argv[1], nullptr, 10);
+  const bool held = argc == 2 ? TellStory(first) : RunAll(first, std::strtoull(argv[2], nullptr, 10));
   return held ? 0 : 1;
 }

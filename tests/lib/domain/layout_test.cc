@@ -1,0 +1,166 @@
+#include "lib/domain/layout.h"
+
+#include <algorithm>
+#include <functional>
+#include <random>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace muster {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TensorSpec Parameter(const std::string& name, std::vector<int64_t> shape) {
+  return {name, std::move(shape), TensorKind::kParameter};
+}
+TensorSpec Buffer(const std::string& name, std::vector<int64_t> shape) {
+  return {name, std::move(shape), TensorKind::kBuffer};
+}
+
+// 3 parameters of 20, 1 and 33 elements with two buffers between them.
+std::vector<TensorSpec> Model() {
+  return {Parameter("first", {4, 5}), Buffer("mean", {3}), Parameter("scale", {}), Buffer("count", {}),
+          Parameter("last", {33})};
+}
+
+Layout Make(const std::vector<TensorSpec>& tensors, int64_t chunk_bytes) {
+  absl::StatusOr<Layout> layout = Layout::Make(tensors, chunk_bytes);
+  EXPECT_TRUE(layout.ok()) << layout.status();
+  return layout.ok() ? *layout : Layout();
+}
+
+std::string ErrorOf(const std::vector<TensorSpec>& tensors, int64_t chunk_bytes = 64) {
+  const absl::StatusOr<Layout> layout = Layout::Make(tensors, chunk_bytes);
+  EXPECT_EQ(layout.status().code(), absl::StatusCode::kInvalidArgument);
+  return std::string(layout.status().message());
+}
+
+TEST(Layout, ParametersLieInReverseOrderThenTheBuffers) {
+  const Layout layout = Make(Model(), 64);
+  std::vector<int64_t> offsets, counts;
+  for (const Placed& p : layout.tensors()) {
+    offsets.push_back(p.offset);
+    counts.push_back(p.count);
+  }
+  EXPECT_THAT(offsets, ElementsAre(64, 112, 48, 96, 0));
+  EXPECT_THAT(counts, ElementsAre(20, 3, 1, 1, 33));
+  EXPECT_EQ(layout.parameter_elements(), 96);
+  EXPECT_EQ(layout.elements(), 128);
+}
+
+TEST(Layout, ChunksAreAGridAndBuffersHaveTheirOwn) {
+  const Layout layout = Make(Model(), 256);  // 64 elements
+  ASSERT_EQ(layout.chunk_count(), 3);
+  EXPECT_EQ(layout.parameter_chunk_count(), 2);
+  std::vector<std::tuple<int64_t, int64_t, TensorKind>> chunks;
+  for (const Chunk& c : layout.chunks()) chunks.emplace_back(c.offset, c.count, c.kind);
+  EXPECT_THAT(chunks, ElementsAre(std::tuple(0, 64, TensorKind::kParameter),
+                                  std::tuple(64, 32, TensorKind::kParameter),
+                                  std::tuple(96, 32, TensorKind::kBuffer)));
+}
+
+// What must hold of every layout, on random models.
+TEST(Layout, IsAlignedWholeAndWithoutOverlap) {
+  std::mt19937_64 random(7);
+  for (int trial = 0; trial < 200; ++trial) {
+    std::vector<TensorSpec> tensors = {Parameter("p", {static_cast<int64_t>(1 + random() % 50)})};
+    for (uint64_t i = random() % 12; i > 0; --i)
+      tensors.push_back({absl::StrCat("t", i), {static_cast<int64_t>(1 + random() % 7), static_cast<int64_t>(1 + random() % 9)},
+                         random() % 3 == 0 ? TensorKind::kBuffer : TensorKind::kParameter});
+    const int64_t chunk_elements = 16 * static_cast<int64_t>(1 + random() % 5);
+    const Layout layout = Make(tensors, 4 * chunk_elements);
+
+    std::vector<int> used(static_cast<size_t>(layout.elements()), 0);
+    for (const Placed& p : layout.tensors()) {
+      EXPECT_EQ(p.offset % kAlignElements, 0);
+      EXPECT_EQ(p.spec.kind == TensorKind::kBuffer, p.offset >= layout.parameter_elements());
+      for (int64_t e = 0; e < p.count; ++e) ++used[static_cast<size_t>(p.offset + e)];
+    }
+    EXPECT_THAT(used, testing::Each(testing::Le(1)));
+
+    int64_t at = 0;
+    for (const Chunk& c : layout.chunks()) {
+      EXPECT_EQ(c.offset, at);
+      EXPECT_GT(c.count, 0);
+      EXPECT_LE(c.count, chunk_elements);
+      EXPECT_EQ(c.kind == TensorKind::kBuffer, c.offset >= layout.parameter_elements());
+      EXPECT_TRUE(c.count == chunk_elements || c.offset + c.count == layout.elements() ||
+                  c.offset + c.count == layout.parameter_elements());
+      at += c.count;
+    }
+    EXPECT_EQ(at, layout.elements());
+
+    for (int probe = 0; probe < 20; ++probe) {
+      const auto offset = static_cast<int64_t>(random() % static_cast<uint64_t>(layout.elements()));
+      const auto count = static_cast<int64_t>(1 + random() % 100);
+      std::vector<size_t> slow;
+      for (size_t i = 0; i < tensors.size(); ++i) {
+        const Placed& p = layout.tensors()[i];
+        if (p.offset < offset + count && offset < p.offset + p.count) slow.push_back(i);
+      }
+      std::sort(slow.begin(), slow.end(), [&](size_t a, size_t b) {
+        return layout.tensors()[a].offset < layout.tensors()[b].offset;
+      });
+      EXPECT_EQ(layout.TensorsIn(offset, count), slow);
+    }
+  }
+}
+
+TEST(Layout, HolesBelongToNoTensor) {
+  const Layout layout = Make(Model(), 64);
+  EXPECT_TRUE(layout.TensorsIn(33, 15).empty());  // between "last" and "scale"
+  EXPECT_THAT(layout.TensorsIn(32, 16), ElementsAre(4));
+  EXPECT_THAT(layout.TensorsIn(33, 16), ElementsAre(2));
+}
+
+TEST(Layout, ErrorsNameTheTensor) {
+  EXPECT_EQ(ErrorOf({}), "the model has no parameter");
+  EXPECT_EQ(ErrorOf({Buffer("mean", {3})}), "the model has no parameter");
+  EXPECT_EQ(ErrorOf({Parameter("a", {1}), Buffer("a", {2})}), "tensor 'a' occurs twice");
+  EXPECT_EQ(ErrorOf({Parameter("", {1})}), "a tensor has no name");
+  EXPECT_EQ(ErrorOf({Parameter("a", {3, 0})}), "tensor 'a': dimension 0 is out of range");
+  EXPECT_EQ(ErrorOf({Parameter("a", {-2})}), "tensor 'a': dimension -2 is out of range");
+  EXPECT_EQ(ErrorOf({Parameter("a", {int64_t{1} << 39, 3})}), "tensor 'a': dimension 3 is out of range");
+  const int64_t half = int64_t{1} << 39;
+  EXPECT_THAT(ErrorOf({Parameter("a", {half}), Parameter("b", {half}), Parameter("c", {1})}), HasSubstr("2^40"));
+  for (int64_t bytes : {int64_t{0}, int64_t{32}, int64_t{100}, kMaxChunkBytes + 64})
+    EXPECT_THAT(ErrorOf({Parameter("a", {1})}, bytes), HasSubstr("chunk_bytes"));
+}
+
+TEST(Layout, EqualLayoutsHaveEqualHashesAndOthersDiffer) {
+  const uint64_t hash = Make(Model(), 64).Hash();
+  EXPECT_EQ(Make(Model(), 64).Hash(), hash);
+  EXPECT_NE(Make(Model(), 128).Hash(), hash);
+  auto changed = [&](const std::function<void(std::vector<TensorSpec>&)>& change) {
+    std::vector<TensorSpec> model = Model();
+    change(model);
+    return Make(model, 64).Hash();
+  };
+  EXPECT_NE(changed([](auto& m) { m[0].name = "other"; }), hash);
+  EXPECT_NE(changed([](auto& m) { m[0].shape = {5, 4}; }), hash);
+  EXPECT_NE(changed([](auto& m) { m[0].shape = {20}; }), hash);
+  EXPECT_NE(changed([](auto& m) { m[2].kind = TensorKind::kBuffer; }), hash);
+  EXPECT_NE(changed([](auto& m) { std::swap(m[0], m[2]); }), hash);
+}
+
+// Parameters that fill less than one chunk, buffers that fill more: the grid shows in the buffers alone.
+TEST(Layout, AGridThatDiffersOnlyInTheBuffersIsAnotherOne) {
+  const std::vector<TensorSpec> model = {Parameter("p", {16}), Buffer("b", {80})};
+  const Layout narrow = Make(model, 4 * 48), wide = Make(model, 4 * 64);
+  ASSERT_EQ(narrow.chunk_count(), wide.chunk_count());
+  ASSERT_NE(narrow.chunk(ChunkId(1)).count, wide.chunk(ChunkId(1)).count);
+  EXPECT_NE(narrow.Hash(), wide.Hash());
+}
+
+TEST(TensorSpec, AScalarHasOneElement) {
+  EXPECT_EQ(Parameter("a", {}).Elements(), 1);
+  EXPECT_EQ(Parameter("a", {2, 3, 4}).Elements(), 24);
+}
+
+}  // namespace
+}  // namespace muster

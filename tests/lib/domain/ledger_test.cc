@@ -1,0 +1,183 @@
+#include "lib/domain/ledger.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace muster {
+namespace {
+
+constexpr uint64_t kSamples = 10;
+
+// 10 samples, 4 at a time: 3 steps an epoch, the third one short.
+Law CountingLaw() {
+  Law law;
+  law.task = "counting";
+  law.lanes = 2;
+  law.batch = 4;
+  law.epochs = 2;
+  law.seed = 9;
+  return law;
+}
+
+StepRecord RecordOf(int64_t lineage, int64_t step) {
+  StepRecord r;
+  r.lineage = LineageNumber(lineage);
+  r.step = Step(step);
+  r.view = ViewNumber(1);
+  r.lane_holders = {{"worker-0", {1, 1}}, {"worker-1", {2, 2}}};
+  r.samples = StepSamples(CountingLaw(), kSamples, r.step);
+  r.weight = static_cast<int64_t>(r.samples.count);
+  return r;
+}
+
+std::vector<StepRecord> Steps(int64_t lineage, int64_t from, int64_t to) {
+  std::vector<StepRecord> records;
+  for (int64_t s = from; s < to; ++s) records.push_back(RecordOf(lineage, s));
+  return records;
+}
+
+std::vector<StepRecord> operator+(std::vector<StepRecord> a, const std::vector<StepRecord>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+Lineage Of(int64_t number, int64_t parent, int64_t fork) {
+  return {LineageNumber(number), LineageNumber(parent), Step(fork), "test"};
+}
+
+std::vector<std::pair<int64_t, int64_t>> LineageAndStep(const std::vector<StepRecord>& records) {
+  std::vector<std::pair<int64_t, int64_t>> pairs;
+  for (const StepRecord& r : records) pairs.emplace_back(r.lineage.value(), r.step.value());
+  return pairs;
+}
+
+using Pairs = std::vector<std::pair<int64_t, int64_t>>;
+
+// ---- ancestry
+
+TEST(Ancestry, OfOneLineageIsItsRecordsInStepOrder) {
+  std::vector<StepRecord> records = Steps(1, 0, 4);
+  std::swap(records[0], records[3]);
+  const auto found = Ancestry({Of(1, 0, 0)}, records, LineageNumber(1), Step(3));
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(LineageAndStep(*found), (Pairs{{1, 0}, {1, 1}, {1, 2}}));
+}
+
+TEST(Ancestry, FollowsForksBackAndLeavesVoidedStepsOut) {
+  // 1: steps 0 … 5; rewound to 4: lineage 2 did 4 … 6; rewound to 2, before lineage 2 began: lineage 3 from 1.
+  const std::vector<StepRecord> records = Steps(1, 0, 6) + Steps(2, 4, 7) + Steps(3, 2, 5);
+  const std::vector<Lineage> lineages = {Of(1, 0, 0), Of(2, 1, 4), Of(3, 1, 2)};
+  const auto last = Ancestry(lineages, records, LineageNumber(3), Step(5));
+  ASSERT_TRUE(last.ok()) << last.status();
+  EXPECT_EQ(LineageAndStep(*last), (Pairs{{1, 0}, {1, 1}, {3, 2}, {3, 3}, {3, 4}}));
+  const auto second = Ancestry(lineages, records, LineageNumber(2), Step(7));
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(LineageAndStep(*second), (Pairs{{1, 0}, {1, 1}, {1, 2}, {1, 3}, {2, 4}, {2, 5}, {2, 6}}));
+}
+
+// A child that forks below its parent's own fork takes those steps from the grandparent.
+TEST(Ancestry, AForkBelowTheParentsForkReachesTheGrandparent) {
+  const std::vector<StepRecord> records = Steps(1, 0, 6) + Steps(2, 4, 7) + Steps(3, 2, 4);
+  const auto found =
+      Ancestry({Of(1, 0, 0), Of(2, 1, 4), Of(3, 2, 2)}, records, LineageNumber(3), Step(4));
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(LineageAndStep(*found), (Pairs{{1, 0}, {1, 1}, {3, 2}, {3, 3}}));
+}
+
+TEST(Ancestry, AStartFromTheBeginningHasNoParent) {
+  const auto found = Ancestry({Of(1, 0, 0), Of(2, 0, 0)}, Steps(1, 0, 3) + Steps(2, 0, 2), LineageNumber(2), Step(2));
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(LineageAndStep(*found), (Pairs{{2, 0}, {2, 1}}));
+}
+
+TEST(Ancestry, OfStateZeroIsEmpty) {
+  const auto found = Ancestry({}, {}, LineageNumber(1), Step(0));
+  ASSERT_TRUE(found.ok());
+  EXPECT_TRUE(found->empty());
+}
+
+TEST(Ancestry, NamesWhatIsMissing) {
+  std::vector<StepRecord> gap = Steps(1, 0, 4);
+  gap.erase(gap.begin() + 2);
+  const auto missing = Ancestry({Of(1, 0, 0)}, gap, LineageNumber(1), Step(4));
+  EXPECT_EQ(missing.status(), absl::DataLossError("step 2 of lineage 1 has no record"));
+  const auto unknown = Ancestry({Of(2, 1, 2)}, Steps(2, 2, 4), LineageNumber(2), Step(4));
+  EXPECT_EQ(unknown.status(), absl::DataLossError("lineage 1 is not in the journal"));
+  const auto nowhere = Ancestry({Of(2, 0, 2)}, Steps(2, 2, 4), LineageNumber(2), Step(4));
+  EXPECT_EQ(nowhere.status(), absl::DataLossError("step 1 is on no lineage"));
+}
+
+// ---- audit
+
+std::string VerdictOf(const std::vector<StepRecord>& ancestry, const Law& law = CountingLaw()) {
+  const AuditReport report = Audit(law, kSamples, ancestry);
+  EXPECT_FALSE(report.ok);
+  return report.verdict;
+}
+
+TEST(Audit, ProvesFullEpochs) {
+  const AuditReport report = Audit(CountingLaw(), kSamples, Steps(1, 0, 6));
+  EXPECT_TRUE(report.ok);
+  EXPECT_EQ(report.verdict,
+            "each of 10 samples is in the final state exactly once in each of 2 full epochs; 6 steps, each lane once");
+  EXPECT_EQ(report.steps, 6);
+  EXPECT_EQ(report.full_epochs, 2);
+  EXPECT_EQ(report.samples, 20u);
+  EXPECT_EQ(report.lanes, 12);
+}
+
+TEST(Audit, AnUnfinishedEpochMayLackSamples) {
+  const AuditReport report = Audit(CountingLaw(), kSamples, Steps(1, 0, 4));
+  EXPECT_TRUE(report.ok) << report.verdict;
+  EXPECT_EQ(report.full_epochs, 1);
+  EXPECT_EQ(report.samples, 14u);
+}
+
+TEST(Audit, AcrossARewindFollowsTheRecordsThatCount) {
+  const auto ancestry = Ancestry({Of(1, 0, 0), Of(2, 1, 2)}, Steps(1, 0, 5) + Steps(2, 2, 6), LineageNumber(2), Step(6));
+  ASSERT_TRUE(ancestry.ok());
+  EXPECT_TRUE(Audit(CountingLaw(), kSamples, *ancestry).ok);
+}
+
+TEST(Audit, NamesAMissingStep) {
+  std::vector<StepRecord> records = Steps(1, 0, 6);
+  records.erase(records.begin() + 2);
+  EXPECT_EQ(VerdictOf(records), "step 2 has no record; the next one is of step 3 (lineage 1)");
+}
+
+TEST(Audit, NamesAStepThatCountsTwice) {
+  EXPECT_EQ(VerdictOf(Steps(1, 0, 2) + Steps(2, 1, 3)), "step 2 has no record; the next one is of step 1 (lineage 2)");
+}
+
+TEST(Audit, NamesWrongSamples) {
+  std::vector<StepRecord> records = Steps(1, 0, 6);
+  records[1].samples.first = 3;
+  EXPECT_EQ(VerdictOf(records),
+            "step 1 (lineage 1) used samples 3+4 of epoch 0, not the ones the law gives it");
+  records = Steps(1, 0, 6);
+  records[3].samples = records[0].samples;  // the first epoch's again: used twice there, never in the second
+  EXPECT_EQ(VerdictOf(records),
+            "step 3 (lineage 1) used samples 0+4 of epoch 0, not the ones the law gives it");
+}
+
+TEST(Audit, NamesALaneWithoutAHolder) {
+  std::vector<StepRecord> records = Steps(1, 0, 6);
+  records[4].lane_holders[1].name = "";
+  EXPECT_EQ(VerdictOf(records), "step 4 (lineage 1): lane 1 has no holder");
+  records[4].lane_holders.pop_back();
+  EXPECT_EQ(VerdictOf(records), "step 4 (lineage 1) names holders of 1 lanes instead of 2");
+}
+
+TEST(Audit, NamesAWrongWeight) {
+  std::vector<StepRecord> records = Steps(1, 0, 6);
+  records[2].weight = 4;  // the short step has 2
+  EXPECT_EQ(VerdictOf(records), "step 2 (lineage 1) has weight 4 for 2 samples");
+  Law tokens = CountingLaw();
+  tokens.task = "code-lm";  // weights are tokens: any, but not negative
+  EXPECT_TRUE(Audit(tokens, kSamples, records).ok);
+  records[2].weight = -1;
+  EXPECT_EQ(VerdictOf(records, tokens), "step 2 (lineage 1) has weight -1 for 2 samples");
+}
+
+}  // namespace
+}  // namespace muster
