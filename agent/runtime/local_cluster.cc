@@ -68,8 +68,10 @@ std::vector<std::string> LocalCluster::CommandFor(const ProcessKey& key, Role ro
     return command;
   }
   const char* program = role == Role::kServer ? "/muster-server" : "/muster-worker";
-  return {options_.programs + program, "--coordinator", addresses_.grpc, "--job", key.job, "--name", key.name,
-          "--node", node_, "--dir", folder_.path()};
+  std::vector<std::string> command = {options_.programs + program, "--coordinator", addresses_.grpc, "--job", key.job,
+                                      "--name", key.name, "--node", node_};
+  if (role == Role::kWorker) command.insert(command.end(), {"--dir", folder_.path()});  // a server has no files there
+  return command;
 }
 
 void LocalCluster::OnReport(const ProcessKey& key, const Report& report) {
