@@ -78,9 +78,11 @@ void Coordinator::TakeFingerprint(const MemberId& member, const StepRecord& reco
   const Step state = record.step + 1;
   FingerprintPart value = *record.fingerprint;
   if (!value.whole) {
+    if (!job()->view) return;
     auto& parts = parts_[state];
     parts[member.name] = value;
-    if (parts.size() < static_cast<size_t>(job()->spec.run.servers)) return;
+    const std::set<int32_t> owners(job()->view->owner_of.begin(), job()->view->owner_of.end());
+    if (parts.size() < owners.size()) return;  // with fewer chunks than servers, some own nothing
     FingerprintPart sum;
     for (const auto& [name, part] : parts) {
       sum.hi += part.hi;
