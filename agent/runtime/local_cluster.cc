@@ -5,7 +5,9 @@
 #include <array>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "lib/base/status.h"
+#include "lib/launch/lane_counter.h"
 #include "lib/log/log.h"
 
 namespace muster::agent {
@@ -38,6 +40,7 @@ LocalCluster::LocalCluster(EventLoop& loop, Transport& transport, LocalClusterOp
       agent_(loop,
              {.log_dir = folder_.logs(),
               .command = [this](const ProcessKey& key, Role role) { return CommandFor(key, role); },
+              .lanes = [this](const ProcessKey& key) { return LanesOf(key); },
               .supervisor = options_.supervisor,
               .faults = options_.faults},
              {.on_start = events_.on_start,
@@ -72,6 +75,11 @@ std::vector<std::string> LocalCluster::CommandFor(const ProcessKey& key, Role ro
                                       "--name", key.name, "--node", node_};
   if (role == Role::kWorker) command.insert(command.end(), {"--dir", folder_.path()});  // a server has no files there
   return command;
+}
+
+// Of a worker; a server, or a worker that never came so far, has no count.
+LaneCount LocalCluster::LanesOf(const ProcessKey& key) const {
+  return ReadLaneCount(absl::StrCat(folder_.path(), "/run/", key.name, ".lanes")).value_or(LaneCount{});
 }
 
 void LocalCluster::OnReport(const ProcessKey& key, const Report& report) {

@@ -49,6 +49,7 @@ class LocalCluster {
  private:
   LocalCluster(EventLoop& loop, Transport& transport, LocalClusterOptions options, LocalClusterEvents events,
                RunFolder folder, ClusterAddresses addresses);
+  LaneCount LanesOf(const ProcessKey& key) const;
   std::vector<std::string> CommandFor(const ProcessKey& key, Role role) const;
   void OnReport(const ProcessKey& key, const Report& report);
   void OnExit(const NoteExit& note);

@@ -212,10 +212,15 @@ void Coordinator::FromHost(const ProcessExited& exited) {
     return EndJob(JobPhase::kFailed, absl::StrCat(exited.name, " ", exited.cause, ":\n", exited.last_lines), exited.exit_code);
   for (auto& [id, live] : live_) {
     if (id.name != exited.name) continue;
-    const bool same = exited.lanes.incarnation == id.incarnation;
-    if (!same && (live.up || exited.lanes.incarnation != Incarnation{})) continue;
+    const bool known = exited.lanes.incarnation != Incarnation{};
+    if (known && exited.lanes.incarnation != id.incarnation) continue;  // an earlier process of that name
+    if (!known && live.up) {  // its session is about to break, unless it is a later process
+      ended_at_[id.name] = now_;
+      cause_ = absl::StrCat(exited.name, " ", exited.cause);
+      continue;
+    }
     live.exited = true;
-    if (!same || live.up) live.up = false;
+    live.up = false;
     cause_ = absl::StrCat(exited.name, " ", exited.cause);
   }
   LoseExpired();
@@ -315,6 +320,8 @@ void Coordinator::On(const MemberDown& down) {
   if (it == live_.end()) return;
   it->second.up = false;
   it->second.heard = now_;
+  const auto ended = ended_at_.find(down.member.name);
+  if (ended != ended_at_.end() && now_ - ended->second < settings_.lease) it->second.exited = true;
   LoseExpired();
 }
 

@@ -260,6 +260,7 @@ class Coordinator {
 
   std::map<MemberId, Live> live_;       // of the current job
   std::set<Incarnation> evicted_;
+  std::map<std::string, Time> ended_at_;  // by name: the agent told the end of a process whose session may still seem up
   std::optional<Forming> forming_;
   std::string waits_for_;
   std::string cause_;                   // of the next view
