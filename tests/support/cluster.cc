@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <future>
 #include <random>
 
 #include "absl/strings/match.h"
@@ -18,7 +19,7 @@ namespace muster {
 namespace {
 
 constexpr Duration kTick = std::chrono::milliseconds(50);
-constexpr std::chrono::seconds kPatience{60};  // only a test that fails waits so long
+constexpr std::chrono::seconds kPatience{20};  // only a test that fails waits so long
 
 struct CutOff {};  // thrown where a member would have been killed
 
@@ -168,7 +169,24 @@ void TestCoordinator::Await(F done) {
   std::unique_lock lock(mutex_);
   if (changed_.wait_for(lock, kPatience, done)) return;
   for (const std::string& line : told_) ADD_FAILURE() << line;
+  lock.unlock();
+  Explain();
   MUSTER_CHECK(false, "waited in vain; what was told stands above");
+}
+
+// What the coordinator and its members wait for, for a test that failed.
+void TestCoordinator::Explain() {
+  std::promise<void> done;
+  box_->Post({0, {}, {}, false, [&] {
+                for (const coordinator::JobStatus& status : machine_.Status()) {
+                  ADD_FAILURE() << "waits for: " << status.waits_for;
+                  for (const coordinator::MemberStatus& m : status.members)
+                    ADD_FAILURE() << m.member.id.name << " (" << m.state << "), step "
+                                  << m.step.value() << ": " << m.phase;
+                }
+                done.set_value();
+              }});
+  done.get_future().wait();
 }
 
 coordinator::JobJournal TestCoordinator::AwaitEnd(const std::string& id) {

@@ -58,6 +58,7 @@ class TestCoordinator {
   void Take(const coordinator::Input& input);
   void Do(const coordinator::Action& action);
   void TellFacts();
+  void Explain();
   template <class F>
   void Await(F done);
 

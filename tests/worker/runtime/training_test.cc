@@ -12,6 +12,7 @@
 
 #include "absl/strings/match.h"
 #include "lib/checkpoint/load.h"
+#include "lib/log/log.h"
 #include "tests/support/cluster.h"
 
 namespace muster {
@@ -58,6 +59,7 @@ class Cluster {
       : dir_(testing::TempDir() + "training-" + std::to_string(getpid()) + "-" +
              std::to_string(next_++)),
         coordinator_(network_, dir_) {
+    (void)StartLog({.program = "t", .member = "", .level = LogLevel::kDebug});
     std::filesystem::create_directories(dir_);
   }
   ~Cluster() {
@@ -104,6 +106,11 @@ class Cluster {
     return values;
   }
 
+  TestMember* Find(const std::string& name) {
+    for (auto& member : members_)
+      if (member->id().name == name) return member.get();
+    return nullptr;
+  }
   LoopNetwork& network() { return network_; }
   TestCoordinator& coordinator() { return coordinator_; }
   TestMember& member(size_t i) { return *members_[i]; }
@@ -162,6 +169,65 @@ TEST(Training, TheSameBitsWhoeverComputes) {
     }
   }
 }
+
+// Every point at which a member can be cut off, at several passes, for workers and for servers: the
+// rest goes on or goes back, the member comes again, and the result has the same bits.
+struct Cut {
+  std::string point;
+  int pass;
+  bool server_mode;
+  std::string victim;
+};
+void PrintTo(const Cut& cut, std::ostream* out) {
+  *out << cut.victim << " at " << cut.point << ":" << cut.pass
+       << (cut.server_mode ? ", server mode" : ", all-reduce");
+}
+
+class Recovery : public testing::TestWithParam<Cut> {};
+
+TEST_P(Recovery, EndsWithTheSameBits) {
+  const Cut cut = GetParam();
+  JobShape shape{.workers = 3, .lanes = 6, .epochs = 3, .optimizer = OptimizerKind::kAdam};
+  if (cut.server_mode) shape.servers = 2;
+  const std::string undisturbed = DigestOf(shape);
+  Cluster cluster;
+  cluster.coordinator().Submit("job", SpecOf(shape));
+  for (const char* name : {"worker-0", "worker-1", "worker-2"})
+    cluster.Start({.name = name, .fail_at = cut.victim == name ? cut.point + ":" + std::to_string(cut.pass) : ""});
+  for (int s = 0; s < shape.servers; ++s) {
+    const std::string name = "server-" + std::to_string(s);
+    cluster.Start({.name = name, .role = Role::kServer,
+                   .fail_at = cut.victim == name ? cut.point + ":" + std::to_string(cut.pass) : ""});
+  }
+  TestMember* victim = cluster.Find(cut.victim);
+  victim->AwaitFired();
+  cluster.coordinator().Killed("job", victim->id());
+  cluster.Start({.name = cut.victim, .role = cut.victim[0] == 's' ? Role::kServer : Role::kWorker});
+  const coordinator::JobJournal job = cluster.End();
+  EXPECT_EQ(job.digest, undisturbed);
+  const bool before_any_state = job.views == 1;
+  if (!before_any_state && cut.victim[0] == 'w') {
+    EXPECT_EQ(job.rewinds, 0) << "the loss of a worker is no rewind";
+  }
+}
+
+std::vector<Cut> Cuts() {
+  std::vector<Cut> cuts;
+  for (bool server_mode : {false, true}) {
+    for (int pass : {1, 7}) {
+      for (const char* point : {"forward", "last_backward", "half_sent", "half_received", "before_apply"})
+        cuts.push_back({point, pass, server_mode, "worker-1"});
+      cuts.push_back({"summed_unreplied", pass, server_mode, server_mode ? "server-1" : "worker-1"});
+    }
+    cuts.push_back({"share_copied", 1, server_mode, server_mode ? "server-0" : "worker-2"});
+    cuts.push_back({"sealed_unanswered", 1, server_mode, "worker-1"});
+    cuts.push_back({"base_acknowledged", 1, server_mode, "worker-1"});
+    cuts.push_back({"receiver", 1, server_mode, "worker-2"});
+    cuts.push_back({"donor", 1, server_mode, "worker-0"});
+  }
+  return cuts;
+}
+INSTANTIATE_TEST_SUITE_P(Points, Recovery, testing::ValuesIn(Cuts()));
 
 }  // namespace
 }  // namespace muster
