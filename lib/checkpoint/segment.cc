@@ -1,5 +1,6 @@
 #include "lib/checkpoint/segment.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <set>
@@ -215,6 +216,25 @@ absl::StatusOr<SegmentHeader> ReadSegmentHeader(const std::string& dir, const st
   return ReadHeader(in, file);
 }
 
+namespace {
+
+// A manifest leaves out entries that another segment has too, but changes none and keeps their
+// order.
+bool Describes(const Segment& whole, const Segment& expected) {
+  if (whole.file != expected.file || whole.bytes != expected.bytes ||
+      whole.header_crc32c != expected.header_crc32c)
+    return false;
+  auto at = whole.entries.begin();
+  for (const SegmentEntry& entry : expected.entries) {
+    at = std::find(at, whole.entries.end(), entry);
+    if (at == whole.entries.end()) return false;
+    ++at;
+  }
+  return true;
+}
+
+}  // namespace
+
 absl::StatusOr<SegmentReader> SegmentReader::Open(const std::string& dir, const Segment& expected,
                                                   const SegmentMeta& meta) {
   if (!IsSafeRelativeName(expected.file))
@@ -227,7 +247,7 @@ absl::StatusOr<SegmentReader> SegmentReader::Open(const std::string& dir, const 
     return Damaged(in->path(),
                    absl::StrCat("belongs to job '", header.meta.job, "', lineage ",
                                 header.meta.lineage.value(), ", step ", header.meta.step.value()));
-  if (header.segment != expected)
+  if (!Describes(header.segment, expected))
     return Damaged(in->path(), "its table is not the one in the manifest");
   return SegmentReader(*std::move(in));
 }

@@ -66,7 +66,7 @@ absl::StatusOr<SegmentHeader> ReadSegmentHeader(const std::string& dir, const st
 class SegmentReader {
  public:
   // kDataLoss where the file is missing, damaged or not the one that `expected` and `meta`
-  // describe.
+  // describe; `expected` may leave out entries of the file, but changes none and keeps their order.
   static absl::StatusOr<SegmentReader> Open(const std::string& dir, const Segment& expected,
                                             const SegmentMeta& meta);
 

@@ -232,11 +232,13 @@ void Exchange::Handle(StopAsked event) { quit_ = Quit{event.exit_code, event.rea
 // ---- the state machine
 
 void Exchange::Feed(const Input& input) {
+  if (std::holds_alternative<CoordinatorSays>(input)) ++healing_;
   Carry(member_->Take(input).actions, nullptr);
   NoteChanges();
 }
 
 void Exchange::Deliver(Incoming incoming) {
+  if (std::holds_alternative<Pieces>(incoming.message)) ++healing_;
   Outcome outcome = member_->Take(PeerSays{incoming.from, incoming.message});
   Carry(std::move(outcome.actions), &incoming);
   if (outcome.fate == Fate::kHold) {
@@ -265,7 +267,7 @@ Exchange::Seen Exchange::Look() const {
           member_->sealed(),
           member_->view() ? member_->view()->number : ViewNumber(),
           member_->step(),
-          static_cast<size_t>(std::count(results.begin(), results.end(), true))};
+          static_cast<size_t>(std::count(results.begin(), results.end(), true)), healing_};
 }
 
 void Exchange::NoteChanges() {

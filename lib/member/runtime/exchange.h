@@ -143,10 +143,12 @@ class Exchange {
     ViewNumber view;
     Step step;
     size_t results = 0;
+    int64_t healing = 0;  // words of the coordinator and pieces of states: a plan may have moved on
     bool operator==(const Seen&) const = default;
   };
   Seen Look() const;
   Seen seen_;
+  int64_t healing_ = 0;
 
   int64_t compute_id_ = 0;  // of the last Compute or Abandon
   Time next_alive_{};

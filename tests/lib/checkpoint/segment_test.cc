@@ -251,6 +251,27 @@ TEST_F(SegmentTest, WhatIsNotAFileIsRefusedWithoutWaiting) {
   ExpectNamed(SegmentReader::Open(dir_, segment, kMeta).status(), segment, "a directory");
 }
 
+// Two members wrote the same chunk, because the view changed: the manifest takes it from one of them.
+TEST_F(SegmentTest, AManifestMayLeaveEntriesOutButChangeNone) {
+  const Segment segment = Write("a.segment", {8, 16, 24});
+  for (size_t left_out = 0; left_out < 3; ++left_out) {
+    Segment fewer = segment;
+    fewer.entries.erase(fewer.entries.begin() + static_cast<std::ptrdiff_t>(left_out));
+    const auto reader = SegmentReader::Open(dir_, fewer, kMeta);
+    ASSERT_TRUE(reader.ok()) << reader.status();
+    const size_t next = left_out == 0 ? 1 : 0;
+    std::vector<float> values(memory_[next].size());
+    EXPECT_TRUE(reader->Read(segment.entries[next], absl::MakeSpan(values)).ok());
+    EXPECT_EQ(values, memory_[next]);
+  }
+  Segment changed = segment;
+  changed.entries[1].crc32c ^= 1;
+  ExpectNamed(SegmentReader::Open(dir_, changed, kMeta).status(), segment, "a changed entry");
+  Segment swapped = segment;
+  std::swap(swapped.entries[0], swapped.entries[1]);
+  ExpectNamed(SegmentReader::Open(dir_, swapped, kMeta).status(), segment, "another order");
+}
+
 TEST_F(SegmentTest, RoomOfTheWrongSizeIsRefused) {
   const Segment segment = Write("a.segment", {8});
   const auto reader = SegmentReader::Open(dir_, segment, kMeta);

@@ -12,7 +12,6 @@
 
 #include "absl/strings/match.h"
 #include "lib/checkpoint/load.h"
-#include "lib/log/log.h"
 #include "tests/support/cluster.h"
 
 namespace muster {
@@ -59,7 +58,6 @@ class Cluster {
       : dir_(testing::TempDir() + "training-" + std::to_string(getpid()) + "-" +
              std::to_string(next_++)),
         coordinator_(network_, dir_) {
-    (void)StartLog({.program = "t", .member = "", .level = LogLevel::kDebug});
     std::filesystem::create_directories(dir_);
   }
   ~Cluster() {

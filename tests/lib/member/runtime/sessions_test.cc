@@ -1,0 +1,183 @@
+#include "lib/member/runtime/sessions.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lib/transport/loop/loop_network.h"
+#include "lib/wire/message_codec.h"
+
+namespace muster {
+namespace {
+
+// A member's sessions on a pumped network and a clock moved by hand: nothing happens by itself.
+class Node {
+ public:
+  Node(LoopNetwork& network, const std::string& name, uint64_t incarnation,
+       const std::string& job = "job")
+      : network_(network),
+        id_{name, {incarnation, 1}},
+        transport_(network.MakeTransport(name + "." + std::to_string(incarnation))),
+        sessions_(std::make_unique<Sessions>(*transport_, events_, next_,
+                                             Sessions::Options{.job = job, .me = id_})) {
+    listener_ = transport_->Listen(name + ":0", Sessions::AcceptInto(events_, next_)).value();
+  }
+
+  ViewMember member() const { return {id_, Role::kWorker, "host", listener_->Address(), Rank(0), 0}; }
+  const MemberId& id() const { return id_; }
+  Sessions& operator*() { return *sessions_; }
+  Sessions* operator->() { return sessions_.get(); }
+
+  // Delivers everything that is due here; what it led to, in words.
+  void Settle(std::vector<std::string>& story, Time now) {
+    while (std::optional<Event> event = events_->TryTake()) {
+      Sessions::News news;
+      if (auto* accepted = std::get_if<SessionAccepted>(&*event)) {
+        sessions_->Accept(std::move(*accepted), now);
+      } else if (auto* frame = std::get_if<FrameCame>(&*event)) {
+        news = sessions_->Take(std::move(*frame));
+      } else if (auto* broke = std::get_if<SessionBroke>(&*event)) {
+        news = sessions_->Take(*broke, now);
+      }
+      if (news.down) story.push_back(id_.name + ": " + news.down->name + " down");
+      if (news.up) story.push_back(id_.name + ": " + news.up->name + " up");
+      if (news.said) story.push_back(id_.name + ": " + news.said->name + " said");
+    }
+  }
+
+ private:
+  LoopNetwork& network_;
+  const MemberId id_;
+  std::shared_ptr<EventBox> events_ = std::make_shared<EventBox>();
+  std::shared_ptr<std::atomic<SessionId>> next_ = std::make_shared<std::atomic<SessionId>>(1);
+  std::unique_ptr<Transport> transport_;
+  std::unique_ptr<Sessions> sessions_;
+  std::unique_ptr<Listener> listener_;
+};
+
+class SessionsTest : public testing::Test {
+ protected:
+  std::vector<std::string> Settle() {
+    std::vector<std::string> story;
+    for (bool more = true; more;) {
+      more = network_.Pump();
+      a_.Settle(story, now_);
+      b_.Settle(story, now_);
+    }
+    return story;
+  }
+  void Meet() {
+    a_->Hold({a_.member(), b_.member()}, now_);
+    b_->Hold({a_.member(), b_.member()}, now_);
+  }
+  std::vector<std::string> Later(Duration by) {
+    now_ += by;
+    a_->Tick(now_);
+    b_->Tick(now_);
+    return Settle();
+  }
+
+  LoopNetwork network_{LoopNetwork::Delivery::kPumped};
+  Node a_{network_, "a", 1};
+  Node b_{network_, "b", 2};
+  Time now_{std::chrono::hours(1)};
+};
+
+TEST_F(SessionsTest, BothAreUpOnceGreetedAndSpeak) {
+  Meet();
+  EXPECT_THAT(Settle(), testing::UnorderedElementsAre("a: b up", "b: a up"));
+  b_->Send(a_.id(), {Encode(PeerMessage(Verdict{})), {}});
+  a_->Send(b_.id(), {Encode(PeerMessage(Verdict{})), {}});
+  EXPECT_THAT(Settle(), testing::UnorderedElementsAre("a: b said", "b: a said"));
+}
+
+TEST_F(SessionsTest, OnlyTheSmallerOneConnects) {
+  b_->Hold({a_.member(), b_.member()}, now_);
+  EXPECT_TRUE(Settle().empty());
+  a_->Hold({a_.member(), b_.member()}, now_);
+  EXPECT_EQ(Settle().size(), 2u);
+}
+
+TEST_F(SessionsTest, ABrokenSessionIsConnectedAgainAfterAWait) {
+  Meet();
+  Settle();
+  network_.Break("a.1", "b.2");
+  EXPECT_THAT(Settle(), testing::UnorderedElementsAre("a: b down", "b: a down"));
+  EXPECT_LE(a_->NextTick(), now_ + Backoff::kFirst);
+  EXPECT_GT(a_->NextTick(), now_);
+  EXPECT_TRUE(Later(Duration(1)).empty()) << "not at once";
+  EXPECT_THAT(Later(Backoff::kFirst), testing::UnorderedElementsAre("a: b up", "b: a up"));
+}
+
+TEST_F(SessionsTest, WaitsGrowWhileNobodyAnswers) {
+  Meet();
+  Settle();
+  network_.Cut("a.1", "b.2");
+  Settle();
+  Duration longest{};
+  for (int attempt = 0; attempt < 12; ++attempt) {
+    const Duration wait = a_->NextTick() - now_;
+    longest = std::max(longest, wait);
+    EXPECT_LE(wait, Backoff::kLongest);
+    Later(wait);
+  }
+  EXPECT_GE(longest, Backoff::kLongest / 2);
+  network_.Heal("a.1", "b.2");
+  EXPECT_THAT(Later(Backoff::kLongest), testing::UnorderedElementsAre("a: b up", "b: a up"));
+}
+
+TEST_F(SessionsTest, WhoIsNoLongerListedIsClosedAndNotCalledAgain) {
+  Meet();
+  Settle();
+  EXPECT_THAT(a_->Hold({a_.member()}, now_), testing::ElementsAre(b_.id()));
+  EXPECT_THAT(Settle(), testing::ElementsAre("b: a down"));
+  EXPECT_TRUE(Later(std::chrono::seconds(10)).empty());
+  EXPECT_FALSE(a_->Up(b_.id()));
+}
+
+TEST_F(SessionsTest, AGreetingForSomebodyElseOrOfAnotherJobIsRefused) {
+  Node stranger(network_, "A", 3, "another job");
+  stranger->Hold({b_.member()}, now_);
+  Settle();
+  std::vector<std::string> story;
+  stranger.Settle(story, now_);
+  EXPECT_TRUE(story.empty());
+  EXPECT_EQ(b_->refused(), 1);
+
+  ViewMember late = b_.member();
+  late.id.incarnation = {9, 9};  // the one we look for is gone; another listens there
+  a_->Hold({late}, now_);
+  EXPECT_TRUE(Settle().empty());
+  EXPECT_EQ(b_->refused(), 2);
+}
+
+TEST_F(SessionsTest, GarbageBreaksTheSessionAndIsCounted) {
+  Meet();
+  Settle();
+  b_->Send(a_.id(), {"no message at all", {}});
+  EXPECT_THAT(Settle(), testing::UnorderedElementsAre("a: b down", "b: a down"));
+  EXPECT_EQ(a_->refused(), 1);
+  EXPECT_THAT(Later(Backoff::kFirst), testing::UnorderedElementsAre("a: b up", "b: a up"));
+}
+
+TEST_F(SessionsTest, ASecondGreetingBreaksTheSession) {
+  Meet();
+  Settle();
+  b_->Send(a_.id(), {Encode(PeerMessage(Hello{"job", b_.id(), a_.id()})), {}});
+  EXPECT_THAT(Settle(), testing::UnorderedElementsAre("a: b down", "b: a down"));
+}
+
+TEST_F(SessionsTest, WhoNeverGreetsIsClosed) {
+  std::vector<absl::Status> broken;
+  const auto transport = network_.MakeTransport("silent");
+  const auto session =
+      transport->Connect(b_.member().address, std::chrono::seconds(1),
+                         {[](Frame) {}, [&](absl::Status why) { broken.push_back(why); }});
+  Settle();
+  Later(std::chrono::seconds(4));
+  EXPECT_TRUE(broken.empty());
+  Later(std::chrono::seconds(2));
+  EXPECT_EQ(broken.size(), 1u);
+}
+
+}  // namespace
+}  // namespace muster
