@@ -237,6 +237,7 @@ class Coordinator {
   void GiveOrders();
   void OfferRound(const MemberId& member, const SegmentWritten& written);
   void TryCommit();
+  Manifest ManifestOf(Step step, const Round& round, int32_t slots) const;
   void DropRounds(Step below);
   void TakeRecord(const MemberId& member, const StepRecord& record, std::vector<StepRecord>& fresh);
   void TakeOrders(const StepRecord& record);

@@ -146,34 +146,42 @@ void Coordinator::From(const MemberId& member, const SegmentFailed& failed) {
   rounds_.erase(failed.step);
 }
 
+// One at a time and the newest that is complete: when a coordinator was down for long, older ones are not worth it, and
+// manifests are committed in the order of their steps.
 void Coordinator::TryCommit() {
-  for (auto& [step, round] : rounds_) {
-    if (round.committing || recorded_ < step || !job()->facts) continue;
-    const absl::StatusOr<Layout> layout = Layout::Make(job()->facts->tensors, job()->spec.law.chunk_bytes);
-    if (!layout.ok()) return;
-    const int32_t slots = SlotCount(job()->spec.law.optimizer.kind);
-    const auto need = static_cast<size_t>(layout->chunk_count() + slots * layout->parameter_chunk_count());
-    if (round.covered.size() < need) continue;
-    Manifest manifest;
-    manifest.job = current_;
-    manifest.lineage = job()->lineages.back().number;
-    manifest.step = step;
-    manifest.tensors = job()->facts->tensors;
-    manifest.chunk_bytes = job()->spec.law.chunk_bytes;
-    manifest.slots = slots;
-    std::set<std::pair<int32_t, ChunkId>> taken;
-    for (const auto& [member, written] : round.segments) {
-      Segment segment = written.segment;
-      segment.entries.clear();
-      for (const SegmentEntry& e : written.segment.entries)
-        if (taken.insert({e.slot, e.chunk}).second) segment.entries.push_back(e);
-      if (!segment.entries.empty()) manifest.segments.push_back(std::move(segment));
-    }
-    const auto fingerprint = fingerprints_.find(step);
-    if (fingerprint != fingerprints_.end()) manifest.fingerprint = Hex(fingerprint->second);
-    round.committing = true;
-    Do(CommitManifest{std::move(manifest), job()->spec.run.checkpoint.keep});
+  if (!job()->facts) return;
+  for (const auto& [step, round] : rounds_)
+    if (round.committing) return;
+  const absl::StatusOr<Layout> layout = Layout::Make(job()->facts->tensors, job()->spec.law.chunk_bytes);
+  if (!layout.ok()) return;
+  const int32_t slots = SlotCount(job()->spec.law.optimizer.kind);
+  const auto need = static_cast<size_t>(layout->chunk_count() + slots * layout->parameter_chunk_count());
+  for (auto it = rounds_.rbegin(); it != rounds_.rend(); ++it) {
+    if (recorded_ < it->first || it->second.covered.size() < need) continue;
+    it->second.committing = true;
+    return Do(CommitManifest{ManifestOf(it->first, it->second, slots), job()->spec.run.checkpoint.keep});
   }
+}
+
+Manifest Coordinator::ManifestOf(Step step, const Round& round, int32_t slots) const {
+  Manifest manifest;
+  manifest.job = current_;
+  manifest.lineage = job()->lineages.back().number;
+  manifest.step = step;
+  manifest.tensors = job()->facts->tensors;
+  manifest.chunk_bytes = job()->spec.law.chunk_bytes;
+  manifest.slots = slots;
+  std::set<std::pair<int32_t, ChunkId>> taken;
+  for (const auto& [member, written] : round.segments) {
+    Segment segment = written.segment;
+    segment.entries.clear();
+    for (const SegmentEntry& e : written.segment.entries)
+      if (taken.insert({e.slot, e.chunk}).second) segment.entries.push_back(e);
+    if (!segment.entries.empty()) manifest.segments.push_back(std::move(segment));
+  }
+  const auto fingerprint = fingerprints_.find(step);
+  if (fingerprint != fingerprints_.end()) manifest.fingerprint = Hex(fingerprint->second);
+  return manifest;
 }
 
 void Coordinator::On(const ManifestCommitted& committed) {
@@ -186,7 +194,8 @@ void Coordinator::On(const ManifestCommitted& committed) {
   last_checkpoint_ = now_;
   Say("checkpoint", absl::StrCat("checkpoint of step ", m.step.value(), " is complete"),
       {{"step", absl::StrCat(m.step.value())}});
-  DropRounds(m.step);
+  if (m.lineage == job()->lineages.back().number) DropRounds(m.step);
+  TryCommit();
   CheckFinished();
 }
 
@@ -200,8 +209,10 @@ void Coordinator::DropRounds(Step upto) {
 }
 
 void Coordinator::On(const ManifestFailed& failed) {
+  if (job() == nullptr) return;
   Say("checkpoint", absl::StrCat("checkpoint of step ", failed.step.value(), " could not be committed: ", failed.reason));
   rounds_.erase(failed.step);
+  TryCommit();
 }
 
 // ---- the end

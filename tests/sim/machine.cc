@@ -318,7 +318,7 @@ void Machine::DoEdge(const Edge& a) {
     written.lineage = member_.lineage();
     written.step = a.step;
     written.segment.file = absl::StrCat("s", a.step.value(), "-l", member_.lineage().value(), "/", config_.id.name, "-",
-                                        config_.id.incarnation.lo, "-", ++segments_);
+                                        config_.id.incarnation.hi, "-", ++segments_);
     std::map<std::pair<int32_t, int32_t>, Value> content;
     for (ChunkId c : a.share)
       for (int32_t slot = 0; slot <= config_.slots; ++slot) {
@@ -340,9 +340,12 @@ void Machine::Run(const Make& a) {
       Values(a.step)[c] = Initial(chunk.value());
       slots_[c] = ZeroSlot(chunk.value());
       if (!a.manifest) continue;
-      for (const Segment& segment : a.manifest->segments)
+      for (const Segment& segment : a.manifest->segments) {
+        const auto file = world_.disk->find(segment.file);
+        if (file == world_.disk->end()) return world_.violate(absl::StrCat("a manifest names ", segment.file, ", which nobody wrote"));
         for (const SegmentEntry& e : segment.entries)
-          if (e.chunk == chunk) (e.slot == 0 ? Values(a.step) : slots_)[c] = world_.disk->at(segment.file).at({e.slot, chunk.value()});
+          if (e.chunk == chunk) (e.slot == 0 ? Values(a.step) : slots_)[c] = file->second.at({e.slot, chunk.value()});
+      }
       if (Values(a.step)[c] != world_.reference->At(a.step).values[c] || slots_[c] != world_.reference->At(a.step).slots[c])
         world_.violate(absl::StrCat("a checkpoint of state(", a.step.value(), ") held another term"));
     }

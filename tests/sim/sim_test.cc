@@ -17,6 +17,8 @@ void Add(Counts& sum, const Counts& one) {
   sum.second_failures += one.second_failures;
   sum.steps += one.steps;
   sum.events += one.events;
+  sum.lanes_checked += one.lanes_checked;
+  sum.lanes_recomputed += one.lanes_recomputed;
 }
 
 Counts RunSeeds(uint64_t first, uint64_t count) {
@@ -30,7 +32,8 @@ Counts RunSeeds(uint64_t first, uint64_t count) {
   }
   std::cout << sum.steps << " steps, " << sum.events << " events; heals " << sum.heals << ", catch-ups " << sum.catch_ups
             << ", rewinds " << sum.rewinds << ", torn deliveries " << sum.torn << ", coordinator restarts in forming "
-            << sum.restarts_in_forming << ", second failures in forming " << sum.second_failures << "\n";
+            << sum.restarts_in_forming << ", second failures in forming " << sum.second_failures << ", "
+            << sum.lanes_recomputed << " lanes run again in the " << sum.lanes_checked << " runs where they are counted\n";
   return sum;
 }
 
@@ -40,6 +43,8 @@ void ExpectCoverage(const Counts& counts) {
   EXPECT_GE(counts.torn, 100);
   EXPECT_GE(counts.restarts_in_forming, 100);
   EXPECT_GE(counts.second_failures, 100);
+  EXPECT_GE(counts.lanes_checked, 20);
+  EXPECT_GE(counts.lanes_recomputed, 20);
 }
 
 #ifdef MUSTER_SIM_SLOW

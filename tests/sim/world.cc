@@ -163,9 +163,12 @@ void World::Kill(MemberId id, const std::string& cause, int exit_code) {
   ProcessExited exited{kJob, id.name, exit_code, exit_code == 0 ? 9 : 0, cause, false, p->machine->lane_count(), ""};
   for (auto& [s, session] : sessions_)
     if (session.a == id || session.b == id) Break(s);
+  lanes_of_dead_ += exited.lanes.total;
   processes_.erase(id);
   if (ended_) return;
+  ++exits_to_tell_;
   At(Random(1, 30), [this, exited] {
+    --exits_to_tell_;
     if (coordinator_) {
       Feed(coordinator::AgentSays{exited});
     } else {
@@ -383,6 +386,7 @@ void World::Feed(const coordinator::Input& input) {
 }
 
 void World::Crash() {
+  coordinator_failed_ = true;
   if (AnyForming()) ++counts_.restarts_in_forming;
   coordinator_.reset();
   ++coordinator_life_;
@@ -500,6 +504,7 @@ void World::CheckView(const View& view) {
     const Process* p = Find(view.members[i].id);
     if (p == nullptr || p->machine->member().active() || p->machine->member().sealed() != view.number) continue;
     if (!p->machine->member().has_state() || p->machine->member().step() != view.first_step) continue;
+    if (p->machine->member().lineage() != view.lineage) continue;  // a spare that has not dropped a voided state yet
     for (LaneId lane : p->machine->member().lanes_issued())
       if (view.first_lanes.holder_of[static_cast<size_t>(lane.value())] != static_cast<int32_t>(i))
         Violate(absl::StrCat("lane ", lane.value(), ", folded by ", view.members[i].id.name, ", was given to another member"));
@@ -533,6 +538,20 @@ void World::CheckEnd() {
   if (!ancestry.ok()) return Violate(std::string(ancestry.status().message()));
   for (const StepRecord& r : *ancestry)
     if (r.weight != options_.lanes) return Violate(absl::StrCat("step ", r.step.value(), " has weight ", r.weight));
+  CheckLanes();
+}
+
+// What was run beyond one time each is what the job says it ran again. A coordinator that was down forgets whom it had
+// given up, an end that it has not heard of yet it cannot count, and of a rewind it knows the lanes that were given out.
+void World::CheckLanes() {
+  if (coordinator_failed_ || exits_to_tell_ > 0 || journal_->rewinds > 0) return;
+  ++counts_.lanes_checked;
+  counts_.lanes_recomputed += journal_->lanes_recomputed;
+  int64_t run = lanes_of_dead_;
+  for (const auto& [id, p] : processes_) run += p.machine->lane_count().total;
+  const int64_t again = run - options_.steps * options_.lanes;
+  if (again != journal_->lanes_recomputed)
+    Violate(absl::StrCat(again, " lanes were run again, the job says ", journal_->lanes_recomputed));
 }
 
 // ---- faults

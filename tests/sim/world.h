@@ -44,7 +44,8 @@ struct Counts {
   int64_t second_failures = 0;
   int64_t steps = 0;
   int64_t events = 0;
-  int64_t stops = 0;
+  int64_t lanes_checked = 0;     // runs whose lanes were counted exactly
+  int64_t lanes_recomputed = 0;  // in those
 };
 
 class World {
@@ -125,6 +126,7 @@ class World {
   void CheckView(const View& view);
   void CheckManifest(const Manifest& manifest);
   void CheckEnd();
+  void CheckLanes();
   void Inject();
   void BreakAny();
   bool AnyForming() const;
@@ -153,6 +155,9 @@ class World {
   std::map<std::pair<LineageNumber, Step>, StepRecord> ledger_;
   std::vector<Manifest> catalogue_;
   std::vector<FromAgent> unsent_exits_;
+  int64_t exits_to_tell_ = 0;   // processes whose end the coordinator has not heard of yet
+  int64_t lanes_of_dead_ = 0;   // run by incarnations that are gone
+  bool coordinator_failed_ = false;
 
   bool ended_ = false;
   int faults_left_ = 0;

@@ -373,7 +373,9 @@ std::vector<ChunkId> Member::Share() const {
 void Member::AtEdge() {
   Edge edge{step_, unfinished_records_.count(step_) > 0, {}};
   const std::vector<Order> none;
-  if (active_ && IsCut(step_, previous_ ? previous_orders_ : none) && shared_ != step_) {
+  // After a change of view an owner that applies may have begun the next state: its share was copied before.
+  const bool begun = std::find(applied_.begin(), applied_.end(), true) != applied_.end();
+  if (active_ && !begun && IsCut(step_, previous_ ? previous_orders_ : none) && shared_ != step_) {
     shared_ = step_;
     edge.share = Share();
   }
