@@ -169,6 +169,8 @@ class Check:
                 return self.report(path, f'number {number:04} should come here; each number is used once')
             if not read(self.root, path).startswith(f'# {number}. '):
                 self.report(path, f'its title should begin with "# {number}. "')
+            if f'({name})' not in read(self.root, f'{DECISIONS}/README.md'):
+                self.report(path, f'{DECISIONS}/README.md does not list it')
 
     def check_commands(self):
         described = {word.split()[1] for word in first_cells(read(self.root, OPERATIONS), '## Commands')

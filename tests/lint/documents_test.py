@@ -30,7 +30,7 @@ CLEAN = {
                     '| `GET /metrics`, `/healthz`, `/readyz` | |\n',
     'docs/testing.md': '# Testing\n\n## Failpoints\n\n| p | w |\n|---|---|\n| `forward` | w |\n',
     'docs/decisions/0001-first.md': '# 1. First\n\n[back](README.md)\n',
-    'docs/decisions/README.md': '# Decisions\n\n```\n[no](link.md) and `lib/no/file.h`\n```\n',
+    'docs/decisions/README.md': '# Decisions\n\n1. [First](0001-first.md)\n\n```\n[no](link.md) and `lib/no/file.h`\n```\n',
     'lib/base/ids.h': '',
     'lib/base/failpoint.h': 'kFailpointNames[] = {\n "forward"};\n',
     'lib/metrics/catalog.h': CATALOG,
@@ -84,6 +84,7 @@ class DocumentsTest(unittest.TestCase):
     def test_decisions(self):
         self.expect('number 0002 should come here', {'docs/decisions/0003-third.md': '# 3. Third\n'})
         self.expect('should begin with "# 1. "', {'docs/decisions/0001-first.md': '# First\n'})
+        self.expect('does not list it', {'docs/decisions/0002-second.md': '# 2. Second\n'})
 
     def test_commands(self):
         self.expect('command up is not described', self.appended('cli/arguments.cc', 'add_subcommand("up", "x");\n'))
