@@ -28,6 +28,48 @@ Incarnation NewIncarnation() {
   return {next++, 7};
 }
 
+// Hands every frame that is sent to `spoil` first.
+class SpoilingSession final : public Session {
+ public:
+  SpoilingSession(std::shared_ptr<Session> inner, std::function<void(Frame&)> spoil)
+      : inner_(std::move(inner)), spoil_(std::move(spoil)) {}
+  void Send(Frame frame) override {
+    spoil_(frame);
+    inner_->Send(std::move(frame));
+  }
+  void Close(absl::Status why) override { inner_->Close(std::move(why)); }
+  size_t QueuedBytes() const override { return inner_->QueuedBytes(); }
+  std::string Peer() const override { return inner_->Peer(); }
+
+ private:
+  const std::shared_ptr<Session> inner_;
+  const std::function<void(Frame&)> spoil_;
+};
+
+class SpoilingTransport final : public Transport {
+ public:
+  SpoilingTransport(std::unique_ptr<Transport> inner, std::function<void(Frame&)> spoil)
+      : inner_(std::move(inner)), spoil_(std::move(spoil)) {}
+  absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
+                                                   Acceptor acceptor) override {
+    return inner_->Listen(address, [this, acceptor](std::shared_ptr<Session> session) {
+      return acceptor(Wrap(std::move(session)));
+    });
+  }
+  std::shared_ptr<Session> Connect(const std::string& address, Duration timeout,
+                                   SessionHandler handler) override {
+    return Wrap(inner_->Connect(address, timeout, std::move(handler)));
+  }
+
+ private:
+  std::shared_ptr<Session> Wrap(std::shared_ptr<Session> session) {
+    if (!spoil_) return session;
+    return std::make_shared<SpoilingSession>(std::move(session), spoil_);
+  }
+  const std::unique_ptr<Transport> inner_;
+  const std::function<void(Frame&)> spoil_;
+};
+
 coordinator::Settings TestSettings() {
   coordinator::Settings settings;
   settings.lease = std::chrono::seconds(30);  // tests say who is gone
@@ -224,7 +266,8 @@ std::vector<std::string> TestCoordinator::told() const {
 TestMember::TestMember(LoopNetwork& network, const std::string& coordinator,
                        TestMemberOptions options)
     : id_{options.name, NewIncarnation()},
-      transport_(network.MakeTransport(absl::StrCat(options.name, ".", id_.incarnation.hi))),
+      host_(absl::StrCat(options.name, ".", id_.incarnation.hi)),
+      transport_(std::make_unique<SpoilingTransport>(network.MakeTransport(host_), options.spoil)),
       metrics_({options.job, options.role == Role::kWorker ? "worker" : "server", options.name},
                "test"),
       reporter_(-1, options.name),

@@ -88,6 +88,7 @@ struct TestMemberOptions {
   Role role = Role::kWorker;
   std::string fail_at;  // a failpoint: the member is then cut off, as if killed
   std::function<absl::StatusOr<std::unique_ptr<Task>>(const Law&)> make_task;
+  std::function<void(Frame&)> spoil;  // changes frames that this member sends to others
 };
 
 // A worker or a server: its threads run until the job ends or it is cut off.
@@ -97,6 +98,7 @@ class TestMember {
   ~TestMember();
 
   const MemberId& id() const { return id_; }
+  const std::string& host() const { return host_; }  // its name in the network
   // As a SIGKILL looks from outside: every session breaks, nothing more is said. Waits for the
   // threads.
   void Kill();
@@ -109,6 +111,7 @@ class TestMember {
 
  private:
   const MemberId id_;
+  const std::string host_;
   std::unique_ptr<Transport> transport_;
   Metrics metrics_;
   CopyCounter copied_{0};

@@ -109,6 +109,21 @@ class Cluster {
       if (member->id().name == name) return member.get();
     return nullptr;
   }
+  // Every session between members breaks, with what is on its way.
+  void BreakAll() {
+    for (auto& a : members_)
+      for (auto& b : members_)
+        if (a->host() < b->host()) network_.Break(a->host(), b->host());
+  }
+  // Gives the frame a payload of its own, with one bit flipped.
+  void Spoil(Frame& frame) {
+    auto bytes = std::make_shared<std::vector<std::byte>>();
+    for (const auto& slice : frame.payload.slices) bytes->insert(bytes->end(), slice.begin(), slice.end());
+    (*bytes)[bytes->size() / 2] ^= std::byte{1};
+    frame.payload = {{absl::MakeConstSpan(*bytes)}, bytes};
+    ++spoiled_;
+  }
+  int spoiled() const { return spoiled_; }
   LoopNetwork& network() { return network_; }
   TestCoordinator& coordinator() { return coordinator_; }
   TestMember& member(size_t i) { return *members_[i]; }
@@ -116,6 +131,7 @@ class Cluster {
  private:
   static inline int next_ = 0;
   const std::string dir_;
+  std::atomic<int> spoiled_{0};
   LoopNetwork network_;
   TestCoordinator coordinator_;
   std::vector<std::unique_ptr<TestMember>> members_;
@@ -165,6 +181,44 @@ TEST(Training, TheSameBitsWhoeverComputes) {
       more.servers = 2;
       EXPECT_EQ(DigestOf(more), digest) << lanes << " lanes, " << workers << " workers, 2 servers";
     }
+  }
+}
+
+// A network that breaks every session again and again: nothing is lost, nothing is added twice.
+TEST(Training, SurvivesSessionsThatBreak) {
+  const JobShape shape{.workers = 3, .lanes = 6, .epochs = 20};
+  for (int servers : {0, 2}) {
+    JobShape broken = shape;
+    broken.servers = servers;
+    Cluster cluster;
+    cluster.Begin(broken);
+    for (int64_t step = 5; step < 150; step += 5) {
+      cluster.coordinator().AwaitStep(Step(step));
+      cluster.BreakAll();
+    }
+    const coordinator::JobJournal job = cluster.End();
+    EXPECT_EQ(job.views, 1) << "a broken session alone changes no view";
+    EXPECT_EQ(cluster.FinalValues(), std::vector<float>(97, 20.0f)) << servers << " servers";
+  }
+}
+
+// One flipped bit in a payload: it is found before it is used, the session breaks and comes back.
+TEST(Training, ADamagedFrameIsFoundAndSentAgain) {
+  for (int servers : {0, 1}) {
+    Cluster cluster;
+    std::atomic<int> damaged{0};
+    cluster.coordinator().Submit("job", SpecOf({.workers = 2, .servers = servers}));
+    for (const char* name : {"worker-0", "worker-1"})
+      cluster.Start({.name = name, .spoil = [&](Frame& frame) {
+                       if (frame.payload.size() == 0 || damaged.fetch_add(1) % 40 != 10) return;
+                       cluster.Spoil(frame);
+                     }});
+    if (servers > 0) cluster.Start({.name = "server-0", .role = Role::kServer});
+    const coordinator::JobJournal job = cluster.End();
+    EXPECT_EQ(job.views, 1);
+    EXPECT_GT(damaged, 11) << "nothing was damaged";
+    EXPECT_GT(cluster.spoiled(), 0);
+    EXPECT_EQ(cluster.FinalValues(), std::vector<float>(97, 3.0f)) << servers << " servers";
   }
 }
 
