@@ -250,9 +250,11 @@ class Planner {
         ++load[i];
       }
     }
+    const ChunkSet& done = out_.view.first_done;
+    const bool needed = std::find(done.begin(), done.end(), false) != done.end();
     for (size_t l = 0; l < holder.size(); ++l) {
       if (holder[l] >= 0) continue;
-      out_.reassigned.emplace_back(static_cast<int32_t>(l));
+      if (needed) out_.reassigned.emplace_back(static_cast<int32_t>(l));
       size_t best = static_cast<size_t>(wanted[l]);
       for (size_t i = 0; i < count(); ++i)
         if (!server(i) && InBalance(i) && load[i] + 1 < load[best]) best = i;

@@ -43,7 +43,7 @@ struct Planned {
   HealPlan heal;
   View view;
   std::optional<Lineage> rewind;     // the new lineage, when there is no base
-  std::vector<LaneId> reassigned;    // lanes of the first step that nobody holds
+  std::vector<LaneId> reassigned;    // lanes of the first step that nobody holds and that must be run: none when all is done
   Step newest;                       // highest step any candidate had on the current lineage; at least base
   std::string why;                   // for people
 };

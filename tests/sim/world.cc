@@ -86,6 +86,11 @@ Step World::recorded() const {
   while (std::any_of(ledger_.begin(), ledger_.end(), [&](const auto& e) { return e.first.second == s; })) s = s + 1;
   return s;
 }
+Step World::furthest() const {
+  Step s(0);
+  for (const auto& [id, p] : processes_) s = std::max(s, p.machine->member().step());
+  return s;
+}
 int64_t World::active_view() const { return journal_ && journal_->view ? journal_->view->number.value() : 0; }
 std::string World::phase() const { return journal_ ? std::string(coordinator::PhaseName(journal_->phase)) : ""; }
 
@@ -181,6 +186,12 @@ void World::Kill(MemberId id, const std::string& cause, int exit_code) {
 
 void World::KillWorker(const std::string& name) {
   if (Process* p = FindByName(name)) Kill(p->id, "was killed", 0);
+}
+
+void World::KillAll() {
+  std::vector<MemberId> ids;
+  for (const auto& [id, p] : processes_) ids.push_back(id);
+  for (const MemberId& id : ids) Kill(id, "was killed", 0);
 }
 
 void World::Pause(const std::string& name, int64_t ms) {
@@ -545,6 +556,8 @@ void World::CheckEnd() {
 // given up, an end that it has not heard of yet it cannot count, and of a rewind it knows the lanes that were given out.
 void World::CheckLanes() {
   if (coordinator_failed_ || exits_to_tell_ > 0 || journal_->rewinds > 0) return;
+  for (const auto& [id, p] : processes_)
+    if (journal_->view->IndexOf(id) < 0) return;  // given up, and does not know it yet
   ++counts_.lanes_checked;
   counts_.lanes_recomputed += journal_->lanes_recomputed;
   int64_t run = lanes_of_dead_;

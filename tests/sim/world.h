@@ -60,6 +60,7 @@ class World {
   void KillCoordinator(int64_t down_ms);
   void Pause(const std::string& name, int64_t ms);
   void BreakSession(const std::string& a, const std::string& b);
+  void KillAll();  // every member; the coordinator lives
   void Start(const std::string& name);
   void HoldBack(const std::string& name) { held_back_.insert(name); }  // not restarted by the agent
 
@@ -67,6 +68,8 @@ class World {
   const std::string& violation() const { return violation_; }
   const Counts& counts() const { return counts_; }
   Step recorded() const;
+  Step furthest() const;  // state that the member furthest on is at
+  const std::optional<coordinator::JobJournal>& journal() const { return journal_; }
   int64_t active_view() const;
   std::string phase() const;
   bool ended() const { return ended_; }
