@@ -226,9 +226,16 @@ class Coordinator {
   void LoseExpired();
   void Reattach(const Join& join);
   void Consider();  // does membership ask for a new view?
-  std::optional<std::string> WhyNotYet(const std::vector<MemberId>& workers, size_t servers) const;
+  bool EveryoneIsBack();
+  bool AllLive(const std::vector<MemberId>& members) const;
+  void EvictSlow();
+  bool ViewStillFits() const;
+  size_t CountLive(Role role) const;
+  std::optional<std::string> WhyNotYet() const;
   void Form(const std::string& cause, bool after_loss);
   void PlanForming();
+  PlanInput InputOfPlan(const Layout& layout) const;
+  void Rewind(Planned& planned);
   void FinishForming();
   void PublishView(const MemberId& member);
   std::optional<Manifest> CheckpointFor() const;

@@ -18,80 +18,77 @@ Step Coordinator::End() const {
 
 // Membership against what is active or forming; the last thing done for every input.
 void Coordinator::Consider() {
-  if (job() == nullptr) return;
-  std::vector<MemberId> workers;
-  size_t servers = 0;
-  for (const auto& [id, live] : live_) {
-    if (live.member.role == Role::kServer) {
-      ++servers;
-    } else {
-      workers.push_back(id);
-    }
+  if (job() == nullptr || (reattaching_ && !EveryoneIsBack())) return;
+  if (forming_) EvictSlow();
+  if (forming_ ? AllLive(forming_->members) : ViewStillFits()) return;
+  const std::optional<std::string> why_not = WhyNotYet();
+  if (!why_not) return Form(cause_.empty() ? "members joined" : cause_, loss_);
+  forming_.reset();  // it names members that are gone
+  if (waits_for_ != *why_not) {
+    waits_for_ = *why_not;
+    Say("state", absl::StrCat("waits: ", waits_for_));
   }
-  if (reattaching_) {
-    bool all = job()->view.has_value();
-    if (job()->view)
-      for (const ViewMember& m : job()->view->members) all = all && live_.count(m.id) > 0;
-    if (!all && now_ - started_ < settings_.lease) return;
-    reattaching_ = false;
-    const bool unfinished = !job()->view || job()->number > job()->view->number;
-    bool sealed_later = false;
-    for (const auto& [id, live] : live_) sealed_later = sealed_later || live.sealed > job()->number || (job()->view && live.sealed > job()->view->number);
-    for (const auto& [id, live] : live_) job()->number = std::max(job()->number, live.sealed);
-    if (!all || unfinished || sealed_later) {
-      loss_ = loss_ || !all;
-      if (cause_.empty()) cause_ = all ? "the coordinator restarted while a view was forming" : "members were lost while the coordinator was down";
-    }
-    if (all && (unfinished || sealed_later)) {
-      if (!WhyNotYet(workers, servers)) return Form(cause_, loss_);
-    }
-  }
-  if (forming_) {
-    const bool lost = std::any_of(forming_->members.begin(), forming_->members.end(),
-                                  [&](const MemberId& id) { return live_.count(id) == 0; });
-    const bool stuck = now_ - forming_->since > settings_.forming_patience;
-    if (!lost && !stuck) return;
-    if (stuck && !lost) {
-      std::vector<MemberId> slow;
-      for (const MemberId& id : forming_->members)
-        if (forming_->planned ? forming_->holds_base.count(id) == 0 : forming_->answers.count(id) == 0) slow.push_back(id);
-      for (const MemberId& id : slow) Evict(id, "did not get ready for the new view in time", true);
-      return Consider();
-    }
-  }
-  bool same = job()->view && !forming_ && job()->view->number == job()->number && !job()->resumes;
-  if (same) {
-    const size_t wanted = std::min(workers.size(), static_cast<size_t>(job()->spec.run.workers_max)) + servers;
-    same = wanted == job()->view->members.size();
-    for (const ViewMember& m : job()->view->members) same = same && live_.count(m.id) > 0;
-  }
-  if (same) return;
-  const std::optional<std::string> why_not = WhyNotYet(workers, servers);
-  if (why_not) {
-    if (forming_) {  // burned: it names members that are gone
-      forming_.reset();
-    }
-    if (waits_for_ != *why_not) {
-      waits_for_ = *why_not;
-      Say("state", absl::StrCat("waits: ", waits_for_));
-    }
-    if (job()->phase == JobPhase::kRunning) SetPhase(JobPhase::kRecovering, waits_for_);
-    return;
-  }
-  Form(cause_.empty() ? "members joined" : cause_, loss_);
+  if (job()->phase == JobPhase::kRunning) SetPhase(JobPhase::kRecovering, waits_for_);
 }
 
-std::optional<std::string> Coordinator::WhyNotYet(const std::vector<MemberId>& workers, size_t servers) const {
+// After a restart, members of the persisted view have a lease's time to come back. Until then nothing is decided.
+bool Coordinator::EveryoneIsBack() {
+  JobJournal& j = *job();
+  bool all = j.view.has_value();
+  if (j.view)
+    for (const ViewMember& m : j.view->members) all = all && live_.count(m.id) > 0;
+  if (!all && now_ - started_ < settings_.lease) return false;
+  reattaching_ = false;
+  for (const auto& [id, live] : live_) j.number = std::max(j.number, live.sealed);
+  const bool unfinished = !j.view || j.number > j.view->number;
+  if (!all) loss_ = true;
+  if (!all) cause_ = "members were lost while the coordinator was down";
+  if (all && unfinished) cause_ = "the coordinator restarted while a view was forming";
+  return true;
+}
+
+bool Coordinator::AllLive(const std::vector<MemberId>& members) const {
+  return std::all_of(members.begin(), members.end(), [&](const MemberId& id) { return live_.count(id) > 0; });
+}
+
+// Who has not become ready in a generous time holds up everybody else.
+void Coordinator::EvictSlow() {
+  if (now_ - forming_->since <= settings_.forming_patience) return;
+  std::vector<MemberId> slow;
+  for (const MemberId& id : forming_->members) {
+    const bool ready = forming_->planned ? forming_->holds_base.count(id) > 0 : forming_->answers.count(id) > 0;
+    if (!ready) slow.push_back(id);
+  }
+  for (const MemberId& id : slow) Evict(id, "did not get ready for the new view in time", true);
+}
+
+// The active view names exactly the members that are to take part.
+bool Coordinator::ViewStillFits() const {
+  const JobJournal& j = *job();
+  if (!j.view || j.view->number != j.number || j.resumes) return false;
+  size_t wanted = std::min(CountLive(Role::kWorker), static_cast<size_t>(j.spec.run.workers_max));
+  wanted += CountLive(Role::kServer);
+  return wanted == j.view->members.size() &&
+         std::all_of(j.view->members.begin(), j.view->members.end(),
+                     [&](const ViewMember& m) { return live_.count(m.id) > 0; });
+}
+
+size_t Coordinator::CountLive(Role role) const {
+  return static_cast<size_t>(std::count_if(live_.begin(), live_.end(),
+                                           [&](const auto& e) { return e.second.member.role == role; }));
+}
+
+std::optional<std::string> Coordinator::WhyNotYet() const {
   const Run& run = job()->spec.run;
-  const auto need_servers = static_cast<size_t>(run.servers);
-  if (!job()->facts) return "no worker has joined";
-  if (servers < need_servers) return absl::StrCat(servers, " of ", need_servers, " servers have joined");
-  if (workers.empty()) return "no worker has joined";
+  const size_t workers = CountLive(Role::kWorker), servers = CountLive(Role::kServer);
+  if (!job()->facts || workers == 0) return "no worker has joined";
+  if (servers < static_cast<size_t>(run.servers))
+    return absl::StrCat(servers, " of ", run.servers, " servers have joined");
   if (job()->view && !job()->resumes) return std::nullopt;
-  if (static_cast<int32_t>(workers.size()) >= run.workers_max) return std::nullopt;
+  if (static_cast<int32_t>(workers) >= run.workers_max) return std::nullopt;
   const bool patient = now_ - started_ < settings_.start_patience;
-  if (!patient && static_cast<int32_t>(workers.size()) >= run.workers_min) return std::nullopt;
-  return absl::StrCat(workers.size(), " of ", run.workers_max, " workers have joined",
+  if (!patient && static_cast<int32_t>(workers) >= run.workers_min) return std::nullopt;
+  return absl::StrCat(workers, " of ", run.workers_max, " workers have joined",
                       patient ? "" : absl::StrCat("; at least ", run.workers_min, " are needed"));
 }
 
@@ -146,16 +143,27 @@ std::optional<Manifest> Coordinator::CheckpointFor() const {
 
 void Coordinator::PlanForming() {
   JobJournal& j = *job();
+  const absl::StatusOr<Layout> layout = Layout::Make(j.facts->tensors, j.spec.law.chunk_bytes);
+  if (!layout.ok())
+    return EndJob(JobPhase::kFailed, absl::StrCat("the model's layout: ", layout.status().message()), 64);
+  const PlanInput input = InputOfPlan(*layout);
+  if (j.resumes && j.spec.run.resume.kind == ResumeKind::kStep && !input.checkpoint)
+    return EndJob(JobPhase::kFailed, absl::StrCat("resume: there is no checkpoint of step ", j.spec.run.resume.step), 64);
+  Planned planned = PlanView(input);
+  if (planned.rewind) Rewind(planned);
+  forming_->planned = std::move(planned);
+  for (const MemberId& id : forming_->members) Do(ToMember{id, Heal{term_, forming_->number, forming_->planned->heal}});
+}
+
+PlanInput Coordinator::InputOfPlan(const Layout& layout) const {
+  const JobJournal& j = *job();
   PlanInput input;
   input.job = j.id;
   input.term = term_;
   input.number = forming_->number;
   input.sync = j.spec.law.sync;
   input.lanes = j.spec.law.lanes;
-  const absl::StatusOr<Layout> layout = Layout::Make(j.facts->tensors, j.spec.law.chunk_bytes);
-  if (!layout.ok())
-    return EndJob(JobPhase::kFailed, absl::StrCat("the model's layout: ", layout.status().message()), 64);
-  input.chunks = layout->chunk_count();
+  input.chunks = layout.chunk_count();
   input.bucket_chunks = static_cast<int32_t>(std::max<int64_t>(1, j.spec.run.bucket_bytes / j.spec.law.chunk_bytes));
   input.lineages = j.lineages;
   for (const auto& [id, holdings] : forming_->answers) {
@@ -165,38 +173,37 @@ void Coordinator::PlanForming() {
     input.candidates.push_back(std::move(candidate));
   }
   input.checkpoint = CheckpointFor();
-  if (j.resumes && j.spec.run.resume.kind == ResumeKind::kStep && !input.checkpoint)
-    return EndJob(JobPhase::kFailed, absl::StrCat("resume: there is no checkpoint of step ", j.spec.run.resume.step), 64);
   input.must_rewind = j.resumes;
   input.rewind_cause = j.lineages.empty() ? "start" : j.resumes ? "resumed" : forming_->cause;
   input.end = End();
   input.bugs = settings_.bugs.plan;
-  Planned planned = PlanView(input);
-  if (planned.rewind) {
-    Step lost = planned.newest;
-    lost = std::max(lost, recorded_);
-    if (!j.lineages.empty() && !j.resumes) {
-      ++j.rewinds;
-      j.lanes_recomputed += (lost.value() - planned.heal.base.value()) * j.spec.law.lanes;
-    }
-    for (auto it = recent_.lower_bound(planned.heal.base); it != recent_.end(); ++it) voided_[it->first] = it->second;
-    recent_.erase(recent_.lower_bound(planned.heal.base), recent_.end());
-    fingerprints_.erase(fingerprints_.upper_bound(planned.heal.base), fingerprints_.end());
-    parts_.clear();
-    recorded_ = planned.heal.base;
-    rounds_.clear();
-    j.lineages.push_back(*planned.rewind);
-    if (j.stop_at && *j.stop_at > planned.heal.base) j.stop_at.reset();
-    planned.view.end = End();
-    j.resumes = false;
-    Persist();
-    if (j.lineages.size() > 1)
-      Say("recovery", absl::StrCat("no live copy of the newest state: back to step ", planned.heal.base.value(),
-                                   planned.heal.manifest ? " from its checkpoint" : ", the beginning"),
-          {{"rewind", "true"}, {"step", absl::StrCat(planned.heal.base.value())}});
+  return input;
+}
+
+// A new lineage: one journal write with all that it voids.
+void Coordinator::Rewind(Planned& planned) {
+  JobJournal& j = *job();
+  const Step base = planned.heal.base;
+  const Step lost = std::max(planned.newest, recorded_);
+  if (!j.lineages.empty() && !j.resumes) {
+    ++j.rewinds;
+    j.lanes_recomputed += (lost.value() - base.value()) * j.spec.law.lanes;
   }
-  forming_->planned = std::move(planned);
-  for (const MemberId& id : forming_->members) Do(ToMember{id, Heal{term_, forming_->number, forming_->planned->heal}});
+  for (auto it = recent_.lower_bound(base); it != recent_.end(); ++it) voided_[it->first] = it->second;
+  recent_.erase(recent_.lower_bound(base), recent_.end());
+  fingerprints_.erase(fingerprints_.upper_bound(base), fingerprints_.end());
+  parts_.clear();
+  rounds_.clear();
+  recorded_ = base;
+  j.lineages.push_back(*planned.rewind);
+  if (j.stop_at && *j.stop_at > base) j.stop_at.reset();
+  planned.view.end = End();
+  j.resumes = false;
+  Persist();
+  if (j.lineages.size() == 1) return;
+  Say("recovery", absl::StrCat("no live copy of the newest state: back to step ", base.value(),
+                               planned.heal.manifest ? " from its checkpoint" : ", the beginning"),
+      {{"rewind", "true"}, {"step", absl::StrCat(base.value())}});
 }
 
 void Coordinator::From(const MemberId& member, const HoldsBase& holds) {

@@ -258,7 +258,8 @@ void World::SendFrame(int64_t s, const MemberId& from, std::function<void()> del
   Direction& d = to_b ? session.to_b : session.to_a;
   const MemberId to = to_b ? session.b : session.a;
   const int64_t index = ++d.sent;
-  d.last = std::max(d.last, now_ + Random(0, 12));
+  const int64_t stall = Random(0, 200) == 200 ? Random(30, 400) : 0;  // holds up all that comes behind it
+  d.last = std::max(d.last, now_ + Random(0, 12) + stall);
   auto arrive = [this, s, to_b, index, deliver = std::move(deliver)] {
     Direction& dir = to_b ? sessions_[s].to_b : sessions_[s].to_a;
     if (index > dir.cut) return;
@@ -578,8 +579,9 @@ void World::Inject() {
     std::advance(it, Random(0, static_cast<int64_t>(processes_.size()) - 1));
     return it->first;
   };
-  if (Random(0, 2) == 0) ambush_ = true;
-  switch (Random(0, 9)) {
+  if (Random(0, 1) == 0) ambush_ = true;
+  switch (Random(0, 10)) {
+    case 10: if (Process* server = FindByName("server-0")) Kill(server->id, "was killed", 0); break;
     case 0: case 1: case 2: Kill(pick(), "was killed", 0); break;
     case 3: Pause(pick().name, Random(100, 1200)); break;
     case 4: Pause(pick().name, Random(2000, 5000)); break;

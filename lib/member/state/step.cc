@@ -108,13 +108,18 @@ void Member::From(const MemberId& id, const Have& have) {
   if (!Current(id, have.lineage, have.view)) return;
   if (have.partials.size() != results_.size() || have.results.size() != results_.size())
     return Refuse("another number of chunks");
-  if (have.step > step_ + 1 || have.step + 1 < step_) return Refuse("a step that cannot be open in this view");
+  if (have.step > step_ + 1) return Refuse("a step that cannot be open in this view");
   PeerState& peer = peers_[id];
   peer.ready = true;
   peer.step = have.step;
   peer.partials = have.partials;
   peer.results = have.results;
   if (config_.bugs.add_twice) peer.partials.assign(results_.size(), false);
+  if (have.step + 1 < step_) {  // long under way, from one on whom we do not depend: it has moved on since
+    peer.step = step_;
+    peer.partials.assign(results_.size(), false);
+    peer.results.assign(results_.size(), false);
+  }
   if (have.step > step_) {  // it has all of our step
     peer.partials.assign(results_.size(), true);
     peer.results.assign(results_.size(), true);
