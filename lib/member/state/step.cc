@@ -370,8 +370,10 @@ bool Member::IsCut(Step step, const std::vector<Order>& orders) const {
 
 std::vector<ChunkId> Member::Share() const {
   std::vector<ChunkId> share;
-  for (int32_t c = 0; c < chunk_count(); ++c)
-    if (owns(ChunkId(c))) share.emplace_back(c);
+  for (int32_t c = 0; c < chunk_count(); ++c) {
+    const bool past = owner_applies() && results_[static_cast<size_t>(c)];  // its slots are at the next state already
+    if (owns(ChunkId(c)) && !past) share.emplace_back(c);
+  }
   return share;
 }
 
