@@ -227,7 +227,10 @@ void Exchange::Handle(SegmentNotWritten event) {
   Feed(std::move(event.lost));
 }
 
-void Exchange::Handle(StopAsked event) { quit_ = Quit{event.exit_code, event.reason}; }
+// Who leaves already, at the end of its job, shows the text sample first; its agent waits for that a while.
+void Exchange::Handle(StopAsked event) {
+  if (!leaving_) quit_ = Quit{event.exit_code, event.reason};
+}
 
 // ---- the state machine
 
