@@ -29,6 +29,7 @@ constexpr char kTrainFooter[] =
     "  - {at_step: 40, kill: worker-1}\n"
     "  - {at_step: 60, kill: coordinator, for_steps: 20}\n"
     "  - {at_second: 12, pause: random worker, for_seconds: 3}\n"
+    "  - {at_point: \"half_sent:3\", kill: worker-2}   # by itself, at the 3rd pass of a failpoint\n"
     "\n"
     "Examples:\n"
     "  muster train examples/code-lm.yaml --workers 2\n"

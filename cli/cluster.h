@@ -38,7 +38,7 @@ struct ProcessReport {
 
 // All called on the thread that is in Run.
 struct ClusterEvents {
-  std::function<void(const std::string& process)> on_start;
+  std::function<void(const std::string& process, int pid)> on_start;
   std::function<void(const ProcessExit&)> on_exit;
   std::function<void(const ProcessReport&)> on_report;
   std::function<void(const std::string& text)> on_fault;

@@ -62,7 +62,7 @@ class JobRun {
 
  private:
   ClusterEvents Events() {
-    return {.on_start = [this](const std::string& process) { OnStart(process); },
+    return {.on_start = [this](const std::string& process, int pid) { OnStart(process, pid); },
             .on_exit = [this](const ProcessExit& exit) { OnExit(exit); },
             .on_report = [this](const ProcessReport& report) { OnReport(report); },
             .on_fault = [this](const std::string& text) { Tell("fault", text, Json::object()); },
@@ -83,7 +83,10 @@ class JobRun {
     screen_.Emit(Json({{"event", "start"}, {"job", id}, {"folder", result_.folder}, {"url", cluster_->url()}}).dump());
   }
 
-  void OnStart(const std::string& process) { running_.insert(process); }
+  void OnStart(const std::string& process, int pid) {
+    running_.insert(process);
+    screen_.Emit(Json({{"event", "process_start"}, {"process", process}, {"pid", pid}}).dump());
+  }
 
   void OnExit(const ProcessExit& exit) {
     running_.erase(exit.process);
@@ -113,6 +116,9 @@ class JobRun {
   }
 
   void OnReport(const ProcessReport& report) {
+    if (report.event == "failpoint")
+      Tell("failpoint", absl::StrCat(report.process, " has come to its failpoint"),
+           {{"process", report.process}, {"point", Json::parse(report.json).value("point", "")}});
     if (report.event == "sample" && !report.text.empty()) result_.sample = report.text;
     if (!report.step || !tracker_.OnStep(*report.step, Now())) return;
     if (coordinator_down_) ++result_.steps_without_coordinator;

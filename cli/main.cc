@@ -92,8 +92,8 @@ class AgentCluster final : public cli::Cluster {
                     *loop_, *transport_,
                     {.folder = options.folder, .programs = ProgramFolder(), .http = options.http, .faults = std::move(faults)},
                     {.on_start =
-                         [this](const agent::ProcessKey& key, pid_t) {
-                           if (events_.on_start) events_.on_start(key.name);
+                         [this](const agent::ProcessKey& key, pid_t pid) {
+                           if (events_.on_start) events_.on_start(key.name, pid);
                          },
                      .on_exit =
                          [this](const agent::NoteExit& note) {

@@ -55,7 +55,9 @@ void Agent::Drain() {
 
 void Agent::Act(const Spawn& action) {
   const ProcessKey key = action.key;
-  auto started = ChildProcess::Start({.arguments = options_.command(key, action.role),
+  std::vector<std::string> arguments = options_.command(key, action.role);
+  if (const auto point = faults_.Arm(key)) arguments.insert(arguments.end(), {"--fail-at", *point});
+  auto started = ChildProcess::Start({.arguments = std::move(arguments),
                                       .log_file = absl::StrCat(options_.log_dir, "/", key.name, ".log")});
   if (!started.ok()) {
     queue_.push_back(SpawnFailed{key, std::string(started.status().message())});

@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "lib/base/failpoint.h"
 #include "lib/base/status.h"
 #include "lib/config/document.h"
 
@@ -43,6 +44,13 @@ absl::StatusOr<int64_t> ReadSteps(const Document& document, const std::string& f
   return static_cast<int64_t>(steps);
 }
 
+absl::StatusOr<std::string> ReadPoint(const Document& document, const std::string& field, const nlohmann::json& value) {
+  MUSTER_ASSIGN_OR_RETURN(std::string point, ReadText(document, field, value));
+  const absl::Status known = Failpoints([](absl::string_view) {}).Arm(point);
+  if (!known.ok()) return ErrorAt(document, field, absl::StripPrefix(known.message(), "--fail-at: "));
+  return point;
+}
+
 absl::Status ReadField(const Document& document, const std::string& field, const std::string& key,
                        const nlohmann::json& value, Fault& fault) {
   if (key == "kill" || key == "pause") {
@@ -52,6 +60,8 @@ absl::Status ReadField(const Document& document, const std::string& field, const
     MUSTER_ASSIGN_OR_RETURN(fault.at_step, ReadSteps(document, field, value, 0));
   } else if (key == "at_second") {
     MUSTER_ASSIGN_OR_RETURN(fault.at_time, ReadSeconds(document, field, value));
+  } else if (key == "at_point") {
+    MUSTER_ASSIGN_OR_RETURN(fault.at_point, ReadPoint(document, field, value));
   } else if (key == "for_steps") {
     MUSTER_ASSIGN_OR_RETURN(fault.for_steps, ReadSteps(document, field, value, 1));
   } else if (key == "for_seconds") {
@@ -64,8 +74,11 @@ absl::Status CheckWhole(const Document& document, const std::string& field, cons
                         const Fault& fault) {
   if (value.contains("kill") == value.contains("pause"))
     return ErrorAt(document, field, "give exactly one of kill and pause");
-  if (fault.at_step.has_value() == fault.at_time.has_value())
-    return ErrorAt(document, field, "give exactly one of at_step and at_second");
+  if (fault.at_step.has_value() + fault.at_time.has_value() + fault.at_point.has_value() != 1)
+    return ErrorAt(document, field, "give exactly one of at_step, at_second and at_point");
+  const bool only_kills = fault.kind == Fault::Kind::kKill && !fault.for_steps && !fault.for_time;
+  if (fault.at_point && (!only_kills || fault.target == kRandomWorker))
+    return ErrorAt(document, field, "at_point goes with kill and the name of a process, and with nothing else");
   if (fault.for_steps && fault.for_time) return ErrorAt(document, field, "give for_steps or for_seconds, not both");
   if (fault.kind == Fault::Kind::kPause && !fault.for_steps && !fault.for_time)
     return ErrorAt(document, field, "a pause needs for_steps or for_seconds");
@@ -74,7 +87,7 @@ absl::Status CheckWhole(const Document& document, const std::string& field, cons
 
 absl::StatusOr<Fault> ReadFault(const Document& document, const std::string& field, const nlohmann::json& value) {
   MUSTER_RETURN_IF_ERROR(CheckKeys(document, field, value,
-                                   {"at_step", "at_second", "kill", "pause", "for_steps", "for_seconds"}));
+                                   {"at_step", "at_second", "at_point", "kill", "pause", "for_steps", "for_seconds"}));
   Fault fault;
   for (const auto& [key, part] : value.items())
     MUSTER_RETURN_IF_ERROR(ReadField(document, FieldPath(field, key), key, part, fault));

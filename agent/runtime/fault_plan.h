@@ -5,6 +5,7 @@
 //     - {at_step: 40, kill: worker-1}
 //     - {at_step: 60, kill: coordinator, for_steps: 20}
 //     - {at_second: 12, pause: random worker, for_seconds: 3}
+//     - {at_point: "half_sent:3", kill: worker-2}
 //
 // or the list alone. What each field means stands in agent/state/faults.h.
 #pragma once

@@ -77,9 +77,13 @@ std::vector<std::string> LocalCluster::CommandFor(const ProcessKey& key, Role ro
   return command;
 }
 
-// Of a worker; a server, or a worker that never came so far, has no count.
-LaneCount LocalCluster::LanesOf(const ProcessKey& key) const {
-  return ReadLaneCount(absl::StrCat(folder_.path(), "/run/", key.name, ".lanes")).value_or(LaneCount{});
+// Of a worker; a server, or a worker that never came so far, has no count, whatever one of its name had counted before.
+LaneCount LocalCluster::LanesOf(const ProcessKey& key) {
+  const auto counts = ReadLaneCounts(absl::StrCat(folder_.path(), "/run/", key.name, ".lanes"));
+  if (!counts.ok() || counts->empty()) return {};
+  const LaneCount& newest = counts->back();
+  const bool told = std::exchange(counted_[key], newest.incarnation) == newest.incarnation;
+  return told ? LaneCount{} : newest;
 }
 
 void LocalCluster::OnReport(const ProcessKey& key, const Report& report) {

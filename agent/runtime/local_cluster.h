@@ -49,10 +49,10 @@ class LocalCluster {
  private:
   LocalCluster(EventLoop& loop, Transport& transport, LocalClusterOptions options, LocalClusterEvents events,
                RunFolder folder, ClusterAddresses addresses);
-  LaneCount LanesOf(const ProcessKey& key) const;
   std::vector<std::string> CommandFor(const ProcessKey& key, Role role) const;
   void OnReport(const ProcessKey& key, const Report& report);
   void OnExit(const NoteExit& note);
+  LaneCount LanesOf(const ProcessKey& key);
   void WriteTargets();
 
   const LocalClusterOptions options_;
@@ -61,6 +61,7 @@ class LocalCluster {
   const ClusterAddresses addresses_;
   const std::string node_;
   std::map<ProcessKey, std::string> metrics_;
+  std::map<ProcessKey, Incarnation> counted_;  // the last one whose lanes were told
   Agent agent_;
   CoordinatorLink link_;
 };

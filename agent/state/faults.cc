@@ -85,6 +85,16 @@ void FaultDriver::End(size_t index, std::vector<FaultAction>& out) {
                  absl::StrCat("fault plan: ", progress.victim.name, paused ? " goes on" : " may come back")});
 }
 
+std::optional<std::string> FaultDriver::Arm(const ProcessKey& starting) {
+  for (size_t i = 0; i < progress_.size(); ++i) {
+    const Fault& fault = plan_.faults[i];
+    if (!fault.at_point || fault.target != starting.name || progress_[i].phase != Phase::kAhead) continue;
+    progress_[i].phase = Phase::kOver;
+    return fault.at_point;
+  }
+  return std::nullopt;
+}
+
 std::optional<Time> FaultDriver::NextTick() const {
   std::optional<Time> next;
   const auto consider = [&](Time t) {

@@ -20,10 +20,13 @@ struct Fault {
   enum class Kind { kKill, kPause };
   Kind kind = Kind::kKill;
   std::string target;  // "worker-1", "server-0", "coordinator" or kRandomWorker
-  // Exactly one of the two: the first completed step at or after which, or the time since the plan began, it happens.
+  // Exactly one of the three: the first completed step at or after which, or the time since the plan began, it happens;
+  // or "POINT:N", the N-th pass of a failpoint (lib/base/failpoint.h), at which a process that is named kills itself.
+  // A process's first such fault is for its first start, its second one for its second start, and so on.
   std::optional<int64_t> at_step{};
   std::optional<Duration> at_time{};
-  // At most one: how long a killed process is kept down (neither: started again as after any failure) or a paused one
+  std::optional<std::string> at_point{};
+  // At most one, and none with `at_point`: how long a killed process is kept down (neither: started again as after any failure) or a paused one
   // stands still (exactly one is needed).
   std::optional<int64_t> for_steps{};
   std::optional<Duration> for_time{};
@@ -54,8 +57,11 @@ class FaultDriver {
   // `step`: the highest completed step so far, if any. `running`: ascending.
   std::vector<FaultAction> Step(std::optional<int64_t> step, const std::vector<ProcessKey>& running, Time now);
 
+  // A process is about to be started: the failpoint that this start is armed with, if any.
+  std::optional<std::string> Arm(const ProcessKey& starting);
+
   std::optional<Time> NextTick() const;  // of what goes by the clock and lies ahead
-  bool Finished() const;                 // every fault happened and is over
+  bool Finished() const;                 // every fault happened, or was armed, and is over
 
  private:
   enum class Phase { kAhead, kGoing, kOver };

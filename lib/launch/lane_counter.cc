@@ -5,11 +5,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
 
+#include "absl/cleanup/cleanup.h"
 #include "lib/base/status.h"
 
 namespace muster {
@@ -27,68 +30,99 @@ absl::Status Failed(absl::string_view what, const std::string& path) {
 
 }  // namespace
 
-// As it lies in the file. `version` is odd while the rest changes.
-struct LaneCounter::Page {
-  std::atomic<uint64_t> magic;
+// As it lies in the file, one after the other. `version` is odd while the rest changes.
+struct LaneCounter::Record {
+  std::atomic<uint64_t> magic;  // 0: its worker died before it could begin
   Word version;
   std::atomic<uint64_t> incarnation_hi, incarnation_lo;
   Word total, lineage, step, in_step;
 };
 
-absl::StatusOr<std::unique_ptr<LaneCounter>> LaneCounter::Open(const std::string& path,
-                                                               Incarnation incarnation) {
-  std::error_code ignored;  // open() below says what is wrong
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
-  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (fd < 0) return Failed("open it", path);
-  if (ftruncate(fd, 0) != 0 || ftruncate(fd, sizeof(Page)) != 0) {
-    const absl::Status status = Failed("size it", path);
-    close(fd);
-    return status;
-  }
-  void* memory = mmap(nullptr, sizeof(Page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  close(fd);
-  if (memory == MAP_FAILED) return Failed("map it", path);
-  Page* page = static_cast<Page*>(memory);
-  page->incarnation_hi = incarnation.hi;
-  page->incarnation_lo = incarnation.lo;
-  page->magic = kMagic;
-  return std::unique_ptr<LaneCounter>(new LaneCounter(page));
+namespace {
+
+constexpr off_t kRecordBytes = 64;
+constexpr size_t kWords = kRecordBytes / sizeof(int64_t);
+constexpr off_t kPageBytes = 4096;  // no record lies across two
+static_assert(kPageBytes % kRecordBytes == 0);
+
+// Where the new record begins.
+absl::StatusOr<off_t> Grow(int fd, const std::string& path) {
+  struct stat file {};
+  if (fstat(fd, &file) != 0) return Failed("look at it", path);
+  const off_t begin = file.st_size / kRecordBytes * kRecordBytes;
+  if (ftruncate(fd, begin + kRecordBytes) != 0) return Failed("size it", path);
+  return begin;
 }
 
-LaneCounter::~LaneCounter() { munmap(page_, sizeof(Page)); }
-
-void LaneCounter::Count(LineageNumber lineage, Step step) {
-  const bool same = page_->lineage == lineage.value() && page_->step == step.value();
-  ++page_->version;
-  page_->lineage = lineage.value();
-  page_->step = step.value();
-  page_->in_step = same ? page_->in_step + 1 : 1;
-  ++page_->total;
-  ++page_->version;
-}
-
-absl::StatusOr<LaneCount> ReadLaneCount(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return Failed("open it", path);
-  int64_t words[8] = {};
+LaneCount CountFrom(const std::array<int64_t, kWords>& words) {
   LaneCount count;
-  for (int64_t before = -1;;) {  // until no change fell between two looks; a dead writer changes nothing
-    const ssize_t n = pread(fd, words, sizeof(words), 0);
-    if (n != sizeof(words) || static_cast<uint64_t>(words[0]) != kMagic) {
-      close(fd);
-      return absl::DataLossError(absl::StrCat("lane count file '", path, "' is not one of ours"));
-    }
-    if (words[1] == before) break;
-    before = words[1];
-  }
-  close(fd);
   count.incarnation = {static_cast<uint64_t>(words[2]), static_cast<uint64_t>(words[3])};
   count.total = words[4];
   count.lineage = LineageNumber(words[5]);
   count.step = Step(words[6]);
   count.in_step = words[7];
   return count;
+}
+
+// False at the end of the file.
+absl::StatusOr<bool> ReadRecord(int fd, off_t at, const std::string& path,
+                                std::array<int64_t, kWords>& words) {
+  // Until no change fell between two looks; a dead writer changes nothing.
+  for (int64_t before = -1; words[1] != before || before < 0;) {
+    before = words[1];
+    const ssize_t n = pread(fd, words.data(), kRecordBytes, at);
+    if (n == 0) return false;
+    const auto magic = static_cast<uint64_t>(words[0]);
+    if (n != kRecordBytes || (magic != kMagic && magic != 0))
+      return absl::DataLossError(absl::StrCat("lane count file '", path, "' is not one of ours"));
+  }
+  return true;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LaneCounter>> LaneCounter::Open(const std::string& path,
+                                                               Incarnation incarnation) {
+  static_assert(sizeof(Record) == kRecordBytes);
+  std::error_code ignored;  // open() below says what is wrong
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (fd < 0) return Failed("open it", path);
+  const absl::Cleanup close_it = [fd] { close(fd); };
+  MUSTER_ASSIGN_OR_RETURN(const off_t begin, Grow(fd, path));
+  const off_t page = begin / kPageBytes * kPageBytes;
+  void* memory = mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, page);
+  if (memory == MAP_FAILED) return Failed("map it", path);
+  Record* record = reinterpret_cast<Record*>(static_cast<std::byte*>(memory) + (begin - page));
+  record->incarnation_hi = incarnation.hi;
+  record->incarnation_lo = incarnation.lo;
+  record->magic = kMagic;
+  return std::unique_ptr<LaneCounter>(new LaneCounter(memory, record));
+}
+
+LaneCounter::~LaneCounter() { munmap(mapping_, kPageBytes); }
+
+void LaneCounter::Count(LineageNumber lineage, Step step) {
+  const bool same = record_->lineage == lineage.value() && record_->step == step.value();
+  ++record_->version;
+  record_->lineage = lineage.value();
+  record_->step = step.value();
+  record_->in_step = same ? record_->in_step + 1 : 1;
+  ++record_->total;
+  ++record_->version;
+}
+
+absl::StatusOr<std::vector<LaneCount>> ReadLaneCounts(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return Failed("open it", path);
+  const absl::Cleanup close_it = [fd] { close(fd); };
+  std::vector<LaneCount> counts;
+  for (off_t at = 0;; at += kRecordBytes) {
+    std::array<int64_t, kWords> words{};
+    MUSTER_ASSIGN_OR_RETURN(const bool is_there, ReadRecord(fd, at, path, words));
+    if (!is_there) return counts;
+    if (words[0] != 0) counts.push_back(CountFrom(words));
+  }
 }
 
 }  // namespace muster

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "lib/domain/message.h"
@@ -14,8 +15,8 @@ namespace muster {
 // kernel keeps them when the process dies (not when the machine does).
 class LaneCounter {
  public:
-  // Makes or resets the file; its folder is made if missing. kUnavailable or kPermissionDenied
-  // names the file.
+  // Adds a record to the file, which keeps those of earlier incarnations; makes file and folder if
+  // missing. One process at a time. kUnavailable or kPermissionDenied names the file.
   static absl::StatusOr<std::unique_ptr<LaneCounter>> Open(const std::string& path,
                                                            Incarnation incarnation);
   ~LaneCounter();
@@ -26,13 +27,15 @@ class LaneCounter {
   void Count(LineageNumber lineage, Step step);
 
  private:
-  struct Page;
-  explicit LaneCounter(Page* page) : page_(page) {}
-  Page* const page_;
+  struct Record;
+  LaneCounter(void* mapping, Record* record) : mapping_(mapping), record_(record) {}
+  void* const mapping_;
+  Record* const record_;
 };
 
-// Any process, also while the worker counts: then the count before or after the current lane.
-// kNotFound: no such file; kDataLoss: not a counter of ours.
-absl::StatusOr<LaneCount> ReadLaneCount(const std::string& path);
+// One for each incarnation, in the order they started. Any process, also while the worker counts:
+// then the count before or after the current lane. kNotFound: no such file; kDataLoss: not a counter
+// of ours.
+absl::StatusOr<std::vector<LaneCount>> ReadLaneCounts(const std::string& path);
 
 }  // namespace muster

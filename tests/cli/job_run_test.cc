@@ -152,7 +152,7 @@ TEST_F(JobRunTest, FollowsAJobToItsEnd) {
   first_events_ = {{"recovery", R"({"text":"worker-2 was killed; its lanes went to workers 0 and 1","step":7})"},
                    {"fingerprint", R"({"text":"not for people","step":10,"value":"aa"})"}};
   on_start_ = [&](HandCluster& cluster) {
-    cluster.events.on_start("coordinator");
+    cluster.events.on_start("coordinator", 1);
     cluster.events.on_report({.process = "worker-0", .event = "step", .step = Step(1, 5.5)});
     cluster.events.on_report({.process = "worker-0", .event = "sample", .text = "int main() {}"});
   };

@@ -20,6 +20,7 @@ faults:
   - {at_step: 60, kill: coordinator, for_steps: 20}
   - {at_second: 2.5, pause: random worker, for_seconds: 3}
   - {at_second: 9, kill: server-0, for_seconds: 0.5}
+  - {at_point: "half_sent:3", kill: worker-2}
 )",
                                    "plan.yaml");
   ASSERT_TRUE(plan.ok()) << plan.status();
@@ -27,7 +28,8 @@ faults:
       .faults = {{.target = "worker-1", .at_step = 40},
                  {.target = "coordinator", .at_step = 60, .for_steps = 20},
                  {.kind = Fault::Kind::kPause, .target = kRandomWorker, .at_time = milliseconds(2500), .for_time = seconds(3)},
-                 {.target = "server-0", .at_time = seconds(9), .for_time = milliseconds(500)}},
+                 {.target = "server-0", .at_time = seconds(9), .for_time = milliseconds(500)},
+                 {.target = "worker-2", .at_point = "half_sent:3"}},
       .seed = 7};
   EXPECT_EQ(*plan, expected);
 }
@@ -51,8 +53,8 @@ TEST(FaultPlanTest, SaysWhatIsWrongAndWhere) {
       {"- {at_step: 1, kill: coordinator-0}", "is no process"},
       {"- {at_step: 1}", "exactly one of kill and pause"},
       {"- {at_step: 1, kill: worker-0, pause: worker-0}", "exactly one of kill and pause"},
-      {"- {kill: worker-0}", "exactly one of at_step and at_second"},
-      {"- {at_step: 1, at_second: 2, kill: worker-0}", "exactly one of at_step and at_second"},
+      {"- {kill: worker-0}", "exactly one of at_step, at_second and at_point"},
+      {"- {at_step: 1, at_second: 2, kill: worker-0}", "exactly one of at_step, at_second and at_point"},
       {"- {at_step: 1, pause: worker-0}", "a pause needs for_steps or for_seconds"},
       {"- {at_step: 1, kill: worker-0, for_steps: 2, for_seconds: 2}", "not both"},
       {"- {at_step: -1, kill: worker-0}", "at_step"},
@@ -60,6 +62,11 @@ TEST(FaultPlanTest, SaysWhatIsWrongAndWhere) {
       {"- {at_second: soon, kill: worker-0}", "at_second"},
       {"- {at_step: 1, kil: worker-0}", "kil"},
       {"- 7", "[0]"},
+      {"- {at_point: \"nowhere:1\", kill: worker-0}", "half_sent"},
+      {"- {at_point: \"forward:1\", at_step: 2, kill: worker-0}", "exactly one of at_step, at_second and at_point"},
+      {"- {at_point: \"forward:1\", kill: random worker}", "the name of a process"},
+      {"- {at_point: \"forward:1\", kill: worker-0, for_steps: 2}", "nothing else"},
+      {"- {at_point: \"forward:1\", pause: worker-0, for_steps: 2}", "nothing else"},
       {"faults: 7", "a list of faults is needed"},
       {"seed: 3", "a list of faults is needed"},
       {"fautls: []", "fautls"},

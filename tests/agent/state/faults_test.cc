@@ -69,6 +69,21 @@ TEST(FaultDriverTest, WaitsForATargetThatDoesNotRun) {
   EXPECT_THAT(Describe(driver.Step(0, kAll, kBegan + seconds(3))), ElementsAre("kill worker-1"));
 }
 
+TEST(FaultDriverTest, ArmsOneStartOfAProcessForEachPoint) {
+  FaultDriver driver({.faults = {{.target = "worker-1", .at_point = "forward:3"},
+                                 {.target = "worker-0", .at_point = "donor:1"},
+                                 {.target = "worker-1", .at_point = "receiver:1"}}},
+                     kBegan);
+  EXPECT_THAT(driver.Step(100, kAll, kBegan + seconds(100)), IsEmpty());
+  EXPECT_EQ(driver.Arm(kServer0), std::nullopt);
+  EXPECT_EQ(driver.Arm(kWorker1), "forward:3");
+  EXPECT_EQ(driver.Arm(kWorker1), "receiver:1");
+  EXPECT_FALSE(driver.Finished());
+  EXPECT_EQ(driver.Arm(kWorker0), "donor:1");
+  EXPECT_TRUE(driver.Finished());
+  EXPECT_EQ(driver.Arm(kWorker1), std::nullopt);
+}
+
 TEST(FaultDriverTest, RandomWorkerFollowsFromTheSeed) {
   bool seen[2] = {false, false};
   for (uint64_t seed = 0; seed < 20; ++seed) {
