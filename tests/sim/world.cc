@@ -516,6 +516,9 @@ void World::CheckView(const View& view) {
     const Process* p = Find(view.members[i].id);
     if (p == nullptr || p->machine->member().active() || p->machine->member().sealed() != view.number) continue;
     if (!p->machine->member().has_state() || p->machine->member().step() != view.first_step) continue;
+    const bool spare = LanesOf(view.lanes.holder_of, static_cast<int32_t>(i)).empty() &&
+                       LanesOf(view.first_lanes.holder_of, static_cast<int32_t>(i)).empty();
+    if (spare) continue;  // it forgets its lanes once the view is active
     if (p->machine->member().lineage() != view.lineage) continue;  // a spare that has not dropped a voided state yet
     for (LaneId lane : p->machine->member().lanes_issued())
       if (view.first_lanes.holder_of[static_cast<size_t>(lane.value())] != static_cast<int32_t>(i))
