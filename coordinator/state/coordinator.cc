@@ -274,6 +274,8 @@ bool Coordinator::Admit(const Join& join) {
         absl::StrAppend(&refusal, " ", key, " (", it == join.facts.numeric.end() ? "none" : it->second, "; the job has ",
                         value, ")");
     }
+    for (const auto& [key, value] : join.facts.numeric)
+      if (known.numeric.count(key) == 0) absl::StrAppend(&refusal, " ", key, " (", value, "; the job has none)");
   }
   if (refusal.empty()) return true;
   Do(ToMember{join.id, Leave{code, absl::StrCat(join.id.name, " cannot take part: ", refusal)}});

@@ -1,0 +1,568 @@
+// The life of jobs and checkpoint rounds, one input at a time. Whole stories are in tests/scenarios.
+#include "coordinator/state/coordinator.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace muster::coordinator {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+JobSpec SpecOf(int32_t min, int32_t max) {
+  JobSpec spec;
+  spec.law.task = "counting";
+  spec.law.lanes = 4;
+  spec.law.batch = 4;
+  spec.law.steps = 20;
+  spec.law.chunk_bytes = 64;
+  spec.run.workers_min = min;
+  spec.run.workers_max = max;
+  spec.run.checkpoint.every_seconds = 0;
+  return spec;
+}
+
+// Two chunks, no optimizer slots.
+JobFacts Facts() {
+  JobFacts facts;
+  facts.samples = 100;
+  facts.data_hash = "d1";
+  facts.tensors = {{"weight", {32}, TensorKind::kParameter}};
+  facts.numeric = {{"isa", "avx2"}, {"threads", "1"}};
+  return facts;
+}
+
+MemberId Id(const std::string& name, uint64_t life = 1) { return {name, {life, std::hash<std::string>()(name)}}; }
+
+// A coordinator with a clock in the hand, and the answers of sound members.
+class Desk {
+ public:
+  explicit Desk(Found found = {}) : coordinator_("cluster", TermNumber(1), Settings(), std::move(found), now_) {}
+
+  void Give(const Input& input) {
+    const std::vector<Action> actions = coordinator_.Take(input, now_);
+    actions_.insert(actions_.end(), actions.begin(), actions.end());
+  }
+  void Wait(milliseconds time) { now_ += time; }
+  void Say(const MemberId& member, ToCoordinator message) { Give(MemberSays{member, std::move(message)}); }
+  void Join(const MemberId& id, const std::string& job = "job", JobFacts facts = Facts()) {
+    muster::Join join;
+    join.job = job;
+    join.id = id;
+    join.node = "host";
+    join.address = id.name;
+    join.facts = std::move(facts);
+    Say(id, join);
+  }
+  // Members that hold nothing, and whatever the plan asks of them.
+  void Activate(const std::vector<MemberId>& members) {
+    for (const MemberId& id : members) Say(id, Sealed{Job().number, {}});
+    for (const MemberId& id : members) Say(id, HoldsBase{Job().number, 0});
+  }
+  void Record(const MemberId& member, int64_t step, std::vector<Order> orders = {}) {
+    StepRecord r;
+    r.lineage = Job().lineages.back().number;
+    r.step = Step(step);
+    r.samples = StepSamples(Job().spec.law, 100, r.step);
+    r.weight = 4;
+    r.orders = std::move(orders);
+    Say(member, Records{{r}});
+  }
+  void Segment(const MemberId& member, int64_t step, std::vector<int> chunks, int64_t id) {
+    SegmentWritten written;
+    written.id = id;
+    written.lineage = Job().lineages.back().number;
+    written.step = Step(step);
+    written.segment.file = member.name + "-" + std::to_string(step);
+    for (int c : chunks) written.segment.entries.push_back({kValuesSlot, ChunkId(c), 0, 64, 0});
+    Say(member, written);
+  }
+
+  const JobStatus Status(const std::string& id = "job") const {
+    for (JobStatus& status : coordinator_.Status())
+      if (status.job.id == id) return status;
+    ADD_FAILURE() << "no job " << id;
+    return {};
+  }
+  JobJournal Job(const std::string& id = "job") const { return Status(id).job; }
+
+  // What came out since the last time of asking.
+  std::vector<std::string> Told() {
+    std::vector<std::string> told;
+    for (const Tell& t : Drain<Tell>())
+      if (!t.text.empty()) told.push_back(t.text);
+    return told;
+  }
+  template <class A>
+  std::vector<A> Drain() {
+    std::vector<A> found;
+    for (const Action& action : std::exchange(actions_, {}))
+      if (const auto* a = std::get_if<A>(&action)) found.push_back(*a);
+    return found;
+  }
+  template <class M>
+  std::vector<std::pair<std::string, M>> Sent() {
+    std::vector<std::pair<std::string, M>> sent;
+    for (const ToMember& to : Drain<ToMember>())
+      if (const auto* m = std::get_if<M>(&to.message)) sent.emplace_back(to.member.name, *m);
+    return sent;
+  }
+  Coordinator& coordinator() { return coordinator_; }
+
+ private:
+  Time now_ = Time(seconds(1000));
+  Coordinator coordinator_;
+  std::vector<Action> actions_;
+};
+
+const MemberId kA = Id("worker-0"), kB = Id("worker-1"), kC = Id("worker-2");
+
+// A job of two workers in its first view.
+void RunTwo(Desk& desk) {
+  desk.Give(Submit{"job", SpecOf(1, 2)});
+  desk.Join(kA);
+  desk.Join(kB);
+  desk.Activate({kA, kB});
+  ASSERT_EQ(desk.Job().phase, JobPhase::kRunning);
+  desk.Drain<Tell>();
+}
+
+// ---- the queue
+
+TEST(Jobs, RunOneAtATimeInTheOrderOfSubmission) {
+  Desk desk;
+  desk.Give(Submit{"second", SpecOf(1, 1)});
+  desk.Give(Submit{"a-later-one", SpecOf(1, 1)});
+  EXPECT_EQ(desk.Job("second").phase, JobPhase::kStarting);
+  EXPECT_EQ(desk.Job("a-later-one").phase, JobPhase::kQueued);
+  desk.Drain<Tell>();
+  desk.Give(Cancel{"second"});
+  EXPECT_EQ(desk.Job("second").phase, JobPhase::kCancelled);
+  EXPECT_EQ(desk.Job("a-later-one").phase, JobPhase::kStarting);
+  const std::vector<ToAgents> wanted = desk.Drain<ToAgents>();
+  ASSERT_EQ(wanted.size(), 2u);
+  EXPECT_EQ(wanted[0].wanted.job, "second");
+  EXPECT_THAT(wanted[0].wanted.processes, IsEmpty());
+  EXPECT_EQ(wanted[1].wanted.job, "a-later-one");
+  ASSERT_EQ(wanted[1].wanted.processes.size(), 1u);
+  EXPECT_EQ(wanted[1].wanted.processes[0].name, "worker-0");
+}
+
+TEST(Jobs, TheSameIdAgainIsOneJob) {
+  Desk desk;
+  RunTwo(desk);
+  desk.Give(Submit{"job", SpecOf(1, 2)});
+  EXPECT_THAT(desk.Told(), IsEmpty());
+  EXPECT_EQ(desk.Job().phase, JobPhase::kRunning);
+  EXPECT_EQ(desk.coordinator().Status().size(), 1u);
+}
+
+TEST(Jobs, AMemberOfAnotherJobIsTurnedAway) {
+  Desk desk;
+  desk.Give(Submit{"job", SpecOf(1, 2)});
+  desk.Drain<Tell>();
+  desk.Join(kA, "other");
+  const auto leave = desk.Sent<Leave>();
+  ASSERT_EQ(leave.size(), 1u);
+  EXPECT_EQ(leave[0].second.reason, "worker-0 cannot take part: job other is not running");
+}
+
+// ---- start
+
+TEST(Start, AtTheMostWorkersAtOnce) {
+  Desk desk;
+  desk.Give(Submit{"job", SpecOf(1, 2)});
+  desk.Join(kA);
+  EXPECT_EQ(desk.Job().number, ViewNumber(0));
+  EXPECT_EQ(desk.Status().waits_for, "1 of 2 workers have joined");
+  desk.Join(kB);
+  EXPECT_EQ(desk.Job().number, ViewNumber(1));
+}
+
+TEST(Start, AtTheLeastAfterTenSecondsAndNotBefore) {
+  Desk desk;
+  desk.Give(Submit{"job", SpecOf(2, 3)});
+  desk.Join(kA);
+  desk.Join(kB);
+  for (int i = 0; i < 99; ++i) {
+    desk.Wait(milliseconds(100));
+    desk.Say(kA, Alive{});
+    desk.Say(kB, Alive{});
+    desk.Give(Tick{});
+  }
+  EXPECT_EQ(desk.Job().number, ViewNumber(0)) << "9.9 s";
+  desk.Wait(milliseconds(100));
+  desk.Give(Tick{});
+  EXPECT_EQ(desk.Job().number, ViewNumber(1)) << "10 s";
+}
+
+TEST(Start, BelowTheLeastItWaitsAndSaysSo) {
+  Desk desk;
+  desk.Give(Submit{"job", SpecOf(2, 3)});
+  desk.Join(kA);
+  for (int i = 0; i < 200; ++i) {
+    desk.Wait(milliseconds(100));
+    desk.Say(kA, Alive{});
+    desk.Give(Tick{});
+  }
+  EXPECT_EQ(desk.Job().number, ViewNumber(0));
+  EXPECT_EQ(desk.Status().waits_for, "1 of 3 workers have joined; at least 2 are needed");
+}
+
+TEST(Start, OtherFactsAreNamedFieldByField) {
+  Desk desk;
+  desk.Give(Submit{"job", SpecOf(1, 2)});
+  desk.Join(kA);
+  desk.Drain<Tell>();
+  JobFacts other = Facts();
+  other.data_hash = "d2";
+  other.numeric["isa"] = "sse2";
+  desk.Join(kB, "job", other);
+  const auto leave = desk.Sent<Leave>();
+  ASSERT_EQ(leave.size(), 1u);
+  EXPECT_EQ(leave[0].first, "worker-1");
+  EXPECT_EQ(leave[0].second.exit_code, 78);
+  EXPECT_EQ(leave[0].second.reason,
+            "worker-1 cannot take part: its facts differ from the job's: data (100 samples, hash d2; the job has 100, d1) "
+            "isa (sse2; the job has avx2)");
+}
+
+TEST(Start, AFactThatTheJobDoesNotKnowIsNamedToo) {
+  Desk desk;
+  desk.Give(Submit{"job", SpecOf(1, 2)});
+  desk.Join(kA);
+  desk.Drain<Tell>();
+  JobFacts other = Facts();
+  other.numeric["library"] = "9";
+  desk.Join(kB, "job", other);
+  const auto leave = desk.Sent<Leave>();
+  ASSERT_EQ(leave.size(), 1u);
+  EXPECT_THAT(leave[0].second.reason, HasSubstr(" library (9; the job has none)"));
+}
+
+TEST(Start, AMemberOfAnotherClusterIsTurnedAway) {
+  Desk desk;
+  desk.Give(Submit{"job", SpecOf(1, 2)});
+  muster::Join join;
+  join.job = "job";
+  join.id = kA;
+  join.cluster = "elsewhere";
+  join.facts = Facts();
+  desk.Say(kA, join);
+  const auto leave = desk.Sent<Leave>();
+  ASSERT_EQ(leave.size(), 1u);
+  EXPECT_THAT(leave[0].second.reason, HasSubstr("it belongs to cluster elsewhere, this is cluster cluster"));
+}
+
+// ---- cancel and stop, in every phase
+
+TEST(Cancel, OfAQueuedJobLeavesTheRunningOneAlone) {
+  Desk desk;
+  RunTwo(desk);
+  desk.Give(Submit{"next", SpecOf(1, 1)});
+  desk.Give(Cancel{"next"});
+  EXPECT_EQ(desk.Job("next").phase, JobPhase::kCancelled);
+  EXPECT_EQ(desk.Job("next").reason, "cancelled before it started");
+  EXPECT_EQ(desk.Job().phase, JobPhase::kRunning);
+}
+
+TEST(Cancel, OfARunningJobSendsItsMembersHome) {
+  Desk desk;
+  RunTwo(desk);
+  desk.Give(Cancel{"job"});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kCancelled);
+  EXPECT_EQ(desk.Sent<Leave>().size(), 2u);
+  desk.Give(Cancel{"job"});
+  EXPECT_THAT(desk.Drain<PersistJob>(), IsEmpty()) << "once is enough";
+}
+
+TEST(Cancel, WhileAViewForms) {
+  Desk desk;
+  desk.Give(Submit{"job", SpecOf(1, 1)});
+  desk.Join(kA);
+  ASSERT_EQ(desk.Job().number, ViewNumber(1));
+  desk.Give(Cancel{"job"});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kCancelled);
+  desk.Say(kA, Sealed{ViewNumber(1), {}});  // too late
+  EXPECT_EQ(desk.Job().phase, JobPhase::kCancelled);
+}
+
+TEST(Cancel, OfAnUnknownJobIsNothing) {
+  Desk desk;
+  desk.Give(Cancel{"job"});
+  desk.Give(Stop{"job"});
+  EXPECT_THAT(desk.Drain<PersistJob>(), IsEmpty());
+}
+
+TEST(Stop, BeforeTheFirstStepIsAtOnce) {
+  Desk desk;
+  desk.Give(Submit{"job", SpecOf(1, 2)});
+  desk.Give(Stop{"job"});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kStopped);
+  EXPECT_EQ(desk.Job().reason, "stopped before its first step");
+}
+
+TEST(Stop, OfAQueuedJob) {
+  Desk desk;
+  RunTwo(desk);
+  desk.Give(Submit{"next", SpecOf(1, 1)});
+  desk.Give(Stop{"next"});
+  EXPECT_EQ(desk.Job("next").phase, JobPhase::kStopped);
+}
+
+TEST(Stop, OfARunningJobIsAnOrderThenACheckpointThenTheEnd) {
+  Desk desk;
+  RunTwo(desk);
+  desk.Give(Stop{"job"});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kStopping);
+  const auto given = desk.Sent<GiveOrder>();
+  ASSERT_EQ(given.size(), 1u);
+  EXPECT_EQ(given[0].first, "worker-0") << "the owner of chunk 0";
+  EXPECT_EQ(given[0].second.order.kind, OrderKind::kStop);
+  desk.Record(kA, 0, {given[0].second.order});
+  EXPECT_EQ(desk.Job().stop_at, Step(1));
+  desk.Segment(kA, 1, {0}, 1);
+  EXPECT_THAT(desk.Drain<CommitManifest>(), IsEmpty()) << "half of it";
+  desk.Segment(kB, 1, {1}, 1);
+  const auto commit = desk.Drain<CommitManifest>();
+  ASSERT_EQ(commit.size(), 1u);
+  desk.Give(ManifestCommitted{commit[0].manifest});
+  desk.Give(DigestDone{"job", "abc", ""});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kStopped);
+  EXPECT_EQ(desk.Job().digest, "abc");
+  desk.Give(Submit{"job", SpecOf(1, 2)});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kStarting) << "a stopped job goes on";
+}
+
+// ---- checkpoint rounds
+
+TEST(Checkpoint, CommitsWhenItIsWholeAndItsRecordsAreIn) {
+  Desk desk;
+  RunTwo(desk);
+  desk.Segment(kA, 2, {0}, 1);
+  desk.Segment(kB, 2, {1}, 1);
+  EXPECT_THAT(desk.Drain<CommitManifest>(), IsEmpty()) << "the records of steps 0 and 1 are not in yet";
+  desk.Record(kA, 0);
+  EXPECT_THAT(desk.Drain<CommitManifest>(), IsEmpty());
+  desk.Record(kA, 1);
+  const auto commit = desk.Drain<CommitManifest>();
+  ASSERT_EQ(commit.size(), 1u);
+  EXPECT_EQ(commit[0].manifest.step, Step(2));
+  EXPECT_EQ(commit[0].manifest.segments.size(), 2u);
+}
+
+TEST(Checkpoint, ASegmentThatComesTwiceCountsOnce) {
+  Desk desk;
+  RunTwo(desk);
+  desk.Record(kA, 0);
+  desk.Segment(kA, 1, {0}, 1);
+  desk.Segment(kA, 1, {0}, 1);
+  EXPECT_THAT(desk.Drain<CommitManifest>(), IsEmpty());
+  desk.Segment(kB, 1, {0, 1}, 1);
+  const auto commit = desk.Drain<CommitManifest>();
+  ASSERT_EQ(commit.size(), 1u);
+  ASSERT_EQ(commit[0].manifest.segments.size(), 2u);
+  EXPECT_EQ(commit[0].manifest.segments[1].entries.size(), 1u) << "each chunk once";
+}
+
+TEST(Checkpoint, CommitsOneAtATimeAndTheNewestFirst) {
+  Desk desk;
+  RunTwo(desk);
+  for (int64_t step : {1, 2, 3}) {
+    desk.Segment(kA, step, {0}, step);
+    desk.Segment(kB, step, {1}, step);
+  }
+  desk.Record(kA, 0);
+  auto commit = desk.Drain<CommitManifest>();
+  ASSERT_EQ(commit.size(), 1u);
+  EXPECT_EQ(commit[0].manifest.step, Step(1));
+  desk.Record(kA, 1);
+  desk.Record(kA, 2);
+  EXPECT_THAT(desk.Drain<CommitManifest>(), IsEmpty()) << "one is on its way";
+  desk.Give(ManifestCommitted{commit[0].manifest});
+  commit = desk.Drain<CommitManifest>();
+  ASSERT_EQ(commit.size(), 1u);
+  EXPECT_EQ(commit[0].manifest.step, Step(3)) << "that of step 2 is not worth it";
+  desk.Give(ManifestCommitted{commit[0].manifest});
+  EXPECT_EQ(desk.Sent<AckSegments>().size(), 4u) << "of steps 2 and 3, from both";
+}
+
+TEST(Checkpoint, OneThatFailsDoesNotBlockTheNext) {
+  Desk desk;
+  RunTwo(desk);
+  desk.Record(kA, 0);
+  desk.Segment(kA, 1, {0, 1}, 1);
+  ASSERT_EQ(desk.Drain<CommitManifest>().size(), 1u);
+  desk.Give(ManifestFailed{LineageNumber(1), Step(1), "disk full"});
+  EXPECT_THAT(desk.Told(), ElementsAre("checkpoint of step 1 could not be committed: disk full"));
+  desk.Record(kA, 1);
+  desk.Segment(kA, 2, {0, 1}, 2);
+  EXPECT_EQ(desk.Drain<CommitManifest>().size(), 1u);
+}
+
+TEST(Checkpoint, AnOlderOneThanTheNewestIsAcknowledgedAndForgotten) {
+  Desk desk;
+  RunTwo(desk);
+  desk.Record(kA, 0);
+  desk.Record(kA, 1);
+  desk.Segment(kA, 2, {0, 1}, 1);
+  desk.Give(ManifestCommitted{desk.Drain<CommitManifest>().at(0).manifest});
+  desk.Drain<Tell>();
+  desk.Segment(kB, 1, {0, 1}, 9);
+  const auto acks = desk.Sent<AckSegments>();
+  ASSERT_EQ(acks.size(), 1u);
+  EXPECT_THAT(acks[0].second.ids, ElementsAre(9));
+}
+
+TEST(Checkpoint, ALostSegmentGivesTheRoundUp) {
+  Desk desk;
+  RunTwo(desk);
+  desk.Record(kA, 0);
+  desk.Segment(kA, 1, {0}, 1);
+  desk.Say(kB, SegmentFailed{LineageNumber(1), Step(1), "disk full"});
+  EXPECT_THAT(desk.Told(), testing::Contains("checkpoint of step 1 was given up: worker-1: disk full"));
+  desk.Segment(kB, 1, {1}, 2);
+  EXPECT_THAT(desk.Drain<CommitManifest>(), IsEmpty());
+}
+
+// ---- resume
+
+Found StoppedAt(std::vector<int64_t> checkpoints) {
+  JobJournal job;
+  job.id = "job";
+  job.order = 1;
+  job.spec = SpecOf(1, 1);
+  job.phase = JobPhase::kStopped;
+  job.facts = Facts();
+  job.lineages = {{LineageNumber(1), LineageNumber(0), Step(0), "start"}};
+  job.number = ViewNumber(3);
+  Found found;
+  found.jobs = {job};
+  found.recorded["job"] = Step(8);
+  for (int64_t step : checkpoints) {
+    Manifest m;
+    m.job = "job";
+    m.lineage = LineageNumber(1);
+    m.step = Step(step);
+    found.manifests["job"].push_back(m);
+  }
+  return found;
+}
+
+// The plan that the only worker gets.
+std::optional<HealPlan> PlanAfter(Desk& desk, Resume resume) {
+  JobSpec spec = SpecOf(1, 1);
+  spec.run.resume = resume;
+  desk.Give(Submit{"job", spec});
+  desk.Join(kA);
+  desk.Say(kA, Sealed{desk.Job().number, {}});
+  const auto heals = desk.Sent<Heal>();
+  if (heals.empty()) return std::nullopt;
+  return heals.back().second.plan;
+}
+
+TEST(Resume, LatestIsTheNewestCheckpoint) {
+  Desk desk(StoppedAt({4, 8}));
+  const auto plan = PlanAfter(desk, {ResumeKind::kLatest, 0});
+  ASSERT_TRUE(plan.has_value());
+  EXPECT_EQ(plan->base, Step(8));
+  EXPECT_THAT(plan->how, ElementsAre(HealBy::kLoad));
+  EXPECT_EQ(desk.Job().lineages.back(), (Lineage{LineageNumber(2), LineageNumber(1), Step(8), "resumed"}));
+  EXPECT_EQ(desk.Job().rewinds, 0) << "what one asks for is no rewind";
+}
+
+TEST(Resume, NeverIsTheBeginning) {
+  Desk desk(StoppedAt({4, 8}));
+  const auto plan = PlanAfter(desk, {ResumeKind::kNever, 0});
+  ASSERT_TRUE(plan.has_value());
+  EXPECT_EQ(plan->base, Step(0));
+  EXPECT_THAT(plan->how, ElementsAre(HealBy::kMake));
+}
+
+TEST(Resume, AStepIsThatCheckpoint) {
+  Desk desk(StoppedAt({4, 8}));
+  const auto plan = PlanAfter(desk, {ResumeKind::kStep, 4});
+  ASSERT_TRUE(plan.has_value());
+  EXPECT_EQ(plan->base, Step(4));
+}
+
+TEST(Resume, AStepWithoutACheckpointFailsAndSaysWhich) {
+  Desk desk(StoppedAt({4, 8}));
+  EXPECT_FALSE(PlanAfter(desk, {ResumeKind::kStep, 5}).has_value());
+  EXPECT_EQ(desk.Job().phase, JobPhase::kFailed);
+  EXPECT_EQ(desk.Job().reason, "resume: there is no checkpoint of step 5");
+}
+
+TEST(Resume, ADamagedCheckpointIsNamedAndTheOneBeforeIsTaken) {
+  Desk desk(StoppedAt({4, 8}));
+  ASSERT_TRUE(PlanAfter(desk, {ResumeKind::kLatest, 0}).has_value());
+  desk.Drain<Tell>();
+  desk.Say(kA, BaseFailed{desk.Job().number, "segment s8/worker-0: chunk 1 has a wrong checksum"});
+  EXPECT_THAT(desk.Told(),
+              testing::Contains("the checkpoint of step 8 is damaged and is passed over: segment s8/worker-0: chunk 1 has a "
+                                "wrong checksum (found by worker-0)"));
+  desk.Say(kA, Sealed{desk.Job().number, {}});
+  const auto heals = desk.Sent<Heal>();
+  ASSERT_EQ(heals.size(), 1u);
+  EXPECT_EQ(heals[0].second.plan.base, Step(4));
+}
+
+// ---- members
+
+TEST(Members, ASilentOneIsGivenUpAfterItsLease) {
+  Desk desk;
+  RunTwo(desk);
+  for (int i = 0; i < 15; ++i) {
+    desk.Wait(milliseconds(100));
+    desk.Say(kA, Alive{});
+    desk.Give(Tick{});
+  }
+  EXPECT_EQ(desk.Job().number, ViewNumber(1)) << "1.5 s";
+  desk.Wait(milliseconds(100));
+  desk.Say(kA, Alive{});
+  desk.Give(Tick{});
+  EXPECT_EQ(desk.Job().number, ViewNumber(2));
+  EXPECT_THAT(desk.Told(), testing::Contains("view 2 forms: worker-1: silent for longer than its lease"));
+}
+
+TEST(Members, AGapInOurOwnTicksIsNotTheirSilence) {
+  Desk desk;
+  RunTwo(desk);
+  desk.Wait(seconds(30));
+  desk.Give(Tick{});
+  EXPECT_EQ(desk.Job().number, ViewNumber(1));
+}
+
+TEST(Members, ANewerIncarnationOfANameReplacesTheOlder) {
+  Desk desk;
+  RunTwo(desk);
+  desk.Join(Id("worker-1", 2));
+  const auto leave = desk.Sent<Leave>();
+  ASSERT_EQ(leave.size(), 1u);
+  EXPECT_EQ(leave[0].second.reason, "evicted: a newer incarnation came");
+  EXPECT_EQ(desk.Job().number, ViewNumber(2));
+}
+
+TEST(Members, AProcessThatGaveUpEndsTheJobWithItsLastLines) {
+  Desk desk;
+  RunTwo(desk);
+  ProcessExited exited;
+  exited.job = "job";
+  exited.name = "worker-1";
+  exited.cause = "exited with status 1";
+  exited.gave_up = true;
+  exited.last_lines = "no such file";
+  desk.Give(AgentSays{exited});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kFailed);
+  EXPECT_EQ(desk.Job().reason, "worker-1 fails again and again (exited with status 1); its last lines:\nno such file");
+}
+
+}  // namespace
+}  // namespace muster::coordinator
