@@ -4,8 +4,8 @@
 usage: documents.py [ROOT]              prints one line per contradiction, exit status 1 if there is any
        documents.py --metrics [ROOT]    prints the table of docs/metrics.md, made from lib/metrics/catalog.h
 
-Links and named files exist. What the code offers to people (commands, options, events, metrics, requests, failpoints) is
-described, and what is described is offered. The rules are the functions named check_… below.
+Links and named files exist. What the code offers to people (commands, options, events, metrics, requests, fault plans,
+failpoints) is described, and what is described is offered. The rules are the functions named check_… below.
 """
 
 import glob
@@ -108,6 +108,11 @@ def failpoints(root):
     return set(re.findall(r'"(\w+)"', text[text.index('kFailpointNames'):text.index('};', text.index('kFailpointNames'))]))
 
 
+def fault_fields(root):
+    code = read(root, 'agent/runtime/fault_plan.cc')
+    return set(re.findall(r'\bkey == "(\w+)"', code))
+
+
 def first_cells(text, heading):
     """The code words in the first cells of the first table after a heading."""
     section = text[text.index(heading):]
@@ -141,6 +146,7 @@ class Check:
         self.check_metrics()
         self.check_requests()
         self.check_failpoints()
+        self.check_fault_plans()
         return self.problems
 
     def check_links(self, path):
@@ -200,6 +206,11 @@ class Check:
         for call in sorted(calls(self.root)):
             if f'`{call}`' not in text:
                 self.report(REST, f'call {call} is not described')
+
+    def check_fault_plans(self):
+        described = first_cells(read(self.root, OPERATIONS), '## Fault plans')
+        self.compare(OPERATIONS, 'field of a fault plan', fault_fields(self.root),
+                     {word for word in described if re.fullmatch(r'\w+', word)})
 
     def check_failpoints(self):
         self.compare(TESTING, 'failpoint', failpoints(self.root), first_cells(read(self.root, TESTING), '## Failpoints'))

@@ -24,7 +24,8 @@ CLEAN = {
     'README.md': '# Muster\n\n[how](docs/operations.md#output-for-programs), `lib/base/ids`, `lib/base`\n',
     'docs/operations.md': '# Operations\n\n## Commands\n\n| c | d |\n|---|---|\n| `muster train SPEC` | `--dir` |\n'
                           '\n## Output for programs\n\n| event | when |\n|---|---|\n| `view` | v |\n| `recovery` | r |\n'
-                          '| `done` | d |\n| `restart` | r |\n| `start` | s |\n| `fault` | f |\n\nAlso `--listen`.\n',
+                          '| `done` | d |\n| `restart` | r |\n| `start` | s |\n| `fault` | f |\n\nAlso `--listen`.\n'
+                          '\n## Fault plans\n\n| f | m |\n|---|---|\n| `at_step` | when |\n',
     'docs/metrics.md': '# Metrics\n\n' + TABLE,
     'docs/rest.md': '# REST\n\n## Requests\n\n| r | c |\n|---|---|\n| `POST /v1/jobs` | `Submit` |\n'
                     '| `GET /metrics`, `/healthz`, `/readyz` | |\n',
@@ -34,6 +35,7 @@ CLEAN = {
     'lib/base/ids.h': '',
     'lib/base/failpoint.h': 'kFailpointNames[] = {\n "forward"};\n',
     'lib/metrics/catalog.h': CATALOG,
+    'agent/runtime/fault_plan.cc': 'if (key == "at_step") {\n',
     'cli/arguments.cc': 'app.add_subcommand("train", "x"); command->add_option("--dir", x);\n',
     'cli/job_run.cc': 'Emit({{"event", "start"}}); Tell("fault", text);\n',
     'coordinator/main.cc': 'app.add_option("--listen", x);\n',
@@ -107,6 +109,10 @@ class DocumentsTest(unittest.TestCase):
         self.expect('request GET /v1/jobs is not described',
                     self.appended('coordinator/service/rest.cc', '{"GET", "/v1/jobs", x}\n'))
         self.expect('call List is not described', self.appended('proto/muster/v1/control.proto', '  rpc List(A) returns (B);\n'))
+
+    def test_fault_plans(self):
+        self.expect('field of a fault plan kill is not described',
+                    self.appended('agent/runtime/fault_plan.cc', '} else if (key == "kill") {\n'))
 
     def test_failpoints(self):
         self.expect('failpoint donor is not described',
