@@ -1,0 +1,557 @@
+// Single situations of a member. Whole runs are the simulator's (tests/sim).
+#include "lib/member/state/member.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace muster {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+const MemberId kMe{"worker-0", {1, 1}}, kPeer{"worker-1", {2, 2}}, kStranger{"worker-9", {9, 9}};
+const MemberId kServer0{"server-0", {3, 3}}, kServer1{"server-1", {4, 4}};
+
+ChunkSet Set(const std::vector<int>& bits) { return ChunkSet(bits.begin(), bits.end()); }
+
+template <class A>
+std::vector<A> Of(const Outcome& outcome) {
+  std::vector<A> found;
+  for (const Action& action : outcome.actions)
+    if (const auto* a = std::get_if<A>(&action)) found.push_back(*a);
+  return found;
+}
+template <class M>
+std::vector<M> SentTo(const MemberId& to, const Outcome& outcome) {
+  std::vector<M> found;
+  for (const Send& send : Of<Send>(outcome))
+    if (const auto* m = std::get_if<M>(&send.message); m != nullptr && send.to == to) found.push_back(*m);
+  return found;
+}
+template <class M>
+std::vector<M> Told(const Outcome& outcome) {
+  std::vector<M> found;
+  for (const Tell& tell : Of<Tell>(outcome))
+    if (const auto* m = std::get_if<M>(&tell.message)) found.push_back(*m);
+  return found;
+}
+
+MemberConfig ConfigOf(const MemberId& id) {
+  MemberConfig config;
+  config.job = "job";
+  config.id = id;
+  config.role = id.name[0] == 's' ? Role::kServer : Role::kWorker;
+  config.lanes = 2;
+  config.chunks.assign(2, TensorKind::kParameter);
+  config.law.batch = 2;
+  config.law.lanes = 2;
+  config.facts.samples = 100;
+  return config;
+}
+MemberConfig ServerJob(MemberConfig config, bool clips) {
+  config.sync = Sync::kServer;
+  config.clips = clips;
+  return config;
+}
+
+// View `number` of these: chunk c belongs to owners[c], lane l to lanes[l].
+View ViewOf(int64_t number, const std::vector<MemberId>& ids, std::vector<int32_t> owners, std::vector<int32_t> lanes,
+            int64_t first_step = 0) {
+  View view;
+  view.job = "job";
+  view.term = TermNumber(1);
+  view.number = ViewNumber(number);
+  view.lineage = LineageNumber(1);
+  for (const MemberId& id : ids) {
+    ViewMember m;
+    m.id = id;
+    m.role = id.name[0] == 's' ? Role::kServer : Role::kWorker;
+    view.members.push_back(m);
+  }
+  view.owner_of = std::move(owners);
+  view.lanes.holder_of = view.first_lanes.holder_of = std::move(lanes);
+  view.first_step = Step(first_step);
+  view.first_done.assign(view.owner_of.size(), false);
+  view.end = Step(50);
+  return view;
+}
+
+HealPlan PlanOf(const View& view, std::vector<HealBy> how) {
+  HealPlan plan;
+  plan.lineage = view.lineage;
+  plan.base = view.first_step;
+  plan.members = view.members;
+  plan.how = std::move(how);
+  const size_t n = view.owner_of.size();
+  plan.values_from.assign(n, 0);
+  plan.slots_from.assign(n, -1);
+  plan.catch_up_from.assign(n, -1);
+  plan.done = ChunkSet(n, false);
+  plan.done_from.assign(n, -1);
+  plan.owner_of = view.owner_of;
+  plan.first_lanes = view.first_lanes;
+  return plan;
+}
+
+Partial Leaf(int32_t lane) { return {{lane, lane + 1}, 1, 0.5, 0}; }
+
+// A member that is led through its inputs.
+class Rig {
+ public:
+  explicit Rig(MemberConfig config) : member(std::move(config)) {}
+  Outcome Coordinator(FromCoordinator message) { return member.Take(CoordinatorSays{std::move(message)}); }
+  Outcome Peer(const MemberId& from, PeerMessage message) { return member.Take(PeerSays{from, std::move(message)}); }
+
+  // Through forming into `view`, with its state made anew or held.
+  Outcome Enter(const View& view, std::vector<HealBy> how) {
+    Coordinator(Seal{TermNumber(1), view.number});
+    const Outcome healing = Coordinator(Heal{TermNumber(1), view.number, PlanOf(view, std::move(how))});
+    if (!Of<Make>(healing).empty()) member.Take(Made{});
+    Outcome active = Coordinator(Activate{view});
+    if (const auto compute = Of<Compute>(active); !compute.empty()) compute_id_ = compute.back().id;
+    return active;
+  }
+  // The lanes asked for last are done.
+  Outcome Computed(const Partial& partial) {
+    const Outcome outcome = member.Take(Ready{compute_id_, {ChunkId(0), ChunkId(1)}, {partial}});
+    EXPECT_EQ(outcome.fate, Fate::kTaken) << outcome.reason;
+    return outcome;
+  }
+  Outcome Meet(const MemberId& peer, int64_t step, ChunkSet partials, ChunkSet results) {
+    member.Take(PeerUp{peer});
+    return Peer(peer, Have{LineageNumber(1), member.sealed(), Step(step), std::move(partials), std::move(results)});
+  }
+  Partials PartialsOf(int64_t step, std::vector<int> chunks, int32_t lane) {
+    Partials p{LineageNumber(1), member.sealed(), Step(step), {}, {}};
+    for (int c : chunks) p.chunks.push_back({ChunkId(c), {Leaf(lane)}});
+    return p;
+  }
+  Results ResultsOf(int64_t step, std::vector<int> chunks) {
+    Results r{LineageNumber(1), member.sealed(), Step(step), {}, {}};
+    for (int c : chunks) r.chunks.push_back({ChunkId(c), {2, 1.0, 0, 0}});
+    return r;
+  }
+
+  Member member;
+
+ private:
+  int64_t compute_id_ = 0;
+};
+
+// worker-0 of two, with chunk 0 and lane 0, in view 1 at step 0, its peer greeted.
+Rig TwoWorkers(MemberConfig config = ConfigOf(kMe)) {
+  Rig rig(std::move(config));
+  rig.Enter(ViewOf(1, {kMe, kPeer}, {0, 1}, {0, 1}), {HealBy::kMake, HealBy::kCopy});
+  rig.Meet(kPeer, 0, Set({0, 0}), Set({0, 0}));
+  return rig;
+}
+
+// Up to the moment when the train thread has the Apply of step 0.
+Outcome UntilApply(Rig& rig, std::vector<Order> orders = {}) {
+  for (const Order& order : orders) rig.Coordinator(GiveOrder{ViewNumber(1), order});
+  rig.Computed(Leaf(0));
+  rig.Peer(kPeer, rig.PartialsOf(0, {0}, 1));
+  rig.member.Take(Summed{Step(0), ChunkId(0), {2, 1.0, 0, 0}});
+  return rig.Peer(kPeer, rig.ResultsOf(0, {1}));
+}
+
+// ---- the way into a view
+
+TEST(Member, TheWayFromSealToTheFirstLanes) {
+  Rig rig(ConfigOf(kMe));
+  const View view = ViewOf(1, {kMe, kPeer}, {0, 1}, {0, 1});
+  const auto sealed = Told<Sealed>(rig.Coordinator(Seal{TermNumber(1), ViewNumber(1)}));
+  ASSERT_EQ(sealed.size(), 1u);
+  EXPECT_FALSE(sealed[0].holdings.has_state);
+  const Outcome healing =
+      rig.Coordinator(Heal{TermNumber(1), ViewNumber(1), PlanOf(view, {HealBy::kMake, HealBy::kCopy})});
+  ASSERT_EQ(Of<Make>(healing).size(), 1u);
+  EXPECT_THAT(Told<HoldsBase>(healing), IsEmpty()) << "not before it is made";
+  EXPECT_EQ(Told<HoldsBase>(rig.member.Take(Made{})).size(), 1u);
+  const auto compute = Of<Compute>(rig.Coordinator(Activate{view}));
+  ASSERT_EQ(compute.size(), 1u);
+  EXPECT_THAT(compute[0].lanes, ElementsAre(LaneId(0)));
+  EXPECT_THAT(compute[0].subtrees, ElementsAre(TreeNode{0, 1}));
+}
+
+TEST(Member, ACheckpointThatCannotBeLoadedIsToldWithItsReason) {
+  Rig rig(ConfigOf(kMe));
+  rig.Coordinator(Seal{TermNumber(1), ViewNumber(1)});
+  rig.Coordinator(Heal{TermNumber(1), ViewNumber(1), PlanOf(ViewOf(1, {kMe}, {0, 0}, {0, 0}), {HealBy::kLoad})});
+  const auto failed = Told<BaseFailed>(rig.member.Take(Made{absl::DataLossError("s4/x: wrong checksum")}));
+  ASSERT_EQ(failed.size(), 1u);
+  EXPECT_EQ(failed[0].reason, "s4/x: wrong checksum");
+}
+
+TEST(Member, AViewWhoseBaseItDoesNotHoldIsNotEntered) {
+  Rig rig(ConfigOf(kMe));
+  rig.Coordinator(Seal{TermNumber(1), ViewNumber(1)});
+  EXPECT_EQ(rig.Coordinator(Activate{ViewOf(1, {kMe}, {0, 0}, {0, 0})}).fate, Fate::kDropped);
+  EXPECT_FALSE(rig.member.active());
+}
+
+TEST(Member, AnotherClusterIsLeft) {
+  Rig rig(ConfigOf(kMe));
+  rig.Coordinator(JobIs{"job", "one", TermNumber(1), {}, "", std::nullopt});
+  const auto quit = Of<Quit>(rig.Coordinator(JobIs{"job", "two", TermNumber(2), {}, "", std::nullopt}));
+  ASSERT_EQ(quit.size(), 1u);
+  EXPECT_EQ(quit[0].reason, "the coordinator belongs to cluster two, this member to one");
+}
+
+// ---- sealing
+
+TEST(Seal, IsAnsweredOnlyWhenTheApplyIsDone) {
+  Rig rig = TwoWorkers();
+  ASSERT_EQ(Of<Apply>(UntilApply(rig)).size(), 1u);
+  EXPECT_THAT(Told<Sealed>(rig.Coordinator(Seal{TermNumber(1), ViewNumber(2)})), IsEmpty());
+  EXPECT_THAT(Told<Sealed>(rig.Coordinator(Seal{TermNumber(1), ViewNumber(2)})), IsEmpty()) << "nor when asked again";
+  const auto sealed = Told<Sealed>(rig.member.Take(Applied{Step(0)}));
+  ASSERT_EQ(sealed.size(), 1u);
+  EXPECT_EQ(sealed[0].view, ViewNumber(2));
+  EXPECT_EQ(sealed[0].holdings.step, Step(1));
+  EXPECT_TRUE(sealed[0].holdings.previous_results);
+}
+
+TEST(Seal, TheAnswerNamesResultsAndLanes) {
+  Rig rig = TwoWorkers();
+  rig.Peer(kPeer, rig.ResultsOf(0, {1}));
+  const auto sealed = Told<Sealed>(rig.Coordinator(Seal{TermNumber(1), ViewNumber(2)}));
+  ASSERT_EQ(sealed.size(), 1u);
+  EXPECT_EQ(sealed[0].holdings.results, Set({0, 1}));
+  EXPECT_THAT(sealed[0].holdings.lanes, ElementsAre(LaneId(0)));
+}
+
+TEST(Seal, NothingIsSentInASealedView) {
+  Rig rig = TwoWorkers();
+  rig.Coordinator(Seal{TermNumber(1), ViewNumber(2)});
+  EXPECT_THAT(Of<Send>(rig.Computed(Leaf(0))), IsEmpty());
+}
+
+TEST(Seal, OfAnOlderViewOrTermIsDropped) {
+  Rig rig = TwoWorkers();
+  rig.Coordinator(Seal{TermNumber(2), ViewNumber(3)});
+  EXPECT_EQ(rig.Coordinator(Seal{TermNumber(2), ViewNumber(2)}).fate, Fate::kDropped);
+  EXPECT_EQ(rig.Coordinator(Seal{TermNumber(1), ViewNumber(4)}).fate, Fate::kDropped);
+}
+
+// ---- what becomes of a peer's message
+
+TEST(Fates, TooEarlyIsHeld) {
+  Rig rig = TwoWorkers();
+  Partials later = rig.PartialsOf(0, {0}, 1);
+  later.view = ViewNumber(2);
+  EXPECT_EQ(rig.Peer(kPeer, later).fate, Fate::kHold);
+  EXPECT_EQ(rig.Peer(kPeer, rig.PartialsOf(1, {0}, 1)).fate, Fate::kHold);
+  EXPECT_EQ(rig.Peer(kPeer, rig.ResultsOf(1, {1})).fate, Fate::kHold);
+  const int64_t edition = rig.member.edition();
+  rig.Coordinator(Seal{TermNumber(1), ViewNumber(2)});
+  EXPECT_GT(rig.member.edition(), edition) << "now what was held is tried again";
+  EXPECT_EQ(rig.Peer(kPeer, later).fate, Fate::kHold) << "the view is not active yet";
+}
+
+TEST(Fates, TooLateIsDropped) {
+  Rig rig = TwoWorkers();
+  UntilApply(rig);
+  rig.member.Take(Applied{Step(0)});
+  EXPECT_EQ(rig.Peer(kPeer, rig.PartialsOf(0, {0}, 1)).fate, Fate::kDropped);
+  EXPECT_EQ(rig.Peer(kPeer, rig.ResultsOf(0, {1})).fate, Fate::kDropped);
+  Partials old = rig.PartialsOf(1, {0}, 1);
+  old.view = ViewNumber(0);
+  EXPECT_EQ(rig.Peer(kPeer, old).reason, "an older view");
+}
+
+TEST(Fates, ARepetitionAddsNothing) {
+  Rig rig = TwoWorkers();
+  EXPECT_EQ(Of<FoldIn>(rig.Peer(kPeer, rig.PartialsOf(0, {0}, 1))).size(), 1u);
+  EXPECT_THAT(rig.Peer(kPeer, rig.PartialsOf(0, {0}, 1)).actions, IsEmpty());
+  rig.Peer(kPeer, rig.ResultsOf(0, {1}));
+  EXPECT_EQ(rig.Peer(kPeer, rig.ResultsOf(0, {1})).fate, Fate::kDropped);
+}
+
+TEST(Fates, WrongIsRefusedWithAReason) {
+  Rig rig = TwoWorkers();
+  const auto refusal = [&](const MemberId& from, PeerMessage message) {
+    const Outcome outcome = rig.Peer(from, std::move(message));
+    EXPECT_EQ(outcome.fate, Fate::kRefused);
+    EXPECT_THAT(outcome.actions, IsEmpty());
+    return outcome.reason;
+  };
+  EXPECT_EQ(refusal(kPeer, rig.PartialsOf(0, {1}, 1)), "a chunk that is not ours");
+  EXPECT_EQ(refusal(kPeer, rig.PartialsOf(0, {7}, 1)), "a chunk that is not ours");
+  EXPECT_EQ(refusal(kPeer, rig.PartialsOf(0, {0}, 0)), "chunk 0: not the subtrees that member 1 holds");
+  EXPECT_EQ(refusal(kPeer, rig.ResultsOf(0, {0})), "a result from a member that does not own the chunk");
+  EXPECT_EQ(refusal(kPeer, Hello{}), "a second greeting");
+  EXPECT_EQ(refusal(kPeer, Have{LineageNumber(1), ViewNumber(1), Step(0), Set({0}), Set({0})}),
+            "another number of chunks");
+  EXPECT_EQ(refusal(kPeer, Have{LineageNumber(1), ViewNumber(1), Step(5), Set({0, 0}), Set({0, 0})}),
+            "a step that cannot be open in this view");
+  const std::string foreign = "a lineage or a sender that the view does not have";
+  EXPECT_EQ(refusal(kStranger, rig.PartialsOf(0, {0}, 1)), foreign);
+  Partials voided = rig.PartialsOf(0, {0}, 1);
+  voided.lineage = LineageNumber(2);
+  EXPECT_EQ(refusal(kPeer, voided), foreign);
+  EXPECT_EQ(refusal(kPeer, Norms{LineageNumber(1), ViewNumber(1), Step(0), {}}), "norms go to the owner of chunk 0");
+}
+
+// ---- a new session
+
+TEST(Session, AfterABreakOnlyTheRestIsSent) {
+  Rig rig = TwoWorkers();
+  const Outcome sent = rig.Computed(Leaf(0));
+  ASSERT_EQ(SentTo<Partials>(kPeer, sent).size(), 1u);
+  EXPECT_EQ(SentTo<Partials>(kPeer, sent)[0].chunks.at(0).chunk, ChunkId(1)) << "chunk 0 is ours";
+
+  rig.member.Take(PeerDown{kPeer});
+  EXPECT_THAT(SentTo<Partials>(kPeer, rig.Meet(kPeer, 0, Set({0, 1}), Set({0, 0}))), IsEmpty()) << "it has them";
+  rig.member.Take(PeerDown{kPeer});
+  EXPECT_EQ(SentTo<Partials>(kPeer, rig.Meet(kPeer, 0, Set({0, 0}), Set({0, 0}))).size(), 1u) << "they were lost";
+}
+
+TEST(Session, WeSayWhatWeHave) {
+  Rig rig = TwoWorkers();
+  rig.Peer(kPeer, rig.PartialsOf(0, {0}, 1));
+  rig.Peer(kPeer, rig.ResultsOf(0, {1}));
+  rig.member.Take(PeerDown{kPeer});
+  const auto have = SentTo<Have>(kPeer, rig.member.Take(PeerUp{kPeer}));
+  ASSERT_EQ(have.size(), 1u);
+  EXPECT_EQ(have[0].partials, Set({1, 0}));
+  EXPECT_EQ(have[0].results, Set({0, 1}));
+  EXPECT_EQ(have[0].step, Step(0));
+}
+
+TEST(Session, OneThatIsAStepBehindGetsTheResultsOfThatStep) {
+  Rig rig = TwoWorkers();
+  UntilApply(rig);
+  rig.member.Take(Applied{Step(0)});
+  rig.member.Take(PeerDown{kPeer});
+  const auto results = SentTo<Results>(kPeer, rig.Meet(kPeer, 0, Set({1, 1}), Set({0, 1})));
+  ASSERT_EQ(results.size(), 1u);
+  EXPECT_EQ(results[0].step, Step(0));
+  ASSERT_EQ(results[0].chunks.size(), 1u);
+  EXPECT_EQ(results[0].chunks[0].chunk, ChunkId(0));
+}
+
+// ---- the step
+
+TEST(Step, IsAppliedWhenTheLastResultIsHereAndNotBefore) {
+  Rig rig = TwoWorkers();
+  EXPECT_THAT(Of<Apply>(rig.Peer(kPeer, rig.ResultsOf(0, {1}))), IsEmpty());
+  rig.Computed(Leaf(0));
+  rig.Peer(kPeer, rig.PartialsOf(0, {0}, 1));
+  EXPECT_EQ(Of<Apply>(rig.member.Take(Summed{Step(0), ChunkId(0), {2, 1.0, 0, 0}})).size(), 1u);
+  const Outcome applied = rig.member.Take(Applied{Step(0)});
+  EXPECT_EQ(Told<Records>(applied).size(), 1u);
+  ASSERT_EQ(Of<Compute>(applied).size(), 1u);
+  EXPECT_EQ(Of<Compute>(applied)[0].step, Step(1));
+}
+
+TEST(Step, RecordsAreKeptUntilAcknowledged) {
+  Rig rig = TwoWorkers();
+  UntilApply(rig);
+  rig.member.Take(Applied{Step(0)});
+  EXPECT_EQ(rig.member.records_waiting(), 1u);
+  EXPECT_EQ(Told<Records>(rig.member.Take(CoordinatorUp{})).size(), 1u) << "handed over on reattaching";
+  rig.Coordinator(AckRecords{LineageNumber(1), Step(0)});
+  EXPECT_EQ(rig.member.records_waiting(), 1u);
+  rig.Coordinator(AckRecords{LineageNumber(1), Step(1)});
+  EXPECT_EQ(rig.member.records_waiting(), 0u);
+}
+
+// ---- orders
+
+TEST(Orders, RideInTheResultOfChunkZeroAndStopAtTheEdge) {
+  Rig rig = TwoWorkers();
+  const Order stop{7, OrderKind::kStop};
+  rig.Coordinator(GiveOrder{ViewNumber(1), stop});
+  rig.Computed(Leaf(0));
+  rig.Peer(kPeer, rig.PartialsOf(0, {0}, 1));
+  const auto results = SentTo<Results>(kPeer, rig.member.Take(Summed{Step(0), ChunkId(0), {2, 1.0, 0, 0}}));
+  ASSERT_EQ(results.size(), 1u);
+  EXPECT_THAT(results[0].orders, ElementsAre(stop));
+  rig.Peer(kPeer, rig.ResultsOf(0, {1}));
+  const Outcome applied = rig.member.Take(Applied{Step(0)});
+  EXPECT_TRUE(rig.member.halted());
+  EXPECT_THAT(Of<Compute>(applied), IsEmpty());
+  ASSERT_EQ(Of<Edge>(applied).size(), 1u);
+  EXPECT_THAT(Of<Edge>(applied)[0].share, ElementsAre(ChunkId(0)));
+  EXPECT_THAT(Told<Records>(applied).at(0).records.at(0).orders, ElementsAre(stop));
+}
+
+TEST(Orders, ACheckpointOrderCopiesTheShareAndGoesOn) {
+  Rig rig = TwoWorkers();
+  UntilApply(rig, {{8, OrderKind::kCheckpoint}});
+  const Outcome applied = rig.member.Take(Applied{Step(0)});
+  EXPECT_EQ(Of<Edge>(applied).size(), 1u);
+  EXPECT_EQ(Of<Compute>(applied).size(), 1u);
+}
+
+TEST(Orders, ComeTooLateOnceChunkZeroIsComplete) {
+  Rig rig = TwoWorkers();
+  UntilApply(rig);
+  EXPECT_EQ(rig.Coordinator(GiveOrder{ViewNumber(1), {9, OrderKind::kStop}}).fate, Fate::kDropped);
+}
+
+// ---- servers and the verdict
+
+View ServerView(int64_t number) { return ViewOf(number, {kMe, kServer0, kServer1}, {1, 2}, {0, 0}); }
+const std::vector<HealBy> kAllMake = {HealBy::kMake, HealBy::kMake, HealBy::kMake};
+
+Partials BothLanes(const Rig& rig, int chunk) {
+  return {LineageNumber(1), rig.member.sealed(), Step(0), {{ChunkId(chunk), {{{0, 2}, 2, 1.0, 0}}}}, {}};
+}
+
+TEST(Verdict, IsGivenByTheOwnerOfChunkZeroWhenEveryNormIsIn) {
+  Rig rig(ServerJob(ConfigOf(kServer0), true));
+  rig.Enter(ServerView(1), kAllMake);
+  rig.Meet(kMe, 0, Set({0, 0}), Set({0, 0}));
+  rig.Meet(kServer1, 0, Set({0, 0}), Set({0, 0}));
+  ASSERT_EQ(Of<FoldIn>(rig.Peer(kMe, BothLanes(rig, 0))).size(), 1u);
+  EXPECT_THAT(Of<ApplyChunks>(rig.member.Take(Summed{Step(0), ChunkId(0), {2, 1.0, 9, 0}})), IsEmpty());
+  const Outcome decided =
+      rig.Peer(kServer1, Norms{LineageNumber(1), ViewNumber(1), Step(0), {{ChunkId(1), {2, 1.0, 16, 0}}}});
+  ASSERT_EQ(SentTo<Verdict>(kServer1, decided).size(), 1u);
+  EXPECT_EQ(SentTo<Verdict>(kServer1, decided)[0].norm, 5.0);
+  ASSERT_EQ(Of<ApplyChunks>(decided).size(), 1u);
+  EXPECT_EQ(Of<ApplyChunks>(decided)[0].norm, 5.0);
+  EXPECT_THAT(SentTo<Verdict>(kMe, decided), IsEmpty()) << "workers need none";
+}
+
+TEST(Verdict, IsWaitedForByTheOtherServers) {
+  Rig rig(ServerJob(ConfigOf(kServer1), true));
+  rig.Enter(ServerView(1), kAllMake);
+  rig.Meet(kMe, 0, Set({0, 0}), Set({0, 0}));
+  rig.Meet(kServer0, 0, Set({0, 0}), Set({0, 0}));
+  rig.Peer(kMe, BothLanes(rig, 1));
+  const Outcome summed = rig.member.Take(Summed{Step(0), ChunkId(1), {2, 1.0, 16, 0}});
+  ASSERT_EQ(SentTo<Norms>(kServer0, summed).size(), 1u);
+  EXPECT_THAT(Of<ApplyChunks>(summed), IsEmpty());
+  const Outcome verdict = rig.Peer(kServer0, Verdict{LineageNumber(1), ViewNumber(1), Step(0), 5.0, {}});
+  ASSERT_EQ(Of<ApplyChunks>(verdict).size(), 1u);
+  EXPECT_EQ(rig.Peer(kServer0, Verdict{LineageNumber(1), ViewNumber(1), Step(0), 5.0, {}}).fate, Fate::kDropped);
+}
+
+TEST(Verdict, WithoutClippingAServerAppliesAtOnce) {
+  Rig rig(ServerJob(ConfigOf(kServer0), false));
+  rig.Enter(ServerView(1), kAllMake);
+  rig.Meet(kMe, 0, Set({0, 0}), Set({0, 0}));
+  rig.Peer(kMe, BothLanes(rig, 0));
+  EXPECT_EQ(Of<ApplyChunks>(rig.member.Take(Summed{Step(0), ChunkId(0), {2, 1.0, 0, 0}})).size(), 1u);
+}
+
+// An owner of two chunks has begun the next state with one of them when the view changes: its memory is no longer
+// state(s), so no share of the checkpoint at s may be copied.
+TEST(Checkpoint, AShareIsNotCopiedOnceTheNextStateHasBegun) {
+  MemberConfig config = ServerJob(ConfigOf(kServer0), false);
+  config.checkpoint_every = 1;
+  Rig rig(config);
+  const auto view = [](int64_t number) { return ViewOf(number, {kMe, kServer0}, {1, 1}, {0, 0}, 4); };
+  const Outcome entered = rig.Enter(view(1), {HealBy::kMake, HealBy::kMake});
+  ASSERT_EQ(Of<Edge>(entered).size(), 1u) << "step 4 is a cut";
+  rig.Meet(kMe, 4, Set({0, 0}), Set({0, 0}));
+  Partials partials = BothLanes(rig, 0);
+  partials.step = Step(4);
+  rig.Peer(kMe, partials);
+  ASSERT_EQ(Of<ApplyChunks>(rig.member.Take(Summed{Step(4), ChunkId(0), {2, 1.0, 0, 0}})).size(), 1u);
+  rig.member.Take(ChunksApplied{Step(4), {{ChunkId(0), {2, 1.0, 0, 0}}}});
+  View next = view(2);
+  next.first_done = Set({1, 0});
+  EXPECT_THAT(Of<Edge>(rig.Enter(next, {HealBy::kHold, HealBy::kHold})), IsEmpty());
+  EXPECT_TRUE(rig.member.active());
+}
+
+// ---- healing
+
+TEST(CatchUp, BringsTheRecordOfWhoDidTheStep) {
+  // The donor did step 0 in view 1.
+  Rig donor = TwoWorkers();
+  UntilApply(donor);
+  donor.member.Take(Applied{Step(0)});
+  // The other one has lanes and results of step 0, but not the result of chunk 0.
+  Rig late(ConfigOf(kPeer));
+  late.Enter(ViewOf(1, {kMe, kPeer}, {0, 1}, {0, 1}), {HealBy::kMake, HealBy::kMake});
+  late.Peer(kMe, late.PartialsOf(0, {1}, 0));
+
+  const View next = ViewOf(2, {kMe, kPeer}, {0, 1}, {0, 1}, 1);
+  HealPlan plan = PlanOf(next, {HealBy::kHold, HealBy::kCatchUp});
+  plan.catch_up_from.assign(2, 0);
+  for (Rig* rig : {&donor, &late}) rig->Coordinator(Seal{TermNumber(1), ViewNumber(2)});
+  late.member.Take(PeerUp{kMe});
+  donor.Coordinator(Heal{TermNumber(1), ViewNumber(2), plan});
+  const auto fetches = SentTo<Fetch>(kMe, late.Coordinator(Heal{TermNumber(1), ViewNumber(2), plan}));
+  ASSERT_EQ(fetches.size(), 1u);
+  EXPECT_EQ(fetches[0].kind, PieceKind::kResult);
+  EXPECT_EQ(fetches[0].step, Step(0));
+
+  const auto pieces = SentTo<Pieces>(kPeer, donor.Peer(kPeer, fetches[0]));
+  ASSERT_EQ(pieces.size(), 1u);
+  ASSERT_TRUE(pieces[0].record.has_value());
+  const Outcome landed = late.Peer(kMe, pieces[0]);
+  EXPECT_EQ(Of<Land>(landed).size(), 1u);
+  ASSERT_EQ(Of<Apply>(landed).size(), 1u);
+  EXPECT_THAT(Told<HoldsBase>(landed), IsEmpty());
+  const Outcome applied = late.member.Take(Applied{Step(0)});
+  EXPECT_EQ(Told<HoldsBase>(applied).size(), 1u);
+  ASSERT_EQ(Told<Records>(applied).size(), 1u);
+  EXPECT_EQ(Told<Records>(applied)[0].records.at(0), *pieces[0].record);
+  EXPECT_EQ(pieces[0].record->view, ViewNumber(1));
+}
+
+TEST(Fetch, IsHeldUntilTheDonorHasIt) {
+  Rig rig(ConfigOf(kMe));
+  const View view = ViewOf(1, {kMe, kPeer}, {0, 1}, {0, 1});
+  rig.Coordinator(Seal{TermNumber(1), ViewNumber(1)});
+  const Fetch fetch{ViewNumber(1), PieceKind::kValues, 0, Step(0), {ChunkId(0)}};
+  EXPECT_EQ(rig.Peer(kPeer, fetch).fate, Fate::kHold) << "there is no plan yet";
+  rig.Coordinator(Heal{TermNumber(1), ViewNumber(1), PlanOf(view, {HealBy::kMake, HealBy::kCopy})});
+  EXPECT_EQ(rig.Peer(kPeer, fetch).fate, Fate::kHold) << "the state is being made";
+  rig.member.Take(Made{});
+  EXPECT_EQ(SentTo<Pieces>(kPeer, rig.Peer(kPeer, fetch)).size(), 1u);
+  Fetch old = fetch;
+  old.view = ViewNumber(0);
+  EXPECT_EQ(rig.Peer(kPeer, old).fate, Fate::kDropped);
+}
+
+TEST(Pieces, OfAnotherLineageAreRefusedAndUnwantedOnesDropped) {
+  Rig rig(ConfigOf(kPeer));
+  rig.Coordinator(Seal{TermNumber(1), ViewNumber(1)});
+  const View view = ViewOf(1, {kMe, kPeer}, {0, 1}, {0, 1});
+  rig.Coordinator(Heal{TermNumber(1), ViewNumber(1), PlanOf(view, {HealBy::kMake, HealBy::kCopy})});
+  Pieces pieces{ViewNumber(1), LineageNumber(2), PieceKind::kValues, 0, Step(0), {{ChunkId(0), {}}}, {}, {}};
+  EXPECT_EQ(rig.Peer(kMe, pieces).fate, Fate::kRefused);
+  pieces.lineage = LineageNumber(1);
+  EXPECT_EQ(Of<LandPieces>(rig.Peer(kMe, pieces)).size(), 1u);
+  EXPECT_EQ(rig.Peer(kMe, pieces).fate, Fate::kDropped);
+  pieces.chunks = {{ChunkId(1), {}}};
+  EXPECT_EQ(Told<HoldsBase>(rig.Peer(kMe, pieces)).size(), 1u) << "that was the last one";
+}
+
+// ---- spares
+
+TEST(Spare, HoldsNothingAndRunsNothing) {
+  Rig rig(ConfigOf(kPeer));
+  const View view = ViewOf(1, {kMe, kPeer}, {0, 0}, {0, 0});
+  rig.Coordinator(Seal{TermNumber(1), ViewNumber(1)});
+  const Outcome heal =
+      rig.Coordinator(Heal{TermNumber(1), ViewNumber(1), PlanOf(view, {HealBy::kMake, HealBy::kNothing})});
+  EXPECT_EQ(Told<HoldsBase>(heal).size(), 1u) << "at once";
+  const Outcome active = rig.Coordinator(Activate{view});
+  EXPECT_EQ(Of<DropState>(active).size(), 1u);
+  EXPECT_THAT(Of<Compute>(active), IsEmpty());
+  EXPECT_THAT(Of<Send>(rig.member.Take(PeerUp{kMe})), IsEmpty()) << "it has nothing to say";
+  EXPECT_FALSE(rig.member.has_state());
+}
+
+TEST(Spare, KeepsItsStateForDonorsUntilTheViewIsActive) {
+  Rig rig = TwoWorkers();
+  const View next = ViewOf(2, {kPeer, kMe}, {0, 0}, {0, 0});
+  rig.Coordinator(Seal{TermNumber(1), ViewNumber(2)});
+  rig.Coordinator(Heal{TermNumber(1), ViewNumber(2), PlanOf(next, {HealBy::kCopy, HealBy::kNothing})});
+  const Fetch fetch{ViewNumber(2), PieceKind::kValues, 0, Step(0), {ChunkId(0)}};
+  EXPECT_EQ(SentTo<Pieces>(kPeer, rig.Peer(kPeer, fetch)).size(), 1u);
+  rig.Coordinator(Activate{next});
+  EXPECT_FALSE(rig.member.has_state());
+}
+
+}  // namespace
+}  // namespace muster
