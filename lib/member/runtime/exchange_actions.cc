@@ -10,7 +10,7 @@
 namespace muster {
 namespace {
 
-constexpr size_t kSampleBytes = 400;
+constexpr size_t kSampleBytes = 200;  // made well within the time that an agent gives a process to leave
 
 }  // namespace
 
