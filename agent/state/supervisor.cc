@@ -10,6 +10,8 @@
 namespace muster::agent {
 namespace {
 
+constexpr size_t kCountedExits = 16;  // of a process
+
 double Seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
 
 std::string WhatHappened(const ProcessKey& key, const Exit& exit) {
@@ -107,6 +109,8 @@ void Supervisor::On(const Exited& event, Time now, Actions& out) {
   Process& process = it->second;
   const AfterExit after = Judge(key, process, event.exit, now);
   process.last_exit = event.exit;
+  if (event.exit.lanes.incarnation != Incarnation{}) process.counted_exits.push_back(event.exit);
+  if (process.counted_exits.size() > kCountedExits) process.counted_exits.pop_front();
   NoteExit note{.key = key, .exit = event.exit, .after = after};
   if (after == AfterExit::kStartsAgain) {
     process.backoff = process.failures.size() <= 1
@@ -119,7 +123,7 @@ void Supervisor::On(const Exited& event, Time now, Actions& out) {
                   : after == AfterExit::kFinished ? Phase::kFinished
                                                   : Phase::kWaiting;
   process.due = now + note.delay;
-  if (key != kCoordinatorKey) out.push_back(TellCoordinator{ReportOf(key, process)});
+  if (key != kCoordinatorKey) out.push_back(TellCoordinator{ReportOf(key, process, event.exit)});
   out.push_back(std::move(note));
   if (!process.wanted) processes_.erase(it);
 }
@@ -150,10 +154,16 @@ void Supervisor::On(const Progressed& event, Time, Actions&) {
   if (const auto it = processes_.find(event.key); it != processes_.end()) it->second.failures.clear();
 }
 
+// Also of processes that run again: what the ones before them had run is known to nobody else, and a coordinator that
+// was away waits for them until their lease is over.
 void Supervisor::On(const SessionUp&, Time, Actions& out) {
-  for (const auto& [key, process] : processes_)
-    if (key != kCoordinatorKey && !Runs(key) && process.last_exit)
-      out.push_back(TellCoordinator{ReportOf(key, process)});
+  for (const auto& [key, process] : processes_) {
+    if (key == kCoordinatorKey) continue;
+    for (const Exit& exit : process.counted_exits) out.push_back(TellCoordinator{ReportOf(key, process, exit)});
+    const bool told = process.last_exit && process.last_exit->lanes.incarnation != Incarnation{};
+    if (!Runs(key) && process.last_exit && !told)
+      out.push_back(TellCoordinator{ReportOf(key, process, *process.last_exit)});
+  }
 }
 
 void Supervisor::On(const KeepDown& event, Time, Actions&) {
@@ -204,8 +214,7 @@ void Supervisor::StartWhatIsDue(Time now, Actions& out) {
   }
 }
 
-ProcessExited Supervisor::ReportOf(const ProcessKey& key, const Process& process) {
-  const Exit& exit = *process.last_exit;
+ProcessExited Supervisor::ReportOf(const ProcessKey& key, const Process& process, const Exit& exit) {
   return {.job = key.job,
           .name = key.name,
           .exit_code = exit.signal == 0 ? exit.code : 0,

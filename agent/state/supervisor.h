@@ -115,6 +115,7 @@ class Supervisor {
     Duration backoff{};           // before the next start
     std::deque<Time> failures{};  // without progress in between
     std::optional<Exit> last_exit{};
+    std::deque<Exit> counted_exits{};  // the last ones that say what a worker had run
   };
   using Actions = std::vector<SupervisorAction>;
 
@@ -134,7 +135,7 @@ class Supervisor {
   void Stop(const ProcessKey& key, Process& process, Time now, Actions& out);
   AfterExit Judge(const ProcessKey& key, Process& process, const Exit& exit, Time now) const;
   bool CountFailure(Process& process, Time now) const;
-  static ProcessExited ReportOf(const ProcessKey& key, const Process& process);
+  static ProcessExited ReportOf(const ProcessKey& key, const Process& process, const Exit& exit);
 
   SupervisorOptions options_;
   std::map<ProcessKey, Process> processes_;

@@ -31,16 +31,24 @@ void Coordinator::Consider() {
   if (job()->phase == JobPhase::kRunning) SetPhase(JobPhase::kRecovering, waits_for_);
 }
 
-// After a restart, members of the persisted view have a lease's time to come back. Until then nothing is decided.
+// After a restart, members of the persisted view have a lease's time to come back, but for those that an agent says
+// have ended. Until then nothing is decided.
 bool Coordinator::EveryoneIsBack() {
   JobJournal& j = *job();
-  bool all = j.view.has_value();
+  std::vector<Incarnation> gone;
   if (j.view)
-    for (const ViewMember& m : j.view->members) all = all && live_.count(m.id) > 0;
-  if (!all && now_ - started_ < settings_.lease) return false;
+    for (const ViewMember& m : j.view->members)
+      if (live_.count(m.id) == 0) gone.push_back(m.id.incarnation);
+  const bool waits = !j.view || !std::all_of(gone.begin(), gone.end(), [&](Incarnation i) { return ended_.count(i) > 0; });
+  if (waits && now_ - started_ < settings_.lease) return false;
   reattaching_ = false;
   for (const auto& [id, live] : live_) j.number = std::max(j.number, live.sealed);
+  const bool all = j.view && gone.empty();
   const bool unfinished = !j.view || j.number > j.view->number;
+  for (const Incarnation& i : gone) {
+    lost_.push_back({i, std::nullopt, std::nullopt, 0});
+    evicted_.insert(i);
+  }
   if (!all) loss_ = true;
   if (!all) cause_ = "members were lost while the coordinator was down";
   if (all && unfinished) cause_ = "the coordinator restarted while a view was forming";

@@ -244,6 +244,24 @@ TEST_F(SupervisorTest, ASessionLearnsWhatIsDownOnly) {
   EXPECT_THAT(Do(SessionUp{}), ElementsAre("tell worker-2 exit code 64 (bad configuration)"));
 }
 
+TEST_F(SupervisorTest, ASessionLearnsWhatEndedWorkersHadRunAlsoWhenTheyRunAgain) {
+  Want({"worker-0"});
+  const auto ends = [&](uint64_t incarnation) {
+    const LaneCount lanes{.incarnation = {.hi = 1, .lo = incarnation}, .total = 7};
+    supervisor_.Step(Exited{Key("worker-0"), Exit{.signal = SIGKILL, .lanes = lanes}}, now_);
+  };
+  ends(2);
+  TickWhenDue();
+  supervisor_.Step(Exited{Key("worker-0"), Exit{.signal = SIGKILL}}, now_);  // before it could begin
+  TickWhenDue();
+  ends(3);
+  TickWhenDue();
+  std::vector<uint64_t> told;
+  for (const SupervisorAction& action : supervisor_.Step(SessionUp{}, now_))
+    told.push_back(std::get<TellCoordinator>(action).exited.lanes.incarnation.lo);
+  EXPECT_THAT(told, ElementsAre(2u, 3u));
+}
+
 TEST_F(SupervisorTest, TellsWhatAWorkerHadRun) {
   Want({"worker-0"});
   const LaneCount lanes{.incarnation = {.hi = 1, .lo = 2}, .total = 7};

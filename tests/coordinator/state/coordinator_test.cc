@@ -564,5 +564,43 @@ TEST(Members, AProcessThatGaveUpEndsTheJobWithItsLastLines) {
   EXPECT_EQ(desk.Job().reason, "worker-1 fails again and again (exited with status 1); its last lines:\nno such file");
 }
 
+// What the agent tells a coordinator that was down while worker-1 ended: it had run 2 lanes of step 0.
+TEST(Restart, AWorkerThatEndedMeanwhileIsNotWaitedForAndItsLanesCount) {
+  Desk before;
+  RunTwo(before);
+  Desk desk(Found{.jobs = {before.Job()}});
+  muster::Join join;
+  join.job = "job";
+  join.id = kA;
+  join.node = "host";
+  join.address = kA.name;
+  join.facts = Facts();
+  join.active = true;
+  join.sealed = ViewNumber(1);
+  desk.Say(kA, join);
+  EXPECT_EQ(desk.Job().number, ViewNumber(1));
+  ProcessExited exited;
+  exited.job = "job";
+  exited.name = kB.name;
+  exited.signal = 9;
+  exited.cause = "killed by SIGKILL";
+  exited.lanes.incarnation = kB.incarnation;
+  exited.lanes.total = 2;
+  exited.lanes.step = Step(0);
+  exited.lanes.in_step = 2;
+  desk.Give(AgentSays{exited});
+  ASSERT_EQ(desk.Job().number, ViewNumber(2)) << "within the lease";
+  Holdings holdings;
+  holdings.has_state = true;
+  holdings.lineage = LineageNumber(1);
+  holdings.results = ChunkSet(2);
+  holdings.lanes = {LaneId(0), LaneId(1)};
+  desk.Say(kA, Sealed{ViewNumber(2), holdings});
+  desk.Say(kA, HoldsBase{ViewNumber(2), 0});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kRunning);
+  EXPECT_EQ(desk.Job().recoveries, 1);
+  EXPECT_EQ(desk.Job().lanes_recomputed, 2);
+}
+
 }  // namespace
 }  // namespace muster::coordinator
