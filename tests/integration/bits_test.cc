@@ -1,0 +1,118 @@
+// The same bits on any number of workers, undisturbed and with one of them killed.
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "tests/integration/cluster.h"
+#include "tests/integration/jobs.h"
+
+namespace muster::integration {
+namespace {
+
+struct Shape {
+  int lanes = 6;
+  int workers = 1;
+  int servers = 0;
+};
+
+std::string NameOf(const testing::TestParamInfo<Shape>& info) {
+  const Shape& s = info.param;
+  return absl::StrCat(s.lanes, "_lanes_", s.workers, "_workers_", s.servers, "_servers");
+}
+
+std::vector<Shape> Shapes(int lanes, int fewest_workers) {
+  std::vector<Shape> shapes;
+  for (int servers : {0, 2})
+    for (int workers = fewest_workers; workers <= 4; ++workers) shapes.push_back({lanes, workers, servers});
+  return shapes;
+}
+
+void Expect(const Shape& s, const TrainRun& run, const std::string& dir, const std::string& digest) {
+  ExpectSameBits(run, dir, digest);
+  ExpectNoWayBack(run, dir);
+  ExpectLanesAddUp(run, dir, s.lanes);
+}
+
+class CountingTest : public testing::TestWithParam<Shape> {};
+
+TEST_P(CountingTest, EveryWeightIsTheNumberOfEpochs) {
+  const Shape& s = GetParam();
+  const Folder folder;
+  const bool small = s.workers % 2 == 0;
+  const int samples = small ? 97 : 1009;
+  const int epochs = small ? 5 : 2;
+  const TrainRun run = Train({.spec = CountingSpec(samples, s.lanes, epochs),
+                              .dir = folder / "job",
+                              .workers = s.workers,
+                              .servers = s.servers});
+  Expect(s, run, folder / "job", CountingDigest(samples, static_cast<float>(epochs)));
+  EXPECT_EQ(run.result.value("samples", 0), samples * epochs);
+  EXPECT_EQ(run.result.value("lanes_recomputed", -1), 0);
+  EXPECT_EQ(run.result.value("views", -1), 1) << run.Story();
+}
+
+class CountingKillTest : public testing::TestWithParam<Shape> {};
+
+TEST_P(CountingKillTest, EveryWeightIsTheNumberOfEpochs) {
+  const Shape& s = GetParam();
+  const Folder folder;
+  const std::string victim = absl::StrCat("worker-", s.lanes % s.workers);
+  const TrainRun run = Train({.spec = CountingSpec(1009, s.lanes, 3),
+                              .dir = folder / "job",
+                              .workers = s.workers,
+                              .servers = s.servers,
+                              .faults = {absl::StrCat("{at_point: \"half_sent:20\", kill: ", victim, "}")}});
+  ASSERT_TRUE(run.Fired(victim, "half_sent")) << run.Story();
+  Expect(s, run, folder / "job", CountingDigest(1009, 3));
+  EXPECT_EQ(run.result.value("recoveries", -1), 1) << run.Story();
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, CountingTest, testing::ValuesIn(Shapes(7, 1)), NameOf);
+// One worker alone would be the only holder of the weights.
+INSTANTIATE_TEST_SUITE_P(Shapes, CountingKillTest, testing::ValuesIn(Shapes(7, 2)), NameOf);
+
+class LanguageTest : public testing::TestWithParam<int> {};
+
+// One run of one worker is what all others are compared with.
+TEST_P(LanguageTest, AnyNumberOfWorkersMakesTheSameBits) {
+  const Folder folder;
+  const std::string spec = LanguageSpec(folder / "data", GetParam(), 12);
+  const std::string digest = UndisturbedDigest(spec, folder / "one");
+  for (const Shape& s : Shapes(GetParam(), 1)) {
+    SCOPED_TRACE(absl::StrCat(s.workers, " workers, ", s.servers, " servers"));
+    const std::string dir = folder / absl::StrCat("job-", s.workers, "-", s.servers);
+    Expect(s, Train({.spec = spec, .dir = dir, .workers = s.workers, .servers = s.servers}), dir, digest);
+  }
+}
+
+TEST_P(LanguageTest, AlsoWhenAWorkerIsKilled) {
+  const Folder folder;
+  const std::string spec = LanguageSpec(folder / "data", GetParam(), 12);
+  const std::string digest = UndisturbedDigest(spec, folder / "one");
+  for (const Shape& s : Shapes(GetParam(), 2)) {
+    SCOPED_TRACE(absl::StrCat(s.workers, " workers, ", s.servers, " servers"));
+    const std::string dir = folder / absl::StrCat("job-", s.workers, "-", s.servers);
+    const std::string victim = absl::StrCat("worker-", s.workers - 1);
+    const TrainRun run = Train({.spec = spec,
+                                .dir = dir,
+                                .workers = s.workers,
+                                .servers = s.servers,
+                                .faults = {absl::StrCat("{at_point: \"forward:5\", kill: ", victim, "}")}});
+    EXPECT_TRUE(run.Fired(victim, "forward")) << run.Story();
+    Expect(s, run, dir, digest);
+  }
+}
+
+// Another model, or the comparison above would be worth nothing.
+TEST(LanguageLawTest, LanesDecideTheBits) {
+  const Folder folder;
+  EXPECT_NE(UndisturbedDigest(LanguageSpec(folder / "data", 4, 12), folder / "four"),
+            UndisturbedDigest(LanguageSpec(folder / "data", 6, 12), folder / "six"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Lanes, LanguageTest, testing::Values(4, 6),
+                         testing::PrintToStringParamName());
+
+}  // namespace
+}  // namespace muster::integration

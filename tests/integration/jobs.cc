@@ -1,0 +1,84 @@
+#include "tests/integration/jobs.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "gtest/gtest.h"
+#include "lib/checkpoint/load.h"
+#include "lib/task/counting.h"
+
+namespace muster::integration {
+namespace {
+
+constexpr int64_t kCountingChunkBytes = 256;
+
+std::string Text() {
+  const std::vector<std::string> words = {"the", "server", "adds",  "what", "lanes", "send", "and",
+                                          "a",   "view",   "holds", "for",  "each",  "step"};
+  std::string text;
+  for (uint64_t x = 7; text.size() < 6000; x = x * 6364136223846793005u + 1442695040888963407u)
+    absl::StrAppend(&text, words[(x >> 33) % words.size()], " ");
+  return text;
+}
+
+}  // namespace
+
+std::string CountingSpec(int samples, int lanes, int epochs) {
+  return absl::StrFormat(
+      "name: counting\ntask: counting\ndata: {samples: %d}\nbatch: 16\nlanes: %d\nepochs: %d\nreduction: sum\n"
+      "optimizer: {kind: sgd, learning_rate: 1}\nchunk_bytes: %d\nbucket_bytes: 512\nfirst_bucket_bytes: 256\n"
+      "checkpoint: {every_steps: 16}\nworkers: {min: 1, max: 1}\n",
+      samples, lanes, epochs, kCountingChunkBytes);
+}
+
+std::string CountingDigest(int samples, float value) {
+  Law law;
+  law.data.samples = static_cast<uint64_t>(samples);
+  const Layout layout = Layout::Make(MakeCounting(law)->Tensors(), kCountingChunkBytes).value();
+  const std::vector<float> weights(static_cast<size_t>(layout.elements()), value);
+  return Digest(layout, {weights});
+}
+
+std::string LanguageSpec(const std::string& data, int lanes, int steps) {
+  WriteFile(data + "/text.txt", Text());
+  return absl::StrFormat(
+      "name: language\ntask: code-lm\nparameters: {layers: 1, width: 32, heads: 2, context: 16}\n"
+      "data: {paths: [%s]}\nbatch: 8\nlanes: %d\nsteps: %d\nseed: 3\nclip_norm: 0.5\n"
+      "optimizer: {kind: adamw, learning_rate: 0.003, weight_decay: 0.01}\n"
+      "chunk_bytes: 4096\nbucket_bytes: 8192\nfirst_bucket_bytes: 4096\nfingerprint_every: 4\n"
+      "checkpoint: {every_steps: 4}\nworkers: {min: 1, max: 1}\n",
+      data, lanes, steps);
+}
+
+std::string UndisturbedDigest(const std::string& spec, const std::string& dir) {
+  const TrainRun run = Train({.spec = spec, .dir = dir});
+  EXPECT_EQ(run.exit_code, 0) << run.Story();
+  const std::string digest = run.result.value("digest", "");
+  EXPECT_EQ(digest.size(), 64u) << run.Story();
+  return digest;
+}
+
+void ExpectSameBits(const TrainRun& run, const std::string& dir, const std::string& digest) {
+  ASSERT_TRUE(run.result.is_object()) << run.Story();
+  EXPECT_EQ(run.exit_code, 0) << run.Story();
+  EXPECT_EQ(run.result.value("state", ""), "done") << run.Story();
+  EXPECT_EQ(run.result.value("digest", ""), digest) << run.Story();
+  const nlohmann::json audit = Audit(dir, run.result.value("job", ""));
+  EXPECT_TRUE(audit.value("ok", false)) << audit << "\n" << run.Story();
+  EXPECT_EQ(audit.value("steps", int64_t{-1}), run.result.value("steps", int64_t{-2})) << audit;
+  EXPECT_EQ(audit.value("samples", int64_t{-1}), run.result.value("samples", int64_t{-2})) << audit;
+}
+
+void ExpectLanesAddUp(const TrainRun& run, const std::string& dir, int lanes) {
+  const int64_t steps = run.result.value("steps", int64_t{0});
+  const int64_t again = run.result.value("lanes_recomputed", int64_t{-1});
+  EXPECT_EQ(TotalLanes(dir), steps * lanes + again) << run.Story();
+}
+
+void ExpectNoWayBack(const TrainRun& run, const std::string& dir) {
+  EXPECT_EQ(run.result.value("rewinds", -1), 0) << run.Story();
+  EXPECT_FALSE(AMemberSays(dir, "reads the checkpoint of step")) << run.Story();
+}
+
+}  // namespace muster::integration

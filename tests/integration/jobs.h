@@ -1,0 +1,28 @@
+// The jobs of these tests, small enough to run by the dozen, and what must hold after any of them.
+#pragma once
+
+#include <string>
+
+#include "tests/integration/cluster.h"
+
+namespace muster::integration {
+
+// `epochs` over `samples` ids; a prime number divides by neither batch nor lanes.
+std::string CountingSpec(int samples, int lanes, int epochs);
+// The digest of the state in which every weight is `value`.
+std::string CountingDigest(int samples, float value);
+
+// A byte-level Transformer of some thirty chunks on text that is written to `data`: AdamW, clipping and
+// dropout, so that optimizer slots, verdict and generators count.
+std::string LanguageSpec(const std::string& data, int lanes, int steps);
+// Its digest after an undisturbed run of one worker.
+std::string UndisturbedDigest(const std::string& spec, const std::string& dir);
+
+// Done, with this digest, and each sample used once per epoch.
+void ExpectSameBits(const TrainRun& run, const std::string& dir, const std::string& digest);
+// Every lane that was run is a lane of a step or was told to be computed again.
+void ExpectLanesAddUp(const TrainRun& run, const std::string& dir, int lanes);
+// Workers were lost, and nobody went back for it.
+void ExpectNoWayBack(const TrainRun& run, const std::string& dir);
+
+}  // namespace muster::integration
