@@ -16,6 +16,10 @@ target_compile_options(muster_options INTERFACE
     $<$<BOOL:${MUSTER_WERROR}>:-Werror>)
 target_include_directories(muster_options INTERFACE ${CMAKE_SOURCE_DIR})
 
+if(MUSTER_SANITIZE)
+  # What GCC adds for a sanitizer hides from it that a value was set.
+  target_compile_options(muster_options INTERFACE -Wno-maybe-uninitialized)
+endif()
 foreach(sanitizer IN LISTS MUSTER_SANITIZE)
   add_compile_options(-fsanitize=${sanitizer} -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${sanitizer})

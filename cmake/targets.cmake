@@ -19,8 +19,9 @@ function(muster_program name)
   target_link_libraries(${name} PRIVATE muster_options ${ARG_DEPS})
 endfunction()
 
-# tests_LABEL builds the tests of one label; `asan` and `tsan` mark the integration tests chosen for a sanitizer.
-foreach(label unit sim integration slow gpu deploy asan tsan)
+# tests_LABEL builds the tests of one label; `asan` and `tsan` mark the integration tests chosen for a sanitizer,
+# `sanitized` those that every `./dev test` repeats under this preset's sanitizer (tests/CMakeLists.txt names them).
+foreach(label unit sim integration slow gpu deploy asan tsan sanitized)
   add_custom_target(tests_${label})
 endforeach()
 
@@ -34,6 +35,9 @@ function(muster_test name)
   endif()
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 60)
+  endif()
+  if(name IN_LIST MUSTER_SANITIZED_TESTS)
+    list(APPEND ARG_ALSO sanitized)
   endif()
   if(MUSTER_SANITIZE)
     math(EXPR ARG_TIMEOUT "5 * ${ARG_TIMEOUT}")
