@@ -1,7 +1,13 @@
 #include "cli/arguments.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <sstream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "lib/config/field_error.h"
 
 namespace muster::cli {
 namespace {
@@ -125,6 +131,23 @@ RemoteArguments::Command RemoteCommand(const std::string& name) {
   return Command::kList;
 }
 
+// CLI11 says only that a command is missing.
+std::string UnknownCommand(const CLI::App& app, int argc, const char* const* argv) {
+  if (argc < 2 || argv[1][0] == '-') return "";
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
+  if (std::find(names.begin(), names.end(), argv[1]) != names.end()) return "";
+  const std::string hint = DidYouMean(argv[1], names);
+  return absl::StrCat("muster: '", argv[1], "' is no command", hint.empty() ? "." : hint, " Commands: ",
+                      absl::StrJoin(names, ", "), ". muster --help explains them.\n");
+}
+
+std::string FailureText(const CLI::App* app, const CLI::Error& error) {
+  const std::vector<CLI::App*> given = app->get_subcommands();
+  const std::string command = given.empty() ? "muster" : absl::StrCat("muster ", given.front()->get_name());
+  return absl::StrCat(command, ": ", error.what(), "\n", command, " --help explains what is allowed.\n");
+}
+
 }  // namespace
 
 Parsed ParseArguments(int argc, const char* const* argv) {
@@ -134,12 +157,14 @@ Parsed ParseArguments(int argc, const char* const* argv) {
   DemoArguments demo;
   CLI::App app(kAbout, "muster");
   app.require_subcommand(1);
-  app.footer(kExamples);
+  app.failure_message(FailureText);
   AddTrain(app, train);
   AddDemo(app, demo);
   AddUp(app, up);
   AddRemotes(app, remote);
+  app.footer(kExamples);
   Parsed parsed;
+  if (std::string unknown = UnknownCommand(app, argc, argv); !unknown.empty()) return {{}, 64, std::move(unknown)};
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 
 namespace muster::cli {
 
@@ -83,6 +84,22 @@ std::string FitWidth(absl::string_view text, size_t width) {
     ++end;
   }
   return std::string(text.substr(0, end));
+}
+
+std::string Headline(absl::string_view text) {
+  const size_t end = text.find('\n');
+  if (end == absl::string_view::npos) return std::string(text);
+  constexpr absl::string_view kError = " error ";
+  const size_t error = text.find(kError, end);
+  if (error == absl::string_view::npos) return std::string(text.substr(0, end));
+  const absl::string_view said = text.substr(error + kError.size());
+  return absl::StrCat(text.substr(0, end), " ", said.substr(0, said.find('\n')));
+}
+
+std::string ShellWord(const std::string& text) {
+  constexpr char kPlain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./=:,+-@%";
+  if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) return text;
+  return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "'\\''"}}), "'");
 }
 
 }  // namespace muster::cli

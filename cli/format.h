@@ -29,6 +29,12 @@ struct Progress {
 };
 std::string ProgressLine(const Progress& progress);
 
+// The first line; of a log that follows it, what its first error says.
+std::string Headline(absl::string_view text);
+
+// As one word of a shell.
+std::string ShellWord(const std::string& text);
+
 // Cut to what a line of the terminal holds (bytes of UTF-8 sequences are kept together).
 std::string FitWidth(absl::string_view text, size_t width);
 

@@ -28,7 +28,7 @@ absl::Status Write(const std::string& path, const std::string& id, const JobSpec
   out.close();
   std::error_code error;
   if (out) fs::rename(temporary, path, error);
-  if (!out || error) return absl::PermissionDeniedError(absl::StrCat("cannot write ", path));
+  if (!out || error) return absl::PermissionDeniedError(absl::StrCat("cannot write ", path, "; is the disk full? Give a --dir that this user may write"));
   return absl::OkStatus();
 }
 

@@ -163,7 +163,8 @@ class JobRun {
       follower_->AskCancel();
     // Steps come faster through the report pipes, and fingerprints are for programs.
     if (event.name == "step") return;
-    if (event.name != "fingerprint" && !event.text.empty()) screen_.Say(event.text);
+    // Of a log that the text quotes, the lines were shown when the process ended.
+    if (event.name != "fingerprint" && !event.text.empty()) screen_.Say(Headline(event.text));
     if (screen_.json()) {
       Json object = {{"event", event.name}};
       object.update(Json::parse(event.json));
@@ -244,6 +245,7 @@ int ExitCodeOf(const absl::Status& error) {
   switch (error.code()) {
     case absl::StatusCode::kOk: return 0;
     case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kPermissionDenied:
     case absl::StatusCode::kFailedPrecondition:
     case absl::StatusCode::kAlreadyExists: return kExitBadConfiguration;
     case absl::StatusCode::kDataLoss: return kExitBadData;
@@ -282,7 +284,7 @@ std::string ResultText(const JobResult& result) {
                                   Plural(job.step, "step"), ", ", Plural(job.samples, "sample"), ", ",
                                   Plural(job.workers, "worker"), "\n");
   // What follows the first line was shown as an event.
-  if (!job.reason.empty()) absl::StrAppend(&text, "  reason       ", job.reason.substr(0, job.reason.find('\n')), "\n");
+  if (!job.reason.empty()) absl::StrAppend(&text, "  reason       ", Headline(job.reason), "\n");
   if (std::isfinite(job.loss)) {
     const std::string before = result.first_loss ? absl::StrCat(Loss(*result.first_loss), " at first, ") : "";
     absl::StrAppend(&text, "  loss         ", before, Loss(job.loss), " at last\n");

@@ -16,6 +16,8 @@ absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
   errno = 0;
   std::ifstream in(path);
   std::ostringstream text;
+  const bool empty = in && in.peek() == std::ifstream::traits_type::eof() && !in.bad();
+  if (empty) return std::string();  // nothing to copy fails `text`
   if (in) text << in.rdbuf();
   if (!in || in.bad() || !text)
     return absl::InvalidArgumentError(

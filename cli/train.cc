@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "cli/format.h"
 #include "cli/job_file.h"
 #include "cli/job_run.h"
 #include "cli/spec_file.h"
@@ -23,6 +24,14 @@ absl::StatusOr<JobRequest> RequestFrom(const TrainArguments& arguments) {
   }
   request.folder = arguments.dir.empty() ? FreshFolder(request.spec.run.name) : arguments.dir;
   return request;
+}
+
+std::string CommandToGoOn(const TrainArguments& arguments, const std::string& folder) {
+  std::string command = absl::StrCat("muster train ", ShellWord(arguments.spec));
+  if (arguments.workers) absl::StrAppend(&command, " --workers ", *arguments.workers);
+  if (arguments.servers) absl::StrAppend(&command, " --servers ", *arguments.servers);
+  for (const std::string& setting : arguments.settings) absl::StrAppend(&command, " --set ", ShellWord(setting));
+  return absl::StrCat(command, " --dir ", ShellWord(folder));
 }
 
 absl::StatusOr<JobResult> RunTrain(const TrainArguments& arguments, const ClusterMaker& make_cluster, Screen& screen) {
@@ -50,7 +59,7 @@ int Train(const TrainArguments& arguments, const ClusterMaker& make_cluster, con
   screen.Say(ResultText(*result));
   if (!result->sample.empty()) screen.Say(absl::StrCat("  a sample of the trained model:\n", result->sample, "\n"));
   if (result->exit_code == 75)
-    screen.Say(absl::StrCat("to go on: muster train ", arguments.spec, " --dir ", result->folder));
+    screen.Say(absl::StrCat("to go on: ", CommandToGoOn(arguments, result->folder)));
   screen.Emit(ResultJson(*result));
   return result->exit_code;
 }

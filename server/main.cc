@@ -12,7 +12,7 @@ namespace muster::server {
 namespace {
 
 int Fail(const absl::Status& status) {
-  LogError("%s", status.ToString());
+  LogError("%s", status.message());
   return ExitCodeOf(status);
 }
 

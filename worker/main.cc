@@ -22,7 +22,7 @@ struct Flags {
 };
 
 int Fail(const absl::Status& status) {
-  LogError("%s", status.ToString());
+  LogError("%s", status.message());
   return ExitCodeOf(status);
 }
 

@@ -28,8 +28,9 @@ namespace fs = std::filesystem;
 
 absl::Status CannotWrite(const std::string& path, int error) {
   const std::string text = absl::StrCat("cannot write ", path, ": ", std::strerror(error));
-  if (error == ENOSPC || error == EDQUOT) return absl::ResourceExhaustedError(text);
-  return absl::PermissionDeniedError(text);
+  if (error == ENOSPC || error == EDQUOT)
+    return absl::ResourceExhaustedError(absl::StrCat(text, "; free some space, or give another --dir"));
+  return absl::PermissionDeniedError(absl::StrCat(text, "; give a --dir that this user may write"));
 }
 
 std::string ReadFile(const std::string& path) {

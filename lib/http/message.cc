@@ -80,7 +80,7 @@ absl::Status StatusFromResponse(const Response& response) {
   if (!body.is_object() || !body.contains("error") || !body["error"].is_object()) {
     return absl::Status(
         CodeOfHttpStatus(response.status),
-        "HTTP status " + std::to_string(response.status) + " without an error text of ours");
+        "HTTP status " + std::to_string(response.status) + " from something that is no Muster coordinator; is this its address?");
   }
   const nlohmann::json& error = body["error"];
   const std::string name = TextAt(error, "code");

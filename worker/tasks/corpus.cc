@@ -57,7 +57,8 @@ class Reader {
     if (IsReadableFile(path)) return AddFile(path);
     return absl::InvalidArgumentError(absl::StrCat(
         "data.paths: ", path,
-        fs::exists(path, ignored) ? " is no readable file or directory" : " does not exist"));
+        fs::exists(path, ignored) ? " is no readable file or directory"
+                                  : " does not exist; name files or directories (best by their whole path)"));
   }
 
   std::string Take() { return std::move(bytes_); }
@@ -110,7 +111,7 @@ absl::StatusOr<std::string> ReadCorpus(const DataSpec& data) {
   return absl::InvalidArgumentError(absl::StrCat(
       "data.paths: no content in ", absl::StrJoin(data.paths, ", "),
       data.suffixes.empty() ? ""
-                            : absl::StrCat(" (suffixes ", absl::StrJoin(data.suffixes, ", "), ")"),
+                            : absl::StrCat(" (suffixes '", absl::StrJoin(data.suffixes, "', '"), "')"),
       "; name files that are not empty"));
 }
 

@@ -98,6 +98,7 @@ void Exchange::Tick() {
   if (moved == nullptr) return;
   AddGrowth(metrics_.bytes_sent, moved->bytes_sent.load(), sent_told_);
   AddGrowth(metrics_.bytes_received, moved->bytes_received.load(), received_told_);
+  AddGrowth(metrics_.refused, moved->frames_refused.load(), no_frames_told_);
 }
 
 // ---- the coordinator
@@ -210,8 +211,9 @@ void Exchange::Handle(Generated event) {
 
 void Exchange::Handle(TrainFailed event) {
   const bool data = absl::IsInvalidArgument(event.why) || absl::IsDataLoss(event.why);
-  quit_ = Quit{data ? kBadData : 1, event.why.ToString()};
-  LogError("%s", event.why.ToString());
+  const std::string why(data ? std::string(event.why.message()) : event.why.ToString());
+  quit_ = Quit{data ? kBadData : 1, why};
+  LogError("%s", why);
 }
 
 void Exchange::Handle(SegmentWrote event) {
@@ -244,14 +246,31 @@ void Exchange::Deliver(Incoming incoming) {
   if (std::holds_alternative<Pieces>(incoming.message)) ++healing_;
   Outcome outcome = member_->Take(PeerSays{incoming.from, incoming.message});
   Carry(std::move(outcome.actions), &incoming);
-  if (outcome.fate == Fate::kHold) {
-    held_[incoming.from].push_back(std::move(incoming));
-  } else if (outcome.fate == Fate::kRefused) {
+  if (outcome.fate == Fate::kHold && !HoldBack(incoming)) {
+    outcome.fate = Fate::kRefused;
+    outcome.reason = "it sends too much ahead of time";
+  }
+  if (outcome.fate == Fate::kRefused) {
     const MemberId peer = incoming.from;
     sessions_.Break(peer, absl::FailedPreconditionError(outcome.reason), clock_.Now());
     HandleNews({.down = peer, .up = {}, .said = {}, .message = {}, .payload = {}});
   }
   NoteChanges();
+}
+
+size_t Exchange::MostHeldBytes() const {
+  const size_t state = sizeof(float) * static_cast<size_t>(setup_->layout.elements());
+  return (size_t{64} << 20) + state * static_cast<size_t>(setup_->spec.law.lanes + 1);
+}
+
+// False: above the limit.
+bool Exchange::HoldBack(Incoming& incoming) {
+  constexpr size_t kFrameBytes = 1024;  // about what a header takes when it is parsed
+  Held& held = held_[incoming.from];
+  held.bytes += kFrameBytes + incoming.payload->size();
+  if (held.bytes > MostHeldBytes()) return false;
+  held.frames.push_back(std::move(incoming));
+  return true;
 }
 
 // Answers are fed at once, before the actions that follow: what the machine decides next must know
@@ -295,9 +314,9 @@ void Exchange::RedeliverHeld() {
   Seen at;
   do {
     at = seen_;
-    std::map<MemberId, std::deque<Incoming>> held = std::exchange(held_, {});
-    for (auto& [peer, frames] : held)
-      for (Incoming& frame : frames)
+    std::map<MemberId, Held> held = std::exchange(held_, {});
+    for (auto& [peer, early] : held)
+      for (Incoming& frame : early.frames)
         if (!quit_ && sessions_.Up(peer)) Deliver(std::move(frame));
   } while (!quit_ && seen_ != at && !held_.empty());
   redelivering_ = false;

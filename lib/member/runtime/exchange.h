@@ -132,7 +132,15 @@ class Exchange {
   std::unique_ptr<Member> member_;
   std::unique_ptr<DataPath> data_;
   std::unique_ptr<SegmentWriter> writer_;
-  std::map<MemberId, std::deque<Incoming>> held_;
+  // What came too early, by sender. Who is a step ahead sends at most its sums and results of that step: the limit is
+  // there for a sender that invents steps and views.
+  struct Held {
+    std::deque<Incoming> frames;
+    size_t bytes = 0;
+  };
+  size_t MostHeldBytes() const;
+  bool HoldBack(Incoming& incoming);
+  std::map<MemberId, Held> held_;
   bool redelivering_ = false;
 
   // What the machine looked like when frames were last held back, and what was last reported.
@@ -153,7 +161,7 @@ class Exchange {
   int64_t compute_id_ = 0;  // of the last Compute or Abandon
   Time next_alive_{};
   Time last_completed_{};
-  uint64_t copied_told_ = 0, sent_told_ = 0, received_told_ = 0;
+  uint64_t copied_told_ = 0, sent_told_ = 0, received_told_ = 0, no_frames_told_ = 0;
   int64_t refused_told_ = 0;
   Step sending_step_, landing_step_;  // of the two counts below, for failpoints
   size_t chunks_sent_ = 0, chunks_landed_ = 0;

@@ -8,6 +8,7 @@
 #include <random>
 #include <utility>
 
+#include "lib/base/loopback.h"
 #include "lib/base/status.h"
 #include "lib/domain/manifest.h"
 #include "lib/log/log.h"
@@ -43,7 +44,9 @@ absl::Status Check(const ProcessOptions& options) {
   if (options.job.empty()) return absl::InvalidArgumentError("--job: say which job to work for");
   if (options.lease_ms < 100 || options.lease_ms > 600'000)
     return absl::InvalidArgumentError("--lease-ms: 100 to 600000 is allowed");
-  return absl::OkStatus();
+  if (options.coordinator_timeout_s < 1)
+    return absl::InvalidArgumentError("--coordinator-timeout: at least 1 second is allowed");
+  return Prefix("--coordinator", CheckPlaintextAddress(options.coordinator, options.credentials, ReadNamespaceFacts()));
 }
 
 }  // namespace

@@ -331,7 +331,8 @@ void Member::From(const MemberId& peer, const Fetch& fetch) {
     if (step_ == fetch.step) return true;
     return fetch.kind == PieceKind::kValues && owner_applies() && step_ == fetch.step + 1 && previous_;
   };
-  if (fetch.kind == PieceKind::kSlot && !applies()) return Refuse("slots are not here");
+  if (!TakesPartInView(peer)) return Refuse("it is no member of this view");
+  if (fetch.kind == PieceKind::kSlot && (!applies() || fetch.slot >= config_.slots)) return Refuse("slots are not here");
   if (!std::all_of(fetch.chunks.begin(), fetch.chunks.end(), holds)) return Hold();
   Pieces pieces{fetch.view, plan_ ? plan_->lineage : lineage_, fetch.kind, fetch.slot, fetch.step, {}, {}, {}};
   if (result && step_ == fetch.step + 1) pieces.record = last_record_;
@@ -344,8 +345,15 @@ void Member::From(const MemberId& peer, const Fetch& fetch) {
   Do(Send{peer, std::move(pieces)});
 }
 
-void Member::From(const MemberId&, const Pieces& pieces) {
+// In the forming view where one is being formed, else in the active one.
+bool Member::TakesPartInView(const MemberId& peer) const {
+  const std::vector<ViewMember>& members = plan_ ? plan_->members : view_->members;
+  return std::any_of(members.begin(), members.end(), [&](const ViewMember& m) { return m.id == peer; });
+}
+
+void Member::From(const MemberId& peer, const Pieces& pieces) {
   if (pieces.view != sealed_ || active_ || !plan_) return Drop("no healing goes on in that view");
+  if (!TakesPartInView(peer)) return Refuse("it is no member of this view");
   if (pieces.lineage != plan_->lineage) return Refuse("pieces of another lineage");
   if (pieces.record && pieces.record->step == step_) last_record_ = pieces.record;
   std::vector<ChunkId> landed;

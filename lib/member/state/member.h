@@ -103,6 +103,7 @@ class Member {
 
   // Is a message of this (lineage, view) for now? If not, the outcome's fate is set.
   bool Current(const MemberId& peer, LineageNumber lineage, ViewNumber view);
+  bool TakesPartInView(const MemberId& peer) const;
   void Drop(std::string reason);
   void Refuse(std::string reason);
   void Hold();

@@ -231,7 +231,7 @@ INSTANTIATE_TEST_SUITE_P(
             "data: {paths: [/a]}", "data.paths",
             "a.yaml:3: data.paths: is for tasks that read files; counting does not; remove it"},
         BadInput{"data: {paths: /a}", "data.paths",
-                 "a.yaml:3: data.paths: '/a' is not a list; write [a, b]"},
+                 "a.yaml:3: data.paths: '/a' is not a list; write [/a]"},
         BadInput{"data:\n  paths:\n    - /a\n    - 3", "data.paths[1]",
                  "a.yaml:6: data.paths[1]: 3 is not text; put it in quotes"},
         BadInput{"data: {paths: ['']}", "data.paths[0]", "a.yaml:3: data.paths[0]: is empty"},
