@@ -72,5 +72,18 @@ TEST(FormatTest, FitsTheTerminalByCharacters) {
   EXPECT_EQ(FitWidth("", 0), "");
 }
 
+TEST(FormatTest, AHeadlineIsTheFirstLineAndTheFirstErrorOfTheLogBelow) {
+  EXPECT_EQ(Headline("worker-1 joined"), "worker-1 joined");
+  EXPECT_EQ(Headline("it ended:\nsome info words\nmore"), "it ended:");
+  EXPECT_EQ(Headline("it ended:\nt info a b\nt error a data.paths: gone\nt error a later"), "it ended: a data.paths: gone");
+}
+
+TEST(FormatTest, WordsOfAShell) {
+  EXPECT_EQ(ShellWord("epochs=300"), "epochs=300");
+  EXPECT_EQ(ShellWord("data.paths=[a b]"), "'data.paths=[a b]'");
+  EXPECT_EQ(ShellWord("it's"), "'it'\\''s'");
+  EXPECT_EQ(ShellWord(""), "''");
+}
+
 }  // namespace
 }  // namespace muster::cli

@@ -253,7 +253,8 @@ void Member::BecomeActive(const View& view) {
 }
 
 void Member::On(const GiveOrder& give) {
-  if (!active_ || give.view != sealed_ || !owns(ChunkId(0)) || results_[0]) return Drop("too late");
+  if (!active_ || give.view != sealed_ || !owns(ChunkId(0))) return Drop("too late");
+  // Where chunk 0 is complete already, it rides in the next step: it is given once in a view.
   pending_orders_.push_back(give.order);
 }
 

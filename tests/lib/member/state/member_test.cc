@@ -386,10 +386,21 @@ TEST(Orders, ACheckpointOrderCopiesTheShareAndGoesOn) {
   EXPECT_EQ(Of<Compute>(applied).size(), 1u);
 }
 
-TEST(Orders, ComeTooLateOnceChunkZeroIsComplete) {
+TEST(Orders, ThatComeWhenChunkZeroIsCompleteRideInTheNextStep) {
   Rig rig = TwoWorkers();
+  const Order stop{9, OrderKind::kStop};
   UntilApply(rig);
-  EXPECT_EQ(rig.Coordinator(GiveOrder{ViewNumber(1), {9, OrderKind::kStop}}).fate, Fate::kDropped);
+  EXPECT_NE(rig.Coordinator(GiveOrder{ViewNumber(1), stop}).fate, Fate::kDropped);
+  rig.member.Take(Applied{Step(0)});
+  EXPECT_FALSE(rig.member.halted());
+  const auto results = SentTo<Results>(kPeer, rig.member.Take(Summed{Step(1), ChunkId(0), {2, 1.0, 0, 0}}));
+  ASSERT_EQ(results.size(), 1u);
+  EXPECT_THAT(results[0].orders, ElementsAre(stop));
+}
+
+TEST(Orders, OfAnotherViewAreDropped) {
+  Rig rig = TwoWorkers();
+  EXPECT_EQ(rig.Coordinator(GiveOrder{ViewNumber(2), {9, OrderKind::kStop}}).fate, Fate::kDropped);
 }
 
 // ---- servers and the verdict

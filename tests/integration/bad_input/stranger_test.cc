@@ -1,0 +1,289 @@
+// What somebody meets who gets it wrong: each mistake ends with its exit code and a text that says what to do.
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/integration/bad_input/train.h"
+#include "tests/support/program.h"
+
+namespace muster::integration {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+void ExpectEnds(const std::vector<std::string>& command, int code, const std::vector<std::string>& says) {
+  Program program(command);
+  SCOPED_TRACE(::testing::PrintToString(command));
+  EXPECT_EQ(program.End(), code) << program.output();
+  for (const std::string& text : says) EXPECT_THAT(program.output(), HasSubstr(text));
+}
+
+TEST(StrangerTest, AWrongFieldIsNamedWithWhatIsAllowed) {
+  const std::string folder = MakeFolder();
+  const std::string spec = WriteText(folder + "/spec.yaml", CountingSpec(2));
+  struct Case {
+    const char* setting;
+    const char* field;
+    const char* says;
+  };
+  constexpr Case kCases[] = {
+      {"task=countng", "task", "allowed: code-lm, counting, transformer"},
+      {"lanes=0", "lanes", "allowed: 1 to 4096"},
+      {"lanes=4097", "lanes", "allowed: 1 to 4096"},
+      {"batch=0", "batch", "allowed: 1 to"},
+      {"batch=many", "batch", "'many' is not a whole number"},
+      {"steps=10", "steps", "epochs"},
+      {"epochs=0", "epochs", "steps"},
+      {"epochs=-1", "epochs", "allowed: 0 to"},
+      {"seed=-1", "seed", "allowed: 0 to"},
+      {"order=random", "order", "allowed: canonical, free"},
+      {"sync=sometimes", "sync", "allowed: allreduce, server"},
+      {"precision=fp8", "precision", "allowed: fp32"},
+      {"reduction=max", "reduction", "allowed: mean, sum"},
+      {"threads=0", "threads", "allowed: 1 to"},
+      {"clip_norm=-1", "clip_norm", "allowed"},
+      {"chunk_bytes=100", "chunk_bytes", "multiple of 64"},
+      {"servers=1", "servers", "sync: server"},
+      {"resume=yesterday", "resume", "allowed"},
+      {"optimizer.kind=adamm", "optimizer.kind", "allowed: sgd, momentum, adam, adamw"},
+      {"optimizer.learning_rte=1", "optimizer.learning_rte", "did you mean 'learning_rate'?"},
+      {"optimizer.learning_rate=fast", "optimizer.learning_rate", "'fast' is not a number"},
+      {"optimizer.momentum=0.5", "optimizer.momentum", "remove it"},
+      {"schedule.kind=round", "schedule.kind", "allowed: constant, linear, cosine"},
+      {"checkpoint.keep=0", "checkpoint.keep", "allowed: 1 to"},
+      {"checkpoint.evry_steps=1", "checkpoint.evry_steps", "did you mean 'every_steps'?"},
+      {"workers={min: 3, max: 2}", "workers.min", "max"},
+      {"workers=0", "workers", "allowed: 1 to"},
+      {"data.paths=/somewhere", "data.paths", "write [/somewhere]"},
+      {"data.paths=[/somewhere]", "data.paths", "counting does not; remove it"},
+      {"parameters.depth=3", "parameters.depth", "remove it"},
+      {"epohcs=3", "epohcs", "did you mean 'epochs'?"},
+  };
+  for (const Case& wrong : kCases)
+    ExpectEnds(Train(spec, folder + "/job", {"--set", wrong.setting}), 64, {wrong.field, wrong.says});
+  EXPECT_FALSE(std::filesystem::exists(folder + "/job")) << "a refused job leaves nothing";
+}
+
+TEST(StrangerTest, AWrongFileIsNamedWithItsLine) {
+  const std::string folder = MakeFolder();
+  const auto expect = [&](const std::string& text, const std::string& says) {
+    const std::string spec = WriteText(folder + "/spec.yaml", text);
+    ExpectEnds(Train(spec, folder + "/job"), 64, {spec, says});
+  };
+  expect("", "the document is empty");
+  expect("task: [counting\nbatch: 2\n", "spec.yaml:");
+  expect("task: counting\nbatch: 2\nbatch: 3\n", "spec.yaml:3");
+  expect("just words\n", "mapping");
+  expect("\xff\xfe\x00", "not UTF-8");
+  expect(CountingSpec(2) + "warkers: 2\n", "warkers: no such field; did you mean 'workers'?");
+  expect(CountingSpec(2) + "name: " + std::string(2'000'000, 'x') + "\n", "spec.yaml");
+  ExpectEnds(Train(folder + "/nowhere.yaml", folder + "/job"), 64, {"nowhere.yaml", "No such file"});
+  ExpectEnds(Train(folder, folder + "/job"), 64, {folder, "Is a directory"});
+}
+
+TEST(StrangerTest, WrongWordsAreExplained) {
+  const std::string muster = ProgramPath("muster");
+  const std::string spec = WriteText(MakeFolder() + "/spec.yaml", CountingSpec(2));
+  ExpectEnds({muster}, 64, {"muster --help"});
+  ExpectEnds({muster, "trian"}, 64, {"'trian' is no command", "did you mean 'train'?"});
+  ExpectEnds({muster, "train"}, 64, {"muster train: spec is required", "muster train --help"});
+  ExpectEnds({muster, "train", spec, "--wrokers", "2"}, 64, {"--wrokers", "muster train --help"});
+  ExpectEnds({muster, "train", spec, "--workers", "0"}, 64, {"--workers", "1 to 1024"});
+  ExpectEnds({muster, "train", spec, "--set", "nonsense"}, 64, {"'nonsense' is not of the form field=value"});
+  ExpectEnds({muster, "train", spec, "--faults", "nowhere.yaml"}, 64, {"nowhere.yaml"});
+  ExpectEnds({muster, "status"}, 64, {"job is required"});
+  ExpectEnds({muster, "list", "--to", "nonsense"}, 64, {"http://host:port"});
+  ExpectEnds({muster, "list", "--to", "http://127.0.0.1:1"}, 1, {"muster up starts one"});
+  ExpectEnds({muster, "--help"}, 0, {"muster train examples/code-lm.yaml", "Exit codes"});
+}
+
+TEST(StrangerTest, BadDataEndsTheJobAtOnceAndIsNamed) {
+  const std::string folder = MakeFolder();
+  const std::string spec = WriteText(folder + "/spec.yaml",
+                                     "task: code-lm\nbatch: 4\nlanes: 2\nsteps: 2\nworkers: 2\n"
+                                     "parameters: {layers: 1, width: 8, heads: 1, context: 32}\n");
+  std::filesystem::create_directory(folder + "/empty");
+  const std::string nothing = WriteText(folder + "/nothing.h", "");
+  const std::string little = WriteText(folder + "/little.h", "int x;");
+  const std::pair<std::string, std::string> cases[] = {{folder + "/missing", "does not exist"},
+                                                       {folder + "/empty", "no content in"},
+                                                       {nothing, "no content in"},
+                                                       {little, "a sample of parameters.context 32 needs 33"}};
+  int job = 0;
+  for (const auto& [path, says] : cases) {
+    SCOPED_TRACE(path);
+    Program program(Train(spec, folder + "/job" + std::to_string(++job), {"--set", "data.paths=[" + path + "]"}));
+    EXPECT_EQ(program.End(), 65) << program.output();
+    EXPECT_THAT(program.output(), AllOf(HasSubstr("data.paths"), HasSubstr(says), Not(HasSubstr("starts again"))));
+    const size_t reason = program.output().rfind("  reason ");
+    ASSERT_NE(reason, std::string::npos) << program.output();
+    EXPECT_THAT(program.output().substr(reason, program.output().find('\n', reason) - reason), HasSubstr(says));
+  }
+}
+
+TEST(StrangerTest, ADirectoryThatCannotBeWrittenIsNamed) {
+  const std::string folder = MakeFolder();
+  const std::string spec = WriteText(folder + "/spec.yaml", CountingSpec(2));
+  ExpectEnds(Train(spec, spec), 64, {"cannot write " + spec, "give a --dir"});
+  ExpectEnds(Train(spec, "/proc/nowhere"), 64, {"cannot write /proc/nowhere", "give a --dir"});
+  ExpectEnds({ProgramPath("muster"), "up", "--dir", spec}, 64, {"cannot write " + spec, "give a --dir"});
+}
+
+TEST(StrangerTest, ADirectoryHoldsOneJobUnderOneLaw) {
+  const std::string folder = MakeFolder();
+  const std::string spec = WriteText(folder + "/spec.yaml", CountingSpec(2000, "workers: 2\n"));
+  Program first(Train(spec, folder + "/job"));
+  ASSERT_TRUE(first.WaitFor("goes on at step 0")) << first.output();
+  ExpectEnds(Train(spec, folder + "/job"), 64, {"is in use by another muster", "give another --dir"});
+  ExpectEnds({ProgramPath("muster"), "up", "--dir", folder + "/job"}, 64, {"is in use by another muster"});
+  ExpectEnds({ProgramPath("muster-coordinator"), "--dir", folder + "/job/store", "--listen", "127.0.0.1:0", "--http",
+              "127.0.0.1:0"},
+             64, {"in use by another coordinator"});
+  first.Signal(SIGINT);
+  EXPECT_EQ(first.End(), 75) << first.output();
+  ExpectEnds(Train(spec, folder + "/job", {"--set", "seed=7", "--set", "lanes=8"}), 64,
+             {"under another law", "lanes: 7 against 8", "seed: 0 against 7", "another --dir"});
+}
+
+TEST(StrangerTest, CtrlCStopsAndTheSameCommandGoesOnToTheSameBits) {
+  const std::string folder = MakeFolder();
+  const std::string spec = WriteText(folder + "/spec.yaml", CountingSpec(2));
+  const std::vector<std::string> epochs = {"--set", "epochs=300", "--workers", "2"};
+  Program first(Train(spec, folder + "/job", epochs));
+  ASSERT_TRUE(first.WaitFor("checkpoint of step 100 is complete")) << first.output();
+  first.Signal(SIGINT);
+  EXPECT_EQ(first.End(), 75) << first.output();
+  EXPECT_THAT(first.output(),
+              HasSubstr("to go on: muster train " + spec + " --workers 2 --set epochs=300 --dir " + folder + "/job"));
+  Program second(Train(spec, folder + "/job", {"--set", "epochs=300", "--workers", "3", "--json"}));
+  EXPECT_EQ(second.End(), 0) << second.output();
+  const auto result = ResultOf(second);
+  ASSERT_TRUE(result.is_object()) << second.output();
+  EXPECT_EQ(result["steps"], 4800);
+  EXPECT_EQ(result["digest"], UndisturbedDigest(WriteText(folder + "/plain.yaml", CountingSpec(300))));
+}
+
+TEST(StrangerTest, CtrlCTwiceEndsAtOnceAndStillCanGoOn) {
+  const std::string folder = MakeFolder();
+  const std::string spec = WriteText(folder + "/spec.yaml", CountingSpec(2000, "workers: 2\n"));
+  Program first(Train(spec, folder + "/job", {"--json"}));
+  ASSERT_TRUE(first.WaitFor("\"event\":\"step\"")) << first.output();
+  const std::vector<int> watches = Watch(first.Children());
+  EXPECT_EQ(watches.size(), 3u) << "a coordinator and two workers";
+  first.Signal(SIGSTOP);  // so that both signals are there before it looks
+  first.Signal(SIGINT);
+  first.Signal(SIGTERM);
+  first.Signal(SIGCONT);
+  EXPECT_NE(first.End(), 0);
+  EXPECT_THAT(first.output(), HasSubstr("stopped at once"));
+  ExpectGone(watches);
+  Program second(Train(spec, folder + "/job", {"--json"}));
+  ASSERT_TRUE(second.WaitFor("\"event\":\"step\"")) << second.output();
+}
+
+TEST(StrangerTest, AKilledMusterLeavesNoProcess) {
+  const std::string folder = MakeFolder();
+  const std::string spec = WriteText(folder + "/spec.yaml", CountingSpec(2000, "workers: 2\n"));
+  Program program(Train(spec, folder + "/job", {"--json"}));
+  ASSERT_TRUE(program.WaitFor("\"event\":\"step\"")) << program.output();
+  const std::vector<int> watches = Watch(program.Children());
+  EXPECT_EQ(watches.size(), 3u) << "a coordinator and two workers";
+  program.Signal(SIGKILL);
+  EXPECT_EQ(program.Wait(), -SIGKILL);
+  ExpectGone(watches);
+}
+
+// ---- addresses
+
+// A port that somebody has, as host:port.
+class TakenPort {
+ public:
+  TakenPort() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in any{};
+    any.sin_family = AF_INET;
+    any.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof any;
+    EXPECT_EQ(bind(fd_, reinterpret_cast<sockaddr*>(&any), size), 0);
+    EXPECT_EQ(listen(fd_, 1), 0);
+    EXPECT_EQ(getsockname(fd_, reinterpret_cast<sockaddr*>(&any), &size), 0);
+    address_ = "127.0.0.1:" + std::to_string(ntohs(any.sin_port));
+  }
+  ~TakenPort() { close(fd_); }
+  const std::string& address() const { return address_; }
+
+ private:
+  const int fd_;
+  std::string address_;
+};
+
+std::vector<std::string> Member(const std::string& program, const std::vector<std::string>& more) {
+  std::vector<std::string> command = {ProgramPath(program), "--job", "a", "--name", "b"};
+  if (more.front() != "--coordinator") command.insert(command.end(), {"--coordinator", "127.0.0.1:1"});
+  command.insert(command.end(), more.begin(), more.end());
+  return command;
+}
+
+TEST(StrangerTest, APortInUseIsAnErrorThatNamesIt) {
+  const TakenPort taken;
+  ExpectEnds({ProgramPath("muster"), "up", "--dir", MakeFolder(), "--listen", taken.address()}, 64,
+             {taken.address(), "in use by another process"});
+  // Not final: its own predecessor may still hold the port.
+  for (const char* program : {"muster-worker", "muster-server"})
+    for (const char* flag : {"--listen", "--metrics"})
+      ExpectEnds(Member(program, {flag, taken.address()}), 1, {flag, taken.address(), "in use by another process"});
+}
+
+TEST(StrangerTest, WithoutCertificatesOnlyLoopbackIsSpokenTo) {
+  ExpectEnds({ProgramPath("muster"), "up", "--dir", MakeFolder(), "--listen", "0.0.0.0:0"}, 64,
+             {"0.0.0.0:0 refused", "there are no certificates"});
+  for (const char* program : {"muster-worker", "muster-server"}) {
+    for (const char* flag : {"--listen", "--metrics", "--coordinator"})
+      ExpectEnds(Member(program, {flag, "0.0.0.0:7"}), 64, {flag, "0.0.0.0:7 refused", "there are no certificates"});
+    ExpectEnds(Member(program, {"--coordinator", "nowhere"}), 64, {"--coordinator", "write host:port"});
+    ExpectEnds(Member(program, {"--listen", "10.1.2.3:0", "--allow-plaintext", "10.0.0.0/8"}), 64,
+               {"10.1.2.3:0 refused", "process 1"});
+    ExpectEnds(Member(program, {"--listen", "10.1.2.3:0", "--allow-plaintext", "10.0.0.0/99"}), 64, {"allow-plaintext"});
+  }
+}
+
+// A network of its own, in which loopback has another address, too.
+bool EnterOwnNetwork() {
+  if (unshare(CLONE_NEWNET) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) return false;
+  const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  ifreq request{};
+  std::strncpy(request.ifr_name, "lo:1", sizeof request.ifr_name - 1);
+  auto* address = reinterpret_cast<sockaddr_in*>(&request.ifr_addr);
+  address->sin_family = AF_INET;
+  address->sin_addr.s_addr = htonl(0x0a010203);  // 10.1.2.3
+  if (ioctl(fd, SIOCSIFADDR, &request) != 0) return false;
+  std::strncpy(request.ifr_name, "lo", sizeof request.ifr_name - 1);
+  request.ifr_flags = IFF_UP | IFF_RUNNING;
+  return ioctl(fd, SIOCSIFFLAGS, &request) == 0;
+}
+
+TEST(StrangerTest, InANetworkOfItsOwnANamedNetworkIsSpokenToLoudly) {
+  const std::vector<std::string> command =
+      Member("muster-server", {"--listen", "10.1.2.3:0", "--allow-plaintext", "10.0.0.0/8", "--coordinator-timeout", "1"});
+  Program program(command, EnterOwnNetwork);
+  const int code = program.End();
+  if (code == 126) GTEST_SKIP() << "the kernel gives this user no network namespace; root may have one";
+  if (program.output().find("cannot be compared with that of process 1") != std::string::npos)
+    GTEST_SKIP() << "this user may not look at the network of process 1; root may";
+  EXPECT_EQ(code, 75) << program.output();
+  EXPECT_THAT(program.output(), AllOf(HasSubstr("of job a at 10.1.2.3:"), HasSubstr("plain text")));
+}
+
+}  // namespace
+}  // namespace muster::integration
