@@ -1,0 +1,202 @@
+// Garbage, oversized messages and hostile frames on every port of a job that trains: it ends with the bits of an
+// undisturbed one, nothing crashes, and what was refused is counted.
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lib/http/client.h"
+#include "lib/kernels/crc.h"
+#include "lib/transport/grpc/grpc_transport.h"
+#include "lib/wire/message_codec.h"
+#include "tests/integration/bad_input/train.h"
+#include "tests/lib/http/raw_client.h"
+#include "tests/support/program.h"
+
+namespace muster::integration {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// A session whose end the test waits for.
+class HostileSession {
+ public:
+  HostileSession(GrpcTransport& transport, const std::string& address)
+      : session_(transport.Connect(address, std::chrono::seconds(10),
+                                   {[](Frame) {}, [ended = ended_](absl::Status why) {
+                                      std::lock_guard lock(ended->mutex);
+                                      ended->why = std::move(why);
+                                      ended->broken = true;
+                                      ended->changed.notify_all();
+                                    }})) {}
+  void Send(std::string header, std::string payload = "") {
+    auto bytes = std::make_shared<const std::string>(std::move(payload));
+    Frame frame{std::move(header), {}};
+    frame.payload.slices = {{reinterpret_cast<const std::byte*>(bytes->data()), bytes->size()}};
+    frame.payload.keep = bytes;
+    session_->Send(std::move(frame));
+  }
+  void Say(const PeerMessage& message, std::string payload = "") { Send(Encode(message), std::move(payload)); }
+  // The other end must close.
+  void ExpectRefused(const std::string& what) {
+    std::unique_lock lock(ended_->mutex);
+    EXPECT_TRUE(ended_->changed.wait_for(lock, std::chrono::seconds(30), [&] { return ended_->broken; })) << what;
+  }
+
+ private:
+  struct Ended {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool broken = false;
+    absl::Status why;
+  };
+  const std::shared_ptr<Ended> ended_ = std::make_shared<Ended>();
+  const std::shared_ptr<Session> session_;
+};
+
+struct Target {
+  MemberId id;
+  std::string address;
+};
+
+Incarnation IncarnationOf(const std::string& hex) {
+  return {std::stoull(hex.substr(0, 16), nullptr, 16), std::stoull(hex.substr(16), nullptr, 16)};
+}
+
+// Returns how many sessions were refused.
+int SendHostileFrames(GrpcTransport& transport, const std::string& job, const Target& to, const Target& other) {
+  const MemberId stranger{"worker-9", {1, 2}};
+  const LineageNumber lineage(1);
+  const ViewNumber view(1);
+  int refused = 0;
+  const auto attack = [&](const std::string& what, const std::optional<MemberId>& from,
+                          const std::function<void(HostileSession&)>& talk) {
+    HostileSession session(transport, to.address);
+    if (from) session.Say(Hello{job, *from, to.id});
+    talk(session);
+    session.ExpectRefused(what);
+    ++refused;
+  };
+  const auto partials = [&](ViewNumber v, int64_t step, int32_t chunk, uint32_t crc) {
+    return Partials{lineage, v, Step(step), {{ChunkId(chunk), {{TreeNode{0, 1}, 1, 0.5, crc}}}}, {}};
+  };
+  const std::string zeros(4 * 1024, '\0');
+  attack("garbage", {}, [&](HostileSession& s) { s.Send("\xff\xfe\xfd"); });
+  attack("nothing", {}, [&](HostileSession& s) { s.Send(""); });
+  attack("as large as may be", {}, [&](HostileSession& s) {
+    s.Send(std::string(kMaxHeaderBytes, '\xff'), std::string(kMaxPayloadBytes, '\xff'));
+  });
+  attack("no greeting", {}, [&](HostileSession& s) { s.Say(Fetch{view, PieceKind::kValues, 0, Step(0), {}}); });
+  attack("another job", {}, [&](HostileSession& s) { s.Say(Hello{"another", stranger, to.id}); });
+  attack("another incarnation", {}, [&](HostileSession& s) {
+    s.Say(Hello{job, stranger, {to.id.name, {7, 7}}});
+  });
+  attack("a replayed greeting", stranger, [&](HostileSession& s) { s.Say(Hello{job, stranger, to.id}); });
+  attack("a stranger's have", stranger,
+         [&](HostileSession& s) { s.Say(Have{lineage, view, Step(1), {false}, {false}}); });
+  attack("a stranger's fetch", stranger, [&](HostileSession& s) {
+    s.Say(Fetch{view, PieceKind::kSlot, 1, Step(0), {ChunkId(0)}});
+  });
+  attack("too much ahead of time", stranger, [&](HostileSession& s) {
+    for (int i = 0; i < 80'000; ++i) s.Say(Have{lineage, ViewNumber(1000), Step(i), {}, {}});
+  });
+  for (const MemberId& from : {stranger, other.id}) {
+    attack("a wrong checksum", from, [&](HostileSession& s) { s.Say(partials(view, 1, 0, 1), std::string(4 * 1009, 'x')); });
+    attack("a wrong size", from, [&](HostileSession& s) { s.Say(partials(view, 1, 0, 1), zeros.substr(0, 12)); });
+    attack("a payload where none belongs", from,
+           [&](HostileSession& s) { s.Say(Have{lineage, view, Step(1), {}, {}}, zeros); });
+    attack("a chunk that is not there", from, [&](HostileSession& s) { s.Say(partials(view, 1, 77, 1), zeros); });
+    attack("an old view", from, [&](HostileSession& s) {
+      const std::string payload(4 * 1009, '\0');
+      const auto bytes = absl::MakeConstSpan(reinterpret_cast<const std::byte*>(payload.data()), payload.size());
+      s.Say(partials(ViewNumber(0), 1, 0, Crc32c(bytes)), payload);  // dropped
+      s.Send("enough");
+    });
+  }
+  return refused;
+}
+
+void SendNoise(std::vector<http::RawClient>& open, const std::string& address) {
+  const std::string noise[] = {
+      "",
+      "\r\n\r\n",
+      std::string(70'000, '\xff'),
+      "GET / HTTP/1.1\r\n",
+      "GET /" + std::string(200'000, 'a') + " HTTP/1.1\r\nHost: a\r\n\r\n",
+      "POST /v1/jobs HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999\r\n\r\n{",
+      "GET /metrics HTTP/1.1\r\nHost: a\r\nX: " + std::string(100'000, 'b') + "\r\n\r\n",
+      "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + std::string(30'000, '\0'),
+      "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\xff\xff\xff" + std::string(30'000, '\1'),
+  };
+  for (const std::string& bytes : noise) open.emplace_back(address).Send(bytes);
+}
+
+double RefusedFrames(const std::string& metrics) {
+  const auto response = http::Get("http://" + metrics + "/metrics");
+  if (!response.ok()) return -1;
+  const size_t at = response->body.find("\nmuster_frames_refused_total{");
+  if (at == std::string::npos) return -1;
+  return std::stod(response->body.substr(response->body.find("} ", at) + 2));
+}
+
+void ExpectCounted(const std::string& metrics, int refused) {
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  double counted = RefusedFrames(metrics);
+  while (counted < refused && std::chrono::steady_clock::now() < limit) counted = RefusedFrames(metrics);
+  EXPECT_GE(counted, refused) << metrics;
+}
+
+class HostileTest : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Sync, HostileTest, ::testing::Values("allreduce", "server"),
+                         [](const auto& sync) { return sync.param; });
+
+TEST_P(HostileTest, AJobUnderAttackEndsWithTheBitsOfAnUndisturbedOne) {
+  const std::string folder = MakeFolder();
+  const bool servers = GetParam() == std::string("server");
+  const std::string spec = WriteText(folder + "/spec.yaml",
+                                     CountingSpec(1200, servers ? "workers: 2\nsync: server\nservers: 1\n" : "workers: 2\n"));
+  Program program(Train(spec, folder + "/job", {"--json"}));
+  ASSERT_TRUE(program.WaitFor("\"event\":\"step\"")) << program.output();
+  const auto start = nlohmann::json::parse(program.output().substr(0, program.output().find('\n')));
+  const std::string url = start["url"];
+  const std::string id = start["job"];
+  const auto job = nlohmann::json::parse(http::Get(url + "/v1/jobs/" + id)->body);
+  const auto cluster = nlohmann::json::parse(std::ifstream(folder + "/job/cluster.json"));
+  const auto ports = nlohmann::json::parse(std::ifstream(folder + "/job/prometheus-targets.json"));
+  std::vector<Target> members;
+  for (const auto& member : job["members"])
+    members.push_back({{member["name"], IncarnationOf(member["incarnation"])}, member["address"]});
+  ASSERT_EQ(members.size(), servers ? 3u : 2u);
+
+  std::vector<http::RawClient> open;
+  SendNoise(open, cluster["grpc"]);
+  for (const auto& port : ports) SendNoise(open, port["targets"][0]);
+  for (const Target& member : members) SendNoise(open, member.address);
+  const auto transport = MakeGrpcTransport({});
+  {
+    HostileSession session(*transport, cluster["grpc"]);
+    session.Send(std::string(kMaxHeaderBytes, '\xff'), std::string(kMaxPayloadBytes, '\xff'));
+    session.ExpectRefused("garbage at the coordinator");
+  }
+  for (size_t i = 0; i < members.size(); ++i) {
+    const int refused = SendHostileFrames(*transport, id, members[i], members[(i + 1) % members.size()]);
+    for (const auto& port : ports)
+      if (port["labels"]["member"] == members[i].id.name) ExpectCounted(port["targets"][0], refused);
+  }
+  EXPECT_TRUE(program.WaitFor("\"event\":\"step\"", program.output().size())) << "it trained through all of it";
+  EXPECT_EQ(program.End(), 0) << program.output();
+  EXPECT_THAT(program.output(), Not(HasSubstr("\"signal\":11")));
+  EXPECT_THAT(program.output(), Not(HasSubstr("\"signal\":6")));
+  const auto result = ResultOf(program);
+  ASSERT_TRUE(result.is_object());
+  EXPECT_EQ(result["rewinds"], 0);
+  EXPECT_EQ(result["digest"], UndisturbedDigest(WriteText(folder + "/plain.yaml", CountingSpec(1200))));
+}
+
+}  // namespace
+}  // namespace muster::integration
