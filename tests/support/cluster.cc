@@ -137,7 +137,7 @@ void TestCoordinator::Handle(Came came) {
 
 void TestCoordinator::FromMember(uint64_t session, ToCoordinator message) {
   if (const auto* ask = std::get_if<AskJob>(&message)) {
-    waiting_[session] = ask->job;
+    waiting_[session] = {ask->job, false};
     return TellFacts();
   }
   if (const auto* join = std::get_if<Join>(&message)) members_[join->id] = session;
@@ -148,9 +148,9 @@ void TestCoordinator::FromMember(uint64_t session, ToCoordinator message) {
 // Every process that asked is answered at once, and again when the facts are there.
 void TestCoordinator::TellFacts() {
   std::vector<uint64_t> told;
-  for (const auto& [session, job] : waiting_) {
-    std::optional<JobIs> answer = machine_.JobOf(job);
-    if (!answer) continue;
+  for (auto& [session, asked] : waiting_) {
+    std::optional<JobIs> answer = machine_.JobOf(asked.job);
+    if (!answer || (std::exchange(asked.told, true) && !answer->facts)) continue;
     answer->checkpoint_dir = dir_;
     if (answer->facts) told.push_back(session);
     sessions_[session]->Send({Encode(FromCoordinator(*answer)), {}});
@@ -159,9 +159,8 @@ void TestCoordinator::TellFacts() {
 }
 
 void TestCoordinator::Take(const coordinator::Input& input) {
-  const bool joins = std::holds_alternative<coordinator::MemberSays>(input);
   for (const coordinator::Action& action : machine_.Take(input, clock_.Now())) Do(action);
-  if (joins && !waiting_.empty()) TellFacts();
+  TellFacts();
   std::vector<coordinator::Input> more = std::exchange(inputs_, {});
   for (const coordinator::Input& next : more) Take(next);
 }

@@ -69,7 +69,11 @@ class TestCoordinator {
   coordinator::Coordinator machine_;
   RealClock clock_;
   std::map<uint64_t, std::shared_ptr<Session>> sessions_;
-  std::map<uint64_t, std::string> waiting_;  // sessions that asked for this job and have no facts
+  struct Asked {
+    std::string job;
+    bool told = false;  // without facts
+  };
+  std::map<uint64_t, Asked> waiting_;  // sessions that asked and have no facts
   std::map<MemberId, uint64_t> members_;
   std::vector<coordinator::Input> inputs_;   // that actions lead to
 

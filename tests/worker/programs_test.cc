@@ -1,0 +1,98 @@
+// muster-worker and muster-server as programs: bad words, ports, signals, strangers.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/support/program.h"
+
+namespace muster {
+namespace {
+
+using testing::HasSubstr;
+
+class Programs : public testing::TestWithParam<const char*> {
+ protected:
+  // Arguments that are right, then others, which win.
+  std::vector<std::string> Arguments(const std::vector<std::string>& more) const {
+    std::vector<std::string> arguments = {
+        std::string(MUSTER_BIN_DIR) + "/" + GetParam(), "--coordinator", "127.0.0.1:1", "--job", "j"};
+    if (more.empty() || more[0] != "--name") {
+      arguments.push_back("--name");
+      arguments.push_back("member-0");
+    }
+    if (std::string(GetParam()) == "muster-worker") {
+      arguments.push_back("--lane-count");
+      arguments.push_back(testing::TempDir() + "programs-" + std::to_string(getpid()) + ".lanes");
+    }
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  }
+  void ExpectRefused(const std::vector<std::string>& more, int code, const std::string& reason) {
+    Program program(Arguments(more));
+    EXPECT_EQ(program.End(), code) << reason;
+    EXPECT_THAT(program.output(), HasSubstr(reason));
+  }
+};
+
+// A port of this machine that somebody listens at.
+class Listening {
+ public:
+  Listening() : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    EXPECT_EQ(bind(fd_, reinterpret_cast<sockaddr*>(&address), size), 0);
+    EXPECT_EQ(listen(fd_, 8), 0);
+    EXPECT_EQ(getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size), 0);
+    address_ = absl::StrCat("127.0.0.1:", ntohs(address.sin_port));
+  }
+  ~Listening() { close(fd_); }
+  const std::string& address() const { return address_; }
+
+ private:
+  const int fd_;
+  std::string address_;
+};
+
+TEST_P(Programs, BadWordsEndWith64AndSayWhatToDo) {
+  ExpectRefused({"--no-such-flag"}, 64, "no-such-flag");
+  ExpectRefused({"--name", "../escape"}, 64, "--name");
+  ExpectRefused({"--lease-ms", "1"}, 64, "--lease-ms");
+  ExpectRefused({"--listen", "nonsense"}, 64, "--listen");
+  ExpectRefused({"--listen", "10.9.8.7:0"}, 64, "10.9.8.7");
+  ExpectRefused({"--fail-at", "nowhere:1"}, 64, "half_sent");
+}
+
+TEST_P(Programs, APortInUseIsAnError) {
+  const Listening other;
+  ExpectRefused({"--listen", other.address()}, 1, other.address());
+  ExpectRefused({"--metrics", other.address()}, 1, other.address());
+}
+
+TEST_P(Programs, WithoutACoordinatorItEndsWith75AfterItsPatience) {
+  Program program(Arguments({"--coordinator-timeout", "0", "--lease-ms", "100"}));
+  EXPECT_EQ(program.End(), 75);
+  EXPECT_THAT(program.output(), HasSubstr("no coordinator at 127.0.0.1:1"));
+}
+
+TEST_P(Programs, LeavesCleanlyWhenTold) {
+  for (int signal : {SIGTERM, SIGINT}) {
+    Program program(Arguments({"--report-fd", "1"}));
+    ASSERT_TRUE(program.WaitFor("\"event\":\"metrics\"")) << program.output();
+    ASSERT_TRUE(program.WaitFor("metrics at")) << "it runs";
+    program.Signal(signal);
+    EXPECT_EQ(program.End(), 143);
+    EXPECT_THAT(program.output(), HasSubstr("leaving"));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Both, Programs, testing::Values("muster-worker", "muster-server"));
+
+}  // namespace
+}  // namespace muster
