@@ -64,6 +64,7 @@ TEST_P(Programs, BadWordsEndWith64AndSayWhatToDo) {
   ExpectRefused({"--no-such-flag"}, 64, "no-such-flag");
   ExpectRefused({"--name", "../escape"}, 64, "--name");
   ExpectRefused({"--lease-ms", "1"}, 64, "--lease-ms");
+  ExpectRefused({"--coordinator-timeout", "0"}, 64, "--coordinator-timeout");
   ExpectRefused({"--listen", "nonsense"}, 64, "--listen");
   ExpectRefused({"--listen", "10.9.8.7:0"}, 64, "10.9.8.7");
   ExpectRefused({"--fail-at", "nowhere:1"}, 64, "half_sent");
@@ -76,7 +77,7 @@ TEST_P(Programs, APortInUseIsAnError) {
 }
 
 TEST_P(Programs, WithoutACoordinatorItEndsWith75AfterItsPatience) {
-  Program program(Arguments({"--coordinator-timeout", "0", "--lease-ms", "100"}));
+  Program program(Arguments({"--coordinator-timeout", "1", "--lease-ms", "100"}));
   EXPECT_EQ(program.End(), 75);
   EXPECT_THAT(program.output(), HasSubstr("no coordinator at 127.0.0.1:1"));
 }
