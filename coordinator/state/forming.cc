@@ -43,15 +43,14 @@ bool Coordinator::EveryoneIsBack() {
   if (waits && now_ - started_ < settings_.lease) return false;
   reattaching_ = false;
   for (const auto& [id, live] : live_) j.number = std::max(j.number, live.sealed);
-  const bool all = j.view && gone.empty();
-  const bool unfinished = !j.view || j.number > j.view->number;
+  const bool unfinished = j.number > (j.view ? j.view->number : ViewNumber());
   for (const Incarnation& i : gone) {
     lost_.push_back({i, std::nullopt, std::nullopt, 0});
     evicted_.insert(i);
   }
-  if (!all) loss_ = true;
-  if (!all) cause_ = "members were lost while the coordinator was down";
-  if (all && unfinished) cause_ = "the coordinator restarted while a view was forming";
+  if (!gone.empty()) loss_ = true;
+  if (!gone.empty()) cause_ = "members were lost while the coordinator was down";
+  if (gone.empty() && unfinished) cause_ = "the coordinator restarted while a view was forming";
   return true;
 }
 
@@ -193,7 +192,8 @@ void Coordinator::Rewind(Planned& planned) {
   JobJournal& j = *job();
   const Step base = planned.heal.base;
   const Step lost = std::max(planned.newest, recorded_);
-  if (!j.lineages.empty() && !j.resumes) {
+  const bool begins = !j.view;  // nothing was done yet that could be lost
+  if (!begins && !j.lineages.empty() && !j.resumes) {
     ++j.rewinds;
     j.lanes_recomputed += (lost.value() - base.value()) * j.spec.law.lanes;
   }
@@ -208,7 +208,7 @@ void Coordinator::Rewind(Planned& planned) {
   planned.view.end = End();
   j.resumes = false;
   Persist();
-  if (j.lineages.size() == 1) return;
+  if (begins || j.lineages.size() == 1) return;
   Say("recovery", absl::StrCat("no live copy of the newest state: back to step ", base.value(),
                                planned.heal.manifest ? " from its checkpoint" : ", the beginning"),
       {{"rewind", "true"}, {"step", absl::StrCat(base.value())}});

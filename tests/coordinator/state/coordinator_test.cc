@@ -564,6 +564,28 @@ TEST(Members, AProcessThatGaveUpEndsTheJobWithItsLastLines) {
   EXPECT_EQ(desk.Job().reason, "worker-1 fails again and again (exited with status 1); its last lines:\nno such file");
 }
 
+// Nothing was done yet, so nothing is lost and nobody goes back.
+TEST(Restart, WhileTheFirstViewFormsIsNoLoss) {
+  Desk before;
+  before.Give(Submit{"job", SpecOf(1, 2)});
+  for (const MemberId& id : {kA, kB}) before.Join(id);
+  for (const MemberId& id : {kA, kB}) before.Say(id, Sealed{before.Job().number, {}});
+  ASSERT_EQ(before.Job().lineages.size(), 1u);
+  ASSERT_FALSE(before.Job().view.has_value());
+  Desk desk(Found{.jobs = {before.Job()}});
+  for (const MemberId& id : {kA, kB}) desk.Join(id);
+  for (int i = 0; i < 16; ++i) {  // a lease
+    desk.Wait(milliseconds(100));
+    for (const MemberId& id : {kA, kB}) desk.Say(id, Alive{});
+    desk.Give(Tick{});
+  }
+  desk.Activate({kA, kB});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kRunning);
+  EXPECT_EQ(desk.Job().rewinds, 0);
+  EXPECT_EQ(desk.Job().recoveries, 0);
+  EXPECT_THAT(desk.Told(), testing::Contains("view 2 forms: the coordinator restarted while a view was forming"));
+}
+
 // What the agent tells a coordinator that was down while worker-1 ended: it had run 2 lanes of step 0.
 TEST(Restart, AWorkerThatEndedMeanwhileIsNotWaitedForAndItsLanesCount) {
   Desk before;
