@@ -73,6 +73,8 @@ Settings DrawSettings(const Case& c) {
   s.servers = c.place.syncs == Syncs::kBoth ? 2 * draw.Below(2) : 0;
   s.pass = c.place.passes > 0 ? 1 + draw.Below(c.place.passes) : c.place.pass;
   s.victim = draw.Below(s.workers);
+  // Rank 0 makes the first state and is everybody's donor before there is anything to recover.
+  if (c.place.point == "donor") s.victim = 1 + draw.Below(s.workers - 1);
   if (c.place.when != When::kInAStep) s.steps = kStepsForAReturn;
   return s;
 }
