@@ -67,8 +67,10 @@ struct Settings {
 
 Settings DrawSettings(const Case& c) {
   Draw draw(c);
-  constexpr int kShapes[][2] = {{4, 2}, {4, 4}, {6, 2}, {6, 3}};
-  const auto& shape = kShapes[c.place.when == When::kInAStep ? draw.Below(4) : 3];
+  // Every worker has as many lanes as any other, in the first step of the first view too (of 6 lanes on 2
+  // workers that one shares out whole subtrees: 2 and 4), or what a loss costs would depend on the step.
+  constexpr int kShapes[][2] = {{4, 2}, {4, 4}, {6, 3}};
+  const auto& shape = kShapes[c.place.when == When::kInAStep ? draw.Below(3) : 2];
   Settings s{.lanes = shape[0], .workers = shape[1]};
   s.servers = c.place.syncs == Syncs::kBoth ? 2 * draw.Below(2) : 0;
   s.pass = c.place.passes > 0 ? 1 + draw.Below(c.place.passes) : c.place.pass;
