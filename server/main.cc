@@ -24,8 +24,8 @@ int Run(const ProcessOptions& options) {
   grpc.credentials = options.credentials;
   grpc.warn = [](const std::string& line) { LogWarning("%s", line); };
   const std::unique_ptr<GrpcTransport> transport = MakeGrpcTransport(std::move(grpc));
-  auto process = MemberProcess::Start(options, *transport,
-                                      [&t = *transport] { return &t.counters(); });
+  auto process =
+      MemberProcess::Start(options, *transport, [&t = *transport] { return &t.counters(); });
   if (!process.ok()) return Fail(process.status());
   return (*process)->Join();
 }

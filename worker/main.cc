@@ -4,8 +4,8 @@
 #include <string>
 
 #include "CLI/CLI.hpp"
-#include "lib/log/log.h"
 #include "lib/launch/lane_counter.h"
+#include "lib/log/log.h"
 #include "lib/member/runtime/process.h"
 #include "lib/transport/grpc/grpc_transport.h"
 #include "worker/runtime/trainer.h"
@@ -28,14 +28,15 @@ int Fail(const absl::Status& status) {
 
 int Run(Flags flags) {
   HoldSignals();
-  if (absl::Status s = StartLog({.program = "muster-worker", .member = flags.process.name}); !s.ok())
+  if (absl::Status s = StartLog({.program = "muster-worker", .member = flags.process.name});
+      !s.ok())
     return Fail(s);
   GrpcOptions grpc;
   grpc.credentials = flags.process.credentials;
   grpc.warn = [](const std::string& line) { LogWarning("%s", line); };
   const std::unique_ptr<GrpcTransport> transport = MakeGrpcTransport(std::move(grpc));
-  auto process = MemberProcess::Start(flags.process, *transport,
-                                      [&t = *transport] { return &t.counters(); });
+  auto process =
+      MemberProcess::Start(flags.process, *transport, [&t = *transport] { return &t.counters(); });
   if (!process.ok()) return Fail(process.status());
   const std::string file = flags.lane_count.empty()
                                ? flags.dir + "/run/" + flags.process.name + ".lanes"

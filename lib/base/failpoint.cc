@@ -18,8 +18,9 @@ absl::Status Failpoints::Arm(absl::string_view point_and_pass) {
   const std::vector<absl::string_view> parts = absl::StrSplit(point_and_pass, ':');
   const auto known = std::find(std::begin(kFailpointNames), std::end(kFailpointNames), parts[0]);
   if (known == std::end(kFailpointNames))
-    return absl::InvalidArgumentError(absl::StrCat("--fail-at: '", parts[0], "' is not known; allowed: ",
-                                                   absl::StrJoin(kFailpointNames, ", ")));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--fail-at: '", parts[0],
+                     "' is not known; allowed: ", absl::StrJoin(kFailpointNames, ", ")));
   auto armed = std::make_unique<Armed>();
   armed->point = std::string(parts[0]);
   if (parts.size() != 2 || !absl::SimpleAtoi(parts[1], &armed->pass) || armed->pass < 1)

@@ -16,10 +16,21 @@
 namespace muster {
 
 // The points of members and of coordinators. A name that is not here cannot be armed.
-inline constexpr absl::string_view kFailpointNames[] = {
-    "forward",      "last_backward", "half_sent",          "summed_unreplied", "half_received",
-    "before_apply", "donor",         "sealed_unanswered",  "receiver",         "base_acknowledged",
-    "share_copied", "segment_written", "persisted_unpublished", "forming", "before_commit"};
+inline constexpr absl::string_view kFailpointNames[] = {"forward",
+                                                        "last_backward",
+                                                        "half_sent",
+                                                        "summed_unreplied",
+                                                        "half_received",
+                                                        "before_apply",
+                                                        "donor",
+                                                        "sealed_unanswered",
+                                                        "receiver",
+                                                        "base_acknowledged",
+                                                        "share_copied",
+                                                        "segment_written",
+                                                        "persisted_unpublished",
+                                                        "forming",
+                                                        "before_commit"};
 
 class Failpoints {
  public:

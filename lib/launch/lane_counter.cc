@@ -23,7 +23,8 @@ using Word = std::atomic<int64_t>;
 static_assert(Word::is_always_lock_free && sizeof(Word) == 8, "words are shared between processes");
 
 absl::Status Failed(absl::string_view what, const std::string& path) {
-  const std::string text = absl::StrCat("lane count file '", path, "': cannot ", what, ": ", strerror(errno));
+  const std::string text =
+      absl::StrCat("lane count file '", path, "': cannot ", what, ": ", strerror(errno));
   if (errno == ENOENT) return absl::NotFoundError(text);
   return errno == EACCES ? absl::PermissionDeniedError(text) : absl::UnavailableError(text);
 }

@@ -34,8 +34,8 @@ class LaneCounter {
 };
 
 // One for each incarnation, in the order they started. Any process, also while the worker counts:
-// then the count before or after the current lane. kNotFound: no such file; kDataLoss: not a counter
-// of ours.
+// then the count before or after the current lane. kNotFound: no such file; kDataLoss: not a
+// counter of ours.
 absl::StatusOr<std::vector<LaneCount>> ReadLaneCounts(const std::string& path);
 
 }  // namespace muster

@@ -84,20 +84,20 @@ TestCoordinator::TestCoordinator(LoopNetwork& network, std::string checkpoint_di
       transport_(network.MakeTransport("coordinator")),
       machine_("cluster", TermNumber(1), TestSettings(), {}, RealClock().Now()) {
   auto next = std::make_shared<std::atomic<uint64_t>>(1);
-  listener_ = transport_
-                  ->Listen("coordinator:0",
-                           [box = box_, next](std::shared_ptr<Session> session) {
-                             const uint64_t id = (*next)++;
-                             box->Post(Came{id, std::move(session), {}, false, {}});
-                             return SessionHandler{
-                                 [box, id](Frame f) {
-                                   box->Post(Came{id, {}, std::move(f), false, {}});
-                                 },
-                                 [box, id](absl::Status) {
-                                   box->Post(Came{id, {}, {}, true, {}});
-                                 }};
-                           })
-                  .value();
+  listener_ =
+      transport_
+          ->Listen("coordinator:0",
+                   [box = box_, next](std::shared_ptr<Session> session) {
+                     const uint64_t id = (*next)++;
+                     box->Post(Came{id, std::move(session), {}, false, {}});
+                     return SessionHandler{[box, id](Frame f) {
+                                             box->Post(Came{id, {}, std::move(f), false, {}});
+                                           },
+                                           [box, id](absl::Status) {
+                                             box->Post(Came{id, {}, {}, true, {}});
+                                           }};
+                   })
+          .value();
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -185,7 +185,8 @@ void TestCoordinator::Do(const coordinator::Action& action) {
                                               std::string(sum.status().message())});
   } else if (const auto* to = std::get_if<coordinator::ToMember>(&action)) {
     const auto member = members_.find(to->member);
-    const auto session = member == members_.end() ? sessions_.end() : sessions_.find(member->second);
+    const auto session =
+        member == members_.end() ? sessions_.end() : sessions_.find(member->second);
     if (session != sessions_.end()) session->second->Send({Encode(to->message), {}});
   }
   changed_.notify_all();
@@ -202,7 +203,8 @@ void TestCoordinator::Killed(const std::string& job, const MemberId& member) {
   exited.signal = 9;
   exited.cause = "killed by SIGKILL";
   exited.lanes.incarnation = member.incarnation;
-  box_->Post({0, {}, {}, false, [this, exited] { Take(coordinator::AgentSays{FromAgent(exited)}); }});
+  box_->Post(
+      {0, {}, {}, false, [this, exited] { Take(coordinator::AgentSays{FromAgent(exited)}); }});
 }
 
 template <class F>
@@ -275,10 +277,10 @@ TestMember::TestMember(LoopNetwork& network, const std::string& coordinator,
         throw CutOff();
       }) {
   if (!options.fail_at.empty()) MUSTER_CHECK(failpoints_.Arm(options.fail_at).ok());
-  listener_ = transport_
-                  ->Listen(absl::StrCat(options.name, ":0"),
-                           Sessions::AcceptInto(events_, next_session_))
-                  .value();
+  listener_ =
+      transport_
+          ->Listen(absl::StrCat(options.name, ":0"), Sessions::AcceptInto(events_, next_session_))
+          .value();
   ExchangeOptions exchange;
   exchange.job = options.job;
   exchange.place = {id_, options.role, "host", listener_->Address()};

@@ -40,9 +40,9 @@ class TestCoordinator {
   // Waits until something was told whose text holds this.
   void AwaitTold(const std::string& part);
 
-  std::vector<StepRecord> records() const;      // as persisted, in order
-  std::vector<Manifest> manifests() const;      // committed
-  std::vector<std::string> told() const;        // "event: text", of all but steps
+  std::vector<StepRecord> records() const;  // as persisted, in order
+  std::vector<Manifest> manifests() const;  // committed
+  std::vector<std::string> told() const;    // "event: text", of all but steps
 
  private:
   struct Came {
@@ -75,7 +75,7 @@ class TestCoordinator {
   };
   std::map<uint64_t, Asked> waiting_;  // sessions that asked and have no facts
   std::map<MemberId, uint64_t> members_;
-  std::vector<coordinator::Input> inputs_;   // that actions lead to
+  std::vector<coordinator::Input> inputs_;  // that actions lead to
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -106,7 +106,7 @@ class TestMember {
   // As a SIGKILL looks from outside: every session breaks, nothing more is said. Waits for the
   // threads.
   void Kill();
-  int AwaitExit();  // the exit code
+  int AwaitExit();                       // the exit code
   bool fired() const { return fired_; }  // the failpoint
   void AwaitFired();
   uint64_t copied() const { return copied_; }

@@ -19,8 +19,8 @@ class Programs : public testing::TestWithParam<const char*> {
  protected:
   // Arguments that are right, then others, which win.
   std::vector<std::string> Arguments(const std::vector<std::string>& more) const {
-    std::vector<std::string> arguments = {
-        std::string(MUSTER_BIN_DIR) + "/" + GetParam(), "--coordinator", "127.0.0.1:1", "--job", "j"};
+    std::vector<std::string> arguments = {std::string(MUSTER_BIN_DIR) + "/" + GetParam(),
+                                          "--coordinator", "127.0.0.1:1", "--job", "j"};
     if (more.empty() || more[0] != "--name") {
       arguments.push_back("--name");
       arguments.push_back("member-0");

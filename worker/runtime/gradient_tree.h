@@ -3,7 +3,8 @@
 // lanes need about log2(k) + 1 buffers. Train thread only.
 //
 // A sum that was published (it may be on its way to an owner) is never written again: what is added
-// to it goes to another buffer. Buffer chunks are not added: the node that holds lane 0 has lane 0's.
+// to it goes to another buffer. Buffer chunks are not added: the node that holds lane 0 has lane
+// 0's.
 #pragma once
 
 #include <map>
@@ -29,8 +30,8 @@ class GradientTree {
   void Add(LaneId lane, FlatPtr gradient, int64_t weight, double loss);
 
   // The same, in parts, for a lane whose gradient is still growing. Begin says what the nodes will
-  // be, with weights and losses; FoldChunk does the additions of a chunk whose gradient is final, and
-  // is called once for every chunk before anything but Partials and Sums is.
+  // be, with weights and losses; FoldChunk does the additions of a chunk whose gradient is final,
+  // and is called once for every chunk before anything but Partials and Sums is.
   void Begin(LaneId lane, FlatPtr gradient, int64_t weight, double loss);
   void FoldChunk(ChunkId chunk);
 

@@ -27,9 +27,9 @@ double Since(Moment begin) { return std::chrono::duration<double>(Now() - begin)
 
 }  // namespace
 
-// Follows the last lane of a compute: as soon as every tensor of a bucket, and of all buckets before
-// it, is final, folds the bucket's chunks and tells the exchange thread, which sends them while
-// backward goes on.
+// Follows the last lane of a compute: as soon as every tensor of a bucket, and of all buckets
+// before it, is final, folds the bucket's chunks and tells the exchange thread, which sends them
+// while backward goes on.
 class Trainer::Leaving {
  public:
   Leaving(Trainer& trainer, const DoCompute& command, LaneId lane)
@@ -198,9 +198,9 @@ void Trainer::Do(const DoCompute& command) {
 absl::Status Trainer::RunInner(const DoCompute& command, LaneId lane) {
   FlatPtr gradient = tree_->NewLeaf();
   const GradientSink sink{gradient->all(), [](LaneOutput) {}, [](size_t) {}};
-  MUSTER_ASSIGN_OR_RETURN(const LaneOutput output,
-                          runner_->Run(command.lineage, command.compute.step, lane,
-                                       command.values->all(), sink));
+  MUSTER_ASSIGN_OR_RETURN(
+      const LaneOutput output,
+      runner_->Run(command.lineage, command.compute.step, lane, command.values->all(), sink));
   tree_->Add(lane, std::move(gradient), output.weight, output.loss);
   return absl::OkStatus();
 }

@@ -25,20 +25,20 @@ void CoordinatorLink::Connect(Time now) {
   if (silent_since_ == Time()) silent_since_ = now;
   connect_at_.reset();
   id_ = next_id_->fetch_add(1);
-  session_ = transport_.Connect(
-      address_, std::chrono::seconds(2),
-      {[events = events_, id = id_](Frame frame) { events->Post(FrameCame{id, std::move(frame)}); },
-       [events = events_, id = id_](absl::Status why) {
-         events->Post(SessionBroke{id, std::move(why)});
-       }});
+  session_ = transport_.Connect(address_, std::chrono::seconds(2),
+                                {[events = events_, id = id_](Frame frame) {
+                                   events->Post(FrameCame{id, std::move(frame)});
+                                 },
+                                 [events = events_, id = id_](absl::Status why) {
+                                   events->Post(SessionBroke{id, std::move(why)});
+                                 }});
 }
 
 void CoordinatorLink::Send(const ToCoordinator& message) {
   if (session_) session_->Send({Encode(message), Payload()});
 }
 
-absl::StatusOr<FromCoordinator> CoordinatorLink::Take(const FrameCame& came,
-                                                      Time now) {
+absl::StatusOr<FromCoordinator> CoordinatorLink::Take(const FrameCame& came, Time now) {
   absl::StatusOr<FromCoordinator> message = DecodeFromCoordinator(came.frame.header);
   if (!message.ok()) {
     session_->Close(message.status());

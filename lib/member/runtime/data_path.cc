@@ -18,9 +18,8 @@ absl::Span<const std::byte> BytesOf(absl::Span<const float> values) {
 uint32_t CrcOf(absl::Span<const float> values) { return Crc32c(BytesOf(values)); }
 
 const Part& FindPart(const Incoming& incoming, ChunkId chunk, std::optional<TreeNode> node) {
-  const auto it =
-      std::find_if(incoming.parts.begin(), incoming.parts.end(),
-                   [&](const Part& p) { return p.chunk == chunk && p.node == node; });
+  const auto it = std::find_if(incoming.parts.begin(), incoming.parts.end(),
+                               [&](const Part& p) { return p.chunk == chunk && p.node == node; });
   MUSTER_CHECK(it != incoming.parts.end(), "an action about a chunk that did not come");
   return *it;
 }

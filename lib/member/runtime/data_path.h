@@ -65,8 +65,8 @@ class DataPath {
   Accumulator accumulator_;
   Updater updater_;
   std::map<TreeNode, FlatPtr> own_sums_;
-  FlatPtr sums_;                       // owners that apply: reduced gradients of the open step
-  std::vector<ResultMeta> sum_meta_;   // likewise, by chunk
+  FlatPtr sums_;                      // owners that apply: reduced gradients of the open step
+  std::vector<ResultMeta> sum_meta_;  // likewise, by chunk
 };
 
 }  // namespace muster

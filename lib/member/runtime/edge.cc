@@ -18,9 +18,9 @@ Fingerprint OfChunk(const Layout& layout, const Chunk& chunk, uint32_t slot,
     const int64_t begin = std::max(tensor.offset, chunk.offset);
     const int64_t end = std::min(tensor.offset + tensor.count, chunk.offset + chunk.count);
     if (begin >= end) continue;
-    sum += FingerprintOf(HashBytes(tensor.spec.name), slot,
-                         static_cast<uint64_t>(begin - tensor.offset),
-                         flat.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)));
+    sum += FingerprintOf(
+        HashBytes(tensor.spec.name), slot, static_cast<uint64_t>(begin - tensor.offset),
+        flat.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)));
   }
   return sum;
 }

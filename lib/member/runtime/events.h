@@ -55,7 +55,7 @@ struct DoAbandon {
 };
 struct DoApply {
   Apply apply;
-  FlatPtr results;    // reduced gradients; unchanged. Null where servers apply: nothing is to be done
+  FlatPtr results;  // reduced gradients; unchanged. Null where servers apply: nothing is to be done
   StateMemory state;  // the train thread's until it answers StateApplied …
   bool lent = false;  // … but frames may still read it: write elsewhere
 };
@@ -101,8 +101,8 @@ struct Prepared {
 struct GradientsReady {
   Ready ready;
   // Where the subtrees stand, in full: the chunks of `ready` are final and stay unchanged while a
-  // holder lives; other chunks are still being written. A buffer chunk's value stands in the subtree
-  // that holds lane 0.
+  // holder lives; other chunks are still being written. A buffer chunk's value stands in the
+  // subtree that holds lane 0.
   std::map<TreeNode, FlatPtr> sums;
 };
 struct StateApplied {

@@ -224,12 +224,12 @@ void Exchange::Handle(SegmentWrote event) {
 }
 
 void Exchange::Handle(SegmentNotWritten event) {
-  LogWarning("checkpoint of step %d: %s", event.lost.failed.step.value(),
-             event.lost.failed.reason);
+  LogWarning("checkpoint of step %d: %s", event.lost.failed.step.value(), event.lost.failed.reason);
   Feed(std::move(event.lost));
 }
 
-// Who leaves already, at the end of its job, shows the text sample first; its agent waits for that a while.
+// Who leaves already, at the end of its job, shows the text sample first; its agent waits for that
+// a while.
 void Exchange::Handle(StopAsked event) {
   if (!leaving_) quit_ = Quit{event.exit_code, event.reason};
 }
@@ -284,12 +284,10 @@ void Exchange::Carry(std::vector<Action> actions, const Incoming* incoming) {
 
 Exchange::Seen Exchange::Look() const {
   const ChunkSet& results = member_->results();
-  return {member_->active(),
-          member_->has_state(),
-          member_->sealed(),
-          member_->view() ? member_->view()->number : ViewNumber(),
-          member_->step(),
-          static_cast<size_t>(std::count(results.begin(), results.end(), true)), healing_};
+  return {member_->active(), member_->has_state(),
+          member_->sealed(), member_->view() ? member_->view()->number : ViewNumber(),
+          member_->step(),   static_cast<size_t>(std::count(results.begin(), results.end(), true)),
+          healing_};
 }
 
 void Exchange::NoteChanges() {

@@ -132,8 +132,8 @@ class Exchange {
   std::unique_ptr<Member> member_;
   std::unique_ptr<DataPath> data_;
   std::unique_ptr<SegmentWriter> writer_;
-  // What came too early, by sender. Who is a step ahead sends at most its sums and results of that step: the limit is
-  // there for a sender that invents steps and views.
+  // What came too early, by sender. Who is a step ahead sends at most its sums and results of that
+  // step: the limit is there for a sender that invents steps and views.
   struct Held {
     std::deque<Incoming> frames;
     size_t bytes = 0;

@@ -10,7 +10,8 @@
 namespace muster {
 namespace {
 
-constexpr size_t kSampleBytes = 200;  // made well within the time that an agent gives a process to leave
+constexpr size_t kSampleBytes =
+    200;  // made well within the time that an agent gives a process to leave
 
 }  // namespace
 
@@ -125,8 +126,8 @@ Exchange::Answer Exchange::Do(const Edge& action, const Incoming*) {
   if (action.fingerprint)
     done.fingerprint = FingerprintOfState(*setup_, state, OwnChunks(), /*whole=*/false);
   if (!action.share.empty()) {
-    writer_->Write(CopyShare(*setup_, state, member_->lineage(), action.step, action.share,
-                             *parts_.copied));
+    writer_->Write(
+        CopyShare(*setup_, state, member_->lineage(), action.step, action.share, *parts_.copied));
     parts_.failpoints->Pass("share_copied");
   }
   return done;
@@ -158,8 +159,7 @@ Exchange::Answer Exchange::Do(const DropState&, const Incoming*) {
 Exchange::Answer Exchange::Do(const Completed& action, const Incoming*) {
   const Time now = clock_.Now();
   const Time since = std::exchange(last_completed_, now);
-  const double seconds =
-      since == Time() ? 0 : std::chrono::duration<double>(now - since).count();
+  const double seconds = since == Time() ? 0 : std::chrono::duration<double>(now - since).count();
   metrics_.steps.Add();
   metrics_.step_seconds.Observe(seconds);
   if (action.record.weight > 0)

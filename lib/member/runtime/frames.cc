@@ -94,15 +94,15 @@ absl::StatusOr<std::vector<Part>> PartsOf(const PeerMessage& message, const Layo
 absl::Status CheckPayload(const std::vector<Part>& parts, const Payload& payload) {
   const size_t wanted = parts.empty() ? 0 : parts.back().byte_offset + parts.back().bytes;
   if (payload.size() != wanted)
-    return absl::InvalidArgumentError(absl::StrCat("a payload of ", payload.size(),
-                                                   " bytes, its header tells of ", wanted));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a payload of ", payload.size(), " bytes, its header tells of ", wanted));
   for (const Part& part : parts) {
     const uint32_t crc =
         Crc32cOfSlices(absl::MakeConstSpan(payload.slices), part.byte_offset, part.bytes);
     if (crc != part.crc)
-      return absl::DataLossError(
-          absl::StrCat("chunk ", part.chunk.value(), " was damaged on its way: CRC32C ", crc,
-                       ", its header says ", part.crc));
+      return absl::DataLossError(absl::StrCat("chunk ", part.chunk.value(),
+                                              " was damaged on its way: CRC32C ", crc,
+                                              ", its header says ", part.crc));
   }
   return absl::OkStatus();
 }
@@ -123,9 +123,8 @@ void SetChecksums(PeerMessage& message, const std::vector<Part>& parts) {
   size_t next = 0;
   std::visit(
       [&](auto& m) {
-        ForEachPart(m, [&](ChunkId, std::optional<TreeNode>, uint32_t& crc) {
-          crc = parts[next++].crc;
-        });
+        ForEachPart(
+            m, [&](ChunkId, std::optional<TreeNode>, uint32_t& crc) { crc = parts[next++].crc; });
       },
       message);
 }

@@ -16,7 +16,8 @@ StateMemory EmptyState(const Setup& setup, bool slots) {
 
 absl::StatusOr<StateMemory> LoadState(const Setup& setup, const Make& make) {
   if (!make.manifest) return absl::InvalidArgumentError("no checkpoint is named to load from");
-  LogInfo("reads the checkpoint of step %d: %d chunks", make.manifest->step.value(), make.chunks.size());
+  LogInfo("reads the checkpoint of step %d: %d chunks", make.manifest->step.value(),
+          make.chunks.size());
   MUSTER_RETURN_IF_ERROR(CheckComplete(*make.manifest, setup.layout, setup.slots));
   StateMemory state = EmptyState(setup, make.slots);
   std::vector<PartDest> parts;

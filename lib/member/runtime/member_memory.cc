@@ -12,7 +12,8 @@ MemberMemory::MemberMemory(std::shared_ptr<FlatPool> pool, Sync sync)
 const FlatPtr& MemberMemory::Landing(Step step) {
   const size_t i = Parity(step);
   if (generation_of_[i] != step) {
-    generations_[i].reset();  // first: then the pool gives the same buffer, unless somebody reads it
+    generations_[i]
+        .reset();  // first: then the pool gives the same buffer, unless somebody reads it
     generations_[i] = pool_->Take();
     generation_of_[i] = step;
   }

@@ -35,7 +35,7 @@ struct MemberMetrics {
   Counter& samples;
   Gauge& loss;
   Histogram& step_seconds;
-  Counter& input;    // seconds of the train thread, as the three below
+  Counter& input;  // seconds of the train thread, as the three below
   Counter& compute;
   Counter& exposed;  // it waits for results
   Counter& update;

@@ -46,7 +46,8 @@ absl::Status Check(const ProcessOptions& options) {
     return absl::InvalidArgumentError("--lease-ms: 100 to 600000 is allowed");
   if (options.coordinator_timeout_s < 1)
     return absl::InvalidArgumentError("--coordinator-timeout: at least 1 second is allowed");
-  return Prefix("--coordinator", CheckPlaintextAddress(options.coordinator, options.credentials, ReadNamespaceFacts()));
+  return Prefix("--coordinator", CheckPlaintextAddress(options.coordinator, options.credentials,
+                                                       ReadNamespaceFacts()));
 }
 
 }  // namespace

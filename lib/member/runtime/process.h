@@ -25,9 +25,9 @@ struct ProcessOptions {
   std::string job;
   std::string name;  // letters, digits, '.', '_', '-'
   Role role = Role::kWorker;
-  std::string node;                      // empty: the host's name
-  std::string listen = "127.0.0.1:0";    // the data port
-  std::string metrics = "127.0.0.1:0";   // Prometheus text
+  std::string node;                     // empty: the host's name
+  std::string listen = "127.0.0.1:0";   // the data port
+  std::string metrics = "127.0.0.1:0";  // Prometheus text
   int report_fd = -1;
   int64_t lease_ms = 1500;
   int64_t coordinator_timeout_s = 600;
@@ -36,7 +36,8 @@ struct ProcessOptions {
   std::string version;
 };
 
-// Exit codes by status, the same table as everywhere: 64 bad configuration, 65 bad data, 1 the rest.
+// Exit codes by status, the same table as everywhere: 64 bad configuration, 65 bad data, 1 the
+// rest.
 int ExitCodeOf(const absl::Status& status);
 
 // First in main: SIGTERM and SIGINT wait for MemberProcess, in this thread and all it starts.
@@ -44,9 +45,9 @@ void HoldSignals();
 
 class MemberProcess {
  public:
-  // Listens, serves metrics and starts the exchange thread, which leaves cleanly with 143 at SIGTERM
-  // or SIGINT. `transport` and what `moved` returns
-  // outlive it. kInvalidArgument: an option; kAlreadyExists: a port is in use.
+  // Listens, serves metrics and starts the exchange thread, which leaves cleanly with 143 at
+  // SIGTERM or SIGINT. `transport` and what `moved` returns outlive it. kInvalidArgument: an
+  // option; kAlreadyExists: a port is in use.
   static absl::StatusOr<std::unique_ptr<MemberProcess>> Start(
       ProcessOptions options, Transport& transport,
       std::function<const TransportCounters*()> moved);

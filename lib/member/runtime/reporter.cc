@@ -13,8 +13,8 @@ namespace muster {
 
 void Reporter::Line(absl::string_view event, absl::string_view fields) const {
   if (fd_ < 0) return;
-  const std::string line = absl::StrCat("{\"event\":", JsonText(event), ",\"member\":",
-                                        JsonText(member_), fields, "}\n");
+  const std::string line = absl::StrCat("{\"event\":", JsonText(event),
+                                        ",\"member\":", JsonText(member_), fields, "}\n");
   if (write(fd_, line.data(), line.size()) < 0) {
     // Nobody reads: training does not depend on being watched.
   }
@@ -30,10 +30,10 @@ void Reporter::Step(const StepRecord& record, Rank rank, double seconds) const {
 }
 
 void Reporter::Joined(const View& view, Rank rank, Incarnation incarnation) const {
-  Line("joined", absl::StrCat(",\"rank\":", rank.value(), ",\"view\":", view.number.value(),
-                              ",\"lineage\":", view.lineage.value(),
-                              ",\"step\":", view.first_step.value(), ",\"incarnation\":\"",
-                              ToHex(incarnation), "\""));
+  Line("joined",
+       absl::StrCat(",\"rank\":", rank.value(), ",\"view\":", view.number.value(),
+                    ",\"lineage\":", view.lineage.value(), ",\"step\":", view.first_step.value(),
+                    ",\"incarnation\":\"", ToHex(incarnation), "\""));
 }
 
 void Reporter::MetricsAt(absl::string_view address) const {

@@ -1,5 +1,6 @@
-// Lines of JSON for the host agent, one object each, on a descriptor it gave us: progress shows this
-// way while the coordinator is down. Any thread; a full or closed pipe loses lines, never time.
+// Lines of JSON for the host agent, one object each, on a descriptor it gave us: progress shows
+// this way while the coordinator is down. Any thread; a full or closed pipe loses lines, never
+// time.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +17,9 @@ class Reporter {
   // `fd` -1: nobody listens. It stays the caller's.
   Reporter(int fd, std::string member) : fd_(fd), member_(std::move(member)) {}
 
-  // {"event":"step","member":…,"rank":…,"step":…,"epoch":…,"loss":…,"samples":…,"seconds":…}: a step
-  // is complete; loss is per sample or token (null when it is no number), samples those of the whole
-  // step, seconds since the step before was complete.
+  // {"event":"step","member":…,"rank":…,"step":…,"epoch":…,"loss":…,"samples":…,"seconds":…}: a
+  // step is complete; loss is per sample or token (null when it is no number), samples those of the
+  // whole step, seconds since the step before was complete.
   void Step(const StepRecord& record, Rank rank, double seconds) const;
   void Joined(const View& view, Rank rank, Incarnation incarnation) const;
   void MetricsAt(absl::string_view address) const;

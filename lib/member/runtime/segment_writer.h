@@ -1,5 +1,5 @@
-// Writes a member's shares of checkpoints, one after the other, on a thread of its own: a disk never
-// holds up a step.
+// Writes a member's shares of checkpoints, one after the other, on a thread of its own: a disk
+// never holds up a step.
 #pragma once
 
 #include <atomic>

@@ -14,8 +14,12 @@ namespace muster {
 namespace {
 
 SessionHandler PostInto(std::shared_ptr<EventBox> events, SessionId id) {
-  return {[events, id](Frame frame) { events->Post(FrameCame{id, std::move(frame)}); },
-          [events, id](absl::Status why) { events->Post(SessionBroke{id, std::move(why)}); }};
+  return {[events, id](Frame frame) {
+            events->Post(FrameCame{id, std::move(frame)});
+          },
+          [events, id](absl::Status why) {
+            events->Post(SessionBroke{id, std::move(why)});
+          }};
 }
 
 std::string NameOf(const MemberId& id) {
@@ -72,8 +76,8 @@ void Sessions::Connect(Listed& listed, Time now) {
   listed.connect_at.reset();
   const SessionId id = next_id_->fetch_add(1);
   Link link{nullptr, listed.member.id, std::nullopt, now};
-  link.session = transport_.Connect(listed.member.address, options_.connect_timeout,
-                                    PostInto(events_, id));
+  link.session =
+      transport_.Connect(listed.member.address, options_.connect_timeout, PostInto(events_, id));
   link.session->Send(
       {Encode(PeerMessage(Hello{options_.job, options_.me, listed.member.id})), Payload()});
   links_.emplace(id, std::move(link));
@@ -97,8 +101,9 @@ Sessions::News Sessions::Take(FrameCame came) {
             .payload = std::move(came.frame.payload)};
   if (hello != nullptr && !link.greeted) return Greet(came.id, link, *hello);
   ++refused_;
-  absl::Status why = message.ok() ? absl::InvalidArgumentError("the first frame, and only that, is a greeting")
-                                  : message.status();
+  absl::Status why =
+      message.ok() ? absl::InvalidArgumentError("the first frame, and only that, is a greeting")
+                   : message.status();
   LogWarning("session with %s closed: %s", link.session->Peer(), why.ToString());
   News news{.down = link.greeted, .up = {}, .said = {}, .message = {}, .payload = {}};
   link.session->Close(why);  // its break, which we still wait for, schedules the next attempt

@@ -20,8 +20,8 @@ struct Setup {
   JobFacts facts;
   Layout layout;
   int64_t total_steps = 0;
-  std::string checkpoint_dir;  // absolute
-  int slots = 0;               // of the optimizer
+  std::string checkpoint_dir;      // absolute
+  int slots = 0;                   // of the optimizer
   std::shared_ptr<FlatPool> pool;  // of the whole member
 };
 using SetupPtr = std::shared_ptr<const Setup>;

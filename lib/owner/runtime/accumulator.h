@@ -1,7 +1,7 @@
 // The additions of an owner: lib/owner/state decides which, this carries them out. Received values
-// are added straight from the slices they came in; a chunk's sum grows in the place where its result
-// will stand; a sum that cannot stand there yet (two subtrees grow at once) uses a scratch chunk.
-// Nothing but own sums is ever written. Single-threaded.
+// are added straight from the slices they came in; a chunk's sum grows in the place where its
+// result will stand; a sum that cannot stand there yet (two subtrees grow at once) uses a scratch
+// chunk. Nothing but own sums is ever written. Single-threaded.
 #pragma once
 
 #include <cstddef>
@@ -36,10 +36,10 @@ class Accumulator {
  public:
   explicit Accumulator(CopyCounter& copied) : copied_(copied) {}
 
-  // Partial sums of a chunk came: adds as told. `out` is the place of the chunk's result, always the
-  // same until the chunk is complete, unread by anybody and of the chunk's size. `complete`: the sum
-  // of all then stands in `out`, and the chunk is forgotten; a copy happens only where the sum was
-  // one arrival alone.
+  // Partial sums of a chunk came: adds as told. `out` is the place of the chunk's result, always
+  // the same until the chunk is complete, unread by anybody and of the chunk's size. `complete`:
+  // the sum of all then stands in `out`, and the chunk is forgotten; a copy happens only where the
+  // sum was one arrival alone.
   void Add(ChunkId chunk, std::vector<std::pair<TreeNode, ArrivedSum>> arrived,
            const std::vector<Fold>& folds, bool complete, absl::Span<float> out);
 

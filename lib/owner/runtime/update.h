@@ -28,9 +28,8 @@ class Updater {
 
   // `result` is the reduced gradient, which stays unchanged, or a buffer's new value. `norm` is
   // there exactly when the job clips. `to` may be `from`. `slots` are updated in place.
-  void Apply(TensorKind kind, Step step, std::optional<double> norm,
-             absl::Span<const float> result, absl::Span<const float> from, absl::Span<float> to,
-             const Slots& slots);
+  void Apply(TensorKind kind, Step step, std::optional<double> norm, absl::Span<const float> result,
+             absl::Span<const float> from, absl::Span<float> to, const Slots& slots);
 
  private:
   absl::Span<const float> Clipped(absl::Span<const float> gradient, std::optional<double> norm);

@@ -82,7 +82,8 @@ TEST_F(LaneCounterTest, KeepsThoseOfEarlierIncarnations) {
 TEST_F(LaneCounterTest, WhatIsNoCounterIsSaidToBeNone) {
   EXPECT_TRUE(absl::IsNotFound(Newest().status()));
   std::filesystem::create_directories(dir_ + "/run");
-  std::ofstream(file_) << "something else that is long enough to be mistaken for a lane counter....";
+  std::ofstream(file_)
+      << "something else that is long enough to be mistaken for a lane counter....";
   EXPECT_TRUE(absl::IsDataLoss(Newest().status()));
   EXPECT_FALSE(LaneCounter::Open("/proc/no/such/place", me_).ok());
 }

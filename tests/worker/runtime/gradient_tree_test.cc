@@ -34,8 +34,9 @@ class GradientTreeTest : public testing::Test {
           << node.lo << " … " << node.hi;
   }
 
-  const Layout layout_ = Layout::Make({{"w", {40}, TensorKind::kParameter},
-                                       {"b", {3}, TensorKind::kBuffer}}, 64).value();
+  const Layout layout_ =
+      Layout::Make({{"w", {40}, TensorKind::kParameter}, {"b", {3}, TensorKind::kBuffer}}, 64)
+          .value();
   FlatPool pool_{static_cast<size_t>(layout_.elements())};
   CopyCounter copied_{0};
 };

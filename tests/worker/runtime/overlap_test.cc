@@ -50,7 +50,8 @@ class Gradual final : public Task {
     const uint64_t before = sent_.handed_over;
     sink.outcome(output);
     for (size_t t = kTensors; t-- > 0;) {
-      for (float& v : sink.gradient.subspan(static_cast<size_t>(layout_.tensors()[t].offset), kElements))
+      for (float& v :
+           sink.gradient.subspan(static_cast<size_t>(layout_.tensors()[t].offset), kElements))
         v = static_cast<float>(input.lane.value() + 1);
       if (t == 0 && last) AwaitHalf(before);
       sink.ready(t);
@@ -122,12 +123,14 @@ TEST_F(OverlapTest, HalfOfTheBytesAreHandedOverBeforeTheLastTensor) {
     EXPECT_EQ(sent->in_time, 6) << "every step";
     EXPECT_EQ(sent->handed_over, 6 * kModelBytes / 2);
   }
-  // Nothing is copied on the way out. On the way in partial sums are added where they lie and results
-  // are copied once, to where they land: half a model per worker and step. Besides, state(0) was
-  // copied to the worker that did not make it, and the last checkpoint's shares are one model.
+  // Nothing is copied on the way out. On the way in partial sums are added where they lie and
+  // results are copied once, to where they land: half a model per worker and step. Besides,
+  // state(0) was copied to the worker that did not make it, and the last checkpoint's shares are
+  // one model.
   const uint64_t copied = one.copied() + two.copied();
   EXPECT_EQ(copied, (6 + 1 + 1) * kModelBytes);
-  EXPECT_LE(static_cast<double>(copied) / static_cast<double>(network_.counters().bytes_sent), 0.65);
+  EXPECT_LE(static_cast<double>(copied) / static_cast<double>(network_.counters().bytes_sent),
+            0.65);
 }
 
 }  // namespace

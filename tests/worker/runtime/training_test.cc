@@ -118,7 +118,8 @@ class Cluster {
   // Gives the frame a payload of its own, with one bit flipped.
   void Spoil(Frame& frame) {
     auto bytes = std::make_shared<std::vector<std::byte>>();
-    for (const auto& slice : frame.payload.slices) bytes->insert(bytes->end(), slice.begin(), slice.end());
+    for (const auto& slice : frame.payload.slices)
+      bytes->insert(bytes->end(), slice.begin(), slice.end());
     (*bytes)[bytes->size() / 2] ^= std::byte{1};
     frame.payload = {{absl::MakeConstSpan(*bytes)}, bytes};
     ++spoiled_;
@@ -170,8 +171,11 @@ TEST(Training, SoDoServers) {
 
 TEST(Training, TheSameBitsWhoeverComputes) {
   for (int32_t lanes : {4, 6}) {
-    const JobShape one{.lanes = lanes, .epochs = 2, .optimizer = OptimizerKind::kAdam,
-                       .clip_norm = 0.5, .reduction = Reduction::kMean};
+    const JobShape one{.lanes = lanes,
+                       .epochs = 2,
+                       .optimizer = OptimizerKind::kAdam,
+                       .clip_norm = 0.5,
+                       .reduction = Reduction::kMean};
     const std::string digest = DigestOf(one);
     EXPECT_EQ(digest.size(), 64u);
     for (int workers : {2, 3}) {
@@ -245,11 +249,15 @@ TEST_P(Recovery, EndsWithTheSameBits) {
   Cluster cluster;
   cluster.coordinator().Submit("job", SpecOf(shape));
   for (const char* name : {"worker-0", "worker-1", "worker-2"})
-    cluster.Start({.name = name, .fail_at = cut.victim == name ? cut.point + ":" + std::to_string(cut.pass) : ""});
+    cluster.Start(
+        {.name = name,
+         .fail_at = cut.victim == name ? cut.point + ":" + std::to_string(cut.pass) : ""});
   for (int s = 0; s < shape.servers; ++s) {
     const std::string name = "server-" + std::to_string(s);
-    cluster.Start({.name = name, .role = Role::kServer,
-                   .fail_at = cut.victim == name ? cut.point + ":" + std::to_string(cut.pass) : ""});
+    cluster.Start(
+        {.name = name,
+         .role = Role::kServer,
+         .fail_at = cut.victim == name ? cut.point + ":" + std::to_string(cut.pass) : ""});
   }
   TestMember* victim = cluster.Find(cut.victim);
   victim->AwaitFired();
@@ -267,9 +275,11 @@ std::vector<Cut> Cuts() {
   std::vector<Cut> cuts;
   for (bool server_mode : {false, true}) {
     for (int pass : {1, 7}) {
-      for (const char* point : {"forward", "last_backward", "half_sent", "half_received", "before_apply"})
+      for (const char* point :
+           {"forward", "last_backward", "half_sent", "half_received", "before_apply"})
         cuts.push_back({point, pass, server_mode, "worker-1"});
-      cuts.push_back({"summed_unreplied", pass, server_mode, server_mode ? "server-1" : "worker-1"});
+      cuts.push_back(
+          {"summed_unreplied", pass, server_mode, server_mode ? "server-1" : "worker-1"});
     }
     cuts.push_back({"share_copied", 1, server_mode, server_mode ? "server-0" : "worker-2"});
     cuts.push_back({"sealed_unanswered", 1, server_mode, "worker-1"});

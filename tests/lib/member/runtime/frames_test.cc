@@ -126,8 +126,12 @@ TEST_F(DataPathTest, SentBytesAreNotCopiedAndLandedBytesOnce) {
   EXPECT_TRUE(CheckPayload(parts, frames[0].payload).ok());
 
   Incoming incoming{{}, received, std::make_shared<Payload>(frames[0].payload), parts};
-  const FoldIn fold{Step(0), ChunkId(0), false, {{0, 1}, {1, 2}},
-                    {{{0, 1}, {1, 2}, {0, 2}}}, Partial{{0, 2}, 3, 0.5, 0}};
+  const FoldIn fold{Step(0),
+                    ChunkId(0),
+                    false,
+                    {{0, 1}, {1, 2}},
+                    {{{0, 1}, {1, 2}, {0, 2}}},
+                    Partial{{0, 2}, 3, 0.5, 0}};
   const std::optional<Summed> summed = data_.Fold(fold, &incoming);
   ASSERT_TRUE(summed);
   EXPECT_EQ(copied_, 0u);
@@ -138,7 +142,9 @@ TEST_F(DataPathTest, SentBytesAreNotCopiedAndLandedBytesOnce) {
   CopyCounter landed{0};
   DataPath other(setup_, landed);
   const PeerMessage message = DecodePeerMessage(back[0].header).value();
-  Incoming arrived{{}, message, std::make_shared<Payload>(back[0].payload),
+  Incoming arrived{{},
+                   message,
+                   std::make_shared<Payload>(back[0].payload),
                    PartsOf(message, setup_->layout).value()};
   EXPECT_TRUE(CheckPayload(arrived.parts, *arrived.payload).ok())
       << "the checksum taken when the sum was made goes along";
@@ -157,9 +163,9 @@ TEST_F(DataPathTest, AFrameOnItsWayKeepsItsMemoryFromBeingUsedAgain) {
   EXPECT_EQ(*reinterpret_cast<const float*>(frames[0].payload.slices[0].data()), 5.0f);
   const float* lent = reinterpret_cast<const float*>(frames[0].payload.slices[0].data());
   frames.clear();
-  EXPECT_EQ(memory.Landing(Step(4))->all().data() == lent ||
-                setup_->pool->Take()->all().data() == lent,
-            true)
+  EXPECT_EQ(
+      memory.Landing(Step(4))->all().data() == lent || setup_->pool->Take()->all().data() == lent,
+      true)
       << "released memory comes back";
 }
 

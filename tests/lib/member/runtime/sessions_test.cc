@@ -22,7 +22,9 @@ class Node {
     listener_ = transport_->Listen(name + ":0", Sessions::AcceptInto(events_, next_)).value();
   }
 
-  ViewMember member() const { return {id_, Role::kWorker, "host", listener_->Address(), Rank(0), 0}; }
+  ViewMember member() const {
+    return {id_, Role::kWorker, "host", listener_->Address(), Rank(0), 0};
+  }
   const MemberId& id() const { return id_; }
   Sessions& operator*() { return *sessions_; }
   Sessions* operator->() { return sessions_.get(); }

@@ -103,7 +103,8 @@ TEST(Accumulator, CopiesOnlyWhatIsOneArrivalAlone) {
   Accumulator accumulator(copied);
   const Values one{1, 2, 3}, two{4, 5, 6};
   Values out(3);
-  accumulator.Add(ChunkId(0), {{TreeNode{0, 1}, OwnSum{one, nullptr}}}, {}, true, absl::MakeSpan(out));
+  accumulator.Add(ChunkId(0), {{TreeNode{0, 1}, OwnSum{one, nullptr}}}, {}, true,
+                  absl::MakeSpan(out));
   EXPECT_EQ(out, one);
   EXPECT_EQ(copied, 12u);
   accumulator.Add(ChunkId(1),
