@@ -67,8 +67,8 @@ struct Settings {
 
 Settings DrawSettings(const Case& c) {
   Draw draw(c);
-  // Every worker has as many lanes as any other, in the first step of the first view too (of 6 lanes on 2
-  // workers that one shares out whole subtrees: 2 and 4), or what a loss costs would depend on the step.
+  // Every worker has as many lanes as any other in every step, or what a loss costs would depend on the
+  // step: a view's first step shares 6 lanes out to 2 workers as 2 and 4.
   constexpr int kShapes[][2] = {{4, 2}, {4, 4}, {6, 3}};
   const auto& shape = kShapes[c.place.when == When::kInAStep ? draw.Below(3) : 2];
   Settings s{.lanes = shape[0], .workers = shape[1]};
