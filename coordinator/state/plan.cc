@@ -255,9 +255,10 @@ class Planner {
     for (size_t l = 0; l < holder.size(); ++l) {
       if (holder[l] >= 0) continue;
       if (needed) out_.reassigned.emplace_back(static_cast<int32_t>(l));
+      auto over = [&](size_t i) { return load[i] - std::count(wanted.begin(), wanted.end(), static_cast<int32_t>(i)); };
       size_t best = static_cast<size_t>(wanted[l]);
-      for (size_t i = 0; i < count(); ++i)
-        if (!server(i) && InBalance(i) && load[i] + 1 < load[best]) best = i;
+      for (size_t i = 0; i < count() && over(best) >= 0; ++i)
+        if (!server(i) && InBalance(i) && over(i) < over(best)) best = i;
       holder[l] = static_cast<int32_t>(best);
       ++load[best];
     }
