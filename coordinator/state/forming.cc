@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/state/coordinator.h"
+#include "lib/domain/grid.h"
 
 namespace muster::coordinator {
 
@@ -150,7 +151,7 @@ std::optional<Manifest> Coordinator::CheckpointFor() const {
 
 void Coordinator::PlanForming() {
   JobJournal& j = *job();
-  const absl::StatusOr<Layout> layout = Layout::Make(j.facts->tensors, j.spec.law.chunk_bytes);
+  const absl::StatusOr<Layout> layout = Layout::Make(j.facts->tensors, ChunkBytes(j.spec.law));
   if (!layout.ok())
     return EndJob(JobPhase::kFailed, absl::StrCat("the model's layout: ", layout.status().message()), 64);
   const PlanInput input = InputOfPlan(*layout);
@@ -171,7 +172,7 @@ PlanInput Coordinator::InputOfPlan(const Layout& layout) const {
   input.sync = j.spec.law.sync;
   input.lanes = j.spec.law.lanes;
   input.chunks = layout.chunk_count();
-  input.bucket_chunks = static_cast<int32_t>(std::max<int64_t>(1, j.spec.run.bucket_bytes / j.spec.law.chunk_bytes));
+  input.bucket_chunks = static_cast<int32_t>(std::max<int64_t>(1, j.spec.run.bucket_bytes / ChunkBytes(j.spec.law)));
   input.lineages = j.lineages;
   for (const auto& [id, holdings] : forming_->answers) {
     Candidate candidate{live_.at(id).member, std::nullopt, holdings};

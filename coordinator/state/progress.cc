@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "coordinator/state/coordinator.h"
+#include "lib/domain/grid.h"
 
 namespace muster::coordinator {
 namespace {
@@ -152,7 +153,7 @@ void Coordinator::TryCommit() {
   if (!job()->facts) return;
   for (const auto& [step, round] : rounds_)
     if (round.committing) return;
-  const absl::StatusOr<Layout> layout = Layout::Make(job()->facts->tensors, job()->spec.law.chunk_bytes);
+  const absl::StatusOr<Layout> layout = Layout::Make(job()->facts->tensors, ChunkBytes(job()->spec.law));
   if (!layout.ok()) return;
   const int32_t slots = SlotCount(job()->spec.law.optimizer.kind);
   const auto need = static_cast<size_t>(layout->chunk_count() + slots * layout->parameter_chunk_count());
@@ -169,7 +170,7 @@ Manifest Coordinator::ManifestOf(Step step, const Round& round, int32_t slots) c
   manifest.lineage = job()->lineages.back().number;
   manifest.step = step;
   manifest.tensors = job()->facts->tensors;
-  manifest.chunk_bytes = job()->spec.law.chunk_bytes;
+  manifest.chunk_bytes = ChunkBytes(job()->spec.law);
   manifest.slots = slots;
   std::set<std::pair<int32_t, ChunkId>> taken;
   for (const auto& [member, written] : round.segments) {

@@ -345,6 +345,16 @@ void World::FromMember(const MemberId& id, ToCoordinator message) {
 
 // ---- the coordinator
 
+// Members say that they live, time passes; again and again, until this coordinator's life is over.
+void World::TickCoordinator(int64_t life) {
+  if (!coordinator_ || life != coordinator_life_ || ended_) return;
+  for (auto& [id, p] : processes_)
+    if (p.coordinator_session && now_ >= p.paused_until && coordinator_)
+      Feed(coordinator::MemberSays{id, Alive{p.machine->member().step(), ""}});
+  if (coordinator_) Feed(coordinator::Tick{});
+  At(100, [this, life] { TickCoordinator(life); });
+}
+
 void World::StartCoordinator() {
   ++coordinator_life_;
   ++term_;
@@ -366,16 +376,7 @@ void World::StartCoordinator() {
   coordinator_ = std::make_unique<coordinator::Coordinator>("cluster", TermNumber(term_), settings, found, TimeOf(now_));
   Note(absl::StrCat("coordinator starts, term ", term_));
   const int64_t life = coordinator_life_;
-  std::shared_ptr<std::function<void()>> tick = std::make_shared<std::function<void()>>();
-  *tick = [this, life, tick] {
-    if (!coordinator_ || life != coordinator_life_ || ended_) return;
-    for (auto& [id, p] : processes_)
-      if (p.coordinator_session && now_ >= p.paused_until && coordinator_)
-        Feed(coordinator::MemberSays{id, Alive{p.machine->member().step(), ""}});
-    if (coordinator_) Feed(coordinator::Tick{});
-    At(100, *tick);
-  };
-  At(100, *tick);
+  At(100, [this, life] { TickCoordinator(life); });
   Feed(coordinator::Submit{kJob, spec_});  // its client submits again, with the same id
   for (const FromAgent& exit : std::exchange(unsent_exits_, {}))
     if (coordinator_) Feed(coordinator::AgentSays{exit});

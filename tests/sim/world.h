@@ -123,6 +123,7 @@ class World {
   void FromMember(const MemberId& id, ToCoordinator message);
 
   void StartCoordinator();
+  void TickCoordinator(int64_t life);
   void Feed(const coordinator::Input& input);
   void Carry(const coordinator::Action& action);
   void Crash();

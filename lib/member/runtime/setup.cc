@@ -3,13 +3,14 @@
 #include <utility>
 
 #include "lib/base/status.h"
+#include "lib/domain/grid.h"
 #include "lib/optim/optim.h"
 
 namespace muster {
 
 absl::StatusOr<SetupPtr> MakeSetup(const JobIs& job, JobFacts facts) {
   auto setup = std::make_shared<Setup>();
-  absl::StatusOr<Layout> layout = Layout::Make(facts.tensors, job.spec.law.chunk_bytes);
+  absl::StatusOr<Layout> layout = Layout::Make(facts.tensors, ChunkBytes(job.spec.law));
   MUSTER_RETURN_IF_ERROR(Prefix(absl::StrCat("job ", job.job), layout.status()));
   if (facts.samples == 0)
     return absl::InvalidArgumentError(absl::StrCat("job ", job.job, ": data: there is no sample"));
