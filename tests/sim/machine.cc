@@ -228,14 +228,14 @@ void Machine::RunLane(Compute command, size_t index) {
     const Value whole = WholeState(Values(command.step));
     for (int32_t c = 0; c < chunks(); ++c)
       leaf[static_cast<size_t>(c)] = Gradient(whole, command.step, command.lanes[index], c);
-    FoldLanes(command.subtrees);
+    FoldLanes();
     if (index + 1 < command.lanes.size()) return RunLane(command, index + 1);
     Announce(command, 0);
   });
 }
 
 // Sums up the tree as far as both children are ours.
-void Machine::FoldLanes(std::vector<TreeNode>) {
+void Machine::FoldLanes() {
   for (bool again = true; again;) {
     again = false;
     for (const auto& [node, values] : gradients_) {

@@ -85,7 +85,7 @@ class Machine {
   void Run(const Edge&);
   void Run(const Make&);
   void DoEdge(const Edge&);
-  void FoldLanes(std::vector<TreeNode> upto);
+  void FoldLanes();
   void DoWork();
   void Answer(const muster::Input& input) { work_.push_front({input, std::nullopt}); }
   bool server_mode() const { return config_.sync == Sync::kServer; }

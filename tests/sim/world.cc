@@ -333,8 +333,6 @@ void World::JoinCoordinator(const MemberId& id) {
   p->machine->Input(CoordinatorSays{JobIs{kJob, "cluster", TermNumber(term_), spec_, "", std::nullopt}});
   p->machine->Input(CoordinatorUp{});
   OnProcess(id, 400, [this, id, s](Process& process) {
-    std::function<void(Process&)> beat = [](Process&) {};
-    (void)beat;
     if (process.coordinator_session == s) FromMember(id, Alive{process.machine->member().step(), ""});
   });
 }
