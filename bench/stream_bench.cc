@@ -91,8 +91,9 @@ int TcpSocket() {
   return fd;
 }
 
-// The receiving process. It is asked for one thing at a time, over a session of its own ("control"):
-// "report": the sum of all values and the CPU time so far; the values begin anew at zero.
+// The receiving process. It is asked for one thing at a time, over a session of its own
+// ("control"): "report": the sum of all values and the CPU time so far; the values begin anew at
+// zero.
 class Receiver {
  public:
   explicit Receiver(const Settings& settings)
@@ -217,15 +218,15 @@ Peer StartReceiver(const Settings& settings) {
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, in[0], STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
-  std::vector<std::string> words = {"stream_bench",       "--receive",
-                                    "--mib",              absl::StrCat(settings.mib),
-                                    "--receive-core",     absl::StrCat(settings.receive_core)};
+  std::vector<std::string> words = {"stream_bench",   "--receive",
+                                    "--mib",          absl::StrCat(settings.mib),
+                                    "--receive-core", absl::StrCat(settings.receive_core)};
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   Peer peer;
-  MUSTER_CHECK(posix_spawn(&peer.pid, "/proc/self/exe", &actions, nullptr, arguments.data(),
-                           environ) == 0);
+  MUSTER_CHECK(
+      posix_spawn(&peer.pid, "/proc/self/exe", &actions, nullptr, arguments.data(), environ) == 0);
   posix_spawn_file_actions_destroy(&actions);
   close(in[0]);
   close(out[1]);
@@ -372,7 +373,8 @@ class Sender {
     const std::vector<std::string> report = absl::StrSplit(replies_.Await(1), ' ');
     int64_t sum = 0;
     int64_t cpu_micros = 0;
-    MUSTER_CHECK(absl::SimpleAtoi(report.at(0), &sum) && absl::SimpleAtoi(report.at(1), &cpu_micros));
+    MUSTER_CHECK(absl::SimpleAtoi(report.at(0), &sum) &&
+                 absl::SimpleAtoi(report.at(1), &cpu_micros));
     const double expected = std::accumulate(values_.begin(), values_.end(), 0.0) * times;
     MUSTER_CHECK(sum == static_cast<int64_t>(expected), "the receiver's sums are wrong");
     round.cpu_seconds += 1e-6 * static_cast<double>(cpu_micros - receiver_cpu_micros_);
@@ -458,7 +460,8 @@ int Run(const Settings& settings) {
 int main(int argc, char** argv) {
   muster::Settings settings;
   CLI::App app("Tensor stream over loopback: muster sessions, naive gRPC, plain TCP");
-  app.add_flag("--receive", settings.receive, "be the receiving process (used by the bench itself)");
+  app.add_flag("--receive", settings.receive,
+               "be the receiving process (used by the bench itself)");
   app.add_option("--rounds", settings.rounds)->check(CLI::Range(1, 1000));
   app.add_option("--mib", settings.mib, "size of the tensor")->check(CLI::Range(1, 4096));
   app.add_option("--piece-kib", settings.piece_kib, "payload of a frame; a power of two")

@@ -13,29 +13,39 @@ namespace muster::cli {
 namespace {
 
 constexpr char kAbout[] =
-    "Muster trains neural networks on many processes and machines, with the same bits on any number of\n"
+    "Muster trains neural networks on many processes and machines, with the same bits on any "
+    "number of\n"
     "workers, through crashes of any of them.";
 
 constexpr char kExamples[] =
     "Examples:\n"
-    "  muster train examples/code-lm.yaml                    train here, with as many workers as the file says\n"
-    "  muster train job.yaml --workers 2 --set steps=50      change a field without editing the file\n"
-    "  muster train job.yaml --dir runs/one                  start again there to go on after a stop or a crash\n"
-    "  muster up                                             a cluster that waits for jobs; from another terminal:\n"
+    "  muster train examples/code-lm.yaml                    train here, with as many workers as "
+    "the file says\n"
+    "  muster train job.yaml --workers 2 --set steps=50      change a field without editing the "
+    "file\n"
+    "  muster train job.yaml --dir runs/one                  start again there to go on after a "
+    "stop or a crash\n"
+    "  muster up                                             a cluster that waits for jobs; from "
+    "another terminal:\n"
     "  muster submit job.yaml && muster list && muster watch JOB\n"
     "\n"
-    "muster COMMAND --help explains a command. Exit codes: 0 done, 64 bad configuration, 65 bad data,\n"
+    "muster COMMAND --help explains a command. Exit codes: 0 done, 64 bad configuration, 65 bad "
+    "data,\n"
     "75 stopped after a checkpoint and can go on, 1 otherwise.";
 
 constexpr char kTrainFooter[] =
-    "Ctrl-C stops after a checkpoint (exit code 75: the same command with the same --dir goes on); a second one\n"
-    "stops at once. A directory holds one job: started again there, the fields that decide the result must be equal.\n"
+    "Ctrl-C stops after a checkpoint (exit code 75: the same command with the same --dir goes on); "
+    "a second one\n"
+    "stops at once. A directory holds one job: started again there, the fields that decide the "
+    "result must be equal.\n"
     "\n"
-    "A fault plan is a YAML list. At a step or second, kill or pause a process, and keep it so for steps or seconds:\n"
+    "A fault plan is a YAML list. At a step or second, kill or pause a process, and keep it so for "
+    "steps or seconds:\n"
     "  - {at_step: 40, kill: worker-1}\n"
     "  - {at_step: 60, kill: coordinator, for_steps: 20}\n"
     "  - {at_second: 12, pause: random worker, for_seconds: 3}\n"
-    "  - {at_point: \"half_sent:3\", kill: worker-2}   # by itself, at the 3rd pass of a failpoint\n"
+    "  - {at_point: \"half_sent:3\", kill: worker-2}   # by itself, at the 3rd pass of a "
+    "failpoint\n"
     "\n"
     "Examples:\n"
     "  muster train examples/code-lm.yaml --workers 2\n"
@@ -44,8 +54,10 @@ constexpr char kTrainFooter[] =
     "  muster train examples/code-lm.yaml --json | jq 'select(.event == \"result\")'";
 
 constexpr char kDemoFooter[] =
-    "Trains a small language model on C++ headers with three workers, kills one of them early and then the\n"
-    "coordinator, which stays away for more than 20 steps. Then trains the same job undisturbed with one worker up\n"
+    "Trains a small language model on C++ headers with three workers, kills one of them early and "
+    "then the\n"
+    "coordinator, which stays away for more than 20 steps. Then trains the same job undisturbed "
+    "with one worker up\n"
     "to a common step and compares fingerprints. Exit code 0 only if they agree.";
 
 constexpr char kUpFooter[] =
@@ -55,28 +67,39 @@ constexpr char kUpFooter[] =
 
 void AddTrain(CLI::App& app, TrainArguments& train) {
   CLI::App* command = app.add_subcommand("train", "train a job on this machine, from start to end");
-  command->add_option("spec", train.spec, "the job: a YAML or JSON file (docs/job-spec.md explains every field)")
+  command
+      ->add_option("spec", train.spec,
+                   "the job: a YAML or JSON file (docs/job-spec.md explains every field)")
       ->required()
       ->type_name("SPEC.yaml");
   command->add_option("--workers", train.workers, "worker processes, in place of the file's")
       ->check(CLI::Range(1, 1024))
       ->type_name("N");
-  command->add_option("--servers", train.servers, "server processes, in place of the file's (sync: server)")
+  command
+      ->add_option("--servers", train.servers,
+                   "server processes, in place of the file's (sync: server)")
       ->check(CLI::Range(0, 1024))
       ->type_name("M");
   command->add_option("--set", train.settings, "set a field of the file; may be given again")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  command->add_option("--dir", train.dir, "where logs, checkpoints and state go (default: a fresh one, which is named)")
+  command
+      ->add_option("--dir", train.dir,
+                   "where logs, checkpoints and state go (default: a fresh one, which is named)")
       ->type_name("DIR");
-  command->add_option("--faults", train.faults, "kill and pause processes as this file says")->type_name("PLAN.yaml");
-  command->add_flag("--json", train.json, "one JSON object per event, for programs; the last one is the result");
+  command->add_option("--faults", train.faults, "kill and pause processes as this file says")
+      ->type_name("PLAN.yaml");
+  command->add_flag("--json", train.json,
+                    "one JSON object per event, for programs; the last one is the result");
   command->footer(kTrainFooter);
 }
 
 void AddUp(CLI::App& app, UpArguments& up) {
-  CLI::App* command = app.add_subcommand("up", "start a cluster on this machine that waits for jobs");
-  command->add_option("--dir", up.dir, "where logs, checkpoints and state go")->capture_default_str()->type_name("DIR");
+  CLI::App* command =
+      app.add_subcommand("up", "start a cluster on this machine that waits for jobs");
+  command->add_option("--dir", up.dir, "where logs, checkpoints and state go")
+      ->capture_default_str()
+      ->type_name("DIR");
   command->add_option("--listen", up.listen, "address of the REST interface")
       ->capture_default_str()
       ->type_name("HOST:PORT");
@@ -84,40 +107,56 @@ void AddUp(CLI::App& app, UpArguments& up) {
 }
 
 void AddDemo(CLI::App& app, DemoArguments& demo) {
-  CLI::App* command = app.add_subcommand("demo", "see it train through kills, and prove that the result is the same");
-  command->add_option("--spec", demo.spec, "the job")->capture_default_str()->type_name("SPEC.yaml");
+  CLI::App* command = app.add_subcommand(
+      "demo", "see it train through kills, and prove that the result is the same");
+  command->add_option("--spec", demo.spec, "the job")
+      ->capture_default_str()
+      ->type_name("SPEC.yaml");
   command->add_option("--set", demo.settings, "set a field of the job; may be given again")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  command->add_option("--dir", demo.dir, "where both runs go (default: a fresh one, which is named)")->type_name("DIR");
+  command
+      ->add_option("--dir", demo.dir, "where both runs go (default: a fresh one, which is named)")
+      ->type_name("DIR");
   command->footer(kDemoFooter);
 }
 
 CLI::App* AddRemote(CLI::App& app, const char* name, const char* about, RemoteArguments& remote) {
   CLI::App* command = app.add_subcommand(name, about);
-  command->add_option("--to", remote.to, "REST interface of the cluster")->capture_default_str()->type_name("URL");
+  command->add_option("--to", remote.to, "REST interface of the cluster")
+      ->capture_default_str()
+      ->type_name("URL");
   return command;
 }
 
 void AddRemotes(CLI::App& app, RemoteArguments& remote) {
   CLI::App* submit = AddRemote(app, "submit", "hand a job to a cluster", remote);
-  submit->add_option("spec", remote.spec, "the job: a YAML or JSON file")->required()->type_name("SPEC.yaml");
+  submit->add_option("spec", remote.spec, "the job: a YAML or JSON file")
+      ->required()
+      ->type_name("SPEC.yaml");
   submit->add_option("--set", remote.settings, "set a field of the file; may be given again")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  submit->add_option("--id", remote.job, "id of the job (default: made of its name); the same id twice is one job")
+  submit
+      ->add_option("--id", remote.job,
+                   "id of the job (default: made of its name); the same id twice is one job")
       ->type_name("ID");
   AddRemote(app, "list", "jobs of a cluster", remote)->add_flag("--json", remote.json, "as JSON");
   const auto with_job = [&](const char* name, const char* about) {
     CLI::App* command = AddRemote(app, name, about, remote);
-    command->add_option("job", remote.job, "id of the job (muster list shows them)")->required()->type_name("JOB");
+    command->add_option("job", remote.job, "id of the job (muster list shows them)")
+        ->required()
+        ->type_name("JOB");
     return command;
   };
-  with_job("status", "how a job stands, and its members")->add_flag("--json", remote.json, "as JSON");
-  with_job("watch", "follow a job's events until it is over")->add_flag("--json", remote.json, "one object per event");
+  with_job("status", "how a job stands, and its members")
+      ->add_flag("--json", remote.json, "as JSON");
+  with_job("watch", "follow a job's events until it is over")
+      ->add_flag("--json", remote.json, "one object per event");
   with_job("cancel", "end a job for good");
   with_job("digest", "SHA-256 of a job's parameters and optimizer state");
-  with_job("audit", "prove that each sample was used once per epoch, or name the first that was not");
+  with_job("audit",
+           "prove that each sample was used once per epoch, or name the first that was not");
 }
 
 RemoteArguments::Command RemoteCommand(const std::string& name) {
@@ -138,14 +177,17 @@ std::string UnknownCommand(const CLI::App& app, int argc, const char* const* arg
   for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
   if (std::find(names.begin(), names.end(), argv[1]) != names.end()) return "";
   const std::string hint = DidYouMean(argv[1], names);
-  return absl::StrCat("muster: '", argv[1], "' is no command", hint.empty() ? "." : hint, " Commands: ",
-                      absl::StrJoin(names, ", "), ". muster --help explains them.\n");
+  return absl::StrCat("muster: '", argv[1], "' is no command", hint.empty() ? "." : hint,
+                      " Commands: ", absl::StrJoin(names, ", "),
+                      ". muster --help explains them.\n");
 }
 
 std::string FailureText(const CLI::App* app, const CLI::Error& error) {
   const std::vector<CLI::App*> given = app->get_subcommands();
-  const std::string command = given.empty() ? "muster" : absl::StrCat("muster ", given.front()->get_name());
-  return absl::StrCat(command, ": ", error.what(), "\n", command, " --help explains what is allowed.\n");
+  const std::string command =
+      given.empty() ? "muster" : absl::StrCat("muster ", given.front()->get_name());
+  return absl::StrCat(command, ": ", error.what(), "\n", command,
+                      " --help explains what is allowed.\n");
 }
 
 }  // namespace
@@ -164,7 +206,8 @@ Parsed ParseArguments(int argc, const char* const* argv) {
   AddRemotes(app, remote);
   app.footer(kExamples);
   Parsed parsed;
-  if (std::string unknown = UnknownCommand(app, argc, argv); !unknown.empty()) return {{}, 64, std::move(unknown)};
+  if (std::string unknown = UnknownCommand(app, argc, argv); !unknown.empty())
+    return {{}, 64, std::move(unknown)};
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

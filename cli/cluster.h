@@ -42,7 +42,7 @@ struct ClusterEvents {
   std::function<void(const ProcessExit&)> on_exit;
   std::function<void(const ProcessReport&)> on_report;
   std::function<void(const std::string& text)> on_fault;
-  std::function<void(bool up)> on_coordinator;  // it answers, or does so no more
+  std::function<void(bool up)> on_coordinator;   // it answers, or does so no more
   std::function<void(int signal)> on_interrupt;  // Ctrl-C, SIGTERM, SIGHUP
   std::function<void()> on_stopped;              // after Stop: no process is left
 };

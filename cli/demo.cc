@@ -25,8 +25,9 @@ constexpr char kPlan[] =
 
 absl::StatusOr<JobResult> RunDisturbed(const JobSpec& spec, const std::string& folder,
                                        const ClusterMaker& make_cluster, Screen& screen) {
-  screen.Say(absl::StrCat("1. With ", Plural(spec.run.workers_max, "worker"),
-                          "; worker-2 is killed after step 15, the coordinator after step 35, for 24 steps.\n"));
+  screen.Say(absl::StrCat(
+      "1. With ", Plural(spec.run.workers_max, "worker"),
+      "; worker-2 is killed after step 15, the coordinator after step 35, for 24 steps.\n"));
   MUSTER_ASSIGN_OR_RETURN(const JobResult result, RunJob({.spec = spec,
                                                           .folder = folder + "/disturbed",
                                                           .faults = kPlan,
@@ -36,31 +37,41 @@ absl::StatusOr<JobResult> RunDisturbed(const JobSpec& spec, const std::string& f
   screen.Say("");
   screen.Say(ResultText(result));
   if (result.job.state == "done") return result;
-  return absl::UnavailableError(absl::StrCat("the disturbed run is ", result.job.state, " ", result.job.reason));
+  return absl::UnavailableError(
+      absl::StrCat("the disturbed run is ", result.job.state, " ", result.job.reason));
 }
 
-absl::StatusOr<JobResult> RunUndisturbed(JobSpec spec, const std::string& folder, int64_t common_step,
-                                         const ClusterMaker& make_cluster, Screen& screen) {
-  screen.Say(absl::StrCat("2. The same job undisturbed, with 1 worker, up to step ", common_step, ".\n"));
+absl::StatusOr<JobResult> RunUndisturbed(JobSpec spec, const std::string& folder,
+                                         int64_t common_step, const ClusterMaker& make_cluster,
+                                         Screen& screen) {
+  screen.Say(
+      absl::StrCat("2. The same job undisturbed, with 1 worker, up to step ", common_step, ".\n"));
   spec.run.workers_min = 1;
   spec.run.workers_max = 1;
-  MUSTER_ASSIGN_OR_RETURN(const JobResult result,
-                          RunJob({.spec = spec, .folder = folder + "/undisturbed", .cancel_after = common_step},
-                                 make_cluster, screen));
+  MUSTER_ASSIGN_OR_RETURN(
+      const JobResult result,
+      RunJob({.spec = spec, .folder = folder + "/undisturbed", .cancel_after = common_step},
+             make_cluster, screen));
   screen.Finish();
   if (result.job.state == "done" || result.job.state == "cancelled") return result;
-  return absl::UnavailableError(absl::StrCat("the undisturbed run is ", result.job.state, " ", result.job.reason));
+  return absl::UnavailableError(
+      absl::StrCat("the undisturbed run is ", result.job.state, " ", result.job.reason));
 }
 
-absl::StatusOr<bool> RunDemo(const DemoArguments& arguments, const ClusterMaker& make_cluster, Screen& screen) {
-  MUSTER_ASSIGN_OR_RETURN(const JobSpec spec, ReadSpec(arguments.spec, arguments.settings, kWorkers));
-  const std::string folder = arguments.dir.empty() ? FreshFolder(spec.run.name + "-demo") : arguments.dir;
-  MUSTER_ASSIGN_OR_RETURN(const JobResult disturbed, RunDisturbed(spec, folder, make_cluster, screen));
-  const int64_t common = FirstFingerprintAfter(disturbed.fingerprints, disturbed.last_disturbed_step);
+absl::StatusOr<bool> RunDemo(const DemoArguments& arguments, const ClusterMaker& make_cluster,
+                             Screen& screen) {
+  MUSTER_ASSIGN_OR_RETURN(const JobSpec spec,
+                          ReadSpec(arguments.spec, arguments.settings, kWorkers));
+  const std::string folder =
+      arguments.dir.empty() ? FreshFolder(spec.run.name + "-demo") : arguments.dir;
+  MUSTER_ASSIGN_OR_RETURN(const JobResult disturbed,
+                          RunDisturbed(spec, folder, make_cluster, screen));
+  const int64_t common =
+      FirstFingerprintAfter(disturbed.fingerprints, disturbed.last_disturbed_step);
   if (common < 0)
-    return absl::UnavailableError(
-        absl::StrCat("no fingerprint after step ", disturbed.last_disturbed_step,
-                     ", where the last recovery was: give the job more steps, or a smaller fingerprint_every"));
+    return absl::UnavailableError(absl::StrCat(
+        "no fingerprint after step ", disturbed.last_disturbed_step,
+        ", where the last recovery was: give the job more steps, or a smaller fingerprint_every"));
   MUSTER_ASSIGN_OR_RETURN(const JobResult undisturbed,
                           RunUndisturbed(spec, folder, common, make_cluster, screen));
   const Comparison comparison = Compare(disturbed, undisturbed, common);
@@ -71,8 +82,10 @@ absl::StatusOr<bool> RunDemo(const DemoArguments& arguments, const ClusterMaker&
 
 }  // namespace
 
-int Demo(const DemoArguments& arguments, const ClusterMaker& make_cluster, const Terminal& terminal) {
-  Screen screen(terminal.out, terminal.is_terminal ? Screen::Kind::kTerminal : Screen::Kind::kPlain, terminal.width);
+int Demo(const DemoArguments& arguments, const ClusterMaker& make_cluster,
+         const Terminal& terminal) {
+  Screen screen(terminal.out, terminal.is_terminal ? Screen::Kind::kTerminal : Screen::Kind::kPlain,
+                terminal.width);
   const absl::StatusOr<bool> equal = RunDemo(arguments, make_cluster, screen);
   if (equal.ok()) return *equal ? 0 : 1;
   terminal.err << "muster: " << equal.status().message() << std::endl;

@@ -23,7 +23,8 @@ std::string OrNone(const std::string& text) { return text.empty() ? "none" : tex
 int64_t FirstFingerprintAfter(const std::vector<Fingerprint>& fingerprints, int64_t step) {
   int64_t first = -1;
   for (const Fingerprint& fingerprint : fingerprints)
-    if (fingerprint.step > step && (first < 0 || fingerprint.step < first)) first = fingerprint.step;
+    if (fingerprint.step > step && (first < 0 || fingerprint.step < first))
+      first = fingerprint.step;
   return first;
 }
 
@@ -44,18 +45,21 @@ Comparison Compare(const JobResult& disturbed, const JobResult& undisturbed, int
   numbers("recoveries", disturbed.job.recoveries, undisturbed.job.recoveries);
   numbers("rewinds", disturbed.job.rewinds, undisturbed.job.rewinds);
   numbers("lanes computed again", disturbed.job.lanes_recomputed, undisturbed.job.lanes_recomputed);
-  numbers("steps without coordinator", disturbed.steps_without_coordinator, undisturbed.steps_without_coordinator);
+  numbers("steps without coordinator", disturbed.steps_without_coordinator,
+          undisturbed.steps_without_coordinator);
   row(absl::StrCat("fingerprint of step ", step), OrNone(ours), OrNone(theirs));
-  absl::StrAppend(&text, comparison.equal ? "The fingerprints agree: every bit of the model is the same.\n\n"
-                                          : "THE FINGERPRINTS DIFFER.\n\n");
+  absl::StrAppend(&text, comparison.equal
+                             ? "The fingerprints agree: every bit of the model is the same.\n\n"
+                             : "THE FINGERPRINTS DIFFER.\n\n");
   if (disturbed.first_loss)
-    absl::StrAppend(&text, "  loss         ", Loss(*disturbed.first_loss), " at first, ", Loss(disturbed.job.loss),
-                    " at last\n");
+    absl::StrAppend(&text, "  loss         ", Loss(*disturbed.first_loss), " at first, ",
+                    Loss(disturbed.job.loss), " at last\n");
   absl::StrAppend(&text, "  digest       ", OrNone(disturbed.job.digest), "\n");
   absl::StrAppend(&text, "  checkpoints  ", disturbed.folder, "/checkpoints\n");
   absl::StrAppend(&text, "  metrics      ", disturbed.folder, "/prometheus-targets.json\n");
   absl::StrAppend(&text, "  logs         ", disturbed.folder, "/logs\n");
-  if (!disturbed.sample.empty()) absl::StrAppend(&text, "\nWhat the trained model writes:\n", disturbed.sample, "\n");
+  if (!disturbed.sample.empty())
+    absl::StrAppend(&text, "\nWhat the trained model writes:\n", disturbed.sample, "\n");
   return comparison;
 }
 

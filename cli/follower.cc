@@ -14,7 +14,8 @@ bool IsPassing(const absl::Status& status) {
 
 }  // namespace
 
-Follower::Follower(std::string url, std::string id, std::string spec_json, Poster post, FollowerEvents events)
+Follower::Follower(std::string url, std::string id, std::string spec_json, Poster post,
+                   FollowerEvents events)
     : rest_(std::move(url)),
       id_(std::move(id)),
       spec_json_(std::move(spec_json)),

@@ -1,5 +1,5 @@
-// Submits a job and follows it to its end, on a thread of its own: a coordinator that is down for a while is waited for.
-// All calls back are posted, so that they run on the main thread.
+// Submits a job and follows it to its end, on a thread of its own: a coordinator that is down for a
+// while is waited for. All calls back are posted, so that they run on the main thread.
 #pragma once
 
 #include <condition_variable>
@@ -16,7 +16,8 @@
 namespace muster::cli {
 
 struct FollowerEvents {
-  std::function<void(const JobStatus&)> on_job;  // once it is accepted, and when its state has changed
+  std::function<void(const JobStatus&)>
+      on_job;  // once it is accepted, and when its state has changed
   std::function<void(const absl::Status&)> on_refused;  // the last call
   std::function<void(const JobEvent&)> on_event;
   // The last call: the job is over. `fingerprints`: all that there are.
@@ -28,13 +29,14 @@ class Follower {
   using Poster = std::function<void(std::function<void()>)>;
 
   // The thread starts at once.
-  Follower(std::string url, std::string id, std::string spec_json, Poster post, FollowerEvents events);
+  Follower(std::string url, std::string id, std::string spec_json, Poster post,
+           FollowerEvents events);
   ~Follower();  // the coordinator is gone or answers: waits for the exchange under way
   Follower(const Follower&) = delete;
   Follower& operator=(const Follower&) = delete;
 
   // Asked again until the coordinator has heard it. Any thread.
-  void AskStop();    // after a checkpoint
+  void AskStop();  // after a checkpoint
   void AskCancel();
 
  private:
@@ -58,9 +60,9 @@ class Follower {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool ending_ = false;         // guarded by mutex_
-  bool accepted_ = false;       // guarded by mutex_
-  Wish wish_ = Wish::kNone;     // guarded by mutex_
+  bool ending_ = false;      // guarded by mutex_
+  bool accepted_ = false;    // guarded by mutex_
+  Wish wish_ = Wish::kNone;  // guarded by mutex_
 
   std::thread following_;
   std::thread carrying_;

@@ -12,7 +12,9 @@ std::string Plural(int64_t n, absl::string_view one, absl::string_view many) {
   return absl::StrCat(n, " ", n == 1 ? one : many);
 }
 
-std::string Plural(int64_t n, absl::string_view one) { return Plural(n, one, absl::StrCat(one, "s")); }
+std::string Plural(int64_t n, absl::string_view one) {
+  return Plural(n, one, absl::StrCat(one, "s"));
+}
 
 std::string HowLong(double seconds) {
   if (!std::isfinite(seconds) || seconds < 0) return "?";
@@ -70,7 +72,8 @@ std::string ProgressLine(const Progress& p) {
   absl::StrAppend(&line, " · epoch ", p.epoch + 1);
   if (p.epochs > 0) absl::StrAppend(&line, " of ", p.epochs);
   absl::StrAppend(&line, " · loss ", Loss(p.loss));
-  if (p.samples_per_second > 0) absl::StrAppend(&line, " · ", Rate(p.samples_per_second), " samples/s");
+  if (p.samples_per_second > 0)
+    absl::StrAppend(&line, " · ", Rate(p.samples_per_second), " samples/s");
   if (p.seconds_left >= 0) absl::StrAppend(&line, " · ", HowLong(p.seconds_left), " left");
   return line;
 }
@@ -97,7 +100,8 @@ std::string Headline(absl::string_view text) {
 }
 
 std::string ShellWord(const std::string& text) {
-  constexpr char kPlain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./=:,+-@%";
+  constexpr char kPlain[] =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./=:,+-@%";
   if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) return text;
   return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "'\\''"}}), "'");
 }

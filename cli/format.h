@@ -9,20 +9,23 @@
 
 namespace muster::cli {
 
-std::string Plural(int64_t n, absl::string_view one, absl::string_view many);  // "1 step", "3 steps"
-std::string Plural(int64_t n, absl::string_view one);                          // … with an s
-std::string HowLong(double seconds);    // "0.4 s", "42 s", "3:07 min", "2:03 h", "3 d 4 h"; "?" when not finite
-std::string Rate(double per_second);    // three digits that matter: "0.85", "12.3", "512", "1.23k", "4.56M"
-std::string Loss(double loss);          // "2.3456"; "?" when not finite
-std::string Bytes(double bytes);        // "640 B", "1.5 KiB", "25 MiB"
+std::string Plural(int64_t n, absl::string_view one,
+                   absl::string_view many);            // "1 step", "3 steps"
+std::string Plural(int64_t n, absl::string_view one);  // … with an s
+std::string HowLong(
+    double seconds);  // "0.4 s", "42 s", "3:07 min", "2:03 h", "3 d 4 h"; "?" when not finite
+std::string Rate(
+    double per_second);         // three digits that matter: "0.85", "12.3", "512", "1.23k", "4.56M"
+std::string Loss(double loss);  // "2.3456"; "?" when not finite
+std::string Bytes(double bytes);                          // "640 B", "1.5 KiB", "25 MiB"
 std::string Join(const std::vector<std::string>& names);  // "a", "a and b", "a, b and c"
 
 // The one line that `muster train` keeps up to date.
 struct Progress {
-  int64_t step = 0;        // completed
-  int64_t steps = 0;       // of the job; 0: not known yet
-  int64_t epoch = 0;       // from 0; people read it from 1
-  int64_t epochs = 0;      // 0: the job is measured in steps
+  int64_t step = 0;    // completed
+  int64_t steps = 0;   // of the job; 0: not known yet
+  int64_t epoch = 0;   // from 0; people read it from 1
+  int64_t epochs = 0;  // 0: the job is measured in steps
   double loss = 0;
   double samples_per_second = 0;  // 0: not known yet
   double seconds_left = -1;       // negative: not known yet

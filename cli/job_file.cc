@@ -20,24 +20,28 @@ namespace {
 namespace fs = std::filesystem;
 
 absl::Status Write(const std::string& path, const std::string& id, const JobSpec& spec) {
-  const nlohmann::ordered_json object = {
-      {"id", id}, {"law_hash", LawHash(spec.law)}, {"spec", nlohmann::ordered_json::parse(ToJson(spec))}};
+  const nlohmann::ordered_json object = {{"id", id},
+                                         {"law_hash", LawHash(spec.law)},
+                                         {"spec", nlohmann::ordered_json::parse(ToJson(spec))}};
   const std::string temporary = path + ".new";
   std::ofstream out(temporary);
   out << object.dump(2) << "\n";
   out.close();
   std::error_code error;
   if (out) fs::rename(temporary, path, error);
-  if (!out || error) return absl::PermissionDeniedError(absl::StrCat("cannot write ", path, "; is the disk full? Give a --dir that this user may write"));
+  if (!out || error)
+    return absl::PermissionDeniedError(absl::StrCat(
+        "cannot write ", path, "; is the disk full? Give a --dir that this user may write"));
   return absl::OkStatus();
 }
 
-absl::Status CheckLaw(const std::string& folder, const std::string& id, const Law& held, const Law& asked) {
+absl::Status CheckLaw(const std::string& folder, const std::string& id, const Law& held,
+                      const Law& asked) {
   const std::vector<std::string> differences = LawDifferences(held, asked);
   if (differences.empty()) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat(folder, " holds job ", id, " under another law (there against here): ",
-                   absl::StrJoin(differences, "; "), ". Give these fields as they were, or another --dir"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      folder, " holds job ", id, " under another law (there against here): ",
+      absl::StrJoin(differences, "; "), ". Give these fields as they were, or another --dir"));
 }
 
 }  // namespace
@@ -53,7 +57,8 @@ absl::StatusOr<std::string> JobIdOf(const std::string& folder, const JobSpec& sp
   std::ostringstream text;
   text << in.rdbuf();
   const auto object = nlohmann::json::parse(text.str(), nullptr, /*allow_exceptions=*/false);
-  const bool whole = object.is_object() && object.contains("id") && object["id"].is_string() && object.contains("spec");
+  const bool whole = object.is_object() && object.contains("id") && object["id"].is_string() &&
+                     object.contains("spec");
   if (!whole) return absl::DataLossError(absl::StrCat(path, " cannot be read: give another --dir"));
   const std::string id = object["id"].get<std::string>();
   MUSTER_ASSIGN_OR_RETURN(const JobSpec held, ParseJobJson(object["spec"].dump(), path));
@@ -62,8 +67,9 @@ absl::StatusOr<std::string> JobIdOf(const std::string& folder, const JobSpec& sp
 }
 
 std::string FreshFolder(const std::string& job_name) {
-  const std::string base = absl::StrCat(
-      "muster-runs/", job_name, "-", absl::FormatTime("%Y%m%d-%H%M%S", absl::Now(), absl::LocalTimeZone()));
+  const std::string base =
+      absl::StrCat("muster-runs/", job_name, "-",
+                   absl::FormatTime("%Y%m%d-%H%M%S", absl::Now(), absl::LocalTimeZone()));
   std::string folder = base;
   for (int n = 2; fs::exists(folder); ++n) folder = absl::StrCat(base, "-", n);
   return folder;

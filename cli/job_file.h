@@ -8,8 +8,9 @@
 
 namespace muster::cli {
 
-// Id of the job that `folder` holds, or, where it holds none, of a new one that is written there. kFailedPrecondition:
-// it holds a job under another law; the message names the fields. kDataLoss: the file cannot be read.
+// Id of the job that `folder` holds, or, where it holds none, of a new one that is written there.
+// kFailedPrecondition: it holds a job under another law; the message names the fields. kDataLoss:
+// the file cannot be read.
 absl::StatusOr<std::string> JobIdOf(const std::string& folder, const JobSpec& spec);
 
 // NAME-RANDOM.

@@ -47,12 +47,14 @@ class JobRun {
     began_ = Now();
     cluster_->Start();
     follower_ = std::make_unique<Follower>(
-        cluster_->url(), id, ToJson(request_.spec), [this](std::function<void()> call) { cluster_->Post(std::move(call)); },
-        FollowerEvents{.on_job = [this](const JobStatus& job) { OnJob(job); },
-                       .on_refused = [this](const absl::Status& why) { GiveUp(why); },
-                       .on_event = [this](const JobEvent& event) { OnEvent(event); },
-                       .on_over = [this](const JobStatus& job,
-                                         const std::vector<Fingerprint>& list) { OnOver(job, list); }});
+        cluster_->url(), id, ToJson(request_.spec),
+        [this](std::function<void()> call) { cluster_->Post(std::move(call)); },
+        FollowerEvents{
+            .on_job = [this](const JobStatus& job) { OnJob(job); },
+            .on_refused = [this](const absl::Status& why) { GiveUp(why); },
+            .on_event = [this](const JobEvent& event) { OnEvent(event); },
+            .on_over = [this](const JobStatus& job,
+                              const std::vector<Fingerprint>& list) { OnOver(job, list); }});
     cluster_->Run();
     follower_.reset();
     cluster_.reset();
@@ -80,7 +82,10 @@ class JobRun {
   }
 
   void EmitStart(const std::string& id) {
-    screen_.Emit(Json({{"event", "start"}, {"job", id}, {"folder", result_.folder}, {"url", cluster_->url()}}).dump());
+    screen_.Emit(
+        Json(
+            {{"event", "start"}, {"job", id}, {"folder", result_.folder}, {"url", cluster_->url()}})
+            .dump());
   }
 
   void OnStart(const std::string& process, int pid) {
@@ -96,7 +101,8 @@ class JobRun {
       return;
     }
     if (exit.code != 0 || exit.signal != 0) Disturbed(0);
-    Tell("process", exit.text, {{"process", exit.process}, {"code", exit.code}, {"signal", exit.signal}});
+    Tell("process", exit.text,
+         {{"process", exit.process}, {"code", exit.code}, {"signal", exit.signal}});
     if (!exit.given_up) return;
     if (!exit.last_lines.empty()) screen_.Say(LastLines(exit));
     if (exit.code == kExitBadConfiguration || exit.code == kExitBadData) hopeless_exit_ = exit.code;
@@ -105,8 +111,8 @@ class JobRun {
   }
 
   std::string LastLines(const ProcessExit& exit) const {
-    return absl::StrCat("the last lines of its log (", result_.folder, "/logs/", exit.process, ".log):\n",
-                        exit.last_lines);
+    return absl::StrCat("the last lines of its log (", result_.folder, "/logs/", exit.process,
+                        ".log):\n", exit.last_lines);
   }
 
   static absl::Status CoordinatorError(const ProcessExit& exit) {
@@ -159,7 +165,8 @@ class JobRun {
 
   void OnEvent(const JobEvent& event) {
     if (event.name == "recovery" || event.name == "view") Disturbed(event.step);
-    if (event.name == "fingerprint" && request_.cancel_after >= 0 && event.step >= request_.cancel_after)
+    if (event.name == "fingerprint" && request_.cancel_after >= 0 &&
+        event.step >= request_.cancel_after)
       follower_->AskCancel();
     // Steps come faster through the report pipes, and fingerprints are for programs.
     if (event.name == "step") return;
@@ -183,7 +190,9 @@ class JobRun {
     }
   }
 
-  bool OnlyCoordinatorRuns() const { return running_.empty() || (running_.size() == 1 && running_.contains("coordinator")); }
+  bool OnlyCoordinatorRuns() const {
+    return running_.empty() || (running_.size() == 1 && running_.contains("coordinator"));
+  }
 
   void OnInterrupt() {
     if (!std::exchange(interrupted_, true) && !over_ && !stopping_) {
@@ -191,7 +200,9 @@ class JobRun {
       follower_->AskStop();
       return;
     }
-    if (!over_) error_.Update(absl::CancelledError("stopped at once; started again it goes on from its newest checkpoint"));
+    if (!over_)
+      error_.Update(absl::CancelledError(
+          "stopped at once; started again it goes on from its newest checkpoint"));
     StopCluster();
     cluster_->Stop();
   }
@@ -231,7 +242,8 @@ class JobRun {
 
 }  // namespace
 
-absl::StatusOr<JobResult> RunJob(const JobRequest& request, const ClusterMaker& make_cluster, Screen& screen) {
+absl::StatusOr<JobResult> RunJob(const JobRequest& request, const ClusterMaker& make_cluster,
+                                 Screen& screen) {
   return JobRun(request, screen).Run(make_cluster);
 }
 
@@ -280,22 +292,28 @@ std::string ResultJson(const JobResult& result) {
 
 std::string ResultText(const JobResult& result) {
   const JobStatus& job = result.job;
-  std::string text = absl::StrCat("job ", job.id, " is ", job.state, " after ", HowLong(result.seconds), ": ",
-                                  Plural(job.step, "step"), ", ", Plural(job.samples, "sample"), ", ",
-                                  Plural(job.workers, "worker"), "\n");
+  std::string text =
+      absl::StrCat("job ", job.id, " is ", job.state, " after ", HowLong(result.seconds), ": ",
+                   Plural(job.step, "step"), ", ", Plural(job.samples, "sample"), ", ",
+                   Plural(job.workers, "worker"), "\n");
   // What follows the first line was shown as an event.
   if (!job.reason.empty()) absl::StrAppend(&text, "  reason       ", Headline(job.reason), "\n");
   if (std::isfinite(job.loss)) {
-    const std::string before = result.first_loss ? absl::StrCat(Loss(*result.first_loss), " at first, ") : "";
+    const std::string before =
+        result.first_loss ? absl::StrCat(Loss(*result.first_loss), " at first, ") : "";
     absl::StrAppend(&text, "  loss         ", before, Loss(job.loss), " at last\n");
   }
-  absl::StrAppend(&text, "  views        ", job.views, ", ", Plural(job.recoveries, "recovery", "recoveries"), ", ",
-                  Plural(job.rewinds, "rewind"), ", ", Plural(job.lanes_recomputed, "lane"), " computed again\n");
+  absl::StrAppend(&text, "  views        ", job.views, ", ",
+                  Plural(job.recoveries, "recovery", "recoveries"), ", ",
+                  Plural(job.rewinds, "rewind"), ", ", Plural(job.lanes_recomputed, "lane"),
+                  " computed again\n");
   if (!job.fingerprint.empty())
-    absl::StrAppend(&text, "  fingerprint  ", job.fingerprint, " after step ", job.fingerprint_step, "\n");
+    absl::StrAppend(&text, "  fingerprint  ", job.fingerprint, " after step ", job.fingerprint_step,
+                    "\n");
   if (!job.digest.empty()) absl::StrAppend(&text, "  digest       ", job.digest, "\n");
-  absl::StrAppend(&text, "  logs         ", result.folder, "/logs\n", "  checkpoints  ", result.folder, "/checkpoints\n",
-                  "  metrics      ", result.folder, "/prometheus-targets.json (for Prometheus' file_sd_configs)\n");
+  absl::StrAppend(&text, "  logs         ", result.folder, "/logs\n", "  checkpoints  ",
+                  result.folder, "/checkpoints\n", "  metrics      ", result.folder,
+                  "/prometheus-targets.json (for Prometheus' file_sd_configs)\n");
   return text;
 }
 

@@ -1,5 +1,5 @@
-// One job on a cluster of this machine, from start to end, shown on a screen: what `muster train` does, and `muster
-// demo` twice. Main thread.
+// One job on a cluster of this machine, from start to end, shown on a screen: what `muster train`
+// does, and `muster demo` twice. Main thread.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,8 @@ struct JobRequest {
   std::string folder;
   std::string faults;  // a fault plan as YAML; empty: none
   std::string faults_source;
-  // The job is cancelled once its fingerprint of this step or a later one is known; negative: never.
+  // The job is cancelled once its fingerprint of this step or a later one is known; negative:
+  // never.
   int64_t cancel_after = -1;
 };
 
@@ -32,17 +33,19 @@ struct JobResult {
   JobStatus job;
   std::vector<Fingerprint> fingerprints;
   std::optional<double> first_loss;
-  double seconds = 0;       // from the start of the cluster to the end of the job
-  int exit_code = 1;        // of `muster train`
-  std::string sample;       // text that the trained model made; empty: its task makes none
+  double seconds = 0;  // from the start of the cluster to the end of the job
+  int exit_code = 1;   // of `muster train`
+  std::string sample;  // text that the trained model made; empty: its task makes none
   std::string folder;
-  int64_t last_disturbed_step = 0;         // when a process was lost, a view changed or the coordinator came back
-  int64_t steps_without_coordinator = 0;   // that were shown while it was down
+  int64_t last_disturbed_step =
+      0;  // when a process was lost, a view changed or the coordinator came back
+  int64_t steps_without_coordinator = 0;  // that were shown while it was down
 };
 
-// Errors: the cluster could not be made, the folder holds another law, the job was refused, the coordinator would not
-// stay up. When it returns, no process is left.
-absl::StatusOr<JobResult> RunJob(const JobRequest& request, const ClusterMaker& make_cluster, Screen& screen);
+// Errors: the cluster could not be made, the folder holds another law, the job was refused, the
+// coordinator would not stay up. When it returns, no process is left.
+absl::StatusOr<JobResult> RunJob(const JobRequest& request, const ClusterMaker& make_cluster,
+                                 Screen& screen);
 
 // 0 done, 75 stopped after a checkpoint, 64 and 65 when a process ended so, 1 otherwise.
 int ExitCodeOf(const std::string& job_state, int hopeless_process_exit);

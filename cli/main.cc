@@ -41,7 +41,8 @@ cli::ProcessExit ExitFrom(const agent::NoteExit& note) {
 }
 
 cli::ProcessReport ReportFrom(const agent::ProcessKey& key, const agent::Report& report) {
-  cli::ProcessReport out{.process = key.name, .event = report.event, .text = report.text, .json = report.json};
+  cli::ProcessReport out{
+      .process = key.name, .event = report.event, .text = report.text, .json = report.json};
   if (report.step)
     out.step = cli::StepSeen{.member = key.name,
                              .step = report.step->step,
@@ -90,7 +91,10 @@ class AgentCluster final : public cli::Cluster {
     MUSTER_ASSIGN_OR_RETURN(
         local_, agent::LocalCluster::Make(
                     *loop_, *transport_,
-                    {.folder = options.folder, .programs = ProgramFolder(), .http = options.http, .faults = std::move(faults)},
+                    {.folder = options.folder,
+                     .programs = ProgramFolder(),
+                     .http = options.http,
+                     .faults = std::move(faults)},
                     {.on_start =
                          [this](const agent::ProcessKey& key, pid_t pid) {
                            if (events_.on_start) events_.on_start(key.name, pid);
@@ -105,7 +109,8 @@ class AgentCluster final : public cli::Cluster {
                          },
                      .on_fault =
                          [this](const agent::FaultAction& action) {
-                           if (events_.on_fault && !action.text.empty()) events_.on_fault(action.text);
+                           if (events_.on_fault && !action.text.empty())
+                             events_.on_fault(action.text);
                          },
                      .on_coordinator = events_.on_coordinator,
                      .on_stopped = events_.on_stopped}));
@@ -123,7 +128,10 @@ cli::Terminal TerminalOfOurs() {
   winsize size{};
   const bool is_terminal = isatty(STDOUT_FILENO) == 1;
   const bool known = is_terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return {.out = std::cout, .err = std::cerr, .is_terminal = is_terminal, .width = known ? size.ws_col : size_t{80}};
+  return {.out = std::cout,
+          .err = std::cerr,
+          .is_terminal = is_terminal,
+          .width = known ? size.ws_col : size_t{80}};
 }
 
 int Main(int argc, char** argv) {

@@ -19,14 +19,16 @@ bool ProgressTracker::OnStep(const StepSeen& seen, Time now) {
   at_[seen.member] = seen.step;
   int64_t front = seen.step;
   for (const auto& [member, step] : at_) front = std::max(front, step);
-  if (front != seen.step) return false;  // a worker behind the others, or the first one back after a rewind
+  if (front != seen.step)
+    return false;  // a worker behind the others, or the first one back after a rewind
   if (newest_ && newest_->step == seen.step) return false;
   const bool backwards = newest_ && seen.step < newest_->step;
   newest_ = seen;
   if (!first_loss_) first_loss_ = seen.loss;
   if (backwards) window_.clear();
   window_.push_back({now, seen.samples});
-  while (window_.size() > kWindowSteps || now - window_.front().at > kWindowTime) window_.pop_front();
+  while (window_.size() > kWindowSteps || now - window_.front().at > kWindowTime)
+    window_.pop_front();
   return true;
 }
 
@@ -41,13 +43,16 @@ std::optional<Progress> ProgressTracker::Now() const {
                     .loss = newest_->loss};
   if (window_.size() < 2) return progress;
   // The first sample only starts the clock.
-  const double seconds = std::chrono::duration<double>(window_.back().at - window_.front().at).count();
+  const double seconds =
+      std::chrono::duration<double>(window_.back().at - window_.front().at).count();
   if (seconds <= 0) return progress;
   int64_t samples = 0;
   for (size_t i = 1; i < window_.size(); ++i) samples += window_[i].samples;
   progress.samples_per_second = static_cast<double>(samples) / seconds;
   const double per_step = seconds / static_cast<double>(window_.size() - 1);
-  if (steps_ > 0) progress.seconds_left = per_step * static_cast<double>(std::max<int64_t>(0, steps_ - newest_->step));
+  if (steps_ > 0)
+    progress.seconds_left =
+        per_step * static_cast<double>(std::max<int64_t>(0, steps_ - newest_->step));
   return progress;
 }
 

@@ -25,8 +25,8 @@ class ProgressTracker {
   // Totals of the job; 0: unknown.
   void SetTotals(int64_t steps, int64_t epochs);
 
-  // True when training is now at another step than before: each step is told once for each worker, and steps are done
-  // again after a rewind.
+  // True when training is now at another step than before: each step is told once for each worker,
+  // and steps are done again after a rewind.
   bool OnStep(const StepSeen& seen, Time now);
   void OnGone(const std::string& member);  // its last step says nothing any more
 

@@ -28,8 +28,8 @@ absl::StatusOr<int> Submit(const RemoteArguments& arguments, const Rest& rest, s
   MUSTER_ASSIGN_OR_RETURN(const JobSpec spec, ReadSpec(arguments.spec, arguments.settings));
   const std::string id = arguments.job.empty() ? NewJobId(spec.run.name) : arguments.job;
   MUSTER_ASSIGN_OR_RETURN(const JobStatus job, rest.Submit(id, ToJson(spec)));
-  out << job.id << " is " << job.state << "; follow it with: muster watch " << job.id << " --to " << arguments.to
-      << std::endl;
+  out << job.id << " is " << job.state << "; follow it with: muster watch " << job.id << " --to "
+      << arguments.to << std::endl;
   return 0;
 }
 
@@ -79,7 +79,8 @@ absl::StatusOr<int> Watch(const RemoteArguments& arguments, const Rest& rest, st
       return ExitCodeOf(now->state, 0);
     }
     if (!absl::IsUnavailable(followed) && !followed.ok()) return followed;
-    if (++failures > kReconnects) return absl::UnavailableError("the coordinator does not answer any more");
+    if (++failures > kReconnects)
+      return absl::UnavailableError("the coordinator does not answer any more");
     std::this_thread::sleep_for(kReconnectPause);
   }
 }
@@ -132,11 +133,12 @@ std::string JobTable(const std::vector<JobStatus>& jobs) {
   if (jobs.empty()) return "no jobs\n";
   size_t width = 3;
   for (const JobStatus& job : jobs) width = std::max(width, job.id.size());
-  std::string text = absl::StrFormat("%-*s  %-10s  %-15s  %-8s  %s\n", static_cast<int>(width), "job", "state", "step",
-                                     "loss", "workers");
+  std::string text = absl::StrFormat("%-*s  %-10s  %-15s  %-8s  %s\n", static_cast<int>(width),
+                                     "job", "state", "step", "loss", "workers");
   for (const JobStatus& job : jobs)
-    absl::StrAppendFormat(&text, "%-*s  %-10s  %-15s  %-8s  %d\n", static_cast<int>(width), job.id, job.state,
-                          absl::StrCat(job.step, " of ", job.steps), Loss(job.loss), job.workers);
+    absl::StrAppendFormat(&text, "%-*s  %-10s  %-15s  %-8s  %d\n", static_cast<int>(width), job.id,
+                          job.state, absl::StrCat(job.step, " of ", job.steps), Loss(job.loss),
+                          job.workers);
   return text;
 }
 
@@ -144,15 +146,21 @@ std::string JobText(const JobStatus& job) {
   std::string text = absl::StrCat("job ", job.id, " is ", job.state);
   if (!job.reason.empty()) absl::StrAppend(&text, ": ", job.reason);
   absl::StrAppend(&text, "\n  step ", job.step, " of ", job.steps, ", epoch ", job.epoch + 1, ", ",
-                  Plural(job.samples, "sample"), ", loss ", Loss(job.loss), ", ", HowLong(job.seconds), "\n");
-  absl::StrAppend(&text, "  view ", job.view, ", lineage ", job.lineage, "; ", Plural(job.recoveries, "recovery", "recoveries"),
-                  ", ", Plural(job.rewinds, "rewind"), ", ", Plural(job.lanes_recomputed, "lane"), " computed again\n");
-  if (job.checkpoint_step >= 0) absl::StrAppend(&text, "  newest checkpoint: step ", job.checkpoint_step, "\n");
+                  Plural(job.samples, "sample"), ", loss ", Loss(job.loss), ", ",
+                  HowLong(job.seconds), "\n");
+  absl::StrAppend(&text, "  view ", job.view, ", lineage ", job.lineage, "; ",
+                  Plural(job.recoveries, "recovery", "recoveries"), ", ",
+                  Plural(job.rewinds, "rewind"), ", ", Plural(job.lanes_recomputed, "lane"),
+                  " computed again\n");
+  if (job.checkpoint_step >= 0)
+    absl::StrAppend(&text, "  newest checkpoint: step ", job.checkpoint_step, "\n");
   if (!job.fingerprint.empty())
-    absl::StrAppend(&text, "  fingerprint ", job.fingerprint, " after step ", job.fingerprint_step, "\n");
+    absl::StrAppend(&text, "  fingerprint ", job.fingerprint, " after step ", job.fingerprint_step,
+                    "\n");
   if (!job.digest.empty()) absl::StrAppend(&text, "  digest ", job.digest, "\n");
   for (const MemberStatus& member : job.members) {
-    absl::StrAppend(&text, "  ", member.name, " on ", member.node, ": ", member.state, ", ", Plural(member.lanes, "lane"));
+    absl::StrAppend(&text, "  ", member.name, " on ", member.node, ": ", member.state, ", ",
+                    Plural(member.lanes, "lane"));
     if (!member.phase.empty()) absl::StrAppend(&text, ", ", member.phase);
     text += "\n";
   }

@@ -1,4 +1,5 @@
-// The commands that talk to a cluster through REST: submit, status, watch, cancel, list, digest, audit.
+// The commands that talk to a cluster through REST: submit, status, watch, cancel, list, digest,
+// audit.
 #pragma once
 
 #include <ostream>
@@ -10,7 +11,8 @@
 
 namespace muster::cli {
 
-// Exit code: 0, 64 (bad configuration), 65 (bad data, or an audit that failed), 75 (watch: stopped, can go on), 1.
+// Exit code: 0, 64 (bad configuration), 65 (bad data, or an audit that failed), 75 (watch: stopped,
+// can go on), 1.
 int Remote(const RemoteArguments& arguments, std::ostream& out, std::ostream& err);
 
 // What list and status print.

@@ -13,7 +13,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-// What is absent or of another type keeps its default: a newer or older coordinator can still be read.
+// What is absent or of another type keeps its default: a newer or older coordinator can still be
+// read.
 template <class T>
 void Read(const Json& object, const char* name, T& value) {
   const auto it = object.find(name);
@@ -30,8 +31,8 @@ void Read(const Json& object, const char* name, T& value) {
 absl::StatusOr<Json> ParseObject(const std::string& text) {
   Json object = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!object.is_object())
-    return absl::InternalError(absl::StrCat("the coordinator answered with something else than an object: ",
-                                            text.substr(0, 200)));
+    return absl::InternalError(absl::StrCat(
+        "the coordinator answered with something else than an object: ", text.substr(0, 200)));
   return object;
 }
 
@@ -86,7 +87,8 @@ JobStatus StatusFrom(const Json& object) {
 }  // namespace
 
 bool IsOver(const JobStatus& job) {
-  return job.state == "done" || job.state == "stopped" || job.state == "failed" || job.state == "cancelled";
+  return job.state == "done" || job.state == "stopped" || job.state == "failed" ||
+         job.state == "cancelled";
 }
 
 absl::StatusOr<JobStatus> ParseJobStatus(const std::string& json) {
@@ -107,7 +109,8 @@ absl::StatusOr<std::vector<Fingerprint>> ParseFingerprints(const std::string& js
   MUSTER_ASSIGN_OR_RETURN(const Json object, ParseObject(json));
   std::vector<Fingerprint> fingerprints;
   const auto list = object.find("fingerprints");
-  if (list == object.end() || !list->is_array()) return absl::InternalError("no list of fingerprints in the answer");
+  if (list == object.end() || !list->is_array())
+    return absl::InternalError("no list of fingerprints in the answer");
   for (const Json& entry : *list) {
     if (!entry.is_object()) continue;
     Fingerprint fingerprint;
@@ -141,7 +144,8 @@ absl::StatusOr<std::vector<JobStatus>> Rest::List() const {
   MUSTER_ASSIGN_OR_RETURN(const Json object, ParseObject(answer));
   std::vector<JobStatus> jobs;
   const auto list = object.find("jobs");
-  if (list == object.end() || !list->is_array()) return absl::InternalError("no list of jobs in the answer");
+  if (list == object.end() || !list->is_array())
+    return absl::InternalError("no list of jobs in the answer");
   for (const Json& job : *list)
     if (job.is_object()) jobs.push_back(StatusFrom(job));
   return jobs;
@@ -152,30 +156,38 @@ absl::StatusOr<JobStatus> Rest::Job(const std::string& id) const {
   return ParseJobStatus(answer);
 }
 
-absl::Status Rest::Stop(const std::string& id) const { return Post("/v1/jobs/" + id + ":stop", "{}").status(); }
+absl::Status Rest::Stop(const std::string& id) const {
+  return Post("/v1/jobs/" + id + ":stop", "{}").status();
+}
 
-absl::Status Rest::Cancel(const std::string& id) const { return Post("/v1/jobs/" + id + ":cancel", "{}").status(); }
+absl::Status Rest::Cancel(const std::string& id) const {
+  return Post("/v1/jobs/" + id + ":cancel", "{}").status();
+}
 
 absl::StatusOr<std::vector<Fingerprint>> Rest::Fingerprints(const std::string& id) const {
   MUSTER_ASSIGN_OR_RETURN(const std::string answer, Get("/v1/jobs/" + id + "/fingerprints"));
   return ParseFingerprints(answer);
 }
 
-absl::StatusOr<std::string> Rest::Digest(const std::string& id) const { return Get("/v1/jobs/" + id + "/digest"); }
+absl::StatusOr<std::string> Rest::Digest(const std::string& id) const {
+  return Get("/v1/jobs/" + id + "/digest");
+}
 
-absl::StatusOr<std::string> Rest::Audit(const std::string& id) const { return Get("/v1/jobs/" + id + "/audit"); }
+absl::StatusOr<std::string> Rest::Audit(const std::string& id) const {
+  return Get("/v1/jobs/" + id + "/audit");
+}
 
 absl::Status Rest::Follow(const std::string& id, const std::string& last_id,
                           const std::function<bool(const JobEvent&)>& on_event) const {
-  return http::StreamEvents(
-      url_ + "/v1/jobs/" + id + "/events",
-      [&](const http::Event& raw) {
-        absl::StatusOr<JobEvent> event = ParseJobEvent(raw.name, raw.data);
-        if (!event.ok()) return true;  // a comment or a word of a later version
-        event->id = raw.id;
-        return on_event(*event);
-      },
-      {.last_event_id = last_id});
+  return http::StreamEvents(url_ + "/v1/jobs/" + id + "/events",
+                            [&](const http::Event& raw) {
+                              absl::StatusOr<JobEvent> event = ParseJobEvent(raw.name, raw.data);
+                              if (!event.ok())
+                                return true;  // a comment or a word of a later version
+                              event->id = raw.id;
+                              return on_event(*event);
+                            },
+                            {.last_event_id = last_id});
 }
 
 }  // namespace muster::cli

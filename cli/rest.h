@@ -1,5 +1,5 @@
-// The coordinator's REST interface as the commands use it (docs/operations.md). Blocking; thread-safe: each call is an
-// exchange of its own.
+// The coordinator's REST interface as the commands use it (docs/operations.md). Blocking;
+// thread-safe: each call is an exchange of its own.
 #pragma once
 
 #include <cstdint>
@@ -60,11 +60,12 @@ struct Fingerprint {
 };
 
 struct JobEvent {
-  std::string id;    // for following on from it
-  std::string name;  // "state", "view", "recovery", "checkpoint", "step", "fingerprint", "process", "done"
-  std::string text;  // a sentence for people; may be empty
-  int64_t step = -1; // where the event has one
-  std::string value; // of a fingerprint
+  std::string id;  // for following on from it
+  std::string
+      name;  // "state", "view", "recovery", "checkpoint", "step", "fingerprint", "process", "done"
+  std::string text;   // a sentence for people; may be empty
+  int64_t step = -1;  // where the event has one
+  std::string value;  // of a fingerprint
   std::string json;
 };
 
@@ -80,13 +81,14 @@ class Rest {
   absl::StatusOr<JobStatus> Submit(const std::string& id, const std::string& spec_json) const;
   absl::StatusOr<std::vector<JobStatus>> List() const;
   absl::StatusOr<JobStatus> Job(const std::string& id) const;
-  absl::Status Stop(const std::string& id) const;    // after a checkpoint
+  absl::Status Stop(const std::string& id) const;  // after a checkpoint
   absl::Status Cancel(const std::string& id) const;
   absl::StatusOr<std::vector<Fingerprint>> Fingerprints(const std::string& id) const;
   absl::StatusOr<std::string> Digest(const std::string& id) const;  // JSON
   absl::StatusOr<std::string> Audit(const std::string& id) const;   // JSON
 
-  // Events after `last_id` (empty: all) until `on_event` returns false (OK) or the stream ends (kUnavailable).
+  // Events after `last_id` (empty: all) until `on_event` returns false (OK) or the stream ends
+  // (kUnavailable).
   absl::Status Follow(const std::string& id, const std::string& last_id,
                       const std::function<bool(const JobEvent&)>& on_event) const;
 

@@ -1,6 +1,6 @@
-// What `muster train` shows: one progress line that is kept up to date, and events above it. On a terminal the line is
-// redrawn in place; elsewhere it is printed every few seconds. As JSON: one object per event on the output and nothing
-// else. One thread.
+// What `muster train` shows: one progress line that is kept up to date, and events above it. On a
+// terminal the line is redrawn in place; elsewhere it is printed every few seconds. As JSON: one
+// object per event on the output and nothing else. One thread.
 #pragma once
 
 #include <optional>
@@ -32,7 +32,7 @@ class Screen {
   std::ostream& out_;
   const Kind kind_;
   const size_t width_;
-  std::string line_;  // the progress line as it stands on the terminal
+  std::string line_;          // the progress line as it stands on the terminal
   std::optional<Time> last_;  // of the last progress line shown
 };
 

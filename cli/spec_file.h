@@ -13,8 +13,8 @@ namespace muster::cli {
 // kInvalidArgument: cannot be read; the message names the file.
 absl::StatusOr<std::string> ReadTextFile(const std::string& path);
 
-// YAML or JSON (which is YAML too), with settings applied and the numbers of processes replaced where given; complete
-// and valid.
+// YAML or JSON (which is YAML too), with settings applied and the numbers of processes replaced
+// where given; complete and valid.
 absl::StatusOr<JobSpec> ReadSpec(const std::string& path, const std::vector<std::string>& settings,
                                  std::optional<int> workers = {}, std::optional<int> servers = {});
 

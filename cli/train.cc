@@ -16,8 +16,8 @@ namespace {
 
 absl::StatusOr<JobRequest> RequestFrom(const TrainArguments& arguments) {
   JobRequest request;
-  MUSTER_ASSIGN_OR_RETURN(request.spec,
-                          ReadSpec(arguments.spec, arguments.settings, arguments.workers, arguments.servers));
+  MUSTER_ASSIGN_OR_RETURN(request.spec, ReadSpec(arguments.spec, arguments.settings,
+                                                 arguments.workers, arguments.servers));
   if (!arguments.faults.empty()) {
     MUSTER_ASSIGN_OR_RETURN(request.faults, ReadTextFile(arguments.faults));
     request.faults_source = arguments.faults;
@@ -30,18 +30,21 @@ std::string CommandToGoOn(const TrainArguments& arguments, const std::string& fo
   std::string command = absl::StrCat("muster train ", ShellWord(arguments.spec));
   if (arguments.workers) absl::StrAppend(&command, " --workers ", *arguments.workers);
   if (arguments.servers) absl::StrAppend(&command, " --servers ", *arguments.servers);
-  for (const std::string& setting : arguments.settings) absl::StrAppend(&command, " --set ", ShellWord(setting));
+  for (const std::string& setting : arguments.settings)
+    absl::StrAppend(&command, " --set ", ShellWord(setting));
   return absl::StrCat(command, " --dir ", ShellWord(folder));
 }
 
-absl::StatusOr<JobResult> RunTrain(const TrainArguments& arguments, const ClusterMaker& make_cluster, Screen& screen) {
+absl::StatusOr<JobResult> RunTrain(const TrainArguments& arguments,
+                                   const ClusterMaker& make_cluster, Screen& screen) {
   MUSTER_ASSIGN_OR_RETURN(const JobRequest request, RequestFrom(arguments));
   return RunJob(request, make_cluster, screen);
 }
 
 }  // namespace
 
-int Train(const TrainArguments& arguments, const ClusterMaker& make_cluster, const Terminal& terminal) {
+int Train(const TrainArguments& arguments, const ClusterMaker& make_cluster,
+          const Terminal& terminal) {
   const Screen::Kind kind = arguments.json         ? Screen::Kind::kJson
                             : terminal.is_terminal ? Screen::Kind::kTerminal
                                                    : Screen::Kind::kPlain;
@@ -49,15 +52,18 @@ int Train(const TrainArguments& arguments, const ClusterMaker& make_cluster, con
   const absl::StatusOr<JobResult> result = RunTrain(arguments, make_cluster, screen);
   if (!result.ok()) {
     const int code = ExitCodeOf(result.status());
-    const nlohmann::ordered_json error = {
-        {"event", "result"}, {"state", "failed"}, {"reason", std::string(result.status().message())}, {"exit_code", code}};
+    const nlohmann::ordered_json error = {{"event", "result"},
+                                          {"state", "failed"},
+                                          {"reason", std::string(result.status().message())},
+                                          {"exit_code", code}};
     screen.Emit(error.dump());
     terminal.err << "muster: " << result.status().message() << std::endl;
     return code;
   }
   screen.Finish();
   screen.Say(ResultText(*result));
-  if (!result->sample.empty()) screen.Say(absl::StrCat("  a sample of the trained model:\n", result->sample, "\n"));
+  if (!result->sample.empty())
+    screen.Say(absl::StrCat("  a sample of the trained model:\n", result->sample, "\n"));
   if (result->exit_code == 75)
     screen.Say(absl::StrCat("to go on: ", CommandToGoOn(arguments, result->folder)));
   screen.Emit(ResultJson(*result));
@@ -80,7 +86,8 @@ int Up(const UpArguments& arguments, const ClusterMaker& make_cluster, const Ter
     cluster->Stop();
   };
   events.on_coordinator = [&](bool up) {
-    if (!stopping) say(up ? absl::StrCat("ready at ", cluster->url()) : "the coordinator does not answer");
+    if (!stopping)
+      say(up ? absl::StrCat("ready at ", cluster->url()) : "the coordinator does not answer");
   };
   events.on_interrupt = [&](int) {
     stopping = true;
@@ -93,7 +100,8 @@ int Up(const UpArguments& arguments, const ClusterMaker& make_cluster, const Ter
     return ExitCodeOf(made.status());
   }
   cluster = *std::move(made);
-  say(absl::StrCat("cluster in ", cluster->folder(), "; submit jobs with: muster submit SPEC.yaml --to ", cluster->url()));
+  say(absl::StrCat("cluster in ", cluster->folder(),
+                   "; submit jobs with: muster submit SPEC.yaml --to ", cluster->url()));
   cluster->Start();
   cluster->Run();
   return code;

@@ -17,8 +17,10 @@ struct Terminal {
   size_t width = 80;
 };
 
-int Train(const TrainArguments& arguments, const ClusterMaker& make_cluster, const Terminal& terminal);
-int Demo(const DemoArguments& arguments, const ClusterMaker& make_cluster, const Terminal& terminal);
+int Train(const TrainArguments& arguments, const ClusterMaker& make_cluster,
+          const Terminal& terminal);
+int Demo(const DemoArguments& arguments, const ClusterMaker& make_cluster,
+         const Terminal& terminal);
 int Up(const UpArguments& arguments, const ClusterMaker& make_cluster, const Terminal& terminal);
 
 }  // namespace muster::cli

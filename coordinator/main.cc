@@ -48,37 +48,46 @@ struct Arguments {
 };
 
 void Define(CLI::App& app, Arguments& arguments) {
-  app.add_option("--dir", arguments.dir, "where the journal lies; belongs to one coordinator at a time")->required();
-  app.add_option("--listen", arguments.listen, "address for members and gRPC clients; port 0: any")->capture_default_str();
-  app.add_option("--http", arguments.http, "address of REST, events and metrics; port 0: any")->capture_default_str();
+  app.add_option("--dir", arguments.dir,
+                 "where the journal lies; belongs to one coordinator at a time")
+      ->required();
+  app.add_option("--listen", arguments.listen, "address for members and gRPC clients; port 0: any")
+      ->capture_default_str();
+  app.add_option("--http", arguments.http, "address of REST, events and metrics; port 0: any")
+      ->capture_default_str();
   app.add_option("--checkpoint-dir", arguments.checkpoint_dir,
                  "where members write checkpoints (default: checkpoints in --dir)");
-  app.add_option("--lease-ms", arguments.lease_ms, "a member that is silent for longer is taken for lost")
+  app.add_option("--lease-ms", arguments.lease_ms,
+                 "a member that is silent for longer is taken for lost")
       ->check(CLI::Range(int64_t{100}, int64_t{600'000}))
       ->capture_default_str();
   app.add_option("--allow-plaintext", arguments.allow_plaintext,
                  "a network (CIDR) where unprotected ports may be opened; loopback always is");
-  app.add_option("--report-fd", arguments.report_fd, "where to report the addresses in effect, as a line of JSON")
+  app.add_option("--report-fd", arguments.report_fd,
+                 "where to report the addresses in effect, as a line of JSON")
       ->capture_default_str();
   app.add_option("--log", arguments.log, "file for the log (default: standard error)");
-  app.add_option("--fail-at,--crash-at", arguments.fail_at, "POINT:N, kill this process at the N-th pass (tests)");
+  app.add_option("--fail-at,--crash-at", arguments.fail_at,
+                 "POINT:N, kill this process at the N-th pass (tests)");
 }
 
 absl::Status MakeDirectory(const char* flag, const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (error || access(path.c_str(), W_OK | X_OK) != 0)
-    return absl::PermissionDeniedError(absl::StrCat(flag, ": ", path, " cannot be written (",
-                                                    error ? error.message() : std::strerror(errno),
-                                                    "); name a directory that this user may write"));
+    return absl::PermissionDeniedError(absl::StrCat(
+        flag, ": ", path, " cannot be written (", error ? error.message() : std::strerror(errno),
+        "); name a directory that this user may write"));
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<Journal>> OpenJournal(const std::string& dir) {
   auto kv = OpenRocks(dir + "/journal", JournalFamilies());
   if (absl::IsAlreadyExists(kv.status()))
-    return absl::AlreadyExistsError(absl::StrCat("--dir: ", dir, " is in use by another coordinator; stop that one, or name "
-                                                                 "another directory"));
+    return absl::AlreadyExistsError(
+        absl::StrCat("--dir: ", dir,
+                     " is in use by another coordinator; stop that one, or name "
+                     "another directory"));
   MUSTER_RETURN_IF_ERROR(Prefix(absl::StrCat("--dir ", dir), kv.status()));
   auto journal = Journal::Open(*std::move(kv));
   if (!journal.ok()) return Prefix(absl::StrCat("--dir ", dir), journal.status());
@@ -86,8 +95,8 @@ absl::StatusOr<std::unique_ptr<Journal>> OpenJournal(const std::string& dir) {
 }
 
 void ReportListening(int fd, const std::string& grpc, const std::string& http) {
-  const std::string line = absl::StrCat(R"({"event":"listening","grpc":")", grpc, R"(","http":")", http,
-                                        R"(","metrics":")", http, "\"}\n");
+  const std::string line = absl::StrCat(R"({"event":"listening","grpc":")", grpc, R"(","http":")",
+                                        http, R"(","metrics":")", http, "\"}\n");
   if (write(fd, line.data(), line.size()) < 0) LogWarning("nobody reads the report pipe");
 }
 
@@ -105,10 +114,13 @@ class Program {
   }
 
   absl::Status Start() {
-    for (const std::string& point : arguments_.fail_at) MUSTER_RETURN_IF_ERROR(failpoints_.Arm(point));
+    for (const std::string& point : arguments_.fail_at)
+      MUSTER_RETURN_IF_ERROR(failpoints_.Arm(point));
     arguments_.dir = std::filesystem::absolute(arguments_.dir).lexically_normal();
-    if (arguments_.checkpoint_dir.empty()) arguments_.checkpoint_dir = arguments_.dir + "/checkpoints";
-    const std::string checkpoints = std::filesystem::absolute(arguments_.checkpoint_dir).lexically_normal();
+    if (arguments_.checkpoint_dir.empty())
+      arguments_.checkpoint_dir = arguments_.dir + "/checkpoints";
+    const std::string checkpoints =
+        std::filesystem::absolute(arguments_.checkpoint_dir).lexically_normal();
     MUSTER_RETURN_IF_ERROR(MakeDirectory("--dir", arguments_.dir));
     MUSTER_RETURN_IF_ERROR(MakeDirectory("--checkpoint-dir", checkpoints));
     MUSTER_ASSIGN_OR_RETURN(journal_, OpenJournal(arguments_.dir));
@@ -116,11 +128,13 @@ class Program {
     auto found = journal_->Load(damaged);
     MUSTER_RETURN_IF_ERROR(Prefix(absl::StrCat("--dir ", arguments_.dir), found.status()));
     for (const std::string& text : damaged) LogWarning("a checkpoint is passed over: %s", text);
-    LogInfo("cluster %s, term %d, %d jobs", journal_->cluster(), journal_->term().value(), found->jobs.size());
+    LogInfo("cluster %s, term %d, %d jobs", journal_->cluster(), journal_->term().value(),
+            found->jobs.size());
     DriverOptions options{.checkpoint_root = checkpoints,
                           .pass = [this](absl::string_view point) { failpoints_.Pass(point); }};
     options.settings.lease = std::chrono::milliseconds(arguments_.lease_ms);
-    driver_ = std::make_unique<Driver>(*journal_, *std::move(found), clock_, metrics_, std::move(options));
+    driver_ = std::make_unique<Driver>(*journal_, *std::move(found), clock_, metrics_,
+                                       std::move(options));
     api_ = MakeJobApi(*driver_, *journal_, checkpoints);
     return Listen();
   }
@@ -128,17 +142,22 @@ class Program {
  private:
   absl::Status Listen() {
     const Credentials credentials{.allow_plaintext = arguments_.allow_plaintext};
-    transport_ = MakeGrpcTransport({.credentials = credentials, .warn = [](const std::string& line) { LogError("%s", line); }});
+    transport_ = MakeGrpcTransport({.credentials = credentials,
+                                    .warn = [](const std::string& line) { LogError("%s", line); }});
     jobs_service_ = MakeJobsService(*api_);
-    auto listener = transport_->Listen(arguments_.listen, driver_->MakeAcceptor(), {jobs_service_.get()});
+    auto listener =
+        transport_->Listen(arguments_.listen, driver_->MakeAcceptor(), {jobs_service_.get()});
     MUSTER_RETURN_IF_ERROR(Prefix("--listen", listener.status()));
     listener_ = *std::move(listener);
     auto server = http::Server::Start(
-        arguments_.http, RestRoutes(*api_, [this] { return metrics_.Text(); }, [this] { return driver_->Ready(); }),
+        arguments_.http,
+        RestRoutes(
+            *api_, [this] { return metrics_.Text(); }, [this] { return driver_->Ready(); }),
         {.credentials = credentials, .metrics = &metrics_});
     MUSTER_RETURN_IF_ERROR(Prefix("--http", server.status()));
     http_ = *std::move(server);
-    LogInfo("listens on %s for members and gRPC, on %s for HTTP", listener_->Address(), http_->Address());
+    LogInfo("listens on %s for members and gRPC, on %s for HTTP", listener_->Address(),
+            http_->Address());
     ReportListening(arguments_.report_fd, listener_->Address(), http_->Address());
     return absl::OkStatus();
   }

@@ -50,15 +50,17 @@ void Agent::Drain() {
   }
   draining_ = false;
   SetTimer();
-  if (stopping_ && children_.empty() && !std::exchange(told_stopped_, true)) CallIfSet(events_.on_stopped);
+  if (stopping_ && children_.empty() && !std::exchange(told_stopped_, true))
+    CallIfSet(events_.on_stopped);
 }
 
 void Agent::Act(const Spawn& action) {
   const ProcessKey key = action.key;
   std::vector<std::string> arguments = options_.command(key, action.role);
   if (const auto point = faults_.Arm(key)) arguments.insert(arguments.end(), {"--fail-at", *point});
-  auto started = ChildProcess::Start({.arguments = std::move(arguments),
-                                      .log_file = absl::StrCat(options_.log_dir, "/", key.name, ".log")});
+  auto started =
+      ChildProcess::Start({.arguments = std::move(arguments),
+                           .log_file = absl::StrCat(options_.log_dir, "/", key.name, ".log")});
   if (!started.ok()) {
     queue_.push_back(SpawnFailed{key, std::string(started.status().message())});
     return;
@@ -71,7 +73,9 @@ void Agent::Act(const Spawn& action) {
 
 void Agent::Act(const SendSignal& action) { Send(action.key, action.signal); }
 
-void Agent::Act(const TellCoordinator& action) { CallIfSet(events_.tell_coordinator, action.exited); }
+void Agent::Act(const TellCoordinator& action) {
+  CallIfSet(events_.tell_coordinator, action.exited);
+}
 
 void Agent::Act(const NoteExit& action) { CallIfSet(events_.on_exit, action); }
 
@@ -86,7 +90,8 @@ void Agent::ReadReports(const ProcessKey& key) {
   const auto it = children_.find(key);
   if (it == children_.end() || !it->second.reports) return;
   Child& child = it->second;
-  const bool open = child.lines.ReadFrom(child.process.report_fd(), [&](absl::string_view line) { OnReport(key, line); });
+  const bool open = child.lines.ReadFrom(child.process.report_fd(),
+                                         [&](absl::string_view line) { OnReport(key, line); });
   if (open) return;
   child.reports = false;
   loop_.Unwatch(child.process.report_fd());
@@ -111,7 +116,8 @@ void Agent::OnEnd(const ProcessKey& key) {
   Child& child = it->second;
   std::optional<Exit> exit = child.process.TryReap();
   if (!exit) return;
-  exit->out_of_memory = exit->signal == SIGKILL && !child.killed_by_us && memory_.KilledSinceLastCall();
+  exit->out_of_memory =
+      exit->signal == SIGKILL && !child.killed_by_us && memory_.KilledSinceLastCall();
   if (options_.lanes) exit->lanes = options_.lanes(key);
   StopWatching(child);
   children_.erase(it);

@@ -1,5 +1,6 @@
-// The host agent: parent of this host's processes. Joins the supervisor and the fault plan, which decide, to the
-// processes and their pipes. All methods and all calls of AgentEvents happen on the loop's thread, the main thread.
+// The host agent: parent of this host's processes. Joins the supervisor and the fault plan, which
+// decide, to the processes and their pipes. All methods and all calls of AgentEvents happen on the
+// loop's thread, the main thread.
 #pragma once
 
 #include <deque>
@@ -54,7 +55,7 @@ class Agent {
   struct Child {
     ChildProcess process;
     LineReader lines;
-    bool reports = true;     // the report pipe is watched
+    bool reports = true;  // the report pipe is watched
     bool killed_by_us = false;
   };
 

@@ -26,7 +26,8 @@ absl::StatusOr<std::unique_ptr<EventLoop>> EventLoop::Make() {
   if (epoll_fd < 0 || wake_fd < 0) {
     const int error = errno;
     if (epoll_fd >= 0) close(epoll_fd);
-    return absl::ResourceExhaustedError(absl::StrCat("cannot make an event loop: ", std::strerror(error)));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("cannot make an event loop: ", std::strerror(error)));
   }
   return std::unique_ptr<EventLoop>(new EventLoop(epoll_fd, wake_fd));
 }
@@ -93,7 +94,8 @@ void EventLoop::RunTimers() {
 
 int EventLoop::WaitMilliseconds() const {
   if (timers_.empty()) return -1;
-  const auto wait = std::chrono::ceil<std::chrono::milliseconds>(timers_.begin()->first.first - Now()).count();
+  const auto wait =
+      std::chrono::ceil<std::chrono::milliseconds>(timers_.begin()->first.first - Now()).count();
   return static_cast<int>(std::clamp<int64_t>(wait, 0, INT_MAX));
 }
 
@@ -101,7 +103,8 @@ void EventLoop::Run() {
   quit_ = false;
   while (!quit_) {
     std::array<epoll_event, 32> events;
-    const int n = epoll_wait(epoll_fd_, events.data(), static_cast<int>(events.size()), WaitMilliseconds());
+    const int n =
+        epoll_wait(epoll_fd_, events.data(), static_cast<int>(events.size()), WaitMilliseconds());
     MUSTER_CHECK(n >= 0 || errno == EINTR);
     for (int i = 0; i < n && !quit_; ++i) {
       const auto it = watched_.find(events[static_cast<size_t>(i)].data.fd);

@@ -1,5 +1,6 @@
-// The agent's one loop: descriptors, timers and work posted by other threads, all run on the thread that calls Run.
-// That must be the process's main thread where processes are started (process.h says why). Never blocks anywhere else.
+// The agent's one loop: descriptors, timers and work posted by other threads, all run on the thread
+// that calls Run. That must be the process's main thread where processes are started (process.h
+// says why). Never blocks anywhere else.
 #pragma once
 
 #include <cstdint>
@@ -23,17 +24,19 @@ class EventLoop {
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
 
-  // On the loop's thread. `on_readable` is called again and again while the descriptor is readable or hung up.
-  // The descriptor stays the caller's and must be unwatched before it is closed.
+  // On the loop's thread. `on_readable` is called again and again while the descriptor is readable
+  // or hung up. The descriptor stays the caller's and must be unwatched before it is closed.
   void Watch(int fd, std::function<void()> on_readable);
   void Unwatch(int fd);
 
-  // On the loop's thread. Called once, at or after `when`; cancelling what was called or cancelled does nothing.
+  // On the loop's thread. Called once, at or after `when`; cancelling what was called or cancelled
+  // does nothing.
   using TimerId = std::pair<Time, int64_t>;
   TimerId At(Time when, std::function<void()> call);
   void Cancel(TimerId timer);
 
-  // Any thread. Posted calls run in order, on the loop's thread. What was posted and not run is dropped with the loop.
+  // Any thread. Posted calls run in order, on the loop's thread. What was posted and not run is
+  // dropped with the loop.
   void Post(std::function<void()> call);
 
   void Run();   // until Quit

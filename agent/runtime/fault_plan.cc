@@ -17,7 +17,8 @@ constexpr double kLongestSeconds = 1e6;
 
 bool IsTarget(absl::string_view name) {
   if (name == kRandomWorker || name == kCoordinatorKey.name) return true;
-  const bool has_role = absl::ConsumePrefix(&name, "worker-") || absl::ConsumePrefix(&name, "server-");
+  const bool has_role =
+      absl::ConsumePrefix(&name, "worker-") || absl::ConsumePrefix(&name, "server-");
   uint32_t number = 0;
   return has_role && absl::SimpleAtoi(name, &number) && absl::StrCat(number) == name;
 }
@@ -26,28 +27,33 @@ absl::StatusOr<std::string> ReadTarget(const Document& document, const std::stri
                                        const nlohmann::json& value) {
   MUSTER_ASSIGN_OR_RETURN(std::string target, ReadText(document, field, value));
   if (IsTarget(target)) return target;
-  return ErrorAt(document, field,
-                 absl::StrCat(muster::Describe(value),
-                              " is no process; allowed: worker-0, worker-1, ..., server-0, ..., coordinator, ",
-                              kRandomWorker));
+  return ErrorAt(
+      document, field,
+      absl::StrCat(muster::Describe(value),
+                   " is no process; allowed: worker-0, worker-1, ..., server-0, ..., coordinator, ",
+                   kRandomWorker));
 }
 
-absl::StatusOr<Duration> ReadSeconds(const Document& document, const std::string& field, const nlohmann::json& value) {
-  MUSTER_ASSIGN_OR_RETURN(const double seconds, ReadNumber(document, field, value, {.min = 0, .max = kLongestSeconds}));
+absl::StatusOr<Duration> ReadSeconds(const Document& document, const std::string& field,
+                                     const nlohmann::json& value) {
+  MUSTER_ASSIGN_OR_RETURN(const double seconds,
+                          ReadNumber(document, field, value, {.min = 0, .max = kLongestSeconds}));
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
 }
 
-absl::StatusOr<int64_t> ReadSteps(const Document& document, const std::string& field, const nlohmann::json& value,
-                                  int64_t min) {
-  MUSTER_ASSIGN_OR_RETURN(const absl::int128 steps,
-                          ReadWhole(document, field, value, min, std::numeric_limits<int64_t>::max()));
+absl::StatusOr<int64_t> ReadSteps(const Document& document, const std::string& field,
+                                  const nlohmann::json& value, int64_t min) {
+  MUSTER_ASSIGN_OR_RETURN(const absl::int128 steps, ReadWhole(document, field, value, min,
+                                                              std::numeric_limits<int64_t>::max()));
   return static_cast<int64_t>(steps);
 }
 
-absl::StatusOr<std::string> ReadPoint(const Document& document, const std::string& field, const nlohmann::json& value) {
+absl::StatusOr<std::string> ReadPoint(const Document& document, const std::string& field,
+                                      const nlohmann::json& value) {
   MUSTER_ASSIGN_OR_RETURN(std::string point, ReadText(document, field, value));
   const absl::Status known = Failpoints([](absl::string_view) {}).Arm(point);
-  if (!known.ok()) return ErrorAt(document, field, absl::StripPrefix(known.message(), "--fail-at: "));
+  if (!known.ok())
+    return ErrorAt(document, field, absl::StripPrefix(known.message(), "--fail-at: "));
   return point;
 }
 
@@ -70,24 +76,28 @@ absl::Status ReadField(const Document& document, const std::string& field, const
   return absl::OkStatus();
 }
 
-absl::Status CheckWhole(const Document& document, const std::string& field, const nlohmann::json& value,
-                        const Fault& fault) {
+absl::Status CheckWhole(const Document& document, const std::string& field,
+                        const nlohmann::json& value, const Fault& fault) {
   if (value.contains("kill") == value.contains("pause"))
     return ErrorAt(document, field, "give exactly one of kill and pause");
   if (fault.at_step.has_value() + fault.at_time.has_value() + fault.at_point.has_value() != 1)
     return ErrorAt(document, field, "give exactly one of at_step, at_second and at_point");
   const bool only_kills = fault.kind == Fault::Kind::kKill && !fault.for_steps && !fault.for_time;
   if (fault.at_point && (!only_kills || fault.target == kRandomWorker))
-    return ErrorAt(document, field, "at_point goes with kill and the name of a process, and with nothing else");
-  if (fault.for_steps && fault.for_time) return ErrorAt(document, field, "give for_steps or for_seconds, not both");
+    return ErrorAt(document, field,
+                   "at_point goes with kill and the name of a process, and with nothing else");
+  if (fault.for_steps && fault.for_time)
+    return ErrorAt(document, field, "give for_steps or for_seconds, not both");
   if (fault.kind == Fault::Kind::kPause && !fault.for_steps && !fault.for_time)
     return ErrorAt(document, field, "a pause needs for_steps or for_seconds");
   return absl::OkStatus();
 }
 
-absl::StatusOr<Fault> ReadFault(const Document& document, const std::string& field, const nlohmann::json& value) {
-  MUSTER_RETURN_IF_ERROR(CheckKeys(document, field, value,
-                                   {"at_step", "at_second", "at_point", "kill", "pause", "for_steps", "for_seconds"}));
+absl::StatusOr<Fault> ReadFault(const Document& document, const std::string& field,
+                                const nlohmann::json& value) {
+  MUSTER_RETURN_IF_ERROR(
+      CheckKeys(document, field, value,
+                {"at_step", "at_second", "at_point", "kill", "pause", "for_steps", "for_seconds"}));
   Fault fault;
   for (const auto& [key, part] : value.items())
     MUSTER_RETURN_IF_ERROR(ReadField(document, FieldPath(field, key), key, part, fault));
@@ -105,12 +115,14 @@ absl::StatusOr<FaultPlan> ParseFaultPlan(absl::string_view yaml, absl::string_vi
   if (!list->is_array()) {
     MUSTER_RETURN_IF_ERROR(CheckKeys(document, "", document.root, {"seed", "faults"}));
     if (document.root.contains("seed")) {
-      MUSTER_ASSIGN_OR_RETURN(const absl::int128 seed, ReadWhole(document, "seed", document.root["seed"], 0,
-                                                                 std::numeric_limits<uint64_t>::max()));
+      MUSTER_ASSIGN_OR_RETURN(const absl::int128 seed,
+                              ReadWhole(document, "seed", document.root["seed"], 0,
+                                        std::numeric_limits<uint64_t>::max()));
       plan.seed = static_cast<uint64_t>(seed);
     }
     if (!document.root.contains("faults") || !document.root["faults"].is_array())
-      return ErrorAt(document, "faults", "a list of faults is needed, such as [{at_step: 40, kill: worker-1}]");
+      return ErrorAt(document, "faults",
+                     "a list of faults is needed, such as [{at_step: 40, kill: worker-1}]");
     list = &document.root["faults"];
     field = "faults";
   }

@@ -17,8 +17,8 @@ Frame FrameOf(const FromAgent& message) { return {.header = Encode(message), .pa
 
 }  // namespace
 
-CoordinatorLink::CoordinatorLink(EventLoop& loop, Transport& transport, std::string address, std::string node,
-                                 LinkEvents events)
+CoordinatorLink::CoordinatorLink(EventLoop& loop, Transport& transport, std::string address,
+                                 std::string node, LinkEvents events)
     : loop_(loop),
       transport_(transport),
       address_(std::move(address)),
@@ -43,16 +43,20 @@ void CoordinatorLink::Connect() {
       if (const auto self = weak.lock()) call(**self);
     });
   };
-  session_ = transport_.Connect(
-      address_, kConnectTimeout,
-      {.on_frame =
-           [post, number](Frame frame) {
-             post([number, frame = std::move(frame)](CoordinatorLink& link) { link.OnFrame(number, frame); });
-           },
-       .on_broken =
-           [post, number](absl::Status why) {
-             post([number, why = std::move(why)](CoordinatorLink& link) { link.OnBroken(number, why); });
-           }});
+  session_ =
+      transport_.Connect(address_, kConnectTimeout,
+                         {.on_frame =
+                              [post, number](Frame frame) {
+                                post([number, frame = std::move(frame)](CoordinatorLink& link) {
+                                  link.OnFrame(number, frame);
+                                });
+                              },
+                          .on_broken =
+                              [post, number](absl::Status why) {
+                                post([number, why = std::move(why)](CoordinatorLink& link) {
+                                  link.OnBroken(number, why);
+                                });
+                              }});
   session_->Send(FrameOf(AgentHello{.node = node_}));
 }
 

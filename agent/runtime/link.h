@@ -1,8 +1,9 @@
-// The agent's session with the coordinator: made again whenever it breaks, for as long as this lives. On the loop's
-// thread; transport threads only post.
+// The agent's session with the coordinator: made again whenever it breaks, for as long as this
+// lives. On the loop's thread; transport threads only post.
 //
-// A session counts as up once the coordinator's first word arrives: it answers AgentHello with Wanted. What is sent
-// before is dropped, because the supervisor tells what matters again (SessionUp).
+// A session counts as up once the coordinator's first word arrives: it answers AgentHello with
+// Wanted. What is sent before is dropped, because the supervisor tells what matters again
+// (SessionUp).
 #pragma once
 
 #include <functional>
@@ -18,13 +19,14 @@ namespace muster::agent {
 
 struct LinkEvents {
   std::function<void()> on_up;
-  std::function<void(const Wanted&)> on_wanted;     // after on_up
+  std::function<void(const Wanted&)> on_wanted;      // after on_up
   std::function<void(const absl::Status&)> on_down;  // an up session broke
 };
 
 class CoordinatorLink {
  public:
-  CoordinatorLink(EventLoop& loop, Transport& transport, std::string address, std::string node, LinkEvents events);
+  CoordinatorLink(EventLoop& loop, Transport& transport, std::string address, std::string node,
+                  LinkEvents events);
   ~CoordinatorLink();
   CoordinatorLink(const CoordinatorLink&) = delete;
   CoordinatorLink& operator=(const CoordinatorLink&) = delete;

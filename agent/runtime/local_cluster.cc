@@ -20,13 +20,15 @@ std::string HostName() {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Make(EventLoop& loop, Transport& transport,
+absl::StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Make(EventLoop& loop,
+                                                                 Transport& transport,
                                                                  LocalClusterOptions options,
                                                                  LocalClusterEvents events) {
   MUSTER_ASSIGN_OR_RETURN(RunFolder folder, RunFolder::Open(options.folder));
   MUSTER_ASSIGN_OR_RETURN(ClusterAddresses addresses, folder.PickAddresses(options.http));
-  return std::unique_ptr<LocalCluster>(new LocalCluster(loop, transport, std::move(options), std::move(events),
-                                                        std::move(folder), std::move(addresses)));
+  return std::unique_ptr<LocalCluster>(new LocalCluster(loop, transport, std::move(options),
+                                                        std::move(events), std::move(folder),
+                                                        std::move(addresses)));
 }
 
 LocalCluster::LocalCluster(EventLoop& loop, Transport& transport, LocalClusterOptions options,
@@ -45,7 +47,8 @@ LocalCluster::LocalCluster(EventLoop& loop, Transport& transport, LocalClusterOp
               .faults = options_.faults},
              {.on_start = events_.on_start,
               .on_exit = [this](const NoteExit& note) { OnExit(note); },
-              .on_report = [this](const ProcessKey& key, const Report& report) { OnReport(key, report); },
+              .on_report = [this](const ProcessKey& key,
+                                  const Report& report) { OnReport(key, report); },
               .on_fault = events_.on_fault,
               .tell_coordinator = [this](const ProcessExited& exited) { link_.Tell(exited); },
               .on_stopped = events_.on_stopped}),
@@ -64,20 +67,36 @@ void LocalCluster::Stop() { agent_.Do(StopAll{}); }
 
 std::vector<std::string> LocalCluster::CommandFor(const ProcessKey& key, Role role) const {
   if (key == kCoordinatorKey) {
-    std::vector<std::string> command = {options_.programs + "/muster-coordinator", "--dir", folder_.store(),
-                                        "--checkpoint-dir", folder_.checkpoints(), "--listen", addresses_.grpc,
-                                        "--http", addresses_.http};
-    command.insert(command.end(), options_.coordinator_arguments.begin(), options_.coordinator_arguments.end());
+    std::vector<std::string> command = {options_.programs + "/muster-coordinator",
+                                        "--dir",
+                                        folder_.store(),
+                                        "--checkpoint-dir",
+                                        folder_.checkpoints(),
+                                        "--listen",
+                                        addresses_.grpc,
+                                        "--http",
+                                        addresses_.http};
+    command.insert(command.end(), options_.coordinator_arguments.begin(),
+                   options_.coordinator_arguments.end());
     return command;
   }
   const char* program = role == Role::kServer ? "/muster-server" : "/muster-worker";
-  std::vector<std::string> command = {options_.programs + program, "--coordinator", addresses_.grpc, "--job", key.job,
-                                      "--name", key.name, "--node", node_};
-  if (role == Role::kWorker) command.insert(command.end(), {"--dir", folder_.path()});  // a server has no files there
+  std::vector<std::string> command = {options_.programs + program,
+                                      "--coordinator",
+                                      addresses_.grpc,
+                                      "--job",
+                                      key.job,
+                                      "--name",
+                                      key.name,
+                                      "--node",
+                                      node_};
+  if (role == Role::kWorker)
+    command.insert(command.end(), {"--dir", folder_.path()});  // a server has no files there
   return command;
 }
 
-// Of a worker; a server, or a worker that never came so far, has no count, whatever one of its name had counted before.
+// Of a worker; a server, or a worker that never came so far, has no count, whatever one of its name
+// had counted before.
 LaneCount LocalCluster::LanesOf(const ProcessKey& key) {
   const auto counts = ReadLaneCounts(absl::StrCat(folder_.path(), "/run/", key.name, ".lanes"));
   if (!counts.ok() || counts->empty()) return {};
@@ -87,8 +106,10 @@ LaneCount LocalCluster::LanesOf(const ProcessKey& key) {
 }
 
 void LocalCluster::OnReport(const ProcessKey& key, const Report& report) {
-  if (!report.metrics.empty() && std::exchange(metrics_[key], report.metrics) != report.metrics) WriteTargets();
-  if (key == kCoordinatorKey && report.event == "listening" && events_.on_coordinator) events_.on_coordinator(true);
+  if (!report.metrics.empty() && std::exchange(metrics_[key], report.metrics) != report.metrics)
+    WriteTargets();
+  if (key == kCoordinatorKey && report.event == "listening" && events_.on_coordinator)
+    events_.on_coordinator(true);
   if (events_.on_report) events_.on_report(key, report);
 }
 

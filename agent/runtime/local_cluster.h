@@ -1,5 +1,5 @@
-// A cluster on this machine: the agent, the folder it works in, and its session with the coordinator that it itself
-// keeps running. On the loop's thread, the main thread.
+// A cluster on this machine: the agent, the folder it works in, and its session with the
+// coordinator that it itself keeps running. On the loop's thread, the main thread.
 #pragma once
 
 #include <map>
@@ -38,7 +38,8 @@ class LocalCluster {
  public:
   // kFailedPrecondition: the folder is in use; others: it cannot be written, or no port is free.
   static absl::StatusOr<std::unique_ptr<LocalCluster>> Make(EventLoop& loop, Transport& transport,
-                                                            LocalClusterOptions options, LocalClusterEvents events);
+                                                            LocalClusterOptions options,
+                                                            LocalClusterEvents events);
 
   void Start();
   void Stop();  // politely; a second time: at once
@@ -47,8 +48,8 @@ class LocalCluster {
   const RunFolder& folder() const { return folder_; }
 
  private:
-  LocalCluster(EventLoop& loop, Transport& transport, LocalClusterOptions options, LocalClusterEvents events,
-               RunFolder folder, ClusterAddresses addresses);
+  LocalCluster(EventLoop& loop, Transport& transport, LocalClusterOptions options,
+               LocalClusterEvents events, RunFolder folder, ClusterAddresses addresses);
   std::vector<std::string> CommandFor(const ProcessKey& key, Role role) const;
   void OnReport(const ProcessKey& key, const Report& report);
   void OnExit(const NoteExit& note);

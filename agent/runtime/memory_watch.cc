@@ -17,7 +17,8 @@ std::string EventsFile() {
   std::ifstream in("/proc/self/cgroup");
   for (std::string line; std::getline(in, line);) {
     absl::string_view path = line;
-    if (absl::ConsumePrefix(&path, "0::")) return absl::StrCat("/sys/fs/cgroup", path, "/memory.events");
+    if (absl::ConsumePrefix(&path, "0::"))
+      return absl::StrCat("/sys/fs/cgroup", path, "/memory.events");
   }
   return "";
 }

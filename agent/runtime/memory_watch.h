@@ -1,4 +1,5 @@
-// Tells a kill by the kernel for lack of memory from any other SIGKILL, by the counter of our memory cgroup.
+// Tells a kill by the kernel for lack of memory from any other SIGKILL, by the counter of our
+// memory cgroup.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +11,8 @@ namespace muster::agent {
 class MemoryWatch {
  public:
   MemoryWatch();
-  // The kernel has killed for memory in our cgroup since the last call (or since construction). False where it cannot
-  // be known.
+  // The kernel has killed for memory in our cgroup since the last call (or since construction).
+  // False where it cannot be known.
   bool KilledSinceLastCall();
 
  private:

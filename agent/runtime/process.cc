@@ -25,8 +25,8 @@
 namespace muster::agent {
 namespace {
 
-constexpr int kReportFd = 3;         // in the child
-constexpr int kFirstFreeFd = 16;     // ours stay clear of the numbers that the child's are moved to
+constexpr int kReportFd = 3;      // in the child
+constexpr int kFirstFreeFd = 16;  // ours stay clear of the numbers that the child's are moved to
 constexpr off_t kTailBytes = 4096;
 constexpr int kTailLines = 20;
 
@@ -90,11 +90,13 @@ absl::StatusOr<Pipe> MakePipe() {
 }
 
 absl::StatusOr<Descriptor> OpenLog(const std::string& path, const std::string& program) {
-  MUSTER_ASSIGN_OR_RETURN(Descriptor log,
-                          MovedUp(Descriptor(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644)),
-                                  absl::StrCat("cannot write the log ", path)));
-  const std::string header = absl::StrCat("--- ", absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::Now(), absl::UTCTimeZone()),
-                                          " starting ", program, "\n");
+  MUSTER_ASSIGN_OR_RETURN(
+      Descriptor log,
+      MovedUp(Descriptor(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644)),
+              absl::StrCat("cannot write the log ", path)));
+  const std::string header =
+      absl::StrCat("--- ", absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::Now(), absl::UTCTimeZone()),
+                   " starting ", program, "\n");
   if (write(log.get(), header.data(), header.size()) < 0)
     return ErrnoStatus(errno, absl::StrCat("cannot write the log ", path));
   return log;
@@ -122,7 +124,8 @@ struct ChildPlan {
   if (dup2(plan.null_fd, 0) < 0 || dup2(plan.log_fd, 1) < 0 || dup2(plan.log_fd, 2) < 0 ||
       dup2(plan.report_fd, kReportFd) < 0)
     fail();
-  // Libraries' descriptors may lack close-on-exec. An old kernel without this call only leaves those open.
+  // Libraries' descriptors may lack close-on-exec. An old kernel without this call only leaves
+  // those open.
   syscall(SYS_close_range, kReportFd + 1, ~0U, CLOSE_RANGE_CLOEXEC);
   for (int s = 1; s < NSIG; ++s) signal(s, SIG_DFL);
   sigset_t none;
@@ -185,10 +188,12 @@ absl::StatusOr<ChildProcess> ChildProcess::Start(const Command& command) {
   MUSTER_CHECK(!command.arguments.empty());
   const std::string& program = command.arguments[0];
   MUSTER_ASSIGN_OR_RETURN(Descriptor log, OpenLog(command.log_file, program));
-  MUSTER_ASSIGN_OR_RETURN(Descriptor null, MovedUp(Descriptor(open("/dev/null", O_RDONLY | O_CLOEXEC)), "/dev/null"));
+  MUSTER_ASSIGN_OR_RETURN(
+      Descriptor null, MovedUp(Descriptor(open("/dev/null", O_RDONLY | O_CLOEXEC)), "/dev/null"));
   MUSTER_ASSIGN_OR_RETURN(Pipe report, MakePipe());
   MUSTER_ASSIGN_OR_RETURN(Pipe error, MakePipe());
-  if (fcntl(report.read.get(), F_SETFL, O_NONBLOCK) != 0) return ErrnoStatus(errno, "cannot make a pipe");
+  if (fcntl(report.read.get(), F_SETFL, O_NONBLOCK) != 0)
+    return ErrnoStatus(errno, "cannot make a pipe");
 
   std::vector<std::string> arguments = command.arguments;
   arguments.push_back("--report-fd");
@@ -215,7 +220,8 @@ absl::StatusOr<ChildProcess> ChildProcess::Start(const Command& command) {
     return ErrnoStatus(why, absl::StrCat("cannot start ", program));
   }
   child.pidfd_ = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
-  if (child.pidfd_ < 0) return ErrnoStatus(errno, "cannot watch a process (Linux 5.3 or newer is needed)");
+  if (child.pidfd_ < 0)
+    return ErrnoStatus(errno, "cannot watch a process (Linux 5.3 or newer is needed)");
   return child;
 }
 

@@ -1,7 +1,8 @@
-// One child process. It dies with us, however we end; it is out of reach of the terminal's Ctrl-C; it inherits no
-// descriptor but its log (stdout, stderr) and the pipe on which it reports.
+// One child process. It dies with us, however we end; it is out of reach of the terminal's Ctrl-C;
+// it inherits no descriptor but its log (stdout, stderr) and the pipe on which it reports.
 //
-// Main thread only: the kernel sends the child's parent-death signal when the *thread* that forked it ends.
+// Main thread only: the kernel sends the child's parent-death signal when the *thread* that forked
+// it ends.
 #pragma once
 
 #include <sys/types.h>
@@ -16,14 +17,16 @@
 namespace muster::agent {
 
 struct Command {
-  std::vector<std::string> arguments;  // the first is the program's path; "--report-fd N" is added at the end
-  std::string log_file;                // appended to; its folder exists
+  std::vector<std::string>
+      arguments;         // the first is the program's path; "--report-fd N" is added at the end
+  std::string log_file;  // appended to; its folder exists
 };
 
 class ChildProcess {
  public:
-  // When it returns OK the program runs. kNotFound, kPermissionDenied, kResourceExhausted, kUnavailable: it could not
-  // be started, and nothing is left of it; the message names the program or the log file.
+  // When it returns OK the program runs. kNotFound, kPermissionDenied, kResourceExhausted,
+  // kUnavailable: it could not be started, and nothing is left of it; the message names the program
+  // or the log file.
   static absl::StatusOr<ChildProcess> Start(const Command& command);
 
   ChildProcess(ChildProcess&& other) noexcept;
@@ -31,7 +34,7 @@ class ChildProcess {
   ~ChildProcess();  // kills (SIGKILL) and waits, if it still runs
 
   pid_t pid() const { return pid_; }
-  int exit_fd() const { return pidfd_; }     // readable once the process has ended
+  int exit_fd() const { return pidfd_; }        // readable once the process has ended
   int report_fd() const { return report_fd_; }  // non-blocking; lines of JSON, then end of file
 
   void Signal(int signal) const;  // of a process that has ended: nothing

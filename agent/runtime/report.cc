@@ -16,7 +16,8 @@ namespace {
 
 constexpr int kReadsInARow = 16;  // then others have their turn
 
-// The member of that name when it has the right type, else `fallback`: one odd field does not cost the whole report.
+// The member of that name when it has the right type, else `fallback`: one odd field does not cost
+// the whole report.
 template <class T>
 T ValueOr(const nlohmann::json& object, const char* name, T fallback) {
   const auto it = object.find(name);
@@ -30,22 +31,29 @@ T ValueOr(const nlohmann::json& object, const char* name, T fallback) {
 }  // namespace
 
 absl::StatusOr<Report> ParseReport(absl::string_view line) {
-  const nlohmann::json object = nlohmann::json::parse(line.begin(), line.end(), nullptr, /*allow_exceptions=*/false);
-  if (!object.is_object()) return absl::InvalidArgumentError(absl::StrCat("a report is not a JSON object: ", line.substr(0, 80)));
+  const nlohmann::json object =
+      nlohmann::json::parse(line.begin(), line.end(), nullptr, /*allow_exceptions=*/false);
+  if (!object.is_object())
+    return absl::InvalidArgumentError(
+        absl::StrCat("a report is not a JSON object: ", line.substr(0, 80)));
   Report report{.event = ValueOr<std::string>(object, "event", ""),
                 .text = ValueOr<std::string>(object, "text", ""),
                 .metrics = ValueOr<std::string>(object, "metrics", ""),
                 .json = std::string(line)};
-  if (report.event.empty()) return absl::InvalidArgumentError(absl::StrCat("a report without 'event': ", line.substr(0, 80)));
+  if (report.event.empty())
+    return absl::InvalidArgumentError(
+        absl::StrCat("a report without 'event': ", line.substr(0, 80)));
   if (report.event != "step") return report;
   const auto step = object.find("step");
   if (step == object.end() || !step->is_number_integer())
-    return absl::InvalidArgumentError(absl::StrCat("a step report without 'step': ", line.substr(0, 80)));
-  report.step = StepReport{.step = step->get<int64_t>(),
-                           .epoch = ValueOr<int64_t>(object, "epoch", 0),
-                           .loss = ValueOr<double>(object, "loss", std::numeric_limits<double>::quiet_NaN()),
-                           .samples = ValueOr<int64_t>(object, "samples", 0),
-                           .seconds = ValueOr<double>(object, "seconds", 0)};
+    return absl::InvalidArgumentError(
+        absl::StrCat("a step report without 'step': ", line.substr(0, 80)));
+  report.step =
+      StepReport{.step = step->get<int64_t>(),
+                 .epoch = ValueOr<int64_t>(object, "epoch", 0),
+                 .loss = ValueOr<double>(object, "loss", std::numeric_limits<double>::quiet_NaN()),
+                 .samples = ValueOr<int64_t>(object, "samples", 0),
+                 .seconds = ValueOr<double>(object, "seconds", 0)};
   return report;
 }
 
@@ -61,7 +69,8 @@ bool LineReader::ReadFrom(int fd, const std::function<void(absl::string_view lin
   return true;
 }
 
-void LineReader::Take(absl::string_view bytes, const std::function<void(absl::string_view)>& on_line) {
+void LineReader::Take(absl::string_view bytes,
+                      const std::function<void(absl::string_view)>& on_line) {
   while (!bytes.empty()) {
     const size_t end = bytes.find('\n');
     const absl::string_view part = bytes.substr(0, end);

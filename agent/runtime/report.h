@@ -1,5 +1,5 @@
-// What a process tells its agent through the report pipe: one JSON object per line, {"event": "step", …}. Progress shows
-// this way while the coordinator is down.
+// What a process tells its agent through the report pipe: one JSON object per line, {"event":
+// "step", …}. Progress shows this way while the coordinator is down.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 namespace muster::agent {
 
 struct StepReport {
-  int64_t step = 0;     // completed
+  int64_t step = 0;  // completed
   int64_t epoch = 0;
   double loss = 0;      // not a number when the process gave none
   int64_t samples = 0;  // of the whole step, all workers
@@ -25,8 +25,8 @@ struct Report {
   std::string event;
   std::optional<StepReport> step;  // when event is "step"
   std::string text;                // for people; may be empty
-  std::string metrics;             // HOST:PORT where the process serves its metrics; empty: not told
-  std::string json;                // the whole line
+  std::string metrics;  // HOST:PORT where the process serves its metrics; empty: not told
+  std::string json;     // the whole line
 };
 
 // kInvalidArgument: not an object with "event", or a step without its number.
@@ -36,8 +36,8 @@ absl::StatusOr<Report> ParseReport(absl::string_view line);
 class LineReader {
  public:
   static constexpr size_t kLongestLine = 64 * 1024;
-  // Reads what is there, without waiting and not without end. False at the end of the file (a last line without its
-  // end is dropped).
+  // Reads what is there, without waiting and not without end. False at the end of the file (a last
+  // line without its end is dropped).
   bool ReadFrom(int fd, const std::function<void(absl::string_view line)>& on_line);
 
  private:

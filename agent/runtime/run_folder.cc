@@ -29,7 +29,8 @@ namespace fs = std::filesystem;
 absl::Status CannotWrite(const std::string& path, int error) {
   const std::string text = absl::StrCat("cannot write ", path, ": ", std::strerror(error));
   if (error == ENOSPC || error == EDQUOT)
-    return absl::ResourceExhaustedError(absl::StrCat(text, "; free some space, or give another --dir"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat(text, "; free some space, or give another --dir"));
   return absl::PermissionDeniedError(absl::StrCat(text, "; give a --dir that this user may write"));
 }
 
@@ -54,8 +55,9 @@ absl::StatusOr<int> TakeLock(const std::string& folder) {
   if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
     close(fd);
     const std::string holder(absl::StripAsciiWhitespace(ReadFile(file)));
-    return absl::FailedPreconditionError(
-        absl::StrCat(folder, " is in use by another muster (process ", holder, "): stop it or give another --dir"));
+    return absl::FailedPreconditionError(absl::StrCat(folder,
+                                                      " is in use by another muster (process ",
+                                                      holder, "): stop it or give another --dir"));
   }
   const std::string pid = absl::StrCat(getpid(), "\n");
   if (ftruncate(fd, 0) != 0 || pwrite(fd, pid.data(), pid.size(), 0) < 0) {
@@ -69,7 +71,9 @@ absl::StatusOr<int> TakeLock(const std::string& folder) {
 // The loopback port in effect when nobody has it; 0 asks for any.
 absl::StatusOr<int> FreePort(int port) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return absl::ResourceExhaustedError(absl::StrCat("cannot make a socket: ", std::strerror(errno)));
+  if (fd < 0)
+    return absl::ResourceExhaustedError(
+        absl::StrCat("cannot make a socket: ", std::strerror(errno)));
   const int yes = 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   sockaddr_in address{};
@@ -81,7 +85,9 @@ absl::StatusOr<int> FreePort(int port) {
                      getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0;
   const int error = errno;
   close(fd);
-  if (!bound) return absl::UnavailableError(absl::StrCat("port ", port, " of 127.0.0.1: ", std::strerror(error)));
+  if (!bound)
+    return absl::UnavailableError(
+        absl::StrCat("port ", port, " of 127.0.0.1: ", std::strerror(error)));
   return ntohs(address.sin_port);
 }
 
@@ -98,7 +104,9 @@ absl::StatusOr<std::string> AnyAddress() {
 ClusterAddresses ReadAddresses(const std::string& file) {
   const auto object = nlohmann::json::parse(ReadFile(file), nullptr, /*allow_exceptions=*/false);
   const auto text = [&](const char* name) {
-    return object.is_object() && object.contains(name) && object[name].is_string() ? object[name].get<std::string>() : "";
+    return object.is_object() && object.contains(name) && object[name].is_string()
+               ? object[name].get<std::string>()
+               : "";
   };
   return {.grpc = text("grpc"), .http = text("http")};
 }
@@ -109,7 +117,8 @@ absl::Status ReplaceFile(const std::string& path, const std::string& text) {
   const std::string temporary = path + ".new";
   const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (fd < 0) return CannotWrite(temporary, errno);
-  const bool written = write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && fsync(fd) == 0;
+  const bool written =
+      write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && fsync(fd) == 0;
   const int error = errno;
   close(fd);
   if (!written) return CannotWrite(temporary, error);
@@ -158,7 +167,8 @@ absl::StatusOr<ClusterAddresses> RunFolder::PickAddresses(const std::string& htt
 absl::Status RunFolder::WriteTargets(const std::map<ProcessKey, std::string>& addresses) const {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const auto& [key, address] : addresses) {
-    nlohmann::ordered_json labels = {{"role", key.name.substr(0, key.name.find('-'))}, {"member", key.name}};
+    nlohmann::ordered_json labels = {{"role", key.name.substr(0, key.name.find('-'))},
+                                     {"member", key.name}};
     if (!key.job.empty()) labels["job"] = key.job;
     list.push_back({{"targets", {address}}, {"labels", labels}});
   }

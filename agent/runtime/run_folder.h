@@ -29,8 +29,8 @@ struct ClusterAddresses {
 
 class RunFolder {
  public:
-  // Makes what is missing and takes the lock. kFailedPrecondition: another agent holds it (the message has its process
-  // id); kPermissionDenied and others: cannot be written.
+  // Makes what is missing and takes the lock. kFailedPrecondition: another agent holds it (the
+  // message has its process id); kPermissionDenied and others: cannot be written.
   static absl::StatusOr<RunFolder> Open(const std::string& path);
   RunFolder(RunFolder&& other) noexcept;
   RunFolder& operator=(RunFolder&&) = delete;
@@ -42,7 +42,8 @@ class RunFolder {
   std::string checkpoints() const { return path_ + "/checkpoints"; }
   std::string targets() const { return path_ + "/prometheus-targets.json"; }
 
-  // Those of the last time where they are still free, else new ones. `http`: wished for; empty or 127.0.0.1:0: any.
+  // Those of the last time where they are still free, else new ones. `http`: wished for; empty or
+  // 127.0.0.1:0: any.
   absl::StatusOr<ClusterAddresses> PickAddresses(const std::string& http = "");
 
   // Who serves metrics where.

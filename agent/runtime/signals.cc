@@ -34,7 +34,8 @@ SignalWatch::SignalWatch(EventLoop& loop, std::function<void(int signal)> on_sig
   MUSTER_CHECK(fd_ >= 0);
   loop_.Watch(fd_, [fd = fd_, on_signal = std::move(on_signal)] {
     signalfd_siginfo info;
-    while (read(fd, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) on_signal(static_cast<int>(info.ssi_signo));
+    while (read(fd, &info, sizeof info) == static_cast<ssize_t>(sizeof info))
+      on_signal(static_cast<int>(info.ssi_signo));
   });
 }
 

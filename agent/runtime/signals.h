@@ -1,4 +1,5 @@
-// Ctrl-C and its kin as events of the loop. Block them before the first thread starts, so that no thread takes one.
+// Ctrl-C and its kin as events of the loop. Block them before the first thread starts, so that no
+// thread takes one.
 #pragma once
 
 #include <functional>

@@ -40,7 +40,8 @@ std::string CodeMeaning(int code) {
 
 std::string CauseOf(const Exit& exit) {
   if (!exit.not_started.empty()) return exit.not_started;
-  if (exit.out_of_memory) return absl::StrCat("out of memory (killed by ", SignalName(exit.signal), ")");
+  if (exit.out_of_memory)
+    return absl::StrCat("out of memory (killed by ", SignalName(exit.signal), ")");
   if (exit.signal != 0) return absl::StrCat("killed by ", SignalName(exit.signal));
   return absl::StrCat("exit code ", exit.code, CodeMeaning(exit.code));
 }

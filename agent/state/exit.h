@@ -1,5 +1,5 @@
-// How a process ended and what follows from it. The same table drives local runs, Kubernetes jobs and the exit code of
-// `muster train` itself. Pure.
+// How a process ended and what follows from it. The same table drives local runs, Kubernetes jobs
+// and the exit code of `muster train` itself. Pure.
 #pragma once
 
 #include <string>
@@ -26,17 +26,18 @@ struct Exit {
 };
 
 enum class ExitMeaning {
-  kDone,       // 0: its work is done
-  kLeft,       // 75: it left as it was asked to
-  kHopeless,   // 64, 65, 78: starting it again would end the same way
-  kFailure,    // everything else: worth another start
+  kDone,      // 0: its work is done
+  kLeft,      // 75: it left as it was asked to
+  kHopeless,  // 64, 65, 78: starting it again would end the same way
+  kFailure,   // everything else: worth another start
 };
 ExitMeaning MeaningOf(const Exit& exit);
 
 // "SIGKILL"; "signal 77" for one without a name.
 std::string SignalName(int signal);
 
-// For people: "killed by SIGKILL", "out of memory (killed by SIGKILL)", "exit code 64 (bad configuration)".
+// For people: "killed by SIGKILL", "out of memory (killed by SIGKILL)", "exit code 64 (bad
+// configuration)".
 std::string CauseOf(const Exit& exit);
 
 }  // namespace muster::agent

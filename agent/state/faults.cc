@@ -18,14 +18,19 @@ bool IsDue(const Fault& fault, Time began, std::optional<int64_t> step, Time now
 bool HasLength(const Fault& fault) { return fault.for_steps || fault.for_time; }
 
 std::string HowLong(const Fault& fault) {
-  if (fault.for_steps) return absl::StrFormat(" for %d %s", *fault.for_steps, *fault.for_steps == 1 ? "step" : "steps");
-  if (fault.for_time) return absl::StrFormat(" for %g s", std::chrono::duration<double>(*fault.for_time).count());
+  if (fault.for_steps)
+    return absl::StrFormat(" for %d %s", *fault.for_steps,
+                           *fault.for_steps == 1 ? "step" : "steps");
+  if (fault.for_time)
+    return absl::StrFormat(" for %g s", std::chrono::duration<double>(*fault.for_time).count());
   return "";
 }
 
 std::string TextOf(const Fault& fault, const ProcessKey& victim) {
-  if (fault.kind == Fault::Kind::kPause) return absl::StrCat("fault plan: pauses ", victim.name, HowLong(fault));
-  const std::string down = HasLength(fault) ? absl::StrCat(" and keeps it down", HowLong(fault)) : "";
+  if (fault.kind == Fault::Kind::kPause)
+    return absl::StrCat("fault plan: pauses ", victim.name, HowLong(fault));
+  const std::string down =
+      HasLength(fault) ? absl::StrCat(" and keeps it down", HowLong(fault)) : "";
   return absl::StrCat("fault plan: kills ", victim.name, " (SIGKILL)", down);
 }
 
@@ -34,8 +39,8 @@ std::string TextOf(const Fault& fault, const ProcessKey& victim) {
 FaultDriver::FaultDriver(FaultPlan plan, Time began)
     : plan_(std::move(plan)), began_(began), progress_(plan_.faults.size()), last_(began) {}
 
-std::vector<FaultAction> FaultDriver::Step(std::optional<int64_t> step, const std::vector<ProcessKey>& running,
-                                           Time now) {
+std::vector<FaultAction> FaultDriver::Step(std::optional<int64_t> step,
+                                           const std::vector<ProcessKey>& running, Time now) {
   last_ = now;
   std::vector<FaultAction> out;
   for (size_t i = 0; i < progress_.size(); ++i) {
@@ -50,19 +55,21 @@ std::vector<FaultAction> FaultDriver::Step(std::optional<int64_t> step, const st
   return out;
 }
 
-std::optional<ProcessKey> FaultDriver::Victim(size_t index, const std::vector<ProcessKey>& running) const {
+std::optional<ProcessKey> FaultDriver::Victim(size_t index,
+                                              const std::vector<ProcessKey>& running) const {
   const Fault& fault = plan_.faults[index];
   std::vector<ProcessKey> candidates;
   for (const ProcessKey& key : running) {
-    const bool fits = fault.target == kRandomWorker ? absl::StartsWith(key.name, "worker-") : key.name == fault.target;
+    const bool fits = fault.target == kRandomWorker ? absl::StartsWith(key.name, "worker-")
+                                                    : key.name == fault.target;
     if (fits) candidates.push_back(key);
   }
   if (candidates.empty()) return std::nullopt;
   return candidates[Mix64(plan_.seed, index) % candidates.size()];
 }
 
-void FaultDriver::Begin(size_t index, const ProcessKey& victim, std::optional<int64_t> step, Time now,
-                        std::vector<FaultAction>& out) {
+void FaultDriver::Begin(size_t index, const ProcessKey& victim, std::optional<int64_t> step,
+                        Time now, std::vector<FaultAction>& out) {
   const Fault& fault = plan_.faults[index];
   Progress& progress = progress_[index];
   progress.victim = victim;
@@ -81,14 +88,16 @@ void FaultDriver::End(size_t index, std::vector<FaultAction>& out) {
   Progress& progress = progress_[index];
   progress.phase = Phase::kOver;
   const bool paused = plan_.faults[index].kind == Fault::Kind::kPause;
-  out.push_back({paused ? FaultAction::Do::kContinue : FaultAction::Do::kRelease, progress.victim,
-                 absl::StrCat("fault plan: ", progress.victim.name, paused ? " goes on" : " may come back")});
+  out.push_back(
+      {paused ? FaultAction::Do::kContinue : FaultAction::Do::kRelease, progress.victim,
+       absl::StrCat("fault plan: ", progress.victim.name, paused ? " goes on" : " may come back")});
 }
 
 std::optional<std::string> FaultDriver::Arm(const ProcessKey& starting) {
   for (size_t i = 0; i < progress_.size(); ++i) {
     const Fault& fault = plan_.faults[i];
-    if (!fault.at_point || fault.target != starting.name || progress_[i].phase != Phase::kAhead) continue;
+    if (!fault.at_point || fault.target != starting.name || progress_[i].phase != Phase::kAhead)
+      continue;
     progress_[i].phase = Phase::kOver;
     return fault.at_point;
   }
@@ -101,8 +110,10 @@ std::optional<Time> FaultDriver::NextTick() const {
     if (t > last_ && (!next || t < *next)) next = t;
   };
   for (size_t i = 0; i < progress_.size(); ++i) {
-    if (progress_[i].phase == Phase::kAhead && plan_.faults[i].at_time) consider(began_ + *plan_.faults[i].at_time);
-    if (progress_[i].phase == Phase::kGoing && progress_[i].until_time) consider(*progress_[i].until_time);
+    if (progress_[i].phase == Phase::kAhead && plan_.faults[i].at_time)
+      consider(began_ + *plan_.faults[i].at_time);
+    if (progress_[i].phase == Phase::kGoing && progress_[i].until_time)
+      consider(*progress_[i].until_time);
   }
   return next;
 }

@@ -1,6 +1,6 @@
-// A fault plan: at a step or second, kill or pause a process and keep it so for some steps or seconds. Pure: told how
-// far training is and what runs, it says what to do to whom. A random target follows from the seed and the plan alone
-// as long as the same workers run.
+// A fault plan: at a step or second, kill or pause a process and keep it so for some steps or
+// seconds. Pure: told how far training is and what runs, it says what to do to whom. A random
+// target follows from the seed and the plan alone as long as the same workers run.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +20,15 @@ struct Fault {
   enum class Kind { kKill, kPause };
   Kind kind = Kind::kKill;
   std::string target;  // "worker-1", "server-0", "coordinator" or kRandomWorker
-  // Exactly one of the three: the first completed step at or after which, or the time since the plan began, it happens;
-  // or "POINT:N", the N-th pass of a failpoint (lib/base/failpoint.h), at which a process that is named kills itself.
-  // A process's first such fault is for its first start, its second one for its second start, and so on.
+  // Exactly one of the three: the first completed step at or after which, or the time since the
+  // plan began, it happens; or "POINT:N", the N-th pass of a failpoint (lib/base/failpoint.h), at
+  // which a process that is named kills itself. A process's first such fault is for its first
+  // start, its second one for its second start, and so on.
   std::optional<int64_t> at_step{};
   std::optional<Duration> at_time{};
   std::optional<std::string> at_point{};
-  // At most one, and none with `at_point`: how long a killed process is kept down (neither: started again as after any failure) or a paused one
-  // stands still (exactly one is needed).
+  // At most one, and none with `at_point`: how long a killed process is kept down (neither: started
+  // again as after any failure) or a paused one stands still (exactly one is needed).
   std::optional<int64_t> for_steps{};
   std::optional<Duration> for_time{};
   bool operator==(const Fault&) const = default;
@@ -55,7 +56,8 @@ class FaultDriver {
   FaultDriver(FaultPlan plan, Time began);
 
   // `step`: the highest completed step so far, if any. `running`: ascending.
-  std::vector<FaultAction> Step(std::optional<int64_t> step, const std::vector<ProcessKey>& running, Time now);
+  std::vector<FaultAction> Step(std::optional<int64_t> step, const std::vector<ProcessKey>& running,
+                                Time now);
 
   // A process is about to be started: the failpoint that this start is armed with, if any.
   std::optional<std::string> Arm(const ProcessKey& starting);

@@ -15,7 +15,8 @@ constexpr size_t kCountedExits = 16;  // of a process
 double Seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
 
 std::string WhatHappened(const ProcessKey& key, const Exit& exit) {
-  if (!exit.not_started.empty()) return absl::StrCat(key.name, " could not be started: ", exit.not_started);
+  if (!exit.not_started.empty())
+    return absl::StrCat(key.name, " could not be started: ", exit.not_started);
   if (exit.out_of_memory) return absl::StrCat(key.name, " ran out of memory");
   if (exit.signal != 0) return absl::StrCat(key.name, " was ", CauseOf(exit));
   return absl::StrCat(key.name, " ended with ", CauseOf(exit));
@@ -23,12 +24,14 @@ std::string WhatHappened(const ProcessKey& key, const Exit& exit) {
 
 std::string WhatFollows(const Exit& exit, AfterExit after, Duration delay) {
   switch (after) {
-    case AfterExit::kStartsAgain: return absl::StrFormat("; it starts again in %.1f s", Seconds(delay));
+    case AfterExit::kStartsAgain:
+      return absl::StrFormat("; it starts again in %.1f s", Seconds(delay));
     case AfterExit::kKeptDown: return "; it is kept down for now";
     case AfterExit::kFinished: return "";
     case AfterExit::kGivenUp:
-      return MeaningOf(exit) == ExitMeaning::kHopeless ? "; it is not started again"
-                                                       : "; it fails over and over and is not started again";
+      return MeaningOf(exit) == ExitMeaning::kHopeless
+                 ? "; it is not started again"
+                 : "; it fails over and over and is not started again";
   }
   return "";
 }
@@ -45,7 +48,8 @@ std::vector<SupervisorAction> Supervisor::Step(const SupervisorEvent& event, Tim
 std::optional<Time> Supervisor::NextTick() const {
   std::optional<Time> next;
   for (const auto& [key, process] : processes_) {
-    const bool starts = process.phase == Phase::kWaiting && process.wanted && !process.kept_down && !stopping_;
+    const bool starts =
+        process.phase == Phase::kWaiting && process.wanted && !process.kept_down && !stopping_;
     if (!starts && process.phase != Phase::kStopping) continue;
     if (!next || process.due < *next) next = process.due;
   }
@@ -128,7 +132,8 @@ void Supervisor::On(const Exited& event, Time now, Actions& out) {
   if (!process.wanted) processes_.erase(it);
 }
 
-AfterExit Supervisor::Judge(const ProcessKey& key, Process& process, const Exit& exit, Time now) const {
+AfterExit Supervisor::Judge(const ProcessKey& key, Process& process, const Exit& exit,
+                            Time now) const {
   if (stopping_ || !process.wanted) return AfterExit::kFinished;
   if (process.kept_down) return AfterExit::kKeptDown;
   // Wanted again while its stop was under way: what it ended with says nothing.
@@ -142,7 +147,8 @@ AfterExit Supervisor::Judge(const ProcessKey& key, Process& process, const Exit&
 
 // True when it was one too many.
 bool Supervisor::CountFailure(Process& process, Time now) const {
-  const bool was_healthy = process.phase == Phase::kRunning && now - process.since >= options_.healthy_after;
+  const bool was_healthy =
+      process.phase == Phase::kRunning && now - process.since >= options_.healthy_after;
   if (was_healthy) process.failures.clear();
   while (!process.failures.empty() && now - process.failures.front() > options_.crash_window)
     process.failures.pop_front();
@@ -151,15 +157,17 @@ bool Supervisor::CountFailure(Process& process, Time now) const {
 }
 
 void Supervisor::On(const Progressed& event, Time, Actions&) {
-  if (const auto it = processes_.find(event.key); it != processes_.end()) it->second.failures.clear();
+  if (const auto it = processes_.find(event.key); it != processes_.end())
+    it->second.failures.clear();
 }
 
-// Also of processes that run again: what the ones before them had run is known to nobody else, and a coordinator that
-// was away waits for them until their lease is over.
+// Also of processes that run again: what the ones before them had run is known to nobody else, and
+// a coordinator that was away waits for them until their lease is over.
 void Supervisor::On(const SessionUp&, Time, Actions& out) {
   for (const auto& [key, process] : processes_) {
     if (key == kCoordinatorKey) continue;
-    for (const Exit& exit : process.counted_exits) out.push_back(TellCoordinator{ReportOf(key, process, exit)});
+    for (const Exit& exit : process.counted_exits)
+      out.push_back(TellCoordinator{ReportOf(key, process, exit)});
     const bool told = process.last_exit && process.last_exit->lanes.incarnation != Incarnation{};
     if (!Runs(key) && process.last_exit && !told)
       out.push_back(TellCoordinator{ReportOf(key, process, *process.last_exit)});
@@ -167,7 +175,8 @@ void Supervisor::On(const SessionUp&, Time, Actions& out) {
 }
 
 void Supervisor::On(const KeepDown& event, Time, Actions&) {
-  if (const auto it = processes_.find(event.key); it != processes_.end()) it->second.kept_down = true;
+  if (const auto it = processes_.find(event.key); it != processes_.end())
+    it->second.kept_down = true;
 }
 
 void Supervisor::On(const Release& event, Time now, Actions&) {
@@ -214,7 +223,8 @@ void Supervisor::StartWhatIsDue(Time now, Actions& out) {
   }
 }
 
-ProcessExited Supervisor::ReportOf(const ProcessKey& key, const Process& process, const Exit& exit) {
+ProcessExited Supervisor::ReportOf(const ProcessKey& key, const Process& process,
+                                   const Exit& exit) {
   return {.job = key.job,
           .name = key.name,
           .exit_code = exit.signal == 0 ? exit.code : 0,

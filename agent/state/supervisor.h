@@ -1,8 +1,9 @@
-// Decides which processes of a host run: starts what is wanted, starts again what failed (with back-off), gives up on
-// what fails over and over, stops what is wanted no more. A pure state machine: Step(event, now) → actions; it owns
-// only its table. Not thread-safe.
+// Decides which processes of a host run: starts what is wanted, starts again what failed (with
+// back-off), gives up on what fails over and over, stops what is wanted no more. A pure state
+// machine: Step(event, now) → actions; it owns only its table. Not thread-safe.
 //
-// The member processes of jobs are wanted by the coordinator (Wanted); the coordinator itself by the agent alone.
+// The member processes of jobs are wanted by the coordinator (Wanted); the coordinator itself by
+// the agent alone.
 #pragma once
 
 #include <compare>
@@ -22,10 +23,10 @@ namespace muster::agent {
 struct SupervisorOptions {
   Duration first_backoff = std::chrono::milliseconds(200);  // doubles with each failure in a row …
   Duration longest_backoff = std::chrono::seconds(5);       // … up to this
-  Duration healthy_after = std::chrono::seconds(10);        // a run this long starts the back-off afresh
-  int crash_limit = 5;                                      // so many failures …
-  Duration crash_window = std::chrono::seconds(30);         // … within this, without progress: given up
-  Duration stop_grace = std::chrono::seconds(10);           // from SIGTERM to SIGKILL
+  Duration healthy_after = std::chrono::seconds(10);  // a run this long starts the back-off afresh
+  int crash_limit = 5;                                // so many failures …
+  Duration crash_window = std::chrono::seconds(30);   // … within this, without progress: given up
+  Duration stop_grace = std::chrono::seconds(10);     // from SIGTERM to SIGKILL
 };
 
 struct ProcessKey {
@@ -53,7 +54,8 @@ struct Progressed {  // the process completed a step
   ProcessKey key;
 };
 struct SessionUp {};  // with the coordinator, which may have missed exits
-struct KeepDown {     // until Release, an exit of this process is deliberate and nothing is started in its place
+struct KeepDown {  // until Release, an exit of this process is deliberate and nothing is started in
+                   // its place
   ProcessKey key;
 };
 struct Release {
@@ -61,8 +63,8 @@ struct Release {
 };
 struct StopAll {};  // for good; a second one: at once
 struct Tick {};
-using SupervisorEvent = std::variant<WantCoordinator, WantMembers, SpawnFailed, Exited, Progressed, SessionUp, KeepDown,
-                                     Release, StopAll, Tick>;
+using SupervisorEvent = std::variant<WantCoordinator, WantMembers, SpawnFailed, Exited, Progressed,
+                                     SessionUp, KeepDown, Release, StopAll, Tick>;
 
 // ---- actions, in order
 

@@ -11,7 +11,9 @@
 
 namespace muster::coordinator {
 
-std::string CheckpointDir(const std::string& root, const std::string& job) { return absl::StrCat(root, "/", job); }
+std::string CheckpointDir(const std::string& root, const std::string& job) {
+  return absl::StrCat(root, "/", job);
+}
 
 absl::StatusOr<Manifest> CommitCheckpoint(Kv& kv, Manifest manifest, int64_t unix_seconds) {
   manifest.unix_seconds = unix_seconds;
@@ -21,14 +23,17 @@ absl::StatusOr<Manifest> CommitCheckpoint(Kv& kv, Manifest manifest, int64_t uni
   return manifest;
 }
 
-void PruneCheckpoints(Kv& kv, const std::string& dir, const Manifest& newest, const std::vector<Lineage>& lineages,
-                      int32_t keep) {
+void PruneCheckpoints(Kv& kv, const std::string& dir, const Manifest& newest,
+                      const std::vector<Lineage>& lineages, int32_t keep) {
   Catalogue catalogue(kv);
-  const Allowed allowed = [&](LineageNumber lineage, Step step) { return OnAncestry(lineages, lineage, step); };
+  const Allowed allowed = [&](LineageNumber lineage, Step step) {
+    return OnAncestry(lineages, lineage, step);
+  };
   const absl::Status pruned = catalogue.Prune(newest.job, allowed, std::max(1, keep), dir);
   if (!pruned.ok()) LogWarning("old checkpoints of job %s stay: %s", newest.job, pruned.message());
   const absl::Status removed = catalogue.RemoveOrphans(dir, newest.job, newest.step);
-  if (!removed.ok()) LogWarning("files of aborted checkpoints of job %s stay: %s", newest.job, removed.message());
+  if (!removed.ok())
+    LogWarning("files of aborted checkpoints of job %s stay: %s", newest.job, removed.message());
 }
 
 }  // namespace muster::coordinator

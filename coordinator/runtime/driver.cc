@@ -31,13 +31,15 @@ bool HadMembers(const Found& found) {
 
 }  // namespace
 
-Driver::Driver(Journal& journal, Found found, const Clock& clock, Metrics& metrics, DriverOptions options)
+Driver::Driver(Journal& journal, Found found, const Clock& clock, Metrics& metrics,
+               DriverOptions options)
     : journal_(journal),
       clock_(clock),
       metrics_(metrics),
       options_(std::move(options)),
       reattaching_(HadMembers(found)),
-      coordinator_(journal.cluster(), journal.term(), options_.settings, std::move(found), clock.Now()),
+      coordinator_(journal.cluster(), journal.term(), options_.settings, std::move(found),
+                   clock.Now()),
       started_(clock.Now()),
       sessions_({.input = [this](Input input) { Feed(std::move(input)); },
                  .asked = [this](SessionId id, const AskJob& ask) { AnswerAsk(id, ask); },
@@ -105,18 +107,21 @@ SessionHandler Driver::Accept(std::shared_ptr<Session> session) {
     if (const auto open = weak.lock()) open->Close(why);
   };
   const auto on_frame = [this, id, waiting, refuse](const Frame& frame) {
-    if (frame.payload.size() > 0) return refuse("payload", absl::InvalidArgumentError("a frame with a payload"));
+    if (frame.payload.size() > 0)
+      return refuse("payload", absl::InvalidArgumentError("a frame with a payload"));
     absl::StatusOr<AtCoordinator> message = DecodeAtCoordinator(frame.header);
     if (!message.ok()) return refuse("header", message.status());
     if (++*waiting > kMostWaitingFrames)
-      return refuse("too_many", absl::ResourceExhaustedError("more frames wait than one session may have"));
+      return refuse("too_many",
+                    absl::ResourceExhaustedError("more frames wait than one session may have"));
     Post([this, id, waiting, message = *std::move(message)] {
       --*waiting;
       sessions_.Said(id, message);
     });
   };
-  return {.on_frame = on_frame,
-          .on_broken = [this, id](const absl::Status&) { Post([this, id] { sessions_.Broken(id); }); }};
+  return {.on_frame = on_frame, .on_broken = [this, id](const absl::Status&) {
+            Post([this, id] { sessions_.Broken(id); });
+          }};
 }
 
 void Driver::Change(Decide decide, Done done) {
@@ -141,12 +146,14 @@ void Driver::Read(Done done) {
   });
 }
 
-void Driver::Watch(const std::string& job, const std::string& after, std::function<void(absl::Status)> found,
-                   OnJobEvent on_event) {
-  Read([this, job, after, found = std::move(found), on_event = std::move(on_event)](absl::StatusOr<KnownJobs> jobs) {
+void Driver::Watch(const std::string& job, const std::string& after,
+                   std::function<void(absl::Status)> found, OnJobEvent on_event) {
+  Read([this, job, after, found = std::move(found),
+        on_event = std::move(on_event)](absl::StatusOr<KnownJobs> jobs) {
     if (!jobs.ok()) return found(jobs.status());
-    const bool known =
-        std::any_of(jobs->begin(), jobs->end(), [&](const KnownJob& known_job) { return known_job.status.job.id == job; });
+    const bool known = std::any_of(jobs->begin(), jobs->end(), [&](const KnownJob& known_job) {
+      return known_job.status.job.id == job;
+    });
     if (!known) return found(absl::NotFoundError(absl::StrCat("there is no job ", job)));
     found(absl::OkStatus());
     events_.Watch(job, after, on_event);
@@ -202,7 +209,8 @@ void Driver::Later(std::function<void()> deed) { deeds_.push_back(std::move(deed
 
 void Driver::Flush() {
   if (!unsaved_.empty()) {
-    if (const absl::Status written = journal_.Write(unsaved_, UnixMillis()); !written.ok()) return OnWriteFailed(written);
+    if (const absl::Status written = journal_.Write(unsaved_, UnixMillis()); !written.ok())
+      return OnWriteFailed(written);
     unsaved_.clear();
     last_written_ = Look();
     options_.pass("persisted_unpublished");
@@ -218,12 +226,14 @@ void Driver::Flush() {
 
 void Driver::OnWriteFailed(const absl::Status& why) {
   if (failure_.ok()) {
-    const std::string text = absl::StrCat("the journal cannot be written (", why.message(),
-                                          "): training goes on, but nothing is decided or recorded until it can be; "
-                                          "make room on its disk");
+    const std::string text =
+        absl::StrCat("the journal cannot be written (", why.message(),
+                     "): training goes on, but nothing is decided or recorded until it can be; "
+                     "make room on its disk");
     LogError("%s", text);
     for (const KnownJob& known : last_written_)
-      if (!Ended(known.status.job.phase)) events_.Append(known.status.job.id, {"", 0, UnixMillis(), "state", text, {}});
+      if (!Ended(known.status.job.phase))
+        events_.Append(known.status.job.id, {"", 0, UnixMillis(), "state", text, {}});
     failure_ = absl::Status(why.code(), text);
   }
   failing_ = true;
@@ -235,7 +245,8 @@ void Driver::OnWritten() {
   LogInfo("the journal can be written again");
   for (const KnownJob& known : Look())
     if (!Ended(known.status.job.phase))
-      events_.Append(known.status.job.id, {"", 0, UnixMillis(), "state", "the journal can be written again", {}});
+      events_.Append(known.status.job.id,
+                     {"", 0, UnixMillis(), "state", "the journal can be written again", {}});
   // Our own time stood still: the machine is told first, so that it takes no silence for a loss.
   Take(Tick{});
   for (const Input& input : std::exchange(held_back_, {})) Take(input);
@@ -266,18 +277,22 @@ void Driver::CarryOut(const CommitManifest& action) {
   if (status == nullptr) return;
   Manifest manifest = action.manifest;
   manifest.spec = ToJson(status->job.spec);
-  const auto commit = [this, manifest = std::move(manifest), keep = action.keep, lineages = status->job.lineages,
+  const auto commit = [this, manifest = std::move(manifest), keep = action.keep,
+                       lineages = status->job.lineages,
                        dir = CheckpointDir(options_.checkpoint_root, action.manifest.job)] {
     options_.pass("before_commit");
-    absl::StatusOr<Manifest> committed = CommitCheckpoint(journal_.kv(), manifest, UnixMillis() / 1000);
+    absl::StatusOr<Manifest> committed =
+        CommitCheckpoint(journal_.kv(), manifest, UnixMillis() / 1000);
     if (!committed.ok()) {
-      Post([this, failed = ManifestFailed{manifest.lineage, manifest.step, std::string(committed.status().message())}] {
+      Post([this, failed = ManifestFailed{manifest.lineage, manifest.step,
+                                          std::string(committed.status().message())}] {
         Feed(failed);
       });
       return;
     }
     metrics_.GetCounter("muster_checkpoints_committed_total").Add();
-    metrics_.GetCounter("muster_checkpoint_bytes_total").Add(static_cast<double>(committed->total_bytes));
+    metrics_.GetCounter("muster_checkpoint_bytes_total")
+        .Add(static_cast<double>(committed->total_bytes));
     Post([this, done = ManifestCommitted{*committed}] { Feed(done); });
     PruneCheckpoints(journal_.kv(), dir, *committed, lineages, keep);
   };
@@ -287,9 +302,8 @@ void Driver::CarryOut(const CommitManifest& action) {
 void Driver::CarryOut(const ComputeDigest& action) {
   InBackground([this, action, dir = CheckpointDir(options_.checkpoint_root, action.job)] {
     const absl::StatusOr<std::string> digest = Digest(dir, action.manifest);
-    Post([this, done = DigestDone{action.job, digest.value_or(""), std::string(digest.status().message())}] {
-      Feed(done);
-    });
+    Post([this, done = DigestDone{action.job, digest.value_or(""),
+                                  std::string(digest.status().message())}] { Feed(done); });
   });
 }
 
@@ -350,7 +364,8 @@ void Driver::Measure() {
   metrics_.GetCounter("muster_lanes_recomputed_total").Add(grown("lanes", lanes));
   metrics_.GetGauge("muster_records_pending").Set(static_cast<double>(unsaved_.size()));
   metrics_.GetGauge("muster_queue_depth", "mailbox").Set(static_cast<double>(mailbox_.size()));
-  metrics_.GetGauge("muster_queue_depth", "checkpoint").Set(static_cast<double>(background_.queued()));
+  metrics_.GetGauge("muster_queue_depth", "checkpoint")
+      .Set(static_cast<double>(background_.queued()));
 }
 
 }  // namespace muster::coordinator

@@ -1,7 +1,8 @@
-// Runs the coordinator's state machine: one thread takes what comes (frames, requests, ticks, results of work on disk),
-// lets the machine decide, writes what it decided, and only then carries it out. What several inputs decided is written
-// at once. While the journal cannot be written (a full disk), members go on training, readers see the last written
-// state, everything else waits, and each tick tries again.
+// Runs the coordinator's state machine: one thread takes what comes (frames, requests, ticks,
+// results of work on disk), lets the machine decide, writes what it decided, and only then carries
+// it out. What several inputs decided is written at once. While the journal cannot be written (a
+// full disk), members go on training, readers see the last written state, everything else waits,
+// and each tick tries again.
 #pragma once
 
 #include <atomic>
@@ -33,7 +34,8 @@ struct DriverOptions {
   Settings settings;
   std::string checkpoint_root;  // absolute
   Duration tick = std::chrono::milliseconds(50);
-  // Called when the program passes a point at which tests kill it: persisted_unpublished, forming, before_commit.
+  // Called when the program passes a point at which tests kill it: persisted_unpublished, forming,
+  // before_commit.
   std::function<void(absl::string_view point)> pass = [](absl::string_view) {};
 };
 
@@ -48,29 +50,33 @@ class Driver {
  public:
   // Which input a request makes of what is known; nothing: none is needed.
   using Decide = std::function<absl::StatusOr<std::optional<Input>>(const KnownJobs&)>;
-  // Called once, on the driver's thread or, when it ends without an answer (kUnavailable), on another.
+  // Called once, on the driver's thread or, when it ends without an answer (kUnavailable), on
+  // another.
   using Done = std::function<void(absl::StatusOr<KnownJobs>)>;
 
   // `journal`, `clock` and `metrics` outlive the driver.
-  Driver(Journal& journal, Found found, const Clock& clock, Metrics& metrics, DriverOptions options);
+  Driver(Journal& journal, Found found, const Clock& clock, Metrics& metrics,
+         DriverOptions options);
   ~Driver();  // listeners that use MakeAcceptor are gone by then
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
 
-  // Ends the threads; what waits for an answer, and whoever asks from now on, gets kUnavailable. Once, before listeners
-  // that wait for their requests are destroyed.
+  // Ends the threads; what waits for an answer, and whoever asks from now on, gets kUnavailable.
+  // Once, before listeners that wait for their requests are destroyed.
   void Stop();
 
   // All thread-safe; none blocks.
   Acceptor MakeAcceptor();
-  // `done` gets what is known once the input's decisions are on disk. kUnavailable: the journal cannot be written.
+  // `done` gets what is known once the input's decisions are on disk. kUnavailable: the journal
+  // cannot be written.
   void Change(Decide decide, Done done);
   void Read(Done done);
   // `found` tells whether there is such a job; then the events follow.
-  void Watch(const std::string& job, const std::string& after, std::function<void(absl::Status)> found,
-             OnJobEvent on_event);
+  void Watch(const std::string& job, const std::string& after,
+             std::function<void(absl::Status)> found, OnJobEvent on_event);
   void InBackground(std::function<void()> call);
-  // OK once members that this start found in the journal had time to come back, and while the journal can be written.
+  // OK once members that this start found in the journal had time to come back, and while the
+  // journal can be written.
   absl::Status Ready() const;
 
  private:

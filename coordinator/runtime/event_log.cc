@@ -34,7 +34,9 @@ std::string EventLog::IdOf(int64_t seq) const { return absl::StrCat(term_.value(
 void EventLog::Append(const std::string& job, JobEvent event) {
   event.seq = next_++;
   event.id = IdOf(event.seq);
-  std::erase_if(watchers_, [&](const auto& watcher) { return watcher.first == job && !watcher.second(event); });
+  std::erase_if(watchers_, [&](const auto& watcher) {
+    return watcher.first == job && !watcher.second(event);
+  });
   events_.emplace_back(job, std::move(event));
   if (events_.size() <= keep_) return;
   dropped_[events_.front().first] = events_.front().second.seq;
@@ -50,13 +52,18 @@ void EventLog::Watch(const std::string& job, const std::string& after, OnJobEven
   const bool other_term = place.term && *place.term != term_.value();
   if (other_term || place.seq >= next_) {
     place.seq = 0;
-    if (!on_event(Notice("restart", "the coordinator was started again: events are numbered from 1 again, and older "
-                                    "ones are gone", 0)))
+    if (!on_event(
+            Notice("restart",
+                   "the coordinator was started again: events are numbered from 1 again, and older "
+                   "ones are gone",
+                   0)))
       return;
   }
   const auto dropped = dropped_.find(job);
   if (dropped != dropped_.end() && place.seq < dropped->second &&
-      !on_event(Notice("gap", absl::StrCat("events up to ", dropped->second, " are not kept any more"), dropped->second)))
+      !on_event(Notice("gap",
+                       absl::StrCat("events up to ", dropped->second, " are not kept any more"),
+                       dropped->second)))
     return;
   for (const auto& [of, event] : events_)
     if (of == job && event.seq > place.seq && !on_event(event)) return;

@@ -23,8 +23,8 @@ class EventLog {
   // Gives it the next number, keeps it and hands it to who watches the job.
   void Append(const std::string& job, JobEvent event);
 
-  // First what is kept after `after`; before that, where events are missing, one "gap", or "restart" where `after` is of
-  // another term.
+  // First what is kept after `after`; before that, where events are missing, one "gap", or
+  // "restart" where `after` is of another term.
   void Watch(const std::string& job, const std::string& after, OnJobEvent on_event);
 
  private:
@@ -35,7 +35,8 @@ class EventLog {
   const size_t keep_;
   int64_t next_ = 1;
   std::deque<std::pair<std::string, JobEvent>> events_;
-  std::map<std::string, int64_t> dropped_;  // by job: the number of the last event that is kept no more
+  std::map<std::string, int64_t>
+      dropped_;  // by job: the number of the last event that is kept no more
   std::vector<std::pair<std::string, OnJobEvent>> watchers_;
 };
 

@@ -96,7 +96,8 @@ void ReadJob(FieldReader& read, JobJournal& job) {
   int64_t number = 0;
   read.Text("id", job.id);
   read.Number("order", job.order);
-  read.Part("spec", [](const std::string& json) { return ParseJobJson(json); }, job.spec);
+  read.Part(
+      "spec", [](const std::string& json) { return ParseJobJson(json); }, job.spec);
   ReadPhase(read, job.phase);
   read.Text("reason", job.reason);
   read.MaybePart("facts", DecodeJobFacts, job.facts);
@@ -141,7 +142,8 @@ std::string EncodeJob(const JournalEntry& entry) {
                    {"time_started", absl::StrCat(entry.times.started)},
                    {"time_ended", absl::StrCat(entry.times.ended)}};
   if (job.facts) fields["facts"] = EncodeJobFacts(*job.facts);
-  for (size_t i = 0; i < job.lineages.size(); ++i) fields[LineageField(i)] = EncodeLineage(job.lineages[i]);
+  for (size_t i = 0; i < job.lineages.size(); ++i)
+    fields[LineageField(i)] = EncodeLineage(job.lineages[i]);
   if (job.view) fields["view"] = EncodeView(*job.view);
   if (job.stop_at) fields["stop_at"] = absl::StrCat(job.stop_at->value());
   return EncodeFields(fields);
@@ -154,7 +156,9 @@ absl::StatusOr<JournalEntry> DecodeJob(std::string_view bytes) {
   int64_t format = 0;
   read.Number("format", format);
   if (read.status().ok() && format != kFormat)
-    return Damaged("format", absl::StrCat(format, " is not known to this version of muster; use the one that wrote it"));
+    return Damaged(
+        "format",
+        absl::StrCat(format, " is not known to this version of muster; use the one that wrote it"));
   JournalEntry entry;
   ReadJob(read, entry.job);
   read.Number("time_submitted", entry.times.submitted);

@@ -1,4 +1,5 @@
-// What the journal keeps of one job, as bytes: the state machine's value, and when it happened, for people.
+// What the journal keeps of one job, as bytes: the state machine's value, and when it happened, for
+// people.
 #pragma once
 
 #include <cstdint>

@@ -93,7 +93,8 @@ struct Writer {
   }
   void operator()(const PersistRecords& change) {
     for (const StepRecord& record : change.records) {
-      batch.Put(kLedger, LedgerKey(change.job, kRecord, record.lineage, record.step), EncodeStepRecord(record));
+      batch.Put(kLedger, LedgerKey(change.job, kRecord, record.lineage, record.step),
+                EncodeStepRecord(record));
       tails[change.job].loss = MeanLoss(record);
     }
   }
@@ -163,9 +164,11 @@ absl::Status Journal::LoadLedger(const JobJournal& job, Found& found) {
   Step next = lineage.fork;
   std::string last;
   const std::string prefix = LedgerPrefix(job.id, kRecord, lineage.number);
-  MUSTER_RETURN_IF_ERROR(kv_->Scan(kLedger, LedgerKey(job.id, kRecord, lineage.number, next), PrefixEnd(prefix),
+  MUSTER_RETURN_IF_ERROR(kv_->Scan(kLedger, LedgerKey(job.id, kRecord, lineage.number, next),
+                                   PrefixEnd(prefix),
                                    [&](absl::string_view key, absl::string_view value) {
-                                     if (ReadBigEndian(key.substr(prefix.size())) != next.value()) return false;
+                                     if (ReadBigEndian(key.substr(prefix.size())) != next.value())
+                                       return false;
                                      last = std::string(value);
                                      ++next;
                                      return true;
@@ -175,7 +178,8 @@ absl::Status Journal::LoadLedger(const JobJournal& job, Found& found) {
   if (!last.empty()) {
     const auto record = DecodeStepRecord(last);
     if (!record.ok())
-      return Damaged(absl::StrCat("record of step ", next.value() - 1, " of job ", job.id), record.status().message());
+      return Damaged(absl::StrCat("record of step ", next.value() - 1, " of job ", job.id),
+                     record.status().message());
     tail.loss = MeanLoss(*record);
   }
   MUSTER_ASSIGN_OR_RETURN(const std::vector<FingerprintEntry> fingerprints, Fingerprints(job.id));
@@ -210,14 +214,15 @@ absl::StatusOr<std::vector<StepRecord>> Journal::Records(const std::string& job)
   std::vector<StepRecord> records;
   absl::Status status;
   const std::string prefix = LedgerPrefix(job, kRecord);
-  MUSTER_RETURN_IF_ERROR(
-      kv_->Scan(kLedger, prefix, PrefixEnd(prefix), [&](absl::string_view key, absl::string_view value) {
+  MUSTER_RETURN_IF_ERROR(kv_->Scan(
+      kLedger, prefix, PrefixEnd(prefix), [&](absl::string_view key, absl::string_view value) {
         auto record = DecodeStepRecord(Std(value));
         if (record.ok()) {
           records.push_back(*std::move(record));
           return true;
         }
-        status = Damaged(absl::StrCat("record of step ", ReadBigEndian(key.substr(key.size() - 8)), " of job ", job),
+        status = Damaged(absl::StrCat("record of step ", ReadBigEndian(key.substr(key.size() - 8)),
+                                      " of job ", job),
                          record.status().message());
         return false;
       }));
@@ -229,15 +234,16 @@ absl::StatusOr<std::vector<FingerprintEntry>> Journal::Fingerprints(const std::s
   std::vector<FingerprintEntry> entries;
   absl::Status status;
   const std::string prefix = LedgerPrefix(job, kFingerprint);
-  MUSTER_RETURN_IF_ERROR(
-      kv_->Scan(kLedger, prefix, PrefixEnd(prefix), [&](absl::string_view key, absl::string_view value) {
+  MUSTER_RETURN_IF_ERROR(kv_->Scan(
+      kLedger, prefix, PrefixEnd(prefix), [&](absl::string_view key, absl::string_view value) {
         const Step step(ReadBigEndian(key.substr(key.size() - 8)));
         const auto part = DecodeFingerprintPart(Std(value));
         if (part.ok()) {
           entries.push_back({LineageNumber(ReadBigEndian(key.substr(prefix.size()))), step, *part});
           return true;
         }
-        status = Damaged(absl::StrCat("fingerprint of step ", step.value(), " of job ", job), part.status().message());
+        status = Damaged(absl::StrCat("fingerprint of step ", step.value(), " of job ", job),
+                         part.status().message());
         return false;
       }));
   MUSTER_RETURN_IF_ERROR(status);

@@ -1,4 +1,5 @@
-// The coordinator's memory on disk: journal, ledger and catalogue, families of one store. Layout (docs/formats.md):
+// The coordinator's memory on disk: journal, ledger and catalogue, families of one store. Layout
+// (docs/formats.md):
 //   journal    cluster · term · job/ID → JobJournal
 //   ledger     ID \0 r LINEAGE STEP → StepRecord        (numbers: 8 bytes, big-endian)
 //              ID \0 f LINEAGE STEP → FingerprintPart
@@ -38,8 +39,8 @@ struct JobTail {
   std::optional<FingerprintEntry> fingerprint;
 };
 
-// One thread at a time, except for the methods that say otherwise. Errors of the store pass through; kDataLoss: damaged,
-// and the message says what and what to do.
+// One thread at a time, except for the methods that say otherwise. Errors of the store pass
+// through; kDataLoss: damaged, and the message says what and what to do.
 class Journal {
  public:
   // Begins a term: the cluster's id is made at the first start, the term grows durably at each.
@@ -49,10 +50,12 @@ class Journal {
   TermNumber term() const { return term_; }
   Kv& kv() const { return *kv_; }  // thread-safe
 
-  // What earlier terms left; once, before the first Write. Damaged manifests are passed over and told in `damaged`.
+  // What earlier terms left; once, before the first Write. Damaged manifests are passed over and
+  // told in `damaged`.
   absl::StatusOr<Found> Load(std::vector<std::string>& damaged);
 
-  // All or nothing, synced. After an error nothing of it is remembered: the same call may be made again.
+  // All or nothing, synced. After an error nothing of it is remembered: the same call may be made
+  // again.
   absl::Status Write(const std::vector<Persisted>& changes, int64_t unix_ms);
 
   JobTimes TimesOf(const std::string& job) const;

@@ -24,7 +24,9 @@ std::function<void(absl::StatusOr<T>)> Once(std::function<void(absl::StatusOr<T>
    private:
     std::function<void(absl::StatusOr<T>)> give_;
   };
-  return [guard = std::make_shared<Guard>(std::move(reply))](absl::StatusOr<T> answer) { guard->Give(std::move(answer)); };
+  return [guard = std::make_shared<Guard>(std::move(reply))](absl::StatusOr<T> answer) {
+    guard->Give(std::move(answer));
+  };
 }
 
 }  // namespace muster::coordinator

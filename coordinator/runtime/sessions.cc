@@ -8,7 +8,9 @@
 
 namespace muster::coordinator {
 
-void Sessions::Opened(SessionId id, std::shared_ptr<Session> session) { peers_[id] = {std::move(session), {}}; }
+void Sessions::Opened(SessionId id, std::shared_ptr<Session> session) {
+  peers_[id] = {std::move(session), {}};
+}
 
 void Sessions::Said(SessionId id, const AtCoordinator& message) {
   if (peers_.count(id) == 0) return;  // broken by us meanwhile
@@ -30,7 +32,8 @@ void Sessions::From(SessionId id, const ToCoordinator& message) {
   Peer& peer = peers_.at(id);
   if (std::holds_alternative<Agent>(peer.who)) return Refuse(id, "a host agent spoke as a member");
   if (const AskJob* ask = std::get_if<AskJob>(&message)) {
-    if (std::holds_alternative<MemberId>(peer.who)) return Refuse(id, "a member asked for its job after it had joined");
+    if (std::holds_alternative<MemberId>(peer.who))
+      return Refuse(id, "a member asked for its job after it had joined");
     peer.who = Asker{};
     return events_.asked(id, *ask);
   }
@@ -39,17 +42,20 @@ void Sessions::From(SessionId id, const ToCoordinator& message) {
     if (peers_.count(id) == 0) return;
   }
   const MemberId* member = std::get_if<MemberId>(&peer.who);
-  if (member == nullptr) return Refuse(id, "the first frame is neither AskJob nor Join nor AgentHello");
+  if (member == nullptr)
+    return Refuse(id, "the first frame is neither AskJob nor Join nor AgentHello");
   events_.input(MemberSays{*member, message});
 }
 
 void Sessions::Bind(SessionId id, Peer& peer, const Join& join) {
-  if (const MemberId* bound = std::get_if<MemberId>(&peer.who); bound != nullptr && *bound != join.id)
+  if (const MemberId* bound = std::get_if<MemberId>(&peer.who);
+      bound != nullptr && *bound != join.id)
     return Refuse(id, absl::StrCat("the session of ", bound->name, " joined as ", join.id.name));
   const auto [it, fresh] = by_member_.try_emplace(join.id, id);
   if (!fresh && it->second != id) {
     const auto older = peers_.find(it->second);
-    older->second.session->Close(absl::CancelledError("replaced by a newer session of the same member"));
+    older->second.session->Close(
+        absl::CancelledError("replaced by a newer session of the same member"));
     peers_.erase(older);
     it->second = id;
   }
@@ -64,7 +70,8 @@ void Sessions::From(SessionId id, const FromAgent& message) {
     events_.input(AgentUp{hello->node});
     return events_.agent_came();
   }
-  if (!std::holds_alternative<Agent>(peer.who)) return Refuse(id, "the first frame of a host agent is not AgentHello");
+  if (!std::holds_alternative<Agent>(peer.who))
+    return Refuse(id, "the first frame of a host agent is not AgentHello");
   if (hello == nullptr) events_.input(AgentSays{message});
 }
 
@@ -78,8 +85,9 @@ void Sessions::Refuse(SessionId id, const std::string& why) {
 void Sessions::Send(Session& session, std::string header) {
   session.Send({std::move(header), {}});
   if (session.QueuedBytes() > kMaxQueuedBytes)
-    session.Close(absl::ResourceExhaustedError(absl::StrCat(session.Peer(), " reads too slowly: more than ",
-                                                            kMaxQueuedBytes >> 20, " MiB wait for it")));
+    session.Close(
+        absl::ResourceExhaustedError(absl::StrCat(session.Peer(), " reads too slowly: more than ",
+                                                  kMaxQueuedBytes >> 20, " MiB wait for it")));
 }
 
 void Sessions::Tell(const MemberId& member, const FromCoordinator& message) {

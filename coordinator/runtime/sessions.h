@@ -1,6 +1,7 @@
-// The sessions of members and host agents, and who speaks on each. A session's first frame says what it is: AskJob (a
-// process that does not know its job yet; a Join follows), Join (a member), or AgentHello (a host agent); anything else
-// breaks it. A member has one live session: a newer one replaces the older.
+// The sessions of members and host agents, and who speaks on each. A session's first frame says
+// what it is: AskJob (a process that does not know its job yet; a Join follows), Join (a member),
+// or AgentHello (a host agent); anything else breaks it. A member has one live session: a newer one
+// replaces the older.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,8 @@
 
 namespace muster::coordinator {
 
-// More than this not yet taken by the network, and the session is broken: its peer reads too slowly.
+// More than this not yet taken by the network, and the session is broken: its peer reads too
+// slowly.
 inline constexpr size_t kMaxQueuedBytes = size_t{64} << 20;
 
 using SessionId = int64_t;

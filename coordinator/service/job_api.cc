@@ -27,13 +27,17 @@ namespace {
 constexpr size_t kLongestId = 100;
 constexpr size_t kLongestNameInId = 60;
 
-bool IsIdCharacter(char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.'; }
+bool IsIdCharacter(char c) {
+  return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.';
+}
 
 absl::Status CheckId(const std::string& id) {
-  const bool fits = !id.empty() && id.size() <= kLongestId && id[0] != '.' && std::all_of(id.begin(), id.end(), IsIdCharacter);
+  const bool fits = !id.empty() && id.size() <= kLongestId && id[0] != '.' &&
+                    std::all_of(id.begin(), id.end(), IsIdCharacter);
   if (fits) return absl::OkStatus();
-  return FieldError("", "id", absl::StrCat("must be 1 to ", kLongestId,
-                                           " letters, digits, '.', '_' or '-', not beginning with '.'"));
+  return FieldError("", "id",
+                    absl::StrCat("must be 1 to ", kLongestId,
+                                 " letters, digits, '.', '_' or '-', not beginning with '.'"));
 }
 
 std::string MakeId(const std::string& name) {
@@ -45,10 +49,13 @@ std::string MakeId(const std::string& name) {
   return absl::StrCat(id, "-", absl::Hex(uint32_t{random()}, absl::kZeroPad8));
 }
 
-std::string Hex(const FingerprintPart& value) { return absl::StrFormat("%016x%016x", value.hi, value.lo); }
+std::string Hex(const FingerprintPart& value) {
+  return absl::StrFormat("%016x%016x", value.hi, value.lo);
+}
 
 absl::Status NoSuchJob(const std::string& id) {
-  return absl::NotFoundError(absl::StrCat("there is no job ", id, "; `muster list` shows those there are"));
+  return absl::NotFoundError(
+      absl::StrCat("there is no job ", id, "; `muster list` shows those there are"));
 }
 
 absl::StatusOr<const KnownJob*> FindJob(const KnownJobs& jobs, const std::string& id) {
@@ -83,7 +90,8 @@ void DescribeProgress(const JobStatus& status, JobInfo& info) {
   const int64_t per_epoch = StepsPerEpoch(law, n);
   info.epoch = info.step / per_epoch;
   if (info.epochs == 0) info.epochs = (info.steps + per_epoch - 1) / per_epoch;
-  const uint64_t in_epoch = static_cast<uint64_t>(info.step % per_epoch) * static_cast<uint64_t>(law.batch);
+  const uint64_t in_epoch =
+      static_cast<uint64_t>(info.step % per_epoch) * static_cast<uint64_t>(law.batch);
   info.samples = static_cast<uint64_t>(info.epoch) * n + std::min(in_epoch, n);
 }
 
@@ -121,18 +129,22 @@ JobInfo Describe(const KnownJob& known, int64_t now_unix_ms) {
     info.fingerprint_step = known.tail.fingerprint->step.value();
   }
   for (const MemberStatus& member : status.members) info.members.push_back(DescribeMember(member));
-  for (const auto& [lineage, step] : status.checkpoints) info.checkpoints.push_back({lineage.value(), step.value()});
+  for (const auto& [lineage, step] : status.checkpoints)
+    info.checkpoints.push_back({lineage.value(), step.value()});
   if (!info.checkpoints.empty()) info.checkpoint_step = info.checkpoints.back().step;
   if (!info.digest.empty()) info.digest_step = info.checkpoint_step.value_or(info.step);
   const JobTimes& times = known.times;
   if (times.started > 0)
-    info.seconds = static_cast<double>((times.ended > 0 ? times.ended : now_unix_ms) - times.started) / 1000;
+    info.seconds =
+        static_cast<double>((times.ended > 0 ? times.ended : now_unix_ms) - times.started) / 1000;
   return info;
 }
 
 namespace {
 
-JobInfo DescribeNow(const KnownJob& known) { return Describe(known, absl::ToUnixMillis(absl::Now())); }
+JobInfo DescribeNow(const KnownJob& known) {
+  return Describe(known, absl::ToUnixMillis(absl::Now()));
+}
 
 class Api final : public JobApi {
  public:
@@ -154,24 +166,31 @@ class Api final : public JobApi {
   }
 
   void Get(const std::string& id, Reply<JobInfo> reply) override {
-    driver_.Read([id, reply = std::move(reply)](absl::StatusOr<KnownJobs> jobs) { reply(Pick(jobs, id)); });
+    driver_.Read(
+        [id, reply = std::move(reply)](absl::StatusOr<KnownJobs> jobs) { reply(Pick(jobs, id)); });
   }
 
   void List(Reply<std::vector<JobInfo>> reply) override {
     driver_.Read([reply = std::move(reply)](absl::StatusOr<KnownJobs> jobs) {
       if (!jobs.ok()) return reply(jobs.status());
-      std::sort(jobs->begin(), jobs->end(),
-                [](const KnownJob& a, const KnownJob& b) { return a.status.job.order < b.status.job.order; });
+      std::sort(jobs->begin(), jobs->end(), [](const KnownJob& a, const KnownJob& b) {
+        return a.status.job.order < b.status.job.order;
+      });
       std::vector<JobInfo> infos;
       for (const KnownJob& known : *jobs) infos.push_back(DescribeNow(known));
       reply(std::move(infos));
     });
   }
 
-  void Cancel(const std::string& id, Reply<JobInfo> reply) override { End<coordinator::Cancel>(id, std::move(reply)); }
-  void Stop(const std::string& id, Reply<JobInfo> reply) override { End<coordinator::Stop>(id, std::move(reply)); }
+  void Cancel(const std::string& id, Reply<JobInfo> reply) override {
+    End<coordinator::Cancel>(id, std::move(reply));
+  }
+  void Stop(const std::string& id, Reply<JobInfo> reply) override {
+    End<coordinator::Stop>(id, std::move(reply));
+  }
 
-  void Watch(const std::string& id, const std::string& after, Reply<bool> reply, OnJobEvent on_event) override {
+  void Watch(const std::string& id, const std::string& after, Reply<bool> reply,
+             OnJobEvent on_event) override {
     driver_.Watch(
         id, after,
         [id, reply = std::move(reply)](const absl::Status& found) {
@@ -189,7 +208,8 @@ class Api final : public JobApi {
   }
 
   void Audit(const std::string& id, Reply<JobAudit> reply) override {
-    WithJob<JobAudit>(id, std::move(reply), [this](const KnownJob& known) { return RunAudit(known.status); });
+    WithJob<JobAudit>(id, std::move(reply),
+                      [this](const KnownJob& known) { return RunAudit(known.status); });
   }
 
   void Digest(const std::string& id, std::optional<int64_t> step, Reply<JobDigest> reply) override {
@@ -198,22 +218,25 @@ class Api final : public JobApi {
   }
 
  private:
-  static absl::StatusOr<JobInfo> Pick(const absl::StatusOr<KnownJobs>& jobs, const std::string& id) {
+  static absl::StatusOr<JobInfo> Pick(const absl::StatusOr<KnownJobs>& jobs,
+                                      const std::string& id) {
     MUSTER_RETURN_IF_ERROR(jobs.status());
     MUSTER_ASSIGN_OR_RETURN(const KnownJob* known, FindJob(*jobs, id));
     return DescribeNow(*known);
   }
 
-  static absl::StatusOr<std::optional<Input>> DecideSubmit(const KnownJobs& jobs, const std::string& id,
+  static absl::StatusOr<std::optional<Input>> DecideSubmit(const KnownJobs& jobs,
+                                                           const std::string& id,
                                                            const JobSpec& spec, bool& created) {
     const auto known = FindJob(jobs, id);
     created = !known.ok();
     if (created) return coordinator::Submit{id, spec};
-    const std::vector<std::string> differences = LawDifferences((*known)->status.job.spec.law, spec.law);
+    const std::vector<std::string> differences =
+        LawDifferences((*known)->status.job.spec.law, spec.law);
     if (!differences.empty())
-      return absl::AlreadyExistsError(
-          absl::StrCat("job ", id, " is there with another law (", absl::StrJoin(differences, "; "),
-                       "); submit this one under another id"));
+      return absl::AlreadyExistsError(absl::StrCat("job ", id, " is there with another law (",
+                                                   absl::StrJoin(differences, "; "),
+                                                   "); submit this one under another id"));
     if ((*known)->status.job.phase != JobPhase::kStopped) return std::nullopt;
     return coordinator::Submit{id, spec};
   }
@@ -225,13 +248,17 @@ class Api final : public JobApi {
       MUSTER_RETURN_IF_ERROR(FindJob(jobs, id).status());
       return What{id};
     };
-    driver_.Change(decide, [id, reply = std::move(reply)](absl::StatusOr<KnownJobs> jobs) { reply(Pick(jobs, id)); });
+    driver_.Change(decide, [id, reply = std::move(reply)](absl::StatusOr<KnownJobs> jobs) {
+      reply(Pick(jobs, id));
+    });
   }
 
   // Answers with what `work` makes of the job on the background thread.
   template <class T>
-  void WithJob(const std::string& id, Reply<T> reply, std::function<absl::StatusOr<T>(const KnownJob&)> work) {
-    driver_.Read([this, id, reply = Once(std::move(reply)), work = std::move(work)](absl::StatusOr<KnownJobs> jobs) {
+  void WithJob(const std::string& id, Reply<T> reply,
+               std::function<absl::StatusOr<T>(const KnownJob&)> work) {
+    driver_.Read([this, id, reply = Once(std::move(reply)),
+                  work = std::move(work)](absl::StatusOr<KnownJobs> jobs) {
       if (!jobs.ok()) return reply(jobs.status());
       const auto known = FindJob(*jobs, id);
       if (!known.ok()) return reply(known.status());
@@ -240,7 +267,8 @@ class Api final : public JobApi {
   }
 
   absl::StatusOr<std::vector<JobFingerprint>> ReadFingerprints(const JobJournal& job) const {
-    MUSTER_ASSIGN_OR_RETURN(const std::vector<FingerprintEntry> entries, journal_.Fingerprints(job.id));
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<FingerprintEntry> entries,
+                            journal_.Fingerprints(job.id));
     std::map<Step, JobFingerprint> by_step;  // the last lineage's word on a step counts
     for (const FingerprintEntry& e : entries)
       if (OnAncestry(job.lineages, e.lineage, e.step))
@@ -275,19 +303,24 @@ class Api final : public JobApi {
     return audit;
   }
 
-  absl::StatusOr<JobDigest> ComputeDigest(const KnownJob& known, std::optional<int64_t> step) const {
+  absl::StatusOr<JobDigest> ComputeDigest(const KnownJob& known,
+                                          std::optional<int64_t> step) const {
     const JobJournal& job = known.status.job;
-    MUSTER_ASSIGN_OR_RETURN(const Catalogue::Listing listing, Catalogue(journal_.kv()).List(job.id));
+    MUSTER_ASSIGN_OR_RETURN(const Catalogue::Listing listing,
+                            Catalogue(journal_.kv()).List(job.id));
     for (auto m = listing.manifests.rbegin(); m != listing.manifests.rend(); ++m) {
-      if (!OnAncestry(job.lineages, m->lineage, m->step) || (step && m->step != Step(*step))) continue;
+      if (!OnAncestry(job.lineages, m->lineage, m->step) || (step && m->step != Step(*step)))
+        continue;
       JobDigest digest{m->lineage.value(), m->step.value(), job.digest};
-      const bool is_final = !job.digest.empty() && m->step.value() == Describe(known, 0).digest_step;
+      const bool is_final =
+          !job.digest.empty() && m->step.value() == Describe(known, 0).digest_step;
       if (is_final) return digest;
       MUSTER_ASSIGN_OR_RETURN(digest.digest, muster::Digest(CheckpointDir(root_, job.id), *m));
       return digest;
     }
-    return absl::NotFoundError(step ? absl::StrCat("job ", job.id, " has no checkpoint of step ", *step)
-                                    : absl::StrCat("job ", job.id, " has no checkpoint yet"));
+    return absl::NotFoundError(
+        step ? absl::StrCat("job ", job.id, " has no checkpoint of step ", *step)
+             : absl::StrCat("job ", job.id, " has no checkpoint yet"));
   }
 
   Driver& driver_;
@@ -297,7 +330,8 @@ class Api final : public JobApi {
 
 }  // namespace
 
-std::unique_ptr<JobApi> MakeJobApi(Driver& driver, const Journal& journal, std::string checkpoint_root) {
+std::unique_ptr<JobApi> MakeJobApi(Driver& driver, const Journal& journal,
+                                   std::string checkpoint_root) {
   return std::make_unique<Api>(driver, journal, std::move(checkpoint_root));
 }
 

@@ -1,4 +1,5 @@
-// The one implementation behind REST and gRPC: requests become inputs of the driver, what is known becomes answers.
+// The one implementation behind REST and gRPC: requests become inputs of the driver, what is known
+// becomes answers.
 #pragma once
 
 #include <memory>
@@ -11,7 +12,8 @@
 namespace muster::coordinator {
 
 // `driver` and `journal` outlive it; `checkpoint_root` as in DriverOptions.
-std::unique_ptr<JobApi> MakeJobApi(Driver& driver, const Journal& journal, std::string checkpoint_root);
+std::unique_ptr<JobApi> MakeJobApi(Driver& driver, const Journal& journal,
+                                   std::string checkpoint_root);
 
 // For tests: what a caller is told of a job.
 JobInfo Describe(const KnownJob& known, int64_t now_unix_ms);

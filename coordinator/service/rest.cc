@@ -27,16 +27,18 @@ Json NumberOrNull(std::optional<double> value) {
 }
 
 Json ToJson(const JobMember& m) {
-  return {{"name", m.name},   {"role", m.role},   {"rank", m.rank},   {"node", m.node},
-          {"address", m.address}, {"incarnation", m.incarnation}, {"lanes", m.lanes},
-          {"state", m.state}, {"phase", m.phase}, {"step", m.step}};
+  return {{"name", m.name},   {"role", m.role},       {"rank", m.rank},
+          {"node", m.node},   {"address", m.address}, {"incarnation", m.incarnation},
+          {"lanes", m.lanes}, {"state", m.state},     {"phase", m.phase},
+          {"step", m.step}};
 }
 
 Json ToJson(const JobInfo& job) {
   Json members = Json::array();
   for (const JobMember& m : job.members) members.push_back(ToJson(m));
   Json checkpoints = Json::array();
-  for (const CheckpointRef& c : job.checkpoints) checkpoints.push_back({{"lineage", c.lineage}, {"step", c.step}});
+  for (const CheckpointRef& c : job.checkpoints)
+    checkpoints.push_back({{"lineage", c.lineage}, {"step", c.step}});
   Json json = {{"id", job.id},
                {"name", job.name},
                {"state", job.state},
@@ -70,9 +72,14 @@ Json ToJson(const JobInfo& job) {
 Json ToJson(const JobAudit& audit) {
   Json lineages = Json::array();
   for (const JobAudit::Fork& f : audit.lineages)
-    lineages.push_back({{"number", f.number}, {"parent", f.parent}, {"fork", f.fork}, {"cause", f.cause}});
-  return {{"ok", audit.ok},           {"verdict", audit.verdict}, {"steps", audit.steps},
-          {"full_epochs", audit.full_epochs}, {"samples", audit.samples}, {"lanes", audit.lanes},
+    lineages.push_back(
+        {{"number", f.number}, {"parent", f.parent}, {"fork", f.fork}, {"cause", f.cause}});
+  return {{"ok", audit.ok},
+          {"verdict", audit.verdict},
+          {"steps", audit.steps},
+          {"full_epochs", audit.full_epochs},
+          {"samples", audit.samples},
+          {"lanes", audit.lanes},
           {"lineages", std::move(lineages)}};
 }
 
@@ -97,8 +104,8 @@ Json ToJson(const std::vector<JobInfo>& jobs) {
 Json FieldValue(const std::string& name, const std::string& text) {
   int64_t whole = 0;
   double number = 0;
-  const bool counts = name == "step" || name == "epoch" || name == "samples" || name == "view" || name == "lineage" ||
-                      name == "lanes";
+  const bool counts = name == "step" || name == "epoch" || name == "samples" || name == "view" ||
+                      name == "lineage" || name == "lanes";
   if (counts && absl::SimpleAtoi(text, &whole)) return whole;
   if (name == "loss" && absl::SimpleAtod(text, &number)) return NumberOrNull(number);
   if (text == "true" || text == "false") return text == "true";
@@ -107,7 +114,8 @@ Json FieldValue(const std::string& name, const std::string& text) {
 
 Json ToJson(const JobEvent& event) {
   Json json = {{"seq", event.seq},
-               {"time", absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::FromUnixMillis(event.unix_ms), absl::UTCTimeZone())},
+               {"time", absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ",
+                                         absl::FromUnixMillis(event.unix_ms), absl::UTCTimeZone())},
                {"event", event.event},
                {"text", event.text}};
   for (const auto& [name, text] : event.fields) json[name] = FieldValue(name, text);
@@ -141,10 +149,12 @@ absl::StatusOr<Submission> ParseSubmission(const std::string& body) {
   Submission submission;
   if (const auto id = document.root.find("id"); id != document.root.end()) {
     MUSTER_ASSIGN_OR_RETURN(submission.id, ReadText(document, "id", *id));
-    if (submission.id.empty()) return ErrorAt(document, "id", "is empty; leave it out to have one made");
+    if (submission.id.empty())
+      return ErrorAt(document, "id", "is empty; leave it out to have one made");
   }
   const auto spec = document.root.find("spec");
-  if (spec == document.root.end()) return ErrorAt(document, "spec", "is missing: the job's specification");
+  if (spec == document.root.end())
+    return ErrorAt(document, "spec", "is missing: the job's specification");
   MUSTER_ASSIGN_OR_RETURN(submission.spec, ParseJobJson(spec->dump()));
   return submission;
 }
@@ -152,14 +162,16 @@ absl::StatusOr<Submission> ParseSubmission(const std::string& body) {
 void Submit(JobApi& api, const http::Request& request, const http::Responder& respond) {
   absl::StatusOr<Submission> submission = ParseSubmission(request.body);
   if (!submission.ok()) return respond.Send(submission.status(), FieldOf(submission.status()));
-  api.Submit(submission->id, std::move(submission->spec), [respond](absl::StatusOr<SubmittedJob> answer) {
-    if (!answer.ok()) return respond.Send(answer.status(), FieldOf(answer.status()));
-    SendJson(respond, answer->created ? 201 : 200, ToJson(answer->job));
-  });
+  api.Submit(submission->id, std::move(submission->spec),
+             [respond](absl::StatusOr<SubmittedJob> answer) {
+               if (!answer.ok()) return respond.Send(answer.status(), FieldOf(answer.status()));
+               SendJson(respond, answer->created ? 201 : 200, ToJson(answer->job));
+             });
 }
 
 std::string PlaceOf(const http::Request& request) {
-  if (const auto header = request.headers.find("last-event-id"); header != request.headers.end()) return header->second;
+  if (const auto header = request.headers.find("last-event-id"); header != request.headers.end())
+    return header->second;
   const auto query = request.query.find("from");
   return query == request.query.end() ? "" : query->second;
 }
@@ -172,7 +184,9 @@ void Watch(JobApi& api, const http::Request& request, const http::Responder& res
         if (!found.ok()) return respond.Send(found.status());
         *stream = respond.Stream();
       },
-      [stream](const JobEvent& event) { return (*stream)->Send(event.id, event.event, Text(ToJson(event))); });
+      [stream](const JobEvent& event) {
+        return (*stream)->Send(event.id, event.event, Text(ToJson(event)));
+      });
 }
 
 void Digest(JobApi& api, const http::Request& request, const http::Responder& respond) {
@@ -216,7 +230,8 @@ std::vector<http::Route> RestRoutes(JobApi& api, std::function<std::string()> me
           JobRoute<JobInfo>(api, "POST", "/v1/jobs/{id}:cancel", &JobApi::Cancel),
           JobRoute<JobInfo>(api, "POST", "/v1/jobs/{id}:stop", &JobApi::Stop),
           {"GET", "/v1/jobs/{id}/events", with_api(Watch)},
-          JobRoute<std::vector<JobFingerprint>>(api, "GET", "/v1/jobs/{id}/fingerprints", &JobApi::Fingerprints),
+          JobRoute<std::vector<JobFingerprint>>(api, "GET", "/v1/jobs/{id}/fingerprints",
+                                                &JobApi::Fingerprints),
           JobRoute<JobAudit>(api, "GET", "/v1/jobs/{id}/audit", &JobApi::Audit),
           {"GET", "/v1/jobs/{id}/digest", with_api(Digest)},
           http::MetricsRoute(std::move(metrics)),

@@ -1,4 +1,5 @@
-// The REST interface: jobs as JSON, events as server-sent events (docs/operations.md lists the paths).
+// The REST interface: jobs as JSON, events as server-sent events (docs/operations.md lists the
+// paths).
 #pragma once
 
 #include <functional>
@@ -11,7 +12,8 @@
 
 namespace muster::coordinator {
 
-// `api` outlives the server that gets the routes. `metrics` and `ready` as in MetricsRoute and ReadyRoute.
+// `api` outlives the server that gets the routes. `metrics` and `ready` as in MetricsRoute and
+// ReadyRoute.
 std::vector<http::Route> RestRoutes(JobApi& api, std::function<std::string()> metrics,
                                     std::function<absl::Status()> ready);
 

@@ -28,9 +28,16 @@ bool Ended(JobPhase phase) {
          phase == JobPhase::kCancelled;
 }
 
-Coordinator::Coordinator(std::string cluster, TermNumber term, Settings settings, Found found, Time now)
-    : cluster_(std::move(cluster)), term_(term), settings_(settings), now_(now), started_(now), last_tick_(now),
-      last_checkpoint_(now), found_recorded_(std::move(found.recorded)),
+Coordinator::Coordinator(std::string cluster, TermNumber term, Settings settings, Found found,
+                         Time now)
+    : cluster_(std::move(cluster)),
+      term_(term),
+      settings_(settings),
+      now_(now),
+      started_(now),
+      last_tick_(now),
+      last_checkpoint_(now),
+      found_recorded_(std::move(found.recorded)),
       found_manifests_(std::move(found.manifests)) {
   for (JobJournal& j : found.jobs) {
     next_sequence_ = std::max(next_sequence_, j.order + 1);
@@ -65,7 +72,8 @@ const JobJournal* Coordinator::job() const {
 
 void Coordinator::Persist() { Do(PersistJob{*job()}); }
 
-void Coordinator::Say(std::string event, std::string text, std::map<std::string, std::string> fields) {
+void Coordinator::Say(std::string event, std::string text,
+                      std::map<std::string, std::string> fields) {
   Do(Tell{current_, std::move(event), std::move(text), std::move(fields)});
 }
 
@@ -205,15 +213,21 @@ void Coordinator::FromHost(const ProcessExited& exited) {
     SettleLost();
   }
   if (exited.gave_up)
-    return EndJob(JobPhase::kFailed, absl::StrCat(exited.name, " fails again and again (", exited.cause,
-                                                  "); its last lines:\n", exited.last_lines), 1);
-  const bool final = exited.signal == 0 && (exited.exit_code == 64 || exited.exit_code == 65 || exited.exit_code == 78);
+    return EndJob(JobPhase::kFailed,
+                  absl::StrCat(exited.name, " fails again and again (", exited.cause,
+                               "); its last lines:\n", exited.last_lines),
+                  1);
+  const bool final = exited.signal == 0 &&
+                     (exited.exit_code == 64 || exited.exit_code == 65 || exited.exit_code == 78);
   if (final)
-    return EndJob(JobPhase::kFailed, absl::StrCat(exited.name, " ", exited.cause, ":\n", exited.last_lines), exited.exit_code);
+    return EndJob(JobPhase::kFailed,
+                  absl::StrCat(exited.name, " ", exited.cause, ":\n", exited.last_lines),
+                  exited.exit_code);
   for (auto& [id, live] : live_) {
     if (id.name != exited.name) continue;
     const bool known = exited.lanes.incarnation != Incarnation{};
-    if (known && exited.lanes.incarnation != id.incarnation) continue;  // an earlier process of that name
+    if (known && exited.lanes.incarnation != id.incarnation)
+      continue;               // an earlier process of that name
     if (!known && live.up) {  // its session is about to break, unless it is a later process
       ended_at_[id.name] = now_;
       cause_ = absl::StrCat(exited.name, " ", exited.cause);
@@ -265,17 +279,20 @@ bool Coordinator::Admit(const Join& join) {
     code = 78;
     refusal = "its facts differ from the job's:";
     if (join.facts.samples != known.samples || join.facts.data_hash != known.data_hash)
-      absl::StrAppend(&refusal, " data (", join.facts.samples, " samples, hash ", join.facts.data_hash, "; the job has ",
-                      known.samples, ", ", known.data_hash, ")");
+      absl::StrAppend(&refusal, " data (", join.facts.samples, " samples, hash ",
+                      join.facts.data_hash, "; the job has ", known.samples, ", ", known.data_hash,
+                      ")");
     if (join.facts.tensors != known.tensors) absl::StrAppend(&refusal, " tensors");
     for (const auto& [key, value] : known.numeric) {
       const auto it = join.facts.numeric.find(key);
       if (it == join.facts.numeric.end() || it->second != value)
-        absl::StrAppend(&refusal, " ", key, " (", it == join.facts.numeric.end() ? "none" : it->second, "; the job has ",
+        absl::StrAppend(&refusal, " ", key, " (",
+                        it == join.facts.numeric.end() ? "none" : it->second, "; the job has ",
                         value, ")");
     }
     for (const auto& [key, value] : join.facts.numeric)
-      if (known.numeric.count(key) == 0) absl::StrAppend(&refusal, " ", key, " (", value, "; the job has none)");
+      if (known.numeric.count(key) == 0)
+        absl::StrAppend(&refusal, " ", key, " (", value, "; the job has none)");
   }
   if (refusal.empty()) return true;
   Do(ToMember{join.id, Leave{code, absl::StrCat(join.id.name, " cannot take part: ", refusal)}});
@@ -308,12 +325,14 @@ void Coordinator::From(const MemberId& member, const Join& join) {
 void Coordinator::Reattach(const Join& join) {
   const auto& view = job()->view;
   if (forming_) {
-    const bool named = std::find(forming_->members.begin(), forming_->members.end(), join.id) != forming_->members.end();
+    const bool named = std::find(forming_->members.begin(), forming_->members.end(), join.id) !=
+                       forming_->members.end();
     if (!named) return;
     if (!forming_->planned) return Do(ToMember{join.id, Seal{term_, forming_->number}});
     return Do(ToMember{join.id, Heal{term_, forming_->number, forming_->planned->heal}});
   }
-  if (view && view->IndexOf(join.id) >= 0 && view->number == job()->number && join.sealed <= view->number)
+  if (view && view->IndexOf(join.id) >= 0 && view->number == job()->number &&
+      join.sealed <= view->number)
     PublishView(join.id);
 }
 
@@ -339,14 +358,17 @@ void Coordinator::Evict(const MemberId& member, const std::string& why, bool tel
   if (!counted) return;
   loss_ = true;
   lost_.push_back({member.incarnation, std::nullopt, std::nullopt, 0});
-  if (cause_.empty() || why.find("killed") != std::string::npos) cause_ = absl::StrCat(member.name, ": ", why);
+  if (cause_.empty() || why.find("killed") != std::string::npos)
+    cause_ = absl::StrCat(member.name, ": ", why);
 }
 
 void Coordinator::LoseExpired() {
   std::vector<std::pair<MemberId, std::string>> gone;
   for (const auto& [id, live] : live_) {
-    if (live.exited && !live.up) gone.emplace_back(id, "its process ended");
-    else if (now_ - live.heard > settings_.lease) gone.emplace_back(id, "silent for longer than its lease");
+    if (live.exited && !live.up)
+      gone.emplace_back(id, "its process ended");
+    else if (now_ - live.heard > settings_.lease)
+      gone.emplace_back(id, "silent for longer than its lease");
   }
   for (const auto& [id, why] : gone) Evict(id, why, true);
 }
@@ -381,7 +403,8 @@ std::vector<JobStatus> Coordinator::Status() const {
     if (j.facts) status.steps = muster::TotalSteps(j.spec.law, j.facts->samples);
     const auto manifests = found_manifests_.find(id);
     if (now || manifests != found_manifests_.end())
-      for (const Manifest& m : now ? manifests_ : manifests->second) status.checkpoints.emplace_back(m.lineage, m.step);
+      for (const Manifest& m : now ? manifests_ : manifests->second)
+        status.checkpoints.emplace_back(m.lineage, m.step);
     if (now) {
       status.loss = loss_value_;
       if (!fingerprints_.empty()) status.fingerprint = *fingerprints_.rbegin();

@@ -1,7 +1,7 @@
-// The coordinator's state machine (PROTOCOL.md sections 4 to 8): members, ranks, lanes, owners, views, lineage, the life
-// of jobs, checkpoint rounds. It decides; coordinator/runtime persists and publishes, in the order of the actions: a
-// Persist… must be on disk before a later action is carried out. Deterministic, single-threaded; time comes with each
-// input.
+// The coordinator's state machine (PROTOCOL.md sections 4 to 8): members, ranks, lanes, owners,
+// views, lineage, the life of jobs, checkpoint rounds. It decides; coordinator/runtime persists and
+// publishes, in the order of the actions: a Persist… must be on disk before a later action is
+// carried out. Deterministic, single-threaded; time comes with each input.
 #pragma once
 
 #include <map>
@@ -20,7 +20,8 @@ namespace muster::coordinator {
 
 // ---- inputs
 
-struct Submit {  // the same id and law twice is one job; the driver has validated the spec and answers the caller
+struct Submit {  // the same id and law twice is one job; the driver has validated the spec and
+                 // answers the caller
   std::string id;
   JobSpec spec;
 };
@@ -57,8 +58,8 @@ struct DigestDone {
   std::string reason;
 };
 struct Tick {};
-using Input = std::variant<Submit, Cancel, Stop, MemberSays, MemberDown, AgentUp, AgentSays, ManifestCommitted,
-                           ManifestFailed, DigestDone, Tick>;
+using Input = std::variant<Submit, Cancel, Stop, MemberSays, MemberDown, AgentUp, AgentSays,
+                           ManifestCommitted, ManifestFailed, DigestDone, Tick>;
 
 // ---- actions, carried out in order
 
@@ -82,7 +83,8 @@ struct ToMember {
 struct ToAgents {
   Wanted wanted;
 };
-struct CommitManifest {  // off the driver's thread; answered by ManifestCommitted or ManifestFailed; then prunes
+struct CommitManifest {  // off the driver's thread; answered by ManifestCommitted or
+                         // ManifestFailed; then prunes
   Manifest manifest;     // fingerprint, time and total are filled in by the driver
   int32_t keep = 1;
 };
@@ -96,8 +98,8 @@ struct Tell {  // an event for people and programs
   std::string text;   // a human sentence; may be empty for "step"
   std::map<std::string, std::string> fields;
 };
-using Action = std::variant<PersistJob, PersistRecords, PersistFingerprint, ToMember, ToAgents, CommitManifest,
-                            ComputeDigest, Tell>;
+using Action = std::variant<PersistJob, PersistRecords, PersistFingerprint, ToMember, ToAgents,
+                            CommitManifest, ComputeDigest, Tell>;
 
 struct CoordinatorBugs {
   bool publish_before_persist = false;
@@ -111,8 +113,9 @@ struct Settings {
   CoordinatorBugs bugs;
 };
 
-// What a restart finds: the journal's jobs, each with the records of its current lineage that are in the ledger
-// (contiguous from the fork: the driver gives the step after the last), and its committed manifests.
+// What a restart finds: the journal's jobs, each with the records of its current lineage that are
+// in the ledger (contiguous from the fork: the driver gives the step after the last), and its
+// committed manifests.
 struct Found {
   std::vector<JobJournal> jobs;
   std::map<std::string, Step> recorded;
@@ -130,13 +133,13 @@ struct MemberStatus {
 };
 struct JobStatus {
   JobJournal job;
-  Step step;               // steps recorded
-  int64_t steps = 0;       // in all; 0: not known yet
-  double loss = 0;         // mean of the last record
+  Step step;          // steps recorded
+  int64_t steps = 0;  // in all; 0: not known yet
+  double loss = 0;    // mean of the last record
   std::optional<std::pair<Step, FingerprintPart>> fingerprint;
   std::vector<MemberStatus> members;
   std::vector<std::pair<LineageNumber, Step>> checkpoints;
-  std::string waits_for;   // the reason of the last decision
+  std::string waits_for;  // the reason of the last decision
 };
 
 class Coordinator {
@@ -154,11 +157,11 @@ class Coordinator {
     ViewMember member;
     bool up = false;
     Time heard;
-    ViewNumber sealed;        // as it said when it joined
+    ViewNumber sealed;  // as it said when it joined
     bool active = false;
     Step step;
     std::string phase;
-    bool exited = false;      // the agent said so; the session may not have broken yet
+    bool exited = false;  // the agent said so; the session may not have broken yet
   };
   struct Forming {
     ViewNumber number;
@@ -166,7 +169,7 @@ class Coordinator {
     std::string cause;
     std::vector<MemberId> members;
     std::map<MemberId, Holdings> answers;
-    std::optional<Planned> planned;     // all answered
+    std::optional<Planned> planned;  // all answered
     std::set<MemberId> holds_base;
     bool after_loss = false;
   };
@@ -175,8 +178,9 @@ class Coordinator {
     std::vector<std::pair<MemberId, SegmentWritten>> segments;
     bool committing = false;
   };
-  // A member that left a view, until it is known how many lanes are run again because of it: what the plan of the next
-  // view gave to others, and what the member had run, which its host agent tells.
+  // A member that left a view, until it is known how many lanes are run again because of it: what
+  // the plan of the next view gave to others, and what the member had run, which its host agent
+  // tells.
   struct Lost {
     Incarnation incarnation;
     std::optional<LaneCount> ran;
@@ -261,32 +265,34 @@ class Coordinator {
   Time now_{};
 
   std::map<std::string, JobJournal> jobs_;
-  std::string current_;                 // the job that has processes; empty: none
-  Time started_{};                      // of the current job, or of this coordinator
-  bool reattaching_ = false;            // after a restart: members of the persisted view may still come
+  std::string current_;       // the job that has processes; empty: none
+  Time started_{};            // of the current job, or of this coordinator
+  bool reattaching_ = false;  // after a restart: members of the persisted view may still come
   int64_t next_sequence_ = 1;
 
-  std::map<MemberId, Live> live_;       // of the current job
+  std::map<MemberId, Live> live_;  // of the current job
   std::set<Incarnation> evicted_;
-  std::map<std::string, Time> ended_at_;  // by name: the agent told the end of a process whose session may still seem up
+  std::map<std::string, Time>
+      ended_at_;  // by name: the agent told the end of a process whose session may still seem up
   std::optional<Forming> forming_;
   std::string waits_for_;
-  std::string cause_;                   // of the next view
-  bool loss_ = false;                   // the next view comes after a loss
+  std::string cause_;  // of the next view
+  bool loss_ = false;  // the next view comes after a loss
   Time last_tick_{};
 
-  Step recorded_;                       // records below are in the ledger, on the current lineage
-  std::map<Step, StepRecord> recent_;   // records of the current lineage, the last ones
-  std::map<Step, StepRecord> voided_;   // of the lineage before, to compare redone steps with
-  std::map<Step, std::map<std::string, FingerprintPart>> parts_;  // of servers, until they are all there
-  std::map<Step, FingerprintPart> fingerprints_;                  // the last ones
+  Step recorded_;                      // records below are in the ledger, on the current lineage
+  std::map<Step, StepRecord> recent_;  // records of the current lineage, the last ones
+  std::map<Step, StepRecord> voided_;  // of the lineage before, to compare redone steps with
+  std::map<Step, std::map<std::string, FingerprintPart>>
+      parts_;                                     // of servers, until they are all there
+  std::map<Step, FingerprintPart> fingerprints_;  // the last ones
   double loss_value_ = 0;
 
-  std::map<Step, Round> rounds_;        // of the current lineage
-  std::vector<Manifest> manifests_;     // committed ones of the current job, oldest first
+  std::map<Step, Round> rounds_;     // of the current lineage
+  std::vector<Manifest> manifests_;  // committed ones of the current job, oldest first
   std::set<std::pair<LineageNumber, Step>> bad_manifests_;
   Time last_checkpoint_{};
-  std::optional<Order> order_;          // outstanding
+  std::optional<Order> order_;  // outstanding
   std::map<std::string, Step> found_recorded_;
   std::map<std::string, std::vector<Manifest>> found_manifests_;
   bool digesting_ = false;

@@ -32,15 +32,16 @@ void Coordinator::Consider() {
   if (job()->phase == JobPhase::kRunning) SetPhase(JobPhase::kRecovering, waits_for_);
 }
 
-// After a restart, members of the persisted view have a lease's time to come back, but for those that an agent says
-// have ended. Until then nothing is decided.
+// After a restart, members of the persisted view have a lease's time to come back, but for those
+// that an agent says have ended. Until then nothing is decided.
 bool Coordinator::EveryoneIsBack() {
   JobJournal& j = *job();
   std::vector<Incarnation> gone;
   if (j.view)
     for (const ViewMember& m : j.view->members)
       if (live_.count(m.id) == 0) gone.push_back(m.id.incarnation);
-  const bool waits = !j.view || !std::all_of(gone.begin(), gone.end(), [&](Incarnation i) { return ended_.count(i) > 0; });
+  const bool waits = !j.view || !std::all_of(gone.begin(), gone.end(),
+                                             [&](Incarnation i) { return ended_.count(i) > 0; });
   if (waits && now_ - started_ < settings_.lease) return false;
   reattaching_ = false;
   for (const auto& [id, live] : live_) j.number = std::max(j.number, live.sealed);
@@ -56,7 +57,8 @@ bool Coordinator::EveryoneIsBack() {
 }
 
 bool Coordinator::AllLive(const std::vector<MemberId>& members) const {
-  return std::all_of(members.begin(), members.end(), [&](const MemberId& id) { return live_.count(id) > 0; });
+  return std::all_of(members.begin(), members.end(),
+                     [&](const MemberId& id) { return live_.count(id) > 0; });
 }
 
 // Who has not become ready in a generous time holds up everybody else.
@@ -64,7 +66,8 @@ void Coordinator::EvictSlow() {
   if (now_ - forming_->since <= settings_.forming_patience) return;
   std::vector<MemberId> slow;
   for (const MemberId& id : forming_->members) {
-    const bool ready = forming_->planned ? forming_->holds_base.count(id) > 0 : forming_->answers.count(id) > 0;
+    const bool ready =
+        forming_->planned ? forming_->holds_base.count(id) > 0 : forming_->answers.count(id) > 0;
     if (!ready) slow.push_back(id);
   }
   for (const MemberId& id : slow) Evict(id, "did not get ready for the new view in time", true);
@@ -82,8 +85,8 @@ bool Coordinator::ViewStillFits() const {
 }
 
 size_t Coordinator::CountLive(Role role) const {
-  return static_cast<size_t>(std::count_if(live_.begin(), live_.end(),
-                                           [&](const auto& e) { return e.second.member.role == role; }));
+  return static_cast<size_t>(std::count_if(
+      live_.begin(), live_.end(), [&](const auto& e) { return e.second.member.role == role; }));
 }
 
 std::optional<std::string> Coordinator::WhyNotYet() const {
@@ -107,7 +110,8 @@ void Coordinator::Form(const std::string& cause, bool after_loss) {
   forming.cause = cause;
   forming.after_loss = after_loss || (forming_ && forming_->after_loss);
   int32_t workers = 0;
-  // Members of the last view first, so that the most workers allowed are the ones that hold a state.
+  // Members of the last view first, so that the most workers allowed are the ones that hold a
+  // state.
   for (bool old : {true, false})
     for (const auto& [id, live] : live_) {
       const bool in_view = j.view && j.view->IndexOf(id) >= 0;
@@ -132,7 +136,9 @@ void Coordinator::Form(const std::string& cause, bool after_loss) {
 
 void Coordinator::From(const MemberId& member, const Sealed& sealed) {
   if (!forming_ || sealed.view != forming_->number || forming_->planned) return;
-  if (std::find(forming_->members.begin(), forming_->members.end(), member) == forming_->members.end()) return;
+  if (std::find(forming_->members.begin(), forming_->members.end(), member) ==
+      forming_->members.end())
+    return;
   forming_->answers[member] = sealed.holdings;
   if (forming_->answers.size() == forming_->members.size()) PlanForming();
 }
@@ -143,7 +149,8 @@ std::optional<Manifest> Coordinator::CheckpointFor() const {
   for (auto it = manifests_.rbegin(); it != manifests_.rend(); ++it) {
     if (bad_manifests_.count({it->lineage, it->step}) > 0) continue;
     if (!OnAncestry(job()->lineages, it->lineage, it->step)) continue;
-    if (job()->resumes && resume.kind == ResumeKind::kStep && it->step != Step(resume.step)) continue;
+    if (job()->resumes && resume.kind == ResumeKind::kStep && it->step != Step(resume.step))
+      continue;
     return *it;
   }
   return std::nullopt;
@@ -153,14 +160,18 @@ void Coordinator::PlanForming() {
   JobJournal& j = *job();
   const absl::StatusOr<Layout> layout = Layout::Make(j.facts->tensors, ChunkBytes(j.spec.law));
   if (!layout.ok())
-    return EndJob(JobPhase::kFailed, absl::StrCat("the model's layout: ", layout.status().message()), 64);
+    return EndJob(JobPhase::kFailed,
+                  absl::StrCat("the model's layout: ", layout.status().message()), 64);
   const PlanInput input = InputOfPlan(*layout);
   if (j.resumes && j.spec.run.resume.kind == ResumeKind::kStep && !input.checkpoint)
-    return EndJob(JobPhase::kFailed, absl::StrCat("resume: there is no checkpoint of step ", j.spec.run.resume.step), 64);
+    return EndJob(JobPhase::kFailed,
+                  absl::StrCat("resume: there is no checkpoint of step ", j.spec.run.resume.step),
+                  64);
   Planned planned = PlanView(input);
   if (planned.rewind) Rewind(planned);
   forming_->planned = std::move(planned);
-  for (const MemberId& id : forming_->members) Do(ToMember{id, Heal{term_, forming_->number, forming_->planned->heal}});
+  for (const MemberId& id : forming_->members)
+    Do(ToMember{id, Heal{term_, forming_->number, forming_->planned->heal}});
 }
 
 PlanInput Coordinator::InputOfPlan(const Layout& layout) const {
@@ -172,7 +183,8 @@ PlanInput Coordinator::InputOfPlan(const Layout& layout) const {
   input.sync = j.spec.law.sync;
   input.lanes = j.spec.law.lanes;
   input.chunks = layout.chunk_count();
-  input.bucket_chunks = static_cast<int32_t>(std::max<int64_t>(1, j.spec.run.bucket_bytes / ChunkBytes(j.spec.law)));
+  input.bucket_chunks =
+      static_cast<int32_t>(std::max<int64_t>(1, j.spec.run.bucket_bytes / ChunkBytes(j.spec.law)));
   input.lineages = j.lineages;
   for (const auto& [id, holdings] : forming_->answers) {
     Candidate candidate{live_.at(id).member, std::nullopt, holdings};
@@ -198,7 +210,8 @@ void Coordinator::Rewind(Planned& planned) {
     ++j.rewinds;
     j.lanes_recomputed += (lost.value() - base.value()) * j.spec.law.lanes;
   }
-  for (auto it = recent_.lower_bound(base); it != recent_.end(); ++it) voided_[it->first] = it->second;
+  for (auto it = recent_.lower_bound(base); it != recent_.end(); ++it)
+    voided_[it->first] = it->second;
   recent_.erase(recent_.lower_bound(base), recent_.end());
   fingerprints_.erase(fingerprints_.upper_bound(base), fingerprints_.end());
   parts_.clear();
@@ -210,25 +223,32 @@ void Coordinator::Rewind(Planned& planned) {
   j.resumes = false;
   Persist();
   if (begins || j.lineages.size() == 1) return;
-  Say("recovery", absl::StrCat("no live copy of the newest state: back to step ", base.value(),
-                               planned.heal.manifest ? " from its checkpoint" : ", the beginning"),
+  Say("recovery",
+      absl::StrCat("no live copy of the newest state: back to step ", base.value(),
+                   planned.heal.manifest ? " from its checkpoint" : ", the beginning"),
       {{"rewind", "true"}, {"step", absl::StrCat(base.value())}});
 }
 
 void Coordinator::From(const MemberId& member, const HoldsBase& holds) {
   if (!forming_ || holds.view != forming_->number || !forming_->planned) return;
-  if (std::find(forming_->members.begin(), forming_->members.end(), member) == forming_->members.end()) return;
-  if (forming_->planned->rewind && job()->lineages.size() > 1) job()->lanes_recomputed += holds.lanes_dropped;
+  if (std::find(forming_->members.begin(), forming_->members.end(), member) ==
+      forming_->members.end())
+    return;
+  if (forming_->planned->rewind && job()->lineages.size() > 1)
+    job()->lanes_recomputed += holds.lanes_dropped;
   forming_->holds_base.insert(member);
   if (forming_->holds_base.size() == forming_->members.size()) FinishForming();
 }
 
 void Coordinator::From(const MemberId& member, const BaseFailed& failed) {
-  if (!forming_ || failed.view != forming_->number || !forming_->planned || !forming_->planned->heal.manifest) return;
+  if (!forming_ || failed.view != forming_->number || !forming_->planned ||
+      !forming_->planned->heal.manifest)
+    return;
   const Manifest& bad = *forming_->planned->heal.manifest;
   bad_manifests_.insert({bad.lineage, bad.step});
-  Say("checkpoint", absl::StrCat("the checkpoint of step ", bad.step.value(), " is damaged and is passed over: ",
-                                 failed.reason, " (found by ", member.name, ")"));
+  Say("checkpoint", absl::StrCat("the checkpoint of step ", bad.step.value(),
+                                 " is damaged and is passed over: ", failed.reason, " (found by ",
+                                 member.name, ")"));
   // The lineage that was begun from it goes: the next plan starts from an older one.
   Form("a damaged checkpoint", true);
 }
@@ -250,18 +270,23 @@ void Coordinator::FinishForming() {
   if (settings_.bugs.publish_before_persist) Persist();
   std::vector<std::string> names;
   for (const ViewMember& m : planned.view.members) names.push_back(m.id.name);
-  std::string text = absl::StrCat("view ", planned.view.number.value(), " of ", absl::StrJoin(names, ", "),
-                                  " goes on at step ", planned.view.first_step.value());
-  std::map<std::string, std::string> fields{{"view", absl::StrCat(planned.view.number.value())},
-                                            {"step", absl::StrCat(planned.view.first_step.value())},
-                                            {"lineage", absl::StrCat(planned.view.lineage.value())}};
+  std::string text =
+      absl::StrCat("view ", planned.view.number.value(), " of ", absl::StrJoin(names, ", "),
+                   " goes on at step ", planned.view.first_step.value());
+  std::map<std::string, std::string> fields{
+      {"view", absl::StrCat(planned.view.number.value())},
+      {"step", absl::StrCat(planned.view.first_step.value())},
+      {"lineage", absl::StrCat(planned.view.lineage.value())}};
   if (after_loss && !planned.rewind) {
     std::set<std::string> takers;
     for (LaneId l : planned.reassigned)
-      takers.insert(names[static_cast<size_t>(planned.view.first_lanes.holder_of[static_cast<size_t>(l.value())])]);
-    text = absl::StrCat(cause, "; its lanes went to ", takers.empty() ? "nobody (all sums were complete)" : absl::StrJoin(takers, " and "),
-                        "; step ", planned.view.first_step.value(), " recomputed ", planned.reassigned.size(), " of ",
-                        j.spec.law.lanes, " lanes");
+      takers.insert(names[static_cast<size_t>(
+          planned.view.first_lanes.holder_of[static_cast<size_t>(l.value())])]);
+    text = absl::StrCat(
+        cause, "; its lanes went to ",
+        takers.empty() ? "nobody (all sums were complete)" : absl::StrJoin(takers, " and "),
+        "; step ", planned.view.first_step.value(), " recomputed ", planned.reassigned.size(),
+        " of ", j.spec.law.lanes, " lanes");
     fields["lanes"] = absl::StrCat(planned.reassigned.size());
   }
   Say(after_loss ? "recovery" : "view", text, fields);
@@ -286,7 +311,8 @@ void Coordinator::CountReassigned(const View& before, const Planned& planned) {
     for (size_t i = 0; i < before.members.size(); ++i) {
       if (before.members[i].id.incarnation != lost.incarnation) continue;
       for (LaneId l : planned.reassigned)
-        lost.reassigned += before.LanesAt(base).holder_of[static_cast<size_t>(l.value())] == static_cast<int32_t>(i);
+        lost.reassigned += before.LanesAt(base).holder_of[static_cast<size_t>(l.value())] ==
+                           static_cast<int32_t>(i);
     }
   }
   SettleLost();

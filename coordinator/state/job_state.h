@@ -1,4 +1,5 @@
-// What the coordinator keeps of a job and must not forget: one value, journalled whole at each decision.
+// What the coordinator keeps of a job and must not forget: one value, journalled whole at each
+// decision.
 #pragma once
 
 #include <map>
@@ -10,32 +11,43 @@
 
 namespace muster::coordinator {
 
-enum class JobPhase { kQueued, kStarting, kRunning, kRecovering, kStopping, kDone, kStopped, kFailed, kCancelled };
-inline constexpr JobPhase kJobPhases[] = {JobPhase::kQueued,     JobPhase::kStarting, JobPhase::kRunning,
-                                          JobPhase::kRecovering, JobPhase::kStopping, JobPhase::kDone,
-                                          JobPhase::kStopped,    JobPhase::kFailed,   JobPhase::kCancelled};
+enum class JobPhase {
+  kQueued,
+  kStarting,
+  kRunning,
+  kRecovering,
+  kStopping,
+  kDone,
+  kStopped,
+  kFailed,
+  kCancelled
+};
+inline constexpr JobPhase kJobPhases[] = {
+    JobPhase::kQueued,     JobPhase::kStarting, JobPhase::kRunning,
+    JobPhase::kRecovering, JobPhase::kStopping, JobPhase::kDone,
+    JobPhase::kStopped,    JobPhase::kFailed,   JobPhase::kCancelled};
 std::string_view PhaseName(JobPhase phase);  // "queued" …
 bool Ended(JobPhase phase);                  // done, stopped, failed, cancelled
 
 struct JobJournal {
   std::string id;
-  int64_t order = 0;         // of submission
+  int64_t order = 0;  // of submission
   JobSpec spec;
   JobPhase phase = JobPhase::kQueued;
-  std::string reason;        // why it is in that phase, for people
+  std::string reason;  // why it is in that phase, for people
   std::optional<JobFacts> facts;
   std::vector<Lineage> lineages;
   ViewNumber number;         // highest view that was formed or published
   std::optional<View> view;  // the last active one
   bool resumes = false;      // the next view starts from a checkpoint, as spec.run.resume says
   bool stop_asked = false;
-  std::optional<Step> stop_at;   // a record shows the order: members halt at this state
+  std::optional<Step> stop_at;  // a record shows the order: members halt at this state
   int64_t next_order = 1;
-  int64_t views = 0;             // active ones
-  int64_t recoveries = 0;        // views after a loss
+  int64_t views = 0;       // active ones
+  int64_t recoveries = 0;  // views after a loss
   int64_t rewinds = 0;
   int64_t lanes_recomputed = 0;
-  std::string digest;            // of the final checkpoint
+  std::string digest;  // of the final checkpoint
 };
 
 }  // namespace muster::coordinator

@@ -34,28 +34,30 @@ class Planner {
   bool server(size_t i) const { return members()[i].role == Role::kServer; }
   std::vector<ViewMember>& members() { return out_.view.members; }
   const std::vector<ViewMember>& members() const { return out_.view.members; }
-  LineageNumber current() const { return in_.lineages.empty() ? LineageNumber(0) : in_.lineages.back().number; }
+  LineageNumber current() const {
+    return in_.lineages.empty() ? LineageNumber(0) : in_.lineages.back().number;
+  }
 
-  // Survivors keep their rank unless it is too high; the others take the lowest free ones, those that hold a state first:
-  // when there are more workers than lanes, they must not become spares. Servers go by name alone: what a server holds
-  // follows from its rank.
+  // Survivors keep their rank unless it is too high; the others take the lowest free ones, those
+  // that hold a state first: when there are more workers than lanes, they must not become spares.
+  // Servers go by name alone: what a server holds follows from its rank.
   void GiveRanks() {
     std::vector<Candidate> ordered;
     for (Role role : {Role::kWorker, Role::kServer}) {
       std::vector<Candidate> of_role;
       for (const Candidate& c : in_.candidates)
         if (c.member.role == role) of_role.push_back(c);
-      std::sort(of_role.begin(), of_role.end(),
-                [](const Candidate& a, const Candidate& b) {
-                  const auto key = [](const Candidate& c) {
-                    return std::tuple(c.member.role == Role::kWorker && !c.holdings.has_state, c.member.id);
-                  };
-                  return key(a) < key(b);
-                });
+      std::sort(of_role.begin(), of_role.end(), [](const Candidate& a, const Candidate& b) {
+        const auto key = [](const Candidate& c) {
+          return std::tuple(c.member.role == Role::kWorker && !c.holdings.has_state, c.member.id);
+        };
+        return key(a) < key(b);
+      });
       std::vector<std::optional<Candidate>> by_rank(of_role.size());
       std::vector<Candidate> rest;
       for (Candidate& c : of_role) {
-        const bool keeps = role == Role::kWorker && c.rank && c.rank->value() < static_cast<int32_t>(by_rank.size()) &&
+        const bool keeps = role == Role::kWorker && c.rank &&
+                           c.rank->value() < static_cast<int32_t>(by_rank.size()) &&
                            !by_rank[static_cast<size_t>(c.rank->value())];
         if (keeps) {
           by_rank[static_cast<size_t>(c.rank->value())] = c;
@@ -80,7 +82,8 @@ class Planner {
       Holdings held = c.holdings;
       // One that was given up and came back late: others have its lanes by now.
       if (!c.rank && !held.lanes.empty()) held = Holdings{};
-      if (held.has_state && held.lineage != current() && !in_.bugs.base_across_lineages) held = Holdings{};
+      if (held.has_state && held.lineage != current() && !in_.bugs.base_across_lineages)
+        held = Holdings{};
       holdings_.push_back(held);
     }
   }
@@ -108,7 +111,8 @@ class Planner {
     }
   }
 
-  // With servers: somebody has the values of every chunk at `base`, the servers themselves or a worker.
+  // With servers: somebody has the values of every chunk at `base`, the servers themselves or a
+  // worker.
   bool ValuesHeld(Step base) const {
     bool servers = true;
     for (size_t i = 0; i < count(); ++i) {
@@ -233,8 +237,8 @@ class Planner {
                             in_.checkpoint ? "the checkpoint of " : "", "step ", to.value());
   }
 
-  // Lanes stay with whoever has folded or runs them; the missing ones go where the balanced map wants them, but to
-  // nobody who has more than his part already.
+  // Lanes stay with whoever has folded or runs them; the missing ones go where the balanced map
+  // wants them, but to nobody who has more than his part already.
   void AssignLanes() {
     out_.view.lanes = Balanced();
     const auto& wanted = out_.view.lanes.holder_of;
@@ -242,7 +246,8 @@ class Planner {
     std::vector<int32_t> load(count(), 0);
     for (size_t i = 0; i < count(); ++i) {
       const Holdings& h = holdings_[i];
-      if (server(i) || !h.has_state || h.step != out_.heal.base || in_.bugs.move_folded_lane) continue;
+      if (server(i) || !h.has_state || h.step != out_.heal.base || in_.bugs.move_folded_lane)
+        continue;
       for (LaneId l : h.lanes) {
         int32_t& slot = holder[static_cast<size_t>(l.value())];
         if (slot >= 0) continue;
@@ -255,7 +260,9 @@ class Planner {
     for (size_t l = 0; l < holder.size(); ++l) {
       if (holder[l] >= 0) continue;
       if (needed) out_.reassigned.emplace_back(static_cast<int32_t>(l));
-      auto over = [&](size_t i) { return load[i] - std::count(wanted.begin(), wanted.end(), static_cast<int32_t>(i)); };
+      auto over = [&](size_t i) {
+        return load[i] - std::count(wanted.begin(), wanted.end(), static_cast<int32_t>(i));
+      };
       size_t best = static_cast<size_t>(wanted[l]);
       for (size_t i = 0; i < count() && over(best) >= 0; ++i)
         if (!server(i) && InBalance(i) && over(i) < over(best)) best = i;
@@ -273,8 +280,8 @@ class Planner {
   void DropSpares() {
     for (size_t i = 0; i < count(); ++i) {
       const auto& first = out_.view.first_lanes.holder_of;
-      const bool has_lanes =
-          InBalance(i) || std::find(first.begin(), first.end(), static_cast<int32_t>(i)) != first.end();
+      const bool has_lanes = InBalance(i) || std::find(first.begin(), first.end(),
+                                                       static_cast<int32_t>(i)) != first.end();
       if (server(i) ? !Owns(i) : !has_lanes) out_.heal.how[i] = HealBy::kNothing;
     }
   }

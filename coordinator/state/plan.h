@@ -1,5 +1,5 @@
-// The plan of a new view as a pure function: ranks, base, who heals how, who computes which lanes of the first step
-// (PROTOCOL.md section 4).
+// The plan of a new view as a pure function: ranks, base, who heals how, who computes which lanes
+// of the first step (PROTOCOL.md section 4).
 #pragma once
 
 #include <optional>
@@ -12,13 +12,13 @@ namespace muster::coordinator {
 
 // Planted bugs that the simulator must find.
 struct PlanBugs {
-  bool move_folded_lane = false;     // lanes that a member has folded are given to another one
-  bool base_across_lineages = false; // a state of a voided lineage counts
+  bool move_folded_lane = false;      // lanes that a member has folded are given to another one
+  bool base_across_lineages = false;  // a state of a voided lineage counts
 };
 
 struct Candidate {
-  ViewMember member;              // rank and local rank are filled in by the plan
-  std::optional<Rank> rank;       // in the last active view
+  ViewMember member;         // rank and local rank are filled in by the plan
+  std::optional<Rank> rank;  // in the last active view
   Holdings holdings;
 };
 
@@ -30,10 +30,10 @@ struct PlanInput {
   int32_t lanes = 1;
   int32_t chunks = 1;
   int32_t bucket_chunks = 1;
-  std::vector<Lineage> lineages;          // the last one is current; empty: no state exists yet
+  std::vector<Lineage> lineages;  // the last one is current; empty: no state exists yet
   std::vector<Candidate> candidates;
-  std::optional<Manifest> checkpoint;     // newest usable one, for a rewind
-  bool must_rewind = false;               // start or resume: no live state is asked for
+  std::optional<Manifest> checkpoint;  // newest usable one, for a rewind
+  bool must_rewind = false;            // start or resume: no live state is asked for
   std::string rewind_cause;
   Step end;
   PlanBugs bugs;
@@ -42,10 +42,11 @@ struct PlanInput {
 struct Planned {
   HealPlan heal;
   View view;
-  std::optional<Lineage> rewind;     // the new lineage, when there is no base
-  std::vector<LaneId> reassigned;    // lanes of the first step that nobody holds and that must be run: none when all is done
-  Step newest;                       // highest step any candidate had on the current lineage; at least base
-  std::string why;                   // for people
+  std::optional<Lineage> rewind;   // the new lineage, when there is no base
+  std::vector<LaneId> reassigned;  // lanes of the first step that nobody holds and that must be
+                                   // run: none when all is done
+  Step newest;      // highest step any candidate had on the current lineage; at least base
+  std::string why;  // for people
 };
 
 // candidates holds at least one worker and, with Sync::kServer, every server the job needs.

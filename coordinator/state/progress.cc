@@ -1,4 +1,5 @@
-// Records, fingerprints, checkpoint rounds, orders, the end of a job (PROTOCOL.md sections 3.10, 7 and 8).
+// Records, fingerprints, checkpoint rounds, orders, the end of a job (PROTOCOL.md sections 3.10, 7
+// and 8).
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -31,13 +32,17 @@ void Coordinator::From(const MemberId& member, const Records& records) {
     for (const StepRecord& r : fresh) {
       const double mean = r.weight > 0 ? r.loss / static_cast<double>(r.weight) : 0;
       loss_value_ = mean;
-      Say("step", "", {{"step", absl::StrCat(r.step.value())}, {"epoch", absl::StrCat(r.samples.epoch)},
-                       {"loss", absl::StrFormat("%.6g", mean)}, {"samples", absl::StrCat(r.samples.count)},
-                       {"view", absl::StrCat(r.view.value())}});
+      Say("step", "",
+          {{"step", absl::StrCat(r.step.value())},
+           {"epoch", absl::StrCat(r.samples.epoch)},
+           {"loss", absl::StrFormat("%.6g", mean)},
+           {"samples", absl::StrCat(r.samples.count)},
+           {"view", absl::StrCat(r.view.value())}});
     }
   }
   Do(ToMember{member, AckRecords{job()->lineages.back().number, recorded_}});
-  while (recent_.size() > kRecentSteps && recent_.begin()->first < recorded_) recent_.erase(recent_.begin());
+  while (recent_.size() > kRecentSteps && recent_.begin()->first < recorded_)
+    recent_.erase(recent_.begin());
   TryCommit();
   CheckFinished();
 }
@@ -52,15 +57,18 @@ void Coordinator::TakeOrders(const StepRecord& record) {
   }
 }
 
-void Coordinator::TakeRecord(const MemberId& member, const StepRecord& record, std::vector<StepRecord>& fresh) {
+void Coordinator::TakeRecord(const MemberId& member, const StepRecord& record,
+                             std::vector<StepRecord>& fresh) {
   TakeFingerprint(member, record);
   const auto known = recent_.find(record.step);
   if (known != recent_.end() || record.step < recorded_) {
     if (known == recent_.end()) return;
     const StepRecord& first = known->second;
-    if (first.weight != record.weight || first.loss != record.loss || !(first.samples == record.samples))
-      Say("state", absl::StrCat("records of step ", record.step.value(), " disagree: ", member.name, " reports loss ",
-                                record.loss, ", the first report was ", first.loss));
+    if (first.weight != record.weight || first.loss != record.loss ||
+        !(first.samples == record.samples))
+      Say("state",
+          absl::StrCat("records of step ", record.step.value(), " disagree: ", member.name,
+                       " reports loss ", record.loss, ", the first report was ", first.loss));
     return;
   }
   recent_[record.step] = record;
@@ -68,9 +76,10 @@ void Coordinator::TakeRecord(const MemberId& member, const StepRecord& record, s
   const auto voided = voided_.find(record.step);
   if (voided == voided_.end()) return;
   const StepRecord& old = voided->second;
-  if (job()->spec.law.order == SumOrder::kCanonical && (old.loss != record.loss || !(old.samples == record.samples)))
-    Say("state", absl::StrCat("step ", record.step.value(), " was done again and differs: loss ", record.loss,
-                              " instead of ", old.loss));
+  if (job()->spec.law.order == SumOrder::kCanonical &&
+      (old.loss != record.loss || !(old.samples == record.samples)))
+    Say("state", absl::StrCat("step ", record.step.value(), " was done again and differs: loss ",
+                              record.loss, " instead of ", old.loss));
   voided_.erase(voided);
 }
 
@@ -96,8 +105,9 @@ void Coordinator::TakeFingerprint(const MemberId& member, const StepRecord& reco
   const auto known = fingerprints_.find(state);
   if (known != fingerprints_.end()) {
     if (known->second != value)
-      Say("state", absl::StrCat("fingerprints of step ", state.value(), " differ: ", member.name, " has ", Hex(value),
-                                ", the first report was ", Hex(known->second)));
+      Say("state",
+          absl::StrCat("fingerprints of step ", state.value(), " differ: ", member.name, " has ",
+                       Hex(value), ", the first report was ", Hex(known->second)));
     return;
   }
   fingerprints_[state] = value;
@@ -142,25 +152,28 @@ void Coordinator::OfferRound(const MemberId& member, const SegmentWritten& writt
 }
 
 void Coordinator::From(const MemberId& member, const SegmentFailed& failed) {
-  Say("checkpoint", absl::StrCat("checkpoint of step ", failed.step.value(), " was given up: ", member.name, ": ",
-                                 failed.reason));
+  Say("checkpoint", absl::StrCat("checkpoint of step ", failed.step.value(),
+                                 " was given up: ", member.name, ": ", failed.reason));
   rounds_.erase(failed.step);
 }
 
-// One at a time and the newest that is complete: when a coordinator was down for long, older ones are not worth it, and
-// manifests are committed in the order of their steps.
+// One at a time and the newest that is complete: when a coordinator was down for long, older ones
+// are not worth it, and manifests are committed in the order of their steps.
 void Coordinator::TryCommit() {
   if (!job()->facts) return;
   for (const auto& [step, round] : rounds_)
     if (round.committing) return;
-  const absl::StatusOr<Layout> layout = Layout::Make(job()->facts->tensors, ChunkBytes(job()->spec.law));
+  const absl::StatusOr<Layout> layout =
+      Layout::Make(job()->facts->tensors, ChunkBytes(job()->spec.law));
   if (!layout.ok()) return;
   const int32_t slots = SlotCount(job()->spec.law.optimizer.kind);
-  const auto need = static_cast<size_t>(layout->chunk_count() + slots * layout->parameter_chunk_count());
+  const auto need =
+      static_cast<size_t>(layout->chunk_count() + slots * layout->parameter_chunk_count());
   for (auto it = rounds_.rbegin(); it != rounds_.rend(); ++it) {
     if (recorded_ < it->first || it->second.covered.size() < need) continue;
     it->second.committing = true;
-    return Do(CommitManifest{ManifestOf(it->first, it->second, slots), job()->spec.run.checkpoint.keep});
+    return Do(
+        CommitManifest{ManifestOf(it->first, it->second, slots), job()->spec.run.checkpoint.keep});
   }
 }
 
@@ -211,7 +224,8 @@ void Coordinator::DropRounds(Step upto) {
 
 void Coordinator::On(const ManifestFailed& failed) {
   if (job() == nullptr) return;
-  Say("checkpoint", absl::StrCat("checkpoint of step ", failed.step.value(), " could not be committed: ", failed.reason));
+  Say("checkpoint", absl::StrCat("checkpoint of step ", failed.step.value(),
+                                 " could not be committed: ", failed.reason));
   rounds_.erase(failed.step);
   TryCommit();
 }
@@ -231,10 +245,15 @@ void Coordinator::CheckFinished() {
 void Coordinator::On(const DigestDone& done) {
   if (job() == nullptr || done.job != current_) return;
   digesting_ = false;
-  if (done.digest.empty()) return EndJob(JobPhase::kFailed, absl::StrCat("the final state cannot be read back: ", done.reason), 1);
+  if (done.digest.empty())
+    return EndJob(JobPhase::kFailed,
+                  absl::StrCat("the final state cannot be read back: ", done.reason), 1);
   job()->digest = done.digest;
   const bool stopped = job()->stop_at && *job()->stop_at < Step(TotalSteps());
-  if (stopped) return EndJob(JobPhase::kStopped, absl::StrCat("stopped after the checkpoint of step ", End().value(), "; it can go on"), 75);
+  if (stopped)
+    return EndJob(
+        JobPhase::kStopped,
+        absl::StrCat("stopped after the checkpoint of step ", End().value(), "; it can go on"), 75);
   EndJob(JobPhase::kDone, absl::StrCat("all ", End().value(), " steps are done"), 0);
 }
 

@@ -1,4 +1,5 @@
-// CHECK is for our own broken invariants, never for a byte from outside. It says where, why, and aborts.
+// CHECK is for our own broken invariants, never for a byte from outside. It says where, why, and
+// aborts.
 #pragma once
 
 #include <cstdio>

@@ -1,4 +1,5 @@
-// Monotonic time comes in by the door: whoever needs it takes a Clock. Wall-clock time is only for people to read.
+// Monotonic time comes in by the door: whoever needs it takes a Clock. Wall-clock time is only for
+// people to read.
 #pragma once
 
 #include <mutex>

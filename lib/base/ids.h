@@ -1,5 +1,5 @@
-// Numbers that must not be mixed up. A strong integer is compared, hashed, printed and stepped; it is never converted
-// to another kind silently. Values: `.value()`; text: `absl::StrCat(x.value())`.
+// Numbers that must not be mixed up. A strong integer is compared, hashed, printed and stepped; it
+// is never converted to another kind silently. Values: `.value()`; text: `absl::StrCat(x.value())`.
 #pragma once
 
 #include <compare>
@@ -33,9 +33,10 @@ class StrongInt {
   Rep value_ = 0;
 };
 
-using Step = StrongInt<struct StepTag>;              // state(step) is what a step starts from; 0 first
-using LaneId = StrongInt<struct LaneTag, int32_t>;   // 0 … L-1
-using ChunkId = StrongInt<struct ChunkTag, int32_t>; // 0 … C-1, ascending addresses of the flat space
+using Step = StrongInt<struct StepTag>;  // state(step) is what a step starts from; 0 first
+using LaneId = StrongInt<struct LaneTag, int32_t>;  // 0 … L-1
+using ChunkId =
+    StrongInt<struct ChunkTag, int32_t>;  // 0 … C-1, ascending addresses of the flat space
 using Rank = StrongInt<struct RankTag, int32_t>;     // dense per view and role
 using ViewNumber = StrongInt<struct ViewTag>;        // 0: none yet
 using LineageNumber = StrongInt<struct LineageTag>;  // 0: before any state exists

@@ -24,7 +24,8 @@ class Mailbox {
     ready_.notify_one();
     return true;
   }
-  // Waits until an item is there, the deadline passes or the box is closed and empty: nothing in the last two cases.
+  // Waits until an item is there, the deadline passes or the box is closed and empty: nothing in
+  // the last two cases.
   std::optional<T> TakeUntil(Time deadline) {
     std::unique_lock lock(mutex_);
     ready_.wait_until(lock, deadline, [&] { return !items_.empty() || closed_; });
@@ -60,8 +61,8 @@ class Mailbox {
 
   mutable std::mutex mutex_;
   std::condition_variable ready_;
-  std::deque<T> items_;   // guarded by mutex_
-  bool closed_ = false;   // guarded by mutex_
+  std::deque<T> items_;  // guarded by mutex_
+  bool closed_ = false;  // guarded by mutex_
 };
 
 }  // namespace muster

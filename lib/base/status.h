@@ -1,8 +1,8 @@
 // The one error language is absl::Status. Meaning of the codes in Muster:
-//   kInvalidArgument     bytes or a specification from outside are wrong; the message names the field
-//   kFailedPrecondition  right words at the wrong time (old view, other law, other version)
-//   kNotFound, kAlreadyExists, kResourceExhausted (limits, disk full), kDataLoss (checksum), kUnavailable (peer gone,
-//   retry), kDeadlineExceeded, kCancelled, kInternal (our own invariant)
+//   kInvalidArgument     bytes or a specification from outside are wrong; the message names the
+//   field kFailedPrecondition  right words at the wrong time (old view, other law, other version)
+//   kNotFound, kAlreadyExists, kResourceExhausted (limits, disk full), kDataLoss (checksum),
+//   kUnavailable (peer gone, retry), kDeadlineExceeded, kCancelled, kInternal (our own invariant)
 #pragma once
 
 #include <utility>
@@ -17,7 +17,8 @@ namespace muster {
 inline absl::Status Prefix(absl::string_view prefix, const absl::Status& status) {
   if (status.ok()) return status;
   absl::Status prefixed(status.code(), absl::StrCat(prefix, ": ", status.message()));
-  status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) { prefixed.SetPayload(url, payload); });
+  status.ForEachPayload(
+      [&](absl::string_view url, const absl::Cord& payload) { prefixed.SetPayload(url, payload); });
   return prefixed;
 }
 
@@ -25,8 +26,8 @@ inline absl::Status Prefix(absl::string_view prefix, const absl::Status& status)
 
 #define MUSTER_CONCAT_INNER(a, b) a##b
 #define MUSTER_CONCAT(a, b) MUSTER_CONCAT_INNER(a, b)
-#define MUSTER_RETURN_IF_ERROR(expr)                     \
-  do {                                                   \
+#define MUSTER_RETURN_IF_ERROR(expr)                                                       \
+  do {                                                                                     \
     if (absl::Status muster_status_ = (expr); !muster_status_.ok()) return muster_status_; \
   } while (false)
 #define MUSTER_ASSIGN_OR_RETURN(lhs, expr) \

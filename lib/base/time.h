@@ -1,4 +1,5 @@
-// Moments and spans of monotonic time as plain values: what the state rooms are told, and never ask for.
+// Moments and spans of monotonic time as plain values: what the state rooms are told, and never ask
+// for.
 #pragma once
 
 #include <chrono>
@@ -6,6 +7,7 @@
 namespace muster {
 
 using Duration = std::chrono::nanoseconds;
-using Time = std::chrono::time_point<std::chrono::steady_clock, Duration>;  // monotonic, per process
+using Time =
+    std::chrono::time_point<std::chrono::steady_clock, Duration>;  // monotonic, per process
 
 }  // namespace muster

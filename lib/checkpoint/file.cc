@@ -45,19 +45,15 @@ absl::Status FileError(int error_number, absl::string_view action, absl::string_
       absl::StrCat(action, " '", path, "': ", std::generic_category().message(error_number));
   switch (error_number) {
     case ENOSPC:
-    case EDQUOT:
-      return absl::ResourceExhaustedError(absl::StrCat(text, ": free some space"));
-    case ENOENT:
-      return absl::NotFoundError(text);
-    case EEXIST:
-      return absl::AlreadyExistsError(text);
+    case EDQUOT: return absl::ResourceExhaustedError(absl::StrCat(text, ": free some space"));
+    case ENOENT: return absl::NotFoundError(text);
+    case EEXIST: return absl::AlreadyExistsError(text);
     case EACCES:
     case EPERM:
     case EROFS:
       return absl::PermissionDeniedError(
           absl::StrCat(text, ": choose a directory that can be written"));
-    default:
-      return absl::UnavailableError(text);
+    default: return absl::UnavailableError(text);
   }
 }
 

@@ -8,8 +8,9 @@
 
 namespace muster {
 
-// Bytes of a chunk: law.chunk_bytes, or less with more than 32 lanes, so that all subtrees of a chunk that one member
-// can hold (every other lane: half of them, rounded up) fit into one frame of 4 MiB (kMaxPayloadBytes of lib/transport).
+// Bytes of a chunk: law.chunk_bytes, or less with more than 32 lanes, so that all subtrees of a
+// chunk that one member can hold (every other lane: half of them, rounded up) fit into one frame of
+// 4 MiB (kMaxPayloadBytes of lib/transport).
 inline int64_t ChunkBytes(const Law& law) {
   constexpr int64_t kFrame = int64_t{4} << 20;
   const int64_t subtrees = (law.lanes + 1) / 2;

@@ -15,13 +15,10 @@ int64_t TotalSteps(const Law& law, uint64_t n) {
 
 int SlotCount(OptimizerKind kind) {
   switch (kind) {
-    case OptimizerKind::kSgd:
-      return 0;
-    case OptimizerKind::kMomentum:
-      return 1;
+    case OptimizerKind::kSgd: return 0;
+    case OptimizerKind::kMomentum: return 1;
     case OptimizerKind::kAdam:
-    case OptimizerKind::kAdamW:
-      return 2;
+    case OptimizerKind::kAdamW: return 2;
   }
   MUSTER_CHECK(false, "an optimizer without a kind");
   return 0;

@@ -1,5 +1,6 @@
-// What a user asks for (PROTOCOL.md section 1). `Law`: whatever can change a bit; hashed, immutable. `Run`: whatever
-// cannot. Plain values; lib/wire/job_codec reads and writes them as YAML, JSON and protobuf and checks them.
+// What a user asks for (PROTOCOL.md section 1). `Law`: whatever can change a bit; hashed,
+// immutable. `Run`: whatever cannot. Plain values; lib/wire/job_codec reads and writes them as
+// YAML, JSON and protobuf and checks them.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +20,11 @@ enum class ScheduleKind { kConstant, kLinear, kCosine };
 struct OptimizerSpec {
   OptimizerKind kind = OptimizerKind::kSgd;
   double learning_rate = 0.01;
-  double momentum = 0.9;      // momentum only
-  double beta1 = 0.9;         // Adam, AdamW
+  double momentum = 0.9;  // momentum only
+  double beta1 = 0.9;     // Adam, AdamW
   double beta2 = 0.999;
   double epsilon = 1e-8;
-  double weight_decay = 0;    // L2 for sgd, momentum and Adam; decoupled for AdamW, as LibTorch does
+  double weight_decay = 0;  // L2 for sgd, momentum and Adam; decoupled for AdamW, as LibTorch does
   bool operator==(const OptimizerSpec&) const = default;
 };
 
@@ -32,13 +33,14 @@ int SlotCount(OptimizerKind kind);
 
 struct ScheduleSpec {
   ScheduleKind kind = ScheduleKind::kConstant;
-  int64_t warmup_steps = 0;   // linear from 0 (exclusive) to the full rate
-  double final_ratio = 0;     // linear, cosine: rate at the last step ÷ learning_rate
+  int64_t warmup_steps = 0;  // linear from 0 (exclusive) to the full rate
+  double final_ratio = 0;    // linear, cosine: rate at the last step ÷ learning_rate
   bool operator==(const ScheduleSpec&) const = default;
 };
 
 struct DataSpec {
-  std::vector<std::string> paths;     // files and directories (walked, in name order); empty: the task makes its own
+  std::vector<std::string>
+      paths;  // files and directories (walked, in name order); empty: the task makes its own
   std::vector<std::string> suffixes;  // ".h"; "": names without a dot; an empty list: every file
   uint64_t max_bytes = 0;             // read no more than this; 0: all
   uint64_t samples = 0;               // size of a made data set; 0: the task's default
@@ -49,20 +51,20 @@ struct Law {
   std::string task;                          // a name of lib/task/registry.h
   std::map<std::string, double> parameters;  // the task's, every one present after validation
   DataSpec data;
-  int32_t lanes = 1;                         // L, 1 … 4096
-  int64_t batch = 1;                         // global samples per step, at least 1
-  int64_t steps = 0;                         // exactly one of steps and epochs is not 0
+  int32_t lanes = 1;  // L, 1 … 4096
+  int64_t batch = 1;  // global samples per step, at least 1
+  int64_t steps = 0;  // exactly one of steps and epochs is not 0
   int64_t epochs = 0;
   OptimizerSpec optimizer;
   ScheduleSpec schedule;
-  double clip_norm = 0;                      // 0: no clipping
+  double clip_norm = 0;  // 0: no clipping
   Reduction reduction = Reduction::kMean;
   uint64_t seed = 0;
   SumOrder order = SumOrder::kCanonical;
   Sync sync = Sync::kAllreduce;
   Precision precision = Precision::kFp32;
-  int32_t threads = 1;                       // intra-op threads per worker: changes sums, so it is law
-  int64_t chunk_bytes = 256 * 1024;          // multiple of 64, 64 … 262144
+  int32_t threads = 1;               // intra-op threads per worker: changes sums, so it is law
+  int64_t chunk_bytes = 256 * 1024;  // multiple of 64, 64 … 262144
   bool operator==(const Law&) const = default;
 };
 
@@ -76,7 +78,7 @@ struct CheckpointPolicy {
 enum class ResumeKind { kLatest, kStep, kNever };
 struct Resume {
   ResumeKind kind = ResumeKind::kLatest;
-  int64_t step = 0;           // kStep only
+  int64_t step = 0;  // kStep only
   bool operator==(const Resume&) const = default;
 };
 
@@ -84,12 +86,12 @@ struct Run {
   std::string name = "job";
   int32_t workers_min = 1;
   int32_t workers_max = 1;
-  int32_t servers = 0;                       // processes; at least 1 if and only if sync is server
+  int32_t servers = 0;  // processes; at least 1 if and only if sync is server
   CheckpointPolicy checkpoint;
   Resume resume;
-  int64_t bucket_bytes = 25 << 20;           // a send schedule only
+  int64_t bucket_bytes = 25 << 20;  // a send schedule only
   int64_t first_bucket_bytes = 1 << 20;
-  int64_t fingerprint_every = 10;            // steps; 0: never
+  int64_t fingerprint_every = 10;  // steps; 0: never
   bool operator==(const Run&) const = default;
 };
 
@@ -99,8 +101,8 @@ struct JobSpec {
   bool operator==(const JobSpec&) const = default;
 };
 
-// Steps of the whole job and of one epoch, for a data set of n samples (n at least 1). The last step of an epoch takes
-// what is left: it may be short.
+// Steps of the whole job and of one epoch, for a data set of n samples (n at least 1). The last
+// step of an epoch takes what is left: it may be short.
 int64_t StepsPerEpoch(const Law& law, uint64_t n);
 int64_t TotalSteps(const Law& law, uint64_t n);
 

@@ -77,10 +77,12 @@ std::vector<TreeNode> Subtrees(const std::vector<LaneId>& held, int32_t lanes) {
 std::vector<int32_t> BalancedLanes(int32_t lanes, int32_t holders) {
   const int32_t used = std::min(lanes, holders);
   const int32_t small = lanes / used, extra = lanes % used;
-  // best[i][j]: fewest subtrees of the first i runs when j of them are one lane longer; from[i][j]: was the last longer?
+  // best[i][j]: fewest subtrees of the first i runs when j of them are one lane longer; from[i][j]:
+  // was the last longer?
   const int32_t unreachable = std::numeric_limits<int32_t>::max() / 2;
   const size_t width = static_cast<size_t>(extra) + 1;
-  std::vector<std::vector<int32_t>> best(static_cast<size_t>(used) + 1, std::vector<int32_t>(width, unreachable));
+  std::vector<std::vector<int32_t>> best(static_cast<size_t>(used) + 1,
+                                         std::vector<int32_t>(width, unreachable));
   std::vector<std::vector<char>> longer(best.size(), std::vector<char>(width, 0));
   best[0][0] = 0;
   for (int32_t i = 0; i < used; ++i)

@@ -14,7 +14,8 @@ constexpr int64_t kMaxElements = int64_t{1} << 40;
 int64_t AlignUp(int64_t n) { return (n + kAlignElements - 1) / kAlignElements * kAlignElements; }
 
 void CutChunks(int64_t begin, int64_t end, int64_t size, TensorKind kind, std::vector<Chunk>& out) {
-  for (int64_t at = begin; at < end; at += size) out.push_back({at, std::min(size, end - at), kind});
+  for (int64_t at = begin; at < end; at += size)
+    out.push_back({at, std::min(size, end - at), kind});
 }
 
 absl::Status CheckTensor(const TensorSpec& t, std::set<std::string>& names) {
@@ -24,7 +25,8 @@ absl::Status CheckTensor(const TensorSpec& t, std::set<std::string>& names) {
   int64_t n = 1;
   for (int64_t d : t.shape) {
     if (d < 1 || n > kMaxElements / d)
-      return absl::InvalidArgumentError(absl::StrCat("tensor '", t.name, "': dimension ", d, " is out of range"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("tensor '", t.name, "': dimension ", d, " is out of range"));
     n *= d;
   }
   return absl::OkStatus();
@@ -59,13 +61,15 @@ absl::StatusOr<Layout> Layout::Make(const std::vector<TensorSpec>& tensors, int6
     }
     return true;
   };
-  if (!place(TensorKind::kParameter)) return absl::InvalidArgumentError("the model has more than 2^40 elements");
+  if (!place(TensorKind::kParameter))
+    return absl::InvalidArgumentError("the model has more than 2^40 elements");
   if (at == 0) return absl::InvalidArgumentError("the model has no parameter");
   const int64_t size = chunk_bytes / 4;
   layout.parameter_elements_ = at;
   CutChunks(0, at, size, TensorKind::kParameter, layout.chunks_);
   layout.parameter_chunks_ = layout.chunk_count();
-  if (!place(TensorKind::kBuffer)) return absl::InvalidArgumentError("the model has more than 2^40 elements");
+  if (!place(TensorKind::kBuffer))
+    return absl::InvalidArgumentError("the model has more than 2^40 elements");
   CutChunks(layout.parameter_elements_, at, size, TensorKind::kBuffer, layout.chunks_);
   layout.elements_ = at;
   return layout;
@@ -73,9 +77,12 @@ absl::StatusOr<Layout> Layout::Make(const std::vector<TensorSpec>& tensors, int6
 
 std::vector<size_t> Layout::TensorsIn(int64_t offset, int64_t count) const {
   std::vector<size_t> found;
-  auto ends_after = [&](int64_t at, size_t i) { return at < tensors_[i].offset + tensors_[i].count; };
+  auto ends_after = [&](int64_t at, size_t i) {
+    return at < tensors_[i].offset + tensors_[i].count;
+  };
   auto it = std::upper_bound(by_offset_.begin(), by_offset_.end(), offset, ends_after);
-  for (; it != by_offset_.end() && tensors_[*it].offset < offset + count; ++it) found.push_back(*it);
+  for (; it != by_offset_.end() && tensors_[*it].offset < offset + count; ++it)
+    found.push_back(*it);
   return found;
 }
 

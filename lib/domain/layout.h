@@ -1,5 +1,6 @@
-// The flat space of a job: every tensor at a fixed offset, cut into chunks (ARCHITECTURE.md section 2, PROTOCOL.md
-// section 2). Offsets and counts are in elements of 4 bytes. Fixed at submission; pure values.
+// The flat space of a job: every tensor at a fixed offset, cut into chunks (ARCHITECTURE.md section
+// 2, PROTOCOL.md section 2). Offsets and counts are in elements of 4 bytes. Fixed at submission;
+// pure values.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,10 @@
 
 namespace muster {
 
-enum class TensorKind { kParameter, kBuffer };  // a buffer (batch-norm statistics) has one contributor: lane 0
+enum class TensorKind {
+  kParameter,
+  kBuffer
+};  // a buffer (batch-norm statistics) has one contributor: lane 0
 
 struct TensorSpec {
   std::string name;            // unique, as the model calls it: "blocks.0.attention.query.weight"
@@ -29,7 +33,8 @@ struct Placed {
   int64_t count = 0;
 };
 
-// A run of elements [offset, offset + count): the unit of arithmetic, of ownership and of checksums.
+// A run of elements [offset, offset + count): the unit of arithmetic, of ownership and of
+// checksums.
 struct Chunk {
   int64_t offset = 0;
   int64_t count = 0;
@@ -42,19 +47,23 @@ inline constexpr int64_t kMaxChunkBytes = 256 * 1024;
 class Layout {
  public:
   Layout() = default;
-  // `tensors` in registration order: parameters are laid out in reverse, so that backward fills the space upwards; then
-  // the buffers, in chunks of their own. `chunk_bytes`: a multiple of 64, at most kMaxChunkBytes.
-  // kInvalidArgument: no parameter, a name twice, an empty or negative dimension, more than 2^40 elements.
+  // `tensors` in registration order: parameters are laid out in reverse, so that backward fills the
+  // space upwards; then the buffers, in chunks of their own. `chunk_bytes`: a multiple of 64, at
+  // most kMaxChunkBytes. kInvalidArgument: no parameter, a name twice, an empty or negative
+  // dimension, more than 2^40 elements.
   static absl::StatusOr<Layout> Make(const std::vector<TensorSpec>& tensors, int64_t chunk_bytes);
 
-  int64_t elements() const { return elements_; }                      // of the whole flat space, holes included
-  int64_t parameter_elements() const { return parameter_elements_; }  // optimizer slots have this many each
-  const std::vector<Placed>& tensors() const { return tensors_; }     // registration order, as given
+  int64_t elements() const { return elements_; }  // of the whole flat space, holes included
+  int64_t parameter_elements() const {
+    return parameter_elements_;
+  }  // optimizer slots have this many each
+  const std::vector<Placed>& tensors() const { return tensors_; }  // registration order, as given
   const std::vector<Chunk>& chunks() const { return chunks_; }
   int32_t chunk_count() const { return static_cast<int32_t>(chunks_.size()); }
   int32_t parameter_chunk_count() const { return parameter_chunks_; }
   const Chunk& chunk(ChunkId c) const { return chunks_[static_cast<size_t>(c.value())]; }
-  // Ascending offsets of the tensors that overlap [offset, offset + count), as indices into tensors().
+  // Ascending offsets of the tensors that overlap [offset, offset + count), as indices into
+  // tensors().
   std::vector<size_t> TensorsIn(int64_t offset, int64_t count) const;
   uint64_t Hash() const;  // of names, shapes, kinds and grid: equal layouts, equal hashes
 

@@ -15,20 +15,24 @@ std::string Violation(const Law& law, uint64_t n, const StepRecord& r, int64_t e
   if (r.step.value() != expected_step)
     return absl::StrCat("step ", expected_step, " has no record; the next one is of ", StepText(r));
   if (r.lane_holders.size() != static_cast<size_t>(law.lanes))
-    return absl::StrCat(StepText(r), " names holders of ", r.lane_holders.size(), " lanes instead of ", law.lanes);
+    return absl::StrCat(StepText(r), " names holders of ", r.lane_holders.size(),
+                        " lanes instead of ", law.lanes);
   for (size_t l = 0; l < r.lane_holders.size(); ++l)
-    if (r.lane_holders[l].name.empty()) return absl::StrCat(StepText(r), ": lane ", l, " has no holder");
+    if (r.lane_holders[l].name.empty())
+      return absl::StrCat(StepText(r), ": lane ", l, " has no holder");
   if (r.samples != StepSamples(law, n, r.step))
-    return absl::StrCat(StepText(r), " used samples ", r.samples.first, "+", r.samples.count, " of epoch ",
-                        r.samples.epoch, ", not the ones the law gives it");
+    return absl::StrCat(StepText(r), " used samples ", r.samples.first, "+", r.samples.count,
+                        " of epoch ", r.samples.epoch, ", not the ones the law gives it");
   if (r.weight < 0 || (law.task == "counting" && r.weight != static_cast<int64_t>(r.samples.count)))
-    return absl::StrCat(StepText(r), " has weight ", r.weight, " for ", r.samples.count, " samples");
+    return absl::StrCat(StepText(r), " has weight ", r.weight, " for ", r.samples.count,
+                        " samples");
   return "";
 }
 
-// Counts the uses of every sample id over one epoch's records; the first id used twice or never, or "".
-std::string EpochViolation(const Law& law, uint64_t n, int64_t epoch, const std::vector<SampleRange>& ranges,
-                           bool full) {
+// Counts the uses of every sample id over one epoch's records; the first id used twice or never, or
+// "".
+std::string EpochViolation(const Law& law, uint64_t n, int64_t epoch,
+                           const std::vector<SampleRange>& ranges, bool full) {
   std::vector<bool> used(n, false);
   uint64_t count = 0;
   for (const SampleRange& range : ranges)
@@ -60,7 +64,8 @@ absl::StatusOr<std::vector<StepRecord>> Ancestry(const std::vector<Lineage>& lin
     for (Step s = before - 1; s >= it->second.fork; s = s - 1) {
       const auto record = by_step.find({at, s});
       if (record == by_step.end())
-        return absl::DataLossError(absl::StrCat("step ", s.value(), " of lineage ", at.value(), " has no record"));
+        return absl::DataLossError(
+            absl::StrCat("step ", s.value(), " of lineage ", at.value(), " has no record"));
       found.push_back(*record->second);
     }
     before = std::min(before, it->second.fork);
@@ -89,8 +94,9 @@ AuditReport Audit(const Law& law, uint64_t sample_count, const std::vector<StepR
     if (!report.verdict.empty()) return report;
   }
   report.ok = true;
-  report.verdict = absl::StrCat("each of ", sample_count, " samples is in the final state exactly once in each of ",
-                                report.full_epochs, " full epochs; ", report.steps, " steps, each lane once");
+  report.verdict = absl::StrCat(
+      "each of ", sample_count, " samples is in the final state exactly once in each of ",
+      report.full_epochs, " full epochs; ", report.steps, " steps, each lane once");
   return report;
 }
 

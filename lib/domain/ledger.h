@@ -1,4 +1,5 @@
-// The record of a step and the audit over records (PROTOCOL.md section 8). Pure values and functions.
+// The record of a step and the audit over records (PROTOCOL.md section 8). Pure values and
+// functions.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,8 @@
 
 namespace muster {
 
-// An order rides in chunk 0's result and so is part of the step's fact: it takes effect at the edge after the step.
+// An order rides in chunk 0's result and so is part of the step's fact: it takes effect at the edge
+// after the step.
 enum class OrderKind { kCheckpoint, kStop };
 struct Order {
   int64_t id = 0;  // grows; given by the coordinator
@@ -23,11 +25,12 @@ struct Order {
   auto operator<=>(const Order&) const = default;
 };
 
-// A 128-bit wrapping sum over (name, slot, index, bits) of a state, or of the part of it that a member holds.
+// A 128-bit wrapping sum over (name, slot, index, bits) of a state, or of the part of it that a
+// member holds.
 struct FingerprintPart {
   uint64_t hi = 0;
   uint64_t lo = 0;
-  bool whole = false;            // all of the state; else the parts of the servers of a view add up to it
+  bool whole = false;  // all of the state; else the parts of the servers of a view add up to it
   auto operator<=>(const FingerprintPart&) const = default;
 };
 
@@ -35,10 +38,10 @@ struct StepRecord {
   LineageNumber lineage;
   Step step;
   ViewNumber view;
-  std::vector<MemberId> lane_holders;  // by lane: who computed it
-  SampleRange samples;                 // the step's, whole batch
-  int64_t weight = 0;                  // of the root
-  double loss = 0;                     // sum over the batch
+  std::vector<MemberId> lane_holders;          // by lane: who computed it
+  SampleRange samples;                         // the step's, whole batch
+  int64_t weight = 0;                          // of the root
+  double loss = 0;                             // sum over the batch
   std::optional<FingerprintPart> fingerprint;  // of state(step + 1), by the member that reports
   std::vector<Order> orders;
   bool operator==(const StepRecord&) const = default;
@@ -53,23 +56,24 @@ struct Lineage {
   bool operator==(const Lineage&) const = default;
 };
 
-// The records that made state(end) of `last`, in step order: one per step, from the lineage that owns that step.
-// kDataLoss names the first step without a record.
+// The records that made state(end) of `last`, in step order: one per step, from the lineage that
+// owns that step. kDataLoss names the first step without a record.
 absl::StatusOr<std::vector<StepRecord>> Ancestry(const std::vector<Lineage>& lineages,
                                                  const std::vector<StepRecord>& records,
                                                  LineageNumber last, Step end);
 
 struct AuditReport {
   bool ok = false;
-  std::string verdict;          // one sentence; names the first violation
+  std::string verdict;  // one sentence; names the first violation
   int64_t steps = 0;
   int64_t full_epochs = 0;
-  uint64_t samples = 0;         // uses in the final state
+  uint64_t samples = 0;  // uses in the final state
   int64_t lanes = 0;
 };
 
-// Proves from the records that made the final state that each sample is in it once per full epoch (and at most once in
-// the last, unfinished one), that every lane of every step has one holder, and that the weights are whole.
+// Proves from the records that made the final state that each sample is in it once per full epoch
+// (and at most once in the last, unfinished one), that every lane of every step has one holder, and
+// that the weights are whole.
 AuditReport Audit(const Law& law, uint64_t sample_count, const std::vector<StepRecord>& ancestry);
 
 }  // namespace muster

@@ -1,6 +1,7 @@
-// What the parts of a job say to each other, as plain values. lib/wire/message_codec turns them into frames; the state/
-// rooms see nothing else. Payload bytes never stand here: a frame's payload holds, chunk after chunk, the elements of
-// the chunks (and subtrees) that its header lists, 4 bytes each, little-endian.
+// What the parts of a job say to each other, as plain values. lib/wire/message_codec turns them
+// into frames; the state/ rooms see nothing else. Payload bytes never stand here: a frame's payload
+// holds, chunk after chunk, the elements of the chunks (and subtrees) that its header lists, 4
+// bytes each, little-endian.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +25,9 @@ namespace muster {
 struct JobFacts {
   uint64_t samples = 0;
   std::string data_hash;
-  std::vector<TensorSpec> tensors;              // registration order
-  std::map<std::string, std::string> numeric;   // library versions, instruction set, threads, probe fingerprints …
+  std::vector<TensorSpec> tensors;  // registration order
+  std::map<std::string, std::string>
+      numeric;  // library versions, instruction set, threads, probe fingerprints …
   bool operator==(const JobFacts&) const = default;
 };
 
@@ -41,21 +43,22 @@ struct Join {  // also after every new session to the coordinator: then the memb
   Role role = Role::kWorker;
   std::string node;
   std::string address;
-  std::string cluster;   // the store it knows; empty at first
-  TermNumber term;       // highest seen
+  std::string cluster;  // the store it knows; empty at first
+  TermNumber term;      // highest seen
   JobFacts facts;
-  ViewNumber sealed;     // highest view it has sealed or is active in; 0: none
-  bool active = false;   // is active in view `sealed`
+  ViewNumber sealed;    // highest view it has sealed or is active in; 0: none
+  bool active = false;  // is active in view `sealed`
 };
 // What a member has, for the plan of a new view.
 struct Holdings {
   bool has_state = false;
   LineageNumber lineage;
-  Step step;                    // state(step); of a server: its chunks
-  ChunkSet results;             // held results of the open step `step` (a server: applied ones)
-  ChunkSet sums;                // owners that apply: complete sums, applied or waiting for the verdict
-  bool previous_results = false;  // still holds every result of step - 1 (a server: of its chunks) unmodified
-  std::vector<LaneId> lanes;    // folded and running in the open step, ascending
+  Step step;         // state(step); of a server: its chunks
+  ChunkSet results;  // held results of the open step `step` (a server: applied ones)
+  ChunkSet sums;     // owners that apply: complete sums, applied or waiting for the verdict
+  bool previous_results =
+      false;  // still holds every result of step - 1 (a server: of its chunks) unmodified
+  std::vector<LaneId> lanes;  // folded and running in the open step, ascending
 };
 struct Sealed {
   ViewNumber view;  // the forming one
@@ -63,7 +66,8 @@ struct Sealed {
 };
 struct HoldsBase {
   ViewNumber view;
-  int64_t lanes_dropped = 0;  // lanes this member ran for nothing, because of a rewind, since it last said so
+  int64_t lanes_dropped =
+      0;  // lanes this member ran for nothing, because of a rewind, since it last said so
 };
 struct BaseFailed {  // the checkpoint could not be loaded
   ViewNumber view;
@@ -73,9 +77,9 @@ struct Records {
   std::vector<StepRecord> records;
 };
 struct SegmentWritten {
-  int64_t id = 0;        // the member's own number, acknowledged
+  int64_t id = 0;  // the member's own number, acknowledged
   LineageNumber lineage;
-  Step step;             // of state(step)
+  Step step;  // of state(step)
   Segment segment;
   double stall_seconds = 0;
   double seconds = 0;
@@ -98,8 +102,8 @@ struct JobIs {
   TermNumber term;
   JobSpec spec;
   std::string checkpoint_dir;  // absolute
-  // Once the first worker has joined: what servers, which have no task, learn the layout from. Without it a server
-  // waits; it is told again when the facts are known.
+  // Once the first worker has joined: what servers, which have no task, learn the layout from.
+  // Without it a server waits; it is told again when the facts are known.
   std::optional<JobFacts> facts;
 };
 struct Peer {
@@ -113,26 +117,28 @@ struct Seal {  // view `view` is forming among `members`: stop the one before an
 };
 // How each member reaches the base. Indices into `members`.
 enum class HealBy {
-  kHold,        // already there
-  kCatchUp,     // at base - 1: fetch the missing results of base - 1 and apply
-  kCopy,        // whole state, in pieces, from `donors`
-  kMake,        // state(0) from the specification
-  kLoad,        // from the checkpoint named in the plan
-  kNothing,     // a spare
+  kHold,     // already there
+  kCatchUp,  // at base - 1: fetch the missing results of base - 1 and apply
+  kCopy,     // whole state, in pieces, from `donors`
+  kMake,     // state(0) from the specification
+  kLoad,     // from the checkpoint named in the plan
+  kNothing,  // a spare
 };
 struct HealPlan {
   LineageNumber lineage;
   Step base;
   std::vector<ViewMember> members;
-  std::vector<HealBy> how;              // by member
-  std::vector<int32_t> values_from;     // by chunk: who holds, or will hold, it at state(base), for kCopy
-  std::vector<int32_t> slots_from;      // by chunk: likewise its optimizer slots; -1: they are zero, or not copied
-  std::vector<int32_t> catch_up_from;   // by chunk: who holds the result of base - 1; -1: unneeded
-  ChunkSet done;                        // results of base that everybody must hold before the view is active …
-  std::vector<int32_t> done_from;       // … by chunk: from whom; -1: not done
-  std::vector<int32_t> owner_of;        // by chunk, of the view to come
-  LaneMap first_lanes;                  // of the view to come
-  std::optional<Manifest> manifest;     // what kLoad reads
+  std::vector<HealBy> how;  // by member
+  std::vector<int32_t>
+      values_from;  // by chunk: who holds, or will hold, it at state(base), for kCopy
+  std::vector<int32_t>
+      slots_from;  // by chunk: likewise its optimizer slots; -1: they are zero, or not copied
+  std::vector<int32_t> catch_up_from;  // by chunk: who holds the result of base - 1; -1: unneeded
+  ChunkSet done;  // results of base that everybody must hold before the view is active …
+  std::vector<int32_t> done_from;    // … by chunk: from whom; -1: not done
+  std::vector<int32_t> owner_of;     // by chunk, of the view to come
+  LaneMap first_lanes;               // of the view to come
+  std::optional<Manifest> manifest;  // what kLoad reads
 };
 struct Heal {
   TermNumber term;
@@ -188,7 +194,8 @@ struct Partials {
   ViewNumber view;
   Step step;
   std::vector<ChunkPartials> chunks;
-  std::vector<Order> orders;  // only with no chunks: orders in effect at the edge before `step`, for owners that apply
+  std::vector<Order> orders;  // only with no chunks: orders in effect at the edge before `step`,
+                              // for owners that apply
 };
 struct ResultMeta {
   int64_t weight = 0;
@@ -235,13 +242,15 @@ struct Pieces {
   PieceKind kind = PieceKind::kValues;
   int32_t slot = 0;
   Step step;
-  std::vector<ChunkResult> chunks;  // kValues, kSlot: only crc of the meta is used
-  std::vector<Order> orders;        // kResult with chunk 0
+  std::vector<ChunkResult> chunks;   // kValues, kSlot: only crc of the meta is used
+  std::vector<Order> orders;         // kResult with chunk 0
   std::optional<StepRecord> record;  // kResult of a step that the donor has finished
 };
 
-using ToCoordinator = std::variant<AskJob, Join, Sealed, HoldsBase, BaseFailed, Records, SegmentWritten, SegmentFailed, Alive>;
-using FromCoordinator = std::variant<JobIs, Seal, Heal, Activate, GiveOrder, AckRecords, AckSegments, Leave>;
+using ToCoordinator = std::variant<AskJob, Join, Sealed, HoldsBase, BaseFailed, Records,
+                                   SegmentWritten, SegmentFailed, Alive>;
+using FromCoordinator =
+    std::variant<JobIs, Seal, Heal, Activate, GiveOrder, AckRecords, AckSegments, Leave>;
 using PeerMessage = std::variant<Hello, Have, Partials, Results, Norms, Verdict, Fetch, Pieces>;
 
 // ---- host agent ↔ coordinator
@@ -249,9 +258,9 @@ using PeerMessage = std::variant<Hello, Have, Partials, Results, Norms, Verdict,
 // What a worker counts in a mapped file that outlives it (lib/launch/lane_counter.h).
 struct LaneCount {
   Incarnation incarnation;  // whose count; zero: it had not joined
-  int64_t total = 0;  // lanes run by this incarnation
+  int64_t total = 0;        // lanes run by this incarnation
   LineageNumber lineage;
-  Step step;          // the open step …
+  Step step;            // the open step …
   int64_t in_step = 0;  // … and the lanes run in it
 };
 
@@ -261,7 +270,7 @@ struct AgentHello {
 struct ProcessExited {
   std::string job;
   std::string name;
-  int exit_code = 0;       // when signal is 0
+  int exit_code = 0;  // when signal is 0
   int signal = 0;
   std::string cause;       // for people: "killed by SIGKILL", "out of memory"
   bool gave_up = false;    // crash loop: will not be started again
@@ -272,7 +281,8 @@ struct ProcessWanted {
   std::string name;
   Role role = Role::kWorker;
 };
-// All processes that `job` should have on this host; the agent starts what is missing and stops what is not listed.
+// All processes that `job` should have on this host; the agent starts what is missing and stops
+// what is not listed.
 struct Wanted {
   std::string job;
   std::vector<ProcessWanted> processes;

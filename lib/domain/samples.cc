@@ -37,7 +37,8 @@ uint64_t EpochOrder::At(uint64_t position) const {
 
 SampleRange StepSamples(const Law& law, uint64_t n, Step step) {
   const int64_t per_epoch = StepsPerEpoch(law, n);
-  const uint64_t first = static_cast<uint64_t>(step.value() % per_epoch) * static_cast<uint64_t>(law.batch);
+  const uint64_t first =
+      static_cast<uint64_t>(step.value() % per_epoch) * static_cast<uint64_t>(law.batch);
   return {step.value() / per_epoch, first, std::min(static_cast<uint64_t>(law.batch), n - first)};
 }
 
@@ -57,7 +58,8 @@ std::vector<uint64_t> SampleIds(const Law& law, uint64_t n, const SampleRange& r
 }
 
 uint64_t LaneSeed(uint64_t seed, Step step, LaneId lane) {
-  return Mix64(Mix64(kLaneSalt, seed), static_cast<uint64_t>(step.value()), static_cast<uint64_t>(lane.value()));
+  return Mix64(Mix64(kLaneSalt, seed), static_cast<uint64_t>(step.value()),
+               static_cast<uint64_t>(lane.value()));
 }
 
 }  // namespace muster

@@ -2,14 +2,16 @@
 
 namespace muster {
 
-std::vector<int32_t> StripeOwners(int32_t chunks, int32_t stripe, const std::vector<int32_t>& owners) {
+std::vector<int32_t> StripeOwners(int32_t chunks, int32_t stripe,
+                                  const std::vector<int32_t>& owners) {
   std::vector<int32_t> owner_of(static_cast<size_t>(chunks));
   for (int32_t c = 0; c < chunks; ++c)
     owner_of[static_cast<size_t>(c)] = owners[static_cast<size_t>(c / stripe) % owners.size()];
   return owner_of;
 }
 
-std::vector<int32_t> OwnersOf(const std::vector<ViewMember>& members, const LaneMap& lanes, Sync sync) {
+std::vector<int32_t> OwnersOf(const std::vector<ViewMember>& members, const LaneMap& lanes,
+                              Sync sync) {
   std::vector<bool> owns(members.size(), false);
   if (sync == Sync::kServer) {
     for (size_t i = 0; i < members.size(); ++i) owns[i] = members[i].role == Role::kServer;

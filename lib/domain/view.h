@@ -22,9 +22,9 @@ struct MemberId {
 struct ViewMember {
   MemberId id;
   Role role = Role::kWorker;
-  std::string node;     // host
-  std::string address;  // of its data port
-  Rank rank;            // dense per role
+  std::string node;        // host
+  std::string address;     // of its data port
+  Rank rank;               // dense per role
   int32_t local_rank = 0;  // dense per node and role
   bool operator==(const ViewMember&) const = default;
 };
@@ -43,13 +43,13 @@ struct View {
   TermNumber term;
   ViewNumber number;
   LineageNumber lineage;
-  std::vector<ViewMember> members;   // workers by rank, then servers by rank
-  LaneMap lanes;                     // from first_step + 1 on
-  std::vector<int32_t> owner_of;     // by chunk: index into members
-  Step first_step;                   // the open step when the view became active
-  LaneMap first_lanes;               // of first_step
-  ChunkSet first_done;               // chunks of first_step whose sums are complete: never summed again
-  Step end;                          // members halt at state(end): the job's last, or where it was told to stop
+  std::vector<ViewMember> members;  // workers by rank, then servers by rank
+  LaneMap lanes;                    // from first_step + 1 on
+  std::vector<int32_t> owner_of;    // by chunk: index into members
+  Step first_step;                  // the open step when the view became active
+  LaneMap first_lanes;              // of first_step
+  ChunkSet first_done;  // chunks of first_step whose sums are complete: never summed again
+  Step end;             // members halt at state(end): the job's last, or where it was told to stop
   bool operator==(const View&) const = default;
 
   const LaneMap& LanesAt(Step step) const { return step == first_step ? first_lanes : lanes; }
@@ -61,10 +61,14 @@ struct View {
   }
 };
 
-// Chunk → member index: runs of `stripe` chunks go round the owners, so that every bucket touches every owner.
-std::vector<int32_t> StripeOwners(int32_t chunks, int32_t stripe, const std::vector<int32_t>& owners);
+// Chunk → member index: runs of `stripe` chunks go round the owners, so that every bucket touches
+// every owner.
+std::vector<int32_t> StripeOwners(int32_t chunks, int32_t stripe,
+                                  const std::vector<int32_t>& owners);
 
-// Members that own chunks: servers, or, with all-reduce, the workers that hold lanes after the first step.
-std::vector<int32_t> OwnersOf(const std::vector<ViewMember>& members, const LaneMap& lanes, Sync sync);
+// Members that own chunks: servers, or, with all-reduce, the workers that hold lanes after the
+// first step.
+std::vector<int32_t> OwnersOf(const std::vector<ViewMember>& members, const LaneMap& lanes,
+                              Sync sync);
 
 }  // namespace muster

@@ -32,15 +32,11 @@ constexpr std::array kCodes = {
 
 absl::StatusCode CodeOfHttpStatus(int http_status) {
   switch (http_status) {
-    case 405:
-      return absl::StatusCode::kUnimplemented;
-    case 408:
-      return absl::StatusCode::kDeadlineExceeded;
+    case 405: return absl::StatusCode::kUnimplemented;
+    case 408: return absl::StatusCode::kDeadlineExceeded;
     case 413:
-    case 431:
-      return absl::StatusCode::kResourceExhausted;
-    default:
-      break;
+    case 431: return absl::StatusCode::kResourceExhausted;
+    default: break;
   }
   for (const CodeRow& row : kCodes) {
     if (row.http_status == http_status) return row.code;
@@ -78,9 +74,9 @@ absl::Status StatusFromResponse(const Response& response) {
   if (response.status >= 200 && response.status < 300) return absl::OkStatus();
   const auto body = nlohmann::json::parse(response.body, nullptr, false);
   if (!body.is_object() || !body.contains("error") || !body["error"].is_object()) {
-    return absl::Status(
-        CodeOfHttpStatus(response.status),
-        "HTTP status " + std::to_string(response.status) + " from something that is no Muster coordinator; is this its address?");
+    return absl::Status(CodeOfHttpStatus(response.status),
+                        "HTTP status " + std::to_string(response.status) +
+                            " from something that is no Muster coordinator; is this its address?");
   }
   const nlohmann::json& error = body["error"];
   const std::string name = TextAt(error, "code");

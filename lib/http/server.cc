@@ -326,8 +326,7 @@ void Connection::OnTimer() {
       return;
     case State::kWriting:
     case State::kLingering:
-    case State::kClosed:
-      return Close();
+    case State::kClosed: return Close();
   }
 }
 

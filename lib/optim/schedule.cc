@@ -23,12 +23,9 @@ double CosineFall(double t) { return t <= 0.5 ? 1 - SquaredSine(t) : SquaredSine
 // How much of the full rate's excess over the final one is left, after the fraction t of the way.
 double Remaining(ScheduleKind kind, double t) {
   switch (kind) {
-    case ScheduleKind::kConstant:
-      return 1;
-    case ScheduleKind::kLinear:
-      return 1 - t;
-    case ScheduleKind::kCosine:
-      return CosineFall(t);
+    case ScheduleKind::kConstant: return 1;
+    case ScheduleKind::kLinear: return 1 - t;
+    case ScheduleKind::kCosine: return CosineFall(t);
   }
   MUSTER_CHECK(false, "a schedule without a kind");
   return 1;

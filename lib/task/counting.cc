@@ -58,9 +58,11 @@ class Counting final : public Task {
   absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) override {
     MUSTER_RETURN_IF_ERROR(CheckLane(input, sink, layout_, samples_));
     LaneOutput output{.weight = static_cast<int64_t>(input.samples.size())};
-    for (uint64_t id : input.samples) output.loss += static_cast<double>(input.parameters[PlaceOf(id)]);
+    for (uint64_t id : input.samples)
+      output.loss += static_cast<double>(input.parameters[PlaceOf(id)]);
     sink.outcome(output);
-    for (size_t part = parts_.size(); part-- > 0;) {  // the last tensor first, as backward passes do
+    for (size_t part = parts_.size();
+         part-- > 0;) {  // the last tensor first, as backward passes do
       for (uint64_t id : input.samples)
         if (Holds(parts_[part], id)) sink.gradient[PlaceOf(id)] -= 1.0f;
       sink.ready(part);
@@ -69,12 +71,15 @@ class Counting final : public Task {
   }
 
  private:
-  static bool Holds(const Part& part, uint64_t id) { return id >= part.first && id - part.first < part.count; }
+  static bool Holds(const Part& part, uint64_t id) {
+    return id >= part.first && id - part.first < part.count;
+  }
 
   size_t PlaceOf(uint64_t id) const {
     size_t part = 0;
     while (!Holds(parts_[part], id)) ++part;
-    return static_cast<size_t>(layout_.tensors()[part].offset) + static_cast<size_t>(id - parts_[part].first);
+    return static_cast<size_t>(layout_.tensors()[part].offset) +
+           static_cast<size_t>(id - parts_[part].first);
   }
 
   const uint64_t samples_;

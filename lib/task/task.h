@@ -1,6 +1,7 @@
-// The contract of a model (PROTOCOL.md section 2): for one lane, the gradient of the SUM of its samples' losses and an
-// integer weight. Spans only; LibTorch stays behind it. A task is pure: RunLane depends on (parameters, buffers, sample
-// ids, seed) alone and carries nothing from one lane to the next. All methods run on the worker's train thread.
+// The contract of a model (PROTOCOL.md section 2): for one lane, the gradient of the SUM of its
+// samples' losses and an integer weight. Spans only; LibTorch stays behind it. A task is pure:
+// RunLane depends on (parameters, buffers, sample ids, seed) alone and carries nothing from one
+// lane to the next. All methods run on the worker's train thread.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +22,10 @@ namespace muster {
 struct LaneInput {
   Step step;
   LaneId lane;
-  uint64_t seed = 0;                          // of every random generator the lane uses
-  absl::Span<const uint64_t> samples;         // sample ids, never empty: empty lanes are not run
-  absl::Span<const float> parameters;         // flat space of state(step): parameters and buffers at their offsets
+  uint64_t seed = 0;                   // of every random generator the lane uses
+  absl::Span<const uint64_t> samples;  // sample ids, never empty: empty lanes are not run
+  absl::Span<const float>
+      parameters;  // flat space of state(step): parameters and buffers at their offsets
 };
 
 struct LaneOutput {
@@ -33,12 +35,14 @@ struct LaneOutput {
 
 // Where a lane's gradient goes.
 struct GradientSink {
-  absl::Span<float> gradient;  // the flat space; all +0.0 at the start, also in the holes, which stay so.
-                               // A buffer tensor's new value is written at its offset instead of a gradient.
-  std::function<void(LaneOutput)> outcome;   // exactly once, when the forward pass is done and before the first `ready`:
-                                             // what RunLane will return
-  std::function<void(size_t tensor)> ready;  // tensor `i` of the layout is final; each exactly once before RunLane
-                                             // returns, in any order, on the calling thread, as early as possible
+  absl::Span<float>
+      gradient;  // the flat space; all +0.0 at the start, also in the holes, which stay so.
+                 // A buffer tensor's new value is written at its offset instead of a gradient.
+  std::function<void(LaneOutput)> outcome;  // exactly once, when the forward pass is done and
+                                            // before the first `ready`: what RunLane will return
+  std::function<void(size_t tensor)>
+      ready;  // tensor `i` of the layout is final; each exactly once before RunLane
+              // returns, in any order, on the calling thread, as early as possible
 };
 
 class Task {
@@ -46,9 +50,10 @@ class Task {
   virtual ~Task() = default;
   // Tensors in registration order (the layout reverses them). Fixed for the life of the task.
   virtual std::vector<TensorSpec> Tensors() const = 0;
-  virtual uint64_t SampleCount() const = 0;       // size of the data set, at least 1
-  virtual std::string DataHash() const = 0;       // of the content, equal on every member
-  // The layout the runtime will use for `parameters` and `gradient` spans. Called once, before anything below.
+  virtual uint64_t SampleCount() const = 0;  // size of the data set, at least 1
+  virtual std::string DataHash() const = 0;  // of the content, equal on every member
+  // The layout the runtime will use for `parameters` and `gradient` spans. Called once, before
+  // anything below.
   virtual absl::Status Bind(const Layout& layout) = 0;
   // Writes state(0) at the tensors' offsets; `parameters` is all +0.0 before.
   virtual absl::Status Initialize(uint64_t seed, absl::Span<float> parameters) = 0;
@@ -60,8 +65,9 @@ class Task {
 class Generates {
  public:
   virtual ~Generates() = default;
-  virtual absl::StatusOr<std::string> Generate(absl::Span<const float> parameters, const std::string& prompt,
-                                               size_t bytes, uint64_t seed) = 0;
+  virtual absl::StatusOr<std::string> Generate(absl::Span<const float> parameters,
+                                               const std::string& prompt, size_t bytes,
+                                               uint64_t seed) = 0;
 };
 
 }  // namespace muster

@@ -1,5 +1,5 @@
-// What people and programs ask of a coordinator, in plain values: REST and gRPC are two mouths of one implementation
-// (coordinator/service/job_api.h).
+// What people and programs ask of a coordinator, in plain values: REST and gRPC are two mouths of
+// one implementation (coordinator/service/job_api.h).
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,8 @@ struct CheckpointRef {
 struct JobInfo {
   std::string id;
   std::string name;
-  std::string state;  // queued, starting, running, recovering, stopping, done, stopped, failed, cancelled
+  std::string
+      state;  // queued, starting, running, recovering, stopping, done, stopped, failed, cancelled
   std::string reason;
   std::string waits_for;
   int64_t step = 0;   // steps recorded
@@ -97,10 +98,12 @@ struct JobDigest {
 };
 
 struct JobEvent {
-  std::string id;  // resume after it: "TERM-SEQ"; numbers begin again with each term of the coordinator
+  std::string
+      id;  // resume after it: "TERM-SEQ"; numbers begin again with each term of the coordinator
   int64_t seq = 0;
   int64_t unix_ms = 0;
-  std::string event;  // state, view, recovery, checkpoint, step, fingerprint, process, done; gap, restart
+  std::string
+      event;  // state, view, recovery, checkpoint, step, fingerprint, process, done; gap, restart
   std::string text;
   std::map<std::string, std::string> fields;
 };
@@ -108,28 +111,32 @@ struct JobEvent {
 // Takes events on the coordinator's thread: never blocks. False: wants no more.
 using OnJobEvent = std::function<bool(const JobEvent&)>;
 
-// All methods thread-safe; none blocks; every reply is called once, on any thread, and is quick. Errors: kNotFound (no
-// such job), kInvalidArgument (FieldOf names the field), kUnavailable (shutting down, or the journal cannot be written).
+// All methods thread-safe; none blocks; every reply is called once, on any thread, and is quick.
+// Errors: kNotFound (no such job), kInvalidArgument (FieldOf names the field), kUnavailable
+// (shutting down, or the journal cannot be written).
 class JobApi {
  public:
   template <class T>
   using Reply = std::function<void(absl::StatusOr<T>)>;
 
   virtual ~JobApi() = default;
-  // `id` empty: made of the name and random bits. The same id with the same law is the same job; one that was stopped
-  // goes on. kAlreadyExists: the id has another law; the message names the fields.
+  // `id` empty: made of the name and random bits. The same id with the same law is the same job;
+  // one that was stopped goes on. kAlreadyExists: the id has another law; the message names the
+  // fields.
   virtual void Submit(std::string id, JobSpec spec, Reply<SubmittedJob> reply) = 0;
   virtual void Get(const std::string& id, Reply<JobInfo> reply) = 0;
   virtual void List(Reply<std::vector<JobInfo>> reply) = 0;  // in order of submission
   virtual void Cancel(const std::string& id, Reply<JobInfo> reply) = 0;
   virtual void Stop(const std::string& id, Reply<JobInfo> reply) = 0;
-  // Events after `after` ("TERM-SEQ", or a number of this term; empty: all that are kept), then those to come. `reply`
-  // comes before the first event.
-  virtual void Watch(const std::string& id, const std::string& after, Reply<bool> reply, OnJobEvent on_event) = 0;
+  // Events after `after` ("TERM-SEQ", or a number of this term; empty: all that are kept), then
+  // those to come. `reply` comes before the first event.
+  virtual void Watch(const std::string& id, const std::string& after, Reply<bool> reply,
+                     OnJobEvent on_event) = 0;
   virtual void Fingerprints(const std::string& id, Reply<std::vector<JobFingerprint>> reply) = 0;
   virtual void Audit(const std::string& id, Reply<JobAudit> reply) = 0;
   // Of the checkpoint of `step`; without one, of the final state, else of the newest checkpoint.
-  virtual void Digest(const std::string& id, std::optional<int64_t> step, Reply<JobDigest> reply) = 0;
+  virtual void Digest(const std::string& id, std::optional<int64_t> step,
+                      Reply<JobDigest> reply) = 0;
 };
 
 }  // namespace muster

@@ -79,7 +79,8 @@ FieldRule Texts(const char* name, bool law, Member member, bool empty_allowed) {
           value.is_array()
               ? absl::StrCat(value.size(), " items; at most ", kMaxListItems, " are allowed")
               : absl::StrCat(Describe(value), " is not a list; write ",
-                             value.is_string() ? absl::StrCat("[", value.get<std::string>(), "]") : "[a, b]"));
+                             value.is_string() ? absl::StrCat("[", value.get<std::string>(), "]")
+                                               : "[a, b]"));
     member(spec).clear();
     for (size_t i = 0; i < value.size(); ++i) {
       MUSTER_ASSIGN_OR_RETURN(std::string text, ReadText(document, FieldPath(name, i), value[i]));

@@ -39,7 +39,9 @@ absl::StatusOr<Lineage> DecodeLineage(std::string_view bytes) {
 }
 
 std::string EncodeView(const View& view) { return EncodePart<v1::View>(view); }
-absl::StatusOr<View> DecodeView(std::string_view bytes) { return DecodePart<v1::View, View>(bytes); }
+absl::StatusOr<View> DecodeView(std::string_view bytes) {
+  return DecodePart<v1::View, View>(bytes);
+}
 
 std::string EncodeJobFacts(const JobFacts& facts) { return EncodePart<v1::JobFacts>(facts); }
 absl::StatusOr<JobFacts> DecodeJobFacts(std::string_view bytes) {

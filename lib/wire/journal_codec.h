@@ -1,6 +1,6 @@
-// The parts of what the coordinator journals, as bytes. A whole value is a list of its parts by name (EncodeFields), so
-// that a later release can add one. Decoding: kInvalidArgument, and the message names the field; limits are those of
-// lib/wire/message_codec.h. Decode(Encode(x)) == x.
+// The parts of what the coordinator journals, as bytes. A whole value is a list of its parts by
+// name (EncodeFields), so that a later release can add one. Decoding: kInvalidArgument, and the
+// message names the field; limits are those of lib/wire/message_codec.h. Decode(Encode(x)) == x.
 #pragma once
 
 #include <map>

@@ -24,8 +24,8 @@ constexpr int64_t kMaxRecords = 65536;
 constexpr int64_t kMaxSegments = 65536;
 constexpr int64_t kMaxAcknowledged = 65536;
 
-// An arena over memory that the thread keeps: a header of usual size is made and read without malloc. One at a time
-// per thread.
+// An arena over memory that the thread keeps: a header of usual size is made and read without
+// malloc. One at a time per thread.
 class ThreadArena {
  public:
   ThreadArena() : arena_(memory().data(), memory().size()) {}
@@ -251,8 +251,7 @@ void Put(const Heal& heal, v1::MemberFrame& frame) {
   out.set_lineage(plan.lineage.value());
   out.set_base(plan.base.value());
   Write(plan.members, *out.mutable_members());
-  for (const HealBy how : plan.how)
-    out.add_how(static_cast<v1::HealBy>(static_cast<int>(how) + 1));
+  for (const HealBy how : plan.how) out.add_how(static_cast<v1::HealBy>(static_cast<int>(how) + 1));
   Write(plan.values_from, *out.mutable_values_from(), 1);
   Write(plan.slots_from, *out.mutable_slots_from(), 1);
   Write(plan.catch_up_from, *out.mutable_catch_up_from(), 1);
@@ -304,8 +303,7 @@ HealPlan ReadPlan(Reader& reader, const v1::HealPlan& message) {
   plan.members = Read(reader, message.members());
   const size_t members = plan.members.size();
   if (!reader.SameCount("how", message.how_size(), message.members_size())) return plan;
-  for (const int how : message.how())
-    plan.how.push_back(reader.Enum("how", how, HealBy::kNothing));
+  for (const int how : message.how()) plan.how.push_back(reader.Enum("how", how, HealBy::kNothing));
   const auto by_chunk = [&](const char* field, const PackedIndices& indices, int32_t shift) {
     reader.SameCount(field, indices.size(), message.owner_of_size());
     return ReadIndices(reader, field, indices, kMaxChunks, members, shift);
@@ -447,8 +445,8 @@ Wanted Get(Reader& reader, const v1::Wanted& message) {
   for (int i = 0; i < message.processes_size() && reader.ok(); ++i) {
     const Reader::Scope scope(reader, "processes", i);
     const v1::ProcessWanted& process = message.processes(i);
-    wanted.processes.push_back({reader.Text("name", process.name()),
-                                reader.Enum("role", process.role(), Role::kServer)});
+    wanted.processes.push_back(
+        {reader.Text("name", process.name()), reader.Enum("role", process.role(), Role::kServer)});
   }
   return wanted;
 }
@@ -750,9 +748,8 @@ std::optional<PeerMessage> Open(Reader& reader, const v1::PeerFrame& frame) {
 template <class Frame, class Message>
 absl::StatusOr<Message> DecodeFrame(std::string_view header) {
   if (header.size() > kMaxMessageBytes)
-    return absl::InvalidArgumentError(absl::StrCat("header: ", header.size(),
-                                                   " bytes; at most ", kMaxMessageBytes,
-                                                   " are allowed"));
+    return absl::InvalidArgumentError(absl::StrCat("header: ", header.size(), " bytes; at most ",
+                                                   kMaxMessageBytes, " are allowed"));
   ThreadArena arena;
   Frame& frame = arena.New<Frame>();
   MUSTER_RETURN_IF_ERROR(Parse(header, frame));
@@ -762,8 +759,8 @@ absl::StatusOr<Message> DecodeFrame(std::string_view header) {
     return absl::InvalidArgumentError(
         "kind: none that this version of muster knows; use equal versions");
   if (!reader.ok()) {
-    const auto* kind = Frame::GetReflection()->GetOneofFieldDescriptor(
-        frame, Frame::descriptor()->oneof_decl(0));
+    const auto* kind =
+        Frame::GetReflection()->GetOneofFieldDescriptor(frame, Frame::descriptor()->oneof_decl(0));
     return Prefix(kind->name(), reader.status());
   }
   return *std::move(message);
@@ -784,9 +781,7 @@ absl::StatusOr<std::variant<FromCoordinator, ToAgent>> DecodeOfCoordinator(
 
 }  // namespace
 
-std::string Encode(const ToCoordinator& message) {
-  return EncodeIn<v1::CoordinatorFrame>(message);
-}
+std::string Encode(const ToCoordinator& message) { return EncodeIn<v1::CoordinatorFrame>(message); }
 std::string Encode(const FromCoordinator& message) { return EncodeIn<v1::MemberFrame>(message); }
 std::string Encode(const PeerMessage& message) { return EncodeIn<v1::PeerFrame>(message); }
 std::string Encode(const FromAgent& message) { return EncodeIn<v1::CoordinatorFrame>(message); }

@@ -1,10 +1,11 @@
 // What lib/domain/message.h says, as headers of frames. Encoding never fails; thread-safe.
 //
-// Decoding trusts nothing. What it returns is whole: numbers are not negative (and at most 2^62, so that one may add to
-// them), enums known, indices inside the list they point into (or -1 where message.h says so), lists of equal length
-// where they describe the same things, subtrees 0 ≤ lo < hi ≤ 4096, chunks below 2^22. What it cannot know is left to
-// the receiver: the job's own number of chunks and lanes, and whether the message is timely. kInvalidArgument otherwise;
-// the message names the field. Limits: 2^22 chunks, 4096 members, 4096 lanes, 100,000 tensors, 64 KiB a text.
+// Decoding trusts nothing. What it returns is whole: numbers are not negative (and at most 2^62, so
+// that one may add to them), enums known, indices inside the list they point into (or -1 where
+// message.h says so), lists of equal length where they describe the same things, subtrees 0 ≤ lo <
+// hi ≤ 4096, chunks below 2^22. What it cannot know is left to the receiver: the job's own number
+// of chunks and lanes, and whether the message is timely. kInvalidArgument otherwise; the message
+// names the field. Limits: 2^22 chunks, 4096 members, 4096 lanes, 100,000 tensors, 64 KiB a text.
 //
 // Decode…(Encode(x)) is x for every x within the limits.
 #pragma once
@@ -33,7 +34,8 @@ absl::StatusOr<PeerMessage> DecodePeerMessage(std::string_view header);
 absl::StatusOr<FromAgent> DecodeFromAgent(std::string_view header);
 absl::StatusOr<ToAgent> DecodeToAgent(std::string_view header);
 
-// What arrives at the coordinator: the first frame of a session tells whether a member or an agent speaks.
+// What arrives at the coordinator: the first frame of a session tells whether a member or an agent
+// speaks.
 absl::StatusOr<std::variant<ToCoordinator, FromAgent>> DecodeAtCoordinator(std::string_view header);
 
 }  // namespace muster

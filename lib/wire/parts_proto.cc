@@ -62,10 +62,8 @@ std::vector<ViewMember> Read(Reader& reader, const ProtoMembers& message) {
   for (int i = 0; i < message.size() && reader.ok(); ++i) {
     const Reader::Scope scope(reader, "members", i);
     const v1::ViewMember& member = message[i];
-    members.push_back({Read(reader, member.id()),
-                       reader.Enum("role", member.role(), Role::kServer),
-                       reader.Text("node", member.node()),
-                       reader.Text("address", member.address()),
+    members.push_back({Read(reader, member.id()), reader.Enum("role", member.role(), Role::kServer),
+                       reader.Text("node", member.node()), reader.Text("address", member.address()),
                        Rank(reader.Small("rank", member.rank(), 0, kMaxMembers - 1)),
                        reader.Small("local_rank", member.local_rank(), 0, kMaxMembers - 1)});
   }
@@ -156,8 +154,7 @@ void Write(const Order& order, v1::Order& out) {
 }
 
 Order Read(Reader& reader, const v1::Order& message) {
-  return {reader.Number("id", message.id()),
-          reader.Enum("kind", message.kind(), OrderKind::kStop)};
+  return {reader.Number("id", message.id()), reader.Enum("kind", message.kind(), OrderKind::kStop)};
 }
 
 void Write(const std::vector<Order>& orders, ProtoOrders& out) {
@@ -215,8 +212,8 @@ StepRecord Read(Reader& reader, const v1::StepRecord& message) {
     const Reader::Scope scope(reader, "members", i);
     members.push_back(Read(reader, message.members(i)));
   }
-  for (const int32_t holder : ReadIndices(reader, "lane_holders", message.lane_holders(),
-                                          kMaxLanes, members.size()))
+  for (const int32_t holder :
+       ReadIndices(reader, "lane_holders", message.lane_holders(), kMaxLanes, members.size()))
     record.lane_holders.push_back(members[static_cast<size_t>(holder)]);
   record.samples.epoch = reader.Number("epoch", message.epoch());
   record.samples.first = message.first_sample();

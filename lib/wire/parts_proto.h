@@ -1,5 +1,5 @@
-// For lib/wire alone: the parts that messages and the journal share, to protobuf and back. Reading trusts nothing; what
-// is wrong is the reader's to tell.
+// For lib/wire alone: the parts that messages and the journal share, to protobuf and back. Reading
+// trusts nothing; what is wrong is the reader's to tell.
 #pragma once
 
 #include <string>
@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-
 #include "google/protobuf/repeated_field.h"
 #include "lib/domain/message.h"
 #include "lib/wire/reader.h"
@@ -54,9 +53,9 @@ absl::Status Parse(std::string_view bytes, Message& message) {
   if (bytes.size() < size_t{1} << 31 &&
       message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
     return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("not a ", std::string(Message::descriptor()->full_name()), ": ", bytes.size(),
-                   " bytes cannot be parsed"));
+  return absl::InvalidArgumentError(absl::StrCat("not a ",
+                                                 std::string(Message::descriptor()->full_name()),
+                                                 ": ", bytes.size(), " bytes cannot be parsed"));
 }
 
 }  // namespace muster

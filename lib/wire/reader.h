@@ -1,5 +1,6 @@
-// For lib/wire alone: reads numbers and texts of a message from outside and remembers the first that is wrong, so that
-// code that reads a message is a list of its fields. After a fault it hands out harmless values.
+// For lib/wire alone: reads numbers and texts of a message from outside and remembers the first
+// that is wrong, so that code that reads a message is a list of its fields. After a fault it hands
+// out harmless values.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +30,8 @@ class Reader {
   bool ok() const { return status_.ok(); }
   const absl::Status& status() const { return status_; }
 
-  // While it lives, faults are said to be inside `field` (of an item of it, when index is not negative).
+  // While it lives, faults are said to be inside `field` (of an item of it, when index is not
+  // negative).
   class Scope {
    public:
     Scope(Reader& reader, const char* field, int index = -1) : reader_(reader) {

@@ -15,8 +15,9 @@ Parsed Parse(std::vector<const char*> words) {
 }
 
 TEST(ArgumentsTest, Train) {
-  const Parsed parsed = Parse({"train", "--set", "steps=5", "a.yaml", "--workers", "2", "--set", "optimizer.kind=sgd",
-                               "--servers", "1", "--dir", "d", "--faults", "p.yaml", "--json"});
+  const Parsed parsed =
+      Parse({"train", "--set", "steps=5", "a.yaml", "--workers", "2", "--set", "optimizer.kind=sgd",
+             "--servers", "1", "--dir", "d", "--faults", "p.yaml", "--json"});
   ASSERT_EQ(parsed.exit_code, std::nullopt) << parsed.text;
   const auto& train = std::get<TrainArguments>(parsed.arguments);
   EXPECT_EQ(train.spec, "a.yaml");
@@ -77,7 +78,8 @@ TEST(ArgumentsTest, HelpTeaches) {
   EXPECT_EQ(parsed.exit_code, 0);
   EXPECT_THAT(parsed.text, HasSubstr("muster train examples/code-lm.yaml"));
   EXPECT_THAT(parsed.text, HasSubstr("75 stopped after a checkpoint"));
-  EXPECT_THAT(Parse({"train", "--help"}).text, HasSubstr("{at_step: 60, kill: coordinator, for_steps: 20}"));
+  EXPECT_THAT(Parse({"train", "--help"}).text,
+              HasSubstr("{at_step: 60, kill: coordinator, for_steps: 20}"));
 }
 
 }  // namespace

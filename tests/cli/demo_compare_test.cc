@@ -29,7 +29,8 @@ TEST(DemoCompareTest, EqualOnlyWhenBothHaveTheSame) {
   EXPECT_TRUE(Compare(one, Result({{20, "b"}}), 20).equal);
   EXPECT_FALSE(Compare(one, Result({{20, "x"}}), 20).equal);
   EXPECT_FALSE(Compare(one, Result({{10, "b"}}), 20).equal);
-  EXPECT_FALSE(Compare(Result({}), Result({}), 20).equal) << "nothing equals nothing, but proves nothing";
+  EXPECT_FALSE(Compare(Result({}), Result({}), 20).equal)
+      << "nothing equals nothing, but proves nothing";
 }
 
 TEST(DemoCompareTest, SaysSo) {

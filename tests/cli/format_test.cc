@@ -59,10 +59,15 @@ TEST(FormatTest, LossesBytesAndLists) {
 }
 
 TEST(FormatTest, TheProgressLine) {
-  EXPECT_EQ(ProgressLine({.step = 118, .steps = 300, .epoch = 0, .loss = 2.34561, .samples_per_second = 61.4,
+  EXPECT_EQ(ProgressLine({.step = 118,
+                          .steps = 300,
+                          .epoch = 0,
+                          .loss = 2.34561,
+                          .samples_per_second = 61.4,
                           .seconds_left = 71}),
             "step 118 of 300 · epoch 1 · loss 2.3456 · 61.4 samples/s · 1:11 min left");
-  EXPECT_EQ(ProgressLine({.step = 1, .epoch = 1, .epochs = 3, .loss = kNan}), "step 1 · epoch 2 of 3 · loss ?");
+  EXPECT_EQ(ProgressLine({.step = 1, .epoch = 1, .epochs = 3, .loss = kNan}),
+            "step 1 · epoch 2 of 3 · loss ?");
 }
 
 TEST(FormatTest, FitsTheTerminalByCharacters) {
@@ -75,7 +80,8 @@ TEST(FormatTest, FitsTheTerminalByCharacters) {
 TEST(FormatTest, AHeadlineIsTheFirstLineAndTheFirstErrorOfTheLogBelow) {
   EXPECT_EQ(Headline("worker-1 joined"), "worker-1 joined");
   EXPECT_EQ(Headline("it ended:\nsome info words\nmore"), "it ended:");
-  EXPECT_EQ(Headline("it ended:\nt info a b\nt error a data.paths: gone\nt error a later"), "it ended: a data.paths: gone");
+  EXPECT_EQ(Headline("it ended:\nt info a b\nt error a data.paths: gone\nt error a later"),
+            "it ended: a data.paths: gone");
 }
 
 TEST(FormatTest, WordsOfAShell) {

@@ -22,8 +22,11 @@ std::string MakeFolder() {
 }
 
 JobSpec Spec(const std::string& lanes = "4") {
-  return ParseJobYaml("name: count-it\ntask: counting\nreduction: sum\nepochs: 2\nbatch: 8\nworkers: 2\nlanes: " + lanes,
-                      "spec.yaml")
+  return ParseJobYaml(
+             "name: count-it\ntask: counting\nreduction: sum\nepochs: 2\nbatch: 8\nworkers: "
+             "2\nlanes: " +
+                 lanes,
+             "spec.yaml")
       .value();
 }
 
@@ -43,7 +46,8 @@ TEST(JobFileTest, AnotherRunIsTheSameJobButAnotherLawIsNot) {
   EXPECT_EQ(JobIdOf(folder, other_run).value(), id);
   const auto refused = JobIdOf(folder, Spec("6"));
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(refused.status().message()), AllOf(HasSubstr(id), HasSubstr("lanes: 4"), HasSubstr("6")));
+  EXPECT_THAT(std::string(refused.status().message()),
+              AllOf(HasSubstr(id), HasSubstr("lanes: 4"), HasSubstr("6")));
 }
 
 TEST(JobFileTest, ADamagedFileIsNamed) {
@@ -56,7 +60,8 @@ TEST(JobFileTest, ADamagedFileIsNamed) {
 
 TEST(SpecFileTest, CommandLineNumbersReplaceThoseOfTheFile) {
   const std::string path = MakeFolder() + "/spec.yaml";
-  std::ofstream(path) << "task: counting\nreduction: sum\nepochs: 1\nbatch: 8\nworkers: {min: 2, max: 4}\n";
+  std::ofstream(path)
+      << "task: counting\nreduction: sum\nepochs: 1\nbatch: 8\nworkers: {min: 2, max: 4}\n";
   const auto spec = ReadSpec(path, {"batch=16"}, 1);
   ASSERT_TRUE(spec.ok()) << spec.status();
   EXPECT_EQ(spec->law.batch, 16);
@@ -67,8 +72,10 @@ TEST(SpecFileTest, CommandLineNumbersReplaceThoseOfTheFile) {
 TEST(SpecFileTest, SaysWhatIsWrong) {
   const auto missing = ReadSpec("nowhere.yaml", {});
   EXPECT_EQ(missing.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(missing.status().message()), HasSubstr("cannot read nowhere.yaml: No such file"));
-  EXPECT_EQ(ReadSpec(MakeFolder(), {}).status().code(), absl::StatusCode::kInvalidArgument) << "a folder";
+  EXPECT_THAT(std::string(missing.status().message()),
+              HasSubstr("cannot read nowhere.yaml: No such file"));
+  EXPECT_EQ(ReadSpec(MakeFolder(), {}).status().code(), absl::StatusCode::kInvalidArgument)
+      << "a folder";
 }
 
 }  // namespace

@@ -36,7 +36,8 @@ class HandCluster final : public Cluster {
   }
   void Run() override {
     while (!quit_) {
-      const auto call = calls_.TakeUntil(std::chrono::steady_clock::now() + std::chrono::seconds(40));
+      const auto call =
+          calls_.TakeUntil(std::chrono::steady_clock::now() + std::chrono::seconds(40));
       if (!call) {
         ADD_FAILURE() << "what the test waits for did not happen";
         return;
@@ -65,33 +66,40 @@ class JobRunTest : public ::testing::Test {
  protected:
   JobRunTest() {
     if (mkdtemp(folder_.data()) == nullptr) std::abort();
-    server_ = http::Server::Start(
-                  "127.0.0.1:0",
-                  {{"POST", "/v1/jobs", [this](const http::Request& request, const http::Responder& r) { OnSubmit(request, r); }},
-                   {"GET", "/v1/jobs/{id}", [this](const http::Request&, const http::Responder& r) { r.Send({.body = JobJson()}); }},
-                   {"GET", "/v1/jobs/{id}/fingerprints",
-                    [](const http::Request&, const http::Responder& r) {
-                      r.Send({.body = R"({"fingerprints":[{"step":10,"value":"aa"}]})"});
-                    }},
-                   {"POST", "/v1/jobs/{id}:stop",
-                    [this](const http::Request&, const http::Responder& r) {
-                      r.Send({.body = "{}"});
-                      Become("stopped");
-                    }},
-                   {"POST", "/v1/jobs/{id}:cancel",
-                    [this](const http::Request&, const http::Responder& r) {
-                      r.Send({.body = "{}"});
-                      Become("cancelled");
-                    }},
-                   {"GET", "/v1/jobs/{id}/events",
-                    [this](const http::Request&, const http::Responder& r) {
-                      std::lock_guard lock(mutex_);
-                      stream_ = r.Stream();
-                      for (const auto& [name, data] : first_events_) stream_->Send("1", name, data);
-                      if (!after_events_.empty()) job_["state"] = after_events_;
-                      if (job_["state"] != "running") stream_->Send("9", "done", "{}");
-                    }}})
-                  .value();
+    server_ =
+        http::Server::Start("127.0.0.1:0",
+                            {{"POST", "/v1/jobs",
+                              [this](const http::Request& request, const http::Responder& r) {
+                                OnSubmit(request, r);
+                              }},
+                             {"GET", "/v1/jobs/{id}",
+                              [this](const http::Request&, const http::Responder& r) {
+                                r.Send({.body = JobJson()});
+                              }},
+                             {"GET", "/v1/jobs/{id}/fingerprints",
+                              [](const http::Request&, const http::Responder& r) {
+                                r.Send({.body = R"({"fingerprints":[{"step":10,"value":"aa"}]})"});
+                              }},
+                             {"POST", "/v1/jobs/{id}:stop",
+                              [this](const http::Request&, const http::Responder& r) {
+                                r.Send({.body = "{}"});
+                                Become("stopped");
+                              }},
+                             {"POST", "/v1/jobs/{id}:cancel",
+                              [this](const http::Request&, const http::Responder& r) {
+                                r.Send({.body = "{}"});
+                                Become("cancelled");
+                              }},
+                             {"GET", "/v1/jobs/{id}/events",
+                              [this](const http::Request&, const http::Responder& r) {
+                                std::lock_guard lock(mutex_);
+                                stream_ = r.Stream();
+                                for (const auto& [name, data] : first_events_)
+                                  stream_->Send("1", name, data);
+                                if (!after_events_.empty()) job_["state"] = after_events_;
+                                if (job_["state"] != "running") stream_->Send("9", "done", "{}");
+                              }}})
+            .value();
   }
 
   void OnSubmit(const http::Request& request, const http::Responder& responder) {
@@ -120,24 +128,31 @@ class JobRunTest : public ::testing::Test {
 
   absl::StatusOr<JobResult> Run(int64_t cancel_after = -1) {
     Screen screen(out_, Screen::Kind::kPlain, 80);
-    return RunJob({.spec = spec_, .folder = folder_, .cancel_after = cancel_after}, Maker(), screen);
+    return RunJob({.spec = spec_, .folder = folder_, .cancel_after = cancel_after}, Maker(),
+                  screen);
   }
   ClusterMaker Maker() {
-    return [this](const ClusterOptions& options, ClusterEvents events) -> absl::StatusOr<std::unique_ptr<Cluster>> {
-      auto cluster = std::make_unique<HandCluster>("http://" + server_->Address(), options.folder, std::move(events));
+    return [this](const ClusterOptions& options,
+                  ClusterEvents events) -> absl::StatusOr<std::unique_ptr<Cluster>> {
+      auto cluster = std::make_unique<HandCluster>("http://" + server_->Address(), options.folder,
+                                                   std::move(events));
       cluster->on_start = on_start_;
       return cluster;
     };
   }
-  static StepSeen Step(int64_t step, double loss) { return {.member = "worker-0", .step = step, .loss = loss, .samples = 8}; }
+  static StepSeen Step(int64_t step, double loss) {
+    return {.member = "worker-0", .step = step, .loss = loss, .samples = 8};
+  }
 
   std::string folder_ = ::testing::TempDir() + "/muster-run-XXXXXX";
-  JobSpec spec_ = ParseJobYaml("task: counting\nreduction: sum\nepochs: 2\nbatch: 8\n", "spec.yaml").value();
+  JobSpec spec_ =
+      ParseJobYaml("task: counting\nreduction: sum\nepochs: 2\nbatch: 8\n", "spec.yaml").value();
   std::function<void(HandCluster&)> on_start_;
   std::ostringstream out_;
 
   std::mutex mutex_;  // the server's threads and the test's
-  nlohmann::json job_ = {{"state", "running"}, {"step", 0}, {"steps", 20}, {"loss", 0.5}, {"workers", 1}};
+  nlohmann::json job_ = {
+      {"state", "running"}, {"step", 0}, {"steps", 20}, {"loss", 0.5}, {"workers", 1}};
   absl::Status refuse_;
   int unavailable_ = 0;
   std::vector<std::pair<std::string, std::string>> first_events_;  // of every stream
@@ -149,8 +164,9 @@ class JobRunTest : public ::testing::Test {
 TEST_F(JobRunTest, FollowsAJobToItsEnd) {
   unavailable_ = 2;
   after_events_ = "done";
-  first_events_ = {{"recovery", R"({"text":"worker-2 was killed; its lanes went to workers 0 and 1","step":7})"},
-                   {"fingerprint", R"({"text":"not for people","step":10,"value":"aa"})"}};
+  first_events_ = {
+      {"recovery", R"({"text":"worker-2 was killed; its lanes went to workers 0 and 1","step":7})"},
+      {"fingerprint", R"({"text":"not for people","step":10,"value":"aa"})"}};
   on_start_ = [&](HandCluster& cluster) {
     cluster.events.on_start("coordinator", 1);
     cluster.events.on_report({.process = "worker-0", .event = "step", .step = Step(1, 5.5)});
@@ -168,7 +184,9 @@ TEST_F(JobRunTest, FollowsAJobToItsEnd) {
 }
 
 TEST_F(JobRunTest, CtrlCStopsAfterACheckpoint) {
-  on_start_ = [](HandCluster& cluster) { cluster.Post([&cluster] { cluster.events.on_interrupt(2); }); };
+  on_start_ = [](HandCluster& cluster) {
+    cluster.Post([&cluster] { cluster.events.on_interrupt(2); });
+  };
   const auto result = Run();
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->exit_code, 75);
@@ -215,7 +233,8 @@ TEST_F(JobRunTest, ACoordinatorThatCannotStayUpEndsTheRun) {
 TEST_F(JobRunTest, BadDataOfAWorkerIsTheExitCode) {
   on_start_ = [&](HandCluster& cluster) {
     cluster.Post([&] {
-      cluster.events.on_exit({.process = "worker-0", .code = 65, .given_up = true, .text = "worker-0 ended"});
+      cluster.events.on_exit(
+          {.process = "worker-0", .code = 65, .given_up = true, .text = "worker-0 ended"});
       Become("failed");
     });
   };
@@ -225,7 +244,8 @@ TEST_F(JobRunTest, BadDataOfAWorkerIsTheExitCode) {
 }
 
 TEST_F(JobRunTest, CancelsOnceTheFingerprintIsThere) {
-  first_events_ = {{"fingerprint", R"({"step":5,"value":"x"})"}, {"fingerprint", R"({"step":10,"value":"aa"})"}};
+  first_events_ = {{"fingerprint", R"({"step":5,"value":"x"})"},
+                   {"fingerprint", R"({"step":10,"value":"aa"})"}};
   const auto result = Run(/*cancel_after=*/10);
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->job.state, "cancelled");
@@ -249,15 +269,18 @@ TEST_F(JobRunTest, TheLastJsonObjectIsTheResult) {
     cluster.Post([&] { Become("done"); });
   };
   std::ostringstream err;
-  EXPECT_EQ(Train({.spec = path, .dir = folder_, .json = true}, Maker(), {.out = out_, .err = err}), 0) << err.str();
+  EXPECT_EQ(Train({.spec = path, .dir = folder_, .json = true}, Maker(), {.out = out_, .err = err}),
+            0)
+      << err.str();
   std::istringstream lines(out_.str());
   std::vector<nlohmann::json> objects;
   for (std::string line; std::getline(lines, line);) objects.push_back(nlohmann::json::parse(line));
   ASSERT_GE(objects.size(), 3u);
   EXPECT_EQ(objects[0]["event"], "start");
   EXPECT_EQ(objects[1]["event"], "step");
-  for (const char* field : {"job", "state", "steps", "epochs", "samples", "final_loss", "digest", "fingerprint", "seconds",
-                            "workers", "views", "recoveries", "rewinds", "lanes_recomputed"})
+  for (const char* field :
+       {"job", "state", "steps", "epochs", "samples", "final_loss", "digest", "fingerprint",
+        "seconds", "workers", "views", "recoveries", "rewinds", "lanes_recomputed"})
     EXPECT_TRUE(objects.back().contains(field)) << field;
   EXPECT_EQ(objects.back()["state"], "done");
 }

@@ -1,4 +1,7 @@
-// The program itself with its real coordinator: what it leaves behind when it ends, and when it is killed.
+// The program itself with its real coordinator: what it leaves behind when it ends, and when it is
+// killed.
+#include "tests/support/program.h"
+
 #include <signal.h>
 
 #include <fstream>
@@ -7,7 +10,6 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "tests/support/program.h"
 
 namespace muster {
 namespace {
@@ -43,7 +45,8 @@ TEST(MusterTest, AKilledCoordinatorComesBack) {
   const std::vector<pid_t> before = program.Children();
   ASSERT_EQ(before.size(), 1u);
   kill(before[0], SIGKILL);
-  ASSERT_TRUE(program.WaitFor("coordinator was killed by SIGKILL; it starts again in 0.2 s")) << program.output();
+  ASSERT_TRUE(program.WaitFor("coordinator was killed by SIGKILL; it starts again in 0.2 s"))
+      << program.output();
   EXPECT_TRUE(program.WaitFor("ready at", program.output().find("SIGKILL"))) << program.output();
 }
 

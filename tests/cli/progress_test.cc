@@ -18,7 +18,8 @@ TEST(ProgressTest, SpeedAndTimeLeft) {
   ProgressTracker tracker;
   tracker.SetTotals(100, 0);
   Time now{};
-  for (int64_t step = 1; step <= 10; ++step) tracker.OnStep(Seen("worker-0", step), now += milliseconds(500));
+  for (int64_t step = 1; step <= 10; ++step)
+    tracker.OnStep(Seen("worker-0", step), now += milliseconds(500));
   const Progress progress = tracker.Now().value();
   EXPECT_EQ(progress.step, 10);
   EXPECT_EQ(progress.steps, 100);

@@ -11,7 +11,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr char kJob[] = R"({"id":"code-lm-1","name":"code-lm","state":"running","reason":"","step":118,"steps":300,
+constexpr char kJob[] =
+    R"({"id":"code-lm-1","name":"code-lm","state":"running","reason":"","step":118,"steps":300,
   "epoch":0,"epochs":0,"samples":2832,"loss":2.5,"fingerprint":"f0","fingerprint_step":110,"view":3,"lineage":1,
   "workers":2,"recoveries":1,"rewinds":0,"lanes_recomputed":2,"seconds":61.2,"checkpoint_step":100,
   "members":[{"name":"worker-0","role":"worker","rank":0,"node":"here","lanes":[0,1,2],"state":"active","phase":"lane 2 of 3"}],
@@ -32,14 +33,16 @@ TEST(RestTest, OddAnswersAreNoCrash) {
   EXPECT_FALSE(ParseJobStatus("").ok());
   EXPECT_FALSE(ParseJobStatus("[1]").ok());
   EXPECT_FALSE(ParseFingerprints("{}").ok());
-  const auto job = ParseJobStatus(R"({"id":7,"step":"x","loss":null,"members":[1,{"lanes":"all"}]})");
+  const auto job =
+      ParseJobStatus(R"({"id":7,"step":"x","loss":null,"members":[1,{"lanes":"all"}]})");
   ASSERT_TRUE(job.ok());
   EXPECT_EQ(job->id, "");
   EXPECT_TRUE(std::isnan(job->loss));
 }
 
 TEST(RestTest, WhatIsOver) {
-  for (const char* state : {"done", "stopped", "failed", "cancelled"}) EXPECT_TRUE(IsOver({.state = state})) << state;
+  for (const char* state : {"done", "stopped", "failed", "cancelled"})
+    EXPECT_TRUE(IsOver({.state = state})) << state;
   for (const char* state : {"queued", "starting", "running", "recovering", "stopping"})
     EXPECT_FALSE(IsOver({.state = state})) << state;
 }

@@ -38,7 +38,9 @@ TEST(ScreenTest, ElsewhereALineEveryFewSecondsWithoutControlCharacters) {
   screen.ShowProgress(At(9), kStart + seconds(5));
   screen.Finish();
   screen.Emit("{}");
-  EXPECT_EQ(out.str(), "step 1 · epoch 1 · loss 1.0000\nworker-2 was killed\nstep 9 · epoch 1 · loss 1.0000\n");
+  EXPECT_EQ(
+      out.str(),
+      "step 1 · epoch 1 · loss 1.0000\nworker-2 was killed\nstep 9 · epoch 1 · loss 1.0000\n");
 }
 
 TEST(ScreenTest, JsonIsObjectsAndNothingElse) {

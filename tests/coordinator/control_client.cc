@@ -21,11 +21,14 @@ using Json = nlohmann::json;
 
 Answer FromJson(const absl::StatusOr<http::Response>& response) {
   Answer answer;
-  if (!response.ok()) return {.code = "transport", .message = std::string(response.status().message())};
+  if (!response.ok())
+    return {.code = "transport", .message = std::string(response.status().message())};
   const Json json = Json::parse(response->body, nullptr, false);
   if (!json.is_object()) return {.code = "no JSON", .message = response->body};
   if (const auto error = json.find("error"); error != json.end())
-    return {.code = error->value("code", ""), .message = error->value("message", ""), .field = error->value("field", "")};
+    return {.code = error->value("code", ""),
+            .message = error->value("message", ""),
+            .field = error->value("field", "")};
   if (response->status >= 300) return {.code = "an error without its JSON"};
   answer.id = json.value("id", "");
   answer.state = json.value("state", "");
@@ -45,21 +48,30 @@ class RestClient final : public ControlClient {
   }
   Answer Get(const std::string& id) override { return FromJson(http::Get(url_ + "/" + id)); }
   Answer List() override { return FromJson(http::Get(url_)); }
-  Answer Cancel(const std::string& id) override { return FromJson(http::Post(url_ + "/" + id + ":cancel", "")); }
-  Answer Stop(const std::string& id) override { return FromJson(http::Post(url_ + "/" + id + ":stop", "")); }
-  Answer Fingerprints(const std::string& id) override { return FromJson(http::Get(url_ + "/" + id + "/fingerprints")); }
-  Answer Audit(const std::string& id) override { return FromJson(http::Get(url_ + "/" + id + "/audit")); }
-  Answer Digest(const std::string& id) override { return FromJson(http::Get(url_ + "/" + id + "/digest")); }
-  std::vector<std::string> WatchUntil(const std::string& id, const std::string& after, const std::string& event,
-                                      Answer& answer) override {
+  Answer Cancel(const std::string& id) override {
+    return FromJson(http::Post(url_ + "/" + id + ":cancel", ""));
+  }
+  Answer Stop(const std::string& id) override {
+    return FromJson(http::Post(url_ + "/" + id + ":stop", ""));
+  }
+  Answer Fingerprints(const std::string& id) override {
+    return FromJson(http::Get(url_ + "/" + id + "/fingerprints"));
+  }
+  Answer Audit(const std::string& id) override {
+    return FromJson(http::Get(url_ + "/" + id + "/audit"));
+  }
+  Answer Digest(const std::string& id) override {
+    return FromJson(http::Get(url_ + "/" + id + "/digest"));
+  }
+  std::vector<std::string> WatchUntil(const std::string& id, const std::string& after,
+                                      const std::string& event, Answer& answer) override {
     std::vector<std::string> events;
-    const absl::Status status = http::StreamEvents(
-        url_ + "/" + id + "/events",
-        [&](const http::Event& e) {
-          events.push_back(e.name);
-          return e.name != event;
-        },
-        {.last_event_id = after});
+    const absl::Status status = http::StreamEvents(url_ + "/" + id + "/events",
+                                                   [&](const http::Event& e) {
+                                                     events.push_back(e.name);
+                                                     return e.name != event;
+                                                   },
+                                                   {.last_event_id = after});
     if (status.ok()) return events;
     answer.code = absl::StatusCodeToString(status.code());
     std::transform(answer.code.begin(), answer.code.end(), answer.code.begin(),
@@ -75,7 +87,8 @@ class RestClient final : public ControlClient {
 class GrpcClient final : public ControlClient {
  public:
   explicit GrpcClient(const std::string& address)
-      : stub_(v1::Jobs::NewStub(grpc::CreateChannel("ipv4:" + address, grpc::InsecureChannelCredentials()))) {}
+      : stub_(v1::Jobs::NewStub(
+            grpc::CreateChannel("ipv4:" + address, grpc::InsecureChannelCredentials()))) {}
 
   Answer Submit(const std::string& id, const std::string& spec) override {
     v1::SubmitRequest request;
@@ -112,8 +125,8 @@ class GrpcClient final : public ControlClient {
     v1::DigestResponse response;
     return Call(&v1::Jobs::Stub::Digest, request, response);
   }
-  std::vector<std::string> WatchUntil(const std::string& id, const std::string& after, const std::string& event,
-                                      Answer& answer) override {
+  std::vector<std::string> WatchUntil(const std::string& id, const std::string& after,
+                                      const std::string& event, Answer& answer) override {
     grpc::ClientContext context;
     v1::WatchRequest request;
     request.set_id(id);
@@ -168,7 +181,11 @@ class GrpcClient final : public ControlClient {
 
 }  // namespace
 
-std::unique_ptr<ControlClient> MakeRestClient(const std::string& http) { return std::make_unique<RestClient>(http); }
-std::unique_ptr<ControlClient> MakeGrpcClient(const std::string& grpc) { return std::make_unique<GrpcClient>(grpc); }
+std::unique_ptr<ControlClient> MakeRestClient(const std::string& http) {
+  return std::make_unique<RestClient>(http);
+}
+std::unique_ptr<ControlClient> MakeGrpcClient(const std::string& grpc) {
+  return std::make_unique<GrpcClient>(grpc);
+}
 
 }  // namespace muster::coordinator

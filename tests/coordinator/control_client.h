@@ -11,7 +11,7 @@ struct Answer {
   std::string code = "ok";  // of the error: "not_found"
   std::string message;
   std::string field;
-  std::string id;     // of the job
+  std::string id;  // of the job
   std::string state;
   bool created = false;
   std::vector<std::string> ids;  // of a list
@@ -29,8 +29,8 @@ class ControlClient {
   virtual Answer Audit(const std::string& id) = 0;
   virtual Answer Digest(const std::string& id) = 0;
   // The events after `after`, up to and with one of that name, as "event".
-  virtual std::vector<std::string> WatchUntil(const std::string& id, const std::string& after, const std::string& event,
-                                              Answer& answer) = 0;
+  virtual std::vector<std::string> WatchUntil(const std::string& id, const std::string& after,
+                                              const std::string& event, Answer& answer) = 0;
 };
 
 std::unique_ptr<ControlClient> MakeRestClient(const std::string& http);

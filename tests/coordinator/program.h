@@ -25,7 +25,8 @@ namespace muster::coordinator {
 class Program {
  public:
   // `dir` is its --dir; what it logs goes to `dir`.log. Any ports, unless `arguments` name others.
-  explicit Program(const std::string& dir, std::vector<std::string> arguments = {}) : log_(dir + ".log") {
+  explicit Program(const std::string& dir, std::vector<std::string> arguments = {})
+      : log_(dir + ".log") {
     std::vector<std::string> command = {MUSTER_COORDINATOR};
     command.insert(command.end(), arguments.begin(), arguments.end());
     const std::pair<std::string, std::string> defaults[] = {
@@ -66,7 +67,8 @@ class Program {
     std::ifstream log(log_);
     std::string said((std::istreambuf_iterator<char>(log)), std::istreambuf_iterator<char>());
     char buffer[4096];
-    for (ssize_t n; (n = read(errors_, buffer, sizeof buffer)) > 0;) said.append(buffer, static_cast<size_t>(n));
+    for (ssize_t n; (n = read(errors_, buffer, sizeof buffer)) > 0;)
+      said.append(buffer, static_cast<size_t>(n));
     return said;
   }
 

@@ -29,7 +29,9 @@ constexpr char kOtherLaw[] =
 
 class Directory {
  public:
-  Directory() : path_(::testing::TempDir() + "coordinator-" + std::to_string(getpid()) + "-" + std::to_string(++made_)) {
+  Directory()
+      : path_(::testing::TempDir() + "coordinator-" + std::to_string(getpid()) + "-" +
+              std::to_string(++made_)) {
     std::filesystem::remove_all(path_);
   }
   ~Directory() {
@@ -46,14 +48,16 @@ class Directory {
 class EachMouth : public ::testing::TestWithParam<const char*> {
  protected:
   std::unique_ptr<ControlClient> Client(const Program& program) const {
-    return GetParam() == std::string("rest") ? MakeRestClient(program.http()) : MakeGrpcClient(program.grpc());
+    return GetParam() == std::string("rest") ? MakeRestClient(program.http())
+                                             : MakeGrpcClient(program.grpc());
   }
   Directory dir_;
   Program program_{dir_.path()};
   std::unique_ptr<ControlClient> client_ = Client(program_);
 };
 
-INSTANTIATE_TEST_SUITE_P(Control, EachMouth, ::testing::Values("rest", "grpc"), [](const auto& mouth) { return mouth.param; });
+INSTANTIATE_TEST_SUITE_P(Control, EachMouth, ::testing::Values("rest", "grpc"),
+                         [](const auto& mouth) { return mouth.param; });
 
 TEST_P(EachMouth, TheSameJobTwiceIsOneJob) {
   const Answer first = client_->Submit("a", kSpec);
@@ -71,7 +75,8 @@ TEST_P(EachMouth, AnotherLawUnderTheSameIdIsRefusedAndTheFieldsAreNamed) {
   EXPECT_EQ(client_->Submit("a", kSpec).code, "ok");
   const Answer other = client_->Submit("a", kOtherLaw);
   EXPECT_EQ(other.code, "already_exists");
-  EXPECT_THAT(other.message, AllOf(HasSubstr("lanes: 4 against 5"), HasSubstr("optimizer.learning_rate")));
+  EXPECT_THAT(other.message,
+              AllOf(HasSubstr("lanes: 4 against 5"), HasSubstr("optimizer.learning_rate")));
 }
 
 TEST_P(EachMouth, AnIdIsMadeOfTheNameWhereNoneIsGiven) {
@@ -86,8 +91,9 @@ TEST_P(EachMouth, AnIdIsMadeOfTheNameWhereNoneIsGiven) {
 TEST_P(EachMouth, AJobThatIsNotThereIsNotFound) {
   Answer watch;
   client_->WatchUntil("nothing", "", "done", watch);
-  for (const Answer& answer : {client_->Get("nothing"), client_->Cancel("nothing"), client_->Stop("nothing"),
-                               client_->Fingerprints("nothing"), client_->Audit("nothing"), client_->Digest("nothing"), watch}) {
+  for (const Answer& answer : {client_->Get("nothing"), client_->Cancel("nothing"),
+                               client_->Stop("nothing"), client_->Fingerprints("nothing"),
+                               client_->Audit("nothing"), client_->Digest("nothing"), watch}) {
     EXPECT_EQ(answer.code, "not_found") << answer.message;
     EXPECT_THAT(answer.message, HasSubstr("nothing"));
   }
@@ -103,8 +109,10 @@ TEST_P(EachMouth, ABrokenSpecificationIsRefusedByField) {
       {R"({"task":"counting","lanes":5000,"batch":8,"epochs":1})", "lanes"},
       {R"({"task":"counting","lanes":2,"batch":0,"epochs":1})", "batch"},
       {R"({"task":"nonsense","lanes":2,"batch":8,"epochs":1})", "task"},
-      {R"({"task":"counting","lanes":2,"batch":8,"epochs":1,"optimizer":{"kind":"adamm"}})", "optimizer.kind"},
-      {R"({"task":"counting","lanes":2,"batch":8,"epochs":1,"workers":{"min":3,"max":2}})", "workers.min"},
+      {R"({"task":"counting","lanes":2,"batch":8,"epochs":1,"optimizer":{"kind":"adamm"}})",
+       "optimizer.kind"},
+      {R"({"task":"counting","lanes":2,"batch":8,"epochs":1,"workers":{"min":3,"max":2}})",
+       "workers.min"},
   };
   for (const Case& broken : kCases) {
     const Answer answer = client_->Submit("a", broken.spec);
@@ -115,7 +123,8 @@ TEST_P(EachMouth, ABrokenSpecificationIsRefusedByField) {
 }
 
 TEST_P(EachMouth, AnIdThatIsNoNameOfADirectoryIsRefused) {
-  for (const std::string& id : {std::string(".."), std::string(".a"), std::string("a/b"), std::string("a b"), std::string(101, 'a')}) {
+  for (const std::string& id : {std::string(".."), std::string(".a"), std::string("a/b"),
+                                std::string("a b"), std::string(101, 'a')}) {
     const Answer answer = client_->Submit(id, kSpec);
     EXPECT_EQ(answer.code, "invalid_argument") << id;
     EXPECT_EQ(answer.field, "id");
@@ -208,9 +217,16 @@ TEST(Rest, BodiesThatAreNoSubmissionAreRefused) {
 TEST(Rest, AnswersSayHowTheyFailed) {
   const Directory dir;
   const Program program(dir.path());
-  ASSERT_EQ(http::Post(program.Url("/v1/jobs"), std::string(R"({"id":"a","spec":)") + kSpec + "}")->status, 201);
-  ASSERT_EQ(http::Post(program.Url("/v1/jobs"), std::string(R"({"id":"a","spec":)") + kSpec + "}")->status, 200);
-  EXPECT_EQ(http::Post(program.Url("/v1/jobs"), std::string(R"({"id":"a","spec":)") + kOtherLaw + "}")->status, 409);
+  ASSERT_EQ(http::Post(program.Url("/v1/jobs"), std::string(R"({"id":"a","spec":)") + kSpec + "}")
+                ->status,
+            201);
+  ASSERT_EQ(http::Post(program.Url("/v1/jobs"), std::string(R"({"id":"a","spec":)") + kSpec + "}")
+                ->status,
+            200);
+  EXPECT_EQ(
+      http::Post(program.Url("/v1/jobs"), std::string(R"({"id":"a","spec":)") + kOtherLaw + "}")
+          ->status,
+      409);
   EXPECT_EQ(http::Get(program.Url("/v1/jobs/nothing"))->status, 404);
   EXPECT_EQ(http::Get(program.Url("/v1/nothing"))->status, 404);
   EXPECT_EQ(http::Post(program.Url("/v1/jobs/a"), "")->status, 405);
@@ -221,7 +237,8 @@ TEST(Rest, AnswersSayHowTheyFailed) {
   const auto audit = nlohmann::json::parse(http::Get(program.Url("/v1/jobs/a/audit"))->body);
   EXPECT_EQ(audit["ok"], false);
   const auto metrics = http::Get(program.Url("/metrics"));
-  EXPECT_THAT(metrics->body, AllOf(HasSubstr("muster_jobs"), HasSubstr("muster_term"), HasSubstr("muster_queue_depth")));
+  EXPECT_THAT(metrics->body, AllOf(HasSubstr("muster_jobs"), HasSubstr("muster_term"),
+                                   HasSubstr("muster_queue_depth")));
 }
 
 TEST(Rest, AJobHasAllFieldsOfTheContract) {
@@ -229,9 +246,33 @@ TEST(Rest, AJobHasAllFieldsOfTheContract) {
   const Program program(dir.path());
   http::Post(program.Url("/v1/jobs"), std::string(R"({"id":"a","spec":)") + kSpec + "}").value();
   const auto job = nlohmann::json::parse(http::Get(program.Url("/v1/jobs/a"))->body);
-  for (const char* name : {"id", "name", "state", "reason", "waits_for", "step", "steps", "epoch", "epochs", "samples", "loss",
-                           "digest", "digest_step", "fingerprint", "fingerprint_step", "view", "lineage", "workers", "members",
-                           "views", "recoveries", "rewinds", "lanes_recomputed", "seconds", "checkpoint_step", "checkpoints", "spec"})
+  for (const char* name : {"id",
+                           "name",
+                           "state",
+                           "reason",
+                           "waits_for",
+                           "step",
+                           "steps",
+                           "epoch",
+                           "epochs",
+                           "samples",
+                           "loss",
+                           "digest",
+                           "digest_step",
+                           "fingerprint",
+                           "fingerprint_step",
+                           "view",
+                           "lineage",
+                           "workers",
+                           "members",
+                           "views",
+                           "recoveries",
+                           "rewinds",
+                           "lanes_recomputed",
+                           "seconds",
+                           "checkpoint_step",
+                           "checkpoints",
+                           "spec"})
     EXPECT_TRUE(job.contains(name)) << name;
   EXPECT_EQ(job["spec"]["lanes"], 4);
   EXPECT_EQ(job["waits_for"], "no worker has joined");
@@ -304,7 +345,8 @@ TEST(ProgramTest, ADamagedJournalIsToldAndNotStartedFrom) {
   const Directory dir;
   { Program program(dir.path()); }
   for (const auto& entry : std::filesystem::directory_iterator(dir.path() + "/journal"))
-    if (entry.path().filename().string().starts_with("MANIFEST")) std::ofstream(entry.path()) << "garbage";
+    if (entry.path().filename().string().starts_with("MANIFEST"))
+      std::ofstream(entry.path()) << "garbage";
   Program program(dir.path());
   ExpectRefused(program, dir.path());
 }

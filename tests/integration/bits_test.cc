@@ -24,11 +24,13 @@ std::string NameOf(const testing::TestParamInfo<Shape>& info) {
 std::vector<Shape> Shapes(int lanes, int fewest_workers) {
   std::vector<Shape> shapes;
   for (int servers : {0, 2})
-    for (int workers = fewest_workers; workers <= 4; ++workers) shapes.push_back({lanes, workers, servers});
+    for (int workers = fewest_workers; workers <= 4; ++workers)
+      shapes.push_back({lanes, workers, servers});
   return shapes;
 }
 
-void Expect(const Shape& s, const TrainRun& run, const std::string& dir, const std::string& digest) {
+void Expect(const Shape& s, const TrainRun& run, const std::string& dir,
+            const std::string& digest) {
   ExpectSameBits(run, dir, digest);
   ExpectNoWayBack(run, dir);
   ExpectLanesAddUp(run, dir, s.lanes);
@@ -58,11 +60,12 @@ TEST_P(CountingKillTest, EveryWeightIsTheNumberOfEpochs) {
   const Shape& s = GetParam();
   const Folder folder;
   const std::string victim = absl::StrCat("worker-", s.lanes % s.workers);
-  const TrainRun run = Train({.spec = CountingSpec(1009, s.lanes, 3),
-                              .dir = folder / "job",
-                              .workers = s.workers,
-                              .servers = s.servers,
-                              .faults = {absl::StrCat("{at_point: \"half_sent:20\", kill: ", victim, "}")}});
+  const TrainRun run =
+      Train({.spec = CountingSpec(1009, s.lanes, 3),
+             .dir = folder / "job",
+             .workers = s.workers,
+             .servers = s.servers,
+             .faults = {absl::StrCat("{at_point: \"half_sent:20\", kill: ", victim, "}")}});
   ASSERT_TRUE(run.Fired(victim, "half_sent")) << run.Story();
   Expect(s, run, folder / "job", CountingDigest(1009, 3));
   EXPECT_EQ(run.result.value("recoveries", -1), 1) << run.Story();
@@ -82,7 +85,8 @@ TEST_P(LanguageTest, AnyNumberOfWorkersMakesTheSameBits) {
   for (const Shape& s : Shapes(GetParam(), 1)) {
     SCOPED_TRACE(absl::StrCat(s.workers, " workers, ", s.servers, " servers"));
     const std::string dir = folder / absl::StrCat("job-", s.workers, "-", s.servers);
-    Expect(s, Train({.spec = spec, .dir = dir, .workers = s.workers, .servers = s.servers}), dir, digest);
+    Expect(s, Train({.spec = spec, .dir = dir, .workers = s.workers, .servers = s.servers}), dir,
+           digest);
   }
 }
 
@@ -94,11 +98,12 @@ TEST_P(LanguageTest, AlsoWhenAWorkerIsKilled) {
     SCOPED_TRACE(absl::StrCat(s.workers, " workers, ", s.servers, " servers"));
     const std::string dir = folder / absl::StrCat("job-", s.workers, "-", s.servers);
     const std::string victim = absl::StrCat("worker-", s.workers - 1);
-    const TrainRun run = Train({.spec = spec,
-                                .dir = dir,
-                                .workers = s.workers,
-                                .servers = s.servers,
-                                .faults = {absl::StrCat("{at_point: \"forward:5\", kill: ", victim, "}")}});
+    const TrainRun run =
+        Train({.spec = spec,
+               .dir = dir,
+               .workers = s.workers,
+               .servers = s.servers,
+               .faults = {absl::StrCat("{at_point: \"forward:5\", kill: ", victim, "}")}});
     EXPECT_TRUE(run.Fired(victim, "forward")) << run.Story();
     Expect(s, run, dir, digest);
   }

@@ -1,5 +1,5 @@
-// Several things go wrong in one run: kills of random processes, all of them at once, a process that
-// stands still for longer than its lease.
+// Several things go wrong in one run: kills of random processes, all of them at once, a process
+// that stands still for longer than its lease.
 #include <csignal>
 #include <random>
 #include <string>
@@ -28,20 +28,24 @@ TEST_P(RandomKillsTest, SameBits) {
   for (int s = 0; s < servers; ++s) processes.push_back(absl::StrCat("server-", s));
   std::vector<std::string> faults;
   for (int i = 0; i < 4; ++i)
-    faults.push_back(absl::StrCat("{at_step: ", 2 + 40 * i + below(40), ", kill: ",
-                                  processes[static_cast<size_t>(below(static_cast<int>(processes.size())))], "}"));
+    faults.push_back(absl::StrCat(
+        "{at_step: ", 2 + 40 * i + below(40), ", kill: ",
+        processes[static_cast<size_t>(below(static_cast<int>(processes.size())))], "}"));
   SCOPED_TRACE(absl::StrCat(servers, " servers; ", testing::PrintToString(faults)));
   const Folder folder;
   const std::string spec = LanguageSpec(folder / "data", kLanes, kSteps);
   const std::string undisturbed = UndisturbedDigest(spec, folder / "undisturbed");
   const std::string dir = folder / "disturbed";
-  const TrainRun run = Train({.spec = spec, .dir = dir, .workers = kWorkers, .servers = servers, .faults = faults});
-  EXPECT_GE(run.Events("fault").size(), 3u) << run.Story();  // one may wait for a process that is being started
+  const TrainRun run =
+      Train({.spec = spec, .dir = dir, .workers = kWorkers, .servers = servers, .faults = faults});
+  EXPECT_GE(run.Events("fault").size(), 3u)
+      << run.Story();  // one may wait for a process that is being started
   ExpectSameBits(run, dir, undisturbed);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomKillsTest,
-                         testing::Range<uint64_t>(MUSTER_FIRST_SEED, MUSTER_FIRST_SEED + MUSTER_SEEDS));
+                         testing::Range<uint64_t>(MUSTER_FIRST_SEED,
+                                                  MUSTER_FIRST_SEED + MUSTER_SEEDS));
 
 #if MUSTER_FIRST_SEED == 1
 
@@ -51,8 +55,11 @@ TEST_P(AllKilledTest, GoesOnFromTheNewestCheckpoint) {
   const Folder folder;
   const std::string spec = LanguageSpec(folder / "data", kLanes, 24);
   const std::string undisturbed = UndisturbedDigest(spec, folder / "undisturbed");
-  TrainOptions options{.spec = spec, .dir = folder / "disturbed", .workers = kWorkers, .servers = GetParam()};
-  options.kill_all_at = [](const nlohmann::json& event) { return event.value("event", "") == "checkpoint"; };
+  TrainOptions options{
+      .spec = spec, .dir = folder / "disturbed", .workers = kWorkers, .servers = GetParam()};
+  options.kill_all_at = [](const nlohmann::json& event) {
+    return event.value("event", "") == "checkpoint";
+  };
   const TrainRun killed = Train(options);
   EXPECT_EQ(killed.exit_code, 128 + SIGKILL) << killed.Story();
   options.kill_all_at = nullptr;

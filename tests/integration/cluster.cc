@@ -78,7 +78,8 @@ class Child {
 
  private:
   bool Fill(Clock::time_point deadline) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
     pollfd wait{out_, POLLIN, 0};
     if (left.count() <= 0 || poll(&wait, 1, static_cast<int>(left.count())) <= 0) return false;
     std::array<char, 65536> bytes;
@@ -97,11 +98,19 @@ std::vector<std::string> CommandOf(const TrainOptions& options) {
   fs::create_directories(options.dir);
   const std::string spec = options.dir + "/spec.yaml";
   WriteFile(spec, options.spec);
-  std::vector<std::string> command = {absl::StrCat(MUSTER_PROGRAMS, "/muster"), "train", spec, "--json", "--dir",
-                                      options.dir, "--workers", absl::StrCat(options.workers)};
+  std::vector<std::string> command = {absl::StrCat(MUSTER_PROGRAMS, "/muster"),
+                                      "train",
+                                      spec,
+                                      "--json",
+                                      "--dir",
+                                      options.dir,
+                                      "--workers",
+                                      absl::StrCat(options.workers)};
   if (options.servers > 0)
-    command.insert(command.end(), {"--set", "sync=server", "--servers", absl::StrCat(options.servers)});
-  for (const std::string& setting : options.settings) command.insert(command.end(), {"--set", setting});
+    command.insert(command.end(),
+                   {"--set", "sync=server", "--servers", absl::StrCat(options.servers)});
+  for (const std::string& setting : options.settings)
+    command.insert(command.end(), {"--set", setting});
   if (options.faults.empty()) return command;
   std::string plan;
   for (const std::string& fault : options.faults) absl::StrAppend(&plan, "- ", fault, "\n");
@@ -114,7 +123,8 @@ std::vector<std::string> CommandOf(const TrainOptions& options) {
 
 Folder::Folder() {
   std::string name = testing::TempDir() + "muster-integration-XXXXXX";
-  if (mkdtemp(name.data()) == nullptr) ADD_FAILURE() << "cannot make a folder in " << testing::TempDir();
+  if (mkdtemp(name.data()) == nullptr)
+    ADD_FAILURE() << "cannot make a folder in " << testing::TempDir();
   path_ = name;
 }
 
@@ -217,7 +227,8 @@ bool AMemberSays(const std::string& dir, const std::string& text) {
 Json Audit(const std::string& dir, const std::string& job) {
   coordinator::Program program(dir + "/store", {"--checkpoint-dir", dir + "/checkpoints"});
   const auto answer = http::Get(program.Url(absl::StrCat("/v1/jobs/", job, "/audit")));
-  if (!answer.ok()) return Json::object({{"ok", false}, {"verdict", std::string(answer.status().message())}});
+  if (!answer.ok())
+    return Json::object({{"ok", false}, {"verdict", std::string(answer.status().message())}});
   return Json::parse(answer->body, nullptr, /*allow_exceptions=*/false);
 }
 

@@ -1,6 +1,6 @@
-// Real programs under test: `muster train` as a child in a folder of its own, what it tells, and what it
-// leaves behind. Nothing here waits for a time: a run goes on until it ends, and is killed, with
-// everything it started, when it does not.
+// Real programs under test: `muster train` as a child in a folder of its own, what it tells, and
+// what it leaves behind. Nothing here waits for a time: a run goes on until it ends, and is killed,
+// with everything it started, when it does not.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +50,7 @@ struct TrainRun {
   std::vector<int> Pids(const std::string& process) const;
   bool Fired(const std::string& process, const std::string& point) const;
   bool Killed(const std::string& process) const;  // it ended by SIGKILL
-  std::string Story() const;  // for people: every event but steps
+  std::string Story() const;                      // for people: every event but steps
 };
 TrainRun Train(const TrainOptions& options);
 

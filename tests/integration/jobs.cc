@@ -26,8 +26,10 @@ std::string Text() {
 
 std::string CountingSpec(int samples, int lanes, int epochs) {
   return absl::StrFormat(
-      "name: counting\ntask: counting\ndata: {samples: %d}\nbatch: 16\nlanes: %d\nepochs: %d\nreduction: sum\n"
-      "optimizer: {kind: sgd, learning_rate: 1}\nchunk_bytes: %d\nbucket_bytes: 512\nfirst_bucket_bytes: 256\n"
+      "name: counting\ntask: counting\ndata: {samples: %d}\nbatch: 16\nlanes: %d\nepochs: "
+      "%d\nreduction: sum\n"
+      "optimizer: {kind: sgd, learning_rate: 1}\nchunk_bytes: %d\nbucket_bytes: "
+      "512\nfirst_bucket_bytes: 256\n"
       "checkpoint: {every_steps: 16}\nworkers: {min: 1, max: 1}\n",
       samples, lanes, epochs, kCountingChunkBytes);
 }

@@ -80,7 +80,7 @@ def options(root):
 
 def commands(root):
     code = read(root, 'cli/arguments.cc')
-    return set(re.findall(r'(?:add_subcommand\(|AddRemote\(app, |with_job\()"(\w+)"', code))
+    return set(re.findall(r'(?:add_subcommand\(|AddRemote\(app, |with_job\()\s*"(\w+)"', code))
 
 
 def events(root):

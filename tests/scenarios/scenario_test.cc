@@ -1,4 +1,5 @@
-// Plays the stories in this folder (README.md tells their words) over the simulator, without chance.
+// Plays the stories in this folder (README.md tells their words) over the simulator, without
+// chance.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -35,14 +36,22 @@ WorldOptions OptionsOf(const Words& words) {
   options.checkpoint_every = 0;
   for (size_t i = 0; i + 1 < words.size(); i += 2) {
     const std::string &key = words[i], &value = words[i + 1];
-    if (key == "workers") options.workers = static_cast<int32_t>(NumberOf(value));
-    else if (key == "servers") options.servers = static_cast<int32_t>(NumberOf(value));
-    else if (key == "lanes") options.lanes = static_cast<int32_t>(NumberOf(value));
-    else if (key == "chunks") options.chunks = static_cast<int32_t>(NumberOf(value));
-    else if (key == "steps") options.steps = NumberOf(value);
-    else if (key == "checkpoint") options.checkpoint_every = NumberOf(value);
-    else if (key == "sync") options.sync = value == "server" ? Sync::kServer : Sync::kAllreduce;
-    else ADD_FAILURE() << "unknown option '" << key << "'";
+    if (key == "workers")
+      options.workers = static_cast<int32_t>(NumberOf(value));
+    else if (key == "servers")
+      options.servers = static_cast<int32_t>(NumberOf(value));
+    else if (key == "lanes")
+      options.lanes = static_cast<int32_t>(NumberOf(value));
+    else if (key == "chunks")
+      options.chunks = static_cast<int32_t>(NumberOf(value));
+    else if (key == "steps")
+      options.steps = NumberOf(value);
+    else if (key == "checkpoint")
+      options.checkpoint_every = NumberOf(value);
+    else if (key == "sync")
+      options.sync = value == "server" ? Sync::kServer : Sync::kAllreduce;
+    else
+      ADD_FAILURE() << "unknown option '" << key << "'";
   }
   return options;
 }
@@ -71,17 +80,20 @@ class Player {
   void Act(const std::string& command, const Words& words) {
     if (absl::StartsWith(command, "run ")) return Run(command, words);
     if (command == "kill everybody") return world_->KillAll();
-    if (absl::StartsWith(command, "kill coordinator ")) return world_->KillCoordinator(NumberOf(words[2]));
+    if (absl::StartsWith(command, "kill coordinator "))
+      return world_->KillCoordinator(NumberOf(words[2]));
     if (absl::StartsWith(command, "hold back ")) return world_->HoldBack(words[2]);
     if (words.size() == 2 && words[0] == "kill") return world_->KillWorker(words[1]);
     if (words.size() == 2 && words[0] == "start") return world_->Start(words[1]);
-    if (words.size() == 3 && words[0] == "pause") return world_->Pause(words[1], NumberOf(words[2]));
+    if (words.size() == 3 && words[0] == "pause")
+      return world_->Pause(words[1], NumberOf(words[2]));
     if (words.size() == 3 && words[0] == "break") return world_->BreakSession(words[1], words[2]);
     ADD_FAILURE() << "unknown command: " << command;
   }
 
   void Run(const std::string& command, const Words& words) {
-    const Step step(words.size() > 3 && words[words.size() - 2] == "step" ? NumberOf(words.back()) : 0);
+    const Step step(words.size() > 3 && words[words.size() - 2] == "step" ? NumberOf(words.back())
+                                                                          : 0);
     const int64_t start = world_->now();
     const size_t before = world_->story().size();
     std::function<bool()> there;
@@ -98,18 +110,21 @@ class Player {
     } else if (absl::ConsumePrefix(&text, "run until told ")) {
       there = [this, before, text] {
         const std::vector<std::string> said = Said(before);
-        return std::any_of(said.begin(), said.end(), [&](const std::string& s) { return absl::StartsWith(s, text); });
+        return std::any_of(said.begin(), said.end(),
+                           [&](const std::string& s) { return absl::StartsWith(s, text); });
       };
     } else {
       FAIL() << "unknown command: " << command;
     }
-    EXPECT_TRUE(world_->RunUntil(there)) << command << ": it did not come to that; the last things that happened:\n"
-                                         << absl::StrJoin(LastLines(), "\n");
+    EXPECT_TRUE(world_->RunUntil(there))
+        << command << ": it did not come to that; the last things that happened:\n"
+        << absl::StrJoin(LastLines(), "\n");
   }
 
   std::vector<std::string> LastLines() const {
     const std::vector<std::string>& story = world_->story();
-    return {story.end() - static_cast<std::ptrdiff_t>(std::min<size_t>(story.size(), 12)), story.end()};
+    return {story.end() - static_cast<std::ptrdiff_t>(std::min<size_t>(story.size(), 12)),
+            story.end()};
   }
 
   // What the coordinator said, without the time.
@@ -125,8 +140,9 @@ class Player {
 
   std::string Summary() const {
     const coordinator::JobJournal& job = *world_->journal();
-    return absl::StrCat(std::string(coordinator::PhaseName(job.phase)), "; views ", job.views, ", recoveries ", job.recoveries,
-                        ", rewinds ", job.rewinds, ", lanes run again ", job.lanes_recomputed);
+    return absl::StrCat(std::string(coordinator::PhaseName(job.phase)), "; views ", job.views,
+                        ", recoveries ", job.recoveries, ", rewinds ", job.rewinds,
+                        ", lanes run again ", job.lanes_recomputed);
   }
 
   std::unique_ptr<World> world_;
@@ -156,8 +172,10 @@ void Play(const std::filesystem::path& file) {
       said = player.Do(line.text);
       next = 0;
     } else if (absl::StartsWith(line.text, kSays)) {
-      const auto it = std::find(said.begin() + static_cast<std::ptrdiff_t>(next), said.end(), line.text.substr(2));
-      ASSERT_NE(it, said.end()) << "not said here: " << line.text.substr(2) << "\nsaid since the last command:\n"
+      const auto it = std::find(said.begin() + static_cast<std::ptrdiff_t>(next), said.end(),
+                                line.text.substr(2));
+      ASSERT_NE(it, said.end()) << "not said here: " << line.text.substr(2)
+                                << "\nsaid since the last command:\n"
                                 << absl::StrJoin(said, "\n");
       next = static_cast<size_t>(it - said.begin()) + 1;
     }
@@ -193,8 +211,9 @@ size_t Register(bool update) {
   for (const auto& entry : std::filesystem::directory_iterator(MUSTER_SCENARIOS)) {
     const std::filesystem::path file = entry.path();
     if (file.extension() != ".txt" || file.stem() == "CMakeLists") continue;
-    testing::RegisterTest("Scenario", file.stem().c_str(), nullptr, nullptr, __FILE__, __LINE__,
-                          [file, update]() -> testing::Test* { return new Scenario(file, update); });
+    testing::RegisterTest(
+        "Scenario", file.stem().c_str(), nullptr, nullptr, __FILE__, __LINE__,
+        [file, update]() -> testing::Test* { return new Scenario(file, update); });
     ++count;
   }
   return count;

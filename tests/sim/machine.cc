@@ -9,7 +9,9 @@ namespace muster::sim {
 Machine::Machine(MemberConfig config, Surroundings world)
     : config_(config), world_(std::move(world)), member_(config) {
   const auto n = static_cast<size_t>(chunks());
-  for (auto* v : {&values_, &slots_, &results_[0], &results_[1], &generation_[0], &generation_[1], &sums_}) v->assign(n, 0);
+  for (auto* v :
+       {&values_, &slots_, &results_[0], &results_[1], &generation_[0], &generation_[1], &sums_})
+    v->assign(n, 0);
   waiting_.resize(n);
   count_.incarnation = config.id.incarnation;
 }
@@ -25,7 +27,8 @@ void Machine::Deliver(const MemberId& from, SimFrame frame) {
   if (!working_) DoWork();
 }
 
-// Inputs one after the other; answers to actions come before anything else; held frames again after a change.
+// Inputs one after the other; answers to actions come before anything else; held frames again after
+// a change.
 void Machine::DoWork() {
   working_ = true;
   while (!work_.empty()) {
@@ -34,13 +37,21 @@ void Machine::DoWork() {
     const int64_t edition = member_.edition();
     frame_ = work.frame ? &*work.frame : nullptr;
     const Outcome outcome = member_.Take(work.input);
-    if (outcome.fate == Fate::kHold) held_[std::get<PeerSays>(work.input).from].push_back(*work.frame);
+    if (outcome.fate == Fate::kHold)
+      held_[std::get<PeerSays>(work.input).from].push_back(*work.frame);
     if (outcome.fate == Fate::kRefused)
       world_.violate(absl::StrCat("a message of a sound member was refused: ", outcome.reason));
-    for (const Action& action : outcome.actions) std::visit([this](const auto& a) { Act(a); }, action);
+    for (const Action& action : outcome.actions)
+      std::visit([this](const auto& a) { Act(a); }, action);
     frame_ = nullptr;
     if (std::getenv("SIM_DEBUG") != nullptr)
-      world_.note(absl::StrCat("input ", work.input.index(), work.frame ? absl::StrCat(" message ", work.frame->message.index(), " from ", std::get<PeerSays>(work.input).from.name) : "", " fate ", static_cast<int>(outcome.fate), " ", outcome.reason, " actions ", outcome.actions.size()));
+      world_.note(
+          absl::StrCat("input ", work.input.index(),
+                       work.frame ? absl::StrCat(" message ", work.frame->message.index(), " from ",
+                                                 std::get<PeerSays>(work.input).from.name)
+                                  : "",
+                       " fate ", static_cast<int>(outcome.fate), " ", outcome.reason, " actions ",
+                       outcome.actions.size()));
     CheckInvariants();
     if (edition == member_.edition()) continue;
     for (auto& [from, frames] : std::exchange(held_, {}))
@@ -67,8 +78,9 @@ void Machine::Act(const Tell& a) { world_.tell(a.message); }
 void Machine::Act(const Quit& a) { world_.quit(a.exit_code, a.reason); }
 
 void Machine::Act(const Send& a) {
-  if (const auto* p = std::get_if<Partials>(&a.message); p != nullptr && p->view < member_.sealed() )
-    world_.violate(absl::StrCat("partials were sent in view ", p->view.value(), ", which is sealed"));
+  if (const auto* p = std::get_if<Partials>(&a.message); p != nullptr && p->view < member_.sealed())
+    world_.violate(
+        absl::StrCat("partials were sent in view ", p->view.value(), ", which is sealed"));
   world_.send(a.to, SimFrame{a.message, PayloadOf(a.message)});
 }
 
@@ -78,10 +90,12 @@ std::vector<Value> Machine::PayloadOf(const PeerMessage& message) {
     for (const ChunkPartials& c : p->chunks)
       for (const Partial& partial : c.partials) {
         const auto it = gradients_.find(partial.node);
-        payload.push_back(it == gradients_.end() ? 0 : it->second[static_cast<size_t>(c.chunk.value())]);
+        payload.push_back(
+            it == gradients_.end() ? 0 : it->second[static_cast<size_t>(c.chunk.value())]);
       }
   if (const auto* r = std::get_if<Results>(&message))
-    for (const ChunkResult& c : r->chunks) payload.push_back(Landing(r->step)[static_cast<size_t>(c.chunk.value())]);
+    for (const ChunkResult& c : r->chunks)
+      payload.push_back(Landing(r->step)[static_cast<size_t>(c.chunk.value())]);
   if (const auto* p = std::get_if<Pieces>(&message))
     for (const ChunkResult& c : p->chunks) {
       const auto i = static_cast<size_t>(c.chunk.value());
@@ -99,7 +113,8 @@ void Machine::Act(const FoldIn& a) {
     for (TreeNode node : a.arrived) waiting[node] = gradients_.at(node)[c];
   } else {
     const auto& partials = std::get<Partials>(frame_->message);
-    if (partials.view != member_.sealed()) world_.violate("an owner added a partial of another view");
+    if (partials.view != member_.sealed())
+      world_.violate("an owner added a partial of another view");
     size_t at = 0;
     for (const ChunkPartials& chunk : partials.chunks)
       for (const Partial& partial : chunk.partials) {
@@ -117,7 +132,8 @@ void Machine::Act(const FoldIn& a) {
   const Value sum = waiting[a.total->node];
   waiting.clear();
   if (sum != world_.reference->At(a.step).sums[c])
-    world_.violate(absl::StrCat("the sum of chunk ", c, " at step ", a.step.value(), " is another term"));
+    world_.violate(
+        absl::StrCat("the sum of chunk ", c, " at step ", a.step.value(), " is another term"));
   (server_mode() ? sums_ : Landing(a.step))[c] = sum;
   Answer(Summed{a.step, a.chunk, {a.total->weight, a.total->loss, SquareOf(sum), 0}});
 }
@@ -128,7 +144,8 @@ void Machine::Act(const ForgetSums&) {
 
 Value Machine::ResultOf(Step step, int32_t chunk) {
   const auto c = static_cast<size_t>(chunk);
-  return server_mode() ? world_.reference->At(step + 1).values[c] : world_.reference->At(step).sums[c];
+  return server_mode() ? world_.reference->At(step + 1).values[c]
+                       : world_.reference->At(step).sums[c];
 }
 
 void Machine::Act(const Land& a) {
@@ -140,7 +157,8 @@ void Machine::Act(const Land& a) {
       if ((*listed)[i].chunk != chunk) continue;
       Landing(a.step)[static_cast<size_t>(chunk.value())] = frame_->payload[i];
       if (frame_->payload[i] != ResultOf(a.step, chunk.value()))
-        world_.violate(absl::StrCat("a wrong result of chunk ", chunk.value(), " at step ", a.step.value(), " landed"));
+        world_.violate(absl::StrCat("a wrong result of chunk ", chunk.value(), " at step ",
+                                    a.step.value(), " landed"));
     }
   }
 }
@@ -159,7 +177,8 @@ void Machine::Act(const LandPieces& a) {
 }
 
 void Machine::Act(const PrepareCopy& a) {
-  for (size_t c = 0; c < slots_.size(); ++c) slots_[c] = a.step == Step(0) ? ZeroSlot(static_cast<int32_t>(c)) : kTorn;
+  for (size_t c = 0; c < slots_.size(); ++c)
+    slots_[c] = a.step == Step(0) ? ZeroSlot(static_cast<int32_t>(c)) : kTorn;
 }
 
 void Machine::Act(const ApplyChunks& a) {
@@ -170,10 +189,11 @@ void Machine::Act(const ApplyChunks& a) {
     Landing(a.step)[c] = NewValue(old, slots_[c], sums_[c], a.norm.value_or(0));
     slots_[c] = NewSlot(slots_[c], sums_[c], a.norm.value_or(0));
     if (Landing(a.step)[c] != ResultOf(a.step, chunk.value()))
-      world_.violate(absl::StrCat("server: chunk ", c, " of state(", a.step.value() + 1, ") is another term (",
-                                  old == world_.reference->At(a.step).values[c] ? "" : "old value, ",
-                                  sums_[c] == world_.reference->At(a.step).sums[c] ? "" : "sum, ",
-                                  a.norm.value_or(0) == world_.reference->At(a.step).norm ? "" : "norm, ", "slot?)"));
+      world_.violate(absl::StrCat(
+          "server: chunk ", c, " of state(", a.step.value() + 1, ") is another term (",
+          old == world_.reference->At(a.step).values[c] ? "" : "old value, ",
+          sums_[c] == world_.reference->At(a.step).sums[c] ? "" : "sum, ",
+          a.norm.value_or(0) == world_.reference->At(a.step).norm ? "" : "norm, ", "slot?)"));
     done.chunks.push_back({chunk, {config_.lanes, 0, 0, 0}});
   }
   Answer(std::move(done));
@@ -192,9 +212,10 @@ void Machine::Act(const Edge& a) {
 void Machine::Act(const Abandon&) {
   ++epoch_;
   gradients_.clear();
-  commands_.erase(std::remove_if(commands_.begin(), commands_.end(),
-                                 [](const Command& c) { return std::holds_alternative<Compute>(c.what); }),
-                  commands_.end());
+  commands_.erase(
+      std::remove_if(commands_.begin(), commands_.end(),
+                     [](const Command& c) { return std::holds_alternative<Compute>(c.what); }),
+      commands_.end());
 }
 
 void Machine::Train(Command command) {
@@ -241,9 +262,11 @@ void Machine::FoldLanes() {
     for (const auto& [node, values] : gradients_) {
       const auto family = FamilyOf(node, config_.lanes);
       if (!family || gradients_.count(family->sibling) == 0) continue;
-      const TreeNode left = std::min(node, family->sibling), right = std::max(node, family->sibling);
+      const TreeNode left = std::min(node, family->sibling),
+                     right = std::max(node, family->sibling);
       std::vector<Value> sum;
-      for (size_t c = 0; c < values.size(); ++c) sum.push_back(Sum(gradients_[left][c], gradients_[right][c]));
+      for (size_t c = 0; c < values.size(); ++c)
+        sum.push_back(Sum(gradients_[left][c], gradients_[right][c]));
       const TreeNode parent = family->parent;
       gradients_.erase(left);
       gradients_.erase(right);
@@ -276,12 +299,14 @@ void Machine::Run(const Apply& a) {
   if (!server_mode()) {
     for (int32_t c = 0; c < chunks(); ++c)
       if (Landing(a.step)[static_cast<size_t>(c)] != ResultOf(a.step, c))
-        world_.violate(absl::StrCat("step ", a.step.value(), " is applied without the result of chunk ", c));
+        world_.violate(
+            absl::StrCat("step ", a.step.value(), " is applied without the result of chunk ", c));
     values_.assign(values_.size(), kTorn);
   } else {
     for (int32_t c = 0; c < chunks(); ++c)
       if (Landing(a.step)[static_cast<size_t>(c)] != ResultOf(a.step, c))
-        world_.violate(absl::StrCat("step ", a.step.value(), " is switched without the result of chunk ", c));
+        world_.violate(
+            absl::StrCat("step ", a.step.value(), " is switched without the result of chunk ", c));
   }
   world_.later(world_.random(0, 6), [this, a, old] {
     if (!server_mode())
@@ -308,7 +333,8 @@ void Machine::DoEdge(const Edge& a) {
     FingerprintPart part;
     part.whole = !server_mode();
     for (size_t c = 0; c < slots_.size(); ++c) {
-      if (server_mode() && member_.view()->owner_of[c] != member_.view()->IndexOf(config_.id)) continue;
+      if (server_mode() && member_.view()->owner_of[c] != member_.view()->IndexOf(config_.id))
+        continue;
       part.lo += Mix64(Values(a.step)[c], slots_[c]);
     }
     done.fingerprint = part;
@@ -317,12 +343,14 @@ void Machine::DoEdge(const Edge& a) {
     SegmentWritten written;
     written.lineage = member_.lineage();
     written.step = a.step;
-    written.segment.file = absl::StrCat("s", a.step.value(), "-l", member_.lineage().value(), "/", config_.id.name, "-",
-                                        config_.id.incarnation.hi, "-", ++segments_);
+    written.segment.file =
+        absl::StrCat("s", a.step.value(), "-l", member_.lineage().value(), "/", config_.id.name,
+                     "-", config_.id.incarnation.hi, "-", ++segments_);
     std::map<std::pair<int32_t, int32_t>, Value> content;
     for (ChunkId c : a.share)
       for (int32_t slot = 0; slot <= config_.slots; ++slot) {
-        content[{slot, c.value()}] = slot == 0 ? Values(a.step)[static_cast<size_t>(c.value())] : slots_[static_cast<size_t>(c.value())];
+        content[{slot, c.value()}] = slot == 0 ? Values(a.step)[static_cast<size_t>(c.value())]
+                                               : slots_[static_cast<size_t>(c.value())];
         written.segment.entries.push_back({slot, c, 0, 4, 0});
       }
     world_.later(world_.random(1, 80), [this, written, content] {
@@ -342,12 +370,17 @@ void Machine::Run(const Make& a) {
       if (!a.manifest) continue;
       for (const Segment& segment : a.manifest->segments) {
         const auto file = world_.disk->find(segment.file);
-        if (file == world_.disk->end()) return world_.violate(absl::StrCat("a manifest names ", segment.file, ", which nobody wrote"));
+        if (file == world_.disk->end())
+          return world_.violate(
+              absl::StrCat("a manifest names ", segment.file, ", which nobody wrote"));
         for (const SegmentEntry& e : segment.entries)
-          if (e.chunk == chunk) (e.slot == 0 ? Values(a.step) : slots_)[c] = file->second.at({e.slot, chunk.value()});
+          if (e.chunk == chunk)
+            (e.slot == 0 ? Values(a.step) : slots_)[c] = file->second.at({e.slot, chunk.value()});
       }
-      if (Values(a.step)[c] != world_.reference->At(a.step).values[c] || slots_[c] != world_.reference->At(a.step).slots[c])
-        world_.violate(absl::StrCat("a checkpoint of state(", a.step.value(), ") held another term"));
+      if (Values(a.step)[c] != world_.reference->At(a.step).values[c] ||
+          slots_[c] != world_.reference->At(a.step).slots[c])
+        world_.violate(
+            absl::StrCat("a checkpoint of state(", a.step.value(), ") held another term"));
     }
     Input(Made{});
     NextCommand();
@@ -358,7 +391,8 @@ void Machine::CheckInvariants() {
   if (!member_.active() || !member_.has_state() || busy_) return;
   const View& view = *member_.view();
   if (member_.lineage() != view.lineage)
-    world_.violate(absl::StrCat("a state of lineage ", member_.lineage().value(), " is used in a view of lineage ", view.lineage.value()));
+    world_.violate(absl::StrCat("a state of lineage ", member_.lineage().value(),
+                                " is used in a view of lineage ", view.lineage.value()));
 }
 
 }  // namespace muster::sim

@@ -1,4 +1,5 @@
-// A member process of the simulation: the real state machine over symbolic memory, with a train thread that takes time.
+// A member process of the simulation: the real state machine over symbolic memory, with a train
+// thread that takes time.
 #pragma once
 
 #include <deque>
@@ -27,7 +28,8 @@ struct Surroundings {
   std::function<void(const MemberId& to, SimFrame)> send;
   std::function<void(ToCoordinator)> tell;
   std::function<void(std::vector<ViewMember>)> connect;
-  std::function<void(int64_t delay, std::function<void()>)> later;  // on this process; forgotten when it dies
+  std::function<void(int64_t delay, std::function<void()>)>
+      later;  // on this process; forgotten when it dies
   std::function<int64_t(int64_t low, int64_t high)> random;
   std::function<void(const std::string&)> violate;
   std::function<void(int code, const std::string&)> quit;
@@ -89,8 +91,12 @@ class Machine {
   void DoWork();
   void Answer(const muster::Input& input) { work_.push_front({input, std::nullopt}); }
   bool server_mode() const { return config_.sync == Sync::kServer; }
-  std::vector<Value>& Values(Step step) { return server_mode() ? generation_[(step.value() + 1) % 2] : values_; }
-  std::vector<Value>& Landing(Step step) { return server_mode() ? generation_[step.value() % 2] : results_[step.value() % 2]; }
+  std::vector<Value>& Values(Step step) {
+    return server_mode() ? generation_[(step.value() + 1) % 2] : values_;
+  }
+  std::vector<Value>& Landing(Step step) {
+    return server_mode() ? generation_[step.value() % 2] : results_[step.value() % 2];
+  }
   Value ResultOf(Step step, int32_t chunk);  // what a right result is
   std::vector<Value> PayloadOf(const PeerMessage& message);
   int32_t chunks() const { return static_cast<int32_t>(config_.chunks.size()); }
@@ -107,12 +113,12 @@ class Machine {
   bool working_ = false;
 
   std::vector<Value> values_, slots_, results_[2], generation_[2];
-  std::map<TreeNode, std::vector<Value>> gradients_;           // partial sums of our lanes
-  std::vector<std::map<TreeNode, Value>> waiting_;             // owner: by chunk
-  std::vector<Value> sums_;                                    // owner that applies: complete ones
+  std::map<TreeNode, std::vector<Value>> gradients_;  // partial sums of our lanes
+  std::vector<std::map<TreeNode, Value>> waiting_;    // owner: by chunk
+  std::vector<Value> sums_;                           // owner that applies: complete ones
   std::deque<Command> commands_;
   bool busy_ = false;
-  int64_t epoch_ = 0;                                          // grows at Abandon: older lanes are forgotten
+  int64_t epoch_ = 0;  // grows at Abandon: older lanes are forgotten
   LaneCount count_;
   int64_t segments_ = 0;
   std::map<MemberId, std::deque<SimFrame>> held_;

@@ -26,14 +26,17 @@ Counts RunSeeds(uint64_t first, uint64_t count) {
   for (uint64_t seed = first; seed < first + count; ++seed) {
     World world(OptionsOf(seed));
     const bool held = world.Run();
-    EXPECT_TRUE(held) << "seed " << seed << ": " << world.violation() << "\n(its story: sim_story " << seed << ")";
+    EXPECT_TRUE(held) << "seed " << seed << ": " << world.violation() << "\n(its story: sim_story "
+                      << seed << ")";
     if (!held) break;
     Add(sum, world.counts());
   }
-  std::cout << sum.steps << " steps, " << sum.events << " events; heals " << sum.heals << ", catch-ups " << sum.catch_ups
-            << ", rewinds " << sum.rewinds << ", torn deliveries " << sum.torn << ", coordinator restarts in forming "
-            << sum.restarts_in_forming << ", second failures in forming " << sum.second_failures << ", "
-            << sum.lanes_recomputed << " lanes run again in the " << sum.lanes_checked << " runs where they are counted\n";
+  std::cout << sum.steps << " steps, " << sum.events << " events; heals " << sum.heals
+            << ", catch-ups " << sum.catch_ups << ", rewinds " << sum.rewinds
+            << ", torn deliveries " << sum.torn << ", coordinator restarts in forming "
+            << sum.restarts_in_forming << ", second failures in forming " << sum.second_failures
+            << ", " << sum.lanes_recomputed << " lanes run again in the " << sum.lanes_checked
+            << " runs where they are counted\n";
   return sum;
 }
 
@@ -52,7 +55,8 @@ TEST(Sim, TwoThousandSeedsHoldEveryInvariant) { ExpectCoverage(RunSeeds(1000001,
 #else
 TEST(Sim, SeedsHoldEveryInvariantAndReachEveryCorner) { ExpectCoverage(RunSeeds(1, 400)); }
 
-// Each planted bug must be found by the same loop; the first seed that finds it and the broken invariant are printed.
+// Each planted bug must be found by the same loop; the first seed that finds it and the broken
+// invariant are printed.
 void ExpectFound(const std::string& name, const std::function<void(Bugs&)>& plant) {
   for (uint64_t seed = 1; seed <= 400; ++seed) {
     WorldOptions options = OptionsOf(seed);
@@ -72,7 +76,8 @@ TEST(PlantedBugs, PartialAddedTwice) {
   ExpectFound("partial added twice", [](Bugs& b) { b.member.add_twice = true; });
 }
 TEST(PlantedBugs, PublishBeforePersist) {
-  ExpectFound("publish before persist", [](Bugs& b) { b.coordinator.publish_before_persist = true; });
+  ExpectFound("publish before persist",
+              [](Bugs& b) { b.coordinator.publish_before_persist = true; });
 }
 TEST(PlantedBugs, AnswerWithoutSealing) {
   ExpectFound("answer without sealing", [](Bugs& b) { b.member.answer_without_sealing = true; });
@@ -84,7 +89,8 @@ TEST(PlantedBugs, FoldedLaneMoved) {
   ExpectFound("folded lane moved", [](Bugs& b) { b.coordinator.plan.move_folded_lane = true; });
 }
 TEST(PlantedBugs, BaseAcrossLineages) {
-  ExpectFound("base across lineages", [](Bugs& b) { b.coordinator.plan.base_across_lineages = true; });
+  ExpectFound("base across lineages",
+              [](Bugs& b) { b.coordinator.plan.base_across_lineages = true; });
 }
 #endif
 

@@ -1,5 +1,5 @@
-// sim_story SEED: what happens under one seed, as a story. sim_story FIRST LAST: runs all of these seeds and names those
-// that break an invariant.
+// sim_story SEED: what happens under one seed, as a story. sim_story FIRST LAST: runs all of these
+// seeds and names those that break an invariant.
 #include <cstdlib>
 #include <iostream>
 
@@ -15,9 +15,11 @@ bool TellStory(uint64_t seed) {
   const WorldOptions options = OptionsOf(seed);
   World world(options);
   const bool held = world.Run();
-  std::cout << "seed " << options.seed << ": " << (options.sync == muster::Sync::kServer ? "server" : "allreduce") << ", "
-            << options.workers << " workers, " << options.lanes << " lanes, " << options.chunks << " chunks, "
-            << options.steps << " steps, checkpoint every " << options.checkpoint_every << ", "
+  std::cout << "seed " << options.seed << ": "
+            << (options.sync == muster::Sync::kServer ? "server" : "allreduce") << ", "
+            << options.workers << " workers, " << options.lanes << " lanes, " << options.chunks
+            << " chunks, " << options.steps << " steps, checkpoint every "
+            << options.checkpoint_every << ", "
             << (options.clip_norm > 0 ? "clipped" : "not clipped") << "\n";
   for (const std::string& line : world.story()) std::cout << line << "\n";
   std::cout << (held ? "every invariant held" : "broken: " + world.violation()) << "\n";
@@ -44,6 +46,7 @@ int main(int argc, char** argv) {
     return 64;
   }
   const uint64_t first = std::strtoull(argv[1], nullptr, 10);
-  const bool held = argc == 2 ? TellStory(first) : RunAll(first, std::strtoull(argv[2], nullptr, 10));
+  const bool held =
+      argc == 2 ? TellStory(first) : RunAll(first, std::strtoull(argv[2], nullptr, 10));
   return held ? 0 : 1;
 }

@@ -1,5 +1,6 @@
-// Symbolic values: a number that stands for the term of its tree, so that a wrong sum, a wrong order or a torn state
-// shows as another number. And the reference: what one undisturbed process would compute.
+// Symbolic values: a number that stands for the term of its tree, so that a wrong sum, a wrong
+// order or a torn state shows as another number. And the reference: what one undisturbed process
+// would compute.
 #pragma once
 
 #include <cmath>
@@ -20,7 +21,8 @@ inline constexpr Value kTorn = 0xdeadbeefdeadbeefu;  // memory that is being wri
 inline Value Initial(int32_t chunk) { return Mix64(1, static_cast<uint64_t>(chunk)); }
 inline Value ZeroSlot(int32_t chunk) { return Mix64(2, static_cast<uint64_t>(chunk)); }
 inline Value Gradient(Value state, Step step, LaneId lane, int32_t chunk) {
-  return Mix64(Mix64(3, state), Mix64(static_cast<uint64_t>(step.value()), static_cast<uint64_t>(lane.value())),
+  return Mix64(Mix64(3, state),
+               Mix64(static_cast<uint64_t>(step.value()), static_cast<uint64_t>(lane.value())),
                static_cast<uint64_t>(chunk));
 }
 inline Value Sum(Value left, Value right) { return Mix64(Mix64(4, left), right); }

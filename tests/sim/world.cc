@@ -19,8 +19,10 @@ Time TimeOf(int64_t ms) { return Time(std::chrono::milliseconds(ms)); }
 }  // namespace
 
 World::World(WorldOptions options)
-    : options_(options), random_(options.seed),
-      reference_(options.lanes, options.chunks, options.clip_norm > 0), faults_left_(options.faults) {
+    : options_(options),
+      random_(options.seed),
+      reference_(options.lanes, options.chunks, options.clip_norm > 0),
+      faults_left_(options.faults) {
   spec_.law.task = "counting";
   spec_.law.lanes = options.lanes;
   spec_.law.batch = options.lanes;
@@ -49,7 +51,9 @@ int64_t World::Random(int64_t low, int64_t high) {
   return low + static_cast<int64_t>(random_() % static_cast<uint64_t>(high - low + 1));
 }
 
-void World::At(int64_t delay, std::function<void()> run) { events_.push({now_ + delay, ++order_, std::move(run)}); }
+void World::At(int64_t delay, std::function<void()> run) {
+  events_.push({now_ + delay, ++order_, std::move(run)});
+}
 
 // An event of a process waits while it is paused and is forgotten when it has died.
 void World::OnProcess(MemberId id, int64_t delay, std::function<void(Process&)> run) {
@@ -83,7 +87,9 @@ World::Process* World::FindByName(const std::string& name) {
 
 Step World::recorded() const {
   Step s(0);
-  while (std::any_of(ledger_.begin(), ledger_.end(), [&](const auto& e) { return e.first.second == s; })) s = s + 1;
+  while (std::any_of(ledger_.begin(), ledger_.end(),
+                     [&](const auto& e) { return e.first.second == s; }))
+    s = s + 1;
   return s;
 }
 Step World::furthest() const {
@@ -91,8 +97,12 @@ Step World::furthest() const {
   for (const auto& [id, p] : processes_) s = std::max(s, p.machine->member().step());
   return s;
 }
-int64_t World::active_view() const { return journal_ && journal_->view ? journal_->view->number.value() : 0; }
-std::string World::phase() const { return journal_ ? std::string(coordinator::PhaseName(journal_->phase)) : ""; }
+int64_t World::active_view() const {
+  return journal_ && journal_->view ? journal_->view->number.value() : 0;
+}
+std::string World::phase() const {
+  return journal_ ? std::string(coordinator::PhaseName(journal_->phase)) : "";
+}
 
 // ---- processes
 
@@ -143,7 +153,9 @@ void World::Start(const std::string& name) {
     OnProcess(id, delay, [run = std::move(run)](Process&) { run(); });
   };
   around.random = [this](int64_t low, int64_t high) { return Random(low, high); };
-  around.violate = [this, id](const std::string& what) { Violate(absl::StrCat(id.name, ": ", what)); };
+  around.violate = [this, id](const std::string& what) {
+    Violate(absl::StrCat(id.name, ": ", what));
+  };
   around.quit = [this, id](int code, const std::string& reason) {
     Process* p = Find(id);
     if (p == nullptr || p->leaving) return;
@@ -165,7 +177,8 @@ void World::Kill(MemberId id, const std::string& cause, int exit_code) {
   Process* p = Find(id);
   if (p == nullptr) return;
   Note(absl::StrCat(id.name, " ", cause));
-  ProcessExited exited{kJob, id.name, exit_code, exit_code == 0 ? 9 : 0, cause, false, p->machine->lane_count(), ""};
+  ProcessExited exited{
+      kJob, id.name, exit_code, exit_code == 0 ? 9 : 0, cause, false, p->machine->lane_count(), ""};
   for (auto& [s, session] : sessions_)
     if (session.a == id || session.b == id) Break(s);
   lanes_of_dead_ += exited.lanes.total;
@@ -205,7 +218,9 @@ void World::Pause(const std::string& name, int64_t ms) {
 
 int64_t World::FindSession(const MemberId& a, const MemberId& b) const {
   for (const auto& [s, session] : sessions_)
-    if (!session.broken && ((session.a == a && session.b == b && session.up_a) || (session.a == b && session.b == a && session.up_b))) return s;
+    if (!session.broken && ((session.a == a && session.b == b && session.up_a) ||
+                            (session.a == b && session.b == a && session.up_b)))
+      return s;
   return 0;
 }
 
@@ -214,22 +229,29 @@ void World::ConnectPeers(const MemberId& id) {
   if (p == nullptr) return;
   std::vector<int64_t> close;
   for (const auto& [s, session] : sessions_) {
-    if (session.broken || session.b == kCoordinator || (session.a != id && session.b != id)) continue;
+    if (session.broken || session.b == kCoordinator || (session.a != id && session.b != id))
+      continue;
     const MemberId& other = session.a == id ? session.b : session.a;
-    if (std::none_of(p->peers.begin(), p->peers.end(), [&](const ViewMember& m) { return m.id == other; })) close.push_back(s);
+    if (std::none_of(p->peers.begin(), p->peers.end(),
+                     [&](const ViewMember& m) { return m.id == other; }))
+      close.push_back(s);
   }
   for (int64_t s : close) Break(s);
   for (const ViewMember& peer : p->peers)
     if (id < peer.id) {
       bool there = false;
-      for (const auto& [s, session] : sessions_) there = there || (!session.broken && session.a == id && session.b == peer.id);
-      if (!there) OnProcess(id, Random(1, 20), [this, id, to = peer.id](Process&) { OpenSession(id, to); });
+      for (const auto& [s, session] : sessions_)
+        there = there || (!session.broken && session.a == id && session.b == peer.id);
+      if (!there)
+        OnProcess(id, Random(1, 20), [this, id, to = peer.id](Process&) { OpenSession(id, to); });
     }
 }
 
 void World::OpenSession(const MemberId& a, const MemberId& b) {
   Process* from = Find(a);
-  if (from == nullptr || std::none_of(from->peers.begin(), from->peers.end(), [&](const ViewMember& m) { return m.id == b; })) return;
+  if (from == nullptr || std::none_of(from->peers.begin(), from->peers.end(),
+                                      [&](const ViewMember& m) { return m.id == b; }))
+    return;
   for (const auto& [s, session] : sessions_)
     if (!session.broken && session.a == a && session.b == b) return;
   if (Find(b) == nullptr) {  // refused; tried again while it is listed
@@ -258,7 +280,8 @@ void World::SendFrame(int64_t s, const MemberId& from, std::function<void()> del
   Direction& d = to_b ? session.to_b : session.to_a;
   const MemberId to = to_b ? session.b : session.a;
   const int64_t index = ++d.sent;
-  const int64_t stall = Random(0, 200) == 200 ? Random(30, 400) : 0;  // holds up all that comes behind it
+  const int64_t stall =
+      Random(0, 200) == 200 ? Random(30, 400) : 0;  // holds up all that comes behind it
   d.last = std::max(d.last, now_ + Random(0, 12) + stall);
   auto arrive = [this, s, to_b, index, deliver = std::move(deliver)] {
     Direction& dir = to_b ? sessions_[s].to_b : sessions_[s].to_a;
@@ -291,7 +314,8 @@ void World::Break(int64_t s) {
   }
   const MemberId a = session.a, b = session.b;
   if (b == kCoordinator) {
-    if (Process* p = Find(a); p != nullptr && p->coordinator_session == s) p->coordinator_session.reset();
+    if (Process* p = Find(a); p != nullptr && p->coordinator_session == s)
+      p->coordinator_session.reset();
     OnProcess(a, Random(1, 40), [this, a](Process&) { JoinCoordinator(a); });
     At(std::max<int64_t>(session.to_b.last - now_, 0) + 1, [this, a, life = coordinator_life_] {
       const Process* p = Find(a);
@@ -313,7 +337,8 @@ void World::Break(int64_t s) {
 void World::BreakSession(const std::string& a, const std::string& b) {
   for (const auto& [s, session] : sessions_) {
     const std::string other = session.b == kCoordinator ? "coordinator" : session.b.name;
-    if (!session.broken && ((session.a.name == a && other == b) || (session.a.name == b && other == a))) {
+    if (!session.broken &&
+        ((session.a.name == a && other == b) || (session.a.name == b && other == a))) {
       Note(absl::StrCat("the session between ", a, " and ", b, " breaks"));
       return Break(s);
     }
@@ -330,10 +355,12 @@ void World::JoinCoordinator(const MemberId& id) {
   const int64_t s = next_session_++;
   sessions_[s] = Session{id, kCoordinator, {}, {}, false, true, true};
   p->coordinator_session = s;
-  p->machine->Input(CoordinatorSays{JobIs{kJob, "cluster", TermNumber(term_), spec_, "", std::nullopt}});
+  p->machine->Input(
+      CoordinatorSays{JobIs{kJob, "cluster", TermNumber(term_), spec_, "", std::nullopt}});
   p->machine->Input(CoordinatorUp{});
   OnProcess(id, 400, [this, id, s](Process& process) {
-    if (process.coordinator_session == s) FromMember(id, Alive{process.machine->member().step(), ""});
+    if (process.coordinator_session == s)
+      FromMember(id, Alive{process.machine->member().step(), ""});
   });
 }
 
@@ -371,7 +398,8 @@ void World::StartCoordinator() {
   coordinator::Settings settings;
   settings.start_patience = std::chrono::seconds(3);
   settings.bugs = options_.bugs.coordinator;
-  coordinator_ = std::make_unique<coordinator::Coordinator>("cluster", TermNumber(term_), settings, found, TimeOf(now_));
+  coordinator_ = std::make_unique<coordinator::Coordinator>("cluster", TermNumber(term_), settings,
+                                                            found, TimeOf(now_));
   Note(absl::StrCat("coordinator starts, term ", term_));
   const int64_t life = coordinator_life_;
   At(100, [this, life] { TickCoordinator(life); });
@@ -382,8 +410,10 @@ void World::StartCoordinator() {
 
 void World::Feed(const coordinator::Input& input) {
   const std::vector<coordinator::Action> actions = coordinator_->Take(input, TimeOf(now_));
-  const bool crash = faults_left_ > 0 && !options_.smooth && actions.size() > 1 && Random(0, 200) == 0;
-  const size_t upto = crash ? static_cast<size_t>(Random(0, static_cast<int64_t>(actions.size()))) : actions.size();
+  const bool crash =
+      faults_left_ > 0 && !options_.smooth && actions.size() > 1 && Random(0, 200) == 0;
+  const size_t upto =
+      crash ? static_cast<size_t>(Random(0, static_cast<int64_t>(actions.size()))) : actions.size();
   for (size_t i = 0; i < upto; ++i) Carry(actions[i]);
   if (crash && !ended_) {
     --faults_left_;
@@ -415,7 +445,8 @@ void World::KillCoordinator(int64_t down_ms) {
 }
 
 bool World::AnyForming() const {
-  return journal_ && journal_->number > ViewNumber(0) && (!journal_->view || journal_->number > journal_->view->number);
+  return journal_ && journal_->number > ViewNumber(0) &&
+         (!journal_->view || journal_->number > journal_->view->number);
 }
 
 void World::Carry(const coordinator::Action& action) {
@@ -434,11 +465,13 @@ void World::Carry(const coordinator::Action& action) {
     }
   } else if (const auto* m = std::get_if<coordinator::ToMember>(&action)) {
     if (const auto* activate = std::get_if<Activate>(&m->message)) CheckView(activate->view);
-    if (const auto* seal = std::get_if<Seal>(&m->message); seal != nullptr && (!journal_ || journal_->number < seal->view))
+    if (const auto* seal = std::get_if<Seal>(&m->message);
+        seal != nullptr && (!journal_ || journal_->number < seal->view))
       Violate(absl::StrCat("view ", seal->view.value(), " was published before it was persisted"));
     if (const auto* ack = std::get_if<AckRecords>(&m->message))
       for (Step s = journal_->lineages.back().fork; s < ack->below; s = s + 1)
-        if (ledger_.count({ack->lineage, s}) == 0) Violate("a record was acknowledged that is not in the ledger");
+        if (ledger_.count({ack->lineage, s}) == 0)
+          Violate("a record was acknowledged that is not in the ledger");
     if (std::get_if<Seal>(&m->message) != nullptr && ambush_) {
       ambush_ = false;
       At(Random(1, 30), [this] {
@@ -461,9 +494,11 @@ void World::Carry(const coordinator::Action& action) {
           if (heal->plan.members[i].id == to) {
             counts_.heals += heal->plan.how[i] == HealBy::kCopy;
             counts_.catch_ups += heal->plan.how[i] == HealBy::kCatchUp;
-            const bool keeps = heal->plan.how[i] == HealBy::kHold || heal->plan.how[i] == HealBy::kCatchUp;
+            const bool keeps =
+                heal->plan.how[i] == HealBy::kHold || heal->plan.how[i] == HealBy::kCatchUp;
             const Member& member = process->machine->member();
-            if (keeps && heal->view == member.sealed() && member.has_state() && member.lineage() != heal->plan.lineage)
+            if (keeps && heal->view == member.sealed() && member.has_state() &&
+                member.lineage() != heal->plan.lineage)
               Violate("a state of a voided lineage is the base of a view");
           }
       process->machine->Input(CoordinatorSays{message});
@@ -483,7 +518,9 @@ void World::Carry(const coordinator::Action& action) {
     });
   } else if (const auto* t = std::get_if<coordinator::Tell>(&action)) {
     if (!t->text.empty()) Note(absl::StrCat("> ", t->text));
-    if (t->text.find("disagree") != std::string::npos || t->text.find("differ") != std::string::npos) Violate(t->text);
+    if (t->text.find("disagree") != std::string::npos ||
+        t->text.find("differ") != std::string::npos)
+      Violate(t->text);
   }
 }
 
@@ -499,29 +536,40 @@ void World::CheckView(const View& view) {
     ranks[m.role].insert(m.rank.value());
   }
   for (const auto& [role, of_role] : ranks) {
-    const auto n = std::count_if(view.members.begin(), view.members.end(), [&](const ViewMember& m) { return m.role == role; });
-    if (static_cast<int64_t>(of_role.size()) != n || *of_role.rbegin() != n - 1) Violate("ranks are not dense and unique");
+    const auto n = std::count_if(view.members.begin(), view.members.end(),
+                                 [&](const ViewMember& m) { return m.role == role; });
+    if (static_cast<int64_t>(of_role.size()) != n || *of_role.rbegin() != n - 1)
+      Violate("ranks are not dense and unique");
   }
   for (const LaneMap* map : {&view.lanes, &view.first_lanes}) {
-    if (map->holder_of.size() != static_cast<size_t>(options_.lanes)) Violate("a lane without a holder");
+    if (map->holder_of.size() != static_cast<size_t>(options_.lanes))
+      Violate("a lane without a holder");
     for (int32_t holder : map->holder_of)
-      if (holder < 0 || static_cast<size_t>(holder) >= view.members.size() || view.members[static_cast<size_t>(holder)].role != Role::kWorker)
+      if (holder < 0 || static_cast<size_t>(holder) >= view.members.size() ||
+          view.members[static_cast<size_t>(holder)].role != Role::kWorker)
         Violate("a lane's holder is no worker of the view");
   }
-  if (view.owner_of.size() != static_cast<size_t>(options_.chunks)) Violate("a chunk without an owner");
+  if (view.owner_of.size() != static_cast<size_t>(options_.chunks))
+    Violate("a chunk without an owner");
   for (int32_t owner : view.owner_of)
-    if (owner < 0 || static_cast<size_t>(owner) >= view.members.size()) Violate("an owner is not in the view");
+    if (owner < 0 || static_cast<size_t>(owner) >= view.members.size())
+      Violate("an owner is not in the view");
   for (size_t i = 0; i < view.members.size(); ++i) {
     const Process* p = Find(view.members[i].id);
-    if (p == nullptr || p->machine->member().active() || p->machine->member().sealed() != view.number) continue;
-    if (!p->machine->member().has_state() || p->machine->member().step() != view.first_step) continue;
+    if (p == nullptr || p->machine->member().active() ||
+        p->machine->member().sealed() != view.number)
+      continue;
+    if (!p->machine->member().has_state() || p->machine->member().step() != view.first_step)
+      continue;
     const bool spare = LanesOf(view.lanes.holder_of, static_cast<int32_t>(i)).empty() &&
                        LanesOf(view.first_lanes.holder_of, static_cast<int32_t>(i)).empty();
     if (spare) continue;  // it forgets its lanes once the view is active
-    if (p->machine->member().lineage() != view.lineage) continue;  // a spare that has not dropped a voided state yet
+    if (p->machine->member().lineage() != view.lineage)
+      continue;  // a spare that has not dropped a voided state yet
     for (LaneId lane : p->machine->member().lanes_issued())
       if (view.first_lanes.holder_of[static_cast<size_t>(lane.value())] != static_cast<int32_t>(i))
-        Violate(absl::StrCat("lane ", lane.value(), ", folded by ", view.members[i].id.name, ", was given to another member"));
+        Violate(absl::StrCat("lane ", lane.value(), ", folded by ", view.members[i].id.name,
+                             ", was given to another member"));
   }
 }
 
@@ -533,30 +581,38 @@ void World::CheckManifest(const Manifest& manifest) {
       seen.insert({e.slot, e.chunk.value()});
       const Value v = disk_.at(segment.file).at({e.slot, e.chunk.value()});
       const auto c = static_cast<size_t>(e.chunk.value());
-      if (v != (e.slot == 0 ? state.values[c] : state.slots[c])) Violate(absl::StrCat("the checkpoint of step ", manifest.step.value(), " holds a wrong value"));
+      if (v != (e.slot == 0 ? state.values[c] : state.slots[c]))
+        Violate(
+            absl::StrCat("the checkpoint of step ", manifest.step.value(), " holds a wrong value"));
     }
-  if (seen.size() != static_cast<size_t>(options_.chunks) * 2) Violate("a manifest does not name every chunk");
+  if (seen.size() != static_cast<size_t>(options_.chunks) * 2)
+    Violate("a manifest does not name every chunk");
   std::vector<StepRecord> records;
   for (const auto& [key, r] : ledger_) records.push_back(r);
-  if (!Ancestry(journal_->lineages, records, manifest.lineage, manifest.step).ok()) Violate("a manifest precedes its records");
+  if (!Ancestry(journal_->lineages, records, manifest.lineage, manifest.step).ok())
+    Violate("a manifest precedes its records");
 }
 
 void World::CheckEnd() {
   if (ended_) return;
   ended_ = true;
   counts_.steps += options_.steps;
-  if (journal_->phase != JobPhase::kDone) return Violate(absl::StrCat("the job ended as ", phase(), ": ", journal_->reason));
+  if (journal_->phase != JobPhase::kDone)
+    return Violate(absl::StrCat("the job ended as ", phase(), ": ", journal_->reason));
   std::vector<StepRecord> records;
   for (const auto& [key, r] : ledger_) records.push_back(r);
-  const auto ancestry = Ancestry(journal_->lineages, records, journal_->lineages.back().number, Step(options_.steps));
+  const auto ancestry =
+      Ancestry(journal_->lineages, records, journal_->lineages.back().number, Step(options_.steps));
   if (!ancestry.ok()) return Violate(std::string(ancestry.status().message()));
   for (const StepRecord& r : *ancestry)
-    if (r.weight != options_.lanes) return Violate(absl::StrCat("step ", r.step.value(), " has weight ", r.weight));
+    if (r.weight != options_.lanes)
+      return Violate(absl::StrCat("step ", r.step.value(), " has weight ", r.weight));
   CheckLanes();
 }
 
-// What was run beyond one time each is what the job says it ran again. A coordinator that was down forgets whom it had
-// given up, an end that it has not heard of yet it cannot count, and of a rewind it knows the lanes that were given out.
+// What was run beyond one time each is what the job says it ran again. A coordinator that was down
+// forgets whom it had given up, an end that it has not heard of yet it cannot count, and of a
+// rewind it knows the lanes that were given out.
 void World::CheckLanes() {
   if (coordinator_failed_ || exits_to_tell_ > 0 || journal_->rewinds > 0) return;
   for (const auto& [id, p] : processes_)
@@ -567,7 +623,8 @@ void World::CheckLanes() {
   for (const auto& [id, p] : processes_) run += p.machine->lane_count().total;
   const int64_t again = run - options_.steps * options_.lanes;
   if (again != journal_->lanes_recomputed)
-    Violate(absl::StrCat(again, " lanes were run again, the job says ", journal_->lanes_recomputed));
+    Violate(
+        absl::StrCat(again, " lanes were run again, the job says ", journal_->lanes_recomputed));
 }
 
 // ---- faults
@@ -583,12 +640,17 @@ void World::Inject() {
   };
   if (Random(0, 1) == 0) ambush_ = true;
   switch (Random(0, 10)) {
-    case 10: if (Process* server = FindByName("server-0")) Kill(server->id, "was killed", 0); break;
-    case 0: case 1: case 2: Kill(pick(), "was killed", 0); break;
+    case 10:
+      if (Process* server = FindByName("server-0")) Kill(server->id, "was killed", 0);
+      break;
+    case 0:
+    case 1:
+    case 2: Kill(pick(), "was killed", 0); break;
     case 3: Pause(pick().name, Random(100, 1200)); break;
     case 4: Pause(pick().name, Random(2000, 5000)); break;
     case 5: KillCoordinator(Random(50, 4000)); break;
-    case 6: case 7: {
+    case 6:
+    case 7: {
       for (int64_t n = Random(1, 4); n > 0; --n) BreakAny();
       break;
     }
@@ -632,15 +694,22 @@ bool World::Run() {
     if (counts_.events > 200000) Violate("two hundred thousand events and no end");
     if (calm_since >= 0 && now_ - calm_since > 120000 && coordinator_)
       for (const auto& status : coordinator_->Status())
-        Note(absl::StrCat("coordinator: recorded ", status.step.value(), " of ", status.steps, ", lineages ", status.job.lineages.size(),
-                          ", checkpoints ", status.checkpoints.empty() ? -1 : status.checkpoints.back().second.value(), ", waits for ", status.waits_for));
+        Note(
+            absl::StrCat("coordinator: recorded ", status.step.value(), " of ", status.steps,
+                         ", lineages ", status.job.lineages.size(), ", checkpoints ",
+                         status.checkpoints.empty() ? -1 : status.checkpoints.back().second.value(),
+                         ", waits for ", status.waits_for));
     if (calm_since >= 0 && now_ - calm_since > 120000)
       for (auto& [id, p] : processes_) {
         const Member& m = p.machine->member();
-        Note(absl::StrCat(id.name, "-", id.incarnation.hi, ": step ", m.step().value(), ", sealed ", m.sealed().value(), m.active() ? ", active, " : ", ",
-                          m.Phase(), p.coordinator_session ? "" : ", no coordinator session", ", held ", p.machine->held()));
+        Note(absl::StrCat(id.name, "-", id.incarnation.hi, ": step ", m.step().value(), ", sealed ",
+                          m.sealed().value(), m.active() ? ", active, " : ", ", m.Phase(),
+                          p.coordinator_session ? "" : ", no coordinator session", ", held ",
+                          p.machine->held()));
       }
-    if (calm_since >= 0 && now_ - calm_since > 120000) Violate(absl::StrCat("no end two minutes after the last fault; the coordinator says: ", phase()));
+    if (calm_since >= 0 && now_ - calm_since > 120000)
+      Violate(
+          absl::StrCat("no end two minutes after the last fault; the coordinator says: ", phase()));
   }
   if (!ended_ && violation_.empty()) Violate("nothing is left to happen");
   return violation_.empty();

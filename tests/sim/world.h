@@ -1,4 +1,5 @@
-// The whole protocol in one thread from one seed: coordinator, members, sessions, disk, host agent, and faults.
+// The whole protocol in one thread from one seed: coordinator, members, sessions, disk, host agent,
+// and faults.
 #pragma once
 
 #include <map>
@@ -29,8 +30,8 @@ struct WorldOptions {
   int64_t steps = 20;
   int64_t checkpoint_every = 5;
   double clip_norm = 0;
-  int faults = 8;        // how many, at random; 0: none
-  bool smooth = false;   // no random delays: for scenarios
+  int faults = 8;       // how many, at random; 0: none
+  bool smooth = false;  // no random delays: for scenarios
   Bugs bugs;
 };
 
@@ -53,7 +54,8 @@ class World {
   explicit World(WorldOptions options);
   // Runs until the job has ended or an invariant is broken. True: done and everything held.
   bool Run();
-  // For scenarios: until the condition holds; false when it does not within a minute of simulated time.
+  // For scenarios: until the condition holds; false when it does not within a minute of simulated
+  // time.
   bool RunUntil(const std::function<bool()>& condition);
 
   void KillWorker(const std::string& name);
@@ -86,13 +88,13 @@ class World {
     bool leaving = false;
   };
   struct Direction {
-    int64_t last = 0;      // no frame arrives before this
+    int64_t last = 0;  // no frame arrives before this
     int64_t sent = 0;
     int64_t delivered = 0;
     int64_t cut = std::numeric_limits<int64_t>::max();
   };
   struct Session {
-    MemberId a, b;         // b empty name: the coordinator
+    MemberId a, b;  // b empty name: the coordinator
     Direction to_a, to_b;
     bool broken = false;
     bool up_a = false, up_b = false;
@@ -155,17 +157,17 @@ class World {
   int64_t coordinator_life_ = 0;
   int64_t down_until_ = 0;
   int64_t term_ = 0;
-  std::optional<coordinator::JobJournal> journal_;   // durable
+  std::optional<coordinator::JobJournal> journal_;  // durable
   std::map<std::pair<LineageNumber, Step>, StepRecord> ledger_;
   std::vector<Manifest> catalogue_;
   std::vector<FromAgent> unsent_exits_;
-  int64_t exits_to_tell_ = 0;   // processes whose end the coordinator has not heard of yet
-  int64_t lanes_of_dead_ = 0;   // run by incarnations that are gone
+  int64_t exits_to_tell_ = 0;  // processes whose end the coordinator has not heard of yet
+  int64_t lanes_of_dead_ = 0;  // run by incarnations that are gone
   bool coordinator_failed_ = false;
 
   bool ended_ = false;
   int faults_left_ = 0;
-  bool ambush_ = false;       // the next forming view is met by a second fault
+  bool ambush_ = false;  // the next forming view is met by a second fault
   std::string violation_;
   std::vector<std::string> story_;
   Counts counts_;

@@ -22,8 +22,8 @@ namespace muster {
 
 inline constexpr int kWaitMilliseconds = 40'000;
 
-// Its standard output and error come through one pipe. `before` runs in the child before the program does; false ends
-// it with exit code 126.
+// Its standard output and error come through one pipe. `before` runs in the child before the
+// program does; false ends it with exit code 126.
 class Program {
  public:
   explicit Program(std::vector<std::string> command, const std::function<bool()>& before = {}) {
@@ -53,13 +53,15 @@ class Program {
     close(out_);
   }
 
-  // Reads until the output holds `text` at or after `from`; false at its end, or when it does not come.
+  // Reads until the output holds `text` at or after `from`; false at its end, or when it does not
+  // come.
   bool WaitFor(const std::string& text, size_t from = 0) {
     for (size_t at = from; output_.find(text, at) == std::string::npos;) {
       at = std::max(from, output_.size() < text.size() ? 0 : output_.size() - text.size());
       pollfd wait{.fd = out_, .events = POLLIN, .revents = 0};
       char buffer[4096];
-      const ssize_t n = poll(&wait, 1, kWaitMilliseconds) == 1 ? read(out_, buffer, sizeof buffer) : 0;
+      const ssize_t n =
+          poll(&wait, 1, kWaitMilliseconds) == 1 ? read(out_, buffer, sizeof buffer) : 0;
       if (n <= 0) return false;
       output_.append(buffer, static_cast<size_t>(n));
     }

@@ -57,8 +57,9 @@ class Reader {
     if (IsReadableFile(path)) return AddFile(path);
     return absl::InvalidArgumentError(absl::StrCat(
         "data.paths: ", path,
-        fs::exists(path, ignored) ? " is no readable file or directory"
-                                  : " does not exist; name files or directories (best by their whole path)"));
+        fs::exists(path, ignored)
+            ? " is no readable file or directory"
+            : " does not exist; name files or directories (best by their whole path)"));
   }
 
   std::string Take() { return std::move(bytes_); }
@@ -108,11 +109,12 @@ absl::StatusOr<std::string> ReadCorpus(const DataSpec& data) {
   for (const std::string& path : data.paths) MUSTER_RETURN_IF_ERROR(reader.AddPath(path));
   std::string bytes = reader.Take();
   if (!bytes.empty()) return bytes;
-  return absl::InvalidArgumentError(absl::StrCat(
-      "data.paths: no content in ", absl::StrJoin(data.paths, ", "),
-      data.suffixes.empty() ? ""
-                            : absl::StrCat(" (suffixes '", absl::StrJoin(data.suffixes, "', '"), "')"),
-      "; name files that are not empty"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("data.paths: no content in ", absl::StrJoin(data.paths, ", "),
+                   data.suffixes.empty()
+                       ? ""
+                       : absl::StrCat(" (suffixes '", absl::StrJoin(data.suffixes, "', '"), "')"),
+                   "; name files that are not empty"));
 }
 
 std::string ContentHash(std::initializer_list<std::string_view> parts) {

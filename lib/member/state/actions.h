@@ -31,7 +31,8 @@ struct PeerSays {
 struct Ready {
   int64_t id = 0;
   std::vector<ChunkId> chunks;
-  std::vector<Partial> partials;  // subtrees of all lanes held in the step, with weights and losses; no checksums
+  std::vector<Partial>
+      partials;  // subtrees of all lanes held in the step, with weights and losses; no checksums
 };
 struct Summed {  // answer to a FoldIn with a total: reduced, divided, measured
   Step step;
@@ -58,8 +59,9 @@ struct SegmentDone {
 struct SegmentLost {
   SegmentFailed failed;
 };
-using Input = std::variant<CoordinatorUp, CoordinatorSays, PeerUp, PeerDown, PeerSays, Ready, Summed, ChunksApplied,
-                           Applied, EdgeDone, Made, SegmentDone, SegmentLost>;
+using Input =
+    std::variant<CoordinatorUp, CoordinatorSays, PeerUp, PeerDown, PeerSays, Ready, Summed,
+                 ChunksApplied, Applied, EdgeDone, Made, SegmentDone, SegmentLost>;
 
 // ---- actions, carried out in order
 
@@ -73,7 +75,8 @@ struct Send {  // the payload follows from the message
   MemberId to;
   PeerMessage message;
 };
-struct Compute {  // train thread: run these lanes of `step` and fold them with the step's earlier ones
+struct Compute {  // train thread: run these lanes of `step` and fold them with the step's earlier
+                  // ones
   int64_t id = 0;
   Step step;
   std::vector<LaneId> lanes;
@@ -82,16 +85,17 @@ struct Compute {  // train thread: run these lanes of `step` and fold them with 
 struct Abandon {  // train thread: forget the open step's lanes, also the running one
   int64_t id = 0;
 };
-struct FoldIn {  // partials of `chunk` just came (or are our own): add as told, then answer Summed if there is a total
+struct FoldIn {  // partials of `chunk` just came (or are our own): add as told, then answer Summed
+                 // if there is a total
   Step step;
   ChunkId chunk;
-  bool own = false;                // ours: the subtrees stand in gradient memory
+  bool own = false;  // ours: the subtrees stand in gradient memory
   std::vector<TreeNode> arrived;
   std::vector<Fold> folds;
   std::optional<Partial> total;
 };
 struct ForgetSums {};  // incomplete sums of the open step are thrown away
-struct Land {  // results of the message just received go to the landing memory of `step`
+struct Land {          // results of the message just received go to the landing memory of `step`
   Step step;
   std::vector<ChunkId> chunks;
 };
@@ -134,13 +138,15 @@ struct Quit {
   int exit_code = 0;
   std::string reason;
 };
-using Action = std::variant<Connect, Tell, Send, Compute, Abandon, FoldIn, ForgetSums, Land, LandPieces, ApplyChunks,
-                            Apply, Edge, Make, PrepareCopy, DropState, Completed, Quit>;
+using Action =
+    std::variant<Connect, Tell, Send, Compute, Abandon, FoldIn, ForgetSums, Land, LandPieces,
+                 ApplyChunks, Apply, Edge, Make, PrepareCopy, DropState, Completed, Quit>;
 
 // What became of a peer's message.
 enum class Fate {
   kTaken,
-  kHold,     // too early: deliver it again after the next change of view or step; drop it when its session breaks
+  kHold,     // too early: deliver it again after the next change of view or step; drop it when its
+             // session breaks
   kDropped,  // of an old view, or a repetition: normal
   kRefused,  // wrong: break the session
 };

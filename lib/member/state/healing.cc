@@ -17,8 +17,9 @@ std::vector<Fetch> Wants::Ask(ViewNumber view, int32_t from, size_t chunks_per_f
   for (const auto& [key, donor] : missing_) {
     if (donor != from) continue;
     const auto& [step, kind, slot, chunk] = key;
-    const bool same = !fetches.empty() && fetches.back().kind == kind && fetches.back().slot == slot &&
-                      fetches.back().step == step && fetches.back().chunks.size() < chunks_per_fetch;
+    const bool same = !fetches.empty() && fetches.back().kind == kind &&
+                      fetches.back().slot == slot && fetches.back().step == step &&
+                      fetches.back().chunks.size() < chunks_per_fetch;
     if (!same) fetches.push_back({view, kind, slot, step, {}});
     fetches.back().chunks.push_back(chunk);
   }
@@ -31,8 +32,9 @@ std::vector<int32_t> Wants::Donors() const {
   return {donors.begin(), donors.end()};
 }
 
-std::vector<Want> StageOne(const HealPlan& plan, int32_t me, int32_t slots, const std::vector<TensorKind>& chunks,
-                           bool applies, const ChunkSet& held) {
+std::vector<Want> StageOne(const HealPlan& plan, int32_t me, int32_t slots,
+                           const std::vector<TensorKind>& chunks, bool applies,
+                           const ChunkSet& held) {
   std::vector<Want> wants;
   const bool server = plan.members[static_cast<size_t>(me)].role == Role::kServer;
   const HealBy how = plan.how[static_cast<size_t>(me)];
@@ -56,7 +58,8 @@ std::vector<Want> StageTwo(const HealPlan& plan, int32_t me, const ChunkSet& hel
   if (plan.members[i].role == Role::kServer || plan.how[i] == HealBy::kNothing) return wants;
   for (size_t c = 0; c < plan.done.size(); ++c)
     if (plan.done[c] && !held[c])
-      wants.push_back({PieceKind::kResult, 0, plan.base, ChunkId(static_cast<int32_t>(c)), plan.done_from[c]});
+      wants.push_back(
+          {PieceKind::kResult, 0, plan.base, ChunkId(static_cast<int32_t>(c)), plan.done_from[c]});
   return wants;
 }
 

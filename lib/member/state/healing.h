@@ -35,10 +35,11 @@ class Wants {
   std::map<Key, int32_t> missing_;
 };
 
-// Which pieces member `me` needs in the first stage (to hold state(base)) and in the second (the done results of base).
-// `held`: results of the step it is at that it has already.
-std::vector<Want> StageOne(const HealPlan& plan, int32_t me, int32_t slots, const std::vector<TensorKind>& chunks,
-                           bool applies, const ChunkSet& held);
+// Which pieces member `me` needs in the first stage (to hold state(base)) and in the second (the
+// done results of base). `held`: results of the step it is at that it has already.
+std::vector<Want> StageOne(const HealPlan& plan, int32_t me, int32_t slots,
+                           const std::vector<TensorKind>& chunks, bool applies,
+                           const ChunkSet& held);
 std::vector<Want> StageTwo(const HealPlan& plan, int32_t me, const ChunkSet& held);
 
 }  // namespace muster

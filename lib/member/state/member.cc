@@ -20,7 +20,8 @@ Member::Member(MemberConfig config) : config_(std::move(config)) { ClearOpenStep
 
 Outcome Member::Take(const Input& input) {
   const auto timeliness = [this] {
-    return std::tuple(step_, sealed_, active_, has_state_, applying_, plan_.has_value(), stage_one_done_);
+    return std::tuple(step_, sealed_, active_, has_state_, applying_, plan_.has_value(),
+                      stage_one_done_);
   };
   const auto before = timeliness();
   Outcome outcome;
@@ -40,14 +41,16 @@ bool Member::halted() const {
 
 std::string Member::Phase() const {
   if (plan_ && !base_told_) return absl::StrCat("healing to step ", plan_->base.value());
-  if (sealed_ > ViewNumber(0) && !active_) return absl::StrCat("waiting for view ", sealed_.value());
+  if (sealed_ > ViewNumber(0) && !active_)
+    return absl::StrCat("waiting for view ", sealed_.value());
   if (!active_) return "waiting for a view";
   if (halted()) return "halted";
   if (applying_) return "applying";
   for (size_t c = 0; c < results_.size(); ++c)
     if (!results_[c] && All(ready_)) {
       const int32_t owner = view_->owner_of[c];
-      return absl::StrCat("waiting for chunk ", c, " of ", view_->members[static_cast<size_t>(owner)].id.name);
+      return absl::StrCat("waiting for chunk ", c, " of ",
+                          view_->members[static_cast<size_t>(owner)].id.name);
     }
   return "computing";
 }
@@ -82,8 +85,8 @@ void Member::ClearOpenStep() {
 // ---- the coordinator's words
 
 void Member::On(const CoordinatorUp&) {
-  Do(Tell{Join{config_.job, config_.id, config_.role, config_.node, config_.address, cluster_, term_, config_.facts,
-               sealed_, active_}});
+  Do(Tell{Join{config_.job, config_.id, config_.role, config_.node, config_.address, cluster_,
+               term_, config_.facts, sealed_, active_}});
   if (!records_.empty()) Do(Tell{Records{{records_.begin(), records_.end()}}});
   for (const auto& [id, segment] : segments_) Do(Tell{segment});
 }
@@ -95,7 +98,8 @@ void Member::On(const CoordinatorSays& says) {
 void Member::On(const JobIs& job) {
   if (cluster_.empty()) cluster_ = job.cluster;
   if (job.cluster != cluster_)
-    return Do(Quit{1, absl::StrCat("the coordinator belongs to cluster ", job.cluster, ", this member to ", cluster_)});
+    return Do(Quit{1, absl::StrCat("the coordinator belongs to cluster ", job.cluster,
+                                   ", this member to ", cluster_)});
   term_ = std::max(term_, job.term);
 }
 
@@ -138,7 +142,9 @@ Holdings Member::Held() const {
 }
 
 void Member::On(const Heal& heal) {
-  if (config_.bugs.answer_without_sealing && heal.view == sealed_ && view_ && view_->number < sealed_) active_ = false;
+  if (config_.bugs.answer_without_sealing && heal.view == sealed_ && view_ &&
+      view_->number < sealed_)
+    active_ = false;
   if (heal.term < term_ || heal.view != sealed_ || active_) return Drop("not the forming view");
   if (plan_) {
     if (base_told_) Do(Tell{HoldsBase{sealed_, std::exchange(dropped_, 0)}});
@@ -299,7 +305,8 @@ void Member::On(const PeerSays& says) {
 void Member::From(const MemberId&, const Hello&) { Refuse("a second greeting"); }
 
 bool Member::Current(const MemberId& peer, LineageNumber lineage, ViewNumber view) {
-  if (config_.bugs.accept_old_view && active_ && view < sealed_ && lineage == view_->lineage) return true;
+  if (config_.bugs.accept_old_view && active_ && view < sealed_ && lineage == view_->lineage)
+    return true;
   if (config_.bugs.answer_without_sealing && active_ && view == view_->number) return true;
   if (view > sealed_ || (view == sealed_ && !active_)) {
     Hold();
@@ -323,23 +330,31 @@ void Member::From(const MemberId& peer, const Fetch& fetch) {
   auto holds = [&](ChunkId c) {
     if (!has_state_ || applying_ || c.value() < 0 || c.value() >= chunk_count()) return false;
     if (config_.role == Role::kServer) {
-      const std::vector<int32_t>* owners = plan_ ? &plan_->owner_of : view_ ? &view_->owner_of : nullptr;
+      const std::vector<int32_t>* owners = plan_   ? &plan_->owner_of
+                                           : view_ ? &view_->owner_of
+                                                   : nullptr;
       const int32_t me = plan_ ? plan_me_ : me_;
       if (owners == nullptr || (*owners)[static_cast<size_t>(c.value())] != me) return false;
     }
-    if (result) return (step_ == fetch.step && results_[static_cast<size_t>(c.value())]) ||
-                       (step_ == fetch.step + 1 && previous_);
+    if (result)
+      return (step_ == fetch.step && results_[static_cast<size_t>(c.value())]) ||
+             (step_ == fetch.step + 1 && previous_);
     if (step_ == fetch.step) return true;
-    return fetch.kind == PieceKind::kValues && owner_applies() && step_ == fetch.step + 1 && previous_;
+    return fetch.kind == PieceKind::kValues && owner_applies() && step_ == fetch.step + 1 &&
+           previous_;
   };
   if (!TakesPartInView(peer)) return Refuse("it is no member of this view");
-  if (fetch.kind == PieceKind::kSlot && (!applies() || fetch.slot >= config_.slots)) return Refuse("slots are not here");
+  if (fetch.kind == PieceKind::kSlot && (!applies() || fetch.slot >= config_.slots))
+    return Refuse("slots are not here");
   if (!std::all_of(fetch.chunks.begin(), fetch.chunks.end(), holds)) return Hold();
-  Pieces pieces{fetch.view, plan_ ? plan_->lineage : lineage_, fetch.kind, fetch.slot, fetch.step, {}, {}, {}};
+  Pieces pieces{
+      fetch.view, plan_ ? plan_->lineage : lineage_, fetch.kind, fetch.slot, fetch.step, {}, {},
+      {}};
   if (result && step_ == fetch.step + 1) pieces.record = last_record_;
   for (ChunkId c : fetch.chunks) {
     ChunkResult piece{c, {}};
-    if (result) piece.meta = (step_ == fetch.step ? meta_ : previous_meta_)[static_cast<size_t>(c.value())];
+    if (result)
+      piece.meta = (step_ == fetch.step ? meta_ : previous_meta_)[static_cast<size_t>(c.value())];
     if (result && c == ChunkId(0)) pieces.orders = step_ == fetch.step ? orders_ : previous_orders_;
     pieces.chunks.push_back(piece);
   }
@@ -349,7 +364,8 @@ void Member::From(const MemberId& peer, const Fetch& fetch) {
 // In the forming view where one is being formed, else in the active one.
 bool Member::TakesPartInView(const MemberId& peer) const {
   const std::vector<ViewMember>& members = plan_ ? plan_->members : view_->members;
-  return std::any_of(members.begin(), members.end(), [&](const ViewMember& m) { return m.id == peer; });
+  return std::any_of(members.begin(), members.end(),
+                     [&](const ViewMember& m) { return m.id == peer; });
 }
 
 void Member::From(const MemberId& peer, const Pieces& pieces) {

@@ -1,6 +1,6 @@
-// The state machine of a member: what a worker or a server does about views, steps and healing (PROTOCOL.md sections
-// 3 and 4). One machine for both, since both are members that own chunks or compute lanes. It decides; lib/member/runtime
-// acts. Deterministic, single-threaded, no clock.
+// The state machine of a member: what a worker or a server does about views, steps and healing
+// (PROTOCOL.md sections 3 and 4). One machine for both, since both are members that own chunks or
+// compute lanes. It decides; lib/member/runtime acts. Deterministic, single-threaded, no clock.
 #pragma once
 
 #include <deque>
@@ -34,7 +34,7 @@ struct MemberConfig {
   bool clips = false;
   int64_t fingerprint_every = 0;
   int64_t checkpoint_every = 0;
-  Law law;                         // for the sample ranges of records
+  Law law;  // for the sample ranges of records
   JobFacts facts;
   MemberBugs bugs;
 };
@@ -45,7 +45,8 @@ class Member {
   Outcome Take(const Input& input);
 
   // For status, invariants and tests.
-  // Grows with everything that can make a held message timely: such messages are then to be delivered again.
+  // Grows with everything that can make a held message timely: such messages are then to be
+  // delivered again.
   int64_t edition() const { return edition_; }
   bool active() const { return active_; }
   bool has_state() const { return has_state_; }
@@ -63,10 +64,10 @@ class Member {
  private:
   struct PeerState {
     bool up = false;
-    bool ready = false;   // its Have of this view came
-    Step step;            // its open step
-    ChunkSet partials;    // chunks it owns for which it needs nothing of us (or was sent it)
-    ChunkSet results;     // results it holds (or was sent)
+    bool ready = false;  // its Have of this view came
+    Step step;           // its open step
+    ChunkSet partials;   // chunks it owns for which it needs nothing of us (or was sent it)
+    ChunkSet results;    // results it holds (or was sent)
   };
 
   void On(const CoordinatorUp&);
@@ -157,41 +158,41 @@ class Member {
 
   TermNumber term_;
   std::string cluster_;
-  ViewNumber sealed_;           // highest view sealed for, or active in
+  ViewNumber sealed_;  // highest view sealed for, or active in
   bool active_ = false;
   bool seal_answer_due_ = false;
-  std::optional<View> view_;    // the last active one
-  int32_t me_ = -1;             // our index in view_
+  std::optional<View> view_;  // the last active one
+  int32_t me_ = -1;           // our index in view_
   std::map<MemberId, PeerState> peers_;
 
   bool has_state_ = false;
   LineageNumber lineage_;
   Step step_;
-  bool applying_ = false;       // Apply or Make is with the train thread
-  bool edge_due_ = false;       // Edge is with the train thread and its record waits for it
+  bool applying_ = false;  // Apply or Make is with the train thread
+  bool edge_due_ = false;  // Edge is with the train thread and its record waits for it
 
   int64_t compute_id_ = 0;      // of the last Compute or Abandon
   std::vector<LaneId> issued_;  // lanes of the open step given to the train thread
   int64_t dropped_ = 0;
-  ChunkSet ready_;              // chunks whose subtrees over issued_ are final
+  ChunkSet ready_;  // chunks whose subtrees over issued_ are final
   std::vector<Partial> my_partials_;
   Sums sums_;
-  ChunkSet summed_;             // complete sums of the open step (owner that applies)
+  ChunkSet summed_;  // complete sums of the open step (owner that applies)
   std::vector<ResultMeta> sum_meta_;
-  ChunkSet applied_;            // of those, given to ApplyChunks
-  ChunkSet results_;            // results of the open step that are here
+  ChunkSet applied_;  // of those, given to ApplyChunks
+  ChunkSet results_;  // results of the open step that are here
   std::vector<ResultMeta> meta_;
-  std::vector<Order> orders_;   // of the open step, from chunk 0's result
+  std::vector<Order> orders_;        // of the open step, from chunk 0's result
   std::map<ChunkId, double> norms_;  // owner of chunk 0
   std::optional<double> verdict_;
   std::vector<Order> pending_orders_;
 
-  bool previous_ = false;       // everything below of step_ - 1 is held
+  bool previous_ = false;  // everything below of step_ - 1 is held
   std::vector<ResultMeta> previous_meta_;
   std::vector<Order> previous_orders_;
   std::optional<double> previous_verdict_;
   std::optional<StepRecord> last_record_;  // of step_ - 1, kept for members that catch up
-  std::optional<Step> shared_;  // last edge whose share was taken in this view
+  std::optional<Step> shared_;             // last edge whose share was taken in this view
 
   std::optional<HealPlan> plan_;
   int32_t plan_me_ = -1;
@@ -199,7 +200,7 @@ class Member {
   bool base_told_ = false;
   Wants wants_;
 
-  std::deque<StepRecord> records_;   // until acknowledged
+  std::deque<StepRecord> records_;  // until acknowledged
   std::map<int64_t, SegmentWritten> segments_;
   int64_t next_segment_ = 1;
   std::map<Step, StepRecord> unfinished_records_;  // wait for their fingerprint

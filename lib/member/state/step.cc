@@ -22,7 +22,9 @@ bool Member::TakesPart(int32_t index) const {
   return holds(view_->lanes) || holds(view_->first_lanes);
 }
 
-std::vector<LaneId> Member::LanesNow() const { return LanesOf(view_->LanesAt(step_).holder_of, me_); }
+std::vector<LaneId> Member::LanesNow() const {
+  return LanesOf(view_->LanesAt(step_).holder_of, me_);
+}
 
 bool Member::Done(ChunkId c) const {
   return step_ == view_->first_step && view_->first_done[static_cast<size_t>(c.value())];
@@ -40,7 +42,8 @@ void Member::AssignLanes() {
   if (!needed) return;
   const std::vector<LaneId> lanes = LanesNow();
   std::vector<LaneId> added;
-  std::set_difference(lanes.begin(), lanes.end(), issued_.begin(), issued_.end(), std::back_inserter(added));
+  std::set_difference(lanes.begin(), lanes.end(), issued_.begin(), issued_.end(),
+                      std::back_inserter(added));
   if (!added.empty()) {
     issued_.insert(issued_.end(), added.begin(), added.end());
     std::sort(issued_.begin(), issued_.end());
@@ -81,8 +84,10 @@ std::vector<Partial> PartialsFor(TensorKind kind, const std::vector<Partial>& mi
 
 void Member::AddOwnPartials(const std::vector<ChunkId>& chunks) {
   for (ChunkId c : chunks) {
-    const std::vector<Partial> mine = PartialsFor(config_.chunks[static_cast<size_t>(c.value())], my_partials_);
-    if (owns(c) && !Done(c) && !mine.empty() && !sums_.HasFrom(me_, c)) FoldChunk(me_, {c, mine}, true);
+    const std::vector<Partial> mine =
+        PartialsFor(config_.chunks[static_cast<size_t>(c.value())], my_partials_);
+    if (owns(c) && !Done(c) && !mine.empty() && !sums_.HasFrom(me_, c))
+      FoldChunk(me_, {c, mine}, true);
   }
 }
 
@@ -100,7 +105,8 @@ void Member::SendHave(const MemberId& peer) {
   if (!peers_[peer].up || index < 0 || index == me_ || !TakesPart(index) || !TakesPart(me_)) return;
   Have have{view_->lineage, view_->number, step_, ChunkSet(results_.size(), false), results_};
   for (int32_t c = 0; c < chunk_count(); ++c)
-    have.partials[static_cast<size_t>(c)] = owns(ChunkId(c)) && (Done(ChunkId(c)) || sums_.HasFrom(index, ChunkId(c)));
+    have.partials[static_cast<size_t>(c)] =
+        owns(ChunkId(c)) && (Done(ChunkId(c)) || sums_.HasFrom(index, ChunkId(c)));
   Do(Send{peer, std::move(have)});
 }
 
@@ -115,7 +121,8 @@ void Member::From(const MemberId& id, const Have& have) {
   peer.partials = have.partials;
   peer.results = have.results;
   if (config_.bugs.add_twice) peer.partials.assign(results_.size(), false);
-  if (have.step + 1 < step_) {  // long under way, from one on whom we do not depend: it has moved on since
+  if (have.step + 1 <
+      step_) {  // long under way, from one on whom we do not depend: it has moved on since
     peer.step = step_;
     peer.partials.assign(results_.size(), false);
     peer.results.assign(results_.size(), false);
@@ -145,7 +152,8 @@ void Member::Flush(const MemberId& id, PeerState& peer) {
     for (int32_t c = 0; c < chunk_count(); ++c)
       if (summed_[static_cast<size_t>(c)]) summed.emplace_back(c);
     RouteNorms(summed);
-    if (verdict_ && owns(ChunkId(0))) Do(Send{id, Verdict{view_->lineage, view_->number, step_, *verdict_, {}}});
+    if (verdict_ && owns(ChunkId(0)))
+      Do(Send{id, Verdict{view_->lineage, view_->number, step_, *verdict_, {}}});
   }
 }
 
@@ -181,7 +189,8 @@ void Member::SendResults(const MemberId& id, PeerState& peer, Step step) {
 void Member::From(const MemberId& id, const Partials& partials) {
   if (!Current(id, partials.lineage, partials.view)) return;
   if (partials.step > step_) return Hold();
-  if (partials.chunks.empty() && partials.step == step_) return TakeEdgeOrders(partials.step, partials.orders);
+  if (partials.chunks.empty() && partials.step == step_)
+    return TakeEdgeOrders(partials.step, partials.orders);
   if (partials.step < step_) return Drop("an older step");
   const int32_t sender = view_->IndexOf(id);
   for (const ChunkPartials& arrival : partials.chunks) {
@@ -205,7 +214,8 @@ void Member::On(const Summed& summed) {
   }
   summed_[c] = true;
   sum_meta_[c] = summed.meta;
-  if (config_.clips && !verdict_) return RouteNorms({summed.chunk});  // applies, if it leads to the verdict
+  if (config_.clips && !verdict_)
+    return RouteNorms({summed.chunk});  // applies, if it leads to the verdict
   ApplySummed();
 }
 
@@ -245,7 +255,8 @@ void Member::DecideVerdict() {
   verdict_ = std::sqrt(sum);
   for (auto& [id, peer] : peers_) {
     const int32_t index = view_->IndexOf(id);
-    if (peer.ready && index >= 0 && view_->members[static_cast<size_t>(index)].role == Role::kServer)
+    if (peer.ready && index >= 0 &&
+        view_->members[static_cast<size_t>(index)].role == Role::kServer)
       Do(Send{id, Verdict{view_->lineage, view_->number, step_, *verdict_, {}}});
   }
   ApplySummed();
@@ -284,7 +295,8 @@ void Member::On(const ChunksApplied& applied) {
   }
   if (active_) Publish(chunks);
   bool all = true;
-  for (int32_t c = 0; c < chunk_count(); ++c) all = all && (!owns(ChunkId(c)) || results_[static_cast<size_t>(c)]);
+  for (int32_t c = 0; c < chunk_count(); ++c)
+    all = all && (!owns(ChunkId(c)) || results_[static_cast<size_t>(c)]);
   if (all) Advance();
 }
 
@@ -319,8 +331,10 @@ double Member::NormOf(const std::vector<ResultMeta>& metas) const {
 void Member::TryApply() {
   if (applying_ || config_.role != Role::kWorker || !has_state_) return;
   const size_t held = static_cast<size_t>(std::count(results_.begin(), results_.end(), true));
-  const bool enough = config_.bugs.apply_early ? held + 1 >= results_.size() : held == results_.size();
-  const bool catching_up = plan_ && plan_->how[static_cast<size_t>(plan_me_)] == HealBy::kCatchUp && step_ < plan_->base;
+  const bool enough =
+      config_.bugs.apply_early ? held + 1 >= results_.size() : held == results_.size();
+  const bool catching_up =
+      plan_ && plan_->how[static_cast<size_t>(plan_me_)] == HealBy::kCatchUp && step_ < plan_->base;
   if (!enough || (!active_ && !catching_up)) return;
   applying_ = true;
   std::optional<double> norm;
@@ -350,15 +364,17 @@ void Member::Advance() {
     peer.results.assign(results_.size(), false);
     peer.step = std::max(peer.step, step_);
   }
-  const bool due = config_.fingerprint_every > 0 && applies() &&
-                   (step_.value() % config_.fingerprint_every == 0 || (view_ && step_ >= view_->end));
+  const bool due =
+      config_.fingerprint_every > 0 && applies() &&
+      (step_.value() % config_.fingerprint_every == 0 || (view_ && step_ >= view_->end));
   if (due) unfinished_records_[step_] = {};
   AtEdge();
   Report(done);
   if (!active_) return;
   if (owner_applies() && config_.role == Role::kWorker && !previous_orders_.empty())
     for (auto& [id, peer] : peers_)
-      if (peer.ready) Do(Send{id, Partials{view_->lineage, view_->number, step_, {}, previous_orders_}});
+      if (peer.ready)
+        Do(Send{id, Partials{view_->lineage, view_->number, step_, {}, previous_orders_}});
   BeginStep();
 }
 
@@ -371,7 +387,8 @@ bool Member::IsCut(Step step, const std::vector<Order>& orders) const {
 std::vector<ChunkId> Member::Share() const {
   std::vector<ChunkId> share;
   for (int32_t c = 0; c < chunk_count(); ++c) {
-    const bool past = owner_applies() && results_[static_cast<size_t>(c)];  // its slots are at the next state already
+    const bool past = owner_applies() &&
+                      results_[static_cast<size_t>(c)];  // its slots are at the next state already
     if (owns(ChunkId(c)) && !past) share.emplace_back(c);
   }
   return share;
@@ -380,7 +397,8 @@ std::vector<ChunkId> Member::Share() const {
 void Member::AtEdge() {
   Edge edge{step_, unfinished_records_.count(step_) > 0, {}};
   const std::vector<Order> none;
-  // After a change of view an owner that applies may have begun the next state: its share was copied before.
+  // After a change of view an owner that applies may have begun the next state: its share was
+  // copied before.
   const bool begun = std::find(applied_.begin(), applied_.end(), true) != applied_.end();
   if (active_ && !begun && IsCut(step_, previous_ ? previous_orders_ : none) && shared_ != step_) {
     shared_ = step_;
@@ -425,7 +443,8 @@ void Member::Report(Step step) {
     return;
   }
   if (config_.role == Role::kWorker) Do(Completed{record});
-  records_.push_back(record);  // servers too: all workers may be gone when the coordinator comes back
+  records_.push_back(
+      record);  // servers too: all workers may be gone when the coordinator comes back
   Do(Tell{Records{{std::move(record)}}});
 }
 

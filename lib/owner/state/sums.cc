@@ -23,10 +23,11 @@ absl::StatusOr<Taken> Sums::Take(int32_t sender, const ChunkPartials& arrival) {
   const TensorKind kind = kinds_[static_cast<size_t>(arrival.chunk.value())];
   const std::vector<TreeNode> expected = Expected(sender, kind);
   bool fits = !expected.empty() && expected.size() == arrival.partials.size();
-  for (size_t i = 0; fits && i < expected.size(); ++i) fits = arrival.partials[i].node == expected[i];
+  for (size_t i = 0; fits && i < expected.size(); ++i)
+    fits = arrival.partials[i].node == expected[i];
   if (!fits)
-    return absl::InvalidArgumentError(
-        absl::StrCat("chunk ", arrival.chunk.value(), ": not the subtrees that member ", sender, " holds"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "chunk ", arrival.chunk.value(), ": not the subtrees that member ", sender, " holds"));
   Progress& chunk = chunks_[arrival.chunk];
   if (!chunk.from.insert(sender).second && !options_.add_twice)
     return absl::AlreadyExistsError("these partials came before");

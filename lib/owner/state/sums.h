@@ -1,5 +1,5 @@
-// What an owner of chunks still waits for in one step, and which additions each arrival allows. Decides only: the
-// memory that is added is lib/owner/runtime's. Single-threaded.
+// What an owner of chunks still waits for in one step, and which additions each arrival allows.
+// Decides only: the memory that is added is lib/owner/runtime's. Single-threaded.
 #pragma once
 
 #include <map>
@@ -18,12 +18,14 @@ namespace muster {
 struct Fold {
   TreeNode left;
   TreeNode right;
-  TreeNode into;  // canonical order: their parent; free order: the name of the left one stands for the growing sum
+  TreeNode into;  // canonical order: their parent; free order: the name of the left one stands for
+                  // the growing sum
   bool operator==(const Fold&) const = default;
 };
 
-// What the arrival of a chunk's partials leads to: the additions, in order; nodes of the arrival that are in no fold
-// are kept until their sibling comes. `total` is there when the chunk is complete: weight and loss of the root.
+// What the arrival of a chunk's partials leads to: the additions, in order; nodes of the arrival
+// that are in no fold are kept until their sibling comes. `total` is there when the chunk is
+// complete: weight and loss of the root.
 struct Taken {
   std::vector<Fold> folds;
   std::optional<Partial> total;
@@ -43,7 +45,8 @@ class Sums {
   // The subtrees that `sender` sends of a chunk of this kind; empty: it sends nothing.
   std::vector<TreeNode> Expected(int32_t sender, TensorKind kind) const;
   bool HasFrom(int32_t sender, ChunkId chunk) const;
-  // kAlreadyExists: a repetition, to be dropped silently. kInvalidArgument: not what the sender was to send.
+  // kAlreadyExists: a repetition, to be dropped silently. kInvalidArgument: not what the sender was
+  // to send.
   absl::StatusOr<Taken> Take(int32_t sender, const ChunkPartials& arrival);
 
  private:

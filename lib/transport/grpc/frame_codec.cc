@@ -111,12 +111,10 @@ absl::StatusOr<Frame> DecodeFrame(const grpc::ByteBuffer& message) {
   SliceReader reader(*slices);
   const size_t header_bytes = DecodePrefix(reader);
   if (header_bytes > total - kFramePrefixBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("header length ", header_bytes,
-                                                   " is more than the message of ", total,
-                                                   " bytes holds"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "header length ", header_bytes, " is more than the message of ", total, " bytes holds"));
   }
-  MUSTER_RETURN_IF_ERROR(
-      CheckFrameLimits(header_bytes, total - kFramePrefixBytes - header_bytes));
+  MUSTER_RETURN_IF_ERROR(CheckFrameLimits(header_bytes, total - kFramePrefixBytes - header_bytes));
   Frame frame;
   frame.header.resize(header_bytes);
   reader.Copy(frame.header.data(), header_bytes);

@@ -54,8 +54,7 @@ absl::Status CheckCanListen(const HostPort& address) {
   const std::string text = NumericAddress(address);
   const int error = BindOnce(address);
   switch (error) {
-    case 0:
-      return absl::OkStatus();
+    case 0: return absl::OkStatus();
     case EADDRINUSE:
       return absl::AlreadyExistsError(absl::StrCat(
           "address ", text, " is in use by another process; choose another port, or port 0"));
@@ -68,8 +67,8 @@ absl::Status CheckCanListen(const HostPort& address) {
       return absl::PermissionDeniedError(
           absl::StrCat("address ", text, " may not be listened on; choose a port above 1023"));
     default:
-      return absl::UnavailableError(absl::StrCat("cannot listen on ", text, " (",
-                                                 std::strerror(error), "); try again"));
+      return absl::UnavailableError(
+          absl::StrCat("cannot listen on ", text, " (", std::strerror(error), "); try again"));
   }
 }
 
@@ -105,7 +104,8 @@ absl::Status GrpcListener::Start(HostPort address, int threads,
   open_slots_ = queues.size();
   for (auto& queue : queues) slots_.push_back(std::make_unique<Slot>(this, queue.get()));
   for (auto& slot : slots_) slot->Request();
-  for (auto& queue : queues) threads_.push_back(std::make_unique<CompletionThread>(std::move(queue)));
+  for (auto& queue : queues)
+    threads_.push_back(std::make_unique<CompletionThread>(std::move(queue)));
   return absl::OkStatus();
 }
 

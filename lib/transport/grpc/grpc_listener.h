@@ -19,9 +19,10 @@ namespace muster {
 
 class GrpcListener final : public Listener {
  public:
-  static absl::StatusOr<std::unique_ptr<Listener>> Make(
-      const HostPort& address, int threads, Acceptor acceptor,
-      const std::vector<grpc::Service*>& services, std::shared_ptr<SessionRegistry> registry);
+  static absl::StatusOr<std::unique_ptr<Listener>> Make(const HostPort& address, int threads,
+                                                        Acceptor acceptor,
+                                                        const std::vector<grpc::Service*>& services,
+                                                        std::shared_ptr<SessionRegistry> registry);
   ~GrpcListener() override;
   std::string Address() const override { return address_; }
 

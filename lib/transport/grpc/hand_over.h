@@ -1,5 +1,5 @@
-// ThreadSanitizer cannot see how gRPC, which is not compiled with it, hands an object from the thread
-// that starts an operation to the thread that is told of its end. These two say so. Without
+// ThreadSanitizer cannot see how gRPC, which is not compiled with it, hands an object from the
+// thread that starts an operation to the thread that is told of its end. These two say so. Without
 // ThreadSanitizer they do nothing.
 #pragma once
 

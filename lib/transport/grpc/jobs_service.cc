@@ -128,7 +128,8 @@ grpc::Status ToGrpc(const absl::Status& status) {
 
 // One answer of the api becomes the end of one call.
 template <class T, class Response>
-JobApi::Reply<T> Finishing(grpc::CallbackServerContext* context, grpc::ServerUnaryReactor* reactor, Response* response) {
+JobApi::Reply<T> Finishing(grpc::CallbackServerContext* context, grpc::ServerUnaryReactor* reactor,
+                           Response* response) {
   return [context, reactor, response](absl::StatusOr<T> answer) {
     if (answer.ok()) {
       Fill(*answer, *response);
@@ -157,8 +158,9 @@ class Watcher final : public grpc::ServerWriteReactor<v1::JobEvent> {
         queue_.push_back(ToProto(event));
       } else {
         queue_.clear();
-        end_ = grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED,
-                            "the events are read too slowly; come again with the id of the last one");
+        end_ =
+            grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED,
+                         "the events are read too slowly; come again with the id of the last one");
       }
     }
     Advance();
@@ -225,7 +227,8 @@ class JobsService final : public v1::Jobs::CallbackService {
   using Context = grpc::CallbackServerContext;
   using Unary = grpc::ServerUnaryReactor;
 
-  Unary* Submit(Context* context, const v1::SubmitRequest* request, v1::SubmitResponse* response) override {
+  Unary* Submit(Context* context, const v1::SubmitRequest* request,
+                v1::SubmitResponse* response) override {
     Unary* reactor = context->DefaultReactor();
     const auto reply = Finishing<SubmittedJob>(context, reactor, response);
     absl::StatusOr<JobSpec> spec = FromProto(request->spec());
@@ -250,19 +253,24 @@ class JobsService final : public v1::Jobs::CallbackService {
   Unary* Stop(Context* context, const v1::JobRequest* request, v1::Job* response) override {
     return Ask<JobInfo>(context, request, response, &JobApi::Stop);
   }
-  Unary* Fingerprints(Context* context, const v1::JobRequest* request, v1::FingerprintsResponse* response) override {
+  Unary* Fingerprints(Context* context, const v1::JobRequest* request,
+                      v1::FingerprintsResponse* response) override {
     return Ask<std::vector<JobFingerprint>>(context, request, response, &JobApi::Fingerprints);
   }
-  Unary* Audit(Context* context, const v1::JobRequest* request, v1::AuditResponse* response) override {
+  Unary* Audit(Context* context, const v1::JobRequest* request,
+               v1::AuditResponse* response) override {
     return Ask<JobAudit>(context, request, response, &JobApi::Audit);
   }
-  Unary* Digest(Context* context, const v1::DigestRequest* request, v1::DigestResponse* response) override {
+  Unary* Digest(Context* context, const v1::DigestRequest* request,
+                v1::DigestResponse* response) override {
     Unary* reactor = context->DefaultReactor();
-    const std::optional<int64_t> step = request->has_step() ? std::optional(request->step()) : std::nullopt;
+    const std::optional<int64_t> step =
+        request->has_step() ? std::optional(request->step()) : std::nullopt;
     api_.Digest(request->id(), step, Finishing<JobDigest>(context, reactor, response));
     return reactor;
   }
-  grpc::ServerWriteReactor<v1::JobEvent>* Watch(Context*, const v1::WatchRequest* request) override {
+  grpc::ServerWriteReactor<v1::JobEvent>* Watch(Context*,
+                                                const v1::WatchRequest* request) override {
     const std::shared_ptr<Watcher> watcher = Watcher::Make();
     api_.Watch(
         request->id(), request->after(),
@@ -286,6 +294,8 @@ class JobsService final : public v1::Jobs::CallbackService {
 
 }  // namespace
 
-std::shared_ptr<grpc::Service> MakeJobsService(JobApi& api) { return std::make_shared<JobsService>(api); }
+std::shared_ptr<grpc::Service> MakeJobsService(JobApi& api) {
+  return std::make_shared<JobsService>(api);
+}
 
 }  // namespace muster

@@ -11,9 +11,11 @@ class Service;
 
 namespace muster {
 
-inline constexpr char kFieldMetadata[] = "muster-field";  // trailing: the field that an error is about
+inline constexpr char kFieldMetadata[] =
+    "muster-field";  // trailing: the field that an error is about
 
-// For GrpcTransport::Listen. `api` outlives the listener, and answers whatever is still asked before that is destroyed.
+// For GrpcTransport::Listen. `api` outlives the listener, and answers whatever is still asked
+// before that is destroyed.
 std::shared_ptr<grpc::Service> MakeJobsService(JobApi& api);
 
 }  // namespace muster

@@ -145,9 +145,7 @@ class SessionCore : public std::enable_shared_from_this<SessionCore> {
 class GrpcSession final : public Session {
  public:
   explicit GrpcSession(std::shared_ptr<SessionCore> core) : core_(std::move(core)) {}
-  ~GrpcSession() override {
-    core_->CloseAndAwaitEnd(absl::CancelledError("session destroyed"));
-  }
+  ~GrpcSession() override { core_->CloseAndAwaitEnd(absl::CancelledError("session destroyed")); }
   void Send(Frame frame) override { core_->Send(std::move(frame)); }
   void Close(absl::Status why) override { core_->Close(why); }
   size_t QueuedBytes() const override { return core_->QueuedBytes(); }

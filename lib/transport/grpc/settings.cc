@@ -91,10 +91,9 @@ absl::Status BreakReason(const grpc::Status& status, const std::string& peer) {
     case grpc::StatusCode::RESOURCE_EXHAUSTED:
       return absl::ResourceExhaustedError(absl::StrCat("session with ", peer, ": ", text));
     case grpc::StatusCode::UNIMPLEMENTED:
-      return absl::UnimplementedError(absl::StrCat(
-          peer, " does not serve ", kSessionMethod, "; is it a Muster process? (", text, ")"));
-    default:
-      break;
+      return absl::UnimplementedError(absl::StrCat(peer, " does not serve ", kSessionMethod,
+                                                   "; is it a Muster process? (", text, ")"));
+    default: break;
   }
   // gRPC keeps the errno only in its text.
   if (absl::StrContains(text, "Connection refused")) {
@@ -102,8 +101,8 @@ absl::Status BreakReason(const grpc::Status& status, const std::string& peer) {
         absl::StrCat("connection to ", peer,
                      " refused; is the process that should listen there running? (", text, ")"));
   }
-  return absl::UnavailableError(absl::StrCat("session with ", peer, " broke: ",
-                                             text.empty() ? "the peer ended it" : text));
+  return absl::UnavailableError(
+      absl::StrCat("session with ", peer, " broke: ", text.empty() ? "the peer ended it" : text));
 }
 
 }  // namespace muster

@@ -39,8 +39,8 @@ ClientStream::ClientStream(std::shared_ptr<SessionRegistry> registry, std::strin
 }
 
 void ClientStream::Connect(const std::string& target, Duration timeout) {
-  late_ = absl::DeadlineExceededError(absl::StrCat("not connected to ", peer(), " within ",
-                                                   absl::FormatDuration(absl::FromChrono(timeout))));
+  late_ = absl::DeadlineExceededError(absl::StrCat(
+      "not connected to ", peer(), " within ", absl::FormatDuration(absl::FromChrono(timeout))));
   auto context = std::make_unique<grpc::ClientContext>();
   context->set_wait_for_ready(false);
   grpc::GenericStub stub(

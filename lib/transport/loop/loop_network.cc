@@ -361,12 +361,9 @@ void LoopNetwork::State::Heal(const std::string& a, const std::string& b) {
 
 void LoopNetwork::State::Deliver(Event event) {
   switch (event.kind) {
-    case Event::Kind::kConnect:
-      return DeliverConnect(event.end);
-    case Event::Kind::kFrame:
-      return DeliverFrame(event.end, std::move(event.frame));
-    case Event::Kind::kBreak:
-      return DeliverBreak(event.end, event.why);
+    case Event::Kind::kConnect: return DeliverConnect(event.end);
+    case Event::Kind::kFrame: return DeliverFrame(event.end, std::move(event.frame));
+    case Event::Kind::kBreak: return DeliverBreak(event.end, event.why);
   }
 }
 

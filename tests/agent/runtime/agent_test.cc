@@ -13,34 +13,37 @@
 namespace muster::agent {
 namespace {
 
+using std::chrono::milliseconds;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using std::chrono::milliseconds;
 
 class AgentTest : public ::testing::Test {
  protected:
   // `what`: of each process by name.
   void Make(std::map<std::string, std::string> what, FaultPlan faults = {}) {
     what_ = std::move(what);
-    agent_.emplace(*loop_,
-                   AgentOptions{.log_dir = MakeTestFolder(),
-                                .command = [this](const ProcessKey& key, Role) { return StandIn(what_.at(key.name)); },
-                                .supervisor = {.first_backoff = milliseconds(1), .stop_grace = milliseconds(20)},
-                                .faults = std::move(faults)},
-                   AgentEvents{.on_start = [this](const ProcessKey& key, pid_t) { ++starts_[key.name]; },
-                               .on_exit =
-                                   [this](const NoteExit& note) {
-                                     exits_.push_back(note);
-                                     if (on_exit_) on_exit_(note);
-                                   },
-                               .on_report =
-                                   [this](const ProcessKey& key, const Report& report) {
-                                     if (report.step) steps_[key.name] = report.step->step;
-                                     if (on_report_) on_report_(key);
-                                   },
-                               .on_fault = [this](const FaultAction& action) { faults_.push_back(action.text); },
-                               .tell_coordinator = [this](const ProcessExited& told) { told_.push_back(told); },
-                               .on_stopped = [this] { loop_->Quit(); }});
+    agent_.emplace(
+        *loop_,
+        AgentOptions{
+            .log_dir = MakeTestFolder(),
+            .command = [this](const ProcessKey& key, Role) { return StandIn(what_.at(key.name)); },
+            .supervisor = {.first_backoff = milliseconds(1), .stop_grace = milliseconds(20)},
+            .faults = std::move(faults)},
+        AgentEvents{
+            .on_start = [this](const ProcessKey& key, pid_t) { ++starts_[key.name]; },
+            .on_exit =
+                [this](const NoteExit& note) {
+                  exits_.push_back(note);
+                  if (on_exit_) on_exit_(note);
+                },
+            .on_report =
+                [this](const ProcessKey& key, const Report& report) {
+                  if (report.step) steps_[key.name] = report.step->step;
+                  if (on_report_) on_report_(key);
+                },
+            .on_fault = [this](const FaultAction& action) { faults_.push_back(action.text); },
+            .tell_coordinator = [this](const ProcessExited& told) { told_.push_back(told); },
+            .on_stopped = [this] { loop_->Quit(); }});
   }
   void Want(const std::vector<std::string>& names) {
     Wanted wanted{.job = "j"};
@@ -88,14 +91,16 @@ TEST_F(AgentTest, ACrashLoopEndsWithTheLastLinesOfTheLog) {
 
 TEST_F(AgentTest, AProgramThatIsMissingIsGivenUpToo) {
   Make({{"worker-0", "exit 0"}});
-  agent_.emplace(*loop_,
-                 AgentOptions{.log_dir = MakeTestFolder(),
-                              .command = [](const ProcessKey&, Role) { return std::vector<std::string>{"/nowhere/x"}; },
-                              .supervisor = {.first_backoff = milliseconds(1)}},
-                 AgentEvents{.on_exit = [&](const NoteExit& note) {
-                   exits_.push_back(note);
-                   if (note.after == AfterExit::kGivenUp) loop_->Quit();
-                 }});
+  agent_.emplace(
+      *loop_,
+      AgentOptions{
+          .log_dir = MakeTestFolder(),
+          .command = [](const ProcessKey&, Role) { return std::vector<std::string>{"/nowhere/x"}; },
+          .supervisor = {.first_backoff = milliseconds(1)}},
+      AgentEvents{.on_exit = [&](const NoteExit& note) {
+        exits_.push_back(note);
+        if (note.after == AfterExit::kGivenUp) loop_->Quit();
+      }});
   Want({"worker-0"});
   RunUntilQuit(*loop_);
   EXPECT_EQ(exits_.size(), 5u);
@@ -113,7 +118,8 @@ TEST_F(AgentTest, StopsEverythingAndKillsWhatDoesNotListen) {
   RunUntilQuit(*loop_);
   std::map<std::string, int> signals;
   for (const NoteExit& note : exits_) signals[note.key.name] = note.exit.signal;
-  EXPECT_EQ(signals, (std::map<std::string, int>{{"coordinator", SIGTERM}, {"worker-0", SIGTERM}, {"worker-1", SIGKILL}}));
+  EXPECT_EQ(signals, (std::map<std::string, int>{
+                         {"coordinator", SIGTERM}, {"worker-0", SIGTERM}, {"worker-1", SIGKILL}}));
   EXPECT_TRUE(agent_->Running().empty());
 }
 
@@ -129,8 +135,10 @@ TEST_F(AgentTest, AKilledCoordinatorStaysDownUntilItsTime) {
   ASSERT_EQ(exits_.size(), 1u);
   EXPECT_EQ(exits_[0].exit.signal, SIGKILL);
   EXPECT_EQ(exits_[0].after, AfterExit::kKeptDown);
-  EXPECT_THAT(faults_, ElementsAre("", "fault plan: kills coordinator (SIGKILL) and keeps it down for 0.03 s",
-                                   "fault plan: coordinator may come back"));
+  EXPECT_THAT(
+      faults_,
+      ElementsAre("", "fault plan: kills coordinator (SIGKILL) and keeps it down for 0.03 s",
+                  "fault plan: coordinator may come back"));
 }
 
 }  // namespace

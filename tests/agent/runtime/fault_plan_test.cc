@@ -27,7 +27,10 @@ faults:
   const FaultPlan expected{
       .faults = {{.target = "worker-1", .at_step = 40},
                  {.target = "coordinator", .at_step = 60, .for_steps = 20},
-                 {.kind = Fault::Kind::kPause, .target = kRandomWorker, .at_time = milliseconds(2500), .for_time = seconds(3)},
+                 {.kind = Fault::Kind::kPause,
+                  .target = kRandomWorker,
+                  .at_time = milliseconds(2500),
+                  .for_time = seconds(3)},
                  {.target = "server-0", .at_time = seconds(9), .for_time = milliseconds(500)},
                  {.target = "worker-2", .at_point = "half_sent:3"}},
       .seed = 7};
@@ -47,14 +50,16 @@ struct BadPlan {
 
 TEST(FaultPlanTest, SaysWhatIsWrongAndWhere) {
   const BadPlan cases[] = {
-      {"- {at_step: 1, kill: wroker-2}", "plan.yaml:1: [0].kill: 'wroker-2' is no process; allowed: worker-0"},
+      {"- {at_step: 1, kill: wroker-2}",
+       "plan.yaml:1: [0].kill: 'wroker-2' is no process; allowed: worker-0"},
       {"- {at_step: 1, kill: worker-}", "is no process"},
       {"- {at_step: 1, kill: worker-01}", "is no process"},
       {"- {at_step: 1, kill: coordinator-0}", "is no process"},
       {"- {at_step: 1}", "exactly one of kill and pause"},
       {"- {at_step: 1, kill: worker-0, pause: worker-0}", "exactly one of kill and pause"},
       {"- {kill: worker-0}", "exactly one of at_step, at_second and at_point"},
-      {"- {at_step: 1, at_second: 2, kill: worker-0}", "exactly one of at_step, at_second and at_point"},
+      {"- {at_step: 1, at_second: 2, kill: worker-0}",
+       "exactly one of at_step, at_second and at_point"},
       {"- {at_step: 1, pause: worker-0}", "a pause needs for_steps or for_seconds"},
       {"- {at_step: 1, kill: worker-0, for_steps: 2, for_seconds: 2}", "not both"},
       {"- {at_step: -1, kill: worker-0}", "at_step"},
@@ -63,7 +68,8 @@ TEST(FaultPlanTest, SaysWhatIsWrongAndWhere) {
       {"- {at_step: 1, kil: worker-0}", "kil"},
       {"- 7", "[0]"},
       {"- {at_point: \"nowhere:1\", kill: worker-0}", "half_sent"},
-      {"- {at_point: \"forward:1\", at_step: 2, kill: worker-0}", "exactly one of at_step, at_second and at_point"},
+      {"- {at_point: \"forward:1\", at_step: 2, kill: worker-0}",
+       "exactly one of at_step, at_second and at_point"},
       {"- {at_point: \"forward:1\", kill: random worker}", "the name of a process"},
       {"- {at_point: \"forward:1\", kill: worker-0, for_steps: 2}", "nothing else"},
       {"- {at_point: \"forward:1\", pause: worker-0, for_steps: 2}", "nothing else"},

@@ -18,17 +18,23 @@ using ::testing::ElementsAre;
 class LinkTest : public ::testing::Test {
  protected:
   void Listen() {
-    listener_ = coordinator_->Listen("coordinator:1", [this](std::shared_ptr<Session> session) {
-                               session_ = session;
-                               return SessionHandler{.on_frame = [this](Frame frame) { OnFrame(frame); },
-                                                     .on_broken = [](absl::Status) {}};
-                             }).value();
+    listener_ =
+        coordinator_
+            ->Listen("coordinator:1",
+                     [this](std::shared_ptr<Session> session) {
+                       session_ = session;
+                       return SessionHandler{.on_frame = [this](Frame frame) { OnFrame(frame); },
+                                             .on_broken = [](absl::Status) {}};
+                     })
+            .value();
   }
   void OnFrame(const Frame& frame) {
     const FromAgent message = DecodeFromAgent(frame.header).value();
     if (const auto* hello = std::get_if<AgentHello>(&message)) {
       heard_.push_back("hello from " + hello->node);
-      if (answers_) session_->Send({.header = Encode(ToAgent(Wanted{.job = "j", .processes = {{"worker-0", Role::kWorker}}}))});
+      if (answers_)
+        session_->Send({.header = Encode(ToAgent(
+                            Wanted{.job = "j", .processes = {{"worker-0", Role::kWorker}}}))});
     } else {
       const auto& exited = std::get<ProcessExited>(message);
       heard_.push_back(exited.name + " " + exited.cause);
@@ -36,14 +42,15 @@ class LinkTest : public ::testing::Test {
     }
   }
   void MakeLink() {
-    link_.emplace(*loop_, *agent_, "coordinator:1", "node-a",
-                  LinkEvents{.on_up = [this] { events_.push_back("up"); },
-                             .on_wanted =
-                                 [this](const Wanted& wanted) {
-                                   events_.push_back("wanted " + wanted.processes.at(0).name);
-                                   if (on_wanted_) on_wanted_();
-                                 },
-                             .on_down = [this](const absl::Status&) { events_.push_back("down"); }});
+    link_.emplace(
+        *loop_, *agent_, "coordinator:1", "node-a",
+        LinkEvents{.on_up = [this] { events_.push_back("up"); },
+                   .on_wanted =
+                       [this](const Wanted& wanted) {
+                         events_.push_back("wanted " + wanted.processes.at(0).name);
+                         if (on_wanted_) on_wanted_();
+                       },
+                   .on_down = [this](const absl::Status&) { events_.push_back("down"); }});
     link_->Start();
   }
 
@@ -62,7 +69,9 @@ class LinkTest : public ::testing::Test {
 
 TEST_F(LinkTest, SaysHelloHearsWhatIsWantedTellsExits) {
   Listen();
-  on_wanted_ = [&] { link_->Tell({.job = "j", .name = "worker-0", .signal = 9, .cause = "killed by SIGKILL"}); };
+  on_wanted_ = [&] {
+    link_->Tell({.job = "j", .name = "worker-0", .signal = 9, .cause = "killed by SIGKILL"});
+  };
   MakeLink();
   RunUntilQuit(*loop_);
   link_.reset();

@@ -42,7 +42,9 @@ class ProcessTest : public ::testing::Test {
     std::vector<Report> reports;
     bool open = true;
     while (open && reports.empty() && WaitReadable(process.report_fd()))
-      open = reader.ReadFrom(process.report_fd(), [&](absl::string_view line) { reports.push_back(ParseReport(line).value()); });
+      open = reader.ReadFrom(process.report_fd(), [&](absl::string_view line) {
+        reports.push_back(ParseReport(line).value());
+      });
     return reports.empty() ? Report{} : reports[0];
   }
   std::string LogText() const {
@@ -97,10 +99,12 @@ TEST_F(ProcessTest, InheritsNothingItShouldNot) {
 }
 
 TEST_F(ProcessTest, SaysWhyItCannotStart) {
-  auto no_program = ChildProcess::Start({.arguments = {"/nowhere/muster-worker"}, .log_file = log_});
+  auto no_program =
+      ChildProcess::Start({.arguments = {"/nowhere/muster-worker"}, .log_file = log_});
   EXPECT_EQ(no_program.status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(no_program.status().message()), HasSubstr("/nowhere/muster-worker"));
-  auto no_log = ChildProcess::Start({.arguments = StandIn("exit 0"), .log_file = folder_ + "/absent/x.log"});
+  auto no_log =
+      ChildProcess::Start({.arguments = StandIn("exit 0"), .log_file = folder_ + "/absent/x.log"});
   EXPECT_EQ(no_log.status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(no_log.status().message()), HasSubstr("absent/x.log"));
 }

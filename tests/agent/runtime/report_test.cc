@@ -21,7 +21,8 @@ TEST(ReportTest, ReadsAStep) {
   const auto report = ParseReport(
       R"({"event":"step","member":"worker-0","step":118,"epoch":2,"loss":1.25,"samples":64,"seconds":0.5})");
   ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_EQ(report->step, (StepReport{.step = 118, .epoch = 2, .loss = 1.25, .samples = 64, .seconds = 0.5}));
+  EXPECT_EQ(report->step,
+            (StepReport{.step = 118, .epoch = 2, .loss = 1.25, .samples = 64, .seconds = 0.5}));
 }
 
 TEST(ReportTest, ALossThatIsNoNumberStaysUnknown) {
@@ -39,8 +40,9 @@ TEST(ReportTest, KeepsOtherEvents) {
 }
 
 TEST(ReportTest, RefusesWhatItCannotUse) {
-  for (const char* line : {"", "step 3", "[1]", "{", R"({"step":1})", R"({"event":7})", R"({"event":"step"})",
-                           R"({"event":"step","step":"3"})", R"({"event":"step","step":1.5})"})
+  for (const char* line :
+       {"", "step 3", "[1]", "{", R"({"step":1})", R"({"event":7})", R"({"event":"step"})",
+        R"({"event":"step","step":"3"})", R"({"event":"step","step":1.5})"})
     EXPECT_EQ(ParseReport(line).status().code(), absl::StatusCode::kInvalidArgument) << line;
 }
 

@@ -44,7 +44,8 @@ TEST(RunFolderTest, OneAgentAtATime) {
     ASSERT_TRUE(first.ok()) << first.status();
     const auto second = RunFolder::Open(path);
     EXPECT_EQ(second.status().code(), absl::StatusCode::kFailedPrecondition);
-    EXPECT_THAT(std::string(second.status().message()), HasSubstr(absl::StrCat("process ", getpid())));
+    EXPECT_THAT(std::string(second.status().message()),
+                HasSubstr(absl::StrCat("process ", getpid())));
   }
   EXPECT_TRUE(RunFolder::Open(path).ok()) << "the lock ends with its holder";
 }
@@ -101,11 +102,19 @@ TEST(RunFolderTest, ADamagedAddressFileIsReplaced) {
 TEST(RunFolderTest, TargetsForPrometheus) {
   const std::string path = MakeTestFolder();
   const auto folder = RunFolder::Open(path).value();
-  ASSERT_TRUE(folder.WriteTargets({{kCoordinatorKey, "127.0.0.1:1"}, {{"j", "worker-0"}, "127.0.0.1:2"}}).ok());
+  ASSERT_TRUE(
+      folder.WriteTargets({{kCoordinatorKey, "127.0.0.1:1"}, {{"j", "worker-0"}, "127.0.0.1:2"}})
+          .ok());
   const auto list = nlohmann::json::parse(Text(folder.targets()));
   ASSERT_EQ(list.size(), 2u);
-  EXPECT_EQ(list[0], nlohmann::json::parse(R"({"targets":["127.0.0.1:1"],"labels":{"role":"coordinator","member":"coordinator"}})"));
-  EXPECT_EQ(list[1], nlohmann::json::parse(R"({"targets":["127.0.0.1:2"],"labels":{"role":"worker","member":"worker-0","job":"j"}})"));
+  EXPECT_EQ(
+      list[0],
+      nlohmann::json::parse(
+          R"({"targets":["127.0.0.1:1"],"labels":{"role":"coordinator","member":"coordinator"}})"));
+  EXPECT_EQ(
+      list[1],
+      nlohmann::json::parse(
+          R"({"targets":["127.0.0.1:2"],"labels":{"role":"worker","member":"worker-0","job":"j"}})"));
 }
 
 }  // namespace

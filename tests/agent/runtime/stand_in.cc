@@ -57,7 +57,8 @@ int OpenDescriptors() {
                      Say(report_fd, R"({"event":"ready"})");
                    }});
   Wanted wanted{.job = "j"};
-  for (int i = 0; i < children; ++i) wanted.processes.push_back({absl::StrCat("worker-", i), Role::kWorker});
+  for (int i = 0; i < children; ++i)
+    wanted.processes.push_back({absl::StrCat("worker-", i), Role::kWorker});
   agent.Do(WantMembers{wanted});
   loop->Run();
   _exit(98);
@@ -82,7 +83,8 @@ int OpenDescriptors() {
     _exit(1);
   }
   if (kind == "steps") {
-    for (int i = 1; i <= std::atoi(words[1].c_str()); ++i) Say(report_fd, absl::StrCat(R"({"event":"step","step":)", i, "}"));
+    for (int i = 1; i <= std::atoi(words[1].c_str()); ++i)
+      Say(report_fd, absl::StrCat(R"({"event":"step","step":)", i, "}"));
     _exit(0);
   }
   if (kind == "environment") {
@@ -90,8 +92,9 @@ int OpenDescriptors() {
     sigprocmask(SIG_SETMASK, nullptr, &mask);
     struct sigaction pipe_action {};
     sigaction(SIGPIPE, nullptr, &pipe_action);
-    Say(report_fd, absl::StrCat(R"({"event":"environment","text":")", "descriptors=", OpenDescriptors(),
-                                " own_group=", getpgrp() == getpid(), " term_blocked=", sigismember(&mask, SIGTERM),
+    Say(report_fd, absl::StrCat(R"({"event":"environment","text":")", "descriptors=",
+                                OpenDescriptors(), " own_group=", getpgrp() == getpid(),
+                                " term_blocked=", sigismember(&mask, SIGTERM),
                                 " pipe_default=", pipe_action.sa_handler == SIG_DFL, "\"}"));
     _exit(0);
   }

@@ -8,9 +8,10 @@
 
 namespace muster::agent {
 
-// WHAT: "exit N", "hang" (reports ready, then waits), "ignore SIGTERM", "abort", "say TEXT" (to stderr, then exit 1),
-// "steps N" (reports them, then exit 0), "environment" (reports what it inherited), "family N FOLDER" (an agent of N
-// hanging processes, of which it reports the process ids).
+// WHAT: "exit N", "hang" (reports ready, then waits), "ignore SIGTERM", "abort", "say TEXT" (to
+// stderr, then exit 1), "steps N" (reports them, then exit 0), "environment" (reports what it
+// inherited), "family N FOLDER" (an agent of N hanging processes, of which it reports the process
+// ids).
 std::vector<std::string> StandIn(const std::string& what);
 
 // Runs the loop until something quits it; fails the test when nothing does for a generous time.

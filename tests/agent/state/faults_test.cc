@@ -40,10 +40,12 @@ TEST(FaultDriverTest, KillsOnceAtTheStep) {
 }
 
 TEST(FaultDriverTest, KeepsDownForSteps) {
-  FaultDriver driver({.faults = {{.target = "coordinator", .at_step = 60, .for_steps = 20}}}, kBegan);
+  FaultDriver driver({.faults = {{.target = "coordinator", .at_step = 60, .for_steps = 20}}},
+                     kBegan);
   const auto actions = driver.Step(60, kAll, kBegan);
   EXPECT_THAT(Describe(actions), ElementsAre("keep down coordinator", "kill coordinator"));
-  EXPECT_EQ(actions[1].text, "fault plan: kills coordinator (SIGKILL) and keeps it down for 20 steps");
+  EXPECT_EQ(actions[1].text,
+            "fault plan: kills coordinator (SIGKILL) and keeps it down for 20 steps");
   EXPECT_THAT(driver.Step(79, {kWorker0}, kBegan), IsEmpty());
   EXPECT_FALSE(driver.Finished());
   EXPECT_THAT(Describe(driver.Step(80, {kWorker0}, kBegan)), ElementsAre("release coordinator"));
@@ -51,21 +53,25 @@ TEST(FaultDriverTest, KeepsDownForSteps) {
 }
 
 TEST(FaultDriverTest, PausesForSecondsByTheClock) {
-  FaultDriver driver(
-      {.faults = {{.kind = Fault::Kind::kPause, .target = "server-0", .at_time = seconds(12), .for_time = seconds(3)}}},
-      kBegan);
+  FaultDriver driver({.faults = {{.kind = Fault::Kind::kPause,
+                                  .target = "server-0",
+                                  .at_time = seconds(12),
+                                  .for_time = seconds(3)}}},
+                     kBegan);
   EXPECT_EQ(driver.NextTick(), kBegan + seconds(12));
   EXPECT_THAT(driver.Step(5, kAll, kBegan + seconds(11)), IsEmpty());
   EXPECT_THAT(Describe(driver.Step(5, kAll, kBegan + seconds(12))), ElementsAre("pause server-0"));
   EXPECT_EQ(driver.NextTick(), kBegan + seconds(15));
-  EXPECT_THAT(Describe(driver.Step(5, kAll, kBegan + seconds(15))), ElementsAre("continue server-0"));
+  EXPECT_THAT(Describe(driver.Step(5, kAll, kBegan + seconds(15))),
+              ElementsAre("continue server-0"));
   EXPECT_EQ(driver.NextTick(), std::nullopt);
 }
 
 TEST(FaultDriverTest, WaitsForATargetThatDoesNotRun) {
   FaultDriver driver({.faults = {{.target = "worker-1", .at_time = seconds(1)}}}, kBegan);
   EXPECT_THAT(driver.Step(0, {kWorker0}, kBegan + seconds(2)), IsEmpty());
-  EXPECT_EQ(driver.NextTick(), std::nullopt);  // no busy loop: the next start of a process asks again
+  EXPECT_EQ(driver.NextTick(),
+            std::nullopt);  // no busy loop: the next start of a process asks again
   EXPECT_THAT(Describe(driver.Step(0, kAll, kBegan + seconds(3))), ElementsAre("kill worker-1"));
 }
 

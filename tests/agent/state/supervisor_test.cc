@@ -31,29 +31,35 @@ std::string AfterName(AfterExit after) {
 
 std::string Describe(const SupervisorAction& action) {
   if (const auto* spawn = std::get_if<Spawn>(&action))
-    return absl::StrCat("spawn ", spawn->key.name, spawn->role == Role::kServer ? " as server" : "");
+    return absl::StrCat("spawn ", spawn->key.name,
+                        spawn->role == Role::kServer ? " as server" : "");
   if (const auto* signal = std::get_if<SendSignal>(&action))
     return absl::StrCat(SignalName(signal->signal), " ", signal->key.name);
   if (const auto* tell = std::get_if<TellCoordinator>(&action))
-    return absl::StrCat("tell ", tell->exited.name, " ", tell->exited.cause, tell->exited.gave_up ? " gave up" : "");
+    return absl::StrCat("tell ", tell->exited.name, " ", tell->exited.cause,
+                        tell->exited.gave_up ? " gave up" : "");
   const auto& note = std::get<NoteExit>(action);
-  return absl::StrCat("note ", note.key.name, " ", AfterName(note.after),
-                      note.delay.count() > 0
-                          ? absl::StrFormat(" in %d ms", std::chrono::duration_cast<milliseconds>(note.delay).count())
-                          : "");
+  return absl::StrCat(
+      "note ", note.key.name, " ", AfterName(note.after),
+      note.delay.count() > 0
+          ? absl::StrFormat(" in %d ms",
+                            std::chrono::duration_cast<milliseconds>(note.delay).count())
+          : "");
 }
 
 class SupervisorTest : public ::testing::Test {
  protected:
   std::vector<std::string> Do(const SupervisorEvent& event) {
     std::vector<std::string> texts;
-    for (const SupervisorAction& action : supervisor_.Step(event, now_)) texts.push_back(Describe(action));
+    for (const SupervisorAction& action : supervisor_.Step(event, now_))
+      texts.push_back(Describe(action));
     return texts;
   }
   std::vector<std::string> Want(const std::vector<std::string>& names) {
     Wanted wanted{.job = "j"};
     for (const std::string& name : names)
-      wanted.processes.push_back({name, name.starts_with("server") ? Role::kServer : Role::kWorker});
+      wanted.processes.push_back(
+          {name, name.starts_with("server") ? Role::kServer : Role::kWorker});
     return Do(WantMembers{wanted});
   }
   std::vector<std::string> Exits(const std::string& name, int code, int signal = 0) {
@@ -74,9 +80,11 @@ class SupervisorTest : public ::testing::Test {
 
 TEST_F(SupervisorTest, StartsWhatIsWantedOnce) {
   EXPECT_THAT(Do(WantCoordinator{}), ElementsAre("spawn coordinator"));
-  EXPECT_THAT(Want({"server-0", "worker-0"}), ElementsAre("spawn server-0 as server", "spawn worker-0"));
+  EXPECT_THAT(Want({"server-0", "worker-0"}),
+              ElementsAre("spawn server-0 as server", "spawn worker-0"));
   EXPECT_THAT(Want({"server-0", "worker-0"}), IsEmpty());
-  EXPECT_THAT(supervisor_.Running(), ElementsAre(kCoordinatorKey, Key("server-0"), Key("worker-0")));
+  EXPECT_THAT(supervisor_.Running(),
+              ElementsAre(kCoordinatorKey, Key("server-0"), Key("worker-0")));
   EXPECT_EQ(supervisor_.NextTick(), std::nullopt);
 }
 
@@ -90,14 +98,32 @@ struct ExitCase {
 TEST_F(SupervisorTest, ExitCodesDecideWhatFollows) {
   const std::vector<ExitCase> cases = {
       {0, 0, {"tell worker-0 exit code 0 (done)", "note worker-0 finished"}, "again in 200 ms"},
-      {75, 0, {"tell worker-0 exit code 75 (left as asked)", "note worker-0 finished"}, "again in 200 ms"},
-      {64, 0, {"tell worker-0 exit code 64 (bad configuration)", "note worker-0 given up"}, "given up"},
+      {75,
+       0,
+       {"tell worker-0 exit code 75 (left as asked)", "note worker-0 finished"},
+       "again in 200 ms"},
+      {64,
+       0,
+       {"tell worker-0 exit code 64 (bad configuration)", "note worker-0 given up"},
+       "given up"},
       {65, 0, {"tell worker-0 exit code 65 (bad data)", "note worker-0 given up"}, "given up"},
-      {78, 0, {"tell worker-0 exit code 78 (incompatible version)", "note worker-0 given up"}, "given up"},
+      {78,
+       0,
+       {"tell worker-0 exit code 78 (incompatible version)", "note worker-0 given up"},
+       "given up"},
       {1, 0, {"tell worker-0 exit code 1", "note worker-0 again in 200 ms"}, "again in 200 ms"},
-      {0, SIGKILL, {"tell worker-0 killed by SIGKILL", "note worker-0 again in 200 ms"}, "again in 200 ms"},
-      {0, SIGSEGV, {"tell worker-0 killed by SIGSEGV", "note worker-0 again in 200 ms"}, "again in 200 ms"},
-      {0, SIGTERM, {"tell worker-0 killed by SIGTERM", "note worker-0 again in 200 ms"}, "again in 200 ms"},
+      {0,
+       SIGKILL,
+       {"tell worker-0 killed by SIGKILL", "note worker-0 again in 200 ms"},
+       "again in 200 ms"},
+      {0,
+       SIGSEGV,
+       {"tell worker-0 killed by SIGSEGV", "note worker-0 again in 200 ms"},
+       "again in 200 ms"},
+      {0,
+       SIGTERM,
+       {"tell worker-0 killed by SIGTERM", "note worker-0 again in 200 ms"},
+       "again in 200 ms"},
   };
   for (const ExitCase& c : cases) {
     SCOPED_TRACE(absl::StrCat("code ", c.code, " signal ", c.signal));
@@ -105,7 +131,8 @@ TEST_F(SupervisorTest, ExitCodesDecideWhatFollows) {
     Do(WantCoordinator{});
     Want({"worker-0"});
     EXPECT_EQ(Exits("worker-0", c.code, c.signal), c.of_worker);
-    EXPECT_THAT(Exits("coordinator", c.code, c.signal), ElementsAre("note coordinator " + c.of_coordinator));
+    EXPECT_THAT(Exits("coordinator", c.code, c.signal),
+                ElementsAre("note coordinator " + c.of_coordinator));
   }
 }
 
@@ -113,10 +140,12 @@ TEST_F(SupervisorTest, BackOffDoublesAndACrashLoopEnds) {
   Want({"worker-0"});
   for (const char* delay : {"200", "400", "800", "1600"}) {
     EXPECT_THAT(Exits("worker-0", 1),
-                ElementsAre("tell worker-0 exit code 1", absl::StrCat("note worker-0 again in ", delay, " ms")));
+                ElementsAre("tell worker-0 exit code 1",
+                            absl::StrCat("note worker-0 again in ", delay, " ms")));
     EXPECT_THAT(TickWhenDue(), ElementsAre("spawn worker-0"));
   }
-  EXPECT_THAT(Exits("worker-0", 1), ElementsAre("tell worker-0 exit code 1 gave up", "note worker-0 given up"));
+  EXPECT_THAT(Exits("worker-0", 1),
+              ElementsAre("tell worker-0 exit code 1 gave up", "note worker-0 given up"));
   EXPECT_EQ(supervisor_.NextTick(), std::nullopt);
   EXPECT_THAT(Want({"worker-0"}), IsEmpty());
 }
@@ -144,7 +173,8 @@ TEST_F(SupervisorTest, BackOffHasALongestValue) {
 TEST_F(SupervisorTest, ProgressAndHealthStartAfresh) {
   Want({"worker-0"});
   for (int i = 0; i < 50; ++i) {
-    EXPECT_THAT(Exits("worker-0", 1), ElementsAre("tell worker-0 exit code 1", "note worker-0 again in 200 ms"));
+    EXPECT_THAT(Exits("worker-0", 1),
+                ElementsAre("tell worker-0 exit code 1", "note worker-0 again in 200 ms"));
     TickWhenDue();
     if (i % 2 == 0)
       Do(Progressed{Key("worker-0")});
@@ -168,7 +198,8 @@ TEST_F(SupervisorTest, SpawnFailureIsAFailure) {
   ASSERT_EQ(actions.size(), 2u);
   EXPECT_EQ(std::get<TellCoordinator>(actions[0]).exited.cause, "no such file");
   EXPECT_EQ(std::get<NoteExit>(actions[1]).after, AfterExit::kStartsAgain);
-  EXPECT_EQ(std::get<NoteExit>(actions[1]).text, "worker-0 could not be started: no such file; it starts again in 0.2 s");
+  EXPECT_EQ(std::get<NoteExit>(actions[1]).text,
+            "worker-0 could not be started: no such file; it starts again in 0.2 s");
 }
 
 TEST_F(SupervisorTest, StopsWhatIsWantedNoMore) {
@@ -205,11 +236,12 @@ TEST_F(SupervisorTest, JobsDoNotMix) {
 TEST_F(SupervisorTest, StopsEverythingThenAtOnce) {
   Do(WantCoordinator{});
   Want({"worker-0"});
-  EXPECT_THAT(Do(StopAll{}),
-              ElementsAre("SIGTERM coordinator", "SIGCONT coordinator", "SIGTERM worker-0", "SIGCONT worker-0"));
+  EXPECT_THAT(Do(StopAll{}), ElementsAre("SIGTERM coordinator", "SIGCONT coordinator",
+                                         "SIGTERM worker-0", "SIGCONT worker-0"));
   EXPECT_THAT(Do(StopAll{}), ElementsAre("SIGKILL coordinator", "SIGKILL worker-0"));
   EXPECT_THAT(Exits("coordinator", 0, SIGKILL), ElementsAre("note coordinator finished"));
-  EXPECT_THAT(Exits("worker-0", 1), ElementsAre("tell worker-0 exit code 1", "note worker-0 finished"));
+  EXPECT_THAT(Exits("worker-0", 1),
+              ElementsAre("tell worker-0 exit code 1", "note worker-0 finished"));
   EXPECT_THAT(supervisor_.Running(), IsEmpty());
   EXPECT_THAT(Want({"worker-0", "worker-1"}), IsEmpty());
   EXPECT_EQ(supervisor_.NextTick(), std::nullopt);
@@ -252,7 +284,8 @@ TEST_F(SupervisorTest, ASessionLearnsWhatEndedWorkersHadRunAlsoWhenTheyRunAgain)
   };
   ends(2);
   TickWhenDue();
-  supervisor_.Step(Exited{Key("worker-0"), Exit{.signal = SIGKILL}}, now_);  // before it could begin
+  supervisor_.Step(Exited{Key("worker-0"), Exit{.signal = SIGKILL}},
+                   now_);  // before it could begin
   TickWhenDue();
   ends(3);
   TickWhenDue();
@@ -265,7 +298,8 @@ TEST_F(SupervisorTest, ASessionLearnsWhatEndedWorkersHadRunAlsoWhenTheyRunAgain)
 TEST_F(SupervisorTest, TellsWhatAWorkerHadRun) {
   Want({"worker-0"});
   const LaneCount lanes{.incarnation = {.hi = 1, .lo = 2}, .total = 7};
-  const auto actions = supervisor_.Step(Exited{Key("worker-0"), Exit{.signal = SIGKILL, .lanes = lanes}}, now_);
+  const auto actions =
+      supervisor_.Step(Exited{Key("worker-0"), Exit{.signal = SIGKILL, .lanes = lanes}}, now_);
   const LaneCount& told = std::get<TellCoordinator>(actions[0]).exited.lanes;
   EXPECT_EQ(told.incarnation, lanes.incarnation);
   EXPECT_EQ(told.total, 7);
@@ -277,8 +311,10 @@ TEST_F(SupervisorTest, NotesReadWell) {
   const auto text = [&](const ProcessKey& key, const Exit& exit) {
     return std::get<NoteExit>(supervisor_.Step(Exited{key, exit}, now_).back()).text;
   };
-  EXPECT_EQ(text(Key("worker-0"), {.signal = SIGKILL}), "worker-0 was killed by SIGKILL; it starts again in 0.2 s");
-  EXPECT_EQ(text(Key("worker-1"), {.code = 65}), "worker-1 ended with exit code 65 (bad data); it is not started again");
+  EXPECT_EQ(text(Key("worker-0"), {.signal = SIGKILL}),
+            "worker-0 was killed by SIGKILL; it starts again in 0.2 s");
+  EXPECT_EQ(text(Key("worker-1"), {.code = 65}),
+            "worker-1 ended with exit code 65 (bad data); it is not started again");
   EXPECT_EQ(text(kCoordinatorKey, {.signal = SIGKILL, .out_of_memory = true}),
             "coordinator ran out of memory; it starts again in 0.2 s");
 }

@@ -15,7 +15,8 @@
 #include "lib/transport/loop/loop_network.h"
 #include "tests/coordinator/runtime/scripted_member.h"
 
-// Debian's Abseil is not built with the thread sanitizer, which so does not see how copies of a status count each other.
+// Debian's Abseil is not built with the thread sanitizer, which so does not see how copies of a
+// status count each other.
 extern "C" const char* __tsan_default_suppressions();
 extern "C" const char* __tsan_default_suppressions() { return "race:absl::*Status::Unref\n"; }
 
@@ -29,7 +30,8 @@ constexpr char kAddress[] = "coordinator:1";
 // A store that others keep when the journal is gone, on a disk that may be full.
 class SharedKv final : public Kv {
  public:
-  SharedKv(std::shared_ptr<Kv> kv, std::shared_ptr<std::atomic<bool>> full) : kv_(std::move(kv)), full_(std::move(full)) {}
+  SharedKv(std::shared_ptr<Kv> kv, std::shared_ptr<std::atomic<bool>> full)
+      : kv_(std::move(kv)), full_(std::move(full)) {}
   absl::StatusOr<std::string> Get(absl::string_view family, absl::string_view key) const override {
     return kv_->Get(family, key);
   }
@@ -49,8 +51,9 @@ class SharedKv final : public Kv {
 
 class DriverTest : public ::testing::Test {
  protected:
-  DriverTest() : root_(::testing::TempDir() + "driver-" + std::to_string(getpid()) + "-" +
-                       ::testing::UnitTest::GetInstance()->current_test_info()->name()) {
+  DriverTest()
+      : root_(::testing::TempDir() + "driver-" + std::to_string(getpid()) + "-" +
+              ::testing::UnitTest::GetInstance()->current_test_info()->name()) {
     std::filesystem::remove_all(root_);
     Start();
   }
@@ -72,7 +75,8 @@ class DriverTest : public ::testing::Test {
       if (point == "forming") ++formings_;
       if (point == "before_commit") ++commits_;
     };
-    driver_ = std::make_unique<Driver>(*journal_, *std::move(found), clock_, metrics_, std::move(options));
+    driver_ = std::make_unique<Driver>(*journal_, *std::move(found), clock_, metrics_,
+                                       std::move(options));
     auto listener = here_->Listen(kAddress, driver_->MakeAcceptor());
     ASSERT_TRUE(listener.ok()) << listener.status();
     listener_ = *std::move(listener);
@@ -97,8 +101,11 @@ class DriverTest : public ::testing::Test {
     return jobs.value_or(KnownJobs{});
   }
   JobJournal Job() { return Look().at(0).status.job; }
-  void SubmitJob(int32_t workers = 1) { ASSERT_TRUE(Change(Submit{"a", CountingSpec(workers)}).ok()); }
-  ScriptedMember Member(const std::string& name, uint64_t incarnation = 1, Role role = Role::kWorker) {
+  void SubmitJob(int32_t workers = 1) {
+    ASSERT_TRUE(Change(Submit{"a", CountingSpec(workers)}).ok());
+  }
+  ScriptedMember Member(const std::string& name, uint64_t incarnation = 1,
+                        Role role = Role::kWorker) {
     return ScriptedMember(*there_, kAddress, {name, {incarnation, incarnation}}, role);
   }
 
@@ -258,7 +265,10 @@ TEST_F(DriverTest, ALostMemberLeadsToANewView) {
   agent.Say(AgentHello{"here"});
   EXPECT_EQ(agent.Next<Wanted>().processes.size(), 2u);
   second.Hang();
-  agent.Say(ProcessExited{.job = "a", .name = "worker-1", .signal = 9, .cause = "killed by SIGKILL",
+  agent.Say(ProcessExited{.job = "a",
+                          .name = "worker-1",
+                          .signal = 9,
+                          .cause = "killed by SIGKILL",
                           .lanes = {.incarnation = {2, 2}}});
   EXPECT_GT(first.Next<Seal>().view, view.number);
 }
@@ -276,7 +286,7 @@ TEST_F(DriverTest, AgentsAreToldWhatIsWantedWhenTheyComeAndWhenItChanges) {
 TEST_F(DriverTest, SessionsThatSpeakOutOfTurnAreBroken) {
   SubmitJob();
   const std::vector<std::string> first_frames = {"", "garbage", std::string(3000, '\xff'),
-                                                 Encode(ToCoordinator(Alive{})), 
+                                                 Encode(ToCoordinator(Alive{})),
                                                  Encode(FromAgent(ProcessExited{}))};
   for (const std::string& frame : first_frames) {
     ScriptedMember member = Member("worker-0");
@@ -308,10 +318,13 @@ TEST_F(DriverTest, EventsAreKeptAndFollowed) {
   SubmitJob();
   std::promise<absl::Status> found;
   Mailbox<JobEvent> events;
-  driver_->Watch("a", "", [&](absl::Status s) { found.set_value(std::move(s)); },
-                 [&](const JobEvent& event) { return events.Post(event); });
+  driver_->Watch(
+      "a", "", [&](absl::Status s) { found.set_value(std::move(s)); },
+      [&](const JobEvent& event) { return events.Post(event); });
   EXPECT_TRUE(found.get_future().get().ok());
-  const auto next = [&] { return events.TakeUntil(std::chrono::steady_clock::now() + kPatience).value_or(JobEvent{}); };
+  const auto next = [&] {
+    return events.TakeUntil(std::chrono::steady_clock::now() + kPatience).value_or(JobEvent{});
+  };
   EXPECT_EQ(next().fields.at("state"), "queued");
   EXPECT_EQ(next().fields.at("state"), "starting");
   ASSERT_TRUE(Change(Cancel{"a"}).ok());
@@ -320,7 +333,9 @@ TEST_F(DriverTest, EventsAreKeptAndFollowed) {
   EXPECT_EQ(last.fields.at("state"), "cancelled");
 
   std::promise<absl::Status> unknown;
-  driver_->Watch("b", "", [&](absl::Status s) { unknown.set_value(std::move(s)); }, [](const JobEvent&) { return false; });
+  driver_->Watch(
+      "b", "", [&](absl::Status s) { unknown.set_value(std::move(s)); },
+      [](const JobEvent&) { return false; });
   EXPECT_TRUE(absl::IsNotFound(unknown.get_future().get()));
   events.Close();
   Stop();
@@ -329,8 +344,11 @@ TEST_F(DriverTest, EventsAreKeptAndFollowed) {
 TEST_F(DriverTest, RequestsThatItCannotAnswerAnyMoreAreToldSo) {
   *full_ = true;
   Mailbox<absl::Status> answers;
-  driver_->Change([](const KnownJobs&) { return Input(Submit{"a", CountingSpec()}); },
-                  [&](const absl::StatusOr<KnownJobs>& jobs) { answers.Post(jobs.status()); });
+  driver_->Change(
+      [](const KnownJobs&) {
+        return Input(Submit{"a", CountingSpec()});
+      },
+      [&](const absl::StatusOr<KnownJobs>& jobs) { answers.Post(jobs.status()); });
   while (driver_->Ready().ok()) std::this_thread::yield();
   Stop();
   EXPECT_TRUE(absl::IsUnavailable(answers.TryTake().value_or(absl::OkStatus())));

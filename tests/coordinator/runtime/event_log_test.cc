@@ -50,7 +50,8 @@ TEST_F(EventLogTest, SaysThatNumbersBeginAgainWhenThePlaceIsOfAnotherTerm) {
 
 TEST_F(EventLogTest, SaysWhenEventsAreMissing) {
   Fill(log_, 6);
-  EXPECT_THAT(SeenAfter("3-1"), ElementsAre("gap:3-2", "step:3-3", "step:3-4", "step:3-5", "step:3-6"));
+  EXPECT_THAT(SeenAfter("3-1"),
+              ElementsAre("gap:3-2", "step:3-3", "step:3-4", "step:3-5", "step:3-6"));
   EXPECT_THAT(SeenAfter("3-2"), ElementsAre("step:3-3", "step:3-4", "step:3-5", "step:3-6"));
 }
 

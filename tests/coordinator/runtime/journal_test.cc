@@ -74,8 +74,13 @@ void ExpectSame(const JobJournal& a, const JobJournal& b) {
 }
 
 StepRecord Record(LineageNumber lineage, Step step) {
-  return {.lineage = lineage, .step = step, .view = ViewNumber(1), .lane_holders = {{"worker-0", {1, 1}}, {"worker-0", {1, 1}}},
-          .samples = {0, 0, 5}, .weight = 5, .loss = 10};
+  return {.lineage = lineage,
+          .step = step,
+          .view = ViewNumber(1),
+          .lane_holders = {{"worker-0", {1, 1}}, {"worker-0", {1, 1}}},
+          .samples = {0, 0, 5},
+          .weight = 5,
+          .loss = 10};
 }
 
 // A store that outlives the journal.
@@ -85,7 +90,9 @@ class Borrowed final : public Kv {
   absl::StatusOr<std::string> Get(absl::string_view family, absl::string_view key) const override {
     return kv_.Get(family, key);
   }
-  absl::Status Write(const Batch& batch, Durability durability) override { return kv_.Write(batch, durability); }
+  absl::Status Write(const Batch& batch, Durability durability) override {
+    return kv_.Write(batch, durability);
+  }
   absl::Status Scan(absl::string_view family, absl::string_view first, absl::string_view last,
                     const Visit& visit) const override {
     return kv_.Scan(family, first, last, visit);
@@ -95,7 +102,9 @@ class Borrowed final : public Kv {
   Kv& kv_;
 };
 
-absl::StatusOr<std::unique_ptr<Journal>> OpenOn(Kv& kv) { return Journal::Open(std::make_unique<Borrowed>(kv)); }
+absl::StatusOr<std::unique_ptr<Journal>> OpenOn(Kv& kv) {
+  return Journal::Open(std::make_unique<Borrowed>(kv));
+}
 
 absl::StatusOr<Found> LoadFrom(Kv& kv) {
   auto journal = OpenOn(kv);
@@ -130,7 +139,8 @@ TEST(JobCodec, NamesTheFieldThatIsDamaged) {
   EXPECT_TRUE(absl::IsDataLoss(empty.status()));
   EXPECT_THAT(empty.status().message(), HasSubstr("format"));
   const std::string bytes = EncodeJob({EverythingSet(), {}});
-  for (size_t cut = 0; cut < bytes.size(); cut += 7) EXPECT_FALSE(DecodeJob(bytes.substr(0, cut)).ok()) << cut;
+  for (size_t cut = 0; cut < bytes.size(); cut += 7)
+    EXPECT_FALSE(DecodeJob(bytes.substr(0, cut)).ok()) << cut;
 }
 
 TEST(Journal, TheClusterStaysAndTheTermGrowsWithEachStart) {
@@ -154,12 +164,16 @@ TEST(Journal, FindsTheRecordsOfTheCurrentLineageUpToTheFirstGap) {
     const auto journal = OpenOn(*kv);
     ASSERT_TRUE(journal.ok());
     PersistRecords records{"a", {}};
-    for (const int64_t step : {0, 1, 2, 3, 4, 5, 6, 7}) records.records.push_back(Record(LineageNumber(1), Step(step)));
-    for (const int64_t step : {5, 6, 8}) records.records.push_back(Record(LineageNumber(2), Step(step)));
+    for (const int64_t step : {0, 1, 2, 3, 4, 5, 6, 7})
+      records.records.push_back(Record(LineageNumber(1), Step(step)));
+    for (const int64_t step : {5, 6, 8})
+      records.records.push_back(Record(LineageNumber(2), Step(step)));
     // Another job's id that begins like this one's.
     PersistRecords neighbour{"ab", {Record(LineageNumber(2), Step(7))}};
     const PersistFingerprint fingerprint{"a", LineageNumber(2), Step(6), {1, 2, true}};
-    ASSERT_TRUE((*journal)->Write({PersistJob{EverythingSet()}, records, neighbour, fingerprint}, 1000).ok());
+    ASSERT_TRUE((*journal)
+                    ->Write({PersistJob{EverythingSet()}, records, neighbour, fingerprint}, 1000)
+                    .ok());
     EXPECT_EQ((*journal)->Records("a")->size(), 11u);
     EXPECT_EQ((*journal)->Records("ab")->size(), 1u);
   }
@@ -216,7 +230,11 @@ TEST(Journal, WhatWasWrittenSurvivesTheLossOfPower) {
   {
     const auto journal = OpenOn(**faulty);
     ASSERT_TRUE(journal.ok());
-    ASSERT_TRUE((*journal)->Write({PersistJob{EverythingSet()}, PersistRecords{"a", {Record(LineageNumber(2), Step(5))}}}, 1).ok());
+    ASSERT_TRUE((*journal)
+                    ->Write({PersistJob{EverythingSet()},
+                             PersistRecords{"a", {Record(LineageNumber(2), Step(5))}}},
+                            1)
+                    .ok());
   }
   ASSERT_TRUE((*faulty)->Crash().ok());
   const auto found = LoadFrom(**faulty);

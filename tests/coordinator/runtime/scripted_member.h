@@ -38,7 +38,10 @@ inline JobSpec CountingSpec(int32_t workers = 1) {
 }
 
 inline JobFacts CountingFacts() {
-  return {kSamples, "made", {{"weights", {static_cast<int64_t>(kSamples)}, TensorKind::kParameter}}, {{"isa", "any"}}};
+  return {kSamples,
+          "made",
+          {{"weights", {static_cast<int64_t>(kSamples)}, TensorKind::kParameter}},
+          {{"isa", "any"}}};
 }
 
 // A connected end that keeps what it hears. One thread, except for the transport's.
@@ -47,7 +50,8 @@ class ScriptedPeer {
  public:
   using Decoder = absl::StatusOr<In> (*)(std::string_view);
   ScriptedPeer(Transport& transport, const std::string& address, Decoder decode)
-      : heard_(std::make_shared<Mailbox<In>>()), broken_(std::make_shared<Mailbox<absl::Status>>()) {
+      : heard_(std::make_shared<Mailbox<In>>()),
+        broken_(std::make_shared<Mailbox<absl::Status>>()) {
     session_ = transport.Connect(
         address, std::chrono::seconds(10),
         {.on_frame =
@@ -85,7 +89,8 @@ using ScriptedAgent = ScriptedPeer<FromAgent, ToAgent>;
 
 class ScriptedMember : public ScriptedPeer<ToCoordinator, FromCoordinator> {
  public:
-  ScriptedMember(Transport& transport, const std::string& address, MemberId id, Role role = Role::kWorker)
+  ScriptedMember(Transport& transport, const std::string& address, MemberId id,
+                 Role role = Role::kWorker)
       : ScriptedPeer(transport, address, DecodeFromCoordinator), id_(std::move(id)), role_(role) {}
 
   Join JoinOf(const std::string& job) const {
@@ -122,7 +127,8 @@ class ScriptedMember : public ScriptedPeer<ToCoordinator, FromCoordinator> {
     ASSERT_TRUE(layout.ok());
     const std::vector<float> values(static_cast<size_t>(layout->elements()), weight);
     const PartView part{kValuesSlot, ChunkId(0), values};
-    const auto segment = WriteSegment(dir, SegmentFile(view.lineage, step, id_.name), {view.job, view.lineage, step}, {&part, 1});
+    const auto segment = WriteSegment(dir, SegmentFile(view.lineage, step, id_.name),
+                                      {view.job, view.lineage, step}, {&part, 1});
     ASSERT_TRUE(segment.ok()) << segment.status();
     Say(SegmentWritten{1, view.lineage, step, *segment, 0, 0.1});
   }

@@ -1,4 +1,5 @@
-// The life of jobs and checkpoint rounds, one input at a time. Whole stories are in tests/scenarios.
+// The life of jobs and checkpoint rounds, one input at a time. Whole stories are in
+// tests/scenarios.
 #include "coordinator/state/coordinator.h"
 
 #include <algorithm>
@@ -10,11 +11,11 @@
 namespace muster::coordinator {
 namespace {
 
+using std::chrono::milliseconds;
+using std::chrono::seconds;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using std::chrono::milliseconds;
-using std::chrono::seconds;
 
 JobSpec SpecOf(int32_t min, int32_t max) {
   JobSpec spec;
@@ -39,19 +40,24 @@ JobFacts Facts() {
   return facts;
 }
 
-MemberId Id(const std::string& name, uint64_t life = 1) { return {name, {life, std::hash<std::string>()(name)}}; }
+MemberId Id(const std::string& name, uint64_t life = 1) {
+  return {name, {life, std::hash<std::string>()(name)}};
+}
 
 // A coordinator with a clock in the hand, and the answers of sound members.
 class Desk {
  public:
-  explicit Desk(Found found = {}) : coordinator_("cluster", TermNumber(1), Settings(), std::move(found), now_) {}
+  explicit Desk(Found found = {})
+      : coordinator_("cluster", TermNumber(1), Settings(), std::move(found), now_) {}
 
   void Give(const Input& input) {
     const std::vector<Action> actions = coordinator_.Take(input, now_);
     actions_.insert(actions_.end(), actions.begin(), actions.end());
   }
   void Wait(milliseconds time) { now_ += time; }
-  void Say(const MemberId& member, ToCoordinator message) { Give(MemberSays{member, std::move(message)}); }
+  void Say(const MemberId& member, ToCoordinator message) {
+    Give(MemberSays{member, std::move(message)});
+  }
   void Join(const MemberId& id, const std::string& job = "job", JobFacts facts = Facts()) {
     muster::Join join;
     join.job = job;
@@ -230,7 +236,8 @@ TEST(Start, OtherFactsAreNamedFieldByField) {
   EXPECT_EQ(leave[0].first, "worker-1");
   EXPECT_EQ(leave[0].second.exit_code, 78);
   EXPECT_EQ(leave[0].second.reason,
-            "worker-1 cannot take part: its facts differ from the job's: data (100 samples, hash d2; the job has 100, d1) "
+            "worker-1 cannot take part: its facts differ from the job's: data (100 samples, hash "
+            "d2; the job has 100, d1) "
             "isa (sse2; the job has avx2)");
 }
 
@@ -258,7 +265,8 @@ TEST(Start, AMemberOfAnotherClusterIsTurnedAway) {
   desk.Say(kA, join);
   const auto leave = desk.Sent<Leave>();
   ASSERT_EQ(leave.size(), 1u);
-  EXPECT_THAT(leave[0].second.reason, HasSubstr("it belongs to cluster elsewhere, this is cluster cluster"));
+  EXPECT_THAT(leave[0].second.reason,
+              HasSubstr("it belongs to cluster elsewhere, this is cluster cluster"));
 }
 
 // ---- cancel and stop, in every phase
@@ -348,7 +356,8 @@ TEST(Checkpoint, CommitsWhenItIsWholeAndItsRecordsAreIn) {
   RunTwo(desk);
   desk.Segment(kA, 2, {0}, 1);
   desk.Segment(kB, 2, {1}, 1);
-  EXPECT_THAT(desk.Drain<CommitManifest>(), IsEmpty()) << "the records of steps 0 and 1 are not in yet";
+  EXPECT_THAT(desk.Drain<CommitManifest>(), IsEmpty())
+      << "the records of steps 0 and 1 are not in yet";
   desk.Record(kA, 0);
   EXPECT_THAT(desk.Drain<CommitManifest>(), IsEmpty());
   desk.Record(kA, 1);
@@ -427,7 +436,8 @@ TEST(Checkpoint, ALostSegmentGivesTheRoundUp) {
   desk.Record(kA, 0);
   desk.Segment(kA, 1, {0}, 1);
   desk.Say(kB, SegmentFailed{LineageNumber(1), Step(1), "disk full"});
-  EXPECT_THAT(desk.Told(), testing::Contains("checkpoint of step 1 was given up: worker-1: disk full"));
+  EXPECT_THAT(desk.Told(),
+              testing::Contains("checkpoint of step 1 was given up: worker-1: disk full"));
   desk.Segment(kB, 1, {1}, 2);
   EXPECT_THAT(desk.Drain<CommitManifest>(), IsEmpty());
 }
@@ -474,7 +484,8 @@ TEST(Resume, LatestIsTheNewestCheckpoint) {
   ASSERT_TRUE(plan.has_value());
   EXPECT_EQ(plan->base, Step(8));
   EXPECT_THAT(plan->how, ElementsAre(HealBy::kLoad));
-  EXPECT_EQ(desk.Job().lineages.back(), (Lineage{LineageNumber(2), LineageNumber(1), Step(8), "resumed"}));
+  EXPECT_EQ(desk.Job().lineages.back(),
+            (Lineage{LineageNumber(2), LineageNumber(1), Step(8), "resumed"}));
   EXPECT_EQ(desk.Job().rewinds, 0) << "what one asks for is no rewind";
 }
 
@@ -505,9 +516,9 @@ TEST(Resume, ADamagedCheckpointIsNamedAndTheOneBeforeIsTaken) {
   ASSERT_TRUE(PlanAfter(desk, {ResumeKind::kLatest, 0}).has_value());
   desk.Drain<Tell>();
   desk.Say(kA, BaseFailed{desk.Job().number, "segment s8/worker-0: chunk 1 has a wrong checksum"});
-  EXPECT_THAT(desk.Told(),
-              testing::Contains("the checkpoint of step 8 is damaged and is passed over: segment s8/worker-0: chunk 1 has a "
-                                "wrong checksum (found by worker-0)"));
+  EXPECT_THAT(desk.Told(), testing::Contains("the checkpoint of step 8 is damaged and is passed "
+                                             "over: segment s8/worker-0: chunk 1 has a "
+                                             "wrong checksum (found by worker-0)"));
   desk.Say(kA, Sealed{desk.Job().number, {}});
   const auto heals = desk.Sent<Heal>();
   ASSERT_EQ(heals.size(), 1u);
@@ -529,7 +540,8 @@ TEST(Members, ASilentOneIsGivenUpAfterItsLease) {
   desk.Say(kA, Alive{});
   desk.Give(Tick{});
   EXPECT_EQ(desk.Job().number, ViewNumber(2));
-  EXPECT_THAT(desk.Told(), testing::Contains("view 2 forms: worker-1: silent for longer than its lease"));
+  EXPECT_THAT(desk.Told(),
+              testing::Contains("view 2 forms: worker-1: silent for longer than its lease"));
 }
 
 TEST(Members, AGapInOurOwnTicksIsNotTheirSilence) {
@@ -561,7 +573,8 @@ TEST(Members, AProcessThatGaveUpEndsTheJobWithItsLastLines) {
   exited.last_lines = "no such file";
   desk.Give(AgentSays{exited});
   EXPECT_EQ(desk.Job().phase, JobPhase::kFailed);
-  EXPECT_EQ(desk.Job().reason, "worker-1 fails again and again (exited with status 1); its last lines:\nno such file");
+  EXPECT_EQ(desk.Job().reason,
+            "worker-1 fails again and again (exited with status 1); its last lines:\nno such file");
 }
 
 // Nothing was done yet, so nothing is lost and nobody goes back.
@@ -583,10 +596,12 @@ TEST(Restart, WhileTheFirstViewFormsIsNoLoss) {
   EXPECT_EQ(desk.Job().phase, JobPhase::kRunning);
   EXPECT_EQ(desk.Job().rewinds, 0);
   EXPECT_EQ(desk.Job().recoveries, 0);
-  EXPECT_THAT(desk.Told(), testing::Contains("view 2 forms: the coordinator restarted while a view was forming"));
+  EXPECT_THAT(desk.Told(), testing::Contains(
+                               "view 2 forms: the coordinator restarted while a view was forming"));
 }
 
-// What the agent tells a coordinator that was down while worker-1 ended: it had run 2 lanes of step 0.
+// What the agent tells a coordinator that was down while worker-1 ended: it had run 2 lanes of step
+// 0.
 TEST(Restart, AWorkerThatEndedMeanwhileIsNotWaitedForAndItsLanesCount) {
   Desk before;
   RunTwo(before);

@@ -14,7 +14,8 @@ constexpr int32_t kChunks = 4;
 
 ChunkSet Set(const std::vector<int>& bits) { return ChunkSet(bits.begin(), bits.end()); }
 
-Holdings At(int64_t step, std::vector<int> lanes = {}, ChunkSet results = ChunkSet(kChunks, false)) {
+Holdings At(int64_t step, std::vector<int> lanes = {},
+            ChunkSet results = ChunkSet(kChunks, false)) {
   Holdings h;
   h.has_state = true;
   h.lineage = LineageNumber(1);
@@ -29,7 +30,8 @@ Holdings WithPrevious(Holdings h) {
   return h;
 }
 
-Candidate Worker(const std::string& name, std::optional<int> rank, Holdings holdings, const std::string& node = "host") {
+Candidate Worker(const std::string& name, std::optional<int> rank, Holdings holdings,
+                 const std::string& node = "host") {
   Candidate c;
   c.member = {{name, {1, 1}}, Role::kWorker, node, name, Rank(-1), -1};
   if (rank) c.rank = Rank(*rank);
@@ -74,7 +76,8 @@ std::vector<int32_t> Numbers(const std::vector<LaneId>& lanes) {
 // ---- ranks
 
 TEST(Ranks, SurvivorsKeepTheirsAndComersTakeTheLowestFree) {
-  const Planned planned = PlanView(InputOf({Worker("a", std::nullopt, {}), Worker("b", 2, At(5)), Worker("c", 0, At(5))}));
+  const Planned planned = PlanView(
+      InputOf({Worker("a", std::nullopt, {}), Worker("b", 2, At(5)), Worker("c", 0, At(5))}));
   EXPECT_THAT(Names(planned), ElementsAre("c", "a", "b"));
 }
 
@@ -84,24 +87,25 @@ TEST(Ranks, OneThatIsTooHighTakesTheLowestFree) {
 }
 
 TEST(Ranks, WhoHoldsAStateComesBeforeWhoDoesNot) {
-  const Planned planned =
-      PlanView(InputOf({Worker("a", std::nullopt, {}), Worker("b", std::nullopt, {}), Worker("c", 5, At(5))}, 1));
+  const Planned planned = PlanView(InputOf(
+      {Worker("a", std::nullopt, {}), Worker("b", std::nullopt, {}), Worker("c", 5, At(5))}, 1));
   EXPECT_THAT(Names(planned), ElementsAre("c", "a", "b"));
   EXPECT_EQ(planned.heal.base, Step(5));
   EXPECT_THAT(planned.heal.how, ElementsAre(HealBy::kHold, HealBy::kNothing, HealBy::kNothing));
 }
 
 TEST(Ranks, ServersGoByNameWhateverTheirRankWas) {
-  const Planned planned = PlanView(ServerInputOf(
-      {Server("server-1", 0, At(5)), Server("server-0", std::nullopt, At(5)), Worker("worker-0", 0, At(5))}));
+  const Planned planned =
+      PlanView(ServerInputOf({Server("server-1", 0, At(5)), Server("server-0", std::nullopt, At(5)),
+                              Worker("worker-0", 0, At(5))}));
   EXPECT_THAT(Names(planned), ElementsAre("worker-0", "server-0", "server-1"));
   EXPECT_EQ(planned.view.members[1].rank, Rank(0));
   EXPECT_EQ(planned.view.members[2].rank, Rank(1));
 }
 
 TEST(Ranks, LocalRanksAreDensePerHost) {
-  const Planned planned = PlanView(
-      InputOf({Worker("a", 0, At(5), "x"), Worker("b", 1, At(5), "y"), Worker("c", 2, At(5), "x")}));
+  const Planned planned = PlanView(InputOf(
+      {Worker("a", 0, At(5), "x"), Worker("b", 1, At(5), "y"), Worker("c", 2, At(5), "x")}));
   EXPECT_EQ(planned.view.members[0].local_rank, 0);
   EXPECT_EQ(planned.view.members[1].local_rank, 0);
   EXPECT_EQ(planned.view.members[2].local_rank, 1);
@@ -110,19 +114,22 @@ TEST(Ranks, LocalRanksAreDensePerHost) {
 // ---- base with all-reduce
 
 TEST(Base, IsTheHighestStepOfASurvivorAndTheOthersCatchUp) {
-  const Planned planned = PlanView(InputOf(
-      {Worker("a", 0, At(5, {0, 1}, Set({1, 1, 0, 0}))), Worker("b", 1, WithPrevious(At(6))), Worker("c", std::nullopt, {})}));
+  const Planned planned =
+      PlanView(InputOf({Worker("a", 0, At(5, {0, 1}, Set({1, 1, 0, 0}))),
+                        Worker("b", 1, WithPrevious(At(6))), Worker("c", std::nullopt, {})}));
   EXPECT_FALSE(planned.rewind.has_value());
   EXPECT_EQ(planned.heal.base, Step(6));
   EXPECT_EQ(planned.view.first_step, Step(6));
   EXPECT_THAT(planned.heal.how, ElementsAre(HealBy::kCatchUp, HealBy::kHold, HealBy::kCopy));
-  EXPECT_THAT(planned.heal.catch_up_from, Each(1)) << "rather from who has finished the step: the record comes with it";
+  EXPECT_THAT(planned.heal.catch_up_from, Each(1))
+      << "rather from who has finished the step: the record comes with it";
   EXPECT_THAT(planned.heal.values_from, Each(1));
   EXPECT_THAT(planned.heal.slots_from, Each(1));
 }
 
 TEST(Base, WhoIsFartherBehindCopies) {
-  const Planned planned = PlanView(InputOf({Worker("a", 0, At(3)), Worker("b", 1, WithPrevious(At(6)))}));
+  const Planned planned =
+      PlanView(InputOf({Worker("a", 0, At(3)), Worker("b", 1, WithPrevious(At(6)))}));
   EXPECT_THAT(planned.heal.how, ElementsAre(HealBy::kCopy, HealBy::kHold));
 }
 
@@ -132,8 +139,8 @@ TEST(Base, WithoutTheResultsOfTheStepBeforeNobodyCatchesUp) {
 }
 
 TEST(Base, CopiesComeFromAllWhoHoldIt) {
-  const Planned planned =
-      PlanView(InputOf({Worker("a", 0, At(5)), Worker("b", 1, At(5)), Worker("c", std::nullopt, {})}));
+  const Planned planned = PlanView(
+      InputOf({Worker("a", 0, At(5)), Worker("b", 1, At(5)), Worker("c", std::nullopt, {})}));
   EXPECT_THAT(planned.heal.values_from, ElementsAre(0, 1, 0, 1));
 }
 
@@ -158,7 +165,8 @@ TEST(Base, AStateOfAVoidedLineageDoesNotCount) {
 // ---- lanes
 
 TEST(Lanes, StayWithWhoHasFoldedThem) {
-  const Planned planned = PlanView(InputOf({Worker("a", 0, At(5, {0, 1})), Worker("c", 2, At(5, {4, 5}))}));
+  const Planned planned =
+      PlanView(InputOf({Worker("a", 0, At(5, {0, 1})), Worker("c", 2, At(5, {4, 5}))}));
   EXPECT_THAT(planned.view.first_lanes.holder_of, ElementsAre(0, 0, 0, 1, 1, 1));
   EXPECT_THAT(Numbers(planned.reassigned), ElementsAre(2, 3));
   EXPECT_THAT(planned.view.lanes.holder_of, ElementsAre(0, 0, 0, 1, 1, 1));
@@ -166,35 +174,38 @@ TEST(Lanes, StayWithWhoHasFoldedThem) {
 
 TEST(Lanes, AComerGetsOnlyWhatNobodyHasButItsPartFromTheNextStep) {
   const Planned planned =
-      PlanView(InputOf({Worker("a", 0, At(5, {0, 1, 2})), Worker("b", 1, At(5, {3, 4, 5})), Worker("c", std::nullopt, {})}));
+      PlanView(InputOf({Worker("a", 0, At(5, {0, 1, 2})), Worker("b", 1, At(5, {3, 4, 5})),
+                        Worker("c", std::nullopt, {})}));
   EXPECT_THAT(planned.view.first_lanes.holder_of, ElementsAre(0, 0, 0, 1, 1, 1));
   EXPECT_THAT(planned.reassigned, IsEmpty());
   EXPECT_THAT(planned.view.lanes.holder_of, ElementsAre(0, 0, 1, 1, 2, 2));
 }
 
 TEST(Lanes, OfAMemberBehindTheBaseAreOfAnotherStep) {
-  const Planned planned =
-      PlanView(InputOf({Worker("a", 0, At(5, {0, 1, 2}, Set({1, 1, 1, 1}))), Worker("b", 1, WithPrevious(At(6, {3})))}));
+  const Planned planned = PlanView(InputOf({Worker("a", 0, At(5, {0, 1, 2}, Set({1, 1, 1, 1}))),
+                                            Worker("b", 1, WithPrevious(At(6, {3})))}));
   EXPECT_THAT(Numbers(planned.reassigned), ElementsAre(0, 1, 2, 4, 5));
   EXPECT_EQ(planned.view.first_lanes.holder_of[3], 1);
 }
 
 TEST(Lanes, AreNotRunAgainWhenEverySumIsComplete) {
-  const Planned planned = PlanView(InputOf({Worker("a", 0, At(5, {0, 1}, Set({1, 1, 1, 1}))), Worker("c", 2, At(5, {4, 5}))}));
+  const Planned planned = PlanView(
+      InputOf({Worker("a", 0, At(5, {0, 1}, Set({1, 1, 1, 1}))), Worker("c", 2, At(5, {4, 5}))}));
   EXPECT_EQ(planned.view.first_done, Set({1, 1, 1, 1}));
   EXPECT_THAT(planned.reassigned, IsEmpty());
   EXPECT_THAT(planned.view.first_lanes.holder_of, Each(testing::Ge(0))) << "but each has a holder";
 }
 
 TEST(Lanes, OfOneThatWasGivenUpAndCameBackLateAreOthers) {
-  const Planned planned = PlanView(InputOf({Worker("a", 0, At(5, {0, 1, 2, 3, 4, 5})), Worker("late", std::nullopt, At(5, {2, 3}))}));
+  const Planned planned = PlanView(InputOf(
+      {Worker("a", 0, At(5, {0, 1, 2, 3, 4, 5})), Worker("late", std::nullopt, At(5, {2, 3}))}));
   EXPECT_THAT(planned.view.first_lanes.holder_of, Each(0));
   EXPECT_THAT(planned.heal.how, ElementsAre(HealBy::kHold, HealBy::kCopy));
 }
 
 TEST(Lanes, MoreWorkersThanLanesLeaveSpares) {
-  const Planned planned = PlanView(
-      InputOf({Worker("a", 0, At(5, {0})), Worker("b", 1, At(5, {1})), Worker("c", std::nullopt, {})}, 2));
+  const Planned planned = PlanView(InputOf(
+      {Worker("a", 0, At(5, {0})), Worker("b", 1, At(5, {1})), Worker("c", std::nullopt, {})}, 2));
   EXPECT_THAT(planned.heal.how, ElementsAre(HealBy::kHold, HealBy::kHold, HealBy::kNothing));
   EXPECT_THAT(planned.view.owner_of, ElementsAre(0, 1, 0, 1)) << "a spare owns nothing";
 }
@@ -202,8 +213,9 @@ TEST(Lanes, MoreWorkersThanLanesLeaveSpares) {
 // ---- base with servers
 
 TEST(ServerBase, IsTheLowestStepOfTheServersWithWhatIsDoneOfIt) {
-  const Planned planned = PlanView(ServerInputOf({Worker("w", 0, At(5)), Server("s0", 0, WithPrevious(At(6))),
-                                                  Server("s1", 1, At(5, {}, Set({0, 0, 0, 1})))}));
+  const Planned planned =
+      PlanView(ServerInputOf({Worker("w", 0, At(5)), Server("s0", 0, WithPrevious(At(6))),
+                              Server("s1", 1, At(5, {}, Set({0, 0, 0, 1})))}));
   EXPECT_FALSE(planned.rewind.has_value());
   EXPECT_EQ(planned.heal.base, Step(5));
   EXPECT_THAT(planned.view.owner_of, ElementsAre(1, 2, 1, 2));
@@ -213,8 +225,8 @@ TEST(ServerBase, IsTheLowestStepOfTheServersWithWhatIsDoneOfIt) {
 }
 
 TEST(ServerBase, TheLossOfAllWorkersIsNoRewind) {
-  const Planned planned =
-      PlanView(ServerInputOf({Worker("w", std::nullopt, {}), Server("s0", 0, At(5)), Server("s1", 1, At(5))}));
+  const Planned planned = PlanView(ServerInputOf(
+      {Worker("w", std::nullopt, {}), Server("s0", 0, At(5)), Server("s1", 1, At(5))}));
   EXPECT_FALSE(planned.rewind.has_value());
   EXPECT_EQ(planned.heal.base, Step(5));
   EXPECT_THAT(planned.heal.how, ElementsAre(HealBy::kCopy, HealBy::kHold, HealBy::kHold));
@@ -224,13 +236,15 @@ TEST(ServerBase, TheLossOfAllWorkersIsNoRewind) {
 TEST(ServerBase, ACompleteSumThatWaitsForItsVerdictIsNotSummedAgain) {
   Holdings waits = At(5);
   waits.sums = Set({1, 0, 0, 0});
-  const Planned planned = PlanView(ServerInputOf({Worker("w", 0, At(5)), Server("s0", 0, waits), Server("s1", 1, At(5))}));
+  const Planned planned = PlanView(
+      ServerInputOf({Worker("w", 0, At(5)), Server("s0", 0, waits), Server("s1", 1, At(5))}));
   EXPECT_EQ(planned.view.first_done, Set({1, 0, 0, 0}));
   EXPECT_EQ(planned.heal.done, Set({0, 0, 0, 0}));
 }
 
 TEST(ServerBase, TheLossOfAServerIsARewindToTheCheckpoint) {
-  PlanInput input = ServerInputOf({Worker("w", 0, At(5)), Server("s0", 0, At(5)), Server("s1", std::nullopt, {})});
+  PlanInput input = ServerInputOf(
+      {Worker("w", 0, At(5)), Server("s0", 0, At(5)), Server("s1", std::nullopt, {})});
   Manifest checkpoint;
   checkpoint.lineage = LineageNumber(1);
   checkpoint.step = Step(4);
@@ -248,7 +262,8 @@ TEST(ServerBase, TheLossOfAServerIsARewindToTheCheckpoint) {
 // ---- rewind and start
 
 TEST(Rewind, WithoutACheckpointIsToTheBeginningMadeByTheHolderOfLaneZero) {
-  const Planned planned = PlanView(InputOf({Worker("a", std::nullopt, {}), Worker("b", std::nullopt, {})}));
+  const Planned planned =
+      PlanView(InputOf({Worker("a", std::nullopt, {}), Worker("b", std::nullopt, {})}));
   ASSERT_TRUE(planned.rewind.has_value());
   EXPECT_EQ(planned.rewind->parent, LineageNumber(0));
   EXPECT_EQ(planned.rewind->fork, Step(0));

@@ -1,5 +1,5 @@
-// A run whose disk is full. In a binary of its own, before any thread: a mount namespace belongs to a thread, and the
-// programs inherit it.
+// A run whose disk is full. In a binary of its own, before any thread: a mount namespace belongs to
+// a thread, and the programs inherit it.
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -28,7 +28,8 @@ std::map<std::string, std::string> SegmentsOf(const std::string& dir) {
 }
 
 TEST(FullDiskTest, TrainingGoesOnTheCheckpointIsGivenUpAndWorksAgainAfterwards) {
-  const std::string spec = WriteText(MakeFolder() + "/spec.yaml", CountingSpec(1200, "workers: 2\n"));
+  const std::string spec =
+      WriteText(MakeFolder() + "/spec.yaml", CountingSpec(1200, "workers: 2\n"));
   const std::string digest = UndisturbedDigest(spec);
   const SmallDisk disk(MakeFolder() + "/disk");
   if (!disk.status().ok()) GTEST_SKIP() << disk.status();
@@ -44,9 +45,11 @@ TEST(FullDiskTest, TrainingGoesOnTheCheckpointIsGivenUpAndWorksAgainAfterwards) 
   const size_t told = program.output().size();
   for (int step = 0; step < 300; ++step) {
     const size_t from = program.output().rfind("\"event\":\"step\"") + 1;
-    ASSERT_TRUE(program.WaitFor("\"event\":\"step\"", std::max(from, told))) << "training stopped: " << program.output();
+    ASSERT_TRUE(program.WaitFor("\"event\":\"step\"", std::max(from, told)))
+        << "training stopped: " << program.output();
   }
-  for (const auto& [path, bytes] : before) EXPECT_EQ(SegmentsOf(dir + "/checkpoints")[path], bytes) << path;
+  for (const auto& [path, bytes] : before)
+    EXPECT_EQ(SegmentsOf(dir + "/checkpoints")[path], bytes) << path;
   fs::remove(ballast);
   const size_t freed = program.output().size();
   EXPECT_TRUE(program.WaitFor("is complete", freed)) << "checkpoints work again";

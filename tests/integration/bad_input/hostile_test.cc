@@ -1,5 +1,5 @@
-// Garbage, oversized messages and hostile frames on every port of a job that trains: it ends with the bits of an
-// undisturbed one, nothing crashes, and what was refused is counted.
+// Garbage, oversized messages and hostile frames on every port of a job that trains: it ends with
+// the bits of an undisturbed one, nothing crashes, and what was refused is counted.
 #include <chrono>
 #include <condition_variable>
 #include <memory>
@@ -28,7 +28,8 @@ class HostileSession {
  public:
   HostileSession(GrpcTransport& transport, const std::string& address)
       : session_(transport.Connect(address, std::chrono::seconds(10),
-                                   {[](Frame) {}, [ended = ended_](absl::Status why) {
+                                   {[](Frame) {},
+                                    [ended = ended_](absl::Status why) {
                                       std::lock_guard lock(ended->mutex);
                                       ended->why = std::move(why);
                                       ended->broken = true;
@@ -41,11 +42,15 @@ class HostileSession {
     frame.payload.keep = bytes;
     session_->Send(std::move(frame));
   }
-  void Say(const PeerMessage& message, std::string payload = "") { Send(Encode(message), std::move(payload)); }
+  void Say(const PeerMessage& message, std::string payload = "") {
+    Send(Encode(message), std::move(payload));
+  }
   // The other end must close.
   void ExpectRefused(const std::string& what) {
     std::unique_lock lock(ended_->mutex);
-    EXPECT_TRUE(ended_->changed.wait_for(lock, std::chrono::seconds(30), [&] { return ended_->broken; })) << what;
+    EXPECT_TRUE(ended_->changed.wait_for(lock, std::chrono::seconds(30), [&] {
+      return ended_->broken;
+    })) << what;
   }
 
  private:
@@ -69,7 +74,8 @@ Incarnation IncarnationOf(const std::string& hex) {
 }
 
 // Returns how many sessions were refused.
-int SendHostileFrames(GrpcTransport& transport, const std::string& job, const Target& to, const Target& other) {
+int SendHostileFrames(GrpcTransport& transport, const std::string& job, const Target& to,
+                      const Target& other) {
   const MemberId stranger{"worker-9", {1, 2}};
   const LineageNumber lineage(1);
   const ViewNumber view(1);
@@ -83,7 +89,8 @@ int SendHostileFrames(GrpcTransport& transport, const std::string& job, const Ta
     ++refused;
   };
   const auto partials = [&](ViewNumber v, int64_t step, int32_t chunk, uint32_t crc) {
-    return Partials{lineage, v, Step(step), {{ChunkId(chunk), {{TreeNode{0, 1}, 1, 0.5, crc}}}}, {}};
+    return Partials{
+        lineage, v, Step(step), {{ChunkId(chunk), {{TreeNode{0, 1}, 1, 0.5, crc}}}}, {}};
   };
   const std::string zeros(4 * 1024, '\0');
   attack("garbage", {}, [&](HostileSession& s) { s.Send("\xff\xfe\xfd"); });
@@ -91,14 +98,19 @@ int SendHostileFrames(GrpcTransport& transport, const std::string& job, const Ta
   attack("as large as may be", {}, [&](HostileSession& s) {
     s.Send(std::string(kMaxHeaderBytes, '\xff'), std::string(kMaxPayloadBytes, '\xff'));
   });
-  attack("no greeting", {}, [&](HostileSession& s) { s.Say(Fetch{view, PieceKind::kValues, 0, Step(0), {}}); });
+  attack("no greeting", {}, [&](HostileSession& s) {
+    s.Say(Fetch{view, PieceKind::kValues, 0, Step(0), {}});
+  });
   attack("another job", {}, [&](HostileSession& s) { s.Say(Hello{"another", stranger, to.id}); });
   attack("another incarnation", {}, [&](HostileSession& s) {
     s.Say(Hello{job, stranger, {to.id.name, {7, 7}}});
   });
-  attack("a replayed greeting", stranger, [&](HostileSession& s) { s.Say(Hello{job, stranger, to.id}); });
-  attack("a stranger's have", stranger,
-         [&](HostileSession& s) { s.Say(Have{lineage, view, Step(1), {false}, {false}}); });
+  attack("a replayed greeting", stranger, [&](HostileSession& s) {
+    s.Say(Hello{job, stranger, to.id});
+  });
+  attack("a stranger's have", stranger, [&](HostileSession& s) {
+    s.Say(Have{lineage, view, Step(1), {false}, {false}});
+  });
   attack("a stranger's fetch", stranger, [&](HostileSession& s) {
     s.Say(Fetch{view, PieceKind::kSlot, 1, Step(0), {ChunkId(0)}});
   });
@@ -106,14 +118,19 @@ int SendHostileFrames(GrpcTransport& transport, const std::string& job, const Ta
     for (int i = 0; i < 80'000; ++i) s.Say(Have{lineage, ViewNumber(1000), Step(i), {}, {}});
   });
   for (const MemberId& from : {stranger, other.id}) {
-    attack("a wrong checksum", from, [&](HostileSession& s) { s.Say(partials(view, 1, 0, 1), std::string(4 * 1009, 'x')); });
-    attack("a wrong size", from, [&](HostileSession& s) { s.Say(partials(view, 1, 0, 1), zeros.substr(0, 12)); });
-    attack("a payload where none belongs", from,
-           [&](HostileSession& s) { s.Say(Have{lineage, view, Step(1), {}, {}}, zeros); });
-    attack("a chunk that is not there", from, [&](HostileSession& s) { s.Say(partials(view, 1, 77, 1), zeros); });
+    attack("a wrong checksum", from,
+           [&](HostileSession& s) { s.Say(partials(view, 1, 0, 1), std::string(4 * 1009, 'x')); });
+    attack("a wrong size", from,
+           [&](HostileSession& s) { s.Say(partials(view, 1, 0, 1), zeros.substr(0, 12)); });
+    attack("a payload where none belongs", from, [&](HostileSession& s) {
+      s.Say(Have{lineage, view, Step(1), {}, {}}, zeros);
+    });
+    attack("a chunk that is not there", from,
+           [&](HostileSession& s) { s.Say(partials(view, 1, 77, 1), zeros); });
     attack("an old view", from, [&](HostileSession& s) {
       const std::string payload(4 * 1009, '\0');
-      const auto bytes = absl::MakeConstSpan(reinterpret_cast<const std::byte*>(payload.data()), payload.size());
+      const auto bytes =
+          absl::MakeConstSpan(reinterpret_cast<const std::byte*>(payload.data()), payload.size());
       s.Say(partials(ViewNumber(0), 1, 0, Crc32c(bytes)), payload);  // dropped
       s.Send("enough");
     });
@@ -147,7 +164,8 @@ double RefusedFrames(const std::string& metrics) {
 void ExpectCounted(const std::string& metrics, int refused) {
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   double counted = RefusedFrames(metrics);
-  while (counted < refused && std::chrono::steady_clock::now() < limit) counted = RefusedFrames(metrics);
+  while (counted < refused && std::chrono::steady_clock::now() < limit)
+    counted = RefusedFrames(metrics);
   EXPECT_GE(counted, refused) << metrics;
 }
 
@@ -158,8 +176,9 @@ INSTANTIATE_TEST_SUITE_P(Sync, HostileTest, ::testing::Values("allreduce", "serv
 TEST_P(HostileTest, AJobUnderAttackEndsWithTheBitsOfAnUndisturbedOne) {
   const std::string folder = MakeFolder();
   const bool servers = GetParam() == std::string("server");
-  const std::string spec = WriteText(folder + "/spec.yaml",
-                                     CountingSpec(1200, servers ? "workers: 2\nsync: server\nservers: 1\n" : "workers: 2\n"));
+  const std::string spec = WriteText(
+      folder + "/spec.yaml",
+      CountingSpec(1200, servers ? "workers: 2\nsync: server\nservers: 1\n" : "workers: 2\n"));
   Program program(Train(spec, folder + "/job", {"--json"}));
   ASSERT_TRUE(program.WaitFor("\"event\":\"step\"")) << program.output();
   const auto start = nlohmann::json::parse(program.output().substr(0, program.output().find('\n')));
@@ -184,18 +203,22 @@ TEST_P(HostileTest, AJobUnderAttackEndsWithTheBitsOfAnUndisturbedOne) {
     session.ExpectRefused("garbage at the coordinator");
   }
   for (size_t i = 0; i < members.size(); ++i) {
-    const int refused = SendHostileFrames(*transport, id, members[i], members[(i + 1) % members.size()]);
+    const int refused =
+        SendHostileFrames(*transport, id, members[i], members[(i + 1) % members.size()]);
     for (const auto& port : ports)
-      if (port["labels"]["member"] == members[i].id.name) ExpectCounted(port["targets"][0], refused);
+      if (port["labels"]["member"] == members[i].id.name)
+        ExpectCounted(port["targets"][0], refused);
   }
-  EXPECT_TRUE(program.WaitFor("\"event\":\"step\"", program.output().size())) << "it trained through all of it";
+  EXPECT_TRUE(program.WaitFor("\"event\":\"step\"", program.output().size()))
+      << "it trained through all of it";
   EXPECT_EQ(program.End(), 0) << program.output();
   EXPECT_THAT(program.output(), Not(HasSubstr("\"signal\":11")));
   EXPECT_THAT(program.output(), Not(HasSubstr("\"signal\":6")));
   const auto result = ResultOf(program);
   ASSERT_TRUE(result.is_object());
   EXPECT_EQ(result["rewinds"], 0);
-  EXPECT_EQ(result["digest"], UndisturbedDigest(WriteText(folder + "/plain.yaml", CountingSpec(1200))));
+  EXPECT_EQ(result["digest"],
+            UndisturbedDigest(WriteText(folder + "/plain.yaml", CountingSpec(1200))));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// What somebody meets who gets it wrong: each mistake ends with its exit code and a text that says what to do.
+// What somebody meets who gets it wrong: each mistake ends with its exit code and a text that says
+// what to do.
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sched.h>
@@ -23,7 +24,8 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-void ExpectEnds(const std::vector<std::string>& command, int code, const std::vector<std::string>& says) {
+void ExpectEnds(const std::vector<std::string>& command, int code,
+                const std::vector<std::string>& says) {
   Program program(command);
   SCOPED_TRACE(::testing::PrintToString(command));
   EXPECT_EQ(program.End(), code) << program.output();
@@ -72,7 +74,8 @@ TEST(StrangerTest, AWrongFieldIsNamedWithWhatIsAllowed) {
       {"epohcs=3", "epohcs", "did you mean 'epochs'?"},
   };
   for (const Case& wrong : kCases)
-    ExpectEnds(Train(spec, folder + "/job", {"--set", wrong.setting}), 64, {wrong.field, wrong.says});
+    ExpectEnds(Train(spec, folder + "/job", {"--set", wrong.setting}), 64,
+               {wrong.field, wrong.says});
   EXPECT_FALSE(std::filesystem::exists(folder + "/job")) << "a refused job leaves nothing";
 }
 
@@ -89,7 +92,8 @@ TEST(StrangerTest, AWrongFileIsNamedWithItsLine) {
   expect("\xff\xfe\x00", "not UTF-8");
   expect(CountingSpec(2) + "warkers: 2\n", "warkers: no such field; did you mean 'workers'?");
   expect(CountingSpec(2) + "name: " + std::string(2'000'000, 'x') + "\n", "spec.yaml");
-  ExpectEnds(Train(folder + "/nowhere.yaml", folder + "/job"), 64, {"nowhere.yaml", "No such file"});
+  ExpectEnds(Train(folder + "/nowhere.yaml", folder + "/job"), 64,
+             {"nowhere.yaml", "No such file"});
   ExpectEnds(Train(folder, folder + "/job"), 64, {folder, "Is a directory"});
 }
 
@@ -101,7 +105,8 @@ TEST(StrangerTest, WrongWordsAreExplained) {
   ExpectEnds({muster, "train"}, 64, {"muster train: spec is required", "muster train --help"});
   ExpectEnds({muster, "train", spec, "--wrokers", "2"}, 64, {"--wrokers", "muster train --help"});
   ExpectEnds({muster, "train", spec, "--workers", "0"}, 64, {"--workers", "1 to 1024"});
-  ExpectEnds({muster, "train", spec, "--set", "nonsense"}, 64, {"'nonsense' is not of the form field=value"});
+  ExpectEnds({muster, "train", spec, "--set", "nonsense"}, 64,
+             {"'nonsense' is not of the form field=value"});
   ExpectEnds({muster, "train", spec, "--faults", "nowhere.yaml"}, 64, {"nowhere.yaml"});
   ExpectEnds({muster, "status"}, 64, {"job is required"});
   ExpectEnds({muster, "list", "--to", "nonsense"}, 64, {"http://host:port"});
@@ -117,19 +122,23 @@ TEST(StrangerTest, BadDataEndsTheJobAtOnceAndIsNamed) {
   std::filesystem::create_directory(folder + "/empty");
   const std::string nothing = WriteText(folder + "/nothing.h", "");
   const std::string little = WriteText(folder + "/little.h", "int x;");
-  const std::pair<std::string, std::string> cases[] = {{folder + "/missing", "does not exist"},
-                                                       {folder + "/empty", "no content in"},
-                                                       {nothing, "no content in"},
-                                                       {little, "a sample of parameters.context 32 needs 33"}};
+  const std::pair<std::string, std::string> cases[] = {
+      {folder + "/missing", "does not exist"},
+      {folder + "/empty", "no content in"},
+      {nothing, "no content in"},
+      {little, "a sample of parameters.context 32 needs 33"}};
   int job = 0;
   for (const auto& [path, says] : cases) {
     SCOPED_TRACE(path);
-    Program program(Train(spec, folder + "/job" + std::to_string(++job), {"--set", "data.paths=[" + path + "]"}));
+    Program program(Train(spec, folder + "/job" + std::to_string(++job),
+                          {"--set", "data.paths=[" + path + "]"}));
     EXPECT_EQ(program.End(), 65) << program.output();
-    EXPECT_THAT(program.output(), AllOf(HasSubstr("data.paths"), HasSubstr(says), Not(HasSubstr("starts again"))));
+    EXPECT_THAT(program.output(),
+                AllOf(HasSubstr("data.paths"), HasSubstr(says), Not(HasSubstr("starts again"))));
     const size_t reason = program.output().rfind("  reason ");
     ASSERT_NE(reason, std::string::npos) << program.output();
-    EXPECT_THAT(program.output().substr(reason, program.output().find('\n', reason) - reason), HasSubstr(says));
+    EXPECT_THAT(program.output().substr(reason, program.output().find('\n', reason) - reason),
+                HasSubstr(says));
   }
 }
 
@@ -138,7 +147,8 @@ TEST(StrangerTest, ADirectoryThatCannotBeWrittenIsNamed) {
   const std::string spec = WriteText(folder + "/spec.yaml", CountingSpec(2));
   ExpectEnds(Train(spec, spec), 64, {"cannot write " + spec, "give a --dir"});
   ExpectEnds(Train(spec, "/proc/nowhere"), 64, {"cannot write /proc/nowhere", "give a --dir"});
-  ExpectEnds({ProgramPath("muster"), "up", "--dir", spec}, 64, {"cannot write " + spec, "give a --dir"});
+  ExpectEnds({ProgramPath("muster"), "up", "--dir", spec}, 64,
+             {"cannot write " + spec, "give a --dir"});
 }
 
 TEST(StrangerTest, ADirectoryHoldsOneJobUnderOneLaw) {
@@ -146,10 +156,12 @@ TEST(StrangerTest, ADirectoryHoldsOneJobUnderOneLaw) {
   const std::string spec = WriteText(folder + "/spec.yaml", CountingSpec(2000, "workers: 2\n"));
   Program first(Train(spec, folder + "/job"));
   ASSERT_TRUE(first.WaitFor("goes on at step 0")) << first.output();
-  ExpectEnds(Train(spec, folder + "/job"), 64, {"is in use by another muster", "give another --dir"});
-  ExpectEnds({ProgramPath("muster"), "up", "--dir", folder + "/job"}, 64, {"is in use by another muster"});
-  ExpectEnds({ProgramPath("muster-coordinator"), "--dir", folder + "/job/store", "--listen", "127.0.0.1:0", "--http",
-              "127.0.0.1:0"},
+  ExpectEnds(Train(spec, folder + "/job"), 64,
+             {"is in use by another muster", "give another --dir"});
+  ExpectEnds({ProgramPath("muster"), "up", "--dir", folder + "/job"}, 64,
+             {"is in use by another muster"});
+  ExpectEnds({ProgramPath("muster-coordinator"), "--dir", folder + "/job/store", "--listen",
+              "127.0.0.1:0", "--http", "127.0.0.1:0"},
              64, {"in use by another coordinator"});
   first.Signal(SIGINT);
   EXPECT_EQ(first.End(), 75) << first.output();
@@ -165,14 +177,15 @@ TEST(StrangerTest, CtrlCStopsAndTheSameCommandGoesOnToTheSameBits) {
   ASSERT_TRUE(first.WaitFor("checkpoint of step 100 is complete")) << first.output();
   first.Signal(SIGINT);
   EXPECT_EQ(first.End(), 75) << first.output();
-  EXPECT_THAT(first.output(),
-              HasSubstr("to go on: muster train " + spec + " --workers 2 --set epochs=300 --dir " + folder + "/job"));
+  EXPECT_THAT(first.output(), HasSubstr("to go on: muster train " + spec +
+                                        " --workers 2 --set epochs=300 --dir " + folder + "/job"));
   Program second(Train(spec, folder + "/job", {"--set", "epochs=300", "--workers", "3", "--json"}));
   EXPECT_EQ(second.End(), 0) << second.output();
   const auto result = ResultOf(second);
   ASSERT_TRUE(result.is_object()) << second.output();
   EXPECT_EQ(result["steps"], 4800);
-  EXPECT_EQ(result["digest"], UndisturbedDigest(WriteText(folder + "/plain.yaml", CountingSpec(300))));
+  EXPECT_EQ(result["digest"],
+            UndisturbedDigest(WriteText(folder + "/plain.yaml", CountingSpec(300))));
 }
 
 TEST(StrangerTest, CtrlCTwiceEndsAtOnceAndStillCanGoOn) {
@@ -230,7 +243,8 @@ class TakenPort {
 
 std::vector<std::string> Member(const std::string& program, const std::vector<std::string>& more) {
   std::vector<std::string> command = {ProgramPath(program), "--job", "a", "--name", "b"};
-  if (more.front() != "--coordinator") command.insert(command.end(), {"--coordinator", "127.0.0.1:1"});
+  if (more.front() != "--coordinator")
+    command.insert(command.end(), {"--coordinator", "127.0.0.1:1"});
   command.insert(command.end(), more.begin(), more.end());
   return command;
 }
@@ -242,7 +256,8 @@ TEST(StrangerTest, APortInUseIsAnErrorThatNamesIt) {
   // Not final: its own predecessor may still hold the port.
   for (const char* program : {"muster-worker", "muster-server"})
     for (const char* flag : {"--listen", "--metrics"})
-      ExpectEnds(Member(program, {flag, taken.address()}), 1, {flag, taken.address(), "in use by another process"});
+      ExpectEnds(Member(program, {flag, taken.address()}), 1,
+                 {flag, taken.address(), "in use by another process"});
 }
 
 TEST(StrangerTest, WithoutCertificatesOnlyLoopbackIsSpokenTo) {
@@ -250,11 +265,14 @@ TEST(StrangerTest, WithoutCertificatesOnlyLoopbackIsSpokenTo) {
              {"0.0.0.0:0 refused", "there are no certificates"});
   for (const char* program : {"muster-worker", "muster-server"}) {
     for (const char* flag : {"--listen", "--metrics", "--coordinator"})
-      ExpectEnds(Member(program, {flag, "0.0.0.0:7"}), 64, {flag, "0.0.0.0:7 refused", "there are no certificates"});
-    ExpectEnds(Member(program, {"--coordinator", "nowhere"}), 64, {"--coordinator", "write host:port"});
+      ExpectEnds(Member(program, {flag, "0.0.0.0:7"}), 64,
+                 {flag, "0.0.0.0:7 refused", "there are no certificates"});
+    ExpectEnds(Member(program, {"--coordinator", "nowhere"}), 64,
+               {"--coordinator", "write host:port"});
     ExpectEnds(Member(program, {"--listen", "10.1.2.3:0", "--allow-plaintext", "10.0.0.0/8"}), 64,
                {"10.1.2.3:0 refused", "process 1"});
-    ExpectEnds(Member(program, {"--listen", "10.1.2.3:0", "--allow-plaintext", "10.0.0.0/99"}), 64, {"allow-plaintext"});
+    ExpectEnds(Member(program, {"--listen", "10.1.2.3:0", "--allow-plaintext", "10.0.0.0/99"}), 64,
+               {"allow-plaintext"});
   }
 }
 
@@ -274,11 +292,13 @@ bool EnterOwnNetwork() {
 }
 
 TEST(StrangerTest, InANetworkOfItsOwnANamedNetworkIsSpokenToLoudly) {
-  const std::vector<std::string> command =
-      Member("muster-server", {"--listen", "10.1.2.3:0", "--allow-plaintext", "10.0.0.0/8", "--coordinator-timeout", "1"});
+  const std::vector<std::string> command = Member(
+      "muster-server",
+      {"--listen", "10.1.2.3:0", "--allow-plaintext", "10.0.0.0/8", "--coordinator-timeout", "1"});
   Program program(command, EnterOwnNetwork);
   const int code = program.End();
-  if (code == 126) GTEST_SKIP() << "the kernel gives this user no network namespace; root may have one";
+  if (code == 126)
+    GTEST_SKIP() << "the kernel gives this user no network namespace; root may have one";
   if (program.output().find("cannot be compared with that of process 1") != std::string::npos)
     GTEST_SKIP() << "this user may not look at the network of process 1; root may";
   EXPECT_EQ(code, 75) << program.output();

@@ -1,4 +1,5 @@
-// `muster train` on a counting job in a folder of its own, for tests of what people and networks do to it.
+// `muster train` on a counting job in a folder of its own, for tests of what people and networks do
+// to it.
 #pragma once
 
 #include <fstream>
@@ -11,12 +12,17 @@
 
 namespace muster::integration {
 
-inline std::string ProgramPath(const std::string& name) { return std::string(MUSTER_PROGRAMS) + "/" + name; }
+inline std::string ProgramPath(const std::string& name) {
+  return std::string(MUSTER_PROGRAMS) + "/" + name;
+}
 
 // 1009 is a prime: 16 steps in each epoch, the last one short.
 inline std::string CountingSpec(int epochs, const std::string& more = "") {
-  return "name: count\ntask: counting\ndata: {samples: 1009}\nbatch: 64\nlanes: 7\nepochs: " + std::to_string(epochs) +
-         "\nreduction: sum\noptimizer: {kind: sgd, learning_rate: 1}\ncheckpoint: {every_steps: 100}\n" + more;
+  return "name: count\ntask: counting\ndata: {samples: 1009}\nbatch: 64\nlanes: 7\nepochs: " +
+         std::to_string(epochs) +
+         "\nreduction: sum\noptimizer: {kind: sgd, learning_rate: 1}\ncheckpoint: {every_steps: "
+         "100}\n" +
+         more;
 }
 
 inline std::string WriteText(const std::string& path, const std::string& text) {
@@ -35,7 +41,8 @@ inline std::vector<std::string> Train(const std::string& spec, const std::string
 inline nlohmann::json ResultOf(const Program& program) {
   const size_t at = program.output().rfind("{\"event\":\"result\"");
   if (at == std::string::npos) return nullptr;
-  return nlohmann::json::parse(program.output().substr(at, program.output().find('\n', at) - at), nullptr, false);
+  return nlohmann::json::parse(program.output().substr(at, program.output().find('\n', at) - at),
+                               nullptr, false);
 }
 
 // Of the same job on one worker whom nobody disturbs.

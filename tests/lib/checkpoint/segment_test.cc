@@ -251,7 +251,8 @@ TEST_F(SegmentTest, WhatIsNotAFileIsRefusedWithoutWaiting) {
   ExpectNamed(SegmentReader::Open(dir_, segment, kMeta).status(), segment, "a directory");
 }
 
-// Two members wrote the same chunk, because the view changed: the manifest takes it from one of them.
+// Two members wrote the same chunk, because the view changed: the manifest takes it from one of
+// them.
 TEST_F(SegmentTest, AManifestMayLeaveEntriesOutButChangeNone) {
   const Segment segment = Write("a.segment", {8, 16, 24});
   for (size_t left_out = 0; left_out < 3; ++left_out) {

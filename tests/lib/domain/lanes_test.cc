@@ -37,7 +37,8 @@ struct SlowTree {
   }
 };
 
-// The tree's nodes form a laminar family, so the largest ones inside a set are the fewest that cover it.
+// The tree's nodes form a laminar family, so the largest ones inside a set are the fewest that
+// cover it.
 std::vector<TreeNode> SlowSubtrees(const std::set<int32_t>& held, int32_t lanes) {
   auto inside = [&](TreeNode node) {
     for (int32_t l = node.lo; l < node.hi; ++l)
@@ -77,7 +78,8 @@ int32_t FewestSubtrees(int32_t lanes, int32_t holders) {
   do {
     std::vector<int32_t> holder_of;
     for (int32_t h = 0; h < used; ++h)
-      holder_of.insert(holder_of.end(), static_cast<size_t>(small + longer[static_cast<size_t>(h)]), h);
+      holder_of.insert(holder_of.end(), static_cast<size_t>(small + longer[static_cast<size_t>(h)]),
+                       h);
     fewest = std::min(fewest, SubtreesInAll(holder_of));
   } while (std::next_permutation(longer.begin(), longer.end()));
   return fewest;
@@ -118,7 +120,8 @@ TEST(Tree, NodesAndFamiliesAreThoseOfTheDefinition) {
     for (int32_t lo = -1; lo <= lanes; ++lo)
       for (int32_t hi = lo - 1; hi <= lanes + 1; ++hi) {
         const TreeNode node{lo, hi};
-        EXPECT_EQ(IsTreeNode(node, lanes), slow.nodes.count(node) > 0) << lo << "-" << hi << " of " << lanes;
+        EXPECT_EQ(IsTreeNode(node, lanes), slow.nodes.count(node) > 0)
+            << lo << "-" << hi << " of " << lanes;
       }
     for (const TreeNode& node : slow.nodes) {
       const std::optional<Family> family = FamilyOf(node, lanes);
@@ -147,7 +150,8 @@ TEST(Subtrees, AreTheFewestThatCoverExactlyTheLanesHeld) {
       const uint64_t one_in = 1 + random() % 4;
       for (int32_t l = 0; l < lanes; ++l)
         if ((random() % 8 < 2 * one_in)) held.insert(l);
-      EXPECT_EQ(Subtrees(Lanes(held), lanes), SlowSubtrees(held, lanes)) << lanes << " lanes, trial " << trial;
+      EXPECT_EQ(Subtrees(Lanes(held), lanes), SlowSubtrees(held, lanes))
+          << lanes << " lanes, trial " << trial;
     }
 }
 

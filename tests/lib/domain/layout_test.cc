@@ -24,8 +24,8 @@ TensorSpec Buffer(const std::string& name, std::vector<int64_t> shape) {
 
 // 3 parameters of 20, 1 and 33 elements with two buffers between them.
 std::vector<TensorSpec> Model() {
-  return {Parameter("first", {4, 5}), Buffer("mean", {3}), Parameter("scale", {}), Buffer("count", {}),
-          Parameter("last", {33})};
+  return {Parameter("first", {4, 5}), Buffer("mean", {3}), Parameter("scale", {}),
+          Buffer("count", {}), Parameter("last", {33})};
 }
 
 Layout Make(const std::vector<TensorSpec>& tensors, int64_t chunk_bytes) {
@@ -70,8 +70,10 @@ TEST(Layout, IsAlignedWholeAndWithoutOverlap) {
   for (int trial = 0; trial < 200; ++trial) {
     std::vector<TensorSpec> tensors = {Parameter("p", {static_cast<int64_t>(1 + random() % 50)})};
     for (uint64_t i = random() % 12; i > 0; --i)
-      tensors.push_back({absl::StrCat("t", i), {static_cast<int64_t>(1 + random() % 7), static_cast<int64_t>(1 + random() % 9)},
-                         random() % 3 == 0 ? TensorKind::kBuffer : TensorKind::kParameter});
+      tensors.push_back(
+          {absl::StrCat("t", i),
+           {static_cast<int64_t>(1 + random() % 7), static_cast<int64_t>(1 + random() % 9)},
+           random() % 3 == 0 ? TensorKind::kBuffer : TensorKind::kParameter});
     const int64_t chunk_elements = 16 * static_cast<int64_t>(1 + random() % 5);
     const Layout layout = Make(tensors, 4 * chunk_elements);
 
@@ -125,9 +127,11 @@ TEST(Layout, ErrorsNameTheTensor) {
   EXPECT_EQ(ErrorOf({Parameter("", {1})}), "a tensor has no name");
   EXPECT_EQ(ErrorOf({Parameter("a", {3, 0})}), "tensor 'a': dimension 0 is out of range");
   EXPECT_EQ(ErrorOf({Parameter("a", {-2})}), "tensor 'a': dimension -2 is out of range");
-  EXPECT_EQ(ErrorOf({Parameter("a", {int64_t{1} << 39, 3})}), "tensor 'a': dimension 3 is out of range");
+  EXPECT_EQ(ErrorOf({Parameter("a", {int64_t{1} << 39, 3})}),
+            "tensor 'a': dimension 3 is out of range");
   const int64_t half = int64_t{1} << 39;
-  EXPECT_THAT(ErrorOf({Parameter("a", {half}), Parameter("b", {half}), Parameter("c", {1})}), HasSubstr("2^40"));
+  EXPECT_THAT(ErrorOf({Parameter("a", {half}), Parameter("b", {half}), Parameter("c", {1})}),
+              HasSubstr("2^40"));
   for (int64_t bytes : {int64_t{0}, int64_t{32}, int64_t{100}, kMaxChunkBytes + 64})
     EXPECT_THAT(ErrorOf({Parameter("a", {1})}, bytes), HasSubstr("chunk_bytes"));
 }
@@ -148,7 +152,8 @@ TEST(Layout, EqualLayoutsHaveEqualHashesAndOthersDiffer) {
   EXPECT_NE(changed([](auto& m) { std::swap(m[0], m[2]); }), hash);
 }
 
-// Parameters that fill less than one chunk, buffers that fill more: the grid shows in the buffers alone.
+// Parameters that fill less than one chunk, buffers that fill more: the grid shows in the buffers
+// alone.
 TEST(Layout, AGridThatDiffersOnlyInTheBuffersIsAnotherOne) {
   const std::vector<TensorSpec> model = {Parameter("p", {16}), Buffer("b", {80})};
   const Layout narrow = Make(model, 4 * 48), wide = Make(model, 4 * 64);

@@ -64,7 +64,8 @@ TEST(Ancestry, OfOneLineageIsItsRecordsInStepOrder) {
 }
 
 TEST(Ancestry, FollowsForksBackAndLeavesVoidedStepsOut) {
-  // 1: steps 0 … 5; rewound to 4: lineage 2 did 4 … 6; rewound to 2, before lineage 2 began: lineage 3 from 1.
+  // 1: steps 0 … 5; rewound to 4: lineage 2 did 4 … 6; rewound to 2, before lineage 2 began:
+  // lineage 3 from 1.
   const std::vector<StepRecord> records = Steps(1, 0, 6) + Steps(2, 4, 7) + Steps(3, 2, 5);
   const std::vector<Lineage> lineages = {Of(1, 0, 0), Of(2, 1, 4), Of(3, 1, 2)};
   const auto last = Ancestry(lineages, records, LineageNumber(3), Step(5));
@@ -72,7 +73,8 @@ TEST(Ancestry, FollowsForksBackAndLeavesVoidedStepsOut) {
   EXPECT_EQ(LineageAndStep(*last), (Pairs{{1, 0}, {1, 1}, {3, 2}, {3, 3}, {3, 4}}));
   const auto second = Ancestry(lineages, records, LineageNumber(2), Step(7));
   ASSERT_TRUE(second.ok()) << second.status();
-  EXPECT_EQ(LineageAndStep(*second), (Pairs{{1, 0}, {1, 1}, {1, 2}, {1, 3}, {2, 4}, {2, 5}, {2, 6}}));
+  EXPECT_EQ(LineageAndStep(*second),
+            (Pairs{{1, 0}, {1, 1}, {1, 2}, {1, 3}, {2, 4}, {2, 5}, {2, 6}}));
 }
 
 // A child that forks below its parent's own fork takes those steps from the grandparent.
@@ -85,7 +87,8 @@ TEST(Ancestry, AForkBelowTheParentsForkReachesTheGrandparent) {
 }
 
 TEST(Ancestry, AStartFromTheBeginningHasNoParent) {
-  const auto found = Ancestry({Of(1, 0, 0), Of(2, 0, 0)}, Steps(1, 0, 3) + Steps(2, 0, 2), LineageNumber(2), Step(2));
+  const auto found = Ancestry({Of(1, 0, 0), Of(2, 0, 0)}, Steps(1, 0, 3) + Steps(2, 0, 2),
+                              LineageNumber(2), Step(2));
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(LineageAndStep(*found), (Pairs{{2, 0}, {2, 1}}));
 }
@@ -119,7 +122,8 @@ TEST(Audit, ProvesFullEpochs) {
   const AuditReport report = Audit(CountingLaw(), kSamples, Steps(1, 0, 6));
   EXPECT_TRUE(report.ok);
   EXPECT_EQ(report.verdict,
-            "each of 10 samples is in the final state exactly once in each of 2 full epochs; 6 steps, each lane once");
+            "each of 10 samples is in the final state exactly once in each of 2 full epochs; 6 "
+            "steps, each lane once");
   EXPECT_EQ(report.steps, 6);
   EXPECT_EQ(report.full_epochs, 2);
   EXPECT_EQ(report.samples, 20u);
@@ -134,7 +138,8 @@ TEST(Audit, AnUnfinishedEpochMayLackSamples) {
 }
 
 TEST(Audit, AcrossARewindFollowsTheRecordsThatCount) {
-  const auto ancestry = Ancestry({Of(1, 0, 0), Of(2, 1, 2)}, Steps(1, 0, 5) + Steps(2, 2, 6), LineageNumber(2), Step(6));
+  const auto ancestry = Ancestry({Of(1, 0, 0), Of(2, 1, 2)}, Steps(1, 0, 5) + Steps(2, 2, 6),
+                                 LineageNumber(2), Step(6));
   ASSERT_TRUE(ancestry.ok());
   EXPECT_TRUE(Audit(CountingLaw(), kSamples, *ancestry).ok);
 }
@@ -146,7 +151,8 @@ TEST(Audit, NamesAMissingStep) {
 }
 
 TEST(Audit, NamesAStepThatCountsTwice) {
-  EXPECT_EQ(VerdictOf(Steps(1, 0, 2) + Steps(2, 1, 3)), "step 2 has no record; the next one is of step 1 (lineage 2)");
+  EXPECT_EQ(VerdictOf(Steps(1, 0, 2) + Steps(2, 1, 3)),
+            "step 2 has no record; the next one is of step 1 (lineage 2)");
 }
 
 TEST(Audit, NamesWrongSamples) {
@@ -155,7 +161,8 @@ TEST(Audit, NamesWrongSamples) {
   EXPECT_EQ(VerdictOf(records),
             "step 1 (lineage 1) used samples 3+4 of epoch 0, not the ones the law gives it");
   records = Steps(1, 0, 6);
-  records[3].samples = records[0].samples;  // the first epoch's again: used twice there, never in the second
+  records[3].samples =
+      records[0].samples;  // the first epoch's again: used twice there, never in the second
   EXPECT_EQ(VerdictOf(records),
             "step 3 (lineage 1) used samples 0+4 of epoch 0, not the ones the law gives it");
 }

@@ -50,12 +50,14 @@ TEST(EpochOrder, DiffersBetweenEpochsAndSeeds) {
   }
 }
 
-// Computed by a second implementation. Whoever changes these breaks every job that goes on from a checkpoint.
+// Computed by a second implementation. Whoever changes these breaks every job that goes on from a
+// checkpoint.
 TEST(EpochOrder, NeverChanges) {
   EXPECT_THAT(WholeOrder(0, 0, 10), ElementsAre(5, 1, 7, 6, 0, 4, 3, 9, 2, 8));
   EXPECT_THAT(WholeOrder(7, 0, 10), ElementsAre(9, 5, 3, 8, 1, 0, 2, 7, 4, 6));
   EXPECT_THAT(WholeOrder(7, 1, 10), ElementsAre(7, 6, 2, 4, 5, 0, 9, 8, 1, 3));
-  EXPECT_THAT(WholeOrder(7, 0, 17), ElementsAre(8, 12, 16, 6, 2, 10, 9, 15, 4, 5, 3, 13, 1, 11, 14, 7, 0));
+  EXPECT_THAT(WholeOrder(7, 0, 17),
+              ElementsAre(8, 12, 16, 6, 2, 10, 9, 15, 4, 5, 3, 13, 1, 11, 14, 7, 0));
   const EpochOrder million(42, 3, 1000003);
   EXPECT_EQ(million.At(0), 481323u);
   EXPECT_EQ(million.At(1), 555074u);
@@ -130,8 +132,10 @@ TEST(SampleIds, EveryEpochHoldsEachIdOnce) {
         std::vector<int> uses(n, 0);
         for (int64_t s = epoch * per_epoch; s < (epoch + 1) * per_epoch; ++s)
           for (int32_t l = 0; l < law.lanes; ++l)
-            for (uint64_t id : SampleIds(law, n, LaneSamples(law, n, Step(s), LaneId(l)))) ++uses[id];
-        EXPECT_THAT(uses, testing::Each(1)) << n << " samples, batch " << batch << ", epoch " << epoch;
+            for (uint64_t id : SampleIds(law, n, LaneSamples(law, n, Step(s), LaneId(l))))
+              ++uses[id];
+        EXPECT_THAT(uses, testing::Each(1))
+            << n << " samples, batch " << batch << ", epoch " << epoch;
       }
     }
 }

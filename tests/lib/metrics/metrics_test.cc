@@ -65,12 +65,9 @@ std::map<std::string, std::string> TypesIn(const std::string& text) {
 
 const char* TypeName(MetricKind kind) {
   switch (kind) {
-    case MetricKind::kCounter:
-      return "counter";
-    case MetricKind::kGauge:
-      return "gauge";
-    case MetricKind::kHistogram:
-      return "histogram";
+    case MetricKind::kCounter: return "counter";
+    case MetricKind::kGauge: return "gauge";
+    case MetricKind::kHistogram: return "histogram";
   }
   return "";
 }

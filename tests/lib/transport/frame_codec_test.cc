@@ -1,8 +1,8 @@
 #include "lib/transport/grpc/frame_codec.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <grpcpp/support/slice.h>
+#include <gtest/gtest.h>
 
 #include <random>
 

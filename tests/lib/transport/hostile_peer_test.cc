@@ -149,8 +149,7 @@ TEST(GrpcConnect, APeerThatNeverAnswersIsLate) {
   const std::string address = mute.ListenAndIgnore();
   auto transport = MakeGrpcTransport({});
   auto recorder = std::make_shared<Recorder>();
-  auto session =
-      transport->Connect(address, std::chrono::milliseconds(100), recorder->Handler());
+  auto session = transport->Connect(address, std::chrono::milliseconds(100), recorder->Handler());
   ASSERT_TRUE(recorder->AwaitBroken());
   EXPECT_EQ(recorder->broken().code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(recorder->broken().ToString(), HasSubstr(address));
@@ -165,8 +164,8 @@ TEST(GrpcConnect, AForeignServerIsUnimplemented) {
   auto server = builder.BuildAndStart();
   auto transport = MakeGrpcTransport({});
   auto recorder = std::make_shared<Recorder>();
-  auto session = transport->Connect(absl::StrCat("127.0.0.1:", port), kConnectTimeout,
-                                    recorder->Handler());
+  auto session =
+      transport->Connect(absl::StrCat("127.0.0.1:", port), kConnectTimeout, recorder->Handler());
   EXPECT_TRUE(recorder->AwaitBroken());
   EXPECT_EQ(recorder->broken().code(), absl::StatusCode::kUnimplemented) << recorder->broken();
   server->Shutdown();

@@ -20,11 +20,10 @@ int ServeUntilKilled() {
   std::vector<std::shared_ptr<Session>> sessions;  // written by the one listener thread
   auto listener = transport->Listen("127.0.0.1:0", [&](std::shared_ptr<Session> session) {
     sessions.push_back(session);
-    return SessionHandler{
-        [echo = std::weak_ptr<Session>(session)](Frame frame) {
-          if (auto to = echo.lock()) to->Send(std::move(frame));
-        },
-        [](absl::Status) {}};
+    return SessionHandler{[echo = std::weak_ptr<Session>(session)](Frame frame) {
+                            if (auto to = echo.lock()) to->Send(std::move(frame));
+                          },
+                          [](absl::Status) {}};
   });
   if (!listener.ok()) return 1;
   std::printf("%s\n", (*listener)->Address().c_str());

@@ -176,8 +176,12 @@ TEST_P(TransportSuite, PayloadsOfAllSizesAndCutsArriveUnchanged) {
     size_t size;
     size_t cut;
   };
-  constexpr Case kCases[] = {{0, 1},          {1, 1},           {3, 1},
-                             {1000, 7},       {65'537, 4096},   {(39 * kMaxPayloadBytes) / 40, 65'521},
+  constexpr Case kCases[] = {{0, 1},
+                             {1, 1},
+                             {3, 1},
+                             {1000, 7},
+                             {65'537, 4096},
+                             {(39 * kMaxPayloadBytes) / 40, 65'521},
                              {kMaxPayloadBytes, kMaxPayloadBytes}};
   ASSERT_NO_FATAL_FAILURE(ConnectPair());
   uint32_t seed = 0;

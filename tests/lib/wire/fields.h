@@ -2,8 +2,8 @@
 #pragma once
 
 #include <cstddef>
-#include <type_traits>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 namespace muster {
@@ -29,10 +29,10 @@ constexpr size_t FieldCount() {
 template <class T>
 auto FieldsOf(T& s) {
   constexpr size_t n = FieldCount<std::remove_const_t<T>>();
-#define MUSTER_FIELDS(count, ...)   \
-  if constexpr (n == count) {       \
-    auto& [__VA_ARGS__] = s;        \
-    return std::tie(__VA_ARGS__);   \
+#define MUSTER_FIELDS(count, ...) \
+  if constexpr (n == count) {     \
+    auto& [__VA_ARGS__] = s;      \
+    return std::tie(__VA_ARGS__); \
   }
   MUSTER_FIELDS(1, a)
   MUSTER_FIELDS(2, a, b)

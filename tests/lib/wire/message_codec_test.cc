@@ -144,7 +144,9 @@ TEST(MessageCodecTest, PlansCanBeFollowed) {
 }
 
 Partials SmallPartials() {
-  return {LineageNumber(1), ViewNumber(2), Step(300),
+  return {LineageNumber(1),
+          ViewNumber(2),
+          Step(300),
           {{ChunkId(0), {{{0, 4}, 8, 0.5, 0xdeadbeef}, {{6, 7}, 2, -1, 1}}},
            {ChunkId(200), {{{4, 6}, 300, 0, 2}}}},
           {}};
@@ -169,16 +171,21 @@ TEST(MessageCodecTest, PartialsAreChecked) {
 // Written down, so that no change of the schema alters what older members say.
 TEST(MessageCodecTest, BytesOfPartialsStay) {
   EXPECT_EQ(absl::BytesToHexString(Encode(PeerMessage(SmallPartials()))),
-            "1a48" "0801" "1002" "18ac02"         // lineage, view, step
-            "220300c801"                      // chunks
-            "2a020201"                        // counts
-            "3203000604" "3a03040706"         // lo, hi
-            "42040802ac02"                    // weights
+            "1a48"
+            "0801"
+            "1002"
+            "18ac02"      // lineage, view, step
+            "220300c801"  // chunks
+            "2a020201"    // counts
+            "3203000604"
+            "3a03040706"    // lo, hi
+            "42040802ac02"  // weights
             "4a18000000000000e03f000000000000f0bf0000000000000000"
             "520cefbeadde0100000002000000");  // checksums
 }
 
-// Pieces of bytes that claim much: a set of 2^22 chunks without bits, one of 2^32 - 1, lists without counterpart.
+// Pieces of bytes that claim much: a set of 2^22 chunks without bits, one of 2^32 - 1, lists
+// without counterpart.
 TEST(MessageCodecTest, ClaimsWithoutBytesAreRefused) {
   const auto have = [](absl::string_view set) {
     std::string inner = "\x22" + std::string(1, static_cast<char>(set.size())) + std::string(set);
@@ -188,8 +195,9 @@ TEST(MessageCodecTest, ClaimsWithoutBytesAreRefused) {
   ExpectRefused(have(absl::string_view("\x08\x80\x80\x80\x02", 5)), "have: partials.bits");
   ExpectRefused(have(absl::string_view("\x08\xff\xff\xff\xff\x0f", 6)), "have: partials.size");
   ExpectRefused(have(absl::string_view("\x08\x03\x12\x01\x08", 5)), "have: partials.bits");
-  ExpectRefused(DecodePeerMessage(std::string("\x1a\x08\x22\x01\x00\x2a\x03\xff\xff\x03", 10))
-                    .status(), "partials: lo");
+  ExpectRefused(
+      DecodePeerMessage(std::string("\x1a\x08\x22\x01\x00\x2a\x03\xff\xff\x03", 10)).status(),
+      "partials: lo");
 }
 
 TEST(MessageCodecTest, FirstFrameTellsWhoSpeaks) {

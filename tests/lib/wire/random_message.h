@@ -1,5 +1,5 @@
-// Values of any message made of a seed, and whether two are the same, field by field: a field that somebody adds to a
-// message takes part by itself.
+// Values of any message made of a seed, and whether two are the same, field by field: a field that
+// somebody adds to a message takes part by itself.
 #pragma once
 
 #include <cmath>
@@ -49,7 +49,8 @@ bool Same(const T& a, const T& b) {
   } else {
     return [&]<size_t... i>(std::index_sequence<i...>) {
       return (Same(std::get<i>(FieldsOf(a)), std::get<i>(FieldsOf(b))) && ...);
-    }(std::make_index_sequence<FieldCount<T>()>());
+    }
+    (std::make_index_sequence<FieldCount<T>()>());
   }
 }
 

@@ -79,9 +79,9 @@ class LaneRig {
       EXPECT_EQ(outcomes.size(), 1u) << "announced before the outcome";
       ready(tensor);
     };
-    auto output = task_->RunLane(
-        {.seed = seed, .samples = samples, .parameters = parameters.span()},
-        {gradient.span(), [&](LaneOutput o) { outcomes.push_back(o); }, announce});
+    auto output =
+        task_->RunLane({.seed = seed, .samples = samples, .parameters = parameters.span()},
+                       {gradient.span(), [&](LaneOutput o) { outcomes.push_back(o); }, announce});
     if (output.ok()) {
       EXPECT_EQ(outcomes.size(), 1u);
       EXPECT_EQ(outcomes.back().weight, output->weight);

@@ -26,7 +26,8 @@ template <class M>
 std::vector<M> SentTo(const MemberId& to, const Outcome& outcome) {
   std::vector<M> found;
   for (const Send& send : Of<Send>(outcome))
-    if (const auto* m = std::get_if<M>(&send.message); m != nullptr && send.to == to) found.push_back(*m);
+    if (const auto* m = std::get_if<M>(&send.message); m != nullptr && send.to == to)
+      found.push_back(*m);
   return found;
 }
 template <class M>
@@ -56,8 +57,8 @@ MemberConfig ServerJob(MemberConfig config, bool clips) {
 }
 
 // View `number` of these: chunk c belongs to owners[c], lane l to lanes[l].
-View ViewOf(int64_t number, const std::vector<MemberId>& ids, std::vector<int32_t> owners, std::vector<int32_t> lanes,
-            int64_t first_step = 0) {
+View ViewOf(int64_t number, const std::vector<MemberId>& ids, std::vector<int32_t> owners,
+            std::vector<int32_t> lanes, int64_t first_step = 0) {
   View view;
   view.job = "job";
   view.term = TermNumber(1);
@@ -100,13 +101,18 @@ Partial Leaf(int32_t lane) { return {{lane, lane + 1}, 1, 0.5, 0}; }
 class Rig {
  public:
   explicit Rig(MemberConfig config) : member(std::move(config)) {}
-  Outcome Coordinator(FromCoordinator message) { return member.Take(CoordinatorSays{std::move(message)}); }
-  Outcome Peer(const MemberId& from, PeerMessage message) { return member.Take(PeerSays{from, std::move(message)}); }
+  Outcome Coordinator(FromCoordinator message) {
+    return member.Take(CoordinatorSays{std::move(message)});
+  }
+  Outcome Peer(const MemberId& from, PeerMessage message) {
+    return member.Take(PeerSays{from, std::move(message)});
+  }
 
   // Through forming into `view`, with its state made anew or held.
   Outcome Enter(const View& view, std::vector<HealBy> how) {
     Coordinator(Seal{TermNumber(1), view.number});
-    const Outcome healing = Coordinator(Heal{TermNumber(1), view.number, PlanOf(view, std::move(how))});
+    const Outcome healing =
+        Coordinator(Heal{TermNumber(1), view.number, PlanOf(view, std::move(how))});
     if (!Of<Make>(healing).empty()) member.Take(Made{});
     Outcome active = Coordinator(Activate{view});
     if (const auto compute = Of<Compute>(active); !compute.empty()) compute_id_ = compute.back().id;
@@ -120,7 +126,8 @@ class Rig {
   }
   Outcome Meet(const MemberId& peer, int64_t step, ChunkSet partials, ChunkSet results) {
     member.Take(PeerUp{peer});
-    return Peer(peer, Have{LineageNumber(1), member.sealed(), Step(step), std::move(partials), std::move(results)});
+    return Peer(peer, Have{LineageNumber(1), member.sealed(), Step(step), std::move(partials),
+                           std::move(results)});
   }
   Partials PartialsOf(int64_t step, std::vector<int> chunks, int32_t lane) {
     Partials p{LineageNumber(1), member.sealed(), Step(step), {}, {}};
@@ -164,8 +171,8 @@ TEST(Member, TheWayFromSealToTheFirstLanes) {
   const auto sealed = Told<Sealed>(rig.Coordinator(Seal{TermNumber(1), ViewNumber(1)}));
   ASSERT_EQ(sealed.size(), 1u);
   EXPECT_FALSE(sealed[0].holdings.has_state);
-  const Outcome healing =
-      rig.Coordinator(Heal{TermNumber(1), ViewNumber(1), PlanOf(view, {HealBy::kMake, HealBy::kCopy})});
+  const Outcome healing = rig.Coordinator(
+      Heal{TermNumber(1), ViewNumber(1), PlanOf(view, {HealBy::kMake, HealBy::kCopy})});
   ASSERT_EQ(Of<Make>(healing).size(), 1u);
   EXPECT_THAT(Told<HoldsBase>(healing), IsEmpty()) << "not before it is made";
   EXPECT_EQ(Told<HoldsBase>(rig.member.Take(Made{})).size(), 1u);
@@ -178,8 +185,10 @@ TEST(Member, TheWayFromSealToTheFirstLanes) {
 TEST(Member, ACheckpointThatCannotBeLoadedIsToldWithItsReason) {
   Rig rig(ConfigOf(kMe));
   rig.Coordinator(Seal{TermNumber(1), ViewNumber(1)});
-  rig.Coordinator(Heal{TermNumber(1), ViewNumber(1), PlanOf(ViewOf(1, {kMe}, {0, 0}, {0, 0}), {HealBy::kLoad})});
-  const auto failed = Told<BaseFailed>(rig.member.Take(Made{absl::DataLossError("s4/x: wrong checksum")}));
+  rig.Coordinator(Heal{TermNumber(1), ViewNumber(1),
+                       PlanOf(ViewOf(1, {kMe}, {0, 0}, {0, 0}), {HealBy::kLoad})});
+  const auto failed =
+      Told<BaseFailed>(rig.member.Take(Made{absl::DataLossError("s4/x: wrong checksum")}));
   ASSERT_EQ(failed.size(), 1u);
   EXPECT_EQ(failed[0].reason, "s4/x: wrong checksum");
 }
@@ -194,7 +203,8 @@ TEST(Member, AViewWhoseBaseItDoesNotHoldIsNotEntered) {
 TEST(Member, AnotherClusterIsLeft) {
   Rig rig(ConfigOf(kMe));
   rig.Coordinator(JobIs{"job", "one", TermNumber(1), {}, "", std::nullopt});
-  const auto quit = Of<Quit>(rig.Coordinator(JobIs{"job", "two", TermNumber(2), {}, "", std::nullopt}));
+  const auto quit =
+      Of<Quit>(rig.Coordinator(JobIs{"job", "two", TermNumber(2), {}, "", std::nullopt}));
   ASSERT_EQ(quit.size(), 1u);
   EXPECT_EQ(quit[0].reason, "the coordinator belongs to cluster two, this member to one");
 }
@@ -205,7 +215,8 @@ TEST(Seal, IsAnsweredOnlyWhenTheApplyIsDone) {
   Rig rig = TwoWorkers();
   ASSERT_EQ(Of<Apply>(UntilApply(rig)).size(), 1u);
   EXPECT_THAT(Told<Sealed>(rig.Coordinator(Seal{TermNumber(1), ViewNumber(2)})), IsEmpty());
-  EXPECT_THAT(Told<Sealed>(rig.Coordinator(Seal{TermNumber(1), ViewNumber(2)})), IsEmpty()) << "nor when asked again";
+  EXPECT_THAT(Told<Sealed>(rig.Coordinator(Seal{TermNumber(1), ViewNumber(2)})), IsEmpty())
+      << "nor when asked again";
   const auto sealed = Told<Sealed>(rig.member.Take(Applied{Step(0)}));
   ASSERT_EQ(sealed.size(), 1u);
   EXPECT_EQ(sealed[0].view, ViewNumber(2));
@@ -279,19 +290,23 @@ TEST(Fates, WrongIsRefusedWithAReason) {
   };
   EXPECT_EQ(refusal(kPeer, rig.PartialsOf(0, {1}, 1)), "a chunk that is not ours");
   EXPECT_EQ(refusal(kPeer, rig.PartialsOf(0, {7}, 1)), "a chunk that is not ours");
-  EXPECT_EQ(refusal(kPeer, rig.PartialsOf(0, {0}, 0)), "chunk 0: not the subtrees that member 1 holds");
-  EXPECT_EQ(refusal(kPeer, rig.ResultsOf(0, {0})), "a result from a member that does not own the chunk");
+  EXPECT_EQ(refusal(kPeer, rig.PartialsOf(0, {0}, 0)),
+            "chunk 0: not the subtrees that member 1 holds");
+  EXPECT_EQ(refusal(kPeer, rig.ResultsOf(0, {0})),
+            "a result from a member that does not own the chunk");
   EXPECT_EQ(refusal(kPeer, Hello{}), "a second greeting");
   EXPECT_EQ(refusal(kPeer, Have{LineageNumber(1), ViewNumber(1), Step(0), Set({0}), Set({0})}),
             "another number of chunks");
-  EXPECT_EQ(refusal(kPeer, Have{LineageNumber(1), ViewNumber(1), Step(5), Set({0, 0}), Set({0, 0})}),
-            "a step that cannot be open in this view");
+  EXPECT_EQ(
+      refusal(kPeer, Have{LineageNumber(1), ViewNumber(1), Step(5), Set({0, 0}), Set({0, 0})}),
+      "a step that cannot be open in this view");
   const std::string foreign = "a lineage or a sender that the view does not have";
   EXPECT_EQ(refusal(kStranger, rig.PartialsOf(0, {0}, 1)), foreign);
   Partials voided = rig.PartialsOf(0, {0}, 1);
   voided.lineage = LineageNumber(2);
   EXPECT_EQ(refusal(kPeer, voided), foreign);
-  EXPECT_EQ(refusal(kPeer, Norms{LineageNumber(1), ViewNumber(1), Step(0), {}}), "norms go to the owner of chunk 0");
+  EXPECT_EQ(refusal(kPeer, Norms{LineageNumber(1), ViewNumber(1), Step(0), {}}),
+            "norms go to the owner of chunk 0");
 }
 
 // ---- a new session
@@ -303,9 +318,11 @@ TEST(Session, AfterABreakOnlyTheRestIsSent) {
   EXPECT_EQ(SentTo<Partials>(kPeer, sent)[0].chunks.at(0).chunk, ChunkId(1)) << "chunk 0 is ours";
 
   rig.member.Take(PeerDown{kPeer});
-  EXPECT_THAT(SentTo<Partials>(kPeer, rig.Meet(kPeer, 0, Set({0, 1}), Set({0, 0}))), IsEmpty()) << "it has them";
+  EXPECT_THAT(SentTo<Partials>(kPeer, rig.Meet(kPeer, 0, Set({0, 1}), Set({0, 0}))), IsEmpty())
+      << "it has them";
   rig.member.Take(PeerDown{kPeer});
-  EXPECT_EQ(SentTo<Partials>(kPeer, rig.Meet(kPeer, 0, Set({0, 0}), Set({0, 0}))).size(), 1u) << "they were lost";
+  EXPECT_EQ(SentTo<Partials>(kPeer, rig.Meet(kPeer, 0, Set({0, 0}), Set({0, 0}))).size(), 1u)
+      << "they were lost";
 }
 
 TEST(Session, WeSayWhatWeHave) {
@@ -351,7 +368,8 @@ TEST(Step, RecordsAreKeptUntilAcknowledged) {
   UntilApply(rig);
   rig.member.Take(Applied{Step(0)});
   EXPECT_EQ(rig.member.records_waiting(), 1u);
-  EXPECT_EQ(Told<Records>(rig.member.Take(CoordinatorUp{})).size(), 1u) << "handed over on reattaching";
+  EXPECT_EQ(Told<Records>(rig.member.Take(CoordinatorUp{})).size(), 1u)
+      << "handed over on reattaching";
   rig.Coordinator(AckRecords{LineageNumber(1), Step(0)});
   EXPECT_EQ(rig.member.records_waiting(), 1u);
   rig.Coordinator(AckRecords{LineageNumber(1), Step(1)});
@@ -366,7 +384,8 @@ TEST(Orders, RideInTheResultOfChunkZeroAndStopAtTheEdge) {
   rig.Coordinator(GiveOrder{ViewNumber(1), stop});
   rig.Computed(Leaf(0));
   rig.Peer(kPeer, rig.PartialsOf(0, {0}, 1));
-  const auto results = SentTo<Results>(kPeer, rig.member.Take(Summed{Step(0), ChunkId(0), {2, 1.0, 0, 0}}));
+  const auto results =
+      SentTo<Results>(kPeer, rig.member.Take(Summed{Step(0), ChunkId(0), {2, 1.0, 0, 0}}));
   ASSERT_EQ(results.size(), 1u);
   EXPECT_THAT(results[0].orders, ElementsAre(stop));
   rig.Peer(kPeer, rig.ResultsOf(0, {1}));
@@ -393,7 +412,8 @@ TEST(Orders, ThatComeWhenChunkZeroIsCompleteRideInTheNextStep) {
   EXPECT_NE(rig.Coordinator(GiveOrder{ViewNumber(1), stop}).fate, Fate::kDropped);
   rig.member.Take(Applied{Step(0)});
   EXPECT_FALSE(rig.member.halted());
-  const auto results = SentTo<Results>(kPeer, rig.member.Take(Summed{Step(1), ChunkId(0), {2, 1.0, 0, 0}}));
+  const auto results =
+      SentTo<Results>(kPeer, rig.member.Take(Summed{Step(1), ChunkId(0), {2, 1.0, 0, 0}}));
   ASSERT_EQ(results.size(), 1u);
   EXPECT_THAT(results[0].orders, ElementsAre(stop));
 }
@@ -405,11 +425,17 @@ TEST(Orders, OfAnotherViewAreDropped) {
 
 // ---- servers and the verdict
 
-View ServerView(int64_t number) { return ViewOf(number, {kMe, kServer0, kServer1}, {1, 2}, {0, 0}); }
+View ServerView(int64_t number) {
+  return ViewOf(number, {kMe, kServer0, kServer1}, {1, 2}, {0, 0});
+}
 const std::vector<HealBy> kAllMake = {HealBy::kMake, HealBy::kMake, HealBy::kMake};
 
 Partials BothLanes(const Rig& rig, int chunk) {
-  return {LineageNumber(1), rig.member.sealed(), Step(0), {{ChunkId(chunk), {{{0, 2}, 2, 1.0, 0}}}}, {}};
+  return {LineageNumber(1),
+          rig.member.sealed(),
+          Step(0),
+          {{ChunkId(chunk), {{{0, 2}, 2, 1.0, 0}}}},
+          {}};
 }
 
 TEST(Verdict, IsGivenByTheOwnerOfChunkZeroWhenEveryNormIsIn) {
@@ -418,9 +444,10 @@ TEST(Verdict, IsGivenByTheOwnerOfChunkZeroWhenEveryNormIsIn) {
   rig.Meet(kMe, 0, Set({0, 0}), Set({0, 0}));
   rig.Meet(kServer1, 0, Set({0, 0}), Set({0, 0}));
   ASSERT_EQ(Of<FoldIn>(rig.Peer(kMe, BothLanes(rig, 0))).size(), 1u);
-  EXPECT_THAT(Of<ApplyChunks>(rig.member.Take(Summed{Step(0), ChunkId(0), {2, 1.0, 9, 0}})), IsEmpty());
-  const Outcome decided =
-      rig.Peer(kServer1, Norms{LineageNumber(1), ViewNumber(1), Step(0), {{ChunkId(1), {2, 1.0, 16, 0}}}});
+  EXPECT_THAT(Of<ApplyChunks>(rig.member.Take(Summed{Step(0), ChunkId(0), {2, 1.0, 9, 0}})),
+              IsEmpty());
+  const Outcome decided = rig.Peer(
+      kServer1, Norms{LineageNumber(1), ViewNumber(1), Step(0), {{ChunkId(1), {2, 1.0, 16, 0}}}});
   ASSERT_EQ(SentTo<Verdict>(kServer1, decided).size(), 1u);
   EXPECT_EQ(SentTo<Verdict>(kServer1, decided)[0].norm, 5.0);
   ASSERT_EQ(Of<ApplyChunks>(decided).size(), 1u);
@@ -437,9 +464,11 @@ TEST(Verdict, IsWaitedForByTheOtherServers) {
   const Outcome summed = rig.member.Take(Summed{Step(0), ChunkId(1), {2, 1.0, 16, 0}});
   ASSERT_EQ(SentTo<Norms>(kServer0, summed).size(), 1u);
   EXPECT_THAT(Of<ApplyChunks>(summed), IsEmpty());
-  const Outcome verdict = rig.Peer(kServer0, Verdict{LineageNumber(1), ViewNumber(1), Step(0), 5.0, {}});
+  const Outcome verdict =
+      rig.Peer(kServer0, Verdict{LineageNumber(1), ViewNumber(1), Step(0), 5.0, {}});
   ASSERT_EQ(Of<ApplyChunks>(verdict).size(), 1u);
-  EXPECT_EQ(rig.Peer(kServer0, Verdict{LineageNumber(1), ViewNumber(1), Step(0), 5.0, {}}).fate, Fate::kDropped);
+  EXPECT_EQ(rig.Peer(kServer0, Verdict{LineageNumber(1), ViewNumber(1), Step(0), 5.0, {}}).fate,
+            Fate::kDropped);
 }
 
 TEST(Verdict, WithoutClippingAServerAppliesAtOnce) {
@@ -447,23 +476,27 @@ TEST(Verdict, WithoutClippingAServerAppliesAtOnce) {
   rig.Enter(ServerView(1), kAllMake);
   rig.Meet(kMe, 0, Set({0, 0}), Set({0, 0}));
   rig.Peer(kMe, BothLanes(rig, 0));
-  EXPECT_EQ(Of<ApplyChunks>(rig.member.Take(Summed{Step(0), ChunkId(0), {2, 1.0, 0, 0}})).size(), 1u);
+  EXPECT_EQ(Of<ApplyChunks>(rig.member.Take(Summed{Step(0), ChunkId(0), {2, 1.0, 0, 0}})).size(),
+            1u);
 }
 
-// An owner of two chunks has begun the next state with one of them when the view changes: its memory is no longer
-// state(s), so no share of the checkpoint at s may be copied.
+// An owner of two chunks has begun the next state with one of them when the view changes: its
+// memory is no longer state(s), so no share of the checkpoint at s may be copied.
 TEST(Checkpoint, AShareIsNotCopiedOnceTheNextStateHasBegun) {
   MemberConfig config = ServerJob(ConfigOf(kServer0), false);
   config.checkpoint_every = 1;
   Rig rig(config);
-  const auto view = [](int64_t number) { return ViewOf(number, {kMe, kServer0}, {1, 1}, {0, 0}, 4); };
+  const auto view = [](int64_t number) {
+    return ViewOf(number, {kMe, kServer0}, {1, 1}, {0, 0}, 4);
+  };
   const Outcome entered = rig.Enter(view(1), {HealBy::kMake, HealBy::kMake});
   ASSERT_EQ(Of<Edge>(entered).size(), 1u) << "step 4 is a cut";
   rig.Meet(kMe, 4, Set({0, 0}), Set({0, 0}));
   Partials partials = BothLanes(rig, 0);
   partials.step = Step(4);
   rig.Peer(kMe, partials);
-  ASSERT_EQ(Of<ApplyChunks>(rig.member.Take(Summed{Step(4), ChunkId(0), {2, 1.0, 0, 0}})).size(), 1u);
+  ASSERT_EQ(Of<ApplyChunks>(rig.member.Take(Summed{Step(4), ChunkId(0), {2, 1.0, 0, 0}})).size(),
+            1u);
   rig.member.Take(ChunksApplied{Step(4), {{ChunkId(0), {2, 1.0, 0, 0}}}});
   View next = view(2);
   next.first_done = Set({1, 0});
@@ -489,7 +522,8 @@ TEST(CatchUp, BringsTheRecordOfWhoDidTheStep) {
   for (Rig* rig : {&donor, &late}) rig->Coordinator(Seal{TermNumber(1), ViewNumber(2)});
   late.member.Take(PeerUp{kMe});
   donor.Coordinator(Heal{TermNumber(1), ViewNumber(2), plan});
-  const auto fetches = SentTo<Fetch>(kMe, late.Coordinator(Heal{TermNumber(1), ViewNumber(2), plan}));
+  const auto fetches =
+      SentTo<Fetch>(kMe, late.Coordinator(Heal{TermNumber(1), ViewNumber(2), plan}));
   ASSERT_EQ(fetches.size(), 1u);
   EXPECT_EQ(fetches[0].kind, PieceKind::kResult);
   EXPECT_EQ(fetches[0].step, Step(0));
@@ -528,7 +562,8 @@ TEST(Pieces, OfAnotherLineageAreRefusedAndUnwantedOnesDropped) {
   rig.Coordinator(Seal{TermNumber(1), ViewNumber(1)});
   const View view = ViewOf(1, {kMe, kPeer}, {0, 1}, {0, 1});
   rig.Coordinator(Heal{TermNumber(1), ViewNumber(1), PlanOf(view, {HealBy::kMake, HealBy::kCopy})});
-  Pieces pieces{ViewNumber(1), LineageNumber(2), PieceKind::kValues, 0, Step(0), {{ChunkId(0), {}}}, {}, {}};
+  Pieces pieces{
+      ViewNumber(1), LineageNumber(2), PieceKind::kValues, 0, Step(0), {{ChunkId(0), {}}}, {}, {}};
   EXPECT_EQ(rig.Peer(kMe, pieces).fate, Fate::kRefused);
   pieces.lineage = LineageNumber(1);
   EXPECT_EQ(Of<LandPieces>(rig.Peer(kMe, pieces)).size(), 1u);
@@ -543,8 +578,8 @@ TEST(Spare, HoldsNothingAndRunsNothing) {
   Rig rig(ConfigOf(kPeer));
   const View view = ViewOf(1, {kMe, kPeer}, {0, 0}, {0, 0});
   rig.Coordinator(Seal{TermNumber(1), ViewNumber(1)});
-  const Outcome heal =
-      rig.Coordinator(Heal{TermNumber(1), ViewNumber(1), PlanOf(view, {HealBy::kMake, HealBy::kNothing})});
+  const Outcome heal = rig.Coordinator(
+      Heal{TermNumber(1), ViewNumber(1), PlanOf(view, {HealBy::kMake, HealBy::kNothing})});
   EXPECT_EQ(Told<HoldsBase>(heal).size(), 1u) << "at once";
   const Outcome active = rig.Coordinator(Activate{view});
   EXPECT_EQ(Of<DropState>(active).size(), 1u);
@@ -557,7 +592,8 @@ TEST(Spare, KeepsItsStateForDonorsUntilTheViewIsActive) {
   Rig rig = TwoWorkers();
   const View next = ViewOf(2, {kPeer, kMe}, {0, 0}, {0, 0});
   rig.Coordinator(Seal{TermNumber(1), ViewNumber(2)});
-  rig.Coordinator(Heal{TermNumber(1), ViewNumber(2), PlanOf(next, {HealBy::kCopy, HealBy::kNothing})});
+  rig.Coordinator(
+      Heal{TermNumber(1), ViewNumber(2), PlanOf(next, {HealBy::kCopy, HealBy::kNothing})});
   const Fetch fetch{ViewNumber(2), PieceKind::kValues, 0, Step(0), {ChunkId(0)}};
   EXPECT_EQ(SentTo<Pieces>(kPeer, rig.Peer(kPeer, fetch)).size(), 1u);
   rig.Coordinator(Activate{next});

@@ -38,7 +38,8 @@ std::string Term(TreeNode node) {
   if (node.lanes() == 1) return absl::StrCat(node.lo);
   int32_t below = 1;
   while (below * 2 < node.lanes()) below *= 2;
-  return absl::StrCat("(", Term({node.lo, node.lo + below}), "+", Term({node.lo + below, node.hi}), ")");
+  return absl::StrCat("(", Term({node.lo, node.lo + below}), "+", Term({node.lo + below, node.hi}),
+                      ")");
 }
 
 // Memory of strings: does what the folds say and nothing else.
@@ -48,7 +49,8 @@ class Memory {
     for (const Partial& p : arrival.partials) terms_[p.node] = Term(p.node);
   }
   void Fold(const muster::Fold& fold) {
-    ASSERT_TRUE(terms_.count(fold.left) && terms_.count(fold.right)) << "a fold of what is not there";
+    ASSERT_TRUE(terms_.count(fold.left) && terms_.count(fold.right))
+        << "a fold of what is not there";
     const std::string sum = absl::StrCat("(", terms_[fold.left], "+", terms_[fold.right], ")");
     terms_.erase(fold.left);
     terms_.erase(fold.right);
@@ -95,7 +97,8 @@ TEST(Sums, AnyOrderOfArrivalGivesTheCanonicalTree) {
         }
       }
       ASSERT_EQ(memory.terms().size(), 1u);
-      EXPECT_EQ(memory.terms().begin()->second, Term({0, lanes})) << lanes << " lanes, trial " << trial;
+      EXPECT_EQ(memory.terms().begin()->second, Term({0, lanes}))
+          << lanes << " lanes, trial " << trial;
     }
 }
 
@@ -128,9 +131,15 @@ TEST(Sums, ARepetitionIsRefusedAsSuchAlsoWhenTheChunkIsComplete) {
 TEST(Sums, WhatTheSenderDoesNotHoldIsRefusedAndChangesNothing) {
   const LaneMap map{{0, 0, 1, 0}};  // 0 holds {0,1} and {3}; 1 holds {2}
   Sums sums(4, map, kKinds, {});
-  EXPECT_THAT(sums.Expected(0, TensorKind::kParameter), ElementsAre(TreeNode{0, 2}, TreeNode{3, 4}));
-  const std::vector<std::vector<TreeNode>> wrong = {
-      {}, {{0, 2}}, {{3, 4}, {0, 2}}, {{0, 1}, {1, 2}, {3, 4}}, {{0, 2}, {2, 3}}, {{0, 4}}, {{0, 2}, {3, 4}, {3, 4}}};
+  EXPECT_THAT(sums.Expected(0, TensorKind::kParameter),
+              ElementsAre(TreeNode{0, 2}, TreeNode{3, 4}));
+  const std::vector<std::vector<TreeNode>> wrong = {{},
+                                                    {{0, 2}},
+                                                    {{3, 4}, {0, 2}},
+                                                    {{0, 1}, {1, 2}, {3, 4}},
+                                                    {{0, 2}, {2, 3}},
+                                                    {{0, 4}},
+                                                    {{0, 2}, {3, 4}, {3, 4}}};
   for (const std::vector<TreeNode>& nodes : wrong) {
     ChunkPartials arrival{kChunk, {}};
     for (TreeNode node : nodes) arrival.partials.push_back(PartialOf(node));
@@ -168,7 +177,8 @@ TEST(Sums, FreeOrderAddsAsItComesAndCountsLanes) {
       ASSERT_TRUE(taken.ok());
       additions += taken->folds.size();
       parts += arrival.partials.size();
-      ASSERT_EQ(taken->total.has_value(), i + 1 == senders.size()) << "complete when all lanes are in";
+      ASSERT_EQ(taken->total.has_value(), i + 1 == senders.size())
+          << "complete when all lanes are in";
       if (!taken->total) continue;
       EXPECT_EQ(taken->total->weight, PartialOf({0, lanes}).weight);
       EXPECT_DOUBLE_EQ(taken->total->loss, PartialOf({0, lanes}).loss);
