@@ -346,7 +346,7 @@ void Driver::Measure() {
     ++by_state[std::string(PhaseName(job.phase))];
     recoveries += static_cast<double>(job.recoveries);
     rewinds += static_cast<double>(job.rewinds);
-    lanes += static_cast<double>(job.lanes_recomputed);
+    lanes += static_cast<double>(job.lanes.recomputed());
     if (Ended(job.phase) || !job.view) continue;
     metrics_.GetGauge("muster_members").Set(static_cast<double>(job.view->members.size()));
     metrics_.GetGauge("muster_view").Set(static_cast<double>(job.view->number.value()));

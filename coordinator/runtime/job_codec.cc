@@ -92,6 +92,85 @@ void ReadLineages(FieldReader& read, std::vector<Lineage>& lineages) {
     read.Part(LineageField(i), DecodeLineage, lineages.emplace_back());
 }
 
+std::string DepartedField(size_t index) { return absl::StrCat("departed/", index); }
+
+std::string Whole(uint64_t x) { return absl::StrCat(static_cast<int64_t>(x)); }
+
+std::string EncodeDeparted(Incarnation member, const LaneAccount::Departed& departed) {
+  Fields fields = {{"hi", Whole(member.hi)},
+                   {"lo", Whole(member.lo)},
+                   {"lost", departed.lost ? "1" : "0"},
+                   {"counted", departed.counted ? "1" : "0"},
+                   {"lineage", absl::StrCat(departed.lineage.value())},
+                   {"reassigned", absl::StrCat(departed.reassigned)},
+                   {"rewound", departed.rewound ? "1" : "0"}};
+  if (departed.base) fields["base"] = absl::StrCat(departed.base->value());
+  if (departed.ran) {
+    fields["ran_total"] = absl::StrCat(departed.ran->total);
+    fields["ran_lineage"] = absl::StrCat(departed.ran->lineage.value());
+    fields["ran_step"] = absl::StrCat(departed.ran->step.value());
+    fields["ran_in_step"] = absl::StrCat(departed.ran->in_step);
+  }
+  return EncodeFields(fields);
+}
+
+using DepartedEntry = std::pair<Incarnation, LaneAccount::Departed>;
+
+absl::StatusOr<DepartedEntry> DecodeDeparted(std::string_view bytes) {
+  MUSTER_ASSIGN_OR_RETURN(Fields fields, DecodeFields(bytes));
+  FieldReader read(std::move(fields));
+  DepartedEntry entry;
+  auto& [member, departed] = entry;
+  const auto number = [&read](const char* name) {
+    int64_t value = 0;
+    read.Number(name, value);
+    return value;
+  };
+  member = {static_cast<uint64_t>(number("hi")), static_cast<uint64_t>(number("lo"))};
+  read.Flag("lost", departed.lost);
+  read.Flag("counted", departed.counted);
+  departed.lineage = LineageNumber(number("lineage"));
+  departed.reassigned = number("reassigned");
+  read.Flag("rewound", departed.rewound);
+  if (read.Find("base") != nullptr) departed.base = Step(number("base"));
+  if (read.Find("ran_total") != nullptr)
+    departed.ran = LaneCount{member, number("ran_total"), LineageNumber(number("ran_lineage")),
+                             Step(number("ran_step")), number("ran_in_step")};
+  MUSTER_RETURN_IF_ERROR(read.status());
+  return entry;
+}
+
+std::string EncodeLanes(const LaneAccount& lanes) {
+  const LaneAccount::Value value = lanes.value();
+  Fields fields = {{"from", absl::StrCat(value.from.value())},
+                   {"before", absl::StrCat(value.before)},
+                   {"known", absl::StrCat(value.known)},
+                   {"recomputed", absl::StrCat(value.recomputed)}};
+  size_t index = 0;
+  for (const auto& [member, departed] : value.departed)
+    fields[DepartedField(index++)] = EncodeDeparted(member, departed);
+  return EncodeFields(fields);
+}
+
+absl::StatusOr<LaneAccount> DecodeLanes(std::string_view bytes) {
+  MUSTER_ASSIGN_OR_RETURN(Fields fields, DecodeFields(bytes));
+  FieldReader read(std::move(fields));
+  LaneAccount::Value value;
+  int64_t from = 0;
+  read.Number("from", from);
+  value.from = Step(from);
+  read.Number("before", value.before);
+  read.Number("known", value.known);
+  read.Number("recomputed", value.recomputed);
+  for (size_t i = 0; read.Find(DepartedField(i)) != nullptr; ++i) {
+    DepartedEntry entry;
+    read.Part(DepartedField(i), DecodeDeparted, entry);
+    value.departed.insert(entry);
+  }
+  MUSTER_RETURN_IF_ERROR(read.status());
+  return LaneAccount(std::move(value));
+}
+
 void ReadJob(FieldReader& read, JobJournal& job) {
   int64_t number = 0;
   read.Text("id", job.id);
@@ -115,7 +194,7 @@ void ReadJob(FieldReader& read, JobJournal& job) {
   read.Number("views", job.views);
   read.Number("recoveries", job.recoveries);
   read.Number("rewinds", job.rewinds);
-  read.Number("lanes_recomputed", job.lanes_recomputed);
+  read.Part("lanes", DecodeLanes, job.lanes);
   read.Text("digest", job.digest);
 }
 
@@ -136,7 +215,7 @@ std::string EncodeJob(const JournalEntry& entry) {
                    {"views", absl::StrCat(job.views)},
                    {"recoveries", absl::StrCat(job.recoveries)},
                    {"rewinds", absl::StrCat(job.rewinds)},
-                   {"lanes_recomputed", absl::StrCat(job.lanes_recomputed)},
+                   {"lanes", EncodeLanes(job.lanes)},
                    {"digest", job.digest},
                    {"time_submitted", absl::StrCat(entry.times.submitted)},
                    {"time_started", absl::StrCat(entry.times.started)},

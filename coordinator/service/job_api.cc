@@ -119,7 +119,7 @@ JobInfo Describe(const KnownJob& known, int64_t now_unix_ms) {
                .views = job.views,
                .recoveries = job.recoveries,
                .rewinds = job.rewinds,
-               .lanes_recomputed = job.lanes_recomputed,
+               .lanes_recomputed = job.lanes.recomputed(),
                .spec = job.spec};
   DescribeProgress(status, info);
   DescribeView(job, info);

@@ -48,6 +48,7 @@ Coordinator::Coordinator(std::string cluster, TermNumber term, Settings settings
   if (current_.empty()) return;
   recorded_ = found_recorded_[current_];
   manifests_ = found_manifests_[current_];
+  evicted_ = job()->lanes.Lost();
   reattaching_ = job()->number > ViewNumber(0);
 }
 
@@ -130,8 +131,6 @@ void Coordinator::StartNext() {
   fingerprints_.clear();
   rounds_.clear();
   bad_manifests_.clear();
-  lost_.clear();
-  ended_.clear();
   order_.reset();
   digesting_ = false;
   recorded_ = found_recorded_[current_];
@@ -209,8 +208,8 @@ void Coordinator::FromHost(const AgentHello&) { Want(); }
 void Coordinator::FromHost(const ProcessExited& exited) {
   if (exited.job != current_ || job() == nullptr) return;
   if (exited.lanes.incarnation != Incarnation{}) {
-    ended_[exited.lanes.incarnation] = exited.lanes;
-    SettleLost();
+    job()->lanes.Told(exited.lanes);
+    Persist();
   }
   if (exited.gave_up)
     return EndJob(JobPhase::kFailed,
@@ -357,7 +356,7 @@ void Coordinator::Evict(const MemberId& member, const std::string& why, bool tel
   if (told) Do(ToMember{member, Leave{1, absl::StrCat("evicted: ", why)}});
   if (!counted) return;
   loss_ = true;
-  lost_.push_back({member.incarnation, std::nullopt, std::nullopt, 0});
+  job()->lanes.Lose(member.incarnation);
   if (cause_.empty() || why.find("killed") != std::string::npos)
     cause_ = absl::StrCat(member.name, ": ", why);
 }

@@ -169,8 +169,8 @@ class Coordinator {
     std::string cause;
     std::vector<MemberId> members;
     std::map<MemberId, Holdings> answers;
-    std::optional<Planned> planned;  // all answered
-    std::set<MemberId> holds_base;
+    std::optional<Planned> planned;          // all answered
+    std::map<MemberId, int64_t> holds_base;  // with the lanes it has run
     bool after_loss = false;
   };
   struct Round {  // of a checkpoint
@@ -178,16 +178,6 @@ class Coordinator {
     std::vector<std::pair<MemberId, SegmentWritten>> segments;
     bool committing = false;
   };
-  // A member that left a view, until it is known how many lanes are run again because of it: what
-  // the plan of the next view gave to others, and what the member had run, which its host agent
-  // tells.
-  struct Lost {
-    Incarnation incarnation;
-    std::optional<LaneCount> ran;
-    std::optional<Step> base;
-    int64_t reassigned = 0;
-  };
-
   void On(const Submit&);
   void On(const Cancel&);
   void On(const Stop&);
@@ -241,6 +231,9 @@ class Coordinator {
   PlanInput InputOfPlan(const Layout& layout) const;
   void Rewind(Planned& planned);
   void FinishForming();
+  std::map<std::string, std::string> FieldsOf(const View& view) const;
+  void SayView(const std::string& event, const View& view);
+  void SayRecovery(const std::string& cause, const Planned& planned, int64_t again);
   void PublishView(const MemberId& member);
   std::optional<Manifest> CheckpointFor() const;
   Step End() const;
@@ -255,8 +248,6 @@ class Coordinator {
   void TakeFingerprint(const MemberId& member, const StepRecord& record);
   void CheckFinished();
   void EndJob(JobPhase phase, const std::string& reason, int exit_code);
-  void CountReassigned(const View& before, const Planned& planned);
-  void SettleLost();
 
   const std::string cluster_;
   const TermNumber term_;
@@ -296,8 +287,6 @@ class Coordinator {
   std::map<std::string, Step> found_recorded_;
   std::map<std::string, std::vector<Manifest>> found_manifests_;
   bool digesting_ = false;
-  std::vector<Lost> lost_;
-  std::map<Incarnation, LaneCount> ended_;  // as host agents told
 };
 
 }  // namespace muster::coordinator

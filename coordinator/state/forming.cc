@@ -41,13 +41,13 @@ bool Coordinator::EveryoneIsBack() {
     for (const ViewMember& m : j.view->members)
       if (live_.count(m.id) == 0) gone.push_back(m.id.incarnation);
   const bool waits = !j.view || !std::all_of(gone.begin(), gone.end(),
-                                             [&](Incarnation i) { return ended_.count(i) > 0; });
+                                             [&](Incarnation i) { return j.lanes.HasEnded(i); });
   if (waits && now_ - started_ < settings_.lease) return false;
   reattaching_ = false;
   for (const auto& [id, live] : live_) j.number = std::max(j.number, live.sealed);
   const bool unfinished = j.number > (j.view ? j.view->number : ViewNumber());
   for (const Incarnation& i : gone) {
-    lost_.push_back({i, std::nullopt, std::nullopt, 0});
+    j.lanes.Lose(i);
     evicted_.insert(i);
   }
   if (!gone.empty()) loss_ = true;
@@ -204,12 +204,9 @@ PlanInput Coordinator::InputOfPlan(const Layout& layout) const {
 void Coordinator::Rewind(Planned& planned) {
   JobJournal& j = *job();
   const Step base = planned.heal.base;
-  const Step lost = std::max(planned.newest, recorded_);
   const bool begins = !j.view;  // nothing was done yet that could be lost
-  if (!begins && !j.lineages.empty() && !j.resumes) {
-    ++j.rewinds;
-    j.lanes_recomputed += (lost.value() - base.value()) * j.spec.law.lanes;
-  }
+  if (!begins && !j.lineages.empty() && !j.resumes) ++j.rewinds;
+  if (j.resumes) j.lanes.Begin(base);
   for (auto it = recent_.lower_bound(base); it != recent_.end(); ++it)
     voided_[it->first] = it->second;
   recent_.erase(recent_.lower_bound(base), recent_.end());
@@ -234,9 +231,7 @@ void Coordinator::From(const MemberId& member, const HoldsBase& holds) {
   if (std::find(forming_->members.begin(), forming_->members.end(), member) ==
       forming_->members.end())
     return;
-  if (forming_->planned->rewind && job()->lineages.size() > 1)
-    job()->lanes_recomputed += holds.lanes_dropped;
-  forming_->holds_base.insert(member);
+  forming_->holds_base[member] = holds.lanes_run;
   if (forming_->holds_base.size() == forming_->members.size()) FinishForming();
 }
 
@@ -255,11 +250,17 @@ void Coordinator::From(const MemberId& member, const BaseFailed& failed) {
 
 void Coordinator::FinishForming() {
   JobJournal& j = *job();
-  const Planned planned = *forming_->planned;
-  const bool after_loss = forming_->after_loss && !(planned.rewind && j.lineages.size() == 1);
-  const std::string cause = forming_->cause;
-  forming_.reset();
-  if (j.view) CountReassigned(*j.view, planned);
+  const Forming formed = *std::exchange(forming_, std::nullopt);
+  const Planned& planned = *formed.planned;
+  // A view that was to begin a lineage may have failed while it formed; then this one begins it.
+  const bool begins = !j.view || j.view->lineage != planned.view.lineage;
+  const bool after_loss = formed.after_loss && !(planned.rewind && j.lineages.size() == 1);
+  const int64_t before = j.lanes.recomputed();
+  if (begins) {
+    j.lanes.Rewind(planned.view, j.spec.law.lanes, formed.holds_base);
+  } else {
+    j.lanes.GoOn(*j.view, planned.view, planned.reassigned);
+  }
   j.view = planned.view;
   ++j.views;
   if (after_loss) ++j.recoveries;
@@ -268,32 +269,51 @@ void Coordinator::FinishForming() {
   if (!settings_.bugs.publish_before_persist) Persist();
   for (const ViewMember& m : planned.view.members) PublishView(m.id);
   if (settings_.bugs.publish_before_persist) Persist();
-  std::vector<std::string> names;
-  for (const ViewMember& m : planned.view.members) names.push_back(m.id.name);
-  std::string text =
-      absl::StrCat("view ", planned.view.number.value(), " of ", absl::StrJoin(names, ", "),
-                   " goes on at step ", planned.view.first_step.value());
-  std::map<std::string, std::string> fields{
-      {"view", absl::StrCat(planned.view.number.value())},
-      {"step", absl::StrCat(planned.view.first_step.value())},
-      {"lineage", absl::StrCat(planned.view.lineage.value())}};
-  if (after_loss && !planned.rewind) {
-    std::set<std::string> takers;
-    for (LaneId l : planned.reassigned)
-      takers.insert(names[static_cast<size_t>(
-          planned.view.first_lanes.holder_of[static_cast<size_t>(l.value())])]);
-    text = absl::StrCat(
-        cause, "; its lanes went to ",
-        takers.empty() ? "nobody (all sums were complete)" : absl::StrJoin(takers, " and "),
-        "; step ", planned.view.first_step.value(), " recomputed ", planned.reassigned.size(),
-        " of ", j.spec.law.lanes, " lanes");
-    fields["lanes"] = absl::StrCat(planned.reassigned.size());
+  if (after_loss && !begins) {
+    SayRecovery(formed.cause, planned, j.lanes.recomputed() - before);
+  } else {
+    SayView(after_loss ? "recovery" : "view", planned.view);
   }
-  Say(after_loss ? "recovery" : "view", text, fields);
   cause_.clear();
   loss_ = false;
   waits_for_.clear();
   GiveOrders();
+}
+
+std::map<std::string, std::string> Coordinator::FieldsOf(const View& view) const {
+  return {{"view", absl::StrCat(view.number.value())},
+          {"step", absl::StrCat(view.first_step.value())},
+          {"lineage", absl::StrCat(view.lineage.value())}};
+}
+
+void Coordinator::SayView(const std::string& event, const View& view) {
+  const auto name = [](std::string* out, const ViewMember& m) { absl::StrAppend(out, m.id.name); };
+  Say(event,
+      absl::StrCat("view ", view.number.value(), " of ", absl::StrJoin(view.members, ", ", name),
+                   " goes on at step ", view.first_step.value()),
+      FieldsOf(view));
+}
+
+// `again`: lanes that were run before, as far as it is known already.
+void Coordinator::SayRecovery(const std::string& cause, const Planned& planned, int64_t again) {
+  const View& view = planned.view;
+  std::set<std::string> takers;
+  for (LaneId l : planned.reassigned) {
+    const int32_t holder = view.first_lanes.holder_of[static_cast<size_t>(l.value())];
+    takers.insert(view.members[static_cast<size_t>(holder)].id.name);
+  }
+  const bool known = job()->lanes.settled();
+  std::map<std::string, std::string> fields = FieldsOf(view);
+  fields["lanes"] = absl::StrCat(planned.reassigned.size());
+  if (known) fields["recomputed"] = absl::StrCat(again);
+  Say("recovery",
+      absl::StrCat(
+          cause, "; its lanes went to ",
+          takers.empty() ? "nobody (all sums were complete)" : absl::StrJoin(takers, " and "),
+          "; step ", view.first_step.value(), known ? " recomputed " : " moves ",
+          known ? again : static_cast<int64_t>(planned.reassigned.size()), " of ",
+          job()->spec.law.lanes, " lanes"),
+      fields);
 }
 
 // With the term of now: a view that an earlier leadership persisted is as good.
@@ -301,40 +321,6 @@ void Coordinator::PublishView(const MemberId& member) {
   View view = *job()->view;
   view.term = term_;
   Do(ToMember{member, Activate{std::move(view)}});
-}
-
-void Coordinator::CountReassigned(const View& before, const Planned& planned) {
-  const Step base = planned.view.first_step;
-  for (Lost& lost : lost_) {
-    if (lost.base) continue;
-    lost.base = base;
-    for (size_t i = 0; i < before.members.size(); ++i) {
-      if (before.members[i].id.incarnation != lost.incarnation) continue;
-      for (LaneId l : planned.reassigned)
-        lost.reassigned += before.LanesAt(base).holder_of[static_cast<size_t>(l.value())] ==
-                           static_cast<int32_t>(i);
-    }
-  }
-  SettleLost();
-}
-
-void Coordinator::SettleLost() {
-  for (auto it = lost_.begin(); it != lost_.end();) {
-    const auto ran = ended_.find(it->incarnation);
-    if (!it->base || ran == ended_.end()) {
-      ++it;
-      continue;
-    }
-    const LaneCount& count = ran->second;
-    if (count.step == *it->base) {
-      job()->lanes_recomputed += std::min(count.in_step, it->reassigned);
-    } else if (count.step > *it->base) {  // it was a step ahead: that step's lanes go too
-      job()->lanes_recomputed += it->reassigned + count.in_step;
-    }
-    Persist();
-    ended_.erase(ran);
-    it = lost_.erase(it);
-  }
 }
 
 }  // namespace muster::coordinator

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "coordinator/state/lane_account.h"
 #include "lib/domain/message.h"
 
 namespace muster::coordinator {
@@ -46,7 +47,7 @@ struct JobJournal {
   int64_t views = 0;       // active ones
   int64_t recoveries = 0;  // views after a loss
   int64_t rewinds = 0;
-  int64_t lanes_recomputed = 0;
+  LaneAccount lanes;   // that were run again
   std::string digest;  // of the final checkpoint
 };
 

@@ -66,8 +66,7 @@ struct Sealed {
 };
 struct HoldsBase {
   ViewNumber view;
-  int64_t lanes_dropped =
-      0;  // lanes this member ran for nothing, because of a rewind, since it last said so
+  int64_t lanes_run = 0;  // by this process in all; told with a state of a new lineage
 };
 struct BaseFailed {  // the checkpoint could not be loaded
   ViewNumber view;
@@ -262,6 +261,7 @@ struct LaneCount {
   LineageNumber lineage;
   Step step;            // the open step …
   int64_t in_step = 0;  // … and the lanes run in it
+  bool operator==(const LaneCount&) const = default;
 };
 
 struct AgentHello {

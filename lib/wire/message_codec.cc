@@ -128,12 +128,12 @@ Sealed Get(Reader& reader, const v1::Sealed& message) {
 void Put(const HoldsBase& holds, v1::CoordinatorFrame& frame) {
   v1::HoldsBase& out = *frame.mutable_holds_base();
   out.set_view(holds.view.value());
-  out.set_lanes_dropped(holds.lanes_dropped);
+  out.set_lanes_run(holds.lanes_run);
 }
 
 HoldsBase Get(Reader& reader, const v1::HoldsBase& message) {
   return {ViewNumber(reader.Number("view", message.view())),
-          reader.Number("lanes_dropped", message.lanes_dropped())};
+          reader.Number("lanes_run", message.lanes_run())};
 }
 
 void Put(const BaseFailed& failed, v1::CoordinatorFrame& frame) {

@@ -5,6 +5,7 @@
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/zeros_like.h>
 #include <torch/nn/modules/transformer.h>
 #include <torch/optim/adam.h>
 #include <torch/utils.h>
@@ -61,6 +62,39 @@ at::Tensor Batch(const at::Tensor& data, const std::vector<uint64_t>& samples) {
   return at::stack(chosen, 1);
 }
 
+// Adam (Kingma and Ba, 2015), one tensor operation for each of its own.
+class WrittenOutAdam {
+ public:
+  WrittenOutAdam(const OptimizerSpec& spec, double learning_rate)
+      : spec_(spec), learning_rate_(learning_rate) {}
+
+  void Step(const std::vector<at::Tensor>& parameters) {
+    torch::NoGradGuard no_grad;
+    ++steps_;
+    const double correction1 = 1 - std::pow(spec_.beta1, steps_);
+    const double correction2 = 1 - std::pow(spec_.beta2, steps_);
+    mean_.resize(parameters.size());
+    square_.resize(parameters.size());
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const at::Tensor gradient = parameters[i].grad();
+      if (!gradient.defined()) continue;
+      if (steps_ == 1) mean_[i] = at::zeros_like(gradient);
+      if (steps_ == 1) square_[i] = at::zeros_like(gradient);
+      mean_[i] = mean_[i] * spec_.beta1 + gradient * (1 - spec_.beta1);
+      square_[i] = square_[i] * spec_.beta2 + gradient * (1 - spec_.beta2) * gradient;
+      const at::Tensor root = square_[i].sqrt() / std::sqrt(correction2) + spec_.epsilon;
+      at::Tensor parameter = parameters[i];
+      parameter += mean_[i] * -(learning_rate_ / correction1) / root;
+    }
+  }
+
+ private:
+  const OptimizerSpec spec_;
+  const double learning_rate_;
+  int steps_ = 0;
+  std::vector<at::Tensor> mean_, square_;
+};
+
 }  // namespace
 
 std::vector<double> OurLosses(const Law& law, int64_t steps) {
@@ -79,7 +113,7 @@ std::vector<double> OurLosses(const Law& law, int64_t steps) {
   return losses;
 }
 
-std::vector<double> LibTorchLosses(const Law& law, int64_t steps, double learning_rate) {
+std::vector<double> LibTorchLosses(const Law& law, int64_t steps, double learning_rate, AdamBy by) {
   torch::nn::Transformer model = PlainModel(law);
   CopyInitialWeights(law, *model);
   const worker::RandomSequences data = worker::MakeRandomSequences(
@@ -87,6 +121,7 @@ std::vector<double> LibTorchLosses(const Law& law, int64_t steps, double learnin
        Whole(law, "target_length"), Whole(law, "width")},
       law.seed);
   torch::optim::Adam adam(model->parameters(), torch::optim::AdamOptions(learning_rate));
+  WrittenOutAdam written_out(law.optimizer, learning_rate);
   std::vector<double> losses;
   for (int64_t step = 0; step < steps; ++step) {
     const std::vector<uint64_t> samples = SamplesOf(law, step);
@@ -102,7 +137,7 @@ std::vector<double> LibTorchLosses(const Law& law, int64_t steps, double learnin
     // steps of gradients that are nothing but rounding.
     for (const at::Tensor& p : model->parameters())
       if (p.grad().defined()) p.grad().div_(static_cast<double>(labels.numel()));
-    adam.step();
+    by == AdamBy::kOptimizer ? (void)adam.step() : written_out.Step(model->parameters());
     losses.push_back(loss.item<double>() / static_cast<double>(labels.numel()));
   }
   return losses;

@@ -12,8 +12,13 @@ namespace muster::parity {
 // samples from s·batch on, around the data set, and seeds dropout with s.
 std::vector<double> OurLosses(const Law& law, int64_t steps);
 
+// Whose Adam a plain LibTorch loop uses. torch::optim::Adam fuses a product and a sum into one
+// rounding where the machine can; written out in tensor operations each is rounded, as ours.
+enum class AdamBy { kOptimizer, kTensorOperations };
+
 // The same from the same initial weights in plain LibTorch, with a rate of its own.
-std::vector<double> LibTorchLosses(const Law& law, int64_t steps, double learning_rate);
+std::vector<double> LibTorchLosses(const Law& law, int64_t steps, double learning_rate,
+                                   AdamBy by = AdamBy::kOptimizer);
 
 // The largest |ours - theirs| / |theirs|.
 double LargestRelativeDifference(const std::vector<double>& ours,

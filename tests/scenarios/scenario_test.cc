@@ -142,7 +142,7 @@ class Player {
     const coordinator::JobJournal& job = *world_->journal();
     return absl::StrCat(std::string(coordinator::PhaseName(job.phase)), "; views ", job.views,
                         ", recoveries ", job.recoveries, ", rewinds ", job.rewinds,
-                        ", lanes run again ", job.lanes_recomputed);
+                        ", lanes run again ", job.lanes.recomputed());
   }
 
   std::unique_ptr<World> world_;

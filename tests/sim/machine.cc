@@ -209,13 +209,19 @@ void Machine::Act(const Edge& a) {
   Train({a});
 }
 
-void Machine::Act(const Abandon&) {
+void Machine::Act(const Abandon& a) {
   ++epoch_;
   gradients_.clear();
   commands_.erase(
       std::remove_if(commands_.begin(), commands_.end(),
                      [](const Command& c) { return std::holds_alternative<Compute>(c.what); }),
       commands_.end());
+  Train({a});
+}
+
+void Machine::Run(const Abandon& a) {
+  Input(Abandoned{a.id, count_.total});
+  NextCommand();
 }
 
 void Machine::Train(Command command) {
@@ -237,7 +243,8 @@ void Machine::NextCommand() {
 void Machine::Run(const Compute& c) { RunLane(c, 0); }
 
 void Machine::RunLane(Compute command, size_t index) {
-  if (count_.step != command.step) count_.in_step = 0;
+  if (count_.step != command.step || count_.lineage != member_.lineage()) count_.in_step = 0;
+  count_.lineage = member_.lineage();
   count_.step = command.step;
   ++count_.total;
   ++count_.in_step;

@@ -58,7 +58,7 @@ class Machine {
 
  private:
   struct Command {
-    std::variant<Compute, Apply, Edge, Make> what;
+    std::variant<Compute, Abandon, Apply, Edge, Make> what;
   };
   void Act(const Compute&);
   void Act(const Abandon&);
@@ -81,6 +81,7 @@ class Machine {
   void Train(Command command);
   void NextCommand();
   void Run(const Compute&);
+  void Run(const Abandon&);
   void RunLane(Compute command, size_t index);
   void Announce(Compute command, int32_t from_chunk);
   void Run(const Apply&);

@@ -177,7 +177,7 @@ void World::Kill(MemberId id, const std::string& cause, int exit_code) {
   Process* p = Find(id);
   if (p == nullptr) return;
   Note(absl::StrCat(id.name, " ", cause));
-  ProcessExited exited{
+  const ProcessExited exited{
       kJob, id.name, exit_code, exit_code == 0 ? 9 : 0, cause, false, p->machine->lane_count(), ""};
   for (auto& [s, session] : sessions_)
     if (session.a == id || session.b == id) Break(s);
@@ -187,11 +187,8 @@ void World::Kill(MemberId id, const std::string& cause, int exit_code) {
   ++exits_to_tell_;
   At(Random(1, 30), [this, exited] {
     --exits_to_tell_;
-    if (coordinator_) {
-      Feed(coordinator::AgentSays{exited});
-    } else {
-      unsent_exits_.push_back(exited);
-    }
+    exits_.push_back(exited);
+    if (coordinator_) Feed(coordinator::AgentSays{exited});
   });
   const std::string name = id.name;
   if (held_back_.count(name) == 0) At(Random(50, 1500), [this, name] { Start(name); });
@@ -403,8 +400,8 @@ void World::StartCoordinator() {
   Note(absl::StrCat("coordinator starts, term ", term_));
   const int64_t life = coordinator_life_;
   At(100, [this, life] { TickCoordinator(life); });
-  Feed(coordinator::Submit{kJob, spec_});  // its client submits again, with the same id
-  for (const FromAgent& exit : std::exchange(unsent_exits_, {}))
+  Feed(coordinator::Submit{kJob, spec_});   // its client submits again, with the same id
+  for (const ProcessExited& exit : exits_)  // agents tell them again to every coordinator
     if (coordinator_) Feed(coordinator::AgentSays{exit});
 }
 
@@ -427,7 +424,6 @@ void World::Feed(const coordinator::Input& input) {
 }
 
 void World::Crash() {
-  coordinator_failed_ = true;
   if (AnyForming()) ++counts_.restarts_in_forming;
   coordinator_.reset();
   ++coordinator_life_;
@@ -472,17 +468,9 @@ void World::Carry(const coordinator::Action& action) {
       for (Step s = journal_->lineages.back().fork; s < ack->below; s = s + 1)
         if (ledger_.count({ack->lineage, s}) == 0)
           Violate("a record was acknowledged that is not in the ledger");
-    if (std::get_if<Seal>(&m->message) != nullptr && ambush_) {
-      ambush_ = false;
-      At(Random(1, 30), [this] {
-        if (!AnyForming() || ended_ || processes_.empty()) return;
-        ++counts_.second_failures;
-        auto it = processes_.begin();
-        std::advance(it, Random(0, static_cast<int64_t>(processes_.size()) - 1));
-        if (Random(0, 3) == 0) return KillCoordinator(Random(50, 800));
-        Kill(it->first, "was killed while a view was forming", 0);
-      });
-    }
+    if (std::get_if<Seal>(&m->message) != nullptr && std::exchange(ambush_, false))
+      At(Random(1, 30), [this] { FailWhileForming(); });
+    if (const auto* heal = std::get_if<Heal>(&m->message)) AmbushRewind(m->member, *heal);
     Process* p = Find(m->member);
     if (p == nullptr || !p->coordinator_session) return;
     const MemberId to = m->member;
@@ -564,8 +552,6 @@ void World::CheckView(const View& view) {
     const bool spare = LanesOf(view.lanes.holder_of, static_cast<int32_t>(i)).empty() &&
                        LanesOf(view.first_lanes.holder_of, static_cast<int32_t>(i)).empty();
     if (spare) continue;  // it forgets its lanes once the view is active
-    if (p->machine->member().lineage() != view.lineage)
-      continue;  // a spare that has not dropped a voided state yet
     for (LaneId lane : p->machine->member().lanes_issued())
       if (view.first_lanes.holder_of[static_cast<size_t>(lane.value())] != static_cast<int32_t>(i))
         Violate(absl::StrCat("lane ", lane.value(), ", folded by ", view.members[i].id.name,
@@ -610,24 +596,42 @@ void World::CheckEnd() {
   CheckLanes();
 }
 
-// What was run beyond one time each is what the job says it ran again. A coordinator that was down
-// forgets whom it had given up, an end that it has not heard of yet it cannot count, and of a
-// rewind it knows the lanes that were given out.
+// What was run beyond one time each is what the job says it ran again. An end that the coordinator
+// has not heard of yet it cannot count.
 void World::CheckLanes() {
-  if (coordinator_failed_ || exits_to_tell_ > 0 || journal_->rewinds > 0) return;
+  if (exits_to_tell_ > 0) return;
   for (const auto& [id, p] : processes_)
     if (journal_->view->IndexOf(id) < 0) return;  // given up, and does not know it yet
   ++counts_.lanes_checked;
-  counts_.lanes_recomputed += journal_->lanes_recomputed;
+  counts_.lanes_recomputed += journal_->lanes.recomputed();
   int64_t run = lanes_of_dead_;
   for (const auto& [id, p] : processes_) run += p.machine->lane_count().total;
   const int64_t again = run - options_.steps * options_.lanes;
-  if (again != journal_->lanes_recomputed)
+  if (again != journal_->lanes.recomputed())
     Violate(
-        absl::StrCat(again, " lanes were run again, the job says ", journal_->lanes_recomputed));
+        absl::StrCat(again, " lanes were run again, the job says ", journal_->lanes.recomputed()));
 }
 
 // ---- faults
+
+void World::FailWhileForming() {
+  if (!AnyForming() || ended_ || processes_.empty()) return;
+  ++counts_.second_failures;
+  auto it = processes_.begin();
+  std::advance(it, Random(0, static_cast<int64_t>(processes_.size()) - 1));
+  if (Random(0, 3) == 0) return KillCoordinator(Random(50, 800));
+  Kill(it->first, "was killed while a view was forming", 0);
+}
+
+// One member does not hear of the new lineage before the view that begins it fails.
+void World::AmbushRewind(const MemberId& member, const Heal& heal) {
+  const bool rewinds = journal_->view && heal.plan.lineage != journal_->view->lineage;
+  if (!rewinds || options_.smooth || faults_left_ <= 0 || Random(0, 5) != 0) return;
+  --faults_left_;
+  if (const Process* p = Find(member); p != nullptr && p->coordinator_session)
+    Break(*p->coordinator_session);
+  At(Random(0, 10), [this] { FailWhileForming(); });
+}
 
 void World::Inject() {
   if (ended_ || faults_left_ <= 0) return;

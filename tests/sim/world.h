@@ -133,6 +133,8 @@ class World {
   void CheckManifest(const Manifest& manifest);
   void CheckEnd();
   void CheckLanes();
+  void FailWhileForming();
+  void AmbushRewind(const MemberId& member, const Heal& heal);
   void Inject();
   void BreakAny();
   bool AnyForming() const;
@@ -160,10 +162,9 @@ class World {
   std::optional<coordinator::JobJournal> journal_;  // durable
   std::map<std::pair<LineageNumber, Step>, StepRecord> ledger_;
   std::vector<Manifest> catalogue_;
-  std::vector<FromAgent> unsent_exits_;
+  std::vector<ProcessExited> exits_;
   int64_t exits_to_tell_ = 0;  // processes whose end the coordinator has not heard of yet
   int64_t lanes_of_dead_ = 0;  // run by incarnations that are gone
-  bool coordinator_failed_ = false;
 
   bool ended_ = false;
   int faults_left_ = 0;

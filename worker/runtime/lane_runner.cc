@@ -25,6 +25,7 @@ bool LaneRunner::Empty(Step step, LaneId lane) const {
 absl::StatusOr<LaneOutput> LaneRunner::Run(LineageNumber lineage, Step step, LaneId lane,
                                            absl::Span<const float> parameters,
                                            const GradientSink& sink) {
+  ++lanes_run_;
   if (counter_ != nullptr) counter_->Count(lineage, step);
   failpoints_.Pass("forward");
   const Moment begin = Now();

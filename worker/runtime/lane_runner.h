@@ -22,6 +22,7 @@ class LaneRunner {
   // As Task::RunLane. An empty lane runs nothing: weight 0, and every tensor is final at once.
   absl::StatusOr<LaneOutput> Run(LineageNumber lineage, Step step, LaneId lane,
                                  absl::Span<const float> parameters, const GradientSink& sink);
+  int64_t lanes_run() const { return lanes_run_; }
 
  private:
   Task& task_;
@@ -29,6 +30,7 @@ class LaneRunner {
   LaneCounter* const counter_;
   MemberMetrics& metrics_;
   Failpoints& failpoints_;
+  int64_t lanes_run_ = 0;
 };
 
 }  // namespace muster

@@ -217,7 +217,10 @@ void Trainer::ForgetLanes() {
   waits_ = false;
 }
 
-void Trainer::Do(const DoAbandon&) { ForgetLanes(); }
+void Trainer::Do(const DoAbandon& command) {
+  ForgetLanes();
+  parts_.events->Post(LanesAbandoned{{command.id, runner_->lanes_run()}});
+}
 
 // ---- the edge of a step
 

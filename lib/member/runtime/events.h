@@ -50,7 +50,7 @@ struct DoCompute {
   LineageNumber lineage;
   FlatPtr values;  // of state(step); unchanged until all results of the step are here
 };
-struct DoAbandon {
+struct DoAbandon {  // answer LanesAbandoned
   int64_t id = 0;
 };
 struct DoApply {
@@ -109,6 +109,9 @@ struct StateApplied {
   Step step;
   StateMemory state;  // of step + 1, handed back
 };
+struct LanesAbandoned {
+  Abandoned abandoned;
+};
 struct EdgeTaken {
   EdgeDone done;
   std::optional<ShareCopy> share;
@@ -135,8 +138,8 @@ struct StopAsked {  // a signal: leave cleanly
   std::string reason;
 };
 using Event = std::variant<SessionAccepted, FrameCame, SessionBroke, Prepared, GradientsReady,
-                           StateApplied, EdgeTaken, StateMade, Generated, TrainFailed, SegmentWrote,
-                           SegmentNotWritten, StopAsked>;
+                           StateApplied, LanesAbandoned, EdgeTaken, StateMade, Generated,
+                           TrainFailed, SegmentWrote, SegmentNotWritten, StopAsked>;
 using EventBox = Mailbox<Event>;
 
 }  // namespace muster

@@ -190,6 +190,8 @@ void Exchange::Handle(StateApplied event) {
   Feed(Applied{event.step});
 }
 
+void Exchange::Handle(LanesAbandoned event) { Feed(event.abandoned); }
+
 void Exchange::Handle(EdgeTaken event) {
   if (event.share) writer_->Write(*std::move(event.share));
   Feed(std::move(event.done));

@@ -72,6 +72,7 @@ class Exchange {
   void Handle(Prepared event);
   void Handle(GradientsReady event);
   void Handle(StateApplied event);
+  void Handle(LanesAbandoned event);
   void Handle(EdgeTaken event);
   void Handle(StateMade event);
   void Handle(Generated event);

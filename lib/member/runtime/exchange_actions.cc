@@ -64,11 +64,10 @@ Exchange::Answer Exchange::Do(const Compute& action, const Incoming*) {
 
 Exchange::Answer Exchange::Do(const Abandon& action, const Incoming*) {
   compute_id_ = action.id;
-  if (parts_.train != nullptr) {
-    parts_.train->abandoned = action.id;
-    parts_.train->box.Post(DoAbandon{action.id});
-  }
   data_->ForgetOwnSums();
+  if (parts_.train == nullptr) return Abandoned{action.id};
+  parts_.train->abandoned = action.id;
+  parts_.train->box.Post(DoAbandon{action.id});
   return std::nullopt;
 }
 

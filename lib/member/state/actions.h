@@ -53,6 +53,10 @@ struct EdgeDone {  // answer to Edge
 struct Made {  // answer to Make; not OK: the checkpoint could not be loaded
   absl::Status status;
 };
+struct Abandoned {  // answer to Abandon: no lane of before runs any more
+  int64_t id = 0;
+  int64_t lanes_run = 0;  // by this process in all
+};
 struct SegmentDone {
   SegmentWritten written;  // id is given by the machine
 };
@@ -61,7 +65,7 @@ struct SegmentLost {
 };
 using Input =
     std::variant<CoordinatorUp, CoordinatorSays, PeerUp, PeerDown, PeerSays, Ready, Summed,
-                 ChunksApplied, Applied, EdgeDone, Made, SegmentDone, SegmentLost>;
+                 ChunksApplied, Applied, EdgeDone, Made, Abandoned, SegmentDone, SegmentLost>;
 
 // ---- actions, carried out in order
 

@@ -147,7 +147,7 @@ void Member::On(const Heal& heal) {
     active_ = false;
   if (heal.term < term_ || heal.view != sealed_ || active_) return Drop("not the forming view");
   if (plan_) {
-    if (base_told_) Do(Tell{HoldsBase{sealed_, std::exchange(dropped_, 0)}});
+    if (base_told_) Do(Tell{HoldsBase{sealed_, lanes_run_}});
     return;
   }
   const auto it = std::find_if(heal.plan.members.begin(), heal.plan.members.end(),
@@ -163,7 +163,9 @@ void Member::StartHealing(const HealPlan& plan) {
   base_told_ = false;
   Do(Connect{plan.members});
   const HealBy how = plan.how[static_cast<size_t>(plan_me_)];
-  const bool keeps = how == HealBy::kHold || how == HealBy::kCatchUp || how == HealBy::kNothing;
+  const bool voided = plan.lineage != lineage_;  // of what a spare holds nothing is left to be had
+  const bool keeps =
+      how == HealBy::kHold || how == HealBy::kCatchUp || (how == HealBy::kNothing && !voided);
   if (!keeps) {
     ForgetState();
     records_.erase(std::remove_if(records_.begin(), records_.end(),
@@ -186,11 +188,11 @@ void Member::StartHealing(const HealPlan& plan) {
 }
 
 void Member::ForgetState() {
-  dropped_ += static_cast<int64_t>(issued_.size());
   has_state_ = false;
   previous_ = false;
   last_record_.reset();
-  Do(Abandon{++compute_id_});
+  abandoning_ = ++compute_id_;
+  Do(Abandon{*abandoning_});
   ClearOpenStep();
 }
 
@@ -203,10 +205,10 @@ void Member::AskFor(const MemberId* only) {
 }
 
 void Member::CheckHealed() {
-  if (!plan_ || base_told_ || applying_ || !wants_.empty()) return;
+  if (!plan_ || base_told_ || applying_ || abandoning_ || !wants_.empty()) return;
   if (!stage_one_done_) return FinishStageOne();
   base_told_ = true;
-  Do(Tell{HoldsBase{sealed_, std::exchange(dropped_, 0)}});
+  Do(Tell{HoldsBase{sealed_, lanes_run_}});
 }
 
 void Member::FinishStageOne() {
@@ -227,6 +229,13 @@ void Member::On(const Made& made) {
   applying_ = false;
   if (seal_answer_due_) return AnswerSeal();
   if (!made.status.ok()) return Do(Tell{BaseFailed{sealed_, std::string(made.status.message())}});
+  CheckHealed();
+}
+
+void Member::On(const Abandoned& abandoned) {
+  if (abandoning_ != abandoned.id) return;
+  abandoning_.reset();
+  lanes_run_ = abandoned.lanes_run;
   CheckHealed();
 }
 

@@ -81,6 +81,7 @@ class Member {
   void On(const Applied&);
   void On(const EdgeDone&);
   void On(const Made&);
+  void On(const Abandoned&);
   void On(const SegmentDone&);
   void On(const SegmentLost&);
 
@@ -171,10 +172,11 @@ class Member {
   bool applying_ = false;  // Apply or Make is with the train thread
   bool edge_due_ = false;  // Edge is with the train thread and its record waits for it
 
-  int64_t compute_id_ = 0;      // of the last Compute or Abandon
-  std::vector<LaneId> issued_;  // lanes of the open step given to the train thread
-  int64_t dropped_ = 0;
-  ChunkSet ready_;  // chunks whose subtrees over issued_ are final
+  int64_t compute_id_ = 0;             // of the last Compute or Abandon
+  std::vector<LaneId> issued_;         // lanes of the open step given to the train thread
+  int64_t lanes_run_ = 0;              // as the last Abandoned said
+  std::optional<int64_t> abandoning_;  // id of an Abandon that is not answered yet
+  ChunkSet ready_;                     // chunks whose subtrees over issued_ are final
   std::vector<Partial> my_partials_;
   Sums sums_;
   ChunkSet summed_;  // complete sums of the open step (owner that applies)

@@ -47,7 +47,12 @@ JobJournal EverythingSet() {
   job.views = 4;
   job.recoveries = 2;
   job.rewinds = 1;
-  job.lanes_recomputed = 17;
+  LaneAccount::Value lanes{Step(2), 3, 16, 17, {}};
+  lanes.departed[{1, ~0ull}].lost = true;
+  lanes.departed[{5, 6}] = {
+      true, LaneCount{{5, 6}, 40, LineageNumber(2), Step(6), 3}, true, Step(6), LineageNumber(2), 2,
+      true};
+  job.lanes = LaneAccount(lanes);
   job.digest = "abc";
   return job;
 }
@@ -69,7 +74,7 @@ void ExpectSame(const JobJournal& a, const JobJournal& b) {
   EXPECT_EQ(a.views, b.views);
   EXPECT_EQ(a.recoveries, b.recoveries);
   EXPECT_EQ(a.rewinds, b.rewinds);
-  EXPECT_EQ(a.lanes_recomputed, b.lanes_recomputed);
+  EXPECT_EQ(a.lanes, b.lanes);
   EXPECT_EQ(a.digest, b.digest);
 }
 

@@ -623,6 +623,7 @@ TEST(Restart, AWorkerThatEndedMeanwhileIsNotWaitedForAndItsLanesCount) {
   exited.cause = "killed by SIGKILL";
   exited.lanes.incarnation = kB.incarnation;
   exited.lanes.total = 2;
+  exited.lanes.lineage = LineageNumber(1);
   exited.lanes.step = Step(0);
   exited.lanes.in_step = 2;
   desk.Give(AgentSays{exited});
@@ -636,7 +637,7 @@ TEST(Restart, AWorkerThatEndedMeanwhileIsNotWaitedForAndItsLanesCount) {
   desk.Say(kA, HoldsBase{ViewNumber(2), 0});
   EXPECT_EQ(desk.Job().phase, JobPhase::kRunning);
   EXPECT_EQ(desk.Job().recoveries, 1);
-  EXPECT_EQ(desk.Job().lanes_recomputed, 2);
+  EXPECT_EQ(desk.Job().lanes.recomputed(), 2);
 }
 
 }  // namespace

@@ -101,8 +101,14 @@ Partial Leaf(int32_t lane) { return {{lane, lane + 1}, 1, 0.5, 0}; }
 class Rig {
  public:
   explicit Rig(MemberConfig config) : member(std::move(config)) {}
+  // Its train thread has nothing to give up: that is answered at once.
   Outcome Coordinator(FromCoordinator message) {
-    return member.Take(CoordinatorSays{std::move(message)});
+    Outcome outcome = member.Take(CoordinatorSays{std::move(message)});
+    for (const Abandon& abandon : Of<Abandon>(outcome)) {
+      Outcome more = member.Take(Abandoned{abandon.id, 0});
+      std::move(more.actions.begin(), more.actions.end(), std::back_inserter(outcome.actions));
+    }
+    return outcome;
   }
   Outcome Peer(const MemberId& from, PeerMessage message) {
     return member.Take(PeerSays{from, std::move(message)});

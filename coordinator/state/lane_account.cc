@@ -1,0 +1,102 @@
+#include "coordinator/state/lane_account.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace muster::coordinator {
+namespace {
+
+// Lanes that a member, lost without a rewind, had run for nothing.
+int64_t RunInVain(const LaneAccount::Departed& member) {
+  const LaneCount& ran = *member.ran;
+  if (ran.lineage != member.lineage || ran.step < *member.base) return 0;
+  if (ran.step == *member.base) return std::min(ran.in_step, member.reassigned);
+  return member.reassigned + ran.in_step;  // it was a step ahead: that step's lanes go too
+}
+
+int32_t IndexOf(const View& view, Incarnation member) {
+  for (size_t i = 0; i < view.members.size(); ++i)
+    if (view.members[i].id.incarnation == member) return static_cast<int32_t>(i);
+  return -1;
+}
+
+}  // namespace
+
+LaneAccount::LaneAccount(Value value)
+    : from_(value.from),
+      before_(value.before),
+      known_(value.known),
+      recomputed_(value.recomputed),
+      departed_(std::move(value.departed)) {}
+
+void LaneAccount::Begin(Step base) {
+  from_ = base;
+  before_ = known_ = recomputed_;
+  departed_.clear();
+}
+
+void LaneAccount::Lose(Incarnation member) { departed_[member].lost = true; }
+
+void LaneAccount::Told(const LaneCount& ran) {
+  departed_[ran.incarnation].ran = ran;
+  Settle();
+}
+
+bool LaneAccount::HasEnded(Incarnation member) const {
+  const auto it = departed_.find(member);
+  return it != departed_.end() && it->second.ran.has_value();
+}
+
+std::set<Incarnation> LaneAccount::Lost() const {
+  std::set<Incarnation> lost;
+  for (const auto& [incarnation, member] : departed_)
+    if (member.lost) lost.insert(incarnation);
+  return lost;
+}
+
+void LaneAccount::GoOn(const View& before, const View& after,
+                       const std::vector<LaneId>& reassigned) {
+  for (auto& [incarnation, member] : departed_) {
+    if (!member.lost || member.base) continue;
+    member.base = after.first_step;
+    member.lineage = after.lineage;
+    const int32_t index = IndexOf(before, incarnation);
+    if (index < 0) continue;
+    const LaneMap& held = before.LanesAt(after.first_step);
+    member.reassigned = std::count_if(reassigned.begin(), reassigned.end(), [&](LaneId lane) {
+      return held.holder_of[static_cast<size_t>(lane.value())] == index;
+    });
+  }
+  Settle();
+}
+
+void LaneAccount::Rewind(const View& after, int32_t lanes,
+                         const std::map<MemberId, int64_t>& lanes_run) {
+  const int64_t count = (after.first_step.value() - from_.value()) * lanes;
+  known_ = before_ - count;
+  for (const auto& [member, run] : lanes_run) known_ += run;
+  for (auto& [incarnation, member] : departed_) {
+    if (!member.lost) continue;
+    member.base = after.first_step;
+    member.lineage = after.lineage;
+    member.rewound = true;
+    member.counted = false;
+  }
+  Settle();
+}
+
+bool LaneAccount::settled() const {
+  return std::all_of(departed_.begin(), departed_.end(),
+                     [](const auto& entry) { return !entry.second.lost || entry.second.counted; });
+}
+
+void LaneAccount::Settle() {
+  for (auto& [incarnation, member] : departed_) {
+    if (!member.lost || !member.base || !member.ran || member.counted) continue;
+    known_ += member.rewound ? member.ran->total : RunInVain(member);
+    member.counted = true;
+  }
+  recomputed_ = std::max(recomputed_, known_);
+}
+
+}  // namespace muster::coordinator

@@ -1,0 +1,73 @@
+// How many lanes were run again because of losses: exactly, once the ends of all lost processes are
+// told. A plain value of the job's journal.
+//
+// Without a rewind, what is run again are those lanes of a lost member that the next view gave to
+// others, as far as it had run them. With one, it is all that was ever run beyond the steps that
+// still count: then the totals of all processes tell.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "lib/domain/message.h"
+
+namespace muster::coordinator {
+
+class LaneAccount {
+ public:
+  struct Departed {
+    bool lost = false;             // given up by the view it was in
+    std::optional<LaneCount> ran;  // told by its host agent
+    bool counted = false;
+    // Of the view that was formed without it:
+    std::optional<Step> base;
+    LineageNumber lineage;
+    int64_t reassigned = 0;  // of its lanes
+    bool rewound = false;
+    bool operator==(const Departed&) const = default;
+  };
+
+  // The job begins, or is resumed, at state(base): what came before stays as it was counted.
+  void Begin(Step base);
+  void Lose(Incarnation member);
+  void Told(const LaneCount& ran);  // may be repeated
+  bool HasEnded(Incarnation member) const;
+  std::set<Incarnation> Lost() const;
+  // `after` goes on where `before` was left; `reassigned` are the lanes of its first step that
+  // nobody held.
+  void GoOn(const View& before, const View& after, const std::vector<LaneId>& reassigned);
+  // `after` is the first view of a new lineage; `lanes_run` by each of its members in all, as they
+  // told.
+  void Rewind(const View& after, int32_t lanes, const std::map<MemberId, int64_t>& lanes_run);
+
+  bool settled() const;  // the ends of all lost processes are told
+  // Never more than were run again, and never less than before.
+  int64_t recomputed() const { return recomputed_; }
+
+  // For the journal.
+  struct Value {
+    Step from;
+    int64_t before = 0;
+    int64_t known = 0;
+    int64_t recomputed = 0;
+    std::map<Incarnation, Departed> departed;
+    bool operator==(const Value&) const = default;
+  };
+  Value value() const { return {from_, before_, known_, recomputed_, departed_}; }
+  LaneAccount() = default;
+  explicit LaneAccount(Value value);
+  bool operator==(const LaneAccount& other) const { return value() == other.value(); }
+
+ private:
+  void Settle();
+
+  Step from_;
+  int64_t before_ = 0;  // counted before that
+  int64_t known_ = 0;   // by the ends that are told
+  int64_t recomputed_ = 0;
+  std::map<Incarnation, Departed> departed_;
+};
+
+}  // namespace muster::coordinator

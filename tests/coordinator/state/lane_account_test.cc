@@ -1,0 +1,98 @@
+#include "coordinator/state/lane_account.h"
+
+#include <gtest/gtest.h>
+
+namespace muster::coordinator {
+namespace {
+
+const MemberId kA{"worker-0", {1, 1}};
+const MemberId kB{"worker-1", {2, 2}};
+
+// Both hold two of four lanes.
+View ViewAt(int64_t lineage, int64_t step) {
+  View view;
+  view.lineage = LineageNumber(lineage);
+  view.first_step = Step(step);
+  for (const MemberId& id : {kA, kB})
+    view.members.push_back({id, Role::kWorker, "", "", Rank(), 0});
+  view.lanes.holder_of = view.first_lanes.holder_of = {0, 0, 1, 1};
+  return view;
+}
+
+LaneCount Ran(const MemberId& member, int64_t total, int64_t lineage, int64_t step,
+              int64_t in_step) {
+  return {member.incarnation, total, LineageNumber(lineage), Step(step), in_step};
+}
+
+// What B had run when it was lost, and what of it is run again when the next view goes on at step 5
+// and gives away both its lanes.
+struct Case {
+  const char* what;
+  LaneCount ran;
+  int64_t again;
+};
+
+TEST(LaneAccount, CountsWhatALostMemberHadRun) {
+  for (const Case& c :
+       {Case{"nothing of the open step", Ran(kB, 8, 1, 4, 2), 0},
+        Case{"one lane", Ran(kB, 11, 1, 5, 1), 1}, Case{"both", Ran(kB, 12, 1, 5, 2), 2},
+        Case{"a step ahead", Ran(kB, 13, 1, 6, 1), 3},
+        Case{"only lanes of a lineage before", Ran(kB, 13, 0, 6, 1), 0}}) {
+    for (bool told_first : {false, true}) {
+      LaneAccount account;
+      if (told_first) account.Told(c.ran);
+      account.Lose(kB.incarnation);
+      account.GoOn(ViewAt(1, 0), ViewAt(1, 5), {LaneId(2), LaneId(3)});
+      EXPECT_EQ(account.settled(), told_first) << c.what;
+      if (!told_first) account.Told(c.ran);
+      account.Told(c.ran);  // agents repeat themselves
+      EXPECT_TRUE(account.settled()) << c.what;
+      EXPECT_EQ(account.recomputed(), c.again) << c.what;
+    }
+  }
+}
+
+TEST(LaneAccount, LanesThatWereKeptAreNotRunAgain) {
+  LaneAccount account;
+  account.Lose(kB.incarnation);
+  account.Told(Ran(kB, 12, 1, 5, 2));
+  account.GoOn(ViewAt(1, 0), ViewAt(1, 5), {});
+  EXPECT_EQ(account.recomputed(), 0);
+}
+
+// A had run 2 lanes in each of 7 steps and one of the next, B all of its 7. Three steps count.
+TEST(LaneAccount, AfterARewindTotalsTell) {
+  LaneAccount account;
+  account.Lose(kB.incarnation);
+  account.Rewind(ViewAt(2, 3), 4, {{kA, 15}});
+  EXPECT_EQ(account.recomputed(), 3) << "no more than is certain";
+  account.Told(Ran(kB, 14, 1, 6, 2));
+  EXPECT_EQ(account.recomputed(), 15 + 14 - 3 * 4);
+}
+
+TEST(LaneAccount, AfterAResumptionOnlyNewLanesCount) {
+  LaneAccount account;
+  account.Lose(kB.incarnation);
+  account.GoOn(ViewAt(1, 0), ViewAt(1, 5), {LaneId(2), LaneId(3)});
+  account.Told(Ran(kB, 12, 1, 5, 2));
+  account.Begin(Step(20));
+  account.Rewind(ViewAt(2, 20), 4, {{kA, 0}, {kB, 0}});
+  EXPECT_EQ(account.recomputed(), 2);
+  // Its checkpoint is damaged after all: four steps more are run again.
+  account.Rewind(ViewAt(3, 16), 4, {{kA, 0}, {kB, 0}});
+  EXPECT_EQ(account.recomputed(), 2 + 4 * 4);
+}
+
+TEST(LaneAccount, IsTheSameAfterTheJournal) {
+  LaneAccount account;
+  account.Lose(kB.incarnation);
+  account.GoOn(ViewAt(1, 0), ViewAt(1, 5), {LaneId(2)});
+  LaneAccount read(account.value());
+  EXPECT_EQ(read, account);
+  read.Told(Ran(kB, 12, 1, 5, 2));
+  EXPECT_EQ(read.recomputed(), 1);
+  EXPECT_EQ(read.Lost().count(kB.incarnation), 1u);
+}
+
+}  // namespace
+}  // namespace muster::coordinator
