@@ -3,12 +3,13 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -32,8 +33,26 @@
 namespace muster::coordinator {
 namespace {
 
+// What a host agent makes of the end of this process: 64 and 65 would end the same way again; 75
+// cannot now and can later.
+constexpr int kFailed = 1;
 constexpr int kBadConfiguration = 64;
+constexpr int kBadData = 65;
+constexpr int kCannotNow = 75;
 constexpr char kVersion[] = "0.1.0";
+
+int ExitCodeOf(const absl::Status& failure) {
+  switch (failure.code()) {
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kAlreadyExists: return kBadConfiguration;
+    case absl::StatusCode::kDataLoss: return kBadData;
+    case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kUnavailable: return kCannotNow;
+    default: return kFailed;
+  }
+}
 
 struct Arguments {
   std::string dir;
@@ -74,11 +93,28 @@ void Define(CLI::App& app, Arguments& arguments) {
 absl::Status MakeDirectory(const char* flag, const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
-  if (error || access(path.c_str(), W_OK | X_OK) != 0)
-    return absl::PermissionDeniedError(absl::StrCat(
-        flag, ": ", path, " cannot be written (", error ? error.message() : std::strerror(errno),
-        "); name a directory that this user may write"));
-  return absl::OkStatus();
+  if (!error && access(path.c_str(), W_OK | X_OK) != 0)
+    error.assign(errno, std::generic_category());
+  if (!error) return absl::OkStatus();
+  const std::string text =
+      absl::StrCat(flag, ": ", path, " cannot be written (", error.message(), ")");
+  if (error == std::errc::no_space_on_device || error.value() == EDQUOT)
+    return absl::ResourceExhaustedError(absl::StrCat(text, "; free some space"));
+  return absl::PermissionDeniedError(
+      absl::StrCat(text, "; name a directory that this user may write"));
+}
+
+bool HasUnfinishedJobs(const Found& found) {
+  return std::any_of(found.jobs.begin(), found.jobs.end(),
+                     [](const JobJournal& job) { return !Ended(job.phase); });
+}
+
+// Whoever names an address that is taken is told at once. Where jobs wait for this coordinator, the
+// address is the one that their members know: it is worth waiting for.
+absl::Status CannotListen(const char* flag, const absl::Status& why, bool jobs_wait) {
+  const absl::Status told = Prefix(flag, why);
+  if (!jobs_wait || !absl::IsAlreadyExists(told)) return told;
+  return absl::UnavailableError(told.message());
 }
 
 absl::StatusOr<std::unique_ptr<Journal>> OpenJournal(const std::string& dir) {
@@ -130,6 +166,7 @@ class Program {
     for (const std::string& text : damaged) LogWarning("a checkpoint is passed over: %s", text);
     LogInfo("cluster %s, term %d, %d jobs", journal_->cluster(), journal_->term().value(),
             found->jobs.size());
+    jobs_wait_ = HasUnfinishedJobs(*found);
     DriverOptions options{.checkpoint_root = checkpoints,
                           .pass = [this](absl::string_view point) { failpoints_.Pass(point); }};
     options.settings.lease = std::chrono::milliseconds(arguments_.lease_ms);
@@ -147,14 +184,14 @@ class Program {
     jobs_service_ = MakeJobsService(*api_);
     auto listener =
         transport_->Listen(arguments_.listen, driver_->MakeAcceptor(), {jobs_service_.get()});
-    MUSTER_RETURN_IF_ERROR(Prefix("--listen", listener.status()));
+    if (!listener.ok()) return CannotListen("--listen", listener.status(), jobs_wait_);
     listener_ = *std::move(listener);
     auto server = http::Server::Start(
         arguments_.http,
         RestRoutes(
             *api_, [this] { return metrics_.Text(); }, [this] { return driver_->Ready(); }),
         {.credentials = credentials, .metrics = &metrics_});
-    MUSTER_RETURN_IF_ERROR(Prefix("--http", server.status()));
+    if (!server.ok()) return CannotListen("--http", server.status(), jobs_wait_);
     http_ = *std::move(server);
     LogInfo("listens on %s for members and gRPC, on %s for HTTP", listener_->Address(),
             http_->Address());
@@ -173,6 +210,7 @@ class Program {
   std::shared_ptr<grpc::Service> jobs_service_;
   std::unique_ptr<Listener> listener_;
   std::unique_ptr<http::Server> http_;
+  bool jobs_wait_ = false;  // that this start found
 };
 
 int Main(int argc, char** argv) {
@@ -197,7 +235,7 @@ int Main(int argc, char** argv) {
   if (status.ok()) status = program.Start();
   if (!status.ok()) {
     LogError("%s", status.message());
-    return kBadConfiguration;
+    return ExitCodeOf(status);
   }
   int received = 0;
   sigwait(&signals, &received);

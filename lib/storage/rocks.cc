@@ -2,7 +2,10 @@
 #include <rocksdb/listener.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <cstdarg>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -12,6 +15,7 @@
 
 #include "absl/strings/match.h"
 #include "lib/base/status.h"
+#include "lib/log/log.h"
 #include "lib/storage/kv.h"
 
 namespace muster {
@@ -56,6 +60,19 @@ class NoRecoveryByItself final : public rocksdb::EventListener {
   }
 };
 
+// RocksDB's own log file ends the process when its disk is full; what matters goes to ours.
+class ToOurLog final : public rocksdb::Logger {
+ public:
+  ToOurLog() : rocksdb::Logger(rocksdb::InfoLogLevel::WARN_LEVEL) {}
+  using rocksdb::Logger::Logv;
+  void Logv(const char* format, va_list arguments) override {
+    std::array<char, 1024> line{};
+    std::vsnprintf(line.data(), line.size(), format, arguments);
+    LogWarning("RocksDB: %s", line.data());
+  }
+  void LogHeader(const char* /*format*/, va_list /*arguments*/) override {}  // all its options
+};
+
 rocksdb::Options StoreOptions() {
   rocksdb::Options options;
   options.create_if_missing = true;
@@ -67,9 +84,7 @@ rocksdb::Options StoreOptions() {
   options.allow_fallocate = false;      // the log takes the space it uses: small disks stay usable
   options.max_bgerror_resume_count = 0;
   options.listeners.push_back(std::make_shared<NoRecoveryByItself>());
-  options.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;
-  options.keep_log_file_num = 2;
-  options.max_log_file_size = 1 << 20;
+  options.info_log = std::make_shared<ToOurLog>();
   return options;
 }
 

@@ -280,9 +280,9 @@ TEST(Rest, AJobHasAllFieldsOfTheContract) {
 
 // ---- the program
 
-void ExpectRefused(Program& program, const std::string& why) {
+void ExpectRefused(Program& program, const std::string& why, int code = 64) {
   EXPECT_FALSE(program.listens());
-  EXPECT_EQ(program.Wait(), 64);
+  EXPECT_EQ(program.Wait(), code);
   EXPECT_THAT(program.Said(), HasSubstr(why));
 }
 
@@ -312,6 +312,22 @@ TEST(ProgramTest, APortInUseIsAnErrorThatNamesIt) {
   }
   Program second(dir.path(), {"--listen", first.grpc()});
   ExpectRefused(second, "is in use by another process");
+}
+
+TEST(ProgramTest, APortInUseIsWorthAnotherTryWhereAJobWaitsForItsCoordinator) {
+  const Directory other_dir;
+  const Program other(other_dir.path());
+  const Directory dir;
+  {
+    const Program first(dir.path());
+    ASSERT_EQ(MakeRestClient(first.http())->Submit("a", kSpec).code, "ok");
+  }
+  {
+    Program second(dir.path(), {"--http", other.http()});
+    ExpectRefused(second, "port is in use", 75);
+  }
+  Program second(dir.path(), {"--listen", other.grpc()});
+  ExpectRefused(second, "is in use by another process", 75);
 }
 
 TEST(ProgramTest, BadConfigurationIsRefusedWithWhatToDo) {
@@ -348,7 +364,7 @@ TEST(ProgramTest, ADamagedJournalIsToldAndNotStartedFrom) {
     if (entry.path().filename().string().starts_with("MANIFEST"))
       std::ofstream(entry.path()) << "garbage";
   Program program(dir.path());
-  ExpectRefused(program, dir.path());
+  ExpectRefused(program, dir.path(), 65);
 }
 
 TEST(ProgramTest, KilledBetweenTheJournalAndTheAnswerTheJobIsThereAfterwards) {
