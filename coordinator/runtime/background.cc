@@ -4,11 +4,11 @@
 
 namespace muster::coordinator {
 
-Background::Background() {
+Background::Background(size_t most_waiting) : most_waiting_(most_waiting) {
   thread_ = std::thread([this] {
     while (auto call = calls_.TakeUntil(Time::max())) {
-      if (stopping_) return;
-      (*call)();
+      if (stopping_.stop_requested()) return;
+      (*call)(stopping_.get_token());
     }
   });
 }
@@ -16,13 +16,15 @@ Background::Background() {
 Background::~Background() { Stop(); }
 
 void Background::Stop() {
-  stopping_ = true;
+  stopping_.request_stop();
   calls_.Close();
   if (thread_.joinable()) thread_.join();
   while (calls_.TryTake()) {
   }
 }
 
-void Background::Run(std::function<void()> call) { calls_.Post(std::move(call)); }
+bool Background::Run(Call call) {
+  return calls_.size() < most_waiting_ && calls_.Post(std::move(call));
+}
 
 }  // namespace muster::coordinator

@@ -1,8 +1,10 @@
 // A thread for what takes long on disk, so that the driver never waits for it. Calls run in order.
 #pragma once
 
-#include <atomic>
+#include <cstddef>
 #include <functional>
+#include <limits>
+#include <stop_token>
 #include <thread>
 
 #include "lib/base/mailbox.h"
@@ -11,7 +13,10 @@ namespace muster::coordinator {
 
 class Background {
  public:
-  Background();
+  // `stop` is asked for by Stop: a call that takes long looks at it now and then, and ends early.
+  using Call = std::function<void(std::stop_token stop)>;
+
+  explicit Background(size_t most_waiting = std::numeric_limits<size_t>::max());
   ~Background();
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
@@ -19,12 +24,14 @@ class Background {
   // The call that runs is waited for; those that have not begun are dropped.
   void Stop();
 
-  void Run(std::function<void()> call);  // any thread; dropped once stopped
+  // One thread at a time. False, and the call is dropped: stopped, or as many as may wait do so.
+  bool Run(Call call);
   size_t queued() const { return calls_.size(); }
 
  private:
-  Mailbox<std::function<void()>> calls_;
-  std::atomic<bool> stopping_{false};
+  const size_t most_waiting_;
+  Mailbox<Call> calls_;
+  std::stop_source stopping_;
   std::thread thread_;
 };
 

@@ -20,6 +20,7 @@ namespace {
 constexpr int kMostInputsPerWrite = 256;
 // Frames of one session that wait for the driver; more break it.
 constexpr int64_t kMostWaitingFrames = 10'000;
+constexpr size_t kMostWaitingQuestions = 16;
 
 int64_t UnixMillis() { return absl::ToUnixMillis(absl::Now()); }
 
@@ -44,7 +45,8 @@ Driver::Driver(Journal& journal, Found found, const Clock& clock, Metrics& metri
       sessions_({.input = [this](Input input) { Feed(std::move(input)); },
                  .asked = [this](SessionId id, const AskJob& ask) { AnswerAsk(id, ask); },
                  .agent_came = [this] { Later([this] { sessions_.TellAgents(last_wanted_); }); }}),
-      events_(journal.term()) {
+      events_(journal.term()),
+      questions_(kMostWaitingQuestions) {
   last_written_ = Look();
   thread_ = std::thread([this] { Loop(); });
 }
@@ -55,7 +57,8 @@ void Driver::Stop() {
   stopping_ = true;
   mailbox_.Close();
   if (thread_.joinable()) thread_.join();
-  background_.Stop();
+  keeper_.Stop();
+  questions_.Stop();
   // Whoever waits for an answer gets one from what is dropped here.
   while (mailbox_.TryTake()) {
   }
@@ -160,7 +163,13 @@ void Driver::Watch(const std::string& job, const std::string& after,
   });
 }
 
-void Driver::InBackground(std::function<void()> call) { background_.Run(std::move(call)); }
+absl::Status Driver::Ask(Background::Call call) {
+  if (questions_.Run(std::move(call))) return absl::OkStatus();
+  if (stopping_) return ShuttingDown();
+  return absl::UnavailableError(
+      absl::StrCat("as many questions (digest, audit, fingerprints) wait as may, ",
+                   kMostWaitingQuestions, "; ask again when some have been answered"));
+}
 
 absl::Status Driver::Ready() const {
   if (failing_) return absl::UnavailableError("the journal cannot be written");
@@ -277,31 +286,37 @@ void Driver::CarryOut(const CommitManifest& action) {
   if (status == nullptr) return;
   Manifest manifest = action.manifest;
   manifest.spec = ToJson(status->job.spec);
-  const auto commit = [this, manifest = std::move(manifest), keep = action.keep,
-                       lineages = status->job.lineages,
-                       dir = CheckpointDir(options_.checkpoint_root, action.manifest.job)] {
-    options_.pass("before_commit");
-    absl::StatusOr<Manifest> committed =
-        CommitCheckpoint(journal_.kv(), manifest, UnixMillis() / 1000);
-    if (!committed.ok()) {
-      Post([this, failed = ManifestFailed{manifest.lineage, manifest.step,
-                                          std::string(committed.status().message())}] {
-        Feed(failed);
-      });
-      return;
-    }
-    metrics_.GetCounter("muster_checkpoints_committed_total").Add();
-    metrics_.GetCounter("muster_checkpoint_bytes_total")
-        .Add(static_cast<double>(committed->total_bytes));
-    Post([this, done = ManifestCommitted{*committed}] { Feed(done); });
-    PruneCheckpoints(journal_.kv(), dir, *committed, lineages, keep);
-  };
-  InBackground(commit);
+  keeper_.Run([this, manifest = std::move(manifest), keep = action.keep,
+               lineages = status->job.lineages](const std::stop_token&) {
+    Commit(manifest, lineages, keep);
+  });
+}
+
+// On the keeper's thread.
+void Driver::Commit(const Manifest& manifest, const std::vector<Lineage>& lineages, int32_t keep) {
+  options_.pass("before_commit");
+  const absl::StatusOr<Manifest> committed =
+      CommitCheckpoint(journal_.kv(), manifest, UnixMillis() / 1000);
+  if (!committed.ok()) {
+    Post([this, failed = ManifestFailed{manifest.lineage, manifest.step,
+                                        std::string(committed.status().message())}] {
+      Feed(failed);
+    });
+    return;
+  }
+  metrics_.GetCounter("muster_checkpoints_committed_total").Add();
+  metrics_.GetCounter("muster_checkpoint_bytes_total")
+      .Add(static_cast<double>(committed->total_bytes));
+  Post([this, done = ManifestCommitted{*committed}] { Feed(done); });
+  PruneCheckpoints(journal_.kv(), CheckpointDir(options_.checkpoint_root, manifest.job), *committed,
+                   lineages, keep);
 }
 
 void Driver::CarryOut(const ComputeDigest& action) {
-  InBackground([this, action, dir = CheckpointDir(options_.checkpoint_root, action.job)] {
-    const absl::StatusOr<std::string> digest = Digest(dir, action.manifest);
+  keeper_.Run([this, action](const std::stop_token& stop) {
+    const absl::StatusOr<std::string> digest =
+        Digest(CheckpointDir(options_.checkpoint_root, action.job), action.manifest, stop);
+    if (absl::IsCancelled(digest.status())) return;  // the next term computes it
     Post([this, done = DigestDone{action.job, digest.value_or(""),
                                   std::string(digest.status().message())}] { Feed(done); });
   });
@@ -364,8 +379,9 @@ void Driver::Measure() {
   metrics_.GetCounter("muster_lanes_recomputed_total").Add(grown("lanes", lanes));
   metrics_.GetGauge("muster_records_pending").Set(static_cast<double>(unsaved_.size()));
   metrics_.GetGauge("muster_queue_depth", "mailbox").Set(static_cast<double>(mailbox_.size()));
-  metrics_.GetGauge("muster_queue_depth", "checkpoint")
-      .Set(static_cast<double>(background_.queued()));
+  metrics_.GetGauge("muster_queue_depth", "checkpoint").Set(static_cast<double>(keeper_.queued()));
+  metrics_.GetGauge("muster_queue_depth", "questions")
+      .Set(static_cast<double>(questions_.queued()));
 }
 
 }  // namespace muster::coordinator

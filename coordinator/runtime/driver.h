@@ -74,7 +74,10 @@ class Driver {
   // `found` tells whether there is such a job; then the events follow.
   void Watch(const std::string& job, const std::string& after,
              std::function<void(absl::Status)> found, OnJobEvent on_event);
-  void InBackground(std::function<void()> call);
+  // For questions that take long and change nothing: one runs at a time, behind nothing that a job
+  // waits for. kUnavailable, and `call` is dropped: too many wait already, or the driver ends. On
+  // the driver's thread.
+  absl::Status Ask(Background::Call call);
   // OK once members that this start found in the journal had time to come back, and while the
   // journal can be written.
   absl::Status Ready() const;
@@ -96,6 +99,7 @@ class Driver {
   void CarryOut(const ToMember& action);
   void CarryOut(const ToAgents& action);
   void CarryOut(const CommitManifest& action);
+  void Commit(const Manifest& manifest, const std::vector<Lineage>& lineages, int32_t keep);
   void CarryOut(const ComputeDigest& action);
   void CarryOut(const Tell& action);
   void AnswerAsk(SessionId id, const AskJob& ask);
@@ -128,7 +132,8 @@ class Driver {
   KnownJobs last_written_;                   // what readers see while the journal cannot be written
   std::map<std::string, double> counted_;    // what counters have been given so far, by metric
 
-  Background background_;
+  Background keeper_;  // what jobs wait for: commits and final digests
+  Background questions_;
   std::thread thread_;
 };
 

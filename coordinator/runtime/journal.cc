@@ -67,6 +67,11 @@ absl::Status Damaged(absl::string_view what, absl::string_view why) {
                    "; bring back a copy of the directory, or begin a new cluster in an empty one"));
 }
 
+absl::Status CheckGoesOn(const std::stop_token& stop) {
+  return stop.stop_requested() ? absl::CancelledError("reading the ledger was stopped")
+                               : absl::OkStatus();
+}
+
 double MeanLoss(const StepRecord& record) {
   return record.weight > 0 ? record.loss / static_cast<double>(record.weight) : 0;
 }
@@ -210,12 +215,15 @@ JobTail Journal::TailOf(const std::string& job) const {
   return it == tails_.end() ? JobTail{} : it->second;
 }
 
-absl::StatusOr<std::vector<StepRecord>> Journal::Records(const std::string& job) const {
+absl::StatusOr<std::vector<StepRecord>> Journal::Records(const std::string& job,
+                                                         const std::stop_token& stop) const {
   std::vector<StepRecord> records;
   absl::Status status;
   const std::string prefix = LedgerPrefix(job, kRecord);
   MUSTER_RETURN_IF_ERROR(kv_->Scan(
       kLedger, prefix, PrefixEnd(prefix), [&](absl::string_view key, absl::string_view value) {
+        status = CheckGoesOn(stop);
+        if (!status.ok()) return false;
         auto record = DecodeStepRecord(Std(value));
         if (record.ok()) {
           records.push_back(*std::move(record));
@@ -230,12 +238,15 @@ absl::StatusOr<std::vector<StepRecord>> Journal::Records(const std::string& job)
   return records;
 }
 
-absl::StatusOr<std::vector<FingerprintEntry>> Journal::Fingerprints(const std::string& job) const {
+absl::StatusOr<std::vector<FingerprintEntry>> Journal::Fingerprints(
+    const std::string& job, const std::stop_token& stop) const {
   std::vector<FingerprintEntry> entries;
   absl::Status status;
   const std::string prefix = LedgerPrefix(job, kFingerprint);
   MUSTER_RETURN_IF_ERROR(kv_->Scan(
       kLedger, prefix, PrefixEnd(prefix), [&](absl::string_view key, absl::string_view value) {
+        status = CheckGoesOn(stop);
+        if (!status.ok()) return false;
         const Step step(ReadBigEndian(key.substr(key.size() - 8)));
         const auto part = DecodeFingerprintPart(Std(value));
         if (part.ok()) {

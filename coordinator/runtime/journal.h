@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <variant>
 #include <vector>
@@ -61,9 +62,12 @@ class Journal {
   JobTimes TimesOf(const std::string& job) const;
   JobTail TailOf(const std::string& job) const;
 
-  // Of all lineages, ascending (lineage, step). Thread-safe.
-  absl::StatusOr<std::vector<StepRecord>> Records(const std::string& job) const;
-  absl::StatusOr<std::vector<FingerprintEntry>> Fingerprints(const std::string& job) const;
+  // Of all lineages, ascending (lineage, step). Thread-safe. kCancelled: `stop` was asked for
+  // before the end.
+  absl::StatusOr<std::vector<StepRecord>> Records(const std::string& job,
+                                                  const std::stop_token& stop = {}) const;
+  absl::StatusOr<std::vector<FingerprintEntry>> Fingerprints(
+      const std::string& job, const std::stop_token& stop = {}) const;
 
  private:
   explicit Journal(std::unique_ptr<Kv> kv) : kv_(std::move(kv)) {}

@@ -9,6 +9,10 @@
 
 namespace muster::coordinator {
 
+inline absl::Status ShuttingDown() {
+  return absl::UnavailableError("the coordinator is shutting down; try again");
+}
+
 template <class T>
 std::function<void(absl::StatusOr<T>)> Once(std::function<void(absl::StatusOr<T>)> reply) {
   class Guard {
@@ -17,7 +21,7 @@ std::function<void(absl::StatusOr<T>)> Once(std::function<void(absl::StatusOr<T>
     Guard(const Guard&) = delete;
     Guard& operator=(const Guard&) = delete;
     ~Guard() {
-      if (give_) Give(absl::UnavailableError("the coordinator is shutting down; try again"));
+      if (give_) Give(ShuttingDown());
     }
     void Give(absl::StatusOr<T> answer) { std::exchange(give_, nullptr)(std::move(answer)); }
 

@@ -1,8 +1,12 @@
 #include "coordinator/service/job_api.h"
 
 #include <algorithm>
+#include <map>
+#include <memory>
 #include <optional>
 #include <random>
+#include <stop_token>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -13,6 +17,7 @@
 #include "absl/time/clock.h"
 #include "coordinator/runtime/checkpoints.h"
 #include "coordinator/runtime/once.h"
+#include "coordinator/service/shared_answer.h"
 #include "coordinator/state/plan.h"
 #include "lib/base/status.h"
 #include "lib/checkpoint/catalogue.h"
@@ -146,6 +151,12 @@ JobInfo DescribeNow(const KnownJob& known) {
   return Describe(known, absl::ToUnixMillis(absl::Now()));
 }
 
+// Work that was stopped says so in words for people.
+template <class T>
+absl::StatusOr<T> UnlessStopped(absl::StatusOr<T> answer) {
+  return absl::IsCancelled(answer.status()) ? ShuttingDown() : std::move(answer);
+}
+
 class Api final : public JobApi {
  public:
   Api(Driver& driver, const Journal& journal, std::string root)
@@ -202,19 +213,24 @@ class Api final : public JobApi {
   }
 
   void Fingerprints(const std::string& id, Reply<std::vector<JobFingerprint>> reply) override {
-    WithJob<std::vector<JobFingerprint>>(id, std::move(reply), [this](const KnownJob& known) {
-      return ReadFingerprints(known.status.job);
-    });
+    AnswerLater<std::vector<JobFingerprint>>(
+        id, std::move(reply), [this](const KnownJob& known, const std::stop_token& stop) {
+          return ReadFingerprints(known.status.job, stop);
+        });
   }
 
   void Audit(const std::string& id, Reply<JobAudit> reply) override {
-    WithJob<JobAudit>(id, std::move(reply),
-                      [this](const KnownJob& known) { return RunAudit(known.status); });
+    AnswerLater<JobAudit>(id, std::move(reply),
+                          [this](const KnownJob& known, const std::stop_token& stop) {
+                            return RunAudit(known.status, stop);
+                          });
   }
 
   void Digest(const std::string& id, std::optional<int64_t> step, Reply<JobDigest> reply) override {
     WithJob<JobDigest>(id, std::move(reply),
-                       [this, step](const KnownJob& known) { return ComputeDigest(known, step); });
+                       [this, step](const KnownJob& known, const Reply<JobDigest>& answer) {
+                         AskDigest(known, step, answer);
+                       });
   }
 
  private:
@@ -253,22 +269,63 @@ class Api final : public JobApi {
     });
   }
 
-  // Answers with what `work` makes of the job on the background thread.
+  // Calls `then` on the driver's thread, or answers that there is no such job.
   template <class T>
   void WithJob(const std::string& id, Reply<T> reply,
-               std::function<absl::StatusOr<T>(const KnownJob&)> work) {
-    driver_.Read([this, id, reply = Once(std::move(reply)),
-                  work = std::move(work)](absl::StatusOr<KnownJobs> jobs) {
+               std::function<void(const KnownJob&, const Reply<T>&)> then) {
+    driver_.Read([id, reply = Once(std::move(reply)),
+                  then = std::move(then)](absl::StatusOr<KnownJobs> jobs) {
       if (!jobs.ok()) return reply(jobs.status());
       const auto known = FindJob(*jobs, id);
       if (!known.ok()) return reply(known.status());
-      driver_.InBackground([reply, work, job = **known] { reply(work(job)); });
+      then(**known, reply);
     });
   }
 
-  absl::StatusOr<std::vector<JobFingerprint>> ReadFingerprints(const JobJournal& job) const {
+  // Answers with what `work` makes of the job on the thread of questions.
+  template <class T>
+  void AnswerLater(const std::string& id, Reply<T> reply,
+                   std::function<absl::StatusOr<T>(const KnownJob&, const std::stop_token&)> work) {
+    WithJob<T>(id, std::move(reply),
+               [this, work = std::move(work)](const KnownJob& known, const Reply<T>& answer) {
+                 const absl::Status taken =
+                     driver_.Ask([answer, work, known](const std::stop_token& stop) {
+                       answer(UnlessStopped(work(known, stop)));
+                     });
+                 if (!taken.ok()) answer(taken);
+               });
+  }
+
+  // The digest of one checkpoint is computed once for all who ask for it meanwhile. On the driver's
+  // thread.
+  void AskDigest(const KnownJob& known, std::optional<int64_t> step,
+                 const Reply<JobDigest>& reply) {
+    std::erase_if(digests_, [](const auto& asked) { return asked.second.expired(); });
+    std::weak_ptr<SharedAnswer<JobDigest>>& asked = digests_[KeyOf(known.status, step)];
+    if (const auto answer = asked.lock(); answer != nullptr && answer->Join(reply)) return;
+    const auto answer = std::make_shared<SharedAnswer<JobDigest>>();
+    answer->Join(reply);
+    asked = answer;
+    const absl::Status taken =
+        driver_.Ask([this, answer, known, step](const std::stop_token& stop) {
+          answer->Give(UnlessStopped(ComputeDigest(known, step, stop)));
+        });
+    if (!taken.ok()) answer->Give(taken);
+  }
+
+  // Job, lineage and step of the checkpoint that is meant; -1: none that is known now.
+  using DigestKey = std::tuple<std::string, int64_t, int64_t>;
+  static DigestKey KeyOf(const JobStatus& status, std::optional<int64_t> step) {
+    for (auto c = status.checkpoints.rbegin(); c != status.checkpoints.rend(); ++c)
+      if (!step || c->second.value() == *step)
+        return {status.job.id, c->first.value(), c->second.value()};
+    return {status.job.id, -1, step.value_or(-1)};
+  }
+
+  absl::StatusOr<std::vector<JobFingerprint>> ReadFingerprints(const JobJournal& job,
+                                                               const std::stop_token& stop) const {
     MUSTER_ASSIGN_OR_RETURN(const std::vector<FingerprintEntry> entries,
-                            journal_.Fingerprints(job.id));
+                            journal_.Fingerprints(job.id, stop));
     std::map<Step, JobFingerprint> by_step;  // the last lineage's word on a step counts
     for (const FingerprintEntry& e : entries)
       if (OnAncestry(job.lineages, e.lineage, e.step))
@@ -278,7 +335,7 @@ class Api final : public JobApi {
     return fingerprints;
   }
 
-  absl::StatusOr<JobAudit> RunAudit(const JobStatus& status) const {
+  absl::StatusOr<JobAudit> RunAudit(const JobStatus& status, const std::stop_token& stop) const {
     const JobJournal& job = status.job;
     JobAudit audit;
     for (const Lineage& l : job.lineages)
@@ -287,7 +344,7 @@ class Api final : public JobApi {
       audit.verdict = "no step has been done yet";
       return audit;
     }
-    MUSTER_ASSIGN_OR_RETURN(const std::vector<StepRecord> records, journal_.Records(job.id));
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<StepRecord> records, journal_.Records(job.id, stop));
     const auto ancestry = Ancestry(job.lineages, records, job.lineages.back().number, status.step);
     if (!ancestry.ok()) {
       audit.verdict = std::string(ancestry.status().message());
@@ -303,8 +360,8 @@ class Api final : public JobApi {
     return audit;
   }
 
-  absl::StatusOr<JobDigest> ComputeDigest(const KnownJob& known,
-                                          std::optional<int64_t> step) const {
+  absl::StatusOr<JobDigest> ComputeDigest(const KnownJob& known, std::optional<int64_t> step,
+                                          const std::stop_token& stop) const {
     const JobJournal& job = known.status.job;
     MUSTER_ASSIGN_OR_RETURN(const Catalogue::Listing listing,
                             Catalogue(journal_.kv()).List(job.id));
@@ -315,7 +372,8 @@ class Api final : public JobApi {
       const bool is_final =
           !job.digest.empty() && m->step.value() == Describe(known, 0).digest_step;
       if (is_final) return digest;
-      MUSTER_ASSIGN_OR_RETURN(digest.digest, muster::Digest(CheckpointDir(root_, job.id), *m));
+      MUSTER_ASSIGN_OR_RETURN(digest.digest,
+                              muster::Digest(CheckpointDir(root_, job.id), *m, stop));
       return digest;
     }
     return absl::NotFoundError(
@@ -326,6 +384,7 @@ class Api final : public JobApi {
   Driver& driver_;
   const Journal& journal_;
   const std::string root_;
+  std::map<DigestKey, std::weak_ptr<SharedAnswer<JobDigest>>> digests_;  // the driver's thread only
 };
 
 }  // namespace

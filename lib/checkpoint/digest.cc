@@ -114,12 +114,14 @@ class ChunkSource {
 
 }  // namespace
 
-absl::StatusOr<std::string> Digest(const std::string& dir, const Manifest& manifest) {
+absl::StatusOr<std::string> Digest(const std::string& dir, const Manifest& manifest,
+                                   const std::stop_token& stop) {
   MUSTER_ASSIGN_OR_RETURN(const Layout layout, LayoutOf(manifest));
   MUSTER_RETURN_IF_ERROR(CheckComplete(manifest, layout, manifest.slots));
   ChunkSource source(dir, manifest);
   Sha256 sha;
   for (const Run& run : PlanDigest(layout, manifest.slots)) {
+    if (stop.stop_requested()) return absl::CancelledError("the digest was stopped");
     MUSTER_ASSIGN_OR_RETURN(const absl::Span<const float> chunk, source.Get(run.slot, run.chunk));
     Add(sha, chunk.subspan(static_cast<size_t>(run.first), static_cast<size_t>(run.count)));
   }

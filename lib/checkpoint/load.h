@@ -2,6 +2,7 @@
 // bounded by a chunk.
 #pragma once
 
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -49,8 +50,9 @@ absl::Status Verify(const std::string& dir, const Manifest& manifest);
 
 // SHA-256, as 64 hexadecimal digits, over the values and then each optimizer slot: in each the
 // tensors in name order, their elements as little-endian floats; holes are outside. The same for a
-// checkpoint and for the state it was made of.
-absl::StatusOr<std::string> Digest(const std::string& dir, const Manifest& manifest);
+// checkpoint and for the state it was made of. kCancelled: `stop` was asked for before its end.
+absl::StatusOr<std::string> Digest(const std::string& dir, const Manifest& manifest,
+                                   const std::stop_token& stop = {});
 std::string Digest(const Layout& layout, const ConstStateSpans& state);
 
 }  // namespace muster

@@ -55,7 +55,7 @@ inline constexpr MetricEntry kCatalog[] = {
      "Bytes of checkpoint segments written"},
     {"muster_checkpoints_committed_total", MetricKind::kCounter, "1", "", "Checkpoints committed"},
     {"muster_queue_depth", MetricKind::kGauge, "1", "queue",
-     "Things waiting in a queue: mailbox, transport, checkpoint"},
+     "Things waiting in a queue: mailbox, transport, checkpoint, questions"},
     {"muster_jobs", MetricKind::kGauge, "1", "state", "Jobs known to the coordinator, by state"},
     {"muster_records_pending", MetricKind::kGauge, "1", "",
      "Ledger records not yet acknowledged by the coordinator"},

@@ -1,19 +1,17 @@
 #include "coordinator/runtime/driver.h"
 
 #include <atomic>
-#include <filesystem>
+#include <condition_variable>
 #include <future>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 
 #include "coordinator/runtime/checkpoints.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "lib/base/clock.h"
-#include "lib/storage/kv.h"
-#include "lib/transport/loop/loop_network.h"
-#include "tests/coordinator/runtime/scripted_member.h"
+#include "tests/coordinator/runtime/driver_rig.h"
 
 // Debian's Abseil is not built with the thread sanitizer, which so does not see how copies of a
 // status count each other.
@@ -25,105 +23,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr char kAddress[] = "coordinator:1";
-
-// A store that others keep when the journal is gone, on a disk that may be full.
-class SharedKv final : public Kv {
- public:
-  SharedKv(std::shared_ptr<Kv> kv, std::shared_ptr<std::atomic<bool>> full)
-      : kv_(std::move(kv)), full_(std::move(full)) {}
-  absl::StatusOr<std::string> Get(absl::string_view family, absl::string_view key) const override {
-    return kv_->Get(family, key);
-  }
-  absl::Status Write(const Batch& batch, Durability durability) override {
-    if (*full_) return absl::ResourceExhaustedError("No space left on device");
-    return kv_->Write(batch, durability);
-  }
-  absl::Status Scan(absl::string_view family, absl::string_view first, absl::string_view last,
-                    const Visit& visit) const override {
-    return kv_->Scan(family, first, last, visit);
-  }
-
- private:
-  const std::shared_ptr<Kv> kv_;
-  const std::shared_ptr<std::atomic<bool>> full_;
-};
-
-class DriverTest : public ::testing::Test {
- protected:
-  DriverTest()
-      : root_(::testing::TempDir() + "driver-" + std::to_string(getpid()) + "-" +
-              ::testing::UnitTest::GetInstance()->current_test_info()->name()) {
-    std::filesystem::remove_all(root_);
-    Start();
-  }
-  ~DriverTest() override {
-    Stop();
-    std::filesystem::remove_all(root_);
-  }
-
-  void Start() {
-    auto journal = Journal::Open(std::make_unique<SharedKv>(kv_, full_));
-    ASSERT_TRUE(journal.ok()) << journal.status();
-    journal_ = *std::move(journal);
-    std::vector<std::string> damaged;
-    auto found = journal_->Load(damaged);
-    ASSERT_TRUE(found.ok()) << found.status();
-    DriverOptions options{.checkpoint_root = root_, .tick = std::chrono::milliseconds(5)};
-    options.pass = [this](absl::string_view point) {
-      if (point == "persisted_unpublished") ++writes_;
-      if (point == "forming") ++formings_;
-      if (point == "before_commit") ++commits_;
-    };
-    driver_ = std::make_unique<Driver>(*journal_, *std::move(found), clock_, metrics_,
-                                       std::move(options));
-    auto listener = here_->Listen(kAddress, driver_->MakeAcceptor());
-    ASSERT_TRUE(listener.ok()) << listener.status();
-    listener_ = *std::move(listener);
-  }
-  void Stop() {
-    listener_.reset();
-    driver_.reset();
-    journal_.reset();
-  }
-
-  absl::StatusOr<KnownJobs> Change(Input input) {
-    std::promise<absl::StatusOr<KnownJobs>> answer;
-    driver_->Change([&](const KnownJobs&) { return input; },
-                    [&](absl::StatusOr<KnownJobs> jobs) { answer.set_value(std::move(jobs)); });
-    return answer.get_future().get();
-  }
-  KnownJobs Look() {
-    std::promise<absl::StatusOr<KnownJobs>> answer;
-    driver_->Read([&](absl::StatusOr<KnownJobs> jobs) { answer.set_value(std::move(jobs)); });
-    absl::StatusOr<KnownJobs> jobs = answer.get_future().get();
-    EXPECT_TRUE(jobs.ok()) << jobs.status();
-    return jobs.value_or(KnownJobs{});
-  }
-  JobJournal Job() { return Look().at(0).status.job; }
-  void SubmitJob(int32_t workers = 1) {
-    ASSERT_TRUE(Change(Submit{"a", CountingSpec(workers)}).ok());
-  }
-  ScriptedMember Member(const std::string& name, uint64_t incarnation = 1,
-                        Role role = Role::kWorker) {
-    return ScriptedMember(*there_, kAddress, {name, {incarnation, incarnation}}, role);
-  }
-
-  const std::string root_;
-  const std::shared_ptr<Kv> kv_{OpenMemory(JournalFamilies())};
-  const std::shared_ptr<std::atomic<bool>> full_ = std::make_shared<std::atomic<bool>>(false);
-  std::atomic<int> writes_{0};
-  std::atomic<int> formings_{0};
-  std::atomic<int> commits_{0};
-  HandClock clock_;
-  Metrics metrics_{{.role = "coordinator"}, "test"};
-  LoopNetwork network_;
-  std::unique_ptr<Transport> here_ = network_.MakeTransport("coordinator");
-  std::unique_ptr<Transport> there_ = network_.MakeTransport("members");
-  std::unique_ptr<Journal> journal_;
-  std::unique_ptr<Driver> driver_;
-  std::unique_ptr<Listener> listener_;
-};
+using DriverTest = DriverRig;
 
 TEST_F(DriverTest, WhoAsksForAnUnknownJobIsSentAway) {
   ScriptedMember member = Member("worker-0");
@@ -205,6 +105,46 @@ TEST_F(DriverTest, WhileTheDiskIsFullNothingIsAcknowledgedAndAfterwardsAllIs) {
   EXPECT_TRUE(driver_->Ready().ok());
   EXPECT_EQ(Look().at(0).status.step, Step(2));
   EXPECT_EQ(journal_->Records("a")->size(), 2u);
+}
+
+TEST_F(DriverTest, WhatPeopleAskHoldsUpNoCheckpoint) {
+  std::promise<void> enough;
+  EXPECT_TRUE(Ask([&](const std::stop_token&) { enough.get_future().wait(); }).ok());
+  SubmitJob();
+  TrainToTheEnd();
+  enough.set_value();
+}
+
+TEST_F(DriverTest, MoreQuestionsThanMayWaitAreRefused) {
+  std::promise<void> began;
+  std::promise<void> enough;
+  EXPECT_TRUE(Ask([&](const std::stop_token&) {
+                began.set_value();
+                enough.get_future().wait();
+              }).ok());
+  began.get_future().wait();
+  Mailbox<int> answers;
+  const auto answer = [&](const std::stop_token&) { answers.Post(1); };
+  for (int i = 0; i < 16; ++i) EXPECT_TRUE(Ask(answer).ok()) << i;
+  const absl::Status refused = Ask(answer);
+  EXPECT_TRUE(absl::IsUnavailable(refused)) << refused;
+  EXPECT_THAT(refused.message(), HasSubstr("ask again"));
+  enough.set_value();
+  for (int i = 0; i < 16; ++i) EXPECT_TRUE(answers.TakeUntil(RealClock().Now() + kPatience)) << i;
+  EXPECT_TRUE(Ask(answer).ok());
+}
+
+TEST_F(DriverTest, AQuestionThatRunsIsToldWhenTheDriverStops) {
+  std::promise<void> began;
+  EXPECT_TRUE(Ask([&](const std::stop_token& stop) {
+                std::mutex mutex;
+                std::condition_variable_any never;
+                std::unique_lock lock(mutex);
+                began.set_value();
+                never.wait(lock, stop, [] { return false; });
+              }).ok());
+  began.get_future().wait();
+  Stop();
 }
 
 TEST_F(DriverTest, AfterARestartMembersReattachToTheirViewUnderANewTerm) {

@@ -41,6 +41,15 @@ TEST_F(DigestTest, IsTheSameForAStateAndItsCheckpointHoweverItWasCut) {
   }
 }
 
+TEST_F(DigestTest, OfACheckpointCanBeStopped) {
+  const auto manifest = Save(dir_, layout_, MakeState(layout_, 4), 1, 1, 1);
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  std::stop_source stop;
+  EXPECT_TRUE(Digest(dir_, *manifest, stop.get_token()).ok());
+  stop.request_stop();
+  EXPECT_TRUE(absl::IsCancelled(Digest(dir_, *manifest, stop.get_token()).status()));
+}
+
 TEST_F(DigestTest, DoesNotDependOnTheChunkGrid) {
   const Layout coarse = *Layout::Make(UglyTensors(), kMaxChunkBytes);
   ASSERT_EQ(coarse.elements(), layout_.elements());

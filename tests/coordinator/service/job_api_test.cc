@@ -1,0 +1,91 @@
+#include "coordinator/service/job_api.h"
+
+#include <future>
+#include <memory>
+#include <optional>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lib/base/mailbox.h"
+#include "tests/coordinator/runtime/driver_rig.h"
+
+namespace muster::coordinator {
+namespace {
+
+using ::testing::HasSubstr;
+
+class JobApiTest : public DriverRig {
+ protected:
+  ~JobApiTest() override { Stop(); }
+
+  // Keeps whatever is asked from being answered until `go_on_` is set.
+  void HoldUpAnswers() {
+    EXPECT_TRUE(Ask([this](const std::stop_token&) {
+                  held_up_.set_value();
+                  go_on_.get_future().wait();
+                }).ok());
+    held_up_.get_future().wait();
+  }
+  void AskDigest(std::optional<int64_t> step = std::nullopt) {
+    api_->Digest("a", step, [this](absl::StatusOr<JobDigest> d) { digests_.Post(std::move(d)); });
+  }
+  absl::StatusOr<JobDigest> NextDigest() {
+    return digests_.TakeUntil(RealClock().Now() + kPatience)
+        .value_or(absl::DeadlineExceededError("no answer"));
+  }
+
+  Mailbox<absl::StatusOr<JobDigest>> digests_;
+  std::promise<void> held_up_;
+  std::promise<void> go_on_;
+  const std::unique_ptr<JobApi> api_ = MakeJobApi(*driver_, *journal_, root_);
+};
+
+TEST_F(JobApiTest, ManyWhoAskForTheSameDigestAreOneQuestion) {
+  constexpr int kMany = 40;
+  SubmitJob();
+  TrainToTheEnd();
+  HoldUpAnswers();
+  for (int i = 0; i < kMany; ++i) AskDigest(i % 2 == 0 ? std::nullopt : std::optional<int64_t>(2));
+  EXPECT_EQ(digests_.size(), 0u);
+  go_on_.set_value();
+  for (int i = 0; i < kMany; ++i) {
+    const absl::StatusOr<JobDigest> digest = NextDigest();
+    ASSERT_TRUE(digest.ok()) << digest.status();
+    EXPECT_EQ(digest->digest, Job().digest);
+  }
+}
+
+TEST_F(JobApiTest, OtherDigestsAreOtherQuestionsOfWhichSomeMayWait) {
+  SubmitJob();
+  HoldUpAnswers();
+  for (int64_t step = 0; step < 17; ++step) AskDigest(step);
+  const absl::Status refused = NextDigest().status();
+  EXPECT_TRUE(absl::IsUnavailable(refused)) << refused;
+  EXPECT_THAT(refused.message(), HasSubstr("questions"));
+  go_on_.set_value();
+  for (int step = 0; step < 16; ++step) EXPECT_TRUE(absl::IsNotFound(NextDigest().status()));
+  AskDigest(17);
+  EXPECT_TRUE(absl::IsNotFound(NextDigest().status())) << "there is room again";
+}
+
+TEST_F(JobApiTest, QuestionsThatWaitAreToldThatTheCoordinatorEnds) {
+  SubmitJob();
+  HoldUpAnswers();
+  AskDigest();
+  AskDigest();
+  std::promise<absl::Status> audit;
+  api_->Audit("a", [&](const absl::StatusOr<JobAudit>& a) { audit.set_value(a.status()); });
+  Look();
+  go_on_.set_value();
+  driver_->Stop();
+  // Those that were not begun; the others were answered.
+  for (int i = 0; i < 2; ++i) {
+    const absl::Status told = NextDigest().status();
+    EXPECT_TRUE(absl::IsUnavailable(told) || absl::IsNotFound(told)) << told;
+  }
+  const absl::Status told = audit.get_future().get();
+  EXPECT_TRUE(told.ok() || absl::IsUnavailable(told)) << told;
+}
+
+}  // namespace
+}  // namespace muster::coordinator
