@@ -44,7 +44,7 @@ Driver::Driver(Journal& journal, Found found, const Clock& clock, Metrics& metri
       started_(clock.Now()),
       sessions_({.input = [this](Input input) { Feed(std::move(input)); },
                  .asked = [this](SessionId id, const AskJob& ask) { AnswerAsk(id, ask); },
-                 .agent_came = [this] { Later([this] { sessions_.TellAgents(last_wanted_); }); }}),
+                 .agent_came = [this] { WelcomeAgents(); }}),
       events_(journal.term()),
       questions_(kMostWaitingQuestions) {
   last_written_ = Look();
@@ -91,6 +91,7 @@ void Driver::OnTick() {
   Flush();
   if (failure_.ok() && unsaved_.empty()) last_written_ = Look();
   if (clock_.Now() - started_ >= options_.settings.lease) reattaching_ = false;
+  sessions_.CloseSilent(clock_.Now());
   Measure();
 }
 
@@ -104,7 +105,7 @@ SessionHandler Driver::Accept(std::shared_ptr<Session> session) {
   const SessionId id = next_session_++;
   const std::weak_ptr<Session> weak = session;
   const auto waiting = std::make_shared<std::atomic<int64_t>>(0);
-  Post([this, id, session = std::move(session)] { sessions_.Opened(id, session); });
+  Post([this, id, session = std::move(session)] { sessions_.Opened(id, session, clock_.Now()); });
   const auto refuse = [this, weak](const char* reason, const absl::Status& why) {
     metrics_.GetCounter("muster_frames_refused_total", reason).Add();
     if (const auto open = weak.lock()) open->Close(why);
@@ -125,6 +126,10 @@ SessionHandler Driver::Accept(std::shared_ptr<Session> session) {
   return {.on_frame = on_frame, .on_broken = [this, id](const absl::Status&) {
             Post([this, id] { sessions_.Broken(id); });
           }};
+}
+
+void Driver::WelcomeAgents() {
+  if (failure_.ok()) Later([this] { sessions_.TellAgents(last_wanted_); });
 }
 
 void Driver::Change(Decide decide, Done done) {
@@ -181,8 +186,15 @@ absl::Status Driver::Ready() const {
 
 void Driver::Feed(Input input) {
   if (failure_.ok()) return Take(input);
-  const MemberSays* says = std::get_if<MemberSays>(&input);
-  if (says != nullptr && std::holds_alternative<Alive>(says->message)) return;  // it is said again
+  const bool said_again = std::holds_alternative<MemberSays>(input) ||
+                          std::holds_alternative<AgentSays>(input) ||
+                          std::holds_alternative<AgentUp>(input);
+  if (said_again) return;
+  if (const MemberDown* down = std::get_if<MemberDown>(&input))
+    std::erase_if(held_back_, [&](const Input& other) {
+      const MemberDown* earlier = std::get_if<MemberDown>(&other);
+      return earlier != nullptr && earlier->member == down->member;
+    });
   held_back_.push_back(std::move(input));
 }
 
@@ -259,6 +271,8 @@ void Driver::OnWritten() {
   // Our own time stood still: the machine is told first, so that it takes no silence for a loss.
   Take(Tick{});
   for (const Input& input : std::exchange(held_back_, {})) Take(input);
+  sessions_.CloseAll(absl::AbortedError(
+      "the journal could not be written: what was said meanwhile is to be said again"));
 }
 
 KnownJobs Driver::Look() const {
@@ -332,6 +346,7 @@ void Driver::CarryOut(const Tell& action) {
 }
 
 void Driver::AnswerAsk(SessionId id, const AskJob& ask) {
+  if (!failure_.ok()) return;  // its session will end, and it asks again
   Later([this, id, ask] {
     if (const auto job = JobFor(ask.job)) return sessions_.Answer(id, *job);
     sessions_.Answer(id, Leave{0, absl::StrCat("job ", ask.job, " is not running")});

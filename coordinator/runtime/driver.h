@@ -1,8 +1,9 @@
 // Runs the coordinator's state machine: one thread takes what comes (frames, requests, ticks,
 // results of work on disk), lets the machine decide, writes what it decided, and only then carries
 // it out. What several inputs decided is written at once. While the journal cannot be written (a
-// full disk), members go on training, readers see the last written state, everything else waits,
-// and each tick tries again.
+// full disk), readers see the last written state, each tick tries again, and to members and agents
+// it is as if the coordinator were away: they go on, nothing of what they say is kept, and
+// afterwards their sessions end, so that they come back and say it again.
 #pragma once
 
 #include <atomic>
@@ -103,6 +104,7 @@ class Driver {
   void CarryOut(const ComputeDigest& action);
   void CarryOut(const Tell& action);
   void AnswerAsk(SessionId id, const AskJob& ask);
+  void WelcomeAgents();
   std::optional<JobIs> JobFor(const std::string& job) const;
   const JobStatus* FindIn(const std::vector<JobStatus>& all, const std::string& job) const;
   void Measure();
@@ -126,11 +128,12 @@ class Driver {
   Wanted last_wanted_;
   std::vector<Persisted> unsaved_;
   std::deque<std::function<void()>> deeds_;  // to be carried out once `unsaved_` is written
-  std::deque<Input> held_back_;              // while the journal cannot be written
-  absl::Status failure_;                     // of the last write
-  bool sealed_ = false;                      // a Seal was sent since the last look
-  KnownJobs last_written_;                   // what readers see while the journal cannot be written
-  std::map<std::string, double> counted_;    // what counters have been given so far, by metric
+  // While the journal cannot be written: who went down, once each, and what the keeper has done.
+  std::deque<Input> held_back_;
+  absl::Status failure_;                   // of the last write
+  bool sealed_ = false;                    // a Seal was sent since the last look
+  KnownJobs last_written_;                 // what readers see while the journal cannot be written
+  std::map<std::string, double> counted_;  // what counters have been given so far, by metric
 
   Background keeper_;  // what jobs wait for: commits and final digests
   Background questions_;

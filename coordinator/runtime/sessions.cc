@@ -1,6 +1,8 @@
 #include "coordinator/runtime/sessions.h"
 
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "lib/log/log.h"
@@ -8,8 +10,19 @@
 
 namespace muster::coordinator {
 
-void Sessions::Opened(SessionId id, std::shared_ptr<Session> session) {
-  peers_[id] = {std::move(session), {}};
+void Sessions::Opened(SessionId id, std::shared_ptr<Session> session, Time now) {
+  peers_[id] = {std::move(session), now, {}};
+}
+
+void Sessions::CloseSilent(Time now) {
+  std::erase_if(peers_, [&](const auto& entry) {
+    const Peer& peer = entry.second;
+    const bool silent = std::holds_alternative<std::monostate>(peer.who);
+    if (!silent || now - peer.opened < kGreetingPatience) return false;
+    LogWarning("session of %s is broken: it did not say what it is", peer.session->Peer());
+    peer.session->Close(absl::DeadlineExceededError("it did not say what it is"));
+    return true;
+  });
 }
 
 void Sessions::Said(SessionId id, const AtCoordinator& message) {
@@ -26,6 +39,15 @@ void Sessions::Broken(SessionId id) {
   if (!lost) return;
   by_member_.erase(*lost);
   events_.input(MemberDown{*lost});
+}
+
+void Sessions::CloseAll(const absl::Status& why) {
+  std::vector<SessionId> open;
+  for (const auto& [id, peer] : peers_) open.push_back(id);
+  for (const SessionId id : open) {
+    peers_.at(id).session->Close(why);
+    Broken(id);
+  }
 }
 
 void Sessions::From(SessionId id, const ToCoordinator& message) {

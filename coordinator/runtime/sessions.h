@@ -4,6 +4,7 @@
 // replaces the older.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -13,6 +14,7 @@
 #include <variant>
 
 #include "coordinator/state/coordinator.h"
+#include "lib/base/time.h"
 #include "lib/transport/transport.h"
 
 namespace muster::coordinator {
@@ -20,6 +22,9 @@ namespace muster::coordinator {
 // More than this not yet taken by the network, and the session is broken: its peer reads too
 // slowly.
 inline constexpr size_t kMaxQueuedBytes = size_t{64} << 20;
+
+// Who has not said within this time what it is, is no friend.
+inline constexpr Duration kGreetingPatience = std::chrono::seconds(5);
 
 using SessionId = int64_t;
 using AtCoordinator = std::variant<ToCoordinator, FromAgent>;
@@ -35,9 +40,12 @@ class Sessions {
  public:
   explicit Sessions(SessionEvents events) : events_(std::move(events)) {}
 
-  void Opened(SessionId id, std::shared_ptr<Session> session);
+  void Opened(SessionId id, std::shared_ptr<Session> session, Time now);
+  void CloseSilent(Time now);  // those whose patience for a first frame is over
   void Said(SessionId id, const AtCoordinator& message);
   void Broken(SessionId id);
+  // As if all had broken: who is there comes back and says again what it was not told to forget.
+  void CloseAll(const absl::Status& why);
 
   // Nobody there: dropped, as on a network; the member is told again when it comes back.
   void Tell(const MemberId& member, const FromCoordinator& message);
@@ -56,6 +64,7 @@ class Sessions {
   struct Agent {};
   struct Peer {
     std::shared_ptr<Session> session;
+    Time opened;
     std::variant<std::monostate, Asker, MemberId, Agent> who;
   };
 

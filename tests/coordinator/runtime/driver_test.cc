@@ -83,11 +83,14 @@ TEST_F(DriverTest, MembersFormAViewTrainAndTheJobEndsWithItsDigest) {
   EXPECT_EQ(done.tail.fingerprint->value, (FingerprintPart{7, 2, true}));
 }
 
-TEST_F(DriverTest, WhileTheDiskIsFullNothingIsAcknowledgedAndAfterwardsAllIs) {
+TEST_F(DriverTest, WhileTheDiskIsFullNothingIsKeptAndAfterwardsAllIsSaidAgain) {
   SubmitJob();
   ScriptedMember member = Member("worker-0");
   member.JoinJob("a");
   const View view = member.FollowIntoView();
+  ScriptedAgent agent(*there_, kAddress, DecodeToAgent);
+  agent.Say(AgentHello{"here"});
+  EXPECT_EQ(agent.Next<Wanted>().processes.size(), 1u);
 
   *full_ = true;
   member.Say(Records{{member.RecordOf(view, Step(0))}});
@@ -100,11 +103,19 @@ TEST_F(DriverTest, WhileTheDiskIsFullNothingIsAcknowledgedAndAfterwardsAllIs) {
   member.Say(Records{{member.RecordOf(view, Step(1))}});
 
   *full_ = false;
-  EXPECT_EQ(member.Next<AckRecords>().below, Step(1));
-  EXPECT_EQ(member.Next<AckRecords>().below, Step(2));
-  EXPECT_TRUE(driver_->Ready().ok());
-  EXPECT_EQ(Look().at(0).status.step, Step(2));
+  EXPECT_FALSE(member.Broken().ok());
+  EXPECT_FALSE(agent.Broken().ok());
+  EXPECT_EQ(Look().at(0).status.step, Step(1)) << "what was said meanwhile was not kept";
+  ScriptedMember again = Member("worker-0");
+  Join join = again.JoinOf("a");
+  join.sealed = view.number;
+  join.active = true;
+  again.Say(join);
+  EXPECT_EQ(again.Next<Activate>().view, view) << "the view goes on";
+  again.Say(Records{{again.RecordOf(view, Step(0)), again.RecordOf(view, Step(1))}});
+  EXPECT_EQ(again.Next<AckRecords>().below, Step(2));
   EXPECT_EQ(journal_->Records("a")->size(), 2u);
+  EXPECT_TRUE(driver_->Ready().ok());
 }
 
 TEST_F(DriverTest, WhatPeopleAskHoldsUpNoCheckpoint) {
@@ -145,6 +156,18 @@ TEST_F(DriverTest, AQuestionThatRunsIsToldWhenTheDriverStops) {
               }).ok());
   began.get_future().wait();
   Stop();
+}
+
+TEST_F(DriverTest, ASessionThatNeverSpeaksIsClosed) {
+  ScriptedMember silent = Member("worker-0");
+  ScriptedMember later = Member("worker-1");
+  later.Say(AskJob{"nothing", "worker-1"});
+  later.Next<Leave>();
+  clock_.Advance(std::chrono::seconds(5));
+  EXPECT_THAT(silent.Broken().message(), HasSubstr("did not say what it is"));
+  ScriptedMember fresh = Member("worker-2");
+  fresh.Say(AskJob{"nothing", "worker-2"});
+  EXPECT_THAT(fresh.Next<Leave>().reason, HasSubstr("job nothing")) << "it has not waited so long";
 }
 
 TEST_F(DriverTest, AfterARestartMembersReattachToTheirViewUnderANewTerm) {
