@@ -192,7 +192,10 @@ absl::StatusOr<ChildProcess> ChildProcess::Start(const Command& command) {
       Descriptor null, MovedUp(Descriptor(open("/dev/null", O_RDONLY | O_CLOEXEC)), "/dev/null"));
   MUSTER_ASSIGN_OR_RETURN(Pipe report, MakePipe());
   MUSTER_ASSIGN_OR_RETURN(Pipe error, MakePipe());
-  if (fcntl(report.read.get(), F_SETFL, O_NONBLOCK) != 0)
+  // Also at the child's end: an agent that does not read (Ctrl-Z, a terminal that does not take its
+  // output) must not hold its processes up.
+  if (fcntl(report.read.get(), F_SETFL, O_NONBLOCK) != 0 ||
+      fcntl(report.write.get(), F_SETFL, O_NONBLOCK) != 0)
     return ErrnoStatus(errno, "cannot make a pipe");
 
   std::vector<std::string> arguments = command.arguments;

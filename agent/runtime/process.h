@@ -1,5 +1,6 @@
 // One child process. It dies with us, however we end; it is out of reach of the terminal's Ctrl-C;
-// it inherits no descriptor but its log (stdout, stderr) and the pipe on which it reports.
+// it inherits no descriptor but its log (stdout, stderr) and the pipe on which it reports. That is
+// non-blocking at both ends: what we do not read in time is lost and holds nobody up.
 //
 // Main thread only: the kernel sends the child's parent-death signal when the *thread* that forked
 // it ends.

@@ -1,5 +1,6 @@
 #include "lib/member/runtime/reporter.h"
 
+#include <limits.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,8 +16,9 @@ void Reporter::Line(absl::string_view event, absl::string_view fields) const {
   if (fd_ < 0) return;
   const std::string line = absl::StrCat("{\"event\":", JsonText(event),
                                         ",\"member\":", JsonText(member_), fields, "}\n");
+  if (line.size() > PIPE_BUF) return;  // up to that, a pipe takes all of it or nothing
   if (write(fd_, line.data(), line.size()) < 0) {
-    // Nobody reads: training does not depend on being watched.
+    // Nobody reads (EAGAIN, EPIPE): training does not depend on being watched.
   }
 }
 

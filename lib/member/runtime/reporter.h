@@ -1,6 +1,6 @@
 // Lines of JSON for the host agent, one object each, on a descriptor it gave us: progress shows
-// this way while the coordinator is down. Any thread; a full or closed pipe loses lines, never
-// time.
+// this way while the coordinator is down. Any thread. A full or closed pipe loses whole lines;
+// where it is non-blocking, as the agent's are, it never costs time.
 #pragma once
 
 #include <cstdint>

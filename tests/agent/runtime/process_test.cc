@@ -98,6 +98,13 @@ TEST_F(ProcessTest, InheritsNothingItShouldNot) {
   ExitOf(*process);
 }
 
+// An agent that stands still (Ctrl-Z, a terminal that does not take its output) costs reports only.
+TEST_F(ProcessTest, ReportsThatNobodyReadsDoNotHoldItUp) {
+  auto process = Start("flood 100000");
+  ASSERT_TRUE(process.ok()) << process.status();
+  EXPECT_EQ(ExitOf(*process).code, 0);
+}
+
 TEST_F(ProcessTest, SaysWhyItCannotStart) {
   auto no_program =
       ChildProcess::Start({.arguments = {"/nowhere/muster-worker"}, .log_file = log_});

@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -85,6 +86,13 @@ int OpenDescriptors() {
   if (kind == "steps") {
     for (int i = 1; i <= std::atoi(words[1].c_str()); ++i)
       Say(report_fd, absl::StrCat(R"({"event":"step","step":)", i, "}"));
+    _exit(0);
+  }
+  if (kind == "flood") {
+    const std::string line = R"({"event":"step","step":1})"
+                             "\n";
+    for (int i = 0; i < std::atoi(words[1].c_str()); ++i)
+      if (write(report_fd, line.data(), line.size()) < 0 && errno != EAGAIN) _exit(99);
     _exit(0);
   }
   if (kind == "environment") {

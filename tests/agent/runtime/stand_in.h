@@ -9,7 +9,8 @@
 namespace muster::agent {
 
 // WHAT: "exit N", "hang" (reports ready, then waits), "ignore SIGTERM", "abort", "say TEXT" (to
-// stderr, then exit 1), "steps N" (reports them, then exit 0), "environment" (reports what it
+// stderr, then exit 1), "steps N" (reports them, then exit 0), "flood N" (N
+// reports, whether anybody reads or not, then exit 0), "environment" (reports what it
 // inherited), "family N FOLDER" (an agent of N hanging processes, of which it reports the process
 // ids).
 std::vector<std::string> StandIn(const std::string& what);
