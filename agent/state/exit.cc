@@ -13,7 +13,7 @@ ExitMeaning MeaningOf(const Exit& exit) {
     case kExitAskedToLeave: return ExitMeaning::kLeft;
     case kExitBadConfiguration:
     case kExitBadData:
-    case kExitIncompatible: return ExitMeaning::kHopeless;
+    case kExitOtherFacts: return ExitMeaning::kHopeless;
     default: return ExitMeaning::kFailure;
   }
 }
@@ -31,7 +31,7 @@ std::string CodeMeaning(int code) {
     case kExitBadConfiguration: return " (bad configuration)";
     case kExitBadData: return " (bad data)";
     case kExitAskedToLeave: return " (left as asked)";
-    case kExitIncompatible: return " (incompatible version)";
+    case kExitOtherFacts: return " (its facts differ from the job's)";
     default: return "";
   }
 }

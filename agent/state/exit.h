@@ -14,7 +14,7 @@ inline constexpr int kExitFailed = 1;
 inline constexpr int kExitBadConfiguration = 64;
 inline constexpr int kExitBadData = 65;
 inline constexpr int kExitAskedToLeave = 75;  // after a checkpoint: can go on later
-inline constexpr int kExitIncompatible = 78;
+inline constexpr int kExitOtherFacts = 78;    // than its job's: data, library or machine
 
 struct Exit {
   int code = 0;                // when signal is 0
@@ -27,7 +27,7 @@ struct Exit {
 
 enum class ExitMeaning {
   kDone,      // 0: its work is done
-  kLeft,      // 75: it left as it was asked to
+  kLeft,      // 75: it left as it was asked to; of a coordinator: it cannot work for now
   kHopeless,  // 64, 65, 78: starting it again would end the same way
   kFailure,   // everything else: worth another start
 };

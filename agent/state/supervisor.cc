@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
 
 namespace muster::agent {
 namespace {
@@ -14,11 +15,29 @@ constexpr size_t kCountedExits = 16;  // of a process
 
 double Seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
 
+// The last line of a log; of one of ours, what it says.
+std::string LastWords(absl::string_view lines) {
+  while (absl::ConsumeSuffix(&lines, "\n")) {
+  }
+  const size_t end = lines.rfind('\n');
+  absl::string_view line = end == absl::string_view::npos ? lines : lines.substr(end + 1);
+  constexpr absl::string_view kError = " error muster-coordinator ";
+  if (const size_t error = line.find(kError); error != absl::string_view::npos)
+    line.remove_prefix(error + kError.size());
+  return line.empty() ? "its log is empty" : std::string(line);
+}
+
+bool CannotWorkForNow(const ProcessKey& key, const Exit& exit) {
+  return key == kCoordinatorKey && MeaningOf(exit) == ExitMeaning::kLeft;
+}
+
 std::string WhatHappened(const ProcessKey& key, const Exit& exit) {
   if (!exit.not_started.empty())
     return absl::StrCat(key.name, " could not be started: ", exit.not_started);
   if (exit.out_of_memory) return absl::StrCat(key.name, " ran out of memory");
   if (exit.signal != 0) return absl::StrCat(key.name, " was ", CauseOf(exit));
+  if (CannotWorkForNow(key, exit))
+    return absl::StrCat(key.name, " cannot work for now (", LastWords(exit.last_lines), ")");
   return absl::StrCat(key.name, " ended with ", CauseOf(exit));
 }
 
@@ -117,7 +136,7 @@ void Supervisor::On(const Exited& event, Time now, Actions& out) {
   if (process.counted_exits.size() > kCountedExits) process.counted_exits.pop_front();
   NoteExit note{.key = key, .exit = event.exit, .after = after};
   if (after == AfterExit::kStartsAgain) {
-    process.backoff = process.failures.size() <= 1
+    process.backoff = process.backoff == Duration()
                           ? options_.first_backoff
                           : std::min(process.backoff * 2, options_.longest_backoff);
     note.delay = process.backoff;
@@ -140,30 +159,42 @@ AfterExit Supervisor::Judge(const ProcessKey& key, Process& process, const Exit&
   if (process.phase == Phase::kStopping) return AfterExit::kStartsAgain;
   const ExitMeaning meaning = MeaningOf(exit);
   if (meaning == ExitMeaning::kHopeless) return AfterExit::kGivenUp;
+  if (CannotWorkForNow(key, exit)) return AfterExit::kStartsAgain;
   // A coordinator is needed as long as the agent lives, however politely it left.
   if (meaning != ExitMeaning::kFailure && key != kCoordinatorKey) return AfterExit::kFinished;
-  return CountFailure(process, now) ? AfterExit::kGivenUp : AfterExit::kStartsAgain;
+  return CountFailure(key, process, now) ? AfterExit::kGivenUp : AfterExit::kStartsAgain;
 }
 
 // True when it was one too many.
-bool Supervisor::CountFailure(Process& process, Time now) const {
-  const bool was_healthy =
-      process.phase == Phase::kRunning && now - process.since >= options_.healthy_after;
-  if (was_healthy) process.failures.clear();
-  while (!process.failures.empty() && now - process.failures.front() > options_.crash_window)
-    process.failures.pop_front();
-  process.failures.push_back(now);
-  return static_cast<int>(process.failures.size()) >= options_.crash_limit;
+bool Supervisor::CountFailure(const ProcessKey& key, Process& process, Time now) const {
+  std::deque<Time>& failures = process.failures;
+  while (key == kCoordinatorKey && !failures.empty() &&
+         now - failures.front() > options_.coordinator_crash_window)
+    failures.pop_front();
+  if (failures.empty()) process.backoff = Duration();
+  failures.push_back(now);
+  return static_cast<int>(failures.size()) >= options_.crash_limit;
 }
 
-void Supervisor::On(const Progressed& event, Time, Actions&) {
-  if (const auto it = processes_.find(event.key); it != processes_.end())
-    it->second.failures.clear();
+void Supervisor::Process::StartAfresh() {
+  failures.clear();
+  backoff = Duration();
+}
+
+void Supervisor::On(const Progressed& event, Time now, Actions&) {
+  for (auto& [key, process] : processes_) {
+    const bool looked_on = key.job == event.key.job && process.phase == Phase::kRunning &&
+                           now - process.since >= options_.healthy_after;
+    if (key == event.key || key == kCoordinatorKey || looked_on) process.StartAfresh();
+  }
 }
 
 // Also of processes that run again: what the ones before them had run is known to nobody else, and
 // a coordinator that was away waits for them until their lease is over.
 void Supervisor::On(const SessionUp&, Time, Actions& out) {
+  if (const auto it = processes_.find(kCoordinatorKey);
+      it != processes_.end() && it->second.failures.empty())
+    it->second.backoff = Duration();  // what it could not do it now can
   for (const auto& [key, process] : processes_) {
     if (key == kCoordinatorKey) continue;
     for (const Exit& exit : process.counted_exits)

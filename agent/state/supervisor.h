@@ -23,10 +23,14 @@ namespace muster::agent {
 struct SupervisorOptions {
   Duration first_backoff = std::chrono::milliseconds(200);  // doubles with each failure in a row …
   Duration longest_backoff = std::chrono::seconds(5);       // … up to this
-  Duration healthy_after = std::chrono::seconds(10);  // a run this long starts the back-off afresh
-  int crash_limit = 5;                                // so many failures …
-  Duration crash_window = std::chrono::seconds(30);   // … within this, without progress: given up
-  Duration stop_grace = std::chrono::seconds(10);     // from SIGTERM to SIGKILL
+  // So many failures without progress in between, however long each run was: given up. A step is
+  // progress of the member that reports it, of the coordinator, and of members of the job that have
+  // run for `healthy_after` already (a spare has no steps of its own).
+  int crash_limit = 5;
+  Duration healthy_after = std::chrono::minutes(10);
+  // Failures of a coordinator count for so long: without a job there is no progress.
+  Duration coordinator_crash_window = std::chrono::hours(1);
+  Duration stop_grace = std::chrono::seconds(10);  // from SIGTERM to SIGKILL
 };
 
 struct ProcessKey {
@@ -114,8 +118,9 @@ class Supervisor {
     Phase phase = Phase::kWaiting;
     Time since{};                 // kRunning: of the start
     Time due{};                   // kWaiting: of the start; kStopping: of SIGKILL
-    Duration backoff{};           // before the next start
+    Duration backoff{};           // before the last start; zero: nothing failed since progress
     std::deque<Time> failures{};  // without progress in between
+    void StartAfresh();
     std::optional<Exit> last_exit{};
     std::deque<Exit> counted_exits{};  // the last ones that say what a worker had run
   };
@@ -136,7 +141,7 @@ class Supervisor {
   void StartWhatIsDue(Time now, Actions& out);
   void Stop(const ProcessKey& key, Process& process, Time now, Actions& out);
   AfterExit Judge(const ProcessKey& key, Process& process, const Exit& exit, Time now) const;
-  bool CountFailure(Process& process, Time now) const;
+  bool CountFailure(const ProcessKey& key, Process& process, Time now) const;
   static ProcessExited ReportOf(const ProcessKey& key, const Process& process, const Exit& exit);
 
   SupervisorOptions options_;

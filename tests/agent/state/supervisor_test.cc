@@ -109,7 +109,7 @@ TEST_F(SupervisorTest, ExitCodesDecideWhatFollows) {
       {65, 0, {"tell worker-0 exit code 65 (bad data)", "note worker-0 given up"}, "given up"},
       {78,
        0,
-       {"tell worker-0 exit code 78 (incompatible version)", "note worker-0 given up"},
+       {"tell worker-0 exit code 78 (its facts differ from the job's)", "note worker-0 given up"},
        "given up"},
       {1, 0, {"tell worker-0 exit code 1", "note worker-0 again in 200 ms"}, "again in 200 ms"},
       {0,
@@ -170,26 +170,87 @@ TEST_F(SupervisorTest, BackOffHasALongestValue) {
   EXPECT_THAT(last, ElementsAre("tell worker-0 exit code 1", "note worker-0 again in 5000 ms"));
 }
 
-TEST_F(SupervisorTest, ProgressAndHealthStartAfresh) {
+TEST_F(SupervisorTest, AStepStartsAfresh) {
   Want({"worker-0"});
   for (int i = 0; i < 50; ++i) {
     EXPECT_THAT(Exits("worker-0", 1),
                 ElementsAre("tell worker-0 exit code 1", "note worker-0 again in 200 ms"));
     TickWhenDue();
-    if (i % 2 == 0)
-      Do(Progressed{Key("worker-0")});
-    else
-      now_ += seconds(10);
+    Do(Progressed{Key("worker-0")});
   }
 }
 
-TEST_F(SupervisorTest, FailuresOutsideTheWindowAreForgotten) {
+// What dies after minutes each time, out of memory perhaps, is a crash loop as well.
+TEST_F(SupervisorTest, ASlowCrashLoopEnds) {
   Want({"worker-0"});
-  for (int i = 0; i < 20; ++i) {
-    now_ += milliseconds(9999);  // unhealthy, but no more than four in any 30 s
+  for (int i = 0; i < 4; ++i) {
+    now_ += std::chrono::minutes(9);
     EXPECT_THAT(Exits("worker-0", 1).back(), HasSubstr("again"));
     TickWhenDue();
   }
+  now_ += std::chrono::minutes(9);
+  EXPECT_EQ(Exits("worker-0", 1).back(), "note worker-0 given up");
+}
+
+TEST_F(SupervisorTest, AnyMembersStepIsProgressOfTheCoordinatorToo) {
+  Do(WantCoordinator{});
+  Want({"worker-0", "worker-1"});
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_THAT(Exits("coordinator", 0, SIGKILL), ElementsAre("note coordinator again in 200 ms"));
+    TickWhenDue();
+    Do(Progressed{Key("worker-0")});
+  }
+}
+
+TEST_F(SupervisorTest, TheOthersStepsAreNoProgressOfOneThatFails) {
+  Want({"worker-0", "worker-1"});
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_THAT(Exits("worker-1", 1).back(), HasSubstr("again"));
+    TickWhenDue();
+    Do(Progressed{Key("worker-0")});
+  }
+  EXPECT_EQ(Exits("worker-1", 1).back(), "note worker-1 given up");
+}
+
+// It has no lanes and so no steps of its own; the loop of crashes it may be in would be shorter.
+TEST_F(SupervisorTest, ASpareThatRanThroughManyStepsOfTheOthersStartsAfresh) {
+  Want({"worker-0", "worker-1"});
+  for (int i = 0; i < 20; ++i) {
+    now_ += std::chrono::minutes(10);
+    Do(Progressed{Key("worker-0")});
+    EXPECT_EQ(Exits("worker-1", 0, SIGKILL).back(), "note worker-1 again in 200 ms");
+    TickWhenDue();
+  }
+}
+
+// A cluster without a job has no steps.
+TEST_F(SupervisorTest, OfTheCoordinatorOldFailuresAreForgotten) {
+  Do(WantCoordinator{});
+  for (int i = 0; i < 20; ++i) {
+    now_ += std::chrono::minutes(16);
+    EXPECT_THAT(Exits("coordinator", 1).back(), HasSubstr("again"));
+    TickWhenDue();
+  }
+}
+
+TEST_F(SupervisorTest, ACoordinatorThatCannotWorkForNowIsTriedWithoutEnd) {
+  Do(WantCoordinator{});
+  const Exit full{.code = 75,
+                  .last_lines =
+                      "2026-11-21T10:09:51.267Z info muster-coordinator cluster 7f\n"
+                      "2026-11-21T10:09:51.268Z error muster-coordinator --dir: no space left"};
+  std::vector<std::string> texts;
+  for (int i = 0; i < 20; ++i) {
+    const auto actions = supervisor_.Step(Exited{kCoordinatorKey, full}, now_);
+    texts.push_back(std::get<NoteExit>(actions.at(0)).text);
+    EXPECT_THAT(TickWhenDue(), ElementsAre("spawn coordinator"));
+  }
+  EXPECT_EQ(texts[0],
+            "coordinator cannot work for now (--dir: no space left); it starts again in 0.2 s");
+  EXPECT_THAT(texts[1], HasSubstr("again in 0.4 s"));
+  EXPECT_THAT(texts.back(), HasSubstr("again in 5.0 s"));
+  Do(SessionUp{});  // it works again
+  EXPECT_THAT(Exits("coordinator", 1), ElementsAre("note coordinator again in 200 ms"));
 }
 
 TEST_F(SupervisorTest, SpawnFailureIsAFailure) {
