@@ -7,6 +7,11 @@
 #include "lib/wire/message_codec.h"
 
 namespace muster {
+namespace {
+
+constexpr Duration kConnectTimeout = std::chrono::seconds(2);
+
+}  // namespace
 
 CoordinatorLink::CoordinatorLink(Transport& transport, std::string address,
                                  std::shared_ptr<EventBox> events,
@@ -22,10 +27,12 @@ CoordinatorLink::~CoordinatorLink() {
 }
 
 void CoordinatorLink::Connect(Time now) {
-  if (silent_since_ == Time()) silent_since_ = now;
+  if (away_since_ == Time()) away_since_ = now;
   connect_at_.reset();
+  heard_ = false;
+  began_ = now;
   id_ = next_id_->fetch_add(1);
-  session_ = transport_.Connect(address_, std::chrono::seconds(2),
+  session_ = transport_.Connect(address_, kConnectTimeout,
                                 {[events = events_, id = id_](Frame frame) {
                                    events->Post(FrameCame{id, std::move(frame)});
                                  },
@@ -38,7 +45,7 @@ void CoordinatorLink::Send(const ToCoordinator& message) {
   if (session_) session_->Send({Encode(message), Payload()});
 }
 
-absl::StatusOr<FromCoordinator> CoordinatorLink::Take(const FrameCame& came, Time now) {
+absl::StatusOr<FromCoordinator> CoordinatorLink::Take(const FrameCame& came) {
   absl::StatusOr<FromCoordinator> message = DecodeFromCoordinator(came.frame.header);
   if (!message.ok()) {
     session_->Close(message.status());
@@ -46,7 +53,7 @@ absl::StatusOr<FromCoordinator> CoordinatorLink::Take(const FrameCame& came, Tim
   }
   if (std::exchange(down_told_, false)) LogInfo("the coordinator at %s is back", address_);
   backoff_.Reset();
-  silent_since_ = now;
+  heard_ = true;
   return message;
 }
 
@@ -54,8 +61,13 @@ void CoordinatorLink::Take(const SessionBroke& broke, Time now) {
   if (!std::exchange(down_told_, true))
     LogWarning("no coordinator at %s: %s; training goes on, and it is tried again", address_,
                broke.why.ToString());
+  if (IsOpen(now)) away_since_ = now;
   session_.reset();
   connect_at_ = now + backoff_.Next();
+}
+
+bool CoordinatorLink::IsOpen(Time now) const {
+  return session_ != nullptr && (heard_ || now - began_ > 2 * kConnectTimeout);
 }
 
 bool CoordinatorLink::Tick(Time now) {

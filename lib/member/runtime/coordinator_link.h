@@ -25,15 +25,19 @@ class CoordinatorLink {
   // Queued while the session is being set up, dropped while there is none.
   void Send(const ToCoordinator& message);
   // kInvalidArgument: not a message; the session is closed.
-  absl::StatusOr<FromCoordinator> Take(const FrameCame& came, Time now);
+  absl::StatusOr<FromCoordinator> Take(const FrameCame& came);
   void Take(const SessionBroke& broke, Time now);
   // True when a new session was begun: the member introduces itself again.
   bool Tick(Time now);
   Time NextTick() const { return connect_at_.value_or(Time::max()); }
-  // Since when no frame of a coordinator has come.
-  Time silent_since() const { return silent_since_; }
+  // How long there has been no session; zero while there is one, however silent it is.
+  Duration Away(Time now) const { return IsOpen(now) ? Duration() : now - away_since_; }
 
  private:
+  // A transport does not tell when it has connected: what came, or that it did not fail in time,
+  // does.
+  bool IsOpen(Time now) const;
+
   Transport& transport_;
   const std::string address_;
   const std::shared_ptr<EventBox> events_;
@@ -41,9 +45,11 @@ class CoordinatorLink {
   Backoff backoff_;
   std::shared_ptr<Session> session_;
   SessionId id_ = 0;
+  bool heard_ = false;      // a message came in this session
+  Time began_{};            // of this session
+  Time away_since_{};       // while none is open
   bool down_told_ = false;  // the log knows that the coordinator is away
   std::optional<Time> connect_at_;
-  Time silent_since_{};
 };
 
 }  // namespace muster

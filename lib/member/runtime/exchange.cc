@@ -18,7 +18,7 @@ namespace muster {
 namespace {
 
 constexpr int kBadData = 65;
-constexpr int kTryAgain = 75;
+constexpr int kFailed = 1;
 constexpr size_t kEventsInARow = 256;  // then the clock is looked at
 
 uint64_t SeedOf(const MemberId& id) { return Mix64(id.incarnation.hi, id.incarnation.lo); }
@@ -84,10 +84,10 @@ void Exchange::Tick() {
   if (now < next_alive_) return;
   next_alive_ = now + options_.lease / 3;
   if (member_) coordinator_.Send(ToCoordinator(Alive{member_->step(), member_->Phase()}));
-  if ((!member_ || !member_->active()) &&
-      now - coordinator_.silent_since() > options_.coordinator_timeout)
-    quit_ = Quit{kTryAgain, absl::StrCat("no coordinator at ", options_.coordinator, " for ",
-                                         Seconds(options_.coordinator_timeout), " s")};
+  const bool waits = !member_ || !member_->active() || member_->halted();
+  if (waits && coordinator_.Away(now) > options_.coordinator_timeout)
+    quit_ = Quit{kFailed, absl::StrCat("no coordinator at ", options_.coordinator, " for ",
+                                       Seconds(options_.coordinator_timeout), " s")};
   metrics_.mailbox.Set(static_cast<double>(parts_.events->size()));
   metrics_.transport.Set(static_cast<double>(sessions_.QueuedBytes()));
   if (writer_) metrics_.checkpoint.Set(static_cast<double>(writer_->waiting()));
@@ -149,7 +149,7 @@ void Exchange::Handle(SessionAccepted event) { sessions_.Accept(std::move(event)
 
 void Exchange::Handle(FrameCame event) {
   if (!coordinator_.Owns(event.id)) return HandleNews(sessions_.Take(std::move(event)));
-  absl::StatusOr<FromCoordinator> message = coordinator_.Take(event, clock_.Now());
+  absl::StatusOr<FromCoordinator> message = coordinator_.Take(event);
   if (message.ok()) return FromCoordinatorSide(*std::move(message));
   LogWarning("%s", message.status().ToString());
   metrics_.refused.Add();

@@ -35,7 +35,8 @@ struct ExchangeOptions {
   MemberPlace place;  // address: what our listener says
   std::string coordinator;
   Duration lease = std::chrono::milliseconds(1500);  // we say three times per lease that we live
-  // Without any word of a coordinator, and without an active view, for so long: the process ends.
+  // Without a session with a coordinator, and with nothing to do (no active view, or halted in it),
+  // for so long: the process ends.
   Duration coordinator_timeout = std::chrono::minutes(10);
 };
 

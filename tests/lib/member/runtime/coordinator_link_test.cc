@@ -1,0 +1,107 @@
+#include "lib/member/runtime/coordinator_link.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "lib/wire/message_codec.h"
+
+namespace muster {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+class DeafSession final : public Session {
+ public:
+  void Send(Frame) override {}
+  void Close(absl::Status) override {}
+  size_t QueuedBytes() const override { return 0; }
+  std::string Peer() const override { return "the test"; }
+};
+
+// Sessions that do what the test says.
+class HandTransport final : public Transport {
+ public:
+  absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string&, Acceptor) override {
+    return absl::UnimplementedError("not here");
+  }
+  std::shared_ptr<Session> Connect(const std::string&, Duration, SessionHandler handler) override {
+    handlers.push_back(std::move(handler));
+    return std::make_shared<DeafSession>();
+  }
+  std::vector<SessionHandler> handlers;
+};
+
+class CoordinatorLinkTest : public ::testing::Test {
+ protected:
+  CoordinatorLinkTest() { link_.Connect(now_); }
+
+  void Breaks() { transport_.handlers.back().on_broken(absl::UnavailableError("gone")), Settle(); }
+  void Says() {
+    transport_.handlers.back().on_frame({Encode(FromCoordinator(Leave{0, "go"})), Payload()});
+    Settle();
+  }
+  void Settle() {
+    while (std::optional<Event> event = events_->TryTake()) {
+      if (auto* broke = std::get_if<SessionBroke>(&*event)) {
+        link_.Take(*broke, now_);
+      } else {
+        EXPECT_TRUE(link_.Take(std::get<FrameCame>(*event)).ok());
+      }
+    }
+  }
+  // In vain: each attempt ends when its time is over.
+  void TriesFor(Duration time) {
+    for (const Time end = now_ + time; now_ < end;) {
+      now_ += seconds(2);
+      Breaks();
+      now_ = link_.NextTick();
+      ASSERT_TRUE(link_.Tick(now_));
+    }
+  }
+
+  Time now_ = Time{} + seconds(100);
+  HandTransport transport_;
+  std::shared_ptr<EventBox> events_ = std::make_shared<EventBox>();
+  CoordinatorLink link_{transport_, "coordinator", events_,
+                        std::make_shared<std::atomic<SessionId>>(1), 7};
+};
+
+TEST_F(CoordinatorLinkTest, NobodyThereFromTheStart) {
+  TriesFor(seconds(60));
+  EXPECT_GE(link_.Away(now_), seconds(60));
+}
+
+// A server that waits for the first worker's facts, a worker that nobody needs yet: they hear
+// nothing for as long as it lasts.
+TEST_F(CoordinatorLinkTest, ASilentSessionIsASession) {
+  Says();
+  now_ += std::chrono::hours(1);
+  EXPECT_EQ(link_.Away(now_), Duration(0));
+}
+
+TEST_F(CoordinatorLinkTest, AlsoOneThatWasSilentFromItsBeginning) {
+  Says();
+  Breaks();
+  now_ = link_.NextTick();
+  link_.Tick(now_);
+  now_ += std::chrono::hours(1);
+  EXPECT_EQ(link_.Away(now_), Duration(0));
+}
+
+TEST_F(CoordinatorLinkTest, CountsFromTheEndOfTheLastSession) {
+  Says();
+  now_ += std::chrono::hours(1);
+  Breaks();
+  const Time broke = now_;
+  now_ = link_.NextTick();
+  link_.Tick(now_);
+  TriesFor(seconds(30));
+  EXPECT_EQ(link_.Away(now_), now_ - broke);
+  Says();
+  EXPECT_EQ(link_.Away(now_), Duration(0));
+}
+
+}  // namespace
+}  // namespace muster
