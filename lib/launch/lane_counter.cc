@@ -22,11 +22,16 @@ constexpr uint64_t kMagic = 0x316c656e616c756d;  // "mulanel1"
 using Word = std::atomic<int64_t>;
 static_assert(Word::is_always_lock_free && sizeof(Word) == 8, "words are shared between processes");
 
-absl::Status Failed(absl::string_view what, const std::string& path) {
+absl::Status Failed(absl::string_view what, const std::string& path, int error) {
   const std::string text =
-      absl::StrCat("lane count file '", path, "': cannot ", what, ": ", strerror(errno));
-  if (errno == ENOENT) return absl::NotFoundError(text);
-  return errno == EACCES ? absl::PermissionDeniedError(text) : absl::UnavailableError(text);
+      absl::StrCat("lane count file '", path, "': cannot ", what, ": ", strerror(error));
+  switch (error) {
+    case ENOENT: return absl::NotFoundError(text);
+    case EACCES: return absl::PermissionDeniedError(text);
+    case EDQUOT:
+    case ENOSPC: return absl::ResourceExhaustedError(absl::StrCat(text, "; free some space"));
+    default: return absl::UnavailableError(text);
+  }
 }
 
 }  // namespace
@@ -46,12 +51,14 @@ constexpr size_t kWords = kRecordBytes / sizeof(int64_t);
 constexpr off_t kPageBytes = 4096;  // no record lies across two
 static_assert(kPageBytes % kRecordBytes == 0);
 
-// Where the new record begins.
+// Where the new record begins. Its room is taken now: writing into a hole of a mapped file on a
+// full disk is SIGBUS.
 absl::StatusOr<off_t> Grow(int fd, const std::string& path) {
   struct stat file {};
-  if (fstat(fd, &file) != 0) return Failed("look at it", path);
+  if (fstat(fd, &file) != 0) return Failed("look at it", path, errno);
   const off_t begin = file.st_size / kRecordBytes * kRecordBytes;
-  if (ftruncate(fd, begin + kRecordBytes) != 0) return Failed("size it", path);
+  if (const int error = posix_fallocate(fd, begin, kRecordBytes); error != 0)
+    return Failed("make room in it", path, error);
   return begin;
 }
 
@@ -88,12 +95,12 @@ absl::StatusOr<std::unique_ptr<LaneCounter>> LaneCounter::Open(const std::string
   std::error_code ignored;  // open() below says what is wrong
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (fd < 0) return Failed("open it", path);
+  if (fd < 0) return Failed("open it", path, errno);
   const absl::Cleanup close_it = [fd] { close(fd); };
   MUSTER_ASSIGN_OR_RETURN(const off_t begin, Grow(fd, path));
   const off_t page = begin / kPageBytes * kPageBytes;
   void* memory = mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, page);
-  if (memory == MAP_FAILED) return Failed("map it", path);
+  if (memory == MAP_FAILED) return Failed("map it", path, errno);
   Record* record = reinterpret_cast<Record*>(static_cast<std::byte*>(memory) + (begin - page));
   record->incarnation_hi = incarnation.hi;
   record->incarnation_lo = incarnation.lo;
@@ -115,7 +122,7 @@ void LaneCounter::Count(LineageNumber lineage, Step step) {
 
 absl::StatusOr<std::vector<LaneCount>> ReadLaneCounts(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return Failed("open it", path);
+  if (fd < 0) return Failed("open it", path, errno);
   const absl::Cleanup close_it = [fd] { close(fd); };
   std::vector<LaneCount> counts;
   for (off_t at = 0;; at += kRecordBytes) {

@@ -16,7 +16,8 @@ namespace muster {
 class LaneCounter {
  public:
   // Adds a record to the file, which keeps those of earlier incarnations; makes file and folder if
-  // missing. One process at a time. kUnavailable or kPermissionDenied names the file.
+  // missing. One process at a time. kUnavailable, kPermissionDenied or kResourceExhausted (the
+  // disk is full) names the file.
   static absl::StatusOr<std::unique_ptr<LaneCounter>> Open(const std::string& path,
                                                            Incarnation incarnation);
   ~LaneCounter();
