@@ -92,6 +92,7 @@ void Driver::OnTick() {
   if (failure_.ok() && unsaved_.empty()) last_written_ = Look();
   if (clock_.Now() - started_ >= options_.settings.lease) reattaching_ = false;
   sessions_.CloseSilent(clock_.Now());
+  events_.DropClosed();
   Measure();
 }
 
@@ -155,16 +156,22 @@ void Driver::Read(Done done) {
 }
 
 void Driver::Watch(const std::string& job, const std::string& after,
-                   std::function<void(absl::Status)> found, OnJobEvent on_event) {
+                   std::function<void(absl::Status)> found, std::shared_ptr<JobWatcher> watcher) {
   Read([this, job, after, found = std::move(found),
-        on_event = std::move(on_event)](absl::StatusOr<KnownJobs> jobs) {
+        watcher = std::move(watcher)](const absl::StatusOr<KnownJobs>& jobs) {
     if (!jobs.ok()) return found(jobs.status());
-    const bool known = std::any_of(jobs->begin(), jobs->end(), [&](const KnownJob& known_job) {
+    const auto known = std::find_if(jobs->begin(), jobs->end(), [&](const KnownJob& known_job) {
       return known_job.status.job.id == job;
     });
-    if (!known) return found(absl::NotFoundError(absl::StrCat("there is no job ", job)));
+    if (known == jobs->end())
+      return found(absl::NotFoundError(absl::StrCat("there is no job ", job)));
     found(absl::OkStatus());
-    events_.Watch(job, after, on_event);
+    const auto watch = [this, job, after, watcher, over = Ended(known->status.job.phase)] {
+      events_.Watch(job, after, watcher, over);
+    };
+    // What was decided so far, the job's end for one, is told first.
+    if (!failure_.ok()) return watch();
+    Later(watch);
   });
 }
 

@@ -72,9 +72,9 @@ class Driver {
   // cannot be written.
   void Change(Decide decide, Done done);
   void Read(Done done);
-  // `found` tells whether there is such a job; then the events follow.
+  // `found` tells whether there is such a job; then the events follow, until it is over.
   void Watch(const std::string& job, const std::string& after,
-             std::function<void(absl::Status)> found, OnJobEvent on_event);
+             std::function<void(absl::Status)> found, std::shared_ptr<JobWatcher> watcher);
   // For questions that take long and change nothing: one runs at a time, behind nothing that a job
   // waits for. kUnavailable, and `call` is dropped: too many wait already, or the driver ends. On
   // the driver's thread.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,14 +21,21 @@ class EventLog {
  public:
   explicit EventLog(TermNumber term, size_t keep = kKeptEvents) : term_(term), keep_(keep) {}
 
-  // Gives it the next number, keeps it and hands it to who watches the job.
+  // Gives it the next number, keeps it and hands it to who watches the job. A "done" is a job's
+  // last event: its watchers are let go.
   void Append(const std::string& job, JobEvent event);
 
   // First what is kept after `after`; before that, where events are missing, one "gap", or
-  // "restart" where `after` is of another term.
-  void Watch(const std::string& job, const std::string& after, OnJobEvent on_event);
+  // "restart" where `after` is of another term. Then the watcher is let go where the job is over,
+  // else kept for what comes.
+  void Watch(const std::string& job, const std::string& after,
+             const std::shared_ptr<JobWatcher>& watcher, bool over);
+
+  void DropClosed();
+  size_t watchers() const { return watchers_.size(); }
 
  private:
+  bool Replay(const std::string& job, const std::string& after, JobWatcher& watcher) const;
   JobEvent Notice(const std::string& event, const std::string& text, int64_t seq) const;
   std::string IdOf(int64_t seq) const;
 
@@ -37,7 +45,7 @@ class EventLog {
   std::deque<std::pair<std::string, JobEvent>> events_;
   std::map<std::string, int64_t>
       dropped_;  // by job: the number of the last event that is kept no more
-  std::vector<std::pair<std::string, OnJobEvent>> watchers_;
+  std::vector<std::pair<std::string, std::shared_ptr<JobWatcher>>> watchers_;  // by job
 };
 
 }  // namespace muster::coordinator

@@ -201,7 +201,7 @@ class Api final : public JobApi {
   }
 
   void Watch(const std::string& id, const std::string& after, Reply<bool> reply,
-             OnJobEvent on_event) override {
+             std::shared_ptr<JobWatcher> watcher) override {
     driver_.Watch(
         id, after,
         [id, reply = std::move(reply)](const absl::Status& found) {
@@ -209,7 +209,7 @@ class Api final : public JobApi {
           if (!found.ok()) return reply(found);
           reply(true);
         },
-        std::move(on_event));
+        std::move(watcher));
   }
 
   void Fingerprints(const std::string& id, Reply<std::vector<JobFingerprint>> reply) override {

@@ -176,17 +176,31 @@ std::string PlaceOf(const http::Request& request) {
   return query == request.query.end() ? "" : query->second;
 }
 
+// One client's stream of events; it ends with this object.
+class StreamWatcher final : public JobWatcher {
+ public:
+  ~StreamWatcher() override {
+    if (stream_) stream_->Close();
+  }
+  void Begin(const http::Responder& respond) { stream_ = respond.Stream(); }
+  bool Take(const JobEvent& event) override {
+    return stream_->Send(event.id, event.event, Text(ToJson(event)));
+  }
+  bool closed() const override { return stream_->closed(); }
+
+ private:
+  std::shared_ptr<http::EventStream> stream_;  // once the job is found, before the first event
+};
+
 void Watch(JobApi& api, const http::Request& request, const http::Responder& respond) {
-  const auto stream = std::make_shared<std::shared_ptr<http::EventStream>>();
+  const auto watcher = std::make_shared<StreamWatcher>();
   api.Watch(
       request.params.at("id"), PlaceOf(request),
-      [respond, stream](const absl::StatusOr<bool>& found) {
+      [respond, watcher](const absl::StatusOr<bool>& found) {
         if (!found.ok()) return respond.Send(found.status());
-        *stream = respond.Stream();
+        watcher->Begin(respond);
       },
-      [stream](const JobEvent& event) {
-        return (*stream)->Send(event.id, event.event, Text(ToJson(event)));
-      });
+      watcher);
 }
 
 void Digest(JobApi& api, const http::Request& request, const http::Responder& respond) {

@@ -108,8 +108,14 @@ struct JobEvent {
   std::map<std::string, std::string> fields;
 };
 
-// Takes events on the coordinator's thread: never blocks. False: wants no more.
-using OnJobEvent = std::function<bool(const JobEvent&)>;
+// Who watches a job. Called on the coordinator's thread; never blocks. It is destroyed, on any
+// thread, when no more events will come.
+class JobWatcher {
+ public:
+  virtual ~JobWatcher() = default;
+  virtual bool Take(const JobEvent& event) = 0;  // false: wants no more
+  virtual bool closed() const = 0;               // wants no more, also before the next event
+};
 
 // All methods thread-safe; none blocks; every reply is called once, on any thread, and is quick.
 // Errors: kNotFound (no such job), kInvalidArgument (FieldOf names the field), kUnavailable
@@ -129,9 +135,9 @@ class JobApi {
   virtual void Cancel(const std::string& id, Reply<JobInfo> reply) = 0;
   virtual void Stop(const std::string& id, Reply<JobInfo> reply) = 0;
   // Events after `after` ("TERM-SEQ", or a number of this term; empty: all that are kept), then
-  // those to come. `reply` comes before the first event.
+  // those to come until the job is over. `reply` comes before the first event.
   virtual void Watch(const std::string& id, const std::string& after, Reply<bool> reply,
-                     OnJobEvent on_event) = 0;
+                     std::shared_ptr<JobWatcher> watcher) = 0;
   virtual void Fingerprints(const std::string& id, Reply<std::vector<JobFingerprint>> reply) = 0;
   virtual void Audit(const std::string& id, Reply<JobAudit> reply) = 0;
   // Of the checkpoint of `step`; without one, of the final state, else of the newest checkpoint.

@@ -154,6 +154,15 @@ TEST_P(EachMouth, EventsAreReplayedAndThenFollow) {
   EXPECT_THAT(client_->WatchUntil("a", "1-3", "done", answer), ElementsAre("done"));
 }
 
+TEST_P(EachMouth, TheEventsOfAJobThatIsOverEnd) {
+  ASSERT_EQ(client_->Submit("a", kSpec).code, "ok");
+  ASSERT_EQ(client_->Cancel("a").code, "ok");
+  Answer answer;
+  EXPECT_THAT(client_->WatchUntil("a", "", "never", answer),
+              ElementsAre("state", "state", "state", "done"));
+  EXPECT_THAT(client_->WatchUntil("a", "1-4", "never", answer), ElementsAre());
+}
+
 TEST_P(EachMouth, AfterAKillAllIsThereAndWhoFollowedLearnsOfTheRestart) {
   ASSERT_EQ(client_->Submit("a", kSpec).code, "ok");
   ASSERT_EQ(client_->Submit("b", kSpec).code, "ok");

@@ -140,7 +140,7 @@ JobApi::Reply<T> Finishing(grpc::CallbackServerContext* context, grpc::ServerUna
   };
 }
 
-// One client that watches. Lives until gRPC is done with it and the event log has let go of it.
+// One client that watches. Lives until gRPC is done with it and nobody has events for it.
 class Watcher final : public grpc::ServerWriteReactor<v1::JobEvent> {
  public:
   static std::shared_ptr<Watcher> Make() {
@@ -170,11 +170,25 @@ class Watcher final : public grpc::ServerWriteReactor<v1::JobEvent> {
   void End(grpc::Status status) {
     {
       std::lock_guard lock(mutex_);
-      if (end_) return;
       queue_.clear();
-      end_ = std::move(status);
+      if (!end_) end_ = std::move(status);
     }
     Advance();
+  }
+
+  // After what was added has been written.
+  void Close() {
+    {
+      std::lock_guard lock(mutex_);
+      if (end_) return;
+      end_ = grpc::Status::OK;
+    }
+    Advance();
+  }
+
+  bool ended() const {
+    std::lock_guard lock(mutex_);
+    return end_.has_value();
   }
 
   void OnWriteDone(bool ok) override {
@@ -212,11 +226,23 @@ class Watcher final : public grpc::ServerWriteReactor<v1::JobEvent> {
 
   std::shared_ptr<Watcher> self_;  // until OnDone
   v1::JobEvent writing_;           // gRPC's while busy_
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::deque<v1::JobEvent> queue_;   // guarded by mutex_
   std::optional<grpc::Status> end_;  // guarded by mutex_: no more events are taken
   bool busy_ = false;                // guarded by mutex_: a write is under way
   bool finished_ = false;            // guarded by mutex_
+};
+
+// The end of the events is the end of the call.
+class WatcherEnd final : public JobWatcher {
+ public:
+  explicit WatcherEnd(std::shared_ptr<Watcher> watcher) : watcher_(std::move(watcher)) {}
+  ~WatcherEnd() override { watcher_->Close(); }
+  bool Take(const JobEvent& event) override { return watcher_->Add(event); }
+  bool closed() const override { return watcher_->ended(); }
+
+ private:
+  const std::shared_ptr<Watcher> watcher_;
 };
 
 class JobsService final : public v1::Jobs::CallbackService {
@@ -277,7 +303,7 @@ class JobsService final : public v1::Jobs::CallbackService {
         [watcher](const absl::StatusOr<bool>& found) {
           if (!found.ok()) watcher->End(ToGrpc(found.status()));
         },
-        [watcher](const JobEvent& event) { return watcher->Add(event); });
+        std::make_shared<WatcherEnd>(watcher));
     return watcher.get();
   }
 

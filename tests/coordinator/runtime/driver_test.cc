@@ -12,6 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/coordinator/runtime/driver_rig.h"
+#include "tests/coordinator/runtime/kept_events.h"
 
 // Debian's Abseil is not built with the thread sanitizer, which so does not see how copies of a
 // status count each other.
@@ -22,6 +23,7 @@ namespace muster::coordinator {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::SizeIs;
 
 using DriverTest = DriverRig;
 
@@ -277,31 +279,43 @@ TEST_F(DriverTest, WhatIsDecidedIsWrittenBeforeItIsTold) {
   EXPECT_EQ(found->jobs.at(0).number, seal.view);
 }
 
-TEST_F(DriverTest, EventsAreKeptAndFollowed) {
-  SubmitJob();
+absl::Status WatchJob(Driver& driver, const std::string& job, std::shared_ptr<JobWatcher> watcher) {
   std::promise<absl::Status> found;
-  Mailbox<JobEvent> events;
-  driver_->Watch(
-      "a", "", [&](absl::Status s) { found.set_value(std::move(s)); },
-      [&](const JobEvent& event) { return events.Post(event); });
-  EXPECT_TRUE(found.get_future().get().ok());
-  const auto next = [&] {
-    return events.TakeUntil(std::chrono::steady_clock::now() + kPatience).value_or(JobEvent{});
-  };
-  EXPECT_EQ(next().fields.at("state"), "queued");
-  EXPECT_EQ(next().fields.at("state"), "starting");
-  ASSERT_TRUE(Change(Cancel{"a"}).ok());
-  JobEvent last;
-  while (last.event != "done" && !HasFailure()) last = next();
-  EXPECT_EQ(last.fields.at("state"), "cancelled");
+  driver.Watch(
+      job, "", [&](absl::Status s) { found.set_value(std::move(s)); }, std::move(watcher));
+  return found.get_future().get();
+}
 
-  std::promise<absl::Status> unknown;
-  driver_->Watch(
-      "b", "", [&](absl::Status s) { unknown.set_value(std::move(s)); },
-      [](const JobEvent&) { return false; });
-  EXPECT_TRUE(absl::IsNotFound(unknown.get_future().get()));
-  events.Close();
-  Stop();
+TEST_F(DriverTest, EventsAreKeptAndFollowedUntilTheJobIsOver) {
+  SubmitJob();
+  KeptEvents kept;
+  EXPECT_TRUE(WatchJob(*driver_, "a", kept.NewWatcher()).ok());
+  EXPECT_EQ(kept.Next().fields.at("state"), "queued");
+  EXPECT_EQ(kept.Next().fields.at("state"), "starting");
+  EXPECT_FALSE(kept.ended());
+  ASSERT_TRUE(Change(Cancel{"a"}).ok());
+  JobEvent last = kept.Next();
+  while (last.event == "state") last = kept.Next();
+  EXPECT_EQ(last.event, "done");
+  EXPECT_EQ(last.fields.at("state"), "cancelled");
+  EXPECT_TRUE(kept.AwaitEnd());
+
+  KeptEvents again;
+  EXPECT_TRUE(WatchJob(*driver_, "a", again.NewWatcher()).ok());
+  EXPECT_TRUE(again.AwaitEnd());
+  EXPECT_THAT(again.TakeAll(), SizeIs(::testing::Gt(2u)));
+  KeptEvents unknown;
+  EXPECT_TRUE(absl::IsNotFound(WatchJob(*driver_, "b", unknown.NewWatcher())));
+  EXPECT_TRUE(unknown.AwaitEnd());
+}
+
+TEST_F(DriverTest, AWatcherThatIsClosedIsLetGoThoughNothingHappens) {
+  SubmitJob();
+  KeptEvents kept;
+  EXPECT_TRUE(WatchJob(*driver_, "a", kept.NewWatcher()).ok());
+  EXPECT_NE(kept.Next().event, "");
+  kept.Close();
+  EXPECT_TRUE(kept.AwaitEnd());
 }
 
 TEST_F(DriverTest, RequestsThatItCannotAnswerAnyMoreAreToldSo) {

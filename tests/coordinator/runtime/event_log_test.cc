@@ -1,11 +1,11 @@
 #include "coordinator/runtime/event_log.h"
 
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/coordinator/runtime/kept_events.h"
 
 namespace muster::coordinator {
 namespace {
@@ -19,12 +19,10 @@ void Fill(EventLog& log, int n) {
 class EventLogTest : public ::testing::Test {
  protected:
   std::vector<std::string> SeenAfter(const std::string& after) {
-    auto seen = std::make_shared<std::vector<std::string>>();
-    log_.Watch("a", after, [seen](const JobEvent& event) {
-      seen->push_back(event.event + ":" + event.id);
-      return true;
-    });
-    return *seen;
+    KeptEvents kept;
+    log_.Watch("a", after, kept.NewWatcher(), true);
+    EXPECT_TRUE(kept.ended()) << "of a job that is over nothing comes after the replay";
+    return kept.TakeAll();
   }
   EventLog log_{TermNumber(3), 4};
 };
@@ -68,10 +66,36 @@ TEST_F(EventLogTest, GarbageForAPlaceMeansTheBeginning) {
 }
 
 TEST_F(EventLogTest, FollowsUntilTheWatcherWantsNoMore) {
-  int seen = 0;
-  log_.Watch("a", "", [&](const JobEvent&) { return ++seen < 2; });
-  Fill(log_, 5);
-  EXPECT_EQ(seen, 2);
+  KeptEvents kept;
+  log_.Watch("a", "", kept.NewWatcher(), false);
+  Fill(log_, 2);
+  EXPECT_THAT(kept.TakeAll(), ElementsAre("step:3-1", "step:3-2"));
+  kept.Close();
+  EXPECT_EQ(log_.watchers(), 1u);
+  log_.Append("b", {.event = "step"});
+  EXPECT_EQ(log_.watchers(), 0u) << "an event of another job is reason enough to look";
+  EXPECT_TRUE(kept.ended());
+}
+
+TEST_F(EventLogTest, AWatcherThatIsClosedIsDroppedWithoutAnEvent) {
+  KeptEvents kept;
+  log_.Watch("a", "", kept.NewWatcher(), false);
+  log_.DropClosed();
+  EXPECT_EQ(log_.watchers(), 1u);
+  kept.Close();
+  log_.DropClosed();
+  EXPECT_EQ(log_.watchers(), 0u);
+}
+
+TEST_F(EventLogTest, FollowsUntilTheJobIsOver) {
+  KeptEvents kept;
+  KeptEvents other;
+  log_.Watch("a", "", kept.NewWatcher(), false);
+  log_.Watch("b", "", other.NewWatcher(), false);
+  log_.Append("a", {.event = "done"});
+  EXPECT_THAT(kept.TakeAll(), ElementsAre("done:3-1"));
+  EXPECT_TRUE(kept.ended());
+  EXPECT_FALSE(other.ended());
 }
 
 }  // namespace
