@@ -50,7 +50,9 @@ int Run(Flags flags) {
   parts.metrics = &(*process)->metrics();
   parts.failpoints = &(*process)->failpoints();
   parts.lanes = lanes->get();
-  parts.make_task = MakeTask;
+  parts.make_task = [&copied = (*process)->copied()](const Law& law) {
+    return MakeTask(law, copied);
+  };
   parts.library_facts = TorchFacts;
   Trainer(std::move(parts)).Run();
   return (*process)->Join();

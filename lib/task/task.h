@@ -29,8 +29,9 @@ struct LaneInput {
 };
 
 struct LaneOutput {
-  int64_t weight = 0;  // samples or tokens: what `reduction: mean` divides by
-  double loss = 0;     // summed over the samples
+  int64_t weight = 0;        // samples or tokens: what `reduction: mean` divides by
+  double loss = 0;           // summed over the samples
+  double input_seconds = 0;  // of RunLane, spent on making its samples ready; the rest is compute
 };
 
 // Where a lane's gradient goes.

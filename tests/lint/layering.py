@@ -108,10 +108,13 @@ FIND_PACKAGE_HOME = ('cmake/dependencies.cmake',)
 
 # On the data path one function moves the bytes of tensors, and counts them.
 TENSOR_PATH = ('lib/transport', 'lib/wire', 'lib/owner/runtime', 'lib/member/runtime', 'lib/transfer/runtime',
-               'worker/runtime',
-               'server/runtime')
+               'worker/runtime', 'worker/torch', 'worker/tasks', 'server/runtime')
 TENSOR_MOVER = ('lib/wire/tensor_copy.cc',)
-MOVES_BYTES = re.compile(r'\b(memcpy|memmove|std::copy|std::copy_n|std::copy_backward|std::ranges::copy)\s*\(')
+MOVES_BYTES = re.compile(
+    r'\b(memcpy|memmove|mempcpy|bcopy)\s*\('
+    r'|\b(std::|ranges::)(uninitialized_)?(copy|move)(_n|_if|_backward)?\s*\((?=[^()]*(\([^()]*\)[^()]*)*,)'
+    r'|\.copy_\s*\('  # of at::Tensor
+    r'|\.assign\s*\([^;]*\b(begin|data)\s*\(')
 NOT_TENSOR_BYTES = re.compile(r'//\s*lint: not tensor bytes \([^)]+\)')
 
 # Written in two halves, since this file is read too.

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lib/domain/samples.h"
 #include "lib/optim/optim.h"
 #include "tests/worker/tasks/lane_rig.h"
 #include "worker/tasks/make_task.h"
@@ -24,11 +25,18 @@ namespace {
 using worker::FlatMemory;
 using worker::LaneRig;
 
-std::vector<uint64_t> SamplesOf(const Law& law, int64_t step) {
+std::vector<uint64_t> SamplesOf(const Law& law, int64_t step, Feed feed) {
+  if (feed == Feed::kAsTheJob)
+    return SampleIds(law, law.data.samples, StepSamples(law, law.data.samples, Step(step)));
   std::vector<uint64_t> samples;
   for (int64_t i = 0; i < law.batch; ++i)
     samples.push_back(static_cast<uint64_t>(step * law.batch + i) % law.data.samples);
   return samples;
+}
+
+uint64_t SeedOf(const Law& law, int64_t step, Feed feed) {
+  return feed == Feed::kAsTheJob ? LaneSeed(law.seed, Step(step), LaneId(0))
+                                 : static_cast<uint64_t>(step);
 }
 
 int64_t Whole(const Law& law, const char* name) {
@@ -46,7 +54,7 @@ torch::nn::Transformer PlainModel(const Law& law) {
 
 // The initial weights that our job starts from, by name.
 void CopyInitialWeights(const Law& law, torch::nn::Module& model) {
-  LaneRig rig(worker::MakeTask(law).value(), law.seed);
+  LaneRig rig(worker::MakeTask(law, worker::Uncounted()).value(), law.seed);
   torch::NoGradGuard no_grad;
   auto parameters = model.named_parameters();
   MUSTER_CHECK(parameters.size() == rig.layout().tensors().size());
@@ -98,13 +106,14 @@ class WrittenOutAdam {
 }  // namespace
 
 std::vector<double> OurLosses(const Law& law, int64_t steps) {
-  LaneRig rig(worker::MakeTask(law).value(), law.seed);
+  LaneRig rig(worker::MakeTask(law, worker::Uncounted()).value(), law.seed);
   FlatMemory gradient = rig.Memory(), average = rig.Memory(), average_of_squares = rig.Memory();
   const Slots slots = {average.span(), average_of_squares.span()};
   std::vector<double> losses;
   for (int64_t step = 0; step < steps; ++step) {
     const LaneOutput output =
-        rig.Run(SamplesOf(law, step), static_cast<uint64_t>(step), gradient).value();
+        rig.Run(SamplesOf(law, step, Feed::kInOrder), SeedOf(law, step, Feed::kInOrder), gradient)
+            .value();
     losses.push_back(output.loss / static_cast<double>(output.weight));
     for (float& g : gradient.span()) g /= static_cast<float>(output.weight);
     ApplyUpdate(law.optimizer, step, law.optimizer.learning_rate, gradient.span(),
@@ -113,7 +122,8 @@ std::vector<double> OurLosses(const Law& law, int64_t steps) {
   return losses;
 }
 
-std::vector<double> LibTorchLosses(const Law& law, int64_t steps, double learning_rate, AdamBy by) {
+std::vector<double> LibTorchLosses(const Law& law, int64_t steps, double learning_rate, AdamBy by,
+                                   Feed feed) {
   torch::nn::Transformer model = PlainModel(law);
   CopyInitialWeights(law, *model);
   const worker::RandomSequences data = worker::MakeRandomSequences(
@@ -124,9 +134,9 @@ std::vector<double> LibTorchLosses(const Law& law, int64_t steps, double learnin
   WrittenOutAdam written_out(law.optimizer, learning_rate);
   std::vector<double> losses;
   for (int64_t step = 0; step < steps; ++step) {
-    const std::vector<uint64_t> samples = SamplesOf(law, step);
+    const std::vector<uint64_t> samples = SamplesOf(law, step, feed);
     const at::Tensor target = Batch(data.target, samples);
-    torch::manual_seed(static_cast<uint64_t>(step));
+    torch::manual_seed(SeedOf(law, step, feed));
     adam.zero_grad();
     const at::Tensor output = model(Batch(data.source, samples), target);
     const at::Tensor labels = at::argmax(target, 2).flatten();

@@ -16,9 +16,13 @@ std::vector<double> OurLosses(const Law& law, int64_t steps);
 // rounding where the machine can; written out in tensor operations each is rounded, as ours.
 enum class AdamBy { kOptimizer, kTensorOperations };
 
+// Which samples a step takes and what seeds its dropout: as OurLosses says, or as a job of that law
+// with one lane does.
+enum class Feed { kInOrder, kAsTheJob };
+
 // The same from the same initial weights in plain LibTorch, with a rate of its own.
 std::vector<double> LibTorchLosses(const Law& law, int64_t steps, double learning_rate,
-                                   AdamBy by = AdamBy::kOptimizer);
+                                   AdamBy by = AdamBy::kOptimizer, Feed feed = Feed::kInOrder);
 
 // The largest |ours - theirs| / |theirs|.
 double LargestRelativeDifference(const std::vector<double>& ours,

@@ -1,11 +1,14 @@
 #include "worker/runtime/lane_runner.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 #include <vector>
 
+#include "lib/base/check.h"
 #include "lib/base/status.h"
 #include "lib/domain/samples.h"
+#include "lib/kernels/float_env.h"
 
 namespace muster {
 namespace {
@@ -43,9 +46,13 @@ absl::StatusOr<LaneOutput> LaneRunner::Run(LineageNumber lineage, Step step, Lan
   input.seed = LaneSeed(law_.seed, step, lane);
   input.samples = samples;
   input.parameters = parameters;
+  MUSTER_CHECK(FloatEnvironmentIsSet(), "lanes run where subnormal numbers count as zero");
   absl::StatusOr<LaneOutput> output = task_.RunLane(input, sink);
-  metrics_.input.Add(Seconds(begin, computing));
-  metrics_.compute.Add(Seconds(computing, Now()));
+  MUSTER_CHECK(FloatEnvironmentIsSet(), "a task must leave the float environment as it is");
+  const double ran = Seconds(computing, Now());
+  const double input_of_task = output.ok() ? std::min(output->input_seconds, ran) : 0;
+  metrics_.input.Add(Seconds(begin, computing) + input_of_task);
+  metrics_.compute.Add(ran - input_of_task);
   metrics_.samples.Add(static_cast<double>(samples.size()));
   if (output.ok()) return output;
   return Prefix(absl::StrCat("step ", step.value(), ", lane ", lane.value()), output.status());

@@ -236,6 +236,7 @@ StateMemory Trainer::Unlent(const StateMemory& state) {
 
 void Trainer::Do(const DoApply& command) {
   ForgetLanes();
+  MUSTER_CHECK(FloatEnvironmentIsSet(), "updates are made where subnormal numbers count as zero");
   const Moment begin = Now();
   StateMemory to = command.state;
   if (command.lent) to = Unlent(command.state);

@@ -160,12 +160,12 @@ unsigned char Draw(const at::Tensor& probabilities, double u) {
 
 class CodeLm final : public Task, public Generates {
  public:
-  CodeLm(const Shape& shape, int32_t threads, std::string corpus)
+  CodeLm(const Shape& shape, int32_t threads, std::string corpus, CopyCounter& copied)
       : shape_(shape),
         corpus_(std::move(corpus)),
         hash_(ContentHash({corpus_})),
         model_(shape),
-        flat_(model_.ptr(), threads) {}
+        flat_(model_.ptr(), threads, copied) {}
 
   std::vector<TensorSpec> Tensors() const override { return flat_.tensors(); }
   std::string DataHash() const override { return hash_; }
@@ -189,7 +189,11 @@ class CodeLm final : public Task, public Generates {
   absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) override {
     MUSTER_RETURN_IF_ERROR(CheckLane(input, sink, flat_.layout(), SampleCount()));
     const int64_t weight = static_cast<int64_t>(input.samples.size()) * shape_.context;
-    return flat_.Run(input, sink, weight, [&] { return Loss(input.samples); });
+    at::Tensor tokens;
+    return flat_.Run(input, sink,
+                     {.weight = weight,
+                      .make_batch = [&] { tokens = Tokens(input.samples); },
+                      .loss = [&] { return Loss(tokens); }});
   }
 
   absl::StatusOr<std::string> Generate(absl::Span<const float> parameters,
@@ -211,7 +215,8 @@ class CodeLm final : public Task, public Generates {
   }
 
  private:
-  at::Tensor Loss(absl::Span<const uint64_t> samples) {
+  // One row of context + 1 bytes for each sample.
+  at::Tensor Tokens(absl::Span<const uint64_t> samples) const {
     const int64_t length = shape_.context + 1;
     at::Tensor tokens = at::empty({static_cast<int64_t>(samples.size()), length}, at::kLong);
     int64_t* out = tokens.mutable_data_ptr<int64_t>();
@@ -220,6 +225,10 @@ class CodeLm final : public Task, public Generates {
       Widen(std::string_view(corpus_).substr(at, static_cast<size_t>(length)),
             out + static_cast<int64_t>(i) * length);
     }
+    return tokens;
+  }
+
+  at::Tensor Loss(const at::Tensor& tokens) {
     const at::Tensor logits = model_(tokens.narrow(1, 0, shape_.context));
     return at::cross_entropy_loss(logits.reshape({-1, kVocabulary}),
                                   tokens.narrow(1, 1, shape_.context).reshape({-1}), {},
@@ -243,7 +252,7 @@ class CodeLm final : public Task, public Generates {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Task>> MakeCodeLm(const Law& law) {
+absl::StatusOr<std::unique_ptr<Task>> MakeCodeLm(const Law& law, CopyCounter& copied) {
   const Shape shape = ReadShape(law);
   MUSTER_ASSIGN_OR_RETURN(std::string corpus, ReadCorpus(law.data));
   if (corpus.size() < static_cast<size_t>(shape.context) + 1)
@@ -252,8 +261,8 @@ absl::StatusOr<std::unique_ptr<Task>> MakeCodeLm(const Law& law) {
                                                    shape.context, " needs ", shape.context + 1));
   MUSTER_RETURN_IF_ERROR(UseTorchHere(law.threads));
   std::unique_ptr<Task> task;
-  MUSTER_RETURN_IF_ERROR(
-      CatchTorch([&] { task = std::make_unique<CodeLm>(shape, law.threads, std::move(corpus)); }));
+  MUSTER_RETURN_IF_ERROR(CatchTorch(
+      [&] { task = std::make_unique<CodeLm>(shape, law.threads, std::move(corpus), copied); }));
   return task;
 }
 

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "lib/domain/job.h"
 #include "lib/task/task.h"
+#include "lib/wire/tensor_copy.h"
 
 namespace muster::worker {
 
@@ -19,7 +20,7 @@ namespace muster::worker {
 // attention and each MLP. The returned task is also a `Generates`: of bytes drawn at temperature
 // 0.8 that follow the prompt (empty: the start of a file), without the prompt. kInvalidArgument:
 // data that is missing, empty or shorter than a sample. kDataLoss: data that cannot be read to its
-// end.
-absl::StatusOr<std::unique_ptr<Task>> MakeCodeLm(const Law& law);
+// end. `copied` outlives the task.
+absl::StatusOr<std::unique_ptr<Task>> MakeCodeLm(const Law& law, CopyCounter& copied);
 
 }  // namespace muster::worker

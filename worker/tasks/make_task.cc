@@ -8,11 +8,11 @@
 
 namespace muster::worker {
 
-absl::StatusOr<std::unique_ptr<Task>> MakeTask(const Law& law) {
+absl::StatusOr<std::unique_ptr<Task>> MakeTask(const Law& law, CopyCounter& copied) {
   MUSTER_RETURN_IF_ERROR(CheckTask(law));
   if (law.task == "counting") return MakeCounting(law);
-  if (law.task == "code-lm") return MakeCodeLm(law);
-  if (law.task == "transformer") return MakeTransformer(law);
+  if (law.task == "code-lm") return MakeCodeLm(law, copied);
+  if (law.task == "transformer") return MakeTransformer(law, copied);
   return absl::InternalError(
       absl::StrCat("task: '", law.task, "' is registered but not made here"));
 }

@@ -6,12 +6,14 @@
 #include "absl/status/statusor.h"
 #include "lib/domain/job.h"
 #include "lib/task/task.h"
+#include "lib/wire/tensor_copy.h"
 
 namespace muster::worker {
 
-// The task that `law.task` names, its data read. kInvalidArgument: an unknown task (the message
+// The task that `law.task` names, its data read; what it copies of tensors is counted in `copied`,
+// which outlives it. kInvalidArgument: an unknown task (the message
 // lists the known ones), one that this build is without, or bad parameters or data; kDataLoss: data
 // that cannot be read to its end.
-absl::StatusOr<std::unique_ptr<Task>> MakeTask(const Law& law);
+absl::StatusOr<std::unique_ptr<Task>> MakeTask(const Law& law, CopyCounter& copied);
 
 }  // namespace muster::worker

@@ -5,7 +5,7 @@
 
 namespace muster::worker {
 
-absl::StatusOr<std::unique_ptr<Task>> MakeTask(const Law& law) {
+absl::StatusOr<std::unique_ptr<Task>> MakeTask(const Law& law, CopyCounter&) {
   MUSTER_RETURN_IF_ERROR(CheckTask(law));
   if (law.task == "counting") return MakeCounting(law);
   return absl::InvalidArgumentError(

@@ -59,14 +59,14 @@ std::string_view BytesOf(const at::Tensor& tensor) {
 
 class Transformer final : public Task {
  public:
-  Transformer(const Shape& shape, int64_t samples, const Law& law)
+  Transformer(const Shape& shape, int64_t samples, const Law& law, CopyCounter& copied)
       : shape_(shape),
         data_(MakeRandomSequences({samples, shape.source_length, shape.target_length, shape.width},
                                   law.seed)),
         labels_(at::argmax(data_.target, 2)),
         hash_(ContentHash({BytesOf(data_.source), BytesOf(data_.target)})),
         model_(MakeModel(shape)),
-        flat_(model_.ptr(), law.threads) {}
+        flat_(model_.ptr(), law.threads, copied) {}
 
   std::vector<TensorSpec> Tensors() const override { return flat_.tensors(); }
   uint64_t SampleCount() const override { return static_cast<uint64_t>(data_.source.size(0)); }
@@ -85,19 +85,30 @@ class Transformer final : public Task {
   absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) override {
     MUSTER_RETURN_IF_ERROR(CheckLane(input, sink, flat_.layout(), SampleCount()));
     const int64_t weight = static_cast<int64_t>(input.samples.size()) * shape_.target_length;
-    return flat_.Run(input, sink, weight, [&] { return Loss(input.samples); });
+    Batch batch;
+    return flat_.Run(input, sink,
+                     {.weight = weight,
+                      .make_batch = [&] { batch = MakeBatch(input.samples); },
+                      .loss = [&] { return Loss(batch); }});
   }
 
  private:
-  at::Tensor Loss(absl::Span<const uint64_t> samples) {
+  struct Batch {  // positions first, then samples
+    at::Tensor source, target, labels;
+  };
+
+  Batch MakeBatch(absl::Span<const uint64_t> samples) const {
     std::vector<int64_t> ids(samples.begin(), samples.end());
     const at::Tensor index =
         at::from_blob(ids.data(), {static_cast<int64_t>(ids.size())}, at::kLong);
-    const at::Tensor source = data_.source.index_select(0, index).transpose(0, 1);
-    const at::Tensor target = data_.target.index_select(0, index).transpose(0, 1);
-    const at::Tensor labels = labels_.index_select(0, index).transpose(0, 1);
-    return at::cross_entropy_loss(model_(source, target).reshape({-1, shape_.width}),
-                                  labels.reshape({-1}), {}, at::Reduction::Sum);
+    return {.source = data_.source.index_select(0, index).transpose(0, 1),
+            .target = data_.target.index_select(0, index).transpose(0, 1),
+            .labels = labels_.index_select(0, index).transpose(0, 1)};
+  }
+
+  at::Tensor Loss(const Batch& batch) {
+    return at::cross_entropy_loss(model_(batch.source, batch.target).reshape({-1, shape_.width}),
+                                  batch.labels.reshape({-1}), {}, at::Reduction::Sum);
   }
 
   const Shape shape_;
@@ -110,13 +121,14 @@ class Transformer final : public Task {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Task>> MakeTransformer(const Law& law) {
+absl::StatusOr<std::unique_ptr<Task>> MakeTransformer(const Law& law, CopyCounter& copied) {
   const uint64_t samples =
       law.data.samples == 0 ? FindTask("transformer")->default_samples : law.data.samples;
   MUSTER_RETURN_IF_ERROR(UseTorchHere(law.threads));
   std::unique_ptr<Task> task;
   MUSTER_RETURN_IF_ERROR(CatchTorch([&] {
-    task = std::make_unique<Transformer>(ReadShape(law), static_cast<int64_t>(samples), law);
+    task =
+        std::make_unique<Transformer>(ReadShape(law), static_cast<int64_t>(samples), law, copied);
   }));
   return task;
 }

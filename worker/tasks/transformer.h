@@ -7,13 +7,15 @@
 #include "absl/status/statusor.h"
 #include "lib/domain/job.h"
 #include "lib/task/task.h"
+#include "lib/wire/tensor_copy.h"
 
 namespace muster::worker {
 
 // `law` has passed CheckTask (lib/task/checks.h). Sample i is the i-th pair of MakeRandomSequences
 // (random_sequences.h) with law.seed. The model reads source and target; each of the target_length
 // rows of its output is scored by cross-entropy against the index of the largest element of the
-// target's row. A lane's loss is the sum over rows, its weight their number.
-absl::StatusOr<std::unique_ptr<Task>> MakeTransformer(const Law& law);
+// target's row. A lane's loss is the sum over rows, its weight their number. `copied`
+// outlives the task.
+absl::StatusOr<std::unique_ptr<Task>> MakeTransformer(const Law& law, CopyCounter& copied);
 
 }  // namespace muster::worker

@@ -6,7 +6,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
-#include <cstring>
+#include <chrono>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -41,6 +41,17 @@ absl::Status CheckAligned(const char* what, const float* base) {
       absl::StrCat(what, " must be 64-byte aligned: other alignments give other bits"));
 }
 
+// Of a contiguous tensor.
+absl::Span<const float> ValuesOf(const at::Tensor& tensor) {
+  return {tensor.const_data_ptr<float>(), static_cast<size_t>(tensor.numel())};
+}
+
+double SecondsOf(const std::function<void()>& work) {
+  const auto begin = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
 }  // namespace
 
 absl::Status CatchTorch(const std::function<void()>& f) {
@@ -70,8 +81,9 @@ struct FlatModule::Hook final : torch::autograd::PostAccumulateGradHook {
   const size_t parameter;
 };
 
-FlatModule::FlatModule(std::shared_ptr<torch::nn::Module> module, int32_t threads)
-    : module_(std::move(module)), threads_(threads) {
+FlatModule::FlatModule(std::shared_ptr<torch::nn::Module> module, int32_t threads,
+                       CopyCounter& copied)
+    : module_(std::move(module)), threads_(threads), copied_(copied) {
   for (const auto& p : module_->named_parameters()) {
     parameters_.push_back(p.value());
     specs_.push_back(SpecOf(p.key(), p.value(), TensorKind::kParameter));
@@ -111,7 +123,7 @@ absl::Status FlatModule::Store(const torch::nn::Module& source, absl::Span<float
     if (value.sizes() != specs_[i].shape)
       return absl::InvalidArgumentError(
           absl::StrCat("tensor '", specs_[i].name, "' has another shape"));
-    std::memcpy(Place(i, flat.data()), value.const_data_ptr<float>(), value.nbytes());
+    CopyFloats(ValuesOf(value), Within(flat, i), copied_);
   }
   return absl::OkStatus();
 }
@@ -137,21 +149,19 @@ absl::Status FlatModule::Attach(absl::Span<const float> parameters) {
     for (size_t i = 0; i < parameters_.size(); ++i) parameters_[i].set_data(views.tensors[i]);
     for (size_t b = 0; b < buffers_.size(); ++b) {
       MUSTER_CHECK(buffers_[b].is_contiguous());
-      std::memcpy(buffers_[b].mutable_data_ptr<float>(),
-                  parameters.data() + layout_.tensors()[parameters_.size() + b].offset,
-                  buffers_[b].nbytes());
+      CopyFloats(Within(parameters, parameters_.size() + b),
+                 {buffers_[b].mutable_data_ptr<float>(), ValuesOf(buffers_[b]).size()}, copied_);
     }
   });
 }
 
 absl::StatusOr<LaneOutput> FlatModule::Run(const LaneInput& input, GradientSink& sink,
-                                           int64_t weight,
-                                           const std::function<at::Tensor()>& loss) {
+                                           const LaneWork& work) {
   MUSTER_RETURN_IF_ERROR(Attach(input.parameters));
   if (sink.gradient.size() != input.parameters.size())
     return absl::InvalidArgumentError("the gradient's span is not of the bound layout's size");
   MUSTER_RETURN_IF_ERROR(CheckAligned("the gradient's span", sink.gradient.data()));
-  LaneOutput output{.weight = weight};
+  LaneOutput output{.weight = work.weight};
   sink_ = &sink;
   announced_.assign(parameters_.size(), false);
   const absl::Status status = CatchTorch([&] {
@@ -159,8 +169,9 @@ absl::StatusOr<LaneOutput> FlatModule::Run(const LaneInput& input, GradientSink&
     for (size_t i = 0; i < parameters_.size(); ++i)
       parameters_[i].mutable_grad() = gradients.tensors[i];
     module_->train();
+    output.input_seconds = SecondsOf(work.make_batch);
     SeedTorch(input.seed);
-    const at::Tensor sum = loss();
+    const at::Tensor sum = work.loss();
     output.loss = sum.item<double>();
     sink.outcome(output);
     sum.backward();
@@ -176,9 +187,9 @@ void FlatModule::Finish(size_t parameter) {
   if (sink_ == nullptr || announced_[parameter]) return;
   announced_[parameter] = true;
   const at::Tensor& gradient = parameters_[parameter].grad();
-  float* const place = Place(parameter, sink_->gradient.data());
-  if (gradient.const_data_ptr() != place) {
-    std::memcpy(place, gradient.contiguous().const_data_ptr<float>(), gradient.nbytes());
+  const absl::Span<float> place = Within(sink_->gradient, parameter);
+  if (gradient.const_data_ptr() != place.data()) {
+    CopyFloats(ValuesOf(gradient.contiguous()), place, copied_);
     ++copied_gradients_;
   }
   sink_->ready(parameter);
@@ -187,8 +198,7 @@ void FlatModule::Finish(size_t parameter) {
 void FlatModule::FinishBuffers(absl::Span<float> gradient) {
   for (size_t b = 0; b < buffers_.size(); ++b) {
     const size_t tensor = parameters_.size() + b;
-    std::memcpy(Place(tensor, gradient.data()), buffers_[b].const_data_ptr<float>(),
-                buffers_[b].nbytes());
+    CopyFloats(ValuesOf(buffers_[b]), Within(gradient, tensor), copied_);
     sink_->ready(tensor);
   }
 }

@@ -1,6 +1,6 @@
 // A torch module that lives in a flat space: its parameters are views of whatever span a lane
 // brings, its gradients accumulate straight into the lane's sink, and autograd's hooks announce
-// them. Nothing is copied but buffers.
+// them. Nothing is copied but buffers, once into the module and once out of it; that is counted.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -16,6 +16,7 @@
 #include "absl/types/span.h"
 #include "lib/domain/layout.h"
 #include "lib/task/task.h"
+#include "lib/wire/tensor_copy.h"
 
 namespace muster::worker {
 
@@ -26,12 +27,19 @@ absl::Status CatchTorch(const std::function<void()>& f);
 // Seeds the generator that torch's random operators on this machine's processor draw from.
 void SeedTorch(uint64_t seed);
 
+// What a lane does, as far as it differs from model to model.
+struct LaneWork {
+  int64_t weight = 0;
+  std::function<void()> make_batch;  // counts as input
+  std::function<at::Tensor()> loss;  // forward, in training mode: a scalar
+};
+
 // Used by one thread. Between lanes the module's parameters point at the last span and must not be
 // touched.
 class FlatModule {
  public:
-  // `threads`: intra-op, see UseTorchHere.
-  FlatModule(std::shared_ptr<torch::nn::Module> module, int32_t threads);
+  // `threads`: intra-op, see UseTorchHere. `copied` outlives the module.
+  FlatModule(std::shared_ptr<torch::nn::Module> module, int32_t threads, CopyCounter& copied);
   ~FlatModule();
   FlatModule(const FlatModule&) = delete;
   FlatModule& operator=(const FlatModule&) = delete;
@@ -50,11 +58,10 @@ class FlatModule {
   // their use) and fills the buffers from it.
   absl::Status Attach(absl::Span<const float> parameters);
 
-  // One lane of that weight: attach, seed, `loss` (forward, in training mode, a scalar), backward.
-  // Calls sink.outcome between the two, then sink.ready as gradients become final, then for tensors
-  // without a gradient, then for buffers. Spans are 64-byte aligned.
-  absl::StatusOr<LaneOutput> Run(const LaneInput& input, GradientSink& sink, int64_t weight,
-                                 const std::function<at::Tensor()>& loss);
+  // One lane: attach, the batch, seed, loss, backward. Calls sink.outcome before the latter, then
+  // sink.ready as gradients become final, then for tensors without a gradient, then for buffers.
+  // Spans are 64-byte aligned.
+  absl::StatusOr<LaneOutput> Run(const LaneInput& input, GradientSink& sink, const LaneWork& work);
 
   // Gradients that autograd put elsewhere and that were copied; 0 means that all accumulated in
   // place.
@@ -73,9 +80,16 @@ class FlatModule {
   void Finish(size_t parameter);  // its gradient is final
   void FinishBuffers(absl::Span<float> gradient);
   float* Place(size_t tensor, float* base) const { return base + layout_.tensors()[tensor].offset; }
+  // The place of a tensor in a flat space of parameters or gradients.
+  template <class Float>
+  absl::Span<Float> Within(absl::Span<Float> flat, size_t tensor) const {
+    const Placed& placed = layout_.tensors()[tensor];
+    return flat.subspan(static_cast<size_t>(placed.offset), static_cast<size_t>(placed.count));
+  }
 
   const std::shared_ptr<torch::nn::Module> module_;
   const int32_t threads_;
+  CopyCounter& copied_;
   std::vector<at::Tensor> parameters_;
   std::vector<at::Tensor> buffers_;
   std::vector<TensorSpec> specs_;

@@ -5,6 +5,7 @@
 
 #include "lib/base/check.h"
 #include "lib/kernels/crc.h"
+#include "lib/kernels/float_env.h"
 #include "lib/wire/message_codec.h"
 
 namespace muster {
@@ -91,6 +92,7 @@ absl::Span<float> DataPath::PlaceOfSum(Step step, ChunkId c) {
 }
 
 std::optional<Summed> DataPath::Fold(const FoldIn& fold, const Incoming* incoming) {
+  MUSTER_CHECK(FloatEnvironmentIsSet(), "sums are made where subnormal numbers count as zero");
   const Chunk& where = chunk(fold.chunk);
   std::vector<std::pair<TreeNode, ArrivedSum>> arrived;
   for (TreeNode node : fold.arrived) {
@@ -140,6 +142,7 @@ Slots DataPath::SlotsOf(const Chunk& c) const {
 
 // Slots live once and are sent to nobody, so they are updated where they are.
 ChunksApplied DataPath::ApplySums(const ApplyChunks& apply) {
+  MUSTER_CHECK(FloatEnvironmentIsSet(), "updates are made where subnormal numbers count as zero");
   ChunksApplied applied{apply.step, {}};
   const FlatPtr from = memory_.Values(apply.step);
   const FlatPtr to = memory_.Landing(apply.step);

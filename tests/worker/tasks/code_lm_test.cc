@@ -32,7 +32,7 @@ void Train(LaneRig& rig, int steps) {
 }
 
 TEST(CodeLm, PlainDescentLearns) {
-  LaneRig rig(MakeTask(SmallCodeLm()).value());
+  LaneRig rig(MakeTask(SmallCodeLm(), Uncounted()).value());
   const double before = MeanLoss(rig, {0, 7, 20});
   EXPECT_NEAR(before, std::log(256.0), 0.3) << "an untrained model knows nothing";
   Train(rig, 30);
@@ -42,17 +42,17 @@ TEST(CodeLm, PlainDescentLearns) {
 TEST(CodeLm, SamplesAreWindowsOfTheCorpus) {
   Law law = SmallCodeLm();
   const uint64_t bytes = std::filesystem::file_size(law.data.paths[0]);
-  EXPECT_EQ(MakeTask(law).value()->SampleCount(), (bytes - 18) / 5 + 1);
+  EXPECT_EQ(MakeTask(law, Uncounted()).value()->SampleCount(), (bytes - 18) / 5 + 1);
   law.parameters["stride"] = 0;
-  EXPECT_EQ(MakeTask(law).value()->SampleCount(), (bytes - 18) / 17 + 1);
+  EXPECT_EQ(MakeTask(law, Uncounted()).value()->SampleCount(), (bytes - 18) / 17 + 1);
   law.data.max_bytes = 18;
-  EXPECT_EQ(MakeTask(law).value()->SampleCount(), 1u);
+  EXPECT_EQ(MakeTask(law, Uncounted()).value()->SampleCount(), 1u);
   law.data.max_bytes = 17;
-  EXPECT_EQ(MakeTask(law).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(MakeTask(law, Uncounted()).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST(CodeLm, TheWeightOfALaneIsItsPredictedBytes) {
-  LaneRig rig(MakeTask(SmallCodeLm()).value());
+  LaneRig rig(MakeTask(SmallCodeLm(), Uncounted()).value());
   FlatMemory gradient = rig.Memory();
   EXPECT_EQ(rig.Run({0, 3, 9}, 1, gradient)->weight, 3 * 17);
 }
@@ -82,9 +82,9 @@ TEST(CodeLm, APositionDoesNotSeeTheFuture) {
   law.data.paths = {file.path()};
   law.parameters["dropout"] = 0;
   law.parameters["stride"] = 18;
-  LaneRig first(MakeTask(law).value()), whole(MakeTask(law).value());
+  LaneRig first(MakeTask(law, Uncounted()).value()), whole(MakeTask(law, Uncounted()).value());
   law.parameters["context"] = 16;
-  LaneRig shorter(MakeTask(law).value());
+  LaneRig shorter(MakeTask(law, Uncounted()).value());
   CopyLouder(first, whole);
   CopyLouder(first, shorter);
   FlatMemory whole_gradient = whole.Memory(), shorter_gradient = shorter.Memory();
@@ -96,7 +96,7 @@ TEST(CodeLm, APositionDoesNotSeeTheFuture) {
 }
 
 TEST(CodeLm, GeneratesWhatTheSeedSays) {
-  LaneRig rig(MakeTask(SmallCodeLm()).value());
+  LaneRig rig(MakeTask(SmallCodeLm(), Uncounted()).value());
   auto* model = dynamic_cast<Generates*>(&rig.task());
   ASSERT_NE(model, nullptr);
   const auto text = model->Generate(rig.parameters().span(), "inline", 40, 7);
@@ -109,7 +109,7 @@ TEST(CodeLm, GeneratesWhatTheSeedSays) {
 }
 
 TEST(CodeLm, GeneratingLeavesNothingBehindInALane) {
-  LaneRig rig(MakeTask(SmallCodeLm()).value());
+  LaneRig rig(MakeTask(SmallCodeLm(), Uncounted()).value());
   FlatMemory before = rig.Memory(), after = rig.Memory();
   ASSERT_TRUE(rig.Run({1, 2}, 3, before).ok());
   ASSERT_TRUE(
@@ -119,7 +119,7 @@ TEST(CodeLm, GeneratingLeavesNothingBehindInALane) {
 }
 
 TEST(CodeLm, ATrainedModelWritesItsText) {
-  LaneRig rig(MakeTask(SmallCodeLm()).value());
+  LaneRig rig(MakeTask(SmallCodeLm(), Uncounted()).value());
   Train(rig, 400);
   const auto text =
       dynamic_cast<Generates&>(rig.task()).Generate(rig.parameters().span(), "", 300, 1);
@@ -131,7 +131,7 @@ TEST(CodeLm, ATrainedModelWritesItsText) {
 TEST(CodeLm, MissingDataIsNamed) {
   Law law = SmallCodeLm();
   law.data.paths = {"/no/such/folder"};
-  const absl::Status status = MakeTask(law).status();
+  const absl::Status status = MakeTask(law, Uncounted()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr("/no/such/folder"));
 }

@@ -13,8 +13,15 @@
 
 #include "lib/base/check.h"
 #include "lib/task/task.h"
+#include "lib/wire/tensor_copy.h"
 
 namespace muster::worker {
+
+// For tasks whose copies are not looked at.
+inline CopyCounter& Uncounted() {
+  static CopyCounter copied{0};
+  return copied;
+}
 
 // Zeroed fp32 memory at an address that is a multiple of 64 bytes, `lines` such multiples behind a
 // page's start.

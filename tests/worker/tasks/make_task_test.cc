@@ -6,11 +6,16 @@
 namespace muster::worker {
 namespace {
 
+CopyCounter& Uncounted() {
+  static CopyCounter copied{0};
+  return copied;
+}
+
 TEST(MakeTask, MakesCountingInEveryBuild) {
   Law law;
   law.task = "counting";
   law.data.samples = 7;
-  const auto task = MakeTask(law);
+  const auto task = MakeTask(law, Uncounted());
   ASSERT_TRUE(task.ok()) << task.status();
   EXPECT_EQ((*task)->SampleCount(), 7u);
 }
@@ -18,7 +23,7 @@ TEST(MakeTask, MakesCountingInEveryBuild) {
 TEST(MakeTask, AnUnknownTaskIsAnErrorThatNamesTheKnown) {
   Law law;
   law.task = "count";
-  const absl::Status status = MakeTask(law).status();
+  const absl::Status status = MakeTask(law, Uncounted()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()),
               testing::AllOf(testing::HasSubstr("'count'"), testing::HasSubstr("counting")));
@@ -28,7 +33,8 @@ TEST(MakeTask, DataGoesToTasksThatReadItOnly) {
   Law law;
   law.task = "counting";
   law.data.paths = {"/tmp"};
-  EXPECT_THAT(std::string(MakeTask(law).status().message()), testing::StartsWith("data.paths"));
+  EXPECT_THAT(std::string(MakeTask(law, Uncounted()).status().message()),
+              testing::StartsWith("data.paths"));
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ class TorchTasks : public testing::TestWithParam<Law (*)()> {
   static LaneRig Rig(double dropout = 0.1) {
     Law law = GetParam()();
     law.parameters["dropout"] = dropout;
-    return LaneRig(MakeTask(law).value());
+    return LaneRig(MakeTask(law, Uncounted()).value());
   }
 };
 
@@ -37,6 +37,14 @@ TEST_P(TorchTasks, ALaneIsPure) {
   EXPECT_EQ(one->loss, two->loss);
   EXPECT_EQ(one->loss, three->loss);
   EXPECT_EQ(one->weight, three->weight);
+}
+
+TEST_P(TorchTasks, ALaneTellsWhatItsSamplesTook) {
+  LaneRig rig = Rig();
+  FlatMemory gradient = rig.Memory();
+  const auto output = rig.Run({1, 5, 3}, 77, gradient);
+  ASSERT_TRUE(output.ok()) << output.status();
+  EXPECT_GT(output->input_seconds, 0);
 }
 
 TEST_P(TorchTasks, SeedAndSamplesMatter) {
@@ -159,9 +167,11 @@ TEST_P(TorchTasks, RefusesBadParametersByName) {
   for (const auto& [name, ignored] : GetParam()().parameters) {
     Law law = GetParam()();
     law.parameters[name] = -1;
-    EXPECT_THAT(std::string(MakeTask(law).status().message()), testing::HasSubstr(name));
+    EXPECT_THAT(std::string(MakeTask(law, Uncounted()).status().message()),
+                testing::HasSubstr(name));
     law.parameters.erase(name);
-    EXPECT_THAT(std::string(MakeTask(law).status().message()), testing::HasSubstr(name));
+    EXPECT_THAT(std::string(MakeTask(law, Uncounted()).status().message()),
+                testing::HasSubstr(name));
   }
 }
 

@@ -36,12 +36,13 @@ struct Net : torch::nn::Module {
 
 struct Rig {
   explicit Rig(std::shared_ptr<Net> the_net = std::make_shared<Net>())
-      : net(std::move(the_net)), flat(net, 1) {
+      : net(std::move(the_net)), flat(net, 1, copied) {
     layout = Layout::Make(flat.tensors(), 64).value();
     EXPECT_TRUE(flat.Bind(layout).ok());
     parameters = std::make_unique<FlatMemory>(layout.elements());
     gradient = std::make_unique<FlatMemory>(layout.elements());
     EXPECT_TRUE(flat.Store(Net(), parameters->span()).ok());
+    stored = copied.exchange(0);
   }
 
   absl::StatusOr<double> Run(const std::function<at::Tensor()>& loss) {
@@ -54,7 +55,8 @@ struct Rig {
                         outcomes.push_back(o);
                       },
                       [&](size_t i) { ready.push_back(flat.tensors()[i].name); }};
-    const auto output = flat.Run({.seed = 3, .parameters = parameters->span()}, sink, 4, loss);
+    const auto output = flat.Run({.seed = 3, .parameters = parameters->span()}, sink,
+                                 {.weight = 4, .make_batch = [] {}, .loss = loss});
     if (!output.ok()) return output.status();
     EXPECT_EQ(outcomes.size(), 1u);
     EXPECT_EQ(outcomes[0].loss, output->loss);
@@ -71,7 +73,9 @@ struct Rig {
   }
 
   std::shared_ptr<Net> net;
+  CopyCounter copied{0};
   FlatModule flat;
+  uint64_t stored = 0;  // bytes of the first state
   Layout layout;
   std::unique_ptr<FlatMemory> parameters, gradient;
   std::vector<std::string> ready;
@@ -134,6 +138,19 @@ TEST(FlatModule, AGradientThatAutogradPutsElsewhereIsCopiedAndCounted) {
                   .ok());
   EXPECT_TRUE(expected.SameBits(*rig.gradient));
   EXPECT_EQ(rig.flat.copied_gradients(), 1);
+  constexpr uint64_t kBuffersOfTwoLanes = 2 * 2 * 7 * sizeof(float),
+                     kGradient = 5 * 7 * sizeof(float);
+  EXPECT_EQ(rig.copied, kBuffersOfTwoLanes + kGradient);
+}
+
+TEST(FlatModule, BytesOfTheFirstStateAndOfBuffersAreCounted) {
+  Rig rig;
+  uint64_t bytes = 0;
+  for (const Placed& p : rig.layout.tensors())
+    bytes += static_cast<uint64_t>(p.count) * sizeof(float);
+  EXPECT_EQ(rig.stored, bytes);
+  ASSERT_TRUE(rig.Run([&] { return rig.net->Loss(at::ones({2, 5})); }).ok());
+  EXPECT_EQ(rig.copied, 2 * 7 * sizeof(float)) << "the mean, in and out";
 }
 
 TEST(FlatModule, HolesStayZero) {
@@ -187,7 +204,8 @@ TEST(FlatModule, RefusesMemoryThatIsNotAligned) {
 TEST(FlatModule, RefusesWhatTheFlatSpaceCannotHold) {
   auto net = std::make_shared<Net>();
   net->register_buffer("count", at::zeros({1}, at::kLong));
-  FlatModule flat(net, 1);
+  CopyCounter copied{0};
+  FlatModule flat(net, 1, copied);
   const absl::Status status = flat.Bind(Layout::Make(flat.tensors(), 64).value());
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr("count"));

@@ -1,0 +1,117 @@
+#include "worker/runtime/lane_runner.h"
+
+#include <gtest/gtest.h>
+
+#include <cfenv>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "lib/kernels/float_env.h"
+#include "lib/task/counting.h"
+
+namespace muster {
+namespace {
+
+// As counting, but says that making its samples ready took so long, and may spoil its thread.
+class Claiming final : public Task {
+ public:
+  Claiming(const Law& law, double input_seconds)
+      : task_(MakeCounting(law)), claim_(input_seconds) {}
+
+  std::vector<TensorSpec> Tensors() const override { return task_->Tensors(); }
+  uint64_t SampleCount() const override { return task_->SampleCount(); }
+  std::string DataHash() const override { return task_->DataHash(); }
+  absl::Status Bind(const Layout& layout) override { return task_->Bind(layout); }
+  absl::Status Initialize(uint64_t seed, absl::Span<float> parameters) override {
+    return task_->Initialize(seed, parameters);
+  }
+  absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) override {
+    absl::StatusOr<LaneOutput> output = task_->RunLane(input, std::move(sink));
+    if (output.ok()) output->input_seconds = claim_;
+    if (spoils_rounding) std::fesetround(FE_UPWARD);
+    return output;
+  }
+
+  bool spoils_rounding = false;
+
+ private:
+  const std::unique_ptr<Task> task_;
+  const double claim_;
+};
+
+class LaneRunnerTest : public testing::Test {
+ protected:
+  static Law SmallLaw() {
+    Law law;
+    law.task = "counting";
+    law.data.samples = 7;
+    law.batch = 7;
+    return law;
+  }
+  LaneRunner RunnerOf(Task& task) {
+    EXPECT_TRUE(task.Bind(layout_).ok());
+    return LaneRunner(task, law_, nullptr, metrics_, failpoints_);
+  }
+  absl::StatusOr<LaneOutput> RunLane(LaneRunner& runner) {
+    std::vector<float> gradient(values_.size());
+    const GradientSink sink{absl::MakeSpan(gradient), [](LaneOutput) {}, [](size_t) {}};
+    return runner.Run(LineageNumber(1), Step(0), LaneId(0), values_, sink);
+  }
+  double Phase(const char* phase) {
+    return registry_.GetCounter("muster_step_phase_seconds_total", phase).Value();
+  }
+
+  const Law law_ = SmallLaw();
+  const Layout layout_ = Layout::Make(MakeCounting(law_)->Tensors(), 64).value();
+  const std::vector<float> values_ =
+      std::vector<float>(static_cast<size_t>(layout_.elements()), 0.0f);
+  Metrics registry_{{}, "test"};
+  MemberMetrics metrics_{registry_};
+  Failpoints failpoints_{[](absl::string_view) {}};
+};
+
+// On a thread of its own: the test's keeps its environment.
+template <class F>
+void WhereLanesRun(F f) {
+  std::thread([&] {
+    SetFloatEnvironment();
+    f();
+  }).join();
+}
+
+TEST_F(LaneRunnerTest, WhatATaskSpendsOnItsSamplesCountsAsInput) {
+  Claiming all_input(law_, 1000);  // more than passes: no phase takes more than that
+  LaneRunner runner = RunnerOf(all_input);
+  WhereLanesRun([&] { EXPECT_TRUE(RunLane(runner).ok()); });
+  EXPECT_EQ(Phase("compute"), 0);
+  EXPECT_GT(Phase("input"), 0);
+  EXPECT_LT(Phase("input"), 1000);
+}
+
+TEST_F(LaneRunnerTest, TheRestIsCompute) {
+  Claiming no_input(law_, 0);
+  LaneRunner runner = RunnerOf(no_input);
+  WhereLanesRun([&] { EXPECT_TRUE(RunLane(runner).ok()); });
+  EXPECT_GT(Phase("compute"), 0);
+}
+
+using LaneRunnerDeathTest = LaneRunnerTest;
+
+TEST_F(LaneRunnerDeathTest, AThreadThatKeepsSubnormalNumbersRunsNoLane) {
+  Claiming task(law_, 0);
+  LaneRunner runner = RunnerOf(task);
+  ASSERT_FALSE(FloatEnvironmentIsSet());
+  EXPECT_DEATH(RunLane(runner).IgnoreError(), "subnormal");
+}
+
+TEST_F(LaneRunnerDeathTest, ATaskThatChangesTheEnvironmentIsFound) {
+  Claiming task(law_, 0);
+  task.spoils_rounding = true;
+  LaneRunner runner = RunnerOf(task);
+  EXPECT_DEATH(WhereLanesRun([&] { RunLane(runner).IgnoreError(); }),
+               "leave the float environment");
+}
+
+}  // namespace
+}  // namespace muster
