@@ -1,5 +1,6 @@
-// Several things go wrong in one run: kills of random processes, all of them at once, a process
-// that stands still for longer than its lease.
+// Several things go wrong in one run: kills of random processes, all of them at once, a coordinator
+// that stays away, a process that stands still for longer than its lease.
+#include <algorithm>
 #include <csignal>
 #include <random>
 #include <string>
@@ -16,21 +17,22 @@ namespace {
 constexpr int kLanes = 6;
 constexpr int kWorkers = 3;
 constexpr int kSteps = 200;
+constexpr size_t kKills = 4;
 
 class RandomKillsTest : public testing::TestWithParam<uint64_t> {};
 
 TEST_P(RandomKillsTest, SameBits) {
   std::mt19937_64 engine(GetParam());
-  const auto below = [&](int n) { return static_cast<int>(engine() % static_cast<uint64_t>(n)); };
+  const auto below = [&](uint64_t n) { return engine() % n; };
   const int servers = 2 * static_cast<int>(GetParam() % 2);
   std::vector<std::string> processes = {"coordinator"};
   for (int w = 0; w < kWorkers; ++w) processes.push_back(absl::StrCat("worker-", w));
   for (int s = 0; s < servers; ++s) processes.push_back(absl::StrCat("server-", s));
-  std::vector<std::string> faults;
-  for (int i = 0; i < 4; ++i)
-    faults.push_back(absl::StrCat(
-        "{at_step: ", 2 + 40 * i + below(40), ", kill: ",
-        processes[static_cast<size_t>(below(static_cast<int>(processes.size())))], "}"));
+  std::shuffle(processes.begin(), processes.end(), engine);
+  std::vector<std::string> faults;  // of one process each: it runs when its time comes
+  for (size_t i = 0; i < kKills; ++i)
+    faults.push_back(
+        absl::StrCat("{at_step: ", 2 + 40 * i + below(40), ", kill: ", processes[i], "}"));
   SCOPED_TRACE(absl::StrCat(servers, " servers; ", testing::PrintToString(faults)));
   const Folder folder;
   const std::string spec = LanguageSpec(folder / "data", kLanes, kSteps);
@@ -38,9 +40,15 @@ TEST_P(RandomKillsTest, SameBits) {
   const std::string dir = folder / "disturbed";
   const TrainRun run =
       Train({.spec = spec, .dir = dir, .workers = kWorkers, .servers = servers, .faults = faults});
-  EXPECT_GE(run.Events("fault").size(), 3u)
-      << run.Story();  // one may wait for a process that is being started
+  EXPECT_EQ(run.Events("fault").size(), kKills) << run.Story();
   ExpectSameBits(run, dir, undisturbed);
+  ExpectLanesAddUp(run, dir, kLanes);
+  for (size_t i = 0; i < processes.size(); ++i) {
+    EXPECT_EQ(run.Killed(processes[i]), i < kKills) << processes[i] << "\n" << run.Story();
+    if (i >= kKills) {
+      EXPECT_EQ(run.Pids(processes[i]).size(), 1u) << processes[i] << "\n" << run.Story();
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomKillsTest,
@@ -62,9 +70,12 @@ TEST_P(AllKilledTest, GoesOnFromTheNewestCheckpoint) {
   };
   const TrainRun killed = Train(options);
   EXPECT_EQ(killed.exit_code, 128 + SIGKILL) << killed.Story();
+  const int64_t lanes_before = TotalLanes(options.dir);
   options.kill_all_at = nullptr;
   const TrainRun resumed = Train(options);
   ExpectSameBits(resumed, options.dir, undisturbed);
+  EXPECT_GT(FirstStepOf(resumed), 0) << resumed.Story();
+  ExpectLanesAddUpSince(resumed, options.dir, kLanes, FirstStepOf(resumed), lanes_before);
   // Also what shows, everywhere else, that nobody read one.
   EXPECT_TRUE(AMemberSays(options.dir, "reads the checkpoint of step")) << resumed.Story();
 }
@@ -86,6 +97,45 @@ TEST(ServerTest, ALostServerIsAWayBackToTheNewestCheckpoint) {
   EXPECT_EQ(run.result.value("rewinds", -1), 1) << run.Story();
   ExpectLanesAddUp(run, dir, kLanes);
 }
+
+// How many steps were shown between the kill that a fault plan told and the coordinator's return.
+int StepsWithoutCoordinator(const TrainRun& run) {
+  int steps = 0;
+  bool away = false;
+  for (const nlohmann::json& event : run.events) {
+    const std::string name = event.value("event", "");
+    if (name == "fault") away = true;
+    if (name == "process_start" && event.value("process", "") == "coordinator") away = false;
+    if (name == "step" && away) ++steps;
+  }
+  return steps;
+}
+
+class AwayTest : public testing::TestWithParam<int> {};
+
+// Steps are shown by the workers' reports to the agent while nobody coordinates.
+TEST_P(AwayTest, StepsGoOnWhileTheCoordinatorIsDownForTwenty) {
+  const Folder folder;
+  const std::string spec = LanguageSpec(folder / "data", kLanes, kSteps);
+  const std::string undisturbed = UndisturbedDigest(spec, folder / "undisturbed");
+  const std::string dir = folder / "disturbed";
+  const TrainRun run = Train({.spec = spec,
+                              .dir = dir,
+                              .workers = kWorkers,
+                              .servers = GetParam(),
+                              .faults = {"{at_step: 8, kill: coordinator, for_steps: 20}"}});
+  ExpectSameBits(run, dir, undisturbed);
+  ExpectNoWayBack(run, dir);
+  EXPECT_EQ(run.Pids("coordinator").size(), 2u) << run.Story();
+  EXPECT_GE(StepsWithoutCoordinator(run), 20) << run.Story();
+  for (int w = 0; w < kWorkers; ++w)
+    EXPECT_EQ(run.Pids(absl::StrCat("worker-", w)).size(), 1u) << run.Story();
+  EXPECT_EQ(run.result.value("views", -1), 1) << run.Story();
+  EXPECT_EQ(run.result.value("lanes_recomputed", -1), 0) << run.Story();
+  ExpectLanesAddUp(run, dir, kLanes);
+}
+
+INSTANTIATE_TEST_SUITE_P(Servers, AwayTest, testing::Values(0, 2));
 
 // It stands still until the others have gone on without it. What it then says counts for nothing.
 TEST(PauseTest, AWorkerThatStoodStillForLongerThanItsLeaseIsLostOnce) {

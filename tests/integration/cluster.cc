@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,8 +17,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "lib/checkpoint/catalogue.h"
 #include "lib/http/client.h"
 #include "lib/launch/lane_counter.h"
+#include "lib/storage/kv.h"
 #include "tests/coordinator/program.h"
 
 namespace muster::integration {
@@ -66,9 +69,10 @@ class Child {
       if (!Fill(deadline)) return false;
     }
   }
-  void Kill() const {
-    if (pid_ > 0) kill(pid_, SIGKILL);
+  void Signal(int signal) const {
+    if (pid_ > 0) kill(pid_, signal);
   }
+  void Kill() const { Signal(SIGKILL); }
   int Wait() {
     if (pid_ <= 0) return -1;
     int status = 0;
@@ -93,6 +97,16 @@ class Child {
   int out_ = -1;
   std::string buffer_;
 };
+
+// A process that is not our child, and that the death of its parent ends.
+void AwaitGone(int pid) {
+  const int process = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+  if (process < 0) return;  // gone already
+  pollfd wait{process, POLLIN, 0};
+  EXPECT_EQ(poll(&wait, 1, static_cast<int>(std::chrono::milliseconds(kDeadline).count())), 1)
+      << pid << " outlives its parent";
+  close(process);
+}
 
 std::vector<std::string> CommandOf(const TrainOptions& options) {
   fs::create_directories(options.dir);
@@ -146,7 +160,7 @@ TrainRun Train(const TrainOptions& options) {
   TrainRun run;
   Child child(CommandOf(options));
   const Clock::time_point deadline = Clock::now() + kDeadline;
-  bool killed = false;
+  bool killed = false, interrupted = false;
   for (std::string line; child.ReadLine(line, deadline);) {
     Json event = Json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!event.is_object()) continue;
@@ -154,12 +168,18 @@ TrainRun Train(const TrainOptions& options) {
       child.Kill();
       killed = true;
     }
+    if (!interrupted && options.interrupt_at && options.interrupt_at(event)) {
+      child.Signal(SIGINT);
+      interrupted = true;
+    }
     if (event.value("event", "") == "result") run.result = event;
     run.events.push_back(std::move(event));
   }
   EXPECT_LT(Clock::now(), deadline) << "it hangs:\n" << run.Story();
   if (Clock::now() >= deadline) child.Kill();
   run.exit_code = child.Wait();
+  if (killed)
+    for (const Json& started : run.Events("process_start")) AwaitGone(started.value("pid", 0));
   return run;
 }
 
@@ -222,6 +242,25 @@ bool AMemberSays(const std::string& dir, const std::string& text) {
     if (absl::StrContains(log.str(), text)) return true;
   }
   return false;
+}
+
+std::vector<Manifest> Checkpoints(const std::string& dir, const std::string& job) {
+  const auto store = OpenRocks(dir + "/store/journal", {kCatalogueFamily});
+  EXPECT_TRUE(store.ok()) << store.status();
+  if (!store.ok()) return {};
+  const auto listing = Catalogue(**store).List(job);
+  EXPECT_TRUE(listing.ok()) << listing.status();
+  return listing.ok() ? listing->manifests : std::vector<Manifest>{};
+}
+
+void DamageFile(const std::string& path) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  const auto middle = static_cast<std::streamoff>(fs::file_size(path) / 2);
+  file.seekg(middle);
+  const int byte = file.get();
+  file.seekp(middle);
+  file.put(static_cast<char>(byte ^ 1));
+  EXPECT_TRUE(file.good()) << path;
 }
 
 Json Audit(const std::string& dir, const std::string& job) {

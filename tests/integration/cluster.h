@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/domain/manifest.h"
 #include "lib/domain/message.h"
 #include "nlohmann/json.hpp"
 
@@ -38,6 +39,8 @@ struct TrainOptions {
   std::vector<std::string> settings;  // "steps=4"
   // True: kill muster itself with SIGKILL now, which ends everything.
   std::function<bool(const nlohmann::json& event)> kill_all_at{};
+  // True: send muster a SIGINT now, once, as Ctrl-C does.
+  std::function<bool(const nlohmann::json& event)> interrupt_at{};
 };
 
 struct TrainRun {
@@ -60,6 +63,11 @@ int64_t TotalLanes(const std::string& dir);
 
 // Whether a log of a worker or server says so.
 bool AMemberSays(const std::string& dir, const std::string& text);
+
+// The committed checkpoints of a job that nothing runs of, oldest first.
+std::vector<Manifest> Checkpoints(const std::string& dir, const std::string& job);
+// Turns over one bit in the middle of a file.
+void DamageFile(const std::string& path);
 
 // What a coordinator that is started on the folder answers; the job has ended.
 nlohmann::json Audit(const std::string& dir, const std::string& job);

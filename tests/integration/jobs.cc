@@ -61,21 +61,36 @@ std::string UndisturbedDigest(const std::string& spec, const std::string& dir) {
   return digest;
 }
 
-void ExpectSameBits(const TrainRun& run, const std::string& dir, const std::string& digest) {
+void ExpectDone(const TrainRun& run, const std::string& dir) {
   ASSERT_TRUE(run.result.is_object()) << run.Story();
   EXPECT_EQ(run.exit_code, 0) << run.Story();
   EXPECT_EQ(run.result.value("state", ""), "done") << run.Story();
-  EXPECT_EQ(run.result.value("digest", ""), digest) << run.Story();
   const nlohmann::json audit = Audit(dir, run.result.value("job", ""));
   EXPECT_TRUE(audit.value("ok", false)) << audit << "\n" << run.Story();
   EXPECT_EQ(audit.value("steps", int64_t{-1}), run.result.value("steps", int64_t{-2})) << audit;
   EXPECT_EQ(audit.value("samples", int64_t{-1}), run.result.value("samples", int64_t{-2})) << audit;
 }
 
+void ExpectSameBits(const TrainRun& run, const std::string& dir, const std::string& digest) {
+  ASSERT_NO_FATAL_FAILURE(ExpectDone(run, dir));
+  EXPECT_EQ(run.result.value("digest", ""), digest) << run.Story();
+}
+
 void ExpectLanesAddUp(const TrainRun& run, const std::string& dir, int lanes) {
-  const int64_t steps = run.result.value("steps", int64_t{0});
+  ExpectLanesAddUpSince(run, dir, lanes, 0, 0);
+}
+
+void ExpectLanesAddUpSince(const TrainRun& run, const std::string& dir, int lanes, int64_t base,
+                           int64_t lanes_before) {
+  const int64_t steps = run.result.value("steps", int64_t{0}) - base;
   const int64_t again = run.result.value("lanes_recomputed", int64_t{-1});
-  EXPECT_EQ(TotalLanes(dir), steps * lanes + again) << run.Story();
+  EXPECT_EQ(TotalLanes(dir) - lanes_before, steps * lanes + again) << run.Story();
+}
+
+int64_t FirstStepOf(const TrainRun& run) {
+  for (const nlohmann::json& event : run.events)
+    if (event.contains("lineage")) return event.value("step", int64_t{-1});  // of an active view
+  return -1;
 }
 
 void ExpectNoWayBack(const TrainRun& run, const std::string& dir) {

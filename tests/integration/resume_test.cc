@@ -1,0 +1,116 @@
+// A job goes on in its folder: from the checkpoint that was asked for, from the beginning, and past
+// a checkpoint that was damaged meanwhile.
+#include <csignal>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "tests/integration/cluster.h"
+#include "tests/integration/jobs.h"
+
+namespace muster::integration {
+namespace {
+
+constexpr int kLanes = 6;
+constexpr int kWorkers = 3;
+constexpr int kSteps = 120;
+constexpr int kStoppedSome = 75;
+
+class ResumeTest : public testing::Test {
+ protected:
+  TrainOptions Options(int servers) const {
+    return {.spec = spec_,
+            .dir = folder_ / "disturbed",
+            .workers = kWorkers,
+            .servers = servers,
+            .settings = {"checkpoint.keep=30"}};
+  }
+  // A run that was interrupted behind step 10 and has left a checkpoint where it stopped.
+  TrainRun Stopped() {
+    TrainOptions options = Options(/*servers=*/0);
+    options.interrupt_at = [](const nlohmann::json& event) {
+      return event.value("event", "") == "step" && event.value("step", 0) >= 10;
+    };
+    TrainRun run = Train(options);
+    EXPECT_EQ(run.exit_code, kStoppedSome) << run.Story();
+    return run;
+  }
+  // Goes on as `resume` says: from `base`, to the undisturbed bits.
+  void ExpectGoesOn(const std::string& resume, int64_t base) {
+    TrainOptions options = Options(/*servers=*/0);
+    options.settings.push_back(absl::StrCat("resume=", resume));
+    const int64_t lanes_before = TotalLanes(options.dir);
+    const TrainRun run = Train(options);
+    EXPECT_EQ(FirstStepOf(run), base) << run.Story();
+    ExpectSameBits(run, options.dir, UndisturbedDigest(spec_, folder_ / "undisturbed"));
+    ExpectLanesAddUpSince(run, options.dir, kLanes, base, lanes_before);
+  }
+
+  const Folder folder_;
+  const std::string spec_ = LanguageSpec(folder_ / "data", kLanes, kSteps);
+};
+
+TEST_F(ResumeTest, WithoutAWordFromWhereItStopped) {
+  const TrainRun stopped = Stopped();
+  const int64_t at = stopped.result.value("steps", int64_t{-1});
+  EXPECT_GT(at, 10);
+  EXPECT_LT(at, kSteps);
+  ExpectGoesOn("latest", at);
+}
+
+TEST_F(ResumeTest, FromTheCheckpointOfAStep) {
+  Stopped();
+  ExpectGoesOn("8", 8);
+}
+
+TEST_F(ResumeTest, NeverBeginsAnew) {
+  Stopped();
+  ExpectGoesOn("never", 0);
+}
+
+TEST_F(ResumeTest, AStepWithoutACheckpointIsNamed) {
+  Stopped();
+  TrainOptions options = Options(/*servers=*/0);
+  options.settings.push_back("resume=7");
+  const TrainRun run = Train(options);
+  EXPECT_NE(run.exit_code, 0) << run.Story();
+  EXPECT_TRUE(absl::StrContains(run.Story(), "no checkpoint of step 7")) << run.Story();
+}
+
+class DamagedTest : public ResumeTest, public testing::WithParamInterface<int> {};
+
+// Everything is killed, then one bit of the newest checkpoint turns over.
+TEST_P(DamagedTest, TheCheckpointBeforeIsUsedAndTheFileIsNamed) {
+  TrainOptions options = Options(GetParam());
+  options.kill_all_at = [](const nlohmann::json& event) {
+    return event.value("event", "") == "checkpoint" && event.value("step", 0) >= 8;
+  };
+  const TrainRun killed = Train(options);
+  ASSERT_EQ(killed.exit_code, 128 + SIGKILL) << killed.Story();
+  const std::string job = killed.Events("start").at(0).value("job", "");
+  const std::vector<Manifest> checkpoints = Checkpoints(options.dir, job);
+  ASSERT_GE(checkpoints.size(), 2u);
+  const std::string file = checkpoints.back().segments.back().file;
+  const int64_t before = checkpoints[checkpoints.size() - 2].step.value();
+  DamageFile(absl::StrCat(options.dir, "/checkpoints/", job, "/", file));
+
+  const int64_t lanes_before = TotalLanes(options.dir);
+  options.kill_all_at = nullptr;
+  const TrainRun resumed = Train(options);
+  EXPECT_EQ(FirstStepOf(resumed), before) << resumed.Story();
+  bool named = false;
+  for (const nlohmann::json& event : resumed.Events("checkpoint")) {
+    const std::string text = event.value("text", "");
+    named = named || (absl::StrContains(text, "passed over") && absl::StrContains(text, file));
+  }
+  EXPECT_TRUE(named) << file << "\n" << resumed.Story();
+  ExpectSameBits(resumed, options.dir, UndisturbedDigest(spec_, folder_ / "undisturbed"));
+  ExpectLanesAddUpSince(resumed, options.dir, kLanes, before, lanes_before);
+}
+
+INSTANTIATE_TEST_SUITE_P(Servers, DamagedTest, testing::Values(0, 2));
+
+}  // namespace
+}  // namespace muster::integration
