@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <random>
 
 #include "absl/strings/strip.h"
@@ -36,8 +37,20 @@ int SaveForever(const std::string& dir) {
 
 class CheckpointKillTest : public DirTest {};
 
-// The last step that the child said was committed; it is killed after `lines` reports.
-int64_t RunAndKill(const std::string& dir, size_t lines, int64_t committed) {
+using Microseconds = std::chrono::microseconds;
+
+// Several stages of a saving.
+constexpr int64_t kLongestDelay = 12'000;
+
+void Spin(Microseconds time) {
+  const auto end = std::chrono::steady_clock::now() + time;
+  while (std::chrono::steady_clock::now() < end) {
+  }
+}
+
+// The last step that the child said was committed; it is killed that long after so many reports,
+// wherever it is by then.
+int64_t RunAndKill(const std::string& dir, size_t lines, Microseconds delay, int64_t committed) {
   Child child({"--save-forever", dir});
   std::string line;
   const auto note = [&] {
@@ -48,6 +61,7 @@ int64_t RunAndKill(const std::string& dir, size_t lines, int64_t committed) {
     EXPECT_TRUE(child.ReadLine(line)) << "the saver ended by itself";
     note();
   }
+  Spin(delay);
   child.Kill();
   while (child.ReadLine(line)) note();
   return committed;
@@ -60,7 +74,9 @@ TEST_F(CheckpointKillTest, TheNewestVisibleOneAlwaysLoads) {
   int orphaned = 0;
   for (int round = 0; round < 20; ++round) {
     SCOPED_TRACE(absl::StrCat("round ", round));
-    committed = RunAndKill(dir_, 1 + random() % 11, committed);
+    const size_t lines = 1 + random() % 11;
+    const Microseconds delay(random() % kLongestDelay);
+    committed = RunAndKill(dir_, lines, delay, committed);
     auto kv = OpenRocks(StoreOf(dir_), {kCatalogueFamily});
     ASSERT_TRUE(kv.ok()) << kv.status();
     Catalogue catalogue(**kv);
