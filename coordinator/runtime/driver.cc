@@ -206,7 +206,20 @@ void Driver::Feed(Input input) {
 }
 
 void Driver::Take(const Input& input) {
+  TimeCheckpoint(input);
   for (Action& action : coordinator_.Take(input, clock_.Now())) Sort(std::move(action));
+}
+
+void Driver::TimeCheckpoint(const Input& input) {
+  if (const MemberSays* says = std::get_if<MemberSays>(&input)) {
+    const SegmentWritten* share = std::get_if<SegmentWritten>(&says->message);
+    if (share != nullptr)
+      checkpoint_times_.ShareWritten(share->lineage, share->step, share->seconds, clock_.Now());
+  } else if (const ManifestCommitted* done = std::get_if<ManifestCommitted>(&input)) {
+    const Manifest& manifest = done->manifest;
+    const auto seconds = checkpoint_times_.Committed(manifest.lineage, manifest.step, clock_.Now());
+    if (seconds) metrics_.GetHistogram("muster_checkpoint_seconds").Observe(*seconds);
+  }
 }
 
 void Driver::Sort(Action action) {
@@ -326,8 +339,6 @@ void Driver::Commit(const Manifest& manifest, const std::vector<Lineage>& lineag
     return;
   }
   metrics_.GetCounter("muster_checkpoints_committed_total").Add();
-  metrics_.GetCounter("muster_checkpoint_bytes_total")
-      .Add(static_cast<double>(committed->total_bytes));
   Post([this, done = ManifestCommitted{*committed}] { Feed(done); });
   PruneCheckpoints(journal_.kv(), CheckpointDir(options_.checkpoint_root, manifest.job), *committed,
                    lineages, keep);
@@ -399,7 +410,6 @@ void Driver::Measure() {
   metrics_.GetCounter("muster_recoveries_total").Add(grown("recoveries", recoveries));
   metrics_.GetCounter("muster_rewinds_total").Add(grown("rewinds", rewinds));
   metrics_.GetCounter("muster_lanes_recomputed_total").Add(grown("lanes", lanes));
-  metrics_.GetGauge("muster_records_pending").Set(static_cast<double>(unsaved_.size()));
   metrics_.GetGauge("muster_queue_depth", "mailbox").Set(static_cast<double>(mailbox_.size()));
   metrics_.GetGauge("muster_queue_depth", "checkpoint").Set(static_cast<double>(keeper_.queued()));
   metrics_.GetGauge("muster_queue_depth", "questions")

@@ -20,6 +20,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "coordinator/runtime/background.h"
+#include "coordinator/runtime/checkpoint_times.h"
 #include "coordinator/runtime/event_log.h"
 #include "coordinator/runtime/journal.h"
 #include "coordinator/runtime/sessions.h"
@@ -90,6 +91,7 @@ class Driver {
   void OnTick();
   void Feed(Input input);
   void Take(const Input& input);
+  void TimeCheckpoint(const Input& input);
   void Sort(Action action);
   void Later(std::function<void()> deed);
   void Flush();
@@ -130,9 +132,10 @@ class Driver {
   std::deque<std::function<void()>> deeds_;  // to be carried out once `unsaved_` is written
   // While the journal cannot be written: who went down, once each, and what the keeper has done.
   std::deque<Input> held_back_;
-  absl::Status failure_;                   // of the last write
-  bool sealed_ = false;                    // a Seal was sent since the last look
-  KnownJobs last_written_;                 // what readers see while the journal cannot be written
+  absl::Status failure_;    // of the last write
+  bool sealed_ = false;     // a Seal was sent since the last look
+  KnownJobs last_written_;  // what readers see while the journal cannot be written
+  CheckpointTimes checkpoint_times_;
   std::map<std::string, double> counted_;  // what counters have been given so far, by metric
 
   Background keeper_;  // what jobs wait for: commits and final digests

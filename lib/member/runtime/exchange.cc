@@ -219,7 +219,7 @@ void Exchange::Handle(TrainFailed event) {
 }
 
 void Exchange::Handle(SegmentWrote event) {
-  metrics_.checkpoint_seconds.Observe(event.done.written.seconds);
+  metrics_.checkpoint_share_seconds.Observe(event.done.written.seconds);
   metrics_.checkpoint_stall.Observe(event.done.written.stall_seconds);
   metrics_.checkpoint_bytes.Add(static_cast<double>(event.done.written.segment.bytes));
   Feed(std::move(event.done));

@@ -23,6 +23,7 @@ namespace muster::coordinator {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 using DriverTest = DriverRig;
@@ -126,6 +127,7 @@ TEST_F(DriverTest, WhatPeopleAskHoldsUpNoCheckpoint) {
   SubmitJob();
   TrainToTheEnd();
   enough.set_value();
+  Stop();
 }
 
 TEST_F(DriverTest, MoreQuestionsThanMayWaitAreRefused) {
@@ -145,6 +147,8 @@ TEST_F(DriverTest, MoreQuestionsThanMayWaitAreRefused) {
   enough.set_value();
   for (int i = 0; i < 16; ++i) EXPECT_TRUE(answers.TakeUntil(RealClock().Now() + kPatience)) << i;
   EXPECT_TRUE(Ask(answer).ok());
+  EXPECT_TRUE(answers.TakeUntil(RealClock().Now() + kPatience));
+  Stop();
 }
 
 TEST_F(DriverTest, AQuestionThatRunsIsToldWhenTheDriverStops) {
@@ -198,6 +202,23 @@ TEST_F(DriverTest, AfterARestartMembersReattachToTheirViewUnderANewTerm) {
   EXPECT_EQ(member.Next<AckRecords>().below, Step(2));
   clock_.Advance(std::chrono::milliseconds(1500));
   while (!driver_->Ready().ok()) std::this_thread::yield();
+}
+
+TEST_F(DriverTest, ACheckpointTakesFromItsFirstShareToItsCommit) {
+  SubmitJob();
+  ScriptedMember member = Member("worker-0");
+  member.JoinJob("a");
+  const View view = member.FollowIntoView();
+  member.SaveState(CheckpointDir(root_, "a"), view, Step(2), 1.0f);  // in 0.1 seconds
+  member.Say(Records{{member.RecordOf(view, Step(0))}});
+  EXPECT_EQ(member.Next<AckRecords>().below, Step(1));
+  clock_.Advance(std::chrono::seconds(3));
+  member.Say(Records{{member.RecordOf(view, Step(1))}});
+  EXPECT_EQ(member.Next<AckSegments>().ids, std::vector<int64_t>{1});
+  const std::string metrics = metrics_.Text();
+  EXPECT_THAT(metrics, HasSubstr("muster_checkpoint_seconds_count{role=\"coordinator\"} 1\n"));
+  EXPECT_THAT(metrics, HasSubstr("muster_checkpoint_seconds_sum{role=\"coordinator\"} 3.1\n"));
+  EXPECT_THAT(metrics, Not(HasSubstr("muster_checkpoint_bytes_total"))) << "members count them";
 }
 
 TEST_F(DriverTest, ANewerSessionOfAMemberReplacesTheOlder) {
