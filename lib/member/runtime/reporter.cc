@@ -39,7 +39,7 @@ void Reporter::Joined(const View& view, Rank rank, Incarnation incarnation) cons
 }
 
 void Reporter::MetricsAt(absl::string_view address) const {
-  Line("metrics", absl::StrCat(",\"address\":", JsonText(address)));
+  Line("metrics", absl::StrCat(",\"metrics\":", JsonText(address)));
 }
 
 void Reporter::Sample(absl::string_view text) const {

@@ -1,5 +1,6 @@
 // Garbage, oversized messages and hostile frames on every port of a job that trains: it ends with
 // the bits of an undisturbed one, nothing crashes, and what was refused is counted.
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <memory>
@@ -205,9 +206,11 @@ TEST_P(HostileTest, AJobUnderAttackEndsWithTheBitsOfAnUndisturbedOne) {
   for (size_t i = 0; i < members.size(); ++i) {
     const int refused =
         SendHostileFrames(*transport, id, members[i], members[(i + 1) % members.size()]);
-    for (const auto& port : ports)
-      if (port["labels"]["member"] == members[i].id.name)
-        ExpectCounted(port["targets"][0], refused);
+    const auto port = std::find_if(ports.begin(), ports.end(), [&](const nlohmann::json& p) {
+      return p["labels"]["member"] == members[i].id.name;
+    });
+    ASSERT_NE(port, ports.end()) << members[i].id.name << " has no port of metrics: " << ports;
+    ExpectCounted((*port)["targets"][0], refused);
   }
   EXPECT_TRUE(program.WaitFor("\"event\":\"step\"", program.output().size()))
       << "it trained through all of it";
