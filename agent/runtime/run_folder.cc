@@ -26,6 +26,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr char kAny[] = "127.0.0.1:0";
+
 absl::Status CannotWrite(const std::string& path, int error) {
   const std::string text = absl::StrCat("cannot write ", path, ": ", std::strerror(error));
   if (error == ENOSPC || error == EDQUOT)
@@ -68,37 +70,56 @@ absl::StatusOr<int> TakeLock(const std::string& folder) {
   return fd;
 }
 
-// The loopback port in effect when nobody has it; 0 asks for any.
-absl::StatusOr<int> FreePort(int port) {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+// Numeric, or localhost.
+absl::StatusOr<std::pair<sockaddr_storage, socklen_t>> SocketAddress(const HostPort& at) {
+  sockaddr_storage storage{};
+  auto* v4 = reinterpret_cast<sockaddr_in*>(&storage);
+  auto* v6 = reinterpret_cast<sockaddr_in6*>(&storage);
+  const std::string host = at.host == "localhost" ? "127.0.0.1" : at.host;
+  if (inet_pton(AF_INET, host.c_str(), &v4->sin_addr) == 1) {
+    v4->sin_family = AF_INET;
+    v4->sin_port = htons(at.port);
+    return std::pair(storage, socklen_t{sizeof *v4});
+  }
+  if (inet_pton(AF_INET6, host.c_str(), &v6->sin6_addr) == 1) {
+    v6->sin6_family = AF_INET6;
+    v6->sin6_port = htons(at.port);
+    return std::pair(storage, socklen_t{sizeof *v6});
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("address ", host, " is neither numeric nor localhost"));
+}
+
+// The address with the port in effect when nobody has it; port 0 asks for any.
+absl::StatusOr<std::string> FreeAddress(const std::string& address) {
+  MUSTER_ASSIGN_OR_RETURN(const HostPort parsed, ParseHostPort(address));
+  MUSTER_ASSIGN_OR_RETURN(auto bound_to, SocketAddress(parsed));
+  auto& [storage, size] = bound_to;
+  auto* socket_address = reinterpret_cast<sockaddr*>(&storage);
+  const int fd = socket(storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0)
     return absl::ResourceExhaustedError(
         absl::StrCat("cannot make a socket: ", std::strerror(errno)));
   const int yes = 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  socklen_t size = sizeof address;
-  const bool bound = bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
-                     getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0;
+  const bool bound =
+      bind(fd, socket_address, size) == 0 && getsockname(fd, socket_address, &size) == 0;
   const int error = errno;
   close(fd);
   if (!bound)
-    return absl::UnavailableError(
-        absl::StrCat("port ", port, " of 127.0.0.1: ", std::strerror(error)));
-  return ntohs(address.sin_port);
+    return absl::UnavailableError(absl::StrCat("address ", address, ": ", std::strerror(error)));
+  // Of both families the port stands at the same place.
+  const int port = ntohs(reinterpret_cast<sockaddr_in*>(&storage)->sin_port);
+  return absl::StrCat(address.substr(0, address.rfind(':')), ":", port);
 }
 
 bool IsFree(const std::string& address) {
   const auto parsed = ParseHostPort(address);
-  return parsed.ok() && parsed->port != 0 && FreePort(parsed->port).ok();
+  return parsed.ok() && parsed->port != 0 && FreeAddress(address).ok();
 }
 
-absl::StatusOr<std::string> AnyAddress() {
-  MUSTER_ASSIGN_OR_RETURN(const int port, FreePort(0));
-  return absl::StrCat("127.0.0.1:", port);
+bool IsOnHostOf(const std::string& address, const std::string& other) {
+  return address.substr(0, address.rfind(':')) == other.substr(0, other.rfind(':'));
 }
 
 ClusterAddresses ReadAddresses(const std::string& file) {
@@ -149,13 +170,14 @@ absl::StatusOr<ClusterAddresses> RunFolder::PickAddresses(const std::string& htt
   const ClusterAddresses before = ReadAddresses(file);
   ClusterAddresses now = before;
   if (!IsFree(now.grpc)) {
-    MUSTER_ASSIGN_OR_RETURN(now.grpc, AnyAddress());
+    MUSTER_ASSIGN_OR_RETURN(now.grpc, FreeAddress(kAny));
   }
-  const bool any = http.empty() || http == "127.0.0.1:0";
-  if (!any) now.http = http;
-  if (any && !IsFree(now.http)) {
+  const std::string wish = http.empty() ? kAny : http;
+  MUSTER_ASSIGN_OR_RETURN(const HostPort wished, ParseHostPort(wish));
+  if (wished.port != 0) now.http = wish;
+  if (wished.port == 0 && !(IsFree(now.http) && IsOnHostOf(now.http, wish))) {
     do {
-      MUSTER_ASSIGN_OR_RETURN(now.http, AnyAddress());
+      MUSTER_ASSIGN_OR_RETURN(now.http, FreeAddress(wish));
     } while (now.http == now.grpc);
   }
   if (now == before) return now;

@@ -2,6 +2,7 @@
 //
 //   cluster.json              addresses of the coordinator, kept so that they survive restarts
 //   job.json                  the job it holds (muster train): id and specification
+//   result.json               how it ended (muster train)
 //   logs/NAME.log             what each process printed
 //   store/                    the coordinator's
 //   checkpoints/
@@ -42,8 +43,9 @@ class RunFolder {
   std::string checkpoints() const { return path_ + "/checkpoints"; }
   std::string targets() const { return path_ + "/prometheus-targets.json"; }
 
-  // Those of the last time where they are still free, else new ones. `http`: wished for; empty or
-  // 127.0.0.1:0: any.
+  // Those of the last time where they are still free, else new ones. `http`: wished for; port 0:
+  // any of that host, and empty: any of loopback. kInvalidArgument: it is no address; kUnavailable:
+  // it is none of this machine.
   absl::StatusOr<ClusterAddresses> PickAddresses(const std::string& http = "");
 
   // Who serves metrics where.

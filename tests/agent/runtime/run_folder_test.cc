@@ -72,6 +72,18 @@ TEST(RunFolderTest, AddressesSurviveARestart) {
   EXPECT_EQ(again.PickAddresses("127.0.0.1:8080")->http, "127.0.0.1:8080");
 }
 
+TEST(RunFolderTest, AnyPortOfAnotherHost) {
+  const std::string path = MakeTestFolder();
+  auto folder = RunFolder::Open(path).value();
+  const std::string loopback = folder.PickAddresses("127.0.0.1:0")->http;
+  const std::string other = folder.PickAddresses("127.0.0.2:0")->http;
+  EXPECT_THAT(other, StartsWith("127.0.0.2:"));
+  EXPECT_NE(other, "127.0.0.2:0");
+  EXPECT_EQ(folder.PickAddresses("127.0.0.2:0")->http, other);
+  EXPECT_EQ(folder.PickAddresses("nonsense").status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(folder.PickAddresses("192.0.2.1:0").status().code(), absl::StatusCode::kUnavailable);
+}
+
 TEST(RunFolderTest, ATakenPortIsReplaced) {
   const std::string path = MakeTestFolder();
   auto folder = RunFolder::Open(path).value();
