@@ -36,7 +36,8 @@ constexpr char kExamples[] =
 constexpr char kTrainFooter[] =
     "Ctrl-C stops after a checkpoint (exit code 75: the same command with the same --dir goes on); "
     "a second one\n"
-    "stops at once. A directory holds one job: started again there, the fields that decide the "
+    "stops at once (75, too). A directory holds one job: started again there, the fields that "
+    "decide the "
     "result must be equal.\n"
     "\n"
     "A fault plan is a YAML list. At a step or second, kill or pause a process, and keep it so for "
@@ -103,6 +104,12 @@ void AddUp(CLI::App& app, UpArguments& up) {
   command->add_option("--listen", up.listen, "address of the REST interface")
       ->capture_default_str()
       ->type_name("HOST:PORT");
+  command
+      ->add_option("--allow-plaintext", up.allow_plaintext,
+                   "a network where --listen may lie although there are no certificates; may be "
+                   "given again")
+      ->type_name("CIDR")
+      ->allow_extra_args(false);
   command->footer(kUpFooter);
 }
 

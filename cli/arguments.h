@@ -20,7 +20,8 @@ struct TrainArguments {
 
 struct UpArguments {
   std::string dir = "muster-cluster";
-  std::string listen = "127.0.0.1:8080";  // of the REST interface
+  std::string listen = "127.0.0.1:8080";     // of the REST interface
+  std::vector<std::string> allow_plaintext;  // networks (CIDR) in which `listen` may lie
 };
 
 struct RemoteArguments {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "cli/progress.h"
@@ -16,6 +17,9 @@ struct ClusterOptions {
   std::string http;           // address of the REST port; empty: any on loopback
   std::string faults;         // a fault plan as YAML; empty: none
   std::string faults_source;  // what errors call it
+  int workers = 0;            // of the job, which faults may name
+  int servers = 0;
+  std::vector<std::string> allow_plaintext;  // networks (CIDR) in which `http` may lie
 };
 
 struct ProcessExit {
@@ -58,6 +62,7 @@ class Cluster {
   virtual void After(Duration delay, std::function<void()> call) = 0;
   virtual std::string url() const = 0;  // of the REST interface
   virtual std::string folder() const = 0;
+  virtual std::vector<std::string> MissedFaults() const = 0;  // that have not happened, for people
 };
 
 using ClusterMaker =

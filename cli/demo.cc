@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -22,20 +24,42 @@ constexpr char kPlanSource[] = "the demo's fault plan";
 constexpr char kPlan[] =
     "- {at_step: 15, kill: worker-2}\n"
     "- {at_step: 35, kill: coordinator, for_steps: 24}\n";
+// Until the coordinator is back, and then some for the fingerprint that is compared.
+constexpr int64_t kFewestSteps = 35 + 24 + 21;
+
+absl::StatusOr<JobSpec> ReadDemoSpec(const DemoArguments& arguments) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(arguments.spec, ignored))
+    return absl::InvalidArgumentError(
+        absl::StrCat("there is no ", arguments.spec,
+                     " here: name the job's file with --spec, or run the demo where Muster's "
+                     "sources are"));
+  MUSTER_ASSIGN_OR_RETURN(const JobSpec spec,
+                          ReadSpec(arguments.spec, arguments.settings, kWorkers));
+  if (spec.law.steps > 0 && spec.law.steps < kFewestSteps)
+    return absl::InvalidArgumentError(
+        absl::StrCat("steps: the demo needs ", kFewestSteps, ", not ", spec.law.steps,
+                     ": it kills a worker after step 15, and after step 35 the coordinator, for 24 "
+                     "steps; give more with --set steps=N"));
+  return spec;
+}
 
 absl::StatusOr<JobResult> RunDisturbed(const JobSpec& spec, const std::string& folder,
                                        const ClusterMaker& make_cluster, Screen& screen) {
   screen.Say(absl::StrCat(
       "1. With ", Plural(spec.run.workers_max, "worker"),
       "; worker-2 is killed after step 15, the coordinator after step 35, for 24 steps.\n"));
-  MUSTER_ASSIGN_OR_RETURN(const JobResult result, RunJob({.spec = spec,
-                                                          .folder = folder + "/disturbed",
-                                                          .faults = kPlan,
-                                                          .faults_source = kPlanSource},
-                                                         make_cluster, screen));
+  const JobResult result = RunJob({.spec = spec,
+                                   .folder = folder + "/disturbed",
+                                   .faults = kPlan,
+                                   .faults_source = kPlanSource},
+                                  make_cluster, screen);
   screen.Finish();
+  MUSTER_RETURN_IF_ERROR(result.error);
   screen.Say("");
   screen.Say(ResultText(result));
+  const std::string shortfall = Shortfall(result);
+  if (result.job.state == "done" && !shortfall.empty()) return absl::UnavailableError(shortfall);
   if (result.job.state == "done") return result;
   return absl::UnavailableError(
       absl::StrCat("the disturbed run is ", result.job.state, " ", result.job.reason));
@@ -48,11 +72,11 @@ absl::StatusOr<JobResult> RunUndisturbed(JobSpec spec, const std::string& folder
       absl::StrCat("2. The same job undisturbed, with 1 worker, up to step ", common_step, ".\n"));
   spec.run.workers_min = 1;
   spec.run.workers_max = 1;
-  MUSTER_ASSIGN_OR_RETURN(
-      const JobResult result,
+  const JobResult result =
       RunJob({.spec = spec, .folder = folder + "/undisturbed", .cancel_after = common_step},
-             make_cluster, screen));
+             make_cluster, screen);
   screen.Finish();
+  MUSTER_RETURN_IF_ERROR(result.error);
   if (result.job.state == "done" || result.job.state == "cancelled") return result;
   return absl::UnavailableError(
       absl::StrCat("the undisturbed run is ", result.job.state, " ", result.job.reason));
@@ -60,8 +84,7 @@ absl::StatusOr<JobResult> RunUndisturbed(JobSpec spec, const std::string& folder
 
 absl::StatusOr<bool> RunDemo(const DemoArguments& arguments, const ClusterMaker& make_cluster,
                              Screen& screen) {
-  MUSTER_ASSIGN_OR_RETURN(const JobSpec spec,
-                          ReadSpec(arguments.spec, arguments.settings, kWorkers));
+  MUSTER_ASSIGN_OR_RETURN(const JobSpec spec, ReadDemoSpec(arguments));
   const std::string folder =
       arguments.dir.empty() ? FreshFolder(spec.run.name + "-demo") : arguments.dir;
   MUSTER_ASSIGN_OR_RETURN(const JobResult disturbed,

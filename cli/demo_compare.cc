@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "cli/format.h"
 
 namespace muster::cli {
@@ -26,6 +27,19 @@ int64_t FirstFingerprintAfter(const std::vector<Fingerprint>& fingerprints, int6
     if (fingerprint.step > step && (first < 0 || fingerprint.step < first))
       first = fingerprint.step;
   return first;
+}
+
+std::string Shortfall(const JobResult& disturbed) {
+  constexpr char kHint[] = ": give the job more steps (--set steps=N)";
+  if (!disturbed.missed_faults.empty())
+    return absl::StrCat("the disturbed run did not come to its faults (",
+                        absl::StrJoin(disturbed.missed_faults, "; "), ")", kHint);
+  if (disturbed.job.recoveries < 1) return absl::StrCat("the disturbed run had no recovery", kHint);
+  if (disturbed.steps_without_coordinator < kWithoutCoordinator)
+    return absl::StrCat("only ", Plural(disturbed.steps_without_coordinator, "step"),
+                        " went on without the coordinator, fewer than ", kWithoutCoordinator,
+                        kHint);
+  return "";
 }
 
 Comparison Compare(const JobResult& disturbed, const JobResult& undisturbed, int64_t step) {

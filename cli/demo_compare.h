@@ -12,6 +12,11 @@ namespace muster::cli {
 // The first step above `step` that has a fingerprint; -1: none.
 int64_t FirstFingerprintAfter(const std::vector<Fingerprint>& fingerprints, int64_t step);
 
+// What a disturbed run lacks to prove anything, and what to do; empty: nothing. The worker and the
+// coordinator must have been killed, and kWithoutCoordinator steps shown without the latter.
+inline constexpr int64_t kWithoutCoordinator = 20;
+std::string Shortfall(const JobResult& disturbed);
+
 struct Comparison {
   bool equal = false;  // both have a fingerprint of that step, and it is the same
   std::string text;    // a table, what was trained, and where it lies

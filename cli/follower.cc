@@ -66,7 +66,7 @@ void Follower::Follow() {
 
 bool Follower::OnEvent(const JobEvent& event) {
   post_([this, event] { events_.on_event(event); });
-  if (event.name == "state") {
+  if (event.name == "state" || event.name == "checkpoint") {
     const absl::StatusOr<JobStatus> job = rest_.Job(id_);
     if (job.ok()) post_([this, job = *job] { events_.on_job(job); });
     if (job.ok() && IsOver(*job)) return false;

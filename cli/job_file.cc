@@ -10,9 +10,9 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "cli/json_text.h"
 #include "lib/base/status.h"
 #include "lib/wire/job_codec.h"
-#include "nlohmann/json.hpp"
 
 namespace muster::cli {
 namespace {
@@ -25,7 +25,7 @@ absl::Status Write(const std::string& path, const std::string& id, const JobSpec
                                          {"spec", nlohmann::ordered_json::parse(ToJson(spec))}};
   const std::string temporary = path + ".new";
   std::ofstream out(temporary);
-  out << object.dump(2) << "\n";
+  out << Text(object, 2) << "\n";
   out.close();
   std::error_code error;
   if (out) fs::rename(temporary, path, error);
@@ -61,9 +61,22 @@ absl::StatusOr<std::string> JobIdOf(const std::string& folder, const JobSpec& sp
                      object.contains("spec");
   if (!whole) return absl::DataLossError(absl::StrCat(path, " cannot be read: give another --dir"));
   const std::string id = object["id"].get<std::string>();
-  MUSTER_ASSIGN_OR_RETURN(const JobSpec held, ParseJobJson(object["spec"].dump(), path));
+  MUSTER_ASSIGN_OR_RETURN(const JobSpec held, ParseJobJson(Text(object["spec"]), path));
   MUSTER_RETURN_IF_ERROR(CheckLaw(folder, id, held.law, spec.law));
   return id;
+}
+
+void KeepResult(const std::string& folder, const std::string& json) {
+  std::ofstream(folder + "/result.json") << json << "\n";
+}
+
+std::optional<int> KeptExitCode(const std::string& folder, const std::string& job_id) {
+  std::ifstream in(folder + "/result.json");
+  const auto object = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
+  const bool ours = object.is_object() && object.contains("job") && object["job"] == job_id;
+  if (!ours || !object.contains("exit_code") || !object["exit_code"].is_number_integer())
+    return std::nullopt;
+  return object["exit_code"].get<int>();
 }
 
 std::string FreshFolder(const std::string& job_name) {

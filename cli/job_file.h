@@ -1,6 +1,7 @@
 // job.json of a run's folder: a folder holds one job.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -12,6 +13,12 @@ namespace muster::cli {
 // kFailedPrecondition: it holds a job under another law; the message names the fields. kDataLoss:
 // the file cannot be read.
 absl::StatusOr<std::string> JobIdOf(const std::string& folder, const JobSpec& spec);
+
+// result.json of a run's folder: how its job ended. What cannot be written or read is left out: it
+// only tells a later run the exit code.
+void KeepResult(const std::string& folder, const std::string& json);
+// Nothing: not known, or of another job.
+std::optional<int> KeptExitCode(const std::string& folder, const std::string& job_id);
 
 // NAME-RANDOM.
 std::string NewJobId(const std::string& job_name);

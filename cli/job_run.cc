@@ -9,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/job_file.h"
+#include "cli/json_text.h"
 #include "lib/base/status.h"
 #include "lib/wire/job_codec.h"
-#include "nlohmann/json.hpp"
 
 namespace muster::cli {
 namespace {
@@ -32,16 +32,29 @@ class JobRun {
  public:
   JobRun(const JobRequest& request, Screen& screen) : request_(request), screen_(screen) {
     result_.folder = request.folder;
+    result_.job.loss = NAN;
   }
 
-  absl::StatusOr<JobResult> Run(const ClusterMaker& make_cluster) {
+  JobResult Run(const ClusterMaker& make_cluster) {
+    error_.Update(Begin(make_cluster));
+    if (error_.ok()) cluster_->Run();
+    follower_.reset();
+    if (error_.ok()) TellMissedFaults();
+    cluster_.reset();
+    return Result();
+  }
+
+ private:
+  absl::Status Begin(const ClusterMaker& make_cluster) {
     MUSTER_ASSIGN_OR_RETURN(cluster_, make_cluster({.folder = request_.folder,
-                                                    .http = "",
                                                     .faults = request_.faults,
-                                                    .faults_source = request_.faults_source},
+                                                    .faults_source = request_.faults_source,
+                                                    .workers = request_.spec.run.workers_max,
+                                                    .servers = request_.spec.run.servers},
                                                    Events()));
     result_.folder = cluster_->folder();
-    MUSTER_ASSIGN_OR_RETURN(const std::string id, JobIdOf(result_.folder, request_.spec));
+    MUSTER_ASSIGN_OR_RETURN(result_.job.id, JobIdOf(result_.folder, request_.spec));
+    const std::string& id = result_.job.id;
     screen_.Say(absl::StrCat("job ", id, " in ", result_.folder));
     EmitStart(id);
     began_ = Now();
@@ -55,14 +68,9 @@ class JobRun {
             .on_event = [this](const JobEvent& event) { OnEvent(event); },
             .on_over = [this](const JobStatus& job,
                               const std::vector<Fingerprint>& list) { OnOver(job, list); }});
-    cluster_->Run();
-    follower_.reset();
-    cluster_.reset();
-    MUSTER_RETURN_IF_ERROR(error_);
-    return Result();
+    return absl::OkStatus();
   }
 
- private:
   ClusterEvents Events() {
     return {.on_start = [this](const std::string& process, int pid) { OnStart(process, pid); },
             .on_exit = [this](const ProcessExit& exit) { OnExit(exit); },
@@ -78,19 +86,17 @@ class JobRun {
     if (!screen_.json()) return;
     Json all = {{"event", event}, {"text", text}};
     all.update(object);
-    screen_.Emit(all.dump());
+    screen_.Emit(Text(all));
   }
 
   void EmitStart(const std::string& id) {
-    screen_.Emit(
-        Json(
-            {{"event", "start"}, {"job", id}, {"folder", result_.folder}, {"url", cluster_->url()}})
-            .dump());
+    screen_.Emit(Text(Json(
+        {{"event", "start"}, {"job", id}, {"folder", result_.folder}, {"url", cluster_->url()}})));
   }
 
   void OnStart(const std::string& process, int pid) {
     running_.insert(process);
-    screen_.Emit(Json({{"event", "process_start"}, {"process", process}, {"pid", pid}}).dump());
+    screen_.Emit(Text(Json({{"event", "process_start"}, {"process", process}, {"pid", pid}})));
   }
 
   void OnExit(const ProcessExit& exit) {
@@ -101,13 +107,18 @@ class JobRun {
       return;
     }
     if (exit.code != 0 || exit.signal != 0) Disturbed(0);
-    Tell("process", exit.text,
-         {{"process", exit.process}, {"code", exit.code}, {"signal", exit.signal}});
+    TellExit(exit);
     if (!exit.given_up) return;
-    if (!exit.last_lines.empty()) screen_.Say(LastLines(exit));
     if (exit.code == kExitBadConfiguration || exit.code == kExitBadData) hopeless_exit_ = exit.code;
     // The coordinator hears of members and decides; of its own end nobody hears but us.
-    if (exit.is_coordinator) GiveUp(CoordinatorError(exit));
+    if (exit.is_coordinator) return GiveUp(CoordinatorError(exit));
+    if (!exit.last_lines.empty()) screen_.Say(LastLines(exit));
+  }
+
+  void TellExit(const ProcessExit& exit) {
+    Json object = {{"process", exit.process}, {"code", exit.code}, {"signal", exit.signal}};
+    if (exit.given_up) object["last_lines"] = exit.last_lines;
+    Tell("process", exit.text, object);
   }
 
   std::string LastLines(const ProcessExit& exit) const {
@@ -115,10 +126,12 @@ class JobRun {
                         ".log):\n", exit.last_lines);
   }
 
-  static absl::Status CoordinatorError(const ProcessExit& exit) {
-    if (exit.code == kExitBadConfiguration) return absl::InvalidArgumentError(exit.text);
-    if (exit.code == kExitBadData) return absl::DataLossError(exit.text);
-    return absl::UnavailableError(exit.text);
+  absl::Status CoordinatorError(const ProcessExit& exit) const {
+    const std::string text =
+        exit.last_lines.empty() ? exit.text : absl::StrCat(exit.text, "; ", LastLines(exit));
+    if (exit.code == kExitBadConfiguration) return absl::InvalidArgumentError(text);
+    if (exit.code == kExitBadData) return absl::DataLossError(text);
+    return absl::UnavailableError(text);
   }
 
   void OnReport(const ProcessReport& report) {
@@ -142,7 +155,7 @@ class JobRun {
                    {"loss", NumberOrNull(progress.loss)},
                    {"samples_per_second", progress.samples_per_second}};
     if (progress.seconds_left >= 0) object["seconds_left"] = progress.seconds_left;
-    screen_.Emit(object.dump());
+    screen_.Emit(Text(object));
   }
 
   void OnCoordinator(bool up) {
@@ -151,9 +164,22 @@ class JobRun {
   }
 
   void OnJob(const JobStatus& job) {
+    result_.job = job;
     tracker_.SetTotals(job.steps, job.epochs);
-    if (!std::exchange(accepted_, true) && job.step > 0 && !IsOver(job))
-      screen_.Say(absl::StrCat("it goes on after ", Plural(job.step, "step")));
+    if (std::exchange(accepted_, true)) return;
+    if (IsOver(job)) return OnOverAlready(job);
+    if (job.step > 0) screen_.Say(absl::StrCat("it goes on after ", Plural(job.step, "step")));
+  }
+
+  void OnOverAlready(const JobStatus& job) {
+    kept_exit_ = KeptExitCode(result_.folder, job.id);
+    if (hopeless_exit_ == 0) hopeless_exit_ = kept_exit_.value_or(0);
+    const bool done = job.state == "done";
+    Tell("state",
+         absl::StrCat("the job of this folder is ", job.state,
+                      done ? " already" : " and does not go on: change what its reason names",
+                      "; to train anew, give another --dir"),
+         {{"state", job.state}});
   }
 
   // Something was not as in a quiet run: now, or at the step that an event names.
@@ -175,7 +201,7 @@ class JobRun {
     if (screen_.json()) {
       Json object = {{"event", event.name}};
       object.update(Json::parse(event.json));
-      screen_.Emit(object.dump());
+      screen_.Emit(Text(object));
     }
   }
 
@@ -216,11 +242,37 @@ class JobRun {
     if (!std::exchange(stopping_, true)) cluster_->Stop();
   }
 
+  void TellMissedFaults() {
+    result_.missed_faults = cluster_->MissedFaults();
+    for (const std::string& fault : result_.missed_faults)
+      Tell("fault_missed", absl::StrCat("warning: the fault plan did not come to this: ", fault),
+           {{"fault", fault}});
+  }
+
   JobResult Result() {
     result_.first_loss = tracker_.first_loss();
-    result_.seconds = std::chrono::duration<double>(Now() - began_).count();
+    if (began_ != Time()) result_.seconds = std::chrono::duration<double>(Now() - began_).count();
+    if (!error_.ok()) {
+      EndEarly();
+      return result_;
+    }
     result_.exit_code = ExitCodeOf(result_.job.state, hopeless_exit_);
+    if (!kept_exit_) KeepResult(result_.folder, ResultJson(result_));
     return result_;
+  }
+
+  void EndEarly() {
+    const bool interrupted = absl::IsCancelled(error_);
+    result_.error = error_;
+    result_.job.state = interrupted ? "interrupted" : "failed";
+    result_.job.reason = std::string(error_.message());
+    // A job that was accepted is in the journal.
+    result_.exit_code = interrupted && accepted_ ? kExitStopped : ExitCodeOf(error_);
+    const auto progress = tracker_.Now();
+    if (!progress || progress->step < result_.job.step) return;
+    result_.job.step = progress->step + 1;
+    result_.job.epoch = progress->epoch;
+    result_.job.loss = progress->loss;
   }
 
   const JobRequest& request_;
@@ -233,6 +285,7 @@ class JobRun {
   Time began_{};
   absl::Status error_;
   int hopeless_exit_ = 0;
+  std::optional<int> kept_exit_;  // of an earlier run, whose result is kept
   bool accepted_ = false;
   bool coordinator_down_ = true;
   bool interrupted_ = false;
@@ -242,9 +295,18 @@ class JobRun {
 
 }  // namespace
 
-absl::StatusOr<JobResult> RunJob(const JobRequest& request, const ClusterMaker& make_cluster,
-                                 Screen& screen) {
+JobResult RunJob(const JobRequest& request, const ClusterMaker& make_cluster, Screen& screen) {
   return JobRun(request, screen).Run(make_cluster);
+}
+
+JobResult FailedResult(const absl::Status& error) {
+  JobResult result;
+  result.error = error;
+  result.job.state = "failed";
+  result.job.reason = std::string(error.message());
+  result.job.loss = NAN;
+  result.exit_code = ExitCodeOf(error);
+  return result;
 }
 
 int ExitCodeOf(const std::string& job_state, int hopeless_process_exit) {
@@ -267,27 +329,26 @@ int ExitCodeOf(const absl::Status& error) {
 
 std::string ResultJson(const JobResult& result) {
   const JobStatus& job = result.job;
-  return Json({{"event", "result"},
-               {"job", job.id},
-               {"state", job.state},
-               {"reason", job.reason},
-               {"steps", job.step},
-               {"epochs", job.epoch},
-               {"samples", job.samples},
-               {"first_loss", NumberOrNull(result.first_loss.value_or(NAN))},
-               {"final_loss", NumberOrNull(job.loss)},
-               {"digest", job.digest},
-               {"fingerprint", job.fingerprint},
-               {"fingerprint_step", job.fingerprint_step},
-               {"seconds", result.seconds},
-               {"workers", job.workers},
-               {"views", job.views},
-               {"recoveries", job.recoveries},
-               {"rewinds", job.rewinds},
-               {"lanes_recomputed", job.lanes_recomputed},
-               {"folder", result.folder},
-               {"exit_code", result.exit_code}})
-      .dump();
+  return Text(Json({{"event", "result"},
+                    {"job", job.id},
+                    {"state", job.state},
+                    {"reason", job.reason},
+                    {"steps", job.step},
+                    {"epochs", job.epoch},
+                    {"samples", job.samples},
+                    {"first_loss", NumberOrNull(result.first_loss.value_or(NAN))},
+                    {"final_loss", NumberOrNull(job.loss)},
+                    {"digest", job.digest},
+                    {"fingerprint", job.fingerprint},
+                    {"fingerprint_step", job.fingerprint_step},
+                    {"seconds", result.seconds},
+                    {"workers", job.workers},
+                    {"views", job.views},
+                    {"recoveries", job.recoveries},
+                    {"rewinds", job.rewinds},
+                    {"lanes_recomputed", job.lanes_recomputed},
+                    {"folder", result.folder},
+                    {"exit_code", result.exit_code}}));
 }
 
 std::string ResultText(const JobResult& result) {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 #include "cli/cluster.h"
 #include "cli/follower.h"
 #include "cli/progress.h"
@@ -30,6 +30,11 @@ struct JobRequest {
 };
 
 struct JobResult {
+  // Not OK: the run ended before its job. The cluster could not be made, the folder holds another
+  // law, the job was refused, the coordinator would not stay up, or it was interrupted
+  // (kCancelled).
+  absl::Status error;
+  // As last heard. Where the run ended before its job, the state is "interrupted" or "failed".
   JobStatus job;
   std::vector<Fingerprint> fingerprints;
   std::optional<double> first_loss;
@@ -39,13 +44,15 @@ struct JobResult {
   std::string folder;
   int64_t last_disturbed_step =
       0;  // when a process was lost, a view changed or the coordinator came back
-  int64_t steps_without_coordinator = 0;  // that were shown while it was down
+  int64_t steps_without_coordinator = 0;   // that were shown while it was down
+  std::vector<std::string> missed_faults;  // of the fault plan, that did not happen
 };
 
-// Errors: the cluster could not be made, the folder holds another law, the job was refused, the
-// coordinator would not stay up. When it returns, no process is left.
-absl::StatusOr<JobResult> RunJob(const JobRequest& request, const ClusterMaker& make_cluster,
-                                 Screen& screen);
+// When it returns, no process is left.
+JobResult RunJob(const JobRequest& request, const ClusterMaker& make_cluster, Screen& screen);
+
+// Of a run that could not even begin.
+JobResult FailedResult(const absl::Status& error);
 
 // 0 done, 75 stopped after a checkpoint, 64 and 65 when a process ended so, 1 otherwise.
 int ExitCodeOf(const std::string& job_state, int hopeless_process_exit);

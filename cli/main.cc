@@ -17,6 +17,7 @@
 #include "cli/cluster.h"
 #include "cli/remote.h"
 #include "cli/train.h"
+#include "lib/base/loopback.h"
 #include "lib/base/status.h"
 #include "lib/transport/grpc/grpc_transport.h"
 
@@ -52,13 +53,28 @@ cli::ProcessReport ReportFrom(const agent::ProcessKey& key, const agent::Report&
   return out;
 }
 
+// Members stay on loopback: only REST may lie elsewhere.
+std::vector<std::string> CoordinatorArguments(const cli::ClusterOptions& options) {
+  std::vector<std::string> arguments;
+  for (const std::string& network : options.allow_plaintext)
+    arguments.insert(arguments.end(), {"--allow-plaintext", network});
+  return arguments;
+}
+
 class AgentCluster final : public cli::Cluster {
  public:
   static absl::StatusOr<std::unique_ptr<cli::Cluster>> Make(const cli::ClusterOptions& options,
                                                             cli::ClusterEvents events) {
     agent::FaultPlan faults;
     if (!options.faults.empty()) {
-      MUSTER_ASSIGN_OR_RETURN(faults, agent::ParseFaultPlan(options.faults, options.faults_source));
+      MUSTER_ASSIGN_OR_RETURN(
+          faults, agent::ParseFaultPlan(options.faults, options.faults_source,
+                                        {.workers = options.workers, .servers = options.servers}));
+    }
+    if (!options.http.empty()) {
+      const Credentials credentials{.allow_plaintext = options.allow_plaintext};
+      MUSTER_RETURN_IF_ERROR(Prefix(
+          "--listen", CheckPlaintextAddress(options.http, credentials, ReadNamespaceFacts())));
     }
     MUSTER_ASSIGN_OR_RETURN(auto loop, agent::EventLoop::Make());
     std::unique_ptr<AgentCluster> cluster(new AgentCluster(std::move(loop), std::move(events)));
@@ -76,6 +92,7 @@ class AgentCluster final : public cli::Cluster {
   }
   std::string url() const override { return local_->url(); }
   std::string folder() const override { return local_->folder().path(); }
+  std::vector<std::string> MissedFaults() const override { return local_->MissedFaults(); }
 
  private:
   AgentCluster(std::unique_ptr<agent::EventLoop> loop, cli::ClusterEvents events)
@@ -94,6 +111,7 @@ class AgentCluster final : public cli::Cluster {
                     {.folder = options.folder,
                      .programs = ProgramFolder(),
                      .http = options.http,
+                     .coordinator_arguments = CoordinatorArguments(options),
                      .faults = std::move(faults)},
                     {.on_start =
                          [this](const agent::ProcessKey& key, pid_t pid) {

@@ -10,10 +10,10 @@
 #include "cli/format.h"
 #include "cli/job_file.h"
 #include "cli/job_run.h"
+#include "cli/json_text.h"
 #include "cli/spec_file.h"
 #include "lib/base/status.h"
 #include "lib/wire/job_codec.h"
-#include "nlohmann/json.hpp"
 
 namespace muster::cli {
 namespace {
@@ -56,29 +56,31 @@ void ShowEvent(const RemoteArguments& arguments, const JobEvent& event, std::ost
   if (arguments.json) {
     nlohmann::ordered_json object = {{"event", event.name}};
     object.update(nlohmann::ordered_json::parse(event.json));
-    out << object.dump() << std::endl;
+    out << Text(object) << std::endl;
   } else if (event.name != "step" && event.name != "fingerprint" && !event.text.empty()) {
     out << event.text << std::endl;
   }
 }
 
+// The job is looked at before each stream: one that is over may send no event any more.
 absl::StatusOr<int> Watch(const RemoteArguments& arguments, const Rest& rest, std::ostream& out) {
-  MUSTER_ASSIGN_OR_RETURN(JobStatus job, rest.Job(arguments.job));
+  MUSTER_RETURN_IF_ERROR(rest.Job(arguments.job).status());
   std::string last_id;
   int failures = 0;
   while (true) {
+    const absl::StatusOr<JobStatus> now = rest.Job(arguments.job);
+    if (now.ok() && IsOver(*now)) {
+      if (!arguments.json) out << JobText(*now) << std::flush;
+      return ExitCodeOf(now->state, 0);
+    }
     const absl::Status followed = rest.Follow(arguments.job, last_id, [&](const JobEvent& event) {
       last_id = event.id;
       failures = 0;
       ShowEvent(arguments, event, out);
       return event.name != "done";
     });
-    const absl::StatusOr<JobStatus> now = rest.Job(arguments.job);
-    if (now.ok() && IsOver(*now)) {
-      if (!arguments.json) out << JobText(*now) << std::flush;
-      return ExitCodeOf(now->state, 0);
-    }
-    if (!absl::IsUnavailable(followed) && !followed.ok()) return followed;
+    if (followed.ok()) continue;
+    if (!absl::IsUnavailable(followed)) return followed;
     if (++failures > kReconnects)
       return absl::UnavailableError("the coordinator does not answer any more");
     std::this_thread::sleep_for(kReconnectPause);

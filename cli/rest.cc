@@ -4,9 +4,9 @@
 #include <type_traits>
 
 #include "absl/strings/str_cat.h"
+#include "cli/json_text.h"
 #include "lib/base/status.h"
 #include "lib/http/client.h"
-#include "nlohmann/json.hpp"
 
 namespace muster::cli {
 namespace {
@@ -80,7 +80,7 @@ JobStatus StatusFrom(const Json& object) {
   if (const auto members = object.find("members"); members != object.end() && members->is_array())
     for (const Json& member : *members)
       if (member.is_object()) job.members.push_back(MemberFrom(member));
-  job.json = object.dump();
+  job.json = Text(object);
   return job;
 }
 
@@ -135,7 +135,7 @@ absl::StatusOr<std::string> Rest::Post(const std::string& path, const std::strin
 
 absl::StatusOr<JobStatus> Rest::Submit(const std::string& id, const std::string& spec_json) const {
   const Json body = {{"id", id}, {"spec", Json::parse(spec_json)}};
-  MUSTER_ASSIGN_OR_RETURN(const std::string answer, Post("/v1/jobs", body.dump()));
+  MUSTER_ASSIGN_OR_RETURN(const std::string answer, Post("/v1/jobs", Text(body)));
   return ParseJobStatus(answer);
 }
 

@@ -9,7 +9,6 @@
 #include "cli/job_run.h"
 #include "cli/spec_file.h"
 #include "lib/base/status.h"
-#include "nlohmann/json.hpp"
 
 namespace muster::cli {
 namespace {
@@ -35,10 +34,20 @@ std::string CommandToGoOn(const TrainArguments& arguments, const std::string& fo
   return absl::StrCat(command, " --dir ", ShellWord(folder));
 }
 
-absl::StatusOr<JobResult> RunTrain(const TrainArguments& arguments,
-                                   const ClusterMaker& make_cluster, Screen& screen) {
-  MUSTER_ASSIGN_OR_RETURN(const JobRequest request, RequestFrom(arguments));
-  return RunJob(request, make_cluster, screen);
+JobResult RunTrain(const TrainArguments& arguments, const ClusterMaker& make_cluster,
+                   Screen& screen) {
+  const absl::StatusOr<JobRequest> request = RequestFrom(arguments);
+  return request.ok() ? RunJob(*request, make_cluster, screen) : FailedResult(request.status());
+}
+
+void SayResult(const JobResult& result, Screen& screen, std::ostream& err) {
+  if (!result.error.ok()) {
+    err << "muster: " << result.error.message() << std::endl;
+    return;
+  }
+  screen.Say(ResultText(result));
+  if (!result.sample.empty())
+    screen.Say(absl::StrCat("  a sample of the trained model:\n", result.sample, "\n"));
 }
 
 }  // namespace
@@ -49,25 +58,13 @@ int Train(const TrainArguments& arguments, const ClusterMaker& make_cluster,
                             : terminal.is_terminal ? Screen::Kind::kTerminal
                                                    : Screen::Kind::kPlain;
   Screen screen(terminal.out, kind, terminal.width);
-  const absl::StatusOr<JobResult> result = RunTrain(arguments, make_cluster, screen);
-  if (!result.ok()) {
-    const int code = ExitCodeOf(result.status());
-    const nlohmann::ordered_json error = {{"event", "result"},
-                                          {"state", "failed"},
-                                          {"reason", std::string(result.status().message())},
-                                          {"exit_code", code}};
-    screen.Emit(error.dump());
-    terminal.err << "muster: " << result.status().message() << std::endl;
-    return code;
-  }
+  const JobResult result = RunTrain(arguments, make_cluster, screen);
   screen.Finish();
-  screen.Say(ResultText(*result));
-  if (!result->sample.empty())
-    screen.Say(absl::StrCat("  a sample of the trained model:\n", result->sample, "\n"));
-  if (result->exit_code == 75)
-    screen.Say(absl::StrCat("to go on: ", CommandToGoOn(arguments, result->folder)));
-  screen.Emit(ResultJson(*result));
-  return result->exit_code;
+  SayResult(result, screen, terminal.err);
+  if (result.exit_code == 75)
+    screen.Say(absl::StrCat("to go on: ", CommandToGoOn(arguments, result.folder)));
+  screen.Emit(ResultJson(result));
+  return result.exit_code;
 }
 
 int Up(const UpArguments& arguments, const ClusterMaker& make_cluster, const Terminal& terminal) {
@@ -94,7 +91,10 @@ int Up(const UpArguments& arguments, const ClusterMaker& make_cluster, const Ter
     cluster->Stop();
   };
   events.on_stopped = [&] { cluster->Quit(); };
-  auto made = make_cluster({.folder = arguments.dir, .http = arguments.listen}, std::move(events));
+  auto made = make_cluster({.folder = arguments.dir,
+                            .http = arguments.listen,
+                            .allow_plaintext = arguments.allow_plaintext},
+                           std::move(events));
   if (!made.ok()) {
     terminal.err << "muster: " << made.status().message() << std::endl;
     return ExitCodeOf(made.status());

@@ -105,6 +105,7 @@ void Agent::OnReport(const ProcessKey& key, absl::string_view line) {
     step_ = std::max(step_.value_or(report->step->step), report->step->step);
     queue_.push_back(Progressed{key});
   }
+  if (report->event == "failpoint") faults_.Passed(key, report->point);
   CallIfSet(events_.on_report, key, *report);
   Drain();
 }

@@ -50,6 +50,8 @@ class Agent {
   void Do(SupervisorEvent event);
 
   std::vector<ProcessKey> Running() const { return supervisor_.Running(); }
+  // What the fault plan has not done, for people.
+  std::vector<std::string> MissedFaults() const { return faults_.Missed(); }
 
  private:
   struct Child {

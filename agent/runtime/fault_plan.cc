@@ -2,9 +2,12 @@
 
 #include <limits>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "lib/base/failpoint.h"
 #include "lib/base/status.h"
@@ -15,23 +18,36 @@ namespace {
 
 constexpr double kLongestSeconds = 1e6;
 
-bool IsTarget(absl::string_view name) {
+bool IsTarget(absl::string_view name, const JobProcesses& processes) {
   if (name == kRandomWorker || name == kCoordinatorKey.name) return true;
-  const bool has_role =
-      absl::ConsumePrefix(&name, "worker-") || absl::ConsumePrefix(&name, "server-");
-  uint32_t number = 0;
-  return has_role && absl::SimpleAtoi(name, &number) && absl::StrCat(number) == name;
+  const bool is_worker = absl::ConsumePrefix(&name, "worker-");
+  if (!is_worker && !absl::ConsumePrefix(&name, "server-")) return false;
+  int number = 0;
+  return absl::SimpleAtoi(name, &number) && absl::StrCat(number) == name && number >= 0 &&
+         number < (is_worker ? processes.workers : processes.servers);
+}
+
+// "worker-0 to worker-2"; nothing for none.
+std::vector<std::string> Range(absl::string_view role, int count) {
+  if (count == 0) return {};
+  if (count == 1) return {absl::StrCat(role, "-0")};
+  return {absl::StrCat(role, "-0 to ", role, "-", count - 1)};
+}
+
+std::string Targets(const JobProcesses& processes) {
+  std::vector<std::string> all = Range("worker", processes.workers);
+  for (std::string& servers : Range("server", processes.servers)) all.push_back(std::move(servers));
+  all.insert(all.end(), {kCoordinatorKey.name, kRandomWorker});
+  return absl::StrJoin(all, ", ");
 }
 
 absl::StatusOr<std::string> ReadTarget(const Document& document, const std::string& field,
-                                       const nlohmann::json& value) {
+                                       const nlohmann::json& value, const JobProcesses& processes) {
   MUSTER_ASSIGN_OR_RETURN(std::string target, ReadText(document, field, value));
-  if (IsTarget(target)) return target;
-  return ErrorAt(
-      document, field,
-      absl::StrCat(muster::Describe(value),
-                   " is no process; allowed: worker-0, worker-1, ..., server-0, ..., coordinator, ",
-                   kRandomWorker));
+  if (IsTarget(target, processes)) return target;
+  return ErrorAt(document, field,
+                 absl::StrCat(muster::Describe(value),
+                              " is no process of this job; it has: ", Targets(processes)));
 }
 
 absl::StatusOr<Duration> ReadSeconds(const Document& document, const std::string& field,
@@ -58,10 +74,10 @@ absl::StatusOr<std::string> ReadPoint(const Document& document, const std::strin
 }
 
 absl::Status ReadField(const Document& document, const std::string& field, const std::string& key,
-                       const nlohmann::json& value, Fault& fault) {
+                       const nlohmann::json& value, const JobProcesses& processes, Fault& fault) {
   if (key == "kill" || key == "pause") {
     fault.kind = key == "kill" ? Fault::Kind::kKill : Fault::Kind::kPause;
-    MUSTER_ASSIGN_OR_RETURN(fault.target, ReadTarget(document, field, value));
+    MUSTER_ASSIGN_OR_RETURN(fault.target, ReadTarget(document, field, value, processes));
   } else if (key == "at_step") {
     MUSTER_ASSIGN_OR_RETURN(fault.at_step, ReadSteps(document, field, value, 0));
   } else if (key == "at_second") {
@@ -94,20 +110,21 @@ absl::Status CheckWhole(const Document& document, const std::string& field,
 }
 
 absl::StatusOr<Fault> ReadFault(const Document& document, const std::string& field,
-                                const nlohmann::json& value) {
+                                const nlohmann::json& value, const JobProcesses& processes) {
   MUSTER_RETURN_IF_ERROR(
       CheckKeys(document, field, value,
                 {"at_step", "at_second", "at_point", "kill", "pause", "for_steps", "for_seconds"}));
   Fault fault;
   for (const auto& [key, part] : value.items())
-    MUSTER_RETURN_IF_ERROR(ReadField(document, FieldPath(field, key), key, part, fault));
+    MUSTER_RETURN_IF_ERROR(ReadField(document, FieldPath(field, key), key, part, processes, fault));
   MUSTER_RETURN_IF_ERROR(CheckWhole(document, field, value, fault));
   return fault;
 }
 
 }  // namespace
 
-absl::StatusOr<FaultPlan> ParseFaultPlan(absl::string_view yaml, absl::string_view source) {
+absl::StatusOr<FaultPlan> ParseFaultPlan(absl::string_view yaml, absl::string_view source,
+                                         const JobProcesses& processes) {
   MUSTER_ASSIGN_OR_RETURN(const Document document, ParseYamlDocument(yaml, source));
   FaultPlan plan;
   const nlohmann::json* list = &document.root;
@@ -127,7 +144,8 @@ absl::StatusOr<FaultPlan> ParseFaultPlan(absl::string_view yaml, absl::string_vi
     field = "faults";
   }
   for (size_t i = 0; i < list->size(); ++i) {
-    MUSTER_ASSIGN_OR_RETURN(Fault fault, ReadFault(document, FieldPath(field, i), (*list)[i]));
+    MUSTER_ASSIGN_OR_RETURN(Fault fault,
+                            ReadFault(document, FieldPath(field, i), (*list)[i], processes));
     plan.faults.push_back(std::move(fault));
   }
   return plan;

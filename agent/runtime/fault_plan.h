@@ -16,7 +16,15 @@
 
 namespace muster::agent {
 
-// kInvalidArgument: names place, field, what was found and what is allowed.
-absl::StatusOr<FaultPlan> ParseFaultPlan(absl::string_view yaml, absl::string_view source);
+// The processes of a job besides the coordinator: worker-0 …, server-0 ….
+struct JobProcesses {
+  int workers = 0;
+  int servers = 0;
+};
+
+// kInvalidArgument: names place, field, what was found and what is allowed; also where a fault
+// names a process that the job does not have.
+absl::StatusOr<FaultPlan> ParseFaultPlan(absl::string_view yaml, absl::string_view source,
+                                         const JobProcesses& processes);
 
 }  // namespace muster::agent

@@ -46,6 +46,7 @@ class LocalCluster {
   // "http://127.0.0.1:PORT", the same as long as this lives.
   std::string url() const { return "http://" + addresses_.http; }
   const RunFolder& folder() const { return folder_; }
+  std::vector<std::string> MissedFaults() const { return agent_.MissedFaults(); }
 
  private:
   LocalCluster(EventLoop& loop, Transport& transport, LocalClusterOptions options,

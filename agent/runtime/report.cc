@@ -39,6 +39,7 @@ absl::StatusOr<Report> ParseReport(absl::string_view line) {
   Report report{.event = ValueOr<std::string>(object, "event", ""),
                 .text = ValueOr<std::string>(object, "text", ""),
                 .metrics = ValueOr<std::string>(object, "metrics", ""),
+                .point = ValueOr<std::string>(object, "point", ""),
                 .json = std::string(line)};
   if (report.event.empty())
     return absl::InvalidArgumentError(

@@ -26,6 +26,7 @@ struct Report {
   std::optional<StepReport> step;  // when event is "step"
   std::string text;                // for people; may be empty
   std::string metrics;  // HOST:PORT where the process serves its metrics; empty: not told
+  std::string point;    // when event is "failpoint"
   std::string json;     // the whole line
 };
 

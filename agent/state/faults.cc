@@ -26,6 +26,12 @@ std::string HowLong(const Fault& fault) {
   return "";
 }
 
+std::string When(const Fault& fault) {
+  if (fault.at_step) return absl::StrCat(" at step ", *fault.at_step);
+  if (fault.at_point) return absl::StrCat(" at ", *fault.at_point);
+  return absl::StrFormat(" after %g s", std::chrono::duration<double>(*fault.at_time).count());
+}
+
 std::string TextOf(const Fault& fault, const ProcessKey& victim) {
   if (fault.kind == Fault::Kind::kPause)
     return absl::StrCat("fault plan: pauses ", victim.name, HowLong(fault));
@@ -98,10 +104,20 @@ std::optional<std::string> FaultDriver::Arm(const ProcessKey& starting) {
     const Fault& fault = plan_.faults[i];
     if (!fault.at_point || fault.target != starting.name || progress_[i].phase != Phase::kAhead)
       continue;
-    progress_[i].phase = Phase::kOver;
+    progress_[i].phase = Phase::kArmed;
+    progress_[i].victim = starting;
     return fault.at_point;
   }
   return std::nullopt;
+}
+
+void FaultDriver::Passed(const ProcessKey& process, absl::string_view point) {
+  for (size_t i = 0; i < progress_.size(); ++i) {
+    Progress& progress = progress_[i];
+    if (progress.phase != Phase::kArmed || progress.victim != process) continue;
+    if (absl::StartsWith(*plan_.faults[i].at_point, absl::StrCat(point, ":")))
+      progress.phase = Phase::kOver;
+  }
 }
 
 std::optional<Time> FaultDriver::NextTick() const {
@@ -118,10 +134,13 @@ std::optional<Time> FaultDriver::NextTick() const {
   return next;
 }
 
-bool FaultDriver::Finished() const {
-  for (const Progress& progress : progress_)
-    if (progress.phase != Phase::kOver) return false;
-  return true;
+std::vector<std::string> FaultDriver::Missed() const {
+  std::vector<std::string> missed;
+  for (size_t i = 0; i < progress_.size(); ++i)
+    if (progress_[i].phase == Phase::kAhead || progress_[i].phase == Phase::kArmed)
+      missed.push_back(absl::StrCat(plan_.faults[i].kind == Fault::Kind::kKill ? "kill " : "pause ",
+                                    plan_.faults[i].target, When(plan_.faults[i])));
+  return missed;
 }
 
 }  // namespace muster::agent

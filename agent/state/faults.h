@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "agent/state/supervisor.h"
 #include "lib/base/time.h"
 
@@ -61,12 +62,14 @@ class FaultDriver {
 
   // A process is about to be started: the failpoint that this start is armed with, if any.
   std::optional<std::string> Arm(const ProcessKey& starting);
+  // It has come to a failpoint ("half_sent").
+  void Passed(const ProcessKey& process, absl::string_view point);
 
-  std::optional<Time> NextTick() const;  // of what goes by the clock and lies ahead
-  bool Finished() const;                 // every fault happened, or was armed, and is over
+  std::optional<Time> NextTick() const;     // of what goes by the clock and lies ahead
+  std::vector<std::string> Missed() const;  // what has not happened, for people
 
  private:
-  enum class Phase { kAhead, kGoing, kOver };
+  enum class Phase { kAhead, kArmed, kGoing, kOver };
   struct Progress {
     Phase phase = Phase::kAhead;
     ProcessKey victim{};

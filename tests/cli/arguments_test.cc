@@ -38,6 +38,14 @@ TEST(ArgumentsTest, WhatIsNotSaidStaysWithTheFile) {
   EXPECT_FALSE(train.json);
 }
 
+TEST(ArgumentsTest, Up) {
+  const Parsed parsed = Parse({"up", "--listen", "10.1.2.3:0", "--allow-plaintext", "10.1.0.0/16"});
+  ASSERT_EQ(parsed.exit_code, std::nullopt) << parsed.text;
+  const auto& up = std::get<UpArguments>(parsed.arguments);
+  EXPECT_EQ(up.listen, "10.1.2.3:0");
+  EXPECT_THAT(up.allow_plaintext, ElementsAre("10.1.0.0/16"));
+}
+
 TEST(ArgumentsTest, RemoteCommands) {
   using Command = RemoteArguments::Command;
   const std::pair<const char*, Command> cases[] = {{"status", Command::kStatus},

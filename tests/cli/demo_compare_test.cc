@@ -33,6 +33,21 @@ TEST(DemoCompareTest, EqualOnlyWhenBothHaveTheSame) {
       << "nothing equals nothing, but proves nothing";
 }
 
+TEST(DemoCompareTest, ADisturbedRunMustHaveBeenDisturbed) {
+  JobResult result = Result({{20, "b"}});
+  result.job.recoveries = 2;
+  result.steps_without_coordinator = 20;
+  EXPECT_EQ(Shortfall(result), "");
+  result.steps_without_coordinator = 19;
+  EXPECT_THAT(Shortfall(result), HasSubstr("only 19 steps went on without the coordinator"));
+  result.steps_without_coordinator = 20;
+  result.job.recoveries = 0;
+  EXPECT_THAT(Shortfall(result), HasSubstr("no recovery"));
+  result.job.recoveries = 2;
+  result.missed_faults = {"kill coordinator at step 35"};
+  EXPECT_THAT(Shortfall(result), HasSubstr("kill coordinator at step 35"));
+}
+
 TEST(DemoCompareTest, SaysSo) {
   const JobResult one = Result({{20, "b"}});
   EXPECT_THAT(Compare(one, one, 20).text, HasSubstr("The fingerprints agree"));

@@ -1,6 +1,8 @@
 #include "cli/job_run.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <mutex>
@@ -8,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/job_file.h"
+#include "cli/remote.h"
 #include "cli/train.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -32,6 +35,7 @@ class HandCluster final : public Cluster {
   }
   void Stop() override {
     ++stops;
+    if (on_stop) on_stop();
     events.on_stopped();
   }
   void Run() override {
@@ -50,9 +54,12 @@ class HandCluster final : public Cluster {
   void After(Duration, std::function<void()>) override {}
   std::string url() const override { return url_; }
   std::string folder() const override { return folder_; }
+  std::vector<std::string> MissedFaults() const override { return missed_faults; }
 
   const ClusterEvents events;
   std::function<void(HandCluster&)> on_start;
+  std::function<void()> on_stop;
+  std::vector<std::string> missed_faults;
   int stops = 0;
 
  private:
@@ -82,6 +89,7 @@ class JobRunTest : public ::testing::Test {
                               }},
                              {"POST", "/v1/jobs/{id}:stop",
                               [this](const http::Request&, const http::Responder& r) {
+                                if (!stop_answer_.ok()) return r.Send(stop_answer_);
                                 r.Send({.body = "{}"});
                                 Become("stopped");
                               }},
@@ -93,11 +101,13 @@ class JobRunTest : public ::testing::Test {
                              {"GET", "/v1/jobs/{id}/events",
                               [this](const http::Request&, const http::Responder& r) {
                                 std::lock_guard lock(mutex_);
+                                if (gone_) return r.Send(absl::UnavailableError("it has ended"));
                                 stream_ = r.Stream();
                                 for (const auto& [name, data] : first_events_)
                                   stream_->Send("1", name, data);
                                 if (!after_events_.empty()) job_["state"] = after_events_;
                                 if (job_["state"] != "running") stream_->Send("9", "done", "{}");
+                                if (on_stream_) on_stream_();
                               }}})
             .value();
   }
@@ -120,13 +130,19 @@ class JobRunTest : public ::testing::Test {
     std::lock_guard lock(mutex_);
     return job_.dump();
   }
+  // As a coordinator that has ended.
+  void Leave() {
+    std::lock_guard lock(mutex_);
+    gone_ = true;
+    stream_.reset();
+  }
   void Become(const std::string& state) {
     std::lock_guard lock(mutex_);
     job_["state"] = state;
     if (stream_) stream_->Send("9", "done", "{}");
   }
 
-  absl::StatusOr<JobResult> Run(int64_t cancel_after = -1) {
+  JobResult Run(int64_t cancel_after = -1) {
     Screen screen(out_, Screen::Kind::kPlain, 80);
     return RunJob({.spec = spec_, .folder = folder_, .cancel_after = cancel_after}, Maker(),
                   screen);
@@ -134,11 +150,42 @@ class JobRunTest : public ::testing::Test {
   ClusterMaker Maker() {
     return [this](const ClusterOptions& options,
                   ClusterEvents events) -> absl::StatusOr<std::unique_ptr<Cluster>> {
+      options_ = options;
+      {
+        std::lock_guard lock(mutex_);
+        gone_ = false;
+      }
+      std::filesystem::create_directories(options.folder);
       auto cluster = std::make_unique<HandCluster>("http://" + server_->Address(), options.folder,
                                                    std::move(events));
       cluster->on_start = on_start_;
+      cluster->on_stop = [this] { Leave(); };
       return cluster;
     };
+  }
+  // `muster train --json`: its exit code; the objects it wrote are then in objects_.
+  int TrainJson(const std::string& spec = "", const std::string& folder = "") {
+    const std::string path = folder_ + "/spec.yaml";
+    std::ofstream(path) << ToYaml(spec_);
+    std::ostringstream err;
+    out_.str("");
+    objects_.clear();
+    const int code = Train({.spec = spec.empty() ? path : spec,
+                            .dir = folder.empty() ? folder_ : folder,
+                            .json = true},
+                           Maker(), {.out = out_, .err = err});
+    std::istringstream lines(out_.str());
+    for (std::string line; std::getline(lines, line);)
+      objects_.push_back(nlohmann::json::parse(line));
+    return code;
+  }
+  void ExpectAWholeResult() {
+    ASSERT_FALSE(objects_.empty());
+    EXPECT_EQ(objects_.back()["event"], "result");
+    for (const char* field :
+         {"job", "state", "steps", "epochs", "samples", "final_loss", "digest", "fingerprint",
+          "seconds", "workers", "views", "recoveries", "rewinds", "lanes_recomputed"})
+      EXPECT_TRUE(objects_.back().contains(field)) << field;
   }
   static StepSeen Step(int64_t step, double loss) {
     return {.member = "worker-0", .step = step, .loss = loss, .samples = 8};
@@ -148,13 +195,18 @@ class JobRunTest : public ::testing::Test {
   JobSpec spec_ =
       ParseJobYaml("task: counting\nreduction: sum\nepochs: 2\nbatch: 8\n", "spec.yaml").value();
   std::function<void(HandCluster&)> on_start_;
+  ClusterOptions options_;  // of the last cluster
   std::ostringstream out_;
+  std::vector<nlohmann::json> objects_;
 
   std::mutex mutex_;  // the server's threads and the test's
   nlohmann::json job_ = {
       {"state", "running"}, {"step", 0}, {"steps", 20}, {"loss", 0.5}, {"workers", 1}};
   absl::Status refuse_;
+  absl::Status stop_answer_;
+  std::function<void()> on_stream_;
   int unavailable_ = 0;
+  bool gone_ = false;
   std::vector<std::pair<std::string, std::string>> first_events_;  // of every stream
   std::string after_events_;  // state of the job after them; empty: as it was
   std::shared_ptr<http::EventStream> stream_;
@@ -173,14 +225,14 @@ TEST_F(JobRunTest, FollowsAJobToItsEnd) {
     cluster.events.on_report({.process = "worker-0", .event = "sample", .text = "int main() {}"});
   };
   const auto result = Run();
-  ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(result->exit_code, 0);
-  EXPECT_EQ(result->first_loss, 5.5);
-  EXPECT_EQ(result->sample, "int main() {}");
-  EXPECT_EQ(result->fingerprints, (std::vector<Fingerprint>{{10, "aa"}}));
+  ASSERT_TRUE(result.error.ok()) << result.error;
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.first_loss, 5.5);
+  EXPECT_EQ(result.sample, "int main() {}");
+  EXPECT_EQ(result.fingerprints, (std::vector<Fingerprint>{{10, "aa"}}));
   EXPECT_THAT(out_.str(), HasSubstr("worker-2 was killed; its lanes went to workers 0 and 1\n"));
   EXPECT_THAT(out_.str(), Not(HasSubstr("not for people")));
-  EXPECT_EQ(result->last_disturbed_step, 7);
+  EXPECT_EQ(result.last_disturbed_step, 7);
 }
 
 TEST_F(JobRunTest, CtrlCStopsAfterACheckpoint) {
@@ -188,8 +240,8 @@ TEST_F(JobRunTest, CtrlCStopsAfterACheckpoint) {
     cluster.Post([&cluster] { cluster.events.on_interrupt(2); });
   };
   const auto result = Run();
-  ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(result->exit_code, 75);
+  ASSERT_TRUE(result.error.ok()) << result.error;
+  EXPECT_EQ(result.exit_code, 75);
   EXPECT_THAT(out_.str(), HasSubstr("stopping after a checkpoint"));
 }
 
@@ -203,14 +255,16 @@ TEST_F(JobRunTest, ASecondCtrlCStopsAtOnce) {
       EXPECT_EQ(cluster.stops, 2);
     });
   };
-  EXPECT_EQ(ExitCodeOf(Run().status()), 1);
+  const JobResult result = Run();
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.job.state, "interrupted");
 }
 
 TEST_F(JobRunTest, ARefusedJobIsBadConfiguration) {
   refuse_ = absl::InvalidArgumentError("optimizer.kind: 'adamm' is not known");
   const auto result = Run();
-  EXPECT_EQ(ExitCodeOf(result.status()), 64);
-  EXPECT_THAT(std::string(result.status().message()), HasSubstr("optimizer.kind"));
+  EXPECT_EQ(result.exit_code, 64);
+  EXPECT_THAT(std::string(result.error.message()), HasSubstr("optimizer.kind"));
 }
 
 TEST_F(JobRunTest, ACoordinatorThatCannotStayUpEndsTheRun) {
@@ -226,8 +280,8 @@ TEST_F(JobRunTest, ACoordinatorThatCannotStayUpEndsTheRun) {
     });
   };
   const auto result = Run();
-  EXPECT_EQ(ExitCodeOf(result.status()), 1);
-  EXPECT_THAT(out_.str(), HasSubstr("store: no space left"));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(std::string(result.error.message()), HasSubstr("store: no space left"));
 }
 
 TEST_F(JobRunTest, BadDataOfAWorkerIsTheExitCode) {
@@ -239,16 +293,16 @@ TEST_F(JobRunTest, BadDataOfAWorkerIsTheExitCode) {
     });
   };
   const auto result = Run();
-  ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(result->exit_code, 65);
+  ASSERT_TRUE(result.error.ok()) << result.error;
+  EXPECT_EQ(result.exit_code, 65);
 }
 
 TEST_F(JobRunTest, CancelsOnceTheFingerprintIsThere) {
   first_events_ = {{"fingerprint", R"({"step":5,"value":"x"})"},
                    {"fingerprint", R"({"step":10,"value":"aa"})"}};
   const auto result = Run(/*cancel_after=*/10);
-  ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(result->job.state, "cancelled");
+  ASSERT_TRUE(result.error.ok()) << result.error;
+  EXPECT_EQ(result.job.state, "cancelled");
 }
 
 TEST_F(JobRunTest, AFolderOfAnotherLawIsRefusedBeforeAnythingStarts) {
@@ -257,32 +311,168 @@ TEST_F(JobRunTest, AFolderOfAnotherLawIsRefusedBeforeAnythingStarts) {
   ASSERT_TRUE(JobIdOf(folder_, other).ok());
   on_start_ = [](HandCluster&) { ADD_FAILURE() << "started"; };
   const auto result = Run();
-  EXPECT_EQ(ExitCodeOf(result.status()), 64);
-  EXPECT_THAT(std::string(result.status().message()), HasSubstr("seed"));
+  EXPECT_EQ(result.exit_code, 64);
+  EXPECT_THAT(std::string(result.error.message()), HasSubstr("seed"));
 }
 
 TEST_F(JobRunTest, TheLastJsonObjectIsTheResult) {
-  const std::string path = folder_ + "/spec.yaml";
-  std::ofstream(path) << ToYaml(spec_);
   on_start_ = [&](HandCluster& cluster) {
     cluster.events.on_report({.process = "worker-0", .event = "step", .step = Step(1, 5.5)});
     cluster.Post([&] { Become("done"); });
   };
+  EXPECT_EQ(TrainJson(), 0);
+  ASSERT_GE(objects_.size(), 3u);
+  EXPECT_EQ(objects_[0]["event"], "start");
+  EXPECT_EQ(objects_[1]["event"], "step");
+  ExpectAWholeResult();
+  EXPECT_EQ(objects_.back()["state"], "done");
+}
+
+TEST_F(JobRunTest, AlsoOfARunThatCouldNotBegin) {
+  EXPECT_EQ(TrainJson("/nowhere/spec.yaml"), 64);
+  ExpectAWholeResult();
+  EXPECT_EQ(objects_.back()["state"], "failed");
+  EXPECT_THAT(objects_.back()["reason"].get<std::string>(), HasSubstr("/nowhere/spec.yaml"));
+}
+
+TEST_F(JobRunTest, AlsoOfARefusedJob) {
+  refuse_ = absl::InvalidArgumentError("optimizer.kind: 'adamm' is not known");
+  EXPECT_EQ(TrainJson(), 64);
+  ExpectAWholeResult();
+  EXPECT_EQ(objects_.back()["job"], JobIdOf(folder_, spec_).value());
+}
+
+TEST_F(JobRunTest, AJobThatWasStoppedAtOnceCanGoOn) {
+  first_events_ = {{"fingerprint", R"({"step":5,"value":"x"})"}};
+  on_start_ = [this](HandCluster& cluster) {
+    cluster.events.on_report({.process = "worker-0", .event = "step", .step = Step(6, 2.5)});
+    stop_answer_ = absl::UnavailableError("not now");
+    on_stream_ = [&cluster] {
+      cluster.Post([&cluster] {
+        cluster.events.on_interrupt(2);
+        cluster.events.on_interrupt(2);
+      });
+    };
+  };
+  EXPECT_EQ(TrainJson(), 75);
+  ExpectAWholeResult();
+  EXPECT_EQ(objects_.back()["state"], "interrupted");
+  EXPECT_EQ(objects_.back()["steps"], 7);
+  EXPECT_EQ(objects_.back()["final_loss"], 2.5);
+  EXPECT_EQ(objects_.back()["exit_code"], 75);
+}
+
+TEST_F(JobRunTest, ProgramsLearnTheLastLinesOfACoordinatorToo) {
+  refuse_ = absl::UnavailableError("never ready");
+  on_start_ = [](HandCluster& cluster) {
+    cluster.Post([&cluster] {
+      cluster.events.on_exit({.process = "coordinator",
+                              .is_coordinator = true,
+                              .code = 1,
+                              .given_up = true,
+                              .text = "coordinator ended with exit code 1; it is not started again",
+                              .last_lines = "store: no space left"});
+    });
+  };
+  EXPECT_EQ(TrainJson(), 1);
+  ExpectAWholeResult();
+  EXPECT_THAT(objects_.back()["reason"].get<std::string>(), HasSubstr("store: no space left"));
+  const auto is_exit = [](const nlohmann::json& o) { return o["event"] == "process"; };
+  const auto exit = std::find_if(objects_.begin(), objects_.end(), is_exit);
+  ASSERT_NE(exit, objects_.end());
+  EXPECT_EQ((*exit).value("last_lines", ""), "store: no space left");
+}
+
+TEST_F(JobRunTest, ArgumentsThatAreNoUtf8AreTakenAsTheyAre) {
+  on_start_ = [&](HandCluster& cluster) { cluster.Post([&] { Become("done"); }); };
+  const std::string folder = folder_ + "/r\xFFn";
+  EXPECT_EQ(TrainJson("", folder), 0);
+  EXPECT_EQ(objects_[0]["folder"], folder_ + "/r\uFFFDn");
+  EXPECT_EQ(TrainJson("\xFF.yaml"), 64);
+  EXPECT_THAT(objects_.back()["reason"].get<std::string>(), HasSubstr("\uFFFD.yaml"));
+}
+
+TEST_F(JobRunTest, AFolderWhoseJobFailedEndsTheSameWayAndSaysWhatToDo) {
+  on_start_ = [&](HandCluster& cluster) {
+    cluster.Post([&] {
+      cluster.events.on_exit(
+          {.process = "worker-0", .code = 65, .given_up = true, .text = "worker-0 ended"});
+      Become("failed");
+    });
+  };
+  EXPECT_EQ(TrainJson(), 65);
+  EXPECT_EQ(TrainJson(), 65);
+  on_start_ = {};
+  EXPECT_EQ(TrainJson(), 65);
+  EXPECT_EQ(Run().exit_code, 65);
+  EXPECT_THAT(out_.str(), HasSubstr("give another --dir"));
+}
+
+TEST_F(JobRunTest, TheResultOfAnotherJobSaysNothing) {
+  std::ofstream(folder_ + "/result.json") << R"({"job":"other-1","exit_code":65})";
+  job_["state"] = "failed";
+  EXPECT_EQ(TrainJson(), 1);
+}
+
+TEST_F(JobRunTest, SaysWhichFaultsDidNotHappen) {
+  on_start_ = [&](HandCluster& cluster) {
+    cluster.missed_faults = {"kill worker-1 at step 400"};
+    cluster.Post([&] { Become("done"); });
+  };
+  EXPECT_EQ(TrainJson(), 0);
+  const auto is_missed = [](const nlohmann::json& o) { return o["event"] == "fault_missed"; };
+  const auto missed = std::find_if(objects_.begin(), objects_.end(), is_missed);
+  ASSERT_NE(missed, objects_.end());
+  EXPECT_EQ((*missed)["fault"], "kill worker-1 at step 400");
+  EXPECT_THAT((*missed)["text"].get<std::string>(), HasSubstr("warning"));
+}
+
+TEST_F(JobRunTest, TheClusterLearnsWhomFaultsMayName) {
+  spec_.run.workers_max = 3;
+  spec_.run.servers = 2;
+  refuse_ = absl::InvalidArgumentError("enough");
+  Run();
+  EXPECT_EQ(options_.workers, 3);
+  EXPECT_EQ(options_.servers, 2);
+}
+
+TEST_F(JobRunTest, ADemoThatIsTooShortIsRefused) {
+  const std::string path = folder_ + "/spec.yaml";
+  spec_.law.epochs = 0;
+  spec_.law.steps = 79;
+  std::ofstream(path) << ToYaml(spec_);
+  on_start_ = [](HandCluster&) { ADD_FAILURE() << "started"; };
   std::ostringstream err;
-  EXPECT_EQ(Train({.spec = path, .dir = folder_, .json = true}, Maker(), {.out = out_, .err = err}),
-            0)
-      << err.str();
-  std::istringstream lines(out_.str());
-  std::vector<nlohmann::json> objects;
-  for (std::string line; std::getline(lines, line);) objects.push_back(nlohmann::json::parse(line));
-  ASSERT_GE(objects.size(), 3u);
-  EXPECT_EQ(objects[0]["event"], "start");
-  EXPECT_EQ(objects[1]["event"], "step");
-  for (const char* field :
-       {"job", "state", "steps", "epochs", "samples", "final_loss", "digest", "fingerprint",
-        "seconds", "workers", "views", "recoveries", "rewinds", "lanes_recomputed"})
-    EXPECT_TRUE(objects.back().contains(field)) << field;
-  EXPECT_EQ(objects.back()["state"], "done");
+  EXPECT_EQ(Demo({.spec = path, .dir = folder_}, Maker(), {.out = out_, .err = err}), 64);
+  EXPECT_THAT(err.str(), HasSubstr("--set steps="));
+}
+
+TEST_F(JobRunTest, ADemoWithoutItsKillsFails) {
+  const std::string path = folder_ + "/spec.yaml";
+  std::ofstream(path) << ToYaml(spec_);
+  on_start_ = [&](HandCluster& cluster) { cluster.Post([&] { Become("done"); }); };
+  std::ostringstream err;
+  EXPECT_EQ(Demo({.spec = path, .dir = folder_}, Maker(), {.out = out_, .err = err}), 1);
+  EXPECT_THAT(err.str(), HasSubstr("more steps"));
+}
+
+TEST_F(JobRunTest, ADemoElsewhereNamesTheOption) {
+  std::ostringstream err;
+  EXPECT_EQ(Demo({.spec = "nowhere/code-lm.yaml"}, Maker(), {.out = out_, .err = err}), 64);
+  EXPECT_THAT(err.str(), HasSubstr("--spec"));
+}
+
+// Its events may all be gone, and its stream then never ends.
+TEST_F(JobRunTest, WatchingAJobThatIsOverEnds) {
+  job_["state"] = "failed";
+  on_stream_ = [] { ADD_FAILURE() << "asked for events"; };
+  std::ostringstream err;
+  EXPECT_EQ(Remote({.command = RemoteArguments::Command::kWatch,
+                    .to = "http://" + server_->Address(),
+                    .job = "j"},
+                   out_, err),
+            1);
+  EXPECT_THAT(out_.str(), HasSubstr("is failed"));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <signal.h>
 
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <utility>
@@ -59,6 +60,21 @@ TEST(MusterTest, OneFolderOneCluster) {
   EXPECT_EQ(second.Wait(), 64);
 }
 
+TEST(MusterTest, AnAddressThatIsNotAllowedIsRefusedBeforeAnythingStarts) {
+  const std::string folder = MakeFolder() + "/cluster";
+  const auto up = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"up", "--dir", folder, "--listen", "192.0.2.1:0"});
+    return Muster(more);
+  };
+  Program refused(up({}));
+  EXPECT_TRUE(refused.WaitFor("--listen: address 192.0.2.1:0 refused")) << refused.output();
+  EXPECT_EQ(refused.Wait(), 64);
+  Program wrong(up({"--allow-plaintext", "192.0.2.0"}));
+  EXPECT_TRUE(wrong.WaitFor("has no prefix length")) << wrong.output();
+  EXPECT_EQ(wrong.Wait(), 64);
+  EXPECT_FALSE(std::filesystem::exists(folder));
+}
+
 TEST(MusterTest, BadWordsAndFilesAreBadConfiguration) {
   Program unknown(Muster({"trian"}));
   EXPECT_TRUE(unknown.WaitFor("--help")) << unknown.output();
@@ -67,6 +83,13 @@ TEST(MusterTest, BadWordsAndFilesAreBadConfiguration) {
   EXPECT_TRUE(missing.WaitFor("cannot read nowhere.yaml")) << missing.output();
   EXPECT_EQ(missing.Wait(), 64);
   const std::string spec = MakeFolder() + "/spec.yaml";
+  const std::string plan = MakeFolder() + "/plan.yaml";
+  std::ofstream(spec) << "task: counting\nreduction: sum\nepochs: 2\nbatch: 8\nworkers: 2\n";
+  std::ofstream(plan) << "- {at_step: 1, kill: worker-9}\n";
+  Program stranger(Muster({"train", spec, "--dir", MakeFolder(), "--faults", plan}));
+  EXPECT_TRUE(stranger.WaitFor("[0].kill: 'worker-9' is no process of this job"))
+      << stranger.output();
+  EXPECT_EQ(stranger.Wait(), 64);
   std::ofstream(spec) << "task: counting\nepohcs: 2\nbatch: 8\n";
   Program wrong(Muster({"train", spec, "--dir", MakeFolder()}));
   EXPECT_TRUE(wrong.WaitFor("epohcs")) << wrong.output();

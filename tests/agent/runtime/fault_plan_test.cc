@@ -12,6 +12,8 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::HasSubstr;
 
+constexpr JobProcesses kProcesses = {.workers = 3, .servers = 1};
+
 TEST(FaultPlanTest, ReadsAPlan) {
   const auto plan = ParseFaultPlan(R"(
 seed: 7
@@ -22,7 +24,7 @@ faults:
   - {at_second: 9, kill: server-0, for_seconds: 0.5}
   - {at_point: "half_sent:3", kill: worker-2}
 )",
-                                   "plan.yaml");
+                                   "plan.yaml", kProcesses);
   ASSERT_TRUE(plan.ok()) << plan.status();
   const FaultPlan expected{
       .faults = {{.target = "worker-1", .at_step = 40},
@@ -38,7 +40,7 @@ faults:
 }
 
 TEST(FaultPlanTest, ReadsAListAlone) {
-  const auto plan = ParseFaultPlan("- {at_step: 1, kill: worker-0}\n", "plan.yaml");
+  const auto plan = ParseFaultPlan("- {at_step: 1, kill: worker-0}\n", "plan.yaml", kProcesses);
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(plan->faults.size(), 1u);
 }
@@ -51,7 +53,10 @@ struct BadPlan {
 TEST(FaultPlanTest, SaysWhatIsWrongAndWhere) {
   const BadPlan cases[] = {
       {"- {at_step: 1, kill: wroker-2}",
-       "plan.yaml:1: [0].kill: 'wroker-2' is no process; allowed: worker-0"},
+       "plan.yaml:1: [0].kill: 'wroker-2' is no process of this job; it has: "
+       "worker-0 to worker-2, server-0, coordinator, random worker"},
+      {"- {at_step: 1, kill: worker-3}", "[0].kill: 'worker-3' is no process of this job"},
+      {"- {at_step: 1, kill: server-1}", "[0].kill: 'server-1' is no process of this job"},
       {"- {at_step: 1, kill: worker-}", "is no process"},
       {"- {at_step: 1, kill: worker-01}", "is no process"},
       {"- {at_step: 1, kill: coordinator-0}", "is no process"},
@@ -79,7 +84,7 @@ TEST(FaultPlanTest, SaysWhatIsWrongAndWhere) {
       {"- {", "plan.yaml"},
   };
   for (const BadPlan& bad : cases) {
-    const auto plan = ParseFaultPlan(bad.yaml, "plan.yaml");
+    const auto plan = ParseFaultPlan(bad.yaml, "plan.yaml", kProcesses);
     EXPECT_EQ(plan.status().code(), absl::StatusCode::kInvalidArgument) << bad.yaml;
     EXPECT_THAT(std::string(plan.status().message()), HasSubstr(bad.says)) << bad.yaml;
   }

@@ -10,6 +10,7 @@
 namespace muster::agent {
 namespace {
 
+using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
@@ -35,7 +36,6 @@ TEST(FaultDriverTest, KillsOnceAtTheStep) {
   const auto actions = driver.Step(41, kAll, kBegan);
   EXPECT_THAT(Describe(actions), ElementsAre("kill worker-1"));
   EXPECT_EQ(actions[0].text, "fault plan: kills worker-1 (SIGKILL)");
-  EXPECT_TRUE(driver.Finished());
   EXPECT_THAT(driver.Step(40, kAll, kBegan), IsEmpty());
 }
 
@@ -47,9 +47,7 @@ TEST(FaultDriverTest, KeepsDownForSteps) {
   EXPECT_EQ(actions[1].text,
             "fault plan: kills coordinator (SIGKILL) and keeps it down for 20 steps");
   EXPECT_THAT(driver.Step(79, {kWorker0}, kBegan), IsEmpty());
-  EXPECT_FALSE(driver.Finished());
   EXPECT_THAT(Describe(driver.Step(80, {kWorker0}, kBegan)), ElementsAre("release coordinator"));
-  EXPECT_TRUE(driver.Finished());
 }
 
 TEST(FaultDriverTest, PausesForSecondsByTheClock) {
@@ -84,10 +82,37 @@ TEST(FaultDriverTest, ArmsOneStartOfAProcessForEachPoint) {
   EXPECT_EQ(driver.Arm(kServer0), std::nullopt);
   EXPECT_EQ(driver.Arm(kWorker1), "forward:3");
   EXPECT_EQ(driver.Arm(kWorker1), "receiver:1");
-  EXPECT_FALSE(driver.Finished());
   EXPECT_EQ(driver.Arm(kWorker0), "donor:1");
-  EXPECT_TRUE(driver.Finished());
   EXPECT_EQ(driver.Arm(kWorker1), std::nullopt);
+}
+
+TEST(FaultDriverTest, SaysWhatHasNotHappened) {
+  FaultDriver driver(
+      {.faults =
+           {{.target = "worker-1", .at_step = 40},
+            {.target = kRandomWorker, .at_time = milliseconds(2500)},
+            {.kind = Fault::Kind::kPause, .target = "server-0", .at_step = 7, .for_steps = 3}}},
+      kBegan);
+  EXPECT_THAT(driver.Missed(),
+              ElementsAre("kill worker-1 at step 40", "kill random worker after 2.5 s",
+                          "pause server-0 at step 7"));
+  driver.Step(8, kAll, kBegan + seconds(3));
+  EXPECT_THAT(driver.Missed(), ElementsAre("kill worker-1 at step 40"));
+  driver.Step(40, kAll, kBegan + seconds(3));
+  EXPECT_THAT(driver.Missed(), IsEmpty());
+}
+
+TEST(FaultDriverTest, AnArmedPointHasHappenedOnceItIsPassed) {
+  FaultDriver driver({.faults = {{.target = "worker-0", .at_point = "forward:3"},
+                                 {.target = "worker-1", .at_point = "forward:4"}}},
+                     kBegan);
+  driver.Arm(kWorker0);
+  driver.Arm(kWorker1);
+  EXPECT_THAT(driver.Missed(),
+              ElementsAre("kill worker-0 at forward:3", "kill worker-1 at forward:4"));
+  driver.Passed(kWorker1, "forward");
+  driver.Passed(kWorker0, "for");
+  EXPECT_THAT(driver.Missed(), ElementsAre("kill worker-0 at forward:3"));
 }
 
 TEST(FaultDriverTest, RandomWorkerFollowsFromTheSeed) {

@@ -1,0 +1,17 @@
+// JSON as text that is always UTF-8: what comes from the command line, a path for instance, may be
+// none, and nlohmann's own dump() throws on it.
+#pragma once
+
+#include <string>
+
+#include "nlohmann/json.hpp"
+
+namespace muster::cli {
+
+// On one line, or with so many spaces of indent. Bytes that are not UTF-8 become U+FFFD.
+template <class Json>
+std::string Text(const Json& json, int indent = -1) {
+  return json.dump(indent, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
+}
+
+}  // namespace muster::cli
