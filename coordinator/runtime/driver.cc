@@ -149,8 +149,12 @@ void Driver::Read(Done done) {
   Post([this, answer = Once(std::move(done))] {
     if (failure_.ok()) return Later([this, answer] { answer(Look()); });
     KnownJobs jobs = last_written_;
-    for (KnownJob& job : jobs)
-      if (!Ended(job.status.job.phase)) job.status.waits_for = std::string(failure_.message());
+    for (KnownJobPtr& job : jobs) {
+      if (Ended(job->status.job.phase)) continue;
+      KnownJob waiting = *job;
+      waiting.status.waits_for = std::string(failure_.message());
+      job = std::make_shared<const KnownJob>(std::move(waiting));
+    }
     answer(std::move(jobs));
   });
 }
@@ -160,13 +164,13 @@ void Driver::Watch(const std::string& job, const std::string& after,
   Read([this, job, after, found = std::move(found),
         watcher = std::move(watcher)](const absl::StatusOr<KnownJobs>& jobs) {
     if (!jobs.ok()) return found(jobs.status());
-    const auto known = std::find_if(jobs->begin(), jobs->end(), [&](const KnownJob& known_job) {
-      return known_job.status.job.id == job;
+    const auto known = std::find_if(jobs->begin(), jobs->end(), [&](const KnownJobPtr& other) {
+      return other->status.job.id == job;
     });
     if (known == jobs->end())
       return found(absl::NotFoundError(absl::StrCat("there is no job ", job)));
     found(absl::OkStatus());
-    const auto watch = [this, job, after, watcher, over = Ended(known->status.job.phase)] {
+    const auto watch = [this, job, after, watcher, over = Ended((*known)->status.job.phase)] {
       events_.Watch(job, after, watcher, over);
     };
     // What was decided so far, the job's end for one, is told first.
@@ -230,6 +234,7 @@ void Driver::Sort(Action action) {
         Later([this, id = a.job.id] {
           if (const auto job = JobFor(id); job && job->facts) sessions_.TellFacts(*job);
         });
+      over_.erase(a.job.id);
       // Only the last value counts, as all are written at once.
       const auto same = [&](const Persisted& p) {
         const PersistJob* other = std::get_if<PersistJob>(&p);
@@ -272,9 +277,9 @@ void Driver::OnWriteFailed(const absl::Status& why) {
                      "): training goes on, but nothing is decided or recorded until it can be; "
                      "make room on its disk");
     LogError("%s", text);
-    for (const KnownJob& known : last_written_)
-      if (!Ended(known.status.job.phase))
-        events_.Append(known.status.job.id, {"", 0, UnixMillis(), "state", text, {}});
+    for (const KnownJobPtr& known : last_written_)
+      if (!Ended(known->status.job.phase))
+        events_.Append(known->status.job.id, {"", 0, UnixMillis(), "state", text, {}});
     failure_ = absl::Status(why.code(), text);
   }
   failing_ = true;
@@ -284,10 +289,9 @@ void Driver::OnWritten() {
   failure_ = absl::OkStatus();
   failing_ = false;
   LogInfo("the journal can be written again");
-  for (const KnownJob& known : Look())
-    if (!Ended(known.status.job.phase))
-      events_.Append(known.status.job.id,
-                     {"", 0, UnixMillis(), "state", "the journal can be written again", {}});
+  for (const auto& [id, job] : coordinator_.jobs())
+    if (!Ended(job.phase))
+      events_.Append(id, {"", 0, UnixMillis(), "state", "the journal can be written again", {}});
   // Our own time stood still: the machine is told first, so that it takes no silence for a loss.
   Take(Tick{});
   for (const Input& input : std::exchange(held_back_, {})) Take(input);
@@ -295,13 +299,19 @@ void Driver::OnWritten() {
       "the journal could not be written: what was said meanwhile is to be said again"));
 }
 
-KnownJobs Driver::Look() const {
+KnownJobs Driver::Look() {
   KnownJobs jobs;
-  for (JobStatus& status : coordinator_.Status()) {
-    const std::string id = status.job.id;
-    jobs.push_back({std::move(status), journal_.TimesOf(id), journal_.TailOf(id)});
-  }
+  for (const auto& [id, job] : coordinator_.jobs()) jobs.push_back(LookAt(job));
   return jobs;
+}
+
+// Many jobs may be over, and each write and tick looks: what cannot change is not copied again.
+KnownJobPtr Driver::LookAt(const JobJournal& job) {
+  if (const auto known = over_.find(job.id); known != over_.end()) return known->second;
+  auto known = std::make_shared<const KnownJob>(
+      KnownJob{coordinator_.StatusOf(job.id), journal_.TimesOf(job.id), journal_.TailOf(job.id)});
+  if (Ended(job.phase) && unsaved_.empty()) over_[job.id] = known;
+  return known;
 }
 
 void Driver::CarryOut(const ToMember& action) {
@@ -315,13 +325,12 @@ void Driver::CarryOut(const ToAgents& action) {
 }
 
 void Driver::CarryOut(const CommitManifest& action) {
-  const std::vector<JobStatus> all = coordinator_.Status();
-  const JobStatus* status = FindIn(all, action.manifest.job);
-  if (status == nullptr) return;
+  const auto job = coordinator_.jobs().find(action.manifest.job);
+  if (job == coordinator_.jobs().end()) return;
   Manifest manifest = action.manifest;
-  manifest.spec = ToJson(status->job.spec);
+  manifest.spec = ToJson(job->second.spec);
   keeper_.Run([this, manifest = std::move(manifest), keep = action.keep,
-               lineages = status->job.lineages](const std::stop_token&) {
+               lineages = job->second.lineages](const std::stop_token&) {
     Commit(manifest, lineages, keep);
   });
 }
@@ -377,20 +386,14 @@ std::optional<JobIs> Driver::JobFor(const std::string& job) const {
   return is;
 }
 
-const JobStatus* Driver::FindIn(const std::vector<JobStatus>& all, const std::string& job) const {
-  for (const JobStatus& status : all)
-    if (status.job.id == job) return &status;
-  return nullptr;
-}
-
 void Driver::Measure() {
   std::map<std::string, double> by_state;
   for (const JobPhase phase : kJobPhases) by_state[std::string(PhaseName(phase))] = 0;
   double recoveries = 0;
   double rewinds = 0;
   double lanes = 0;
-  for (const KnownJob& known : last_written_) {
-    const JobJournal& job = known.status.job;
+  for (const KnownJobPtr& known : last_written_) {
+    const JobJournal& job = known->status.job;
     ++by_state[std::string(PhaseName(job.phase))];
     recoveries += static_cast<double>(job.recoveries);
     rewinds += static_cast<double>(job.rewinds);
@@ -399,7 +402,7 @@ void Driver::Measure() {
     metrics_.GetGauge("muster_members").Set(static_cast<double>(job.view->members.size()));
     metrics_.GetGauge("muster_view").Set(static_cast<double>(job.view->number.value()));
     metrics_.GetGauge("muster_lineage").Set(static_cast<double>(job.view->lineage.value()));
-    metrics_.GetGauge("muster_loss").Set(known.status.loss);
+    metrics_.GetGauge("muster_loss").Set(known->status.loss);
   }
   metrics_.GetGauge("muster_term").Set(static_cast<double>(journal_.term().value()));
   for (const auto& [state, count] : by_state) metrics_.GetGauge("muster_jobs", state).Set(count);

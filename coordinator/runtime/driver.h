@@ -46,7 +46,8 @@ struct KnownJob {
   JobTimes times;
   JobTail tail;
 };
-using KnownJobs = std::vector<KnownJob>;
+using KnownJobPtr = std::shared_ptr<const KnownJob>;
+using KnownJobs = std::vector<KnownJobPtr>;  // in the order of their ids
 
 class Driver {
  public:
@@ -97,7 +98,8 @@ class Driver {
   void Flush();
   void OnWritten();
   void OnWriteFailed(const absl::Status& why);
-  KnownJobs Look() const;
+  KnownJobs Look();
+  KnownJobPtr LookAt(const JobJournal& job);
 
   void CarryOut(const ToMember& action);
   void CarryOut(const ToAgents& action);
@@ -108,7 +110,6 @@ class Driver {
   void AnswerAsk(SessionId id, const AskJob& ask);
   void WelcomeAgents();
   std::optional<JobIs> JobFor(const std::string& job) const;
-  const JobStatus* FindIn(const std::vector<JobStatus>& all, const std::string& job) const;
   void Measure();
 
   Journal& journal_;
@@ -132,9 +133,10 @@ class Driver {
   std::deque<std::function<void()>> deeds_;  // to be carried out once `unsaved_` is written
   // While the journal cannot be written: who went down, once each, and what the keeper has done.
   std::deque<Input> held_back_;
-  absl::Status failure_;    // of the last write
-  bool sealed_ = false;     // a Seal was sent since the last look
-  KnownJobs last_written_;  // what readers see while the journal cannot be written
+  absl::Status failure_;                     // of the last write
+  bool sealed_ = false;                      // a Seal was sent since the last look
+  KnownJobs last_written_;                   // what readers see while the journal cannot be written
+  std::map<std::string, KnownJobPtr> over_;  // jobs that are: looked at once
   CheckpointTimes checkpoint_times_;
   std::map<std::string, double> counted_;  // what counters have been given so far, by metric
 

@@ -84,15 +84,17 @@ JobTimes Advanced(JobTimes times, JobPhase phase, int64_t now) {
   return times;
 }
 
-// Adds changes to a batch, and to what will be known once it is written.
+// Adds changes to a batch, and to what will be known of their jobs once it is written.
 struct Writer {
-  Batch& batch;
-  std::map<std::string, JobTimes>& times;
-  std::map<std::string, JobTail>& tails;
+  const Journal& journal;
   const int64_t now;
+  Batch batch;
+  std::map<std::string, JobTimes> times;
+  std::map<std::string, JobTail> tails;
 
   void operator()(const PersistJob& change) {
-    JobTimes& at = times[change.job.id];
+    const std::string& id = change.job.id;
+    JobTimes& at = times.try_emplace(id, journal.TimesOf(id)).first->second;
     at = Advanced(at, change.job.phase, now);
     batch.Put(kJournal, absl::StrCat(kJobPrefix, change.job.id), EncodeJob({change.job, at}));
   }
@@ -100,13 +102,17 @@ struct Writer {
     for (const StepRecord& record : change.records) {
       batch.Put(kLedger, LedgerKey(change.job, kRecord, record.lineage, record.step),
                 EncodeStepRecord(record));
-      tails[change.job].loss = MeanLoss(record);
+      TailOf(change.job).loss = MeanLoss(record);
     }
   }
   void operator()(const PersistFingerprint& change) {
     batch.Put(kLedger, LedgerKey(change.job, kFingerprint, change.lineage, change.step),
               EncodeFingerprintPart(change.value));
-    tails[change.job].fingerprint = {change.lineage, change.step, change.value};
+    TailOf(change.job).fingerprint = {change.lineage, change.step, change.value};
+  }
+
+  JobTail& TailOf(const std::string& job) {
+    return tails.try_emplace(job, journal.TailOf(job)).first->second;
   }
 };
 
@@ -194,14 +200,11 @@ absl::Status Journal::LoadLedger(const JobJournal& job, Found& found) {
 }
 
 absl::Status Journal::Write(const std::vector<Persisted>& changes, int64_t unix_ms) {
-  Batch batch;
-  std::map<std::string, JobTimes> times = times_;
-  std::map<std::string, JobTail> tails = tails_;
-  Writer writer{batch, times, tails, unix_ms};
+  Writer writer{*this, unix_ms, {}, {}, {}};
   for (const Persisted& change : changes) std::visit(writer, change);
-  MUSTER_RETURN_IF_ERROR(kv_->Write(batch, Durability::kSynced));
-  times_ = std::move(times);
-  tails_ = std::move(tails);
+  MUSTER_RETURN_IF_ERROR(kv_->Write(writer.batch, Durability::kSynced));
+  for (const auto& [job, times] : writer.times) times_[job] = times;
+  for (const auto& [job, tail] : writer.tails) tails_[job] = tail;
   return absl::OkStatus();
 }
 

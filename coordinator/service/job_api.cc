@@ -63,9 +63,9 @@ absl::Status NoSuchJob(const std::string& id) {
       absl::StrCat("there is no job ", id, "; `muster list` shows those there are"));
 }
 
-absl::StatusOr<const KnownJob*> FindJob(const KnownJobs& jobs, const std::string& id) {
-  for (const KnownJob& known : jobs)
-    if (known.status.job.id == id) return &known;
+absl::StatusOr<KnownJobPtr> FindJob(const KnownJobs& jobs, const std::string& id) {
+  for (const KnownJobPtr& known : jobs)
+    if (known->status.job.id == id) return known;
   return NoSuchJob(id);
 }
 
@@ -184,11 +184,11 @@ class Api final : public JobApi {
   void List(Reply<std::vector<JobInfo>> reply) override {
     driver_.Read([reply = std::move(reply)](absl::StatusOr<KnownJobs> jobs) {
       if (!jobs.ok()) return reply(jobs.status());
-      std::sort(jobs->begin(), jobs->end(), [](const KnownJob& a, const KnownJob& b) {
-        return a.status.job.order < b.status.job.order;
+      std::sort(jobs->begin(), jobs->end(), [](const KnownJobPtr& a, const KnownJobPtr& b) {
+        return a->status.job.order < b->status.job.order;
       });
       std::vector<JobInfo> infos;
-      for (const KnownJob& known : *jobs) infos.push_back(DescribeNow(known));
+      for (const KnownJobPtr& known : *jobs) infos.push_back(DescribeNow(*known));
       reply(std::move(infos));
     });
   }
@@ -228,7 +228,7 @@ class Api final : public JobApi {
 
   void Digest(const std::string& id, std::optional<int64_t> step, Reply<JobDigest> reply) override {
     WithJob<JobDigest>(id, std::move(reply),
-                       [this, step](const KnownJob& known, const Reply<JobDigest>& answer) {
+                       [this, step](const KnownJobPtr& known, const Reply<JobDigest>& answer) {
                          AskDigest(known, step, answer);
                        });
   }
@@ -237,7 +237,7 @@ class Api final : public JobApi {
   static absl::StatusOr<JobInfo> Pick(const absl::StatusOr<KnownJobs>& jobs,
                                       const std::string& id) {
     MUSTER_RETURN_IF_ERROR(jobs.status());
-    MUSTER_ASSIGN_OR_RETURN(const KnownJob* known, FindJob(*jobs, id));
+    MUSTER_ASSIGN_OR_RETURN(const KnownJobPtr known, FindJob(*jobs, id));
     return DescribeNow(*known);
   }
 
@@ -272,13 +272,13 @@ class Api final : public JobApi {
   // Calls `then` on the driver's thread, or answers that there is no such job.
   template <class T>
   void WithJob(const std::string& id, Reply<T> reply,
-               std::function<void(const KnownJob&, const Reply<T>&)> then) {
+               std::function<void(const KnownJobPtr&, const Reply<T>&)> then) {
     driver_.Read([id, reply = Once(std::move(reply)),
                   then = std::move(then)](absl::StatusOr<KnownJobs> jobs) {
       if (!jobs.ok()) return reply(jobs.status());
       const auto known = FindJob(*jobs, id);
       if (!known.ok()) return reply(known.status());
-      then(**known, reply);
+      then(*known, reply);
     });
   }
 
@@ -287,10 +287,10 @@ class Api final : public JobApi {
   void AnswerLater(const std::string& id, Reply<T> reply,
                    std::function<absl::StatusOr<T>(const KnownJob&, const std::stop_token&)> work) {
     WithJob<T>(id, std::move(reply),
-               [this, work = std::move(work)](const KnownJob& known, const Reply<T>& answer) {
+               [this, work = std::move(work)](const KnownJobPtr& known, const Reply<T>& answer) {
                  const absl::Status taken =
                      driver_.Ask([answer, work, known](const std::stop_token& stop) {
-                       answer(UnlessStopped(work(known, stop)));
+                       answer(UnlessStopped(work(*known, stop)));
                      });
                  if (!taken.ok()) answer(taken);
                });
@@ -298,17 +298,17 @@ class Api final : public JobApi {
 
   // The digest of one checkpoint is computed once for all who ask for it meanwhile. On the driver's
   // thread.
-  void AskDigest(const KnownJob& known, std::optional<int64_t> step,
+  void AskDigest(const KnownJobPtr& known, std::optional<int64_t> step,
                  const Reply<JobDigest>& reply) {
     std::erase_if(digests_, [](const auto& asked) { return asked.second.expired(); });
-    std::weak_ptr<SharedAnswer<JobDigest>>& asked = digests_[KeyOf(known.status, step)];
+    std::weak_ptr<SharedAnswer<JobDigest>>& asked = digests_[KeyOf(known->status, step)];
     if (const auto answer = asked.lock(); answer != nullptr && answer->Join(reply)) return;
     const auto answer = std::make_shared<SharedAnswer<JobDigest>>();
     answer->Join(reply);
     asked = answer;
     const absl::Status taken =
         driver_.Ask([this, answer, known, step](const std::stop_token& stop) {
-          answer->Give(UnlessStopped(ComputeDigest(known, step, stop)));
+          answer->Give(UnlessStopped(ComputeDigest(*known, step, stop)));
         });
     if (!taken.ok()) answer->Give(taken);
   }

@@ -393,36 +393,40 @@ void Coordinator::On(const Tick&) {
 
 std::vector<JobStatus> Coordinator::Status() const {
   std::vector<JobStatus> all;
-  for (const auto& [id, j] : jobs_) {
-    JobStatus status;
-    status.job = j;
-    const bool now = id == current_;
-    const auto recorded = found_recorded_.find(id);
-    status.step = now ? recorded_ : recorded == found_recorded_.end() ? Step(0) : recorded->second;
-    if (j.facts) status.steps = muster::TotalSteps(j.spec.law, j.facts->samples);
-    const auto manifests = found_manifests_.find(id);
-    if (now || manifests != found_manifests_.end())
-      for (const Manifest& m : now ? manifests_ : manifests->second)
-        status.checkpoints.emplace_back(m.lineage, m.step);
-    if (now) {
-      status.loss = loss_value_;
-      if (!fingerprints_.empty()) status.fingerprint = *fingerprints_.rbegin();
-      status.waits_for = waits_for_;
-      for (const auto& [member, live] : live_) {
-        MemberStatus m{live.member, live.up, "joined", live.phase, live.step, {}};
-        const int32_t index = j.view ? j.view->IndexOf(member) : -1;
-        if (index >= 0) {
-          m.state = forming_ ? "forming" : "active";
-          m.member = j.view->members[static_cast<size_t>(index)];
-          m.lanes = LanesOf(j.view->lanes.holder_of, index);
-          if (m.member.role == Role::kWorker && m.lanes.empty()) m.state = "spare";
-        }
-        status.members.push_back(std::move(m));
-      }
-    }
-    all.push_back(std::move(status));
-  }
+  for (const auto& [id, j] : jobs_) all.push_back(StatusOf(id));
   return all;
+}
+
+JobStatus Coordinator::StatusOf(const std::string& id) const {
+  const JobJournal& j = jobs_.at(id);
+  JobStatus status;
+  status.job = j;
+  const bool now = id == current_;
+  const auto recorded = found_recorded_.find(id);
+  status.step = now ? recorded_ : recorded == found_recorded_.end() ? Step(0) : recorded->second;
+  if (j.facts) status.steps = muster::TotalSteps(j.spec.law, j.facts->samples);
+  const auto manifests = found_manifests_.find(id);
+  if (now || manifests != found_manifests_.end())
+    for (const Manifest& m : now ? manifests_ : manifests->second)
+      status.checkpoints.emplace_back(m.lineage, m.step);
+  if (!now) return status;
+  status.loss = loss_value_;
+  if (!fingerprints_.empty()) status.fingerprint = *fingerprints_.rbegin();
+  status.waits_for = waits_for_;
+  for (const auto& [member, live] : live_) status.members.push_back(StatusOfMember(member, live));
+  return status;
+}
+
+MemberStatus Coordinator::StatusOfMember(const MemberId& id, const Live& live) const {
+  MemberStatus m{live.member, live.up, "joined", live.phase, live.step, {}};
+  const std::optional<View>& view = job()->view;
+  const int32_t index = view ? view->IndexOf(id) : -1;
+  if (index < 0) return m;
+  m.state = forming_ ? "forming" : "active";
+  m.member = view->members[static_cast<size_t>(index)];
+  m.lanes = LanesOf(view->lanes.holder_of, index);
+  if (m.member.role == Role::kWorker && m.lanes.empty()) m.state = "spare";
+  return m;
 }
 
 }  // namespace muster::coordinator

@@ -147,6 +147,8 @@ class Coordinator {
   Coordinator(std::string cluster, TermNumber term, Settings settings, Found found, Time now);
   std::vector<Action> Take(const Input& input, Time now);
 
+  const std::map<std::string, JobJournal>& jobs() const { return jobs_; }
+  JobStatus StatusOf(const std::string& id) const;  // of one of them
   std::vector<JobStatus> Status() const;
   // What a process that asks for its job is told; nothing: no such job, or it has ended.
   std::optional<JobIs> JobOf(const std::string& id) const;
@@ -248,6 +250,7 @@ class Coordinator {
   void TakeFingerprint(const MemberId& member, const StepRecord& record);
   void CheckFinished();
   void EndJob(JobPhase phase, const std::string& reason, int exit_code);
+  MemberStatus StatusOfMember(const MemberId& id, const Live& live) const;
 
   const std::string cluster_;
   const TermNumber term_;

@@ -104,7 +104,7 @@ class DriverRig : public ::testing::Test {
         [&](const absl::StatusOr<KnownJobs>&) { taken.set_value(driver_->Ask(std::move(call))); });
     return taken.get_future().get();
   }
-  JobJournal Job() { return Look().at(0).status.job; }
+  JobJournal Job() { return Look().at(0)->status.job; }
   void SubmitJob(int32_t workers = 1) {
     ASSERT_TRUE(Change(Submit{"a", CountingSpec(workers)}).ok());
   }

@@ -75,7 +75,7 @@ TEST_F(DriverTest, MembersFormAViewTrainAndTheJobEndsWithItsDigest) {
   EXPECT_EQ(first.Next<Leave>().exit_code, 0);
   EXPECT_EQ(second.Next<Leave>().exit_code, 0);
 
-  const KnownJob done = Look().at(0);
+  const KnownJob done = *Look().at(0);
   EXPECT_EQ(done.status.job.phase, JobPhase::kDone);
   EXPECT_EQ(done.status.job.digest.size(), 64u);
   EXPECT_EQ(done.status.checkpoints.size(), 1u);
@@ -100,15 +100,15 @@ TEST_F(DriverTest, WhileTheDiskIsFullNothingIsKeptAndAfterwardsAllIsSaidAgain) {
   // Until the driver has run into it.
   while (driver_->Ready().ok()) std::this_thread::yield();
   EXPECT_THAT(Change(Cancel{"a"}).status().message(), HasSubstr("No space left"));
-  EXPECT_THAT(Look().at(0).status.waits_for, HasSubstr("No space left"));
-  EXPECT_EQ(Look().at(0).status.step, Step(0));
+  EXPECT_THAT(Look().at(0)->status.waits_for, HasSubstr("No space left"));
+  EXPECT_EQ(Look().at(0)->status.step, Step(0));
   EXPECT_FALSE(member.Heard());
   member.Say(Records{{member.RecordOf(view, Step(1))}});
 
   *full_ = false;
   EXPECT_FALSE(member.Broken().ok());
   EXPECT_FALSE(agent.Broken().ok());
-  EXPECT_EQ(Look().at(0).status.step, Step(1)) << "what was said meanwhile was not kept";
+  EXPECT_EQ(Look().at(0)->status.step, Step(1)) << "what was said meanwhile was not kept";
   ScriptedMember again = Member("worker-0");
   Join join = again.JoinOf("a");
   join.sealed = view.number;
@@ -221,6 +221,20 @@ TEST_F(DriverTest, ACheckpointTakesFromItsFirstShareToItsCommit) {
   EXPECT_THAT(metrics, Not(HasSubstr("muster_checkpoint_bytes_total"))) << "members count them";
 }
 
+TEST_F(DriverTest, AJobThatIsOverIsLookedAtOnceUntilItGoesOn) {
+  SubmitJob();
+  ASSERT_TRUE(Change(coordinator::Stop{"a"}).ok());
+  const KnownJobPtr over = Look().at(0);
+  EXPECT_EQ(over->status.job.phase, JobPhase::kStopped);
+  EXPECT_GT(over->times.ended, 0);
+  ASSERT_TRUE(Change(Submit{"b", CountingSpec()}).ok());
+  EXPECT_EQ(Look().at(0), over) << "the same value, not a copy";
+  EXPECT_EQ(Look().at(1)->status.job.phase, JobPhase::kStarting);
+  ASSERT_TRUE(Change(Submit{"a", CountingSpec()}).ok());
+  EXPECT_EQ(Look().at(0)->status.job.phase, JobPhase::kQueued);
+  EXPECT_EQ(Look().at(0)->times.ended, 0);
+}
+
 TEST_F(DriverTest, ANewerSessionOfAMemberReplacesTheOlder) {
   SubmitJob();
   ScriptedMember older = Member("worker-0");
@@ -233,7 +247,7 @@ TEST_F(DriverTest, ANewerSessionOfAMemberReplacesTheOlder) {
   newer.Say(join);
   EXPECT_EQ(newer.Next<Activate>().view, view);
   EXPECT_FALSE(older.Broken().ok());
-  EXPECT_TRUE(Look().at(0).status.members.at(0).up);
+  EXPECT_TRUE(Look().at(0)->status.members.at(0).up);
   newer.Say(Records{{newer.RecordOf(view, Step(0))}});
   EXPECT_EQ(newer.Next<AckRecords>().below, Step(1));
 }
