@@ -1,5 +1,7 @@
 // A run whose disk is full. In a binary of its own, before any thread: a mount namespace belongs to
 // a thread, and the programs inherit it.
+#include <signal.h>
+
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -58,6 +60,39 @@ TEST(FullDiskTest, TrainingGoesOnTheCheckpointIsGivenUpAndWorksAgainAfterwards) 
   ASSERT_TRUE(result.is_object()) << program.output();
   EXPECT_EQ(result["digest"], digest);
   EXPECT_EQ(result["rewinds"], 0);
+}
+
+int CountOf(const std::string& text, const std::string& part) {
+  int count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+TEST(FullDiskTest, AKilledCoordinatorComesBackOnceThereIsRoomAndNoWorkerIsLost) {
+  const std::string spec =
+      WriteText(MakeFolder() + "/spec.yaml", CountingSpec(1200, "workers: 2\n"));
+  const std::string digest = UndisturbedDigest(spec);
+  const SmallDisk disk(MakeFolder() + "/disk");
+  if (!disk.status().ok()) GTEST_SKIP() << disk.status();
+  Program program(Train(spec, disk.path() + "/job", {"--json"}));
+  ASSERT_TRUE(program.WaitFor("checkpoint of step 200 is complete")) << program.output();
+  const std::string ballast = disk.Fill();
+  ASSERT_FALSE(ballast.empty());
+  const std::string started = "\"process_start\",\"process\":\"coordinator\",\"pid\":";
+  const size_t pid = program.output().find(started);
+  ASSERT_NE(pid, std::string::npos) << program.output();
+  const size_t killed = program.output().size();
+  ASSERT_EQ(kill(std::stoi(program.output().substr(pid + started.size())), SIGKILL), 0);
+  ASSERT_TRUE(program.WaitFor("\"code\":75", killed)) << "it cannot start now";
+  ASSERT_TRUE(program.WaitFor("\"event\":\"step\"", program.output().size()));
+  fs::remove(ballast);
+  EXPECT_EQ(program.End(), 0) << program.output();
+  const auto result = ResultOf(program);
+  ASSERT_TRUE(result.is_object()) << program.output();
+  EXPECT_EQ(result["digest"], digest);
+  EXPECT_EQ(result["rewinds"], 0);
+  EXPECT_EQ(CountOf(program.output(), "\"process_start\",\"process\":\"worker-"), 2)
+      << "the workers went on";
 }
 
 TEST(FullDiskTest, AJobIsNotBegunOnAFullDisk) {
