@@ -1,6 +1,7 @@
 // What the commands need of the host agent. cli/main.cc makes it of agent/; tests make their own.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -63,6 +64,7 @@ class Cluster {
   virtual std::string url() const = 0;  // of the REST interface
   virtual std::string folder() const = 0;
   virtual std::vector<std::string> MissedFaults() const = 0;  // that have not happened, for people
+  virtual void JobEndsAfter(int64_t last_step) = 0;  // faults do not wait for steps beyond it
 };
 
 using ClusterMaker =

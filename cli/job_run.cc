@@ -166,6 +166,7 @@ class JobRun {
   void OnJob(const JobStatus& job) {
     result_.job = job;
     tracker_.SetTotals(job.steps, job.epochs);
+    if (job.steps > 0) cluster_->JobEndsAfter(job.steps - 1);
     if (std::exchange(accepted_, true)) return;
     if (IsOver(job)) return OnOverAlready(job);
     if (job.step > 0) screen_.Say(absl::StrCat("it goes on after ", Plural(job.step, "step")));

@@ -93,6 +93,7 @@ class AgentCluster final : public cli::Cluster {
   std::string url() const override { return local_->url(); }
   std::string folder() const override { return local_->folder().path(); }
   std::vector<std::string> MissedFaults() const override { return local_->MissedFaults(); }
+  void JobEndsAfter(int64_t last_step) override { local_->JobEndsAfter(last_step); }
 
  private:
   AgentCluster(std::unique_ptr<agent::EventLoop> loop, cli::ClusterEvents events)

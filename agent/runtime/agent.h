@@ -52,6 +52,7 @@ class Agent {
   std::vector<ProcessKey> Running() const { return supervisor_.Running(); }
   // What the fault plan has not done, for people.
   std::vector<std::string> MissedFaults() const { return faults_.Missed(); }
+  void JobEndsAfter(int64_t last_step) { faults_.JobEndsAfter(last_step); }
 
  private:
   struct Child {

@@ -47,6 +47,7 @@ class LocalCluster {
   std::string url() const { return "http://" + addresses_.http; }
   const RunFolder& folder() const { return folder_; }
   std::vector<std::string> MissedFaults() const { return agent_.MissedFaults(); }
+  void JobEndsAfter(int64_t last_step) { agent_.JobEndsAfter(last_step); }
 
  private:
   LocalCluster(EventLoop& loop, Transport& transport, LocalClusterOptions options,

@@ -1,5 +1,7 @@
 #include "agent/state/faults.h"
 
+#include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -9,6 +11,8 @@
 
 namespace muster::agent {
 namespace {
+
+constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
 bool IsDue(const Fault& fault, Time began, std::optional<int64_t> step, Time now) {
   if (fault.at_step) return step && *step >= *fault.at_step;
@@ -54,7 +58,9 @@ std::vector<FaultAction> FaultDriver::Step(std::optional<int64_t> step,
     if (progress.phase == Phase::kAhead && IsDue(plan_.faults[i], began_, step, now)) {
       if (const auto victim = Victim(i, running)) Begin(i, *victim, step, now, out);
     }
-    const bool ends = (progress.until_step && step && *step >= *progress.until_step) ||
+    const int64_t until =
+        std::min(progress.until_step.value_or(kNever), last_step_.value_or(kNever));
+    const bool ends = (progress.until_step && step && *step >= until) ||
                       (progress.until_time && now >= *progress.until_time);
     if (progress.phase == Phase::kGoing && ends) End(i, out);
   }

@@ -62,6 +62,8 @@ class FaultDriver {
 
   // A process is about to be started: the failpoint that this start is armed with, if any.
   std::optional<std::string> Arm(const ProcessKey& starting);
+  // What lasts for steps ends with the last of the job at the latest: none comes after it.
+  void JobEndsAfter(int64_t last_step) { last_step_ = last_step; }
   // It has come to a failpoint ("half_sent").
   void Passed(const ProcessKey& process, absl::string_view point);
 
@@ -85,6 +87,7 @@ class FaultDriver {
   FaultPlan plan_;
   Time began_{};
   std::vector<Progress> progress_;
+  std::optional<int64_t> last_step_{};
   Time last_{};  // of the latest Step
 };
 

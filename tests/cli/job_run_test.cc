@@ -6,6 +6,7 @@
 #include <fstream>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
@@ -55,11 +56,13 @@ class HandCluster final : public Cluster {
   std::string url() const override { return url_; }
   std::string folder() const override { return folder_; }
   std::vector<std::string> MissedFaults() const override { return missed_faults; }
+  void JobEndsAfter(int64_t step) override { last_step = step; }
 
   const ClusterEvents events;
   std::function<void(HandCluster&)> on_start;
   std::function<void()> on_stop;
   std::vector<std::string> missed_faults;
+  std::optional<int64_t> last_step;
   int stops = 0;
 
  private:
@@ -425,6 +428,16 @@ TEST_F(JobRunTest, SaysWhichFaultsDidNotHappen) {
   ASSERT_NE(missed, objects_.end());
   EXPECT_EQ((*missed)["fault"], "kill worker-1 at step 400");
   EXPECT_THAT((*missed)["text"].get<std::string>(), HasSubstr("warning"));
+}
+
+TEST_F(JobRunTest, TheClusterLearnsTheLastStep) {
+  std::optional<int64_t> last_step;
+  on_start_ = [&](HandCluster& cluster) {
+    cluster.Post([&] { Become("done"); });
+    cluster.on_stop = [&] { last_step = cluster.last_step; };
+  };
+  EXPECT_EQ(Run().exit_code, 0);
+  EXPECT_EQ(last_step, 19);
 }
 
 TEST_F(JobRunTest, TheClusterLearnsWhomFaultsMayName) {

@@ -50,6 +50,15 @@ TEST(FaultDriverTest, KeepsDownForSteps) {
   EXPECT_THAT(Describe(driver.Step(80, {kWorker0}, kBegan)), ElementsAre("release coordinator"));
 }
 
+TEST(FaultDriverTest, NothingLastsBeyondTheLastStep) {
+  FaultDriver driver({.faults = {{.target = "coordinator", .at_step = 60, .for_steps = 20}}},
+                     kBegan);
+  driver.JobEndsAfter(70);
+  driver.Step(60, kAll, kBegan);
+  EXPECT_THAT(driver.Step(69, {kWorker0}, kBegan), IsEmpty());
+  EXPECT_THAT(Describe(driver.Step(70, {kWorker0}, kBegan)), ElementsAre("release coordinator"));
+}
+
 TEST(FaultDriverTest, PausesForSecondsByTheClock) {
   FaultDriver driver({.faults = {{.kind = Fault::Kind::kPause,
                                   .target = "server-0",
