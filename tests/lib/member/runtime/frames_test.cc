@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "lib/kernels/crc.h"
+#include "lib/kernels/float_env.h"
 #include "lib/member/runtime/data_path.h"
 #include "lib/wire/message_codec.h"
 
@@ -90,6 +91,8 @@ TEST(Frames, SplittingKeepsChunksInOrderAndSaysOrdersOnce) {
 
 class DataPathTest : public testing::Test {
  protected:
+  DataPathTest() { SetFloatEnvironment(); }  // as a thread that adds must
+
   SetupPtr Setup_() {
     JobIs job;
     job.spec.law.chunk_bytes = 64;
