@@ -16,11 +16,6 @@ struct Shape {
   int servers = 0;
 };
 
-std::string NameOf(const testing::TestParamInfo<Shape>& info) {
-  const Shape& s = info.param;
-  return absl::StrCat(s.lanes, "_lanes_", s.workers, "_workers_", s.servers, "_servers");
-}
-
 std::vector<Shape> Shapes(int lanes, int fewest_workers) {
   std::vector<Shape> shapes;
   for (int servers : {0, 2})
@@ -35,45 +30,6 @@ void Expect(const Shape& s, const TrainRun& run, const std::string& dir,
   ExpectNoWayBack(run, dir);
   ExpectLanesAddUp(run, dir, s.lanes);
 }
-
-class CountingTest : public testing::TestWithParam<Shape> {};
-
-TEST_P(CountingTest, EveryWeightIsTheNumberOfEpochs) {
-  const Shape& s = GetParam();
-  const Folder folder;
-  const bool small = s.workers % 2 == 0;
-  const int samples = small ? 97 : 1009;
-  const int epochs = small ? 5 : 2;
-  const TrainRun run = Train({.spec = CountingSpec(samples, s.lanes, epochs),
-                              .dir = folder / "job",
-                              .workers = s.workers,
-                              .servers = s.servers});
-  Expect(s, run, folder / "job", CountingDigest(samples, static_cast<float>(epochs)));
-  EXPECT_EQ(run.result.value("samples", 0), samples * epochs);
-  EXPECT_EQ(run.result.value("lanes_recomputed", -1), 0);
-  EXPECT_EQ(run.result.value("views", -1), 1) << run.Story();
-}
-
-class CountingKillTest : public testing::TestWithParam<Shape> {};
-
-TEST_P(CountingKillTest, EveryWeightIsTheNumberOfEpochs) {
-  const Shape& s = GetParam();
-  const Folder folder;
-  const std::string victim = absl::StrCat("worker-", s.lanes % s.workers);
-  const TrainRun run =
-      Train({.spec = CountingSpec(1009, s.lanes, 3),
-             .dir = folder / "job",
-             .workers = s.workers,
-             .servers = s.servers,
-             .faults = {absl::StrCat("{at_point: \"half_sent:20\", kill: ", victim, "}")}});
-  ASSERT_TRUE(run.Fired(victim, "half_sent")) << run.Story();
-  Expect(s, run, folder / "job", CountingDigest(1009, 3));
-  EXPECT_EQ(run.result.value("recoveries", -1), 1) << run.Story();
-}
-
-INSTANTIATE_TEST_SUITE_P(Shapes, CountingTest, testing::ValuesIn(Shapes(7, 1)), NameOf);
-// One worker alone would be the only holder of the weights.
-INSTANTIATE_TEST_SUITE_P(Shapes, CountingKillTest, testing::ValuesIn(Shapes(7, 2)), NameOf);
 
 class LanguageTest : public testing::TestWithParam<int> {};
 
