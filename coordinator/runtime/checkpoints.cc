@@ -31,7 +31,8 @@ void PruneCheckpoints(Kv& kv, const std::string& dir, const Manifest& newest,
   };
   const absl::Status pruned = catalogue.Prune(newest.job, allowed, std::max(1, keep), dir);
   if (!pruned.ok()) LogWarning("old checkpoints of job %s stay: %s", newest.job, pruned.message());
-  const absl::Status removed = catalogue.RemoveOrphans(dir, newest.job, newest.step);
+  const absl::Status removed =
+      catalogue.RemoveOrphans(dir, newest.job, newest.lineage, newest.step);
   if (!removed.ok())
     LogWarning("files of aborted checkpoints of job %s stay: %s", newest.job, removed.message());
 }

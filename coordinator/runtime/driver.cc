@@ -329,19 +329,16 @@ void Driver::CarryOut(const CommitManifest& action) {
   if (job == coordinator_.jobs().end()) return;
   Manifest manifest = action.manifest;
   manifest.spec = ToJson(job->second.spec);
-  keeper_.Run([this, manifest = std::move(manifest), keep = action.keep,
-               lineages = job->second.lineages](const std::stop_token&) {
-    Commit(manifest, lineages, keep);
-  });
+  keeper_.Run([this, manifest = std::move(manifest)](const std::stop_token&) { Commit(manifest); });
 }
 
 // On the keeper's thread.
-void Driver::Commit(const Manifest& manifest, const std::vector<Lineage>& lineages, int32_t keep) {
+void Driver::Commit(const Manifest& manifest) {
   options_.pass("before_commit");
   const absl::StatusOr<Manifest> committed =
       CommitCheckpoint(journal_.kv(), manifest, UnixMillis() / 1000);
   if (!committed.ok()) {
-    Post([this, failed = ManifestFailed{manifest.lineage, manifest.step,
+    Post([this, failed = ManifestFailed{manifest.job, manifest.lineage, manifest.step,
                                         std::string(committed.status().message())}] {
       Feed(failed);
     });
@@ -349,8 +346,13 @@ void Driver::Commit(const Manifest& manifest, const std::vector<Lineage>& lineag
   }
   metrics_.GetCounter("muster_checkpoints_committed_total").Add();
   Post([this, done = ManifestCommitted{*committed}] { Feed(done); });
-  PruneCheckpoints(journal_.kv(), CheckpointDir(options_.checkpoint_root, manifest.job), *committed,
-                   lineages, keep);
+}
+
+void Driver::CarryOut(const PruneManifests& action) {
+  keeper_.Run([this, action, dir = CheckpointDir(options_.checkpoint_root, action.newest.job)](
+                  const std::stop_token&) {
+    PruneCheckpoints(journal_.kv(), dir, action.newest, action.lineages, action.keep);
+  });
 }
 
 void Driver::CarryOut(const ComputeDigest& action) {

@@ -104,7 +104,8 @@ class Driver {
   void CarryOut(const ToMember& action);
   void CarryOut(const ToAgents& action);
   void CarryOut(const CommitManifest& action);
-  void Commit(const Manifest& manifest, const std::vector<Lineage>& lineages, int32_t keep);
+  void Commit(const Manifest& manifest);
+  void CarryOut(const PruneManifests& action);
   void CarryOut(const ComputeDigest& action);
   void CarryOut(const Tell& action);
   void AnswerAsk(SessionId id, const AskJob& ask);

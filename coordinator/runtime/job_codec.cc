@@ -103,7 +103,8 @@ std::string EncodeDeparted(Incarnation member, const LaneAccount::Departed& depa
                    {"counted", departed.counted ? "1" : "0"},
                    {"lineage", absl::StrCat(departed.lineage.value())},
                    {"reassigned", absl::StrCat(departed.reassigned)},
-                   {"rewound", departed.rewound ? "1" : "0"}};
+                   {"rewound", departed.rewound ? "1" : "0"},
+                   {"earlier", departed.earlier ? "1" : "0"}};
   if (departed.base) fields["base"] = absl::StrCat(departed.base->value());
   if (departed.ran) {
     fields["ran_total"] = absl::StrCat(departed.ran->total);
@@ -132,6 +133,7 @@ absl::StatusOr<DepartedEntry> DecodeDeparted(std::string_view bytes) {
   departed.lineage = LineageNumber(number("lineage"));
   departed.reassigned = number("reassigned");
   read.Flag("rewound", departed.rewound);
+  read.Flag("earlier", departed.earlier);
   if (read.Find("base") != nullptr) departed.base = Step(number("base"));
   if (read.Find("ran_total") != nullptr)
     departed.ran = LaneCount{member, number("ran_total"), LineageNumber(number("ran_lineage")),

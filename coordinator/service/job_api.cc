@@ -253,7 +253,14 @@ class Api final : public JobApi {
       return absl::AlreadyExistsError(absl::StrCat("job ", id, " is there with another law (",
                                                    absl::StrJoin(differences, "; "),
                                                    "); submit this one under another id"));
-    if ((*known)->status.job.phase != JobPhase::kStopped) return std::nullopt;
+    const JobStatus& status = (*known)->status;
+    if (status.job.phase == JobPhase::kStopped) return coordinator::Submit{id, spec};
+    const std::vector<std::string> other = RunDifferences(status.job.spec, spec);
+    if (Ended(status.job.phase) || other.empty()) return std::nullopt;
+    if (!status.members.empty())
+      return absl::FailedPreconditionError(
+          absl::StrCat("job ", id, " is running with other values (", absl::StrJoin(other, "; "),
+                       "); stop it first, then submit it again with these"));
     return coordinator::Submit{id, spec};
   }
 

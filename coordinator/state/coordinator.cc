@@ -98,19 +98,43 @@ std::optional<JobIs> Coordinator::JobOf(const std::string& id) const {
 void Coordinator::On(const Submit& submit) {
   const auto it = jobs_.find(submit.id);
   const bool again = it != jobs_.end() && it->second.phase == JobPhase::kStopped;
-  if (it != jobs_.end() && !again) return;
+  if (it != jobs_.end() && !again) return TakeRun(it->second, submit.spec.run);
   JobJournal& j = jobs_[submit.id];
   j.id = submit.id;
   j.order = next_sequence_++;
   j.spec = submit.spec;
   j.phase = JobPhase::kQueued;
   j.reason = "waits for its turn";
-  j.resumes = true;
+  GoOnLater(j);
   j.stop_asked = false;
   j.stop_at.reset();
   Do(PersistJob{j});
   Do(Tell{j.id, "state", again ? "submitted again, to go on" : "submitted", {{"state", "queued"}}});
   StartNext();
+}
+
+// Its next view starts from a checkpoint, and with new processes.
+void Coordinator::GoOnLater(JobJournal& j) {
+  j.resumes = true;
+  if (!j.view) return;
+  for (const ViewMember& m : j.view->members) {
+    j.lanes.Lose(m.id.incarnation);
+    evicted_.insert(m.id.incarnation);
+  }
+}
+
+// What may be changed between one start and the next, of a job that was cut off.
+void Coordinator::TakeRun(JobJournal& j, const Run& run) {
+  if (Ended(j.phase) || j.spec.run == run || (j.id == current_ && !live_.empty())) return;
+  j.spec.run = run;
+  GoOnLater(j);
+  Do(PersistJob{j});
+  Do(Tell{j.id, "state", "submitted again with other run fields", {}});
+  if (j.id != current_) return;
+  forming_.reset();
+  reattaching_ = false;
+  started_ = now_;
+  Want();
 }
 
 void Coordinator::StartNext() {
@@ -131,6 +155,15 @@ void Coordinator::StartNext() {
   fingerprints_.clear();
   rounds_.clear();
   bad_manifests_.clear();
+  cause_.clear();
+  loss_ = false;
+  voided_fingerprints_.clear();
+  told_not_finite_ = false;
+  retries_ = 0;
+  retry_at_.reset();
+  rewrite_ = false;
+  done_since_.reset();
+  layout_.reset();
   order_.reset();
   digesting_ = false;
   recorded_ = found_recorded_[current_];
@@ -206,11 +239,11 @@ void Coordinator::On(const AgentSays& says) {
 void Coordinator::FromHost(const AgentHello&) { Want(); }
 
 void Coordinator::FromHost(const ProcessExited& exited) {
+  const auto of = jobs_.find(exited.job);
+  if (of != jobs_.end() && exited.lanes.incarnation != Incarnation{} &&
+      of->second.lanes.Told(exited.lanes))
+    Do(PersistJob{of->second});
   if (exited.job != current_ || job() == nullptr) return;
-  if (exited.lanes.incarnation != Incarnation{}) {
-    job()->lanes.Told(exited.lanes);
-    Persist();
-  }
   if (exited.gave_up)
     return EndJob(JobPhase::kFailed,
                   absl::StrCat(exited.name, " fails again and again (", exited.cause,
@@ -259,6 +292,29 @@ void Coordinator::From(const MemberId& member, const Alive& alive) {
   live_[member].phase = alive.phase;
 }
 
+// A server has no task: of the numeric facts it tells those of the kernels, which it runs too.
+std::string Coordinator::FactsThatDiffer(const Join& join) const {
+  std::string differ;
+  if (!job()->facts) return differ;
+  const JobFacts &ours = *job()->facts, &theirs = join.facts;
+  if (join.role == Role::kWorker) {
+    if (theirs.samples != ours.samples || theirs.data_hash != ours.data_hash)
+      absl::StrAppend(&differ, " data (", theirs.samples, " samples, hash ", theirs.data_hash,
+                      "; the job has ", ours.samples, ", ", ours.data_hash, ")");
+    if (theirs.tensors != ours.tensors) absl::StrAppend(&differ, " tensors");
+    for (const auto& [key, value] : ours.numeric)
+      if (theirs.numeric.count(key) == 0)
+        absl::StrAppend(&differ, " ", key, " (none; the job has ", value, ")");
+  }
+  for (const auto& [key, value] : theirs.numeric) {
+    const auto known = ours.numeric.find(key);
+    const std::string expected = known == ours.numeric.end() ? "none" : known->second;
+    if (value != expected)
+      absl::StrAppend(&differ, " ", key, " (", value, "; the job has ", expected, ")");
+  }
+  return differ;
+}
+
 bool Coordinator::Admit(const Join& join) {
   std::string refusal;
   int code = 1;
@@ -273,25 +329,9 @@ bool Coordinator::Admit(const Join& join) {
     refusal = absl::StrCat("it belongs to cluster ", join.cluster, ", this is cluster ", cluster_);
   } else if (replaced || evicted_.count(join.id.incarnation) > 0) {
     refusal = "it was evicted; it may come back under a fresh incarnation";
-  } else if (job()->facts && join.role == Role::kWorker && !(join.facts == *job()->facts)) {
-    const JobFacts& known = *job()->facts;
+  } else if (const std::string differ = FactsThatDiffer(join); !differ.empty()) {
+    refusal = absl::StrCat("its facts differ from the job's:", differ);
     code = 78;
-    refusal = "its facts differ from the job's:";
-    if (join.facts.samples != known.samples || join.facts.data_hash != known.data_hash)
-      absl::StrAppend(&refusal, " data (", join.facts.samples, " samples, hash ",
-                      join.facts.data_hash, "; the job has ", known.samples, ", ", known.data_hash,
-                      ")");
-    if (join.facts.tensors != known.tensors) absl::StrAppend(&refusal, " tensors");
-    for (const auto& [key, value] : known.numeric) {
-      const auto it = join.facts.numeric.find(key);
-      if (it == join.facts.numeric.end() || it->second != value)
-        absl::StrAppend(&refusal, " ", key, " (",
-                        it == join.facts.numeric.end() ? "none" : it->second, "; the job has ",
-                        value, ")");
-    }
-    for (const auto& [key, value] : join.facts.numeric)
-      if (known.numeric.count(key) == 0)
-        absl::StrAppend(&refusal, " ", key, " (", value, "; the job has none)");
   }
   if (refusal.empty()) return true;
   Do(ToMember{join.id, Leave{code, absl::StrCat(join.id.name, " cannot take part: ", refusal)}});
@@ -331,8 +371,10 @@ void Coordinator::Reattach(const Join& join) {
     return Do(ToMember{join.id, Heal{term_, forming_->number, forming_->planned->heal}});
   }
   if (view && view->IndexOf(join.id) >= 0 && view->number == job()->number &&
-      join.sealed <= view->number)
+      join.sealed <= view->number) {
     PublishView(join.id);
+    GiveOrders();  // what was on its way to it may be lost
+  }
 }
 
 void Coordinator::On(const MemberDown& down) {
@@ -380,6 +422,8 @@ void Coordinator::On(const Tick&) {
   if (job() == nullptr) return StartNext();
   LoseExpired();
   CheckFinished();
+  if (job() == nullptr) return;
+  RetryLast();
   if (job() == nullptr) return;
   const double every = job()->spec.run.checkpoint.every_seconds;
   const std::chrono::duration<double> since = now_ - last_checkpoint_;

@@ -20,8 +20,8 @@ namespace muster::coordinator {
 
 // ---- inputs
 
-struct Submit {  // the same id and law twice is one job; the driver has validated the spec and
-                 // answers the caller
+struct Submit {  // the same id and law twice is one job; another `run` is taken while nobody has
+                 // joined. The driver has validated the spec and answers the caller
   std::string id;
   JobSpec spec;
 };
@@ -48,6 +48,7 @@ struct ManifestCommitted {
   Manifest manifest;
 };
 struct ManifestFailed {
+  std::string job;
   LineageNumber lineage;
   Step step;
   std::string reason;
@@ -84,8 +85,13 @@ struct ToAgents {
   Wanted wanted;
 };
 struct CommitManifest {  // off the driver's thread; answered by ManifestCommitted or
-                         // ManifestFailed; then prunes
-  Manifest manifest;     // fingerprint, time and total are filled in by the driver
+                         // ManifestFailed
+  Manifest manifest;     // time and total are filled in by the driver
+};
+struct PruneManifests {  // off the driver's thread, in order with commits: all but the newest
+                         // `keep` go, and what aborted rounds left
+  Manifest newest;
+  std::vector<Lineage> lineages;
   int32_t keep = 1;
 };
 struct ComputeDigest {
@@ -99,7 +105,7 @@ struct Tell {  // an event for people and programs
   std::map<std::string, std::string> fields;
 };
 using Action = std::variant<PersistJob, PersistRecords, PersistFingerprint, ToMember, ToAgents,
-                            CommitManifest, ComputeDigest, Tell>;
+                            CommitManifest, PruneManifests, ComputeDigest, Tell>;
 
 struct CoordinatorBugs {
   bool publish_before_persist = false;
@@ -109,7 +115,13 @@ struct CoordinatorBugs {
 struct Settings {
   Duration lease = std::chrono::milliseconds(1500);
   Duration start_patience = std::chrono::seconds(10);  // for more than the least number of workers
+  // For a member to get ready, and for the last checkpoint to come; besides, a second for each 10
+  // MB of state.
   Duration forming_patience = std::chrono::seconds(120);
+  Duration checkpoint_patience = std::chrono::seconds(60);
+  Duration first_retry = std::chrono::seconds(1);  // of the last checkpoint; doubled up to …
+  Duration longest_retry = std::chrono::seconds(60);
+  int retries = 100;
   CoordinatorBugs bugs;
 };
 
@@ -179,6 +191,7 @@ class Coordinator {
     std::map<std::pair<int32_t, ChunkId>, bool> covered;
     std::vector<std::pair<MemberId, SegmentWritten>> segments;
     bool committing = false;
+    bool failed = false;  // could not be committed: waits for retry_at_
   };
   void On(const Submit&);
   void On(const Cancel&);
@@ -214,9 +227,12 @@ class Coordinator {
   void Say(std::string event, std::string text, std::map<std::string, std::string> fields = {});
   void SetPhase(JobPhase phase, std::string reason);
 
+  void GoOnLater(JobJournal& job);
+  void TakeRun(JobJournal& job, const Run& run);
   void StartNext();
   void Want();
   std::vector<ProcessWanted> ProcessesOf(const JobJournal& job) const;
+  std::string FactsThatDiffer(const Join& join) const;
   bool Admit(const Join& join);
   void Evict(const MemberId& member, const std::string& why, bool tell);
   void LoseExpired();
@@ -224,11 +240,13 @@ class Coordinator {
   void Consider();  // does membership ask for a new view?
   bool EveryoneIsBack();
   bool AllLive(const std::vector<MemberId>& members) const;
+  Duration WithTimeForState(Duration patience) const;
   void EvictSlow();
   bool ViewStillFits() const;
   size_t CountLive(Role role) const;
   std::optional<std::string> WhyNotYet() const;
   void Form(const std::string& cause, bool after_loss);
+  const Layout* LayoutNow();
   void PlanForming();
   PlanInput InputOfPlan(const Layout& layout) const;
   void Rewind(Planned& planned);
@@ -243,6 +261,11 @@ class Coordinator {
   void GiveOrders();
   void OfferRound(const MemberId& member, const SegmentWritten& written);
   void TryCommit();
+  bool Committing() const;
+  void RetryLast();
+  void CheckpointFailed(const std::string& what);
+  bool EverythingDone();
+  void DropRound(Step step);
   Manifest ManifestOf(Step step, const Round& round, int32_t slots) const;
   void DropRounds(Step below);
   void TakeRecord(const MemberId& member, const StepRecord& record, std::vector<StepRecord>& fresh);
@@ -278,15 +301,22 @@ class Coordinator {
   std::map<Step, StepRecord> recent_;  // records of the current lineage, the last ones
   std::map<Step, StepRecord> voided_;  // of the lineage before, to compare redone steps with
   std::map<Step, std::map<std::string, FingerprintPart>>
-      parts_;                                     // of servers, until they are all there
-  std::map<Step, FingerprintPart> fingerprints_;  // the last ones
+      parts_;                                            // of servers, until they are all there
+  std::map<Step, FingerprintPart> fingerprints_;         // the last ones
+  std::map<Step, FingerprintPart> voided_fingerprints_;  // of the lineage before
+  bool told_not_finite_ = false;
   double loss_value_ = 0;
 
   std::map<Step, Round> rounds_;     // of the current lineage
   std::vector<Manifest> manifests_;  // committed ones of the current job, oldest first
   std::set<std::pair<LineageNumber, Step>> bad_manifests_;
   Time last_checkpoint_{};
-  std::optional<Order> order_;  // outstanding
+  int retries_ = 0;                 // of the last checkpoint
+  std::optional<Time> done_since_;  // in this view; only the last checkpoint is still to come
+  std::optional<Time> retry_at_;    // the last checkpoint failed: then it is tried again
+  bool rewrite_ = false;            // … and must be written again, not only committed
+  std::optional<Order> order_;      // outstanding
+  std::optional<Layout> layout_;    // of the current job's facts, once it was needed
   std::map<std::string, Step> found_recorded_;
   std::map<std::string, std::vector<Manifest>> found_manifests_;
   bool digesting_ = false;

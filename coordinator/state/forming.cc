@@ -61,9 +61,18 @@ bool Coordinator::AllLive(const std::vector<MemberId>& members) const {
                      [&](const MemberId& id) { return live_.count(id) > 0; });
 }
 
+// A large state takes its time, from disk or from others.
+Duration Coordinator::WithTimeForState(Duration patience) const {
+  constexpr int64_t kBytesPerSecond = 10'000'000;
+  const int64_t elements = layout_ ? layout_->elements() : 0;
+  const int64_t copies = 1 + SlotCount(job()->spec.law.optimizer.kind);
+  return patience +
+         std::chrono::seconds(copies * elements * int64_t{sizeof(float)} / kBytesPerSecond);
+}
+
 // Who has not become ready in a generous time holds up everybody else.
 void Coordinator::EvictSlow() {
-  if (now_ - forming_->since <= settings_.forming_patience) return;
+  if (now_ - forming_->since <= WithTimeForState(settings_.forming_patience)) return;
   std::vector<MemberId> slow;
   for (const MemberId& id : forming_->members) {
     const bool ready =
@@ -139,6 +148,12 @@ void Coordinator::From(const MemberId& member, const Sealed& sealed) {
   if (std::find(forming_->members.begin(), forming_->members.end(), member) ==
       forming_->members.end())
     return;
+  const std::vector<LaneId>& lanes = sealed.holdings.lanes;
+  if (!lanes.empty() && lanes.back().value() >= job()->spec.law.lanes)
+    return Evict(member,
+                 absl::StrCat("it says that it holds lane ", lanes.back().value(), "; the job has ",
+                              job()->spec.law.lanes),
+                 true);
   forming_->answers[member] = sealed.holdings;
   if (forming_->answers.size() == forming_->members.size()) PlanForming();
 }
@@ -156,18 +171,34 @@ std::optional<Manifest> Coordinator::CheckpointFor() const {
   return std::nullopt;
 }
 
+const Layout* Coordinator::LayoutNow() {
+  if (!layout_ && job()->facts) {
+    absl::StatusOr<Layout> made = Layout::Make(job()->facts->tensors, ChunkBytes(job()->spec.law));
+    if (made.ok()) layout_ = *std::move(made);
+  }
+  return layout_ ? &*layout_ : nullptr;
+}
+
 void Coordinator::PlanForming() {
   JobJournal& j = *job();
-  const absl::StatusOr<Layout> layout = Layout::Make(j.facts->tensors, ChunkBytes(j.spec.law));
-  if (!layout.ok())
-    return EndJob(JobPhase::kFailed,
-                  absl::StrCat("the model's layout: ", layout.status().message()), 64);
+  const Layout* layout = LayoutNow();
+  if (layout == nullptr) {
+    const absl::Status why = Layout::Make(j.facts->tensors, ChunkBytes(j.spec.law)).status();
+    return EndJob(JobPhase::kFailed, absl::StrCat("the model's layout: ", why.message()), 64);
+  }
   const PlanInput input = InputOfPlan(*layout);
   if (j.resumes && j.spec.run.resume.kind == ResumeKind::kStep && !input.checkpoint)
     return EndJob(JobPhase::kFailed,
                   absl::StrCat("resume: there is no checkpoint of step ", j.spec.run.resume.step),
                   64);
   Planned planned = PlanView(input);
+  const bool anew = j.resumes && j.spec.run.resume.kind == ResumeKind::kNever;
+  if (planned.rewind && !input.checkpoint && !bad_manifests_.empty() && !anew)
+    return EndJob(
+        JobPhase::kFailed,
+        "no checkpoint can be loaded any more, and no member holds the state; put the files "
+        "back, or start anew with resume: never",
+        65);
   if (planned.rewind) Rewind(planned);
   forming_->planned = std::move(planned);
   for (const MemberId& id : forming_->members)
@@ -210,18 +241,21 @@ void Coordinator::Rewind(Planned& planned) {
   for (auto it = recent_.lower_bound(base); it != recent_.end(); ++it)
     voided_[it->first] = it->second;
   recent_.erase(recent_.lower_bound(base), recent_.end());
-  fingerprints_.erase(fingerprints_.upper_bound(base), fingerprints_.end());
+  for (auto it = fingerprints_.upper_bound(base); it != fingerprints_.end();
+       it = fingerprints_.erase(it))
+    voided_fingerprints_[it->first] = it->second;
   parts_.clear();
-  rounds_.clear();
+  while (!rounds_.empty()) DropRound(rounds_.begin()->first);
   recorded_ = base;
   j.lineages.push_back(*planned.rewind);
   if (j.stop_at && *j.stop_at > base) j.stop_at.reset();
   planned.view.end = End();
-  j.resumes = false;
+  const bool resumed = std::exchange(j.resumes, false);
   Persist();
   if (begins || j.lineages.size() == 1) return;
   Say("recovery",
-      absl::StrCat("no live copy of the newest state: back to step ", base.value(),
+      absl::StrCat(resumed ? "resumes at step " : "no live copy of the newest state: back to step ",
+                   base.value(),
                    planned.heal.manifest ? " from its checkpoint" : ", the beginning"),
       {{"rewind", "true"}, {"step", absl::StrCat(base.value())}});
 }
@@ -239,6 +273,8 @@ void Coordinator::From(const MemberId& member, const BaseFailed& failed) {
   if (!forming_ || failed.view != forming_->number || !forming_->planned ||
       !forming_->planned->heal.manifest)
     return;
+  if (!failed.damaged)
+    return Evict(member, absl::StrCat("it could not load the checkpoint: ", failed.reason), true);
   const Manifest& bad = *forming_->planned->heal.manifest;
   bad_manifests_.insert({bad.lineage, bad.step});
   Say("checkpoint", absl::StrCat("the checkpoint of step ", bad.step.value(),

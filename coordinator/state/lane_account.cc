@@ -31,15 +31,17 @@ LaneAccount::LaneAccount(Value value)
 
 void LaneAccount::Begin(Step base) {
   from_ = base;
-  before_ = known_ = recomputed_;
-  departed_.clear();
+  before_ = known_;
+  std::erase_if(departed_, [](const auto& entry) { return !entry.second.lost; });
+  for (auto& [incarnation, member] : departed_) member.earlier = true;
 }
 
 void LaneAccount::Lose(Incarnation member) { departed_[member].lost = true; }
 
-void LaneAccount::Told(const LaneCount& ran) {
-  departed_[ran.incarnation].ran = ran;
+bool LaneAccount::Told(const LaneCount& ran) {
+  if (std::exchange(departed_[ran.incarnation].ran, ran) == ran) return false;
   Settle();
+  return true;
 }
 
 bool LaneAccount::HasEnded(Incarnation member) const {
@@ -57,7 +59,7 @@ std::set<Incarnation> LaneAccount::Lost() const {
 void LaneAccount::GoOn(const View& before, const View& after,
                        const std::vector<LaneId>& reassigned) {
   for (auto& [incarnation, member] : departed_) {
-    if (!member.lost || member.base) continue;
+    if (!member.lost || member.earlier || member.base) continue;
     member.base = after.first_step;
     member.lineage = after.lineage;
     const int32_t index = IndexOf(before, incarnation);
@@ -76,7 +78,7 @@ void LaneAccount::Rewind(const View& after, int32_t lanes,
   known_ = before_ - count;
   for (const auto& [member, run] : lanes_run) known_ += run;
   for (auto& [incarnation, member] : departed_) {
-    if (!member.lost) continue;
+    if (!member.lost || member.earlier) continue;
     member.base = after.first_step;
     member.lineage = after.lineage;
     member.rewound = true;
@@ -86,14 +88,17 @@ void LaneAccount::Rewind(const View& after, int32_t lanes,
 }
 
 bool LaneAccount::settled() const {
-  return std::all_of(departed_.begin(), departed_.end(),
-                     [](const auto& entry) { return !entry.second.lost || entry.second.counted; });
+  return std::all_of(departed_.begin(), departed_.end(), [](const auto& entry) {
+    return !entry.second.lost || entry.second.earlier || entry.second.counted;
+  });
 }
 
 void LaneAccount::Settle() {
   for (auto& [incarnation, member] : departed_) {
     if (!member.lost || !member.base || !member.ran || member.counted) continue;
-    known_ += member.rewound ? member.ran->total : RunInVain(member);
+    const int64_t again = member.rewound ? member.ran->total : RunInVain(member);
+    known_ += again;
+    if (member.earlier) before_ += again;
     member.counted = true;
   }
   recomputed_ = std::max(recomputed_, known_);

@@ -26,13 +26,15 @@ class LaneAccount {
     LineageNumber lineage;
     int64_t reassigned = 0;  // of its lanes
     bool rewound = false;
+    bool earlier = false;  // of before the last Begin
     bool operator==(const Departed&) const = default;
   };
 
-  // The job begins, or is resumed, at state(base): what came before stays as it was counted.
+  // The job begins, or is resumed, at state(base): what came before stays as it was counted, and
+  // who was lost before stays so.
   void Begin(Step base);
   void Lose(Incarnation member);
-  void Told(const LaneCount& ran);  // may be repeated
+  bool Told(const LaneCount& ran);  // false: a repetition
   bool HasEnded(Incarnation member) const;
   std::set<Incarnation> Lost() const;
   // `after` goes on where `before` was left; `reassigned` are the lanes of its first step that

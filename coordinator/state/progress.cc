@@ -1,6 +1,8 @@
 // Records, fingerprints, checkpoint rounds, orders, the end of a job (PROTOCOL.md sections 3.10, 7
 // and 8).
 #include <algorithm>
+#include <bit>
+#include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -11,6 +13,11 @@ namespace muster::coordinator {
 namespace {
 
 constexpr size_t kRecentSteps = 512;
+
+// A loss that is not a number is equal to itself too.
+bool SameBits(double a, double b) {
+  return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
+}
 
 std::string Hex(const FingerprintPart& f) { return absl::StrFormat("%016x%016x", f.hi, f.lo); }
 
@@ -32,6 +39,10 @@ void Coordinator::From(const MemberId& member, const Records& records) {
     for (const StepRecord& r : fresh) {
       const double mean = r.weight > 0 ? r.loss / static_cast<double>(r.weight) : 0;
       loss_value_ = mean;
+      if (!std::isfinite(mean) && !std::exchange(told_not_finite_, true))
+        Say("state",
+            absl::StrCat("the loss of step ", r.step.value(), " is ", mean,
+                         ": training has diverged; a lower learning rate or clip_norm helps"));
       Say("step", "",
           {{"step", absl::StrCat(r.step.value())},
            {"epoch", absl::StrCat(r.samples.epoch)},
@@ -64,7 +75,7 @@ void Coordinator::TakeRecord(const MemberId& member, const StepRecord& record,
   if (known != recent_.end() || record.step < recorded_) {
     if (known == recent_.end()) return;
     const StepRecord& first = known->second;
-    if (first.weight != record.weight || first.loss != record.loss ||
+    if (first.weight != record.weight || !SameBits(first.loss, record.loss) ||
         !(first.samples == record.samples))
       Say("state",
           absl::StrCat("records of step ", record.step.value(), " disagree: ", member.name,
@@ -77,7 +88,7 @@ void Coordinator::TakeRecord(const MemberId& member, const StepRecord& record,
   if (voided == voided_.end()) return;
   const StepRecord& old = voided->second;
   if (job()->spec.law.order == SumOrder::kCanonical &&
-      (old.loss != record.loss || !(old.samples == record.samples)))
+      (!SameBits(old.loss, record.loss) || !(old.samples == record.samples)))
     Say("state", absl::StrCat("step ", record.step.value(), " was done again and differs: loss ",
                               record.loss, " instead of ", old.loss));
   voided_.erase(voided);
@@ -111,6 +122,14 @@ void Coordinator::TakeFingerprint(const MemberId& member, const StepRecord& reco
     return;
   }
   fingerprints_[state] = value;
+  const auto voided = voided_fingerprints_.find(state);
+  if (voided != voided_fingerprints_.end()) {
+    if (job()->spec.law.order == SumOrder::kCanonical && voided->second != value)
+      Say("state",
+          absl::StrCat("state ", state.value(), " was made again and differs: fingerprint ",
+                       Hex(value), " instead of ", Hex(voided->second)));
+    voided_fingerprints_.erase(voided);
+  }
   if (fingerprints_.size() > kRecentSteps) fingerprints_.erase(fingerprints_.begin());
   Do(PersistFingerprint{current_, record.lineage, state, value});
   Say("fingerprint", "", {{"step", absl::StrCat(state.value())}, {"value", Hex(value)}});
@@ -154,26 +173,26 @@ void Coordinator::OfferRound(const MemberId& member, const SegmentWritten& writt
 void Coordinator::From(const MemberId& member, const SegmentFailed& failed) {
   Say("checkpoint", absl::StrCat("checkpoint of step ", failed.step.value(),
                                  " was given up: ", member.name, ": ", failed.reason));
-  rounds_.erase(failed.step);
+  if (failed.lineage != job()->lineages.back().number) return;
+  DropRound(failed.step);
+  if (failed.step != End()) return;
+  rewrite_ = true;
+  CheckpointFailed(failed.reason);
 }
 
 // One at a time and the newest that is complete: when a coordinator was down for long, older ones
 // are not worth it, and manifests are committed in the order of their steps.
 void Coordinator::TryCommit() {
-  if (!job()->facts) return;
-  for (const auto& [step, round] : rounds_)
-    if (round.committing) return;
-  const absl::StatusOr<Layout> layout =
-      Layout::Make(job()->facts->tensors, ChunkBytes(job()->spec.law));
-  if (!layout.ok()) return;
+  if (Committing()) return;
+  const Layout* layout = LayoutNow();
+  if (layout == nullptr) return;
   const int32_t slots = SlotCount(job()->spec.law.optimizer.kind);
   const auto need =
       static_cast<size_t>(layout->chunk_count() + slots * layout->parameter_chunk_count());
   for (auto it = rounds_.rbegin(); it != rounds_.rend(); ++it) {
-    if (recorded_ < it->first || it->second.covered.size() < need) continue;
+    if (it->second.failed || recorded_ < it->first || it->second.covered.size() < need) continue;
     it->second.committing = true;
-    return Do(
-        CommitManifest{ManifestOf(it->first, it->second, slots), job()->spec.run.checkpoint.keep});
+    return Do(CommitManifest{ManifestOf(it->first, it->second, slots)});
   }
 }
 
@@ -201,33 +220,87 @@ Manifest Coordinator::ManifestOf(Step step, const Round& round, int32_t slots) c
 void Coordinator::On(const ManifestCommitted& committed) {
   const Manifest& m = committed.manifest;
   if (job() == nullptr || m.job != current_) return;
+  // Of a lineage that was left while it was committed: a later pruning removes it.
+  if (m.lineage != job()->lineages.back().number) return;
   manifests_.push_back(m);
   const auto keep = static_cast<size_t>(std::max(1, job()->spec.run.checkpoint.keep));
   if (manifests_.size() > keep)
     manifests_.erase(manifests_.begin(), manifests_.end() - static_cast<std::ptrdiff_t>(keep));
+  Do(PruneManifests{m, job()->lineages, job()->spec.run.checkpoint.keep});
   last_checkpoint_ = now_;
+  if (m.step == End()) retry_at_.reset();
   Say("checkpoint", absl::StrCat("checkpoint of step ", m.step.value(), " is complete"),
       {{"step", absl::StrCat(m.step.value())}});
-  if (m.lineage == job()->lineages.back().number) DropRounds(m.step);
+  DropRounds(m.step);
   TryCommit();
   CheckFinished();
 }
 
 // A newer checkpoint is there: what was collected for this one and older ones is acknowledged.
 void Coordinator::DropRounds(Step upto) {
-  for (auto it = rounds_.begin(); it != rounds_.end() && it->first <= upto;) {
-    for (const auto& [member, written] : it->second.segments)
-      Do(ToMember{member, AckSegments{{written.id}}});
-    it = rounds_.erase(it);
-  }
+  while (!rounds_.empty() && rounds_.begin()->first <= upto) DropRound(rounds_.begin()->first);
+}
+
+// Its segments are of no use any more, so their writers need not tell of them again.
+void Coordinator::DropRound(Step step) {
+  const auto it = rounds_.find(step);
+  if (it == rounds_.end()) return;
+  for (const auto& [member, written] : it->second.segments)
+    Do(ToMember{member, AckSegments{{written.id}}});
+  rounds_.erase(it);
 }
 
 void Coordinator::On(const ManifestFailed& failed) {
-  if (job() == nullptr) return;
+  if (job() == nullptr || failed.job != current_) return;
   Say("checkpoint", absl::StrCat("checkpoint of step ", failed.step.value(),
                                  " could not be committed: ", failed.reason));
-  rounds_.erase(failed.step);
+  const auto round = rounds_.find(failed.step);
+  if (round == rounds_.end() || failed.lineage != job()->lineages.back().number) return;
+  if (failed.step != End()) {
+    DropRound(failed.step);
+    return TryCommit();
+  }
+  round->second.committing = false;
+  round->second.failed = true;
+  CheckpointFailed(failed.reason);
+}
+
+// ---- the last checkpoint, without which a job does not end
+
+bool Coordinator::EverythingDone() {
+  return job()->view && job()->facts && recorded_ >= End() && End() > Step(0);
+}
+
+void Coordinator::CheckpointFailed(const std::string& what) {
+  if (retry_at_) return;  // another member's part of the same
+  if (++retries_ > settings_.retries)
+    return EndJob(JobPhase::kFailed,
+                  absl::StrCat("the last checkpoint failed ", retries_, " times: ", what), 1);
+  Duration pause = settings_.first_retry;
+  for (int i = 1; i < retries_ && pause < settings_.longest_retry; ++i) pause *= 2;
+  retry_at_ = now_ + std::min(pause, settings_.longest_retry);
+}
+
+void Coordinator::RetryLast() {
+  // A view that does not fit is followed by another anyway.
+  if (forming_ || digesting_ || !EverythingDone() || !ViewStillFits()) return done_since_.reset();
+  if (!done_since_) done_since_ = now_;
+  // A member's word that it failed may have been lost with the coordinator that heard it.
+  const bool overdue = now_ - *done_since_ > WithTimeForState(settings_.checkpoint_patience);
+  if (overdue ? Committing() : !retry_at_ || now_ < *retry_at_) return;
+  retry_at_.reset();
+  for (auto& [step, round] : rounds_) round.failed = false;
   TryCommit();
+  if (Committing() || !(overdue || rewrite_)) return;
+  rewrite_ = false;
+  done_since_.reset();
+  // Members write their shares at the beginning of a view.
+  Form("the last checkpoint is written again", false);
+}
+
+bool Coordinator::Committing() const {
+  return std::any_of(rounds_.begin(), rounds_.end(),
+                     [](const auto& entry) { return entry.second.committing; });
 }
 
 // ---- the end

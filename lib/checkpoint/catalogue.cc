@@ -50,8 +50,10 @@ absl::Status DeleteFiles(const std::string& dir, const Manifest& manifest) {
   return absl::OkStatus();
 }
 
-// The step of a folder that CheckpointFolder named; nothing for any other name.
-std::optional<Step> StepOfFolder(const std::string& name) {
+using Place = std::pair<LineageNumber, Step>;
+
+// What a folder that CheckpointFolder named is for; nothing for any other name.
+std::optional<Place> PlaceOfFolder(const std::string& name) {
   absl::string_view rest = name;
   const size_t split = rest.find("-step-");
   int64_t lineage = 0;
@@ -62,7 +64,7 @@ std::optional<Step> StepOfFolder(const std::string& name) {
       !absl::SimpleAtoi(name.substr(split + 6), &step))
     return std::nullopt;
   if (CheckpointFolder(LineageNumber(lineage), Step(step)) != name) return std::nullopt;
-  return Step(step);
+  return Place(LineageNumber(lineage), Step(step));
 }
 
 bool IsSegmentFile(absl::string_view name) {
@@ -179,7 +181,7 @@ absl::Status Catalogue::Prune(const std::string& job, const Allowed& allowed, in
 }
 
 absl::Status Catalogue::RemoveOrphans(const std::string& dir, const std::string& job,
-                                      Step protect_from) {
+                                      LineageNumber lineage, Step step) {
   MUSTER_ASSIGN_OR_RETURN(const Listing listing, List(job));
   if (!listing.damaged.empty())
     return absl::DataLossError(
@@ -187,9 +189,9 @@ absl::Status Catalogue::RemoveOrphans(const std::string& dir, const std::string&
   const std::set<std::string> named = NamedFiles(listing.manifests);
   MUSTER_ASSIGN_OR_RETURN(const std::vector<fs::directory_entry> folders, EntriesOf(dir));
   for (const fs::directory_entry& folder : folders) {
-    const std::optional<Step> step = StepOfFolder(folder.path().filename().string());
+    const std::optional<Place> place = PlaceOfFolder(folder.path().filename().string());
     std::error_code gone;
-    if (!step || *step >= protect_from ||
+    if (!place || *place >= Place(lineage, step) ||
         folder.symlink_status(gone).type() != fs::file_type::directory)
       continue;
     MUSTER_RETURN_IF_ERROR(DeleteOrphansIn(folder.path(), named));

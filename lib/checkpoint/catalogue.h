@@ -46,10 +46,11 @@ class Catalogue {
   absl::Status Prune(const std::string& job, const Allowed& allowed, int32_t keep,
                      const std::string& dir);
   // Deletes what aborted rounds left: files of checkpoint folders that no manifest names, temporary
-  // ones included, except of steps ≥ `protect_from`, where a round may be open. Files we did not
-  // make are left alone. kDataLoss, nothing deleted: a manifest cannot be read, so nobody knows
-  // which files it names.
-  absl::Status RemoveOrphans(const std::string& dir, const std::string& job, Step protect_from);
+  // ones included, except of (lineage, step) and later ones, where a round may be open. Files we
+  // did not make are left alone. kDataLoss, nothing deleted: a manifest cannot be read, so nobody
+  // knows which files it names.
+  absl::Status RemoveOrphans(const std::string& dir, const std::string& job, LineageNumber lineage,
+                             Step step);
 
  private:
   Kv& kv_;

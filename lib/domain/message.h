@@ -70,7 +70,8 @@ struct HoldsBase {
 };
 struct BaseFailed {  // the checkpoint could not be loaded
   ViewNumber view;
-  std::string reason;  // names the file
+  std::string reason;    // names the file
+  bool damaged = false;  // the checkpoint is; else it is this member that could not
 };
 struct Records {
   std::vector<StepRecord> records;

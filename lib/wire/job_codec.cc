@@ -253,6 +253,16 @@ std::vector<std::string> LawDifferences(const Law& ours, const Law& theirs) {
   return differences;
 }
 
+std::vector<std::string> RunDifferences(const JobSpec& ours, const JobSpec& theirs) {
+  std::vector<std::string> differences;
+  for (const FieldRule& rule : FieldRules()) {
+    if (rule.law) continue;
+    const json a = rule.write(ours), b = rule.write(theirs);
+    if (a != b) differences.push_back(absl::StrCat(rule.name, ": ", Dump(a), " against ", Dump(b)));
+  }
+  return differences;
+}
+
 std::vector<JobField> JobFields() {
   std::vector<JobField> fields;
   for (const FieldRule& rule : FieldRules()) {

@@ -45,6 +45,8 @@ std::string LawHash(const Law& law);
 // One line for each field that differs, with both values: "lanes: 4 against 6". Empty: the laws are
 // equal.
 std::vector<std::string> LawDifferences(const Law& ours, const Law& theirs);
+// Likewise of what may differ from one start to the next.
+std::vector<std::string> RunDifferences(const JobSpec& ours, const JobSpec& theirs);
 
 // The schema as data: for documentation, completion and tests.
 struct JobField {

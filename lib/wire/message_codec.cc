@@ -140,11 +140,12 @@ void Put(const BaseFailed& failed, v1::CoordinatorFrame& frame) {
   v1::BaseFailed& out = *frame.mutable_base_failed();
   out.set_view(failed.view.value());
   out.set_reason(failed.reason);
+  out.set_damaged(failed.damaged);
 }
 
 BaseFailed Get(Reader& reader, const v1::BaseFailed& message) {
   return {ViewNumber(reader.Number("view", message.view())),
-          reader.Text("reason", message.reason())};
+          reader.Text("reason", message.reason()), message.damaged()};
 }
 
 void Put(const Records& records, v1::CoordinatorFrame& frame) {

@@ -360,7 +360,9 @@ void Machine::DoEdge(const Edge& a) {
                                                : slots_[static_cast<size_t>(c.value())];
         written.segment.entries.push_back({slot, c, 0, 4, 0});
       }
-    world_.later(world_.random(1, 80), [this, written, content] {
+    const bool lost = world_.fails();
+    world_.later(world_.random(1, 80), [this, lost, written, content] {
+      if (lost) return Input(SegmentLost{{written.lineage, written.step, "no space"}});
       (*world_.disk)[written.segment.file] = content;
       Input(SegmentDone{written});
     });

@@ -31,6 +31,7 @@ struct Surroundings {
   std::function<void(int64_t delay, std::function<void()>)>
       later;  // on this process; forgotten when it dies
   std::function<int64_t(int64_t low, int64_t high)> random;
+  std::function<bool()> fails;  // does this write to the disk fail?
   std::function<void(const std::string&)> violate;
   std::function<void(int code, const std::string&)> quit;
   std::function<void(const std::string&)> note;

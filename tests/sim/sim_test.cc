@@ -17,6 +17,8 @@ void Add(Counts& sum, const Counts& one) {
   sum.second_failures += one.second_failures;
   sum.steps += one.steps;
   sum.events += one.events;
+  sum.stops += one.stops;
+  sum.failed_checkpoints += one.failed_checkpoints;
   sum.lanes_checked += one.lanes_checked;
   sum.lanes_recomputed += one.lanes_recomputed;
 }
@@ -35,7 +37,8 @@ Counts RunSeeds(uint64_t first, uint64_t count) {
             << ", catch-ups " << sum.catch_ups << ", rewinds " << sum.rewinds
             << ", torn deliveries " << sum.torn << ", coordinator restarts in forming "
             << sum.restarts_in_forming << ", second failures in forming " << sum.second_failures
-            << ", " << sum.lanes_recomputed << " lanes run again in the " << sum.lanes_checked
+            << ", stops " << sum.stops << ", failed checkpoints " << sum.failed_checkpoints << ", "
+            << sum.lanes_recomputed << " lanes run again in the " << sum.lanes_checked
             << " runs where they are counted\n";
   return sum;
 }
@@ -46,8 +49,10 @@ void ExpectCoverage(const Counts& counts) {
   EXPECT_GE(counts.torn, 100);
   EXPECT_GE(counts.restarts_in_forming, 100);
   EXPECT_GE(counts.second_failures, 100);
-  EXPECT_GE(counts.lanes_checked, 20);
-  EXPECT_GE(counts.lanes_recomputed, 20);
+  EXPECT_GE(counts.stops, 50);
+  EXPECT_GE(counts.failed_checkpoints, 100);
+  EXPECT_GE(counts.lanes_checked, 300);
+  EXPECT_GE(counts.lanes_recomputed, 1000);
 }
 
 #ifdef MUSTER_SIM_SLOW

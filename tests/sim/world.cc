@@ -153,6 +153,11 @@ void World::Start(const std::string& name) {
     OnProcess(id, delay, [run = std::move(run)](Process&) { run(); });
   };
   around.random = [this](int64_t low, int64_t high) { return Random(low, high); };
+  around.fails = [this] {
+    const bool fails = !options_.smooth && Random(0, 60) == 0;
+    counts_.failed_checkpoints += fails;
+    return fails;
+  };
   around.violate = [this, id](const std::string& what) {
     Violate(absl::StrCat(id.name, ": ", what));
   };
@@ -394,6 +399,7 @@ void World::StartCoordinator() {
   }
   coordinator::Settings settings;
   settings.start_patience = std::chrono::seconds(3);
+  settings.checkpoint_patience = std::chrono::seconds(5);
   settings.bugs = options_.bugs.coordinator;
   coordinator_ = std::make_unique<coordinator::Coordinator>("cluster", TermNumber(term_), settings,
                                                             found, TimeOf(now_));
@@ -452,8 +458,17 @@ void World::Carry(const coordinator::Action& action) {
       if (a->job.lineages.size() < journal_->lineages.size()) Violate("a lineage was forgotten");
       counts_.rewinds += a->job.rewinds - journal_->rewinds;
     }
+    const bool before = journal_ && coordinator::Ended(journal_->phase);
     journal_ = a->job;
-    if (coordinator::Ended(a->job.phase)) CheckEnd();
+    if (before) return;
+    if (a->job.phase == coordinator::JobPhase::kStopped) {
+      ++counts_.stops;
+      At(Random(1, 500), [this] {
+        if (coordinator_) Feed(coordinator::Submit{kJob, spec_});
+      });
+    } else if (coordinator::Ended(a->job.phase)) {
+      CheckEnd();
+    }
   } else if (const auto* r = std::get_if<coordinator::PersistRecords>(&action)) {
     for (const StepRecord& record : r->records) {
       const auto [it, fresh] = ledger_.emplace(std::pair(record.lineage, record.step), record);
@@ -493,13 +508,16 @@ void World::Carry(const coordinator::Action& action) {
     });
   } else if (const auto* c = std::get_if<coordinator::CommitManifest>(&action)) {
     CheckManifest(c->manifest);
-    const Manifest manifest = c->manifest;
-    const auto keep = static_cast<size_t>(c->keep);
-    At(Random(1, 40), [this, manifest, keep] {
-      catalogue_.push_back(manifest);
-      if (catalogue_.size() > keep) catalogue_.erase(catalogue_.begin());
-      if (coordinator_) Feed(coordinator::ManifestCommitted{manifest});
+    const bool fails = !options_.smooth && Random(0, 30) == 0;
+    if (fails) ++counts_.failed_checkpoints;
+    At(Random(1, 40), [this, fails, m = c->manifest] {
+      if (!fails) catalogue_.push_back(m);
+      if (!coordinator_) return;
+      if (fails) return Feed(coordinator::ManifestFailed{m.job, m.lineage, m.step, "no space"});
+      Feed(coordinator::ManifestCommitted{m});
     });
+  } else if (const auto* prune = std::get_if<coordinator::PruneManifests>(&action)) {
+    At(Random(1, 200), [this, prune = *prune] { Prune(prune); });
   } else if (const auto* d = std::get_if<coordinator::ComputeDigest>(&action)) {
     At(Random(1, 20), [this, job = d->job] {
       if (coordinator_) Feed(coordinator::DigestDone{job, "digest", ""});
@@ -509,6 +527,16 @@ void World::Carry(const coordinator::Action& action) {
     if (t->text.find("disagree") != std::string::npos ||
         t->text.find("differ") != std::string::npos)
       Violate(t->text);
+  }
+}
+
+// As lib/checkpoint/catalogue.h does it.
+void World::Prune(const coordinator::PruneManifests& prune) {
+  int32_t keep = prune.keep;
+  for (size_t i = catalogue_.size(); i-- > 0;) {
+    const Manifest& m = catalogue_[i];
+    if (coordinator::OnAncestry(prune.lineages, m.lineage, m.step) && keep-- > 0) continue;
+    catalogue_.erase(catalogue_.begin() + static_cast<std::ptrdiff_t>(i));
   }
 }
 
@@ -643,7 +671,13 @@ void World::Inject() {
     return it->first;
   };
   if (Random(0, 1) == 0) ambush_ = true;
-  switch (Random(0, 10)) {
+  switch (Random(0, 11)) {
+    case 11:
+      if (coordinator_) {
+        Note("the job is told to stop");
+        Feed(coordinator::Stop{kJob});
+      }
+      break;
     case 10:
       if (Process* server = FindByName("server-0")) Kill(server->id, "was killed", 0);
       break;

@@ -45,6 +45,8 @@ struct Counts {
   int64_t second_failures = 0;
   int64_t steps = 0;
   int64_t events = 0;
+  int64_t stops = 0;  // after which the job was submitted again
+  int64_t failed_checkpoints = 0;
   int64_t lanes_checked = 0;     // runs whose lanes were counted exactly
   int64_t lanes_recomputed = 0;  // in those
 };
@@ -129,6 +131,7 @@ class World {
   void Feed(const coordinator::Input& input);
   void Carry(const coordinator::Action& action);
   void Crash();
+  void Prune(const coordinator::PruneManifests& prune);
   void CheckView(const View& view);
   void CheckManifest(const Manifest& manifest);
   void CheckEnd();

@@ -9,6 +9,14 @@ namespace muster {
 namespace {
 
 constexpr size_t kChunksPerFetch = 8;
+// A frame of records stays well below the largest header.
+constexpr size_t kRecordsFrameBytes = 256 << 10;
+
+// An upper bound of what a record takes in a frame.
+size_t BytesOf(const StepRecord& record) {
+  constexpr size_t kFixed = 160, kOrder = 16, kName = 64;
+  return kFixed + record.lane_holders.size() * kName + record.orders.size() * kOrder;
+}
 
 bool All(const ChunkSet& set) {
   return std::all_of(set.begin(), set.end(), [](bool b) { return b; });
@@ -87,8 +95,23 @@ void Member::ClearOpenStep() {
 void Member::On(const CoordinatorUp&) {
   Do(Tell{Join{config_.job, config_.id, config_.role, config_.node, config_.address, cluster_,
                term_, config_.facts, sealed_, active_}});
-  if (!records_.empty()) Do(Tell{Records{{records_.begin(), records_.end()}}});
+  TellRecords();
   for (const auto& [id, segment] : segments_) Do(Tell{segment});
+}
+
+// All that are not acknowledged: many, when the coordinator was away for long.
+void Member::TellRecords() {
+  Records batch;
+  size_t bytes = 0;
+  for (const StepRecord& record : records_) {
+    bytes += BytesOf(record);
+    if (bytes > kRecordsFrameBytes && !batch.records.empty()) {
+      Do(Tell{std::exchange(batch, {})});
+      bytes = BytesOf(record);
+    }
+    batch.records.push_back(record);
+  }
+  if (!batch.records.empty()) Do(Tell{std::move(batch)});
 }
 
 void Member::On(const CoordinatorSays& says) {
@@ -228,7 +251,9 @@ void Member::FinishStageOne() {
 void Member::On(const Made& made) {
   applying_ = false;
   if (seal_answer_due_) return AnswerSeal();
-  if (!made.status.ok()) return Do(Tell{BaseFailed{sealed_, std::string(made.status.message())}});
+  if (!made.status.ok())
+    return Do(Tell{
+        BaseFailed{sealed_, std::string(made.status.message()), absl::IsDataLoss(made.status)}});
   CheckHealed();
 }
 
@@ -254,6 +279,7 @@ void Member::BecomeActive(const View& view) {
   plan_.reset();
   active_ = true;
   shared_.reset();
+  newest_order_ = 0;
   sums_ = Sums();
   Do(Connect{view.members});
   if (!TakesPart(me_)) {  // a spare; until now others may have healed from it
@@ -269,7 +295,9 @@ void Member::BecomeActive(const View& view) {
 
 void Member::On(const GiveOrder& give) {
   if (!active_ || give.view != sealed_ || !owns(ChunkId(0))) return Drop("too late");
-  // Where chunk 0 is complete already, it rides in the next step: it is given once in a view.
+  if (give.order.id <= newest_order_) return;  // given again, because our session was new
+  newest_order_ = give.order.id;
+  // Where chunk 0 is complete already, it rides in the next step.
   pending_orders_.push_back(give.order);
 }
 

@@ -122,6 +122,7 @@ class Member {
   std::vector<LaneId> LanesNow() const;
   bool Done(ChunkId c) const;  // summed before this view
 
+  void TellRecords();
   void AnswerSeal();
   Holdings Held() const;
   void StartHealing(const HealPlan& plan);
@@ -188,6 +189,7 @@ class Member {
   std::map<ChunkId, double> norms_;  // owner of chunk 0
   std::optional<double> verdict_;
   std::vector<Order> pending_orders_;
+  int64_t newest_order_ = 0;  // that was given in this view
 
   bool previous_ = false;  // everything below of step_ - 1 is held
   std::vector<ResultMeta> previous_meta_;

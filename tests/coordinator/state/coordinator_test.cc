@@ -3,6 +3,7 @@
 #include "coordinator/state/coordinator.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "absl/strings/match.h"
 #include "gmock/gmock.h"
@@ -409,11 +410,90 @@ TEST(Checkpoint, OneThatFailsDoesNotBlockTheNext) {
   desk.Record(kA, 0);
   desk.Segment(kA, 1, {0, 1}, 1);
   ASSERT_EQ(desk.Drain<CommitManifest>().size(), 1u);
-  desk.Give(ManifestFailed{LineageNumber(1), Step(1), "disk full"});
+  desk.Give(ManifestFailed{"job", LineageNumber(1), Step(1), "disk full"});
   EXPECT_THAT(desk.Told(), ElementsAre("checkpoint of step 1 could not be committed: disk full"));
   desk.Record(kA, 1);
   desk.Segment(kA, 2, {0, 1}, 2);
   EXPECT_EQ(desk.Drain<CommitManifest>().size(), 1u);
+}
+
+// All steps but the last are recorded and the job waits for its last checkpoint.
+void RunToTheLastCheckpoint(Desk& desk) {
+  RunTwo(desk);
+  const int64_t end = desk.Status().steps;
+  for (int64_t step = 0; step < end; ++step) desk.Record(kA, step);
+  desk.Drain<Tell>();
+}
+
+// The disk is full for a moment, just then.
+TEST(Checkpoint, TheLastOneIsCommittedAgainUntilItIsThere) {
+  Desk desk;
+  RunToTheLastCheckpoint(desk);
+  const Step end(desk.Status().steps);
+  desk.Segment(kA, end.value(), {0, 1}, 1);
+  ASSERT_EQ(desk.Drain<CommitManifest>().size(), 1u);
+  desk.Give(ManifestFailed{"job", LineageNumber(1), end, "disk full"});
+  EXPECT_THAT(desk.Drain<CommitManifest>(), IsEmpty()) << "not at once";
+  desk.Wait(seconds(1));
+  desk.Give(Tick{});
+  const auto commit = desk.Drain<CommitManifest>();
+  ASSERT_EQ(commit.size(), 1u);
+  desk.Give(ManifestCommitted{commit[0].manifest});
+  EXPECT_EQ(desk.Drain<ComputeDigest>().size(), 1u);
+}
+
+TEST(Checkpoint, TheLastOneIsWrittenAgainInANewView) {
+  Desk desk;
+  RunToTheLastCheckpoint(desk);
+  const Step end(desk.Status().steps);
+  desk.Say(kB, SegmentFailed{LineageNumber(1), end, "disk full"});
+  desk.Say(kA, SegmentFailed{LineageNumber(1), end, "disk full"});
+  EXPECT_EQ(desk.Job().number, ViewNumber(1));
+  for (int i = 0; i < 10; ++i) {
+    desk.Wait(milliseconds(100));
+    for (const MemberId& id : {kA, kB}) desk.Say(id, Alive{});
+    desk.Give(Tick{});
+  }
+  EXPECT_EQ(desk.Job().number, ViewNumber(2));
+  EXPECT_EQ(desk.Status().waits_for, "view 2 forms: the last checkpoint is written again");
+}
+
+TEST(Checkpoint, TheLastOneIsNotTriedForEver) {
+  Desk desk;
+  RunToTheLastCheckpoint(desk);
+  const Step end(desk.Status().steps);
+  desk.Segment(kA, end.value(), {0, 1}, 1);
+  for (int i = 0; i < 200 && desk.Job().phase == JobPhase::kRunning; ++i) {
+    for (const CommitManifest& c : desk.Drain<CommitManifest>())
+      desk.Give(ManifestFailed{"job", c.manifest.lineage, c.manifest.step, "disk full"});
+    for (int s = 0; s < 120; ++s) {
+      desk.Wait(milliseconds(500));
+      for (const MemberId& id : {kA, kB}) desk.Say(id, Alive{});
+      desk.Give(Tick{});
+    }
+  }
+  EXPECT_EQ(desk.Job().phase, JobPhase::kFailed);
+  EXPECT_THAT(desk.Job().reason,
+              testing::HasSubstr("the last checkpoint failed 101 times: disk full"));
+}
+
+TEST(Checkpoint, PruningIsDecidedWhenItIsCommitted) {
+  Desk desk;
+  RunTwo(desk);
+  desk.Record(kA, 0);
+  desk.Segment(kA, 1, {0, 1}, 1);
+  const CommitManifest commit = desk.Drain<CommitManifest>().at(0);
+  desk.Give(ManifestCommitted{commit.manifest});
+  const auto prunes = desk.Drain<PruneManifests>();
+  ASSERT_EQ(prunes.size(), 1u);
+  EXPECT_EQ(prunes[0].newest.step, Step(1));
+  // Another, of a lineage that is not the job's any more.
+  Manifest late = commit.manifest;
+  late.lineage = LineageNumber(7);
+  late.step = Step(2);
+  desk.Give(ManifestCommitted{late});
+  EXPECT_THAT(desk.Drain<PruneManifests>(), IsEmpty());
+  EXPECT_EQ(desk.Status().checkpoints.size(), 1u);
 }
 
 TEST(Checkpoint, AnOlderOneThanTheNewestIsAcknowledgedAndForgotten) {
@@ -515,7 +595,8 @@ TEST(Resume, ADamagedCheckpointIsNamedAndTheOneBeforeIsTaken) {
   Desk desk(StoppedAt({4, 8}));
   ASSERT_TRUE(PlanAfter(desk, {ResumeKind::kLatest, 0}).has_value());
   desk.Drain<Tell>();
-  desk.Say(kA, BaseFailed{desk.Job().number, "segment s8/worker-0: chunk 1 has a wrong checksum"});
+  desk.Say(
+      kA, BaseFailed{desk.Job().number, "segment s8/worker-0: chunk 1 has a wrong checksum", true});
   EXPECT_THAT(desk.Told(), testing::Contains("the checkpoint of step 8 is damaged and is passed "
                                              "over: segment s8/worker-0: chunk 1 has a "
                                              "wrong checksum (found by worker-0)"));
@@ -525,7 +606,110 @@ TEST(Resume, ADamagedCheckpointIsNamedAndTheOneBeforeIsTaken) {
   EXPECT_EQ(heals[0].second.plan.base, Step(4));
 }
 
+// A disk that cannot be read here says nothing about the checkpoint.
+TEST(Resume, AMemberThatCannotReadLeavesAndTheCheckpointStays) {
+  Desk desk(StoppedAt({8}));
+  ASSERT_TRUE(PlanAfter(desk, {ResumeKind::kLatest, 0}).has_value());
+  desk.Drain<Tell>();
+  desk.Say(kA, BaseFailed{desk.Job().number, "'s8': permission denied", false});
+  const auto leave = desk.Sent<Leave>();
+  ASSERT_EQ(leave.size(), 1u);
+  EXPECT_THAT(leave[0].second.reason, testing::HasSubstr("could not load the checkpoint"));
+  const MemberId again = Id("worker-0", 2);
+  desk.Join(again);
+  desk.Say(again, Sealed{desk.Job().number, {}});
+  const auto heals = desk.Sent<Heal>();
+  ASSERT_EQ(heals.size(), 1u);
+  EXPECT_EQ(heals[0].second.plan.base, Step(8));
+}
+
+// Rather than to begin anew, and to prune what an expert could still save.
+TEST(Resume, WithoutAWholeCheckpointTheJobFailsAndNothingIsRemoved) {
+  Desk desk(StoppedAt({8}));
+  ASSERT_TRUE(PlanAfter(desk, {ResumeKind::kLatest, 0}).has_value());
+  desk.Say(kA, BaseFailed{desk.Job().number, "chunk 1 has a wrong checksum", true});
+  desk.Say(kA, Sealed{desk.Job().number, {}});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kFailed);
+  EXPECT_THAT(desk.Job().reason, testing::HasSubstr("resume: never"));
+}
+
+// What a user types after all was killed: `--set resume=never`, and fewer workers.
+TEST(Resume, OtherRunFieldsAreTakenWhileNobodyHasJoined) {
+  Desk before;
+  RunTwo(before);
+  Desk desk(Found{.jobs = {before.Job()}});
+  JobSpec spec = SpecOf(1, 1);
+  spec.run.resume.kind = ResumeKind::kNever;
+  desk.Give(Submit{"job", spec});
+  EXPECT_EQ(desk.Job().spec.run, spec.run);
+  const MemberId again = Id("worker-0", 2);
+  desk.Join(again);
+  desk.Say(again, Sealed{desk.Job().number, {}});
+  const auto heals = desk.Sent<Heal>();
+  ASSERT_EQ(heals.size(), 1u);
+  EXPECT_THAT(heals[0].second.plan.how, ElementsAre(HealBy::kMake));
+  desk.Give(Submit{"job", SpecOf(1, 2)});
+  EXPECT_EQ(desk.Job().spec.run, spec.run) << "now somebody has joined";
+}
+
 // ---- members
+
+TEST(Members, AServerWithOtherKernelsIsTurnedAway) {
+  Desk desk;
+  desk.Give(Submit{"job", SpecOf(1, 2)});
+  desk.Join(kA);
+  desk.Drain<Tell>();
+  muster::Join join;
+  join.job = "job";
+  join.id = Id("server-0");
+  join.role = Role::kServer;
+  join.facts.numeric = {{"isa", "avx512"}};
+  desk.Say(join.id, join);
+  EXPECT_THAT(desk.Told(), ElementsAre("server-0 was turned away: its facts differ from the job's: "
+                                       "isa (avx512; the job has avx2)"));
+  join.facts.numeric = {{"isa", "avx2"}};
+  desk.Say(join.id, join);
+  EXPECT_THAT(desk.Told(), ElementsAre("server-0 joined"));
+}
+
+TEST(Members, OneThatHoldsALaneThatIsNoneIsGivenUp) {
+  Desk desk;
+  RunTwo(desk);
+  desk.Join(kC);
+  desk.Give(MemberDown{kB});
+  for (int i = 0; i < 17; ++i) {
+    desk.Wait(milliseconds(100));
+    desk.Say(kA, Alive{});
+    desk.Give(Tick{});
+  }
+  ASSERT_EQ(desk.Job().number, ViewNumber(2));
+  Holdings holdings;
+  holdings.has_state = true;
+  holdings.lineage = LineageNumber(1);
+  holdings.lanes = {LaneId(4095)};
+  desk.Drain<Tell>();
+  desk.Say(kA, Sealed{ViewNumber(2), holdings});
+  const auto leave = desk.Sent<Leave>();
+  ASSERT_EQ(leave.size(), 1u);
+  EXPECT_THAT(leave[0].second.reason, testing::HasSubstr("lane 4095"));
+}
+
+TEST(Members, ALossThatIsNoNumberIsToldOnceAndIsNoDisagreement) {
+  Desk desk;
+  RunTwo(desk);
+  StepRecord r;
+  r.lineage = LineageNumber(1);
+  r.samples = StepSamples(desk.Job().spec.law, 100, r.step);
+  r.weight = 4;
+  r.loss = std::numeric_limits<double>::quiet_NaN();
+  for (const MemberId& id : {kA, kB}) desk.Say(id, Records{{r}});
+  r.step = Step(1);
+  r.samples = StepSamples(desk.Job().spec.law, 100, r.step);
+  for (const MemberId& id : {kA, kB}) desk.Say(id, Records{{r}});
+  const auto told = desk.Told();
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_THAT(told[0], testing::HasSubstr("training has diverged"));
+}
 
 TEST(Members, ASilentOneIsGivenUpAfterItsLease) {
   Desk desk;

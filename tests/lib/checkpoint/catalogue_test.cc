@@ -127,6 +127,7 @@ TEST_F(CatalogueTest, PruneKeepsTheNewestOfTheAncestry) {
   EXPECT_EQ(kv_->unsynced(), 0u);
   EXPECT_THAT(FilesUnder(dir_),
               ElementsAre("lineage-1-step-20/w0.segment", "lineage-1-step-20/w1.segment",
+                          "lineage-2-step-15/w0.segment", "lineage-2-step-15/w1.segment",
                           "lineage-2-step-25/w0.segment", "lineage-2-step-25/w1.segment"));
   EXPECT_FALSE(std::filesystem::exists(dir_ + "/lineage-1-step-30"));
   ASSERT_TRUE(catalogue_.Prune(kJob, ancestry, 5, dir_).ok());
@@ -149,19 +150,20 @@ TEST_F(CatalogueTest, OrphansGoAndNothingElse) {
   CommitAt(1, 10);
   SaveAt(1, 15);
   SaveAt(1, 20);
+  SaveAt(2, 15);  // a lineage that has begun since
   WriteFile(dir_ + "/lineage-1-step-10/w9.segment", "left by a writer of an aborted round");
   WriteFile(dir_ + "/lineage-1-step-10/w8.segment.writing", "left by a crash");
   WriteFile(dir_ + "/lineage-1-step-15/notes.txt", "somebody's own");
   WriteFile(dir_ + "/lineage-01-step-5/w0.segment", "not a name of ours");
   WriteFile(dir_ + "/mine/w0.segment", "somebody's own");
   WriteFile(dir_ + "/w0.segment", "somebody's own");
-  ASSERT_TRUE(catalogue_.RemoveOrphans(dir_, kJob, Step(20)).ok());
+  ASSERT_TRUE(catalogue_.RemoveOrphans(dir_, kJob, LineageNumber(1), Step(20)).ok());
   EXPECT_THAT(FilesUnder(dir_),
               ElementsAre("lineage-01-step-5/w0.segment", "lineage-1-step-10/w0.segment",
                           "lineage-1-step-10/w1.segment", "lineage-1-step-15/notes.txt",
                           "lineage-1-step-20/w0.segment", "lineage-1-step-20/w1.segment",
                           "mine/w0.segment", "w0.segment"));
-  EXPECT_TRUE(catalogue_.RemoveOrphans(dir_ + "/absent", kJob, Step(20)).ok());
+  EXPECT_TRUE(catalogue_.RemoveOrphans(dir_ + "/absent", kJob, LineageNumber(1), Step(20)).ok());
 }
 
 TEST_F(CatalogueTest, EveryDamagedByteOfAManifestIsReportedAndProtectsTheFiles) {
@@ -185,7 +187,7 @@ TEST_F(CatalogueTest, EveryDamagedByteOfAManifestIsReportedAndProtectsTheFiles) 
     EXPECT_THAT(listing->damaged, ElementsAre(HasSubstr(kJob)));
   }
   const auto files = FilesUnder(dir_);
-  EXPECT_TRUE(absl::IsDataLoss(catalogue_.RemoveOrphans(dir_, kJob, Step(100))));
+  EXPECT_TRUE(absl::IsDataLoss(catalogue_.RemoveOrphans(dir_, kJob, LineageNumber(1), Step(100))));
   EXPECT_EQ(FilesUnder(dir_), files);
   std::string elsewhere = key;
   elsewhere.back() = '1';

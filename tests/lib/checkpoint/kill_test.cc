@@ -25,7 +25,7 @@ int SaveForever(const std::string& dir) {
   Catalogue catalogue(**kv);
   const auto newest = catalogue.Newest(kJob, Any);
   if (!newest.ok()) return 1;
-  if (!catalogue.RemoveOrphans(FilesOf(dir), kJob, kNoStep).ok()) return 1;
+  if (!catalogue.RemoveOrphans(FilesOf(dir), kJob, LineageNumber(1), kNoStep).ok()) return 1;
   const Layout layout = LargeLayout();
   for (int64_t step = newest->has_value() ? (*newest)->step.value() + 1 : 0;; ++step) {
     if (!SaveOne(catalogue, FilesOf(dir), layout, step, static_cast<uint64_t>(getpid()), Report)

@@ -3,6 +3,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lib/wire/message_codec.h"
 
 namespace muster {
 namespace {
@@ -422,6 +423,49 @@ TEST(Orders, ThatComeWhenChunkZeroIsCompleteRideInTheNextStep) {
       SentTo<Results>(kPeer, rig.member.Take(Summed{Step(1), ChunkId(0), {2, 1.0, 0, 0}}));
   ASSERT_EQ(results.size(), 1u);
   EXPECT_THAT(results[0].orders, ElementsAre(stop));
+}
+
+// What a member alone keeps while the coordinator is away for `steps` steps.
+Rig AwayFor(int steps) {
+  Rig rig(ConfigOf(kMe));
+  View view = ViewOf(1, {kMe}, {0, 0}, {0, 0});
+  view.end = Step(steps + 1);
+  Outcome outcome = rig.Enter(view, {HealBy::kMake});
+  for (int64_t step = 0; step < steps; ++step) {
+    const int64_t id = Of<Compute>(outcome).at(0).id;
+    rig.member.Take(Ready{id, {ChunkId(0), ChunkId(1)}, {{{0, 2}, 2, 1.0, 0}}});
+    for (int c : {0, 1}) rig.member.Take(Summed{Step(step), ChunkId(c), {2, 1.0, 0, 0}});
+    outcome = rig.member.Take(Applied{Step(step)});
+  }
+  return rig;
+}
+
+TEST(Ledger, ManyRecordsAreToldInFramesOfABoundedSize) {
+  constexpr int kSteps = 20'000;
+  Rig rig = AwayFor(kSteps);
+  ASSERT_EQ(rig.member.records_waiting(), static_cast<size_t>(kSteps));
+  Step next(0);
+  for (const Records& told : Told<Records>(rig.member.Take(CoordinatorUp{}))) {
+    EXPECT_LE(Encode(ToCoordinator(told)).size(), kMaxMessageBytes / 2);
+    for (const StepRecord& record : told.records) {
+      EXPECT_EQ(record.step, next);
+      next = next + 1;
+    }
+  }
+  EXPECT_EQ(next, Step(kSteps));
+}
+
+TEST(Orders, ThatAreGivenAgainAreTakenOnce) {
+  Rig rig = TwoWorkers();
+  const Order checkpoint{8, OrderKind::kCheckpoint};
+  rig.Coordinator(GiveOrder{ViewNumber(1), checkpoint});
+  rig.Coordinator(GiveOrder{ViewNumber(1), checkpoint});
+  rig.Computed(Leaf(0));
+  rig.Peer(kPeer, rig.PartialsOf(0, {0}, 1));
+  const auto results =
+      SentTo<Results>(kPeer, rig.member.Take(Summed{Step(0), ChunkId(0), {2, 1.0, 0, 0}}));
+  ASSERT_EQ(results.size(), 1u);
+  EXPECT_THAT(results[0].orders, ElementsAre(checkpoint));
 }
 
 TEST(Orders, OfAnotherViewAreDropped) {
