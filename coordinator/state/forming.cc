@@ -186,6 +186,8 @@ void Coordinator::PlanForming() {
     const absl::Status why = Layout::Make(j.facts->tensors, ChunkBytes(j.spec.law)).status();
     return EndJob(JobPhase::kFailed, absl::StrCat("the model's layout: ", why.message()), 64);
   }
+  const absl::Status fits = CheckPlanFits(*layout, SlotCount(j.spec.law.optimizer.kind));
+  if (!fits.ok()) return EndJob(JobPhase::kFailed, std::string(fits.message()), 64);
   const PlanInput input = InputOfPlan(*layout);
   if (j.resumes && j.spec.run.resume.kind == ResumeKind::kStep && !input.checkpoint)
     return EndJob(JobPhase::kFailed,

@@ -307,6 +307,21 @@ class Planner {
 
 }  // namespace
 
+absl::Status CheckPlanFits(const Layout& layout, int32_t slots) {
+  constexpr int64_t kHeader = int64_t{4} << 20, kRest = int64_t{64} << 10;
+  constexpr int64_t kChunk = 20, kPart = 26, kTensor = 80;  // upper bounds, encoded
+  const int64_t chunks = layout.chunk_count();
+  const int64_t parts = chunks + slots * int64_t{layout.parameter_chunk_count()};
+  int64_t bytes = kRest + chunks * kChunk + parts * kPart;
+  for (const Placed& tensor : layout.tensors())
+    bytes += kTensor + static_cast<int64_t>(tensor.spec.name.size());
+  if (bytes <= kHeader) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the model is too large: its ", chunks, " chunks and ", parts,
+      " parts of a checkpoint do not fit into one plan; with larger chunks (chunk_bytes, fewer "
+      "lanes) or an optimizer with fewer slots more fits"));
+}
+
 Planned PlanView(const PlanInput& input) { return Planner(input).Run(); }
 
 bool OnAncestry(const std::vector<Lineage>& lineages, LineageNumber lineage, Step step) {

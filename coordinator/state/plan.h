@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "lib/domain/message.h"
 
 namespace muster::coordinator {
@@ -48,6 +49,10 @@ struct Planned {
   Step newest;      // highest step any candidate had on the current lineage; at least base
   std::string why;  // for people
 };
+
+// What a plan says of each chunk, and of each part of a checkpoint, stands in one header (4 MiB,
+// the transport's kMaxHeaderBytes). kInvalidArgument: the model has more than fit.
+absl::Status CheckPlanFits(const Layout& layout, int32_t slots);
 
 // candidates holds at least one worker and, with Sync::kServer, every server the job needs.
 Planned PlanView(const PlanInput& input);

@@ -19,7 +19,7 @@ namespace muster {
 
 // Limits of a frame. A larger one breaks the session with kResourceExhausted, at the end that sends
 // it as well as at the end that receives it from outside.
-inline constexpr size_t kMaxHeaderBytes = size_t{1} << 20;
+inline constexpr size_t kMaxHeaderBytes = size_t{4} << 20;
 inline constexpr size_t kMaxPayloadBytes = size_t{4} << 20;
 
 struct Frame {

@@ -20,7 +20,7 @@
 namespace muster {
 
 // Larger headers are refused unparsed. The transport's limit, kMaxHeaderBytes, is the same.
-inline constexpr size_t kMaxMessageBytes = size_t{1} << 20;
+inline constexpr size_t kMaxMessageBytes = size_t{4} << 20;
 
 std::string Encode(const ToCoordinator& message);
 std::string Encode(const FromCoordinator& message);  // specification valid

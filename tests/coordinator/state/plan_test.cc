@@ -279,6 +279,17 @@ TEST(Rewind, IsDoneWhenAskedForWhateverIsHeld) {
 
 // ---- ancestry of checkpoints
 
+Layout LayoutOf(int64_t elements) {
+  return Layout::Make({{"w", {elements}, TensorKind::kParameter}}, 256 * 1024).value();
+}
+
+TEST(PlanFits, SoManyParametersAndNoMore) {
+  constexpr int64_t kBillion = 1'000'000'000;
+  EXPECT_TRUE(CheckPlanFits(LayoutOf(2 * kBillion), 2).ok());
+  EXPECT_TRUE(CheckPlanFits(LayoutOf(5 * kBillion), 0).ok());
+  EXPECT_TRUE(absl::IsInvalidArgument(CheckPlanFits(LayoutOf(3 * kBillion), 2)));
+}
+
 TEST(OnAncestry, FollowsTheForks) {
   const std::vector<Lineage> lineages = {{LineageNumber(1), LineageNumber(0), Step(0), ""},
                                          {LineageNumber(2), LineageNumber(1), Step(8), ""},
