@@ -1,0 +1,66 @@
+#include "lib/launch/member_program.h"
+
+#include <memory>
+
+#include "CLI/CLI.hpp"
+#include "lib/base/status.h"
+#include "lib/log/log.h"
+#include "lib/transport/grpc/grpc_transport.h"
+
+namespace muster {
+namespace {
+
+void AddOptions(CLI::App& app, ProcessOptions& p) {
+  app.add_option("--coordinator", p.coordinator, "host:port of the coordinator")->required();
+  app.add_option("--job", p.job, "id of the job")->required();
+  app.add_option("--name", p.name, "name of this process, unique in the job")->required();
+  app.add_option("--node", p.node, "name of this host; members of one node are neighbours");
+  app.add_option("--listen", p.listen, "address of the data port")->capture_default_str();
+  app.add_option("--metrics", p.metrics, "address that serves metrics")->capture_default_str();
+  app.add_option("--report-fd", p.report_fd, "descriptor to write progress to, JSON lines");
+  app.add_option("--lease-ms", p.lease_ms, "silence after which one counts as lost")
+      ->capture_default_str();
+  app.add_option("--coordinator-timeout", p.coordinator_timeout_s,
+                 "seconds without a coordinator and a view, after which the process ends")
+      ->capture_default_str();
+  app.add_option("--allow-plaintext", p.credentials.allow_plaintext,
+                 "network (CIDR) that may be spoken to without certificates");
+  app.add_option("--fail-at", p.fail_at, "POINT:N, kill this process at the N-th pass (tests)");
+}
+
+absl::StatusOr<int> Run(const MemberProgram& program, const ProcessOptions& options) {
+  HoldSignals();
+  MUSTER_RETURN_IF_ERROR(StartLog({.program = program.name, .member = options.name}));
+  GrpcOptions grpc;
+  grpc.credentials = options.credentials;
+  grpc.warn = [](const std::string& line) { LogWarning("%s", line); };
+  const std::unique_ptr<GrpcTransport> transport = MakeGrpcTransport(std::move(grpc));
+  MUSTER_ASSIGN_OR_RETURN(
+      const auto process,
+      MemberProcess::Start(options, *transport, [&t = *transport] { return &t.counters(); }));
+  if (program.work) MUSTER_RETURN_IF_ERROR(program.work(*process, options));
+  return process->Join();
+}
+
+}  // namespace
+
+int RunMember(int argc, char** argv, const MemberProgram& program) {
+  ProcessOptions options;
+  options.role = program.role;
+  options.version = MUSTER_VERSION;
+  CLI::App app(program.description);
+  app.set_version_flag("--version", MUSTER_VERSION);
+  AddOptions(app, options);
+  if (program.add_options) program.add_options(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 64;
+  }
+  const absl::StatusOr<int> code = Run(program, options);
+  if (code.ok()) return *code;
+  LogError("%s", code.status().message());
+  return ExitCodeOf(code.status());
+}
+
+}  // namespace muster
