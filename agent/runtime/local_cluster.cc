@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <array>
+#include <csignal>
+#include <filesystem>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +18,19 @@ namespace {
 std::string HostName() {
   std::array<char, 256> name{};
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
+}
+
+// What workers had run that ended together with an earlier agent of the folder: nobody has told it.
+std::vector<std::pair<std::string, LaneCount>> LanesRunBefore(const std::string& folder) {
+  std::vector<std::pair<std::string, LaneCount>> before;
+  std::error_code none;
+  for (const auto& file : std::filesystem::directory_iterator(folder + "/run", none)) {
+    if (file.path().extension() != ".lanes") continue;
+    const auto counts = ReadLaneCounts(file.path());
+    if (!counts.ok()) continue;
+    for (const LaneCount& count : *counts) before.emplace_back(file.path().stem(), count);
+  }
+  return before;
 }
 
 }  // namespace
@@ -38,6 +53,7 @@ LocalCluster::LocalCluster(EventLoop& loop, Transport& transport, LocalClusterOp
       folder_(std::move(folder)),
       addresses_(std::move(addresses)),
       node_(HostName()),
+      run_before_(LanesRunBefore(folder_.path())),
       metrics_{{kCoordinatorKey, addresses_.http}},
       agent_(loop,
              {.log_dir = folder_.logs(),
@@ -53,8 +69,12 @@ LocalCluster::LocalCluster(EventLoop& loop, Transport& transport, LocalClusterOp
               .tell_coordinator = [this](const ProcessExited& exited) { link_.Tell(exited); },
               .on_stopped = events_.on_stopped}),
       link_(loop, transport, addresses_.grpc, node_,
-            {.on_up = [this] { agent_.Do(SessionUp{}); },
-             .on_wanted = [this](const Wanted& wanted) { agent_.Do(WantMembers{wanted}); },
+            {.on_up =
+                 [this] {
+                   agent_.Do(SessionUp{});
+                   tells_before_ = true;
+                 },
+             .on_wanted = [this](const Wanted& wanted) { OnWanted(wanted); },
              .on_down = [](const absl::Status&) {}}) {}
 
 void LocalCluster::Start() {
@@ -103,6 +123,17 @@ LaneCount LocalCluster::LanesOf(const ProcessKey& key) {
   const LaneCount& newest = counts->back();
   const bool told = std::exchange(counted_[key], newest.incarnation) == newest.incarnation;
   return told ? LaneCount{} : newest;
+}
+
+void LocalCluster::OnWanted(const Wanted& wanted) {
+  if (std::exchange(tells_before_, false))
+    for (const auto& [name, lanes] : run_before_)
+      link_.Tell({.job = wanted.job,
+                  .name = name,
+                  .signal = SIGKILL,
+                  .cause = "ended with an earlier muster",
+                  .lanes = lanes});
+  agent_.Do(WantMembers{wanted});
 }
 
 void LocalCluster::OnReport(const ProcessKey& key, const Report& report) {

@@ -55,6 +55,7 @@ class LocalCluster {
   std::vector<std::string> CommandFor(const ProcessKey& key, Role role) const;
   void OnReport(const ProcessKey& key, const Report& report);
   void OnExit(const NoteExit& note);
+  void OnWanted(const Wanted& wanted);
   LaneCount LanesOf(const ProcessKey& key);
   void WriteTargets();
 
@@ -63,6 +64,8 @@ class LocalCluster {
   const RunFolder folder_;
   const ClusterAddresses addresses_;
   const std::string node_;
+  const std::vector<std::pair<std::string, LaneCount>> run_before_;  // by name
+  bool tells_before_ = false;  // to a coordinator whose session is new
   std::map<ProcessKey, std::string> metrics_;
   std::map<ProcessKey, Incarnation> counted_;  // the last one whose lanes were told
   Agent agent_;

@@ -28,7 +28,7 @@ void AddOptions(CLI::App& app, ProcessOptions& p) {
   app.add_option("--fail-at", p.fail_at, "POINT:N, kill this process at the N-th pass (tests)");
 }
 
-absl::StatusOr<int> Run(const MemberProgram& program, const ProcessOptions& options) {
+absl::StatusOr<int> RunProcess(const MemberProgram& program, const ProcessOptions& options) {
   HoldSignals();
   MUSTER_RETURN_IF_ERROR(StartLog({.program = program.name, .member = options.name}));
   GrpcOptions grpc;
@@ -57,7 +57,7 @@ int RunMember(int argc, char** argv, const MemberProgram& program) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 64;
   }
-  const absl::StatusOr<int> code = Run(program, options);
+  const absl::StatusOr<int> code = RunProcess(program, options);
   if (code.ok()) return *code;
   LogError("%s", code.status().message());
   return ExitCodeOf(code.status());

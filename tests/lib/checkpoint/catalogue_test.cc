@@ -127,7 +127,6 @@ TEST_F(CatalogueTest, PruneKeepsTheNewestOfTheAncestry) {
   EXPECT_EQ(kv_->unsynced(), 0u);
   EXPECT_THAT(FilesUnder(dir_),
               ElementsAre("lineage-1-step-20/w0.segment", "lineage-1-step-20/w1.segment",
-                          "lineage-2-step-15/w0.segment", "lineage-2-step-15/w1.segment",
                           "lineage-2-step-25/w0.segment", "lineage-2-step-25/w1.segment"));
   EXPECT_FALSE(std::filesystem::exists(dir_ + "/lineage-1-step-30"));
   ASSERT_TRUE(catalogue_.Prune(kJob, ancestry, 5, dir_).ok());
@@ -162,6 +161,7 @@ TEST_F(CatalogueTest, OrphansGoAndNothingElse) {
               ElementsAre("lineage-01-step-5/w0.segment", "lineage-1-step-10/w0.segment",
                           "lineage-1-step-10/w1.segment", "lineage-1-step-15/notes.txt",
                           "lineage-1-step-20/w0.segment", "lineage-1-step-20/w1.segment",
+                          "lineage-2-step-15/w0.segment", "lineage-2-step-15/w1.segment",
                           "mine/w0.segment", "w0.segment"));
   EXPECT_TRUE(catalogue_.RemoveOrphans(dir_ + "/absent", kJob, LineageNumber(1), Step(20)).ok());
 }
