@@ -92,7 +92,7 @@ TEST_F(CheckpointKillTest, TheNewestVisibleOneAlwaysLoads) {
     for (const Manifest& manifest : listing->manifests)
       EXPECT_TRUE(Verify(FilesOf(dir_), manifest).ok());
     const size_t files = FilesUnder(FilesOf(dir_)).size();
-    ASSERT_TRUE(catalogue.RemoveOrphans(FilesOf(dir_), kJob, kNoStep).ok());
+    ASSERT_TRUE(catalogue.RemoveOrphans(FilesOf(dir_), kJob, LineageNumber(1), kNoStep).ok());
     EXPECT_EQ(FilesUnder(FilesOf(dir_)).size(), 2 * listing->manifests.size());
     orphaned += files > 2 * listing->manifests.size();
     for (const Manifest& manifest : listing->manifests)
