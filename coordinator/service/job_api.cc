@@ -241,6 +241,20 @@ class Api final : public JobApi {
     return DescribeNow(*known);
   }
 
+  // Before the job takes it: then a slip of the finger costs nothing.
+  static absl::Status CheckResume(const JobStatus& status, const Resume& resume) {
+    if (resume.kind != ResumeKind::kStep) return absl::OkStatus();
+    std::vector<std::string> steps;
+    for (const auto& [lineage, step] : status.checkpoints) {
+      if (!OnAncestry(status.job.lineages, lineage, step)) continue;
+      if (step == Step(resume.step)) return absl::OkStatus();
+      steps.push_back(absl::StrCat(step.value()));
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        "resume: there is no checkpoint of step ", resume.step,
+        "; allowed: ", steps.empty() ? "never" : absl::StrJoin(steps, ", "), ", latest"));
+  }
+
   static absl::StatusOr<std::optional<Input>> DecideSubmit(const KnownJobs& jobs,
                                                            const std::string& id,
                                                            const JobSpec& spec, bool& created) {
@@ -254,13 +268,15 @@ class Api final : public JobApi {
                                                    absl::StrJoin(differences, "; "),
                                                    "); submit this one under another id"));
     const JobStatus& status = (*known)->status;
-    if (status.job.phase == JobPhase::kStopped) return coordinator::Submit{id, spec};
-    const std::vector<std::string> other = RunDifferences(status.job.spec, spec);
-    if (Ended(status.job.phase) || other.empty()) return std::nullopt;
-    if (!status.members.empty())
-      return absl::FailedPreconditionError(
-          absl::StrCat("job ", id, " is running with other values (", absl::StrJoin(other, "; "),
-                       "); stop it first, then submit it again with these"));
+    if (status.job.phase != JobPhase::kStopped) {
+      const std::vector<std::string> other = RunDifferences(status.job.spec, spec);
+      if (Ended(status.job.phase) || other.empty()) return std::nullopt;
+      if (!status.members.empty())
+        return absl::FailedPreconditionError(
+            absl::StrCat("job ", id, " is running with other values (", absl::StrJoin(other, "; "),
+                         "); stop it first, then submit it again with these"));
+    }
+    MUSTER_RETURN_IF_ERROR(CheckResume(status, spec.run.resume));
     return coordinator::Submit{id, spec};
   }
 

@@ -70,13 +70,15 @@ TEST_F(ResumeTest, NeverBeginsAnew) {
   ExpectGoesOn("never", 0);
 }
 
-TEST_F(ResumeTest, AStepWithoutACheckpointIsNamed) {
+TEST_F(ResumeTest, AStepWithoutACheckpointIsNamedAndTheJobCanStillGoOn) {
   Stopped();
   TrainOptions options = Options(/*servers=*/0);
   options.settings.push_back("resume=7");
   const TrainRun run = Train(options);
-  EXPECT_NE(run.exit_code, 0) << run.Story();
+  EXPECT_EQ(run.exit_code, 64) << run.Story();
   EXPECT_TRUE(absl::StrContains(run.Story(), "no checkpoint of step 7")) << run.Story();
+  options.settings.pop_back();
+  EXPECT_EQ(Train(options).exit_code, 0);
 }
 
 class DamagedTest : public ResumeTest, public testing::WithParamInterface<int> {};
