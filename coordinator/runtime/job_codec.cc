@@ -103,8 +103,7 @@ std::string EncodeDeparted(Incarnation member, const LaneAccount::Departed& depa
                    {"counted", departed.counted ? "1" : "0"},
                    {"lineage", absl::StrCat(departed.lineage.value())},
                    {"reassigned", absl::StrCat(departed.reassigned)},
-                   {"rewound", departed.rewound ? "1" : "0"},
-                   {"earlier", departed.earlier ? "1" : "0"}};
+                   {"rewound", departed.rewound ? "1" : "0"}};
   if (departed.base) fields["base"] = absl::StrCat(departed.base->value());
   if (departed.ran) {
     fields["ran_total"] = absl::StrCat(departed.ran->total);
@@ -133,7 +132,6 @@ absl::StatusOr<DepartedEntry> DecodeDeparted(std::string_view bytes) {
   departed.lineage = LineageNumber(number("lineage"));
   departed.reassigned = number("reassigned");
   read.Flag("rewound", departed.rewound);
-  read.Flag("earlier", departed.earlier);
   if (read.Find("base") != nullptr) departed.base = Step(number("base"));
   if (read.Find("ran_total") != nullptr)
     departed.ran = LaneCount{member, number("ran_total"), LineageNumber(number("ran_lineage")),
@@ -144,9 +142,7 @@ absl::StatusOr<DepartedEntry> DecodeDeparted(std::string_view bytes) {
 
 std::string EncodeLanes(const LaneAccount& lanes) {
   const LaneAccount::Value value = lanes.value();
-  Fields fields = {{"from", absl::StrCat(value.from.value())},
-                   {"before", absl::StrCat(value.before)},
-                   {"known", absl::StrCat(value.known)},
+  Fields fields = {{"known", absl::StrCat(value.known)},
                    {"recomputed", absl::StrCat(value.recomputed)}};
   size_t index = 0;
   for (const auto& [member, departed] : value.departed)
@@ -158,10 +154,6 @@ absl::StatusOr<LaneAccount> DecodeLanes(std::string_view bytes) {
   MUSTER_ASSIGN_OR_RETURN(Fields fields, DecodeFields(bytes));
   FieldReader read(std::move(fields));
   LaneAccount::Value value;
-  int64_t from = 0;
-  read.Number("from", from);
-  value.from = Step(from);
-  read.Number("before", value.before);
   read.Number("known", value.known);
   read.Number("recomputed", value.recomputed);
   for (size_t i = 0; read.Find(DepartedField(i)) != nullptr; ++i) {

@@ -239,7 +239,6 @@ void Coordinator::Rewind(Planned& planned) {
   const Step base = planned.heal.base;
   const bool begins = !j.view;  // nothing was done yet that could be lost
   if (!begins && !j.lineages.empty() && !j.resumes) ++j.rewinds;
-  if (j.resumes) j.lanes.Begin(base);
   for (auto it = recent_.lower_bound(base); it != recent_.end(); ++it)
     voided_[it->first] = it->second;
   recent_.erase(recent_.lower_bound(base), recent_.end());

@@ -23,18 +23,7 @@ int32_t IndexOf(const View& view, Incarnation member) {
 }  // namespace
 
 LaneAccount::LaneAccount(Value value)
-    : from_(value.from),
-      before_(value.before),
-      known_(value.known),
-      recomputed_(value.recomputed),
-      departed_(std::move(value.departed)) {}
-
-void LaneAccount::Begin(Step base) {
-  from_ = base;
-  before_ = known_;
-  std::erase_if(departed_, [](const auto& entry) { return !entry.second.lost; });
-  for (auto& [incarnation, member] : departed_) member.earlier = true;
-}
+    : known_(value.known), recomputed_(value.recomputed), departed_(std::move(value.departed)) {}
 
 void LaneAccount::Lose(Incarnation member) { departed_[member].lost = true; }
 
@@ -59,7 +48,7 @@ std::set<Incarnation> LaneAccount::Lost() const {
 void LaneAccount::GoOn(const View& before, const View& after,
                        const std::vector<LaneId>& reassigned) {
   for (auto& [incarnation, member] : departed_) {
-    if (!member.lost || member.earlier || member.base) continue;
+    if (!member.lost || member.base) continue;
     member.base = after.first_step;
     member.lineage = after.lineage;
     const int32_t index = IndexOf(before, incarnation);
@@ -74,11 +63,10 @@ void LaneAccount::GoOn(const View& before, const View& after,
 
 void LaneAccount::Rewind(const View& after, int32_t lanes,
                          const std::map<MemberId, int64_t>& lanes_run) {
-  const int64_t count = (after.first_step.value() - from_.value()) * lanes;
-  known_ = before_ - count;
+  known_ = -after.first_step.value() * lanes;
   for (const auto& [member, run] : lanes_run) known_ += run;
   for (auto& [incarnation, member] : departed_) {
-    if (!member.lost || member.earlier) continue;
+    if (!member.lost) continue;
     member.base = after.first_step;
     member.lineage = after.lineage;
     member.rewound = true;
@@ -88,9 +76,8 @@ void LaneAccount::Rewind(const View& after, int32_t lanes,
 }
 
 bool LaneAccount::settled() const {
-  return std::all_of(departed_.begin(), departed_.end(), [](const auto& entry) {
-    return !entry.second.lost || entry.second.earlier || entry.second.counted;
-  });
+  return std::all_of(departed_.begin(), departed_.end(),
+                     [](const auto& entry) { return !entry.second.lost || entry.second.counted; });
 }
 
 void LaneAccount::Settle() {
@@ -98,7 +85,6 @@ void LaneAccount::Settle() {
     if (!member.lost || !member.base || !member.ran || member.counted) continue;
     const int64_t again = member.rewound ? member.ran->total : RunInVain(member);
     known_ += again;
-    if (member.earlier) before_ += again;
     member.counted = true;
   }
   recomputed_ = std::max(recomputed_, known_);

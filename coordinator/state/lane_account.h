@@ -1,6 +1,9 @@
 // How many lanes were run again because of losses: exactly, once the ends of all lost processes are
 // told. A plain value of the job's journal.
 //
+// It is of the whole job: lanes run by all its processes ever are those of its steps and these. A
+// resumption is a rewind to the checkpoint it starts from.
+//
 // Without a rewind, what is run again are those lanes of a lost member that the next view gave to
 // others, as far as it had run them. With one, it is all that was ever run beyond the steps that
 // still count: then the totals of all processes tell.
@@ -26,13 +29,9 @@ class LaneAccount {
     LineageNumber lineage;
     int64_t reassigned = 0;  // of its lanes
     bool rewound = false;
-    bool earlier = false;  // of before the last Begin
     bool operator==(const Departed&) const = default;
   };
 
-  // The job begins, or is resumed, at state(base): what came before stays as it was counted, and
-  // who was lost before stays so.
-  void Begin(Step base);
   void Lose(Incarnation member);
   bool Told(const LaneCount& ran);  // false: a repetition
   bool HasEnded(Incarnation member) const;
@@ -50,14 +49,12 @@ class LaneAccount {
 
   // For the journal.
   struct Value {
-    Step from;
-    int64_t before = 0;
     int64_t known = 0;
     int64_t recomputed = 0;
     std::map<Incarnation, Departed> departed;
     bool operator==(const Value&) const = default;
   };
-  Value value() const { return {from_, before_, known_, recomputed_, departed_}; }
+  Value value() const { return {known_, recomputed_, departed_}; }
   LaneAccount() = default;
   explicit LaneAccount(Value value);
   bool operator==(const LaneAccount& other) const { return value() == other.value(); }
@@ -65,9 +62,7 @@ class LaneAccount {
  private:
   void Settle();
 
-  Step from_;
-  int64_t before_ = 0;  // counted before that
-  int64_t known_ = 0;   // by the ends that are told
+  int64_t known_ = 0;  // by the ends that are told
   int64_t recomputed_ = 0;
   std::map<Incarnation, Departed> departed_;
 };

@@ -77,14 +77,9 @@ void ExpectSameBits(const TrainRun& run, const std::string& dir, const std::stri
 }
 
 void ExpectLanesAddUp(const TrainRun& run, const std::string& dir, int lanes) {
-  ExpectLanesAddUpSince(run, dir, lanes, 0, 0);
-}
-
-void ExpectLanesAddUpSince(const TrainRun& run, const std::string& dir, int lanes, int64_t base,
-                           int64_t lanes_before) {
-  const int64_t steps = run.result.value("steps", int64_t{0}) - base;
+  const int64_t steps = run.result.value("steps", int64_t{0});
   const int64_t again = run.result.value("lanes_recomputed", int64_t{-1});
-  EXPECT_EQ(TotalLanes(dir) - lanes_before, steps * lanes + again) << run.Story();
+  EXPECT_EQ(TotalLanes(dir), steps * lanes + again) << run.Story();
 }
 
 int64_t FirstStepOf(const TrainRun& run) {

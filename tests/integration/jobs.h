@@ -24,9 +24,6 @@ void ExpectDone(const TrainRun& run, const std::string& dir);
 void ExpectSameBits(const TrainRun& run, const std::string& dir, const std::string& digest);
 // Every lane that was run is a lane of a step or was told to be computed again.
 void ExpectLanesAddUp(const TrainRun& run, const std::string& dir, int lanes);
-// The same of a run that went on from state(base) in a folder where so many lanes were run before.
-void ExpectLanesAddUpSince(const TrainRun& run, const std::string& dir, int lanes, int64_t base,
-                           int64_t lanes_before);
 // At which step the first view of a run goes on; -1: none did.
 int64_t FirstStepOf(const TrainRun& run);
 // Workers were lost, and nobody went back for it.

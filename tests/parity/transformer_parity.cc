@@ -4,7 +4,7 @@
 #include <ATen/ops/argmax.h>
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/from_blob.h>
-#include <ATen/ops/stack.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros_like.h>
 #include <torch/nn/modules/transformer.h>
 #include <torch/optim/adam.h>
@@ -63,14 +63,14 @@ void CopyInitialWeights(const Law& law, torch::nn::Module& model) {
         at::from_blob(rig.parameters().data() + p.offset, p.spec.shape, at::kFloat));
 }
 
-// One sample after the other, as (length, samples, width).
+// As (length, samples, width).
 at::Tensor Batch(const at::Tensor& data, const std::vector<uint64_t>& samples) {
-  std::vector<at::Tensor> chosen;
-  for (uint64_t id : samples) chosen.push_back(data[static_cast<int64_t>(id)]);
-  return at::stack(chosen, 1);
+  const std::vector<int64_t> ids(samples.begin(), samples.end());
+  return data.index_select(0, at::tensor(ids)).transpose(0, 1);
 }
 
-// Adam (Kingma and Ba, 2015), one tensor operation for each of its own.
+// Adam (Kingma and Ba, 2015), one tensor operation for each of its own. LibTorch's square root of
+// fp32 tensors is a vector library's, which rounds some the other way.
 class WrittenOutAdam {
  public:
   WrittenOutAdam(const OptimizerSpec& spec, double learning_rate)
@@ -90,7 +90,8 @@ class WrittenOutAdam {
       if (steps_ == 1) square_[i] = at::zeros_like(gradient);
       mean_[i] = mean_[i] * spec_.beta1 + gradient * (1 - spec_.beta1);
       square_[i] = square_[i] * spec_.beta2 + gradient * (1 - spec_.beta2) * gradient;
-      const at::Tensor root = square_[i].sqrt() / std::sqrt(correction2) + spec_.epsilon;
+      const at::Tensor exact = square_[i].to(at::kDouble).sqrt().to(at::kFloat);
+      const at::Tensor root = exact / std::sqrt(correction2) + spec_.epsilon;
       at::Tensor parameter = parameters[i];
       parameter += mean_[i] * -(learning_rate_ / correction1) / root;
     }

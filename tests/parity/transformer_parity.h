@@ -13,7 +13,8 @@ namespace muster::parity {
 std::vector<double> OurLosses(const Law& law, int64_t steps);
 
 // Whose Adam a plain LibTorch loop uses. torch::optim::Adam fuses a product and a sum into one
-// rounding where the machine can; written out in tensor operations each is rounded, as ours.
+// rounding where the machine can, and its square roots are a vector library's; written out in
+// tensor operations each operation is rounded once and right, as ours.
 enum class AdamBy { kOptimizer, kTensorOperations };
 
 // Which samples a step takes and what seeds its dropout: as OurLosses says, or as a job of that law

@@ -30,8 +30,8 @@ TEST(TransformerParityFull, TheDefaultDepthFollowsLibTorchForTwentySteps) {
 }
 
 // At this size training is chaotic: a difference in the last bit grows tenfold every two steps. The
-// loop whose Adam rounds as ours does is followed for all twenty; torch::optim::Adam, which fuses,
-// for four, until chaos has made a few 1e-4 of its other rounding, as much as a wrong rate makes.
+// loop whose Adam rounds as ours does is followed for all twenty; torch::optim::Adam for four,
+// until chaos has made a few 1e-4 of its other rounding, as much as a wrong rate makes.
 TEST(TransformerParityFull, TheBenchmarksSizesFollowLibTorch) {
   const Law law = DeepLaw(512, 8, 2048);
   const double rate = law.optimizer.learning_rate;

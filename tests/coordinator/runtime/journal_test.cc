@@ -47,7 +47,7 @@ JobJournal EverythingSet() {
   job.views = 4;
   job.recoveries = 2;
   job.rewinds = 1;
-  LaneAccount::Value lanes{Step(2), 3, 16, 17, {}};
+  LaneAccount::Value lanes{16, 17, {}};
   lanes.departed[{1, ~0ull}].lost = true;
   lanes.departed[{5, 6}] = {
       true, LaneCount{{5, 6}, 40, LineageNumber(2), Step(6), 3}, true, Step(6), LineageNumber(2), 2,

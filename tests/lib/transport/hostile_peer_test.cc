@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
+#include "lib/transport/grpc/frame_codec.h"
 #include "lib/transport/grpc/settings.h"
 #include "tests/lib/transport/grpc_world.h"
 
@@ -109,7 +110,7 @@ TEST_F(GrpcPair, APayloadAboveTheLimitIsResourceExhausted) {
 
 TEST_F(GrpcPair, AMessageAboveAnyFrameIsNotEvenReceived) {
   const grpc::Status status =
-      SendRaw(listener_->Address(), kSessionMethod, std::string(size_t{6} << 20, '\0'));
+      SendRaw(listener_->Address(), kSessionMethod, std::string(kMaxMessageBytes + 1, '\0'));
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   ASSERT_TRUE(lobby_.Await(1).has_value());
   EXPECT_TRUE(lobby_.Await(1)->recorder->AwaitBroken());
