@@ -181,6 +181,19 @@ void ExpectDied(const std::string& dir, const std::string& worker, const Death& 
   EXPECT_EQ(lives[0].in_step, death.lanes) << worker;
 }
 
+// A victim that is a step behind when somebody comes back catches up and gives nothing: then it is
+// no donor, and all is done again in a new folder. Three times are enough for any other reason.
+TrainRun TrainToPoint(const Case& c, const Settings& s, TrainOptions options, std::string& dir) {
+  constexpr int kAttempts = 3;
+  TrainRun run;
+  for (int attempt = 1; attempt <= kAttempts; ++attempt) {
+    options.dir = dir = absl::StrCat(dir, "-", attempt);
+    run = Train(options);
+    if (c.place.point != "donor" || run.Fired(s.Victim(), c.place.point)) break;
+  }
+  return run;
+}
+
 class KillMatrixTest : public testing::TestWithParam<Case> {};
 
 TEST_P(KillMatrixTest, SameBits) {
@@ -190,12 +203,10 @@ TEST_P(KillMatrixTest, SameBits) {
   const Folder folder;
   const std::string spec = LanguageSpec(folder / "data", s.lanes, s.steps);
   const std::string undisturbed = UndisturbedDigest(spec, folder / "undisturbed");
-  const std::string dir = folder / "disturbed";
-  const TrainRun run = Train({.spec = spec,
-                              .dir = dir,
-                              .workers = s.workers,
-                              .servers = s.servers,
-                              .faults = FaultsOf(c, s)});
+  std::string dir = folder / "disturbed";
+  const TrainRun run = TrainToPoint(
+      c, s, {.spec = spec, .workers = s.workers, .servers = s.servers, .faults = FaultsOf(c, s)},
+      dir);
   ASSERT_TRUE(run.Fired(s.Victim(), c.place.point)) << run.Story();
   ASSERT_TRUE(run.Killed(s.Victim()));
   ExpectSameBits(run, dir, undisturbed);
