@@ -49,7 +49,10 @@ class HeldAtTheLastHook final : public Task {
 
   absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) override {
     const bool last_lane = input.lane.value() % 2 == 1;  // of a worker that holds two
-    if (!last_lane) return task_->RunLane(input, std::move(sink));
+    if (!last_lane) {  // the probe of a worker that joins, too: each lane seeds the generator
+      const std::lock_guard lock(generator_in_use);
+      return task_->RunLane(input, std::move(sink));
+    }
     const uint64_t before = sent_.handed_over;
     if (input.step == Step(1)) bytes_of_a_step_ = before;
     size_t hooks = 0;
