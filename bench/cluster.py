@@ -51,7 +51,7 @@ class Run:
         self.folder.cleanup()
 
     def members(self):
-        """The metrics of each member, as {series: value}."""
+        """The metrics of each member: values by name, or by name and phase."""
         targets = json.loads((pathlib.Path(self.folder.name) / 'job/prometheus-targets.json').read_text())
         for target in targets:
             for address in target['targets']:
@@ -60,9 +60,12 @@ class Run:
                         text = answer.read().decode()
                 except OSError:
                     continue
-                series = dict(re.findall(r'^(muster_[^ ]+) ([0-9.e+-]+)$', text, re.M))
+                series = {}
+                for name, labels, value in re.findall(r'^(muster_\w+)(?:{(.*)})? ([0-9.e+-]+)$', text, re.M):
+                    phase = re.search('phase="(\\w+)"', labels)
+                    series[f'{name} {phase[1]}' if phase else name] = float(value)
                 if 'muster_steps_total' in series:
-                    yield {name: float(value) for name, value in series.items()}
+                    yield series
 
 
 def total(members, name):
@@ -83,7 +86,7 @@ def measure_steps(muster, options):
             last = list(run.members()) or last
     steps = len(times) - WARM_UP
     grown = lambda name: total(last, name) - total(first, name)
-    exposed = grown('muster_step_phase_seconds_total{phase="exposed_communication"}')
+    exposed = grown('muster_step_phase_seconds_total exposed_communication')
     counted = grown('muster_steps_total')
     sent = grown('muster_bytes_sent_total')
     return {

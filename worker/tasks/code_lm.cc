@@ -200,7 +200,7 @@ class CodeLm final : public Task, public Generates {
                                        const std::string& prompt, size_t bytes,
                                        uint64_t seed) override {
     MUSTER_RETURN_IF_ERROR(flat_.Attach(parameters));
-    std::string text = prompt.empty() ? std::string(1, '\0') : prompt;
+    std::string text = prompt.empty() ? SomewhereInTheCorpus(seed) : prompt;
     const size_t begin = text.size();
     MUSTER_RETURN_IF_ERROR(CatchTorch([&] {
       at::NoGradGuard no_grad;
@@ -233,6 +233,15 @@ class CodeLm final : public Task, public Generates {
     return at::cross_entropy_loss(logits.reshape({-1, kVocabulary}),
                                   tokens.narrow(1, 1, shape_.context).reshape({-1}), {},
                                   at::Reduction::Sum);
+  }
+
+  // A stretch to go on from, up to the end of a line where it has one.
+  std::string SomewhereInTheCorpus(uint64_t seed) const {
+    const uint64_t sample = Mix64(seed, 0) % SampleCount();
+    const std::string text = corpus_.substr(sample * static_cast<uint64_t>(shape_.stride),
+                                            static_cast<size_t>(shape_.context));
+    const size_t end = text.rfind('\n');
+    return end == std::string::npos ? text : text.substr(0, end + 1);
   }
 
   // The distribution of what follows the last `context` bytes of `text`.
