@@ -141,7 +141,7 @@ absl::StatusOr<DepartedEntry> DecodeDeparted(std::string_view bytes) {
 }
 
 std::string EncodeLanes(const LaneAccount& lanes) {
-  const LaneAccount::Value value = lanes.value();
+  const LaneAccount::Value& value = lanes.value();
   Fields fields = {{"known", absl::StrCat(value.known)},
                    {"recomputed", absl::StrCat(value.recomputed)}};
   size_t index = 0;

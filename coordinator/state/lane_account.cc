@@ -22,32 +22,29 @@ int32_t IndexOf(const View& view, Incarnation member) {
 
 }  // namespace
 
-LaneAccount::LaneAccount(Value value)
-    : known_(value.known), recomputed_(value.recomputed), departed_(std::move(value.departed)) {}
-
-void LaneAccount::Lose(Incarnation member) { departed_[member].lost = true; }
+void LaneAccount::Lose(Incarnation member) { value_.departed[member].lost = true; }
 
 bool LaneAccount::Told(const LaneCount& ran) {
-  if (std::exchange(departed_[ran.incarnation].ran, ran) == ran) return false;
+  if (std::exchange(value_.departed[ran.incarnation].ran, ran) == ran) return false;
   Settle();
   return true;
 }
 
 bool LaneAccount::HasEnded(Incarnation member) const {
-  const auto it = departed_.find(member);
-  return it != departed_.end() && it->second.ran.has_value();
+  const auto it = value_.departed.find(member);
+  return it != value_.departed.end() && it->second.ran.has_value();
 }
 
 std::set<Incarnation> LaneAccount::Lost() const {
   std::set<Incarnation> lost;
-  for (const auto& [incarnation, member] : departed_)
+  for (const auto& [incarnation, member] : value_.departed)
     if (member.lost) lost.insert(incarnation);
   return lost;
 }
 
 void LaneAccount::GoOn(const View& before, const View& after,
                        const std::vector<LaneId>& reassigned) {
-  for (auto& [incarnation, member] : departed_) {
+  for (auto& [incarnation, member] : value_.departed) {
     if (!member.lost || member.base) continue;
     member.base = after.first_step;
     member.lineage = after.lineage;
@@ -63,9 +60,9 @@ void LaneAccount::GoOn(const View& before, const View& after,
 
 void LaneAccount::Rewind(const View& after, int32_t lanes,
                          const std::map<MemberId, int64_t>& lanes_run) {
-  known_ = -after.first_step.value() * lanes;
-  for (const auto& [member, run] : lanes_run) known_ += run;
-  for (auto& [incarnation, member] : departed_) {
+  value_.known = -after.first_step.value() * lanes;
+  for (const auto& [member, run] : lanes_run) value_.known += run;
+  for (auto& [incarnation, member] : value_.departed) {
     if (!member.lost) continue;
     member.base = after.first_step;
     member.lineage = after.lineage;
@@ -76,18 +73,18 @@ void LaneAccount::Rewind(const View& after, int32_t lanes,
 }
 
 bool LaneAccount::settled() const {
-  return std::all_of(departed_.begin(), departed_.end(),
+  return std::all_of(value_.departed.begin(), value_.departed.end(),
                      [](const auto& entry) { return !entry.second.lost || entry.second.counted; });
 }
 
 void LaneAccount::Settle() {
-  for (auto& [incarnation, member] : departed_) {
+  for (auto& [incarnation, member] : value_.departed) {
     if (!member.lost || !member.base || !member.ran || member.counted) continue;
     const int64_t again = member.rewound ? member.ran->total : RunInVain(member);
-    known_ += again;
+    value_.known += again;
     member.counted = true;
   }
-  recomputed_ = std::max(recomputed_, known_);
+  value_.recomputed = std::max(value_.recomputed, value_.known);
 }
 
 }  // namespace muster::coordinator

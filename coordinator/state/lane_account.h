@@ -12,6 +12,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "lib/domain/message.h"
@@ -45,26 +46,24 @@ class LaneAccount {
 
   bool settled() const;  // the ends of all lost processes are told
   // Never more than were run again, and never less than before.
-  int64_t recomputed() const { return recomputed_; }
+  int64_t recomputed() const { return value_.recomputed; }
 
   // For the journal.
   struct Value {
-    int64_t known = 0;
-    int64_t recomputed = 0;
+    int64_t known = 0;       // by the ends that are told
+    int64_t recomputed = 0;  // the most that was known
     std::map<Incarnation, Departed> departed;
     bool operator==(const Value&) const = default;
   };
-  Value value() const { return {known_, recomputed_, departed_}; }
   LaneAccount() = default;
-  explicit LaneAccount(Value value);
-  bool operator==(const LaneAccount& other) const { return value() == other.value(); }
+  explicit LaneAccount(Value value) : value_(std::move(value)) {}
+  const Value& value() const { return value_; }
+  bool operator==(const LaneAccount&) const = default;
 
  private:
   void Settle();
 
-  int64_t known_ = 0;  // by the ends that are told
-  int64_t recomputed_ = 0;
-  std::map<Incarnation, Departed> departed_;
+  Value value_;
 };
 
 }  // namespace muster::coordinator

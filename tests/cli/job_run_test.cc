@@ -145,6 +145,22 @@ class JobRunTest : public ::testing::Test {
     if (stream_) stream_->Send("9", "done", "{}");
   }
 
+  // Its store has no room: it ends before it takes the job, and is not started again.
+  void TheCoordinatorCannotStayUp() {
+    refuse_ = absl::UnavailableError("never ready");
+    on_start_ = [](HandCluster& cluster) {
+      cluster.Post([&cluster] {
+        cluster.events.on_exit(
+            {.process = "coordinator",
+             .is_coordinator = true,
+             .code = 1,
+             .given_up = true,
+             .text = "coordinator ended with exit code 1; it is not started again",
+             .last_lines = "store: no space left"});
+      });
+    };
+  }
+
   JobResult Run(int64_t cancel_after = -1) {
     Screen screen(out_, Screen::Kind::kPlain, 80);
     return RunJob({.spec = spec_, .folder = folder_, .cancel_after = cancel_after}, Maker(),
@@ -271,17 +287,7 @@ TEST_F(JobRunTest, ARefusedJobIsBadConfiguration) {
 }
 
 TEST_F(JobRunTest, ACoordinatorThatCannotStayUpEndsTheRun) {
-  refuse_ = absl::UnavailableError("never ready");
-  on_start_ = [](HandCluster& cluster) {
-    cluster.Post([&cluster] {
-      cluster.events.on_exit({.process = "coordinator",
-                              .is_coordinator = true,
-                              .code = 1,
-                              .given_up = true,
-                              .text = "coordinator ended with exit code 1; it is not started again",
-                              .last_lines = "store: no space left"});
-    });
-  };
+  TheCoordinatorCannotStayUp();
   const auto result = Run();
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(std::string(result.error.message()), HasSubstr("store: no space left"));
@@ -366,17 +372,7 @@ TEST_F(JobRunTest, AJobThatWasStoppedAtOnceCanGoOn) {
 }
 
 TEST_F(JobRunTest, ProgramsLearnTheLastLinesOfACoordinatorToo) {
-  refuse_ = absl::UnavailableError("never ready");
-  on_start_ = [](HandCluster& cluster) {
-    cluster.Post([&cluster] {
-      cluster.events.on_exit({.process = "coordinator",
-                              .is_coordinator = true,
-                              .code = 1,
-                              .given_up = true,
-                              .text = "coordinator ended with exit code 1; it is not started again",
-                              .last_lines = "store: no space left"});
-    });
-  };
+  TheCoordinatorCannotStayUp();
   EXPECT_EQ(TrainJson(), 1);
   ExpectAWholeResult();
   EXPECT_THAT(objects_.back()["reason"].get<std::string>(), HasSubstr("store: no space left"));
