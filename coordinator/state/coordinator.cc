@@ -159,10 +159,7 @@ void Coordinator::StartNext() {
   loss_ = false;
   voided_fingerprints_.clear();
   told_not_finite_ = false;
-  retries_ = 0;
-  retry_at_.reset();
-  rewrite_ = false;
-  done_since_.reset();
+  last_ = {};
   layout_.reset();
   order_.reset();
   digesting_ = false;

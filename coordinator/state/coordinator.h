@@ -191,7 +191,13 @@ class Coordinator {
     std::map<std::pair<int32_t, ChunkId>, bool> covered;
     std::vector<std::pair<MemberId, SegmentWritten>> segments;
     bool committing = false;
-    bool failed = false;  // could not be committed: waits for retry_at_
+    bool failed = false;  // could not be committed: waits for LastCheckpoint::retry_at
+  };
+  struct LastCheckpoint {  // of the job, without which it does not end
+    int failures = 0;
+    std::optional<Time> retry_at;     // it failed: then it is tried again …
+    bool rewrite = false;             // … and must be written again, not only committed
+    std::optional<Time> waits_since;  // in this view; only it is still to come
   };
   void On(const Submit&);
   void On(const Cancel&);
@@ -246,7 +252,7 @@ class Coordinator {
   size_t CountLive(Role role) const;
   std::optional<std::string> WhyNotYet() const;
   void Form(const std::string& cause, bool after_loss);
-  const Layout* LayoutNow();
+  absl::StatusOr<const Layout*> LayoutNow();
   void PlanForming();
   PlanInput InputOfPlan(const Layout& layout) const;
   void Rewind(Planned& planned);
@@ -263,6 +269,7 @@ class Coordinator {
   void TryCommit();
   bool Committing() const;
   void RetryLast();
+  void FailWhenOverdue();
   void CheckpointFailed(const std::string& what);
   bool EverythingDone();
   void DropRound(Step step);
@@ -311,12 +318,9 @@ class Coordinator {
   std::vector<Manifest> manifests_;  // committed ones of the current job, oldest first
   std::set<std::pair<LineageNumber, Step>> bad_manifests_;
   Time last_checkpoint_{};
-  int retries_ = 0;                 // of the last checkpoint
-  std::optional<Time> done_since_;  // in this view; only the last checkpoint is still to come
-  std::optional<Time> retry_at_;    // the last checkpoint failed: then it is tried again
-  bool rewrite_ = false;            // … and must be written again, not only committed
-  std::optional<Order> order_;      // outstanding
-  std::optional<Layout> layout_;    // of the current job's facts, once it was needed
+  LastCheckpoint last_;
+  std::optional<Order> order_;    // outstanding
+  std::optional<Layout> layout_;  // of the current job's facts, once it was needed
   std::map<std::string, Step> found_recorded_;
   std::map<std::string, std::vector<Manifest>> found_manifests_;
   bool digesting_ = false;

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/state/coordinator.h"
+#include "lib/base/status.h"
 #include "lib/domain/grid.h"
 
 namespace muster::coordinator {
@@ -171,24 +172,24 @@ std::optional<Manifest> Coordinator::CheckpointFor() const {
   return std::nullopt;
 }
 
-const Layout* Coordinator::LayoutNow() {
-  if (!layout_ && job()->facts) {
-    absl::StatusOr<Layout> made = Layout::Make(job()->facts->tensors, ChunkBytes(job()->spec.law));
-    if (made.ok()) layout_ = *std::move(made);
+absl::StatusOr<const Layout*> Coordinator::LayoutNow() {
+  if (!layout_) {
+    if (!job()->facts) return absl::FailedPreconditionError("no worker has told the job's facts");
+    MUSTER_ASSIGN_OR_RETURN(layout_,
+                            Layout::Make(job()->facts->tensors, ChunkBytes(job()->spec.law)));
   }
-  return layout_ ? &*layout_ : nullptr;
+  return &*layout_;
 }
 
 void Coordinator::PlanForming() {
   JobJournal& j = *job();
-  const Layout* layout = LayoutNow();
-  if (layout == nullptr) {
-    const absl::Status why = Layout::Make(j.facts->tensors, ChunkBytes(j.spec.law)).status();
-    return EndJob(JobPhase::kFailed, absl::StrCat("the model's layout: ", why.message()), 64);
-  }
-  const absl::Status fits = CheckPlanFits(*layout, SlotCount(j.spec.law.optimizer.kind));
+  const absl::StatusOr<const Layout*> layout = LayoutNow();
+  if (!layout.ok())
+    return EndJob(JobPhase::kFailed,
+                  absl::StrCat("the model's layout: ", layout.status().message()), 64);
+  const absl::Status fits = CheckPlanFits(**layout, SlotCount(j.spec.law.optimizer.kind));
   if (!fits.ok()) return EndJob(JobPhase::kFailed, std::string(fits.message()), 64);
-  const PlanInput input = InputOfPlan(*layout);
+  const PlanInput input = InputOfPlan(**layout);
   if (j.resumes && j.spec.run.resume.kind == ResumeKind::kStep && !input.checkpoint)
     return EndJob(JobPhase::kFailed,
                   absl::StrCat("resume: there is no checkpoint of step ", j.spec.run.resume.step),

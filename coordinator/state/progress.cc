@@ -176,7 +176,7 @@ void Coordinator::From(const MemberId& member, const SegmentFailed& failed) {
   if (failed.lineage != job()->lineages.back().number) return;
   DropRound(failed.step);
   if (failed.step != End()) return;
-  rewrite_ = true;
+  last_.rewrite = true;
   CheckpointFailed(failed.reason);
 }
 
@@ -184,11 +184,11 @@ void Coordinator::From(const MemberId& member, const SegmentFailed& failed) {
 // are not worth it, and manifests are committed in the order of their steps.
 void Coordinator::TryCommit() {
   if (Committing()) return;
-  const Layout* layout = LayoutNow();
-  if (layout == nullptr) return;
+  const absl::StatusOr<const Layout*> layout = LayoutNow();
+  if (!layout.ok()) return;
   const int32_t slots = SlotCount(job()->spec.law.optimizer.kind);
   const auto need =
-      static_cast<size_t>(layout->chunk_count() + slots * layout->parameter_chunk_count());
+      static_cast<size_t>((*layout)->chunk_count() + slots * (*layout)->parameter_chunk_count());
   for (auto it = rounds_.rbegin(); it != rounds_.rend(); ++it) {
     if (it->second.failed || recorded_ < it->first || it->second.covered.size() < need) continue;
     it->second.committing = true;
@@ -228,7 +228,7 @@ void Coordinator::On(const ManifestCommitted& committed) {
     manifests_.erase(manifests_.begin(), manifests_.end() - static_cast<std::ptrdiff_t>(keep));
   Do(PruneManifests{m, job()->lineages, job()->spec.run.checkpoint.keep});
   last_checkpoint_ = now_;
-  if (m.step == End()) retry_at_.reset();
+  if (m.step == End()) last_.retry_at.reset();
   Say("checkpoint", absl::StrCat("checkpoint of step ", m.step.value(), " is complete"),
       {{"step", absl::StrCat(m.step.value())}});
   DropRounds(m.step);
@@ -272,30 +272,37 @@ bool Coordinator::EverythingDone() {
 }
 
 void Coordinator::CheckpointFailed(const std::string& what) {
-  if (retry_at_) return;  // another member's part of the same
-  if (++retries_ > settings_.retries)
+  if (last_.retry_at) return;  // another member's part of the same
+  if (++last_.failures > settings_.retries)
     return EndJob(JobPhase::kFailed,
-                  absl::StrCat("the last checkpoint failed ", retries_, " times: ", what), 1);
+                  absl::StrCat("the last checkpoint failed ", last_.failures, " times: ", what), 1);
   Duration pause = settings_.first_retry;
-  for (int i = 1; i < retries_ && pause < settings_.longest_retry; ++i) pause *= 2;
-  retry_at_ = now_ + std::min(pause, settings_.longest_retry);
+  for (int i = 1; i < last_.failures && pause < settings_.longest_retry; ++i) pause *= 2;
+  last_.retry_at = now_ + std::min(pause, settings_.longest_retry);
 }
 
 void Coordinator::RetryLast() {
   // A view that does not fit is followed by another anyway.
-  if (forming_ || digesting_ || !EverythingDone() || !ViewStillFits()) return done_since_.reset();
-  if (!done_since_) done_since_ = now_;
-  // A member's word that it failed may have been lost with the coordinator that heard it.
-  const bool overdue = now_ - *done_since_ > WithTimeForState(settings_.checkpoint_patience);
-  if (overdue ? Committing() : !retry_at_ || now_ < *retry_at_) return;
-  retry_at_.reset();
+  if (forming_ || digesting_ || !EverythingDone() || !ViewStillFits())
+    return last_.waits_since.reset();
+  if (!last_.waits_since) last_.waits_since = now_;
+  if (Committing()) return;
+  if (!last_.retry_at) return FailWhenOverdue();
+  if (now_ < *last_.retry_at) return;
+  last_.retry_at.reset();
   for (auto& [step, round] : rounds_) round.failed = false;
   TryCommit();
-  if (Committing() || !(overdue || rewrite_)) return;
-  rewrite_ = false;
-  done_since_.reset();
+  if (Committing() || !std::exchange(last_.rewrite, false)) return;
+  last_.waits_since.reset();
   // Members write their shares at the beginning of a view.
   Form("the last checkpoint is written again", false);
+}
+
+// A member's word that it failed may have been lost with the coordinator that heard it.
+void Coordinator::FailWhenOverdue() {
+  if (now_ - *last_.waits_since <= WithTimeForState(settings_.checkpoint_patience)) return;
+  last_.rewrite = true;
+  CheckpointFailed("its parts did not come");
 }
 
 bool Coordinator::Committing() const {

@@ -425,6 +425,15 @@ void RunToTheLastCheckpoint(Desk& desk) {
   desk.Drain<Tell>();
 }
 
+Holdings StateAt(const Desk& desk) {
+  Holdings holdings;
+  holdings.has_state = true;
+  holdings.lineage = LineageNumber(1);
+  holdings.step = Step(desk.Status().steps);
+  holdings.results = holdings.sums = ChunkSet(2);
+  return holdings;
+}
+
 // The disk is full for a moment, just then.
 TEST(Checkpoint, TheLastOneIsCommittedAgainUntilItIsThere) {
   Desk desk;
@@ -475,6 +484,23 @@ TEST(Checkpoint, TheLastOneIsNotTriedForEver) {
   EXPECT_EQ(desk.Job().phase, JobPhase::kFailed);
   EXPECT_THAT(desk.Job().reason,
               testing::HasSubstr("the last checkpoint failed 101 times: disk full"));
+}
+
+// Whoever could not write it said so to a coordinator that is gone.
+TEST(Checkpoint, TheLastOneIsNotWaitedForForEver) {
+  Desk desk;
+  RunToTheLastCheckpoint(desk);
+  for (int i = 0; i < 200 * 130 && desk.Job().phase != JobPhase::kFailed; ++i) {
+    desk.Wait(seconds(1));
+    for (const MemberId& id : {kA, kB}) desk.Say(id, Alive{});
+    desk.Give(Tick{});
+    for (const auto& [to, seal] : desk.Sent<Seal>())
+      desk.Say(to == kA.name ? kA : kB, Sealed{desk.Job().number, StateAt(desk)});
+    if (desk.Job().phase == JobPhase::kRecovering)
+      for (const MemberId& id : {kA, kB}) desk.Say(id, HoldsBase{desk.Job().number, 0});
+  }
+  EXPECT_EQ(desk.Job().phase, JobPhase::kFailed);
+  EXPECT_THAT(desk.Job().reason, testing::HasSubstr("its parts did not come"));
 }
 
 TEST(Checkpoint, PruningIsDecidedWhenItIsCommitted) {
