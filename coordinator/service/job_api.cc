@@ -12,7 +12,6 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "coordinator/runtime/checkpoints.h"
@@ -52,10 +51,6 @@ std::string MakeId(const std::string& name) {
   if (id.empty() || id[0] == '.') id.insert(0, "job");
   std::random_device random;
   return absl::StrCat(id, "-", absl::Hex(uint32_t{random()}, absl::kZeroPad8));
-}
-
-std::string Hex(const FingerprintPart& value) {
-  return absl::StrFormat("%016x%016x", value.hi, value.lo);
 }
 
 absl::Status NoSuchJob(const std::string& id) {
@@ -130,7 +125,7 @@ JobInfo Describe(const KnownJob& known, int64_t now_unix_ms) {
   DescribeView(job, info);
   info.loss = known.tail.loss;
   if (known.tail.fingerprint) {
-    info.fingerprint = Hex(known.tail.fingerprint->value);
+    info.fingerprint = ToHex(known.tail.fingerprint->value);
     info.fingerprint_step = known.tail.fingerprint->step.value();
   }
   for (const MemberStatus& member : status.members) info.members.push_back(DescribeMember(member));
@@ -352,7 +347,7 @@ class Api final : public JobApi {
     std::map<Step, JobFingerprint> by_step;  // the last lineage's word on a step counts
     for (const FingerprintEntry& e : entries)
       if (OnAncestry(job.lineages, e.lineage, e.step))
-        by_step[e.step] = {e.step.value(), e.lineage.value(), Hex(e.value)};
+        by_step[e.step] = {e.step.value(), e.lineage.value(), ToHex(e.value)};
     std::vector<JobFingerprint> fingerprints;
     for (auto& [step, fingerprint] : by_step) fingerprints.push_back(std::move(fingerprint));
     return fingerprints;

@@ -19,8 +19,6 @@ bool SameBits(double a, double b) {
   return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
 }
 
-std::string Hex(const FingerprintPart& f) { return absl::StrFormat("%016x%016x", f.hi, f.lo); }
-
 }  // namespace
 
 void Coordinator::From(const MemberId& member, const Records& records) {
@@ -118,7 +116,7 @@ void Coordinator::TakeFingerprint(const MemberId& member, const StepRecord& reco
     if (known->second != value)
       Say("state",
           absl::StrCat("fingerprints of step ", state.value(), " differ: ", member.name, " has ",
-                       Hex(value), ", the first report was ", Hex(known->second)));
+                       ToHex(value), ", the first report was ", ToHex(known->second)));
     return;
   }
   fingerprints_[state] = value;
@@ -127,12 +125,12 @@ void Coordinator::TakeFingerprint(const MemberId& member, const StepRecord& reco
     if (job()->spec.law.order == SumOrder::kCanonical && voided->second != value)
       Say("state",
           absl::StrCat("state ", state.value(), " was made again and differs: fingerprint ",
-                       Hex(value), " instead of ", Hex(voided->second)));
+                       ToHex(value), " instead of ", ToHex(voided->second)));
     voided_fingerprints_.erase(voided);
   }
   if (fingerprints_.size() > kRecentSteps) fingerprints_.erase(fingerprints_.begin());
   Do(PersistFingerprint{current_, record.lineage, state, value});
-  Say("fingerprint", "", {{"step", absl::StrCat(state.value())}, {"value", Hex(value)}});
+  Say("fingerprint", "", {{"step", absl::StrCat(state.value())}, {"value", ToHex(value)}});
 }
 
 // ---- orders
@@ -213,7 +211,7 @@ Manifest Coordinator::ManifestOf(Step step, const Round& round, int32_t slots) c
     if (!segment.entries.empty()) manifest.segments.push_back(std::move(segment));
   }
   const auto fingerprint = fingerprints_.find(step);
-  if (fingerprint != fingerprints_.end()) manifest.fingerprint = Hex(fingerprint->second);
+  if (fingerprint != fingerprints_.end()) manifest.fingerprint = ToHex(fingerprint->second);
   return manifest;
 }
 

@@ -2,9 +2,15 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_format.h"
 #include "lib/base/status.h"
 
 namespace muster {
+
+std::string ToHex(const FingerprintPart& part) {
+  return absl::StrFormat("%016x%016x", part.hi, part.lo);
+}
+
 namespace {
 
 std::string StepText(const StepRecord& r) {

@@ -34,6 +34,8 @@ struct FingerprintPart {
   auto operator<=>(const FingerprintPart&) const = default;
 };
 
+std::string ToHex(const FingerprintPart& part);  // 32 lower-case digits, hi first
+
 struct StepRecord {
   LineageNumber lineage;
   Step step;
