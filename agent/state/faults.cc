@@ -47,24 +47,38 @@ std::string TextOf(const Fault& fault, const ProcessKey& victim) {
 }  // namespace
 
 FaultDriver::FaultDriver(FaultPlan plan, Time began)
-    : plan_(std::move(plan)), began_(began), progress_(plan_.faults.size()), last_(began) {}
+    : plan_(std::move(plan)),
+      began_(began),
+      progress_(plan_.faults.size()),
+      step_since_(began),
+      last_(began) {}
 
 std::vector<FaultAction> FaultDriver::Step(std::optional<int64_t> step,
                                            const std::vector<ProcessKey>& running, Time now) {
   last_ = now;
+  if (step != step_) {
+    step_ = step;
+    step_since_ = now;
+  }
   std::vector<FaultAction> out;
   for (size_t i = 0; i < progress_.size(); ++i) {
     Progress& progress = progress_[i];
     if (progress.phase == Phase::kAhead && IsDue(plan_.faults[i], began_, step, now)) {
       if (const auto victim = Victim(i, running)) Begin(i, *victim, step, now, out);
     }
-    const int64_t until =
-        std::min(progress.until_step.value_or(kNever), last_step_.value_or(kNever));
-    const bool ends = (progress.until_step && step && *step >= until) ||
-                      (progress.until_time && now >= *progress.until_time);
-    if (progress.phase == Phase::kGoing && ends) End(i, out);
+    if (progress.phase == Phase::kGoing && IsOver(progress, step, now)) End(i, now, out);
   }
   return out;
+}
+
+bool FaultDriver::IsOver(const Progress& progress, std::optional<int64_t> step, Time now) const {
+  if (progress.until_time) return now >= *progress.until_time;
+  const int64_t until = std::min(*progress.until_step, last_step_.value_or(kNever));
+  return (step && *step >= until) || now >= WaitsUntil(progress);
+}
+
+Time FaultDriver::WaitsUntil(const Progress& progress) const {
+  return std::max(step_since_, progress.since) + kNoStepPatience;
 }
 
 std::optional<ProcessKey> FaultDriver::Victim(size_t index,
@@ -85,6 +99,7 @@ void FaultDriver::Begin(size_t index, const ProcessKey& victim, std::optional<in
   const Fault& fault = plan_.faults[index];
   Progress& progress = progress_[index];
   progress.victim = victim;
+  progress.since = now;
   progress.phase = HasLength(fault) ? Phase::kGoing : Phase::kOver;
   if (fault.for_steps) progress.until_step = step.value_or(0) + *fault.for_steps;
   if (fault.for_time) progress.until_time = now + *fault.for_time;
@@ -96,13 +111,15 @@ void FaultDriver::Begin(size_t index, const ProcessKey& victim, std::optional<in
   out.push_back({FaultAction::Do::kKill, victim, TextOf(fault, victim)});
 }
 
-void FaultDriver::End(size_t index, std::vector<FaultAction>& out) {
+void FaultDriver::End(size_t index, Time now, std::vector<FaultAction>& out) {
   Progress& progress = progress_[index];
   progress.phase = Phase::kOver;
   const bool paused = plan_.faults[index].kind == Fault::Kind::kPause;
+  const bool waited = progress.until_step && now >= WaitsUntil(progress);
   out.push_back(
       {paused ? FaultAction::Do::kContinue : FaultAction::Do::kRelease, progress.victim,
-       absl::StrCat("fault plan: ", progress.victim.name, paused ? " goes on" : " may come back")});
+       absl::StrCat("fault plan: ", progress.victim.name, paused ? " goes on" : " may come back",
+                    waited ? ", for without it no step was completed in a minute" : "")});
 }
 
 std::optional<std::string> FaultDriver::Arm(const ProcessKey& starting) {
@@ -134,8 +151,8 @@ std::optional<Time> FaultDriver::NextTick() const {
   for (size_t i = 0; i < progress_.size(); ++i) {
     if (progress_[i].phase == Phase::kAhead && plan_.faults[i].at_time)
       consider(began_ + *plan_.faults[i].at_time);
-    if (progress_[i].phase == Phase::kGoing && progress_[i].until_time)
-      consider(*progress_[i].until_time);
+    if (progress_[i].phase == Phase::kGoing)
+      consider(progress_[i].until_time.value_or(WaitsUntil(progress_[i])));
   }
   return next;
 }

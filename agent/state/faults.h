@@ -16,6 +16,7 @@
 namespace muster::agent {
 
 inline constexpr char kRandomWorker[] = "random worker";
+inline constexpr Duration kNoStepPatience = std::chrono::seconds(60);
 
 struct Fault {
   enum class Kind { kKill, kPause };
@@ -29,7 +30,8 @@ struct Fault {
   std::optional<Duration> at_time{};
   std::optional<std::string> at_point{};
   // At most one, and none with `at_point`: how long a killed process is kept down (neither: started
-  // again as after any failure) or a paused one stands still (exactly one is needed).
+  // again as after any failure) or a paused one stands still (exactly one is needed). What is for
+  // steps ends also when none was completed for kNoStepPatience: it may be what they wait for.
   std::optional<int64_t> for_steps{};
   std::optional<Duration> for_time{};
   bool operator==(const Fault&) const = default;
@@ -75,6 +77,7 @@ class FaultDriver {
   struct Progress {
     Phase phase = Phase::kAhead;
     ProcessKey victim{};
+    Time since{};  // of kGoing, as are the next two, of which there is one
     std::optional<int64_t> until_step{};
     std::optional<Time> until_time{};
   };
@@ -82,13 +85,17 @@ class FaultDriver {
   std::optional<ProcessKey> Victim(size_t index, const std::vector<ProcessKey>& running) const;
   void Begin(size_t index, const ProcessKey& victim, std::optional<int64_t> step, Time now,
              std::vector<FaultAction>& out);
-  void End(size_t index, std::vector<FaultAction>& out);
+  bool IsOver(const Progress& progress, std::optional<int64_t> step, Time now) const;
+  Time WaitsUntil(const Progress& progress) const;  // of what is for steps
+  void End(size_t index, Time now, std::vector<FaultAction>& out);
 
   FaultPlan plan_;
   Time began_{};
   std::vector<Progress> progress_;
   std::optional<int64_t> last_step_{};
-  Time last_{};  // of the latest Step
+  std::optional<int64_t> step_{};  // of the latest Step that brought a new one,
+  Time step_since_{};              // and when that was
+  Time last_{};                    // of the latest Step
 };
 
 }  // namespace muster::agent

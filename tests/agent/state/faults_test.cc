@@ -59,6 +59,20 @@ TEST(FaultDriverTest, NothingLastsBeyondTheLastStep) {
   EXPECT_THAT(Describe(driver.Step(70, {kWorker0}, kBegan)), ElementsAre("release coordinator"));
 }
 
+TEST(FaultDriverTest, NothingIsKeptDownThatAllStepsWaitFor) {
+  FaultDriver driver({.faults = {{.target = "worker-0", .at_step = 6, .for_steps = 5}}}, kBegan);
+  EXPECT_EQ(driver.NextTick(), std::nullopt);
+  driver.Step(6, {kWorker0}, kBegan + seconds(100));
+  EXPECT_EQ(driver.NextTick(), kBegan + seconds(100) + kNoStepPatience);
+  EXPECT_THAT(driver.Step(7, {}, kBegan + seconds(130)), IsEmpty());  // one that was under way
+  EXPECT_THAT(driver.Step(7, {}, kBegan + seconds(189)), IsEmpty());
+  const auto actions = driver.Step(7, {}, kBegan + seconds(190));
+  EXPECT_THAT(Describe(actions), ElementsAre("release worker-0"));
+  EXPECT_EQ(actions[0].text,
+            "fault plan: worker-0 may come back, for without it no step was completed in a minute");
+  EXPECT_EQ(driver.NextTick(), std::nullopt);
+}
+
 TEST(FaultDriverTest, PausesForSecondsByTheClock) {
   FaultDriver driver({.faults = {{.kind = Fault::Kind::kPause,
                                   .target = "server-0",
