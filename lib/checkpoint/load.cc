@@ -85,7 +85,7 @@ std::vector<PartDest> PartDests(const Layout& layout, const StateSpans& state) {
 }
 
 absl::Status LoadParts(const std::string& dir, const Manifest& manifest, const Layout& layout,
-                       absl::Span<const PartDest> parts) {
+                       absl::Span<const PartDest> parts, const std::function<void()>& after_each) {
   MUSTER_RETURN_IF_ERROR(CheckComplete(manifest, layout, manifest.slots));
   MUSTER_ASSIGN_OR_RETURN(const std::vector<std::vector<Reading>> readings,
                           PlanReadings(manifest, parts));
@@ -93,8 +93,10 @@ absl::Status LoadParts(const std::string& dir, const Manifest& manifest, const L
     if (readings[i].empty()) continue;
     MUSTER_ASSIGN_OR_RETURN(const SegmentReader reader,
                             SegmentReader::Open(dir, manifest.segments[i], MetaOf(manifest)));
-    for (const Reading& reading : readings[i])
+    for (const Reading& reading : readings[i]) {
       MUSTER_RETURN_IF_ERROR(reader.Read(*reading.entry, reading.values));
+      if (after_each) after_each();
+    }
   }
   return absl::OkStatus();
 }

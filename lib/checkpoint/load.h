@@ -2,6 +2,7 @@
 // bounded by a chunk.
 #pragma once
 
+#include <functional>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -25,11 +26,12 @@ using ConstStateSpans = std::vector<absl::Span<const float>>;
 std::vector<PartView> PartViews(const Layout& layout, const ConstStateSpans& state);
 std::vector<PartDest> PartDests(const Layout& layout, const StateSpans& state);
 
-// Reads the given parts (an owner's share, or PartDests) and checks each before returning. The
-// manifest must be complete for `layout`. After an error the destination's content is unspecified.
-// kDataLoss names file, slot and chunk.
+// Reads the given parts (an owner's share, or PartDests) and checks each before returning; calls
+// `after_each`, if given, after each. The manifest must be complete for `layout`. After an error
+// the destination's content is unspecified. kDataLoss names file, slot and chunk.
 absl::Status LoadParts(const std::string& dir, const Manifest& manifest, const Layout& layout,
-                       absl::Span<const PartDest> parts);
+                       absl::Span<const PartDest> parts,
+                       const std::function<void()>& after_each = {});
 
 struct Loaded {
   Manifest manifest;

@@ -47,17 +47,21 @@ std::vector<ChunkId> AllChunks(const Layout& layout) {
 }
 
 FingerprintPart FingerprintOfState(const Setup& setup, const StateMemory& state,
-                                   const std::vector<ChunkId>& chunks, bool whole) {
+                                   const std::vector<ChunkId>& chunks, bool whole,
+                                   const std::function<void()>& after_each) {
   Fingerprint sum;
-  for (ChunkId c : chunks)
+  for (ChunkId c : chunks) {
     ForEachSlot(setup.layout, state, c, [&](int32_t slot, absl::Span<const float> flat) {
       sum += OfChunk(setup.layout, setup.layout.chunk(c), static_cast<uint32_t>(slot), flat);
     });
+    if (after_each) after_each();
+  }
   return {sum.hi, sum.lo, whole};
 }
 
 ShareCopy CopyShare(const Setup& setup, const StateMemory& state, LineageNumber lineage, Step step,
-                    const std::vector<ChunkId>& chunks, CopyCounter& copied) {
+                    const std::vector<ChunkId>& chunks, CopyCounter& copied,
+                    const std::function<void()>& after_each) {
   const auto begin = std::chrono::steady_clock::now();
   ShareCopy share{lineage, step, nullptr, {}, 0};
   size_t elements = 0;
@@ -76,6 +80,7 @@ ShareCopy CopyShare(const Setup& setup, const StateMemory& state, LineageNumber 
       share.parts.push_back({slot, c, to});
       at += count;
     });
+    if (after_each) after_each();
   }
   share.stall_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -15,12 +16,15 @@
 namespace muster {
 
 // Over the values of these chunks, then their optimizer slots. `whole`: they are all there is.
+// Calls `after_each`, if given, after each chunk.
 FingerprintPart FingerprintOfState(const Setup& setup, const StateMemory& state,
-                                   const std::vector<ChunkId>& chunks, bool whole);
+                                   const std::vector<ChunkId>& chunks, bool whole,
+                                   const std::function<void()>& after_each = {});
 
 // These chunks, with their slots.
 ShareCopy CopyShare(const Setup& setup, const StateMemory& state, LineageNumber lineage, Step step,
-                    const std::vector<ChunkId>& chunks, CopyCounter& copied);
+                    const std::vector<ChunkId>& chunks, CopyCounter& copied,
+                    const std::function<void()>& after_each = {});
 
 std::vector<ChunkId> AllChunks(const Layout& layout);
 

@@ -81,9 +81,7 @@ void Exchange::Tick() {
   const Time now = clock_.Now();
   sessions_.Tick(now);
   if (coordinator_.Tick(now)) Introduce();
-  if (now < next_alive_) return;
-  next_alive_ = now + options_.lease / 3;
-  if (member_) coordinator_.Send(ToCoordinator(Alive{member_->step(), member_->Phase()}));
+  if (!SayAlive()) return;
   const bool waits = !member_ || !member_->active() || member_->halted();
   if (waits && coordinator_.Away(now) > options_.coordinator_timeout)
     quit_ = Quit{kFailed, absl::StrCat("no coordinator at ", options_.coordinator, " for ",
@@ -99,6 +97,14 @@ void Exchange::Tick() {
   AddGrowth(metrics_.bytes_sent, moved->bytes_sent.load(), sent_told_);
   AddGrowth(metrics_.bytes_received, moved->bytes_received.load(), received_told_);
   AddGrowth(metrics_.refused, moved->frames_refused.load(), no_frames_told_);
+}
+
+bool Exchange::SayAlive() {
+  const Time now = clock_.Now();
+  if (now < next_alive_) return false;
+  next_alive_ = now + options_.lease / 3;
+  if (member_) coordinator_.Send(ToCoordinator(Alive{member_->step(), member_->Phase()}));
+  return true;
 }
 
 // ---- the coordinator

@@ -82,6 +82,8 @@ class Exchange {
   void Handle(SegmentNotWritten event);
   void Handle(StopAsked event);
   void Tick();
+  // Three times per lease; also between the parts of what takes this thread long. True: it was due.
+  bool SayAlive();
   Time NextTick() const;
   void HandleNews(Sessions::News news);
   void FromPeer(const MemberId& peer, PeerMessage message, Payload payload);

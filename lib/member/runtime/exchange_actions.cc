@@ -123,10 +123,11 @@ Exchange::Answer Exchange::Do(const Edge& action, const Incoming*) {
   }
   EdgeDone done{action.step, std::nullopt};
   if (action.fingerprint)
-    done.fingerprint = FingerprintOfState(*setup_, state, OwnChunks(), /*whole=*/false);
+    done.fingerprint =
+        FingerprintOfState(*setup_, state, OwnChunks(), /*whole=*/false, [this] { SayAlive(); });
   if (!action.share.empty()) {
-    writer_->Write(
-        CopyShare(*setup_, state, member_->lineage(), action.step, action.share, *parts_.copied));
+    writer_->Write(CopyShare(*setup_, state, member_->lineage(), action.step, action.share,
+                             *parts_.copied, [this] { SayAlive(); }));
     parts_.failpoints->Pass("share_copied");
   }
   return done;
@@ -137,7 +138,7 @@ Exchange::Answer Exchange::Do(const Make& action, const Incoming*) {
     parts_.train->box.Post(DoMake{action});
     return std::nullopt;
   }
-  absl::StatusOr<StateMemory> state = LoadState(*setup_, action);
+  absl::StatusOr<StateMemory> state = LoadState(*setup_, action, [this] { SayAlive(); });
   if (!state.ok()) return Made{state.status()};
   data_->memory().Restart(action.step, *std::move(state));
   return Made{};

@@ -14,7 +14,8 @@ StateMemory EmptyState(const Setup& setup, bool slots) {
   return state;
 }
 
-absl::StatusOr<StateMemory> LoadState(const Setup& setup, const Make& make) {
+absl::StatusOr<StateMemory> LoadState(const Setup& setup, const Make& make,
+                                      const std::function<void()>& after_each) {
   if (!make.manifest) return absl::InvalidArgumentError("no checkpoint is named to load from");
   LogInfo("reads the checkpoint of step %d: %d chunks", make.manifest->step.value(),
           make.chunks.size());
@@ -28,7 +29,8 @@ absl::StatusOr<StateMemory> LoadState(const Setup& setup, const Make& make) {
     for (size_t s = 0; s < state.slots.size(); ++s)
       parts.push_back({static_cast<int32_t>(s) + 1, c, state.slots[s]->of(chunk)});
   }
-  MUSTER_RETURN_IF_ERROR(LoadParts(setup.checkpoint_dir, *make.manifest, setup.layout, parts));
+  MUSTER_RETURN_IF_ERROR(
+      LoadParts(setup.checkpoint_dir, *make.manifest, setup.layout, parts, after_each));
   return state;
 }
 

@@ -117,8 +117,10 @@ TEST_F(LoadTest, AnOwnerReadsItsShareAndNeedsNoOtherFile) {
       if (entry.slot == part.slot && entry.chunk == part.chunk) share.push_back(part);
     }
   }
-  const absl::Status status = LoadParts(dir_, manifest, layout_, share);
+  size_t told = 0;
+  const absl::Status status = LoadParts(dir_, manifest, layout_, share, [&] { ++told; });
   EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(told, share.size());
   const State wanted = StateOf(10);
   for (const PartDest& part : share) {
     const auto& source = wanted.slots[static_cast<size_t>(part.slot)];
