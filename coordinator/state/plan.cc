@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/frame_limits.h"
 
 namespace muster::coordinator {
 namespace {
@@ -308,7 +309,8 @@ class Planner {
 }  // namespace
 
 absl::Status CheckPlanFits(const Layout& layout, int32_t slots) {
-  constexpr int64_t kHeader = int64_t{4} << 20, kRest = int64_t{64} << 10;
+  constexpr auto kHeader = static_cast<int64_t>(kMaxHeaderBytes);
+  constexpr int64_t kRest = int64_t{64} << 10;
   constexpr int64_t kChunk = 20, kPart = 26, kTensor = 80;  // upper bounds, encoded
   const int64_t chunks = layout.chunk_count();
   const int64_t parts = chunks + slots * int64_t{layout.parameter_chunk_count()};

@@ -50,8 +50,8 @@ struct Planned {
   std::string why;  // for people
 };
 
-// What a plan says of each chunk, and of each part of a checkpoint, stands in one header (4 MiB,
-// the transport's kMaxHeaderBytes). kInvalidArgument: the model has more than fit.
+// What a plan says of each chunk, and of each part of a checkpoint, stands in one header.
+// kInvalidArgument: the model has more than fit.
 absl::Status CheckPlanFits(const Layout& layout, int32_t slots);
 
 // candidates holds at least one worker and, with Sync::kServer, every server the job needs.

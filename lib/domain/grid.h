@@ -4,15 +4,15 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "lib/base/frame_limits.h"
 #include "lib/domain/job.h"
 
 namespace muster {
 
 // Bytes of a chunk: law.chunk_bytes, or less with more than 32 lanes, so that all subtrees of a
-// chunk that one member can hold (every other lane: half of them, rounded up) fit into one frame of
-// 4 MiB (kMaxPayloadBytes of lib/transport).
+// chunk that one member can hold (every other lane: half of them, rounded up) fit into one frame.
 inline int64_t ChunkBytes(const Law& law) {
-  constexpr int64_t kFrame = int64_t{4} << 20;
+  constexpr auto kFrame = static_cast<int64_t>(kMaxPayloadBytes);
   const int64_t subtrees = (law.lanes + 1) / 2;
   return std::min(law.chunk_bytes, kFrame / subtrees / 64 * 64);
 }

@@ -12,15 +12,11 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/credentials.h"
+#include "lib/base/frame_limits.h"
 #include "lib/base/time.h"
 #include "lib/transport/payload.h"
 
 namespace muster {
-
-// Limits of a frame. A larger one breaks the session with kResourceExhausted, at the end that sends
-// it as well as at the end that receives it from outside.
-inline constexpr size_t kMaxHeaderBytes = size_t{4} << 20;
-inline constexpr size_t kMaxPayloadBytes = size_t{4} << 20;
 
 struct Frame {
   std::string header;  // a small serialized message; the receiver parses it and trusts nothing

@@ -5,7 +5,8 @@
 // message.h says so), lists of equal length where they describe the same things, subtrees 0 ≤ lo <
 // hi ≤ 4096, chunks below 2^22. What it cannot know is left to the receiver: the job's own number
 // of chunks and lanes, and whether the message is timely. kInvalidArgument otherwise; the message
-// names the field. Limits: 2^22 chunks, 4096 members, 4096 lanes, 100,000 tensors, 64 KiB a text.
+// names the field. Limits: 2^22 chunks, 4096 members, 4096 lanes, 100,000 tensors, 64 KiB a
+// text, kMaxHeaderBytes in all.
 //
 // Decode…(Encode(x)) is x for every x within the limits.
 #pragma once
@@ -18,9 +19,6 @@
 #include "lib/domain/message.h"
 
 namespace muster {
-
-// Larger headers are refused unparsed. The transport's limit, kMaxHeaderBytes, is the same.
-inline constexpr size_t kMaxMessageBytes = size_t{4} << 20;
 
 std::string Encode(const ToCoordinator& message);
 std::string Encode(const FromCoordinator& message);  // specification valid

@@ -16,10 +16,13 @@
 
 namespace muster {
 
+inline constexpr int kMaxExitCode = 255;
+
 using PackedIndices = google::protobuf::RepeatedField<uint32_t>;
 using ProtoOrders = google::protobuf::RepeatedPtrField<v1::Order>;
 using ProtoMembers = google::protobuf::RepeatedPtrField<v1::ViewMember>;
 
+inline v1::Role WireRole(Role role) { return static_cast<v1::Role>(static_cast<int>(role) + 1); }
 void Write(const MemberId& id, v1::MemberId& out);
 void Write(const std::vector<ViewMember>& members, ProtoMembers& out);
 void Write(const ChunkSet& set, v1::ChunkSet& out);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/escaping.h"
+#include "lib/base/frame_limits.h"
 #include "tests/lib/wire/random_message.h"
 
 namespace muster {
@@ -77,7 +78,7 @@ TEST(MessageCodecTest, WhatNoFrameKnowsIsRefused) {
   ExpectRefused(DecodePeerMessage("").status(), "kind");
   ExpectRefused(DecodeAtCoordinator("").status(), "kind");
   ExpectRefused(DecodeFromCoordinator("").status(), "kind");
-  ExpectRefused(DecodePeerMessage(std::string(kMaxMessageBytes + 1, '\0')).status(), "header");
+  ExpectRefused(DecodePeerMessage(std::string(kMaxHeaderBytes + 1, '\0')).status(), "header");
 }
 
 View SmallView() {

@@ -3,6 +3,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lib/base/frame_limits.h"
 #include "lib/wire/message_codec.h"
 
 namespace muster {
@@ -446,7 +447,7 @@ TEST(Ledger, ManyRecordsAreToldInFramesOfABoundedSize) {
   ASSERT_EQ(rig.member.records_waiting(), static_cast<size_t>(kSteps));
   Step next(0);
   for (const Records& told : Told<Records>(rig.member.Take(CoordinatorUp{}))) {
-    EXPECT_LE(Encode(ToCoordinator(told)).size(), kMaxMessageBytes / 2);
+    EXPECT_LE(Encode(ToCoordinator(told)).size(), kMaxHeaderBytes / 2);
     for (const StepRecord& record : told.records) {
       EXPECT_EQ(record.step, next);
       next = next + 1;

@@ -1,0 +1,256 @@
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "lib/wire/frame_proto.h"
+#include "lib/wire/job_codec_proto.h"
+#include "lib/wire/manifest_codec.h"
+#include "lib/wire/message_codec.h"
+#include "lib/wire/parts_proto.h"
+#include "muster/v1/agent.pb.h"
+#include "muster/v1/membership.pb.h"
+
+namespace muster {
+namespace {
+
+constexpr int64_t kMaxSegments = 65536;
+constexpr int64_t kMaxAcknowledged = 65536;
+
+void Put(const JobIs& is, v1::MemberFrame& frame) {
+  v1::JobIs& out = *frame.mutable_job_is();
+  out.set_job(is.job);
+  out.set_cluster(is.cluster);
+  out.set_term(is.term.value());
+  *out.mutable_spec() = ToProto(is.spec);
+  out.set_checkpoint_dir(is.checkpoint_dir);
+  if (is.facts) Write(*is.facts, *out.mutable_facts());
+}
+
+JobIs Get(Reader& reader, const v1::JobIs& message) {
+  JobIs is;
+  is.job = reader.Text("job", message.job());
+  is.cluster = reader.Text("cluster", message.cluster());
+  is.term = TermNumber(reader.Number("term", message.term()));
+  is.spec = reader.Take("spec", FromProto(message.spec()));
+  is.checkpoint_dir = reader.Text("checkpoint_dir", message.checkpoint_dir());
+  if (message.has_facts()) {
+    const Reader::Scope scope(reader, "facts");
+    is.facts = Read(reader, message.facts());
+  }
+  return is;
+}
+
+void Put(const Seal& seal, v1::MemberFrame& frame) {
+  v1::Seal& out = *frame.mutable_seal();
+  out.set_term(seal.term.value());
+  out.set_view(seal.view.value());
+}
+
+Seal Get(Reader& reader, const v1::Seal& message) {
+  return {TermNumber(reader.Number("term", message.term())),
+          ViewNumber(reader.Number("view", message.view()))};
+}
+
+void Put(const Heal& heal, v1::MemberFrame& frame) {
+  v1::Heal& message = *frame.mutable_heal();
+  message.set_term(heal.term.value());
+  message.set_view(heal.view.value());
+  const HealPlan& plan = heal.plan;
+  v1::HealPlan& out = *message.mutable_plan();
+  out.set_lineage(plan.lineage.value());
+  out.set_base(plan.base.value());
+  Write(plan.members, *out.mutable_members());
+  for (const HealBy how : plan.how) out.add_how(static_cast<v1::HealBy>(static_cast<int>(how) + 1));
+  Write(plan.values_from, *out.mutable_values_from(), 1);
+  Write(plan.slots_from, *out.mutable_slots_from(), 1);
+  Write(plan.catch_up_from, *out.mutable_catch_up_from(), 1);
+  Write(plan.done, *out.mutable_done());
+  Write(plan.done_from, *out.mutable_done_from(), 1);
+  Write(plan.owner_of, *out.mutable_owner_of());
+  Write(plan.first_lanes.holder_of, *out.mutable_first_lanes());
+  if (plan.manifest) *out.mutable_manifest() = ToProto(*plan.manifest);
+}
+
+Manifest ReadManifest(Reader& reader, const v1::Manifest& message) {
+  const Reader::Scope scope(reader, "manifest");
+  if (!reader.Count("tensors", message.tensors_size(), kMaxTensors) ||
+      !reader.Count("segments", message.segments_size(), kMaxSegments))
+    return {};
+  for (int i = 0; i < message.tensors_size(); ++i) {
+    const Reader::Scope tensor(reader, "tensors", i);
+    const auto& shape = message.tensors(i).shape();
+    if (!reader.Count("shape", shape.size(), kMaxDimensions)) return {};
+    for (const int64_t size : shape) reader.Number("shape", size, 1);
+  }
+  reader.Number("chunk_bytes", message.chunk_bytes(), 0, kMaxChunkBytes);
+  return reader.Take("", FromProto(message));
+}
+
+// What each way of healing needs, so that a member may follow the plan without asking again.
+void CheckHealing(Reader& reader, const HealPlan& plan) {
+  const auto somebody = [](const std::vector<int32_t>& from) {
+    return std::all_of(from.begin(), from.end(), [](int32_t index) { return index >= 0; });
+  };
+  for (const HealBy how : plan.how) {
+    if (how == HealBy::kCopy)
+      reader.Require(somebody(plan.values_from), "values_from", "a chunk that nobody gives");
+    if (how == HealBy::kCatchUp)
+      reader.Require(somebody(plan.catch_up_from), "catch_up_from", "a chunk that nobody gives");
+    if (how == HealBy::kLoad)
+      reader.Require(plan.manifest.has_value(), "manifest", "missing; a member is to load it");
+    if (!reader.ok()) return;
+  }
+  for (size_t c = 0; c < plan.done.size() && reader.ok(); ++c)
+    reader.Require(plan.done[c] == (plan.done_from[c] >= 0), "done_from", "differs from done");
+}
+
+HealPlan ReadPlan(Reader& reader, const v1::HealPlan& message) {
+  const Reader::Scope scope(reader, "plan");
+  HealPlan plan;
+  plan.lineage = LineageNumber(reader.Number("lineage", message.lineage()));
+  plan.base = Step(reader.Number("base", message.base()));
+  plan.members = Read(reader, message.members());
+  const size_t members = plan.members.size();
+  if (!reader.SameCount("how", message.how_size(), message.members_size())) return plan;
+  for (const int how : message.how()) plan.how.push_back(reader.Enum("how", how, HealBy::kNothing));
+  const auto by_chunk = [&](const char* field, const PackedIndices& indices, int32_t shift) {
+    reader.SameCount(field, indices.size(), message.owner_of_size());
+    return ReadIndices(reader, field, indices, kMaxChunks, members, shift);
+  };
+  plan.values_from = by_chunk("values_from", message.values_from(), 1);
+  plan.slots_from = by_chunk("slots_from", message.slots_from(), 1);
+  plan.catch_up_from = by_chunk("catch_up_from", message.catch_up_from(), 1);
+  plan.done = Read(reader, "done", message.done());
+  reader.SameCount("done", message.done().size(), message.owner_of_size());
+  plan.done_from = by_chunk("done_from", message.done_from(), 1);
+  plan.owner_of = by_chunk("owner_of", message.owner_of(), 0);
+  plan.first_lanes.holder_of =
+      ReadIndices(reader, "first_lanes", message.first_lanes(), kMaxLanes, members);
+  if (message.has_manifest()) plan.manifest = ReadManifest(reader, message.manifest());
+  if (reader.ok()) CheckHealing(reader, plan);
+  return plan;
+}
+
+Heal Get(Reader& reader, const v1::Heal& message) {
+  return {TermNumber(reader.Number("term", message.term())),
+          ViewNumber(reader.Number("view", message.view())), ReadPlan(reader, message.plan())};
+}
+
+void Put(const Activate& activate, v1::MemberFrame& frame) {
+  Write(activate.view, *frame.mutable_activate()->mutable_view());
+}
+
+Activate Get(Reader& reader, const v1::Activate& message) {
+  const Reader::Scope scope(reader, "view");
+  return {Read(reader, message.view())};
+}
+
+void Put(const GiveOrder& give, v1::MemberFrame& frame) {
+  v1::GiveOrder& out = *frame.mutable_give_order();
+  out.set_view(give.view.value());
+  Write(give.order, *out.mutable_order());
+}
+
+GiveOrder Get(Reader& reader, const v1::GiveOrder& message) {
+  const ViewNumber view(reader.Number("view", message.view()));
+  const Reader::Scope scope(reader, "order");
+  return {view, Read(reader, message.order())};
+}
+
+void Put(const AckRecords& ack, v1::MemberFrame& frame) {
+  v1::AckRecords& out = *frame.mutable_ack_records();
+  out.set_lineage(ack.lineage.value());
+  out.set_below(ack.below.value());
+}
+
+AckRecords Get(Reader& reader, const v1::AckRecords& message) {
+  return {LineageNumber(reader.Number("lineage", message.lineage())),
+          Step(reader.Number("below", message.below()))};
+}
+
+void Put(const AckSegments& ack, v1::MemberFrame& frame) {
+  frame.mutable_ack_segments()->mutable_ids()->Add(ack.ids.begin(), ack.ids.end());
+}
+
+AckSegments Get(Reader& reader, const v1::AckSegments& message) {
+  AckSegments ack;
+  if (!reader.Count("ids", message.ids_size(), kMaxAcknowledged)) return ack;
+  for (const int64_t id : message.ids()) ack.ids.push_back(reader.Number("ids", id));
+  return ack;
+}
+
+void Put(const Leave& leave, v1::MemberFrame& frame) {
+  v1::Leave& out = *frame.mutable_leave();
+  out.set_exit_code(leave.exit_code);
+  out.set_reason(leave.reason);
+}
+
+Leave Get(Reader& reader, const v1::Leave& message) {
+  return {reader.Small("exit_code", message.exit_code(), 0, kMaxExitCode),
+          reader.Text("reason", message.reason())};
+}
+
+void Put(const Wanted& wanted, v1::MemberFrame& frame) {
+  v1::Wanted& out = *frame.mutable_wanted();
+  out.set_job(wanted.job);
+  for (const ProcessWanted& process : wanted.processes) {
+    v1::ProcessWanted& message = *out.add_processes();
+    message.set_name(process.name);
+    message.set_role(WireRole(process.role));
+  }
+}
+
+Wanted Get(Reader& reader, const v1::Wanted& message) {
+  Wanted wanted{reader.Text("job", message.job()), {}};
+  if (!reader.Count("processes", message.processes_size(), kMaxMembers)) return wanted;
+  for (int i = 0; i < message.processes_size() && reader.ok(); ++i) {
+    const Reader::Scope scope(reader, "processes", i);
+    const v1::ProcessWanted& process = message.processes(i);
+    wanted.processes.push_back(
+        {reader.Text("name", process.name()), reader.Enum("role", process.role(), Role::kServer)});
+  }
+  return wanted;
+}
+
+using Either = std::variant<FromCoordinator, ToAgent>;
+
+std::optional<Either> Open(Reader& reader, const v1::MemberFrame& frame) {
+  using Kind = v1::MemberFrame;
+  const auto member = [&](const auto& message) { return FromCoordinator(Get(reader, message)); };
+  switch (frame.kind_case()) {
+    case Kind::kJobIs: return member(frame.job_is());
+    case Kind::kSeal: return member(frame.seal());
+    case Kind::kHeal: return member(frame.heal());
+    case Kind::kActivate: return member(frame.activate());
+    case Kind::kGiveOrder: return member(frame.give_order());
+    case Kind::kAckRecords: return member(frame.ack_records());
+    case Kind::kAckSegments: return member(frame.ack_segments());
+    case Kind::kLeave: return member(frame.leave());
+    case Kind::kWanted: return ToAgent(Get(reader, frame.wanted()));
+    case Kind::KIND_NOT_SET: return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+std::string EncodeAny(const auto& message) {
+  return EncodeIn<v1::MemberFrame>(
+      message, [](const auto& kind, v1::MemberFrame& frame) { Put(kind, frame); });
+}
+
+absl::StatusOr<Either> DecodeAny(std::string_view header) { return DecodeFrame(header, &Open); }
+
+}  // namespace
+
+std::string Encode(const FromCoordinator& message) { return EncodeAny(message); }
+std::string Encode(const ToAgent& message) { return EncodeAny(message); }
+
+absl::StatusOr<FromCoordinator> DecodeFromCoordinator(std::string_view header) {
+  return Only<FromCoordinator>(DecodeAny(header), "to a member");
+}
+absl::StatusOr<ToAgent> DecodeToAgent(std::string_view header) {
+  return Only<ToAgent>(DecodeAny(header), "to an agent");
+}
+
+}  // namespace muster

@@ -1,0 +1,264 @@
+#include <optional>
+#include <variant>
+
+#include "lib/wire/frame_proto.h"
+#include "lib/wire/manifest_codec.h"
+#include "lib/wire/message_codec.h"
+#include "lib/wire/parts_proto.h"
+#include "muster/v1/agent.pb.h"
+#include "muster/v1/membership.pb.h"
+
+namespace muster {
+namespace {
+
+constexpr int64_t kMaxRecords = 65536;
+constexpr int kMaxSignal = 127;
+
+void Put(const AskJob& ask, v1::CoordinatorFrame& frame) {
+  v1::AskJob& out = *frame.mutable_ask_job();
+  out.set_job(ask.job);
+  out.set_name(ask.name);
+}
+
+AskJob Get(Reader& reader, const v1::AskJob& message) {
+  return {reader.Text("job", message.job()), reader.Text("name", message.name())};
+}
+void Put(const Join& join, v1::CoordinatorFrame& frame) {
+  v1::Join& out = *frame.mutable_join();
+  out.set_job(join.job);
+  Write(join.id, *out.mutable_id());
+  out.set_role(WireRole(join.role));
+  out.set_node(join.node);
+  out.set_address(join.address);
+  out.set_cluster(join.cluster);
+  out.set_term(join.term.value());
+  Write(join.facts, *out.mutable_facts());
+  out.set_sealed(join.sealed.value());
+  out.set_active(join.active);
+}
+
+Join Get(Reader& reader, const v1::Join& message) {
+  Join join;
+  join.job = reader.Text("job", message.job());
+  join.id = Read(reader, message.id());
+  join.role = reader.Enum("role", message.role(), Role::kServer);
+  join.node = reader.Text("node", message.node());
+  join.address = reader.Text("address", message.address());
+  join.cluster = reader.Text("cluster", message.cluster());
+  join.term = TermNumber(reader.Number("term", message.term()));
+  {
+    const Reader::Scope scope(reader, "facts");
+    join.facts = Read(reader, message.facts());
+  }
+  join.sealed = ViewNumber(reader.Number("sealed", message.sealed()));
+  join.active = message.active();
+  return join;
+}
+
+void Put(const Sealed& sealed, v1::CoordinatorFrame& frame) {
+  v1::Sealed& out = *frame.mutable_sealed();
+  out.set_view(sealed.view.value());
+  const Holdings& holdings = sealed.holdings;
+  v1::Holdings& held = *out.mutable_holdings();
+  held.set_has_state(holdings.has_state);
+  held.set_lineage(holdings.lineage.value());
+  held.set_step(holdings.step.value());
+  Write(holdings.results, *held.mutable_results());
+  Write(holdings.sums, *held.mutable_sums());
+  held.set_previous_results(holdings.previous_results);
+  for (const LaneId lane : holdings.lanes) held.add_lanes(static_cast<uint32_t>(lane.value()));
+}
+
+Holdings ReadHoldings(Reader& reader, const v1::Holdings& message) {
+  const Reader::Scope scope(reader, "holdings");
+  Holdings holdings;
+  holdings.has_state = message.has_state();
+  holdings.lineage = LineageNumber(reader.Number("lineage", message.lineage()));
+  holdings.step = Step(reader.Number("step", message.step()));
+  holdings.results = Read(reader, "results", message.results());
+  holdings.sums = Read(reader, "sums", message.sums());
+  holdings.previous_results = message.previous_results();
+  for (const int32_t lane :
+       ReadIndices(reader, "lanes", message.lanes(), kMaxLanes, static_cast<size_t>(kMaxLanes))) {
+    const bool ascending = holdings.lanes.empty() || holdings.lanes.back() < LaneId(lane);
+    if (!reader.Require(ascending, "lanes", "not ascending")) break;
+    holdings.lanes.emplace_back(lane);
+  }
+  return holdings;
+}
+
+Sealed Get(Reader& reader, const v1::Sealed& message) {
+  return {ViewNumber(reader.Number("view", message.view())),
+          ReadHoldings(reader, message.holdings())};
+}
+
+void Put(const HoldsBase& holds, v1::CoordinatorFrame& frame) {
+  v1::HoldsBase& out = *frame.mutable_holds_base();
+  out.set_view(holds.view.value());
+  out.set_lanes_run(holds.lanes_run);
+}
+
+HoldsBase Get(Reader& reader, const v1::HoldsBase& message) {
+  return {ViewNumber(reader.Number("view", message.view())),
+          reader.Number("lanes_run", message.lanes_run())};
+}
+
+void Put(const BaseFailed& failed, v1::CoordinatorFrame& frame) {
+  v1::BaseFailed& out = *frame.mutable_base_failed();
+  out.set_view(failed.view.value());
+  out.set_reason(failed.reason);
+  out.set_damaged(failed.damaged);
+}
+
+BaseFailed Get(Reader& reader, const v1::BaseFailed& message) {
+  return {ViewNumber(reader.Number("view", message.view())),
+          reader.Text("reason", message.reason()), message.damaged()};
+}
+
+void Put(const Records& records, v1::CoordinatorFrame& frame) {
+  v1::Records& out = *frame.mutable_records();
+  for (const StepRecord& record : records.records) Write(record, *out.add_records());
+}
+
+Records Get(Reader& reader, const v1::Records& message) {
+  Records records;
+  if (!reader.Count("records", message.records_size(), kMaxRecords)) return records;
+  for (int i = 0; i < message.records_size() && reader.ok(); ++i) {
+    const Reader::Scope scope(reader, "records", i);
+    records.records.push_back(Read(reader, message.records(i)));
+  }
+  return records;
+}
+
+void Put(const SegmentWritten& written, v1::CoordinatorFrame& frame) {
+  v1::SegmentWritten& out = *frame.mutable_segment_written();
+  out.set_id(written.id);
+  out.set_lineage(written.lineage.value());
+  out.set_step(written.step.value());
+  *out.mutable_segment() = ToProto(written.segment);
+  out.set_stall_seconds(written.stall_seconds);
+  out.set_seconds(written.seconds);
+}
+
+SegmentWritten Get(Reader& reader, const v1::SegmentWritten& message) {
+  SegmentWritten written;
+  written.id = reader.Number("id", message.id());
+  written.lineage = LineageNumber(reader.Number("lineage", message.lineage()));
+  written.step = Step(reader.Number("step", message.step()));
+  written.segment = reader.Take("segment", FromProto(message.segment()));
+  written.stall_seconds = reader.Amount("stall_seconds", message.stall_seconds());
+  written.seconds = reader.Amount("seconds", message.seconds());
+  return written;
+}
+
+void Put(const SegmentFailed& failed, v1::CoordinatorFrame& frame) {
+  v1::SegmentFailed& out = *frame.mutable_segment_failed();
+  out.set_lineage(failed.lineage.value());
+  out.set_step(failed.step.value());
+  out.set_reason(failed.reason);
+}
+
+SegmentFailed Get(Reader& reader, const v1::SegmentFailed& message) {
+  return {LineageNumber(reader.Number("lineage", message.lineage())),
+          Step(reader.Number("step", message.step())), reader.Text("reason", message.reason())};
+}
+
+void Put(const Alive& alive, v1::CoordinatorFrame& frame) {
+  v1::Alive& out = *frame.mutable_alive();
+  out.set_step(alive.step.value());
+  out.set_phase(alive.phase);
+}
+
+Alive Get(Reader& reader, const v1::Alive& message) {
+  return {Step(reader.Number("step", message.step())), reader.Text("phase", message.phase())};
+}
+
+void Put(const AgentHello& hello, v1::CoordinatorFrame& frame) {
+  frame.mutable_agent_hello()->set_node(hello.node);
+}
+
+AgentHello Get(Reader& reader, const v1::AgentHello& message) {
+  return {reader.Text("node", message.node())};
+}
+
+void Put(const ProcessExited& exited, v1::CoordinatorFrame& frame) {
+  v1::ProcessExited& out = *frame.mutable_process_exited();
+  out.set_job(exited.job);
+  out.set_name(exited.name);
+  out.set_exit_code(exited.exit_code);
+  out.set_signal(exited.signal);
+  out.set_cause(exited.cause);
+  out.set_gave_up(exited.gave_up);
+  v1::LaneCount& lanes = *out.mutable_lanes();
+  lanes.set_incarnation_hi(exited.lanes.incarnation.hi);
+  lanes.set_incarnation_lo(exited.lanes.incarnation.lo);
+  lanes.set_total(exited.lanes.total);
+  lanes.set_lineage(exited.lanes.lineage.value());
+  lanes.set_step(exited.lanes.step.value());
+  lanes.set_in_step(exited.lanes.in_step);
+  out.set_last_lines(exited.last_lines);
+}
+
+LaneCount ReadLanes(Reader& reader, const v1::LaneCount& message) {
+  const Reader::Scope scope(reader, "lanes");
+  return {{message.incarnation_hi(), message.incarnation_lo()},
+          reader.Number("total", message.total()),
+          LineageNumber(reader.Number("lineage", message.lineage())),
+          Step(reader.Number("step", message.step())),
+          reader.Number("in_step", message.in_step())};
+}
+
+ProcessExited Get(Reader& reader, const v1::ProcessExited& message) {
+  return {reader.Text("job", message.job()),
+          reader.Text("name", message.name()),
+          reader.Small("exit_code", message.exit_code(), 0, kMaxExitCode),
+          reader.Small("signal", message.signal(), 0, kMaxSignal),
+          reader.Text("cause", message.cause()),
+          message.gave_up(),
+          ReadLanes(reader, message.lanes()),
+          reader.Text("last_lines", message.last_lines())};
+}
+
+using Either = std::variant<ToCoordinator, FromAgent>;
+
+std::optional<Either> Open(Reader& reader, const v1::CoordinatorFrame& frame) {
+  using Kind = v1::CoordinatorFrame;
+  const auto member = [&](const auto& message) { return ToCoordinator(Get(reader, message)); };
+  switch (frame.kind_case()) {
+    case Kind::kAskJob: return member(frame.ask_job());
+    case Kind::kJoin: return member(frame.join());
+    case Kind::kSealed: return member(frame.sealed());
+    case Kind::kHoldsBase: return member(frame.holds_base());
+    case Kind::kBaseFailed: return member(frame.base_failed());
+    case Kind::kRecords: return member(frame.records());
+    case Kind::kSegmentWritten: return member(frame.segment_written());
+    case Kind::kSegmentFailed: return member(frame.segment_failed());
+    case Kind::kAlive: return member(frame.alive());
+    case Kind::kAgentHello: return FromAgent(Get(reader, frame.agent_hello()));
+    case Kind::kProcessExited: return FromAgent(Get(reader, frame.process_exited()));
+    case Kind::KIND_NOT_SET: return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+std::string EncodeAny(const auto& message) {
+  return EncodeIn<v1::CoordinatorFrame>(
+      message, [](const auto& kind, v1::CoordinatorFrame& frame) { Put(kind, frame); });
+}
+
+}  // namespace
+
+std::string Encode(const ToCoordinator& message) { return EncodeAny(message); }
+std::string Encode(const FromAgent& message) { return EncodeAny(message); }
+
+absl::StatusOr<Either> DecodeAtCoordinator(std::string_view header) {
+  return DecodeFrame(header, &Open);
+}
+absl::StatusOr<ToCoordinator> DecodeToCoordinator(std::string_view header) {
+  return Only<ToCoordinator>(DecodeAtCoordinator(header), "of a member");
+}
+absl::StatusOr<FromAgent> DecodeFromAgent(std::string_view header) {
+  return Only<FromAgent>(DecodeAtCoordinator(header), "of an agent");
+}
+
+}  // namespace muster
