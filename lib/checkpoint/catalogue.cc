@@ -1,7 +1,7 @@
 #include "lib/checkpoint/catalogue.h"
 
-#include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <system_error>
 
@@ -141,16 +141,6 @@ absl::StatusOr<Catalogue::Listing> Catalogue::List(const std::string& job) const
         return true;
       }));
   return listing;
-}
-
-absl::StatusOr<std::optional<Manifest>> Catalogue::Newest(const std::string& job,
-                                                          const Allowed& allowed) const {
-  MUSTER_ASSIGN_OR_RETURN(Listing listing, List(job));
-  std::vector<Manifest>& manifests = listing.manifests;
-  const auto newest = std::find_if(manifests.rbegin(), manifests.rend(),
-                                   [&](const Manifest& m) { return allowed(m.lineage, m.step); });
-  if (newest == manifests.rend()) return std::nullopt;
-  return std::optional<Manifest>(std::move(*newest));
 }
 
 absl::Status Catalogue::Remove(const std::string& job, LineageNumber lineage, Step step,

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,8 +35,6 @@ class Catalogue {
   // job, lineage and step.
   absl::Status Commit(const Manifest& manifest);
   absl::StatusOr<Listing> List(const std::string& job) const;
-  absl::StatusOr<std::optional<Manifest>> Newest(const std::string& job,
-                                                 const Allowed& allowed) const;
   // Takes the manifest out, synced; then deletes its files. Not there: OK.
   absl::Status Remove(const std::string& job, LineageNumber lineage, Step step,
                       const std::string& dir);

@@ -128,14 +128,4 @@ absl::StatusOr<std::string> Digest(const std::string& dir, const Manifest& manif
   return sha.HexFinish();
 }
 
-std::string Digest(const Layout& layout, const ConstStateSpans& state) {
-  Sha256 sha;
-  for (const Run& run : PlanDigest(layout, static_cast<int32_t>(state.size()) - 1)) {
-    const int64_t first = layout.chunk(run.chunk).offset + run.first;
-    Add(sha, state[static_cast<size_t>(run.slot)].subspan(static_cast<size_t>(first),
-                                                          static_cast<size_t>(run.count)));
-  }
-  return sha.HexFinish();
-}
-
 }  // namespace muster

@@ -157,6 +157,12 @@ absl::StatusOr<std::vector<SegmentEntry>> ParseTable(const std::string& path,
   return entries;
 }
 
+// What a file says about itself.
+struct SegmentHeader {
+  SegmentMeta meta;
+  Segment segment;
+};
+
 absl::StatusOr<SegmentHeader> ReadHeader(const FileHandle& in, const std::string& file) {
   MUSTER_ASSIGN_OR_RETURN(const uint64_t file_bytes, in.Size());
   FixedHeader fixed;
@@ -185,6 +191,21 @@ absl::Status WriteContent(FileHandle& out, const std::string& header,
   return out.Sync();
 }
 
+// A manifest leaves out entries that another segment has too, but changes none and keeps their
+// order.
+bool Describes(const Segment& whole, const Segment& expected) {
+  if (whole.file != expected.file || whole.bytes != expected.bytes ||
+      whole.header_crc32c != expected.header_crc32c)
+    return false;
+  auto at = whole.entries.begin();
+  for (const SegmentEntry& entry : expected.entries) {
+    at = std::find(at, whole.entries.end(), entry);
+    if (at == whole.entries.end()) return false;
+    ++at;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::string CheckpointFolder(LineageNumber lineage, Step step) {
@@ -207,33 +228,6 @@ absl::StatusOr<Segment> WriteSegment(const std::string& dir, const std::string& 
       dir, file, [&](FileHandle& out) { return WriteContent(out, header, parts); }));
   return segment;
 }
-
-absl::StatusOr<SegmentHeader> ReadSegmentHeader(const std::string& dir, const std::string& file) {
-  if (!IsSafeRelativeName(file))
-    return absl::InvalidArgumentError(absl::StrCat("'", file, "': not a safe file name"));
-  MUSTER_ASSIGN_OR_RETURN(const FileHandle in,
-                          FileHandle::OpenToRead(absl::StrCat(dir, "/", file)));
-  return ReadHeader(in, file);
-}
-
-namespace {
-
-// A manifest leaves out entries that another segment has too, but changes none and keeps their
-// order.
-bool Describes(const Segment& whole, const Segment& expected) {
-  if (whole.file != expected.file || whole.bytes != expected.bytes ||
-      whole.header_crc32c != expected.header_crc32c)
-    return false;
-  auto at = whole.entries.begin();
-  for (const SegmentEntry& entry : expected.entries) {
-    at = std::find(at, whole.entries.end(), entry);
-    if (at == whole.entries.end()) return false;
-    ++at;
-  }
-  return true;
-}
-
-}  // namespace
 
 absl::StatusOr<SegmentReader> SegmentReader::Open(const std::string& dir, const Segment& expected,
                                                   const SegmentMeta& meta) {

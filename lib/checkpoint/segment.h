@@ -53,20 +53,13 @@ inline constexpr char kSegmentSuffix[] = ".segment";
 absl::StatusOr<Segment> WriteSegment(const std::string& dir, const std::string& file,
                                      const SegmentMeta& meta, absl::Span<const PartView> parts);
 
-// What a file says about itself: the header is checked, the entries' bytes are not yet. kNotFound,
-// kDataLoss, kPermissionDenied, kUnavailable. Nothing is allocated from a size that the real file
-// does not back.
-struct SegmentHeader {
-  SegmentMeta meta;
-  Segment segment;
-};
-absl::StatusOr<SegmentHeader> ReadSegmentHeader(const std::string& dir, const std::string& file);
-
 // An open segment, compared with what the manifest says. Movable; one thread at a time.
 class SegmentReader {
  public:
   // kDataLoss where the file is missing, damaged or not the one that `expected` and `meta`
   // describe; `expected` may leave out entries of the file, but changes none and keeps their order.
+  // The header is checked, the entries' bytes are not yet. Nothing is allocated from a size that
+  // the real file does not back. Others: kPermissionDenied, kUnavailable.
   static absl::StatusOr<SegmentReader> Open(const std::string& dir, const Segment& expected,
                                             const SegmentMeta& meta);
 

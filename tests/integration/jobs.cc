@@ -5,8 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "gtest/gtest.h"
-#include "lib/checkpoint/load.h"
 #include "lib/task/counting.h"
+#include "tests/lib/checkpoint/state_digest.h"
 
 namespace muster::integration {
 namespace {
@@ -39,7 +39,7 @@ std::string CountingDigest(int samples, float value) {
   law.data.samples = static_cast<uint64_t>(samples);
   const Layout layout = Layout::Make(MakeCounting(law)->Tensors(), kCountingChunkBytes).value();
   const std::vector<float> weights(static_cast<size_t>(layout.elements()), value);
-  return Digest(layout, {weights});
+  return StateDigest(layout, {weights});
 }
 
 std::string LanguageSpec(const std::string& data, int lanes, int steps) {

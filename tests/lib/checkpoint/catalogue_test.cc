@@ -12,8 +12,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-const Allowed kAny = [](LineageNumber, Step) { return true; };
-
 class CatalogueTest : public DirTest {
  protected:
   Manifest SaveAt(int64_t lineage, int64_t step) {
@@ -51,14 +49,6 @@ TEST_F(CatalogueTest, ListsWhatIsCommittedOldestFirst) {
   CommitAt(1, 9);
   SaveAt(3, 1);
   EXPECT_THAT(Listed(), ElementsAre("1:9", "1:100", "2:7"));
-  const auto newest = catalogue_.Newest(kJob, kAny);
-  ASSERT_TRUE(newest.ok() && newest->has_value());
-  EXPECT_EQ((*newest)->step, Step(7));
-  const auto old =
-      catalogue_.Newest(kJob, [](LineageNumber l, Step) { return l == LineageNumber(1); });
-  ASSERT_TRUE(old.ok() && old->has_value());
-  EXPECT_EQ((*old)->step, Step(100));
-  EXPECT_EQ(*catalogue_.Newest(kJob, [](LineageNumber, Step) { return false; }), std::nullopt);
 }
 
 TEST_F(CatalogueTest, JobsDoNotMix) {
@@ -77,7 +67,7 @@ TEST_F(CatalogueTest, CommittingAgainIsHarmlessAndSomethingElseIsRefused) {
   EXPECT_TRUE(catalogue_.Commit(manifest).ok());
   manifest.fingerprint = "00ff";
   EXPECT_TRUE(absl::IsAlreadyExists(catalogue_.Commit(manifest)));
-  EXPECT_EQ((*catalogue_.Newest(kJob, kAny))->fingerprint, "");
+  EXPECT_EQ(catalogue_.List(kJob)->manifests.back().fingerprint, "");
 }
 
 TEST_F(CatalogueTest, WhatIsNotCompleteIsRefused) {

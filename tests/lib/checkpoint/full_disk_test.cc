@@ -14,11 +14,13 @@ class CheckpointFullDiskTest : public testing::Test {
     return SaveOne(catalogue_, disk_.path(), layout_, step, 0, [](const std::string&) {});
   }
   void ExpectNewest(int64_t step) {
-    State state = EmptyState(layout_);
-    const auto loaded = LoadNewest(catalogue_, disk_.path(), kJob, Any, layout_, state.Spans());
+    const auto listing = catalogue_.List(kJob);
+    ASSERT_TRUE(listing.ok() && !listing->manifests.empty());
+    const Manifest& newest = listing->manifests.back();
+    EXPECT_EQ(newest.step, Step(step));
+    const auto loaded = LoadWhole(disk_.path(), newest, layout_);
     ASSERT_TRUE(loaded.ok()) << loaded.status();
-    EXPECT_EQ(loaded->manifest.step, Step(step));
-    EXPECT_EQ(state, MakeState(layout_, static_cast<uint64_t>(step)));
+    EXPECT_EQ(*loaded, MakeState(layout_, static_cast<uint64_t>(step)));
   }
   std::vector<std::string> Segments() {
     std::vector<std::string> files = FilesUnder(disk_.path());

@@ -20,7 +20,7 @@ inline absl::Status SaveOne(Catalogue& catalogue, const std::string& dir, const 
                             int64_t step, uint64_t attempt,
                             const std::function<void(const std::string&)>& stage) {
   const State state = MakeState(layout, static_cast<uint64_t>(step));
-  const std::vector<PartView> parts = PartViews(layout, state.Views());
+  const std::vector<PartView> parts = PartsOf<PartView>(layout, state);
   const size_t half = parts.size() / 2;
   std::vector<Segment> segments;
   for (const auto& share :

@@ -34,17 +34,6 @@ inline Layout UglyLayout() { return *Layout::Make(UglyTensors(), kUglyChunkBytes
 struct State {
   std::vector<std::vector<float>> slots;
   bool operator==(const State&) const = default;
-
-  StateSpans Spans() {
-    StateSpans spans;
-    for (auto& slot : slots) spans.push_back(absl::MakeSpan(slot));
-    return spans;
-  }
-  ConstStateSpans Views() const {
-    ConstStateSpans spans;
-    for (const auto& slot : slots) spans.push_back(slot);
-    return spans;
-  }
 };
 
 inline State EmptyState(const Layout& layout, int32_t slots = kSlots) {
@@ -66,6 +55,32 @@ inline State MakeState(const Layout& layout, uint64_t seed, int32_t slots = kSlo
   return state;
 }
 
+// Every part of the state, in (slot, chunk) order, pointing into it.
+template <class Part, class AnyState>
+std::vector<Part> PartsOf(const Layout& layout, AnyState& state) {
+  std::vector<Part> parts;
+  for (size_t slot = 0; slot < state.slots.size(); ++slot) {
+    const int32_t chunks = slot == 0 ? layout.chunk_count() : layout.parameter_chunk_count();
+    for (ChunkId c{0}; c.value() < chunks; ++c) {
+      const Chunk& chunk = layout.chunk(c);
+      parts.push_back(
+          {static_cast<int32_t>(slot),
+           c,
+           {state.slots[slot].data() + chunk.offset, static_cast<size_t>(chunk.count)}});
+    }
+  }
+  return parts;
+}
+
+// The whole checkpoint as a state.
+inline absl::StatusOr<State> LoadWhole(const std::string& dir, const Manifest& manifest,
+                                       const Layout& layout) {
+  State state = EmptyState(layout, manifest.slots);
+  const absl::Status status = LoadParts(dir, manifest, layout, PartsOf<PartDest>(layout, state));
+  if (!status.ok()) return status;
+  return state;
+}
+
 // What the writers have written, as a manifest that nobody has committed yet.
 inline Manifest MakeManifest(LineageNumber lineage, Step step, std::vector<Segment> segments,
                              std::vector<TensorSpec> tensors = UglyTensors(),
@@ -84,11 +99,11 @@ inline Manifest MakeManifest(LineageNumber lineage, Step step, std::vector<Segme
   return manifest;
 }
 
-// Part i goes to writer i % writers.
+// A state of the ugly model; part i goes to writer i % writers.
 inline absl::StatusOr<Manifest> Save(const std::string& dir, const Layout& layout,
                                      const State& state, int64_t lineage, int64_t step,
-                                     size_t writers = 2) {
-  const std::vector<PartView> parts = PartViews(layout, state.Views());
+                                     size_t writers = 2, int64_t chunk_bytes = kUglyChunkBytes) {
+  const std::vector<PartView> parts = PartsOf<PartView>(layout, state);
   std::vector<Segment> segments;
   for (size_t writer = 0; writer < writers; ++writer) {
     std::vector<PartView> share;
@@ -99,7 +114,8 @@ inline absl::StatusOr<Manifest> Save(const std::string& dir, const Layout& layou
     if (!segment.ok()) return segment.status();
     segments.push_back(*std::move(segment));
   }
-  return MakeManifest(LineageNumber(lineage), Step(step), std::move(segments));
+  return MakeManifest(LineageNumber(lineage), Step(step), std::move(segments), UglyTensors(),
+                      chunk_bytes);
 }
 
 inline std::string ReadFile(const std::string& path) {
