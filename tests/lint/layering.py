@@ -23,36 +23,27 @@ LEVELS = {
     'lib/log': 2,
     'lib/config': 2,
     'lib/metrics': 2,
-    'lib/trace': 2,
     'lib/optim': 3,
     'lib/storage': 3,
     'lib/wire': 3.1,  # reads the table of tasks
     'lib/task': 3,
     'lib/*/state': 3,
     'coordinator/state': 4,
-    'server/state': 4,
-    'worker/state': 4,
     'agent/state': 4,
     'lib/transport': 4,
     'lib/http': 4,
-    'lib/node': 4,
     'lib/checkpoint': 4,
     'lib/transport/loop': 5,
     'lib/transport/grpc': 5,
     'lib/owner': 4,
-    'lib/transfer': 4,
     'lib/*/runtime': 5,
-    'lib/collective': 5,
     'lib/member': 5,
     'lib/launch': 5.5,
     'coordinator/runtime': 6.0,
-    'server/runtime': 6.0,
     'worker/runtime': 6.0,
     'worker/torch': 6.0,
     'agent': 6.0,
     'coordinator/service': 6.1,
-    'server/service': 6.1,
-    'worker/service': 6.1,
     'worker/tasks': 6.1,
     'cli': 7.0,
     'coordinator': 7.0,
@@ -71,7 +62,7 @@ PROGRAM_JOINTS = {'cli/main.cc': ('agent',)}
 
 # The rooms that decide see these of our own, and nothing that has a thread, a lock, a clock, chance or an effect: neither
 # directly nor through a header they include.
-STATE_ROOMS = ('lib/*/state', 'coordinator/state', 'server/state', 'worker/state', 'agent/state')
+STATE_ROOMS = ('lib/*/state', 'coordinator/state', 'agent/state')
 STATE_SEES = ('lib/base', 'lib/domain', 'lib/*/state')
 STATE_FORBIDDEN_HEADERS = re.compile(
     r'(thread|mutex|shared_mutex|condition_variable|future|semaphore|latch|barrier|stop_token|atomic'
@@ -91,7 +82,6 @@ FOREIGN = [
     ('RocksDB', r'rocksdb/', ('lib/storage',), ANY_TEST),
     ('prometheus-cpp', r'prometheus/', ('lib/metrics',), ANY_TEST),
     ('LibTorch', r'(torch|ATen|c10)/', ('worker/torch', 'worker/tasks'), ('tests/parity', 'tests/worker', 'bench')),
-    ('NCCL', r'nccl\.h', ('lib/node/nccl',), ANY_TEST),
     ('Boost', r'boost/', ('lib/http',), ANY_TEST),
     ('spdlog', r'(spdlog|fmt)/', ('lib/log',), ANY_TEST),
     ('yaml-cpp', r'yaml-cpp/', TREES_AS_TEXT, ANY_TEST),
@@ -107,8 +97,8 @@ FOREIGN = [
 FIND_PACKAGE_HOME = ('cmake/dependencies.cmake',)
 
 # On the data path one function moves the bytes of tensors, and counts them.
-TENSOR_PATH = ('lib/transport', 'lib/wire', 'lib/owner/runtime', 'lib/member/runtime', 'lib/transfer/runtime',
-               'worker/runtime', 'worker/torch', 'worker/tasks', 'server/runtime')
+TENSOR_PATH = ('lib/transport', 'lib/wire', 'lib/owner/runtime', 'lib/member/runtime', 'worker/runtime',
+               'worker/torch', 'worker/tasks')
 TENSOR_MOVER = ('lib/wire/tensor_copy.cc',)
 MOVES_BYTES = re.compile(
     r'\b(memcpy|memmove|mempcpy|bcopy)\s*\('
