@@ -5,8 +5,9 @@
     ./dev bench cluster steps recovery      some of them
     ./dev bench cluster --rounds 5 --json   more rounds; one JSON object per figure
 
-steps       seconds of a step of W-T (examples/transformer.yaml): two workers beside one, and with
-            free order of sums beside canonical; exposed communication, bytes copied per byte sent
+steps       seconds of a step of the transformer of examples/transformer.yaml: two workers beside
+            one, and with free order of sums beside canonical; exposed communication, bytes copied
+            per byte sent
 recovery    seconds from SIGKILL of a worker to the next complete step, and from the start of a
             killed coordinator's next process until it is ready
 checkpoint  seconds that training stands still for one checkpoint of examples/code-lm.yaml
@@ -106,13 +107,13 @@ def steps(muster, rounds):
         for name, options in variants.items():
             found[name].append(measure_steps(muster, [*options, '--set', 'steps=10']))
     for name, runs in found.items():
-        yield f'W-T step, {name}', 's', [r['step'] for r in runs]
+        yield f'transformer step, {name}', 's', [r['step'] for r in runs]
         yield f'  exposed communication per step and worker, {name}', 's', [r['exposed'] for r in runs]
         if name != 'one worker':
             yield f'  bytes copied per byte sent, {name}', '', [r['copied'] for r in runs]
     ratio = lambda a, b: [x['step'] / y['step'] for x, y in zip(found[a], found[b])]
-    yield 'W-T step, one worker / two', '', ratio('one worker', 'two workers')
-    yield 'W-T step, canonical / free order', '', ratio('two workers', 'two workers, free order')
+    yield 'transformer step, one worker / two', '', ratio('one worker', 'two workers')
+    yield 'transformer step, canonical / free order', '', ratio('two workers', 'two workers, free order')
 
 
 def next_step_after_kill(muster):
