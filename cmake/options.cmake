@@ -1,4 +1,4 @@
-# What every target of ours is compiled with. Equal bits rest on -ffp-contract=off (docs/protocol.md).
+# What every target of ours is compiled with. Equal bits rest on -ffp-contract=off (docs/architecture.md section 1).
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)

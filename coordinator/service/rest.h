@@ -1,4 +1,4 @@
-// The REST interface: jobs as JSON, events as server-sent events (docs/operations.md lists the
+// The REST interface: jobs as JSON, events as server-sent events (docs/rest.md lists the
 // paths).
 #pragma once
 

@@ -1,4 +1,4 @@
-// What a user asks for (PROTOCOL.md section 1). `Law`: whatever can change a bit; hashed,
+// What a user asks for (docs/protocol.md section 1). `Law`: whatever can change a bit; hashed,
 // immutable. `Run`: whatever cannot. Plain values; lib/wire/job_codec reads and writes them as
 // YAML, JSON and protobuf and checks them.
 #pragma once

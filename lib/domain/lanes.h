@@ -1,5 +1,5 @@
-// The canonical tree over the lanes of a job (ARCHITECTURE.md section 1) and who holds which lanes.
-// Pure functions.
+// The canonical tree over the lanes of a job (docs/architecture.md section 1) and who holds which
+// lanes. Pure functions.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The flat space of a job: every tensor at a fixed offset, cut into chunks (ARCHITECTURE.md section
-// 2, PROTOCOL.md section 2). Offsets and counts are in elements of 4 bytes. Fixed at submission;
+// The flat space of a job: every tensor at a fixed offset, cut into chunks (docs/architecture.md
+// section 2). Offsets and counts are in elements of 4 bytes. Fixed by the first worker's facts;
 // pure values.
 #pragma once
 

@@ -1,4 +1,4 @@
-// The record of a step and the audit over records (PROTOCOL.md section 8). Pure values and
+// The record of a step and the audit over records (docs/protocol.md section 8). Pure values and
 // functions.
 #pragma once
 

@@ -1,5 +1,5 @@
-// A checkpoint as a value (PROTOCOL.md section 7): state(step) of a lineage, stored by tensor name
-// and chunk, never by rank. Pure values; lib/wire/manifest_codec reads and writes them,
+// A checkpoint as a value (docs/protocol.md section 7): state(step) of a lineage, stored by tensor
+// name and chunk, never by rank. Pure values; lib/wire/manifest_codec reads and writes them,
 // lib/checkpoint knows the files.
 #pragma once
 

@@ -21,7 +21,7 @@
 
 namespace muster {
 
-// What the job's first member finds out and all later ones must match (PROTOCOL.md section 9).
+// What a job's first worker finds out and later ones must match (docs/architecture.md section 1).
 struct JobFacts {
   uint64_t samples = 0;
   std::string data_hash;

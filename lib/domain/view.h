@@ -1,4 +1,4 @@
-// A view: who takes part and who does what, published whole (PROTOCOL.md section 1). Pure values.
+// A view: who takes part, who does what; published whole (docs/protocol.md section 1). Pure values.
 #pragma once
 
 #include <compare>

@@ -1,7 +1,7 @@
-// The fingerprint of a model state (PROTOCOL 8): a sum over all elements of a hash of (tensor name,
-// slot, index, bits). A sum, so it is computed in parts over any layout, in any order, by anybody;
-// a hash of the place too, so two values that change places are seen. It detects accidents; against
-// a forger use the digest.
+// The fingerprint of a model state (docs/protocol.md section 8): a sum over all elements of a hash
+// of (tensor name, slot, index, bits). A sum, so it is computed in parts over any layout, in any
+// order, by anybody; a hash of the place too, so two values that change places are seen. It detects
+// accidents; against a forger use the digest.
 //
 // Two 64-bit sums, each modulo 2^64. With k = Mix64(name_hash, slot) and bits b of the value at
 // index i of its tensor:

@@ -1,7 +1,7 @@
-// The contract of a model (PROTOCOL.md section 2): for one lane, the gradient of the SUM of its
-// samples' losses and an integer weight. Spans only; LibTorch stays behind it. A task is pure:
-// RunLane depends on (parameters, buffers, sample ids, seed) alone and carries nothing from one
-// lane to the next. All methods run on the worker's train thread.
+// The contract of a model (docs/architecture.md section 1): for one lane, the gradient of the SUM
+// of its samples' losses and an integer weight. Spans only; LibTorch stays behind it. A task is
+// pure: RunLane depends on (parameters, buffers, sample ids, seed) alone and carries nothing from
+// one lane to the next. All methods run on the worker's train thread.
 #pragma once
 
 #include <cstdint>

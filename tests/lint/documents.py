@@ -4,7 +4,7 @@
 usage: documents.py [ROOT]              prints one line per contradiction, exit status 1 if there is any
        documents.py --metrics [ROOT]    prints the table of docs/metrics.md, made from lib/metrics/catalog.h
 
-Links and named files exist. What the code offers to people (commands, options, events, metrics, requests, fault plans,
+Links and named files exist, and so do the documents and sections that comments in the code name. What the code offers to people (commands, options, events, metrics, requests, fault plans,
 failpoints) is described, and what is described is offered. The rules are the functions named check_… below.
 """
 
@@ -23,6 +23,11 @@ LINK = re.compile(r'(?<!!)\[[^\]]*\]\(([^)\s]+)\)')
 FENCE = re.compile(r'^ *```.*?^ *```', re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r'^#+ +(.+?) *$', re.MULTILINE)
 
+# In a comment, "docs/x.md section 3" or "docs/x.md sections 1, 4 and 6 to 8" is a place in a document.
+SOURCES = re.compile(r'.*(\.(cc|h|proto|cmake)|CMakeLists\.txt)$')
+NAMED_PLACE = re.compile(r'\b(docs/[\w./-]+\.md)(?: sections? (\d+(?:\.\d+)*(?:(?:, | and | to )\d+(?:\.\d+)*)*))?')
+SECTION = re.compile(r'^#+ +(\d+(?:\.\d+)*)\.? ', re.MULTILINE)
+
 # Words in docs that look like options of ours and are those of others.
 FOREIGN_OPTIONS = {'--config', '--help', '--test-dir'}
 
@@ -38,6 +43,17 @@ def read_all(root, pattern):
 
 def without_comments(text):
     return re.sub(r'//[^\n]*', '', text)
+
+
+def flowing(text):
+    """The text in one line, without what begins the lines of a comment: a place may stand across two of them."""
+    return re.sub(r'\s*\n[ \t]*(?://|#)?[ \t]*', ' ', text)
+
+
+def sources(root):
+    """Every source file of ours, below our folders and beside them."""
+    paths = [p for folder in OUR_FOLDERS for p in glob.glob(os.path.join(root, folder, '**'), recursive=True)]
+    return sorted(os.path.relpath(p, root) for p in paths + glob.glob(os.path.join(root, '*')) if SOURCES.match(p))
 
 
 def anchor(heading):
@@ -139,6 +155,8 @@ class Check:
         for path in documents(self.root):
             self.check_links(path)
             self.check_named_files(path)
+        for path in sources(self.root):
+            self.check_named_places(path)
         self.check_decisions()
         self.check_commands()
         self.check_options()
@@ -166,6 +184,17 @@ class Check:
             whole = os.path.join(self.root, name.rstrip('/'))
             if not (os.path.exists(whole) or glob.glob(whole + '.*')):
                 self.report(path, f'{name} is named, but there is no such file')
+
+    def check_named_places(self, path):
+        text = flowing(read(self.root, path))
+        for document, numbers in NAMED_PLACE.findall(text):
+            if not os.path.exists(os.path.join(self.root, document)):
+                self.report(path, f'{document} is named, but there is no such file')
+                continue
+            there = set(SECTION.findall(FENCE.sub('', read(self.root, document))))
+            for number in re.findall(r'[\d.]*\d', numbers):
+                if number not in there:
+                    self.report(path, f'{document} section {number} is named, but there is no such section')
 
     def check_decisions(self):
         names = sorted(os.path.basename(p) for p in glob.glob(os.path.join(self.root, DECISIONS, '[0-9]*.md')))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Refuses what the plan of the house forbids (docs/architecture.md, "Rooms").
+"""Refuses what the plan of the house forbids (docs/architecture.md section 3).
 
 usage: layering.py [ROOT]              prints one line per violation, exit status 1 if there is any
        layering.py --longest N [ROOT]  prints the N longest functions

@@ -1,6 +1,6 @@
-// What LibTorch's sums depend on besides their order (PROTOCOL.md section 9): set the same way on
-// every member, and told in one text that members compare. No LibTorch in this header; a build
-// without LibTorch has both functions too.
+// What LibTorch's sums depend on besides their order (docs/architecture.md section 1): set the same
+// way on every member, and told in one text that members compare. No LibTorch in this header; a
+// build without LibTorch has both functions too.
 #pragma once
 
 #include <cstdint>

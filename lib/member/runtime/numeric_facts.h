@@ -1,4 +1,4 @@
-// How this process computes, as facts that all members of a job must share (PROTOCOL.md section 9).
+// How this process computes, as facts that a job's members share (docs/architecture.md section 1).
 #pragma once
 
 #include <map>

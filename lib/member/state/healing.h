@@ -1,4 +1,4 @@
-// What a member must fetch to reach the base of a forming view, as data (PROTOCOL.md section 4.3).
+// What a member fetches to reach the base of a forming view, as data (docs/protocol.md section 4).
 #pragma once
 
 #include <map>

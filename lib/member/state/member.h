@@ -1,6 +1,6 @@
 // The state machine of a member: what a worker or a server does about views, steps and healing
-// (PROTOCOL.md sections 3 and 4). One machine for both, since both are members that own chunks or
-// compute lanes. It decides; lib/member/runtime acts. Deterministic, single-threaded, no clock.
+// (docs/protocol.md sections 3 and 4). One machine for both, since both are members that own chunks
+// or compute lanes. It decides; lib/member/runtime acts. Deterministic, single-threaded, no clock.
 #pragma once
 
 #include <deque>

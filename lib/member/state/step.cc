@@ -1,4 +1,4 @@
-// The open step of an active member (PROTOCOL.md section 3).
+// The open step of an active member (docs/protocol.md section 3).
 #include <algorithm>
 #include <cmath>
 
