@@ -2,8 +2,6 @@
 // people to read.
 #pragma once
 
-#include <mutex>
-
 #include "lib/base/time.h"
 
 namespace muster {
@@ -17,23 +15,6 @@ class Clock {
 class RealClock final : public Clock {
  public:
   Time Now() const override { return std::chrono::steady_clock::now(); }
-};
-
-// Moves only when told. Thread-safe.
-class HandClock final : public Clock {
- public:
-  Time Now() const override {
-    std::lock_guard lock(mutex_);
-    return now_;
-  }
-  void Advance(Duration by) {
-    std::lock_guard lock(mutex_);
-    now_ += by;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  Time now_{};
 };
 
 }  // namespace muster

@@ -14,10 +14,10 @@
 #include "coordinator/runtime/checkpoints.h"
 #include "coordinator/runtime/driver.h"
 #include "gtest/gtest.h"
-#include "lib/base/clock.h"
 #include "lib/storage/kv.h"
 #include "lib/transport/loop/loop_network.h"
 #include "tests/coordinator/runtime/scripted_member.h"
+#include "tests/support/hand_clock.h"
 
 namespace muster::coordinator {
 
