@@ -1,6 +1,7 @@
 #include "coordinator/runtime/driver.h"
 
 #include <algorithm>
+#include <cmath>
 #include <type_traits>
 #include <utility>
 
@@ -388,6 +389,23 @@ std::optional<JobIs> Driver::JobFor(const std::string& job) const {
   return is;
 }
 
+// Of the job that has a view and goes on: there is at most one.
+void Driver::MeasureView() {
+  View none;
+  const View* view = &none;
+  double loss = NAN;
+  for (const KnownJobPtr& known : last_written_) {
+    const JobJournal& job = known->status.job;
+    if (Ended(job.phase) || !job.view) continue;
+    view = &*job.view;
+    loss = known->tail.loss.value_or(NAN);
+  }
+  metrics_.GetGauge("muster_members").Set(static_cast<double>(view->members.size()));
+  metrics_.GetGauge("muster_view").Set(static_cast<double>(view->number.value()));
+  metrics_.GetGauge("muster_lineage").Set(static_cast<double>(view->lineage.value()));
+  metrics_.GetGauge("muster_loss").Set(loss);
+}
+
 void Driver::Measure() {
   std::map<std::string, double> by_state;
   for (const JobPhase phase : kJobPhases) by_state[std::string(PhaseName(phase))] = 0;
@@ -400,12 +418,8 @@ void Driver::Measure() {
     recoveries += static_cast<double>(job.recoveries);
     rewinds += static_cast<double>(job.rewinds);
     lanes += static_cast<double>(job.lanes.recomputed());
-    if (Ended(job.phase) || !job.view) continue;
-    metrics_.GetGauge("muster_members").Set(static_cast<double>(job.view->members.size()));
-    metrics_.GetGauge("muster_view").Set(static_cast<double>(job.view->number.value()));
-    metrics_.GetGauge("muster_lineage").Set(static_cast<double>(job.view->lineage.value()));
-    metrics_.GetGauge("muster_loss").Set(known->status.loss);
   }
+  MeasureView();
   metrics_.GetGauge("muster_term").Set(static_cast<double>(journal_.term().value()));
   for (const auto& [state, count] : by_state) metrics_.GetGauge("muster_jobs", state).Set(count);
   const auto grown = [this](const char* name, double total) {

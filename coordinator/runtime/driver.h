@@ -112,6 +112,7 @@ class Driver {
   void WelcomeAgents();
   std::optional<JobIs> JobFor(const std::string& job) const;
   void Measure();
+  void MeasureView();
 
   Journal& journal_;
   const Clock& clock_;

@@ -23,7 +23,7 @@ constexpr const char* kExpressions[] = {
     R"(count(muster_steps_total{role="worker"} > 0) == 2)",
     R"(count(muster_samples_total{role="worker"} > 0) == 2)",
     R"(count(muster_loss{role="worker"}) == 2)",
-    R"(muster_loss{role="coordinator"})",
+    R"(muster_loss{role="coordinator"} < Inf)",
     R"(count(muster_step_phase_seconds_total{phase="input"} > 0) == 2)",
     R"(count(muster_step_phase_seconds_total{phase="compute"} > 0) == 2)",
     R"(count(muster_step_phase_seconds_total{phase="exposed_communication"} > 0) == 2)",

@@ -1,6 +1,7 @@
 #include "coordinator/runtime/driver.h"
 
 #include <atomic>
+#include <cmath>
 #include <condition_variable>
 #include <future>
 #include <memory>
@@ -219,6 +220,28 @@ TEST_F(DriverTest, ACheckpointTakesFromItsFirstShareToItsCommit) {
   EXPECT_THAT(metrics, HasSubstr("muster_checkpoint_seconds_count{role=\"coordinator\"} 1\n"));
   EXPECT_THAT(metrics, HasSubstr("muster_checkpoint_seconds_sum{role=\"coordinator\"} 3.1\n"));
   EXPECT_THAT(metrics, Not(HasSubstr("muster_checkpoint_bytes_total"))) << "members count them";
+}
+
+TEST_F(DriverTest, GaugesTellOfTheJobThatRunsAndOfNoneAfterIt) {
+  const Gauge& members = metrics_.GetGauge("muster_members");
+  const Gauge& view_number = metrics_.GetGauge("muster_view");
+  const Gauge& lineage = metrics_.GetGauge("muster_lineage");
+  const Gauge& loss = metrics_.GetGauge("muster_loss");
+  SubmitJob();
+  ScriptedMember member = Member("worker-0");
+  member.JoinJob("a");
+  const View view = member.FollowIntoView();
+  member.Say(Records{{member.RecordOf(view, Step(0)), member.RecordOf(view, Step(1))}});
+  while (loss.Value() != 0.5) Look();
+  EXPECT_EQ(members.Value(), 1);
+  EXPECT_EQ(view_number.Value(), 1);
+  EXPECT_EQ(lineage.Value(), 1);
+  member.SaveState(CheckpointDir(root_, "a"), view, Step(2), 1.0f);
+  EXPECT_EQ(member.Next<Leave>().exit_code, 0);
+  while (!std::isnan(loss.Value())) Look();
+  EXPECT_EQ(members.Value(), 0);
+  EXPECT_EQ(view_number.Value(), 0);
+  EXPECT_EQ(lineage.Value(), 0);
 }
 
 TEST_F(DriverTest, AJobThatIsOverIsLookedAtOnceUntilItGoesOn) {
