@@ -16,8 +16,8 @@
 namespace muster::cli {
 
 struct FollowerEvents {
-  std::function<void(const JobStatus&)>
-      on_job;  // once it is accepted, when its state has changed and at each checkpoint
+  // Once it is accepted, when its state has changed and at each checkpoint.
+  std::function<void(const JobStatus&)> on_job;
   std::function<void(const absl::Status&)> on_refused;  // the last call
   std::function<void(const JobEvent&)> on_event;
   // The last call: the job is over. `fingerprints`: all that there are.

@@ -18,8 +18,8 @@
 namespace muster::agent {
 
 struct Command {
-  std::vector<std::string>
-      arguments;         // the first is the program's path; "--report-fd N" is added at the end
+  // The first is the program's path; "--report-fd N" is added at the end.
+  std::vector<std::string> arguments;
   std::string log_file;  // appended to; its folder exists
 };
 

@@ -43,8 +43,8 @@ class EventLog {
   const size_t keep_;
   int64_t next_ = 1;
   std::deque<std::pair<std::string, JobEvent>> events_;
-  std::map<std::string, int64_t>
-      dropped_;  // by job: the number of the last event that is kept no more
+  // By job: the number of the last event that is kept no more.
+  std::map<std::string, int64_t> dropped_;
   std::vector<std::pair<std::string, std::shared_ptr<JobWatcher>>> watchers_;  // by job
 };
 

@@ -1,8 +1,8 @@
-// The one error language is absl::Status. Meaning of the codes in Muster:
-//   kInvalidArgument     bytes or a specification from outside are wrong; the message names the
-//   field kFailedPrecondition  right words at the wrong time (old view, other law, other version)
-//   kNotFound, kAlreadyExists, kResourceExhausted (limits, disk full), kDataLoss (checksum),
-//   kUnavailable (peer gone, retry), kDeadlineExceeded, kCancelled, kInternal (our own invariant)
+// The one error language is absl::Status. What some codes mean in Muster:
+// - kInvalidArgument: bytes or a specification from outside are wrong; the message names the field.
+// - kFailedPrecondition: right words at the wrong time (old view, other law, other version).
+// - kResourceExhausted: a limit, a full disk. kDataLoss: a checksum that differs, unusable data.
+// - kUnavailable: the peer is gone, try again. kInternal: an invariant of ours is broken.
 #pragma once
 
 #include <utility>

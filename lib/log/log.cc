@@ -109,8 +109,8 @@ struct Current {
   std::atomic<LogLevel> level = LogLevel::kInfo;
 };
 Current& TheCurrent() {
-  static Current* const current =
-      new Current;  // never destroyed: threads may log while the process exits
+  // Never destroyed: threads may log while the process exits.
+  static Current* const current = new Current;
   return *current;
 }
 

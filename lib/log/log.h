@@ -2,8 +2,8 @@
 // per call, whatever the text holds: control characters are escaped. Never log a secret.
 //
 //   2026-11-21T08:32:00.123Z info muster-worker w1 step 118 recomputed 2 of 6 lanes
-//   {"time":"2026-11-21T08:32:00.123Z","level":"info","program":"muster-worker","member":"w1","text":"step
-//   …"}
+// or, with LogOptions::json,
+//   {"time":"2026-11-21T…","level":"info","program":"muster-worker","member":"w1","text":"step …"}
 //
 // All functions are thread-safe. Before StartLog, lines of level info and above go to stderr.
 #pragma once

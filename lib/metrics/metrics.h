@@ -47,7 +47,7 @@ struct MetricName {
 // On every series of the process; empty ones are left out.
 struct ConstantLabels {
   std::string job;
-  std::string role;    // coordinator, worker, server, agent
+  std::string role;    // coordinator, worker, server
   std::string member;  // w1
 };
 
