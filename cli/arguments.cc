@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "lib/base/exit_codes.h"
 #include "lib/config/field_error.h"
 
 namespace muster::cli {
@@ -214,13 +215,13 @@ Parsed ParseArguments(int argc, const char* const* argv) {
   app.footer(kExamples);
   Parsed parsed;
   if (std::string unknown = UnknownCommand(app, argc, argv); !unknown.empty())
-    return {{}, 64, std::move(unknown)};
+    return {.exit_code = kExitBadConfiguration, .text = std::move(unknown)};
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     std::ostringstream out;
     const int code = app.exit(error, out, out);
-    parsed.exit_code = code == 0 ? 0 : 64;
+    parsed.exit_code = code == 0 ? kExitDone : kExitBadConfiguration;
     parsed.text = out.str();
     return parsed;
   }

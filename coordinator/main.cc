@@ -21,6 +21,7 @@
 #include "coordinator/service/job_api.h"
 #include "coordinator/service/rest.h"
 #include "lib/base/clock.h"
+#include "lib/base/exit_codes.h"
 #include "lib/base/failpoint.h"
 #include "lib/base/status.h"
 #include "lib/http/server.h"
@@ -33,25 +34,13 @@
 namespace muster::coordinator {
 namespace {
 
-// What a host agent makes of the end of this process: 64 and 65 would end the same way again; 75
-// cannot now and can later.
-constexpr int kFailed = 1;
-constexpr int kBadConfiguration = 64;
-constexpr int kBadData = 65;
-constexpr int kCannotNow = 75;
 constexpr char kVersion[] = "0.1.0";
 
-int ExitCodeOf(const absl::Status& failure) {
-  switch (failure.code()) {
-    case absl::StatusCode::kInvalidArgument:
-    case absl::StatusCode::kFailedPrecondition:
-    case absl::StatusCode::kPermissionDenied:
-    case absl::StatusCode::kAlreadyExists: return kBadConfiguration;
-    case absl::StatusCode::kDataLoss: return kBadData;
-    case absl::StatusCode::kResourceExhausted:
-    case absl::StatusCode::kUnavailable: return kCannotNow;
-    default: return kFailed;
-  }
+// A coordinator alone has work that waits for it: what a full disk, or an address that another has
+// for now, keeps it from, its host agent tries again without end.
+int ExitCodeOfStart(const absl::Status& failure) {
+  const bool later = absl::IsResourceExhausted(failure) || absl::IsUnavailable(failure);
+  return later ? kExitLater : ExitCodeOf(failure);
 }
 
 struct Arguments {
@@ -220,7 +209,7 @@ int Main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kBadConfiguration;
+    return app.exit(error) == 0 ? kExitDone : kExitBadConfiguration;
   }
   // Before any thread is made, so that all inherit it and only sigwait sees the signals.
   signal(SIGPIPE, SIG_IGN);
@@ -235,7 +224,7 @@ int Main(int argc, char** argv) {
   if (status.ok()) status = program.Start();
   if (!status.ok()) {
     LogError("%s", status.message());
-    return ExitCodeOf(status);
+    return ExitCodeOfStart(status);
   }
   int received = 0;
   sigwait(&signals, &received);

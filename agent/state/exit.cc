@@ -10,11 +10,8 @@ ExitMeaning MeaningOf(const Exit& exit) {
   if (exit.signal != 0) return ExitMeaning::kFailure;
   switch (exit.code) {
     case kExitDone: return ExitMeaning::kDone;
-    case kExitAskedToLeave: return ExitMeaning::kLeft;
-    case kExitBadConfiguration:
-    case kExitBadData:
-    case kExitOtherFacts: return ExitMeaning::kHopeless;
-    default: return ExitMeaning::kFailure;
+    case kExitLater: return ExitMeaning::kLeft;
+    default: return IsHopelessExit(exit.code) ? ExitMeaning::kHopeless : ExitMeaning::kFailure;
   }
 }
 
@@ -30,7 +27,7 @@ std::string CodeMeaning(int code) {
     case kExitDone: return " (done)";
     case kExitBadConfiguration: return " (bad configuration)";
     case kExitBadData: return " (bad data)";
-    case kExitAskedToLeave: return " (left as asked)";
+    case kExitLater: return " (left as asked)";
     case kExitOtherFacts: return " (its facts differ from the job's)";
     default: return "";
   }

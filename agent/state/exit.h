@@ -1,20 +1,12 @@
-// How a process ended and what follows from it. The same table drives local runs, Kubernetes jobs
-// and the exit code of `muster train` itself. Pure.
+// How a process ended and what follows from it for its host agent. Pure.
 #pragma once
 
 #include <string>
 
+#include "lib/base/exit_codes.h"
 #include "lib/domain/message.h"
 
 namespace muster::agent {
-
-// Exit codes that have a meaning (those of sysexits.h where there is one).
-inline constexpr int kExitDone = 0;
-inline constexpr int kExitFailed = 1;
-inline constexpr int kExitBadConfiguration = 64;
-inline constexpr int kExitBadData = 65;
-inline constexpr int kExitAskedToLeave = 75;  // after a checkpoint: can go on later
-inline constexpr int kExitOtherFacts = 78;    // than its job's: data, library or machine
 
 struct Exit {
   int code = 0;                // when signal is 0

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "CLI/CLI.hpp"
+#include "lib/base/exit_codes.h"
 #include "lib/base/status.h"
 #include "lib/log/log.h"
 #include "lib/transport/grpc/grpc_transport.h"
@@ -55,7 +56,7 @@ int RunMember(int argc, char** argv, const MemberProgram& program) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 64;
+    return app.exit(error) == 0 ? kExitDone : kExitBadConfiguration;
   }
   const absl::StatusOr<int> code = RunProcess(program, options);
   if (code.ok()) return *code;

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/check.h"
+#include "lib/base/exit_codes.h"
 #include "lib/base/hash.h"
 #include "lib/base/status.h"
 #include "lib/kernels/float_env.h"
@@ -17,8 +18,6 @@
 namespace muster {
 namespace {
 
-constexpr int kBadData = 65;
-constexpr int kFailed = 1;
 constexpr size_t kEventsInARow = 256;  // then the clock is looked at
 
 uint64_t SeedOf(const MemberId& id) { return Mix64(id.incarnation.hi, id.incarnation.lo); }
@@ -84,8 +83,8 @@ void Exchange::Tick() {
   if (!SayAlive()) return;
   const bool waits = !member_ || !member_->active() || member_->halted();
   if (waits && coordinator_.Away(now) > options_.coordinator_timeout)
-    quit_ = Quit{kFailed, absl::StrCat("no coordinator at ", options_.coordinator, " for ",
-                                       Seconds(options_.coordinator_timeout), " s")};
+    quit_ = Quit{kExitFailed, absl::StrCat("no coordinator at ", options_.coordinator, " for ",
+                                           Seconds(options_.coordinator_timeout), " s")};
   metrics_.mailbox.Set(static_cast<double>(parts_.events->size()));
   metrics_.transport.Set(static_cast<double>(sessions_.QueuedBytes()));
   if (writer_) metrics_.checkpoint.Set(static_cast<double>(writer_->waiting()));
@@ -220,7 +219,7 @@ void Exchange::Handle(Generated event) {
 void Exchange::Handle(TrainFailed event) {
   const bool data = absl::IsInvalidArgument(event.why) || absl::IsDataLoss(event.why);
   const std::string why(data ? std::string(event.why.message()) : event.why.ToString());
-  quit_ = Quit{data ? kBadData : 1, why};
+  quit_ = Quit{data ? kExitBadData : kExitFailed, why};
   LogError("%s", why);
 }
 

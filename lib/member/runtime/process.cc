@@ -16,7 +16,6 @@
 namespace muster {
 namespace {
 
-constexpr int kTerminated = 143;
 constexpr int kEndWatch = SIGUSR1;  // wakes the signal thread at the end
 
 Incarnation DrawIncarnation() {
@@ -56,12 +55,6 @@ void HoldSignals() {
   const sigset_t signals = WatchedSignals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
-}
-
-int ExitCodeOf(const absl::Status& status) {
-  if (status.ok()) return 0;
-  if (absl::IsDataLoss(status)) return 65;
-  return absl::IsInvalidArgument(status) || absl::IsFailedPrecondition(status) ? 64 : 1;
 }
 
 MemberProcess::MemberProcess(ProcessOptions options)
@@ -128,7 +121,7 @@ void MemberProcess::WatchSignals() {
   const sigset_t signals = WatchedSignals();
   int signal = 0;
   while (sigwait(&signals, &signal) == 0 && signal != kEndWatch)
-    events_->Post(StopAsked{kTerminated, absl::StrCat("signal ", signal)});
+    events_->Post(StopAsked{kExitTerminated, absl::StrCat("signal ", signal)});
 }
 
 int MemberProcess::Join() {
@@ -137,7 +130,7 @@ int MemberProcess::Join() {
 }
 
 MemberProcess::~MemberProcess() {
-  events_->Post(StopAsked{kTerminated, "the process ends"});
+  events_->Post(StopAsked{kExitTerminated, "the process ends"});
   Join();
   exchange_.reset();
   listener_.reset();

@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "lib/base/credentials.h"
+#include "lib/base/exit_codes.h"
 #include "lib/base/failpoint.h"
 #include "lib/http/server.h"
 #include "lib/member/runtime/exchange.h"
@@ -35,10 +36,6 @@ struct ProcessOptions {
   Credentials credentials;
   std::string version;
 };
-
-// Exit codes by status, the same table as everywhere: 64 bad configuration, 65 bad data, 1 the
-// rest.
-int ExitCodeOf(const absl::Status& status);
 
 // First in main: SIGTERM and SIGINT wait for MemberProcess, in this thread and all it starts.
 void HoldSignals();
@@ -83,7 +80,7 @@ class MemberProcess {
   std::unique_ptr<Exchange> exchange_;
   std::thread exchange_thread_;
   std::thread signal_thread_;
-  int exit_code_ = 1;
+  int exit_code_ = kExitFailed;
 };
 
 }  // namespace muster

@@ -1,0 +1,25 @@
+// How a process of ours ends, as its exit code: one table for all programs and for those that start
+// them (docs/operations.md explains it to people). The codes of sysexits.h where there is one.
+#pragma once
+
+#include "absl/status/status.h"
+
+namespace muster {
+
+inline constexpr int kExitDone = 0;
+inline constexpr int kExitFailed = 1;  // whatever has no code of its own
+inline constexpr int kExitBadConfiguration = 64;
+inline constexpr int kExitBadData = 65;
+inline constexpr int kExitLater = 75;       // it stopped after a checkpoint, or cannot work for now
+inline constexpr int kExitOtherFacts = 78;  // than its job's: data, library or machine
+inline constexpr int kExitTerminated = 143;  // told to go: 128 + SIGTERM
+
+// Started again as it is, the process would end in the same way.
+constexpr bool IsHopelessExit(int code) {
+  return code == kExitBadConfiguration || code == kExitBadData || code == kExitOtherFacts;
+}
+
+// Of a process that ends because of `status`.
+int ExitCodeOf(const absl::Status& status);
+
+}  // namespace muster
