@@ -23,6 +23,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/exit_codes.h"
 #include "lib/base/failpoint.h"
+#include "lib/base/lease.h"
 #include "lib/base/status.h"
 #include "lib/http/server.h"
 #include "lib/log/log.h"
@@ -48,7 +49,7 @@ struct Arguments {
   std::string listen = "127.0.0.1:7070";
   std::string http = "127.0.0.1:7080";
   std::string checkpoint_dir;
-  int64_t lease_ms = 1500;
+  int64_t lease_ms = kDefaultLease.count();
   std::vector<std::string> allow_plaintext;
   int report_fd = STDOUT_FILENO;
   std::string log;
@@ -67,7 +68,7 @@ void Define(CLI::App& app, Arguments& arguments) {
                  "where members write checkpoints (default: checkpoints in --dir)");
   app.add_option("--lease-ms", arguments.lease_ms,
                  "a member that is silent for longer is taken for lost")
-      ->check(CLI::Range(int64_t{100}, int64_t{600'000}))
+      ->check(CLI::Range(kShortestLease.count(), kLongestLease.count()))
       ->capture_default_str();
   app.add_option("--allow-plaintext", arguments.allow_plaintext,
                  "a network (CIDR) where unprotected ports may be opened; loopback always is");

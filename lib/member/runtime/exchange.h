@@ -17,6 +17,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/failpoint.h"
+#include "lib/base/lease.h"
 #include "lib/member/runtime/coordinator_link.h"
 #include "lib/member/runtime/data_path.h"
 #include "lib/member/runtime/events.h"
@@ -34,7 +35,7 @@ struct ExchangeOptions {
   std::string job;
   MemberPlace place;  // address: what our listener says
   std::string coordinator;
-  Duration lease = std::chrono::milliseconds(1500);  // we say three times per lease that we live
+  Duration lease = kDefaultLease;  // we say three times per lease that we live
   // Without a session with a coordinator, and with nothing to do (no active view, or halted in it),
   // for so long: the process ends.
   Duration coordinator_timeout = std::chrono::minutes(10);

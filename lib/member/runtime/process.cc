@@ -41,8 +41,9 @@ absl::Status Check(const ProcessOptions& options) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--name '", options.name, "': use letters, digits, '.', '_' and '-', not '.' first"));
   if (options.job.empty()) return absl::InvalidArgumentError("--job: say which job to work for");
-  if (options.lease_ms < 100 || options.lease_ms > 600'000)
-    return absl::InvalidArgumentError("--lease-ms: 100 to 600000 is allowed");
+  if (options.lease_ms < kShortestLease.count() || options.lease_ms > kLongestLease.count())
+    return absl::InvalidArgumentError(absl::StrCat("--lease-ms: ", kShortestLease.count(), " to ",
+                                                   kLongestLease.count(), " is allowed"));
   if (options.coordinator_timeout_s < 1)
     return absl::InvalidArgumentError("--coordinator-timeout: at least 1 second is allowed");
   return Prefix("--coordinator", CheckPlaintextAddress(options.coordinator, options.credentials,

@@ -13,6 +13,7 @@
 #include "lib/base/credentials.h"
 #include "lib/base/exit_codes.h"
 #include "lib/base/failpoint.h"
+#include "lib/base/lease.h"
 #include "lib/http/server.h"
 #include "lib/member/runtime/exchange.h"
 #include "lib/metrics/metrics.h"
@@ -30,7 +31,7 @@ struct ProcessOptions {
   std::string listen = "127.0.0.1:0";   // the data port
   std::string metrics = "127.0.0.1:0";  // Prometheus text
   int report_fd = -1;
-  int64_t lease_ms = 1500;
+  int64_t lease_ms = kDefaultLease.count();
   int64_t coordinator_timeout_s = 600;
   std::vector<std::string> fail_at;
   Credentials credentials;
