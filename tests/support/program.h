@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -113,6 +114,14 @@ inline void ExpectGone(const std::vector<int>& watches) {
     EXPECT_EQ(poll(&wait, 1, kWaitMilliseconds), 1) << "a process was left behind";
     close(watch);
   }
+}
+
+// From now on whatever a child of this process leaves behind becomes a child of this process.
+inline void AdoptOrphans() { ASSERT_EQ(prctl(PR_SET_CHILD_SUBREAPER, 1), 0); }
+
+// Once everything that was started has been waited for.
+inline void ExpectNoChildren() {
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "a process was left behind";
 }
 
 }  // namespace muster
