@@ -22,10 +22,12 @@ int NumberAfter(const std::string& text, const std::string& words) {
 TEST(DemoTest, KillsAWorkerAndTheCoordinatorAndShowsTheSameBits) {
   constexpr char kSample[] = "What the trained model writes:\n";
   const Folder folder;
-  WriteFile(folder / "spec.yaml", LanguageSpec(folder / "data", /*lanes=*/6, /*steps=*/100));
+  // Four times as many as are done before whoever was killed is back.
+  WriteFile(folder / "spec.yaml", LanguageSpec(folder / "data", /*lanes=*/6, /*steps=*/400));
   AdoptOrphans();
   Program demo({std::string(MUSTER_PROGRAMS) + "/muster", "demo", "--spec", folder / "spec.yaml",
-                "--dir", folder / "runs", "--set", "fingerprint_every=1"});
+                "--dir", folder / "runs", "--set", "fingerprint_every=1", "--set",
+                "checkpoint.every_steps=50"});
   const int exit_code = demo.End();
   const std::string& said = demo.output();
   EXPECT_EQ(exit_code, 0) << said;
