@@ -13,26 +13,6 @@ int32_t SplitPoint(TreeNode node) {
 
 namespace {
 
-// Walks from the root to `node`; gives its family, or says that it is no node.
-std::optional<Family> Descend(TreeNode node, int32_t lanes, bool& found) {
-  TreeNode at{0, lanes};
-  std::optional<Family> family;
-  found = false;
-  while (at.lo <= node.lo && node.hi <= at.hi && node.lanes() > 0) {
-    if (at == node) {
-      found = true;
-      return family;
-    }
-    if (at.lanes() == 1) return std::nullopt;
-    const int32_t mid = SplitPoint(at);
-    const TreeNode left{at.lo, mid}, right{mid, at.hi};
-    const bool go_left = node.hi <= mid;
-    family = Family{go_left ? right : left, at};
-    at = go_left ? left : right;
-  }
-  return std::nullopt;
-}
-
 void Cover(TreeNode node, const std::vector<bool>& held, std::vector<TreeNode>& out) {
   bool all = true, any = false;
   for (int32_t l = node.lo; l < node.hi; ++l) {
@@ -55,15 +35,19 @@ int32_t SubtreesOfRun(TreeNode run, TreeNode node) {
 
 }  // namespace
 
-bool IsTreeNode(TreeNode node, int32_t lanes) {
-  bool found = false;
-  Descend(node, lanes, found);
-  return found;
-}
-
 std::optional<Family> FamilyOf(TreeNode node, int32_t lanes) {
-  bool found = false;
-  return Descend(node, lanes, found);
+  TreeNode at{0, lanes};
+  std::optional<Family> family;
+  while (at.lo <= node.lo && node.hi <= at.hi && node.lanes() > 0) {
+    if (at == node) return family;
+    if (at.lanes() == 1) return std::nullopt;
+    const int32_t mid = SplitPoint(at);
+    const TreeNode left{at.lo, mid}, right{mid, at.hi};
+    const bool go_left = node.hi <= mid;
+    family = Family{go_left ? right : left, at};
+    at = go_left ? left : right;
+  }
+  return std::nullopt;
 }
 
 std::vector<TreeNode> Subtrees(const std::vector<LaneId>& held, int32_t lanes) {

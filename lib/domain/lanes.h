@@ -20,9 +20,8 @@ struct TreeNode {
 };
 
 int32_t SplitPoint(TreeNode node);  // node.lanes() > 1
-bool IsTreeNode(TreeNode node, int32_t lanes);
-// The other child of the node's parent, and the parent; nothing for the root. `node` is a tree
-// node.
+// The other child of the node's parent, and the parent; nothing for the root and for what is no
+// node of the tree.
 struct Family {
   TreeNode sibling;
   TreeNode parent;

@@ -98,15 +98,9 @@ void SumRun(const std::byte* a, ByteSlices b, size_t byte_offset, absl::Span<flo
 
 }  // namespace
 
-void AddInto(absl::Span<float> into, absl::Span<const float> from) { Add(into, from, into); }
-
 void Add(absl::Span<const float> a, absl::Span<const float> b, absl::Span<float> out) {
   MUSTER_CHECK(a.size() == b.size() && a.size() == out.size());
   Sum(Bytes(a.data()), Bytes(b.data()), out.data(), out.size());
-}
-
-void AddSlices(ByteSlices slices, size_t byte_offset, absl::Span<float> into) {
-  SumRun(Bytes(into.data()), slices, byte_offset, into);
 }
 
 void SumSlices(ByteSlices a, size_t byte_offset, absl::Span<const float> b, absl::Span<float> out) {

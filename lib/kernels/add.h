@@ -12,18 +12,12 @@ namespace muster {
 
 using ByteSlices = absl::Span<const absl::Span<const std::byte>>;  // in order, read as one run
 
-// into[i] = into[i] + from[i]. Equal sizes; the same memory or apart.
-void AddInto(absl::Span<float> into, absl::Span<const float> from);
-
 // out[i] = a[i] + b[i]. Equal sizes; `out` may be `a` or `b`, but not overlap one of them shifted.
 void Add(absl::Span<const float> a, absl::Span<const float> b, absl::Span<float> out);
 
 // The functions below read little-endian fp32 values straight from received slices, which may be
 // cut at any byte and lie at any address: value i stands at bytes byte_offset + 4·i … of all slices
 // joined. The slices must reach that far (check the size of a message before adding from it).
-
-// into[i] = into[i] + slices[i].
-void AddSlices(ByteSlices slices, size_t byte_offset, absl::Span<float> into);
 
 // out[i] = a[i] + b[i], with `a` in slices. Equal sizes of `b` and `out`, which may be the same
 // memory.

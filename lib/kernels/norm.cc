@@ -1,7 +1,6 @@
 #include "lib/kernels/norm.h"
 
-#include <bit>
-#include <cstdint>
+#include <cstddef>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "lib/kernels/norm.cc"
@@ -37,25 +36,6 @@ double SumOfSquaresKernel(const float* values, size_t count) {
   return ((l[0] + l[1]) + (l[2] + l[3])) + ((l[4] + l[5]) + (l[6] + l[7]));
 }
 
-// A value is finite unless all bits of its exponent are set: compared as integers, without the
-// sign.
-bool AllFiniteKernel(const float* values, size_t count) {
-  constexpr int32_t kMagnitude = 0x7fffffff, kInfinity = 0x7f800000;
-  const hn::ScalableTag<float> d;
-  const hn::RebindToSigned<decltype(d)> integers;
-  auto largest = hn::Zero(integers);
-  size_t i = 0;
-  for (; i + hn::Lanes(d) <= count; i += hn::Lanes(d)) {
-    const auto bits = hn::BitCast(integers, hn::LoadU(d, values + i));
-    largest = hn::Max(largest, hn::And(bits, hn::Set(integers, kMagnitude)));
-  }
-  bool finite = hn::GetLane(hn::MaxOfLanes(integers, largest)) < kInfinity;
-  for (; i < count; ++i) {
-    finite = finite && (std::bit_cast<int32_t>(values[i]) & kMagnitude) < kInfinity;
-  }
-  return finite;
-}
-
 }  // namespace HWY_NAMESPACE
 }  // namespace muster
 HWY_AFTER_NAMESPACE();
@@ -64,14 +44,9 @@ HWY_AFTER_NAMESPACE();
 namespace muster {
 
 HWY_EXPORT(SumOfSquaresKernel);
-HWY_EXPORT(AllFiniteKernel);
 
 double SumOfSquares(absl::Span<const float> values) {
   return HWY_DYNAMIC_DISPATCH(SumOfSquaresKernel)(values.data(), values.size());
-}
-
-bool AllFinite(absl::Span<const float> values) {
-  return HWY_DYNAMIC_DISPATCH(AllFiniteKernel)(values.data(), values.size());
 }
 
 }  // namespace muster

@@ -11,6 +11,4 @@ namespace muster {
 // callers cut at fixed places (per chunk) and add the parts in order.
 double SumOfSquares(absl::Span<const float> values);
 
-bool AllFinite(absl::Span<const float> values);  // neither infinity nor NaN; true for an empty span
-
 }  // namespace muster

@@ -125,12 +125,6 @@ AdamFactors MakeAdamFactors(const OptimizerSpec& spec, int64_t step, double lear
 
 }  // namespace
 
-std::string_view SlotName(OptimizerKind kind, int slot) {
-  MUSTER_CHECK(slot >= 0 && slot < SlotCount(kind));
-  if (kind == OptimizerKind::kMomentum) return "momentum";
-  return slot == 0 ? "exp_avg" : "exp_avg_sq";
-}
-
 void ApplyUpdate(const OptimizerSpec& spec, int64_t step, double learning_rate,
                  absl::Span<const float> gradient, absl::Span<const float> old_parameters,
                  absl::Span<float> new_parameters, const Slots& slots) {

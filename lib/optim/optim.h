@@ -7,7 +7,6 @@
 
 #include <array>
 #include <cstdint>
-#include <string_view>
 
 #include "absl/types/span.h"
 #include "lib/domain/job.h"
@@ -16,8 +15,6 @@ namespace muster {
 
 inline constexpr int kMaxSlots = 2;
 using Slots = std::array<absl::Span<float>, kMaxSlots>;  // those beyond SlotCount(kind) stay empty
-
-std::string_view SlotName(OptimizerKind kind, int slot);  // "momentum"; "exp_avg", "exp_avg_sq"
 
 // One step of one span: reads `old_parameters`, writes `new_parameters` (the same memory, or apart)
 // and updates `slots` in place, which are all +0.0 before step 0. All spans have equal sizes.

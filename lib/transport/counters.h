@@ -10,8 +10,6 @@ namespace muster {
 struct TransportCounters {
   std::atomic<uint64_t> bytes_sent{0};  // given to the network
   std::atomic<uint64_t> bytes_received{0};
-  std::atomic<uint64_t> frames_sent{0};
-  std::atomic<uint64_t> frames_received{0};
   std::atomic<uint64_t> frames_refused{0};  // from outside: not a frame, or above the limits
 };
 

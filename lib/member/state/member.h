@@ -171,7 +171,6 @@ class Member {
   LineageNumber lineage_;
   Step step_;
   bool applying_ = false;  // Apply or Make is with the train thread
-  bool edge_due_ = false;  // Edge is with the train thread and its record waits for it
 
   int64_t compute_id_ = 0;             // of the last Compute or Abandon
   std::vector<LaneId> issued_;         // lanes of the open step given to the train thread

@@ -45,7 +45,6 @@ class Accumulator {
 
   // What is incomplete is thrown away; frames and own sums are released.
   void Forget() { chunks_.clear(); }
-  size_t incomplete() const { return chunks_.size(); }
 
  private:
   struct InPlace {};  // it stands in `out`

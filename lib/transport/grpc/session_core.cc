@@ -176,7 +176,6 @@ void SessionCore::Deliver(const grpc::ByteBuffer& message) {
     if (registry_->refused) registry_->refused(why.ToString());
     return Close(why);
   }
-  ++counters.frames_received;
   counters.bytes_received += BytesOf(*frame);
   handler_.on_frame(*std::move(frame));
 }
@@ -200,10 +199,7 @@ void SessionCore::OnWritten(bool ok) {
   TransportCounters& counters = *registry_->counters;
   {
     std::lock_guard lock(mutex_);
-    if (ok) {
-      ++counters.frames_sent;
-      counters.bytes_sent += writing_bytes_;
-    }
+    if (ok) counters.bytes_sent += writing_bytes_;
     queued_bytes_ -= writing_bytes_;
     writing_bytes_ = 0;
     writing_ = false;

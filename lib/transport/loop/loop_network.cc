@@ -400,8 +400,6 @@ void LoopNetwork::State::DeliverFrame(const EndPtr& from, Frame frame) {
   }
   counters_.bytes_sent += BytesOf(frame);
   counters_.bytes_received += BytesOf(frame);
-  ++counters_.frames_sent;
-  ++counters_.frames_received;
   to->handler.on_frame(std::move(frame));
 }
 

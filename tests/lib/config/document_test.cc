@@ -200,7 +200,7 @@ TEST_F(ReadTest, Numbers) {
   EXPECT_FALSE(std::signbit(*ReadNumber(document_, "f", -0.0, {0, 1})));
 }
 
-TEST_F(ReadTest, TextChoicesAndTruth) {
+TEST_F(ReadTest, TextAndChoices) {
   EXPECT_EQ(*ReadText(document_, "f", "x"), "x");
   EXPECT_EQ(ErrorOf(ReadText(document_, "f", 12)), "a.yaml:3: f: 12 is not text; put it in quotes");
   EXPECT_EQ(ErrorOf(ReadText(document_, "f", json::array())), "a.yaml:3: f: a list is not text");
@@ -209,9 +209,6 @@ TEST_F(ReadTest, TextChoicesAndTruth) {
   EXPECT_EQ(*ReadChoice(document_, "f", "b", {"a", "b"}), "b");
   EXPECT_EQ(ErrorOf(ReadChoice(document_, "f", "B\n", {"a", "b"})),
             "a.yaml:3: f: 'B\\n' is not known; allowed: a, b");
-  EXPECT_EQ(*ReadBool(document_, "f", true), true);
-  EXPECT_EQ(ErrorOf(ReadBool(document_, "f", "yes")),
-            "a.yaml:3: f: 'yes' is not known; allowed: true, false");
 }
 
 TEST(CheckKeys, SuggestsTheNearestName) {

@@ -142,7 +142,6 @@ TEST_F(GrpcPair, CountersCountHeadersAndPayloads) {
   session_->Send(PatternFrame("head", 1, 1000, 100));
   ASSERT_TRUE(accepted_.recorder->AwaitFrames(++sent_));
   EXPECT_EQ(server_->counters().bytes_received, 1004u);
-  EXPECT_EQ(server_->counters().frames_received, 1u);
 }
 
 TEST(GrpcConnect, APeerThatNeverAnswersIsLate) {
