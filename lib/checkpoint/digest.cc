@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 
+#include "lib/base/bytes.h"
 #include "lib/base/status.h"
 #include "lib/checkpoint/load.h"
 #include "lib/kernels/sha256.h"
@@ -57,10 +58,6 @@ std::vector<Run> PlanDigest(const Layout& layout, int32_t slots) {
     }
   }
   return runs;
-}
-
-void Add(Sha256& sha, absl::Span<const float> values) {
-  sha.Update({reinterpret_cast<const std::byte*>(values.data()), values.size() * sizeof(float)});
 }
 
 // Chunks of a checkpoint, one in memory at a time and one file open.
@@ -123,7 +120,8 @@ absl::StatusOr<std::string> Digest(const std::string& dir, const Manifest& manif
   for (const Run& run : PlanDigest(layout, manifest.slots)) {
     if (stop.stop_requested()) return absl::CancelledError("the digest was stopped");
     MUSTER_ASSIGN_OR_RETURN(const absl::Span<const float> chunk, source.Get(run.slot, run.chunk));
-    Add(sha, chunk.subspan(static_cast<size_t>(run.first), static_cast<size_t>(run.count)));
+    sha.Update(
+        BytesOf(chunk.subspan(static_cast<size_t>(run.first), static_cast<size_t>(run.count))));
   }
   return sha.HexFinish();
 }

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "lib/base/bytes.h"
 #include "lib/base/status.h"
 #include "lib/checkpoint/file.h"
 #include "lib/domain/layout.h"
@@ -50,10 +51,6 @@ constexpr uint64_t kMaxEntryBytes = kMaxChunkBytes;
 uint64_t HeaderBytes(uint64_t job_bytes, uint64_t entries) {
   const uint64_t used = sizeof(FixedHeader) + job_bytes + entries * sizeof(TableRow);
   return (used + kHeaderAlign - 1) / kHeaderAlign * kHeaderAlign;
-}
-
-absl::Span<const std::byte> BytesOf(absl::Span<const float> values) {
-  return {reinterpret_cast<const std::byte*>(values.data()), values.size() * sizeof(float)};
 }
 
 // `header` begins with a FixedHeader.

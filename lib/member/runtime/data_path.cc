@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/base/bytes.h"
 #include "lib/base/check.h"
 #include "lib/kernels/crc.h"
 #include "lib/kernels/float_env.h"
@@ -10,11 +11,6 @@
 
 namespace muster {
 namespace {
-
-absl::Span<const std::byte> BytesOf(absl::Span<const float> values) {
-  return absl::MakeConstSpan(reinterpret_cast<const std::byte*>(values.data()),
-                             values.size() * sizeof(float));
-}
 
 uint32_t CrcOf(absl::Span<const float> values) { return Crc32c(BytesOf(values)); }
 

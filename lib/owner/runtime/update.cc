@@ -1,5 +1,6 @@
 #include "lib/owner/runtime/update.h"
 
+#include "lib/base/bytes.h"
 #include "lib/kernels/crc.h"
 #include "lib/kernels/norm.h"
 #include "lib/kernels/scale.h"
@@ -14,8 +15,7 @@ ResultMeta Reduce(const Law& law, TensorKind kind, const Partial& total, absl::S
       DivideBy(sum, static_cast<float>(total.weight));
     if (law.clip_norm > 0) meta.sum_of_squares = SumOfSquares(sum);
   }
-  meta.crc = Crc32c(absl::MakeConstSpan(reinterpret_cast<const std::byte*>(sum.data()),
-                                        sum.size() * sizeof(float)));
+  meta.crc = Crc32c(BytesOf(sum));
   return meta;
 }
 
