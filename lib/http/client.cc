@@ -14,15 +14,12 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/loopback.h"
 #include "lib/base/status.h"
+#include "lib/http/beast.h"
 #include "lib/http/sse.h"
 
 namespace muster::http {
 namespace {
 
-namespace net = boost::asio;
-namespace beast = boost::beast;
-using boost::system::error_code;
-using net::ip::tcp;
 using WireRequest = beast::http::request<beast::http::string_body>;
 using Parser = beast::http::response_parser<beast::http::string_body>;
 
@@ -52,8 +49,6 @@ absl::StatusOr<Url> ParseUrl(const std::string& url) {
       Prefix(absl::StrCat("URL \"", url, "\""), ParseHostPort(out.address).status()));
   return out;
 }
-
-absl::string_view View(beast::string_view text) { return {text.data(), text.size()}; }
 
 // One connection for one exchange. Every call runs until it is done or `deadline` has passed.
 class Exchange {

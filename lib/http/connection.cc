@@ -1,0 +1,385 @@
+#include "lib/http/connection.h"
+
+#include <algorithm>
+#include <boost/asio/write.hpp>
+#include <map>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "lib/base/check.h"
+#include "lib/base/loopback.h"
+#include "lib/base/status.h"
+#include "lib/http/responder.h"
+#include "lib/http/sse.h"
+#include "lib/http/target.h"
+#include "lib/http/wire.h"
+
+namespace muster::http {
+namespace {
+
+using Parser = beast::http::request_parser<beast::http::string_body>;
+
+constexpr size_t kReadBytes = size_t{16} << 10;
+constexpr size_t kMaxDiscardedBytes =
+    size_t{1} << 20;  // from a client that has been told, or has nothing, to say
+constexpr Duration kLinger = std::chrono::seconds(2);
+constexpr char kContinue[] = "HTTP/1.1 100 Continue\r\n\r\n";
+
+bool IsReading(const std::string& method) { return method == "GET" || method == "HEAD"; }
+
+Response ResponseForParseError(const error_code& ec) {
+  if (ec == beast::http::error::body_limit) {
+    return JsonError(413, "resource_exhausted", "the body is larger than this server takes");
+  }
+  if (ec == beast::http::error::header_limit || ec == beast::http::error::buffer_overflow) {
+    return JsonError(431, "resource_exhausted",
+                     "the request line and headers are larger than this server takes");
+  }
+  return JsonError(400, "invalid_argument",
+                   absl::StrCat("not a clean HTTP/1.1 request: ", ec.message()));
+}
+
+// What the parser lets pass but two readers could understand differently, or a web page could send
+// unasked.
+absl::Status CheckHeaders(const Parser::value_type& message, bool loopback_only) {
+  using beast::http::field;
+  const auto bad = [](absl::string_view why) {
+    return absl::InvalidArgumentError(absl::StrCat("headers: ", why));
+  };
+  if (message.version() != 11 && message.version() != 10)
+    return bad("only HTTP/1.1 and HTTP/1.0 are spoken here");
+  const size_t hosts = message.count(field::host);
+  if (hosts > 1 || (hosts == 0 && message.version() == 11))
+    return bad("exactly one Host is needed");
+  const size_t codings = message.count(field::transfer_encoding);
+  const size_t lengths = message.count(field::content_length);
+  if (codings + lengths > 1)
+    return bad("at most one of Content-Length and Transfer-Encoding, once");
+  const absl::string_view length = View(message[field::content_length]);
+  if (!std::all_of(length.begin(), length.end(), absl::ascii_isdigit))
+    return bad("Content-Length must be one number");
+  if (codings == 1 && message.version() == 10) return bad("Transfer-Encoding needs HTTP/1.1");
+  if (codings == 1 && !absl::EqualsIgnoreCase(View(message[field::transfer_encoding]), "chunked")) {
+    return bad("the only Transfer-Encoding taken is chunked");
+  }
+  const absl::string_view expect = View(message[field::expect]);
+  if (!expect.empty() && !absl::EqualsIgnoreCase(expect, "100-continue"))
+    return bad("Expect: only 100-continue");
+
+  const std::string host(View(message[field::host]));
+  const bool local = IsLoopbackAddress(host) || IsLoopbackAddress(absl::StrCat(host, ":0"));
+  if (loopback_only && hosts == 1 && !local) {
+    return absl::PermissionDeniedError(
+        "this server listens on loopback and answers only to the Host localhost or a loopback "
+        "address");
+  }
+  const absl::string_view origin = View(message[field::origin]);
+  if (!IsReading(std::string(View(message.method_string()))) && !origin.empty() &&
+      origin != absl::StrCat("http://", host)) {
+    return absl::PermissionDeniedError("requests from web pages of another origin are refused");
+  }
+  return absl::OkStatus();
+}
+
+std::map<std::string, std::string> CopyHeaders(const Parser::value_type& message) {
+  std::map<std::string, std::string> out;
+  for (const auto& header : message) {
+    std::string& value = out[absl::AsciiStrToLower(View(header.name_string()))];
+    absl::StrAppend(&value, value.empty() ? "" : ", ", View(header.value()));
+  }
+  return out;
+}
+
+}  // namespace
+
+bool Core::Register(const std::shared_ptr<Connection>& connection) {
+  std::lock_guard lock(mutex);
+  if (stopping || connections.size() >= static_cast<size_t>(options.limits.connections))
+    return false;
+  connections.emplace(connection.get(), connection);
+  return true;
+}
+
+void Core::Unregister(Connection* connection) {
+  std::lock_guard lock(mutex);
+  connections.erase(connection);
+}
+
+void Core::CloseAll() {
+  std::vector<std::weak_ptr<Connection>> all;
+  {
+    std::lock_guard lock(mutex);
+    stopping = true;
+    for (const auto& [key, weak] : connections) all.push_back(weak);
+  }
+  for (const auto& weak : all) PostTo(weak, [](Connection& c) { c.Close(); });
+}
+
+void Connection::Start() {
+  error_code ignored;
+  socket_.set_option(tcp::no_delay(true), ignored);
+  AwaitRequest();
+}
+
+// Says so where that costs no waiting.
+void Connection::TurnAway() {
+  core_->CountAnswer(503);
+  const std::string answer =
+      FormatResponse(JsonError(503, "unavailable", "too many connections; ask again later"),
+                     {.keep_alive = false});
+  error_code ignored;
+  socket_.non_blocking(true, ignored);
+  socket_.write_some(net::buffer(answer), ignored);
+  socket_.shutdown(tcp::socket::shutdown_send, ignored);
+  socket_.close(ignored);
+}
+
+void Connection::SetTimer(Duration d) {
+  timer_.expires_after(std::chrono::duration_cast<net::steady_timer::duration>(d));
+  timer_.async_wait([self = shared_from_this(), number = ++timer_number_](error_code ec) {
+    if (!ec && number == self->timer_number_) self->OnTimer();
+  });
+}
+
+void Connection::OnTimer() {
+  switch (state_) {
+    case State::kIdle:
+      if (!first_) return Close();
+      [[fallthrough]];
+    case State::kHead:
+    case State::kBody: {
+      // The read under way comes back and answers: reads and writes stay one at a time.
+      timed_out_ = true;
+      error_code ignored;
+      socket_.cancel(ignored);
+      return;
+    }
+    case State::kAnswering:
+      return Deliver(request_number_, JsonError(504, "deadline_exceeded",
+                                                "no answer was found in time; ask again later"));
+    case State::kStreaming:
+      if (writing_) return Close();
+      stream_->Push(std::string(kHeartbeat));
+      return;
+    case State::kWriting:
+    case State::kLingering:
+    case State::kClosed: return Close();
+  }
+}
+
+void Connection::Close() {
+  if (state_ == State::kClosed) return;
+  state_ = State::kClosed;
+  ++timer_number_;
+  ++request_number_;
+  timer_.cancel();
+  error_code ignored;
+  socket_.close(ignored);
+  if (stream_) stream_->Break();
+}
+
+void Connection::AwaitRequest() {
+  ++request_number_;
+  parser_.emplace();
+  parser_->body_limit(limits().body_bytes);
+  // The head's size is watched here, before the parser sees a whole one.
+  parser_->header_limit(static_cast<uint32_t>(limits().header_bytes + 1));
+  parser_->eager(true);
+  request_ = {};
+  if (buffer_.size() > 0) {
+    state_ = State::kHead;
+    SetTimer(limits().header_timeout);
+    return TakeBytes();
+  }
+  state_ = State::kIdle;
+  SetTimer(first_ ? limits().header_timeout : limits().idle_timeout);
+  ReadMore();
+}
+
+void Connection::ReadMore() {
+  socket_.async_read_some(
+      buffer_.prepare(kReadBytes),
+      [self = shared_from_this()](error_code ec, size_t n) { self->OnRead(ec, n); });
+}
+
+void Connection::OnRead(error_code ec, size_t n) {
+  if (state_ == State::kClosed) return;
+  if (timed_out_)
+    return Refuse(JsonError(408, "deadline_exceeded", "the request did not arrive in time"));
+  if (ec) return Close();
+  buffer_.commit(n);
+  if (state_ == State::kIdle) {
+    state_ = State::kHead;
+    if (!first_) SetTimer(limits().header_timeout);
+    first_ = false;
+  }
+  TakeBytes();
+}
+
+void Connection::TakeBytes() { state_ == State::kHead ? ParseHead() : ParseBody(); }
+
+void Connection::ParseHead() {
+  const absl::string_view bytes(static_cast<const char*>(buffer_.data().data()), buffer_.size());
+  const auto end = FindHeadEnd(bytes.substr(0, limits().header_bytes));
+  if (!end.ok()) return Refuse(ErrorResponse(end.status()));
+  if (!*end && bytes.size() >= limits().header_bytes) {
+    return Refuse(ResponseForParseError(beast::http::error::header_limit));
+  }
+  if (!*end) return ReadMore();
+  error_code ec;
+  // Bytes behind the head stay in the buffer: they are the body, or another request.
+  const size_t used = parser_->put(net::buffer(bytes.data(), **end), ec);
+  if (ec && ec != beast::http::error::need_more) return Refuse(ResponseForParseError(ec));
+  if (!parser_->is_header_done())
+    return Refuse(ResponseForParseError(beast::http::error::bad_field));
+  buffer_.consume(used);
+  AfterHead();
+}
+
+// Decides what can be decided without the body, which then need not be read.
+void Connection::AfterHead() {
+  const absl::Status headers = CheckHeaders(parser_->get(), core_->loopback_only);
+  if (!headers.ok()) return Refuse(ErrorResponse(headers));
+  absl::StatusOr<Request> request = MakeRequest();
+  if (!request.ok()) return Refuse(ErrorResponse(request.status()));
+  request_ = *std::move(request);
+  Router::Found found = core_->router.Find(request_.method, request_.path);
+  keep_alive_ = parser_->get().keep_alive();
+  if (found.handler == nullptr) {
+    Response response =
+        found.allowed.empty()
+            ? JsonError(404, "not_found", absl::StrCat("there is nothing at ", request_.path))
+            : JsonError(405, "unimplemented",
+                        absl::StrCat(request_.path, " takes only ", found.allowed));
+    if (!found.allowed.empty()) response.headers.emplace_back("Allow", found.allowed);
+    return parser_->is_done() ? WriteAnswer(response, keep_alive_) : Refuse(response);
+  }
+  handler_ = found.handler;
+  request_.params = std::move(found.params);
+  if (parser_->is_done()) return Dispatch();
+  state_ = State::kBody;
+  SetTimer(limits().body_timeout);
+  if (request_.headers.contains("expect")) return Write(kContinue, &Connection::ParseBody);
+  ParseBody();
+}
+
+absl::StatusOr<Request> Connection::MakeRequest() {
+  MUSTER_ASSIGN_OR_RETURN(Target target, ParseTarget(View(parser_->get().target())));
+  Request request;
+  request.method = std::string(View(parser_->get().method_string()));
+  request.path = std::move(target.path);
+  request.query = std::move(target.query);
+  request.headers = CopyHeaders(parser_->get());
+  return request;
+}
+
+void Connection::ParseBody() {
+  error_code ec;
+  if (buffer_.size() > 0) {
+    const size_t before = buffer_.size();
+    const size_t used = parser_->put(buffer_.data(), ec);
+    buffer_.consume(used);
+    if (ec && ec != beast::http::error::need_more) return Refuse(ResponseForParseError(ec));
+    if (used == 0 && before >= limits().header_bytes) {
+      return Refuse(ResponseForParseError(beast::http::error::bad_chunk));
+    }
+  }
+  parser_->is_done() ? Dispatch() : ReadMore();
+}
+
+void Connection::Dispatch() {
+  request_.body = std::move(parser_->get().body());
+  state_ = State::kAnswering;
+  SetTimer(limits().answer_timeout);
+  Responder responder(std::make_shared<Responder::Answer>(weak_from_this(), request_number_));
+  (*handler_)(std::move(request_), std::move(responder));
+}
+
+void Connection::Deliver(uint64_t request, const Response& response) {
+  if (request != request_number_ || state_ != State::kAnswering) return;  // too late
+  WriteAnswer(response, keep_alive_);
+}
+
+// An answer after which the rest of what the client sent cannot be understood, or is not worth
+// reading.
+void Connection::Refuse(const Response& response) { WriteAnswer(response, false); }
+
+void Connection::WriteAnswer(const Response& response, bool keep_alive) {
+  ++request_number_;
+  timed_out_ = false;
+  first_ = false;
+  keep_alive_ = keep_alive;
+  state_ = State::kWriting;
+  core_->CountAnswer(response.status);
+  SetTimer(limits().write_timeout);
+  const bool head = parser_->get().method() == beast::http::verb::head;
+  Write(FormatResponse(response, {.keep_alive = keep_alive, .without_body = head}),
+        &Connection::AfterAnswer);
+}
+
+void Connection::Write(std::string bytes, void (Connection::*then)()) {
+  MUSTER_CHECK(!writing_, "(one write at a time)");
+  writing_ = true;
+  out_ = std::move(bytes);
+  net::async_write(
+      socket_, net::buffer(out_), [self = shared_from_this(), then](error_code ec, size_t) {
+        self->writing_ = false;
+        if (self->state_ == State::kClosed) return;
+        if (ec) return self->Close();
+        if (self->timed_out_) {
+          return self->Refuse(
+              JsonError(408, "deadline_exceeded", "the request did not arrive in time"));
+        }
+        (self.get()->*then)();
+      });
+}
+
+void Connection::AfterAnswer() { keep_alive_ ? AwaitRequest() : Linger(); }
+
+// Closing with unread bytes would reset the connection and could destroy our last words on their
+// way.
+void Connection::Linger() {
+  state_ = State::kLingering;
+  error_code ec;
+  socket_.shutdown(tcp::socket::shutdown_send, ec);
+  if (ec) return Close();
+  SetTimer(kLinger);
+  if (!discarding_) Discard();
+}
+
+void Connection::Discard() {
+  discarding_ = true;
+  socket_.async_read_some(net::buffer(discard_),
+                          [self = shared_from_this()](error_code ec, size_t n) {
+                            self->discarded_ += n;
+                            if (self->state_ == State::kClosed) return;
+                            if (ec || self->discarded_ > kMaxDiscardedBytes) return self->Close();
+                            self->Discard();
+                          });
+}
+
+void Connection::StartStream(uint64_t request, std::shared_ptr<StreamQueue> queue) {
+  if (request != request_number_ || state_ != State::kAnswering) return queue->Break();
+  ++request_number_;
+  state_ = State::kStreaming;
+  stream_ = std::move(queue);
+  core_->CountAnswer(200);
+  SetTimer(limits().write_timeout);
+  Discard();  // finds out when the client goes
+  Write(FormatStreamHead(), &Connection::OnStreamNews);
+}
+
+void Connection::OnStreamNews() {
+  if (state_ != State::kStreaming || writing_) return;
+  StreamQueue::News news = stream_->Take();
+  if (news.broken) return Close();
+  if (!news.bytes.empty()) {
+    SetTimer(limits().write_timeout);
+    return Write(std::move(news.bytes), &Connection::OnStreamNews);
+  }
+  if (news.closed) return Linger();
+  SetTimer(limits().stream_heartbeat);
+}
+
+}  // namespace muster::http

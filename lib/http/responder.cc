@@ -1,0 +1,71 @@
+#include "lib/http/responder.h"
+
+#include <string>
+#include <utility>
+
+#include "lib/base/check.h"
+#include "lib/http/sse.h"
+#include "lib/http/stream_queue.h"
+
+namespace muster::http {
+namespace {
+
+// What the user of a stream holds; the queue belongs to it and to the connection.
+class StreamHandle final : public EventStream {
+ public:
+  explicit StreamHandle(std::shared_ptr<StreamQueue> queue) : queue_(std::move(queue)) {}
+  ~StreamHandle() override { queue_->Close(); }
+  bool Send(absl::string_view id, absl::string_view event, absl::string_view data) override {
+    return queue_->Push(FormatEvent(id, event, data));
+  }
+  void Close() override { queue_->Close(); }
+  bool closed() const override { return queue_->closed(); }
+
+ private:
+  const std::shared_ptr<StreamQueue> queue_;
+};
+
+}  // namespace
+
+Responder::Answer::Answer(std::weak_ptr<Connection> connection, uint64_t request)
+    : connection_(std::move(connection)), request_(request) {}
+
+Responder::Answer::~Answer() {
+  if (!used_.exchange(true))
+    Deliver(JsonError(500, "internal", "the request was dropped without an answer"));
+}
+
+void Responder::Answer::Send(Response response) {
+  Use();
+  Deliver(std::move(response));
+}
+
+std::shared_ptr<EventStream> Responder::Answer::Stream() {
+  Use();
+  const auto connection = connection_.lock();
+  const auto core = connection ? connection->core() : nullptr;
+  auto queue = std::make_shared<StreamQueue>(
+      core ? core->options.limits.stream_queue_bytes : 0, core ? core->streams_dropped : nullptr,
+      [weak = connection_] { PostTo(weak, [](Connection& c) { c.OnStreamNews(); }); });
+  PostTo(connection_,
+         [queue, request = request_](Connection& c) { c.StartStream(request, queue); });
+  // What was posted before the server stopped is still run, what came later may not be.
+  if (!core || core->Stopping()) queue->Break();
+  return std::make_shared<StreamHandle>(std::move(queue));
+}
+
+void Responder::Answer::Use() {
+  MUSTER_CHECK(!used_.exchange(true), "(a request is answered exactly once)");
+}
+
+void Responder::Answer::Deliver(Response response) {
+  PostTo(connection_, [response = std::move(response), request = request_](Connection& c) {
+    c.Deliver(request, response);
+  });
+}
+
+Responder::Responder(std::shared_ptr<Answer> answer) : answer_(std::move(answer)) {}
+void Responder::Send(Response response) const { answer_->Send(std::move(response)); }
+std::shared_ptr<EventStream> Responder::Stream() const { return answer_->Stream(); }
+
+}  // namespace muster::http
