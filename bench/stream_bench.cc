@@ -42,6 +42,7 @@
 #include "absl/strings/str_split.h"
 #include "lib/base/check.h"
 #include "lib/base/loopback.h"
+#include "lib/base/time.h"
 #include "lib/kernels/add.h"
 #include "lib/transport/grpc/grpc_transport.h"
 #include "naive.grpc.pb.h"
@@ -368,7 +369,7 @@ class Sender {
     const auto begin = std::chrono::steady_clock::now();
     work();
     Round round;
-    round.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    round.seconds = Seconds(std::chrono::steady_clock::now() - begin);
     round.cpu_seconds = CpuSeconds() - own_before;
     control_->Send({"report", {}});
     const std::vector<std::string> report = absl::StrSplit(replies_.Await(1), ' ');

@@ -43,8 +43,7 @@ std::optional<Progress> ProgressTracker::Now() const {
                     .loss = newest_->loss};
   if (window_.size() < 2) return progress;
   // The first sample only starts the clock.
-  const double seconds =
-      std::chrono::duration<double>(window_.back().at - window_.front().at).count();
+  const double seconds = Seconds(window_.back().at - window_.front().at);
   if (seconds <= 0) return progress;
   int64_t samples = 0;
   for (size_t i = 1; i < window_.size(); ++i) samples += window_[i].samples;

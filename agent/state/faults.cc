@@ -25,15 +25,14 @@ std::string HowLong(const Fault& fault) {
   if (fault.for_steps)
     return absl::StrFormat(" for %d %s", *fault.for_steps,
                            *fault.for_steps == 1 ? "step" : "steps");
-  if (fault.for_time)
-    return absl::StrFormat(" for %g s", std::chrono::duration<double>(*fault.for_time).count());
+  if (fault.for_time) return absl::StrFormat(" for %g s", Seconds(*fault.for_time));
   return "";
 }
 
 std::string When(const Fault& fault) {
   if (fault.at_step) return absl::StrCat(" at step ", *fault.at_step);
   if (fault.at_point) return absl::StrCat(" at ", *fault.at_point);
-  return absl::StrFormat(" after %g s", std::chrono::duration<double>(*fault.at_time).count());
+  return absl::StrFormat(" after %g s", Seconds(*fault.at_time));
 }
 
 std::string TextOf(const Fault& fault, const ProcessKey& victim) {

@@ -23,7 +23,7 @@ void CheckpointTimes::ShareWritten(LineageNumber lineage, Step step, double seco
 std::optional<double> CheckpointTimes::Committed(LineageNumber lineage, Step step, Time now) {
   const auto it = begun_.find({lineage, step});
   std::optional<double> seconds;
-  if (it != begun_.end()) seconds = std::chrono::duration<double>(now - it->second).count();
+  if (it != begun_.end()) seconds = Seconds(now - it->second);
   begun_.erase(begun_.begin(), begun_.upper_bound({lineage, step}));
   return seconds;
 }

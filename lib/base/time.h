@@ -10,4 +10,6 @@ using Duration = std::chrono::nanoseconds;
 using Time =
     std::chrono::time_point<std::chrono::steady_clock, Duration>;  // monotonic, per process
 
+inline double Seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
+
 }  // namespace muster

@@ -7,6 +7,7 @@
 
 #include "lib/base/check.h"
 #include "lib/base/status.h"
+#include "lib/base/time.h"
 #include "lib/domain/samples.h"
 #include "lib/kernels/float_env.h"
 
@@ -15,9 +16,6 @@ namespace {
 
 using Moment = std::chrono::steady_clock::time_point;
 Moment Now() { return std::chrono::steady_clock::now(); }
-double Seconds(Moment begin, Moment end) {
-  return std::chrono::duration<double>(end - begin).count();
-}
 
 }  // namespace
 
@@ -49,9 +47,9 @@ absl::StatusOr<LaneOutput> LaneRunner::Run(LineageNumber lineage, Step step, Lan
   MUSTER_CHECK(FloatEnvironmentIsSet(), "lanes run where subnormal numbers count as zero");
   absl::StatusOr<LaneOutput> output = task_.RunLane(input, sink);
   MUSTER_CHECK(FloatEnvironmentIsSet(), "a task must leave the float environment as it is");
-  const double ran = Seconds(computing, Now());
+  const double ran = Seconds(Now() - computing);
   const double input_of_task = output.ok() ? std::min(output->input_seconds, ran) : 0;
-  metrics_.input.Add(Seconds(begin, computing) + input_of_task);
+  metrics_.input.Add(Seconds(computing - begin) + input_of_task);
   metrics_.compute.Add(ran - input_of_task);
   metrics_.samples.Add(static_cast<double>(samples.size()));
   if (output.ok()) return output;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_split.h"
 #include "lib/base/check.h"
 #include "lib/base/status.h"
+#include "lib/base/time.h"
 #include "lib/domain/buckets.h"
 #include "lib/domain/samples.h"
 #include "lib/kernels/fingerprint.h"
@@ -23,7 +24,7 @@ constexpr uint64_t kProbeSamples = 4;
 
 using Moment = std::chrono::steady_clock::time_point;
 Moment Now() { return std::chrono::steady_clock::now(); }
-double Since(Moment begin) { return std::chrono::duration<double>(Now() - begin).count(); }
+double Since(Moment begin) { return Seconds(Now() - begin); }
 
 }  // namespace
 

@@ -13,6 +13,7 @@
 
 #include "lib/base/check.h"
 #include "lib/base/status.h"
+#include "lib/base/time.h"
 #include "lib/task/checks.h"
 #include "worker/torch/numerics.h"
 
@@ -49,7 +50,7 @@ absl::Span<const float> ValuesOf(const at::Tensor& tensor) {
 double SecondsOf(const std::function<void()>& work) {
   const auto begin = std::chrono::steady_clock::now();
   work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return Seconds(std::chrono::steady_clock::now() - begin);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "lib/base/hash.h"
+#include "lib/base/time.h"
 #include "lib/kernels/fingerprint.h"
 
 namespace muster {
@@ -82,8 +83,7 @@ ShareCopy CopyShare(const Setup& setup, const StateMemory& state, LineageNumber 
     });
     if (after_each) after_each();
   }
-  share.stall_seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  share.stall_seconds = Seconds(std::chrono::steady_clock::now() - begin);
   return share;
 }
 

@@ -30,8 +30,6 @@ Sessions::Options SessionOptions(const ExchangeOptions& options) {
   return sessions;
 }
 
-double Seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
-
 // Adds to a counter what a total has grown by since it was last told.
 template <class T>
 void AddGrowth(Counter& counter, T now, T& told) {

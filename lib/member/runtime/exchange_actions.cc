@@ -159,7 +159,7 @@ Exchange::Answer Exchange::Do(const DropState&, const Incoming*) {
 Exchange::Answer Exchange::Do(const Completed& action, const Incoming*) {
   const Time now = clock_.Now();
   const Time since = std::exchange(last_completed_, now);
-  const double seconds = since == Time() ? 0 : std::chrono::duration<double>(now - since).count();
+  const double seconds = since == Time() ? 0 : Seconds(now - since);
   metrics_.steps.Add();
   metrics_.step_seconds.Observe(seconds);
   if (action.record.weight > 0)

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/time.h"
 #include "lib/checkpoint/segment.h"
 
 namespace muster {
@@ -47,8 +48,7 @@ void SegmentWriter::WriteOne(const ShareCopy& share) {
   }
   failpoints_.Pass("segment_written");
   SegmentWritten written{0, share.lineage, share.step, *std::move(segment), share.stall_seconds, 0};
-  written.seconds = share.stall_seconds +
-                    std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  written.seconds = share.stall_seconds + Seconds(std::chrono::steady_clock::now() - begin);
   events_->Post(SegmentWrote{{std::move(written)}});
 }
 
