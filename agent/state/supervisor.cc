@@ -13,6 +13,8 @@ namespace {
 
 constexpr size_t kCountedExits = 16;  // of a process
 
+double Seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
+
 // The last line of a log; of one of ours, what it says.
 std::string LastWords(absl::string_view lines) {
   while (absl::ConsumeSuffix(&lines, "\n")) {
@@ -67,7 +69,7 @@ std::optional<Time> Supervisor::NextTick() const {
   for (const auto& [key, process] : processes_) {
     const bool starts =
         process.phase == Phase::kWaiting && process.wanted && !process.kept_down && !stopping_;
-    if (!starts && process.phase != Phase::kStopping) continue;
+    if (!starts && !Ends(process)) continue;
     if (!next || process.due < *next) next = process.due;
   }
   return next;
@@ -75,8 +77,7 @@ std::optional<Time> Supervisor::NextTick() const {
 
 bool Supervisor::Runs(const ProcessKey& key) const {
   const auto it = processes_.find(key);
-  return it != processes_.end() &&
-         (it->second.phase == Phase::kRunning || it->second.phase == Phase::kStopping);
+  return it != processes_.end() && (it->second.phase == Phase::kRunning || Ends(it->second));
 }
 
 std::vector<ProcessKey> Supervisor::Running() const {
@@ -114,7 +115,7 @@ void Supervisor::On(const WantMembers& event, Time now, Actions& out) {
       continue;
     }
     process.wanted = false;
-    if (process.phase == Phase::kRunning) Stop(key, process, now, out);
+    if (process.phase == Phase::kRunning) LetLeave(key, process, now, out);
     it = Runs(key) ? std::next(it) : processes_.erase(it);
   }
 }
@@ -153,8 +154,8 @@ AfterExit Supervisor::Judge(const ProcessKey& key, Process& process, const Exit&
                             Time now) const {
   if (stopping_ || !process.wanted) return AfterExit::kFinished;
   if (process.kept_down) return AfterExit::kKeptDown;
-  // Wanted again while its stop was under way: what it ended with says nothing.
-  if (process.phase == Phase::kStopping) return AfterExit::kStartsAgain;
+  // Wanted again while its end was under way: what it ended with says nothing.
+  if (Ends(process)) return AfterExit::kStartsAgain;
   const ExitMeaning meaning = MeaningOf(exit);
   if (meaning == ExitMeaning::kHopeless) return AfterExit::kGivenUp;
   if (CannotWorkForNow(key, exit)) return AfterExit::kStartsAgain;
@@ -222,17 +223,31 @@ void Supervisor::On(const StopAll&, Time now, Actions& out) {
     if (!Runs(key)) continue;
     if (at_once)
       out.push_back(SendSignal{key, SIGKILL});
-    else if (process.phase == Phase::kRunning)
+    else if (process.phase != Phase::kStopping)
       Stop(key, process, now, out);
   }
 }
 
 void Supervisor::On(const Tick&, Time now, Actions& out) {
   for (auto& [key, process] : processes_) {
-    if (process.phase != Phase::kStopping || process.due > now) continue;
+    if (!Ends(process) || process.due > now) continue;
+    if (process.phase == Phase::kLeaving) {
+      Stop(key, process, now, out);
+      continue;
+    }
     out.push_back(SendSignal{key, SIGKILL});
     process.due = now + options_.stop_grace;
   }
+}
+
+bool Supervisor::Ends(const Process& process) {
+  return process.phase == Phase::kLeaving || process.phase == Phase::kStopping;
+}
+
+void Supervisor::LetLeave(const ProcessKey& key, Process& process, Time now, Actions& out) {
+  process.phase = Phase::kLeaving;
+  process.due = now + options_.leave_grace;
+  out.push_back(SendSignal{key, SIGCONT});  // a paused process hears it only when it goes on
 }
 
 void Supervisor::Stop(const ProcessKey& key, Process& process, Time now, Actions& out) {

@@ -30,6 +30,9 @@ struct SupervisorOptions {
   Duration healthy_after = std::chrono::minutes(10);
   // Failures of a coordinator count for so long: without a job there is no progress.
   Duration coordinator_crash_window = std::chrono::hours(1);
+  // From when a member is wanted no more to SIGTERM: its coordinator has told it to leave, and it
+  // may have something to show first.
+  Duration leave_grace = std::chrono::seconds(2);
   Duration stop_grace = std::chrono::seconds(10);  // from SIGTERM to SIGKILL
 };
 
@@ -58,8 +61,8 @@ struct Progressed {  // the process completed a step
   ProcessKey key;
 };
 struct SessionUp {};  // with the coordinator, which may have missed exits
-// Until Release, an exit of this process is deliberate and nothing is started in its place.
-struct KeepDown {
+struct KeepDown {  // until Release, an exit of this process is deliberate and nothing is started in
+                   // its place
   ProcessKey key;
 };
 struct Release {
@@ -110,15 +113,15 @@ class Supervisor {
   std::vector<ProcessKey> Running() const;
 
  private:
-  enum class Phase { kWaiting, kRunning, kStopping, kFinished, kGivenUp };
+  enum class Phase { kWaiting, kRunning, kLeaving, kStopping, kFinished, kGivenUp };
   struct Process {
     Role role = Role::kWorker;
     bool wanted = true;
     bool kept_down = false;
     Phase phase = Phase::kWaiting;
-    Time since{};                 // kRunning: of the start
-    Time due{};                   // kWaiting: of the start; kStopping: of SIGKILL
-    Duration backoff{};           // before the last start; zero: nothing failed since progress
+    Time since{};        // kRunning: of the start
+    Time due{};          // kWaiting: of the start; kLeaving: of SIGTERM; kStopping: of SIGKILL
+    Duration backoff{};  // before the last start; zero: nothing failed since progress
     std::deque<Time> failures{};  // without progress in between
     void StartAfresh();
     std::optional<Exit> last_exit{};
@@ -139,7 +142,9 @@ class Supervisor {
 
   void Want(const ProcessKey& key, Role role, Time now);
   void StartWhatIsDue(Time now, Actions& out);
+  void LetLeave(const ProcessKey& key, Process& process, Time now, Actions& out);
   void Stop(const ProcessKey& key, Process& process, Time now, Actions& out);
+  static bool Ends(const Process& process);  // by itself or by us
   AfterExit Judge(const ProcessKey& key, Process& process, const Exit& exit, Time now) const;
   bool CountFailure(const ProcessKey& key, Process& process, Time now) const;
   static ProcessExited ReportOf(const ProcessKey& key, const Process& process, const Exit& exit);

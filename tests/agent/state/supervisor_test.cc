@@ -265,16 +265,27 @@ TEST_F(SupervisorTest, SpawnFailureIsAFailure) {
 
 TEST_F(SupervisorTest, StopsWhatIsWantedNoMore) {
   Want({"worker-0", "worker-1"});
-  EXPECT_THAT(Want({"worker-0"}), ElementsAre("SIGTERM worker-1", "SIGCONT worker-1"));
+  EXPECT_THAT(Want({"worker-0"}), ElementsAre("SIGCONT worker-1"));
+  EXPECT_EQ(supervisor_.NextTick(), now_ + seconds(2)) << "it leaves by itself, with time to do so";
+  EXPECT_THAT(TickWhenDue(), ElementsAre("SIGTERM worker-1", "SIGCONT worker-1"));
   EXPECT_EQ(supervisor_.NextTick(), now_ + seconds(10));
   EXPECT_THAT(Exits("worker-1", 0, SIGTERM),
               ElementsAre("tell worker-1 killed by SIGTERM", "note worker-1 finished"));
   EXPECT_THAT(supervisor_.Running(), ElementsAre(Key("worker-0")));
 }
 
+TEST_F(SupervisorTest, WhoLeavesByItselfGetsNoSignal) {
+  Want({"worker-0"});
+  Want({});
+  EXPECT_THAT(supervisor_.Running(), ElementsAre(Key("worker-0")));
+  EXPECT_THAT(Exits("worker-0", 0).back(), "note worker-0 finished");
+  EXPECT_EQ(supervisor_.NextTick(), std::nullopt);
+}
+
 TEST_F(SupervisorTest, KillsWhatDoesNotStopInTime) {
   Want({"worker-0"});
   Want({});
+  TickWhenDue();
   EXPECT_THAT(TickWhenDue(), ElementsAre("SIGKILL worker-0"));
   EXPECT_GT(supervisor_.NextTick(), now_);  // no busy loop until the exit is seen
 }
@@ -285,6 +296,12 @@ TEST_F(SupervisorTest, WantedAgainWhileStopping) {
   EXPECT_THAT(Want({"worker-0"}), IsEmpty());
   EXPECT_THAT(Exits("worker-0", 75).back(), "note worker-0 again in 200 ms");
   EXPECT_THAT(TickWhenDue(), ElementsAre("spawn worker-0"));
+}
+
+TEST_F(SupervisorTest, StopsAlsoWhoIsAboutToLeave) {
+  Want({"worker-0"});
+  Want({});
+  EXPECT_THAT(Do(StopAll{}), ElementsAre("SIGTERM worker-0", "SIGCONT worker-0"));
 }
 
 TEST_F(SupervisorTest, JobsDoNotMix) {
