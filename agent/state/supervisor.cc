@@ -13,8 +13,6 @@ namespace {
 
 constexpr size_t kCountedExits = 16;  // of a process
 
-double Seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
-
 // The last line of a log; of one of ours, what it says.
 std::string LastWords(absl::string_view lines) {
   while (absl::ConsumeSuffix(&lines, "\n")) {

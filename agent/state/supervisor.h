@@ -61,8 +61,8 @@ struct Progressed {  // the process completed a step
   ProcessKey key;
 };
 struct SessionUp {};  // with the coordinator, which may have missed exits
-struct KeepDown {  // until Release, an exit of this process is deliberate and nothing is started in
-                   // its place
+// Until Release, an exit of this process is deliberate and nothing is started in its place.
+struct KeepDown {
   ProcessKey key;
 };
 struct Release {
