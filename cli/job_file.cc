@@ -66,17 +66,10 @@ absl::StatusOr<std::string> JobIdOf(const std::string& folder, const JobSpec& sp
   return id;
 }
 
+bool HasResult(const std::string& folder) { return fs::exists(folder + "/result.json"); }
+
 void KeepResult(const std::string& folder, const std::string& json) {
   std::ofstream(folder + "/result.json") << json << "\n";
-}
-
-std::optional<int> KeptExitCode(const std::string& folder, const std::string& job_id) {
-  std::ifstream in(folder + "/result.json");
-  const auto object = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
-  const bool ours = object.is_object() && object.contains("job") && object["job"] == job_id;
-  if (!ours || !object.contains("exit_code") || !object["exit_code"].is_number_integer())
-    return std::nullopt;
-  return object["exit_code"].get<int>();
 }
 
 std::string FreshFolder(const std::string& job_name) {

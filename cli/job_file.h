@@ -14,11 +14,10 @@ namespace muster::cli {
 // the file cannot be read.
 absl::StatusOr<std::string> JobIdOf(const std::string& folder, const JobSpec& spec);
 
-// result.json of a run's folder: how its job ended. What cannot be written or read is left out: it
-// only tells a later run the exit code.
+// result.json of a run's folder: how its job ended, for people. Left out where it cannot be
+// written.
 void KeepResult(const std::string& folder, const std::string& json);
-// Nothing: not known, or of another job.
-std::optional<int> KeptExitCode(const std::string& folder, const std::string& job_id);
+bool HasResult(const std::string& folder);
 
 // NAME-RANDOM.
 std::string NewJobId(const std::string& job_name);

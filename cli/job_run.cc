@@ -109,7 +109,6 @@ class JobRun {
     if (exit.code != 0 || exit.signal != 0) Disturbed(0);
     TellExit(exit);
     if (!exit.given_up) return;
-    if (exit.code == kExitBadConfiguration || exit.code == kExitBadData) hopeless_exit_ = exit.code;
     // The coordinator hears of members and decides; of its own end nobody hears but us.
     if (exit.is_coordinator) return GiveUp(CoordinatorError(exit));
     if (!exit.last_lines.empty()) screen_.Say(LastLines(exit));
@@ -173,13 +172,10 @@ class JobRun {
   }
 
   void OnOverAlready(const JobStatus& job) {
-    kept_exit_ = KeptExitCode(result_.folder, job.id);
-    if (hopeless_exit_ == 0) hopeless_exit_ = kept_exit_.value_or(0);
-    const bool done = job.state == "done";
+    result_is_kept_ = HasResult(result_.folder);
     Tell("state",
          absl::StrCat("the job of this folder is ", job.state,
-                      done ? " already" : " and does not go on: change what its reason names",
-                      "; to train anew, give another --dir"),
+                      " already; to train anew, give another --dir"),
          {{"state", job.state}});
   }
 
@@ -257,8 +253,8 @@ class JobRun {
       EndEarly();
       return result_;
     }
-    result_.exit_code = ExitCodeOf(result_.job.state, hopeless_exit_);
-    if (!kept_exit_) KeepResult(result_.folder, ResultJson(result_));
+    result_.exit_code = static_cast<int>(result_.job.exit_code);
+    if (!result_is_kept_) KeepResult(result_.folder, ResultJson(result_));
     return result_;
   }
 
@@ -285,8 +281,7 @@ class JobRun {
   std::set<std::string> running_;
   Time began_{};
   absl::Status error_;
-  int hopeless_exit_ = 0;
-  std::optional<int> kept_exit_;  // of an earlier run, whose result is kept
+  bool result_is_kept_ = false;  // of an earlier run, in which the job has ended
   bool accepted_ = false;
   bool coordinator_down_ = true;
   bool interrupted_ = false;
@@ -308,12 +303,6 @@ JobResult FailedResult(const absl::Status& error) {
   result.job.loss = NAN;
   result.exit_code = ExitCodeOf(error);
   return result;
-}
-
-int ExitCodeOf(const std::string& job_state, int hopeless_process_exit) {
-  if (job_state == "done") return 0;
-  if (job_state == "stopped") return kExitStopped;
-  return hopeless_process_exit != 0 ? hopeless_process_exit : 1;
 }
 
 int ExitCodeOf(const absl::Status& error) {

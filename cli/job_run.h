@@ -54,8 +54,6 @@ JobResult RunJob(const JobRequest& request, const ClusterMaker& make_cluster, Sc
 // Of a run that could not even begin.
 JobResult FailedResult(const absl::Status& error);
 
-// 0 done, 75 stopped after a checkpoint, 64 and 65 when a process ended so, 1 otherwise.
-int ExitCodeOf(const std::string& job_state, int hopeless_process_exit);
 // 64 bad configuration, 65 bad data, 1 otherwise.
 int ExitCodeOf(const absl::Status& error);
 

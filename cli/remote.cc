@@ -71,7 +71,7 @@ absl::StatusOr<int> Watch(const RemoteArguments& arguments, const Rest& rest, st
     const absl::StatusOr<JobStatus> now = rest.Job(arguments.job);
     if (now.ok() && IsOver(*now)) {
       if (!arguments.json) out << JobText(*now) << std::flush;
-      return ExitCodeOf(now->state, 0);
+      return static_cast<int>(now->exit_code);
     }
     const absl::Status followed = rest.Follow(arguments.job, last_id, [&](const JobEvent& event) {
       last_id = event.id;

@@ -66,6 +66,7 @@ JobStatus StatusFrom(const Json& object) {
   Read(object, "loss", job.loss);
   Read(object, "digest", job.digest);
   Read(object, "digest_step", job.digest_step);
+  Read(object, "exit_code", job.exit_code);
   Read(object, "fingerprint", job.fingerprint);
   Read(object, "fingerprint_step", job.fingerprint_step);
   Read(object, "workers", job.workers);

@@ -25,19 +25,16 @@ absl::StatusOr<JobRequest> RequestFrom(const TrainArguments& arguments) {
   return request;
 }
 
-std::string CommandToGoOn(const TrainArguments& arguments, const std::string& folder) {
+std::string CommandToGoOn(const TrainArguments& arguments, const Resume& resume,
+                          const std::string& folder) {
   std::string command = absl::StrCat("muster train ", ShellWord(arguments.spec));
   if (arguments.workers) absl::StrAppend(&command, " --workers ", *arguments.workers);
   if (arguments.servers) absl::StrAppend(&command, " --servers ", *arguments.servers);
   for (const std::string& setting : arguments.settings)
     absl::StrAppend(&command, " --set ", ShellWord(setting));
+  // The same again would begin where this run began.
+  if (resume.kind != ResumeKind::kLatest) absl::StrAppend(&command, " --set resume=latest");
   return absl::StrCat(command, " --dir ", ShellWord(folder));
-}
-
-JobResult RunTrain(const TrainArguments& arguments, const ClusterMaker& make_cluster,
-                   Screen& screen) {
-  const absl::StatusOr<JobRequest> request = RequestFrom(arguments);
-  return request.ok() ? RunJob(*request, make_cluster, screen) : FailedResult(request.status());
 }
 
 void SayResult(const JobResult& result, Screen& screen, std::ostream& err) {
@@ -58,11 +55,14 @@ int Train(const TrainArguments& arguments, const ClusterMaker& make_cluster,
                             : terminal.is_terminal ? Screen::Kind::kTerminal
                                                    : Screen::Kind::kPlain;
   Screen screen(terminal.out, kind, terminal.width);
-  const JobResult result = RunTrain(arguments, make_cluster, screen);
+  const absl::StatusOr<JobRequest> request = RequestFrom(arguments);
+  const JobResult result =
+      request.ok() ? RunJob(*request, make_cluster, screen) : FailedResult(request.status());
   screen.Finish();
   SayResult(result, screen, terminal.err);
   if (result.exit_code == 75)
-    screen.Say(absl::StrCat("to go on: ", CommandToGoOn(arguments, result.folder)));
+    screen.Say(absl::StrCat("to go on: ",
+                            CommandToGoOn(arguments, request->spec.run.resume, result.folder)));
   screen.Emit(ResultJson(result));
   return result.exit_code;
 }

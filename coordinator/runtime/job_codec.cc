@@ -190,6 +190,8 @@ void ReadJob(FieldReader& read, JobJournal& job) {
   read.Number("rewinds", job.rewinds);
   read.Part("lanes", DecodeLanes, job.lanes);
   read.Text("digest", job.digest);
+  read.Number("exit_code", number);
+  job.exit_code = static_cast<int>(number);
 }
 
 }  // namespace
@@ -211,6 +213,7 @@ std::string EncodeJob(const JournalEntry& entry) {
                    {"rewinds", absl::StrCat(job.rewinds)},
                    {"lanes", EncodeLanes(job.lanes)},
                    {"digest", job.digest},
+                   {"exit_code", absl::StrCat(job.exit_code)},
                    {"time_submitted", absl::StrCat(entry.times.submitted)},
                    {"time_started", absl::StrCat(entry.times.started)},
                    {"time_ended", absl::StrCat(entry.times.ended)}};

@@ -1,5 +1,6 @@
 #include "coordinator/runtime/journal.h"
 
+#include <algorithm>
 #include <random>
 #include <utility>
 
@@ -116,6 +117,26 @@ struct Writer {
   }
 };
 
+// The ledger's entries with keys in [first, end), decoded one by one.
+template <class Decode, class Take>
+absl::Status ScanLedger(const Kv& kv, const std::string& first, const std::string& end,
+                        const char* what, const Decode& decode, const Take& take) {
+  absl::Status status;
+  MUSTER_RETURN_IF_ERROR(
+      kv.Scan(kLedger, first, end, [&](absl::string_view key, absl::string_view value) {
+        const size_t numbers = key.size() - 16;  // lineage and step
+        const LineageNumber lineage(ReadBigEndian(key.substr(numbers)));
+        const Step step(ReadBigEndian(key.substr(numbers + 8)));
+        auto decoded = decode(Std(value));
+        status = decoded.ok() ? take(lineage, step, *std::move(decoded))
+                              : Damaged(absl::StrCat(what, " of step ", step.value(), " of job ",
+                                                     key.substr(0, numbers - 2)),
+                                        decoded.status().message());
+        return status.ok();
+      }));
+  return status;
+}
+
 }  // namespace
 
 std::vector<std::string> JournalFamilies() { return {kJournal, kLedger, kCatalogueFamily}; }
@@ -185,6 +206,7 @@ absl::Status Journal::LoadLedger(const JobJournal& job, Found& found) {
                                      return true;
                                    }));
   found.recorded[job.id] = next;
+  MUSTER_ASSIGN_OR_RETURN(found.recent[job.id], LoadRecent(job, next));
   JobTail& tail = tails_[job.id];
   if (!last.empty()) {
     const auto record = DecodeStepRecord(last);
@@ -221,47 +243,70 @@ JobTail Journal::TailOf(const std::string& job) const {
 absl::StatusOr<std::vector<StepRecord>> Journal::Records(const std::string& job,
                                                          const std::stop_token& stop) const {
   std::vector<StepRecord> records;
-  absl::Status status;
   const std::string prefix = LedgerPrefix(job, kRecord);
-  MUSTER_RETURN_IF_ERROR(kv_->Scan(
-      kLedger, prefix, PrefixEnd(prefix), [&](absl::string_view key, absl::string_view value) {
-        status = CheckGoesOn(stop);
-        if (!status.ok()) return false;
-        auto record = DecodeStepRecord(Std(value));
-        if (record.ok()) {
-          records.push_back(*std::move(record));
-          return true;
-        }
-        status = Damaged(absl::StrCat("record of step ", ReadBigEndian(key.substr(key.size() - 8)),
-                                      " of job ", job),
-                         record.status().message());
-        return false;
-      }));
-  MUSTER_RETURN_IF_ERROR(status);
+  MUSTER_RETURN_IF_ERROR(ScanLedger(*kv_, prefix, PrefixEnd(prefix), "record", DecodeStepRecord,
+                                    [&](LineageNumber, Step, StepRecord record) {
+                                      records.push_back(std::move(record));
+                                      return CheckGoesOn(stop);
+                                    }));
   return records;
 }
 
 absl::StatusOr<std::vector<FingerprintEntry>> Journal::Fingerprints(
     const std::string& job, const std::stop_token& stop) const {
   std::vector<FingerprintEntry> entries;
-  absl::Status status;
   const std::string prefix = LedgerPrefix(job, kFingerprint);
-  MUSTER_RETURN_IF_ERROR(kv_->Scan(
-      kLedger, prefix, PrefixEnd(prefix), [&](absl::string_view key, absl::string_view value) {
-        status = CheckGoesOn(stop);
-        if (!status.ok()) return false;
-        const Step step(ReadBigEndian(key.substr(key.size() - 8)));
-        const auto part = DecodeFingerprintPart(Std(value));
-        if (part.ok()) {
-          entries.push_back({LineageNumber(ReadBigEndian(key.substr(prefix.size()))), step, *part});
-          return true;
-        }
-        status = Damaged(absl::StrCat("fingerprint of step ", step.value(), " of job ", job),
-                         part.status().message());
-        return false;
-      }));
-  MUSTER_RETURN_IF_ERROR(status);
+  MUSTER_RETURN_IF_ERROR(
+      ScanLedger(*kv_, prefix, PrefixEnd(prefix), "fingerprint", DecodeFingerprintPart,
+                 [&](LineageNumber lineage, Step step, const FingerprintPart& part) {
+                   entries.push_back({lineage, step, part});
+                   return CheckGoesOn(stop);
+                 }));
   return entries;
+}
+
+absl::Status Journal::ScanRecords(const std::string& job, LineageNumber lineage, Step first,
+                                  Step end, std::map<Step, StepRecord>& out) const {
+  return ScanLedger(*kv_, LedgerKey(job, kRecord, lineage, first),
+                    LedgerKey(job, kRecord, lineage, end), "record", DecodeStepRecord,
+                    [&](LineageNumber, Step step, StepRecord record) {
+                      out[step] = std::move(record);
+                      return absl::OkStatus();
+                    });
+}
+
+absl::Status Journal::ScanFingerprints(const std::string& job, LineageNumber lineage, Step first,
+                                       Step end, std::map<Step, FingerprintPart>& out) const {
+  return ScanLedger(*kv_, LedgerKey(job, kFingerprint, lineage, first),
+                    LedgerKey(job, kFingerprint, lineage, end), "fingerprint",
+                    DecodeFingerprintPart,
+                    [&](LineageNumber, Step step, const FingerprintPart& part) {
+                      out[step] = part;
+                      return absl::OkStatus();
+                    });
+}
+
+// Along the ancestry; and what the last rewind voided, as far as it is not done again.
+absl::StatusOr<RecentSteps> Journal::LoadRecent(const JobJournal& job, Step next) const {
+  constexpr auto kMany = static_cast<int64_t>(kRecentSteps);
+  const Step oldest(std::max<int64_t>(0, next.value() - kMany));
+  RecentSteps recent;
+  Step end = next;
+  for (auto l = job.lineages.rbegin(); l != job.lineages.rend() && end > oldest; ++l) {
+    if (!OnAncestry(job.lineages, l->number, end)) continue;
+    const Step first = std::max(oldest, l->fork);
+    // The state after step s belongs to the lineage in which s was done.
+    MUSTER_RETURN_IF_ERROR(ScanRecords(job.id, l->number, first, end, recent.records));
+    MUSTER_RETURN_IF_ERROR(
+        ScanFingerprints(job.id, l->number, first + 1, end + 1, recent.fingerprints));
+    end = std::min(end, l->fork);
+  }
+  const LineageNumber before = job.lineages.back().parent;
+  if (before == LineageNumber(0)) return recent;
+  MUSTER_RETURN_IF_ERROR(ScanRecords(job.id, before, next, next + kMany, recent.voided_records));
+  MUSTER_RETURN_IF_ERROR(
+      ScanFingerprints(job.id, before, next + 1, next + 1 + kMany, recent.voided_fingerprints));
+  return recent;
 }
 
 }  // namespace muster::coordinator

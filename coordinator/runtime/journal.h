@@ -73,6 +73,12 @@ class Journal {
   explicit Journal(std::unique_ptr<Kv> kv) : kv_(std::move(kv)) {}
   absl::Status Begin();
   absl::Status LoadLedger(const JobJournal& job, Found& found);
+  absl::StatusOr<RecentSteps> LoadRecent(const JobJournal& job, Step next) const;
+  // Of one lineage, steps in [first, end). What cannot be read is kDataLoss.
+  absl::Status ScanRecords(const std::string& job, LineageNumber lineage, Step first, Step end,
+                           std::map<Step, StepRecord>& out) const;
+  absl::Status ScanFingerprints(const std::string& job, LineageNumber lineage, Step first, Step end,
+                                std::map<Step, FingerprintPart>& out) const;
 
   const std::unique_ptr<Kv> kv_;
   std::string cluster_;

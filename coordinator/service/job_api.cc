@@ -132,6 +132,7 @@ JobInfo Describe(const KnownJob& known, int64_t now_unix_ms) {
   for (const auto& [lineage, step] : status.checkpoints)
     info.checkpoints.push_back({lineage.value(), step.value()});
   if (!info.checkpoints.empty()) info.checkpoint_step = info.checkpoints.back().step;
+  if (Ended(job.phase)) info.exit_code = job.exit_code;
   if (!info.digest.empty()) info.digest_step = info.checkpoint_step.value_or(info.step);
   const JobTimes& times = known.times;
   if (times.started > 0)
@@ -255,7 +256,10 @@ class Api final : public JobApi {
                                                            const JobSpec& spec, bool& created) {
     const auto known = FindJob(jobs, id);
     created = !known.ok();
-    if (created) return coordinator::Submit{id, spec};
+    if (created) {
+      MUSTER_RETURN_IF_ERROR(CheckResume({}, spec.run.resume));
+      return coordinator::Submit{id, spec};
+    }
     const std::vector<std::string> differences =
         LawDifferences((*known)->status.job.spec.law, spec.law);
     if (!differences.empty())
@@ -263,7 +267,7 @@ class Api final : public JobApi {
                                                    absl::StrJoin(differences, "; "),
                                                    "); submit this one under another id"));
     const JobStatus& status = (*known)->status;
-    if (status.job.phase != JobPhase::kStopped) {
+    if (!CanGoOn(status.job.phase)) {
       const std::vector<std::string> other = RunDifferences(status.job.spec, spec);
       if (Ended(status.job.phase) || other.empty()) return std::nullopt;
       if (!status.members.empty())

@@ -65,6 +65,7 @@ Json ToJson(const JobInfo& job) {
                {"seconds", job.seconds},
                {"checkpoints", std::move(checkpoints)},
                {"spec", Json::parse(muster::ToJson(job.spec))}};
+  json["exit_code"] = job.exit_code ? Json(*job.exit_code) : Json(nullptr);
   json["checkpoint_step"] = job.checkpoint_step ? Json(*job.checkpoint_step) : Json(nullptr);
   return json;
 }

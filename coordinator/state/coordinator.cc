@@ -28,6 +28,8 @@ bool Ended(JobPhase phase) {
          phase == JobPhase::kCancelled;
 }
 
+bool CanGoOn(JobPhase phase) { return phase == JobPhase::kStopped || phase == JobPhase::kFailed; }
+
 Coordinator::Coordinator(std::string cluster, TermNumber term, Settings settings, Found found,
                          Time now)
     : cluster_(std::move(cluster)),
@@ -38,6 +40,7 @@ Coordinator::Coordinator(std::string cluster, TermNumber term, Settings settings
       last_tick_(now),
       last_checkpoint_(now),
       found_recorded_(std::move(found.recorded)),
+      found_recent_(std::move(found.recent)),
       found_manifests_(std::move(found.manifests)) {
   for (JobJournal& j : found.jobs) {
     next_sequence_ = std::max(next_sequence_, j.order + 1);
@@ -47,6 +50,7 @@ Coordinator::Coordinator(std::string cluster, TermNumber term, Settings settings
   }
   if (current_.empty()) return;
   recorded_ = found_recorded_[current_];
+  recent_ = std::move(found_recent_[current_]);
   manifests_ = found_manifests_[current_];
   evicted_ = job()->lanes.Lost();
   reattaching_ = job()->number > ViewNumber(0);
@@ -84,7 +88,11 @@ void Coordinator::SetPhase(JobPhase phase, std::string reason) {
   job()->phase = phase;
   job()->reason = reason;
   Persist();
-  if (changed) Say("state", reason, {{"state", std::string(PhaseName(phase))}});
+  if (changed) SayPhase(job()->reason);
+}
+
+void Coordinator::SayPhase(std::string text) {
+  Say("state", std::move(text), {{"state", std::string(PhaseName(job()->phase))}});
 }
 
 std::optional<JobIs> Coordinator::JobOf(const std::string& id) const {
@@ -97,7 +105,7 @@ std::optional<JobIs> Coordinator::JobOf(const std::string& id) const {
 
 void Coordinator::On(const Submit& submit) {
   const auto it = jobs_.find(submit.id);
-  const bool again = it != jobs_.end() && it->second.phase == JobPhase::kStopped;
+  const bool again = it != jobs_.end() && CanGoOn(it->second.phase);
   if (it != jobs_.end() && !again) return TakeRun(it->second, submit.spec.run);
   JobJournal& j = jobs_[submit.id];
   j.id = submit.id;
@@ -108,6 +116,8 @@ void Coordinator::On(const Submit& submit) {
   GoOnLater(j);
   j.stop_asked = false;
   j.stop_at.reset();
+  j.digest.clear();
+  j.exit_code = 0;
   Do(PersistJob{j});
   Do(Tell{j.id, "state", again ? "submitted again, to go on" : "submitted", {{"state", "queued"}}});
   StartNext();
@@ -149,21 +159,18 @@ void Coordinator::StartNext() {
   reattaching_ = false;
   live_.clear();
   forming_.reset();
-  recent_.clear();
-  voided_.clear();
   parts_.clear();
-  fingerprints_.clear();
   rounds_.clear();
   bad_manifests_.clear();
   cause_.clear();
   loss_ = false;
-  voided_fingerprints_.clear();
   told_not_finite_ = false;
   last_ = {};
   layout_.reset();
   order_.reset();
   digesting_ = false;
   recorded_ = found_recorded_[current_];
+  recent_ = std::move(found_recent_[current_]);
   manifests_ = found_manifests_[current_];
   SetPhase(JobPhase::kStarting, "waits for its members");
   Want();
@@ -208,12 +215,28 @@ void Coordinator::On(const Stop& stop) {
   GiveOrders();
 }
 
+// Lineages in which no view ever ran, because their checkpoints could not be loaded, would hide
+// what is newer: the one that ran last is taken up again, at its newest checkpoint.
+void Coordinator::LeaveUnusedLineages() {
+  JobJournal& j = *job();
+  if (!j.view || j.lineages.empty() || j.lineages.back().number == j.view->lineage) return;
+  std::vector<Lineage> ran = j.lineages;
+  while (!ran.empty() && ran.back().number > j.view->lineage) ran.pop_back();
+  recorded_ = Step(0);
+  for (const Manifest& m : manifests_)
+    if (OnAncestry(ran, m.lineage, m.step)) recorded_ = std::max(recorded_, m.step);
+  j.lineages.push_back({j.lineages.back().number + 1, j.view->lineage, recorded_, "job ended"});
+}
+
 void Coordinator::EndJob(JobPhase phase, const std::string& reason, int exit_code) {
   JobJournal& j = *job();
+  LeaveUnusedLineages();
   j.phase = phase;
   j.reason = reason;
+  j.exit_code = exit_code;
   Persist();
   found_recorded_[current_] = recorded_;
+  found_recent_[current_] = std::move(recent_);
   found_manifests_[current_] = manifests_;
   Say("done", reason, {{"state", std::string(PhaseName(phase))}});
   for (const auto& [id, live] : live_)
@@ -251,7 +274,7 @@ void Coordinator::FromHost(const ProcessExited& exited) {
   if (final)
     return EndJob(JobPhase::kFailed,
                   absl::StrCat(exited.name, " ", exited.cause, ":\n", exited.last_lines),
-                  exited.exit_code);
+                  exited.exit_code == 78 ? 1 : exited.exit_code);
   for (auto& [id, live] : live_) {
     if (id.name != exited.name) continue;
     const bool known = exited.lanes.incarnation != Incarnation{};
@@ -452,7 +475,7 @@ JobStatus Coordinator::StatusOf(const std::string& id) const {
       status.checkpoints.emplace_back(m.lineage, m.step);
   if (!now) return status;
   status.loss = loss_value_;
-  if (!fingerprints_.empty()) status.fingerprint = *fingerprints_.rbegin();
+  if (!recent_.fingerprints.empty()) status.fingerprint = *recent_.fingerprints.rbegin();
   status.waits_for = waits_for_;
   for (const auto& [member, live] : live_) status.members.push_back(StatusOfMember(member, live));
   return status;

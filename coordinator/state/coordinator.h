@@ -13,6 +13,7 @@
 
 #include "coordinator/state/job_state.h"
 #include "coordinator/state/plan.h"
+#include "coordinator/state/recent_steps.h"
 #include "lib/base/time.h"
 #include "lib/domain/message.h"
 
@@ -131,6 +132,7 @@ struct Settings {
 struct Found {
   std::vector<JobJournal> jobs;
   std::map<std::string, Step> recorded;
+  std::map<std::string, RecentSteps> recent;
   std::map<std::string, std::vector<Manifest>> manifests;
 };
 
@@ -232,6 +234,7 @@ class Coordinator {
   void Persist();
   void Say(std::string event, std::string text, std::map<std::string, std::string> fields = {});
   void SetPhase(JobPhase phase, std::string reason);
+  void SayPhase(std::string text);
 
   void GoOnLater(JobJournal& job);
   void TakeRun(JobJournal& job, const Run& run);
@@ -279,6 +282,7 @@ class Coordinator {
   void TakeOrders(const StepRecord& record);
   void TakeFingerprint(const MemberId& member, const StepRecord& record);
   void CheckFinished();
+  void LeaveUnusedLineages();
   void EndJob(JobPhase phase, const std::string& reason, int exit_code);
   MemberStatus StatusOfMember(const MemberId& id, const Live& live) const;
 
@@ -304,13 +308,10 @@ class Coordinator {
   bool loss_ = false;  // the next view comes after a loss
   Time last_tick_{};
 
-  Step recorded_;                      // records below are in the ledger, on the current lineage
-  std::map<Step, StepRecord> recent_;  // records of the current lineage, the last ones
-  std::map<Step, StepRecord> voided_;  // of the lineage before, to compare redone steps with
-  std::map<Step, std::map<std::string, FingerprintPart>>
-      parts_;                                            // of servers, until they are all there
-  std::map<Step, FingerprintPart> fingerprints_;         // the last ones
-  std::map<Step, FingerprintPart> voided_fingerprints_;  // of the lineage before
+  Step recorded_;  // records below are in the ledger, on the current lineage
+  RecentSteps recent_;
+  // Of servers, until they are all there.
+  std::map<Step, std::map<std::string, FingerprintPart>> parts_;
   bool told_not_finite_ = false;
   double loss_value_ = 0;
 
@@ -322,6 +323,7 @@ class Coordinator {
   std::optional<Order> order_;    // outstanding
   std::optional<Layout> layout_;  // of the current job's facts, once it was needed
   std::map<std::string, Step> found_recorded_;
+  std::map<std::string, RecentSteps> found_recent_;
   std::map<std::string, std::vector<Manifest>> found_manifests_;
   bool digesting_ = false;
 };

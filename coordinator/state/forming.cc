@@ -132,11 +132,13 @@ void Coordinator::Form(const std::string& cause, bool after_loss) {
   std::sort(forming.members.begin(), forming.members.end());
   j.number = j.number + 1;
   forming.number = j.number;
-  if (j.phase == JobPhase::kRunning) {
+  const bool recovers = j.phase == JobPhase::kRunning;
+  if (recovers) {
     j.phase = JobPhase::kRecovering;
     j.reason = cause;
   }
   if (!settings_.bugs.publish_before_persist) Persist();
+  if (recovers) SayPhase("");
   waits_for_ = absl::StrCat("view ", forming.number.value(), " forms: ", cause);
   Say("view", waits_for_, {{"view", absl::StrCat(forming.number.value())}});
   for (const MemberId& id : forming.members) Do(ToMember{id, Seal{term_, forming.number}});
@@ -240,12 +242,7 @@ void Coordinator::Rewind(Planned& planned) {
   const Step base = planned.heal.base;
   const bool begins = !j.view;  // nothing was done yet that could be lost
   if (!begins && !j.lineages.empty() && !j.resumes) ++j.rewinds;
-  for (auto it = recent_.lower_bound(base); it != recent_.end(); ++it)
-    voided_[it->first] = it->second;
-  recent_.erase(recent_.lower_bound(base), recent_.end());
-  for (auto it = fingerprints_.upper_bound(base); it != fingerprints_.end();
-       it = fingerprints_.erase(it))
-    voided_fingerprints_[it->first] = it->second;
+  recent_.Void(base);
   parts_.clear();
   while (!rounds_.empty()) DropRound(rounds_.begin()->first);
   recorded_ = base;
@@ -302,11 +299,13 @@ void Coordinator::FinishForming() {
   j.view = planned.view;
   ++j.views;
   if (after_loss) ++j.recoveries;
+  const JobPhase was = j.phase;
   j.phase = j.stop_asked ? JobPhase::kStopping : JobPhase::kRunning;
   j.reason = planned.why;
   if (!settings_.bugs.publish_before_persist) Persist();
   for (const ViewMember& m : planned.view.members) PublishView(m.id);
   if (settings_.bugs.publish_before_persist) Persist();
+  if (j.phase != was) SayPhase("");  // the view's own event says it to people
   if (after_loss && !begins) {
     SayRecovery(formed.cause, planned, j.lanes.recomputed() - before);
   } else {

@@ -29,6 +29,7 @@ inline constexpr JobPhase kJobPhases[] = {
     JobPhase::kStopped,    JobPhase::kFailed,   JobPhase::kCancelled};
 std::string_view PhaseName(JobPhase phase);  // "queued" …
 bool Ended(JobPhase phase);                  // done, stopped, failed, cancelled
+bool CanGoOn(JobPhase phase);                // when it is submitted again: stopped, failed
 
 struct JobJournal {
   std::string id;
@@ -48,7 +49,8 @@ struct JobJournal {
   int64_t recoveries = 0;  // views after a loss
   int64_t rewinds = 0;
   LaneAccount lanes;   // that were run again
-  std::string digest;  // of the final checkpoint
+  std::string digest;  // of the final checkpoint; empty until the job has ended with one
+  int exit_code = 0;   // of a program that waited for its end: 0 done, 75 stopped, 64, 65, or 1
 };
 
 }  // namespace muster::coordinator

@@ -12,8 +12,6 @@
 namespace muster::coordinator {
 namespace {
 
-constexpr size_t kRecentSteps = 512;
-
 // A loss that is not a number is equal to itself too.
 bool SameBits(double a, double b) {
   return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
@@ -29,7 +27,7 @@ void Coordinator::From(const MemberId& member, const Records& records) {
     TakeRecord(member, record, fresh);
     TakeOrders(record);
   }
-  while (recent_.count(recorded_) > 0) recorded_ = recorded_ + 1;
+  while (recent_.records.count(recorded_) > 0) recorded_ = recorded_ + 1;
   if (!fresh.empty()) {
     std::vector<StepRecord> persisted = fresh;
     for (StepRecord& r : persisted) r.fingerprint.reset();
@@ -50,8 +48,7 @@ void Coordinator::From(const MemberId& member, const Records& records) {
     }
   }
   Do(ToMember{member, AckRecords{job()->lineages.back().number, recorded_}});
-  while (recent_.size() > kRecentSteps && recent_.begin()->first < recorded_)
-    recent_.erase(recent_.begin());
+  recent_.Trim(recorded_);
   TryCommit();
   CheckFinished();
 }
@@ -69,9 +66,9 @@ void Coordinator::TakeOrders(const StepRecord& record) {
 void Coordinator::TakeRecord(const MemberId& member, const StepRecord& record,
                              std::vector<StepRecord>& fresh) {
   TakeFingerprint(member, record);
-  const auto known = recent_.find(record.step);
-  if (known != recent_.end() || record.step < recorded_) {
-    if (known == recent_.end()) return;
+  const auto known = recent_.records.find(record.step);
+  if (known != recent_.records.end() || record.step < recorded_) {
+    if (known == recent_.records.end()) return;
     const StepRecord& first = known->second;
     if (first.weight != record.weight || !SameBits(first.loss, record.loss) ||
         !(first.samples == record.samples))
@@ -80,16 +77,16 @@ void Coordinator::TakeRecord(const MemberId& member, const StepRecord& record,
                        " reports loss ", record.loss, ", the first report was ", first.loss));
     return;
   }
-  recent_[record.step] = record;
+  recent_.records[record.step] = record;
   fresh.push_back(record);
-  const auto voided = voided_.find(record.step);
-  if (voided == voided_.end()) return;
+  const auto voided = recent_.voided_records.find(record.step);
+  if (voided == recent_.voided_records.end()) return;
   const StepRecord& old = voided->second;
   if (job()->spec.law.order == SumOrder::kCanonical &&
       (!SameBits(old.loss, record.loss) || !(old.samples == record.samples)))
     Say("state", absl::StrCat("step ", record.step.value(), " was done again and differs: loss ",
                               record.loss, " instead of ", old.loss));
-  voided_.erase(voided);
+  recent_.voided_records.erase(voided);
 }
 
 void Coordinator::TakeFingerprint(const MemberId& member, const StepRecord& record) {
@@ -111,24 +108,23 @@ void Coordinator::TakeFingerprint(const MemberId& member, const StepRecord& reco
     value.whole = true;
     parts_.erase(state);
   }
-  const auto known = fingerprints_.find(state);
-  if (known != fingerprints_.end()) {
+  const auto known = recent_.fingerprints.find(state);
+  if (known != recent_.fingerprints.end()) {
     if (known->second != value)
       Say("state",
           absl::StrCat("fingerprints of step ", state.value(), " differ: ", member.name, " has ",
                        ToHex(value), ", the first report was ", ToHex(known->second)));
     return;
   }
-  fingerprints_[state] = value;
-  const auto voided = voided_fingerprints_.find(state);
-  if (voided != voided_fingerprints_.end()) {
+  recent_.fingerprints[state] = value;
+  const auto voided = recent_.voided_fingerprints.find(state);
+  if (voided != recent_.voided_fingerprints.end()) {
     if (job()->spec.law.order == SumOrder::kCanonical && voided->second != value)
       Say("state",
           absl::StrCat("state ", state.value(), " was made again and differs: fingerprint ",
                        ToHex(value), " instead of ", ToHex(voided->second)));
-    voided_fingerprints_.erase(voided);
+    recent_.voided_fingerprints.erase(voided);
   }
-  if (fingerprints_.size() > kRecentSteps) fingerprints_.erase(fingerprints_.begin());
   Do(PersistFingerprint{current_, record.lineage, state, value});
   Say("fingerprint", "", {{"step", absl::StrCat(state.value())}, {"value", ToHex(value)}});
 }
@@ -169,9 +165,9 @@ void Coordinator::OfferRound(const MemberId& member, const SegmentWritten& writt
 }
 
 void Coordinator::From(const MemberId& member, const SegmentFailed& failed) {
+  if (job()->lineages.empty() || failed.lineage != job()->lineages.back().number) return;
   Say("checkpoint", absl::StrCat("checkpoint of step ", failed.step.value(),
                                  " was given up: ", member.name, ": ", failed.reason));
-  if (failed.lineage != job()->lineages.back().number) return;
   DropRound(failed.step);
   if (failed.step != End()) return;
   last_.rewrite = true;
@@ -210,8 +206,8 @@ Manifest Coordinator::ManifestOf(Step step, const Round& round, int32_t slots) c
       if (taken.insert({e.slot, e.chunk}).second) segment.entries.push_back(e);
     if (!segment.entries.empty()) manifest.segments.push_back(std::move(segment));
   }
-  const auto fingerprint = fingerprints_.find(step);
-  if (fingerprint != fingerprints_.end()) manifest.fingerprint = ToHex(fingerprint->second);
+  const auto fingerprint = recent_.fingerprints.find(step);
+  if (fingerprint != recent_.fingerprints.end()) manifest.fingerprint = ToHex(fingerprint->second);
   return manifest;
 }
 

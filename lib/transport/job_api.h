@@ -48,6 +48,9 @@ struct JobInfo {
   std::optional<double> loss;
   std::string digest;
   int64_t digest_step = 0;
+  // Once the job is over: of a program that waited for its end. 0 done, 75 stopped and can go on,
+  // 64 bad configuration, 65 bad data, 1 otherwise.
+  std::optional<int32_t> exit_code;
   std::string fingerprint;  // 32 hexadecimal digits; empty: none yet
   int64_t fingerprint_step = 0;
   int64_t view = 0;

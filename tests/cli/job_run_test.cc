@@ -94,12 +94,12 @@ class JobRunTest : public ::testing::Test {
                               [this](const http::Request&, const http::Responder& r) {
                                 if (!stop_answer_.ok()) return r.Send(stop_answer_);
                                 r.Send({.body = "{}"});
-                                Become("stopped");
+                                Become("stopped", 75);
                               }},
                              {"POST", "/v1/jobs/{id}:cancel",
                               [this](const http::Request&, const http::Responder& r) {
                                 r.Send({.body = "{}"});
-                                Become("cancelled");
+                                Become("cancelled", 1);
                               }},
                              {"GET", "/v1/jobs/{id}/events",
                               [this](const http::Request&, const http::Responder& r) {
@@ -108,7 +108,10 @@ class JobRunTest : public ::testing::Test {
                                 stream_ = r.Stream();
                                 for (const auto& [name, data] : first_events_)
                                   stream_->Send("1", name, data);
-                                if (!after_events_.empty()) job_["state"] = after_events_;
+                                if (!after_events_.empty()) {
+                                  job_["state"] = after_events_;
+                                  job_["exit_code"] = after_events_ == "done" ? 0 : 1;
+                                }
                                 if (job_["state"] != "running") stream_->Send("9", "done", "{}");
                                 if (on_stream_) on_stream_();
                               }}})
@@ -139,9 +142,10 @@ class JobRunTest : public ::testing::Test {
     gone_ = true;
     stream_.reset();
   }
-  void Become(const std::string& state) {
+  void Become(const std::string& state, int exit_code) {
     std::lock_guard lock(mutex_);
     job_["state"] = state;
+    job_["exit_code"] = exit_code;
     if (stream_) stream_->Send("9", "done", "{}");
   }
 
@@ -293,14 +297,8 @@ TEST_F(JobRunTest, ACoordinatorThatCannotStayUpEndsTheRun) {
   EXPECT_THAT(std::string(result.error.message()), HasSubstr("store: no space left"));
 }
 
-TEST_F(JobRunTest, BadDataOfAWorkerIsTheExitCode) {
-  on_start_ = [&](HandCluster& cluster) {
-    cluster.Post([&] {
-      cluster.events.on_exit(
-          {.process = "worker-0", .code = 65, .given_up = true, .text = "worker-0 ended"});
-      Become("failed");
-    });
-  };
+TEST_F(JobRunTest, TheExitCodeIsTheOneOfTheJob) {
+  on_start_ = [&](HandCluster& cluster) { cluster.Post([&] { Become("failed", 65); }); };
   const auto result = Run();
   ASSERT_TRUE(result.error.ok()) << result.error;
   EXPECT_EQ(result.exit_code, 65);
@@ -327,7 +325,7 @@ TEST_F(JobRunTest, AFolderOfAnotherLawIsRefusedBeforeAnythingStarts) {
 TEST_F(JobRunTest, TheLastJsonObjectIsTheResult) {
   on_start_ = [&](HandCluster& cluster) {
     cluster.events.on_report({.process = "worker-0", .event = "step", .step = Step(1, 5.5)});
-    cluster.Post([&] { Become("done"); });
+    cluster.Post([&] { Become("done", 0); });
   };
   EXPECT_EQ(TrainJson(), 0);
   ASSERT_GE(objects_.size(), 3u);
@@ -383,7 +381,7 @@ TEST_F(JobRunTest, ProgramsLearnTheLastLinesOfACoordinatorToo) {
 }
 
 TEST_F(JobRunTest, ArgumentsThatAreNoUtf8AreTakenAsTheyAre) {
-  on_start_ = [&](HandCluster& cluster) { cluster.Post([&] { Become("done"); }); };
+  on_start_ = [&](HandCluster& cluster) { cluster.Post([&] { Become("done", 0); }); };
   const std::string folder = folder_ + "/r\xFFn";
   EXPECT_EQ(TrainJson("", folder), 0);
   EXPECT_EQ(objects_[0]["folder"], folder_ + "/r\uFFFDn");
@@ -391,32 +389,26 @@ TEST_F(JobRunTest, ArgumentsThatAreNoUtf8AreTakenAsTheyAre) {
   EXPECT_THAT(objects_.back()["reason"].get<std::string>(), HasSubstr("\uFFFD.yaml"));
 }
 
-TEST_F(JobRunTest, AFolderWhoseJobFailedEndsTheSameWayAndSaysWhatToDo) {
-  on_start_ = [&](HandCluster& cluster) {
-    cluster.Post([&] {
-      cluster.events.on_exit(
-          {.process = "worker-0", .code = 65, .given_up = true, .text = "worker-0 ended"});
-      Become("failed");
-    });
-  };
-  EXPECT_EQ(TrainJson(), 65);
-  EXPECT_EQ(TrainJson(), 65);
-  on_start_ = {};
-  EXPECT_EQ(TrainJson(), 65);
-  EXPECT_EQ(Run().exit_code, 65);
-  EXPECT_THAT(out_.str(), HasSubstr("give another --dir"));
-}
-
-TEST_F(JobRunTest, TheResultOfAnotherJobSaysNothing) {
-  std::ofstream(folder_ + "/result.json") << R"({"job":"other-1","exit_code":65})";
-  job_["state"] = "failed";
+TEST_F(JobRunTest, AFolderWhoseJobIsOverEndsTheSameWayAndKeepsItsResult) {
+  on_start_ = [&](HandCluster& cluster) { cluster.Post([&] { Become("cancelled", 1); }); };
   EXPECT_EQ(TrainJson(), 1);
+  const auto kept = [&] {
+    std::ifstream in(folder_ + "/result.json");
+    return nlohmann::json::parse(in);
+  };
+  const nlohmann::json first = kept();
+  EXPECT_EQ(first["state"], "cancelled");
+  on_start_ = {};
+  EXPECT_EQ(TrainJson(), 1);
+  EXPECT_EQ(kept(), first);
+  EXPECT_EQ(Run().exit_code, 1);
+  EXPECT_THAT(out_.str(), HasSubstr("give another --dir"));
 }
 
 TEST_F(JobRunTest, SaysWhichFaultsDidNotHappen) {
   on_start_ = [&](HandCluster& cluster) {
     cluster.missed_faults = {"kill worker-1 at step 400"};
-    cluster.Post([&] { Become("done"); });
+    cluster.Post([&] { Become("done", 0); });
   };
   EXPECT_EQ(TrainJson(), 0);
   const auto is_missed = [](const nlohmann::json& o) { return o["event"] == "fault_missed"; };
@@ -429,7 +421,7 @@ TEST_F(JobRunTest, SaysWhichFaultsDidNotHappen) {
 TEST_F(JobRunTest, TheClusterLearnsTheLastStep) {
   std::optional<int64_t> last_step;
   on_start_ = [&](HandCluster& cluster) {
-    cluster.Post([&] { Become("done"); });
+    cluster.Post([&] { Become("done", 0); });
     cluster.on_stop = [&] { last_step = cluster.last_step; };
   };
   EXPECT_EQ(Run().exit_code, 0);
@@ -459,7 +451,7 @@ TEST_F(JobRunTest, ADemoThatIsTooShortIsRefused) {
 TEST_F(JobRunTest, ADemoWithoutItsKillsFails) {
   const std::string path = folder_ + "/spec.yaml";
   std::ofstream(path) << ToYaml(spec_);
-  on_start_ = [&](HandCluster& cluster) { cluster.Post([&] { Become("done"); }); };
+  on_start_ = [&](HandCluster& cluster) { cluster.Post([&] { Become("done", 0); }); };
   std::ostringstream err;
   EXPECT_EQ(Demo({.spec = path, .dir = folder_}, Maker(), {.out = out_, .err = err}), 1);
   EXPECT_THAT(err.str(), HasSubstr("more steps"));

@@ -80,6 +80,33 @@ TEST_F(ResumeTest, AStepWithoutACheckpointIsNamedAndTheJobCanStillGoOn) {
   EXPECT_EQ(Train(options).exit_code, 0);
 }
 
+TEST_F(ResumeTest, AStepIsRefusedWhereThereIsNoJobYet) {
+  TrainOptions options = Options(/*servers=*/0);
+  options.settings.push_back("resume=5");
+  const TrainRun run = Train(options);
+  EXPECT_EQ(run.exit_code, 64) << run.Story();
+  EXPECT_TRUE(absl::StrContains(run.Story(), "no checkpoint of step 5")) << run.Story();
+}
+
+TEST_F(ResumeTest, WithNoWholeCheckpointItFailsAndGoesOnOnceTheyAreBack) {
+  const TrainRun stopped = Stopped();
+  const TrainOptions options = Options(/*servers=*/0);
+  const std::string job = stopped.result.value("job", "");
+  const auto damage_all = [&] {  // a second time, everything is as it was
+    for (const Manifest& manifest : Checkpoints(options.dir, job))
+      DamageFile(
+          absl::StrCat(options.dir, "/checkpoints/", job, "/", manifest.segments.back().file));
+  };
+  damage_all();
+  const TrainRun failed = Train(options);
+  EXPECT_EQ(failed.exit_code, 65) << failed.Story();
+  EXPECT_EQ(failed.result.value("state", ""), "failed");
+  EXPECT_EQ(failed.result.value("exit_code", 0), 65);
+  EXPECT_EQ(failed.result.value("digest", "none"), "") << "that of where it stopped";
+  damage_all();
+  ExpectGoesOn("latest", stopped.result.value("steps", int64_t{-1}));
+}
+
 class DamagedTest : public ResumeTest, public testing::WithParamInterface<int> {};
 
 // Everything is killed, then one bit of the newest checkpoint turns over.

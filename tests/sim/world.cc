@@ -393,6 +393,12 @@ void World::StartCoordinator() {
       const Lineage& last = journal_->lineages.back();
       next = last.fork;
       while (ledger_.count({last.number, next}) > 0) next = next + 1;
+      for (const auto& [key, record] : ledger_) {
+        const auto& [lineage, step] = key;
+        if (lineage == last.number && step < next) found.recent[kJob].records[step] = record;
+        if (lineage == last.parent && step >= next)
+          found.recent[kJob].voided_records[step] = record;
+      }
     }
     found.recorded[kJob] = next;
     found.manifests[kJob] = catalogue_;

@@ -57,6 +57,7 @@ void Fill(const JobInfo& from, v1::Job& to) {
   to.set_waits_for(from.waits_for);
   to.set_digest(from.digest);
   to.set_digest_step(from.digest_step);
+  if (from.exit_code) to.set_exit_code(*from.exit_code);
   to.set_fingerprint(from.fingerprint);
   to.set_fingerprint_step(from.fingerprint_step);
   FillCounts(from, to);

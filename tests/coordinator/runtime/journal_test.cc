@@ -54,6 +54,7 @@ JobJournal EverythingSet() {
       true};
   job.lanes = LaneAccount(lanes);
   job.digest = "abc";
+  job.exit_code = 75;
   return job;
 }
 
@@ -76,6 +77,7 @@ void ExpectSame(const JobJournal& a, const JobJournal& b) {
   EXPECT_EQ(a.rewinds, b.rewinds);
   EXPECT_EQ(a.lanes, b.lanes);
   EXPECT_EQ(a.digest, b.digest);
+  EXPECT_EQ(a.exit_code, b.exit_code);
 }
 
 StepRecord Record(LineageNumber lineage, Step step) {
@@ -190,6 +192,17 @@ TEST(Journal, FindsTheRecordsOfTheCurrentLineageUpToTheFirstGap) {
   ASSERT_EQ(found->jobs.size(), 1u);
   ExpectSame(found->jobs[0], EverythingSet());
   EXPECT_EQ(found->recorded.at("a"), Step(7));
+  const RecentSteps& recent = found->recent.at("a");
+  std::vector<std::pair<int64_t, int64_t>> lineage_of;
+  for (const auto& [step, record] : recent.records)
+    lineage_of.emplace_back(step.value(), record.lineage.value());
+  using Of = std::pair<int64_t, int64_t>;
+  EXPECT_THAT(lineage_of,
+              ElementsAre(Of(0, 1), Of(1, 1), Of(2, 1), Of(3, 1), Of(4, 1), Of(5, 2), Of(6, 2)));
+  ASSERT_EQ(recent.voided_records.size(), 1u) << "what was done again already needs no comparison";
+  EXPECT_EQ(recent.voided_records.begin()->first, Step(7));
+  ASSERT_EQ(recent.fingerprints.size(), 1u);
+  EXPECT_EQ(recent.fingerprints.begin()->first, Step(6));
   EXPECT_EQ((*journal)->TailOf("a").loss, 2.0);
   EXPECT_THAT(*(*journal)->Fingerprints("a"),
               ElementsAre(FingerprintEntry{LineageNumber(2), Step(6), {1, 2, true}}));

@@ -548,6 +548,14 @@ TEST(Checkpoint, ALostSegmentGivesTheRoundUp) {
   EXPECT_THAT(desk.Drain<CommitManifest>(), IsEmpty());
 }
 
+TEST(Checkpoint, AFailureBeforeThereIsALineageIsNothing) {
+  Desk desk;
+  desk.Give(Submit{"job", SpecOf(2, 2)});
+  desk.Join(kA);
+  desk.Say(kA, SegmentFailed{LineageNumber(1), Step(1), "disk full"});
+  EXPECT_THAT(desk.Told(), testing::Not(testing::Contains(testing::HasSubstr("given up"))));
+}
+
 // ---- resume
 
 Found StoppedAt(std::vector<int64_t> checkpoints) {
@@ -593,6 +601,106 @@ TEST(Resume, LatestIsTheNewestCheckpoint) {
   EXPECT_EQ(desk.Job().lineages.back(),
             (Lineage{LineageNumber(2), LineageNumber(1), Step(8), "resumed"}));
   EXPECT_EQ(desk.Job().rewinds, 0) << "what one asks for is no rewind";
+}
+
+TEST(Resume, TheDigestOfWhereItStoppedIsNotTheOneOfWhatFollows) {
+  Found found = StoppedAt({4, 8});
+  found.jobs[0].digest = "of step 8";
+  found.jobs[0].exit_code = 75;
+  Desk desk(std::move(found));
+  PlanAfter(desk, {ResumeKind::kLatest, 0});
+  EXPECT_EQ(desk.Job().digest, "");
+  EXPECT_EQ(desk.Job().exit_code, 0);
+}
+
+TEST(Resume, AFailedJobGoesOnOnceItsReasonIsMended) {
+  Found found = StoppedAt({4, 8});
+  found.jobs[0].phase = JobPhase::kFailed;
+  Desk desk(std::move(found));
+  const auto plan = PlanAfter(desk, {ResumeKind::kLatest, 0});
+  ASSERT_TRUE(plan.has_value());
+  EXPECT_EQ(plan->base, Step(8));
+}
+
+TEST(Resume, ThatNoCheckpointCouldBeLoadedHidesNoneOfThem) {
+  Found found = StoppedAt({4, 8});
+  found.jobs[0].view.emplace();
+  found.jobs[0].view->number = ViewNumber(3);
+  found.jobs[0].view->lineage = LineageNumber(1);
+  Desk desk(std::move(found));
+  PlanAfter(desk, {ResumeKind::kLatest, 0});
+  for (int checkpoint : {8, 4}) {
+    desk.Say(kA, BaseFailed{desk.Job().number, "a flipped bit", /*damaged=*/true});
+    desk.Say(kA, Sealed{desk.Job().number, {}});
+    EXPECT_EQ(desk.Job().phase == JobPhase::kFailed, checkpoint == 4);
+  }
+  EXPECT_EQ(desk.Job().exit_code, 65);
+  EXPECT_EQ(desk.Job().lineages.back(),
+            (Lineage{LineageNumber(4), LineageNumber(1), Step(8), "job ended"}));
+  const auto plan = PlanAfter(desk, {ResumeKind::kLatest, 0});  // the files are back
+  ASSERT_TRUE(plan.has_value());
+  EXPECT_EQ(plan->base, Step(8));
+  EXPECT_EQ(plan->lineage, LineageNumber(5));
+}
+
+// As the ledger tells of steps 6 and 7, of which the second is done again.
+Found StoppedAtWithRecords() {
+  Found found = StoppedAt({7});
+  for (int64_t step : {6, 7}) {
+    StepRecord record;
+    record.lineage = LineageNumber(1);
+    record.step = Step(step);
+    record.samples = StepSamples(SpecOf(1, 1).law, 100, record.step);
+    record.weight = 4;
+    record.loss = 2;
+    found.recent["job"].records[record.step] = record;
+    found.recent["job"].fingerprints[record.step + 1] = {1, static_cast<uint64_t>(step), true};
+  }
+  return found;
+}
+
+StepRecord AgainAfterResuming(const Desk& desk, double loss, uint64_t fingerprint) {
+  StepRecord record = StoppedAtWithRecords().recent["job"].records[Step(7)];
+  record.lineage = desk.Job().lineages.back().number;
+  record.loss = loss;
+  record.fingerprint = FingerprintPart{1, fingerprint, true};
+  return record;
+}
+
+void ResumeAtSeven(Desk& desk) {
+  PlanAfter(desk, {ResumeKind::kLatest, 0});
+  desk.Say(kA, HoldsBase{desk.Job().number, 0});
+  desk.Told();
+}
+
+TEST(Resume, AStepThatIsDoneAgainIsComparedWithTheLedger) {
+  Desk desk(StoppedAtWithRecords());
+  ResumeAtSeven(desk);
+  desk.Say(kA, Records{{AgainAfterResuming(desk, 3, 8)}});
+  EXPECT_THAT(desk.Told(), ElementsAre("state 8 was made again and differs: fingerprint "
+                                       "00000000000000010000000000000008 instead of "
+                                       "00000000000000010000000000000007",
+                                       "step 7 was done again and differs: loss 3 instead of 2"));
+}
+
+TEST(Resume, AStepThatIsDoneAgainAndIsTheSameIsNoNews) {
+  Desk desk(StoppedAtWithRecords());
+  ResumeAtSeven(desk);
+  desk.Say(kA, Records{{AgainAfterResuming(desk, 2, 7)}});
+  EXPECT_THAT(desk.Told(), IsEmpty());
+}
+
+TEST(Resume, AWordThatDiffersFromTheLedgersIsTold) {
+  Desk desk(StoppedAtWithRecords());
+  ResumeAtSeven(desk);
+  desk.Say(kA, Records{{AgainAfterResuming(desk, 2, 7)}});
+  desk.Say(kA, Records{{AgainAfterResuming(desk, 4, 9)}});
+  EXPECT_THAT(desk.Told(),
+              ElementsAre("fingerprints of step 8 differ: worker-0 has "
+                          "00000000000000010000000000000009, the first report was "
+                          "00000000000000010000000000000007",
+                          "records of step 7 disagree: worker-0 reports loss 4, the first report "
+                          "was 2"));
 }
 
 TEST(Resume, NeverIsTheBeginning) {

@@ -1,0 +1,24 @@
+#include "coordinator/state/recent_steps.h"
+
+namespace muster::coordinator {
+namespace {
+
+template <class Map>
+void Move(Map& from, typename Map::iterator first, Map& to) {
+  for (auto it = first; it != from.end(); it = from.erase(it)) to[it->first] = it->second;
+}
+
+}  // namespace
+
+void RecentSteps::Void(Step base) {
+  Move(records, records.lower_bound(base), voided_records);
+  Move(fingerprints, fingerprints.upper_bound(base), voided_fingerprints);
+}
+
+void RecentSteps::Trim(Step keep) {
+  while (records.size() > kRecentSteps && records.begin()->first < keep)
+    records.erase(records.begin());
+  while (fingerprints.size() > kRecentSteps) fingerprints.erase(fingerprints.begin());
+}
+
+}  // namespace muster::coordinator

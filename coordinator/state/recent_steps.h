@@ -1,0 +1,25 @@
+// The last steps of a job, by step (fingerprints: by state): what members tell again, and steps
+// that are done again after a rewind, are compared with them.
+#pragma once
+
+#include <map>
+
+#include "lib/domain/ledger.h"
+
+namespace muster::coordinator {
+
+inline constexpr size_t kRecentSteps = 512;  // of each kind, about
+
+struct RecentSteps {
+  std::map<Step, StepRecord> records;  // on the ancestry of the current lineage
+  std::map<Step, FingerprintPart> fingerprints;
+  std::map<Step, StepRecord> voided_records;  // by a rewind, and not done again yet
+  std::map<Step, FingerprintPart> voided_fingerprints;
+
+  // A rewind to state(base): records from there on, and later fingerprints, are voided.
+  void Void(Step base);
+  // Forgets the oldest; of the records only those before `keep`.
+  void Trim(Step keep);
+};
+
+}  // namespace muster::coordinator
