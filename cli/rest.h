@@ -1,4 +1,4 @@
-// The coordinator's REST interface as the commands use it (docs/operations.md). Blocking;
+// The coordinator's REST interface as the commands use it (docs/rest.md). Blocking;
 // thread-safe: each call is an exchange of its own.
 #pragma once
 

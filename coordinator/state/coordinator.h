@@ -1,7 +1,7 @@
-// The coordinator's state machine (PROTOCOL.md sections 4 to 8): members, ranks, lanes, owners,
-// views, lineage, the life of jobs, checkpoint rounds. It decides; coordinator/runtime persists and
-// publishes, in the order of the actions: a Persist… must be on disk before a later action is
-// carried out. Deterministic, single-threaded; time comes with each input.
+// The coordinator's state machine (docs/protocol.md sections 2 and 4 to 8): members, ranks, lanes,
+// owners, views, lineage, the life of jobs, checkpoint rounds. It decides; coordinator/runtime
+// persists and publishes, in the order of the actions: a Persist… must be on disk before a later
+// action is carried out. Deterministic, single-threaded; time comes with each input.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// A change of view, from its cause to the next active view (PROTOCOL.md section 4).
+// A change of view, from its cause to the next active view (docs/protocol.md section 4).
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"

@@ -1,5 +1,5 @@
 // The plan of a new view as a pure function: ranks, base, who heals how, who computes which lanes
-// of the first step (PROTOCOL.md section 4).
+// of the first step (docs/protocol.md section 4).
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
-// Records, fingerprints, checkpoint rounds, orders, the end of a job (PROTOCOL.md sections 3.10, 7
-// and 8).
+// Records, fingerprints, checkpoint rounds, orders, the end of a job (docs/protocol.md sections
+// 2, 3, 7 and 8).
 #include <algorithm>
 #include <bit>
 #include <cmath>

@@ -26,6 +26,7 @@ HEADING = re.compile(r'^#+ +(.+?) *$', re.MULTILINE)
 # In a comment, "docs/x.md section 3" or "docs/x.md sections 1, 4 and 6 to 8" is a place in a document.
 SOURCES = re.compile(r'.*(\.(cc|h|proto|cmake)|CMakeLists\.txt)$')
 NAMED_PLACE = re.compile(r'\b(docs/[\w./-]+\.md)(?: sections? (\d+(?:\.\d+)*(?:(?:, | and | to )\d+(?:\.\d+)*)*))?')
+NAMED_FROM_OUTSIDE = re.compile(r'\b(?:PROTOCOL|ARCHITECTURE)\b')
 SECTION = re.compile(r'^#+ +(\d+(?:\.\d+)*)\.? ', re.MULTILINE)
 
 # Words in docs that look like options of ours and are those of others.
@@ -187,6 +188,8 @@ class Check:
 
     def check_named_places(self, path):
         text = flowing(read(self.root, path))
+        if NAMED_FROM_OUTSIDE.search(text):
+            self.report(path, f'{NAMED_FROM_OUTSIDE.search(text).group()} is not a document here; name the one under docs/')
         for document, numbers in NAMED_PLACE.findall(text):
             if not os.path.exists(os.path.join(self.root, document)):
                 self.report(path, f'{document} is named, but there is no such file')

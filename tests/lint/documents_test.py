@@ -92,6 +92,7 @@ class DocumentsTest(unittest.TestCase):
         self.expect('docs/law.md section 9 is named', {**document, 'cmake/a.cmake': '# docs/law.md section 9\n'})
         self.expect('docs/law.md section 4 is named', {**document, 'CMakeLists.txt': '# docs/law.md section 4\n'})
         self.expect('docs/none.md is named', {'proto/a.proto': '// docs/none.md section 1\n'})
+        self.expect('PROTOCOL is not a document here', {'lib/a.h': '// see PROTOCOL' '.md section 1\n'})
 
     def test_decisions(self):
         self.expect('number 0002 should come here', {'docs/decisions/0003-third.md': '# 3. Third\n'})
