@@ -8,14 +8,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "lib/base/exit_codes.h"
+#include "lib/base/version.h"
 #include "lib/config/field_error.h"
+#include "lib/wire/job_codec.h"
 
 namespace muster::cli {
 namespace {
 
 constexpr char kAbout[] =
-    "Muster trains neural networks on many processes and machines, with the same bits on any "
-    "number of\n"
+    "Muster trains neural networks on many processes, with the same bits on any number of\n"
     "workers, through crashes of any of them.";
 
 constexpr char kExamples[] =
@@ -75,12 +76,12 @@ void AddTrain(CLI::App& app, TrainArguments& train) {
       ->required()
       ->type_name("SPEC.yaml");
   command->add_option("--workers", train.workers, "worker processes, in place of the file's")
-      ->check(CLI::Range(1, 1024))
+      ->check(CLI::Range(1, kMaxProcesses))
       ->type_name("N");
   command
       ->add_option("--servers", train.servers,
                    "server processes, in place of the file's (sync: server)")
-      ->check(CLI::Range(0, 1024))
+      ->check(CLI::Range(0, kMaxProcesses))
       ->type_name("M");
   command->add_option("--set", train.settings, "set a field of the file; may be given again")
       ->type_name("KEY=VALUE")
@@ -211,6 +212,7 @@ Parsed ParseArguments(int argc, const char* const* argv) {
   AddTrain(app, train);
   AddDemo(app, demo);
   AddUp(app, up);
+  app.set_version_flag("--version", kVersion);
   AddRemotes(app, remote);
   app.footer(kExamples);
   Parsed parsed;

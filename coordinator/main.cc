@@ -25,6 +25,7 @@
 #include "lib/base/failpoint.h"
 #include "lib/base/lease.h"
 #include "lib/base/status.h"
+#include "lib/base/version.h"
 #include "lib/http/server.h"
 #include "lib/log/log.h"
 #include "lib/metrics/metrics.h"
@@ -34,8 +35,6 @@
 
 namespace muster::coordinator {
 namespace {
-
-constexpr char kVersion[] = "0.1.0";
 
 // A coordinator alone has work that waits for it: what a full disk, or an address that another has
 // for now, keeps it from, its host agent tries again without end.
@@ -76,7 +75,7 @@ void Define(CLI::App& app, Arguments& arguments) {
                  "where to report the addresses in effect, as a line of JSON")
       ->capture_default_str();
   app.add_option("--log", arguments.log, "file for the log (default: standard error)");
-  app.add_option("--fail-at,--crash-at", arguments.fail_at,
+  app.add_option("--fail-at", arguments.fail_at,
                  "POINT:N, kill this process at the N-th pass (tests)");
 }
 
@@ -209,6 +208,7 @@ int Main(int argc, char** argv) {
   Define(app, arguments);
   try {
     app.parse(argc, argv);
+  app.set_version_flag("--version", kVersion);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kExitDone : kExitBadConfiguration;
   }

@@ -5,6 +5,7 @@
 #include "CLI/CLI.hpp"
 #include "lib/base/exit_codes.h"
 #include "lib/base/status.h"
+#include "lib/base/version.h"
 #include "lib/log/log.h"
 #include "lib/transport/grpc/grpc_transport.h"
 
@@ -48,9 +49,8 @@ absl::StatusOr<int> RunProcess(const MemberProgram& program, const ProcessOption
 int RunMember(int argc, char** argv, const MemberProgram& program) {
   ProcessOptions options;
   options.role = program.role;
-  options.version = MUSTER_VERSION;
   CLI::App app(program.description);
-  app.set_version_flag("--version", MUSTER_VERSION);
+  app.set_version_flag("--version", kVersion);
   AddOptions(app, options);
   if (program.add_options) program.add_options(app);
   try {

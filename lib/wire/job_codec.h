@@ -57,4 +57,6 @@ struct JobField {
 };
 std::vector<JobField> JobFields();  // in the order of docs/job-spec.md
 
+inline constexpr int32_t kMaxProcesses = 4096;  // workers, or servers, of a job
+
 }  // namespace muster

@@ -11,6 +11,7 @@
 #include "lib/base/status.h"
 #include "lib/domain/layout.h"
 #include "lib/task/registry.h"
+#include "lib/wire/job_codec.h"
 
 namespace muster {
 namespace {

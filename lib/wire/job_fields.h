@@ -34,6 +34,4 @@ const std::vector<FieldRule>& FieldRules();
 
 std::vector<std::string> TaskNames();
 
-inline constexpr int32_t kMaxProcesses = 4096;  // workers, or servers, of a job
-
 }  // namespace muster

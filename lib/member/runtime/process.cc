@@ -10,6 +10,7 @@
 
 #include "lib/base/loopback.h"
 #include "lib/base/status.h"
+#include "lib/base/version.h"
 #include "lib/domain/manifest.h"
 #include "lib/log/log.h"
 
@@ -79,7 +80,7 @@ absl::Status MemberProcess::Begin(Transport& transport,
   metrics_ = std::make_unique<Metrics>(
       ConstantLabels{options_.job, options_.role == Role::kWorker ? "worker" : "server",
                      options_.name},
-      options_.version);
+      kVersion);
   http::ServerOptions serving;
   serving.credentials = options_.credentials;
   serving.metrics = metrics_.get();

@@ -35,7 +35,6 @@ struct ProcessOptions {
   int64_t coordinator_timeout_s = 600;
   std::vector<std::string> fail_at;
   Credentials credentials;
-  std::string version;
 };
 
 // First in main: SIGTERM and SIGINT wait for MemberProcess, in this thread and all it starts.

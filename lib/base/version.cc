@@ -1,0 +1,7 @@
+#include "lib/base/version.h"
+
+namespace muster {
+
+const char kVersion[] = MUSTER_VERSION;
+
+}  // namespace muster
