@@ -68,7 +68,9 @@ constexpr char kUpFooter[] =
     "  muster up --dir cluster --listen 127.0.0.1:8080\n"
     "  muster submit examples/counting.yaml --to http://127.0.0.1:8080";
 
-void AddTrain(CLI::App& app, TrainArguments& train) {
+constexpr char kWhoseLog[] = "the processes' logs";
+
+void AddTrain(CLI::App& app, TrainArguments& train, LogFlags& log) {
   CLI::App* command = app.add_subcommand("train", "train a job on this machine, from start to end");
   command
       ->add_option("spec", train.spec,
@@ -94,10 +96,11 @@ void AddTrain(CLI::App& app, TrainArguments& train) {
       ->type_name("PLAN.yaml");
   command->add_flag("--json", train.json,
                     "one JSON object per event, for programs; the last one is the result");
+  AddLogFlags(*command, kWhoseLog, log);
   command->footer(kTrainFooter);
 }
 
-void AddUp(CLI::App& app, UpArguments& up) {
+void AddUp(CLI::App& app, UpArguments& up, LogFlags& log) {
   CLI::App* command =
       app.add_subcommand("up", "start a cluster on this machine that waits for jobs");
   command->add_option("--dir", up.dir, "where logs, checkpoints and state go")
@@ -112,10 +115,11 @@ void AddUp(CLI::App& app, UpArguments& up) {
                    "given again")
       ->type_name("CIDR")
       ->allow_extra_args(false);
+  AddLogFlags(*command, kWhoseLog, log);
   command->footer(kUpFooter);
 }
 
-void AddDemo(CLI::App& app, DemoArguments& demo) {
+void AddDemo(CLI::App& app, DemoArguments& demo, LogFlags& log) {
   CLI::App* command = app.add_subcommand(
       "demo", "see it train through kills, and prove that the result is the same");
   command->add_option("--spec", demo.spec, "the job")
@@ -127,6 +131,7 @@ void AddDemo(CLI::App& app, DemoArguments& demo) {
   command
       ->add_option("--dir", demo.dir, "where both runs go (default: a fresh one, which is named)")
       ->type_name("DIR");
+  AddLogFlags(*command, kWhoseLog, log);
   command->footer(kDemoFooter);
 }
 
@@ -207,15 +212,15 @@ Parsed ParseArguments(int argc, const char* const* argv) {
   RemoteArguments remote;
   DemoArguments demo;
   CLI::App app(kAbout, "muster");
+  app.set_version_flag("--version", kVersion);
   app.require_subcommand(1);
   app.failure_message(FailureText);
-  AddTrain(app, train);
-  AddDemo(app, demo);
-  AddUp(app, up);
-  app.set_version_flag("--version", kVersion);
+  Parsed parsed;
+  AddTrain(app, train, parsed.log);
+  AddDemo(app, demo, parsed.log);
+  AddUp(app, up, parsed.log);
   AddRemotes(app, remote);
   app.footer(kExamples);
-  Parsed parsed;
   if (std::string unknown = UnknownCommand(app, argc, argv); !unknown.empty())
     return {.exit_code = kExitBadConfiguration, .text = std::move(unknown)};
   try {

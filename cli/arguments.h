@@ -6,6 +6,8 @@
 #include <variant>
 #include <vector>
 
+#include "lib/launch/log_flags.h"
+
 namespace muster::cli {
 
 struct TrainArguments {
@@ -44,6 +46,7 @@ using Arguments = std::variant<TrainArguments, UpArguments, RemoteArguments, Dem
 
 struct Parsed {
   Arguments arguments;
+  LogFlags log;                  // train, demo, up: of the processes that they start
   std::optional<int> exit_code;  // set: print `text` (to standard error unless 0) and end
   std::string text;
 };

@@ -63,7 +63,9 @@ std::vector<std::string> CoordinatorArguments(const cli::ClusterOptions& options
 
 class AgentCluster final : public cli::Cluster {
  public:
-  static absl::StatusOr<std::unique_ptr<cli::Cluster>> Make(const cli::ClusterOptions& options,
+  // `arguments`: further ones of every process.
+  static absl::StatusOr<std::unique_ptr<cli::Cluster>> Make(std::vector<std::string> arguments,
+                                                            const cli::ClusterOptions& options,
                                                             cli::ClusterEvents events) {
     agent::FaultPlan faults;
     if (!options.faults.empty()) {
@@ -78,7 +80,7 @@ class AgentCluster final : public cli::Cluster {
     }
     MUSTER_ASSIGN_OR_RETURN(auto loop, agent::EventLoop::Make());
     std::unique_ptr<AgentCluster> cluster(new AgentCluster(std::move(loop), std::move(events)));
-    MUSTER_RETURN_IF_ERROR(cluster->MakeLocal(options, std::move(faults)));
+    MUSTER_RETURN_IF_ERROR(cluster->MakeLocal(std::move(arguments), options, std::move(faults)));
     return cluster;
   }
 
@@ -105,13 +107,15 @@ class AgentCluster final : public cli::Cluster {
                  }),
         transport_(MakeGrpcTransport({})) {}
 
-  absl::Status MakeLocal(const cli::ClusterOptions& options, agent::FaultPlan faults) {
+  absl::Status MakeLocal(std::vector<std::string> arguments, const cli::ClusterOptions& options,
+                         agent::FaultPlan faults) {
     MUSTER_ASSIGN_OR_RETURN(
         local_, agent::LocalCluster::Make(
                     *loop_, *transport_,
                     {.folder = options.folder,
                      .programs = ProgramFolder(),
                      .http = options.http,
+                     .arguments = std::move(arguments),
                      .coordinator_arguments = CoordinatorArguments(options),
                      .faults = std::move(faults)},
                     {.on_start =
@@ -163,11 +167,15 @@ int Main(int argc, char** argv) {
     return cli::Remote(*remote, std::cout, std::cerr);
   agent::BlockSignals();  // before the transport starts its threads
   const cli::Terminal terminal = TerminalOfOurs();
+  const cli::ClusterMaker make_cluster = [&](const cli::ClusterOptions& options,
+                                             cli::ClusterEvents events) {
+    return AgentCluster::Make(ArgumentsOf(parsed.log), options, std::move(events));
+  };
   if (const auto* train = std::get_if<cli::TrainArguments>(&parsed.arguments))
-    return cli::Train(*train, AgentCluster::Make, terminal);
+    return cli::Train(*train, make_cluster, terminal);
   if (const auto* demo = std::get_if<cli::DemoArguments>(&parsed.arguments))
-    return cli::Demo(*demo, AgentCluster::Make, terminal);
-  return cli::Up(std::get<cli::UpArguments>(parsed.arguments), AgentCluster::Make, terminal);
+    return cli::Demo(*demo, make_cluster, terminal);
+  return cli::Up(std::get<cli::UpArguments>(parsed.arguments), make_cluster, terminal);
 }
 
 }  // namespace

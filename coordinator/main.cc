@@ -27,6 +27,7 @@
 #include "lib/base/status.h"
 #include "lib/base/version.h"
 #include "lib/http/server.h"
+#include "lib/launch/log_flags.h"
 #include "lib/log/log.h"
 #include "lib/metrics/metrics.h"
 #include "lib/storage/kv.h"
@@ -52,6 +53,7 @@ struct Arguments {
   std::vector<std::string> allow_plaintext;
   int report_fd = STDOUT_FILENO;
   std::string log;
+  LogFlags log_flags;
   std::vector<std::string> fail_at;
 };
 
@@ -75,6 +77,7 @@ void Define(CLI::App& app, Arguments& arguments) {
                  "where to report the addresses in effect, as a line of JSON")
       ->capture_default_str();
   app.add_option("--log", arguments.log, "file for the log (default: standard error)");
+  AddLogFlags(app, "the log", arguments.log_flags);
   app.add_option("--fail-at", arguments.fail_at,
                  "POINT:N, kill this process at the N-th pass (tests)");
 }
@@ -205,10 +208,10 @@ class Program {
 int Main(int argc, char** argv) {
   CLI::App app("The coordinator of a Muster cluster", "muster-coordinator");
   Arguments arguments;
+  app.set_version_flag("--version", kVersion);
   Define(app, arguments);
   try {
     app.parse(argc, argv);
-  app.set_version_flag("--version", kVersion);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kExitDone : kExitBadConfiguration;
   }
@@ -220,7 +223,9 @@ int Main(int argc, char** argv) {
   sigaddset(&signals, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 
-  absl::Status status = StartLog({.program = "muster-coordinator", .file = arguments.log});
+  LogOptions log = LogOptionsOf(arguments.log_flags, "muster-coordinator");
+  log.file = arguments.log;
+  absl::Status status = StartLog(log);
   Program program(std::move(arguments));
   if (status.ok()) status = program.Start();
   if (!status.ok()) {

@@ -86,20 +86,28 @@ void LocalCluster::Start() {
 void LocalCluster::Stop() { agent_.Do(StopAll{}); }
 
 std::vector<std::string> LocalCluster::CommandFor(const ProcessKey& key, Role role) const {
-  if (key == kCoordinatorKey) {
-    std::vector<std::string> command = {options_.programs + "/muster-coordinator",
-                                        "--dir",
-                                        folder_.store(),
-                                        "--checkpoint-dir",
-                                        folder_.checkpoints(),
-                                        "--listen",
-                                        addresses_.grpc,
-                                        "--http",
-                                        addresses_.http};
-    command.insert(command.end(), options_.coordinator_arguments.begin(),
-                   options_.coordinator_arguments.end());
-    return command;
-  }
+  std::vector<std::string> command =
+      key == kCoordinatorKey ? CoordinatorCommand() : MemberCommand(key, role);
+  command.insert(command.end(), options_.arguments.begin(), options_.arguments.end());
+  return command;
+}
+
+std::vector<std::string> LocalCluster::CoordinatorCommand() const {
+  std::vector<std::string> command = {options_.programs + "/muster-coordinator",
+                                      "--dir",
+                                      folder_.store(),
+                                      "--checkpoint-dir",
+                                      folder_.checkpoints(),
+                                      "--listen",
+                                      addresses_.grpc,
+                                      "--http",
+                                      addresses_.http};
+  command.insert(command.end(), options_.coordinator_arguments.begin(),
+                 options_.coordinator_arguments.end());
+  return command;
+}
+
+std::vector<std::string> LocalCluster::MemberCommand(const ProcessKey& key, Role role) const {
   const char* program = role == Role::kServer ? "/muster-server" : "/muster-worker";
   std::vector<std::string> command = {options_.programs + program,
                                       "--coordinator",

@@ -20,7 +20,8 @@ struct LocalClusterOptions {
   std::string folder;
   std::string programs;  // folder with muster-coordinator, muster-worker, muster-server
   std::string http;      // address of the REST port; empty: any on loopback
-  std::vector<std::string> coordinator_arguments;  // further ones
+  std::vector<std::string> arguments;              // further ones of every process
+  std::vector<std::string> coordinator_arguments;  // and of the coordinator alone
   FaultPlan faults;
   SupervisorOptions supervisor;
 };
@@ -53,6 +54,8 @@ class LocalCluster {
   LocalCluster(EventLoop& loop, Transport& transport, LocalClusterOptions options,
                LocalClusterEvents events, RunFolder folder, ClusterAddresses addresses);
   std::vector<std::string> CommandFor(const ProcessKey& key, Role role) const;
+  std::vector<std::string> CoordinatorCommand() const;
+  std::vector<std::string> MemberCommand(const ProcessKey& key, Role role) const;
   void OnReport(const ProcessKey& key, const Report& report);
   void OnExit(const NoteExit& note);
   void OnWanted(const Wanted& wanted);

@@ -6,6 +6,7 @@
 #include "lib/base/exit_codes.h"
 #include "lib/base/status.h"
 #include "lib/base/version.h"
+#include "lib/launch/log_flags.h"
 #include "lib/log/log.h"
 #include "lib/transport/grpc/grpc_transport.h"
 
@@ -30,9 +31,12 @@ void AddOptions(CLI::App& app, ProcessOptions& p) {
   app.add_option("--fail-at", p.fail_at, "POINT:N, kill this process at the N-th pass (tests)");
 }
 
-absl::StatusOr<int> RunProcess(const MemberProgram& program, const ProcessOptions& options) {
+absl::StatusOr<int> RunProcess(const MemberProgram& program, const ProcessOptions& options,
+                               const LogFlags& log_flags) {
   HoldSignals();
-  MUSTER_RETURN_IF_ERROR(StartLog({.program = program.name, .member = options.name}));
+  LogOptions log = LogOptionsOf(log_flags, program.name);
+  log.member = options.name;
+  MUSTER_RETURN_IF_ERROR(StartLog(log));
   GrpcOptions grpc;
   grpc.credentials = options.credentials;
   grpc.warn = [](const std::string& line) { LogWarning("%s", line); };
@@ -52,13 +56,15 @@ int RunMember(int argc, char** argv, const MemberProgram& program) {
   CLI::App app(program.description);
   app.set_version_flag("--version", kVersion);
   AddOptions(app, options);
+  LogFlags log;
+  AddLogFlags(app, "the log", log);
   if (program.add_options) program.add_options(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kExitDone : kExitBadConfiguration;
   }
-  const absl::StatusOr<int> code = RunProcess(program, options);
+  const absl::StatusOr<int> code = RunProcess(program, options, log);
   if (code.ok()) return *code;
   LogError("%s", code.status().message());
   return ExitCodeOf(code.status());

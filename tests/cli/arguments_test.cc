@@ -46,6 +46,23 @@ TEST(ArgumentsTest, Up) {
   EXPECT_THAT(up.allow_plaintext, ElementsAre("10.1.0.0/16"));
 }
 
+TEST(ArgumentsTest, TheLogOfTheProcesses) {
+  for (const std::vector<const char*>& command :
+       {std::vector<const char*>{"train", "a.yaml"}, {"up"}, {"demo"}}) {
+    EXPECT_THAT(ArgumentsOf(Parse(command).log), ElementsAre("--log-level", "info"));
+    std::vector<const char*> more = command;
+    more.insert(more.end(), {"--log-json", "--log-level", "debug"});
+    EXPECT_THAT(ArgumentsOf(Parse(more).log), ElementsAre("--log-level", "debug", "--log-json"));
+  }
+}
+
+TEST(ArgumentsTest, AsManyProcessesAsAJobFileMayName) {
+  EXPECT_EQ(Parse({"train", "a.yaml", "--workers", "4096", "--servers", "4096"}).exit_code,
+            std::nullopt);
+  EXPECT_EQ(Parse({"train", "a.yaml", "--workers", "4097"}).exit_code, 64);
+  EXPECT_EQ(Parse({"train", "a.yaml", "--servers", "4097"}).exit_code, 64);
+}
+
 TEST(ArgumentsTest, RemoteCommands) {
   using Command = RemoteArguments::Command;
   const std::pair<const char*, Command> cases[] = {{"status", Command::kStatus},

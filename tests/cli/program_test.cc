@@ -6,14 +6,20 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lib/base/version.h"
 
 namespace muster {
 namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::vector<std::string> Muster(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), MUSTER_PROGRAM);
@@ -94,6 +100,48 @@ TEST(MusterTest, BadWordsAndFilesAreBadConfiguration) {
   Program wrong(Muster({"train", spec, "--dir", MakeFolder()}));
   EXPECT_TRUE(wrong.WaitFor("epohcs")) << wrong.output();
   EXPECT_EQ(wrong.Wait(), 64);
+}
+
+std::string TextOf(const std::string& file) {
+  std::ifstream in(file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+TEST(MusterTest, TheProcessesLogAsItsOptionsSay) {
+  const auto log_of = [](std::vector<std::string> options) {
+    const std::string folder = MakeFolder();
+    options.insert(options.begin(), {"up", "--dir", folder, "--listen", "127.0.0.1:0"});
+    Program program(Muster(options));
+    EXPECT_TRUE(program.WaitFor("ready at")) << program.output();
+    program.Signal(SIGINT);
+    EXPECT_EQ(program.Wait(), 0);
+    return TextOf(folder + "/logs/coordinator.log");
+  };
+  EXPECT_THAT(log_of({}), HasSubstr(" info muster-coordinator listens on "));
+  EXPECT_THAT(log_of({"--log-json"}),
+              HasSubstr(R"("level":"info","program":"muster-coordinator","text":"listens on )"));
+  EXPECT_THAT(log_of({"--log-level", "error"}), Not(HasSubstr("listens on")));
+  Program wrong(Muster({"up", "--dir", MakeFolder(), "--log-level", "loud"}));
+  EXPECT_TRUE(wrong.WaitFor("use debug, info, warning or error")) << wrong.output();
+  EXPECT_EQ(wrong.Wait(), 64);
+}
+
+TEST(MusterTest, TheMembersOfAJobLogAsItsOptionsSay) {
+  const std::string folder = MakeFolder() + "/job";
+  const std::string spec = MakeFolder() + "/spec.yaml";
+  std::ofstream(spec) << "task: counting\nreduction: sum\nsteps: 2\nbatch: 8\nsync: server\n";
+  Program train(Muster({"train", spec, "--dir", folder, "--log-json"}));
+  EXPECT_EQ(train.End(), 0) << train.output();
+  EXPECT_THAT(TextOf(folder + "/logs/worker-0.log"), HasSubstr(R"("program":"muster-worker")"));
+  EXPECT_THAT(TextOf(folder + "/logs/server-0.log"), HasSubstr(R"("program":"muster-server")"));
+}
+
+TEST(MusterTest, TellsItsVersion) {
+  for (const char* program : {MUSTER_PROGRAM, MUSTER_COORDINATOR}) {
+    Program asked({program, "--version"});
+    EXPECT_EQ(asked.End(), 0);
+    EXPECT_EQ(asked.output(), std::string(kVersion) + "\n");
+  }
 }
 
 }  // namespace

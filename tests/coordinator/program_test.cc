@@ -343,7 +343,9 @@ TEST(ProgramTest, BadConfigurationIsRefusedWithWhatToDo) {
                         {{"--http", "0.0.0.0:0"}, "allow-plaintext"},
                         {{"--fail-at", "lunch:1"}, "persisted_unpublished"},
                         {{"--fail-at", "forming:0"}, "N from 1"},
-                        {{"--lease-ms", "1"}, "--lease-ms"},
+                        {{"--lease-ms", "99"}, "--lease-ms"},
+                        {{"--lease-ms", "600001"}, "--lease-ms"},
+                        {{"--log-level", "loud"}, "use debug, info, warning or error"},
                         {{"--nonsense"}, "--nonsense"}};
   for (const Case& bad : cases) {
     const Directory store;

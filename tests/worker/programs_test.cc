@@ -8,12 +8,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/version.h"
 #include "tests/support/program.h"
 
 namespace muster {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 class Programs : public testing::TestWithParam<const char*> {
  protected:
@@ -69,6 +71,7 @@ TEST_P(Programs, BadWordsEndWith64AndSayWhatToDo) {
   ExpectRefused({"--listen", "nonsense"}, 64, "--listen");
   ExpectRefused({"--listen", "10.9.8.7:0"}, 64, "10.9.8.7");
   ExpectRefused({"--fail-at", "nowhere:1"}, 64, "half_sent");
+  ExpectRefused({"--log-level", "loud"}, 64, "use debug, info, warning or error");
 }
 
 TEST_P(Programs, APortInUseIsAnError) {
@@ -92,6 +95,29 @@ TEST_P(Programs, LeavesCleanlyWhenTold) {
     EXPECT_EQ(program.End(), 143);
     EXPECT_THAT(program.output(), HasSubstr("leaving"));
   }
+}
+
+TEST_P(Programs, LogsAsItsOptionsSay) {
+  const auto log_of = [&](std::vector<std::string> options) {
+    options.insert(options.end(), {"--report-fd", "1"});
+    Program program(Arguments(options));
+    EXPECT_TRUE(program.WaitFor("\"event\":\"metrics\"")) << program.output();
+    program.Signal(SIGTERM);
+    EXPECT_EQ(program.End(), 143);
+    return program.output();
+  };
+  const std::string name = GetParam();
+  EXPECT_THAT(log_of({}), HasSubstr(absl::StrCat(" info ", name, " member-0 leaving")));
+  EXPECT_THAT(log_of({"--log-json"}),
+              HasSubstr(absl::StrCat(R"("level":"info","program":")", name,
+                                     R"(","member":"member-0","text":"leaving)")));
+  EXPECT_THAT(log_of({"--log-level", "warning"}), Not(HasSubstr("leaving")));
+}
+
+TEST_P(Programs, TellsItsVersion) {
+  Program program(Arguments({"--version"}));
+  EXPECT_EQ(program.End(), 0);
+  EXPECT_EQ(program.output(), absl::StrCat(kVersion, "\n"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Both, Programs, testing::Values("muster-worker", "muster-server"));
