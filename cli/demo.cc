@@ -13,6 +13,7 @@
 #include "cli/job_run.h"
 #include "cli/spec_file.h"
 #include "cli/train.h"
+#include "lib/base/exit_codes.h"
 #include "lib/base/status.h"
 
 namespace muster::cli {

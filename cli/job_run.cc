@@ -18,9 +18,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kExitBadConfiguration = 64;
-constexpr int kExitBadData = 65;
-constexpr int kExitStopped = 75;
 // Members end by themselves after the job; who does not in this time is told to.
 constexpr Duration kLeaveTime = std::chrono::seconds(5);
 
@@ -264,7 +261,7 @@ class JobRun {
     result_.job.state = interrupted ? "interrupted" : "failed";
     result_.job.reason = std::string(error_.message());
     // A job that was accepted is in the journal.
-    result_.exit_code = interrupted && accepted_ ? kExitStopped : ExitCodeOf(error_);
+    result_.exit_code = interrupted && accepted_ ? kExitLater : ExitCodeOf(error_);
     const auto progress = tracker_.Now();
     if (!progress || progress->step < result_.job.step) return;
     result_.job.step = progress->step + 1;
@@ -303,18 +300,6 @@ JobResult FailedResult(const absl::Status& error) {
   result.job.loss = NAN;
   result.exit_code = ExitCodeOf(error);
   return result;
-}
-
-int ExitCodeOf(const absl::Status& error) {
-  switch (error.code()) {
-    case absl::StatusCode::kOk: return 0;
-    case absl::StatusCode::kInvalidArgument:
-    case absl::StatusCode::kPermissionDenied:
-    case absl::StatusCode::kFailedPrecondition:
-    case absl::StatusCode::kAlreadyExists: return kExitBadConfiguration;
-    case absl::StatusCode::kDataLoss: return kExitBadData;
-    default: return 1;
-  }
 }
 
 std::string ResultJson(const JobResult& result) {

@@ -15,6 +15,7 @@
 #include "cli/progress.h"
 #include "cli/rest.h"
 #include "cli/screen.h"
+#include "lib/base/exit_codes.h"
 #include "lib/domain/job.h"
 
 namespace muster::cli {
@@ -38,12 +39,12 @@ struct JobResult {
   JobStatus job;
   std::vector<Fingerprint> fingerprints;
   std::optional<double> first_loss;
-  double seconds = 0;  // from the start of the cluster to the end of the job
-  int exit_code = 1;   // of `muster train`
-  std::string sample;  // text that the trained model made; empty: its task makes none
+  double seconds = 0;           // from the start of the cluster to the end of the job
+  int exit_code = kExitFailed;  // of `muster train`
+  std::string sample;           // text that the trained model made; empty: its task makes none
   std::string folder;
-  int64_t last_disturbed_step =
-      0;  // when a process was lost, a view changed or the coordinator came back
+  // When a process was lost, a view changed or the coordinator came back.
+  int64_t last_disturbed_step = 0;
   int64_t steps_without_coordinator = 0;   // that were shown while it was down
   std::vector<std::string> missed_faults;  // of the fault plan, that did not happen
 };
@@ -53,9 +54,6 @@ JobResult RunJob(const JobRequest& request, const ClusterMaker& make_cluster, Sc
 
 // Of a run that could not even begin.
 JobResult FailedResult(const absl::Status& error);
-
-// 64 bad configuration, 65 bad data, 1 otherwise.
-int ExitCodeOf(const absl::Status& error);
 
 // The last object of --json.
 std::string ResultJson(const JobResult& result);

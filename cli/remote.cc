@@ -12,6 +12,7 @@
 #include "cli/job_run.h"
 #include "cli/json_text.h"
 #include "cli/spec_file.h"
+#include "lib/base/exit_codes.h"
 #include "lib/base/status.h"
 #include "lib/wire/job_codec.h"
 
@@ -104,7 +105,7 @@ absl::StatusOr<int> Audit(const RemoteArguments& arguments, const Rest& rest, st
   out << audit << std::endl;
   const auto object = nlohmann::json::parse(audit, nullptr, /*allow_exceptions=*/false);
   const bool proven = object.is_object() && object.contains("ok") && object["ok"] == true;
-  return proven ? 0 : 65;
+  return proven ? kExitDone : kExitBadData;
 }
 
 absl::StatusOr<int> Run(const RemoteArguments& arguments, const Rest& rest, std::ostream& out) {

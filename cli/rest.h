@@ -62,8 +62,8 @@ struct Fingerprint {
 
 struct JobEvent {
   std::string id;  // for following on from it
-  std::string
-      name;  // "state", "view", "recovery", "checkpoint", "step", "fingerprint", "process", "done"
+  // One of "state", "view", "recovery", "checkpoint", "step", "fingerprint", "process", "done".
+  std::string name;
   std::string text;   // a sentence for people; may be empty
   int64_t step = -1;  // where the event has one
   std::string value;  // of a fingerprint

@@ -8,6 +8,7 @@
 #include "cli/job_file.h"
 #include "cli/job_run.h"
 #include "cli/spec_file.h"
+#include "lib/base/exit_codes.h"
 #include "lib/base/status.h"
 
 namespace muster::cli {
@@ -60,7 +61,7 @@ int Train(const TrainArguments& arguments, const ClusterMaker& make_cluster,
       request.ok() ? RunJob(*request, make_cluster, screen) : FailedResult(request.status());
   screen.Finish();
   SayResult(result, screen, terminal.err);
-  if (result.exit_code == 75)
+  if (result.exit_code == kExitLater)
     screen.Say(absl::StrCat("to go on: ",
                             CommandToGoOn(arguments, request->spec.run.resume, result.folder)));
   screen.Emit(ResultJson(result));
@@ -78,7 +79,8 @@ int Up(const UpArguments& arguments, const ClusterMaker& make_cluster, const Ter
     say(exit.text);
     if (!exit.given_up || !exit.is_coordinator) return;
     say(exit.last_lines);
-    code = exit.code == 64 || exit.code == 65 ? exit.code : 1;
+    const bool named = exit.code == kExitBadConfiguration || exit.code == kExitBadData;
+    code = named ? exit.code : kExitFailed;
     stopping = true;
     cluster->Stop();
   };

@@ -193,7 +193,7 @@ void Coordinator::Want() {
 void Coordinator::On(const Cancel& cancel) {
   const auto it = jobs_.find(cancel.id);
   if (it == jobs_.end() || Ended(it->second.phase)) return;
-  if (cancel.id == current_) return EndJob(JobPhase::kCancelled, "cancelled", 1);
+  if (cancel.id == current_) return EndJob(JobPhase::kCancelled, "cancelled", kExitFailed);
   it->second.phase = JobPhase::kCancelled;
   it->second.reason = "cancelled before it started";
   Do(PersistJob{it->second});
@@ -210,7 +210,7 @@ void Coordinator::On(const Stop& stop) {
     Do(PersistJob{it->second});
     return Do(Tell{stop.id, "done", it->second.reason, {{"state", "stopped"}}});
   }
-  if (!job()->view) return EndJob(JobPhase::kStopped, "stopped before its first step", 75);
+  if (!job()->view) return EndJob(JobPhase::kStopped, "stopped before its first step", kExitLater);
   SetPhase(JobPhase::kStopping, "stops after a checkpoint");
   GiveOrders();
 }
@@ -268,13 +268,12 @@ void Coordinator::FromHost(const ProcessExited& exited) {
     return EndJob(JobPhase::kFailed,
                   absl::StrCat(exited.name, " fails again and again (", exited.cause,
                                "); its last lines:\n", exited.last_lines),
-                  1);
-  const bool final = exited.signal == 0 &&
-                     (exited.exit_code == 64 || exited.exit_code == 65 || exited.exit_code == 78);
+                  kExitFailed);
+  const bool final = exited.signal == 0 && IsHopelessExit(exited.exit_code);
   if (final)
     return EndJob(JobPhase::kFailed,
                   absl::StrCat(exited.name, " ", exited.cause, ":\n", exited.last_lines),
-                  exited.exit_code == 78 ? 1 : exited.exit_code);
+                  exited.exit_code == kExitOtherFacts ? kExitFailed : exited.exit_code);
   for (auto& [id, live] : live_) {
     if (id.name != exited.name) continue;
     const bool known = exited.lanes.incarnation != Incarnation{};
@@ -337,21 +336,21 @@ std::string Coordinator::FactsThatDiffer(const Join& join) const {
 
 bool Coordinator::Admit(const Join& join) {
   std::string refusal;
-  int code = 1;
+  int code = kExitFailed;
   const bool replaced = job() != nullptr && job()->view && join.sealed > ViewNumber(0) &&
                         job()->view->IndexOf(join.id) < 0 &&
                         std::any_of(job()->view->members.begin(), job()->view->members.end(),
                                     [&](const ViewMember& m) { return m.id.name == join.id.name; });
   if (job() == nullptr || join.job != current_) {
     refusal = absl::StrCat("job ", join.job, " is not running");
-    code = 0;
+    code = kExitDone;
   } else if (!join.cluster.empty() && join.cluster != cluster_) {
     refusal = absl::StrCat("it belongs to cluster ", join.cluster, ", this is cluster ", cluster_);
   } else if (replaced || evicted_.count(join.id.incarnation) > 0) {
     refusal = "it was evicted; it may come back under a fresh incarnation";
   } else if (const std::string differ = FactsThatDiffer(join); !differ.empty()) {
     refusal = absl::StrCat("its facts differ from the job's:", differ);
-    code = 78;
+    code = kExitOtherFacts;
   }
   if (refusal.empty()) return true;
   Do(ToMember{join.id, Leave{code, absl::StrCat(join.id.name, " cannot take part: ", refusal)}});

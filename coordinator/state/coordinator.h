@@ -14,6 +14,8 @@
 #include "coordinator/state/job_state.h"
 #include "coordinator/state/plan.h"
 #include "coordinator/state/recent_steps.h"
+#include "lib/base/exit_codes.h"
+#include "lib/base/lease.h"
 #include "lib/base/time.h"
 #include "lib/domain/message.h"
 
@@ -21,8 +23,9 @@ namespace muster::coordinator {
 
 // ---- inputs
 
-struct Submit {  // the same id and law twice is one job; another `run` is taken while nobody has
-                 // joined. The driver has validated the spec and answers the caller
+// The same id and law twice is one job; another `run` is taken while nobody has joined. The driver
+// has validated the spec and answers the caller.
+struct Submit {
   std::string id;
   JobSpec spec;
 };
@@ -85,12 +88,13 @@ struct ToMember {
 struct ToAgents {
   Wanted wanted;
 };
-struct CommitManifest {  // off the driver's thread; answered by ManifestCommitted or
-                         // ManifestFailed
-  Manifest manifest;     // time and total are filled in by the driver
+// Off the driver's thread; answered by ManifestCommitted or ManifestFailed.
+struct CommitManifest {
+  Manifest manifest;  // time and total are filled in by the driver
 };
-struct PruneManifests {  // off the driver's thread, in order with commits: all but the newest
-                         // `keep` go, and what aborted rounds left
+// Off the driver's thread, in order with commits: all but the newest `keep` go, and what aborted
+// rounds left.
+struct PruneManifests {
   Manifest newest;
   std::vector<Lineage> lineages;
   int32_t keep = 1;
@@ -114,7 +118,7 @@ struct CoordinatorBugs {
 };
 
 struct Settings {
-  Duration lease = std::chrono::milliseconds(1500);
+  Duration lease = kDefaultLease;
   Duration start_patience = std::chrono::seconds(10);  // for more than the least number of workers
   // For a member to get ready, and for the last checkpoint to come; besides, a second for each 10
   // MB of state.
@@ -140,7 +144,7 @@ struct Found {
 struct MemberStatus {
   ViewMember member;
   bool up = false;
-  std::string state;  // joined, active, forming, lost
+  std::string state;  // joined, forming, active, spare
   std::string phase;
   Step step;
   std::vector<LaneId> lanes;
@@ -300,8 +304,8 @@ class Coordinator {
 
   std::map<MemberId, Live> live_;  // of the current job
   std::set<Incarnation> evicted_;
-  std::map<std::string, Time>
-      ended_at_;  // by name: the agent told the end of a process whose session may still seem up
+  // By name: the agent told the end of a process whose session may still seem up.
+  std::map<std::string, Time> ended_at_;
   std::optional<Forming> forming_;
   std::string waits_for_;
   std::string cause_;  // of the next view

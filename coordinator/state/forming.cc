@@ -188,14 +188,16 @@ void Coordinator::PlanForming() {
   const absl::StatusOr<const Layout*> layout = LayoutNow();
   if (!layout.ok())
     return EndJob(JobPhase::kFailed,
-                  absl::StrCat("the model's layout: ", layout.status().message()), 64);
+                  absl::StrCat("the model's layout: ", layout.status().message()),
+                  kExitBadConfiguration);
   const absl::Status fits = CheckPlanFits(**layout, SlotCount(j.spec.law.optimizer.kind));
-  if (!fits.ok()) return EndJob(JobPhase::kFailed, std::string(fits.message()), 64);
+  if (!fits.ok())
+    return EndJob(JobPhase::kFailed, std::string(fits.message()), kExitBadConfiguration);
   const PlanInput input = InputOfPlan(**layout);
   if (j.resumes && j.spec.run.resume.kind == ResumeKind::kStep && !input.checkpoint)
     return EndJob(JobPhase::kFailed,
                   absl::StrCat("resume: there is no checkpoint of step ", j.spec.run.resume.step),
-                  64);
+                  kExitBadConfiguration);
   Planned planned = PlanView(input);
   const bool anew = j.resumes && j.spec.run.resume.kind == ResumeKind::kNever;
   if (planned.rewind && !input.checkpoint && !bad_manifests_.empty() && !anew)
@@ -203,7 +205,7 @@ void Coordinator::PlanForming() {
         JobPhase::kFailed,
         "no checkpoint can be loaded any more, and no member holds the state; put the files "
         "back, or start anew with resume: never",
-        65);
+        kExitBadData);
   if (planned.rewind) Rewind(planned);
   forming_->planned = std::move(planned);
   for (const MemberId& id : forming_->members)

@@ -269,7 +269,8 @@ void Coordinator::CheckpointFailed(const std::string& what) {
   if (last_.retry_at) return;  // another member's part of the same
   if (++last_.failures > settings_.retries)
     return EndJob(JobPhase::kFailed,
-                  absl::StrCat("the last checkpoint failed ", last_.failures, " times: ", what), 1);
+                  absl::StrCat("the last checkpoint failed ", last_.failures, " times: ", what),
+                  kExitFailed);
   Duration pause = settings_.first_retry;
   for (int i = 1; i < last_.failures && pause < settings_.longest_retry; ++i) pause *= 2;
   last_.retry_at = now_ + std::min(pause, settings_.longest_retry);
@@ -321,14 +322,15 @@ void Coordinator::On(const DigestDone& done) {
   digesting_ = false;
   if (done.digest.empty())
     return EndJob(JobPhase::kFailed,
-                  absl::StrCat("the final state cannot be read back: ", done.reason), 1);
+                  absl::StrCat("the final state cannot be read back: ", done.reason), kExitFailed);
   job()->digest = done.digest;
   const bool stopped = job()->stop_at && *job()->stop_at < Step(TotalSteps());
   if (stopped)
     return EndJob(
         JobPhase::kStopped,
-        absl::StrCat("stopped after the checkpoint of step ", End().value(), "; it can go on"), 75);
-  EndJob(JobPhase::kDone, absl::StrCat("all ", End().value(), " steps are done"), 0);
+        absl::StrCat("stopped after the checkpoint of step ", End().value(), "; it can go on"),
+        kExitLater);
+  EndJob(JobPhase::kDone, absl::StrCat("all ", End().value(), " steps are done"), kExitDone);
 }
 
 }  // namespace muster::coordinator
