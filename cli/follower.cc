@@ -7,11 +7,6 @@ namespace {
 
 constexpr Duration kPause = std::chrono::milliseconds(100);
 
-// Nobody is there, for now: what a coordinator that is being started again looks like.
-bool IsPassing(const absl::Status& status) {
-  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
-}
-
 }  // namespace
 
 Follower::Follower(std::string url, std::string id, std::string spec_json, Poster post,

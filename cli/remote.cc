@@ -81,7 +81,7 @@ absl::StatusOr<int> Watch(const RemoteArguments& arguments, const Rest& rest, st
       return event.name != "done";
     });
     if (followed.ok()) continue;
-    if (!absl::IsUnavailable(followed)) return followed;
+    if (!IsPassing(followed)) return followed;
     if (++failures > kReconnects)
       return absl::UnavailableError("the coordinator does not answer any more");
     std::this_thread::sleep_for(kReconnectPause);

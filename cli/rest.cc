@@ -92,6 +92,10 @@ bool IsOver(const JobStatus& job) {
          job.state == "cancelled";
 }
 
+bool IsPassing(const absl::Status& error) {
+  return absl::IsUnavailable(error) || absl::IsDeadlineExceeded(error);
+}
+
 absl::StatusOr<JobStatus> ParseJobStatus(const std::string& json) {
   MUSTER_ASSIGN_OR_RETURN(const Json object, ParseObject(json));
   return StatusFrom(object);

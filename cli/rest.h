@@ -74,6 +74,9 @@ absl::StatusOr<JobStatus> ParseJobStatus(const std::string& json);
 absl::StatusOr<JobEvent> ParseJobEvent(const std::string& name, const std::string& json);
 absl::StatusOr<std::vector<Fingerprint>> ParseFingerprints(const std::string& json);
 
+// Nobody answers, for now: what a coordinator that is slow or being started again looks like.
+bool IsPassing(const absl::Status& error);
+
 // Errors are those of the server (their message names the field) or of lib/http/client.h.
 class Rest {
  public:

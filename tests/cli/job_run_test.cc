@@ -105,6 +105,10 @@ class JobRunTest : public ::testing::Test {
                               [this](const http::Request&, const http::Responder& r) {
                                 std::lock_guard lock(mutex_);
                                 if (gone_) return r.Send(absl::UnavailableError("it has ended"));
+                                if (too_slow_ > 0) {
+                                  --too_slow_;
+                                  return r.Send(absl::DeadlineExceededError("not in time"));
+                                }
                                 stream_ = r.Stream();
                                 for (const auto& [name, data] : first_events_)
                                   stream_->Send("1", name, data);
@@ -214,6 +218,12 @@ class JobRunTest : public ::testing::Test {
     return {.member = "worker-0", .step = step, .loss = loss, .samples = 8};
   }
 
+  int Ask(RemoteArguments::Command command) {
+    std::ostringstream err;
+    out_.str("");
+    return Remote({.command = command, .to = "http://" + server_->Address(), .job = "j"}, out_,
+                  err);
+  }
   std::string folder_ = ::testing::TempDir() + "/muster-run-XXXXXX";
   JobSpec spec_ =
       ParseJobYaml("task: counting\nreduction: sum\nepochs: 2\nbatch: 8\n", "spec.yaml").value();
@@ -233,6 +243,7 @@ class JobRunTest : public ::testing::Test {
   std::vector<std::pair<std::string, std::string>> first_events_;  // of every stream
   std::string after_events_;  // state of the job after them; empty: as it was
   std::shared_ptr<http::EventStream> stream_;
+  int too_slow_ = 0;  // streams that get no answer in time
   std::unique_ptr<http::Server> server_;  // last: its threads use the rest
 };
 
@@ -467,12 +478,7 @@ TEST_F(JobRunTest, ADemoElsewhereNamesTheOption) {
 TEST_F(JobRunTest, WatchingAJobThatIsOverEnds) {
   job_["state"] = "failed";
   on_stream_ = [] { ADD_FAILURE() << "asked for events"; };
-  std::ostringstream err;
-  EXPECT_EQ(Remote({.command = RemoteArguments::Command::kWatch,
-                    .to = "http://" + server_->Address(),
-                    .job = "j"},
-                   out_, err),
-            1);
+  EXPECT_EQ(Ask(RemoteArguments::Command::kWatch), 1);
   EXPECT_THAT(out_.str(), HasSubstr("is failed"));
 }
 
