@@ -115,7 +115,7 @@ void Follower::CarryWishes() {
       if (ending_) return;
       wish = wish_;
     }
-    const absl::Status heard = wish == Wish::kStop ? rest_.Stop(id_) : rest_.Cancel(id_);
+    const absl::Status heard = wish == Wish::kStop ? rest_.Stop(id_) : rest_.Cancel(id_).status();
     if (!IsPassing(heard)) {
       std::lock_guard lock(mutex_);
       if (wish_ == wish) wish_ = Wish::kNone;

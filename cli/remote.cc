@@ -89,9 +89,11 @@ absl::StatusOr<int> Watch(const RemoteArguments& arguments, const Rest& rest, st
 }
 
 absl::StatusOr<int> Cancel(const RemoteArguments& arguments, const Rest& rest, std::ostream& out) {
-  MUSTER_RETURN_IF_ERROR(rest.Cancel(arguments.job));
-  out << arguments.job << " is cancelled" << std::endl;
-  return 0;
+  MUSTER_ASSIGN_OR_RETURN(const JobStatus job, rest.Cancel(arguments.job));
+  const bool cancelled = job.state == "cancelled" || !IsOver(job);
+  out << arguments.job << " is " << job.state
+      << (cancelled ? "" : ", not cancelled: it was over before") << std::endl;
+  return cancelled ? 0 : 1;
 }
 
 absl::StatusOr<int> Digest(const RemoteArguments& arguments, const Rest& rest, std::ostream& out) {

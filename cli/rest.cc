@@ -165,8 +165,9 @@ absl::Status Rest::Stop(const std::string& id) const {
   return Post("/v1/jobs/" + id + ":stop", "{}").status();
 }
 
-absl::Status Rest::Cancel(const std::string& id) const {
-  return Post("/v1/jobs/" + id + ":cancel", "{}").status();
+absl::StatusOr<JobStatus> Rest::Cancel(const std::string& id) const {
+  MUSTER_ASSIGN_OR_RETURN(const std::string answer, Post("/v1/jobs/" + id + ":cancel", "{}"));
+  return ParseJobStatus(answer);
 }
 
 absl::StatusOr<std::vector<Fingerprint>> Rest::Fingerprints(const std::string& id) const {

@@ -86,7 +86,8 @@ class Rest {
   absl::StatusOr<std::vector<JobStatus>> List() const;
   absl::StatusOr<JobStatus> Job(const std::string& id) const;
   absl::Status Stop(const std::string& id) const;  // after a checkpoint
-  absl::Status Cancel(const std::string& id) const;
+  // The job as it is now; one that was over before stays as it was.
+  absl::StatusOr<JobStatus> Cancel(const std::string& id) const;
   absl::StatusOr<std::vector<Fingerprint>> Fingerprints(const std::string& id) const;
   absl::StatusOr<std::string> Digest(const std::string& id) const;  // JSON
   absl::StatusOr<std::string> Audit(const std::string& id) const;   // JSON

@@ -98,8 +98,8 @@ class JobRunTest : public ::testing::Test {
                               }},
                              {"POST", "/v1/jobs/{id}:cancel",
                               [this](const http::Request&, const http::Responder& r) {
-                                r.Send({.body = "{}"});
-                                Become("cancelled", 1);
+                                if (JobState() == "running") Become("cancelled", 1);
+                                r.Send({.body = JobJson()});
                               }},
                              {"GET", "/v1/jobs/{id}/events",
                               [this](const http::Request&, const http::Responder& r) {
@@ -139,6 +139,10 @@ class JobRunTest : public ::testing::Test {
   std::string JobJson() {
     std::lock_guard lock(mutex_);
     return job_.dump();
+  }
+  std::string JobState() {
+    std::lock_guard lock(mutex_);
+    return job_["state"];
   }
   // As a coordinator that has ended.
   void Leave() {
@@ -214,16 +218,16 @@ class JobRunTest : public ::testing::Test {
           "seconds", "workers", "views", "recoveries", "rewinds", "lanes_recomputed"})
       EXPECT_TRUE(objects_.back().contains(field)) << field;
   }
-  static StepSeen Step(int64_t step, double loss) {
-    return {.member = "worker-0", .step = step, .loss = loss, .samples = 8};
-  }
-
   int Ask(RemoteArguments::Command command) {
     std::ostringstream err;
     out_.str("");
     return Remote({.command = command, .to = "http://" + server_->Address(), .job = "j"}, out_,
                   err);
   }
+  static StepSeen Step(int64_t step, double loss) {
+    return {.member = "worker-0", .step = step, .loss = loss, .samples = 8};
+  }
+
   std::string folder_ = ::testing::TempDir() + "/muster-run-XXXXXX";
   JobSpec spec_ =
       ParseJobYaml("task: counting\nreduction: sum\nepochs: 2\nbatch: 8\n", "spec.yaml").value();
@@ -239,11 +243,11 @@ class JobRunTest : public ::testing::Test {
   absl::Status stop_answer_;
   std::function<void()> on_stream_;
   int unavailable_ = 0;
+  int too_slow_ = 0;  // streams that get no answer in time
   bool gone_ = false;
   std::vector<std::pair<std::string, std::string>> first_events_;  // of every stream
   std::string after_events_;  // state of the job after them; empty: as it was
   std::shared_ptr<http::EventStream> stream_;
-  int too_slow_ = 0;  // streams that get no answer in time
   std::unique_ptr<http::Server> server_;  // last: its threads use the rest
 };
 
@@ -480,6 +484,32 @@ TEST_F(JobRunTest, WatchingAJobThatIsOverEnds) {
   on_stream_ = [] { ADD_FAILURE() << "asked for events"; };
   EXPECT_EQ(Ask(RemoteArguments::Command::kWatch), 1);
   EXPECT_THAT(out_.str(), HasSubstr("is failed"));
+}
+
+TEST_F(JobRunTest, WatchingGoesOnThroughACoordinatorThatIsTooSlow) {
+  too_slow_ = 1;
+  after_events_ = "done";
+  EXPECT_EQ(Ask(RemoteArguments::Command::kWatch), 0);
+  EXPECT_THAT(out_.str(), HasSubstr("is done"));
+}
+
+TEST_F(JobRunTest, CancellingTellsTheStateThatTheJobHasNow) {
+  job_["id"] = "j";
+  EXPECT_EQ(Ask(RemoteArguments::Command::kCancel), 0);
+  EXPECT_EQ(out_.str(), "j is cancelled\n");
+  EXPECT_EQ(Ask(RemoteArguments::Command::kCancel), 0) << "a second time is as the first";
+  job_["state"] = "stopping";
+  EXPECT_EQ(Ask(RemoteArguments::Command::kCancel), 0);
+  EXPECT_EQ(out_.str(), "j is stopping\n");
+}
+
+TEST_F(JobRunTest, AJobThatWasOverIsNotCancelled) {
+  job_["id"] = "j";
+  for (const char* state : {"done", "failed", "stopped"}) {
+    job_["state"] = state;
+    EXPECT_EQ(Ask(RemoteArguments::Command::kCancel), 1) << state;
+    EXPECT_EQ(out_.str(), std::string("j is ") + state + ", not cancelled: it was over before\n");
+  }
 }
 
 }  // namespace
