@@ -161,7 +161,7 @@ absl::Status Journal::Begin() {
   if (term.ok() && !cluster.ok()) return Damaged("the id of the cluster", "is missing");
   term_ = TermNumber(last + 1);
   batch.Put(kJournal, kTermKey, absl::StrCat(term_.value()));
-  return kv_->Write(batch, Durability::kSynced);
+  return kv_->Write(batch);
 }
 
 absl::StatusOr<Found> Journal::Load(std::vector<std::string>& damaged) {
@@ -224,7 +224,7 @@ absl::Status Journal::LoadLedger(const JobJournal& job, Found& found) {
 absl::Status Journal::Write(const std::vector<Persisted>& changes, int64_t unix_ms) {
   Writer writer{*this, unix_ms, {}, {}, {}};
   for (const Persisted& change : changes) std::visit(writer, change);
-  MUSTER_RETURN_IF_ERROR(kv_->Write(writer.batch, Durability::kSynced));
+  MUSTER_RETURN_IF_ERROR(kv_->Write(writer.batch));
   for (const auto& [job, times] : writer.times) times_[job] = times;
   for (const auto& [job, tail] : writer.tails) tails_[job] = tail;
   return absl::OkStatus();

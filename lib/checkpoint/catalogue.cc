@@ -121,7 +121,7 @@ absl::Status Catalogue::Commit(const Manifest& manifest) {
   }
   Batch batch;
   batch.Put(kCatalogueFamily, key, value);
-  return kv_.Write(batch, Durability::kSynced);
+  return kv_.Write(batch);
 }
 
 absl::StatusOr<Catalogue::Listing> Catalogue::List(const std::string& job) const {
@@ -151,7 +151,7 @@ absl::Status Catalogue::Remove(const std::string& job, LineageNumber lineage, St
   MUSTER_RETURN_IF_ERROR(value.status());
   Batch batch;
   batch.Delete(kCatalogueFamily, key);
-  MUSTER_RETURN_IF_ERROR(kv_.Write(batch, Durability::kSynced));
+  MUSTER_RETURN_IF_ERROR(kv_.Write(batch));
   const auto manifest = DecodeManifest(*value);
   return manifest.ok() ? DeleteFiles(dir, *manifest)
                        : absl::OkStatus();  // unknown files are orphans from now on

@@ -1,6 +1,6 @@
 // An ordered key-value store with named families: journal, ledger and catalogue of a coordinator
-// live in one. Keys are compared as unsigned bytes. One interface, three makers: memory, RocksDB
-// (rocks.cc is its only home), faulty.
+// live in one. Keys are compared as unsigned bytes. One interface, two makers: memory and RocksDB
+// (rocks.cc is its only home).
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,6 @@
 #include "absl/strings/string_view.h"
 
 namespace muster {
-
-// kSynced: on return the batch, and every batch before it, survives the loss of power. kBuffered: a
-// crash may forget it, but only together with every later batch: what survives is always a prefix
-// of what was written.
-enum class Durability { kBuffered, kSynced };
 
 // Puts and deletes over any families, applied in order, all or none.
 class Batch {
@@ -56,7 +51,8 @@ class Kv {
   virtual ~Kv() = default;
   virtual absl::StatusOr<std::string> Get(absl::string_view family,
                                           absl::string_view key) const = 0;  // kNotFound
-  virtual absl::Status Write(const Batch& batch, Durability durability) = 0;
+  // On return the batch, and every one before it, survives the loss of power.
+  virtual absl::Status Write(const Batch& batch) = 0;
   // Keys in [first, last); an empty `last` means to the end.
   virtual absl::Status Scan(absl::string_view family, absl::string_view first,
                             absl::string_view last, const Visit& visit) const = 0;
@@ -71,7 +67,7 @@ absl::StatusOr<std::vector<std::pair<std::string, std::string>>> ScanAll(
 // none.
 std::string PrefixEnd(absl::string_view prefix);
 
-// Lives as long as the object; syncing does nothing.
+// Lives as long as the object.
 std::unique_ptr<Kv> OpenMemory(const std::vector<std::string>& families);
 
 // One RocksDB in directory `path` (made if absent, its parent too), opened by one process at a

@@ -24,7 +24,7 @@ class MemoryKv final : public Kv {
     return it->second;
   }
 
-  absl::Status Write(const Batch& batch, Durability) override {
+  absl::Status Write(const Batch& batch) override {
     std::lock_guard lock(mutex_);
     for (const Batch::Change& change : batch.changes())
       MUSTER_RETURN_IF_ERROR(FindLocked(change.family).status());

@@ -97,7 +97,6 @@ class RocksKv final : public Kv {
     for (rocksdb::ColumnFamilyHandle* handle : handles_) families_[handle->GetName()] = handle;
   }
   ~RocksKv() override {
-    if (!stopped_) db_->SyncWAL().PermitUncheckedError();
     for (rocksdb::ColumnFamilyHandle* handle : handles_)
       db_->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
     db_->Close().PermitUncheckedError();
@@ -111,7 +110,7 @@ class RocksKv final : public Kv {
     return value;
   }
 
-  absl::Status Write(const Batch& batch, Durability durability) override {
+  absl::Status Write(const Batch& batch) override {
     rocksdb::WriteBatch changes;
     for (const Batch::Change& change : batch.changes()) {
       MUSTER_ASSIGN_OR_RETURN(rocksdb::ColumnFamilyHandle* const handle, Find(change.family));
@@ -121,7 +120,7 @@ class RocksKv final : public Kv {
     }
     MUSTER_RETURN_IF_ERROR(ResumeIfStopped());
     rocksdb::WriteOptions options;
-    options.sync = durability == Durability::kSynced;
+    options.sync = true;
     const rocksdb::Status written = db_->Write(options, &changes);
     if (!written.ok()) {
       std::lock_guard lock(mutex_);

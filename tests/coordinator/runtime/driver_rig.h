@@ -31,9 +31,9 @@ class SharedKv final : public Kv {
   absl::StatusOr<std::string> Get(absl::string_view family, absl::string_view key) const override {
     return kv_->Get(family, key);
   }
-  absl::Status Write(const Batch& batch, Durability durability) override {
+  absl::Status Write(const Batch& batch) override {
     if (*full_) return absl::ResourceExhaustedError("No space left on device");
-    return kv_->Write(batch, durability);
+    return kv_->Write(batch);
   }
   absl::Status Scan(absl::string_view family, absl::string_view first, absl::string_view last,
                     const Visit& visit) const override {

@@ -6,9 +6,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lib/checkpoint/catalogue.h"
-#include "lib/storage/faulty.h"
 #include "lib/wire/job_codec.h"
 #include "tests/coordinator/runtime/scripted_member.h"
+#include "tests/support/faulty_kv.h"
 
 namespace muster::coordinator {
 namespace {
@@ -97,9 +97,7 @@ class Borrowed final : public Kv {
   absl::StatusOr<std::string> Get(absl::string_view family, absl::string_view key) const override {
     return kv_.Get(family, key);
   }
-  absl::Status Write(const Batch& batch, Durability durability) override {
-    return kv_.Write(batch, durability);
-  }
+  absl::Status Write(const Batch& batch) override { return kv_.Write(batch); }
   absl::Status Scan(absl::string_view family, absl::string_view first, absl::string_view last,
                     const Visit& visit) const override {
     return kv_.Scan(family, first, last, visit);
@@ -228,11 +226,10 @@ TEST(Journal, KnowsWhenThingsHappened) {
 }
 
 TEST(Journal, WhatAFailedWriteHeldIsNotRememberedAndAnotherTryWorks) {
-  auto faulty = FaultyKv::Wrap(OpenMemory(JournalFamilies()), JournalFamilies());
-  ASSERT_TRUE(faulty.ok());
-  const auto journal = OpenOn(**faulty);
+  FaultyKv faulty(OpenMemory(JournalFamilies()));
+  const auto journal = OpenOn(faulty);
   ASSERT_TRUE(journal.ok());
-  (*faulty)->FailCall(0, absl::ResourceExhaustedError("full"));
+  faulty.FailCall(0, absl::ResourceExhaustedError("full"));
   const std::vector<Persisted> changes = {PersistJob{EverythingSet()},
                                           PersistRecords{"a", {Record(LineageNumber(2), Step(5))}}};
   EXPECT_TRUE(absl::IsResourceExhausted((*journal)->Write(changes, 1)));
@@ -240,25 +237,6 @@ TEST(Journal, WhatAFailedWriteHeldIsNotRememberedAndAnotherTryWorks) {
   EXPECT_TRUE((*journal)->Records("a")->empty());
   EXPECT_TRUE((*journal)->Write(changes, 2).ok());
   EXPECT_EQ((*journal)->Records("a")->size(), 1u);
-}
-
-TEST(Journal, WhatWasWrittenSurvivesTheLossOfPower) {
-  auto faulty = FaultyKv::Wrap(OpenMemory(JournalFamilies()), JournalFamilies());
-  ASSERT_TRUE(faulty.ok());
-  {
-    const auto journal = OpenOn(**faulty);
-    ASSERT_TRUE(journal.ok());
-    ASSERT_TRUE((*journal)
-                    ->Write({PersistJob{EverythingSet()},
-                             PersistRecords{"a", {Record(LineageNumber(2), Step(5))}}},
-                            1)
-                    .ok());
-  }
-  ASSERT_TRUE((*faulty)->Crash().ok());
-  const auto found = LoadFrom(**faulty);
-  ASSERT_TRUE(found.ok());
-  ASSERT_EQ(found->jobs.size(), 1u);
-  EXPECT_EQ(found->recorded.at("a"), Step(6));
 }
 
 TEST(Journal, DamageIsToldAndNotGuessedAround) {
@@ -277,7 +255,7 @@ TEST(Journal, DamageIsToldAndNotGuessedAround) {
     }
     Batch batch;
     batch.Put(damage.family, damage.key, "\xff\xff");
-    ASSERT_TRUE(kv->Write(batch, Durability::kSynced).ok());
+    ASSERT_TRUE(kv->Write(batch).ok());
     const auto found = LoadFrom(*kv);
     EXPECT_TRUE(absl::IsDataLoss(found.status())) << found.status();
     EXPECT_THAT(found.status().message(), HasSubstr(damage.says));

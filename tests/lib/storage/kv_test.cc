@@ -1,4 +1,4 @@
-// What every store promises, asked of memory, RocksDB and the faulty wrapper alike.
+// What every store promises, asked of memory and RocksDB alike.
 #include "lib/storage/kv.h"
 
 #include <gtest/gtest.h>
@@ -8,8 +8,6 @@
 #include <map>
 #include <random>
 #include <thread>
-
-#include "lib/storage/faulty.h"
 
 namespace muster {
 namespace {
@@ -22,10 +20,6 @@ class KvTest : public testing::TestWithParam<const char*> {
   void SetUp() override {
     if (GetParam() == std::string("memory")) {
       kv_ = OpenMemory(kFamilies);
-    } else if (GetParam() == std::string("faulty")) {
-      auto faulty = FaultyKv::Wrap(OpenMemory(kFamilies), kFamilies);
-      ASSERT_TRUE(faulty.ok()) << faulty.status();
-      kv_ = *std::move(faulty);
     } else {
       dir_ = testing::TempDir() + "/kv_test_" + std::to_string(getpid());
       std::filesystem::remove_all(dir_);
@@ -41,7 +35,7 @@ class KvTest : public testing::TestWithParam<const char*> {
   void Put(absl::string_view family, absl::string_view key, absl::string_view value) {
     Batch batch;
     batch.Put(family, key, value);
-    ASSERT_TRUE(kv_->Write(batch, Durability::kBuffered).ok());
+    ASSERT_TRUE(kv_->Write(batch).ok());
   }
   Pairs All(absl::string_view family, absl::string_view first = "", absl::string_view last = "") {
     auto pairs = ScanAll(*kv_, family, first, last);
@@ -65,7 +59,7 @@ TEST_P(KvTest, UnknownFamilyIsRefusedAndNothingOfTheBatchApplied) {
   Batch batch;
   batch.Put("journal", "k", "v");
   batch.Put("nobody", "k", "v");
-  const absl::Status status = kv_->Write(batch, Durability::kSynced);
+  const absl::Status status = kv_->Write(batch);
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
   EXPECT_NE(status.message().find("nobody"), absl::string_view::npos) << status;
   EXPECT_TRUE(absl::IsNotFound(kv_->Get("journal", "k").status()));
@@ -81,7 +75,7 @@ TEST_P(KvTest, ABatchIsAppliedInOrder) {
   batch.Put("journal", "b", "1");
   batch.Put("journal", "b", "2");
   batch.Delete("ledger", "absent");
-  ASSERT_TRUE(kv_->Write(batch, Durability::kSynced).ok());
+  ASSERT_TRUE(kv_->Write(batch).ok());
   EXPECT_EQ(All("journal"), (Pairs{{"b", "2"}}));
 }
 
@@ -130,7 +124,7 @@ TEST_P(KvTest, EqualsAMapUnderRandomBatches) {
         model[key] = value;
       }
     }
-    ASSERT_TRUE(kv_->Write(batch, Durability::kBuffered).ok());
+    ASSERT_TRUE(kv_->Write(batch).ok());
   }
   EXPECT_EQ(All("ledger"), Pairs(model.begin(), model.end()));
 }
@@ -146,7 +140,7 @@ TEST_P(KvTest, ManyThreadsWriteWholeBatches) {
         const std::string value = std::to_string(t) + ":" + std::to_string(i);
         batch.Put("journal", "left", value);
         batch.Put("ledger", "right", value);
-        EXPECT_TRUE(kv_->Write(batch, Durability::kBuffered).ok());
+        EXPECT_TRUE(kv_->Write(batch).ok());
       }
     });
   }
@@ -154,7 +148,7 @@ TEST_P(KvTest, ManyThreadsWriteWholeBatches) {
   EXPECT_EQ(*kv_->Get("journal", "left"), *kv_->Get("ledger", "right"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Stores, KvTest, testing::Values("memory", "rocks", "faulty"),
+INSTANTIATE_TEST_SUITE_P(Stores, KvTest, testing::Values("memory", "rocks"),
                          [](const auto& store) { return std::string(store.param); });
 
 TEST(PrefixEndTest, IsTheSmallestKeyBehindThePrefix) {

@@ -31,11 +31,11 @@ std::unique_ptr<Kv> Open(const std::string& dir) {
   return kv.ok() ? *std::move(kv) : nullptr;
 }
 
-absl::Status Put(Kv& kv, const std::string& key, const std::string& value, Durability durability) {
+absl::Status Put(Kv& kv, const std::string& key, const std::string& value) {
   Batch batch;
   batch.Put("journal", key, value);
   batch.Put("ledger", key, value);
-  return kv.Write(batch, durability);
+  return kv.Write(batch);
 }
 
 // The store's newest file with that ending.
@@ -59,12 +59,12 @@ void FlipByte(const fs::path& file, int64_t at) {
 }
 
 TEST_F(RocksTest, KeepsWhatWasWritten) {
-  ASSERT_TRUE(Put(*Open(dir_), "a", "1", Durability::kBuffered).ok());
+  ASSERT_TRUE(Put(*Open(dir_), "a", "1").ok());
   EXPECT_EQ(*Open(dir_)->Get("ledger", "a"), "1");
 }
 
 TEST_F(RocksTest, OpensWithMoreOrFewerFamilies) {
-  ASSERT_TRUE(Put(*Open(dir_), "a", "1", Durability::kSynced).ok());
+  ASSERT_TRUE(Put(*Open(dir_), "a", "1").ok());
   auto fewer = OpenRocks(dir_, {"journal"});
   ASSERT_TRUE(fewer.ok()) << fewer.status();
   fewer->reset();
@@ -87,14 +87,12 @@ TEST_F(RocksTest, ADirectoryThatCannotBeMadeIsNamed) {
       << kv.status();
 }
 
-// The child: numbered batches, every third one synced, each reported when it is acknowledged, until
-// it is killed.
+// The child: numbered batches, each reported when it is acknowledged, until it is killed.
 int WriteForever(const std::string& dir) {
   auto kv = OpenRocks(dir, kFamilies);
   if (!kv.ok()) return 1;
   for (int i = 0;; ++i) {
-    const auto durability = i % 3 == 0 ? Durability::kSynced : Durability::kBuffered;
-    if (!Put(**kv, std::to_string(i), std::string(500, 'v'), durability).ok()) return 1;
+    if (!Put(**kv, std::to_string(i), std::string(500, 'v')).ok()) return 1;
     Report(std::to_string(i));
   }
 }
@@ -137,8 +135,7 @@ TEST_F(RocksTest, ATornTailOfTheLogLosesOnlyTheTail) {
   {
     const auto kv = Open(dir_);
     for (int i = 0; i < 20; ++i)
-      ASSERT_TRUE(
-          Put(*kv, std::to_string(100 + i), std::string(200, 'v'), Durability::kSynced).ok());
+      ASSERT_TRUE(Put(*kv, std::to_string(100 + i), std::string(200, 'v')).ok());
   }
   const fs::path log = FileWith(dir_, ".log");
   fs::resize_file(log, fs::file_size(log) - 100);
@@ -153,8 +150,7 @@ TEST_F(RocksTest, DamageInsideTheLogIsDataLoss) {
   {
     const auto kv = Open(dir_);
     for (int i = 0; i < 20; ++i)
-      ASSERT_TRUE(
-          Put(*kv, std::to_string(100 + i), std::string(200, 'v'), Durability::kSynced).ok());
+      ASSERT_TRUE(Put(*kv, std::to_string(100 + i), std::string(200, 'v')).ok());
   }
   const fs::path log = FileWith(dir_, ".log");
   FlipByte(log, static_cast<int64_t>(fs::file_size(log) / 2));
@@ -165,8 +161,7 @@ TEST_F(RocksTest, DamageInsideTheLogIsDataLoss) {
 
 TEST_F(RocksTest, DamageInsideATableIsDataLoss) {
   for (int i = 0; i < 3; ++i)
-    ASSERT_TRUE(
-        Put(*Open(dir_), std::to_string(i), std::string(4000, 'v'), Durability::kSynced).ok());
+    ASSERT_TRUE(Put(*Open(dir_), std::to_string(i), std::string(4000, 'v')).ok());
   { const auto kv = Open(dir_); }  // every opening turns the log into a table
   const fs::path table = FileWith(dir_, ".sst");
   ASSERT_FALSE(table.empty());
