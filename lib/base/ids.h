@@ -35,8 +35,8 @@ class StrongInt {
 
 using Step = StrongInt<struct StepTag>;  // state(step) is what a step starts from; 0 first
 using LaneId = StrongInt<struct LaneTag, int32_t>;  // 0 … L-1
-using ChunkId =
-    StrongInt<struct ChunkTag, int32_t>;  // 0 … C-1, ascending addresses of the flat space
+// 0 … C-1, ascending addresses of the flat space.
+using ChunkId = StrongInt<struct ChunkTag, int32_t>;
 using Rank = StrongInt<struct RankTag, int32_t>;     // dense per view and role
 using ViewNumber = StrongInt<struct ViewTag>;        // 0: none yet
 using LineageNumber = StrongInt<struct LineageTag>;  // 0: before any state exists

@@ -21,8 +21,8 @@ namespace muster {
 struct Document {
   nlohmann::json root;
   std::string source;  // what to call the text: a file name; may be empty
-  std::map<std::string, std::string>
-      places;  // field → "plan.yaml:7"; "" is the whole; not here: `source`
+  // Field → "plan.yaml:7"; "" is the whole; not here: `source`.
+  std::map<std::string, std::string> places;
 };
 
 // One YAML 1.2 document (core schema). Refused: more than 1 MiB, more than 64 levels, keys that

@@ -39,8 +39,8 @@ struct ScheduleSpec {
 };
 
 struct DataSpec {
-  std::vector<std::string>
-      paths;  // files and directories (walked, in name order); empty: the task makes its own
+  // Files and directories (walked, in name order); empty: the task makes its own.
+  std::vector<std::string> paths;
   std::vector<std::string> suffixes;  // ".h"; "": names without a dot; an empty list: every file
   uint64_t max_bytes = 0;             // read no more than this; 0: all
   uint64_t samples = 0;               // size of a made data set; 0: the task's default

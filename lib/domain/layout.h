@@ -13,10 +13,8 @@
 
 namespace muster {
 
-enum class TensorKind {
-  kParameter,
-  kBuffer
-};  // a buffer (batch-norm statistics) has one contributor: lane 0
+// A buffer (batch-norm statistics) has one contributor: lane 0.
+enum class TensorKind { kParameter, kBuffer };
 
 struct TensorSpec {
   std::string name;            // unique, as the model calls it: "blocks.0.attention.query.weight"
@@ -54,9 +52,8 @@ class Layout {
   static absl::StatusOr<Layout> Make(const std::vector<TensorSpec>& tensors, int64_t chunk_bytes);
 
   int64_t elements() const { return elements_; }  // of the whole flat space, holes included
-  int64_t parameter_elements() const {
-    return parameter_elements_;
-  }  // optimizer slots have this many each
+  // Optimizer slots have this many each.
+  int64_t parameter_elements() const { return parameter_elements_; }
   const std::vector<Placed>& tensors() const { return tensors_; }  // registration order, as given
   const std::vector<Chunk>& chunks() const { return chunks_; }
   int32_t chunk_count() const { return static_cast<int32_t>(chunks_.size()); }

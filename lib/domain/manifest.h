@@ -47,8 +47,8 @@ struct Manifest {
   Step step{0};
   std::vector<Segment> segments;
   std::string spec;  // the JobSpec as JSON
-  std::vector<TensorSpec>
-      tensors;  // registration order: with chunk_bytes they make the Layout without the model
+  // Registration order: with chunk_bytes they make the Layout without the model.
+  std::vector<TensorSpec> tensors;
   int64_t chunk_bytes = 0;
   int32_t slots = 0;         // optimizer slots
   std::string fingerprint;   // hexadecimal; empty: none was taken at this step

@@ -26,8 +26,8 @@ struct JobFacts {
   uint64_t samples = 0;
   std::string data_hash;
   std::vector<TensorSpec> tensors;  // registration order
-  std::map<std::string, std::string>
-      numeric;  // library versions, instruction set, threads, probe fingerprints …
+  // Library versions, instruction set, threads, probe fingerprints …
+  std::map<std::string, std::string> numeric;
   bool operator==(const JobFacts&) const = default;
 };
 
@@ -56,8 +56,8 @@ struct Holdings {
   Step step;         // state(step); of a server: its chunks
   ChunkSet results;  // held results of the open step `step` (a server: applied ones)
   ChunkSet sums;     // owners that apply: complete sums, applied or waiting for the verdict
-  bool previous_results =
-      false;  // still holds every result of step - 1 (a server: of its chunks) unmodified
+  // Still holds every result of step - 1 (a server: of its chunks) unmodified.
+  bool previous_results = false;
   std::vector<LaneId> lanes;  // folded and running in the open step, ascending
 };
 struct Sealed {
@@ -129,10 +129,10 @@ struct HealPlan {
   Step base;
   std::vector<ViewMember> members;
   std::vector<HealBy> how;  // by member
-  std::vector<int32_t>
-      values_from;  // by chunk: who holds, or will hold, it at state(base), for kCopy
-  std::vector<int32_t>
-      slots_from;  // by chunk: likewise its optimizer slots; -1: they are zero, or not copied
+  // By chunk: who holds, or will hold, it at state(base), for kCopy.
+  std::vector<int32_t> values_from;
+  // By chunk: likewise its optimizer slots; -1: they are zero, or not copied.
+  std::vector<int32_t> slots_from;
   std::vector<int32_t> catch_up_from;  // by chunk: who holds the result of base - 1; -1: unneeded
   ChunkSet done;  // results of base that everybody must hold before the view is active …
   std::vector<int32_t> done_from;    // … by chunk: from whom; -1: not done
@@ -194,8 +194,8 @@ struct Partials {
   ViewNumber view;
   Step step;
   std::vector<ChunkPartials> chunks;
-  std::vector<Order> orders;  // only with no chunks: orders in effect at the edge before `step`,
-                              // for owners that apply
+  // Only with no chunks: orders in effect at the edge before `step`, for owners that apply.
+  std::vector<Order> orders;
 };
 struct ResultMeta {
   int64_t weight = 0;

@@ -39,8 +39,8 @@ class Histogram {
 // A name of the catalogue, checked when compiled.
 template <MetricKind kind>
 struct MetricName {
-  consteval MetricName(const char* name)
-      : index(FindMetric(name, kind)) {}  // NOLINT: implicit on purpose
+  // NOLINTNEXTLINE: implicit on purpose
+  consteval MetricName(const char* name) : index(FindMetric(name, kind)) {}
   size_t index;
 };
 

@@ -33,8 +33,8 @@ struct TaskInfo {
   std::string name;
   std::string help;
   std::vector<TaskParameter> parameters;
-  bool data_needed =
-      false;  // data.paths must be given; otherwise the task makes data.samples samples
+  // data.paths must be given; otherwise the task makes data.samples samples.
+  bool data_needed = false;
   uint64_t default_samples = 0;  // of a task that makes its data: what data.samples = 0 means
   // `multiple` must be a multiple of `divisor`; both empty: no such rule.
   std::string multiple;

@@ -24,8 +24,8 @@ struct LaneInput {
   LaneId lane;
   uint64_t seed = 0;                   // of every random generator the lane uses
   absl::Span<const uint64_t> samples;  // sample ids, never empty: empty lanes are not run
-  absl::Span<const float>
-      parameters;  // flat space of state(step): parameters and buffers at their offsets
+  // Flat space of state(step): parameters and buffers at their offsets.
+  absl::Span<const float> parameters;
 };
 
 struct LaneOutput {
@@ -36,14 +36,15 @@ struct LaneOutput {
 
 // Where a lane's gradient goes.
 struct GradientSink {
-  absl::Span<float>
-      gradient;  // the flat space; all +0.0 at the start, also in the holes, which stay so.
-                 // A buffer tensor's new value is written at its offset instead of a gradient.
-  std::function<void(LaneOutput)> outcome;  // exactly once, when the forward pass is done and
-                                            // before the first `ready`: what RunLane will return
-  std::function<void(size_t tensor)>
-      ready;  // tensor `i` of the layout is final; each exactly once before RunLane
-              // returns, in any order, on the calling thread, as early as possible
+  // The flat space; all +0.0 at the start, also in the holes, which stay so. A buffer tensor's new
+  // value is written at its offset instead of a gradient.
+  absl::Span<float> gradient;
+  // Exactly once, when the forward pass is done and before the first `ready`: what RunLane will
+  // return.
+  std::function<void(LaneOutput)> outcome;
+  // A tensor of the layout is final; each exactly once before RunLane returns, in any order, on the
+  // calling thread, as early as possible.
+  std::function<void(size_t tensor)> ready;
 };
 
 class Task {

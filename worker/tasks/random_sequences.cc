@@ -8,8 +8,8 @@
 namespace muster::worker {
 namespace {
 
-constexpr uint64_t kDataStream =
-    0x64617461;  // keeps this use of a job's seed apart from the others
+// Keeps this use of a job's seed apart from the others.
+constexpr uint64_t kDataStream = 0x64617461;
 
 }  // namespace
 

@@ -11,8 +11,8 @@ class Service;
 
 namespace muster {
 
-inline constexpr char kFieldMetadata[] =
-    "muster-field";  // trailing: the field that an error is about
+// Trailing: the field that an error is about.
+inline constexpr char kFieldMetadata[] = "muster-field";
 
 // For GrpcTransport::Listen. `api` outlives the listener, and answers whatever is still asked
 // before that is destroyed.

@@ -161,8 +161,8 @@ TEST(Audit, NamesWrongSamples) {
   EXPECT_EQ(VerdictOf(records),
             "step 1 (lineage 1) used samples 3+4 of epoch 0, not the ones the law gives it");
   records = Steps(1, 0, 6);
-  records[3].samples =
-      records[0].samples;  // the first epoch's again: used twice there, never in the second
+  // The first epoch's again: used twice there, never in the second.
+  records[3].samples = records[0].samples;
   EXPECT_EQ(VerdictOf(records),
             "step 3 (lineage 1) used samples 0+4 of epoch 0, not the ones the law gives it");
 }

@@ -64,8 +64,8 @@ TEST(ManifestTest, EveryFaultIsNamed) {
   refused("slot 3, chunk 0: there is no such slot", [&](Manifest& m) { first(m).slot = 3; });
   refused("slot -1, chunk 0: there is no such slot", [&](Manifest& m) { first(m).slot = -1; });
   refused("the slot has no such chunk", [&](Manifest& m) {
-    first(m).chunk =
-        ChunkId(SmallLayout().parameter_chunk_count());  // a buffer's: it has no optimizer slots
+    // A buffer's: it has no optimizer slots.
+    first(m).chunk = ChunkId(SmallLayout().parameter_chunk_count());
   });
   refused("the slot has no such chunk", [&](Manifest& m) { first(m).chunk = ChunkId(-1); });
   refused("the chunk has 256", [&](Manifest& m) { first(m).bytes = 252; });

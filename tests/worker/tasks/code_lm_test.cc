@@ -73,8 +73,8 @@ void CopyLouder(LaneRig& from, LaneRig& to) {
 // sums to 1: S = -log(sum over b of exp(-loss(b))). A model that stops one byte earlier has exactly
 // the loss S, if no position sees a byte to its right.
 TEST(CodeLm, APositionDoesNotSeeTheFuture) {
-  const std::string text =
-      "for (int i = 0; i";  // 17 bytes, of which the last one is read by the last position
+  // 17 bytes, of which the last one is read by the last position.
+  const std::string text = "for (int i = 0; i";
   std::string texts;
   for (int b = 0; b < 256; ++b) texts += text + static_cast<char>(b);
   const TextFile file(texts);
