@@ -176,10 +176,12 @@ class JobRun {
          {{"state", job.state}});
   }
 
-  // Something was not as in a quiet run: now, or at the step that an event names.
+  // Something was not as in a quiet run: now, or at the step that an event names. A view that
+  // begins after the last step disturbs none: the final state is there already.
   void Disturbed(int64_t step) {
     const auto progress = tracker_.Now();
     if (progress) step = std::max(step, progress->step);
+    if (result_.job.steps > 0) step = std::min(step, result_.job.steps - 1);
     result_.last_disturbed_step = std::max(result_.last_disturbed_step, step);
   }
 

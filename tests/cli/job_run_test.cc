@@ -273,6 +273,12 @@ TEST_F(JobRunTest, FollowsAJobToItsEnd) {
   EXPECT_EQ(result.last_disturbed_step, 7);
 }
 
+TEST_F(JobRunTest, AViewAfterTheLastStepDisturbsNone) {
+  after_events_ = "done";
+  first_events_ = {{"view", R"({"text":"view 3 goes on at step 20","step":20})"}};
+  EXPECT_EQ(Run().last_disturbed_step, 19);
+}
+
 TEST_F(JobRunTest, CtrlCStopsAfterACheckpoint) {
   on_start_ = [](HandCluster& cluster) {
     cluster.Post([&cluster] { cluster.events.on_interrupt(2); });
