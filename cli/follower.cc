@@ -1,11 +1,42 @@
 #include "cli/follower.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "cli/json_text.h"
 
 namespace muster::cli {
 namespace {
 
 constexpr Duration kPause = std::chrono::milliseconds(100);
+
+// So often a coordinator that is away is asked: the job is over then, and its end known.
+constexpr int kFingerprintTries = 100;
+
+// All of them, part by part. `pause` waits for a moment; false: not any more.
+absl::StatusOr<std::vector<Fingerprint>> AllFingerprints(const Rest& rest, const std::string& id,
+                                                         const std::function<bool()>& pause) {
+  std::vector<Fingerprint> all;
+  int64_t from = 0;
+  for (int failures = 0;;) {
+    absl::StatusOr<FingerprintPart> part = rest.Fingerprints(id, from);
+    if (part.ok()) {
+      std::move(part->fingerprints.begin(), part->fingerprints.end(), std::back_inserter(all));
+      if (part->next <= from) return all;
+      from = part->next;
+      failures = 0;
+    } else if (!IsPassing(part.status()) || ++failures == kFingerprintTries || !pause()) {
+      return part.status();
+    }
+  }
+}
+
+JobEvent NoFingerprints(const absl::Status& why) {
+  const std::string text = absl::StrCat("warning: the fingerprints cannot be had: ", why.message());
+  return {.name = "state", .text = text, .json = Text(nlohmann::ordered_json({{"text", text}}))};
+}
 
 }  // namespace
 
@@ -89,9 +120,14 @@ bool Follower::Submit(JobStatus& job) {
 bool Follower::FinishIfOver() {
   const absl::StatusOr<JobStatus> job = rest_.Job(id_);
   if (!job.ok() || !IsOver(*job)) return ending();
-  absl::StatusOr<std::vector<Fingerprint>> fingerprints = rest_.Fingerprints(id_);
-  if (!fingerprints.ok()) return ending();
-  post_([this, job = *job, list = *std::move(fingerprints)] { events_.on_over(job, list); });
+  const absl::StatusOr<std::vector<Fingerprint>> fingerprints =
+      AllFingerprints(rest_, id_, [this] { return Pause(); });
+  if (ending()) return true;
+  if (!fingerprints.ok())
+    post_([this, event = NoFingerprints(fingerprints.status())] { events_.on_event(event); });
+  post_([this, job = *job, list = fingerprints.value_or(std::vector<Fingerprint>())] {
+    events_.on_over(job, list);
+  });
   return true;
 }
 

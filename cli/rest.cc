@@ -110,9 +110,9 @@ absl::StatusOr<JobEvent> ParseJobEvent(const std::string& name, const std::strin
   return event;
 }
 
-absl::StatusOr<std::vector<Fingerprint>> ParseFingerprints(const std::string& json) {
+absl::StatusOr<FingerprintPart> ParseFingerprints(const std::string& json) {
   MUSTER_ASSIGN_OR_RETURN(const Json object, ParseObject(json));
-  std::vector<Fingerprint> fingerprints;
+  FingerprintPart part;
   const auto list = object.find("fingerprints");
   if (list == object.end() || !list->is_array())
     return absl::InternalError("no list of fingerprints in the answer");
@@ -121,9 +121,10 @@ absl::StatusOr<std::vector<Fingerprint>> ParseFingerprints(const std::string& js
     Fingerprint fingerprint;
     Read(entry, "step", fingerprint.step);
     Read(entry, "value", fingerprint.value);
-    fingerprints.push_back(std::move(fingerprint));
+    part.fingerprints.push_back(std::move(fingerprint));
   }
-  return fingerprints;
+  Read(object, "next", part.next);
+  return part;
 }
 
 absl::StatusOr<std::string> Rest::Get(const std::string& path) const {
@@ -170,8 +171,9 @@ absl::StatusOr<JobStatus> Rest::Cancel(const std::string& id) const {
   return ParseJobStatus(answer);
 }
 
-absl::StatusOr<std::vector<Fingerprint>> Rest::Fingerprints(const std::string& id) const {
-  MUSTER_ASSIGN_OR_RETURN(const std::string answer, Get("/v1/jobs/" + id + "/fingerprints"));
+absl::StatusOr<FingerprintPart> Rest::Fingerprints(const std::string& id, int64_t from) const {
+  MUSTER_ASSIGN_OR_RETURN(const std::string answer,
+                          Get(absl::StrCat("/v1/jobs/", id, "/fingerprints?from=", from)));
   return ParseFingerprints(answer);
 }
 

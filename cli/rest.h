@@ -60,6 +60,12 @@ struct Fingerprint {
   bool operator==(const Fingerprint&) const = default;
 };
 
+// As many as the coordinator tells at once.
+struct FingerprintPart {
+  std::vector<Fingerprint> fingerprints;  // by step
+  int64_t next = -1;                      // from where those follow; -1: there are none
+};
+
 struct JobEvent {
   std::string id;  // for following on from it
   // One of "state", "view", "recovery", "checkpoint", "step", "fingerprint", "process", "done".
@@ -72,7 +78,7 @@ struct JobEvent {
 
 absl::StatusOr<JobStatus> ParseJobStatus(const std::string& json);
 absl::StatusOr<JobEvent> ParseJobEvent(const std::string& name, const std::string& json);
-absl::StatusOr<std::vector<Fingerprint>> ParseFingerprints(const std::string& json);
+absl::StatusOr<FingerprintPart> ParseFingerprints(const std::string& json);
 
 // Nobody answers, for now: what a coordinator that is slow or being started again looks like.
 bool IsPassing(const absl::Status& error);
@@ -88,7 +94,8 @@ class Rest {
   absl::Status Stop(const std::string& id) const;  // after a checkpoint
   // The job as it is now; one that was over before stays as it was.
   absl::StatusOr<JobStatus> Cancel(const std::string& id) const;
-  absl::StatusOr<std::vector<Fingerprint>> Fingerprints(const std::string& id) const;
+  // Of the step `from` and later ones.
+  absl::StatusOr<FingerprintPart> Fingerprints(const std::string& id, int64_t from) const;
   absl::StatusOr<std::string> Digest(const std::string& id) const;  // JSON
   absl::StatusOr<std::string> Audit(const std::string& id) const;   // JSON
 

@@ -76,50 +76,51 @@ class JobRunTest : public ::testing::Test {
  protected:
   JobRunTest() {
     if (mkdtemp(folder_.data()) == nullptr) std::abort();
-    server_ =
-        http::Server::Start("127.0.0.1:0",
-                            {{"POST", "/v1/jobs",
-                              [this](const http::Request& request, const http::Responder& r) {
-                                OnSubmit(request, r);
-                              }},
-                             {"GET", "/v1/jobs/{id}",
-                              [this](const http::Request&, const http::Responder& r) {
-                                r.Send({.body = JobJson()});
-                              }},
-                             {"GET", "/v1/jobs/{id}/fingerprints",
-                              [](const http::Request&, const http::Responder& r) {
-                                r.Send({.body = R"({"fingerprints":[{"step":10,"value":"aa"}]})"});
-                              }},
-                             {"POST", "/v1/jobs/{id}:stop",
-                              [this](const http::Request&, const http::Responder& r) {
-                                if (!stop_answer_.ok()) return r.Send(stop_answer_);
-                                r.Send({.body = "{}"});
-                                Become("stopped", 75);
-                              }},
-                             {"POST", "/v1/jobs/{id}:cancel",
-                              [this](const http::Request&, const http::Responder& r) {
-                                if (JobState() == "running") Become("cancelled", 1);
-                                r.Send({.body = JobJson()});
-                              }},
-                             {"GET", "/v1/jobs/{id}/events",
-                              [this](const http::Request&, const http::Responder& r) {
-                                std::lock_guard lock(mutex_);
-                                if (gone_) return r.Send(absl::UnavailableError("it has ended"));
-                                if (too_slow_ > 0) {
-                                  --too_slow_;
-                                  return r.Send(absl::DeadlineExceededError("not in time"));
-                                }
-                                stream_ = r.Stream();
-                                for (const auto& [name, data] : first_events_)
-                                  stream_->Send("1", name, data);
-                                if (!after_events_.empty()) {
-                                  job_["state"] = after_events_;
-                                  job_["exit_code"] = after_events_ == "done" ? 0 : 1;
-                                }
-                                if (job_["state"] != "running") stream_->Send("9", "done", "{}");
-                                if (on_stream_) on_stream_();
-                              }}})
-            .value();
+    server_ = http::Server::Start("127.0.0.1:0",
+                                  {{"POST", "/v1/jobs",
+                                    [this](const http::Request& request, const http::Responder& r) {
+                                      OnSubmit(request, r);
+                                    }},
+                                   {"GET", "/v1/jobs/{id}",
+                                    [this](const http::Request&, const http::Responder& r) {
+                                      r.Send({.body = JobJson()});
+                                    }},
+                                   {"GET", "/v1/jobs/{id}/fingerprints",
+                                    [this](const http::Request& request, const http::Responder& r) {
+                                      OnFingerprints(request, r);
+                                    }},
+                                   {"POST", "/v1/jobs/{id}:stop",
+                                    [this](const http::Request&, const http::Responder& r) {
+                                      if (!stop_answer_.ok()) return r.Send(stop_answer_);
+                                      r.Send({.body = "{}"});
+                                      Become("stopped", 75);
+                                    }},
+                                   {"POST", "/v1/jobs/{id}:cancel",
+                                    [this](const http::Request&, const http::Responder& r) {
+                                      if (JobState() == "running") Become("cancelled", 1);
+                                      r.Send({.body = JobJson()});
+                                    }},
+                                   {"GET", "/v1/jobs/{id}/events",
+                                    [this](const http::Request&, const http::Responder& r) {
+                                      std::lock_guard lock(mutex_);
+                                      if (gone_)
+                                        return r.Send(absl::UnavailableError("it has ended"));
+                                      if (too_slow_ > 0) {
+                                        --too_slow_;
+                                        return r.Send(absl::DeadlineExceededError("not in time"));
+                                      }
+                                      stream_ = r.Stream();
+                                      for (const auto& [name, data] : first_events_)
+                                        stream_->Send("1", name, data);
+                                      if (!after_events_.empty()) {
+                                        job_["state"] = after_events_;
+                                        job_["exit_code"] = after_events_ == "done" ? 0 : 1;
+                                      }
+                                      if (job_["state"] != "running")
+                                        stream_->Send("9", "done", "{}");
+                                      if (on_stream_) on_stream_();
+                                    }}})
+                  .value();
   }
 
   void OnSubmit(const http::Request& request, const http::Responder& responder) {
@@ -134,6 +135,19 @@ class JobRunTest : public ::testing::Test {
       job_["id"] = body["id"];
       responder.Send({.body = job_.dump()});
     }
+  }
+
+  // In two parts.
+  void OnFingerprints(const http::Request& request, const http::Responder& responder) {
+    std::lock_guard lock(mutex_);
+    if (no_fingerprints_ > 0) {
+      --no_fingerprints_;
+      return responder.Send(fingerprints_error_);
+    }
+    const auto from = request.query.find("from");
+    const bool first = from == request.query.end() || from->second == "0";
+    responder.Send({.body = first ? R"({"fingerprints":[{"step":10,"value":"aa"}],"next":20})"
+                                  : R"({"fingerprints":[{"step":20,"value":"bb"}],"next":null})"});
   }
 
   std::string JobJson() {
@@ -243,7 +257,9 @@ class JobRunTest : public ::testing::Test {
   absl::Status stop_answer_;
   std::function<void()> on_stream_;
   int unavailable_ = 0;
-  int too_slow_ = 0;  // streams that get no answer in time
+  absl::Status fingerprints_error_;
+  int no_fingerprints_ = 0;  // answers with that error
+  int too_slow_ = 0;         // streams that get no answer in time
   bool gone_ = false;
   std::vector<std::pair<std::string, std::string>> first_events_;  // of every stream
   std::string after_events_;  // state of the job after them; empty: as it was
@@ -267,10 +283,36 @@ TEST_F(JobRunTest, FollowsAJobToItsEnd) {
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(result.first_loss, 5.5);
   EXPECT_EQ(result.sample, "int main() {}");
-  EXPECT_EQ(result.fingerprints, (std::vector<Fingerprint>{{10, "aa"}}));
+  EXPECT_EQ(result.fingerprints, (std::vector<Fingerprint>{{10, "aa"}, {20, "bb"}}));
   EXPECT_THAT(out_.str(), HasSubstr("worker-2 was killed; its lanes went to workers 0 and 1\n"));
   EXPECT_THAT(out_.str(), Not(HasSubstr("not for people")));
   EXPECT_EQ(result.last_disturbed_step, 7);
+}
+
+TEST_F(JobRunTest, AnErrorOfTheFingerprintsEndsTheRunAndIsSaid) {
+  after_events_ = "done";
+  for (const absl::Status& error :
+       {absl::DataLossError("the journal is damaged"),
+        absl::ResourceExhaustedError("larger than 16 MiB"), absl::InternalError("no list")}) {
+    no_fingerprints_ = 1;
+    fingerprints_error_ = error;
+    const JobResult result = Run();
+    EXPECT_TRUE(result.error.ok()) << result.error;
+    EXPECT_EQ(result.job.state, "done");
+    EXPECT_THAT(result.fingerprints, testing::IsEmpty());
+    EXPECT_THAT(
+        out_.str(),
+        HasSubstr("the fingerprints cannot be had: " + std::string(error.message()) + "\n"));
+    job_["state"] = "running";
+  }
+}
+
+TEST_F(JobRunTest, FingerprintsAreAskedForAgainWhileTheCoordinatorIsAway) {
+  after_events_ = "done";
+  no_fingerprints_ = 2;
+  fingerprints_error_ = absl::UnavailableError("as many questions wait as may");
+  EXPECT_EQ(Run().fingerprints.size(), 2u);
+  EXPECT_THAT(out_.str(), Not(HasSubstr("cannot be had")));
 }
 
 TEST_F(JobRunTest, AViewAfterTheLastStepDisturbsNone) {

@@ -33,6 +33,7 @@ TEST(RestTest, OddAnswersAreNoCrash) {
   EXPECT_FALSE(ParseJobStatus("").ok());
   EXPECT_FALSE(ParseJobStatus("[1]").ok());
   EXPECT_FALSE(ParseFingerprints("{}").ok());
+  EXPECT_EQ(ParseFingerprints(R"({"fingerprints":[],"next":"x"})")->next, -1);
   const auto job =
       ParseJobStatus(R"({"id":7,"step":"x","loss":null,"members":[1,{"lanes":"all"}]})");
   ASSERT_TRUE(job.ok());
