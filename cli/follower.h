@@ -1,5 +1,6 @@
-// Submits a job and follows it to its end, on a thread of its own: a coordinator that is down for a
-// while is waited for. All calls back are posted, so that they run on the main thread.
+// Submits a job and follows it to its end, on threads of its own (one follows events, one asks): a
+// coordinator that is down for a while is waited for. All calls back are posted, so that they run
+// on the main thread.
 #pragma once
 
 #include <condition_variable>
@@ -28,7 +29,7 @@ class Follower {
  public:
   using Poster = std::function<void(std::function<void()>)>;
 
-  // The thread starts at once.
+  // The threads start at once.
   Follower(std::string url, std::string id, std::string spec_json, Poster post,
            FollowerEvents events);
   ~Follower();  // the coordinator is gone or answers: waits for the exchange under way

@@ -70,6 +70,7 @@ JobMember DescribeMember(const MemberStatus& status) {
   JobMember member{.name = status.member.id.name,
                    .role = std::string(RoleName(status.member.role)),
                    .rank = status.member.rank.value(),
+                   .local_rank = status.member.local_rank,
                    .node = status.member.node,
                    .address = status.member.address,
                    .incarnation = ToHex(status.member.id.incarnation),

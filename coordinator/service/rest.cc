@@ -27,9 +27,16 @@ Json NumberOrNull(std::optional<double> value) {
 }
 
 Json ToJson(const JobMember& m) {
-  return {{"name", m.name},   {"role", m.role},       {"rank", m.rank},
-          {"node", m.node},   {"address", m.address}, {"incarnation", m.incarnation},
-          {"lanes", m.lanes}, {"state", m.state},     {"phase", m.phase},
+  return {{"name", m.name},
+          {"role", m.role},
+          {"rank", m.rank},
+          {"local_rank", m.local_rank},
+          {"node", m.node},
+          {"address", m.address},
+          {"incarnation", m.incarnation},
+          {"lanes", m.lanes},
+          {"state", m.state},
+          {"phase", m.phase},
           {"step", m.step}};
 }
 

@@ -41,9 +41,8 @@ absl::StatusOr<int> RunProcess(const MemberProgram& program, const ProcessOption
   grpc.credentials = options.credentials;
   grpc.warn = [](const std::string& line) { LogWarning("%s", line); };
   const std::unique_ptr<GrpcTransport> transport = MakeGrpcTransport(std::move(grpc));
-  MUSTER_ASSIGN_OR_RETURN(
-      const auto process,
-      MemberProcess::Start(options, *transport, [&t = *transport] { return &t.counters(); }));
+  MUSTER_ASSIGN_OR_RETURN(const auto process,
+                          MemberProcess::Start(options, *transport, &transport->counters()));
   if (program.work) MUSTER_RETURN_IF_ERROR(program.work(*process, options));
   return process->Join();
 }

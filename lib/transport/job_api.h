@@ -19,6 +19,7 @@ struct JobMember {
   std::string name;
   std::string role;  // worker, server
   int32_t rank = 0;
+  int32_t local_rank = 0;  // among those of its role on its node
   std::string node;
   std::string address;
   std::string incarnation;

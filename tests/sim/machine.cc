@@ -44,14 +44,6 @@ void Machine::DoWork() {
     for (const Action& action : outcome.actions)
       std::visit([this](const auto& a) { Act(a); }, action);
     frame_ = nullptr;
-    if (std::getenv("SIM_DEBUG") != nullptr)
-      world_.note(
-          absl::StrCat("input ", work.input.index(),
-                       work.frame ? absl::StrCat(" message ", work.frame->message.index(), " from ",
-                                                 std::get<PeerSays>(work.input).from.name)
-                                  : "",
-                       " fate ", static_cast<int>(outcome.fate), " ", outcome.reason, " actions ",
-                       outcome.actions.size()));
     CheckInvariants();
     if (edition == member_.edition()) continue;
     for (auto& [from, frames] : std::exchange(held_, {}))
@@ -194,7 +186,7 @@ void Machine::Act(const ApplyChunks& a) {
           old == world_.reference->At(a.step).values[c] ? "" : "old value, ",
           sums_[c] == world_.reference->At(a.step).sums[c] ? "" : "sum, ",
           a.norm.value_or(0) == world_.reference->At(a.step).norm ? "" : "norm, ", "slot?)"));
-    done.chunks.push_back({chunk, {config_.lanes, 0, 0, 0}});
+    done.chunks.push_back({chunk, {config_.law.lanes, 0, 0, 0}});
   }
   Answer(std::move(done));
 }
@@ -267,7 +259,7 @@ void Machine::FoldLanes() {
   for (bool again = true; again;) {
     again = false;
     for (const auto& [node, values] : gradients_) {
-      const auto family = FamilyOf(node, config_.lanes);
+      const auto family = FamilyOf(node, config_.law.lanes);
       if (!family || gradients_.count(family->sibling) == 0) continue;
       const TreeNode left = std::min(node, family->sibling),
                      right = std::max(node, family->sibling);

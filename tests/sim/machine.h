@@ -34,7 +34,6 @@ struct Surroundings {
   std::function<bool()> fails;  // does this write to the disk fail?
   std::function<void(const std::string&)> violate;
   std::function<void(int code, const std::string&)> quit;
-  std::function<void(const std::string&)> note;
   Disk* disk = nullptr;
   Reference* reference = nullptr;
 };
@@ -92,7 +91,7 @@ class Machine {
   void FoldLanes();
   void DoWork();
   void Answer(const muster::Input& input) { work_.push_front({input, std::nullopt}); }
-  bool server_mode() const { return config_.sync == Sync::kServer; }
+  bool server_mode() const { return config_.law.sync == Sync::kServer; }
   std::vector<Value>& Values(Step step) {
     return server_mode() ? generation_[(step.value() + 1) % 2] : values_;
   }

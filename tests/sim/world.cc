@@ -113,11 +113,8 @@ MemberConfig World::ConfigFor(const std::string& name, Role role) {
   config.role = role;
   config.node = "host";
   config.address = name;
-  config.sync = options_.sync;
-  config.lanes = options_.lanes;
   config.chunks.assign(static_cast<size_t>(options_.chunks), TensorKind::kParameter);
   config.slots = 1;
-  config.clips = options_.clip_norm > 0;
   config.fingerprint_every = 3;
   config.checkpoint_every = options_.checkpoint_every;
   config.law = spec_.law;
@@ -167,7 +164,6 @@ void World::Start(const std::string& name) {
     p->leaving = true;
     At(0, [this, id, code, reason] { Kill(id, absl::StrCat("left: ", reason), code); });
   };
-  around.note = [this, id](const std::string& what) { Note(absl::StrCat(id.name, " ", what)); };
   around.disk = &disk_;
   around.reference = &reference_;
   Process& p = processes_[id];

@@ -124,7 +124,9 @@ struct StateMade {
 struct Generated {
   absl::StatusOr<std::string> text;
 };
-struct TrainFailed {  // kInvalidArgument, kDataLoss: the data; else ourselves. The process ends.
+// The process ends. kInvalidArgument, kDataLoss: the data; kFailedPrecondition: the job; else
+// ourselves.
+struct TrainFailed {
   absl::Status why;
 };
 struct SegmentWrote {

@@ -89,7 +89,7 @@ void Exchange::Tick() {
   if (member_) metrics_.records.Set(static_cast<double>(member_->records_waiting()));
   AddGrowth(metrics_.bytes_copied, parts_.copied->load(), copied_told_);
   AddGrowth(metrics_.refused, sessions_.refused(), refused_told_);
-  const TransportCounters* moved = parts_.moved ? parts_.moved() : nullptr;
+  const TransportCounters* moved = parts_.moved;
   if (moved == nullptr) return;
   AddGrowth(metrics_.bytes_sent, moved->bytes_sent.load(), sent_told_);
   AddGrowth(metrics_.bytes_received, moved->bytes_received.load(), received_told_);
@@ -216,8 +216,9 @@ void Exchange::Handle(Generated event) {
 
 void Exchange::Handle(TrainFailed event) {
   const bool data = absl::IsInvalidArgument(event.why) || absl::IsDataLoss(event.why);
-  const std::string why(data ? std::string(event.why.message()) : event.why.ToString());
-  quit_ = Quit{data ? kExitBadData : kExitFailed, why};
+  const bool job = absl::IsFailedPrecondition(event.why);
+  const std::string why(data || job ? std::string(event.why.message()) : event.why.ToString());
+  quit_ = Quit{data ? kExitBadData : job ? kExitBadConfiguration : kExitFailed, why};
   LogError("%s", why);
 }
 
@@ -242,13 +243,11 @@ void Exchange::Handle(StopAsked event) {
 // ---- the state machine
 
 void Exchange::Feed(const Input& input) {
-  if (std::holds_alternative<CoordinatorSays>(input)) ++healing_;
   Carry(member_->Take(input).actions, nullptr);
   NoteChanges();
 }
 
 void Exchange::Deliver(Incoming incoming) {
-  if (std::holds_alternative<Pieces>(incoming.message)) ++healing_;
   Outcome outcome = member_->Take(PeerSays{incoming.from, incoming.message});
   Carry(std::move(outcome.actions), &incoming);
   if (outcome.fate == Fate::kHold && !HoldBack(incoming)) {
@@ -287,26 +286,16 @@ void Exchange::Carry(std::vector<Action> actions, const Incoming* incoming) {
   }
 }
 
-Exchange::Seen Exchange::Look() const {
-  const ChunkSet& results = member_->results();
-  return {member_->active(), member_->has_state(),
-          member_->sealed(), member_->view() ? member_->view()->number : ViewNumber(),
-          member_->step(),   static_cast<size_t>(std::count(results.begin(), results.end(), true)),
-          healing_};
-}
-
 void Exchange::NoteChanges() {
   if (quit_) return;
-  const Seen now = Look();
-  if (now == seen_) return;
-  const Seen before = std::exchange(seen_, now);
-  const View* view = member_->active() ? &*member_->view() : nullptr;
-  if (view != nullptr && (!before.active || before.view != now.view)) {
-    metrics_.members.Set(static_cast<double>(view->members.size()));
-    metrics_.view.Set(static_cast<double>(view->number.value()));
-    metrics_.term.Set(static_cast<double>(view->term.value()));
-    metrics_.lineage.Set(static_cast<double>(view->lineage.value()));
-    parts_.reporter->Joined(*view, OurRank(), options_.place.id.incarnation);
+  const ViewNumber now = member_->active() ? member_->view()->number : ViewNumber();
+  if (std::exchange(active_view_, now) != now && now != ViewNumber()) {
+    const View& view = *member_->view();
+    metrics_.members.Set(static_cast<double>(view.members.size()));
+    metrics_.view.Set(static_cast<double>(view.number.value()));
+    metrics_.term.Set(static_cast<double>(view.term.value()));
+    metrics_.lineage.Set(static_cast<double>(view.lineage.value()));
+    parts_.reporter->Joined(view, OurRank(), options_.place.id.incarnation);
   }
   RedeliverHeld();
 }
@@ -314,14 +303,12 @@ void Exchange::NoteChanges() {
 // Frames that came too early: each once more, in order; those still too early stay.
 void Exchange::RedeliverHeld() {
   if (std::exchange(redelivering_, true)) return;
-  Seen at;
-  do {
-    at = seen_;
+  while (!quit_ && std::exchange(edition_, member_->edition()) != member_->edition()) {
     std::map<MemberId, Held> held = std::exchange(held_, {});
     for (auto& [peer, early] : held)
       for (Incoming& frame : early.frames)
         if (!quit_ && sessions_.Up(peer)) Deliver(std::move(frame));
-  } while (!quit_ && seen_ != at && !held_.empty());
+  }
   redelivering_ = false;
 }
 

@@ -51,8 +51,7 @@ struct ExchangeParts {
   Metrics* metrics = nullptr;
   Failpoints* failpoints = nullptr;
   const Reporter* reporter = nullptr;
-  // What the transport has moved; may be empty.
-  std::function<const TransportCounters*()> moved;
+  const TransportCounters* moved = nullptr;  // by the transport; may be null
 };
 
 class Exchange {
@@ -148,21 +147,8 @@ class Exchange {
   std::map<MemberId, Held> held_;
   bool redelivering_ = false;
 
-  // What the machine looked like when frames were last held back, and what was last reported.
-  struct Seen {
-    bool active = false;
-    bool has_state = false;
-    ViewNumber sealed;
-    ViewNumber view;
-    Step step;
-    size_t results = 0;
-    int64_t healing = 0;  // words of the coordinator and pieces of states: a plan may have moved on
-    bool operator==(const Seen&) const = default;
-  };
-  Seen Look() const;
-  Seen seen_;
-  int64_t healing_ = 0;
-
+  int64_t edition_ = 0;     // the machine's, when held frames were last delivered
+  ViewNumber active_view_;  // that was last reported
   int64_t compute_id_ = 0;  // of the last Compute or Abandon
   Time next_alive_{};
   Time last_completed_{};

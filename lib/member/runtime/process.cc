@@ -66,17 +66,16 @@ MemberProcess::MemberProcess(ProcessOptions options)
       reporter_(options_.report_fd, options_.name) {}
 
 absl::StatusOr<std::unique_ptr<MemberProcess>> MemberProcess::Start(
-    ProcessOptions options, Transport& transport, std::function<const TransportCounters*()> moved) {
+    ProcessOptions options, Transport& transport, const TransportCounters* moved) {
   MUSTER_RETURN_IF_ERROR(Check(options));
   std::unique_ptr<MemberProcess> process(new MemberProcess(std::move(options)));
   for (const std::string& point : process->options_.fail_at)
     MUSTER_RETURN_IF_ERROR(process->failpoints_.Arm(point));
-  MUSTER_RETURN_IF_ERROR(process->Begin(transport, std::move(moved)));
+  MUSTER_RETURN_IF_ERROR(process->Begin(transport, moved));
   return process;
 }
 
-absl::Status MemberProcess::Begin(Transport& transport,
-                                  std::function<const TransportCounters*()> moved) {
+absl::Status MemberProcess::Begin(Transport& transport, const TransportCounters* moved) {
   metrics_ = std::make_unique<Metrics>(
       ConstantLabels{options_.job, options_.role == Role::kWorker ? "worker" : "server",
                      options_.name},
@@ -110,7 +109,7 @@ absl::Status MemberProcess::Begin(Transport& transport,
   parts.metrics = metrics_.get();
   parts.failpoints = &failpoints_;
   parts.reporter = &reporter_;
-  parts.moved = std::move(moved);
+  parts.moved = moved;
   exchange_ = std::make_unique<Exchange>(std::move(exchange), std::move(parts));
   LogInfo("%s of job %s at %s, metrics at %s", options_.name, options_.job, listener_->Address(),
           http_->Address());

@@ -43,11 +43,11 @@ void HoldSignals();
 class MemberProcess {
  public:
   // Listens, serves metrics and starts the exchange thread, which leaves cleanly with 143 at
-  // SIGTERM or SIGINT. `transport` and what `moved` returns outlive it. kInvalidArgument: an
+  // SIGTERM or SIGINT. `transport` and `moved` outlive it. kInvalidArgument: an
   // option; kAlreadyExists: a port is in use.
-  static absl::StatusOr<std::unique_ptr<MemberProcess>> Start(
-      ProcessOptions options, Transport& transport,
-      std::function<const TransportCounters*()> moved);
+  static absl::StatusOr<std::unique_ptr<MemberProcess>> Start(ProcessOptions options,
+                                                              Transport& transport,
+                                                              const TransportCounters* moved);
   ~MemberProcess();
 
   const MemberId& id() const { return id_; }
@@ -62,7 +62,7 @@ class MemberProcess {
 
  private:
   explicit MemberProcess(ProcessOptions options);
-  absl::Status Begin(Transport& transport, std::function<const TransportCounters*()> moved);
+  absl::Status Begin(Transport& transport, const TransportCounters* moved);
   void WatchSignals();
 
   const ProcessOptions options_;

@@ -1,12 +1,33 @@
 #include "lib/member/runtime/setup.h"
 
+#include <unistd.h>
+
 #include <utility>
 
+#include "absl/strings/str_format.h"
 #include "lib/base/status.h"
 #include "lib/domain/grid.h"
 #include "lib/optim/optim.h"
 
 namespace muster {
+namespace {
+
+// What nobody can do without: values, optimizer slots, results of two steps, own gradients.
+absl::Status CheckMemory(const Layout& layout, int32_t slots) {
+  const double need = 4.0 * (4 + slots) * static_cast<double>(layout.elements());
+  const double have =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  if (need <= have) return absl::OkStatus();
+  int64_t parameters = 0;
+  for (const Placed& tensor : layout.tensors()) parameters += tensor.count;
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "the model has %d parameters: with gradients and optimizer slots a process needs %.1f GB of "
+      "memory and more, this machine has %.1f GB; make the model smaller or take an optimizer with "
+      "fewer slots",
+      parameters, need / 1e9, have / 1e9));
+}
+
+}  // namespace
 
 absl::StatusOr<SetupPtr> MakeSetup(const JobIs& job, JobFacts facts) {
   auto setup = std::make_shared<Setup>();
@@ -14,6 +35,8 @@ absl::StatusOr<SetupPtr> MakeSetup(const JobIs& job, JobFacts facts) {
   MUSTER_RETURN_IF_ERROR(Prefix(absl::StrCat("job ", job.job), layout.status()));
   if (facts.samples == 0)
     return absl::InvalidArgumentError(absl::StrCat("job ", job.job, ": data: there is no sample"));
+  setup->slots = SlotCount(job.spec.law.optimizer.kind);
+  MUSTER_RETURN_IF_ERROR(CheckMemory(*layout, setup->slots));
   setup->job = job.job;
   setup->spec = job.spec;
   setup->layout = *std::move(layout);
@@ -21,7 +44,6 @@ absl::StatusOr<SetupPtr> MakeSetup(const JobIs& job, JobFacts facts) {
   setup->facts = std::move(facts);
   setup->checkpoint_dir = job.checkpoint_dir;
   setup->pool = std::make_shared<FlatPool>(static_cast<size_t>(setup->layout.elements()));
-  setup->slots = SlotCount(job.spec.law.optimizer.kind);
   return setup;
 }
 
@@ -33,12 +55,8 @@ MemberConfig ConfigOf(const Setup& setup, const MemberPlace& place) {
   config.role = place.role;
   config.node = place.node;
   config.address = place.address;
-  config.sync = law.sync;
-  config.order = law.order;
-  config.lanes = law.lanes;
   for (const Chunk& chunk : setup.layout.chunks()) config.chunks.push_back(chunk.kind);
   config.slots = setup.slots;
-  config.clips = law.clip_norm > 0;
   config.fingerprint_every = setup.spec.run.fingerprint_every;
   config.checkpoint_every = setup.spec.run.checkpoint.every_steps;
   config.law = law;

@@ -26,7 +26,8 @@ struct Setup {
 };
 using SetupPtr = std::shared_ptr<const Setup>;
 
-// kInvalidArgument: the facts' tensors make no layout.
+// kInvalidArgument: the facts' tensors make no layout. kFailedPrecondition: this machine has not
+// the memory for it.
 absl::StatusOr<SetupPtr> MakeSetup(const JobIs& job, JobFacts facts);
 
 struct MemberPlace {

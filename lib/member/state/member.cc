@@ -28,8 +28,10 @@ Member::Member(MemberConfig config) : config_(std::move(config)) { ClearOpenStep
 
 Outcome Member::Take(const Input& input) {
   const auto timeliness = [this] {
+    // A donor of a forming view may hold a result only since a moment ago.
+    const auto healed = plan_ ? std::count(results_.begin(), results_.end(), true) : 0;
     return std::tuple(step_, sealed_, active_, has_state_, applying_, plan_.has_value(),
-                      stage_one_done_);
+                      stage_one_done_, healed);
   };
   const auto before = timeliness();
   Outcome outcome;

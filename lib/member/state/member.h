@@ -26,15 +26,11 @@ struct MemberConfig {
   Role role = Role::kWorker;
   std::string node;
   std::string address;
-  Sync sync = Sync::kAllreduce;
-  SumOrder order = SumOrder::kCanonical;
-  int32_t lanes = 1;
   std::vector<TensorKind> chunks;  // kind of every chunk
   int32_t slots = 0;               // of the optimizer
-  bool clips = false;
   int64_t fingerprint_every = 0;
   int64_t checkpoint_every = 0;
-  Law law;  // for the sample ranges of records
+  Law law;
   JobFacts facts;
   MemberBugs bugs;
 };
@@ -115,8 +111,11 @@ class Member {
   }
 
   bool owns(ChunkId c) const;
-  bool applies() const { return config_.sync == Sync::kAllreduce || config_.role == Role::kServer; }
-  bool owner_applies() const { return config_.sync == Sync::kServer; }
+  bool applies() const {
+    return config_.law.sync == Sync::kAllreduce || config_.role == Role::kServer;
+  }
+  bool clips() const { return config_.law.clip_norm > 0; }
+  bool owner_applies() const { return config_.law.sync == Sync::kServer; }
   bool TakesPart(int32_t index) const;
   int32_t chunk_count() const { return static_cast<int32_t>(config_.chunks.size()); }
   std::vector<LaneId> LanesNow() const;

@@ -31,8 +31,8 @@ bool Member::Done(ChunkId c) const {
 }
 
 void Member::BeginStep() {
-  sums_ = Sums(config_.lanes, view_->LanesAt(step_), config_.chunks,
-               {config_.order, config_.bugs.add_twice});
+  sums_ = Sums(config_.law.lanes, view_->LanesAt(step_), config_.chunks,
+               {config_.law.order, config_.bugs.add_twice});
   if (config_.role == Role::kWorker && !halted()) AssignLanes();
 }
 
@@ -48,7 +48,7 @@ void Member::AssignLanes() {
     issued_.insert(issued_.end(), added.begin(), added.end());
     std::sort(issued_.begin(), issued_.end());
     ready_.assign(ready_.size(), false);
-    Do(Compute{++compute_id_, step_, added, Subtrees(issued_, config_.lanes)});
+    Do(Compute{++compute_id_, step_, added, Subtrees(issued_, config_.law.lanes)});
     return;
   }
   std::vector<ChunkId> ready;
@@ -147,7 +147,7 @@ void Member::Flush(const MemberId& id, PeerState& peer) {
   if (owner_applies() && config_.role == Role::kWorker && previous_ && !previous_orders_.empty())
     Do(Send{id, Partials{view_->lineage, view_->number, step_, {}, previous_orders_}});
   FlushPartials(id, peer);
-  if (owner_applies() && config_.clips && config_.role == Role::kServer) {
+  if (owner_applies() && clips() && config_.role == Role::kServer) {
     std::vector<ChunkId> summed;
     for (int32_t c = 0; c < chunk_count(); ++c)
       if (summed_[static_cast<size_t>(c)]) summed.emplace_back(c);
@@ -214,7 +214,7 @@ void Member::On(const Summed& summed) {
   }
   summed_[c] = true;
   sum_meta_[c] = summed.meta;
-  if (config_.clips && !verdict_)
+  if (clips() && !verdict_)
     return RouteNorms({summed.chunk});  // applies, if it leads to the verdict
   ApplySummed();
 }
@@ -272,7 +272,7 @@ void Member::From(const MemberId& id, const Verdict& verdict) {
 }
 
 void Member::ApplySummed() {
-  if (config_.clips && !verdict_) return;
+  if (clips() && !verdict_) return;
   ApplyChunks apply{step_, {}, verdict_};
   for (int32_t c = 0; c < chunk_count(); ++c) {
     const auto i = static_cast<size_t>(c);
@@ -338,7 +338,7 @@ void Member::TryApply() {
   if (!enough || (!active_ && !catching_up)) return;
   applying_ = true;
   std::optional<double> norm;
-  if (config_.clips && !owner_applies()) norm = NormOf(meta_);
+  if (clips() && !owner_applies()) norm = NormOf(meta_);
   Do(Apply{step_, norm});
 }
 

@@ -23,6 +23,7 @@ void Fill(const JobMember& from, v1::JobMember& to) {
   to.set_name(from.name);
   to.set_role(from.role);
   to.set_rank(from.rank);
+  to.set_local_rank(from.local_rank);
   to.set_node(from.node);
   to.set_address(from.address);
   to.set_incarnation(from.incarnation);

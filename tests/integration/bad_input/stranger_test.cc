@@ -142,6 +142,16 @@ TEST(StrangerTest, BadDataEndsTheJobAtOnceAndIsNamed) {
   }
 }
 
+TEST(StrangerTest, AModelThatNoMachineHoldsIsRefusedAndNotTriedAgain) {
+  const std::string folder = MakeFolder();
+  const std::string spec = WriteText(folder + "/spec.yaml", CountingSpec(1));
+  Program program(
+      Train(spec, folder + "/job", {"--set", "data.samples=1000000000000", "--set", "lanes=1"}));
+  EXPECT_EQ(program.End(), 64) << program.output();
+  EXPECT_THAT(program.output(), AllOf(HasSubstr("1000000000000 parameters"), HasSubstr("memory"),
+                                      Not(HasSubstr("starts again"))));
+}
+
 TEST(StrangerTest, ADirectoryThatCannotBeWrittenIsNamed) {
   const std::string folder = MakeFolder();
   const std::string spec = WriteText(folder + "/spec.yaml", CountingSpec(2));

@@ -45,7 +45,6 @@ MemberConfig ConfigOf(const MemberId& id) {
   config.job = "job";
   config.id = id;
   config.role = id.name[0] == 's' ? Role::kServer : Role::kWorker;
-  config.lanes = 2;
   config.chunks.assign(2, TensorKind::kParameter);
   config.law.batch = 2;
   config.law.lanes = 2;
@@ -53,8 +52,8 @@ MemberConfig ConfigOf(const MemberId& id) {
   return config;
 }
 MemberConfig ServerJob(MemberConfig config, bool clips) {
-  config.sync = Sync::kServer;
-  config.clips = clips;
+  config.law.sync = Sync::kServer;
+  config.law.clip_norm = clips ? 1 : 0;
   return config;
 }
 
