@@ -209,11 +209,11 @@ class Api final : public JobApi {
         std::move(watcher));
   }
 
-  void Fingerprints(const std::string& id, Reply<std::vector<JobFingerprint>> reply) override {
-    AnswerLater<std::vector<JobFingerprint>>(
-        id, std::move(reply), [this](const KnownJob& known, const std::stop_token& stop) {
-          return ReadFingerprints(known.status.job, stop);
-        });
+  void Fingerprints(const std::string& id, int64_t from, Reply<JobFingerprints> reply) override {
+    AnswerLater<JobFingerprints>(id, std::move(reply),
+                                 [this, from](const KnownJob& known, const std::stop_token& stop) {
+                                   return ReadFingerprints(known.status.job, Step(from), stop);
+                                 });
   }
 
   void Audit(const std::string& id, Reply<JobAudit> reply) override {
@@ -345,17 +345,23 @@ class Api final : public JobApi {
     return {status.job.id, -1, step.value_or(-1)};
   }
 
-  absl::StatusOr<std::vector<JobFingerprint>> ReadFingerprints(const JobJournal& job,
-                                                               const std::stop_token& stop) const {
+  absl::StatusOr<JobFingerprints> ReadFingerprints(const JobJournal& job, Step from,
+                                                   const std::stop_token& stop) const {
     MUSTER_ASSIGN_OR_RETURN(const std::vector<FingerprintEntry> entries,
                             journal_.Fingerprints(job.id, stop));
     std::map<Step, JobFingerprint> by_step;  // the last lineage's word on a step counts
     for (const FingerprintEntry& e : entries)
-      if (OnAncestry(job.lineages, e.lineage, e.step))
+      if (e.step >= from && OnAncestry(job.lineages, e.lineage, e.step))
         by_step[e.step] = {e.step.value(), e.lineage.value(), ToHex(e.value)};
-    std::vector<JobFingerprint> fingerprints;
-    for (auto& [step, fingerprint] : by_step) fingerprints.push_back(std::move(fingerprint));
-    return fingerprints;
+    JobFingerprints part;
+    for (auto& [step, fingerprint] : by_step) {
+      if (part.fingerprints.size() == kMostFingerprints) {
+        part.next = step.value();
+        break;
+      }
+      part.fingerprints.push_back(std::move(fingerprint));
+    }
+    return part;
   }
 
   absl::StatusOr<JobAudit> RunAudit(const JobStatus& status, const std::stop_token& stop) const {

@@ -95,11 +95,12 @@ Json ToJson(const JobDigest& digest) {
   return {{"lineage", digest.lineage}, {"step", digest.step}, {"digest", digest.digest}};
 }
 
-Json ToJson(const std::vector<JobFingerprint>& fingerprints) {
+Json ToJson(const JobFingerprints& part) {
   Json list = Json::array();
-  for (const JobFingerprint& f : fingerprints)
+  for (const JobFingerprint& f : part.fingerprints)
     list.push_back({{"step", f.step}, {"lineage", f.lineage}, {"value", f.value}});
-  return {{"fingerprints", std::move(list)}};
+  return {{"fingerprints", std::move(list)},
+          {"next", part.next ? Json(*part.next) : Json(nullptr)}};
 }
 
 Json ToJson(const std::vector<JobInfo>& jobs) {
@@ -113,7 +114,7 @@ Json FieldValue(const std::string& name, const std::string& text) {
   int64_t whole = 0;
   double number = 0;
   const bool counts = name == "step" || name == "epoch" || name == "samples" || name == "view" ||
-                      name == "lineage" || name == "lanes";
+                      name == "lineage" || name == "lanes" || name == "recomputed";
   if (counts && absl::SimpleAtoi(text, &whole)) return whole;
   if (name == "loss" && absl::SimpleAtod(text, &number)) return NumberOrNull(number);
   if (text == "true" || text == "false") return text == "true";
@@ -211,15 +212,25 @@ void Watch(JobApi& api, const http::Request& request, const http::Responder& res
       watcher);
 }
 
+// The step that the query names; nothing where it names none.
+absl::StatusOr<std::optional<int64_t>> StepIn(const http::Request& request, const char* key) {
+  const auto query = request.query.find(key);
+  if (query == request.query.end()) return std::nullopt;
+  int64_t number = 0;
+  if (absl::SimpleAtoi(query->second, &number) && number >= 0) return number;
+  return absl::InvalidArgumentError(absl::StrCat(key, ": must be the number of a step"));
+}
+
 void Digest(JobApi& api, const http::Request& request, const http::Responder& respond) {
-  std::optional<int64_t> step;
-  if (const auto query = request.query.find("step"); query != request.query.end()) {
-    int64_t number = 0;
-    if (!absl::SimpleAtoi(query->second, &number) || number < 0)
-      return respond.Send(absl::InvalidArgumentError("step: must be the number of a step"), "step");
-    step = number;
-  }
-  api.Digest(request.params.at("id"), step, Answering<JobDigest>(respond));
+  const auto step = StepIn(request, "step");
+  if (!step.ok()) return respond.Send(step.status(), "step");
+  api.Digest(request.params.at("id"), *step, Answering<JobDigest>(respond));
+}
+
+void Fingerprints(JobApi& api, const http::Request& request, const http::Responder& respond) {
+  const auto from = StepIn(request, "from");
+  if (!from.ok()) return respond.Send(from.status(), "from");
+  api.Fingerprints(request.params.at("id"), from->value_or(0), Answering<JobFingerprints>(respond));
 }
 
 template <class T>
@@ -252,8 +263,7 @@ std::vector<http::Route> RestRoutes(JobApi& api, std::function<std::string()> me
           JobRoute<JobInfo>(api, "POST", "/v1/jobs/{id}:cancel", &JobApi::Cancel),
           JobRoute<JobInfo>(api, "POST", "/v1/jobs/{id}:stop", &JobApi::Stop),
           {"GET", "/v1/jobs/{id}/events", with_api(Watch)},
-          JobRoute<std::vector<JobFingerprint>>(api, "GET", "/v1/jobs/{id}/fingerprints",
-                                                &JobApi::Fingerprints),
+          {"GET", "/v1/jobs/{id}/fingerprints", with_api(Fingerprints)},
           JobRoute<JobAudit>(api, "GET", "/v1/jobs/{id}/audit", &JobApi::Audit),
           {"GET", "/v1/jobs/{id}/digest", with_api(Digest)},
           http::MetricsRoute(std::move(metrics)),

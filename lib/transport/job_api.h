@@ -79,6 +79,13 @@ struct JobFingerprint {
   std::string value;
 };
 
+// As many as one answer holds.
+struct JobFingerprints {
+  std::vector<JobFingerprint> fingerprints;  // by step, of the last lineage
+  std::optional<int64_t> next;  // the step from which to ask for those that follow; nothing: none
+};
+inline constexpr size_t kMostFingerprints = 10'000;
+
 struct JobAudit {
   bool ok = false;
   std::string verdict;
@@ -142,7 +149,8 @@ class JobApi {
   // those to come until the job is over. `reply` comes before the first event.
   virtual void Watch(const std::string& id, const std::string& after, Reply<bool> reply,
                      std::shared_ptr<JobWatcher> watcher) = 0;
-  virtual void Fingerprints(const std::string& id, Reply<std::vector<JobFingerprint>> reply) = 0;
+  // Those of the step `from` and later ones.
+  virtual void Fingerprints(const std::string& id, int64_t from, Reply<JobFingerprints> reply) = 0;
   virtual void Audit(const std::string& id, Reply<JobAudit> reply) = 0;
   // Of the checkpoint of `step`; without one, of the final state, else of the newest checkpoint.
   virtual void Digest(const std::string& id, std::optional<int64_t> step,

@@ -112,8 +112,10 @@ class GrpcClient final : public ControlClient {
     return answer;
   }
   Answer Fingerprints(const std::string& id) override {
+    v1::FingerprintsRequest request;
+    request.set_id(id);
     v1::FingerprintsResponse response;
-    return Call(&v1::Jobs::Stub::Fingerprints, Request(id), response);
+    return Call(&v1::Jobs::Stub::Fingerprints, request, response);
   }
   Answer Audit(const std::string& id) override {
     v1::AuditResponse response;

@@ -81,8 +81,9 @@ void Fill(const std::vector<JobInfo>& from, v1::ListResponse& to) {
   for (const JobInfo& job : from) Fill(job, *to.add_jobs());
 }
 
-void Fill(const std::vector<JobFingerprint>& from, v1::FingerprintsResponse& to) {
-  for (const JobFingerprint& fingerprint : from) {
+void Fill(const JobFingerprints& from, v1::FingerprintsResponse& to) {
+  if (from.next) to.set_next(*from.next);
+  for (const JobFingerprint& fingerprint : from.fingerprints) {
     v1::JobFingerprint& added = *to.add_fingerprints();
     added.set_step(fingerprint.step);
     added.set_lineage(fingerprint.lineage);
@@ -281,9 +282,12 @@ class JobsService final : public v1::Jobs::CallbackService {
   Unary* Stop(Context* context, const v1::JobRequest* request, v1::Job* response) override {
     return Ask<JobInfo>(context, request, response, &JobApi::Stop);
   }
-  Unary* Fingerprints(Context* context, const v1::JobRequest* request,
+  Unary* Fingerprints(Context* context, const v1::FingerprintsRequest* request,
                       v1::FingerprintsResponse* response) override {
-    return Ask<std::vector<JobFingerprint>>(context, request, response, &JobApi::Fingerprints);
+    Unary* reactor = context->DefaultReactor();
+    api_.Fingerprints(request->id(), request->from(),
+                      Finishing<JobFingerprints>(context, reactor, response));
+    return reactor;
   }
   Unary* Audit(Context* context, const v1::JobRequest* request,
                v1::AuditResponse* response) override {

@@ -87,5 +87,38 @@ TEST_F(JobApiTest, QuestionsThatWaitAreToldThatTheCoordinatorEnds) {
   EXPECT_TRUE(told.ok() || absl::IsUnavailable(told)) << told;
 }
 
+TEST_F(JobApiTest, MoreFingerprintsThanOneAnswerHoldsComeInParts) {
+  SubmitJob();
+  TrainToTheEnd();
+  Stop();
+  const int64_t most = static_cast<int64_t>(kMostFingerprints);
+  {
+    const auto journal = Journal::Open(std::make_unique<SharedKv>(kv_, full_));
+    ASSERT_TRUE(journal.ok()) << journal.status();
+    std::vector<Persisted> changes;
+    for (int64_t step = 1; step <= most + 5; ++step)
+      changes.push_back(PersistFingerprint{"a", LineageNumber(1), Step(step), {1, 2, true}});
+    ASSERT_TRUE((*journal)->Write(changes, 1).ok());
+  }
+  Start();
+  const auto api = MakeJobApi(*driver_, *journal_, root_);
+  const auto ask = [&](int64_t from) {
+    std::promise<absl::StatusOr<JobFingerprints>> answer;
+    api->Fingerprints("a", from,
+                      [&](absl::StatusOr<JobFingerprints> f) { answer.set_value(std::move(f)); });
+    return answer.get_future().get().value_or(JobFingerprints{});
+  };
+  const JobFingerprints first = ask(0);
+  ASSERT_EQ(first.fingerprints.size(), kMostFingerprints);
+  EXPECT_EQ(first.fingerprints.front().step, 1);
+  ASSERT_EQ(first.next, most + 1);
+  const JobFingerprints last = ask(*first.next);
+  ASSERT_EQ(last.fingerprints.size(), 5u);
+  EXPECT_EQ(last.fingerprints.back().step, most + 5);
+  EXPECT_FALSE(last.next);
+  EXPECT_TRUE(ask(most + 6).fingerprints.empty());
+  Stop();
+}
+
 }  // namespace
 }  // namespace muster::coordinator

@@ -1,0 +1,109 @@
+// What REST makes of the api's values, over a real listener.
+#include "coordinator/service/rest.h"
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "lib/http/client.h"
+#include "lib/http/server.h"
+#include "nlohmann/json.hpp"
+
+namespace muster::coordinator {
+namespace {
+
+using Json = nlohmann::json;
+
+// Says what the test gives it, of any job.
+class ScriptedApi final : public JobApi {
+ public:
+  void Submit(std::string, JobSpec, Reply<SubmittedJob> reply) override { reply(Unscripted()); }
+  void Get(const std::string&, Reply<JobInfo> reply) override { reply(Unscripted()); }
+  void List(Reply<std::vector<JobInfo>> reply) override { reply(Unscripted()); }
+  void Cancel(const std::string&, Reply<JobInfo> reply) override { reply(Unscripted()); }
+  void Stop(const std::string&, Reply<JobInfo> reply) override { reply(Unscripted()); }
+  void Watch(const std::string&, const std::string&, Reply<bool> reply,
+             std::shared_ptr<JobWatcher> watcher) override {
+    reply(true);
+    watcher->Take(event);
+  }
+  void Fingerprints(const std::string&, int64_t from, Reply<JobFingerprints> reply) override {
+    asked_from = from;
+    reply(fingerprints);
+  }
+  void Audit(const std::string&, Reply<JobAudit> reply) override { reply(Unscripted()); }
+  void Digest(const std::string&, std::optional<int64_t>, Reply<JobDigest> reply) override {
+    reply(Unscripted());
+  }
+
+  JobEvent event;
+  JobFingerprints fingerprints;
+  std::atomic<int64_t> asked_from{-1};
+
+ private:
+  static absl::Status Unscripted() { return absl::UnimplementedError("not of this test"); }
+};
+
+class RestTest : public ::testing::Test {
+ protected:
+  std::string Url(const std::string& path) const { return "http://" + server_->Address() + path; }
+  Json Get(const std::string& path) const {
+    const auto answer = http::Get(Url(path));
+    return answer.ok() ? Json::parse(answer->body, nullptr, false) : Json(nullptr);
+  }
+
+  ScriptedApi api_;
+  const std::unique_ptr<http::Server> server_ =
+      http::Server::Start("127.0.0.1:0",
+                          RestRoutes(
+                              api_, [] { return std::string(); }, [] { return absl::OkStatus(); }))
+          .value();
+};
+
+TEST_F(RestTest, FieldsOfEventsThatAreNumbersAreNumbers) {
+  api_.event = {.id = "1-1",
+                .seq = 1,
+                .event = "recovery",
+                .fields = {{"view", "2"},
+                           {"step", "40"},
+                           {"lineage", "1"},
+                           {"lanes", "3"},
+                           {"recomputed", "2"},
+                           {"loss", "0.5"},
+                           {"rewind", "true"},
+                           {"value", "12"}}};
+  Json data;
+  const absl::Status ended = http::StreamEvents(Url("/v1/jobs/a/events"), [&](const auto& event) {
+    data = Json::parse(event.data, nullptr, false);
+    return false;
+  });
+  ASSERT_TRUE(ended.ok()) << ended;
+  EXPECT_EQ(data["view"], 2);
+  EXPECT_EQ(data["step"], 40);
+  EXPECT_EQ(data["lineage"], 1);
+  EXPECT_EQ(data["lanes"], 3);
+  EXPECT_EQ(data["recomputed"], 2);
+  EXPECT_EQ(data["loss"], 0.5);
+  EXPECT_EQ(data["rewind"], true);
+  EXPECT_EQ(data["value"], "12") << "a fingerprint is text";
+}
+
+TEST_F(RestTest, FingerprintsComeInPartsFromAStepOn) {
+  api_.fingerprints = {.fingerprints = {{.step = 20, .lineage = 1, .value = "aa"}}, .next = 30};
+  Json part = Get("/v1/jobs/a/fingerprints?from=15");
+  EXPECT_EQ(api_.asked_from, 15);
+  EXPECT_EQ(part["fingerprints"][0]["step"], 20);
+  EXPECT_EQ(part["next"], 30);
+  api_.fingerprints.next.reset();
+  part = Get("/v1/jobs/a/fingerprints");
+  EXPECT_EQ(api_.asked_from, 0);
+  EXPECT_TRUE(part["next"].is_null());
+  part = Get("/v1/jobs/a/fingerprints?from=-1");
+  EXPECT_EQ(part["error"]["field"], "from");
+}
+
+}  // namespace
+}  // namespace muster::coordinator
