@@ -130,6 +130,7 @@ TEST_F(UpTest, JobsRunOneAfterTheOtherAndEveryCommandTellsOfThem) {
   Expect({"watch", "third"}, 1, "job third is cancelled");
   ExpectCounted("first", kManyEpochs);
   ExpectCounted("second", 1);
+  Expect({"cancel", "first"}, 1, "first is done");
   Expect({"status", "fourth"}, 1, "there is no job fourth");
 
   cluster_.up().Signal(SIGINT);
