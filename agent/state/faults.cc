@@ -56,6 +56,7 @@ std::vector<FaultAction> FaultDriver::Step(std::optional<int64_t> step,
                                            const std::vector<ProcessKey>& running, Time now) {
   last_ = now;
   if (step != step_) {
+    if (step_) step_took_ = now - step_since_;
     step_ = step;
     step_since_ = now;
   }
@@ -77,7 +78,7 @@ bool FaultDriver::IsOver(const Progress& progress, std::optional<int64_t> step, 
 }
 
 Time FaultDriver::WaitsUntil(const Progress& progress) const {
-  return std::max(step_since_, progress.since) + kNoStepPatience;
+  return std::max(step_since_, progress.since) + std::max(kNoStepPatience, 10 * step_took_);
 }
 
 std::optional<ProcessKey> FaultDriver::Victim(size_t index,
@@ -118,7 +119,7 @@ void FaultDriver::End(size_t index, Time now, std::vector<FaultAction>& out) {
   out.push_back(
       {paused ? FaultAction::Do::kContinue : FaultAction::Do::kRelease, progress.victim,
        absl::StrCat("fault plan: ", progress.victim.name, paused ? " goes on" : " may come back",
-                    waited ? ", for without it no step was completed in a minute" : "")});
+                    waited ? ", for without it no step is completed" : "")});
 }
 
 std::optional<std::string> FaultDriver::Arm(const ProcessKey& starting) {

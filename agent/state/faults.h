@@ -31,7 +31,8 @@ struct Fault {
   std::optional<std::string> at_point{};
   // At most one, and none with `at_point`: how long a killed process is kept down (neither: started
   // again as after any failure) or a paused one stands still (exactly one is needed). What is for
-  // steps ends also when none was completed for kNoStepPatience: it may be what they wait for.
+  // steps ends also when none was completed for kNoStepPatience, or ten times as long as the last
+  // one took: it may be what they wait for.
   std::optional<int64_t> for_steps{};
   std::optional<Duration> for_time{};
   bool operator==(const Fault&) const = default;
@@ -95,6 +96,7 @@ class FaultDriver {
   std::optional<int64_t> last_step_{};
   std::optional<int64_t> step_{};  // of the latest Step that brought a new one,
   Time step_since_{};              // and when that was
+  Duration step_took_{};           // since the one before
   Time last_{};                    // of the latest Step
 };
 

@@ -65,6 +65,26 @@ TEST_P(LanguageTest, AlsoWhenAWorkerIsKilled) {
   }
 }
 
+// With `allreduce` nobody else holds the weights: back to the newest checkpoint.
+TEST_P(LanguageTest, AlsoWhenTheOnlyWorkerIsKilled) {
+  const Folder folder;
+  const std::string spec = LanguageSpec(folder / "data", GetParam(), 12);
+  const std::string digest = UndisturbedDigest(spec, folder / "one");
+  for (const int servers : {0, 2}) {
+    SCOPED_TRACE(absl::StrCat(servers, " servers"));
+    const std::string dir = folder / absl::StrCat("job-", servers);
+    const TrainRun run = Train({.spec = spec,
+                                .dir = dir,
+                                .workers = 1,
+                                .servers = servers,
+                                .faults = {"{at_point: \"forward:22\", kill: worker-0}"}});
+    EXPECT_TRUE(run.Fired("worker-0", "forward")) << run.Story();
+    EXPECT_EQ(run.result.value("rewinds", -1), servers == 0 ? 1 : 0) << run.Story();
+    ExpectSameBits(run, dir, digest);
+    ExpectLanesAddUp(run, dir, GetParam());
+  }
+}
+
 // Another model, or the comparison above would be worth nothing.
 TEST(LanguageLawTest, LanesDecideTheBits) {
   const Folder folder;

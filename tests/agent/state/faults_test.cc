@@ -69,8 +69,15 @@ TEST(FaultDriverTest, NothingIsKeptDownThatAllStepsWaitFor) {
   const auto actions = driver.Step(7, {}, kBegan + seconds(190));
   EXPECT_THAT(Describe(actions), ElementsAre("release worker-0"));
   EXPECT_EQ(actions[0].text,
-            "fault plan: worker-0 may come back, for without it no step was completed in a minute");
+            "fault plan: worker-0 may come back, for without it no step is completed");
   EXPECT_EQ(driver.NextTick(), std::nullopt);
+}
+
+TEST(FaultDriverTest, StepsThatTakeLongAreWaitedForLonger) {
+  FaultDriver driver({.faults = {{.target = "worker-0", .at_step = 6, .for_steps = 5}}}, kBegan);
+  driver.Step(5, kAll, kBegan + seconds(100));
+  driver.Step(6, kAll, kBegan + seconds(150));
+  EXPECT_EQ(driver.NextTick(), kBegan + seconds(150) + seconds(500));
 }
 
 TEST(FaultDriverTest, PausesForSecondsByTheClock) {
