@@ -247,7 +247,7 @@ class JobRun {
 
   JobResult Result() {
     result_.first_loss = tracker_.first_loss();
-    if (began_ != Time()) result_.seconds = std::chrono::duration<double>(Now() - began_).count();
+    if (began_ != Time()) result_.seconds = Seconds(Now() - began_);
     if (!error_.ok()) {
       EndEarly();
       return result_;

@@ -194,25 +194,27 @@ void Coordinator::On(const Cancel& cancel) {
   const auto it = jobs_.find(cancel.id);
   if (it == jobs_.end() || Ended(it->second.phase)) return;
   if (cancel.id == current_) return EndJob(JobPhase::kCancelled, "cancelled", kExitFailed);
-  it->second.phase = JobPhase::kCancelled;
-  it->second.reason = "cancelled before it started";
-  Do(PersistJob{it->second});
-  Do(Tell{cancel.id, "done", it->second.reason, {{"state", "cancelled"}}});
+  MarkEnded(it->second, JobPhase::kCancelled, "cancelled before it started", kExitFailed);
 }
 
 void Coordinator::On(const Stop& stop) {
   const auto it = jobs_.find(stop.id);
   if (it == jobs_.end() || Ended(it->second.phase) || it->second.stop_asked) return;
   it->second.stop_asked = true;
-  if (stop.id != current_) {
-    it->second.phase = JobPhase::kStopped;
-    it->second.reason = "stopped before it started";
-    Do(PersistJob{it->second});
-    return Do(Tell{stop.id, "done", it->second.reason, {{"state", "stopped"}}});
-  }
+  if (stop.id != current_)
+    return MarkEnded(it->second, JobPhase::kStopped, "stopped before it started", kExitLater);
   if (!job()->view) return EndJob(JobPhase::kStopped, "stopped before its first step", kExitLater);
   SetPhase(JobPhase::kStopping, "stops after a checkpoint");
   GiveOrders();
+}
+
+void Coordinator::MarkEnded(JobJournal& j, JobPhase phase, const std::string& reason,
+                            int exit_code) {
+  j.phase = phase;
+  j.reason = reason;
+  j.exit_code = exit_code;
+  Do(PersistJob{j});
+  Do(Tell{j.id, "done", reason, {{"state", std::string(PhaseName(phase))}}});
 }
 
 // Lineages in which no view ever ran, because their checkpoints could not be loaded, would hide
@@ -231,14 +233,10 @@ void Coordinator::LeaveUnusedLineages() {
 void Coordinator::EndJob(JobPhase phase, const std::string& reason, int exit_code) {
   JobJournal& j = *job();
   LeaveUnusedLineages();
-  j.phase = phase;
-  j.reason = reason;
-  j.exit_code = exit_code;
-  Persist();
+  MarkEnded(j, phase, reason, exit_code);
   found_recorded_[current_] = recorded_;
   found_recent_[current_] = std::move(recent_);
   found_manifests_[current_] = manifests_;
-  Say("done", reason, {{"state", std::string(PhaseName(phase))}});
   for (const auto& [id, live] : live_)
     if (live.up) Do(ToMember{id, Leave{exit_code, reason}});
   Want();
@@ -445,8 +443,8 @@ void Coordinator::On(const Tick&) {
   RetryLast();
   if (job() == nullptr) return;
   const double every = job()->spec.run.checkpoint.every_seconds;
-  const std::chrono::duration<double> since = now_ - last_checkpoint_;
-  if (every > 0 && since.count() >= every && job()->phase == JobPhase::kRunning && !order_) {
+  const double since = Seconds(now_ - last_checkpoint_);
+  if (every > 0 && since >= every && job()->phase == JobPhase::kRunning && !order_) {
     last_checkpoint_ = now_;
     order_ = Order{job()->next_order++, OrderKind::kCheckpoint};
     Persist();

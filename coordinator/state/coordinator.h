@@ -286,6 +286,7 @@ class Coordinator {
   void TakeOrders(const StepRecord& record);
   void TakeFingerprint(const MemberId& member, const StepRecord& record);
   void CheckFinished();
+  void MarkEnded(JobJournal& job, JobPhase phase, const std::string& reason, int exit_code);
   void LeaveUnusedLineages();
   void EndJob(JobPhase phase, const std::string& reason, int exit_code);
   MemberStatus StatusOfMember(const MemberId& id, const Live& live) const;

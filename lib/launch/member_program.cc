@@ -66,7 +66,8 @@ int RunMember(int argc, char** argv, const MemberProgram& program) {
   const absl::StatusOr<int> code = RunProcess(program, options, log);
   if (code.ok()) return *code;
   LogError("%s", code.status().message());
-  return ExitCodeOf(code.status());
+  // Not final: its own predecessor may still hold the port.
+  return absl::IsAlreadyExists(code.status()) ? kExitFailed : ExitCodeOf(code.status());
 }
 
 }  // namespace muster

@@ -64,9 +64,9 @@ TEST(FaultDriverTest, NothingIsKeptDownThatAllStepsWaitFor) {
   EXPECT_EQ(driver.NextTick(), std::nullopt);
   driver.Step(6, {kWorker0}, kBegan + seconds(100));
   EXPECT_EQ(driver.NextTick(), kBegan + seconds(100) + kNoStepPatience);
-  EXPECT_THAT(driver.Step(7, {}, kBegan + seconds(130)), IsEmpty());  // one that was under way
-  EXPECT_THAT(driver.Step(7, {}, kBegan + seconds(189)), IsEmpty());
-  const auto actions = driver.Step(7, {}, kBegan + seconds(190));
+  EXPECT_THAT(driver.Step(7, {}, kBegan + seconds(103)), IsEmpty());  // one that was under way
+  EXPECT_THAT(driver.Step(7, {}, kBegan + seconds(162)), IsEmpty());
+  const auto actions = driver.Step(7, {}, kBegan + seconds(163));
   EXPECT_THAT(Describe(actions), ElementsAre("release worker-0"));
   EXPECT_EQ(actions[0].text,
             "fault plan: worker-0 may come back, for without it no step is completed");

@@ -279,6 +279,7 @@ TEST(Cancel, OfAQueuedJobLeavesTheRunningOneAlone) {
   desk.Give(Cancel{"next"});
   EXPECT_EQ(desk.Job("next").phase, JobPhase::kCancelled);
   EXPECT_EQ(desk.Job("next").reason, "cancelled before it started");
+  EXPECT_EQ(desk.Job("next").exit_code, 1);
   EXPECT_EQ(desk.Job().phase, JobPhase::kRunning);
 }
 

@@ -104,7 +104,7 @@ TEST(StrangerTest, WrongWordsAreExplained) {
   ExpectEnds({muster, "trian"}, 64, {"'trian' is no command", "did you mean 'train'?"});
   ExpectEnds({muster, "train"}, 64, {"muster train: spec is required", "muster train --help"});
   ExpectEnds({muster, "train", spec, "--wrokers", "2"}, 64, {"--wrokers", "muster train --help"});
-  ExpectEnds({muster, "train", spec, "--workers", "0"}, 64, {"--workers", "1 to 1024"});
+  ExpectEnds({muster, "train", spec, "--workers", "0"}, 64, {"--workers", "1 to 4096"});
   ExpectEnds({muster, "train", spec, "--set", "nonsense"}, 64,
              {"'nonsense' is not of the form field=value"});
   ExpectEnds({muster, "train", spec, "--faults", "nowhere.yaml"}, 64, {"nowhere.yaml"});
