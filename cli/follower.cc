@@ -21,14 +21,14 @@ absl::StatusOr<std::vector<Fingerprint>> AllFingerprints(const Rest& rest, const
   std::vector<Fingerprint> all;
   int64_t from = 0;
   for (int failures = 0;;) {
-    absl::StatusOr<FingerprintPart> part = rest.Fingerprints(id, from);
-    if (part.ok()) {
-      std::move(part->fingerprints.begin(), part->fingerprints.end(), std::back_inserter(all));
-      if (part->next <= from) return all;
-      from = part->next;
+    absl::StatusOr<FingerprintPage> page = rest.Fingerprints(id, from);
+    if (page.ok()) {
+      std::move(page->fingerprints.begin(), page->fingerprints.end(), std::back_inserter(all));
+      if (page->next <= from) return all;
+      from = page->next;
       failures = 0;
-    } else if (!IsPassing(part.status()) || ++failures == kFingerprintTries || !pause()) {
-      return part.status();
+    } else if (!IsPassing(page.status()) || ++failures == kFingerprintTries || !pause()) {
+      return page.status();
     }
   }
 }

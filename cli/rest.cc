@@ -110,9 +110,9 @@ absl::StatusOr<JobEvent> ParseJobEvent(const std::string& name, const std::strin
   return event;
 }
 
-absl::StatusOr<FingerprintPart> ParseFingerprints(const std::string& json) {
+absl::StatusOr<FingerprintPage> ParseFingerprints(const std::string& json) {
   MUSTER_ASSIGN_OR_RETURN(const Json object, ParseObject(json));
-  FingerprintPart part;
+  FingerprintPage page;
   const auto list = object.find("fingerprints");
   if (list == object.end() || !list->is_array())
     return absl::InternalError("no list of fingerprints in the answer");
@@ -121,10 +121,10 @@ absl::StatusOr<FingerprintPart> ParseFingerprints(const std::string& json) {
     Fingerprint fingerprint;
     Read(entry, "step", fingerprint.step);
     Read(entry, "value", fingerprint.value);
-    part.fingerprints.push_back(std::move(fingerprint));
+    page.fingerprints.push_back(std::move(fingerprint));
   }
-  Read(object, "next", part.next);
-  return part;
+  Read(object, "next", page.next);
+  return page;
 }
 
 absl::StatusOr<std::string> Rest::Get(const std::string& path) const {
@@ -171,7 +171,7 @@ absl::StatusOr<JobStatus> Rest::Cancel(const std::string& id) const {
   return ParseJobStatus(answer);
 }
 
-absl::StatusOr<FingerprintPart> Rest::Fingerprints(const std::string& id, int64_t from) const {
+absl::StatusOr<FingerprintPage> Rest::Fingerprints(const std::string& id, int64_t from) const {
   MUSTER_ASSIGN_OR_RETURN(const std::string answer,
                           Get(absl::StrCat("/v1/jobs/", id, "/fingerprints?from=", from)));
   return ParseFingerprints(answer);

@@ -61,7 +61,7 @@ struct Fingerprint {
 };
 
 // As many as the coordinator tells at once.
-struct FingerprintPart {
+struct FingerprintPage {
   std::vector<Fingerprint> fingerprints;  // by step
   int64_t next = -1;                      // from where those follow; -1: there are none
 };
@@ -78,7 +78,7 @@ struct JobEvent {
 
 absl::StatusOr<JobStatus> ParseJobStatus(const std::string& json);
 absl::StatusOr<JobEvent> ParseJobEvent(const std::string& name, const std::string& json);
-absl::StatusOr<FingerprintPart> ParseFingerprints(const std::string& json);
+absl::StatusOr<FingerprintPage> ParseFingerprints(const std::string& json);
 
 // Nobody answers, for now: what a coordinator that is slow or being started again looks like.
 bool IsPassing(const absl::Status& error);
@@ -95,7 +95,7 @@ class Rest {
   // The job as it is now; one that was over before stays as it was.
   absl::StatusOr<JobStatus> Cancel(const std::string& id) const;
   // Of the step `from` and later ones.
-  absl::StatusOr<FingerprintPart> Fingerprints(const std::string& id, int64_t from) const;
+  absl::StatusOr<FingerprintPage> Fingerprints(const std::string& id, int64_t from) const;
   absl::StatusOr<std::string> Digest(const std::string& id) const;  // JSON
   absl::StatusOr<std::string> Audit(const std::string& id) const;   // JSON
 
