@@ -50,6 +50,7 @@ class CheckpointKillTest : public DirTest {
 
 using Microseconds = std::chrono::microseconds;
 
+constexpr int kEnoughOrphans = 4;
 // Several stages of a saving.
 constexpr int64_t kLongestDelay = 12'000;
 
@@ -83,7 +84,8 @@ TEST_F(CheckpointKillTest, TheNewestVisibleOneAlwaysLoads) {
   std::mt19937 random(20);
   int64_t committed = -1;
   int orphaned = 0;
-  for (int round = 0; round < 20; ++round) {
+  // Twenty times, and until enough of the kills have landed inside a saving.
+  for (int round = 0; round < 20 || (orphaned < kEnoughOrphans && round < 200); ++round) {
     SCOPED_TRACE(absl::StrCat("round ", round));
     const size_t lines = 1 + random() % 11;
     const Microseconds delay(random() % kLongestDelay);
@@ -104,7 +106,8 @@ TEST_F(CheckpointKillTest, TheNewestVisibleOneAlwaysLoads) {
     ExpectAllLoad(listing->manifests, layout);
   }
   EXPECT_GT(committed, 5);
-  EXPECT_GT(orphaned, 3) << "the kills did not land inside savings: this test proves nothing";
+  EXPECT_GE(orphaned, kEnoughOrphans)
+      << "the kills did not land inside savings: this test proves nothing";
 }
 
 }  // namespace
