@@ -206,7 +206,9 @@ absl::Status Journal::LoadLedger(const JobJournal& job, Found& found) {
                                      return true;
                                    }));
   found.recorded[job.id] = next;
-  MUSTER_ASSIGN_OR_RETURN(found.recent[job.id], LoadRecent(job, next));
+  if (!Ended(job.phase) || CanGoOn(job.phase)) {
+    MUSTER_ASSIGN_OR_RETURN(found.recent[job.id], LoadRecent(job, next));
+  }
   JobTail& tail = tails_[job.id];
   if (!last.empty()) {
     const auto record = DecodeStepRecord(last);
