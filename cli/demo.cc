@@ -37,9 +37,9 @@ absl::StatusOr<JobSpec> ReadDemoSpec(const DemoArguments& arguments) {
                      "sources are"));
   MUSTER_ASSIGN_OR_RETURN(const JobSpec spec,
                           ReadSpec(arguments.spec, arguments.settings, kWorkers));
-  if (spec.law.steps > 0 && spec.law.steps < kFewestSteps)
+  if (spec.training.steps > 0 && spec.training.steps < kFewestSteps)
     return absl::InvalidArgumentError(
-        absl::StrCat("steps: the demo needs ", kFewestSteps, ", not ", spec.law.steps,
+        absl::StrCat("steps: the demo needs ", kFewestSteps, ", not ", spec.training.steps,
                      ": it kills a worker after step 15, and after step 35 the coordinator, for 24 "
                      "steps; give more with --set steps=N"));
   return spec;
@@ -48,7 +48,7 @@ absl::StatusOr<JobSpec> ReadDemoSpec(const DemoArguments& arguments) {
 absl::StatusOr<JobResult> RunDisturbed(const JobSpec& spec, const std::string& folder,
                                        const ClusterMaker& make_cluster, Screen& screen) {
   screen.Say(absl::StrCat(
-      "1. With ", Plural(spec.run.workers_max, "worker"),
+      "1. With ", Plural(spec.runtime.workers_max, "worker"),
       "; worker-2 is killed after step 15, the coordinator after step 35, for 24 steps.\n"));
   const JobResult result = RunJob({.spec = spec,
                                    .folder = folder + "/disturbed",
@@ -71,8 +71,8 @@ absl::StatusOr<JobResult> RunUndisturbed(JobSpec spec, const std::string& folder
                                          Screen& screen) {
   screen.Say(
       absl::StrCat("2. The same job undisturbed, with 1 worker, up to step ", common_step, ".\n"));
-  spec.run.workers_min = 1;
-  spec.run.workers_max = 1;
+  spec.runtime.workers_min = 1;
+  spec.runtime.workers_max = 1;
   const JobResult result =
       RunJob({.spec = spec, .folder = folder + "/undisturbed", .cancel_after = common_step},
              make_cluster, screen);
@@ -87,7 +87,7 @@ absl::StatusOr<bool> RunDemo(const DemoArguments& arguments, const ClusterMaker&
                              Screen& screen) {
   MUSTER_ASSIGN_OR_RETURN(const JobSpec spec, ReadDemoSpec(arguments));
   const std::string folder =
-      arguments.dir.empty() ? FreshFolder(spec.run.name + "-demo") : arguments.dir;
+      arguments.dir.empty() ? FreshFolder(spec.runtime.name + "-demo") : arguments.dir;
   MUSTER_ASSIGN_OR_RETURN(const JobResult disturbed,
                           RunDisturbed(spec, folder, make_cluster, screen));
   const int64_t common =

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 absl::Status Write(const std::string& path, const std::string& id, const JobSpec& spec) {
   const nlohmann::ordered_json object = {{"id", id},
-                                         {"law_hash", LawHash(spec.law)},
+                                         {"training_hash", TrainingHash(spec.training)},
                                          {"spec", nlohmann::ordered_json::parse(ToJson(spec))}};
   const std::string temporary = path + ".new";
   std::ofstream out(temporary);
@@ -35,12 +35,12 @@ absl::Status Write(const std::string& path, const std::string& id, const JobSpec
   return absl::OkStatus();
 }
 
-absl::Status CheckLaw(const std::string& folder, const std::string& id, const Law& held,
-                      const Law& asked) {
-  const std::vector<std::string> differences = LawDifferences(held, asked);
+absl::Status CheckTraining(const std::string& folder, const std::string& id,
+                           const TrainingSpec& held, const TrainingSpec& asked) {
+  const std::vector<std::string> differences = TrainingDifferences(held, asked);
   if (differences.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
-      folder, " holds job ", id, " under another law (there against here): ",
+      folder, " holds job ", id, " under another training specification (there against here): ",
       absl::StrJoin(differences, "; "), ". Give these fields as they were, or another --dir"));
 }
 
@@ -50,7 +50,7 @@ absl::StatusOr<std::string> JobIdOf(const std::string& folder, const JobSpec& sp
   const std::string path = folder + "/job.json";
   std::ifstream in(path);
   if (!in) {
-    const std::string id = NewJobId(spec.run.name);
+    const std::string id = NewJobId(spec.runtime.name);
     MUSTER_RETURN_IF_ERROR(Write(path, id, spec));
     return id;
   }
@@ -62,7 +62,7 @@ absl::StatusOr<std::string> JobIdOf(const std::string& folder, const JobSpec& sp
   if (!whole) return absl::DataLossError(absl::StrCat(path, " cannot be read: give another --dir"));
   const std::string id = object["id"].get<std::string>();
   MUSTER_ASSIGN_OR_RETURN(const JobSpec held, ParseJobJson(Text(object["spec"]), path));
-  MUSTER_RETURN_IF_ERROR(CheckLaw(folder, id, held.law, spec.law));
+  MUSTER_RETURN_IF_ERROR(CheckTraining(folder, id, held.training, spec.training));
   return id;
 }
 

@@ -10,8 +10,8 @@
 namespace muster::cli {
 
 // Id of the job that `folder` holds, or, where it holds none, of a new one that is written there.
-// kFailedPrecondition: it holds a job under another law; the message names the fields. kDataLoss:
-// the file cannot be read.
+// kFailedPrecondition: it holds a job under another training specification; the message names the
+// fields. kDataLoss: the file cannot be read.
 absl::StatusOr<std::string> JobIdOf(const std::string& folder, const JobSpec& spec);
 
 // result.json of a run's folder: how its job ended, for people. Left out where it cannot be

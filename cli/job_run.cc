@@ -46,8 +46,8 @@ class JobRun {
     MUSTER_ASSIGN_OR_RETURN(cluster_, make_cluster({.folder = request_.folder,
                                                     .faults = request_.faults,
                                                     .faults_source = request_.faults_source,
-                                                    .workers = request_.spec.run.workers_max,
-                                                    .servers = request_.spec.run.servers},
+                                                    .workers = request_.spec.runtime.workers_max,
+                                                    .servers = request_.spec.runtime.servers},
                                                    Events()));
     result_.folder = cluster_->folder();
     MUSTER_ASSIGN_OR_RETURN(result_.job.id, JobIdOf(result_.folder, request_.spec));

@@ -27,7 +27,7 @@ constexpr Duration kReconnectPause = std::chrono::seconds(1);
 
 absl::StatusOr<int> Submit(const RemoteArguments& arguments, const Rest& rest, std::ostream& out) {
   MUSTER_ASSIGN_OR_RETURN(const JobSpec spec, ReadSpec(arguments.spec, arguments.settings));
-  const std::string id = arguments.job.empty() ? NewJobId(spec.run.name) : arguments.job;
+  const std::string id = arguments.job.empty() ? NewJobId(spec.runtime.name) : arguments.job;
   MUSTER_ASSIGN_OR_RETURN(const JobStatus job, rest.Submit(id, ToJson(spec)));
   out << job.id << " is " << job.state << "; follow it with: muster watch " << job.id << " --to "
       << arguments.to << std::endl;

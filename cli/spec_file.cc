@@ -30,10 +30,10 @@ absl::StatusOr<JobSpec> ReadSpec(const std::string& path, const std::vector<std:
   MUSTER_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path));
   MUSTER_ASSIGN_OR_RETURN(JobSpec spec, ParseJobYaml(text, path, settings));
   if (workers) {
-    spec.run.workers_max = *workers;
-    spec.run.workers_min = std::min(spec.run.workers_min, *workers);
+    spec.runtime.workers_max = *workers;
+    spec.runtime.workers_min = std::min(spec.runtime.workers_min, *workers);
   }
-  if (servers) spec.run.servers = *servers;
+  if (servers) spec.runtime.servers = *servers;
   return Complete(spec);
 }
 

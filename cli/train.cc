@@ -22,7 +22,7 @@ absl::StatusOr<JobRequest> RequestFrom(const TrainArguments& arguments) {
     MUSTER_ASSIGN_OR_RETURN(request.faults, ReadTextFile(arguments.faults));
     request.faults_source = arguments.faults;
   }
-  request.folder = arguments.dir.empty() ? FreshFolder(request.spec.run.name) : arguments.dir;
+  request.folder = arguments.dir.empty() ? FreshFolder(request.spec.runtime.name) : arguments.dir;
   return request;
 }
 
@@ -63,7 +63,7 @@ int Train(const TrainArguments& arguments, const ClusterMaker& make_cluster,
   SayResult(result, screen, terminal.err);
   if (result.exit_code == kExitLater)
     screen.Say(absl::StrCat("to go on: ",
-                            CommandToGoOn(arguments, request->spec.run.resume, result.folder)));
+                            CommandToGoOn(arguments, request->spec.runtime.resume, result.folder)));
   screen.Emit(ResultJson(result));
   return result.exit_code;
 }

@@ -96,7 +96,7 @@ absl::Status MakeDirectory(const char* flag, const std::string& path) {
       absl::StrCat(text, "; name a directory that this user may write"));
 }
 
-bool HasUnfinishedJobs(const Found& found) {
+bool HasUnfinishedJobs(const RecoveredState& found) {
   return std::any_of(found.jobs.begin(), found.jobs.end(),
                      [](const JobJournal& job) { return !Ended(job.phase); });
 }

@@ -21,8 +21,10 @@ absl::Status Train(MemberProcess& process, const std::string& lane_file) {
   parts.metrics = &process.metrics();
   parts.failpoints = &process.failpoints();
   parts.lanes = lanes.get();
-  parts.make_task = [&copied = process.copied()](const Law& law) { return MakeTask(law, copied); };
-  parts.library_facts = TorchFacts;
+  parts.make_task = [&copied = process.copied()](const TrainingSpec& training) {
+    return MakeTask(training, copied);
+  };
+  parts.library_properties = TorchProperties;
   Trainer(std::move(parts)).Run();
   return absl::OkStatus();
 }

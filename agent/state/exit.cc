@@ -28,7 +28,7 @@ std::string CodeMeaning(int code) {
     case kExitBadConfiguration: return " (bad configuration)";
     case kExitBadData: return " (bad data)";
     case kExitLater: return " (left as asked)";
-    case kExitOtherFacts: return " (its facts differ from the job's)";
+    case kExitOtherEnvironment: return " (its numeric environment differs from the job's)";
     default: return "";
   }
 }

@@ -6,13 +6,13 @@
 namespace muster::coordinator {
 namespace {
 
-constexpr size_t kMostOpen = 64;       // checkpoints whose commit may still come
-constexpr double kLongestShare = 1e6;  // seconds; more is no measurement
+constexpr size_t kMostOpen = 64;      // checkpoints whose commit may still come
+constexpr double kLongestPart = 1e6;  // seconds; more is no measurement
 
 }  // namespace
 
-void CheckpointTimes::ShareWritten(LineageNumber lineage, Step step, double seconds, Time now) {
-  const double took = seconds > 0 && seconds < kLongestShare ? seconds : 0;
+void CheckpointTimes::PartWritten(LineageNumber lineage, Step step, double seconds, Time now) {
+  const double took = seconds > 0 && seconds < kLongestPart ? seconds : 0;
   const Time begin =
       now - std::chrono::duration_cast<Duration>(std::chrono::duration<double>(took));
   const auto [it, is_new] = begun_.try_emplace({lineage, step}, begin);

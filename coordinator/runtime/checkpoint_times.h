@@ -1,4 +1,5 @@
-// How long checkpoints take: from the start of the first share that members told of to the commit.
+// How long checkpoints take: from the start of the first checkpoint part that members told of to
+// the commit.
 #pragma once
 
 #include <map>
@@ -14,8 +15,8 @@ namespace muster::coordinator {
 class CheckpointTimes {
  public:
   // A share is on disk now; that took so many seconds, as its member says.
-  void ShareWritten(LineageNumber lineage, Step step, double seconds, Time now);
-  // Seconds since its start; nothing: no share of it was told of. It and what came before it are
+  void PartWritten(LineageNumber lineage, Step step, double seconds, Time now);
+  // Seconds since its start; nothing: no part of it was told of. It and what came before it are
   // forgotten.
   std::optional<double> Committed(LineageNumber lineage, Step step, Time now);
 

@@ -25,7 +25,7 @@ constexpr size_t kMostWaitingQuestions = 16;
 
 int64_t UnixMillis() { return absl::ToUnixMillis(absl::Now()); }
 
-bool HadMembers(const Found& found) {
+bool HadMembers(const RecoveredState& found) {
   return std::any_of(found.jobs.begin(), found.jobs.end(), [](const JobJournal& job) {
     return !Ended(job.phase) && job.number > ViewNumber(0);
   });
@@ -33,7 +33,7 @@ bool HadMembers(const Found& found) {
 
 }  // namespace
 
-Driver::Driver(Journal& journal, Found found, const Clock& clock, Metrics& metrics,
+Driver::Driver(Journal& journal, RecoveredState found, const Clock& clock, Metrics& metrics,
                DriverOptions options)
     : journal_(journal),
       clock_(clock),
@@ -217,9 +217,9 @@ void Driver::Take(const Input& input) {
 
 void Driver::TimeCheckpoint(const Input& input) {
   if (const MemberSays* says = std::get_if<MemberSays>(&input)) {
-    const SegmentWritten* share = std::get_if<SegmentWritten>(&says->message);
-    if (share != nullptr)
-      checkpoint_times_.ShareWritten(share->lineage, share->step, share->seconds, clock_.Now());
+    const SegmentWritten* part = std::get_if<SegmentWritten>(&says->message);
+    if (part != nullptr)
+      checkpoint_times_.PartWritten(part->lineage, part->step, part->seconds, clock_.Now());
   } else if (const ManifestCommitted* done = std::get_if<ManifestCommitted>(&input)) {
     const Manifest& manifest = done->manifest;
     const auto seconds = checkpoint_times_.Committed(manifest.lineage, manifest.step, clock_.Now());
@@ -231,9 +231,9 @@ void Driver::Sort(Action action) {
   const auto sort = [this](auto a) {
     using A = decltype(a);
     if constexpr (std::is_same_v<A, PersistJob>) {
-      if (a.job.facts && sessions_.WaitsForFacts(a.job.id))
+      if (a.job.environment && sessions_.WaitsForEnvironment(a.job.id))
         Later([this, id = a.job.id] {
-          if (const auto job = JobFor(id); job && job->facts) sessions_.TellFacts(*job);
+          if (const auto job = JobFor(id); job && job->environment) sessions_.TellEnvironment(*job);
         });
       over_.erase(a.job.id);
       // Only the last value counts, as all are written at once.

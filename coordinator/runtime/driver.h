@@ -58,7 +58,7 @@ class Driver {
   using Done = std::function<void(absl::StatusOr<KnownJobs>)>;
 
   // `journal`, `clock` and `metrics` outlive the driver.
-  Driver(Journal& journal, Found found, const Clock& clock, Metrics& metrics,
+  Driver(Journal& journal, RecoveredState found, const Clock& clock, Metrics& metrics,
          DriverOptions options);
   ~Driver();  // listeners that use MakeAcceptor are gone by then
   Driver(const Driver&) = delete;

@@ -168,12 +168,12 @@ absl::StatusOr<LaneAccount> DecodeLanes(std::string_view bytes) {
 void ReadJob(FieldReader& read, JobJournal& job) {
   int64_t number = 0;
   read.Text("id", job.id);
-  read.Number("order", job.order);
+  read.Number("order", job.submission);
   read.Part(
       "spec", [](const std::string& json) { return ParseJobJson(json); }, job.spec);
   ReadPhase(read, job.phase);
   read.Text("reason", job.reason);
-  read.MaybePart("facts", DecodeJobFacts, job.facts);
+  read.MaybePart("environment", DecodeEnvironment, job.environment);
   ReadLineages(read, job.lineages);
   read.Number("number", number);
   job.number = ViewNumber(number);
@@ -184,7 +184,7 @@ void ReadJob(FieldReader& read, JobJournal& job) {
     read.Number("stop_at", number);
     job.stop_at = Step(number);
   }
-  read.Number("next_order", job.next_order);
+  read.Number("next_command", job.next_command);
   read.Number("views", job.views);
   read.Number("recoveries", job.recoveries);
   read.Number("rewinds", job.rewinds);
@@ -200,14 +200,14 @@ std::string EncodeJob(const JournalEntry& entry) {
   const JobJournal& job = entry.job;
   Fields fields = {{"format", absl::StrCat(kFormat)},
                    {"id", job.id},
-                   {"order", absl::StrCat(job.order)},
+                   {"order", absl::StrCat(job.submission)},
                    {"spec", ToJson(job.spec)},
                    {"phase", std::string(PhaseName(job.phase))},
                    {"reason", job.reason},
                    {"number", absl::StrCat(job.number.value())},
                    {"resumes", job.resumes ? "1" : "0"},
                    {"stop_asked", job.stop_asked ? "1" : "0"},
-                   {"next_order", absl::StrCat(job.next_order)},
+                   {"next_command", absl::StrCat(job.next_command)},
                    {"views", absl::StrCat(job.views)},
                    {"recoveries", absl::StrCat(job.recoveries)},
                    {"rewinds", absl::StrCat(job.rewinds)},
@@ -217,7 +217,7 @@ std::string EncodeJob(const JournalEntry& entry) {
                    {"time_submitted", absl::StrCat(entry.times.submitted)},
                    {"time_started", absl::StrCat(entry.times.started)},
                    {"time_ended", absl::StrCat(entry.times.ended)}};
-  if (job.facts) fields["facts"] = EncodeJobFacts(*job.facts);
+  if (job.environment) fields["environment"] = EncodeEnvironment(*job.environment);
   for (size_t i = 0; i < job.lineages.size(); ++i)
     fields[LineageField(i)] = EncodeLineage(job.lineages[i]);
   if (job.view) fields["view"] = EncodeView(*job.view);

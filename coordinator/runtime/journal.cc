@@ -164,8 +164,8 @@ absl::Status Journal::Begin() {
   return kv_->Write(batch);
 }
 
-absl::StatusOr<Found> Journal::Load(std::vector<std::string>& damaged) {
-  Found found;
+absl::StatusOr<RecoveredState> Journal::Load(std::vector<std::string>& damaged) {
+  RecoveredState found;
   absl::Status status;
   MUSTER_RETURN_IF_ERROR(kv_->Scan(kJournal, kJobPrefix, PrefixEnd(kJobPrefix),
                                    [&](absl::string_view key, absl::string_view value) {
@@ -190,7 +190,7 @@ absl::StatusOr<Found> Journal::Load(std::vector<std::string>& damaged) {
 }
 
 // The records of the current lineage without a gap, and the last values.
-absl::Status Journal::LoadLedger(const JobJournal& job, Found& found) {
+absl::Status Journal::LoadLedger(const JobJournal& job, RecoveredState& found) {
   if (job.lineages.empty()) return absl::OkStatus();
   const Lineage& lineage = job.lineages.back();
   Step next = lineage.fork;

@@ -53,7 +53,7 @@ class Journal {
 
   // What earlier terms left; once, before the first Write. Damaged manifests are passed over and
   // told in `damaged`.
-  absl::StatusOr<Found> Load(std::vector<std::string>& damaged);
+  absl::StatusOr<RecoveredState> Load(std::vector<std::string>& damaged);
 
   // All or nothing, synced. After an error nothing of it is remembered: the same call may be made
   // again.
@@ -72,7 +72,7 @@ class Journal {
  private:
   explicit Journal(std::unique_ptr<Kv> kv) : kv_(std::move(kv)) {}
   absl::Status Begin();
-  absl::Status LoadLedger(const JobJournal& job, Found& found);
+  absl::Status LoadLedger(const JobJournal& job, RecoveredState& found);
   absl::StatusOr<RecentSteps> LoadRecent(const JobJournal& job, Step next) const;
   // Of one lineage, steps in [first, end). What cannot be read is kDataLoss.
   absl::Status ScanRecords(const std::string& job, LineageNumber lineage, Step first, Step end,

@@ -128,23 +128,24 @@ void Sessions::Answer(SessionId id, const FromCoordinator& message) {
   if (it == peers_.end()) return;
   const JobIs* job = std::get_if<JobIs>(&message);
   Asker* asker = std::get_if<Asker>(&it->second.who);
-  if (job != nullptr && asker != nullptr) asker->waits_for_facts = job->facts ? "" : job->job;
+  if (job != nullptr && asker != nullptr)
+    asker->waits_for_environment = job->environment ? "" : job->job;
   Send(*it->second.session, Encode(message));
 }
 
-bool Sessions::WaitsForFacts(const std::string& job) const {
+bool Sessions::WaitsForEnvironment(const std::string& job) const {
   for (const auto& [id, peer] : peers_) {
     const Asker* asker = std::get_if<Asker>(&peer.who);
-    if (asker != nullptr && asker->waits_for_facts == job) return true;
+    if (asker != nullptr && asker->waits_for_environment == job) return true;
   }
   return false;
 }
 
-void Sessions::TellFacts(const JobIs& job) {
+void Sessions::TellEnvironment(const JobIs& job) {
   for (auto& [id, peer] : peers_) {
     Asker* asker = std::get_if<Asker>(&peer.who);
-    if (asker == nullptr || asker->waits_for_facts != job.job) continue;
-    asker->waits_for_facts.clear();
+    if (asker == nullptr || asker->waits_for_environment != job.job) continue;
+    asker->waits_for_environment.clear();
     Send(*peer.session, Encode(FromCoordinator(job)));
   }
 }

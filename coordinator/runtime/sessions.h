@@ -50,16 +50,16 @@ class Sessions {
   // Nobody there: dropped, as on a network; the member is told again when it comes back.
   void Tell(const MemberId& member, const FromCoordinator& message);
   void TellAgents(const Wanted& wanted);
-  // An answer without facts is given again by TellFacts, once they are known.
+  // An answer without numeric environment is given again by TellEnvironment, once they are known.
   void Answer(SessionId id, const FromCoordinator& message);
-  bool WaitsForFacts(const std::string& job) const;
-  void TellFacts(const JobIs& job);
+  bool WaitsForEnvironment(const std::string& job) const;
+  void TellEnvironment(const JobIs& job);
 
   size_t members() const { return by_member_.size(); }
 
  private:
   struct Asker {
-    std::string waits_for_facts;  // the job; empty: no
+    std::string waits_for_environment;  // the job; empty: no
   };
   struct Agent {};
   struct Peer {

@@ -82,17 +82,17 @@ JobMember DescribeMember(const MemberStatus& status) {
 }
 
 void DescribeProgress(const JobStatus& status, JobInfo& info) {
-  const Law& law = status.job.spec.law;
+  const TrainingSpec& training = status.job.spec.training;
   info.step = status.step.value();
   info.steps = status.steps;
-  info.epochs = law.epochs;
-  if (!status.job.facts || status.job.facts->samples == 0) return;
-  const uint64_t n = status.job.facts->samples;
-  const int64_t per_epoch = StepsPerEpoch(law, n);
+  info.epochs = training.epochs;
+  if (!status.job.environment || status.job.environment->samples == 0) return;
+  const uint64_t n = status.job.environment->samples;
+  const int64_t per_epoch = StepsPerEpoch(training, n);
   info.epoch = info.step / per_epoch;
   if (info.epochs == 0) info.epochs = (info.steps + per_epoch - 1) / per_epoch;
   const uint64_t in_epoch =
-      static_cast<uint64_t>(info.step % per_epoch) * static_cast<uint64_t>(law.batch);
+      static_cast<uint64_t>(info.step % per_epoch) * static_cast<uint64_t>(training.batch);
   info.samples = static_cast<uint64_t>(info.epoch) * n + std::min(in_epoch, n);
 }
 
@@ -112,7 +112,7 @@ JobInfo Describe(const KnownJob& known, int64_t now_unix_ms) {
   const JobStatus& status = known.status;
   const JobJournal& job = status.job;
   JobInfo info{.id = job.id,
-               .name = job.spec.run.name,
+               .name = job.spec.runtime.name,
                .state = std::string(PhaseName(job.phase)),
                .reason = job.reason,
                .waits_for = status.waits_for,
@@ -160,7 +160,7 @@ class Api final : public JobApi {
       : driver_(driver), journal_(journal), root_(std::move(root)) {}
 
   void Submit(std::string id, JobSpec spec, Reply<SubmittedJob> reply) override {
-    if (id.empty()) id = MakeId(spec.run.name);
+    if (id.empty()) id = MakeId(spec.runtime.name);
     if (const absl::Status bad = CheckId(id); !bad.ok()) return reply(bad);
     const auto created = std::make_shared<bool>(false);
     const auto decide = [id, spec = std::move(spec), created](const KnownJobs& jobs) {
@@ -182,7 +182,7 @@ class Api final : public JobApi {
     driver_.Read([reply = std::move(reply)](absl::StatusOr<KnownJobs> jobs) {
       if (!jobs.ok()) return reply(jobs.status());
       std::sort(jobs->begin(), jobs->end(), [](const KnownJobPtr& a, const KnownJobPtr& b) {
-        return a->status.job.order < b->status.job.order;
+        return a->status.job.submission < b->status.job.submission;
       });
       std::vector<JobInfo> infos;
       for (const KnownJobPtr& known : *jobs) infos.push_back(DescribeNow(*known));
@@ -258,15 +258,15 @@ class Api final : public JobApi {
     const auto known = FindJob(jobs, id);
     created = !known.ok();
     if (created) {
-      MUSTER_RETURN_IF_ERROR(CheckResume({}, spec.run.resume));
+      MUSTER_RETURN_IF_ERROR(CheckResume({}, spec.runtime.resume));
       return coordinator::Submit{id, spec};
     }
     const std::vector<std::string> differences =
-        LawDifferences((*known)->status.job.spec.law, spec.law);
+        TrainingDifferences((*known)->status.job.spec.training, spec.training);
     if (!differences.empty())
-      return absl::AlreadyExistsError(absl::StrCat("job ", id, " is there with another law (",
-                                                   absl::StrJoin(differences, "; "),
-                                                   "); submit this one under another id"));
+      return absl::AlreadyExistsError(
+          absl::StrCat("job ", id, " is there with another training specification (",
+                       absl::StrJoin(differences, "; "), "); submit this one under another id"));
     const JobStatus& status = (*known)->status;
     if (!CanGoOn(status.job.phase)) {
       const std::vector<std::string> other = RunDifferences(status.job.spec, spec);
@@ -276,7 +276,7 @@ class Api final : public JobApi {
             absl::StrCat("job ", id, " is running with other values (", absl::StrJoin(other, "; "),
                          "); stop it first, then submit it again with these"));
     }
-    MUSTER_RETURN_IF_ERROR(CheckResume(status, spec.run.resume));
+    MUSTER_RETURN_IF_ERROR(CheckResume(status, spec.runtime.resume));
     return coordinator::Submit{id, spec};
   }
 
@@ -369,7 +369,7 @@ class Api final : public JobApi {
     JobAudit audit;
     for (const Lineage& l : job.lineages)
       audit.lineages.push_back({l.number.value(), l.parent.value(), l.fork.value(), l.cause});
-    if (job.lineages.empty() || !job.facts) {
+    if (job.lineages.empty() || !job.environment) {
       audit.verdict = "no step has been done yet";
       return audit;
     }
@@ -379,7 +379,8 @@ class Api final : public JobApi {
       audit.verdict = std::string(ancestry.status().message());
       return audit;
     }
-    const AuditReport report = muster::Audit(job.spec.law, job.facts->samples, *ancestry);
+    const AuditReport report =
+        muster::Audit(job.spec.training, job.environment->samples, *ancestry);
     audit.ok = report.ok;
     audit.verdict = report.verdict;
     audit.steps = report.steps;

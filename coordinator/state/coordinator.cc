@@ -30,8 +30,8 @@ bool Ended(JobPhase phase) {
 
 bool CanGoOn(JobPhase phase) { return phase == JobPhase::kStopped || phase == JobPhase::kFailed; }
 
-Coordinator::Coordinator(std::string cluster, TermNumber term, Settings settings, Found found,
-                         Time now)
+Coordinator::Coordinator(std::string cluster, TermNumber term, Settings settings,
+                         RecoveredState found, Time now)
     : cluster_(std::move(cluster)),
       term_(term),
       settings_(settings),
@@ -43,7 +43,7 @@ Coordinator::Coordinator(std::string cluster, TermNumber term, Settings settings
       found_recent_(std::move(found.recent)),
       found_manifests_(std::move(found.manifests)) {
   for (JobJournal& j : found.jobs) {
-    next_sequence_ = std::max(next_sequence_, j.order + 1);
+    next_sequence_ = std::max(next_sequence_, j.submission + 1);
     if (!Ended(j.phase) && j.phase != JobPhase::kQueued) current_ = j.id;
     const std::string id = j.id;
     jobs_[id] = std::move(j);
@@ -98,7 +98,7 @@ void Coordinator::SayPhase(std::string text) {
 std::optional<JobIs> Coordinator::JobOf(const std::string& id) const {
   const auto it = jobs_.find(id);
   if (it == jobs_.end() || Ended(it->second.phase)) return std::nullopt;
-  return JobIs{id, cluster_, term_, it->second.spec, "", it->second.facts};
+  return JobIs{id, cluster_, term_, it->second.spec, "", it->second.environment};
 }
 
 // ---- jobs
@@ -106,10 +106,10 @@ std::optional<JobIs> Coordinator::JobOf(const std::string& id) const {
 void Coordinator::On(const Submit& submit) {
   const auto it = jobs_.find(submit.id);
   const bool again = it != jobs_.end() && CanGoOn(it->second.phase);
-  if (it != jobs_.end() && !again) return TakeRun(it->second, submit.spec.run);
+  if (it != jobs_.end() && !again) return TakeRuntime(it->second, submit.spec.runtime);
   JobJournal& j = jobs_[submit.id];
   j.id = submit.id;
-  j.order = next_sequence_++;
+  j.submission = next_sequence_++;
   j.spec = submit.spec;
   j.phase = JobPhase::kQueued;
   j.reason = "waits for its turn";
@@ -134,9 +134,9 @@ void Coordinator::GoOnLater(JobJournal& j) {
 }
 
 // What may be changed between one start and the next, of a job that was cut off.
-void Coordinator::TakeRun(JobJournal& j, const Run& run) {
-  if (Ended(j.phase) || j.spec.run == run || (j.id == current_ && !live_.empty())) return;
-  j.spec.run = run;
+void Coordinator::TakeRuntime(JobJournal& j, const RuntimeSpec& runtime) {
+  if (Ended(j.phase) || j.spec.runtime == runtime || (j.id == current_ && !live_.empty())) return;
+  j.spec.runtime = runtime;
   GoOnLater(j);
   Do(PersistJob{j});
   Do(Tell{j.id, "state", "submitted again with other run fields", {}});
@@ -151,7 +151,8 @@ void Coordinator::StartNext() {
   if (!current_.empty()) return;
   const JobJournal* next = nullptr;
   for (const auto& [id, j] : jobs_)
-    if (j.phase == JobPhase::kQueued && (next == nullptr || j.order < next->order)) next = &j;
+    if (j.phase == JobPhase::kQueued && (next == nullptr || j.submission < next->submission))
+      next = &j;
   if (next == nullptr) return;
   current_ = next->id;
   started_ = now_;
@@ -167,7 +168,7 @@ void Coordinator::StartNext() {
   told_not_finite_ = false;
   last_ = {};
   layout_.reset();
-  order_.reset();
+  command_.reset();
   digesting_ = false;
   recorded_ = found_recorded_[current_];
   recent_ = std::move(found_recent_[current_]);
@@ -179,9 +180,9 @@ void Coordinator::StartNext() {
 std::vector<ProcessWanted> Coordinator::ProcessesOf(const JobJournal& j) const {
   std::vector<ProcessWanted> wanted;
   if (Ended(j.phase)) return wanted;
-  for (int32_t i = 0; i < j.spec.run.workers_max; ++i)
+  for (int32_t i = 0; i < j.spec.runtime.workers_max; ++i)
     wanted.push_back({absl::StrCat("worker-", i), Role::kWorker});
-  for (int32_t i = 0; i < j.spec.run.servers; ++i)
+  for (int32_t i = 0; i < j.spec.runtime.servers; ++i)
     wanted.push_back({absl::StrCat("server-", i), Role::kServer});
   return wanted;
 }
@@ -205,7 +206,7 @@ void Coordinator::On(const Stop& stop) {
     return MarkEnded(it->second, JobPhase::kStopped, "stopped before it started", kExitLater);
   if (!job()->view) return EndJob(JobPhase::kStopped, "stopped before its first step", kExitLater);
   SetPhase(JobPhase::kStopping, "stops after a checkpoint");
-  GiveOrders();
+  GiveCommands();
 }
 
 void Coordinator::MarkEnded(JobJournal& j, JobPhase phase, const std::string& reason,
@@ -271,7 +272,7 @@ void Coordinator::FromHost(const ProcessExited& exited) {
   if (final)
     return EndJob(JobPhase::kFailed,
                   absl::StrCat(exited.name, " ", exited.cause, ":\n", exited.last_lines),
-                  exited.exit_code == kExitOtherFacts ? kExitFailed : exited.exit_code);
+                  exited.exit_code == kExitOtherEnvironment ? kExitFailed : exited.exit_code);
   for (auto& [id, live] : live_) {
     if (id.name != exited.name) continue;
     const bool known = exited.lanes.incarnation != Incarnation{};
@@ -309,11 +310,12 @@ void Coordinator::From(const MemberId& member, const Alive& alive) {
   live_[member].phase = alive.phase;
 }
 
-// A server has no task: of the numeric facts it tells those of the kernels, which it runs too.
-std::string Coordinator::FactsThatDiffer(const Join& join) const {
+// A server has no task: of the numeric numeric environment it tells those of the kernels, which it
+// runs too.
+std::string Coordinator::EnvironmentDifferences(const Join& join) const {
   std::string differ;
-  if (!job()->facts) return differ;
-  const JobFacts &ours = *job()->facts, &theirs = join.facts;
+  if (!job()->environment) return differ;
+  const NumericEnvironment &ours = *job()->environment, &theirs = join.environment;
   if (join.role == Role::kWorker) {
     if (theirs.samples != ours.samples || theirs.data_hash != ours.data_hash)
       absl::StrAppend(&differ, " data (", theirs.samples, " samples, hash ", theirs.data_hash,
@@ -346,9 +348,9 @@ bool Coordinator::Admit(const Join& join) {
     refusal = absl::StrCat("it belongs to cluster ", join.cluster, ", this is cluster ", cluster_);
   } else if (replaced || evicted_.count(join.id.incarnation) > 0) {
     refusal = "it was evicted; it may come back under a fresh incarnation";
-  } else if (const std::string differ = FactsThatDiffer(join); !differ.empty()) {
-    refusal = absl::StrCat("its facts differ from the job's:", differ);
-    code = kExitOtherFacts;
+  } else if (const std::string differ = EnvironmentDifferences(join); !differ.empty()) {
+    refusal = absl::StrCat("its numeric environment differs from the job's:", differ);
+    code = kExitOtherEnvironment;
   }
   if (refusal.empty()) return true;
   Do(ToMember{join.id, Leave{code, absl::StrCat(join.id.name, " cannot take part: ", refusal)}});
@@ -369,8 +371,8 @@ void Coordinator::From(const MemberId& member, const Join& join) {
   live.heard = now_;
   live.sealed = join.sealed;
   live.active = join.active;
-  if (!job()->facts && join.role == Role::kWorker) {
-    job()->facts = join.facts;
+  if (!job()->environment && join.role == Role::kWorker) {
+    job()->environment = join.environment;
     Persist();
   }
   if (!known) Say("process", absl::StrCat(member.name, " joined"), {{"member", member.name}});
@@ -390,7 +392,7 @@ void Coordinator::Reattach(const Join& join) {
   if (view && view->IndexOf(join.id) >= 0 && view->number == job()->number &&
       join.sealed <= view->number) {
     PublishView(join.id);
-    GiveOrders();  // what was on its way to it may be lost
+    GiveCommands();  // what was on its way to it may be lost
   }
 }
 
@@ -442,13 +444,13 @@ void Coordinator::On(const Tick&) {
   if (job() == nullptr) return;
   RetryLast();
   if (job() == nullptr) return;
-  const double every = job()->spec.run.checkpoint.every_seconds;
+  const double every = job()->spec.runtime.checkpoint.every_seconds;
   const double since = Seconds(now_ - last_checkpoint_);
-  if (every > 0 && since >= every && job()->phase == JobPhase::kRunning && !order_) {
+  if (every > 0 && since >= every && job()->phase == JobPhase::kRunning && !command_) {
     last_checkpoint_ = now_;
-    order_ = Order{job()->next_order++, OrderKind::kCheckpoint};
+    command_ = JobCommand{job()->next_command++, JobCommandKind::kCheckpoint};
     Persist();
-    GiveOrders();
+    GiveCommands();
   }
 }
 
@@ -465,7 +467,7 @@ JobStatus Coordinator::StatusOf(const std::string& id) const {
   const bool now = id == current_;
   const auto recorded = found_recorded_.find(id);
   status.step = now ? recorded_ : recorded == found_recorded_.end() ? Step(0) : recorded->second;
-  if (j.facts) status.steps = muster::TotalSteps(j.spec.law, j.facts->samples);
+  if (j.environment) status.steps = muster::TotalSteps(j.spec.training, j.environment->samples);
   const auto manifests = found_manifests_.find(id);
   if (now || manifests != found_manifests_.end())
     for (const Manifest& m : now ? manifests_ : manifests->second)

@@ -23,8 +23,8 @@ namespace muster::coordinator {
 
 // ---- inputs
 
-// The same id and law twice is one job; another `run` is taken while nobody has joined. The driver
-// has validated the spec and answers the caller.
+// The same id and law twice is one job; another `runtime` is taken while nobody has joined. The
+// driver has validated the spec and answers the caller.
 struct Submit {
   std::string id;
   JobSpec spec;
@@ -133,7 +133,7 @@ struct Settings {
 // What a restart finds: the journal's jobs, each with the records of its current lineage that are
 // in the ledger (contiguous from the fork: the driver gives the step after the last), and its
 // committed manifests.
-struct Found {
+struct RecoveredState {
   std::vector<JobJournal> jobs;
   std::map<std::string, Step> recorded;
   std::map<std::string, RecentSteps> recent;
@@ -162,7 +162,8 @@ struct JobStatus {
 
 class Coordinator {
  public:
-  Coordinator(std::string cluster, TermNumber term, Settings settings, Found found, Time now);
+  Coordinator(std::string cluster, TermNumber term, Settings settings, RecoveredState found,
+              Time now);
   std::vector<Action> Take(const Input& input, Time now);
 
   const std::map<std::string, JobJournal>& jobs() const { return jobs_; }
@@ -188,7 +189,7 @@ class Coordinator {
     Time since;
     std::string cause;
     std::vector<MemberId> members;
-    std::map<MemberId, Holdings> answers;
+    std::map<MemberId, LocalState> answers;
     std::optional<Planned> planned;          // all answered
     std::map<MemberId, int64_t> holds_base;  // with the lanes it has run
     bool after_loss = false;
@@ -241,11 +242,11 @@ class Coordinator {
   void SayPhase(std::string text);
 
   void GoOnLater(JobJournal& job);
-  void TakeRun(JobJournal& job, const Run& run);
+  void TakeRuntime(JobJournal& job, const RuntimeSpec& runtime);
   void StartNext();
   void Want();
   std::vector<ProcessWanted> ProcessesOf(const JobJournal& job) const;
-  std::string FactsThatDiffer(const Join& join) const;
+  std::string EnvironmentDifferences(const Join& join) const;
   bool Admit(const Join& join);
   void Evict(const MemberId& member, const std::string& why, bool tell);
   void LoseExpired();
@@ -271,7 +272,7 @@ class Coordinator {
   std::optional<Manifest> CheckpointFor() const;
   Step End() const;
   int64_t TotalSteps() const;
-  void GiveOrders();
+  void GiveCommands();
   void OfferRound(const MemberId& member, const SegmentWritten& written);
   void TryCommit();
   bool Committing() const;
@@ -283,7 +284,7 @@ class Coordinator {
   Manifest ManifestOf(Step step, const Round& round, int32_t slots) const;
   void DropRounds(Step below);
   void TakeRecord(const MemberId& member, const StepRecord& record, std::vector<StepRecord>& fresh);
-  void TakeOrders(const StepRecord& record);
+  void TakeCommands(const StepRecord& record);
   void TakeFingerprint(const MemberId& member, const StepRecord& record);
   void CheckFinished();
   void MarkEnded(JobJournal& job, JobPhase phase, const std::string& reason, int exit_code);
@@ -325,8 +326,8 @@ class Coordinator {
   std::set<std::pair<LineageNumber, Step>> bad_manifests_;
   Time last_checkpoint_{};
   LastCheckpoint last_;
-  std::optional<Order> order_;    // outstanding
-  std::optional<Layout> layout_;  // of the current job's facts, once it was needed
+  std::optional<JobCommand> command_;  // outstanding
+  std::optional<Layout> layout_;  // of the current job's numeric environment, once it was needed
   std::map<std::string, Step> found_recorded_;
   std::map<std::string, RecentSteps> found_recent_;
   std::map<std::string, std::vector<Manifest>> found_manifests_;

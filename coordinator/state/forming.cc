@@ -10,7 +10,8 @@
 namespace muster::coordinator {
 
 int64_t Coordinator::TotalSteps() const {
-  return job()->facts ? muster::TotalSteps(job()->spec.law, job()->facts->samples) : 0;
+  return job()->environment ? muster::TotalSteps(job()->spec.training, job()->environment->samples)
+                            : 0;
 }
 
 Step Coordinator::End() const {
@@ -66,7 +67,7 @@ bool Coordinator::AllLive(const std::vector<MemberId>& members) const {
 Duration Coordinator::WithTimeForState(Duration patience) const {
   constexpr int64_t kBytesPerSecond = 10'000'000;
   const int64_t elements = layout_ ? layout_->elements() : 0;
-  const int64_t copies = 1 + SlotCount(job()->spec.law.optimizer.kind);
+  const int64_t copies = 1 + SlotCount(job()->spec.training.optimizer.kind);
   return patience +
          std::chrono::seconds(copies * elements * int64_t{sizeof(float)} / kBytesPerSecond);
 }
@@ -87,7 +88,8 @@ void Coordinator::EvictSlow() {
 bool Coordinator::ViewStillFits() const {
   const JobJournal& j = *job();
   if (!j.view || j.view->number != j.number || j.resumes) return false;
-  size_t wanted = std::min(CountLive(Role::kWorker), static_cast<size_t>(j.spec.run.workers_max));
+  size_t wanted =
+      std::min(CountLive(Role::kWorker), static_cast<size_t>(j.spec.runtime.workers_max));
   wanted += CountLive(Role::kServer);
   return wanted == j.view->members.size() &&
          std::all_of(j.view->members.begin(), j.view->members.end(),
@@ -100,17 +102,18 @@ size_t Coordinator::CountLive(Role role) const {
 }
 
 std::optional<std::string> Coordinator::WhyNotYet() const {
-  const Run& run = job()->spec.run;
+  const RuntimeSpec& runtime = job()->spec.runtime;
   const size_t workers = CountLive(Role::kWorker), servers = CountLive(Role::kServer);
-  if (!job()->facts || workers == 0) return "no worker has joined";
-  if (servers < static_cast<size_t>(run.servers))
-    return absl::StrCat(servers, " of ", run.servers, " servers have joined");
+  if (!job()->environment || workers == 0) return "no worker has joined";
+  if (servers < static_cast<size_t>(runtime.servers))
+    return absl::StrCat(servers, " of ", runtime.servers, " servers have joined");
   if (job()->view && !job()->resumes) return std::nullopt;
-  if (static_cast<int32_t>(workers) >= run.workers_max) return std::nullopt;
+  if (static_cast<int32_t>(workers) >= runtime.workers_max) return std::nullopt;
   const bool patient = now_ - started_ < settings_.start_patience;
-  if (!patient && static_cast<int32_t>(workers) >= run.workers_min) return std::nullopt;
-  return absl::StrCat(workers, " of ", run.workers_max, " workers have joined",
-                      patient ? "" : absl::StrCat("; at least ", run.workers_min, " are needed"));
+  if (!patient && static_cast<int32_t>(workers) >= runtime.workers_min) return std::nullopt;
+  return absl::StrCat(
+      workers, " of ", runtime.workers_max, " workers have joined",
+      patient ? "" : absl::StrCat("; at least ", runtime.workers_min, " are needed"));
 }
 
 void Coordinator::Form(const std::string& cause, bool after_loss) {
@@ -126,7 +129,7 @@ void Coordinator::Form(const std::string& cause, bool after_loss) {
     for (const auto& [id, live] : live_) {
       const bool in_view = j.view && j.view->IndexOf(id) >= 0;
       if (in_view != old) continue;
-      if (live.member.role == Role::kWorker && workers++ >= j.spec.run.workers_max) continue;
+      if (live.member.role == Role::kWorker && workers++ >= j.spec.runtime.workers_max) continue;
       forming.members.push_back(id);
     }
   std::sort(forming.members.begin(), forming.members.end());
@@ -151,18 +154,18 @@ void Coordinator::From(const MemberId& member, const Sealed& sealed) {
   if (std::find(forming_->members.begin(), forming_->members.end(), member) ==
       forming_->members.end())
     return;
-  const std::vector<LaneId>& lanes = sealed.holdings.lanes;
-  if (!lanes.empty() && lanes.back().value() >= job()->spec.law.lanes)
+  const std::vector<LaneId>& lanes = sealed.local_state.lanes;
+  if (!lanes.empty() && lanes.back().value() >= job()->spec.training.lanes)
     return Evict(member,
                  absl::StrCat("it says that it holds lane ", lanes.back().value(), "; the job has ",
-                              job()->spec.law.lanes),
+                              job()->spec.training.lanes),
                  true);
-  forming_->answers[member] = sealed.holdings;
+  forming_->answers[member] = sealed.local_state;
   if (forming_->answers.size() == forming_->members.size()) PlanForming();
 }
 
 std::optional<Manifest> Coordinator::CheckpointFor() const {
-  const Resume& resume = job()->spec.run.resume;
+  const Resume& resume = job()->spec.runtime.resume;
   if (job()->resumes && resume.kind == ResumeKind::kNever) return std::nullopt;
   for (auto it = manifests_.rbegin(); it != manifests_.rend(); ++it) {
     if (bad_manifests_.count({it->lineage, it->step}) > 0) continue;
@@ -176,9 +179,10 @@ std::optional<Manifest> Coordinator::CheckpointFor() const {
 
 absl::StatusOr<const Layout*> Coordinator::LayoutNow() {
   if (!layout_) {
-    if (!job()->facts) return absl::FailedPreconditionError("no worker has told the job's facts");
-    MUSTER_ASSIGN_OR_RETURN(layout_,
-                            Layout::Make(job()->facts->tensors, ChunkBytes(job()->spec.law)));
+    if (!job()->environment)
+      return absl::FailedPreconditionError("no worker has told the job's numeric environment");
+    MUSTER_ASSIGN_OR_RETURN(
+        layout_, Layout::Make(job()->environment->tensors, ChunkBytes(job()->spec.training)));
   }
   return &*layout_;
 }
@@ -190,16 +194,17 @@ void Coordinator::PlanForming() {
     return EndJob(JobPhase::kFailed,
                   absl::StrCat("the model's layout: ", layout.status().message()),
                   kExitBadConfiguration);
-  const absl::Status fits = CheckPlanFits(**layout, SlotCount(j.spec.law.optimizer.kind));
+  const absl::Status fits = CheckPlanFits(**layout, SlotCount(j.spec.training.optimizer.kind));
   if (!fits.ok())
     return EndJob(JobPhase::kFailed, std::string(fits.message()), kExitBadConfiguration);
   const PlanInput input = InputOfPlan(**layout);
-  if (j.resumes && j.spec.run.resume.kind == ResumeKind::kStep && !input.checkpoint)
-    return EndJob(JobPhase::kFailed,
-                  absl::StrCat("resume: there is no checkpoint of step ", j.spec.run.resume.step),
-                  kExitBadConfiguration);
+  if (j.resumes && j.spec.runtime.resume.kind == ResumeKind::kStep && !input.checkpoint)
+    return EndJob(
+        JobPhase::kFailed,
+        absl::StrCat("resume: there is no checkpoint of step ", j.spec.runtime.resume.step),
+        kExitBadConfiguration);
   Planned planned = PlanView(input);
-  const bool anew = j.resumes && j.spec.run.resume.kind == ResumeKind::kNever;
+  const bool anew = j.resumes && j.spec.runtime.resume.kind == ResumeKind::kNever;
   if (planned.rewind && !input.checkpoint && !bad_manifests_.empty() && !anew)
     return EndJob(
         JobPhase::kFailed,
@@ -218,14 +223,14 @@ PlanInput Coordinator::InputOfPlan(const Layout& layout) const {
   input.job = j.id;
   input.term = term_;
   input.number = forming_->number;
-  input.sync = j.spec.law.sync;
-  input.lanes = j.spec.law.lanes;
+  input.sync = j.spec.training.sync;
+  input.lanes = j.spec.training.lanes;
   input.chunks = layout.chunk_count();
-  input.bucket_chunks =
-      static_cast<int32_t>(std::max<int64_t>(1, j.spec.run.bucket_bytes / ChunkBytes(j.spec.law)));
+  input.bucket_chunks = static_cast<int32_t>(
+      std::max<int64_t>(1, j.spec.runtime.bucket_bytes / ChunkBytes(j.spec.training)));
   input.lineages = j.lineages;
-  for (const auto& [id, holdings] : forming_->answers) {
-    Candidate candidate{live_.at(id).member, std::nullopt, holdings};
+  for (const auto& [id, local_state] : forming_->answers) {
+    Candidate candidate{live_.at(id).member, std::nullopt, local_state};
     const int32_t index = j.view ? j.view->IndexOf(id) : -1;
     if (index >= 0) candidate.rank = j.view->members[static_cast<size_t>(index)].rank;
     input.candidates.push_back(std::move(candidate));
@@ -294,7 +299,7 @@ void Coordinator::FinishForming() {
   const bool after_loss = formed.after_loss && !(planned.rewind && j.lineages.size() == 1);
   const int64_t before = j.lanes.recomputed();
   if (begins) {
-    j.lanes.Rewind(planned.view, j.spec.law.lanes, formed.holds_base);
+    j.lanes.Rewind(planned.view, j.spec.training.lanes, formed.holds_base);
   } else {
     j.lanes.GoOn(*j.view, planned.view, planned.reassigned);
   }
@@ -316,7 +321,7 @@ void Coordinator::FinishForming() {
   cause_.clear();
   loss_ = false;
   waits_for_.clear();
-  GiveOrders();
+  GiveCommands();
 }
 
 std::map<std::string, std::string> Coordinator::FieldsOf(const View& view) const {
@@ -351,7 +356,7 @@ void Coordinator::SayRecovery(const std::string& cause, const Planned& planned, 
           takers.empty() ? "nobody (all sums were complete)" : absl::StrJoin(takers, " and "),
           "; step ", view.first_step.value(), known ? " recomputed " : " moves ",
           known ? again : static_cast<int64_t>(planned.reassigned.size()), " of ",
-          job()->spec.law.lanes, " lanes"),
+          job()->spec.training.lanes, " lanes"),
       fields);
 }
 

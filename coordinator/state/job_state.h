@@ -33,18 +33,18 @@ bool CanGoOn(JobPhase phase);                // when it is submitted again: stop
 
 struct JobJournal {
   std::string id;
-  int64_t order = 0;  // of submission
+  int64_t submission = 0;  // 1, 2, … in the order of submission
   JobSpec spec;
   JobPhase phase = JobPhase::kQueued;
   std::string reason;  // why it is in that phase, for people
-  std::optional<JobFacts> facts;
+  std::optional<NumericEnvironment> environment;
   std::vector<Lineage> lineages;
   ViewNumber number;         // highest view that was formed or published
   std::optional<View> view;  // the last active one
-  bool resumes = false;      // the next view starts from a checkpoint, as spec.run.resume says
+  bool resumes = false;      // the next view starts from a checkpoint, as spec.runtime.resume says
   bool stop_asked = false;
   std::optional<Step> stop_at;  // a record shows the order: members halt at this state
-  int64_t next_order = 1;
+  int64_t next_command = 1;
   int64_t views = 0;       // active ones
   int64_t recoveries = 0;  // views after a loss
   int64_t rewinds = 0;

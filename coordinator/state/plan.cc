@@ -31,7 +31,7 @@ class Planner {
   }
 
  private:
-  size_t count() const { return holdings_.size(); }
+  size_t count() const { return local_state_.size(); }
   bool server(size_t i) const { return members()[i].role == Role::kServer; }
   std::vector<ViewMember>& members() { return out_.view.members; }
   const std::vector<ViewMember>& members() const { return out_.view.members; }
@@ -50,7 +50,8 @@ class Planner {
         if (c.member.role == role) of_role.push_back(c);
       std::sort(of_role.begin(), of_role.end(), [](const Candidate& a, const Candidate& b) {
         const auto key = [](const Candidate& c) {
-          return std::tuple(c.member.role == Role::kWorker && !c.holdings.has_state, c.member.id);
+          return std::tuple(c.member.role == Role::kWorker && !c.local_state.has_state,
+                            c.member.id);
         };
         return key(a) < key(b);
       });
@@ -80,17 +81,17 @@ class Planner {
     for (Candidate& c : ordered) {
       c.member.local_rank = on_node[{c.member.node, c.member.role}]++;
       members().push_back(c.member);
-      Holdings held = c.holdings;
+      LocalState held = c.local_state;
       // One that was given up and came back late: others have its lanes by now.
-      if (!c.rank && !held.lanes.empty()) held = Holdings{};
+      if (!c.rank && !held.lanes.empty()) held = LocalState{};
       if (held.has_state && held.lineage != current() && !in_.bugs.base_across_lineages)
-        held = Holdings{};
-      holdings_.push_back(held);
+        held = LocalState{};
+      local_state_.push_back(held);
     }
   }
 
   void FindBase() {
-    for (const Holdings& h : holdings_)
+    for (const LocalState& h : local_state_)
       if (h.has_state) out_.newest = std::max(out_.newest, h.step);
     if (in_.must_rewind || current() == LineageNumber(0)) return;
     std::optional<Step> low, high;
@@ -98,12 +99,12 @@ class Planner {
     for (size_t i = 0; i < count(); ++i) {
       const bool counts = in_.sync == Sync::kServer ? Owns(i) : !server(i);
       if (!counts) continue;
-      if (!holdings_[i].has_state) {
+      if (!local_state_[i].has_state) {
         all = false;
         continue;
       }
-      low = low ? std::min(*low, holdings_[i].step) : holdings_[i].step;
-      high = high ? std::max(*high, holdings_[i].step) : holdings_[i].step;
+      low = low ? std::min(*low, local_state_[i].step) : local_state_[i].step;
+      high = high ? std::max(*high, local_state_[i].step) : local_state_[i].step;
     }
     if (in_.sync == Sync::kAllreduce) {
       base_ = high;
@@ -117,7 +118,7 @@ class Planner {
   bool ValuesHeld(Step base) const {
     bool servers = true;
     for (size_t i = 0; i < count(); ++i) {
-      const Holdings& h = holdings_[i];
+      const LocalState& h = local_state_[i];
       if (!server(i) && h.has_state && h.step == base) return true;
       if (Owns(i)) servers = servers && (h.step == base || h.previous_results);
     }
@@ -130,7 +131,7 @@ class Planner {
   }
 
   bool HoldsResult(size_t i, Step step, size_t chunk) const {
-    const Holdings& h = holdings_[i];
+    const LocalState& h = local_state_[i];
     if (!h.has_state) return false;
     if (server(i) && out_.heal.owner_of[chunk] != static_cast<int32_t>(i)) return false;
     if (h.step == step) return chunk < h.results.size() && h.results[chunk];
@@ -142,7 +143,7 @@ class Planner {
     int32_t holder = -1;
     for (size_t i = 0; i < count(); ++i) {
       if (!HoldsResult(i, step, chunk)) continue;
-      if (holdings_[i].step > step) return static_cast<int32_t>(i);
+      if (local_state_[i].step > step) return static_cast<int32_t>(i);
       if (holder < 0) holder = static_cast<int32_t>(i);
     }
     return holder;
@@ -190,7 +191,7 @@ class Planner {
                                           [](int32_t from) { return from >= 0; });
     std::vector<int32_t> donors;
     for (size_t i = 0; i < count(); ++i) {
-      const Holdings& h = holdings_[i];
+      const LocalState& h = local_state_[i];
       if (!h.has_state) continue;
       if (h.step >= *base_) {
         heal.how[i] = HealBy::kHold;
@@ -209,7 +210,7 @@ class Planner {
 
   // A complete sum that waits for its verdict counts: its owner keeps it.
   bool SumHeld(size_t chunk) const {
-    const Holdings& h = holdings_[static_cast<size_t>(out_.heal.owner_of[chunk])];
+    const LocalState& h = local_state_[static_cast<size_t>(out_.heal.owner_of[chunk])];
     return h.has_state && h.step == *base_ && chunk < h.sums.size() && h.sums[chunk];
   }
 
@@ -230,7 +231,7 @@ class Planner {
       } else {
         heal.how[i] = static_cast<int32_t>(i) == maker ? HealBy::kMake : HealBy::kCopy;
       }
-      holdings_[i] = Holdings{};
+      local_state_[i] = LocalState{};
     }
     heal.values_from.assign(heal.values_from.size(), maker);
     out_.rewind = Lineage{number, parent, to, in_.rewind_cause};
@@ -246,7 +247,7 @@ class Planner {
     std::vector<int32_t> holder(wanted.size(), -1);
     std::vector<int32_t> load(count(), 0);
     for (size_t i = 0; i < count(); ++i) {
-      const Holdings& h = holdings_[i];
+      const LocalState& h = local_state_[i];
       if (server(i) || !h.has_state || h.step != out_.heal.base || in_.bugs.move_folded_lane)
         continue;
       for (LaneId l : h.lanes) {
@@ -302,7 +303,7 @@ class Planner {
 
   const PlanInput& in_;
   Planned out_;
-  std::vector<Holdings> holdings_;  // by member
+  std::vector<LocalState> local_state_;  // by member
   std::optional<Step> base_;
 };
 

@@ -20,7 +20,7 @@ struct PlanBugs {
 struct Candidate {
   ViewMember member;         // rank and local rank are filled in by the plan
   std::optional<Rank> rank;  // in the last active view
-  Holdings holdings;
+  LocalState local_state;
 };
 
 struct PlanInput {

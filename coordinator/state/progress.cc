@@ -1,4 +1,4 @@
-// Records, fingerprints, checkpoint rounds, orders, the end of a job (docs/protocol.md sections
+// Records, fingerprints, checkpoint rounds, commands, the end of a job (docs/protocol.md sections
 // 2, 3, 7 and 8).
 #include <algorithm>
 #include <bit>
@@ -25,7 +25,7 @@ void Coordinator::From(const MemberId& member, const Records& records) {
   for (const StepRecord& record : records.records) {
     if (record.lineage != job()->lineages.back().number) continue;
     TakeRecord(member, record, fresh);
-    TakeOrders(record);
+    TakeCommands(record);
   }
   while (recent_.records.count(recorded_) > 0) recorded_ = recorded_ + 1;
   if (!fresh.empty()) {
@@ -53,11 +53,11 @@ void Coordinator::From(const MemberId& member, const Records& records) {
   CheckFinished();
 }
 
-// Only the owner of chunk 0 and those who had its result know the orders of a step.
-void Coordinator::TakeOrders(const StepRecord& record) {
-  for (const Order& order : record.orders) {
-    if (order_ && order.id == order_->id) order_.reset();
-    if (order.kind != OrderKind::kStop || job()->stop_at) continue;
+// Only the owner of chunk 0 and those who had its result know the commands of a step.
+void Coordinator::TakeCommands(const StepRecord& record) {
+  for (const JobCommand& command : record.commands) {
+    if (command_ && command.id == command_->id) command_.reset();
+    if (command.kind != JobCommandKind::kStop || job()->stop_at) continue;
     job()->stop_at = record.step + 1;
     Persist();
   }
@@ -82,7 +82,7 @@ void Coordinator::TakeRecord(const MemberId& member, const StepRecord& record,
   const auto voided = recent_.voided_records.find(record.step);
   if (voided == recent_.voided_records.end()) return;
   const StepRecord& old = voided->second;
-  if (job()->spec.law.order == SumOrder::kCanonical &&
+  if (job()->spec.training.order == SumOrder::kCanonical &&
       (!SameBits(old.loss, record.loss) || !(old.samples == record.samples)))
     Say("state", absl::StrCat("step ", record.step.value(), " was done again and differs: loss ",
                               record.loss, " instead of ", old.loss));
@@ -119,7 +119,7 @@ void Coordinator::TakeFingerprint(const MemberId& member, const StepRecord& reco
   recent_.fingerprints[state] = value;
   const auto voided = recent_.voided_fingerprints.find(state);
   if (voided != recent_.voided_fingerprints.end()) {
-    if (job()->spec.law.order == SumOrder::kCanonical && voided->second != value)
+    if (job()->spec.training.order == SumOrder::kCanonical && voided->second != value)
       Say("state",
           absl::StrCat("state ", state.value(), " was made again and differs: fingerprint ",
                        ToHex(value), " instead of ", ToHex(voided->second)));
@@ -129,20 +129,20 @@ void Coordinator::TakeFingerprint(const MemberId& member, const StepRecord& reco
   Say("fingerprint", "", {{"step", absl::StrCat(state.value())}, {"value", ToHex(value)}});
 }
 
-// ---- orders
+// ---- commands
 
-// Orders are issued again after every view, until a record shows them.
-void Coordinator::GiveOrders() {
+// Commands are issued again after every view, until a record shows them.
+void Coordinator::GiveCommands() {
   if (!job()->view || forming_ || job()->view->number != job()->number) return;
   const bool stop = job()->stop_asked && !job()->stop_at;
-  if (stop && (!order_ || order_->kind != OrderKind::kStop)) {
-    order_ = Order{job()->next_order++, OrderKind::kStop};
+  if (stop && (!command_ || command_->kind != JobCommandKind::kStop)) {
+    command_ = JobCommand{job()->next_command++, JobCommandKind::kStop};
     Persist();
   }
-  if (!order_) return;
+  if (!command_) return;
   const View& view = *job()->view;
   const MemberId& owner = view.members[static_cast<size_t>(view.owner_of[0])].id;
-  Do(ToMember{owner, GiveOrder{view.number, *order_}});
+  Do(ToMember{owner, GiveCommand{view.number, *command_}});
 }
 
 // ---- checkpoints
@@ -180,7 +180,7 @@ void Coordinator::TryCommit() {
   if (Committing()) return;
   const absl::StatusOr<const Layout*> layout = LayoutNow();
   if (!layout.ok()) return;
-  const int32_t slots = SlotCount(job()->spec.law.optimizer.kind);
+  const int32_t slots = SlotCount(job()->spec.training.optimizer.kind);
   const auto need =
       static_cast<size_t>((*layout)->chunk_count() + slots * (*layout)->parameter_chunk_count());
   for (auto it = rounds_.rbegin(); it != rounds_.rend(); ++it) {
@@ -195,8 +195,8 @@ Manifest Coordinator::ManifestOf(Step step, const Round& round, int32_t slots) c
   manifest.job = current_;
   manifest.lineage = job()->lineages.back().number;
   manifest.step = step;
-  manifest.tensors = job()->facts->tensors;
-  manifest.chunk_bytes = ChunkBytes(job()->spec.law);
+  manifest.tensors = job()->environment->tensors;
+  manifest.chunk_bytes = ChunkBytes(job()->spec.training);
   manifest.slots = slots;
   std::set<std::pair<int32_t, ChunkId>> taken;
   for (const auto& [member, written] : round.segments) {
@@ -217,10 +217,10 @@ void Coordinator::On(const ManifestCommitted& committed) {
   // Of a lineage that was left while it was committed: a later pruning removes it.
   if (m.lineage != job()->lineages.back().number) return;
   manifests_.push_back(m);
-  const auto keep = static_cast<size_t>(std::max(1, job()->spec.run.checkpoint.keep));
+  const auto keep = static_cast<size_t>(std::max(1, job()->spec.runtime.checkpoint.keep));
   if (manifests_.size() > keep)
     manifests_.erase(manifests_.begin(), manifests_.end() - static_cast<std::ptrdiff_t>(keep));
-  Do(PruneManifests{m, job()->lineages, job()->spec.run.checkpoint.keep});
+  Do(PruneManifests{m, job()->lineages, job()->spec.runtime.checkpoint.keep});
   last_checkpoint_ = now_;
   if (m.step == End()) last_.retry_at.reset();
   Say("checkpoint", absl::StrCat("checkpoint of step ", m.step.value(), " is complete"),
@@ -262,7 +262,7 @@ void Coordinator::On(const ManifestFailed& failed) {
 // ---- the last checkpoint, without which a job does not end
 
 bool Coordinator::EverythingDone() {
-  return job()->view && job()->facts && recorded_ >= End() && End() > Step(0);
+  return job()->view && job()->environment && recorded_ >= End() && End() > Step(0);
 }
 
 void Coordinator::CheckpointFailed(const std::string& what) {
@@ -289,7 +289,7 @@ void Coordinator::RetryLast() {
   TryCommit();
   if (Committing() || !std::exchange(last_.rewrite, false)) return;
   last_.waits_since.reset();
-  // Members write their shares at the beginning of a view.
+  // Members write their checkpoint parts at the beginning of a view.
   Form("the last checkpoint is written again", false);
 }
 

@@ -10,13 +10,13 @@ inline constexpr int kExitDone = 0;
 inline constexpr int kExitFailed = 1;  // whatever has no code of its own
 inline constexpr int kExitBadConfiguration = 64;
 inline constexpr int kExitBadData = 65;
-inline constexpr int kExitLater = 75;       // it stopped after a checkpoint, or cannot work for now
-inline constexpr int kExitOtherFacts = 78;  // than its job's: data, library or machine
-inline constexpr int kExitTerminated = 143;  // told to go: 128 + SIGTERM
+inline constexpr int kExitLater = 75;  // it stopped after a checkpoint, or cannot work for now
+inline constexpr int kExitOtherEnvironment = 78;  // than its job's: data, library or machine
+inline constexpr int kExitTerminated = 143;       // told to go: 128 + SIGTERM
 
 // Started again as it is, the process would end in the same way.
 constexpr bool IsHopelessExit(int code) {
-  return code == kExitBadConfiguration || code == kExitBadData || code == kExitOtherFacts;
+  return code == kExitBadConfiguration || code == kExitBadData || code == kExitOtherEnvironment;
 }
 
 // Of a process that ends because of `status`.

@@ -90,15 +90,15 @@ absl::Status Refuse(absl::string_view address, absl::string_view why,
                    why, "; ", what_to_do));
 }
 
-absl::Status CheckNamespaces(absl::string_view address, const NamespaceFacts& facts) {
+absl::Status CheckNamespaces(absl::string_view address, const NamespaceFacts& environment) {
   constexpr absl::string_view kWhatToDo =
       "use 127.0.0.1, or run in a network namespace of its own (ip netns exec, or a container)";
-  if (!facts.ours || !facts.process_one) {
+  if (!environment.ours || !environment.process_one) {
     return Refuse(
         address, "our network namespace cannot be compared with that of process 1 (/proc/1/ns/net)",
         kWhatToDo);
   }
-  if (*facts.ours == *facts.process_one) {
+  if (*environment.ours == *environment.process_one) {
     return Refuse(address, "our network namespace is that of process 1, the machine's own",
                   kWhatToDo);
   }
@@ -145,7 +145,7 @@ bool IsLoopbackAddress(absl::string_view address) {
 }
 
 absl::Status CheckPlaintextAddress(absl::string_view address, const Credentials& credentials,
-                                   const NamespaceFacts& facts) {
+                                   const NamespaceFacts& environment) {
   MUSTER_ASSIGN_OR_RETURN(const HostPort parsed, ParseHostPort(address));
   std::vector<Network> networks;
   for (const std::string& cidr : credentials.allow_plaintext) {
@@ -160,7 +160,7 @@ absl::Status CheckPlaintextAddress(absl::string_view address, const Credentials&
     return Refuse(address, "it is neither loopback nor in a network given with --allow-plaintext",
                   "use 127.0.0.1, or name its network with --allow-plaintext CIDR");
   }
-  return CheckNamespaces(address, facts);
+  return CheckNamespaces(address, environment);
 }
 
 std::string PlaintextWarning(absl::string_view address) {

@@ -41,7 +41,7 @@ bool IsLoopbackAddress(absl::string_view address);
 // kFailedPrecondition: refused; the message says why and what to do. Pure: names other than
 // localhost are refused, not resolved.
 absl::Status CheckPlaintextAddress(absl::string_view address, const Credentials& credentials,
-                                   const NamespaceFacts& facts);
+                                   const NamespaceFacts& environment);
 
 // The line to log where CheckPlaintextAddress allowed an address that is not loopback.
 std::string PlaintextWarning(absl::string_view address);

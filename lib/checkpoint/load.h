@@ -14,10 +14,10 @@
 
 namespace muster {
 
-// Reads the given parts (an owner's share) and checks each before returning; calls `after_each`, if
-// given, after each. The manifest must be complete for `layout`. After an error the destination's
-// content is unspecified. kDataLoss names file, slot and chunk; kFailedPrecondition: another
-// layout.
+// Reads the given parts (an owner's checkpoint part) and checks each before returning; calls
+// `after_each`, if given, after each. The manifest must be complete for `layout`. After an error
+// the destination's content is unspecified. kDataLoss names file, slot and chunk;
+// kFailedPrecondition: another layout.
 absl::Status LoadParts(const std::string& dir, const Manifest& manifest, const Layout& layout,
                        absl::Span<const PartDest> parts,
                        const std::function<void()>& after_each = {});

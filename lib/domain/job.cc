@@ -4,13 +4,13 @@
 
 namespace muster {
 
-int64_t StepsPerEpoch(const Law& law, uint64_t n) {
-  const uint64_t batch = static_cast<uint64_t>(law.batch);
+int64_t StepsPerEpoch(const TrainingSpec& training, uint64_t n) {
+  const uint64_t batch = static_cast<uint64_t>(training.batch);
   return static_cast<int64_t>((n + batch - 1) / batch);
 }
 
-int64_t TotalSteps(const Law& law, uint64_t n) {
-  return law.steps > 0 ? law.steps : law.epochs * StepsPerEpoch(law, n);
+int64_t TotalSteps(const TrainingSpec& training, uint64_t n) {
+  return training.steps > 0 ? training.steps : training.epochs * StepsPerEpoch(training, n);
 }
 
 int SlotCount(OptimizerKind kind) {

@@ -1,6 +1,6 @@
-// What a user asks for (docs/protocol.md section 1). `Law`: whatever can change a bit; hashed,
-// immutable. `Run`: whatever cannot. Plain values; lib/wire/job_codec reads and writes them as
-// YAML, JSON and protobuf and checks them.
+// What a user asks for (docs/protocol.md section 1). `TrainingSpec`: whatever can change a bit;
+// hashed, immutable. `RuntimeSpec`: whatever cannot. Plain values; lib/wire/job_codec reads and
+// writes them as YAML, JSON and protobuf and checks them.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +47,7 @@ struct DataSpec {
   bool operator==(const DataSpec&) const = default;
 };
 
-struct Law {
+struct TrainingSpec {
   std::string task;                          // a name of lib/task/registry.h
   std::map<std::string, double> parameters;  // the task's, every one present after validation
   DataSpec data;
@@ -63,9 +63,10 @@ struct Law {
   SumOrder order = SumOrder::kCanonical;
   Sync sync = Sync::kAllreduce;
   Precision precision = Precision::kFp32;
-  int32_t threads = 1;               // intra-op threads per worker: changes sums, so it is law
+  int32_t threads =
+      1;  // intra-op threads per worker: changes sums, so it is part of the training specification
   int64_t chunk_bytes = 256 * 1024;  // multiple of 64, 64 … 262144
-  bool operator==(const Law&) const = default;
+  bool operator==(const TrainingSpec&) const = default;
 };
 
 struct CheckpointPolicy {
@@ -82,7 +83,7 @@ struct Resume {
   bool operator==(const Resume&) const = default;
 };
 
-struct Run {
+struct RuntimeSpec {
   std::string name = "job";
   int32_t workers_min = 1;
   int32_t workers_max = 1;
@@ -92,18 +93,18 @@ struct Run {
   int64_t bucket_bytes = 25 << 20;  // a send schedule only
   int64_t first_bucket_bytes = 1 << 20;
   int64_t fingerprint_every = 10;  // steps; 0: never
-  bool operator==(const Run&) const = default;
+  bool operator==(const RuntimeSpec&) const = default;
 };
 
 struct JobSpec {
-  Law law;
-  Run run;
+  TrainingSpec training;
+  RuntimeSpec runtime;
   bool operator==(const JobSpec&) const = default;
 };
 
 // Steps of the whole job and of one epoch, for a data set of n samples (n at least 1). The last
 // step of an epoch takes what is left: it may be short.
-int64_t StepsPerEpoch(const Law& law, uint64_t n);
-int64_t TotalSteps(const Law& law, uint64_t n);
+int64_t StepsPerEpoch(const TrainingSpec& training, uint64_t n);
+int64_t TotalSteps(const TrainingSpec& training, uint64_t n);
 
 }  // namespace muster

@@ -1,6 +1,6 @@
 // The flat space of a job: every tensor at a fixed offset, cut into chunks (docs/architecture.md
-// section 2). Offsets and counts are in elements of 4 bytes. Fixed by the first worker's facts;
-// pure values.
+// section 2). Offsets and counts are in elements of 4 bytes. Fixed by the first worker's numeric
+// environment; pure values.
 #pragma once
 
 #include <cstdint>

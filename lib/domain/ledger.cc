@@ -17,19 +17,21 @@ std::string StepText(const StepRecord& r) {
   return absl::StrCat("step ", r.step.value(), " (lineage ", r.lineage.value(), ")");
 }
 
-std::string Violation(const Law& law, uint64_t n, const StepRecord& r, int64_t expected_step) {
+std::string Violation(const TrainingSpec& training, uint64_t n, const StepRecord& r,
+                      int64_t expected_step) {
   if (r.step.value() != expected_step)
     return absl::StrCat("step ", expected_step, " has no record; the next one is of ", StepText(r));
-  if (r.lane_holders.size() != static_cast<size_t>(law.lanes))
+  if (r.lane_holders.size() != static_cast<size_t>(training.lanes))
     return absl::StrCat(StepText(r), " names holders of ", r.lane_holders.size(),
-                        " lanes instead of ", law.lanes);
+                        " lanes instead of ", training.lanes);
   for (size_t l = 0; l < r.lane_holders.size(); ++l)
     if (r.lane_holders[l].name.empty())
       return absl::StrCat(StepText(r), ": lane ", l, " has no holder");
-  if (r.samples != StepSamples(law, n, r.step))
+  if (r.samples != StepSamples(training, n, r.step))
     return absl::StrCat(StepText(r), " used samples ", r.samples.first, "+", r.samples.count,
-                        " of epoch ", r.samples.epoch, ", not the ones the law gives it");
-  if (r.weight < 0 || (law.task == "counting" && r.weight != static_cast<int64_t>(r.samples.count)))
+                        " of epoch ", r.samples.epoch, ", not the ones the specification gives it");
+  if (r.weight < 0 ||
+      (training.task == "counting" && r.weight != static_cast<int64_t>(r.samples.count)))
     return absl::StrCat(StepText(r), " has weight ", r.weight, " for ", r.samples.count,
                         " samples");
   return "";
@@ -37,12 +39,12 @@ std::string Violation(const Law& law, uint64_t n, const StepRecord& r, int64_t e
 
 // Counts the uses of every sample id over one epoch's records; the first id used twice or never, or
 // "".
-std::string EpochViolation(const Law& law, uint64_t n, int64_t epoch,
+std::string EpochViolation(const TrainingSpec& training, uint64_t n, int64_t epoch,
                            const std::vector<SampleRange>& ranges, bool full) {
   std::vector<bool> used(n, false);
   uint64_t count = 0;
   for (const SampleRange& range : ranges)
-    for (uint64_t id : SampleIds(law, n, range)) {
+    for (uint64_t id : SampleIds(training, n, range)) {
       if (used[id]) return absl::StrCat("sample ", id, " was used twice in epoch ", epoch);
       used[id] = true;
       ++count;
@@ -83,20 +85,22 @@ absl::StatusOr<std::vector<StepRecord>> Ancestry(const std::vector<Lineage>& lin
   return found;
 }
 
-AuditReport Audit(const Law& law, uint64_t sample_count, const std::vector<StepRecord>& ancestry) {
+AuditReport Audit(const TrainingSpec& training, uint64_t sample_count,
+                  const std::vector<StepRecord>& ancestry) {
   AuditReport report;
   std::map<int64_t, std::vector<SampleRange>> by_epoch;
   for (const StepRecord& r : ancestry) {
-    report.verdict = Violation(law, sample_count, r, report.steps);
+    report.verdict = Violation(training, sample_count, r, report.steps);
     if (!report.verdict.empty()) return report;
     by_epoch[r.samples.epoch].push_back(r.samples);
     report.samples += r.samples.count;
-    report.lanes += law.lanes;
+    report.lanes += training.lanes;
     ++report.steps;
   }
-  report.full_epochs = report.steps / StepsPerEpoch(law, sample_count);
+  report.full_epochs = report.steps / StepsPerEpoch(training, sample_count);
   for (const auto& [epoch, ranges] : by_epoch) {
-    report.verdict = EpochViolation(law, sample_count, epoch, ranges, epoch < report.full_epochs);
+    report.verdict =
+        EpochViolation(training, sample_count, epoch, ranges, epoch < report.full_epochs);
     if (!report.verdict.empty()) return report;
   }
   report.ok = true;

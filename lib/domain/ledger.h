@@ -16,13 +16,13 @@
 
 namespace muster {
 
-// An order rides in chunk 0's result and so is part of the step's fact: it takes effect at the edge
-// after the step.
-enum class OrderKind { kCheckpoint, kStop };
-struct Order {
+// A command rides in chunk 0's result and so is part of the step's fact: it takes effect at the
+// step boundary after the step.
+enum class JobCommandKind { kCheckpoint, kStop };
+struct JobCommand {
   int64_t id = 0;  // grows; given by the coordinator
-  OrderKind kind = OrderKind::kCheckpoint;
-  auto operator<=>(const Order&) const = default;
+  JobCommandKind kind = JobCommandKind::kCheckpoint;
+  auto operator<=>(const JobCommand&) const = default;
 };
 
 // A 128-bit wrapping sum over (name, slot, index, bits) of a state, or of the part of it that a
@@ -45,7 +45,7 @@ struct StepRecord {
   int64_t weight = 0;                          // of the root
   double loss = 0;                             // sum over the batch
   std::optional<FingerprintPart> fingerprint;  // of state(step + 1), by the member that reports
-  std::vector<Order> orders;
+  std::vector<JobCommand> commands;
   bool operator==(const StepRecord&) const = default;
 };
 
@@ -76,6 +76,7 @@ struct AuditReport {
 // Proves from the records that made the final state that each sample is in it once per full epoch
 // (and at most once in the last, unfinished one), that every lane of every step has one holder, and
 // that the weights are whole.
-AuditReport Audit(const Law& law, uint64_t sample_count, const std::vector<StepRecord>& ancestry);
+AuditReport Audit(const TrainingSpec& training, uint64_t sample_count,
+                  const std::vector<StepRecord>& ancestry);
 
 }  // namespace muster

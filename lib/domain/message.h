@@ -22,13 +22,13 @@
 namespace muster {
 
 // What a job's first worker finds out and later ones must match (docs/architecture.md section 1).
-struct JobFacts {
+struct NumericEnvironment {
   uint64_t samples = 0;
   std::string data_hash;
   std::vector<TensorSpec> tensors;  // registration order
   // Library versions, instruction set, threads, probe fingerprints …
   std::map<std::string, std::string> numeric;
-  bool operator==(const JobFacts&) const = default;
+  bool operator==(const NumericEnvironment&) const = default;
 };
 
 // ---- members → coordinator
@@ -45,24 +45,24 @@ struct Join {  // also after every new session to the coordinator: then the memb
   std::string address;
   std::string cluster;  // the store it knows; empty at first
   TermNumber term;      // highest seen
-  JobFacts facts;
+  NumericEnvironment environment;
   ViewNumber sealed;    // highest view it has sealed or is active in; 0: none
   bool active = false;  // is active in view `sealed`
 };
 // What a member has, for the plan of a new view.
-struct Holdings {
+struct LocalState {
   bool has_state = false;
   LineageNumber lineage;
   Step step;         // state(step); of a server: its chunks
   ChunkSet results;  // held results of the open step `step` (a server: applied ones)
-  ChunkSet sums;     // owners that apply: complete sums, applied or waiting for the verdict
+  ChunkSet sums;     // owners that apply: complete sums, applied or waiting for the global norm
   // Still holds every result of step - 1 (a server: of its chunks) unmodified.
   bool previous_results = false;
   std::vector<LaneId> lanes;  // folded and running in the open step, ascending
 };
 struct Sealed {
   ViewNumber view;  // the forming one
-  Holdings holdings;
+  LocalState local_state;
 };
 struct HoldsBase {
   ViewNumber view;
@@ -103,8 +103,8 @@ struct JobIs {
   JobSpec spec;
   std::string checkpoint_dir;  // absolute
   // Once the first worker has joined: what servers, which have no task, learn the layout from.
-  // Without it a server waits; it is told again when the facts are known.
-  std::optional<JobFacts> facts;
+  // Without it a server waits; it is told again when the numeric environment are known.
+  std::optional<NumericEnvironment> environment;
 };
 struct Peer {
   MemberId id;
@@ -148,9 +148,9 @@ struct Heal {
 struct Activate {
   View view;
 };
-struct GiveOrder {  // to the owner of chunk 0
+struct GiveCommand {  // to the owner of chunk 0
   ViewNumber view;
-  Order order;
+  JobCommand command;
 };
 struct AckRecords {
   LineageNumber lineage;
@@ -171,7 +171,8 @@ struct Hello {  // first frame of the end that connects
   MemberId from;
   MemberId to;
 };
-struct Have {  // at each new session and each active view: what the sender has of its open step
+struct Inventory {  // at each new session and each active view: what the sender has of its open
+                    // step
   LineageNumber lineage;
   ViewNumber view;
   Step step;
@@ -194,8 +195,9 @@ struct Partials {
   ViewNumber view;
   Step step;
   std::vector<ChunkPartials> chunks;
-  // Only with no chunks: orders in effect at the edge before `step`, for owners that apply.
-  std::vector<Order> orders;
+  // Only with no chunks: commands in effect at the step boundary before `step`, for owners that
+  // apply.
+  std::vector<JobCommand> commands;
 };
 struct ResultMeta {
   int64_t weight = 0;
@@ -213,7 +215,7 @@ struct Results {
   ViewNumber view;
   Step step;
   std::vector<ChunkResult> chunks;
-  std::vector<Order> orders;  // when chunk 0 is among them
+  std::vector<JobCommand> commands;  // when chunk 0 is among them
 };
 struct Norms {  // owners that apply → owner of chunk 0
   LineageNumber lineage;
@@ -221,12 +223,12 @@ struct Norms {  // owners that apply → owner of chunk 0
   Step step;
   std::vector<ChunkResult> chunks;
 };
-struct Verdict {  // owner of chunk 0 → owners that apply
+struct GlobalNorm {  // owner of chunk 0 → owners that apply
   LineageNumber lineage;
   ViewNumber view;
   Step step;
   double norm = 0;
-  std::vector<Order> orders;
+  std::vector<JobCommand> commands;
 };
 enum class PieceKind { kValues, kSlot, kResult };
 struct Fetch {
@@ -243,15 +245,16 @@ struct Pieces {
   int32_t slot = 0;
   Step step;
   std::vector<ChunkResult> chunks;   // kValues, kSlot: only crc of the meta is used
-  std::vector<Order> orders;         // kResult with chunk 0
+  std::vector<JobCommand> commands;  // kResult with chunk 0
   std::optional<StepRecord> record;  // kResult of a step that the donor has finished
 };
 
 using ToCoordinator = std::variant<AskJob, Join, Sealed, HoldsBase, BaseFailed, Records,
                                    SegmentWritten, SegmentFailed, Alive>;
 using FromCoordinator =
-    std::variant<JobIs, Seal, Heal, Activate, GiveOrder, AckRecords, AckSegments, Leave>;
-using PeerMessage = std::variant<Hello, Have, Partials, Results, Norms, Verdict, Fetch, Pieces>;
+    std::variant<JobIs, Seal, Heal, Activate, GiveCommand, AckRecords, AckSegments, Leave>;
+using PeerMessage =
+    std::variant<Hello, Inventory, Partials, Results, Norms, GlobalNorm, Fetch, Pieces>;
 
 // ---- host agent ↔ coordinator
 

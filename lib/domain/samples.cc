@@ -35,22 +35,25 @@ uint64_t EpochOrder::At(uint64_t position) const {
   return x;
 }
 
-SampleRange StepSamples(const Law& law, uint64_t n, Step step) {
-  const int64_t per_epoch = StepsPerEpoch(law, n);
+SampleRange StepSamples(const TrainingSpec& training, uint64_t n, Step step) {
+  const int64_t per_epoch = StepsPerEpoch(training, n);
   const uint64_t first =
-      static_cast<uint64_t>(step.value() % per_epoch) * static_cast<uint64_t>(law.batch);
-  return {step.value() / per_epoch, first, std::min(static_cast<uint64_t>(law.batch), n - first)};
+      static_cast<uint64_t>(step.value() % per_epoch) * static_cast<uint64_t>(training.batch);
+  return {step.value() / per_epoch, first,
+          std::min(static_cast<uint64_t>(training.batch), n - first)};
 }
 
-SampleRange LaneSamples(const Law& law, uint64_t n, Step step, LaneId lane) {
-  const SampleRange all = StepSamples(law, n, step);
-  const uint64_t lanes = static_cast<uint64_t>(law.lanes), l = static_cast<uint64_t>(lane.value());
+SampleRange LaneSamples(const TrainingSpec& training, uint64_t n, Step step, LaneId lane) {
+  const SampleRange all = StepSamples(training, n, step);
+  const uint64_t lanes = static_cast<uint64_t>(training.lanes),
+                 l = static_cast<uint64_t>(lane.value());
   const uint64_t small = all.count / lanes, extra = all.count % lanes;
   return {all.epoch, all.first + l * small + std::min(l, extra), small + (l < extra ? 1 : 0)};
 }
 
-std::vector<uint64_t> SampleIds(const Law& law, uint64_t n, const SampleRange& range) {
-  const EpochOrder order(law.seed, range.epoch, n);
+std::vector<uint64_t> SampleIds(const TrainingSpec& training, uint64_t n,
+                                const SampleRange& range) {
+  const EpochOrder order(training.seed, range.epoch, n);
   std::vector<uint64_t> ids;
   ids.reserve(range.count);
   for (uint64_t i = 0; i < range.count; ++i) ids.push_back(order.At(range.first + i));

@@ -32,10 +32,10 @@ struct SampleRange {
   bool operator==(const SampleRange&) const = default;
 };
 
-SampleRange StepSamples(const Law& law, uint64_t n, Step step);
+SampleRange StepSamples(const TrainingSpec& training, uint64_t n, Step step);
 // Contiguous parts of the step's range, extra samples to the first lanes; count may be 0.
-SampleRange LaneSamples(const Law& law, uint64_t n, Step step, LaneId lane);
-std::vector<uint64_t> SampleIds(const Law& law, uint64_t n, const SampleRange& range);
+SampleRange LaneSamples(const TrainingSpec& training, uint64_t n, Step step, LaneId lane);
+std::vector<uint64_t> SampleIds(const TrainingSpec& training, uint64_t n, const SampleRange& range);
 
 // Seed of every random generator a lane uses.
 uint64_t LaneSeed(uint64_t seed, Step step, LaneId lane);

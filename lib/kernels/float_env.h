@@ -1,4 +1,5 @@
-// How this process computes: part of the numeric facts that members compare when they join.
+// How this process computes: part of the numeric numeric environment that members compare when they
+// join.
 #pragma once
 
 #include <string>

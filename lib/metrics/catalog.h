@@ -51,7 +51,7 @@ inline constexpr MetricEntry kCatalog[] = {
      "Lanes computed again after a recovery"},
     {"muster_checkpoint_seconds", MetricKind::kHistogram, "seconds", "",
      "Time from the start of a checkpoint's first share to its commit, seen by the coordinator"},
-    {"muster_checkpoint_share_seconds", MetricKind::kHistogram, "seconds", "",
+    {"muster_checkpoint_part_seconds", MetricKind::kHistogram, "seconds", "",
      "Time this member took to copy, write and sync its share of a checkpoint"},
     {"muster_checkpoint_stall_seconds", MetricKind::kHistogram, "seconds", "",
      "Time training stood still for a checkpoint"},

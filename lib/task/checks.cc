@@ -11,9 +11,9 @@
 namespace muster {
 namespace {
 
-absl::Status CheckParameter(const TaskParameter& parameter, const Law& law) {
-  const auto it = law.parameters.find(parameter.name);
-  if (it == law.parameters.end())
+absl::Status CheckParameter(const TaskParameter& parameter, const TrainingSpec& training) {
+  const auto it = training.parameters.find(parameter.name);
+  if (it == training.parameters.end())
     return absl::InvalidArgumentError(absl::StrCat("parameters.", parameter.name, " is missing"));
   const double value = it->second;
   const bool in_range = value >= parameter.min && value <= parameter.max;
@@ -25,18 +25,19 @@ absl::Status CheckParameter(const TaskParameter& parameter, const Law& law) {
 
 }  // namespace
 
-absl::Status CheckTask(const Law& law) {
-  const TaskInfo* info = FindTask(law.task);
+absl::Status CheckTask(const TrainingSpec& training) {
+  const TaskInfo* info = FindTask(training.task);
   if (info == nullptr) {
     const auto name = [](std::string* out, const TaskInfo& t) { out->append(t.name); };
-    return absl::InvalidArgumentError(absl::StrCat("task: '", law.task, "' is unknown; there are ",
-                                                   absl::StrJoin(Tasks(), ", ", name)));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "task: '", training.task, "' is unknown; there are ", absl::StrJoin(Tasks(), ", ", name)));
   }
-  for (const TaskParameter& p : info->parameters) MUSTER_RETURN_IF_ERROR(CheckParameter(p, law));
-  if (const auto conflict = info->Conflict(law.parameters))
+  for (const TaskParameter& p : info->parameters)
+    MUSTER_RETURN_IF_ERROR(CheckParameter(p, training));
+  if (const auto conflict = info->Conflict(training.parameters))
     return absl::InvalidArgumentError(
         absl::StrCat("parameters.", conflict->parameter, ": ", conflict->reason));
-  if (info->data_needed == law.data.paths.empty())
+  if (info->data_needed == training.data.paths.empty())
     return absl::InvalidArgumentError(
         absl::StrCat("data.paths: the task ", info->name,
                      info->data_needed ? " reads files; name at least one file or directory"

@@ -13,7 +13,7 @@ namespace muster {
 
 // kInvalidArgument, naming the field: an unknown task, or parameters or data that
 // lib/task/registry.h does not allow it.
-absl::Status CheckTask(const Law& law);
+absl::Status CheckTask(const TrainingSpec& training);
 
 // kInvalidArgument unless `layout` places exactly `tensors`, in their order.
 absl::Status CheckLayout(const std::vector<TensorSpec>& tensors, const Layout& layout);

@@ -89,9 +89,9 @@ class Counting final : public Task {
 
 }  // namespace
 
-std::unique_ptr<Task> MakeCounting(const Law& law) {
-  return std::make_unique<Counting>(law.data.samples == 0 ? FindTask("counting")->default_samples
-                                                          : law.data.samples);
+std::unique_ptr<Task> MakeCounting(const TrainingSpec& training) {
+  return std::make_unique<Counting>(
+      training.data.samples == 0 ? FindTask("counting")->default_samples : training.data.samples);
 }
 
 }  // namespace muster

@@ -13,6 +13,6 @@ namespace muster {
 // The weights of `law.data.samples` ids (0: the registry's default), as up to three tensors of
 // unequal sizes, "count.0" holding the lowest ids. A lane's loss is the sum of its samples' weights
 // before the step, its weight their number.
-std::unique_ptr<Task> MakeCounting(const Law& law);
+std::unique_ptr<Task> MakeCounting(const TrainingSpec& training);
 
 }  // namespace muster

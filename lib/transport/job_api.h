@@ -137,9 +137,9 @@ class JobApi {
   using Reply = std::function<void(absl::StatusOr<T>)>;
 
   virtual ~JobApi() = default;
-  // `id` empty: made of the name and random bits. The same id with the same law is the same job;
-  // one that was stopped goes on. kAlreadyExists: the id has another law; the message names the
-  // fields.
+  // `id` empty: made of the name and random bits. The same id with the same training specification
+  // is the same job; one that was stopped goes on. kAlreadyExists: the id has another training
+  // specification; the message names the fields.
   virtual void Submit(std::string id, JobSpec spec, Reply<SubmittedJob> reply) = 0;
   virtual void Get(const std::string& id, Reply<JobInfo> reply) = 0;
   virtual void List(Reply<std::vector<JobInfo>> reply) = 0;  // in order of submission

@@ -25,7 +25,7 @@ void Put(const JobIs& is, v1::MemberFrame& frame) {
   out.set_term(is.term.value());
   *out.mutable_spec() = ToProto(is.spec);
   out.set_checkpoint_dir(is.checkpoint_dir);
-  if (is.facts) Write(*is.facts, *out.mutable_facts());
+  if (is.environment) Write(*is.environment, *out.mutable_environment());
 }
 
 JobIs Get(Reader& reader, const v1::JobIs& message) {
@@ -35,9 +35,9 @@ JobIs Get(Reader& reader, const v1::JobIs& message) {
   is.term = TermNumber(reader.Number("term", message.term()));
   is.spec = reader.Take("spec", FromProto(message.spec()));
   is.checkpoint_dir = reader.Text("checkpoint_dir", message.checkpoint_dir());
-  if (message.has_facts()) {
-    const Reader::Scope scope(reader, "facts");
-    is.facts = Read(reader, message.facts());
+  if (message.has_environment()) {
+    const Reader::Scope scope(reader, "environment");
+    is.environment = Read(reader, message.environment());
   }
   return is;
 }
@@ -147,16 +147,16 @@ Activate Get(Reader& reader, const v1::Activate& message) {
   return {Read(reader, message.view())};
 }
 
-void Put(const GiveOrder& give, v1::MemberFrame& frame) {
-  v1::GiveOrder& out = *frame.mutable_give_order();
+void Put(const GiveCommand& give, v1::MemberFrame& frame) {
+  v1::GiveCommand& out = *frame.mutable_give_command();
   out.set_view(give.view.value());
-  Write(give.order, *out.mutable_order());
+  Write(give.command, *out.mutable_command());
 }
 
-GiveOrder Get(Reader& reader, const v1::GiveOrder& message) {
+GiveCommand Get(Reader& reader, const v1::GiveCommand& message) {
   const ViewNumber view(reader.Number("view", message.view()));
   const Reader::Scope scope(reader, "order");
-  return {view, Read(reader, message.order())};
+  return {view, Read(reader, message.command())};
 }
 
 void Put(const AckRecords& ack, v1::MemberFrame& frame) {
@@ -224,7 +224,7 @@ std::optional<Either> Open(Reader& reader, const v1::MemberFrame& frame) {
     case Kind::kSeal: return member(frame.seal());
     case Kind::kHeal: return member(frame.heal());
     case Kind::kActivate: return member(frame.activate());
-    case Kind::kGiveOrder: return member(frame.give_order());
+    case Kind::kGiveCommand: return member(frame.give_command());
     case Kind::kAckRecords: return member(frame.ack_records());
     case Kind::kAckSegments: return member(frame.ack_segments());
     case Kind::kLeave: return member(frame.leave());

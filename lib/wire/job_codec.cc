@@ -68,26 +68,26 @@ absl::Status CheckShape(const Document& document) {
 }
 
 void FillDefaults(JobSpec& spec) {
-  for (const TaskParameter& parameter : FindTask(spec.law.task)->parameters)
-    spec.law.parameters.try_emplace(parameter.name, parameter.default_value);
-  if (spec.law.sync == Sync::kServer && spec.run.servers == 0) spec.run.servers = 1;
+  for (const TaskParameter& parameter : FindTask(spec.training.task)->parameters)
+    spec.training.parameters.try_emplace(parameter.name, parameter.default_value);
+  if (spec.training.sync == Sync::kServer && spec.runtime.servers == 0) spec.runtime.servers = 1;
 }
 
-absl::Status CheckTask(const Document& document, const Law& law) {
-  const TaskInfo& task = *FindTask(law.task);
-  if (const auto conflict = task.Conflict(law.parameters))
+absl::Status CheckTask(const Document& document, const TrainingSpec& training) {
+  const TaskInfo& task = *FindTask(training.task);
+  if (const auto conflict = task.Conflict(training.parameters))
     return ErrorAt(document, FieldPath("parameters", conflict->parameter), conflict->reason);
-  if (task.data_needed && law.data.paths.empty())
+  if (task.data_needed && training.data.paths.empty())
     return ErrorAt(
         document, "data.paths",
         absl::StrCat("is missing; task ", task.name, " needs a list of files and directories"));
   return absl::OkStatus();
 }
 
-absl::Status CheckLength(const Document& document, const Law& law) {
-  if (law.steps == 0 && law.epochs == 0)
+absl::Status CheckLength(const Document& document, const TrainingSpec& training) {
+  if (training.steps == 0 && training.epochs == 0)
     return ErrorAt(document, "steps", "neither steps nor epochs is given; give one of them");
-  if (law.steps != 0 && law.epochs != 0)
+  if (training.steps != 0 && training.epochs != 0)
     return ErrorAt(document, "epochs", "steps and epochs are both given; remove one of them");
   return absl::OkStatus();
 }
@@ -108,11 +108,11 @@ void Put(json& root, const FieldRule& rule, const JobSpec& spec) {
   (second.empty() ? root[first] : root[first][second]) = std::move(value);
 }
 
-// The law as a document.
-json LawDocument(const Law& law) {
+// The training specification as a document.
+json TrainingDocument(const TrainingSpec& training) {
   json root = json::object();
   for (const FieldRule& rule : FieldRules())
-    if (rule.law) Put(root, rule, JobSpec{law, {}});
+    if (rule.training) Put(root, rule, JobSpec{training, {}});
   return root;
 }
 
@@ -147,10 +147,10 @@ void AppendYaml(std::string& out, absl::string_view indent, const std::string& k
     AppendYaml(out, absl::StrCat(indent, "  "), item.key(), item.value());
 }
 
-// Leaves of the law: "parameters.width" and so on.
-std::map<std::string, json> Leaves(const Law& law) {
+// Leaves of the training specification: "parameters.width" and so on.
+std::map<std::string, json> Leaves(const TrainingSpec& training) {
   std::map<std::string, json> leaves;
-  const json root = LawDocument(law);
+  const json root = TrainingDocument(training);
   for (const auto& [name, value] : root.items()) {
     if (!value.is_object()) leaves[name] = value;
     if (value.is_object())
@@ -174,12 +174,12 @@ absl::StatusOr<JobSpec> FromDocument(const Document& document) {
     const json& value = ValueAt(document.root, rule.name);
     if (!value.is_null()) MUSTER_RETURN_IF_ERROR(rule.read(document, value, spec));
   }
-  if (spec.law.task.empty())
+  if (spec.training.task.empty())
     return ErrorAt(document, "task",
                    absl::StrCat("is missing; allowed: ", absl::StrJoin(TaskNames(), ", ")));
   FillDefaults(spec);
-  MUSTER_RETURN_IF_ERROR(CheckTask(document, spec.law));
-  MUSTER_RETURN_IF_ERROR(CheckLength(document, spec.law));
+  MUSTER_RETURN_IF_ERROR(CheckTask(document, spec.training));
+  MUSTER_RETURN_IF_ERROR(CheckLength(document, spec.training));
   MUSTER_RETURN_IF_ERROR(CheckUnused(document, spec));
   return spec;
 }
@@ -226,20 +226,20 @@ absl::StatusOr<JobSpec> Complete(const JobSpec& spec) {
 absl::Status Validate(const JobSpec& spec) {
   MUSTER_ASSIGN_OR_RETURN(const JobSpec complete, Complete(spec));
   if (complete == spec) return absl::OkStatus();
-  for (const auto& [name, value] : complete.law.parameters)
-    if (!spec.law.parameters.contains(name))
+  for (const auto& [name, value] : complete.training.parameters)
+    if (!spec.training.parameters.contains(name))
       return FieldError("", FieldPath("parameters", name), "is missing");
   return FieldError("", "servers", absl::StrCat("is missing; allowed: ", ToText(1, kMaxProcesses)));
 }
 
-std::string LawHash(const Law& law) {
-  const std::string text = Dump(LawDocument(law));
+std::string TrainingHash(const TrainingSpec& training) {
+  const std::string text = Dump(TrainingDocument(training));
   Sha256 hash;
   hash.Update({reinterpret_cast<const std::byte*>(text.data()), text.size()});
   return hash.HexFinish();
 }
 
-std::vector<std::string> LawDifferences(const Law& ours, const Law& theirs) {
+std::vector<std::string> TrainingDifferences(const TrainingSpec& ours, const TrainingSpec& theirs) {
   const auto left = Leaves(ours);
   const auto right = Leaves(theirs);
   std::set<std::string> names;
@@ -256,7 +256,7 @@ std::vector<std::string> LawDifferences(const Law& ours, const Law& theirs) {
 std::vector<std::string> RunDifferences(const JobSpec& ours, const JobSpec& theirs) {
   std::vector<std::string> differences;
   for (const FieldRule& rule : FieldRules()) {
-    if (rule.law) continue;
+    if (rule.training) continue;
     const json a = rule.write(ours), b = rule.write(theirs);
     if (a != b) differences.push_back(absl::StrCat(rule.name, ": ", Dump(a), " against ", Dump(b)));
   }
@@ -267,7 +267,7 @@ std::vector<JobField> JobFields() {
   std::vector<JobField> fields;
   for (const FieldRule& rule : FieldRules()) {
     const json value = rule.write(DefaultSpec());
-    fields.push_back({rule.name, rule.law, value.is_null() ? "" : Dump(value), rule.allowed});
+    fields.push_back({rule.name, rule.training, value.is_null() ? "" : Dump(value), rule.allowed});
   }
   return fields;
 }

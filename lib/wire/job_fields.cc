@@ -18,8 +18,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr bool kLaw = true;
-constexpr bool kRun = false;
+constexpr bool kTraining = true;
+constexpr bool kRuntime = false;
 constexpr int64_t kMaxSteps = int64_t{1} << 40;
 constexpr size_t kMaxListItems = 4096;
 
@@ -36,29 +36,30 @@ json FromNumber(double number) {
 }
 
 template <class Member>
-FieldRule Whole(const char* name, bool law, Member member, absl::int128 min, absl::int128 max) {
+FieldRule Whole(const char* name, bool training, Member member, absl::int128 min,
+                absl::int128 max) {
   auto read = [=](const Document& document, const json& value, JobSpec& spec) -> absl::Status {
     MUSTER_ASSIGN_OR_RETURN(const absl::int128 number, ReadWhole(document, name, value, min, max));
     member(spec) = static_cast<std::decay_t<decltype(member(spec))>>(number);
     return absl::OkStatus();
   };
-  return {name, law, ToText(min, max), read,
+  return {name, training, ToText(min, max), read,
           [=](const JobSpec& spec) { return json(member(spec)); }};
 }
 
 template <class Member>
-FieldRule Real(const char* name, bool law, Member member, NumberRange range) {
+FieldRule Real(const char* name, bool training, Member member, NumberRange range) {
   auto read = [=](const Document& document, const json& value, JobSpec& spec) -> absl::Status {
     MUSTER_ASSIGN_OR_RETURN(member(spec), ReadNumber(document, name, value, range));
     return absl::OkStatus();
   };
-  return {name, law, ToText(range), read,
+  return {name, training, ToText(range), read,
           [=](const JobSpec& spec) { return FromNumber(member(spec)); }};
 }
 
 // `choices` in the order of the enum's values, which count from 0.
 template <class Member>
-FieldRule Choice(const char* name, bool law, Member member, std::vector<std::string> choices) {
+FieldRule Choice(const char* name, bool training, Member member, std::vector<std::string> choices) {
   auto read = [=](const Document& document, const json& value, JobSpec& spec) -> absl::Status {
     MUSTER_ASSIGN_OR_RETURN(const std::string word, ReadChoice(document, name, value, choices));
     const auto index = std::find(choices.begin(), choices.end(), word) - choices.begin();
@@ -68,11 +69,11 @@ FieldRule Choice(const char* name, bool law, Member member, std::vector<std::str
   auto write = [=](const JobSpec& spec) {
     return json(choices.at(static_cast<size_t>(member(spec))));
   };
-  return {name, law, absl::StrJoin(choices, ", "), read, write};
+  return {name, training, absl::StrJoin(choices, ", "), read, write};
 }
 
 template <class Member>
-FieldRule Texts(const char* name, bool law, Member member, bool empty_allowed) {
+FieldRule Texts(const char* name, bool training, Member member, bool empty_allowed) {
   auto read = [=](const Document& document, const json& value, JobSpec& spec) -> absl::Status {
     if (!value.is_array() || value.size() > kMaxListItems)
       return ErrorAt(
@@ -90,7 +91,7 @@ FieldRule Texts(const char* name, bool law, Member member, bool empty_allowed) {
     }
     return absl::OkStatus();
   };
-  return {name, law, "a list of texts", read,
+  return {name, training, "a list of texts", read,
           [=](const JobSpec& spec) { return json(member(spec)); }};
 }
 
@@ -108,21 +109,23 @@ bool IsDnsLabel(absl::string_view name) {
 FieldRule Name() {
   static constexpr char kAllowed[] = "1 to 63 lower-case letters, digits and inner hyphens";
   auto read = [](const Document& document, const json& value, JobSpec& spec) -> absl::Status {
-    MUSTER_ASSIGN_OR_RETURN(spec.run.name, ReadText(document, "name", value));
-    if (IsDnsLabel(spec.run.name)) return absl::OkStatus();
+    MUSTER_ASSIGN_OR_RETURN(spec.runtime.name, ReadText(document, "name", value));
+    if (IsDnsLabel(spec.runtime.name)) return absl::OkStatus();
     return ErrorAt(document, "name",
                    absl::StrCat(Describe(value), " is not a name; allowed: ", kAllowed));
   };
-  return {"name", kRun, kAllowed, read, [](const JobSpec& spec) { return json(spec.run.name); }};
+  return {"name", kRuntime, kAllowed, read,
+          [](const JobSpec& spec) { return json(spec.runtime.name); }};
 }
 
 FieldRule TaskName() {
   auto read = [](const Document& document, const json& value, JobSpec& spec) -> absl::Status {
-    MUSTER_ASSIGN_OR_RETURN(spec.law.task, ReadChoice(document, "task", value, TaskNames()));
+    MUSTER_ASSIGN_OR_RETURN(spec.training.task, ReadChoice(document, "task", value, TaskNames()));
     return absl::OkStatus();
   };
-  return {"task", kLaw, absl::StrJoin(TaskNames(), ", "), read,
-          [](const JobSpec& spec) { return spec.law.task.empty() ? json() : json(spec.law.task); }};
+  return {"task", kTraining, absl::StrJoin(TaskNames(), ", "), read, [](const JobSpec& spec) {
+            return spec.training.task.empty() ? json() : json(spec.training.task);
+          }};
 }
 
 absl::StatusOr<double> ReadParameter(const Document& document, const std::string& field,
@@ -136,7 +139,7 @@ absl::StatusOr<double> ReadParameter(const Document& document, const std::string
 
 // The task is read before its parameters.
 absl::Status ReadParameters(const Document& document, const json& value, JobSpec& spec) {
-  const TaskInfo* task = FindTask(spec.law.task);
+  const TaskInfo* task = FindTask(spec.training.task);
   if (task == nullptr) return absl::OkStatus();  // the missing task is the error to tell
   std::vector<std::string> names;
   for (const TaskParameter& parameter : task->parameters) names.push_back(parameter.name);
@@ -146,7 +149,7 @@ absl::Status ReadParameters(const Document& document, const json& value, JobSpec
   MUSTER_RETURN_IF_ERROR(CheckKeys(document, "parameters", value, names));
   for (const auto& item : value.items()) {
     if (item.value().is_null()) continue;
-    MUSTER_ASSIGN_OR_RETURN(spec.law.parameters[item.key()],
+    MUSTER_ASSIGN_OR_RETURN(spec.training.parameters[item.key()],
                             ReadParameter(document, FieldPath("parameters", item.key()),
                                           item.value(), *task->Parameter(item.key())));
   }
@@ -156,19 +159,20 @@ absl::Status ReadParameters(const Document& document, const json& value, JobSpec
 FieldRule Parameters() {
   auto write = [](const JobSpec& spec) {
     json parameters = json::object();
-    for (const auto& [name, value] : spec.law.parameters) parameters[name] = FromNumber(value);
+    for (const auto& [name, value] : spec.training.parameters) parameters[name] = FromNumber(value);
     return parameters;
   };
-  return {"parameters", kLaw, "the task's, each a number", ReadParameters, write};
+  return {"parameters", kTraining, "the task's, each a number", ReadParameters, write};
 }
 
 FieldRule ChunkBytes() {
-  FieldRule field = Whole("chunk_bytes", kLaw, MUSTER_MEMBER(law.chunk_bytes), 64, kMaxChunkBytes);
+  FieldRule field =
+      Whole("chunk_bytes", kTraining, MUSTER_MEMBER(training.chunk_bytes), 64, kMaxChunkBytes);
   field.allowed = absl::StrCat("multiples of 64, ", field.allowed);
   field.read = [whole = field.read](const Document& document, const json& value,
                                     JobSpec& spec) -> absl::Status {
     MUSTER_RETURN_IF_ERROR(whole(document, value, spec));
-    if (spec.law.chunk_bytes % 64 == 0) return absl::OkStatus();
+    if (spec.training.chunk_bytes % 64 == 0) return absl::OkStatus();
     return ErrorAt(document, "chunk_bytes",
                    absl::StrCat(Describe(value), " is not a multiple of 64"));
   };
@@ -177,7 +181,7 @@ FieldRule ChunkBytes() {
 
 // "workers: 3" is one to three.
 absl::Status ReadWorkers(const Document& document, const json& value, JobSpec& spec) {
-  Run& run = spec.run;
+  RuntimeSpec& runtime = spec.runtime;
   auto count = [&](const std::string& field, const json& number, int32_t& into) -> absl::Status {
     MUSTER_ASSIGN_OR_RETURN(const absl::int128 workers,
                             ReadWhole(document, field, number, 1, kMaxProcesses));
@@ -185,57 +189,57 @@ absl::Status ReadWorkers(const Document& document, const json& value, JobSpec& s
     return absl::OkStatus();
   };
   if (!value.is_object()) {
-    run.workers_min = 1;
-    return count("workers", value, run.workers_max);
+    runtime.workers_min = 1;
+    return count("workers", value, runtime.workers_max);
   }
   MUSTER_RETURN_IF_ERROR(CheckKeys(document, "workers", value, {"min", "max"}));
   const json min = value.value("min", json());
   const json max = value.value("max", json());
-  if (!min.is_null()) MUSTER_RETURN_IF_ERROR(count("workers.min", min, run.workers_min));
+  if (!min.is_null()) MUSTER_RETURN_IF_ERROR(count("workers.min", min, runtime.workers_min));
   if (max.is_null()) {
-    run.workers_max = run.workers_min;
+    runtime.workers_max = runtime.workers_min;
     return absl::OkStatus();
   }
-  MUSTER_RETURN_IF_ERROR(count("workers.max", max, run.workers_max));
-  if (run.workers_min <= run.workers_max) return absl::OkStatus();
+  MUSTER_RETURN_IF_ERROR(count("workers.max", max, runtime.workers_max));
+  if (runtime.workers_min <= runtime.workers_max) return absl::OkStatus();
   return ErrorAt(
       document, "workers.min",
-      absl::StrCat(run.workers_min, " is more than workers.max (", run.workers_max, ")"));
+      absl::StrCat(runtime.workers_min, " is more than workers.max (", runtime.workers_max, ")"));
 }
 
 FieldRule Workers() {
   auto write = [](const JobSpec& spec) {
-    return json{{"min", spec.run.workers_min}, {"max", spec.run.workers_max}};
+    return json{{"min", spec.runtime.workers_min}, {"max", spec.runtime.workers_max}};
   };
-  return {"workers", kRun, absl::StrCat(ToText(1, kMaxProcesses), ", or {min, max}"), ReadWorkers,
-          write};
+  return {"workers", kRuntime, absl::StrCat(ToText(1, kMaxProcesses), ", or {min, max}"),
+          ReadWorkers, write};
 }
 
 // `sync: server` without servers is written without them, so that its default (1) takes their
 // place.
 FieldRule Servers() {
-  FieldRule field = Whole("servers", kRun, MUSTER_MEMBER(run.servers), 0, kMaxProcesses);
+  FieldRule field = Whole("servers", kRuntime, MUSTER_MEMBER(runtime.servers), 0, kMaxProcesses);
   field.allowed = absl::StrCat(ToText(1, kMaxProcesses), " with sync: server, else 0");
   field.read = [whole = field.read](const Document& document, const json& value,
                                     JobSpec& spec) -> absl::Status {
     MUSTER_RETURN_IF_ERROR(whole(document, value, spec));
-    if (spec.run.servers > 0 || spec.law.sync != Sync::kServer) return absl::OkStatus();
+    if (spec.runtime.servers > 0 || spec.training.sync != Sync::kServer) return absl::OkStatus();
     return ErrorAt(
         document, "servers",
         absl::StrCat("0 is out of range; allowed with sync: server: ", ToText(1, kMaxProcesses)));
   };
   field.write = [](const JobSpec& spec) {
-    const bool absent = spec.run.servers == 0 && spec.law.sync == Sync::kServer;
-    return absent ? json() : json(spec.run.servers);
+    const bool absent = spec.runtime.servers == 0 && spec.training.sync == Sync::kServer;
+    return absent ? json() : json(spec.runtime.servers);
   };
   field.unused = [](const JobSpec& spec) {
-    return spec.law.sync == Sync::kServer ? "" : "is for sync: server";
+    return spec.training.sync == Sync::kServer ? "" : "is for sync: server";
   };
   return field;
 }
 
 absl::Status ReadResume(const Document& document, const json& value, JobSpec& spec) {
-  Resume& resume = spec.run.resume;
+  Resume& resume = spec.runtime.resume;
   resume = {};
   if (value == "latest") return absl::OkStatus();
   if (value == "never") {
@@ -254,11 +258,11 @@ absl::Status ReadResume(const Document& document, const json& value, JobSpec& sp
 
 FieldRule ResumeField() {
   auto write = [](const JobSpec& spec) -> json {
-    const Resume& resume = spec.run.resume;
+    const Resume& resume = spec.runtime.resume;
     if (resume.kind == ResumeKind::kStep) return resume.step;
     return resume.kind == ResumeKind::kNever ? "never" : "latest";
   };
-  return {"resume", kRun, "latest, never, or the number of a step", ReadResume, write};
+  return {"resume", kRuntime, "latest, never, or the number of a step", ReadResume, write};
 }
 
 FieldRule OnlyFor(FieldRule field, std::function<std::string(const JobSpec&)> unused) {
@@ -269,21 +273,21 @@ FieldRule OnlyFor(FieldRule field, std::function<std::string(const JobSpec&)> un
 template <class... Kinds>
 FieldRule ForOptimizers(FieldRule field, std::string names, Kinds... kinds) {
   return OnlyFor(std::move(field), [=](const JobSpec& spec) {
-    return ((spec.law.optimizer.kind == kinds) || ...)
+    return ((spec.training.optimizer.kind == kinds) || ...)
                ? ""
                : absl::StrCat("is for optimizer.kind: ", names);
   });
 }
 
 std::string NeedsFiles(const JobSpec& spec) {
-  const TaskInfo* task = FindTask(spec.law.task);
+  const TaskInfo* task = FindTask(spec.training.task);
   return task == nullptr || task->data_needed
              ? ""
              : absl::StrCat("is for tasks that read files; ", task->name, " does not");
 }
 
 std::string MakesData(const JobSpec& spec) {
-  const TaskInfo* task = FindTask(spec.law.task);
+  const TaskInfo* task = FindTask(spec.training.task);
   return task != nullptr && task->data_needed
              ? absl::StrCat("is for tasks that make their data; ", task->name, " reads data.paths")
              : "";
@@ -293,7 +297,7 @@ std::vector<FieldRule> MakeFieldRules() {
   const std::string adams = "adam, adamw";
   const NumberRange beta = {.min = 0, .max = 1, .below_max = true};
   const auto constant = [](const JobSpec& spec) {
-    return spec.law.schedule.kind == ScheduleKind::kConstant
+    return spec.training.schedule.kind == ScheduleKind::kConstant
                ? "is for schedule.kind: linear, cosine"
                : "";
   };
@@ -304,50 +308,60 @@ std::vector<FieldRule> MakeFieldRules() {
       Name(),
       TaskName(),
       Parameters(),
-      OnlyFor(Texts("data.paths", kLaw, MUSTER_MEMBER(law.data.paths), false), NeedsFiles),
-      OnlyFor(Texts("data.suffixes", kLaw, MUSTER_MEMBER(law.data.suffixes), true), NeedsFiles),
-      OnlyFor(Whole("data.max_bytes", kLaw, MUSTER_MEMBER(law.data.max_bytes), 0, kMaxSteps),
+      OnlyFor(Texts("data.paths", kTraining, MUSTER_MEMBER(training.data.paths), false),
               NeedsFiles),
-      OnlyFor(Whole("data.samples", kLaw, MUSTER_MEMBER(law.data.samples), 0, kMaxSteps),
+      OnlyFor(Texts("data.suffixes", kTraining, MUSTER_MEMBER(training.data.suffixes), true),
+              NeedsFiles),
+      OnlyFor(
+          Whole("data.max_bytes", kTraining, MUSTER_MEMBER(training.data.max_bytes), 0, kMaxSteps),
+          NeedsFiles),
+      OnlyFor(Whole("data.samples", kTraining, MUSTER_MEMBER(training.data.samples), 0, kMaxSteps),
               MakesData),
-      Whole("lanes", kLaw, MUSTER_MEMBER(law.lanes), 1, 4096),
-      Whole("batch", kLaw, MUSTER_MEMBER(law.batch), 1, int64_t{1} << 31),
-      Whole("steps", kLaw, MUSTER_MEMBER(law.steps), 0, kMaxSteps),
-      Whole("epochs", kLaw, MUSTER_MEMBER(law.epochs), 0, int64_t{1} << 20),
-      Choice("optimizer.kind", kLaw, MUSTER_MEMBER(law.optimizer.kind),
+      Whole("lanes", kTraining, MUSTER_MEMBER(training.lanes), 1, 4096),
+      Whole("batch", kTraining, MUSTER_MEMBER(training.batch), 1, int64_t{1} << 31),
+      Whole("steps", kTraining, MUSTER_MEMBER(training.steps), 0, kMaxSteps),
+      Whole("epochs", kTraining, MUSTER_MEMBER(training.epochs), 0, int64_t{1} << 20),
+      Choice("optimizer.kind", kTraining, MUSTER_MEMBER(training.optimizer.kind),
              {"sgd", "momentum", "adam", "adamw"}),
-      Real("optimizer.learning_rate", kLaw, MUSTER_MEMBER(law.optimizer.learning_rate), {0, 1000}),
-      ForOptimizers(Real("optimizer.momentum", kLaw, MUSTER_MEMBER(law.optimizer.momentum), beta),
-                    "momentum", OptimizerKind::kMomentum),
-      adam_only(Real("optimizer.beta1", kLaw, MUSTER_MEMBER(law.optimizer.beta1), beta)),
-      adam_only(Real("optimizer.beta2", kLaw, MUSTER_MEMBER(law.optimizer.beta2), beta)),
-      adam_only(Real("optimizer.epsilon", kLaw, MUSTER_MEMBER(law.optimizer.epsilon),
+      Real("optimizer.learning_rate", kTraining, MUSTER_MEMBER(training.optimizer.learning_rate),
+           {0, 1000}),
+      ForOptimizers(
+          Real("optimizer.momentum", kTraining, MUSTER_MEMBER(training.optimizer.momentum), beta),
+          "momentum", OptimizerKind::kMomentum),
+      adam_only(Real("optimizer.beta1", kTraining, MUSTER_MEMBER(training.optimizer.beta1), beta)),
+      adam_only(Real("optimizer.beta2", kTraining, MUSTER_MEMBER(training.optimizer.beta2), beta)),
+      adam_only(Real("optimizer.epsilon", kTraining, MUSTER_MEMBER(training.optimizer.epsilon),
                      {.min = 0, .max = 1, .above_min = true})),
-      Real("optimizer.weight_decay", kLaw, MUSTER_MEMBER(law.optimizer.weight_decay), {0, 1000}),
-      Choice("schedule.kind", kLaw, MUSTER_MEMBER(law.schedule.kind),
+      Real("optimizer.weight_decay", kTraining, MUSTER_MEMBER(training.optimizer.weight_decay),
+           {0, 1000}),
+      Choice("schedule.kind", kTraining, MUSTER_MEMBER(training.schedule.kind),
              {"constant", "linear", "cosine"}),
-      Whole("schedule.warmup_steps", kLaw, MUSTER_MEMBER(law.schedule.warmup_steps), 0, kMaxSteps),
-      OnlyFor(Real("schedule.final_ratio", kLaw, MUSTER_MEMBER(law.schedule.final_ratio), {0, 1}),
+      Whole("schedule.warmup_steps", kTraining, MUSTER_MEMBER(training.schedule.warmup_steps), 0,
+            kMaxSteps),
+      OnlyFor(Real("schedule.final_ratio", kTraining, MUSTER_MEMBER(training.schedule.final_ratio),
+                   {0, 1}),
               constant),
-      Real("clip_norm", kLaw, MUSTER_MEMBER(law.clip_norm), {0, 1e9}),
-      Choice("reduction", kLaw, MUSTER_MEMBER(law.reduction), {"mean", "sum"}),
-      Whole("seed", kLaw, MUSTER_MEMBER(law.seed), 0, std::numeric_limits<uint64_t>::max()),
-      Choice("order", kLaw, MUSTER_MEMBER(law.order), {"canonical", "free"}),
-      Choice("sync", kLaw, MUSTER_MEMBER(law.sync), {"allreduce", "server"}),
-      Choice("precision", kLaw, MUSTER_MEMBER(law.precision), {"fp32"}),
-      Whole("threads", kLaw, MUSTER_MEMBER(law.threads), 1, 1024),
+      Real("clip_norm", kTraining, MUSTER_MEMBER(training.clip_norm), {0, 1e9}),
+      Choice("reduction", kTraining, MUSTER_MEMBER(training.reduction), {"mean", "sum"}),
+      Whole("seed", kTraining, MUSTER_MEMBER(training.seed), 0,
+            std::numeric_limits<uint64_t>::max()),
+      Choice("order", kTraining, MUSTER_MEMBER(training.order), {"canonical", "free"}),
+      Choice("sync", kTraining, MUSTER_MEMBER(training.sync), {"allreduce", "server"}),
+      Choice("precision", kTraining, MUSTER_MEMBER(training.precision), {"fp32"}),
+      Whole("threads", kTraining, MUSTER_MEMBER(training.threads), 1, 1024),
       ChunkBytes(),
       Workers(),
       Servers(),
-      Whole("checkpoint.every_steps", kRun, MUSTER_MEMBER(run.checkpoint.every_steps), 0,
+      Whole("checkpoint.every_steps", kRuntime, MUSTER_MEMBER(runtime.checkpoint.every_steps), 0,
             kMaxSteps),
-      Real("checkpoint.every_seconds", kRun, MUSTER_MEMBER(run.checkpoint.every_seconds), {0, 1e9}),
-      Whole("checkpoint.keep", kRun, MUSTER_MEMBER(run.checkpoint.keep), 1, 1'000'000),
+      Real("checkpoint.every_seconds", kRuntime, MUSTER_MEMBER(runtime.checkpoint.every_seconds),
+           {0, 1e9}),
+      Whole("checkpoint.keep", kRuntime, MUSTER_MEMBER(runtime.checkpoint.keep), 1, 1'000'000),
       ResumeField(),
-      Whole("bucket_bytes", kRun, MUSTER_MEMBER(run.bucket_bytes), 64, int64_t{1} << 31),
-      Whole("first_bucket_bytes", kRun, MUSTER_MEMBER(run.first_bucket_bytes), 64,
+      Whole("bucket_bytes", kRuntime, MUSTER_MEMBER(runtime.bucket_bytes), 64, int64_t{1} << 31),
+      Whole("first_bucket_bytes", kRuntime, MUSTER_MEMBER(runtime.first_bucket_bytes), 64,
             int64_t{1} << 31),
-      Whole("fingerprint_every", kRun, MUSTER_MEMBER(run.fingerprint_every), 0, kMaxSteps),
+      Whole("fingerprint_every", kRuntime, MUSTER_MEMBER(runtime.fingerprint_every), 0, kMaxSteps),
   };
 }
 

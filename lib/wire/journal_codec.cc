@@ -43,9 +43,11 @@ absl::StatusOr<View> DecodeView(std::string_view bytes) {
   return DecodePart<v1::View, View>(bytes);
 }
 
-std::string EncodeJobFacts(const JobFacts& facts) { return EncodePart<v1::JobFacts>(facts); }
-absl::StatusOr<JobFacts> DecodeJobFacts(std::string_view bytes) {
-  return DecodePart<v1::JobFacts, JobFacts>(bytes);
+std::string EncodeEnvironment(const NumericEnvironment& environment) {
+  return EncodePart<v1::NumericEnvironment>(environment);
+}
+absl::StatusOr<NumericEnvironment> DecodeEnvironment(std::string_view bytes) {
+  return DecodePart<v1::NumericEnvironment, NumericEnvironment>(bytes);
 }
 
 std::string EncodeFingerprintPart(const FingerprintPart& part) {

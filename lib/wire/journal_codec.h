@@ -23,8 +23,8 @@ absl::StatusOr<Lineage> DecodeLineage(std::string_view bytes);
 std::string EncodeView(const View& view);
 absl::StatusOr<View> DecodeView(std::string_view bytes);
 
-std::string EncodeJobFacts(const JobFacts& facts);
-absl::StatusOr<JobFacts> DecodeJobFacts(std::string_view bytes);
+std::string EncodeEnvironment(const NumericEnvironment& environment);
+absl::StatusOr<NumericEnvironment> DecodeEnvironment(std::string_view bytes);
 
 std::string EncodeFingerprintPart(const FingerprintPart& part);
 absl::StatusOr<FingerprintPart> DecodeFingerprintPart(std::string_view bytes);

@@ -9,13 +9,13 @@ namespace {
 constexpr int64_t kMaxElements = int64_t{1} << 40;  // of a tensor
 constexpr size_t kBits = 8;
 
-void Write(const TensorSpec& tensor, v1::JobFacts::Tensor& out) {
+void Write(const TensorSpec& tensor, v1::NumericEnvironment::Tensor& out) {
   out.set_name(tensor.name);
   out.mutable_shape()->Add(tensor.shape.begin(), tensor.shape.end());
   out.set_buffer(tensor.kind == TensorKind::kBuffer);
 }
 
-TensorSpec Read(Reader& reader, const v1::JobFacts::Tensor& message) {
+TensorSpec Read(Reader& reader, const v1::NumericEnvironment::Tensor& message) {
   TensorSpec tensor;
   tensor.name = reader.Text("name", message.name());
   tensor.kind = message.buffer() ? TensorKind::kBuffer : TensorKind::kParameter;
@@ -148,28 +148,29 @@ View Read(Reader& reader, const v1::View& message) {
   return view;
 }
 
-void Write(const Order& order, v1::Order& out) {
-  out.set_id(order.id);
-  out.set_kind(static_cast<v1::OrderKind>(static_cast<int>(order.kind) + 1));
+void Write(const JobCommand& command, v1::JobCommand& out) {
+  out.set_id(command.id);
+  out.set_kind(static_cast<v1::JobCommandKind>(static_cast<int>(command.kind) + 1));
 }
 
-Order Read(Reader& reader, const v1::Order& message) {
-  return {reader.Number("id", message.id()), reader.Enum("kind", message.kind(), OrderKind::kStop)};
+JobCommand Read(Reader& reader, const v1::JobCommand& message) {
+  return {reader.Number("id", message.id()),
+          reader.Enum("kind", message.kind(), JobCommandKind::kStop)};
 }
 
-void Write(const std::vector<Order>& orders, ProtoOrders& out) {
-  for (const Order& order : orders) Write(order, *out.Add());
+void Write(const std::vector<JobCommand>& commands, ProtoCommands& out) {
+  for (const JobCommand& command : commands) Write(command, *out.Add());
 }
 
-std::vector<Order> Read(Reader& reader, const ProtoOrders& message) {
-  std::vector<Order> orders;
-  if (!reader.Count("orders", message.size(), kMaxOrders)) return orders;
-  orders.reserve(static_cast<size_t>(message.size()));
+std::vector<JobCommand> Read(Reader& reader, const ProtoCommands& message) {
+  std::vector<JobCommand> commands;
+  if (!reader.Count("commands", message.size(), kMaxCommands)) return commands;
+  commands.reserve(static_cast<size_t>(message.size()));
   for (int i = 0; i < message.size() && reader.ok(); ++i) {
-    const Reader::Scope scope(reader, "orders", i);
-    orders.push_back(Read(reader, message[i]));
+    const Reader::Scope scope(reader, "commands", i);
+    commands.push_back(Read(reader, message[i]));
   }
-  return orders;
+  return commands;
 }
 
 void Write(const FingerprintPart& part, v1::FingerprintPart& out) {
@@ -198,7 +199,7 @@ void Write(const StepRecord& record, v1::StepRecord& out) {
   out.set_weight(record.weight);
   out.set_loss(record.loss);
   if (record.fingerprint) Write(*record.fingerprint, *out.mutable_fingerprint());
-  Write(record.orders, *out.mutable_orders());
+  Write(record.commands, *out.mutable_commands());
 }
 
 StepRecord Read(Reader& reader, const v1::StepRecord& message) {
@@ -221,7 +222,7 @@ StepRecord Read(Reader& reader, const v1::StepRecord& message) {
   record.weight = reader.Number("weight", message.weight());
   record.loss = message.loss();
   if (message.has_fingerprint()) record.fingerprint = Read(message.fingerprint());
-  record.orders = Read(reader, message.orders());
+  record.commands = Read(reader, message.commands());
   return record;
 }
 
@@ -238,36 +239,37 @@ Lineage Read(Reader& reader, const v1::Lineage& message) {
           Step(reader.Number("fork", message.fork())), reader.Text("cause", message.cause())};
 }
 
-void Write(const JobFacts& facts, v1::JobFacts& out) {
-  out.set_samples(facts.samples);
-  out.set_data_hash(facts.data_hash);
-  for (const TensorSpec& tensor : facts.tensors) Write(tensor, *out.add_tensors());
-  for (const auto& [key, value] : facts.numeric) {
-    v1::JobFacts::Numeric& numeric = *out.add_numeric();
+void Write(const NumericEnvironment& environment, v1::NumericEnvironment& out) {
+  out.set_samples(environment.samples);
+  out.set_data_hash(environment.data_hash);
+  for (const TensorSpec& tensor : environment.tensors) Write(tensor, *out.add_tensors());
+  for (const auto& [key, value] : environment.numeric) {
+    v1::NumericEnvironment::Numeric& numeric = *out.add_numeric();
     numeric.set_key(key);
     numeric.set_value(value);
   }
 }
 
-JobFacts Read(Reader& reader, const v1::JobFacts& message) {
-  JobFacts facts;
-  facts.samples = message.samples();
-  facts.data_hash = reader.Text("data_hash", message.data_hash());
-  if (!reader.Count("tensors", message.tensors_size(), kMaxTensors)) return facts;
+NumericEnvironment Read(Reader& reader, const v1::NumericEnvironment& message) {
+  NumericEnvironment environment;
+  environment.samples = message.samples();
+  environment.data_hash = reader.Text("data_hash", message.data_hash());
+  if (!reader.Count("tensors", message.tensors_size(), kMaxTensors)) return environment;
   for (int i = 0; i < message.tensors_size() && reader.ok(); ++i) {
     const Reader::Scope scope(reader, "tensors", i);
-    facts.tensors.push_back(Read(reader, message.tensors(i)));
+    environment.tensors.push_back(Read(reader, message.tensors(i)));
   }
-  if (!reader.Count("numeric", message.numeric_size(), kMaxTensors)) return facts;
+  if (!reader.Count("numeric", message.numeric_size(), kMaxTensors)) return environment;
   for (int i = 0; i < message.numeric_size() && reader.ok(); ++i) {
     const Reader::Scope scope(reader, "numeric", i);
-    const v1::JobFacts::Numeric& numeric = message.numeric(i);
-    const bool ascending = facts.numeric.empty() || facts.numeric.rbegin()->first < numeric.key();
+    const v1::NumericEnvironment::Numeric& numeric = message.numeric(i);
+    const bool ascending =
+        environment.numeric.empty() || environment.numeric.rbegin()->first < numeric.key();
     if (!reader.Require(ascending, "key", "not after the one before")) break;
-    facts.numeric.emplace_hint(facts.numeric.end(), reader.Text("key", numeric.key()),
-                               reader.Text("value", numeric.value()));
+    environment.numeric.emplace_hint(environment.numeric.end(), reader.Text("key", numeric.key()),
+                                     reader.Text("value", numeric.value()));
   }
-  return facts;
+  return environment;
 }
 
 }  // namespace muster

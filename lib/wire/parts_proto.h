@@ -19,7 +19,7 @@ namespace muster {
 inline constexpr int kMaxExitCode = 255;
 
 using PackedIndices = google::protobuf::RepeatedField<uint32_t>;
-using ProtoOrders = google::protobuf::RepeatedPtrField<v1::Order>;
+using ProtoCommands = google::protobuf::RepeatedPtrField<v1::JobCommand>;
 using ProtoMembers = google::protobuf::RepeatedPtrField<v1::ViewMember>;
 
 inline v1::Role WireRole(Role role) { return static_cast<v1::Role>(static_cast<int>(role) + 1); }
@@ -29,12 +29,12 @@ void Write(const ChunkSet& set, v1::ChunkSet& out);
 // Each number plus `shift`.
 void Write(const std::vector<int32_t>& indices, PackedIndices& out, int32_t shift = 0);
 void Write(const View& view, v1::View& out);
-void Write(const std::vector<Order>& orders, ProtoOrders& out);
-void Write(const Order& order, v1::Order& out);
+void Write(const std::vector<JobCommand>& commands, ProtoCommands& out);
+void Write(const JobCommand& command, v1::JobCommand& out);
 void Write(const FingerprintPart& part, v1::FingerprintPart& out);
 void Write(const StepRecord& record, v1::StepRecord& out);
 void Write(const Lineage& lineage, v1::Lineage& out);
-void Write(const JobFacts& facts, v1::JobFacts& out);
+void Write(const NumericEnvironment& environment, v1::NumericEnvironment& out);
 
 MemberId Read(Reader& reader, const v1::MemberId& message);
 std::vector<ViewMember> Read(Reader& reader, const ProtoMembers& message);
@@ -43,12 +43,12 @@ ChunkSet Read(Reader& reader, const char* field, const v1::ChunkSet& message);
 std::vector<int32_t> ReadIndices(Reader& reader, const char* field, const PackedIndices& message,
                                  int64_t most, size_t end, int32_t shift = 0);
 View Read(Reader& reader, const v1::View& message);
-std::vector<Order> Read(Reader& reader, const ProtoOrders& message);
-Order Read(Reader& reader, const v1::Order& message);
+std::vector<JobCommand> Read(Reader& reader, const ProtoCommands& message);
+JobCommand Read(Reader& reader, const v1::JobCommand& message);
 FingerprintPart Read(const v1::FingerprintPart& message);
 StepRecord Read(Reader& reader, const v1::StepRecord& message);
 Lineage Read(Reader& reader, const v1::Lineage& message);
-JobFacts Read(Reader& reader, const v1::JobFacts& message);
+NumericEnvironment Read(Reader& reader, const v1::NumericEnvironment& message);
 
 // kInvalidArgument: not a message of this kind.
 template <class Message>

@@ -41,15 +41,15 @@ Hello Get(Reader& reader, const v1::Hello& message) {
           Read(reader, message.to())};
 }
 
-void Put(const Have& have, v1::PeerFrame& frame) {
-  v1::Have& out = *frame.mutable_have();
+void Put(const Inventory& have, v1::PeerFrame& frame) {
+  v1::Inventory& out = *frame.mutable_inventory();
   PutPlace(have, out);
   Write(have.partials, *out.mutable_partials());
   Write(have.results, *out.mutable_results());
 }
 
-Have Get(Reader& reader, const v1::Have& message) {
-  Have have;
+Inventory Get(Reader& reader, const v1::Inventory& message) {
+  Inventory have;
   GetPlace(reader, message, have);
   have.partials = Read(reader, "partials", message.partials());
   have.results = Read(reader, "results", message.results());
@@ -71,7 +71,7 @@ void Put(const Partials& partials, v1::PeerFrame& frame) {
       out.add_crcs(partial.crc);
     }
   }
-  Write(partials.orders, *out.mutable_orders());
+  Write(partials.commands, *out.mutable_commands());
 }
 
 bool PartialListsMatch(Reader& reader, const v1::Partials& message) {
@@ -109,8 +109,8 @@ Partials Get(Reader& reader, const v1::Partials& message) {
     chunk.partials.reserve(message.counts(c));
     for (; next < end; ++next) chunk.partials.push_back(ReadPartial(reader, message, next));
   }
-  partials.orders = Read(reader, message.orders());
-  reader.Require(partials.orders.empty() || partials.chunks.empty(), "orders",
+  partials.commands = Read(reader, message.commands());
+  reader.Require(partials.commands.empty() || partials.chunks.empty(), "commands",
                  "only without chunks");
   return partials;
 }
@@ -147,14 +147,14 @@ void Put(const Results& results, v1::PeerFrame& frame) {
   v1::Results& out = *frame.mutable_results();
   PutPlace(results, out);
   Write(results.chunks, *out.mutable_chunks());
-  Write(results.orders, *out.mutable_orders());
+  Write(results.commands, *out.mutable_commands());
 }
 
 Results Get(Reader& reader, const v1::Results& message) {
   Results results;
   GetPlace(reader, message, results);
   results.chunks = ReadChunks(reader, message.chunks());
-  results.orders = Read(reader, message.orders());
+  results.commands = Read(reader, message.commands());
   return results;
 }
 
@@ -171,19 +171,19 @@ Norms Get(Reader& reader, const v1::Norms& message) {
   return norms;
 }
 
-void Put(const Verdict& verdict, v1::PeerFrame& frame) {
-  v1::Verdict& out = *frame.mutable_verdict();
-  PutPlace(verdict, out);
-  out.set_norm(verdict.norm);
-  Write(verdict.orders, *out.mutable_orders());
+void Put(const GlobalNorm& global_norm, v1::PeerFrame& frame) {
+  v1::GlobalNorm& out = *frame.mutable_global_norm();
+  PutPlace(global_norm, out);
+  out.set_norm(global_norm.norm);
+  Write(global_norm.commands, *out.mutable_commands());
 }
 
-Verdict Get(Reader& reader, const v1::Verdict& message) {
-  Verdict verdict;
-  GetPlace(reader, message, verdict);
-  verdict.norm = message.norm();
-  verdict.orders = Read(reader, message.orders());
-  return verdict;
+GlobalNorm Get(Reader& reader, const v1::GlobalNorm& message) {
+  GlobalNorm global_norm;
+  GetPlace(reader, message, global_norm);
+  global_norm.norm = message.norm();
+  global_norm.commands = Read(reader, message.commands());
+  return global_norm;
 }
 
 v1::PieceKind WireKind(PieceKind kind) {
@@ -217,7 +217,7 @@ void Put(const Pieces& pieces, v1::PeerFrame& frame) {
   out.set_kind(WireKind(pieces.kind));
   out.set_slot(pieces.slot);
   Write(pieces.chunks, *out.mutable_chunks());
-  Write(pieces.orders, *out.mutable_orders());
+  Write(pieces.commands, *out.mutable_commands());
   if (pieces.record) Write(*pieces.record, *out.mutable_record());
 }
 
@@ -227,7 +227,7 @@ Pieces Get(Reader& reader, const v1::Pieces& message) {
   pieces.kind = reader.Enum("kind", message.kind(), PieceKind::kResult);
   pieces.slot = reader.Small("slot", message.slot(), 0, kMaxOptimizerSlots - 1);
   pieces.chunks = ReadChunks(reader, message.chunks());
-  pieces.orders = Read(reader, message.orders());
+  pieces.commands = Read(reader, message.commands());
   if (message.has_record()) {
     const Reader::Scope scope(reader, "record");
     pieces.record = Read(reader, message.record());
@@ -239,11 +239,11 @@ std::optional<PeerMessage> Open(Reader& reader, const v1::PeerFrame& frame) {
   using Kind = v1::PeerFrame;
   switch (frame.kind_case()) {
     case Kind::kHello: return Get(reader, frame.hello());
-    case Kind::kHave: return Get(reader, frame.have());
+    case Kind::kInventory: return Get(reader, frame.inventory());
     case Kind::kPartials: return Get(reader, frame.partials());
     case Kind::kResults: return Get(reader, frame.results());
     case Kind::kNorms: return Get(reader, frame.norms());
-    case Kind::kVerdict: return Get(reader, frame.verdict());
+    case Kind::kGlobalNorm: return Get(reader, frame.global_norm());
     case Kind::kFetch: return Get(reader, frame.fetch());
     case Kind::kPieces: return Get(reader, frame.pieces());
     case Kind::KIND_NOT_SET: return std::nullopt;

@@ -23,7 +23,7 @@ inline constexpr int64_t kMaxLanes = 4096;
 inline constexpr int64_t kMaxTextBytes = 64 * 1024;
 inline constexpr int64_t kMaxTensors = 100'000;
 inline constexpr int64_t kMaxDimensions = 16;
-inline constexpr int64_t kMaxOrders = 4096;
+inline constexpr int64_t kMaxCommands = 4096;
 
 class Reader {
  public:

@@ -32,7 +32,7 @@ void Put(const Join& join, v1::CoordinatorFrame& frame) {
   out.set_address(join.address);
   out.set_cluster(join.cluster);
   out.set_term(join.term.value());
-  Write(join.facts, *out.mutable_facts());
+  Write(join.environment, *out.mutable_environment());
   out.set_sealed(join.sealed.value());
   out.set_active(join.active);
 }
@@ -47,8 +47,8 @@ Join Get(Reader& reader, const v1::Join& message) {
   join.cluster = reader.Text("cluster", message.cluster());
   join.term = TermNumber(reader.Number("term", message.term()));
   {
-    const Reader::Scope scope(reader, "facts");
-    join.facts = Read(reader, message.facts());
+    const Reader::Scope scope(reader, "environment");
+    join.environment = Read(reader, message.environment());
   }
   join.sealed = ViewNumber(reader.Number("sealed", message.sealed()));
   join.active = message.active();
@@ -58,38 +58,38 @@ Join Get(Reader& reader, const v1::Join& message) {
 void Put(const Sealed& sealed, v1::CoordinatorFrame& frame) {
   v1::Sealed& out = *frame.mutable_sealed();
   out.set_view(sealed.view.value());
-  const Holdings& holdings = sealed.holdings;
-  v1::Holdings& held = *out.mutable_holdings();
-  held.set_has_state(holdings.has_state);
-  held.set_lineage(holdings.lineage.value());
-  held.set_step(holdings.step.value());
-  Write(holdings.results, *held.mutable_results());
-  Write(holdings.sums, *held.mutable_sums());
-  held.set_previous_results(holdings.previous_results);
-  for (const LaneId lane : holdings.lanes) held.add_lanes(static_cast<uint32_t>(lane.value()));
+  const LocalState& local_state = sealed.local_state;
+  v1::LocalState& held = *out.mutable_local_state();
+  held.set_has_state(local_state.has_state);
+  held.set_lineage(local_state.lineage.value());
+  held.set_step(local_state.step.value());
+  Write(local_state.results, *held.mutable_results());
+  Write(local_state.sums, *held.mutable_sums());
+  held.set_previous_results(local_state.previous_results);
+  for (const LaneId lane : local_state.lanes) held.add_lanes(static_cast<uint32_t>(lane.value()));
 }
 
-Holdings ReadHoldings(Reader& reader, const v1::Holdings& message) {
-  const Reader::Scope scope(reader, "holdings");
-  Holdings holdings;
-  holdings.has_state = message.has_state();
-  holdings.lineage = LineageNumber(reader.Number("lineage", message.lineage()));
-  holdings.step = Step(reader.Number("step", message.step()));
-  holdings.results = Read(reader, "results", message.results());
-  holdings.sums = Read(reader, "sums", message.sums());
-  holdings.previous_results = message.previous_results();
+LocalState ReadLocalState(Reader& reader, const v1::LocalState& message) {
+  const Reader::Scope scope(reader, "local_state");
+  LocalState local_state;
+  local_state.has_state = message.has_state();
+  local_state.lineage = LineageNumber(reader.Number("lineage", message.lineage()));
+  local_state.step = Step(reader.Number("step", message.step()));
+  local_state.results = Read(reader, "results", message.results());
+  local_state.sums = Read(reader, "sums", message.sums());
+  local_state.previous_results = message.previous_results();
   for (const int32_t lane :
        ReadIndices(reader, "lanes", message.lanes(), kMaxLanes, static_cast<size_t>(kMaxLanes))) {
-    const bool ascending = holdings.lanes.empty() || holdings.lanes.back() < LaneId(lane);
+    const bool ascending = local_state.lanes.empty() || local_state.lanes.back() < LaneId(lane);
     if (!reader.Require(ascending, "lanes", "not ascending")) break;
-    holdings.lanes.emplace_back(lane);
+    local_state.lanes.emplace_back(lane);
   }
-  return holdings;
+  return local_state;
 }
 
 Sealed Get(Reader& reader, const v1::Sealed& message) {
   return {ViewNumber(reader.Number("view", message.view())),
-          ReadHoldings(reader, message.holdings())};
+          ReadLocalState(reader, message.local_state())};
 }
 
 void Put(const HoldsBase& holds, v1::CoordinatorFrame& frame) {

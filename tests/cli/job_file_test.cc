@@ -42,7 +42,7 @@ TEST(JobFileTest, AnotherRunIsTheSameJobButAnotherLawIsNot) {
   const std::string folder = MakeFolder();
   const std::string id = JobIdOf(folder, Spec()).value();
   JobSpec other_run = Spec();
-  other_run.run.workers_max = 3;
+  other_run.runtime.workers_max = 3;
   EXPECT_EQ(JobIdOf(folder, other_run).value(), id);
   const auto refused = JobIdOf(folder, Spec("6"));
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
@@ -64,9 +64,9 @@ TEST(SpecFileTest, CommandLineNumbersReplaceThoseOfTheFile) {
       << "task: counting\nreduction: sum\nepochs: 1\nbatch: 8\nworkers: {min: 2, max: 4}\n";
   const auto spec = ReadSpec(path, {"batch=16"}, 1);
   ASSERT_TRUE(spec.ok()) << spec.status();
-  EXPECT_EQ(spec->law.batch, 16);
-  EXPECT_EQ(spec->run.workers_max, 1);
-  EXPECT_EQ(spec->run.workers_min, 1);
+  EXPECT_EQ(spec->training.batch, 16);
+  EXPECT_EQ(spec->runtime.workers_max, 1);
+  EXPECT_EQ(spec->runtime.workers_min, 1);
 }
 
 TEST(SpecFileTest, SaysWhatIsWrong) {

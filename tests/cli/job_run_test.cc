@@ -377,7 +377,7 @@ TEST_F(JobRunTest, CancelsOnceTheFingerprintIsThere) {
 
 TEST_F(JobRunTest, AFolderOfAnotherLawIsRefusedBeforeAnythingStarts) {
   JobSpec other = spec_;
-  other.law.seed = 99;
+  other.training.seed = 99;
   ASSERT_TRUE(JobIdOf(folder_, other).ok());
   on_start_ = [](HandCluster&) { ADD_FAILURE() << "started"; };
   const auto result = Run();
@@ -492,8 +492,8 @@ TEST_F(JobRunTest, TheClusterLearnsTheLastStep) {
 }
 
 TEST_F(JobRunTest, TheClusterLearnsWhomFaultsMayName) {
-  spec_.run.workers_max = 3;
-  spec_.run.servers = 2;
+  spec_.runtime.workers_max = 3;
+  spec_.runtime.servers = 2;
   refuse_ = absl::InvalidArgumentError("enough");
   Run();
   EXPECT_EQ(options_.workers, 3);
@@ -502,8 +502,8 @@ TEST_F(JobRunTest, TheClusterLearnsWhomFaultsMayName) {
 
 TEST_F(JobRunTest, ADemoThatIsTooShortIsRefused) {
   const std::string path = folder_ + "/spec.yaml";
-  spec_.law.epochs = 0;
-  spec_.law.steps = 79;
+  spec_.training.epochs = 0;
+  spec_.training.steps = 79;
   std::ofstream(path) << ToYaml(spec_);
   on_start_ = [](HandCluster&) { ADD_FAILURE() << "started"; };
   std::ostringstream err;

@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 
 constexpr char kSpec[] =
     R"({"name":"count","task":"counting","lanes":4,"batch":8,"epochs":2,"reduction":"sum","optimizer":{"kind":"sgd","learning_rate":1}})";
-constexpr char kOtherLaw[] =
+constexpr char kOtherTraining[] =
     R"({"name":"count","task":"counting","lanes":5,"batch":8,"epochs":2,"reduction":"sum","optimizer":{"kind":"sgd","learning_rate":0.5}})";
 
 class Directory {
@@ -73,7 +73,7 @@ TEST_P(EachMouth, TheSameJobTwiceIsOneJob) {
 
 TEST_P(EachMouth, AnotherLawUnderTheSameIdIsRefusedAndTheFieldsAreNamed) {
   EXPECT_EQ(client_->Submit("a", kSpec).code, "ok");
-  const Answer other = client_->Submit("a", kOtherLaw);
+  const Answer other = client_->Submit("a", kOtherTraining);
   EXPECT_EQ(other.code, "already_exists");
   EXPECT_THAT(other.message,
               AllOf(HasSubstr("lanes: 4 against 5"), HasSubstr("optimizer.learning_rate")));
@@ -232,10 +232,10 @@ TEST(Rest, AnswersSayHowTheyFailed) {
   ASSERT_EQ(http::Post(program.Url("/v1/jobs"), std::string(R"({"id":"a","spec":)") + kSpec + "}")
                 ->status,
             200);
-  EXPECT_EQ(
-      http::Post(program.Url("/v1/jobs"), std::string(R"({"id":"a","spec":)") + kOtherLaw + "}")
-          ->status,
-      409);
+  EXPECT_EQ(http::Post(program.Url("/v1/jobs"),
+                       std::string(R"({"id":"a","spec":)") + kOtherTraining + "}")
+                ->status,
+            409);
   EXPECT_EQ(http::Get(program.Url("/v1/jobs/nothing"))->status, 404);
   EXPECT_EQ(http::Get(program.Url("/v1/nothing"))->status, 404);
   EXPECT_EQ(http::Post(program.Url("/v1/jobs/a"), "")->status, 405);

@@ -60,7 +60,7 @@ TEST_P(LanguageTest, AlsoWhenAWorkerIsKilled) {
                .workers = s.workers,
                .servers = s.servers,
                .faults = {absl::StrCat("{at_point: \"forward:5\", kill: ", victim, "}")}});
-    EXPECT_TRUE(run.Fired(victim, "forward")) << run.Story();
+    EXPECT_TRUE(run.Fired(victim, "forward")) << run.Trace();
     Expect(s, run, dir, digest);
   }
 }
@@ -78,8 +78,8 @@ TEST_P(LanguageTest, AlsoWhenTheOnlyWorkerIsKilled) {
                                 .workers = 1,
                                 .servers = servers,
                                 .faults = {"{at_point: \"forward:22\", kill: worker-0}"}});
-    EXPECT_TRUE(run.Fired("worker-0", "forward")) << run.Story();
-    EXPECT_EQ(run.result.value("rewinds", -1), servers == 0 ? 1 : 0) << run.Story();
+    EXPECT_TRUE(run.Fired("worker-0", "forward")) << run.Trace();
+    EXPECT_EQ(run.result.value("rewinds", -1), servers == 0 ? 1 : 0) << run.Trace();
     ExpectSameBits(run, dir, digest);
     ExpectLanesAddUp(run, dir, GetParam());
   }

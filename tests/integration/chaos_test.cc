@@ -40,13 +40,13 @@ TEST_P(RandomKillsTest, SameBits) {
   const std::string dir = folder / "disturbed";
   const TrainRun run =
       Train({.spec = spec, .dir = dir, .workers = kWorkers, .servers = servers, .faults = faults});
-  EXPECT_EQ(run.Events("fault").size(), kKills) << run.Story();
+  EXPECT_EQ(run.Events("fault").size(), kKills) << run.Trace();
   ExpectSameBits(run, dir, undisturbed);
   ExpectLanesAddUp(run, dir, kLanes);
   for (size_t i = 0; i < processes.size(); ++i) {
-    EXPECT_EQ(run.Killed(processes[i]), i < kKills) << processes[i] << "\n" << run.Story();
+    EXPECT_EQ(run.Killed(processes[i]), i < kKills) << processes[i] << "\n" << run.Trace();
     if (i >= kKills) {
-      EXPECT_EQ(run.Pids(processes[i]).size(), 1u) << processes[i] << "\n" << run.Story();
+      EXPECT_EQ(run.Pids(processes[i]).size(), 1u) << processes[i] << "\n" << run.Trace();
     }
   }
 }
@@ -69,14 +69,14 @@ TEST_P(AllKilledTest, GoesOnFromTheNewestCheckpoint) {
     return event.value("event", "") == "checkpoint";
   };
   const TrainRun killed = Train(options);
-  EXPECT_EQ(killed.exit_code, 128 + SIGKILL) << killed.Story();
+  EXPECT_EQ(killed.exit_code, 128 + SIGKILL) << killed.Trace();
   options.kill_all_at = nullptr;
   const TrainRun resumed = Train(options);
   ExpectSameBits(resumed, options.dir, undisturbed);
-  EXPECT_GT(FirstStepOf(resumed), 0) << resumed.Story();
+  EXPECT_GT(FirstStepOf(resumed), 0) << resumed.Trace();
   ExpectLanesAddUp(resumed, options.dir, kLanes);
   // Also what shows, everywhere else, that nobody read one.
-  EXPECT_TRUE(AMemberSays(options.dir, "reads the checkpoint of step")) << resumed.Story();
+  EXPECT_TRUE(AMemberSays(options.dir, "reads the checkpoint of step")) << resumed.Trace();
 }
 
 INSTANTIATE_TEST_SUITE_P(Servers, AllKilledTest, testing::Values(0, 2));
@@ -91,9 +91,9 @@ TEST(ServerTest, ALostServerIsAWayBackToTheNewestCheckpoint) {
                               .workers = kWorkers,
                               .servers = 2,
                               .faults = {"{at_point: \"summed_unreplied:200\", kill: server-1}"}});
-  ASSERT_TRUE(run.Fired("server-1", "summed_unreplied")) << run.Story();
+  ASSERT_TRUE(run.Fired("server-1", "summed_unreplied")) << run.Trace();
   ExpectSameBits(run, dir, undisturbed);
-  EXPECT_EQ(run.result.value("rewinds", -1), 1) << run.Story();
+  EXPECT_EQ(run.result.value("rewinds", -1), 1) << run.Trace();
   ExpectLanesAddUp(run, dir, kLanes);
 }
 
@@ -125,12 +125,12 @@ TEST_P(AwayTest, StepsGoOnWhileTheCoordinatorIsDownForTwenty) {
                               .faults = {"{at_step: 8, kill: coordinator, for_steps: 20}"}});
   ExpectSameBits(run, dir, undisturbed);
   ExpectNoWayBack(run, dir);
-  EXPECT_EQ(run.Pids("coordinator").size(), 2u) << run.Story();
-  EXPECT_GE(StepsWithoutCoordinator(run), 20) << run.Story();
+  EXPECT_EQ(run.Pids("coordinator").size(), 2u) << run.Trace();
+  EXPECT_GE(StepsWithoutCoordinator(run), 20) << run.Trace();
   for (int w = 0; w < kWorkers; ++w)
-    EXPECT_EQ(run.Pids(absl::StrCat("worker-", w)).size(), 1u) << run.Story();
-  EXPECT_EQ(run.result.value("views", -1), 1) << run.Story();
-  EXPECT_EQ(run.result.value("lanes_recomputed", -1), 0) << run.Story();
+    EXPECT_EQ(run.Pids(absl::StrCat("worker-", w)).size(), 1u) << run.Trace();
+  EXPECT_EQ(run.result.value("views", -1), 1) << run.Trace();
+  EXPECT_EQ(run.result.value("lanes_recomputed", -1), 0) << run.Trace();
   ExpectLanesAddUp(run, dir, kLanes);
 }
 
@@ -146,12 +146,12 @@ TEST(PauseTest, AWorkerThatStoodStillForLongerThanItsLeaseIsLostOnce) {
                               .dir = dir,
                               .workers = kWorkers,
                               .faults = {"{at_step: 8, pause: worker-1, for_steps: 4}"}});
-  EXPECT_EQ(run.Events("fault").size(), 2u) << run.Story();
+  EXPECT_EQ(run.Events("fault").size(), 2u) << run.Trace();
   ExpectSameBits(run, dir, undisturbed);
   ExpectNoWayBack(run, dir);
-  EXPECT_EQ(run.Events("recovery").size(), 1u) << run.Story();
-  EXPECT_EQ(run.Pids("worker-0").size(), 1u) << run.Story();
-  EXPECT_EQ(run.Pids("worker-2").size(), 1u) << run.Story();
+  EXPECT_EQ(run.Events("recovery").size(), 1u) << run.Trace();
+  EXPECT_EQ(run.Pids("worker-0").size(), 1u) << run.Trace();
+  EXPECT_EQ(run.Pids("worker-2").size(), 1u) << run.Trace();
 }
 
 #endif

@@ -175,7 +175,7 @@ TrainRun Train(const TrainOptions& options) {
     if (event.value("event", "") == "result") run.result = event;
     run.events.push_back(std::move(event));
   }
-  EXPECT_LT(Clock::now(), deadline) << "it hangs:\n" << run.Story();
+  EXPECT_LT(Clock::now(), deadline) << "it hangs:\n" << run.Trace();
   if (Clock::now() >= deadline) child.Kill();
   run.exit_code = child.Wait();
   if (killed)
@@ -209,11 +209,11 @@ bool TrainRun::Killed(const std::string& process) const {
   return false;
 }
 
-std::string TrainRun::Story() const {
-  std::string story;
+std::string TrainRun::Trace() const {
+  std::string trace;
   for (const Json& event : events)
-    if (event.value("event", "") != "step") absl::StrAppend(&story, event.dump(), "\n");
-  return story;
+    if (event.value("event", "") != "step") absl::StrAppend(&trace, event.dump(), "\n");
+  return trace;
 }
 
 std::map<std::string, std::vector<LaneCount>> LanesRun(const std::string& dir) {

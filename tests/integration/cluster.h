@@ -53,7 +53,7 @@ struct TrainRun {
   std::vector<int> Pids(const std::string& process) const;
   bool Fired(const std::string& process, const std::string& point) const;
   bool Killed(const std::string& process) const;  // it ended by SIGKILL
-  std::string Story() const;                      // for people: every event but steps
+  std::string Trace() const;                      // for people: every event but steps
 };
 TrainRun Train(const TrainOptions& options);
 

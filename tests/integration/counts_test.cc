@@ -51,7 +51,7 @@ TEST_P(CountingTest, EveryWeightIsTheNumberOfEpochs) {
   Expect(run, folder / "job", CountingDigest(samples, static_cast<float>(epochs)));
   EXPECT_EQ(run.result.value("samples", 0), samples * epochs);
   EXPECT_EQ(run.result.value("lanes_recomputed", -1), 0);
-  EXPECT_EQ(run.result.value("views", -1), 1) << run.Story();
+  EXPECT_EQ(run.result.value("views", -1), 1) << run.Trace();
 }
 
 class CountingKillTest : public testing::TestWithParam<Shape> {};
@@ -66,9 +66,9 @@ TEST_P(CountingKillTest, EveryWeightIsTheNumberOfEpochs) {
              .workers = s.workers,
              .servers = s.servers,
              .faults = {absl::StrCat("{at_point: \"half_sent:20\", kill: ", victim, "}")}});
-  ASSERT_TRUE(run.Fired(victim, "half_sent")) << run.Story();
+  ASSERT_TRUE(run.Fired(victim, "half_sent")) << run.Trace();
   Expect(run, folder / "job", CountingDigest(1009, 3));
-  EXPECT_EQ(run.result.value("recoveries", -1), 1) << run.Story();
+  EXPECT_EQ(run.result.value("recoveries", -1), 1) << run.Trace();
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, CountingTest, testing::ValuesIn(Shapes(1)), NameOf);

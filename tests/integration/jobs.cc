@@ -35,9 +35,10 @@ std::string CountingSpec(int samples, int lanes, int epochs) {
 }
 
 std::string CountingDigest(int samples, float value) {
-  Law law;
-  law.data.samples = static_cast<uint64_t>(samples);
-  const Layout layout = Layout::Make(MakeCounting(law)->Tensors(), kCountingChunkBytes).value();
+  TrainingSpec training;
+  training.data.samples = static_cast<uint64_t>(samples);
+  const Layout layout =
+      Layout::Make(MakeCounting(training)->Tensors(), kCountingChunkBytes).value();
   const std::vector<float> weights(static_cast<size_t>(layout.elements()), value);
   return StateDigest(layout, {weights});
 }
@@ -55,31 +56,31 @@ std::string LanguageSpec(const std::string& data, int lanes, int steps) {
 
 std::string UndisturbedDigest(const std::string& spec, const std::string& dir) {
   const TrainRun run = Train({.spec = spec, .dir = dir});
-  EXPECT_EQ(run.exit_code, 0) << run.Story();
+  EXPECT_EQ(run.exit_code, 0) << run.Trace();
   const std::string digest = run.result.value("digest", "");
-  EXPECT_EQ(digest.size(), 64u) << run.Story();
+  EXPECT_EQ(digest.size(), 64u) << run.Trace();
   return digest;
 }
 
 void ExpectDone(const TrainRun& run, const std::string& dir) {
-  ASSERT_TRUE(run.result.is_object()) << run.Story();
-  EXPECT_EQ(run.exit_code, 0) << run.Story();
-  EXPECT_EQ(run.result.value("state", ""), "done") << run.Story();
+  ASSERT_TRUE(run.result.is_object()) << run.Trace();
+  EXPECT_EQ(run.exit_code, 0) << run.Trace();
+  EXPECT_EQ(run.result.value("state", ""), "done") << run.Trace();
   const nlohmann::json audit = Audit(dir, run.result.value("job", ""));
-  EXPECT_TRUE(audit.value("ok", false)) << audit << "\n" << run.Story();
+  EXPECT_TRUE(audit.value("ok", false)) << audit << "\n" << run.Trace();
   EXPECT_EQ(audit.value("steps", int64_t{-1}), run.result.value("steps", int64_t{-2})) << audit;
   EXPECT_EQ(audit.value("samples", int64_t{-1}), run.result.value("samples", int64_t{-2})) << audit;
 }
 
 void ExpectSameBits(const TrainRun& run, const std::string& dir, const std::string& digest) {
   ASSERT_NO_FATAL_FAILURE(ExpectDone(run, dir));
-  EXPECT_EQ(run.result.value("digest", ""), digest) << run.Story();
+  EXPECT_EQ(run.result.value("digest", ""), digest) << run.Trace();
 }
 
 void ExpectLanesAddUp(const TrainRun& run, const std::string& dir, int lanes) {
   const int64_t steps = run.result.value("steps", int64_t{0});
   const int64_t again = run.result.value("lanes_recomputed", int64_t{-1});
-  EXPECT_EQ(TotalLanes(dir), steps * lanes + again) << run.Story();
+  EXPECT_EQ(TotalLanes(dir), steps * lanes + again) << run.Trace();
 }
 
 int64_t FirstStepOf(const TrainRun& run) {
@@ -89,8 +90,8 @@ int64_t FirstStepOf(const TrainRun& run) {
 }
 
 void ExpectNoWayBack(const TrainRun& run, const std::string& dir) {
-  EXPECT_EQ(run.result.value("rewinds", -1), 0) << run.Story();
-  EXPECT_FALSE(AMemberSays(dir, "reads the checkpoint of step")) << run.Story();
+  EXPECT_EQ(run.result.value("rewinds", -1), 0) << run.Trace();
+  EXPECT_FALSE(AMemberSays(dir, "reads the checkpoint of step")) << run.Trace();
 }
 
 }  // namespace muster::integration

@@ -121,7 +121,7 @@ std::optional<Death> DeathAt(const std::string& point, const Settings& s) {
   if (point == "half_sent" || point == "half_received" || point == "before_apply")
     return Death{before, k};
   // The thread that runs lanes copies the share before it goes on.
-  if (point == "share_copied") return Death{kCheckpointEvery * s.pass - 1, k};
+  if (point == "part_copied") return Death{kCheckpointEvery * s.pass - 1, k};
   return std::nullopt;
 }
 
@@ -142,7 +142,7 @@ std::set<int64_t> LanesAgain(const std::string& point, const Settings& s) {
   if (point == "summed_unreplied") return {k, 2 * k};
   // Everything has been summed, for otherwise there would be no result (servers answer only when
   // they know the norm): what is run again is for the victim's own sums alone.
-  if (point == "half_received" || point == "before_apply" || point == "share_copied")
+  if (point == "half_received" || point == "before_apply" || point == "part_copied")
     return owner ? std::set<int64_t>{0, k} : std::set<int64_t>{0};
   return {};
 }
@@ -237,7 +237,7 @@ TEST_P(KillMatrixTest, SameBits) {
   const TrainRun run = TrainToPoint(
       c, s, {.spec = spec, .workers = s.workers, .servers = s.servers, .faults = FaultsOf(c, s)},
       dir);
-  ASSERT_TRUE(run.Fired(s.Victim(), c.place.point)) << run.Story();
+  ASSERT_TRUE(run.Fired(s.Victim(), c.place.point)) << run.Trace();
   ASSERT_TRUE(run.Killed(s.Victim()));
   ExpectSameBits(run, dir, undisturbed);
   ExpectNoWayBack(run, dir);
@@ -247,7 +247,7 @@ TEST_P(KillMatrixTest, SameBits) {
     const bool lost =
         name == s.Victim() || (c.place.when == When::kInARecovery && name == s.Other());
     if (!lost) {
-      EXPECT_EQ(run.Pids(name).size(), 1u) << name << "\n" << run.Story();
+      EXPECT_EQ(run.Pids(name).size(), 1u) << name << "\n" << run.Trace();
     }
   }
   const bool alone = c.place.when == When::kInAStep;
@@ -255,9 +255,9 @@ TEST_P(KillMatrixTest, SameBits) {
   if (again.empty())
     again = LanesAgain(DeathOf(dir, s.Victim()), BaseAfter(run, 0), s.LanesEach(), s.servers == 0);
   EXPECT_THAT(again, testing::Contains(run.result.value("lanes_recomputed", int64_t{-1})))
-      << run.Story();
+      << run.Trace();
   if (alone) {
-    EXPECT_EQ(run.Events("recovery").size(), 1u) << run.Story();
+    EXPECT_EQ(run.Events("recovery").size(), 1u) << run.Trace();
     if (const std::optional<Death> death = DeathAt(c.place.point, s))
       ExpectDied(dir, s.Victim(), *death);
   } else {
@@ -283,17 +283,17 @@ TEST_P(CoordinatorKillTest, SameBits) {
     faults.push_back(absl::StrCat("{at_point: \"", kFirstLoss, "\", kill: ", s.Victim(), "}"));
   const TrainRun run = Train(
       {.spec = spec, .dir = dir, .workers = s.workers, .servers = s.servers, .faults = faults});
-  ASSERT_TRUE(run.Fired("coordinator", c.place.point)) << run.Story();
-  EXPECT_GE(run.Pids("coordinator").size(), 2u) << run.Story();
+  ASSERT_TRUE(run.Fired("coordinator", c.place.point)) << run.Trace();
+  EXPECT_GE(run.Pids("coordinator").size(), 2u) << run.Trace();
   ExpectSameBits(run, dir, undisturbed);
   ExpectNoWayBack(run, dir);
   ExpectLanesAddUp(run, dir, s.lanes);
   EXPECT_THAT(worker_too ? LanesAgainAfterFirstLoss(s) : std::set<int64_t>{0},
               testing::Contains(run.result.value("lanes_recomputed", int64_t{-1})))
-      << run.Story();
+      << run.Trace();
   for (int w = 0; w < s.workers; ++w) {
     if (worker_too && w == s.victim) continue;
-    EXPECT_EQ(run.Pids(absl::StrCat("worker-", w)).size(), 1u) << run.Story();
+    EXPECT_EQ(run.Pids(absl::StrCat("worker-", w)).size(), 1u) << run.Trace();
   }
 }
 
@@ -308,9 +308,10 @@ std::string NameOf(const testing::TestParamInfo<Case>& info) {
   return absl::StrCat(info.param.place.point, "_seed", info.param.seed);
 }
 
-// A server that dies takes the only copy of its share with it, so points of servers are not for
-// this test. The first pass of a point of recoveries is the forming of the first view. In the first
-// step all may be sent at once, if sessions come up late: half_sent begins with the second.
+// A server that dies takes the only copy of its checkpoint part with it, so points of servers are
+// not for this test. The first pass of a point of recoveries is the forming of the first view. In
+// the first step all may be sent at once, if sessions come up late: half_sent begins with the
+// second.
 INSTANTIATE_TEST_SUITE_P(
     Points, KillMatrixTest,
     testing::ValuesIn(Cases(
@@ -320,7 +321,7 @@ INSTANTIATE_TEST_SUITE_P(
          {.point = "summed_unreplied", .syncs = Syncs::kAllreduce, .passes = 40},
          {.point = "half_received"},
          {.point = "before_apply"},
-         {.point = "share_copied", .syncs = Syncs::kAllreduce, .passes = 2},
+         {.point = "part_copied", .syncs = Syncs::kAllreduce, .passes = 2},
          {.point = "segment_written", .syncs = Syncs::kAllreduce, .passes = 2},
          {.point = "sealed_unanswered", .when = When::kInARecovery, .passes = 1, .pass = 2},
          {.point = "base_acknowledged", .when = When::kInARecovery, .passes = 1, .pass = 2},

@@ -34,7 +34,7 @@ class ResumeTest : public testing::Test {
       return event.value("event", "") == "step" && event.value("step", 0) >= 10;
     };
     TrainRun run = Train(options);
-    EXPECT_EQ(run.exit_code, kStoppedSome) << run.Story();
+    EXPECT_EQ(run.exit_code, kStoppedSome) << run.Trace();
     return run;
   }
   // Goes on as `resume` says: from `base`, to the undisturbed bits.
@@ -42,7 +42,7 @@ class ResumeTest : public testing::Test {
     TrainOptions options = Options(/*servers=*/0);
     options.settings.push_back(absl::StrCat("resume=", resume));
     const TrainRun run = Train(options);
-    EXPECT_EQ(FirstStepOf(run), base) << run.Story();
+    EXPECT_EQ(FirstStepOf(run), base) << run.Trace();
     ExpectSameBits(run, options.dir, UndisturbedDigest(spec_, folder_ / "undisturbed"));
     ExpectLanesAddUp(run, options.dir, kLanes);
   }
@@ -74,8 +74,8 @@ TEST_F(ResumeTest, AStepWithoutACheckpointIsNamedAndTheJobCanStillGoOn) {
   TrainOptions options = Options(/*servers=*/0);
   options.settings.push_back("resume=7");
   const TrainRun run = Train(options);
-  EXPECT_EQ(run.exit_code, 64) << run.Story();
-  EXPECT_TRUE(absl::StrContains(run.Story(), "no checkpoint of step 7")) << run.Story();
+  EXPECT_EQ(run.exit_code, 64) << run.Trace();
+  EXPECT_TRUE(absl::StrContains(run.Trace(), "no checkpoint of step 7")) << run.Trace();
   options.settings.pop_back();
   EXPECT_EQ(Train(options).exit_code, 0);
 }
@@ -84,8 +84,8 @@ TEST_F(ResumeTest, AStepIsRefusedWhereThereIsNoJobYet) {
   TrainOptions options = Options(/*servers=*/0);
   options.settings.push_back("resume=5");
   const TrainRun run = Train(options);
-  EXPECT_EQ(run.exit_code, 64) << run.Story();
-  EXPECT_TRUE(absl::StrContains(run.Story(), "no checkpoint of step 5")) << run.Story();
+  EXPECT_EQ(run.exit_code, 64) << run.Trace();
+  EXPECT_TRUE(absl::StrContains(run.Trace(), "no checkpoint of step 5")) << run.Trace();
 }
 
 TEST_F(ResumeTest, WithNoWholeCheckpointItFailsAndGoesOnOnceTheyAreBack) {
@@ -99,7 +99,7 @@ TEST_F(ResumeTest, WithNoWholeCheckpointItFailsAndGoesOnOnceTheyAreBack) {
   };
   damage_all();
   const TrainRun failed = Train(options);
-  EXPECT_EQ(failed.exit_code, 65) << failed.Story();
+  EXPECT_EQ(failed.exit_code, 65) << failed.Trace();
   EXPECT_EQ(failed.result.value("state", ""), "failed");
   EXPECT_EQ(failed.result.value("exit_code", 0), 65);
   EXPECT_EQ(failed.result.value("digest", "none"), "") << "that of where it stopped";
@@ -116,7 +116,7 @@ TEST_P(DamagedTest, TheCheckpointBeforeIsUsedAndTheFileIsNamed) {
     return event.value("event", "") == "checkpoint" && event.value("step", 0) >= 8;
   };
   const TrainRun killed = Train(options);
-  ASSERT_EQ(killed.exit_code, 128 + SIGKILL) << killed.Story();
+  ASSERT_EQ(killed.exit_code, 128 + SIGKILL) << killed.Trace();
   const std::string job = killed.Events("start").at(0).value("job", "");
   const std::vector<Manifest> checkpoints = Checkpoints(options.dir, job);
   ASSERT_GE(checkpoints.size(), 2u);
@@ -126,13 +126,13 @@ TEST_P(DamagedTest, TheCheckpointBeforeIsUsedAndTheFileIsNamed) {
 
   options.kill_all_at = nullptr;
   const TrainRun resumed = Train(options);
-  EXPECT_EQ(FirstStepOf(resumed), before) << resumed.Story();
+  EXPECT_EQ(FirstStepOf(resumed), before) << resumed.Trace();
   bool named = false;
   for (const nlohmann::json& event : resumed.Events("checkpoint")) {
     const std::string text = event.value("text", "");
     named = named || (absl::StrContains(text, "passed over") && absl::StrContains(text, file));
   }
-  EXPECT_TRUE(named) << file << "\n" << resumed.Story();
+  EXPECT_TRUE(named) << file << "\n" << resumed.Trace();
   ExpectSameBits(resumed, options.dir, UndisturbedDigest(spec_, folder_ / "undisturbed"));
   ExpectLanesAddUp(resumed, options.dir, kLanes);
 }

@@ -50,7 +50,7 @@ TEST_F(SpareTest, AWorkerWithoutLanesIsASpareAndTheStatusSaysSo) {
     return false;
   };
   const TrainRun run = Train(options);
-  EXPECT_EQ(states, (std::map<std::string, int>{{"active", kLanes}, {"spare", 1}})) << run.Story();
+  EXPECT_EQ(states, (std::map<std::string, int>{{"active", kLanes}, {"spare", 1}})) << run.Trace();
   ExpectSameBits(run, dir, digest);
   ExpectNoWayBack(run, dir);
   ExpectLanesAddUp(run, dir, kLanes);
@@ -65,7 +65,7 @@ TEST_F(SpareTest, TheSpareTakesTheLanesOfALostWorker) {
                               .dir = dir,
                               .workers = kWorkers,
                               .faults = {"{at_point: \"forward:5\", kill: worker-0}"}});
-  ASSERT_TRUE(run.Fired("worker-0", "forward")) << run.Story();
+  ASSERT_TRUE(run.Fired("worker-0", "forward")) << run.Trace();
   ExpectSameBits(run, dir, digest);
   ExpectNoWayBack(run, dir);
   ExpectLanesAddUp(run, dir, kLanes);
@@ -91,13 +91,13 @@ TEST_F(FreeOrderTest, CountsAreRight) {
   const TrainRun run = Run(CountingSpec(1009, kWorkers, 2));
   ExpectSameBits(run, folder_ / "job", CountingDigest(1009, 2));
   ExpectLanesAddUp(run, folder_ / "job", kWorkers);
-  EXPECT_EQ(run.result.value("lanes_recomputed", -1), 0) << run.Story();
+  EXPECT_EQ(run.result.value("lanes_recomputed", -1), 0) << run.Trace();
 }
 
 TEST_F(FreeOrderTest, CountsAreRightAlsoWhenAWorkerIsKilled) {
   const TrainRun run =
       Run(CountingSpec(1009, kWorkers, 3), {"{at_point: \"half_sent:20\", kill: worker-1}"});
-  ASSERT_TRUE(run.Fired("worker-1", "half_sent")) << run.Story();
+  ASSERT_TRUE(run.Fired("worker-1", "half_sent")) << run.Trace();
   ExpectSameBits(run, folder_ / "job", CountingDigest(1009, 3));
   ExpectNoWayBack(run, folder_ / "job");
   ExpectLanesAddUp(run, folder_ / "job", kWorkers);
@@ -108,7 +108,7 @@ TEST_F(FreeOrderTest, ALanguageModelLearns) {
   ExpectDone(run, folder_ / "job");
   ExpectLanesAddUp(run, folder_ / "job", kWorkers);
   EXPECT_LT(run.result.value("final_loss", NAN), run.result.value("first_loss", NAN))
-      << run.Story();
+      << run.Trace();
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 # A room is a folder with all below it; the longest pattern that fits a file names its room. A room may include itself
-# and rooms of lower levels. Levels are those of the plan; the digit after the point orders rooms within one level.
+# and rooms of lower levels. Levels are those of the plan; the digit after the point commands rooms within one level.
 LEVELS = {
     'proto': 1,
     'lib/base': 1,

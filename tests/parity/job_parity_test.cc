@@ -28,7 +28,7 @@ constexpr char kSpec[] =
 std::vector<double> LossesOfTheJob() {
   const integration::Folder folder;
   const integration::TrainRun run = integration::Train({.spec = kSpec, .dir = folder / "job"});
-  EXPECT_EQ(run.exit_code, 0) << run.Story();
+  EXPECT_EQ(run.exit_code, 0) << run.Trace();
   std::vector<double> losses;
   for (const nlohmann::json& event : run.Events("step")) {
     EXPECT_EQ(event.value("step", int64_t{-1}), static_cast<int64_t>(losses.size()));
@@ -44,7 +44,7 @@ TEST(JobParity, TwentyStepsFollowLibTorchAndAWrongRateIsCaught) {
   ASSERT_EQ(ours.size(), static_cast<size_t>(kSteps));
   const auto difference = [&](double rate) {
     return LargestRelativeDifference(
-        ours, LibTorchLosses(spec->law, kSteps, rate, AdamBy::kOptimizer, Feed::kAsTheJob));
+        ours, LibTorchLosses(spec->training, kSteps, rate, AdamBy::kOptimizer, Feed::kAsTheJob));
   };
   EXPECT_LE(difference(kRate), kTolerance);
   EXPECT_GT(difference(kRate * 1.01), kTolerance) << "one percent";

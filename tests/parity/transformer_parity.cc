@@ -25,36 +25,37 @@ namespace {
 using worker::FlatMemory;
 using worker::LaneRig;
 
-std::vector<uint64_t> SamplesOf(const Law& law, int64_t step, Feed feed) {
+std::vector<uint64_t> SamplesOf(const TrainingSpec& training, int64_t step, Feed feed) {
   if (feed == Feed::kAsTheJob)
-    return SampleIds(law, law.data.samples, StepSamples(law, law.data.samples, Step(step)));
+    return SampleIds(training, training.data.samples,
+                     StepSamples(training, training.data.samples, Step(step)));
   std::vector<uint64_t> samples;
-  for (int64_t i = 0; i < law.batch; ++i)
-    samples.push_back(static_cast<uint64_t>(step * law.batch + i) % law.data.samples);
+  for (int64_t i = 0; i < training.batch; ++i)
+    samples.push_back(static_cast<uint64_t>(step * training.batch + i) % training.data.samples);
   return samples;
 }
 
-uint64_t SeedOf(const Law& law, int64_t step, Feed feed) {
-  return feed == Feed::kAsTheJob ? LaneSeed(law.seed, Step(step), LaneId(0))
+uint64_t SeedOf(const TrainingSpec& training, int64_t step, Feed feed) {
+  return feed == Feed::kAsTheJob ? LaneSeed(training.seed, Step(step), LaneId(0))
                                  : static_cast<uint64_t>(step);
 }
 
-int64_t Whole(const Law& law, const char* name) {
-  return static_cast<int64_t>(law.parameters.at(name));
+int64_t Whole(const TrainingSpec& training, const char* name) {
+  return static_cast<int64_t>(training.parameters.at(name));
 }
 
-torch::nn::Transformer PlainModel(const Law& law) {
+torch::nn::Transformer PlainModel(const TrainingSpec& training) {
   return torch::nn::Transformer(
-      torch::nn::TransformerOptions(Whole(law, "width"), Whole(law, "heads"))
-          .num_encoder_layers(Whole(law, "encoder_layers"))
-          .num_decoder_layers(Whole(law, "decoder_layers"))
-          .dim_feedforward(Whole(law, "feedforward"))
-          .dropout(law.parameters.at("dropout")));
+      torch::nn::TransformerOptions(Whole(training, "width"), Whole(training, "heads"))
+          .num_encoder_layers(Whole(training, "encoder_layers"))
+          .num_decoder_layers(Whole(training, "decoder_layers"))
+          .dim_feedforward(Whole(training, "feedforward"))
+          .dropout(training.parameters.at("dropout")));
 }
 
 // The initial weights that our job starts from, by name.
-void CopyInitialWeights(const Law& law, torch::nn::Module& model) {
-  LaneRig rig(worker::MakeTask(law, worker::Uncounted()).value(), law.seed);
+void CopyInitialWeights(const TrainingSpec& training, torch::nn::Module& model) {
+  LaneRig rig(worker::MakeTask(training, worker::Uncounted()).value(), training.seed);
   torch::NoGradGuard no_grad;
   auto parameters = model.named_parameters();
   MUSTER_CHECK(parameters.size() == rig.layout().tensors().size());
@@ -106,38 +107,38 @@ class WrittenOutAdam {
 
 }  // namespace
 
-std::vector<double> OurLosses(const Law& law, int64_t steps) {
-  LaneRig rig(worker::MakeTask(law, worker::Uncounted()).value(), law.seed);
+std::vector<double> OurLosses(const TrainingSpec& training, int64_t steps) {
+  LaneRig rig(worker::MakeTask(training, worker::Uncounted()).value(), training.seed);
   FlatMemory gradient = rig.Memory(), average = rig.Memory(), average_of_squares = rig.Memory();
   const Slots slots = {average.span(), average_of_squares.span()};
   std::vector<double> losses;
   for (int64_t step = 0; step < steps; ++step) {
-    const LaneOutput output =
-        rig.Run(SamplesOf(law, step, Feed::kInOrder), SeedOf(law, step, Feed::kInOrder), gradient)
-            .value();
+    const LaneOutput output = rig.Run(SamplesOf(training, step, Feed::kInOrder),
+                                      SeedOf(training, step, Feed::kInOrder), gradient)
+                                  .value();
     losses.push_back(output.loss / static_cast<double>(output.weight));
     for (float& g : gradient.span()) g /= static_cast<float>(output.weight);
-    ApplyUpdate(law.optimizer, step, law.optimizer.learning_rate, gradient.span(),
+    ApplyUpdate(training.optimizer, step, training.optimizer.learning_rate, gradient.span(),
                 rig.parameters().span(), rig.parameters().span(), slots);
   }
   return losses;
 }
 
-std::vector<double> LibTorchLosses(const Law& law, int64_t steps, double learning_rate, AdamBy by,
-                                   Feed feed) {
-  torch::nn::Transformer model = PlainModel(law);
-  CopyInitialWeights(law, *model);
+std::vector<double> LibTorchLosses(const TrainingSpec& training, int64_t steps,
+                                   double learning_rate, AdamBy by, Feed feed) {
+  torch::nn::Transformer model = PlainModel(training);
+  CopyInitialWeights(training, *model);
   const worker::RandomSequences data = worker::MakeRandomSequences(
-      {static_cast<int64_t>(law.data.samples), Whole(law, "source_length"),
-       Whole(law, "target_length"), Whole(law, "width")},
-      law.seed);
+      {static_cast<int64_t>(training.data.samples), Whole(training, "source_length"),
+       Whole(training, "target_length"), Whole(training, "width")},
+      training.seed);
   torch::optim::Adam adam(model->parameters(), torch::optim::AdamOptions(learning_rate));
-  WrittenOutAdam written_out(law.optimizer, learning_rate);
+  WrittenOutAdam written_out(training.optimizer, learning_rate);
   std::vector<double> losses;
   for (int64_t step = 0; step < steps; ++step) {
-    const std::vector<uint64_t> samples = SamplesOf(law, step, feed);
+    const std::vector<uint64_t> samples = SamplesOf(training, step, feed);
     const at::Tensor target = Batch(data.target, samples);
-    torch::manual_seed(SeedOf(law, step, feed));
+    torch::manual_seed(SeedOf(training, step, feed));
     adam.zero_grad();
     const at::Tensor output = model(Batch(data.source, samples), target);
     const at::Tensor labels = at::argmax(target, 2).flatten();

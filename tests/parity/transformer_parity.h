@@ -8,9 +8,9 @@
 
 namespace muster::parity {
 
-// Mean losses of the first `steps` steps of a job `law` of one lane with Adam. Step s takes the
-// samples from s·batch on, around the data set, and seeds dropout with s.
-std::vector<double> OurLosses(const Law& law, int64_t steps);
+// Mean losses of the first `steps` steps of a job `training` of one lane with Adam. Step s takes
+// the samples from s·batch on, around the data set, and seeds dropout with s.
+std::vector<double> OurLosses(const TrainingSpec& training, int64_t steps);
 
 // Whose Adam a plain LibTorch loop uses. torch::optim::Adam fuses a product and a sum into one
 // rounding where the machine can, and its square roots are a vector library's; written out in
@@ -22,8 +22,9 @@ enum class AdamBy { kOptimizer, kTensorOperations };
 enum class Feed { kInOrder, kAsTheJob };
 
 // The same from the same initial weights in plain LibTorch, with a rate of its own.
-std::vector<double> LibTorchLosses(const Law& law, int64_t steps, double learning_rate,
-                                   AdamBy by = AdamBy::kOptimizer, Feed feed = Feed::kInOrder);
+std::vector<double> LibTorchLosses(const TrainingSpec& training, int64_t steps,
+                                   double learning_rate, AdamBy by = AdamBy::kOptimizer,
+                                   Feed feed = Feed::kInOrder);
 
 // The largest |ours - theirs| / |theirs|.
 double LargestRelativeDifference(const std::vector<double>& ours,

@@ -7,43 +7,44 @@
 namespace muster::parity {
 namespace {
 
-Law DeepLaw(double width, double heads, double feedforward) {
-  Law law;
-  law.task = "transformer";
-  law.parameters = {{"width", width},      {"heads", heads},     {"encoder_layers", 6},
-                    {"decoder_layers", 6}, {"source_length", 1}, {"feedforward", feedforward},
-                    {"target_length", 20}, {"dropout", 0.1}};
-  law.data.samples = 2048;
-  law.batch = 32;
-  law.seed = 5;
-  law.optimizer.kind = OptimizerKind::kAdam;
-  law.optimizer.learning_rate = 0.001;
-  return law;
+TrainingSpec DeepTraining(double width, double heads, double feedforward) {
+  TrainingSpec training;
+  training.task = "transformer";
+  training.parameters = {{"width", width},      {"heads", heads},     {"encoder_layers", 6},
+                         {"decoder_layers", 6}, {"source_length", 1}, {"feedforward", feedforward},
+                         {"target_length", 20}, {"dropout", 0.1}};
+  training.data.samples = 2048;
+  training.batch = 32;
+  training.seed = 5;
+  training.optimizer.kind = OptimizerKind::kAdam;
+  training.optimizer.learning_rate = 0.001;
+  return training;
 }
 
 TEST(TransformerParityFull, TheDefaultDepthFollowsLibTorchForTwentySteps) {
-  Law law = DeepLaw(128, 4, 512);
-  law.batch = 8;
-  const std::vector<double> ours = OurLosses(law, 20);
-  EXPECT_LE(LargestRelativeDifference(ours, LibTorchLosses(law, 20, 0.001)), kTolerance);
-  EXPECT_GT(LargestRelativeDifference(ours, LibTorchLosses(law, 20, 0.00101)), kTolerance);
+  TrainingSpec training = DeepTraining(128, 4, 512);
+  training.batch = 8;
+  const std::vector<double> ours = OurLosses(training, 20);
+  EXPECT_LE(LargestRelativeDifference(ours, LibTorchLosses(training, 20, 0.001)), kTolerance);
+  EXPECT_GT(LargestRelativeDifference(ours, LibTorchLosses(training, 20, 0.00101)), kTolerance);
 }
 
 // At this size training is chaotic: a difference in the last bit grows tenfold every two steps. The
 // loop whose Adam rounds as ours does is followed for all twenty; torch::optim::Adam for four,
 // until chaos has made a few 1e-4 of its other rounding, as much as a wrong rate makes.
 TEST(TransformerParityFull, TheBenchmarksSizesFollowLibTorch) {
-  const Law law = DeepLaw(512, 8, 2048);
-  const double rate = law.optimizer.learning_rate;
-  std::vector<double> ours = OurLosses(law, 20);
+  const TrainingSpec training = DeepTraining(512, 8, 2048);
+  const double rate = training.optimizer.learning_rate;
+  std::vector<double> ours = OurLosses(training, 20);
   const auto written_out = [&](double r) {
-    return LargestRelativeDifference(ours, LibTorchLosses(law, 20, r, AdamBy::kTensorOperations));
+    return LargestRelativeDifference(ours,
+                                     LibTorchLosses(training, 20, r, AdamBy::kTensorOperations));
   };
   EXPECT_LE(written_out(rate), kTolerance);
   EXPECT_GT(written_out(rate * 1.01), kTolerance);
   constexpr int64_t kBeforeChaos = 4;
   ours.resize(kBeforeChaos);
-  EXPECT_LE(LargestRelativeDifference(ours, LibTorchLosses(law, kBeforeChaos, rate)), 1e-6);
+  EXPECT_LE(LargestRelativeDifference(ours, LibTorchLosses(training, kBeforeChaos, rate)), 1e-6);
 }
 
 }  // namespace

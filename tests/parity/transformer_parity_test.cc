@@ -5,31 +5,32 @@
 namespace muster::parity {
 namespace {
 
-Law SmallLaw() {
-  Law law;
-  law.task = "transformer";
-  law.parameters = {{"width", 32},         {"heads", 4},        {"encoder_layers", 2},
-                    {"decoder_layers", 2}, {"feedforward", 64}, {"source_length", 2},
-                    {"target_length", 7},  {"dropout", 0.1}};
-  law.data.samples = 61;
-  law.batch = 8;
-  law.seed = 5;
-  law.optimizer.kind = OptimizerKind::kAdam;
-  law.optimizer.learning_rate = 0.001;
-  return law;
+TrainingSpec SmallTraining() {
+  TrainingSpec training;
+  training.task = "transformer";
+  training.parameters = {{"width", 32},         {"heads", 4},        {"encoder_layers", 2},
+                         {"decoder_layers", 2}, {"feedforward", 64}, {"source_length", 2},
+                         {"target_length", 7},  {"dropout", 0.1}};
+  training.data.samples = 61;
+  training.batch = 8;
+  training.seed = 5;
+  training.optimizer.kind = OptimizerKind::kAdam;
+  training.optimizer.learning_rate = 0.001;
+  return training;
 }
 
 TEST(TransformerParity, TwentyStepsFollowLibTorch) {
-  const Law law = SmallLaw();
-  const std::vector<double> ours = OurLosses(law, 20);
-  EXPECT_LE(LargestRelativeDifference(ours, LibTorchLosses(law, 20, 0.001)), kTolerance);
+  const TrainingSpec training = SmallTraining();
+  const std::vector<double> ours = OurLosses(training, 20);
+  EXPECT_LE(LargestRelativeDifference(ours, LibTorchLosses(training, 20, 0.001)), kTolerance);
   EXPECT_LT(ours.back(), ours.front());
 }
 
 TEST(TransformerParity, APlantedErrorOfOnePercentInTheRateIsCaught) {
-  const Law law = SmallLaw();
-  EXPECT_GT(LargestRelativeDifference(OurLosses(law, 20), LibTorchLosses(law, 20, 0.00101)),
-            kTolerance);
+  const TrainingSpec training = SmallTraining();
+  EXPECT_GT(
+      LargestRelativeDifference(OurLosses(training, 20), LibTorchLosses(training, 20, 0.00101)),
+      kTolerance);
 }
 
 }  // namespace

@@ -61,7 +61,7 @@ class Player {
   // Carries a command out; gives what the coordinator said meanwhile.
   std::vector<std::string> Do(const std::string& command) {
     const Words words = absl::StrSplit(command, ' ', absl::SkipEmpty());
-    const size_t before = world_ ? world_->story().size() : 0;
+    const size_t before = world_ ? world_->trace().size() : 0;
     if (words[0] == "workers") {
       world_ = std::make_unique<World>(OptionsOf(words));
     } else if (!world_) {
@@ -95,7 +95,7 @@ class Player {
     const Step step(words.size() > 3 && words[words.size() - 2] == "step" ? NumberOf(words.back())
                                                                           : 0);
     const int64_t start = world_->now();
-    const size_t before = world_->story().size();
+    const size_t before = world_->trace().size();
     std::function<bool()> there;
     absl::string_view text = command;
     if (command == "run until done") {
@@ -122,16 +122,16 @@ class Player {
   }
 
   std::vector<std::string> LastLines() const {
-    const std::vector<std::string>& story = world_->story();
-    return {story.end() - static_cast<std::ptrdiff_t>(std::min<size_t>(story.size(), 12)),
-            story.end()};
+    const std::vector<std::string>& trace = world_->trace();
+    return {trace.end() - static_cast<std::ptrdiff_t>(std::min<size_t>(trace.size(), 12)),
+            trace.end()};
   }
 
   // What the coordinator said, without the time.
   std::vector<std::string> Said(size_t from) const {
     std::vector<std::string> said;
-    for (size_t i = from; i < world_->story().size(); ++i) {
-      const std::string& line = world_->story()[i];
+    for (size_t i = from; i < world_->trace().size(); ++i) {
+      const std::string& line = world_->trace()[i];
       const size_t at = line.find("ms  > ");
       if (at != std::string::npos) said.push_back(line.substr(at + 6));
     }

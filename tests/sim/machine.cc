@@ -87,11 +87,11 @@ std::vector<Value> Machine::PayloadOf(const PeerMessage& message) {
       }
   if (const auto* r = std::get_if<Results>(&message))
     for (const ChunkResult& c : r->chunks)
-      payload.push_back(Landing(r->step)[static_cast<size_t>(c.chunk.value())]);
+      payload.push_back(ReceiveBuffer(r->step)[static_cast<size_t>(c.chunk.value())]);
   if (const auto* p = std::get_if<Pieces>(&message))
     for (const ChunkResult& c : p->chunks) {
       const auto i = static_cast<size_t>(c.chunk.value());
-      payload.push_back(p->kind == PieceKind::kResult ? Landing(p->step)[i]
+      payload.push_back(p->kind == PieceKind::kResult ? ReceiveBuffer(p->step)[i]
                         : p->kind == PieceKind::kSlot ? slots_[i]
                                                       : Values(p->step)[i]);
     }
@@ -126,7 +126,7 @@ void Machine::Act(const FoldIn& a) {
   if (sum != world_.reference->At(a.step).sums[c])
     world_.violate(
         absl::StrCat("the sum of chunk ", c, " at step ", a.step.value(), " is another term"));
-  (server_mode() ? sums_ : Landing(a.step))[c] = sum;
+  (server_mode() ? sums_ : ReceiveBuffer(a.step))[c] = sum;
   Answer(Summed{a.step, a.chunk, {a.total->weight, a.total->loss, SquareOf(sum), 0}});
 }
 
@@ -140,14 +140,14 @@ Value Machine::ResultOf(Step step, int32_t chunk) {
                        : world_.reference->At(step).sums[c];
 }
 
-void Machine::Act(const Land& a) {
+void Machine::Act(const StoreResults& a) {
   for (ChunkId chunk : a.chunks) {
     const std::vector<ChunkResult>* listed = nullptr;
     if (const auto* r = std::get_if<Results>(&frame_->message)) listed = &r->chunks;
     if (const auto* p = std::get_if<Pieces>(&frame_->message)) listed = &p->chunks;
     for (size_t i = 0; i < listed->size(); ++i) {
       if ((*listed)[i].chunk != chunk) continue;
-      Landing(a.step)[static_cast<size_t>(chunk.value())] = frame_->payload[i];
+      ReceiveBuffer(a.step)[static_cast<size_t>(chunk.value())] = frame_->payload[i];
       if (frame_->payload[i] != ResultOf(a.step, chunk.value()))
         world_.violate(absl::StrCat("a wrong result of chunk ", chunk.value(), " at step ",
                                     a.step.value(), " landed"));
@@ -155,7 +155,7 @@ void Machine::Act(const Land& a) {
   }
 }
 
-void Machine::Act(const LandPieces& a) {
+void Machine::Act(const StorePieces& a) {
   const auto& pieces = std::get<Pieces>(frame_->message);
   for (size_t i = 0; i < pieces.chunks.size(); ++i) {
     const ChunkId chunk = pieces.chunks[i].chunk;
@@ -178,15 +178,15 @@ void Machine::Act(const ApplyChunks& a) {
   for (ChunkId chunk : a.chunks) {
     const auto c = static_cast<size_t>(chunk.value());
     const Value old = Values(a.step)[c];
-    Landing(a.step)[c] = NewValue(old, slots_[c], sums_[c], a.norm.value_or(0));
+    ReceiveBuffer(a.step)[c] = NewValue(old, slots_[c], sums_[c], a.norm.value_or(0));
     slots_[c] = NewSlot(slots_[c], sums_[c], a.norm.value_or(0));
-    if (Landing(a.step)[c] != ResultOf(a.step, chunk.value()))
+    if (ReceiveBuffer(a.step)[c] != ResultOf(a.step, chunk.value()))
       world_.violate(absl::StrCat(
           "server: chunk ", c, " of state(", a.step.value() + 1, ") is another term (",
           old == world_.reference->At(a.step).values[c] ? "" : "old value, ",
           sums_[c] == world_.reference->At(a.step).sums[c] ? "" : "sum, ",
           a.norm.value_or(0) == world_.reference->At(a.step).norm ? "" : "norm, ", "slot?)"));
-    done.chunks.push_back({chunk, {config_.law.lanes, 0, 0, 0}});
+    done.chunks.push_back({chunk, {config_.training.lanes, 0, 0, 0}});
   }
   Answer(std::move(done));
 }
@@ -196,8 +196,8 @@ void Machine::Act(const ApplyChunks& a) {
 void Machine::Act(const Compute& a) { Train({a}); }
 void Machine::Act(const Apply& a) { Train({a}); }
 void Machine::Act(const Make& a) { Train({a}); }
-void Machine::Act(const Edge& a) {
-  if (config_.role == Role::kServer) return DoEdge(a);
+void Machine::Act(const StepBoundary& a) {
+  if (config_.role == Role::kServer) return DoStepBoundary(a);
   Train({a});
 }
 
@@ -259,7 +259,7 @@ void Machine::FoldLanes() {
   for (bool again = true; again;) {
     again = false;
     for (const auto& [node, values] : gradients_) {
-      const auto family = FamilyOf(node, config_.law.lanes);
+      const auto family = FamilyOf(node, config_.training.lanes);
       if (!family || gradients_.count(family->sibling) == 0) continue;
       const TreeNode left = std::min(node, family->sibling),
                      right = std::max(node, family->sibling);
@@ -297,21 +297,21 @@ void Machine::Run(const Apply& a) {
   const std::vector<Value> old = Values(a.step);
   if (!server_mode()) {
     for (int32_t c = 0; c < chunks(); ++c)
-      if (Landing(a.step)[static_cast<size_t>(c)] != ResultOf(a.step, c))
+      if (ReceiveBuffer(a.step)[static_cast<size_t>(c)] != ResultOf(a.step, c))
         world_.violate(
             absl::StrCat("step ", a.step.value(), " is applied without the result of chunk ", c));
     values_.assign(values_.size(), kTorn);
   } else {
     for (int32_t c = 0; c < chunks(); ++c)
-      if (Landing(a.step)[static_cast<size_t>(c)] != ResultOf(a.step, c))
+      if (ReceiveBuffer(a.step)[static_cast<size_t>(c)] != ResultOf(a.step, c))
         world_.violate(
             absl::StrCat("step ", a.step.value(), " is switched without the result of chunk ", c));
   }
   world_.later(world_.random(0, 6), [this, a, old] {
     if (!server_mode())
       for (size_t c = 0; c < old.size(); ++c) {
-        values_[c] = NewValue(old[c], slots_[c], Landing(a.step)[c], a.norm.value_or(0));
-        slots_[c] = NewSlot(slots_[c], Landing(a.step)[c], a.norm.value_or(0));
+        values_[c] = NewValue(old[c], slots_[c], ReceiveBuffer(a.step)[c], a.norm.value_or(0));
+        slots_[c] = NewSlot(slots_[c], ReceiveBuffer(a.step)[c], a.norm.value_or(0));
       }
     gradients_.clear();
     if (Values(a.step + 1) != world_.reference->At(a.step + 1).values)
@@ -321,13 +321,13 @@ void Machine::Run(const Apply& a) {
   });
 }
 
-void Machine::Run(const Edge& a) {
-  DoEdge(a);
+void Machine::Run(const StepBoundary& a) {
+  DoStepBoundary(a);
   NextCommand();
 }
 
-void Machine::DoEdge(const Edge& a) {
-  EdgeDone done{a.step, std::nullopt};
+void Machine::DoStepBoundary(const StepBoundary& a) {
+  StepBoundaryDone done{a.step, std::nullopt};
   if (a.fingerprint) {
     FingerprintPart part;
     part.whole = !server_mode();
@@ -338,7 +338,7 @@ void Machine::DoEdge(const Edge& a) {
     }
     done.fingerprint = part;
   }
-  if (!a.share.empty()) {
+  if (!a.part.empty()) {
     SegmentWritten written;
     written.lineage = member_.lineage();
     written.step = a.step;
@@ -346,7 +346,7 @@ void Machine::DoEdge(const Edge& a) {
         absl::StrCat("s", a.step.value(), "-l", member_.lineage().value(), "/", config_.id.name,
                      "-", config_.id.incarnation.hi, "-", ++segments_);
     std::map<std::pair<int32_t, int32_t>, Value> content;
-    for (ChunkId c : a.share)
+    for (ChunkId c : a.part)
       for (int32_t slot = 0; slot <= config_.slots; ++slot) {
         content[{slot, c.value()}] = slot == 0 ? Values(a.step)[static_cast<size_t>(c.value())]
                                                : slots_[static_cast<size_t>(c.value())];

@@ -58,20 +58,20 @@ class Machine {
 
  private:
   struct Command {
-    std::variant<Compute, Abandon, Apply, Edge, Make> what;
+    std::variant<Compute, Abandon, Apply, StepBoundary, Make> what;
   };
   void Act(const Compute&);
   void Act(const Abandon&);
   void Act(const Apply&);
-  void Act(const Edge&);
+  void Act(const StepBoundary&);
   void Act(const Make&);
   void Act(const Connect&);
   void Act(const Tell&);
   void Act(const Send&);
   void Act(const FoldIn&);
   void Act(const ForgetSums&);
-  void Act(const Land&);
-  void Act(const LandPieces&);
+  void Act(const StoreResults&);
+  void Act(const StorePieces&);
   void Act(const ApplyChunks&);
   void Act(const PrepareCopy&);
   void Act(const DropState&) {}
@@ -85,17 +85,17 @@ class Machine {
   void RunLane(Compute command, size_t index);
   void Announce(Compute command, int32_t from_chunk);
   void Run(const Apply&);
-  void Run(const Edge&);
+  void Run(const StepBoundary&);
   void Run(const Make&);
-  void DoEdge(const Edge&);
+  void DoStepBoundary(const StepBoundary&);
   void FoldLanes();
   void DoWork();
   void Answer(const muster::Input& input) { work_.push_front({input, std::nullopt}); }
-  bool server_mode() const { return config_.law.sync == Sync::kServer; }
+  bool server_mode() const { return config_.training.sync == Sync::kServer; }
   std::vector<Value>& Values(Step step) {
     return server_mode() ? generation_[(step.value() + 1) % 2] : values_;
   }
-  std::vector<Value>& Landing(Step step) {
+  std::vector<Value>& ReceiveBuffer(Step step) {
     return server_mode() ? generation_[step.value() % 2] : results_[step.value() % 2];
   }
   Value ResultOf(Step step, int32_t chunk);  // what a right result is

@@ -28,7 +28,7 @@ Counts RunSeeds(uint64_t first, uint64_t count) {
   for (uint64_t seed = first; seed < first + count; ++seed) {
     World world(OptionsOf(seed));
     const bool held = world.Run();
-    EXPECT_TRUE(held) << "seed " << seed << ": " << world.violation() << "\n(its story: sim_story "
+    EXPECT_TRUE(held) << "seed " << seed << ": " << world.violation() << "\n(its story: sim_trace "
                       << seed << ")";
     if (!held) break;
     Add(sum, world.counts());

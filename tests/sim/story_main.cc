@@ -1,4 +1,4 @@
-// sim_story SEED: what happens under one seed, as a story. sim_story FIRST LAST: runs all of these
+// sim_trace SEED: what happens under one seed, as a trace. sim_trace FIRST LAST: runs all of these
 // seeds and names those that break an invariant.
 #include <cstdlib>
 #include <iostream>
@@ -11,7 +11,7 @@ using muster::sim::OptionsOf;
 using muster::sim::World;
 using muster::sim::WorldOptions;
 
-bool TellStory(uint64_t seed) {
+bool TellTrace(uint64_t seed) {
   const WorldOptions options = OptionsOf(seed);
   World world(options);
   const bool held = world.Run();
@@ -21,7 +21,7 @@ bool TellStory(uint64_t seed) {
             << " chunks, " << options.steps << " steps, checkpoint every "
             << options.checkpoint_every << ", "
             << (options.clip_norm > 0 ? "clipped" : "not clipped") << "\n";
-  for (const std::string& line : world.story()) std::cout << line << "\n";
+  for (const std::string& line : world.trace()) std::cout << line << "\n";
   std::cout << (held ? "every invariant held" : "broken: " + world.violation()) << "\n";
   return held;
 }
@@ -42,11 +42,11 @@ bool RunAll(uint64_t first, uint64_t last) {
 
 int main(int argc, char** argv) {
   if (argc != 2 && argc != 3) {
-    std::cerr << "usage: sim_story SEED | sim_story FIRST LAST\n";
+    std::cerr << "usage: sim_trace SEED | sim_trace FIRST LAST\n";
     return 64;
   }
   const uint64_t first = std::strtoull(argv[1], nullptr, 10);
   const bool held =
-      argc == 2 ? TellStory(first) : RunAll(first, std::strtoull(argv[2], nullptr, 10));
+      argc == 2 ? TellTrace(first) : RunAll(first, std::strtoull(argv[2], nullptr, 10));
   return held ? 0 : 1;
 }

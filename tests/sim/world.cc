@@ -23,25 +23,25 @@ World::World(WorldOptions options)
       random_(options.seed),
       reference_(options.lanes, options.chunks, options.clip_norm > 0),
       faults_left_(options.faults) {
-  spec_.law.task = "counting";
-  spec_.law.lanes = options.lanes;
-  spec_.law.batch = options.lanes;
-  spec_.law.steps = options.steps;
-  spec_.law.sync = options.sync;
-  spec_.law.clip_norm = options.clip_norm;
-  spec_.law.chunk_bytes = 64;
-  spec_.law.optimizer.kind = OptimizerKind::kMomentum;
-  spec_.run.workers_max = options.workers;
-  spec_.run.servers = options.sync == Sync::kServer ? options.servers : 0;
-  spec_.run.checkpoint.every_steps = options.checkpoint_every;
-  spec_.run.checkpoint.every_seconds = options.seed % 3 == 0 ? 2 : 0;
-  spec_.run.bucket_bytes = 64;
-  facts_.samples = static_cast<uint64_t>(options.lanes * 7 + 3);
+  spec_.training.task = "counting";
+  spec_.training.lanes = options.lanes;
+  spec_.training.batch = options.lanes;
+  spec_.training.steps = options.steps;
+  spec_.training.sync = options.sync;
+  spec_.training.clip_norm = options.clip_norm;
+  spec_.training.chunk_bytes = 64;
+  spec_.training.optimizer.kind = OptimizerKind::kMomentum;
+  spec_.runtime.workers_max = options.workers;
+  spec_.runtime.servers = options.sync == Sync::kServer ? options.servers : 0;
+  spec_.runtime.checkpoint.every_steps = options.checkpoint_every;
+  spec_.runtime.checkpoint.every_seconds = options.seed % 3 == 0 ? 2 : 0;
+  spec_.runtime.bucket_bytes = 64;
+  environment_.samples = static_cast<uint64_t>(options.lanes * 7 + 3);
   for (int32_t c = 0; c < options.chunks; ++c)
-    facts_.tensors.push_back({absl::StrCat("t", c), {16}, TensorKind::kParameter});
+    environment_.tensors.push_back({absl::StrCat("t", c), {16}, TensorKind::kParameter});
   StartCoordinator();
   for (int32_t i = 0; i < options.workers; ++i) Start(absl::StrCat("worker-", i));
-  for (int32_t i = 0; i < spec_.run.servers; ++i) Start(absl::StrCat("server-", i));
+  for (int32_t i = 0; i < spec_.runtime.servers; ++i) Start(absl::StrCat("server-", i));
 }
 
 // ---- time and chance
@@ -52,7 +52,7 @@ int64_t World::Random(int64_t low, int64_t high) {
 }
 
 void World::At(int64_t delay, std::function<void()> run) {
-  events_.push({now_ + delay, ++order_, std::move(run)});
+  events_.push({now_ + delay, ++command_, std::move(run)});
 }
 
 // An event of a process waits while it is paused and is forgotten when it has died.
@@ -72,7 +72,7 @@ void World::Violate(const std::string& what) {
   }
 }
 
-void World::Note(const std::string& what) { story_.push_back(absl::StrCat(now_, " ms  ", what)); }
+void World::Note(const std::string& what) { trace_.push_back(absl::StrCat(now_, " ms  ", what)); }
 
 World::Process* World::Find(const MemberId& id) {
   const auto it = processes_.find(id);
@@ -117,8 +117,8 @@ MemberConfig World::ConfigFor(const std::string& name, Role role) {
   config.slots = 1;
   config.fingerprint_every = 3;
   config.checkpoint_every = options_.checkpoint_every;
-  config.law = spec_.law;
-  config.facts = facts_;
+  config.training = spec_.training;
+  config.environment = environment_;
   config.bugs = options_.bugs.member;
   return config;
 }
@@ -381,7 +381,7 @@ void World::TickCoordinator(int64_t life) {
 void World::StartCoordinator() {
   ++coordinator_life_;
   ++term_;
-  coordinator::Found found;
+  coordinator::RecoveredState found;
   if (journal_) {
     found.jobs.push_back(*journal_);
     Step next(0);

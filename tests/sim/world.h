@@ -68,7 +68,7 @@ class World {
   void Start(const std::string& name);
   void HoldBack(const std::string& name) { held_back_.insert(name); }  // not restarted by the agent
 
-  const std::vector<std::string>& story() const { return story_; }
+  const std::vector<std::string>& trace() const { return trace_; }
   const std::string& violation() const { return violation_; }
   const Counts& counts() const { return counts_; }
   Step recorded() const;
@@ -145,11 +145,11 @@ class World {
   WorldOptions options_;
   std::mt19937_64 random_;
   int64_t now_ = 0;
-  int64_t order_ = 0;
+  int64_t command_ = 0;
   std::priority_queue<Event> events_;
   Reference reference_;
   JobSpec spec_;
-  JobFacts facts_;
+  NumericEnvironment environment_;
 
   std::map<MemberId, Process> processes_;
   std::map<std::string, int64_t> incarnations_;
@@ -173,7 +173,7 @@ class World {
   int faults_left_ = 0;
   bool ambush_ = false;  // the next forming view is met by a second fault
   std::string violation_;
-  std::vector<std::string> story_;
+  std::vector<std::string> trace_;
   Counts counts_;
 };
 

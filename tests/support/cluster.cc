@@ -138,21 +138,21 @@ void TestCoordinator::Handle(Came came) {
 void TestCoordinator::FromMember(uint64_t session, ToCoordinator message) {
   if (const auto* ask = std::get_if<AskJob>(&message)) {
     waiting_[session] = {ask->job, false};
-    return TellFacts();
+    return TellEnvironment();
   }
   if (const auto* join = std::get_if<Join>(&message)) members_[join->id] = session;
   for (const auto& [id, of] : members_)
     if (of == session) return Take(coordinator::MemberSays{id, std::move(message)});
 }
 
-// Every process that asked is answered at once, and again when the facts are there.
-void TestCoordinator::TellFacts() {
+// Every process that asked is answered at once, and again when the numeric environment are there.
+void TestCoordinator::TellEnvironment() {
   std::vector<uint64_t> told;
   for (auto& [session, asked] : waiting_) {
     std::optional<JobIs> answer = machine_.JobOf(asked.job);
-    if (!answer || (std::exchange(asked.told, true) && !answer->facts)) continue;
+    if (!answer || (std::exchange(asked.told, true) && !answer->environment)) continue;
     answer->checkpoint_dir = dir_;
-    if (answer->facts) told.push_back(session);
+    if (answer->environment) told.push_back(session);
     sessions_[session]->Send({Encode(FromCoordinator(*answer)), {}});
   }
   for (uint64_t session : told) waiting_.erase(session);
@@ -160,7 +160,7 @@ void TestCoordinator::TellFacts() {
 
 void TestCoordinator::Take(const coordinator::Input& input) {
   for (const coordinator::Action& action : machine_.Take(input, clock_.Now())) Do(action);
-  TellFacts();
+  TellEnvironment();
   std::vector<coordinator::Input> more = std::exchange(inputs_, {});
   for (const coordinator::Input& next : more) Take(next);
 }
@@ -311,7 +311,8 @@ TestMember::TestMember(LoopNetwork& network, const std::string& coordinator,
   train.metrics = &metrics_;
   train.failpoints = &failpoints_;
   train.make_task = options.make_task;
-  if (!train.make_task) train.make_task = [](const Law& law) { return MakeCounting(law); };
+  if (!train.make_task)
+    train.make_task = [](const TrainingSpec& training) { return MakeCounting(training); };
   trainer_ = std::make_unique<worker::Trainer>(train);
   train_thread_ = std::thread([this] {
     try {

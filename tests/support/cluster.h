@@ -57,7 +57,7 @@ class TestCoordinator {
   void FromMember(uint64_t session, ToCoordinator message);
   void Take(const coordinator::Input& input);
   void Do(const coordinator::Action& action);
-  void TellFacts();
+  void TellEnvironment();
   void Explain();
   template <class F>
   void Await(F done);
@@ -71,9 +71,9 @@ class TestCoordinator {
   std::map<uint64_t, std::shared_ptr<Session>> sessions_;
   struct Asked {
     std::string job;
-    bool told = false;  // without facts
+    bool told = false;  // without numeric environment
   };
-  std::map<uint64_t, Asked> waiting_;  // sessions that asked and have no facts
+  std::map<uint64_t, Asked> waiting_;  // sessions that asked and have no numeric environment
   std::map<MemberId, uint64_t> members_;
   std::vector<coordinator::Input> inputs_;  // that actions lead to
 
@@ -91,7 +91,7 @@ struct TestMemberOptions {
   std::string name = "worker-0";
   Role role = Role::kWorker;
   std::string fail_at;  // a failpoint: the member is then cut off, as if killed
-  std::function<absl::StatusOr<std::unique_ptr<Task>>(const Law&)> make_task;
+  std::function<absl::StatusOr<std::unique_ptr<Task>>(const TrainingSpec&)> make_task;
   std::function<void(Frame&)> spoil;  // changes frames that this member sends to others
 };
 

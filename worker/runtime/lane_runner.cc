@@ -20,7 +20,7 @@ Moment Now() { return std::chrono::steady_clock::now(); }
 }  // namespace
 
 bool LaneRunner::Empty(Step step, LaneId lane) const {
-  return LaneSamples(law_, task_.SampleCount(), step, lane).count == 0;
+  return LaneSamples(training_, task_.SampleCount(), step, lane).count == 0;
 }
 
 absl::StatusOr<LaneOutput> LaneRunner::Run(LineageNumber lineage, Step step, LaneId lane,
@@ -30,18 +30,18 @@ absl::StatusOr<LaneOutput> LaneRunner::Run(LineageNumber lineage, Step step, Lan
   if (counter_ != nullptr) counter_->Count(lineage, step);
   failpoints_.Pass("forward");
   const Moment begin = Now();
-  const SampleRange range = LaneSamples(law_, task_.SampleCount(), step, lane);
+  const SampleRange range = LaneSamples(training_, task_.SampleCount(), step, lane);
   if (range.count == 0) {
     sink.outcome({});
     for (size_t t = 0; t < task_.Tensors().size(); ++t) sink.ready(t);
     return LaneOutput{};
   }
-  const std::vector<uint64_t> samples = SampleIds(law_, task_.SampleCount(), range);
+  const std::vector<uint64_t> samples = SampleIds(training_, task_.SampleCount(), range);
   const Moment computing = Now();
   LaneInput input;
   input.step = step;
   input.lane = lane;
-  input.seed = LaneSeed(law_.seed, step, lane);
+  input.seed = LaneSeed(training_.seed, step, lane);
   input.samples = samples;
   input.parameters = parameters;
   MUSTER_CHECK(FloatEnvironmentIsSet(), "lanes run where subnormal numbers count as zero");

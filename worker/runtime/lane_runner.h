@@ -13,10 +13,14 @@ namespace muster {
 
 class LaneRunner {
  public:
-  // `counter` may be null. `law` and the rest outlive it.
-  LaneRunner(Task& task, const Law& law, LaneCounter* counter, MemberMetrics& metrics,
+  // `counter` may be null. `training` and the rest outlive it.
+  LaneRunner(Task& task, const TrainingSpec& training, LaneCounter* counter, MemberMetrics& metrics,
              Failpoints& failpoints)
-      : task_(task), law_(law), counter_(counter), metrics_(metrics), failpoints_(failpoints) {}
+      : task_(task),
+        training_(training),
+        counter_(counter),
+        metrics_(metrics),
+        failpoints_(failpoints) {}
 
   bool Empty(Step step, LaneId lane) const;
   // As Task::RunLane. An empty lane runs nothing: weight 0, and every tensor is final at once.
@@ -26,7 +30,7 @@ class LaneRunner {
 
  private:
   Task& task_;
-  const Law& law_;
+  const TrainingSpec& training_;
   LaneCounter* const counter_;
   MemberMetrics& metrics_;
   Failpoints& failpoints_;

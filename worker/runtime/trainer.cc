@@ -13,9 +13,9 @@
 #include "lib/domain/samples.h"
 #include "lib/kernels/fingerprint.h"
 #include "lib/kernels/float_env.h"
-#include "lib/member/runtime/edge.h"
 #include "lib/member/runtime/load_state.h"
-#include "lib/member/runtime/numeric_facts.h"
+#include "lib/member/runtime/numeric_environment.h"
+#include "lib/member/runtime/step_boundary.h"
 
 namespace muster::worker {
 namespace {
@@ -111,49 +111,50 @@ void Trainer::Do(const DoPrepare& command) {
 }
 
 absl::StatusOr<SetupPtr> Trainer::Prepare(const JobIs& job) {
-  MUSTER_ASSIGN_OR_RETURN(task_, parts_.make_task(job.spec.law));
+  MUSTER_ASSIGN_OR_RETURN(task_, parts_.make_task(job.spec.training));
   MUSTER_CHECK(FloatEnvironmentIsSet(), "a task must leave the float environment as it is");
-  JobFacts facts;
-  facts.samples = task_->SampleCount();
-  facts.data_hash = task_->DataHash();
-  facts.tensors = task_->Tensors();
-  MUSTER_ASSIGN_OR_RETURN(const SetupPtr draft, MakeSetup(job, facts));
+  NumericEnvironment environment;
+  environment.samples = task_->SampleCount();
+  environment.data_hash = task_->DataHash();
+  environment.tensors = task_->Tensors();
+  MUSTER_ASSIGN_OR_RETURN(const SetupPtr draft, MakeSetup(job, environment));
   MUSTER_RETURN_IF_ERROR(task_->Bind(draft->layout));
   auto setup = std::make_shared<Setup>(*draft);
-  MUSTER_ASSIGN_OR_RETURN(setup->facts.numeric, NumericFacts(*draft));
+  MUSTER_ASSIGN_OR_RETURN(setup->environment.numeric, NumericProperties(*draft));
   setup_ = setup;
-  const muster::Run& run = setup_->spec.run;
+  const muster::RuntimeSpec& runtime = setup_->spec.runtime;
   buckets_ = Buckets(setup_->layout, run.first_bucket_bytes, run.bucket_bytes);
-  runner_ = std::make_unique<LaneRunner>(*task_, setup_->spec.law, parts_.lanes, metrics_,
+  runner_ = std::make_unique<LaneRunner>(*task_, setup_->spec.training, parts_.lanes, metrics_,
                                          *parts_.failpoints);
-  tree_ = std::make_unique<GradientTree>(setup_->layout, setup_->spec.law.lanes, *setup_->pool,
+  tree_ = std::make_unique<GradientTree>(setup_->layout, setup_->spec.training.lanes, *setup_->pool,
                                          *parts_.copied);
-  updater_ = std::make_unique<Updater>(setup_->spec.law, setup_->total_steps, *parts_.copied);
+  updater_ = std::make_unique<Updater>(setup_->spec.training, setup_->total_steps, *parts_.copied);
   return setup_;
 }
 
-absl::StatusOr<std::map<std::string, std::string>> Trainer::NumericFacts(const Setup& setup) {
-  std::map<std::string, std::string> facts = KernelFacts(setup.spec.law);
-  facts["threads"] = absl::StrCat(setup.spec.law.threads);
-  const std::string library = parts_.library_facts ? parts_.library_facts() : "";
+absl::StatusOr<std::map<std::string, std::string>> Trainer::NumericProperties(const Setup& setup) {
+  std::map<std::string, std::string> environment = KernelProperties(setup.spec.training);
+  environment["threads"] = absl::StrCat(setup.spec.training.threads);
+  const std::string library = parts_.library_properties ? parts_.library_properties() : "";
   for (absl::string_view line : absl::StrSplit(library, '\n', absl::SkipEmpty())) {
     const std::pair<std::string, std::string> fact = absl::StrSplit(line, absl::MaxSplits(' ', 1));
-    facts[fact.first] = fact.second;
+    environment[fact.first] = fact.second;
   }
-  MUSTER_ASSIGN_OR_RETURN(facts["probe_lane"], ProbeLane(setup));
-  return facts;
+  MUSTER_ASSIGN_OR_RETURN(environment["probe_lane"], ProbeLane(setup));
+  return environment;
 }
 
 // What the first samples make of state(0): the same bits on every member, or their sums would
 // differ.
 absl::StatusOr<std::string> Trainer::ProbeLane(const Setup& setup) {
   const FlatPtr state = setup.pool->TakeZeroed(), gradient = setup.pool->TakeZeroed();
-  const Law& law = setup.spec.law;
-  MUSTER_RETURN_IF_ERROR(task_->Initialize(law.seed, state->all()));
+  const TrainingSpec& training = setup.spec.training;
+  MUSTER_RETURN_IF_ERROR(task_->Initialize(training.seed, state->all()));
   std::vector<uint64_t> samples;
-  for (uint64_t s = 0; s < std::min(kProbeSamples, setup.facts.samples); ++s) samples.push_back(s);
+  for (uint64_t s = 0; s < std::min(kProbeSamples, setup.environment.samples); ++s)
+    samples.push_back(s);
   LaneInput input;
-  input.seed = LaneSeed(law.seed, Step(0), LaneId(0));
+  input.seed = LaneSeed(training.seed, Step(0), LaneId(0));
   input.samples = samples;
   input.parameters = state->all();
   const GradientSink sink{gradient->all(), [](LaneOutput) {}, [](size_t) {}};
@@ -164,7 +165,7 @@ absl::StatusOr<std::string> Trainer::ProbeLane(const Setup& setup) {
 absl::StatusOr<StateMemory> Trainer::MakeState(const Make& make) {
   if (make.manifest) return LoadState(*setup_, make);
   StateMemory state = EmptyState(*setup_, make.slots);
-  MUSTER_RETURN_IF_ERROR(task_->Initialize(setup_->spec.law.seed, state.values->all()));
+  MUSTER_RETURN_IF_ERROR(task_->Initialize(setup_->spec.training.seed, state.values->all()));
   return state;
 }
 
@@ -223,7 +224,7 @@ void Trainer::Do(const DoAbandon& command) {
   parts_.events->Post(LanesAbandoned{{command.id, runner_->lanes_run()}});
 }
 
-// ---- the edge of a step
+// ---- the step boundary
 
 // Memory that frames may still read is left to them.
 StateMemory Trainer::Unlent(const StateMemory& state) {
@@ -253,15 +254,15 @@ void Trainer::Do(const DoApply& command) {
   parts_.events->Post(StateApplied{command.apply.step, std::move(to)});
 }
 
-void Trainer::Do(const DoEdge& command) {
-  EdgeTaken taken{{command.edge.step, std::nullopt}, std::nullopt};
-  if (command.edge.fingerprint)
+void Trainer::Do(const DoStepBoundary& command) {
+  StepBoundaryTaken taken{{command.boundary.step, std::nullopt}, std::nullopt};
+  if (command.boundary.fingerprint)
     taken.done.fingerprint =
         FingerprintOfState(*setup_, command.state, AllChunks(setup_->layout), /*whole=*/true);
-  if (!command.edge.share.empty()) {
-    taken.share = CopyShare(*setup_, command.state, command.lineage, command.edge.step,
-                            command.edge.share, *parts_.copied);
-    parts_.failpoints->Pass("share_copied");
+  if (!command.boundary.part.empty()) {
+    taken.part = CopyCheckpointPart(*setup_, command.state, command.lineage, command.boundary.step,
+                                    command.boundary.part, *parts_.copied);
+    parts_.failpoints->Pass("part_copied");
   }
   parts_.events->Post(std::move(taken));
 }
@@ -271,7 +272,7 @@ void Trainer::Do(const DoGenerate& command) {
   absl::StatusOr<std::string> text = absl::UnimplementedError("this task makes no text");
   if (generates != nullptr)
     text = generates->Generate(command.values->all(), command.prompt, command.bytes,
-                               setup_->spec.law.seed);
+                               setup_->spec.training.seed);
   parts_.events->Post(Generated{std::move(text)});
 }
 

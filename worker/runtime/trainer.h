@@ -1,6 +1,6 @@
 // The train thread of a worker: makes the task, runs lanes, folds them into the canonical tree,
-// applies updates, takes fingerprints and copies of shares. Carries out the exchange thread's
-// commands in order and decides nothing.
+// applies updates, takes fingerprints and copies of checkpoint parts. Carries out the exchange
+// thread's commands in order and decides nothing.
 #pragma once
 
 #include <functional>
@@ -26,9 +26,9 @@ struct TrainerParts {
   Metrics* metrics = nullptr;
   Failpoints* failpoints = nullptr;
   LaneCounter* lanes = nullptr;  // null: lanes are not counted
-  std::function<absl::StatusOr<std::unique_ptr<Task>>(const Law&)> make_task;
+  std::function<absl::StatusOr<std::unique_ptr<Task>>(const TrainingSpec&)> make_task;
   // Facts of the library that the task computes with, one "name value" per line; may be empty.
-  std::function<std::string()> library_facts;
+  std::function<std::string()> library_properties;
 };
 
 class Trainer {
@@ -48,12 +48,12 @@ class Trainer {
   void Do(const DoCompute& command);
   void Do(const DoAbandon& command);
   void Do(const DoApply& command);
-  void Do(const DoEdge& command);
+  void Do(const DoStepBoundary& command);
   void Do(const DoMake& command);
   void Do(const DoGenerate& command);
 
   absl::StatusOr<SetupPtr> Prepare(const JobIs& job);
-  absl::StatusOr<std::map<std::string, std::string>> NumericFacts(const Setup& setup);
+  absl::StatusOr<std::map<std::string, std::string>> NumericProperties(const Setup& setup);
   absl::StatusOr<std::string> ProbeLane(const Setup& setup);
   absl::Status RunInner(const DoCompute& command, LaneId lane);
   absl::Status RunLast(const DoCompute& command, LaneId lane);

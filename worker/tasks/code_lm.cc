@@ -38,9 +38,9 @@ struct Shape {
   double dropout = 0;
 };
 
-Shape ReadShape(const Law& law) {
+Shape ReadShape(const TrainingSpec& training) {
   const auto whole = [&](const char* name) {
-    return static_cast<int64_t>(law.parameters.at(name));
+    return static_cast<int64_t>(training.parameters.at(name));
   };
   const int64_t stride = whole("stride");
   return {.layers = whole("layers"),
@@ -48,7 +48,7 @@ Shape ReadShape(const Law& law) {
           .heads = whole("heads"),
           .context = whole("context"),
           .stride = stride == 0 ? whole("context") : stride,
-          .dropout = law.parameters.at("dropout")};
+          .dropout = training.parameters.at("dropout")};
 }
 
 void Normal(at::Tensor& weight, double deviation) { weight.normal_(0, deviation); }
@@ -261,17 +261,19 @@ class CodeLm final : public Task, public Generates {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Task>> MakeCodeLm(const Law& law, CopyCounter& copied) {
-  const Shape shape = ReadShape(law);
-  MUSTER_ASSIGN_OR_RETURN(std::string corpus, ReadCorpus(law.data));
+absl::StatusOr<std::unique_ptr<Task>> MakeCodeLm(const TrainingSpec& training,
+                                                 CopyCounter& copied) {
+  const Shape shape = ReadShape(training);
+  MUSTER_ASSIGN_OR_RETURN(std::string corpus, ReadCorpus(training.data));
   if (corpus.size() < static_cast<size_t>(shape.context) + 1)
     return absl::InvalidArgumentError(absl::StrCat("data.paths: ", corpus.size(),
                                                    " bytes; a sample of parameters.context ",
                                                    shape.context, " needs ", shape.context + 1));
-  MUSTER_RETURN_IF_ERROR(UseTorchHere(law.threads));
+  MUSTER_RETURN_IF_ERROR(UseTorchHere(training.threads));
   std::unique_ptr<Task> task;
-  MUSTER_RETURN_IF_ERROR(CatchTorch(
-      [&] { task = std::make_unique<CodeLm>(shape, law.threads, std::move(corpus), copied); }));
+  MUSTER_RETURN_IF_ERROR(CatchTorch([&] {
+    task = std::make_unique<CodeLm>(shape, training.threads, std::move(corpus), copied);
+  }));
   return task;
 }
 

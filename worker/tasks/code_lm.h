@@ -16,11 +16,11 @@
 
 namespace muster::worker {
 
-// `law` has passed CheckTask (lib/task/checks.h); dropout stands after the embedding, each
+// `training` has passed CheckTask (lib/task/checks.h); dropout stands after the embedding, each
 // attention and each MLP. The returned task is also a `Generates`: of bytes drawn at temperature
 // 0.8 that follow the prompt (empty: the start of a file), without the prompt. kInvalidArgument:
 // data that is missing, empty or shorter than a sample. kDataLoss: data that cannot be read to its
 // end. `copied` outlives the task.
-absl::StatusOr<std::unique_ptr<Task>> MakeCodeLm(const Law& law, CopyCounter& copied);
+absl::StatusOr<std::unique_ptr<Task>> MakeCodeLm(const TrainingSpec& training, CopyCounter& copied);
 
 }  // namespace muster::worker

@@ -8,13 +8,13 @@
 
 namespace muster::worker {
 
-absl::StatusOr<std::unique_ptr<Task>> MakeTask(const Law& law, CopyCounter& copied) {
-  MUSTER_RETURN_IF_ERROR(CheckTask(law));
-  if (law.task == "counting") return MakeCounting(law);
-  if (law.task == "code-lm") return MakeCodeLm(law, copied);
-  if (law.task == "transformer") return MakeTransformer(law, copied);
+absl::StatusOr<std::unique_ptr<Task>> MakeTask(const TrainingSpec& training, CopyCounter& copied) {
+  MUSTER_RETURN_IF_ERROR(CheckTask(training));
+  if (training.task == "counting") return MakeCounting(training);
+  if (training.task == "code-lm") return MakeCodeLm(training, copied);
+  if (training.task == "transformer") return MakeTransformer(training, copied);
   return absl::InternalError(
-      absl::StrCat("task: '", law.task, "' is registered but not made here"));
+      absl::StrCat("task: '", training.task, "' is registered but not made here"));
 }
 
 }  // namespace muster::worker

@@ -14,6 +14,6 @@ namespace muster::worker {
 // which outlives it. kInvalidArgument: an unknown task (the message
 // lists the known ones), one that this build is without, or bad parameters or data; kDataLoss: data
 // that cannot be read to its end.
-absl::StatusOr<std::unique_ptr<Task>> MakeTask(const Law& law, CopyCounter& copied);
+absl::StatusOr<std::unique_ptr<Task>> MakeTask(const TrainingSpec& training, CopyCounter& copied);
 
 }  // namespace muster::worker

@@ -5,12 +5,12 @@
 
 namespace muster::worker {
 
-absl::StatusOr<std::unique_ptr<Task>> MakeTask(const Law& law, CopyCounter&) {
-  MUSTER_RETURN_IF_ERROR(CheckTask(law));
-  if (law.task == "counting") return MakeCounting(law);
-  return absl::InvalidArgumentError(
-      absl::StrCat("task: '", law.task, "' needs LibTorch and this program was built without it; ",
-                   "build it with -DMUSTER_WITH_TORCH=ON"));
+absl::StatusOr<std::unique_ptr<Task>> MakeTask(const TrainingSpec& training, CopyCounter&) {
+  MUSTER_RETURN_IF_ERROR(CheckTask(training));
+  if (training.task == "counting") return MakeCounting(training);
+  return absl::InvalidArgumentError(absl::StrCat(
+      "task: '", training.task, "' needs LibTorch and this program was built without it; ",
+      "build it with -DMUSTER_WITH_TORCH=ON"));
 }
 
 }  // namespace muster::worker

@@ -31,9 +31,9 @@ struct Shape {
   double dropout = 0;
 };
 
-Shape ReadShape(const Law& law) {
+Shape ReadShape(const TrainingSpec& training) {
   const auto whole = [&](const char* name) {
-    return static_cast<int64_t>(law.parameters.at(name));
+    return static_cast<int64_t>(training.parameters.at(name));
   };
   return {.width = whole("width"),
           .heads = whole("heads"),
@@ -42,7 +42,7 @@ Shape ReadShape(const Law& law) {
           .feedforward = whole("feedforward"),
           .source_length = whole("source_length"),
           .target_length = whole("target_length"),
-          .dropout = law.parameters.at("dropout")};
+          .dropout = training.parameters.at("dropout")};
 }
 
 torch::nn::Transformer MakeModel(const Shape& shape) {
@@ -59,14 +59,15 @@ std::string_view BytesOf(const at::Tensor& tensor) {
 
 class Transformer final : public Task {
  public:
-  Transformer(const Shape& shape, int64_t samples, const Law& law, CopyCounter& copied)
+  Transformer(const Shape& shape, int64_t samples, const TrainingSpec& training,
+              CopyCounter& copied)
       : shape_(shape),
         data_(MakeRandomSequences({samples, shape.source_length, shape.target_length, shape.width},
-                                  law.seed)),
+                                  training.seed)),
         labels_(at::argmax(data_.target, 2)),
         hash_(ContentHash({BytesOf(data_.source), BytesOf(data_.target)})),
         model_(MakeModel(shape)),
-        flat_(model_.ptr(), law.threads, copied) {}
+        flat_(model_.ptr(), training.threads, copied) {}
 
   std::vector<TensorSpec> Tensors() const override { return flat_.tensors(); }
   uint64_t SampleCount() const override { return static_cast<uint64_t>(data_.source.size(0)); }
@@ -121,14 +122,15 @@ class Transformer final : public Task {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Task>> MakeTransformer(const Law& law, CopyCounter& copied) {
+absl::StatusOr<std::unique_ptr<Task>> MakeTransformer(const TrainingSpec& training,
+                                                      CopyCounter& copied) {
   const uint64_t samples =
-      law.data.samples == 0 ? FindTask("transformer")->default_samples : law.data.samples;
-  MUSTER_RETURN_IF_ERROR(UseTorchHere(law.threads));
+      training.data.samples == 0 ? FindTask("transformer")->default_samples : training.data.samples;
+  MUSTER_RETURN_IF_ERROR(UseTorchHere(training.threads));
   std::unique_ptr<Task> task;
   MUSTER_RETURN_IF_ERROR(CatchTorch([&] {
-    task =
-        std::make_unique<Transformer>(ReadShape(law), static_cast<int64_t>(samples), law, copied);
+    task = std::make_unique<Transformer>(ReadShape(training), static_cast<int64_t>(samples),
+                                         training, copied);
   }));
   return task;
 }

@@ -11,11 +11,12 @@
 
 namespace muster::worker {
 
-// `law` has passed CheckTask (lib/task/checks.h). Sample i is the i-th pair of MakeRandomSequences
-// (random_sequences.h) with law.seed. The model reads source and target; each of the target_length
-// rows of its output is scored by cross-entropy against the index of the largest element of the
-// target's row. A lane's loss is the sum over rows, its weight their number. `copied`
-// outlives the task.
-absl::StatusOr<std::unique_ptr<Task>> MakeTransformer(const Law& law, CopyCounter& copied);
+// `training` has passed CheckTask (lib/task/checks.h). Sample i is the i-th pair of
+// MakeRandomSequences (random_sequences.h) with training.seed. The model reads source and target;
+// each of the target_length rows of its output is scored by cross-entropy against the index of the
+// largest element of the target's row. A lane's loss is the sum over rows, its weight their number.
+// `copied` outlives the task.
+absl::StatusOr<std::unique_ptr<Task>> MakeTransformer(const TrainingSpec& training,
+                                                      CopyCounter& copied);
 
 }  // namespace muster::worker

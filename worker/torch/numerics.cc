@@ -55,7 +55,7 @@ absl::Status UseTorchHere(int32_t threads) {
   return absl::OkStatus();
 }
 
-std::string TorchFacts() {
+std::string TorchProperties() {
   return absl::StrCat("torch ", TORCH_VERSION, "\ncapability ", at::get_cpu_capability(), "\nmkl ",
                       at::hasMKL() ? OneLine(at::get_mkl_version()) : "none", "\nonednn ",
                       at::hasMKLDNN() ? OneLine(at::get_mkldnn_version()) : "none", "\nopenmp ",

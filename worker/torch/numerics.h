@@ -18,6 +18,6 @@ absl::Status UseTorchHere(int32_t threads);
 
 // One fact per line, "name value\n": LibTorch's version and instruction set, MKL, oneDNN, OpenMP,
 // threads. Members of a job must agree on it.
-std::string TorchFacts();
+std::string TorchProperties();
 
 }  // namespace muster::worker

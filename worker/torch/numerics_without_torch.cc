@@ -3,6 +3,6 @@
 namespace muster::worker {
 
 absl::Status UseTorchHere(int32_t) { return absl::OkStatus(); }
-std::string TorchFacts() { return "torch none\n"; }
+std::string TorchProperties() { return "torch none\n"; }
 
 }  // namespace muster::worker

@@ -33,9 +33,9 @@ bool BringsChecksum(const PeerMessage& message) {
 DataPath::DataPath(SetupPtr setup, CopyCounter& copied)
     : setup_(std::move(setup)),
       copied_(copied),
-      memory_(setup_->pool, setup_->spec.law.sync),
+      memory_(setup_->pool, setup_->spec.training.sync),
       accumulator_(copied),
-      updater_(setup_->spec.law, setup_->total_steps, copied),
+      updater_(setup_->spec.training, setup_->total_steps, copied),
       sum_meta_(static_cast<size_t>(setup_->layout.chunk_count())) {}
 
 const FlatPtr& DataPath::SumOf(TreeNode node) const {
@@ -82,7 +82,7 @@ std::vector<Frame> DataPath::FramesOf(PeerMessage message) {
 }
 
 absl::Span<float> DataPath::PlaceOfSum(Step step, ChunkId c) {
-  if (!owners_apply()) return memory_.Landing(step)->of(chunk(c));
+  if (!owners_apply()) return memory_.ReceiveBuffer(step)->of(chunk(c));
   if (!sums_) sums_ = memory_.pool().Take();
   return sums_->of(chunk(c));
 }
@@ -105,13 +105,13 @@ std::optional<Summed> DataPath::Fold(const FoldIn& fold, const Incoming* incomin
   const absl::Span<float> out = PlaceOfSum(fold.step, fold.chunk);
   accumulator_.Add(fold.chunk, std::move(arrived), fold.folds, fold.total.has_value(), out);
   if (!fold.total) return std::nullopt;
-  const ResultMeta meta = Reduce(setup_->spec.law, where.kind, *fold.total, out);
+  const ResultMeta meta = Reduce(setup_->spec.training, where.kind, *fold.total, out);
   sum_meta_[static_cast<size_t>(fold.chunk.value())] = meta;
   return Summed{fold.step, fold.chunk, meta};
 }
 
-void DataPath::LandAll(const std::vector<ChunkId>& chunks, const FlatBuffer& to,
-                       const Incoming& incoming) {
+void DataPath::StoreAll(const std::vector<ChunkId>& chunks, const FlatBuffer& to,
+                        const Incoming& incoming) {
   for (ChunkId c : chunks) {
     const Part& part = FindPart(incoming, c, std::nullopt);
     CopySlices(absl::MakeConstSpan(incoming.payload->slices), part.byte_offset, to.of(chunk(c)),
@@ -119,14 +119,14 @@ void DataPath::LandAll(const std::vector<ChunkId>& chunks, const FlatBuffer& to,
   }
 }
 
-void DataPath::LandResults(const Land& land, const Incoming& incoming) {
-  LandAll(land.chunks, *memory_.Landing(land.step), incoming);
+void DataPath::StoreResultsOf(const StoreResults& land, const Incoming& incoming) {
+  StoreAll(land.chunks, *memory_.ReceiveBuffer(land.step), incoming);
 }
 
-void DataPath::LandState(const LandPieces& land, const Incoming& incoming) {
+void DataPath::StoreState(const StorePieces& land, const Incoming& incoming) {
   const FlatPtr& to =
       land.kind == PieceKind::kValues ? memory_.Values(land.step) : memory_.Slot(land.slot);
-  LandAll(land.chunks, *to, incoming);
+  StoreAll(land.chunks, *to, incoming);
 }
 
 Slots DataPath::SlotsOf(const Chunk& c) const {
@@ -141,7 +141,7 @@ ChunksApplied DataPath::ApplySums(const ApplyChunks& apply) {
   MUSTER_CHECK(FloatEnvironmentIsSet(), "updates are made where subnormal numbers count as zero");
   ChunksApplied applied{apply.step, {}};
   const FlatPtr from = memory_.Values(apply.step);
-  const FlatPtr to = memory_.Landing(apply.step);
+  const FlatPtr to = memory_.ReceiveBuffer(apply.step);
   for (ChunkId c : apply.chunks) {
     const Chunk& where = chunk(c);
     updater_.Apply(where.kind, apply.step, apply.norm, sums_->of(where), from->of(where),

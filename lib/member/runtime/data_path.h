@@ -46,17 +46,17 @@ class DataPath {
   // `incoming`: the message that brought the partials; unused when they are our own.
   std::optional<Summed> Fold(const FoldIn& fold, const Incoming* incoming);
   void ForgetSums() { accumulator_.Forget(); }
-  void LandResults(const Land& land, const Incoming& incoming);
-  void LandState(const LandPieces& land, const Incoming& incoming);
+  void StoreResultsOf(const StoreResults& land, const Incoming& incoming);
+  void StoreState(const StorePieces& land, const Incoming& incoming);
   ChunksApplied ApplySums(const ApplyChunks& apply);
 
  private:
   const Chunk& chunk(ChunkId c) const { return setup_->layout.chunk(c); }
-  bool owners_apply() const { return setup_->spec.law.sync == Sync::kServer; }
+  bool owners_apply() const { return setup_->spec.training.sync == Sync::kServer; }
   const FlatPtr& SumOf(TreeNode node) const;
   FlatPtr SourceOf(const PeerMessage& message, const Part& part);
   absl::Span<float> PlaceOfSum(Step step, ChunkId c);
-  void LandAll(const std::vector<ChunkId>& chunks, const FlatBuffer& to, const Incoming& incoming);
+  void StoreAll(const std::vector<ChunkId>& chunks, const FlatBuffer& to, const Incoming& incoming);
   Slots SlotsOf(const Chunk& c) const;
 
   const SetupPtr setup_;

@@ -1,5 +1,5 @@
 // What the threads of a member say to each other. The exchange thread owns the state machine, the
-// sessions and the landing memory; the train thread owns the task and the partial sums it folds.
+// sessions and the receive buffer; the train thread owns the task and the partial sums it folds.
 // Memory changes hands inside these messages: the header of each says who may do what with it.
 #pragma once
 
@@ -31,8 +31,8 @@ struct StateMemory {
   std::vector<FlatPtr> slots;
 };
 
-// This member's share of a checkpoint of state(step), on its way to disk.
-struct ShareCopy {
+// This member's checkpoint part of a checkpoint of state(step), on its way to disk.
+struct CheckpointPartCopy {
   LineageNumber lineage;
   Step step;
   std::unique_ptr<float[]> values;
@@ -42,7 +42,7 @@ struct ShareCopy {
 
 // ---- exchange thread → train thread, carried out in order
 
-struct DoPrepare {  // make the task and find out the facts; answer Prepared
+struct DoPrepare {  // make the task and find out the numeric environment; answer Prepared
   JobIs job;
 };
 struct DoCompute {
@@ -59,8 +59,8 @@ struct DoApply {
   StateMemory state;  // the train thread's until it answers StateApplied …
   bool lent = false;  // … but frames may still read it: write elsewhere
 };
-struct DoEdge {
-  Edge edge;
+struct DoStepBoundary {
+  StepBoundary boundary;
   LineageNumber lineage;
   StateMemory state;  // to read
 };
@@ -73,7 +73,7 @@ struct DoGenerate {  // for people: a text sample of the final state; answer Gen
   size_t bytes = 0;
 };
 using TrainCommand =
-    std::variant<DoPrepare, DoCompute, DoAbandon, DoApply, DoEdge, DoMake, DoGenerate>;
+    std::variant<DoPrepare, DoCompute, DoAbandon, DoApply, DoStepBoundary, DoMake, DoGenerate>;
 struct TrainPort {
   Mailbox<TrainCommand> box;
   // Lanes of computes with a lower id need not be run any more: told ahead of the queue.
@@ -112,9 +112,9 @@ struct StateApplied {
 struct LanesAbandoned {
   Abandoned abandoned;
 };
-struct EdgeTaken {
-  EdgeDone done;
-  std::optional<ShareCopy> share;
+struct StepBoundaryTaken {
+  StepBoundaryDone done;
+  std::optional<CheckpointPartCopy> part;
 };
 struct StateMade {
   absl::Status status;
@@ -140,7 +140,7 @@ struct StopAsked {  // a signal: leave cleanly
   std::string reason;
 };
 using Event = std::variant<SessionAccepted, FrameCame, SessionBroke, Prepared, GradientsReady,
-                           StateApplied, LanesAbandoned, EdgeTaken, StateMade, Generated,
+                           StateApplied, LanesAbandoned, StepBoundaryTaken, StateMade, Generated,
                            TrainFailed, SegmentWrote, SegmentNotWritten, StopAsked>;
 using EventBox = Mailbox<Event>;
 

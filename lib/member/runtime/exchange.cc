@@ -13,7 +13,7 @@
 #include "lib/kernels/float_env.h"
 #include "lib/log/log.h"
 #include "lib/member/runtime/load_state.h"
-#include "lib/member/runtime/numeric_facts.h"
+#include "lib/member/runtime/numeric_environment.h"
 
 namespace muster {
 namespace {
@@ -118,16 +118,17 @@ void Exchange::FromCoordinatorSide(FromCoordinator message) {
 }
 
 void Exchange::TakeJob(JobIs job) {
-  const bool can_begin = options_.place.role == Role::kWorker || job.facts.has_value();
+  const bool can_begin = options_.place.role == Role::kWorker || job.environment.has_value();
   job_ = std::move(job);
   if (!can_begin || std::exchange(preparing_, true)) return;
   if (options_.place.role == Role::kWorker) {
     parts_.train->box.Post(DoPrepare{*job_});
     return;
   }
-  JobFacts facts = *job_->facts;
-  for (auto& [name, value] : KernelFacts(job_->spec.law)) facts.numeric[name] = value;
-  Handle(Prepared{MakeSetup(*job_, std::move(facts))});
+  NumericEnvironment environment = *job_->environment;
+  for (auto& [name, value] : KernelProperties(job_->spec.training))
+    environment.numeric[name] = value;
+  Handle(Prepared{MakeSetup(*job_, std::move(environment))});
 }
 
 void Exchange::Handle(Prepared event) {
@@ -195,8 +196,8 @@ void Exchange::Handle(StateApplied event) {
 
 void Exchange::Handle(LanesAbandoned event) { Feed(event.abandoned); }
 
-void Exchange::Handle(EdgeTaken event) {
-  if (event.share) writer_->Write(*std::move(event.share));
+void Exchange::Handle(StepBoundaryTaken event) {
+  if (event.part) writer_->Write(*std::move(event.part));
   Feed(std::move(event.done));
 }
 
@@ -223,7 +224,7 @@ void Exchange::Handle(TrainFailed event) {
 }
 
 void Exchange::Handle(SegmentWrote event) {
-  metrics_.checkpoint_share_seconds.Observe(event.done.written.seconds);
+  metrics_.checkpoint_part_seconds.Observe(event.done.written.seconds);
   metrics_.checkpoint_stall.Observe(event.done.written.stall_seconds);
   metrics_.checkpoint_bytes.Add(static_cast<double>(event.done.written.segment.bytes));
   Feed(std::move(event.done));
@@ -264,7 +265,7 @@ void Exchange::Deliver(Incoming incoming) {
 
 size_t Exchange::MostHeldBytes() const {
   const size_t state = sizeof(float) * static_cast<size_t>(setup_->layout.elements());
-  return (size_t{64} << 20) + state * static_cast<size_t>(setup_->spec.law.lanes + 1);
+  return (size_t{64} << 20) + state * static_cast<size_t>(setup_->spec.training.lanes + 1);
 }
 
 // False: above the limit.

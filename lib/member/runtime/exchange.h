@@ -3,7 +3,7 @@
 // nothing. One per process (or, in tests, per member).
 //
 // Before there is a machine, the process asks the coordinator for its job; the train thread then
-// makes the task and finds out the facts (a server learns them from the coordinator).
+// makes the task and finds out the numeric environment (a server learns them from the coordinator).
 #pragma once
 
 #include <atomic>
@@ -74,7 +74,7 @@ class Exchange {
   void Handle(GradientsReady event);
   void Handle(StateApplied event);
   void Handle(LanesAbandoned event);
-  void Handle(EdgeTaken event);
+  void Handle(StepBoundaryTaken event);
   void Handle(StateMade event);
   void Handle(Generated event);
   void Handle(TrainFailed event);
@@ -108,11 +108,11 @@ class Exchange {
   Answer Do(const Abandon& action, const Incoming*);
   Answer Do(const FoldIn& action, const Incoming* incoming);
   Answer Do(const ForgetSums& action, const Incoming*);
-  Answer Do(const Land& action, const Incoming* incoming);
-  Answer Do(const LandPieces& action, const Incoming* incoming);
+  Answer Do(const StoreResults& action, const Incoming* incoming);
+  Answer Do(const StorePieces& action, const Incoming* incoming);
   Answer Do(const ApplyChunks& action, const Incoming*);
   Answer Do(const Apply& action, const Incoming*);
-  Answer Do(const Edge& action, const Incoming*);
+  Answer Do(const StepBoundary& action, const Incoming*);
   Answer Do(const Make& action, const Incoming*);
   Answer Do(const PrepareCopy& action, const Incoming*);
   Answer Do(const DropState& action, const Incoming*);
@@ -120,7 +120,7 @@ class Exchange {
   Answer Do(const Quit& action, const Incoming*);
 
   void PassHalfSent(const Partials& partials);
-  void PassHalfReceived(const Land& land);
+  void PassHalfReceived(const StoreResults& land);
   std::vector<ChunkId> OwnChunks() const;
   Rank OurRank() const;
 
@@ -154,7 +154,7 @@ class Exchange {
   Time last_completed_{};
   uint64_t copied_told_ = 0, sent_told_ = 0, received_told_ = 0, no_frames_told_ = 0;
   int64_t refused_told_ = 0;
-  Step sending_step_, landing_step_;  // of the two counts below, for failpoints
+  Step sending_step_, receive_buffer_step_;  // of the two counts below, for failpoints
   size_t chunks_sent_ = 0, chunks_landed_ = 0;
   std::optional<Quit> leaving_;  // once the text sample is made
   std::optional<Quit> quit_;

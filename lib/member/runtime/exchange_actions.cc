@@ -3,9 +3,9 @@
 
 #include "lib/base/check.h"
 #include "lib/log/log.h"
-#include "lib/member/runtime/edge.h"
 #include "lib/member/runtime/exchange.h"
 #include "lib/member/runtime/load_state.h"
+#include "lib/member/runtime/step_boundary.h"
 
 namespace muster {
 namespace {
@@ -48,9 +48,9 @@ void Exchange::PassHalfSent(const Partials& partials) {
   if (2 * before < all && 2 * chunks_sent_ >= all) parts_.failpoints->Pass("half_sent");
 }
 
-void Exchange::PassHalfReceived(const Land& land) {
+void Exchange::PassHalfReceived(const StoreResults& land) {
   if (!parts_.failpoints->armed()) return;
-  if (std::exchange(landing_step_, land.step) != land.step) chunks_landed_ = 0;
+  if (std::exchange(receive_buffer_step_, land.step) != land.step) chunks_landed_ = 0;
   const size_t all = static_cast<size_t>(setup_->layout.chunk_count()) - OwnChunks().size();
   const size_t before = std::exchange(chunks_landed_, chunks_landed_ + land.chunks.size());
   if (2 * before < all && 2 * chunks_landed_ >= all) parts_.failpoints->Pass("half_received");
@@ -85,8 +85,8 @@ Exchange::Answer Exchange::Do(const ForgetSums&, const Incoming*) {
   return std::nullopt;
 }
 
-Exchange::Answer Exchange::Do(const Land& action, const Incoming* incoming) {
-  data_->LandResults(action, *incoming);
+Exchange::Answer Exchange::Do(const StoreResults& action, const Incoming* incoming) {
+  data_->StoreResultsOf(action, *incoming);
   if (member_->active()) {
     PassHalfReceived(action);
   } else {
@@ -95,8 +95,8 @@ Exchange::Answer Exchange::Do(const Land& action, const Incoming* incoming) {
   return std::nullopt;
 }
 
-Exchange::Answer Exchange::Do(const LandPieces& action, const Incoming* incoming) {
-  data_->LandState(action, *incoming);
+Exchange::Answer Exchange::Do(const StorePieces& action, const Incoming* incoming) {
+  data_->StoreState(action, *incoming);
   parts_.failpoints->Pass("receiver");
   return std::nullopt;
 }
@@ -108,7 +108,7 @@ Exchange::Answer Exchange::Do(const ApplyChunks& action, const Incoming*) {
 Exchange::Answer Exchange::Do(const Apply& action, const Incoming*) {
   parts_.failpoints->Pass("before_apply");
   DoApply apply{action, nullptr, {}, false};
-  if (setup_->spec.law.sync == Sync::kAllreduce) {
+  if (setup_->spec.training.sync == Sync::kAllreduce) {
     apply.results = data_->memory().Results(action.step);
     apply.state = data_->memory().State(action.step);
     apply.lent = data_->memory().TakeLent();
@@ -117,20 +117,20 @@ Exchange::Answer Exchange::Do(const Apply& action, const Incoming*) {
   return std::nullopt;
 }
 
-Exchange::Answer Exchange::Do(const Edge& action, const Incoming*) {
+Exchange::Answer Exchange::Do(const StepBoundary& action, const Incoming*) {
   StateMemory state = data_->memory().State(action.step);
   if (parts_.train != nullptr) {
-    parts_.train->box.Post(DoEdge{action, member_->lineage(), std::move(state)});
+    parts_.train->box.Post(DoStepBoundary{action, member_->lineage(), std::move(state)});
     return std::nullopt;
   }
-  EdgeDone done{action.step, std::nullopt};
+  StepBoundaryDone done{action.step, std::nullopt};
   if (action.fingerprint)
     done.fingerprint =
         FingerprintOfState(*setup_, state, OwnChunks(), /*whole=*/false, [this] { SayAlive(); });
-  if (!action.share.empty()) {
-    writer_->Write(CopyShare(*setup_, state, member_->lineage(), action.step, action.share,
-                             *parts_.copied, [this] { SayAlive(); }));
-    parts_.failpoints->Pass("share_copied");
+  if (!action.part.empty()) {
+    writer_->Write(CopyCheckpointPart(*setup_, state, member_->lineage(), action.step, action.part,
+                                      *parts_.copied, [this] { SayAlive(); }));
+    parts_.failpoints->Pass("part_copied");
   }
   return done;
 }
@@ -148,7 +148,7 @@ Exchange::Answer Exchange::Do(const Make& action, const Incoming*) {
 
 Exchange::Answer Exchange::Do(const PrepareCopy& action, const Incoming*) {
   const bool applies =
-      setup_->spec.law.sync == Sync::kAllreduce || options_.place.role == Role::kServer;
+      setup_->spec.training.sync == Sync::kAllreduce || options_.place.role == Role::kServer;
   data_->memory().Restart(action.step, EmptyState(*setup_, applies));
   return std::nullopt;
 }

@@ -45,7 +45,7 @@ template <class M>
 M Shell(const M& message) {
   M shell = message;
   shell.chunks.clear();
-  shell.orders.clear();
+  shell.commands.clear();
   if constexpr (std::is_same_v<M, Pieces>) shell.record.reset();
   return shell;
 }

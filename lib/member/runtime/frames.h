@@ -31,7 +31,7 @@ absl::StatusOr<std::vector<Part>> PartsOf(const PeerMessage& message, const Layo
 absl::Status CheckPayload(const std::vector<Part>& parts, const Payload& payload);
 
 // The same message as several, each with a payload of at most `max_bytes`, or one chunk. What is
-// said once (orders, a record) rides in the first.
+// said once (commands, a record) rides in the first.
 std::vector<PeerMessage> Split(PeerMessage message, const Layout& layout, size_t max_bytes);
 
 // Writes the parts' checksums into the header.

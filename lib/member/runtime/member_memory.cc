@@ -9,7 +9,7 @@ namespace muster {
 MemberMemory::MemberMemory(std::shared_ptr<FlatPool> pool, Sync sync)
     : sync_(sync), pool_(std::move(pool)) {}
 
-const FlatPtr& MemberMemory::Landing(Step step) {
+const FlatPtr& MemberMemory::ReceiveBuffer(Step step) {
   const size_t i = Parity(step);
   if (generation_of_[i] != step) {
     generations_[i]

@@ -27,8 +27,8 @@ class MemberMemory {
 
   FlatPool& pool() { return *pool_; }
 
-  // Landing memory of the results of `step`, the open one: fresh at its first use.
-  const FlatPtr& Landing(Step step);
+  // ReceiveBuffer memory of the results of `step`, the open one: fresh at its first use.
+  const FlatPtr& ReceiveBuffer(Step step);
   // Results of `step`, held since; they stay unchanged.
   const FlatPtr& Results(Step step) const;
   // state(step)'s values: `step` is where the member is, or (servers, before results of the open

@@ -22,7 +22,7 @@ struct MemberMetrics {
         view(m.GetGauge("muster_view")),
         term(m.GetGauge("muster_term")),
         lineage(m.GetGauge("muster_lineage")),
-        checkpoint_share_seconds(m.GetHistogram("muster_checkpoint_share_seconds")),
+        checkpoint_part_seconds(m.GetHistogram("muster_checkpoint_part_seconds")),
         checkpoint_stall(m.GetHistogram("muster_checkpoint_stall_seconds")),
         checkpoint_bytes(m.GetCounter("muster_checkpoint_bytes_total")),
         mailbox(m.GetGauge("muster_queue_depth", "mailbox")),
@@ -46,7 +46,7 @@ struct MemberMetrics {
   Gauge& view;
   Gauge& term;
   Gauge& lineage;
-  Histogram& checkpoint_share_seconds;
+  Histogram& checkpoint_part_seconds;
   Histogram& checkpoint_stall;
   Counter& checkpoint_bytes;
   Gauge& mailbox;

@@ -23,8 +23,8 @@ SegmentWriter::~SegmentWriter() {
   thread_.join();
 }
 
-void SegmentWriter::Write(ShareCopy share) {
-  jobs_.Post(std::make_shared<const ShareCopy>(std::move(share)));
+void SegmentWriter::Write(CheckpointPartCopy part) {
+  jobs_.Post(std::make_shared<const CheckpointPartCopy>(std::move(part)));
 }
 
 void SegmentWriter::Run() {
@@ -35,20 +35,20 @@ void SegmentWriter::Run() {
   }
 }
 
-void SegmentWriter::WriteOne(const ShareCopy& share) {
+void SegmentWriter::WriteOne(const CheckpointPartCopy& part) {
   const auto begin = std::chrono::steady_clock::now();
   const std::string file =
-      SegmentFile(share.lineage, share.step, absl::StrCat(writer_, "-", ++written_));
-  const SegmentMeta meta{setup_->job, share.lineage, share.step};
-  absl::StatusOr<Segment> segment = WriteSegment(setup_->checkpoint_dir, file, meta, share.parts);
+      SegmentFile(part.lineage, part.step, absl::StrCat(writer_, "-", ++written_));
+  const SegmentMeta meta{setup_->job, part.lineage, part.step};
+  absl::StatusOr<Segment> segment = WriteSegment(setup_->checkpoint_dir, file, meta, part.parts);
   if (!segment.ok()) {
     events_->Post(SegmentNotWritten{
-        {SegmentFailed{share.lineage, share.step, std::string(segment.status().message())}}});
+        {SegmentFailed{part.lineage, part.step, std::string(segment.status().message())}}});
     return;
   }
   failpoints_.Pass("segment_written");
-  SegmentWritten written{0, share.lineage, share.step, *std::move(segment), share.stall_seconds, 0};
-  written.seconds = share.stall_seconds + Seconds(std::chrono::steady_clock::now() - begin);
+  SegmentWritten written{0, part.lineage, part.step, *std::move(segment), part.stall_seconds, 0};
+  written.seconds = part.stall_seconds + Seconds(std::chrono::steady_clock::now() - begin);
   events_->Post(SegmentWrote{{std::move(written)}});
 }
 

@@ -1,4 +1,4 @@
-// Writes a member's shares of checkpoints, one after the other, on a thread of its own: a disk
+// Writes a member's parts of checkpoints, one after the other, on a thread of its own: a disk
 // never holds up a step.
 #pragma once
 
@@ -9,8 +9,8 @@
 
 #include "lib/base/failpoint.h"
 #include "lib/base/mailbox.h"
-#include "lib/member/runtime/edge.h"
 #include "lib/member/runtime/events.h"
+#include "lib/member/runtime/step_boundary.h"
 
 namespace muster {
 
@@ -24,19 +24,19 @@ class SegmentWriter {
   SegmentWriter(const SegmentWriter&) = delete;
   SegmentWriter& operator=(const SegmentWriter&) = delete;
 
-  void Write(ShareCopy share);  // any thread; returns at once
+  void Write(CheckpointPartCopy part);  // any thread; returns at once
   size_t waiting() const { return jobs_.size(); }
 
  private:
   void Run();
-  void WriteOne(const ShareCopy& share);
+  void WriteOne(const CheckpointPartCopy& part);
 
   const SetupPtr setup_;
   const std::string writer_;
   const std::shared_ptr<EventBox> events_;
   Failpoints& failpoints_;
   int64_t written_ = 0;  // the writer thread's
-  Mailbox<std::shared_ptr<const ShareCopy>> jobs_;
+  Mailbox<std::shared_ptr<const CheckpointPartCopy>> jobs_;
   std::atomic<bool> stopping_{false};
   std::thread thread_;
 };

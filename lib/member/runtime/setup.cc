@@ -29,26 +29,26 @@ absl::Status CheckMemory(const Layout& layout, int32_t slots) {
 
 }  // namespace
 
-absl::StatusOr<SetupPtr> MakeSetup(const JobIs& job, JobFacts facts) {
+absl::StatusOr<SetupPtr> MakeSetup(const JobIs& job, NumericEnvironment environment) {
   auto setup = std::make_shared<Setup>();
-  absl::StatusOr<Layout> layout = Layout::Make(facts.tensors, ChunkBytes(job.spec.law));
+  absl::StatusOr<Layout> layout = Layout::Make(environment.tensors, ChunkBytes(job.spec.training));
   MUSTER_RETURN_IF_ERROR(Prefix(absl::StrCat("job ", job.job), layout.status()));
-  if (facts.samples == 0)
+  if (environment.samples == 0)
     return absl::InvalidArgumentError(absl::StrCat("job ", job.job, ": data: there is no sample"));
-  setup->slots = SlotCount(job.spec.law.optimizer.kind);
+  setup->slots = SlotCount(job.spec.training.optimizer.kind);
   MUSTER_RETURN_IF_ERROR(CheckMemory(*layout, setup->slots));
   setup->job = job.job;
   setup->spec = job.spec;
   setup->layout = *std::move(layout);
-  setup->total_steps = TotalSteps(job.spec.law, facts.samples);
-  setup->facts = std::move(facts);
+  setup->total_steps = TotalSteps(job.spec.training, environment.samples);
+  setup->environment = std::move(environment);
   setup->checkpoint_dir = job.checkpoint_dir;
   setup->pool = std::make_shared<FlatPool>(static_cast<size_t>(setup->layout.elements()));
   return setup;
 }
 
 MemberConfig ConfigOf(const Setup& setup, const MemberPlace& place) {
-  const Law& law = setup.spec.law;
+  const TrainingSpec& training = setup.spec.training;
   MemberConfig config;
   config.job = setup.job;
   config.id = place.id;
@@ -57,10 +57,10 @@ MemberConfig ConfigOf(const Setup& setup, const MemberPlace& place) {
   config.address = place.address;
   for (const Chunk& chunk : setup.layout.chunks()) config.chunks.push_back(chunk.kind);
   config.slots = setup.slots;
-  config.fingerprint_every = setup.spec.run.fingerprint_every;
-  config.checkpoint_every = setup.spec.run.checkpoint.every_steps;
-  config.law = law;
-  config.facts = setup.facts;
+  config.fingerprint_every = setup.spec.runtime.fingerprint_every;
+  config.checkpoint_every = setup.spec.runtime.checkpoint.every_steps;
+  config.training = training;
+  config.environment = setup.environment;
   return config;
 }
 

@@ -17,7 +17,7 @@ namespace muster {
 struct Setup {
   std::string job;
   JobSpec spec;
-  JobFacts facts;
+  NumericEnvironment environment;
   Layout layout;
   int64_t total_steps = 0;
   std::string checkpoint_dir;      // absolute
@@ -26,9 +26,9 @@ struct Setup {
 };
 using SetupPtr = std::shared_ptr<const Setup>;
 
-// kInvalidArgument: the facts' tensors make no layout. kFailedPrecondition: this machine has not
-// the memory for it.
-absl::StatusOr<SetupPtr> MakeSetup(const JobIs& job, JobFacts facts);
+// kInvalidArgument: the numeric environment' tensors make no layout. kFailedPrecondition: this
+// machine has not the memory for it.
+absl::StatusOr<SetupPtr> MakeSetup(const JobIs& job, NumericEnvironment environment);
 
 struct MemberPlace {
   MemberId id;

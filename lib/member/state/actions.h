@@ -46,7 +46,7 @@ struct ChunksApplied {  // answer to ApplyChunks
 struct Applied {  // answer to Apply: the member is at state(step + 1)
   Step step;
 };
-struct EdgeDone {  // answer to Edge
+struct StepBoundaryDone {  // answer to StepBoundary
   Step step;
   std::optional<FingerprintPart> fingerprint;
 };
@@ -63,9 +63,9 @@ struct SegmentDone {
 struct SegmentLost {
   SegmentFailed failed;
 };
-using Input =
-    std::variant<CoordinatorUp, CoordinatorSays, PeerUp, PeerDown, PeerSays, Ready, Summed,
-                 ChunksApplied, Applied, EdgeDone, Made, Abandoned, SegmentDone, SegmentLost>;
+using Input = std::variant<CoordinatorUp, CoordinatorSays, PeerUp, PeerDown, PeerSays, Ready,
+                           Summed, ChunksApplied, Applied, StepBoundaryDone, Made, Abandoned,
+                           SegmentDone, SegmentLost>;
 
 // ---- actions, carried out in order
 
@@ -99,11 +99,11 @@ struct FoldIn {  // partials of `chunk` just came (or are our own): add as told,
   std::optional<Partial> total;
 };
 struct ForgetSums {};  // incomplete sums of the open step are thrown away
-struct Land {          // results of the message just received go to the landing memory of `step`
+struct StoreResults {  // results of the message just received go to the receive buffer of `step`
   Step step;
   std::vector<ChunkId> chunks;
 };
-struct LandPieces {  // likewise values or slots go to the state
+struct StorePieces {  // likewise values or slots go to the state
   PieceKind kind = PieceKind::kValues;
   int32_t slot = 0;
   Step step;
@@ -118,10 +118,11 @@ struct Apply {  // train thread: all results of `step` are here
   Step step;
   std::optional<double> norm;
 };
-struct Edge {  // train thread (servers: exchange thread), before anything changes state(step)
+struct StepBoundary {  // train thread (servers: exchange thread), before anything changes
+                       // state(step)
   Step step;
   bool fingerprint = false;
-  std::vector<ChunkId> share;  // chunks to copy and write as a segment; empty: none
+  std::vector<ChunkId> part;  // chunks to copy and write as a segment; empty: none
 };
 struct Make {  // train thread: state(step) from the specification, or from a checkpoint
   LineageNumber lineage;
@@ -142,9 +143,9 @@ struct Quit {
   int exit_code = 0;
   std::string reason;
 };
-using Action =
-    std::variant<Connect, Tell, Send, Compute, Abandon, FoldIn, ForgetSums, Land, LandPieces,
-                 ApplyChunks, Apply, Edge, Make, PrepareCopy, DropState, Completed, Quit>;
+using Action = std::variant<Connect, Tell, Send, Compute, Abandon, FoldIn, ForgetSums, StoreResults,
+                            StorePieces, ApplyChunks, Apply, StepBoundary, Make, PrepareCopy,
+                            DropState, Completed, Quit>;
 
 // What became of a peer's message.
 enum class Fate {

@@ -15,7 +15,7 @@ constexpr size_t kRecordsFrameBytes = 256 << 10;
 // An upper bound of what a record takes in a frame.
 size_t BytesOf(const StepRecord& record) {
   constexpr size_t kFixed = 160, kOrder = 16, kName = 64;
-  return kFixed + record.lane_holders.size() * kName + record.orders.size() * kOrder;
+  return kFixed + record.lane_holders.size() * kName + record.commands.size() * kOrder;
 }
 
 bool All(const ChunkSet& set) {
@@ -45,8 +45,9 @@ Outcome Member::Take(const Input& input) {
 bool Member::halted() const {
   if (!has_state_ || !view_) return false;
   if (step_ >= view_->end) return true;
-  return previous_ && std::any_of(previous_orders_.begin(), previous_orders_.end(),
-                                  [](const Order& o) { return o.kind == OrderKind::kStop; });
+  return previous_ &&
+         std::any_of(previous_commands_.begin(), previous_commands_.end(),
+                     [](const JobCommand& o) { return o.kind == JobCommandKind::kStop; });
 }
 
 std::string Member::Phase() const {
@@ -87,16 +88,16 @@ void Member::ClearOpenStep() {
   applied_.assign(n, false);
   results_.assign(n, false);
   meta_.assign(n, {});
-  orders_.clear();
+  commands_.clear();
   norms_.clear();
-  verdict_.reset();
+  global_norm_.reset();
 }
 
 // ---- the coordinator's words
 
 void Member::On(const CoordinatorUp&) {
   Do(Tell{Join{config_.job, config_.id, config_.role, config_.node, config_.address, cluster_,
-               term_, config_.facts, sealed_, active_}});
+               term_, config_.environment, sealed_, active_}});
   TellRecords();
   for (const auto& [id, segment] : segments_) Do(Tell{segment});
 }
@@ -141,7 +142,7 @@ void Member::On(const Seal& seal) {
     for (auto& [id, peer] : peers_) peer.ready = false;
   }
   plan_.reset();
-  pending_orders_.clear();
+  pending_commands_.clear();
   if (!summed_.empty()) Do(ForgetSums{});
   seal_answer_due_ = true;
   if (!applying_) AnswerSeal();
@@ -152,8 +153,8 @@ void Member::AnswerSeal() {
   Do(Tell{Sealed{sealed_, Held()}});
 }
 
-Holdings Member::Held() const {
-  Holdings held;
+LocalState Member::Held() const {
+  LocalState held;
   held.has_state = has_state_;
   if (!has_state_) return held;
   held.lineage = lineage_;
@@ -281,7 +282,7 @@ void Member::BecomeActive(const View& view) {
   plan_.reset();
   active_ = true;
   shared_.reset();
-  newest_order_ = 0;
+  newest_command_ = 0;
   sums_ = Sums();
   Do(Connect{view.members});
   if (!TakesPart(me_)) {  // a spare; until now others may have healed from it
@@ -290,17 +291,17 @@ void Member::BecomeActive(const View& view) {
   }
   BeginStep();
   for (auto& [id, peer] : peers_) SendHave(id);
-  if (IsCut(step_, {})) AtEdge();
+  if (IsCut(step_, {})) AtStepBoundary();
   if (applies() && owner_applies()) ApplySummed();
   TryApply();
 }
 
-void Member::On(const GiveOrder& give) {
+void Member::On(const GiveCommand& give) {
   if (!active_ || give.view != sealed_ || !owns(ChunkId(0))) return Drop("too late");
-  if (give.order.id <= newest_order_) return;  // given again, because our session was new
-  newest_order_ = give.order.id;
+  if (give.command.id <= newest_command_) return;  // given again, because our session was new
+  newest_command_ = give.command.id;
   // Where chunk 0 is complete already, it rides in the next step.
-  pending_orders_.push_back(give.order);
+  pending_commands_.push_back(give.command);
 }
 
 void Member::On(const AckRecords& ack) {
@@ -394,7 +395,8 @@ void Member::From(const MemberId& peer, const Fetch& fetch) {
     ChunkResult piece{c, {}};
     if (result)
       piece.meta = (step_ == fetch.step ? meta_ : previous_meta_)[static_cast<size_t>(c.value())];
-    if (result && c == ChunkId(0)) pieces.orders = step_ == fetch.step ? orders_ : previous_orders_;
+    if (result && c == ChunkId(0))
+      pieces.commands = step_ == fetch.step ? commands_ : previous_commands_;
     pieces.chunks.push_back(piece);
   }
   Do(Send{peer, std::move(pieces)});
@@ -420,13 +422,13 @@ void Member::From(const MemberId& peer, const Pieces& pieces) {
     const auto c = static_cast<size_t>(piece.chunk.value());
     results_[c] = true;
     meta_[c] = piece.meta;
-    if (c == 0) orders_ = pieces.orders;
+    if (c == 0) commands_ = pieces.commands;
   }
   if (landed.empty()) return Drop("nothing that is still wanted");
   if (pieces.kind == PieceKind::kResult) {
-    Do(Land{pieces.step, landed});
+    Do(StoreResults{pieces.step, landed});
   } else {
-    Do(LandPieces{pieces.kind, pieces.slot, pieces.step, landed});
+    Do(StorePieces{pieces.kind, pieces.slot, pieces.step, landed});
   }
   CheckHealed();
 }

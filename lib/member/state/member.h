@@ -30,8 +30,8 @@ struct MemberConfig {
   int32_t slots = 0;               // of the optimizer
   int64_t fingerprint_every = 0;
   int64_t checkpoint_every = 0;
-  Law law;
-  JobFacts facts;
+  TrainingSpec training;
+  NumericEnvironment environment;
   MemberBugs bugs;
 };
 
@@ -60,7 +60,7 @@ class Member {
  private:
   struct PeerState {
     bool up = false;
-    bool ready = false;  // its Have of this view came
+    bool ready = false;  // its Inventory of this view came
     Step step;           // its open step
     ChunkSet partials;   // chunks it owns for which it needs nothing of us (or was sent it)
     ChunkSet results;    // results it holds (or was sent)
@@ -75,7 +75,7 @@ class Member {
   void On(const Summed&);
   void On(const ChunksApplied&);
   void On(const Applied&);
-  void On(const EdgeDone&);
+  void On(const StepBoundaryDone&);
   void On(const Made&);
   void On(const Abandoned&);
   void On(const SegmentDone&);
@@ -85,17 +85,17 @@ class Member {
   void On(const Seal&);
   void On(const Heal&);
   void On(const Activate&);
-  void On(const GiveOrder&);
+  void On(const GiveCommand&);
   void On(const AckRecords&);
   void On(const AckSegments&);
   void On(const Leave&);
 
   void From(const MemberId& peer, const Hello&);
-  void From(const MemberId& peer, const Have&);
+  void From(const MemberId& peer, const Inventory&);
   void From(const MemberId& peer, const Partials&);
   void From(const MemberId& peer, const Results&);
   void From(const MemberId& peer, const Norms&);
-  void From(const MemberId& peer, const Verdict&);
+  void From(const MemberId& peer, const GlobalNorm&);
   void From(const MemberId& peer, const Fetch&);
   void From(const MemberId& peer, const Pieces&);
 
@@ -112,10 +112,10 @@ class Member {
 
   bool owns(ChunkId c) const;
   bool applies() const {
-    return config_.law.sync == Sync::kAllreduce || config_.role == Role::kServer;
+    return config_.training.sync == Sync::kAllreduce || config_.role == Role::kServer;
   }
-  bool clips() const { return config_.law.clip_norm > 0; }
-  bool owner_applies() const { return config_.law.sync == Sync::kServer; }
+  bool clips() const { return config_.training.clip_norm > 0; }
+  bool owner_applies() const { return config_.training.sync == Sync::kServer; }
   bool TakesPart(int32_t index) const;
   int32_t chunk_count() const { return static_cast<int32_t>(config_.chunks.size()); }
   std::vector<LaneId> LanesNow() const;
@@ -123,7 +123,7 @@ class Member {
 
   void TellRecords();
   void AnswerSeal();
-  Holdings Held() const;
+  LocalState Held() const;
   void StartHealing(const HealPlan& plan);
   void ForgetState();
   void FinishStageOne();
@@ -140,14 +140,14 @@ class Member {
   void SendResults(const MemberId& peer, PeerState& state, Step step);
   void Publish(const std::vector<ChunkId>& chunks);
   void RouteNorms(const std::vector<ChunkId>& chunks);
-  void DecideVerdict();
+  void DecideGlobalNorm();
   void ApplySummed();
   void TryApply();
   void Advance();
-  void AtEdge();
-  void TakeEdgeOrders(Step edge, const std::vector<Order>& orders);
-  bool IsCut(Step step, const std::vector<Order>& orders) const;
-  std::vector<ChunkId> Share() const;
+  void AtStepBoundary();
+  void TakeBoundaryCommands(Step boundary, const std::vector<JobCommand>& commands);
+  bool IsCut(Step step, const std::vector<JobCommand>& commands) const;
+  std::vector<ChunkId> CheckpointPart() const;
   StepRecord RecordOf(Step step) const;
   void Report(Step step);
   double NormOf(const std::vector<ResultMeta>& metas) const;
@@ -183,18 +183,18 @@ class Member {
   ChunkSet applied_;  // of those, given to ApplyChunks
   ChunkSet results_;  // results of the open step that are here
   std::vector<ResultMeta> meta_;
-  std::vector<Order> orders_;        // of the open step, from chunk 0's result
-  std::map<ChunkId, double> norms_;  // owner of chunk 0
-  std::optional<double> verdict_;
-  std::vector<Order> pending_orders_;
-  int64_t newest_order_ = 0;  // that was given in this view
+  std::vector<JobCommand> commands_;  // of the open step, from chunk 0's result
+  std::map<ChunkId, double> norms_;   // owner of chunk 0
+  std::optional<double> global_norm_;
+  std::vector<JobCommand> pending_commands_;
+  int64_t newest_command_ = 0;  // that was given in this view
 
   bool previous_ = false;  // everything below of step_ - 1 is held
   std::vector<ResultMeta> previous_meta_;
-  std::vector<Order> previous_orders_;
-  std::optional<double> previous_verdict_;
+  std::vector<JobCommand> previous_commands_;
+  std::optional<double> previous_global_norm_;
   std::optional<StepRecord> last_record_;  // of step_ - 1, kept for members that catch up
-  std::optional<Step> shared_;             // last edge whose share was taken in this view
+  std::optional<Step> shared_;             // last step boundary whose share was taken in this view
 
   std::optional<HealPlan> plan_;
   int32_t plan_me_ = -1;

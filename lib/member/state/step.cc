@@ -31,8 +31,8 @@ bool Member::Done(ChunkId c) const {
 }
 
 void Member::BeginStep() {
-  sums_ = Sums(config_.law.lanes, view_->LanesAt(step_), config_.chunks,
-               {config_.law.order, config_.bugs.add_twice});
+  sums_ = Sums(config_.training.lanes, view_->LanesAt(step_), config_.chunks,
+               {config_.training.order, config_.bugs.add_twice});
   if (config_.role == Role::kWorker && !halted()) AssignLanes();
 }
 
@@ -48,7 +48,7 @@ void Member::AssignLanes() {
     issued_.insert(issued_.end(), added.begin(), added.end());
     std::sort(issued_.begin(), issued_.end());
     ready_.assign(ready_.size(), false);
-    Do(Compute{++compute_id_, step_, added, Subtrees(issued_, config_.law.lanes)});
+    Do(Compute{++compute_id_, step_, added, Subtrees(issued_, config_.training.lanes)});
     return;
   }
   std::vector<ChunkId> ready;
@@ -103,14 +103,14 @@ void Member::FoldChunk(int32_t sender, const ChunkPartials& arrival, bool own) {
 void Member::SendHave(const MemberId& peer) {
   const int32_t index = view_->IndexOf(peer);
   if (!peers_[peer].up || index < 0 || index == me_ || !TakesPart(index) || !TakesPart(me_)) return;
-  Have have{view_->lineage, view_->number, step_, ChunkSet(results_.size(), false), results_};
+  Inventory have{view_->lineage, view_->number, step_, ChunkSet(results_.size(), false), results_};
   for (int32_t c = 0; c < chunk_count(); ++c)
     have.partials[static_cast<size_t>(c)] =
         owns(ChunkId(c)) && (Done(ChunkId(c)) || sums_.HasFrom(index, ChunkId(c)));
   Do(Send{peer, std::move(have)});
 }
 
-void Member::From(const MemberId& id, const Have& have) {
+void Member::From(const MemberId& id, const Inventory& have) {
   if (!Current(id, have.lineage, have.view)) return;
   if (have.partials.size() != results_.size() || have.results.size() != results_.size())
     return Refuse("another number of chunks");
@@ -137,23 +137,24 @@ void Member::From(const MemberId& id, const Have& have) {
 void Member::Flush(const MemberId& id, PeerState& peer) {
   if (peer.step < step_) {
     if (previous_) SendResults(id, peer, step_ - 1);
-    if (owner_applies() && owns(ChunkId(0)) && previous_verdict_)
-      Do(Send{id, Verdict{view_->lineage, view_->number, step_ - 1, *previous_verdict_, {}}});
+    if (owner_applies() && owns(ChunkId(0)) && previous_global_norm_)
+      Do(Send{id,
+              GlobalNorm{view_->lineage, view_->number, step_ - 1, *previous_global_norm_, {}}});
     peer.results.assign(results_.size(), false);
     peer.partials.assign(results_.size(), false);
     peer.step = step_;
   }
   SendResults(id, peer, step_);
-  if (owner_applies() && config_.role == Role::kWorker && previous_ && !previous_orders_.empty())
-    Do(Send{id, Partials{view_->lineage, view_->number, step_, {}, previous_orders_}});
+  if (owner_applies() && config_.role == Role::kWorker && previous_ && !previous_commands_.empty())
+    Do(Send{id, Partials{view_->lineage, view_->number, step_, {}, previous_commands_}});
   FlushPartials(id, peer);
   if (owner_applies() && clips() && config_.role == Role::kServer) {
     std::vector<ChunkId> summed;
     for (int32_t c = 0; c < chunk_count(); ++c)
       if (summed_[static_cast<size_t>(c)]) summed.emplace_back(c);
     RouteNorms(summed);
-    if (verdict_ && owns(ChunkId(0)))
-      Do(Send{id, Verdict{view_->lineage, view_->number, step_, *verdict_, {}}});
+    if (global_norm_ && owns(ChunkId(0)))
+      Do(Send{id, GlobalNorm{view_->lineage, view_->number, step_, *global_norm_, {}}});
   }
 }
 
@@ -181,7 +182,7 @@ void Member::SendResults(const MemberId& id, PeerState& peer, Step step) {
     if (!owns(ChunkId(c)) || peer.results[i] || (open && !results_[i])) continue;
     results.chunks.push_back({ChunkId(c), (open ? meta_ : previous_meta_)[i]});
     peer.results[i] = true;
-    if (c == 0) results.orders = open ? orders_ : previous_orders_;
+    if (c == 0) results.commands = open ? commands_ : previous_commands_;
   }
   if (!results.chunks.empty()) Do(Send{id, std::move(results)});
 }
@@ -190,7 +191,7 @@ void Member::From(const MemberId& id, const Partials& partials) {
   if (!Current(id, partials.lineage, partials.view)) return;
   if (partials.step > step_) return Hold();
   if (partials.chunks.empty() && partials.step == step_)
-    return TakeEdgeOrders(partials.step, partials.orders);
+    return TakeBoundaryCommands(partials.step, partials.commands);
   if (partials.step < step_) return Drop("an older step");
   const int32_t sender = view_->IndexOf(id);
   for (const ChunkPartials& arrival : partials.chunks) {
@@ -208,14 +209,14 @@ void Member::On(const Summed& summed) {
   if (!owner_applies()) {
     results_[c] = true;
     meta_[c] = summed.meta;
-    if (c == 0) orders_ = std::exchange(pending_orders_, {});
+    if (c == 0) commands_ = std::exchange(pending_commands_, {});
     Publish({summed.chunk});
     return TryApply();
   }
   summed_[c] = true;
   sum_meta_[c] = summed.meta;
-  if (clips() && !verdict_)
-    return RouteNorms({summed.chunk});  // applies, if it leads to the verdict
+  if (clips() && !global_norm_)
+    return RouteNorms({summed.chunk});  // applies, if it leads to the global norm
   ApplySummed();
 }
 
@@ -230,7 +231,7 @@ void Member::RouteNorms(const std::vector<ChunkId>& chunks) {
   for (ChunkId c : chunks) norms.chunks.push_back({c, sum_meta_[static_cast<size_t>(c.value())]});
   if (owns(ChunkId(0))) {
     for (const ChunkResult& n : norms.chunks) norms_[n.chunk] = n.meta.sum_of_squares;
-    return DecideVerdict();
+    return DecideGlobalNorm();
   }
   const MemberId& owner = view_->members[static_cast<size_t>(view_->owner_of[0])].id;
   if (peers_[owner].ready) Do(Send{owner, std::move(norms)});
@@ -245,35 +246,35 @@ void Member::From(const MemberId& id, const Norms& norms) {
     if (n.chunk.value() < 0 || n.chunk.value() >= chunk_count()) return Refuse("no such chunk");
     norms_[n.chunk] = n.meta.sum_of_squares;
   }
-  DecideVerdict();
+  DecideGlobalNorm();
 }
 
-void Member::DecideVerdict() {
-  if (verdict_ || norms_.size() < config_.chunks.size()) return;
+void Member::DecideGlobalNorm() {
+  if (global_norm_ || norms_.size() < config_.chunks.size()) return;
   double sum = 0;
   for (const auto& [chunk, squares] : norms_) sum += squares;  // in chunk order
-  verdict_ = std::sqrt(sum);
+  global_norm_ = std::sqrt(sum);
   for (auto& [id, peer] : peers_) {
     const int32_t index = view_->IndexOf(id);
     if (peer.ready && index >= 0 &&
         view_->members[static_cast<size_t>(index)].role == Role::kServer)
-      Do(Send{id, Verdict{view_->lineage, view_->number, step_, *verdict_, {}}});
+      Do(Send{id, GlobalNorm{view_->lineage, view_->number, step_, *global_norm_, {}}});
   }
   ApplySummed();
 }
 
-void Member::From(const MemberId& id, const Verdict& verdict) {
-  if (!Current(id, verdict.lineage, verdict.view)) return;
-  if (verdict.step > step_) return Hold();
-  if (verdict.step < step_ || verdict_) return Drop("known");
+void Member::From(const MemberId& id, const GlobalNorm& global_norm) {
+  if (!Current(id, global_norm.lineage, global_norm.view)) return;
+  if (global_norm.step > step_) return Hold();
+  if (global_norm.step < step_ || global_norm_) return Drop("known");
   if (config_.role != Role::kServer) return;
-  verdict_ = verdict.norm;
+  global_norm_ = global_norm.norm;
   ApplySummed();
 }
 
 void Member::ApplySummed() {
-  if (clips() && !verdict_) return;
-  ApplyChunks apply{step_, {}, verdict_};
+  if (clips() && !global_norm_) return;
+  ApplyChunks apply{step_, {}, global_norm_};
   for (int32_t c = 0; c < chunk_count(); ++c) {
     const auto i = static_cast<size_t>(c);
     if (!summed_[i] || applied_[i]) continue;
@@ -290,7 +291,7 @@ void Member::On(const ChunksApplied& applied) {
     const auto c = static_cast<size_t>(r.chunk.value());
     results_[c] = true;
     meta_[c] = r.meta;
-    if (c == 0) orders_ = std::exchange(pending_orders_, {});
+    if (c == 0) commands_ = std::exchange(pending_commands_, {});
     chunks.push_back(r.chunk);
   }
   if (active_) Publish(chunks);
@@ -306,7 +307,7 @@ void Member::From(const MemberId& id, const Results& results) {
   if (results.step < step_) return Drop("an older step");
   if (config_.role != Role::kWorker) return Refuse("results go to workers");
   const int32_t sender = view_->IndexOf(id);
-  Land land{step_, {}};
+  StoreResults land{step_, {}};
   for (const ChunkResult& r : results.chunks) {
     const auto c = static_cast<size_t>(r.chunk.value());
     if (r.chunk.value() < 0 || r.chunk.value() >= chunk_count() || view_->owner_of[c] != sender)
@@ -314,7 +315,7 @@ void Member::From(const MemberId& id, const Results& results) {
     if (results_[c]) continue;
     results_[c] = true;
     meta_[c] = r.meta;
-    if (c == 0) orders_ = results.orders;
+    if (c == 0) commands_ = results.commands;
     land.chunks.push_back(r.chunk);
   }
   if (land.chunks.empty()) return Drop("a repetition");
@@ -353,8 +354,8 @@ void Member::On(const Applied&) {
 void Member::Advance() {
   const Step done = step_;
   previous_meta_ = meta_;
-  previous_orders_ = orders_;
-  previous_verdict_ = verdict_;
+  previous_commands_ = commands_;
+  previous_global_norm_ = global_norm_;
   previous_ = true;
   step_ = step_ + 1;
   ClearOpenStep();
@@ -368,50 +369,51 @@ void Member::Advance() {
       config_.fingerprint_every > 0 && applies() &&
       (step_.value() % config_.fingerprint_every == 0 || (view_ && step_ >= view_->end));
   if (due) unfinished_records_[step_] = {};
-  AtEdge();
+  AtStepBoundary();
   Report(done);
   if (!active_) return;
-  if (owner_applies() && config_.role == Role::kWorker && !previous_orders_.empty())
+  if (owner_applies() && config_.role == Role::kWorker && !previous_commands_.empty())
     for (auto& [id, peer] : peers_)
       if (peer.ready)
-        Do(Send{id, Partials{view_->lineage, view_->number, step_, {}, previous_orders_}});
+        Do(Send{id, Partials{view_->lineage, view_->number, step_, {}, previous_commands_}});
   BeginStep();
 }
 
-bool Member::IsCut(Step step, const std::vector<Order>& orders) const {
+bool Member::IsCut(Step step, const std::vector<JobCommand>& commands) const {
   if (step == Step(0) || !view_) return false;
-  if (step >= view_->end || !orders.empty()) return true;
+  if (step >= view_->end || !commands.empty()) return true;
   return config_.checkpoint_every > 0 && step.value() % config_.checkpoint_every == 0;
 }
 
-std::vector<ChunkId> Member::Share() const {
-  std::vector<ChunkId> share;
+std::vector<ChunkId> Member::CheckpointPart() const {
+  std::vector<ChunkId> part;
   for (int32_t c = 0; c < chunk_count(); ++c) {
     const bool past = owner_applies() &&
                       results_[static_cast<size_t>(c)];  // its slots are at the next state already
-    if (owns(ChunkId(c)) && !past) share.emplace_back(c);
+    if (owns(ChunkId(c)) && !past) part.emplace_back(c);
   }
-  return share;
+  return part;
 }
 
-void Member::AtEdge() {
-  Edge edge{step_, unfinished_records_.count(step_) > 0, {}};
-  const std::vector<Order> none;
-  // After a change of view an owner that applies may have begun the next state: its share was
-  // copied before.
+void Member::AtStepBoundary() {
+  StepBoundary boundary{step_, unfinished_records_.count(step_) > 0, {}};
+  const std::vector<JobCommand> none;
+  // After a change of view an owner that applies may have begun the next state: its checkpoint part
+  // was copied before.
   const bool begun = std::find(applied_.begin(), applied_.end(), true) != applied_.end();
-  if (active_ && !begun && IsCut(step_, previous_ ? previous_orders_ : none) && shared_ != step_) {
+  if (active_ && !begun && IsCut(step_, previous_ ? previous_commands_ : none) &&
+      shared_ != step_) {
     shared_ = step_;
-    edge.share = Share();
+    boundary.part = CheckpointPart();
   }
-  if (edge.fingerprint || !edge.share.empty()) Do(std::move(edge));
+  if (boundary.fingerprint || !boundary.part.empty()) Do(std::move(boundary));
 }
 
-void Member::TakeEdgeOrders(Step edge, const std::vector<Order>& orders) {
-  if (orders.empty() || !previous_ || !previous_orders_.empty()) return;
-  if (edge != step_) return;
-  previous_orders_ = orders;
-  if (config_.role == Role::kServer) AtEdge();
+void Member::TakeBoundaryCommands(Step boundary, const std::vector<JobCommand>& commands) {
+  if (commands.empty() || !previous_ || !previous_commands_.empty()) return;
+  if (boundary != step_) return;
+  previous_commands_ = commands;
+  if (config_.role == Role::kServer) AtStepBoundary();
 }
 
 // The step was done in view_, unless we caught up: then the donor's record tells.
@@ -422,13 +424,13 @@ StepRecord Member::RecordOf(Step step) const {
   record.view = view_->number;
   for (int32_t holder : view_->LanesAt(step).holder_of)
     record.lane_holders.push_back(view_->members[static_cast<size_t>(holder)].id);
-  record.samples = StepSamples(config_.law, config_.facts.samples, step);
+  record.samples = StepSamples(config_.training, config_.environment.samples, step);
   for (const ResultMeta& meta : previous_meta_)
     if (meta.weight > record.weight) {
       record.weight = meta.weight;
       record.loss = meta.loss;
     }
-  record.orders = previous_orders_;
+  record.commands = previous_commands_;
   return record;
 }
 
@@ -448,7 +450,7 @@ void Member::Report(Step step) {
   Do(Tell{Records{{std::move(record)}}});
 }
 
-void Member::On(const EdgeDone& done) {
+void Member::On(const StepBoundaryDone& done) {
   const auto it = unfinished_records_.find(done.step);
   if (!done.fingerprint || it == unfinished_records_.end()) return;
   StepRecord record = std::move(it->second);

@@ -8,12 +8,13 @@
 
 namespace muster {
 
-ResultMeta Reduce(const Law& law, TensorKind kind, const Partial& total, absl::Span<float> sum) {
+ResultMeta Reduce(const TrainingSpec& training, TensorKind kind, const Partial& total,
+                  absl::Span<float> sum) {
   ResultMeta meta{total.weight, total.loss, 0, 0};
   if (kind == TensorKind::kParameter) {
-    if (law.reduction == Reduction::kMean && total.weight != 0)
+    if (training.reduction == Reduction::kMean && total.weight != 0)
       DivideBy(sum, static_cast<float>(total.weight));
-    if (law.clip_norm > 0) meta.sum_of_squares = SumOfSquares(sum);
+    if (training.clip_norm > 0) meta.sum_of_squares = SumOfSquares(sum);
   }
   meta.crc = Crc32c(BytesOf(sum));
   return meta;
@@ -23,13 +24,14 @@ void Updater::Apply(TensorKind kind, Step step, std::optional<double> norm,
                     absl::Span<const float> result, absl::Span<const float> from,
                     absl::Span<float> to, const Slots& slots) {
   if (kind == TensorKind::kBuffer) return CopyFloats(result, to, copied_);
-  const double rate = LearningRate(law_.optimizer, law_.schedule, step.value(), total_steps_);
-  ApplyUpdate(law_.optimizer, step.value(), rate, Clipped(result, norm), from, to, slots);
+  const double rate =
+      LearningRate(training_.optimizer, training_.schedule, step.value(), total_steps_);
+  ApplyUpdate(training_.optimizer, step.value(), rate, Clipped(result, norm), from, to, slots);
 }
 
 absl::Span<const float> Updater::Clipped(absl::Span<const float> gradient,
                                          std::optional<double> norm) {
-  const float factor = norm ? ClipFactor(*norm, law_.clip_norm) : 1.0f;
+  const float factor = norm ? ClipFactor(*norm, training_.clip_norm) : 1.0f;
   if (factor == 1.0f) return gradient;
   if (!scratch_) scratch_ = std::make_unique<float[]>(kMaxChunkBytes / sizeof(float));
   const absl::Span<float> clipped(scratch_.get(), gradient.size());

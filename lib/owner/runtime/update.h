@@ -18,13 +18,14 @@ namespace muster {
 // divided by the weight under `reduction: mean` (a weight of 0 leaves the zeros that stand there);
 // their sum of squares when the job clips. Buffers stay as they are. The checksum is that of the
 // values left in `sum`. Any thread.
-ResultMeta Reduce(const Law& law, TensorKind kind, const Partial& total, absl::Span<float> sum);
+ResultMeta Reduce(const TrainingSpec& training, TensorKind kind, const Partial& total,
+                  absl::Span<float> sum);
 
 // state(step) → state(step + 1) of one chunk. Keeps a scratch chunk; used by one thread.
 class Updater {
  public:
-  Updater(const Law& law, int64_t total_steps, CopyCounter& copied)
-      : law_(law), total_steps_(total_steps), copied_(copied) {}
+  Updater(const TrainingSpec& training, int64_t total_steps, CopyCounter& copied)
+      : training_(training), total_steps_(total_steps), copied_(copied) {}
 
   // `result` is the reduced gradient, which stays unchanged, or a buffer's new value. `norm` is
   // there exactly when the job clips. `to` may be `from`. `slots` are updated in place.
@@ -34,7 +35,7 @@ class Updater {
  private:
   absl::Span<const float> Clipped(absl::Span<const float> gradient, std::optional<double> norm);
 
-  const Law law_;
+  const TrainingSpec training_;
   const int64_t total_steps_;
   CopyCounter& copied_;
   std::unique_ptr<float[]> scratch_;  // of kMaxChunkBytes, made when first needed

@@ -50,10 +50,10 @@ TEST_F(DriverTest, AServerThatAskedTooEarlyIsToldTheFactsOnceTheyAreKnown) {
   SubmitJob();
   ScriptedMember server = Member("server-0", 9, Role::kServer);
   server.Say(AskJob{"a", "server-0"});
-  EXPECT_FALSE(server.Next<JobIs>().facts);
+  EXPECT_FALSE(server.Next<JobIs>().environment);
   ScriptedMember worker = Member("worker-0");
   worker.JoinJob("a");
-  EXPECT_EQ(server.Next<JobIs>().facts, CountingFacts());
+  EXPECT_EQ(server.Next<JobIs>().environment, CountingEnvironment());
 }
 
 TEST_F(DriverTest, MembersFormAViewTrainAndTheJobEndsWithItsDigest) {

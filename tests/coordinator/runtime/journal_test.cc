@@ -19,11 +19,11 @@ using ::testing::HasSubstr;
 JobJournal EverythingSet() {
   JobJournal job;
   job.id = "a";
-  job.order = 4;
+  job.submission = 4;
   job.spec = *Complete(CountingSpec(3));
   job.phase = JobPhase::kRecovering;
   job.reason = "worker-1 was \"lost\"\n";
-  job.facts = CountingFacts();
+  job.environment = CountingEnvironment();
   job.lineages = {{LineageNumber(1), LineageNumber(0), Step(0), "start"},
                   {LineageNumber(2), LineageNumber(1), Step(5), "a rewind"}};
   job.number = ViewNumber(9);
@@ -43,7 +43,7 @@ JobJournal EverythingSet() {
   job.resumes = true;
   job.stop_asked = true;
   job.stop_at = Step(12);
-  job.next_order = 3;
+  job.next_command = 3;
   job.views = 4;
   job.recoveries = 2;
   job.rewinds = 1;
@@ -60,18 +60,18 @@ JobJournal EverythingSet() {
 
 void ExpectSame(const JobJournal& a, const JobJournal& b) {
   EXPECT_EQ(a.id, b.id);
-  EXPECT_EQ(a.order, b.order);
+  EXPECT_EQ(a.submission, b.submission);
   EXPECT_EQ(a.spec, b.spec);
   EXPECT_EQ(a.phase, b.phase);
   EXPECT_EQ(a.reason, b.reason);
-  EXPECT_EQ(a.facts, b.facts);
+  EXPECT_EQ(a.environment, b.environment);
   EXPECT_EQ(a.lineages, b.lineages);
   EXPECT_EQ(a.number, b.number);
   EXPECT_EQ(a.view, b.view);
   EXPECT_EQ(a.resumes, b.resumes);
   EXPECT_EQ(a.stop_asked, b.stop_asked);
   EXPECT_EQ(a.stop_at, b.stop_at);
-  EXPECT_EQ(a.next_order, b.next_order);
+  EXPECT_EQ(a.next_command, b.next_command);
   EXPECT_EQ(a.views, b.views);
   EXPECT_EQ(a.recoveries, b.recoveries);
   EXPECT_EQ(a.rewinds, b.rewinds);
@@ -111,7 +111,7 @@ absl::StatusOr<std::unique_ptr<Journal>> OpenOn(Kv& kv) {
   return Journal::Open(std::make_unique<Borrowed>(kv));
 }
 
-absl::StatusOr<Found> LoadFrom(Kv& kv) {
+absl::StatusOr<RecoveredState> LoadFrom(Kv& kv) {
   auto journal = OpenOn(kv);
   if (!journal.ok()) return journal.status();
   std::vector<std::string> damaged;

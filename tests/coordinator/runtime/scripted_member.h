@@ -25,19 +25,19 @@ inline constexpr Duration kPatience = std::chrono::seconds(20);  // only a broke
 // Two steps over ten samples, one chunk of values.
 inline JobSpec CountingSpec(int32_t workers = 1) {
   JobSpec spec;
-  spec.law.task = "counting";
-  spec.law.data.samples = kSamples;
-  spec.law.lanes = 2;
-  spec.law.batch = 5;
-  spec.law.epochs = 1;
-  spec.law.reduction = Reduction::kSum;
-  spec.law.optimizer.learning_rate = 1;
-  spec.run.name = "count";
-  spec.run.workers_max = workers;
+  spec.training.task = "counting";
+  spec.training.data.samples = kSamples;
+  spec.training.lanes = 2;
+  spec.training.batch = 5;
+  spec.training.epochs = 1;
+  spec.training.reduction = Reduction::kSum;
+  spec.training.optimizer.learning_rate = 1;
+  spec.runtime.name = "count";
+  spec.runtime.workers_max = workers;
   return spec;
 }
 
-inline JobFacts CountingFacts() {
+inline NumericEnvironment CountingEnvironment() {
   return {kSamples,
           "made",
           {{"weights", {static_cast<int64_t>(kSamples)}, TensorKind::kParameter}},
@@ -95,7 +95,7 @@ class ScriptedMember : public ScriptedPeer<ToCoordinator, FromCoordinator> {
 
   Join JoinOf(const std::string& job) const {
     Join join{.job = job, .id = id_, .role = role_, .node = "here", .address = id_.name + ":1"};
-    if (role_ == Role::kWorker) join.facts = CountingFacts();
+    if (role_ == Role::kWorker) join.environment = CountingEnvironment();
     return join;
   }
   void JoinJob(const std::string& job) { Say(JoinOf(job)); }
@@ -114,7 +114,7 @@ class ScriptedMember : public ScriptedPeer<ToCoordinator, FromCoordinator> {
     StepRecord record{.lineage = view.lineage, .step = step, .view = view.number};
     for (const int32_t holder : view.LanesAt(step).holder_of)
       record.lane_holders.push_back(view.members[static_cast<size_t>(holder)].id);
-    record.samples = StepSamples(CountingSpec().law, kSamples, step);
+    record.samples = StepSamples(CountingSpec().training, kSamples, step);
     record.weight = static_cast<int64_t>(record.samples.count);
     record.loss = static_cast<double>(record.weight) * 0.5;
     record.fingerprint = FingerprintPart{7, static_cast<uint64_t>(step.value() + 1), true};
@@ -123,7 +123,8 @@ class ScriptedMember : public ScriptedPeer<ToCoordinator, FromCoordinator> {
 
   // Writes all of state(step), every weight the same, and says so.
   void SaveState(const std::string& dir, const View& view, Step step, float weight) {
-    const auto layout = Layout::Make(CountingFacts().tensors, CountingSpec().law.chunk_bytes);
+    const auto layout =
+        Layout::Make(CountingEnvironment().tensors, CountingSpec().training.chunk_bytes);
     ASSERT_TRUE(layout.ok());
     const std::vector<float> values(static_cast<size_t>(layout->elements()), weight);
     const PartView part{kValuesSlot, ChunkId(0), values};

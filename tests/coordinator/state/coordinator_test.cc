@@ -20,25 +20,25 @@ using testing::IsEmpty;
 
 JobSpec SpecOf(int32_t min, int32_t max) {
   JobSpec spec;
-  spec.law.task = "counting";
-  spec.law.lanes = 4;
-  spec.law.batch = 4;
-  spec.law.steps = 20;
-  spec.law.chunk_bytes = 64;
-  spec.run.workers_min = min;
-  spec.run.workers_max = max;
-  spec.run.checkpoint.every_seconds = 0;
+  spec.training.task = "counting";
+  spec.training.lanes = 4;
+  spec.training.batch = 4;
+  spec.training.steps = 20;
+  spec.training.chunk_bytes = 64;
+  spec.runtime.workers_min = min;
+  spec.runtime.workers_max = max;
+  spec.runtime.checkpoint.every_seconds = 0;
   return spec;
 }
 
 // Two chunks, no optimizer slots.
-JobFacts Facts() {
-  JobFacts facts;
-  facts.samples = 100;
-  facts.data_hash = "d1";
-  facts.tensors = {{"weight", {32}, TensorKind::kParameter}};
-  facts.numeric = {{"isa", "avx2"}, {"threads", "1"}};
-  return facts;
+NumericEnvironment Environment() {
+  NumericEnvironment environment;
+  environment.samples = 100;
+  environment.data_hash = "d1";
+  environment.tensors = {{"weight", {32}, TensorKind::kParameter}};
+  environment.numeric = {{"isa", "avx2"}, {"threads", "1"}};
+  return environment;
 }
 
 MemberId Id(const std::string& name, uint64_t life = 1) {
@@ -48,7 +48,7 @@ MemberId Id(const std::string& name, uint64_t life = 1) {
 // A coordinator with a clock in the hand, and the answers of sound members.
 class Desk {
  public:
-  explicit Desk(Found found = {})
+  explicit Desk(RecoveredState found = {})
       : coordinator_("cluster", TermNumber(1), Settings(), std::move(found), now_) {}
 
   void Give(const Input& input) {
@@ -59,13 +59,14 @@ class Desk {
   void Say(const MemberId& member, ToCoordinator message) {
     Give(MemberSays{member, std::move(message)});
   }
-  void Join(const MemberId& id, const std::string& job = "job", JobFacts facts = Facts()) {
+  void Join(const MemberId& id, const std::string& job = "job",
+            NumericEnvironment environment = Environment()) {
     muster::Join join;
     join.job = job;
     join.id = id;
     join.node = "host";
     join.address = id.name;
-    join.facts = std::move(facts);
+    join.environment = std::move(environment);
     Say(id, join);
   }
   // Members that hold nothing, and whatever the plan asks of them.
@@ -73,13 +74,13 @@ class Desk {
     for (const MemberId& id : members) Say(id, Sealed{Job().number, {}});
     for (const MemberId& id : members) Say(id, HoldsBase{Job().number, 0});
   }
-  void Record(const MemberId& member, int64_t step, std::vector<Order> orders = {}) {
+  void Record(const MemberId& member, int64_t step, std::vector<JobCommand> commands = {}) {
     StepRecord r;
     r.lineage = Job().lineages.back().number;
     r.step = Step(step);
-    r.samples = StepSamples(Job().spec.law, 100, r.step);
+    r.samples = StepSamples(Job().spec.training, 100, r.step);
     r.weight = 4;
-    r.orders = std::move(orders);
+    r.commands = std::move(commands);
     Say(member, Records{{r}});
   }
   void Segment(const MemberId& member, int64_t step, std::vector<int> chunks, int64_t id) {
@@ -228,7 +229,7 @@ TEST(Start, OtherFactsAreNamedFieldByField) {
   desk.Give(Submit{"job", SpecOf(1, 2)});
   desk.Join(kA);
   desk.Drain<Tell>();
-  JobFacts other = Facts();
+  NumericEnvironment other = Environment();
   other.data_hash = "d2";
   other.numeric["isa"] = "sse2";
   desk.Join(kB, "job", other);
@@ -237,7 +238,8 @@ TEST(Start, OtherFactsAreNamedFieldByField) {
   EXPECT_EQ(leave[0].first, "worker-1");
   EXPECT_EQ(leave[0].second.exit_code, 78);
   EXPECT_EQ(leave[0].second.reason,
-            "worker-1 cannot take part: its facts differ from the job's: data (100 samples, hash "
+            "worker-1 cannot take part: its numeric environment differs from the job's: data (100 "
+            "samples, hash "
             "d2; the job has 100, d1) "
             "isa (sse2; the job has avx2)");
 }
@@ -247,7 +249,7 @@ TEST(Start, AFactThatTheJobDoesNotKnowIsNamedToo) {
   desk.Give(Submit{"job", SpecOf(1, 2)});
   desk.Join(kA);
   desk.Drain<Tell>();
-  JobFacts other = Facts();
+  NumericEnvironment other = Environment();
   other.numeric["library"] = "9";
   desk.Join(kB, "job", other);
   const auto leave = desk.Sent<Leave>();
@@ -262,7 +264,7 @@ TEST(Start, AMemberOfAnotherClusterIsTurnedAway) {
   join.job = "job";
   join.id = kA;
   join.cluster = "elsewhere";
-  join.facts = Facts();
+  join.environment = Environment();
   desk.Say(kA, join);
   const auto leave = desk.Sent<Leave>();
   ASSERT_EQ(leave.size(), 1u);
@@ -332,11 +334,11 @@ TEST(Stop, OfARunningJobIsAnOrderThenACheckpointThenTheEnd) {
   RunTwo(desk);
   desk.Give(Stop{"job"});
   EXPECT_EQ(desk.Job().phase, JobPhase::kStopping);
-  const auto given = desk.Sent<GiveOrder>();
+  const auto given = desk.Sent<GiveCommand>();
   ASSERT_EQ(given.size(), 1u);
   EXPECT_EQ(given[0].first, "worker-0") << "the owner of chunk 0";
-  EXPECT_EQ(given[0].second.order.kind, OrderKind::kStop);
-  desk.Record(kA, 0, {given[0].second.order});
+  EXPECT_EQ(given[0].second.command.kind, JobCommandKind::kStop);
+  desk.Record(kA, 0, {given[0].second.command});
   EXPECT_EQ(desk.Job().stop_at, Step(1));
   desk.Segment(kA, 1, {0}, 1);
   EXPECT_THAT(desk.Drain<CommitManifest>(), IsEmpty()) << "half of it";
@@ -426,13 +428,13 @@ void RunToTheLastCheckpoint(Desk& desk) {
   desk.Drain<Tell>();
 }
 
-Holdings StateAt(const Desk& desk) {
-  Holdings holdings;
-  holdings.has_state = true;
-  holdings.lineage = LineageNumber(1);
-  holdings.step = Step(desk.Status().steps);
-  holdings.results = holdings.sums = ChunkSet(2);
-  return holdings;
+LocalState StateAt(const Desk& desk) {
+  LocalState local_state;
+  local_state.has_state = true;
+  local_state.lineage = LineageNumber(1);
+  local_state.step = Step(desk.Status().steps);
+  local_state.results = local_state.sums = ChunkSet(2);
+  return local_state;
 }
 
 // The disk is full for a moment, just then.
@@ -559,16 +561,16 @@ TEST(Checkpoint, AFailureBeforeThereIsALineageIsNothing) {
 
 // ---- resume
 
-Found StoppedAt(std::vector<int64_t> checkpoints) {
+RecoveredState StoppedAt(std::vector<int64_t> checkpoints) {
   JobJournal job;
   job.id = "job";
-  job.order = 1;
+  job.submission = 1;
   job.spec = SpecOf(1, 1);
   job.phase = JobPhase::kStopped;
-  job.facts = Facts();
+  job.environment = Environment();
   job.lineages = {{LineageNumber(1), LineageNumber(0), Step(0), "start"}};
   job.number = ViewNumber(3);
-  Found found;
+  RecoveredState found;
   found.jobs = {job};
   found.recorded["job"] = Step(8);
   for (int64_t step : checkpoints) {
@@ -584,7 +586,7 @@ Found StoppedAt(std::vector<int64_t> checkpoints) {
 // The plan that the only worker gets.
 std::optional<HealPlan> PlanAfter(Desk& desk, Resume resume) {
   JobSpec spec = SpecOf(1, 1);
-  spec.run.resume = resume;
+  spec.runtime.resume = resume;
   desk.Give(Submit{"job", spec});
   desk.Join(kA);
   desk.Say(kA, Sealed{desk.Job().number, {}});
@@ -605,7 +607,7 @@ TEST(Resume, LatestIsTheNewestCheckpoint) {
 }
 
 TEST(Resume, TheDigestOfWhereItStoppedIsNotTheOneOfWhatFollows) {
-  Found found = StoppedAt({4, 8});
+  RecoveredState found = StoppedAt({4, 8});
   found.jobs[0].digest = "of step 8";
   found.jobs[0].exit_code = 75;
   Desk desk(std::move(found));
@@ -615,7 +617,7 @@ TEST(Resume, TheDigestOfWhereItStoppedIsNotTheOneOfWhatFollows) {
 }
 
 TEST(Resume, AFailedJobGoesOnOnceItsReasonIsMended) {
-  Found found = StoppedAt({4, 8});
+  RecoveredState found = StoppedAt({4, 8});
   found.jobs[0].phase = JobPhase::kFailed;
   Desk desk(std::move(found));
   const auto plan = PlanAfter(desk, {ResumeKind::kLatest, 0});
@@ -624,7 +626,7 @@ TEST(Resume, AFailedJobGoesOnOnceItsReasonIsMended) {
 }
 
 TEST(Resume, ThatNoCheckpointCouldBeLoadedHidesNoneOfThem) {
-  Found found = StoppedAt({4, 8});
+  RecoveredState found = StoppedAt({4, 8});
   found.jobs[0].view.emplace();
   found.jobs[0].view->number = ViewNumber(3);
   found.jobs[0].view->lineage = LineageNumber(1);
@@ -645,13 +647,13 @@ TEST(Resume, ThatNoCheckpointCouldBeLoadedHidesNoneOfThem) {
 }
 
 // As the ledger tells of steps 6 and 7, of which the second is done again.
-Found StoppedAtWithRecords() {
-  Found found = StoppedAt({7});
+RecoveredState StoppedAtWithRecords() {
+  RecoveredState found = StoppedAt({7});
   for (int64_t step : {6, 7}) {
     StepRecord record;
     record.lineage = LineageNumber(1);
     record.step = Step(step);
-    record.samples = StepSamples(SpecOf(1, 1).law, 100, record.step);
+    record.samples = StepSamples(SpecOf(1, 1).training, 100, record.step);
     record.weight = 4;
     record.loss = 2;
     found.recent["job"].records[record.step] = record;
@@ -772,11 +774,11 @@ TEST(Resume, WithoutAWholeCheckpointTheJobFailsAndNothingIsRemoved) {
 TEST(Resume, OtherRunFieldsAreTakenWhileNobodyHasJoined) {
   Desk before;
   RunTwo(before);
-  Desk desk(Found{.jobs = {before.Job()}});
+  Desk desk(RecoveredState{.jobs = {before.Job()}});
   JobSpec spec = SpecOf(1, 1);
-  spec.run.resume.kind = ResumeKind::kNever;
+  spec.runtime.resume.kind = ResumeKind::kNever;
   desk.Give(Submit{"job", spec});
-  EXPECT_EQ(desk.Job().spec.run, spec.run);
+  EXPECT_EQ(desk.Job().spec.runtime, spec.runtime);
   const MemberId again = Id("worker-0", 2);
   desk.Join(again);
   desk.Say(again, Sealed{desk.Job().number, {}});
@@ -784,7 +786,7 @@ TEST(Resume, OtherRunFieldsAreTakenWhileNobodyHasJoined) {
   ASSERT_EQ(heals.size(), 1u);
   EXPECT_THAT(heals[0].second.plan.how, ElementsAre(HealBy::kMake));
   desk.Give(Submit{"job", SpecOf(1, 2)});
-  EXPECT_EQ(desk.Job().spec.run, spec.run) << "now somebody has joined";
+  EXPECT_EQ(desk.Job().spec.runtime, spec.runtime) << "now somebody has joined";
 }
 
 // ---- members
@@ -798,11 +800,13 @@ TEST(Members, AServerWithOtherKernelsIsTurnedAway) {
   join.job = "job";
   join.id = Id("server-0");
   join.role = Role::kServer;
-  join.facts.numeric = {{"isa", "avx512"}};
+  join.environment.numeric = {{"isa", "avx512"}};
   desk.Say(join.id, join);
-  EXPECT_THAT(desk.Told(), ElementsAre("server-0 was turned away: its facts differ from the job's: "
-                                       "isa (avx512; the job has avx2)"));
-  join.facts.numeric = {{"isa", "avx2"}};
+  EXPECT_THAT(
+      desk.Told(),
+      ElementsAre("server-0 was turned away: its numeric environment differs from the job's: "
+                  "isa (avx512; the job has avx2)"));
+  join.environment.numeric = {{"isa", "avx2"}};
   desk.Say(join.id, join);
   EXPECT_THAT(desk.Told(), ElementsAre("server-0 joined"));
 }
@@ -818,12 +822,12 @@ TEST(Members, OneThatHoldsALaneThatIsNoneIsGivenUp) {
     desk.Give(Tick{});
   }
   ASSERT_EQ(desk.Job().number, ViewNumber(2));
-  Holdings holdings;
-  holdings.has_state = true;
-  holdings.lineage = LineageNumber(1);
-  holdings.lanes = {LaneId(4095)};
+  LocalState local_state;
+  local_state.has_state = true;
+  local_state.lineage = LineageNumber(1);
+  local_state.lanes = {LaneId(4095)};
   desk.Drain<Tell>();
-  desk.Say(kA, Sealed{ViewNumber(2), holdings});
+  desk.Say(kA, Sealed{ViewNumber(2), local_state});
   const auto leave = desk.Sent<Leave>();
   ASSERT_EQ(leave.size(), 1u);
   EXPECT_THAT(leave[0].second.reason, testing::HasSubstr("lane 4095"));
@@ -834,12 +838,12 @@ TEST(Members, ALossThatIsNoNumberIsToldOnceAndIsNoDisagreement) {
   RunTwo(desk);
   StepRecord r;
   r.lineage = LineageNumber(1);
-  r.samples = StepSamples(desk.Job().spec.law, 100, r.step);
+  r.samples = StepSamples(desk.Job().spec.training, 100, r.step);
   r.weight = 4;
   r.loss = std::numeric_limits<double>::quiet_NaN();
   for (const MemberId& id : {kA, kB}) desk.Say(id, Records{{r}});
   r.step = Step(1);
-  r.samples = StepSamples(desk.Job().spec.law, 100, r.step);
+  r.samples = StepSamples(desk.Job().spec.training, 100, r.step);
   for (const MemberId& id : {kA, kB}) desk.Say(id, Records{{r}});
   const auto told = desk.Told();
   ASSERT_EQ(told.size(), 1u);
@@ -904,7 +908,7 @@ TEST(Restart, WhileTheFirstViewFormsIsNoLoss) {
   for (const MemberId& id : {kA, kB}) before.Say(id, Sealed{before.Job().number, {}});
   ASSERT_EQ(before.Job().lineages.size(), 1u);
   ASSERT_FALSE(before.Job().view.has_value());
-  Desk desk(Found{.jobs = {before.Job()}});
+  Desk desk(RecoveredState{.jobs = {before.Job()}});
   for (const MemberId& id : {kA, kB}) desk.Join(id);
   for (int i = 0; i < 16; ++i) {  // a lease
     desk.Wait(milliseconds(100));
@@ -924,13 +928,13 @@ TEST(Restart, WhileTheFirstViewFormsIsNoLoss) {
 TEST(Restart, AWorkerThatEndedMeanwhileIsNotWaitedForAndItsLanesCount) {
   Desk before;
   RunTwo(before);
-  Desk desk(Found{.jobs = {before.Job()}});
+  Desk desk(RecoveredState{.jobs = {before.Job()}});
   muster::Join join;
   join.job = "job";
   join.id = kA;
   join.node = "host";
   join.address = kA.name;
-  join.facts = Facts();
+  join.environment = Environment();
   join.active = true;
   join.sealed = ViewNumber(1);
   desk.Say(kA, join);
@@ -947,12 +951,12 @@ TEST(Restart, AWorkerThatEndedMeanwhileIsNotWaitedForAndItsLanesCount) {
   exited.lanes.in_step = 2;
   desk.Give(AgentSays{exited});
   ASSERT_EQ(desk.Job().number, ViewNumber(2)) << "within the lease";
-  Holdings holdings;
-  holdings.has_state = true;
-  holdings.lineage = LineageNumber(1);
-  holdings.results = ChunkSet(2);
-  holdings.lanes = {LaneId(0), LaneId(1)};
-  desk.Say(kA, Sealed{ViewNumber(2), holdings});
+  LocalState local_state;
+  local_state.has_state = true;
+  local_state.lineage = LineageNumber(1);
+  local_state.results = ChunkSet(2);
+  local_state.lanes = {LaneId(0), LaneId(1)};
+  desk.Say(kA, Sealed{ViewNumber(2), local_state});
   desk.Say(kA, HoldsBase{ViewNumber(2), 0});
   EXPECT_EQ(desk.Job().phase, JobPhase::kRunning);
   EXPECT_EQ(desk.Job().recoveries, 1);

@@ -14,9 +14,9 @@ constexpr int32_t kChunks = 4;
 
 ChunkSet Set(const std::vector<int>& bits) { return ChunkSet(bits.begin(), bits.end()); }
 
-Holdings At(int64_t step, std::vector<int> lanes = {},
-            ChunkSet results = ChunkSet(kChunks, false)) {
-  Holdings h;
+LocalState At(int64_t step, std::vector<int> lanes = {},
+              ChunkSet results = ChunkSet(kChunks, false)) {
+  LocalState h;
   h.has_state = true;
   h.lineage = LineageNumber(1);
   h.step = Step(step);
@@ -25,21 +25,21 @@ Holdings At(int64_t step, std::vector<int> lanes = {},
   for (int l : lanes) h.lanes.emplace_back(l);
   return h;
 }
-Holdings WithPrevious(Holdings h) {
+LocalState WithPrevious(LocalState h) {
   h.previous_results = true;
   return h;
 }
 
-Candidate Worker(const std::string& name, std::optional<int> rank, Holdings holdings,
+Candidate Worker(const std::string& name, std::optional<int> rank, LocalState local_state,
                  const std::string& node = "host") {
   Candidate c;
   c.member = {{name, {1, 1}}, Role::kWorker, node, name, Rank(-1), -1};
   if (rank) c.rank = Rank(*rank);
-  c.holdings = std::move(holdings);
+  c.local_state = std::move(local_state);
   return c;
 }
-Candidate Server(const std::string& name, std::optional<int> rank, Holdings holdings) {
-  Candidate c = Worker(name, rank, std::move(holdings));
+Candidate Server(const std::string& name, std::optional<int> rank, LocalState local_state) {
+  Candidate c = Worker(name, rank, std::move(local_state));
   c.member.role = Role::kServer;
   return c;
 }
@@ -155,7 +155,7 @@ TEST(Base, ResultsOfTheOpenStepAreDone) {
 TEST(Base, AStateOfAVoidedLineageDoesNotCount) {
   PlanInput input = InputOf({Worker("a", 0, At(9)), Worker("b", 1, At(5))});
   input.lineages.push_back({LineageNumber(2), LineageNumber(1), Step(4), "a loss"});
-  input.candidates[1].holdings.lineage = LineageNumber(2);
+  input.candidates[1].local_state.lineage = LineageNumber(2);
   const Planned planned = PlanView(input);
   EXPECT_EQ(planned.heal.base, Step(5));
   EXPECT_EQ(planned.heal.lineage, LineageNumber(2));
@@ -234,7 +234,7 @@ TEST(ServerBase, TheLossOfAllWorkersIsNoRewind) {
 }
 
 TEST(ServerBase, ACompleteSumThatWaitsForItsVerdictIsNotSummedAgain) {
-  Holdings waits = At(5);
+  LocalState waits = At(5);
   waits.sums = Set({1, 0, 0, 0});
   const Planned planned = PlanView(
       ServerInputOf({Worker("w", 0, At(5)), Server("s0", 0, waits), Server("s1", 1, At(5))}));

@@ -110,13 +110,13 @@ int SendHostileFrames(GrpcTransport& transport, const std::string& job, const Ta
     s.Say(Hello{job, stranger, to.id});
   });
   attack("a stranger's have", stranger, [&](HostileSession& s) {
-    s.Say(Have{lineage, view, Step(1), {false}, {false}});
+    s.Say(Inventory{lineage, view, Step(1), {false}, {false}});
   });
   attack("a stranger's fetch", stranger, [&](HostileSession& s) {
     s.Say(Fetch{view, PieceKind::kSlot, 1, Step(0), {ChunkId(0)}});
   });
   attack("too much ahead of time", stranger, [&](HostileSession& s) {
-    for (int i = 0; i < 80'000; ++i) s.Say(Have{lineage, ViewNumber(1000), Step(i), {}, {}});
+    for (int i = 0; i < 80'000; ++i) s.Say(Inventory{lineage, ViewNumber(1000), Step(i), {}, {}});
   });
   for (const MemberId& from : {stranger, other.id}) {
     attack("a wrong checksum", from,
@@ -124,7 +124,7 @@ int SendHostileFrames(GrpcTransport& transport, const std::string& job, const Ta
     attack("a wrong size", from,
            [&](HostileSession& s) { s.Say(partials(view, 1, 0, 1), zeros.substr(0, 12)); });
     attack("a payload where none belongs", from, [&](HostileSession& s) {
-      s.Say(Have{lineage, view, Step(1), {}, {}}, zeros);
+      s.Say(Inventory{lineage, view, Step(1), {}, {}}, zeros);
     });
     attack("a chunk that is not there", from,
            [&](HostileSession& s) { s.Say(partials(view, 1, 77, 1), zeros); });

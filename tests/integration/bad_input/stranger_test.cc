@@ -161,7 +161,7 @@ TEST(StrangerTest, ADirectoryThatCannotBeWrittenIsNamed) {
              {"cannot write " + spec, "give a --dir"});
 }
 
-TEST(StrangerTest, ADirectoryHoldsOneJobUnderOneLaw) {
+TEST(StrangerTest, ADirectoryHoldsOneJobUnderOneTraining) {
   const std::string folder = MakeFolder();
   const std::string spec = WriteText(folder + "/spec.yaml", CountingSpec(2000, "workers: 2\n"));
   Program first(Train(spec, folder + "/job"));
@@ -176,7 +176,8 @@ TEST(StrangerTest, ADirectoryHoldsOneJobUnderOneLaw) {
   first.Signal(SIGINT);
   EXPECT_EQ(first.End(), 75) << first.output();
   ExpectEnds(Train(spec, folder + "/job", {"--set", "seed=7", "--set", "lanes=8"}), 64,
-             {"under another law", "lanes: 7 against 8", "seed: 0 against 7", "another --dir"});
+             {"under another training specification", "lanes: 7 against 8", "seed: 0 against 7",
+              "another --dir"});
 }
 
 TEST(StrangerTest, CtrlCStopsAndTheSameCommandGoesOnToTheSameBits) {

@@ -40,11 +40,11 @@ TEST(ExitCodes, AreThoseOfSysexits) {
   EXPECT_EQ(kExitBadConfiguration, EX_USAGE);
   EXPECT_EQ(kExitBadData, EX_DATAERR);
   EXPECT_EQ(kExitLater, EX_TEMPFAIL);
-  EXPECT_EQ(kExitOtherFacts, EX_CONFIG);
+  EXPECT_EQ(kExitOtherEnvironment, EX_CONFIG);
 }
 
 TEST(ExitCodes, ThreeAreHopeless) {
-  for (const int code : {kExitBadConfiguration, kExitBadData, kExitOtherFacts})
+  for (const int code : {kExitBadConfiguration, kExitBadData, kExitOtherEnvironment})
     EXPECT_TRUE(IsHopelessExit(code)) << code;
   for (const int code : {kExitDone, kExitFailed, kExitLater, kExitTerminated, 2, 127})
     EXPECT_FALSE(IsHopelessExit(code)) << code;

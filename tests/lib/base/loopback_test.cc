@@ -67,9 +67,9 @@ TEST(Loopback, AnAllowedNetworkNeedsANamespaceOfItsOwn) {
               absl::StatusCode::kFailedPrecondition)
         << outside;
   }
-  for (const NamespaceFacts& facts :
+  for (const NamespaceFacts& environment :
        {kShared, NamespaceFacts{}, NamespaceFacts{"net:[1]", {}}, NamespaceFacts{{}, "net:[1]"}}) {
-    const absl::Status status = CheckPlaintextAddress("10.231.0.1:80", allowed, facts);
+    const absl::Status status = CheckPlaintextAddress("10.231.0.1:80", allowed, environment);
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
     EXPECT_THAT(std::string(status.message()), HasSubstr("process 1"));
   }
@@ -92,9 +92,9 @@ TEST(Loopback, WholeAddressSpaceAndSingleHost) {
 }
 
 TEST(Loopback, ReadsOurNamespace) {
-  const NamespaceFacts facts = ReadNamespaceFacts();
-  ASSERT_TRUE(facts.ours.has_value());
-  EXPECT_THAT(*facts.ours, HasSubstr("net:["));
+  const NamespaceFacts environment = ReadNamespaceFacts();
+  ASSERT_TRUE(environment.ours.has_value());
+  EXPECT_THAT(*environment.ours, HasSubstr("net:["));
 }
 
 }  // namespace

@@ -23,11 +23,11 @@ inline absl::Status SaveOne(Catalogue& catalogue, const std::string& dir, const 
   const std::vector<PartView> parts = PartsOf<PartView>(layout, state);
   const size_t half = parts.size() / 2;
   std::vector<Segment> segments;
-  for (const auto& share :
+  for (const auto& part :
        {absl::MakeConstSpan(parts).first(half), absl::MakeConstSpan(parts).subspan(half)}) {
     const std::string writer = absl::StrCat("w", segments.size(), "-", attempt);
     auto segment = WriteSegment(dir, SegmentFile(LineageNumber(1), Step(step), writer),
-                                {kJob, LineageNumber(1), Step(step)}, share);
+                                {kJob, LineageNumber(1), Step(step)}, part);
     if (!segment.ok()) return segment.status();
     segments.push_back(*std::move(segment));
     stage("segment");

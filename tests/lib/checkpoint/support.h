@@ -106,11 +106,11 @@ inline absl::StatusOr<Manifest> Save(const std::string& dir, const Layout& layou
   const std::vector<PartView> parts = PartsOf<PartView>(layout, state);
   std::vector<Segment> segments;
   for (size_t writer = 0; writer < writers; ++writer) {
-    std::vector<PartView> share;
-    for (size_t i = writer; i < parts.size(); i += writers) share.push_back(parts[i]);
+    std::vector<PartView> part;
+    for (size_t i = writer; i < parts.size(); i += writers) part.push_back(parts[i]);
     auto segment = WriteSegment(
         dir, SegmentFile(LineageNumber(lineage), Step(step), "w" + std::to_string(writer)),
-        {kJob, LineageNumber(lineage), Step(step)}, share);
+        {kJob, LineageNumber(lineage), Step(step)}, part);
     if (!segment.ok()) return segment.status();
     segments.push_back(*std::move(segment));
   }

@@ -9,14 +9,14 @@ namespace {
 constexpr uint64_t kSamples = 10;
 
 // 10 samples, 4 at a time: 3 steps an epoch, the third one short.
-Law CountingLaw() {
-  Law law;
-  law.task = "counting";
-  law.lanes = 2;
-  law.batch = 4;
-  law.epochs = 2;
-  law.seed = 9;
-  return law;
+TrainingSpec CountingTraining() {
+  TrainingSpec training;
+  training.task = "counting";
+  training.lanes = 2;
+  training.batch = 4;
+  training.epochs = 2;
+  training.seed = 9;
+  return training;
 }
 
 StepRecord RecordOf(int64_t lineage, int64_t step) {
@@ -25,7 +25,7 @@ StepRecord RecordOf(int64_t lineage, int64_t step) {
   r.step = Step(step);
   r.view = ViewNumber(1);
   r.lane_holders = {{"worker-0", {1, 1}}, {"worker-1", {2, 2}}};
-  r.samples = StepSamples(CountingLaw(), kSamples, r.step);
+  r.samples = StepSamples(CountingTraining(), kSamples, r.step);
   r.weight = static_cast<int64_t>(r.samples.count);
   return r;
 }
@@ -112,14 +112,15 @@ TEST(Ancestry, NamesWhatIsMissing) {
 
 // ---- audit
 
-std::string VerdictOf(const std::vector<StepRecord>& ancestry, const Law& law = CountingLaw()) {
-  const AuditReport report = Audit(law, kSamples, ancestry);
+std::string VerdictOf(const std::vector<StepRecord>& ancestry,
+                      const TrainingSpec& training = CountingTraining()) {
+  const AuditReport report = Audit(training, kSamples, ancestry);
   EXPECT_FALSE(report.ok);
   return report.verdict;
 }
 
 TEST(Audit, ProvesFullEpochs) {
-  const AuditReport report = Audit(CountingLaw(), kSamples, Steps(1, 0, 6));
+  const AuditReport report = Audit(CountingTraining(), kSamples, Steps(1, 0, 6));
   EXPECT_TRUE(report.ok);
   EXPECT_EQ(report.verdict,
             "each of 10 samples is in the final state exactly once in each of 2 full epochs; 6 "
@@ -131,7 +132,7 @@ TEST(Audit, ProvesFullEpochs) {
 }
 
 TEST(Audit, AnUnfinishedEpochMayLackSamples) {
-  const AuditReport report = Audit(CountingLaw(), kSamples, Steps(1, 0, 4));
+  const AuditReport report = Audit(CountingTraining(), kSamples, Steps(1, 0, 4));
   EXPECT_TRUE(report.ok) << report.verdict;
   EXPECT_EQ(report.full_epochs, 1);
   EXPECT_EQ(report.samples, 14u);
@@ -141,7 +142,7 @@ TEST(Audit, AcrossARewindFollowsTheRecordsThatCount) {
   const auto ancestry = Ancestry({Of(1, 0, 0), Of(2, 1, 2)}, Steps(1, 0, 5) + Steps(2, 2, 6),
                                  LineageNumber(2), Step(6));
   ASSERT_TRUE(ancestry.ok());
-  EXPECT_TRUE(Audit(CountingLaw(), kSamples, *ancestry).ok);
+  EXPECT_TRUE(Audit(CountingTraining(), kSamples, *ancestry).ok);
 }
 
 TEST(Audit, NamesAMissingStep) {
@@ -158,13 +159,15 @@ TEST(Audit, NamesAStepThatCountsTwice) {
 TEST(Audit, NamesWrongSamples) {
   std::vector<StepRecord> records = Steps(1, 0, 6);
   records[1].samples.first = 3;
-  EXPECT_EQ(VerdictOf(records),
-            "step 1 (lineage 1) used samples 3+4 of epoch 0, not the ones the law gives it");
+  EXPECT_EQ(
+      VerdictOf(records),
+      "step 1 (lineage 1) used samples 3+4 of epoch 0, not the ones the specification gives it");
   records = Steps(1, 0, 6);
   // The first epoch's again: used twice there, never in the second.
   records[3].samples = records[0].samples;
-  EXPECT_EQ(VerdictOf(records),
-            "step 3 (lineage 1) used samples 0+4 of epoch 0, not the ones the law gives it");
+  EXPECT_EQ(
+      VerdictOf(records),
+      "step 3 (lineage 1) used samples 0+4 of epoch 0, not the ones the specification gives it");
 }
 
 TEST(Audit, NamesALaneWithoutAHolder) {
@@ -179,7 +182,7 @@ TEST(Audit, NamesAWrongWeight) {
   std::vector<StepRecord> records = Steps(1, 0, 6);
   records[2].weight = 4;  // the short step has 2
   EXPECT_EQ(VerdictOf(records), "step 2 (lineage 1) has weight 4 for 2 samples");
-  Law tokens = CountingLaw();
+  TrainingSpec tokens = CountingTraining();
   tokens.task = "code-lm";  // weights are tokens: any, but not negative
   EXPECT_TRUE(Audit(tokens, kSamples, records).ok);
   records[2].weight = -1;

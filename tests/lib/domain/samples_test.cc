@@ -17,12 +17,12 @@ std::vector<uint64_t> WholeOrder(uint64_t seed, int64_t epoch, uint64_t n) {
   return ids;
 }
 
-Law LawOf(int64_t batch, int32_t lanes) {
-  Law law;
-  law.batch = batch;
-  law.lanes = lanes;
-  law.seed = 11;
-  return law;
+TrainingSpec TrainingOf(int64_t batch, int32_t lanes) {
+  TrainingSpec training;
+  training.batch = batch;
+  training.lanes = lanes;
+  training.seed = 11;
+  return training;
 }
 
 // Sizes that divide by nothing, around powers of two and of four, and of one.
@@ -89,13 +89,13 @@ TEST(LaneSamples, PartitionTheStepExactly) {
   for (uint64_t n : {1, 2, 3, 7, 16, 97})
     for (int64_t batch : {1, 2, 3, 5, 16, 97, 200})
       for (int32_t lanes : {1, 2, 3, 6, 7, 33}) {
-        const Law law = LawOf(batch, lanes);
-        for (int64_t step = 0; step < 2 * StepsPerEpoch(law, n) + 1; ++step) {
-          const SampleRange all = StepSamples(law, n, Step(step));
+        const TrainingSpec training = TrainingOf(batch, lanes);
+        for (int64_t step = 0; step < 2 * StepsPerEpoch(training, n) + 1; ++step) {
+          const SampleRange all = StepSamples(training, n, Step(step));
           const uint64_t small = all.count / static_cast<uint64_t>(lanes);
           uint64_t next = all.first, last_count = small + 1;
           for (int32_t l = 0; l < lanes; ++l) {
-            const SampleRange part = LaneSamples(law, n, Step(step), LaneId(l));
+            const SampleRange part = LaneSamples(training, n, Step(step), LaneId(l));
             EXPECT_EQ(part.epoch, all.epoch);
             EXPECT_EQ(part.first, next);
             EXPECT_LE(part.count, last_count) << "extra samples go to the first lanes";
@@ -109,30 +109,30 @@ TEST(LaneSamples, PartitionTheStepExactly) {
 }
 
 TEST(LaneSamples, LanesBeyondTheSamplesAreEmpty) {
-  const Law law = LawOf(3, 5);
-  EXPECT_EQ(LaneSamples(law, 10, Step(1), LaneId(2)), (SampleRange{0, 5, 1}));
-  EXPECT_EQ(LaneSamples(law, 10, Step(1), LaneId(3)), (SampleRange{0, 6, 0}));
-  EXPECT_EQ(LaneSamples(law, 10, Step(1), LaneId(4)), (SampleRange{0, 6, 0}));
+  const TrainingSpec training = TrainingOf(3, 5);
+  EXPECT_EQ(LaneSamples(training, 10, Step(1), LaneId(2)), (SampleRange{0, 5, 1}));
+  EXPECT_EQ(LaneSamples(training, 10, Step(1), LaneId(3)), (SampleRange{0, 6, 0}));
+  EXPECT_EQ(LaneSamples(training, 10, Step(1), LaneId(4)), (SampleRange{0, 6, 0}));
 }
 
 TEST(StepSamples, TheLastStepOfAnEpochMayBeShort) {
-  const Law law = LawOf(4, 2);
-  EXPECT_EQ(StepSamples(law, 10, Step(1)), (SampleRange{0, 4, 4}));
-  EXPECT_EQ(StepSamples(law, 10, Step(2)), (SampleRange{0, 8, 2}));
-  EXPECT_EQ(StepSamples(law, 10, Step(3)), (SampleRange{1, 0, 4}));
-  EXPECT_EQ(StepSamples(LawOf(100, 2), 10, Step(5)), (SampleRange{5, 0, 10}));
+  const TrainingSpec training = TrainingOf(4, 2);
+  EXPECT_EQ(StepSamples(training, 10, Step(1)), (SampleRange{0, 4, 4}));
+  EXPECT_EQ(StepSamples(training, 10, Step(2)), (SampleRange{0, 8, 2}));
+  EXPECT_EQ(StepSamples(training, 10, Step(3)), (SampleRange{1, 0, 4}));
+  EXPECT_EQ(StepSamples(TrainingOf(100, 2), 10, Step(5)), (SampleRange{5, 0, 10}));
 }
 
 TEST(SampleIds, EveryEpochHoldsEachIdOnce) {
   for (uint64_t n : {1, 2, 13, 97})
     for (int64_t batch : {1, 4, 7, 150}) {
-      const Law law = LawOf(batch, 3);
-      const int64_t per_epoch = StepsPerEpoch(law, n);
+      const TrainingSpec training = TrainingOf(batch, 3);
+      const int64_t per_epoch = StepsPerEpoch(training, n);
       for (int64_t epoch = 0; epoch < 3; ++epoch) {
         std::vector<int> uses(n, 0);
         for (int64_t s = epoch * per_epoch; s < (epoch + 1) * per_epoch; ++s)
-          for (int32_t l = 0; l < law.lanes; ++l)
-            for (uint64_t id : SampleIds(law, n, LaneSamples(law, n, Step(s), LaneId(l))))
+          for (int32_t l = 0; l < training.lanes; ++l)
+            for (uint64_t id : SampleIds(training, n, LaneSamples(training, n, Step(s), LaneId(l))))
               ++uses[id];
         EXPECT_THAT(uses, testing::Each(1))
             << n << " samples, batch " << batch << ", epoch " << epoch;
@@ -141,12 +141,12 @@ TEST(SampleIds, EveryEpochHoldsEachIdOnce) {
 }
 
 TEST(TotalSteps, FollowFromStepsOrEpochs) {
-  Law law = LawOf(4, 1);
-  law.epochs = 3;
-  EXPECT_EQ(TotalSteps(law, 10), 9);
-  law.epochs = 0;
-  law.steps = 5;
-  EXPECT_EQ(TotalSteps(law, 10), 5);
+  TrainingSpec training = TrainingOf(4, 1);
+  training.epochs = 3;
+  EXPECT_EQ(TotalSteps(training, 10), 9);
+  training.epochs = 0;
+  training.steps = 5;
+  EXPECT_EQ(TotalSteps(training, 10), 5);
 }
 
 }  // namespace

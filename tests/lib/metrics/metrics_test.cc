@@ -41,7 +41,7 @@ void ResolveAll(Metrics& metrics) {
   metrics.GetCounter("muster_rewinds_total");
   metrics.GetCounter("muster_lanes_recomputed_total");
   metrics.GetHistogram("muster_checkpoint_seconds");
-  metrics.GetHistogram("muster_checkpoint_share_seconds");
+  metrics.GetHistogram("muster_checkpoint_part_seconds");
   metrics.GetHistogram("muster_checkpoint_stall_seconds");
   metrics.GetCounter("muster_checkpoint_bytes_total");
   metrics.GetCounter("muster_checkpoints_committed_total");

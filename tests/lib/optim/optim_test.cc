@@ -8,7 +8,7 @@
 namespace muster {
 namespace {
 
-// One element, straight from the formulas of the papers as LibTorch orders them.
+// One element, straight from the formulas of the papers as LibTorch commands them.
 struct Element {
   float parameter, slot0, slot1;
 };

@@ -17,9 +17,9 @@ struct Bound {
   std::vector<LaneOutput> outcomes;
 
   explicit Bound(uint64_t samples) {
-    Law law;
-    law.data.samples = samples;
-    task = MakeCounting(law);
+    TrainingSpec training;
+    training.data.samples = samples;
+    task = MakeCounting(training);
     layout = Layout::Make(task->Tensors(), 64).value();
     EXPECT_TRUE(task->Bind(layout).ok());
     parameters.assign(static_cast<size_t>(layout.elements()), 0.0f);

@@ -43,8 +43,8 @@ JobSpec Parsed(const std::string& yaml, const std::vector<std::string>& settings
 
 TEST(JobYaml, FillsInDefaults) {
   JobSpec expected;
-  expected.law.task = "counting";
-  expected.law.steps = 10;
+  expected.training.task = "counting";
+  expected.training.steps = 10;
   EXPECT_EQ(Parsed(kSmall), expected);
 }
 
@@ -76,47 +76,47 @@ first_bucket_bytes: 1024
 fingerprint_every: 5
 )");
   JobSpec expected;
-  expected.law = {.task = "code-lm",
-                  .parameters = {{"layers", 2},
-                                 {"width", 64},
-                                 {"heads", 4},
-                                 {"context", 128},
-                                 {"dropout", 0.25},
-                                 {"stride", 0}},
-                  .data = {.paths = {"/a", "/b c"}, .suffixes = {".h", ""}, .max_bytes = 1000},
-                  .lanes = 6,
-                  .batch = 24,
-                  .steps = 300,
-                  .optimizer = {.kind = OptimizerKind::kAdamW,
-                                .learning_rate = 0.001,
-                                .beta1 = 0.8,
-                                .beta2 = 0.99,
-                                .epsilon = 1e-6,
-                                .weight_decay = 0.01},
-                  .schedule = {ScheduleKind::kCosine, 20, 0.1},
-                  .clip_norm = 1,
-                  .reduction = Reduction::kSum,
-                  .seed = std::numeric_limits<uint64_t>::max(),
-                  .order = SumOrder::kFree,
-                  .sync = Sync::kServer,
-                  .threads = 2,
-                  .chunk_bytes = 4096};
-  expected.run = {.name = "my-job",
-                  .workers_min = 2,
-                  .workers_max = 5,
-                  .servers = 2,
-                  .checkpoint = {50, 1.5, 7},
-                  .resume = {ResumeKind::kStep, 120},
-                  .bucket_bytes = 65536,
-                  .first_bucket_bytes = 1024,
-                  .fingerprint_every = 5};
+  expected.training = {.task = "code-lm",
+                       .parameters = {{"layers", 2},
+                                      {"width", 64},
+                                      {"heads", 4},
+                                      {"context", 128},
+                                      {"dropout", 0.25},
+                                      {"stride", 0}},
+                       .data = {.paths = {"/a", "/b c"}, .suffixes = {".h", ""}, .max_bytes = 1000},
+                       .lanes = 6,
+                       .batch = 24,
+                       .steps = 300,
+                       .optimizer = {.kind = OptimizerKind::kAdamW,
+                                     .learning_rate = 0.001,
+                                     .beta1 = 0.8,
+                                     .beta2 = 0.99,
+                                     .epsilon = 1e-6,
+                                     .weight_decay = 0.01},
+                       .schedule = {ScheduleKind::kCosine, 20, 0.1},
+                       .clip_norm = 1,
+                       .reduction = Reduction::kSum,
+                       .seed = std::numeric_limits<uint64_t>::max(),
+                       .order = SumOrder::kFree,
+                       .sync = Sync::kServer,
+                       .threads = 2,
+                       .chunk_bytes = 4096};
+  expected.runtime = {.name = "my-job",
+                      .workers_min = 2,
+                      .workers_max = 5,
+                      .servers = 2,
+                      .checkpoint = {50, 1.5, 7},
+                      .resume = {ResumeKind::kStep, 120},
+                      .bucket_bytes = 65536,
+                      .first_bucket_bytes = 1024,
+                      .fingerprint_every = 5};
   EXPECT_EQ(spec, expected);
 }
 
 TEST(JobYaml, TakesWorkersAsANumberOrARange) {
   const auto workers = [](const std::string& text) {
-    const muster::Run run = Parsed(absl::StrCat(kSmall, "workers: ", text)).run;
-    return std::pair(run.workers_min, run.workers_max);
+    const muster::RuntimeSpec runtime = Parsed(absl::StrCat(kSmall, "workers: ", text)).runtime;
+    return std::pair(runtime.workers_min, runtime.workers_max);
   };
   EXPECT_EQ(workers("3"), std::pair(1, 3));
   EXPECT_EQ(workers("{min: 2, max: 3}"), std::pair(2, 3));
@@ -126,7 +126,7 @@ TEST(JobYaml, TakesWorkersAsANumberOrARange) {
 
 TEST(JobYaml, ResumesAsTold) {
   const auto resume = [](const std::string& text) {
-    return Parsed(absl::StrCat(kSmall, "resume: ", text)).run.resume;
+    return Parsed(absl::StrCat(kSmall, "resume: ", text)).runtime.resume;
   };
   EXPECT_EQ(resume("latest"), (Resume{ResumeKind::kLatest, 0}));
   EXPECT_EQ(resume("never"), (Resume{ResumeKind::kNever, 0}));
@@ -135,21 +135,21 @@ TEST(JobYaml, ResumesAsTold) {
 }
 
 TEST(JobYaml, GivesServersOnlyToServerJobs) {
-  EXPECT_EQ(Parsed(absl::StrCat(kSmall, "sync: server")).run.servers, 1);
-  EXPECT_EQ(Parsed(absl::StrCat(kSmall, "sync: server\nservers: 3")).run.servers, 3);
-  EXPECT_EQ(Parsed(absl::StrCat(kSmall, "servers: 0")).run.servers, 0);
+  EXPECT_EQ(Parsed(absl::StrCat(kSmall, "sync: server")).runtime.servers, 1);
+  EXPECT_EQ(Parsed(absl::StrCat(kSmall, "sync: server\nservers: 3")).runtime.servers, 3);
+  EXPECT_EQ(Parsed(absl::StrCat(kSmall, "servers: 0")).runtime.servers, 0);
 }
 
 TEST(JobYaml, AppliesSettingsBeforeReading) {
   const JobSpec spec =
       Parsed(kSmall, {"optimizer.learning_rate=0.5", "steps=", "epochs=2",
                       "workers={min: 2, max: 4}", "name=other", "optimizer.kind=momentum"});
-  EXPECT_EQ(spec.law.optimizer.learning_rate, 0.5);
-  EXPECT_EQ(spec.law.optimizer.kind, OptimizerKind::kMomentum);
-  EXPECT_EQ(spec.law.steps, 0);
-  EXPECT_EQ(spec.law.epochs, 2);
-  EXPECT_EQ(spec.run.workers_min, 2);
-  EXPECT_EQ(spec.run.name, "other");
+  EXPECT_EQ(spec.training.optimizer.learning_rate, 0.5);
+  EXPECT_EQ(spec.training.optimizer.kind, OptimizerKind::kMomentum);
+  EXPECT_EQ(spec.training.steps, 0);
+  EXPECT_EQ(spec.training.epochs, 2);
+  EXPECT_EQ(spec.runtime.workers_min, 2);
+  EXPECT_EQ(spec.runtime.name, "other");
   const auto bad = ParseJobYaml(kSmall, "a.yaml", {"lanes=0"});
   EXPECT_EQ(bad.status().message(), "--set: lanes: 0 is out of range; allowed: 1 to 4096");
 }
@@ -412,64 +412,66 @@ TEST(ToYaml, IsWhatAPersonWouldWrite) {
 TEST(Validate, TellsAnIncompleteSpecFromABadOne) {
   JobSpec spec;
   EXPECT_EQ(Validate(spec).message(), "task: is missing; allowed: code-lm, counting, transformer");
-  spec.law.task = "transformer";
-  spec.law.steps = 1;
+  spec.training.task = "transformer";
+  spec.training.steps = 1;
   EXPECT_EQ(Validate(spec).message(), "parameters.decoder_layers: is missing");
-  spec.law.sync = Sync::kServer;
+  spec.training.sync = Sync::kServer;
   const auto complete = Complete(spec);
   ASSERT_TRUE(complete.ok()) << complete.status();
-  EXPECT_EQ(complete->law.parameters.at("width"), 512);
-  EXPECT_EQ(complete->run.servers, 1);
+  EXPECT_EQ(complete->training.parameters.at("width"), 512);
+  EXPECT_EQ(complete->runtime.servers, 1);
   EXPECT_TRUE(Validate(*complete).ok());
 
   JobSpec bad = *complete;
-  bad.run.servers = 0;
+  bad.runtime.servers = 0;
   EXPECT_EQ(FieldOf(Validate(bad)), "servers");
   bad = *complete;
-  bad.law.clip_norm = std::numeric_limits<double>::quiet_NaN();
+  bad.training.clip_norm = std::numeric_limits<double>::quiet_NaN();
   EXPECT_EQ(FieldOf(Validate(bad)), "clip_norm");
   bad = *complete;
-  bad.law.optimizer.momentum = 0.5;
+  bad.training.optimizer.momentum = 0.5;
   EXPECT_EQ(Validate(bad).message(),
             "optimizer.momentum: is for optimizer.kind: momentum; remove it");
   bad = *complete;
-  bad.run.name = "\xff";
+  bad.runtime.name = "\xff";
   EXPECT_EQ(FieldOf(Validate(bad)), "name");
 }
 
-Law ExampleLaw() { return Parsed(ReadSourceFile("examples/counting.yaml")).law; }
+TrainingSpec ExampleTraining() { return Parsed(ReadSourceFile("examples/counting.yaml")).training; }
 
 // A journal written by one build is read by the next: whoever must change this value makes all
 // directories of unfinished jobs unusable.
-TEST(LawHash, DoesNotChangeByAccident) {
-  Law law;
-  law.task = "code-lm";
-  law.parameters = {{"layers", 4}, {"dropout", 0.1}};
-  law.data.paths = {"/data/\u00e4"};
-  law.steps = 300;
-  law.optimizer = {.kind = OptimizerKind::kAdamW, .learning_rate = 1e-3, .weight_decay = 1.0 / 3};
-  law.seed = std::numeric_limits<uint64_t>::max();
-  EXPECT_EQ(LawHash(law), "77e2f845775672ca2bea026e44f68152d2602b889b0cfffd7113a2230646c86c");
+TEST(TrainingHash, DoesNotChangeByAccident) {
+  TrainingSpec training;
+  training.task = "code-lm";
+  training.parameters = {{"layers", 4}, {"dropout", 0.1}};
+  training.data.paths = {"/data/\u00e4"};
+  training.steps = 300;
+  training.optimizer = {
+      .kind = OptimizerKind::kAdamW, .learning_rate = 1e-3, .weight_decay = 1.0 / 3};
+  training.seed = std::numeric_limits<uint64_t>::max();
+  EXPECT_EQ(TrainingHash(training),
+            "77e2f845775672ca2bea026e44f68152d2602b889b0cfffd7113a2230646c86c");
 }
 
-TEST(LawHash, SeesTheLawAndNothingElse) {
+TEST(TrainingHash, SeesTheLawAndNothingElse) {
   RandomJob jobs(2);
   std::set<std::string> hashes;
   for (int i = 0; i < 100; ++i) {
     const JobSpec spec = jobs.Make();
-    EXPECT_EQ(LawHash(spec.law).size(), 64u);
-    hashes.insert(LawHash(spec.law));
+    EXPECT_EQ(TrainingHash(spec.training).size(), 64u);
+    hashes.insert(TrainingHash(spec.training));
   }
   EXPECT_EQ(hashes.size(), 100u);
   const std::string text = ReadSourceFile("examples/counting.yaml");
   EXPECT_EQ(
-      LawHash(ExampleLaw()),
-      LawHash(Parsed(text, {"name=x", "workers=9", "resume=never", "checkpoint.keep=9",
-                            "bucket_bytes=64", "first_bucket_bytes=64", "fingerprint_every=0"})
-                  .law));
+      TrainingHash(ExampleTraining()),
+      TrainingHash(Parsed(text, {"name=x", "workers=9", "resume=never", "checkpoint.keep=9",
+                                 "bucket_bytes=64", "first_bucket_bytes=64", "fingerprint_every=0"})
+                       .training));
 }
 
-TEST(LawHash, ChangesWithEveryFieldOfTheLaw) {
+TEST(TrainingHash, ChangesWithEveryFieldOfTheTraining) {
   const std::string text = ReadSourceFile("examples/code-lm.yaml");
   const std::vector<std::string> settings = {"parameters.layers=3",
                                              "parameters.dropout=0.2",
@@ -495,27 +497,27 @@ TEST(LawHash, ChangesWithEveryFieldOfTheLaw) {
                                              "sync=server",
                                              "threads=5",
                                              "chunk_bytes=64"};
-  std::set<std::string> hashes = {LawHash(Parsed(text).law)};
+  std::set<std::string> hashes = {TrainingHash(Parsed(text).training)};
   for (const std::string& setting : settings) {
-    const Law law = Parsed(text, {setting}).law;
-    EXPECT_TRUE(hashes.insert(LawHash(law)).second) << setting;
-    const auto differences = LawDifferences(Parsed(text).law, law);
+    const TrainingSpec training = Parsed(text, {setting}).training;
+    EXPECT_TRUE(hashes.insert(TrainingHash(training)).second) << setting;
+    const auto differences = TrainingDifferences(Parsed(text).training, training);
     ASSERT_EQ(differences.size(), 1u) << setting;
     EXPECT_EQ(differences[0].substr(0, differences[0].find(':')),
               setting.substr(0, setting.find('=')));
   }
 }
 
-TEST(LawDifferences, NamesFieldsWithBothValues) {
-  const Law ours = ExampleLaw();
-  Law theirs = ours;
-  EXPECT_THAT(LawDifferences(ours, theirs), IsEmpty());
+TEST(TrainingDifferences, NamesFieldsWithBothValues) {
+  const TrainingSpec ours = ExampleTraining();
+  TrainingSpec theirs = ours;
+  EXPECT_THAT(TrainingDifferences(ours, theirs), IsEmpty());
   theirs.lanes = 6;
   theirs.optimizer.kind = OptimizerKind::kMomentum;
   theirs.parameters["width"] = 64;
   theirs.data.samples = 10;
   EXPECT_THAT(
-      LawDifferences(ours, theirs),
+      TrainingDifferences(ours, theirs),
       ElementsAre("data.samples: 1009 against 10", "lanes: 7 against 6",
                   "optimizer.kind: 'sgd' against 'momentum'",
                   "optimizer.momentum: absent against 0.9", "parameters.width: absent against 64"));
@@ -523,25 +525,26 @@ TEST(LawDifferences, NamesFieldsWithBothValues) {
 
 TEST(Examples, AreValid) {
   const JobSpec code = Parsed(ReadSourceFile("examples/code-lm.yaml"));
-  EXPECT_EQ(code.law.task, "code-lm");
-  EXPECT_EQ(code.run.workers_max, 3);
-  EXPECT_EQ(code.law.lanes, 6);
+  EXPECT_EQ(code.training.task, "code-lm");
+  EXPECT_EQ(code.runtime.workers_max, 3);
+  EXPECT_EQ(code.training.lanes, 6);
   const JobSpec counting = Parsed(ReadSourceFile("examples/counting.yaml"));
-  EXPECT_EQ(counting.law.reduction, Reduction::kSum);
-  EXPECT_EQ(counting.law.optimizer.learning_rate, 1);
+  EXPECT_EQ(counting.training.reduction, Reduction::kSum);
+  EXPECT_EQ(counting.training.optimizer.learning_rate, 1);
   const JobSpec transformer = Parsed(ReadSourceFile("examples/transformer.yaml"));
-  EXPECT_EQ(transformer.law.parameters.at("target_length"), 20);
+  EXPECT_EQ(transformer.training.parameters.at("target_length"), 20);
 }
 
-// Each field has its row: | `name` | law or run | default | allowed | meaning |
+// Each field has its row: | `name` | training or runtime | default | allowed | meaning |
 TEST(Documentation, ListsEveryFieldAsTheTableHasIt) {
   const std::string text = ReadSourceFile("docs/job-spec.md");
   std::vector<std::string> missing;
   for (const JobField& field : JobFields()) {
     const std::string fallback =
         field.default_value.empty() ? "needed" : absl::StrCat("`", field.default_value, "`");
-    const std::string row = absl::StrCat("\n| `", field.name, "` | ", field.law ? "law" : "run",
-                                         " | ", fallback, " | ", field.allowed, " | ");
+    const std::string row =
+        absl::StrCat("\n| `", field.name, "` | ", field.training ? "training" : "runtime", " | ",
+                     fallback, " | ", field.allowed, " | ");
     if (text.find(row) == std::string::npos) missing.push_back(row.substr(1));
   }
   EXPECT_THAT(missing, IsEmpty()) << absl::StrJoin(missing, "\n");

@@ -31,7 +31,7 @@ TEST(JournalCodecTest, EveryPartComesBackAsItWas) {
   Check<StepRecord>(EncodeStepRecord, DecodeStepRecord);
   Check<Lineage>(EncodeLineage, DecodeLineage);
   Check<View>(EncodeView, DecodeView);
-  Check<JobFacts>(EncodeJobFacts, DecodeJobFacts);
+  Check<NumericEnvironment>(EncodeEnvironment, DecodeEnvironment);
   Check<FingerprintPart>(EncodeFingerprintPart, DecodeFingerprintPart);
   Check<std::map<std::string, std::string>>(EncodeFields, DecodeFields);
 }
@@ -51,9 +51,9 @@ TEST(JournalCodecTest, WhatIsWrongIsNamed) {
   const auto status = DecodeStepRecord(EncodeStepRecord(record)).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
   EXPECT_NE(status.message().find("weight"), absl::string_view::npos) << status;
-  JobFacts facts;
-  facts.tensors = {{"weight", {int64_t{1} << 30, int64_t{1} << 30}, TensorKind::kParameter}};
-  const auto large = DecodeJobFacts(EncodeJobFacts(facts)).status();
+  NumericEnvironment environment;
+  environment.tensors = {{"weight", {int64_t{1} << 30, int64_t{1} << 30}, TensorKind::kParameter}};
+  const auto large = DecodeEnvironment(EncodeEnvironment(environment)).status();
   EXPECT_NE(large.message().find("tensors[0].shape"), absl::string_view::npos) << large;
   const std::string one = EncodeFields({{"view", "x"}});
   EXPECT_FALSE(DecodeFields(one + one).ok());

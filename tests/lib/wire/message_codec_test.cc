@@ -166,7 +166,7 @@ TEST(MessageCodecTest, PartialsAreChecked) {
   refused("hi", [](Partials& p) { p.chunks[0].partials[0].node = {0, 4097}; });
   refused("weights", [](Partials& p) { p.chunks[0].partials[0].weight = -1; });
   refused("step", [](Partials& p) { p.step = Step(-1); });
-  refused("orders", [](Partials& p) { p.orders = {{1, OrderKind::kStop}}; });
+  refused("commands", [](Partials& p) { p.commands = {{1, JobCommandKind::kStop}}; });
 }
 
 // Written down, so that no change of the schema alters what older members say.

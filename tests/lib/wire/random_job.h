@@ -18,9 +18,9 @@ class RandomJob {
 
   JobSpec Make() {
     JobSpec spec;
-    FillLaw(spec.law);
-    FillRun(spec.run);
-    if (spec.law.sync == Sync::kServer) spec.run.servers = Int<int32_t>(1, 4096);
+    FillTraining(spec.training);
+    FillRuntime(spec.runtime);
+    if (spec.training.sync == Sync::kServer) spec.runtime.servers = Int<int32_t>(1, 4096);
     return spec;
   }
 
@@ -51,25 +51,25 @@ class RandomJob {
     return text;
   }
 
-  void FillTask(Law& law) {
+  void FillTask(TrainingSpec& training) {
     const TaskInfo& task = Tasks()[Int<size_t>(0, Tasks().size() - 1)];
-    law.task = task.name;
+    training.task = task.name;
     for (const TaskParameter& parameter : task.parameters) {
       const double value = Real(parameter.min, parameter.max);
-      law.parameters[parameter.name] = parameter.integer ? std::floor(value) : value;
+      training.parameters[parameter.name] = parameter.integer ? std::floor(value) : value;
     }
     if (!task.multiple.empty()) {
-      law.parameters[task.divisor] = Int(1, 64);
-      law.parameters[task.multiple] = law.parameters[task.divisor] * Int(1, 64);
+      training.parameters[task.divisor] = Int(1, 64);
+      training.parameters[task.multiple] = training.parameters[task.divisor] * Int(1, 64);
     }
     if (!task.data_needed) {
-      law.data.samples = Int<uint64_t>(0, 1 << 30);
+      training.data.samples = Int<uint64_t>(0, 1 << 30);
       return;
     }
-    for (int paths = Int(1, 4); paths > 0; --paths) law.data.paths.push_back(Text());
+    for (int paths = Int(1, 4); paths > 0; --paths) training.data.paths.push_back(Text());
     for (int suffixes = Int(0, 4); suffixes > 0; --suffixes)
-      law.data.suffixes.push_back(Coin() ? "" : Text());
-    law.data.max_bytes = Int<uint64_t>(0, 1 << 30);
+      training.data.suffixes.push_back(Coin() ? "" : Text());
+    training.data.max_bytes = Int<uint64_t>(0, 1 << 30);
   }
 
   void FillOptimizer(OptimizerSpec& optimizer) {
@@ -83,34 +83,36 @@ class RandomJob {
     optimizer.epsilon = std::pow(10.0, -Int(1, 300));
   }
 
-  void FillLaw(Law& law) {
-    FillTask(law);
-    law.lanes = Int(1, 4096);
-    law.batch = Int<int64_t>(1, int64_t{1} << 31);
-    (Coin() ? law.steps : law.epochs) = Int<int64_t>(1, 1 << 20);
-    FillOptimizer(law.optimizer);
-    law.schedule.kind = Pick(ScheduleKind::kCosine);
-    law.schedule.warmup_steps = Int<int64_t>(0, 1 << 20);
-    if (law.schedule.kind != ScheduleKind::kConstant) law.schedule.final_ratio = Real(0, 1);
-    law.clip_norm = Real(0, 100);
-    law.reduction = Pick(Reduction::kSum);
-    law.seed = random_();
-    law.order = Pick(SumOrder::kFree);
-    law.sync = Pick(Sync::kServer);
-    law.threads = Int(1, 1024);
-    law.chunk_bytes = Int<int64_t>(1, 4096) * 64;
+  void FillTraining(TrainingSpec& training) {
+    FillTask(training);
+    training.lanes = Int(1, 4096);
+    training.batch = Int<int64_t>(1, int64_t{1} << 31);
+    (Coin() ? training.steps : training.epochs) = Int<int64_t>(1, 1 << 20);
+    FillOptimizer(training.optimizer);
+    training.schedule.kind = Pick(ScheduleKind::kCosine);
+    training.schedule.warmup_steps = Int<int64_t>(0, 1 << 20);
+    if (training.schedule.kind != ScheduleKind::kConstant)
+      training.schedule.final_ratio = Real(0, 1);
+    training.clip_norm = Real(0, 100);
+    training.reduction = Pick(Reduction::kSum);
+    training.seed = random_();
+    training.order = Pick(SumOrder::kFree);
+    training.sync = Pick(Sync::kServer);
+    training.threads = Int(1, 1024);
+    training.chunk_bytes = Int<int64_t>(1, 4096) * 64;
   }
 
-  void FillRun(Run& run) {
-    run.name = "job-" + std::to_string(Int(0, 1 << 20));
-    run.workers_min = Int(1, 4096);
-    run.workers_max = Int(run.workers_min, 4096);
-    run.checkpoint = {Int<int64_t>(0, 1 << 20), Real(0, 1e6), Int(1, 1'000'000)};
-    run.resume.kind = Pick(ResumeKind::kNever);
-    if (run.resume.kind == ResumeKind::kStep) run.resume.step = Int<int64_t>(1, int64_t{1} << 40);
-    run.bucket_bytes = Int<int64_t>(64, int64_t{1} << 31);
-    run.first_bucket_bytes = Int<int64_t>(64, int64_t{1} << 31);
-    run.fingerprint_every = Int<int64_t>(0, 1 << 20);
+  void FillRuntime(RuntimeSpec& runtime) {
+    runtime.name = "job-" + std::to_string(Int(0, 1 << 20));
+    runtime.workers_min = Int(1, 4096);
+    runtime.workers_max = Int(runtime.workers_min, 4096);
+    runtime.checkpoint = {Int<int64_t>(0, 1 << 20), Real(0, 1e6), Int(1, 1'000'000)};
+    runtime.resume.kind = Pick(ResumeKind::kNever);
+    if (runtime.resume.kind == ResumeKind::kStep)
+      runtime.resume.step = Int<int64_t>(1, int64_t{1} << 40);
+    runtime.bucket_bytes = Int<int64_t>(64, int64_t{1} << 31);
+    runtime.first_bucket_bytes = Int<int64_t>(64, int64_t{1} << 31);
+    runtime.fingerprint_every = Int<int64_t>(0, 1 << 20);
   }
 
   std::mt19937_64 random_;

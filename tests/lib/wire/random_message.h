@@ -128,16 +128,16 @@ class RandomMessage {
   }
   void Fill(Partials& partials) {
     ForEachField(partials, [this](auto& field) { Fill(field); });
-    if (!partials.chunks.empty()) partials.orders.clear();
+    if (!partials.chunks.empty()) partials.commands.clear();
   }
-  void Fill(Have& have) {
+  void Fill(Inventory& have) {
     ForEachField(have, [this](auto& field) { Fill(field); });
     Fill(have.results, have.partials.size());
   }
-  void Fill(Holdings& holdings) {
-    ForEachField(holdings, [this](auto& field) { Fill(field); });
-    for (size_t i = 0; i < holdings.lanes.size(); ++i)
-      holdings.lanes[i] = LaneId(static_cast<int32_t>(i * 1000 + Below(1000) % 96));
+  void Fill(LocalState& local_state) {
+    ForEachField(local_state, [this](auto& field) { Fill(field); });
+    for (size_t i = 0; i < local_state.lanes.size(); ++i)
+      local_state.lanes[i] = LaneId(static_cast<int32_t>(i * 1000 + Below(1000) % 96));
   }
   void Fill(TensorSpec& tensor) {
     Fill(tensor.name);

@@ -16,8 +16,8 @@ namespace {
 // As counting, but says that making its samples ready took so long, and may spoil its thread.
 class Claiming final : public Task {
  public:
-  Claiming(const Law& law, double input_seconds)
-      : task_(MakeCounting(law)), claim_(input_seconds) {}
+  Claiming(const TrainingSpec& training, double input_seconds)
+      : task_(MakeCounting(training)), claim_(input_seconds) {}
 
   std::vector<TensorSpec> Tensors() const override { return task_->Tensors(); }
   uint64_t SampleCount() const override { return task_->SampleCount(); }
@@ -42,16 +42,16 @@ class Claiming final : public Task {
 
 class LaneRunnerTest : public testing::Test {
  protected:
-  static Law SmallLaw() {
-    Law law;
-    law.task = "counting";
-    law.data.samples = 7;
-    law.batch = 7;
-    return law;
+  static TrainingSpec SmallTraining() {
+    TrainingSpec training;
+    training.task = "counting";
+    training.data.samples = 7;
+    training.batch = 7;
+    return training;
   }
   LaneRunner RunnerOf(Task& task) {
     EXPECT_TRUE(task.Bind(layout_).ok());
-    return LaneRunner(task, law_, nullptr, metrics_, failpoints_);
+    return LaneRunner(task, training_, nullptr, metrics_, failpoints_);
   }
   absl::StatusOr<LaneOutput> RunLane(LaneRunner& runner) {
     std::vector<float> gradient(values_.size());
@@ -62,8 +62,8 @@ class LaneRunnerTest : public testing::Test {
     return registry_.GetCounter("muster_step_phase_seconds_total", phase).Value();
   }
 
-  const Law law_ = SmallLaw();
-  const Layout layout_ = Layout::Make(MakeCounting(law_)->Tensors(), 64).value();
+  const TrainingSpec training_ = SmallTraining();
+  const Layout layout_ = Layout::Make(MakeCounting(training_)->Tensors(), 64).value();
   const std::vector<float> values_ =
       std::vector<float>(static_cast<size_t>(layout_.elements()), 0.0f);
   Metrics registry_{{}, "test"};
@@ -81,7 +81,7 @@ void WhereLanesRun(F f) {
 }
 
 TEST_F(LaneRunnerTest, WhatATaskSpendsOnItsSamplesCountsAsInput) {
-  Claiming all_input(law_, 1000);  // more than passes: no phase takes more than that
+  Claiming all_input(training_, 1000);  // more than passes: no phase takes more than that
   LaneRunner runner = RunnerOf(all_input);
   WhereLanesRun([&] { EXPECT_TRUE(RunLane(runner).ok()); });
   EXPECT_EQ(Phase("compute"), 0);
@@ -90,7 +90,7 @@ TEST_F(LaneRunnerTest, WhatATaskSpendsOnItsSamplesCountsAsInput) {
 }
 
 TEST_F(LaneRunnerTest, TheRestIsCompute) {
-  Claiming no_input(law_, 0);
+  Claiming no_input(training_, 0);
   LaneRunner runner = RunnerOf(no_input);
   WhereLanesRun([&] { EXPECT_TRUE(RunLane(runner).ok()); });
   EXPECT_GT(Phase("compute"), 0);
@@ -99,14 +99,14 @@ TEST_F(LaneRunnerTest, TheRestIsCompute) {
 using LaneRunnerDeathTest = LaneRunnerTest;
 
 TEST_F(LaneRunnerDeathTest, AThreadThatKeepsSubnormalNumbersRunsNoLane) {
-  Claiming task(law_, 0);
+  Claiming task(training_, 0);
   LaneRunner runner = RunnerOf(task);
   ASSERT_FALSE(FloatEnvironmentIsSet());
   EXPECT_DEATH(RunLane(runner).IgnoreError(), "subnormal");
 }
 
 TEST_F(LaneRunnerDeathTest, ATaskThatChangesTheEnvironmentIsFound) {
-  Claiming task(law_, 0);
+  Claiming task(training_, 0);
   task.spoils_rounding = true;
   LaneRunner runner = RunnerOf(task);
   EXPECT_DEATH(WhereLanesRun([&] { RunLane(runner).IgnoreError(); }),

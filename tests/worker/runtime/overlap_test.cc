@@ -76,15 +76,15 @@ class Gradual final : public Task {
 
 JobSpec GradualSpec() {
   JobSpec spec;
-  spec.law.task = "counting";  // only a name: the test makes its own
-  spec.law.lanes = 4;
-  spec.law.batch = 8;
-  spec.law.steps = 6;
-  spec.law.chunk_bytes = 4096;
-  spec.run.workers_min = spec.run.workers_max = 2;
-  spec.run.checkpoint.every_seconds = 0;
-  spec.run.first_bucket_bytes = 16 << 10;
-  spec.run.bucket_bytes = 32 << 10;
+  spec.training.task = "counting";  // only a name: the test makes its own
+  spec.training.lanes = 4;
+  spec.training.batch = 8;
+  spec.training.steps = 6;
+  spec.training.chunk_bytes = 4096;
+  spec.runtime.workers_min = spec.runtime.workers_max = 2;
+  spec.runtime.checkpoint.every_seconds = 0;
+  spec.runtime.first_bucket_bytes = 16 << 10;
+  spec.runtime.bucket_bytes = 32 << 10;
   return spec;
 }
 
@@ -96,7 +96,7 @@ class OverlapTest : public testing::Test {
   TestMemberOptions Worker(const std::string& name, Sent& sent) {
     TestMemberOptions options;
     options.name = name;
-    options.make_task = [&sent](const Law&) { return std::make_unique<Gradual>(sent); };
+    options.make_task = [&sent](const TrainingSpec&) { return std::make_unique<Gradual>(sent); };
     options.spoil = [&sent](Frame& frame) {
       const auto message = DecodePeerMessage(frame.header);
       if (message.ok() && std::holds_alternative<Partials>(*message))

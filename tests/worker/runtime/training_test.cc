@@ -31,24 +31,24 @@ struct JobShape {
 
 JobSpec SpecOf(const JobShape& shape) {
   JobSpec spec;
-  spec.law.task = "counting";
-  spec.law.data.samples = shape.samples;
-  spec.law.lanes = shape.lanes;
-  spec.law.batch = shape.batch;
-  spec.law.epochs = shape.epochs;
-  spec.law.optimizer.kind = shape.optimizer;
-  spec.law.optimizer.learning_rate = 1;
-  spec.law.clip_norm = shape.clip_norm;
-  spec.law.reduction = shape.reduction;
-  spec.law.chunk_bytes = 64;
-  spec.law.sync = shape.servers > 0 ? Sync::kServer : Sync::kAllreduce;
-  spec.run.workers_min = spec.run.workers_max = shape.workers;
-  spec.run.servers = shape.servers;
-  spec.run.checkpoint.every_seconds = 0;
-  spec.run.checkpoint.every_steps = 10;
-  spec.run.fingerprint_every = 4;
-  spec.run.first_bucket_bytes = 64;
-  spec.run.bucket_bytes = 128;
+  spec.training.task = "counting";
+  spec.training.data.samples = shape.samples;
+  spec.training.lanes = shape.lanes;
+  spec.training.batch = shape.batch;
+  spec.training.epochs = shape.epochs;
+  spec.training.optimizer.kind = shape.optimizer;
+  spec.training.optimizer.learning_rate = 1;
+  spec.training.clip_norm = shape.clip_norm;
+  spec.training.reduction = shape.reduction;
+  spec.training.chunk_bytes = 64;
+  spec.training.sync = shape.servers > 0 ? Sync::kServer : Sync::kAllreduce;
+  spec.runtime.workers_min = spec.runtime.workers_max = shape.workers;
+  spec.runtime.servers = shape.servers;
+  spec.runtime.checkpoint.every_seconds = 0;
+  spec.runtime.checkpoint.every_steps = 10;
+  spec.runtime.fingerprint_every = 4;
+  spec.runtime.first_bucket_bytes = 64;
+  spec.runtime.bucket_bytes = 128;
   return spec;
 }
 
@@ -281,7 +281,7 @@ std::vector<Cut> Cuts() {
       cuts.push_back(
           {"summed_unreplied", pass, server_mode, server_mode ? "server-1" : "worker-1"});
     }
-    cuts.push_back({"share_copied", 1, server_mode, server_mode ? "server-0" : "worker-2"});
+    cuts.push_back({"part_copied", 1, server_mode, server_mode ? "server-0" : "worker-2"});
     cuts.push_back({"sealed_unanswered", 1, server_mode, "worker-1"});
     cuts.push_back({"base_acknowledged", 1, server_mode, "worker-1"});
     cuts.push_back({"receiver", 1, server_mode, "worker-2"});

@@ -11,7 +11,7 @@
 #include "lib/wire/message_codec.h"
 #include "tests/support/cluster.h"
 #include "tests/worker/tasks/lane_rig.h"
-#include "tests/worker/tasks/small_laws.h"
+#include "tests/worker/tasks/small_specs.h"
 #include "worker/tasks/make_task.h"
 
 namespace muster::worker {
@@ -33,9 +33,9 @@ std::mutex generator_in_use;
 // only after backward. How much a step sends is learned from the first.
 class HeldAtTheLastHook final : public Task {
  public:
-  HeldAtTheLastHook(const Law& law, Sent& sent) : sent_(sent) {
+  HeldAtTheLastHook(const TrainingSpec& training, Sent& sent) : sent_(sent) {
     const std::lock_guard lock(generator_in_use);
-    task_ = MakeTask(law, Uncounted()).value();
+    task_ = MakeTask(training, Uncounted()).value();
   }
 
   std::vector<TensorSpec> Tensors() const override { return task_->Tensors(); }
@@ -79,26 +79,26 @@ class HeldAtTheLastHook final : public Task {
   uint64_t bytes_of_a_step_ = 0;
 };
 
-JobSpec SpecOf(const Law& law) {
+JobSpec SpecOf(const TrainingSpec& training) {
   JobSpec spec;
-  spec.law = law;
-  spec.law.parameters["dropout"] = 0;  // it would draw from the generator that both share
-  spec.law.lanes = 4;
-  spec.law.batch = 8;
-  spec.law.steps = kSteps;
-  spec.law.chunk_bytes = 4096;
-  spec.run.workers_min = spec.run.workers_max = 2;
-  spec.run.checkpoint.every_seconds = 0;
-  spec.run.first_bucket_bytes = 4096;  // buckets that fit a model of some 100 KB
-  spec.run.bucket_bytes = 8192;
+  spec.training = training;
+  spec.training.parameters["dropout"] = 0;  // it would draw from the generator that both share
+  spec.training.lanes = 4;
+  spec.training.batch = 8;
+  spec.training.steps = kSteps;
+  spec.training.chunk_bytes = 4096;
+  spec.runtime.workers_min = spec.runtime.workers_max = 2;
+  spec.runtime.checkpoint.every_seconds = 0;
+  spec.runtime.first_bucket_bytes = 4096;  // buckets that fit a model of some 100 KB
+  spec.runtime.bucket_bytes = 8192;
   return spec;
 }
 
 TestMemberOptions WorkerOf(const std::string& name, Sent& sent) {
   TestMemberOptions options;
   options.name = name;
-  options.make_task = [&sent](const Law& law) {
-    return std::make_unique<HeldAtTheLastHook>(law, sent);
+  options.make_task = [&sent](const TrainingSpec& training) {
+    return std::make_unique<HeldAtTheLastHook>(training, sent);
   };
   options.spoil = [&sent](Frame& frame) {
     const auto message = DecodePeerMessage(frame.header);

@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "tests/worker/tasks/lane_rig.h"
-#include "tests/worker/tasks/small_laws.h"
+#include "tests/worker/tasks/small_specs.h"
 #include "worker/tasks/make_task.h"
 
 namespace muster::worker {
@@ -40,15 +40,15 @@ TEST(CodeLm, PlainDescentLearns) {
 }
 
 TEST(CodeLm, SamplesAreWindowsOfTheCorpus) {
-  Law law = SmallCodeLm();
-  const uint64_t bytes = std::filesystem::file_size(law.data.paths[0]);
-  EXPECT_EQ(MakeTask(law, Uncounted()).value()->SampleCount(), (bytes - 18) / 5 + 1);
-  law.parameters["stride"] = 0;
-  EXPECT_EQ(MakeTask(law, Uncounted()).value()->SampleCount(), (bytes - 18) / 17 + 1);
-  law.data.max_bytes = 18;
-  EXPECT_EQ(MakeTask(law, Uncounted()).value()->SampleCount(), 1u);
-  law.data.max_bytes = 17;
-  EXPECT_EQ(MakeTask(law, Uncounted()).status().code(), absl::StatusCode::kInvalidArgument);
+  TrainingSpec training = SmallCodeLm();
+  const uint64_t bytes = std::filesystem::file_size(training.data.paths[0]);
+  EXPECT_EQ(MakeTask(training, Uncounted()).value()->SampleCount(), (bytes - 18) / 5 + 1);
+  training.parameters["stride"] = 0;
+  EXPECT_EQ(MakeTask(training, Uncounted()).value()->SampleCount(), (bytes - 18) / 17 + 1);
+  training.data.max_bytes = 18;
+  EXPECT_EQ(MakeTask(training, Uncounted()).value()->SampleCount(), 1u);
+  training.data.max_bytes = 17;
+  EXPECT_EQ(MakeTask(training, Uncounted()).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST(CodeLm, TheWeightOfALaneIsItsPredictedBytes) {
@@ -78,13 +78,14 @@ TEST(CodeLm, APositionDoesNotSeeTheFuture) {
   std::string texts;
   for (int b = 0; b < 256; ++b) texts += text + static_cast<char>(b);
   const TextFile file(texts);
-  Law law = SmallCodeLm();
-  law.data.paths = {file.path()};
-  law.parameters["dropout"] = 0;
-  law.parameters["stride"] = 18;
-  LaneRig first(MakeTask(law, Uncounted()).value()), whole(MakeTask(law, Uncounted()).value());
-  law.parameters["context"] = 16;
-  LaneRig shorter(MakeTask(law, Uncounted()).value());
+  TrainingSpec training = SmallCodeLm();
+  training.data.paths = {file.path()};
+  training.parameters["dropout"] = 0;
+  training.parameters["stride"] = 18;
+  LaneRig first(MakeTask(training, Uncounted()).value()),
+      whole(MakeTask(training, Uncounted()).value());
+  training.parameters["context"] = 16;
+  LaneRig shorter(MakeTask(training, Uncounted()).value());
   CopyLouder(first, whole);
   CopyLouder(first, shorter);
   FlatMemory whole_gradient = whole.Memory(), shorter_gradient = shorter.Memory();
@@ -129,9 +130,9 @@ TEST(CodeLm, ATrainedModelWritesItsText) {
 }
 
 TEST(CodeLm, MissingDataIsNamed) {
-  Law law = SmallCodeLm();
-  law.data.paths = {"/no/such/folder"};
-  const absl::Status status = MakeTask(law, Uncounted()).status();
+  TrainingSpec training = SmallCodeLm();
+  training.data.paths = {"/no/such/folder"};
+  const absl::Status status = MakeTask(training, Uncounted()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr("/no/such/folder"));
 }

@@ -12,28 +12,28 @@ CopyCounter& Uncounted() {
 }
 
 TEST(MakeTask, MakesCountingInEveryBuild) {
-  Law law;
-  law.task = "counting";
-  law.data.samples = 7;
-  const auto task = MakeTask(law, Uncounted());
+  TrainingSpec training;
+  training.task = "counting";
+  training.data.samples = 7;
+  const auto task = MakeTask(training, Uncounted());
   ASSERT_TRUE(task.ok()) << task.status();
   EXPECT_EQ((*task)->SampleCount(), 7u);
 }
 
 TEST(MakeTask, AnUnknownTaskIsAnErrorThatNamesTheKnown) {
-  Law law;
-  law.task = "count";
-  const absl::Status status = MakeTask(law, Uncounted()).status();
+  TrainingSpec training;
+  training.task = "count";
+  const absl::Status status = MakeTask(training, Uncounted()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()),
               testing::AllOf(testing::HasSubstr("'count'"), testing::HasSubstr("counting")));
 }
 
 TEST(MakeTask, DataGoesToTasksThatReadItOnly) {
-  Law law;
-  law.task = "counting";
-  law.data.paths = {"/tmp"};
-  EXPECT_THAT(std::string(MakeTask(law, Uncounted()).status().message()),
+  TrainingSpec training;
+  training.task = "counting";
+  training.data.paths = {"/tmp"};
+  EXPECT_THAT(std::string(MakeTask(training, Uncounted()).status().message()),
               testing::StartsWith("data.paths"));
 }
 

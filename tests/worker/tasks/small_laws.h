@@ -46,24 +46,24 @@ inline const TextFile& SmallText() {
   return file;
 }
 
-inline Law SmallCodeLm() {
-  Law law;
-  law.task = "code-lm";
-  law.parameters = {{"layers", 2},   {"width", 24},    {"heads", 3},
-                    {"context", 17}, {"dropout", 0.1}, {"stride", 5}};
-  law.data.paths = {SmallText().path()};
-  return law;
+inline TrainingSpec SmallCodeLm() {
+  TrainingSpec training;
+  training.task = "code-lm";
+  training.parameters = {{"layers", 2},   {"width", 24},    {"heads", 3},
+                         {"context", 17}, {"dropout", 0.1}, {"stride", 5}};
+  training.data.paths = {SmallText().path()};
+  return training;
 }
 
-inline Law SmallTransformer() {
-  Law law;
-  law.task = "transformer";
-  law.parameters = {{"width", 24},         {"heads", 3},        {"encoder_layers", 2},
-                    {"decoder_layers", 2}, {"feedforward", 40}, {"source_length", 3},
-                    {"target_length", 5},  {"dropout", 0.1}};
-  law.data.samples = 53;
-  law.seed = 11;
-  return law;
+inline TrainingSpec SmallTransformer() {
+  TrainingSpec training;
+  training.task = "transformer";
+  training.parameters = {{"width", 24},         {"heads", 3},        {"encoder_layers", 2},
+                         {"decoder_layers", 2}, {"feedforward", 40}, {"source_length", 3},
+                         {"target_length", 5},  {"dropout", 0.1}};
+  training.data.samples = 53;
+  training.seed = 11;
+  return training;
 }
 
 }  // namespace muster::worker

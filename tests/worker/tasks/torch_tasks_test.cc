@@ -8,18 +8,18 @@
 
 #include "lib/base/hash.h"
 #include "tests/worker/tasks/lane_rig.h"
-#include "tests/worker/tasks/small_laws.h"
+#include "tests/worker/tasks/small_specs.h"
 #include "worker/tasks/make_task.h"
 
 namespace muster::worker {
 namespace {
 
-class TorchTasks : public testing::TestWithParam<Law (*)()> {
+class TorchTasks : public testing::TestWithParam<TrainingSpec (*)()> {
  protected:
   static LaneRig Rig(double dropout = 0.1) {
-    Law law = GetParam()();
-    law.parameters["dropout"] = dropout;
-    return LaneRig(MakeTask(law, Uncounted()).value());
+    TrainingSpec training = GetParam()();
+    training.parameters["dropout"] = dropout;
+    return LaneRig(MakeTask(training, Uncounted()).value());
   }
 };
 
@@ -165,12 +165,12 @@ TEST_P(TorchTasks, ASumOverSamples) {
 
 TEST_P(TorchTasks, RefusesBadParametersByName) {
   for (const auto& [name, ignored] : GetParam()().parameters) {
-    Law law = GetParam()();
-    law.parameters[name] = -1;
-    EXPECT_THAT(std::string(MakeTask(law, Uncounted()).status().message()),
+    TrainingSpec training = GetParam()();
+    training.parameters[name] = -1;
+    EXPECT_THAT(std::string(MakeTask(training, Uncounted()).status().message()),
                 testing::HasSubstr(name));
-    law.parameters.erase(name);
-    EXPECT_THAT(std::string(MakeTask(law, Uncounted()).status().message()),
+    training.parameters.erase(name);
+    EXPECT_THAT(std::string(MakeTask(training, Uncounted()).status().message()),
                 testing::HasSubstr(name));
   }
 }

@@ -33,11 +33,11 @@ TEST(Numerics, EachThreadIsPreparedForItself) {
 
 TEST(Numerics, FactsAreLinesAndTellTheThreads) {
   ASSERT_TRUE(UseTorchHere(2).ok());
-  EXPECT_THAT(TorchFacts(), testing::HasSubstr("threads 2\n"));
+  EXPECT_THAT(TorchProperties(), testing::HasSubstr("threads 2\n"));
   ASSERT_TRUE(UseTorchHere(1).ok());
-  EXPECT_THAT(TorchFacts(), testing::HasSubstr("threads 1\n"));
+  EXPECT_THAT(TorchProperties(), testing::HasSubstr("threads 1\n"));
   for (const char* name : {"torch 2.", "\ncapability ", "\nmkl ", "\nonednn "})
-    EXPECT_THAT(TorchFacts(), testing::HasSubstr(name));
+    EXPECT_THAT(TorchProperties(), testing::HasSubstr(name));
 }
 
 }  // namespace

@@ -73,8 +73,8 @@ TEST_F(CoordinatorLinkTest, NobodyThereFromTheStart) {
   EXPECT_GE(link_.Away(now_), seconds(60));
 }
 
-// A server that waits for the first worker's facts, a worker that nobody needs yet: they hear
-// nothing for as long as it lasts.
+// A server that waits for the first worker's numeric environment, a worker that nobody needs yet:
+// they hear nothing for as long as it lasts.
 TEST_F(CoordinatorLinkTest, ASilentSessionIsASession) {
   Says();
   now_ += std::chrono::hours(1);

@@ -18,7 +18,8 @@ Layout SmallLayout() {
 }
 
 Results ResultsOf(std::vector<int32_t> chunks) {
-  Results results{LineageNumber(1), ViewNumber(1), Step(2), {}, {Order{1, OrderKind::kStop}}};
+  Results results{
+      LineageNumber(1), ViewNumber(1), Step(2), {}, {JobCommand{1, JobCommandKind::kStop}}};
   for (int32_t c : chunks) results.chunks.push_back({ChunkId(c), {}});
   return results;
 }
@@ -44,7 +45,7 @@ TEST(Frames, PartsStandOneAfterTheOther) {
   const auto two = PartsOf(partials, SmallLayout());
   ASSERT_EQ(two->size(), 2u);
   EXPECT_EQ(*(*two)[1].node, (TreeNode{2, 3}));
-  EXPECT_TRUE(PartsOf(Have{}, SmallLayout())->empty());
+  EXPECT_TRUE(PartsOf(Inventory{}, SmallLayout())->empty());
 }
 
 TEST(Frames, ChunksThatAreNotThereAreRefused) {
@@ -82,11 +83,11 @@ TEST(Frames, SplittingKeepsChunksInOrderAndSaysOrdersOnce) {
   EXPECT_EQ(first.chunks.size(), 2u);
   EXPECT_EQ(second.chunks[0].chunk, ChunkId(2));
   EXPECT_EQ(second.step, Step(2));
-  EXPECT_EQ(first.orders.size(), 1u);
-  EXPECT_TRUE(second.orders.empty());
+  EXPECT_EQ(first.commands.size(), 1u);
+  EXPECT_TRUE(second.commands.empty());
   EXPECT_EQ(Split(ResultsOf({0, 1, 2, 3}), SmallLayout(), 1).size(), 4u) << "a chunk is never cut";
   EXPECT_EQ(Split(ResultsOf({}), SmallLayout(), 1).size(), 1u) << "a message without chunks stays";
-  EXPECT_EQ(Split(Have{}, SmallLayout(), 1).size(), 1u);
+  EXPECT_EQ(Split(Inventory{}, SmallLayout(), 1).size(), 1u);
 }
 
 class DataPathTest : public testing::Test {
@@ -95,13 +96,13 @@ class DataPathTest : public testing::Test {
 
   SetupPtr Setup_() {
     JobIs job;
-    job.spec.law.chunk_bytes = 64;
-    job.spec.law.lanes = 2;
-    job.spec.law.steps = 5;
-    JobFacts facts;
-    facts.samples = 10;
-    facts.tensors = {{"w", {40}, TensorKind::kParameter}, {"b", {3}, TensorKind::kBuffer}};
-    return MakeSetup(job, facts).value();
+    job.spec.training.chunk_bytes = 64;
+    job.spec.training.lanes = 2;
+    job.spec.training.steps = 5;
+    NumericEnvironment environment;
+    environment.samples = 10;
+    environment.tensors = {{"w", {40}, TensorKind::kParameter}, {"b", {3}, TensorKind::kBuffer}};
+    return MakeSetup(job, environment).value();
   }
   FlatPtr Filled(float value) {
     FlatPtr buffer = setup_->pool->Take();
@@ -151,7 +152,7 @@ TEST_F(DataPathTest, SentBytesAreNotCopiedAndLandedBytesOnce) {
                    PartsOf(message, setup_->layout).value()};
   EXPECT_TRUE(CheckPayload(arrived.parts, *arrived.payload).ok())
       << "the checksum taken when the sum was made goes along";
-  other.LandResults({Step(0), {ChunkId(0)}}, arrived);
+  other.StoreResultsOf({Step(0), {ChunkId(0)}}, arrived);
   EXPECT_EQ(other.memory().Results(Step(0))->all()[0], 1.0f);
   EXPECT_EQ(landed, 64u);
   EXPECT_EQ(copied_, 0u);
@@ -159,16 +160,16 @@ TEST_F(DataPathTest, SentBytesAreNotCopiedAndLandedBytesOnce) {
 
 TEST_F(DataPathTest, AFrameOnItsWayKeepsItsMemoryFromBeingUsedAgain) {
   MemberMemory& memory = data_.memory();
-  memory.Landing(Step(0))->all()[0] = 5;
+  memory.ReceiveBuffer(Step(0))->all()[0] = 5;
   Results results{LineageNumber(1), ViewNumber(1), Step(0), {{ChunkId(0), {}}}, {}};
   std::vector<Frame> frames = data_.FramesOf(results);
-  memory.Landing(Step(2))->all()[0] = 6;  // the same parity: the buffer would be taken again
+  memory.ReceiveBuffer(Step(2))->all()[0] = 6;  // the same parity: the buffer would be taken again
   EXPECT_EQ(*reinterpret_cast<const float*>(frames[0].payload.slices[0].data()), 5.0f);
   const float* lent = reinterpret_cast<const float*>(frames[0].payload.slices[0].data());
   frames.clear();
-  EXPECT_EQ(
-      memory.Landing(Step(4))->all().data() == lent || setup_->pool->Take()->all().data() == lent,
-      true)
+  EXPECT_EQ(memory.ReceiveBuffer(Step(4))->all().data() == lent ||
+                setup_->pool->Take()->all().data() == lent,
+            true)
       << "released memory comes back";
 }
 

@@ -30,7 +30,7 @@ class Node {
   Sessions* operator->() { return sessions_.get(); }
 
   // Delivers everything that is due here; what it led to, in words.
-  void Settle(std::vector<std::string>& story, Time now) {
+  void Settle(std::vector<std::string>& trace, Time now) {
     while (std::optional<Event> event = events_->TryTake()) {
       Sessions::News news;
       if (auto* accepted = std::get_if<SessionAccepted>(&*event)) {
@@ -40,9 +40,9 @@ class Node {
       } else if (auto* broke = std::get_if<SessionBroke>(&*event)) {
         news = sessions_->Take(*broke, now);
       }
-      if (news.down) story.push_back(id_.name + ": " + news.down->name + " down");
-      if (news.up) story.push_back(id_.name + ": " + news.up->name + " up");
-      if (news.said) story.push_back(id_.name + ": " + news.said->name + " said");
+      if (news.down) trace.push_back(id_.name + ": " + news.down->name + " down");
+      if (news.up) trace.push_back(id_.name + ": " + news.up->name + " up");
+      if (news.said) trace.push_back(id_.name + ": " + news.said->name + " said");
     }
   }
 
@@ -59,13 +59,13 @@ class Node {
 class SessionsTest : public testing::Test {
  protected:
   std::vector<std::string> Settle() {
-    std::vector<std::string> story;
+    std::vector<std::string> trace;
     for (bool more = true; more;) {
       more = network_.Pump();
-      a_.Settle(story, now_);
-      b_.Settle(story, now_);
+      a_.Settle(trace, now_);
+      b_.Settle(trace, now_);
     }
-    return story;
+    return trace;
   }
   void Meet() {
     a_->Hold({a_.member(), b_.member()}, now_);
@@ -87,8 +87,8 @@ class SessionsTest : public testing::Test {
 TEST_F(SessionsTest, BothAreUpOnceGreetedAndSpeak) {
   Meet();
   EXPECT_THAT(Settle(), testing::UnorderedElementsAre("a: b up", "b: a up"));
-  b_->Send(a_.id(), {Encode(PeerMessage(Verdict{})), {}});
-  a_->Send(b_.id(), {Encode(PeerMessage(Verdict{})), {}});
+  b_->Send(a_.id(), {Encode(PeerMessage(GlobalNorm{})), {}});
+  a_->Send(b_.id(), {Encode(PeerMessage(GlobalNorm{})), {}});
   EXPECT_THAT(Settle(), testing::UnorderedElementsAre("a: b said", "b: a said"));
 }
 
@@ -140,9 +140,9 @@ TEST_F(SessionsTest, AGreetingForSomebodyElseOrOfAnotherJobIsRefused) {
   Node stranger(network_, "A", 3, "another job");
   stranger->Hold({b_.member()}, now_);
   Settle();
-  std::vector<std::string> story;
-  stranger.Settle(story, now_);
-  EXPECT_TRUE(story.empty());
+  std::vector<std::string> trace;
+  stranger.Settle(trace, now_);
+  EXPECT_TRUE(trace.empty());
   EXPECT_EQ(b_->refused(), 1);
 
   ViewMember late = b_.member();

@@ -46,14 +46,14 @@ MemberConfig ConfigOf(const MemberId& id) {
   config.id = id;
   config.role = id.name[0] == 's' ? Role::kServer : Role::kWorker;
   config.chunks.assign(2, TensorKind::kParameter);
-  config.law.batch = 2;
-  config.law.lanes = 2;
-  config.facts.samples = 100;
+  config.training.batch = 2;
+  config.training.lanes = 2;
+  config.environment.samples = 100;
   return config;
 }
 MemberConfig ServerJob(MemberConfig config, bool clips) {
-  config.law.sync = Sync::kServer;
-  config.law.clip_norm = clips ? 1 : 0;
+  config.training.sync = Sync::kServer;
+  config.training.clip_norm = clips ? 1 : 0;
   return config;
 }
 
@@ -133,8 +133,8 @@ class Rig {
   }
   Outcome Meet(const MemberId& peer, int64_t step, ChunkSet partials, ChunkSet results) {
     member.Take(PeerUp{peer});
-    return Peer(peer, Have{LineageNumber(1), member.sealed(), Step(step), std::move(partials),
-                           std::move(results)});
+    return Peer(peer, Inventory{LineageNumber(1), member.sealed(), Step(step), std::move(partials),
+                                std::move(results)});
   }
   Partials PartialsOf(int64_t step, std::vector<int> chunks, int32_t lane) {
     Partials p{LineageNumber(1), member.sealed(), Step(step), {}, {}};
@@ -162,8 +162,8 @@ Rig TwoWorkers(MemberConfig config = ConfigOf(kMe)) {
 }
 
 // Up to the moment when the train thread has the Apply of step 0.
-Outcome UntilApply(Rig& rig, std::vector<Order> orders = {}) {
-  for (const Order& order : orders) rig.Coordinator(GiveOrder{ViewNumber(1), order});
+Outcome UntilApply(Rig& rig, std::vector<JobCommand> commands = {}) {
+  for (const JobCommand& command : commands) rig.Coordinator(GiveCommand{ViewNumber(1), order});
   rig.Computed(Leaf(0));
   rig.Peer(kPeer, rig.PartialsOf(0, {0}, 1));
   rig.member.Take(Summed{Step(0), ChunkId(0), {2, 1.0, 0, 0}});
@@ -177,7 +177,7 @@ TEST(Member, TheWayFromSealToTheFirstLanes) {
   const View view = ViewOf(1, {kMe, kPeer}, {0, 1}, {0, 1});
   const auto sealed = Told<Sealed>(rig.Coordinator(Seal{TermNumber(1), ViewNumber(1)}));
   ASSERT_EQ(sealed.size(), 1u);
-  EXPECT_FALSE(sealed[0].holdings.has_state);
+  EXPECT_FALSE(sealed[0].local_state.has_state);
   const Outcome healing = rig.Coordinator(
       Heal{TermNumber(1), ViewNumber(1), PlanOf(view, {HealBy::kMake, HealBy::kCopy})});
   ASSERT_EQ(Of<Make>(healing).size(), 1u);
@@ -227,8 +227,8 @@ TEST(Seal, IsAnsweredOnlyWhenTheApplyIsDone) {
   const auto sealed = Told<Sealed>(rig.member.Take(Applied{Step(0)}));
   ASSERT_EQ(sealed.size(), 1u);
   EXPECT_EQ(sealed[0].view, ViewNumber(2));
-  EXPECT_EQ(sealed[0].holdings.step, Step(1));
-  EXPECT_TRUE(sealed[0].holdings.previous_results);
+  EXPECT_EQ(sealed[0].local_state.step, Step(1));
+  EXPECT_TRUE(sealed[0].local_state.previous_results);
 }
 
 TEST(Seal, TheAnswerNamesResultsAndLanes) {
@@ -236,8 +236,8 @@ TEST(Seal, TheAnswerNamesResultsAndLanes) {
   rig.Peer(kPeer, rig.ResultsOf(0, {1}));
   const auto sealed = Told<Sealed>(rig.Coordinator(Seal{TermNumber(1), ViewNumber(2)}));
   ASSERT_EQ(sealed.size(), 1u);
-  EXPECT_EQ(sealed[0].holdings.results, Set({0, 1}));
-  EXPECT_THAT(sealed[0].holdings.lanes, ElementsAre(LaneId(0)));
+  EXPECT_EQ(sealed[0].local_state.results, Set({0, 1}));
+  EXPECT_THAT(sealed[0].local_state.lanes, ElementsAre(LaneId(0)));
 }
 
 TEST(Seal, NothingIsSentInASealedView) {
@@ -302,10 +302,10 @@ TEST(Fates, WrongIsRefusedWithAReason) {
   EXPECT_EQ(refusal(kPeer, rig.ResultsOf(0, {0})),
             "a result from a member that does not own the chunk");
   EXPECT_EQ(refusal(kPeer, Hello{}), "a second greeting");
-  EXPECT_EQ(refusal(kPeer, Have{LineageNumber(1), ViewNumber(1), Step(0), Set({0}), Set({0})}),
+  EXPECT_EQ(refusal(kPeer, Inventory{LineageNumber(1), ViewNumber(1), Step(0), Set({0}), Set({0})}),
             "another number of chunks");
   EXPECT_EQ(
-      refusal(kPeer, Have{LineageNumber(1), ViewNumber(1), Step(5), Set({0, 0}), Set({0, 0})}),
+      refusal(kPeer, Inventory{LineageNumber(1), ViewNumber(1), Step(5), Set({0, 0}), Set({0, 0})}),
       "a step that cannot be open in this view");
   const std::string foreign = "a lineage or a sender that the view does not have";
   EXPECT_EQ(refusal(kStranger, rig.PartialsOf(0, {0}, 1)), foreign);
@@ -337,7 +337,7 @@ TEST(Session, WeSayWhatWeHave) {
   rig.Peer(kPeer, rig.PartialsOf(0, {0}, 1));
   rig.Peer(kPeer, rig.ResultsOf(0, {1}));
   rig.member.Take(PeerDown{kPeer});
-  const auto have = SentTo<Have>(kPeer, rig.member.Take(PeerUp{kPeer}));
+  const auto have = SentTo<Inventory>(kPeer, rig.member.Take(PeerUp{kPeer}));
   ASSERT_EQ(have.size(), 1u);
   EXPECT_EQ(have[0].partials, Set({1, 0}));
   EXPECT_EQ(have[0].results, Set({0, 1}));
@@ -383,46 +383,46 @@ TEST(Step, RecordsAreKeptUntilAcknowledged) {
   EXPECT_EQ(rig.member.records_waiting(), 0u);
 }
 
-// ---- orders
+// ---- commands
 
-TEST(Orders, RideInTheResultOfChunkZeroAndStopAtTheEdge) {
+TEST(Commands, RideInTheResultOfChunkZeroAndStopAtTheEdge) {
   Rig rig = TwoWorkers();
-  const Order stop{7, OrderKind::kStop};
-  rig.Coordinator(GiveOrder{ViewNumber(1), stop});
+  const JobCommand stop{7, JobCommandKind::kStop};
+  rig.Coordinator(GiveCommand{ViewNumber(1), stop});
   rig.Computed(Leaf(0));
   rig.Peer(kPeer, rig.PartialsOf(0, {0}, 1));
   const auto results =
       SentTo<Results>(kPeer, rig.member.Take(Summed{Step(0), ChunkId(0), {2, 1.0, 0, 0}}));
   ASSERT_EQ(results.size(), 1u);
-  EXPECT_THAT(results[0].orders, ElementsAre(stop));
+  EXPECT_THAT(results[0].commands, ElementsAre(stop));
   rig.Peer(kPeer, rig.ResultsOf(0, {1}));
   const Outcome applied = rig.member.Take(Applied{Step(0)});
   EXPECT_TRUE(rig.member.halted());
   EXPECT_THAT(Of<Compute>(applied), IsEmpty());
-  ASSERT_EQ(Of<Edge>(applied).size(), 1u);
-  EXPECT_THAT(Of<Edge>(applied)[0].share, ElementsAre(ChunkId(0)));
-  EXPECT_THAT(Told<Records>(applied).at(0).records.at(0).orders, ElementsAre(stop));
+  ASSERT_EQ(Of<StepBoundary>(applied).size(), 1u);
+  EXPECT_THAT(Of<StepBoundary>(applied)[0].part, ElementsAre(ChunkId(0)));
+  EXPECT_THAT(Told<Records>(applied).at(0).records.at(0).commands, ElementsAre(stop));
 }
 
-TEST(Orders, ACheckpointOrderCopiesTheShareAndGoesOn) {
+TEST(Commands, ACheckpointOrderCopiesTheShareAndGoesOn) {
   Rig rig = TwoWorkers();
-  UntilApply(rig, {{8, OrderKind::kCheckpoint}});
+  UntilApply(rig, {{8, JobCommandKind::kCheckpoint}});
   const Outcome applied = rig.member.Take(Applied{Step(0)});
-  EXPECT_EQ(Of<Edge>(applied).size(), 1u);
+  EXPECT_EQ(Of<StepBoundary>(applied).size(), 1u);
   EXPECT_EQ(Of<Compute>(applied).size(), 1u);
 }
 
-TEST(Orders, ThatComeWhenChunkZeroIsCompleteRideInTheNextStep) {
+TEST(Commands, ThatComeWhenChunkZeroIsCompleteRideInTheNextStep) {
   Rig rig = TwoWorkers();
-  const Order stop{9, OrderKind::kStop};
+  const JobCommand stop{9, JobCommandKind::kStop};
   UntilApply(rig);
-  EXPECT_NE(rig.Coordinator(GiveOrder{ViewNumber(1), stop}).fate, Fate::kDropped);
+  EXPECT_NE(rig.Coordinator(GiveCommand{ViewNumber(1), stop}).fate, Fate::kDropped);
   rig.member.Take(Applied{Step(0)});
   EXPECT_FALSE(rig.member.halted());
   const auto results =
       SentTo<Results>(kPeer, rig.member.Take(Summed{Step(1), ChunkId(0), {2, 1.0, 0, 0}}));
   ASSERT_EQ(results.size(), 1u);
-  EXPECT_THAT(results[0].orders, ElementsAre(stop));
+  EXPECT_THAT(results[0].commands, ElementsAre(stop));
 }
 
 // What a member alone keeps while the coordinator is away for `steps` steps.
@@ -455,25 +455,26 @@ TEST(Ledger, ManyRecordsAreToldInFramesOfABoundedSize) {
   EXPECT_EQ(next, Step(kSteps));
 }
 
-TEST(Orders, ThatAreGivenAgainAreTakenOnce) {
+TEST(Commands, ThatAreGivenAgainAreTakenOnce) {
   Rig rig = TwoWorkers();
-  const Order checkpoint{8, OrderKind::kCheckpoint};
-  rig.Coordinator(GiveOrder{ViewNumber(1), checkpoint});
-  rig.Coordinator(GiveOrder{ViewNumber(1), checkpoint});
+  const JobCommand checkpoint{8, JobCommandKind::kCheckpoint};
+  rig.Coordinator(GiveCommand{ViewNumber(1), checkpoint});
+  rig.Coordinator(GiveCommand{ViewNumber(1), checkpoint});
   rig.Computed(Leaf(0));
   rig.Peer(kPeer, rig.PartialsOf(0, {0}, 1));
   const auto results =
       SentTo<Results>(kPeer, rig.member.Take(Summed{Step(0), ChunkId(0), {2, 1.0, 0, 0}}));
   ASSERT_EQ(results.size(), 1u);
-  EXPECT_THAT(results[0].orders, ElementsAre(checkpoint));
+  EXPECT_THAT(results[0].commands, ElementsAre(checkpoint));
 }
 
-TEST(Orders, OfAnotherViewAreDropped) {
+TEST(Commands, OfAnotherViewAreDropped) {
   Rig rig = TwoWorkers();
-  EXPECT_EQ(rig.Coordinator(GiveOrder{ViewNumber(2), {9, OrderKind::kStop}}).fate, Fate::kDropped);
+  EXPECT_EQ(rig.Coordinator(GiveCommand{ViewNumber(2), {9, JobCommandKind::kStop}}).fate,
+            Fate::kDropped);
 }
 
-// ---- servers and the verdict
+// ---- servers and the global norm
 
 View ServerView(int64_t number) {
   return ViewOf(number, {kMe, kServer0, kServer1}, {1, 2}, {0, 0});
@@ -488,7 +489,7 @@ Partials BothLanes(const Rig& rig, int chunk) {
           {}};
 }
 
-TEST(Verdict, IsGivenByTheOwnerOfChunkZeroWhenEveryNormIsIn) {
+TEST(GlobalNorm, IsGivenByTheOwnerOfChunkZeroWhenEveryNormIsIn) {
   Rig rig(ServerJob(ConfigOf(kServer0), true));
   rig.Enter(ServerView(1), kAllMake);
   rig.Meet(kMe, 0, Set({0, 0}), Set({0, 0}));
@@ -498,14 +499,14 @@ TEST(Verdict, IsGivenByTheOwnerOfChunkZeroWhenEveryNormIsIn) {
               IsEmpty());
   const Outcome decided = rig.Peer(
       kServer1, Norms{LineageNumber(1), ViewNumber(1), Step(0), {{ChunkId(1), {2, 1.0, 16, 0}}}});
-  ASSERT_EQ(SentTo<Verdict>(kServer1, decided).size(), 1u);
-  EXPECT_EQ(SentTo<Verdict>(kServer1, decided)[0].norm, 5.0);
+  ASSERT_EQ(SentTo<GlobalNorm>(kServer1, decided).size(), 1u);
+  EXPECT_EQ(SentTo<GlobalNorm>(kServer1, decided)[0].norm, 5.0);
   ASSERT_EQ(Of<ApplyChunks>(decided).size(), 1u);
   EXPECT_EQ(Of<ApplyChunks>(decided)[0].norm, 5.0);
-  EXPECT_THAT(SentTo<Verdict>(kMe, decided), IsEmpty()) << "workers need none";
+  EXPECT_THAT(SentTo<GlobalNorm>(kMe, decided), IsEmpty()) << "workers need none";
 }
 
-TEST(Verdict, IsWaitedForByTheOtherServers) {
+TEST(GlobalNorm, IsWaitedForByTheOtherServers) {
   Rig rig(ServerJob(ConfigOf(kServer1), true));
   rig.Enter(ServerView(1), kAllMake);
   rig.Meet(kMe, 0, Set({0, 0}), Set({0, 0}));
@@ -514,14 +515,14 @@ TEST(Verdict, IsWaitedForByTheOtherServers) {
   const Outcome summed = rig.member.Take(Summed{Step(0), ChunkId(1), {2, 1.0, 16, 0}});
   ASSERT_EQ(SentTo<Norms>(kServer0, summed).size(), 1u);
   EXPECT_THAT(Of<ApplyChunks>(summed), IsEmpty());
-  const Outcome verdict =
-      rig.Peer(kServer0, Verdict{LineageNumber(1), ViewNumber(1), Step(0), 5.0, {}});
-  ASSERT_EQ(Of<ApplyChunks>(verdict).size(), 1u);
-  EXPECT_EQ(rig.Peer(kServer0, Verdict{LineageNumber(1), ViewNumber(1), Step(0), 5.0, {}}).fate,
+  const Outcome global_norm =
+      rig.Peer(kServer0, GlobalNorm{LineageNumber(1), ViewNumber(1), Step(0), 5.0, {}});
+  ASSERT_EQ(Of<ApplyChunks>(global_norm).size(), 1u);
+  EXPECT_EQ(rig.Peer(kServer0, GlobalNorm{LineageNumber(1), ViewNumber(1), Step(0), 5.0, {}}).fate,
             Fate::kDropped);
 }
 
-TEST(Verdict, WithoutClippingAServerAppliesAtOnce) {
+TEST(GlobalNorm, WithoutClippingAServerAppliesAtOnce) {
   Rig rig(ServerJob(ConfigOf(kServer0), false));
   rig.Enter(ServerView(1), kAllMake);
   rig.Meet(kMe, 0, Set({0, 0}), Set({0, 0}));
@@ -531,7 +532,7 @@ TEST(Verdict, WithoutClippingAServerAppliesAtOnce) {
 }
 
 // An owner of two chunks has begun the next state with one of them when the view changes: its
-// memory is no longer state(s), so no share of the checkpoint at s may be copied.
+// memory is no longer state(s), so no part of the checkpoint at s may be copied.
 TEST(Checkpoint, AShareIsNotCopiedOnceTheNextStateHasBegun) {
   MemberConfig config = ServerJob(ConfigOf(kServer0), false);
   config.checkpoint_every = 1;
@@ -540,7 +541,7 @@ TEST(Checkpoint, AShareIsNotCopiedOnceTheNextStateHasBegun) {
     return ViewOf(number, {kMe, kServer0}, {1, 1}, {0, 0}, 4);
   };
   const Outcome entered = rig.Enter(view(1), {HealBy::kMake, HealBy::kMake});
-  ASSERT_EQ(Of<Edge>(entered).size(), 1u) << "step 4 is a cut";
+  ASSERT_EQ(Of<StepBoundary>(entered).size(), 1u) << "step 4 is a cut";
   rig.Meet(kMe, 4, Set({0, 0}), Set({0, 0}));
   Partials partials = BothLanes(rig, 0);
   partials.step = Step(4);
@@ -550,7 +551,7 @@ TEST(Checkpoint, AShareIsNotCopiedOnceTheNextStateHasBegun) {
   rig.member.Take(ChunksApplied{Step(4), {{ChunkId(0), {2, 1.0, 0, 0}}}});
   View next = view(2);
   next.first_done = Set({1, 0});
-  EXPECT_THAT(Of<Edge>(rig.Enter(next, {HealBy::kHold, HealBy::kHold})), IsEmpty());
+  EXPECT_THAT(Of<StepBoundary>(rig.Enter(next, {HealBy::kHold, HealBy::kHold})), IsEmpty());
   EXPECT_TRUE(rig.member.active());
 }
 
@@ -582,7 +583,7 @@ TEST(CatchUp, BringsTheRecordOfWhoDidTheStep) {
   ASSERT_EQ(pieces.size(), 1u);
   ASSERT_TRUE(pieces[0].record.has_value());
   const Outcome landed = late.Peer(kMe, pieces[0]);
-  EXPECT_EQ(Of<Land>(landed).size(), 1u);
+  EXPECT_EQ(Of<StoreResults>(landed).size(), 1u);
   ASSERT_EQ(Of<Apply>(landed).size(), 1u);
   EXPECT_THAT(Told<HoldsBase>(landed), IsEmpty());
   const Outcome applied = late.member.Take(Applied{Step(0)});
@@ -616,7 +617,7 @@ TEST(Pieces, OfAnotherLineageAreRefusedAndUnwantedOnesDropped) {
       ViewNumber(1), LineageNumber(2), PieceKind::kValues, 0, Step(0), {{ChunkId(0), {}}}, {}, {}};
   EXPECT_EQ(rig.Peer(kMe, pieces).fate, Fate::kRefused);
   pieces.lineage = LineageNumber(1);
-  EXPECT_EQ(Of<LandPieces>(rig.Peer(kMe, pieces)).size(), 1u);
+  EXPECT_EQ(Of<StorePieces>(rig.Peer(kMe, pieces)).size(), 1u);
   EXPECT_EQ(rig.Peer(kMe, pieces).fate, Fate::kDropped);
   pieces.chunks = {{ChunkId(1), {}}};
   EXPECT_EQ(Told<HoldsBase>(rig.Peer(kMe, pieces)).size(), 1u) << "that was the last one";

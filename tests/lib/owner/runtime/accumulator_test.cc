@@ -127,34 +127,34 @@ TEST(Accumulator, ForgettingReleasesTheFrames) {
 }
 
 TEST(Reduce, DividesParametersByTheWeightAndNothingElse) {
-  Law law;
-  law.reduction = Reduction::kMean;
-  law.clip_norm = 1;
+  TrainingSpec training;
+  training.reduction = Reduction::kMean;
+  training.clip_norm = 1;
   const Partial total{{0, 2}, 4, 8.0, 0};
   Values values{4, -8};
-  const ResultMeta meta = Reduce(law, TensorKind::kParameter, total, absl::MakeSpan(values));
+  const ResultMeta meta = Reduce(training, TensorKind::kParameter, total, absl::MakeSpan(values));
   EXPECT_EQ(values, (Values{1, -2}));
   EXPECT_EQ(meta.sum_of_squares, 5.0);
   EXPECT_EQ(meta.weight, 4);
   EXPECT_EQ(meta.loss, 8.0);
   Values buffer{4, -8};
-  EXPECT_EQ(Reduce(law, TensorKind::kBuffer, total, absl::MakeSpan(buffer)).sum_of_squares, 0);
+  EXPECT_EQ(Reduce(training, TensorKind::kBuffer, total, absl::MakeSpan(buffer)).sum_of_squares, 0);
   EXPECT_EQ(buffer, (Values{4, -8}));
   Values empty_step{0, 0};
-  Reduce(law, TensorKind::kParameter, {{0, 2}, 0, 0, 0}, absl::MakeSpan(empty_step));
+  Reduce(training, TensorKind::kParameter, {{0, 2}, 0, 0, 0}, absl::MakeSpan(empty_step));
   EXPECT_EQ(empty_step, (Values{0, 0}));
-  law.reduction = Reduction::kSum;
+  training.reduction = Reduction::kSum;
   Values sum{4, -8};
-  Reduce(law, TensorKind::kParameter, total, absl::MakeSpan(sum));
+  Reduce(training, TensorKind::kParameter, total, absl::MakeSpan(sum));
   EXPECT_EQ(sum, (Values{4, -8}));
 }
 
 TEST(Updater, ClipsWithoutTouchingTheResult) {
-  Law law;
-  law.clip_norm = 1;
-  law.optimizer.learning_rate = 1;
+  TrainingSpec training;
+  training.clip_norm = 1;
+  training.optimizer.learning_rate = 1;
   CopyCounter copied{0};
-  Updater updater(law, 10, copied);
+  Updater updater(training, 10, copied);
   const Values gradient{30, 40};  // norm 50
   const Values from{1, 1};
   Values to(2);

@@ -1,4 +1,4 @@
-#include "lib/member/runtime/edge.h"
+#include "lib/member/runtime/step_boundary.h"
 
 #include <algorithm>
 #include <chrono>
@@ -60,31 +60,32 @@ FingerprintPart FingerprintOfState(const Setup& setup, const StateMemory& state,
   return {sum.hi, sum.lo, whole};
 }
 
-ShareCopy CopyShare(const Setup& setup, const StateMemory& state, LineageNumber lineage, Step step,
-                    const std::vector<ChunkId>& chunks, CopyCounter& copied,
-                    const std::function<void()>& after_each) {
+CheckpointPartCopy CopyCheckpointPart(const Setup& setup, const StateMemory& state,
+                                      LineageNumber lineage, Step step,
+                                      const std::vector<ChunkId>& chunks, CopyCounter& copied,
+                                      const std::function<void()>& after_each) {
   const auto begin = std::chrono::steady_clock::now();
-  ShareCopy share{lineage, step, nullptr, {}, 0};
+  CheckpointPartCopy part{lineage, step, nullptr, {}, 0};
   size_t elements = 0;
   for (ChunkId c : chunks)
     ForEachSlot(setup.layout, state, c, [&](int32_t, absl::Span<const float>) {
       elements += static_cast<size_t>(setup.layout.chunk(c).count);
     });
-  share.values = std::make_unique_for_overwrite<float[]>(elements);
+  part.values = std::make_unique_for_overwrite<float[]>(elements);
   size_t at = 0;
   for (ChunkId c : chunks) {
     const Chunk& chunk = setup.layout.chunk(c);
     const auto first = static_cast<size_t>(chunk.offset), count = static_cast<size_t>(chunk.count);
     ForEachSlot(setup.layout, state, c, [&](int32_t slot, absl::Span<const float> flat) {
-      const absl::Span<float> to(share.values.get() + at, count);
+      const absl::Span<float> to(part.values.get() + at, count);
       CopyFloats(flat.subspan(first, count), to, copied);
-      share.parts.push_back({slot, c, to});
+      part.parts.push_back({slot, c, to});
       at += count;
     });
     if (after_each) after_each();
   }
-  share.stall_seconds = Seconds(std::chrono::steady_clock::now() - begin);
-  return share;
+  part.stall_seconds = Seconds(std::chrono::steady_clock::now() - begin);
+  return part;
 }
 
 }  // namespace muster

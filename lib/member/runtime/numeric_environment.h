@@ -1,4 +1,5 @@
-// How this process computes, as facts that a job's members share (docs/architecture.md section 1).
+// How this process computes, as numeric environment that a job's members share
+// (docs/architecture.md section 1).
 #pragma once
 
 #include <map>
@@ -11,6 +12,6 @@ namespace muster {
 // Those of our own kernels: instruction set, rounding and flushing, and fingerprints of what the
 // job's optimizer and schedule make of a small fixed input. On a thread whose float environment is
 // set.
-std::map<std::string, std::string> KernelFacts(const Law& law);
+std::map<std::string, std::string> KernelProperties(const TrainingSpec& training);
 
 }  // namespace muster

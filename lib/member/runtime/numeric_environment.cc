@@ -1,4 +1,4 @@
-#include "lib/member/runtime/numeric_facts.h"
+#include "lib/member/runtime/numeric_environment.h"
 
 #include <array>
 #include <vector>
@@ -22,11 +22,11 @@ float Draw(uint64_t stream, size_t i) {
 }
 
 // A few steps of the job's optimizer at the job's rates, on numbers that are always the same.
-std::string OptimizerProbe(const Law& law) {
+std::string OptimizerProbe(const TrainingSpec& training) {
   std::vector<float> values(kProbeSize), gradient(kProbeSize);
   std::array<std::vector<float>, kMaxSlots> memory;
   Slots slots;
-  for (int s = 0; s < SlotCount(law.optimizer.kind); ++s) {
+  for (int s = 0; s < SlotCount(training.optimizer.kind); ++s) {
     memory[static_cast<size_t>(s)].resize(kProbeSize);
     slots[static_cast<size_t>(s)] = absl::MakeSpan(memory[static_cast<size_t>(s)]);
   }
@@ -34,8 +34,8 @@ std::string OptimizerProbe(const Law& law) {
   Fingerprint sum;
   for (int64_t step = 0; step < kProbeSteps; ++step) {
     for (size_t i = 0; i < kProbeSize; ++i) gradient[i] = Draw(2 + static_cast<uint64_t>(step), i);
-    const double rate = LearningRate(law.optimizer, law.schedule, step, kProbeSteps);
-    ApplyUpdate(law.optimizer, step, rate, gradient, values, absl::MakeSpan(values), slots);
+    const double rate = LearningRate(training.optimizer, training.schedule, step, kProbeSteps);
+    ApplyUpdate(training.optimizer, step, rate, gradient, values, absl::MakeSpan(values), slots);
     sum += FingerprintOf(static_cast<uint64_t>(step), 0, 0, values);
   }
   return ToHex(sum);
@@ -43,10 +43,10 @@ std::string OptimizerProbe(const Law& law) {
 
 }  // namespace
 
-std::map<std::string, std::string> KernelFacts(const Law& law) {
+std::map<std::string, std::string> KernelProperties(const TrainingSpec& training) {
   return {{"float_environment", FloatEnvironmentIsSet() ? "nearest, denormals are zero" : "unset"},
           {"instruction_set", InstructionSet()},
-          {"optimizer_probe", OptimizerProbe(law)}};
+          {"optimizer_probe", OptimizerProbe(training)}};
 }
 
 }  // namespace muster

@@ -1,5 +1,5 @@
-// What is taken from a state between two steps: a fingerprint, and a copy of this member's share of
-// a checkpoint. Any thread that may read the state.
+// What is taken from a state between two steps: a fingerprint, and a copy of this member's
+// checkpoint part of a checkpoint. Any thread that may read the state.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,10 @@ FingerprintPart FingerprintOfState(const Setup& setup, const StateMemory& state,
                                    const std::function<void()>& after_each = {});
 
 // These chunks, with their slots.
-ShareCopy CopyShare(const Setup& setup, const StateMemory& state, LineageNumber lineage, Step step,
-                    const std::vector<ChunkId>& chunks, CopyCounter& copied,
-                    const std::function<void()>& after_each = {});
+CheckpointPartCopy CopyCheckpointPart(const Setup& setup, const StateMemory& state,
+                                      LineageNumber lineage, Step step,
+                                      const std::vector<ChunkId>& chunks, CopyCounter& copied,
+                                      const std::function<void()>& after_each = {});
 
 std::vector<ChunkId> AllChunks(const Layout& layout);
 
