@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 # A room is a folder with all below it; the longest pattern that fits a file names its room. A room may include itself
-# and rooms of lower levels. Levels are those of the plan; the digit after the point commands rooms within one level.
+# and rooms of lower levels. Levels are those of the plan; the digit after the point orders rooms within one level.
 LEVELS = {
     'proto': 1,
     'lib/base': 1,
@@ -73,6 +73,12 @@ STATE_FORBIDDEN_HEADERS = re.compile(
     r'|(grpc|grpcpp|google/protobuf|torch|ATen|c10|rocksdb|prometheus|boost|spdlog|fmt|openssl)/.*|.*\.pb\.h)$')
 STATE_FORBIDDEN_WORDS = re.compile(
     r'\b(steady_clock|system_clock|high_resolution_clock|random_device|getenv|s?rand\s*\(|printf|std::cout|std::cerr)')
+# Such a room is made of parts that take values and give actions back. None keeps a way to another: a field of a header
+# is no raw pointer and no reference to a type of the same room.
+TYPE_OF_ROOM = re.compile(r'^[ \t]*(?:(?:class|struct|enum(?:[ \t]+class)?)[ \t]+(\w+)[^;{}()]*\{|using[ \t]+(\w+)[ \t]*=)',
+                          re.MULTILINE)
+FIELD_THAT_POINTS = re.compile(
+    r'^[ \t]+([\w:<>,\s]+[*&][\w:<>,\s*&]*?|std::reference_wrapper<[\w:<>,\s]+>\s+)(\w+)\s*(=[^;()]*|\{[^;{}]*\})?;', re.MULTILINE)
 
 # Each foreign library has a home: (name, its headers, rooms or files that may include it, the same for tests and bench).
 ANY_TEST = ('tests', 'bench')
@@ -287,11 +293,26 @@ class Tree:
             for chain in self.forbidden_below(header, ()):
                 self.report(path, line, 'state', f'{" brings ".join(chain)}: a state room has no thread, lock, clock, '
                             'chance or effect; pass the value in with the event')
+        if path.endswith('.h'):
+            self.check_fields(path, own_room)
         for line, code in enumerate(code_only(self.texts[path]).splitlines(), 1):
             match = STATE_FORBIDDEN_WORDS.search(code)
             if match:
                 self.report(path, line, 'state', f'{match.group(1).strip("( ")} in a state room; pass the value in '
                             'with the event')
+
+    def check_fields(self, path, room):
+        ours = {name for header, text in self.texts.items() if header.endswith('.h') and room_of(header)[0] == room
+                for names in TYPE_OF_ROOM.findall(code_only(text)) for name in names if name}
+        code = code_only(self.texts[path])
+        inside = functions(self.texts[path])
+        for match in FIELD_THAT_POINTS.finditer(code):
+            line = code.count('\n', 0, match.start(2)) + 1
+            if any(first <= line <= last for _, first, last in inside):
+                continue
+            for name in sorted(ours.intersection(re.findall(r'\w+', match.group(1)))):
+                self.report(path, line, 'state-parts', f'{match.group(2)} leads to {name} of the same room; parts take '
+                            'values and give actions back, so pass it in with the call')
 
     def forbidden_below(self, header, seen):
         """A chain of includes from `header` to what a state room must not see; other state rooms answer for theirs."""

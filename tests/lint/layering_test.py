@@ -13,6 +13,11 @@ CLEAN = {
     'lib/domain/view.h': '#include "lib/base/ids.h"\n',
     'lib/owner/state/owner.h': '#include <map>\n#include "lib/domain/view.h"\n',
     'lib/member/state/member.h': '#include "lib/owner/state/owner.h"\n',
+    'lib/member/state/part.h':
+        'using Action = int;\nstruct Facts {\n  const char* name = nullptr;\n};\nclass Part {\n public:\n'
+        '  const Facts& facts() const { return facts_; }\n  Facts* Find(int a) {\n    const Facts& same = facts_;\n'
+        '    return const_cast<Facts*>(&same);\n  }\n  void Act(const Facts& facts,\n           std::vector<Action>& out);\n\n'
+        ' private:\n  Facts facts_;\n  std::shared_ptr<const Facts> shared_;\n};\n',
     'lib/wire/codec.h': '#include "muster/v1/exchange.pb.h"\n#include "lib/domain/view.h"\n',
     'lib/wire/tensor_copy.cc': 'void Copy() { memcpy(a, b, n); }\n',
     'lib/wire/header.cc': 'void F() { memcpy(a, b, 4); }  // lint: not tensor bytes (four bytes of a header)\n',
@@ -65,6 +70,12 @@ PLANTED = [
     ('lib/owner/state/a.h', '#include "muster/v1/exchange.pb.h"\n', 'state'),
     ('lib/owner/state/a.cc', '#include <chrono>\nauto t = std::chrono::steady_clock::now();\n', 'state'),
     ('lib/owner/state/a.cc', 'std::random_device device;\n', 'state'),
+    ('lib/member/state/a.h', 'class A {\n  Part* part_ = nullptr;\n};\n', 'state-parts'),
+    ('lib/member/state/a.h', 'class A {\n  const Facts& facts_;\n};\n', 'state-parts'),
+    ('lib/member/state/a.h', 'class A {\n  std::vector<Action>* out_ = nullptr;  // of the call that runs\n};\n', 'state-parts'),
+    ('lib/member/state/a.h', 'class A {\n  std::map<int,\n           Part*> parts_;\n};\n', 'state-parts'),
+    ('lib/member/state/a.h', 'class A {\n  std::reference_wrapper<Part> part_;\n};\n', 'state-parts'),
+    ('lib/member/state/a.h', 'struct B {};\nclass A {\n  B* const b_;\n};\n', 'state-parts'),
     ('lib/task/a.h', '#include <grpcpp/grpcpp.h>\n', 'library-home'),
     ('lib/checkpoint/a.h', '#include "muster/v1/checkpoint.pb.h"\n', 'library-home'),
     ('coordinator/runtime/a.h', '#include <rocksdb/db.h>\n', 'library-home'),

@@ -36,7 +36,7 @@ void Machine::DoWork() {
     work_.pop_front();
     const int64_t edition = member_.edition();
     frame_ = work.frame ? &*work.frame : nullptr;
-    const Outcome outcome = member_.Take(work.input);
+    const Outcome outcome = member_.Handle(work.input);
     if (outcome.fate == Fate::kHold)
       held_[std::get<PeerSays>(work.input).from].push_back(*work.frame);
     if (outcome.fate == Fate::kRefused)
@@ -65,7 +65,7 @@ void Machine::SessionDown(const MemberId& peer) {
 
 void Machine::Act(const Connect& a) { world_.connect(a.peers); }
 
-void Machine::Act(const Tell& a) { world_.tell(a.message); }
+void Machine::Act(const TellCoordinator& a) { world_.tell(a.message); }
 
 void Machine::Act(const Quit& a) { world_.quit(a.exit_code, a.reason); }
 

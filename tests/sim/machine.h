@@ -66,7 +66,7 @@ class Machine {
   void Act(const StepBoundary&);
   void Act(const Make&);
   void Act(const Connect&);
-  void Act(const Tell&);
+  void Act(const TellCoordinator&);
   void Act(const Send&);
   void Act(const FoldIn&);
   void Act(const ForgetSums&);

@@ -74,21 +74,9 @@ void ExpectFound(const std::string& name, const std::function<void(Bugs&)>& plan
   FAIL() << name << " was not found by 400 seeds";
 }
 
-TEST(PlantedBugs, OldViewAccepted) {
-  ExpectFound("old view accepted", [](Bugs& b) { b.member.accept_old_view = true; });
-}
-TEST(PlantedBugs, PartialAddedTwice) {
-  ExpectFound("partial added twice", [](Bugs& b) { b.member.add_twice = true; });
-}
 TEST(PlantedBugs, PublishBeforePersist) {
   ExpectFound("publish before persist",
               [](Bugs& b) { b.coordinator.publish_before_persist = true; });
-}
-TEST(PlantedBugs, AnswerWithoutSealing) {
-  ExpectFound("answer without sealing", [](Bugs& b) { b.member.answer_without_sealing = true; });
-}
-TEST(PlantedBugs, EarlyApply) {
-  ExpectFound("early apply", [](Bugs& b) { b.member.apply_early = true; });
 }
 TEST(PlantedBugs, FoldedLaneMoved) {
   ExpectFound("folded lane moved", [](Bugs& b) { b.coordinator.plan.move_folded_lane = true; });

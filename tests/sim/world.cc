@@ -119,7 +119,6 @@ MemberConfig World::ConfigFor(const std::string& name, Role role) {
   config.checkpoint_every = options_.checkpoint_every;
   config.training = spec_.training;
   config.environment = environment_;
-  config.bugs = options_.bugs.member;
   return config;
 }
 

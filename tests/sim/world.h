@@ -16,7 +16,6 @@
 namespace muster::sim {
 
 struct Bugs {
-  MemberBugs member;
   coordinator::CoordinatorBugs coordinator;
 };
 

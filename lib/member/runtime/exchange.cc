@@ -244,12 +244,12 @@ void Exchange::Handle(StopAsked event) {
 // ---- the state machine
 
 void Exchange::Feed(const Input& input) {
-  Carry(member_->Take(input).actions, nullptr);
+  Carry(member_->Handle(input).actions, nullptr);
   NoteChanges();
 }
 
 void Exchange::Deliver(Incoming incoming) {
-  Outcome outcome = member_->Take(PeerSays{incoming.from, incoming.message});
+  Outcome outcome = member_->Handle(PeerSays{incoming.from, incoming.message});
   Carry(std::move(outcome.actions), &incoming);
   if (outcome.fate == Fate::kHold && !HoldBack(incoming)) {
     outcome.fate = Fate::kRefused;
@@ -283,7 +283,7 @@ bool Exchange::HoldBack(Incoming& incoming) {
 void Exchange::Carry(std::vector<Action> actions, const Incoming* incoming) {
   for (Action& action : actions) {
     Answer answer = std::visit([&](auto& a) { return Do(std::move(a), incoming); }, action);
-    if (answer && !quit_) Carry(member_->Take(*answer).actions, nullptr);
+    if (answer && !quit_) Carry(member_->Handle(*answer).actions, nullptr);
   }
 }
 

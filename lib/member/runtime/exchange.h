@@ -102,7 +102,7 @@ class Exchange {
   // ---- actions; those that have an answer give it
   using Answer = std::optional<Input>;
   Answer Do(const Connect& action, const Incoming*);
-  Answer Do(const Tell& action, const Incoming*);
+  Answer Do(const TellCoordinator& action, const Incoming*);
   Answer Do(Send action, const Incoming*);
   Answer Do(const Compute& action, const Incoming*);
   Answer Do(const Abandon& action, const Incoming*);

@@ -18,12 +18,12 @@ constexpr size_t kSampleBytes =
 Exchange::Answer Exchange::Do(const Connect& action, const Incoming*) {
   for (const MemberId& peer : sessions_.Hold(action.peers, clock_.Now())) {
     held_.erase(peer);
-    Carry(member_->Take(PeerDown{peer}).actions, nullptr);
+    Carry(member_->Handle(PeerDown{peer}).actions, nullptr);
   }
   return std::nullopt;
 }
 
-Exchange::Answer Exchange::Do(const Tell& action, const Incoming*) {
+Exchange::Answer Exchange::Do(const TellCoordinator& action, const Incoming*) {
   if (std::holds_alternative<Sealed>(action.message)) parts_.failpoints->Pass("sealed_unanswered");
   coordinator_.Send(action.message);
   if (std::holds_alternative<HoldsBase>(action.message))

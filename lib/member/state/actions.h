@@ -1,8 +1,11 @@
-// What goes into and what comes out of a member's state machine (member.h). Plain values.
+// What goes into and what comes out of a member's state machine (member.h). Plain values: an input
+// lives while it is handled, an outcome until it is carried out.
 #pragma once
 
+#include <iterator>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -72,7 +75,7 @@ using Input = std::variant<CoordinatorUp, CoordinatorSays, PeerUp, PeerDown, Pee
 struct Connect {  // hold sessions to exactly these
   std::vector<ViewMember> peers;
 };
-struct Tell {
+struct TellCoordinator {
   ToCoordinator message;
 };
 struct Send {  // the payload follows from the message
@@ -143,9 +146,9 @@ struct Quit {
   int exit_code = 0;
   std::string reason;
 };
-using Action = std::variant<Connect, Tell, Send, Compute, Abandon, FoldIn, ForgetSums, StoreResults,
-                            StorePieces, ApplyChunks, Apply, StepBoundary, Make, PrepareCopy,
-                            DropState, Completed, Quit>;
+using Action = std::variant<Connect, TellCoordinator, Send, Compute, Abandon, FoldIn, ForgetSums,
+                            StoreResults, StorePieces, ApplyChunks, Apply, StepBoundary, Make,
+                            PrepareCopy, DropState, Completed, Quit>;
 
 // What became of a peer's message.
 enum class Fate {
@@ -159,6 +162,21 @@ struct Outcome {
   std::vector<Action> actions;
   Fate fate = Fate::kTaken;
   std::string reason;  // of kDropped and kRefused
+
+  void Do(Action action) { actions.push_back(std::move(action)); }
+  void Do(std::vector<Action> more) {
+    actions.insert(actions.end(), std::make_move_iterator(more.begin()),
+                   std::make_move_iterator(more.end()));
+  }
+  void Hold() { fate = Fate::kHold; }
+  void Drop(std::string why) {
+    fate = Fate::kDropped;
+    reason = std::move(why);
+  }
+  void Refuse(std::string why) {
+    fate = Fate::kRefused;
+    reason = std::move(why);
+  }
 };
 
 }  // namespace muster

@@ -1,211 +1,120 @@
 // The state machine of a member: what a worker or a server does about views, steps and healing
 // (docs/protocol.md sections 3 and 4). One machine for both, since both are members that own chunks
 // or compute lanes. It decides; lib/member/runtime acts. Deterministic, single-threaded, no clock.
+//
+// A Member lives as long as its process. It keeps term and view, and passes each input to the part
+// that it concerns; what has a shorter life is an object of its own, made and dropped whole.
+//
+//   waiting ──Seal──▶ sealed ──Heal──▶ healing ──Activate──▶ active
+//                     ▲  ▲               │                     │
+//                     │  └─────Seal──────┘                     │
+//                     └───────────────Seal─────────────────────┘
+//
+//   Seal      ends the ActiveView or the Healer. It is answered when no Apply or Make is under way.
+//   Heal      begins a Healer. When it holds the base it tells the coordinator.
+//   Activate  ends the Healer and begins an ActiveView. A spare has a part in none of its steps.
+//
+// The HeldState (open step, closed step) goes on through all of these until the plan of a view
+// replaces it, or the view makes us a spare.
 #pragma once
 
-#include <deque>
-#include <map>
+#include <optional>
 #include <set>
+#include <string>
 
 #include "lib/member/state/actions.h"
-#include "lib/member/state/healing.h"
+#include "lib/member/state/active_view.h"
+#include "lib/member/state/config.h"
+#include "lib/member/state/healer.h"
+#include "lib/member/state/open_step.h"
+#include "lib/member/state/outbox.h"
+#include "lib/member/state/seat.h"
 
 namespace muster {
-
-// Planted bugs that the simulator must find.
-struct MemberBugs {
-  bool accept_old_view = false;
-  bool add_twice = false;  // sends again what the other end has, and adds it again
-  bool answer_without_sealing = false;
-  bool apply_early = false;
-};
-
-struct MemberConfig {
-  std::string job;
-  MemberId id;
-  Role role = Role::kWorker;
-  std::string node;
-  std::string address;
-  std::vector<TensorKind> chunks;  // kind of every chunk
-  int32_t slots = 0;               // of the optimizer
-  int64_t fingerprint_every = 0;
-  int64_t checkpoint_every = 0;
-  TrainingSpec training;
-  NumericEnvironment environment;
-  MemberBugs bugs;
-};
 
 class Member {
  public:
   explicit Member(MemberConfig config);
-  Outcome Take(const Input& input);
+  Outcome Handle(const Input& input);
 
   // For status, invariants and tests.
   // Grows with everything that can make a held message timely: such messages are then to be
   // delivered again.
   int64_t edition() const { return edition_; }
-  bool active() const { return active_; }
-  bool has_state() const { return has_state_; }
-  bool halted() const;
-  Step step() const { return step_; }
-  LineageNumber lineage() const { return lineage_; }
+  bool active() const { return active_.has_value(); }
+  bool has_state() const { return state_.has_value(); }
+  bool halted() const { return state_ && seat_ && state_->HaltsIn(seat_->view); }
+  Step step() const { return state_ ? state_->step() : Step(); }
+  LineageNumber lineage() const { return state_ ? state_->lineage : LineageNumber(); }
   ViewNumber sealed() const { return sealed_; }
-  const std::optional<View>& view() const { return view_; }
-  const MemberConfig& config() const { return config_; }
-  const ChunkSet& results() const { return results_; }
-  const std::vector<LaneId>& lanes_issued() const { return issued_; }
-  size_t records_waiting() const { return records_.size(); }
+  const View* view() const { return seat_ ? &seat_->view : nullptr; }  // the last active one
+  const MemberConfig& config() const { return *config_; }
+  std::vector<LaneId> lanes_issued() const;
+  size_t records_waiting() const { return outbox_.records(); }
   std::string Phase() const;  // for people: what it does or waits for
 
  private:
-  struct PeerState {
-    bool up = false;
-    bool ready = false;  // its Inventory of this view came
-    Step step;           // its open step
-    ChunkSet partials;   // chunks it owns for which it needs nothing of us (or was sent it)
-    ChunkSet results;    // results it holds (or was sent)
+  // What the train thread was given and has not answered. Lives as long as the member.
+  struct TrainThread {
+    int64_t last_id = 0;                // of the last Compute or Abandon
+    bool has_state = false;             // Apply or Make: the state is being written
+    std::optional<int64_t> abandoning;  // id of the Abandon
+    int64_t lanes_run = 0;              // as the last Abandoned said
   };
 
-  void On(const CoordinatorUp&);
-  void On(const CoordinatorSays&);
-  void On(const PeerUp&);
-  void On(const PeerDown&);
-  void On(const PeerSays&);
-  void On(const Ready&);
-  void On(const Summed&);
-  void On(const ChunksApplied&);
-  void On(const Applied&);
-  void On(const StepBoundaryDone&);
-  void On(const Made&);
-  void On(const Abandoned&);
-  void On(const SegmentDone&);
-  void On(const SegmentLost&);
+  void On(const CoordinatorUp&, Outcome& out);
+  void On(const CoordinatorSays& says, Outcome& out);
+  void On(const PeerUp& up, Outcome& out);
+  void On(const PeerDown& down, Outcome& out);
+  void On(const PeerSays& says, Outcome& out);
+  void On(const Ready& ready, Outcome& out);
+  void On(const Summed& summed, Outcome& out);
+  void On(const ChunksApplied& applied, Outcome& out);
+  void On(const Applied&, Outcome& out);
+  void On(const StepBoundaryDone& done, Outcome& out);
+  void On(const Made& made, Outcome& out);
+  void On(const Abandoned& abandoned, Outcome& out);
+  void On(const SegmentDone& done, Outcome& out);
+  void On(const SegmentLost& lost, Outcome& out);
 
-  void On(const JobIs&);
-  void On(const Seal&);
-  void On(const Heal&);
-  void On(const Activate&);
-  void On(const GiveCommand&);
-  void On(const AckRecords&);
-  void On(const AckSegments&);
-  void On(const Leave&);
+  void On(const JobIs& job, Outcome& out);
+  void On(const Seal& seal, Outcome& out);
+  void On(const Heal& heal, Outcome& out);
+  void On(const Activate& activate, Outcome& out);
+  void On(const GiveCommand& give, Outcome& out);
+  void On(const AckRecords& ack, Outcome&) { outbox_.Acknowledge(ack); }
+  void On(const AckSegments& ack, Outcome&) { outbox_.Acknowledge(ack); }
+  void On(const Leave& leave, Outcome& out) { out.Do(Quit{leave.exit_code, leave.reason}); }
 
-  void From(const MemberId& peer, const Hello&);
-  void From(const MemberId& peer, const Inventory&);
-  void From(const MemberId& peer, const Partials&);
-  void From(const MemberId& peer, const Results&);
-  void From(const MemberId& peer, const Norms&);
-  void From(const MemberId& peer, const GlobalNorm&);
-  void From(const MemberId& peer, const Fetch&);
-  void From(const MemberId& peer, const Pieces&);
+  template <class M>
+  void From(const MemberId& peer, const M& message, Outcome& out);  // about the active view's step
+  void From(const MemberId& peer, const Hello&, Outcome& out);
+  void From(const MemberId& peer, const Fetch& fetch, Outcome& out);
+  void From(const MemberId& peer, const Pieces& pieces, Outcome& out);
 
-  // Is a message of this (lineage, view) for now? If not, the outcome's fate is set.
-  bool Current(const MemberId& peer, LineageNumber lineage, ViewNumber view);
-  bool TakesPartInView(const MemberId& peer) const;
-  void Drop(std::string reason);
-  void Refuse(std::string reason);
-  void Hold();
-  template <class A>
-  void Do(A action) {
-    out_->actions.emplace_back(std::move(action));
-  }
+  void AnswerSeal(Outcome& out);
+  void StartHealing(Healer healer, Outcome& out);
+  void GoOnHealing(Outcome& out);
+  void ForgetState(Outcome& out);
+  void TryApply(Outcome& out);
+  void Advance(Outcome& out);
+  bool FingerprintIsDue() const;
+  ChunkSet HeldResults() const;
 
-  bool owns(ChunkId c) const;
-  bool applies() const {
-    return config_.training.sync == Sync::kAllreduce || config_.role == Role::kServer;
-  }
-  bool clips() const { return config_.training.clip_norm > 0; }
-  bool owner_applies() const { return config_.training.sync == Sync::kServer; }
-  bool TakesPart(int32_t index) const;
-  int32_t chunk_count() const { return static_cast<int32_t>(config_.chunks.size()); }
-  std::vector<LaneId> LanesNow() const;
-  bool Done(ChunkId c) const;  // summed before this view
-
-  void TellRecords();
-  void AnswerSeal();
-  LocalState Held() const;
-  void StartHealing(const HealPlan& plan);
-  void ForgetState();
-  void FinishStageOne();
-  void AskFor(const MemberId* only);
-  void CheckHealed();
-  void BecomeActive(const View& view);
-  void BeginStep();
-  void AssignLanes();
-  void AddOwnPartials(const std::vector<ChunkId>& chunks);
-  void FoldChunk(int32_t sender, const ChunkPartials& arrival, bool own);
-  void SendHave(const MemberId& peer);
-  void Flush(const MemberId& peer, PeerState& state);
-  void FlushPartials(const MemberId& peer, PeerState& state);
-  void SendResults(const MemberId& peer, PeerState& state, Step step);
-  void Publish(const std::vector<ChunkId>& chunks);
-  void RouteNorms(const std::vector<ChunkId>& chunks);
-  void DecideGlobalNorm();
-  void ApplySummed();
-  void TryApply();
-  void Advance();
-  void AtStepBoundary();
-  void TakeBoundaryCommands(Step boundary, const std::vector<JobCommand>& commands);
-  bool IsCut(Step step, const std::vector<JobCommand>& commands) const;
-  std::vector<ChunkId> CheckpointPart() const;
-  StepRecord RecordOf(Step step) const;
-  void Report(Step step);
-  double NormOf(const std::vector<ResultMeta>& metas) const;
-  void ClearOpenStep();
-
-  MemberConfig config_;
-  Outcome* out_ = nullptr;  // of the Take that runs
+  const ConfigPtr config_;
   int64_t edition_ = 0;
-
   TermNumber term_;
   std::string cluster_;
   ViewNumber sealed_;  // highest view sealed for, or active in
-  bool active_ = false;
   bool seal_answer_due_ = false;
-  std::optional<View> view_;  // the last active one
-  int32_t me_ = -1;           // our index in view_
-  std::map<MemberId, PeerState> peers_;
+  std::set<MemberId> reachable_;  // peers with a session
+  TrainThread train_;
+  Outbox outbox_;
 
-  bool has_state_ = false;
-  LineageNumber lineage_;
-  Step step_;
-  bool applying_ = false;  // Apply or Make is with the train thread
-
-  int64_t compute_id_ = 0;             // of the last Compute or Abandon
-  std::vector<LaneId> issued_;         // lanes of the open step given to the train thread
-  int64_t lanes_run_ = 0;              // as the last Abandoned said
-  std::optional<int64_t> abandoning_;  // id of an Abandon that is not answered yet
-  ChunkSet ready_;                     // chunks whose subtrees over issued_ are final
-  std::vector<Partial> my_partials_;
-  Sums sums_;
-  ChunkSet summed_;  // complete sums of the open step (owner that applies)
-  std::vector<ResultMeta> sum_meta_;
-  ChunkSet applied_;  // of those, given to ApplyChunks
-  ChunkSet results_;  // results of the open step that are here
-  std::vector<ResultMeta> meta_;
-  std::vector<JobCommand> commands_;  // of the open step, from chunk 0's result
-  std::map<ChunkId, double> norms_;   // owner of chunk 0
-  std::optional<double> global_norm_;
-  std::vector<JobCommand> pending_commands_;
-  int64_t newest_command_ = 0;  // that was given in this view
-
-  bool previous_ = false;  // everything below of step_ - 1 is held
-  std::vector<ResultMeta> previous_meta_;
-  std::vector<JobCommand> previous_commands_;
-  std::optional<double> previous_global_norm_;
-  std::optional<StepRecord> last_record_;  // of step_ - 1, kept for members that catch up
-  std::optional<Step> shared_;             // last step boundary whose share was taken in this view
-
-  std::optional<HealPlan> plan_;
-  int32_t plan_me_ = -1;
-  bool stage_one_done_ = false;
-  bool base_told_ = false;
-  Wants wants_;
-
-  std::deque<StepRecord> records_;  // until acknowledged
-  std::map<int64_t, SegmentWritten> segments_;
-  int64_t next_segment_ = 1;
-  std::map<Step, StepRecord> unfinished_records_;  // wait for their fingerprint
+  SeatPtr seat_;  // in the last active view
+  std::optional<HeldState> state_;
+  std::optional<Healer> healer_;  // of the forming view
+  std::optional<ActiveView> active_;
 };
 
 }  // namespace muster

@@ -4,8 +4,8 @@
 
 namespace muster {
 
-Sums::Sums(int32_t lanes, const LaneMap& map, std::vector<TensorKind> kinds, Options options)
-    : lanes_(lanes), map_(map), kinds_(std::move(kinds)), options_(options) {}
+Sums::Sums(int32_t lanes, const LaneMap& map, std::vector<TensorKind> kinds, SumOrder order)
+    : lanes_(lanes), map_(map), kinds_(std::move(kinds)), command_(order) {}
 
 std::vector<TreeNode> Sums::Expected(int32_t sender, TensorKind kind) const {
   const std::vector<LaneId> held = LanesOf(map_.holder_of, sender);
@@ -19,7 +19,7 @@ bool Sums::HasFrom(int32_t sender, ChunkId chunk) const {
   return it != chunks_.end() && it->second.from.count(sender) > 0;
 }
 
-absl::StatusOr<Taken> Sums::Take(int32_t sender, const ChunkPartials& arrival) {
+absl::StatusOr<Additions> Sums::Add(int32_t sender, const ChunkPartials& arrival) {
   const TensorKind kind = kinds_[static_cast<size_t>(arrival.chunk.value())];
   const std::vector<TreeNode> expected = Expected(sender, kind);
   bool fits = !expected.empty() && expected.size() == arrival.partials.size();
@@ -29,23 +29,21 @@ absl::StatusOr<Taken> Sums::Take(int32_t sender, const ChunkPartials& arrival) {
     return absl::InvalidArgumentError(absl::StrCat(
         "chunk ", arrival.chunk.value(), ": not the subtrees that member ", sender, " holds"));
   Progress& chunk = chunks_[arrival.chunk];
-  if (!chunk.from.insert(sender).second && !options_.add_twice)
+  if (!chunk.from.insert(sender).second)
     return absl::AlreadyExistsError("these partials came before");
-  Taken taken;
+  Additions additions;
   const TreeNode root = kind == TensorKind::kBuffer ? TreeNode{0, 1} : TreeNode{0, lanes_};
   for (const Partial& partial : arrival.partials) {
-    if (options_.order == SumOrder::kFree) {
-      PlaceAnywhere(chunk, root, partial, taken);
+    if (command_ == SumOrder::kFree) {
+      PlaceAnywhere(chunk, root, partial, additions);
     } else {
-      Place(chunk, root, partial, taken);
+      Place(chunk, root, partial, additions);
     }
   }
-  return taken;
+  return additions;
 }
 
-void Sums::Place(Progress& chunk, TreeNode root, Partial arrived, Taken& taken) const {
-  if (options_.add_twice && chunk.waiting.count(arrived.node) > 0)
-    taken.folds.push_back({arrived.node, arrived.node, arrived.node});
+void Sums::Place(Progress& chunk, TreeNode root, Partial arrived, Additions& additions) const {
   while (arrived.node != root) {
     const Family family = *FamilyOf(arrived.node, lanes_);
     const auto sibling = chunk.waiting.find(family.sibling);
@@ -56,22 +54,23 @@ void Sums::Place(Progress& chunk, TreeNode root, Partial arrived, Taken& taken) 
     const bool first = arrived.node < family.sibling;
     const Partial& left = first ? arrived : sibling->second;
     const Partial& right = first ? sibling->second : arrived;
-    taken.folds.push_back({left.node, right.node, family.parent});
+    additions.folds.push_back({left.node, right.node, family.parent});
     arrived = Partial{family.parent, left.weight + right.weight, left.loss + right.loss, 0};
     chunk.waiting.erase(sibling);
   }
-  taken.total = arrived;
+  additions.total = arrived;
 }
 
-void Sums::PlaceAnywhere(Progress& chunk, TreeNode root, Partial arrived, Taken& taken) const {
+void Sums::PlaceAnywhere(Progress& chunk, TreeNode root, Partial arrived,
+                         Additions& additions) const {
   chunk.lanes_in += arrived.node.lanes();
   if (!chunk.waiting.empty()) {
     const Partial sum = chunk.waiting.begin()->second;
-    taken.folds.push_back({sum.node, arrived.node, sum.node});
+    additions.folds.push_back({sum.node, arrived.node, sum.node});
     arrived = Partial{sum.node, sum.weight + arrived.weight, sum.loss + arrived.loss, 0};
   }
   chunk.waiting = {{arrived.node, arrived}};
-  if (chunk.lanes_in == root.lanes()) taken.total = arrived;
+  if (chunk.lanes_in == root.lanes()) additions.total = arrived;
 }
 
 }  // namespace muster

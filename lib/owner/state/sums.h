@@ -1,5 +1,6 @@
 // What an owner of chunks still waits for in one step, and which additions each arrival allows.
-// Decides only: the memory that is added is lib/owner/runtime's. Single-threaded.
+// Decides only: the memory that is added is lib/owner/runtime's. Single-threaded. Lives as long as
+// a step in one view: sums that are not complete then are begun anew.
 #pragma once
 
 #include <map>
@@ -26,28 +27,23 @@ struct Fold {
 // What the arrival of a chunk's partials leads to: the additions, in order; nodes of the arrival
 // that are in no fold are kept until their sibling comes. `total` is there when the chunk is
 // complete: weight and loss of the root.
-struct Taken {
+struct Additions {
   std::vector<Fold> folds;
   std::optional<Partial> total;
 };
 
 class Sums {
  public:
-  struct Options {
-    SumOrder order = SumOrder::kCanonical;
-    bool add_twice = false;  // planted bug: a partial that came before is added again
-  };
-
   Sums() = default;
   // `map`: who computes which lane of the step. `kinds`: of every chunk of the layout.
-  Sums(int32_t lanes, const LaneMap& map, std::vector<TensorKind> kinds, Options options);
+  Sums(int32_t lanes, const LaneMap& map, std::vector<TensorKind> kinds, SumOrder order);
 
   // The subtrees that `sender` sends of a chunk of this kind; empty: it sends nothing.
   std::vector<TreeNode> Expected(int32_t sender, TensorKind kind) const;
   bool HasFrom(int32_t sender, ChunkId chunk) const;
   // kAlreadyExists: a repetition, to be dropped silently. kInvalidArgument: not what the sender was
   // to send.
-  absl::StatusOr<Taken> Take(int32_t sender, const ChunkPartials& arrival);
+  absl::StatusOr<Additions> Add(int32_t sender, const ChunkPartials& arrival);
 
  private:
   struct Progress {
@@ -55,13 +51,13 @@ class Sums {
     std::map<TreeNode, Partial> waiting;
     int32_t lanes_in = 0;  // free order: lanes in the growing sum
   };
-  void Place(Progress& chunk, TreeNode root, Partial arrived, Taken& taken) const;
-  void PlaceAnywhere(Progress& chunk, TreeNode root, Partial arrived, Taken& taken) const;
+  void Place(Progress& chunk, TreeNode root, Partial arrived, Additions& additions) const;
+  void PlaceAnywhere(Progress& chunk, TreeNode root, Partial arrived, Additions& additions) const;
 
   int32_t lanes_ = 0;
   LaneMap map_;
   std::vector<TensorKind> kinds_;
-  Options options_;
+  SumOrder command_ = SumOrder::kCanonical;
   std::map<ChunkId, Progress> chunks_;
 };
 

@@ -35,7 +35,7 @@ std::vector<M> SentTo(const MemberId& to, const Outcome& outcome) {
 template <class M>
 std::vector<M> Told(const Outcome& outcome) {
   std::vector<M> found;
-  for (const Tell& tell : Of<Tell>(outcome))
+  for (const TellCoordinator& tell : Of<TellCoordinator>(outcome))
     if (const auto* m = std::get_if<M>(&tell.message)) found.push_back(*m);
   return found;
 }
@@ -104,15 +104,15 @@ class Rig {
   explicit Rig(MemberConfig config) : member(std::move(config)) {}
   // Its train thread has nothing to give up: that is answered at once.
   Outcome Coordinator(FromCoordinator message) {
-    Outcome outcome = member.Take(CoordinatorSays{std::move(message)});
+    Outcome outcome = member.Handle(CoordinatorSays{std::move(message)});
     for (const Abandon& abandon : Of<Abandon>(outcome)) {
-      Outcome more = member.Take(Abandoned{abandon.id, 0});
+      Outcome more = member.Handle(Abandoned{abandon.id, 0});
       std::move(more.actions.begin(), more.actions.end(), std::back_inserter(outcome.actions));
     }
     return outcome;
   }
   Outcome Peer(const MemberId& from, PeerMessage message) {
-    return member.Take(PeerSays{from, std::move(message)});
+    return member.Handle(PeerSays{from, std::move(message)});
   }
 
   // Through forming into `view`, with its state made anew or held.
@@ -120,19 +120,19 @@ class Rig {
     Coordinator(Seal{TermNumber(1), view.number});
     const Outcome healing =
         Coordinator(Heal{TermNumber(1), view.number, PlanOf(view, std::move(how))});
-    if (!Of<Make>(healing).empty()) member.Take(Made{});
+    if (!Of<Make>(healing).empty()) member.Handle(Made{});
     Outcome active = Coordinator(Activate{view});
     if (const auto compute = Of<Compute>(active); !compute.empty()) compute_id_ = compute.back().id;
     return active;
   }
   // The lanes asked for last are done.
   Outcome Computed(const Partial& partial) {
-    const Outcome outcome = member.Take(Ready{compute_id_, {ChunkId(0), ChunkId(1)}, {partial}});
+    const Outcome outcome = member.Handle(Ready{compute_id_, {ChunkId(0), ChunkId(1)}, {partial}});
     EXPECT_EQ(outcome.fate, Fate::kTaken) << outcome.reason;
     return outcome;
   }
   Outcome Meet(const MemberId& peer, int64_t step, ChunkSet partials, ChunkSet results) {
-    member.Take(PeerUp{peer});
+    member.Handle(PeerUp{peer});
     return Peer(peer, Inventory{LineageNumber(1), member.sealed(), Step(step), std::move(partials),
                                 std::move(results)});
   }
@@ -166,7 +166,7 @@ Outcome UntilApply(Rig& rig, std::vector<JobCommand> commands = {}) {
   for (const JobCommand& command : commands) rig.Coordinator(GiveCommand{ViewNumber(1), order});
   rig.Computed(Leaf(0));
   rig.Peer(kPeer, rig.PartialsOf(0, {0}, 1));
-  rig.member.Take(Summed{Step(0), ChunkId(0), {2, 1.0, 0, 0}});
+  rig.member.Handle(Summed{Step(0), ChunkId(0), {2, 1.0, 0, 0}});
   return rig.Peer(kPeer, rig.ResultsOf(0, {1}));
 }
 
@@ -182,7 +182,7 @@ TEST(Member, TheWayFromSealToTheFirstLanes) {
       Heal{TermNumber(1), ViewNumber(1), PlanOf(view, {HealBy::kMake, HealBy::kCopy})});
   ASSERT_EQ(Of<Make>(healing).size(), 1u);
   EXPECT_THAT(Told<HoldsBase>(healing), IsEmpty()) << "not before it is made";
-  EXPECT_EQ(Told<HoldsBase>(rig.member.Take(Made{})).size(), 1u);
+  EXPECT_EQ(Told<HoldsBase>(rig.member.Handle(Made{})).size(), 1u);
   const auto compute = Of<Compute>(rig.Coordinator(Activate{view}));
   ASSERT_EQ(compute.size(), 1u);
   EXPECT_THAT(compute[0].lanes, ElementsAre(LaneId(0)));
@@ -195,7 +195,7 @@ TEST(Member, ACheckpointThatCannotBeLoadedIsToldWithItsReason) {
   rig.Coordinator(Heal{TermNumber(1), ViewNumber(1),
                        PlanOf(ViewOf(1, {kMe}, {0, 0}, {0, 0}), {HealBy::kLoad})});
   const auto failed =
-      Told<BaseFailed>(rig.member.Take(Made{absl::DataLossError("s4/x: wrong checksum")}));
+      Told<BaseFailed>(rig.member.Handle(Made{absl::DataLossError("s4/x: wrong checksum")}));
   ASSERT_EQ(failed.size(), 1u);
   EXPECT_EQ(failed[0].reason, "s4/x: wrong checksum");
 }
@@ -224,7 +224,7 @@ TEST(Seal, IsAnsweredOnlyWhenTheApplyIsDone) {
   EXPECT_THAT(Told<Sealed>(rig.Coordinator(Seal{TermNumber(1), ViewNumber(2)})), IsEmpty());
   EXPECT_THAT(Told<Sealed>(rig.Coordinator(Seal{TermNumber(1), ViewNumber(2)})), IsEmpty())
       << "nor when asked again";
-  const auto sealed = Told<Sealed>(rig.member.Take(Applied{Step(0)}));
+  const auto sealed = Told<Sealed>(rig.member.Handle(Applied{Step(0)}));
   ASSERT_EQ(sealed.size(), 1u);
   EXPECT_EQ(sealed[0].view, ViewNumber(2));
   EXPECT_EQ(sealed[0].local_state.step, Step(1));
@@ -271,7 +271,7 @@ TEST(Fates, TooEarlyIsHeld) {
 TEST(Fates, TooLateIsDropped) {
   Rig rig = TwoWorkers();
   UntilApply(rig);
-  rig.member.Take(Applied{Step(0)});
+  rig.member.Handle(Applied{Step(0)});
   EXPECT_EQ(rig.Peer(kPeer, rig.PartialsOf(0, {0}, 1)).fate, Fate::kDropped);
   EXPECT_EQ(rig.Peer(kPeer, rig.ResultsOf(0, {1})).fate, Fate::kDropped);
   Partials old = rig.PartialsOf(1, {0}, 1);
@@ -324,10 +324,10 @@ TEST(Session, AfterABreakOnlyTheRestIsSent) {
   ASSERT_EQ(SentTo<Partials>(kPeer, sent).size(), 1u);
   EXPECT_EQ(SentTo<Partials>(kPeer, sent)[0].chunks.at(0).chunk, ChunkId(1)) << "chunk 0 is ours";
 
-  rig.member.Take(PeerDown{kPeer});
+  rig.member.Handle(PeerDown{kPeer});
   EXPECT_THAT(SentTo<Partials>(kPeer, rig.Meet(kPeer, 0, Set({0, 1}), Set({0, 0}))), IsEmpty())
       << "it has them";
-  rig.member.Take(PeerDown{kPeer});
+  rig.member.Handle(PeerDown{kPeer});
   EXPECT_EQ(SentTo<Partials>(kPeer, rig.Meet(kPeer, 0, Set({0, 0}), Set({0, 0}))).size(), 1u)
       << "they were lost";
 }
@@ -336,8 +336,8 @@ TEST(Session, WeSayWhatWeHave) {
   Rig rig = TwoWorkers();
   rig.Peer(kPeer, rig.PartialsOf(0, {0}, 1));
   rig.Peer(kPeer, rig.ResultsOf(0, {1}));
-  rig.member.Take(PeerDown{kPeer});
-  const auto have = SentTo<Inventory>(kPeer, rig.member.Take(PeerUp{kPeer}));
+  rig.member.Handle(PeerDown{kPeer});
+  const auto have = SentTo<Inventory>(kPeer, rig.member.Handle(PeerUp{kPeer}));
   ASSERT_EQ(have.size(), 1u);
   EXPECT_EQ(have[0].partials, Set({1, 0}));
   EXPECT_EQ(have[0].results, Set({0, 1}));
@@ -347,8 +347,8 @@ TEST(Session, WeSayWhatWeHave) {
 TEST(Session, OneThatIsAStepBehindGetsTheResultsOfThatStep) {
   Rig rig = TwoWorkers();
   UntilApply(rig);
-  rig.member.Take(Applied{Step(0)});
-  rig.member.Take(PeerDown{kPeer});
+  rig.member.Handle(Applied{Step(0)});
+  rig.member.Handle(PeerDown{kPeer});
   const auto results = SentTo<Results>(kPeer, rig.Meet(kPeer, 0, Set({1, 1}), Set({0, 1})));
   ASSERT_EQ(results.size(), 1u);
   EXPECT_EQ(results[0].step, Step(0));
@@ -363,8 +363,8 @@ TEST(Step, IsAppliedWhenTheLastResultIsHereAndNotBefore) {
   EXPECT_THAT(Of<Apply>(rig.Peer(kPeer, rig.ResultsOf(0, {1}))), IsEmpty());
   rig.Computed(Leaf(0));
   rig.Peer(kPeer, rig.PartialsOf(0, {0}, 1));
-  EXPECT_EQ(Of<Apply>(rig.member.Take(Summed{Step(0), ChunkId(0), {2, 1.0, 0, 0}})).size(), 1u);
-  const Outcome applied = rig.member.Take(Applied{Step(0)});
+  EXPECT_EQ(Of<Apply>(rig.member.Handle(Summed{Step(0), ChunkId(0), {2, 1.0, 0, 0}})).size(), 1u);
+  const Outcome applied = rig.member.Handle(Applied{Step(0)});
   EXPECT_EQ(Told<Records>(applied).size(), 1u);
   ASSERT_EQ(Of<Compute>(applied).size(), 1u);
   EXPECT_EQ(Of<Compute>(applied)[0].step, Step(1));
@@ -373,9 +373,9 @@ TEST(Step, IsAppliedWhenTheLastResultIsHereAndNotBefore) {
 TEST(Step, RecordsAreKeptUntilAcknowledged) {
   Rig rig = TwoWorkers();
   UntilApply(rig);
-  rig.member.Take(Applied{Step(0)});
+  rig.member.Handle(Applied{Step(0)});
   EXPECT_EQ(rig.member.records_waiting(), 1u);
-  EXPECT_EQ(Told<Records>(rig.member.Take(CoordinatorUp{})).size(), 1u)
+  EXPECT_EQ(Told<Records>(rig.member.Handle(CoordinatorUp{})).size(), 1u)
       << "handed over on reattaching";
   rig.Coordinator(AckRecords{LineageNumber(1), Step(0)});
   EXPECT_EQ(rig.member.records_waiting(), 1u);
@@ -392,11 +392,11 @@ TEST(Commands, RideInTheResultOfChunkZeroAndStopAtTheEdge) {
   rig.Computed(Leaf(0));
   rig.Peer(kPeer, rig.PartialsOf(0, {0}, 1));
   const auto results =
-      SentTo<Results>(kPeer, rig.member.Take(Summed{Step(0), ChunkId(0), {2, 1.0, 0, 0}}));
+      SentTo<Results>(kPeer, rig.member.Handle(Summed{Step(0), ChunkId(0), {2, 1.0, 0, 0}}));
   ASSERT_EQ(results.size(), 1u);
   EXPECT_THAT(results[0].commands, ElementsAre(stop));
   rig.Peer(kPeer, rig.ResultsOf(0, {1}));
-  const Outcome applied = rig.member.Take(Applied{Step(0)});
+  const Outcome applied = rig.member.Handle(Applied{Step(0)});
   EXPECT_TRUE(rig.member.halted());
   EXPECT_THAT(Of<Compute>(applied), IsEmpty());
   ASSERT_EQ(Of<StepBoundary>(applied).size(), 1u);
@@ -407,7 +407,7 @@ TEST(Commands, RideInTheResultOfChunkZeroAndStopAtTheEdge) {
 TEST(Commands, ACheckpointOrderCopiesTheShareAndGoesOn) {
   Rig rig = TwoWorkers();
   UntilApply(rig, {{8, JobCommandKind::kCheckpoint}});
-  const Outcome applied = rig.member.Take(Applied{Step(0)});
+  const Outcome applied = rig.member.Handle(Applied{Step(0)});
   EXPECT_EQ(Of<StepBoundary>(applied).size(), 1u);
   EXPECT_EQ(Of<Compute>(applied).size(), 1u);
 }
@@ -417,10 +417,10 @@ TEST(Commands, ThatComeWhenChunkZeroIsCompleteRideInTheNextStep) {
   const JobCommand stop{9, JobCommandKind::kStop};
   UntilApply(rig);
   EXPECT_NE(rig.Coordinator(GiveCommand{ViewNumber(1), stop}).fate, Fate::kDropped);
-  rig.member.Take(Applied{Step(0)});
+  rig.member.Handle(Applied{Step(0)});
   EXPECT_FALSE(rig.member.halted());
   const auto results =
-      SentTo<Results>(kPeer, rig.member.Take(Summed{Step(1), ChunkId(0), {2, 1.0, 0, 0}}));
+      SentTo<Results>(kPeer, rig.member.Handle(Summed{Step(1), ChunkId(0), {2, 1.0, 0, 0}}));
   ASSERT_EQ(results.size(), 1u);
   EXPECT_THAT(results[0].commands, ElementsAre(stop));
 }
@@ -433,9 +433,9 @@ Rig AwayFor(int steps) {
   Outcome outcome = rig.Enter(view, {HealBy::kMake});
   for (int64_t step = 0; step < steps; ++step) {
     const int64_t id = Of<Compute>(outcome).at(0).id;
-    rig.member.Take(Ready{id, {ChunkId(0), ChunkId(1)}, {{{0, 2}, 2, 1.0, 0}}});
-    for (int c : {0, 1}) rig.member.Take(Summed{Step(step), ChunkId(c), {2, 1.0, 0, 0}});
-    outcome = rig.member.Take(Applied{Step(step)});
+    rig.member.Handle(Ready{id, {ChunkId(0), ChunkId(1)}, {{{0, 2}, 2, 1.0, 0}}});
+    for (int c : {0, 1}) rig.member.Handle(Summed{Step(step), ChunkId(c), {2, 1.0, 0, 0}});
+    outcome = rig.member.Handle(Applied{Step(step)});
   }
   return rig;
 }
@@ -445,7 +445,7 @@ TEST(Ledger, ManyRecordsAreToldInFramesOfABoundedSize) {
   Rig rig = AwayFor(kSteps);
   ASSERT_EQ(rig.member.records_waiting(), static_cast<size_t>(kSteps));
   Step next(0);
-  for (const Records& told : Told<Records>(rig.member.Take(CoordinatorUp{}))) {
+  for (const Records& told : Told<Records>(rig.member.Handle(CoordinatorUp{}))) {
     EXPECT_LE(Encode(ToCoordinator(told)).size(), kMaxHeaderBytes / 2);
     for (const StepRecord& record : told.records) {
       EXPECT_EQ(record.step, next);
@@ -463,7 +463,7 @@ TEST(Commands, ThatAreGivenAgainAreTakenOnce) {
   rig.Computed(Leaf(0));
   rig.Peer(kPeer, rig.PartialsOf(0, {0}, 1));
   const auto results =
-      SentTo<Results>(kPeer, rig.member.Take(Summed{Step(0), ChunkId(0), {2, 1.0, 0, 0}}));
+      SentTo<Results>(kPeer, rig.member.Handle(Summed{Step(0), ChunkId(0), {2, 1.0, 0, 0}}));
   ASSERT_EQ(results.size(), 1u);
   EXPECT_THAT(results[0].commands, ElementsAre(checkpoint));
 }
@@ -495,7 +495,7 @@ TEST(GlobalNorm, IsGivenByTheOwnerOfChunkZeroWhenEveryNormIsIn) {
   rig.Meet(kMe, 0, Set({0, 0}), Set({0, 0}));
   rig.Meet(kServer1, 0, Set({0, 0}), Set({0, 0}));
   ASSERT_EQ(Of<FoldIn>(rig.Peer(kMe, BothLanes(rig, 0))).size(), 1u);
-  EXPECT_THAT(Of<ApplyChunks>(rig.member.Take(Summed{Step(0), ChunkId(0), {2, 1.0, 9, 0}})),
+  EXPECT_THAT(Of<ApplyChunks>(rig.member.Handle(Summed{Step(0), ChunkId(0), {2, 1.0, 9, 0}})),
               IsEmpty());
   const Outcome decided = rig.Peer(
       kServer1, Norms{LineageNumber(1), ViewNumber(1), Step(0), {{ChunkId(1), {2, 1.0, 16, 0}}}});
@@ -512,7 +512,7 @@ TEST(GlobalNorm, IsWaitedForByTheOtherServers) {
   rig.Meet(kMe, 0, Set({0, 0}), Set({0, 0}));
   rig.Meet(kServer0, 0, Set({0, 0}), Set({0, 0}));
   rig.Peer(kMe, BothLanes(rig, 1));
-  const Outcome summed = rig.member.Take(Summed{Step(0), ChunkId(1), {2, 1.0, 16, 0}});
+  const Outcome summed = rig.member.Handle(Summed{Step(0), ChunkId(1), {2, 1.0, 16, 0}});
   ASSERT_EQ(SentTo<Norms>(kServer0, summed).size(), 1u);
   EXPECT_THAT(Of<ApplyChunks>(summed), IsEmpty());
   const Outcome global_norm =
@@ -527,7 +527,7 @@ TEST(GlobalNorm, WithoutClippingAServerAppliesAtOnce) {
   rig.Enter(ServerView(1), kAllMake);
   rig.Meet(kMe, 0, Set({0, 0}), Set({0, 0}));
   rig.Peer(kMe, BothLanes(rig, 0));
-  EXPECT_EQ(Of<ApplyChunks>(rig.member.Take(Summed{Step(0), ChunkId(0), {2, 1.0, 0, 0}})).size(),
+  EXPECT_EQ(Of<ApplyChunks>(rig.member.Handle(Summed{Step(0), ChunkId(0), {2, 1.0, 0, 0}})).size(),
             1u);
 }
 
@@ -546,9 +546,9 @@ TEST(Checkpoint, AShareIsNotCopiedOnceTheNextStateHasBegun) {
   Partials partials = BothLanes(rig, 0);
   partials.step = Step(4);
   rig.Peer(kMe, partials);
-  ASSERT_EQ(Of<ApplyChunks>(rig.member.Take(Summed{Step(4), ChunkId(0), {2, 1.0, 0, 0}})).size(),
+  ASSERT_EQ(Of<ApplyChunks>(rig.member.Handle(Summed{Step(4), ChunkId(0), {2, 1.0, 0, 0}})).size(),
             1u);
-  rig.member.Take(ChunksApplied{Step(4), {{ChunkId(0), {2, 1.0, 0, 0}}}});
+  rig.member.Handle(ChunksApplied{Step(4), {{ChunkId(0), {2, 1.0, 0, 0}}}});
   View next = view(2);
   next.first_done = Set({1, 0});
   EXPECT_THAT(Of<StepBoundary>(rig.Enter(next, {HealBy::kHold, HealBy::kHold})), IsEmpty());
@@ -561,7 +561,7 @@ TEST(CatchUp, BringsTheRecordOfWhoDidTheStep) {
   // The donor did step 0 in view 1.
   Rig donor = TwoWorkers();
   UntilApply(donor);
-  donor.member.Take(Applied{Step(0)});
+  donor.member.Handle(Applied{Step(0)});
   // The other one has lanes and results of step 0, but not the result of chunk 0.
   Rig late(ConfigOf(kPeer));
   late.Enter(ViewOf(1, {kMe, kPeer}, {0, 1}, {0, 1}), {HealBy::kMake, HealBy::kMake});
@@ -571,7 +571,7 @@ TEST(CatchUp, BringsTheRecordOfWhoDidTheStep) {
   HealPlan plan = PlanOf(next, {HealBy::kHold, HealBy::kCatchUp});
   plan.catch_up_from.assign(2, 0);
   for (Rig* rig : {&donor, &late}) rig->Coordinator(Seal{TermNumber(1), ViewNumber(2)});
-  late.member.Take(PeerUp{kMe});
+  late.member.Handle(PeerUp{kMe});
   donor.Coordinator(Heal{TermNumber(1), ViewNumber(2), plan});
   const auto fetches =
       SentTo<Fetch>(kMe, late.Coordinator(Heal{TermNumber(1), ViewNumber(2), plan}));
@@ -586,7 +586,7 @@ TEST(CatchUp, BringsTheRecordOfWhoDidTheStep) {
   EXPECT_EQ(Of<StoreResults>(landed).size(), 1u);
   ASSERT_EQ(Of<Apply>(landed).size(), 1u);
   EXPECT_THAT(Told<HoldsBase>(landed), IsEmpty());
-  const Outcome applied = late.member.Take(Applied{Step(0)});
+  const Outcome applied = late.member.Handle(Applied{Step(0)});
   EXPECT_EQ(Told<HoldsBase>(applied).size(), 1u);
   ASSERT_EQ(Told<Records>(applied).size(), 1u);
   EXPECT_EQ(Told<Records>(applied)[0].records.at(0), *pieces[0].record);
@@ -601,7 +601,7 @@ TEST(Fetch, IsHeldUntilTheDonorHasIt) {
   EXPECT_EQ(rig.Peer(kPeer, fetch).fate, Fate::kHold) << "there is no plan yet";
   rig.Coordinator(Heal{TermNumber(1), ViewNumber(1), PlanOf(view, {HealBy::kMake, HealBy::kCopy})});
   EXPECT_EQ(rig.Peer(kPeer, fetch).fate, Fate::kHold) << "the state is being made";
-  rig.member.Take(Made{});
+  rig.member.Handle(Made{});
   EXPECT_EQ(SentTo<Pieces>(kPeer, rig.Peer(kPeer, fetch)).size(), 1u);
   Fetch old = fetch;
   old.view = ViewNumber(0);
@@ -635,7 +635,7 @@ TEST(Spare, HoldsNothingAndRunsNothing) {
   const Outcome active = rig.Coordinator(Activate{view});
   EXPECT_EQ(Of<DropState>(active).size(), 1u);
   EXPECT_THAT(Of<Compute>(active), IsEmpty());
-  EXPECT_THAT(Of<Send>(rig.member.Take(PeerUp{kMe})), IsEmpty()) << "it has nothing to say";
+  EXPECT_THAT(Of<Send>(rig.member.Handle(PeerUp{kMe})), IsEmpty()) << "it has nothing to say";
   EXPECT_FALSE(rig.member.has_state());
 }
 

@@ -86,7 +86,7 @@ TEST(Accumulator, AnyArrivalOrderGivesTheTreesBits) {
         }
       }
       if (arrived.empty()) continue;
-      const absl::StatusOr<Taken> taken = sums.Take(m, arrival);
+      const absl::StatusOr<Additions> taken = sums.Add(m, arrival);
       ASSERT_TRUE(taken.ok()) << taken.status();
       complete = taken->total.has_value();
       accumulator.Add(ChunkId(0), std::move(arrived), taken->folds, complete, absl::MakeSpan(out));

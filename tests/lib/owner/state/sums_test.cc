@@ -87,7 +87,7 @@ TEST(Sums, AnyOrderOfArrivalGivesTheCanonicalTree) {
       Memory memory;
       for (size_t i = 0; i < senders.size(); ++i) {
         const ChunkPartials arrival = ArrivalOf(sums, senders[i], kChunk);
-        const absl::StatusOr<Taken> taken = sums.Take(senders[i], arrival);
+        const absl::StatusOr<Additions> taken = sums.Add(senders[i], arrival);
         ASSERT_TRUE(taken.ok()) << taken.status();
         memory.Arrive(arrival);
         for (const Fold& fold : taken->folds) memory.Fold(fold);
@@ -104,7 +104,7 @@ TEST(Sums, AnyOrderOfArrivalGivesTheCanonicalTree) {
 
 TEST(Sums, OneLaneNeedsNoAddition) {
   Sums sums(1, {{0}}, kKinds, {});
-  const auto taken = sums.Take(0, {kChunk, {PartialOf({0, 1})}});
+  const auto taken = sums.Add(0, {kChunk, {PartialOf({0, 1})}});
   ASSERT_TRUE(taken.ok());
   EXPECT_THAT(taken->folds, IsEmpty());
   EXPECT_EQ(taken->total, PartialOf({0, 1}));
@@ -113,19 +113,19 @@ TEST(Sums, OneLaneNeedsNoAddition) {
 TEST(Sums, EachChunkIsSummedByItself) {
   const std::vector<TensorKind> kinds(2, TensorKind::kParameter);
   Sums sums(2, {{0, 1}}, kinds, {});
-  ASSERT_TRUE(sums.Take(0, {ChunkId(0), {PartialOf({0, 1})}}).ok());
+  ASSERT_TRUE(sums.Add(0, {ChunkId(0), {PartialOf({0, 1})}}).ok());
   EXPECT_TRUE(sums.HasFrom(0, ChunkId(0)));
   EXPECT_FALSE(sums.HasFrom(0, ChunkId(1)));
-  EXPECT_FALSE(sums.Take(1, {ChunkId(1), {PartialOf({1, 2})}})->total.has_value());
-  EXPECT_TRUE(sums.Take(1, {ChunkId(0), {PartialOf({1, 2})}})->total.has_value());
+  EXPECT_FALSE(sums.Add(1, {ChunkId(1), {PartialOf({1, 2})}})->total.has_value());
+  EXPECT_TRUE(sums.Add(1, {ChunkId(0), {PartialOf({1, 2})}})->total.has_value());
 }
 
 TEST(Sums, ARepetitionIsRefusedAsSuchAlsoWhenTheChunkIsComplete) {
   Sums sums(2, {{0, 1}}, kKinds, {});
-  ASSERT_TRUE(sums.Take(0, {kChunk, {PartialOf({0, 1})}}).ok());
-  EXPECT_TRUE(absl::IsAlreadyExists(sums.Take(0, {kChunk, {PartialOf({0, 1})}}).status()));
-  ASSERT_TRUE(sums.Take(1, {kChunk, {PartialOf({1, 2})}})->total.has_value());
-  EXPECT_TRUE(absl::IsAlreadyExists(sums.Take(1, {kChunk, {PartialOf({1, 2})}}).status()));
+  ASSERT_TRUE(sums.Add(0, {kChunk, {PartialOf({0, 1})}}).ok());
+  EXPECT_TRUE(absl::IsAlreadyExists(sums.Add(0, {kChunk, {PartialOf({0, 1})}}).status()));
+  ASSERT_TRUE(sums.Add(1, {kChunk, {PartialOf({1, 2})}})->total.has_value());
+  EXPECT_TRUE(absl::IsAlreadyExists(sums.Add(1, {kChunk, {PartialOf({1, 2})}}).status()));
 }
 
 TEST(Sums, WhatTheSenderDoesNotHoldIsRefusedAndChangesNothing) {
@@ -143,21 +143,21 @@ TEST(Sums, WhatTheSenderDoesNotHoldIsRefusedAndChangesNothing) {
   for (const std::vector<TreeNode>& nodes : wrong) {
     ChunkPartials arrival{kChunk, {}};
     for (TreeNode node : nodes) arrival.partials.push_back(PartialOf(node));
-    const absl::Status status = sums.Take(0, arrival).status();
+    const absl::Status status = sums.Add(0, arrival).status();
     EXPECT_EQ(status, absl::InvalidArgumentError("chunk 0: not the subtrees that member 0 holds"));
   }
-  EXPECT_EQ(sums.Take(5, {kChunk, {}}).status(),
+  EXPECT_EQ(sums.Add(5, {kChunk, {}}).status(),
             absl::InvalidArgumentError("chunk 0: not the subtrees that member 5 holds"));
   EXPECT_FALSE(sums.HasFrom(0, kChunk));
-  EXPECT_TRUE(sums.Take(0, ArrivalOf(sums, 0, kChunk)).ok());
+  EXPECT_TRUE(sums.Add(0, ArrivalOf(sums, 0, kChunk)).ok());
 }
 
 TEST(Sums, ABufferComesFromTheHolderOfLaneZeroAlone) {
   Sums sums(4, {{1, 0, 0, 1}}, kKinds, {});
   EXPECT_THAT(sums.Expected(1, TensorKind::kBuffer), ElementsAre(TreeNode{0, 1}));
   EXPECT_THAT(sums.Expected(0, TensorKind::kBuffer), IsEmpty());
-  EXPECT_TRUE(absl::IsInvalidArgument(sums.Take(0, {kBufferChunk, {PartialOf({1, 2})}}).status()));
-  const auto taken = sums.Take(1, {kBufferChunk, {PartialOf({0, 1})}});
+  EXPECT_TRUE(absl::IsInvalidArgument(sums.Add(0, {kBufferChunk, {PartialOf({1, 2})}}).status()));
+  const auto taken = sums.Add(1, {kBufferChunk, {PartialOf({0, 1})}});
   ASSERT_TRUE(taken.ok());
   EXPECT_THAT(taken->folds, IsEmpty());
   EXPECT_EQ(taken->total, PartialOf({0, 1}));
@@ -167,13 +167,13 @@ TEST(Sums, FreeOrderAddsAsItComesAndCountsLanes) {
   std::mt19937_64 random(4);
   for (int32_t lanes = 1; lanes <= 17; ++lanes) {
     const LaneMap map = RandomMap(random, lanes, 4);
-    Sums sums(lanes, map, kKinds, {SumOrder::kFree, false});
+    Sums sums(lanes, map, kKinds, SumOrder::kFree);
     std::vector<int32_t> senders = Senders(map);
     std::shuffle(senders.begin(), senders.end(), random);
     size_t additions = 0, parts = 0;
     for (size_t i = 0; i < senders.size(); ++i) {
       const ChunkPartials arrival = ArrivalOf(sums, senders[i], kChunk);
-      const auto taken = sums.Take(senders[i], arrival);
+      const auto taken = sums.Add(senders[i], arrival);
       ASSERT_TRUE(taken.ok());
       additions += taken->folds.size();
       parts += arrival.partials.size();

@@ -1,0 +1,303 @@
+#include "lib/member/state/active_view.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace muster {
+
+// ---- the view and its steps
+
+void ActiveView::Begin(const std::set<MemberId>& reachable, HeldState& state, int64_t& last_id,
+                       Outcome& out) {
+  BeginStep(state, last_id, out);
+  for (const MemberId& peer : reachable) Greet(peer, state, out);
+  if (IsCut(state.step(), {})) SaveChunks(state, out);
+  if (config_->owner_applies() && config_->applies()) ApplySums(state, out);
+}
+
+void ActiveView::BeginStep(HeldState& state, int64_t& last_id, Outcome& out) {
+  state.open.BeginIn(*seat_);
+  if (config_->role != Role::kWorker || state.HaltsIn(seat_->view)) return;
+  if (auto compute = state.open.IssueLanes(*seat_, last_id + 1)) {
+    last_id = compute->id;
+    out.Do(*std::move(compute));
+  } else {
+    FoldOwn(state.open.ReadyChunks(), state, out);
+  }
+}
+
+void ActiveView::Advance(HeldState& state, int64_t& last_id, Outcome& out) {
+  for (auto& [id, peer] : peers_)
+    peer = PeerProgress(std::max(peer.step(), state.step()), config_->chunks.size());
+  for (const auto& [id, peer] : peers_) SendCommands(id, state, out);
+  BeginStep(state, last_id, out);
+}
+
+bool ActiveView::IsCut(Step step, const std::vector<JobCommand>& commands) const {
+  if (step == Step(0)) return false;
+  if (step >= seat_->view.end || !commands.empty()) return true;
+  return config_->checkpoint_every > 0 && step.value() % config_->checkpoint_every == 0;
+}
+
+std::vector<ChunkId> ActiveView::ChunksToSave(const HeldState& state) {
+  // After a change of view an owner that applies may have begun the next state: it copied its
+  // chunks before.
+  if (state.open.applying() || saved_ == state.step()) return {};
+  if (!IsCut(state.step(), state.closed ? state.closed->commands : std::vector<JobCommand>()))
+    return {};
+  saved_ = state.step();
+  std::vector<ChunkId> chunks = seat_->OwnChunks();
+  // The slots of these are at the next state already.
+  if (config_->owner_applies())
+    std::erase_if(chunks, [&](ChunkId c) { return state.open.HasResult(c); });
+  return chunks;
+}
+
+void ActiveView::SaveChunks(const HeldState& state, Outcome& out) {
+  if (std::vector<ChunkId> chunks = ChunksToSave(state); !chunks.empty())
+    out.Do(StepBoundary{state.step(), false, std::move(chunks)});
+}
+
+// ---- commands of the coordinator
+
+void ActiveView::Handle(const GiveCommand& give, Outcome& out) {
+  if (!seat_->Owns(ChunkId(0))) return out.Drop("too late");
+  if (give.command.id <= newest_command_) return;  // given again, because our session was new
+  newest_command_ = give.command.id;
+  // Where chunk 0 is complete already, it rides in the next step.
+  commands_.push_back(give.command);
+}
+
+void ActiveView::SendCommands(const MemberId& to, const HeldState& state, Outcome& out) const {
+  const bool passes_on = config_->owner_applies() && config_->role == Role::kWorker;
+  if (!passes_on || !state.closed || state.closed->commands.empty()) return;
+  out.Do(Send{
+      to,
+      Partials{seat_->view.lineage, seat_->view.number, state.step(), {}, state.closed->commands}});
+}
+
+void ActiveView::LearnCommands(const Partials& partials, HeldState& state, Outcome& out) {
+  if (partials.commands.empty() || !state.closed || !state.closed->commands.empty()) return;
+  state.closed->commands = partials.commands;
+  if (config_->role == Role::kServer) SaveChunks(state, out);
+}
+
+// ---- sessions
+
+void ActiveView::SessionBegins(const MemberId& peer, const HeldState& state, Outcome& out) {
+  peers_.erase(peer);
+  Greet(peer, state, out);
+}
+
+void ActiveView::Greet(const MemberId& peer, const HeldState& state, Outcome& out) const {
+  const int32_t index = seat_->view.IndexOf(peer);
+  if (index == seat_->me || !seat_->HasPart(index)) return;
+  Inventory inventory{seat_->view.lineage, seat_->view.number, state.step(),
+                      ChunkSet(config_->chunks.size(), false), state.open.results()};
+  for (ChunkId c : seat_->OwnChunks())
+    inventory.partials[static_cast<size_t>(c.value())] =
+        seat_->IsDone(state.step(), c) || state.open.HasPartialsFrom(index, c);
+  out.Do(Send{peer, std::move(inventory)});
+}
+
+bool ActiveView::IsFromMember(const MemberId& from, LineageNumber lineage, Outcome& out) const {
+  if (lineage == seat_->view.lineage && seat_->view.IndexOf(from) >= 0) return true;
+  out.Refuse("a lineage or a sender that the view does not have");
+  return false;
+}
+
+bool ActiveView::IsTimely(Step step, const HeldState& state, Outcome& out) {
+  if (step > state.step()) out.Hold();
+  if (step < state.step()) out.Drop("an older step");
+  return step == state.step();
+}
+
+bool ActiveView::IsServer(const MemberId& peer) const {
+  return seat_->MemberAt(seat_->view.IndexOf(peer)).role == Role::kServer;
+}
+
+void ActiveView::Handle(const MemberId& from, const Inventory& inventory, HeldState& state,
+                        Outcome& out) {
+  if (!IsFromMember(from, inventory.lineage, out)) return;
+  const size_t chunks = config_->chunks.size();
+  if (inventory.partials.size() != chunks || inventory.results.size() != chunks)
+    return out.Refuse("another number of chunks");
+  if (inventory.step > state.step() + 1)
+    return out.Refuse("a step that cannot be open in this view");
+  peers_.insert_or_assign(from, PeerProgress::FromInventory(inventory, state.step()));
+  SendMissing(from, state, out);
+}
+
+// All that the peer lacks, as far as it is here.
+void ActiveView::SendMissing(const MemberId& to, HeldState& state, Outcome& out) {
+  if (PeerProgress& peer = peers_.at(to); peer.step() < state.step()) {
+    if (state.closed) SendResults(to, state, state.step() - 1, out);
+    if (config_->owner_applies() && seat_->Owns(ChunkId(0)) && state.closed &&
+        state.closed->global_norm)
+      SendGlobalNorm(to, state.step() - 1, *state.closed->global_norm, out);
+    peer = PeerProgress(state.step(), config_->chunks.size());
+  }
+  SendResults(to, state, state.step(), out);
+  SendCommands(to, state, out);
+  SendPartials(to, state, out);
+  if (!config_->owner_applies() || !config_->clips() || config_->role != Role::kServer) return;
+  RouteNorms(state.open.CompleteSums(), state, out);
+  if (seat_->Owns(ChunkId(0)) && state.open.global_norm())
+    SendGlobalNorm(to, state.step(), *state.open.global_norm(), out);
+}
+
+// ---- partials and sums
+
+void ActiveView::PassOn(const std::vector<ChunkId>& ready, HeldState& state, Outcome& out) {
+  FoldOwn(ready, state, out);
+  for (const auto& [id, peer] : peers_) SendPartials(id, state, out);
+}
+
+void ActiveView::SendPartials(const MemberId& to, const HeldState& state, Outcome& out) {
+  const int32_t index = seat_->view.IndexOf(to);
+  std::vector<ChunkId> offered;
+  for (ChunkId c : state.open.ReadyChunks())
+    if (seat_->OwnerOf(c) == index && !seat_->IsDone(state.step(), c)) offered.push_back(c);
+  Partials partials{seat_->view.lineage, seat_->view.number, state.step(), {}, {}};
+  for (ChunkId c : peers_.at(to).PartialsToSend(offered))
+    if (std::vector<Partial> ours = state.open.PartialsOf(c); !ours.empty())
+      partials.chunks.push_back({c, std::move(ours)});
+  if (!partials.chunks.empty()) out.Do(Send{to, std::move(partials)});
+}
+
+void ActiveView::FoldOwn(const std::vector<ChunkId>& chunks, HeldState& state, Outcome& out) const {
+  for (ChunkId c : chunks) {
+    if (!seat_->Owns(c) || seat_->IsDone(state.step(), c)) continue;
+    std::vector<Partial> ours = state.open.PartialsOf(c);
+    if (!ours.empty() && !state.open.HasPartialsFrom(seat_->me, c))
+      Fold(seat_->me, {c, std::move(ours)}, true, state, out);
+  }
+}
+
+void ActiveView::Fold(int32_t sender, const ChunkPartials& arrival, bool own, HeldState& state,
+                      Outcome& out) {
+  absl::StatusOr<FoldIn> fold = state.open.Fold(sender, arrival, own);
+  if (fold.ok()) return out.Do(*std::move(fold));
+  if (!absl::IsAlreadyExists(fold.status())) out.Refuse(std::string(fold.status().message()));
+}
+
+void ActiveView::Handle(const MemberId& from, const Partials& partials, HeldState& state,
+                        Outcome& out) {
+  if (!IsFromMember(from, partials.lineage, out) || !IsTimely(partials.step, state, out)) return;
+  if (partials.chunks.empty()) return LearnCommands(partials, state, out);
+  const int32_t sender = seat_->view.IndexOf(from);
+  for (const ChunkPartials& arrival : partials.chunks) {
+    if (!config_->has_chunk(arrival.chunk) || !seat_->Owns(arrival.chunk))
+      return out.Refuse("a chunk that is not ours");
+    if (seat_->IsDone(state.step(), arrival.chunk) || state.open.HasResult(arrival.chunk)) continue;
+    Fold(sender, arrival, false, state, out);
+    if (out.fate == Fate::kRefused) return;
+  }
+}
+
+void ActiveView::Handle(const Summed& summed, HeldState& state, Outcome& out) {
+  if (!config_->owner_applies()) return Publish({{summed.chunk, summed.meta}}, state, out);
+  state.open.AddSum(summed.chunk, summed.meta);
+  // Applies, if it leads to the global norm.
+  if (config_->clips() && !state.open.global_norm()) return RouteNorms({summed.chunk}, state, out);
+  ApplySums(state, out);
+}
+
+// ---- the global norm, where owners apply
+
+void ActiveView::RouteNorms(const std::vector<ChunkId>& chunks, HeldState& state, Outcome& out) {
+  if (chunks.empty()) return;
+  Norms norms{seat_->view.lineage, seat_->view.number, state.step(), {}};
+  for (ChunkId c : chunks) norms.chunks.push_back({c, state.open.SumMetaOf(c)});
+  if (seat_->Owns(ChunkId(0))) {
+    state.open.AddNorms(norms.chunks);
+    return DecideGlobalNorm(state, out);
+  }
+  const MemberId& owner = seat_->MemberAt(seat_->OwnerOf(ChunkId(0))).id;
+  if (peers_.count(owner) > 0) out.Do(Send{owner, std::move(norms)});
+}
+
+void ActiveView::Handle(const MemberId& from, const Norms& norms, HeldState& state, Outcome& out) {
+  if (!IsFromMember(from, norms.lineage, out) || !IsTimely(norms.step, state, out)) return;
+  if (!config_->owner_applies() || !seat_->Owns(ChunkId(0)))
+    return out.Refuse("norms go to the owner of chunk 0");
+  for (const ChunkResult& n : norms.chunks)
+    if (!config_->has_chunk(n.chunk)) return out.Refuse("no such chunk");
+  state.open.AddNorms(norms.chunks);
+  DecideGlobalNorm(state, out);
+}
+
+void ActiveView::DecideGlobalNorm(HeldState& state, Outcome& out) {
+  if (!state.open.DecideGlobalNorm()) return;
+  for (const auto& [id, peer] : peers_)
+    if (IsServer(id)) SendGlobalNorm(id, state.step(), *state.open.global_norm(), out);
+  ApplySums(state, out);
+}
+
+void ActiveView::SendGlobalNorm(const MemberId& to, Step step, double norm, Outcome& out) const {
+  out.Do(Send{to, GlobalNorm{seat_->view.lineage, seat_->view.number, step, norm, {}}});
+}
+
+void ActiveView::Handle(const MemberId& from, const GlobalNorm& global_norm, HeldState& state,
+                        Outcome& out) {
+  if (!IsFromMember(from, global_norm.lineage, out)) return;
+  if (!IsTimely(global_norm.step, state, out)) return;
+  if (state.open.global_norm()) return out.Drop("known");
+  if (config_->role != Role::kServer) return;
+  state.open.SetGlobalNorm(global_norm.norm);
+  ApplySums(state, out);
+}
+
+void ActiveView::ApplySums(HeldState& state, Outcome& out) {
+  if (ApplyChunks apply = state.open.TakeSums(); !apply.chunks.empty()) out.Do(std::move(apply));
+}
+
+// ---- results
+
+void ActiveView::Handle(const ChunksApplied& applied, HeldState& state, Outcome& out) {
+  Publish(applied.chunks, state, out);
+}
+
+// These results were made here.
+void ActiveView::Publish(const std::vector<ChunkResult>& made, HeldState& state, Outcome& out) {
+  for (const ChunkResult& result : made)
+    state.open.AddResult(result, result.chunk == ChunkId(0) ? std::exchange(commands_, {})
+                                                            : std::vector<JobCommand>());
+  for (const auto& [id, peer] : peers_)
+    if (peer.step() == state.step()) SendResults(id, state, state.step(), out);
+}
+
+// Of the open step, or of the closed one.
+void ActiveView::SendResults(const MemberId& to, const HeldState& state, Step step, Outcome& out) {
+  if (IsServer(to)) return;
+  const bool open = step == state.step();
+  std::vector<ChunkId> offered = seat_->OwnChunks();
+  if (open) std::erase_if(offered, [&](ChunkId c) { return !state.open.HasResult(c); });
+  Results results{seat_->view.lineage, seat_->view.number, step, {}, {}};
+  for (ChunkId c : peers_.at(to).ResultsToSend(offered)) {
+    const auto i = static_cast<size_t>(c.value());
+    results.chunks.push_back({c, open ? state.open.MetaOf(c) : state.closed->meta[i]});
+    if (c == ChunkId(0)) results.commands = open ? state.open.commands() : state.closed->commands;
+  }
+  if (!results.chunks.empty()) out.Do(Send{to, std::move(results)});
+}
+
+void ActiveView::Handle(const MemberId& from, const Results& results, HeldState& state,
+                        Outcome& out) {
+  if (!IsFromMember(from, results.lineage, out) || !IsTimely(results.step, state, out)) return;
+  if (config_->role != Role::kWorker) return out.Refuse("results go to workers");
+  const int32_t sender = seat_->view.IndexOf(from);
+  for (const ChunkResult& r : results.chunks)
+    if (!config_->has_chunk(r.chunk) || seat_->OwnerOf(r.chunk) != sender)
+      return out.Refuse("a result from a member that does not own the chunk");
+  StoreResults land{state.step(), {}};
+  for (const ChunkResult& r : results.chunks) {
+    if (state.open.HasResult(r.chunk)) continue;
+    state.open.AddResult(r, results.commands);
+    land.chunks.push_back(r.chunk);
+  }
+  if (land.chunks.empty()) return out.Drop("a repetition");
+  out.Do(std::move(land));
+}
+
+}  // namespace muster

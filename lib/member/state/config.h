@@ -1,0 +1,38 @@
+// What a member knows before it joins: fixed for its life, shared by all parts of its state
+// machine.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/domain/message.h"
+
+namespace muster {
+
+struct MemberConfig {
+  std::string job;
+  MemberId id;
+  Role role = Role::kWorker;
+  std::string node;
+  std::string address;
+  std::vector<TensorKind> chunks;  // kind of every chunk
+  int32_t slots = 0;               // of the optimizer
+  int64_t fingerprint_every = 0;
+  int64_t checkpoint_every = 0;
+  TrainingSpec training;
+  NumericEnvironment environment;
+
+  int32_t chunk_count() const { return static_cast<int32_t>(chunks.size()); }
+  bool has_chunk(ChunkId c) const { return c.value() >= 0 && c.value() < chunk_count(); }
+  bool owner_applies() const { return training.sync == Sync::kServer; }
+  // This member updates parameters, and so has optimizer slots.
+  bool applies() const { return !owner_applies() || role == Role::kServer; }
+  bool clips() const { return training.clip_norm > 0; }
+};
+
+// Parts share what never changes.
+using ConfigPtr = std::shared_ptr<const MemberConfig>;
+
+}  // namespace muster

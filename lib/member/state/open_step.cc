@@ -1,0 +1,174 @@
+#include "lib/member/state/open_step.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace muster {
+namespace {
+
+bool All(const ChunkSet& set) {
+  return std::all_of(set.begin(), set.end(), [](bool b) { return b; });
+}
+
+std::vector<ChunkId> ChunksOf(const ChunkSet& set) {
+  std::vector<ChunkId> chunks;
+  for (size_t c = 0; c < set.size(); ++c)
+    if (set[c]) chunks.emplace_back(static_cast<int32_t>(c));
+  return chunks;
+}
+
+}  // namespace
+
+bool ClosedStep::Stops() const {
+  return std::any_of(commands.begin(), commands.end(), [](const JobCommand& command) {
+    return command.kind == JobCommandKind::kStop;
+  });
+}
+
+OpenStep::OpenStep(ConfigPtr config, Step step)
+    : config_(std::move(config)),
+      step_(step),
+      lanes_{0, {}, ChunkSet(config_->chunks.size(), false), {}},
+      sums_(config_->chunks.size(), false),
+      sum_meta_(config_->chunks.size()),
+      applied_(config_->chunks.size(), false),
+      results_(config_->chunks.size(), false),
+      meta_(config_->chunks.size()) {}
+
+std::vector<ChunkId> OpenStep::CompleteSums() const { return ChunksOf(sums_); }
+
+bool OpenStep::computed() const { return All(lanes_.ready); }
+
+bool OpenStep::applying() const {
+  return std::find(applied_.begin(), applied_.end(), true) != applied_.end();
+}
+
+bool OpenStep::complete() const { return All(results_); }
+
+int64_t OpenStep::result_count() const {
+  return std::count(results_.begin(), results_.end(), true);
+}
+
+bool OpenStep::HasAll(const std::vector<ChunkId>& chunks) const {
+  return std::all_of(chunks.begin(), chunks.end(), [&](ChunkId c) { return HasResult(c); });
+}
+
+double OpenStep::NormOfResults() const {
+  double sum = 0;
+  for (const ResultMeta& m : meta_) sum += m.sum_of_squares;
+  return std::sqrt(sum);
+}
+
+// ---- our lanes
+
+void OpenStep::BeginIn(const Seat& seat) {
+  incomplete_ = Sums(config_->training.lanes, seat.view.LanesAt(step_), config_->chunks,
+                     config_->training.order);
+}
+
+std::optional<Compute> OpenStep::IssueLanes(const Seat& seat, int64_t id) {
+  bool needed = false;
+  for (int32_t c = 0; c < config_->chunk_count(); ++c)
+    needed = needed || !seat.IsDone(step_, ChunkId(c));
+  if (!needed) return std::nullopt;
+  const std::vector<LaneId> ours = seat.LanesAt(step_);
+  std::vector<LaneId> added, all;
+  std::set_difference(ours.begin(), ours.end(), lanes_.issued.begin(), lanes_.issued.end(),
+                      std::back_inserter(added));
+  if (added.empty()) return std::nullopt;
+  std::merge(added.begin(), added.end(), lanes_.issued.begin(), lanes_.issued.end(),
+             std::back_inserter(all));
+  lanes_ = Lanes{id, std::move(all), ChunkSet(config_->chunks.size(), false), {}};
+  return Compute{id, step_, std::move(added), Subtrees(lanes_.issued, config_->training.lanes)};
+}
+
+bool OpenStep::Finish(const Ready& ready) {
+  if (lanes_.id == 0 || ready.id != lanes_.id) return false;
+  lanes_.partials = ready.partials;
+  for (ChunkId c : ready.chunks) lanes_.ready[Index(c)] = true;
+  return true;
+}
+
+std::vector<ChunkId> OpenStep::ReadyChunks() const { return ChunksOf(lanes_.ready); }
+
+// All subtrees go out; of a buffer chunk only lane 0's.
+std::vector<Partial> OpenStep::PartialsOf(ChunkId c) const {
+  const std::vector<Partial>& ours = lanes_.partials;
+  if (config_->chunks[Index(c)] == TensorKind::kParameter) return ours;
+  if (ours.empty() || ours.front().node.lo != 0) return {};
+  Partial first = ours.front();
+  first.node = {0, 1};
+  return {first};
+}
+
+// ---- sums of the chunks that we own
+
+absl::StatusOr<FoldIn> OpenStep::Fold(int32_t sender, const ChunkPartials& arrival, bool own) {
+  absl::StatusOr<Additions> additions = incomplete_.Add(sender, arrival);
+  if (!additions.ok()) return additions.status();
+  FoldIn fold{step_, arrival.chunk, own, {}, std::move(additions->folds), additions->total};
+  for (const Partial& p : arrival.partials) fold.arrived.push_back(p.node);
+  return fold;
+}
+
+void OpenStep::AddSum(ChunkId c, const ResultMeta& meta) {
+  sums_[Index(c)] = true;
+  sum_meta_[Index(c)] = meta;
+}
+
+ApplyChunks OpenStep::TakeSums() {
+  ApplyChunks apply{step_, {}, global_norm_};
+  if (config_->clips() && !global_norm_) return apply;
+  for (ChunkId c : CompleteSums()) {
+    if (applied_[Index(c)]) continue;
+    applied_[Index(c)] = true;
+    apply.chunks.push_back(c);
+  }
+  return apply;
+}
+
+// ---- the global norm
+
+void OpenStep::AddNorms(const std::vector<ChunkResult>& norms) {
+  for (const ChunkResult& n : norms) norms_[n.chunk] = n.meta.sum_of_squares;
+}
+
+bool OpenStep::DecideGlobalNorm() {
+  if (global_norm_ || norms_.size() < config_->chunks.size()) return false;
+  double sum = 0;
+  for (const auto& [chunk, squares] : norms_) sum += squares;  // in chunk order
+  global_norm_ = std::sqrt(sum);
+  return true;
+}
+
+// ---- results
+
+void OpenStep::AddResult(const ChunkResult& result, std::vector<JobCommand> commands) {
+  results_[Index(result.chunk)] = true;
+  meta_[Index(result.chunk)] = result.meta;
+  if (result.chunk == ChunkId(0)) commands_ = std::move(commands);
+}
+
+ClosedStep OpenStep::Close() && {
+  return {step_, std::move(meta_), std::move(commands_), global_norm_, std::move(record_)};
+}
+
+StepRecord RecordOf(const MemberConfig& config, const View& view, LineageNumber lineage,
+                    const ClosedStep& done) {
+  StepRecord record;
+  record.lineage = lineage;
+  record.step = done.step;
+  record.view = view.number;
+  for (int32_t holder : view.LanesAt(done.step).holder_of)
+    record.lane_holders.push_back(view.members[static_cast<size_t>(holder)].id);
+  record.samples = StepSamples(config.training, config.environment.samples, done.step);
+  for (const ResultMeta& meta : done.meta)
+    if (meta.weight > record.weight) {
+      record.weight = meta.weight;
+      record.loss = meta.loss;
+    }
+  record.commands = done.commands;
+  return record;
+}
+
+}  // namespace muster

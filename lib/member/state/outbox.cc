@@ -1,0 +1,83 @@
+#include "lib/member/state/outbox.h"
+
+#include <utility>
+
+namespace muster {
+namespace {
+
+// A frame of records stays well below the largest header.
+constexpr size_t kRecordsFrameBytes = 256 << 10;
+
+// An upper bound of what a record takes in a frame.
+size_t BytesOf(const StepRecord& record) {
+  constexpr size_t kFixed = 160, kOrder = 16, kName = 64;
+  return kFixed + record.lane_holders.size() * kName + record.commands.size() * kOrder;
+}
+
+}  // namespace
+
+std::vector<Action> Outbox::Add(StepRecord record, bool awaits_fingerprint) {
+  if (!awaits_fingerprint) return Send(std::move(record));
+  const Step next = record.step + 1;
+  unfinished_[next] = std::move(record);
+  return {};
+}
+
+std::vector<Action> Outbox::AddFingerprint(Step of_state, FingerprintPart fingerprint) {
+  auto waiting = unfinished_.extract(of_state);
+  if (waiting.empty()) return {};
+  waiting.mapped().fingerprint = fingerprint;
+  return Send(std::move(waiting.mapped()));
+}
+
+// Servers keep records too: all workers may be gone when the coordinator comes back.
+std::vector<Action> Outbox::Send(StepRecord record) {
+  std::vector<Action> actions;
+  if (role_ == Role::kWorker) actions.emplace_back(Completed{record});
+  records_.push_back(record);
+  actions.emplace_back(TellCoordinator{Records{{std::move(record)}}});
+  return actions;
+}
+
+Action Outbox::Add(SegmentWritten written) {
+  written.id = next_segment_++;
+  segments_[written.id] = written;
+  return TellCoordinator{std::move(written)};
+}
+
+std::vector<Action> Outbox::TellAgain() const {
+  std::vector<Action> actions;
+  Records batch;
+  size_t bytes = 0;
+  for (const StepRecord& record : records_) {
+    bytes += BytesOf(record);
+    if (bytes > kRecordsFrameBytes && !batch.records.empty()) {
+      actions.emplace_back(TellCoordinator{std::exchange(batch, {})});
+      bytes = BytesOf(record);
+    }
+    batch.records.push_back(record);
+  }
+  if (!batch.records.empty()) actions.emplace_back(TellCoordinator{std::move(batch)});
+  for (const auto& [id, segment] : segments_) actions.emplace_back(TellCoordinator{segment});
+  return actions;
+}
+
+void Outbox::Acknowledge(const AckRecords& ack) {
+  const auto is_known = [&](const StepRecord& record) {
+    return record.lineage < ack.lineage ||
+           (record.lineage == ack.lineage && record.step < ack.below);
+  };
+  while (!records_.empty() && is_known(records_.front())) records_.pop_front();
+}
+
+void Outbox::Acknowledge(const AckSegments& ack) {
+  for (int64_t id : ack.ids) segments_.erase(id);
+}
+
+void Outbox::KeepOnly(LineageNumber lineage) {
+  std::erase_if(records_, [&](const StepRecord& r) { return r.lineage != lineage; });
+  std::erase_if(unfinished_,
+                [&](const auto& waiting) { return waiting.second.lineage != lineage; });
+}
+
+}  // namespace muster

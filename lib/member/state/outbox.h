@@ -1,0 +1,44 @@
+// What this member has told the coordinator, or is about to, and the coordinator has not
+// acknowledged: records of steps and segments of checkpoints. Lives as long as the member.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <vector>
+
+#include "lib/member/state/actions.h"
+
+namespace muster {
+
+class Outbox {
+ public:
+  explicit Outbox(Role role) : role_(role) {}
+
+  // A step is done here. `awaits_fingerprint`: the record goes out when the fingerprint of the
+  // state after the step is there.
+  std::vector<Action> Add(StepRecord record, bool awaits_fingerprint);
+  std::vector<Action> AddFingerprint(Step of_state, FingerprintPart fingerprint);
+  // A segment is on disk; it gets its number.
+  Action Add(SegmentWritten written);
+
+  // All that is not acknowledged, in frames of a bounded size: the coordinator may have been away
+  // for many steps.
+  std::vector<Action> TellAgain() const;
+  void Acknowledge(const AckRecords& ack);
+  void Acknowledge(const AckSegments& ack);
+  // Records of voided lineages are of no use to anybody.
+  void KeepOnly(LineageNumber lineage);
+
+  size_t records() const { return records_.size(); }
+
+ private:
+  std::vector<Action> Send(StepRecord record);
+
+  Role role_;
+  std::deque<StepRecord> records_;         // in the order in which they were sent
+  std::map<Step, StepRecord> unfinished_;  // by the state whose fingerprint they wait for
+  std::map<int64_t, SegmentWritten> segments_;
+  int64_t next_segment_ = 1;
+};
+
+}  // namespace muster

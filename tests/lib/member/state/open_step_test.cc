@@ -1,0 +1,261 @@
+// What belongs to one open step.
+#include "lib/member/state/open_step.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/lib/member/state/parts.h"
+
+namespace muster {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr ChunkId kZero(0), kOne(1);
+
+OpenStep StepWith(MemberConfig config) { return OpenStep(Shared(std::move(config)), Step(5)); }
+OpenStep WorkerStep(bool buffer = false) {
+  return StepWith(PartConfig(Role::kWorker, Sync::kAllreduce, true, buffer));
+}
+OpenStep ServerStep(bool clips) {
+  return StepWith(PartConfig(Role::kServer, Sync::kServer, clips));
+}
+Partial Leaf(int32_t lane) { return {{lane, lane + 1}, 1, 0.5, 0}; }
+ResultMeta MetaWith(double squares) { return {2, 1.0, squares, 0}; }
+
+// ---- lanes
+
+struct LanesCase {
+  const char* name;
+  std::vector<int32_t> before;  // lane map of the view before; empty: there was none
+  std::vector<int32_t> now;
+  std::vector<int> done;
+  std::vector<int32_t> issued;  // asked of the train thread now
+  std::vector<int32_t> all;     // held afterwards
+};
+
+class Lanes : public testing::TestWithParam<LanesCase> {};
+
+TEST_P(Lanes, OnlyWhatIsMissingIsIssued) {
+  const LanesCase& c = GetParam();
+  OpenStep step = WorkerStep();
+  if (!c.before.empty()) {
+    ASSERT_TRUE(step.IssueLanes(PartSeat({0, 1}, c.before), 1).has_value());
+  }
+  Seat seat = PartSeat({0, 1}, c.now);
+  seat.view.first_step = Step(5);
+  seat.view.first_done = Bits(c.done);
+  const std::optional<Compute> compute = step.IssueLanes(seat, 2);
+  std::vector<LaneId> issued = compute ? compute->lanes : std::vector<LaneId>();
+  EXPECT_EQ(issued, std::vector<LaneId>(c.issued.begin(), c.issued.end()));
+  EXPECT_EQ(step.lanes(), std::vector<LaneId>(c.all.begin(), c.all.end()));
+  if (compute) {
+    EXPECT_EQ(compute->subtrees, Subtrees(step.lanes(), 2)) << "of all lanes held in the step";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    OpenStep, Lanes,
+    testing::Values(LanesCase{"the_first", {}, {0, 1}, {0, 0}, {0}, {0}},
+                    LanesCase{"none_is_ours", {}, {1, 1}, {0, 0}, {}, {}},
+                    LanesCase{"one_more", {1, 0}, {0, 0}, {0, 0}, {0}, {0, 1}},
+                    LanesCase{"nothing_new", {0, 1}, {0, 1}, {0, 0}, {}, {0}},
+                    LanesCase{"some_chunks_are_done", {}, {0, 1}, {1, 0}, {0}, {0}},
+                    LanesCase{"every_chunk_is_done", {}, {0, 1}, {1, 1}, {}, {}}),
+    [](const auto& test) { return test.param.name; });
+
+TEST(OpenStep, ReadyCountsOnlyForTheComputeThatWasIssuedLast) {
+  OpenStep step = WorkerStep();
+  EXPECT_FALSE(step.Finish({0, {kZero}, {Leaf(0)}})) << "nothing was issued";
+  step.IssueLanes(PartSeat({0, 1}, {0, 1}), 1);
+  EXPECT_FALSE(step.Finish({2, {kZero}, {Leaf(0)}}));
+  EXPECT_TRUE(step.Finish({1, {kZero}, {Leaf(0)}}));
+  EXPECT_THAT(step.ReadyChunks(), ElementsAre(kZero));
+  EXPECT_FALSE(step.computed());
+  step.IssueLanes(PartSeat({0, 1}, {0, 0}), 2);
+  EXPECT_THAT(step.ReadyChunks(), IsEmpty()) << "a lane was added";
+  EXPECT_FALSE(step.Finish({1, {kZero}, {Leaf(0)}})) << "of before that";
+  EXPECT_TRUE(step.Finish({2, {kZero, kOne}, {{{0, 2}, 2, 1.0, 0}}}));
+  EXPECT_TRUE(step.computed());
+}
+
+TEST(OpenStep, ABufferChunkGoesOutFromLaneZeroAlone) {
+  OpenStep first = WorkerStep(true), second = WorkerStep(true);
+  first.IssueLanes(PartSeat({0, 1}, {0, 0}), 1);
+  first.Finish({1, {kZero, kOne}, {{{0, 2}, 2, 1.0, 0}}});
+  EXPECT_EQ(first.PartialsOf(kZero).at(0).node, (TreeNode{0, 2}));
+  EXPECT_EQ(first.PartialsOf(kOne).at(0).node, (TreeNode{0, 1}));
+  second.IssueLanes(PartSeat({0, 1}, {1, 0}), 1);
+  second.Finish({1, {kZero, kOne}, {Leaf(1)}});
+  EXPECT_EQ(second.PartialsOf(kZero).at(0).node, (TreeNode{1, 2}));
+  EXPECT_THAT(second.PartialsOf(kOne), IsEmpty());
+}
+
+// ---- sums
+
+TEST(OpenStep, AFoldNamesWhatCameAndTheTotalAtTheEnd) {
+  OpenStep step = WorkerStep();
+  step.BeginIn(PartSeat({0, 1}, {0, 1}));
+  const absl::StatusOr<FoldIn> one = step.Fold(1, {kZero, {Leaf(1)}}, false);
+  ASSERT_TRUE(one.ok());
+  EXPECT_THAT(one->arrived, ElementsAre(TreeNode{1, 2}));
+  EXPECT_FALSE(one->total.has_value());
+  EXPECT_TRUE(absl::IsAlreadyExists(step.Fold(1, {kZero, {Leaf(1)}}, false).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(step.Fold(1, {kOne, {Leaf(0)}}, false).status()));
+  const absl::StatusOr<FoldIn> both = step.Fold(0, {kZero, {Leaf(0)}}, true);
+  ASSERT_TRUE(both.ok());
+  EXPECT_TRUE(both->own);
+  EXPECT_THAT(both->folds, ElementsAre(Fold{{0, 1}, {1, 2}, {0, 2}}));
+  ASSERT_TRUE(both->total.has_value());
+  EXPECT_EQ(both->total->weight, 2);
+}
+
+TEST(OpenStep, IncompleteSumsEndWithTheViewAndCompleteOnesDoNot) {
+  OpenStep step = ServerStep(false);
+  step.BeginIn(PartSeat({0, 0}, {0, 1}));
+  ASSERT_TRUE(step.Fold(1, {kZero, {Leaf(1)}}, false).ok());
+  step.AddSum(kOne, MetaWith(0));
+  step.BeginIn(PartSeat({0, 0}, {0, 1}));
+  EXPECT_FALSE(step.HasPartialsFrom(1, kZero));
+  EXPECT_THAT(step.CompleteSums(), ElementsAre(kOne));
+}
+
+struct ApplyCase {
+  const char* name;
+  bool clips;
+  std::vector<double> norms;  // of chunks 0, 1 …, as far as they came
+  std::vector<int32_t> sums;
+  std::vector<int32_t> applied;
+};
+
+class SumsToApply : public testing::TestWithParam<ApplyCase> {};
+
+TEST_P(SumsToApply, WaitForTheGlobalNormWhereTheJobClips) {
+  const ApplyCase& c = GetParam();
+  OpenStep step = ServerStep(c.clips);
+  for (size_t i = 0; i < c.norms.size(); ++i)
+    step.AddNorms({{ChunkId(static_cast<int32_t>(i)), MetaWith(c.norms[i])}});
+  EXPECT_EQ(step.DecideGlobalNorm(), c.norms.size() == 2);
+  for (int32_t chunk : c.sums) step.AddSum(ChunkId(chunk), MetaWith(0));
+  const ApplyChunks apply = step.TakeSums();
+  EXPECT_EQ(apply.chunks, Chunks(c.applied));
+  EXPECT_EQ(step.applying(), !c.applied.empty());
+  if (c.norms.size() == 2) {
+    EXPECT_EQ(apply.norm, 5.0);
+  }
+  EXPECT_THAT(step.TakeSums().chunks, IsEmpty()) << "each is applied once";
+}
+
+INSTANTIATE_TEST_SUITE_P(OpenStep, SumsToApply,
+                         testing::Values(ApplyCase{"without_clipping_at_once", false, {}, {1}, {1}},
+                                         ApplyCase{"no_norm", true, {}, {0, 1}, {}},
+                                         ApplyCase{"one_norm_is_missing", true, {9}, {0, 1}, {}},
+                                         ApplyCase{"all_norms", true, {9, 16}, {0, 1}, {0, 1}},
+                                         ApplyCase{"norms_before_sums", true, {9, 16}, {}, {}}),
+                         [](const auto& test) { return test.param.name; });
+
+TEST(OpenStep, TheGlobalNormIsDecidedOnce) {
+  OpenStep step = ServerStep(true);
+  step.AddNorms({{kZero, MetaWith(9)}, {kOne, MetaWith(16)}});
+  EXPECT_TRUE(step.DecideGlobalNorm());
+  EXPECT_FALSE(step.DecideGlobalNorm());
+  EXPECT_EQ(step.global_norm(), 5.0);
+}
+
+// ---- results and the end
+
+TEST(OpenStep, CommandsRideInTheResultOfChunkZeroOnly) {
+  OpenStep step = WorkerStep();
+  const JobCommand stop{7, JobCommandKind::kStop};
+  step.AddResult({kOne, MetaWith(16)}, {stop});
+  EXPECT_THAT(step.commands(), IsEmpty());
+  EXPECT_FALSE(step.complete());
+  step.AddResult({kZero, MetaWith(9)}, {stop});
+  EXPECT_THAT(step.commands(), ElementsAre(stop));
+  EXPECT_TRUE(step.complete());
+  EXPECT_EQ(step.result_count(), 2);
+  EXPECT_EQ(step.NormOfResults(), 5.0);
+}
+
+TEST(OpenStep, ClosesIntoWhatOthersMayStillNeed) {
+  OpenStep step = ServerStep(true);
+  const JobCommand stop{7, JobCommandKind::kStop};
+  step.AddResult({kOne, MetaWith(16)}, {});
+  step.AddResult({kZero, MetaWith(9)}, {stop});
+  step.SetGlobalNorm(5.0);
+  StepRecord told;
+  told.view = ViewNumber(3);
+  step.SetRecord(told);
+  const ClosedStep closed = std::move(step).Close();
+  EXPECT_EQ(closed.step, Step(5));
+  EXPECT_EQ(closed.meta, (std::vector<ResultMeta>{MetaWith(9), MetaWith(16)}));
+  EXPECT_THAT(closed.commands, ElementsAre(stop));
+  EXPECT_TRUE(closed.Stops());
+  EXPECT_EQ(closed.global_norm, 5.0);
+  EXPECT_EQ(closed.record, told);
+}
+
+TEST(HeldState, TheNextStepBeginsWithNothingOfTheOneBefore) {
+  const ConfigPtr config = Shared(PartConfig(Role::kServer, Sync::kServer, true));
+  HeldState state{LineageNumber(1), OpenStep(config, Step(5)), {}};
+  state.open.IssueLanes(PartSeat({0, 1}, {0, 1}), 1);
+  state.open.AddSum(kZero, MetaWith(9));
+  state.open.AddResult({kZero, MetaWith(9)}, {{7, JobCommandKind::kCheckpoint}});
+  state.open.SetGlobalNorm(5.0);
+  state.Advance(config);
+  EXPECT_EQ(state.step(), Step(6));
+  EXPECT_EQ(state.closed->step, Step(5));
+  EXPECT_THAT(state.open.lanes(), IsEmpty());
+  EXPECT_THAT(state.open.CompleteSums(), IsEmpty());
+  EXPECT_EQ(state.open.result_count(), 0);
+  EXPECT_THAT(state.open.commands(), IsEmpty());
+  EXPECT_FALSE(state.open.global_norm().has_value());
+  EXPECT_FALSE(state.open.Finish({1, {kZero}, {Leaf(0)}})) << "lanes of the step before";
+}
+
+struct HaltCase {
+  const char* name;
+  int64_t end;
+  std::vector<JobCommand> commands;  // of the step before
+  bool halts;
+};
+
+class Halts : public testing::TestWithParam<HaltCase> {};
+
+TEST_P(Halts, AtTheEndAndWhenToldToStop) {
+  const ConfigPtr config = Shared(PartConfig(Role::kWorker, Sync::kAllreduce, false));
+  HeldState state{LineageNumber(1), OpenStep(config, Step(5)), {}};
+  state.open.AddResult({kZero, MetaWith(9)}, GetParam().commands);
+  state.Advance(config);
+  View view = PartSeat({0, 1}, {0, 1}).view;
+  view.end = Step(GetParam().end);
+  EXPECT_EQ(state.HaltsIn(view), GetParam().halts);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    HeldState, Halts,
+    testing::Values(HaltCase{"goes_on", 7, {}, false}, HaltCase{"at_the_end", 6, {}, true},
+                    HaltCase{"told_to_stop", 7, {{1, JobCommandKind::kStop}}, true},
+                    HaltCase{
+                        "a_checkpoint_is_no_stop", 7, {{1, JobCommandKind::kCheckpoint}}, false}),
+    [](const auto& test) { return test.param.name; });
+
+TEST(RecordOf, NamesTheHoldersOfTheStepAndTheWholeWeight) {
+  const ConfigPtr config = Shared(PartConfig(Role::kWorker, Sync::kAllreduce, false));
+  View view = PartSeat({0, 1}, {1, 1}).view;
+  view.first_step = Step(5);
+  view.first_lanes.holder_of = {0, 1};
+  OpenStep step(config, Step(5));
+  step.AddResult({kZero, {2, 1.5, 0, 0}}, {{8, JobCommandKind::kCheckpoint}});
+  step.AddResult({kOne, {0, 0, 0, 0}}, {});
+  const StepRecord record = RecordOf(*config, view, LineageNumber(4), std::move(step).Close());
+  EXPECT_EQ(record.lineage, LineageNumber(4));
+  EXPECT_EQ(record.view, ViewNumber(1));
+  EXPECT_THAT(record.lane_holders, ElementsAre(NameOf("worker-0"), NameOf("worker-1")));
+  EXPECT_EQ(record.weight, 2);
+  EXPECT_EQ(record.loss, 1.5);
+  EXPECT_EQ(record.commands.size(), 1u);
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,132 @@
+// What the coordinator has not acknowledged.
+#include "lib/member/state/outbox.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lib/base/frame_limits.h"
+#include "lib/wire/message_codec.h"
+#include "tests/lib/member/state/parts.h"
+
+namespace muster {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+StepRecord RecordAt(int64_t lineage, int64_t step) {
+  StepRecord record;
+  record.lineage = LineageNumber(lineage);
+  record.step = Step(step);
+  return record;
+}
+
+template <class M>
+std::vector<M> Told(const std::vector<Action>& actions) {
+  std::vector<M> found;
+  for (const TellCoordinator& tell : Of<TellCoordinator>(actions))
+    if (const auto* m = std::get_if<M>(&tell.message)) found.push_back(*m);
+  return found;
+}
+
+// Lineage and step of all records in frames.
+std::vector<std::pair<int64_t, int64_t>> RecordsIn(const std::vector<Action>& actions) {
+  std::vector<std::pair<int64_t, int64_t>> found;
+  for (const Records& frame : Told<Records>(actions))
+    for (const StepRecord& r : frame.records) found.emplace_back(r.lineage.value(), r.step.value());
+  return found;
+}
+
+TEST(Outbox, ARecordIsToldAtOnceAndKept) {
+  Outbox outbox(Role::kWorker);
+  const std::vector<Action> actions = outbox.Add(RecordAt(1, 4), false);
+  EXPECT_THAT(RecordsIn(actions), ElementsAre(std::pair(1, 4)));
+  EXPECT_EQ(Of<Completed>(actions).size(), 1u);
+  EXPECT_THAT(RecordsIn(outbox.TellAgain()), ElementsAre(std::pair(1, 4)));
+}
+
+TEST(Outbox, AServerKeepsRecordsButReportsNoProgress) {
+  Outbox outbox(Role::kServer);
+  const std::vector<Action> actions = outbox.Add(RecordAt(1, 4), false);
+  EXPECT_EQ(outbox.records(), 1u);
+  EXPECT_THAT(Of<Completed>(actions), IsEmpty());
+}
+
+TEST(Outbox, ARecordWaitsForItsOwnFingerprint) {
+  Outbox outbox(Role::kWorker);
+  EXPECT_THAT(outbox.Add(RecordAt(1, 4), true), IsEmpty());
+  EXPECT_THAT(outbox.TellAgain(), IsEmpty());
+  EXPECT_THAT(outbox.AddFingerprint(Step(4), {1, 2, true}), IsEmpty()) << "of the state before it";
+  const auto told = Told<Records>(outbox.AddFingerprint(Step(5), {1, 2, true}));
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].records.at(0).fingerprint, (FingerprintPart{1, 2, true}));
+  EXPECT_THAT(outbox.AddFingerprint(Step(5), {1, 2, true}), IsEmpty()) << "it went out";
+}
+
+struct AckCase {
+  const char* name;
+  int64_t lineage, below;
+  std::vector<std::pair<int64_t, int64_t>> left;
+};
+
+class Acknowledged : public testing::TestWithParam<AckCase> {};
+
+TEST_P(Acknowledged, RecordsAreForgotten) {
+  Outbox outbox(Role::kWorker);
+  for (int64_t step : {4, 5}) outbox.Add(RecordAt(1, step), false);
+  for (int64_t step : {3, 4}) outbox.Add(RecordAt(2, step), false);
+  outbox.Acknowledge(AckRecords{LineageNumber(GetParam().lineage), Step(GetParam().below)});
+  EXPECT_EQ(RecordsIn(outbox.TellAgain()), GetParam().left);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Outbox, Acknowledged,
+    testing::Values(AckCase{"nothing_yet", 1, 4, {{1, 4}, {1, 5}, {2, 3}, {2, 4}}},
+                    AckCase{"the_first", 1, 5, {{1, 5}, {2, 3}, {2, 4}}},
+                    AckCase{"all_of_a_lineage", 1, 9, {{2, 3}, {2, 4}}},
+                    AckCase{"a_lineage_acknowledges_those_before_it", 2, 4, {{2, 4}}},
+                    AckCase{"all", 2, 5, {}}),
+    [](const auto& test) { return test.param.name; });
+
+TEST(Outbox, RecordsOfOtherLineagesAreDroppedAlsoThoseThatWait) {
+  Outbox outbox(Role::kWorker);
+  outbox.Add(RecordAt(1, 4), false);
+  outbox.Add(RecordAt(1, 5), true);
+  outbox.Add(RecordAt(2, 3), false);
+  outbox.KeepOnly(LineageNumber(2));
+  EXPECT_THAT(RecordsIn(outbox.TellAgain()), ElementsAre(std::pair(2, 3)));
+  EXPECT_THAT(outbox.AddFingerprint(Step(6), {}), IsEmpty());
+}
+
+TEST(Outbox, FramesOfRecordsAreBounded) {
+  Outbox outbox(Role::kServer);
+  StepRecord wide = RecordAt(1, 0);
+  wide.lane_holders.assign(1000, NameOf(std::string(40, 'w')));
+  for (int64_t step = 0; step < 50; ++step) {
+    wide.step = Step(step);
+    outbox.Add(wide, false);
+  }
+  const auto frames = Told<Records>(outbox.TellAgain());
+  EXPECT_GT(frames.size(), 1u);
+  int64_t next = 0;
+  for (const Records& frame : frames) {
+    EXPECT_LE(Encode(ToCoordinator(frame)).size(), kMaxHeaderBytes / 2);
+    for (const StepRecord& r : frame.records) EXPECT_EQ(r.step, Step(next++));
+  }
+  EXPECT_EQ(next, 50);
+}
+
+TEST(Outbox, SegmentsAreNumberedAndToldUntilAcknowledged) {
+  Outbox outbox(Role::kServer);
+  for (int64_t id : {1, 2, 3}) {
+    const auto told = Told<SegmentWritten>({outbox.Add(SegmentWritten{})});
+    ASSERT_EQ(told.size(), 1u);
+    EXPECT_EQ(told[0].id, id);
+  }
+  outbox.Acknowledge(AckSegments{{1, 3, 9}});
+  const auto again = Told<SegmentWritten>(outbox.TellAgain());
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(again[0].id, 2);
+}
+
+}  // namespace
+}  // namespace muster
