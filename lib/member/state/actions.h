@@ -56,7 +56,7 @@ struct StepBoundaryDone {  // answer to StepBoundary
 struct Made {  // answer to Make; not OK: the checkpoint could not be loaded
   absl::Status status;
 };
-struct Abandoned {  // answer to Abandon: no lane of before runs any more
+struct Abandoned {  // answer to Abandon: no lane that was issued before runs any more
   int64_t id = 0;
   int64_t lanes_run = 0;  // by this process in all
 };

@@ -4,6 +4,18 @@
 
 namespace muster {
 
+LocalState HoldingsOf(const HeldState& state) {
+  LocalState held;
+  held.has_state = true;
+  held.lineage = state.lineage;
+  held.step = state.step();
+  held.results = held.sums = state.open.results();
+  for (ChunkId c : state.open.CompleteSums()) held.sums[static_cast<size_t>(c.value())] = true;
+  held.previous_results = state.closed.has_value();
+  held.lanes = state.open.lanes();
+  return held;
+}
+
 bool HasPieces(const MemberConfig& config, const HeldState& state,
                const std::vector<int32_t>& owner_of, int32_t me, const Fetch& fetch) {
   const bool is_open = state.step() == fetch.step;

@@ -9,17 +9,18 @@ constexpr size_t kChunksPerFetch = 8;
 
 }  // namespace
 
+std::optional<int32_t> IndexIn(const HealPlan& plan, const MemberId& id) {
+  for (size_t i = 0; i < plan.members.size(); ++i)
+    if (plan.members[i].id == id) return static_cast<int32_t>(i);
+  return std::nullopt;
+}
+
 Healer::Healer(ConfigPtr config, ViewNumber view, HealPlan plan, int32_t me, const ChunkSet& held)
     : config_(std::move(config)),
       view_(view),
       plan_(std::move(plan)),
       me_(me),
       wants_(StageOne(plan_, me_, config_->slots, config_->chunks, config_->applies(), held)) {}
-
-bool Healer::Names(const MemberId& peer) const {
-  return std::any_of(plan_.members.begin(), plan_.members.end(),
-                     [&](const ViewMember& m) { return m.id == peer; });
-}
 
 std::vector<Action> Healer::Begin() const {
   if (how() == HealBy::kCopy) return {PrepareCopy{plan_.lineage, plan_.base}};
@@ -50,8 +51,24 @@ std::vector<ChunkId> Healer::Arrive(const Pieces& pieces) {
   return wanted;
 }
 
+void Healer::Handle(const MemberId& from, const Pieces& pieces, std::optional<HeldState>& state,
+                    Outcome& out) {
+  if (!Names(from)) return out.Refuse("it is no member of this view");
+  if (pieces.lineage != plan_.lineage) return out.Refuse("pieces of another lineage");
+  if (state && pieces.record && pieces.record->step == state->step())
+    state->open.SetRecord(*pieces.record);
+  std::vector<ChunkId> wanted = Arrive(pieces);
+  if (wanted.empty()) return out.Drop("nothing that is still wanted");
+  if (pieces.kind != PieceKind::kResult)
+    return out.Do(StorePieces{pieces.kind, pieces.slot, pieces.step, std::move(wanted)});
+  for (const ChunkResult& piece : pieces.chunks)
+    if (std::find(wanted.begin(), wanted.end(), piece.chunk) != wanted.end())
+      state->open.AddResult(piece, pieces.commands);
+  out.Do(StoreResults{pieces.step, std::move(wanted)});
+}
+
 Healer::Next Healer::NextFor(Step open) const {
-  if (told_ || !wants_.empty()) return Next::kWait;
+  if (told_ || given_up_ || !wants_.empty()) return Next::kWait;
   if (at_base_) return Next::kTellBase;
   return CatchesUp(open) ? Next::kApply : Next::kBase;
 }

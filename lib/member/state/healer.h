@@ -2,14 +2,19 @@
 // Lives from the coordinator's Heal until the view is active, or the next Seal.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <vector>
 
 #include "lib/member/state/actions.h"
 #include "lib/member/state/config.h"
 #include "lib/member/state/healing.h"
+#include "lib/member/state/open_step.h"
 
 namespace muster {
+
+// Nothing: the plan does not name this member.
+std::optional<int32_t> IndexIn(const HealPlan& plan, const MemberId& id);
 
 class Healer {
  public:
@@ -19,7 +24,7 @@ class Healer {
   const HealPlan& plan() const { return plan_; }
   int32_t me() const { return me_; }
   HealBy how() const { return plan_.how[static_cast<size_t>(me_)]; }
-  bool Names(const MemberId& peer) const;
+  bool Names(const MemberId& peer) const { return IndexIn(plan_, peer).has_value(); }
   bool NeedsState() const { return how() == HealBy::kHold || how() == HealBy::kCatchUp; }
   bool BringsState() const { return how() == HealBy::kCopy || MakesState(); }
   // Our open step is the one before the base; it is applied when all its results are here.
@@ -32,8 +37,9 @@ class Healer {
   std::vector<Action> Begin() const;
   // The fetches that are missing, from those of `reachable`.
   std::vector<Action> Ask(const std::set<MemberId>& reachable) const;
-  // Those of the pieces that were still wanted.
-  std::vector<ChunkId> Arrive(const Pieces& pieces);
+  // Results go into the open step; other pieces are only told where to go.
+  void Handle(const MemberId& from, const Pieces& pieces, std::optional<HeldState>& state,
+              Outcome& out);
 
   // What is next, when nothing that we wait for is under way.
   enum class Next {
@@ -45,14 +51,20 @@ class Healer {
   Next NextFor(Step open) const;
   void ReachBase(const ChunkSet& held);
   void Told() { told_ = true; }
+  // The state could not be made: nothing is next until the coordinator has another plan.
+  void GiveUp() { given_up_ = true; }
 
  private:
+  // Those of the pieces that were still wanted.
+  std::vector<ChunkId> Arrive(const Pieces& pieces);
+
   ConfigPtr config_;
   ViewNumber view_;
   HealPlan plan_;
   int32_t me_ = -1;
   Wants wants_;  // of the first stage; once at the base, of the second
   bool at_base_ = false;
+  bool given_up_ = false;
   bool told_ = false;  // the coordinator knows that we hold the base
 };
 

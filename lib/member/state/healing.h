@@ -1,4 +1,5 @@
 // What a member fetches to reach the base of a forming view, as data (docs/protocol.md section 4).
+// A Wants lives as long as one stage of a plan.
 #pragma once
 
 #include <map>

@@ -100,18 +100,7 @@ void Member::On(const Seal& seal, Outcome& out) {
 
 void Member::AnswerSeal(Outcome& out) {
   seal_answer_due_ = false;
-  LocalState held;
-  held.has_state = has_state();
-  if (state_) {
-    held.lineage = state_->lineage;
-    held.step = state_->step();
-    held.results = state_->open.results();
-    held.sums = state_->open.sums();
-    for (size_t c = 0; c < held.sums.size(); ++c) held.sums[c] = held.sums[c] || held.results[c];
-    held.previous_results = state_->closed.has_value();
-    held.lanes = state_->open.lanes();
-  }
-  out.Do(TellCoordinator{Sealed{sealed_, std::move(held)}});
+  out.Do(TellCoordinator{Sealed{sealed_, state_ ? HoldingsOf(*state_) : LocalState()}});
 }
 
 void Member::On(const Heal& heal, Outcome& out) {
@@ -120,12 +109,9 @@ void Member::On(const Heal& heal, Outcome& out) {
     if (healer_->told()) out.Do(TellCoordinator{HoldsBase{sealed_, train_.lanes_run}});
     return;
   }
-  const std::vector<ViewMember>& members = heal.plan.members;
-  const auto it = std::find_if(members.begin(), members.end(),
-                               [&](const ViewMember& m) { return m.id == config_->id; });
-  if (it == members.end()) return out.Drop("we are not named");
-  Healer healer(config_, sealed_, heal.plan, static_cast<int32_t>(it - members.begin()),
-                HeldResults());
+  const std::optional<int32_t> me = IndexIn(heal.plan, config_->id);
+  if (!me) return out.Drop("we are not named");
+  Healer healer(config_, sealed_, heal.plan, *me, HeldResults());
   if (healer.NeedsState() && !state_) return out.Drop("a plan that needs a state we do not hold");
   StartHealing(std::move(healer), out);
 }
@@ -174,9 +160,11 @@ void Member::GoOnHealing(Outcome& out) {
 void Member::On(const Made& made, Outcome& out) {
   train_.has_state = false;
   if (seal_answer_due_) return AnswerSeal(out);
-  if (!made.status.ok())
+  if (!made.status.ok()) {
+    if (healer_) healer_->GiveUp();
     return out.Do(TellCoordinator{
         BaseFailed{sealed_, std::string(made.status.message()), absl::IsDataLoss(made.status)}});
+  }
   GoOnHealing(out);
 }
 
@@ -255,20 +243,7 @@ void Member::From(const MemberId& peer, const Fetch& fetch, Outcome& out) {
 
 void Member::From(const MemberId& peer, const Pieces& pieces, Outcome& out) {
   if (pieces.view != sealed_ || !healer_) return out.Drop("no healing goes on in that view");
-  if (!healer_->Names(peer)) return out.Refuse("it is no member of this view");
-  if (pieces.lineage != healer_->plan().lineage) return out.Refuse("pieces of another lineage");
-  if (state_ && pieces.record && pieces.record->step == step())
-    state_->open.SetRecord(*pieces.record);
-  std::vector<ChunkId> wanted = healer_->Arrive(pieces);
-  if (wanted.empty()) return out.Drop("nothing that is still wanted");
-  if (pieces.kind == PieceKind::kResult) {
-    for (const ChunkResult& piece : pieces.chunks)
-      if (std::find(wanted.begin(), wanted.end(), piece.chunk) != wanted.end())
-        state_->open.AddResult(piece, pieces.commands);
-    out.Do(StoreResults{pieces.step, std::move(wanted)});
-  } else {
-    out.Do(StorePieces{pieces.kind, pieces.slot, pieces.step, std::move(wanted)});
-  }
+  healer_->Handle(peer, pieces, state_, out);
   GoOnHealing(out);
 }
 
@@ -307,11 +282,10 @@ void Member::On(const ChunksApplied& applied, Outcome& out) {
 void Member::TryApply(Outcome& out) {
   if (train_.has_state || config_->role != Role::kWorker || !state_) return;
   if (!active_ && !(healer_ && healer_->CatchesUp(step()))) return;
-  if (!state_->open.complete()) return;
+  std::optional<Apply> apply = state_->open.ApplyWhenComplete();
+  if (!apply) return;
   train_.has_state = true;
-  std::optional<double> norm;
-  if (config_->clips() && !config_->owner_applies()) norm = state_->open.NormOfResults();
-  out.Do(Apply{step(), norm});
+  out.Do(*std::move(apply));
 }
 
 void Member::On(const Applied&, Outcome& out) {

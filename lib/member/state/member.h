@@ -6,13 +6,12 @@
 // that it concerns; what has a shorter life is an object of its own, made and dropped whole.
 //
 //   waiting ──Seal──▶ sealed ──Heal──▶ healing ──Activate──▶ active
-//                     ▲  ▲               │                     │
-//                     │  └─────Seal──────┘                     │
-//                     └───────────────Seal─────────────────────┘
+//                       ▲                │                    │
+//                       └──────Seal──────┴────────Seal────────┘
 //
 //   Seal      ends the ActiveView or the Healer. It is answered when no Apply or Make is under way.
 //   Heal      begins a Healer. When it holds the base it tells the coordinator.
-//   Activate  ends the Healer and begins an ActiveView. A spare has a part in none of its steps.
+//   Activate  ends the Healer and begins an ActiveView. A spare takes no part in its steps.
 //
 // The HeldState (open step, closed step) goes on through all of these until the plan of a view
 // replaces it, or the view makes us a spare.

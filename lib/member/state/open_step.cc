@@ -43,20 +43,12 @@ bool OpenStep::applying() const {
   return std::find(applied_.begin(), applied_.end(), true) != applied_.end();
 }
 
-bool OpenStep::complete() const { return All(results_); }
-
 int64_t OpenStep::result_count() const {
   return std::count(results_.begin(), results_.end(), true);
 }
 
 bool OpenStep::HasAll(const std::vector<ChunkId>& chunks) const {
   return std::all_of(chunks.begin(), chunks.end(), [&](ChunkId c) { return HasResult(c); });
-}
-
-double OpenStep::NormOfResults() const {
-  double sum = 0;
-  for (const ResultMeta& m : meta_) sum += m.sum_of_squares;
-  return std::sqrt(sum);
 }
 
 // ---- our lanes
@@ -149,8 +141,27 @@ void OpenStep::AddResult(const ChunkResult& result, std::vector<JobCommand> comm
   if (result.chunk == ChunkId(0)) commands_ = std::move(commands);
 }
 
+std::optional<Apply> OpenStep::ApplyWhenComplete() const {
+  if (!All(results_)) return std::nullopt;
+  Apply apply{step_, std::nullopt};
+  if (config_->clips() && !config_->owner_applies()) apply.norm = NormOfResults();
+  return apply;
+}
+
+// Each result's header tells the sum of squares of its chunk; they are added in chunk order.
+double OpenStep::NormOfResults() const {
+  double sum = 0;
+  for (const ResultMeta& m : meta_) sum += m.sum_of_squares;
+  return std::sqrt(sum);
+}
+
 ClosedStep OpenStep::Close() && {
   return {step_, std::move(meta_), std::move(commands_), global_norm_, std::move(record_)};
+}
+
+void HeldState::Advance(const ConfigPtr& config) {
+  closed = std::move(open).Close();
+  open = OpenStep(config, closed->step + 1);
 }
 
 StepRecord RecordOf(const MemberConfig& config, const View& view, LineageNumber lineage,

@@ -33,20 +33,16 @@ class OpenStep {
   Step step() const { return step_; }
   const std::vector<LaneId>& lanes() const { return lanes_.issued; }  // given to the train thread
   const ChunkSet& results() const { return results_; }
-  const ChunkSet& sums() const { return sums_; }  // complete ones, of an owner that applies
   bool HasResult(ChunkId c) const { return results_[Index(c)]; }
   const ResultMeta& MetaOf(ChunkId c) const { return meta_[Index(c)]; }
   const ResultMeta& SumMetaOf(ChunkId c) const { return sum_meta_[Index(c)]; }
-  std::vector<ChunkId> CompleteSums() const;
+  std::vector<ChunkId> CompleteSums() const;  // of an owner that applies
   const std::vector<JobCommand>& commands() const { return commands_; }
   std::optional<double> global_norm() const { return global_norm_; }
   bool computed() const;  // every chunk's subtrees over our lanes are final
   bool applying() const;  // an owner that applies has begun the next state
-  bool complete() const;  // every result is here
   int64_t result_count() const;
   bool HasAll(const std::vector<ChunkId>& chunks) const;
-  // Of the gradient, from the results in chunk order.
-  double NormOfResults() const;
 
   // ---- our lanes
 
@@ -80,12 +76,15 @@ class OpenStep {
 
   // `commands`: those that ride in the result of chunk 0; ignored for another chunk.
   void AddResult(const ChunkResult& result, std::vector<JobCommand> commands);
+  // Of a worker, when every result is here.
+  std::optional<Apply> ApplyWhenComplete() const;
   // A member that catches up hears from its donor who did this step.
   void SetRecord(StepRecord record) { record_ = std::move(record); }
 
   ClosedStep Close() &&;
 
  private:
+  double NormOfResults() const;
   static size_t Index(ChunkId c) { return static_cast<size_t>(c.value()); }
 
   // What the train thread has been given; a new one for each Compute.
@@ -118,10 +117,8 @@ struct HeldState {
   std::optional<ClosedStep> closed;  // nothing: all that is known of the step before is the state
 
   Step step() const { return open.step(); }
-  void Advance(const ConfigPtr& config) {
-    closed = std::move(open).Close();
-    open = OpenStep(config, closed->step + 1);
-  }
+  // The state is at the next step: the open one closes, and the one before it is given up.
+  void Advance(const ConfigPtr& config);
   // Nothing more is computed in this view: it is the end, or a command stopped us.
   bool HaltsIn(const View& view) const { return step() >= view.end || (closed && closed->Stops()); }
 };

@@ -1,6 +1,6 @@
 // What an owner of chunks still waits for in one step, and which additions each arrival allows.
 // Decides only: the memory that is added is lib/owner/runtime's. Single-threaded. Lives as long as
-// a step in one view: sums that are not complete then are begun anew.
+// a step in one view; in the next view, sums that are not complete begin anew.
 #pragma once
 
 #include <map>

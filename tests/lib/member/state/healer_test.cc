@@ -41,6 +41,21 @@ Pieces PiecesOf(PieceKind kind, int64_t step, const std::vector<int32_t>& chunks
   return pieces;
 }
 
+// The chunks of these pieces that were wanted.
+std::vector<ChunkId> Wanted(Healer& healer, std::optional<HeldState>& state, const Pieces& pieces) {
+  Outcome out;
+  healer.Handle(kDonor, pieces, state, out);
+  for (const StoreResults& land : Of<StoreResults>(out.actions)) return land.chunks;
+  for (const StorePieces& land : Of<StorePieces>(out.actions)) return land.chunks;
+  EXPECT_EQ(out.fate, Fate::kDropped);
+  return {};
+}
+
+std::optional<HeldState> StateAt(int64_t step) {
+  const ConfigPtr config = Shared(PartConfig(Role::kWorker, Sync::kAllreduce, false));
+  return HeldState{LineageNumber(3), OpenStep(config, Step(step)), {}};
+}
+
 struct WayCase {
   const char* name;
   HealBy how;
@@ -88,18 +103,21 @@ TEST(Healer, AServerMakesOnlyItsOwnChunks) {
 
 TEST(Healer, ACopyAsksForEachChunkUntilItIsHere) {
   Healer healer = HealerFor(PlanFor(HealBy::kCopy));
+  std::optional<HeldState> state;
   EXPECT_THAT(healer.Ask({kMe}), IsEmpty()) << "there is no session to the donor";
   const auto asked = Of<Send>(healer.Ask({kMe, kDonor}));
   ASSERT_EQ(asked.size(), 1u);
   EXPECT_EQ(asked[0].to, kDonor);
   EXPECT_EQ(std::get<Fetch>(asked[0].message).chunks, Chunks({0, 1}));
-  EXPECT_EQ(healer.Arrive(PiecesOf(PieceKind::kValues, 4, {0})), Chunks({0}));
-  EXPECT_THAT(healer.Arrive(PiecesOf(PieceKind::kValues, 4, {0})), IsEmpty()) << "it came already";
-  EXPECT_THAT(healer.Arrive(PiecesOf(PieceKind::kValues, 3, {1})), IsEmpty()) << "of another state";
+  EXPECT_EQ(Wanted(healer, state, PiecesOf(PieceKind::kValues, 4, {0})), Chunks({0}));
+  EXPECT_THAT(Wanted(healer, state, PiecesOf(PieceKind::kValues, 4, {0})), IsEmpty())
+      << "it came already";
+  EXPECT_THAT(Wanted(healer, state, PiecesOf(PieceKind::kValues, 3, {1})), IsEmpty())
+      << "of another state";
   EXPECT_EQ(std::get<Fetch>(Of<Send>(healer.Ask({kDonor})).at(0).message).chunks, Chunks({1}))
       << "after a break only the rest is asked for";
   EXPECT_EQ(healer.NextFor(Step(4)), Healer::Next::kWait);
-  EXPECT_EQ(healer.Arrive(PiecesOf(PieceKind::kValues, 4, {0, 1})), Chunks({1}));
+  EXPECT_EQ(Wanted(healer, state, PiecesOf(PieceKind::kValues, 4, {0, 1})), Chunks({1}));
   EXPECT_EQ(healer.NextFor(Step(4)), Healer::Next::kBase);
 }
 
@@ -117,10 +135,12 @@ TEST(Healer, AFetchNamesABoundedNumberOfChunks) {
 
 TEST(Healer, CatchingUpAppliesTheLastStepOnceItsResultsAreHere) {
   Healer healer = HealerFor(PlanFor(HealBy::kCatchUp), Bits({0, 1}));
+  std::optional<HeldState> state = StateAt(3);
   EXPECT_TRUE(healer.CatchesUp(Step(3)));
   EXPECT_EQ(healer.NextFor(Step(3)), Healer::Next::kWait);
-  EXPECT_EQ(healer.Arrive(PiecesOf(PieceKind::kResult, 3, {0, 1})), Chunks({0}))
+  EXPECT_EQ(Wanted(healer, state, PiecesOf(PieceKind::kResult, 3, {0, 1})), Chunks({0}))
       << "the result of chunk 1 was here";
+  EXPECT_TRUE(state->open.HasResult(ChunkId(0)));
   EXPECT_EQ(healer.NextFor(Step(3)), Healer::Next::kApply);
   EXPECT_FALSE(healer.CatchesUp(Step(4)));
   EXPECT_EQ(healer.NextFor(Step(4)), Healer::Next::kBase);
@@ -130,15 +150,54 @@ TEST(Healer, AtTheBaseTheDoneResultsAreFetchedAndThenTheCoordinatorIsTold) {
   HealPlan plan = PlanFor(HealBy::kHold);
   plan.done = Bits({1, 1});
   Healer healer = HealerFor(plan);
+  std::optional<HeldState> state = StateAt(4);
   ASSERT_EQ(healer.NextFor(Step(4)), Healer::Next::kBase);
   healer.ReachBase(Bits({0, 1}));
   EXPECT_TRUE(healer.at_base());
   EXPECT_EQ(healer.NextFor(Step(4)), Healer::Next::kWait);
-  EXPECT_EQ(healer.Arrive(PiecesOf(PieceKind::kResult, 4, {0, 1})), Chunks({0}))
+  EXPECT_EQ(Wanted(healer, state, PiecesOf(PieceKind::kResult, 4, {0, 1})), Chunks({0}))
       << "chunk 1's is held";
   EXPECT_EQ(healer.NextFor(Step(4)), Healer::Next::kTellBase);
   healer.Told();
   EXPECT_EQ(healer.NextFor(Step(4)), Healer::Next::kWait) << "it is told once";
+}
+
+struct PiecesCase {
+  const char* name;
+  MemberId from;
+  int64_t lineage;
+  Fate fate;
+};
+
+class PiecesThatCome : public testing::TestWithParam<PiecesCase> {};
+
+TEST_P(PiecesThatCome, AreCheckedBeforeTheyChangeAnything) {
+  Healer healer = HealerFor(PlanFor(HealBy::kCatchUp));
+  std::optional<HeldState> state = StateAt(3);
+  Pieces pieces = PiecesOf(PieceKind::kResult, 3, {0});
+  pieces.lineage = LineageNumber(GetParam().lineage);
+  Outcome out;
+  healer.Handle(GetParam().from, pieces, state, out);
+  EXPECT_EQ(out.fate, GetParam().fate);
+  EXPECT_EQ(state->open.HasResult(ChunkId(0)), out.fate == Fate::kTaken);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Healer, PiecesThatCome,
+    testing::Values(PiecesCase{"from_the_donor", kDonor, 3, Fate::kTaken},
+                    PiecesCase{"from_a_stranger", NameOf("worker-9"), 3, Fate::kRefused},
+                    PiecesCase{"of_another_lineage", kDonor, 2, Fate::kRefused}),
+    [](const auto& test) { return test.param.name; });
+
+TEST(Healer, TheDonorsRecordIsKeptForTheStepThatIsCaughtUp) {
+  for (int64_t of_step : {2, 3}) {
+    Healer healer = HealerFor(PlanFor(HealBy::kCatchUp));
+    std::optional<HeldState> state = StateAt(3);
+    Pieces pieces = PiecesOf(PieceKind::kResult, 3, {0});
+    pieces.record.emplace().step = Step(of_step);
+    Wanted(healer, state, pieces);
+    EXPECT_EQ(std::move(state->open).Close().record.has_value(), of_step == 3);
+  }
 }
 
 TEST(Healer, OnlyThePlansMembersAreNamed) {

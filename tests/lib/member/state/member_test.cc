@@ -198,6 +198,9 @@ TEST(Member, ACheckpointThatCannotBeLoadedIsToldWithItsReason) {
       Told<BaseFailed>(rig.member.Handle(Made{absl::DataLossError("s4/x: wrong checksum")}));
   ASSERT_EQ(failed.size(), 1u);
   EXPECT_EQ(failed[0].reason, "s4/x: wrong checksum");
+  const Pieces stray{
+      ViewNumber(1), LineageNumber(1), PieceKind::kValues, 0, Step(0), {{ChunkId(0), {}}}, {}, {}};
+  EXPECT_THAT(Told<HoldsBase>(rig.Peer(kMe, stray)), IsEmpty()) << "it does not hold the base";
 }
 
 TEST(Member, AViewWhoseBaseItDoesNotHoldIsNotEntered) {
@@ -591,6 +594,43 @@ TEST(CatchUp, BringsTheRecordOfWhoDidTheStep) {
   ASSERT_EQ(Told<Records>(applied).size(), 1u);
   EXPECT_EQ(Told<Records>(applied)[0].records.at(0), *pieces[0].record);
   EXPECT_EQ(pieces[0].record->view, ViewNumber(1));
+}
+
+TEST(CatchUp, TheRecordIsTheDonorsWhereTheStepWasDoneInAnotherView) {
+  Rig late = TwoWorkers();  // active in view 1; the others did step 0 in view 2, without it
+  late.Coordinator(Seal{TermNumber(1), ViewNumber(3)});
+  const View next = ViewOf(3, {kMe, kPeer}, {0, 1}, {0, 1}, 1);
+  HealPlan plan = PlanOf(next, {HealBy::kCatchUp, HealBy::kHold});
+  plan.catch_up_from.assign(2, 1);
+  late.Coordinator(Heal{TermNumber(1), ViewNumber(3), plan});
+  StepRecord record;
+  record.lineage = LineageNumber(1);
+  record.step = Step(0);
+  record.view = ViewNumber(2);
+  record.lane_holders = {kPeer, kPeer};
+  const Pieces pieces{ViewNumber(3),
+                      LineageNumber(1),
+                      PieceKind::kResult,
+                      0,
+                      Step(0),
+                      {{ChunkId(0), {2, 1.0, 0, 0}}, {ChunkId(1), {2, 1.0, 0, 0}}},
+                      {},
+                      record};
+  ASSERT_EQ(Of<Apply>(late.Peer(kPeer, pieces)).size(), 1u);
+  const auto told = Told<Records>(late.member.Handle(Applied{Step(0)}));
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].records.at(0), record);
+}
+
+TEST(Heal, APlanThatNeedsAStateWeDoNotHoldIsDropped) {
+  for (HealBy how : {HealBy::kHold, HealBy::kCatchUp}) {
+    Rig rig(ConfigOf(kMe));
+    rig.Coordinator(Seal{TermNumber(1), ViewNumber(1)});
+    const View view = ViewOf(1, {kMe, kPeer}, {0, 1}, {0, 1});
+    EXPECT_EQ(rig.Coordinator(Heal{TermNumber(1), ViewNumber(1), PlanOf(view, {how, how})}).fate,
+              Fate::kDropped);
+    EXPECT_EQ(rig.Coordinator(Activate{view}).fate, Fate::kDropped);
+  }
 }
 
 TEST(Fetch, IsHeldUntilTheDonorHasIt) {

@@ -169,12 +169,12 @@ TEST(OpenStep, CommandsRideInTheResultOfChunkZeroOnly) {
   const JobCommand stop{7, JobCommandKind::kStop};
   step.AddResult({kOne, MetaWith(16)}, {stop});
   EXPECT_THAT(step.commands(), IsEmpty());
-  EXPECT_FALSE(step.complete());
+  EXPECT_FALSE(step.ApplyWhenComplete().has_value());
   step.AddResult({kZero, MetaWith(9)}, {stop});
   EXPECT_THAT(step.commands(), ElementsAre(stop));
-  EXPECT_TRUE(step.complete());
   EXPECT_EQ(step.result_count(), 2);
-  EXPECT_EQ(step.NormOfResults(), 5.0);
+  ASSERT_TRUE(step.ApplyWhenComplete().has_value());
+  EXPECT_EQ(step.ApplyWhenComplete()->norm, 5.0) << "the job clips";
 }
 
 TEST(OpenStep, ClosesIntoWhatOthersMayStillNeed) {
