@@ -21,6 +21,7 @@
 #include "coordinator/service/job_api.h"
 #include "coordinator/service/rest.h"
 #include "lib/base/clock.h"
+#include "lib/base/descriptors.h"
 #include "lib/base/exit_codes.h"
 #include "lib/base/failpoint.h"
 #include "lib/base/lease.h"
@@ -170,8 +171,11 @@ class Program {
 
  private:
   absl::Status Listen() {
+    MUSTER_ASSIGN_OR_RETURN(const DescriptorBudget budget,
+                            SplitDescriptors(RaiseDescriptorLimit()));
     const Credentials credentials{.allow_plaintext = arguments_.allow_plaintext};
     transport_ = MakeGrpcTransport({.credentials = credentials,
+                                    .connections = budget.sessions,
                                     .warn = [](const std::string& line) { LogError("%s", line); }});
     jobs_service_ = MakeJobsService(*api_);
     auto listener =
@@ -182,11 +186,11 @@ class Program {
         arguments_.http,
         RestRoutes(
             *api_, [this] { return metrics_.Text(); }, [this] { return driver_->Ready(); }),
-        {.credentials = credentials, .metrics = &metrics_});
+        {.limits = {.connections = budget.http}, .credentials = credentials, .metrics = &metrics_});
     if (!server.ok()) return CannotListen("--http", server.status(), jobs_wait_);
     http_ = *std::move(server);
-    LogInfo("listens on %s for members and gRPC, on %s for HTTP", listener_->Address(),
-            http_->Address());
+    LogInfo("listens on %s for members and gRPC (%d connections), on %s for HTTP (%d connections)",
+            listener_->Address(), budget.sessions, http_->Address(), budget.http);
     ReportListening(arguments_.report_fd, listener_->Address(), http_->Address());
     return absl::OkStatus();
   }

@@ -23,6 +23,8 @@ using Parser = beast::http::request_parser<beast::http::string_body>;
 constexpr size_t kReadBytes = size_t{16} << 10;
 constexpr size_t kMaxDiscardedBytes =
     size_t{1} << 20;  // from a client that has been told, or has nothing, to say
+// Above the limit of connections: so many are told so in peace, others in passing.
+constexpr size_t kRefusedAtATime = 8;
 constexpr Duration kLinger = std::chrono::seconds(2);
 constexpr char kContinue[] = "HTTP/1.1 100 Continue\r\n\r\n";
 
@@ -38,6 +40,11 @@ Response ResponseForParseError(const error_code& ec) {
   }
   return JsonError(400, "invalid_argument",
                    absl::StrCat("not a clean HTTP/1.1 request: ", ec.message()));
+}
+
+Response NoRoom() {
+  return JsonError(503, "unavailable",
+                   "too many connections: this server has all that it may have; ask again later");
 }
 
 // What the parser lets pass but two readers could understand differently, or a web page could send
@@ -93,12 +100,12 @@ std::map<std::string, std::string> CopyHeaders(const Parser::value_type& message
 
 }  // namespace
 
-bool Core::Register(const std::shared_ptr<Connection>& connection) {
+Core::Room Core::Register(const std::shared_ptr<Connection>& connection) {
   std::lock_guard lock(mutex);
-  if (stopping || connections.size() >= static_cast<size_t>(options.limits.connections))
-    return false;
+  const auto most = static_cast<size_t>(options.limits.connections);
+  if (stopping || connections.size() >= most + kRefusedAtATime) return Room::kNone;
   connections.emplace(connection.get(), connection);
-  return true;
+  return connections.size() > most ? Room::kToSayNo : Room::kForMore;
 }
 
 void Core::Unregister(Connection* connection) {
@@ -122,12 +129,16 @@ void Connection::Start() {
   AwaitRequest();
 }
 
+// Whatever the request is; the client has time to read the answer.
+void Connection::SayNo() {
+  parser_.emplace();
+  Refuse(NoRoom());
+}
+
 // Says so where that costs no waiting.
 void Connection::TurnAway() {
   core_->CountAnswer(503);
-  const std::string answer =
-      FormatResponse(JsonError(503, "unavailable", "too many connections; ask again later"),
-                     {.keep_alive = false});
+  const std::string answer = FormatResponse(NoRoom(), {.keep_alive = false});
   error_code ignored;
   socket_.non_blocking(true, ignored);
   socket_.write_some(net::buffer(answer), ignored);

@@ -39,8 +39,12 @@ struct Core {
   Counter* streams_dropped = nullptr;
   net::io_context io;
 
-  // False when the server stops or is full.
-  bool Register(const std::shared_ptr<Connection>& connection);
+  enum class Room {
+    kForMore,  // taken
+    kToSayNo,  // taken, one of the few above the limit: it is told so, and closed
+    kNone,     // not taken: the server stops, or there are too many of those too
+  };
+  Room Register(const std::shared_ptr<Connection>& connection);
   void Unregister(Connection* connection);
   void CloseAll();
   int Count() {
@@ -75,7 +79,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
 
   net::any_io_executor executor() { return socket_.get_executor(); }
   void Start();
-  void TurnAway();  // instead of Start, where there is no room; on any thread
+  void SayNo();     // instead of Start, where there is no room for more
+  void TurnAway();  // likewise, where there is none even for that; on any thread
   void Close();
   void Deliver(uint64_t request, const Response& response);
   void StartStream(uint64_t request, std::shared_ptr<StreamQueue> queue);

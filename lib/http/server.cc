@@ -67,10 +67,12 @@ class ServerImpl final : public Server {
   }
   void Welcome(tcp::socket socket) {
     auto connection = std::make_shared<Connection>(core_, std::move(socket));
-    if (core_->Register(connection)) {
-      net::post(connection->executor(), [connection] { connection->Start(); });
-    } else {
-      connection->TurnAway();
+    switch (core_->Register(connection)) {
+      case Core::Room::kForMore:
+        return net::post(connection->executor(), [connection] { connection->Start(); });
+      case Core::Room::kToSayNo:
+        return net::post(connection->executor(), [connection] { connection->SayNo(); });
+      case Core::Room::kNone: return connection->TurnAway();
     }
   }
   const std::shared_ptr<Core> core_;

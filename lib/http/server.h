@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "lib/base/clock.h"
 #include "lib/base/credentials.h"
+#include "lib/base/descriptors.h"
 #include "lib/http/message.h"
 #include "lib/metrics/metrics.h"
 
@@ -64,8 +65,8 @@ struct Limits {
   size_t header_bytes = size_t{16} << 10;  // request line and headers; more: 431
   size_t body_bytes = size_t{1} << 20;     // more: 413
   size_t stream_queue_bytes = size_t{1}
-                              << 20;  // events not yet taken by a client; more: it is dropped
-  int connections = 1000;             // more: 503 and closed
+                              << 20;       // events not yet taken by a client; more: it is dropped
+  int connections = kMostHttpConnections;  // more: 503 and closed; a few above it while told so
   Duration header_timeout =
       std::chrono::seconds(10);  // from the connection or first byte to the last header; 408
   Duration body_timeout = std::chrono::seconds(30);    // for the whole body; 408

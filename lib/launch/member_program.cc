@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "CLI/CLI.hpp"
+#include "lib/base/descriptors.h"
 #include "lib/base/exit_codes.h"
 #include "lib/base/status.h"
 #include "lib/base/version.h"
@@ -31,13 +32,17 @@ void AddOptions(CLI::App& app, ProcessOptions& p) {
   app.add_option("--fail-at", p.fail_at, "POINT:N, kill this process at the N-th pass (tests)");
 }
 
-absl::StatusOr<int> RunProcess(const MemberProgram& program, const ProcessOptions& options,
+absl::StatusOr<int> RunProcess(const MemberProgram& program, ProcessOptions options,
                                const LogFlags& log_flags) {
   HoldSignals();
   LogOptions log = LogOptionsOf(log_flags, program.name);
   log.member = options.name;
   MUSTER_RETURN_IF_ERROR(StartLog(log));
+  MUSTER_ASSIGN_OR_RETURN(const DescriptorBudget budget,
+                          SplitDescriptorsOfMember(RaiseDescriptorLimit()));
+  options.metrics_connections = budget.http;
   GrpcOptions grpc;
+  grpc.connections = budget.sessions;
   grpc.credentials = options.credentials;
   grpc.warn = [](const std::string& line) { LogWarning("%s", line); };
   const std::unique_ptr<GrpcTransport> transport = MakeGrpcTransport(std::move(grpc));

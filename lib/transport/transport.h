@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -21,7 +22,19 @@ namespace muster {
 struct Frame {
   std::string header;  // a small serialized message; the receiver parses it and trusts nothing
   Payload payload;     // may be empty
+  // In place of `header`, when many sessions send the same: none of them copies it. Whoever
+  // receives a frame finds its header in `header`.
+  std::shared_ptr<const std::string> shared_header = nullptr;
+
+  const std::string& HeaderToSend() const { return shared_header ? *shared_header : header; }
 };
+inline Frame FrameOfMany(std::shared_ptr<const std::string> header) {
+  return {.header = {}, .payload = {}, .shared_header = std::move(header)};
+}
+
+inline size_t BytesOf(const Frame& frame) {
+  return frame.HeaderToSend().size() + frame.payload.size();
+}
 
 // OK or kResourceExhausted with the sizes.
 inline absl::Status CheckFrameLimits(size_t header_bytes, size_t payload_bytes) {

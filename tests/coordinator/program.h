@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,8 +26,10 @@ namespace muster::coordinator {
 class Program {
  public:
   // `dir` is its --dir; what it logs goes to `dir`.log. Any ports, unless `arguments` name others.
-  explicit Program(const std::string& dir, std::vector<std::string> arguments = {})
-      : log_(dir + ".log") {
+  // `descriptors`: how many files it may open, if not as many as we.
+  explicit Program(const std::string& dir, std::vector<std::string> arguments = {},
+                   rlim_t descriptors = 0)
+      : log_(dir + ".log"), descriptors_(descriptors) {
     std::vector<std::string> command = {MUSTER_COORDINATOR};
     command.insert(command.end(), arguments.begin(), arguments.end());
     const std::pair<std::string, std::string> defaults[] = {
@@ -85,6 +88,8 @@ class Program {
     pid_ = fork();
     if (pid_ == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
+      const rlimit few{descriptors_, descriptors_};
+      if (descriptors_ > 0 && setrlimit(RLIMIT_NOFILE, &few) != 0) _exit(126);
       dup2(errors[1], STDERR_FILENO);
       dup2(report[1], 3);
       if (report[1] == 3) fcntl(3, F_SETFD, 0);
@@ -107,6 +112,7 @@ class Program {
   }
 
   const std::string log_;
+  const rlim_t descriptors_;
   pid_t pid_ = -1;
   int report_ = -1;
   int errors_ = -1;

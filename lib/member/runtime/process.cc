@@ -82,6 +82,7 @@ absl::Status MemberProcess::Begin(Transport& transport, const TransportCounters*
       kVersion);
   http::ServerOptions serving;
   serving.credentials = options_.credentials;
+  serving.limits.connections = options_.metrics_connections;
   serving.metrics = metrics_.get();
   absl::StatusOr<std::unique_ptr<http::Server>> server = http::Server::Start(
       options_.metrics,

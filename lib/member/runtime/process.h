@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "lib/base/credentials.h"
+#include "lib/base/descriptors.h"
 #include "lib/base/exit_codes.h"
 #include "lib/base/failpoint.h"
 #include "lib/base/lease.h"
@@ -30,6 +31,7 @@ struct ProcessOptions {
   std::string node;                     // empty: the host's name
   std::string listen = "127.0.0.1:0";   // the data port
   std::string metrics = "127.0.0.1:0";  // Prometheus text
+  int metrics_connections = kMostHttpConnections;
   int report_fd = -1;
   int64_t lease_ms = kDefaultLease.count();
   int64_t coordinator_timeout_s = 600;

@@ -20,11 +20,15 @@ namespace {
 using Keep = std::shared_ptr<const void>;
 using Bytes = absl::Span<const std::byte>;
 
+void WritePrefix(size_t header_bytes, uint8_t* out) {
+  const auto length = static_cast<uint32_t>(header_bytes);
+  for (size_t i = 0; i < kFramePrefixBytes; ++i) out[i] = static_cast<uint8_t>(length >> (8 * i));
+}
+
 grpc::Slice EncodePrefixAndHeader(const std::string& header) {
   grpc_slice raw = grpc_slice_malloc(kFramePrefixBytes + header.size());
   uint8_t* out = GRPC_SLICE_START_PTR(raw);
-  const auto length = static_cast<uint32_t>(header.size());
-  for (size_t i = 0; i < kFramePrefixBytes; ++i) out[i] = static_cast<uint8_t>(length >> (8 * i));
+  WritePrefix(header.size(), out);
   // lint: not tensor bytes (the header)
   std::copy(header.begin(), header.end(), out + kFramePrefixBytes);
   return grpc::Slice(raw, grpc::Slice::STEAL_REF);
@@ -41,6 +45,15 @@ grpc::Slice LendSlice(Bytes bytes, const Keep& keep) {
   GiveToGrpc(lent);
   // gRPC only reads what it sends; its constructor is not const-correct.
   return grpc::Slice(const_cast<std::byte*>(bytes.data()), bytes.size(), &ReleaseKeep, lent);
+}
+
+// The prefix, and the header where it lies.
+void LendHeader(const std::shared_ptr<const std::string>& header, std::vector<grpc::Slice>& to) {
+  std::array<uint8_t, kFramePrefixBytes> prefix;
+  WritePrefix(header->size(), prefix.data());
+  to.emplace_back(prefix.data(), prefix.size());
+  const auto* bytes = reinterpret_cast<const std::byte*>(header->data());
+  if (!header->empty()) to.push_back(LendSlice(Bytes(bytes, header->size()), header));
 }
 
 // Walks over the slices of a message as one run of bytes.
@@ -90,8 +103,12 @@ uint32_t DecodePrefix(SliceReader& reader) {
 
 grpc::ByteBuffer EncodeFrame(const Frame& frame) {
   std::vector<grpc::Slice> slices;
-  slices.reserve(1 + frame.payload.slices.size());
-  slices.push_back(EncodePrefixAndHeader(frame.header));
+  slices.reserve(2 + frame.payload.slices.size());
+  if (frame.shared_header) {
+    LendHeader(frame.shared_header, slices);
+  } else {
+    slices.push_back(EncodePrefixAndHeader(frame.header));
+  }
   for (const Bytes bytes : frame.payload.slices) {
     if (!bytes.empty()) slices.push_back(LendSlice(bytes, frame.payload.keep));
   }

@@ -1,8 +1,10 @@
-// The accepting side: one gRPC server, its completion threads, and the sessions it accepted.
+// The accepting side: one gRPC server, the gate that lets connections in, its completion threads,
+// and the sessions it accepted.
 #pragma once
 
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
 
 #include <condition_variable>
 #include <memory>
@@ -13,18 +15,21 @@
 #include "absl/status/statusor.h"
 #include "lib/base/loopback.h"
 #include "lib/transport/grpc/completion_thread.h"
+#include "lib/transport/grpc/connection_gate.h"
 #include "lib/transport/grpc/session_core.h"
 
 namespace muster {
 
 class GrpcListener final : public Listener {
  public:
+  // `connections`: at a time, of all kinds. More are turned away before gRPC sees them; a little
+  // below that, sessions are refused with RESOURCE_EXHAUSTED, so that most hear it that way.
   static absl::StatusOr<std::unique_ptr<Listener>> Make(const HostPort& address, int threads,
-                                                        Acceptor acceptor,
+                                                        int connections, Acceptor acceptor,
                                                         const std::vector<grpc::Service*>& services,
                                                         std::shared_ptr<SessionRegistry> registry);
   ~GrpcListener() override;
-  std::string Address() const override { return address_; }
+  std::string Address() const override { return gate_->address(); }
 
  private:
   // Waits, again and again, for the next call on one queue.
@@ -42,19 +47,23 @@ class GrpcListener final : public Listener {
     std::unique_ptr<grpc::GenericServerAsyncReaderWriter> stream_;
   };
 
-  GrpcListener(Acceptor acceptor, std::shared_ptr<SessionRegistry> registry)
-      : acceptor_(std::move(acceptor)), registry_(std::move(registry)) {}
-  absl::Status Start(HostPort address, int threads, const std::vector<grpc::Service*>& services);
+  GrpcListener(int connections, Acceptor acceptor, std::shared_ptr<SessionRegistry> registry);
+  absl::Status Start(const HostPort& address, int threads,
+                     const std::vector<grpc::Service*>& services);
+  void OpenGate();
   void OnCall(std::unique_ptr<grpc::GenericServerContext> context,
               std::unique_ptr<grpc::GenericServerAsyncReaderWriter> stream);
   bool closing() const;
   void SlotEnded();
 
+  const int connections_;
+  const size_t most_sessions_;
   const Acceptor acceptor_;
   const std::shared_ptr<SessionRegistry> registry_;
-  std::string address_;
   grpc::AsyncGenericService service_;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> into_server_;
   std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<ConnectionGate> gate_;
   std::vector<std::unique_ptr<Slot>> slots_;
   std::vector<std::unique_ptr<CompletionThread>> threads_;
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lib/base/credentials.h"
+#include "lib/base/descriptors.h"
 #include "lib/base/loopback.h"
 #include "lib/transport/counters.h"
 #include "lib/transport/transport.h"
@@ -26,6 +27,8 @@ struct GrpcOptions {
   // Threads of each listener, and of all connected sessions together; 1 is right up to about
   // 2 GB/s. Handlers run on them.
   int threads = 1;
+  // That each listener may have at a time (lib/base/descriptors.h); at least 2.
+  int connections = kMostSessions;
   // A frame from outside was refused and its session broken. Called on transport threads.
   std::function<void(const std::string& reason)> refused;
   // Something a person must know, for the log at its loudest (plain text beyond loopback). Called
@@ -45,8 +48,9 @@ class GrpcTransport : public Transport {
   virtual const TransportCounters& counters() const = 0;
 };
 
-// The first one also sets this process up for streams: gRPC's health service, and an allocator that
-// keeps up to 128 MiB of freed memory instead of giving it back between frames.
+// The first one also sets this process up for streams: gRPC's health service, an allocator that
+// keeps up to 128 MiB of freed memory instead of giving it back between frames, and no search for
+// deadlocks in Abseil's mutexes.
 std::unique_ptr<GrpcTransport> MakeGrpcTransport(GrpcOptions options);
 
 }  // namespace muster

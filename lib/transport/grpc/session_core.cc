@@ -13,8 +13,6 @@ namespace {
 // What a goodbye may take when somebody waits for it.
 constexpr std::chrono::seconds kPoliteEnd{1};
 
-size_t BytesOf(const Frame& frame) { return frame.header.size() + frame.payload.size(); }
-
 }  // namespace
 
 bool SessionRegistry::Add(std::shared_ptr<SessionCore> core) {
@@ -63,7 +61,7 @@ void SessionCore::Step::Done(bool ok) {
 }
 
 void SessionCore::Send(Frame frame) {
-  const absl::Status fits = CheckFrameLimits(frame.header.size(), frame.payload.size());
+  const absl::Status fits = CheckFrameLimits(frame.HeaderToSend().size(), frame.payload.size());
   if (!fits.ok()) return Close(Prefix("Send", fits));
   {
     std::lock_guard lock(mutex_);

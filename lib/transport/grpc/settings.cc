@@ -2,6 +2,9 @@
 
 #include <grpc/impl/codegen/compression_types.h>
 #include <grpc/impl/codegen/grpc_types.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -12,6 +15,7 @@ namespace muster {
 namespace {
 
 constexpr int kMebi = 1 << 20;
+constexpr int kKeepaliveTimeoutMs = 5'000;
 
 struct IntSetting {
   const char* name;
@@ -25,7 +29,7 @@ constexpr IntSetting kBothEnds[] = {
     {GRPC_ARG_HTTP2_MAX_FRAME_SIZE, 1 * kMebi},
     {GRPC_ARG_HTTP2_WRITE_BUFFER_SIZE, 8 * kMebi},
     {GRPC_ARG_KEEPALIVE_TIME_MS, 10'000},
-    {GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000},
+    {GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs},
     {GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1},
     {GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0},
     {GRPC_ARG_MAX_METADATA_SIZE, 8 << 10},
@@ -42,8 +46,9 @@ constexpr IntSetting kConnectingEnd[] = {
     {GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1 << GRPC_COMPRESS_NONE},
 };
 
+// A connection without a call is closed after a while: it takes a descriptor (connection_gate.h).
 constexpr IntSetting kAcceptingEnd[] = {
-    {GRPC_ARG_ALLOW_REUSEPORT, 0},
+    {GRPC_ARG_MAX_CONNECTION_IDLE_MS, 30'000},
     {GRPC_ARG_MAX_CONCURRENT_STREAMS, 100},
     {GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10'000},
     {GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000},
@@ -65,6 +70,13 @@ void ApplyServerSettings(grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(static_cast<int>(kMaxMessageBytes));
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+}
+
+void ApplySocketSettings(int fd) {
+  const int on = 1;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  const int timeout_ms = kKeepaliveTimeoutMs;
+  setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
 }
 
 std::string NumericAddress(const HostPort& address) {

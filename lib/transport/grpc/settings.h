@@ -15,6 +15,8 @@ inline constexpr char kSessionMethod[] = "/muster.v1.Exchange/Session";
 
 grpc::ChannelArguments ChannelSettings();
 void ApplyServerSettings(grpc::ServerBuilder& builder);
+// Of a connection that was accepted for a server: what gRPC's own acceptor would set.
+void ApplySocketSettings(int fd);
 
 // "localhost" is 127.0.0.1, so that a port is one socket. "127.0.0.1:80", "[::1]:80".
 std::string NumericAddress(const HostPort& address);

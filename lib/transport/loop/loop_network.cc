@@ -21,8 +21,6 @@ namespace {
 // True on a thread that delivers: there nobody may wait for a delivery.
 thread_local bool delivering = false;
 
-size_t BytesOf(const Frame& frame) { return frame.header.size() + frame.payload.size(); }
-
 using HostPair = std::pair<std::string, std::string>;
 HostPair Unordered(const std::string& a, const std::string& b) { return std::minmax(a, b); }
 
@@ -267,11 +265,12 @@ void LoopNetwork::State::PostLocked(Event event) {
 }
 
 void LoopNetwork::State::Send(const EndPtr& end, Frame frame) {
-  const absl::Status fits = CheckFrameLimits(frame.header.size(), frame.payload.size());
+  const absl::Status fits = CheckFrameLimits(frame.HeaderToSend().size(), frame.payload.size());
   std::lock_guard lock(mutex_);
   if (end->broken) return;
   if (!fits.ok()) return CloseLocked(end, fits);
   end->queued_bytes += BytesOf(frame);
+  if (const auto shared = std::exchange(frame.shared_header, nullptr)) frame.header = *shared;
   PostLocked({Event::Kind::kFrame, end, std::move(frame), {}});
 }
 

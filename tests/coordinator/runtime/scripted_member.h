@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -75,6 +76,13 @@ class ScriptedPeer {
   absl::Status Broken() {
     const auto why = broken_->TakeUntil(std::chrono::steady_clock::now() + kPatience);
     return why ? *why : absl::OkStatus();
+  }
+  // Whether something is said before the session breaks.
+  bool HeardBeforeBroken() const {
+    const auto end = std::chrono::steady_clock::now() + kPatience;
+    while (heard_->size() == 0 && broken_->size() == 0 && std::chrono::steady_clock::now() < end)
+      std::this_thread::yield();
+    return heard_->size() > 0;
   }
   bool Heard() const { return heard_->size() > 0; }
   void Hang() { session_.reset(); }

@@ -171,6 +171,27 @@ TEST_P(TransportSuite, FramesArriveInOrderAndOnceInBothDirections) {
   }
 }
 
+TEST_P(TransportSuite, AHeaderThatManyFramesShareArrivesWithEachOfThem) {
+  ASSERT_NO_FATAL_FAILURE(ConnectPair());
+  for (const size_t size : {size_t{0}, size_t{1}, size_t{100'000}, kMaxHeaderBytes}) {
+    const auto header = std::make_shared<const std::string>(Pattern(7, size));
+    for (int i = 0; i < 3; ++i) near_->Send(FrameOfMany(header));
+    near_->Send(HeaderFrame("between"));
+  }
+  ASSERT_TRUE(far_.recorder->AwaitFrames(16)) << far_.recorder->broken();
+  const std::vector<Frame> frames = far_.recorder->TakeFrames();
+  const size_t sizes[] = {0, 1, 100'000, kMaxHeaderBytes};
+  for (size_t i = 0; i < frames.size(); ++i) {
+    const bool between = i % 4 == 3;
+    EXPECT_EQ(frames[i].header, between ? "between" : Pattern(7, sizes[i / 4])) << i;
+    EXPECT_EQ(frames[i].shared_header, nullptr);
+    EXPECT_EQ(frames[i].payload.size(), 0u);
+  }
+  near_->Send(FrameOfMany(std::make_shared<const std::string>(kMaxHeaderBytes + 1, 'x')));
+  ASSERT_TRUE(near_recorder_->AwaitBroken());
+  EXPECT_EQ(near_recorder_->broken().code(), absl::StatusCode::kResourceExhausted);
+}
+
 TEST_P(TransportSuite, PayloadsOfAllSizesAndCutsArriveUnchanged) {
   struct Case {
     size_t size;

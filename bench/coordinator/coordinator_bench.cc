@@ -1,0 +1,376 @@
+// How much a coordinator costs as a job grows: a real coordinator process against simulated members
+// that speak the real protocol (simulated_members.h). For each number of members: how long they
+// take to connect and to be active in one view, what heartbeats and records cost, how long an
+// answer takes meanwhile, what a member weighs, how long the view after a loss takes, and how long
+// it takes after the coordinator was killed until everybody is told the view again.
+//
+// Coordinator and load program share the machine's cores.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "bench/coordinator/coordinator_process.h"
+#include "bench/coordinator/simulated_members.h"
+#include "lib/http/client.h"
+#include "lib/wire/job_codec.h"
+#include "lib/wire/message_codec.h"
+
+namespace muster::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Settings {
+  std::vector<int32_t> members = {100, 500, 2000};
+  double seconds = 6;       // of each steady phase
+  double step_seconds = 1;  // between steps whose records everybody sends
+  double patience = 120;    // for what must happen
+  int32_t chunks = 160;
+  std::string program;
+  std::string dir;
+  std::string json;
+};
+
+Duration FromSeconds(double seconds) {
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+}
+
+class Stopwatch {
+ public:
+  double Seconds() const { return muster::Seconds(std::chrono::steady_clock::now() - begin_); }
+
+ private:
+  const Time begin_ = std::chrono::steady_clock::now();
+};
+
+// The value that 99 of 100 do not exceed.
+double P99(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  return values[(values.size() * 99 + 99) / 100 - 1];
+}
+
+// Asks again and again while somebody else loads the coordinator: GET of the job, and AskJob on a
+// session of its own, which goes through the driver as every member's frame does.
+class Prober {
+ public:
+  Prober(const CoordinatorProcess& coordinator, std::string job)
+      : url_(coordinator.Url("/v1/jobs/" + job)),
+        job_(std::move(job)),
+        transport_(MakeGrpcTransport({})) {
+    session_ = transport_->Connect(coordinator.grpc(), std::chrono::seconds(10),
+                                   {[this](const Frame&) {
+                                      answered_ = true;
+                                      answered_.notify_one();
+                                    },
+                                    [this](const absl::Status&) {
+                                      answered_ = true;
+                                      answered_.notify_one();
+                                    }});
+    thread_ = std::thread([this] { Run(); });
+  }
+  ~Prober() {
+    stop_ = true;
+    thread_.join();
+    session_.reset();
+  }
+  // What came since the last call.
+  void Take(std::vector<double>& gets, std::vector<double>& asks) {
+    std::lock_guard lock(mutex_);
+    gets = std::exchange(gets_, {});
+    asks = std::exchange(asks_, {});
+  }
+
+ private:
+  void Run() {
+    while (!stop_) {
+      const double get = Get();
+      const double ask = Ask();
+      std::unique_lock lock(mutex_);
+      gets_.push_back(get);
+      asks_.push_back(ask);
+      pause_.wait_for(lock, std::chrono::milliseconds(20));
+    }
+  }
+  double Get() {
+    const Stopwatch watch;
+    http::Get(url_).IgnoreError();
+    return watch.Seconds();
+  }
+  double Ask() {
+    const Stopwatch watch;
+    answered_ = false;
+    session_->Send({Encode(ToCoordinator(AskJob{job_, "prober"})), {}});
+    answered_.wait(false);
+    return watch.Seconds();
+  }
+
+  const std::string url_;
+  const std::string job_;
+  const std::unique_ptr<GrpcTransport> transport_;
+  std::shared_ptr<Session> session_;
+  std::atomic<bool> answered_{false};
+  std::atomic<bool> stop_{false};
+  std::mutex mutex_;
+  std::condition_variable pause_;
+  std::vector<double> gets_;  // guarded by mutex_
+  std::vector<double> asks_;  // guarded by mutex_
+  std::thread thread_;
+};
+
+// One number of members, from a fresh coordinator to its restart.
+class Round {
+ public:
+  Round(const Settings& settings, int32_t members)
+      : settings_(settings),
+        simulation_{.members = members, .chunks = settings.chunks},
+        dir_(absl::StrCat(settings.dir, "/", members)),
+        coordinator_(settings.program, dir_) {
+    result_["members"] = members;
+  }
+
+  // What was measured up to the first thing that did not happen, which "failed" names.
+  Json Run() {
+    const bool whole = Begin() && Join() && Steady("heartbeats", 0) &&
+                       Steady("records", settings_.step_seconds) && Loss() && Restart();
+    if (!whole)
+      result_["failed"] = absl::StrCat(failed_, members_ ? "; " + members_->Trouble() : "");
+    members_.reset();
+    return result_;
+  }
+
+ private:
+  bool Failed(const std::string& what) {
+    failed_ = what;
+    return false;
+  }
+  Duration patience() const { return FromSeconds(settings_.patience); }
+
+  bool Begin() {
+    std::filesystem::remove_all(dir_);
+    std::filesystem::create_directories(dir_);
+    if (const absl::Status started = coordinator_.Start(); !started.ok())
+      return Failed(std::string(started.message()));
+    const std::string body = absl::StrCat(R"({"id":")", simulation_.job, R"(","spec":)",
+                                          ToJson(SpecOf(simulation_)), "}");
+    const auto answer = http::Post(coordinator_.Url("/v1/jobs"), body);
+    if (!answer.ok() || answer->status != 201)
+      return Failed(absl::StrCat("the job was not taken: ",
+                                 answer.ok() ? answer->body : answer.status().ToString()));
+    members_ = std::make_unique<SimulatedMembers>(simulation_, coordinator_.grpc());
+    return true;
+  }
+
+  bool Join() {
+    const double before = coordinator_.RssBytes();
+    const double idle_cpu = coordinator_.CpuSeconds();
+    const Stopwatch all;
+    if (!members_->Connect(patience())) return Failed("not all were told their job");
+    result_["connect_seconds"] = all.Seconds();
+    result_["connect_cpu_seconds"] = coordinator_.CpuSeconds() - idle_cpu;
+    const double connected = coordinator_.RssBytes();
+    result_["threads"] = coordinator_.Threads();
+    const Stopwatch join;
+    const double cpu = coordinator_.CpuSeconds();
+    if (!members_->JoinAll(patience())) return Failed("not all became active");
+    result_["join_seconds"] = join.Seconds();
+    result_["join_cpu_seconds"] = coordinator_.CpuSeconds() - cpu;
+    result_["connect_and_join_seconds"] = all.Seconds();
+    result_["session_kib"] = PerMember(connected - before) / 1024;
+    result_["member_kib"] = PerMember(coordinator_.RssBytes() - before) / 1024;
+    return true;
+  }
+
+  double PerMember(double x) const { return x / simulation_.members; }
+
+  // First the cost alone, then, as long again, how long answers take meanwhile.
+  bool Steady(const std::string& name, double step_seconds) {
+    Json& phase = result_[name];
+    if (!Cost(phase, step_seconds) || !Answers(phase, step_seconds))
+      return Failed(absl::StrCat("trouble with ", name));
+    const std::vector<double> acks = members_->TakeAckTimes();
+    if (step_seconds > 0) phase["ack_p99_ms"] = P99(acks) * 1e3;
+    if (step_seconds > 0) phase["acks"] = acks.size();
+    return true;
+  }
+
+  bool LetLive(double step_seconds) {
+    return members_->Live(FromSeconds(settings_.seconds), FromSeconds(step_seconds));
+  }
+
+  bool Cost(Json& phase, double step_seconds) {
+    const Stopwatch watch;
+    const double cpu = coordinator_.CpuSeconds();
+    const int64_t sent = members_->sent();
+    if (!LetLive(step_seconds)) return false;
+    const double seconds = watch.Seconds();
+    const double cores = (coordinator_.CpuSeconds() - cpu) / seconds;
+    const auto frames = static_cast<double>(members_->sent() - sent);
+    phase["cores"] = cores;
+    phase["micros_per_member_and_second"] = PerMember(cores) * 1e6;
+    phase["frames_per_second"] = frames / seconds;
+    phase["frames_per_core_second"] = cores > 0 ? frames / seconds / cores : 0;
+    return true;
+  }
+
+  bool Answers(Json& phase, double step_seconds) {
+    Prober prober(coordinator_, simulation_.job);
+    if (!LetLive(step_seconds)) return false;
+    std::vector<double> gets;
+    std::vector<double> asks;
+    prober.Take(gets, asks);
+    phase["get_p99_ms"] = P99(gets) * 1e3;
+    phase["ask_p99_ms"] = P99(asks) * 1e3;
+    phase["probes"] = gets.size();
+    return true;
+  }
+
+  bool Loss() {
+    const Stopwatch all;
+    members_->LoseOne();
+    if (!members_->AwaitSeal(patience())) return Failed("no view was begun after a loss");
+    result_["loss_noticed_seconds"] = all.Seconds();
+    const Stopwatch change;
+    if (!members_->AwaitActive(patience())) return Failed("no view became active after a loss");
+    result_["view_change_seconds"] = change.Seconds();
+    return true;
+  }
+
+  bool Restart() {
+    members_->ExpectRestart();
+    const Stopwatch all;
+    coordinator_.Kill();
+    if (const absl::Status started = coordinator_.Start(); !started.ok())
+      return Failed(std::string(started.message()));
+    result_["restart_listens_seconds"] = all.Seconds();
+    if (!members_->AwaitActive(patience()))
+      return Failed("not all were told the view after a restart");
+    result_["restart_seconds"] = all.Seconds();
+    return true;
+  }
+
+  const Settings& settings_;
+  const Simulation simulation_;
+  const std::string dir_;
+  CoordinatorProcess coordinator_;
+  std::unique_ptr<SimulatedMembers> members_;
+  Json result_;
+  std::string failed_;
+};
+
+struct Row {
+  const char* label;
+  const char* phase;  // empty: of the whole round
+  const char* field;
+  const char* format;
+};
+
+constexpr Row kRows[] = {
+    {"connect, told the job (s)", "", "connect_seconds", "%.2f"},
+    {"  CPU of it (s)", "", "connect_cpu_seconds", "%.2f"},
+    {"join until all are active (s)", "", "join_seconds", "%.2f"},
+    {"  both (s)", "", "connect_and_join_seconds", "%.2f"},
+    {"  CPU of the join (s)", "", "join_cpu_seconds", "%.2f"},
+    {"memory of a session (KiB)", "", "session_kib", "%.1f"},
+    {"threads", "", "threads", "%.0f"},
+    {"memory of a member, joined (KiB)", "", "member_kib", "%.1f"},
+    {"heartbeats: cores", "heartbeats", "cores", "%.3f"},
+    {"  µs per member and second", "heartbeats", "micros_per_member_and_second", "%.0f"},
+    {"  frames per second of a core", "heartbeats", "frames_per_core_second", "%.0f"},
+    {"  p99 of GET job (ms)", "heartbeats", "get_p99_ms", "%.1f"},
+    {"  p99 of a control round trip (ms)", "heartbeats", "ask_p99_ms", "%.1f"},
+    {"with records: cores", "records", "cores", "%.3f"},
+    {"  µs per member and second", "records", "micros_per_member_and_second", "%.0f"},
+    {"  p99 of an acknowledgement (ms)", "records", "ack_p99_ms", "%.1f"},
+    {"  p99 of GET job (ms)", "records", "get_p99_ms", "%.1f"},
+    {"  p99 of a control round trip (ms)", "records", "ask_p99_ms", "%.1f"},
+    {"a loss is noticed (s)", "", "loss_noticed_seconds", "%.2f"},
+    {"view change after it (s)", "", "view_change_seconds", "%.2f"},
+    {"restart until it listens (s)", "", "restart_listens_seconds", "%.2f"},
+    {"restart until all have the view (s)", "", "restart_seconds", "%.2f"},
+};
+
+std::string CellOf(const Json& round, const Row& row) {
+  const Json* from = &round;
+  if (*row.phase != 0) {
+    if (!round.contains(row.phase)) return "-";
+    from = &round[row.phase];
+  }
+  if (!from->contains(row.field)) return "-";
+  char text[32];
+  std::snprintf(text, sizeof text, row.format, (*from)[row.field].get<double>());
+  return text;
+}
+
+void Print(const Settings& settings, const std::vector<Json>& rounds) {
+  std::printf("a lease of 1.5 s, three heartbeats in each; records of one step every %g s\n\n",
+              settings.step_seconds);
+  std::printf("%-36s", "members");
+  for (const Json& round : rounds) std::printf("%12d", round["members"].get<int>());
+  std::printf("\n");
+  for (const Row& row : kRows) {
+    // A µ is two bytes and one column.
+    const int extra = std::string_view(row.label).find("µ") != std::string_view::npos ? 1 : 0;
+    std::printf("%-*s", 36 + extra, row.label);
+    for (const Json& round : rounds) std::printf("%12s", CellOf(round, row).c_str());
+    std::printf("\n");
+  }
+  for (const Json& round : rounds)
+    if (round.contains("failed"))
+      std::printf("\n%d members: %s\n", round["members"].get<int>(),
+                  round["failed"].get<std::string>().c_str());
+}
+
+int Main(int argc, char** argv) {
+  Settings settings;
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  settings.program = self.parent_path() / "muster-coordinator";
+  settings.dir =
+      std::filesystem::temp_directory_path() / absl::StrCat("muster-coordinator-bench-", getpid());
+  CLI::App app("What a coordinator costs as its job grows");
+  app.add_option("--members", settings.members,
+                 "how many simulated members; several: one after the other")
+      ->check(CLI::Range(2, 4096))
+      ->capture_default_str();
+  app.add_option("--seconds", settings.seconds, "of each steady phase")->capture_default_str();
+  app.add_option("--step-seconds", settings.step_seconds, "between the steps that all record")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--patience", settings.patience, "seconds for what must happen")
+      ->capture_default_str();
+  app.add_option("--chunks", settings.chunks, "of the model")->capture_default_str();
+  app.add_option("--coordinator", settings.program, "the program to measure")
+      ->capture_default_str();
+  app.add_option("--dir", settings.dir, "for stores and logs; kept when named")
+      ->capture_default_str();
+  app.add_option("--json", settings.json, "file for the figures");
+  CLI11_PARSE(app, argc, argv);
+  std::vector<Json> rounds;
+  bool whole = true;
+  for (const int32_t members : settings.members) {
+    rounds.push_back(Round(settings, members).Run());
+    whole = whole && !rounds.back().contains("failed");
+    std::fprintf(stderr, "%s\n", rounds.back().dump().c_str());
+  }
+  Print(settings, rounds);
+  if (app.count("--dir") == 0) std::filesystem::remove_all(settings.dir, error);
+  if (!settings.json.empty()) std::ofstream(settings.json) << Json(rounds).dump(1) << "\n";
+  return whole ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace muster::bench
+
+int main(int argc, char** argv) { return muster::bench::Main(argc, argv); }
