@@ -24,13 +24,11 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <memory>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <string>
@@ -42,6 +40,7 @@
 #include "absl/strings/str_split.h"
 #include "lib/base/check.h"
 #include "lib/base/loopback.h"
+#include "lib/base/mutex.h"
 #include "lib/base/time.h"
 #include "lib/kernels/add.h"
 #include "lib/transport/grpc/grpc_transport.h"
@@ -150,7 +149,7 @@ class Receiver {
   };
 
   SessionHandler Accept(std::shared_ptr<Session> session) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     sessions_.push_back(session);
     return {[this, weak = std::weak_ptr<Session>(session)](Frame frame) {
               const std::shared_ptr<Session> from = weak.lock();
@@ -198,8 +197,8 @@ class Receiver {
   std::vector<float> values_;
   std::atomic<size_t> added_bytes_{0};  // by sessions, of the tensor under way
   double reporting_ = 0;
-  std::mutex mutex_;
-  std::vector<std::shared_ptr<Session>> sessions_;  // guarded by mutex_
+  Mutex mutex_;
+  std::vector<std::shared_ptr<Session>> sessions_ ABSL_GUARDED_BY(mutex_);
   const std::unique_ptr<GrpcTransport> transport_;
   NaiveService naive_;
 };
@@ -248,36 +247,36 @@ class Replies {
  public:
   SessionHandler Handler() {
     return {[this](Frame frame) {
-              std::lock_guard lock(mutex_);
+              MutexLock lock(mutex_);
               last_ = std::move(frame.header);
               ++count_;
-              changed_.notify_all();
+              changed_.NotifyAll();
             },
             [this](absl::Status why) {
-              std::lock_guard lock(mutex_);
+              MutexLock lock(mutex_);
               broken_ = closing_ ? "" : why.ToString();
-              changed_.notify_all();
+              changed_.NotifyAll();
             }};
   }
   std::string Await(size_t count) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return count_ >= count || !broken_.empty(); });
+    MutexLock lock(mutex_);
+    while (count_ < count && broken_.empty()) changed_.Wait(mutex_);
     MUSTER_CHECK(broken_.empty(), "a session broke");
     count_ -= count;
     return last_;
   }
   void ExpectClose() {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     closing_ = true;
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  size_t count_ = 0;
-  std::string last_;
-  std::string broken_;
-  bool closing_ = false;
+  Mutex mutex_;
+  CondVar changed_;
+  size_t count_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::string last_ ABSL_GUARDED_BY(mutex_);
+  std::string broken_ ABSL_GUARDED_BY(mutex_);
+  bool closing_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 struct Round {

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/json_text.h"
+#include "lib/base/clock.h"
 
 namespace muster::cli {
 namespace {
@@ -52,32 +53,35 @@ Follower::Follower(std::string url, std::string id, std::string spec_json, Poste
 
 Follower::~Follower() {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     ending_ = true;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
   following_.join();
   carrying_.join();
 }
 
 bool Follower::ending() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return ending_;
 }
 
 bool Follower::Pause() {
-  std::unique_lock lock(mutex_);
-  return !changed_.wait_for(lock, kPause, [this] { return ending_; });
+  MutexLock lock(mutex_);
+  const Time until = RealClock().Now() + kPause;
+  while (!ending_ && changed_.WaitUntil(mutex_, until)) {
+  }
+  return !ending_;
 }
 
 void Follower::Follow() {
   JobStatus job;
   if (!Submit(job)) return;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     accepted_ = true;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
   post_([this, job] { events_.on_job(job); });
   std::string last_id;
   while (!FinishIfOver()) {
@@ -133,10 +137,10 @@ bool Follower::FinishIfOver() {
 
 void Follower::SetWish(Wish wish) {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     wish_ = wish;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 void Follower::AskStop() { SetWish(Wish::kStop); }
@@ -146,14 +150,14 @@ void Follower::CarryWishes() {
   while (true) {
     Wish wish = Wish::kNone;
     {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return ending_ || (accepted_ && wish_ != Wish::kNone); });
+      MutexLock lock(mutex_);
+      while (!ending_ && (!accepted_ || wish_ == Wish::kNone)) changed_.Wait(mutex_);
       if (ending_) return;
       wish = wish_;
     }
     const absl::Status heard = wish == Wish::kStop ? rest_.Stop(id_) : rest_.Cancel(id_).status();
     if (!IsPassing(heard)) {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(mutex_);
       if (wish_ == wish) wish_ = Wish::kNone;
     } else if (!Pause()) {
       return;

@@ -3,15 +3,14 @@
 // on the main thread.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "cli/rest.h"
+#include "lib/base/mutex.h"
 #include "lib/base/time.h"
 
 namespace muster::cli {
@@ -59,11 +58,11 @@ class Follower {
   const Poster post_;
   const FollowerEvents events_;
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool ending_ = false;      // guarded by mutex_
-  bool accepted_ = false;    // guarded by mutex_
-  Wish wish_ = Wish::kNone;  // guarded by mutex_
+  Mutex mutex_;
+  CondVar changed_;
+  bool ending_ ABSL_GUARDED_BY(mutex_) = false;
+  bool accepted_ ABSL_GUARDED_BY(mutex_) = false;
+  Wish wish_ ABSL_GUARDED_BY(mutex_) = Wish::kNone;
 
   std::thread following_;
   std::thread carrying_;

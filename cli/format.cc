@@ -54,7 +54,7 @@ std::string Bytes(double bytes) {
     ++unit;
   }
   const bool whole = unit == 0 || bytes >= 9.95;
-  return absl::StrFormat(whole ? "%.0f %s" : "%.1f %s", bytes, kUnits[unit]);
+  return absl::StrFormat("%.*f %s", whole ? 0 : 1, bytes, kUnits[unit]);
 }
 
 std::string Join(const std::vector<std::string>& names) {

@@ -19,6 +19,13 @@ function(muster_program name)
   target_link_libraries(${name} PRIVATE muster_options ${ARG_DEPS})
 endfunction()
 
+# generated_sources makes what is generated and builds nothing: who reads sources needs no more (./dev lint).
+add_custom_target(generated_sources)
+function(muster_generated name)
+  add_custom_target(${name}_generated DEPENDS ${ARGN})
+  add_dependencies(generated_sources ${name}_generated)
+endfunction()
+
 # tests_LABEL builds the tests of one label; `asan` and `tsan` mark the integration tests chosen for a sanitizer,
 # `sanitized` those that every `./dev test` repeats under this preset's sanitizer (tests/CMakeLists.txt names them).
 foreach(label unit sim integration slow asan tsan sanitized)

@@ -63,7 +63,7 @@ void EventLoop::Cancel(TimerId timer) { timers_.erase(timer); }
 
 void EventLoop::Post(std::function<void()> call) {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     posted_.push_back(std::move(call));
   }
   const uint64_t one = 1;
@@ -77,7 +77,7 @@ void EventLoop::RunPosted() {
   }
   std::vector<std::function<void()>> calls;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     calls.swap(posted_);
   }
   for (const auto& call : calls) call();

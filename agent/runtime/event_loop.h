@@ -7,11 +7,11 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "lib/base/mutex.h"
 #include "lib/base/time.h"
 
 namespace muster::agent {
@@ -55,8 +55,8 @@ class EventLoop {
   std::map<int, std::shared_ptr<std::function<void()>>> watched_;
   std::map<TimerId, std::function<void()>> timers_;
 
-  std::mutex mutex_;
-  std::vector<std::function<void()>> posted_;  // guarded by mutex_
+  Mutex mutex_;
+  std::vector<std::function<void()>> posted_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace muster::agent

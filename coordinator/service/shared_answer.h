@@ -1,12 +1,12 @@
 // One answer for all who ask the same thing while it is being made.
 #pragma once
 
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "coordinator/runtime/once.h"
+#include "lib/base/mutex.h"
 #include "lib/transport/job_api.h"
 
 namespace muster::coordinator {
@@ -17,7 +17,7 @@ class SharedAnswer {
  public:
   // False: the answer was given already; `reply` gets none.
   bool Join(JobApi::Reply<T> reply) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (given_) return false;
     replies_.push_back(Once(std::move(reply)));
     return true;
@@ -26,7 +26,7 @@ class SharedAnswer {
   void Give(const absl::StatusOr<T>& answer) {
     std::vector<JobApi::Reply<T>> replies;
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(mutex_);
       given_ = true;
       replies.swap(replies_);
     }
@@ -34,9 +34,9 @@ class SharedAnswer {
   }
 
  private:
-  std::mutex mutex_;
-  bool given_ = false;                     // guarded by mutex_
-  std::vector<JobApi::Reply<T>> replies_;  // guarded by mutex_
+  Mutex mutex_;
+  bool given_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<JobApi::Reply<T>> replies_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace muster::coordinator

@@ -1,13 +1,12 @@
 // A queue between threads: many may Post, one takes. Post never blocks and never calls out.
 #pragma once
 
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "lib/base/clock.h"
+#include "lib/base/mutex.h"
 
 namespace muster {
 
@@ -17,52 +16,53 @@ class Mailbox {
   // False once closed; the item is dropped then.
   bool Post(T item) {
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(mutex_);
       if (closed_) return false;
       items_.push_back(std::move(item));
     }
-    ready_.notify_one();
+    ready_.NotifyOne();
     return true;
   }
   // Waits until an item is there, the deadline passes or the box is closed and empty: nothing in
   // the last two cases.
   std::optional<T> TakeUntil(Time deadline) {
-    std::unique_lock lock(mutex_);
-    ready_.wait_until(lock, deadline, [&] { return !items_.empty() || closed_; });
+    MutexLock lock(mutex_);
+    while (items_.empty() && !closed_ && ready_.WaitUntil(mutex_, deadline)) {
+    }
     return PopLocked();
   }
   std::optional<T> TryTake() {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     return PopLocked();
   }
   void Close() {
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(mutex_);
       closed_ = true;
     }
-    ready_.notify_all();
+    ready_.NotifyAll();
   }
   bool closed() const {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     return closed_;
   }
   size_t size() const {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     return items_.size();
   }
 
  private:
-  std::optional<T> PopLocked() {
+  std::optional<T> PopLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (items_.empty()) return std::nullopt;
     std::optional<T> item(std::move(items_.front()));
     items_.pop_front();
     return item;
   }
 
-  mutable std::mutex mutex_;
-  std::condition_variable ready_;
-  std::deque<T> items_;  // guarded by mutex_
-  bool closed_ = false;  // guarded by mutex_
+  mutable Mutex mutex_;
+  CondVar ready_;
+  std::deque<T> items_ ABSL_GUARDED_BY(mutex_);
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace muster

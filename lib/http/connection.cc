@@ -101,7 +101,7 @@ std::map<std::string, std::string> CopyHeaders(const Parser::value_type& message
 }  // namespace
 
 Core::Room Core::Register(const std::shared_ptr<Connection>& connection) {
-  std::lock_guard lock(mutex);
+  MutexLock lock(mutex);
   const auto most = static_cast<size_t>(options.limits.connections);
   if (stopping || connections.size() >= most + kRefusedAtATime) return Room::kNone;
   connections.emplace(connection.get(), connection);
@@ -109,14 +109,14 @@ Core::Room Core::Register(const std::shared_ptr<Connection>& connection) {
 }
 
 void Core::Unregister(Connection* connection) {
-  std::lock_guard lock(mutex);
+  MutexLock lock(mutex);
   connections.erase(connection);
 }
 
 void Core::CloseAll() {
   std::vector<std::weak_ptr<Connection>> all;
   {
-    std::lock_guard lock(mutex);
+    MutexLock lock(mutex);
     stopping = true;
     for (const auto& [key, weak] : connections) all.push_back(weak);
   }

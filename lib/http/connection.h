@@ -10,7 +10,6 @@
 #include <boost/beast/http/string_body.hpp>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -18,6 +17,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/mutex.h"
 #include "lib/http/beast.h"
 #include "lib/http/router.h"
 #include "lib/http/server.h"
@@ -48,11 +48,11 @@ struct Core {
   void Unregister(Connection* connection);
   void CloseAll();
   int Count() {
-    std::lock_guard lock(mutex);
+    MutexLock lock(mutex);
     return static_cast<int>(connections.size());
   }
   bool Stopping() {
-    std::lock_guard lock(mutex);
+    MutexLock lock(mutex);
     return stopping;
   }
   void CountAnswer(int status) {
@@ -61,9 +61,9 @@ struct Core {
     }
   }
 
-  std::mutex mutex;
-  bool stopping = false;                                                   // guarded by mutex
-  std::unordered_map<Connection*, std::weak_ptr<Connection>> connections;  // guarded by mutex
+  Mutex mutex;
+  bool stopping ABSL_GUARDED_BY(mutex) = false;
+  std::unordered_map<Connection*, std::weak_ptr<Connection>> connections ABSL_GUARDED_BY(mutex);
 };
 
 // One client. Everything but the registry runs on the connection's strand, one thing at a time;

@@ -11,7 +11,7 @@ bool StreamQueue::Push(std::string bytes) {
   bool wake = false;
   bool taken = true;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (closed_) return false;
     if (bytes_.size() + bytes.size() > max_bytes_) {
       closed_ = broken_ = true;
@@ -29,7 +29,7 @@ bool StreamQueue::Push(std::string bytes) {
 
 void StreamQueue::Close() {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (std::exchange(closed_, true)) return;
     if (std::exchange(woken_, true)) return;
   }
@@ -37,18 +37,18 @@ void StreamQueue::Close() {
 }
 
 void StreamQueue::Break() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   closed_ = broken_ = true;
   bytes_.clear();
 }
 
 bool StreamQueue::closed() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return closed_;
 }
 
 StreamQueue::News StreamQueue::Take() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   woken_ = false;
   return {std::exchange(bytes_, {}), closed_, broken_};
 }

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <functional>
-#include <mutex>
 #include <string>
 
+#include "lib/base/mutex.h"
 #include "lib/metrics/metrics.h"
 
 namespace muster::http {
@@ -37,11 +37,11 @@ class StreamQueue {
   Counter* const dropped_;
   const std::function<void()> wake_;
 
-  mutable std::mutex mutex_;
-  std::string bytes_;    // guarded by mutex_
-  bool closed_ = false;  // guarded by mutex_
-  bool broken_ = false;  // guarded by mutex_; implies closed_
-  bool woken_ = false;   // guarded by mutex_
+  mutable Mutex mutex_;
+  std::string bytes_ ABSL_GUARDED_BY(mutex_);
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  bool broken_ ABSL_GUARDED_BY(mutex_) = false;  // implies closed_
+  bool woken_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace muster::http

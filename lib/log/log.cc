@@ -7,10 +7,10 @@
 #include <array>
 #include <atomic>
 #include <memory>
-#include <mutex>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "lib/base/mutex.h"
 #include "lib/base/utf8.h"
 
 namespace muster {
@@ -104,8 +104,8 @@ std::shared_ptr<const Log> MakeLog(const LogOptions& options) {
 // The one global of the project: a line must be possible from anywhere, also before and after
 // main's own parts live.
 struct Current {
-  std::mutex mutex;
-  std::shared_ptr<const Log> log = MakeLog({.program = "muster"});  // guarded by mutex
+  Mutex mutex;
+  std::shared_ptr<const Log> log ABSL_GUARDED_BY(mutex) = MakeLog({.program = "muster"});
   std::atomic<LogLevel> level = LogLevel::kInfo;
 };
 Current& TheCurrent() {
@@ -133,7 +133,7 @@ absl::Status StartLog(const LogOptions& options) {
   }
   Current& current = TheCurrent();
   current.level = options.level;
-  std::lock_guard lock(current.mutex);
+  MutexLock lock(current.mutex);
   current.log = std::move(log);
   return absl::OkStatus();
 }
@@ -144,7 +144,7 @@ void WriteLog(LogLevel level, absl::string_view text) {
   std::shared_ptr<const Log> log;
   {
     Current& current = TheCurrent();
-    std::lock_guard lock(current.mutex);
+    MutexLock lock(current.mutex);
     log = current.log;
   }
   const std::string line = log->json ? JsonString(text) : EscapeControls(text);

@@ -7,11 +7,11 @@
 #include <prometheus/text_serializer.h>
 
 #include <map>
-#include <mutex>
 #include <utility>
 
 #include "absl/strings/string_view.h"
 #include "lib/base/check.h"
+#include "lib/base/mutex.h"
 
 namespace muster {
 namespace {
@@ -76,15 +76,15 @@ class Metrics::Impl {
   explicit Impl(const ConstantLabels& labels) : labels_(MakeLabels(labels)) {}
 
   Counter& GetCounter(size_t index, absl::string_view value) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     return Get<CounterHandle>(counters_, prometheus::BuildCounter(), index, value);
   }
   Gauge& GetGauge(size_t index, absl::string_view value) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     return Get<GaugeHandle>(gauges_, prometheus::BuildGauge(), index, value);
   }
   Histogram& GetHistogram(size_t index) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     static const prometheus::Histogram::BucketBoundaries buckets(kSecondsBuckets.begin(),
                                                                  kSecondsBuckets.end());
     return Get<HistogramHandle>(histograms_, prometheus::BuildHistogram(), index, "", buckets);
@@ -97,7 +97,7 @@ class Metrics::Impl {
 
   template <class Handle, class Builder, class... Args>
   Handle& Get(std::map<size_t, Handles<Handle>>& all, Builder builder, size_t index,
-              absl::string_view value, const Args&... args) {
+              absl::string_view value, const Args&... args) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const MetricEntry& entry = kCatalog[index];
     MUSTER_CHECK(entry.label.empty() == value.empty(),
                  "(a label value goes with a label of the catalogue)");
@@ -119,10 +119,10 @@ class Metrics::Impl {
 
   const prometheus::Labels labels_;
   prometheus::Registry registry_;
-  std::mutex mutex_;
-  std::map<size_t, Handles<CounterHandle>> counters_;      // guarded by mutex_
-  std::map<size_t, Handles<GaugeHandle>> gauges_;          // guarded by mutex_
-  std::map<size_t, Handles<HistogramHandle>> histograms_;  // guarded by mutex_
+  Mutex mutex_;
+  std::map<size_t, Handles<CounterHandle>> counters_ ABSL_GUARDED_BY(mutex_);
+  std::map<size_t, Handles<GaugeHandle>> gauges_ ABSL_GUARDED_BY(mutex_);
+  std::map<size_t, Handles<HistogramHandle>> histograms_ ABSL_GUARDED_BY(mutex_);
 };
 
 Metrics::Metrics(const ConstantLabels& labels, absl::string_view version)

@@ -1,6 +1,6 @@
 #include <map>
-#include <mutex>
 
+#include "lib/base/mutex.h"
 #include "lib/base/status.h"
 #include "lib/storage/kv.h"
 
@@ -16,7 +16,7 @@ class MemoryKv final : public Kv {
   }
 
   absl::StatusOr<std::string> Get(absl::string_view family, absl::string_view key) const override {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     MUSTER_ASSIGN_OR_RETURN(const Family* found, FindLocked(family));
     const auto it = found->find(key);
     if (it == found->end())
@@ -25,7 +25,7 @@ class MemoryKv final : public Kv {
   }
 
   absl::Status Write(const Batch& batch) override {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     for (const Batch::Change& change : batch.changes())
       MUSTER_RETURN_IF_ERROR(FindLocked(change.family).status());
     for (const Batch::Change& change : batch.changes()) {
@@ -51,7 +51,8 @@ class MemoryKv final : public Kv {
  private:
   using Family = std::map<std::string, std::string, std::less<>>;
 
-  absl::StatusOr<const Family*> FindLocked(absl::string_view family) const {
+  absl::StatusOr<const Family*> FindLocked(absl::string_view family) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const auto it = families_.find(family);
     if (it == families_.end())
       return absl::InvalidArgumentError(absl::StrCat("store: there is no family '", family, "'"));
@@ -61,7 +62,7 @@ class MemoryKv final : public Kv {
   // Copied, so that the visitor runs without the lock.
   absl::StatusOr<Pairs> Copy(absl::string_view family, absl::string_view first,
                              absl::string_view last) const {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     MUSTER_ASSIGN_OR_RETURN(const Family* found, FindLocked(family));
     Pairs pairs;
     for (auto it = found->lower_bound(first);
@@ -70,9 +71,9 @@ class MemoryKv final : public Kv {
     return pairs;
   }
 
-  mutable std::mutex mutex_;
-  std::map<std::string, Family, std::less<>>
-      families_;  // guarded by mutex_; the set of names is fixed
+  mutable Mutex mutex_;
+  std::map<std::string, Family, std::less<>> families_
+      ABSL_GUARDED_BY(mutex_);  // the set of names is fixed
 };
 
 }  // namespace

@@ -9,11 +9,11 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
-#include <mutex>
 #include <set>
 #include <system_error>
 
 #include "absl/strings/match.h"
+#include "lib/base/mutex.h"
 #include "lib/base/status.h"
 #include "lib/log/log.h"
 #include "lib/storage/kv.h"
@@ -123,7 +123,7 @@ class RocksKv final : public Kv {
     options.sync = true;
     const rocksdb::Status written = db_->Write(options, &changes);
     if (!written.ok()) {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(mutex_);
       stopped_ = true;
     }
     return Translate(path_, written);
@@ -152,7 +152,7 @@ class RocksKv final : public Kv {
   }
 
   absl::Status ResumeIfStopped() {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (!stopped_) return absl::OkStatus();
     MUSTER_RETURN_IF_ERROR(Translate(path_, db_->Resume()));
     stopped_ = false;
@@ -164,8 +164,8 @@ class RocksKv final : public Kv {
   const std::vector<rocksdb::ColumnFamilyHandle*> handles_;  // owned; destroyed before db_
   std::map<std::string, rocksdb::ColumnFamilyHandle*, std::less<>>
       families_;  // fixed after construction
-  std::mutex mutex_;
-  bool stopped_ = false;  // guarded by mutex_: a write failed since the last Resume
+  Mutex mutex_;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;  // a write failed since the last Resume
 };
 
 absl::Status MakeDirectory(const std::string& path) {

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <sstream>
 
@@ -16,6 +15,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lib/base/mailbox.h"
+#include "lib/base/mutex.h"
 #include "lib/http/server.h"
 #include "lib/wire/job_codec.h"
 #include "nlohmann/json.hpp"
@@ -102,7 +102,7 @@ class JobRunTest : public ::testing::Test {
                                     }},
                                    {"GET", "/v1/jobs/{id}/events",
                                     [this](const http::Request&, const http::Responder& r) {
-                                      std::lock_guard lock(mutex_);
+                                      MutexLock lock(mutex_);
                                       if (gone_)
                                         return r.Send(absl::UnavailableError("it has ended"));
                                       if (too_slow_ > 0) {
@@ -125,7 +125,7 @@ class JobRunTest : public ::testing::Test {
 
   void OnSubmit(const http::Request& request, const http::Responder& responder) {
     const auto body = nlohmann::json::parse(request.body);
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (unavailable_ > 0) {
       --unavailable_;
       responder.Send(absl::UnavailableError("the journal is being read"));
@@ -139,7 +139,7 @@ class JobRunTest : public ::testing::Test {
 
   // In two parts.
   void OnFingerprints(const http::Request& request, const http::Responder& responder) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (no_fingerprints_ > 0) {
       --no_fingerprints_;
       return responder.Send(fingerprints_error_);
@@ -151,21 +151,21 @@ class JobRunTest : public ::testing::Test {
   }
 
   std::string JobJson() {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     return job_.dump();
   }
   std::string JobState() {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     return job_["state"];
   }
   // As a coordinator that has ended.
   void Leave() {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     gone_ = true;
     stream_.reset();
   }
   void Become(const std::string& state, int exit_code) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     job_["state"] = state;
     job_["exit_code"] = exit_code;
     if (stream_) stream_->Send("9", "done", "{}");
@@ -197,7 +197,7 @@ class JobRunTest : public ::testing::Test {
                   ClusterEvents events) -> absl::StatusOr<std::unique_ptr<Cluster>> {
       options_ = options;
       {
-        std::lock_guard lock(mutex_);
+        MutexLock lock(mutex_);
         gone_ = false;
       }
       std::filesystem::create_directories(options.folder);
@@ -250,7 +250,7 @@ class JobRunTest : public ::testing::Test {
   std::ostringstream out_;
   std::vector<nlohmann::json> objects_;
 
-  std::mutex mutex_;  // the server's threads and the test's
+  Mutex mutex_;  // the server's threads and the test's
   nlohmann::json job_ = {
       {"state", "running"}, {"step", 0}, {"steps", 20}, {"loss", 0.5}, {"workers", 1}};
   absl::Status refuse_;

@@ -113,6 +113,11 @@ MOVES_BYTES = re.compile(
     r'|\.assign\s*\([^;]*\b(begin|data)\s*\(')
 NOT_TENSOR_BYTES = re.compile(r'//\s*lint: not tensor bytes \([^)]+\)')
 
+# A bare mutex is one whose guarded fields clang does not know.
+MUTEX_HOME = ('lib/base/mutex.h', 'worker/torch/flat_module.cc')  # the latter locks a mutex of LibTorch's
+BARE_MUTEX = re.compile(r'\b(std::(\w*mutex|condition_variable\w*|lock_guard|unique_lock|shared_lock|scoped_lock)'
+                        r'|absl::\w*Mutex\w*|absl::CondVar|pthread_mutex_t)\b')
+
 # Written in two halves, since this file is read too.
 MACHINE_PATH = re.compile(r'(?<![\w.\-*})])/(wo' r'rk|ro' r'ot)/')
 SLEEP = re.compile(r'\b(sleep_for|sleep_until|SleepFor|usleep|nanosleep|sleep)\s*\(|^\s*sleep\s+[0-9]')
@@ -335,6 +340,9 @@ class Tree:
                     '\n'.join(raw[max(0, line - 2):line])):
                 self.report(path, line, 'tensor-bytes', f'copy through {TENSOR_MOVER[0]}, which counts; or say on this '
                             'line or above it "// lint: not tensor bytes (why)"')
+            if BARE_MUTEX.search(code) and not within(path, MUTEX_HOME):
+                self.report(path, line, 'bare-mutex', f'take Mutex, MutexLock and CondVar of {MUTEX_HOME[0]}, and mark what '
+                            'is guarded with ABSL_GUARDED_BY')
             if in_tests and SLEEP.search(code):
                 self.report(path, line, 'sleep', 'a test waits for an event, or moves a hand-driven clock')
 

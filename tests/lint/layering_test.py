@@ -10,6 +10,7 @@ import layering
 CLEAN = {
     'lib/base/ids.h': '#include <cstdint>\n',
     'lib/base/mailbox.h': '#include <mutex>\n',
+    'lib/base/mutex.h': '#include <mutex>\nstd::mutex mutex_;\n',
     'lib/domain/view.h': '#include "lib/base/ids.h"\n',
     'lib/owner/state/owner.h': '#include <map>\n#include "lib/domain/view.h"\n',
     'lib/member/state/member.h': '#include "lib/owner/state/owner.h"\n',
@@ -101,6 +102,9 @@ PLANTED = [
     ('lib/wire/a.cc', 'void F() { values.assign(other.data(), other.data() + n); }\n', 'tensor-bytes'),
     ('tests/lib/base/a_test.cc', f'void F() {{ {SLEEP} }}\n', 'sleep'),
     ('tests/integration/run.py', 'time.sleep' + '(1)\n', 'sleep'),
+    ('lib/base/a.h', 'std::mutex mutex_;\n', 'bare-mutex'),
+    ('tests/cli/a_test.cc', 'void F() { std::scoped_lock lock(a); }\n', 'bare-mutex'),
+    ('worker/runtime/a.h', 'absl::Mutex mutex_;\n', 'bare-mutex'),
     ('lib/base/CMakeLists.txt', '  find_package(absl)\n', 'find-package'),
     ('docs/guide.md', f'look at {PLACE}\n', 'machine-path'),
     ('lib/base/a.cc', LONG, 'long-function'),

@@ -166,7 +166,7 @@ void TestCoordinator::Take(const coordinator::Input& input) {
 }
 
 void TestCoordinator::Do(const coordinator::Action& action) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   if (const auto* job = std::get_if<coordinator::PersistJob>(&action)) {
     jobs_[job->job.id] = job->job;
   } else if (const auto* records = std::get_if<coordinator::PersistRecords>(&action)) {
@@ -189,7 +189,7 @@ void TestCoordinator::Do(const coordinator::Action& action) {
         member == members_.end() ? sessions_.end() : sessions_.find(member->second);
     if (session != sessions_.end()) session->second->Send({Encode(to->message), {}});
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 void TestCoordinator::Submit(const std::string& id, const JobSpec& spec) {
@@ -209,10 +209,13 @@ void TestCoordinator::Killed(const std::string& job, const MemberId& member) {
 
 template <class F>
 void TestCoordinator::Await(F done) {
-  std::unique_lock lock(mutex_);
-  if (changed_.wait_for(lock, kPatience, done)) return;
+  MutexLock lock(mutex_);
+  const Time until = RealClock().Now() + kPatience;
+  while (!done() && changed_.WaitUntil(mutex_, until)) {
+  }
+  if (done()) return;
   for (const std::string& line : told_) ADD_FAILURE() << line;
-  lock.unlock();
+  lock.Unlock();
   Explain();
   MUSTER_CHECK(false, "waited in vain; what was told stands above");
 }
@@ -233,32 +236,36 @@ void TestCoordinator::Explain() {
 }
 
 coordinator::JobJournal TestCoordinator::AwaitEnd(const std::string& id) {
-  Await([&] { return jobs_.count(id) > 0 && coordinator::Ended(jobs_[id].phase); });
-  std::lock_guard lock(mutex_);
+  Await([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return jobs_.count(id) > 0 && coordinator::Ended(jobs_[id].phase);
+  });
+  MutexLock lock(mutex_);
   return jobs_[id];
 }
 
 void TestCoordinator::AwaitStep(Step step) {
-  Await([&] { return !records_.empty() && records_.back().step >= step; });
+  Await([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return !records_.empty() && records_.back().step >= step;
+  });
 }
 
 void TestCoordinator::AwaitTold(const std::string& part) {
-  Await([&] {
+  Await([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return std::any_of(told_.begin(), told_.end(),
                        [&](const std::string& line) { return absl::StrContains(line, part); });
   });
 }
 
 std::vector<StepRecord> TestCoordinator::records() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return records_;
 }
 std::vector<Manifest> TestCoordinator::manifests() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return manifests_;
 }
 std::vector<std::string> TestCoordinator::told() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return told_;
 }
 

@@ -3,11 +3,9 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -16,6 +14,7 @@
 #include "coordinator/state/coordinator.h"
 #include "lib/base/failpoint.h"
 #include "lib/base/mailbox.h"
+#include "lib/base/mutex.h"
 #include "lib/member/runtime/exchange.h"
 #include "lib/metrics/metrics.h"
 #include "lib/transport/loop/loop_network.h"
@@ -59,8 +58,9 @@ class TestCoordinator {
   void Do(const coordinator::Action& action);
   void TellEnvironment();
   void Explain();
+  // `done` is called with mutex_ held, which the analysis cannot see here.
   template <class F>
-  void Await(F done);
+  void Await(F done) ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
   const std::string dir_;
   std::unique_ptr<Transport> transport_;
@@ -77,12 +77,12 @@ class TestCoordinator {
   std::map<MemberId, uint64_t> members_;
   std::vector<coordinator::Input> inputs_;  // that actions lead to
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::map<std::string, coordinator::JobJournal> jobs_;  // guarded by mutex_, as all below
-  std::vector<StepRecord> records_;
-  std::vector<Manifest> manifests_;
-  std::vector<std::string> told_;
+  mutable Mutex mutex_;
+  CondVar changed_;
+  std::map<std::string, coordinator::JobJournal> jobs_ ABSL_GUARDED_BY(mutex_);
+  std::vector<StepRecord> records_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Manifest> manifests_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::string> told_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 

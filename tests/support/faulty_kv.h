@@ -2,10 +2,10 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 
+#include "lib/base/mutex.h"
 #include "lib/base/status.h"
 #include "lib/storage/kv.h"
 
@@ -19,7 +19,7 @@ class FaultyKv final : public Kv {
   // The n-th call from now (0: the next; Get, Write and Scan count) returns `error` and does
   // nothing else.
   void FailCall(int64_t n, absl::Status error) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     calls_until_failure_ = n;
     planned_error_ = std::move(error);
   }
@@ -40,15 +40,15 @@ class FaultyKv final : public Kv {
 
  private:
   absl::Status CountCall() const {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (calls_until_failure_ < 0) return absl::OkStatus();
     return calls_until_failure_-- == 0 ? planned_error_ : absl::OkStatus();
   }
 
   const std::unique_ptr<Kv> kv_;
-  mutable std::mutex mutex_;
-  mutable int64_t calls_until_failure_ = -1;  // guarded by mutex_; -1: no failure is planned
-  absl::Status planned_error_;                // guarded by mutex_
+  mutable Mutex mutex_;
+  mutable int64_t calls_until_failure_ ABSL_GUARDED_BY(mutex_) = -1;  // -1: no failure is planned
+  absl::Status planned_error_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace muster

@@ -1,8 +1,7 @@
 #pragma once
 
-#include <mutex>
-
 #include "lib/base/clock.h"
+#include "lib/base/mutex.h"
 
 namespace muster {
 
@@ -10,17 +9,17 @@ namespace muster {
 class HandClock final : public Clock {
  public:
   Time Now() const override {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     return now_;
   }
   void Advance(Duration by) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     now_ += by;
   }
 
  private:
-  mutable std::mutex mutex_;
-  Time now_{};  // guarded by mutex_
+  mutable Mutex mutex_;
+  Time now_ ABSL_GUARDED_BY(mutex_){};
 };
 
 }  // namespace muster

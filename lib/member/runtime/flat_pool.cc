@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <mutex>
 #include <vector>
 
 #include "lib/base/check.h"
+#include "lib/base/mutex.h"
 
 namespace muster {
 namespace {
@@ -25,9 +25,9 @@ FlatBuffer::FlatBuffer(size_t elements) : data_(Allocate(elements)), elements_(e
 FlatBuffer::~FlatBuffer() { std::free(data_); }
 
 struct FlatPool::Free {
-  std::mutex mutex;
-  std::vector<std::unique_ptr<FlatBuffer>> buffers;  // guarded by mutex
-  int64_t made = 0;                                  // guarded by mutex
+  Mutex mutex;
+  std::vector<std::unique_ptr<FlatBuffer>> buffers ABSL_GUARDED_BY(mutex);
+  int64_t made ABSL_GUARDED_BY(mutex) = 0;
 };
 
 FlatPool::FlatPool(size_t elements) : elements_(elements), free_(std::make_shared<Free>()) {}
@@ -35,7 +35,7 @@ FlatPool::FlatPool(size_t elements) : elements_(elements), free_(std::make_share
 FlatPtr FlatPool::Take() {
   std::unique_ptr<FlatBuffer> buffer;
   {
-    std::lock_guard lock(free_->mutex);
+    MutexLock lock(free_->mutex);
     if (free_->buffers.empty()) {
       ++free_->made;
     } else {
@@ -45,7 +45,7 @@ FlatPtr FlatPool::Take() {
   }
   if (!buffer) buffer = std::make_unique<FlatBuffer>(elements_);
   return FlatPtr(buffer.release(), [free = free_](FlatBuffer* last) {
-    std::lock_guard lock(free->mutex);
+    MutexLock lock(free->mutex);
     free->buffers.emplace_back(last);
   });
 }
@@ -57,7 +57,7 @@ FlatPtr FlatPool::TakeZeroed() {
 }
 
 int64_t FlatPool::made() const {
-  std::lock_guard lock(free_->mutex);
+  MutexLock lock(free_->mutex);
   return free_->made;
 }
 

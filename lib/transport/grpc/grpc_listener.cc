@@ -53,7 +53,10 @@ absl::Status GrpcListener::Start(const HostPort& address, int threads,
     return absl::UnavailableError(
         absl::StrCat("gRPC could not serve ", gate_->address(), "; try again"));
   }
-  open_slots_ = queues.size();
+  {
+    MutexLock lock(mutex_);
+    open_slots_ = queues.size();
+  }
   for (auto& queue : queues) slots_.push_back(std::make_unique<Slot>(this, queue.get()));
   for (auto& slot : slots_) slot->Request();
   for (auto& queue : queues)
@@ -74,7 +77,7 @@ void GrpcListener::OpenGate() {
 GrpcListener::~GrpcListener() {
   if (!server_) return;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     closing_ = true;
   }
   registry_->CloseAll(absl::CancelledError(absl::StrCat("listener on ", Address(), " closed")));
@@ -82,21 +85,21 @@ GrpcListener::~GrpcListener() {
   server_->Shutdown(std::chrono::system_clock::now());
   registry_->AwaitEmpty();
   {
-    std::unique_lock lock(mutex_);
-    slot_ended_.wait(lock, [&] { return open_slots_ == 0; });
+    MutexLock lock(mutex_);
+    while (open_slots_ > 0) slot_ended_.Wait(mutex_);
   }
   threads_.clear();
 }
 
 bool GrpcListener::closing() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return closing_;
 }
 
 void GrpcListener::SlotEnded() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   --open_slots_;
-  slot_ended_.notify_all();
+  slot_ended_.NotifyAll();
 }
 
 void GrpcListener::Slot::Request() {

@@ -6,14 +6,13 @@
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "lib/base/loopback.h"
+#include "lib/base/mutex.h"
 #include "lib/transport/grpc/completion_thread.h"
 #include "lib/transport/grpc/connection_gate.h"
 #include "lib/transport/grpc/session_core.h"
@@ -67,10 +66,10 @@ class GrpcListener final : public Listener {
   std::vector<std::unique_ptr<Slot>> slots_;
   std::vector<std::unique_ptr<CompletionThread>> threads_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable slot_ended_;
-  size_t open_slots_ = 0;  // guarded by mutex_
-  bool closing_ = false;   // guarded by mutex_
+  mutable Mutex mutex_;
+  CondVar slot_ended_;
+  size_t open_slots_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool closing_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace muster

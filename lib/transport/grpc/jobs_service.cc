@@ -4,11 +4,11 @@
 #include <grpcpp/support/server_callback.h>
 
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "lib/base/mutex.h"
 #include "lib/config/field_error.h"
 #include "lib/wire/job_codec_proto.h"
 #include "muster/v1/control.grpc.pb.h"
@@ -155,7 +155,7 @@ class Watcher final : public grpc::ServerWriteReactor<v1::JobEvent> {
   // False: it wants no more.
   bool Add(const JobEvent& event) {
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(mutex_);
       if (end_) return false;
       if (queue_.size() < kMostQueuedEvents) {
         queue_.push_back(ToProto(event));
@@ -172,7 +172,7 @@ class Watcher final : public grpc::ServerWriteReactor<v1::JobEvent> {
 
   void End(grpc::Status status) {
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(mutex_);
       queue_.clear();
       if (!end_) end_ = std::move(status);
     }
@@ -182,7 +182,7 @@ class Watcher final : public grpc::ServerWriteReactor<v1::JobEvent> {
   // After what was added has been written.
   void Close() {
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(mutex_);
       if (end_) return;
       end_ = grpc::Status::OK;
     }
@@ -190,13 +190,13 @@ class Watcher final : public grpc::ServerWriteReactor<v1::JobEvent> {
   }
 
   bool ended() const {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     return end_.has_value();
   }
 
   void OnWriteDone(bool ok) override {
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(mutex_);
       busy_ = false;
     }
     if (!ok) End(grpc::Status(grpc::StatusCode::CANCELLED, "the client is gone"));
@@ -212,7 +212,7 @@ class Watcher final : public grpc::ServerWriteReactor<v1::JobEvent> {
   void Advance() {
     std::optional<grpc::Status> end;
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(mutex_);
       if (busy_ || finished_ || (queue_.empty() && !end_)) return;
       if (queue_.empty()) {
         finished_ = true;
@@ -229,11 +229,11 @@ class Watcher final : public grpc::ServerWriteReactor<v1::JobEvent> {
 
   std::shared_ptr<Watcher> self_;  // until OnDone
   v1::JobEvent writing_;           // gRPC's while busy_
-  mutable std::mutex mutex_;
-  std::deque<v1::JobEvent> queue_;   // guarded by mutex_
-  std::optional<grpc::Status> end_;  // guarded by mutex_: no more events are taken
-  bool busy_ = false;                // guarded by mutex_: a write is under way
-  bool finished_ = false;            // guarded by mutex_
+  mutable Mutex mutex_;
+  std::deque<v1::JobEvent> queue_ ABSL_GUARDED_BY(mutex_);
+  std::optional<grpc::Status> end_ ABSL_GUARDED_BY(mutex_);  // no more events are taken
+  bool busy_ ABSL_GUARDED_BY(mutex_) = false;                // a write is under way
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 // The end of the events is the end of the call.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/clock.h"
 #include "lib/base/status.h"
 #include "lib/transport/grpc/frame_codec.h"
 
@@ -16,26 +17,26 @@ constexpr std::chrono::seconds kPoliteEnd{1};
 }  // namespace
 
 bool SessionRegistry::Add(std::shared_ptr<SessionCore> core) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (!closed_) cores_.insert(std::move(core));
   return !closed_;
 }
 
 void SessionRegistry::Remove(const std::shared_ptr<SessionCore>& core) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   cores_.erase(core);
-  if (cores_.empty()) empty_.notify_all();
+  if (cores_.empty()) empty_.NotifyAll();
 }
 
 size_t SessionRegistry::size() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return cores_.size();
 }
 
 void SessionRegistry::CloseAll(const absl::Status& why) {
   std::set<std::shared_ptr<SessionCore>> cores;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     closed_ = true;
     cores = cores_;
   }
@@ -43,8 +44,8 @@ void SessionRegistry::CloseAll(const absl::Status& why) {
 }
 
 void SessionRegistry::AwaitEmpty() {
-  std::unique_lock lock(mutex_);
-  empty_.wait(lock, [&] { return cores_.empty(); });
+  MutexLock lock(mutex_);
+  while (!cores_.empty()) empty_.Wait(mutex_);
 }
 
 SessionCore::SessionCore(std::shared_ptr<SessionRegistry> registry, std::string peer)
@@ -64,7 +65,7 @@ void SessionCore::Send(Frame frame) {
   const absl::Status fits = CheckFrameLimits(frame.HeaderToSend().size(), frame.payload.size());
   if (!fits.ok()) return Close(Prefix("Send", fits));
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (phase_ == Phase::kBroken) return;
     queued_bytes_ += BytesOf(frame);
     queue_.push_back(std::move(frame));
@@ -85,7 +86,7 @@ void SessionCore::Close(const absl::Status& given) {
   std::deque<Frame> dropped;
   bool speak = false;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (phase_ == Phase::kBroken) return;
     speak = FinishSpeaks() && phase_ == Phase::kOpen && !writing_;
     if (speak) {
@@ -104,7 +105,7 @@ void SessionCore::Close(const absl::Status& given) {
 void SessionCore::Abort(const absl::Status& why) {
   std::deque<Frame> dropped;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     BreakLocked(why, dropped);
   }
   Cancel();
@@ -112,7 +113,7 @@ void SessionCore::Abort(const absl::Status& why) {
 
 bool SessionCore::BreakUnopened(const absl::Status& why) {
   std::deque<Frame> dropped;
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (phase_ != Phase::kOpening) return false;
   BreakLocked(why, dropped);
   return true;
@@ -121,29 +122,31 @@ bool SessionCore::BreakUnopened(const absl::Status& why) {
 void SessionCore::CloseAndAwaitEnd(const absl::Status& why) {
   Close(why);
   if (CompletionThread::Inside()) return;
-  std::unique_lock lock(mutex_);
-  const auto ended = [this] { return end_reached_; };
-  if (ended_.wait_for(lock, kPoliteEnd, ended)) return;
-  lock.unlock();
+  MutexLock lock(mutex_);
+  const Time patience = RealClock().Now() + kPoliteEnd;
+  while (!end_reached_ && ended_.WaitUntil(mutex_, patience)) {
+  }
+  if (end_reached_) return;
+  lock.Unlock();
   Abort(why);
-  lock.lock();
-  ended_.wait(lock, ended);
+  lock.Relock();
+  while (!end_reached_) ended_.Wait(mutex_);
 }
 
 size_t SessionCore::QueuedBytes() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return queued_bytes_;
 }
 
 void SessionCore::CountOperation() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   ++pending_;
 }
 
 void SessionCore::Opened(bool ok) {
   if (!ok) return ReadsEnded();
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (phase_ == Phase::kOpening) phase_ = Phase::kOpen;
   }
   ReadNext();
@@ -163,7 +166,7 @@ void SessionCore::OnRead(bool ok) {
 
 void SessionCore::Deliver(const grpc::ByteBuffer& message) {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (phase_ == Phase::kBroken) return;
   }
   absl::StatusOr<Frame> frame = DecodeFrame(message);
@@ -181,7 +184,7 @@ void SessionCore::Deliver(const grpc::ByteBuffer& message) {
 void SessionCore::WriteNext() {
   Frame frame;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (phase_ != Phase::kOpen || writing_ || queue_.empty()) return;
     frame = std::move(queue_.front());
     queue_.pop_front();
@@ -196,7 +199,7 @@ void SessionCore::OnWritten(bool ok) {
   bool finish = false;
   TransportCounters& counters = *registry_->counters;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (ok) counters.bytes_sent += writing_bytes_;
     queued_bytes_ -= writing_bytes_;
     writing_bytes_ = 0;
@@ -216,7 +219,7 @@ void SessionCore::ReadsEnded() {
   bool finish = false;
   bool cancel = false;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     BreakLocked(absl::OkStatus(), dropped);
     reads_ended_ = true;
     cancel = FinishSpeaks() && writing_;
@@ -235,7 +238,7 @@ void SessionCore::ReadsEnded() {
 
 void SessionCore::OperationDone() {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (--pending_ > 0) return;
   }
   End();
@@ -244,17 +247,17 @@ void SessionCore::OperationDone() {
 void SessionCore::End() {
   absl::Status why;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     why = why_;
   }
   Release();
   handler_.on_broken(why.ok() ? PeerReason() : why);
   handler_ = {};
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     end_reached_ = true;
   }
-  ended_.notify_all();
+  ended_.NotifyAll();
   registry_->Remove(shared_from_this());
 }
 

@@ -4,14 +4,13 @@
 
 #include <grpcpp/support/byte_buffer.h>
 
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 
+#include "lib/base/mutex.h"
 #include "lib/transport/counters.h"
 #include "lib/transport/grpc/completion_thread.h"
 #include "lib/transport/transport.h"
@@ -40,10 +39,10 @@ class SessionRegistry {
   const std::function<void(const std::string&)> refused;  // may be empty
 
  private:
-  mutable std::mutex mutex_;
-  std::condition_variable empty_;
-  std::set<std::shared_ptr<SessionCore>> cores_;  // guarded by mutex_
-  bool closed_ = false;                           // guarded by mutex_
+  mutable Mutex mutex_;
+  CondVar empty_;
+  std::set<std::shared_ptr<SessionCore>> cores_ ABSL_GUARDED_BY(mutex_);
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 // A stream is alive as long as operations of it are outstanding (`pending_`); the last one to be
@@ -114,7 +113,8 @@ class SessionCore : public std::enable_shared_from_this<SessionCore> {
   void OnWritten(bool ok);
   void WriteNext();
   void Deliver(const grpc::ByteBuffer& message);
-  void BreakLocked(const absl::Status& why, std::deque<Frame>& dropped);
+  void BreakLocked(const absl::Status& why, std::deque<Frame>& dropped)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OperationDone();
   void End();
 
@@ -126,19 +126,18 @@ class SessionCore : public std::enable_shared_from_this<SessionCore> {
   SessionHandler handler_;     // the completion thread's, once started
   grpc::ByteBuffer incoming_;  // the read in flight's
 
-  mutable std::mutex mutex_;
-  std::condition_variable ended_;
-  // All below guarded by mutex_.
-  Phase phase_ = Phase::kOpening;
-  absl::Status why_;  // not OK: the reason was found at this end
-  std::deque<Frame> queue_;
-  size_t queued_bytes_ = 0;  // of queue_ and of the write in flight
-  size_t writing_bytes_ = 0;
-  bool writing_ = false;
-  bool reads_ended_ = false;
-  bool finishing_ = false;
-  int pending_ = 0;
-  bool end_reached_ = false;
+  mutable Mutex mutex_;
+  CondVar ended_;
+  Phase phase_ ABSL_GUARDED_BY(mutex_) = Phase::kOpening;
+  absl::Status why_ ABSL_GUARDED_BY(mutex_);  // not OK: the reason was found at this end
+  std::deque<Frame> queue_ ABSL_GUARDED_BY(mutex_);
+  size_t queued_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of queue_ and of the write in flight
+  size_t writing_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool reads_ended_ ABSL_GUARDED_BY(mutex_) = false;
+  bool finishing_ ABSL_GUARDED_BY(mutex_) = false;
+  int pending_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool end_reached_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 // The Session that users hold; the core outlives it until the stream has ended.

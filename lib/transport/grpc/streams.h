@@ -6,10 +6,10 @@
 #include <grpcpp/generic/generic_stub.h>
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 
+#include "lib/base/mutex.h"
 #include "lib/transport/grpc/hand_over.h"
 #include "lib/transport/grpc/session_core.h"
 
@@ -25,11 +25,12 @@ class CallHolder {
   };
 
   void Set(std::unique_ptr<Context> context, std::unique_ptr<Stream> stream) {
-    std::lock_guard lock(mutex_);
-    call_ = std::make_shared<Call>(std::move(context), std::move(stream));
+    MutexLock lock(mutex_);
+    call_ = std::make_shared<Call>(Call{std::move(context), std::move(stream)});
   }
   // To start an operation of the call that ends in `done`. All of them end before Reset.
   Stream* ForOperation(Completion* done) const {
+    MutexLock lock(mutex_);
     Stream* const stream = call_->stream.get();
     GiveToGrpc(done);
     return stream;
@@ -37,20 +38,20 @@ class CallHolder {
   void Cancel() {
     std::shared_ptr<Call> call;
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(mutex_);
       call = call_;
     }
     if (call) call->context->TryCancel();
   }
   void Reset() {
     std::shared_ptr<Call> call;
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     call.swap(call_);
   }
 
  private:
-  std::mutex mutex_;
-  std::shared_ptr<Call> call_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  std::shared_ptr<Call> call_ ABSL_GUARDED_BY(mutex_);
 };
 
 class ClientStream final : public SessionCore {

@@ -1,10 +1,8 @@
 #include "lib/transport/loop/loop_network.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <deque>
 #include <map>
-#include <mutex>
 #include <set>
 #include <thread>
 #include <utility>
@@ -13,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/check.h"
+#include "lib/base/mutex.h"
 #include "lib/base/status.h"
 
 namespace muster {
@@ -83,10 +82,12 @@ class LoopNetwork::State : public std::enable_shared_from_this<State> {
 
  private:
   void Run();
-  void PostLocked(Event event);
-  void BreakLocked(const EndPtr& end, absl::Status why);
-  void CloseLocked(const EndPtr& end, const absl::Status& why);
-  EndPtr NewEndLocked(const void* owner, const std::string& host, const std::string& peer_host);
+  void PostLocked(Event event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void BreakLocked(const EndPtr& end, absl::Status why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CloseLocked(const EndPtr& end, const absl::Status& why)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  EndPtr NewEndLocked(const void* owner, const std::string& host, const std::string& peer_host)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Await(const std::vector<EndPtr>& ends);
   void DeliverBreaksOf(const std::vector<EndPtr>& ends);
   void Deliver(Event event);
@@ -97,17 +98,17 @@ class LoopNetwork::State : public std::enable_shared_from_this<State> {
   const Delivery delivery_;
   std::thread thread_;
   TransportCounters counters_;
-  std::mutex pump_mutex_;  // kPumped: one delivery at a time; taken before mutex_
+  Mutex pump_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);  // kPumped: one delivery at a time
 
-  mutable std::mutex mutex_;
-  std::condition_variable due_;       // events_ or stopping_ changed
-  std::condition_variable returned_;  // a handler or acceptor call has returned
-  std::deque<Event> events_;
-  std::map<uint64_t, EndPtr> ends_;  // those not finished
-  std::map<std::string, std::shared_ptr<LoopAcceptor>> acceptors_;
-  std::set<HostPair> cuts_;
-  uint64_t next_id_ = 1;
-  bool stopping_ = false;
+  mutable Mutex mutex_;
+  CondVar due_;       // events_ or stopping_ changed
+  CondVar returned_;  // a handler or acceptor call has returned
+  std::deque<Event> events_ ABSL_GUARDED_BY(mutex_);
+  std::map<uint64_t, EndPtr> ends_ ABSL_GUARDED_BY(mutex_);  // those not finished
+  std::map<std::string, std::shared_ptr<LoopAcceptor>> acceptors_ ABSL_GUARDED_BY(mutex_);
+  std::set<HostPair> cuts_ ABSL_GUARDED_BY(mutex_);
+  uint64_t next_id_ ABSL_GUARDED_BY(mutex_) = 1;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 namespace {
@@ -178,36 +179,36 @@ const TransportCounters& LoopNetwork::counters() const { return state_->counters
 
 void LoopNetwork::State::Stop() {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     MUSTER_CHECK(ends_.empty() && acceptors_.empty(),
                  "a LoopNetwork is destroyed before what was made of it");
     stopping_ = true;
   }
-  due_.notify_all();
+  due_.NotifyAll();
   if (thread_.joinable()) thread_.join();
 }
 
 void LoopNetwork::State::Run() {
   delivering = true;
   while (true) {
-    std::unique_lock lock(mutex_);
-    due_.wait(lock, [&] { return stopping_ || !events_.empty(); });
+    MutexLock lock(mutex_);
+    while (!stopping_ && events_.empty()) due_.Wait(mutex_);
     if (events_.empty()) return;
     Event event = std::move(events_.front());
     events_.pop_front();
-    lock.unlock();
+    lock.Unlock();
     Deliver(std::move(event));
   }
 }
 
 bool LoopNetwork::State::Pump() {
   MUSTER_CHECK(delivery_ == Delivery::kPumped && !delivering, "Pump has no place here");
-  std::lock_guard pumping(pump_mutex_);
-  std::unique_lock lock(mutex_);
+  MutexLock pumping(pump_mutex_);
+  MutexLock lock(mutex_);
   if (events_.empty()) return false;
   Event event = std::move(events_.front());
   events_.pop_front();
-  lock.unlock();
+  lock.Unlock();
   delivering = true;
   Deliver(std::move(event));
   delivering = false;
@@ -217,7 +218,7 @@ bool LoopNetwork::State::Pump() {
 absl::StatusOr<std::shared_ptr<LoopAcceptor>> LoopNetwork::State::Listen(const std::string& host,
                                                                          const std::string& address,
                                                                          Acceptor accept) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   std::string name = address;
   if (absl::EndsWith(name, ":0")) name = absl::StrCat(name.substr(0, name.size() - 1), next_id_++);
   if (acceptors_.contains(name)) {
@@ -232,9 +233,9 @@ absl::StatusOr<std::shared_ptr<LoopAcceptor>> LoopNetwork::State::Listen(const s
 
 void LoopNetwork::State::StopListening(const std::shared_ptr<LoopAcceptor>& acceptor) {
   {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     acceptors_.erase(acceptor->address);
-    if (!delivering) returned_.wait(lock, [&] { return !acceptor->accepting; });
+    while (!delivering && acceptor->accepting) returned_.Wait(mutex_);
   }
   RetireAllOf(acceptor.get());
 }
@@ -252,7 +253,7 @@ EndPtr LoopNetwork::State::NewEndLocked(const void* owner, const std::string& ho
 
 EndPtr LoopNetwork::State::Connect(const void* owner, const std::string& host,
                                    const std::string& address, SessionHandler handler) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   EndPtr end = NewEndLocked(owner, host, address);
   end->handler = std::move(handler);
   PostLocked({Event::Kind::kConnect, end, {}, {}});
@@ -261,12 +262,12 @@ EndPtr LoopNetwork::State::Connect(const void* owner, const std::string& host,
 
 void LoopNetwork::State::PostLocked(Event event) {
   events_.push_back(std::move(event));
-  due_.notify_one();
+  due_.NotifyOne();
 }
 
 void LoopNetwork::State::Send(const EndPtr& end, Frame frame) {
   const absl::Status fits = CheckFrameLimits(frame.HeaderToSend().size(), frame.payload.size());
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (end->broken) return;
   if (!fits.ok()) return CloseLocked(end, fits);
   end->queued_bytes += BytesOf(frame);
@@ -289,7 +290,7 @@ void LoopNetwork::State::CloseLocked(const EndPtr& end, const absl::Status& why)
 }
 
 void LoopNetwork::State::Close(const EndPtr& end, const absl::Status& why) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   CloseLocked(end, why);
 }
 
@@ -301,7 +302,7 @@ void LoopNetwork::State::Retire(const EndPtr& end) {
 void LoopNetwork::State::RetireAllOf(const void* owner) {
   std::vector<EndPtr> mine;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     for (const auto& [id, end] : ends_) {
       if (end->owner == owner) mine.push_back(end);
     }
@@ -315,23 +316,22 @@ void LoopNetwork::State::RetireAllOf(const void* owner) {
 void LoopNetwork::State::Await(const std::vector<EndPtr>& ends) {
   if (delivering) return;
   if (delivery_ == Delivery::kPumped) return DeliverBreaksOf(ends);
-  std::unique_lock lock(mutex_);
-  returned_.wait(lock, [&] {
-    return std::all_of(ends.begin(), ends.end(), [](const EndPtr& end) { return end->finished; });
-  });
+  MutexLock lock(mutex_);
+  const auto finished = [](const EndPtr& end) { return end->finished; };
+  while (!std::all_of(ends.begin(), ends.end(), finished)) returned_.Wait(mutex_);
 }
 
 void LoopNetwork::State::DeliverBreaksOf(const std::vector<EndPtr>& ends) {
-  std::lock_guard pumping(pump_mutex_);
+  MutexLock pumping(pump_mutex_);
   for (const EndPtr& end : ends) {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     const auto event = std::find_if(events_.begin(), events_.end(), [&](const Event& e) {
       return e.end == end && e.kind == Event::Kind::kBreak;
     });
     if (event == events_.end()) continue;
     const absl::Status why = event->why;
     events_.erase(event);
-    lock.unlock();
+    lock.Unlock();
     delivering = true;
     DeliverBreak(end, why);
     delivering = false;
@@ -339,12 +339,12 @@ void LoopNetwork::State::DeliverBreaksOf(const std::vector<EndPtr>& ends) {
 }
 
 size_t LoopNetwork::State::QueuedBytes(const EndPtr& end) const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return end->queued_bytes;
 }
 
 void LoopNetwork::State::Break(const std::string& a, const std::string& b, bool cut) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (cut) cuts_.insert(Unordered(a, b));
   for (const auto& [id, end] : ends_) {
     if (!end->peer || Unordered(end->host, end->peer_host) != Unordered(a, b)) continue;
@@ -354,7 +354,7 @@ void LoopNetwork::State::Break(const std::string& a, const std::string& b, bool 
 }
 
 void LoopNetwork::State::Heal(const std::string& a, const std::string& b) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   cuts_.erase(Unordered(a, b));
 }
 
@@ -367,7 +367,7 @@ void LoopNetwork::State::Deliver(Event event) {
 }
 
 void LoopNetwork::State::DeliverConnect(const EndPtr& end) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   if (end->broken) return;
   const auto found = acceptors_.find(end->peer_host);
   if (found == acceptors_.end() || cuts_.contains(Unordered(end->host, found->second->host))) {
@@ -381,18 +381,18 @@ void LoopNetwork::State::DeliverConnect(const EndPtr& end) {
   end->peer = accepted;
   accepted->peer = end;
   acceptor->accepting = true;
-  lock.unlock();
+  lock.Unlock();
   accepted->handler =
       acceptor->accept(std::make_shared<LoopSession>(shared_from_this(), accepted, end->host));
-  lock.lock();
+  lock.Relock();
   acceptor->accepting = false;
-  returned_.notify_all();
+  returned_.NotifyAll();
 }
 
 void LoopNetwork::State::DeliverFrame(const EndPtr& from, Frame frame) {
   EndPtr to;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (from->broken || !from->peer || from->peer->broken) return;
     to = from->peer;
     from->queued_bytes -= BytesOf(frame);
@@ -405,12 +405,12 @@ void LoopNetwork::State::DeliverFrame(const EndPtr& from, Frame frame) {
 void LoopNetwork::State::DeliverBreak(const EndPtr& end, const absl::Status& why) {
   end->handler.on_broken(why);
   end->handler = {};
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   end->finished = true;
   if (end->peer) end->peer->peer.reset();
   end->peer.reset();
   ends_.erase(end->id);
-  returned_.notify_all();
+  returned_.NotifyAll();
 }
 
 }  // namespace muster

@@ -2,10 +2,8 @@
 
 #include <atomic>
 #include <cmath>
-#include <condition_variable>
 #include <future>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 
@@ -155,11 +153,11 @@ TEST_F(DriverTest, MoreQuestionsThanMayWaitAreRefused) {
 TEST_F(DriverTest, AQuestionThatRunsIsToldWhenTheDriverStops) {
   std::promise<void> began;
   EXPECT_TRUE(Ask([&](const std::stop_token& stop) {
-                std::mutex mutex;
-                std::condition_variable_any never;
-                std::unique_lock lock(mutex);
+                Mailbox<bool> never;
+                const std::stop_callback told(stop, [&] { never.Close(); });
                 began.set_value();
-                never.wait(lock, stop, [] { return false; });
+                never.TakeUntil(RealClock().Now() + kPatience);
+                EXPECT_TRUE(stop.stop_requested());
               }).ok());
   began.get_future().wait();
   Stop();

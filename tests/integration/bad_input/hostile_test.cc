@@ -2,14 +2,14 @@
 // the bits of an undisturbed one, nothing crashes, and what was refused is counted.
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lib/base/clock.h"
+#include "lib/base/mutex.h"
 #include "lib/http/client.h"
 #include "lib/kernels/crc.h"
 #include "lib/transport/grpc/grpc_transport.h"
@@ -31,10 +31,10 @@ class HostileSession {
       : session_(transport.Connect(address, std::chrono::seconds(10),
                                    {[](Frame) {},
                                     [ended = ended_](absl::Status why) {
-                                      std::lock_guard lock(ended->mutex);
+                                      MutexLock lock(ended->mutex);
                                       ended->why = std::move(why);
                                       ended->broken = true;
-                                      ended->changed.notify_all();
+                                      ended->changed.NotifyAll();
                                     }})) {}
   void Send(std::string header, std::string payload = "") {
     auto bytes = std::make_shared<const std::string>(std::move(payload));
@@ -48,18 +48,19 @@ class HostileSession {
   }
   // The other end must close.
   void ExpectRefused(const std::string& what) {
-    std::unique_lock lock(ended_->mutex);
-    EXPECT_TRUE(ended_->changed.wait_for(lock, std::chrono::seconds(30), [&] {
-      return ended_->broken;
-    })) << what;
+    MutexLock lock(ended_->mutex);
+    const Time until = RealClock().Now() + std::chrono::seconds(30);
+    while (!ended_->broken && ended_->changed.WaitUntil(ended_->mutex, until)) {
+    }
+    EXPECT_TRUE(ended_->broken) << what;
   }
 
  private:
   struct Ended {
-    std::mutex mutex;
-    std::condition_variable changed;
-    bool broken = false;
-    absl::Status why;
+    Mutex mutex;
+    CondVar changed;
+    bool broken ABSL_GUARDED_BY(mutex) = false;
+    absl::Status why ABSL_GUARDED_BY(mutex);
   };
   const std::shared_ptr<Ended> ended_ = std::make_shared<Ended>();
   const std::shared_ptr<Session> session_;

@@ -7,7 +7,7 @@ namespace muster {
 void GrpcPair::SetUp() {
   GrpcOptions options;
   options.refused = [this](const std::string& reason) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     refusals_.push_back(reason);
   };
   server_ = MakeGrpcTransport(std::move(options));
@@ -31,7 +31,7 @@ void GrpcPair::ExpectUndisturbed() {
 }
 
 std::vector<std::string> GrpcPair::refusals() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return refusals_;
 }
 

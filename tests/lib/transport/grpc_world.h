@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/mutex.h"
 #include "lib/transport/grpc/grpc_transport.h"
 #include "tests/lib/transport/transport_suite.h"
 
@@ -20,8 +21,8 @@ class GrpcPair : public testing::Test {
   virtual std::vector<grpc::Service*> Services() { return {}; }
   std::vector<std::string> refusals();
 
-  std::mutex mutex_;
-  std::vector<std::string> refusals_;  // guarded by mutex_
+  Mutex mutex_;
+  std::vector<std::string> refusals_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<GrpcTransport> server_;
   std::unique_ptr<GrpcTransport> client_ = MakeGrpcTransport({});
   Lobby lobby_;

@@ -17,64 +17,71 @@ SessionHandler Recorder::Handler() {
 }
 
 void Recorder::OnFrame(Frame frame) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (broken_calls_ > 0) ++calls_after_broken_;
   frames_.push_back(std::move(frame));
   ++frame_count_;
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 void Recorder::OnBroken(absl::Status why) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   ++broken_calls_;
   broken_ = std::move(why);
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 bool Recorder::AwaitFrames(size_t count) {
-  std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, kPatience, [&] { return frame_count_ >= count || broken_calls_ > 0; });
+  MutexLock lock(mutex_);
+  const Time until = PatienceEnds();
+  while (frame_count_ < count && broken_calls_ == 0 && changed_.WaitUntil(mutex_, until)) {
+  }
   return frame_count_ >= count;
 }
 
 bool Recorder::AwaitBroken() {
-  std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, kPatience, [&] { return broken_calls_ > 0; });
+  MutexLock lock(mutex_);
+  const Time until = PatienceEnds();
+  while (broken_calls_ == 0 && changed_.WaitUntil(mutex_, until)) {
+  }
+  return broken_calls_ > 0;
 }
 
 std::vector<Frame> Recorder::TakeFrames() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return std::exchange(frames_, {});
 }
 
 absl::Status Recorder::broken() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return broken_;
 }
 
 int Recorder::broken_calls() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return broken_calls_;
 }
 
 int Recorder::calls_after_broken() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return calls_after_broken_;
 }
 
 Acceptor Lobby::acceptor() {
   return [this](std::shared_ptr<Session> session) {
     auto recorder = std::make_shared<Recorder>();
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     accepted_.push_back({std::move(session), recorder});
-    changed_.notify_all();
+    changed_.NotifyAll();
     return recorder->Handler();
   };
 }
 
 std::optional<Accepted> Lobby::Await(size_t index) {
-  std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, kPatience, [&] { return accepted_.size() > index; });
+  MutexLock lock(mutex_);
+  const Time until = PatienceEnds();
+  while (accepted_.size() <= index && changed_.WaitUntil(mutex_, until)) {
+  }
   if (accepted_.size() <= index) return std::nullopt;
   return accepted_[index];
 }

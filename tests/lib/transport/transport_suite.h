@@ -7,13 +7,13 @@
 
 #include <array>
 #include <chrono>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "lib/base/clock.h"
+#include "lib/base/mutex.h"
 #include "lib/transport/transport.h"
 
 namespace muster {
@@ -28,25 +28,29 @@ using MakeWorld = std::unique_ptr<TransportWorld> (*)();
 
 // How long a test waits for what must come before it gives up.
 inline constexpr std::chrono::seconds kPatience{30};
+inline Time PatienceEnds() { return RealClock().Now() + kPatience; }
 inline constexpr Duration kConnectTimeout = std::chrono::seconds(20);
 
 // A condition that other threads make true.
 class Signal {
  public:
   void Raise() {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     raised_ = true;
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
   bool Await() {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, kPatience, [&] { return raised_; });
+    MutexLock lock(mutex_);
+    const Time until = PatienceEnds();
+    while (!raised_ && changed_.WaitUntil(mutex_, until)) {
+    }
+    return raised_;
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool raised_ = false;
+  Mutex mutex_;
+  CondVar changed_;
+  bool raised_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 // Remembers what a handler is told. Outlives the session through the shared pointer in its handler.
@@ -65,13 +69,13 @@ class Recorder : public std::enable_shared_from_this<Recorder> {
   void OnFrame(Frame frame);
   void OnBroken(absl::Status why);
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<Frame> frames_;
-  size_t frame_count_ = 0;
-  absl::Status broken_;
-  int broken_calls_ = 0;
-  int calls_after_broken_ = 0;
+  mutable Mutex mutex_;
+  CondVar changed_;
+  std::vector<Frame> frames_ ABSL_GUARDED_BY(mutex_);
+  size_t frame_count_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Status broken_ ABSL_GUARDED_BY(mutex_);
+  int broken_calls_ ABSL_GUARDED_BY(mutex_) = 0;
+  int calls_after_broken_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 struct Accepted {
@@ -86,9 +90,9 @@ class Lobby {
   std::optional<Accepted> Await(size_t index);
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<Accepted> accepted_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<Accepted> accepted_ ABSL_GUARDED_BY(mutex_);
 };
 
 Frame HeaderFrame(const std::string& header);

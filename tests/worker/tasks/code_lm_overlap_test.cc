@@ -4,10 +4,10 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
-#include <mutex>
 #include <thread>
 #include <utility>
 
+#include "lib/base/mutex.h"
 #include "lib/wire/message_codec.h"
 #include "tests/support/cluster.h"
 #include "tests/worker/tasks/lane_rig.h"
@@ -26,7 +26,7 @@ struct Sent {
 };
 
 // Torch's default generator, which makes first weights, is one for both workers of this process.
-std::mutex generator_in_use;
+Mutex generator_in_use;
 
 // The real task, but within the hook of the last tensor of a worker's last lane it waits until half
 // of the step's partial sums have been handed to the network: it would wait for ever if they left
@@ -34,7 +34,7 @@ std::mutex generator_in_use;
 class HeldAtTheLastHook final : public Task {
  public:
   HeldAtTheLastHook(const TrainingSpec& training, Sent& sent) : sent_(sent) {
-    const std::lock_guard lock(generator_in_use);
+    MutexLock lock(generator_in_use);
     task_ = MakeTask(training, Uncounted()).value();
   }
 
@@ -43,14 +43,14 @@ class HeldAtTheLastHook final : public Task {
   std::string DataHash() const override { return task_->DataHash(); }
   absl::Status Bind(const Layout& layout) override { return task_->Bind(layout); }
   absl::Status Initialize(uint64_t seed, absl::Span<float> parameters) override {
-    const std::lock_guard lock(generator_in_use);
+    MutexLock lock(generator_in_use);
     return task_->Initialize(seed, parameters);
   }
 
   absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) override {
     const bool last_lane = input.lane.value() % 2 == 1;  // of a worker that holds two
     if (!last_lane) {  // the probe of a worker that joins, too: each lane seeds the generator
-      const std::lock_guard lock(generator_in_use);
+      MutexLock lock(generator_in_use);
       return task_->RunLane(input, std::move(sink));
     }
     const uint64_t before = sent_.handed_over;
