@@ -19,19 +19,23 @@
 
 namespace muster::coordinator {
 
+// What is known of the lanes of a process that is gone. Not within the class: clang cannot make one
+// of its default values there before the class is complete.
+struct DepartedLanes {
+  bool lost = false;             // given up by the view it was in
+  std::optional<LaneCount> ran;  // told by its host agent
+  bool counted = false;
+  // Of the view that was formed without it:
+  std::optional<Step> base;
+  LineageNumber lineage;
+  int64_t reassigned = 0;  // of its lanes
+  bool rewound = false;
+  bool operator==(const DepartedLanes&) const = default;
+};
+
 class LaneAccount {
  public:
-  struct Departed {
-    bool lost = false;             // given up by the view it was in
-    std::optional<LaneCount> ran;  // told by its host agent
-    bool counted = false;
-    // Of the view that was formed without it:
-    std::optional<Step> base;
-    LineageNumber lineage;
-    int64_t reassigned = 0;  // of its lanes
-    bool rewound = false;
-    bool operator==(const Departed&) const = default;
-  };
+  using Departed = DepartedLanes;
 
   void Lose(Incarnation member);
   bool Told(const LaneCount& ran);  // false: a repetition

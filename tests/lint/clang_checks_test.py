@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""clang refuses what is planted against lib/base/mutex.h, and is asked again only about what changed."""
+"""clang refuses what is planted against lib/base/mutex.h and .clang-tidy, and is asked again only about what changed."""
 
 import contextlib
 import io
@@ -52,6 +52,14 @@ PLANTED = [
     ('  lock.Relock();\n', ''),
     ('  MutexLock lock(mutex_);\n  while (value_ == 0)', '  while (value_ == 0)'),
     ('  while (value_ == 0) changed_.Wait(mutex_);\n', '  lock.Unlock();\n'),
+]
+
+# (code that clang-tidy refuses, by which check)
+UNTIDY = [
+    ('#include <string>\n#include <utility>\nvoid Keep(std::string);\n'
+     'bool F(std::string a) {\n  Keep(std::move(a));\n  return a.empty();\n}\n', 'bugprone-use-after-move'),
+    ('#include <string>\nbool F(const std::string& a) { return a.size() == 0; }\n', 'readability-container-size-empty'),
+    ('#include "lib/base/box.h"\nstruct A {\n  A(int a);\n};\n', 'google-explicit-constructor'),
 ]
 
 
@@ -111,6 +119,16 @@ class ClangChecksTest(unittest.TestCase):
                 self.assertIn(stands, GUARDED)
                 self.tree.write('lib/base/box.cc', GUARDED.replace(stands, planted))
                 self.assertRegex(self.said(), r"box\.cc:\d+:\d+: error: .*mutex_.*\[-Werror,-Wthread-safety-analysis\]")
+
+    def test_clang_tidy_refuses_what_its_list_names(self):
+        with open(os.path.join(os.path.dirname(os.path.dirname(HERE)), '.clang-tidy'), encoding='utf-8') as f:
+            self.tree.write('.clang-tidy', f.read())
+        sources = self.tree.sources()
+        self.assertEqual(clang_checks.look(sources.tidying('lib/base/box.cc'), self.tree.build), '')
+        for code, check in UNTIDY:
+            with self.subTest(check=check):
+                self.tree.write('lib/base/far.cc', code)
+                self.assertIn(f'[{check},', clang_checks.look(sources.tidying('lib/base/far.cc'), self.tree.build))
 
     def test_only_sources_that_can_touch_a_guarded_field_are_looked_at(self):
         sources = self.tree.sources()

@@ -284,10 +284,10 @@ TestMember::TestMember(LoopNetwork& network, const std::string& coordinator,
         throw CutOff();
       }) {
   if (!options.fail_at.empty()) MUSTER_CHECK(failpoints_.Arm(options.fail_at).ok());
-  listener_ =
-      transport_
-          ->Listen(absl::StrCat(options.name, ":0"), Sessions::AcceptInto(events_, next_session_))
-          .value();
+  listener_ = transport_
+                  ->Listen(absl::StrCat(options.name, ":0"),
+                           PeerSessions::AcceptInto(events_, next_session_))
+                  .value();
   ExchangeOptions exchange;
   exchange.job = options.job;
   exchange.place = {id_, options.role, "host", listener_->Address()};

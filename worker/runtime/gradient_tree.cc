@@ -4,7 +4,7 @@
 
 #include "lib/kernels/add.h"
 
-namespace muster {
+namespace muster::worker {
 
 void GradientTree::Add(LaneId lane, FlatPtr gradient, int64_t weight, double loss) {
   Begin(lane, std::move(gradient), weight, loss);
@@ -63,4 +63,4 @@ void GradientTree::Clear() {
   nodes_.clear();
 }
 
-}  // namespace muster
+}  // namespace muster::worker

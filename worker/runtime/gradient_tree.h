@@ -16,7 +16,7 @@
 #include "lib/member/runtime/flat_pool.h"
 #include "lib/wire/tensor_copy.h"
 
-namespace muster {
+namespace muster::worker {
 
 class GradientTree {
  public:
@@ -61,4 +61,4 @@ class GradientTree {
   std::vector<Addition> additions_;  // of the lane begun, in order
 };
 
-}  // namespace muster
+}  // namespace muster::worker

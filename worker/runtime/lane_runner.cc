@@ -11,7 +11,7 @@
 #include "lib/domain/samples.h"
 #include "lib/kernels/float_env.h"
 
-namespace muster {
+namespace muster::worker {
 namespace {
 
 using Moment = std::chrono::steady_clock::time_point;
@@ -56,4 +56,4 @@ absl::StatusOr<LaneOutput> LaneRunner::Run(LineageNumber lineage, Step step, Lan
   return Prefix(absl::StrCat("step ", step.value(), ", lane ", lane.value()), output.status());
 }
 
-}  // namespace muster
+}  // namespace muster::worker

@@ -9,7 +9,7 @@
 #include "lib/member/runtime/member_metrics.h"
 #include "lib/task/task.h"
 
-namespace muster {
+namespace muster::worker {
 
 class LaneRunner {
  public:
@@ -37,4 +37,4 @@ class LaneRunner {
   int64_t lanes_run_ = 0;
 };
 
-}  // namespace muster
+}  // namespace muster::worker

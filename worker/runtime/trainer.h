@@ -12,7 +12,7 @@
 #include "lib/launch/lane_counter.h"
 #include "lib/member/runtime/events.h"
 #include "lib/member/runtime/member_metrics.h"
-#include "lib/owner/runtime/update.h"
+#include "lib/optim/update.h"
 #include "lib/task/task.h"
 #include "worker/runtime/gradient_tree.h"
 #include "worker/runtime/lane_runner.h"

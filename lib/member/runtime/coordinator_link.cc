@@ -15,7 +15,7 @@ constexpr Duration kConnectTimeout = std::chrono::seconds(2);
 
 CoordinatorLink::CoordinatorLink(Transport& transport, std::string address,
                                  std::shared_ptr<EventBox> events,
-                                 std::shared_ptr<std::atomic<SessionId>> next_id, uint64_t seed)
+                                 std::shared_ptr<std::atomic<LinkId>> next_id, uint64_t seed)
     : transport_(transport),
       address_(std::move(address)),
       events_(std::move(events)),

@@ -17,11 +17,11 @@ namespace muster {
 class CoordinatorLink {
  public:
   CoordinatorLink(Transport& transport, std::string address, std::shared_ptr<EventBox> events,
-                  std::shared_ptr<std::atomic<SessionId>> next_id, uint64_t seed);
+                  std::shared_ptr<std::atomic<LinkId>> next_id, uint64_t seed);
   ~CoordinatorLink();
 
   void Connect(Time now);
-  bool Owns(SessionId id) const { return session_ != nullptr && id == id_; }
+  bool Owns(LinkId id) const { return session_ != nullptr && id == id_; }
   // Queued while the session is being set up, dropped while there is none.
   void Send(const ToCoordinator& message);
   // kInvalidArgument: not a message; the session is closed.
@@ -41,10 +41,10 @@ class CoordinatorLink {
   Transport& transport_;
   const std::string address_;
   const std::shared_ptr<EventBox> events_;
-  const std::shared_ptr<std::atomic<SessionId>> next_id_;
+  const std::shared_ptr<std::atomic<LinkId>> next_id_;
   Backoff backoff_;
   std::shared_ptr<Session> session_;
-  SessionId id_ = 0;
+  LinkId id_ = 0;
   bool heard_ = false;      // a message came in this session
   Time began_{};            // of this session
   Time away_since_{};       // while none is open

@@ -13,8 +13,8 @@
 #include "lib/member/runtime/member_memory.h"
 #include "lib/member/runtime/setup.h"
 #include "lib/member/state/actions.h"
+#include "lib/optim/update.h"
 #include "lib/owner/runtime/accumulator.h"
-#include "lib/owner/runtime/update.h"
 #include "lib/transport/transport.h"
 #include "lib/wire/tensor_copy.h"
 

@@ -19,17 +19,11 @@
 #include "lib/domain/message.h"
 #include "lib/member/runtime/flat_pool.h"
 #include "lib/member/runtime/setup.h"
+#include "lib/member/runtime/state_memory.h"
 #include "lib/member/state/actions.h"
 #include "lib/transport/transport.h"
 
 namespace muster {
-
-// state(step): values of parameters and buffers, and the optimizer's slots where this member
-// applies.
-struct StateMemory {
-  FlatPtr values;
-  std::vector<FlatPtr> slots;
-};
 
 // This member's checkpoint part of a checkpoint of state(step), on its way to disk.
 struct CheckpointPartCopy {
@@ -82,17 +76,17 @@ struct TrainPort {
 
 // ---- to the exchange thread
 
-using SessionId = uint64_t;
+using LinkId = uint64_t;
 struct SessionAccepted {
-  SessionId id = 0;
+  LinkId id = 0;
   std::shared_ptr<Session> session;
 };
 struct FrameCame {
-  SessionId id = 0;
+  LinkId id = 0;
   Frame frame;
 };
 struct SessionBroke {
-  SessionId id = 0;
+  LinkId id = 0;
   absl::Status why;
 };
 struct Prepared {

@@ -22,8 +22,8 @@ constexpr size_t kEventsInARow = 256;  // then the clock is looked at
 
 uint64_t SeedOf(const MemberId& id) { return Mix64(id.incarnation.hi, id.incarnation.lo); }
 
-Sessions::Options SessionOptions(const ExchangeOptions& options) {
-  Sessions::Options sessions;
+PeerSessions::Options SessionOptions(const ExchangeOptions& options) {
+  PeerSessions::Options sessions;
   sessions.job = options.job;
   sessions.me = options.place.id;
   sessions.seed = SeedOf(options.place.id);
@@ -164,7 +164,7 @@ void Exchange::Handle(SessionBroke event) {
   HandleNews(sessions_.Take(event, clock_.Now()));
 }
 
-void Exchange::HandleNews(Sessions::News news) {
+void Exchange::HandleNews(PeerSessions::News news) {
   if (news.down) {
     held_.erase(*news.down);
     if (member_) Feed(PeerDown{*news.down});

@@ -22,9 +22,9 @@
 #include "lib/member/runtime/data_path.h"
 #include "lib/member/runtime/events.h"
 #include "lib/member/runtime/member_metrics.h"
+#include "lib/member/runtime/peer_sessions.h"
 #include "lib/member/runtime/reporter.h"
 #include "lib/member/runtime/segment_writer.h"
-#include "lib/member/runtime/sessions.h"
 #include "lib/member/state/member.h"
 #include "lib/transport/counters.h"
 #include "lib/transport/transport.h"
@@ -45,7 +45,7 @@ struct ExchangeOptions {
 struct ExchangeParts {
   Transport* transport = nullptr;
   std::shared_ptr<EventBox> events;
-  std::shared_ptr<std::atomic<SessionId>> next_session;
+  std::shared_ptr<std::atomic<LinkId>> next_session;
   TrainPort* train = nullptr;  // null: a server; it has no train thread
   CopyCounter* copied = nullptr;
   Metrics* metrics = nullptr;
@@ -85,7 +85,7 @@ class Exchange {
   // Three times per lease; also between the parts of what takes this thread long. True: it was due.
   bool SayAlive();
   Time NextTick() const;
-  void HandleNews(Sessions::News news);
+  void HandleNews(PeerSessions::News news);
   void FromPeer(const MemberId& peer, PeerMessage message, Payload payload);
   void FromCoordinatorSide(FromCoordinator message);
   void TakeJob(JobIs job);
@@ -128,7 +128,7 @@ class Exchange {
   const ExchangeParts parts_;
   RealClock clock_;
   MemberMetrics metrics_;
-  Sessions sessions_;
+  PeerSessions sessions_;
   CoordinatorLink coordinator_;
   std::optional<JobIs> job_;
   bool preparing_ = false;

@@ -4,8 +4,9 @@
 #include <functional>
 
 #include "absl/status/statusor.h"
-#include "lib/member/runtime/events.h"
 #include "lib/member/runtime/setup.h"
+#include "lib/member/runtime/state_memory.h"
+#include "lib/member/state/actions.h"
 
 namespace muster {
 

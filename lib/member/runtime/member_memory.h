@@ -16,8 +16,8 @@
 #include <utility>
 
 #include "lib/domain/job.h"
-#include "lib/member/runtime/events.h"
 #include "lib/member/runtime/flat_pool.h"
+#include "lib/member/runtime/state_memory.h"
 
 namespace muster {
 

@@ -91,7 +91,7 @@ absl::Status MemberProcess::Begin(Transport& transport, const TransportCounters*
   http_ = *std::move(server);
   reporter_.MetricsAt(http_->Address());
   absl::StatusOr<std::unique_ptr<Listener>> listener =
-      transport.Listen(options_.listen, Sessions::AcceptInto(events_, next_session_));
+      transport.Listen(options_.listen, PeerSessions::AcceptInto(events_, next_session_));
   MUSTER_RETURN_IF_ERROR(Prefix("--listen", listener.status()));
   listener_ = *std::move(listener);
   ExchangeOptions exchange;

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <random>
 
-namespace muster {
+namespace muster::worker {
 namespace {
 
 class GradientTreeTest : public testing::Test {
@@ -103,4 +103,4 @@ TEST_F(GradientTreeTest, ChunksFoldedOneByOneGiveTheSame) {
 }
 
 }  // namespace
-}  // namespace muster
+}  // namespace muster::worker

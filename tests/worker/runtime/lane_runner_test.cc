@@ -10,7 +10,7 @@
 #include "lib/kernels/float_env.h"
 #include "lib/task/counting.h"
 
-namespace muster {
+namespace muster::worker {
 namespace {
 
 // As counting, but says that making its samples ready took so long, and may spoil its thread.
@@ -114,4 +114,4 @@ TEST_F(LaneRunnerDeathTest, ATaskThatChangesTheEnvironmentIsFound) {
 }
 
 }  // namespace
-}  // namespace muster
+}  // namespace muster::worker

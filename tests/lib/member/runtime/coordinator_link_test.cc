@@ -65,7 +65,7 @@ class CoordinatorLinkTest : public ::testing::Test {
   HandTransport transport_;
   std::shared_ptr<EventBox> events_ = std::make_shared<EventBox>();
   CoordinatorLink link_{transport_, "coordinator", events_,
-                        std::make_shared<std::atomic<SessionId>>(1), 7};
+                        std::make_shared<std::atomic<LinkId>>(1), 7};
 };
 
 TEST_F(CoordinatorLinkTest, NobodyThereFromTheStart) {

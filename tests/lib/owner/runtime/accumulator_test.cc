@@ -6,7 +6,7 @@
 #include <cstring>
 #include <random>
 
-#include "lib/owner/runtime/update.h"
+#include "lib/optim/update.h"
 
 namespace muster {
 namespace {

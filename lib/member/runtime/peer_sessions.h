@@ -18,7 +18,7 @@
 
 namespace muster {
 
-class Sessions {
+class PeerSessions {
  public:
   struct Options {
     std::string job;
@@ -28,13 +28,13 @@ class Sessions {
     Duration greeting_timeout = std::chrono::seconds(5);  // then a silent session is closed
   };
   // `events` gets what happens; `next_id` gives session ids that are unique in the process.
-  Sessions(Transport& transport, std::shared_ptr<EventBox> events,
-           std::shared_ptr<std::atomic<SessionId>> next_id, Options options);
-  ~Sessions();
+  PeerSessions(Transport& transport, std::shared_ptr<EventBox> events,
+               std::shared_ptr<std::atomic<LinkId>> next_id, Options options);
+  ~PeerSessions();
 
   // What an acceptor does with a new session: any thread, before this object exists too.
   static Acceptor AcceptInto(std::shared_ptr<EventBox> events,
-                             std::shared_ptr<std::atomic<SessionId>> next_id);
+                             std::shared_ptr<std::atomic<LinkId>> next_id);
 
   // Sessions to exactly these, ourselves left out: the missing are connected, others closed.
   // Returns those that are down now.
@@ -79,17 +79,17 @@ class Sessions {
   bool WeConnect(const MemberId& peer) const { return options_.me < peer; }
   void Connect(Listed& listed, Time now);
   const Link* Find(const MemberId& peer) const;
-  News Greet(SessionId id, Link& link, const Hello& hello);
+  News Greet(LinkId id, Link& link, const Hello& hello);
   absl::Status CheckHello(const Link& link, const Hello& hello) const;
-  void CloseLink(SessionId id, const absl::Status& why);
+  void CloseLink(LinkId id, const absl::Status& why);
   void Schedule(const MemberId& peer, Time now);
 
   Transport& transport_;
   const std::shared_ptr<EventBox> events_;
-  const std::shared_ptr<std::atomic<SessionId>> next_id_;
+  const std::shared_ptr<std::atomic<LinkId>> next_id_;
   const Options options_;
-  std::map<SessionId, Link> links_;
-  std::map<MemberId, SessionId> up_;
+  std::map<LinkId, Link> links_;
+  std::map<MemberId, LinkId> up_;
   std::map<MemberId, Listed> listed_;
   int64_t refused_ = 0;
 };

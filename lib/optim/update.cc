@@ -1,4 +1,4 @@
-#include "lib/owner/runtime/update.h"
+#include "lib/optim/update.h"
 
 #include "lib/base/bytes.h"
 #include "lib/kernels/crc.h"

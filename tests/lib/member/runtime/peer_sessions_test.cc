@@ -1,4 +1,4 @@
-#include "lib/member/runtime/sessions.h"
+#include "lib/member/runtime/peer_sessions.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,22 +17,22 @@ class Node {
       : network_(network),
         id_{name, {incarnation, 1}},
         transport_(network.MakeTransport(name + "." + std::to_string(incarnation))),
-        sessions_(std::make_unique<Sessions>(*transport_, events_, next_,
-                                             Sessions::Options{.job = job, .me = id_})) {
-    listener_ = transport_->Listen(name + ":0", Sessions::AcceptInto(events_, next_)).value();
+        sessions_(std::make_unique<PeerSessions>(*transport_, events_, next_,
+                                                 PeerSessions::Options{.job = job, .me = id_})) {
+    listener_ = transport_->Listen(name + ":0", PeerSessions::AcceptInto(events_, next_)).value();
   }
 
   ViewMember member() const {
     return {id_, Role::kWorker, "host", listener_->Address(), Rank(0), 0};
   }
   const MemberId& id() const { return id_; }
-  Sessions& operator*() { return *sessions_; }
-  Sessions* operator->() { return sessions_.get(); }
+  PeerSessions& operator*() { return *sessions_; }
+  PeerSessions* operator->() { return sessions_.get(); }
 
   // Delivers everything that is due here; what it led to, in words.
   void Settle(std::vector<std::string>& trace, Time now) {
     while (std::optional<Event> event = events_->TryTake()) {
-      Sessions::News news;
+      PeerSessions::News news;
       if (auto* accepted = std::get_if<SessionAccepted>(&*event)) {
         sessions_->Accept(std::move(*accepted), now);
       } else if (auto* frame = std::get_if<FrameCame>(&*event)) {
@@ -50,9 +50,9 @@ class Node {
   LoopNetwork& network_;
   const MemberId id_;
   std::shared_ptr<EventBox> events_ = std::make_shared<EventBox>();
-  std::shared_ptr<std::atomic<SessionId>> next_ = std::make_shared<std::atomic<SessionId>>(1);
+  std::shared_ptr<std::atomic<LinkId>> next_ = std::make_shared<std::atomic<LinkId>>(1);
   std::unique_ptr<Transport> transport_;
-  std::unique_ptr<Sessions> sessions_;
+  std::unique_ptr<PeerSessions> sessions_;
   std::unique_ptr<Listener> listener_;
 };
 

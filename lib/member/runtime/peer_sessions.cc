@@ -1,4 +1,4 @@
-#include "lib/member/runtime/sessions.h"
+#include "lib/member/runtime/peer_sessions.h"
 
 #include <algorithm>
 #include <set>
@@ -13,7 +13,7 @@
 namespace muster {
 namespace {
 
-SessionHandler PostInto(std::shared_ptr<EventBox> events, SessionId id) {
+SessionHandler PostInto(std::shared_ptr<EventBox> events, LinkId id) {
   return {[events, id](Frame frame) {
             events->Post(FrameCame{id, std::move(frame)});
           },
@@ -28,27 +28,27 @@ std::string NameOf(const MemberId& id) {
 
 }  // namespace
 
-Sessions::Sessions(Transport& transport, std::shared_ptr<EventBox> events,
-                   std::shared_ptr<std::atomic<SessionId>> next_id, Options options)
+PeerSessions::PeerSessions(Transport& transport, std::shared_ptr<EventBox> events,
+                           std::shared_ptr<std::atomic<LinkId>> next_id, Options options)
     : transport_(transport),
       events_(std::move(events)),
       next_id_(std::move(next_id)),
       options_(std::move(options)) {}
 
-Sessions::~Sessions() {
+PeerSessions::~PeerSessions() {
   for (auto& [id, link] : links_) link.session->Close(absl::CancelledError("the member leaves"));
 }
 
-Acceptor Sessions::AcceptInto(std::shared_ptr<EventBox> events,
-                              std::shared_ptr<std::atomic<SessionId>> next_id) {
+Acceptor PeerSessions::AcceptInto(std::shared_ptr<EventBox> events,
+                                  std::shared_ptr<std::atomic<LinkId>> next_id) {
   return [events, next_id](std::shared_ptr<Session> session) {
-    const SessionId id = next_id->fetch_add(1);
+    const LinkId id = next_id->fetch_add(1);
     events->Post(SessionAccepted{id, std::move(session)});
     return PostInto(events, id);
   };
 }
 
-std::vector<MemberId> Sessions::Hold(const std::vector<ViewMember>& peers, Time now) {
+std::vector<MemberId> PeerSessions::Hold(const std::vector<ViewMember>& peers, Time now) {
   std::set<MemberId> wanted;
   for (const ViewMember& peer : peers) {
     if (peer.id == options_.me) continue;
@@ -58,7 +58,7 @@ std::vector<MemberId> Sessions::Hold(const std::vector<ViewMember>& peers, Time 
     if (fresh && WeConnect(peer.id) && !Up(peer.id)) Connect(it->second, now);
   }
   std::vector<MemberId> down;
-  std::vector<SessionId> unwanted;
+  std::vector<LinkId> unwanted;
   for (const auto& [id, link] : links_) {
     const std::optional<MemberId>& who = link.greeted ? link.greeted : link.dialed;
     if (who && wanted.count(*who) == 0) unwanted.push_back(id);
@@ -66,15 +66,15 @@ std::vector<MemberId> Sessions::Hold(const std::vector<ViewMember>& peers, Time 
   for (const auto& [peer, id] : up_)
     if (wanted.count(peer) == 0) down.push_back(peer);
   for (const MemberId& peer : down) up_.erase(peer);
-  for (SessionId id : unwanted)
+  for (LinkId id : unwanted)
     CloseLink(id, absl::CancelledError("the view goes on without this member"));
   std::erase_if(listed_, [&](const auto& entry) { return wanted.count(entry.first) == 0; });
   return down;
 }
 
-void Sessions::Connect(Listed& listed, Time now) {
+void PeerSessions::Connect(Listed& listed, Time now) {
   listed.connect_at.reset();
-  const SessionId id = next_id_->fetch_add(1);
+  const LinkId id = next_id_->fetch_add(1);
   Link link{nullptr, listed.member.id, std::nullopt, now};
   link.session =
       transport_.Connect(listed.member.address, options_.connect_timeout, PostInto(events_, id));
@@ -83,11 +83,11 @@ void Sessions::Connect(Listed& listed, Time now) {
   links_.emplace(id, std::move(link));
 }
 
-void Sessions::Accept(SessionAccepted accepted, Time now) {
+void PeerSessions::Accept(SessionAccepted accepted, Time now) {
   links_.emplace(accepted.id, Link{std::move(accepted.session), std::nullopt, std::nullopt, now});
 }
 
-Sessions::News Sessions::Take(FrameCame came) {
+PeerSessions::News PeerSessions::Take(FrameCame came) {
   const auto it = links_.find(came.id);
   if (it == links_.end()) return {};
   Link& link = it->second;
@@ -112,7 +112,7 @@ Sessions::News Sessions::Take(FrameCame came) {
   return news;
 }
 
-absl::Status Sessions::CheckHello(const Link& link, const Hello& hello) const {
+absl::Status PeerSessions::CheckHello(const Link& link, const Hello& hello) const {
   if (hello.job != options_.job)
     return absl::FailedPreconditionError(
         absl::StrCat("a member of job '", hello.job, "'; this one is of '", options_.job, "'"));
@@ -125,7 +125,7 @@ absl::Status Sessions::CheckHello(const Link& link, const Hello& hello) const {
   return absl::OkStatus();
 }
 
-Sessions::News Sessions::Greet(SessionId id, Link& link, const Hello& hello) {
+PeerSessions::News PeerSessions::Greet(LinkId id, Link& link, const Hello& hello) {
   if (absl::Status problem = CheckHello(link, hello); !problem.ok()) {
     ++refused_;
     LogWarning("session with %s closed: %s", link.session->Peer(), problem.ToString());
@@ -150,7 +150,7 @@ Sessions::News Sessions::Greet(SessionId id, Link& link, const Hello& hello) {
   return news;
 }
 
-Sessions::News Sessions::Take(const SessionBroke& broke, Time now) {
+PeerSessions::News PeerSessions::Take(const SessionBroke& broke, Time now) {
   const auto it = links_.find(broke.id);
   if (it == links_.end()) return {};
   Link link = std::move(it->second);
@@ -166,53 +166,53 @@ Sessions::News Sessions::Take(const SessionBroke& broke, Time now) {
   return news;
 }
 
-void Sessions::Schedule(const MemberId& peer, Time now) {
+void PeerSessions::Schedule(const MemberId& peer, Time now) {
   const auto it = listed_.find(peer);
   if (it == listed_.end() || !WeConnect(peer) || Up(peer)) return;
   it->second.connect_at = now + it->second.backoff.Next();
 }
 
-const Sessions::Link* Sessions::Find(const MemberId& peer) const {
+const PeerSessions::Link* PeerSessions::Find(const MemberId& peer) const {
   const auto up = up_.find(peer);
   return up == up_.end() ? nullptr : &links_.at(up->second);
 }
 
-void Sessions::Send(const MemberId& peer, Frame frame) {
+void PeerSessions::Send(const MemberId& peer, Frame frame) {
   if (const Link* link = Find(peer)) link->session->Send(std::move(frame));
 }
 
-void Sessions::CloseLink(SessionId id, const absl::Status& why) {
+void PeerSessions::CloseLink(LinkId id, const absl::Status& why) {
   const auto it = links_.find(id);
   if (it == links_.end()) return;
   it->second.session->Close(why);
   links_.erase(it);  // its last events find no link
 }
 
-void Sessions::Break(const MemberId& peer, const absl::Status& why, Time now) {
+void PeerSessions::Break(const MemberId& peer, const absl::Status& why, Time now) {
   const auto up = up_.find(peer);
   if (up == up_.end()) return;
   ++refused_;
-  const SessionId id = up->second;
+  const LinkId id = up->second;
   up_.erase(up);
   LogWarning("session with %s closed: %s", NameOf(peer), why.ToString());
   CloseLink(id, why);
   Schedule(peer, now);
 }
 
-void Sessions::Tick(Time now) {
+void PeerSessions::Tick(Time now) {
   for (auto& [peer, listed] : listed_)
     if (listed.connect_at && *listed.connect_at <= now) Connect(listed, now);
-  std::vector<SessionId> silent;
+  std::vector<LinkId> silent;
   for (const auto& [id, link] : links_)
     if (!link.greeted && link.since + options_.greeting_timeout <= now) silent.push_back(id);
-  for (SessionId id : silent) {
+  for (LinkId id : silent) {
     const std::optional<MemberId> dialed = links_.at(id).dialed;
     CloseLink(id, absl::DeadlineExceededError("no greeting came"));
     if (dialed) Schedule(*dialed, now);
   }
 }
 
-Time Sessions::NextTick() const {
+Time PeerSessions::NextTick() const {
   Time next = Time::max();
   for (const auto& [peer, listed] : listed_)
     if (listed.connect_at) next = std::min(next, *listed.connect_at);
@@ -221,7 +221,7 @@ Time Sessions::NextTick() const {
   return next;
 }
 
-size_t Sessions::QueuedBytes() const {
+size_t PeerSessions::QueuedBytes() const {
   size_t bytes = 0;
   for (const auto& [id, link] : links_) bytes += link.session->QueuedBytes();
   return bytes;
