@@ -22,6 +22,7 @@
 #include "absl/strings/str_cat.h"
 #include "bench/coordinator/coordinator_process.h"
 #include "bench/coordinator/simulated_members.h"
+#include "lib/base/mutex.h"
 #include "lib/http/client.h"
 #include "lib/wire/job_codec.h"
 #include "lib/wire/message_codec.h"
@@ -72,11 +73,11 @@ class Prober {
     session_ = transport_->Connect(coordinator.grpc(), std::chrono::seconds(10),
                                    {[this](const Frame&) {
                                       answered_ = true;
-                                      answered_.notify_one();
+                                      answered_.NotifyOne();
                                     },
                                     [this](const absl::Status&) {
                                       answered_ = true;
-                                      answered_.notify_one();
+                                      answered_.NotifyOne();
                                     }});
     thread_ = std::thread([this] { Run(); });
   }
@@ -87,7 +88,7 @@ class Prober {
   }
   // What came since the last call.
   void Take(std::vector<double>& gets, std::vector<double>& asks) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     gets = std::exchange(gets_, {});
     asks = std::exchange(asks_, {});
   }
@@ -97,10 +98,10 @@ class Prober {
     while (!stop_) {
       const double get = Get();
       const double ask = Ask();
-      std::unique_lock lock(mutex_);
+      MutexLock lock(mutex_);
       gets_.push_back(get);
       asks_.push_back(ask);
-      pause_.wait_for(lock, std::chrono::milliseconds(20));
+      pause_.WaitUntil(mutex_, std::chrono::steady_clock::now() + std::chrono::milliseconds(20));
     }
   }
   double Get() {
@@ -122,8 +123,8 @@ class Prober {
   std::shared_ptr<Session> session_;
   std::atomic<bool> answered_{false};
   std::atomic<bool> stop_{false};
-  std::mutex mutex_;
-  std::condition_variable pause_;
+  Mutex mutex_;
+  CondVar pause_;
   std::vector<double> gets_;  // guarded by mutex_
   std::vector<double> asks_;  // guarded by mutex_
   std::thread thread_;

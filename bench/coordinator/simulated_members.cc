@@ -66,7 +66,7 @@ SimulatedMembers::SimulatedMembers(Simulation simulation, std::string address)
 SimulatedMembers::~SimulatedMembers() {
   std::vector<std::shared_ptr<Session>> sessions;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     restarting_ = true;
     for (Member& member : members_) {
       member.gone = true;
@@ -89,7 +89,7 @@ bool SimulatedMembers::JoinAll(Duration patience) {
     std::string join;
     std::shared_ptr<Session> session;
     {
-      std::lock_guard lock(mutex_);
+      MutexLock lock(mutex_);
       member.joined = true;
       member.alive_at = Now() + pace * static_cast<int64_t>(i + 1) / simulation_.members;
       join = JoinOf(member);
@@ -110,7 +110,7 @@ bool SimulatedMembers::Live(Duration time, Duration step_time) {
 void SimulatedMembers::LoseOne() {
   std::shared_ptr<Session> session;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     Member& last = members_.back();
     last.gone = true;
     session = std::move(last.session);
@@ -130,19 +130,19 @@ bool SimulatedMembers::AwaitActive(Duration patience) {
 }
 
 void SimulatedMembers::ExpectRestart() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   restarting_ = true;
   for (Member& member : members_) member.active = false;
   active_ = 0;
 }
 
 std::vector<double> SimulatedMembers::TakeAckTimes() {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return std::exchange(ack_times_, {});
 }
 
 std::string SimulatedMembers::Trouble() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (broken_ == 0 && sent_away_ == 0) return "";
   return absl::StrCat(broken_, " sessions broke and ", sent_away_,
                       " members were sent away; the last: ", last_trouble_);
@@ -157,7 +157,7 @@ void SimulatedMembers::Open(Member& member, size_t index) {
   std::string first;
   {
     // Whoever has joined says so again, as real members do; others ask for their job first.
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     member.connect_at.reset();
     first = member.joined ? JoinOf(member)
                           : Encode(ToCoordinator(AskJob{simulation_.job, member.id.name}));
@@ -165,7 +165,7 @@ void SimulatedMembers::Open(Member& member, size_t index) {
   auto session = transport_->Connect(address_, kConnectTimeout, HandlerOf(index));
   session->Send({std::move(first), {}});
   ++sent_;
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   member.session = std::move(session);
 }
 
@@ -183,13 +183,13 @@ void SimulatedMembers::OnFrame(size_t index, const Frame& frame) {
   std::shared_ptr<Session> session;
   bool news = false;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (members_[index].gone) return;
     answer = Answer(index, frame.header);
     session = members_[index].session;
     news = active_ == left_ || asked_ == simulation_.members;
   }
-  if (news) changed_.notify_one();
+  if (news) changed_.NotifyOne();
   if (!answer.empty() && session) session->Send({std::move(answer), {}});
 }
 
@@ -224,7 +224,7 @@ std::string SimulatedMembers::Answer(size_t index, const std::string& header) {
 }
 
 std::string SimulatedMembers::AnswerSeal(Member& member, const Seal& seal) {
-  if (!std::exchange(sealed_, true)) changed_.notify_one();
+  if (!std::exchange(sealed_, true)) changed_.NotifyOne();
   member.sealed = seal.view;
   if (std::exchange(member.active, false)) --active_;
   Sealed sealed{seal.view, {}};
@@ -249,7 +249,7 @@ void SimulatedMembers::Activated(size_t index, const std::string& header) {
 
 void SimulatedMembers::OnBroken(size_t index, const absl::Status& why) {
   std::shared_ptr<Session> ended;  // let go of without the lock
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   Member& member = members_[index];
   if (member.gone) return;
   ended = std::move(member.session);
@@ -265,7 +265,7 @@ void SimulatedMembers::SendRecords(Time now) {
   std::vector<std::shared_ptr<Session>> sessions;
   StepRecord record;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     if (active_ != left_ || view_.number == ViewNumber(0)) return;
     record = {.lineage = view_.lineage, .step = next_step_, .view = view_.number};
     for (const int32_t holder : view_.LanesAt(next_step_).holder_of)
@@ -289,7 +289,7 @@ void SimulatedMembers::Pump(Time now) {
   std::vector<std::shared_ptr<Session>> due;
   Step step;
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     step = next_step_;
     for (size_t i = 0; i < members_.size(); ++i) {
       Member& member = members_[i];
@@ -315,10 +315,10 @@ bool SimulatedMembers::Until(const std::function<bool()>& done, Time deadline, D
       step_at_ += step_time;
       SendRecords(now);
     }
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     if (done()) return true;
     if (now >= deadline) return false;
-    changed_.wait_until(lock, std::min(deadline, now + kPumpEvery));
+    changed_.WaitUntil(mutex_, std::min(deadline, now + kPumpEvery));
   }
 }
 

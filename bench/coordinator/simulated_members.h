@@ -4,14 +4,13 @@
 // told apart by their kind alone, so that the load program leaves the cores to the coordinator.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "lib/base/mutex.h"
 #include "lib/base/time.h"
 #include "lib/domain/job.h"
 #include "lib/domain/message.h"
@@ -96,8 +95,8 @@ class SimulatedMembers {
   int64_t sent_ = 0;
   Time step_at_{};
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  mutable Mutex mutex_;
+  CondVar changed_;
   // All below guarded by mutex_.
   std::vector<Member> members_;
   int32_t asked_ = 0;
