@@ -207,7 +207,7 @@ class Planner {
     out_.why = absl::StrCat("base is step ", base_->value());
   }
 
-  // A complete sum that waits for its verdict counts: its owner keeps it.
+  // A complete sum that waits for the global norm counts: its owner keeps it.
   bool SumHeld(size_t chunk) const {
     const LocalState& h = local_state_[static_cast<size_t>(out_.heal.owner_of[chunk])];
     return h.has_state && h.step == *base_ && chunk < h.sums.size() && h.sums[chunk];

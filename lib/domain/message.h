@@ -77,7 +77,7 @@ struct Records {
   std::vector<StepRecord> records;
 };
 struct SegmentWritten {
-  int64_t id = 0;  // the member's own number, acknowledged
+  int64_t id = 0;  // given by the member's outbox; acknowledged
   LineageNumber lineage;
   Step step;  // of state(step)
   Segment segment;
@@ -103,13 +103,8 @@ struct JobIs {
   JobSpec spec;
   std::string checkpoint_dir;  // absolute
   // Once the first worker has joined: what servers, which have no task, learn the layout from.
-  // Without it a server waits; it is told again when the numeric environment are known.
+  // Without it a server waits; it is told again when it is known.
   std::optional<NumericEnvironment> environment;
-};
-struct Peer {
-  MemberId id;
-  Role role = Role::kWorker;
-  std::string address;
 };
 struct Seal {  // view `view` is forming among `members`: stop the one before and say what you hold
   TermNumber term;
@@ -228,7 +223,6 @@ struct GlobalNorm {  // owner of chunk 0 → owners that apply
   ViewNumber view;
   Step step;
   double norm = 0;
-  std::vector<JobCommand> commands;
 };
 enum class PieceKind { kValues, kSlot, kResult };
 struct Fetch {

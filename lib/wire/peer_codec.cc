@@ -175,14 +175,12 @@ void Put(const GlobalNorm& global_norm, v1::PeerFrame& frame) {
   v1::GlobalNorm& out = *frame.mutable_global_norm();
   PutPlace(global_norm, out);
   out.set_norm(global_norm.norm);
-  Write(global_norm.commands, *out.mutable_commands());
 }
 
 GlobalNorm Get(Reader& reader, const v1::GlobalNorm& message) {
   GlobalNorm global_norm;
   GetPlace(reader, message, global_norm);
   global_norm.norm = message.norm();
-  global_norm.commands = Read(reader, message.commands());
   return global_norm;
 }
 

@@ -354,9 +354,9 @@ void Machine::DoStepBoundary(const StepBoundary& a) {
       }
     const bool lost = world_.fails();
     world_.later(world_.random(1, 80), [this, lost, written, content] {
-      if (lost) return Input(SegmentLost{{written.lineage, written.step, "no space"}});
+      if (lost) return Input(SegmentFailed{written.lineage, written.step, "no space"});
       (*world_.disk)[written.segment.file] = content;
-      Input(SegmentDone{written});
+      Input(written);
     });
   }
   Input(done);

@@ -123,19 +123,13 @@ struct Generated {
 struct TrainFailed {
   absl::Status why;
 };
-struct SegmentWrote {
-  SegmentDone done;
-};
-struct SegmentNotWritten {
-  SegmentLost lost;
-};
 struct StopAsked {  // a signal: leave cleanly
   int exit_code = 0;
   std::string reason;
 };
 using Event = std::variant<SessionAccepted, FrameCame, SessionBroke, Prepared, GradientsReady,
                            StateApplied, LanesAbandoned, StepBoundaryTaken, StateMade, Generated,
-                           TrainFailed, SegmentWrote, SegmentNotWritten, StopAsked>;
+                           TrainFailed, SegmentWritten, SegmentFailed, StopAsked>;
 using EventBox = Mailbox<Event>;
 
 }  // namespace muster

@@ -223,16 +223,16 @@ void Exchange::Handle(TrainFailed event) {
   LogError("%s", why);
 }
 
-void Exchange::Handle(SegmentWrote event) {
-  metrics_.checkpoint_part_seconds.Observe(event.done.written.seconds);
-  metrics_.checkpoint_stall.Observe(event.done.written.stall_seconds);
-  metrics_.checkpoint_bytes.Add(static_cast<double>(event.done.written.segment.bytes));
-  Feed(std::move(event.done));
+void Exchange::Handle(SegmentWritten written) {
+  metrics_.checkpoint_part_seconds.Observe(written.seconds);
+  metrics_.checkpoint_stall.Observe(written.stall_seconds);
+  metrics_.checkpoint_bytes.Add(static_cast<double>(written.segment.bytes));
+  Feed(std::move(written));
 }
 
-void Exchange::Handle(SegmentNotWritten event) {
-  LogWarning("checkpoint of step %d: %s", event.lost.failed.step.value(), event.lost.failed.reason);
-  Feed(std::move(event.lost));
+void Exchange::Handle(SegmentFailed failed) {
+  LogWarning("checkpoint of step %d: %s", failed.step.value(), failed.reason);
+  Feed(std::move(failed));
 }
 
 // Who leaves already, at the end of its job, shows the text sample first; its agent waits for that

@@ -78,8 +78,8 @@ class Exchange {
   void Handle(StateMade event);
   void Handle(Generated event);
   void Handle(TrainFailed event);
-  void Handle(SegmentWrote event);
-  void Handle(SegmentNotWritten event);
+  void Handle(SegmentWritten written);
+  void Handle(SegmentFailed failed);
   void Handle(StopAsked event);
   void Tick();
   // Three times per lease; also between the parts of what takes this thread long. True: it was due.

@@ -42,14 +42,13 @@ void SegmentWriter::WriteOne(const CheckpointPartCopy& part) {
   const SegmentMeta meta{setup_->job, part.lineage, part.step};
   absl::StatusOr<Segment> segment = WriteSegment(setup_->checkpoint_dir, file, meta, part.parts);
   if (!segment.ok()) {
-    events_->Post(SegmentNotWritten{
-        {SegmentFailed{part.lineage, part.step, std::string(segment.status().message())}}});
+    events_->Post(SegmentFailed{part.lineage, part.step, std::string(segment.status().message())});
     return;
   }
   failpoints_.Pass("segment_written");
   SegmentWritten written{0, part.lineage, part.step, *std::move(segment), part.stall_seconds, 0};
   written.seconds = part.stall_seconds + Seconds(std::chrono::steady_clock::now() - begin);
-  events_->Post(SegmentWrote{{std::move(written)}});
+  events_->Post(std::move(written));
 }
 
 }  // namespace muster

@@ -16,7 +16,7 @@ namespace muster {
 
 class SegmentWriter {
  public:
-  // `writer`: unique per incarnation; names the files. Answers (SegmentWrote, SegmentNotWritten) go
+  // `writer`: unique per incarnation; names the files. Answers (SegmentWritten, SegmentFailed) go
   // to `events`.
   SegmentWriter(SetupPtr setup, std::string writer, std::shared_ptr<EventBox> events,
                 Failpoints& failpoints);

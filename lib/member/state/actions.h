@@ -60,15 +60,9 @@ struct Abandoned {  // answer to Abandon: no lane that was issued before runs an
   int64_t id = 0;
   int64_t lanes_run = 0;  // by this process in all
 };
-struct SegmentDone {
-  SegmentWritten written;  // id is given by the machine
-};
-struct SegmentLost {
-  SegmentFailed failed;
-};
 using Input = std::variant<CoordinatorUp, CoordinatorSays, PeerUp, PeerDown, PeerSays, Ready,
                            Summed, ChunksApplied, Applied, StepBoundaryDone, Made, Abandoned,
-                           SegmentDone, SegmentLost>;
+                           SegmentWritten, SegmentFailed>;
 
 // ---- actions, carried out in order
 

@@ -235,7 +235,7 @@ void ActiveView::DecideGlobalNorm(HeldState& state, Outcome& out) {
 }
 
 void ActiveView::SendGlobalNorm(const MemberId& to, Step step, double norm, Outcome& out) const {
-  out.Do(Send{to, GlobalNorm{seat_->view.lineage, seat_->view.number, step, norm, {}}});
+  out.Do(Send{to, GlobalNorm{seat_->view.lineage, seat_->view.number, step, norm}});
 }
 
 void ActiveView::Handle(const MemberId& from, const GlobalNorm& global_norm, HeldState& state,

@@ -77,9 +77,9 @@ void Member::On(const GiveCommand& give, Outcome& out) {
   active_->Handle(give, out);
 }
 
-void Member::On(const SegmentDone& done, Outcome& out) { out.Do(outbox_.Add(done.written)); }
+void Member::On(const SegmentWritten& written, Outcome& out) { out.Do(outbox_.Add(written)); }
 
-void Member::On(const SegmentLost& lost, Outcome& out) { out.Do(TellCoordinator{lost.failed}); }
+void Member::On(const SegmentFailed& failed, Outcome& out) { out.Do(TellCoordinator{failed}); }
 
 // ---- the way from one view to the next
 

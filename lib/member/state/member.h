@@ -73,8 +73,8 @@ class Member {
   void On(const StepBoundaryDone& done, Outcome& out);
   void On(const Made& made, Outcome& out);
   void On(const Abandoned& abandoned, Outcome& out);
-  void On(const SegmentDone& done, Outcome& out);
-  void On(const SegmentLost& lost, Outcome& out);
+  void On(const SegmentWritten& written, Outcome& out);
+  void On(const SegmentFailed& failed, Outcome& out);
 
   void On(const JobIs& job, Outcome& out);
   void On(const Seal& seal, Outcome& out);

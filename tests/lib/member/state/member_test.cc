@@ -519,9 +519,9 @@ TEST(GlobalNorm, IsWaitedForByTheOtherServers) {
   ASSERT_EQ(SentTo<Norms>(kServer0, summed).size(), 1u);
   EXPECT_THAT(Of<ApplyChunks>(summed), IsEmpty());
   const Outcome global_norm =
-      rig.Peer(kServer0, GlobalNorm{LineageNumber(1), ViewNumber(1), Step(0), 5.0, {}});
+      rig.Peer(kServer0, GlobalNorm{LineageNumber(1), ViewNumber(1), Step(0), 5.0});
   ASSERT_EQ(Of<ApplyChunks>(global_norm).size(), 1u);
-  EXPECT_EQ(rig.Peer(kServer0, GlobalNorm{LineageNumber(1), ViewNumber(1), Step(0), 5.0, {}}).fate,
+  EXPECT_EQ(rig.Peer(kServer0, GlobalNorm{LineageNumber(1), ViewNumber(1), Step(0), 5.0}).fate,
             Fate::kDropped);
 }
 
