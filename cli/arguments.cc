@@ -3,10 +3,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <sstream>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "cli/cluster_folder.h"
 #include "lib/base/exit_codes.h"
 #include "lib/base/version.h"
 #include "lib/config/field_error.h"
@@ -30,24 +32,27 @@ constexpr char kExamples[] =
     "  muster up                                             a cluster that waits for jobs; from "
     "another terminal:\n"
     "  muster submit job.yaml && muster list && muster watch JOB\n"
+    "  muster logs JOB --follow                              what the members of a job print\n"
+    "  muster stop JOB                                       it can go on later; muster cancel JOB "
+    "ends it for good\n"
     "\n"
     "muster COMMAND --help explains a command. Exit codes: 0 done, 64 bad configuration, 65 bad "
     "data,\n"
-    "75 stopped after a checkpoint and can go on, 1 otherwise.";
+    "67 a person stopped or cancelled the job, 75 a signal ended it and it can go on, 1 otherwise.";
 
 constexpr char kTrainFooter[] =
-    "Ctrl-C stops after a checkpoint (exit code 75: the same command with the same --dir goes on); "
-    "a second one\n"
-    "stops at once (75, too). A directory holds one job: started again there, the fields that "
-    "decide the "
-    "result must be equal.\n"
+    "Ctrl-C stops the job after a checkpoint. A second Ctrl-C stops at once. After either the exit "
+    "code is 75,\n"
+    "and the same command with the same --dir goes on. A directory holds one job: when it is "
+    "started again\n"
+    "there, the fields that decide the result must be equal.\n"
     "\n"
     "A fault plan is a YAML list. At a step or second, kill or pause a process, and keep it so for "
     "steps or seconds:\n"
     "  - {at_step: 40, kill: worker-1}\n"
     "  - {at_step: 60, kill: coordinator, for_steps: 20}\n"
     "  - {at_second: 12, pause: random worker, for_seconds: 3}\n"
-    "  - {at_point: \"half_sent:3\", kill: worker-2}   # by itself, at the 3rd pass of a "
+    "  - {at_point: \"half_sent:3\", kill: worker-2}   # it kills itself at the 3rd pass of a "
     "failpoint\n"
     "\n"
     "Examples:\n"
@@ -64,9 +69,42 @@ constexpr char kDemoFooter[] =
     "to a common step and compares fingerprints. Exit code 0 only if they agree.";
 
 constexpr char kUpFooter[] =
+    "A job starts when its least number of workers and its servers fit into the free slots; until "
+    "then it waits,\n"
+    "first come first served. A fault plan is as for muster train; `job: ID` in a fault says whose "
+    "process and\n"
+    "steps are meant.\n"
+    "\n"
     "Example:\n"
-    "  muster up --dir cluster --listen 127.0.0.1:8080\n"
+    "  muster up --dir cluster --listen 127.0.0.1:8080 --slots 4\n"
     "  muster submit examples/counting.yaml --to http://127.0.0.1:8080";
+
+constexpr char kStopFooter[] =
+    "The job stops at its next step, after a checkpoint. Submitted again under the same id it goes "
+    "on.\n"
+    "A job that has ended stays as it is.\n"
+    "\n"
+    "Example:\n"
+    "  muster stop count-1\n"
+    "  muster submit job.yaml --id count-1      goes on";
+
+constexpr char kDeleteFooter[] =
+    "The job must have ended. Its records and checkpoints go, and its logs, where --dir is the "
+    "folder of the\n"
+    "cluster. Nothing brings them back.\n"
+    "\n"
+    "Example:\n"
+    "  muster delete count-1            asks first\n"
+    "  muster delete count-1 --yes";
+
+constexpr char kLogsFooter[] =
+    "The lines of all members come in the order of their times, each after its member's name. They "
+    "are read from\n"
+    "the cluster's folder on this machine.\n"
+    "\n"
+    "Examples:\n"
+    "  muster logs count-1\n"
+    "  muster logs count-1 --member worker-0 --follow";
 
 constexpr char kWhoseLog[] = "the processes' logs";
 
@@ -115,6 +153,13 @@ void AddUp(CLI::App& app, UpArguments& up, LogFlags& log) {
                    "given again")
       ->type_name("CIDR")
       ->allow_extra_args(false);
+  command
+      ->add_option("--slots", up.slots,
+                   "how many workers and servers may run at once (default: the number of cores)")
+      ->check(CLI::Range(1, kMaxProcesses))
+      ->type_name("N");
+  command->add_option("--faults", up.faults, "kill and pause processes as this file says")
+      ->type_name("PLAN.yaml");
   AddLogFlags(*command, kWhoseLog, log);
   command->footer(kUpFooter);
 }
@@ -140,7 +185,43 @@ CLI::App* AddRemote(CLI::App& app, const char* name, const char* about, RemoteAr
   command->add_option("--to", remote.to, "REST interface of the cluster")
       ->capture_default_str()
       ->type_name("URL");
+  command->add_flag("--json", remote.json, "JSON, for programs");
   return command;
+}
+
+void AddFolder(CLI::App& command, RemoteArguments& remote) {
+  command
+      .add_option("--dir", remote.dir,
+                  "the folder of the cluster (--dir of muster up); it says where --to is, too")
+      ->capture_default_str()
+      ->type_name("DIR");
+}
+
+void AddJobCommands(CLI::App& app, RemoteArguments& remote) {
+  const auto with_job = [&](const char* name, const char* about) {
+    CLI::App* command = AddRemote(app, name, about, remote);
+    command->add_option("job", remote.job, "id of the job (muster list shows them)")
+        ->required()
+        ->type_name("JOB");
+    return command;
+  };
+  with_job("status", "show how a job stands, and its members");
+  with_job("watch", "follow a job's events until it is over");
+  with_job("stop", "stop a job after a checkpoint; it can go on later")->footer(kStopFooter);
+  with_job("cancel", "end a job for good");
+  CLI::App* remove = with_job("delete", "delete a job that has ended, with its checkpoints");
+  remove->add_flag("--yes", remote.yes, "do not ask");
+  remove->footer(kDeleteFooter);
+  AddFolder(*remove, remote);
+  CLI::App* logs = with_job("logs", "print what the members of a job printed");
+  logs->add_option("--member", remote.member, "of this member only, such as worker-0")
+      ->type_name("NAME");
+  logs->add_flag("--follow", remote.follow, "go on until the job is over");
+  logs->footer(kLogsFooter);
+  AddFolder(*logs, remote);
+  with_job("digest", "show the SHA-256 of a job's parameters and optimizer state");
+  with_job("audit",
+           "prove that each sample was used once per epoch, or name the first that was not");
 }
 
 void AddRemotes(CLI::App& app, RemoteArguments& remote) {
@@ -155,22 +236,10 @@ void AddRemotes(CLI::App& app, RemoteArguments& remote) {
       ->add_option("--id", remote.job,
                    "id of the job (default: made of its name); the same id twice is one job")
       ->type_name("ID");
-  AddRemote(app, "list", "jobs of a cluster", remote)->add_flag("--json", remote.json, "as JSON");
-  const auto with_job = [&](const char* name, const char* about) {
-    CLI::App* command = AddRemote(app, name, about, remote);
-    command->add_option("job", remote.job, "id of the job (muster list shows them)")
-        ->required()
-        ->type_name("JOB");
-    return command;
-  };
-  with_job("status", "how a job stands, and its members")
-      ->add_flag("--json", remote.json, "as JSON");
-  with_job("watch", "follow a job's events until it is over")
-      ->add_flag("--json", remote.json, "one object per event");
-  with_job("cancel", "end a job for good");
-  with_job("digest", "SHA-256 of a job's parameters and optimizer state");
-  with_job("audit",
-           "prove that each sample was used once per epoch, or name the first that was not");
+  AddRemote(app, "list", "show the jobs of a cluster", remote)
+      ->add_option("--state", remote.state, "only jobs in this state, such as running or queued")
+      ->type_name("STATE");
+  AddJobCommands(app, remote);
 }
 
 RemoteArguments::Command RemoteCommand(const std::string& name) {
@@ -178,7 +247,10 @@ RemoteArguments::Command RemoteCommand(const std::string& name) {
   if (name == "submit") return Command::kSubmit;
   if (name == "status") return Command::kStatus;
   if (name == "watch") return Command::kWatch;
+  if (name == "stop") return Command::kStop;
   if (name == "cancel") return Command::kCancel;
+  if (name == "delete") return Command::kDelete;
+  if (name == "logs") return Command::kLogs;
   if (name == "digest") return Command::kDigest;
   if (name == "audit") return Command::kAudit;
   return Command::kList;
@@ -208,7 +280,7 @@ std::string FailureText(const CLI::App* app, const CLI::Error& error) {
 
 Parsed ParseArguments(int argc, const char* const* argv) {
   TrainArguments train;
-  UpArguments up;
+  UpArguments up{.slots = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))};
   RemoteArguments remote;
   DemoArguments demo;
   CLI::App app(kAbout, "muster");
@@ -241,6 +313,11 @@ Parsed ParseArguments(int argc, const char* const* argv) {
     parsed.arguments = up;
   } else {
     remote.command = RemoteCommand(name);
+    // A folder says where its cluster answers, unless the command line does.
+    const bool has_folder = remote.command == RemoteArguments::Command::kDelete ||
+                            remote.command == RemoteArguments::Command::kLogs;
+    const std::string url = has_folder ? UrlOfCluster(remote.dir) : "";
+    if (!url.empty() && app.get_subcommands().front()->count("--to") == 0) remote.to = url;
     parsed.arguments = remote;
   }
   return parsed;

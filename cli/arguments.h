@@ -24,15 +24,33 @@ struct UpArguments {
   std::string dir = "muster-cluster";
   std::string listen = "127.0.0.1:8080";     // of the REST interface
   std::vector<std::string> allow_plaintext;  // networks (CIDR) in which `listen` may lie
+  int slots = 1;                             // members that may run at once; default: cores
+  std::string faults;                        // a file; empty: none
 };
 
 struct RemoteArguments {
-  enum class Command { kSubmit, kStatus, kWatch, kCancel, kList, kDigest, kAudit };
+  enum class Command {
+    kSubmit,
+    kStatus,
+    kWatch,
+    kStop,
+    kCancel,
+    kDelete,
+    kList,
+    kLogs,
+    kDigest,
+    kAudit
+  };
   Command command = Command::kList;
   std::string to = "http://127.0.0.1:8080";
-  std::string job;                    // an id; of kSubmit: the id to give, empty: a new one
-  std::string spec;                   // kSubmit: a file
-  std::vector<std::string> settings;  // kSubmit
+  std::string job;                     // an id; of kSubmit: the id to give, empty: a new one
+  std::string spec;                    // kSubmit: a file
+  std::vector<std::string> settings;   // kSubmit
+  std::string state;                   // kList: of the jobs to show; empty: all
+  std::string dir = "muster-cluster";  // kLogs, kDelete: the cluster's folder, where logs lie
+  std::string member;                  // kLogs: whose; empty: of all members
+  bool follow = false;                 // kLogs: until the job ends
+  bool yes = false;                    // kDelete: without asking
   bool json = false;
 };
 

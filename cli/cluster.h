@@ -20,10 +20,12 @@ struct ClusterOptions {
   std::string faults_source;  // what errors call it
   int workers = 0;            // of the job, which faults may name
   int servers = 0;
+  int slots = 1;  // how many workers and servers, of all jobs, may run at once
   std::vector<std::string> allow_plaintext;  // networks (CIDR) in which `http` may lie
 };
 
 struct ProcessExit {
+  std::string job;  // empty: of the coordinator
   std::string process;
   bool is_coordinator = false;
   int code = 0;
@@ -34,6 +36,7 @@ struct ProcessExit {
 };
 
 struct ProcessReport {
+  std::string job;  // empty: of the coordinator
   std::string process;
   std::string event;
   std::string text;
@@ -64,7 +67,8 @@ class Cluster {
   virtual std::string url() const = 0;  // of the REST interface
   virtual std::string folder() const = 0;
   virtual std::vector<std::string> MissedFaults() const = 0;  // that have not happened, for people
-  virtual void JobEndsAfter(int64_t last_step) = 0;  // faults do not wait for steps beyond it
+  // Faults do not wait for steps of the job beyond this one.
+  virtual void JobEndsAfter(const std::string& job, int64_t last_step) = 0;
 };
 
 using ClusterMaker =

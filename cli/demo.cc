@@ -20,6 +20,16 @@ namespace muster::cli {
 namespace {
 
 constexpr int kWorkers = 3;
+constexpr char kWords[] =
+    "Some words: a lane is one of the fixed parts of each batch; one worker computes it. A view "
+    "says "
+    "who takes part and\n"
+    "who computes which lanes; after a loss or a return a new one is formed, and who lacks a part "
+    "of "
+    "the model is\n"
+    "healed: it fetches that part from the others. A recovery is a new view after a loss. A rewind "
+    "goes back to a\n"
+    "checkpoint. A fingerprint is a short number made of every bit of the model.\n";
 constexpr char kPlanSource[] = "the demo's fault plan";
 // Early, so that the undisturbed run, which only has to pass the last recovery, stays short.
 constexpr char kPlan[] =
@@ -47,6 +57,7 @@ absl::StatusOr<JobSpec> ReadDemoSpec(const DemoArguments& arguments) {
 
 absl::StatusOr<JobResult> RunDisturbed(const JobSpec& spec, const std::string& folder,
                                        const ClusterMaker& make_cluster, Screen& screen) {
+  screen.Say(kWords);
   screen.Say(absl::StrCat(
       "1. With ", Plural(spec.runtime.workers_max, "worker"),
       "; worker-2 is killed after step 15, the coordinator after step 35, for 24 steps.\n"));

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "cli/cluster_folder.h"
 #include "cli/format.h"
 
 namespace muster::cli {
@@ -32,7 +33,7 @@ int64_t FirstFingerprintAfter(const std::vector<Fingerprint>& fingerprints, int6
 std::string Shortfall(const JobResult& disturbed) {
   constexpr char kHint[] = ": give the job more steps (--set steps=N)";
   if (!disturbed.missed_faults.empty())
-    return absl::StrCat("the disturbed run did not come to its faults (",
+    return absl::StrCat("these faults did not happen in the disturbed run (",
                         absl::StrJoin(disturbed.missed_faults, "; "), ")", kHint);
   if (disturbed.job.recoveries < 1) return absl::StrCat("the disturbed run had no recovery", kHint);
   if (disturbed.steps_without_coordinator < kWithoutCoordinator)
@@ -71,7 +72,7 @@ Comparison Compare(const JobResult& disturbed, const JobResult& undisturbed, int
   absl::StrAppend(&text, "  digest       ", OrNone(disturbed.job.digest), "\n");
   absl::StrAppend(&text, "  checkpoints  ", disturbed.folder, "/checkpoints\n");
   absl::StrAppend(&text, "  metrics      ", disturbed.folder, "/prometheus-targets.json\n");
-  absl::StrAppend(&text, "  logs         ", disturbed.folder, "/logs\n");
+  absl::StrAppend(&text, "  logs         ", LogFolder(disturbed.folder, disturbed.job.id), "\n");
   if (!disturbed.sample.empty())
     absl::StrAppend(&text, "\nWhat the trained model writes:\n", disturbed.sample, "\n");
   return comparison;

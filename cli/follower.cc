@@ -35,7 +35,8 @@ absl::StatusOr<std::vector<Fingerprint>> AllFingerprints(const Rest& rest, const
 }
 
 JobEvent NoFingerprints(const absl::Status& why) {
-  const std::string text = absl::StrCat("warning: the fingerprints cannot be had: ", why.message());
+  const std::string text =
+      absl::StrCat("warning: the fingerprints cannot be read: ", why.message());
   return {.name = "state", .text = text, .json = Text(nlohmann::ordered_json({{"text", text}}))};
 }
 
@@ -155,7 +156,8 @@ void Follower::CarryWishes() {
       if (ending_) return;
       wish = wish_;
     }
-    const absl::Status heard = wish == Wish::kStop ? rest_.Stop(id_) : rest_.Cancel(id_).status();
+    const absl::Status heard =
+        wish == Wish::kStop ? rest_.Stop(id_).status() : rest_.Cancel(id_).status();
     if (!IsPassing(heard)) {
       MutexLock lock(mutex_);
       if (wish_ == wish) wish_ = Wish::kNone;

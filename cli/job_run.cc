@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "cli/cluster_folder.h"
 #include "cli/job_file.h"
 #include "cli/json_text.h"
 #include "lib/base/status.h"
@@ -22,6 +23,9 @@ using Json = nlohmann::ordered_json;
 constexpr Duration kLeaveTime = std::chrono::seconds(5);
 
 Time Now() { return std::chrono::steady_clock::now(); }
+
+// As many members as the job asks for at most.
+int SlotsOf(const JobSpec& spec) { return spec.runtime.workers_max + spec.runtime.servers; }
 
 Json NumberOrNull(double x) { return std::isfinite(x) ? Json(x) : Json(nullptr); }
 
@@ -47,7 +51,8 @@ class JobRun {
                                                     .faults = request_.faults,
                                                     .faults_source = request_.faults_source,
                                                     .workers = request_.spec.runtime.workers_max,
-                                                    .servers = request_.spec.runtime.servers},
+                                                    .servers = request_.spec.runtime.servers,
+                                                    .slots = SlotsOf(request_.spec)},
                                                    Events()));
     result_.folder = cluster_->folder();
     MUSTER_ASSIGN_OR_RETURN(result_.job.id, JobIdOf(result_.folder, request_.spec));
@@ -69,16 +74,17 @@ class JobRun {
   }
 
   ClusterEvents Events() {
-    return {.on_start = [this](const std::string& process, int pid) { OnStart(process, pid); },
-            .on_exit = [this](const ProcessExit& exit) { OnExit(exit); },
-            .on_report = [this](const ProcessReport& report) { OnReport(report); },
-            .on_fault = [this](const std::string& text) { Tell("fault", text, Json::object()); },
-            .on_coordinator = [this](bool up) { OnCoordinator(up); },
-            .on_interrupt = [this](int) { OnInterrupt(); },
-            .on_stopped = [this] { cluster_->Quit(); }};
+    return {
+        .on_start = [this](const std::string& process, int pid) { OnStart(process, pid); },
+        .on_exit = [this](const ProcessExit& exit) { OnExit(exit); },
+        .on_report = [this](const ProcessReport& report) { OnReport(report); },
+        .on_fault = [this](const std::string& text) { ShowEvent("fault", text, Json::object()); },
+        .on_coordinator = [this](bool up) { OnCoordinator(up); },
+        .on_interrupt = [this](int) { OnInterrupt(); },
+        .on_stopped = [this] { cluster_->Quit(); }};
   }
 
-  void Tell(const std::string& event, const std::string& text, Json object) {
+  void ShowEvent(const std::string& event, const std::string& text, Json object) {
     screen_.Say(text);
     if (!screen_.json()) return;
     Json all = {{"event", event}, {"text", text}};
@@ -114,12 +120,14 @@ class JobRun {
   void TellExit(const ProcessExit& exit) {
     Json object = {{"process", exit.process}, {"code", exit.code}, {"signal", exit.signal}};
     if (exit.given_up) object["last_lines"] = exit.last_lines;
-    Tell("process", exit.text, object);
+    ShowEvent("process", exit.text, object);
   }
 
   std::string LastLines(const ProcessExit& exit) const {
-    return absl::StrCat("the last lines of its log (", result_.folder, "/logs/", exit.process,
-                        ".log):\n", exit.last_lines);
+    const std::string folder =
+        exit.job.empty() ? result_.folder + "/logs" : LogFolder(result_.folder, exit.job);
+    return absl::StrCat("the last lines of its log (", folder, "/", exit.process, ".log):\n",
+                        exit.last_lines);
   }
 
   absl::Status CoordinatorError(const ProcessExit& exit) const {
@@ -132,8 +140,9 @@ class JobRun {
 
   void OnReport(const ProcessReport& report) {
     if (report.event == "failpoint")
-      Tell("failpoint", absl::StrCat(report.process, " has come to its failpoint"),
-           {{"process", report.process}, {"point", Json::parse(report.json).value("point", "")}});
+      ShowEvent(
+          "failpoint", absl::StrCat(report.process, " has come to its failpoint"),
+          {{"process", report.process}, {"point", Json::parse(report.json).value("point", "")}});
     if (report.event == "sample" && !report.text.empty()) result_.sample = report.text;
     if (!report.step || !tracker_.OnStep(*report.step, Now())) return;
     if (coordinator_down_) ++result_.steps_without_coordinator;
@@ -162,18 +171,18 @@ class JobRun {
   void OnJob(const JobStatus& job) {
     result_.job = job;
     tracker_.SetTotals(job.steps, job.epochs);
-    if (job.steps > 0) cluster_->JobEndsAfter(job.steps - 1);
+    if (job.steps > 0) cluster_->JobEndsAfter(job.id, job.steps - 1);
     if (std::exchange(accepted_, true)) return;
     if (IsOver(job)) return OnOverAlready(job);
-    if (job.step > 0) screen_.Say(absl::StrCat("it goes on after ", Plural(job.step, "step")));
+    if (job.step > 0) screen_.Say(absl::StrCat("the job goes on after ", Plural(job.step, "step")));
   }
 
   void OnOverAlready(const JobStatus& job) {
     result_is_kept_ = HasResult(result_.folder);
-    Tell("state",
-         absl::StrCat("the job of this folder is ", job.state,
-                      " already; to train anew, give another --dir"),
-         {{"state", job.state}});
+    ShowEvent("state",
+              absl::StrCat("the job of this folder is ", job.state,
+                           " already; to train anew, give another --dir"),
+              {{"state", job.state}});
   }
 
   // Something was not as in a quiet run: now, or at the step that an event names. A view that
@@ -218,7 +227,7 @@ class JobRun {
 
   void OnInterrupt() {
     if (!std::exchange(interrupted_, true) && !over_ && !stopping_) {
-      screen_.Say("stopping after a checkpoint (once more: at once)");
+      screen_.Say("stopping after a checkpoint; press Ctrl-C again to stop at once");
       follower_->AskStop();
       return;
     }
@@ -241,8 +250,9 @@ class JobRun {
   void TellMissedFaults() {
     result_.missed_faults = cluster_->MissedFaults();
     for (const std::string& fault : result_.missed_faults)
-      Tell("fault_missed", absl::StrCat("warning: the fault plan did not come to this: ", fault),
-           {{"fault", fault}});
+      ShowEvent("fault_missed",
+                absl::StrCat("warning: this fault of the plan has not happened: ", fault),
+                {{"fault", fault}});
   }
 
   JobResult Result() {
@@ -253,6 +263,8 @@ class JobRun {
       return result_;
     }
     result_.exit_code = static_cast<int>(result_.job.exit_code);
+    // It was stopped for our signal, not by somebody who wants it to end.
+    if (interrupted_ && result_.job.state == "stopped") result_.exit_code = kExitLater;
     if (!result_is_kept_) KeepResult(result_.folder, ResultJson(result_));
     return result_;
   }
@@ -349,9 +361,9 @@ std::string ResultText(const JobResult& result) {
     absl::StrAppend(&text, "  fingerprint  ", job.fingerprint, " after step ", job.fingerprint_step,
                     "\n");
   if (!job.digest.empty()) absl::StrAppend(&text, "  digest       ", job.digest, "\n");
-  absl::StrAppend(&text, "  logs         ", result.folder, "/logs\n", "  checkpoints  ",
-                  result.folder, "/checkpoints\n", "  metrics      ", result.folder,
-                  "/prometheus-targets.json (for Prometheus' file_sd_configs)\n");
+  absl::StrAppend(&text, "  logs         ", LogFolder(result.folder, job.id), "\n",
+                  "  checkpoints  ", result.folder, "/checkpoints\n", "  metrics      ",
+                  result.folder, "/prometheus-targets.json (for Prometheus' file_sd_configs)\n");
   return text;
 }
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,7 +33,8 @@ std::string ProgramFolder() {
 }
 
 cli::ProcessExit ExitFrom(const agent::NoteExit& note) {
-  return {.process = note.key.name,
+  return {.job = note.key.job,
+          .process = note.key.name,
           .is_coordinator = note.key == agent::kCoordinatorKey,
           .code = note.exit.code,
           .signal = note.exit.signal,
@@ -42,8 +44,11 @@ cli::ProcessExit ExitFrom(const agent::NoteExit& note) {
 }
 
 cli::ProcessReport ReportFrom(const agent::ProcessKey& key, const agent::Report& report) {
-  cli::ProcessReport out{
-      .process = key.name, .event = report.event, .text = report.text, .json = report.json};
+  cli::ProcessReport out{.job = key.job,
+                         .process = key.name,
+                         .event = report.event,
+                         .text = report.text,
+                         .json = report.json};
   if (report.step)
     out.step = cli::StepSeen{.member = key.name,
                              .step = report.step->step,
@@ -95,7 +100,9 @@ class AgentCluster final : public cli::Cluster {
   std::string url() const override { return local_->url(); }
   std::string folder() const override { return local_->folder().path(); }
   std::vector<std::string> MissedFaults() const override { return local_->MissedFaults(); }
-  void JobEndsAfter(int64_t last_step) override { local_->JobEndsAfter(last_step); }
+  void JobEndsAfter(const std::string& job, int64_t last_step) override {
+    local_->JobEndsAfter(job, last_step);
+  }
 
  private:
   AgentCluster(std::unique_ptr<agent::EventLoop> loop, cli::ClusterEvents events)
@@ -117,6 +124,7 @@ class AgentCluster final : public cli::Cluster {
                      .http = options.http,
                      .arguments = std::move(arguments),
                      .coordinator_arguments = CoordinatorArguments(options),
+                     .slots = options.slots,
                      .faults = std::move(faults)},
                     {.on_start =
                          [this](const agent::ProcessKey& key, pid_t pid) {
@@ -157,6 +165,14 @@ cli::Terminal TerminalOfOurs() {
           .width = known ? size.ws_col : size_t{80}};
 }
 
+std::optional<bool> AskAtTerminal(const std::string& question) {
+  if (isatty(STDIN_FILENO) != 1) return std::nullopt;
+  std::cerr << question << std::flush;
+  std::string answer;
+  std::getline(std::cin, answer);
+  return answer == "y" || answer == "Y" || answer == "yes";
+}
+
 int Main(int argc, char** argv) {
   const cli::Parsed parsed = cli::ParseArguments(argc, argv);
   if (parsed.exit_code) {
@@ -164,7 +180,7 @@ int Main(int argc, char** argv) {
     return *parsed.exit_code;
   }
   if (const auto* remote = std::get_if<cli::RemoteArguments>(&parsed.arguments))
-    return cli::Remote(*remote, std::cout, std::cerr);
+    return cli::Remote(*remote, std::cout, std::cerr, AskAtTerminal);
   agent::BlockSignals();  // before the transport starts its threads
   const cli::Terminal terminal = TerminalOfOurs();
   const cli::ClusterMaker make_cluster = [&](const cli::ClusterOptions& options,

@@ -11,6 +11,7 @@
 #include "cli/job_file.h"
 #include "cli/job_run.h"
 #include "cli/json_text.h"
+#include "cli/logs.h"
 #include "cli/spec_file.h"
 #include "lib/base/exit_codes.h"
 #include "lib/base/status.h"
@@ -25,23 +26,36 @@ using Command = RemoteArguments::Command;
 constexpr int kReconnects = 60;
 constexpr Duration kReconnectPause = std::chrono::seconds(1);
 
+// One answer about a job: for programs the job itself, for people a sentence.
+int Say(const RemoteArguments& arguments, const JobStatus& job, const std::string& sentence,
+        std::ostream& out) {
+  out << (arguments.json ? job.json : sentence) << std::endl;
+  return kExitDone;
+}
+
 absl::StatusOr<int> Submit(const RemoteArguments& arguments, const Rest& rest, std::ostream& out) {
   MUSTER_ASSIGN_OR_RETURN(const JobSpec spec, ReadSpec(arguments.spec, arguments.settings));
   const std::string id = arguments.job.empty() ? NewJobId(spec.runtime.name) : arguments.job;
   MUSTER_ASSIGN_OR_RETURN(const JobStatus job, rest.Submit(id, ToJson(spec)));
-  out << job.id << " is " << job.state << "; follow it with: muster watch " << job.id << " --to "
-      << arguments.to << std::endl;
-  return 0;
+  return Say(arguments, job,
+             absl::StrCat("job ", job.id, " is ", job.state, "; follow it with: muster watch ",
+                          job.id, " --to ", arguments.to),
+             out);
 }
 
+// Page by page, so that any number of jobs needs the memory of one page.
 absl::StatusOr<int> List(const RemoteArguments& arguments, const Rest& rest, std::ostream& out) {
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<JobStatus> jobs, rest.List());
-  if (!arguments.json) {
-    out << JobTable(jobs) << std::flush;
-    return 0;
-  }
-  for (const JobStatus& job : jobs) out << job.json << std::endl;
-  return 0;
+  std::string page_token;
+  bool is_first = true;
+  do {
+    MUSTER_ASSIGN_OR_RETURN(const JobList page, rest.List(arguments.state, page_token));
+    if (!arguments.json) out << JobTable(page.jobs, is_first) << std::flush;
+    if (arguments.json)
+      for (const JobStatus& job : page.jobs) out << job.json << std::endl;
+    is_first = false;
+    page_token = page.next_page_token;
+  } while (!page_token.empty());
+  return kExitDone;
 }
 
 absl::StatusOr<int> Status(const RemoteArguments& arguments, const Rest& rest, std::ostream& out) {
@@ -59,7 +73,7 @@ void ShowEvent(const RemoteArguments& arguments, const JobEvent& event, std::ost
     object.update(nlohmann::ordered_json::parse(event.json));
     out << Text(object) << std::endl;
   } else if (event.name != "step" && event.name != "fingerprint" && !event.text.empty()) {
-    out << event.text << std::endl;
+    out << PrintableLines(event.text) << std::endl;
   }
 }
 
@@ -88,12 +102,28 @@ absl::StatusOr<int> Watch(const RemoteArguments& arguments, const Rest& rest, st
   }
 }
 
+absl::StatusOr<int> Stop(const RemoteArguments& arguments, const Rest& rest, std::ostream& out) {
+  MUSTER_ASSIGN_OR_RETURN(const JobStatus job, rest.Stop(arguments.job));
+  const bool was_over = IsOver(job) && job.state != "stopped";
+  const std::string sentence =
+      was_over
+          ? absl::StrCat("job ", job.id, " is ", job.state, " already; nothing is to be stopped")
+      : IsOver(job) ? absl::StrCat("job ", job.id, " is stopped; the same job submitted with --id ",
+                                   job.id, " goes on")
+                    : absl::StrCat("job ", job.id,
+                                   " stops after a checkpoint; the same job submitted with --id ",
+                                   job.id, " goes on then");
+  return Say(arguments, job, sentence, out);
+}
+
 absl::StatusOr<int> Cancel(const RemoteArguments& arguments, const Rest& rest, std::ostream& out) {
   MUSTER_ASSIGN_OR_RETURN(const JobStatus job, rest.Cancel(arguments.job));
   const bool cancelled = job.state == "cancelled" || !IsOver(job);
-  out << arguments.job << " is " << job.state
-      << (cancelled ? "" : ", not cancelled: it was over before") << std::endl;
-  return cancelled ? 0 : 1;
+  Say(arguments, job,
+      absl::StrCat("job ", job.id, " is ", job.state,
+                   cancelled ? "" : ", and is not cancelled: it was over before"),
+      out);
+  return cancelled ? kExitDone : kExitFailed;
 }
 
 absl::StatusOr<int> Digest(const RemoteArguments& arguments, const Rest& rest, std::ostream& out) {
@@ -110,12 +140,16 @@ absl::StatusOr<int> Audit(const RemoteArguments& arguments, const Rest& rest, st
   return proven ? kExitDone : kExitBadData;
 }
 
-absl::StatusOr<int> Run(const RemoteArguments& arguments, const Rest& rest, std::ostream& out) {
+absl::StatusOr<int> Run(const RemoteArguments& arguments, const Rest& rest, std::ostream& out,
+                        const Asker& ask) {
   switch (arguments.command) {
     case Command::kSubmit: return Submit(arguments, rest, out);
     case Command::kStatus: return Status(arguments, rest, out);
     case Command::kWatch: return Watch(arguments, rest, out);
+    case Command::kStop: return Stop(arguments, rest, out);
     case Command::kCancel: return Cancel(arguments, rest, out);
+    case Command::kDelete: return Delete(arguments, rest, ask, out);
+    case Command::kLogs: return Logs(arguments, rest, out);
     case Command::kList: return List(arguments, rest, out);
     case Command::kDigest: return Digest(arguments, rest, out);
     case Command::kAudit: return Audit(arguments, rest, out);
@@ -125,21 +159,25 @@ absl::StatusOr<int> Run(const RemoteArguments& arguments, const Rest& rest, std:
 
 }  // namespace
 
-int Remote(const RemoteArguments& arguments, std::ostream& out, std::ostream& err) {
-  const absl::StatusOr<int> code = Run(arguments, Rest(arguments.to), out);
+int Remote(const RemoteArguments& arguments, std::ostream& out, std::ostream& err,
+           const Asker& ask) {
+  const absl::StatusOr<int> code = Run(arguments, Rest(arguments.to), out, ask);
   if (code.ok()) return *code;
   err << "muster: " << code.status().message() << std::endl;
   if (absl::IsUnavailable(code.status()))
-    err << "Is a cluster there? muster up starts one; --to says where it is." << std::endl;
+    err << "Does a cluster run there? muster up starts one, and --to says where it is."
+        << std::endl;
   return ExitCodeOf(code.status());
 }
 
-std::string JobTable(const std::vector<JobStatus>& jobs) {
-  if (jobs.empty()) return "no jobs\n";
+std::string JobTable(const std::vector<JobStatus>& jobs, bool with_head) {
+  if (jobs.empty()) return with_head ? "There are no jobs.\n" : "";
   size_t width = 3;
   for (const JobStatus& job : jobs) width = std::max(width, job.id.size());
-  std::string text = absl::StrFormat("%-*s  %-10s  %-15s  %-8s  %s\n", static_cast<int>(width),
-                                     "job", "state", "step", "loss", "workers");
+  std::string text;
+  if (with_head)
+    absl::StrAppendFormat(&text, "%-*s  %-10s  %-15s  %-8s  %s\n", static_cast<int>(width), "job",
+                          "state", "step", "loss", "workers");
   for (const JobStatus& job : jobs)
     absl::StrAppendFormat(&text, "%-*s  %-10s  %-15s  %-8s  %d\n", static_cast<int>(width), job.id,
                           job.state, absl::StrCat(job.step, " of ", job.steps), Loss(job.loss),
@@ -149,7 +187,7 @@ std::string JobTable(const std::vector<JobStatus>& jobs) {
 
 std::string JobText(const JobStatus& job) {
   std::string text = absl::StrCat("job ", job.id, " is ", job.state);
-  if (!job.reason.empty()) absl::StrAppend(&text, ": ", job.reason);
+  if (!job.reason.empty()) absl::StrAppend(&text, ": ", PrintableLines(job.reason));
   absl::StrAppend(&text, "\n  step ", job.step, " of ", job.steps, ", epoch ", job.epoch + 1, ", ",
                   Plural(job.samples, "sample"), ", loss ", Loss(job.loss), ", ",
                   HowLong(job.seconds), "\n");
@@ -164,9 +202,9 @@ std::string JobText(const JobStatus& job) {
                     "\n");
   if (!job.digest.empty()) absl::StrAppend(&text, "  digest ", job.digest, "\n");
   for (const MemberStatus& member : job.members) {
-    absl::StrAppend(&text, "  ", member.name, " on ", member.node, ": ", member.state, ", ",
-                    Plural(member.lanes, "lane"));
-    if (!member.phase.empty()) absl::StrAppend(&text, ", ", member.phase);
+    absl::StrAppend(&text, "  ", Printable(member.name), " on ", Printable(member.node), ": ",
+                    member.state, ", ", Plural(member.lanes, "lane"));
+    if (!member.phase.empty()) absl::StrAppend(&text, ", ", Printable(member.phase));
     text += "\n";
   }
   return text;

@@ -1,5 +1,5 @@
-// The commands that talk to a cluster through REST: submit, status, watch, cancel, list, digest,
-// audit.
+// The commands that talk to a cluster through REST: submit, status, watch, stop, cancel, delete,
+// list, logs, digest, audit.
 #pragma once
 
 #include <ostream>
@@ -7,16 +7,18 @@
 #include <vector>
 
 #include "cli/arguments.h"
+#include "cli/delete.h"
 #include "cli/rest.h"
 
 namespace muster::cli {
 
-// Exit code: 0, 64 (bad configuration), 65 (bad data, or an audit that failed), 75 (watch: stopped,
-// can go on), 1.
-int Remote(const RemoteArguments& arguments, std::ostream& out, std::ostream& err);
+// Exit code: 0, 64 (bad configuration), 65 (bad data, or an audit that failed), 1; of watch, the
+// job's: 67 when a person stopped or cancelled it.
+int Remote(const RemoteArguments& arguments, std::ostream& out, std::ostream& err,
+           const Asker& ask = nullptr);
 
 // What list and status print.
-std::string JobTable(const std::vector<JobStatus>& jobs);
+std::string JobTable(const std::vector<JobStatus>& jobs, bool with_head = true);
 std::string JobText(const JobStatus& job);
 
 }  // namespace muster::cli

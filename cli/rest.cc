@@ -19,7 +19,9 @@ template <class T>
 void Read(const Json& object, const char* name, T& value) {
   const auto it = object.find(name);
   if (it == object.end()) return;
-  if constexpr (std::is_same_v<T, std::string>) {
+  if constexpr (std::is_same_v<T, bool>) {
+    if (it->is_boolean()) value = it->get<bool>();
+  } else if constexpr (std::is_same_v<T, std::string>) {
     if (it->is_string()) value = it->get<std::string>();
   } else if constexpr (std::is_integral_v<T>) {
     if (it->is_number_integer()) value = it->get<T>();
@@ -27,6 +29,8 @@ void Read(const Json& object, const char* name, T& value) {
     if (it->is_number()) value = it->get<T>();
   }
 }
+
+std::string PathOf(const std::string& id) { return "/v1/jobs/" + http::EscapeUrlPart(id); }
 
 absl::StatusOr<Json> ParseObject(const std::string& text) {
   Json object = Json::parse(text, nullptr, /*allow_exceptions=*/false);
@@ -58,6 +62,7 @@ JobStatus StatusFrom(const Json& object) {
   Read(object, "name", job.name);
   Read(object, "state", job.state);
   Read(object, "reason", job.reason);
+  Read(object, "deleting", job.deleting);
   Read(object, "step", job.step);
   Read(object, "steps", job.steps);
   Read(object, "epoch", job.epoch);
@@ -81,6 +86,8 @@ JobStatus StatusFrom(const Json& object) {
   if (const auto members = object.find("members"); members != object.end() && members->is_array())
     for (const Json& member : *members)
       if (member.is_object()) job.members.push_back(MemberFrom(member));
+  if (const auto list = object.find("checkpoints"); list != object.end() && list->is_array())
+    job.checkpoints = static_cast<int64_t>(list->size());
   job.json = Text(object);
   return job;
 }
@@ -99,6 +106,18 @@ bool IsPassing(const absl::Status& error) {
 absl::StatusOr<JobStatus> ParseJobStatus(const std::string& json) {
   MUSTER_ASSIGN_OR_RETURN(const Json object, ParseObject(json));
   return StatusFrom(object);
+}
+
+absl::StatusOr<JobList> ParseJobList(const std::string& json) {
+  MUSTER_ASSIGN_OR_RETURN(const Json object, ParseObject(json));
+  JobList page;
+  const auto list = object.find("jobs");
+  if (list == object.end() || !list->is_array())
+    return absl::InternalError("no list of jobs in the answer");
+  for (const Json& job : *list)
+    if (job.is_object()) page.jobs.push_back(StatusFrom(job));
+  Read(object, "next_page_token", page.next_page_token);
+  return page;
 }
 
 absl::StatusOr<JobEvent> ParseJobEvent(const std::string& name, const std::string& json) {
@@ -145,49 +164,52 @@ absl::StatusOr<JobStatus> Rest::Submit(const std::string& id, const std::string&
   return ParseJobStatus(answer);
 }
 
-absl::StatusOr<std::vector<JobStatus>> Rest::List() const {
-  MUSTER_ASSIGN_OR_RETURN(const std::string answer, Get("/v1/jobs"));
-  MUSTER_ASSIGN_OR_RETURN(const Json object, ParseObject(answer));
-  std::vector<JobStatus> jobs;
-  const auto list = object.find("jobs");
-  if (list == object.end() || !list->is_array())
-    return absl::InternalError("no list of jobs in the answer");
-  for (const Json& job : *list)
-    if (job.is_object()) jobs.push_back(StatusFrom(job));
-  return jobs;
+absl::StatusOr<JobList> Rest::List(const std::string& state, const std::string& page_token) const {
+  std::string query;
+  if (!state.empty()) absl::StrAppend(&query, "&state=", http::EscapeUrlPart(state));
+  if (!page_token.empty()) absl::StrAppend(&query, "&page_token=", http::EscapeUrlPart(page_token));
+  if (!query.empty()) query[0] = '?';
+  MUSTER_ASSIGN_OR_RETURN(const std::string answer, Get("/v1/jobs" + query));
+  return ParseJobList(answer);
 }
 
 absl::StatusOr<JobStatus> Rest::Job(const std::string& id) const {
-  MUSTER_ASSIGN_OR_RETURN(const std::string answer, Get("/v1/jobs/" + id));
+  MUSTER_ASSIGN_OR_RETURN(const std::string answer, Get(PathOf(id)));
   return ParseJobStatus(answer);
 }
 
-absl::Status Rest::Stop(const std::string& id) const {
-  return Post("/v1/jobs/" + id + ":stop", "{}").status();
+absl::StatusOr<JobStatus> Rest::Stop(const std::string& id) const {
+  MUSTER_ASSIGN_OR_RETURN(const std::string answer, Post(PathOf(id) + ":stop", "{}"));
+  return ParseJobStatus(answer);
+}
+
+absl::Status Rest::Delete(const std::string& id) const {
+  MUSTER_ASSIGN_OR_RETURN(const http::Response response, http::Delete(url_ + PathOf(id)));
+  return http::StatusFromResponse(response);
 }
 
 absl::StatusOr<JobStatus> Rest::Cancel(const std::string& id) const {
-  MUSTER_ASSIGN_OR_RETURN(const std::string answer, Post("/v1/jobs/" + id + ":cancel", "{}"));
+  MUSTER_ASSIGN_OR_RETURN(const std::string answer, Post(PathOf(id) + ":cancel", "{}"));
   return ParseJobStatus(answer);
 }
 
 absl::StatusOr<FingerprintPage> Rest::Fingerprints(const std::string& id, int64_t from) const {
   MUSTER_ASSIGN_OR_RETURN(const std::string answer,
-                          Get(absl::StrCat("/v1/jobs/", id, "/fingerprints?from=", from)));
+                          Get(absl::StrCat(PathOf(id), "/fingerprints?from=", from)));
   return ParseFingerprints(answer);
 }
 
 absl::StatusOr<std::string> Rest::Digest(const std::string& id) const {
-  return Get("/v1/jobs/" + id + "/digest");
+  return Get(PathOf(id) + "/digest");
 }
 
 absl::StatusOr<std::string> Rest::Audit(const std::string& id) const {
-  return Get("/v1/jobs/" + id + "/audit");
+  return Get(PathOf(id) + "/audit");
 }
 
 absl::Status Rest::Follow(const std::string& id, const std::string& last_id,
                           const std::function<bool(const JobEvent&)>& on_event) const {
-  return http::StreamEvents(url_ + "/v1/jobs/" + id + "/events",
+  return http::StreamEvents(url_ + PathOf(id) + "/events",
                             [&](const http::Event& raw) {
                               absl::StatusOr<JobEvent> event = ParseJobEvent(raw.name, raw.data);
                               if (!event.ok())

@@ -27,6 +27,7 @@ struct JobStatus {
   std::string name;
   std::string state;
   std::string reason;
+  bool deleting = false;
   int64_t step = 0;
   int64_t steps = 0;
   int64_t epoch = 0;
@@ -47,12 +48,19 @@ struct JobStatus {
   int64_t lanes_recomputed = 0;
   double seconds = 0;
   int64_t checkpoint_step = -1;  // of the newest; -1: none
+  int64_t checkpoints = 0;       // how many there are
   std::vector<MemberStatus> members;
   std::string json;  // as it came
 };
 
 // done, stopped, failed, cancelled: nothing more happens by itself.
 bool IsOver(const JobStatus& job);
+
+// As many as the coordinator tells at once.
+struct JobList {
+  std::vector<JobStatus> jobs;  // in order of submission
+  std::string next_page_token;  // for those that follow; empty: there are none
+};
 
 struct Fingerprint {
   int64_t step = 0;
@@ -76,6 +84,7 @@ struct JobEvent {
   std::string json;
 };
 
+absl::StatusOr<JobList> ParseJobList(const std::string& json);
 absl::StatusOr<JobStatus> ParseJobStatus(const std::string& json);
 absl::StatusOr<JobEvent> ParseJobEvent(const std::string& name, const std::string& json);
 absl::StatusOr<FingerprintPage> ParseFingerprints(const std::string& json);
@@ -89,9 +98,12 @@ class Rest {
   explicit Rest(std::string url) : url_(std::move(url)) {}
 
   absl::StatusOr<JobStatus> Submit(const std::string& id, const std::string& spec_json) const;
-  absl::StatusOr<std::vector<JobStatus>> List() const;
+  // One page of the jobs in that state (empty: in any).
+  absl::StatusOr<JobList> List(const std::string& state, const std::string& page_token) const;
   absl::StatusOr<JobStatus> Job(const std::string& id) const;
-  absl::Status Stop(const std::string& id) const;  // after a checkpoint
+  // After a checkpoint. The job as it is now; one that was over before stays as it was.
+  absl::StatusOr<JobStatus> Stop(const std::string& id) const;
+  absl::Status Delete(const std::string& id) const;
   // The job as it is now; one that was over before stays as it was.
   absl::StatusOr<JobStatus> Cancel(const std::string& id) const;
   // Of the step `from` and later ones.

@@ -1,5 +1,6 @@
 #include "cli/train.h"
 
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "cli/spec_file.h"
 #include "lib/base/exit_codes.h"
 #include "lib/base/status.h"
+#include "lib/wire/job_codec.h"
 
 namespace muster::cli {
 namespace {
@@ -61,52 +63,87 @@ int Train(const TrainArguments& arguments, const ClusterMaker& make_cluster,
       request.ok() ? RunJob(*request, make_cluster, screen) : FailedResult(request.status());
   screen.Finish();
   SayResult(result, screen, terminal.err);
-  if (result.exit_code == kExitLater)
+  if (result.exit_code == kExitLater || result.job.state == "stopped")
     screen.Say(absl::StrCat("to go on: ",
                             CommandToGoOn(arguments, request->spec.runtime.resume, result.folder)));
   screen.Emit(ResultJson(result));
   return result.exit_code;
 }
 
-int Up(const UpArguments& arguments, const ClusterMaker& make_cluster, const Terminal& terminal) {
-  std::unique_ptr<Cluster> cluster;
-  int code = 0;
-  bool stopping = false;
-  const auto say = [&](const std::string& text) { terminal.out << text << std::endl; };
-  ClusterEvents events;
-  events.on_exit = [&](const ProcessExit& exit) {
-    if (stopping) return;
-    say(exit.text);
-    if (!exit.given_up || !exit.is_coordinator) return;
-    say(exit.last_lines);
-    const bool named = exit.code == kExitBadConfiguration || exit.code == kExitBadData;
-    code = named ? exit.code : kExitFailed;
-    stopping = true;
-    cluster->Stop();
-  };
-  events.on_coordinator = [&](bool up) {
-    if (!stopping)
-      say(up ? absl::StrCat("ready at ", cluster->url()) : "the coordinator does not answer");
-  };
-  events.on_interrupt = [&](int) {
-    stopping = true;
-    cluster->Stop();
-  };
-  events.on_stopped = [&] { cluster->Quit(); };
-  auto made = make_cluster({.folder = arguments.dir,
-                            .http = arguments.listen,
-                            .allow_plaintext = arguments.allow_plaintext},
-                           std::move(events));
-  if (!made.ok()) {
-    terminal.err << "muster: " << made.status().message() << std::endl;
-    return ExitCodeOf(made.status());
+namespace {
+
+absl::StatusOr<ClusterOptions> OptionsFrom(const UpArguments& arguments) {
+  ClusterOptions options{.folder = arguments.dir,
+                         .http = arguments.listen,
+                         .workers = kMaxProcesses,  // of jobs that are to come
+                         .servers = kMaxProcesses,
+                         .slots = arguments.slots,
+                         .allow_plaintext = arguments.allow_plaintext};
+  if (arguments.faults.empty()) return options;
+  MUSTER_ASSIGN_OR_RETURN(options.faults, ReadTextFile(arguments.faults));
+  options.faults_source = arguments.faults;
+  return options;
+}
+
+// `muster up` from start to end.
+class UpRun {
+ public:
+  explicit UpRun(const Terminal& terminal) : terminal_(terminal) {}
+
+  absl::StatusOr<int> Run(const UpArguments& arguments, const ClusterMaker& make_cluster) {
+    MUSTER_ASSIGN_OR_RETURN(const ClusterOptions options, OptionsFrom(arguments));
+    MUSTER_ASSIGN_OR_RETURN(cluster_, make_cluster(options, Events()));
+    Say(absl::StrCat("cluster in ", cluster_->folder(), " with ", Plural(arguments.slots, "slot"),
+                     "; submit jobs with: muster submit SPEC.yaml --to ", cluster_->url()));
+    cluster_->Start();
+    cluster_->Run();
+    return code_;
   }
-  cluster = *std::move(made);
-  say(absl::StrCat("cluster in ", cluster->folder(),
-                   "; submit jobs with: muster submit SPEC.yaml --to ", cluster->url()));
-  cluster->Start();
-  cluster->Run();
-  return code;
+
+ private:
+  ClusterEvents Events() {
+    return {.on_exit = [this](const ProcessExit& exit) { OnExit(exit); },
+            .on_fault = [this](const std::string& text) { Say(text); },
+            .on_coordinator = [this](bool up) { OnCoordinator(up); },
+            .on_interrupt = [this](int) { Stop(); },
+            .on_stopped = [this] { cluster_->Quit(); }};
+  }
+
+  void OnExit(const ProcessExit& exit) {
+    if (stopping_) return;
+    Say(exit.job.empty() ? exit.text : absl::StrCat("job ", exit.job, ": ", exit.text));
+    if (!exit.given_up || !exit.is_coordinator) return;
+    Say(PrintableLines(exit.last_lines));
+    const bool named = exit.code == kExitBadConfiguration || exit.code == kExitBadData;
+    code_ = named ? exit.code : kExitFailed;
+    Stop();
+  }
+
+  void OnCoordinator(bool up) {
+    if (stopping_) return;
+    Say(up ? absl::StrCat("ready at ", cluster_->url()) : "the coordinator does not answer");
+  }
+
+  void Stop() {
+    stopping_ = true;
+    cluster_->Stop();
+  }
+
+  void Say(const std::string& text) { terminal_.out << text << std::endl; }
+
+  const Terminal& terminal_;
+  std::unique_ptr<Cluster> cluster_;
+  int code_ = kExitDone;
+  bool stopping_ = false;
+};
+
+}  // namespace
+
+int Up(const UpArguments& arguments, const ClusterMaker& make_cluster, const Terminal& terminal) {
+  const absl::StatusOr<int> code = UpRun(terminal).Run(arguments, make_cluster);
+  if (code.ok()) return *code;
+  terminal.err << "muster: " << code.status().message() << std::endl;
+  return ExitCodeOf(code.status());
 }
 
 }  // namespace muster::cli

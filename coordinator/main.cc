@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/runtime/driver.h"
 #include "coordinator/runtime/journal.h"
+#include "coordinator/service/grpc/jobs_service.h"
 #include "coordinator/service/job_api.h"
 #include "coordinator/service/rest.h"
 #include "lib/base/clock.h"
@@ -33,7 +34,6 @@
 #include "lib/metrics/metrics.h"
 #include "lib/storage/kv.h"
 #include "lib/transport/grpc/grpc_transport.h"
-#include "lib/transport/grpc/jobs_service.h"
 
 namespace muster::coordinator {
 namespace {
@@ -51,6 +51,7 @@ struct Arguments {
   std::string http = "127.0.0.1:7080";
   std::string checkpoint_dir;
   int64_t lease_ms = kDefaultLease.count();
+  int32_t slots = 0;
   std::vector<std::string> allow_plaintext;
   int report_fd = STDOUT_FILENO;
   std::string log;
@@ -71,6 +72,11 @@ void Define(CLI::App& app, Arguments& arguments) {
   app.add_option("--lease-ms", arguments.lease_ms,
                  "a member that is silent for longer is taken for lost")
       ->check(CLI::Range(kShortestLease.count(), kLongestLease.count()))
+      ->capture_default_str();
+  app.add_option("--slots", arguments.slots,
+                 "members that are started by other means than host agents: so many may run "
+                 "besides those that the agents hold")
+      ->check(CLI::Range(0, 4096))
       ->capture_default_str();
   app.add_option("--allow-plaintext", arguments.allow_plaintext,
                  "a network (CIDR) where unprotected ports may be opened; loopback always is");
@@ -97,8 +103,8 @@ absl::Status MakeDirectory(const char* flag, const std::string& path) {
       absl::StrCat(text, "; name a directory that this user may write"));
 }
 
-bool HasUnfinishedJobs(const RecoveredState& found) {
-  return std::any_of(found.jobs.begin(), found.jobs.end(),
+bool HasUnfinishedJobs(const RecoveredState& recovered) {
+  return std::any_of(recovered.jobs.begin(), recovered.jobs.end(),
                      [](const JobJournal& job) { return !Ended(job.phase); });
 }
 
@@ -163,6 +169,7 @@ class Program {
     DriverOptions options{.checkpoint_root = checkpoints,
                           .pass = [this](absl::string_view point) { failpoints_.Pass(point); }};
     options.settings.lease = std::chrono::milliseconds(arguments_.lease_ms);
+    options.settings.slots = arguments_.slots;
     driver_ = std::make_unique<Driver>(*journal_, *std::move(found), clock_, metrics_,
                                        std::move(options));
     api_ = MakeJobApi(*driver_, *journal_, checkpoints);

@@ -3,7 +3,7 @@
 
 #include "CLI/CLI.hpp"
 #include "lib/base/status.h"
-#include "lib/launch/lane_counter.h"
+#include "lib/lane_counter/lane_counter.h"
 #include "lib/launch/member_program.h"
 #include "worker/runtime/trainer.h"
 #include "worker/tasks/make_task.h"

@@ -4,8 +4,6 @@
 #include <csignal>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-
 namespace muster::agent {
 namespace {
 
@@ -59,8 +57,7 @@ void Agent::Act(const Spawn& action) {
   std::vector<std::string> arguments = options_.command(key, action.role);
   if (const auto point = faults_.Arm(key)) arguments.insert(arguments.end(), {"--fail-at", *point});
   auto started =
-      ChildProcess::Start({.arguments = std::move(arguments),
-                           .log_file = absl::StrCat(options_.log_dir, "/", key.name, ".log")});
+      ChildProcess::Start({.arguments = std::move(arguments), .log_file = options_.log_file(key)});
   if (!started.ok()) {
     queue_.push_back(SpawnFailed{key, std::string(started.status().message())});
     return;
@@ -102,7 +99,8 @@ void Agent::OnReport(const ProcessKey& key, absl::string_view line) {
   const auto report = ParseReport(line);
   if (!report.ok()) return;
   if (report->step) {
-    step_ = std::max(step_.value_or(report->step->step), report->step->step);
+    int64_t& highest = steps_.try_emplace(key.job, report->step->step).first->second;
+    highest = std::max(highest, report->step->step);
     queue_.push_back(Progressed{key});
   }
   if (report->event == "failpoint") faults_.Passed(key, report->point);
@@ -132,7 +130,8 @@ void Agent::StopWatching(Child& child) {
 
 void Agent::RunFaults() {
   if (stopping_) return;
-  for (const FaultAction& action : faults_.Step(step_, supervisor_.Running(), Now())) {
+  std::erase_if(steps_, [this](const auto& entry) { return !supervisor_.Has(entry.first); });
+  for (const FaultAction& action : faults_.Step(steps_, supervisor_.Running(), Now())) {
     CallIfSet(events_.on_fault, action);
     switch (action.what) {
       case FaultAction::Do::kKeepDown: queue_.push_back(KeepDown{action.key}); break;

@@ -20,7 +20,8 @@
 namespace muster::agent {
 
 struct AgentOptions {
-  std::string log_dir;  // exists; NAME.log of each process
+  // The file to which a process prints; its folder exists.
+  std::function<std::string(const ProcessKey&)> log_file;
   // Program and arguments of a process.
   std::function<std::vector<std::string>(const ProcessKey&, Role)> command;
   // What a worker that has ended had run; may be null.
@@ -52,7 +53,11 @@ class Agent {
   std::vector<ProcessKey> Running() const { return supervisor_.Running(); }
   // What the fault plan has not done, for people.
   std::vector<std::string> MissedFaults() const { return faults_.Missed(); }
-  void JobEndsAfter(int64_t last_step) { faults_.JobEndsAfter(last_step); }
+  void JobEndsAfter(const std::string& job, int64_t last_step) {
+    faults_.JobEndsAfter(job, last_step);
+  }
+  // Whether the job is wanted here, or a process of it has not ended yet.
+  bool Has(const std::string& job) const { return supervisor_.Has(job); }
 
  private:
   struct Child {
@@ -86,7 +91,7 @@ class Agent {
   bool draining_ = false;
   bool stopping_ = false;
   bool told_stopped_ = false;
-  std::optional<int64_t> step_;  // highest reported
+  std::map<std::string, int64_t> steps_;  // of each job that is here, the highest reported
   std::optional<EventLoop::TimerId> timer_;
 };
 

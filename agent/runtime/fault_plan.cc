@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kLongestSeconds = 1e6;
 
-bool IsTarget(absl::string_view name, const JobProcesses& processes) {
+bool IsTarget(absl::string_view name, const ProcessCounts& processes) {
   if (name == kRandomWorker || name == kCoordinatorKey.name) return true;
   const bool is_worker = absl::ConsumePrefix(&name, "worker-");
   if (!is_worker && !absl::ConsumePrefix(&name, "server-")) return false;
@@ -34,7 +34,7 @@ std::vector<std::string> Range(absl::string_view role, int count) {
   return {absl::StrCat(role, "-0 to ", role, "-", count - 1)};
 }
 
-std::string Targets(const JobProcesses& processes) {
+std::string Targets(const ProcessCounts& processes) {
   std::vector<std::string> all = Range("worker", processes.workers);
   for (std::string& servers : Range("server", processes.servers)) all.push_back(std::move(servers));
   all.insert(all.end(), {kCoordinatorKey.name, kRandomWorker});
@@ -42,7 +42,8 @@ std::string Targets(const JobProcesses& processes) {
 }
 
 absl::StatusOr<std::string> ReadTarget(const Document& document, const std::string& field,
-                                       const nlohmann::json& value, const JobProcesses& processes) {
+                                       const nlohmann::json& value,
+                                       const ProcessCounts& processes) {
   MUSTER_ASSIGN_OR_RETURN(std::string target, ReadText(document, field, value));
   if (IsTarget(target, processes)) return target;
   return ErrorAt(document, field,
@@ -74,10 +75,12 @@ absl::StatusOr<std::string> ReadPoint(const Document& document, const std::strin
 }
 
 absl::Status ReadField(const Document& document, const std::string& field, const std::string& key,
-                       const nlohmann::json& value, const JobProcesses& processes, Fault& fault) {
+                       const nlohmann::json& value, const ProcessCounts& processes, Fault& fault) {
   if (key == "kill" || key == "pause") {
     fault.kind = key == "kill" ? Fault::Kind::kKill : Fault::Kind::kPause;
     MUSTER_ASSIGN_OR_RETURN(fault.target, ReadTarget(document, field, value, processes));
+  } else if (key == "job") {
+    MUSTER_ASSIGN_OR_RETURN(fault.job, ReadText(document, field, value));
   } else if (key == "at_step") {
     MUSTER_ASSIGN_OR_RETURN(fault.at_step, ReadSteps(document, field, value, 0));
   } else if (key == "at_second") {
@@ -110,10 +113,10 @@ absl::Status CheckWhole(const Document& document, const std::string& field,
 }
 
 absl::StatusOr<Fault> ReadFault(const Document& document, const std::string& field,
-                                const nlohmann::json& value, const JobProcesses& processes) {
-  MUSTER_RETURN_IF_ERROR(
-      CheckKeys(document, field, value,
-                {"at_step", "at_second", "at_point", "kill", "pause", "for_steps", "for_seconds"}));
+                                const nlohmann::json& value, const ProcessCounts& processes) {
+  MUSTER_RETURN_IF_ERROR(CheckKeys(
+      document, field, value,
+      {"job", "at_step", "at_second", "at_point", "kill", "pause", "for_steps", "for_seconds"}));
   Fault fault;
   for (const auto& [key, part] : value.items())
     MUSTER_RETURN_IF_ERROR(ReadField(document, FieldPath(field, key), key, part, processes, fault));
@@ -124,7 +127,7 @@ absl::StatusOr<Fault> ReadFault(const Document& document, const std::string& fie
 }  // namespace
 
 absl::StatusOr<FaultPlan> ParseFaultPlan(absl::string_view yaml, absl::string_view source,
-                                         const JobProcesses& processes) {
+                                         const ProcessCounts& processes) {
   MUSTER_ASSIGN_OR_RETURN(const Document document, ParseYamlDocument(yaml, source));
   FaultPlan plan;
   const nlohmann::json* list = &document.root;

@@ -6,6 +6,7 @@
 //     - {at_step: 60, kill: coordinator, for_steps: 20}
 //     - {at_second: 12, pause: random worker, for_seconds: 3}
 //     - {at_point: "half_sent:3", kill: worker-2}
+//     - {job: count-1, at_step: 9, kill: worker-0}
 //
 // or the list alone. What each field means stands in agent/state/faults.h.
 #pragma once
@@ -16,8 +17,9 @@
 
 namespace muster::agent {
 
-// The processes of a job besides the coordinator: worker-0 …, server-0 ….
-struct JobProcesses {
+// The processes of a job besides the coordinator: worker-0 …, server-0 …. Of a cluster whose jobs
+// are not known yet, the most that a job may have.
+struct ProcessCounts {
   int workers = 0;
   int servers = 0;
 };
@@ -25,6 +27,6 @@ struct JobProcesses {
 // kInvalidArgument: names place, field, what was found and what is allowed; also where a fault
 // names a process that the job does not have.
 absl::StatusOr<FaultPlan> ParseFaultPlan(absl::string_view yaml, absl::string_view source,
-                                         const JobProcesses& processes);
+                                         const ProcessCounts& processes);
 
 }  // namespace muster::agent

@@ -18,11 +18,12 @@ Frame FrameOf(const FromAgent& message) { return {.header = Encode(message), .pa
 }  // namespace
 
 CoordinatorLink::CoordinatorLink(EventLoop& loop, Transport& transport, std::string address,
-                                 std::string node, LinkEvents events)
+                                 std::string node, int32_t slots, LinkEvents events)
     : loop_(loop),
       transport_(transport),
       address_(std::move(address)),
       node_(std::move(node)),
+      slots_(slots),
       events_(std::move(events)),
       self_(std::make_shared<CoordinatorLink*>(this)),
       pause_(kFirstPause) {}
@@ -57,14 +58,14 @@ void CoordinatorLink::Connect() {
                                   link.OnBroken(number, why);
                                 });
                               }});
-  session_->Send(FrameOf(AgentHello{.node = node_}));
+  session_->Send(FrameOf(AgentHello{.node = node_, .slots = slots_}));
 }
 
 void CoordinatorLink::OnFrame(int64_t session_number, const Frame& frame) {
   if (session_number != session_number_) return;
   const auto message = DecodeToAgent(frame.header);
   if (!message.ok()) {
-    LogWarning("the coordinator said what cannot be read: %s", message.status().message());
+    LogWarning("a message of the coordinator cannot be read: %s", message.status().message());
     session_->Close(message.status());
     return;
   }
@@ -80,7 +81,7 @@ void CoordinatorLink::OnBroken(int64_t session_number, const absl::Status& why) 
   pause_ = std::min(pause_ * 2, kLongestPause);
 }
 
-void CoordinatorLink::Tell(const ProcessExited& exited) {
+void CoordinatorLink::SendExit(const ProcessExited& exited) {
   if (up_) session_->Send(FrameOf(exited));
 }
 

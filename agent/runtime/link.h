@@ -6,6 +6,7 @@
 // (SessionUp).
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -25,14 +26,16 @@ struct LinkEvents {
 
 class CoordinatorLink {
  public:
+  // `slots`: how many members this host holds.
   CoordinatorLink(EventLoop& loop, Transport& transport, std::string address, std::string node,
-                  LinkEvents events);
+                  int32_t slots, LinkEvents events);
   ~CoordinatorLink();
   CoordinatorLink(const CoordinatorLink&) = delete;
   CoordinatorLink& operator=(const CoordinatorLink&) = delete;
 
   void Start();
-  void Tell(const ProcessExited& exited);
+  // Nothing while no session is up: the supervisor says it again when one is.
+  void SendExit(const ProcessExited& exited);
   bool up() const { return up_; }
 
  private:
@@ -44,6 +47,7 @@ class CoordinatorLink {
   Transport& transport_;
   const std::string address_;
   const std::string node_;
+  const int32_t slots_;
   const LinkEvents events_;
   // Calls that transport threads posted do nothing once this is gone.
   std::shared_ptr<CoordinatorLink*> self_;

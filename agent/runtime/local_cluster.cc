@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/status.h"
-#include "lib/launch/lane_counter.h"
+#include "lib/lane_counter/lane_counter.h"
 #include "lib/log/log.h"
 
 namespace muster::agent {
@@ -20,20 +20,24 @@ std::string HostName() {
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
 }
 
-// What workers had run that ended together with an earlier agent of the folder: nobody has told it.
-std::vector<std::pair<std::string, LaneCount>> LanesRunBefore(const std::string& folder) {
-  std::vector<std::pair<std::string, LaneCount>> before;
+}  // namespace
+
+// Nobody has told it yet.
+std::map<std::string, LocalCluster::LanesByName> LocalCluster::LanesRunBefore(
+    const RunFolder& folder) {
+  std::map<std::string, LanesByName> before;
   std::error_code none;
-  for (const auto& file : std::filesystem::directory_iterator(folder + "/run", none)) {
-    if (file.path().extension() != ".lanes") continue;
-    const auto counts = ReadLaneCounts(file.path());
-    if (!counts.ok()) continue;
-    for (const LaneCount& count : *counts) before.emplace_back(file.path().stem(), count);
+  for (const auto& job : std::filesystem::directory_iterator(folder.jobs(), none)) {
+    for (const auto& file : std::filesystem::directory_iterator(job.path() / "run", none)) {
+      if (file.path().extension() != ".lanes") continue;
+      const auto counts = ReadLaneCounts(file.path());
+      if (!counts.ok()) continue;
+      LanesByName& of_job = before[job.path().filename()];
+      for (const LaneCount& count : *counts) of_job.emplace_back(file.path().stem(), count);
+    }
   }
   return before;
 }
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Make(EventLoop& loop,
                                                                  Transport& transport,
@@ -53,10 +57,10 @@ LocalCluster::LocalCluster(EventLoop& loop, Transport& transport, LocalClusterOp
       folder_(std::move(folder)),
       addresses_(std::move(addresses)),
       node_(HostName()),
-      run_before_(LanesRunBefore(folder_.path())),
+      run_before_(LanesRunBefore(folder_)),
       metrics_{{kCoordinatorKey, addresses_.http}},
       agent_(loop,
-             {.log_dir = folder_.logs(),
+             {.log_file = [this](const ProcessKey& key) { return folder_.LogFile(key); },
               .command = [this](const ProcessKey& key, Role role) { return CommandFor(key, role); },
               .lanes = [this](const ProcessKey& key) { return LanesOf(key); },
               .supervisor = options_.supervisor,
@@ -66,13 +70,13 @@ LocalCluster::LocalCluster(EventLoop& loop, Transport& transport, LocalClusterOp
               .on_report = [this](const ProcessKey& key,
                                   const Report& report) { OnReport(key, report); },
               .on_fault = events_.on_fault,
-              .tell_coordinator = [this](const ProcessExited& exited) { link_.Tell(exited); },
+              .tell_coordinator = [this](const ProcessExited& exited) { link_.SendExit(exited); },
               .on_stopped = events_.on_stopped}),
-      link_(loop, transport, addresses_.grpc, node_,
+      link_(loop, transport, addresses_.grpc, node_, options_.slots,
             {.on_up =
                  [this] {
                    agent_.Do(SessionUp{});
-                   tells_before_ = true;
+                   for (auto& [id, job] : jobs_) job.told_before = false;
                  },
              .on_wanted = [this](const Wanted& wanted) { OnWanted(wanted); },
              .on_down = [](const absl::Status&) {}}) {}
@@ -119,29 +123,49 @@ std::vector<std::string> LocalCluster::MemberCommand(const ProcessKey& key, Role
                                       "--node",
                                       node_};
   if (role == Role::kWorker)
-    command.insert(command.end(), {"--dir", folder_.path()});  // a server has no files there
+    command.insert(command.end(), {"--dir", folder_.job(key.job)});  // a server has no files there
   return command;
 }
 
 // Of a worker; a server, or a worker that never came so far, has no count, whatever one of its name
 // had counted before.
 LaneCount LocalCluster::LanesOf(const ProcessKey& key) {
-  const auto counts = ReadLaneCounts(absl::StrCat(folder_.path(), "/run/", key.name, ".lanes"));
+  const auto job = jobs_.find(key.job);
+  if (job == jobs_.end()) return {};
+  const auto counts =
+      ReadLaneCounts(absl::StrCat(folder_.job(key.job), "/run/", key.name, ".lanes"));
   if (!counts.ok() || counts->empty()) return {};
   const LaneCount& newest = counts->back();
-  const bool told = std::exchange(counted_[key], newest.incarnation) == newest.incarnation;
+  Incarnation& counted = job->second.counted[key.name];
+  const bool told = std::exchange(counted, newest.incarnation) == newest.incarnation;
   return told ? LaneCount{} : newest;
 }
 
 void LocalCluster::OnWanted(const Wanted& wanted) {
-  if (std::exchange(tells_before_, false))
-    for (const auto& [name, lanes] : run_before_)
-      link_.Tell({.job = wanted.job,
-                  .name = name,
-                  .signal = SIGKILL,
-                  .cause = "ended with an earlier muster",
-                  .lanes = lanes});
+  for (const JobProcesses& job : wanted.jobs) Begin(job.job);
   agent_.Do(WantMembers{wanted});
+  std::erase_if(jobs_, [this](const auto& job) { return !agent_.Has(job.first); });
+}
+
+void LocalCluster::Begin(const std::string& id) {
+  const auto [it, is_new] = jobs_.try_emplace(id);
+  Job& job = it->second;
+  if (is_new) {
+    // Where the folder cannot be made, no process of the job can be started, and that is told.
+    if (const absl::Status made = folder_.MakeJob(id); !made.ok()) LogWarning("%s", made.message());
+    if (auto before = run_before_.extract(id); !before.empty())
+      job.run_before = std::move(before.mapped());
+  }
+  if (!std::exchange(job.told_before, true)) TellLanesRunBefore(id, job);
+}
+
+void LocalCluster::TellLanesRunBefore(const std::string& id, Job& job) {
+  for (const auto& [name, lanes] : job.run_before)
+    link_.SendExit({.job = id,
+                    .name = name,
+                    .signal = SIGKILL,
+                    .cause = "ended together with an earlier muster",
+                    .lanes = lanes});
 }
 
 void LocalCluster::OnReport(const ProcessKey& key, const Report& report) {
@@ -154,6 +178,7 @@ void LocalCluster::OnReport(const ProcessKey& key, const Report& report) {
 
 void LocalCluster::OnExit(const NoteExit& note) {
   if (note.key != kCoordinatorKey && metrics_.erase(note.key) > 0) WriteTargets();
+  if (!agent_.Has(note.key.job)) jobs_.erase(note.key.job);
   if (note.key == kCoordinatorKey && events_.on_coordinator) events_.on_coordinator(false);
   if (events_.on_exit) events_.on_exit(note);
 }

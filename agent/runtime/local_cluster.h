@@ -22,6 +22,7 @@ struct LocalClusterOptions {
   std::string http;      // address of the REST port; empty: any on loopback
   std::vector<std::string> arguments;              // further ones of every process
   std::vector<std::string> coordinator_arguments;  // and of the coordinator alone
+  int slots = 1;                                   // how many members this host holds
   FaultPlan faults;
   SupervisorOptions supervisor;
 };
@@ -48,7 +49,9 @@ class LocalCluster {
   std::string url() const { return "http://" + addresses_.http; }
   const RunFolder& folder() const { return folder_; }
   std::vector<std::string> MissedFaults() const { return agent_.MissedFaults(); }
-  void JobEndsAfter(int64_t last_step) { agent_.JobEndsAfter(last_step); }
+  void JobEndsAfter(const std::string& job, int64_t last_step) {
+    agent_.JobEndsAfter(job, last_step);
+  }
 
  private:
   LocalCluster(EventLoop& loop, Transport& transport, LocalClusterOptions options,
@@ -62,15 +65,25 @@ class LocalCluster {
   LaneCount LanesOf(const ProcessKey& key);
   void WriteTargets();
 
+  using LanesByName = std::vector<std::pair<std::string, LaneCount>>;
+  // What this host knows of a job, as long as it is wanted or a process of it runs.
+  struct Job {
+    LanesByName run_before;    // by workers that ended together with an earlier agent of the folder
+    bool told_before = false;  // … to the coordinator of this session
+    std::map<std::string, Incarnation> counted;  // by worker, the last one whose lanes were told
+  };
+  static std::map<std::string, LanesByName> LanesRunBefore(const RunFolder& folder);
+  void Begin(const std::string& id);
+  void TellLanesRunBefore(const std::string& id, Job& job);
+
   const LocalClusterOptions options_;
   const LocalClusterEvents events_;
   const RunFolder folder_;
   const ClusterAddresses addresses_;
   const std::string node_;
-  const std::vector<std::pair<std::string, LaneCount>> run_before_;  // by name
-  bool tells_before_ = false;  // to a coordinator whose session is new
-  std::map<ProcessKey, std::string> metrics_;
-  std::map<ProcessKey, Incarnation> counted_;  // the last one whose lanes were told
+  std::map<std::string, LanesByName> run_before_;  // of jobs that have not been wanted yet
+  std::map<std::string, Job> jobs_;
+  std::map<ProcessKey, std::string> metrics_;  // of processes that run
   Agent agent_;
   CoordinatorLink link_;
 };

@@ -21,6 +21,7 @@
 #include "absl/time/time.h"
 #include "lib/base/check.h"
 #include "lib/base/status.h"
+#include "lib/base/utf8.h"
 
 namespace muster::agent {
 namespace {
@@ -146,26 +147,11 @@ int ReadStartError(int fd) {
   return n == static_cast<ssize_t>(sizeof error) ? error : 0;
 }
 
-// Bytes of the UTF-8 character that `text` begins with; 0: it begins with none.
-size_t CharacterLength(absl::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned lead = byte(0);
-  if (lead < 0x80) return 1;
-  const size_t length = lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF5 ? 4 : 0;
-  if (length == 0 || length > text.size()) return 0;
-  for (size_t i = 1; i < length; ++i)
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  const bool overlong = (lead == 0xE0 && byte(1) < 0xA0) || (lead == 0xF0 && byte(1) < 0x90);
-  const bool surrogate = lead == 0xED && byte(1) >= 0xA0;
-  const bool too_large = lead == 0xF4 && byte(1) >= 0x90;
-  return overlong || surrogate || too_large ? 0 : length;
-}
-
 // Whole text, as messages and JSON want it: a byte that belongs to no character becomes '?'.
 std::string ValidUtf8(absl::string_view text) {
   std::string out;
   while (!text.empty()) {
-    const size_t length = CharacterLength(text);
+    const size_t length = Utf8Length(text);
     if (length == 0)
       out += '?';
     else

@@ -65,13 +65,13 @@ bool LineReader::ReadFrom(int fd, const std::function<void(absl::string_view lin
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
     if (n == 0) return false;
-    Take({buffer.data(), static_cast<size_t>(n)}, on_line);
+    Split({buffer.data(), static_cast<size_t>(n)}, on_line);
   }
   return true;
 }
 
-void LineReader::Take(absl::string_view bytes,
-                      const std::function<void(absl::string_view)>& on_line) {
+void LineReader::Split(absl::string_view bytes,
+                       const std::function<void(absl::string_view)>& on_line) {
   while (!bytes.empty()) {
     const size_t end = bytes.find('\n');
     const absl::string_view part = bytes.substr(0, end);

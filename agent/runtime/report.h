@@ -42,7 +42,7 @@ class LineReader {
   bool ReadFrom(int fd, const std::function<void(absl::string_view line)>& on_line);
 
  private:
-  void Take(absl::string_view bytes, const std::function<void(absl::string_view)>& on_line);
+  void Split(absl::string_view bytes, const std::function<void(absl::string_view)>& on_line);
   std::string partial_;
   bool too_long_ = false;
 };

@@ -153,13 +153,24 @@ absl::StatusOr<RunFolder> RunFolder::Open(const std::string& path) {
   MUSTER_RETURN_IF_ERROR(MakeFolder(absolute));
   MUSTER_ASSIGN_OR_RETURN(const int lock_fd, TakeLock(absolute));
   RunFolder folder(absolute, lock_fd);
-  for (const std::string& inner : {folder.logs(), folder.store(), folder.checkpoints()})
+  for (const std::string& inner :
+       {folder.logs(), folder.jobs(), folder.store(), folder.checkpoints()})
     MUSTER_RETURN_IF_ERROR(MakeFolder(inner));
   return folder;
 }
 
 RunFolder::RunFolder(RunFolder&& other) noexcept
     : path_(std::move(other.path_)), lock_fd_(std::exchange(other.lock_fd_, -1)) {}
+
+std::string RunFolder::LogFile(const ProcessKey& key) const {
+  const std::string folder = key == kCoordinatorKey ? logs() : job(key.job) + "/logs";
+  return absl::StrCat(folder, "/", key.name, ".log");
+}
+
+absl::Status RunFolder::MakeJob(const std::string& id) const {
+  MUSTER_RETURN_IF_ERROR(MakeFolder(job(id) + "/logs"));
+  return MakeFolder(job(id) + "/run");
+}
 
 RunFolder::~RunFolder() {
   if (lock_fd_ >= 0) close(lock_fd_);

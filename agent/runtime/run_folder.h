@@ -3,7 +3,9 @@
 //   cluster.json              addresses of the coordinator, kept so that they survive restarts
 //   job.json                  the job it holds (muster train): id and specification
 //   result.json               how it ended (muster train)
-//   logs/NAME.log             what each process printed
+//   logs/coordinator.log      what the coordinator printed
+//   jobs/JOB/logs/NAME.log    what each process of a job printed
+//   jobs/JOB/run/NAME.lanes   how many lanes each worker of a job has run
 //   store/                    the coordinator's
 //   checkpoints/
 //   prometheus-targets.json   for Prometheus' file_sd_configs: who serves metrics now
@@ -37,8 +39,11 @@ class RunFolder {
   RunFolder& operator=(RunFolder&&) = delete;
   ~RunFolder();  // gives the lock up
 
-  const std::string& path() const { return path_; }  // absolute
-  std::string logs() const { return path_ + "/logs"; }
+  const std::string& path() const { return path_; }     // absolute
+  std::string logs() const { return path_ + "/logs"; }  // the coordinator's
+  std::string jobs() const { return path_ + "/jobs"; }
+  std::string job(const std::string& id) const { return jobs() + "/" + id; }
+  std::string LogFile(const ProcessKey& key) const;
   std::string store() const { return path_ + "/store"; }
   std::string checkpoints() const { return path_ + "/checkpoints"; }
   std::string targets() const { return path_ + "/prometheus-targets.json"; }
@@ -47,6 +52,9 @@ class RunFolder {
   // any of that host, and empty: any of loopback. kInvalidArgument: it is no address; kUnavailable:
   // it is none of this machine.
   absl::StatusOr<ClusterAddresses> PickAddresses(const std::string& http = "");
+
+  // Makes the folders of a job's processes.
+  absl::Status MakeJob(const std::string& id) const;
 
   // Who serves metrics where.
   absl::Status WriteTargets(const std::map<ProcessKey, std::string>& addresses) const;

@@ -10,6 +10,7 @@ ExitMeaning MeaningOf(const Exit& exit) {
   if (exit.signal != 0) return ExitMeaning::kFailure;
   switch (exit.code) {
     case kExitDone: return ExitMeaning::kDone;
+    case kExitStopped:
     case kExitLater: return ExitMeaning::kLeft;
     default: return IsHopelessExit(exit.code) ? ExitMeaning::kHopeless : ExitMeaning::kFailure;
   }
@@ -27,6 +28,7 @@ std::string CodeMeaning(int code) {
     case kExitDone: return " (done)";
     case kExitBadConfiguration: return " (bad configuration)";
     case kExitBadData: return " (bad data)";
+    case kExitStopped: return " (stopped or cancelled by a person)";
     case kExitLater: return " (left as asked)";
     case kExitOtherEnvironment: return " (its numeric environment differs from the job's)";
     default: return "";

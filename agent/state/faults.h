@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <variant>
@@ -22,6 +23,8 @@ struct Fault {
   enum class Kind { kKill, kPause };
   Kind kind = Kind::kKill;
   std::string target;  // "worker-1", "server-0", "coordinator" or kRandomWorker
+  // The job whose process and whose steps are meant; empty: whichever has them.
+  std::string job{};
   // Exactly one of the three: the first completed step at or after which, or the time since the
   // plan began, it happens; or "POINT:N", the N-th pass of a failpoint (lib/base/failpoint.h), at
   // which a process that is named kills itself. A process's first such fault is for its first
@@ -59,14 +62,14 @@ class FaultDriver {
   FaultDriver() = default;
   FaultDriver(FaultPlan plan, Time began);
 
-  // `step`: the highest completed step so far, if any. `running`: ascending.
-  std::vector<FaultAction> Step(std::optional<int64_t> step, const std::vector<ProcessKey>& running,
-                                Time now);
+  // `steps`: of each job that runs here, the highest completed step so far. `running`: ascending.
+  std::vector<FaultAction> Step(const std::map<std::string, int64_t>& steps,
+                                const std::vector<ProcessKey>& running, Time now);
 
   // A process is about to be started: the failpoint that this start is armed with, if any.
   std::optional<std::string> Arm(const ProcessKey& starting);
   // What lasts for steps ends with the last of the job at the latest: none comes after it.
-  void JobEndsAfter(int64_t last_step) { last_step_ = last_step; }
+  void JobEndsAfter(const std::string& job, int64_t last_step) { last_steps_[job] = last_step; }
   // It has come to a failpoint ("half_sent").
   void Passed(const ProcessKey& process, absl::string_view point);
 
@@ -78,26 +81,35 @@ class FaultDriver {
   struct Progress {
     Phase phase = Phase::kAhead;
     ProcessKey victim{};
-    Time since{};  // of kGoing, as are the next two, of which there is one
+    std::string job{};  // whose steps count
+    Time since{};       // of kGoing, as are the next two, of which there is one
     std::optional<int64_t> until_step{};
     std::optional<Time> until_time{};
   };
 
-  std::optional<ProcessKey> Victim(size_t index, const std::vector<ProcessKey>& running) const;
-  void Begin(size_t index, const ProcessKey& victim, std::optional<int64_t> step, Time now,
-             std::vector<FaultAction>& out);
-  bool IsOver(const Progress& progress, std::optional<int64_t> step, Time now) const;
+  // How fast a job goes; forgotten when the job does not run here any more.
+  struct Pace {
+    int64_t step = 0;  // the last one that was told,
+    Time since{};      // when that was,
+    Duration took{};   // and how long after the one before
+  };
+
+  void Note(const std::map<std::string, int64_t>& steps, Time now);
+  bool IsDue(const Fault& fault, const std::string& job, Time now) const;
+  std::optional<std::string> JobInTime(const Fault& fault, Time now) const;
+  std::optional<ProcessKey> Victim(size_t index, const std::vector<ProcessKey>& running,
+                                   Time now) const;
+  void Begin(size_t index, const ProcessKey& victim, Time now, std::vector<FaultAction>& out);
+  bool IsOver(const Progress& progress, Time now) const;
   Time WaitsUntil(const Progress& progress) const;  // of what is for steps
   void End(size_t index, Time now, std::vector<FaultAction>& out);
 
   FaultPlan plan_;
   Time began_{};
   std::vector<Progress> progress_;
-  std::optional<int64_t> last_step_{};
-  std::optional<int64_t> step_{};  // of the latest Step that brought a new one,
-  Time step_since_{};              // and when that was
-  Duration step_took_{};           // since the one before
-  Time last_{};                    // of the latest Step
+  std::map<std::string, int64_t> last_steps_;  // by job
+  std::map<std::string, Pace> paces_;          // by job
+  Time last_{};                                // of the latest Step
 };
 
 }  // namespace muster::agent

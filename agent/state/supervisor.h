@@ -1,133 +1,39 @@
 // Decides which processes of a host run: starts what is wanted, starts again what failed (with
 // back-off), gives up on what fails over and over, stops what is wanted no more. A pure state
-// machine: Step(event, now) → actions; it owns only its table. Not thread-safe.
+// machine: Step(event, now) → actions. It holds the processes of each job apart and passes events
+// on to them. Not thread-safe.
 //
 // The member processes of jobs are wanted by the coordinator (Wanted); the coordinator itself by
 // the agent alone.
 #pragma once
 
-#include <compare>
-#include <deque>
 #include <map>
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
-#include "agent/state/exit.h"
-#include "lib/base/time.h"
-#include "lib/domain/message.h"
+#include "agent/state/actions.h"
+#include "agent/state/processes_of_job.h"
 
 namespace muster::agent {
-
-struct SupervisorOptions {
-  Duration first_backoff = std::chrono::milliseconds(200);  // doubles with each failure in a row …
-  Duration longest_backoff = std::chrono::seconds(5);       // … up to this
-  // So many failures without progress in between, however long each run was: given up. A step is
-  // progress of the member that reports it, of the coordinator, and of members of the job that have
-  // run for `healthy_after` already (a spare has no steps of its own).
-  int crash_limit = 5;
-  Duration healthy_after = std::chrono::minutes(10);
-  // Failures of a coordinator count for so long: without a job there is no progress.
-  Duration coordinator_crash_window = std::chrono::hours(1);
-  // From when a member is wanted no more to SIGTERM: its coordinator has told it to leave, and it
-  // may have something to show first.
-  Duration leave_grace = std::chrono::seconds(2);
-  Duration stop_grace = std::chrono::seconds(10);  // from SIGTERM to SIGKILL
-};
-
-struct ProcessKey {
-  std::string job;  // empty: the coordinator, which serves all jobs
-  std::string name;
-  auto operator<=>(const ProcessKey&) const = default;
-};
-inline const ProcessKey kCoordinatorKey{"", "coordinator"};
-
-// ---- events
-
-struct WantCoordinator {};
-struct WantMembers {
-  Wanted wanted;
-};
-struct SpawnFailed {  // answers Spawn; a Spawn that is not answered so is a running process
-  ProcessKey key;
-  std::string reason;
-};
-struct Exited {
-  ProcessKey key;
-  Exit exit;
-};
-struct Progressed {  // the process completed a step
-  ProcessKey key;
-};
-struct SessionUp {};  // with the coordinator, which may have missed exits
-// Until Release, an exit of this process is deliberate and nothing is started in its place.
-struct KeepDown {
-  ProcessKey key;
-};
-struct Release {
-  ProcessKey key;
-};
-struct StopAll {};  // for good; a second one: at once
-struct Tick {};
-using SupervisorEvent = std::variant<WantCoordinator, WantMembers, SpawnFailed, Exited, Progressed,
-                                     SessionUp, KeepDown, Release, StopAll, Tick>;
-
-// ---- actions, in order
-
-struct Spawn {
-  ProcessKey key;
-  Role role = Role::kWorker;  // means nothing for the coordinator
-};
-struct SendSignal {
-  ProcessKey key;
-  int signal = 0;
-};
-struct TellCoordinator {
-  ProcessExited exited;
-};
-enum class AfterExit {
-  kStartsAgain,  // after `delay`
-  kKeptDown,     // by a fault, until released
-  kFinished,     // done, left, or stopped by us
-  kGivenUp,      // hopeless, or a crash loop
-};
-struct NoteExit {  // for people
-  ProcessKey key;
-  Exit exit;
-  AfterExit after = AfterExit::kFinished;
-  Duration delay{};
-  std::string text;  // "worker-2 was killed by SIGKILL; it starts again in 0.2 s"
-};
-using SupervisorAction = std::variant<Spawn, SendSignal, TellCoordinator, NoteExit>;
 
 class Supervisor {
  public:
   explicit Supervisor(SupervisorOptions options = {}) : options_(options) {}
+  Supervisor(const Supervisor&) = delete;
+  Supervisor& operator=(const Supervisor&) = delete;
 
-  std::vector<SupervisorAction> Step(const SupervisorEvent& event, Time now);
+  SupervisorActions Step(const SupervisorEvent& event, Time now);
 
   // When the next Tick is due at the latest; nothing: not before another event.
   std::optional<Time> NextTick() const;
   bool Runs(const ProcessKey& key) const;
   std::vector<ProcessKey> Running() const;
+  // Whether the job is wanted here, or a process of it has not ended yet.
+  bool Has(const std::string& job) const { return jobs_.contains(job); }
 
  private:
-  enum class Phase { kWaiting, kRunning, kLeaving, kStopping, kFinished, kGivenUp };
-  struct Process {
-    Role role = Role::kWorker;
-    bool wanted = true;
-    bool kept_down = false;
-    Phase phase = Phase::kWaiting;
-    Time since{};        // kRunning: of the start
-    Time due{};          // kWaiting: of the start; kLeaving: of SIGTERM; kStopping: of SIGKILL
-    Duration backoff{};  // before the last start; zero: nothing failed since progress
-    std::deque<Time> failures{};  // without progress in between
-    void StartAfresh();
-    std::optional<Exit> last_exit{};
-    std::deque<Exit> counted_exits{};  // the last ones that say what a worker had run
-  };
-  using Actions = std::vector<SupervisorAction>;
+  using Actions = SupervisorActions;
 
   void On(const WantCoordinator&, Time now, Actions& out);
   void On(const WantMembers& event, Time now, Actions& out);
@@ -140,17 +46,10 @@ class Supervisor {
   void On(const StopAll&, Time now, Actions& out);
   void On(const Tick&, Time now, Actions& out);
 
-  void Want(const ProcessKey& key, Role role, Time now);
-  void StartWhatIsDue(Time now, Actions& out);
-  void LetLeave(const ProcessKey& key, Process& process, Time now, Actions& out);
-  void Stop(const ProcessKey& key, Process& process, Time now, Actions& out);
-  static bool Ends(const Process& process);  // by itself or by us
-  AfterExit Judge(const ProcessKey& key, Process& process, const Exit& exit, Time now) const;
-  bool CountFailure(const ProcessKey& key, Process& process, Time now) const;
-  static ProcessExited ReportOf(const ProcessKey& key, const Process& process, const Exit& exit);
+  ProcessesOfJob* Find(const std::string& job);
 
-  SupervisorOptions options_;
-  std::map<ProcessKey, Process> processes_;
+  const SupervisorOptions options_;
+  std::map<std::string, ProcessesOfJob> jobs_;  // the coordinator is the one without an id
   bool stopping_ = false;
 };
 

@@ -9,6 +9,8 @@ Background::Background(size_t most_waiting) : most_waiting_(most_waiting) {
     while (auto call = calls_.TakeUntil(Time::max())) {
       if (stopping_.stop_requested()) return;
       (*call)(stopping_.get_token());
+      call.reset();
+      --unfinished_;
     }
   });
 }
@@ -24,7 +26,11 @@ void Background::Stop() {
 }
 
 bool Background::Run(Call call) {
-  return calls_.size() < most_waiting_ && calls_.Post(std::move(call));
+  if (calls_.size() >= most_waiting_) return false;
+  ++unfinished_;
+  if (calls_.Post(std::move(call))) return true;
+  --unfinished_;
+  return false;
 }
 
 }  // namespace muster::coordinator

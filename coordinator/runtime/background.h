@@ -1,6 +1,7 @@
 // A thread for what takes long on disk, so that the driver never waits for it. Calls run in order.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <limits>
@@ -27,10 +28,12 @@ class Background {
   // One thread at a time. False, and the call is dropped: stopped, or as many as may wait do so.
   bool Run(Call call);
   size_t queued() const { return calls_.size(); }
+  bool idle() const { return unfinished_ == 0; }
 
  private:
   const size_t most_waiting_;
   Mailbox<Call> calls_;
+  std::atomic<size_t> unfinished_{0};  // calls
   std::stop_source stopping_;
   std::thread thread_;
 };

@@ -9,6 +9,8 @@
 #include "absl/time/clock.h"
 #include "coordinator/runtime/checkpoints.h"
 #include "coordinator/runtime/once.h"
+#include "lib/base/mutex.h"
+#include "lib/checkpoint/catalogue.h"
 #include "lib/checkpoint/load.h"
 #include "lib/log/log.h"
 #include "lib/wire/job_codec.h"
@@ -21,33 +23,73 @@ namespace {
 constexpr int kMostInputsPerWrite = 256;
 // Frames of one session that wait for the driver; more break it.
 constexpr int64_t kMostWaitingFrames = 10'000;
-constexpr size_t kMostWaitingQuestions = 16;
+constexpr size_t kMostWaitingQueries = 16;
 
 int64_t UnixMillis() { return absl::ToUnixMillis(absl::Now()); }
 
-bool HadMembers(const RecoveredState& found) {
-  return std::any_of(found.jobs.begin(), found.jobs.end(), [](const JobJournal& job) {
+// Turns in the mailbox: each job has its own.
+constexpr char kRequests[] = "requests";
+constexpr char kAgents[] = "agents";
+constexpr char kStrangers[] = "strangers";
+std::string TurnOf(const std::string& job) { return absl::StrCat("job ", job); }
+
+// The first frame of a session says whose it is.
+std::string TurnOf(const AtCoordinator& first) {
+  if (std::holds_alternative<FromAgent>(first)) return kAgents;
+  const ToCoordinator& message = std::get<ToCoordinator>(first);
+  if (const AskJob* ask = std::get_if<AskJob>(&message)) return TurnOf(ask->job);
+  if (const Join* join = std::get_if<Join>(&message)) return TurnOf(join->job);
+  return kStrangers;
+}
+
+// Of one session: whose turn its frames wait for, so that they stay in order, and how many do.
+class Inbound {
+ public:
+  std::string TurnFor(const AtCoordinator& message) {
+    const MutexLock lock(mutex_);
+    if (turn_.empty()) turn_ = TurnOf(message);
+    return turn_;
+  }
+  std::string turn() {
+    const MutexLock lock(mutex_);
+    return turn_.empty() ? kStrangers : turn_;
+  }
+  std::atomic<int64_t> waiting{0};
+  bool opened = false;  // the driver's thread only
+
+ private:
+  Mutex mutex_;
+  std::string turn_ ABSL_GUARDED_BY(mutex_);  // empty before the first frame
+};
+
+std::string JobOfChange(const Persisted& change) {
+  if (const PersistJob* job = std::get_if<PersistJob>(&change)) return job->job.id;
+  if (const PersistRecords* records = std::get_if<PersistRecords>(&change)) return records->job;
+  return std::get<PersistFingerprint>(change).job;
+}
+
+bool HadMembers(const RecoveredState& recovered) {
+  return std::any_of(recovered.jobs.begin(), recovered.jobs.end(), [](const JobJournal& job) {
     return !Ended(job.phase) && job.number > ViewNumber(0);
   });
 }
 
 }  // namespace
 
-Driver::Driver(Journal& journal, RecoveredState found, const Clock& clock, Metrics& metrics,
+Driver::Driver(Journal& journal, RecoveredState recovered, const Clock& clock, Metrics& metrics,
                DriverOptions options)
     : journal_(journal),
       clock_(clock),
       metrics_(metrics),
       options_(std::move(options)),
-      reattaching_(HadMembers(found)),
-      coordinator_(journal.cluster(), journal.term(), options_.settings, std::move(found),
+      reattaching_(HadMembers(recovered)),
+      coordinator_(journal.cluster(), journal.term(), options_.settings, std::move(recovered),
                    clock.Now()),
       started_(clock.Now()),
       sessions_({.input = [this](Input input) { Feed(std::move(input)); },
-                 .asked = [this](SessionId id, const AskJob& ask) { AnswerAsk(id, ask); },
-                 .agent_came = [this] { WelcomeAgents(); }}),
+                 .asked = [this](SessionId id, const AskJob& ask) { AnswerAsk(id, ask); }}),
       events_(journal.term()),
-      questions_(kMostWaitingQuestions) {
+      query_thread_(kMostWaitingQueries) {
   last_written_ = Look();
   thread_ = std::thread([this] { Loop(); });
 }
@@ -58,15 +100,17 @@ void Driver::Stop() {
   stopping_ = true;
   mailbox_.Close();
   if (thread_.joinable()) thread_.join();
-  keeper_.Stop();
-  questions_.Stop();
+  for (const auto& [job, commit_thread] : commit_threads_) commit_thread->Stop();
+  query_thread_.Stop();
   // Whoever waits for an answer gets one from what is dropped here.
   while (mailbox_.TryTake()) {
   }
-  deeds_.clear();
+  after_write_.clear();
 }
 
-bool Driver::Post(std::function<void()> call) { return mailbox_.Post(std::move(call)); }
+bool Driver::Post(const std::string& key, std::function<void()> call) {
+  return mailbox_.Post(key, std::move(call));
+}
 
 void Driver::Loop() {
   // Waiting is by real time, whatever clock the decisions are given.
@@ -88,12 +132,12 @@ void Driver::Loop() {
 }
 
 void Driver::OnTick() {
-  if (failure_.ok()) Take(Tick{});
+  if (failure_.ok()) Handle(Tick{});
   Flush();
-  if (failure_.ok() && unsaved_.empty()) last_written_ = Look();
   if (clock_.Now() - started_ >= options_.settings.lease) reattaching_ = false;
   sessions_.CloseSilent(clock_.Now());
   events_.DropClosed();
+  DropIdleCommitThreads();
   Measure();
 }
 
@@ -106,40 +150,46 @@ Acceptor Driver::MakeAcceptor() {
 SessionHandler Driver::Accept(std::shared_ptr<Session> session) {
   const SessionId id = next_session_++;
   const std::weak_ptr<Session> weak = session;
-  const auto waiting = std::make_shared<std::atomic<int64_t>>(0);
-  Post([this, id, session = std::move(session)] { sessions_.Opened(id, session, clock_.Now()); });
+  const auto inbound = std::make_shared<Inbound>();
+  // From the first frame on, or from here, for who says nothing for too long: once.
+  const auto open = [this, id, weak, inbound] {
+    if (std::exchange(inbound->opened, true)) return;
+    if (auto opened = weak.lock()) sessions_.Opened(id, std::move(opened), clock_.Now());
+  };
+  Post(kStrangers, [open, session = std::move(session)] { open(); });
   const auto refuse = [this, weak](const char* reason, const absl::Status& why) {
     metrics_.GetCounter("muster_frames_refused_total", reason).Add();
-    if (const auto open = weak.lock()) open->Close(why);
+    if (const auto opened = weak.lock()) opened->Close(why);
   };
-  const auto on_frame = [this, id, waiting, refuse](const Frame& frame) {
+  const auto on_frame = [this, id, inbound, open, refuse](const Frame& frame) {
     if (frame.payload.size() > 0)
       return refuse("payload", absl::InvalidArgumentError("a frame with a payload"));
     absl::StatusOr<AtCoordinator> message = DecodeAtCoordinator(frame.header);
     if (!message.ok()) return refuse("header", message.status());
-    if (++*waiting > kMostWaitingFrames)
+    if (++inbound->waiting > kMostWaitingFrames)
       return refuse("too_many",
                     absl::ResourceExhaustedError("more frames wait than one session may have"));
-    Post([this, id, waiting, message = *std::move(message)] {
-      --*waiting;
+    const std::string turn = inbound->TurnFor(*message);
+    Post(turn, [this, id, inbound, open, message = *std::move(message)] {
+      --inbound->waiting;
+      open();
       sessions_.Said(id, message);
     });
   };
-  return {.on_frame = on_frame, .on_broken = [this, id](const absl::Status&) {
-            Post([this, id] { sessions_.Broken(id); });
+  return {.on_frame = on_frame, .on_broken = [this, id, inbound](const absl::Status&) {
+            Post(inbound->turn(), [this, id, inbound] {
+              inbound->opened = true;  // it is not to be opened any more
+              sessions_.Broken(id);
+            });
           }};
 }
 
-void Driver::WelcomeAgents() {
-  if (failure_.ok()) Later([this] { sessions_.TellAgents(last_wanted_); });
-}
-
 void Driver::Change(Decide decide, Done done) {
-  Post([this, decide = std::move(decide), answer = Once(std::move(done))] {
+  Post(kRequests, [this, decide = std::move(decide), answer = Once(std::move(done))] {
     if (!failure_.ok()) return answer(absl::UnavailableError(failure_.message()));
     absl::StatusOr<std::optional<Input>> input = decide(Look());
-    if (input.ok() && *input) Take(**input);
-    Later([this, answer, status = input.status()] {
+    if (input.ok() && *input) Handle(**input);
+    AfterWrite([this, answer, status = input.status()] {
       if (status.ok()) return answer(Look());
       answer(status);
     });
@@ -147,8 +197,8 @@ void Driver::Change(Decide decide, Done done) {
 }
 
 void Driver::Read(Done done) {
-  Post([this, answer = Once(std::move(done))] {
-    if (failure_.ok()) return Later([this, answer] { answer(Look()); });
+  Post(kRequests, [this, answer = Once(std::move(done))] {
+    if (failure_.ok()) return AfterWrite([this, answer] { answer(Look()); });
     KnownJobs jobs = last_written_;
     for (KnownJobPtr& job : jobs) {
       if (Ended(job->status.job.phase)) continue;
@@ -176,16 +226,15 @@ void Driver::Watch(const std::string& job, const std::string& after,
     };
     // What was decided so far, the job's end for one, is told first.
     if (!failure_.ok()) return watch();
-    Later(watch);
+    AfterWrite(watch);
   });
 }
 
 absl::Status Driver::Ask(Background::Call call) {
-  if (questions_.Run(std::move(call))) return absl::OkStatus();
+  if (query_thread_.Run(std::move(call))) return absl::OkStatus();
   if (stopping_) return ShuttingDown();
   return absl::UnavailableError(
-      absl::StrCat("as many questions (digest, audit, fingerprints) wait as may, ",
-                   kMostWaitingQuestions, "; ask again when some have been answered"));
+      absl::StrCat("query queue full (", kMostWaitingQueries, "); retry later"));
 }
 
 absl::Status Driver::Ready() const {
@@ -197,7 +246,7 @@ absl::Status Driver::Ready() const {
 // ---- decide, write, act
 
 void Driver::Feed(Input input) {
-  if (failure_.ok()) return Take(input);
+  if (failure_.ok()) return Handle(input);
   const bool said_again = std::holds_alternative<MemberSays>(input) ||
                           std::holds_alternative<AgentSays>(input) ||
                           std::holds_alternative<AgentUp>(input);
@@ -207,12 +256,19 @@ void Driver::Feed(Input input) {
       const MemberDown* earlier = std::get_if<MemberDown>(&other);
       return earlier != nullptr && earlier->member == down->member;
     });
+  if (const AgentDown* down = std::get_if<AgentDown>(&input))
+    std::erase_if(held_back_, [&](const Input& other) {
+      const AgentDown* earlier = std::get_if<AgentDown>(&other);
+      return earlier != nullptr && earlier->node == down->node;
+    });
   held_back_.push_back(std::move(input));
 }
 
-void Driver::Take(const Input& input) {
+void Driver::Handle(const Input& input) {
   TimeCheckpoint(input);
-  for (Action& action : coordinator_.Take(input, clock_.Now())) Sort(std::move(action));
+  for (Action& action : coordinator_.Handle(input, clock_.Now())) Sort(std::move(action));
+  const JobDeleted* deleted = std::get_if<JobDeleted>(&input);
+  if (deleted != nullptr && coordinator_.Find(deleted->id) == nullptr) ForgetJob(deleted->id);
 }
 
 void Driver::TimeCheckpoint(const Input& input) {
@@ -232,10 +288,9 @@ void Driver::Sort(Action action) {
     using A = decltype(a);
     if constexpr (std::is_same_v<A, PersistJob>) {
       if (a.job.environment && sessions_.WaitsForEnvironment(a.job.id))
-        Later([this, id = a.job.id] {
+        AfterWrite([this, id = a.job.id] {
           if (const auto job = JobFor(id); job && job->environment) sessions_.TellEnvironment(*job);
         });
-      over_.erase(a.job.id);
       // Only the last value counts, as all are written at once.
       const auto same = [&](const Persisted& p) {
         const PersistJob* other = std::get_if<PersistJob>(&p);
@@ -246,26 +301,27 @@ void Driver::Sort(Action action) {
     } else if constexpr (std::is_constructible_v<Persisted, A>) {
       unsaved_.push_back(std::move(a));
     } else {
-      Later([this, a = std::move(a)] { CarryOut(a); });
+      AfterWrite([this, a = std::move(a)] { CarryOut(a); });
     }
   };
   std::visit(sort, std::move(action));
 }
 
-void Driver::Later(std::function<void()> deed) { deeds_.push_back(std::move(deed)); }
+void Driver::AfterWrite(std::function<void()> call) { after_write_.push_back(std::move(call)); }
 
 void Driver::Flush() {
   if (!unsaved_.empty()) {
     if (const absl::Status written = journal_.Write(unsaved_, UnixMillis()); !written.ok())
       return OnWriteFailed(written);
+    for (const Persisted& change : unsaved_) snapshots_.erase(JobOfChange(change));
     unsaved_.clear();
     last_written_ = Look();
     options_.pass("persisted_unpublished");
   }
-  while (!deeds_.empty()) {
-    const std::function<void()> deed = std::move(deeds_.front());
-    deeds_.pop_front();
-    deed();
+  while (!after_write_.empty()) {
+    const std::function<void()> call = std::move(after_write_.front());
+    after_write_.pop_front();
+    call();
   }
   if (std::exchange(sealed_, false)) options_.pass("forming");
   if (!failure_.ok()) OnWritten();
@@ -290,29 +346,53 @@ void Driver::OnWritten() {
   failure_ = absl::OkStatus();
   failing_ = false;
   LogInfo("the journal can be written again");
-  for (const auto& [id, job] : coordinator_.jobs())
-    if (!Ended(job.phase))
+  for (const std::string& id : coordinator_.JobIds())
+    if (!Ended(coordinator_.Find(id)->phase))
       events_.Append(id, {"", 0, UnixMillis(), "state", "the journal can be written again", {}});
   // Our own time stood still: the machine is told first, so that it takes no silence for a loss.
-  Take(Tick{});
-  for (const Input& input : std::exchange(held_back_, {})) Take(input);
+  Handle(Tick{});
+  for (const Input& input : std::exchange(held_back_, {})) Handle(input);
   sessions_.CloseAll(absl::AbortedError(
       "the journal could not be written: what was said meanwhile is to be said again"));
 }
 
 KnownJobs Driver::Look() {
   KnownJobs jobs;
-  for (const auto& [id, job] : coordinator_.jobs()) jobs.push_back(LookAt(job));
+  for (const std::string& id : coordinator_.JobIds()) jobs.push_back(LookAt(id));
   return jobs;
 }
 
-// Many jobs may be over, and each write and tick looks: what cannot change is not copied again.
-KnownJobPtr Driver::LookAt(const JobJournal& job) {
-  if (const auto known = over_.find(job.id); known != over_.end()) return known->second;
-  auto known = std::make_shared<const KnownJob>(
-      KnownJob{coordinator_.StatusOf(job.id), journal_.TimesOf(job.id), journal_.TailOf(job.id)});
-  if (Ended(job.phase) && unsaved_.empty()) over_[job.id] = known;
-  return known;
+// A job may be large, and each write and each reader looks: what has not changed is not copied
+// again.
+KnownJobPtr Driver::LookAt(const std::string& id) {
+  Snapshot& snapshot = snapshots_[id];
+  const int64_t version = coordinator_.VersionOf(id);
+  if (snapshot.version != version)
+    snapshot = {version,
+                std::make_shared<const KnownJob>(KnownJob{
+                    coordinator_.StatusOf(id), journal_.TimesOf(id), journal_.TailOf(id)})};
+  return snapshot.job;
+}
+
+void Driver::ForgetJob(const std::string& id) {
+  journal_.Forget(id);
+  events_.Forget(id);
+  snapshots_.erase(id);
+  std::erase_if(last_written_,
+                [&](const KnownJobPtr& known) { return known->status.job.id == id; });
+}
+
+Background& Driver::CommitThread(const std::string& job) {
+  std::unique_ptr<Background>& thread = commit_threads_[job];
+  if (thread == nullptr) thread = std::make_unique<Background>();
+  return *thread;
+}
+
+void Driver::DropIdleCommitThreads() {
+  std::erase_if(commit_threads_, [&](const auto& entry) {
+    const JobJournal* job = coordinator_.Find(entry.first);
+    return (job == nullptr || Ended(job->phase)) && entry.second->idle();
+  });
 }
 
 void Driver::CarryOut(const ToMember& action) {
@@ -320,53 +400,68 @@ void Driver::CarryOut(const ToMember& action) {
   sessions_.Tell(action.member, action.message);
 }
 
-void Driver::CarryOut(const ToAgents& action) {
-  last_wanted_ = action.wanted;
-  sessions_.TellAgents(last_wanted_);
+void Driver::CarryOut(const ToMembers& action) {
+  sealed_ = sealed_ || std::holds_alternative<Seal>(action.message);
+  sessions_.TellAll(action.members, action.message);
 }
+
+void Driver::CarryOut(const ToAgents& action) { sessions_.TellAgents(action.wanted); }
 
 void Driver::CarryOut(const CommitManifest& action) {
-  const auto job = coordinator_.jobs().find(action.manifest.job);
-  if (job == coordinator_.jobs().end()) return;
+  const JobJournal* job = coordinator_.Find(action.manifest.job);
+  if (job == nullptr) return;
   Manifest manifest = action.manifest;
-  manifest.spec = ToJson(job->second.spec);
-  keeper_.Run([this, manifest = std::move(manifest)](const std::stop_token&) { Commit(manifest); });
+  manifest.spec = ToJson(job->spec);
+  CommitThread(job->id).Run(
+      [this, manifest = std::move(manifest)](const std::stop_token&) { Commit(manifest); });
 }
 
-// On the keeper's thread.
+// On the job's commit thread.
 void Driver::Commit(const Manifest& manifest) {
   options_.pass("before_commit");
   const absl::StatusOr<Manifest> committed =
       CommitCheckpoint(journal_.kv(), manifest, UnixMillis() / 1000);
   if (!committed.ok()) {
-    Post([this, failed = ManifestFailed{manifest.job, manifest.lineage, manifest.step,
+    Post(TurnOf(manifest.job),
+         [this, failed = ManifestFailed{manifest.job, manifest.lineage, manifest.step,
                                         std::string(committed.status().message())}] {
-      Feed(failed);
-    });
+           Feed(failed);
+         });
     return;
   }
   metrics_.GetCounter("muster_checkpoints_committed_total").Add();
-  Post([this, done = ManifestCommitted{*committed}] { Feed(done); });
+  Post(TurnOf(manifest.job), [this, done = ManifestCommitted{*committed}] { Feed(done); });
 }
 
 void Driver::CarryOut(const PruneManifests& action) {
-  keeper_.Run([this, action, dir = CheckpointDir(options_.checkpoint_root, action.newest.job)](
-                  const std::stop_token&) {
-    PruneCheckpoints(journal_.kv(), dir, action.newest, action.lineages, action.keep);
-  });
+  CommitThread(action.newest.job)
+      .Run([this, action, dir = CheckpointDir(options_.checkpoint_root, action.newest.job)](
+               const std::stop_token&) {
+        PruneCheckpoints(journal_.kv(), dir, action.newest, action.lineages, action.keep);
+      });
 }
 
 void Driver::CarryOut(const ComputeDigest& action) {
-  keeper_.Run([this, action](const std::stop_token& stop) {
+  CommitThread(action.job).Run([this, action](const std::stop_token& stop) {
     const absl::StatusOr<std::string> digest =
         Digest(CheckpointDir(options_.checkpoint_root, action.job), action.manifest, stop);
     if (absl::IsCancelled(digest.status())) return;  // the next term computes it
-    Post([this, done = DigestDone{action.job, digest.value_or(""),
+    Post(TurnOf(action.job),
+         [this, done = DigestDone{action.job, digest.value_or(""),
                                   std::string(digest.status().message())}] { Feed(done); });
   });
 }
 
-void Driver::CarryOut(const Tell& action) {
+void Driver::CarryOut(const DeleteJob& action) {
+  CommitThread(action.id).Run([this, id = action.id](const std::stop_token&) {
+    absl::Status erased =
+        Catalogue(journal_.kv()).RemoveAll(id, CheckpointDir(options_.checkpoint_root, id));
+    if (erased.ok()) erased = journal_.Erase(id);
+    Post(TurnOf(id), [this, done = JobDeleted{id, std::string(erased.message())}] { Feed(done); });
+  });
+}
+
+void Driver::CarryOut(const Announce& action) {
   if (action.text.empty()) {
     LogDebug("job %s: %s", action.job, action.event);
   } else {
@@ -377,7 +472,7 @@ void Driver::CarryOut(const Tell& action) {
 
 void Driver::AnswerAsk(SessionId id, const AskJob& ask) {
   if (!failure_.ok()) return;  // its session will end, and it asks again
-  Later([this, id, ask] {
+  AfterWrite([this, id, ask] {
     if (const auto job = JobFor(ask.job)) return sessions_.Answer(id, *job);
     sessions_.Answer(id, Leave{0, absl::StrCat("job ", ask.job, " is not running")});
   });
@@ -389,18 +484,23 @@ std::optional<JobIs> Driver::JobFor(const std::string& job) const {
   return is;
 }
 
-// Of the job that has a view and goes on: there is at most one.
+// Members of all jobs; of the job that was started last: its view, lineage and loss.
 void Driver::MeasureView() {
   View none;
   const View* view = &none;
   double loss = NAN;
+  size_t members = 0;
+  int64_t newest = -1;
   for (const KnownJobPtr& known : last_written_) {
     const JobJournal& job = known->status.job;
     if (Ended(job.phase) || !job.view) continue;
+    members += job.view->members.size();
+    if (job.submission < newest) continue;
+    newest = job.submission;
     view = &*job.view;
     loss = known->tail.loss.value_or(NAN);
   }
-  metrics_.GetGauge("muster_members").Set(static_cast<double>(view->members.size()));
+  metrics_.GetGauge("muster_members").Set(static_cast<double>(members));
   metrics_.GetGauge("muster_view").Set(static_cast<double>(view->number.value()));
   metrics_.GetGauge("muster_lineage").Set(static_cast<double>(view->lineage.value()));
   metrics_.GetGauge("muster_loss").Set(loss);
@@ -430,9 +530,11 @@ void Driver::Measure() {
   metrics_.GetCounter("muster_rewinds_total").Add(grown("rewinds", rewinds));
   metrics_.GetCounter("muster_lanes_recomputed_total").Add(grown("lanes", lanes));
   metrics_.GetGauge("muster_queue_depth", "mailbox").Set(static_cast<double>(mailbox_.size()));
-  metrics_.GetGauge("muster_queue_depth", "checkpoint").Set(static_cast<double>(keeper_.queued()));
+  size_t commits = 0;
+  for (const auto& [job, commit_thread] : commit_threads_) commits += commit_thread->queued();
+  metrics_.GetGauge("muster_queue_depth", "checkpoint").Set(static_cast<double>(commits));
   metrics_.GetGauge("muster_queue_depth", "questions")
-      .Set(static_cast<double>(questions_.queued()));
+      .Set(static_cast<double>(query_thread_.queued()));
 }
 
 }  // namespace muster::coordinator

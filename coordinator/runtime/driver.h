@@ -1,9 +1,9 @@
 // Runs the coordinator's state machine: one thread takes what comes (frames, requests, ticks,
-// results of work on disk), lets the machine decide, writes what it decided, and only then carries
-// it out. What several inputs decided is written at once. While the journal cannot be written (a
-// full disk), readers see the last written state, each tick tries again, and to members and agents
-// it is as if the coordinator were away: they go on, nothing of what they say is kept, and
-// afterwards their sessions end, so that they come back and say it again.
+// results of work on disk), each job in its turn, lets the machine decide, writes what it decided,
+// and only then carries it out. What several inputs decided is written at once. While the journal
+// cannot be written (a full disk), readers see the last written state, each tick tries again, and
+// to members and agents it is as if the coordinator were away: they go on, nothing of what they say
+// is kept, and afterwards their sessions end, so that they come back and say it again.
 #pragma once
 
 #include <atomic>
@@ -22,11 +22,11 @@
 #include "coordinator/runtime/background.h"
 #include "coordinator/runtime/checkpoint_times.h"
 #include "coordinator/runtime/event_log.h"
+#include "coordinator/runtime/fair_mailbox.h"
 #include "coordinator/runtime/journal.h"
-#include "coordinator/runtime/sessions.h"
+#include "coordinator/runtime/member_sessions.h"
 #include "coordinator/state/coordinator.h"
 #include "lib/base/clock.h"
-#include "lib/base/mailbox.h"
 #include "lib/metrics/metrics.h"
 #include "lib/transport/transport.h"
 
@@ -58,7 +58,7 @@ class Driver {
   using Done = std::function<void(absl::StatusOr<KnownJobs>)>;
 
   // `journal`, `clock` and `metrics` outlive the driver.
-  Driver(Journal& journal, RecoveredState found, const Clock& clock, Metrics& metrics,
+  Driver(Journal& journal, RecoveredState recovered, const Clock& clock, Metrics& metrics,
          DriverOptions options);
   ~Driver();  // listeners that use MakeAcceptor are gone by then
   Driver(const Driver&) = delete;
@@ -87,29 +87,33 @@ class Driver {
 
  private:
   SessionHandler Accept(std::shared_ptr<Session> session);
-  bool Post(std::function<void()> call);
+  bool Post(const std::string& key, std::function<void()> call);
   void Loop();
   void OnTick();
   void Feed(Input input);
-  void Take(const Input& input);
+  void Handle(const Input& input);
   void TimeCheckpoint(const Input& input);
   void Sort(Action action);
-  void Later(std::function<void()> deed);
+  void AfterWrite(std::function<void()> call);
   void Flush();
   void OnWritten();
   void OnWriteFailed(const absl::Status& why);
   KnownJobs Look();
-  KnownJobPtr LookAt(const JobJournal& job);
+  KnownJobPtr LookAt(const std::string& id);
+  void ForgetJob(const std::string& id);
+  Background& CommitThread(const std::string& job);
+  void DropIdleCommitThreads();
 
   void CarryOut(const ToMember& action);
+  void CarryOut(const ToMembers& action);
   void CarryOut(const ToAgents& action);
   void CarryOut(const CommitManifest& action);
   void Commit(const Manifest& manifest);
   void CarryOut(const PruneManifests& action);
   void CarryOut(const ComputeDigest& action);
-  void CarryOut(const Tell& action);
+  void CarryOut(const DeleteJob& action);
+  void CarryOut(const Announce& action);
   void AnswerAsk(SessionId id, const AskJob& ask);
-  void WelcomeAgents();
   std::optional<JobIs> JobFor(const std::string& job) const;
   void Measure();
   void MeasureView();
@@ -119,7 +123,7 @@ class Driver {
   Metrics& metrics_;
   const DriverOptions options_;
 
-  Mailbox<std::function<void()>> mailbox_;
+  FairMailbox<std::function<void()>> mailbox_;  // by job
   std::atomic<SessionId> next_session_{1};
   std::atomic<bool> stopping_{false};
   std::atomic<bool> failing_{false};
@@ -128,22 +132,27 @@ class Driver {
   // The driver's thread only, from here on.
   Coordinator coordinator_;
   const Time started_;
-  Sessions sessions_;
+  MemberSessions sessions_;
   EventLog events_;
-  Wanted last_wanted_;
   std::vector<Persisted> unsaved_;
-  std::deque<std::function<void()>> deeds_;  // to be carried out once `unsaved_` is written
-  // While the journal cannot be written: who went down, once each, and what the keeper has done.
+  std::deque<std::function<void()>> after_write_;  // of `unsaved_`
+  // While the journal cannot be written: who went down, once each, and what became of work on disk.
   std::deque<Input> held_back_;
-  absl::Status failure_;                     // of the last write
-  bool sealed_ = false;                      // a Seal was sent since the last look
-  KnownJobs last_written_;                   // what readers see while the journal cannot be written
-  std::map<std::string, KnownJobPtr> over_;  // jobs that are: looked at once
+  absl::Status failure_;    // of the last write
+  bool sealed_ = false;     // a Seal was sent since the last look
+  KnownJobs last_written_;  // what readers see while the journal cannot be written
+  struct Snapshot {
+    int64_t version = 0;  // of the job, when it was looked at
+    KnownJobPtr job;
+  };
+  std::map<std::string, Snapshot> snapshots_;  // by job: taken again only when it has changed
   CheckpointTimes checkpoint_times_;
   std::map<std::string, double> counted_;  // what counters have been given so far, by metric
 
-  Background keeper_;  // what jobs wait for: commits and final digests
-  Background questions_;
+  // What jobs wait for, commits and final digests: a thread for each, so that no job waits for
+  // another's disk. Made when it is needed; dropped when the job is over and all is done.
+  std::map<std::string, std::unique_ptr<Background>> commit_threads_;
+  Background query_thread_;
   std::thread thread_;
 };
 

@@ -1,5 +1,6 @@
 #include "coordinator/runtime/event_log.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "absl/strings/numbers.h"
@@ -36,13 +37,35 @@ void EventLog::Append(const std::string& job, JobEvent event) {
   event.id = IdOf(event.seq);
   const bool last = event.event == "done";
   std::erase_if(watchers_, [&](const auto& entry) {
-    return entry.first == job && (!entry.second->Take(event) || last);
+    return entry.first == job && (!entry.second->OnEvent(event) || last);
   });
   DropClosed();
-  events_.emplace_back(job, std::move(event));
-  if (events_.size() <= keep_) return;
-  dropped_[events_.front().first] = events_.front().second.seq;
-  events_.pop_front();
+  OfJob& events = events_[job];
+  events.kept.push_back(std::move(event));
+  ++kept_;
+  if (events.kept.size() > keep_) DropOldest(events);
+  if (kept_ > keep_in_all_) MakeRoom();
+}
+
+void EventLog::DropOldest(OfJob& events) {
+  events.dropped = events.kept.front().seq;
+  events.kept.pop_front();
+  --kept_;
+}
+
+void EventLog::MakeRoom() {
+  const auto most = std::max_element(
+      events_.begin(), events_.end(),
+      [](const auto& a, const auto& b) { return a.second.kept.size() < b.second.kept.size(); });
+  DropOldest(most->second);
+}
+
+void EventLog::Forget(const std::string& job) {
+  if (const auto it = events_.find(job); it != events_.end()) {
+    kept_ -= it->second.kept.size();
+    events_.erase(it);
+  }
+  std::erase_if(watchers_, [&](const auto& entry) { return entry.first == job; });
 }
 
 JobEvent EventLog::Notice(const std::string& event, const std::string& text, int64_t seq) const {
@@ -64,21 +87,22 @@ bool EventLog::Replay(const std::string& job, const std::string& after, JobWatch
   const bool other_term = place.term && *place.term != term_.value();
   if (other_term || place.seq >= next_) {
     place.seq = 0;
-    if (!watcher.Take(
+    if (!watcher.OnEvent(
             Notice("restart",
                    "the coordinator was started again: events are numbered from 1 again, and older "
                    "ones are gone",
                    0)))
       return false;
   }
-  const auto dropped = dropped_.find(job);
-  if (dropped != dropped_.end() && place.seq < dropped->second &&
-      !watcher.Take(Notice("gap",
-                           absl::StrCat("events up to ", dropped->second, " are not kept any more"),
-                           dropped->second)))
+  const auto of = events_.find(job);
+  if (of == events_.end()) return true;
+  const int64_t dropped = of->second.dropped;
+  if (place.seq < dropped &&
+      !watcher.OnEvent(
+          Notice("gap", absl::StrCat("events up to ", dropped, " are not kept any more"), dropped)))
     return false;
-  for (const auto& [of, event] : events_)
-    if (of == job && event.seq > place.seq && !watcher.Take(event)) return false;
+  for (const JobEvent& event : of->second.kept)
+    if (event.seq > place.seq && !watcher.OnEvent(event)) return false;
   return true;
 }
 

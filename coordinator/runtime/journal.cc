@@ -92,12 +92,13 @@ struct Writer {
   Batch batch;
   std::map<std::string, JobTimes> times;
   std::map<std::string, JobTail> tails;
+  std::map<std::string, const JobJournal*> entries;  // the last one of each job counts
 
   void operator()(const PersistJob& change) {
     const std::string& id = change.job.id;
     JobTimes& at = times.try_emplace(id, journal.TimesOf(id)).first->second;
     at = Advanced(at, change.job.phase, now);
-    batch.Put(kJournal, absl::StrCat(kJobPrefix, change.job.id), EncodeJob({change.job, at}));
+    entries[id] = &change.job;
   }
   void operator()(const PersistRecords& change) {
     for (const StepRecord& record : change.records) {
@@ -105,6 +106,12 @@ struct Writer {
                 EncodeStepRecord(record));
       TailOf(change.job).loss = MeanLoss(record);
     }
+  }
+  // With what is known once all is written.
+  void AddEntries() {
+    for (const auto& [id, job] : entries)
+      batch.Put(kJournal, absl::StrCat(kJobPrefix, id),
+                EncodeJob({*job, times.at(id), TailOf(id)}));
   }
   void operator()(const PersistFingerprint& change) {
     batch.Put(kLedger, LedgerKey(change.job, kFingerprint, change.lineage, change.step),
@@ -135,6 +142,23 @@ absl::Status ScanLedger(const Kv& kv, const std::string& first, const std::strin
         return status.ok();
       }));
   return status;
+}
+
+// In batches, so that a long ledger needs no memory of its own length.
+absl::Status ErasePrefix(Kv& kv, const char* family, const std::string& prefix) {
+  constexpr size_t kMostPerBatch = 10'000;
+  for (bool more = true; more;) {
+    Batch batch;
+    more = false;
+    MUSTER_RETURN_IF_ERROR(
+        kv.Scan(family, prefix, PrefixEnd(prefix), [&](absl::string_view key, absl::string_view) {
+          more = batch.changes().size() == kMostPerBatch;
+          if (!more) batch.Delete(family, key);
+          return !more;
+        }));
+    if (!batch.empty()) MUSTER_RETURN_IF_ERROR(kv.Write(batch));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -175,6 +199,7 @@ absl::StatusOr<RecoveredState> Journal::Load(std::vector<std::string>& damaged) 
                                        return false;
                                      }
                                      times_[entry->job.id] = entry->times;
+                                     tails_[entry->job.id] = entry->tail;
                                      found.jobs.push_back(std::move(entry->job));
                                      return true;
                                    }));
@@ -191,7 +216,8 @@ absl::StatusOr<RecoveredState> Journal::Load(std::vector<std::string>& damaged) 
 
 // The records of the current lineage without a gap, and the last values.
 absl::Status Journal::LoadLedger(const JobJournal& job, RecoveredState& found) {
-  if (job.lineages.empty()) return absl::OkStatus();
+  found.recorded[job.id] = job.recorded;
+  if (job.lineages.empty() || (Ended(job.phase) && !CanGoOn(job.phase))) return absl::OkStatus();
   const Lineage& lineage = job.lineages.back();
   Step next = lineage.fork;
   std::string last;
@@ -206,9 +232,7 @@ absl::Status Journal::LoadLedger(const JobJournal& job, RecoveredState& found) {
                                      return true;
                                    }));
   found.recorded[job.id] = next;
-  if (!Ended(job.phase) || CanGoOn(job.phase)) {
-    MUSTER_ASSIGN_OR_RETURN(found.recent[job.id], LoadRecent(job, next));
-  }
+  MUSTER_ASSIGN_OR_RETURN(found.recent[job.id], LoadRecent(job, next));
   JobTail& tail = tails_[job.id];
   if (!last.empty()) {
     const auto record = DecodeStepRecord(last);
@@ -224,12 +248,27 @@ absl::Status Journal::LoadLedger(const JobJournal& job, RecoveredState& found) {
 }
 
 absl::Status Journal::Write(const std::vector<Persisted>& changes, int64_t unix_ms) {
-  Writer writer{*this, unix_ms, {}, {}, {}};
+  Writer writer{*this, unix_ms, {}, {}, {}, {}};
   for (const Persisted& change : changes) std::visit(writer, change);
+  writer.AddEntries();
   MUSTER_RETURN_IF_ERROR(kv_->Write(writer.batch));
   for (const auto& [job, times] : writer.times) times_[job] = times;
   for (const auto& [job, tail] : writer.tails) tails_[job] = tail;
   return absl::OkStatus();
+}
+
+absl::Status Journal::Erase(const std::string& job) const {
+  for (const char kind : {kRecord, kFingerprint}) {
+    MUSTER_RETURN_IF_ERROR(ErasePrefix(*kv_, kLedger, LedgerPrefix(job, kind)));
+  }
+  Batch entry;
+  entry.Delete(kJournal, absl::StrCat(kJobPrefix, job));
+  return kv_->Write(entry);
+}
+
+void Journal::Forget(const std::string& job) {
+  times_.erase(job);
+  tails_.erase(job);
 }
 
 JobTimes Journal::TimesOf(const std::string& job) const {

@@ -1,6 +1,6 @@
 // The coordinator's memory on disk: journal, ledger and catalogue, families of one store. Layout
 // (docs/formats.md):
-//   journal    cluster · term · job/ID → JobJournal
+//   journal    cluster · term · job/ID → JournalEntry
 //   ledger     ID \0 r LINEAGE STEP → StepRecord        (numbers: 8 bytes, big-endian)
 //              ID \0 f LINEAGE STEP → FingerprintPart
 //   catalogue  lib/checkpoint/catalogue.h
@@ -17,7 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "coordinator/runtime/job_codec.h"
+#include "coordinator/runtime/journal_entry.h"
 #include "coordinator/state/coordinator.h"
 #include "lib/storage/kv.h"
 
@@ -26,19 +26,6 @@ namespace muster::coordinator {
 std::vector<std::string> JournalFamilies();
 
 using Persisted = std::variant<PersistJob, PersistRecords, PersistFingerprint>;
-
-struct FingerprintEntry {
-  LineageNumber lineage;
-  Step step;
-  FingerprintPart value;
-  bool operator==(const FingerprintEntry&) const = default;
-};
-
-// What is known of a job's last step, also after it has ended.
-struct JobTail {
-  std::optional<double> loss;  // mean of the last record
-  std::optional<FingerprintEntry> fingerprint;
-};
 
 // One thread at a time, except for the methods that say otherwise. Errors of the store pass
 // through; kDataLoss: damaged, and the message says what and what to do.
@@ -51,13 +38,18 @@ class Journal {
   TermNumber term() const { return term_; }
   Kv& kv() const { return *kv_; }  // thread-safe
 
-  // What earlier terms left; once, before the first Write. Damaged manifests are passed over and
-  // told in `damaged`.
+  // What earlier terms left; once, before the first Write. The ledger is read only of jobs that can
+  // go on. Damaged manifests are passed over and told in `damaged`.
   absl::StatusOr<RecoveredState> Load(std::vector<std::string>& damaged);
 
   // All or nothing, synced. After an error nothing of it is remembered: the same call may be made
   // again.
   absl::Status Write(const std::vector<Persisted>& changes, int64_t unix_ms);
+
+  // The job's ledger, and last its entry: broken off, it can be called again. Thread-safe for a job
+  // that is not written any more.
+  absl::Status Erase(const std::string& job) const;
+  void Forget(const std::string& job);  // what this object remembers of it
 
   JobTimes TimesOf(const std::string& job) const;
   JobTail TailOf(const std::string& job) const;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
@@ -116,6 +117,7 @@ JobInfo Describe(const KnownJob& known, int64_t now_unix_ms) {
                .state = std::string(PhaseName(job.phase)),
                .reason = job.reason,
                .waits_for = status.waits_for,
+               .deleting = job.deleting,
                .digest = job.digest,
                .views = job.views,
                .recoveries = job.recoveries,
@@ -148,6 +150,48 @@ JobInfo DescribeNow(const KnownJob& known) {
   return Describe(known, absl::ToUnixMillis(absl::Now()));
 }
 
+// What a query asks for, checked.
+struct PageBounds {
+  size_t limit = 0;
+  int64_t after = 0;  // in the order of submission
+  std::string state;
+};
+
+absl::StatusOr<PageBounds> BoundsOf(const JobQuery& query) {
+  PageBounds bounds{.state = query.state};
+  if (query.limit < 0 || query.limit > kMostJobsPerPage)
+    return FieldError("", "limit", absl::StrCat("must be 1 to ", kMostJobsPerPage));
+  bounds.limit = static_cast<size_t>(query.limit == 0 ? kJobsPerPage : query.limit);
+  const bool is_number = absl::SimpleAtoi(query.page_token, &bounds.after) && bounds.after >= 0;
+  if (!query.page_token.empty() && !is_number)
+    return FieldError("", "page_token", "must be the next_page_token of an earlier answer");
+  std::vector<std::string> states;
+  for (const JobPhase phase : kJobPhases) states.emplace_back(PhaseName(phase));
+  if (!query.state.empty() && std::find(states.begin(), states.end(), query.state) == states.end())
+    return FieldError("", "state",
+                      absl::StrCat("'", query.state, "' is not known; allowed: ",
+                                   absl::StrJoin(states, ", "), DidYouMean(query.state, states)));
+  return bounds;
+}
+
+JobPage PageOf(KnownJobs jobs, const PageBounds& bounds) {
+  std::erase_if(jobs, [&](const KnownJobPtr& known) {
+    const JobJournal& job = known->status.job;
+    return job.submission <= bounds.after ||
+           (!bounds.state.empty() && PhaseName(job.phase) != bounds.state);
+  });
+  std::sort(jobs.begin(), jobs.end(), [](const KnownJobPtr& a, const KnownJobPtr& b) {
+    return a->status.job.submission < b->status.job.submission;
+  });
+  JobPage page;
+  if (jobs.size() > bounds.limit) {
+    jobs.resize(bounds.limit);
+    page.next_page_token = absl::StrCat(jobs.back()->status.job.submission);
+  }
+  for (const KnownJobPtr& known : jobs) page.jobs.push_back(DescribeNow(*known));
+  return page;
+}
+
 // Work that was stopped says so in words for people.
 template <class T>
 absl::StatusOr<T> UnlessStopped(absl::StatusOr<T> answer) {
@@ -178,15 +222,12 @@ class Api final : public JobApi {
         [id, reply = std::move(reply)](absl::StatusOr<KnownJobs> jobs) { reply(Pick(jobs, id)); });
   }
 
-  void List(Reply<std::vector<JobInfo>> reply) override {
-    driver_.Read([reply = std::move(reply)](absl::StatusOr<KnownJobs> jobs) {
+  void List(const JobQuery& query, Reply<JobPage> reply) override {
+    const absl::StatusOr<PageBounds> bounds = BoundsOf(query);
+    if (!bounds.ok()) return reply(bounds.status());
+    driver_.Read([bounds = *bounds, reply = std::move(reply)](absl::StatusOr<KnownJobs> jobs) {
       if (!jobs.ok()) return reply(jobs.status());
-      std::sort(jobs->begin(), jobs->end(), [](const KnownJobPtr& a, const KnownJobPtr& b) {
-        return a->status.job.submission < b->status.job.submission;
-      });
-      std::vector<JobInfo> infos;
-      for (const KnownJobPtr& known : *jobs) infos.push_back(DescribeNow(*known));
-      reply(std::move(infos));
+      reply(PageOf(*std::move(jobs), bounds));
     });
   }
 
@@ -195,6 +236,19 @@ class Api final : public JobApi {
   }
   void Stop(const std::string& id, Reply<JobInfo> reply) override {
     End<coordinator::Stop>(id, std::move(reply));
+  }
+
+  // A second time is the same as the first; after a failure it is tried again.
+  void Delete(const std::string& id, Reply<JobInfo> reply) override {
+    const auto decide = [id](const KnownJobs& jobs) -> absl::StatusOr<std::optional<Input>> {
+      MUSTER_ASSIGN_OR_RETURN(const KnownJobPtr known, FindJob(jobs, id));
+      const std::string why_not = WhyNotDeleted(known->status.job);
+      if (!why_not.empty()) return absl::FailedPreconditionError(why_not);
+      return coordinator::Delete{id};
+    };
+    driver_.Change(decide, [id, reply = std::move(reply)](absl::StatusOr<KnownJobs> jobs) {
+      reply(Pick(jobs, id));
+    });
   }
 
   void Watch(const std::string& id, const std::string& after, Reply<bool> reply,
@@ -268,6 +322,9 @@ class Api final : public JobApi {
           absl::StrCat("job ", id, " is there with another training specification (",
                        absl::StrJoin(differences, "; "), "); submit this one under another id"));
     const JobStatus& status = (*known)->status;
+    if (status.job.deleting)
+      return absl::FailedPreconditionError(
+          absl::StrCat("job ", id, " is being deleted; submit it again when it is gone"));
     if (!CanGoOn(status.job.phase)) {
       const std::vector<std::string> other = RunDifferences(status.job.spec, spec);
       if (Ended(status.job.phase) || other.empty()) return std::nullopt;

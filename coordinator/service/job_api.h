@@ -7,7 +7,7 @@
 
 #include "coordinator/runtime/driver.h"
 #include "coordinator/runtime/journal.h"
-#include "lib/transport/job_api.h"
+#include "coordinator/service/control_api.h"
 
 namespace muster::coordinator {
 

@@ -10,7 +10,7 @@
 #include "absl/time/time.h"
 #include "lib/base/status.h"
 #include "lib/config/document.h"
-#include "lib/wire/job_codec.h"
+#include "lib/wire/job_document.h"
 #include "nlohmann/json.hpp"
 
 namespace muster::coordinator {
@@ -51,6 +51,7 @@ Json ToJson(const JobInfo& job) {
                {"state", job.state},
                {"reason", job.reason},
                {"waits_for", job.waits_for},
+               {"deleting", job.deleting},
                {"step", job.step},
                {"steps", job.steps},
                {"epoch", job.epoch},
@@ -71,7 +72,7 @@ Json ToJson(const JobInfo& job) {
                {"lanes_recomputed", job.lanes_recomputed},
                {"seconds", job.seconds},
                {"checkpoints", std::move(checkpoints)},
-               {"spec", Json::parse(muster::ToJson(job.spec))}};
+               {"spec", Json(ToDocument(job.spec))}};
   json["exit_code"] = job.exit_code ? Json(*job.exit_code) : Json(nullptr);
   json["checkpoint_step"] = job.checkpoint_step ? Json(*job.checkpoint_step) : Json(nullptr);
   return json;
@@ -103,10 +104,10 @@ Json ToJson(const JobFingerprints& part) {
           {"next", part.next ? Json(*part.next) : Json(nullptr)}};
 }
 
-Json ToJson(const std::vector<JobInfo>& jobs) {
+Json ToJson(const JobPage& page) {
   Json list = Json::array();
-  for (const JobInfo& job : jobs) list.push_back(ToJson(job));
-  return {{"jobs", std::move(list)}};
+  for (const JobInfo& job : page.jobs) list.push_back(ToJson(job));
+  return {{"jobs", std::move(list)}, {"next_page_token", page.next_page_token}};
 }
 
 // Fields of events are text; those that are numbers become numbers.
@@ -153,7 +154,7 @@ struct Submission {
 };
 
 absl::StatusOr<Submission> ParseSubmission(const std::string& body) {
-  MUSTER_ASSIGN_OR_RETURN(const Document document, ParseJsonDocument(body, ""));
+  MUSTER_ASSIGN_OR_RETURN(Document document, ParseJsonDocument(body, ""));
   MUSTER_RETURN_IF_ERROR(CheckKeys(document, "", document.root, {"id", "spec"}));
   Submission submission;
   if (const auto id = document.root.find("id"); id != document.root.end()) {
@@ -164,7 +165,8 @@ absl::StatusOr<Submission> ParseSubmission(const std::string& body) {
   const auto spec = document.root.find("spec");
   if (spec == document.root.end())
     return ErrorAt(document, "spec", "is missing: the job's specification");
-  MUSTER_ASSIGN_OR_RETURN(submission.spec, ParseJobJson(spec->dump()));
+  const Document spec_document{.root = std::move(*spec), .source = "", .places = {}};
+  MUSTER_ASSIGN_OR_RETURN(submission.spec, FromDocument(spec_document));
   return submission;
 }
 
@@ -192,7 +194,7 @@ class StreamWatcher final : public JobWatcher {
     if (stream_) stream_->Close();
   }
   void Begin(const http::Responder& respond) { stream_ = respond.Stream(); }
-  bool Take(const JobEvent& event) override {
+  bool OnEvent(const JobEvent& event) override {
     return stream_->Send(event.id, event.event, Text(ToJson(event)));
   }
   bool closed() const override { return stream_->closed(); }
@@ -233,6 +235,28 @@ void Fingerprints(JobApi& api, const http::Request& request, const http::Respond
   api.Fingerprints(request.params.at("id"), from->value_or(0), Answering<JobFingerprints>(respond));
 }
 
+absl::StatusOr<JobQuery> QueryIn(const http::Request& request) {
+  JobQuery query;
+  for (const auto& [key, value] : request.query) {
+    if (key == "state") {
+      query.state = value;
+    } else if (key == "page_token") {
+      query.page_token = value;
+    } else if (key != "limit") {
+      return FieldError("", key, "is not known; allowed: limit, page_token, state");
+    } else if (!absl::SimpleAtoi(value, &query.limit) || query.limit < 1) {
+      return FieldError("", "limit", absl::StrCat("must be 1 to ", kMostJobsPerPage));
+    }
+  }
+  return query;
+}
+
+void List(JobApi& api, const http::Request& request, const http::Responder& respond) {
+  const absl::StatusOr<JobQuery> query = QueryIn(request);
+  if (!query.ok()) return respond.Send(query.status(), FieldOf(query.status()));
+  api.List(*query, Answering<JobPage>(respond));
+}
+
 template <class T>
 using Asking = void (JobApi::*)(const std::string& id, JobApi::Reply<T> reply);
 
@@ -255,11 +279,9 @@ std::vector<http::Route> RestRoutes(JobApi& api, std::function<std::string()> me
     };
   };
   return {{"POST", "/v1/jobs", with_api(Submit)},
-          {"GET", "/v1/jobs",
-           [&api](const http::Request&, http::Responder respond) {
-             api.List(Answering<std::vector<JobInfo>>(std::move(respond)));
-           }},
+          {"GET", "/v1/jobs", with_api(List)},
           JobRoute<JobInfo>(api, "GET", "/v1/jobs/{id}", &JobApi::Get),
+          JobRoute<JobInfo>(api, "DELETE", "/v1/jobs/{id}", &JobApi::Delete),
           JobRoute<JobInfo>(api, "POST", "/v1/jobs/{id}:cancel", &JobApi::Cancel),
           JobRoute<JobInfo>(api, "POST", "/v1/jobs/{id}:stop", &JobApi::Stop),
           {"GET", "/v1/jobs/{id}/events", with_api(Watch)},

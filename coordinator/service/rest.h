@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "coordinator/service/control_api.h"
 #include "lib/http/server.h"
-#include "lib/transport/job_api.h"
 
 namespace muster::coordinator {
 

@@ -6,8 +6,8 @@
 
 #include "absl/status/statusor.h"
 #include "coordinator/runtime/once.h"
+#include "coordinator/service/control_api.h"
 #include "lib/base/mutex.h"
-#include "lib/transport/job_api.h"
 
 namespace muster::coordinator {
 

@@ -35,6 +35,7 @@ struct JobJournal {
   std::string id;
   int64_t submission = 0;  // 1, 2, … in the order of submission
   JobSpec spec;
+  int32_t workers = 0;  // as many as its last start was granted; 0: it never started
   JobPhase phase = JobPhase::kQueued;
   std::string reason;  // why it is in that phase, for people
   std::optional<NumericEnvironment> environment;
@@ -48,9 +49,14 @@ struct JobJournal {
   int64_t views = 0;       // active ones
   int64_t recoveries = 0;  // views after a loss
   int64_t rewinds = 0;
-  LaneAccount lanes;   // that were run again
-  std::string digest;  // of the final checkpoint; empty until the job has ended with one
-  int exit_code = 0;   // of a program that waited for its end: 0 done, 75 stopped, 64, 65, or 1
+  LaneAccount lanes;      // that were run again
+  std::string digest;     // of the final checkpoint; empty until the job has ended with one
+  int exit_code = 0;      // of a program that waited for its end (lib/base/exit_codes.h)
+  Step recorded;          // of a job that has ended: the steps that are in the ledger
+  bool deleting = false;  // what is kept of it is being removed
 };
+
+// Empty: it may be deleted. For people.
+std::string WhyNotDeleted(const JobJournal& job);
 
 }  // namespace muster::coordinator

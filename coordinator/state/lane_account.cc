@@ -56,11 +56,12 @@ void LaneAccount::GoOn(const View& before, const View& after,
     });
   }
   Settle();
+  ForgetSettled(after);
 }
 
 void LaneAccount::Rewind(const View& after, int32_t lanes,
                          const std::map<MemberId, int64_t>& lanes_run) {
-  value_.known = -after.first_step.value() * lanes;
+  value_.known = value_.settled_total - after.first_step.value() * lanes;
   for (const auto& [member, run] : lanes_run) value_.known += run;
   for (auto& [incarnation, member] : value_.departed) {
     if (!member.lost) continue;
@@ -70,6 +71,17 @@ void LaneAccount::Rewind(const View& after, int32_t lanes,
     member.counted = false;
   }
   Settle();
+  ForgetSettled(after);
+}
+
+// Those who ended and are counted, and those who ended without ever having been in a view: nothing
+// more is to be learned of them. An agent may tell their end again; then it is forgotten again.
+void LaneAccount::ForgetSettled(const View& view) {
+  std::erase_if(value_.departed, [&](const auto& entry) {
+    const auto& [incarnation, member] = entry;
+    if (member.counted) value_.settled_total += member.ran->total;
+    return member.counted || (!member.lost && member.ran && IndexOf(view, incarnation) < 0);
+  });
 }
 
 bool LaneAccount::settled() const {

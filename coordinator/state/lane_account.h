@@ -38,7 +38,7 @@ class LaneAccount {
   using Departed = DepartedLanes;
 
   void Lose(Incarnation member);
-  bool Told(const LaneCount& ran);  // false: a repetition
+  bool Told(const LaneCount& ran);  // false: a repetition that is remembered
   bool HasEnded(Incarnation member) const;
   std::set<Incarnation> Lost() const;
   // `after` goes on where `before` was left; `reassigned` are the lanes of its first step that
@@ -56,6 +56,10 @@ class LaneAccount {
   struct Value {
     int64_t known = 0;       // by the ends that are told
     int64_t recomputed = 0;  // the most that was known
+    // Of those whose end is told and counted, all lanes that they ever ran: a later rewind makes
+    // them count in full.
+    int64_t settled_total = 0;
+    // Who is not settled yet: those of the last views, so that it does not grow with the job.
     std::map<Incarnation, Departed> departed;
     bool operator==(const Value&) const = default;
   };
@@ -66,6 +70,7 @@ class LaneAccount {
 
  private:
   void Settle();
+  void ForgetSettled(const View& view);
 
   Value value_;
 };

@@ -84,8 +84,7 @@ class Planner {
       LocalState held = c.local_state;
       // One that was given up and came back late: others have its lanes by now.
       if (!c.rank && !held.lanes.empty()) held = LocalState{};
-      if (held.has_state && held.lineage != current() && !in_.bugs.base_across_lineages)
-        held = LocalState{};
+      if (held.has_state && held.lineage != current()) held = LocalState{};
       local_state_.push_back(held);
     }
   }
@@ -248,8 +247,7 @@ class Planner {
     std::vector<int32_t> load(count(), 0);
     for (size_t i = 0; i < count(); ++i) {
       const LocalState& h = local_state_[i];
-      if (server(i) || !h.has_state || h.step != out_.heal.base || in_.bugs.move_folded_lane)
-        continue;
+      if (server(i) || !h.has_state || h.step != out_.heal.base) continue;
       for (LaneId l : h.lanes) {
         int32_t& slot = holder[static_cast<size_t>(l.value())];
         if (slot >= 0) continue;

@@ -11,12 +11,6 @@
 
 namespace muster::coordinator {
 
-// Planted bugs that the simulator must find.
-struct PlanBugs {
-  bool move_folded_lane = false;      // lanes that a member has folded are given to another one
-  bool base_across_lineages = false;  // a state of a voided lineage counts
-};
-
 struct Candidate {
   ViewMember member;         // rank and local rank are filled in by the plan
   std::optional<Rank> rank;  // in the last active view
@@ -37,7 +31,6 @@ struct PlanInput {
   bool must_rewind = false;            // start or resume: no live state is asked for
   std::string rewind_cause;
   Step end;
-  PlanBugs bugs;
 };
 
 struct Planned {

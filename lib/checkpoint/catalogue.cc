@@ -157,6 +157,24 @@ absl::Status Catalogue::Remove(const std::string& job, LineageNumber lineage, St
                        : absl::OkStatus();  // unknown files are orphans from now on
 }
 
+absl::Status Catalogue::RemoveAll(const std::string& job, const std::string& dir) {
+  Batch batch;
+  const std::string prefix = JobPrefix(job);
+  MUSTER_RETURN_IF_ERROR(kv_.Scan(kCatalogueFamily, prefix, PrefixEnd(prefix),
+                                  [&](absl::string_view key, absl::string_view) {
+                                    batch.Delete(kCatalogueFamily, key);
+                                    return true;
+                                  }));
+  if (!batch.empty()) MUSTER_RETURN_IF_ERROR(kv_.Write(batch));
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<fs::directory_entry> folders, EntriesOf(dir));
+  for (const fs::directory_entry& folder : folders) {
+    if (!PlaceOfFolder(folder.path().filename().string())) continue;
+    MUSTER_RETURN_IF_ERROR(DeleteOrphansIn(folder.path(), /*named=*/{}));
+  }
+  DeleteFolderIfEmpty(dir);
+  return absl::OkStatus();
+}
+
 absl::Status Catalogue::Prune(const std::string& job, const Allowed& allowed, int32_t keep,
                               const std::string& dir) {
   if (keep < 1)

@@ -42,6 +42,10 @@ class Catalogue {
   // removed.
   absl::Status Prune(const std::string& job, const Allowed& allowed, int32_t keep,
                      const std::string& dir);
+  // Takes every manifest of the job out, synced; then deletes all checkpoint files in `dir`, and
+  // the folders that are empty then. Files we did not make are left alone. Broken off, it can be
+  // called again.
+  absl::Status RemoveAll(const std::string& job, const std::string& dir);
   // Deletes what aborted rounds left: files of checkpoint folders that no manifest names, temporary
   // ones included, except of (lineage, step) and later ones, where a round may be open. Files we
   // did not make are left alone. kDataLoss, nothing deleted: a manifest cannot be read, so nobody

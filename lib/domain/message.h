@@ -258,7 +258,7 @@ using PeerMessage =
 
 // ---- host agent ↔ coordinator
 
-// What a worker counts in a mapped file that outlives it (lib/launch/lane_counter.h).
+// What a worker counts in a mapped file that outlives it (lib/lane_counter/lane_counter.h).
 struct LaneCount {
   Incarnation incarnation;  // whose count; zero: it had not joined
   int64_t total = 0;        // lanes run by this incarnation
@@ -270,6 +270,7 @@ struct LaneCount {
 
 struct AgentHello {
   std::string node;
+  int32_t slots = 0;  // how many members, workers and servers, this host can hold
 };
 struct ProcessExited {
   std::string job;
@@ -285,11 +286,14 @@ struct ProcessWanted {
   std::string name;
   Role role = Role::kWorker;
 };
-// All processes that `job` should have on this host; the agent starts what is missing and stops
-// what is not listed.
-struct Wanted {
+struct JobProcesses {
   std::string job;
   std::vector<ProcessWanted> processes;
+};
+// Everything that should run on this host, complete each time: the agent starts what is missing and
+// stops what is not listed, whole jobs too.
+struct Wanted {
+  std::vector<JobProcesses> jobs;
 };
 using FromAgent = std::variant<AgentHello, ProcessExited>;
 using ToAgent = std::variant<Wanted>;

@@ -10,8 +10,10 @@
 #include <limits>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "lib/base/loopback.h"
 #include "lib/base/status.h"
 #include "lib/http/beast.h"
@@ -186,6 +188,23 @@ absl::StatusOr<Response> Post(const std::string& url, const std::string& json,
   request.body() = json;
   request.prepare_payload();
   return Ask(parsed, request, options);
+}
+
+absl::StatusOr<Response> Delete(const std::string& url, const ClientOptions& options) {
+  MUSTER_ASSIGN_OR_RETURN(const Url parsed, ParseUrl(url));
+  return Ask(parsed, MakeRequest(beast::http::verb::delete_, parsed), options);
+}
+
+std::string EscapeUrlPart(absl::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (absl::ascii_isalnum(byte) || absl::StrContains("-._~", c))
+      out += c;
+    else
+      absl::StrAppendFormat(&out, "%%%02X", byte);
+  }
+  return out;
 }
 
 absl::Status StreamEvents(const std::string& url, const std::function<bool(const Event&)>& on_event,

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "lib/base/clock.h"
 #include "lib/base/credentials.h"
 #include "lib/http/message.h"
@@ -24,6 +25,11 @@ struct ClientOptions {
 absl::StatusOr<Response> Get(const std::string& url, const ClientOptions& options = {});
 absl::StatusOr<Response> Post(const std::string& url, const std::string& json,
                               const ClientOptions& options = {});
+
+absl::StatusOr<Response> Delete(const std::string& url, const ClientOptions& options = {});
+
+// As a segment of a URL's path or a value of its query: whatever has a meaning there becomes %XX.
+std::string EscapeUrlPart(absl::string_view text);
 
 struct Event {
   std::string id;  // the newest one seen, so far

@@ -23,8 +23,8 @@ struct MemberProgram {
   std::function<absl::Status(MemberProcess&, const ProcessOptions&)> work;
 };
 
-// The whole of main. Returns the exit code: 0 done, 64 bad configuration, 65 bad data, 75 the job
-// can go on later, 143 told to go, 1 otherwise.
+// The whole of main. Returns the exit code: 0 done, 64 bad configuration, 65 bad data, 67 a person
+// stopped or cancelled the job, 143 told to go, 1 otherwise.
 int RunMember(int argc, char** argv, const MemberProgram& program);
 
 }  // namespace muster

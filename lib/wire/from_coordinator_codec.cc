@@ -194,22 +194,35 @@ Leave Get(Reader& reader, const v1::Leave& message) {
 
 void Put(const Wanted& wanted, v1::MemberFrame& frame) {
   v1::Wanted& out = *frame.mutable_wanted();
-  out.set_job(wanted.job);
-  for (const ProcessWanted& process : wanted.processes) {
-    v1::ProcessWanted& message = *out.add_processes();
-    message.set_name(process.name);
-    message.set_role(WireRole(process.role));
+  for (const JobProcesses& job : wanted.jobs) {
+    v1::JobProcesses& to = *out.add_jobs();
+    to.set_job(job.job);
+    for (const ProcessWanted& process : job.processes) {
+      v1::ProcessWanted& message = *to.add_processes();
+      message.set_name(process.name);
+      message.set_role(WireRole(process.role));
+    }
   }
 }
 
-Wanted Get(Reader& reader, const v1::Wanted& message) {
-  Wanted wanted{reader.Text("job", message.job()), {}};
-  if (!reader.Count("processes", message.processes_size(), kMaxMembers)) return wanted;
+JobProcesses ReadProcesses(Reader& reader, const v1::JobProcesses& message) {
+  JobProcesses job{reader.Text("job", message.job()), {}};
+  if (!reader.Count("processes", message.processes_size(), kMaxMembers)) return job;
   for (int i = 0; i < message.processes_size() && reader.ok(); ++i) {
     const Reader::Scope scope(reader, "processes", i);
     const v1::ProcessWanted& process = message.processes(i);
-    wanted.processes.push_back(
+    job.processes.push_back(
         {reader.Text("name", process.name()), reader.Enum("role", process.role(), Role::kServer)});
+  }
+  return job;
+}
+
+Wanted Get(Reader& reader, const v1::Wanted& message) {
+  Wanted wanted;
+  if (!reader.Count("jobs", message.jobs_size(), kMaxMembers)) return wanted;
+  for (int i = 0; i < message.jobs_size() && reader.ok(); ++i) {
+    const Reader::Scope scope(reader, "jobs", i);
+    wanted.jobs.push_back(ReadProcesses(reader, message.jobs(i)));
   }
   return wanted;
 }

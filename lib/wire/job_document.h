@@ -1,5 +1,5 @@
-// For lib/wire alone: a job specification as a document, the form that YAML, JSON and protobuf
-// share.
+// A job specification as a document, the form that YAML, JSON and protobuf share: for lib/wire, and
+// for who holds a larger document of which the specification is a part.
 #pragma once
 
 #include "absl/status/statusor.h"

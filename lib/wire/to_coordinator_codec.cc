@@ -174,11 +174,14 @@ Alive Get(Reader& reader, const v1::Alive& message) {
 }
 
 void Put(const AgentHello& hello, v1::CoordinatorFrame& frame) {
-  frame.mutable_agent_hello()->set_node(hello.node);
+  v1::AgentHello& out = *frame.mutable_agent_hello();
+  out.set_node(hello.node);
+  out.set_slots(hello.slots);
 }
 
 AgentHello Get(Reader& reader, const v1::AgentHello& message) {
-  return {reader.Text("node", message.node())};
+  return {reader.Text("node", message.node()),
+          reader.Small("slots", message.slots(), 0, kMaxMembers)};
 }
 
 void Put(const ProcessExited& exited, v1::CoordinatorFrame& frame) {

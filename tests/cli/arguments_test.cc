@@ -65,11 +65,10 @@ TEST(ArgumentsTest, AsManyProcessesAsAJobFileMayName) {
 
 TEST(ArgumentsTest, RemoteCommands) {
   using Command = RemoteArguments::Command;
-  const std::pair<const char*, Command> cases[] = {{"status", Command::kStatus},
-                                                   {"watch", Command::kWatch},
-                                                   {"cancel", Command::kCancel},
-                                                   {"digest", Command::kDigest},
-                                                   {"audit", Command::kAudit}};
+  const std::pair<const char*, Command> cases[] = {
+      {"status", Command::kStatus}, {"watch", Command::kWatch},   {"stop", Command::kStop},
+      {"cancel", Command::kCancel}, {"delete", Command::kDelete}, {"logs", Command::kLogs},
+      {"digest", Command::kDigest}, {"audit", Command::kAudit}};
   for (const auto& [name, command] : cases) {
     const Parsed parsed = Parse({name, "job-1", "--to", "http://127.0.0.1:9"});
     ASSERT_EQ(parsed.exit_code, std::nullopt) << parsed.text;
@@ -82,6 +81,25 @@ TEST(ArgumentsTest, RemoteCommands) {
   EXPECT_EQ(std::get<RemoteArguments>(Parse({"submit", "a.yaml"}).arguments).spec, "a.yaml");
 }
 
+TEST(ArgumentsTest, OptionsOfTheCommandsForJobs) {
+  const auto remote = [](const std::vector<const char*>& words) {
+    const Parsed parsed = Parse(words);
+    EXPECT_EQ(parsed.exit_code, std::nullopt) << parsed.text;
+    return std::get<RemoteArguments>(parsed.arguments);
+  };
+  EXPECT_EQ(remote({"list", "--state", "running"}).state, "running");
+  EXPECT_TRUE(remote({"delete", "j", "--yes"}).yes);
+  const RemoteArguments logs =
+      remote({"logs", "j", "--member", "worker-0", "--follow", "--dir", "c", "--json"});
+  EXPECT_EQ(logs.member, "worker-0");
+  EXPECT_EQ(logs.dir, "c");
+  EXPECT_TRUE(logs.follow && logs.json);
+  EXPECT_TRUE(remote({"stop", "j", "--json"}).json);
+  const Parsed up = Parse({"up", "--slots", "3"});
+  EXPECT_EQ(std::get<UpArguments>(up.arguments).slots, 3);
+  EXPECT_GE(std::get<UpArguments>(Parse({"up"}).arguments).slots, 1);
+}
+
 TEST(ArgumentsTest, WrongWordsAreBadConfiguration) {
   const std::vector<std::vector<const char*>> cases = {{},
                                                        {"trian", "a.yaml"},
@@ -90,6 +108,9 @@ TEST(ArgumentsTest, WrongWordsAreBadConfiguration) {
                                                        {"train", "a.yaml", "--workers", "many"},
                                                        {"train", "a.yaml", "b.yaml"},
                                                        {"status"},
+                                                       {"logs"},
+                                                       {"delete"},
+                                                       {"up", "--slots", "0"},
                                                        {"up", "--nonsense"}};
   for (const auto& words : cases) {
     const Parsed parsed = Parse(words);
@@ -102,7 +123,7 @@ TEST(ArgumentsTest, HelpTeaches) {
   const Parsed parsed = Parse({"--help"});
   EXPECT_EQ(parsed.exit_code, 0);
   EXPECT_THAT(parsed.text, HasSubstr("muster train examples/code-lm.yaml"));
-  EXPECT_THAT(parsed.text, HasSubstr("75 stopped after a checkpoint"));
+  EXPECT_THAT(parsed.text, HasSubstr("67 a person stopped or cancelled the job"));
   EXPECT_THAT(Parse({"train", "--help"}).text,
               HasSubstr("{at_step: 60, kill: coordinator, for_steps: 20}"));
 }

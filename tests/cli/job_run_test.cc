@@ -56,7 +56,7 @@ class HandCluster final : public Cluster {
   std::string url() const override { return url_; }
   std::string folder() const override { return folder_; }
   std::vector<std::string> MissedFaults() const override { return missed_faults; }
-  void JobEndsAfter(int64_t step) override { last_step = step; }
+  void JobEndsAfter(const std::string&, int64_t step) override { last_step = step; }
 
   const ClusterEvents events;
   std::function<void(HandCluster&)> on_start;
@@ -93,11 +93,11 @@ class JobRunTest : public ::testing::Test {
                                     [this](const http::Request&, const http::Responder& r) {
                                       if (!stop_answer_.ok()) return r.Send(stop_answer_);
                                       r.Send({.body = "{}"});
-                                      Become("stopped", 75);
+                                      Become("stopped", 67);
                                     }},
                                    {"POST", "/v1/jobs/{id}:cancel",
                                     [this](const http::Request&, const http::Responder& r) {
-                                      if (JobState() == "running") Become("cancelled", 1);
+                                      if (JobState() == "running") Become("cancelled", 67);
                                       r.Send({.body = JobJson()});
                                     }},
                                    {"GET", "/v1/jobs/{id}/events",
@@ -302,7 +302,7 @@ TEST_F(JobRunTest, AnErrorOfTheFingerprintsEndsTheRunAndIsSaid) {
     EXPECT_THAT(result.fingerprints, testing::IsEmpty());
     EXPECT_THAT(
         out_.str(),
-        HasSubstr("the fingerprints cannot be had: " + std::string(error.message()) + "\n"));
+        HasSubstr("the fingerprints cannot be read: " + std::string(error.message()) + "\n"));
     job_["state"] = "running";
   }
 }
@@ -310,9 +310,9 @@ TEST_F(JobRunTest, AnErrorOfTheFingerprintsEndsTheRunAndIsSaid) {
 TEST_F(JobRunTest, FingerprintsAreAskedForAgainWhileTheCoordinatorIsAway) {
   after_events_ = "done";
   no_fingerprints_ = 2;
-  fingerprints_error_ = absl::UnavailableError("as many questions wait as may");
+  fingerprints_error_ = absl::UnavailableError("query queue full (16); retry later");
   EXPECT_EQ(Run().fingerprints.size(), 2u);
-  EXPECT_THAT(out_.str(), Not(HasSubstr("cannot be had")));
+  EXPECT_THAT(out_.str(), Not(HasSubstr("cannot be read")));
 }
 
 TEST_F(JobRunTest, AViewAfterTheLastStepDisturbsNone) {
@@ -453,8 +453,8 @@ TEST_F(JobRunTest, ArgumentsThatAreNoUtf8AreTakenAsTheyAre) {
 }
 
 TEST_F(JobRunTest, AFolderWhoseJobIsOverEndsTheSameWayAndKeepsItsResult) {
-  on_start_ = [&](HandCluster& cluster) { cluster.Post([&] { Become("cancelled", 1); }); };
-  EXPECT_EQ(TrainJson(), 1);
+  on_start_ = [&](HandCluster& cluster) { cluster.Post([&] { Become("cancelled", 67); }); };
+  EXPECT_EQ(TrainJson(), 67);
   const auto kept = [&] {
     std::ifstream in(folder_ + "/result.json");
     return nlohmann::json::parse(in);
@@ -462,9 +462,9 @@ TEST_F(JobRunTest, AFolderWhoseJobIsOverEndsTheSameWayAndKeepsItsResult) {
   const nlohmann::json first = kept();
   EXPECT_EQ(first["state"], "cancelled");
   on_start_ = {};
-  EXPECT_EQ(TrainJson(), 1);
+  EXPECT_EQ(TrainJson(), 67);
   EXPECT_EQ(kept(), first);
-  EXPECT_EQ(Run().exit_code, 1);
+  EXPECT_EQ(Run().exit_code, 67);
   EXPECT_THAT(out_.str(), HasSubstr("give another --dir"));
 }
 
@@ -544,11 +544,11 @@ TEST_F(JobRunTest, WatchingGoesOnThroughACoordinatorThatIsTooSlow) {
 TEST_F(JobRunTest, CancellingTellsTheStateThatTheJobHasNow) {
   job_["id"] = "j";
   EXPECT_EQ(Ask(RemoteArguments::Command::kCancel), 0);
-  EXPECT_EQ(out_.str(), "j is cancelled\n");
+  EXPECT_EQ(out_.str(), "job j is cancelled\n");
   EXPECT_EQ(Ask(RemoteArguments::Command::kCancel), 0) << "a second time is as the first";
   job_["state"] = "stopping";
   EXPECT_EQ(Ask(RemoteArguments::Command::kCancel), 0);
-  EXPECT_EQ(out_.str(), "j is stopping\n");
+  EXPECT_EQ(out_.str(), "job j is stopping\n");
 }
 
 TEST_F(JobRunTest, AJobThatWasOverIsNotCancelled) {
@@ -556,7 +556,8 @@ TEST_F(JobRunTest, AJobThatWasOverIsNotCancelled) {
   for (const char* state : {"done", "failed", "stopped"}) {
     job_["state"] = state;
     EXPECT_EQ(Ask(RemoteArguments::Command::kCancel), 1) << state;
-    EXPECT_EQ(out_.str(), std::string("j is ") + state + ", not cancelled: it was over before\n");
+    EXPECT_EQ(out_.str(),
+              std::string("job j is ") + state + ", and is not cancelled: it was over before\n");
   }
 }
 

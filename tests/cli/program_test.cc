@@ -132,8 +132,16 @@ TEST(MusterTest, TheMembersOfAJobLogAsItsOptionsSay) {
   std::ofstream(spec) << "task: counting\nreduction: sum\nsteps: 2\nbatch: 8\nsync: server\n";
   Program train(Muster({"train", spec, "--dir", folder, "--log-json"}));
   EXPECT_EQ(train.End(), 0) << train.output();
-  EXPECT_THAT(TextOf(folder + "/logs/worker-0.log"), HasSubstr(R"("program":"muster-worker")"));
-  EXPECT_THAT(TextOf(folder + "/logs/server-0.log"), HasSubstr(R"("program":"muster-server")"));
+  const std::string jobs = folder + "/jobs";
+  ASSERT_TRUE(std::filesystem::is_directory(jobs));
+  const auto job = std::filesystem::directory_iterator(jobs);
+  const std::string logs = job->path().string() + "/logs";
+  EXPECT_THAT(TextOf(logs + "/worker-0.log"), HasSubstr(R"("program":"muster-worker")"));
+  EXPECT_THAT(TextOf(logs + "/server-0.log"), HasSubstr(R"("program":"muster-server")"));
+  Program shown(
+      Muster({"logs", job->path().filename().string(), "--dir", folder, "--member", "server-0"}));
+  EXPECT_EQ(shown.End(), 0);
+  EXPECT_THAT(shown.output(), HasSubstr(R"("program":"muster-server")"));
 }
 
 TEST(MusterTest, TellsItsVersion) {

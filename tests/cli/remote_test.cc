@@ -59,7 +59,7 @@ TEST(RemoteTest, AJobReadsWell) {
 }
 
 TEST(RemoteTest, AListReadsWell) {
-  EXPECT_EQ(JobTable({}), "no jobs\n");
+  EXPECT_EQ(JobTable({}), "There are no jobs.\n");
   EXPECT_EQ(JobTable({ParseJobStatus(kJob).value()}),
             "job        state       step             loss      workers\n"
             "code-lm-1  running     118 of 300       2.5000    2\n");

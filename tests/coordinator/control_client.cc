@@ -7,8 +7,8 @@
 #include <cctype>
 
 #include "absl/status/status.h"
+#include "coordinator/service/grpc/jobs_service.h"
 #include "lib/http/client.h"
-#include "lib/transport/grpc/jobs_service.h"
 #include "lib/wire/job_codec.h"
 #include "lib/wire/job_codec_proto.h"
 #include "muster/v1/control.grpc.pb.h"
@@ -33,6 +33,7 @@ Answer FromJson(const absl::StatusOr<http::Response>& response) {
   answer.id = json.value("id", "");
   answer.state = json.value("state", "");
   answer.created = response->status == 201;
+  answer.next_page_token = json.value("next_page_token", "");
   if (const auto jobs = json.find("jobs"); jobs != json.end())
     for (const Json& job : *jobs) answer.ids.push_back(job.value("id", ""));
   return answer;
@@ -47,7 +48,16 @@ class RestClient final : public ControlClient {
     return FromJson(http::Post(url_, body.dump()));
   }
   Answer Get(const std::string& id) override { return FromJson(http::Get(url_ + "/" + id)); }
-  Answer List() override { return FromJson(http::Get(url_)); }
+  using ControlClient::List;
+  Answer List(int64_t limit, const std::string& page_token, const std::string& state) override {
+    std::string query = "?";
+    if (limit != 0) query += "limit=" + std::to_string(limit) + "&";
+    if (!page_token.empty()) query += "page_token=" + page_token + "&";
+    if (!state.empty()) query += "state=" + state + "&";
+    query.pop_back();
+    return FromJson(http::Get(url_ + query));
+  }
+  Answer Delete(const std::string& id) override { return FromJson(http::Delete(url_ + "/" + id)); }
   Answer Cancel(const std::string& id) override {
     return FromJson(http::Post(url_ + "/" + id + ":cancel", ""));
   }
@@ -105,9 +115,16 @@ class GrpcClient final : public ControlClient {
   Answer Get(const std::string& id) override { return JobCall(&v1::Jobs::Stub::Get, id); }
   Answer Cancel(const std::string& id) override { return JobCall(&v1::Jobs::Stub::Cancel, id); }
   Answer Stop(const std::string& id) override { return JobCall(&v1::Jobs::Stub::Stop, id); }
-  Answer List() override {
+  Answer Delete(const std::string& id) override { return JobCall(&v1::Jobs::Stub::Delete, id); }
+  using ControlClient::List;
+  Answer List(int64_t limit, const std::string& page_token, const std::string& state) override {
+    v1::ListRequest request;
+    request.set_limit(limit);
+    request.set_page_token(page_token);
+    request.set_state(state);
     v1::ListResponse response;
-    Answer answer = Call(&v1::Jobs::Stub::List, v1::ListRequest(), response);
+    Answer answer = Call(&v1::Jobs::Stub::List, request, response);
+    answer.next_page_token = response.next_page_token();
     for (const v1::Job& job : response.jobs()) answer.ids.push_back(job.id());
     return answer;
   }

@@ -1,6 +1,7 @@
 // REST and gRPC as one client, so that one table of requests and answers tests both.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@ struct Answer {
   std::string state;
   bool created = false;
   std::vector<std::string> ids;  // of a list
+  std::string next_page_token;   // likewise
 };
 
 class ControlClient {
@@ -22,9 +24,12 @@ class ControlClient {
   virtual ~ControlClient() = default;
   virtual Answer Submit(const std::string& id, const std::string& spec_json) = 0;
   virtual Answer Get(const std::string& id) = 0;
-  virtual Answer List() = 0;
+  Answer List() { return List(0, "", ""); }
+  // A page; `limit` 0: as many as the coordinator likes.
+  virtual Answer List(int64_t limit, const std::string& page_token, const std::string& state) = 0;
   virtual Answer Cancel(const std::string& id) = 0;
   virtual Answer Stop(const std::string& id) = 0;
+  virtual Answer Delete(const std::string& id) = 0;
   virtual Answer Fingerprints(const std::string& id) = 0;
   virtual Answer Audit(const std::string& id) = 0;
   virtual Answer Digest(const std::string& id) = 0;

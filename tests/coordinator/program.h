@@ -32,8 +32,11 @@ class Program {
       : log_(dir + ".log"), descriptors_(descriptors) {
     std::vector<std::string> command = {MUSTER_COORDINATOR};
     command.insert(command.end(), arguments.begin(), arguments.end());
-    const std::pair<std::string, std::string> defaults[] = {
-        {"--dir", dir}, {"--listen", "127.0.0.1:0"}, {"--http", "127.0.0.1:0"}, {"--log", log_}};
+    const std::pair<std::string, std::string> defaults[] = {{"--dir", dir},
+                                                            {"--listen", "127.0.0.1:0"},
+                                                            {"--http", "127.0.0.1:0"},
+                                                            {"--log", log_},
+                                                            {"--slots", "1"}};
     for (const auto& [flag, value] : defaults)
       if (std::find(arguments.begin(), arguments.end(), flag) == arguments.end())
         command.insert(command.end(), {flag, value});

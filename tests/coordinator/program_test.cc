@@ -88,12 +88,55 @@ TEST_P(EachMouth, AnIdIsMadeOfTheNameWhereNoneIsGiven) {
   EXPECT_THAT(client_->List().ids, ElementsAre(first.id, second.id));
 }
 
+TEST_P(EachMouth, AListComesInPagesAndByState) {
+  for (const char* id : {"c", "a", "b"}) EXPECT_EQ(client_->Submit(id, kSpec).code, "ok");
+  EXPECT_EQ(client_->Cancel("a").state, "cancelled");
+  const Answer first = client_->List(2, "", "");
+  EXPECT_THAT(first.ids, ElementsAre("c", "a"));
+  ASSERT_FALSE(first.next_page_token.empty());
+  const Answer last = client_->List(2, first.next_page_token, "");
+  EXPECT_THAT(last.ids, ElementsAre("b"));
+  EXPECT_EQ(last.next_page_token, "");
+  EXPECT_THAT(client_->List(3, "", "").next_page_token, "");
+  EXPECT_THAT(client_->List(0, "", "cancelled").ids, ElementsAre("a"));
+  EXPECT_TRUE(client_->List(0, "", "done").ids.empty());
+}
+
+TEST_P(EachMouth, AListNamesTheParameterThatIsWrong) {
+  const std::pair<Answer, const char*> refused[] = {{client_->List(-1, "", ""), "limit"},
+                                                    {client_->List(1001, "", ""), "limit"},
+                                                    {client_->List(1, "x", ""), "page_token"},
+                                                    {client_->List(1, "-5", ""), "page_token"},
+                                                    {client_->List(1, "", "runing"), "state"}};
+  for (const auto& [answer, field] : refused) {
+    EXPECT_EQ(answer.code, "invalid_argument") << field;
+    EXPECT_EQ(answer.field, field) << answer.message;
+  }
+}
+
+TEST_P(EachMouth, AJobThatHasEndedIsDeleted) {
+  EXPECT_EQ(client_->Submit("a", kSpec).code, "ok");
+  const Answer refused = client_->Delete("a");
+  EXPECT_EQ(refused.code, "failed_precondition");
+  EXPECT_THAT(refused.message, HasSubstr("cancel it"));
+  EXPECT_EQ(client_->Cancel("a").state, "cancelled");
+  EXPECT_EQ(client_->Delete("a").code, "ok");
+  while (client_->Get("a").code == "ok") {
+  }
+  EXPECT_EQ(client_->Get("a").code, "not_found");
+  EXPECT_TRUE(client_->List().ids.empty());
+  const Answer again = client_->Submit("a", kOtherTraining);
+  EXPECT_EQ(again.code, "ok") << again.message;
+  EXPECT_TRUE(again.created) << "nothing of the one before is left";
+}
+
 TEST_P(EachMouth, AJobThatIsNotThereIsNotFound) {
   Answer watch;
   client_->WatchUntil("nothing", "", "done", watch);
-  for (const Answer& answer : {client_->Get("nothing"), client_->Cancel("nothing"),
-                               client_->Stop("nothing"), client_->Fingerprints("nothing"),
-                               client_->Audit("nothing"), client_->Digest("nothing"), watch}) {
+  for (const Answer& answer :
+       {client_->Get("nothing"), client_->Cancel("nothing"), client_->Stop("nothing"),
+        client_->Delete("nothing"), client_->Fingerprints("nothing"), client_->Audit("nothing"),
+        client_->Digest("nothing"), watch}) {
     EXPECT_EQ(answer.code, "not_found") << answer.message;
     EXPECT_THAT(answer.message, HasSubstr("nothing"));
   }

@@ -19,7 +19,7 @@
 #include "gtest/gtest.h"
 #include "lib/checkpoint/catalogue.h"
 #include "lib/http/client.h"
-#include "lib/launch/lane_counter.h"
+#include "lib/lane_counter/lane_counter.h"
 #include "lib/storage/kv.h"
 #include "tests/coordinator/program.h"
 
@@ -218,7 +218,7 @@ std::string TrainRun::Trace() const {
 
 std::map<std::string, std::vector<LaneCount>> LanesRun(const std::string& dir) {
   std::map<std::string, std::vector<LaneCount>> lanes;
-  for (const auto& file : fs::directory_iterator(dir + "/run")) {
+  for (const auto& file : fs::recursive_directory_iterator(dir + "/jobs")) {
     if (file.path().extension() != ".lanes") continue;
     const auto counts = ReadLaneCounts(file.path().string());
     EXPECT_TRUE(counts.ok()) << counts.status();
@@ -235,8 +235,8 @@ int64_t TotalLanes(const std::string& dir) {
 }
 
 bool AMemberSays(const std::string& dir, const std::string& text) {
-  for (const auto& file : fs::directory_iterator(dir + "/logs")) {
-    if (file.path().filename() == "coordinator.log") continue;
+  for (const auto& file : fs::recursive_directory_iterator(dir + "/jobs")) {
+    if (file.path().extension() != ".log") continue;
     std::ostringstream log;
     log << std::ifstream(file.path()).rdbuf();
     if (absl::StrContains(log.str(), text)) return true;

@@ -104,10 +104,10 @@ def events(root):
     """Every name of an event, of the coordinator and of `muster train --json`."""
     decided = without_comments(read_all(root, 'coordinator/state/*.cc'))
     names = {n for first in re.findall(r'\bSay\(([^,]*),', decided) for n in re.findall(r'"(\w+)"', first)}
-    names |= set(re.findall(r'\bTell\{[^,{}]+,\s*"(\w+)"', decided))
+    names |= set(re.findall(r'\bAnnounce\{[^,{}]+,\s*"(\w+)"', decided))
     names |= set(re.findall(r'\bNotice\("(\w+)"', read(root, 'coordinator/runtime/event_log.cc')))
     shown = without_comments(read_all(root, 'cli/*.cc'))
-    return names | set(re.findall(r'\{"event", "(\w+)"\}', shown)) | set(re.findall(r'\bTell\("(\w+)"', shown))
+    return names | set(re.findall(r'\{"event", "(\w+)"\}', shown)) | set(re.findall(r'\bShowEvent\(\s*"(\w+)"', shown))
 
 
 def requests(root):

@@ -37,7 +37,7 @@ CLEAN = {
     'lib/metrics/catalog.h': CATALOG,
     'agent/runtime/fault_plan.cc': 'if (key == "at_step") {\n',
     'cli/arguments.cc': 'app.add_subcommand("train", "x"); command->add_option("--dir", x);\n',
-    'cli/job_run.cc': 'Emit({{"event", "start"}}); Tell("fault", text);\n',
+    'cli/job_run.cc': 'Emit({{"event", "start"}}); ShowEvent("fault", text);\n',
     'coordinator/main.cc': 'app.add_option("--listen", x);\n',
     'coordinator/state/forming.cc': 'Say(after_loss ? "recovery" : "view", text);  // Say("nothing", "")\n'
                                     'Do(Tell{id, "done", reason});\n',
@@ -84,7 +84,7 @@ class DocumentsTest(unittest.TestCase):
         self.expect('lib/none/file.h is named', self.appended('README.md', '`lib/none/file.h`\n'))
 
     def test_named_places(self):
-        document = {'docs/law.md': '# TrainingSpec\n\n## 1. Words\n\n## 2. Steps\n\n### 2.1 First\n\n```\n## 9. None\n```\n'}
+        document = {'docs/law.md': '# Law\n\n## 1. Words\n\n## 2. Steps\n\n### 2.1 First\n\n```\n## 9. None\n```\n'}
         self.assertEqual(problems({**document, 'lib/a.h': '// The words (docs/law.md sections 1\n// and 2.1). See docs/law.md.\n',
                                    'CMakeLists.txt': '# docs/law.md section 2.\n'}), [])
         for planted in ('// See docs/law.md\n// section 3.\n', '// docs/law.md sections 1, 2 and 3\n', '// docs/law.md sections 1 to 3.\n'):

@@ -27,6 +27,7 @@ LEVELS = {
     'lib/wire': 3.1,  # reads the table of tasks
     'lib/optim': 3.2,  # copies through lib/wire, which counts
     'lib/task': 3,
+    'lib/lane_counter': 3,
     'lib/*/state': 3,
     'coordinator/state': 4,
     'agent/state': 4,
@@ -44,6 +45,7 @@ LEVELS = {
     'worker/torch': 6.0,
     'agent': 6.0,
     'coordinator/service': 6.1,
+    'coordinator/service/grpc': 6.2,
     'worker/tasks': 6.1,
     'cli': 7.0,
     'coordinator': 7.0,
@@ -84,7 +86,8 @@ FIELD_THAT_POINTS = re.compile(
 ANY_TEST = ('tests', 'bench')
 TREES_AS_TEXT = ('lib/config', 'lib/wire', 'lib/http', 'cli', 'coordinator/service', 'agent')
 FOREIGN = [
-    ('gRPC and Protobuf', r'(grpc|grpcpp|google/protobuf)/|.*\.pb\.h$', ('lib/wire', 'lib/transport/grpc'), ANY_TEST),
+    ('gRPC and Protobuf', r'(grpc|grpcpp|google/protobuf)/|.*\.pb\.h$', ('lib/wire', 'lib/transport/grpc', 'coordinator/service/grpc'),
+     ANY_TEST),
     ('RocksDB', r'rocksdb/', ('lib/storage',), ANY_TEST),
     ('prometheus-cpp', r'prometheus/', ('lib/metrics',), ANY_TEST),
     ('LibTorch', r'(torch|ATen|c10)/', ('worker/torch', 'worker/tasks'), ('tests/parity', 'tests/worker', 'bench')),
@@ -116,7 +119,7 @@ NOT_TENSOR_BYTES = re.compile(r'//\s*lint: not tensor bytes \([^)]+\)')
 # A bare mutex is one whose guarded fields clang does not know.
 MUTEX_HOME = ('lib/base/mutex.h', 'worker/torch/flat_module.cc')  # the latter locks a mutex of LibTorch's
 BARE_MUTEX = re.compile(r'\b(std::(\w*mutex|condition_variable\w*|lock_guard|unique_lock|shared_lock|scoped_lock)'
-                        r'|absl::\w*Mutex\w*|absl::CondVar|pthread_mutex_t)\b')
+                        r'|absl::(\w*Mutex\w*Lock|Mutex|CondVar)|pthread_mutex_t)\b')
 
 # Written in two halves, since this file is read too.
 MACHINE_PATH = re.compile(r'(?<![\w.\-*})])/(wo' r'rk|ro' r'ot)/')

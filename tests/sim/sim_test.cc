@@ -60,31 +60,6 @@ TEST(Sim, TwoThousandSeedsHoldEveryInvariant) { ExpectCoverage(RunSeeds(1000001,
 #else
 TEST(Sim, SeedsHoldEveryInvariantAndReachEveryCorner) { ExpectCoverage(RunSeeds(1, 400)); }
 
-// Each planted bug must be found by the same loop; the first seed that finds it and the broken
-// invariant are printed.
-void ExpectFound(const std::string& name, const std::function<void(Bugs&)>& plant) {
-  for (uint64_t seed = 1; seed <= 400; ++seed) {
-    WorldOptions options = OptionsOf(seed);
-    plant(options.bugs);
-    World world(options);
-    if (world.Run()) continue;
-    std::cout << name << ": found by seed " << seed << ": " << world.violation() << "\n";
-    return;
-  }
-  FAIL() << name << " was not found by 400 seeds";
-}
-
-TEST(PlantedBugs, PublishBeforePersist) {
-  ExpectFound("publish before persist",
-              [](Bugs& b) { b.coordinator.publish_before_persist = true; });
-}
-TEST(PlantedBugs, FoldedLaneMoved) {
-  ExpectFound("folded lane moved", [](Bugs& b) { b.coordinator.plan.move_folded_lane = true; });
-}
-TEST(PlantedBugs, BaseAcrossLineages) {
-  ExpectFound("base across lineages",
-              [](Bugs& b) { b.coordinator.plan.base_across_lineages = true; });
-}
 #endif
 
 }  // namespace

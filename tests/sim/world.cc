@@ -401,19 +401,38 @@ void World::StartCoordinator() {
   coordinator::Settings settings;
   settings.start_patience = std::chrono::seconds(3);
   settings.checkpoint_patience = std::chrono::seconds(5);
-  settings.bugs = options_.bugs.coordinator;
   coordinator_ = std::make_unique<coordinator::Coordinator>("cluster", TermNumber(term_), settings,
                                                             found, TimeOf(now_));
   Note(absl::StrCat("coordinator starts, term ", term_));
   const int64_t life = coordinator_life_;
   At(100, [this, life] { TickCoordinator(life); });
+  Feed(coordinator::AgentUp{"host", 64});
+  if (!coordinator_) return;
   Feed(coordinator::Submit{kJob, spec_});   // its client submits again, with the same id
   for (const ProcessExited& exit : exits_)  // agents tell them again to every coordinator
     if (coordinator_) Feed(coordinator::AgentSays{exit});
 }
 
+namespace {
+
+// What is sent to many may reach only some before the coordinator is killed.
+std::vector<coordinator::Action> OneByOne(const std::vector<coordinator::Action>& actions) {
+  std::vector<coordinator::Action> single;
+  for (const coordinator::Action& action : actions) {
+    const auto* all = std::get_if<coordinator::ToMembers>(&action);
+    if (all == nullptr) single.push_back(action);
+    if (all != nullptr)
+      for (const MemberId& id : all->members)
+        single.emplace_back(coordinator::ToMember{id, all->message});
+  }
+  return single;
+}
+
+}  // namespace
+
 void World::Feed(const coordinator::Input& input) {
-  const std::vector<coordinator::Action> actions = coordinator_->Take(input, TimeOf(now_));
+  const std::vector<coordinator::Action> actions =
+      OneByOne(coordinator_->Handle(input, TimeOf(now_)));
   const bool crash =
       faults_left_ > 0 && !options_.smooth && actions.size() > 1 && Random(0, 200) == 0;
   const size_t upto =
@@ -523,7 +542,7 @@ void World::Carry(const coordinator::Action& action) {
     At(Random(1, 20), [this, job = d->job] {
       if (coordinator_) Feed(coordinator::DigestDone{job, "digest", ""});
     });
-  } else if (const auto* t = std::get_if<coordinator::Tell>(&action)) {
+  } else if (const auto* t = std::get_if<coordinator::Announce>(&action)) {
     if (!t->text.empty()) Note(absl::StrCat("> ", t->text));
     if (t->text.find("disagree") != std::string::npos ||
         t->text.find("differ") != std::string::npos)

@@ -15,10 +15,6 @@
 
 namespace muster::sim {
 
-struct Bugs {
-  coordinator::CoordinatorBugs coordinator;
-};
-
 struct WorldOptions {
   uint64_t seed = 1;
   Sync sync = Sync::kAllreduce;
@@ -31,7 +27,6 @@ struct WorldOptions {
   double clip_norm = 0;
   int faults = 8;       // how many, at random; 0: none
   bool smooth = false;  // no random delays: for scenarios
-  Bugs bugs;
 };
 
 // What was reached, summed over seeds.

@@ -72,6 +72,7 @@ class SpoilingTransport final : public Transport {
 
 coordinator::Settings TestSettings() {
   coordinator::Settings settings;
+  settings.slots = 64;
   settings.lease = std::chrono::seconds(30);  // tests say who is gone
   settings.start_patience = std::chrono::seconds(30);
   return settings;
@@ -159,10 +160,16 @@ void TestCoordinator::TellEnvironment() {
 }
 
 void TestCoordinator::Take(const coordinator::Input& input) {
-  for (const coordinator::Action& action : machine_.Take(input, clock_.Now())) Do(action);
+  for (const coordinator::Action& action : machine_.Handle(input, clock_.Now())) Do(action);
   TellEnvironment();
   std::vector<coordinator::Input> more = std::exchange(inputs_, {});
   for (const coordinator::Input& next : more) Take(next);
+}
+
+void TestCoordinator::Send(const MemberId& to, const FromCoordinator& message) {
+  const auto member = members_.find(to);
+  const auto session = member == members_.end() ? sessions_.end() : sessions_.find(member->second);
+  if (session != sessions_.end()) session->second->Send({Encode(message), {}});
 }
 
 void TestCoordinator::Do(const coordinator::Action& action) {
@@ -171,7 +178,7 @@ void TestCoordinator::Do(const coordinator::Action& action) {
     jobs_[job->job.id] = job->job;
   } else if (const auto* records = std::get_if<coordinator::PersistRecords>(&action)) {
     records_.insert(records_.end(), records->records.begin(), records->records.end());
-  } else if (const auto* tell = std::get_if<coordinator::Tell>(&action)) {
+  } else if (const auto* tell = std::get_if<coordinator::Announce>(&action)) {
     if (tell->event != "step") told_.push_back(absl::StrCat(tell->event, ": ", tell->text));
   } else if (const auto* commit = std::get_if<coordinator::CommitManifest>(&action)) {
     Manifest manifest = commit->manifest;
@@ -184,10 +191,9 @@ void TestCoordinator::Do(const coordinator::Action& action) {
     inputs_.push_back(coordinator::DigestDone{digest->job, sum.ok() ? *sum : "",
                                               std::string(sum.status().message())});
   } else if (const auto* to = std::get_if<coordinator::ToMember>(&action)) {
-    const auto member = members_.find(to->member);
-    const auto session =
-        member == members_.end() ? sessions_.end() : sessions_.find(member->second);
-    if (session != sessions_.end()) session->second->Send({Encode(to->message), {}});
+    Send(to->member, to->message);
+  } else if (const auto* all = std::get_if<coordinator::ToMembers>(&action)) {
+    for (const MemberId& id : all->members) Send(id, all->message);
   }
   changed_.NotifyAll();
 }
@@ -203,8 +209,7 @@ void TestCoordinator::Killed(const std::string& job, const MemberId& member) {
   exited.signal = 9;
   exited.cause = "killed by SIGKILL";
   exited.lanes.incarnation = member.incarnation;
-  box_->Post(
-      {0, {}, {}, false, [this, exited] { Take(coordinator::AgentSays{FromAgent(exited)}); }});
+  box_->Post({0, {}, {}, false, [this, exited] { Take(coordinator::AgentSays{exited}); }});
 }
 
 template <class F>

@@ -55,6 +55,7 @@ class TestCoordinator {
   void Handle(Came came);
   void FromMember(uint64_t session, ToCoordinator message);
   void Take(const coordinator::Input& input);
+  void Send(const MemberId& to, const FromCoordinator& message);
   void Do(const coordinator::Action& action);
   void TellEnvironment();
   void Explain();

@@ -36,6 +36,7 @@ class Program {
     pid_ = fork();
     if (pid_ == 0) {
       if (before && !before()) _exit(126);
+      dup2(open("/dev/null", O_RDONLY | O_CLOEXEC), 0);  // nobody answers a question
       dup2(ends[1], 1);
       dup2(ends[1], 2);
       execv(words[0], words.data());

@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "lib/base/failpoint.h"
-#include "lib/launch/lane_counter.h"
+#include "lib/lane_counter/lane_counter.h"
 #include "lib/member/runtime/member_metrics.h"
 #include "lib/task/task.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "lib/base/failpoint.h"
-#include "lib/launch/lane_counter.h"
+#include "lib/lane_counter/lane_counter.h"
 #include "lib/member/runtime/events.h"
 #include "lib/member/runtime/member_metrics.h"
 #include "lib/optim/update.h"

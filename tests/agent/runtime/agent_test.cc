@@ -25,9 +25,14 @@ class AgentTest : public ::testing::Test {
     agent_.emplace(
         *loop_,
         AgentOptions{
-            .log_dir = MakeTestFolder(),
+            .log_file =
+                [folder = MakeTestFolder()](const ProcessKey& key) {
+                  return folder + "/" + key.job + key.name + ".log";
+                },
             .command = [this](const ProcessKey& key, Role) { return StandIn(what_.at(key.name)); },
-            .supervisor = {.first_backoff = milliseconds(1), .stop_grace = milliseconds(20)},
+            .supervisor = {.first_backoff = milliseconds(1),
+                           .leave_grace = milliseconds(5),
+                           .stop_grace = milliseconds(20)},
             .faults = std::move(faults)},
         AgentEvents{
             .on_start = [this](const ProcessKey& key, pid_t) { ++starts_[key.name]; },
@@ -46,9 +51,9 @@ class AgentTest : public ::testing::Test {
             .on_stopped = [this] { loop_->Quit(); }});
   }
   void Want(const std::vector<std::string>& names) {
-    Wanted wanted{.job = "j"};
-    for (const std::string& name : names) wanted.processes.push_back({name, Role::kWorker});
-    agent_->Do(WantMembers{wanted});
+    JobProcesses job{.job = "j", .processes = {}};
+    for (const std::string& name : names) job.processes.push_back({name, Role::kWorker});
+    agent_->Do(WantMembers{Wanted{{job}}});
   }
 
   std::unique_ptr<EventLoop> loop_ = EventLoop::Make().value();
@@ -89,12 +94,32 @@ TEST_F(AgentTest, ACrashLoopEndsWithTheLastLinesOfTheLog) {
   EXPECT_EQ(told_.back().last_lines, "the data is on fire");
 }
 
+TEST_F(AgentTest, AnotherJobGoesOnWhenOneIsWantedNoMore) {
+  Make({{"worker-0", "hang"}});
+  const JobProcesses one{"one", {{"worker-0", Role::kWorker}}};
+  const JobProcesses two{"two", {{"worker-0", Role::kWorker}}};
+  int ready = 0;
+  on_report_ = [&](const ProcessKey&) {
+    if (++ready == 2) agent_->Do(WantMembers{Wanted{{two}}});
+  };
+  on_exit_ = [&](const NoteExit&) { loop_->Quit(); };
+  agent_->Do(WantMembers{Wanted{{one, two}}});
+  RunUntilQuit(*loop_);
+  ASSERT_EQ(exits_.size(), 1u);
+  EXPECT_EQ(exits_[0].key, (ProcessKey{"one", "worker-0"}));
+  EXPECT_THAT(agent_->Running(), ElementsAre(ProcessKey{"two", "worker-0"}));
+  EXPECT_FALSE(agent_->Has("one"));
+}
+
 TEST_F(AgentTest, AProgramThatIsMissingIsGivenUpToo) {
   Make({{"worker-0", "exit 0"}});
   agent_.emplace(
       *loop_,
       AgentOptions{
-          .log_dir = MakeTestFolder(),
+          .log_file =
+              [folder = MakeTestFolder()](const ProcessKey& key) {
+                return folder + "/" + key.job + key.name + ".log";
+              },
           .command = [](const ProcessKey&, Role) { return std::vector<std::string>{"/nowhere/x"}; },
           .supervisor = {.first_backoff = milliseconds(1)}},
       AgentEvents{.on_exit = [&](const NoteExit& note) {

@@ -12,7 +12,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::HasSubstr;
 
-constexpr JobProcesses kProcesses = {.workers = 3, .servers = 1};
+constexpr ProcessCounts kProcesses = {.workers = 3, .servers = 1};
 
 TEST(FaultPlanTest, ReadsAPlan) {
   const auto plan = ParseFaultPlan(R"(
@@ -23,6 +23,7 @@ faults:
   - {at_second: 2.5, pause: random worker, for_seconds: 3}
   - {at_second: 9, kill: server-0, for_seconds: 0.5}
   - {at_point: "half_sent:3", kill: worker-2}
+  - {job: count-1, at_step: 9, kill: worker-0}
 )",
                                    "plan.yaml", kProcesses);
   ASSERT_TRUE(plan.ok()) << plan.status();
@@ -34,7 +35,8 @@ faults:
                   .at_time = milliseconds(2500),
                   .for_time = seconds(3)},
                  {.target = "server-0", .at_time = seconds(9), .for_time = milliseconds(500)},
-                 {.target = "worker-2", .at_point = "half_sent:3"}},
+                 {.target = "worker-2", .at_point = "half_sent:3"},
+                 {.target = "worker-0", .job = "count-1", .at_step = 9}},
       .seed = 7};
   EXPECT_EQ(*plan, expected);
 }

@@ -31,10 +31,11 @@ class LinkTest : public ::testing::Test {
   void OnFrame(const Frame& frame) {
     const FromAgent message = DecodeFromAgent(frame.header).value();
     if (const auto* hello = std::get_if<AgentHello>(&message)) {
+      EXPECT_EQ(hello->slots, 3);
       heard_.push_back("hello from " + hello->node);
       if (answers_)
-        session_->Send({.header = Encode(ToAgent(
-                            Wanted{.job = "j", .processes = {{"worker-0", Role::kWorker}}}))});
+        session_->Send({.header = Encode(ToAgent(Wanted{
+                            .jobs = {{.job = "j", .processes = {{"worker-0", Role::kWorker}}}}}))});
     } else {
       const auto& exited = std::get<ProcessExited>(message);
       heard_.push_back(exited.name + " " + exited.cause);
@@ -43,11 +44,11 @@ class LinkTest : public ::testing::Test {
   }
   void MakeLink() {
     link_.emplace(
-        *loop_, *agent_, "coordinator:1", "node-a",
+        *loop_, *agent_, "coordinator:1", "node-a", /*slots=*/3,
         LinkEvents{.on_up = [this] { events_.push_back("up"); },
                    .on_wanted =
                        [this](const Wanted& wanted) {
-                         events_.push_back("wanted " + wanted.processes.at(0).name);
+                         events_.push_back("wanted " + wanted.jobs.at(0).processes.at(0).name);
                          if (on_wanted_) on_wanted_();
                        },
                    .on_down = [this](const absl::Status&) { events_.push_back("down"); }});
@@ -70,7 +71,7 @@ class LinkTest : public ::testing::Test {
 TEST_F(LinkTest, SaysHelloHearsWhatIsWantedTellsExits) {
   Listen();
   on_wanted_ = [&] {
-    link_->Tell({.job = "j", .name = "worker-0", .signal = 9, .cause = "killed by SIGKILL"});
+    link_->SendExit({.job = "j", .name = "worker-0", .signal = 9, .cause = "killed by SIGKILL"});
   };
   MakeLink();
   RunUntilQuit(*loop_);
@@ -98,7 +99,7 @@ TEST_F(LinkTest, NothingIsToldBeforeTheCoordinatorAnswers) {
   answers_ = false;
   Listen();
   MakeLink();
-  link_->Tell({.job = "j", .name = "stale"});
+  link_->SendExit({.job = "j", .name = "stale"});
   EXPECT_FALSE(link_->up());
   link_.reset();
   listener_.reset();

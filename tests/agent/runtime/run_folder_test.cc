@@ -33,7 +33,8 @@ TEST(RunFolderTest, MakesWhatBelongsInIt) {
   const std::string path = MakeTestFolder() + "/a/b";
   const auto folder = RunFolder::Open(path);
   ASSERT_TRUE(folder.ok()) << folder.status();
-  for (const std::string& inner : {folder->logs(), folder->store(), folder->checkpoints()})
+  for (const std::string& inner :
+       {folder->logs(), folder->jobs(), folder->store(), folder->checkpoints()})
     EXPECT_TRUE(std::filesystem::is_directory(inner)) << inner;
 }
 
@@ -127,6 +128,17 @@ TEST(RunFolderTest, TargetsForPrometheus) {
       list[1],
       nlohmann::json::parse(
           R"({"targets":["127.0.0.1:2"],"labels":{"role":"worker","member":"worker-0","job":"j"}})"));
+}
+
+TEST(RunFolderTest, EachJobHasAFolderOfItsOwn) {
+  const auto folder = RunFolder::Open(MakeTestFolder() + "/run");
+  ASSERT_TRUE(folder.ok()) << folder.status();
+  ASSERT_TRUE(folder->MakeJob("a").ok());
+  EXPECT_EQ(folder->LogFile({"a", "worker-0"}), folder->path() + "/jobs/a/logs/worker-0.log");
+  EXPECT_EQ(folder->LogFile({"b", "worker-0"}), folder->path() + "/jobs/b/logs/worker-0.log");
+  EXPECT_EQ(folder->LogFile(kCoordinatorKey), folder->path() + "/logs/coordinator.log");
+  EXPECT_TRUE(std::filesystem::is_directory(folder->path() + "/jobs/a/run"));
+  EXPECT_FALSE(std::filesystem::exists(folder->path() + "/jobs/b"));
 }
 
 }  // namespace

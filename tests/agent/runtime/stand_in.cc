@@ -41,7 +41,7 @@ int OpenDescriptors() {
   int ready = 0;
   pid_t last = 0;
   Agent agent(*loop,
-              {.log_dir = folder,
+              {.log_file = [&](const ProcessKey& key) { return folder + "/" + key.name + ".log"; },
                .command = [](const ProcessKey&, Role) { return StandIn("hang"); },
                .lanes = {},
                .supervisor = {},
@@ -57,10 +57,10 @@ int OpenDescriptors() {
                      kill(last, SIGSTOP);
                      Say(report_fd, R"({"event":"ready"})");
                    }});
-  Wanted wanted{.job = "j"};
+  JobProcesses job{.job = "j", .processes = {}};
   for (int i = 0; i < children; ++i)
-    wanted.processes.push_back({absl::StrCat("worker-", i), Role::kWorker});
-  agent.Do(WantMembers{wanted});
+    job.processes.push_back({absl::StrCat("worker-", i), Role::kWorker});
+  agent.Do(WantMembers{Wanted{{job}}});
   loop->Run();
   _exit(98);
 }

@@ -1,6 +1,7 @@
 #include "agent/state/supervisor.h"
 
 #include <csignal>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,23 +52,22 @@ class SupervisorTest : public ::testing::Test {
  protected:
   std::vector<std::string> Do(const SupervisorEvent& event) {
     std::vector<std::string> texts;
-    for (const SupervisorAction& action : supervisor_.Step(event, now_))
+    for (const SupervisorAction& action : supervisor_->Step(event, now_))
       texts.push_back(Describe(action));
     return texts;
   }
   std::vector<std::string> Want(const std::vector<std::string>& names) {
-    Wanted wanted{.job = "j"};
+    JobProcesses job{.job = "j", .processes = {}};
     for (const std::string& name : names)
-      wanted.processes.push_back(
-          {name, name.starts_with("server") ? Role::kServer : Role::kWorker});
-    return Do(WantMembers{wanted});
+      job.processes.push_back({name, name.starts_with("server") ? Role::kServer : Role::kWorker});
+    return Do(WantMembers{Wanted{{job}}});
   }
   std::vector<std::string> Exits(const std::string& name, int code, int signal = 0) {
     return Do(Exited{Key(name), Exit{.code = code, .signal = signal}});
   }
   // Lets time pass until the next tick is due, and ticks.
   std::vector<std::string> TickWhenDue() {
-    now_ = supervisor_.NextTick().value();
+    now_ = supervisor_->NextTick().value();
     return Do(Tick{});
   }
   static ProcessKey Key(const std::string& name) {
@@ -75,7 +75,7 @@ class SupervisorTest : public ::testing::Test {
   }
 
   Time now_ = Time{} + seconds(100);
-  Supervisor supervisor_;
+  std::optional<Supervisor> supervisor_{std::in_place};
 };
 
 TEST_F(SupervisorTest, StartsWhatIsWantedOnce) {
@@ -83,9 +83,9 @@ TEST_F(SupervisorTest, StartsWhatIsWantedOnce) {
   EXPECT_THAT(Want({"server-0", "worker-0"}),
               ElementsAre("spawn server-0 as server", "spawn worker-0"));
   EXPECT_THAT(Want({"server-0", "worker-0"}), IsEmpty());
-  EXPECT_THAT(supervisor_.Running(),
+  EXPECT_THAT(supervisor_->Running(),
               ElementsAre(kCoordinatorKey, Key("server-0"), Key("worker-0")));
-  EXPECT_EQ(supervisor_.NextTick(), std::nullopt);
+  EXPECT_EQ(supervisor_->NextTick(), std::nullopt);
 }
 
 struct ExitCase {
@@ -101,6 +101,10 @@ TEST_F(SupervisorTest, ExitCodesDecideWhatFollows) {
       {75,
        0,
        {"tell worker-0 exit code 75 (left as asked)", "note worker-0 finished"},
+       "again in 200 ms"},
+      {67,
+       0,
+       {"tell worker-0 exit code 67 (stopped or cancelled by a person)", "note worker-0 finished"},
        "again in 200 ms"},
       {64,
        0,
@@ -128,7 +132,7 @@ TEST_F(SupervisorTest, ExitCodesDecideWhatFollows) {
   };
   for (const ExitCase& c : cases) {
     SCOPED_TRACE(absl::StrCat("code ", c.code, " signal ", c.signal));
-    supervisor_ = Supervisor();
+    supervisor_.emplace();
     Do(WantCoordinator{});
     Want({"worker-0"});
     EXPECT_EQ(Exits("worker-0", c.code, c.signal), c.of_worker);
@@ -147,7 +151,7 @@ TEST_F(SupervisorTest, BackOffDoublesAndACrashLoopEnds) {
   }
   EXPECT_THAT(Exits("worker-0", 1),
               ElementsAre("tell worker-0 exit code 1 gave up", "note worker-0 given up"));
-  EXPECT_EQ(supervisor_.NextTick(), std::nullopt);
+  EXPECT_EQ(supervisor_->NextTick(), std::nullopt);
   EXPECT_THAT(Want({"worker-0"}), IsEmpty());
 }
 
@@ -161,7 +165,7 @@ TEST_F(SupervisorTest, ItIsNotStartedBeforeItsTime) {
 }
 
 TEST_F(SupervisorTest, BackOffHasALongestValue) {
-  supervisor_ = Supervisor({.crash_limit = 100});
+  supervisor_.emplace(SupervisorOptions{.crash_limit = 100});
   Want({"worker-0"});
   std::vector<std::string> last;
   for (int i = 0; i < 10; ++i) {
@@ -242,7 +246,7 @@ TEST_F(SupervisorTest, ACoordinatorThatCannotWorkForNowIsTriedWithoutEnd) {
                       "2026-11-21T10:09:51.268Z error muster-coordinator --dir: no space left"};
   std::vector<std::string> texts;
   for (int i = 0; i < 20; ++i) {
-    const auto actions = supervisor_.Step(Exited{kCoordinatorKey, full}, now_);
+    const auto actions = supervisor_->Step(Exited{kCoordinatorKey, full}, now_);
     texts.push_back(std::get<NoteExit>(actions.at(0)).text);
     EXPECT_THAT(TickWhenDue(), ElementsAre("spawn coordinator"));
   }
@@ -256,7 +260,7 @@ TEST_F(SupervisorTest, ACoordinatorThatCannotWorkForNowIsTriedWithoutEnd) {
 
 TEST_F(SupervisorTest, SpawnFailureIsAFailure) {
   Want({"worker-0"});
-  const auto actions = supervisor_.Step(SpawnFailed{Key("worker-0"), "no such file"}, now_);
+  const auto actions = supervisor_->Step(SpawnFailed{Key("worker-0"), "no such file"}, now_);
   ASSERT_EQ(actions.size(), 2u);
   EXPECT_EQ(std::get<TellCoordinator>(actions[0]).exited.cause, "no such file");
   EXPECT_EQ(std::get<NoteExit>(actions[1]).after, AfterExit::kStartsAgain);
@@ -267,20 +271,93 @@ TEST_F(SupervisorTest, SpawnFailureIsAFailure) {
 TEST_F(SupervisorTest, StopsWhatIsWantedNoMore) {
   Want({"worker-0", "worker-1"});
   EXPECT_THAT(Want({"worker-0"}), ElementsAre("SIGCONT worker-1"));
-  EXPECT_EQ(supervisor_.NextTick(), now_ + seconds(2)) << "it leaves by itself, with time to do so";
+  EXPECT_EQ(supervisor_->NextTick(), now_ + seconds(2))
+      << "it leaves by itself, with time to do so";
   EXPECT_THAT(TickWhenDue(), ElementsAre("SIGTERM worker-1", "SIGCONT worker-1"));
-  EXPECT_EQ(supervisor_.NextTick(), now_ + seconds(10));
+  EXPECT_EQ(supervisor_->NextTick(), now_ + seconds(10));
   EXPECT_THAT(Exits("worker-1", 0, SIGTERM),
               ElementsAre("tell worker-1 killed by SIGTERM", "note worker-1 finished"));
-  EXPECT_THAT(supervisor_.Running(), ElementsAre(Key("worker-0")));
+  EXPECT_THAT(supervisor_->Running(), ElementsAre(Key("worker-0")));
+}
+
+TEST_F(SupervisorTest, HoldsProcessesOfSeveralJobsAndStopsAJobThatIsNotListed) {
+  const JobProcesses one{"one", {{"worker-0", Role::kWorker}}};
+  const JobProcesses two{"two", {{"worker-0", Role::kWorker}}};
+  EXPECT_THAT(Do(WantMembers{Wanted{{one, two}}}), ElementsAre("spawn worker-0", "spawn worker-0"));
+  EXPECT_THAT(Do(WantMembers{Wanted{{two}}}), ElementsAre("SIGCONT worker-0"));
+  EXPECT_THAT(supervisor_->Running(),
+              ElementsAre(ProcessKey{"one", "worker-0"}, ProcessKey{"two", "worker-0"}));
+  supervisor_->Step(Exited{{"one", "worker-0"}, Exit{.code = 0}}, now_);
+  EXPECT_THAT(supervisor_->Running(), ElementsAre(ProcessKey{"two", "worker-0"}));
+}
+
+// Two jobs with a worker of the same name.
+class TwoJobsTest : public SupervisorTest {
+ protected:
+  static JobProcesses Job(const std::string& job) { return {job, {{"worker-0", Role::kWorker}}}; }
+  std::vector<std::string> WantBoth() { return Do(WantMembers{Wanted{{Job("one"), Job("two")}}}); }
+  std::vector<std::string> ExitsOf(const std::string& job, int code) {
+    return Do(Exited{{job, "worker-0"}, Exit{.code = code}});
+  }
+};
+
+TEST_F(TwoJobsTest, ACrashLoopOfOneJobDoesNotCountForTheOther) {
+  WantBoth();
+  for (int i = 0; i < 4; ++i) {
+    ExitsOf("one", 1);
+    TickWhenDue();
+  }
+  EXPECT_THAT(ExitsOf("one", 1),
+              ElementsAre("tell worker-0 exit code 1 gave up", "note worker-0 given up"));
+  EXPECT_THAT(ExitsOf("two", 1),
+              ElementsAre("tell worker-0 exit code 1", "note worker-0 again in 200 ms"));
+}
+
+TEST_F(TwoJobsTest, AStepOfOneJobIsNoProgressOfTheOther) {
+  WantBoth();
+  ExitsOf("one", 1);
+  TickWhenDue();
+  ExitsOf("two", 1);
+  TickWhenDue();
+  Do(Progressed{{"two", "worker-0"}});
+  EXPECT_THAT(ExitsOf("one", 1).back(), "note worker-0 again in 400 ms");
+  EXPECT_THAT(ExitsOf("two", 1).back(), "note worker-0 again in 200 ms");
+}
+
+TEST_F(TwoJobsTest, AJobThatIsWantedAgainBeginsAfresh) {
+  WantBoth();
+  for (int i = 0; i < 5; ++i) {
+    ExitsOf("one", 1);
+    if (i < 4) TickWhenDue();
+  }
+  EXPECT_THAT(WantBoth(), IsEmpty()) << "it is given up as long as it is wanted";
+  Do(WantMembers{Wanted{{Job("two")}}});
+  EXPECT_FALSE(supervisor_->Has("one"));
+  EXPECT_THAT(WantBoth(), ElementsAre("spawn worker-0"));
+  EXPECT_THAT(ExitsOf("one", 1).back(), "note worker-0 again in 200 ms");
+}
+
+TEST_F(TwoJobsTest, AFaultKeepsDownTheProcessOfItsJobOnly) {
+  WantBoth();
+  Do(KeepDown{{"one", "worker-0"}});
+  EXPECT_THAT(ExitsOf("one", 1).back(), "note worker-0 kept down");
+  EXPECT_THAT(ExitsOf("two", 1).back(), "note worker-0 again in 200 ms");
+}
+
+TEST_F(TwoJobsTest, AnIdOfNoJobCannotBeTheCoordinator) {
+  EXPECT_THAT(Do(WantMembers{Wanted{{JobProcesses{"", {{"coordinator", Role::kWorker}}}}}}),
+              IsEmpty());
+  Do(WantCoordinator{});
+  Do(WantMembers{Wanted{}});
+  EXPECT_THAT(supervisor_->Running(), ElementsAre(kCoordinatorKey));
 }
 
 TEST_F(SupervisorTest, WhoLeavesByItselfGetsNoSignal) {
   Want({"worker-0"});
   Want({});
-  EXPECT_THAT(supervisor_.Running(), ElementsAre(Key("worker-0")));
+  EXPECT_THAT(supervisor_->Running(), ElementsAre(Key("worker-0")));
   EXPECT_THAT(Exits("worker-0", 0).back(), "note worker-0 finished");
-  EXPECT_EQ(supervisor_.NextTick(), std::nullopt);
+  EXPECT_EQ(supervisor_->NextTick(), std::nullopt);
 }
 
 TEST_F(SupervisorTest, KillsWhatDoesNotStopInTime) {
@@ -288,7 +365,7 @@ TEST_F(SupervisorTest, KillsWhatDoesNotStopInTime) {
   Want({});
   TickWhenDue();
   EXPECT_THAT(TickWhenDue(), ElementsAre("SIGKILL worker-0"));
-  EXPECT_GT(supervisor_.NextTick(), now_);  // no busy loop until the exit is seen
+  EXPECT_GT(supervisor_->NextTick(), now_);  // no busy loop until the exit is seen
 }
 
 TEST_F(SupervisorTest, WantedAgainWhileStopping) {
@@ -305,13 +382,6 @@ TEST_F(SupervisorTest, StopsAlsoWhoIsAboutToLeave) {
   EXPECT_THAT(Do(StopAll{}), ElementsAre("SIGTERM worker-0", "SIGCONT worker-0"));
 }
 
-TEST_F(SupervisorTest, JobsDoNotMix) {
-  Want({"worker-0"});
-  EXPECT_THAT(Do(WantMembers{{.job = "other", .processes = {}}}), IsEmpty());
-  EXPECT_THAT(Do(WantMembers{{.job = "other", .processes = {{"worker-0", Role::kWorker}}}}),
-              ElementsAre("spawn worker-0"));
-}
-
 TEST_F(SupervisorTest, StopsEverythingThenAtOnce) {
   Do(WantCoordinator{});
   Want({"worker-0"});
@@ -321,9 +391,9 @@ TEST_F(SupervisorTest, StopsEverythingThenAtOnce) {
   EXPECT_THAT(Exits("coordinator", 0, SIGKILL), ElementsAre("note coordinator finished"));
   EXPECT_THAT(Exits("worker-0", 1),
               ElementsAre("tell worker-0 exit code 1", "note worker-0 finished"));
-  EXPECT_THAT(supervisor_.Running(), IsEmpty());
+  EXPECT_THAT(supervisor_->Running(), IsEmpty());
   EXPECT_THAT(Want({"worker-0", "worker-1"}), IsEmpty());
-  EXPECT_EQ(supervisor_.NextTick(), std::nullopt);
+  EXPECT_EQ(supervisor_->NextTick(), std::nullopt);
 }
 
 TEST_F(SupervisorTest, NothingComesBackOnceStopping) {
@@ -332,14 +402,14 @@ TEST_F(SupervisorTest, NothingComesBackOnceStopping) {
   Do(StopAll{});
   now_ += seconds(60);
   EXPECT_THAT(Do(Tick{}), IsEmpty());
-  EXPECT_EQ(supervisor_.NextTick(), std::nullopt);
+  EXPECT_EQ(supervisor_->NextTick(), std::nullopt);
 }
 
 TEST_F(SupervisorTest, KeptDownUntilReleased) {
   Do(WantCoordinator{});
   Do(KeepDown{kCoordinatorKey});
   EXPECT_THAT(Exits("coordinator", 0, SIGKILL), ElementsAre("note coordinator kept down"));
-  EXPECT_EQ(supervisor_.NextTick(), std::nullopt);
+  EXPECT_EQ(supervisor_->NextTick(), std::nullopt);
   now_ += seconds(60);
   EXPECT_THAT(Do(Tick{}), IsEmpty());
   EXPECT_THAT(Do(Release{kCoordinatorKey}), ElementsAre("spawn coordinator"));
@@ -359,17 +429,17 @@ TEST_F(SupervisorTest, ASessionLearnsWhatEndedWorkersHadRunAlsoWhenTheyRunAgain)
   Want({"worker-0"});
   const auto ends = [&](uint64_t incarnation) {
     const LaneCount lanes{.incarnation = {.hi = 1, .lo = incarnation}, .total = 7};
-    supervisor_.Step(Exited{Key("worker-0"), Exit{.signal = SIGKILL, .lanes = lanes}}, now_);
+    supervisor_->Step(Exited{Key("worker-0"), Exit{.signal = SIGKILL, .lanes = lanes}}, now_);
   };
   ends(2);
   TickWhenDue();
-  supervisor_.Step(Exited{Key("worker-0"), Exit{.signal = SIGKILL}},
-                   now_);  // before it could begin
+  supervisor_->Step(Exited{Key("worker-0"), Exit{.signal = SIGKILL}},
+                    now_);  // before it could begin
   TickWhenDue();
   ends(3);
   TickWhenDue();
   std::vector<uint64_t> told;
-  for (const SupervisorAction& action : supervisor_.Step(SessionUp{}, now_))
+  for (const SupervisorAction& action : supervisor_->Step(SessionUp{}, now_))
     told.push_back(std::get<TellCoordinator>(action).exited.lanes.incarnation.lo);
   EXPECT_THAT(told, ElementsAre(2u, 3u));
 }
@@ -378,7 +448,7 @@ TEST_F(SupervisorTest, TellsWhatAWorkerHadRun) {
   Want({"worker-0"});
   const LaneCount lanes{.incarnation = {.hi = 1, .lo = 2}, .total = 7};
   const auto actions =
-      supervisor_.Step(Exited{Key("worker-0"), Exit{.signal = SIGKILL, .lanes = lanes}}, now_);
+      supervisor_->Step(Exited{Key("worker-0"), Exit{.signal = SIGKILL, .lanes = lanes}}, now_);
   const LaneCount& told = std::get<TellCoordinator>(actions[0]).exited.lanes;
   EXPECT_EQ(told.incarnation, lanes.incarnation);
   EXPECT_EQ(told.total, 7);
@@ -388,7 +458,7 @@ TEST_F(SupervisorTest, NotesReadWell) {
   Do(WantCoordinator{});
   Want({"worker-0", "worker-1"});
   const auto text = [&](const ProcessKey& key, const Exit& exit) {
-    return std::get<NoteExit>(supervisor_.Step(Exited{key, exit}, now_).back()).text;
+    return std::get<NoteExit>(supervisor_->Step(Exited{key, exit}, now_).back()).text;
   };
   EXPECT_EQ(text(Key("worker-0"), {.signal = SIGKILL}),
             "worker-0 was killed by SIGKILL; it starts again in 0.2 s");

@@ -45,6 +45,14 @@ class SharedKv final : public Kv {
   const std::shared_ptr<std::atomic<bool>> full_;
 };
 
+// Of all jobs, one after another.
+inline std::vector<ProcessWanted> ProcessesIn(const Wanted& wanted) {
+  std::vector<ProcessWanted> all;
+  for (const JobProcesses& job : wanted.jobs)
+    all.insert(all.end(), job.processes.begin(), job.processes.end());
+  return all;
+}
+
 // A coordinator without listeners of the network, on a store in memory, with a clock that the test
 // moves.
 class DriverRig : public ::testing::Test {
@@ -68,6 +76,7 @@ class DriverRig : public ::testing::Test {
     auto found = journal_->Load(damaged);
     ASSERT_TRUE(found.ok()) << found.status();
     DriverOptions options{.checkpoint_root = root_, .tick = std::chrono::milliseconds(5)};
+    options.settings.slots = 8;
     options.pass = [this](absl::string_view point) {
       if (point == "persisted_unpublished") ++writes_;
       if (point == "forming") ++formings_;

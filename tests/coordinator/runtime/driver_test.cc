@@ -5,6 +5,7 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "coordinator/runtime/checkpoints.h"
@@ -91,8 +92,8 @@ TEST_F(DriverTest, WhileTheDiskIsFullNothingIsKeptAndAfterwardsAllIsSaidAgain) {
   member.JoinJob("a");
   const View view = member.FollowIntoView();
   ScriptedAgent agent(*there_, kAddress, DecodeToAgent);
-  agent.Say(AgentHello{"here"});
-  EXPECT_EQ(agent.Next<Wanted>().processes.size(), 1u);
+  agent.Say(AgentHello{"here", 8});
+  EXPECT_EQ(agent.Next<Wanted>().jobs.at(0).processes.size(), 1u);
 
   *full_ = true;
   member.Say(Records{{member.RecordOf(view, Step(0))}});
@@ -142,7 +143,7 @@ TEST_F(DriverTest, MoreQuestionsThanMayWaitAreRefused) {
   for (int i = 0; i < 16; ++i) EXPECT_TRUE(Ask(answer).ok()) << i;
   const absl::Status refused = Ask(answer);
   EXPECT_TRUE(absl::IsUnavailable(refused)) << refused;
-  EXPECT_THAT(refused.message(), HasSubstr("ask again"));
+  EXPECT_THAT(refused.message(), HasSubstr("query queue full (16); retry later"));
   enough.set_value();
   for (int i = 0; i < 16; ++i) EXPECT_TRUE(answers.TakeUntil(RealClock().Now() + kPatience)) << i;
   EXPECT_TRUE(Ask(answer).ok());
@@ -252,7 +253,7 @@ TEST_F(DriverTest, AJobThatIsOverIsLookedAtOnceUntilItGoesOn) {
   EXPECT_EQ(Look().at(0), over) << "the same value, not a copy";
   EXPECT_EQ(Look().at(1)->status.job.phase, JobPhase::kStarting);
   ASSERT_TRUE(Change(Submit{"a", CountingSpec()}).ok());
-  EXPECT_EQ(Look().at(0)->status.job.phase, JobPhase::kQueued);
+  EXPECT_EQ(Look().at(0)->status.job.phase, JobPhase::kStarting);
   EXPECT_EQ(Look().at(0)->times.ended, 0);
 }
 
@@ -283,8 +284,8 @@ TEST_F(DriverTest, ALostMemberLeadsToANewView) {
   const View view = first.FollowIntoView();
   follows.join();
   ScriptedAgent agent(*there_, kAddress, DecodeToAgent);
-  agent.Say(AgentHello{"here"});
-  EXPECT_EQ(agent.Next<Wanted>().processes.size(), 2u);
+  agent.Say(AgentHello{"here", 8});
+  EXPECT_EQ(agent.Next<Wanted>().jobs.at(0).processes.size(), 2u);
   second.Hang();
   agent.Say(ProcessExited{.job = "a",
                           .name = "worker-1",
@@ -296,12 +297,75 @@ TEST_F(DriverTest, ALostMemberLeadsToANewView) {
 
 TEST_F(DriverTest, AgentsAreToldWhatIsWantedWhenTheyComeAndWhenItChanges) {
   ScriptedAgent agent(*there_, kAddress, DecodeToAgent);
-  agent.Say(AgentHello{"here"});
-  EXPECT_TRUE(agent.Next<Wanted>().processes.empty());
+  agent.Say(AgentHello{"here", 8});
+  EXPECT_TRUE(ProcessesIn(agent.Next<Wanted>()).empty());
   SubmitJob(3);
-  EXPECT_EQ(agent.Next<Wanted>().processes.size(), 3u);
+  EXPECT_EQ(agent.Next<Wanted>().jobs.at(0).processes.size(), 3u);
   ASSERT_TRUE(Change(Cancel{"a"}).ok());
-  EXPECT_TRUE(agent.Next<Wanted>().processes.empty());
+  EXPECT_TRUE(ProcessesIn(agent.Next<Wanted>()).empty());
+}
+
+TEST_F(DriverTest, TheSlotsOfAnAgentAreThereWhileItsSessionIs) {
+  ASSERT_TRUE(Change(Submit{"a", CountingSpec(8)}).ok());  // all that are there without an agent
+  JobSpec wide = CountingSpec(4);
+  wide.runtime.workers_min = 4;
+  ASSERT_TRUE(Change(Submit{"b", wide}).ok());
+  EXPECT_EQ(Look().at(1)->status.job.reason, "needs 4 slots; 0 of 8 are free");
+  ScriptedAgent agent(*there_, kAddress, DecodeToAgent);
+  agent.Say(AgentHello{"here", 4});
+  const Wanted wanted = agent.Next<Wanted>();
+  ASSERT_EQ(wanted.jobs.size(), 2u);
+  EXPECT_EQ(wanted.jobs[1].job, "b");
+  EXPECT_EQ(wanted.jobs[1].processes.size(), 4u);
+  // A newer session of the same host replaces the older: the slots do not add up.
+  ScriptedAgent again(*there_, kAddress, DecodeToAgent);
+  again.Say(AgentHello{"here", 4});
+  EXPECT_EQ(again.Next<Wanted>().jobs.size(), 2u);
+  EXPECT_FALSE(agent.Broken().ok());
+  ASSERT_TRUE(Change(Submit{"c", wide}).ok());
+  EXPECT_EQ(Look().at(2)->status.job.phase, JobPhase::kQueued);
+}
+
+// Two jobs, a member of the same name in each: records alternate in one ledger and one term.
+TEST_F(DriverTest, TwoJobsTrainAtOnce) {
+  SubmitJob();
+  ASSERT_TRUE(Change(Submit{"b", CountingSpec()}).ok());
+  ScriptedMember first = Member("worker-0", 1);
+  ScriptedMember second = Member("worker-0", 2);
+  first.JoinJob("a");
+  second.JoinJob("b");
+  const View view_a = first.FollowIntoView();
+  const View view_b = second.FollowIntoView();
+  EXPECT_EQ(view_a.job, "a");
+  EXPECT_EQ(view_b.job, "b");
+  for (const int64_t step : {0, 1}) {
+    first.Say(Records{{first.RecordOf(view_a, Step(step))}});
+    EXPECT_EQ(first.Next<AckRecords>().below, Step(step + 1));
+    second.Say(Records{{second.RecordOf(view_b, Step(step))}});
+    EXPECT_EQ(second.Next<AckRecords>().below, Step(step + 1));
+  }
+  second.SaveState(CheckpointDir(root_, "b"), view_b, Step(2), 1.0f);
+  EXPECT_EQ(second.Next<Leave>().exit_code, 0);
+  EXPECT_EQ(Look().at(1)->status.job.phase, JobPhase::kDone);
+  EXPECT_EQ(Look().at(0)->status.job.phase, JobPhase::kRunning);
+}
+
+TEST_F(DriverTest, OfADeletedJobNothingIsLeft) {
+  SubmitJob();
+  TrainToTheEnd();
+  ASSERT_TRUE(std::filesystem::exists(CheckpointDir(root_, "a")));
+  ASSERT_TRUE(Change(Delete{"a"}).ok());
+  const Time deadline = std::chrono::steady_clock::now() + kPatience;
+  while (!Look().empty() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+  ASSERT_TRUE(Look().empty());
+  EXPECT_FALSE(std::filesystem::exists(CheckpointDir(root_, "a")));
+  EXPECT_TRUE(journal_->Records("a")->empty());
+  Stop();
+  Start();
+  EXPECT_TRUE(Look().empty());
+  SubmitJob();
+  EXPECT_EQ(Job().phase, JobPhase::kStarting) << "another job of the same id";
+  EXPECT_EQ(Job().digest, "");
 }
 
 TEST_F(DriverTest, SessionsThatSpeakOutOfTurnAreBroken) {

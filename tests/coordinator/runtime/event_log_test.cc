@@ -59,6 +59,36 @@ TEST_F(EventLogTest, EventsOfOtherJobsThatWereDroppedAreNotMissed) {
   EXPECT_THAT(SeenAfter(""), ElementsAre("first:3-1"));
 }
 
+// A job with much to say forgets its own events, not another's.
+TEST_F(EventLogTest, EachJobHasABudgetOfItsOwn) {
+  log_.Append("b", {.event = "first"});
+  Fill(log_, 20);
+  KeptEvents kept;
+  log_.Watch("b", "", kept.NewWatcher(), true);
+  EXPECT_THAT(kept.TakeAll(), ElementsAre("first:3-1"));
+}
+
+TEST_F(EventLogTest, WhenAllIsFullTheJobWithTheMostGivesWay) {
+  EventLog log(TermNumber(3), /*keep=*/4, /*keep_in_all=*/5);
+  for (int i = 0; i < 4; ++i) log.Append("a", {.event = "step"});
+  log.Append("b", {.event = "step"});
+  log.Append("b", {.event = "step"});
+  KeptEvents a, b;
+  log.Watch("a", "", a.NewWatcher(), true);
+  log.Watch("b", "", b.NewWatcher(), true);
+  EXPECT_THAT(a.TakeAll(), ElementsAre("gap:3-1", "step:3-2", "step:3-3", "step:3-4"));
+  EXPECT_THAT(b.TakeAll(), ElementsAre("step:3-5", "step:3-6"));
+}
+
+TEST_F(EventLogTest, OfAJobThatIsForgottenNothingIsReplayed) {
+  KeptEvents watching;
+  log_.Watch("a", "", watching.NewWatcher(), false);
+  Fill(log_, 6);
+  log_.Forget("a");
+  EXPECT_TRUE(watching.ended());
+  EXPECT_THAT(SeenAfter(""), ElementsAre());
+}
+
 TEST_F(EventLogTest, GarbageForAPlaceMeansTheBeginning) {
   Fill(log_, 1);
   for (const char* place : {"x", "-", "3-x", "--1", "99999999999999999999"})

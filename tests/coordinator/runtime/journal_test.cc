@@ -47,7 +47,7 @@ JobJournal EverythingSet() {
   job.views = 4;
   job.recoveries = 2;
   job.rewinds = 1;
-  LaneAccount::Value lanes{16, 17, {}};
+  LaneAccount::Value lanes{16, 17, 18, {}};
   lanes.departed[{1, ~0ull}].lost = true;
   lanes.departed[{5, 6}] = {
       true, LaneCount{{5, 6}, 40, LineageNumber(2), Step(6), 3}, true, Step(6), LineageNumber(2), 2,
@@ -55,6 +55,9 @@ JobJournal EverythingSet() {
   job.lanes = LaneAccount(lanes);
   job.digest = "abc";
   job.exit_code = 75;
+  job.workers = 3;
+  job.recorded = Step(9);
+  job.deleting = true;
   return job;
 }
 
@@ -78,6 +81,9 @@ void ExpectSame(const JobJournal& a, const JobJournal& b) {
   EXPECT_EQ(a.lanes, b.lanes);
   EXPECT_EQ(a.digest, b.digest);
   EXPECT_EQ(a.exit_code, b.exit_code);
+  EXPECT_EQ(a.workers, b.workers);
+  EXPECT_EQ(a.recorded, b.recorded);
+  EXPECT_EQ(a.deleting, b.deleting);
 }
 
 StepRecord Record(LineageNumber lineage, Step step) {
@@ -119,11 +125,15 @@ absl::StatusOr<RecoveredState> LoadFrom(Kv& kv) {
 }
 
 TEST(JobCodec, KeepsEveryField) {
-  const JournalEntry entry{EverythingSet(), {1, 2, 3}};
+  const JournalEntry entry{EverythingSet(),
+                           {1, 2, 3},
+                           {0.25, FingerprintEntry{LineageNumber(2), Step(6), {7, 9, true}}}};
   const auto back = DecodeJob(EncodeJob(entry));
   ASSERT_TRUE(back.ok()) << back.status();
   ExpectSame(back->job, entry.job);
   EXPECT_EQ(back->times, entry.times);
+  EXPECT_EQ(back->tail.loss, entry.tail.loss);
+  EXPECT_EQ(back->tail.fingerprint, entry.tail.fingerprint);
 }
 
 TEST(JobCodec, KeepsEveryPhaseAndWhatIsAbsent) {
@@ -132,7 +142,7 @@ TEST(JobCodec, KeepsEveryPhaseAndWhatIsAbsent) {
     job.id = "b";
     job.spec = *Complete(CountingSpec());
     job.phase = phase;
-    const auto back = DecodeJob(EncodeJob({job, {}}));
+    const auto back = DecodeJob(EncodeJob({job, {}, {}}));
     ASSERT_TRUE(back.ok()) << back.status();
     ExpectSame(back->job, job);
   }
@@ -143,7 +153,7 @@ TEST(JobCodec, NamesTheFieldThatIsDamaged) {
   const auto empty = DecodeJob("");
   EXPECT_TRUE(absl::IsDataLoss(empty.status()));
   EXPECT_THAT(empty.status().message(), HasSubstr("format"));
-  const std::string bytes = EncodeJob({EverythingSet(), {}});
+  const std::string bytes = EncodeJob({EverythingSet(), {}, {}});
   for (size_t cut = 0; cut < bytes.size(); cut += 7)
     EXPECT_FALSE(DecodeJob(bytes.substr(0, cut)).ok()) << cut;
 }
@@ -205,6 +215,60 @@ TEST(Journal, FindsTheRecordsOfTheCurrentLineageUpToTheFirstGap) {
   EXPECT_THAT(*(*journal)->Fingerprints("a"),
               ElementsAre(FingerprintEntry{LineageNumber(2), Step(6), {1, 2, true}}));
   EXPECT_EQ((*journal)->TailOf("a").fingerprint->step, Step(6));
+}
+
+// However long the ledger is: what is shown of such a job stands in its entry.
+TEST(Journal, OfAJobThatIsOverTheLedgerIsNotRead) {
+  const auto kv = OpenMemory(JournalFamilies());
+  {
+    const auto journal = OpenOn(*kv);
+    ASSERT_TRUE(journal.ok());
+    JobJournal job = EverythingSet();
+    job.phase = JobPhase::kDone;
+    ASSERT_TRUE((*journal)
+                    ->Write({PersistRecords{"a", {Record(LineageNumber(2), Step(5))}},
+                             PersistFingerprint{"a", LineageNumber(2), Step(6), {1, 2, true}},
+                             PersistJob{job}},
+                            1)
+                    .ok());
+  }
+  Batch batch;  // a reader of the ledger would stumble here
+  ASSERT_TRUE(kv->Scan("ledger", "", "", [&](absl::string_view at, absl::string_view) {
+                  batch.Put("ledger", at, "\xff\xff");
+                  return true;
+                }).ok());
+  ASSERT_TRUE(kv->Write(batch).ok());
+  const auto journal = OpenOn(*kv);
+  ASSERT_TRUE(journal.ok());
+  std::vector<std::string> damaged;
+  const auto found = (*journal)->Load(damaged);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->recorded.at("a"), Step(9));
+  EXPECT_EQ((*journal)->TailOf("a").loss, 2.0);
+  EXPECT_EQ((*journal)->TailOf("a").fingerprint->step, Step(6));
+}
+
+TEST(Journal, ErasesAJobAndNothingOfAnother) {
+  const auto kv = OpenMemory(JournalFamilies());
+  const auto journal = OpenOn(*kv);
+  ASSERT_TRUE(journal.ok());
+  JobJournal other = EverythingSet();
+  other.id = "ab";
+  ASSERT_TRUE((*journal)
+                  ->Write({PersistJob{EverythingSet()}, PersistJob{other},
+                           PersistRecords{"a", {Record(LineageNumber(2), Step(5))}},
+                           PersistFingerprint{"a", LineageNumber(2), Step(6), {1, 2, true}},
+                           PersistRecords{"ab", {Record(LineageNumber(2), Step(5))}}},
+                          1)
+                  .ok());
+  ASSERT_TRUE((*journal)->Erase("a").ok());
+  EXPECT_TRUE((*journal)->Records("a")->empty());
+  EXPECT_TRUE((*journal)->Fingerprints("a")->empty());
+  EXPECT_EQ((*journal)->Records("ab")->size(), 1u);
+  const auto found = LoadFrom(*kv);
+  ASSERT_TRUE(found.ok());
+  ASSERT_EQ(found->jobs.size(), 1u);
+  EXPECT_EQ(found->jobs[0].id, "ab");
 }
 
 TEST(Journal, KnowsWhenThingsHappened) {

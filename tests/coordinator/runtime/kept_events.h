@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "coordinator/runtime/job_events.h"
 #include "lib/base/mailbox.h"
-#include "lib/transport/job_api.h"
 #include "tests/coordinator/runtime/scripted_member.h"
 
 namespace muster::coordinator {
@@ -44,7 +44,7 @@ class KeptEvents {
    public:
     explicit Watcher(std::shared_ptr<State> state) : state_(std::move(state)) {}
     ~Watcher() override { state_->ended.Post(true); }
-    bool Take(const JobEvent& event) override {
+    bool OnEvent(const JobEvent& event) override {
       return !state_->closed && state_->events.Post(event);
     }
     bool closed() const override { return state_->closed; }

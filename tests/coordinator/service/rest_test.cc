@@ -22,13 +22,17 @@ class ScriptedApi final : public JobApi {
  public:
   void Submit(std::string, JobSpec, Reply<SubmittedJob> reply) override { reply(Unscripted()); }
   void Get(const std::string&, Reply<JobInfo> reply) override { reply(Unscripted()); }
-  void List(Reply<std::vector<JobInfo>> reply) override { reply(Unscripted()); }
+  void List(const JobQuery& query, Reply<JobPage> reply) override {
+    asked_for = query;
+    reply(page);
+  }
   void Cancel(const std::string&, Reply<JobInfo> reply) override { reply(Unscripted()); }
   void Stop(const std::string&, Reply<JobInfo> reply) override { reply(Unscripted()); }
+  void Delete(const std::string&, Reply<JobInfo> reply) override { reply(Unscripted()); }
   void Watch(const std::string&, const std::string&, Reply<bool> reply,
              std::shared_ptr<JobWatcher> watcher) override {
     reply(true);
-    watcher->Take(event);
+    watcher->OnEvent(event);
   }
   void Fingerprints(const std::string&, int64_t from, Reply<JobFingerprints> reply) override {
     asked_from = from;
@@ -41,6 +45,8 @@ class ScriptedApi final : public JobApi {
 
   JobEvent event;
   JobFingerprints fingerprints;
+  JobPage page;
+  JobQuery asked_for;
   std::atomic<int64_t> asked_from{-1};
 
  private:
@@ -89,6 +95,20 @@ TEST_F(RestTest, FieldsOfEventsThatAreNumbersAreNumbers) {
   EXPECT_EQ(data["loss"], 0.5);
   EXPECT_EQ(data["rewind"], true);
   EXPECT_EQ(data["value"], "12") << "a fingerprint is text";
+}
+
+TEST_F(RestTest, ListsOnePageOfTheJobsInAState) {
+  api_.page.jobs.resize(2);
+  api_.page.next_page_token = "17";
+  const Json page = Get("/v1/jobs?limit=2&page_token=15&state=running");
+  EXPECT_EQ(api_.asked_for.limit, 2);
+  EXPECT_EQ(api_.asked_for.page_token, "15");
+  EXPECT_EQ(api_.asked_for.state, "running");
+  EXPECT_EQ(page["jobs"].size(), 2u);
+  EXPECT_EQ(page["next_page_token"], "17");
+  for (const char* limit : {"0", "-1", "x", "99999999999999999999"})
+    EXPECT_EQ(Get(std::string("/v1/jobs?limit=") + limit)["error"]["field"], "limit");
+  EXPECT_EQ(Get("/v1/jobs?stat=running")["error"]["field"], "stat");
 }
 
 TEST_F(RestTest, FingerprintsComeInPartsFromAStepOn) {

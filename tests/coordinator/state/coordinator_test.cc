@@ -1,13 +1,12 @@
 // The life of jobs and checkpoint rounds, one input at a time. Whole stories are in
 // tests/scenarios.
-#include "coordinator/state/coordinator.h"
-
 #include <algorithm>
 #include <limits>
 
 #include "absl/strings/match.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/coordinator/state/desk.h"
 
 namespace muster::coordinator {
 namespace {
@@ -18,149 +17,25 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-JobSpec SpecOf(int32_t min, int32_t max) {
-  JobSpec spec;
-  spec.training.task = "counting";
-  spec.training.lanes = 4;
-  spec.training.batch = 4;
-  spec.training.steps = 20;
-  spec.training.chunk_bytes = 64;
-  spec.runtime.workers_min = min;
-  spec.runtime.workers_max = max;
-  spec.runtime.checkpoint.every_seconds = 0;
-  return spec;
-}
-
-// Two chunks, no optimizer slots.
-NumericEnvironment Environment() {
-  NumericEnvironment environment;
-  environment.samples = 100;
-  environment.data_hash = "d1";
-  environment.tensors = {{"weight", {32}, TensorKind::kParameter}};
-  environment.numeric = {{"isa", "avx2"}, {"threads", "1"}};
-  return environment;
-}
-
-MemberId Id(const std::string& name, uint64_t life = 1) {
-  return {name, {life, std::hash<std::string>()(name)}};
-}
-
-// A coordinator with a clock in the hand, and the answers of sound members.
-class Desk {
- public:
-  explicit Desk(RecoveredState found = {})
-      : coordinator_("cluster", TermNumber(1), Settings(), std::move(found), now_) {}
-
-  void Give(const Input& input) {
-    const std::vector<Action> actions = coordinator_.Take(input, now_);
-    actions_.insert(actions_.end(), actions.begin(), actions.end());
-  }
-  void Wait(milliseconds time) { now_ += time; }
-  void Say(const MemberId& member, ToCoordinator message) {
-    Give(MemberSays{member, std::move(message)});
-  }
-  void Join(const MemberId& id, const std::string& job = "job",
-            NumericEnvironment environment = Environment()) {
-    muster::Join join;
-    join.job = job;
-    join.id = id;
-    join.node = "host";
-    join.address = id.name;
-    join.environment = std::move(environment);
-    Say(id, join);
-  }
-  // Members that hold nothing, and whatever the plan asks of them.
-  void Activate(const std::vector<MemberId>& members) {
-    for (const MemberId& id : members) Say(id, Sealed{Job().number, {}});
-    for (const MemberId& id : members) Say(id, HoldsBase{Job().number, 0});
-  }
-  void Record(const MemberId& member, int64_t step, std::vector<JobCommand> commands = {}) {
-    StepRecord r;
-    r.lineage = Job().lineages.back().number;
-    r.step = Step(step);
-    r.samples = StepSamples(Job().spec.training, 100, r.step);
-    r.weight = 4;
-    r.commands = std::move(commands);
-    Say(member, Records{{r}});
-  }
-  void Segment(const MemberId& member, int64_t step, std::vector<int> chunks, int64_t id) {
-    SegmentWritten written;
-    written.id = id;
-    written.lineage = Job().lineages.back().number;
-    written.step = Step(step);
-    written.segment.file = member.name + "-" + std::to_string(step);
-    for (int c : chunks) written.segment.entries.push_back({kValuesSlot, ChunkId(c), 0, 64, 0});
-    Say(member, written);
-  }
-
-  const JobStatus Status(const std::string& id = "job") const {
-    for (JobStatus& status : coordinator_.Status())
-      if (status.job.id == id) return status;
-    ADD_FAILURE() << "no job " << id;
-    return {};
-  }
-  JobJournal Job(const std::string& id = "job") const { return Status(id).job; }
-
-  // What came out since the last time of asking.
-  std::vector<std::string> Told() {
-    std::vector<std::string> told;
-    for (const Tell& t : Drain<Tell>())
-      if (!t.text.empty()) told.push_back(t.text);
-    return told;
-  }
-  template <class A>
-  std::vector<A> Drain() {
-    std::vector<A> found;
-    for (const Action& action : std::exchange(actions_, {}))
-      if (const auto* a = std::get_if<A>(&action)) found.push_back(*a);
-    return found;
-  }
-  template <class M>
-  std::vector<std::pair<std::string, M>> Sent() {
-    std::vector<std::pair<std::string, M>> sent;
-    for (const ToMember& to : Drain<ToMember>())
-      if (const auto* m = std::get_if<M>(&to.message)) sent.emplace_back(to.member.name, *m);
-    return sent;
-  }
-  Coordinator& coordinator() { return coordinator_; }
-
- private:
-  Time now_ = Time(seconds(1000));
-  Coordinator coordinator_;
-  std::vector<Action> actions_;
-};
-
-const MemberId kA = Id("worker-0"), kB = Id("worker-1"), kC = Id("worker-2");
-
-// A job of two workers in its first view.
-void RunTwo(Desk& desk) {
-  desk.Give(Submit{"job", SpecOf(1, 2)});
-  desk.Join(kA);
-  desk.Join(kB);
-  desk.Activate({kA, kB});
-  ASSERT_EQ(desk.Job().phase, JobPhase::kRunning);
-  desk.Drain<Tell>();
-}
-
 // ---- the queue
 
-TEST(Jobs, RunOneAtATimeInTheOrderOfSubmission) {
-  Desk desk;
+TEST(Jobs, RunOneAtATimeInTheOrderOfSubmissionWhereThereIsOneSlot) {
+  Desk desk({}, /*slots=*/1);
   desk.Give(Submit{"second", SpecOf(1, 1)});
   desk.Give(Submit{"a-later-one", SpecOf(1, 1)});
   EXPECT_EQ(desk.Job("second").phase, JobPhase::kStarting);
   EXPECT_EQ(desk.Job("a-later-one").phase, JobPhase::kQueued);
-  desk.Drain<Tell>();
+  EXPECT_EQ(desk.Job("a-later-one").reason, "needs 1 slot; 0 of 1 are free");
+  desk.Drain<Announce>();
   desk.Give(Cancel{"second"});
   EXPECT_EQ(desk.Job("second").phase, JobPhase::kCancelled);
   EXPECT_EQ(desk.Job("a-later-one").phase, JobPhase::kStarting);
   const std::vector<ToAgents> wanted = desk.Drain<ToAgents>();
-  ASSERT_EQ(wanted.size(), 2u);
-  EXPECT_EQ(wanted[0].wanted.job, "second");
-  EXPECT_THAT(wanted[0].wanted.processes, IsEmpty());
-  EXPECT_EQ(wanted[1].wanted.job, "a-later-one");
-  ASSERT_EQ(wanted[1].wanted.processes.size(), 1u);
-  EXPECT_EQ(wanted[1].wanted.processes[0].name, "worker-0");
+  ASSERT_EQ(wanted.size(), 1u);
+  ASSERT_EQ(wanted[0].wanted.jobs.size(), 1u) << "what is not listed is stopped";
+  EXPECT_EQ(wanted[0].wanted.jobs[0].job, "a-later-one");
+  ASSERT_EQ(wanted[0].wanted.jobs[0].processes.size(), 1u);
+  EXPECT_EQ(wanted[0].wanted.jobs[0].processes[0].name, "worker-0");
 }
 
 TEST(Jobs, TheSameIdAgainIsOneJob) {
@@ -175,7 +50,7 @@ TEST(Jobs, TheSameIdAgainIsOneJob) {
 TEST(Jobs, AMemberOfAnotherJobIsTurnedAway) {
   Desk desk;
   desk.Give(Submit{"job", SpecOf(1, 2)});
-  desk.Drain<Tell>();
+  desk.Drain<Announce>();
   desk.Join(kA, "other");
   const auto leave = desk.Sent<Leave>();
   ASSERT_EQ(leave.size(), 1u);
@@ -228,7 +103,7 @@ TEST(Start, OtherFactsAreNamedFieldByField) {
   Desk desk;
   desk.Give(Submit{"job", SpecOf(1, 2)});
   desk.Join(kA);
-  desk.Drain<Tell>();
+  desk.Drain<Announce>();
   NumericEnvironment other = Environment();
   other.data_hash = "d2";
   other.numeric["isa"] = "sse2";
@@ -248,7 +123,7 @@ TEST(Start, AFactThatTheJobDoesNotKnowIsNamedToo) {
   Desk desk;
   desk.Give(Submit{"job", SpecOf(1, 2)});
   desk.Join(kA);
-  desk.Drain<Tell>();
+  desk.Drain<Announce>();
   NumericEnvironment other = Environment();
   other.numeric["library"] = "9";
   desk.Join(kB, "job", other);
@@ -277,11 +152,11 @@ TEST(Start, AMemberOfAnotherClusterIsTurnedAway) {
 TEST(Cancel, OfAQueuedJobLeavesTheRunningOneAlone) {
   Desk desk;
   RunTwo(desk);
-  desk.Give(Submit{"next", SpecOf(1, 1)});
+  desk.Give(Submit{"next", SpecOf(15, 15)});
   desk.Give(Cancel{"next"});
   EXPECT_EQ(desk.Job("next").phase, JobPhase::kCancelled);
   EXPECT_EQ(desk.Job("next").reason, "cancelled before it started");
-  EXPECT_EQ(desk.Job("next").exit_code, 1);
+  EXPECT_EQ(desk.Job("next").exit_code, 67);
   EXPECT_EQ(desk.Job().phase, JobPhase::kRunning);
 }
 
@@ -324,7 +199,7 @@ TEST(Stop, BeforeTheFirstStepIsAtOnce) {
 TEST(Stop, OfAQueuedJob) {
   Desk desk;
   RunTwo(desk);
-  desk.Give(Submit{"next", SpecOf(1, 1)});
+  desk.Give(Submit{"next", SpecOf(15, 15)});
   desk.Give(Stop{"next"});
   EXPECT_EQ(desk.Job("next").phase, JobPhase::kStopped);
 }
@@ -425,7 +300,7 @@ void RunToTheLastCheckpoint(Desk& desk) {
   RunTwo(desk);
   const int64_t end = desk.Status().steps;
   for (int64_t step = 0; step < end; ++step) desk.Record(kA, step);
-  desk.Drain<Tell>();
+  desk.Drain<Announce>();
 }
 
 LocalState StateAt(const Desk& desk) {
@@ -532,7 +407,7 @@ TEST(Checkpoint, AnOlderOneThanTheNewestIsAcknowledgedAndForgotten) {
   desk.Record(kA, 1);
   desk.Segment(kA, 2, {0, 1}, 1);
   desk.Give(ManifestCommitted{desk.Drain<CommitManifest>().at(0).manifest});
-  desk.Drain<Tell>();
+  desk.Drain<Announce>();
   desk.Segment(kB, 1, {0, 1}, 9);
   const auto acks = desk.Sent<AckSegments>();
   ASSERT_EQ(acks.size(), 1u);
@@ -731,7 +606,7 @@ TEST(Resume, AStepWithoutACheckpointFailsAndSaysWhich) {
 TEST(Resume, ADamagedCheckpointIsNamedAndTheOneBeforeIsTaken) {
   Desk desk(StoppedAt({4, 8}));
   ASSERT_TRUE(PlanAfter(desk, {ResumeKind::kLatest, 0}).has_value());
-  desk.Drain<Tell>();
+  desk.Drain<Announce>();
   desk.Say(
       kA, BaseFailed{desk.Job().number, "segment s8/worker-0: chunk 1 has a wrong checksum", true});
   EXPECT_THAT(desk.Told(), testing::Contains("the checkpoint of step 8 is damaged and is passed "
@@ -747,7 +622,7 @@ TEST(Resume, ADamagedCheckpointIsNamedAndTheOneBeforeIsTaken) {
 TEST(Resume, AMemberThatCannotReadLeavesAndTheCheckpointStays) {
   Desk desk(StoppedAt({8}));
   ASSERT_TRUE(PlanAfter(desk, {ResumeKind::kLatest, 0}).has_value());
-  desk.Drain<Tell>();
+  desk.Drain<Announce>();
   desk.Say(kA, BaseFailed{desk.Job().number, "'s8': permission denied", false});
   const auto leave = desk.Sent<Leave>();
   ASSERT_EQ(leave.size(), 1u);
@@ -795,7 +670,7 @@ TEST(Members, AServerWithOtherKernelsIsTurnedAway) {
   Desk desk;
   desk.Give(Submit{"job", SpecOf(1, 2)});
   desk.Join(kA);
-  desk.Drain<Tell>();
+  desk.Drain<Announce>();
   muster::Join join;
   join.job = "job";
   join.id = Id("server-0");
@@ -826,7 +701,7 @@ TEST(Members, OneThatHoldsALaneThatIsNoneIsGivenUp) {
   local_state.has_state = true;
   local_state.lineage = LineageNumber(1);
   local_state.lanes = {LaneId(4095)};
-  desk.Drain<Tell>();
+  desk.Drain<Announce>();
   desk.Say(kA, Sealed{ViewNumber(2), local_state});
   const auto leave = desk.Sent<Leave>();
   ASSERT_EQ(leave.size(), 1u);

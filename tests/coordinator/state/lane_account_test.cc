@@ -82,6 +82,28 @@ TEST(LaneAccount, AResumptionIsARewindToItsCheckpoint) {
   EXPECT_EQ(account.recomputed(), 4 * 4);
 }
 
+// A job that loses workers all day long does not remember each, and a rewind still counts them.
+TEST(LaneAccount, ForgetsWhoIsSettledButNotWhatTheyRan) {
+  LaneAccount account;
+  for (uint64_t life = 1; life <= 50; ++life) {
+    const MemberId lost{"worker-1", {life, 7}};
+    View before = ViewAt(1, 4), after = ViewAt(1, 5);
+    before.members[1].id = lost;
+    after.members.pop_back();
+    account.Told(Ran(lost, 10, 1, 5, 1));
+    account.Lose(lost.incarnation);
+    account.GoOn(before, after, {LaneId(2), LaneId(3)});
+    account.Told(Ran(lost, 10, 1, 5, 1));  // its agent has a new session
+  }
+  EXPECT_LE(account.value().departed.size(), 1u);
+  EXPECT_TRUE(account.settled());
+  EXPECT_EQ(account.recomputed(), 50) << "one lane each";
+  View after = ViewAt(2, 3);
+  after.members.pop_back();
+  account.Rewind(after, 4, {{kA, 100}});
+  EXPECT_EQ(account.recomputed(), 50 * 10 + 100 - 3 * 4);
+}
+
 TEST(LaneAccount, IsTheSameAfterTheJournal) {
   LaneAccount account;
   account.Lose(kB.incarnation);

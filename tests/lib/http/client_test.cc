@@ -74,5 +74,10 @@ TEST(Client, LocalhostAndErrorsOfStreams) {
             absl::StatusCode::kInvalidArgument);
 }
 
+TEST(UrlTest, WhatHasAMeaningInAUrlIsEscaped) {
+  EXPECT_EQ(EscapeUrlPart("count-1.a_b~"), "count-1.a_b~");
+  EXPECT_EQ(EscapeUrlPart("a/../b?c=d&e#f%\xff"), "a%2F..%2Fb%3Fc%3Dd%26e%23f%25%FF");
+}
+
 }  // namespace
 }  // namespace muster::http

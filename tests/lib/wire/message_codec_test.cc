@@ -205,11 +205,28 @@ TEST(MessageCodecTest, FirstFrameTellsWhoSpeaks) {
   const auto member = DecodeAtCoordinator(Encode(ToCoordinator(AskJob{"job", "w0"})));
   ASSERT_TRUE(member.ok()) << member.status();
   EXPECT_TRUE(std::holds_alternative<ToCoordinator>(*member));
-  const auto agent = DecodeAtCoordinator(Encode(FromAgent(AgentHello{"host"})));
+  const auto agent = DecodeAtCoordinator(Encode(FromAgent(AgentHello{"host", 12})));
   ASSERT_TRUE(agent.ok()) << agent.status();
-  EXPECT_TRUE(std::holds_alternative<FromAgent>(*agent));
-  EXPECT_FALSE(DecodeToCoordinator(Encode(FromAgent(AgentHello{"host"}))).ok());
+  ASSERT_TRUE(std::holds_alternative<FromAgent>(*agent));
+  EXPECT_EQ(std::get<AgentHello>(std::get<FromAgent>(*agent)).slots, 12);
+  EXPECT_FALSE(DecodeToCoordinator(Encode(FromAgent(AgentHello{"host", 1}))).ok());
   EXPECT_FALSE(DecodeFromAgent(Encode(ToCoordinator(AskJob{"job", "w0"}))).ok());
+  ExpectRefused(DecodeFromAgent(Encode(FromAgent(AgentHello{"host", -1}))).status(),
+                "agent_hello: slots");
+}
+
+TEST(MessageCodecTest, WhatIsWantedNamesEachJobsProcesses) {
+  const Wanted wanted{{{"one", {{"worker-0", Role::kWorker}, {"server-0", Role::kServer}}},
+                       {"two", {{"worker-0", Role::kWorker}}}}};
+  const auto decoded = DecodeToAgent(Encode(ToAgent(wanted)));
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  const auto& jobs = std::get<Wanted>(*decoded).jobs;
+  ASSERT_EQ(jobs.size(), 2u);
+  EXPECT_EQ(jobs[0].job, "one");
+  ASSERT_EQ(jobs[0].processes.size(), 2u);
+  EXPECT_EQ(jobs[0].processes[1].name, "server-0");
+  EXPECT_EQ(jobs[0].processes[1].role, Role::kServer);
+  EXPECT_EQ(jobs[1].job, "two");
 }
 
 }  // namespace

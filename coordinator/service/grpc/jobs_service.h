@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "lib/transport/job_api.h"
+#include "coordinator/service/control_api.h"
 
 namespace grpc {
 class Service;

@@ -1,4 +1,4 @@
-#include "lib/launch/lane_counter.h"
+#include "lib/lane_counter/lane_counter.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -4,13 +4,13 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "coordinator/runtime/job_events.h"
 #include "lib/domain/job.h"
 
 namespace muster {
@@ -41,16 +41,17 @@ struct JobInfo {
       state;  // queued, starting, running, recovering, stopping, done, stopped, failed, cancelled
   std::string reason;
   std::string waits_for;
-  int64_t step = 0;   // steps recorded
-  int64_t steps = 0;  // in all; 0: not known yet
+  bool deleting = false;  // what is kept of it is being removed
+  int64_t step = 0;       // steps recorded
+  int64_t steps = 0;      // in all; 0: not known yet
   int64_t epoch = 0;
   int64_t epochs = 0;
   uint64_t samples = 0;  // used in the recorded steps
   std::optional<double> loss;
   std::string digest;
   int64_t digest_step = 0;
-  // Once the job is over: of a program that waited for its end. 0 done, 75 stopped and can go on,
-  // 64 bad configuration, 65 bad data, 1 otherwise.
+  // Once the job is over: of a program that waited for its end. 0 done, 67 a person stopped or
+  // cancelled it, 64 bad configuration, 65 bad data, 1 otherwise.
   std::optional<int32_t> exit_code;
   std::string fingerprint;  // 32 hexadecimal digits; empty: none yet
   int64_t fingerprint_step = 0;
@@ -66,6 +67,20 @@ struct JobInfo {
   std::optional<int64_t> checkpoint_step;
   std::vector<CheckpointRef> checkpoints;
   JobSpec spec;
+};
+
+// Which jobs a list shows.
+struct JobQuery {
+  int64_t limit = 0;       // most jobs of one page, up to kMostJobsPerPage; 0: kJobsPerPage
+  std::string page_token;  // next_page_token of the page before; empty: the first page
+  std::string state;       // "running", …; empty: any
+};
+inline constexpr int64_t kJobsPerPage = 100;
+inline constexpr int64_t kMostJobsPerPage = 1000;
+
+struct JobPage {
+  std::vector<JobInfo> jobs;    // in order of submission
+  std::string next_page_token;  // empty: this is the last page
 };
 
 struct SubmittedJob {
@@ -108,26 +123,6 @@ struct JobDigest {
   std::string digest;
 };
 
-struct JobEvent {
-  std::string
-      id;  // resume after it: "TERM-SEQ"; numbers begin again with each term of the coordinator
-  int64_t seq = 0;
-  int64_t unix_ms = 0;
-  std::string
-      event;  // state, view, recovery, checkpoint, step, fingerprint, process, done; gap, restart
-  std::string text;
-  std::map<std::string, std::string> fields;
-};
-
-// Who watches a job. Called on the coordinator's thread; never blocks. It is destroyed, on any
-// thread, when no more events will come.
-class JobWatcher {
- public:
-  virtual ~JobWatcher() = default;
-  virtual bool Take(const JobEvent& event) = 0;  // false: wants no more
-  virtual bool closed() const = 0;               // wants no more, also before the next event
-};
-
 // All methods thread-safe; none blocks; every reply is called once, on any thread, and is quick.
 // Errors: kNotFound (no such job), kInvalidArgument (FieldOf names the field), kUnavailable
 // (shutting down, or the journal cannot be written).
@@ -142,9 +137,12 @@ class JobApi {
   // specification; the message names the fields.
   virtual void Submit(std::string id, JobSpec spec, Reply<SubmittedJob> reply) = 0;
   virtual void Get(const std::string& id, Reply<JobInfo> reply) = 0;
-  virtual void List(Reply<std::vector<JobInfo>> reply) = 0;  // in order of submission
+  virtual void List(const JobQuery& query, Reply<JobPage> reply) = 0;
   virtual void Cancel(const std::string& id, Reply<JobInfo> reply) = 0;
   virtual void Stop(const std::string& id, Reply<JobInfo> reply) = 0;
+  // What is kept of it is removed, which takes a while; then there is no such job.
+  // kFailedPrecondition: it has not ended.
+  virtual void Delete(const std::string& id, Reply<JobInfo> reply) = 0;
   // Events after `after` ("TERM-SEQ", or a number of this term; empty: all that are kept), then
   // those to come until the job is over. `reply` comes before the first event.
   virtual void Watch(const std::string& id, const std::string& after, Reply<bool> reply,

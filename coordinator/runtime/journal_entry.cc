@@ -1,5 +1,6 @@
-#include "coordinator/runtime/job_codec.h"
+#include "coordinator/runtime/journal_entry.h"
 
+#include <bit>
 #include <map>
 #include <optional>
 #include <utility>
@@ -14,7 +15,7 @@
 namespace muster::coordinator {
 namespace {
 
-constexpr int64_t kFormat = 1;
+constexpr int64_t kFormat = 2;
 
 using Fields = std::map<std::string, std::string>;
 
@@ -143,7 +144,8 @@ absl::StatusOr<DepartedEntry> DecodeDeparted(std::string_view bytes) {
 std::string EncodeLanes(const LaneAccount& lanes) {
   const LaneAccount::Value& value = lanes.value();
   Fields fields = {{"known", absl::StrCat(value.known)},
-                   {"recomputed", absl::StrCat(value.recomputed)}};
+                   {"recomputed", absl::StrCat(value.recomputed)},
+                   {"settled_total", absl::StrCat(value.settled_total)}};
   size_t index = 0;
   for (const auto& [member, departed] : value.departed)
     fields[DepartedField(index++)] = EncodeDeparted(member, departed);
@@ -156,6 +158,7 @@ absl::StatusOr<LaneAccount> DecodeLanes(std::string_view bytes) {
   LaneAccount::Value value;
   read.Number("known", value.known);
   read.Number("recomputed", value.recomputed);
+  read.Number("settled_total", value.settled_total);
   for (size_t i = 0; read.Find(DepartedField(i)) != nullptr; ++i) {
     DepartedEntry entry;
     read.Part(DepartedField(i), DecodeDeparted, entry);
@@ -171,6 +174,8 @@ void ReadJob(FieldReader& read, JobJournal& job) {
   read.Number("order", job.submission);
   read.Part(
       "spec", [](const std::string& json) { return ParseJobJson(json); }, job.spec);
+  read.Number("workers", number);
+  job.workers = static_cast<int32_t>(number);
   ReadPhase(read, job.phase);
   read.Text("reason", job.reason);
   read.MaybePart("environment", DecodeEnvironment, job.environment);
@@ -192,6 +197,33 @@ void ReadJob(FieldReader& read, JobJournal& job) {
   read.Text("digest", job.digest);
   read.Number("exit_code", number);
   job.exit_code = static_cast<int>(number);
+  read.Number("recorded", number);
+  job.recorded = Step(number);
+  read.Flag("deleting", job.deleting);
+}
+
+void AddTail(const JobTail& tail, Fields& fields) {
+  if (tail.loss)
+    fields["loss"] = absl::StrCat(static_cast<int64_t>(std::bit_cast<uint64_t>(*tail.loss)));
+  if (!tail.fingerprint) return;
+  fields["fingerprint"] = EncodeFingerprintPart(tail.fingerprint->value);
+  fields["fingerprint_lineage"] = absl::StrCat(tail.fingerprint->lineage.value());
+  fields["fingerprint_step"] = absl::StrCat(tail.fingerprint->step.value());
+}
+
+void ReadTail(FieldReader& read, JobTail& tail) {
+  int64_t number = 0;
+  if (read.Find("loss") != nullptr) {
+    read.Number("loss", number);
+    tail.loss = std::bit_cast<double>(static_cast<uint64_t>(number));
+  }
+  if (read.Find("fingerprint") == nullptr) return;
+  FingerprintEntry& entry = tail.fingerprint.emplace();
+  read.Part("fingerprint", DecodeFingerprintPart, entry.value);
+  read.Number("fingerprint_lineage", number);
+  entry.lineage = LineageNumber(number);
+  read.Number("fingerprint_step", number);
+  entry.step = Step(number);
 }
 
 }  // namespace
@@ -202,6 +234,7 @@ std::string EncodeJob(const JournalEntry& entry) {
                    {"id", job.id},
                    {"order", absl::StrCat(job.submission)},
                    {"spec", ToJson(job.spec)},
+                   {"workers", absl::StrCat(job.workers)},
                    {"phase", std::string(PhaseName(job.phase))},
                    {"reason", job.reason},
                    {"number", absl::StrCat(job.number.value())},
@@ -214,9 +247,12 @@ std::string EncodeJob(const JournalEntry& entry) {
                    {"lanes", EncodeLanes(job.lanes)},
                    {"digest", job.digest},
                    {"exit_code", absl::StrCat(job.exit_code)},
+                   {"recorded", absl::StrCat(job.recorded.value())},
+                   {"deleting", job.deleting ? "1" : "0"},
                    {"time_submitted", absl::StrCat(entry.times.submitted)},
                    {"time_started", absl::StrCat(entry.times.started)},
                    {"time_ended", absl::StrCat(entry.times.ended)}};
+  AddTail(entry.tail, fields);
   if (job.environment) fields["environment"] = EncodeEnvironment(*job.environment);
   for (size_t i = 0; i < job.lineages.size(); ++i)
     fields[LineageField(i)] = EncodeLineage(job.lineages[i]);
@@ -240,6 +276,7 @@ absl::StatusOr<JournalEntry> DecodeJob(std::string_view bytes) {
   read.Number("time_submitted", entry.times.submitted);
   read.Number("time_started", entry.times.started);
   read.Number("time_ended", entry.times.ended);
+  ReadTail(read, entry.tail);
   MUSTER_RETURN_IF_ERROR(read.status());
   return entry;
 }

@@ -1,4 +1,4 @@
-#include "lib/launch/lane_counter.h"
+#include "lib/lane_counter/lane_counter.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

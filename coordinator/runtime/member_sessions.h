@@ -1,7 +1,7 @@
 // The sessions of members and host agents, and who speaks on each. A session's first frame says
 // what it is: AskJob (a process that does not know its job yet; a Join follows), Join (a member),
-// or AgentHello (a host agent); anything else breaks it. A member has one live session: a newer one
-// replaces the older.
+// or AgentHello (a host agent); anything else breaks it. A member and the agent of a host have one
+// live session: a newer one replaces the older.
 #pragma once
 
 #include <chrono>
@@ -9,11 +9,11 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <variant>
+#include <vector>
 
-#include "coordinator/state/coordinator.h"
+#include "coordinator/state/actions.h"
 #include "lib/base/time.h"
 #include "lib/transport/transport.h"
 
@@ -32,13 +32,12 @@ using AtCoordinator = std::variant<ToCoordinator, FromAgent>;
 struct SessionEvents {
   std::function<void(Input)> input;
   std::function<void(SessionId, const AskJob&)> asked;  // answered by Answer
-  std::function<void()> agent_came;
 };
 
 // All methods on the driver's thread.
-class Sessions {
+class MemberSessions {
  public:
-  explicit Sessions(SessionEvents events) : events_(std::move(events)) {}
+  explicit MemberSessions(SessionEvents events) : events_(std::move(events)) {}
 
   void Opened(SessionId id, std::shared_ptr<Session> session, Time now);
   void CloseSilent(Time now);  // those whose patience for a first frame is over
@@ -49,6 +48,7 @@ class Sessions {
 
   // Nobody there: dropped, as on a network; the member is told again when it comes back.
   void Tell(const MemberId& member, const FromCoordinator& message);
+  void TellAll(const std::vector<MemberId>& members, const FromCoordinator& message);
   void TellAgents(const Wanted& wanted);
   // An answer without numeric environment is given again by TellEnvironment, once they are known.
   void Answer(SessionId id, const FromCoordinator& message);
@@ -61,7 +61,9 @@ class Sessions {
   struct Asker {
     std::string waits_for_environment;  // the job; empty: no
   };
-  struct Agent {};
+  struct Agent {
+    std::string node;
+  };
   struct Peer {
     std::shared_ptr<Session> session;
     Time opened;
@@ -71,12 +73,14 @@ class Sessions {
   void From(SessionId id, const ToCoordinator& message);
   void From(SessionId id, const FromAgent& message);
   void Bind(SessionId id, Peer& peer, const Join& join);
+  void Replace(SessionId older);
   void Refuse(SessionId id, const std::string& why);
   static void Send(Session& session, std::string header);
 
   const SessionEvents events_;
   std::map<SessionId, Peer> peers_;
   std::map<MemberId, SessionId> by_member_;
+  std::map<std::string, SessionId> by_node_;  // of agents
 };
 
 }  // namespace muster::coordinator

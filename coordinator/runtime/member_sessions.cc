@@ -1,4 +1,4 @@
-#include "coordinator/runtime/sessions.h"
+#include "coordinator/runtime/member_sessions.h"
 
 #include <optional>
 #include <utility>
@@ -10,11 +10,11 @@
 
 namespace muster::coordinator {
 
-void Sessions::Opened(SessionId id, std::shared_ptr<Session> session, Time now) {
+void MemberSessions::Opened(SessionId id, std::shared_ptr<Session> session, Time now) {
   peers_[id] = {std::move(session), now, {}};
 }
 
-void Sessions::CloseSilent(Time now) {
+void MemberSessions::CloseSilent(Time now) {
   std::erase_if(peers_, [&](const auto& entry) {
     const Peer& peer = entry.second;
     const bool silent = std::holds_alternative<std::monostate>(peer.who);
@@ -25,23 +25,26 @@ void Sessions::CloseSilent(Time now) {
   });
 }
 
-void Sessions::Said(SessionId id, const AtCoordinator& message) {
+void MemberSessions::Said(SessionId id, const AtCoordinator& message) {
   if (peers_.count(id) == 0) return;  // broken by us meanwhile
   std::visit([&](const auto& from) { From(id, from); }, message);
 }
 
-void Sessions::Broken(SessionId id) {
+void MemberSessions::Broken(SessionId id) {
   const auto it = peers_.find(id);
   if (it == peers_.end()) return;
-  const MemberId* member = std::get_if<MemberId>(&it->second.who);
-  const std::optional<MemberId> lost = member == nullptr ? std::nullopt : std::optional(*member);
+  const auto who = std::move(it->second.who);
   peers_.erase(it);
-  if (!lost) return;
-  by_member_.erase(*lost);
-  events_.input(MemberDown{*lost});
+  if (const MemberId* member = std::get_if<MemberId>(&who)) {
+    by_member_.erase(*member);
+    events_.input(MemberDown{*member});
+  } else if (const Agent* agent = std::get_if<Agent>(&who)) {
+    by_node_.erase(agent->node);
+    events_.input(AgentDown{agent->node});
+  }
 }
 
-void Sessions::CloseAll(const absl::Status& why) {
+void MemberSessions::CloseAll(const absl::Status& why) {
   std::vector<SessionId> open;
   for (const auto& [id, peer] : peers_) open.push_back(id);
   for (const SessionId id : open) {
@@ -50,7 +53,7 @@ void Sessions::CloseAll(const absl::Status& why) {
   }
 }
 
-void Sessions::From(SessionId id, const ToCoordinator& message) {
+void MemberSessions::From(SessionId id, const ToCoordinator& message) {
   Peer& peer = peers_.at(id);
   if (std::holds_alternative<Agent>(peer.who)) return Refuse(id, "a host agent spoke as a member");
   if (const AskJob* ask = std::get_if<AskJob>(&message)) {
@@ -69,42 +72,49 @@ void Sessions::From(SessionId id, const ToCoordinator& message) {
   events_.input(MemberSays{*member, message});
 }
 
-void Sessions::Bind(SessionId id, Peer& peer, const Join& join) {
+void MemberSessions::Bind(SessionId id, Peer& peer, const Join& join) {
   if (const MemberId* bound = std::get_if<MemberId>(&peer.who);
       bound != nullptr && *bound != join.id)
     return Refuse(id, absl::StrCat("the session of ", bound->name, " joined as ", join.id.name));
   const auto [it, fresh] = by_member_.try_emplace(join.id, id);
   if (!fresh && it->second != id) {
-    const auto older = peers_.find(it->second);
-    older->second.session->Close(
-        absl::CancelledError("replaced by a newer session of the same member"));
-    peers_.erase(older);
+    Replace(it->second);
     it->second = id;
   }
   peer.who = join.id;
 }
 
-void Sessions::From(SessionId id, const FromAgent& message) {
+// Nobody is told that it is gone: the newer one speaks for it.
+void MemberSessions::Replace(SessionId older) {
+  const auto it = peers_.find(older);
+  it->second.session->Close(
+      absl::CancelledError("replaced by a newer session of the same member or host agent"));
+  peers_.erase(it);
+}
+
+void MemberSessions::From(SessionId id, const FromAgent& message) {
   Peer& peer = peers_.at(id);
   const AgentHello* hello = std::get_if<AgentHello>(&message);
   if (hello != nullptr && std::holds_alternative<std::monostate>(peer.who)) {
-    peer.who = Agent{};
-    events_.input(AgentUp{hello->node});
-    return events_.agent_came();
+    peer.who = Agent{hello->node};
+    const auto [it, fresh] = by_node_.try_emplace(hello->node, id);
+    if (!fresh) Replace(std::exchange(it->second, id));
+    return events_.input(AgentUp{hello->node, hello->slots});
   }
   if (!std::holds_alternative<Agent>(peer.who))
     return Refuse(id, "the first frame of a host agent is not AgentHello");
-  if (hello == nullptr) events_.input(AgentSays{message});
+  if (const ProcessExited* exited = std::get_if<ProcessExited>(&message))
+    events_.input(AgentSays{*exited});
 }
 
-void Sessions::Refuse(SessionId id, const std::string& why) {
+void MemberSessions::Refuse(SessionId id, const std::string& why) {
   const auto it = peers_.find(id);
   LogWarning("session of %s is broken: %s", it->second.session->Peer(), why);
   it->second.session->Close(absl::InvalidArgumentError(why));
   Broken(id);
 }
 
-void Sessions::Send(Session& session, std::string header) {
+void MemberSessions::Send(Session& session, std::string header) {
   session.Send({std::move(header), {}});
   if (session.QueuedBytes() > kMaxQueuedBytes)
     session.Close(
@@ -112,18 +122,26 @@ void Sessions::Send(Session& session, std::string header) {
                                                   kMaxQueuedBytes >> 20, " MiB wait for it")));
 }
 
-void Sessions::Tell(const MemberId& member, const FromCoordinator& message) {
+void MemberSessions::Tell(const MemberId& member, const FromCoordinator& message) {
   const auto it = by_member_.find(member);
   if (it != by_member_.end()) Send(*peers_.at(it->second).session, Encode(message));
 }
 
-void Sessions::TellAgents(const Wanted& wanted) {
+void MemberSessions::TellAll(const std::vector<MemberId>& members, const FromCoordinator& message) {
+  const std::string header = Encode(message);
+  for (const MemberId& member : members) {
+    const auto it = by_member_.find(member);
+    if (it != by_member_.end()) Send(*peers_.at(it->second).session, header);
+  }
+}
+
+void MemberSessions::TellAgents(const Wanted& wanted) {
   const std::string header = Encode(ToAgent(wanted));
   for (auto& [id, peer] : peers_)
     if (std::holds_alternative<Agent>(peer.who)) Send(*peer.session, header);
 }
 
-void Sessions::Answer(SessionId id, const FromCoordinator& message) {
+void MemberSessions::Answer(SessionId id, const FromCoordinator& message) {
   const auto it = peers_.find(id);
   if (it == peers_.end()) return;
   const JobIs* job = std::get_if<JobIs>(&message);
@@ -133,7 +151,7 @@ void Sessions::Answer(SessionId id, const FromCoordinator& message) {
   Send(*it->second.session, Encode(message));
 }
 
-bool Sessions::WaitsForEnvironment(const std::string& job) const {
+bool MemberSessions::WaitsForEnvironment(const std::string& job) const {
   for (const auto& [id, peer] : peers_) {
     const Asker* asker = std::get_if<Asker>(&peer.who);
     if (asker != nullptr && asker->waits_for_environment == job) return true;
@@ -141,7 +159,7 @@ bool Sessions::WaitsForEnvironment(const std::string& job) const {
   return false;
 }
 
-void Sessions::TellEnvironment(const JobIs& job) {
+void MemberSessions::TellEnvironment(const JobIs& job) {
   for (auto& [id, peer] : peers_) {
     Asker* asker = std::get_if<Asker>(&peer.who);
     if (asker == nullptr || asker->waits_for_environment != job.job) continue;

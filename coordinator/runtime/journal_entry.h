@@ -1,8 +1,9 @@
-// What the journal keeps of one job, as bytes: the state machine's value, and when it happened, for
-// people.
+// What the journal keeps of one job, as bytes: the state machine's value, and for people when it
+// happened and what its last step gave.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -19,9 +20,24 @@ struct JobTimes {
   bool operator==(const JobTimes&) const = default;
 };
 
+struct FingerprintEntry {
+  LineageNumber lineage;
+  Step step;
+  FingerprintPart value;
+  bool operator==(const FingerprintEntry&) const = default;
+};
+
+// What is known of a job's last step. In the journal as of its last entry: for a job that can go on
+// the ledger knows better.
+struct JobTail {
+  std::optional<double> loss;  // mean of the last record
+  std::optional<FingerprintEntry> fingerprint;
+};
+
 struct JournalEntry {
   JobJournal job;
   JobTimes times;
+  JobTail tail;
 };
 
 std::string EncodeJob(const JournalEntry& entry);

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <string>
 
-#include "lib/launch/lane_counter.h"
+#include "lib/lane_counter/lane_counter.h"
 #include "tests/support/small_disk.h"
 
 namespace muster {

@@ -1,4 +1,4 @@
-#include "lib/transport/grpc/jobs_service.h"
+#include "coordinator/service/grpc/jobs_service.h"
 
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/server_callback.h>
@@ -56,6 +56,7 @@ void Fill(const JobInfo& from, v1::Job& to) {
   to.set_state(from.state);
   to.set_reason(from.reason);
   to.set_waits_for(from.waits_for);
+  to.set_deleting(from.deleting);
   to.set_digest(from.digest);
   to.set_digest_step(from.digest_step);
   if (from.exit_code) to.set_exit_code(*from.exit_code);
@@ -77,8 +78,9 @@ void Fill(const SubmittedJob& from, v1::SubmitResponse& to) {
   to.set_created(from.created);
 }
 
-void Fill(const std::vector<JobInfo>& from, v1::ListResponse& to) {
-  for (const JobInfo& job : from) Fill(job, *to.add_jobs());
+void Fill(const JobPage& from, v1::ListResponse& to) {
+  for (const JobInfo& job : from.jobs) Fill(job, *to.add_jobs());
+  to.set_next_page_token(from.next_page_token);
 }
 
 void Fill(const JobFingerprints& from, v1::FingerprintsResponse& to) {
@@ -241,7 +243,7 @@ class WatcherEnd final : public JobWatcher {
  public:
   explicit WatcherEnd(std::shared_ptr<Watcher> watcher) : watcher_(std::move(watcher)) {}
   ~WatcherEnd() override { watcher_->Close(); }
-  bool Take(const JobEvent& event) override { return watcher_->Add(event); }
+  bool OnEvent(const JobEvent& event) override { return watcher_->Add(event); }
   bool closed() const override { return watcher_->ended(); }
 
  private:
@@ -271,13 +273,18 @@ class JobsService final : public v1::Jobs::CallbackService {
   Unary* Get(Context* context, const v1::JobRequest* request, v1::Job* response) override {
     return Ask<JobInfo>(context, request, response, &JobApi::Get);
   }
-  Unary* List(Context* context, const v1::ListRequest*, v1::ListResponse* response) override {
+  Unary* List(Context* context, const v1::ListRequest* request,
+              v1::ListResponse* response) override {
     Unary* reactor = context->DefaultReactor();
-    api_.List(Finishing<std::vector<JobInfo>>(context, reactor, response));
+    api_.List({request->limit(), request->page_token(), request->state()},
+              Finishing<JobPage>(context, reactor, response));
     return reactor;
   }
   Unary* Cancel(Context* context, const v1::JobRequest* request, v1::Job* response) override {
     return Ask<JobInfo>(context, request, response, &JobApi::Cancel);
+  }
+  Unary* Delete(Context* context, const v1::JobRequest* request, v1::Job* response) override {
+    return Ask<JobInfo>(context, request, response, &JobApi::Delete);
   }
   Unary* Stop(Context* context, const v1::JobRequest* request, v1::Job* response) override {
     return Ask<JobInfo>(context, request, response, &JobApi::Stop);

@@ -1,0 +1,99 @@
+// What the agent's supervisor hears and what it has done: its settings, events and actions. Plain
+// values.
+#pragma once
+
+#include <chrono>
+#include <compare>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "agent/state/exit.h"
+#include "lib/base/time.h"
+#include "lib/domain/message.h"
+
+namespace muster::agent {
+
+struct SupervisorOptions {
+  Duration first_backoff = std::chrono::milliseconds(200);  // doubles with each failure in a row …
+  Duration longest_backoff = std::chrono::seconds(5);       // … up to this
+  // So many failures without progress in between, however long each run was: given up. A step is
+  // progress of the member that reports it, of the coordinator, and of members of the job that have
+  // run for `healthy_after` already (a spare has no steps of its own).
+  int crash_limit = 5;
+  Duration healthy_after = std::chrono::minutes(10);
+  // Failures of a coordinator count for so long: without a job there is no progress.
+  Duration coordinator_crash_window = std::chrono::hours(1);
+  // From when a member is wanted no more to SIGTERM: its coordinator has told it to leave, and it
+  // may have something to show first.
+  Duration leave_grace = std::chrono::seconds(2);
+  Duration stop_grace = std::chrono::seconds(10);  // from SIGTERM to SIGKILL
+};
+
+struct ProcessKey {
+  std::string job;  // empty: the coordinator, which serves all jobs
+  std::string name;
+  auto operator<=>(const ProcessKey&) const = default;
+};
+inline const ProcessKey kCoordinatorKey{"", "coordinator"};
+
+// ---- events
+
+struct WantCoordinator {};
+struct WantMembers {  // everything that the coordinator wants on this host
+  Wanted wanted;
+};
+struct SpawnFailed {  // answers Spawn; a Spawn that is not answered so is a running process
+  ProcessKey key;
+  std::string reason;
+};
+struct Exited {
+  ProcessKey key;
+  Exit exit;
+};
+struct Progressed {  // the process completed a step
+  ProcessKey key;
+};
+struct SessionUp {};  // with the coordinator, which may have missed exits
+// Until Release, an exit of this process is deliberate and nothing is started in its place.
+struct KeepDown {
+  ProcessKey key;
+};
+struct Release {
+  ProcessKey key;
+};
+struct StopAll {};  // for good; a second one: at once
+struct Tick {};
+using SupervisorEvent = std::variant<WantCoordinator, WantMembers, SpawnFailed, Exited, Progressed,
+                                     SessionUp, KeepDown, Release, StopAll, Tick>;
+
+// ---- actions, in order
+
+struct Spawn {
+  ProcessKey key;
+  Role role = Role::kWorker;  // means nothing for the coordinator
+};
+struct SendSignal {
+  ProcessKey key;
+  int signal = 0;
+};
+struct TellCoordinator {
+  ProcessExited exited;
+};
+enum class AfterExit {
+  kStartsAgain,  // after `delay`
+  kKeptDown,     // by a fault, until released
+  kFinished,     // done, left, or stopped by us
+  kGivenUp,      // hopeless, or a crash loop
+};
+struct NoteExit {  // for people
+  ProcessKey key;
+  Exit exit;
+  AfterExit after = AfterExit::kFinished;
+  Duration delay{};
+  std::string text;  // "worker-2 was killed by SIGKILL; it starts again in 0.2 s"
+};
+using SupervisorAction = std::variant<Spawn, SendSignal, TellCoordinator, NoteExit>;
+using SupervisorActions = std::vector<SupervisorAction>;
+
+}  // namespace muster::agent

@@ -1,0 +1,276 @@
+#include "agent/state/processes_of_job.h"
+
+#include <algorithm>
+#include <csignal>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+
+namespace muster::agent {
+namespace {
+
+constexpr size_t kCountedExits = 16;  // of a process
+
+// The last line of a log; of one of ours, what it says.
+std::string LastWords(absl::string_view lines) {
+  while (absl::ConsumeSuffix(&lines, "\n")) {
+  }
+  const size_t end = lines.rfind('\n');
+  absl::string_view line = end == absl::string_view::npos ? lines : lines.substr(end + 1);
+  constexpr absl::string_view kError = " error muster-coordinator ";
+  if (const size_t error = line.find(kError); error != absl::string_view::npos)
+    line.remove_prefix(error + kError.size());
+  return line.empty() ? "its log is empty" : std::string(line);
+}
+
+bool CannotWorkForNow(const ProcessKey& key, const Exit& exit) {
+  return key == kCoordinatorKey && MeaningOf(exit) == ExitMeaning::kLeft;
+}
+
+std::string WhatHappened(const ProcessKey& key, const Exit& exit) {
+  if (!exit.not_started.empty())
+    return absl::StrCat(key.name, " could not be started: ", exit.not_started);
+  if (exit.out_of_memory) return absl::StrCat(key.name, " ran out of memory");
+  if (exit.signal != 0) return absl::StrCat(key.name, " was ", CauseOf(exit));
+  if (CannotWorkForNow(key, exit))
+    return absl::StrCat(key.name, " cannot work for now (", LastWords(exit.last_lines), ")");
+  return absl::StrCat(key.name, " ended with ", CauseOf(exit));
+}
+
+std::string WhatFollows(const Exit& exit, AfterExit after, Duration delay) {
+  switch (after) {
+    case AfterExit::kStartsAgain:
+      return absl::StrFormat("; it starts again in %.1f s", Seconds(delay));
+    case AfterExit::kKeptDown: return "; it is kept down for now";
+    case AfterExit::kFinished: return "";
+    case AfterExit::kGivenUp:
+      return MeaningOf(exit) == ExitMeaning::kHopeless
+                 ? "; it is not started again"
+                 : "; it fails over and over and is not started again";
+  }
+  return "";
+}
+
+}  // namespace
+
+void ProcessesOfJob::Want(const std::vector<ProcessWanted>& wanted, Time now, Actions& out) {
+  if (stopping_) return;
+  std::set<std::string> listed;
+  for (const ProcessWanted& process : wanted) {
+    listed.insert(process.name);
+    const auto [it, is_new] = processes_.try_emplace(process.name);
+    it->second.role = process.role;
+    it->second.wanted = true;
+    if (is_new) it->second.due = now;
+  }
+  for (auto it = processes_.begin(); it != processes_.end();) {
+    auto& [name, process] = *it;
+    if (listed.contains(name)) {
+      ++it;
+      continue;
+    }
+    process.wanted = false;
+    if (process.phase == Phase::kRunning) LetLeave(name, process, now, out);
+    it = Runs(process) ? std::next(it) : processes_.erase(it);
+  }
+}
+
+void ProcessesOfJob::OnExit(const std::string& name, const Exit& exit, Time now, Actions& out) {
+  const auto it = processes_.find(name);
+  if (it == processes_.end()) return;
+  Process& process = it->second;
+  const ProcessKey key = KeyOf(name);
+  const AfterExit after = Judge(process, exit, now);
+  process.last_exit = exit;
+  if (exit.lanes.incarnation != Incarnation{}) process.counted_exits.push_back(exit);
+  if (process.counted_exits.size() > kCountedExits) process.counted_exits.pop_front();
+  NoteExit note{.key = key, .exit = exit, .after = after};
+  if (after == AfterExit::kStartsAgain) note.delay = process.backoff = NextBackoff(process);
+  note.text = WhatHappened(key, exit) + WhatFollows(exit, after, note.delay);
+  process.phase = PhaseAfter(after);
+  process.due = now + note.delay;
+  if (!is_coordinator()) out.push_back(TellCoordinator{ReportOf(name, process, exit)});
+  out.push_back(std::move(note));
+  if (!process.wanted) processes_.erase(it);
+}
+
+ProcessesOfJob::Phase ProcessesOfJob::PhaseAfter(AfterExit after) {
+  switch (after) {
+    case AfterExit::kGivenUp: return Phase::kGivenUp;
+    case AfterExit::kFinished: return Phase::kFinished;
+    case AfterExit::kStartsAgain:
+    case AfterExit::kKeptDown: break;
+  }
+  return Phase::kWaiting;
+}
+
+Duration ProcessesOfJob::NextBackoff(const Process& process) const {
+  if (process.backoff == Duration()) return options_.first_backoff;
+  return std::min(process.backoff * 2, options_.longest_backoff);
+}
+
+AfterExit ProcessesOfJob::Judge(Process& process, const Exit& exit, Time now) const {
+  if (stopping_ || !process.wanted) return AfterExit::kFinished;
+  if (process.kept_down) return AfterExit::kKeptDown;
+  // Wanted again while its end was under way: what it ended with says nothing.
+  if (Ends(process)) return AfterExit::kStartsAgain;
+  const ExitMeaning meaning = MeaningOf(exit);
+  if (meaning == ExitMeaning::kHopeless) return AfterExit::kGivenUp;
+  if (is_coordinator() && meaning == ExitMeaning::kLeft) return AfterExit::kStartsAgain;
+  // A coordinator is needed as long as the agent lives, however politely it left.
+  if (meaning != ExitMeaning::kFailure && !is_coordinator()) return AfterExit::kFinished;
+  return CountFailure(process, now) ? AfterExit::kGivenUp : AfterExit::kStartsAgain;
+}
+
+// True when it was one too many.
+bool ProcessesOfJob::CountFailure(Process& process, Time now) const {
+  std::deque<Time>& failures = process.failures;
+  while (is_coordinator() && !failures.empty() &&
+         now - failures.front() > options_.coordinator_crash_window)
+    failures.pop_front();
+  if (failures.empty()) process.backoff = Duration();
+  failures.push_back(now);
+  return static_cast<int>(failures.size()) >= options_.crash_limit;
+}
+
+void ProcessesOfJob::Process::StartAfresh() {
+  failures.clear();
+  backoff = Duration();
+}
+
+void ProcessesOfJob::StartAfresh() {
+  for (auto& [name, process] : processes_) process.StartAfresh();
+}
+
+void ProcessesOfJob::OnProgress(const std::string& name, Time now) {
+  for (auto& [other, process] : processes_) {
+    const bool has_looked_on =
+        process.phase == Phase::kRunning && now - process.since >= options_.healthy_after;
+    if (other == name || has_looked_on) process.StartAfresh();
+  }
+}
+
+// Also of processes that run again: what the ones before them had run is known to nobody else, and
+// a coordinator that was away waits for them until their lease is over.
+void ProcessesOfJob::OnSessionUp(Actions& out) {
+  for (auto& [name, process] : processes_) {
+    if (is_coordinator()) {
+      // It could not work for now, and has recovered; reset the back-off.
+      if (process.failures.empty()) process.backoff = Duration();
+      continue;
+    }
+    for (const Exit& exit : process.counted_exits)
+      out.push_back(TellCoordinator{ReportOf(name, process, exit)});
+    const bool told = process.last_exit && process.last_exit->lanes.incarnation != Incarnation{};
+    if (!Runs(process) && process.last_exit && !told)
+      out.push_back(TellCoordinator{ReportOf(name, process, *process.last_exit)});
+  }
+}
+
+void ProcessesOfJob::KeepDown(const std::string& name) {
+  if (const auto it = processes_.find(name); it != processes_.end()) it->second.kept_down = true;
+}
+
+void ProcessesOfJob::Release(const std::string& name, Time now) {
+  const auto it = processes_.find(name);
+  if (it == processes_.end()) return;
+  it->second.kept_down = false;
+  if (it->second.phase == Phase::kWaiting) it->second.due = now;
+}
+
+void ProcessesOfJob::Stop(Time now, Actions& out) {
+  const bool at_once = std::exchange(stopping_, true);
+  for (auto& [name, process] : processes_) {
+    if (!Runs(process)) continue;
+    if (at_once)
+      out.push_back(SendSignal{KeyOf(name), SIGKILL});
+    else if (process.phase != Phase::kStopping)
+      StopOne(name, process, now, out);
+  }
+}
+
+void ProcessesOfJob::OnTick(Time now, Actions& out) {
+  for (auto& [name, process] : processes_) {
+    if (!Ends(process) || process.due > now) continue;
+    if (process.phase == Phase::kLeaving) {
+      StopOne(name, process, now, out);
+      continue;
+    }
+    out.push_back(SendSignal{KeyOf(name), SIGKILL});
+    process.due = now + options_.stop_grace;
+  }
+}
+
+void ProcessesOfJob::StartWhatIsDue(Time now, Actions& out) {
+  if (stopping_) return;
+  for (auto& [name, process] : processes_) {
+    if (process.phase != Phase::kWaiting || process.kept_down || process.due > now) continue;
+    process.phase = Phase::kRunning;
+    process.since = now;
+    out.push_back(Spawn{KeyOf(name), process.role});
+  }
+}
+
+std::optional<Time> ProcessesOfJob::NextTick() const {
+  std::optional<Time> next;
+  for (const auto& [name, process] : processes_) {
+    const bool starts =
+        process.phase == Phase::kWaiting && process.wanted && !process.kept_down && !stopping_;
+    if (!starts && !Ends(process)) continue;
+    if (!next || process.due < *next) next = process.due;
+  }
+  return next;
+}
+
+bool ProcessesOfJob::Runs(const std::string& name) const {
+  const auto it = processes_.find(name);
+  return it != processes_.end() && Runs(it->second);
+}
+
+bool ProcessesOfJob::Runs(const Process& process) {
+  return process.phase == Phase::kRunning || Ends(process);
+}
+
+std::vector<ProcessKey> ProcessesOfJob::Running() const {
+  std::vector<ProcessKey> keys;
+  for (const auto& [name, process] : processes_)
+    if (Runs(process)) keys.push_back(KeyOf(name));
+  return keys;
+}
+
+bool ProcessesOfJob::Ends(const Process& process) {
+  return process.phase == Phase::kLeaving || process.phase == Phase::kStopping;
+}
+
+void ProcessesOfJob::LetLeave(const std::string& name, Process& process, Time now, Actions& out) {
+  process.phase = Phase::kLeaving;
+  process.due = now + options_.leave_grace;
+  out.push_back(
+      SendSignal{KeyOf(name), SIGCONT});  // a paused process hears it only when it goes on
+}
+
+void ProcessesOfJob::StopOne(const std::string& name, Process& process, Time now, Actions& out) {
+  process.phase = Phase::kStopping;
+  process.due = now + options_.stop_grace;
+  out.push_back(SendSignal{KeyOf(name), SIGTERM});
+  // A paused process hears SIGTERM only when it goes on.
+  out.push_back(SendSignal{KeyOf(name), SIGCONT});
+}
+
+ProcessExited ProcessesOfJob::ReportOf(const std::string& name, const Process& process,
+                                       const Exit& exit) const {
+  return {.job = job_,
+          .name = name,
+          .exit_code = exit.signal == 0 ? exit.code : 0,
+          .signal = exit.signal,
+          .cause = CauseOf(exit),
+          // What is hopeless says so by its exit code.
+          .gave_up = process.phase == Phase::kGivenUp && MeaningOf(exit) == ExitMeaning::kFailure,
+          .lanes = exit.lanes,
+          .last_lines = exit.last_lines};
+}
+
+}  // namespace muster::agent

@@ -1,0 +1,77 @@
+// The processes of one job on this host: which run, which start again and when, which are given up.
+// The coordinator, which serves all jobs, is such a group by itself. An object lives as long as its
+// job is wanted here, and until the last of its processes has ended; a job that is wanted again
+// later begins with a new one, without back-off and with no failures counted. Pure.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/state/actions.h"
+
+namespace muster::agent {
+
+class ProcessesOfJob {
+ public:
+  using Actions = SupervisorActions;
+
+  // `job` empty: the coordinator. `options` outlive this.
+  ProcessesOfJob(std::string job, const SupervisorOptions& options)
+      : job_(std::move(job)), options_(options) {}
+
+  // The complete list: what is missing will be started, what is not listed is let go.
+  void Want(const std::vector<ProcessWanted>& processes, Time now, Actions& out);
+  void OnExit(const std::string& name, const Exit& exit, Time now, Actions& out);
+  void OnProgress(const std::string& name, Time now);  // a member of this job completed a step
+  void StartAfresh();  // progress for all of them: no failures are counted any more
+  void OnSessionUp(Actions& out);
+  void KeepDown(const std::string& name);
+  void Release(const std::string& name, Time now);
+  void Stop(Time now, Actions& out);  // all, for good; a second time: at once
+  void OnTick(Time now, Actions& out);
+  void StartWhatIsDue(Time now, Actions& out);
+
+  std::optional<Time> NextTick() const;
+  bool Runs(const std::string& name) const;
+  std::vector<ProcessKey> Running() const;
+  // Nothing is wanted and nothing runs: this can go.
+  bool over() const { return processes_.empty(); }
+
+ private:
+  enum class Phase { kWaiting, kRunning, kLeaving, kStopping, kFinished, kGivenUp };
+  struct Process {
+    Role role = Role::kWorker;
+    bool wanted = true;
+    bool kept_down = false;
+    Phase phase = Phase::kWaiting;
+    Time since{};        // kRunning: of the start
+    Time due{};          // kWaiting: of the start; kLeaving: of SIGTERM; kStopping: of SIGKILL
+    Duration backoff{};  // before the last start; zero: nothing failed since progress
+    std::deque<Time> failures{};  // without progress in between
+    std::optional<Exit> last_exit{};
+    std::deque<Exit> counted_exits{};  // the last ones that say what a worker had run
+    void StartAfresh();
+  };
+
+  ProcessKey KeyOf(const std::string& name) const { return {job_, name}; }
+  bool is_coordinator() const { return job_.empty(); }
+  void LetLeave(const std::string& name, Process& process, Time now, Actions& out);
+  void StopOne(const std::string& name, Process& process, Time now, Actions& out);
+  static bool Ends(const Process& process);  // by itself or by us
+  static bool Runs(const Process& process);
+  AfterExit Judge(Process& process, const Exit& exit, Time now) const;
+  bool CountFailure(Process& process, Time now) const;
+  static Phase PhaseAfter(AfterExit after);
+  Duration NextBackoff(const Process& process) const;
+  ProcessExited ReportOf(const std::string& name, const Process& process, const Exit& exit) const;
+
+  const std::string job_;
+  const SupervisorOptions options_;
+  std::map<std::string, Process> processes_;  // by name
+  bool stopping_ = false;
+};
+
+}  // namespace muster::agent

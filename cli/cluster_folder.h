@@ -1,0 +1,23 @@
+// The folder of a cluster on this machine, as the commands look into it from outside
+// (docs/operations.md).
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace muster::cli {
+
+// What the processes of a job printed.
+std::string LogFolder(const std::string& cluster, const std::string& job);
+
+// Where its coordinator answers, "http://127.0.0.1:8080"; empty: the folder does not say.
+std::string UrlOfCluster(const std::string& cluster);
+
+// Removes what the processes of a job left there: logs and lane counts. Nothing there is no error.
+absl::Status RemoveJobFolder(const std::string& cluster, const std::string& job);
+
+// kInvalidArgument: this cannot be the id of a job, nor the name of a folder.
+absl::Status CheckJobId(const std::string& job);
+
+}  // namespace muster::cli

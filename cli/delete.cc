@@ -1,0 +1,89 @@
+#include "cli/delete.h"
+
+#include <chrono>
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "cli/cluster_folder.h"
+#include "cli/format.h"
+#include "cli/json_text.h"
+#include "lib/base/exit_codes.h"
+#include "lib/base/status.h"
+#include "lib/base/time.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr int kLooks = 600;
+constexpr Duration kPause = std::chrono::milliseconds(100);
+
+// The coordinator refuses it, too; people are told before they are asked.
+absl::Status CheckOver(const JobStatus& job) {
+  if (IsOver(job)) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("job ", job.id, " is ", job.state, ": end it first, with muster cancel ", job.id,
+                   " or muster stop ", job.id, ", then delete it"));
+}
+
+absl::StatusOr<bool> Confirm(const RemoteArguments& arguments, const JobStatus& job,
+                             const Asker& ask) {
+  if (arguments.yes) return true;
+  const std::optional<bool> answer =
+      ask ? ask(absl::StrCat("Delete job ", job.id, " with its ",
+                             Plural(job.checkpoints, "checkpoint"), "? [y/N] "))
+          : std::nullopt;
+  if (answer) return *answer;
+  return absl::InvalidArgumentError(
+      absl::StrCat("job ", job.id,
+                   " is not deleted: nobody can be asked, for the input is no "
+                   "terminal; --yes deletes without asking"));
+}
+
+// What is kept of a large job takes a while to remove.
+absl::Status AwaitGone(const std::string& id, const Rest& rest) {
+  for (int look = 0; look < kLooks; ++look) {
+    const absl::StatusOr<JobStatus> job = rest.Job(id);
+    if (absl::IsNotFound(job.status())) return absl::OkStatus();
+    if (!job.ok() && !IsPassing(job.status())) return job.status();
+    // The coordinator says of one that it could not delete why.
+    if (job.ok() && (!job->deleting || absl::StartsWith(job->reason, "could not be deleted")))
+      return absl::UnavailableError(absl::StrCat("job ", id, " ", job->reason));
+    std::this_thread::sleep_for(kPause);
+  }
+  return absl::DeadlineExceededError(
+      absl::StrCat("job ", id, " is still being deleted; the coordinator goes on with it"));
+}
+
+}  // namespace
+
+absl::StatusOr<int> Delete(const RemoteArguments& arguments, const Rest& rest, const Asker& ask,
+                           std::ostream& out) {
+  MUSTER_ASSIGN_OR_RETURN(const JobStatus job, rest.Job(arguments.job));
+  MUSTER_RETURN_IF_ERROR(CheckOver(job));
+  MUSTER_ASSIGN_OR_RETURN(const bool wanted, Confirm(arguments, job, ask));
+  if (!wanted) {
+    out << "job " << job.id << " is kept" << std::endl;
+    return kExitStopped;
+  }
+  MUSTER_RETURN_IF_ERROR(rest.Delete(job.id));
+  MUSTER_RETURN_IF_ERROR(AwaitGone(job.id, rest));
+  // Its logs lie with the agent: here, where the folder is that of the same cluster.
+  const bool is_here = UrlOfCluster(arguments.dir) == arguments.to;
+  if (is_here) MUSTER_RETURN_IF_ERROR(RemoveJobFolder(arguments.dir, job.id));
+  if (arguments.json) {
+    out << Text(nlohmann::ordered_json({{"id", job.id},
+                                        {"deleted", true},
+                                        {"checkpoints", job.checkpoints},
+                                        {"logs_deleted", is_here}}))
+        << std::endl;
+    return kExitDone;
+  }
+  out << "job " << job.id << " is deleted, with its " << Plural(job.checkpoints, "checkpoint")
+      << (is_here ? " and its logs"
+                  : "; its logs stay where the cluster runs (--dir names its folder)")
+      << std::endl;
+  return kExitDone;
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,22 @@
+// `muster delete`: a job that has ended goes, with everything that was kept of it.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <ostream>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "cli/arguments.h"
+#include "cli/rest.h"
+
+namespace muster::cli {
+
+// Puts a question to the person at the terminal; nothing: nobody is there. May be empty: likewise.
+using Asker = std::function<std::optional<bool>(const std::string& question)>;
+
+// The exit code.
+absl::StatusOr<int> Delete(const RemoteArguments& arguments, const Rest& rest, const Asker& ask,
+                           std::ostream& out);
+
+}  // namespace muster::cli

@@ -1,0 +1,30 @@
+// An event of a job, and who watches for them: the words between the event log and the control API.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace muster {
+
+struct JobEvent {
+  std::string
+      id;  // resume after it: "TERM-SEQ"; numbers begin again with each term of the coordinator
+  int64_t seq = 0;
+  int64_t unix_ms = 0;
+  std::string
+      event;  // state, view, recovery, checkpoint, step, fingerprint, process, done; gap, restart
+  std::string text;
+  std::map<std::string, std::string> fields;
+};
+
+// Who watches a job. Called on the coordinator's thread; never blocks. It is destroyed, on any
+// thread, when no more events will come.
+class JobWatcher {
+ public:
+  virtual ~JobWatcher() = default;
+  virtual bool OnEvent(const JobEvent& event) = 0;  // false: wants no more
+  virtual bool closed() const = 0;                  // wants no more, also before the next event
+};
+
+}  // namespace muster

@@ -1,0 +1,130 @@
+// What goes into and what comes out of the coordinator's state machine (coordinator.h). Plain
+// values.
+#pragma once
+
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "coordinator/state/job_state.h"
+#include "lib/domain/message.h"
+
+namespace muster::coordinator {
+
+// ---- inputs
+
+// The same id and law twice is one job; another `runtime` is taken while nobody has joined. The
+// driver has validated the spec and answers the caller.
+struct Submit {
+  std::string id;
+  JobSpec spec;
+};
+struct Cancel {
+  std::string id;
+};
+struct Stop {  // after a checkpoint; the job can go on later
+  std::string id;
+};
+// Of an ended job: everything that is kept of it goes. WhyNotDeleted (job_state.h) has told the
+// caller if it cannot be.
+struct Delete {
+  std::string id;
+};
+struct JobDeleted {  // answers DeleteJob
+  std::string id;
+  std::string failure;  // empty: nothing of it is left
+};
+struct MemberSays {
+  MemberId member;
+  ToCoordinator message;  // not AskJob: the driver answers it with JobOf
+};
+struct MemberDown {  // its session broke
+  MemberId member;
+};
+struct AgentUp {
+  std::string node;
+  int32_t slots = 0;
+};
+struct AgentDown {
+  std::string node;
+};
+struct AgentSays {
+  ProcessExited exited;
+};
+struct ManifestCommitted {
+  Manifest manifest;
+};
+struct ManifestFailed {
+  std::string job;
+  LineageNumber lineage;
+  Step step;
+  std::string reason;
+};
+struct DigestDone {
+  std::string job;
+  std::string digest;  // empty: it failed
+  std::string reason;
+};
+struct Tick {};
+using Input =
+    std::variant<Submit, Cancel, Stop, Delete, JobDeleted, MemberSays, MemberDown, AgentUp,
+                 AgentDown, AgentSays, ManifestCommitted, ManifestFailed, DigestDone, Tick>;
+
+// ---- actions, carried out in order: a Persist… must be on disk before a later one is carried out
+
+struct PersistJob {
+  JobJournal job;
+};
+struct PersistRecords {
+  std::string job;
+  std::vector<StepRecord> records;
+};
+struct PersistFingerprint {
+  std::string job;
+  LineageNumber lineage;
+  Step step;
+  FingerprintPart value;
+};
+struct ToMember {
+  MemberId member;
+  FromCoordinator message;
+};
+struct ToMembers {  // the same to all of them, so that it is encoded once
+  std::vector<MemberId> members;
+  FromCoordinator message;
+};
+struct ToAgents {
+  Wanted wanted;
+};
+// Off the driver's thread; answered by ManifestCommitted or ManifestFailed.
+struct CommitManifest {
+  Manifest manifest;  // time and total are filled in by the driver
+};
+// Off the driver's thread, in order with commits of the job: all but the newest `keep` go, and what
+// aborted rounds left.
+struct PruneManifests {
+  Manifest newest;
+  std::vector<Lineage> lineages;
+  int32_t keep = 1;
+};
+struct ComputeDigest {
+  std::string job;
+  Manifest manifest;
+};
+// Off the driver's thread: ledger, manifests and checkpoints of the job are removed, and last its
+// journal entry. Answered by JobDeleted; asked again after a restart.
+struct DeleteJob {
+  std::string id;
+};
+struct Announce {  // an event for people and programs
+  std::string job;
+  std::string event;  // state, view, recovery, checkpoint, step, fingerprint, process, done
+  std::string text;   // a human sentence; may be empty for "step"
+  std::map<std::string, std::string> fields;
+};
+using Action =
+    std::variant<PersistJob, PersistRecords, PersistFingerprint, ToMember, ToMembers, ToAgents,
+                 CommitManifest, PruneManifests, ComputeDigest, DeleteJob, Announce>;
+
+}  // namespace muster::coordinator

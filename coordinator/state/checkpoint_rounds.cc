@@ -1,0 +1,148 @@
+#include "coordinator/state/checkpoint_rounds.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "coordinator/state/plan.h"
+
+namespace muster::coordinator {
+namespace {
+
+// Each chunk is taken from one segment.
+std::vector<Segment> WithoutRepetition(
+    const std::vector<std::pair<MemberId, SegmentWritten>>& written) {
+  std::vector<Segment> segments;
+  std::set<std::pair<int32_t, ChunkId>> taken;
+  for (const auto& [writer, told] : written) {
+    Segment segment = told.segment;
+    std::erase_if(segment.entries, [&](const SegmentEntry& entry) {
+      return !taken.insert({entry.slot, entry.chunk}).second;
+    });
+    if (!segment.entries.empty()) segments.push_back(std::move(segment));
+  }
+  return segments;
+}
+
+}  // namespace
+
+bool CheckpointRounds::Offer(const MemberId& writer, const SegmentWritten& written) {
+  if (!committed_.empty() && committed_.back().lineage == written.lineage &&
+      committed_.back().step >= written.step)
+    return false;
+  Round& round = rounds_[written.step];
+  for (const auto& [who, known] : round.segments)
+    if (known.segment.file == written.segment.file) return true;
+  for (const SegmentEntry& e : written.segment.entries) round.covered.insert({e.slot, e.chunk});
+  round.segments.emplace_back(writer, written);
+  return true;
+}
+
+// When a coordinator was down for long, rounds before the newest are not worth it.
+std::optional<Manifest> CheckpointRounds::Begin(Step recorded, size_t parts) {
+  if (committing()) return std::nullopt;
+  for (auto it = rounds_.rbegin(); it != rounds_.rend(); ++it) {
+    Round& round = it->second;
+    if (round.postponed || recorded < it->first || round.covered.size() < parts) continue;
+    round.committing = true;
+    Manifest manifest;
+    manifest.step = it->first;
+    manifest.segments = WithoutRepetition(round.segments);
+    return manifest;
+  }
+  return std::nullopt;
+}
+
+bool CheckpointRounds::committing() const {
+  return std::any_of(rounds_.begin(), rounds_.end(),
+                     [](const auto& entry) { return entry.second.committing; });
+}
+
+std::vector<SettledSegment> CheckpointRounds::Commit(const Manifest& manifest, size_t keep) {
+  committed_.push_back(manifest);
+  if (committed_.size() > keep)
+    committed_.erase(committed_.begin(), committed_.end() - static_cast<std::ptrdiff_t>(keep));
+  std::vector<SettledSegment> settled;
+  while (!rounds_.empty() && rounds_.begin()->first <= manifest.step) {
+    const std::vector<SettledSegment> of_round = Drop(rounds_.begin()->first);
+    settled.insert(settled.end(), of_round.begin(), of_round.end());
+  }
+  return settled;
+}
+
+void CheckpointRounds::Postpone(Step step) {
+  const auto it = rounds_.find(step);
+  if (it == rounds_.end()) return;
+  it->second.committing = false;
+  it->second.postponed = true;
+}
+
+void CheckpointRounds::TryAgain() {
+  for (auto& [step, round] : rounds_) round.postponed = false;
+}
+
+std::vector<SettledSegment> CheckpointRounds::Drop(Step step) {
+  const auto it = rounds_.find(step);
+  if (it == rounds_.end()) return {};
+  std::vector<SettledSegment> settled;
+  for (const auto& [writer, written] : it->second.segments) settled.push_back({writer, written.id});
+  rounds_.erase(it);
+  return settled;
+}
+
+std::vector<SettledSegment> CheckpointRounds::DropAll() {
+  std::vector<SettledSegment> settled;
+  while (!rounds_.empty()) {
+    const std::vector<SettledSegment> of_round = Drop(rounds_.begin()->first);
+    settled.insert(settled.end(), of_round.begin(), of_round.end());
+  }
+  return settled;
+}
+
+bool CheckpointRounds::IsNewest(LineageNumber lineage, Step step) const {
+  return !committed_.empty() && committed_.back().lineage == lineage &&
+         committed_.back().step == step;
+}
+
+void CheckpointRounds::PassOver(const Manifest& damaged) {
+  damaged_.insert({damaged.lineage, damaged.step});
+}
+
+std::optional<Manifest> CheckpointRounds::Usable(const std::vector<Lineage>& lineages,
+                                                 std::optional<Step> only) const {
+  for (auto it = committed_.rbegin(); it != committed_.rend(); ++it) {
+    if (damaged_.count({it->lineage, it->step}) > 0) continue;
+    if (!OnAncestry(lineages, it->lineage, it->step)) continue;
+    if (only && it->step != *only) continue;
+    return *it;
+  }
+  return std::nullopt;
+}
+
+bool LastCheckpoint::Fail(bool write_again, Time now) {
+  write_again_ = write_again_ || write_again;
+  if (retry_at_) return true;  // another member's part of the same
+  if (++failures_ > patience_.retries) return false;
+  Duration pause = patience_.first_retry;
+  for (int i = 1; i < failures_ && pause < patience_.longest_retry; ++i) pause *= 2;
+  retry_at_ = now + std::min(pause, patience_.longest_retry);
+  return true;
+}
+
+bool LastCheckpoint::RetryIsDue(Time now) {
+  if (!retry_at_ || now < *retry_at_) return false;
+  retry_at_.reset();
+  return true;
+}
+
+bool LastCheckpoint::MustBeWritten() {
+  if (!std::exchange(write_again_, false)) return false;
+  waits_since_.reset();
+  return true;
+}
+
+Time LastCheckpoint::WaitsSince(Time now) {
+  if (!waits_since_) waits_since_ = now;
+  return *waits_since_;
+}
+
+}  // namespace muster::coordinator

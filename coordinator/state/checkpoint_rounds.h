@@ -1,0 +1,96 @@
+// Checkpoints of a job: those that are committed, and the rounds whose segments are being collected
+// (docs/protocol.md section 7). Lives as long as its JobRun. A round lives from its first segment
+// until a checkpoint as new as it is committed, or until it is given up.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "lib/base/time.h"
+#include "lib/domain/message.h"
+
+namespace muster::coordinator {
+
+// A segment that is in a checkpoint, or of no use any more: its writer need not tell of it again.
+struct SettledSegment {
+  MemberId writer;
+  int64_t id = 0;
+  bool operator==(const SettledSegment&) const = default;
+};
+
+class CheckpointRounds {
+ public:
+  explicit CheckpointRounds(std::vector<Manifest> committed) : committed_(std::move(committed)) {}
+
+  // Of the current lineage. False: a newer checkpoint is there, so it is of no use.
+  bool Offer(const MemberId& writer, const SegmentWritten& written);
+  // The newest round whose `parts` are all there and whose records are, too; from now on it is
+  // being committed. Its step and segments; nothing: none is complete, or one is under way, because
+  // manifests are committed in the order of their steps.
+  std::optional<Manifest> Begin(Step recorded, size_t parts);
+  bool committing() const;
+  // Keeps the newest `keep`. What was collected for this one and older ones is settled.
+  std::vector<SettledSegment> Commit(const Manifest& manifest, size_t keep);
+  bool HasRound(Step step) const { return rounds_.count(step) > 0; }
+  void Postpone(Step step);  // it could not be committed: waits for TryAgain
+  void TryAgain();
+  std::vector<SettledSegment> Drop(Step step);
+  std::vector<SettledSegment> DropAll();
+
+  const std::vector<Manifest>& committed() const { return committed_; }  // oldest first
+  bool IsNewest(LineageNumber lineage, Step step) const;
+  void PassOver(const Manifest& damaged);
+  bool passed_over() const { return !damaged_.empty(); }
+  // The newest on the ancestry that is not known to be damaged; with `only`: that of this step.
+  std::optional<Manifest> Usable(const std::vector<Lineage>& lineages,
+                                 std::optional<Step> only) const;
+
+ private:
+  struct Round {
+    std::set<std::pair<int32_t, ChunkId>> covered;
+    std::vector<std::pair<MemberId, SegmentWritten>> segments;
+    bool committing = false;
+    bool postponed = false;
+  };
+
+  std::map<Step, Round> rounds_;     // of the current lineage
+  std::vector<Manifest> committed_;  // the newest `keep`, and those that a start found
+  std::set<std::pair<LineageNumber, Step>> damaged_;
+};
+
+// The job's last checkpoint, without which it does not end: when it is tried again. Lives as long
+// as its JobRun.
+class LastCheckpoint {
+ public:
+  struct Patience {
+    Duration first_retry;
+    Duration longest_retry;
+    int retries = 0;
+  };
+  explicit LastCheckpoint(Patience patience) : patience_(patience) {}
+
+  // False: it has failed too often. Told again before the next try, it counts once.
+  bool Fail(bool write_again, Time now);
+  int failures() const { return failures_; }
+  void Arrived() { retry_at_.reset(); }
+  bool waits_for_retry() const { return retry_at_.has_value(); }
+  // True, once: it is time to try again.
+  bool RetryIsDue(Time now);
+  // True, once: its parts must be written again, not only committed.
+  bool MustBeWritten();
+  // Since when nothing but it has been missing; WaitsNoMore: something else is.
+  Time WaitsSince(Time now);
+  void WaitsNoMore() { waits_since_.reset(); }
+
+ private:
+  const Patience patience_;
+  int failures_ = 0;
+  std::optional<Time> retry_at_;
+  bool write_again_ = false;
+  std::optional<Time> waits_since_;  // in this view
+};
+
+}  // namespace muster::coordinator

@@ -1,0 +1,302 @@
+// A started job's life, and its members.
+#include "coordinator/state/job_run.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/exit_codes.h"
+
+namespace muster::coordinator {
+
+void GoOnLater(JobJournal& job) {
+  job.resumes = true;
+  if (!job.view) return;
+  for (const ViewMember& m : job.view->members) job.lanes.Lose(m.id.incarnation);
+}
+
+JobStatus StatusOf(const StoredJob& job) {
+  JobStatus status;
+  status.job = job.journal;
+  status.step = job.recorded;
+  if (job.journal.environment)
+    status.steps = TotalSteps(job.journal.spec.training, job.journal.environment->samples);
+  for (const Manifest& m : job.manifests) status.checkpoints.emplace_back(m.lineage, m.step);
+  return status;
+}
+
+std::vector<Action> MarkEnded(JobJournal& job, JobPhase phase, const std::string& reason,
+                              int exit_code) {
+  job.phase = phase;
+  job.reason = reason;
+  job.exit_code = exit_code;
+  return {PersistJob{job},
+          Announce{job.id, "done", reason, {{"state", std::string(PhaseName(phase))}}}};
+}
+
+JobRun::JobRun(Leadership leadership, StoredJob job, Time now)
+    : leadership_(std::move(leadership)),
+      started_(now),
+      last_tick_(now),
+      journal_(std::move(job.journal)),
+      membership_(leadership_.settings.lease, journal_.lanes.Lost()),
+      reattaching_(journal_.phase != JobPhase::kQueued && journal_.number > ViewNumber(0)),
+      ledger_(journal_.id, journal_.spec.training.order == SumOrder::kCanonical, job.recorded,
+              std::move(job.recent)),
+      checkpoints_(std::move(job.manifests)),
+      last_({leadership_.settings.first_retry, leadership_.settings.longest_retry,
+             leadership_.settings.retries}),
+      last_checkpoint_(now) {}
+
+std::vector<Action> JobRun::Handle(const JobInput& input, Time now) {
+  now_ = now;
+  std::visit([this](const auto& x) { On(x); }, input);
+  if (!ended()) Consider();
+  return std::exchange(actions_, {});
+}
+
+StoredJob JobRun::Rest() && {
+  return {std::move(journal_), ledger_.recorded(), std::move(ledger_).ReleaseRecent(),
+          checkpoints_.committed()};
+}
+
+int32_t JobRun::slots() const { return journal_.workers + journal_.spec.runtime.servers; }
+
+JobProcesses JobRun::Processes() const {
+  JobProcesses job{journal_.id, {}};
+  for (int32_t i = 0; i < journal_.workers; ++i)
+    job.processes.push_back({absl::StrCat("worker-", i), Role::kWorker});
+  for (int32_t i = 0; i < journal_.spec.runtime.servers; ++i)
+    job.processes.push_back({absl::StrCat("server-", i), Role::kServer});
+  return job;
+}
+
+void JobRun::DoAll(std::vector<Action> actions) {
+  for (Action& action : actions) actions_.push_back(std::move(action));
+}
+
+void JobRun::Persist() { Do(PersistJob{journal_}); }
+
+void JobRun::Say(std::string event, std::string text, std::map<std::string, std::string> fields) {
+  Do(Announce{journal_.id, std::move(event), std::move(text), std::move(fields)});
+}
+
+void JobRun::SetPhase(JobPhase phase, std::string reason) {
+  if (journal_.phase == phase && journal_.reason == reason) return;
+  const bool changed = journal_.phase != phase;
+  journal_.phase = phase;
+  journal_.reason = std::move(reason);
+  Persist();
+  if (changed) SayPhase(journal_.reason);
+}
+
+void JobRun::SayPhase(std::string text) {
+  Say("state", std::move(text), {{"state", std::string(PhaseName(journal_.phase))}});
+}
+
+// ---- its beginning and its end
+
+void JobRun::On(const StartRun& start) {
+  journal_.workers = start.workers;
+  SetPhase(JobPhase::kStarting, "waits for its members");
+}
+
+void JobRun::On(const Cancel&) { End(JobPhase::kCancelled, "cancelled", kExitStopped); }
+
+void JobRun::On(const Stop&) {
+  if (journal_.stop_asked) return;
+  journal_.stop_asked = true;
+  if (!journal_.view) return End(JobPhase::kStopped, "stopped before its first step", kExitStopped);
+  SetPhase(JobPhase::kStopping, "stops after a checkpoint");
+  GiveCommands();
+}
+
+// Lineages in which no view ever ran, because their checkpoints could not be loaded, would hide
+// what is newer: the one that ran last is taken up again, at its newest checkpoint.
+void JobRun::LeaveUnusedLineages() {
+  JobJournal& j = journal_;
+  if (!j.view || j.lineages.empty() || j.lineages.back().number == j.view->lineage) return;
+  std::vector<Lineage> ran = j.lineages;
+  while (!ran.empty() && ran.back().number > j.view->lineage) ran.pop_back();
+  Step newest(0);
+  for (const Manifest& m : checkpoints_.committed())
+    if (OnAncestry(ran, m.lineage, m.step)) newest = std::max(newest, m.step);
+  ledger_.GoOnFrom(newest);
+  j.lineages.push_back({j.lineages.back().number + 1, j.view->lineage, newest, "job ended"});
+}
+
+void JobRun::End(JobPhase phase, const std::string& reason, int exit_code) {
+  LeaveUnusedLineages();
+  journal_.recorded = ledger_.recorded();
+  DoAll(MarkEnded(journal_, phase, reason, exit_code));
+  std::vector<MemberId> up;
+  for (const auto& [id, live] : membership_.live())
+    if (live.up) up.push_back(id);
+  if (!up.empty()) Do(ToMembers{std::move(up), Leave{exit_code, reason}});
+}
+
+void JobRun::On(const ProcessExited& exited) {
+  const bool known = exited.lanes.incarnation != Incarnation{};
+  if (known && journal_.lanes.Told(exited.lanes)) Persist();
+  if (exited.gave_up)
+    return End(JobPhase::kFailed,
+               absl::StrCat(exited.name, " fails again and again (", exited.cause,
+                            "); its last lines:\n", exited.last_lines),
+               kExitFailed);
+  if (exited.signal == 0 && IsHopelessExit(exited.exit_code))
+    return End(JobPhase::kFailed,
+               absl::StrCat(exited.name, " ", exited.cause, ":\n", exited.last_lines),
+               exited.exit_code == kExitOtherEnvironment ? kExitFailed : exited.exit_code);
+  if (membership_.Exited(exited.name, exited.lanes.incarnation, now_))
+    next_view_.cause = absl::StrCat(exited.name, " ", exited.cause);
+  EvictLost();
+}
+
+void JobRun::On(const Tick&) {
+  // After a gap in our own ticks the silence may be ours: all leases start again.
+  if (now_ - last_tick_ > leadership_.settings.lease / 2) membership_.RenewLeases(now_);
+  last_tick_ = now_;
+  EvictLost();
+  DigestWhenDone();
+  RetryLast();
+  if (!ended()) OrderCheckpointByTime();
+}
+
+// ---- members
+
+void JobRun::On(const MemberSays& says) {
+  const bool live = membership_.Heard(says.member, now_);
+  if (!live && !std::holds_alternative<Join>(says.message)) return;  // it was evicted
+  std::visit([&](const auto& m) { From(says.member, m); }, says.message);
+}
+
+void JobRun::From(const MemberId&, const AskJob&) {}
+
+void JobRun::From(const MemberId& member, const Alive& alive) { membership_.Note(member, alive); }
+
+// A server has no task: of the numeric numeric environment it tells those of the kernels, which it
+// runs too.
+std::string JobRun::EnvironmentDifferences(const Join& join) const {
+  std::string differ;
+  if (!journal_.environment) return differ;
+  const NumericEnvironment &ours = *journal_.environment, &theirs = join.environment;
+  if (join.role == Role::kWorker) {
+    if (theirs.samples != ours.samples || theirs.data_hash != ours.data_hash)
+      absl::StrAppend(&differ, " data (", theirs.samples, " samples, hash ", theirs.data_hash,
+                      "; the job has ", ours.samples, ", ", ours.data_hash, ")");
+    if (theirs.tensors != ours.tensors) absl::StrAppend(&differ, " tensors");
+    for (const auto& [key, value] : ours.numeric)
+      if (theirs.numeric.count(key) == 0)
+        absl::StrAppend(&differ, " ", key, " (none; the job has ", value, ")");
+  }
+  for (const auto& [key, value] : theirs.numeric) {
+    const auto known = ours.numeric.find(key);
+    const std::string expected = known == ours.numeric.end() ? "none" : known->second;
+    if (value != expected)
+      absl::StrAppend(&differ, " ", key, " (", value, "; the job has ", expected, ")");
+  }
+  return differ;
+}
+
+// Another life of its name has taken its place in the view.
+bool JobRun::IsReplaced(const Join& join) const {
+  const std::optional<View>& view = journal_.view;
+  if (!view || join.sealed == ViewNumber(0) || view->IndexOf(join.id) >= 0) return false;
+  return std::any_of(view->members.begin(), view->members.end(),
+                     [&](const ViewMember& m) { return m.id.name == join.id.name; });
+}
+
+bool JobRun::Admit(const Join& join) {
+  std::string refusal;
+  int code = kExitFailed;
+  if (!join.cluster.empty() && join.cluster != leadership_.cluster) {
+    refusal = absl::StrCat("it belongs to cluster ", join.cluster, ", this is cluster ",
+                           leadership_.cluster);
+  } else if (IsReplaced(join) || membership_.WasEvicted(join.id.incarnation)) {
+    refusal = "it was evicted; it may come back under a fresh incarnation";
+  } else if (const std::string differ = EnvironmentDifferences(join); !differ.empty()) {
+    refusal = absl::StrCat("its numeric environment differs from the job's:", differ);
+    code = kExitOtherEnvironment;
+  }
+  if (refusal.empty()) return true;
+  Do(ToMember{join.id, Leave{code, absl::StrCat(join.id.name, " cannot take part: ", refusal)}});
+  Say("process", absl::StrCat(join.id.name, " was turned away: ", refusal));
+  return false;
+}
+
+void JobRun::From(const MemberId& member, const Join& join) {
+  if (!Admit(join)) return;
+  for (const MemberId& id : membership_.OthersOfName(member)) Evict(id, "a newer incarnation came");
+  const bool is_new = membership_.Admit(join, now_);
+  if (!journal_.environment && join.role == Role::kWorker) {
+    journal_.environment = join.environment;
+    Persist();
+  }
+  if (is_new) Say("process", absl::StrCat(member.name, " joined"), {{"member", member.name}});
+  Reattach(join);
+}
+
+// A member whose session is new is told again where things stand.
+void JobRun::Reattach(const Join& join) {
+  if (change_) {
+    if (change_->Names(join.id)) Do(ToMember{join.id, change_->Word(leadership_.term)});
+    return;
+  }
+  const std::optional<View>& view = journal_.view;
+  if (view && view->IndexOf(join.id) >= 0 && view->number == journal_.number &&
+      join.sealed <= view->number) {
+    Do(ToMember{join.id, muster::Activate{ViewOfThisTerm()}});
+    GiveCommands();  // what was on its way to it may be lost
+  }
+}
+
+void JobRun::On(const MemberDown& down) {
+  membership_.Down(down.member, now_);
+  EvictLost();
+}
+
+void JobRun::Evict(const MemberId& member, const std::string& why) {
+  const std::optional<bool> was_up = membership_.Evict(member);
+  if (!was_up) return;
+  if (*was_up) Do(ToMember{member, Leave{kExitFailed, absl::StrCat("evicted: ", why)}});
+  if (!journal_.view || journal_.view->IndexOf(member) < 0) return;
+  next_view_.loss = true;
+  journal_.lanes.Lose(member.incarnation);
+  if (next_view_.cause.empty() || why.find("killed") != std::string::npos)
+    next_view_.cause = absl::StrCat(member.name, ": ", why);
+}
+
+void JobRun::EvictLost() {
+  for (const auto& [id, why] : membership_.Lost(now_)) Evict(id, why);
+}
+
+// ---- for people
+
+JobStatus JobRun::Status() const {
+  JobStatus status;
+  status.job = journal_;
+  status.step = ledger_.recorded();
+  status.steps = TotalSteps();
+  status.loss = ledger_.loss();
+  const auto& fingerprints = ledger_.recent().fingerprints;
+  if (!fingerprints.empty()) status.fingerprint = *fingerprints.rbegin();
+  for (const Manifest& m : checkpoints_.committed())
+    status.checkpoints.emplace_back(m.lineage, m.step);
+  status.waits_for = waits_for_;
+  for (const auto& [member, live] : membership_.live())
+    status.members.push_back(StatusOfMember(member, live));
+  return status;
+}
+
+MemberStatus JobRun::StatusOfMember(const MemberId& id, const LiveMember& live) const {
+  MemberStatus m{live.member, live.up, "joined", live.phase, live.step, {}};
+  const std::optional<View>& view = journal_.view;
+  const int32_t index = view ? view->IndexOf(id) : -1;
+  if (index < 0) return m;
+  m.state = change_ ? "forming" : "active";
+  m.member = view->members[static_cast<size_t>(index)];
+  m.lanes = LanesOf(view->lanes.holder_of, index);
+  if (m.member.role == Role::kWorker && m.lanes.empty()) m.state = "spare";
+  return m;
+}
+
+}  // namespace muster::coordinator

@@ -1,0 +1,163 @@
+// One started job: its members, views, steps and checkpoints (docs/protocol.md sections 2 to 8).
+// Lives from when the queue starts the job, or from a restart of the coordinator, until the job has
+// ended; made and dropped whole. It knows nothing of other jobs.
+//
+//   starting ──▶ running ⇄ recovering ──▶ done
+//                   │
+//                   └──▶ stopping ──▶ stopped          from anywhere: failed, cancelled
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "coordinator/state/actions.h"
+#include "coordinator/state/checkpoint_rounds.h"
+#include "coordinator/state/membership.h"
+#include "coordinator/state/recent_steps.h"
+#include "coordinator/state/settings.h"
+#include "coordinator/state/status.h"
+#include "coordinator/state/step_ledger.h"
+#include "coordinator/state/view_change.h"
+
+namespace muster::coordinator {
+
+// What is known of a job that is not under way. A JobRun is made of it and gives it back.
+struct StoredJob {
+  JobJournal journal;
+  Step recorded;                    // records of the current lineage below this are in the ledger
+  RecentSteps recent;               // of a job that can go on
+  std::vector<Manifest> manifests;  // committed ones, oldest first
+};
+
+JobStatus StatusOf(const StoredJob& job);
+// The next view is another start of the job: from a checkpoint, and with new processes.
+void GoOnLater(JobJournal& job);
+std::vector<Action> MarkEnded(JobJournal& job, JobPhase phase, const std::string& reason,
+                              int exit_code);
+
+struct StartRun {  // the first input, of a job that comes from the queue
+  int32_t workers = 0;
+};
+using JobInput = std::variant<StartRun, MemberSays, MemberDown, ProcessExited, Cancel, Stop,
+                              ManifestCommitted, ManifestFailed, DigestDone, Tick>;
+
+class JobRun {
+ public:
+  JobRun(Leadership leadership, StoredJob job, Time now);
+  std::vector<Action> Handle(const JobInput& input, Time now);
+
+  bool ended() const { return Ended(journal_.phase); }
+  StoredJob Rest() &&;  // once it has ended, or is put back into the queue
+
+  const JobJournal& journal() const { return journal_; }
+  bool HasMembers() const { return !membership_.live().empty(); }
+  int32_t slots() const;  // that it holds
+  JobProcesses Processes() const;
+  JobStatus Status() const;
+
+ private:
+  void On(const StartRun&);
+  void On(const MemberSays&);
+  void On(const MemberDown&);
+  void On(const ProcessExited&);
+  void On(const Cancel&);
+  void On(const Stop&);
+  void On(const ManifestCommitted&);
+  void On(const ManifestFailed&);
+  void On(const DigestDone&);
+  void On(const Tick&);
+
+  void From(const MemberId& member, const AskJob&);
+  void From(const MemberId& member, const Join&);
+  void From(const MemberId& member, const Sealed&);
+  void From(const MemberId& member, const HoldsBase&);
+  void From(const MemberId& member, const BaseFailed&);
+  void From(const MemberId& member, const Records&);
+  void From(const MemberId& member, const SegmentWritten&);
+  void From(const MemberId& member, const SegmentFailed&);
+  void From(const MemberId& member, const Alive&);
+
+  template <class A>
+  void Do(A action) {
+    actions_.emplace_back(std::move(action));
+  }
+  void DoAll(std::vector<Action> actions);
+  void Persist();
+  void Say(std::string event, std::string text, std::map<std::string, std::string> fields = {});
+  void SetPhase(JobPhase phase, std::string reason);
+  void SayPhase(std::string text);
+  void End(JobPhase phase, const std::string& reason, int exit_code);
+  void LeaveUnusedLineages();
+
+  // Members.
+  std::string EnvironmentDifferences(const Join& join) const;
+  bool IsReplaced(const Join& join) const;
+  bool Admit(const Join& join);
+  void Reattach(const Join& join);
+  void Evict(const MemberId& member, const std::string& why);
+  void EvictLost();
+  MemberStatus StatusOfMember(const MemberId& id, const LiveMember& live) const;
+
+  // Views (job_views.cc).
+  void Consider();  // does membership ask for a new view?
+  bool EveryoneIsBack();
+  Duration WithTimeForState(Duration patience) const;
+  void EvictSlow();
+  bool ViewStillFits() const;
+  std::optional<std::string> WhyNotYet() const;
+  std::vector<MemberId> MembersOfNextView() const;
+  void Form(const std::string& cause, bool after_loss);
+  absl::StatusOr<const Layout*> LayoutNow();
+  void Plan();
+  PlanInput InputOfPlan(const Layout& layout) const;
+  void Rewind(Planned& planned);
+  void Activate();
+  void SayView(const std::string& event, const View& view);
+  void SayRecovery(const std::string& cause, const Planned& planned, int64_t again);
+  View ViewOfThisTerm() const;
+
+  // Steps, checkpoints, commands, the end (job_steps.cc).
+  Step EndStep() const;
+  int64_t TotalSteps() const;
+  void NoteOrders(const StepRecord& record);
+  void GiveCommands();
+  void OrderCheckpointByTime();
+  void Settle(const std::vector<SettledSegment>& segments);
+  void TryCommit();
+  void RetryLast();
+  void LastFailed(bool write_again, const std::string& what);
+  bool OnlyTheLastCheckpointIsMissing() const;
+  void DigestWhenDone();
+
+  const Leadership leadership_;
+  const Time started_;
+  Time now_{};                   // of the input that is handled
+  std::vector<Action> actions_;  // of that input
+  Time last_tick_;
+
+  JobJournal journal_;
+  Membership membership_;
+  std::optional<ViewChange> change_;
+  bool reattaching_;         // after a restart: members of the persisted view may still come
+  int64_t considered_ = -1;  // the membership for which the active view was found to fit
+  struct {
+    std::string cause;
+    bool loss = false;
+  } next_view_;
+  std::string waits_for_;
+
+  StepLedger ledger_;
+  CheckpointRounds checkpoints_;
+  LastCheckpoint last_;
+  Time last_checkpoint_;
+  std::optional<JobCommand> command_;  // outstanding
+  std::optional<Layout> layout_;       // of the job's numeric environment, once it was needed
+  bool digesting_ = false;
+};
+
+}  // namespace muster::coordinator

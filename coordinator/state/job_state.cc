@@ -1,0 +1,35 @@
+#include "coordinator/state/job_state.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace muster::coordinator {
+
+std::string_view PhaseName(JobPhase phase) {
+  switch (phase) {
+    case JobPhase::kQueued: return "queued";
+    case JobPhase::kStarting: return "starting";
+    case JobPhase::kRunning: return "running";
+    case JobPhase::kRecovering: return "recovering";
+    case JobPhase::kStopping: return "stopping";
+    case JobPhase::kDone: return "done";
+    case JobPhase::kStopped: return "stopped";
+    case JobPhase::kFailed: return "failed";
+    case JobPhase::kCancelled: return "cancelled";
+  }
+  return "unknown";
+}
+
+bool Ended(JobPhase phase) {
+  return phase == JobPhase::kDone || phase == JobPhase::kStopped || phase == JobPhase::kFailed ||
+         phase == JobPhase::kCancelled;
+}
+
+bool CanGoOn(JobPhase phase) { return phase == JobPhase::kStopped || phase == JobPhase::kFailed; }
+
+std::string WhyNotDeleted(const JobJournal& job) {
+  if (Ended(job.phase)) return "";
+  return absl::StrCat("job ", job.id, " is ", std::string(PhaseName(job.phase)),
+                      "; stop or cancel it before it is deleted");
+}
+
+}  // namespace muster::coordinator

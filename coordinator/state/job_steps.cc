@@ -1,0 +1,200 @@
+// A started job's records, commands and checkpoints, and how it comes to its end (docs/protocol.md
+// sections 2, 3, 7 and 8).
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/state/job_run.h"
+#include "lib/base/exit_codes.h"
+#include "lib/domain/grid.h"
+
+namespace muster::coordinator {
+
+int64_t JobRun::TotalSteps() const {
+  return journal_.environment
+             ? muster::TotalSteps(journal_.spec.training, journal_.environment->samples)
+             : 0;
+}
+
+Step JobRun::EndStep() const {
+  const Step end(TotalSteps());
+  return journal_.stop_at ? std::min(end, *journal_.stop_at) : end;
+}
+
+void JobRun::From(const MemberId& member, const Records& told) {
+  if (journal_.lineages.empty()) return;
+  const LineageNumber current = journal_.lineages.back().number;
+  std::vector<StepRecord> records = told.records;
+  std::erase_if(records, [&](const StepRecord& r) { return r.lineage != current; });
+  DoAll(ledger_.Add(member.name, records, journal_.view));
+  for (const StepRecord& record : records) NoteOrders(record);
+  Do(ToMember{member, AckRecords{current, ledger_.recorded()}});
+  TryCommit();
+  DigestWhenDone();
+}
+
+// ---- commands
+
+// Only the owner of chunk 0 and those who had its result know the commands of a step.
+void JobRun::NoteOrders(const StepRecord& record) {
+  for (const JobCommand& command : record.commands) {
+    if (command_ && command.id == command_->id) command_.reset();
+    if (command.kind != JobCommandKind::kStop || journal_.stop_at) continue;
+    journal_.stop_at = record.step + 1;
+    Persist();
+  }
+}
+
+// Commands are issued again after every view, until a record shows them.
+void JobRun::GiveCommands() {
+  if (!journal_.view || change_ || journal_.view->number != journal_.number) return;
+  const bool stop = journal_.stop_asked && !journal_.stop_at;
+  if (stop && (!command_ || command_->kind != JobCommandKind::kStop)) {
+    command_ = JobCommand{journal_.next_command++, JobCommandKind::kStop};
+    Persist();
+  }
+  if (!command_) return;
+  const View& view = *journal_.view;
+  const MemberId& owner = view.members[static_cast<size_t>(view.owner_of[0])].id;
+  Do(ToMember{owner, GiveCommand{view.number, *command_}});
+}
+
+void JobRun::OrderCheckpointByTime() {
+  const double every = journal_.spec.runtime.checkpoint.every_seconds;
+  if (every <= 0 || command_ || journal_.phase != JobPhase::kRunning ||
+      Seconds(now_ - last_checkpoint_) < every)
+    return;
+  last_checkpoint_ = now_;
+  command_ = JobCommand{journal_.next_command++, JobCommandKind::kCheckpoint};
+  Persist();
+  GiveCommands();
+}
+
+// ---- checkpoints
+
+void JobRun::From(const MemberId& member, const SegmentWritten& written) {
+  const bool current =
+      !journal_.lineages.empty() && written.lineage == journal_.lineages.back().number;
+  if (!current || !checkpoints_.Offer(member, written)) return Settle({{member, written.id}});
+  TryCommit();
+}
+
+void JobRun::From(const MemberId& member, const SegmentFailed& failed) {
+  if (journal_.lineages.empty() || failed.lineage != journal_.lineages.back().number) return;
+  Say("checkpoint", absl::StrCat("checkpoint of step ", failed.step.value(),
+                                 " was given up: ", member.name, ": ", failed.reason));
+  Settle(checkpoints_.Drop(failed.step));
+  if (failed.step == EndStep()) LastFailed(/*write_again=*/true, failed.reason);
+}
+
+void JobRun::Settle(const std::vector<SettledSegment>& segments) {
+  for (const SettledSegment& segment : segments)
+    Do(ToMember{segment.writer, AckSegments{{segment.id}}});
+}
+
+void JobRun::TryCommit() {
+  const absl::StatusOr<const Layout*> layout = LayoutNow();
+  if (!layout.ok()) return;
+  const int32_t slots = SlotCount(journal_.spec.training.optimizer.kind);
+  const auto parts =
+      static_cast<size_t>((*layout)->chunk_count() + slots * (*layout)->parameter_chunk_count());
+  std::optional<Manifest> manifest = checkpoints_.Begin(ledger_.recorded(), parts);
+  if (!manifest) return;
+  manifest->job = journal_.id;
+  manifest->lineage = journal_.lineages.back().number;
+  manifest->tensors = journal_.environment->tensors;
+  manifest->chunk_bytes = ChunkBytes(journal_.spec.training);
+  manifest->slots = slots;
+  if (const auto fingerprint = ledger_.FingerprintOf(manifest->step))
+    manifest->fingerprint = ToHex(*fingerprint);
+  Do(CommitManifest{*std::move(manifest)});
+}
+
+void JobRun::On(const ManifestCommitted& committed) {
+  const Manifest& m = committed.manifest;
+  // Of a lineage that was left while it was committed: a later pruning removes it.
+  if (journal_.lineages.empty() || m.lineage != journal_.lineages.back().number) return;
+  const int32_t keep = journal_.spec.runtime.checkpoint.keep;
+  const std::vector<SettledSegment> settled =
+      checkpoints_.Commit(m, static_cast<size_t>(std::max(1, keep)));
+  Do(PruneManifests{m, journal_.lineages, keep});
+  last_checkpoint_ = now_;
+  if (m.step == EndStep()) last_.Arrived();
+  Say("checkpoint", absl::StrCat("checkpoint of step ", m.step.value(), " is complete"),
+      {{"step", absl::StrCat(m.step.value())}});
+  Settle(settled);
+  TryCommit();
+  DigestWhenDone();
+}
+
+void JobRun::On(const ManifestFailed& failed) {
+  Say("checkpoint", absl::StrCat("checkpoint of step ", failed.step.value(),
+                                 " could not be committed: ", failed.reason));
+  if (!checkpoints_.HasRound(failed.step) || failed.lineage != journal_.lineages.back().number)
+    return;
+  if (failed.step != EndStep()) {
+    Settle(checkpoints_.Drop(failed.step));
+    return TryCommit();
+  }
+  checkpoints_.Postpone(failed.step);
+  LastFailed(/*write_again=*/false, failed.reason);
+}
+
+// ---- the last checkpoint, without which a job does not end
+
+bool JobRun::OnlyTheLastCheckpointIsMissing() const {
+  const Step end = EndStep();
+  // A view that does not fit is followed by another anyway.
+  return journal_.view && journal_.environment && !change_ && !digesting_ && end > Step(0) &&
+         ledger_.recorded() >= end && ViewStillFits();
+}
+
+void JobRun::LastFailed(bool write_again, const std::string& what) {
+  if (last_.Fail(write_again, now_)) return;
+  End(JobPhase::kFailed,
+      absl::StrCat("the last checkpoint failed ", last_.failures(), " times: ", what), kExitFailed);
+}
+
+void JobRun::RetryLast() {
+  if (!OnlyTheLastCheckpointIsMissing()) return last_.WaitsNoMore();
+  const Time since = last_.WaitsSince(now_);
+  if (checkpoints_.committing()) return;
+  if (!last_.waits_for_retry()) {
+    // A member's word that it failed may have been lost with the coordinator that heard it.
+    if (now_ - since > WithTimeForState(leadership_.settings.checkpoint_patience))
+      LastFailed(/*write_again=*/true, "its parts did not come");
+    return;
+  }
+  if (!last_.RetryIsDue(now_)) return;
+  checkpoints_.TryAgain();
+  TryCommit();
+  // Members write their checkpoint parts at the beginning of a view.
+  if (!checkpoints_.committing() && last_.MustBeWritten())
+    Form("the last checkpoint is written again", false);
+}
+
+// ---- the end
+
+void JobRun::DigestWhenDone() {
+  if (!journal_.view || journal_.lineages.empty() || digesting_) return;
+  const Step end = EndStep();
+  if (ledger_.recorded() < end || !checkpoints_.IsNewest(journal_.lineages.back().number, end))
+    return;
+  digesting_ = true;
+  Do(ComputeDigest{journal_.id, checkpoints_.committed().back()});
+}
+
+void JobRun::On(const DigestDone& done) {
+  digesting_ = false;
+  if (done.digest.empty())
+    return End(JobPhase::kFailed,
+               absl::StrCat("the final state cannot be read back: ", done.reason), kExitFailed);
+  journal_.digest = done.digest;
+  const Step end = EndStep();
+  if (journal_.stop_at && *journal_.stop_at < Step(TotalSteps()))
+    return End(JobPhase::kStopped,
+               absl::StrCat("stopped after the checkpoint of step ", end.value(), "; it can go on"),
+               kExitStopped);
+  End(JobPhase::kDone, absl::StrCat("all ", end.value(), " steps are done"), kExitDone);
+}
+
+}  // namespace muster::coordinator

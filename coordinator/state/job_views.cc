@@ -1,0 +1,336 @@
+// A started job's changes of view, from their cause to the next active view (docs/protocol.md
+// section 4).
+#include <algorithm>
+#include <chrono>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "coordinator/state/job_run.h"
+#include "lib/base/exit_codes.h"
+#include "lib/base/status.h"
+#include "lib/domain/grid.h"
+
+namespace muster::coordinator {
+namespace {
+
+std::map<std::string, std::string> FieldsOf(const View& view) {
+  return {{"view", absl::StrCat(view.number.value())},
+          {"step", absl::StrCat(view.first_step.value())},
+          {"lineage", absl::StrCat(view.lineage.value())}};
+}
+
+std::vector<MemberId> IdsOf(const std::vector<ViewMember>& members) {
+  std::vector<MemberId> ids;
+  for (const ViewMember& m : members) ids.push_back(m.id);
+  return ids;
+}
+
+}  // namespace
+
+// Membership against what is active or forming; the last thing done for every input. While nobody
+// comes or goes and the active view fits, nothing is looked at.
+void JobRun::Consider() {
+  if (reattaching_ && !EveryoneIsBack()) return;
+  if (change_) EvictSlow();
+  if (!change_ && considered_ == membership_.revision() && journal_.view &&
+      journal_.view->number == journal_.number)
+    return;
+  if (change_ ? membership_.AllLive(change_->members()) : ViewStillFits()) {
+    if (!change_) considered_ = membership_.revision();
+    return;
+  }
+  const std::optional<std::string> why_not = WhyNotYet();
+  if (!why_not)
+    return Form(next_view_.cause.empty() ? "members joined" : next_view_.cause, next_view_.loss);
+  change_.reset();  // it names members that are gone
+  if (waits_for_ != *why_not) {
+    waits_for_ = *why_not;
+    Say("state", absl::StrCat("waits: ", waits_for_));
+  }
+  if (journal_.phase == JobPhase::kRunning) SetPhase(JobPhase::kRecovering, waits_for_);
+}
+
+// After a restart, members of the persisted view have a lease's time to come back, but for those
+// that an agent says have ended. Until then nothing is decided.
+bool JobRun::EveryoneIsBack() {
+  JobJournal& j = journal_;
+  std::vector<Incarnation> gone;
+  if (j.view)
+    for (const ViewMember& m : j.view->members)
+      if (!membership_.IsLive(m.id)) gone.push_back(m.id.incarnation);
+  const bool waits = !j.view || !std::all_of(gone.begin(), gone.end(),
+                                             [&](Incarnation i) { return j.lanes.HasEnded(i); });
+  if (waits && now_ - started_ < leadership_.settings.lease) return false;
+  reattaching_ = false;
+  j.number = std::max(j.number, membership_.HighestSealed());
+  const bool unfinished = j.number > (j.view ? j.view->number : ViewNumber());
+  for (const Incarnation& i : gone) {
+    j.lanes.Lose(i);
+    membership_.Ban(i);
+  }
+  if (!gone.empty()) next_view_ = {"members were lost while the coordinator was down", true};
+  if (gone.empty() && unfinished)
+    next_view_.cause = "the coordinator restarted while a view was forming";
+  return true;
+}
+
+// A large state takes its time, from disk or from others.
+Duration JobRun::WithTimeForState(Duration patience) const {
+  constexpr int64_t kBytesPerSecond = 10'000'000;
+  const int64_t elements = layout_ ? layout_->elements() : 0;
+  const int64_t copies = 1 + SlotCount(journal_.spec.training.optimizer.kind);
+  return patience +
+         std::chrono::seconds(copies * elements * int64_t{sizeof(float)} / kBytesPerSecond);
+}
+
+// Who has not become ready in a generous time holds up everybody else.
+void JobRun::EvictSlow() {
+  if (now_ - change_->since() <= WithTimeForState(leadership_.settings.forming_patience)) return;
+  for (const MemberId& id : change_->NotReady())
+    Evict(id, "did not get ready for the new view in time");
+}
+
+// The active view names exactly the members that are to take part.
+bool JobRun::ViewStillFits() const {
+  const JobJournal& j = journal_;
+  if (!j.view || j.view->number != j.number || j.resumes) return false;
+  const size_t workers = std::min(membership_.Count(Role::kWorker), static_cast<size_t>(j.workers));
+  return workers + membership_.Count(Role::kServer) == j.view->members.size() &&
+         membership_.AllLive(IdsOf(j.view->members));
+}
+
+std::optional<std::string> JobRun::WhyNotYet() const {
+  const RuntimeSpec& runtime = journal_.spec.runtime;
+  const size_t workers = membership_.Count(Role::kWorker);
+  const size_t servers = membership_.Count(Role::kServer);
+  if (!journal_.environment || workers == 0) return "no worker has joined";
+  if (servers < static_cast<size_t>(runtime.servers))
+    return absl::StrCat(servers, " of ", runtime.servers, " servers have joined");
+  if (journal_.view && !journal_.resumes) return std::nullopt;
+  if (static_cast<int32_t>(workers) >= journal_.workers) return std::nullopt;
+  const bool patient = now_ - started_ < leadership_.settings.start_patience;
+  if (!patient && static_cast<int32_t>(workers) >= runtime.workers_min) return std::nullopt;
+  return absl::StrCat(
+      workers, " of ", journal_.workers, " workers have joined",
+      patient ? "" : absl::StrCat("; at least ", runtime.workers_min, " are needed"));
+}
+
+// Members of the last view first, so that the most workers allowed are the ones that hold a state.
+std::vector<MemberId> JobRun::MembersOfNextView() const {
+  std::vector<MemberId> members;
+  int32_t workers = 0;
+  for (const bool old : {true, false})
+    for (const auto& [id, live] : membership_.live()) {
+      const bool in_view = journal_.view && journal_.view->IndexOf(id) >= 0;
+      if (in_view != old) continue;
+      if (live.member.role == Role::kWorker && workers++ >= journal_.workers) continue;
+      members.push_back(id);
+    }
+  return members;
+}
+
+void JobRun::Form(const std::string& cause, bool after_loss) {
+  JobJournal& j = journal_;
+  const bool loss = after_loss || (change_ && change_->after_loss());
+  j.number = j.number + 1;
+  change_.emplace(j.number, MembersOfNextView(), cause, loss, now_);
+  const bool recovers = j.phase == JobPhase::kRunning;
+  if (recovers) {
+    j.phase = JobPhase::kRecovering;
+    j.reason = cause;
+  }
+  Persist();
+  if (recovers) SayPhase("");
+  waits_for_ = absl::StrCat("view ", j.number.value(), " forms: ", cause);
+  Say("view", waits_for_, {{"view", absl::StrCat(j.number.value())}});
+  Do(ToMembers{change_->members(), change_->Word(leadership_.term)});
+}
+
+void JobRun::From(const MemberId& member, const Sealed& sealed) {
+  if (!change_ || change_->plan() || sealed.view != change_->number() || !change_->Names(member))
+    return;
+  const std::vector<LaneId>& lanes = sealed.local_state.lanes;
+  if (!lanes.empty() && lanes.back().value() >= journal_.spec.training.lanes)
+    return Evict(member, absl::StrCat("it says that it holds lane ", lanes.back().value(),
+                                      "; the job has ", journal_.spec.training.lanes));
+  if (change_->Answer(member, sealed)) Plan();
+}
+
+absl::StatusOr<const Layout*> JobRun::LayoutNow() {
+  if (!layout_) {
+    if (!journal_.environment)
+      return absl::FailedPreconditionError("no worker has told the job's numeric environment");
+    MUSTER_ASSIGN_OR_RETURN(
+        layout_, Layout::Make(journal_.environment->tensors, ChunkBytes(journal_.spec.training)));
+  }
+  return &*layout_;
+}
+
+void JobRun::Plan() {
+  const Resume& resume = journal_.spec.runtime.resume;
+  const absl::StatusOr<const Layout*> layout = LayoutNow();
+  if (!layout.ok())
+    return End(JobPhase::kFailed, absl::StrCat("the model's layout: ", layout.status().message()),
+               kExitBadConfiguration);
+  const absl::Status fits =
+      CheckPlanFits(**layout, SlotCount(journal_.spec.training.optimizer.kind));
+  if (!fits.ok()) return End(JobPhase::kFailed, std::string(fits.message()), kExitBadConfiguration);
+  const PlanInput input = InputOfPlan(**layout);
+  if (journal_.resumes && resume.kind == ResumeKind::kStep && !input.checkpoint)
+    return End(JobPhase::kFailed,
+               absl::StrCat("resume: there is no checkpoint of step ", resume.step),
+               kExitBadConfiguration);
+  Planned planned = PlanView(input);
+  const bool anew = journal_.resumes && resume.kind == ResumeKind::kNever;
+  if (planned.rewind && !input.checkpoint && checkpoints_.passed_over() && !anew)
+    return End(JobPhase::kFailed,
+               "no checkpoint can be loaded any more, and no member holds the state; put the files "
+               "back, or start anew with resume: never",
+               kExitBadData);
+  if (planned.rewind) Rewind(planned);
+  change_->Follow(std::move(planned));
+  Do(ToMembers{change_->members(), change_->Word(leadership_.term)});
+}
+
+PlanInput JobRun::InputOfPlan(const Layout& layout) const {
+  const JobJournal& j = journal_;
+  PlanInput input;
+  input.job = j.id;
+  input.term = leadership_.term;
+  input.number = change_->number();
+  input.sync = j.spec.training.sync;
+  input.lanes = j.spec.training.lanes;
+  input.chunks = layout.chunk_count();
+  input.bucket_chunks = static_cast<int32_t>(
+      std::max<int64_t>(1, j.spec.runtime.bucket_bytes / ChunkBytes(j.spec.training)));
+  input.lineages = j.lineages;
+  for (const auto& [id, local_state] : change_->answers()) {
+    Candidate candidate{membership_.live().at(id).member, std::nullopt, local_state};
+    const int32_t index = j.view ? j.view->IndexOf(id) : -1;
+    if (index >= 0) candidate.rank = j.view->members[static_cast<size_t>(index)].rank;
+    input.candidates.push_back(std::move(candidate));
+  }
+  const Resume& resume = j.spec.runtime.resume;
+  const bool one_step = j.resumes && resume.kind == ResumeKind::kStep;
+  if (!(j.resumes && resume.kind == ResumeKind::kNever))
+    input.checkpoint =
+        checkpoints_.Usable(j.lineages, one_step ? std::optional(Step(resume.step)) : std::nullopt);
+  input.must_rewind = j.resumes;
+  input.rewind_cause = j.lineages.empty() ? "start" : j.resumes ? "resumed" : change_->cause();
+  input.end = EndStep();
+  return input;
+}
+
+// A new lineage: one journal write with all that it voids.
+void JobRun::Rewind(Planned& planned) {
+  JobJournal& j = journal_;
+  const Step base = planned.heal.base;
+  const bool begins = !j.view;  // nothing was done yet that could be lost
+  if (!begins && !j.lineages.empty() && !j.resumes) ++j.rewinds;
+  ledger_.Rewind(base);
+  Settle(checkpoints_.DropAll());
+  j.lineages.push_back(*planned.rewind);
+  if (j.stop_at && *j.stop_at > base) j.stop_at.reset();
+  planned.view.end = EndStep();
+  const bool resumed = std::exchange(j.resumes, false);
+  Persist();
+  if (begins || j.lineages.size() == 1) return;
+  Say("recovery",
+      absl::StrCat(resumed ? "resumes at step " : "no live copy of the newest state: back to step ",
+                   base.value(),
+                   planned.heal.manifest ? " from its checkpoint" : ", the beginning"),
+      {{"rewind", "true"}, {"step", absl::StrCat(base.value())}});
+}
+
+void JobRun::From(const MemberId& member, const HoldsBase& holds) {
+  if (change_ && change_->Hold(member, holds)) Activate();
+}
+
+void JobRun::From(const MemberId& member, const BaseFailed& failed) {
+  if (!change_ || failed.view != change_->number() || !change_->plan() ||
+      !change_->plan()->heal.manifest)
+    return;
+  if (!failed.damaged)
+    return Evict(member, absl::StrCat("it could not load the checkpoint: ", failed.reason));
+  const Manifest& bad = *change_->plan()->heal.manifest;
+  checkpoints_.PassOver(bad);
+  Say("checkpoint", absl::StrCat("the checkpoint of step ", bad.step.value(),
+                                 " is damaged and is passed over: ", failed.reason, " (found by ",
+                                 member.name, ")"));
+  // The lineage that was begun from it goes: the next plan starts from an older one.
+  Form("a damaged checkpoint", true);
+}
+
+// Everybody holds the base.
+void JobRun::Activate() {
+  JobJournal& j = journal_;
+  const ViewChange formed = *std::move(change_);
+  change_.reset();
+  next_view_ = {};
+  waits_for_.clear();
+  const Planned& planned = *formed.plan();
+  // A view that was to begin a lineage may have failed while it formed; then this one begins it.
+  const bool begins = !j.view || j.view->lineage != planned.view.lineage;
+  const bool after_loss = formed.after_loss() && !(planned.rewind && j.lineages.size() == 1);
+  const int64_t before = j.lanes.recomputed();
+  if (begins) {
+    j.lanes.Rewind(planned.view, j.spec.training.lanes, formed.holding());
+  } else {
+    j.lanes.GoOn(*j.view, planned.view, planned.reassigned);
+  }
+  j.view = planned.view;
+  ++j.views;
+  if (after_loss) ++j.recoveries;
+  const JobPhase was = j.phase;
+  j.phase = j.stop_asked ? JobPhase::kStopping : JobPhase::kRunning;
+  j.reason = planned.why;
+  Persist();
+  Do(ToMembers{IdsOf(planned.view.members), muster::Activate{ViewOfThisTerm()}});
+  if (j.phase != was) SayPhase("");  // the view's own event says it to people
+  if (after_loss && !begins) {
+    SayRecovery(formed.cause(), planned, j.lanes.recomputed() - before);
+  } else {
+    SayView(after_loss ? "recovery" : "view", planned.view);
+  }
+  GiveCommands();
+}
+
+void JobRun::SayView(const std::string& event, const View& view) {
+  const auto name = [](std::string* out, const ViewMember& m) { absl::StrAppend(out, m.id.name); };
+  Say(event,
+      absl::StrCat("view ", view.number.value(), " of ", absl::StrJoin(view.members, ", ", name),
+                   " goes on at step ", view.first_step.value()),
+      FieldsOf(view));
+}
+
+// `again`: lanes that were run before, as far as it is known already.
+void JobRun::SayRecovery(const std::string& cause, const Planned& planned, int64_t again) {
+  const View& view = planned.view;
+  std::set<std::string> takers;
+  for (LaneId l : planned.reassigned) {
+    const int32_t holder = view.first_lanes.holder_of[static_cast<size_t>(l.value())];
+    takers.insert(view.members[static_cast<size_t>(holder)].id.name);
+  }
+  const bool known = journal_.lanes.settled();
+  std::map<std::string, std::string> fields = FieldsOf(view);
+  fields["lanes"] = absl::StrCat(planned.reassigned.size());
+  if (known) fields["recomputed"] = absl::StrCat(again);
+  Say("recovery",
+      absl::StrCat(
+          cause, "; its lanes went to ",
+          takers.empty() ? "nobody (all sums were complete)" : absl::StrJoin(takers, " and "),
+          "; step ", view.first_step.value(), known ? " recomputed " : " moves ",
+          known ? again : static_cast<int64_t>(planned.reassigned.size()), " of ",
+          journal_.spec.training.lanes, " lanes"),
+      fields);
+}
+
+// A view that an earlier leadership persisted is as good.
+View JobRun::ViewOfThisTerm() const {
+  View view = *journal_.view;
+  view.term = leadership_.term;
+  return view;
+}
+
+}  // namespace muster::coordinator

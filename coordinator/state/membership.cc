@@ -1,0 +1,111 @@
+#include "coordinator/state/membership.h"
+
+#include <algorithm>
+
+namespace muster::coordinator {
+
+bool Membership::AllLive(const std::vector<MemberId>& members) const {
+  return std::all_of(members.begin(), members.end(),
+                     [&](const MemberId& id) { return IsLive(id); });
+}
+
+size_t Membership::Count(Role role) const {
+  return static_cast<size_t>(std::count_if(
+      live_.begin(), live_.end(), [&](const auto& e) { return e.second.member.role == role; }));
+}
+
+ViewNumber Membership::HighestSealed() const {
+  ViewNumber highest;
+  for (const auto& [id, live] : live_) highest = std::max(highest, live.sealed);
+  return highest;
+}
+
+std::vector<MemberId> Membership::OthersOfName(const MemberId& member) const {
+  std::vector<MemberId> others;
+  for (auto it = live_.lower_bound({member.name, {}}); it != live_.end(); ++it) {
+    if (it->first.name != member.name) break;
+    if (it->first.incarnation != member.incarnation) others.push_back(it->first);
+  }
+  return others;
+}
+
+bool Membership::Admit(const Join& join, Time now) {
+  const auto [it, is_new] = live_.try_emplace(join.id);
+  LiveMember& live = it->second;
+  live.member = ViewMember{join.id, join.role, join.node, join.address, Rank(0), 0};
+  live.up = true;
+  live.heard = now;
+  live.sealed = join.sealed;
+  live.active = join.active;
+  if (is_new) ++revision_;
+  return is_new;
+}
+
+bool Membership::Heard(const MemberId& member, Time now) {
+  const auto it = live_.find(member);
+  if (it == live_.end()) return false;
+  it->second.heard = now;
+  it->second.up = true;
+  return true;
+}
+
+void Membership::Note(const MemberId& member, const Alive& alive) {
+  const auto it = live_.find(member);
+  if (it == live_.end()) return;
+  it->second.step = alive.step;
+  it->second.phase = alive.phase;
+}
+
+void Membership::Down(const MemberId& member, Time now) {
+  const auto it = live_.find(member);
+  if (it == live_.end()) return;
+  it->second.up = false;
+  it->second.heard = now;
+  const auto ended = ended_at_.find(member.name);
+  if (ended != ended_at_.end() && now - ended->second < lease_) it->second.exited = true;
+}
+
+bool Membership::Exited(const std::string& name, Incarnation incarnation, Time now) {
+  const bool known = incarnation != Incarnation{};
+  std::erase_if(ended_at_, [&](const auto& entry) { return now - entry.second >= lease_; });
+  bool concerns = false;
+  for (auto it = live_.lower_bound({name, {}}); it != live_.end() && it->first.name == name; ++it) {
+    LiveMember& live = it->second;
+    if (known && incarnation != it->first.incarnation) continue;  // an earlier process
+    concerns = true;
+    if (!known && live.up) {  // its session is about to break, unless it is a later process
+      ended_at_[name] = now;
+      continue;
+    }
+    live.exited = true;
+    live.up = false;
+  }
+  return concerns;
+}
+
+void Membership::RenewLeases(Time now) {
+  for (auto& [id, live] : live_) live.heard = now;
+}
+
+std::vector<std::pair<MemberId, std::string>> Membership::Lost(Time now) const {
+  std::vector<std::pair<MemberId, std::string>> lost;
+  for (const auto& [id, live] : live_) {
+    if (live.exited && !live.up)
+      lost.emplace_back(id, "its process ended");
+    else if (now - live.heard > lease_)
+      lost.emplace_back(id, "silent for longer than its lease");
+  }
+  return lost;
+}
+
+std::optional<bool> Membership::Evict(const MemberId& member) {
+  const auto it = live_.find(member);
+  if (it == live_.end()) return std::nullopt;
+  const bool up = it->second.up;
+  live_.erase(it);
+  evicted_.insert(member.incarnation);
+  ++revision_;
+  return up;
+}
+
+}  // namespace muster::coordinator

@@ -1,0 +1,71 @@
+// Who takes part in a job: who is live, whose lease is over, who was evicted. Lives as long as its
+// JobRun.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/base/time.h"
+#include "lib/domain/message.h"
+
+namespace muster::coordinator {
+
+struct LiveMember {
+  ViewMember member;
+  bool up = false;  // it has a session
+  Time heard;
+  ViewNumber sealed;  // as it said when it joined
+  bool active = false;
+  Step step;
+  std::string phase;
+  bool exited = false;  // the agent said so; the session may not have broken yet
+};
+
+class Membership {
+ public:
+  Membership(Duration lease, std::set<Incarnation> evicted)
+      : lease_(lease), evicted_(std::move(evicted)) {}
+
+  const std::map<MemberId, LiveMember>& live() const { return live_; }
+  bool IsLive(const MemberId& member) const { return live_.count(member) > 0; }
+  bool AllLive(const std::vector<MemberId>& members) const;
+  size_t Count(Role role) const;
+  ViewNumber HighestSealed() const;
+  // Another number than before: somebody came or went.
+  int64_t revision() const { return revision_; }
+
+  bool WasEvicted(Incarnation member) const { return evicted_.count(member) > 0; }
+  // Live ones of the same name under another incarnation.
+  std::vector<MemberId> OthersOfName(const MemberId& member) const;
+
+  // True: it was not live before.
+  bool Admit(const Join& join, Time now);
+  // It said something. False: it is not live.
+  bool Heard(const MemberId& member, Time now);
+  void Note(const MemberId& member, const Alive& alive);
+  void Down(const MemberId& member, Time now);  // its session broke
+  // The agent tells the end of a process. `incarnation` zero: it is not known which life of that
+  // name. True: that may concern a live member.
+  bool Exited(const std::string& name, Incarnation incarnation, Time now);
+  void RenewLeases(Time now);
+
+  // Who is to be evicted now, and why.
+  std::vector<std::pair<MemberId, std::string>> Lost(Time now) const;
+  // For good. Nothing: it was not live; else whether its session was up.
+  std::optional<bool> Evict(const MemberId& member);
+  void Ban(Incarnation member) { evicted_.insert(member); }  // that was not live
+
+ private:
+  const Duration lease_;
+  std::map<MemberId, LiveMember> live_;
+  std::set<Incarnation> evicted_;
+  // By name: the agent told the end of a process whose session may still seem up.
+  std::map<std::string, Time> ended_at_;
+  int64_t revision_ = 0;
+};
+
+}  // namespace muster::coordinator

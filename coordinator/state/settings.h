@@ -1,0 +1,34 @@
+// What the coordinator's state machine is told once, at its start.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "lib/base/ids.h"
+#include "lib/base/lease.h"
+#include "lib/base/time.h"
+
+namespace muster::coordinator {
+
+struct Settings {
+  Duration lease = kDefaultLease;
+  Duration start_patience = std::chrono::seconds(10);  // for more than the least number of workers
+  // For a member to get ready, and for the last checkpoint to come; besides, a second for each 10
+  // MB of state.
+  Duration forming_patience = std::chrono::seconds(120);
+  Duration checkpoint_patience = std::chrono::seconds(60);
+  Duration first_retry = std::chrono::seconds(1);  // of the last checkpoint; doubled up to …
+  Duration longest_retry = std::chrono::seconds(60);
+  int retries = 100;
+  int32_t slots = 0;  // for members that are started by others than host agents
+};
+
+// This start of the coordinator: what each of its jobs needs to know of it.
+struct Leadership {
+  std::string cluster;
+  TermNumber term;
+  Settings settings;
+};
+
+}  // namespace muster::coordinator

@@ -1,0 +1,33 @@
+// What people are shown of jobs and members. Plain values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "coordinator/state/job_state.h"
+
+namespace muster::coordinator {
+
+struct MemberStatus {
+  ViewMember member;
+  bool up = false;
+  std::string state;  // joined, forming, active, spare
+  std::string phase;
+  Step step;
+  std::vector<LaneId> lanes;
+};
+struct JobStatus {
+  JobJournal job;     // of a queued job, the reason says what it waits for
+  Step step;          // steps recorded
+  int64_t steps = 0;  // in all; 0: not known yet
+  double loss = 0;    // mean of the last record
+  std::optional<std::pair<Step, FingerprintPart>> fingerprint;
+  std::vector<MemberStatus> members;
+  std::vector<std::pair<LineageNumber, Step>> checkpoints;
+  std::string waits_for;  // the reason of the last decision
+};
+
+}  // namespace muster::coordinator

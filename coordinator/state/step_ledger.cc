@@ -1,0 +1,154 @@
+#include "coordinator/state/step_ledger.h"
+
+#include <bit>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace muster::coordinator {
+namespace {
+
+// A loss that is not a number is equal to itself too.
+bool SameBits(double a, double b) {
+  return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
+}
+
+double MeanLoss(const StepRecord& record) {
+  return record.weight > 0 ? record.loss / static_cast<double>(record.weight) : 0;
+}
+
+}  // namespace
+
+StepLedger::StepLedger(std::string job, bool reproducible, Step recorded, RecentSteps recent)
+    : job_(std::move(job)),
+      reproducible_(reproducible),
+      recorded_(recorded),
+      recent_(std::move(recent)) {}
+
+std::vector<Action> StepLedger::Add(const std::string& member,
+                                    const std::vector<StepRecord>& records,
+                                    const std::optional<View>& view) {
+  std::vector<Action> out;
+  std::vector<StepRecord> fresh;
+  for (const StepRecord& record : records) {
+    AddFingerprint(member, record, view, out);
+    AddRecord(member, record, fresh, out);
+  }
+  while (recent_.records.count(recorded_) > 0) recorded_ = recorded_ + 1;
+  if (!fresh.empty()) {
+    std::vector<StepRecord> persisted = fresh;
+    for (StepRecord& record : persisted) record.fingerprint.reset();
+    out.emplace_back(PersistRecords{job_, std::move(persisted)});
+    for (const StepRecord& record : fresh) AnnounceStep(record, out);
+  }
+  recent_.Trim(recorded_);
+  return out;
+}
+
+void StepLedger::AddRecord(const std::string& member, const StepRecord& record,
+                           std::vector<StepRecord>& fresh, std::vector<Action>& out) {
+  const auto known = recent_.records.find(record.step);
+  if (known != recent_.records.end()) {
+    const StepRecord& first = known->second;
+    if (first.weight != record.weight || !SameBits(first.loss, record.loss) ||
+        !(first.samples == record.samples))
+      Say(out, absl::StrCat("records of step ", record.step.value(), " disagree: ", member,
+                            " reports loss ", record.loss, ", the first report was ", first.loss));
+    return;
+  }
+  if (record.step < recorded_) return;  // it is too old to be compared
+  recent_.records[record.step] = record;
+  fresh.push_back(record);
+  const auto voided = recent_.voided_records.find(record.step);
+  if (voided == recent_.voided_records.end()) return;
+  const StepRecord& old = voided->second;
+  if (reproducible_ && (!SameBits(old.loss, record.loss) || !(old.samples == record.samples)))
+    Say(out, absl::StrCat("step ", record.step.value(), " was done again and differs: loss ",
+                          record.loss, " instead of ", old.loss));
+  recent_.voided_records.erase(voided);
+}
+
+void StepLedger::AnnounceStep(const StepRecord& record, std::vector<Action>& out) {
+  loss_ = MeanLoss(record);
+  if (!std::isfinite(loss_) && !std::exchange(told_not_finite_, true))
+    Say(out, absl::StrCat("the loss of step ", record.step.value(), " is ", loss_,
+                          ": training has diverged; a lower learning rate or clip_norm helps"));
+  out.emplace_back(Announce{job_,
+                            "step",
+                            "",
+                            {{"step", absl::StrCat(record.step.value())},
+                             {"epoch", absl::StrCat(record.samples.epoch)},
+                             {"loss", absl::StrFormat("%.6g", loss_)},
+                             {"samples", absl::StrCat(record.samples.count)},
+                             {"view", absl::StrCat(record.view.value())}}});
+}
+
+// Of the whole state: a server's is a part, and counts when those of all owners are there.
+std::optional<FingerprintPart> StepLedger::Whole(const std::string& member,
+                                                 const StepRecord& record,
+                                                 const std::optional<View>& view) {
+  if (record.fingerprint->whole) return record.fingerprint;
+  if (!view) return std::nullopt;
+  const Step state = record.step + 1;
+  auto& parts = parts_[state];
+  parts[member] = *record.fingerprint;
+  const std::set<int32_t> owners(view->owner_of.begin(), view->owner_of.end());
+  if (parts.size() < owners.size()) {  // with fewer chunks than servers, some own nothing
+    while (parts_.size() > kRecentSteps) parts_.erase(parts_.begin());
+    return std::nullopt;
+  }
+  FingerprintPart sum;
+  for (const auto& [name, part] : parts) {
+    sum.hi += part.hi;
+    sum.lo += part.lo;
+  }
+  sum.whole = true;
+  parts_.erase(state);
+  return sum;
+}
+
+void StepLedger::AddFingerprint(const std::string& member, const StepRecord& record,
+                                const std::optional<View>& view, std::vector<Action>& out) {
+  if (!record.fingerprint) return;
+  const std::optional<FingerprintPart> value = Whole(member, record, view);
+  if (!value) return;
+  const Step state = record.step + 1;
+  const auto [known, is_new] = recent_.fingerprints.try_emplace(state, *value);
+  if (!is_new) {
+    if (known->second != *value)
+      Say(out, absl::StrCat("fingerprints of step ", state.value(), " differ: ", member, " has ",
+                            ToHex(*value), ", the first report was ", ToHex(known->second)));
+    return;
+  }
+  const auto voided = recent_.voided_fingerprints.find(state);
+  if (voided != recent_.voided_fingerprints.end()) {
+    if (reproducible_ && voided->second != *value)
+      Say(out, absl::StrCat("state ", state.value(), " was made again and differs: fingerprint ",
+                            ToHex(*value), " instead of ", ToHex(voided->second)));
+    recent_.voided_fingerprints.erase(voided);
+  }
+  out.emplace_back(PersistFingerprint{job_, record.lineage, state, *value});
+  out.emplace_back(Announce{
+      job_, "fingerprint", "", {{"step", absl::StrCat(state.value())}, {"value", ToHex(*value)}}});
+}
+
+void StepLedger::Rewind(Step base) {
+  recent_.Void(base);
+  parts_.clear();
+  recorded_ = base;
+}
+
+std::optional<FingerprintPart> StepLedger::FingerprintOf(Step state) const {
+  const auto it = recent_.fingerprints.find(state);
+  if (it == recent_.fingerprints.end()) return std::nullopt;
+  return it->second;
+}
+
+void StepLedger::Say(std::vector<Action>& out, std::string text) const {
+  out.emplace_back(Announce{job_, "state", std::move(text), {}});
+}
+
+}  // namespace muster::coordinator

@@ -1,0 +1,55 @@
+// What is recorded of a job's steps: which records and fingerprints are in the ledger, and whether
+// members agree on them (docs/protocol.md section 8). Lives as long as its JobRun.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "coordinator/state/actions.h"
+#include "coordinator/state/recent_steps.h"
+
+namespace muster::coordinator {
+
+class StepLedger {
+ public:
+  // `reproducible`: a step that is done again must give the same bits.
+  StepLedger(std::string job, bool reproducible, Step recorded, RecentSteps recent);
+
+  // Records of the current lineage, as a member tells them; `view`: the active one, if there is
+  // one. What is new is persisted and announced, and so is what does not agree.
+  std::vector<Action> Add(const std::string& member, const std::vector<StepRecord>& records,
+                          const std::optional<View>& view);
+  // A rewind to state(base): what comes after it is voided.
+  void Rewind(Step base);
+  // The lineage that counts again has its records up to here.
+  void GoOnFrom(Step step) { recorded_ = step; }
+
+  Step recorded() const { return recorded_; }  // records below are in the ledger
+  double loss() const { return loss_; }        // mean of the last record
+  std::optional<FingerprintPart> FingerprintOf(Step state) const;
+  const RecentSteps& recent() const { return recent_; }
+  RecentSteps ReleaseRecent() && { return std::move(recent_); }
+
+ private:
+  void AddRecord(const std::string& member, const StepRecord& record,
+                 std::vector<StepRecord>& fresh, std::vector<Action>& out);
+  void AddFingerprint(const std::string& member, const StepRecord& record,
+                      const std::optional<View>& view, std::vector<Action>& out);
+  std::optional<FingerprintPart> Whole(const std::string& member, const StepRecord& record,
+                                       const std::optional<View>& view);
+  void AnnounceStep(const StepRecord& record, std::vector<Action>& out);
+  void Say(std::vector<Action>& out, std::string text) const;
+
+  const std::string job_;
+  const bool reproducible_;
+  Step recorded_;
+  RecentSteps recent_;
+  // Of servers, until they are all there; the oldest are forgotten.
+  std::map<Step, std::map<std::string, FingerprintPart>> parts_;
+  bool told_not_finite_ = false;
+  double loss_ = 0;
+};
+
+}  // namespace muster::coordinator

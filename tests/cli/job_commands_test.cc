@@ -1,0 +1,142 @@
+// The commands about jobs of a cluster, against a coordinator's REST that the test plays.
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "cli/cluster_folder.h"
+#include "cli/remote.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lib/base/mutex.h"
+#include "lib/http/server.h"
+
+namespace muster::cli {
+namespace {
+
+using Command = RemoteArguments::Command;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class JobCommandsTest : public ::testing::Test {
+ protected:
+  JobCommandsTest() {
+    if (mkdtemp(cluster_.data()) == nullptr) std::abort();
+  }
+  ~JobCommandsTest() override { std::filesystem::remove_all(cluster_); }
+
+  static std::string JobJson(const std::string& id, const std::string& state) {
+    return absl::StrCat(R"({"id":")", id, R"(","state":")", state,
+                        R"(","checkpoints":[{"lineage":1,"step":4},{"lineage":1,"step":8}]})");
+  }
+  void Answer(const http::Request& request, const http::Responder& respond) {
+    MutexLock lock(mutex_);
+    const std::string id = request.params.at("id");
+    asked_.push_back(absl::StrCat(request.method, " ", id));
+    const auto job = states_.find(id);
+    if (job == states_.end())
+      return respond.Send(absl::NotFoundError(absl::StrCat("there is no job ", id)));
+    const std::string json = JobJson(id, job->second);
+    if (request.method == "DELETE") states_.erase(job);
+    respond.Send({.body = json});
+  }
+  void List(const http::Request& request, const http::Responder& respond) {
+    MutexLock lock(mutex_);
+    std::string query;
+    for (const auto& [key, value] : request.query) absl::StrAppend(&query, key, "=", value, " ");
+    asked_.push_back("list " + query);
+    const bool is_first = request.query.count("page_token") == 0;
+    respond.Send({.body = absl::StrCat(R"({"jobs":[)", JobJson(is_first ? "a" : "b", "running"),
+                                       R"(],"next_page_token":")", is_first ? "7" : "", "\"}")});
+  }
+  http::Handler Answering() {
+    return [this](const http::Request& q, const http::Responder& r) { Answer(q, r); };
+  }
+  int Run(RemoteArguments arguments, const Asker& ask = nullptr) {
+    arguments.to = "http://" + server_->Address();
+    arguments.dir = cluster_;
+    out_.str("");
+    err_.str("");
+    return Remote(arguments, out_, err_, ask);
+  }
+
+  std::string cluster_ = ::testing::TempDir() + "/muster-jobs-XXXXXX";
+  Mutex mutex_;
+  std::map<std::string, std::string> states_{{"done", "done"}, {"runs", "running"}};
+  std::vector<std::string> asked_;
+  const std::unique_ptr<http::Server> server_ =
+      http::Server::Start(
+          "127.0.0.1:0",
+          {{"GET", "/v1/jobs",
+            [this](const http::Request& q, const http::Responder& r) { List(q, r); }},
+           {"GET", "/v1/jobs/{id}", Answering()},
+           {"DELETE", "/v1/jobs/{id}", Answering()},
+           {"POST", "/v1/jobs/{id}:stop", Answering()}})
+          .value();
+  std::ostringstream out_, err_;
+};
+
+TEST_F(JobCommandsTest, AListGoesThroughAllPages) {
+  EXPECT_EQ(Run({.command = Command::kList, .state = "running"}), 0);
+  EXPECT_THAT(asked_, ElementsAre("list state=running ", "list page_token=7 state=running "));
+  EXPECT_THAT(out_.str(), HasSubstr("workers\na  "));
+  EXPECT_THAT(out_.str(), HasSubstr("\nb  "));
+  EXPECT_EQ(out_.str().find("state", out_.str().find("state") + 1), std::string::npos)
+      << "one head";
+}
+
+TEST_F(JobCommandsTest, StopSaysHowTheJobGoesOn) {
+  EXPECT_EQ(Run({.command = Command::kStop, .job = "runs"}), 0);
+  EXPECT_THAT(out_.str(), HasSubstr("job runs stops after a checkpoint"));
+  EXPECT_EQ(Run({.command = Command::kStop, .job = "done"}), 0);
+  EXPECT_THAT(out_.str(), HasSubstr("job done is done already"));
+  EXPECT_EQ(Run({.command = Command::kStop, .job = "nobody"}), 1);
+  EXPECT_THAT(err_.str(), HasSubstr("there is no job nobody"));
+}
+
+TEST_F(JobCommandsTest, DeleteAsksAndTakesNoForAnAnswer) {
+  std::string question;
+  const auto answer = [&](bool yes) {
+    return [&question, yes](const std::string& asked) {
+      question = asked;
+      return std::optional<bool>(yes);
+    };
+  };
+  EXPECT_EQ(Run({.command = Command::kDelete, .job = "done"}, answer(false)), 67);
+  EXPECT_EQ(question, "Delete job done with its 2 checkpoints? [y/N] ");
+  EXPECT_EQ(states_.count("done"), 1u);
+  EXPECT_EQ(Run({.command = Command::kDelete, .job = "done"}, answer(true)), 0);
+  EXPECT_EQ(states_.count("done"), 0u);
+}
+
+TEST_F(JobCommandsTest, WhereNobodyCanBeAskedDeleteNeedsYes) {
+  EXPECT_EQ(Run({.command = Command::kDelete, .job = "done"}), 64);
+  EXPECT_THAT(err_.str(), HasSubstr("--yes deletes without asking"));
+  EXPECT_EQ(Run({.command = Command::kDelete, .job = "done", .yes = true}), 0);
+  EXPECT_THAT(out_.str(), HasSubstr("job done is deleted, with its 2 checkpoints"));
+}
+
+TEST_F(JobCommandsTest, AJobThatHasNotEndedIsNotDeleted) {
+  EXPECT_EQ(Run({.command = Command::kDelete, .job = "runs", .yes = true}), 64);
+  EXPECT_THAT(err_.str(), HasSubstr("job runs is running: end it first, with muster cancel runs"));
+  EXPECT_THAT(asked_, ElementsAre("GET runs"));
+}
+
+TEST_F(JobCommandsTest, LogsGoWithTheJobWhereTheFolderIsThatOfTheCluster) {
+  const std::string logs = LogFolder(cluster_, "done");
+  std::filesystem::create_directories(logs);
+  EXPECT_EQ(Run({.command = Command::kDelete, .job = "done", .yes = true}), 0);
+  EXPECT_TRUE(std::filesystem::exists(logs)) << "of another cluster, for all we know";
+  states_["done"] = "done";
+  std::ofstream(cluster_ + "/cluster.json") << R"({"http":")" << server_->Address() << "\"}";
+  EXPECT_EQ(Run({.command = Command::kDelete, .job = "done", .yes = true}), 0);
+  EXPECT_FALSE(std::filesystem::exists(logs));
+}
+
+}  // namespace
+}  // namespace muster::cli

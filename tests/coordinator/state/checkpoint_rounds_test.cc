@@ -1,0 +1,135 @@
+#include "coordinator/state/checkpoint_rounds.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace muster::coordinator {
+namespace {
+
+using std::chrono::seconds;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+const MemberId kA{"worker-0", {1, 1}}, kB{"worker-1", {1, 2}};
+
+SegmentWritten Written(int64_t step, const std::string& file, std::vector<int> chunks,
+                       int64_t id = 1) {
+  SegmentWritten written;
+  written.id = id;
+  written.lineage = LineageNumber(1);
+  written.step = Step(step);
+  written.segment.file = file;
+  for (const int chunk : chunks)
+    written.segment.entries.push_back({kValuesSlot, ChunkId(chunk), 0, 64, 0});
+  return written;
+}
+
+Manifest ManifestAt(int64_t step, int64_t lineage = 1) {
+  Manifest manifest;
+  manifest.lineage = LineageNumber(lineage);
+  manifest.step = Step(step);
+  return manifest;
+}
+
+TEST(CheckpointRounds, ARoundIsCompleteWithAllPartsAndItsRecords) {
+  CheckpointRounds rounds({});
+  EXPECT_TRUE(rounds.Offer(kA, Written(2, "a", {0})));
+  EXPECT_TRUE(rounds.Offer(kA, Written(2, "a", {0})));
+  EXPECT_FALSE(rounds.Begin(Step(2), 2)) << "chunk 1 is missing";
+  EXPECT_TRUE(rounds.Offer(kB, Written(2, "b", {0, 1})));
+  EXPECT_FALSE(rounds.Begin(Step(1), 2)) << "the record of step 1 is missing";
+  const auto manifest = rounds.Begin(Step(2), 2);
+  ASSERT_TRUE(manifest);
+  EXPECT_EQ(manifest->step, Step(2));
+  ASSERT_EQ(manifest->segments.size(), 2u);
+  EXPECT_EQ(manifest->segments[1].entries.size(), 1u) << "each chunk is taken once";
+}
+
+TEST(CheckpointRounds, OneAtATimeAndTheNewestFirst) {
+  CheckpointRounds rounds({});
+  for (const int64_t step : {1, 2, 3}) rounds.Offer(kA, Written(step, "a", {0}, step));
+  EXPECT_EQ(rounds.Begin(Step(2), 1)->step, Step(2));
+  EXPECT_TRUE(rounds.committing());
+  EXPECT_FALSE(rounds.Begin(Step(9), 1));
+  EXPECT_THAT(rounds.Commit(ManifestAt(2), 3),
+              ElementsAre(SettledSegment{kA, 1}, SettledSegment{kA, 2}));
+  EXPECT_TRUE(rounds.IsNewest(LineageNumber(1), Step(2)));
+  EXPECT_FALSE(rounds.Offer(kB, Written(2, "b", {0}))) << "a checkpoint as new is there";
+  EXPECT_EQ(rounds.Begin(Step(9), 1)->step, Step(3));
+}
+
+TEST(CheckpointRounds, KeepsTheNewestManifests) {
+  CheckpointRounds rounds({ManifestAt(1), ManifestAt(2)});
+  rounds.Commit(ManifestAt(3), 2);
+  ASSERT_EQ(rounds.committed().size(), 2u);
+  EXPECT_EQ(rounds.committed()[0].step, Step(2));
+}
+
+TEST(CheckpointRounds, APostponedRoundWaitsUntilItIsTriedAgain) {
+  CheckpointRounds rounds({});
+  rounds.Offer(kA, Written(1, "a", {0}));
+  ASSERT_TRUE(rounds.Begin(Step(1), 1));
+  rounds.Postpone(Step(1));
+  EXPECT_FALSE(rounds.committing());
+  EXPECT_FALSE(rounds.Begin(Step(1), 1));
+  rounds.TryAgain();
+  EXPECT_TRUE(rounds.Begin(Step(1), 1));
+}
+
+TEST(CheckpointRounds, WhatIsDroppedIsSettled) {
+  CheckpointRounds rounds({});
+  rounds.Offer(kA, Written(1, "a", {0}, 4));
+  rounds.Offer(kB, Written(2, "b", {0}, 5));
+  EXPECT_THAT(rounds.Drop(Step(7)), IsEmpty());
+  EXPECT_THAT(rounds.Drop(Step(1)), ElementsAre(SettledSegment{kA, 4}));
+  EXPECT_THAT(rounds.DropAll(), ElementsAre(SettledSegment{kB, 5}));
+  EXPECT_FALSE(rounds.HasRound(Step(2)));
+}
+
+TEST(CheckpointRounds, UsesTheNewestSoundOneOnTheAncestry) {
+  const std::vector<Lineage> lineages = {{LineageNumber(1), LineageNumber(0), Step(0), "start"},
+                                         {LineageNumber(2), LineageNumber(1), Step(4), "rewind"}};
+  CheckpointRounds rounds({ManifestAt(2), ManifestAt(4), ManifestAt(6), ManifestAt(5, 2)});
+  EXPECT_EQ(rounds.Usable(lineages, std::nullopt)->step, Step(5));
+  EXPECT_EQ(rounds.Usable(lineages, Step(2))->step, Step(2));
+  EXPECT_FALSE(rounds.Usable(lineages, Step(6))) << "lineage 1 counts up to step 4";
+  EXPECT_FALSE(rounds.passed_over());
+  rounds.PassOver(ManifestAt(5, 2));
+  EXPECT_TRUE(rounds.passed_over());
+  EXPECT_EQ(rounds.Usable(lineages, std::nullopt)->step, Step(4));
+}
+
+TEST(LastCheckpoint, IsTriedAgainWithGrowingPausesAndNotForEver) {
+  LastCheckpoint last({seconds(1), seconds(4), 4});
+  Time now{};
+  for (const int pause : {1, 2, 4, 4}) {
+    EXPECT_TRUE(last.Fail(false, now));
+    EXPECT_TRUE(last.Fail(false, now)) << "another member's part of the same";
+    EXPECT_FALSE(last.RetryIsDue(now + seconds(pause) - Duration(1))) << pause;
+    now += seconds(pause);
+    EXPECT_TRUE(last.RetryIsDue(now)) << pause;
+    EXPECT_FALSE(last.RetryIsDue(now)) << "once";
+  }
+  EXPECT_FALSE(last.Fail(false, now));
+  EXPECT_EQ(last.failures(), 5);
+}
+
+TEST(LastCheckpoint, WhatAMemberLostMustBeWrittenAgain) {
+  LastCheckpoint last({seconds(1), seconds(4), 4});
+  EXPECT_TRUE(last.Fail(false, Time{}));
+  EXPECT_FALSE(last.MustBeWritten());
+  EXPECT_TRUE(last.Fail(true, Time{}));
+  EXPECT_TRUE(last.MustBeWritten());
+  EXPECT_FALSE(last.MustBeWritten()) << "once";
+}
+
+TEST(LastCheckpoint, KnowsSinceWhenItIsWaitedFor) {
+  LastCheckpoint last({seconds(1), seconds(4), 4});
+  EXPECT_EQ(last.WaitsSince(Time(seconds(3))), Time(seconds(3)));
+  EXPECT_EQ(last.WaitsSince(Time(seconds(9))), Time(seconds(3)));
+  last.WaitsNoMore();
+  EXPECT_EQ(last.WaitsSince(Time(seconds(9))), Time(seconds(9)));
+}
+
+}  // namespace
+}  // namespace muster::coordinator

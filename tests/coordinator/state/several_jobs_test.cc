@@ -1,0 +1,253 @@
+// Several jobs in one coordinator: slots, the queue, and that no job meets another's members.
+#include <algorithm>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/coordinator/state/desk.h"
+
+namespace muster::coordinator {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// worker-0 of job `job`: names repeat, incarnations do not.
+MemberId WorkerOf(const std::string& job, int life = 1) {
+  return {"worker-0", {static_cast<uint64_t>(life), std::hash<std::string>()(job)}};
+}
+
+void RunAlone(Desk& desk, const std::string& job) {
+  desk.Give(Submit{job, SpecOf(1, 1)});
+  desk.Join(WorkerOf(job), job);
+  desk.Activate({WorkerOf(job)}, job);
+  ASSERT_EQ(desk.Job(job).phase, JobPhase::kRunning) << job;
+}
+
+std::vector<std::string> WantedJobs(const Wanted& wanted) {
+  std::vector<std::string> jobs;
+  for (const JobProcesses& job : wanted.jobs)
+    jobs.push_back(job.job + ":" + std::to_string(job.processes.size()));
+  return jobs;
+}
+
+TEST(Slots, NothingStartsBeforeAnAgentHasSaidHello) {
+  Desk desk({}, /*slots=*/0);
+  desk.Give(AgentDown{"host"});
+  desk.Give(Submit{"job", SpecOf(1, 2)});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kQueued);
+  EXPECT_EQ(desk.Job().reason, "waits for a host agent");
+  desk.Give(AgentUp{"host", 1});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kStarting);
+}
+
+TEST(Slots, AJobTakesWhatIsFreeUpToItsMostAndKeepsThat) {
+  Desk desk({}, /*slots=*/3);
+  desk.Give(Submit{"job", SpecOf(1, 8)});
+  EXPECT_EQ(desk.Job().workers, 3);
+  const auto wanted = desk.Drain<ToAgents>();
+  ASSERT_EQ(wanted.size(), 1u);
+  EXPECT_THAT(WantedJobs(wanted[0].wanted), ElementsAre("job:3"));
+  for (const MemberId& id : {kA, kB, kC}) desk.Join(id);
+  EXPECT_EQ(desk.Job().number, ViewNumber(1)) << "all that it was granted are there";
+  desk.Activate({kA, kB, kC});
+  desk.Give(AgentUp{"another", 5});
+  EXPECT_EQ(desk.Job().workers, 3);
+  EXPECT_EQ(desk.Job().number, ViewNumber(1)) << "growing comes later";
+}
+
+TEST(Slots, OfTwoAgentsAreAdded) {
+  Desk desk({}, /*slots=*/1);
+  desk.Give(Submit{"job", SpecOf(2, 2)});
+  EXPECT_EQ(desk.Job().reason, "needs 2 slots; the cluster has 1");
+  EXPECT_THAT(desk.Told(), ElementsAre("submitted", "waits: needs 2 slots; the cluster has 1"));
+  desk.Give(AgentUp{"another", 1});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kStarting);
+}
+
+TEST(Slots, AreHeldWhenTheAgentComesBackWithFewer) {
+  Desk before;
+  RunTwo(before);
+  Desk desk(RecoveredState{.jobs = {before.Job()}}, /*slots=*/1);
+  desk.Give(Submit{"next", SpecOf(1, 1)});
+  EXPECT_EQ(desk.Job("next").reason, "needs 1 slot; 0 of 1 are free");
+  desk.Give(AgentUp{"host", 3});
+  EXPECT_EQ(desk.Job("next").phase, JobPhase::kStarting);
+}
+
+TEST(SeveralJobs, RunAtOnceAndTheAgentIsToldOfAll) {
+  Desk desk;
+  RunAlone(desk, "one");
+  desk.Drain<ToAgents>();
+  RunAlone(desk, "two");
+  const auto wanted = desk.Drain<ToAgents>();
+  ASSERT_EQ(wanted.size(), 1u);
+  EXPECT_THAT(WantedJobs(wanted[0].wanted), ElementsAre("one:1", "two:1"));
+  EXPECT_EQ(desk.Job("one").number, ViewNumber(1)) << "the other's worker-0 is none of its own";
+}
+
+// Records of two jobs alternate within one term, each in its own ledger.
+TEST(SeveralJobs, RecordsOfTwoJobsAlternate) {
+  Desk desk;
+  RunAlone(desk, "one");
+  RunAlone(desk, "two");
+  desk.Drain<Announce>();
+  std::vector<std::string> order;
+  for (int64_t step = 0; step < 3; ++step)
+    for (const std::string job : {"one", "two"}) {
+      desk.Record(WorkerOf(job), step, {}, job);
+      for (const PersistRecords& persisted : desk.Drain<PersistRecords>())
+        for (const StepRecord& record : persisted.records)
+          order.push_back(persisted.job + std::to_string(record.step.value()));
+    }
+  EXPECT_THAT(order, ElementsAre("one0", "two0", "one1", "two1", "one2", "two2"));
+  EXPECT_EQ(desk.Status("one").step, Step(3));
+  EXPECT_EQ(desk.Status("two").step, Step(3));
+}
+
+TEST(SeveralJobs, ALossInOneLeavesTheOtherAlone) {
+  Desk desk;
+  RunAlone(desk, "one");
+  RunAlone(desk, "two");
+  desk.Drain<Announce>();
+  desk.Give(MemberDown{WorkerOf("one")});
+  for (int i = 0; i < 16; ++i) {
+    desk.Wait(milliseconds(100));
+    desk.Say(WorkerOf("two"), Alive{});
+    desk.Give(Tick{});
+  }
+  EXPECT_EQ(desk.Job("one").phase, JobPhase::kRecovering);
+  EXPECT_EQ(desk.Job("two").phase, JobPhase::kRunning);
+  desk.Record(WorkerOf("two"), 0, {}, "two");
+  const auto acks = desk.Sent<AckRecords>();
+  ASSERT_EQ(acks.size(), 1u);
+  EXPECT_EQ(acks[0].second.below, Step(1));
+}
+
+// Incarnations do not repeat: whoever claims that of another job's member is no member.
+TEST(SeveralJobs, AMemberOfOneJobCannotJoinAnother) {
+  Desk desk;
+  RunAlone(desk, "one");
+  RunAlone(desk, "two");
+  desk.Drain<Announce>();
+  desk.Join(WorkerOf("one"), "two");
+  const auto leave = desk.Sent<Leave>();
+  ASSERT_EQ(leave.size(), 1u);
+  EXPECT_THAT(leave[0].second.reason, HasSubstr("it is a member of job one"));
+  desk.Record(WorkerOf("one"), 0, {}, "one");
+  EXPECT_EQ(desk.Status("one").step, Step(1)) << "what it says is still its own job's";
+  EXPECT_EQ(desk.Status("two").step, Step(0));
+}
+
+TEST(SeveralJobs, AnExitNamesItsJob) {
+  Desk desk;
+  RunAlone(desk, "one");
+  RunAlone(desk, "two");
+  ProcessExited exited;
+  exited.job = "two";
+  exited.name = "worker-0";
+  exited.cause = "exited with status 1";
+  exited.gave_up = true;
+  desk.Give(AgentSays{exited});
+  EXPECT_EQ(desk.Job("one").phase, JobPhase::kRunning);
+  EXPECT_EQ(desk.Job("two").phase, JobPhase::kFailed);
+}
+
+TEST(SeveralJobs, ComeBackEachByItselfAfterARestart) {
+  Desk before;
+  RunAlone(before, "one");
+  RunAlone(before, "two");
+  Desk desk(RecoveredState{.jobs = {before.Job("one"), before.Job("two")}});
+  muster::Join join;
+  join.job = "two";
+  join.id = WorkerOf("two");
+  join.environment = Environment();
+  join.sealed = ViewNumber(1);
+  join.active = true;
+  desk.Say(join.id, join);
+  const auto views = desk.Sent<Activate>();
+  ASSERT_EQ(views.size(), 1u) << "it goes on at once, whatever becomes of the other";
+  EXPECT_EQ(views[0].second.view.job, "two");
+  for (int i = 0; i < 16; ++i) {
+    desk.Wait(milliseconds(100));
+    desk.Say(join.id, Alive{});
+    desk.Give(Tick{});
+  }
+  EXPECT_EQ(desk.Job("one").phase, JobPhase::kRecovering);
+  EXPECT_EQ(desk.Job("two").number, ViewNumber(1));
+}
+
+TEST(SeveralJobs, TheSlotsOfOneThatEndsAreTheNextOnes) {
+  Desk desk({}, /*slots=*/2);
+  RunAlone(desk, "one");
+  RunAlone(desk, "two");
+  desk.Give(Submit{"three", SpecOf(1, 1)});
+  EXPECT_EQ(desk.Job("three").phase, JobPhase::kQueued);
+  desk.Drain<Announce>();
+  desk.Give(Cancel{"one"});
+  EXPECT_EQ(desk.Job("three").phase, JobPhase::kStarting);
+  const auto wanted = desk.Drain<ToAgents>();
+  ASSERT_EQ(wanted.size(), 1u);
+  EXPECT_THAT(WantedJobs(wanted[0].wanted), ElementsAre("three:1", "two:1"));
+}
+
+// ---- deleting
+
+TEST(Delete, OnlyOfAJobThatHasEnded) {
+  Desk desk;
+  RunAlone(desk, "one");
+  EXPECT_EQ(WhyNotDeleted(desk.Job("one")),
+            "job one is running; stop or cancel it before it is deleted");
+  desk.Give(Delete{"one"});
+  EXPECT_THAT(desk.Drain<DeleteJob>(), IsEmpty());
+  desk.Give(Cancel{"one"});
+  EXPECT_EQ(WhyNotDeleted(desk.Job("one")), "");
+  desk.Drain<Announce>();
+  desk.Give(Delete{"one"});
+  desk.Give(Delete{"one"});
+  EXPECT_EQ(desk.Drain<DeleteJob>().size(), 1u) << "once is enough";
+  EXPECT_TRUE(desk.Job("one").deleting);
+}
+
+TEST(Delete, TheIdIsFreeOnceNothingIsLeft) {
+  Desk desk;
+  RunAlone(desk, "one");
+  desk.Give(Cancel{"one"});
+  desk.Give(Delete{"one"});
+  desk.Give(Submit{"one", SpecOf(1, 1)});
+  EXPECT_TRUE(desk.Job("one").deleting) << "not yet";
+  desk.Give(JobDeleted{"one", ""});
+  EXPECT_THAT(desk.coordinator().JobIds(), IsEmpty());
+  desk.Give(Submit{"one", SpecOf(1, 1)});
+  EXPECT_EQ(desk.Job("one").phase, JobPhase::kStarting);
+  EXPECT_THAT(desk.Job("one").lineages, IsEmpty()) << "it is another job";
+}
+
+TEST(Delete, AFailureIsToldAndItCanBeAskedAgain) {
+  Desk desk;
+  RunAlone(desk, "one");
+  desk.Give(Cancel{"one"});
+  desk.Give(Delete{"one"});
+  desk.Drain<Announce>();
+  desk.Give(JobDeleted{"one", "permission denied"});
+  EXPECT_THAT(desk.Told(), ElementsAre("could not be deleted: permission denied; delete it again"));
+  desk.Give(Delete{"one"});
+  EXPECT_EQ(desk.Drain<DeleteJob>().size(), 1u);
+}
+
+TEST(Delete, GoesOnAfterARestart) {
+  Desk before;
+  RunAlone(before, "one");
+  before.Give(Cancel{"one"});
+  before.Give(Delete{"one"});
+  Coordinator after("cluster", TermNumber(2), Settings(), {.jobs = {before.Job("one")}}, Time{});
+  const auto actions = after.Handle(Tick{}, Time{});
+  EXPECT_TRUE(std::any_of(actions.begin(), actions.end(), [](const Action& action) {
+    return std::holds_alternative<DeleteJob>(action);
+  }));
+}
+
+}  // namespace
+}  // namespace muster::coordinator

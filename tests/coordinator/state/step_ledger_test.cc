@@ -1,0 +1,116 @@
+#include "coordinator/state/step_ledger.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace muster::coordinator {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+StepRecord Record(int64_t step, double loss = 8) {
+  StepRecord record;
+  record.lineage = LineageNumber(1);
+  record.step = Step(step);
+  record.weight = 4;
+  record.loss = loss;
+  return record;
+}
+
+StepRecord WithPart(int64_t step, uint64_t lo, bool whole) {
+  StepRecord record = Record(step);
+  record.fingerprint = FingerprintPart{1, lo, whole};
+  return record;
+}
+
+std::optional<View> TwoOwners() {
+  View view;
+  view.owner_of = {0, 1, 0};
+  return view;
+}
+
+std::vector<int64_t> PersistedSteps(const std::vector<Action>& actions) {
+  std::vector<int64_t> steps;
+  for (const Action& action : actions)
+    if (const auto* records = std::get_if<PersistRecords>(&action))
+      for (const StepRecord& record : records->records) {
+        EXPECT_FALSE(record.fingerprint) << "it stands apart";
+        steps.push_back(record.step.value());
+      }
+  return steps;
+}
+
+std::vector<FingerprintPart> PersistedFingerprints(const std::vector<Action>& actions) {
+  std::vector<FingerprintPart> values;
+  for (const Action& action : actions)
+    if (const auto* value = std::get_if<PersistFingerprint>(&action))
+      values.push_back(value->value);
+  return values;
+}
+
+std::vector<std::string> Said(const std::vector<Action>& actions) {
+  std::vector<std::string> texts;
+  for (const Action& action : actions)
+    if (const auto* said = std::get_if<Announce>(&action); said != nullptr && !said->text.empty())
+      texts.push_back(said->text);
+  return texts;
+}
+
+TEST(StepLedger, PersistsEachRecordOnceAndCountsThoseWithoutAGap) {
+  StepLedger ledger("job", true, Step(3), {});
+  EXPECT_THAT(PersistedSteps(ledger.Add("w0", {Record(4), Record(3)}, {})), ElementsAre(4, 3));
+  EXPECT_EQ(ledger.recorded(), Step(5));
+  EXPECT_THAT(PersistedSteps(ledger.Add("w1", {Record(3), Record(4)}, {})), IsEmpty());
+  EXPECT_THAT(PersistedSteps(ledger.Add("w1", {Record(6)}, {})), ElementsAre(6));
+  EXPECT_EQ(ledger.recorded(), Step(5)) << "step 5 is missing";
+  EXPECT_THAT(PersistedSteps(ledger.Add("w1", {Record(5)}, {})), ElementsAre(5));
+  EXPECT_EQ(ledger.recorded(), Step(7));
+  EXPECT_EQ(ledger.loss(), 2);
+}
+
+TEST(StepLedger, SaysWhoDoesNotAgree) {
+  StepLedger ledger("job", true, Step(0), {});
+  ledger.Add("w0", {Record(0)}, {});
+  EXPECT_THAT(Said(ledger.Add("w1", {Record(0)}, {})), IsEmpty());
+  EXPECT_THAT(
+      Said(ledger.Add("w1", {Record(0, 12)}, {})),
+      ElementsAre("records of step 0 disagree: w1 reports loss 12, the first report was 8"));
+  ledger.Add("w0", {WithPart(1, 5, true)}, {});
+  EXPECT_THAT(Said(ledger.Add("w1", {WithPart(1, 6, true)}, {})),
+              ElementsAre(HasSubstr("fingerprints of step 2 differ: w1 has")));
+}
+
+TEST(StepLedger, PartsOfServersCountWhenAllAreThere) {
+  StepLedger ledger("job", true, Step(0), {});
+  EXPECT_THAT(PersistedFingerprints(ledger.Add("s0", {WithPart(0, 5, false)}, TwoOwners())),
+              IsEmpty());
+  EXPECT_THAT(PersistedFingerprints(ledger.Add("s0", {WithPart(0, 5, false)}, TwoOwners())),
+              IsEmpty())
+      << "the same one again";
+  EXPECT_THAT(PersistedFingerprints(ledger.Add("s1", {WithPart(0, 6, false)}, TwoOwners())),
+              ElementsAre(FingerprintPart{2, 11, true}));
+  EXPECT_EQ(ledger.FingerprintOf(Step(1)), (FingerprintPart{2, 11, true}));
+  EXPECT_EQ(ledger.FingerprintOf(Step(2)), std::nullopt);
+}
+
+TEST(StepLedger, WhatARewindVoidedIsComparedWithWhatFollows) {
+  for (const bool reproducible : {true, false}) {
+    StepLedger ledger("job", reproducible, Step(0), {});
+    ledger.Add("w0", {Record(0), WithPart(1, 5, true), Record(2)}, {});
+    ledger.Rewind(Step(1));
+    EXPECT_EQ(ledger.recorded(), Step(1));
+    EXPECT_EQ(ledger.FingerprintOf(Step(2)), std::nullopt);
+    EXPECT_THAT(PersistedSteps(ledger.Add("w0", {WithPart(1, 5, true)}, {})), ElementsAre(1));
+    const auto said = Said(ledger.Add("w0", {Record(2, 12)}, {}));
+    if (reproducible) {
+      EXPECT_THAT(said, ElementsAre("step 2 was done again and differs: loss 12 instead of 8"));
+    } else {
+      EXPECT_THAT(said, IsEmpty());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace muster::coordinator

@@ -1,0 +1,60 @@
+#include "tests/integration/up_cluster.h"
+
+#include <fstream>
+
+namespace muster::integration {
+namespace {
+
+std::vector<std::string> UpCommand(const std::string& dir,
+                                   const std::vector<std::string>& options) {
+  std::vector<std::string> words = {"up", "--dir", dir, "--listen", "127.0.0.1:0"};
+  words.insert(words.end(), options.begin(), options.end());
+  return MusterCommand(words);
+}
+
+std::string NameOf(pid_t pid) {
+  std::string name;
+  std::getline(std::ifstream("/proc/" + std::to_string(pid) + "/comm"), name);
+  return name;
+}
+
+}  // namespace
+
+std::vector<std::string> MusterCommand(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), std::string(MUSTER_PROGRAMS) + "/muster");
+  return arguments;
+}
+
+UpCluster::UpCluster(const std::string& dir, const std::vector<std::string>& options)
+    : up_(UpCommand(dir, options)) {
+  const std::string ready = "ready at ";
+  if (!up_.WaitFor(ready) || !up_.WaitFor("\n", up_.output().find(ready))) return;
+  const size_t at = up_.output().find(ready) + ready.size();
+  url_ = up_.output().substr(at, up_.output().find('\n', at) - at);
+}
+
+std::vector<std::string> UpCluster::Command(std::vector<std::string> words) const {
+  words.insert(words.end(), {"--to", url_});
+  return MusterCommand(words);
+}
+
+UpCluster::Said UpCluster::Say(const std::vector<std::string>& words) const {
+  Program program(Command(words));
+  const int exit_code = program.End();
+  return {exit_code, program.output()};
+}
+
+nlohmann::json UpCluster::Ask(const std::vector<std::string>& words) const {
+  const Said said = Say(words);
+  const auto json = nlohmann::json::parse(said.text, nullptr, /*allow_exceptions=*/false);
+  return json.is_object() ? json : nlohmann::json(said.text);
+}
+
+std::vector<pid_t> UpCluster::WorkerPids() const {
+  std::vector<pid_t> workers;
+  for (const pid_t child : up_.Children())
+    if (NameOf(child) == "muster-worker") workers.push_back(child);
+  return workers;
+}
+
+}  // namespace muster::integration

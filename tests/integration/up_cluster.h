@@ -1,0 +1,40 @@
+// `muster up` as a child, and the commands that are given its address.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "nlohmann/json.hpp"
+#include "tests/support/program.h"
+
+namespace muster::integration {
+
+// "muster" and what follows it.
+std::vector<std::string> MusterCommand(std::vector<std::string> arguments);
+
+class UpCluster {
+ public:
+  // It answers when this returns, unless it could not start: its output says why.
+  explicit UpCluster(const std::string& dir, const std::vector<std::string>& options = {});
+
+  std::vector<std::string> Command(std::vector<std::string> words) const;
+  struct Said {
+    int exit_code = -1;
+    std::string text;
+  };
+  Said Say(const std::vector<std::string>& words) const;
+  // What `digest`, `audit` or `status --json` say; not an object: they did not.
+  nlohmann::json Ask(const std::vector<std::string>& words) const;
+
+  std::vector<pid_t> WorkerPids() const;
+  const std::string& url() const { return url_; }
+  Program& up() { return up_; }
+
+ private:
+  Program up_;
+  std::string url_;
+};
+
+}  // namespace muster::integration
