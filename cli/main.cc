@@ -81,7 +81,7 @@ class AgentCluster final : public cli::Cluster {
     if (!options.http.empty()) {
       const Credentials credentials{.allow_plaintext = options.allow_plaintext};
       MUSTER_RETURN_IF_ERROR(Prefix(
-          "--listen", CheckPlaintextAddress(options.http, credentials, ReadNamespaceFacts())));
+          "--listen", CheckPlaintextAddress(options.http, credentials, ReadNetworkNamespaces())));
     }
     MUSTER_ASSIGN_OR_RETURN(auto loop, agent::EventLoop::Make());
     std::unique_ptr<AgentCluster> cluster(new AgentCluster(std::move(loop), std::move(events)));

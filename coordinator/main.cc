@@ -160,17 +160,17 @@ class Program {
     MUSTER_RETURN_IF_ERROR(MakeDirectory("--checkpoint-dir", checkpoints));
     MUSTER_ASSIGN_OR_RETURN(journal_, OpenJournal(arguments_.dir));
     std::vector<std::string> damaged;
-    auto found = journal_->Load(damaged);
-    MUSTER_RETURN_IF_ERROR(Prefix(absl::StrCat("--dir ", arguments_.dir), found.status()));
+    auto recovered = journal_->Load(damaged);
+    MUSTER_RETURN_IF_ERROR(Prefix(absl::StrCat("--dir ", arguments_.dir), recovered.status()));
     for (const std::string& text : damaged) LogWarning("a checkpoint is passed over: %s", text);
     LogInfo("cluster %s, term %d, %d jobs", journal_->cluster(), journal_->term().value(),
-            found->jobs.size());
-    jobs_wait_ = HasUnfinishedJobs(*found);
+            recovered->jobs.size());
+    jobs_wait_ = HasUnfinishedJobs(*recovered);
     DriverOptions options{.checkpoint_root = checkpoints,
                           .pass = [this](absl::string_view point) { failpoints_.Pass(point); }};
     options.settings.lease = std::chrono::milliseconds(arguments_.lease_ms);
     options.settings.slots = arguments_.slots;
-    driver_ = std::make_unique<Driver>(*journal_, *std::move(found), clock_, metrics_,
+    driver_ = std::make_unique<Driver>(*journal_, *std::move(recovered), clock_, metrics_,
                                        std::move(options));
     api_ = MakeJobApi(*driver_, *journal_, checkpoints);
     return Listen();

@@ -87,7 +87,7 @@ class Prober {
     session_.reset();
   }
   // What came since the last call.
-  void Take(std::vector<double>& gets, std::vector<double>& asks) {
+  void Collect(std::vector<double>& gets, std::vector<double>& asks) {
     MutexLock lock(mutex_);
     gets = std::exchange(gets_, {});
     asks = std::exchange(asks_, {});
@@ -200,7 +200,7 @@ class Round {
     Json& phase = result_[name];
     if (!Cost(phase, step_seconds) || !Answers(phase, step_seconds))
       return Failed(absl::StrCat("trouble with ", name));
-    const std::vector<double> acks = members_->TakeAckTimes();
+    const std::vector<double> acks = members_->CollectAckTimes();
     if (step_seconds > 0) phase["ack_p99_ms"] = P99(acks) * 1e3;
     if (step_seconds > 0) phase["acks"] = acks.size();
     return true;
@@ -230,7 +230,7 @@ class Round {
     if (!LetLive(step_seconds)) return false;
     std::vector<double> gets;
     std::vector<double> asks;
-    prober.Take(gets, asks);
+    prober.Collect(gets, asks);
     phase["get_p99_ms"] = P99(gets) * 1e3;
     phase["ask_p99_ms"] = P99(asks) * 1e3;
     phase["probes"] = gets.size();

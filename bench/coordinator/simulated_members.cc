@@ -136,7 +136,7 @@ void SimulatedMembers::ExpectRestart() {
   active_ = 0;
 }
 
-std::vector<double> SimulatedMembers::TakeAckTimes() {
+std::vector<double> SimulatedMembers::CollectAckTimes() {
   MutexLock lock(mutex_);
   return std::exchange(ack_times_, {});
 }

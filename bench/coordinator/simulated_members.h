@@ -55,7 +55,7 @@ class SimulatedMembers {
   void ExpectRestart();
 
   // Seconds from sending a step's records to each acknowledgement, since the last call.
-  std::vector<double> TakeAckTimes();
+  std::vector<double> CollectAckTimes();
   // What went wrong: sessions that broke unasked, members that were sent away; empty: nothing.
   std::string Trouble() const;
   int64_t sent() const { return sent_; }  // frames, by all members

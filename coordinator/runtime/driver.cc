@@ -533,7 +533,7 @@ void Driver::Measure() {
   size_t commits = 0;
   for (const auto& [job, commit_thread] : commit_threads_) commits += commit_thread->queued();
   metrics_.GetGauge("muster_queue_depth", "checkpoint").Set(static_cast<double>(commits));
-  metrics_.GetGauge("muster_queue_depth", "questions")
+  metrics_.GetGauge("muster_queue_depth", "queries")
       .Set(static_cast<double>(query_thread_.queued()));
 }
 

@@ -189,7 +189,7 @@ absl::Status Journal::Begin() {
 }
 
 absl::StatusOr<RecoveredState> Journal::Load(std::vector<std::string>& damaged) {
-  RecoveredState found;
+  RecoveredState recovered;
   absl::Status status;
   MUSTER_RETURN_IF_ERROR(kv_->Scan(kJournal, kJobPrefix, PrefixEnd(kJobPrefix),
                                    [&](absl::string_view key, absl::string_view value) {
@@ -200,23 +200,23 @@ absl::StatusOr<RecoveredState> Journal::Load(std::vector<std::string>& damaged) 
                                      }
                                      times_[entry->job.id] = entry->times;
                                      tails_[entry->job.id] = entry->tail;
-                                     found.jobs.push_back(std::move(entry->job));
+                                     recovered.jobs.push_back(std::move(entry->job));
                                      return true;
                                    }));
   MUSTER_RETURN_IF_ERROR(status);
   const Catalogue catalogue(*kv_);
-  for (const JobJournal& job : found.jobs) {
-    MUSTER_RETURN_IF_ERROR(LoadLedger(job, found));
+  for (const JobJournal& job : recovered.jobs) {
+    MUSTER_RETURN_IF_ERROR(LoadLedger(job, recovered));
     MUSTER_ASSIGN_OR_RETURN(Catalogue::Listing listing, catalogue.List(job.id));
     damaged.insert(damaged.end(), listing.damaged.begin(), listing.damaged.end());
-    found.manifests[job.id] = std::move(listing.manifests);
+    recovered.manifests[job.id] = std::move(listing.manifests);
   }
-  return found;
+  return recovered;
 }
 
 // The records of the current lineage without a gap, and the last values.
-absl::Status Journal::LoadLedger(const JobJournal& job, RecoveredState& found) {
-  found.recorded[job.id] = job.recorded;
+absl::Status Journal::LoadLedger(const JobJournal& job, RecoveredState& recovered) {
+  recovered.recorded[job.id] = job.recorded;
   if (job.lineages.empty() || (Ended(job.phase) && !CanGoOn(job.phase))) return absl::OkStatus();
   const Lineage& lineage = job.lineages.back();
   Step next = lineage.fork;
@@ -231,8 +231,8 @@ absl::Status Journal::LoadLedger(const JobJournal& job, RecoveredState& found) {
                                      ++next;
                                      return true;
                                    }));
-  found.recorded[job.id] = next;
-  MUSTER_ASSIGN_OR_RETURN(found.recent[job.id], LoadRecent(job, next));
+  recovered.recorded[job.id] = next;
+  MUSTER_ASSIGN_OR_RETURN(recovered.recent[job.id], LoadRecent(job, next));
   JobTail& tail = tails_[job.id];
   if (!last.empty()) {
     const auto record = DecodeStepRecord(last);

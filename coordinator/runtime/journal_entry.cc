@@ -171,7 +171,7 @@ absl::StatusOr<LaneAccount> DecodeLanes(std::string_view bytes) {
 void ReadJob(FieldReader& read, JobJournal& job) {
   int64_t number = 0;
   read.Text("id", job.id);
-  read.Number("order", job.submission);
+  read.Number("submission", job.submission);
   read.Part(
       "spec", [](const std::string& json) { return ParseJobJson(json); }, job.spec);
   read.Number("workers", number);
@@ -232,7 +232,7 @@ std::string EncodeJob(const JournalEntry& entry) {
   const JobJournal& job = entry.job;
   Fields fields = {{"format", absl::StrCat(kFormat)},
                    {"id", job.id},
-                   {"order", absl::StrCat(job.submission)},
+                   {"submission", absl::StrCat(job.submission)},
                    {"spec", ToJson(job.spec)},
                    {"workers", absl::StrCat(job.workers)},
                    {"phase", std::string(PhaseName(job.phase))},

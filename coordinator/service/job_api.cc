@@ -326,7 +326,7 @@ class Api final : public JobApi {
       return absl::FailedPreconditionError(
           absl::StrCat("job ", id, " is being deleted; submit it again when it is gone"));
     if (!CanGoOn(status.job.phase)) {
-      const std::vector<std::string> other = RunDifferences(status.job.spec, spec);
+      const std::vector<std::string> other = RuntimeDifferences(status.job.spec, spec);
       if (Ended(status.job.phase) || other.empty()) return std::nullopt;
       if (!status.members.empty())
         return absl::FailedPreconditionError(

@@ -13,7 +13,7 @@ Coordinator::Coordinator(std::string cluster, TermNumber term, Settings settings
     : leadership_{std::move(cluster), term, settings} {
   for (JobJournal& journal : recovered.jobs) {
     const std::string id = journal.id;
-    next_sequence_ = std::max(next_sequence_, journal.order + 1);
+    next_sequence_ = std::max(next_sequence_, journal.submission + 1);
     const bool runs = !Ended(journal.phase) && journal.phase != JobPhase::kQueued;
     if (journal.deleting) to_delete_.push_back(id);
     StoredJob stored{std::move(journal), recovered.recorded[id], std::move(recovered.recent[id]),
@@ -90,7 +90,7 @@ void Coordinator::PutBack(Job& job, const RuntimeSpec& runtime) {
   GoOnLater(j);
   ++job.version;
   Do(PersistJob{j});
-  Do(Announce{id, "state", "submitted again with other run fields", {}});
+  Do(Announce{id, "state", "submitted again with other runtime fields", {}});
   queue_changed_ = true;
 }
 

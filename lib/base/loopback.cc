@@ -90,7 +90,7 @@ absl::Status Refuse(absl::string_view address, absl::string_view why,
                    why, "; ", what_to_do));
 }
 
-absl::Status CheckNamespaces(absl::string_view address, const NamespaceFacts& environment) {
+absl::Status CheckNamespaces(absl::string_view address, const NetworkNamespaces& environment) {
   constexpr absl::string_view kWhatToDo =
       "use 127.0.0.1, or run in a network namespace of its own (ip netns exec, or a container)";
   if (!environment.ours || !environment.process_one) {
@@ -135,7 +135,7 @@ absl::StatusOr<HostPort> ParseHostPort(absl::string_view address) {
   return HostPort{std::string(host), static_cast<uint16_t>(port)};
 }
 
-NamespaceFacts ReadNamespaceFacts() {
+NetworkNamespaces ReadNetworkNamespaces() {
   return {ReadLink("/proc/self/ns/net"), ReadLink("/proc/1/ns/net")};
 }
 
@@ -145,7 +145,7 @@ bool IsLoopbackAddress(absl::string_view address) {
 }
 
 absl::Status CheckPlaintextAddress(absl::string_view address, const Credentials& credentials,
-                                   const NamespaceFacts& environment) {
+                                   const NetworkNamespaces& environment) {
   MUSTER_ASSIGN_OR_RETURN(const HostPort parsed, ParseHostPort(address));
   std::vector<Network> networks;
   for (const std::string& cidr : credentials.allow_plaintext) {

@@ -26,11 +26,11 @@ absl::StatusOr<HostPort> ParseHostPort(absl::string_view address);
 
 // The identities of two network namespaces, as the links in /proc name them; nothing where they
 // cannot be read.
-struct NamespaceFacts {
+struct NetworkNamespaces {
   std::optional<std::string> ours;
   std::optional<std::string> process_one;
 };
-NamespaceFacts ReadNamespaceFacts();
+NetworkNamespaces ReadNetworkNamespaces();
 
 // 127.0.0.0/8, ::1 (also mapped into IPv6) and the name localhost. False for what does not parse.
 bool IsLoopbackAddress(absl::string_view address);
@@ -41,7 +41,7 @@ bool IsLoopbackAddress(absl::string_view address);
 // kFailedPrecondition: refused; the message says why and what to do. Pure: names other than
 // localhost are refused, not resolved.
 absl::Status CheckPlaintextAddress(absl::string_view address, const Credentials& credentials,
-                                   const NamespaceFacts& environment);
+                                   const NetworkNamespaces& environment);
 
 // The line to log where CheckPlaintextAddress allowed an address that is not loopback.
 std::string PlaintextWarning(absl::string_view address);

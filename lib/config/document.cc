@@ -75,7 +75,7 @@ class Builder {
                                   : FieldPath(level.field, level.key.value_or(""));
   }
 
-  Document Take() { return std::move(document_); }
+  Document Finish() { return std::move(document_); }
 
  private:
   struct Level {
@@ -137,7 +137,7 @@ class YamlEvents final : public YAML::EventHandler {
   explicit YamlEvents(absl::string_view source) : source_(source), builder_(source) {}
 
   bool started() const { return started_; }
-  Document Take() { return builder_.Take(); }
+  Document Finish() { return builder_.Finish(); }
 
   void OnDocumentStart(const YAML::Mark&) override { started_ = true; }
   void OnDocumentEnd() override {}
@@ -213,7 +213,7 @@ class JsonEvents final : public nlohmann::json_sax<json> {
   explicit JsonEvents(absl::string_view source) : source_(source), builder_(source) {}
 
   const absl::Status& status() const { return status_; }
-  Document Take() { return builder_.Take(); }
+  Document Finish() { return builder_.Finish(); }
 
   bool null() override { return Value(nullptr); }
   bool boolean(bool value) override { return Value(value); }
@@ -296,7 +296,7 @@ absl::StatusOr<Document> ParseCheckedYaml(absl::string_view text, absl::string_v
     YamlEvents more(source);
     if (parser.HandleNextDocument(more))
       return FieldError(source, "", "more than one document; keep one");
-    return events.Take();
+    return events.Finish();
   } catch (const Refused& refused) {
     return refused.status;
   } catch (const YAML::Exception& error) {
@@ -381,7 +381,7 @@ absl::StatusOr<Document> ParseJsonDocument(absl::string_view text, absl::string_
     return FieldError(source, "", "the text begins with a byte order mark; remove it");
   JsonEvents events(source);
   if (!json::sax_parse(text.begin(), text.end(), &events)) return events.status();
-  return events.Take();
+  return events.Finish();
 }
 
 absl::Status ApplySetting(Document& document, absl::string_view setting) {

@@ -58,7 +58,7 @@ class Exchange {
   explicit Exchange(std::string address) : address_(std::move(address)), stream_(io_) {}
 
   absl::Status Connect(const Credentials& credentials, Duration timeout) {
-    MUSTER_RETURN_IF_ERROR(CheckPlaintextAddress(address_, credentials, ReadNamespaceFacts()));
+    MUSTER_RETURN_IF_ERROR(CheckPlaintextAddress(address_, credentials, ReadNetworkNamespaces()));
     MUSTER_ASSIGN_OR_RETURN(const HostPort parsed, ParseHostPort(address_));
     error_code ec;
     const auto ip =

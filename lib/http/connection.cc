@@ -201,7 +201,7 @@ void Connection::AwaitRequest() {
   if (buffer_.size() > 0) {
     state_ = State::kHead;
     SetTimer(limits().header_timeout);
-    return TakeBytes();
+    return ParseBytes();
   }
   state_ = State::kIdle;
   SetTimer(first_ ? limits().header_timeout : limits().idle_timeout);
@@ -225,10 +225,10 @@ void Connection::OnRead(error_code ec, size_t n) {
     if (!first_) SetTimer(limits().header_timeout);
     first_ = false;
   }
-  TakeBytes();
+  ParseBytes();
 }
 
-void Connection::TakeBytes() { state_ == State::kHead ? ParseHead() : ParseBody(); }
+void Connection::ParseBytes() { state_ == State::kHead ? ParseHead() : ParseBody(); }
 
 void Connection::ParseHead() {
   const absl::string_view bytes(static_cast<const char*>(buffer_.data().data()), buffer_.size());

@@ -106,7 +106,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void AwaitRequest();
   void ReadMore();
   void OnRead(error_code ec, size_t n);
-  void TakeBytes();
+  void ParseBytes();
   void ParseHead();
   void AfterHead();
   void ParseBody();

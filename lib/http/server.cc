@@ -119,7 +119,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const std::string& address
                                                       const ServerOptions& options) {
   MUSTER_CHECK(options.threads >= 1, "(threads)");
   MUSTER_ASSIGN_OR_RETURN(Router router, Router::Make(std::move(routes)));
-  MUSTER_RETURN_IF_ERROR(CheckPlaintextAddress(address, options.credentials, ReadNamespaceFacts()));
+  MUSTER_RETURN_IF_ERROR(
+      CheckPlaintextAddress(address, options.credentials, ReadNetworkNamespaces()));
   auto core = std::make_shared<Core>(std::move(router), options);
   core->loopback_only = IsLoopbackAddress(address);
   if (!core->loopback_only) LogWarning("%s", PlaintextWarning(address));

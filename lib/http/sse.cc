@@ -34,7 +34,7 @@ absl::Status EventParser::Feed(absl::string_view bytes, std::vector<Event>& out)
     after_return_ = c == '\r';
     if (second_half) continue;
     if (c == '\n' || c == '\r') {
-      TakeLine(line_, out);
+      ReadLine(line_, out);
       line_.clear();
       continue;
     }
@@ -46,7 +46,7 @@ absl::Status EventParser::Feed(absl::string_view bytes, std::vector<Event>& out)
   return absl::OkStatus();
 }
 
-void EventParser::TakeLine(absl::string_view line, std::vector<Event>& out) {
+void EventParser::ReadLine(absl::string_view line, std::vector<Event>& out) {
   if (line.empty()) {
     if (!data_.empty()) {
       data_.pop_back();

@@ -26,7 +26,7 @@ class EventParser {
   absl::Status Feed(absl::string_view bytes, std::vector<Event>& out);
 
  private:
-  void TakeLine(absl::string_view line, std::vector<Event>& out);
+  void ReadLine(absl::string_view line, std::vector<Event>& out);
 
   std::string id_;
   std::string line_;  // not yet ended

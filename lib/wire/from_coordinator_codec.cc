@@ -33,7 +33,7 @@ JobIs Get(Reader& reader, const v1::JobIs& message) {
   is.job = reader.Text("job", message.job());
   is.cluster = reader.Text("cluster", message.cluster());
   is.term = TermNumber(reader.Number("term", message.term()));
-  is.spec = reader.Take("spec", FromProto(message.spec()));
+  is.spec = reader.Unwrap("spec", FromProto(message.spec()));
   is.checkpoint_dir = reader.Text("checkpoint_dir", message.checkpoint_dir());
   if (message.has_environment()) {
     const Reader::Scope scope(reader, "environment");
@@ -85,7 +85,7 @@ Manifest ReadManifest(Reader& reader, const v1::Manifest& message) {
     for (const int64_t size : shape) reader.Number("shape", size, 1);
   }
   reader.Number("chunk_bytes", message.chunk_bytes(), 0, kMaxChunkBytes);
-  return reader.Take("", FromProto(message));
+  return reader.Unwrap("", FromProto(message));
 }
 
 // What each way of healing needs, so that a member may follow the plan without asking again.

@@ -253,7 +253,7 @@ std::vector<std::string> TrainingDifferences(const TrainingSpec& ours, const Tra
   return differences;
 }
 
-std::vector<std::string> RunDifferences(const JobSpec& ours, const JobSpec& theirs) {
+std::vector<std::string> RuntimeDifferences(const JobSpec& ours, const JobSpec& theirs) {
   std::vector<std::string> differences;
   for (const FieldRule& rule : FieldRules()) {
     if (rule.training) continue;

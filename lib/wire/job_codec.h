@@ -47,7 +47,7 @@ std::string TrainingHash(const TrainingSpec& training);
 // equal.
 std::vector<std::string> TrainingDifferences(const TrainingSpec& ours, const TrainingSpec& theirs);
 // Likewise of what may differ from one start to the next.
-std::vector<std::string> RunDifferences(const JobSpec& ours, const JobSpec& theirs);
+std::vector<std::string> RuntimeDifferences(const JobSpec& ours, const JobSpec& theirs);
 
 // The schema as data: for documentation, completion and tests.
 struct JobField {

@@ -99,7 +99,7 @@ class Reader {
     return static_cast<E>(Small(field, value, 1, high) - 1);
   }
   template <class T>
-  T Take(const char* field, absl::StatusOr<T> value) {
+  T Unwrap(const char* field, absl::StatusOr<T> value) {
     if (value.ok()) return *std::move(value);
     Refuse(field, std::string(value.status().message()));
     return T{};

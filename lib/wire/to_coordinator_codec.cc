@@ -145,7 +145,7 @@ SegmentWritten Get(Reader& reader, const v1::SegmentWritten& message) {
   written.id = reader.Number("id", message.id());
   written.lineage = LineageNumber(reader.Number("lineage", message.lineage()));
   written.step = Step(reader.Number("step", message.step()));
-  written.segment = reader.Take("segment", FromProto(message.segment()));
+  written.segment = reader.Unwrap("segment", FromProto(message.segment()));
   written.stall_seconds = reader.Amount("stall_seconds", message.stall_seconds());
   written.seconds = reader.Amount("seconds", message.seconds());
   return written;

@@ -38,7 +38,7 @@ TEST(JobFileTest, AFolderKeepsItsJob) {
   EXPECT_EQ(JobIdOf(folder, Spec()).value(), *id);
 }
 
-TEST(JobFileTest, AnotherRunIsTheSameJobButAnotherLawIsNot) {
+TEST(JobFileTest, AnotherRuntimeSpecIsTheSameJobButAnotherTrainingSpecIsNot) {
   const std::string folder = MakeFolder();
   const std::string id = JobIdOf(folder, Spec()).value();
   JobSpec other_run = Spec();

@@ -375,7 +375,7 @@ TEST_F(JobRunTest, CancelsOnceTheFingerprintIsThere) {
   EXPECT_EQ(result.job.state, "cancelled");
 }
 
-TEST_F(JobRunTest, AFolderOfAnotherLawIsRefusedBeforeAnythingStarts) {
+TEST_F(JobRunTest, AFolderOfAnotherTrainingSpecIsRefusedBeforeAnythingStarts) {
   JobSpec other = spec_;
   other.training.seed = 99;
   ASSERT_TRUE(JobIdOf(folder_, other).ok());

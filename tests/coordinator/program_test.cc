@@ -71,7 +71,7 @@ TEST_P(EachMouth, TheSameJobTwiceIsOneJob) {
   EXPECT_THAT(client_->List().ids, ElementsAre("a"));
 }
 
-TEST_P(EachMouth, AnotherLawUnderTheSameIdIsRefusedAndTheFieldsAreNamed) {
+TEST_P(EachMouth, AnotherTrainingSpecUnderTheSameIdIsRefusedAndTheFieldsAreNamed) {
   EXPECT_EQ(client_->Submit("a", kSpec).code, "ok");
   const Answer other = client_->Submit("a", kOtherTraining);
   EXPECT_EQ(other.code, "already_exists");

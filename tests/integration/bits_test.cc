@@ -86,7 +86,7 @@ TEST_P(LanguageTest, AlsoWhenTheOnlyWorkerIsKilled) {
 }
 
 // Another model, or the comparison above would be worth nothing.
-TEST(LanguageLawTest, LanesDecideTheBits) {
+TEST(LanguageSpecTest, LanesDecideTheBits) {
   const Folder folder;
   EXPECT_NE(UndisturbedDigest(LanguageSpec(folder / "data", 4, 12), folder / "four"),
             UndisturbedDigest(LanguageSpec(folder / "data", 6, 12), folder / "six"));

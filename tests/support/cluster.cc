@@ -117,7 +117,7 @@ void TestCoordinator::Run() {
     if (!came && box_->closed()) return;
     if (clock_.Now() < next_tick) continue;
     next_tick = clock_.Now() + kTick;
-    Take(coordinator::Tick{});
+    Handle(coordinator::Tick{});
   }
 }
 
@@ -133,7 +133,7 @@ void TestCoordinator::Handle(Came came) {
   sessions_.erase(came.session);
   waiting_.erase(came.session);
   for (const auto& [id, session] : members_)
-    if (session == came.session) return Take(coordinator::MemberDown{id});
+    if (session == came.session) return Handle(coordinator::MemberDown{id});
 }
 
 void TestCoordinator::FromMember(uint64_t session, ToCoordinator message) {
@@ -143,7 +143,7 @@ void TestCoordinator::FromMember(uint64_t session, ToCoordinator message) {
   }
   if (const auto* join = std::get_if<Join>(&message)) members_[join->id] = session;
   for (const auto& [id, of] : members_)
-    if (of == session) return Take(coordinator::MemberSays{id, std::move(message)});
+    if (of == session) return Handle(coordinator::MemberSays{id, std::move(message)});
 }
 
 // Every process that asked is answered at once, and again when the numeric environment are there.
@@ -159,11 +159,11 @@ void TestCoordinator::TellEnvironment() {
   for (uint64_t session : told) waiting_.erase(session);
 }
 
-void TestCoordinator::Take(const coordinator::Input& input) {
+void TestCoordinator::Handle(const coordinator::Input& input) {
   for (const coordinator::Action& action : machine_.Handle(input, clock_.Now())) Do(action);
   TellEnvironment();
   std::vector<coordinator::Input> more = std::exchange(inputs_, {});
-  for (const coordinator::Input& next : more) Take(next);
+  for (const coordinator::Input& next : more) Handle(next);
 }
 
 void TestCoordinator::Send(const MemberId& to, const FromCoordinator& message) {
@@ -199,7 +199,7 @@ void TestCoordinator::Do(const coordinator::Action& action) {
 }
 
 void TestCoordinator::Submit(const std::string& id, const JobSpec& spec) {
-  box_->Post({0, {}, {}, false, [this, id, spec] { Take(coordinator::Submit{id, spec}); }});
+  box_->Post({0, {}, {}, false, [this, id, spec] { Handle(coordinator::Submit{id, spec}); }});
 }
 
 void TestCoordinator::Killed(const std::string& job, const MemberId& member) {
@@ -209,7 +209,7 @@ void TestCoordinator::Killed(const std::string& job, const MemberId& member) {
   exited.signal = 9;
   exited.cause = "killed by SIGKILL";
   exited.lanes.incarnation = member.incarnation;
-  box_->Post({0, {}, {}, false, [this, exited] { Take(coordinator::AgentSays{exited}); }});
+  box_->Post({0, {}, {}, false, [this, exited] { Handle(coordinator::AgentSays{exited}); }});
 }
 
 template <class F>

@@ -54,7 +54,7 @@ class TestCoordinator {
   void Run();
   void Handle(Came came);
   void FromMember(uint64_t session, ToCoordinator message);
-  void Take(const coordinator::Input& input);
+  void Handle(const coordinator::Input& input);
   void Send(const MemberId& to, const FromCoordinator& message);
   void Do(const coordinator::Action& action);
   void TellEnvironment();

@@ -25,7 +25,7 @@ class GradientTree {
       : layout_(layout), lanes_(lanes), pool_(pool), copied_(copied) {}
 
   // Memory for the gradient of one lane, all +0.0.
-  FlatPtr NewLeaf() { return pool_.TakeZeroed(); }
+  FlatPtr NewLeaf() { return pool_.BorrowZeroed(); }
   // The finished gradient of a lane joins: all additions it makes possible are done at once.
   void Add(LaneId lane, FlatPtr gradient, int64_t weight, double loss);
 

@@ -147,7 +147,7 @@ absl::StatusOr<std::map<std::string, std::string>> Trainer::NumericProperties(co
 // What the first samples make of state(0): the same bits on every member, or their sums would
 // differ.
 absl::StatusOr<std::string> Trainer::ProbeLane(const Setup& setup) {
-  const FlatPtr state = setup.pool->TakeZeroed(), gradient = setup.pool->TakeZeroed();
+  const FlatPtr state = setup.pool->BorrowZeroed(), gradient = setup.pool->BorrowZeroed();
   const TrainingSpec& training = setup.spec.training;
   MUSTER_RETURN_IF_ERROR(task_->Initialize(training.seed, state->all()));
   std::vector<uint64_t> samples;
@@ -228,9 +228,9 @@ void Trainer::Do(const DoAbandon& command) {
 
 // Memory that frames may still read is left to them.
 StateMemory Trainer::Unlent(const StateMemory& state) {
-  StateMemory own{setup_->pool->Take(), {}};
+  StateMemory own{setup_->pool->Borrow(), {}};
   for (const FlatPtr& slot : state.slots) {
-    own.slots.push_back(setup_->pool->Take());
+    own.slots.push_back(setup_->pool->Borrow());
     CopyFloats(slot->all(), own.slots.back()->all(), *parts_.copied);
   }
   return own;

@@ -62,7 +62,7 @@ class Reader {
             : " does not exist; name files or directories (best by their whole path)"));
   }
 
-  std::string Take() { return std::move(bytes_); }
+  std::string Finish() { return std::move(bytes_); }
 
  private:
   bool full() const { return bytes_.size() >= limit_; }
@@ -107,7 +107,7 @@ class Reader {
 absl::StatusOr<std::string> ReadCorpus(const DataSpec& data) {
   Reader reader(data);
   for (const std::string& path : data.paths) MUSTER_RETURN_IF_ERROR(reader.AddPath(path));
-  std::string bytes = reader.Take();
+  std::string bytes = reader.Finish();
   if (!bytes.empty()) return bytes;
   return absl::InvalidArgumentError(
       absl::StrCat("data.paths: no content in ", absl::StrJoin(data.paths, ", "),

@@ -45,7 +45,7 @@ void CoordinatorLink::Send(const ToCoordinator& message) {
   if (session_) session_->Send({Encode(message), Payload()});
 }
 
-absl::StatusOr<FromCoordinator> CoordinatorLink::Take(const FrameCame& came) {
+absl::StatusOr<FromCoordinator> CoordinatorLink::Handle(const FrameCame& came) {
   absl::StatusOr<FromCoordinator> message = DecodeFromCoordinator(came.frame.header);
   if (!message.ok()) {
     session_->Close(message.status());
@@ -57,7 +57,7 @@ absl::StatusOr<FromCoordinator> CoordinatorLink::Take(const FrameCame& came) {
   return message;
 }
 
-void CoordinatorLink::Take(const SessionBroke& broke, Time now) {
+void CoordinatorLink::Handle(const SessionBroke& broke, Time now) {
   if (!std::exchange(down_told_, true))
     LogWarning("no coordinator at %s: %s; training goes on, and it is tried again", address_,
                broke.why.ToString());

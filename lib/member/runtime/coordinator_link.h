@@ -25,8 +25,8 @@ class CoordinatorLink {
   // Queued while the session is being set up, dropped while there is none.
   void Send(const ToCoordinator& message);
   // kInvalidArgument: not a message; the session is closed.
-  absl::StatusOr<FromCoordinator> Take(const FrameCame& came);
-  void Take(const SessionBroke& broke, Time now);
+  absl::StatusOr<FromCoordinator> Handle(const FrameCame& came);
+  void Handle(const SessionBroke& broke, Time now);
   // True when a new session was begun: the member introduces itself again.
   bool Tick(Time now);
   Time NextTick() const { return connect_at_.value_or(Time::max()); }

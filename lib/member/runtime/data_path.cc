@@ -83,7 +83,7 @@ std::vector<Frame> DataPath::FramesOf(PeerMessage message) {
 
 absl::Span<float> DataPath::PlaceOfSum(Step step, ChunkId c) {
   if (!owners_apply()) return memory_.ReceiveBuffer(step)->of(chunk(c));
-  if (!sums_) sums_ = memory_.pool().Take();
+  if (!sums_) sums_ = memory_.pool().Borrow();
   return sums_->of(chunk(c));
 }
 
@@ -119,14 +119,14 @@ void DataPath::StoreAll(const std::vector<ChunkId>& chunks, const FlatBuffer& to
   }
 }
 
-void DataPath::StoreResultsOf(const StoreResults& land, const Incoming& incoming) {
-  StoreAll(land.chunks, *memory_.ReceiveBuffer(land.step), incoming);
+void DataPath::StoreResultsOf(const StoreResults& store, const Incoming& incoming) {
+  StoreAll(store.chunks, *memory_.ReceiveBuffer(store.step), incoming);
 }
 
-void DataPath::StoreState(const StorePieces& land, const Incoming& incoming) {
+void DataPath::StoreState(const StorePieces& store, const Incoming& incoming) {
   const FlatPtr& to =
-      land.kind == PieceKind::kValues ? memory_.Values(land.step) : memory_.Slot(land.slot);
-  StoreAll(land.chunks, *to, incoming);
+      store.kind == PieceKind::kValues ? memory_.Values(store.step) : memory_.Slot(store.slot);
+  StoreAll(store.chunks, *to, incoming);
 }
 
 Slots DataPath::SlotsOf(const Chunk& c) const {

@@ -46,8 +46,8 @@ class DataPath {
   // `incoming`: the message that brought the partials; unused when they are our own.
   std::optional<Summed> Fold(const FoldIn& fold, const Incoming* incoming);
   void ForgetSums() { accumulator_.Forget(); }
-  void StoreResultsOf(const StoreResults& land, const Incoming& incoming);
-  void StoreState(const StorePieces& land, const Incoming& incoming);
+  void StoreResultsOf(const StoreResults& store, const Incoming& incoming);
+  void StoreState(const StorePieces& store, const Incoming& incoming);
   ChunksApplied ApplySums(const ApplyChunks& apply);
 
  private:

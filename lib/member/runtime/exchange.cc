@@ -114,10 +114,10 @@ void Exchange::Introduce() {
 void Exchange::FromCoordinatorSide(FromCoordinator message) {
   if (member_) return Feed(CoordinatorSays{std::move(message)});
   if (auto* leave = std::get_if<Leave>(&message)) quit_ = Quit{leave->exit_code, leave->reason};
-  if (auto* job = std::get_if<JobIs>(&message)) TakeJob(std::move(*job));
+  if (auto* job = std::get_if<JobIs>(&message)) LearnJob(std::move(*job));
 }
 
-void Exchange::TakeJob(JobIs job) {
+void Exchange::LearnJob(JobIs job) {
   const bool can_begin = options_.place.role == Role::kWorker || job.environment.has_value();
   job_ = std::move(job);
   if (!can_begin || std::exchange(preparing_, true)) return;
@@ -152,16 +152,16 @@ void Exchange::BecomeMember(SetupPtr setup) {
 void Exchange::Handle(SessionAccepted event) { sessions_.Accept(std::move(event), clock_.Now()); }
 
 void Exchange::Handle(FrameCame event) {
-  if (!coordinator_.Owns(event.id)) return HandleNews(sessions_.Take(std::move(event)));
-  absl::StatusOr<FromCoordinator> message = coordinator_.Take(event);
+  if (!coordinator_.Owns(event.id)) return HandleNews(sessions_.Handle(std::move(event)));
+  absl::StatusOr<FromCoordinator> message = coordinator_.Handle(event);
   if (message.ok()) return FromCoordinatorSide(*std::move(message));
   LogWarning("%s", message.status().ToString());
   metrics_.refused.Add();
 }
 
 void Exchange::Handle(SessionBroke event) {
-  if (coordinator_.Owns(event.id)) return coordinator_.Take(event, clock_.Now());
-  HandleNews(sessions_.Take(event, clock_.Now()));
+  if (coordinator_.Owns(event.id)) return coordinator_.Handle(event, clock_.Now());
+  HandleNews(sessions_.Handle(event, clock_.Now()));
 }
 
 void Exchange::HandleNews(PeerSessions::News news) {

@@ -88,7 +88,7 @@ class Exchange {
   void HandleNews(PeerSessions::News news);
   void FromPeer(const MemberId& peer, PeerMessage message, Payload payload);
   void FromCoordinatorSide(FromCoordinator message);
-  void TakeJob(JobIs job);
+  void LearnJob(JobIs job);
   void BecomeMember(SetupPtr setup);
   void Introduce();
 
@@ -120,7 +120,7 @@ class Exchange {
   Answer Do(const Quit& action, const Incoming*);
 
   void PassHalfSent(const Partials& partials);
-  void PassHalfReceived(const StoreResults& land);
+  void PassHalfReceived(const StoreResults& store);
   std::vector<ChunkId> OwnChunks() const;
   Rank OurRank() const;
 
@@ -155,7 +155,7 @@ class Exchange {
   uint64_t copied_told_ = 0, sent_told_ = 0, received_told_ = 0, no_frames_told_ = 0;
   int64_t refused_told_ = 0;
   Step sending_step_, receive_buffer_step_;  // of the two counts below, for failpoints
-  size_t chunks_sent_ = 0, chunks_landed_ = 0;
+  size_t chunks_sent_ = 0, chunks_stored_ = 0;
   std::optional<Quit> leaving_;  // once the text sample is made
   std::optional<Quit> quit_;
 };

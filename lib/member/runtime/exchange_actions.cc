@@ -48,12 +48,12 @@ void Exchange::PassHalfSent(const Partials& partials) {
   if (2 * before < all && 2 * chunks_sent_ >= all) parts_.failpoints->Pass("half_sent");
 }
 
-void Exchange::PassHalfReceived(const StoreResults& land) {
+void Exchange::PassHalfReceived(const StoreResults& store) {
   if (!parts_.failpoints->armed()) return;
-  if (std::exchange(receive_buffer_step_, land.step) != land.step) chunks_landed_ = 0;
+  if (std::exchange(receive_buffer_step_, store.step) != store.step) chunks_stored_ = 0;
   const size_t all = static_cast<size_t>(setup_->layout.chunk_count()) - OwnChunks().size();
-  const size_t before = std::exchange(chunks_landed_, chunks_landed_ + land.chunks.size());
-  if (2 * before < all && 2 * chunks_landed_ >= all) parts_.failpoints->Pass("half_received");
+  const size_t before = std::exchange(chunks_stored_, chunks_stored_ + store.chunks.size());
+  if (2 * before < all && 2 * chunks_stored_ >= all) parts_.failpoints->Pass("half_received");
 }
 
 Exchange::Answer Exchange::Do(const Compute& action, const Incoming*) {
@@ -111,7 +111,7 @@ Exchange::Answer Exchange::Do(const Apply& action, const Incoming*) {
   if (setup_->spec.training.sync == Sync::kAllreduce) {
     apply.results = data_->memory().Results(action.step);
     apply.state = data_->memory().State(action.step);
-    apply.lent = data_->memory().TakeLent();
+    apply.lent = data_->memory().ClearLent();
   }
   parts_.train->box.Post(std::move(apply));
   return std::nullopt;

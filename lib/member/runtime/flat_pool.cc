@@ -32,7 +32,7 @@ struct FlatPool::Free {
 
 FlatPool::FlatPool(size_t elements) : elements_(elements), free_(std::make_shared<Free>()) {}
 
-FlatPtr FlatPool::Take() {
+FlatPtr FlatPool::Borrow() {
   std::unique_ptr<FlatBuffer> buffer;
   {
     MutexLock lock(free_->mutex);
@@ -50,8 +50,8 @@ FlatPtr FlatPool::Take() {
   });
 }
 
-FlatPtr FlatPool::TakeZeroed() {
-  FlatPtr buffer = Take();
+FlatPtr FlatPool::BorrowZeroed() {
+  FlatPtr buffer = Borrow();
   std::fill(buffer->all().begin(), buffer->all().end(), 0.0f);
   return buffer;
 }

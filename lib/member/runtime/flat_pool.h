@@ -36,9 +36,9 @@ using FlatPtr = std::shared_ptr<FlatBuffer>;
 class FlatPool {
  public:
   explicit FlatPool(size_t elements);
-  FlatPtr Take();        // content unspecified; memory is the kernel's until it is touched
-  FlatPtr TakeZeroed();  // all +0.0
-  int64_t made() const;  // buffers that exist, handed out or free
+  FlatPtr Borrow();        // content unspecified; memory is the kernel's until it is touched
+  FlatPtr BorrowZeroed();  // all +0.0
+  int64_t made() const;    // buffers that exist, handed out or free
 
  private:
   struct Free;

@@ -9,8 +9,8 @@
 namespace muster {
 
 StateMemory EmptyState(const Setup& setup, bool slots) {
-  StateMemory state{setup.pool->TakeZeroed(), {}};
-  for (int s = 0; slots && s < setup.slots; ++s) state.slots.push_back(setup.pool->TakeZeroed());
+  StateMemory state{setup.pool->BorrowZeroed(), {}};
+  for (int s = 0; slots && s < setup.slots; ++s) state.slots.push_back(setup.pool->BorrowZeroed());
   return state;
 }
 

@@ -14,7 +14,7 @@ const FlatPtr& MemberMemory::ReceiveBuffer(Step step) {
   if (generation_of_[i] != step) {
     generations_[i]
         .reset();  // first: then the pool gives the same buffer, unless somebody reads it
-    generations_[i] = pool_->Take();
+    generations_[i] = pool_->Borrow();
     generation_of_[i] = step;
   }
   return generations_[i];

@@ -46,7 +46,7 @@ class MemberMemory {
   // A frame was made that reads state memory.
   void Lend() { lent_ = true; }
   // Whether that happened since this was last asked.
-  bool TakeLent() { return std::exchange(lent_, false); }
+  bool ClearLent() { return std::exchange(lent_, false); }
 
  private:
   static size_t Parity(Step step) { return static_cast<size_t>(step.value() & 1); }

@@ -87,7 +87,7 @@ void PeerSessions::Accept(SessionAccepted accepted, Time now) {
   links_.emplace(accepted.id, Link{std::move(accepted.session), std::nullopt, std::nullopt, now});
 }
 
-PeerSessions::News PeerSessions::Take(FrameCame came) {
+PeerSessions::News PeerSessions::Handle(FrameCame came) {
   const auto it = links_.find(came.id);
   if (it == links_.end()) return {};
   Link& link = it->second;
@@ -150,7 +150,7 @@ PeerSessions::News PeerSessions::Greet(LinkId id, Link& link, const Hello& hello
   return news;
 }
 
-PeerSessions::News PeerSessions::Take(const SessionBroke& broke, Time now) {
+PeerSessions::News PeerSessions::Handle(const SessionBroke& broke, Time now) {
   const auto it = links_.find(broke.id);
   if (it == links_.end()) return {};
   Link link = std::move(it->second);

@@ -50,8 +50,8 @@ class PeerSessions {
     Payload payload;
   };
   void Accept(SessionAccepted accepted, Time now);
-  News Take(FrameCame came);
-  News Take(const SessionBroke& broke, Time now);
+  News Handle(FrameCame came);
+  News Handle(const SessionBroke& broke, Time now);
 
   bool Up(const MemberId& peer) const { return Find(peer) != nullptr; }
   void Send(const MemberId& peer, Frame frame);  // dropped when there is no session

@@ -48,7 +48,7 @@ absl::Status Check(const ProcessOptions& options) {
   if (options.coordinator_timeout_s < 1)
     return absl::InvalidArgumentError("--coordinator-timeout: at least 1 second is allowed");
   return Prefix("--coordinator", CheckPlaintextAddress(options.coordinator, options.credentials,
-                                                       ReadNamespaceFacts()));
+                                                       ReadNetworkNamespaces()));
 }
 
 }  // namespace

@@ -249,7 +249,8 @@ void ActiveView::Handle(const MemberId& from, const GlobalNorm& global_norm, Hel
 }
 
 void ActiveView::ApplySums(HeldState& state, Outcome& out) {
-  if (ApplyChunks apply = state.open.TakeSums(); !apply.chunks.empty()) out.Do(std::move(apply));
+  if (ApplyChunks apply = state.open.BeginApplying(); !apply.chunks.empty())
+    out.Do(std::move(apply));
 }
 
 // ---- results
@@ -290,14 +291,14 @@ void ActiveView::Handle(const MemberId& from, const Results& results, HeldState&
   for (const ChunkResult& r : results.chunks)
     if (!config_->has_chunk(r.chunk) || seat_->OwnerOf(r.chunk) != sender)
       return out.Refuse("a result from a member that does not own the chunk");
-  StoreResults land{state.step(), {}};
+  StoreResults store{state.step(), {}};
   for (const ChunkResult& r : results.chunks) {
     if (state.open.HasResult(r.chunk)) continue;
     state.open.AddResult(r, results.commands);
-    land.chunks.push_back(r.chunk);
+    store.chunks.push_back(r.chunk);
   }
-  if (land.chunks.empty()) return out.Drop("a repetition");
-  out.Do(std::move(land));
+  if (store.chunks.empty()) return out.Drop("a repetition");
+  out.Do(std::move(store));
 }
 
 }  // namespace muster

@@ -4,7 +4,7 @@
 
 namespace muster {
 
-LocalState HoldingsOf(const HeldState& state) {
+LocalState LocalStateOf(const HeldState& state) {
   LocalState held;
   held.has_state = true;
   held.lineage = state.lineage;

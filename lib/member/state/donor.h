@@ -9,7 +9,7 @@
 namespace muster {
 
 // What a member tells the coordinator for the plan of a new view.
-LocalState HoldingsOf(const HeldState& state);
+LocalState LocalStateOf(const HeldState& state);
 // Does `state` have all that is asked for? `owner_of` and `me`: of the view to come, or of the
 // active one; a server has only its own chunks.
 bool HasPieces(const MemberConfig& config, const HeldState& state,

@@ -100,7 +100,7 @@ void Member::On(const Seal& seal, Outcome& out) {
 
 void Member::AnswerSeal(Outcome& out) {
   seal_answer_due_ = false;
-  out.Do(TellCoordinator{Sealed{sealed_, state_ ? HoldingsOf(*state_) : LocalState()}});
+  out.Do(TellCoordinator{Sealed{sealed_, state_ ? LocalStateOf(*state_) : LocalState()}});
 }
 
 void Member::On(const Heal& heal, Outcome& out) {

@@ -108,7 +108,7 @@ void OpenStep::AddSum(ChunkId c, const ResultMeta& meta) {
   sum_meta_[Index(c)] = meta;
 }
 
-ApplyChunks OpenStep::TakeSums() {
+ApplyChunks OpenStep::BeginApplying() {
   ApplyChunks apply{step_, {}, global_norm_};
   if (config_->clips() && !global_norm_) return apply;
   for (ChunkId c : CompleteSums()) {

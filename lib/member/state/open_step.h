@@ -64,7 +64,7 @@ class OpenStep {
   absl::StatusOr<FoldIn> Fold(int32_t sender, const ChunkPartials& arrival, bool own);
   void AddSum(ChunkId c, const ResultMeta& meta);
   // Sums that may be applied now and were not.
-  ApplyChunks TakeSums();
+  ApplyChunks BeginApplying();
 
   // ---- the global norm, where owners apply
 

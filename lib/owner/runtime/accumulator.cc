@@ -66,7 +66,7 @@ Accumulator::Sum Accumulator::PlaceFor(const Sums& others) {
     return std::holds_alternative<InPlace>(other.second);
   });
   if (!taken) return InPlace{};
-  return TakeScratch();
+  return NewScratch();
 }
 
 void Accumulator::Settle(Sum sum, absl::Span<float> out) {
@@ -76,7 +76,7 @@ void Accumulator::Settle(Sum sum, absl::Span<float> out) {
   MUSTER_CHECK(!std::holds_alternative<Scratch>(sum), "the last sum grows in its place");
 }
 
-Accumulator::Scratch Accumulator::TakeScratch() {
+Accumulator::Scratch Accumulator::NewScratch() {
   if (free_.empty()) return std::make_unique<float[]>(kMaxChunkBytes / sizeof(float));
   Scratch scratch = std::move(free_.back());
   free_.pop_back();

@@ -55,7 +55,7 @@ class Accumulator {
   void FoldOne(Sums& sums, const Fold& fold, absl::Span<float> out);
   Sum PlaceFor(const Sums& others);
   void Settle(Sum sum, absl::Span<float> out);  // the one sum left moves to `out`
-  Scratch TakeScratch();
+  Scratch NewScratch();
   void Release(Sum sum);
 
   CopyCounter& copied_;

@@ -5,7 +5,7 @@
 namespace muster {
 
 Sums::Sums(int32_t lanes, const LaneMap& map, std::vector<TensorKind> kinds, SumOrder order)
-    : lanes_(lanes), map_(map), kinds_(std::move(kinds)), command_(order) {}
+    : lanes_(lanes), map_(map), kinds_(std::move(kinds)), order_(order) {}
 
 std::vector<TreeNode> Sums::Expected(int32_t sender, TensorKind kind) const {
   const std::vector<LaneId> held = LanesOf(map_.holder_of, sender);
@@ -34,7 +34,7 @@ absl::StatusOr<Additions> Sums::Add(int32_t sender, const ChunkPartials& arrival
   Additions additions;
   const TreeNode root = kind == TensorKind::kBuffer ? TreeNode{0, 1} : TreeNode{0, lanes_};
   for (const Partial& partial : arrival.partials) {
-    if (command_ == SumOrder::kFree) {
+    if (order_ == SumOrder::kFree) {
       PlaceAnywhere(chunk, root, partial, additions);
     } else {
       Place(chunk, root, partial, additions);

@@ -57,7 +57,7 @@ class Sums {
   int32_t lanes_ = 0;
   LaneMap map_;
   std::vector<TensorKind> kinds_;
-  SumOrder command_ = SumOrder::kCanonical;
+  SumOrder order_ = SumOrder::kCanonical;
   std::map<ChunkId, Progress> chunks_;
 };
 

@@ -23,7 +23,7 @@ namespace muster {
 
 struct GrpcOptions {
   Credentials credentials;
-  NamespaceFacts namespaces = ReadNamespaceFacts();
+  NetworkNamespaces namespaces = ReadNetworkNamespaces();
   // Threads of each listener, and of all connected sessions together; 1 is right up to about
   // 2 GB/s. Handlers run on them.
   int threads = 1;

@@ -14,7 +14,7 @@ constexpr LineageNumber kLineage(1);
 
 Time At(int64_t seconds) { return Time() + std::chrono::seconds(seconds); }
 
-TEST(CheckpointTimesTest, CountFromTheStartOfTheShareThatBeganFirst) {
+TEST(CheckpointTimesTest, CountFromTheStartOfThePartThatBeganFirst) {
   CheckpointTimes times;
   times.PartWritten(kLineage, Step(10), 1, At(100));
   times.PartWritten(kLineage, Step(10), 5, At(102));

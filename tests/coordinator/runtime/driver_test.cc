@@ -45,7 +45,7 @@ TEST_F(DriverTest, WhoAsksIsToldTheJobAndWhereItsCheckpointsLie) {
   EXPECT_EQ(job.checkpoint_dir, CheckpointDir(root_, "a"));
 }
 
-TEST_F(DriverTest, AServerThatAskedTooEarlyIsToldTheFactsOnceTheyAreKnown) {
+TEST_F(DriverTest, AServerThatAskedTooEarlyIsToldTheEnvironmentOnceItIsKnown) {
   SubmitJob();
   ScriptedMember server = Member("server-0", 9, Role::kServer);
   server.Say(AskJob{"a", "server-0"});
@@ -130,7 +130,7 @@ TEST_F(DriverTest, WhatPeopleAskHoldsUpNoCheckpoint) {
   Stop();
 }
 
-TEST_F(DriverTest, MoreQuestionsThanMayWaitAreRefused) {
+TEST_F(DriverTest, MoreQueriesThanMayWaitAreRefused) {
   std::promise<void> began;
   std::promise<void> enough;
   EXPECT_TRUE(Ask([&](const std::stop_token&) {
@@ -151,7 +151,7 @@ TEST_F(DriverTest, MoreQuestionsThanMayWaitAreRefused) {
   Stop();
 }
 
-TEST_F(DriverTest, AQuestionThatRunsIsToldWhenTheDriverStops) {
+TEST_F(DriverTest, AQueryThatRunsIsToldWhenTheDriverStops) {
   std::promise<void> began;
   EXPECT_TRUE(Ask([&](const std::stop_token& stop) {
                 Mailbox<bool> never;
@@ -204,7 +204,7 @@ TEST_F(DriverTest, AfterARestartMembersReattachToTheirViewUnderANewTerm) {
   while (!driver_->Ready().ok()) std::this_thread::yield();
 }
 
-TEST_F(DriverTest, ACheckpointTakesFromItsFirstShareToItsCommit) {
+TEST_F(DriverTest, ACheckpointTakesFromItsFirstPartToItsCommit) {
   SubmitJob();
   ScriptedMember member = Member("worker-0");
   member.JoinJob("a");

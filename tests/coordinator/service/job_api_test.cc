@@ -40,7 +40,7 @@ class JobApiTest : public DriverRig {
   const std::unique_ptr<JobApi> api_ = MakeJobApi(*driver_, *journal_, root_);
 };
 
-TEST_F(JobApiTest, ManyWhoAskForTheSameDigestAreOneQuestion) {
+TEST_F(JobApiTest, ManyWhoAskForTheSameDigestAreOneQuery) {
   constexpr int kMany = 40;
   SubmitJob();
   TrainToTheEnd();
@@ -55,7 +55,7 @@ TEST_F(JobApiTest, ManyWhoAskForTheSameDigestAreOneQuestion) {
   }
 }
 
-TEST_F(JobApiTest, OtherDigestsAreOtherQuestionsOfWhichSomeMayWait) {
+TEST_F(JobApiTest, OtherDigestsAreOtherQueriesOfWhichSomeMayWait) {
   SubmitJob();
   HoldUpAnswers();
   for (int64_t step = 0; step < 17; ++step) AskDigest(step);
@@ -68,7 +68,7 @@ TEST_F(JobApiTest, OtherDigestsAreOtherQuestionsOfWhichSomeMayWait) {
   EXPECT_TRUE(absl::IsNotFound(NextDigest().status())) << "there is room again";
 }
 
-TEST_F(JobApiTest, QuestionsThatWaitAreToldThatTheCoordinatorEnds) {
+TEST_F(JobApiTest, QueriesThatWaitAreToldThatTheCoordinatorEnds) {
   SubmitJob();
   HoldUpAnswers();
   AskDigest();

@@ -99,7 +99,7 @@ TEST(Start, BelowTheLeastItWaitsAndSaysSo) {
   EXPECT_EQ(desk.Status().waits_for, "1 of 3 workers have joined; at least 2 are needed");
 }
 
-TEST(Start, OtherFactsAreNamedFieldByField) {
+TEST(Start, ADifferentNumericEnvironmentIsNamedFieldByField) {
   Desk desk;
   desk.Give(Submit{"job", SpecOf(1, 2)});
   desk.Join(kA);
@@ -204,7 +204,7 @@ TEST(Stop, OfAQueuedJob) {
   EXPECT_EQ(desk.Job("next").phase, JobPhase::kStopped);
 }
 
-TEST(Stop, OfARunningJobIsAnOrderThenACheckpointThenTheEnd) {
+TEST(Stop, OfARunningJobIsACommandThenACheckpointThenTheEnd) {
   Desk desk;
   RunTwo(desk);
   desk.Give(Stop{"job"});
@@ -646,7 +646,7 @@ TEST(Resume, WithoutAWholeCheckpointTheJobFailsAndNothingIsRemoved) {
 }
 
 // What a user types after all was killed: `--set resume=never`, and fewer workers.
-TEST(Resume, OtherRunFieldsAreTakenWhileNobodyHasJoined) {
+TEST(Resume, OtherRuntimeFieldsAreAcceptedWhileNobodyHasJoined) {
   Desk before;
   RunTwo(before);
   Desk desk(RecoveredState{.jobs = {before.Job()}});

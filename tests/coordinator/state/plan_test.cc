@@ -75,7 +75,7 @@ std::vector<int32_t> Numbers(const std::vector<LaneId>& lanes) {
 
 // ---- ranks
 
-TEST(Ranks, SurvivorsKeepTheirsAndComersTakeTheLowestFree) {
+TEST(Ranks, SurvivorsKeepTheirsAndJoinersGetTheLowestFree) {
   const Planned planned = PlanView(
       InputOf({Worker("a", std::nullopt, {}), Worker("b", 2, At(5)), Worker("c", 0, At(5))}));
   EXPECT_THAT(Names(planned), ElementsAre("c", "a", "b"));
@@ -172,7 +172,7 @@ TEST(Lanes, StayWithWhoHasFoldedThem) {
   EXPECT_THAT(planned.view.lanes.holder_of, ElementsAre(0, 0, 0, 1, 1, 1));
 }
 
-TEST(Lanes, AComerGetsOnlyWhatNobodyHasButItsPartFromTheNextStep) {
+TEST(Lanes, AJoinerGetsOnlyWhatNobodyHasButItsPartFromTheNextStep) {
   const Planned planned =
       PlanView(InputOf({Worker("a", 0, At(5, {0, 1, 2})), Worker("b", 1, At(5, {3, 4, 5})),
                         Worker("c", std::nullopt, {})}));
@@ -233,7 +233,7 @@ TEST(ServerBase, TheLossOfAllWorkersIsNoRewind) {
   EXPECT_THAT(planned.heal.values_from, ElementsAre(1, 2, 1, 2));
 }
 
-TEST(ServerBase, ACompleteSumThatWaitsForItsVerdictIsNotSummedAgain) {
+TEST(ServerBase, ACompleteSumThatWaitsForTheGlobalNormIsNotSummedAgain) {
   LocalState waits = At(5);
   waits.sums = Set({1, 0, 0, 0});
   const Planned planned = PlanView(

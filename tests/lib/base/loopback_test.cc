@@ -8,8 +8,8 @@ namespace {
 
 using testing::HasSubstr;
 
-const NamespaceFacts kOwn = {"net:[2]", "net:[1]"};
-const NamespaceFacts kShared = {"net:[1]", "net:[1]"};
+const NetworkNamespaces kOwn = {"net:[2]", "net:[1]"};
+const NetworkNamespaces kShared = {"net:[1]", "net:[1]"};
 
 TEST(Loopback, ParsesHostAndPort) {
   const auto v4 = ParseHostPort("127.0.0.1:65535");
@@ -67,8 +67,9 @@ TEST(Loopback, AnAllowedNetworkNeedsANamespaceOfItsOwn) {
               absl::StatusCode::kFailedPrecondition)
         << outside;
   }
-  for (const NamespaceFacts& environment :
-       {kShared, NamespaceFacts{}, NamespaceFacts{"net:[1]", {}}, NamespaceFacts{{}, "net:[1]"}}) {
+  for (const NetworkNamespaces& environment :
+       {kShared, NetworkNamespaces{}, NetworkNamespaces{"net:[1]", {}},
+        NetworkNamespaces{{}, "net:[1]"}}) {
     const absl::Status status = CheckPlaintextAddress("10.231.0.1:80", allowed, environment);
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
     EXPECT_THAT(std::string(status.message()), HasSubstr("process 1"));
@@ -92,7 +93,7 @@ TEST(Loopback, WholeAddressSpaceAndSingleHost) {
 }
 
 TEST(Loopback, ReadsOurNamespace) {
-  const NamespaceFacts environment = ReadNamespaceFacts();
+  const NetworkNamespaces environment = ReadNetworkNamespaces();
   ASSERT_TRUE(environment.ours.has_value());
   EXPECT_THAT(*environment.ours, HasSubstr("net:["));
 }

@@ -7,7 +7,7 @@
 namespace muster {
 namespace {
 
-TEST(ChunkBytes, IsTheLawsUpToThirtyTwoLanes) {
+TEST(ChunkBytes, IsTheSpecificationsUpToThirtyTwoLanes) {
   TrainingSpec training;
   for (int32_t lanes : {1, 2, 31, 32}) {
     training.lanes = lanes;

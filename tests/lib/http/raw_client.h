@@ -55,12 +55,12 @@ class RawClient {
     size_t at;
     while ((at = read_.find(mark)) == std::string::npos && ReadMore()) {
     }
-    return Take(at == std::string::npos ? read_.size() : at + mark.size());
+    return Cut(at == std::string::npos ? read_.size() : at + mark.size());
   }
   std::string ReadToEnd() {
     while (ReadMore()) {
     }
-    return Take(read_.size());
+    return Cut(read_.size());
   }
   // One whole answer with its Content-Length.
   std::string ReadAnswer() {
@@ -70,7 +70,7 @@ class RawClient {
     const size_t length = std::strtoull(answer.c_str() + at + 16, nullptr, 10);
     while (read_.size() < length && ReadMore()) {
     }
-    return answer + Take(length);
+    return answer + Cut(length);
   }
 
  private:
@@ -80,7 +80,7 @@ class RawClient {
     if (n > 0) read_.append(buffer, static_cast<size_t>(n));
     return n > 0;
   }
-  std::string Take(size_t n) {
+  std::string Cut(size_t n) {
     std::string out = read_.substr(0, n);
     read_.erase(0, n);
     return out;

@@ -454,7 +454,7 @@ TEST(TrainingHash, DoesNotChangeByAccident) {
             "77e2f845775672ca2bea026e44f68152d2602b889b0cfffd7113a2230646c86c");
 }
 
-TEST(TrainingHash, SeesTheLawAndNothingElse) {
+TEST(TrainingHash, SeesTheTrainingSpecAndNothingElse) {
   RandomJob jobs(2);
   std::set<std::string> hashes;
   for (int i = 0; i < 100; ++i) {

@@ -31,7 +31,7 @@ TEST(Numerics, EachThreadIsPreparedForItself) {
   }).join();
 }
 
-TEST(Numerics, FactsAreLinesAndTellTheThreads) {
+TEST(Numerics, PropertiesAreLinesAndTellTheThreads) {
   ASSERT_TRUE(UseTorchHere(2).ok());
   EXPECT_THAT(TorchProperties(), testing::HasSubstr("threads 2\n"));
   ASSERT_TRUE(UseTorchHere(1).ok());

@@ -45,9 +45,9 @@ class CoordinatorLinkTest : public ::testing::Test {
   void Settle() {
     while (std::optional<Event> event = events_->TryTake()) {
       if (auto* broke = std::get_if<SessionBroke>(&*event)) {
-        link_.Take(*broke, now_);
+        link_.Handle(*broke, now_);
       } else {
-        EXPECT_TRUE(link_.Take(std::get<FrameCame>(*event)).ok());
+        EXPECT_TRUE(link_.Handle(std::get<FrameCame>(*event)).ok());
       }
     }
   }

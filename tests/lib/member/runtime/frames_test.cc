@@ -75,7 +75,7 @@ TEST(Frames, EverySizeButTheRightOneAndEveryFlippedBitAreFound) {
   }
 }
 
-TEST(Frames, SplittingKeepsChunksInOrderAndSaysOrdersOnce) {
+TEST(Frames, SplittingKeepsChunksInOrderAndSaysCommandsOnce) {
   const std::vector<PeerMessage> frames = Split(ResultsOf({0, 1, 2, 3}), SmallLayout(), 130);
   ASSERT_EQ(frames.size(), 2u);
   const auto& first = std::get<Results>(frames[0]);
@@ -105,7 +105,7 @@ class DataPathTest : public testing::Test {
     return MakeSetup(job, environment).value();
   }
   FlatPtr Filled(float value) {
-    FlatPtr buffer = setup_->pool->Take();
+    FlatPtr buffer = setup_->pool->Borrow();
     std::fill(buffer->all().begin(), buffer->all().end(), value);
     return buffer;
   }
@@ -117,7 +117,7 @@ class DataPathTest : public testing::Test {
 
 // What one member sends is what the other adds and lands: without a copy on the way out, with one
 // pass of arithmetic, or one counted copy, on the way in.
-TEST_F(DataPathTest, SentBytesAreNotCopiedAndLandedBytesOnce) {
+TEST_F(DataPathTest, SentBytesAreNotCopiedAndReceivedBytesOnce) {
   data_.SetOwnSums({{{0, 1}, Filled(1)}, {{1, 2}, Filled(2)}});
   Partials partials;
   partials.chunks = {{ChunkId(0), {{{0, 1}}, {{1, 2}}}}, {ChunkId(3), {{{0, 1}}}}};
@@ -168,19 +168,19 @@ TEST_F(DataPathTest, AFrameOnItsWayKeepsItsMemoryFromBeingUsedAgain) {
   const float* lent = reinterpret_cast<const float*>(frames[0].payload.slices[0].data());
   frames.clear();
   EXPECT_EQ(memory.ReceiveBuffer(Step(4))->all().data() == lent ||
-                setup_->pool->Take()->all().data() == lent,
+                setup_->pool->Borrow()->all().data() == lent,
             true)
       << "released memory comes back";
 }
 
 TEST(FlatPool, BuffersComeBackWhenTheLastHolderLetsGo) {
   FlatPool pool(17);
-  FlatPtr first = pool.TakeZeroed();
+  FlatPtr first = pool.BorrowZeroed();
   EXPECT_EQ(reinterpret_cast<uintptr_t>(first->all().data()) % 64, 0u);
   const float* address = first->all().data();
   const FlatPtr holder = first;
   first.reset();
-  EXPECT_NE(pool.Take()->all().data(), address) << "somebody still reads it";
+  EXPECT_NE(pool.Borrow()->all().data(), address) << "somebody still reads it";
   EXPECT_EQ(pool.made(), 2);
 }
 
@@ -188,7 +188,7 @@ TEST(FlatPool, BuffersOutliveThePool) {
   FlatPtr buffer;
   {
     FlatPool pool(4);
-    buffer = pool.TakeZeroed();
+    buffer = pool.BorrowZeroed();
   }
   buffer->all()[3] = 1;
   EXPECT_EQ(buffer->all()[3], 1.0f);

@@ -36,9 +36,9 @@ class Node {
       if (auto* accepted = std::get_if<SessionAccepted>(&*event)) {
         sessions_->Accept(std::move(*accepted), now);
       } else if (auto* frame = std::get_if<FrameCame>(&*event)) {
-        news = sessions_->Take(std::move(*frame));
+        news = sessions_->Handle(std::move(*frame));
       } else if (auto* broke = std::get_if<SessionBroke>(&*event)) {
-        news = sessions_->Take(*broke, now);
+        news = sessions_->Handle(*broke, now);
       }
       if (news.down) trace.push_back(id_.name + ": " + news.down->name + " down");
       if (news.up) trace.push_back(id_.name + ": " + news.up->name + " up");

@@ -45,8 +45,8 @@ Pieces PiecesOf(PieceKind kind, int64_t step, const std::vector<int32_t>& chunks
 std::vector<ChunkId> Wanted(Healer& healer, std::optional<HeldState>& state, const Pieces& pieces) {
   Outcome out;
   healer.Handle(kDonor, pieces, state, out);
-  for (const StoreResults& land : Of<StoreResults>(out.actions)) return land.chunks;
-  for (const StorePieces& land : Of<StorePieces>(out.actions)) return land.chunks;
+  for (const StoreResults& store : Of<StoreResults>(out.actions)) return store.chunks;
+  for (const StorePieces& store : Of<StorePieces>(out.actions)) return store.chunks;
   EXPECT_EQ(out.fate, Fate::kDropped);
   return {};
 }

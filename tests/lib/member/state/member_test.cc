@@ -163,7 +163,7 @@ Rig TwoWorkers(MemberConfig config = ConfigOf(kMe)) {
 
 // Up to the moment when the train thread has the Apply of step 0.
 Outcome UntilApply(Rig& rig, std::vector<JobCommand> commands = {}) {
-  for (const JobCommand& command : commands) rig.Coordinator(GiveCommand{ViewNumber(1), order});
+  for (const JobCommand& command : commands) rig.Coordinator(GiveCommand{ViewNumber(1), command});
   rig.Computed(Leaf(0));
   rig.Peer(kPeer, rig.PartialsOf(0, {0}, 1));
   rig.member.Handle(Summed{Step(0), ChunkId(0), {2, 1.0, 0, 0}});
@@ -335,7 +335,7 @@ TEST(Session, AfterABreakOnlyTheRestIsSent) {
       << "they were lost";
 }
 
-TEST(Session, WeSayWhatWeHave) {
+TEST(Session, WeSendOurInventory) {
   Rig rig = TwoWorkers();
   rig.Peer(kPeer, rig.PartialsOf(0, {0}, 1));
   rig.Peer(kPeer, rig.ResultsOf(0, {1}));
@@ -388,7 +388,7 @@ TEST(Step, RecordsAreKeptUntilAcknowledged) {
 
 // ---- commands
 
-TEST(Commands, RideInTheResultOfChunkZeroAndStopAtTheEdge) {
+TEST(Commands, RideInTheResultOfChunkZeroAndStopAtTheStepBoundary) {
   Rig rig = TwoWorkers();
   const JobCommand stop{7, JobCommandKind::kStop};
   rig.Coordinator(GiveCommand{ViewNumber(1), stop});
@@ -407,7 +407,7 @@ TEST(Commands, RideInTheResultOfChunkZeroAndStopAtTheEdge) {
   EXPECT_THAT(Told<Records>(applied).at(0).records.at(0).commands, ElementsAre(stop));
 }
 
-TEST(Commands, ACheckpointOrderCopiesTheShareAndGoesOn) {
+TEST(Commands, ACheckpointCommandCopiesThePartAndGoesOn) {
   Rig rig = TwoWorkers();
   UntilApply(rig, {{8, JobCommandKind::kCheckpoint}});
   const Outcome applied = rig.member.Handle(Applied{Step(0)});
@@ -536,7 +536,7 @@ TEST(GlobalNorm, WithoutClippingAServerAppliesAtOnce) {
 
 // An owner of two chunks has begun the next state with one of them when the view changes: its
 // memory is no longer state(s), so no part of the checkpoint at s may be copied.
-TEST(Checkpoint, AShareIsNotCopiedOnceTheNextStateHasBegun) {
+TEST(Checkpoint, APartIsNotCopiedOnceTheNextStateHasBegun) {
   MemberConfig config = ServerJob(ConfigOf(kServer0), false);
   config.checkpoint_every = 1;
   Rig rig(config);

@@ -137,13 +137,13 @@ TEST_P(SumsToApply, WaitForTheGlobalNormWhereTheJobClips) {
     step.AddNorms({{ChunkId(static_cast<int32_t>(i)), MetaWith(c.norms[i])}});
   EXPECT_EQ(step.DecideGlobalNorm(), c.norms.size() == 2);
   for (int32_t chunk : c.sums) step.AddSum(ChunkId(chunk), MetaWith(0));
-  const ApplyChunks apply = step.TakeSums();
+  const ApplyChunks apply = step.BeginApplying();
   EXPECT_EQ(apply.chunks, Chunks(c.applied));
   EXPECT_EQ(step.applying(), !c.applied.empty());
   if (c.norms.size() == 2) {
     EXPECT_EQ(apply.norm, 5.0);
   }
-  EXPECT_THAT(step.TakeSums().chunks, IsEmpty()) << "each is applied once";
+  EXPECT_THAT(step.BeginApplying().chunks, IsEmpty()) << "each is applied once";
 }
 
 INSTANTIATE_TEST_SUITE_P(OpenStep, SumsToApply,
