@@ -45,7 +45,7 @@ absl::Status RemoveJobFolder(const std::string& cluster, const std::string& job)
 absl::Status CheckJobId(const std::string& job) {
   if (!job.empty() && job[0] != '.' && job.find('/') == std::string::npos) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("'", job, "' is no id of a job; muster list shows those there are"));
+      absl::StrCat("'", job, "' is not the id of a job; muster list shows all jobs"));
 }
 
 }  // namespace muster::cli

@@ -32,8 +32,8 @@ struct JobRequest {
 
 struct JobResult {
   // Not OK: the run ended before its job. The cluster could not be made, the folder holds another
-  // law, the job was refused, the coordinator would not stay up, or it was interrupted
-  // (kCancelled).
+  // training specification, the job was refused, the coordinator would not stay up, or the run was
+  // interrupted (kCancelled).
   absl::Status error;
   // As last heard. Where the run ended before its job, the state is "interrupted" or "failed".
   JobStatus job;

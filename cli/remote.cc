@@ -107,7 +107,7 @@ absl::StatusOr<int> Stop(const RemoteArguments& arguments, const Rest& rest, std
   const bool was_over = IsOver(job) && job.state != "stopped";
   const std::string sentence =
       was_over
-          ? absl::StrCat("job ", job.id, " is ", job.state, " already; nothing is to be stopped")
+          ? absl::StrCat("job ", job.id, " is ", job.state, " already; there is nothing to stop")
       : IsOver(job) ? absl::StrCat("job ", job.id, " is stopped; the same job submitted with --id ",
                                    job.id, " goes on")
                     : absl::StrCat("job ", job.id,

@@ -94,7 +94,7 @@ void Agent::ReadReports(const ProcessKey& key) {
   loop_.Unwatch(child.process.report_fd());
 }
 
-// What cannot be read is left out: reports are a comfort, the ledger is the truth.
+// A report that cannot be read is left out: reports are only shown, the ledger is what counts.
 void Agent::OnReport(const ProcessKey& key, absl::string_view line) {
   const auto report = ParseReport(line);
   if (!report.ok()) return;
@@ -109,7 +109,7 @@ void Agent::OnReport(const ProcessKey& key, absl::string_view line) {
 }
 
 void Agent::OnEnd(const ProcessKey& key) {
-  ReadReports(key);  // its last words come before its end
+  ReadReports(key);  // its last reports are handled before its exit
   const auto it = children_.find(key);
   if (it == children_.end()) return;
   Child& child = it->second;

@@ -30,7 +30,7 @@ struct AgentOptions {
   FaultPlan faults;
 };
 
-// May be null where nobody cares. They may call the agent's methods.
+// Each may be null. They may call the agent's methods.
 struct AgentEvents {
   std::function<void(const ProcessKey&, pid_t)> on_start;
   std::function<void(const NoteExit&)> on_exit;

@@ -25,9 +25,9 @@ struct Fault {
   std::string target;  // "worker-1", "server-0", "coordinator" or kRandomWorker
   // The job whose process and whose steps are meant; empty: whichever has them.
   std::string job{};
-  // Exactly one of the three: the first completed step at or after which, or the time since the
-  // plan began, it happens; or "POINT:N", the N-th pass of a failpoint (lib/base/failpoint.h), at
-  // which a process that is named kills itself. A process's first such fault is for its first
+  // Exactly one of the three says when: at the first completed step from `at_step` on; `at_time`
+  // after the plan began; or at "POINT:N", the N-th pass of a failpoint (lib/base/failpoint.h), at
+  // which the named process kills itself. A process's first fault of that kind is for its first
   // start, its second one for its second start, and so on.
   std::optional<int64_t> at_step{};
   std::optional<Duration> at_time{};

@@ -1,4 +1,4 @@
-// How long checkpoints take: from the start of the first checkpoint part that members told of to
+// How long checkpoints take: from the start of the first checkpoint part that a member reports to
 // the commit.
 #pragma once
 
@@ -14,10 +14,10 @@ namespace muster::coordinator {
 // Pure; one thread at a time.
 class CheckpointTimes {
  public:
-  // A share is on disk now; that took so many seconds, as its member says.
+  // A checkpoint part is on disk now; `seconds` is how long that took, as its member says.
   void PartWritten(LineageNumber lineage, Step step, double seconds, Time now);
-  // Seconds since its start; nothing: no part of it was told of. It and what came before it are
-  // forgotten.
+  // Seconds since the checkpoint began; nothing if no part of it was reported. This checkpoint and
+  // older ones are forgotten.
   std::optional<double> Committed(LineageNumber lineage, Step step, Time now);
 
  private:

@@ -168,7 +168,7 @@ SessionHandler Driver::Accept(std::shared_ptr<Session> session) {
     if (!message.ok()) return refuse("header", message.status());
     if (++inbound->waiting > kMostWaitingFrames)
       return refuse("too_many",
-                    absl::ResourceExhaustedError("more frames wait than one session may have"));
+                    absl::ResourceExhaustedError("too many frames of this session are waiting"));
     const std::string turn = inbound->TurnFor(*message);
     Post(turn, [this, id, inbound, open, message = *std::move(message)] {
       --inbound->waiting;
@@ -239,7 +239,8 @@ absl::Status Driver::Ask(Background::Call call) {
 
 absl::Status Driver::Ready() const {
   if (failing_) return absl::UnavailableError("the journal cannot be written");
-  if (reattaching_) return absl::UnavailableError("members of the job come back");
+  if (reattaching_)
+    return absl::UnavailableError("members of a running job have not come back yet");
   return absl::OkStatus();
 }
 
@@ -349,11 +350,12 @@ void Driver::OnWritten() {
   for (const std::string& id : coordinator_.JobIds())
     if (!Ended(coordinator_.Find(id)->phase))
       events_.Append(id, {"", 0, UnixMillis(), "state", "the journal can be written again", {}});
-  // Our own time stood still: the machine is told first, so that it takes no silence for a loss.
+  // The state machine saw no time pass: tell it the time first, so that it takes no silence for a
+  // loss.
   Handle(Tick{});
   for (const Input& input : std::exchange(held_back_, {})) Handle(input);
   sessions_.CloseAll(absl::AbortedError(
-      "the journal could not be written: what was said meanwhile is to be said again"));
+      "the journal could not be written; report again what was not acknowledged"));
 }
 
 KnownJobs Driver::Look() {

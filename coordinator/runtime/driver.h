@@ -77,7 +77,7 @@ class Driver {
   // `found` tells whether there is such a job; then the events follow, until it is over.
   void Watch(const std::string& job, const std::string& after,
              std::function<void(absl::Status)> found, std::shared_ptr<JobWatcher> watcher);
-  // For questions that take long and change nothing: one runs at a time, behind nothing that a job
+  // For queries that take long and change nothing: one runs at a time, behind nothing that a job
   // waits for. kUnavailable, and `call` is dropped: too many wait already, or the driver ends. On
   // the driver's thread.
   absl::Status Ask(Background::Call call);

@@ -1,4 +1,4 @@
-// An event of a job, and who watches for them: the words between the event log and the control API.
+// An event of a job, and whoever watches for events: what the event log and the control API share.
 #pragma once
 
 #include <cstdint>

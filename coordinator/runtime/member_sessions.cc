@@ -19,8 +19,9 @@ void MemberSessions::CloseSilent(Time now) {
     const Peer& peer = entry.second;
     const bool silent = std::holds_alternative<std::monostate>(peer.who);
     if (!silent || now - peer.opened < kGreetingPatience) return false;
-    LogWarning("session of %s is broken: it did not say what it is", peer.session->Peer());
-    peer.session->Close(absl::DeadlineExceededError("it did not say what it is"));
+    LogWarning("session of %s is closed: its first frame did not come in time",
+               peer.session->Peer());
+    peer.session->Close(absl::DeadlineExceededError("the first frame did not come in time"));
     return true;
   });
 }

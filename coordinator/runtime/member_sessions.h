@@ -23,7 +23,7 @@ namespace muster::coordinator {
 // slowly.
 inline constexpr size_t kMaxQueuedBytes = size_t{64} << 20;
 
-// Who has not said within this time what it is, is no friend.
+// A session whose first frame does not come within this time is closed.
 inline constexpr Duration kGreetingPatience = std::chrono::seconds(5);
 
 using SessionId = int64_t;
@@ -40,17 +40,18 @@ class MemberSessions {
   explicit MemberSessions(SessionEvents events) : events_(std::move(events)) {}
 
   void Opened(SessionId id, std::shared_ptr<Session> session, Time now);
-  void CloseSilent(Time now);  // those whose patience for a first frame is over
+  void CloseSilent(Time now);  // those whose first frame did not come in time
   void Said(SessionId id, const AtCoordinator& message);
   void Broken(SessionId id);
-  // As if all had broken: who is there comes back and says again what it was not told to forget.
+  // As if all sessions had broken: members and agents reconnect, and members send again whatever
+  // was not acknowledged.
   void CloseAll(const absl::Status& why);
 
-  // Nobody there: dropped, as on a network; the member is told again when it comes back.
+  // A message to a member without a session is dropped; the member is told again when it is back.
   void Tell(const MemberId& member, const FromCoordinator& message);
   void TellAll(const std::vector<MemberId>& members, const FromCoordinator& message);
   void TellAgents(const Wanted& wanted);
-  // An answer without numeric environment is given again by TellEnvironment, once they are known.
+  // An answer without the numeric environment is given again by TellEnvironment, once it is known.
   void Answer(SessionId id, const FromCoordinator& message);
   bool WaitsForEnvironment(const std::string& job) const;
   void TellEnvironment(const JobIs& job);

@@ -1,4 +1,5 @@
-// A reply that is given once in any case: dropped without one, it says that the coordinator ends.
+// Makes sure that a reply is given exactly once: if it is dropped without an answer, the caller is
+// told that the coordinator is shutting down.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// What people and programs ask of a coordinator, in plain values: REST and gRPC are two mouths of
+// What people and programs ask of a coordinator, in plain values: REST and gRPC are two doors to
 // one implementation (coordinator/service/job_api.h).
 #pragma once
 

@@ -56,7 +56,7 @@ std::string MakeId(const std::string& name) {
 
 absl::Status NoSuchJob(const std::string& id) {
   return absl::NotFoundError(
-      absl::StrCat("there is no job ", id, "; `muster list` shows those there are"));
+      absl::StrCat("there is no job ", id, "; `muster list` shows all jobs"));
 }
 
 absl::StatusOr<KnownJobPtr> FindJob(const KnownJobs& jobs, const std::string& id) {
@@ -362,7 +362,7 @@ class Api final : public JobApi {
     });
   }
 
-  // Answers with what `work` makes of the job on the thread of questions.
+  // Answers with what `work` makes of the job, on the query thread.
   template <class T>
   void AnswerLater(const std::string& id, Reply<T> reply,
                    std::function<absl::StatusOr<T>(const KnownJob&, const std::stop_token&)> work) {

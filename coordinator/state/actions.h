@@ -14,8 +14,8 @@ namespace muster::coordinator {
 
 // ---- inputs
 
-// The same id and law twice is one job; another `runtime` is taken while nobody has joined. The
-// driver has validated the spec and answers the caller.
+// The same id and training specification twice is one job; another runtime specification is
+// accepted while nobody has joined. The driver has validated the spec and answers the caller.
 struct Submit {
   std::string id;
   JobSpec spec;

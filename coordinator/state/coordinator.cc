@@ -79,12 +79,12 @@ void Coordinator::Enqueue(StoredJob& job) {
 // in its old place in the queue.
 void Coordinator::PutBack(Job& job, const RuntimeSpec& runtime) {
   const JobJournal& known = job.journal();
-  if (Ended(known.phase) || known.spec.runtime == run || (job.run() && job.run()->HasMembers()))
+  if (Ended(known.phase) || known.spec.runtime == runtime || (job.run() && job.run()->HasMembers()))
     return;
   const std::string id = known.id;
   if (job.run()) Rest(id);
   JobJournal& j = job.stored().journal;
-  j.spec.runtime = run;
+  j.spec.runtime = runtime;
   j.phase = JobPhase::kQueued;
   j.reason = "waits for its turn";
   GoOnLater(j);

@@ -173,8 +173,8 @@ void JobRun::From(const MemberId&, const AskJob&) {}
 
 void JobRun::From(const MemberId& member, const Alive& alive) { membership_.Note(member, alive); }
 
-// A server has no task: of the numeric numeric environment it tells those of the kernels, which it
-// runs too.
+// A server has no task: of the numeric environment it reports only what concerns the kernels, which
+// it runs too.
 std::string JobRun::EnvironmentDifferences(const Join& join) const {
   std::string differ;
   if (!journal_.environment) return differ;

@@ -44,7 +44,7 @@ struct JobJournal {
   std::optional<View> view;  // the last active one
   bool resumes = false;      // the next view starts from a checkpoint, as spec.runtime.resume says
   bool stop_asked = false;
-  std::optional<Step> stop_at;  // a record shows the order: members halt at this state
+  std::optional<Step> stop_at;  // a record shows the stop command: members halt at this state
   int64_t next_command = 1;
   int64_t views = 0;       // active ones
   int64_t recoveries = 0;  // views after a loss

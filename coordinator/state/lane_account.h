@@ -1,8 +1,8 @@
 // How many lanes were run again because of losses: exactly, once the ends of all lost processes are
 // told. A plain value of the job's journal.
 //
-// It is of the whole job: lanes run by all its processes ever are those of its steps and these. A
-// resumption is a rewind to the checkpoint it starts from.
+// The account is of the whole job: all lanes that its processes ever ran are the lanes of its steps
+// and these. A resumption is a rewind to the checkpoint it starts from.
 //
 // Without a rewind, what is run again are those lanes of a lost member that the next view gave to
 // others, as far as it had run them. With one, it is all that was ever run beyond the steps that

@@ -48,14 +48,14 @@ class Membership {
   bool Heard(const MemberId& member, Time now);
   void Note(const MemberId& member, const Alive& alive);
   void Down(const MemberId& member, Time now);  // its session broke
-  // The agent tells the end of a process. `incarnation` zero: it is not known which life of that
-  // name. True: that may concern a live member.
+  // The agent reports that a process has ended. `incarnation` is zero when it does not know which
+  // process of that name it was. True: that may concern a live member.
   bool Exited(const std::string& name, Incarnation incarnation, Time now);
   void RenewLeases(Time now);
 
   // Who is to be evicted now, and why.
   std::vector<std::pair<MemberId, std::string>> Lost(Time now) const;
-  // For good. Nothing: it was not live; else whether its session was up.
+  // Evicts it for good. Returns whether its session was up; nothing if it was not live.
   std::optional<bool> Evict(const MemberId& member);
   void Ban(Incarnation member) { evicted_.insert(member); }  // that was not live
 

@@ -137,7 +137,7 @@ class Planner {
     return h.step == step + 1 && h.previous_results;
   }
 
-  // Rather somebody who has finished the step: he has its record too.
+  // Preferably a member that has finished the step, because it has the step's record too.
   int32_t HolderOfResult(Step step, size_t chunk) const {
     int32_t holder = -1;
     for (size_t i = 0; i < count(); ++i) {
@@ -238,8 +238,8 @@ class Planner {
                             in_.checkpoint ? "the checkpoint of " : "", "step ", to.value());
   }
 
-  // Lanes stay with whoever has folded or runs them; the missing ones go where the balanced map
-  // wants them, but to nobody who has more than his part already.
+  // Lanes stay with the member that has folded or is running them. Missing ones go where the
+  // balanced map puts them, but not to a member that already has more than its part.
   void AssignLanes() {
     out_.view.lanes = Balanced();
     const auto& wanted = out_.view.lanes.holder_of;

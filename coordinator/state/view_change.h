@@ -28,7 +28,7 @@ class ViewChange {
   Time since() const { return since_; }
   bool Names(const MemberId& member) const;
 
-  // What a member holds. Words of others, about other views or after the plan say nothing. True:
+  // What a member holds. Answers of others, about other views or after the plan are ignored. True:
   // now all have answered.
   bool Answer(const MemberId& member, const Sealed& sealed);
   const std::map<MemberId, LocalState>& answers() const { return answers_; }

@@ -1,5 +1,5 @@
-// Monotonic time comes in by the door: whoever needs it takes a Clock. Wall-clock time is only for
-// people to read.
+// Whoever needs monotonic time is given a Clock, so that tests can give their own. Wall-clock time
+// is only for people to read.
 #pragma once
 
 #include "lib/base/time.h"

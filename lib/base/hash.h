@@ -1,5 +1,5 @@
 // Fixed, documented 64-bit mixing: the same on every machine and in every release, because sample
-// commands and lane seeds are made of it. The finaliser is SplitMix64 (Steele, Lea, Flood: "Fast
+// orders and lane seeds are made of it. The finaliser is SplitMix64 (Steele, Lea, Flood: "Fast
 // splittable pseudorandom number generators", 2014).
 #pragma once
 

@@ -1,6 +1,7 @@
 // The one error language is absl::Status. What some codes mean in Muster:
 // - kInvalidArgument: bytes or a specification from outside are wrong; the message names the field.
-// - kFailedPrecondition: right words at the wrong time (old view, other law, other version).
+// - kFailedPrecondition: right words at the wrong time (old view, another specification or
+// version).
 // - kResourceExhausted: a limit, a full disk. kDataLoss: a checksum that differs, unusable data.
 // - kUnavailable: the peer is gone, try again. kInternal: an invariant of ours is broken.
 #pragma once

@@ -1,5 +1,5 @@
-// Moments and spans of monotonic time as plain values: what the state rooms are told, and never ask
-// for.
+// Moments and spans of monotonic time as plain values. The state rooms are given the time with each
+// input and never read a clock.
 #pragma once
 
 #include <chrono>

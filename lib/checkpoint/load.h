@@ -14,7 +14,7 @@
 
 namespace muster {
 
-// Reads the given parts (an owner's checkpoint part) and checks each before returning; calls
+// Reads the given parts (of an owner: those of its chunks) and checks each before returning; calls
 // `after_each`, if given, after each. The manifest must be complete for `layout`. After an error
 // the destination's content is unspecified. kDataLoss names file, slot and chunk;
 // kFailedPrecondition: another layout.

@@ -1,4 +1,4 @@
-// Segment files: one member's checkpoint part of a checkpoint. The file describes itself
+// Segment files: one member's part of a checkpoint. The file describes itself
 // (docs/formats.md): a header with magic, version, job, lineage, step and a table of entries under
 // one CRC32C, then the entries' bytes, each under its own CRC32C, without a gap; every byte of the
 // file is under one of the checksums or compared with a constant.

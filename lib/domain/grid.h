@@ -9,8 +9,8 @@
 
 namespace muster {
 
-// Bytes of a chunk: law.chunk_bytes, or less with more than 32 lanes, so that all subtrees of a
-// chunk that one member can hold (every other lane: half of them, rounded up) fit into one frame.
+// Bytes of a chunk: training.chunk_bytes, or less with more than 32 lanes, so that all subtrees of
+// a chunk that one member can hold (every other lane: half of them, rounded up) fit into one frame.
 inline int64_t ChunkBytes(const TrainingSpec& training) {
   constexpr auto kFrame = static_cast<int64_t>(kMaxPayloadBytes);
   const int64_t subtrees = (training.lanes + 1) / 2;

@@ -16,8 +16,8 @@
 
 namespace muster {
 
-// A command rides in chunk 0's result and so is part of the step's fact: it takes effect at the
-// step boundary after the step.
+// A command rides in chunk 0's result and so is part of what is known of the step: it takes effect
+// at the step boundary after the step.
 enum class JobCommandKind { kCheckpoint, kStop };
 struct JobCommand {
   int64_t id = 0;  // grows; given by the coordinator

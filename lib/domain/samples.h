@@ -1,7 +1,7 @@
-// Which samples a lane works on: a pure function of (law, size of the data set, step, lane). An
-// epoch's order is a permutation that is computed, never stored: a Feistel network over the next
-// power of four, walked until it lands inside (Black and Rogaway, "Ciphers with arbitrary finite
-// domains", 2002).
+// Which samples a lane works on: a pure function of (training specification, size of the data set,
+// step, lane). An epoch's order is a permutation that is computed, never stored: a Feistel network
+// over the next power of four, walked until it lands inside (Black and Rogaway, "Ciphers with
+// arbitrary finite domains", 2002).
 #pragma once
 
 #include <cstdint>

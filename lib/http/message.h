@@ -1,4 +1,4 @@
-// The words of the HTTP room: what a handler is given and what it answers.
+// The requests that an HTTP handler is given and the responses that it answers.
 #pragma once
 
 #include <map>

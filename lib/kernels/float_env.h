@@ -1,5 +1,4 @@
-// How this process computes: part of the numeric numeric environment that members compare when they
-// join.
+// How this process computes: part of the numeric environment that members compare when they join.
 #pragma once
 
 #include <string>

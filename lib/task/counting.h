@@ -10,7 +10,7 @@
 
 namespace muster {
 
-// The weights of `law.data.samples` ids (0: the registry's default), as up to three tensors of
+// The weights of `training.data.samples` ids (0: the registry's default), as up to three tensors of
 // unequal sizes, "count.0" holding the lowest ids. A lane's loss is the sum of its samples' weights
 // before the step, its weight their number.
 std::unique_ptr<Task> MakeCounting(const TrainingSpec& training);

@@ -1,7 +1,7 @@
 // Job specifications as people and programs write them: YAML and JSON with the same flat fields,
-// and one table that says of each field where it lives, what it may be, and whether it is part of
-// the training specification or run (docs/job-spec.md lists them). Protobuf:
-// lib/wire/job_codec_proto.h.
+// and one table that says of each field where it lives, what it may be, and whether it belongs to
+// the training specification or to the runtime specification (docs/job-spec.md lists them).
+// Protobuf: lib/wire/job_codec_proto.h.
 //
 // Errors are kInvalidArgument; they name the place, the field, what was found and what is allowed,
 // as in
@@ -40,10 +40,10 @@ absl::StatusOr<JobSpec> Complete(const JobSpec& spec);
 // Complete(spec) succeeds and changes nothing.
 absl::Status Validate(const JobSpec& spec);
 
-// SHA-256 (64 lower-case digits) of the training specification's canonical JSON: equal laws, equal
-// hashes, in every build of Muster.
+// SHA-256 (64 lower-case digits) of the training specification's canonical JSON: equal
+// specifications have equal hashes in every build of Muster.
 std::string TrainingHash(const TrainingSpec& training);
-// One line for each field that differs, with both values: "lanes: 4 against 6". Empty: the laws are
+// One line for each field that differs, with both values: "lanes: 4 against 6". Empty: they are
 // equal.
 std::vector<std::string> TrainingDifferences(const TrainingSpec& ours, const TrainingSpec& theirs);
 // Likewise of what may differ from one start to the next.
@@ -52,7 +52,7 @@ std::vector<std::string> RuntimeDifferences(const JobSpec& ours, const JobSpec& 
 // The schema as data: for documentation, completion and tests.
 struct JobField {
   std::string name;           // "optimizer.kind"
-  bool training = false;      // else run
+  bool training = false;      // else it belongs to the runtime specification
   std::string default_value;  // as JSON; empty: none, the field is needed
   std::string allowed;        // "1 … 4096"; "sgd, momentum, adam, adamw"
 };

@@ -8,7 +8,7 @@
 namespace muster {
 
 // Complete and valid, or kInvalidArgument with FieldOf(status). Fields that this build does not
-// know are refused too: they might be law.
+// know are refused too: they might decide bits of the result.
 absl::StatusOr<JobSpec> FromProto(const v1::JobSpec& message);
 
 // `spec` is valid. FromProto(ToProto(spec)) == spec.

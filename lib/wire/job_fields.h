@@ -1,7 +1,7 @@
 // For lib/wire alone: the schema of a job specification as a table, one line a field: where it
-// lives in JobSpec, what it may be, whether it is part of the training specification or run, and
-// for which jobs it means anything. Everything else about specifications (documents, hash,
-// differences, documentation) walks this table.
+// lives in JobSpec, what it may be, whether it belongs to the training or to the runtime
+// specification, and for which jobs it means anything. Everything else about specifications
+// (documents, hash, differences, documentation) walks this table.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace muster {
 // One field of the schema.
 struct FieldRule {
   std::string name;
-  bool training = false;  // else run
+  bool training = false;  // else it belongs to the runtime specification
   std::string allowed;
   // Reads a value that is not null into the spec.
   std::function<absl::Status(const Document&, const nlohmann::json&, JobSpec&)> read;

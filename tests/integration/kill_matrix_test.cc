@@ -120,7 +120,7 @@ std::optional<Death> DeathAt(const std::string& point, const Settings& s) {
   if (point == "last_backward") return Death{before / kTensors, k};
   if (point == "half_sent" || point == "half_received" || point == "before_apply")
     return Death{before, k};
-  // The thread that runs lanes copies the share before it goes on.
+  // The thread that runs lanes copies the part before it goes on.
   if (point == "part_copied") return Death{kCheckpointEvery * s.pass - 1, k};
   return std::nullopt;
 }

@@ -17,7 +17,8 @@ std::vector<double> OurLosses(const TrainingSpec& training, int64_t steps);
 // tensor operations each operation is rounded once and right, as ours.
 enum class AdamBy { kOptimizer, kTensorOperations };
 
-// Which samples a step takes and what seeds its dropout: as OurLosses says, or as a job of that law
+// Which samples a step takes and what seeds its dropout: as OurLosses says, or as a job of that
+// specification
 // with one lane does.
 enum class Feed { kInOrder, kAsTheJob };
 

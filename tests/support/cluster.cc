@@ -146,7 +146,7 @@ void TestCoordinator::FromMember(uint64_t session, ToCoordinator message) {
     if (of == session) return Handle(coordinator::MemberSays{id, std::move(message)});
 }
 
-// Every process that asked is answered at once, and again when the numeric environment are there.
+// Every process that asked is answered at once, and again when the numeric environment is there.
 void TestCoordinator::TellEnvironment() {
   std::vector<uint64_t> told;
   for (auto& [session, asked] : waiting_) {

@@ -10,10 +10,10 @@
 
 namespace muster::worker {
 
-// The task that `law.task` names, its data read; what it copies of tensors is counted in `copied`,
-// which outlives it. kInvalidArgument: an unknown task (the message
-// lists the known ones), one that this build is without, or bad parameters or data; kDataLoss: data
-// that cannot be read to its end.
+// The task that `training.task` names, with its data read. `copied` counts what it copies of
+// tensors, and outlives it. kInvalidArgument: an unknown task (the message lists the known ones),
+// one that this build is without, or bad parameters or data. kDataLoss: data that cannot be read to
+// its end.
 absl::StatusOr<std::unique_ptr<Task>> MakeTask(const TrainingSpec& training, CopyCounter& copied);
 
 }  // namespace muster::worker

@@ -59,7 +59,7 @@ absl::StatusOr<FromCoordinator> CoordinatorLink::Handle(const FrameCame& came) {
 
 void CoordinatorLink::Handle(const SessionBroke& broke, Time now) {
   if (!std::exchange(down_told_, true))
-    LogWarning("no coordinator at %s: %s; training goes on, and it is tried again", address_,
+    LogWarning("no coordinator at %s: %s; training goes on, and we try to connect again", address_,
                broke.why.ToString());
   if (IsOpen(now)) away_since_ = now;
   session_.reset();

@@ -34,8 +34,8 @@ class CoordinatorLink {
   Duration Away(Time now) const { return IsOpen(now) ? Duration() : now - away_since_; }
 
  private:
-  // A transport does not tell when it has connected: what came, or that it did not fail in time,
-  // does.
+  // A transport does not tell when it has connected. We take the session for open when a message
+  // came, or when the time to connect has passed without an error.
   bool IsOpen(Time now) const;
 
   Transport& transport_;

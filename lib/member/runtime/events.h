@@ -25,7 +25,7 @@
 
 namespace muster {
 
-// This member's checkpoint part of a checkpoint of state(step), on its way to disk.
+// This member's part of a checkpoint of state(step), on its way to disk.
 struct CheckpointPartCopy {
   LineageNumber lineage;
   Step step;

@@ -235,8 +235,8 @@ void Exchange::Handle(SegmentFailed failed) {
   Feed(std::move(failed));
 }
 
-// Who leaves already, at the end of its job, shows the text sample first; its agent waits for that
-// a while.
+// A member that is leaving already, because its job has ended, first reports the text sample; its
+// agent gives it some time for that.
 void Exchange::Handle(StopAsked event) {
   if (!leaving_) quit_ = Quit{event.exit_code, event.reason};
 }

@@ -3,7 +3,7 @@
 // nothing. One per process (or, in tests, per member).
 //
 // Before there is a machine, the process asks the coordinator for its job; the train thread then
-// makes the task and finds out the numeric environment (a server learns them from the coordinator).
+// makes the task and finds out the numeric environment (a server learns it from the coordinator).
 #pragma once
 
 #include <atomic>
@@ -61,7 +61,7 @@ class Exchange {
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  // Until the job ends or the process must; then the train thread's box is closed. Returns the
+  // Runs until the job or the process ends, then closes the train thread's mailbox. Returns the
   // process's exit code.
   int Run();
 
@@ -136,8 +136,8 @@ class Exchange {
   std::unique_ptr<Member> member_;
   std::unique_ptr<DataPath> data_;
   std::unique_ptr<SegmentWriter> writer_;
-  // What came too early, by sender. Who is a step ahead sends at most its sums and results of that
-  // step: the limit is there for a sender that invents steps and views.
+  // What came too early, by sender. A sender that is a step ahead sends at most its sums and
+  // results of that step: the limit is there for one that invents steps and views.
   struct Held {
     std::deque<Incoming> frames;
     size_t bytes = 0;

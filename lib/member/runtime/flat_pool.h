@@ -1,4 +1,4 @@
-// Memory for whole flat spaces: parameters, receive buffer of results, partial sums of gradients.
+// Memory for whole flat spaces: parameters, receive buffers for results, partial sums of gradients.
 // Whoever still reads a buffer (a frame on its way out, a lane that was given up) holds it; it
 // comes back to the pool when the last holder lets go, so nobody ever writes what another still
 // reads.

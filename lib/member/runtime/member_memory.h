@@ -1,14 +1,14 @@
 // The states and results a member holds, by step. Exchange thread only.
 //
-// What may be written when. `sync: allreduce`: results of step s land in one of two landing
-// buffers, by parity of s; parameters and slots are one generation, written only by the train
-// thread in Apply, between DoApply and StateApplied. `sync: server`: results of step s are the new
-// values, that is state(s+1): they land in a generation of their own, by parity of s, while lanes
-// of step s still read the other one; applying is nothing but going on with it. The buffer of step
-// s takes the place of that of s-2. Nobody needs that one: a lane-holding peer's contribution to
-// s-1, without which s could not be open, proves that it held all of s-2. Where there is no such
-// proof (a frame to somebody who is gone, a lane that was given up) the old buffer lives on until
-// its holders let go, and another one is taken from the pool.
+// What may be written when. `sync: allreduce`: results of step s are stored in one of two
+// receive buffers, by parity of s; parameters and slots are one generation, written only by the
+// train thread in Apply, between DoApply and StateApplied. `sync: server`: results of step s are
+// the new values, that is state(s+1): they are stored in a generation of their own, by parity of s,
+// while lanes of step s still read the other one; applying is nothing but going on with it. The
+// buffer of step s takes the place of that of s-2. Nobody needs that one: a lane-holding peer's
+// contribution to s-1, without which s could not be open, proves that it held all of s-2. Where
+// there is no such proof (a frame to somebody who is gone, a lane that was given up) the old buffer
+// lives on until its holders let go, and another one is taken from the pool.
 #pragma once
 
 #include <array>
@@ -27,7 +27,7 @@ class MemberMemory {
 
   FlatPool& pool() { return *pool_; }
 
-  // ReceiveBuffer memory of the results of `step`, the open one: fresh at its first use.
+  // The receive buffer for the results of `step`, the open one: fresh at its first use.
   const FlatPtr& ReceiveBuffer(Step step);
   // Results of `step`, held since; they stay unchanged.
   const FlatPtr& Results(Step step) const;

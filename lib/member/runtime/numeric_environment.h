@@ -1,5 +1,5 @@
-// How this process computes, as numeric environment that a job's members share
-// (docs/architecture.md section 1).
+// How this process computes: its part of the numeric environment, which must be equal on all
+// members of a job (docs/architecture.md section 1).
 #pragma once
 
 #include <map>

@@ -101,9 +101,10 @@ PeerSessions::News PeerSessions::Handle(FrameCame came) {
             .payload = std::move(came.frame.payload)};
   if (hello != nullptr && !link.greeted) return Greet(came.id, link, *hello);
   ++refused_;
-  absl::Status why =
-      message.ok() ? absl::InvalidArgumentError("the first frame, and only that, is a greeting")
-                   : message.status();
+  absl::Status why = message.ok()
+                         ? absl::InvalidArgumentError(
+                               "the first frame must be a greeting, and no later one may be")
+                         : message.status();
   LogWarning("session with %s closed: %s", link.session->Peer(), why.ToString());
   News news{.down = link.greeted, .up = {}, .said = {}, .message = {}, .payload = {}};
   link.session->Close(why);  // its break, which we still wait for, schedules the next attempt
@@ -118,10 +119,10 @@ absl::Status PeerSessions::CheckHello(const Link& link, const Hello& hello) cons
         absl::StrCat("a member of job '", hello.job, "'; this one is of '", options_.job, "'"));
   if (hello.to != options_.me)
     return absl::FailedPreconditionError(
-        absl::StrCat("greets ", NameOf(hello.to), "; here is ", NameOf(options_.me)));
+        absl::StrCat("its greeting is for ", NameOf(hello.to), ", not ", NameOf(options_.me)));
   if (link.dialed && hello.from != *link.dialed)
-    return absl::FailedPreconditionError(
-        absl::StrCat("we called ", NameOf(*link.dialed), ", ", NameOf(hello.from), " answers"));
+    return absl::FailedPreconditionError(absl::StrCat("we called ", NameOf(*link.dialed), ", but ",
+                                                      NameOf(hello.from), " answered"));
   return absl::OkStatus();
 }
 

@@ -36,12 +36,12 @@ class PeerSessions {
   static Acceptor AcceptInto(std::shared_ptr<EventBox> events,
                              std::shared_ptr<std::atomic<LinkId>> next_id);
 
-  // Sessions to exactly these, ourselves left out: the missing are connected, others closed.
-  // Returns those that are down now.
+  // Keeps sessions with exactly these peers (ourselves left out): connects to the missing ones and
+  // closes all others. Returns the peers that are down now.
   std::vector<MemberId> Hold(const std::vector<ViewMember>& peers, Time now);
 
-  // A peer's session went down, came up (after it went down, where a newer one replaced it), said
-  // something; or the frame was taken care of (nothing).
+  // What an event led to: a peer's session went down, came up (both, where a newer session replaced
+  // it), or a message came; all empty: nothing that concerns the caller.
   struct News {
     std::optional<MemberId> down;
     std::optional<MemberId> up;

@@ -46,7 +46,7 @@ absl::Status Check(const ProcessOptions& options) {
     return absl::InvalidArgumentError(absl::StrCat("--lease-ms: ", kShortestLease.count(), " to ",
                                                    kLongestLease.count(), " is allowed"));
   if (options.coordinator_timeout_s < 1)
-    return absl::InvalidArgumentError("--coordinator-timeout: at least 1 second is allowed");
+    return absl::InvalidArgumentError("--coordinator-timeout: must be at least 1 second");
   return Prefix("--coordinator", CheckPlaintextAddress(options.coordinator, options.credentials,
                                                        ReadNetworkNamespaces()));
 }

@@ -26,8 +26,8 @@ struct Setup {
 };
 using SetupPtr = std::shared_ptr<const Setup>;
 
-// kInvalidArgument: the numeric environment' tensors make no layout. kFailedPrecondition: this
-// machine has not the memory for it.
+// kInvalidArgument: the tensors of the numeric environment make no layout. kFailedPrecondition:
+// this machine has not the memory for it.
 absl::StatusOr<SetupPtr> MakeSetup(const JobIs& job, NumericEnvironment environment);
 
 struct MemberPlace {

@@ -1,5 +1,5 @@
 // What is taken from a state between two steps: a fingerprint, and a copy of this member's
-// checkpoint part of a checkpoint. Any thread that may read the state.
+// part of a checkpoint. Any thread that may read the state.
 #pragma once
 
 #include <cstdint>

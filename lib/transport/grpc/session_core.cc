@@ -11,7 +11,7 @@
 namespace muster {
 namespace {
 
-// What a goodbye may take when somebody waits for it.
+// How long telling the peer our reason may take when a caller waits for it.
 constexpr std::chrono::seconds kPoliteEnd{1};
 
 }  // namespace

@@ -170,7 +170,7 @@ TEST_F(DriverTest, ASessionThatNeverSpeaksIsClosed) {
   later.Say(AskJob{"nothing", "worker-1"});
   later.Next<Leave>();
   clock_.Advance(std::chrono::seconds(5));
-  EXPECT_THAT(silent.Broken().message(), HasSubstr("did not say what it is"));
+  EXPECT_THAT(silent.Broken().message(), HasSubstr("first frame did not come in time"));
   ScriptedMember fresh = Member("worker-2");
   fresh.Say(AskJob{"nothing", "worker-2"});
   EXPECT_THAT(fresh.Next<Leave>().reason, HasSubstr("job nothing")) << "it has not waited so long";

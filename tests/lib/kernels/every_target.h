@@ -34,7 +34,7 @@ void ForEveryTarget(Test test) {
   EXPECT_GE(targets, 2) << "no second instruction set to compare with";
 }
 
-// Both signs, about forty binary commands of magnitude, some zeros: sums of these show every change
+// Both signs, about forty binary orders of magnitude, some zeros: sums of these show every change
 // of order.
 inline std::vector<float> WildFloats(size_t count, uint64_t seed) {
   std::mt19937_64 random(seed);

@@ -8,7 +8,7 @@
 namespace muster {
 namespace {
 
-// One element, straight from the formulas of the papers as LibTorch commands them.
+// One element, straight from the formulas of the papers in the order of LibTorch's operations.
 struct Element {
   float parameter, slot0, slot1;
 };
