@@ -59,7 +59,7 @@ inline constexpr MetricEntry kCatalog[] = {
      "Bytes of checkpoint segments that this member wrote"},
     {"muster_checkpoints_committed_total", MetricKind::kCounter, "1", "", "Checkpoints committed"},
     {"muster_queue_depth", MetricKind::kGauge, "1", "queue",
-     "Things waiting in a queue: mailbox, transport, checkpoint, questions"},
+     "Things waiting in a queue: mailbox, transport, checkpoint, queries"},
     {"muster_jobs", MetricKind::kGauge, "1", "state", "Jobs known to the coordinator, by state"},
     {"muster_records_pending", MetricKind::kGauge, "1", "",
      "Ledger records not yet acknowledged by the coordinator"},
