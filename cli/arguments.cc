@@ -263,7 +263,7 @@ std::string UnknownCommand(const CLI::App& app, int argc, const char* const* arg
   for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
   if (std::find(names.begin(), names.end(), argv[1]) != names.end()) return "";
   const std::string hint = DidYouMean(argv[1], names);
-  return absl::StrCat("muster: '", argv[1], "' is no command", hint.empty() ? "." : hint,
+  return absl::StrCat("muster: '", argv[1], "' is not a command", hint.empty() ? "." : hint,
                       " Commands: ", absl::StrJoin(names, ", "),
                       ". muster --help explains them.\n");
 }

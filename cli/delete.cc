@@ -36,8 +36,8 @@ absl::StatusOr<bool> Confirm(const RemoteArguments& arguments, const JobStatus& 
   if (answer) return *answer;
   return absl::InvalidArgumentError(
       absl::StrCat("job ", job.id,
-                   " is not deleted: nobody can be asked, for the input is no "
-                   "terminal; --yes deletes without asking"));
+                   " is not deleted: the input is not a terminal, so nobody can be "
+                   "asked; --yes deletes without asking"));
 }
 
 // What is kept of a large job takes a while to remove.

@@ -12,7 +12,7 @@
 
 namespace muster::cli {
 
-// Puts a question to the person at the terminal; nothing: nobody is there. May be empty: likewise.
+// Asks the person at the terminal. It returns nothing, or is empty, when nobody is there to ask.
 using Asker = std::function<std::optional<bool>(const std::string& question)>;
 
 // The exit code.

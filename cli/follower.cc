@@ -13,10 +13,10 @@ namespace {
 
 constexpr Duration kPause = std::chrono::milliseconds(100);
 
-// So often a coordinator that is away is asked: the job is over then, and its end known.
+// How often we ask a coordinator that is away: the job is over by then, and its result is known.
 constexpr int kFingerprintTries = 100;
 
-// All of them, part by part. `pause` waits for a moment; false: not any more.
+// All of them, page by page. `pause` waits for a moment; it returns false when we are to give up.
 absl::StatusOr<std::vector<Fingerprint>> AllFingerprints(const Rest& rest, const std::string& id,
                                                          const std::function<bool()>& pause) {
   std::vector<Fingerprint> all;

@@ -31,7 +31,7 @@ class Follower {
   // The threads start at once.
   Follower(std::string url, std::string id, std::string spec_json, Poster post,
            FollowerEvents events);
-  ~Follower();  // the coordinator is gone or answers: waits for the exchange under way
+  ~Follower();  // waits for the request under way: the coordinator answers it or is gone
   Follower(const Follower&) = delete;
   Follower& operator=(const Follower&) = delete;
 

@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Members end by themselves after the job; who does not in this time is told to.
+// Members end by themselves after the job; those that do not within this time are told to.
 constexpr Duration kLeaveTime = std::chrono::seconds(5);
 
 Time Now() { return std::chrono::steady_clock::now(); }

@@ -19,7 +19,8 @@ namespace muster::cli {
 namespace {
 
 constexpr Duration kLook = std::chrono::milliseconds(250);
-// Members print their last words shortly after their job's end: so many looks without a line.
+// Members print their last lines shortly after their job's end: we stop after so many looks at
+// the files that found no new line.
 constexpr int kQuietLooks = 4;
 // A coordinator that is started again is waited for.
 constexpr int kLooksWithoutAnswer = 240;

@@ -22,7 +22,7 @@ namespace {
 
 using Command = RemoteArguments::Command;
 
-// How long a coordinator that does not answer is waited for, once it has been heard.
+// How long we wait for a coordinator that has answered before and does not answer now.
 constexpr int kReconnects = 60;
 constexpr Duration kReconnectPause = std::chrono::seconds(1);
 

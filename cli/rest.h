@@ -56,7 +56,7 @@ struct JobStatus {
 // done, stopped, failed, cancelled: nothing more happens by itself.
 bool IsOver(const JobStatus& job);
 
-// As many as the coordinator tells at once.
+// One page: as many as the coordinator gives at once.
 struct JobList {
   std::vector<JobStatus> jobs;  // in order of submission
   std::string next_page_token;  // for those that follow; empty: there are none
@@ -68,7 +68,7 @@ struct Fingerprint {
   bool operator==(const Fingerprint&) const = default;
 };
 
-// As many as the coordinator tells at once.
+// One page: as many as the coordinator gives at once.
 struct FingerprintPage {
   std::vector<Fingerprint> fingerprints;  // by step
   int64_t next = -1;                      // from where those follow; -1: there are none
@@ -89,7 +89,7 @@ absl::StatusOr<JobStatus> ParseJobStatus(const std::string& json);
 absl::StatusOr<JobEvent> ParseJobEvent(const std::string& name, const std::string& json);
 absl::StatusOr<FingerprintPage> ParseFingerprints(const std::string& json);
 
-// Nobody answers, for now: what a coordinator that is slow or being started again looks like.
+// The error is one that a coordinator gives which is slow or being started again: ask again.
 bool IsPassing(const absl::Status& error);
 
 // Errors are those of the server (their message names the field) or of lib/http/client.h.

@@ -35,7 +35,7 @@ std::string CommandToGoOn(const TrainArguments& arguments, const Resume& resume,
   if (arguments.servers) absl::StrAppend(&command, " --servers ", *arguments.servers);
   for (const std::string& setting : arguments.settings)
     absl::StrAppend(&command, " --set ", ShellWord(setting));
-  // The same again would begin where this run began.
+  // With the same value it would begin again where this run began.
   if (resume.kind != ResumeKind::kLatest) absl::StrAppend(&command, " --set resume=latest");
   return absl::StrCat(command, " --dir ", ShellWord(folder));
 }

@@ -70,16 +70,17 @@ void Define(CLI::App& app, Arguments& arguments) {
   app.add_option("--checkpoint-dir", arguments.checkpoint_dir,
                  "where members write checkpoints (default: checkpoints in --dir)");
   app.add_option("--lease-ms", arguments.lease_ms,
-                 "a member that is silent for longer is taken for lost")
+                 "a member that is silent for so many milliseconds counts as lost")
       ->check(CLI::Range(kShortestLease.count(), kLongestLease.count()))
       ->capture_default_str();
   app.add_option("--slots", arguments.slots,
-                 "members that are started by other means than host agents: so many may run "
-                 "besides those that the agents hold")
+                 "how many members may run besides those of host agents, for members that are "
+                 "started by other means")
       ->check(CLI::Range(0, 4096))
       ->capture_default_str();
   app.add_option("--allow-plaintext", arguments.allow_plaintext,
-                 "a network (CIDR) where unprotected ports may be opened; loopback always is");
+                 "a network (CIDR) where unprotected ports may be opened; on loopback they always "
+                 "may");
   app.add_option("--report-fd", arguments.report_fd,
                  "where to report the addresses in effect, as a line of JSON")
       ->capture_default_str();

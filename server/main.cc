@@ -5,6 +5,7 @@ int main(int argc, char** argv) {
   return muster::RunMember(
       argc, argv,
       {.name = "muster-server",
-       .description = "A server of a Muster job: owns chunks, adds and applies",
+       .description =
+           "A server of a Muster job: it owns chunks, adds gradients and applies updates",
        .role = muster::Role::kServer});
 }

@@ -36,7 +36,7 @@ int main(int argc, char** argv) {
   std::string dir = ".", lane_file;
   muster::MemberProgram program;
   program.name = "muster-worker";
-  program.description = "A worker of a Muster job: computes lanes, owns chunks";
+  program.description = "A worker of a Muster job: it computes lanes and owns chunks";
   program.role = muster::Role::kWorker;
   program.add_options = [&](CLI::App& app) {
     app.add_option("--dir", dir, "directory of the job's local files")->capture_default_str();

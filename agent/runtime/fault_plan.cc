@@ -48,7 +48,7 @@ absl::StatusOr<std::string> ReadTarget(const Document& document, const std::stri
   if (IsTarget(target, processes)) return target;
   return ErrorAt(document, field,
                  absl::StrCat(muster::Describe(value),
-                              " is no process of this job; it has: ", Targets(processes)));
+                              " is not a process of this job; it has: ", Targets(processes)));
 }
 
 absl::StatusOr<Duration> ReadSeconds(const Document& document, const std::string& field,

@@ -17,7 +17,7 @@ struct StepReport {
   int64_t epoch = 0;
   double loss = 0;      // not a number when the process gave none
   int64_t samples = 0;  // of the whole step, all workers
-  double seconds = 0;   // it took
+  double seconds = 0;   // that the step took
   bool operator==(const StepReport&) const = default;
 };
 

@@ -48,9 +48,9 @@ class RunFolder {
   std::string checkpoints() const { return path_ + "/checkpoints"; }
   std::string targets() const { return path_ + "/prometheus-targets.json"; }
 
-  // Those of the last time where they are still free, else new ones. `http`: wished for; port 0:
-  // any of that host, and empty: any of loopback. kInvalidArgument: it is no address; kUnavailable:
-  // it is none of this machine.
+  // The addresses of the last time where they are still free, else new ones. `http` is the address
+  // asked for: port 0 means any port of that host, empty any port of loopback. kInvalidArgument: it
+  // is not an address; kUnavailable: it is not an address of this machine.
   absl::StatusOr<ClusterAddresses> PickAddresses(const std::string& http = "");
 
   // Makes the folders of a job's processes.

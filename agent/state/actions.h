@@ -24,8 +24,8 @@ struct SupervisorOptions {
   Duration healthy_after = std::chrono::minutes(10);
   // Failures of a coordinator count for so long: without a job there is no progress.
   Duration coordinator_crash_window = std::chrono::hours(1);
-  // From when a member is wanted no more to SIGTERM: its coordinator has told it to leave, and it
-  // may have something to show first.
+  // How long a member that is no longer wanted may run before SIGTERM: its coordinator has told it
+  // to leave, and it may have something to report first.
   Duration leave_grace = std::chrono::seconds(2);
   Duration stop_grace = std::chrono::seconds(10);  // from SIGTERM to SIGKILL
 };

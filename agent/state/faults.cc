@@ -85,7 +85,8 @@ bool FaultDriver::IsDue(const Fault& fault, const std::string& job, Time now) co
   return fault.at_step && pace != paces_.end() && pace->second.step >= *fault.at_step;
 }
 
-// A job of the fault whose steps have come so far: by them goes what happens to the coordinator.
+// A job that the fault means and that has reached its step: a fault of the coordinator goes by the
+// steps of that job.
 std::optional<std::string> FaultDriver::JobInTime(const Fault& fault, Time now) const {
   for (const auto& [job, pace] : paces_)
     if (IsOf(fault, job) && IsDue(fault, job, now)) return job;

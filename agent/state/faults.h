@@ -33,9 +33,9 @@ struct Fault {
   std::optional<Duration> at_time{};
   std::optional<std::string> at_point{};
   // At most one, and none with `at_point`: how long a killed process is kept down (neither: started
-  // again as after any failure) or a paused one stands still (exactly one is needed). What is for
-  // steps ends also when none was completed for kNoStepPatience, or ten times as long as the last
-  // one took: it may be what they wait for.
+  // again as after any failure) or a paused one stands still (exactly one is needed). A fault
+  // for steps also ends when no step was completed for kNoStepPatience, or for ten times as long as
+  // the last step took: the steps may be waiting for the end of the fault.
   std::optional<int64_t> for_steps{};
   std::optional<Duration> for_time{};
   bool operator==(const Fault&) const = default;
@@ -68,9 +68,9 @@ class FaultDriver {
 
   // A process is about to be started: the failpoint that this start is armed with, if any.
   std::optional<std::string> Arm(const ProcessKey& starting);
-  // What lasts for steps ends with the last of the job at the latest: none comes after it.
+  // A fault that lasts for steps ends with the job's last step at the latest.
   void JobEndsAfter(const std::string& job, int64_t last_step) { last_steps_[job] = last_step; }
-  // It has come to a failpoint ("half_sent").
+  // The process has reached a failpoint ("half_sent").
   void Passed(const ProcessKey& process, absl::string_view point);
 
   std::optional<Time> NextTick() const;     // of what goes by the clock and lies ahead
@@ -82,7 +82,7 @@ class FaultDriver {
     Phase phase = Phase::kAhead;
     ProcessKey victim{};
     std::string job{};  // whose steps count
-    Time since{};       // of kGoing, as are the next two, of which there is one
+    Time since{};       // this and the next two (one is set) are for kGoing
     std::optional<int64_t> until_step{};
     std::optional<Time> until_time{};
   };

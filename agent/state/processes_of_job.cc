@@ -115,7 +115,7 @@ Duration ProcessesOfJob::NextBackoff(const Process& process) const {
 AfterExit ProcessesOfJob::Judge(Process& process, const Exit& exit, Time now) const {
   if (stopping_ || !process.wanted) return AfterExit::kFinished;
   if (process.kept_down) return AfterExit::kKeptDown;
-  // Wanted again while its end was under way: what it ended with says nothing.
+  // It was wanted again while we were ending it, so its exit says nothing.
   if (Ends(process)) return AfterExit::kStartsAgain;
   const ExitMeaning meaning = MeaningOf(exit);
   if (meaning == ExitMeaning::kHopeless) return AfterExit::kGivenUp;
@@ -125,7 +125,7 @@ AfterExit ProcessesOfJob::Judge(Process& process, const Exit& exit, Time now) co
   return CountFailure(process, now) ? AfterExit::kGivenUp : AfterExit::kStartsAgain;
 }
 
-// True when it was one too many.
+// True when the crash limit is reached.
 bool ProcessesOfJob::CountFailure(Process& process, Time now) const {
   std::deque<Time>& failures = process.failures;
   while (is_coordinator() && !failures.empty() &&
@@ -267,7 +267,7 @@ ProcessExited ProcessesOfJob::ReportOf(const std::string& name, const Process& p
           .exit_code = exit.signal == 0 ? exit.code : 0,
           .signal = exit.signal,
           .cause = CauseOf(exit),
-          // What is hopeless says so by its exit code.
+          // A process that is hopeless says so by its exit code.
           .gave_up = process.phase == Phase::kGivenUp && MeaningOf(exit) == ExitMeaning::kFailure,
           .lanes = exit.lanes,
           .last_lines = exit.last_lines};

@@ -15,8 +15,9 @@
 
 namespace muster::coordinator {
 
-inline constexpr size_t kKeptEvents = 10'000;           // of one job
-inline constexpr size_t kKeptInAll = 10 * kKeptEvents;  // of all: the job with the most gives way
+inline constexpr size_t kKeptEvents = 10'000;  // of one job
+inline constexpr size_t kKeptInAll =
+    10 * kKeptEvents;  // of all jobs: the one with the most forgets first
 
 // One thread at a time: the driver's.
 class EventLog {
@@ -24,7 +25,7 @@ class EventLog {
   explicit EventLog(TermNumber term, size_t keep = kKeptEvents, size_t keep_in_all = kKeptInAll)
       : term_(term), keep_(keep), keep_in_all_(keep_in_all) {}
 
-  // Gives it the next number, keeps it and hands it to who watches the job. A "done" is a job's
+  // Gives it the next number, keeps it and hands it to whoever watches the job. A "done" is a job's
   // last event: its watchers are let go.
   void Append(const std::string& job, JobEvent event);
 

@@ -319,7 +319,7 @@ class Api final : public JobApi {
         TrainingDifferences((*known)->status.job.spec.training, spec.training);
     if (!differences.empty())
       return absl::AlreadyExistsError(
-          absl::StrCat("job ", id, " is there with another training specification (",
+          absl::StrCat("job ", id, " exists with another training specification (",
                        absl::StrJoin(differences, "; "), "); submit this one under another id"));
     const JobStatus& status = (*known)->status;
     if (status.job.deleting)

@@ -28,8 +28,8 @@ class CheckpointRounds {
   // Of the current lineage. False: a newer checkpoint is there, so it is of no use.
   bool Offer(const MemberId& writer, const SegmentWritten& written);
   // The newest round whose `parts` are all there and whose records are, too; from now on it is
-  // being committed. Its step and segments; nothing: none is complete, or one is under way, because
-  // manifests are committed in the order of their steps.
+  // being committed. Returns its step and segments; nothing if no round is complete, or if a commit
+  // is under way: manifests are committed in the order of their steps.
   std::optional<Manifest> Begin(Step recorded, size_t parts);
   bool committing() const;
   // Keeps the newest `keep`. What was collected for this one and older ones is settled.
@@ -72,7 +72,7 @@ class LastCheckpoint {
   };
   explicit LastCheckpoint(Patience patience) : patience_(patience) {}
 
-  // False: it has failed too often. Told again before the next try, it counts once.
+  // False: it has failed too often. Failures that come before the next try count once.
   bool Fail(bool write_again, Time now);
   int failures() const { return failures_; }
   void Arrived() { retry_at_.reset(); }

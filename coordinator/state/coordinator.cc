@@ -75,8 +75,8 @@ void Coordinator::Enqueue(StoredJob& job) {
   Do(PersistJob{j});
 }
 
-// What may be changed between one start and the next, of a job that was cut off: it starts again,
-// in its old place in the queue.
+// A job that was cut off is submitted with another runtime specification: it starts again, from its
+// old place in the queue.
 void Coordinator::PutBack(Job& job, const RuntimeSpec& runtime) {
   const JobJournal& known = job.journal();
   if (Ended(known.phase) || known.spec.runtime == runtime || (job.run() && job.run()->HasMembers()))

@@ -197,7 +197,7 @@ std::string JobRun::EnvironmentDifferences(const Join& join) const {
   return differ;
 }
 
-// Another life of its name has taken its place in the view.
+// A later process of that name has taken its place in the view.
 bool JobRun::IsReplaced(const Join& join) const {
   const std::optional<View>& view = journal_.view;
   if (!view || join.sealed == ViewNumber(0) || view->IndexOf(join.id) >= 0) return false;

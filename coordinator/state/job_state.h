@@ -56,7 +56,7 @@ struct JobJournal {
   bool deleting = false;  // what is kept of it is being removed
 };
 
-// Empty: it may be deleted. For people.
+// Why the job may not be deleted, for people; empty: it may.
 std::string WhyNotDeleted(const JobJournal& job);
 
 }  // namespace muster::coordinator

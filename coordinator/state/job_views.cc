@@ -84,7 +84,7 @@ Duration JobRun::WithTimeForState(Duration patience) const {
          std::chrono::seconds(copies * elements * int64_t{sizeof(float)} / kBytesPerSecond);
 }
 
-// Who has not become ready in a generous time holds up everybody else.
+// A member that has not become ready in a generous time holds up all others.
 void JobRun::EvictSlow() {
   if (now_ - change_->since() <= WithTimeForState(leadership_.settings.forming_patience)) return;
   for (const MemberId& id : change_->NotReady())

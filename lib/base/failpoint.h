@@ -42,7 +42,7 @@ class Failpoints {
   // kInvalidArgument: unknown point (the known ones are named), or a number below 1.
   absl::Status Arm(absl::string_view point_and_pass);
 
-  // Whether any is: else what finds out whether a point is reached can be left undone.
+  // Whether any point is armed. If none is, nobody needs to find out whether a point is reached.
   bool armed() const { return !armed_.empty(); }
 
   // Any thread. At the pass that was asked for, and at no other, calls `fire`.

@@ -1,6 +1,7 @@
 // What a frame may hold. A larger one breaks the session with kResourceExhausted, at the end that
 // sends it as well as at the end that receives it from outside (lib/transport); so what is made to
-// go into one frame (lib/domain/grid.h, coordinator/state/plan.h) is refused before it grows so.
+// go into one frame (lib/domain/grid.h, coordinator/state/plan.h) is refused before it grows that
+// large.
 #pragma once
 
 #include <cstddef>

@@ -106,7 +106,7 @@ struct JobIs {
   // Without it a server waits; it is told again when it is known.
   std::optional<NumericEnvironment> environment;
 };
-struct Seal {  // view `view` is forming among `members`: stop the one before and say what you hold
+struct Seal {  // view `view` is forming: stop the one before and say what you hold
   TermNumber term;
   ViewNumber view;
 };

@@ -23,7 +23,8 @@ using Parser = beast::http::request_parser<beast::http::string_body>;
 constexpr size_t kReadBytes = size_t{16} << 10;
 constexpr size_t kMaxDiscardedBytes =
     size_t{1} << 20;  // from a client that has been told, or has nothing, to say
-// Above the limit of connections: so many are told so in peace, others in passing.
+// Above the limit of connections, so many at a time get a whole answer that says so; others are
+// only sent one if that takes no waiting.
 constexpr size_t kRefusedAtATime = 8;
 constexpr Duration kLinger = std::chrono::seconds(2);
 constexpr char kContinue[] = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -129,13 +130,13 @@ void Connection::Start() {
   AwaitRequest();
 }
 
-// Whatever the request is; the client has time to read the answer.
+// The answer does not depend on the request; the client has time to read it.
 void Connection::SayNo() {
   parser_.emplace();
   Refuse(NoRoom());
 }
 
-// Says so where that costs no waiting.
+// Sends the answer only as far as that takes no waiting.
 void Connection::TurnAway() {
   core_->CountAnswer(503);
   const std::string answer = FormatResponse(NoRoom(), {.keep_alive = false});
@@ -160,7 +161,7 @@ void Connection::OnTimer() {
       [[fallthrough]];
     case State::kHead:
     case State::kBody: {
-      // The read under way comes back and answers: reads and writes stay one at a time.
+      // Ends the read under way, whose handler then answers: there is one read or write at a time.
       timed_out_ = true;
       error_code ignored;
       socket_.cancel(ignored);

@@ -74,9 +74,10 @@ absl::Status StatusFromResponse(const Response& response) {
   if (response.status >= 200 && response.status < 300) return absl::OkStatus();
   const auto body = nlohmann::json::parse(response.body, nullptr, false);
   if (!body.is_object() || !body.contains("error") || !body["error"].is_object()) {
-    return absl::Status(CodeOfHttpStatus(response.status),
-                        "HTTP status " + std::to_string(response.status) +
-                            " from something that is no Muster coordinator; is this its address?");
+    return absl::Status(
+        CodeOfHttpStatus(response.status),
+        "HTTP status " + std::to_string(response.status) +
+            " from something that is not a Muster coordinator; is this its address?");
   }
   const nlohmann::json& error = body["error"];
   const std::string name = TextAt(error, "code");

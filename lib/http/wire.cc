@@ -27,7 +27,7 @@ std::string StatusLine(int status) {
                       "\r\n");
 }
 
-// Nothing of ours is to be guessed at or kept by a browser or a proxy.
+// No browser or proxy may guess the type of what we send, or keep it.
 constexpr absl::string_view kAlways =
     "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n";
 

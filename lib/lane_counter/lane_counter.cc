@@ -75,7 +75,7 @@ LaneCount CountFrom(const std::array<int64_t, kWords>& words) {
 // False at the end of the file.
 absl::StatusOr<bool> ReadRecord(int fd, off_t at, const std::string& path,
                                 std::array<int64_t, kWords>& words) {
-  // Until no change fell between two looks; a dead writer changes nothing.
+  // Reads until the record did not change while it was read; a dead writer changes nothing.
   for (int64_t before = -1; words[1] != before || before < 0;) {
     before = words[1];
     const ssize_t n = pread(fd, words.data(), kRecordBytes, at);

@@ -21,14 +21,15 @@ void AddOptions(CLI::App& app, ProcessOptions& p) {
   app.add_option("--node", p.node, "name of this host; members of one node are neighbours");
   app.add_option("--listen", p.listen, "address of the data port")->capture_default_str();
   app.add_option("--metrics", p.metrics, "address that serves metrics")->capture_default_str();
-  app.add_option("--report-fd", p.report_fd, "descriptor to write progress to, JSON lines");
-  app.add_option("--lease-ms", p.lease_ms, "silence after which one counts as lost")
+  app.add_option("--report-fd", p.report_fd, "descriptor for progress, written as lines of JSON");
+  app.add_option("--lease-ms", p.lease_ms,
+                 "milliseconds of silence after which a member counts as lost")
       ->capture_default_str();
   app.add_option("--coordinator-timeout", p.coordinator_timeout_s,
                  "seconds without a coordinator and a view, after which the process ends")
       ->capture_default_str();
   app.add_option("--allow-plaintext", p.credentials.allow_plaintext,
-                 "network (CIDR) that may be spoken to without certificates");
+                 "network (CIDR) in which peers need no certificates");
   app.add_option("--fail-at", p.fail_at, "POINT:N, kill this process at the N-th pass (tests)");
 }
 

@@ -50,7 +50,7 @@ absl::Status Translate(const std::string& path, const rocksdb::Status& status) {
   return absl::UnavailableError(text);
 }
 
-// Recovery is ours, with the next write: RocksDB's own runs at times of its choosing, and refuses
+// We recover ourselves, with the next write: RocksDB's own recovery runs at any time, and refuses
 // ours meanwhile.
 class NoRecoveryByItself final : public rocksdb::EventListener {
  public:

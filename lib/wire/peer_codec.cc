@@ -10,7 +10,7 @@
 namespace muster {
 namespace {
 
-// Norms, Results and the like begin alike.
+// Norms, Results and the like begin with the same fields.
 template <class Part, class Message>
 void PutPlace(const Part& part, Message& out) {
   out.set_lineage(part.lineage.value());

@@ -93,7 +93,7 @@ TEST(MusterTest, BadWordsAndFilesAreBadConfiguration) {
   std::ofstream(spec) << "task: counting\nreduction: sum\nepochs: 2\nbatch: 8\nworkers: 2\n";
   std::ofstream(plan) << "- {at_step: 1, kill: worker-9}\n";
   Program stranger(Muster({"train", spec, "--dir", MakeFolder(), "--faults", plan}));
-  EXPECT_TRUE(stranger.WaitFor("[0].kill: 'worker-9' is no process of this job"))
+  EXPECT_TRUE(stranger.WaitFor("[0].kill: 'worker-9' is not a process of this job"))
       << stranger.output();
   EXPECT_EQ(stranger.Wait(), 64);
   std::ofstream(spec) << "task: counting\nepohcs: 2\nbatch: 8\n";

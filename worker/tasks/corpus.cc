@@ -58,7 +58,7 @@ class Reader {
     return absl::InvalidArgumentError(absl::StrCat(
         "data.paths: ", path,
         fs::exists(path, ignored)
-            ? " is no readable file or directory"
+            ? " is not a readable file or directory"
             : " does not exist; name files or directories (best by their whole path)"));
   }
 

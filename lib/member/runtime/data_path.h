@@ -1,5 +1,5 @@
-// Where the bytes of a member are read and written: builds the frames of outgoing messages, adds,
-// lands and applies what came. Decides nothing: the state machine's actions say what. Exchange
+// Where the bytes of a member are read and written: builds the frames of outgoing messages; adds,
+// stores and applies what came. Decides nothing: the state machine's actions say what. Exchange
 // thread only.
 #pragma once
 

@@ -95,7 +95,7 @@ absl::Status CheckPayload(const std::vector<Part>& parts, const Payload& payload
   const size_t wanted = parts.empty() ? 0 : parts.back().byte_offset + parts.back().bytes;
   if (payload.size() != wanted)
     return absl::InvalidArgumentError(
-        absl::StrCat("a payload of ", payload.size(), " bytes, its header tells of ", wanted));
+        absl::StrCat("a payload of ", payload.size(), " bytes, but its header says ", wanted));
   for (const Part& part : parts) {
     const uint32_t crc =
         Crc32cOfSlices(absl::MakeConstSpan(payload.slices), part.byte_offset, part.bytes);

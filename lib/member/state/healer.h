@@ -41,7 +41,7 @@ class Healer {
   void Handle(const MemberId& from, const Pieces& pieces, std::optional<HeldState>& state,
               Outcome& out);
 
-  // What is next, when nothing that we wait for is under way.
+  // What to do next, when no action whose answer we await is under way.
   enum class Next {
     kWait,     // for pieces
     kApply,    // the last step before the base

@@ -58,12 +58,12 @@ class ConnectionGate {
   ConnectionGate(int connections, int listener);
   absl::Status ReadAddress(HostPort address);
   void Run();
-  // Returns when somebody waits at the door, or false when the gate is to close.
+  // Waits for a connection that wants to be accepted; false: the gate is to close.
   bool AwaitKnock(int timeout_ms);
   void AcceptAll();
   void TurnAway(int fd) const;
-  // Nobody can be accepted for want of a descriptor: the spare one is given up for as long as it
-  // takes to tell one of those who wait.
+  // No connection can be accepted for want of a descriptor: the spare one is given up for as long
+  // as it takes to accept one and tell it so.
   void AcceptWithSpare();
 
   const int connections_;

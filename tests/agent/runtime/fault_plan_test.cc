@@ -55,10 +55,10 @@ struct BadPlan {
 TEST(FaultPlanTest, SaysWhatIsWrongAndWhere) {
   const BadPlan cases[] = {
       {"- {at_step: 1, kill: wroker-2}",
-       "plan.yaml:1: [0].kill: 'wroker-2' is no process of this job; it has: "
+       "plan.yaml:1: [0].kill: 'wroker-2' is not a process of this job; it has: "
        "worker-0 to worker-2, server-0, coordinator, random worker"},
-      {"- {at_step: 1, kill: worker-3}", "[0].kill: 'worker-3' is no process of this job"},
-      {"- {at_step: 1, kill: server-1}", "[0].kill: 'server-1' is no process of this job"},
+      {"- {at_step: 1, kill: worker-3}", "[0].kill: 'worker-3' is not a process of this job"},
+      {"- {at_step: 1, kill: server-1}", "[0].kill: 'server-1' is not a process of this job"},
       {"- {at_step: 1, kill: worker-}", "is no process"},
       {"- {at_step: 1, kill: worker-01}", "is no process"},
       {"- {at_step: 1, kill: coordinator-0}", "is no process"},

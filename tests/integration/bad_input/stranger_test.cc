@@ -101,7 +101,7 @@ TEST(StrangerTest, WrongWordsAreExplained) {
   const std::string muster = ProgramPath("muster");
   const std::string spec = WriteText(MakeFolder() + "/spec.yaml", CountingSpec(2));
   ExpectEnds({muster}, 64, {"muster --help"});
-  ExpectEnds({muster, "trian"}, 64, {"'trian' is no command", "did you mean 'train'?"});
+  ExpectEnds({muster, "trian"}, 64, {"'trian' is not a command", "did you mean 'train'?"});
   ExpectEnds({muster, "train"}, 64, {"muster train: spec is required", "muster train --help"});
   ExpectEnds({muster, "train", spec, "--wrokers", "2"}, 64, {"--wrokers", "muster train --help"});
   ExpectEnds({muster, "train", spec, "--workers", "0"}, 64, {"--workers", "1 to 4096"});
