@@ -13,7 +13,7 @@ Coordinator::Coordinator(std::string cluster, TermNumber term, Settings settings
     : leadership_{std::move(cluster), term, settings} {
   for (JobJournal& journal : recovered.jobs) {
     const std::string id = journal.id;
-    next_sequence_ = std::max(next_sequence_, journal.order + 1);
+    next_sequence_ = std::max(next_sequence_, journal.submission + 1);
     const bool runs = !Ended(journal.phase) && journal.phase != JobPhase::kQueued;
     if (journal.deleting) to_delete_.push_back(id);
     StoredJob stored{std::move(journal), recovered.recorded[id], std::move(recovered.recent[id]),
@@ -79,12 +79,12 @@ void Coordinator::Enqueue(StoredJob& job) {
 // in its old place in the queue.
 void Coordinator::PutBack(Job& job, const RuntimeSpec& runtime) {
   const JobJournal& known = job.journal();
-  if (Ended(known.phase) || known.spec.runtime == run || (job.run() && job.run()->HasMembers()))
+  if (Ended(known.phase) || known.spec.runtime == runtime || (job.run() && job.run()->HasMembers()))
     return;
   const std::string id = known.id;
   if (job.run()) Rest(id);
   JobJournal& j = job.stored().journal;
-  j.spec.runtime = run;
+  j.spec.runtime = runtime;
   j.phase = JobPhase::kQueued;
   j.reason = "waits for its turn";
   GoOnLater(j);
@@ -180,7 +180,12 @@ void Coordinator::On(const AgentDown& down) {
 
 void Coordinator::On(const AgentSays& says) {
   const ProcessExited& exited = says.exited;
-  if (RunOf(exited.job) != nullptr) return Pass(exited.job, exited);
+  if (RunOf(exited.job) != nullptr) {
+    // It may have left for the last start of the job, after its agent had heard of this one.
+    const bool left = exited.exit_code == kExitDone || exited.exit_code == kExitLater;
+    if (exited.signal == 0 && left) wanted_changed_ = true;
+    return Pass(exited.job, exited);
+  }
   const auto it = jobs_.find(exited.job);
   if (it == jobs_.end() || exited.lanes.incarnation == Incarnation{}) return;
   JobJournal& journal = it->second.stored().journal;
