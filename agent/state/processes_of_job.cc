@@ -64,7 +64,13 @@ void ProcessesOfJob::Want(const std::vector<ProcessWanted>& wanted, Time now, Ac
     const auto [it, is_new] = processes_.try_emplace(process.name);
     it->second.role = process.role;
     it->second.wanted = true;
-    if (is_new) it->second.due = now;
+    // It left when its job ended. That the job had ended we have not heard; it goes on now.
+    const bool starts_again = it->second.phase == Phase::kFinished;
+    if (starts_again) it->second.StartAfresh();
+    if (is_new || starts_again) {
+      it->second.phase = Phase::kWaiting;
+      it->second.due = now;
+    }
   }
   for (auto it = processes_.begin(); it != processes_.end();) {
     auto& [name, process] = *it;

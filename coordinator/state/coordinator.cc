@@ -180,7 +180,12 @@ void Coordinator::On(const AgentDown& down) {
 
 void Coordinator::On(const AgentSays& says) {
   const ProcessExited& exited = says.exited;
-  if (RunOf(exited.job) != nullptr) return Pass(exited.job, exited);
+  if (RunOf(exited.job) != nullptr) {
+    // It may have left for the last start of the job, after its agent had heard of this one.
+    const bool left = exited.exit_code == kExitDone || exited.exit_code == kExitLater;
+    if (exited.signal == 0 && left) wanted_changed_ = true;
+    return Pass(exited.job, exited);
+  }
   const auto it = jobs_.find(exited.job);
   if (it == jobs_.end() || exited.lanes.incarnation == Incarnation{}) return;
   JobJournal& journal = it->second.stored().journal;

@@ -148,7 +148,7 @@ void JobRun::On(const ProcessExited& exited) {
                exited.exit_code == kExitOtherEnvironment ? kExitFailed : exited.exit_code);
   if (membership_.Exited(exited.name, exited.lanes.incarnation, now_))
     next_view_.cause = absl::StrCat(exited.name, " ", exited.cause);
-  EvictLost();
+  EvictEnded();
 }
 
 void JobRun::On(const Tick&) {
@@ -205,6 +205,14 @@ bool JobRun::IsReplaced(const Join& join) const {
                      [&](const ViewMember& m) { return m.id.name == join.id.name; });
 }
 
+// What a server holds follows from how many there are. One that is left over from before their
+// number was changed would make the others own what they do not hold.
+bool JobRun::Wants(const std::string& name) const {
+  const std::vector<ProcessWanted> wanted = Processes().processes;
+  return std::any_of(wanted.begin(), wanted.end(),
+                     [&](const ProcessWanted& process) { return process.name == name; });
+}
+
 bool JobRun::Admit(const Join& join) {
   std::string refusal;
   int code = kExitFailed;
@@ -213,6 +221,9 @@ bool JobRun::Admit(const Join& join) {
                            leadership_.cluster);
   } else if (IsReplaced(join) || membership_.WasEvicted(join.id.incarnation)) {
     refusal = "it was evicted; it may come back under a fresh incarnation";
+  } else if (join.role == Role::kServer && !Wants(join.id.name)) {
+    refusal = absl::StrCat("the job has only ", journal_.spec.runtime.servers, " servers now");
+    code = kExitDone;
   } else if (const std::string differ = EnvironmentDifferences(join); !differ.empty()) {
     refusal = absl::StrCat("its numeric environment differs from the job's:", differ);
     code = kExitOtherEnvironment;
@@ -251,7 +262,7 @@ void JobRun::Reattach(const Join& join) {
 
 void JobRun::On(const MemberDown& down) {
   membership_.Down(down.member, now_);
-  EvictLost();
+  EvictEnded();
 }
 
 void JobRun::Evict(const MemberId& member, const std::string& why) {
@@ -265,6 +276,11 @@ void JobRun::Evict(const MemberId& member, const std::string& why) {
     next_view_.cause = absl::StrCat(member.name, ": ", why);
 }
 
+void JobRun::EvictEnded() {
+  for (const MemberId& id : membership_.Ended()) Evict(id, "its process ended");
+}
+
+// Only a tick judges silence, because it knows whether we stood still ourselves.
 void JobRun::EvictLost() {
   for (const auto& [id, why] : membership_.Lost(now_)) Evict(id, why);
 }

@@ -100,7 +100,9 @@ class JobRun {
   bool Admit(const Join& join);
   void Reattach(const Join& join);
   void Evict(const MemberId& member, const std::string& why);
+  void EvictEnded();
   void EvictLost();
+  bool Wants(const std::string& name) const;
   MemberStatus StatusOfMember(const MemberId& id, const LiveMember& live) const;
 
   // Views (job_views.cc).

@@ -87,6 +87,13 @@ void Membership::RenewLeases(Time now) {
   for (auto& [id, live] : live_) live.heard = now;
 }
 
+std::vector<MemberId> Membership::Ended() const {
+  std::vector<MemberId> ended;
+  for (const auto& [id, live] : live_)
+    if (live.exited && !live.up) ended.push_back(id);
+  return ended;
+}
+
 std::vector<std::pair<MemberId, std::string>> Membership::Lost(Time now) const {
   std::vector<std::pair<MemberId, std::string>> lost;
   for (const auto& [id, live] : live_) {

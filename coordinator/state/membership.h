@@ -53,7 +53,9 @@ class Membership {
   bool Exited(const std::string& name, Incarnation incarnation, Time now);
   void RenewLeases(Time now);
 
-  // Who is to be evicted now, and why.
+  // Those whose processes have ended; they are to be evicted.
+  std::vector<MemberId> Ended() const;
+  // Who is to be evicted now, and why: also for silence.
   std::vector<std::pair<MemberId, std::string>> Lost(Time now) const;
   // Evicts it for good. Returns whether its session was up; nothing if it was not live.
   std::optional<bool> Evict(const MemberId& member);

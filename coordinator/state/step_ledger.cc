@@ -53,7 +53,7 @@ void StepLedger::AddRecord(const std::string& member, const StepRecord& record,
   const auto known = recent_.records.find(record.step);
   if (known != recent_.records.end()) {
     const StepRecord& first = known->second;
-    if (first.weight != record.weight || !SameBits(first.loss, record.loss) ||
+    if (first.weight != record.weight || (reproducible_ && !SameBits(first.loss, record.loss)) ||
         !(first.samples == record.samples))
       Say(out, absl::StrCat("records of step ", record.step.value(), " disagree: ", member,
                             " reports loss ", record.loss, ", the first report was ", first.loss));
@@ -118,7 +118,7 @@ void StepLedger::AddFingerprint(const std::string& member, const StepRecord& rec
   const Step state = record.step + 1;
   const auto [known, is_new] = recent_.fingerprints.try_emplace(state, *value);
   if (!is_new) {
-    if (known->second != *value)
+    if (reproducible_ && known->second != *value)
       Say(out, absl::StrCat("fingerprints of step ", state.value(), " differ: ", member, " has ",
                             ToHex(*value), ", the first report was ", ToHex(known->second)));
     return;

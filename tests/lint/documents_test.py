@@ -40,7 +40,7 @@ CLEAN = {
     'cli/job_run.cc': 'Emit({{"event", "start"}}); ShowEvent("fault", text);\n',
     'coordinator/main.cc': 'app.add_option("--listen", x);\n',
     'coordinator/state/forming.cc': 'Say(after_loss ? "recovery" : "view", text);  // Say("nothing", "")\n'
-                                    'Do(Tell{id, "done", reason});\n',
+                                    'Do(Announce{id, "done", reason});\n',
     'coordinator/runtime/event_log.cc': 'on_event(Notice("restart", text));\n',
     'coordinator/service/rest.cc': '{"POST", "/v1/jobs", with_api(Submit)}\n',
     'proto/muster/v1/control.proto': 'service Jobs {\n  rpc Submit(A) returns (B);\n}\n',

@@ -1,4 +1,4 @@
-// Plays the stories in this folder (README.md tells their words) over the simulator, without
+// Plays the scenarios in this folder (README.md tells their words) over the simulator, without
 // chance.
 #include <algorithm>
 #include <filesystem>
@@ -29,10 +29,8 @@ int64_t NumberOf(const std::string& word) {
 }
 
 // Pairs of a word and its value.
-WorldOptions OptionsOf(const Words& words) {
-  WorldOptions options;
-  options.smooth = true;
-  options.faults = 0;
+JobOptions OptionsOf(const Words& words) {
+  JobOptions options;
   options.checkpoint_every = 0;
   for (size_t i = 0; i + 1 < words.size(); i += 2) {
     const std::string &key = words[i], &value = words[i + 1];
@@ -50,6 +48,8 @@ WorldOptions OptionsOf(const Words& words) {
       options.checkpoint_every = NumberOf(value);
     else if (key == "sync")
       options.sync = value == "server" ? Sync::kServer : Sync::kAllreduce;
+    else if (key == "order")
+      options.order = value == "free" ? SumOrder::kFree : SumOrder::kCanonical;
     else
       ADD_FAILURE() << "unknown option '" << key << "'";
   }
@@ -63,9 +63,13 @@ class Player {
     const Words words = absl::StrSplit(command, ' ', absl::SkipEmpty());
     const size_t before = world_ ? world_->trace().size() : 0;
     if (words[0] == "workers") {
-      world_ = std::make_unique<World>(OptionsOf(words));
+      WorldOptions options;
+      options.smooth = true;
+      options.faults = 0;
+      options.jobs = {OptionsOf(words)};
+      world_ = std::make_unique<World>(options);
     } else if (!world_) {
-      ADD_FAILURE() << "a story begins with its workers";
+      ADD_FAILURE() << "a scenario begins with its workers";
       return {};
     } else if (words[0] == "summary") {
       return {Summary()};
@@ -83,11 +87,17 @@ class Player {
     if (absl::StartsWith(command, "kill coordinator "))
       return world_->KillCoordinator(NumberOf(words[2]));
     if (absl::StartsWith(command, "hold back ")) return world_->HoldBack(words[2]);
-    if (words.size() == 2 && words[0] == "kill") return world_->KillWorker(words[1]);
+    if (words.size() == 2 && words[0] == "kill") return world_->Kill(words[1]);
     if (words.size() == 2 && words[0] == "start") return world_->Start(words[1]);
     if (words.size() == 3 && words[0] == "pause")
-      return world_->Pause(words[1], NumberOf(words[2]));
+      return world_->Stall(words[1], NumberOf(words[2]));
     if (words.size() == 3 && words[0] == "break") return world_->BreakSession(words[1], words[2]);
+    if (words.size() == 4 && words[0] == "cut")
+      return world_->Cut(words[1], words[2], NumberOf(words[3]));
+    if (words.size() == 1 && words[0] == "stop")
+      return world_->StopJob(world_->first_job().options.id);
+    if (command == "damage checkpoint")
+      return world_->DamageCheckpoint(world_->first_job().options.id);
     ADD_FAILURE() << "unknown command: " << command;
   }
 
@@ -122,9 +132,9 @@ class Player {
   }
 
   std::vector<std::string> LastLines() const {
-    const std::vector<std::string>& trace = world_->trace();
-    return {trace.end() - static_cast<std::ptrdiff_t>(std::min<size_t>(trace.size(), 12)),
-            trace.end()};
+    const std::vector<std::string>& lines = world_->trace();
+    return {lines.end() - static_cast<std::ptrdiff_t>(std::min<size_t>(lines.size(), 12)),
+            lines.end()};
   }
 
   // What the coordinator said, without the time.
@@ -139,7 +149,7 @@ class Player {
   }
 
   std::string Summary() const {
-    const coordinator::JobJournal& job = *world_->journal();
+    const coordinator::JobJournal& job = *world_->first_job().store.journal;
     return absl::StrCat(std::string(coordinator::PhaseName(job.phase)), "; views ", job.views,
                         ", recoveries ", job.recoveries, ", rewinds ", job.rewinds,
                         ", lanes run again ", job.lanes.recomputed());

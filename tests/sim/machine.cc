@@ -1,399 +1,417 @@
 #include "tests/sim/machine.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
 namespace muster::sim {
 
-Machine::Machine(MemberConfig config, Surroundings world)
-    : config_(config), world_(std::move(world)), member_(config) {
-  const auto n = static_cast<size_t>(chunks());
-  for (auto* v :
-       {&values_, &slots_, &results_[0], &results_[1], &generation_[0], &generation_[1], &sums_})
-    v->assign(n, 0);
-  waiting_.resize(n);
-  count_.incarnation = config.id.incarnation;
+Machine::Machine(MemberConfig config, Outside outside)
+    : config_(std::move(config)),
+      outside_(std::move(outside)),
+      terms_(outside_.job->terms),
+      member_(config_),
+      memory_(config_.training.sync, config_.chunks.size(), outside_.violate),
+      own_final_(config_.chunks.size(), false),
+      waiting_(config_.chunks.size()),
+      sums_(config_.chunks.size(), kTorn),
+      sum_meta_(config_.chunks.size()) {
+  if (config_.role != Role::kWorker) return;
+  const auto post = [this](TrainEvent event) {
+    from_train_.Push(*outside_.schedule, *outside_.runner, outside_.schedule->Random(0, 2),
+                     [this, event = std::move(event)] {
+                       std::visit([this](const auto& e) { Handle(e); }, event);
+                     });
+  };
+  train_.emplace(TrainThread::Parts{outside_.schedule, outside_.runner, &terms_,
+                                    [this](const Make& make) { return Load(make); }, post},
+                 config_.id.incarnation);
 }
 
-void Machine::Input(const muster::Input& input) {
-  work_.push_back({input, std::nullopt});
-  if (!working_) DoWork();
+size_t Machine::held() const {
+  size_t n = 0;
+  for (const auto& [from, frames] : held_) n += frames.size();
+  return n;
+}
+
+// ---- the state machine, as lib/member/runtime/exchange.cc feeds it
+
+void Machine::Feed(const Input& input) {
+  if (left_) return;
+  Carry(member_.Handle(input).actions, nullptr);
+  NoteChanges();
 }
 
 void Machine::Deliver(const MemberId& from, SimFrame frame) {
-  const PeerMessage message = frame.message;
-  work_.push_back({PeerSays{from, message}, std::move(frame)});
-  if (!working_) DoWork();
+  if (left_) return;
+  const Outcome outcome = member_.Handle(PeerSays{from, frame.message});
+  Carry(outcome.actions, &frame);
+  if (outcome.fate == Fate::kRefused)
+    outside_.violate(absl::StrCat("a message of a sound member was refused: ", outcome.reason));
+  if (outcome.fate == Fate::kHold) held_[from].push_back(std::move(frame));
+  NoteChanges();
 }
 
-// Inputs one after the other; answers to actions come before anything else; held frames again after
-// a change.
-void Machine::DoWork() {
-  working_ = true;
-  while (!work_.empty()) {
-    const Work work = std::move(work_.front());
-    work_.pop_front();
-    const int64_t edition = member_.edition();
-    frame_ = work.frame ? &*work.frame : nullptr;
-    const Outcome outcome = member_.Handle(work.input);
-    if (outcome.fate == Fate::kHold)
-      held_[std::get<PeerSays>(work.input).from].push_back(*work.frame);
-    if (outcome.fate == Fate::kRefused)
-      world_.violate(absl::StrCat("a message of a sound member was refused: ", outcome.reason));
-    for (const Action& action : outcome.actions)
-      std::visit([this](const auto& a) { Act(a); }, action);
-    frame_ = nullptr;
-    CheckInvariants();
-    if (edition == member_.edition()) continue;
-    for (auto& [from, frames] : std::exchange(held_, {}))
-      for (SimFrame& frame : frames) work_.push_back({PeerSays{from, frame.message}, frame});
+// Answers are fed at once, before the actions that follow.
+void Machine::Carry(const std::vector<Action>& actions, const SimFrame* frame) {
+  for (const Action& action : actions) {
+    const Answer answer = std::visit([&](const auto& a) { return Do(a, frame); }, action);
+    if (answer && !left_) Carry(member_.Handle(*answer).actions, nullptr);
   }
-  working_ = false;
 }
 
-void Machine::SessionUp(const MemberId& peer) {
-  held_.erase(peer);
-  Input(PeerUp{peer});
+// Frames that came too early: each once more, in order; those still too early stay.
+void Machine::NoteChanges() {
+  CheckInvariants();
+  if (std::exchange(redelivering_, true)) return;
+  while (!left_ && std::exchange(edition_, member_.edition()) != member_.edition())
+    for (auto& [peer, frames] : std::exchange(held_, {}))
+      for (SimFrame& frame : frames)
+        if (outside_.up(peer)) Deliver(peer, std::move(frame));
+  redelivering_ = false;
 }
+
+void Machine::SessionUp(const MemberId& peer) { Feed(PeerUp{peer}); }
+
 void Machine::SessionDown(const MemberId& peer) {
   held_.erase(peer);
-  Input(PeerDown{peer});
+  Feed(PeerDown{peer});
 }
 
-// ---- actions
+void Machine::CheckInvariants() {
+  if (!member_.active() || !member_.has_state()) return;
+  if (member_.lineage() != member_.view()->lineage)
+    outside_.violate(absl::StrCat("a state of lineage ", member_.lineage().value(),
+                                  " is used in a view of lineage ",
+                                  member_.view()->lineage.value()));
+}
 
-void Machine::Act(const Connect& a) { world_.connect(a.peers); }
+// ---- what the train thread says
 
-void Machine::Act(const TellCoordinator& a) { world_.tell(a.message); }
+void Machine::Handle(GradientsReady event) {
+  if (event.ready.id == compute_id_) {
+    own_sums_ = std::move(event.sums);
+    for (ChunkId c : event.ready.chunks) own_final_[static_cast<size_t>(c.value())] = true;
+  }
+  Feed(std::move(event.ready));
+}
 
-void Machine::Act(const Quit& a) { world_.quit(a.exit_code, a.reason); }
+void Machine::Handle(StateApplied event) {
+  own_sums_.reset();
+  if (*memory_.Values(event.step + 1) != outside_.job->reference.At(event.step + 1).values)
+    outside_.violate(absl::StrCat("state(", event.step.value() + 1, ") is another term"));
+  const bool sealed =
+      !member_.active() && member_.view() && member_.sealed() > member_.view()->number;
+  if (sealed) outside_.coverage->Add(Corner::kAppliedAfterSeal);
+  Feed(Applied{event.step});
+}
 
-void Machine::Act(const Send& a) {
+void Machine::Handle(LanesAbandoned event) { Feed(event.abandoned); }
+
+void Machine::Handle(StepBoundaryTaken event) {
+  if (event.part) Write(*std::move(event.part));
+  Feed(std::move(event.done));
+}
+
+void Machine::Handle(StateMade event) {
+  if (event.status.ok()) memory_.Restart(event.step, std::move(event.state));
+  Feed(Made{event.status});
+}
+
+// ---- checkpoints
+
+absl::StatusOr<SimState> Machine::Load(const Make& make) {
+  if (make.manifest && outside_.schedule->OneIn(60)) {
+    outside_.coverage->Add(Corner::kUnluckyLoads);
+    return absl::UnavailableError("the disk did not answer");
+  }
+  absl::StatusOr<SimState> state = MakeState(terms_, outside_.job->disk, make);
+  if (absl::IsDataLoss(state.status())) outside_.coverage->Add(Corner::kDamagedLoads);
+  if (absl::IsInternal(state.status()))
+    outside_.violate(absl::StrCat("a manifest names a file: ", state.status().message()));
+  if (state.ok()) CheckLoaded(make, *state);
+  return state;
+}
+
+void Machine::CheckLoaded(const Make& make, const SimState& state) {
+  const Reference::State& right = outside_.job->reference.At(make.step);
+  for (ChunkId chunk : make.chunks) {
+    const auto c = static_cast<size_t>(chunk.value());
+    bool same = (*state.values)[c] == right.values[c];
+    if (state.slots && !terms_.buffer(c))
+      same = same && SlotsOf(*state.slots, c) == SlotsOf(right.slots, c);
+    if (!same)
+      outside_.violate(
+          absl::StrCat("a checkpoint of state(", make.step.value(), ") held another term"));
+  }
+}
+
+// One after the other, on a thread of its own.
+void Machine::Write(PartCopy part) {
+  Schedule& schedule = *outside_.schedule;
+  writer_free_at_ = std::max(writer_free_at_, schedule.now()) + schedule.Random(1, 80);
+  SegmentWritten written;
+  written.lineage = part.lineage;
+  written.step = part.step;
+  written.segment.entries = EntriesOf(part);
+  written.segment.file =
+      absl::StrCat("s", part.step.value(), "-l", part.lineage.value(), "/", config_.id.name, "-",
+                   config_.id.incarnation.hi, "-", ++segments_);
+  const bool lost = schedule.OneIn(60);
+  from_writer_.Push(schedule, *outside_.runner, writer_free_at_ - schedule.now(),
+                    [this, lost, written, content = std::move(part.content)] {
+                      if (lost) {
+                        outside_.coverage->Add(Corner::kLostSegments);
+                        return Feed(SegmentFailed{written.lineage, written.step, "no space"});
+                      }
+                      outside_.job->disk[written.segment.file] = {content, false};
+                      Feed(written);
+                    });
+}
+
+// ---- actions for others
+
+Machine::Answer Machine::Do(const Connect& a, const SimFrame*) {
+  for (const MemberId& peer : outside_.connect(a.peers)) {
+    held_.erase(peer);
+    Carry(member_.Handle(PeerDown{peer}).actions, nullptr);
+  }
+  return std::nullopt;
+}
+
+Machine::Answer Machine::Do(const TellCoordinator& a, const SimFrame*) {
+  outside_.tell(a.message);
+  return std::nullopt;
+}
+
+Machine::Answer Machine::Do(const Quit& a, const SimFrame*) {
+  left_ = true;
+  outside_.quit(a.exit_code, a.reason);
+  return std::nullopt;
+}
+
+Machine::Answer Machine::Do(const Completed&, const SimFrame*) {
+  outside_.step_done();
+  return std::nullopt;
+}
+
+Machine::Answer Machine::Do(const Send& a, const SimFrame*) {
   if (const auto* p = std::get_if<Partials>(&a.message); p != nullptr && p->view < member_.sealed())
-    world_.violate(
+    outside_.violate(
         absl::StrCat("partials were sent in view ", p->view.value(), ", which is sealed"));
-  world_.send(a.to, SimFrame{a.message, PayloadOf(a.message)});
+  outside_.send(a.to, SimFrame{a.message, PayloadOf(a.message)});
+  return std::nullopt;
+}
+
+// Of a buffer, what stands in the subtree that holds lane 0: the first one.
+Value Machine::OwnSum(TreeNode node, ChunkId chunk) {
+  const auto c = static_cast<size_t>(chunk.value());
+  const bool buffer = terms_.buffer(c);
+  const auto it = !own_sums_ ? SubtreeSums::const_iterator()
+                  : buffer   ? own_sums_->begin()
+                             : own_sums_->find(node);
+  const bool there = own_sums_ && it != own_sums_->end() && (!buffer || it->first.lo == 0);
+  if (there && own_final_[c]) return it->second.sums[c];
+  outside_.violate(absl::StrCat("a sum of chunk ", c, " over the lanes from ", node.lo,
+                                " is sent that is not there or not final"));
+  return kTorn;
 }
 
 std::vector<Value> Machine::PayloadOf(const PeerMessage& message) {
   std::vector<Value> payload;
   if (const auto* p = std::get_if<Partials>(&message))
     for (const ChunkPartials& c : p->chunks)
-      for (const Partial& partial : c.partials) {
-        const auto it = gradients_.find(partial.node);
-        payload.push_back(
-            it == gradients_.end() ? 0 : it->second[static_cast<size_t>(c.chunk.value())]);
-      }
+      for (const Partial& partial : c.partials) payload.push_back(OwnSum(partial.node, c.chunk));
   if (const auto* r = std::get_if<Results>(&message))
     for (const ChunkResult& c : r->chunks)
-      payload.push_back(ReceiveBuffer(r->step)[static_cast<size_t>(c.chunk.value())]);
+      payload.push_back((*memory_.Results(r->step))[static_cast<size_t>(c.chunk.value())]);
   if (const auto* p = std::get_if<Pieces>(&message))
     for (const ChunkResult& c : p->chunks) {
       const auto i = static_cast<size_t>(c.chunk.value());
-      payload.push_back(p->kind == PieceKind::kResult ? ReceiveBuffer(p->step)[i]
-                        : p->kind == PieceKind::kSlot ? slots_[i]
-                                                      : Values(p->step)[i]);
+      payload.push_back(p->kind == PieceKind::kResult ? (*memory_.Results(p->step))[i]
+                        : p->kind == PieceKind::kSlot
+                            ? memory_.Slots()[static_cast<size_t>(p->slot)][i]
+                            : (*memory_.Values(p->step))[i]);
     }
   return payload;
 }
 
-void Machine::Act(const FoldIn& a) {
+// ---- actions on sums and results
+
+Machine::Answer Machine::Do(const FoldIn& a, const SimFrame* frame) {
   const auto c = static_cast<size_t>(a.chunk.value());
   auto& waiting = waiting_[c];
   if (a.own) {
-    for (TreeNode node : a.arrived) waiting[node] = gradients_.at(node)[c];
+    for (TreeNode node : a.arrived) waiting[node] = OwnSum(node, a.chunk);
   } else {
-    const auto& partials = std::get<Partials>(frame_->message);
+    const auto& partials = std::get<Partials>(frame->message);
     if (partials.view != member_.sealed())
-      world_.violate("an owner added a partial of another view");
+      outside_.violate("an owner added a partial of another view");
     size_t at = 0;
     for (const ChunkPartials& chunk : partials.chunks)
       for (const Partial& partial : chunk.partials) {
-        if (chunk.chunk == a.chunk) waiting[partial.node] = frame_->payload[at];
+        if (chunk.chunk == a.chunk) waiting[partial.node] = frame->payload[at];
         ++at;
       }
   }
   for (const Fold& fold : a.folds) {
-    const Value sum = Sum(waiting[fold.left], waiting[fold.right]);
+    const Value sum = terms_.Sum(c, waiting[fold.left], waiting[fold.right]);
     waiting.erase(fold.left);
     waiting.erase(fold.right);
     waiting[fold.into] = sum;
   }
-  if (!a.total) return;
+  if (!a.total) return std::nullopt;
   const Value sum = waiting[a.total->node];
   waiting.clear();
-  if (sum != world_.reference->At(a.step).sums[c])
-    world_.violate(
+  if (sum != outside_.job->reference.At(a.step).sums[c])
+    outside_.violate(
         absl::StrCat("the sum of chunk ", c, " at step ", a.step.value(), " is another term"));
-  (server_mode() ? sums_ : ReceiveBuffer(a.step))[c] = sum;
-  Answer(Summed{a.step, a.chunk, {a.total->weight, a.total->loss, SquareOf(sum), 0}});
+  (server_mode() ? sums_ : memory_.ReceiveBuffer(a.step))[c] = sum;
+  sum_meta_[c] = {a.total->weight, a.total->loss, terms_.SquareOf(c, sum), 0};
+  return Summed{a.step, a.chunk, sum_meta_[c]};
 }
 
-void Machine::Act(const ForgetSums&) {
-  for (auto& w : waiting_) w.clear();
+Machine::Answer Machine::Do(const ForgetSums&, const SimFrame*) {
+  for (auto& waiting : waiting_) waiting.clear();
+  return std::nullopt;
 }
 
-Value Machine::ResultOf(Step step, int32_t chunk) {
-  const auto c = static_cast<size_t>(chunk);
-  return server_mode() ? world_.reference->At(step + 1).values[c]
-                       : world_.reference->At(step).sums[c];
+Value Machine::RightResult(Step step, ChunkId chunk) {
+  const auto c = static_cast<size_t>(chunk.value());
+  return server_mode() ? outside_.job->reference.At(step + 1).values[c]
+                       : outside_.job->reference.At(step).sums[c];
 }
 
-void Machine::Act(const StoreResults& a) {
-  for (ChunkId chunk : a.chunks) {
-    const std::vector<ChunkResult>* listed = nullptr;
-    if (const auto* r = std::get_if<Results>(&frame_->message)) listed = &r->chunks;
-    if (const auto* p = std::get_if<Pieces>(&frame_->message)) listed = &p->chunks;
-    for (size_t i = 0; i < listed->size(); ++i) {
-      if ((*listed)[i].chunk != chunk) continue;
-      ReceiveBuffer(a.step)[static_cast<size_t>(chunk.value())] = frame_->payload[i];
-      if (frame_->payload[i] != ResultOf(a.step, chunk.value()))
-        world_.violate(absl::StrCat("a wrong result of chunk ", chunk.value(), " at step ",
+Machine::Answer Machine::Do(const StoreResults& a, const SimFrame* frame) {
+  const std::vector<ChunkResult>* listed = nullptr;
+  if (const auto* r = std::get_if<Results>(&frame->message)) listed = &r->chunks;
+  if (const auto* p = std::get_if<Pieces>(&frame->message)) listed = &p->chunks;
+  for (size_t i = 0; i < listed->size(); ++i) {
+    const ChunkId chunk = (*listed)[i].chunk;
+    if (std::find(a.chunks.begin(), a.chunks.end(), chunk) == a.chunks.end()) continue;
+    memory_.ReceiveBuffer(a.step)[static_cast<size_t>(chunk.value())] = frame->payload[i];
+    if (frame->payload[i] != RightResult(a.step, chunk))
+      outside_.violate(absl::StrCat("a wrong result of chunk ", chunk.value(), " at step ",
                                     a.step.value(), " landed"));
-    }
   }
+  return std::nullopt;
 }
 
-void Machine::Act(const StorePieces& a) {
-  const auto& pieces = std::get<Pieces>(frame_->message);
+Machine::Answer Machine::Do(const StorePieces& a, const SimFrame* frame) {
+  const auto& pieces = std::get<Pieces>(frame->message);
+  const Reference::State& right = outside_.job->reference.At(a.step);
+  const auto slot = static_cast<size_t>(a.slot);
   for (size_t i = 0; i < pieces.chunks.size(); ++i) {
     const ChunkId chunk = pieces.chunks[i].chunk;
     if (std::find(a.chunks.begin(), a.chunks.end(), chunk) == a.chunks.end()) continue;
     const auto c = static_cast<size_t>(chunk.value());
-    const auto& ref = world_.reference->At(a.step);
-    (a.kind == PieceKind::kSlot ? slots_ : Values(a.step))[c] = frame_->payload[i];
-    if (frame_->payload[i] != (a.kind == PieceKind::kSlot ? ref.slots : ref.values)[c])
-      world_.violate(absl::StrCat("a wrong piece of state(", a.step.value(), ") was copied"));
+    const bool is_slot = a.kind == PieceKind::kSlot;
+    (is_slot ? memory_.Slots()[slot] : *memory_.Values(a.step))[c] = frame->payload[i];
+    if (frame->payload[i] != (is_slot ? right.slots[slot] : right.values)[c])
+      outside_.violate(absl::StrCat("a wrong piece of state(", a.step.value(), ") was copied"));
   }
+  return std::nullopt;
 }
 
-void Machine::Act(const PrepareCopy& a) {
-  for (size_t c = 0; c < slots_.size(); ++c)
-    slots_[c] = a.step == Step(0) ? ZeroSlot(static_cast<int32_t>(c)) : kTorn;
-}
-
-void Machine::Act(const ApplyChunks& a) {
+Machine::Answer Machine::Do(const ApplyChunks& a, const SimFrame*) {
   ChunksApplied done{a.step, {}};
+  const Reference::State& right = outside_.job->reference.At(a.step);
+  const double norm = a.norm.value_or(0);
   for (ChunkId chunk : a.chunks) {
     const auto c = static_cast<size_t>(chunk.value());
-    const Value old = Values(a.step)[c];
-    ReceiveBuffer(a.step)[c] = NewValue(old, slots_[c], sums_[c], a.norm.value_or(0));
-    slots_[c] = NewSlot(slots_[c], sums_[c], a.norm.value_or(0));
-    if (ReceiveBuffer(a.step)[c] != ResultOf(a.step, chunk.value()))
-      world_.violate(absl::StrCat(
+    SlotValues& slots = memory_.Slots();
+    const Value old = (*memory_.Values(a.step))[c];
+    Value& to = memory_.ReceiveBuffer(a.step)[c];
+    to = terms_.NewValue(c, old, SlotsOf(slots, c), sums_[c], norm);
+    for (size_t s = 0; s < slots.size(); ++s)
+      slots[s][c] = terms_.NewSlot(s, slots[s][c], sums_[c], norm);
+    if (to != RightResult(a.step, chunk))
+      outside_.violate(absl::StrCat(
           "server: chunk ", c, " of state(", a.step.value() + 1, ") is another term (",
-          old == world_.reference->At(a.step).values[c] ? "" : "old value, ",
-          sums_[c] == world_.reference->At(a.step).sums[c] ? "" : "sum, ",
-          a.norm.value_or(0) == world_.reference->At(a.step).norm ? "" : "norm, ", "slot?)"));
-    done.chunks.push_back({chunk, {config_.training.lanes, 0, 0, 0}});
+          old == right.values[c] ? "" : "old value, ", sums_[c] == right.sums[c] ? "" : "sum, ",
+          norm == right.norm ? "" : "norm, ", "slot?)"));
+    done.chunks.push_back({chunk, sum_meta_[c]});
   }
-  Answer(std::move(done));
+  return done;
 }
 
-// ---- the train thread
+// ---- actions on the state
 
-void Machine::Act(const Compute& a) { Train({a}); }
-void Machine::Act(const Apply& a) { Train({a}); }
-void Machine::Act(const Make& a) { Train({a}); }
-void Machine::Act(const StepBoundary& a) {
-  if (config_.role == Role::kServer) return DoStepBoundary(a);
-  Train({a});
+Machine::Answer Machine::Do(const Compute& a, const SimFrame*) {
+  compute_id_ = a.id;
+  own_final_.assign(own_final_.size(), false);
+  train_->Do(DoCompute{a, member_.lineage(), memory_.Values(a.step)});
+  return std::nullopt;
 }
 
-void Machine::Act(const Abandon& a) {
-  ++epoch_;
-  gradients_.clear();
-  commands_.erase(
-      std::remove_if(commands_.begin(), commands_.end(),
-                     [](const Command& c) { return std::holds_alternative<Compute>(c.what); }),
-      commands_.end());
-  Train({a});
+Machine::Answer Machine::Do(const Abandon& a, const SimFrame*) {
+  compute_id_ = a.id;
+  own_sums_.reset();
+  if (!train_) return Abandoned{a.id};
+  train_->AbandonBelow(a.id);
+  train_->Do(DoAbandon{a.id});
+  return std::nullopt;
 }
 
-void Machine::Run(const Abandon& a) {
-  Input(Abandoned{a.id, count_.total});
-  NextCommand();
-}
-
-void Machine::Train(Command command) {
-  commands_.push_back(std::move(command));
-  if (!busy_) NextCommand();
-}
-
-void Machine::NextCommand() {
-  if (commands_.empty()) {
-    busy_ = false;
-    return;
-  }
-  busy_ = true;
-  const Command command = std::move(commands_.front());
-  commands_.pop_front();
-  std::visit([this](const auto& c) { Run(c); }, command.what);
-}
-
-void Machine::Run(const Compute& c) { RunLane(c, 0); }
-
-void Machine::RunLane(Compute command, size_t index) {
-  if (count_.step != command.step || count_.lineage != member_.lineage()) count_.in_step = 0;
-  count_.lineage = member_.lineage();
-  count_.step = command.step;
-  ++count_.total;
-  ++count_.in_step;
-  const int64_t epoch = epoch_;
-  world_.later(world_.random(1, 40), [this, command, index, epoch] {
-    if (epoch != epoch_) return NextCommand();
-    auto& leaf = gradients_[{command.lanes[index].value(), command.lanes[index].value() + 1}];
-    leaf.assign(static_cast<size_t>(chunks()), 0);
-    const Value whole = WholeState(Values(command.step));
-    for (int32_t c = 0; c < chunks(); ++c)
-      leaf[static_cast<size_t>(c)] = Gradient(whole, command.step, command.lanes[index], c);
-    FoldLanes();
-    if (index + 1 < command.lanes.size()) return RunLane(command, index + 1);
-    Announce(command, 0);
-  });
-}
-
-// Sums up the tree as far as both children are ours.
-void Machine::FoldLanes() {
-  for (bool again = true; again;) {
-    again = false;
-    for (const auto& [node, values] : gradients_) {
-      const auto family = FamilyOf(node, config_.training.lanes);
-      if (!family || gradients_.count(family->sibling) == 0) continue;
-      const TreeNode left = std::min(node, family->sibling),
-                     right = std::max(node, family->sibling);
-      std::vector<Value> sum;
-      for (size_t c = 0; c < values.size(); ++c)
-        sum.push_back(Sum(gradients_[left][c], gradients_[right][c]));
-      const TreeNode parent = family->parent;
-      gradients_.erase(left);
-      gradients_.erase(right);
-      gradients_[parent] = std::move(sum);
-      again = true;
-      break;
-    }
-  }
-}
-
-void Machine::Announce(Compute command, int32_t from) {
-  const int64_t epoch = epoch_;
-  world_.later(world_.random(0, 5), [this, command, from, epoch] {
-    if (epoch != epoch_) return NextCommand();
-    const int32_t upto = std::min(chunks(), from + 1 + static_cast<int32_t>(world_.random(0, 2)));
-    Ready ready{command.id, {}, {}};
-    for (int32_t c = from; c < upto; ++c) ready.chunks.emplace_back(c);
-    for (TreeNode node : command.subtrees) ready.partials.push_back({node, node.lanes(), 0.0, 0});
-    if (upto == chunks()) {
-      Input(ready);
-      return NextCommand();
-    }
-    Input(ready);
-    Announce(command, upto);
-  });
-}
-
-void Machine::Run(const Apply& a) {
-  const std::vector<Value> old = Values(a.step);
+Machine::Answer Machine::Do(const Apply& a, const SimFrame*) {
+  for (int32_t c = 0; c < terms_.chunks(); ++c)
+    if ((*memory_.Results(a.step))[static_cast<size_t>(c)] != RightResult(a.step, ChunkId(c)))
+      outside_.violate(
+          absl::StrCat("step ", a.step.value(), " is applied without the result of chunk ", c));
+  DoApply apply{a, nullptr, {}};
   if (!server_mode()) {
-    for (int32_t c = 0; c < chunks(); ++c)
-      if (ReceiveBuffer(a.step)[static_cast<size_t>(c)] != ResultOf(a.step, c))
-        world_.violate(
-            absl::StrCat("step ", a.step.value(), " is applied without the result of chunk ", c));
-    values_.assign(values_.size(), kTorn);
-  } else {
-    for (int32_t c = 0; c < chunks(); ++c)
-      if (ReceiveBuffer(a.step)[static_cast<size_t>(c)] != ResultOf(a.step, c))
-        world_.violate(
-            absl::StrCat("step ", a.step.value(), " is switched without the result of chunk ", c));
+    apply.results = memory_.Results(a.step);
+    apply.state = memory_.State(a.step);
   }
-  world_.later(world_.random(0, 6), [this, a, old] {
-    if (!server_mode())
-      for (size_t c = 0; c < old.size(); ++c) {
-        values_[c] = NewValue(old[c], slots_[c], ReceiveBuffer(a.step)[c], a.norm.value_or(0));
-        slots_[c] = NewSlot(slots_[c], ReceiveBuffer(a.step)[c], a.norm.value_or(0));
-      }
-    gradients_.clear();
-    if (Values(a.step + 1) != world_.reference->At(a.step + 1).values)
-      world_.violate(absl::StrCat("state(", a.step.value() + 1, ") is another term"));
-    Input(Applied{a.step});
-    NextCommand();
-  });
+  train_->Do(std::move(apply));
+  return std::nullopt;
 }
 
-void Machine::Run(const StepBoundary& a) {
-  DoStepBoundary(a);
-  NextCommand();
-}
-
-void Machine::DoStepBoundary(const StepBoundary& a) {
+Machine::Answer Machine::Do(const StepBoundary& a, const SimFrame*) {
+  const SimState state = memory_.State(a.step);
+  if (train_) {
+    train_->Do(DoStepBoundary{a, member_.lineage(), state});
+    return std::nullopt;
+  }
   StepBoundaryDone done{a.step, std::nullopt};
-  if (a.fingerprint) {
-    FingerprintPart part;
-    part.whole = !server_mode();
-    for (size_t c = 0; c < slots_.size(); ++c) {
-      if (server_mode() && member_.view()->owner_of[c] != member_.view()->IndexOf(config_.id))
-        continue;
-      part.lo += Mix64(Values(a.step)[c], slots_[c]);
-    }
-    done.fingerprint = part;
-  }
-  if (!a.part.empty()) {
-    SegmentWritten written;
-    written.lineage = member_.lineage();
-    written.step = a.step;
-    written.segment.file =
-        absl::StrCat("s", a.step.value(), "-l", member_.lineage().value(), "/", config_.id.name,
-                     "-", config_.id.incarnation.hi, "-", ++segments_);
-    std::map<std::pair<int32_t, int32_t>, Value> content;
-    for (ChunkId c : a.part)
-      for (int32_t slot = 0; slot <= config_.slots; ++slot) {
-        content[{slot, c.value()}] = slot == 0 ? Values(a.step)[static_cast<size_t>(c.value())]
-                                               : slots_[static_cast<size_t>(c.value())];
-        written.segment.entries.push_back({slot, c, 0, 4, 0});
-      }
-    const bool lost = world_.fails();
-    world_.later(world_.random(1, 80), [this, lost, written, content] {
-      if (lost) return Input(SegmentFailed{written.lineage, written.step, "no space"});
-      (*world_.disk)[written.segment.file] = content;
-      Input(written);
-    });
-  }
-  Input(done);
+  if (a.fingerprint) done.fingerprint = FingerprintOf(terms_, state, OwnChunks(), /*whole=*/false);
+  if (!a.part.empty()) Write(CopyPart(terms_, state, member_.lineage(), a.step, a.part));
+  return done;
 }
 
-void Machine::Run(const Make& a) {
-  world_.later(world_.random(1, 30), [this, a] {
-    for (ChunkId chunk : a.chunks) {
-      const auto c = static_cast<size_t>(chunk.value());
-      Values(a.step)[c] = Initial(chunk.value());
-      slots_[c] = ZeroSlot(chunk.value());
-      if (!a.manifest) continue;
-      for (const Segment& segment : a.manifest->segments) {
-        const auto file = world_.disk->find(segment.file);
-        if (file == world_.disk->end())
-          return world_.violate(
-              absl::StrCat("a manifest names ", segment.file, ", which nobody wrote"));
-        for (const SegmentEntry& e : segment.entries)
-          if (e.chunk == chunk)
-            (e.slot == 0 ? Values(a.step) : slots_)[c] = file->second.at({e.slot, chunk.value()});
-      }
-      if (Values(a.step)[c] != world_.reference->At(a.step).values[c] ||
-          slots_[c] != world_.reference->At(a.step).slots[c])
-        world_.violate(
-            absl::StrCat("a checkpoint of state(", a.step.value(), ") held another term"));
-    }
-    Input(Made{});
-    NextCommand();
-  });
-}
-
-void Machine::CheckInvariants() {
-  if (!member_.active() || !member_.has_state() || busy_) return;
+std::vector<ChunkId> Machine::OwnChunks() const {
   const View& view = *member_.view();
-  if (member_.lineage() != view.lineage)
-    world_.violate(absl::StrCat("a state of lineage ", member_.lineage().value(),
-                                " is used in a view of lineage ", view.lineage.value()));
+  std::vector<ChunkId> own;
+  for (int32_t c = 0; c < terms_.chunks(); ++c)
+    if (view.owner_of[static_cast<size_t>(c)] == view.IndexOf(config_.id)) own.emplace_back(c);
+  return own;
+}
+
+Machine::Answer Machine::Do(const Make& a, const SimFrame*) {
+  if (train_) {
+    train_->Do(DoMake{a});
+    return std::nullopt;
+  }
+  outside_.runner->Stall(outside_.schedule->Random(0, 30));  // a server reads on its only thread
+  absl::StatusOr<SimState> state = Load(a);
+  if (!state.ok()) return Made{state.status()};
+  memory_.Restart(a.step, *std::move(state));
+  return Made{absl::OkStatus()};
+}
+
+Machine::Answer Machine::Do(const PrepareCopy& a, const SimFrame*) {
+  memory_.Restart(a.step, EmptyState(terms_, applies()));
+  const bool zero = a.step == Step(0);  // else they come in pieces too
+  for (size_t s = 0; applies() && !zero && s < memory_.Slots().size(); ++s)
+    std::fill(memory_.Slots()[s].begin(), memory_.Slots()[s].end(), kTorn);
+  if (terms_.chunks() > 8) outside_.coverage->Add(Corner::kWideHeals);
+  return std::nullopt;
+}
+
+Machine::Answer Machine::Do(const DropState&, const SimFrame*) {
+  memory_.Drop();
+  return std::nullopt;
 }
 
 }  // namespace muster::sim

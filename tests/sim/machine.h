@@ -1,17 +1,20 @@
-// A member process of the simulation: the real state machine over symbolic memory, with a train
-// thread that takes time.
+// A member process of the simulation from the inside: the real state machine over symbolic memory,
+// its exchange thread, its train thread and its segment writer, with the order that
+// lib/member/runtime gives to what they say. Lives as long as the process.
 #pragma once
 
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "lib/member/state/member.h"
-#include "tests/sim/values.h"
+#include "tests/sim/coverage.h"
+#include "tests/sim/job.h"
+#include "tests/sim/train_thread.h"
 
 namespace muster::sim {
 
@@ -20,109 +23,94 @@ struct SimFrame {
   std::vector<Value> payload;  // in header order
 };
 
-// Segment files on the shared disk.
-using Disk = std::map<std::string, std::map<std::pair<int32_t, int32_t>, Value>>;
-
-// What a process asks of the world around it.
-struct Surroundings {
-  std::function<void(const MemberId& to, SimFrame)> send;
-  std::function<void(ToCoordinator)> tell;
-  std::function<void(std::vector<ViewMember>)> connect;
-  std::function<void(int64_t delay, std::function<void()>)>
-      later;  // on this process; forgotten when it dies
-  std::function<int64_t(int64_t low, int64_t high)> random;
-  std::function<bool()> fails;  // does this write to the disk fail?
-  std::function<void(const std::string&)> violate;
-  std::function<void(int code, const std::string&)> quit;
-  Disk* disk = nullptr;
-  Reference* reference = nullptr;
-};
-
 class Machine {
  public:
-  Machine(MemberConfig config, Surroundings world);
+  // What it asks of the process around it.
+  struct Outside {
+    Schedule* schedule;
+    Runner* runner;
+    Coverage* coverage;
+    SimJob* job;
+    std::function<void(const MemberId& to, SimFrame)> send;
+    std::function<bool(const MemberId& peer)> up;
+    std::function<void(ToCoordinator)> tell;
+    // Holds sessions to exactly these; says whose are down by that.
+    std::function<std::vector<MemberId>(const std::vector<ViewMember>&)> connect;
+    std::function<void()> step_done;
+    std::function<void(int code, const std::string& reason)> quit;
+    std::function<void(const std::string&)> violate;
+  };
+  Machine(MemberConfig config, Outside outside);
 
-  void Input(const muster::Input& input);
+  void Feed(const Input& input);
   void Deliver(const MemberId& from, SimFrame frame);
   void SessionUp(const MemberId& peer);
   void SessionDown(const MemberId& peer);
-  void CheckInvariants();
 
-  size_t held() const {
-    size_t n = 0;
-    for (const auto& [from, frames] : held_) n += frames.size();
-    return n;
-  }
+  size_t held() const;
   const Member& member() const { return member_; }
-  LaneCount lane_count() const { return count_; }
+  LaneCount lane_count() const { return train_ ? train_->lane_count() : LaneCount{}; }
 
  private:
-  struct Command {
-    std::variant<Compute, Abandon, Apply, StepBoundary, Make> what;
-  };
-  void Act(const Compute&);
-  void Act(const Abandon&);
-  void Act(const Apply&);
-  void Act(const StepBoundary&);
-  void Act(const Make&);
-  void Act(const Connect&);
-  void Act(const TellCoordinator&);
-  void Act(const Send&);
-  void Act(const FoldIn&);
-  void Act(const ForgetSums&);
-  void Act(const StoreResults&);
-  void Act(const StorePieces&);
-  void Act(const ApplyChunks&);
-  void Act(const PrepareCopy&);
-  void Act(const DropState&) {}
-  void Act(const Completed&) {}
-  void Act(const Quit&);
+  using Answer = std::optional<Input>;
+  Answer Do(const Compute&, const SimFrame*);
+  Answer Do(const Abandon&, const SimFrame*);
+  Answer Do(const Apply&, const SimFrame*);
+  Answer Do(const StepBoundary&, const SimFrame*);
+  Answer Do(const Make&, const SimFrame*);
+  Answer Do(const Connect&, const SimFrame*);
+  Answer Do(const TellCoordinator&, const SimFrame*);
+  Answer Do(const Send&, const SimFrame*);
+  Answer Do(const FoldIn&, const SimFrame*);
+  Answer Do(const ForgetSums&, const SimFrame*);
+  Answer Do(const StoreResults&, const SimFrame*);
+  Answer Do(const StorePieces&, const SimFrame*);
+  Answer Do(const ApplyChunks&, const SimFrame*);
+  Answer Do(const PrepareCopy&, const SimFrame*);
+  Answer Do(const DropState&, const SimFrame*);
+  Answer Do(const Completed&, const SimFrame*);
+  Answer Do(const Quit&, const SimFrame*);
 
-  void Train(Command command);
-  void NextCommand();
-  void Run(const Compute&);
-  void Run(const Abandon&);
-  void RunLane(Compute command, size_t index);
-  void Announce(Compute command, int32_t from_chunk);
-  void Run(const Apply&);
-  void Run(const StepBoundary&);
-  void Run(const Make&);
-  void DoStepBoundary(const StepBoundary&);
-  void FoldLanes();
-  void DoWork();
-  void Answer(const muster::Input& input) { work_.push_front({input, std::nullopt}); }
-  bool server_mode() const { return config_.training.sync == Sync::kServer; }
-  std::vector<Value>& Values(Step step) {
-    return server_mode() ? generation_[(step.value() + 1) % 2] : values_;
-  }
-  std::vector<Value>& ReceiveBuffer(Step step) {
-    return server_mode() ? generation_[step.value() % 2] : results_[step.value() % 2];
-  }
-  Value ResultOf(Step step, int32_t chunk);  // what a right result is
+  void Handle(GradientsReady event);
+  void Handle(StateApplied event);
+  void Handle(LanesAbandoned event);
+  void Handle(StepBoundaryTaken event);
+  void Handle(StateMade event);
+
+  void Carry(const std::vector<Action>& actions, const SimFrame* frame);
+  void NoteChanges();
+  void CheckInvariants();
+  absl::StatusOr<SimState> Load(const Make& make);
+  void CheckLoaded(const Make& make, const SimState& state);
+  void Write(PartCopy part);
+  Value OwnSum(TreeNode node, ChunkId chunk);
   std::vector<Value> PayloadOf(const PeerMessage& message);
-  int32_t chunks() const { return static_cast<int32_t>(config_.chunks.size()); }
+  std::vector<ChunkId> OwnChunks() const;
+  Value RightResult(Step step, ChunkId chunk);  // what a right one is
+  bool server_mode() const { return config_.training.sync == Sync::kServer; }
+  bool applies() const { return !server_mode() || config_.role == Role::kServer; }
 
-  MemberConfig config_;
-  Surroundings world_;
+  const MemberConfig config_;
+  const Outside outside_;
+  const Terms& terms_;
   Member member_;
-  const SimFrame* frame_ = nullptr;  // whose outcome is carried out
-  struct Work {
-    muster::Input input;
-    std::optional<SimFrame> frame;
-  };
-  std::deque<Work> work_;
-  bool working_ = false;
-
-  std::vector<Value> values_, slots_, results_[2], generation_[2];
-  std::map<TreeNode, std::vector<Value>> gradients_;  // partial sums of our lanes
-  std::vector<std::map<TreeNode, Value>> waiting_;    // owner: by chunk
-  std::vector<Value> sums_;                           // owner that applies: complete ones
-  std::deque<Command> commands_;
-  bool busy_ = false;
-  int64_t epoch_ = 0;  // grows at Abandon: older lanes are forgotten
-  LaneCount count_;
+  SimMemory memory_;
+  std::optional<TrainThread> train_;  // of a worker
+  Line from_train_, from_writer_;
+  int64_t writer_free_at_ = 0;
   int64_t segments_ = 0;
-  std::map<MemberId, std::deque<SimFrame>> held_;
+
+  int64_t compute_id_ = 0;                          // of the last Compute or Abandon
+  std::shared_ptr<const SubtreeSums> own_sums_;     // as the train thread told last …
+  ChunkSet own_final_;                              // … of which these chunks are final
+  std::vector<std::map<TreeNode, Value>> waiting_;  // owner: by chunk
+  std::vector<Value> sums_;                         // owner that applies: complete ones
+  std::vector<ResultMeta> sum_meta_;
+
+  std::map<MemberId, std::deque<SimFrame>> held_;  // came too early
+  int64_t edition_ = 0;
+  bool redelivering_ = false;
+  bool left_ = false;
 };
 
 }  // namespace muster::sim

@@ -5,22 +5,63 @@
 
 namespace muster::sim {
 
-inline WorldOptions OptionsOf(uint64_t seed) {
-  auto pick = [&](uint64_t salt, int32_t low, int32_t high) {
-    return low + static_cast<int32_t>(Mix64(seed, salt) % static_cast<uint64_t>(high - low + 1));
-  };
-  WorldOptions options;
-  options.seed = seed;
-  options.sync = seed % 2 == 0 ? Sync::kServer : Sync::kAllreduce;
-  options.workers = pick(1, 2, 4);
-  options.servers = pick(2, 2, 3);
-  options.lanes = pick(3, 1, 7);
-  options.chunks = pick(4, 3, 6);
-  options.steps = pick(5, 30, 120);
-  options.checkpoint_every = pick(6, 0, 8);
-  options.clip_norm = pick(7, 0, 1);
-  options.faults = pick(8, 2, 14);
-  return options;
-}
+class SeedOptions {
+ public:
+  explicit SeedOptions(uint64_t seed) : seed_(seed) {}
+
+  WorldOptions Make() const {
+    WorldOptions options;
+    options.seed = seed_;
+    options.faults = Pick(8, 2, 14);
+    options.jobs = {Job("a", 100)};
+    if (!OneIn(9, 3)) return options;
+    options.jobs[0].steps = Pick(10, 10, 40);
+    options.jobs.push_back(Job("b", 200));
+    options.jobs[1].steps = Pick(11, 10, 40);
+    options.jobs[1].submit_at = Pick(12, 1, 1500);
+    if (OneIn(13, 2)) {
+      options.jobs.push_back(Job("c", 300));
+      options.jobs[2].steps = Pick(14, 10, 30);
+      options.jobs[2].submit_at = Pick(15, 1, 1500);
+    }
+    options.slots = Pick(16, 7, 12);  // the largest job needs 7
+    return options;
+  }
+
+ private:
+  int32_t Pick(uint64_t salt, int32_t low, int32_t high) const {
+    return low + static_cast<int32_t>(Mix64(seed_, salt) % static_cast<uint64_t>(high - low + 1));
+  }
+  bool OneIn(uint64_t salt, int32_t n) const { return Pick(salt, 1, n) == n; }
+
+  JobOptions Job(const std::string& id, uint64_t salt) const {
+    JobOptions job;
+    job.id = id;
+    job.sync = OneIn(salt, 2) ? Sync::kServer : Sync::kAllreduce;
+    job.workers = Pick(salt + 1, 2, 4);
+    job.workers_min = OneIn(salt + 18, 2) ? job.workers : 1;
+    job.servers = Pick(salt + 2, 2, 3);
+    job.lanes = Pick(salt + 3, 1, 7);
+    const bool wide = OneIn(salt + 4, 6);  // more than one fetch carries
+    job.chunks = wide ? Pick(salt + 5, 9, 40) : Pick(salt + 5, 3, 6);
+    job.buffers = OneIn(salt + 6, 3) ? Pick(salt + 7, 1, 3) : 0;
+    job.steps = wide ? Pick(salt + 8, 10, 40) : Pick(salt + 8, 20, 80);
+    job.batch = OneIn(salt + 9, 3) ? Pick(salt + 10, 1, 20) : 0;  // also fewer than lanes
+    job.checkpoint_every = Pick(salt + 11, 0, 8);
+    job.checkpoint_seconds = OneIn(salt + 12, 3) ? 2 : 0;
+    job.clip_norm = Pick(salt + 13, 0, 1);
+    job.submission = OneIn(salt + 14, 4) ? SumOrder::kFree : SumOrder::kCanonical;
+    const OptimizerKind kinds[] = {OptimizerKind::kSgd, OptimizerKind::kMomentum,
+                                   OptimizerKind::kAdam};
+    job.optimizer = kinds[Pick(salt + 15, 0, 2)];
+    job.may_be_cancelled = OneIn(salt + 16, 5);
+    job.changes_run = OneIn(salt + 17, 2);
+    return job;
+  }
+
+  const uint64_t seed_;
+};
+
+inline WorldOptions OptionsOf(uint64_t seed) { return SeedOptions(seed).Make(); }
 
 }  // namespace muster::sim

@@ -9,9 +9,11 @@ namespace muster {
 
 void ActiveView::Begin(const std::set<MemberId>& reachable, HeldState& state, int64_t& last_id,
                        Outcome& out) {
+  // First what is to be copied of this state: the last sum of the step may be complete as soon as
+  // the step begins, and then the state changes.
+  if (IsCut(state.step(), {})) SaveChunks(state, out);
   BeginStep(state, last_id, out);
   for (const MemberId& peer : reachable) Greet(peer, state, out);
-  if (IsCut(state.step(), {})) SaveChunks(state, out);
   if (config_->owner_applies() && config_->applies()) ApplySums(state, out);
 }
 

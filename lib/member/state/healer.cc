@@ -68,7 +68,7 @@ void Healer::Handle(const MemberId& from, const Pieces& pieces, std::optional<He
 }
 
 Healer::Next Healer::NextFor(Step open) const {
-  if (told_ || given_up_ || !wants_.empty()) return Next::kWait;
+  if (told_ || failure_ || !wants_.empty()) return Next::kWait;
   if (at_base_) return Next::kTellBase;
   return CatchesUp(open) ? Next::kApply : Next::kBase;
 }

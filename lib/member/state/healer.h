@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "lib/member/state/actions.h"
@@ -52,7 +53,8 @@ class Healer {
   void ReachBase(const ChunkSet& held);
   void Told() { told_ = true; }
   // The state could not be made: nothing is next until the coordinator has another plan.
-  void GiveUp() { given_up_ = true; }
+  void GiveUp(BaseFailed failure) { failure_ = std::move(failure); }
+  const std::optional<BaseFailed>& failure() const { return failure_; }
 
  private:
   // Those of the pieces that were still wanted.
@@ -64,8 +66,8 @@ class Healer {
   int32_t me_ = -1;
   Wants wants_;  // of the first stage; once at the base, of the second
   bool at_base_ = false;
-  bool given_up_ = false;
-  bool told_ = false;  // the coordinator knows that we hold the base
+  std::optional<BaseFailed> failure_;  // given up
+  bool told_ = false;                  // the coordinator knows that we hold the base
 };
 
 }  // namespace muster

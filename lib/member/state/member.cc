@@ -107,6 +107,8 @@ void Member::On(const Heal& heal, Outcome& out) {
   if (heal.term < term_ || heal.view != sealed_ || active_) return out.Drop("not the forming view");
   if (healer_) {
     if (healer_->told()) out.Do(TellCoordinator{HoldsBase{sealed_, train_.lanes_run}});
+    // It may have been lost with the session.
+    if (healer_->failure()) out.Do(TellCoordinator{*healer_->failure()});
     return;
   }
   const std::optional<int32_t> me = IndexIn(heal.plan, config_->id);
@@ -161,9 +163,10 @@ void Member::On(const Made& made, Outcome& out) {
   train_.has_state = false;
   if (seal_answer_due_) return AnswerSeal(out);
   if (!made.status.ok()) {
-    if (healer_) healer_->GiveUp();
-    return out.Do(TellCoordinator{
-        BaseFailed{sealed_, std::string(made.status.message()), absl::IsDataLoss(made.status)}});
+    const BaseFailed failed{sealed_, std::string(made.status.message()),
+                            absl::IsDataLoss(made.status)};
+    if (healer_) healer_->GiveUp(failed);
+    return out.Do(TellCoordinator{failed});
   }
   GoOnHealing(out);
 }

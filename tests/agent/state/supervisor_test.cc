@@ -376,6 +376,15 @@ TEST_F(SupervisorTest, WantedAgainWhileStopping) {
   EXPECT_THAT(TickWhenDue(), ElementsAre("spawn worker-0"));
 }
 
+// The agent did not hear that the job had ended, only that it is wanted again.
+TEST_F(SupervisorTest, WantedAgainAfterItLeft) {
+  Want({"worker-0"});
+  Exits("worker-0", kExitLater);
+  EXPECT_THAT(Want({"worker-0"}), ElementsAre("spawn worker-0"));
+  Exits("worker-0", kExitBadConfiguration);
+  EXPECT_THAT(Want({"worker-0"}), IsEmpty()) << "what is hopeless stays so";
+}
+
 TEST_F(SupervisorTest, StopsAlsoWhoIsAboutToLeave) {
   Want({"worker-0"});
   Want({});

@@ -13,6 +13,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -668,7 +669,10 @@ TEST(Resume, OtherRuntimeFieldsAreAcceptedWhileNobodyHasJoined) {
 
 TEST(Members, AServerWithOtherKernelsIsTurnedAway) {
   Desk desk;
-  desk.Give(Submit{"job", SpecOf(1, 2)});
+  JobSpec spec = SpecOf(1, 2);
+  spec.training.sync = Sync::kServer;
+  spec.runtime.servers = 1;
+  desk.Give(Submit{"job", spec});
   desk.Join(kA);
   desk.Drain<Announce>();
   muster::Join join;
@@ -683,7 +687,24 @@ TEST(Members, AServerWithOtherKernelsIsTurnedAway) {
                   "isa (avx512; the job has avx2)"));
   join.environment.numeric = {{"isa", "avx2"}};
   desk.Say(join.id, join);
-  EXPECT_THAT(desk.Told(), ElementsAre("server-0 joined"));
+  EXPECT_THAT(desk.Told(), Contains("server-0 joined"));
+}
+
+// It is left over from a start with more servers. What a server holds follows from their number.
+TEST(Members, AServerBeyondTheNumberOfServersIsTurnedAway) {
+  Desk desk;
+  JobSpec spec = SpecOf(1, 2);
+  spec.training.sync = Sync::kServer;
+  spec.runtime.servers = 1;
+  desk.Give(Submit{"job", spec});
+  desk.Join(kA);
+  desk.Drain<Announce>();
+  muster::Join join;
+  join.job = "job";
+  join.id = Id("server-1");
+  join.role = Role::kServer;
+  desk.Say(join.id, join);
+  EXPECT_THAT(desk.Told(), ElementsAre("server-1 was turned away: the job has only 1 servers now"));
 }
 
 TEST(Members, OneThatHoldsALaneThatIsNoneIsGivenUp) {

@@ -1,5 +1,5 @@
-// sim_trace SEED: what happens under one seed, as a trace. sim_trace FIRST LAST: runs all of these
-// seeds and names those that break an invariant.
+// sim_trace SEED: what happens under one seed, line by line. sim_trace FIRST LAST: runs all of
+// these seeds, names those that break an invariant, and counts what they reached.
 #include <cstdlib>
 #include <iostream>
 
@@ -7,20 +7,27 @@
 
 namespace {
 
+using muster::sim::Coverage;
+using muster::sim::JobOptions;
 using muster::sim::OptionsOf;
 using muster::sim::World;
 using muster::sim::WorldOptions;
+
+void Describe(const JobOptions& job) {
+  std::cout << "job " << job.id << ": "
+            << (job.sync == muster::Sync::kServer ? "server" : "allreduce") << ", " << job.workers
+            << " workers, " << job.lanes << " lanes, " << job.chunks << " chunks and "
+            << job.buffers << " of buffers, " << job.steps << " steps, checkpoint every "
+            << job.checkpoint_every << ", " << (job.clip_norm > 0 ? "clipped" : "not clipped")
+            << (job.submission == muster::SumOrder::kFree ? ", free order" : "") << "\n";
+}
 
 bool TellTrace(uint64_t seed) {
   const WorldOptions options = OptionsOf(seed);
   World world(options);
   const bool held = world.Run();
-  std::cout << "seed " << options.seed << ": "
-            << (options.sync == muster::Sync::kServer ? "server" : "allreduce") << ", "
-            << options.workers << " workers, " << options.lanes << " lanes, " << options.chunks
-            << " chunks, " << options.steps << " steps, checkpoint every "
-            << options.checkpoint_every << ", "
-            << (options.clip_norm > 0 ? "clipped" : "not clipped") << "\n";
+  std::cout << "seed " << options.seed << ", " << options.faults << " faults\n";
+  for (const JobOptions& job : options.jobs) Describe(job);
   for (const std::string& line : world.trace()) std::cout << line << "\n";
   std::cout << (held ? "every invariant held" : "broken: " + world.violation()) << "\n";
   return held;
@@ -28,12 +35,16 @@ bool TellTrace(uint64_t seed) {
 
 bool RunAll(uint64_t first, uint64_t last) {
   uint64_t broken = 0;
+  Coverage reached;
   for (uint64_t seed = first; seed <= last; ++seed) {
     World world(OptionsOf(seed));
-    if (world.Run()) continue;
+    const bool held = world.Run();
+    reached.Add(world.coverage());
+    if (held) continue;
     std::cout << "seed " << seed << ": " << world.violation() << std::endl;
     ++broken;
   }
+  std::cout << reached.ToString();
   std::cout << broken << " of " << last - first + 1 << " seeds broke an invariant\n";
   return broken == 0;
 }

@@ -1,0 +1,52 @@
+// The host agent of the simulation: the real supervisor, and its session with the coordinator, as
+// agent/runtime/link.h has it. Lives as long as the world.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "agent/state/supervisor.h"
+#include "tests/sim/around.h"
+
+namespace muster::sim {
+
+class CoordinatorProcess;
+
+class AgentProcess {
+ public:
+  struct Events {
+    std::function<void(const agent::ProcessKey&, Role)> spawn;
+    std::function<void(const agent::ProcessKey&, int signal)> signal;
+    std::function<CoordinatorProcess*()> coordinator;  // null: it is down
+  };
+  AgentProcess(Around around, int32_t slots, Events events);
+
+  Runner& runner() { return runner_; }
+  // Something happened on its host.
+  void Do(const agent::SupervisorEvent& event);
+  // From the coordinator, over the session that is open.
+  void Tell(const Wanted& wanted);
+
+ private:
+  void Connect();
+  void OnUp(SessionId session);
+  void OnDown(SessionId session);
+  void Send(const FromAgent& message);
+  void Act(const agent::Spawn& a) { events_.spawn(a.key, a.role); }
+  void Act(const agent::SendSignal& a) { events_.signal(a.key, a.signal); }
+  void Act(const agent::TellCoordinator& a);
+  void Act(const agent::NoteExit& a);
+  void SetTimer();
+
+  Around around_;
+  const int32_t slots_;  // how many members it can hold
+  const Events events_;
+  Runner runner_;
+  agent::Supervisor supervisor_;
+  SessionId session_ = 0;
+  SessionId dialed_ = 0;
+  bool heard_ = false;  // in this session
+  int64_t timer_ = 0;
+};
+
+}  // namespace muster::sim

@@ -1,0 +1,67 @@
+#include "tests/sim/client.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace muster::sim {
+
+using coordinator::JobPhase;
+
+void Client::Submit(SimJob& job) { ask_(coordinator::Submit{job.options.id, job.spec}); }
+
+void Client::SubmitLater(SimJob& job, int64_t most) {
+  if (job.options.changes_run && around_.schedule.OneIn(3)) ChangeRun(job);
+  around_.schedule.At(around_.schedule.Random(1, most), [this, &job] { Submit(job); });
+}
+
+void Client::AskAgain(SimJob& job) {
+  const bool submitted = job.store.journal || around_.schedule.now() >= job.options.submit_at;
+  if (!submitted) return;
+  if (around_.schedule.smooth()) return Submit(job);
+  SubmitLater(job, 60);
+}
+
+void Client::Persisted(SimJob& job) {
+  const coordinator::JobJournal& journal = *job.store.journal;
+  const auto before = phase_.find(job.options.id);
+  const bool was_over = before != phase_.end() && coordinator::Ended(before->second);
+  phase_[job.options.id] = journal.phase;
+  if (was_over || !coordinator::CanGoOn(journal.phase)) return;
+  around_.coverage.Add(Corner::kResumedJobs);
+  around_.coverage.Add(journal.phase == JobPhase::kStopped ? Corner::kStops : Corner::kFailedJobs);
+  if (absl::StrContains(journal.reason, "resume: never"))
+    job.spec.runtime.resume.kind = ResumeKind::kNever;
+  else
+    job.spec.runtime.resume.kind = ResumeKind::kLatest;
+  SubmitLater(job, 500);
+}
+
+// What may change between two starts: how many processes, and how often a checkpoint is made.
+void Client::ChangeRun(SimJob& job) {
+  Schedule& schedule = around_.schedule;
+  muster::RuntimeSpec& runtime = job.spec.runtime;
+  run.workers_max = static_cast<int32_t>(schedule.Random(1, 4));
+  run.workers_min = static_cast<int32_t>(schedule.Random(1, run.workers_max));
+  if (run.servers > 0) run.servers = static_cast<int32_t>(schedule.Random(1, 3));
+  run.checkpoint.every_steps = schedule.Random(0, 8);
+  run.checkpoint.keep = static_cast<int32_t>(schedule.Random(1, 3));
+  run.bucket_bytes = 64 * schedule.Random(1, 3);
+  run.fingerprint_every = schedule.Random(0, 4);
+  around_.coverage.Add(Corner::kChangedRuns);
+  around_.trace.Note(absl::StrCat(job.options.id, " will be submitted with ", run.workers_min,
+                                  " to ", run.workers_max, " workers, ", run.servers,
+                                  " servers, a checkpoint every ", run.checkpoint.every_steps,
+                                  " steps"));
+}
+
+void Client::Stop(SimJob& job) {
+  if (ask_(coordinator::Stop{job.options.id}))
+    around_.trace.Note(absl::StrCat(job.options.id, " is told to stop"));
+}
+
+void Client::Cancel(SimJob& job) {
+  if (job.store.ended() || !ask_(coordinator::Cancel{job.options.id})) return;
+  around_.trace.Note(absl::StrCat(job.options.id, " was cancelled"));
+}
+
+}  // namespace muster::sim

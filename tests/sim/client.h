@@ -1,0 +1,37 @@
+// The people of the simulation: they submit jobs, submit them again after a stop, a failure or a
+// restart of the coordinator, now and then with other run fields. Lives as long as the world.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "tests/sim/around.h"
+#include "tests/sim/job.h"
+
+namespace muster::sim {
+
+class Client {
+ public:
+  // `ask`: gives a request to the coordinator; false: it is down.
+  Client(Around around, std::function<bool(const coordinator::Input&)> ask)
+      : around_(around), ask_(std::move(ask)) {}
+
+  void Submit(SimJob& job);
+  // The coordinator has started: who wants something asks again.
+  void AskAgain(SimJob& job);
+  // The coordinator has persisted the job.
+  void Persisted(SimJob& job);
+  void Stop(SimJob& job);
+  void Cancel(SimJob& job);
+
+ private:
+  void SubmitLater(SimJob& job, int64_t most);
+  void ChangeRun(SimJob& job);
+
+  Around around_;
+  const std::function<bool(const coordinator::Input&)> ask_;
+  std::map<std::string, coordinator::JobPhase> phase_;  // as persisted last
+};
+
+}  // namespace muster::sim

@@ -1,0 +1,278 @@
+#include "tests/sim/coordinator_process.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace muster::sim {
+namespace {
+
+constexpr int64_t kTick = 100;
+
+Time TimeOf(int64_t ms) { return Time(std::chrono::milliseconds(ms)); }
+
+// What is sent to many may reach only some before the coordinator is killed.
+std::vector<coordinator::Action> OneByOne(const std::vector<coordinator::Action>& actions) {
+  std::vector<coordinator::Action> single;
+  for (const coordinator::Action& action : actions) {
+    const auto* all = std::get_if<coordinator::ToMembers>(&action);
+    if (all == nullptr) single.push_back(action);
+    if (all != nullptr)
+      for (const MemberId& id : all->members)
+        single.emplace_back(coordinator::ToMember{id, all->message});
+  }
+  return single;
+}
+
+coordinator::Settings TheSettings() {
+  coordinator::Settings settings;
+  settings.start_patience = std::chrono::seconds(3);
+  settings.checkpoint_patience = std::chrono::seconds(5);
+  return settings;
+}
+
+}  // namespace
+
+CoordinatorProcess::CoordinatorProcess(Around around, int64_t term,
+                                       std::map<std::string, SimJob*> jobs, Invariants& invariants,
+                                       Events events)
+    : around_(around),
+      term_(term),
+      jobs_(std::move(jobs)),
+      invariants_(invariants),
+      events_(std::move(events)),
+      runner_(around_.schedule),
+      state_(std::make_unique<coordinator::Coordinator>("cluster", TermNumber(term), TheSettings(),
+                                                        Recovered(),
+                                                        TimeOf(around_.schedule.now()))) {
+  around_.network.Add(kCoordinatorNode, &runner_);
+  around_.trace.Note(absl::StrCat("coordinator starts, term ", term_));
+  runner_.Later(kTick, [this] { Tick(); });
+}
+
+CoordinatorProcess::~CoordinatorProcess() {
+  if (!dead_) Die();
+}
+
+void CoordinatorProcess::Die() {
+  dead_ = true;
+  runner_.Die();
+  around_.network.Remove(kCoordinatorNode);
+}
+
+// What the journal gives to a new life.
+coordinator::RecoveredState CoordinatorProcess::Recovered() const {
+  coordinator::RecoveredState found;
+  for (const auto& [id, job] : jobs_) {
+    const JobStore& store = job->store;
+    if (!store.journal) continue;
+    found.jobs.push_back(*store.journal);
+    found.recorded[id] = store.Recorded();
+    found.recent[id] = store.Recent();
+    found.manifests[id] = store.catalogue;
+  }
+  return found;
+}
+
+void CoordinatorProcess::Tick() {
+  runner_.Later(kTick, [this] { Tick(); });
+  Feed(coordinator::Tick{});
+}
+
+void CoordinatorProcess::Feed(const coordinator::Input& input) {
+  const std::vector<coordinator::Action> actions =
+      OneByOne(state_->Handle(input, TimeOf(around_.schedule.now())));
+  const bool crashes = actions.size() > 1 && events_.dies_now();
+  const size_t upto =
+      crashes
+          ? static_cast<size_t>(around_.schedule.Random(0, static_cast<int64_t>(actions.size())))
+          : actions.size();
+  for (size_t i = 0; i < upto && !dead_; ++i)
+    std::visit([this](const auto& a) { Do(a); }, actions[i]);
+  if (!crashes) return;
+  around_.trace.Note("coordinator was killed between two actions");
+  Die();
+  events_.died();
+}
+
+// ---- sessions
+
+SessionEvents CoordinatorProcess::Accept(NodeId from) {
+  return {[this, from](SessionId session) {
+            peers_[session] = {from, {}};
+          },
+          [this](SessionId session) { Broken(session); }};
+}
+
+void CoordinatorProcess::Broken(SessionId session) {
+  const auto it = peers_.find(session);
+  if (it == peers_.end()) return;
+  const MemberId* member = std::get_if<MemberId>(&it->second.who);
+  const std::optional<MemberId> lost = member == nullptr ? std::nullopt : std::optional(*member);
+  const bool agent = std::holds_alternative<Agent>(it->second.who);
+  peers_.erase(it);
+  if (agent && !AnyAgent()) Feed(coordinator::AgentDown{"host"});
+  if (!lost) return;
+  by_member_.erase(*lost);
+  Feed(coordinator::MemberDown{*lost});
+}
+
+bool CoordinatorProcess::AnyAgent() const {
+  return std::any_of(peers_.begin(), peers_.end(), [](const auto& entry) {
+    return std::holds_alternative<Agent>(entry.second.who);
+  });
+}
+
+void CoordinatorProcess::Said(SessionId session, const ToCoordinator& message) {
+  if (peers_.count(session) == 0) return;
+  if (const auto* ask = std::get_if<AskJob>(&message)) {
+    peers_[session].who = Asker{};
+    return Answer(session, *ask);
+  }
+  if (const auto* join = std::get_if<Join>(&message)) Bind(session, join->id);
+  if (const MemberId* member = std::get_if<MemberId>(&peers_[session].who))
+    Feed(coordinator::MemberSays{*member, message});
+}
+
+// A newer session of a member replaces the older one.
+void CoordinatorProcess::Bind(SessionId session, const MemberId& member) {
+  const auto [it, fresh] = by_member_.try_emplace(member, session);
+  if (!fresh && it->second != session) {
+    const SessionId older = std::exchange(it->second, session);
+    peers_.erase(older);
+    around_.network.Break(older);
+  }
+  peers_[session].who = member;
+}
+
+void CoordinatorProcess::Said(SessionId session, const FromAgent& message) {
+  if (peers_.count(session) == 0) return;
+  const auto* exited = std::get_if<ProcessExited>(&message);
+  if (exited == nullptr) {
+    const auto& hello = std::get<AgentHello>(message);
+    peers_[session].who = Agent{};
+    Feed(coordinator::AgentUp{hello.node, hello.slots});
+    if (!dead_) events_.to_agent(last_wanted_.value_or(Wanted{}));
+    return;
+  }
+  Feed(coordinator::AgentSays{*exited});
+  if (!dead_) JobOf(exited->job).ends_to_be_told.erase(exited->lanes.incarnation);
+}
+
+void CoordinatorProcess::Answer(SessionId session, const AskJob& ask) {
+  const std::optional<JobIs> job = state_->JobOf(ask.job);
+  if (!job) return Send(session, Leave{0, absl::StrCat("job ", ask.job, " is not running")});
+  std::get<Asker>(peers_[session].who).waits_for_environment = job->environment ? "" : ask.job;
+  Send(session, *job);
+}
+
+void CoordinatorProcess::TellEnvironment(const coordinator::JobJournal& job) {
+  if (!job.environment) return;
+  for (auto& [session, peer] : peers_) {
+    Asker* asker = std::get_if<Asker>(&peer.who);
+    if (asker == nullptr || asker->waits_for_environment != job.id) continue;
+    asker->waits_for_environment.clear();
+    if (const auto is = state_->JobOf(job.id)) Send(session, *is);
+  }
+}
+
+void CoordinatorProcess::Send(SessionId session, const FromCoordinator& message) {
+  const NodeId node = peers_[session].node;
+  around_.network.Send(session, kCoordinatorNode, [this_events = events_, node, message] {
+    if (MemberProcess* process = this_events.member(node)) process->Said(message);
+  });
+}
+
+// ---- actions
+
+void CoordinatorProcess::Do(const coordinator::PersistJob& a) {
+  SimJob& job = JobOf(a.job.id);
+  invariants_.BeforePersist(job, a.job);
+  job.store.journal = a.job;
+  events_.persisted(job);
+  TellEnvironment(a.job);
+}
+
+void CoordinatorProcess::Do(const coordinator::PersistRecords& a) {
+  SimJob& job = JobOf(a.job);
+  if (!last_recorded_.empty() && last_recorded_ != a.job)
+    around_.coverage.Add(Corner::kAlternations);
+  last_recorded_ = a.job;
+  for (const StepRecord& record : a.records) {
+    invariants_.CheckRecord(job, record);
+    job.store.ledger.emplace(std::pair(record.lineage, record.step), record);
+  }
+}
+
+void CoordinatorProcess::Do(const coordinator::PersistFingerprint& a) {
+  JobOf(a.job).store.fingerprints[{a.lineage, a.step}] = a.value;
+}
+
+void CoordinatorProcess::Do(const coordinator::ToMember& a) {
+  const auto session = by_member_.find(a.member);
+  events_.says(a.member, a.message);
+  if (session != by_member_.end()) Send(session->second, a.message);
+}
+
+void CoordinatorProcess::Do(const coordinator::ToAgents& a) {
+  last_wanted_ = a.wanted;
+  events_.to_agent(a.wanted);
+}
+
+// ---- the thread that keeps checkpoints
+
+void CoordinatorProcess::KeepLater(int64_t most, std::function<void()> run) {
+  keeper_.Push(around_.schedule, runner_, around_.schedule.Random(1, most), std::move(run));
+}
+
+void CoordinatorProcess::Do(const coordinator::CommitManifest& a) {
+  SimJob& job = JobOf(a.manifest.job);
+  invariants_.CheckManifest(job, a.manifest);
+  const bool late = around_.schedule.OneIn(25);
+  if (late) around_.coverage.Add(Corner::kLateCommits);
+  KeepLater(late ? 4000 : 40, [this, &job, m = a.manifest] {
+    if (around_.schedule.OneIn(30)) {
+      around_.coverage.Add(Corner::kFailedCommits);
+      return Feed(coordinator::ManifestFailed{m.job, m.lineage, m.step, "no space"});
+    }
+    job.store.catalogue.push_back(m);  // durable; a crash may come before it is known
+    runner_.Later(around_.schedule.Random(0, 3),
+                  [this, m] { Feed(coordinator::ManifestCommitted{m}); });
+  });
+}
+
+void CoordinatorProcess::Do(const coordinator::DeleteJob& a) {
+  around_.trace.Violate(absl::StrCat(a.id, " is deleted, which nobody asked for"));
+}
+
+void CoordinatorProcess::Do(const coordinator::PruneManifests& a) {
+  KeepLater(200, [&job = JobOf(a.newest.job), a] { job.store.Prune(a); });
+}
+
+void CoordinatorProcess::Do(const coordinator::ComputeDigest& a) {
+  KeepLater(20, [this, &job = JobOf(a.job), a] {
+    std::string digest = DigestOfFiles(job, a.manifest);
+    if (around_.schedule.OneIn(25)) digest.clear();
+    if (digest.empty()) around_.coverage.Add(Corner::kFailedDigests);
+    const std::string reason = digest.empty() ? "the disk did not answer" : "";
+    Feed(coordinator::DigestDone{a.job, digest, reason});
+  });
+}
+
+// Empty: a file is damaged.
+std::string CoordinatorProcess::DigestOfFiles(const SimJob& job, const Manifest& manifest) const {
+  Make all{manifest.lineage, manifest.step, manifest, {}, /*slots=*/true};
+  for (int32_t c = 0; c < job.terms.chunks(); ++c) all.chunks.emplace_back(c);
+  const absl::StatusOr<SimState> state = MakeState(job.terms, job.disk, all);
+  return state.ok() ? DigestOf(job.terms, *state->values, *state->slots) : "";
+}
+
+void CoordinatorProcess::Do(const coordinator::Announce& a) {
+  if (a.text.empty()) return;
+  const bool named = jobs_.size() > 1;
+  around_.trace.Note(absl::StrCat("> ", named ? absl::StrCat(a.job, ": ") : "", a.text));
+  invariants_.CheckWords(a.text);
+}
+
+}  // namespace muster::sim

@@ -1,0 +1,95 @@
+// A life of the coordinator's process: the real state machine, its sessions as
+// coordinator/runtime/sessions.h has them, its ticks, the thread that keeps checkpoints. What it
+// persists outlives it. Lives from its start to its death.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "tests/sim/around.h"
+#include "tests/sim/invariants.h"
+#include "tests/sim/job.h"
+#include "tests/sim/member_process.h"
+
+namespace muster::sim {
+
+class CoordinatorProcess {
+ public:
+  struct Events {
+    std::function<MemberProcess*(NodeId)> member;
+    std::function<void(const Wanted&)> to_agent;
+    std::function<void(SimJob&)> persisted;  // after each change of a job's journal
+    std::function<void(const MemberId&, const FromCoordinator&)> says;
+    std::function<bool()> dies_now;  // between two actions
+    std::function<void()> died;
+  };
+  CoordinatorProcess(Around around, int64_t term, std::map<std::string, SimJob*> jobs,
+                     Invariants& invariants, Events events);
+  ~CoordinatorProcess();
+
+  // What its sessions do with what comes.
+  SessionEvents Accept(NodeId from);
+  void Said(SessionId session, const ToCoordinator& message);
+  void Said(SessionId session, const FromAgent& message);
+  // A client's request.
+  void Feed(const coordinator::Input& input);
+
+  Runner& runner() { return runner_; }
+  const coordinator::Coordinator& state() const { return *state_; }
+  bool dead() const { return dead_; }
+
+ private:
+  struct Agent {};
+  struct Asker {
+    std::string waits_for_environment;  // the job; empty: no
+  };
+  struct Peer {
+    NodeId node = 0;
+    std::variant<std::monostate, Asker, MemberId, Agent> who;
+  };
+  coordinator::RecoveredState Recovered() const;
+  void Tick();
+  void Die();
+  void Broken(SessionId session);
+  bool AnyAgent() const;
+  void Bind(SessionId session, const MemberId& member);
+  void Answer(SessionId session, const AskJob& ask);
+  void TellEnvironment(const coordinator::JobJournal& job);
+  void Send(SessionId session, const FromCoordinator& message);
+  SimJob& JobOf(const std::string& id) { return *jobs_.at(id); }
+
+  void Do(const coordinator::PersistJob& a);
+  void Do(const coordinator::PersistRecords& a);
+  void Do(const coordinator::PersistFingerprint& a);
+  void Do(const coordinator::ToMember& a);
+  void Do(const coordinator::ToMembers&) {}  // told one by one
+  void Do(const coordinator::ToAgents& a);
+  void Do(const coordinator::DeleteJob& a);
+  void Do(const coordinator::CommitManifest& a);
+  void Do(const coordinator::PruneManifests& a);
+  void Do(const coordinator::ComputeDigest& a);
+  void Do(const coordinator::Announce& a);
+  void KeepLater(int64_t most, std::function<void()> run);
+  std::string DigestOfFiles(const SimJob& job, const Manifest& manifest) const;
+
+  Around around_;
+  const int64_t term_;
+  const std::map<std::string, SimJob*> jobs_;
+  Invariants& invariants_;
+  const Events events_;
+  Runner runner_;
+  std::unique_ptr<coordinator::Coordinator> state_;
+  std::map<SessionId, Peer> peers_;
+  std::map<MemberId, SessionId> by_member_;
+  Line keeper_;  // commits, prunes and digests, one after the other
+  std::optional<Wanted> last_wanted_;
+  std::string last_recorded_;  // job
+  bool dead_ = false;
+};
+
+}  // namespace muster::sim

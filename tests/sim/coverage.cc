@@ -1,0 +1,79 @@
+#include "tests/sim/coverage.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace muster::sim {
+namespace {
+
+struct Row {
+  Corner corner;
+  const char* name;
+  int64_t floor;  // of 400 seeds
+};
+
+constexpr Row kRows[] = {
+    {Corner::kSteps, "steps", 10000},
+    {Corner::kHeals, "heals", 100},
+    {Corner::kWideHeals, "heals of more chunks than one fetch carries", 100},
+    {Corner::kCatchUps, "catch-ups", 10},
+    {Corner::kRewinds, "rewinds", 100},
+    {Corner::kTornDeliveries, "torn deliveries", 100},
+    {Corner::kRestartsInForming, "coordinator restarts in a forming view", 100},
+    {Corner::kSecondFailures, "second failures in a forming view", 100},
+    {Corner::kMemberStalls, "stalls of members", 100},
+    {Corner::kCoordinatorStalls, "stalls of the coordinator", 100},
+    {Corner::kAgentStalls, "stalls of the agent", 50},
+    {Corner::kAlivesLost, "heartbeats lost with their session", 50},
+    {Corner::kShortCuts, "partitions shorter than a lease", 50},
+    {Corner::kLongCuts, "partitions longer than a lease", 50},
+    {Corner::kOneWayCuts, "one-way partitions", 50},
+    {Corner::kTwoWayCuts, "two-way partitions", 50},
+    {Corner::kCutsFromCoordinator, "partitions of a member from the coordinator", 50},
+    {Corner::kAppliedAfterSeal, "updates that were finished after a seal", 20},
+    {Corner::kLostSegments, "segments that could not be written", 100},
+    {Corner::kFailedCommits, "commits that failed", 50},
+    {Corner::kLateCommits, "commits that took longer than a second", 50},
+    {Corner::kFailedDigests, "digests that failed", 10},
+    {Corner::kDamagedLoads, "loads of a damaged checkpoint", 10},
+    {Corner::kUnluckyLoads, "loads that failed for one member", 5},
+    {Corner::kStops, "stops", 50},
+    {Corner::kCancels, "cancels", 10},
+    {Corner::kFailedJobs, "failed jobs", 10},
+    {Corner::kResumedJobs, "jobs submitted again", 50},
+    {Corner::kChangedRuns, "submissions with other run fields", 20},
+    {Corner::kFreeOrderSteps, "steps summed in free order", 1000},
+    {Corner::kBufferSteps, "steps of models with buffers", 1000},
+    {Corner::kAudits, "audits", 300},
+    {Corner::kTwinDigests, "digests equal to the undisturbed one's", 300},
+    {Corner::kAccountsChecked, "accounts of lanes that were checked", 200},
+    {Corner::kLanesRunAgain, "lanes that were run again", 1000},
+    {Corner::kSecondJobs, "worlds with several jobs", 50},
+    {Corner::kAlternations, "changes from one job's records to another's in one term", 500},
+    {Corner::kStartsBesideOthers, "starts of a job beside one that runs", 50},
+    {Corner::kPassers, "starts of a job that passes another in the queue", 2},
+};
+static_assert(std::size(kRows) == static_cast<size_t>(Corner::kCount));
+
+}  // namespace
+
+void Coverage::Add(const Coverage& other) {
+  for (size_t i = 0; i < counts_.size(); ++i) counts_[i] += other.counts_[i];
+}
+
+std::string Coverage::ToString() const {
+  std::string text;
+  for (const Row& row : kRows)
+    absl::StrAppend(&text, Of(row.corner), " ", row.name, " (at least ", row.floor, ")\n");
+  return text;
+}
+
+std::vector<std::string> Coverage::BelowFloor(int64_t seeds) const {
+  std::vector<std::string> below;
+  for (const Row& row : kRows)
+    if (Of(row.corner) * 400 < row.floor * seeds)
+      below.push_back(absl::StrCat("the seeds reached only ", Of(row.corner), " ", row.name,
+                                   ", at least ", row.floor * seeds / 400, " are asked for"));
+  return below;
+}
+
+}  // namespace muster::sim

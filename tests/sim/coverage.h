@@ -1,0 +1,69 @@
+// What the seeds have reached. Each corner has a floor, in coverage.cc: the test of seeds fails
+// when they reach one of them less often, because a simulator that does not come there finds
+// nothing there.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace muster::sim {
+
+enum class Corner {
+  kSteps,
+  kHeals,
+  kWideHeals,
+  kCatchUps,
+  kRewinds,
+  kTornDeliveries,
+  kRestartsInForming,
+  kSecondFailures,
+  kMemberStalls,
+  kCoordinatorStalls,
+  kAgentStalls,
+  kAlivesLost,
+  kShortCuts,
+  kLongCuts,
+  kOneWayCuts,
+  kTwoWayCuts,
+  kCutsFromCoordinator,
+  kAppliedAfterSeal,
+  kLostSegments,
+  kFailedCommits,
+  kLateCommits,
+  kFailedDigests,
+  kDamagedLoads,
+  kUnluckyLoads,
+  kStops,
+  kCancels,
+  kFailedJobs,
+  kResumedJobs,
+  kChangedRuns,
+  kFreeOrderSteps,
+  kBufferSteps,
+  kAudits,
+  kTwinDigests,
+  kAccountsChecked,
+  kLanesRunAgain,
+  kSecondJobs,
+  kAlternations,
+  kStartsBesideOthers,
+  kPassers,
+  kCount
+};
+
+class Coverage {
+ public:
+  void Add(Corner corner, int64_t times = 1) { counts_[static_cast<size_t>(corner)] += times; }
+  int64_t Of(Corner corner) const { return counts_[static_cast<size_t>(corner)]; }
+  void Add(const Coverage& other);
+  std::string ToString() const;
+  // Of `seeds` seeds: one sentence for each corner that was reached too rarely.
+  std::vector<std::string> BelowFloor(int64_t seeds) const;
+
+ private:
+  std::array<int64_t, static_cast<size_t>(Corner::kCount)> counts_{};
+};
+
+}  // namespace muster::sim

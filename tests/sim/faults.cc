@@ -1,0 +1,213 @@
+#include "tests/sim/faults.h"
+
+#include <csignal>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/lease.h"
+#include "tests/sim/world.h"
+
+namespace muster::sim {
+
+void Faults::Begin() {
+  if (!over()) around_.schedule.At(around_.schedule.Random(50, 600), [this] { Inject(); });
+}
+
+bool Faults::CoordinatorDies() {
+  if (over() || !around_.schedule.OneIn(200)) return false;
+  --left_;
+  if (AnyForming()) around_.coverage.Add(Corner::kRestartsInForming);
+  return true;
+}
+
+void Faults::Inject() {
+  if (over() || world_.ended()) return;
+  --left_;
+  if (around_.schedule.OneIn(2)) ambush_ = true;
+  using Fault = void (Faults::*)();
+  // As often as each stands here.
+  static constexpr Fault kFaults[] = {
+      &Faults::KillMember,         &Faults::KillMember,      &Faults::KillMember,
+      &Faults::KillServer,         &Faults::KillMany,        &Faults::KillMemberAndCoordinator,
+      &Faults::StallMember,        &Faults::StallMember,     &Faults::StallCoordinator,
+      &Faults::StallAgent,         &Faults::KillCoordinator, &Faults::BreakSessions,
+      &Faults::BreakSessions,      &Faults::CutMembers,      &Faults::CutMembers,
+      &Faults::CutFromCoordinator, &Faults::StopJob,         &Faults::CancelJob,
+      &Faults::DamageCheckpoint,
+  };
+  const auto last = static_cast<int64_t>(std::size(kFaults)) - 1;
+  (this->*kFaults[around_.schedule.Random(0, last)])();
+  InjectLater();
+}
+
+MemberProcess* Faults::AnyMember() {
+  const std::vector<MemberProcess*> all = world_.AllMembers();
+  if (all.empty()) return nullptr;
+  return all[static_cast<size_t>(around_.schedule.Random(0, static_cast<int64_t>(all.size()) - 1))];
+}
+
+// One that has not ended for good.
+SimJob* Faults::AnyJob() {
+  std::vector<SimJob*> open;
+  for (const auto& [id, job] : world_.jobs_)
+    if (world_.over_.count(id) == 0) open.push_back(job.get());
+  if (open.empty()) return nullptr;
+  return open[static_cast<size_t>(
+      around_.schedule.Random(0, static_cast<int64_t>(open.size()) - 1))];
+}
+
+// ---- deaths
+
+void Faults::KillMember() {
+  if (const MemberProcess* p = AnyMember()) world_.End(p->node(), "was killed", 0, SIGKILL);
+}
+
+void Faults::KillServer() {
+  for (const MemberProcess* p : world_.AllMembers())
+    if (p->role() == Role::kServer) return world_.End(p->node(), "was killed", 0, SIGKILL);
+}
+
+// The loss of everything but the journal and the disk; or of all workers.
+void Faults::KillMany() {
+  const bool all = around_.schedule.OneIn(2);
+  for (const MemberProcess* p : world_.AllMembers())
+    if (all || p->role() == Role::kWorker)
+      world_.End(p->node(), "was killed with the others", 0, SIGKILL);
+}
+
+void Faults::KillMemberAndCoordinator() {
+  KillMember();
+  KillCoordinator();
+}
+
+void Faults::KillCoordinator() {
+  if (AnyForming()) around_.coverage.Add(Corner::kRestartsInForming);
+  world_.KillCoordinator(around_.schedule.Random(50, 4000));
+}
+
+// ---- standing still
+
+void Faults::StallMember() {
+  const MemberProcess* p = AnyMember();
+  if (p == nullptr) return;
+  around_.coverage.Add(Corner::kMemberStalls);
+  const bool is_long = around_.schedule.OneIn(2);
+  const int64_t ms =
+      is_long ? around_.schedule.Random(1200, 5000) : around_.schedule.Random(100, 1200);
+  world_.Stall(absl::StrCat(p->job().options.id, "/", p->id().name), ms);
+}
+
+void Faults::StallCoordinator() {
+  around_.coverage.Add(Corner::kCoordinatorStalls);
+  world_.Stall("coordinator", around_.schedule.Random(100, 5000));
+}
+
+void Faults::StallAgent() {
+  around_.coverage.Add(Corner::kAgentStalls);
+  world_.Stall("agent", around_.schedule.Random(100, 5000));
+}
+
+// ---- the network
+
+void Faults::BreakSessions() {
+  for (int64_t n = around_.schedule.Random(1, 4); n > 0; --n) {
+    const auto open = around_.network.OpenSessions();
+    if (open.empty()) return;
+    auto it = open.begin();
+    std::advance(it, around_.schedule.Random(0, static_cast<int64_t>(open.size()) - 1));
+    around_.trace.Note(
+        absl::StrCat("the session of nodes ", it->second.from, " and ", it->second.to, " breaks"));
+    around_.network.Break(it->first);
+  }
+}
+
+void Faults::CutMembers() {
+  const MemberProcess *a = AnyMember(), *b = AnyMember();
+  if (a == nullptr || a == b || &a->job() != &b->job()) return;
+  CutPair(world_.NameOf(*a), world_.NameOf(*b), a->node(), b->node());
+}
+
+void Faults::CutFromCoordinator() {
+  const MemberProcess* a = AnyMember();
+  if (a == nullptr) return;
+  around_.coverage.Add(Corner::kCutsFromCoordinator);
+  CutPair(world_.NameOf(*a), "coordinator", a->node(), kCoordinatorNode);
+}
+
+// One way or both; now and then an end gives its session up meanwhile.
+void Faults::CutPair(const std::string& a, const std::string& b, int64_t from, int64_t to) {
+  Schedule& schedule = around_.schedule;
+  const int64_t lease = kDefaultLease / std::chrono::milliseconds(1);
+  const bool is_long = schedule.OneIn(2), both = schedule.OneIn(2), turned = schedule.OneIn(2);
+  const int64_t ms = is_long ? schedule.Random(lease, 6000) : schedule.Random(100, lease);
+  around_.coverage.Add(is_long ? Corner::kLongCuts : Corner::kShortCuts);
+  around_.coverage.Add(both ? Corner::kTwoWayCuts : Corner::kOneWayCuts);
+  if (both || !turned) around_.network.Cut(from, to, ms);
+  if (both || turned) around_.network.Cut(to, from, ms);
+  around_.trace.Note(absl::StrCat("nothing comes through ", both ? "between " : "from ",
+                                  turned ? b : a, both ? " and " : " to ", turned ? a : b, " for ",
+                                  ms, " ms"));
+  if (schedule.OneIn(2))
+    schedule.At(schedule.Random(0, ms), [this, from, to] {
+      if (const SessionId session = around_.network.Between(from, to))
+        around_.network.Break(session);
+    });
+}
+
+// ---- people and disks
+
+void Faults::StopJob() {
+  if (SimJob* job = AnyJob()) world_.client_.Stop(*job);
+}
+
+void Faults::CancelJob() {
+  SimJob* job = AnyJob();
+  if (job != nullptr && job->options.may_be_cancelled) return world_.client_.Cancel(*job);
+  BreakSessions();
+}
+
+void Faults::DamageCheckpoint() {
+  if (const SimJob* job = AnyJob()) world_.DamageCheckpoint(job->options.id);
+  if (around_.schedule.OneIn(2)) KillMany();
+}
+
+// ---- at chosen moments
+
+bool Faults::AnyForming() const {
+  for (const auto& [id, job] : world_.jobs_) {
+    const auto& journal = job->store.journal;
+    if (journal && !coordinator::Ended(journal->phase) && journal->number > ViewNumber(0) &&
+        (!journal->view || journal->number > journal->view->number))
+      return true;
+  }
+  return false;
+}
+
+void Faults::OnSaid(const MemberId& to, const FromCoordinator& message) {
+  if (around_.schedule.smooth()) return;
+  if (std::holds_alternative<Seal>(message) && std::exchange(ambush_, false))
+    around_.schedule.At(around_.schedule.Random(1, 30), [this] { FailWhileForming(); });
+  if (const auto* heal = std::get_if<Heal>(&message)) AmbushRewind(to, *heal);
+}
+
+void Faults::FailWhileForming() {
+  if (!AnyForming() || world_.ended()) return;
+  around_.coverage.Add(Corner::kSecondFailures);
+  if (around_.schedule.OneIn(4)) return KillCoordinator();
+  if (const MemberProcess* p = AnyMember())
+    world_.End(p->node(), "was killed while a view was forming", 0, SIGKILL);
+}
+
+// One member does not hear of the new lineage before the view that begins it fails.
+void Faults::AmbushRewind(const MemberId& member, const Heal& heal) {
+  const MemberProcess* process = world_.Find(member);
+  if (process == nullptr || over()) return;
+  const auto& journal = process->job().store.journal;
+  const bool rewinds = journal->view && heal.plan.lineage != journal->view->lineage;
+  if (!rewinds || !around_.schedule.OneIn(6)) return;
+  --left_;
+  if (const SessionId session = around_.network.Between(process->node(), kCoordinatorNode))
+    around_.network.Break(session);
+  around_.schedule.At(around_.schedule.Random(0, 10), [this] { FailWhileForming(); });
+}
+
+}  // namespace muster::sim

@@ -1,0 +1,277 @@
+#include "tests/sim/invariants.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "lib/base/lease.h"
+#include "tests/sim/member_process.h"
+
+namespace muster::sim {
+
+using coordinator::JobPhase;
+
+void Invariants::Violate(const SimJob& job, const std::string& what) {
+  around_.trace.Violate(absl::StrCat(job.options.id, ": ", what));
+}
+
+// ---- what is persisted
+
+void Invariants::BeforePersist(const SimJob& job, const coordinator::JobJournal& next) {
+  const auto& now = job.store.journal;
+  if (!now) return;
+  if (next.number < now->number) Violate(job, "a view number went back");
+  if (next.lineages.size() < now->lineages.size()) Violate(job, "a lineage was forgotten");
+  if (next.spec.training != now->spec.training) Violate(job, "the law of a job changed");
+  around_.coverage.Add(Corner::kRewinds, next.rewinds - now->rewinds);
+  if (now->phase == JobPhase::kQueued && next.phase == JobPhase::kStarting) CheckStart(job, next);
+}
+
+namespace {
+
+int32_t SlotsOf(const coordinator::JobJournal& journal) {
+  return journal.workers + journal.spec.runtime.servers;
+}
+
+}  // namespace
+
+// The rules of the queue: what runs fits into the host, and what passes the head of the queue
+// leaves room for it.
+void Invariants::CheckStart(const SimJob& job, const coordinator::JobJournal& next) {
+  const coordinator::JobJournal* head = nullptr;
+  int32_t held = SlotsOf(next);
+  for (const SimJob* other : sight_.jobs()) {
+    const auto& journal = other->store.journal;
+    if (other == &job || !journal || coordinator::Ended(journal->phase)) continue;
+    const muster::RuntimeSpec& runtime = journal->spec.runtime;
+    const bool waits = journal->phase == JobPhase::kQueued;
+    if (!waits) held += SlotsOf(*journal);
+    const bool fits = run.workers_min + run.servers <= sight_.slots;
+    if (waits && fits && journal->order < next.submission &&
+        (head == nullptr || journal->order < head->order))
+      head = &*journal;
+  }
+  if (held > sight_.slots)
+    Violate(job, absl::StrCat("it was started when ", held, " of ", sight_.slots,
+                              " slots would be held"));
+  if (held > SlotsOf(next)) around_.coverage.Add(Corner::kStartsBesideOthers);
+  if (head == nullptr) return;
+  around_.coverage.Add(Corner::kPassers);
+  int32_t passed = SlotsOf(next);
+  for (const SimJob* other : sight_.jobs()) {
+    const auto& journal = other->store.journal;
+    const bool runs = other != &job && journal && !coordinator::Ended(journal->phase) &&
+                      journal->phase != JobPhase::kQueued;
+    if (runs && journal->order > head->order) passed += SlotsOf(*journal);
+  }
+  const int32_t least = head->spec.runtime.workers_min + head->spec.runtime.servers;
+  if (passed > sight_.slots - least)
+    Violate(job, absl::StrCat("those that passed ", head->id, " in the queue hold ", passed,
+                              " slots and leave it less than ", least));
+}
+
+// Weights, samples and losses are those of an undisturbed run; in free order losses are rounded in
+// another order.
+void Invariants::CheckRecord(SimJob& job, const StepRecord& record) {
+  const Reference::State& right = job.reference.At(record.step);
+  const bool free = job.spec.training.order == SumOrder::kFree;
+  const bool same =
+      free ? std::abs(record.loss - right.loss) <= 1e-9 * (1 + std::abs(right.loss))
+           : std::bit_cast<uint64_t>(record.loss) == std::bit_cast<uint64_t>(right.loss);
+  if (record.weight != right.weight || !same)
+    Violate(job, absl::StrCat("the record of step ", record.step.value(), " has weight ",
+                              record.weight, " and loss ", record.loss, " instead of ",
+                              right.weight, " and ", right.loss));
+  const auto known = job.store.ledger.find({record.lineage, record.step});
+  if (known != job.store.ledger.end() && known->second.weight != record.weight)
+    Violate(job, "records of a step disagree");
+}
+
+void Invariants::CheckManifest(SimJob& job, const Manifest& manifest) {
+  std::set<std::pair<int32_t, int32_t>> seen;
+  const Reference::State& state = job.reference.At(manifest.step);
+  for (const Segment& segment : manifest.segments)
+    for (const SegmentEntry& e : segment.entries) {
+      seen.insert({e.slot, e.chunk.value()});
+      const auto file = job.disk.find(segment.file);
+      if (file == job.disk.end()) return Violate(job, "a manifest names a file that nobody wrote");
+      const auto c = static_cast<size_t>(e.chunk.value());
+      const auto slot = static_cast<size_t>(e.slot) - 1;
+      if (file->second.content.at({e.slot, e.chunk.value()}) !=
+          (e.slot == 0 ? state.values[c] : state.slots[slot][c]))
+        Violate(job, absl::StrCat("the checkpoint of step ", manifest.step.value(),
+                                  " holds a wrong value"));
+    }
+  const auto parts =
+      static_cast<size_t>(job.terms.chunks() + job.terms.slots() * job.options.chunks);
+  if (seen.size() != parts) Violate(job, "a manifest does not name every chunk");
+  if (!Ancestry(job.store.journal->lineages, job.store.Records(), manifest.lineage, manifest.step)
+           .ok())
+    Violate(job, "a manifest precedes its records");
+}
+
+// ---- what the coordinator says
+
+void Invariants::CheckSaid(const MemberId& to, const FromCoordinator& message) {
+  const SimJob* job = sight_.job_of(to);
+  if (job == nullptr || !job->store.journal) return;
+  const coordinator::JobJournal& journal = *job->store.journal;
+  if (const auto* activate = std::get_if<Activate>(&message)) CheckView(*job, activate->view);
+  if (const auto* seal = std::get_if<Seal>(&message);
+      seal != nullptr && journal.number < seal->view)
+    Violate(*job,
+            absl::StrCat("view ", seal->view.value(), " was published before it was persisted"));
+  if (const auto* ack = std::get_if<AckRecords>(&message))
+    for (Step s = journal.lineages.back().fork; s < ack->below; s = s + 1)
+      if (job->store.ledger.count({ack->lineage, s}) == 0)
+        Violate(*job, "a record was acknowledged that is not in the ledger");
+  const auto* leave = std::get_if<Leave>(&message);
+  const int64_t lease = kDefaultLease / std::chrono::milliseconds(1);
+  const int64_t now = around_.schedule.now();
+  const bool just_woke = coordinator_wakes_at_ && now < *coordinator_wakes_at_ + lease;
+  if (leave != nullptr && just_woke &&
+      absl::StrContains(leave->reason, "silent for longer than its lease"))
+    Violate(*job, absl::StrCat(to.name,
+                               " was given up for the silence of a coordinator that had "
+                               "stood still"));
+}
+
+void Invariants::CheckView(const SimJob& job, const View& view) {
+  const auto& journal = *job.store.journal;
+  if (!journal.view || journal.view->number != view.number)
+    Violate(job,
+            absl::StrCat("view ", view.number.value(), " was published before it was persisted"));
+  if (view.job != job.options.id) Violate(job, "a member was given a view of another job");
+  CheckMembers(job, view);
+  CheckLanesOf(job, view);
+  for (size_t i = 0; i < view.members.size(); ++i) CheckFoldedLanes(job, view, i);
+}
+
+void Invariants::CheckMembers(const SimJob& job, const View& view) {
+  std::set<std::string> names;
+  std::map<Role, std::set<int32_t>> ranks;
+  std::map<Role, size_t> count;
+  for (const ViewMember& m : view.members) {
+    if (!names.insert(m.id.name).second) Violate(job, "two incarnations of a name are in one view");
+    if (sight_.job_of(m.id) != &job) Violate(job, "a member of another job is in a view");
+    ranks[m.role].insert(m.rank.value());
+    ++count[m.role];
+  }
+  for (const auto& [role, of_role] : ranks)
+    if (of_role.size() != count[role] || static_cast<size_t>(*of_role.rbegin()) + 1 != count[role])
+      Violate(job, "ranks are not dense and unique");
+}
+
+void Invariants::CheckLanesOf(const SimJob& job, const View& view) {
+  const auto members = static_cast<int32_t>(view.members.size());
+  for (const LaneMap* map : {&view.lanes, &view.first_lanes}) {
+    if (map->holder_of.size() != static_cast<size_t>(job.options.lanes))
+      Violate(job, "a lane without a holder");
+    for (int32_t holder : map->holder_of)
+      if (holder < 0 || holder >= members ||
+          view.members[static_cast<size_t>(holder)].role != Role::kWorker)
+        Violate(job, "a lane's holder is no worker of the view");
+  }
+  if (view.owner_of.size() != static_cast<size_t>(job.terms.chunks()))
+    Violate(job, "a chunk without an owner");
+  for (int32_t owner : view.owner_of)
+    if (owner < 0 || owner >= members) Violate(job, "an owner is not in the view");
+}
+
+void Invariants::CheckFoldedLanes(const SimJob& job, const View& view, size_t index) {
+  const MemberProcess* process = sight_.find(view.members[index].id);
+  if (process == nullptr || process->machine() == nullptr) return;
+  const Member& member = process->machine()->member();
+  if (member.active() || member.sealed() != view.number || !member.has_state() ||
+      member.step() != view.first_step)
+    return;
+  const auto me = static_cast<int32_t>(index);
+  const bool spare =
+      LanesOf(view.lanes.holder_of, me).empty() && LanesOf(view.first_lanes.holder_of, me).empty();
+  if (spare) return;  // it forgets its lanes once the view is active
+  for (LaneId lane : member.lanes_issued())
+    if (view.first_lanes.holder_of[static_cast<size_t>(lane.value())] != me)
+      Violate(job, absl::StrCat("lane ", lane.value(), ", folded by ", view.members[index].id.name,
+                                ", was given to another member"));
+}
+
+void Invariants::CheckHeard(const MemberProcess& process, const FromCoordinator& message) {
+  const auto* heal = std::get_if<Heal>(&message);
+  if (heal == nullptr || process.machine() == nullptr) return;
+  const Member& member = process.machine()->member();
+  for (size_t i = 0; i < heal->plan.members.size(); ++i) {
+    if (heal->plan.members[i].id != process.id()) continue;
+    const HealBy how = heal->plan.how[i];
+    if (how == HealBy::kCopy) around_.coverage.Add(Corner::kHeals);
+    if (how == HealBy::kCatchUp) around_.coverage.Add(Corner::kCatchUps);
+    const bool keeps = how == HealBy::kHold || how == HealBy::kCatchUp;
+    if (keeps && heal->view == member.sealed() && member.has_state() &&
+        member.lineage() != heal->plan.lineage)
+      Violate(process.job(), "a state of a voided lineage is the base of a view");
+  }
+}
+
+void Invariants::CheckWords(const std::string& text) {
+  // No fault lasts that long.
+  if (absl::StrContains(text, "did not get ready for the new view in time"))
+    around_.trace.Violate(absl::StrCat("a forming view hung: ", text));
+  if (absl::StrContains(text, "disagree") || absl::StrContains(text, "differ"))
+    around_.trace.Violate(text);
+}
+
+// ---- the end
+
+void Invariants::CheckEnd(SimJob& job) {
+  const coordinator::JobJournal& journal = *job.store.journal;
+  CheckAudit(job);
+  if (journal.phase != JobPhase::kDone) return;
+  const Step end(job.options.steps);
+  around_.coverage.Add(Corner::kSteps, end.value());
+  if (job.options.order == SumOrder::kFree)
+    around_.coverage.Add(Corner::kFreeOrderSteps, end.value());
+  if (job.options.buffers > 0) around_.coverage.Add(Corner::kBufferSteps, end.value());
+  if (journal.digest != job.reference.DigestAt(end))
+    Violate(job, "the final state has another digest than that of an undisturbed run");
+  around_.coverage.Add(Corner::kTwinDigests);
+  CheckAccount(job);
+}
+
+// The real audit, over what was persisted.
+void Invariants::CheckAudit(const SimJob& job) {
+  const coordinator::JobJournal& journal = *job.store.journal;
+  if (journal.lineages.empty()) return;
+  const Step recorded = job.store.Recorded();
+  if (journal.phase == JobPhase::kDone && recorded < Step(job.options.steps))
+    return Violate(job, absl::StrCat("it is done, but step ", recorded.value(), " has no record"));
+  const auto ancestry =
+      Ancestry(journal.lineages, job.store.Records(), journal.lineages.back().number, recorded);
+  if (!ancestry.ok()) return Violate(job, std::string(ancestry.status().message()));
+  const AuditReport report = Audit(journal.spec.training, job.environment.samples, *ancestry);
+  if (!report.ok) return Violate(job, absl::StrCat("audit: ", report.global_norm));
+  around_.coverage.Add(Corner::kAudits);
+}
+
+// What was run beyond one time each is what the job says it ran again. An end that the coordinator
+// has not heard of yet it cannot count.
+void Invariants::CheckAccount(const SimJob& job) {
+  if (!job.ends_to_be_told.empty()) return;
+  const coordinator::JobJournal& journal = *job.store.journal;
+  int64_t run = job.lanes_of_dead;
+  for (const MemberProcess* process : sight_.members(job)) {
+    // Given up, and does not know it yet.
+    if (process->lane_count().total > 0 && journal.view->IndexOf(process->id()) < 0) return;
+    run += process->lane_count().total;
+  }
+  around_.coverage.Add(Corner::kAccountsChecked);
+  around_.coverage.Add(Corner::kLanesRunAgain, journal.lanes.recomputed());
+  const int64_t again = run - job.options.steps * job.options.lanes;
+  if (again != journal.lanes.recomputed())
+    Violate(job, absl::StrCat(again, " lanes were run again, the job says ",
+                              journal.lanes.recomputed()));
+}
+
+}  // namespace muster::sim

@@ -1,0 +1,104 @@
+#include "tests/sim/job.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace muster::sim {
+
+using coordinator::OnAncestry;
+
+JobSpec SpecOf(const JobOptions& options) {
+  JobSpec spec;
+  spec.training.task = "counting";
+  spec.training.lanes = options.lanes;
+  spec.training.batch = options.batch > 0 ? options.batch : options.lanes;
+  spec.training.steps = options.steps;
+  spec.training.sync = options.sync;
+  spec.training.clip_norm = options.clip_norm;
+  spec.training.order = options.order;
+  spec.training.chunk_bytes = 64;
+  spec.training.optimizer.kind = options.optimizer;
+  spec.runtime.workers_max = options.workers;
+  spec.runtime.workers_min = options.workers_min;
+  spec.runtime.servers = options.sync == Sync::kServer ? options.servers : 0;
+  spec.runtime.checkpoint.every_steps = options.checkpoint_every;
+  spec.runtime.checkpoint.every_seconds = options.checkpoint_seconds;
+  spec.runtime.bucket_bytes = 64;
+  spec.runtime.fingerprint_every = 3;
+  return spec;
+}
+
+NumericEnvironment FactsOf(const JobOptions& options) {
+  NumericEnvironment environment;
+  const JobSpec spec = SpecOf(options);
+  environment.samples = static_cast<uint64_t>(spec.training.batch * 7 + 3);
+  for (int32_t c = 0; c < options.chunks; ++c)
+    environment.tensors.push_back({absl::StrCat("t", c), {16}, TensorKind::kParameter});
+  for (int32_t c = 0; c < options.buffers; ++c)
+    environment.tensors.push_back({absl::StrCat("b", c), {16}, TensorKind::kBuffer});
+  return environment;
+}
+
+std::vector<StepRecord> JobStore::Records() const {
+  std::vector<StepRecord> records;
+  for (const auto& [key, record] : ledger) records.push_back(record);
+  return records;
+}
+
+Step JobStore::Recorded() const {
+  if (!journal || journal->lineages.empty()) return Step(0);
+  const Lineage& last = journal->lineages.back();
+  Step next = last.fork;
+  while (ledger.count({last.number, next}) > 0) next = next + 1;
+  return next;
+}
+
+coordinator::RecentSteps JobStore::Recent() const {
+  coordinator::RecentSteps recent;
+  if (!journal || journal->lineages.empty()) return recent;
+  const std::vector<Lineage>& lineages = journal->lineages;
+  const Step next = Recorded();
+  Step end = next;
+  for (auto l = lineages.rbegin(); l != lineages.rend() && end > Step(0); ++l) {
+    if (!OnAncestry(lineages, l->number, end)) continue;
+    for (Step s = l->fork; s < end; s = s + 1) {
+      if (const auto r = ledger.find({l->number, s}); r != ledger.end())
+        recent.records[s] = r->second;
+      if (const auto f = fingerprints.find({l->number, s + 1}); f != fingerprints.end())
+        recent.fingerprints[s + 1] = f->second;
+    }
+    end = std::min(end, l->fork);
+  }
+  const LineageNumber before = lineages.back().parent;
+  if (before == LineageNumber(0)) return recent;
+  for (const auto& [key, record] : ledger)
+    if (key.first == before && key.second >= next) recent.voided_records[key.second] = record;
+  for (const auto& [key, part] : fingerprints)
+    if (key.first == before && key.second > next) recent.voided_fingerprints[key.second] = part;
+  return recent;
+}
+
+void JobStore::Prune(const coordinator::PruneManifests& prune) {
+  int32_t keep = std::max(1, prune.keep);
+  for (size_t i = catalogue.size(); i-- > 0;) {
+    const Manifest& m = catalogue[i];
+    if (OnAncestry(prune.lineages, m.lineage, m.step) && keep-- > 0) continue;
+    catalogue.erase(catalogue.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+SimJob::SimJob(const JobOptions& job_options)
+    : options(job_options),
+      spec(SpecOf(job_options)),
+      environment(FactsOf(job_options)),
+      terms(spec.training, environment.samples, Kinds(), SlotCount(spec.training.optimizer.kind)),
+      reference(terms) {}
+
+std::vector<TensorKind> SimJob::Kinds() const {
+  std::vector<TensorKind> kinds(static_cast<size_t>(options.chunks), TensorKind::kParameter);
+  kinds.insert(kinds.end(), static_cast<size_t>(options.buffers), TensorKind::kBuffer);
+  return kinds;
+}
+
+}  // namespace muster::sim

@@ -1,0 +1,75 @@
+// A job of the simulation: what was submitted, what it computes, what is on disk of it and what the
+// coordinator has persisted. Lives as long as the world.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "coordinator/state/coordinator.h"
+#include "tests/sim/disk.h"
+#include "tests/sim/reference.h"
+
+namespace muster::sim {
+
+struct JobOptions {
+  std::string id = "sim";
+  Sync sync = Sync::kAllreduce;
+  int32_t workers = 3;
+  int32_t workers_min = 1;
+  int32_t servers = 2;
+  int32_t lanes = 4;
+  int32_t chunks = 4;   // of parameters
+  int32_t buffers = 0;  // further chunks
+  int64_t batch = 0;    // 0: one sample a lane
+  int64_t steps = 20;
+  int64_t checkpoint_every = 5;
+  double checkpoint_seconds = 0;
+  double clip_norm = 0;
+  SumOrder order = SumOrder::kCanonical;
+  OptimizerKind optimizer = OptimizerKind::kMomentum;
+  int64_t submit_at = 0;
+  bool may_be_cancelled = false;
+  bool changes_run = false;  // when it is submitted again
+};
+
+JobSpec SpecOf(const JobOptions& options);
+NumericEnvironment FactsOf(const JobOptions& options);
+
+// What outlives the coordinator's process.
+struct JobStore {
+  std::optional<coordinator::JobJournal> journal;
+  std::map<std::pair<LineageNumber, Step>, StepRecord> ledger;
+  std::map<std::pair<LineageNumber, Step>, FingerprintPart> fingerprints;
+  std::vector<Manifest> catalogue;  // committed ones
+
+  bool ended() const { return journal && coordinator::Ended(journal->phase); }
+  std::vector<StepRecord> Records() const;
+  // Records of the current lineage without a gap: the step after the last.
+  Step Recorded() const;
+  // As coordinator/runtime/journal.h loads them.
+  coordinator::RecentSteps Recent() const;
+  // As lib/checkpoint/catalogue.h does it.
+  void Prune(const coordinator::PruneManifests& prune);
+};
+
+struct SimJob {
+  explicit SimJob(const JobOptions& options);
+  std::vector<TensorKind> Kinds() const;
+
+  const JobOptions options;
+  JobSpec spec;  // as submitted last
+  const NumericEnvironment environment;
+  const Terms terms;
+  Reference reference;
+  Disk disk;
+  JobStore store;
+  int64_t lanes_of_dead = 0;              // run by incarnations that are gone
+  std::set<Incarnation> ends_to_be_told;  // the coordinator has not heard of them
+  int64_t cancelled_at = -1;
+};
+
+}  // namespace muster::sim

@@ -1,0 +1,166 @@
+#include "tests/sim/member_process.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/lease.h"
+#include "tests/sim/coordinator_process.h"
+
+namespace muster::sim {
+namespace {
+
+constexpr int64_t kAliveEvery = 500;
+static_assert(kDefaultLease == std::chrono::milliseconds(3 * kAliveEvery));
+
+}  // namespace
+
+MemberProcess::MemberProcess(Around around, Place place, Events events)
+    : around_(around),
+      place_(std::move(place)),
+      events_(std::move(events)),
+      runner_(around_.schedule),
+      links_(around_, runner_, place_.node, place_.id,
+             {[this](const MemberId& peer) { machine_->SessionUp(peer); },
+              [this](const MemberId& peer) { machine_->SessionDown(peer); },
+              [this](const MemberId& peer) {
+                MemberProcess* process = events_.find(peer);
+                return process == nullptr || !process->machine_ ? nullptr : &process->links_;
+              }}) {
+  around_.network.Add(place_.node, &runner_);
+  ConnectCoordinator();
+  SayAlive();
+}
+
+MemberProcess::~MemberProcess() {
+  runner_.Die();
+  around_.network.Remove(place_.node);
+}
+
+LaneCount MemberProcess::lane_count() const {
+  return machine_ ? machine_->lane_count() : LaneCount{};
+}
+
+void MemberProcess::Leave(int exit_code, const std::string& reason) {
+  if (std::exchange(leaving_, true)) return;
+  events_.left(exit_code, reason);
+}
+
+// ---- the coordinator
+
+void MemberProcess::ConnectCoordinator() {
+  if (session_ != 0 || dialed_ != 0) return;
+  CoordinatorProcess* coordinator = events_.coordinator();
+  if (coordinator != nullptr)
+    dialed_ = around_.network.Open(place_.node, kCoordinatorNode,
+                                   {[this](SessionId s) { OnCoordinatorUp(s); },
+                                    [this](SessionId s) { OnCoordinatorDown(s); }},
+                                   coordinator->Accept(place_.node));
+  if (dialed_ == 0)
+    runner_.Later(around_.schedule.Random(20, 80), [this] { ConnectCoordinator(); });
+}
+
+void MemberProcess::OnCoordinatorUp(SessionId session) {
+  dialed_ = 0;
+  session_ = session;
+  Introduce();
+}
+
+void MemberProcess::OnCoordinatorDown(SessionId session) {
+  if (session != session_ && session != dialed_) return;
+  session_ = dialed_ = 0;
+  runner_.Later(around_.schedule.Random(1, 40), [this] { ConnectCoordinator(); });
+}
+
+void MemberProcess::Tell(const ToCoordinator& message) {
+  if (session_ == 0) return;
+  const bool alive = std::holds_alternative<Alive>(message);
+  around_.network.Send(
+      session_, place_.node,
+      [this, session = session_, find = events_.coordinator, message] {
+        if (CoordinatorProcess* coordinator = find()) coordinator->Said(session, message);
+      },
+      [this, alive] {
+        if (alive) around_.coverage.Add(Corner::kAlivesLost);
+      });
+}
+
+void MemberProcess::Introduce() {
+  if (machine_) return machine_->Feed(CoordinatorUp{});
+  Tell(AskJob{place_.job->options.id, place_.id.name});
+}
+
+void MemberProcess::SayAlive() {
+  runner_.Later(kAliveEvery, [this] {
+    if (machine_) Tell(Alive{machine_->member().step(), machine_->member().Phase()});
+    SayAlive();
+  });
+}
+
+void MemberProcess::Said(const FromCoordinator& message) {
+  events_.hears(*this, message);
+  if (machine_) return machine_->Feed(CoordinatorSays{message});
+  if (const auto* leave = std::get_if<muster::Leave>(&message))
+    Leave(leave->exit_code, leave->reason);
+  if (const auto* job = std::get_if<JobIs>(&message)) TakeJob(*job);
+}
+
+// A worker makes its task and finds out the numeric environment, which takes time; a server waits
+// for them.
+void MemberProcess::TakeJob(const JobIs& job) {
+  const bool can_begin = place_.role == Role::kWorker || job.environment.has_value();
+  if (!can_begin || std::exchange(preparing_, true)) return;
+  runner_.Later(around_.schedule.Random(1, 40), [this, job] { BecomeMember(job); });
+}
+
+void MemberProcess::BecomeMember(const JobIs& job) {
+  machine_ = std::make_unique<Machine>(ConfigFor(job), OutsideOf());
+  machine_->Feed(CoordinatorSays{job});
+  Introduce();
+}
+
+MemberConfig MemberProcess::ConfigFor(const JobIs& job) const {
+  MemberConfig config;
+  config.job = job.job;
+  config.id = place_.id;
+  config.role = place_.role;
+  config.node = "host";
+  config.address = absl::StrCat("node:", place_.node);
+  // The layout puts the buffers behind the parameters, as the job's numeric environment list them.
+  config.chunks = place_.job->Kinds();
+  config.slots = place_.job->terms.slots();
+  config.fingerprint_every = job.spec.runtime.fingerprint_every;
+  config.checkpoint_every = job.spec.runtime.checkpoint.every_steps;
+  config.training = job.spec.training;
+  config.environment = place_.job->environment;
+  return config;
+}
+
+Machine::Outside MemberProcess::OutsideOf() {
+  Machine::Outside out;
+  out.schedule = &around_.schedule;
+  out.runner = &runner_;
+  out.coverage = &around_.coverage;
+  out.job = place_.job;
+  out.send = [this](const MemberId& to, SimFrame frame) {
+    const SessionId session = links_.SessionTo(to);
+    if (session == 0) return;
+    around_.network.Send(
+        session, place_.node,
+        [find = events_.find, from = place_.id, to, session, frame = std::move(frame)] {
+          MemberProcess* process = find(to);
+          if (process != nullptr && process->links_.SessionTo(from) == session)
+            process->machine_->Deliver(from, frame);
+        });
+  };
+  out.up = [this](const MemberId& peer) { return links_.Up(peer); };
+  out.tell = [this](const ToCoordinator& message) { Tell(message); };
+  out.connect = [this](const std::vector<ViewMember>& peers) { return links_.Hold(peers); };
+  out.step_done = events_.step_done;
+  out.quit = [this](int code, const std::string& reason) { Leave(code, reason); };
+  out.violate = [this](const std::string& what) {
+    around_.trace.Violate(absl::StrCat(place_.job->options.id, " ", place_.id.name, ": ", what));
+  };
+  return out;
+}
+
+}  // namespace muster::sim

@@ -1,0 +1,73 @@
+// A member process of the simulation from the outside: its sessions, its heartbeats, what it asks
+// before it is a member, its end. Lives from its start to its death.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "tests/sim/around.h"
+#include "tests/sim/machine.h"
+#include "tests/sim/peer_links.h"
+
+namespace muster::sim {
+
+class CoordinatorProcess;
+
+class MemberProcess {
+ public:
+  struct Place {
+    SimJob* job;
+    MemberId id;
+    Role role;
+    NodeId node;
+  };
+  struct Events {
+    std::function<MemberProcess*(const MemberId&)> find;
+    std::function<CoordinatorProcess*()> coordinator;  // null: it is down
+    std::function<void(const MemberProcess&, const FromCoordinator&)> hears;
+    std::function<void()> step_done;
+    std::function<void(int exit_code, const std::string& reason)> left;
+  };
+  MemberProcess(Around around, Place place, Events events);
+  ~MemberProcess();
+
+  const MemberId& id() const { return place_.id; }
+  Role role() const { return place_.role; }
+  NodeId node() const { return place_.node; }
+  SimJob& job() const { return *place_.job; }
+  Runner& runner() { return runner_; }
+  const Machine* machine() const { return machine_.get(); }  // null: not a member yet
+  LaneCount lane_count() const;
+  bool reaches_coordinator() const { return session_ != 0; }
+
+  // From the coordinator.
+  void Said(const FromCoordinator& message);
+  void Leave(int exit_code, const std::string& reason);
+
+ private:
+  void ConnectCoordinator();
+  void OnCoordinatorUp(SessionId session);
+  void OnCoordinatorDown(SessionId session);
+  void Tell(const ToCoordinator& message);
+  void Introduce();
+  void TakeJob(const JobIs& job);
+  void BecomeMember(const JobIs& job);
+  void SayAlive();
+  MemberConfig ConfigFor(const JobIs& job) const;
+  Machine::Outside OutsideOf();
+
+  Around around_;
+  const Place place_;
+  const Events events_;
+  Runner runner_;
+  PeerLinks links_;
+  SessionId session_ = 0;  // with the coordinator
+  SessionId dialed_ = 0;
+  bool preparing_ = false;
+  bool leaving_ = false;
+  std::unique_ptr<Machine> machine_;
+};
+
+}  // namespace muster::sim

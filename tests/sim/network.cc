@@ -1,0 +1,118 @@
+#include "tests/sim/network.h"
+
+#include <algorithm>
+
+namespace muster::sim {
+
+void Network::Remove(NodeId node) {
+  runners_.erase(node);
+  for (const auto& [id, ends] : OpenSessions())
+    if (ends.from == node || ends.to == node) End(id, /*local=*/false);
+}
+
+std::map<SessionId, Network::Ends> Network::OpenSessions() const {
+  std::map<SessionId, Ends> open;
+  for (const auto& [id, session] : sessions_)
+    if (!session.broken) open[id] = {session.out.from, session.out.to};
+  return open;
+}
+
+SessionId Network::Between(NodeId a, NodeId b) const {
+  for (const auto& [id, ends] : OpenSessions())
+    if ((ends.from == a && ends.to == b) || (ends.from == b && ends.to == a)) return id;
+  return 0;
+}
+
+// The end that is called is up first; its greeting makes the other one up.
+SessionId Network::Open(NodeId from, NodeId to, SessionEvents at_from, SessionEvents at_to) {
+  if (!Has(from) || !Has(to)) return 0;
+  const SessionId id = next_++;
+  Session& session = sessions_[id];
+  session.out.from = session.back.to = from;
+  session.out.to = session.back.from = to;
+  session.at_from = std::move(at_from);
+  session.at_to = std::move(at_to);
+  Push(id, /*out=*/true, schedule_.Random(0, 5),
+       {[this, id] {
+          const SessionEvents events = sessions_[id].at_to;
+          if (!sessions_[id].broken)
+            Push(id, /*out=*/false, schedule_.Random(0, 5),
+                 {[this, id] { sessions_[id].at_from.up(id); }, nullptr, false});
+          events.up(id);
+        },
+        nullptr, false});
+  return id;
+}
+
+void Network::Send(SessionId id, NodeId from, std::function<void()> deliver,
+                   std::function<void()> lost) {
+  const auto it = sessions_.find(id);
+  if (it == sessions_.end() || it->second.broken) return;
+  const bool out = it->second.out.from == from;
+  // A frame that is held up holds up all that comes behind it.
+  const int64_t late = schedule_.OneIn(200) ? schedule_.Random(30, 400) : 0;
+  Push(id, out, schedule_.Random(0, 12) + late, {std::move(deliver), std::move(lost), false});
+}
+
+void Network::Push(SessionId id, bool out, int64_t delay, Frame frame) {
+  Session& session = sessions_[id];
+  Direction& direction = out ? session.out : session.back;
+  direction.last = std::max(direction.last, schedule_.now() + delay);
+  direction.under_way.push_back(std::move(frame));
+  const auto to = runners_.find(direction.to);
+  if (to == runners_.end()) return;
+  to->second->Later(direction.last - schedule_.now(), [this, id, out] { Arrive(id, out); });
+}
+
+void Network::Arrive(SessionId id, bool out) {
+  Session& session = sessions_[id];
+  Direction& direction = out ? session.out : session.back;
+  if (direction.under_way.empty()) return;
+  const int64_t until = CutUntil(direction.from, direction.to);
+  if (until > schedule_.now() && !direction.under_way.front().local) {
+    const auto to = runners_.find(direction.to);
+    if (to != runners_.end())
+      to->second->Later(until - schedule_.now(), [this, id, out] { Arrive(id, out); });
+    return;
+  }
+  const Frame frame = std::move(direction.under_way.front());
+  direction.under_way.pop_front();
+  frame.deliver();
+}
+
+// Some of what is under way still arrives, the rest is lost; nothing gets through a cut any more.
+void Network::LoseTail(Direction& direction) {
+  const auto size = static_cast<int64_t>(direction.under_way.size());
+  const bool cut = CutUntil(direction.from, direction.to) > schedule_.now();
+  const int64_t arrive = cut ? 0 : schedule_.Random(0, size);
+  if (arrive < size) coverage_.Add(Corner::kTornDeliveries);
+  while (static_cast<int64_t>(direction.under_way.size()) > arrive) {
+    if (direction.under_way.back().lost) direction.under_way.back().lost();
+    direction.under_way.pop_back();
+  }
+}
+
+void Network::Break(SessionId id) { End(id, /*local=*/true); }
+
+void Network::End(SessionId id, bool local) {
+  const auto it = sessions_.find(id);
+  if (it == sessions_.end() || it->second.broken) return;
+  Session& session = it->second;
+  session.broken = true;
+  LoseTail(session.out);
+  LoseTail(session.back);
+  Push(id, true, 1, {[this, id] { sessions_[id].at_to.down(id); }, nullptr, local});
+  Push(id, false, 1, {[this, id] { sessions_[id].at_from.down(id); }, nullptr, local});
+}
+
+void Network::Cut(NodeId from, NodeId to, int64_t ms) {
+  int64_t& until = cut_until_[{from, to}];
+  until = std::max(until, schedule_.now() + ms);
+}
+
+int64_t Network::CutUntil(NodeId from, NodeId to) const {
+  const auto it = cut_until_.find({from, to});
+  return it == cut_until_.end() ? 0 : it->second;
+}
+
+}  // namespace muster::sim

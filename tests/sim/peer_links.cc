@@ -1,0 +1,98 @@
+#include "tests/sim/peer_links.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace muster::sim {
+namespace {
+
+constexpr int64_t kGreetingTimeout = 2000;
+
+}  // namespace
+
+std::vector<MemberId> PeerLinks::Hold(const std::vector<ViewMember>& peers) {
+  std::map<MemberId, bool> wanted;
+  for (const ViewMember& peer : peers)
+    if (peer.id != me_) wanted[peer.id] = false;
+  std::vector<MemberId> down;
+  for (const auto& [peer, session] : up_)
+    if (wanted.count(peer) == 0) down.push_back(peer);
+  for (const MemberId& peer : down) {
+    const SessionId session = up_[peer];
+    up_.erase(peer);
+    around_.network.Break(session);
+  }
+  std::vector<MemberId> dialed;
+  for (const auto& [peer, session] : dialed_)
+    if (wanted.count(peer) == 0) dialed.push_back(peer);
+  for (const MemberId& peer : dialed) around_.network.Break(std::exchange(dialed_[peer], 0));
+  std::map<MemberId, bool> before = std::exchange(listed_, std::move(wanted));
+  for (auto& [peer, due] : listed_) {
+    const auto old = before.find(peer);
+    due = old != before.end() && old->second;
+    if (old == before.end() && me_ < peer && !Up(peer))
+      ConnectLater(peer, around_.schedule.Random(1, 20));
+  }
+  return down;
+}
+
+void PeerLinks::ConnectLater(const MemberId& peer, int64_t delay) {
+  const auto it = listed_.find(peer);
+  if (it == listed_.end() || std::exchange(it->second, true)) return;
+  runner_.Later(delay, [this, peer] { Connect(peer); });
+}
+
+void PeerLinks::Connect(const MemberId& peer) {
+  const auto it = listed_.find(peer);
+  if (it == listed_.end()) return;
+  it->second = false;
+  if (Up(peer) || dialed_[peer] != 0) return;
+  PeerLinks* other = events_.find(peer);
+  const SessionId session =
+      other == nullptr
+          ? 0
+          : around_.network.Open(node_, other->node(), EventsWith(peer), other->EventsWith(me_));
+  if (session == 0) return ConnectLater(peer, 50);  // refused
+  dialed_[peer] = session;
+  runner_.Later(kGreetingTimeout, [this, peer, session] {
+    if (dialed_[peer] == session) around_.network.Break(session);
+  });
+}
+
+SessionEvents PeerLinks::EventsWith(const MemberId& peer) {
+  return {[this, peer](SessionId session) { OnUp(peer, session); },
+          [this, peer](SessionId session) { OnDown(peer, session); }};
+}
+
+void PeerLinks::OnUp(const MemberId& peer, SessionId session) {
+  if (dialed_[peer] == session) {
+    dialed_[peer] = 0;
+  } else if (me_ < peer) {
+    return around_.network.Break(session);  // given up meanwhile
+  }
+  if (const auto old = up_.find(peer); old != up_.end()) {
+    const SessionId replaced = old->second;
+    up_.erase(old);
+    around_.network.Break(replaced);
+    events_.down(peer);
+  }
+  up_[peer] = session;
+  events_.up(peer);
+}
+
+void PeerLinks::OnDown(const MemberId& peer, SessionId session) {
+  if (dialed_[peer] == session) dialed_[peer] = 0;
+  if (const auto it = up_.find(peer); it != up_.end() && it->second == session) {
+    up_.erase(it);
+    events_.down(peer);
+  }
+  if (me_ < peer && !Up(peer) && dialed_[peer] == 0)
+    ConnectLater(peer, around_.schedule.Random(5, 60));
+}
+
+SessionId PeerLinks::SessionTo(const MemberId& peer) const {
+  const auto it = up_.find(peer);
+  return it == up_.end() ? 0 : it->second;
+}
+
+}  // namespace muster::sim

@@ -1,0 +1,51 @@
+// A member's sessions with other members, as lib/member/runtime/sessions.h holds them: the end with
+// the smaller id connects and tries again; a newer session replaces the older one. Lives as long as
+// the process.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "lib/domain/view.h"
+#include "tests/sim/around.h"
+
+namespace muster::sim {
+
+class PeerLinks {
+ public:
+  struct Events {
+    std::function<void(const MemberId&)> up;
+    std::function<void(const MemberId&)> down;
+    // The process of that id; null: there is none.
+    std::function<PeerLinks*(const MemberId&)> find;
+  };
+  PeerLinks(Around around, Runner& runner, NodeId node, MemberId me, Events events)
+      : around_(around), runner_(runner), node_(node), me_(std::move(me)), events_(events) {}
+
+  // Sessions to exactly these; gives those whose sessions end by that.
+  std::vector<MemberId> Hold(const std::vector<ViewMember>& peers);
+  bool Up(const MemberId& peer) const { return up_.count(peer) > 0; }
+  // 0: none.
+  SessionId SessionTo(const MemberId& peer) const;
+  NodeId node() const { return node_; }
+
+ private:
+  SessionEvents EventsWith(const MemberId& peer);
+  void Connect(const MemberId& peer);
+  void ConnectLater(const MemberId& peer, int64_t delay);
+  void OnUp(const MemberId& peer, SessionId session);
+  void OnDown(const MemberId& peer, SessionId session);
+
+  Around around_;
+  Runner& runner_;
+  const NodeId node_;
+  const MemberId me_;
+  const Events events_;
+  std::map<MemberId, bool> listed_;       // is a connect under way or due?
+  std::map<MemberId, SessionId> dialed_;  // by us, not greeted yet
+  std::map<MemberId, SessionId> up_;
+};
+
+}  // namespace muster::sim

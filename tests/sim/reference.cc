@@ -1,0 +1,78 @@
+#include "tests/sim/reference.h"
+
+#include <cmath>
+
+#include "absl/strings/str_format.h"
+
+namespace muster::sim {
+
+Reference::Reference(const Terms& terms) : terms_(terms) {
+  State first;
+  first.slots.resize(static_cast<size_t>(terms.slots()));
+  for (size_t c = 0; c < static_cast<size_t>(terms.chunks()); ++c) {
+    first.values.push_back(terms.Initial(c));
+    for (std::vector<Value>& slot : first.slots) slot.push_back(terms.ZeroSlot(c));
+  }
+  states_.push_back(std::move(first));
+}
+
+const Reference::State& Reference::At(Step step) {
+  while (states_.size() <= static_cast<size_t>(step.value()) + 1) Advance();
+  return states_[static_cast<size_t>(step.value())];
+}
+
+std::string Reference::DigestAt(Step step) {
+  const State& state = At(step);
+  return DigestOf(terms_, state.values, state.slots);
+}
+
+Reference::Node Reference::Tree(Value state, Step step, TreeNode node) const {
+  Node made;
+  if (node.lanes() == 1) {
+    const LaneId lane(node.lo);
+    for (size_t c = 0; c < static_cast<size_t>(terms_.chunks()); ++c)
+      made.sums.push_back(terms_.Gradient(state, step, lane, c));
+    made.weight = terms_.Weight(step, lane);
+    made.loss = terms_.Loss(step, lane);
+    return made;
+  }
+  const int32_t mid = SplitPoint(node);
+  const Node left = Tree(state, step, {node.lo, mid}), right = Tree(state, step, {mid, node.hi});
+  for (size_t c = 0; c < left.sums.size(); ++c)
+    made.sums.push_back(terms_.Sum(c, left.sums[c], right.sums[c]));
+  made.weight = left.weight + right.weight;
+  made.loss = left.loss + right.loss;
+  return made;
+}
+
+void Reference::Advance() {
+  State& now = states_.back();
+  const Step step(static_cast<int64_t>(states_.size()) - 1);
+  Node root = Tree(terms_.WholeState(now.values), step, {0, terms_.training().lanes});
+  now.sums = std::move(root.sums);
+  now.weight = root.weight;
+  now.loss = root.loss;
+  double squares = 0;
+  for (size_t c = 0; c < now.sums.size(); ++c) squares += terms_.SquareOf(c, now.sums[c]);
+  now.norm = std::sqrt(squares);
+  State next;
+  next.slots.resize(now.slots.size());
+  for (size_t c = 0; c < now.values.size(); ++c) {
+    next.values.push_back(
+        terms_.NewValue(c, now.values[c], SlotsOf(now.slots, c), now.sums[c], now.norm));
+    for (size_t s = 0; s < now.slots.size(); ++s)
+      next.slots[s].push_back(terms_.NewSlot(s, now.slots[s][c], now.sums[c], now.norm));
+  }
+  states_.push_back(std::move(next));
+}
+
+std::string DigestOf(const Terms& terms, const std::vector<Value>& values,
+                     const SlotValues& slots) {
+  Value digest = terms.WholeState(values);
+  for (const std::vector<Value>& slot : slots)
+    for (size_t c = 0; c < slot.size(); ++c)
+      if (!terms.buffer(c)) digest = Mix64(digest, slot[c]);
+  return absl::StrFormat("%016x", digest);
+}
+
+}  // namespace muster::sim

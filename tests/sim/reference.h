@@ -1,0 +1,45 @@
+// What one undisturbed process would compute: every state, sum, norm and loss of a job, made once.
+// Lives as long as the job.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "tests/sim/values.h"
+
+namespace muster::sim {
+
+class Reference {
+ public:
+  explicit Reference(const Terms& terms);
+
+  struct State {
+    std::vector<Value> values;
+    SlotValues slots;
+    // Of the step that starts here:
+    std::vector<Value> sums;
+    double norm = 0;
+    int64_t weight = 0;
+    double loss = 0;
+  };
+  const State& At(Step step);
+  std::string DigestAt(Step step);
+
+ private:
+  struct Node {
+    std::vector<Value> sums;
+    int64_t weight = 0;
+    double loss = 0;
+  };
+  Node Tree(Value state, Step step, TreeNode node) const;
+  void Advance();
+
+  const Terms& terms_;
+  std::deque<State> states_;  // references stay valid
+};
+
+// SHA-256 of the simulation.
+std::string DigestOf(const Terms& terms, const std::vector<Value>& values, const SlotValues& slots);
+
+}  // namespace muster::sim
