@@ -103,7 +103,7 @@ inline constexpr size_t kMostFingerprints = 10'000;
 
 struct JobAudit {
   bool ok = false;
-  std::string verdict;
+  std::string conclusion;
   int64_t steps = 0;
   int64_t full_epochs = 0;
   uint64_t samples = 0;

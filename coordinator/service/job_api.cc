@@ -427,19 +427,19 @@ class Api final : public JobApi {
     for (const Lineage& l : job.lineages)
       audit.lineages.push_back({l.number.value(), l.parent.value(), l.fork.value(), l.cause});
     if (job.lineages.empty() || !job.environment) {
-      audit.verdict = "no step has been done yet";
+      audit.conclusion = "no step has been done yet";
       return audit;
     }
     MUSTER_ASSIGN_OR_RETURN(const std::vector<StepRecord> records, journal_.Records(job.id, stop));
     const auto ancestry = Ancestry(job.lineages, records, job.lineages.back().number, status.step);
     if (!ancestry.ok()) {
-      audit.verdict = std::string(ancestry.status().message());
+      audit.conclusion = std::string(ancestry.status().message());
       return audit;
     }
     const AuditReport report =
         muster::Audit(job.spec.training, job.environment->samples, *ancestry);
     audit.ok = report.ok;
-    audit.verdict = report.verdict;
+    audit.conclusion = report.conclusion;
     audit.steps = report.steps;
     audit.full_epochs = report.full_epochs;
     audit.samples = report.samples;

@@ -90,8 +90,8 @@ AuditReport Audit(const TrainingSpec& training, uint64_t sample_count,
   AuditReport report;
   std::map<int64_t, std::vector<SampleRange>> by_epoch;
   for (const StepRecord& r : ancestry) {
-    report.verdict = Violation(training, sample_count, r, report.steps);
-    if (!report.verdict.empty()) return report;
+    report.conclusion = Violation(training, sample_count, r, report.steps);
+    if (!report.conclusion.empty()) return report;
     by_epoch[r.samples.epoch].push_back(r.samples);
     report.samples += r.samples.count;
     report.lanes += training.lanes;
@@ -99,12 +99,12 @@ AuditReport Audit(const TrainingSpec& training, uint64_t sample_count,
   }
   report.full_epochs = report.steps / StepsPerEpoch(training, sample_count);
   for (const auto& [epoch, ranges] : by_epoch) {
-    report.verdict =
+    report.conclusion =
         EpochViolation(training, sample_count, epoch, ranges, epoch < report.full_epochs);
-    if (!report.verdict.empty()) return report;
+    if (!report.conclusion.empty()) return report;
   }
   report.ok = true;
-  report.verdict = absl::StrCat(
+  report.conclusion = absl::StrCat(
       "each of ", sample_count, " samples is in the final state exactly once in each of ",
       report.full_epochs, " full epochs; ", report.steps, " steps, each lane once");
   return report;

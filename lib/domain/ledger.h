@@ -66,7 +66,7 @@ absl::StatusOr<std::vector<StepRecord>> Ancestry(const std::vector<Lineage>& lin
 
 struct AuditReport {
   bool ok = false;
-  std::string verdict;  // one sentence; names the first violation
+  std::string conclusion;  // one sentence; names the first violation
   int64_t steps = 0;
   int64_t full_epochs = 0;
   uint64_t samples = 0;  // uses in the final state

@@ -13,7 +13,7 @@ std::string CountingSpec(int samples, int lanes, int epochs);
 std::string CountingDigest(int samples, float value);
 
 // A byte-level Transformer of some thirty chunks on text that is written to `data`: AdamW, clipping
-// and dropout, so that optimizer slots, verdict and generators count.
+// and dropout, so that optimizer slots, the global norm and generators count.
 std::string LanguageSpec(const std::string& data, int lanes, int steps);
 // Its digest after an undisturbed run of one worker.
 std::string UndisturbedDigest(const std::string& spec, const std::string& dir);

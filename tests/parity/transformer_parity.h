@@ -18,8 +18,7 @@ std::vector<double> OurLosses(const TrainingSpec& training, int64_t steps);
 enum class AdamBy { kOptimizer, kTensorOperations };
 
 // Which samples a step takes and what seeds its dropout: as OurLosses says, or as a job of that
-// specification
-// with one lane does.
+// specification with one lane does.
 enum class Feed { kInOrder, kAsTheJob };
 
 // The same from the same initial weights in plain LibTorch, with a rate of its own.

@@ -1,5 +1,5 @@
 // The people of the simulation: they submit jobs, submit them again after a stop, a failure or a
-// restart of the coordinator, now and then with other run fields. Lives as long as the world.
+// restart of the coordinator, now and then with other runtime fields. Lives as long as the world.
 #pragma once
 
 #include <functional>

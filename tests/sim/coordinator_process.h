@@ -1,5 +1,6 @@
 // A life of the coordinator's process: the real state machine, its sessions as
-// coordinator/runtime/sessions.h has them, its ticks, the thread that keeps checkpoints. What it
+// coordinator/runtime/member_sessions.h
+// has them, its ticks, the thread that keeps checkpoints. What it
 // persists outlives it. Lives from its start to its death.
 #pragma once
 

@@ -26,7 +26,8 @@ void Invariants::BeforePersist(const SimJob& job, const coordinator::JobJournal&
   if (!now) return;
   if (next.number < now->number) Violate(job, "a view number went back");
   if (next.lineages.size() < now->lineages.size()) Violate(job, "a lineage was forgotten");
-  if (next.spec.training != now->spec.training) Violate(job, "the law of a job changed");
+  if (next.spec.training != now->spec.training)
+    Violate(job, "the training specification of a job changed");
   around_.coverage.Add(Corner::kRewinds, next.rewinds - now->rewinds);
   if (now->phase == JobPhase::kQueued && next.phase == JobPhase::kStarting) CheckStart(job, next);
 }

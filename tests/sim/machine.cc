@@ -293,7 +293,7 @@ Machine::Answer Machine::Do(const StoreResults& a, const SimFrame* frame) {
     memory_.ReceiveBuffer(a.step)[static_cast<size_t>(chunk.value())] = frame->payload[i];
     if (frame->payload[i] != RightResult(a.step, chunk))
       outside_.violate(absl::StrCat("a wrong result of chunk ", chunk.value(), " at step ",
-                                    a.step.value(), " landed"));
+                                    a.step.value(), " stored"));
   }
   return std::nullopt;
 }

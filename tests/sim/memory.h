@@ -27,7 +27,7 @@ class SimMemory {
   SimMemory(Sync sync, size_t chunks, std::function<void(const std::string&)> violate)
       : sync_(sync), chunks_(chunks), violate_(std::move(violate)) {}
 
-  // Where the results of `step`, the open one, land: fresh at its first use.
+  // Where the results of `step`, the open one, are stored: fresh at its first use.
   std::vector<Value>& ReceiveBuffer(Step step) {
     const size_t i = Parity(step);
     if (generation_of_[i] != step) {

@@ -1,6 +1,6 @@
-// A member's sessions with other members, as lib/member/runtime/sessions.h holds them: the end with
-// the smaller id connects and tries again; a newer session replaces the older one. Lives as long as
-// the process.
+// A member's sessions with other members, as lib/member/runtime/peer_sessions.h holds them: the end
+// with the smaller id connects and tries again; a newer session replaces the older one. Lives as
+// long as the process.
 #pragma once
 
 #include <functional>

@@ -27,7 +27,7 @@ struct TrainerParts {
   Failpoints* failpoints = nullptr;
   LaneCounter* lanes = nullptr;  // null: lanes are not counted
   std::function<absl::StatusOr<std::unique_ptr<Task>>(const TrainingSpec&)> make_task;
-  // Facts of the library that the task computes with, one "name value" per line; may be empty.
+  // Properties of the library that the task computes with, one "name value" per line; may be empty.
   std::function<std::string()> library_properties;
 };
 

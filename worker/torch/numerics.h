@@ -16,8 +16,8 @@ namespace muster::worker {
 // or build cannot flush denormals on all those threads.
 absl::Status UseTorchHere(int32_t threads);
 
-// One fact per line, "name value\n": LibTorch's version and instruction set, MKL, oneDNN, OpenMP,
-// threads. Members of a job must agree on it.
+// One property per line, "name value\n": LibTorch's version and instruction set, MKL, oneDNN,
+// OpenMP, threads. Members of a job must agree on it.
 std::string TorchProperties();
 
 }  // namespace muster::worker

@@ -258,7 +258,7 @@ void Member::On(const Ready& ready, Outcome& out) {
   if (active_) active_->PassOn(ready.chunks, *state_, out);
 }
 
-// The coordinator may have sealed the view since the sum was asked for: a complete sum is a fact.
+// The coordinator may have sealed the view since the sum was asked for: a complete sum stays valid.
 void Member::On(const Summed& summed, Outcome& out) {
   if (!state_ || summed.step != step()) return out.Drop("of an older step");
   if (active_) {

@@ -112,17 +112,17 @@ TEST(Ancestry, NamesWhatIsMissing) {
 
 // ---- audit
 
-std::string VerdictOf(const std::vector<StepRecord>& ancestry,
-                      const TrainingSpec& training = CountingTraining()) {
+std::string ConclusionOf(const std::vector<StepRecord>& ancestry,
+                         const TrainingSpec& training = CountingTraining()) {
   const AuditReport report = Audit(training, kSamples, ancestry);
   EXPECT_FALSE(report.ok);
-  return report.verdict;
+  return report.conclusion;
 }
 
 TEST(Audit, ProvesFullEpochs) {
   const AuditReport report = Audit(CountingTraining(), kSamples, Steps(1, 0, 6));
   EXPECT_TRUE(report.ok);
-  EXPECT_EQ(report.verdict,
+  EXPECT_EQ(report.conclusion,
             "each of 10 samples is in the final state exactly once in each of 2 full epochs; 6 "
             "steps, each lane once");
   EXPECT_EQ(report.steps, 6);
@@ -133,7 +133,7 @@ TEST(Audit, ProvesFullEpochs) {
 
 TEST(Audit, AnUnfinishedEpochMayLackSamples) {
   const AuditReport report = Audit(CountingTraining(), kSamples, Steps(1, 0, 4));
-  EXPECT_TRUE(report.ok) << report.verdict;
+  EXPECT_TRUE(report.ok) << report.conclusion;
   EXPECT_EQ(report.full_epochs, 1);
   EXPECT_EQ(report.samples, 14u);
 }
@@ -148,11 +148,11 @@ TEST(Audit, AcrossARewindFollowsTheRecordsThatCount) {
 TEST(Audit, NamesAMissingStep) {
   std::vector<StepRecord> records = Steps(1, 0, 6);
   records.erase(records.begin() + 2);
-  EXPECT_EQ(VerdictOf(records), "step 2 has no record; the next one is of step 3 (lineage 1)");
+  EXPECT_EQ(ConclusionOf(records), "step 2 has no record; the next one is of step 3 (lineage 1)");
 }
 
 TEST(Audit, NamesAStepThatCountsTwice) {
-  EXPECT_EQ(VerdictOf(Steps(1, 0, 2) + Steps(2, 1, 3)),
+  EXPECT_EQ(ConclusionOf(Steps(1, 0, 2) + Steps(2, 1, 3)),
             "step 2 has no record; the next one is of step 1 (lineage 2)");
 }
 
@@ -160,33 +160,33 @@ TEST(Audit, NamesWrongSamples) {
   std::vector<StepRecord> records = Steps(1, 0, 6);
   records[1].samples.first = 3;
   EXPECT_EQ(
-      VerdictOf(records),
+      ConclusionOf(records),
       "step 1 (lineage 1) used samples 3+4 of epoch 0, not the ones the specification gives it");
   records = Steps(1, 0, 6);
   // The first epoch's again: used twice there, never in the second.
   records[3].samples = records[0].samples;
   EXPECT_EQ(
-      VerdictOf(records),
+      ConclusionOf(records),
       "step 3 (lineage 1) used samples 0+4 of epoch 0, not the ones the specification gives it");
 }
 
 TEST(Audit, NamesALaneWithoutAHolder) {
   std::vector<StepRecord> records = Steps(1, 0, 6);
   records[4].lane_holders[1].name = "";
-  EXPECT_EQ(VerdictOf(records), "step 4 (lineage 1): lane 1 has no holder");
+  EXPECT_EQ(ConclusionOf(records), "step 4 (lineage 1): lane 1 has no holder");
   records[4].lane_holders.pop_back();
-  EXPECT_EQ(VerdictOf(records), "step 4 (lineage 1) names holders of 1 lanes instead of 2");
+  EXPECT_EQ(ConclusionOf(records), "step 4 (lineage 1) names holders of 1 lanes instead of 2");
 }
 
 TEST(Audit, NamesAWrongWeight) {
   std::vector<StepRecord> records = Steps(1, 0, 6);
   records[2].weight = 4;  // the short step has 2
-  EXPECT_EQ(VerdictOf(records), "step 2 (lineage 1) has weight 4 for 2 samples");
+  EXPECT_EQ(ConclusionOf(records), "step 2 (lineage 1) has weight 4 for 2 samples");
   TrainingSpec tokens = CountingTraining();
   tokens.task = "code-lm";  // weights are tokens: any, but not negative
   EXPECT_TRUE(Audit(tokens, kSamples, records).ok);
   records[2].weight = -1;
-  EXPECT_EQ(VerdictOf(records, tokens), "step 2 (lineage 1) has weight -1 for 2 samples");
+  EXPECT_EQ(ConclusionOf(records, tokens), "step 2 (lineage 1) has weight -1 for 2 samples");
 }
 
 }  // namespace

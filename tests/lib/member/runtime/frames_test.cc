@@ -143,8 +143,8 @@ TEST_F(DataPathTest, SentBytesAreNotCopiedAndReceivedBytesOnce) {
 
   Results results{LineageNumber(1), ViewNumber(1), Step(0), {{ChunkId(0), summed->meta}}, {}};
   const std::vector<Frame> back = data_.FramesOf(results);
-  CopyCounter landed{0};
-  DataPath other(setup_, landed);
+  CopyCounter stored{0};
+  DataPath other(setup_, stored);
   const PeerMessage message = DecodePeerMessage(back[0].header).value();
   Incoming arrived{{},
                    message,
@@ -154,7 +154,7 @@ TEST_F(DataPathTest, SentBytesAreNotCopiedAndReceivedBytesOnce) {
       << "the checksum taken when the sum was made goes along";
   other.StoreResultsOf({Step(0), {ChunkId(0)}}, arrived);
   EXPECT_EQ(other.memory().Results(Step(0))->all()[0], 1.0f);
-  EXPECT_EQ(landed, 64u);
+  EXPECT_EQ(stored, 64u);
   EXPECT_EQ(copied_, 0u);
 }
 

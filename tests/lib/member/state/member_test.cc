@@ -585,10 +585,10 @@ TEST(CatchUp, BringsTheRecordOfWhoDidTheStep) {
   const auto pieces = SentTo<Pieces>(kPeer, donor.Peer(kPeer, fetches[0]));
   ASSERT_EQ(pieces.size(), 1u);
   ASSERT_TRUE(pieces[0].record.has_value());
-  const Outcome landed = late.Peer(kMe, pieces[0]);
-  EXPECT_EQ(Of<StoreResults>(landed).size(), 1u);
-  ASSERT_EQ(Of<Apply>(landed).size(), 1u);
-  EXPECT_THAT(Told<HoldsBase>(landed), IsEmpty());
+  const Outcome stored = late.Peer(kMe, pieces[0]);
+  EXPECT_EQ(Of<StoreResults>(stored).size(), 1u);
+  ASSERT_EQ(Of<Apply>(stored).size(), 1u);
+  EXPECT_THAT(Told<HoldsBase>(stored), IsEmpty());
   const Outcome applied = late.member.Handle(Applied{Step(0)});
   EXPECT_EQ(Told<HoldsBase>(applied).size(), 1u);
   ASSERT_EQ(Told<Records>(applied).size(), 1u);
