@@ -156,7 +156,7 @@ class Runner:
         self.passes.add((mutant.program, mutant.test))
 
     def plant(self, mutant):
-        """(verdict, seed) of one bug; the copy is whole again afterwards."""
+        """(outcome, seed) of one bug; the copy is whole again afterwards."""
         self.copy.synchronise()
         self.must_pass(mutant)
         try:
@@ -189,14 +189,14 @@ class Runner:
         for mutant in sorted(applies, key=lambda m: (m.program, m.name)):
             begin = time.monotonic()
             try:
-                verdict, seed = self.plant(mutant)
-                counts['found' if verdict == 'found' else 'survived'] += 1
+                outcome, seed = self.plant(mutant)
+                counts['found' if outcome == 'found' else 'survived'] += 1
             except Broken as broken:
                 counts['broken'] += 1
                 show(str(broken))
                 continue
             place = f'{mutant.program} {mutant.test}' + (f', seed {seed}' if seed else '')
-            show(f'{mutant.name:28} {place:60} "{mutant.invariant}" {time.monotonic() - begin:4.0f} s  {verdict}')
+            show(f'{mutant.name:28} {place:60} "{mutant.invariant}" {time.monotonic() - begin:4.0f} s  {outcome}')
         return counts['found'], counts['survived'], counts['broken']
 
 

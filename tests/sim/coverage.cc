@@ -40,7 +40,7 @@ constexpr Row kRows[] = {
     {Corner::kCancels, "cancels", 10},
     {Corner::kFailedJobs, "failed jobs", 10},
     {Corner::kResumedJobs, "jobs submitted again", 50},
-    {Corner::kChangedRuns, "submissions with other run fields", 20},
+    {Corner::kChangedRuns, "submissions with other runtime fields", 20},
     {Corner::kFreeOrderSteps, "steps summed in free order", 1000},
     {Corner::kBufferSteps, "steps of models with buffers", 1000},
     {Corner::kAudits, "audits", 300},

@@ -83,7 +83,7 @@ TEST_F(LoadTest, AnOwnerReadsItsPartAndNeedsNoOtherFile) {
   parts.push_back(parts[0]);
   EXPECT_TRUE(absl::IsInvalidArgument(LoadParts(dir_, manifest, layout_, parts)));
   EXPECT_TRUE(absl::IsInvalidArgument(
-      LoadParts(dir_, manifest, layout_, {{kSlots + 1, ChunkId(0), part[0].values}})));
+      LoadParts(dir_, manifest, layout_, {{kSlots + 1, ChunkId(0), parts[0].values}})));
 }
 
 // Wherever the owner of the chunk or the digest reads it, the damage is told of in one way.
