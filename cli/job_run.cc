@@ -185,8 +185,8 @@ class JobRun {
               {{"state", job.state}});
   }
 
-  // Something was not as in a quiet run: now, or at the step that an event names. A view that
-  // begins after the last step disturbs none: the final state is there already.
+  // The run was disturbed, now or at the step that an event names. A view that begins after the
+  // last step disturbs nothing: the final state is there already.
   void Disturbed(int64_t step) {
     const auto progress = tracker_.Now();
     if (progress) step = std::max(step, progress->step);
@@ -199,7 +199,8 @@ class JobRun {
     if (event.name == "fingerprint" && request_.cancel_after >= 0 &&
         event.step >= request_.cancel_after)
       follower_->AskCancel();
-    // Steps come faster through the report pipes, and fingerprints are for programs.
+    // Not shown here: steps come faster through the report pipes, and fingerprints are for
+    // programs.
     if (event.name == "step") return;
     // Of a log that the text quotes, the lines were shown when the process ended.
     if (event.name != "fingerprint" && !event.text.empty()) screen_.Say(Headline(event.text));

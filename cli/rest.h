@@ -36,7 +36,7 @@ struct JobStatus {
   double loss = 0;  // not a number before the first step
   std::string digest;
   int64_t digest_step = -1;
-  int64_t exit_code = 1;  // once it is over: of a program that waited for its end
+  int64_t exit_code = 1;  // of a program that waited for its end; set once it is over
   std::string fingerprint;
   int64_t fingerprint_step = -1;
   int64_t workers = 0;

@@ -38,8 +38,8 @@
 namespace muster::coordinator {
 namespace {
 
-// A coordinator alone has work that waits for it: what a full disk, or an address that another has
-// for now, keeps it from, its host agent tries again without end.
+// Jobs wait for a coordinator: when a full disk, or an address that another process holds for now,
+// keeps it from starting, its host agent tries again without end.
 int ExitCodeOfStart(const absl::Status& failure) {
   const bool later = absl::IsResourceExhausted(failure) || absl::IsUnavailable(failure);
   return later ? kExitLater : ExitCodeOf(failure);
@@ -109,8 +109,8 @@ bool HasUnfinishedJobs(const RecoveredState& recovered) {
                      [](const JobJournal& job) { return !Ended(job.phase); });
 }
 
-// Whoever names an address that is taken is told at once. Where jobs wait for this coordinator, the
-// address is the one that their members know: it is worth waiting for.
+// A person who names an address that is taken is told at once. But where jobs wait for this
+// coordinator, their members know this address: it is worth waiting for.
 absl::Status CannotListen(const char* flag, const absl::Status& why, bool jobs_wait) {
   const absl::Status told = Prefix(flag, why);
   if (!jobs_wait || !absl::IsAlreadyExists(told)) return told;

@@ -34,7 +34,7 @@ class CoordinatorLink {
   CoordinatorLink& operator=(const CoordinatorLink&) = delete;
 
   void Start();
-  // Nothing while no session is up: the supervisor says it again when one is.
+  // Does nothing while no session is up: the supervisor tells it again when one is.
   void SendExit(const ProcessExited& exited);
   bool up() const { return up_; }
 

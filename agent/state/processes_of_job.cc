@@ -159,8 +159,8 @@ void ProcessesOfJob::OnProgress(const std::string& name, Time now) {
   }
 }
 
-// Also of processes that run again: what the ones before them had run is known to nobody else, and
-// a coordinator that was away waits for them until their lease is over.
+// Exits are told again even if the process runs again: only we know what the earlier one had run,
+// and a coordinator that was away would wait for it until its lease is over.
 void ProcessesOfJob::OnSessionUp(Actions& out) {
   for (auto& [name, process] : processes_) {
     if (is_coordinator()) {

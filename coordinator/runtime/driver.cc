@@ -102,7 +102,7 @@ void Driver::Stop() {
   if (thread_.joinable()) thread_.join();
   for (const auto& [job, commit_thread] : commit_threads_) commit_thread->Stop();
   query_thread_.Stop();
-  // Whoever waits for an answer gets one from what is dropped here.
+  // What is dropped here answers, so that nobody waits for ever.
   while (mailbox_.TryTake()) {
   }
   after_write_.clear();
@@ -151,7 +151,8 @@ SessionHandler Driver::Accept(std::shared_ptr<Session> session) {
   const SessionId id = next_session_++;
   const std::weak_ptr<Session> weak = session;
   const auto inbound = std::make_shared<Inbound>();
-  // From the first frame on, or from here, for who says nothing for too long: once.
+  // Called with the first frame, and from here, so that a session without one is closed in time;
+  // the first call counts.
   const auto open = [this, id, weak, inbound] {
     if (std::exchange(inbound->opened, true)) return;
     if (auto opened = weak.lock()) sessions_.Opened(id, std::move(opened), clock_.Now());
@@ -364,8 +365,8 @@ KnownJobs Driver::Look() {
   return jobs;
 }
 
-// A job may be large, and each write and each reader looks: what has not changed is not copied
-// again.
+// A job may be large, and every write and every reader asks for it: one that has not changed is not
+// copied again.
 KnownJobPtr Driver::LookAt(const std::string& id) {
   Snapshot& snapshot = snapshots_[id];
   const int64_t version = coordinator_.VersionOf(id);

@@ -51,7 +51,7 @@ using KnownJobs = std::vector<KnownJobPtr>;  // in the order of their ids
 
 class Driver {
  public:
-  // Which input a request makes of what is known; nothing: none is needed.
+  // Decides, from what is known, which input a request becomes; nothing: none is needed.
   using Decide = std::function<absl::StatusOr<std::optional<Input>>(const KnownJobs&)>;
   // Called once, on the driver's thread or, when it ends without an answer (kUnavailable), on
   // another.

@@ -12,7 +12,7 @@ namespace muster::coordinator {
 namespace {
 
 struct Place {
-  std::optional<int64_t> term;  // not said: this one
+  std::optional<int64_t> term;  // not given: this term
   int64_t seq = 0;
 };
 

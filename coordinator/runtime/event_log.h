@@ -29,9 +29,9 @@ class EventLog {
   // last event: its watchers are let go.
   void Append(const std::string& job, JobEvent event);
 
-  // First what is kept after `after`; before that, where events are missing, one "gap", or
-  // "restart" where `after` is of another term. Then the watcher is let go where the job is over,
-  // else kept for what comes.
+  // Gives the watcher the kept events after `after`. Where events are missing it first gives one
+  // "gap", or "restart" if `after` is of another term. Then the watcher is let go if the job is
+  // over, else kept for the events to come.
   void Watch(const std::string& job, const std::string& after,
              const std::shared_ptr<JobWatcher>& watcher, bool over);
 

@@ -292,7 +292,7 @@ class Api final : public JobApi {
     return DescribeNow(*known);
   }
 
-  // Before the job takes it: then a slip of the finger costs nothing.
+  // Checked before the job accepts it, so that a typing error costs nothing.
   static absl::Status CheckResume(const JobStatus& status, const Resume& resume) {
     if (resume.kind != ResumeKind::kStep) return absl::OkStatus();
     std::vector<std::string> steps;

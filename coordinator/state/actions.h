@@ -26,8 +26,8 @@ struct Cancel {
 struct Stop {  // after a checkpoint; the job can go on later
   std::string id;
 };
-// Of an ended job: everything that is kept of it goes. WhyNotDeleted (job_state.h) has told the
-// caller if it cannot be.
+// Removes everything that is kept of an ended job. The caller has been told by WhyNotDeleted
+// (job_state.h) if that is not possible.
 struct Delete {
   std::string id;
 };

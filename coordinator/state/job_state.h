@@ -51,7 +51,7 @@ struct JobJournal {
   int64_t rewinds = 0;
   LaneAccount lanes;      // that were run again
   std::string digest;     // of the final checkpoint; empty until the job has ended with one
-  int exit_code = 0;      // of a program that waited for its end (lib/base/exit_codes.h)
+  int exit_code = 0;      // for a program that waited for its end (lib/base/exit_codes.h)
   Step recorded;          // of a job that has ended: the steps that are in the ledger
   bool deleting = false;  // what is kept of it is being removed
 };

@@ -48,8 +48,8 @@ Response NoRoom() {
                    "too many connections: this server has all that it may have; ask again later");
 }
 
-// What the parser lets pass but two readers could understand differently, or a web page could send
-// unasked.
+// Refuses what the parser lets pass although two readers could understand it differently, or a web
+// page could send it unasked.
 absl::Status CheckHeaders(const Parser::value_type& message, bool loopback_only) {
   using beast::http::field;
   const auto bad = [](absl::string_view why) {

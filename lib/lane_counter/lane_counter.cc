@@ -51,8 +51,8 @@ constexpr size_t kWords = kRecordBytes / sizeof(int64_t);
 constexpr off_t kPageBytes = 4096;  // no record lies across two
 static_assert(kPageBytes % kRecordBytes == 0);
 
-// Where the new record begins. Its room is taken now: writing into a hole of a mapped file on a
-// full disk is SIGBUS.
+// Where the new record begins. Its space is allocated now, because a write into a hole of a mapped
+// file raises SIGBUS when the disk is full.
 absl::StatusOr<off_t> Grow(int fd, const std::string& path) {
   struct stat file {};
   if (fstat(fd, &file) != 0) return Failed("look at it", path, errno);

@@ -72,7 +72,7 @@ int RunMember(int argc, char** argv, const MemberProgram& program) {
   const absl::StatusOr<int> code = RunProcess(program, options, log);
   if (code.ok()) return *code;
   LogError("%s", code.status().message());
-  // Not final: its own predecessor may still hold the port.
+  // Worth another start: the process before it may still hold the port.
   return absl::IsAlreadyExists(code.status()) ? kExitFailed : ExitCodeOf(code.status());
 }
 

@@ -82,7 +82,8 @@ class Exchange {
   void Handle(SegmentFailed failed);
   void Handle(StopAsked event);
   void Tick();
-  // Three times per lease; also between the parts of what takes this thread long. True: it was due.
+  // Says that we live, if that is due: three times per lease. Also called between the parts of long
+  // work. True: it was due.
   bool SayAlive();
   Time NextTick() const;
   void HandleNews(PeerSessions::News news);

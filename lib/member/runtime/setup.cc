@@ -12,7 +12,7 @@
 namespace muster {
 namespace {
 
-// What nobody can do without: values, optimizer slots, results of two steps, own gradients.
+// The memory that every member needs: values, optimizer slots, results of two steps, own gradients.
 absl::Status CheckMemory(const Layout& layout, int32_t slots) {
   const double need = 4.0 * (4 + slots) * static_cast<double>(layout.elements());
   const double have =
