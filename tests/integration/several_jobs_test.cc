@@ -115,11 +115,7 @@ TEST_F(SeveralJobsTest, EachEndsWithTheBitsThatItHasAlone) {
   for (const char* job : {"long", "crashing", "waiting"}) AddSteps(cluster_.url(), job, steps);
   std::sort(steps.begin(), steps.end(),
             [](const ToldStep& a, const ToldStep& b) { return a.seq < b.seq; });
-<<<<<<< HEAD
-  EXPECT_GE(Alternations(steps), 20) << "jobs go on at the same time";
-=======
   EXPECT_GE(Alternations(steps), 10) << "jobs go on at the same time";
->>>>>>> all-n
 
   cluster_.up().Signal(SIGINT);
   EXPECT_EQ(cluster_.up().End(), 0) << cluster_.up().output();

@@ -10,7 +10,7 @@ using coordinator::JobPhase;
 void Client::Submit(SimJob& job) { ask_(coordinator::Submit{job.options.id, job.spec}); }
 
 void Client::SubmitLater(SimJob& job, int64_t most) {
-  if (job.options.changes_run && around_.schedule.OneIn(3)) ChangeRun(job);
+  if (job.options.changes_run && around_.schedule.OneIn(3)) ChangeRuntime(job);
   around_.schedule.At(around_.schedule.Random(1, most), [this, &job] { Submit(job); });
 }
 
@@ -37,20 +37,20 @@ void Client::Persisted(SimJob& job) {
 }
 
 // What may change between two starts: how many processes, and how often a checkpoint is made.
-void Client::ChangeRun(SimJob& job) {
+void Client::ChangeRuntime(SimJob& job) {
   Schedule& schedule = around_.schedule;
   muster::RuntimeSpec& runtime = job.spec.runtime;
-  run.workers_max = static_cast<int32_t>(schedule.Random(1, 4));
-  run.workers_min = static_cast<int32_t>(schedule.Random(1, run.workers_max));
-  if (run.servers > 0) run.servers = static_cast<int32_t>(schedule.Random(1, 3));
-  run.checkpoint.every_steps = schedule.Random(0, 8);
-  run.checkpoint.keep = static_cast<int32_t>(schedule.Random(1, 3));
-  run.bucket_bytes = 64 * schedule.Random(1, 3);
-  run.fingerprint_every = schedule.Random(0, 4);
+  runtime.workers_max = static_cast<int32_t>(schedule.Random(1, 4));
+  runtime.workers_min = static_cast<int32_t>(schedule.Random(1, runtime.workers_max));
+  if (runtime.servers > 0) runtime.servers = static_cast<int32_t>(schedule.Random(1, 3));
+  runtime.checkpoint.every_steps = schedule.Random(0, 8);
+  runtime.checkpoint.keep = static_cast<int32_t>(schedule.Random(1, 3));
+  runtime.bucket_bytes = 64 * schedule.Random(1, 3);
+  runtime.fingerprint_every = schedule.Random(0, 4);
   around_.coverage.Add(Corner::kChangedRuns);
-  around_.trace.Note(absl::StrCat(job.options.id, " will be submitted with ", run.workers_min,
-                                  " to ", run.workers_max, " workers, ", run.servers,
-                                  " servers, a checkpoint every ", run.checkpoint.every_steps,
+  around_.trace.Note(absl::StrCat(job.options.id, " will be submitted with ", runtime.workers_min,
+                                  " to ", runtime.workers_max, " workers, ", runtime.servers,
+                                  " servers, a checkpoint every ", runtime.checkpoint.every_steps,
                                   " steps"));
 }
 

@@ -27,7 +27,7 @@ class Client {
 
  private:
   void SubmitLater(SimJob& job, int64_t most);
-  void ChangeRun(SimJob& job);
+  void ChangeRuntime(SimJob& job);
 
   Around around_;
   const std::function<bool(const coordinator::Input&)> ask_;

@@ -123,7 +123,7 @@ absl::StatusOr<SetupPtr> Trainer::Prepare(const JobIs& job) {
   MUSTER_ASSIGN_OR_RETURN(setup->environment.numeric, NumericProperties(*draft));
   setup_ = setup;
   const muster::RuntimeSpec& runtime = setup_->spec.runtime;
-  buckets_ = Buckets(setup_->layout, run.first_bucket_bytes, run.bucket_bytes);
+  buckets_ = Buckets(setup_->layout, runtime.first_bucket_bytes, runtime.bucket_bytes);
   runner_ = std::make_unique<LaneRunner>(*task_, setup_->spec.training, parts_.lanes, metrics_,
                                          *parts_.failpoints);
   tree_ = std::make_unique<GradientTree>(setup_->layout, setup_->spec.training.lanes, *setup_->pool,

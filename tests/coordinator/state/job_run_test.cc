@@ -47,11 +47,11 @@ std::vector<A> Of(const std::vector<Action>& actions) {
 TEST(JobRun, HoldsTheSlotsThatItWasGranted) {
   JobRun run = RunOf(Queued(1, 8, 2));
   run.Handle(StartRun{3}, kNow);
-  EXPECT_EQ(runtime.slots(), 5);
+  EXPECT_EQ(run.slots(), 5);
   std::vector<std::string> names;
   for (const ProcessWanted& process : run.Processes().processes) names.push_back(process.name);
   EXPECT_THAT(names, ElementsAre("worker-0", "worker-1", "worker-2", "server-0", "server-1"));
-  EXPECT_EQ(runtime.journal().phase, JobPhase::kStarting);
+  EXPECT_EQ(run.journal().phase, JobPhase::kStarting);
 }
 
 TEST(JobRun, GivesBackWhatTheNextOneIsMadeOf) {
@@ -60,7 +60,7 @@ TEST(JobRun, GivesBackWhatTheNextOneIsMadeOf) {
   run.Handle(MemberSays{kA, JoinOf(kA)}, kNow);
   EXPECT_TRUE(run.HasMembers());
   run.Handle(Cancel{"job"}, kNow);
-  ASSERT_TRUE(runtime.ended());
+  ASSERT_TRUE(run.ended());
   const StoredJob stored = std::move(run).Rest();
   EXPECT_EQ(stored.journal.phase, JobPhase::kCancelled);
   EXPECT_TRUE(stored.journal.environment.has_value());
@@ -73,10 +73,10 @@ TEST(JobRun, AHeartbeatAsksForNothing) {
   JobRun run = RunOf(Queued(1, 1));
   run.Handle(StartRun{1}, kNow);
   run.Handle(MemberSays{kA, JoinOf(kA)}, kNow);
-  const ViewNumber number = runtime.journal().number;
+  const ViewNumber number = run.journal().number;
   run.Handle(MemberSays{kA, Sealed{number, {}}}, kNow);
   run.Handle(MemberSays{kA, HoldsBase{number, 0}}, kNow);
-  ASSERT_EQ(runtime.journal().phase, JobPhase::kRunning);
+  ASSERT_EQ(run.journal().phase, JobPhase::kRunning);
   EXPECT_THAT(run.Handle(MemberSays{kA, Alive{Step(1), "lane 1"}}, kNow), IsEmpty());
   EXPECT_THAT(run.Handle(Tick{}, kNow), IsEmpty());
   EXPECT_EQ(run.Status().members.at(0).phase, "lane 1");
@@ -90,7 +90,7 @@ TEST(JobRun, SaysTheSameToAllMembersOnce) {
   auto actions = run.Handle(MemberSays{kB, JoinOf(kB)}, kNow);
   ASSERT_EQ(Of<ToMembers>(actions).size(), 1u);
   EXPECT_THAT(Of<ToMembers>(actions)[0].members, ElementsAre(kA, kB));
-  const ViewNumber number = runtime.journal().number;
+  const ViewNumber number = run.journal().number;
   run.Handle(MemberSays{kA, Sealed{number, {}}}, kNow);
   actions = run.Handle(MemberSays{kB, Sealed{number, {}}}, kNow);
   ASSERT_EQ(Of<ToMembers>(actions).size(), 1u);
