@@ -161,7 +161,7 @@ struct Leave {
 
 // ---- member ↔ member
 
-struct Hello {  // first frame of the end that connects
+struct Hello {  // the first frame of each end
   std::string job;
   MemberId from;
   MemberId to;
