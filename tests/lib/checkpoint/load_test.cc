@@ -60,7 +60,7 @@ TEST_F(LoadTest, AnotherModelIsNoDamage) {
   EXPECT_TRUE(absl::IsFailedPrecondition(loaded.status())) << loaded.status();
 }
 
-TEST_F(LoadTest, AnOwnerReadsItsPartAndNeedsNoOtherFile) {
+TEST_F(LoadTest, AnOwnerReadsItsPartsAndNeedsNoOtherFile) {
   const Manifest manifest = SaveStep(10);
   std::filesystem::remove(dir_ + "/" + manifest.segments[1].file);
   State state = EmptyState(layout_);
