@@ -188,14 +188,17 @@ TEST(MessageCodecTest, BytesOfPartialsStay) {
 // Pieces of bytes that claim much: a set of 2^22 chunks without bits, one of 2^32 - 1, lists
 // without counterpart.
 TEST(MessageCodecTest, ClaimsWithoutBytesAreRefused) {
-  const auto have = [](absl::string_view set) {
+  const auto inventory_of = [](absl::string_view set) {
     std::string inner = "\x22" + std::string(1, static_cast<char>(set.size())) + std::string(set);
     return DecodePeerMessage("\x12" + std::string(1, static_cast<char>(inner.size())) + inner)
         .status();
   };
-  ExpectRefused(have(absl::string_view("\x08\x80\x80\x80\x02", 5)), "have: partials.bits");
-  ExpectRefused(have(absl::string_view("\x08\xff\xff\xff\xff\x0f", 6)), "have: partials.size");
-  ExpectRefused(have(absl::string_view("\x08\x03\x12\x01\x08", 5)), "have: partials.bits");
+  ExpectRefused(inventory_of(absl::string_view("\x08\x80\x80\x80\x02", 5)),
+                "inventory: partials.bits");
+  ExpectRefused(inventory_of(absl::string_view("\x08\xff\xff\xff\xff\x0f", 6)),
+                "inventory: partials.size");
+  ExpectRefused(inventory_of(absl::string_view("\x08\x03\x12\x01\x08", 5)),
+                "inventory: partials.bits");
   ExpectRefused(
       DecodePeerMessage(std::string("\x1a\x08\x22\x01\x00\x2a\x03\xff\xff\x03", 10)).status(),
       "partials: lo");
