@@ -137,7 +137,7 @@ class Round {
       : settings_(settings),
         simulation_{.members = members, .chunks = settings.chunks},
         dir_(absl::StrCat(settings.dir, "/", members)),
-        coordinator_(settings.program, dir_) {
+        coordinator_(settings.program, dir_, members) {
     result_["members"] = members;
   }
 

@@ -41,8 +41,8 @@ std::string ReadLine(int fd) {
 
 }  // namespace
 
-CoordinatorProcess::CoordinatorProcess(std::string program, std::string dir)
-    : program_(std::move(program)), dir_(std::move(dir)) {}
+CoordinatorProcess::CoordinatorProcess(std::string program, std::string dir, int32_t slots)
+    : program_(std::move(program)), dir_(std::move(dir)), slots_(slots) {}
 
 CoordinatorProcess::~CoordinatorProcess() { Kill(); }
 
@@ -56,6 +56,8 @@ absl::Status CoordinatorProcess::Start() {
                                       http_,
                                       "--log",
                                       dir_ + "/coordinator.log",
+                                      "--slots",  // no host agent says how many there are
+                                      absl::StrCat(slots_),
                                       "--report-fd",
                                       absl::StrCat(kReportFd)};
   int report[2];

@@ -14,7 +14,7 @@ namespace muster::bench {
 class CoordinatorProcess {
  public:
   // `program`: the binary. `dir` holds its store and its log.
-  CoordinatorProcess(std::string program, std::string dir);
+  CoordinatorProcess(std::string program, std::string dir, int32_t slots);
   ~CoordinatorProcess();  // kills it
   CoordinatorProcess(const CoordinatorProcess&) = delete;
   CoordinatorProcess& operator=(const CoordinatorProcess&) = delete;
@@ -33,6 +33,7 @@ class CoordinatorProcess {
  private:
   const std::string program_;
   const std::string dir_;
+  const int32_t slots_;  // for members
   std::string grpc_ = "127.0.0.1:0";
   std::string http_ = "127.0.0.1:0";
   pid_t pid_ = -1;
