@@ -288,6 +288,7 @@ TEST_F(DriverTest, ALostMemberLeadsToANewView) {
   EXPECT_EQ(agent.Next<Wanted>().jobs.at(0).processes.size(), 2u);
   second.Hang();
   agent.Say(ProcessExited{.job = "a",
+                          .start = kFirstStart,
                           .name = "worker-1",
                           .signal = 9,
                           .cause = "killed by SIGKILL",
@@ -333,7 +334,7 @@ TEST_F(DriverTest, TwoJobsTrainAtOnce) {
   ScriptedMember first = Member("worker-0", 1);
   ScriptedMember second = Member("worker-0", 2);
   first.JoinJob("a");
-  second.JoinJob("b");
+  second.JoinJob("b", kFirstStart + 1);
   const View view_a = first.FollowIntoView();
   const View view_b = second.FollowIntoView();
   EXPECT_EQ(view_a.job, "a");
