@@ -73,11 +73,11 @@ class Prober {
     session_ = transport_->Connect(coordinator.grpc(), std::chrono::seconds(10),
                                    {[this](const Frame&) {
                                       answered_ = true;
-                                      answered_.NotifyOne();
+                                      answered_.notify_one();
                                     },
                                     [this](const absl::Status&) {
                                       answered_ = true;
-                                      answered_.NotifyOne();
+                                      answered_.notify_one();
                                     }});
     thread_ = std::thread([this] { Run(); });
   }

@@ -50,9 +50,9 @@ void Invariants::CheckStart(const SimJob& job, const coordinator::JobJournal& ne
     const muster::RuntimeSpec& runtime = journal->spec.runtime;
     const bool waits = journal->phase == JobPhase::kQueued;
     if (!waits) held += SlotsOf(*journal);
-    const bool fits = run.workers_min + run.servers <= sight_.slots;
-    if (waits && fits && journal->order < next.submission &&
-        (head == nullptr || journal->order < head->order))
+    const bool fits = runtime.workers_min + runtime.servers <= sight_.slots;
+    if (waits && fits && journal->submission < next.submission &&
+        (head == nullptr || journal->submission < head->submission))
       head = &*journal;
   }
   if (held > sight_.slots)
@@ -66,7 +66,7 @@ void Invariants::CheckStart(const SimJob& job, const coordinator::JobJournal& ne
     const auto& journal = other->store.journal;
     const bool runs = other != &job && journal && !coordinator::Ended(journal->phase) &&
                       journal->phase != JobPhase::kQueued;
-    if (runs && journal->order > head->order) passed += SlotsOf(*journal);
+    if (runs && journal->submission > head->submission) passed += SlotsOf(*journal);
   }
   const int32_t least = head->spec.runtime.workers_min + head->spec.runtime.servers;
   if (passed > sight_.slots - least)
@@ -251,7 +251,7 @@ void Invariants::CheckAudit(const SimJob& job) {
       Ancestry(journal.lineages, job.store.Records(), journal.lineages.back().number, recorded);
   if (!ancestry.ok()) return Violate(job, std::string(ancestry.status().message()));
   const AuditReport report = Audit(journal.spec.training, job.environment.samples, *ancestry);
-  if (!report.ok) return Violate(job, absl::StrCat("audit: ", report.global_norm));
+  if (!report.ok) return Violate(job, absl::StrCat("audit: ", report.verdict));
   around_.coverage.Add(Corner::kAudits);
 }
 

@@ -50,7 +50,7 @@ class SeedOptions {
     job.checkpoint_every = Pick(salt + 11, 0, 8);
     job.checkpoint_seconds = OneIn(salt + 12, 3) ? 2 : 0;
     job.clip_norm = Pick(salt + 13, 0, 1);
-    job.submission = OneIn(salt + 14, 4) ? SumOrder::kFree : SumOrder::kCanonical;
+    job.order = OneIn(salt + 14, 4) ? SumOrder::kFree : SumOrder::kCanonical;
     const OptimizerKind kinds[] = {OptimizerKind::kSgd, OptimizerKind::kMomentum,
                                    OptimizerKind::kAdam};
     job.optimizer = kinds[Pick(salt + 15, 0, 2)];

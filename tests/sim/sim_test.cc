@@ -58,7 +58,7 @@ TEST(Twins, AnUndisturbedRunHasTheSameStateAndRecords) {
       for (size_t s = 0; s < of_a.size(); ++s) {
         EXPECT_EQ(of_a[s].samples, of_b[s].samples) << "step " << s;
         EXPECT_EQ(of_a[s].weight, of_b[s].weight) << "step " << s;
-        if (job.submission == SumOrder::kCanonical) {
+        if (job.order == SumOrder::kCanonical) {
           EXPECT_EQ(of_a[s].loss, of_b[s].loss) << "step " << s;
         }
       }

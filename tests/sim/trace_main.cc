@@ -19,7 +19,7 @@ void Describe(const JobOptions& job) {
             << " workers, " << job.lanes << " lanes, " << job.chunks << " chunks and "
             << job.buffers << " of buffers, " << job.steps << " steps, checkpoint every "
             << job.checkpoint_every << ", " << (job.clip_norm > 0 ? "clipped" : "not clipped")
-            << (job.submission == muster::SumOrder::kFree ? ", free order" : "") << "\n";
+            << (job.order == muster::SumOrder::kFree ? ", free order" : "") << "\n";
 }
 
 bool TellTrace(uint64_t seed) {

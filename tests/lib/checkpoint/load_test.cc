@@ -60,30 +60,30 @@ TEST_F(LoadTest, AnotherModelIsNoDamage) {
   EXPECT_TRUE(absl::IsFailedPrecondition(loaded.status())) << loaded.status();
 }
 
-TEST_F(LoadTest, AnOwnerReadsItsShareAndNeedsNoOtherFile) {
+TEST_F(LoadTest, AnOwnerReadsItsPartsAndNeedsNoOtherFile) {
   const Manifest manifest = SaveStep(10);
   std::filesystem::remove(dir_ + "/" + manifest.segments[1].file);
   State state = EmptyState(layout_);
-  std::vector<PartDest> part;
+  std::vector<PartDest> parts;
   for (const PartDest& part : PartsOf<PartDest>(layout_, state)) {
     for (const SegmentEntry& entry : manifest.segments[0].entries) {
-      if (entry.slot == part.slot && entry.chunk == part.chunk) part.push_back(part);
+      if (entry.slot == part.slot && entry.chunk == part.chunk) parts.push_back(part);
     }
   }
   size_t told = 0;
-  const absl::Status status = LoadParts(dir_, manifest, layout_, part, [&] { ++told; });
+  const absl::Status status = LoadParts(dir_, manifest, layout_, parts, [&] { ++told; });
   EXPECT_TRUE(status.ok()) << status;
-  EXPECT_EQ(told, part.size());
+  EXPECT_EQ(told, parts.size());
   const State wanted = StateOf(10);
-  for (const PartDest& part : part) {
+  for (const PartDest& part : parts) {
     const auto& source = wanted.slots[static_cast<size_t>(part.slot)];
     const auto at = static_cast<size_t>(layout_.chunk(part.chunk).offset);
     EXPECT_EQ(part.values, absl::MakeConstSpan(source).subspan(at, part.values.size()));
   }
-  part.push_back(part[0]);
-  EXPECT_TRUE(absl::IsInvalidArgument(LoadParts(dir_, manifest, layout_, part)));
+  parts.push_back(parts[0]);
+  EXPECT_TRUE(absl::IsInvalidArgument(LoadParts(dir_, manifest, layout_, parts)));
   EXPECT_TRUE(absl::IsInvalidArgument(
-      LoadParts(dir_, manifest, layout_, {{kSlots + 1, ChunkId(0), part[0].values}})));
+      LoadParts(dir_, manifest, layout_, {{kSlots + 1, ChunkId(0), parts[0].values}})));
 }
 
 // Wherever the owner of the chunk or the digest reads it, the damage is told of in one way.

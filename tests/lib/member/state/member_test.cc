@@ -163,7 +163,7 @@ Rig TwoWorkers(MemberConfig config = ConfigOf(kMe)) {
 
 // Up to the moment when the train thread has the Apply of step 0.
 Outcome UntilApply(Rig& rig, std::vector<JobCommand> commands = {}) {
-  for (const JobCommand& command : commands) rig.Coordinator(GiveCommand{ViewNumber(1), order});
+  for (const JobCommand& command : commands) rig.Coordinator(GiveCommand{ViewNumber(1), command});
   rig.Computed(Leaf(0));
   rig.Peer(kPeer, rig.PartialsOf(0, {0}, 1));
   rig.member.Handle(Summed{Step(0), ChunkId(0), {2, 1.0, 0, 0}});

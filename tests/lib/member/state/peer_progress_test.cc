@@ -18,20 +18,20 @@ struct InventoryCase {
   int64_t seen_at;                                         // where it is taken to be
 };
 
-class Inventory : public testing::TestWithParam<InventoryCase> {};
+class PeersInventory : public testing::TestWithParam<InventoryCase> {};
 
-TEST_P(Inventory, TellsWhatIsStillToBeSent) {
+TEST_P(PeersInventory, TellsWhatIsStillToBeSent) {
   const InventoryCase& c = GetParam();
-  const Inventory have{LineageNumber(1), ViewNumber(1), Step(c.step), Bits(c.partials),
-                       Bits(c.results)};
-  PeerProgress peer = PeerProgress::FromInventory(have, Step(kOpen));
+  const Inventory inventory{LineageNumber(1), ViewNumber(1), Step(c.step), Bits(c.partials),
+                            Bits(c.results)};
+  PeerProgress peer = PeerProgress::FromInventory(inventory, Step(kOpen));
   EXPECT_EQ(peer.step(), Step(c.seen_at));
   EXPECT_EQ(peer.PartialsToSend(Chunks({0, 1, 2})), Chunks(c.partials_to_send));
   EXPECT_EQ(peer.ResultsToSend(Chunks({0, 1, 2})), Chunks(c.results_to_send));
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    PeerProgress, Inventory,
+    PeerProgress, PeersInventory,
     testing::Values(InventoryCase{"has_nothing", 7, {0, 0, 0}, {0, 0, 0}, {0, 1, 2}, {0, 1, 2}, 7},
                     InventoryCase{"has_some", 7, {1, 0, 0}, {0, 0, 1}, {1, 2}, {0, 1}, 7},
                     InventoryCase{"is_one_step_behind", 6, {0, 1, 0}, {1, 1, 0}, {0, 2}, {2}, 6},
