@@ -50,5 +50,15 @@ TEST(CheckpointTimesTest, ThoseThatNeverCommitAreForgotten) {
   EXPECT_EQ(times.Committed("job", kLineage, Step(999), At(1000)), 1.0);
 }
 
+TEST(CheckpointTimes, OfOneJobAreNotThoseOfAnother) {
+  CheckpointTimes times;
+  times.PartWritten("a", kLineage, Step(10), 0, At(100));
+  times.PartWritten("b", kLineage, Step(10), 0, At(150));
+  times.PartWritten("c", kLineage, Step(10), 0, At(160));
+  EXPECT_EQ(times.Committed("b", kLineage, Step(10), At(151)), 1.0);
+  EXPECT_EQ(times.Committed("a", kLineage, Step(10), At(152)), 52.0) << "nor forgotten with it";
+  EXPECT_EQ(times.Committed("c", kLineage, Step(10), At(162)), 2.0);
+}
+
 }  // namespace
 }  // namespace muster::coordinator
