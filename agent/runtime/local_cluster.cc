@@ -20,6 +20,11 @@ std::string HostName() {
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
 }
 
+SupervisorOptions WithSlots(SupervisorOptions options, int slots) {
+  options.slots = slots;
+  return options;
+}
+
 }  // namespace
 
 // Nobody has told it yet.
@@ -63,7 +68,7 @@ LocalCluster::LocalCluster(EventLoop& loop, Transport& transport, LocalClusterOp
              {.log_file = [this](const ProcessKey& key) { return folder_.LogFile(key); },
               .command = [this](const ProcessKey& key, Role role) { return CommandFor(key, role); },
               .lanes = [this](const ProcessKey& key) { return LanesOf(key); },
-              .supervisor = options_.supervisor,
+              .supervisor = WithSlots(options_.supervisor, options_.slots),
               .faults = options_.faults},
              {.on_start = events_.on_start,
               .on_exit = [this](const NoteExit& note) { OnExit(note); },
@@ -150,9 +155,11 @@ void LocalCluster::OnWanted(const Wanted& wanted) {
 void LocalCluster::Begin(const std::string& id) {
   const auto [it, is_new] = jobs_.try_emplace(id);
   Job& job = it->second;
+  // The job of that id may have been deleted with its folder, and submitted again, without our
+  // having heard of it. Where the folder cannot be made, no process of the job can be started, and
+  // that is told.
+  if (const absl::Status made = folder_.MakeJob(id); !made.ok()) LogWarning("%s", made.message());
   if (is_new) {
-    // Where the folder cannot be made, no process of the job can be started, and that is told.
-    if (const absl::Status made = folder_.MakeJob(id); !made.ok()) LogWarning("%s", made.message());
     if (auto before = run_before_.extract(id); !before.empty())
       job.run_before = std::move(before.mapped());
   }

@@ -15,6 +15,9 @@
 namespace muster::agent {
 
 struct SupervisorOptions {
+  // How many members this host holds; 0: any number. As long as some run that are wanted no more,
+  // no others are started beyond this.
+  int32_t slots = 0;
   Duration first_backoff = std::chrono::milliseconds(200);  // doubles with each failure in a row …
   Duration longest_backoff = std::chrono::seconds(5);       // … up to this
   // So many failures without progress in between, however long each run was: given up. A step is

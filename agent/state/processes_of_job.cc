@@ -13,6 +13,7 @@ namespace muster::agent {
 namespace {
 
 constexpr size_t kCountedExits = 16;  // of a process
+constexpr size_t kEndsBefore = 1024;  // of earlier starts of the job
 
 // The last line of a log; of one of ours, what it says.
 std::string LastWords(absl::string_view lines) {
@@ -64,7 +65,7 @@ void ProcessesOfJob::Want(const std::vector<ProcessWanted>& wanted, Time now, Ac
     const auto [it, is_new] = processes_.try_emplace(process.name);
     it->second.role = process.role;
     it->second.wanted = true;
-    // It left when its job ended. That the job had ended we have not heard; it goes on now.
+    // It left, because a person told it to go perhaps; its job goes on.
     const bool starts_again = it->second.phase == Phase::kFinished;
     if (starts_again) it->second.StartAfresh();
     if (is_new || starts_again) {
@@ -162,18 +163,31 @@ void ProcessesOfJob::OnProgress(const std::string& name, Time now) {
 // Exits are told again even if the process runs again: only we know what the earlier one had run,
 // and a coordinator that was away would wait for it until its lease is over.
 void ProcessesOfJob::OnSessionUp(Actions& out) {
+  for (ProcessExited& exited : EndsToTell()) out.push_back(TellCoordinator{std::move(exited)});
   for (auto& [name, process] : processes_) {
     if (is_coordinator()) {
       // It could not work for now, and has recovered; reset the back-off.
       if (process.failures.empty()) process.backoff = Duration();
       continue;
     }
-    for (const Exit& exit : process.counted_exits)
-      out.push_back(TellCoordinator{ReportOf(name, process, exit)});
     const bool told = process.last_exit && process.last_exit->lanes.incarnation != Incarnation{};
     if (!Runs(process) && process.last_exit && !told)
       out.push_back(TellCoordinator{ReportOf(name, process, *process.last_exit)});
   }
+}
+
+std::deque<ProcessExited> ProcessesOfJob::EndsToTell() const {
+  std::deque<ProcessExited> ends = ended_before_;
+  for (const auto& [name, process] : processes_)
+    for (const Exit& exit : process.counted_exits) ends.push_back(ReportOf(name, process, exit));
+  while (ends.size() > kEndsBefore) ends.pop_front();
+  return ends;
+}
+
+size_t ProcessesOfJob::LettingGo() const {
+  return static_cast<size_t>(
+      std::count_if(processes_.begin(), processes_.end(),
+                    [](const auto& entry) { return Runs(entry.second) && !entry.second.wanted; }));
 }
 
 void ProcessesOfJob::KeepDown(const std::string& name) {
@@ -210,21 +224,22 @@ void ProcessesOfJob::OnTick(Time now, Actions& out) {
   }
 }
 
-void ProcessesOfJob::StartWhatIsDue(Time now, Actions& out) {
+void ProcessesOfJob::StartWhatIsDue(Time now, const MayStart& may_start, Actions& out) {
   if (stopping_) return;
   for (auto& [name, process] : processes_) {
     if (process.phase != Phase::kWaiting || process.kept_down || process.due > now) continue;
+    if (!may_start(name)) continue;
     process.phase = Phase::kRunning;
     process.since = now;
     out.push_back(Spawn{KeyOf(name), process.role});
   }
 }
 
-std::optional<Time> ProcessesOfJob::NextTick() const {
+std::optional<Time> ProcessesOfJob::NextTick(const MayStart& may_start) const {
   std::optional<Time> next;
   for (const auto& [name, process] : processes_) {
-    const bool starts =
-        process.phase == Phase::kWaiting && process.wanted && !process.kept_down && !stopping_;
+    const bool starts = process.phase == Phase::kWaiting && process.wanted && !process.kept_down &&
+                        !stopping_ && may_start(name);
     if (!starts && !Ends(process)) continue;
     if (!next || process.due < *next) next = process.due;
   }
@@ -269,6 +284,7 @@ void ProcessesOfJob::StopOne(const std::string& name, Process& process, Time now
 ProcessExited ProcessesOfJob::ReportOf(const std::string& name, const Process& process,
                                        const Exit& exit) const {
   return {.job = job_,
+          .start = start_,
           .name = name,
           .exit_code = exit.signal == 0 ? exit.code : 0,
           .signal = exit.signal,

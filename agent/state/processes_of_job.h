@@ -1,10 +1,12 @@
-// The processes of one job on this host: which run, which start again and when, which are given up.
-// The coordinator, which serves all jobs, is such a group by itself. An object lives as long as its
-// job is wanted here, and until the last of its processes has ended; a job that is wanted again
-// later begins with a new one, without back-off and with no failures counted. Pure.
+// The processes of one start of a job on this host: which run, which start again and when, which
+// are given up. The coordinator, which serves all jobs, is such a group by itself. An object lives
+// as long as this start of the job is wanted here, and until the last of its processes has ended;
+// the next start, and a job that is wanted again later, begin with a new one, without back-off and
+// with no failures counted. Pure.
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -18,9 +20,14 @@ class ProcessesOfJob {
  public:
   using Actions = SupervisorActions;
 
-  // `job` empty: the coordinator. `options` outlive this.
-  ProcessesOfJob(std::string job, const SupervisorOptions& options)
-      : job_(std::move(job)), options_(options) {}
+  // `job` empty: the coordinator. `ended_before`: exits of the job's earlier starts that say what
+  // workers had run, which a coordinator may have missed.
+  ProcessesOfJob(std::string job, StartNumber start, const SupervisorOptions& options,
+                 std::deque<ProcessExited> ended_before = {})
+      : job_(std::move(job)),
+        start_(start),
+        options_(options),
+        ended_before_(std::move(ended_before)) {}
 
   // The complete list: what is missing will be started, what is not listed is let go.
   void Want(const std::vector<ProcessWanted>& processes, Time now, Actions& out);
@@ -32,9 +39,15 @@ class ProcessesOfJob {
   void Release(const std::string& name, Time now);
   void Stop(Time now, Actions& out);  // all, for good; a second time: at once
   void OnTick(Time now, Actions& out);
-  void StartWhatIsDue(Time now, Actions& out);
+  // Starts those due for which `may_start` is true; it is asked for nobody else.
+  using MayStart = std::function<bool(const std::string& name)>;
+  void StartWhatIsDue(Time now, const MayStart& may_start, Actions& out);
 
-  std::optional<Time> NextTick() const;
+  std::optional<Time> NextTick(const MayStart& may_start) const;
+  StartNumber start() const { return start_; }
+  std::deque<ProcessExited> EndsToTell()
+      const;                 // what OnSessionUp tells of those who had run lanes
+  size_t LettingGo() const;  // that run and are wanted no more
   bool Runs(const std::string& name) const;
   std::vector<ProcessKey> Running() const;
   // Nothing is wanted and nothing runs: this can go.
@@ -69,7 +82,9 @@ class ProcessesOfJob {
   ProcessExited ReportOf(const std::string& name, const Process& process, const Exit& exit) const;
 
   const std::string job_;
+  const StartNumber start_;
   const SupervisorOptions options_;
+  const std::deque<ProcessExited> ended_before_;
   std::map<std::string, Process> processes_;  // by name
   bool stopping_ = false;
 };

@@ -1,5 +1,7 @@
 #include "agent/state/supervisor.h"
 
+#include <algorithm>
+#include <deque>
 #include <set>
 #include <utility>
 
@@ -8,44 +10,101 @@ namespace muster::agent {
 SupervisorActions Supervisor::Step(const SupervisorEvent& event, Time now) {
   Actions out;
   std::visit([&](const auto& e) { On(e, now, out); }, event);
-  for (auto& [job, processes] : jobs_) processes.StartWhatIsDue(now, out);
-  std::erase_if(jobs_, [](const auto& entry) { return entry.second.over(); });
+  StartWhatIsDue(now, out);
+  for (auto& [job, starts] : jobs_)
+    starts.remove_if([](const ProcessesOfJob& start) { return start.over(); });
+  std::erase_if(jobs_, [](const auto& entry) { return entry.second.empty(); });
   return out;
 }
 
-std::optional<Time> Supervisor::NextTick() const {
-  std::optional<Time> next;
-  for (const auto& [job, processes] : jobs_) {
-    const std::optional<Time> due = processes.NextTick();
-    if (due && (!next || *due < *next)) next = due;
+void Supervisor::StartWhatIsDue(Time now, Actions& out) {
+  Members members = CountMembers();
+  for (auto& [job, starts] : jobs_) {
+    const auto may_start = [&, &id = job](const std::string& name) {
+      if (IsHeldBack({id, name}, members)) return false;
+      if (id != kCoordinatorKey.job) ++members.running;
+      return true;
+    };
+    for (ProcessesOfJob& start : starts) start.StartWhatIsDue(now, may_start, out);
   }
+}
+
+Supervisor::Members Supervisor::CountMembers() const {
+  Members members;
+  for (const auto& [job, starts] : jobs_) {
+    if (job == kCoordinatorKey.job) continue;
+    for (const ProcessesOfJob& start : starts) {
+      members.running += start.Running().size();
+      members.letting_go += start.LettingGo();
+    }
+  }
+  return members;
+}
+
+// What is let go ends soon, at the latest by SIGKILL; that exit is an event that starts what waits.
+bool Supervisor::IsHeldBack(const ProcessKey& key, const Members& members) const {
+  if (key == kCoordinatorKey) return false;
+  if (Runs(key)) return true;  // for an earlier start of its job
+  return options_.slots > 0 && members.letting_go > 0 &&
+         members.running >= static_cast<size_t>(options_.slots);
+}
+
+std::optional<Time> Supervisor::NextTick() const {
+  const Members members = CountMembers();
+  std::optional<Time> next;
+  for (const auto& [job, starts] : jobs_)
+    for (const ProcessesOfJob& start : starts) {
+      const std::optional<Time> due = start.NextTick([&, &id = job](const std::string& name) {
+        return !IsHeldBack({id, name}, members);
+      });
+      if (due && (!next || *due < *next)) next = due;
+    }
   return next;
 }
 
 bool Supervisor::Runs(const ProcessKey& key) const {
   const auto it = jobs_.find(key.job);
-  return it != jobs_.end() && it->second.Runs(key.name);
+  return it != jobs_.end() &&
+         std::any_of(it->second.begin(), it->second.end(),
+                     [&](const ProcessesOfJob& start) { return start.Runs(key.name); });
 }
 
 std::vector<ProcessKey> Supervisor::Running() const {
   std::vector<ProcessKey> keys;
-  for (const auto& [job, processes] : jobs_) {
-    const std::vector<ProcessKey> of_job = processes.Running();
-    keys.insert(keys.end(), of_job.begin(), of_job.end());
-  }
+  for (const auto& [job, starts] : jobs_)
+    for (const ProcessesOfJob& start : starts) {
+      const std::vector<ProcessKey> of_start = start.Running();
+      keys.insert(keys.end(), of_start.begin(), of_start.end());
+    }
+  std::sort(keys.begin(), keys.end());
   return keys;
 }
 
-ProcessesOfJob* Supervisor::Find(const std::string& job) {
-  const auto it = jobs_.find(job);
-  return it == jobs_.end() ? nullptr : &it->second;
+ProcessesOfJob* Supervisor::Find(const ProcessKey& key) {
+  const auto it = jobs_.find(key.job);
+  if (it == jobs_.end()) return nullptr;
+  for (ProcessesOfJob& start : it->second)
+    if (start.Runs(key.name)) return &start;
+  return &it->second.back();
 }
 
 void Supervisor::On(const WantCoordinator&, Time now, Actions& out) {
   if (stopping_) return;
-  auto& processes =
-      jobs_.try_emplace(kCoordinatorKey.job, kCoordinatorKey.job, options_).first->second;
-  processes.Want({{kCoordinatorKey.name, Role::kWorker}}, now, out);
+  StartOf({.job = kCoordinatorKey.job, .start = {}, .processes = {}}, now, out)
+      .Want({{kCoordinatorKey.name, Role::kWorker}}, now, out);
+}
+
+// Another start of the job than the last: what was of that one is let go and forgotten, but for
+// what its workers had run.
+ProcessesOfJob& Supervisor::StartOf(const JobProcesses& wanted, Time now, Actions& out) {
+  Starts& starts = jobs_[wanted.job];
+  if (!starts.empty() && starts.back().start() == wanted.start) return starts.back();
+  std::deque<ProcessExited> ended;
+  if (!starts.empty()) {
+    ended = starts.back().EndsToTell();
+    starts.back().Want({}, now, out);
+  }
+  return starts.emplace_back(wanted.job, wanted.start, options_, std::move(ended));
 }
 
 void Supervisor::On(const WantMembers& event, Time now, Actions& out) {
@@ -54,11 +113,10 @@ void Supervisor::On(const WantMembers& event, Time now, Actions& out) {
   for (const JobProcesses& wanted : event.wanted.jobs) {
     if (wanted.job.empty()) continue;  // only the agent itself wants a coordinator
     listed.insert(wanted.job);
-    jobs_.try_emplace(wanted.job, wanted.job, options_)
-        .first->second.Want(wanted.processes, now, out);
+    StartOf(wanted, now, out).Want(wanted.processes, now, out);
   }
-  for (auto& [job, processes] : jobs_)
-    if (!listed.contains(job)) processes.Want({}, now, out);
+  for (auto& [job, starts] : jobs_)
+    if (!listed.contains(job)) starts.back().Want({}, now, out);
 }
 
 void Supervisor::On(const SpawnFailed& event, Time now, Actions& out) {
@@ -66,34 +124,41 @@ void Supervisor::On(const SpawnFailed& event, Time now, Actions& out) {
 }
 
 void Supervisor::On(const Exited& event, Time now, Actions& out) {
-  if (ProcessesOfJob* job = Find(event.key.job)) job->OnExit(event.key.name, event.exit, now, out);
+  if (ProcessesOfJob* job = Find(event.key)) job->OnExit(event.key.name, event.exit, now, out);
 }
 
 // The coordinator serves all jobs, so that a step of any of them is its progress, too.
 void Supervisor::On(const Progressed& event, Time now, Actions&) {
-  if (ProcessesOfJob* job = Find(event.key.job)) job->OnProgress(event.key.name, now);
-  if (ProcessesOfJob* coordinator = Find(kCoordinatorKey.job)) coordinator->StartAfresh();
+  if (ProcessesOfJob* job = Find(event.key)) job->OnProgress(event.key.name, now);
+  if (ProcessesOfJob* coordinator = Find(kCoordinatorKey)) coordinator->StartAfresh();
 }
 
 void Supervisor::On(const SessionUp&, Time, Actions& out) {
-  for (auto& [job, processes] : jobs_) processes.OnSessionUp(out);
+  for (auto& [job, starts] : jobs_)
+    for (ProcessesOfJob& start : starts) start.OnSessionUp(out);
 }
 
 void Supervisor::On(const KeepDown& event, Time, Actions&) {
-  if (ProcessesOfJob* job = Find(event.key.job)) job->KeepDown(event.key.name);
+  const auto it = jobs_.find(event.key.job);
+  if (it == jobs_.end()) return;
+  for (ProcessesOfJob& start : it->second) start.KeepDown(event.key.name);
 }
 
 void Supervisor::On(const Release& event, Time now, Actions&) {
-  if (ProcessesOfJob* job = Find(event.key.job)) job->Release(event.key.name, now);
+  const auto it = jobs_.find(event.key.job);
+  if (it == jobs_.end()) return;
+  for (ProcessesOfJob& start : it->second) start.Release(event.key.name, now);
 }
 
 void Supervisor::On(const StopAll&, Time now, Actions& out) {
   stopping_ = true;
-  for (auto& [job, processes] : jobs_) processes.Stop(now, out);
+  for (auto& [job, starts] : jobs_)
+    for (ProcessesOfJob& start : starts) start.Stop(now, out);
 }
 
 void Supervisor::On(const Tick&, Time now, Actions& out) {
-  for (auto& [job, processes] : jobs_) processes.OnTick(now, out);
+  for (auto& [job, starts] : jobs_)
+    for (ProcessesOfJob& start : starts) start.OnTick(now, out);
 }
 
 }  // namespace muster::agent

@@ -1,12 +1,13 @@
 // Decides which processes of a host run: starts what is wanted, starts again what failed (with
 // back-off), gives up on what fails over and over, stops what is wanted no more. A pure state
-// machine: Step(event, now) → actions. It holds the processes of each job apart and passes events
-// on to them. Not thread-safe.
+// machine: Step(event, now) → actions. It holds the processes of each start of each job apart and
+// passes events on to them. Not thread-safe.
 //
 // The member processes of jobs are wanted by the coordinator (Wanted); the coordinator itself by
 // the agent alone.
 #pragma once
 
+#include <list>
 #include <map>
 #include <optional>
 #include <string>
@@ -46,10 +47,22 @@ class Supervisor {
   void On(const StopAll&, Time now, Actions& out);
   void On(const Tick&, Time now, Actions& out);
 
-  ProcessesOfJob* Find(const std::string& job);
+  // Of one job, by start: the last is the one that is wanted, of those before it processes still
+  // run.
+  using Starts = std::list<ProcessesOfJob>;
+  struct Members {  // of all jobs
+    size_t running = 0;
+    size_t letting_go = 0;
+  };
+
+  ProcessesOfJob* Find(const ProcessKey& key);  // the start whose process runs, or the last
+  ProcessesOfJob& StartOf(const JobProcesses& wanted, Time now, Actions& out);
+  void StartWhatIsDue(Time now, Actions& out);
+  Members CountMembers() const;
+  bool IsHeldBack(const ProcessKey& key, const Members& members) const;
 
   const SupervisorOptions options_;
-  std::map<std::string, ProcessesOfJob> jobs_;  // the coordinator is the one without an id
+  std::map<std::string, Starts> jobs_;  // the coordinator is the one without an id
   bool stopping_ = false;
 };
 

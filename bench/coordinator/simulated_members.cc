@@ -170,7 +170,11 @@ void SimulatedMembers::Open(Member& member, size_t index) {
 }
 
 std::string SimulatedMembers::JoinOf(const Member& member) const {
-  Join join{.job = simulation_.job, .id = member.id, .role = Role::kWorker, .node = "here"};
+  Join join{.job = simulation_.job,
+            .start = member.start,
+            .id = member.id,
+            .role = Role::kWorker,
+            .node = "here"};
   join.address = absl::StrCat(member.id.name, ":1");
   join.environment = environment_;
   join.sealed = member.sealed;
@@ -204,7 +208,10 @@ std::string SimulatedMembers::Answer(size_t index, const std::string& header) {
     return "";
   }
   if (IsKind(header, Kind::kJobIsFieldNumber)) {
-    if (!std::exchange(member.asked, true)) ++asked_;
+    if (std::exchange(member.asked, true)) return "";
+    ++asked_;
+    const absl::StatusOr<FromCoordinator> message = DecodeFromCoordinator(header);
+    if (message.ok()) member.start = std::get<JobIs>(*message).start;
     return "";
   }
   if (header.size() > kSmallFrame) return "";

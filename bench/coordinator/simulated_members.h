@@ -72,6 +72,7 @@ class SimulatedMembers {
     bool active = false;  // it was told a view since it last sealed or connected
     bool gone = false;
     ViewNumber sealed;
+    StartNumber start;  // of the job, as it was told
   };
 
   SessionHandler HandlerOf(size_t index);

@@ -4,7 +4,8 @@
 
 #include <map>
 #include <optional>
-#include <utility>
+#include <string>
+#include <tuple>
 
 #include "lib/base/ids.h"
 #include "lib/base/time.h"
@@ -15,13 +16,16 @@ namespace muster::coordinator {
 class CheckpointTimes {
  public:
   // A checkpoint part is on disk now; `seconds` is how long that took, as its member says.
-  void PartWritten(LineageNumber lineage, Step step, double seconds, Time now);
+  void PartWritten(const std::string& job, LineageNumber lineage, Step step, double seconds,
+                   Time now);
   // Seconds since the checkpoint began; nothing if no part of it was reported. This checkpoint and
-  // older ones are forgotten.
-  std::optional<double> Committed(LineageNumber lineage, Step step, Time now);
+  // older ones of its job are forgotten.
+  std::optional<double> Committed(const std::string& job, LineageNumber lineage, Step step,
+                                  Time now);
 
  private:
-  std::map<std::pair<LineageNumber, Step>, Time> begun_;  // bounded: the oldest go
+  using Key = std::tuple<std::string, LineageNumber, Step>;
+  std::map<Key, Time> begun_;  // bounded: the longest under way go
 };
 
 }  // namespace muster::coordinator

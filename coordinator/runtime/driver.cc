@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <system_error>
 #include <type_traits>
 #include <utility>
 
@@ -23,6 +25,7 @@ namespace {
 constexpr int kMostInputsPerWrite = 256;
 // Frames of one session that wait for the driver; more break it.
 constexpr int64_t kMostWaitingFrames = 10'000;
+constexpr int64_t kMostWaitingBytes = int64_t{64} << 20;
 constexpr size_t kMostWaitingQueries = 16;
 
 int64_t UnixMillis() { return absl::ToUnixMillis(absl::Now()); }
@@ -42,7 +45,7 @@ std::string TurnOf(const AtCoordinator& first) {
   return kStrangers;
 }
 
-// Of one session: whose turn its frames wait for, so that they stay in order, and how many do.
+// Of one session: whose turn its frames wait for, so that they stay in order, and how much waits.
 class Inbound {
  public:
   std::string TurnFor(const AtCoordinator& message) {
@@ -54,10 +57,20 @@ class Inbound {
     const MutexLock lock(mutex_);
     return turn_.empty() ? kStrangers : turn_;
   }
-  std::atomic<int64_t> waiting{0};
+  // False: too much waits with it.
+  bool Add(int64_t bytes) {
+    const bool few = ++frames_ <= kMostWaitingFrames;
+    return (bytes_ += bytes) <= kMostWaitingBytes && few;
+  }
+  void Taken(int64_t bytes) {
+    --frames_;
+    bytes_ -= bytes;
+  }
   bool opened = false;  // the driver's thread only
 
  private:
+  std::atomic<int64_t> frames_{0};
+  std::atomic<int64_t> bytes_{0};
   Mutex mutex_;
   std::string turn_ ABSL_GUARDED_BY(mutex_);  // empty before the first frame
 };
@@ -167,12 +180,13 @@ SessionHandler Driver::Accept(std::shared_ptr<Session> session) {
       return refuse("payload", absl::InvalidArgumentError("a frame with a payload"));
     absl::StatusOr<AtCoordinator> message = DecodeAtCoordinator(frame.header);
     if (!message.ok()) return refuse("header", message.status());
-    if (++inbound->waiting > kMostWaitingFrames)
+    const auto bytes = static_cast<int64_t>(frame.header.size());
+    if (!inbound->Add(bytes))
       return refuse("too_many",
                     absl::ResourceExhaustedError("too many frames of this session are waiting"));
     const std::string turn = inbound->TurnFor(*message);
-    Post(turn, [this, id, inbound, open, message = *std::move(message)] {
-      --inbound->waiting;
+    Post(turn, [this, id, inbound, open, bytes, message = *std::move(message)] {
+      inbound->Taken(bytes);
       open();
       sessions_.Said(id, message);
     });
@@ -277,10 +291,12 @@ void Driver::TimeCheckpoint(const Input& input) {
   if (const MemberSays* says = std::get_if<MemberSays>(&input)) {
     const SegmentWritten* part = std::get_if<SegmentWritten>(&says->message);
     if (part != nullptr)
-      checkpoint_times_.PartWritten(part->lineage, part->step, part->seconds, clock_.Now());
+      checkpoint_times_.PartWritten(coordinator_.JobOfMember(says->member), part->lineage,
+                                    part->step, part->seconds, clock_.Now());
   } else if (const ManifestCommitted* done = std::get_if<ManifestCommitted>(&input)) {
     const Manifest& manifest = done->manifest;
-    const auto seconds = checkpoint_times_.Committed(manifest.lineage, manifest.step, clock_.Now());
+    const auto seconds =
+        checkpoint_times_.Committed(manifest.job, manifest.lineage, manifest.step, clock_.Now());
     if (seconds) metrics_.GetHistogram("muster_checkpoint_seconds").Observe(*seconds);
   }
 }
@@ -289,6 +305,8 @@ void Driver::Sort(Action action) {
   const auto sort = [this](auto a) {
     using A = decltype(a);
     if constexpr (std::is_same_v<A, PersistJob>) {
+      if (a.job.phase == JobPhase::kStarting)
+        AfterWrite([this, id = a.job.id] { MakeCheckpointDir(id); });
       if (a.job.environment && sessions_.WaitsForEnvironment(a.job.id))
         AfterWrite([this, id = a.job.id] {
           if (const auto job = JobFor(id); job && job->environment) sessions_.TellEnvironment(*job);
@@ -450,9 +468,20 @@ void Driver::CarryOut(const ComputeDigest& action) {
         Digest(CheckpointDir(options_.checkpoint_root, action.job), action.manifest, stop);
     if (absl::IsCancelled(digest.status())) return;  // the next term computes it
     Post(TurnOf(action.job),
-         [this, done = DigestDone{action.job, digest.value_or(""),
+         [this, done = DigestDone{action.job, action.start, digest.value_or(""),
                                   std::string(digest.status().message())}] { Feed(done); });
   });
+}
+
+// Members write into it and do not make it: one that outlives its deleted job leaves nothing
+// behind.
+void Driver::MakeCheckpointDir(const std::string& job) {
+  CommitThread(job).Run(
+      [dir = CheckpointDir(options_.checkpoint_root, job)](const std::stop_token&) {
+        std::error_code error;
+        std::filesystem::create_directories(dir, error);
+        if (error) LogWarning("the checkpoint folder %s cannot be made: %s", dir, error.message());
+      });
 }
 
 void Driver::CarryOut(const DeleteJob& action) {

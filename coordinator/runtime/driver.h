@@ -111,6 +111,7 @@ class Driver {
   void Commit(const Manifest& manifest);
   void CarryOut(const PruneManifests& action);
   void CarryOut(const ComputeDigest& action);
+  void MakeCheckpointDir(const std::string& job);
   void CarryOut(const DeleteJob& action);
   void CarryOut(const Announce& action);
   void AnswerAsk(SessionId id, const AskJob& ask);

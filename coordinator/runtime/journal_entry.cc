@@ -15,7 +15,7 @@
 namespace muster::coordinator {
 namespace {
 
-constexpr int64_t kFormat = 2;
+constexpr int64_t kFormat = 3;
 
 using Fields = std::map<std::string, std::string>;
 
@@ -174,6 +174,8 @@ void ReadJob(FieldReader& read, JobJournal& job) {
   read.Number("submission", job.submission);
   read.Part(
       "spec", [](const std::string& json) { return ParseJobJson(json); }, job.spec);
+  read.Number("start", number);
+  job.start = StartNumber(number);
   read.Number("workers", number);
   job.workers = static_cast<int32_t>(number);
   ReadPhase(read, job.phase);
@@ -234,6 +236,7 @@ std::string EncodeJob(const JournalEntry& entry) {
                    {"id", job.id},
                    {"submission", absl::StrCat(job.submission)},
                    {"spec", ToJson(job.spec)},
+                   {"start", absl::StrCat(job.start.value())},
                    {"workers", absl::StrCat(job.workers)},
                    {"phase", std::string(PhaseName(job.phase))},
                    {"reason", job.reason},

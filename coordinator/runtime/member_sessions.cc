@@ -60,6 +60,8 @@ void MemberSessions::From(SessionId id, const ToCoordinator& message) {
   if (const AskJob* ask = std::get_if<AskJob>(&message)) {
     if (std::holds_alternative<MemberId>(peer.who))
       return Refuse(id, "a member asked for its job after it had joined");
+    if (const Asker* asker = std::get_if<Asker>(&peer.who); asker != nullptr && asker->unanswered)
+      return Refuse(id, "a process asked for its job again before it was answered");
     peer.who = Asker{};
     return events_.asked(id, *ask);
   }
@@ -147,6 +149,7 @@ void MemberSessions::Answer(SessionId id, const FromCoordinator& message) {
   if (it == peers_.end()) return;
   const JobIs* job = std::get_if<JobIs>(&message);
   Asker* asker = std::get_if<Asker>(&it->second.who);
+  if (asker != nullptr) asker->unanswered = false;
   if (job != nullptr && asker != nullptr)
     asker->waits_for_environment = job->environment ? "" : job->job;
   Send(*it->second.session, Encode(message));

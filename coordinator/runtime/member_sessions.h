@@ -60,6 +60,7 @@ class MemberSessions {
 
  private:
   struct Asker {
+    bool unanswered = true;
     std::string waits_for_environment;  // the job; empty: no
   };
   struct Agent {

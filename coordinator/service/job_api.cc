@@ -328,7 +328,7 @@ class Api final : public JobApi {
     if (!CanGoOn(status.job.phase)) {
       const std::vector<std::string> other = RuntimeDifferences(status.job.spec, spec);
       if (Ended(status.job.phase) || other.empty()) return std::nullopt;
-      if (!status.members.empty())
+      if (status.may_have_members)
         return absl::FailedPreconditionError(
             absl::StrCat("job ", id, " is running with other values (", absl::StrJoin(other, "; "),
                          "); stop it first, then submit it again with these"));

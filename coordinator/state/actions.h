@@ -63,6 +63,7 @@ struct ManifestFailed {
 };
 struct DigestDone {
   std::string job;
+  StartNumber start;   // as ComputeDigest said
   std::string digest;  // empty: it failed
   std::string reason;
 };
@@ -110,6 +111,7 @@ struct PruneManifests {
 };
 struct ComputeDigest {
   std::string job;
+  StartNumber start;
   Manifest manifest;
 };
 // Off the driver's thread: ledger, manifests and checkpoints of the job are removed, and last its

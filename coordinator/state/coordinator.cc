@@ -154,8 +154,12 @@ void Coordinator::On(const MemberSays& says) {
 // Names repeat between jobs, incarnations do not: a member is of the job that it joined first.
 void Coordinator::OnJoin(const MemberId& member, const Join& join) {
   const auto [of, is_new] = job_of_.try_emplace(member.incarnation, join.job);
-  if (RunOf(join.job) != nullptr && of->second == join.job)
-    return Pass(join.job, MemberSays{member, join});
+  if (RunOf(join.job) != nullptr && of->second == join.job) {
+    Pass(join.job, MemberSays{member, join});
+    const JobRun* run = RunOf(join.job);
+    if (is_new && (run == nullptr || !run->Has(member))) job_of_.erase(member.incarnation);
+    return;
+  }
   const std::string why = is_new ? absl::StrCat("job ", join.job, " is not running")
                                  : absl::StrCat("it is a member of job ", of->second);
   if (is_new) job_of_.erase(of);
@@ -180,10 +184,10 @@ void Coordinator::On(const AgentDown& down) {
 
 void Coordinator::On(const AgentSays& says) {
   const ProcessExited& exited = says.exited;
-  if (RunOf(exited.job) != nullptr) {
-    // It may have left for the last start of the job, after its agent had heard of this one.
+  if (const JobRun* run = RunOf(exited.job)) {
+    // A person may have told it to go: its agent starts it again when it hears that it is wanted.
     const bool left = exited.exit_code == kExitDone || exited.exit_code == kExitLater;
-    if (exited.signal == 0 && left) wanted_changed_ = true;
+    if (exited.start == run->journal().start && exited.signal == 0 && left) wanted_changed_ = true;
     return Pass(exited.job, exited);
   }
   const auto it = jobs_.find(exited.job);
@@ -275,7 +279,13 @@ void Coordinator::Start(const QueueDecision::Start& start) {
   job.is.emplace<JobRun>(leadership_, std::move(stored), now_);
   job.waits_for.clear();
   wanted_changed_ = true;
-  Pass(start.id, StartRun{workers});
+  Pass(start.id, StartRun{NextStart(), workers});
+}
+
+// No other term gives the same ones.
+StartNumber Coordinator::NextStart() {
+  constexpr int kBitsOfCounter = 32;
+  return StartNumber((leadership_.term.value() << kBitsOfCounter) + ++starts_);
 }
 
 void Coordinator::TellWhyTheyWait(const QueueDecision& decision) {
@@ -308,9 +318,16 @@ int64_t Coordinator::VersionOf(const std::string& id) const {
 }
 
 std::optional<JobIs> Coordinator::JobOf(const std::string& id) const {
-  const JobJournal* job = Find(id);
-  if (job == nullptr || Ended(job->phase)) return std::nullopt;
-  return JobIs{id, leadership_.cluster, leadership_.term, job->spec, "", job->environment};
+  const auto it = jobs_.find(id);
+  if (it == jobs_.end() || !it->second.run()) return std::nullopt;
+  const JobJournal* job = &it->second.journal();
+  return JobIs{id,        job->start, leadership_.cluster, leadership_.term,
+               job->spec, "",         job->environment};
+}
+
+std::string Coordinator::JobOfMember(const MemberId& member) const {
+  const auto it = job_of_.find(member.incarnation);
+  return it == job_of_.end() ? "" : it->second;
 }
 
 std::vector<JobStatus> Coordinator::Status() const {

@@ -44,8 +44,10 @@ class Coordinator {
   int64_t VersionOf(const std::string& id) const;
   JobStatus StatusOf(const std::string& id) const;  // of one of them
   std::vector<JobStatus> Status() const;
-  // What a process that asks for its job is told; nothing: no such job, or it has ended.
+  // What a process that asks for its job is told; nothing: no such job is running.
   std::optional<JobIs> JobOf(const std::string& id) const;
+  // Empty: of none.
+  std::string JobOfMember(const MemberId& member) const;
   TermNumber term() const { return leadership_.term; }
 
  private:
@@ -87,6 +89,7 @@ class Coordinator {
   void Enqueue(StoredJob& job);
   void StartWhatFits();
   void Start(const QueueDecision::Start& start);
+  StartNumber NextStart();
   QueueInput InputOfQueue() const;
   void TellWhyTheyWait(const QueueDecision& decision);
   Wanted EverythingWanted() const;
@@ -102,6 +105,7 @@ class Coordinator {
   std::map<std::string, int32_t> slots_;       // of host agents that are there, by node
   std::vector<std::string> to_delete_;         // found at the start; until the first input
   int64_t next_sequence_ = 1;
+  int64_t starts_ = 0;  // of jobs, in this term
 };
 
 }  // namespace muster::coordinator

@@ -11,7 +11,7 @@ namespace muster::coordinator {
 void GoOnLater(JobJournal& job) {
   job.resumes = true;
   if (!job.view) return;
-  for (const ViewMember& m : job.view->members) job.lanes.Lose(m.id.incarnation);
+  for (const ViewMember& m : job.view->members) job.lanes.Lose(m.id.incarnation, m.role);
 }
 
 JobStatus StatusOf(const StoredJob& job) {
@@ -62,7 +62,7 @@ StoredJob JobRun::Rest() && {
 int32_t JobRun::slots() const { return journal_.workers + journal_.spec.runtime.servers; }
 
 JobProcesses JobRun::Processes() const {
-  JobProcesses job{journal_.id, {}};
+  JobProcesses job{journal_.id, journal_.start, {}};
   for (int32_t i = 0; i < journal_.workers; ++i)
     job.processes.push_back({absl::StrCat("worker-", i), Role::kWorker});
   for (int32_t i = 0; i < journal_.spec.runtime.servers; ++i)
@@ -96,6 +96,7 @@ void JobRun::SayPhase(std::string text) {
 // ---- its beginning and its end
 
 void JobRun::On(const StartRun& start) {
+  journal_.start = start.start;
   journal_.workers = start.workers;
   SetPhase(JobPhase::kStarting, "waits for its members");
 }
@@ -137,18 +138,26 @@ void JobRun::End(JobPhase phase, const std::string& reason, int exit_code) {
 void JobRun::On(const ProcessExited& exited) {
   const bool known = exited.lanes.incarnation != Incarnation{};
   if (known && journal_.lanes.Told(exited.lanes)) Persist();
-  if (exited.gave_up)
-    return End(JobPhase::kFailed,
-               absl::StrCat(exited.name, " fails again and again (", exited.cause,
-                            "); its last lines:\n", exited.last_lines),
-               kExitFailed);
-  if (exited.signal == 0 && IsHopelessExit(exited.exit_code))
-    return End(JobPhase::kFailed,
-               absl::StrCat(exited.name, " ", exited.cause, ":\n", exited.last_lines),
-               exited.exit_code == kExitOtherEnvironment ? kExitFailed : exited.exit_code);
+  // Of another start, it is news of that incarnation only.
+  const bool of_this_start = exited.start == journal_.start;
+  if (!of_this_start && !known) return;
+  if (of_this_start && EndsWith(exited)) return;
   if (membership_.Exited(exited.name, exited.lanes.incarnation, now_))
     next_view_.cause = absl::StrCat(exited.name, " ", exited.cause);
   EvictEnded();
+}
+
+bool JobRun::EndsWith(const ProcessExited& exited) {
+  if (exited.gave_up) {
+    End(JobPhase::kFailed,
+        absl::StrCat(exited.name, " fails again and again (", exited.cause, "); its last lines:\n",
+                     exited.last_lines),
+        kExitFailed);
+  } else if (exited.signal == 0 && IsHopelessExit(exited.exit_code)) {
+    End(JobPhase::kFailed, absl::StrCat(exited.name, " ", exited.cause, ":\n", exited.last_lines),
+        exited.exit_code == kExitOtherEnvironment ? kExitFailed : exited.exit_code);
+  }
+  return ended();
 }
 
 void JobRun::On(const Tick&) {
@@ -219,6 +228,9 @@ bool JobRun::Admit(const Join& join) {
   if (!join.cluster.empty() && join.cluster != leadership_.cluster) {
     refusal = absl::StrCat("it belongs to cluster ", join.cluster, ", this is cluster ",
                            leadership_.cluster);
+  } else if (join.start != journal_.start) {
+    refusal = "it was told of another start of the job";
+    code = kExitLater;
   } else if (IsReplaced(join) || membership_.WasEvicted(join.id.incarnation)) {
     refusal = "it was evicted; it may come back under a fresh incarnation";
   } else if (join.role == Role::kServer && !Wants(join.id.name)) {
@@ -269,9 +281,10 @@ void JobRun::Evict(const MemberId& member, const std::string& why) {
   const std::optional<bool> was_up = membership_.Evict(member);
   if (!was_up) return;
   if (*was_up) Do(ToMember{member, Leave{kExitFailed, absl::StrCat("evicted: ", why)}});
-  if (!journal_.view || journal_.view->IndexOf(member) < 0) return;
+  const int32_t index = journal_.view ? journal_.view->IndexOf(member) : -1;
+  if (index < 0) return;
   next_view_.loss = true;
-  journal_.lanes.Lose(member.incarnation);
+  journal_.lanes.Lose(member.incarnation, journal_.view->members[static_cast<size_t>(index)].role);
   if (next_view_.cause.empty() || why.find("killed") != std::string::npos)
     next_view_.cause = absl::StrCat(member.name, ": ", why);
 }
@@ -298,6 +311,7 @@ JobStatus JobRun::Status() const {
   for (const Manifest& m : checkpoints_.committed())
     status.checkpoints.emplace_back(m.lineage, m.step);
   status.waits_for = waits_for_;
+  status.may_have_members = HasMembers();
   for (const auto& [member, live] : membership_.live())
     status.members.push_back(StatusOfMember(member, live));
   return status;

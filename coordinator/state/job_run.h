@@ -41,6 +41,7 @@ std::vector<Action> MarkEnded(JobJournal& job, JobPhase phase, const std::string
                               int exit_code);
 
 struct StartRun {  // the first input, of a job that comes from the queue
+  StartNumber start;
   int32_t workers = 0;
 };
 using JobInput = std::variant<StartRun, MemberSays, MemberDown, ProcessExited, Cancel, Stop,
@@ -55,7 +56,9 @@ class JobRun {
   StoredJob Rest() &&;  // once it has ended, or is put back into the queue
 
   const JobJournal& journal() const { return journal_; }
-  bool HasMembers() const { return !membership_.live().empty(); }
+  // After a restart those that it had may still come back.
+  bool HasMembers() const { return reattaching_ || !membership_.live().empty(); }
+  bool Has(const MemberId& member) const { return membership_.IsLive(member); }
   int32_t slots() const;  // that it holds
   JobProcesses Processes() const;
   JobStatus Status() const;
@@ -65,6 +68,7 @@ class JobRun {
   void On(const MemberSays&);
   void On(const MemberDown&);
   void On(const ProcessExited&);
+  bool EndsWith(const ProcessExited& exited);
   void On(const Cancel&);
   void On(const Stop&);
   void On(const ManifestCommitted&);

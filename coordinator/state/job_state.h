@@ -35,6 +35,7 @@ struct JobJournal {
   std::string id;
   int64_t submission = 0;  // 1, 2, … in the order of submission
   JobSpec spec;
+  StartNumber start;    // of its last start; 0: it never started
   int32_t workers = 0;  // as many as its last start was granted; 0: it never started
   JobPhase phase = JobPhase::kQueued;
   std::string reason;  // why it is in that phase, for people

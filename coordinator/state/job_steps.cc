@@ -180,10 +180,12 @@ void JobRun::DigestWhenDone() {
   if (ledger_.recorded() < end || !checkpoints_.IsNewest(journal_.lineages.back().number, end))
     return;
   digesting_ = true;
-  Do(ComputeDigest{journal_.id, checkpoints_.committed().back()});
+  Do(ComputeDigest{journal_.id, journal_.start, checkpoints_.committed().back()});
 }
 
+// One of an earlier start may be on its way still.
 void JobRun::On(const DigestDone& done) {
+  if (!digesting_ || done.start != journal_.start) return;
   digesting_ = false;
   if (done.digest.empty())
     return End(JobPhase::kFailed,

@@ -55,19 +55,20 @@ void JobRun::Consider() {
 // that an agent says have ended. Until then nothing is decided.
 bool JobRun::EveryoneIsBack() {
   JobJournal& j = journal_;
-  std::vector<Incarnation> gone;
+  std::vector<ViewMember> gone;
   if (j.view)
     for (const ViewMember& m : j.view->members)
-      if (!membership_.IsLive(m.id)) gone.push_back(m.id.incarnation);
-  const bool waits = !j.view || !std::all_of(gone.begin(), gone.end(),
-                                             [&](Incarnation i) { return j.lanes.HasEnded(i); });
+      if (!membership_.IsLive(m.id)) gone.push_back(m);
+  const bool waits = !j.view || !std::all_of(gone.begin(), gone.end(), [&](const ViewMember& m) {
+    return j.lanes.HasEnded(m.id.incarnation);
+  });
   if (waits && now_ - started_ < leadership_.settings.lease) return false;
   reattaching_ = false;
   j.number = std::max(j.number, membership_.HighestSealed());
   const bool unfinished = j.number > (j.view ? j.view->number : ViewNumber());
-  for (const Incarnation& i : gone) {
-    j.lanes.Lose(i);
-    membership_.Ban(i);
+  for (const ViewMember& m : gone) {
+    j.lanes.Lose(m.id.incarnation, m.role);
+    membership_.Ban(m.id.incarnation);
   }
   if (!gone.empty()) next_view_ = {"members were lost while the coordinator was down", true};
   if (gone.empty() && unfinished)

@@ -22,7 +22,11 @@ int32_t IndexOf(const View& view, Incarnation member) {
 
 }  // namespace
 
-void LaneAccount::Lose(Incarnation member) { value_.departed[member].lost = true; }
+void LaneAccount::Lose(Incarnation member, Role role) {
+  Departed& departed = value_.departed[member];
+  departed.lost = true;
+  if (role == Role::kServer && !departed.ran) departed.ran = LaneCount{.incarnation = member};
+}
 
 bool LaneAccount::Told(const LaneCount& ran) {
   if (std::exchange(value_.departed[ran.incarnation].ran, ran) == ran) return false;

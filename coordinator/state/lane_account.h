@@ -37,8 +37,8 @@ class LaneAccount {
  public:
   using Departed = DepartedLanes;
 
-  void Lose(Incarnation member);
-  bool Told(const LaneCount& ran);  // false: a repetition that is remembered
+  void Lose(Incarnation member, Role role);  // nobody tells of a server: it runs no lanes
+  bool Told(const LaneCount& ran);           // false: a repetition that is remembered
   bool HasEnded(Incarnation member) const;
   std::set<Incarnation> Lost() const;
   // `after` goes on where `before` was left; `reassigned` are the lanes of its first step that

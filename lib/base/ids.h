@@ -41,6 +41,8 @@ using Rank = StrongInt<struct RankTag, int32_t>;     // dense per view and role
 using ViewNumber = StrongInt<struct ViewTag>;        // 0: none yet
 using LineageNumber = StrongInt<struct LineageTag>;  // 0: before any state exists
 using TermNumber = StrongInt<struct TermTag>;        // one leadership of a coordinator
+// One start of a job, unique for ever (docs/protocol.md section 1); 0: none.
+using StartNumber = StrongInt<struct StartTag>;
 
 // 128 random bits, drawn by a process each time it joins.
 struct Incarnation {

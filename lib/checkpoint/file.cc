@@ -114,7 +114,8 @@ absl::Status WriteFileDurably(const std::string& dir, const std::string& file,
   const std::string folder = path.substr(0, path.rfind('/'));
   const std::string temporary = absl::StrCat(path, kTemporarySuffix);
   std::error_code error;
-  std::filesystem::create_directories(folder, error);
+  // `dir` itself is not made: who removed it wants nothing written there any more.
+  if (folder != dir) std::filesystem::create_directory(folder, error);
   if (error) return FileError(error.value(), "make directory", folder);
   if (access(path.c_str(), F_OK) == 0) return FileError(EEXIST, "create", path);
   absl::Status status = WriteTemporary(temporary, write);

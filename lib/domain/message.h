@@ -39,6 +39,7 @@ struct AskJob {  // first frame of a process that does not know its job yet
 };
 struct Join {  // also after every new session to the coordinator: then the member is already known
   std::string job;
+  StartNumber start;  // as JobIs said
   MemberId id;
   Role role = Role::kWorker;
   std::string node;
@@ -98,6 +99,7 @@ struct Alive {  // about three per lease
 
 struct JobIs {
   std::string job;
+  StartNumber start;
   std::string cluster;
   TermNumber term;
   JobSpec spec;
@@ -268,6 +270,7 @@ struct AgentHello {
 };
 struct ProcessExited {
   std::string job;
+  StartNumber start;  // for which it was started; 0: not known any more
   std::string name;
   int exit_code = 0;  // when signal is 0
   int signal = 0;
@@ -282,6 +285,7 @@ struct ProcessWanted {
 };
 struct JobProcesses {
   std::string job;
+  StartNumber start;
   std::vector<ProcessWanted> processes;
 };
 // Everything that should run on this host, complete each time: the agent starts what is missing and

@@ -21,6 +21,7 @@ constexpr int64_t kMaxAcknowledged = 65536;
 void Put(const JobIs& is, v1::MemberFrame& frame) {
   v1::JobIs& out = *frame.mutable_job_is();
   out.set_job(is.job);
+  out.set_start(is.start.value());
   out.set_cluster(is.cluster);
   out.set_term(is.term.value());
   *out.mutable_spec() = ToProto(is.spec);
@@ -31,6 +32,7 @@ void Put(const JobIs& is, v1::MemberFrame& frame) {
 JobIs Get(Reader& reader, const v1::JobIs& message) {
   JobIs is;
   is.job = reader.Text("job", message.job());
+  is.start = StartNumber(reader.Number("start", message.start()));
   is.cluster = reader.Text("cluster", message.cluster());
   is.term = TermNumber(reader.Number("term", message.term()));
   is.spec = reader.Unwrap("spec", FromProto(message.spec()));
@@ -197,6 +199,7 @@ void Put(const Wanted& wanted, v1::MemberFrame& frame) {
   for (const JobProcesses& job : wanted.jobs) {
     v1::JobProcesses& to = *out.add_jobs();
     to.set_job(job.job);
+    to.set_start(job.start.value());
     for (const ProcessWanted& process : job.processes) {
       v1::ProcessWanted& message = *to.add_processes();
       message.set_name(process.name);
@@ -206,7 +209,8 @@ void Put(const Wanted& wanted, v1::MemberFrame& frame) {
 }
 
 JobProcesses ReadProcesses(Reader& reader, const v1::JobProcesses& message) {
-  JobProcesses job{reader.Text("job", message.job()), {}};
+  JobProcesses job{
+      reader.Text("job", message.job()), StartNumber(reader.Number("start", message.start())), {}};
   if (!reader.Count("processes", message.processes_size(), kMaxMembers)) return job;
   for (int i = 0; i < message.processes_size() && reader.ok(); ++i) {
     const Reader::Scope scope(reader, "processes", i);

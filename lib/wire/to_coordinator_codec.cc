@@ -1,6 +1,7 @@
 #include <optional>
 #include <variant>
 
+#include "absl/strings/str_cat.h"
 #include "lib/wire/frame_proto.h"
 #include "lib/wire/manifest_codec.h"
 #include "lib/wire/message_codec.h"
@@ -13,6 +14,15 @@ namespace {
 
 constexpr int64_t kMaxRecords = 65536;
 constexpr int kMaxSignal = 127;
+constexpr int64_t kMaxNameBytes = 1024;
+
+// What a stranger says first is kept before anybody knows whether there is such a job.
+std::string Name(Reader& reader, const char* field, const std::string& text) {
+  if (static_cast<int64_t>(text.size()) <= kMaxNameBytes) return text;
+  reader.Refuse(field,
+                absl::StrCat(text.size(), " bytes; at most ", kMaxNameBytes, " are allowed"));
+  return "";
+}
 
 void Put(const AskJob& ask, v1::CoordinatorFrame& frame) {
   v1::AskJob& out = *frame.mutable_ask_job();
@@ -21,11 +31,13 @@ void Put(const AskJob& ask, v1::CoordinatorFrame& frame) {
 }
 
 AskJob Get(Reader& reader, const v1::AskJob& message) {
-  return {reader.Text("job", message.job()), reader.Text("name", message.name())};
+  return {Name(reader, "job", message.job()), Name(reader, "name", message.name())};
 }
+
 void Put(const Join& join, v1::CoordinatorFrame& frame) {
   v1::Join& out = *frame.mutable_join();
   out.set_job(join.job);
+  out.set_start(join.start.value());
   Write(join.id, *out.mutable_id());
   out.set_role(WireRole(join.role));
   out.set_node(join.node);
@@ -39,7 +51,8 @@ void Put(const Join& join, v1::CoordinatorFrame& frame) {
 
 Join Get(Reader& reader, const v1::Join& message) {
   Join join;
-  join.job = reader.Text("job", message.job());
+  join.job = Name(reader, "job", message.job());
+  join.start = StartNumber(reader.Number("start", message.start()));
   join.id = Read(reader, message.id());
   join.role = reader.Enum("role", message.role(), Role::kServer);
   join.node = reader.Text("node", message.node());
@@ -187,6 +200,7 @@ AgentHello Get(Reader& reader, const v1::AgentHello& message) {
 void Put(const ProcessExited& exited, v1::CoordinatorFrame& frame) {
   v1::ProcessExited& out = *frame.mutable_process_exited();
   out.set_job(exited.job);
+  out.set_start(exited.start.value());
   out.set_name(exited.name);
   out.set_exit_code(exited.exit_code);
   out.set_signal(exited.signal);
@@ -213,6 +227,7 @@ LaneCount ReadLanes(Reader& reader, const v1::LaneCount& message) {
 
 ProcessExited Get(Reader& reader, const v1::ProcessExited& message) {
   return {reader.Text("job", message.job()),
+          StartNumber(reader.Number("start", message.start())),
           reader.Text("name", message.name()),
           reader.Small("exit_code", message.exit_code(), 0, kMaxExitCode),
           reader.Small("signal", message.signal(), 0, kMaxSignal),

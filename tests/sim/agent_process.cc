@@ -11,8 +11,9 @@ namespace {
 Time TimeOf(int64_t ms) { return Time(std::chrono::milliseconds(ms)); }
 
 // Kills come faster here than a supervisor would bear with.
-agent::SupervisorOptions Patient() {
+agent::SupervisorOptions Patient(int32_t slots) {
   agent::SupervisorOptions options;
+  options.slots = slots;
   options.first_backoff = std::chrono::milliseconds(50);
   options.longest_backoff = std::chrono::milliseconds(1500);
   options.crash_limit = 100000;
@@ -26,7 +27,7 @@ AgentProcess::AgentProcess(Around around, int32_t slots, Events events)
       slots_(slots),
       events_(std::move(events)),
       runner_(around_.schedule),
-      supervisor_(Patient()) {
+      supervisor_(Patient(slots)) {
   around_.network.Add(kAgentNode, &runner_);
   runner_.Later(0, [this] { Connect(); });
 }

@@ -256,7 +256,7 @@ void CoordinatorProcess::Do(const coordinator::ComputeDigest& a) {
     if (around_.schedule.OneIn(25)) digest.clear();
     if (digest.empty()) around_.coverage.Add(Corner::kFailedDigests);
     const std::string reason = digest.empty() ? "the disk did not answer" : "";
-    Feed(coordinator::DigestDone{a.job, digest, reason});
+    Feed(coordinator::DigestDone{a.job, a.start, digest, reason});
   });
 }
 

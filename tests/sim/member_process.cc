@@ -121,6 +121,7 @@ void MemberProcess::BecomeMember(const JobIs& job) {
 MemberConfig MemberProcess::ConfigFor(const JobIs& job) const {
   MemberConfig config;
   config.job = job.job;
+  config.start = job.start;
   config.id = place_.id;
   config.role = place_.role;
   config.node = "host";

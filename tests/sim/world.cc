@@ -141,6 +141,8 @@ void World::Spawn(const agent::ProcessKey& key, Role role) {
       std::make_unique<MemberProcess>(around_, MemberProcess::Place{&job, id, role, node}, events);
   trace_.Note(absl::StrCat(NameOf(*process), " starts (incarnation ", id.incarnation.hi, ")"));
   members_[node] = std::move(process);
+  if (members_.size() > static_cast<size_t>(options_.slots))
+    trace_.Violate(absl::StrCat(members_.size(), " processes run on ", options_.slots, " slots"));
 }
 
 void World::Signal(const agent::ProcessKey& key, int signal) {

@@ -188,7 +188,7 @@ void TestCoordinator::Do(const coordinator::Action& action) {
     inputs_.push_back(coordinator::ManifestCommitted{manifest});
   } else if (const auto* digest = std::get_if<coordinator::ComputeDigest>(&action)) {
     const absl::StatusOr<std::string> sum = Digest(dir_, digest->manifest);
-    inputs_.push_back(coordinator::DigestDone{digest->job, sum.ok() ? *sum : "",
+    inputs_.push_back(coordinator::DigestDone{digest->job, digest->start, sum.ok() ? *sum : "",
                                               std::string(sum.status().message())});
   } else if (const auto* to = std::get_if<coordinator::ToMember>(&action)) {
     Send(to->member, to->message);

@@ -38,6 +38,7 @@ absl::StatusOr<SetupPtr> MakeSetup(const JobIs& job, NumericEnvironment environm
   setup->slots = SlotCount(job.spec.training.optimizer.kind);
   MUSTER_RETURN_IF_ERROR(CheckMemory(*layout, setup->slots));
   setup->job = job.job;
+  setup->start = job.start;
   setup->spec = job.spec;
   setup->layout = *std::move(layout);
   setup->total_steps = TotalSteps(job.spec.training, environment.samples);
@@ -51,6 +52,7 @@ MemberConfig ConfigOf(const Setup& setup, const MemberPlace& place) {
   const TrainingSpec& training = setup.spec.training;
   MemberConfig config;
   config.job = setup.job;
+  config.start = setup.start;
   config.id = place.id;
   config.role = place.role;
   config.node = place.node;

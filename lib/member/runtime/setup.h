@@ -16,6 +16,7 @@ namespace muster {
 
 struct Setup {
   std::string job;
+  StartNumber start;
   JobSpec spec;
   NumericEnvironment environment;
   Layout layout;

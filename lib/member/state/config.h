@@ -13,6 +13,7 @@ namespace muster {
 
 struct MemberConfig {
   std::string job;
+  StartNumber start;  // of the job, as the JobIs said that this was made of
   MemberId id;
   Role role = Role::kWorker;
   std::string node;

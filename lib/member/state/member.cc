@@ -54,9 +54,9 @@ std::string Member::Phase() const {
 // ---- the coordinator
 
 void Member::On(const CoordinatorUp&, Outcome& out) {
-  out.Do(TellCoordinator{Join{config_->job, config_->id, config_->role, config_->node,
-                              config_->address, cluster_, term_, config_->environment, sealed_,
-                              active()}});
+  out.Do(TellCoordinator{Join{config_->job, config_->start, config_->id, config_->role,
+                              config_->node, config_->address, cluster_, term_,
+                              config_->environment, sealed_, active()}});
   out.Do(outbox_.TellAgain());
 }
 

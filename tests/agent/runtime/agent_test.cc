@@ -51,7 +51,7 @@ class AgentTest : public ::testing::Test {
             .on_stopped = [this] { loop_->Quit(); }});
   }
   void Want(const std::vector<std::string>& names) {
-    JobProcesses job{.job = "j", .processes = {}};
+    JobProcesses job{.job = "j", .start = StartNumber(1), .processes = {}};
     for (const std::string& name : names) job.processes.push_back({name, Role::kWorker});
     agent_->Do(WantMembers{Wanted{{job}}});
   }
@@ -96,8 +96,8 @@ TEST_F(AgentTest, ACrashLoopEndsWithTheLastLinesOfTheLog) {
 
 TEST_F(AgentTest, AnotherJobGoesOnWhenOneIsWantedNoMore) {
   Make({{"worker-0", "hang"}});
-  const JobProcesses one{"one", {{"worker-0", Role::kWorker}}};
-  const JobProcesses two{"two", {{"worker-0", Role::kWorker}}};
+  const JobProcesses one{"one", StartNumber(1), {{"worker-0", Role::kWorker}}};
+  const JobProcesses two{"two", StartNumber(2), {{"worker-0", Role::kWorker}}};
   int ready = 0;
   on_report_ = [&](const ProcessKey&) {
     if (++ready == 2) agent_->Do(WantMembers{Wanted{{two}}});

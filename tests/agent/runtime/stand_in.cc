@@ -57,7 +57,7 @@ int OpenDescriptors() {
                      kill(last, SIGSTOP);
                      Say(report_fd, R"({"event":"ready"})");
                    }});
-  JobProcesses job{.job = "j", .processes = {}};
+  JobProcesses job{.job = "j", .start = StartNumber(1), .processes = {}};
   for (int i = 0; i < children; ++i)
     job.processes.push_back({absl::StrCat("worker-", i), Role::kWorker});
   agent.Do(WantMembers{Wanted{{job}}});

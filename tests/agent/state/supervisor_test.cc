@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lib/base/exit_codes.h"
 
 namespace muster::agent {
 namespace {
@@ -57,7 +58,7 @@ class SupervisorTest : public ::testing::Test {
     return texts;
   }
   std::vector<std::string> Want(const std::vector<std::string>& names) {
-    JobProcesses job{.job = "j", .processes = {}};
+    JobProcesses job{.job = "j", .start = StartNumber(1), .processes = {}};
     for (const std::string& name : names)
       job.processes.push_back({name, name.starts_with("server") ? Role::kServer : Role::kWorker});
     return Do(WantMembers{Wanted{{job}}});
@@ -281,8 +282,8 @@ TEST_F(SupervisorTest, StopsWhatIsWantedNoMore) {
 }
 
 TEST_F(SupervisorTest, HoldsProcessesOfSeveralJobsAndStopsAJobThatIsNotListed) {
-  const JobProcesses one{"one", {{"worker-0", Role::kWorker}}};
-  const JobProcesses two{"two", {{"worker-0", Role::kWorker}}};
+  const JobProcesses one{"one", StartNumber(1), {{"worker-0", Role::kWorker}}};
+  const JobProcesses two{"two", StartNumber(2), {{"worker-0", Role::kWorker}}};
   EXPECT_THAT(Do(WantMembers{Wanted{{one, two}}}), ElementsAre("spawn worker-0", "spawn worker-0"));
   EXPECT_THAT(Do(WantMembers{Wanted{{two}}}), ElementsAre("SIGCONT worker-0"));
   EXPECT_THAT(supervisor_->Running(),
@@ -294,7 +295,9 @@ TEST_F(SupervisorTest, HoldsProcessesOfSeveralJobsAndStopsAJobThatIsNotListed) {
 // Two jobs with a worker of the same name.
 class TwoJobsTest : public SupervisorTest {
  protected:
-  static JobProcesses Job(const std::string& job) { return {job, {{"worker-0", Role::kWorker}}}; }
+  static JobProcesses Job(const std::string& job) {
+    return {job, StartNumber(1), {{"worker-0", Role::kWorker}}};
+  }
   std::vector<std::string> WantBoth() { return Do(WantMembers{Wanted{{Job("one"), Job("two")}}}); }
   std::vector<std::string> ExitsOf(const std::string& job, int code) {
     return Do(Exited{{job, "worker-0"}, Exit{.code = code}});
@@ -345,8 +348,9 @@ TEST_F(TwoJobsTest, AFaultKeepsDownTheProcessOfItsJobOnly) {
 }
 
 TEST_F(TwoJobsTest, AnIdOfNoJobCannotBeTheCoordinator) {
-  EXPECT_THAT(Do(WantMembers{Wanted{{JobProcesses{"", {{"coordinator", Role::kWorker}}}}}}),
-              IsEmpty());
+  EXPECT_THAT(
+      Do(WantMembers{Wanted{{JobProcesses{"", StartNumber(1), {{"coordinator", Role::kWorker}}}}}}),
+      IsEmpty());
   Do(WantCoordinator{});
   Do(WantMembers{Wanted{}});
   EXPECT_THAT(supervisor_->Running(), ElementsAre(kCoordinatorKey));
@@ -383,6 +387,117 @@ TEST_F(SupervisorTest, WantedAgainAfterItLeft) {
   EXPECT_THAT(Want({"worker-0"}), ElementsAre("spawn worker-0"));
   Exits("worker-0", kExitBadConfiguration);
   EXPECT_THAT(Want({"worker-0"}), IsEmpty()) << "what is hopeless stays so";
+}
+
+// ---- starts of a job
+
+class StartsTest : public SupervisorTest {
+ protected:
+  static JobProcesses Job(const std::string& job, int64_t start,
+                          const std::vector<std::string>& names = {"worker-0"}) {
+    JobProcesses wanted{.job = job, .start = StartNumber(start), .processes = {}};
+    for (const std::string& name : names) wanted.processes.push_back({name, Role::kWorker});
+    return wanted;
+  }
+  std::vector<std::string> WantStart(int64_t start) {
+    return Do(WantMembers{Wanted{{Job("j", start)}}});
+  }
+  std::vector<ProcessExited> Told(const SupervisorEvent& event) {
+    std::vector<ProcessExited> told;
+    for (const SupervisorAction& action : supervisor_->Step(event, now_))
+      if (const auto* tell = std::get_if<TellCoordinator>(&action)) told.push_back(tell->exited);
+    return told;
+  }
+};
+
+// The job was stopped and submitted again while no session was there: that nothing was wanted in
+// between, we have not heard.
+TEST_F(StartsTest, WhoLeftOneStartBeginsTheNext) {
+  for (const int code : {kExitDone, kExitStopped, kExitLater, kExitBadData}) {
+    supervisor_.emplace();
+    WantStart(1);
+    Exits("worker-0", code);
+    EXPECT_THAT(WantStart(2), ElementsAre("spawn worker-0")) << code;
+  }
+}
+
+TEST_F(StartsTest, WhatWasGivenUpIsNotToldToTheNextStart) {
+  WantStart(1);
+  for (int i = 0; i < 5; ++i) {
+    Exits("worker-0", 1);
+    if (i < 4) TickWhenDue();
+  }
+  EXPECT_THAT(Told(SessionUp{}), testing::SizeIs(1));
+  EXPECT_THAT(WantStart(2), ElementsAre("spawn worker-0"));
+  EXPECT_THAT(Told(SessionUp{}), IsEmpty());
+  EXPECT_EQ(Exits("worker-0", 1).back(), "note worker-0 again in 200 ms") << "no failures before";
+}
+
+TEST_F(StartsTest, TheNextBeginsWhenTheProcessOfTheOneBeforeIsGone) {
+  WantStart(1);
+  EXPECT_THAT(WantStart(2), ElementsAre("SIGCONT worker-0"));
+  EXPECT_EQ(supervisor_->NextTick(), now_ + seconds(2)) << "nothing is due before";
+  EXPECT_THAT(TickWhenDue(), ElementsAre("SIGTERM worker-0", "SIGCONT worker-0"));
+  EXPECT_THAT(Exits("worker-0", kExitBadData),
+              ElementsAre("tell worker-0 exit code 65 (bad data)", "note worker-0 finished",
+                          "spawn worker-0"));
+  EXPECT_THAT(supervisor_->Running(), ElementsAre(Key("worker-0")));
+  EXPECT_EQ(supervisor_->NextTick(), std::nullopt);
+}
+
+TEST_F(StartsTest, AnExitIsToldOfTheStartThatItWasOf) {
+  WantStart(1);
+  WantStart(2);
+  const auto first = Told(Exited{Key("worker-0"), Exit{.code = 1}});
+  ASSERT_EQ(first.size(), 1u);
+  EXPECT_EQ(first[0].start, StartNumber(1));
+  const auto second = Told(Exited{Key("worker-0"), Exit{.code = 1}});
+  ASSERT_EQ(second.size(), 1u);
+  EXPECT_EQ(second[0].start, StartNumber(2));
+}
+
+TEST_F(StartsTest, WhatWorkersOfTheStartsBeforeHadRunIsToldAgain) {
+  for (int64_t start = 1; start <= 3; ++start) {
+    WantStart(start);
+    const LaneCount lanes{.incarnation = {.hi = 1, .lo = static_cast<uint64_t>(start)}, .total = 7};
+    supervisor_->Step(Exited{Key("worker-0"), Exit{.code = kExitStopped, .lanes = lanes}}, now_);
+  }
+  WantStart(4);
+  std::vector<std::pair<int64_t, uint64_t>> told;
+  for (const ProcessExited& exited : Told(SessionUp{}))
+    told.emplace_back(exited.start.value(), exited.lanes.incarnation.lo);
+  EXPECT_THAT(told, ElementsAre(testing::Pair(1, 1u), testing::Pair(2, 2u), testing::Pair(3, 3u)));
+}
+
+TEST_F(StartsTest, WhatIsKeptDownStaysSoInTheNextStartOnly) {
+  WantStart(1);
+  WantStart(2);
+  Do(KeepDown{Key("worker-0")});
+  EXPECT_THAT(Exits("worker-0", 0, SIGKILL).back(), "note worker-0 finished");
+  EXPECT_THAT(Do(Release{Key("worker-0")}), ElementsAre("spawn worker-0"));
+}
+
+// ---- slots
+
+TEST_F(StartsTest, AMemberIsStartedWhenASlotIsFreeOfWhatIsLetGo) {
+  supervisor_.emplace(SupervisorOptions{.slots = 2});
+  Do(WantCoordinator{});
+  Do(WantMembers{Wanted{{Job("one", 1, {"worker-0", "worker-1"})}}});
+  EXPECT_THAT(Do(WantMembers{Wanted{{Job("two", 2, {"worker-0", "worker-1"})}}}),
+              ElementsAre("SIGCONT worker-0", "SIGCONT worker-1"));
+  EXPECT_EQ(supervisor_->NextTick(), now_ + seconds(2));
+  EXPECT_EQ(Do(Exited{{"one", "worker-1"}, Exit{.code = 0}}).back(), "spawn worker-0");
+  EXPECT_THAT(TickWhenDue(), ElementsAre("SIGTERM worker-0", "SIGCONT worker-0"));
+  EXPECT_THAT(TickWhenDue(), ElementsAre("SIGKILL worker-0")) << "so the wait has an end";
+  EXPECT_EQ(Do(Exited{{"one", "worker-0"}, Exit{.signal = SIGKILL}}).back(), "spawn worker-1");
+  EXPECT_EQ(supervisor_->NextTick(), std::nullopt);
+}
+
+// An agent that came back with fewer slots holds what it is told to hold.
+TEST_F(StartsTest, MoreThanTheSlotsAreStartedWhereNothingIsLetGo) {
+  supervisor_.emplace(SupervisorOptions{.slots = 1});
+  EXPECT_THAT(Do(WantMembers{Wanted{{Job("one", 1, {"worker-0", "worker-1"})}}}),
+              ElementsAre("spawn worker-0", "spawn worker-1"));
 }
 
 TEST_F(SupervisorTest, StopsAlsoWhoIsAboutToLeave) {

@@ -288,6 +288,7 @@ TEST_F(DriverTest, ALostMemberLeadsToANewView) {
   EXPECT_EQ(agent.Next<Wanted>().jobs.at(0).processes.size(), 2u);
   second.Hang();
   agent.Say(ProcessExited{.job = "a",
+                          .start = kFirstStart,
                           .name = "worker-1",
                           .signal = 9,
                           .cause = "killed by SIGKILL",
@@ -333,7 +334,7 @@ TEST_F(DriverTest, TwoJobsTrainAtOnce) {
   ScriptedMember first = Member("worker-0", 1);
   ScriptedMember second = Member("worker-0", 2);
   first.JoinJob("a");
-  second.JoinJob("b");
+  second.JoinJob("b", kFirstStart + 1);
   const View view_a = first.FollowIntoView();
   const View view_b = second.FollowIntoView();
   EXPECT_EQ(view_a.job, "a");
@@ -382,6 +383,37 @@ TEST_F(DriverTest, SessionsThatSpeakOutOfTurnAreBroken) {
   ScriptedMember member = Member("worker-0");
   member.JoinJob("a");
   EXPECT_EQ(member.FollowIntoView().members.size(), 1u);
+}
+
+TEST_F(DriverTest, WhoAsksAgainBeforeItIsAnsweredIsSentAway) {
+  SubmitJob();
+  std::promise<void> busy, enough;
+  driver_->Read([&](const absl::StatusOr<KnownJobs>&) {  // holds up the driver's thread
+    busy.set_value();
+    enough.get_future().wait();
+  });
+  busy.get_future().wait();
+  ScriptedMember member = Member("worker-0");
+  for (int i = 0; i < 2; ++i) member.Say(AskJob{"a", "worker-0"});
+  enough.set_value();
+  EXPECT_FALSE(member.Broken().ok());
+}
+
+TEST_F(DriverTest, ASessionOfWhichTooManyBytesWaitIsBroken) {
+  SubmitJob();
+  ScriptedMember member = Member("worker-0");
+  member.JoinJob("a");
+  member.FollowIntoView();
+  std::promise<void> busy, enough;
+  driver_->Read([&](const absl::StatusOr<KnownJobs>&) {
+    busy.set_value();
+    enough.get_future().wait();
+  });
+  busy.get_future().wait();
+  const std::string phase(60'000, 'x');
+  for (int i = 0; i < 1200; ++i) member.Say(Alive{Step(0), phase});  // 72 MB in few frames
+  EXPECT_THAT(member.Broken().message(), HasSubstr("more waits than one session may have"));
+  enough.set_value();
 }
 
 TEST_F(DriverTest, WhatIsDecidedIsWrittenBeforeItIsTold) {

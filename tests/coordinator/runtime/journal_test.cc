@@ -55,6 +55,7 @@ JobJournal EverythingSet() {
   job.lanes = LaneAccount(lanes);
   job.digest = "abc";
   job.exit_code = 75;
+  job.start = StartNumber(7);
   job.workers = 3;
   job.recorded = Step(9);
   job.deleting = true;

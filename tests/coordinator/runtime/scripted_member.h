@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -93,6 +94,8 @@ class ScriptedPeer {
   std::shared_ptr<Session> session_;
 };
 
+inline constexpr StartNumber kFirstStart((int64_t{1} << 32) + 1);
+
 using ScriptedAgent = ScriptedPeer<FromAgent, ToAgent>;
 
 class ScriptedMember : public ScriptedPeer<ToCoordinator, FromCoordinator> {
@@ -101,12 +104,18 @@ class ScriptedMember : public ScriptedPeer<ToCoordinator, FromCoordinator> {
                  Role role = Role::kWorker)
       : ScriptedPeer(transport, address, DecodeFromCoordinator), id_(std::move(id)), role_(role) {}
 
-  Join JoinOf(const std::string& job) const {
-    Join join{.job = job, .id = id_, .role = role_, .node = "here", .address = id_.name + ":1"};
+  // Of the first job that was started in a cluster's first term, unless `start` says another.
+  Join JoinOf(const std::string& job, StartNumber start = kFirstStart) const {
+    Join join{.job = job,
+              .start = start,
+              .id = id_,
+              .role = role_,
+              .node = "here",
+              .address = id_.name + ":1"};
     if (role_ == Role::kWorker) join.environment = CountingEnvironment();
     return join;
   }
-  void JoinJob(const std::string& job) { Say(JoinOf(job)); }
+  void JoinJob(const std::string& job, StartNumber start = kFirstStart) { Say(JoinOf(job, start)); }
 
   // Has nothing and follows the coordinator into its next view.
   View FollowIntoView() {
@@ -131,6 +140,7 @@ class ScriptedMember : public ScriptedPeer<ToCoordinator, FromCoordinator> {
 
   // Writes all of state(step), every weight the same, and says so.
   void SaveState(const std::string& dir, const View& view, Step step, float weight) {
+    std::filesystem::create_directories(dir);  // as the coordinator does, a little later perhaps
     const auto layout =
         Layout::Make(CountingEnvironment().tensors, CountingSpec().training.chunk_bytes);
     ASSERT_TRUE(layout.ok());

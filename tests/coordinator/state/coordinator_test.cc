@@ -138,6 +138,7 @@ TEST(Start, AMemberOfAnotherClusterIsTurnedAway) {
   desk.Give(Submit{"job", SpecOf(1, 2)});
   muster::Join join;
   join.job = "job";
+  join.start = desk.StartOf();
   join.id = kA;
   join.cluster = "elsewhere";
   join.environment = Environment();
@@ -222,7 +223,7 @@ TEST(Stop, OfARunningJobIsACommandThenACheckpointThenTheEnd) {
   const auto commit = desk.Drain<CommitManifest>();
   ASSERT_EQ(commit.size(), 1u);
   desk.Give(ManifestCommitted{commit[0].manifest});
-  desk.Give(DigestDone{"job", "abc", ""});
+  desk.Give(DigestDone{"job", desk.StartOf(), "abc", ""});
   EXPECT_EQ(desk.Job().phase, JobPhase::kStopped);
   EXPECT_EQ(desk.Job().digest, "abc");
   desk.Give(Submit{"job", SpecOf(1, 2)});
@@ -677,6 +678,7 @@ TEST(Members, AServerWithOtherKernelsIsTurnedAway) {
   desk.Drain<Announce>();
   muster::Join join;
   join.job = "job";
+  join.start = desk.StartOf();
   join.id = Id("server-0");
   join.role = Role::kServer;
   join.environment.numeric = {{"isa", "avx512"}};
@@ -701,6 +703,7 @@ TEST(Members, AServerBeyondTheNumberOfServersIsTurnedAway) {
   desk.Drain<Announce>();
   muster::Join join;
   join.job = "job";
+  join.start = desk.StartOf();
   join.id = Id("server-1");
   join.role = Role::kServer;
   desk.Say(join.id, join);
@@ -786,6 +789,7 @@ TEST(Members, AProcessThatGaveUpEndsTheJobWithItsLastLines) {
   RunTwo(desk);
   ProcessExited exited;
   exited.job = "job";
+  exited.start = desk.StartOf();
   exited.name = "worker-1";
   exited.cause = "exited with status 1";
   exited.gave_up = true;
@@ -827,6 +831,7 @@ TEST(Restart, AWorkerThatEndedMeanwhileIsNotWaitedForAndItsLanesCount) {
   Desk desk(RecoveredState{.jobs = {before.Job()}});
   muster::Join join;
   join.job = "job";
+  join.start = desk.StartOf();
   join.id = kA;
   join.node = "host";
   join.address = kA.name;
@@ -837,6 +842,7 @@ TEST(Restart, AWorkerThatEndedMeanwhileIsNotWaitedForAndItsLanesCount) {
   EXPECT_EQ(desk.Job().number, ViewNumber(1));
   ProcessExited exited;
   exited.job = "job";
+  exited.start = desk.StartOf();
   exited.name = kB.name;
   exited.signal = 9;
   exited.cause = "killed by SIGKILL";

@@ -61,6 +61,7 @@ class Desk {
             NumericEnvironment environment = Environment()) {
     muster::Join join;
     join.job = job;
+    join.start = StartOf(job);
     join.id = id;
     join.node = "host";
     join.address = id.name;
@@ -93,6 +94,10 @@ class Desk {
     Say(member, written);
   }
 
+  StartNumber StartOf(const std::string& id = "job") const {
+    const JobJournal* job = coordinator_.Find(id);
+    return job == nullptr ? StartNumber() : job->start;
+  }
   const JobStatus Status(const std::string& id = "job") const {
     for (JobStatus& status : coordinator_.Status())
       if (status.job.id == id) return status;

@@ -14,6 +14,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 const Time kNow{seconds(1000)};
+const StartNumber kFirst(1);
 
 StoredJob Queued(int32_t min, int32_t max, int32_t servers = 0) {
   StoredJob job;
@@ -31,6 +32,7 @@ JobRun RunOf(StoredJob job) {
 Join JoinOf(const MemberId& id) {
   Join join;
   join.job = "job";
+  join.start = kFirst;
   join.id = id;
   join.environment = Environment();
   return join;
@@ -46,7 +48,7 @@ std::vector<A> Of(const std::vector<Action>& actions) {
 
 TEST(JobRun, HoldsTheSlotsThatItWasGranted) {
   JobRun run = RunOf(Queued(1, 8, 2));
-  run.Handle(StartRun{3}, kNow);
+  run.Handle(StartRun{kFirst, 3}, kNow);
   EXPECT_EQ(run.slots(), 5);
   std::vector<std::string> names;
   for (const ProcessWanted& process : run.Processes().processes) names.push_back(process.name);
@@ -56,7 +58,7 @@ TEST(JobRun, HoldsTheSlotsThatItWasGranted) {
 
 TEST(JobRun, GivesBackWhatTheNextOneIsMadeOf) {
   JobRun run = RunOf(Queued(1, 1));
-  run.Handle(StartRun{1}, kNow);
+  run.Handle(StartRun{kFirst, 1}, kNow);
   run.Handle(MemberSays{kA, JoinOf(kA)}, kNow);
   EXPECT_TRUE(run.HasMembers());
   run.Handle(Cancel{"job"}, kNow);
@@ -71,7 +73,7 @@ TEST(JobRun, GivesBackWhatTheNextOneIsMadeOf) {
 // A heartbeat changes nothing that is decided, so nothing comes out of it.
 TEST(JobRun, AHeartbeatAsksForNothing) {
   JobRun run = RunOf(Queued(1, 1));
-  run.Handle(StartRun{1}, kNow);
+  run.Handle(StartRun{kFirst, 1}, kNow);
   run.Handle(MemberSays{kA, JoinOf(kA)}, kNow);
   const ViewNumber number = run.journal().number;
   run.Handle(MemberSays{kA, Sealed{number, {}}}, kNow);
@@ -85,7 +87,7 @@ TEST(JobRun, AHeartbeatAsksForNothing) {
 // Seal, plan and view are the same for all: one message for any number of members.
 TEST(JobRun, SaysTheSameToAllMembersOnce) {
   JobRun run = RunOf(Queued(2, 2));
-  run.Handle(StartRun{2}, kNow);
+  run.Handle(StartRun{kFirst, 2}, kNow);
   run.Handle(MemberSays{kA, JoinOf(kA)}, kNow);
   auto actions = run.Handle(MemberSays{kB, JoinOf(kB)}, kNow);
   ASSERT_EQ(Of<ToMembers>(actions).size(), 1u);

@@ -7,6 +7,7 @@ namespace {
 
 const MemberId kA{"worker-0", {1, 1}};
 const MemberId kB{"worker-1", {2, 2}};
+const MemberId kC{"server-0", {3, 3}};
 
 // Both hold two of four lanes.
 View ViewAt(int64_t lineage, int64_t step) {
@@ -41,7 +42,7 @@ TEST(LaneAccount, CountsWhatALostMemberHadRun) {
     for (bool told_first : {false, true}) {
       LaneAccount account;
       if (told_first) account.Told(c.ran);
-      account.Lose(kB.incarnation);
+      account.Lose(kB.incarnation, Role::kWorker);
       account.GoOn(ViewAt(1, 0), ViewAt(1, 5), {LaneId(2), LaneId(3)});
       EXPECT_EQ(account.settled(), told_first) << c.what;
       if (!told_first) account.Told(c.ran);
@@ -54,16 +55,27 @@ TEST(LaneAccount, CountsWhatALostMemberHadRun) {
 
 TEST(LaneAccount, LanesThatWereKeptAreNotRunAgain) {
   LaneAccount account;
-  account.Lose(kB.incarnation);
+  account.Lose(kB.incarnation, Role::kWorker);
   account.Told(Ran(kB, 12, 1, 5, 2));
   account.GoOn(ViewAt(1, 0), ViewAt(1, 5), {});
+  EXPECT_EQ(account.recomputed(), 0);
+}
+
+// Nobody tells of it, so it would be waited for, and kept, for ever.
+TEST(LaneAccount, AServerHasRunNoLanes) {
+  LaneAccount account;
+  account.Lose(kC.incarnation, Role::kServer);
+  EXPECT_EQ(account.Lost().size(), 1u) << "it is not to come back before the next view";
+  account.GoOn(ViewAt(1, 0), ViewAt(1, 5), {});
+  EXPECT_TRUE(account.settled());
+  EXPECT_TRUE(account.value().departed.empty());
   EXPECT_EQ(account.recomputed(), 0);
 }
 
 // A had run 2 lanes in each of 7 steps and one of the next, B all of its 7. Three steps count.
 TEST(LaneAccount, AfterARewindTotalsTell) {
   LaneAccount account;
-  account.Lose(kB.incarnation);
+  account.Lose(kB.incarnation, Role::kWorker);
   account.Rewind(ViewAt(2, 3), 4, {{kA, 15}});
   EXPECT_EQ(account.recomputed(), 3) << "no more than is certain";
   account.Told(Ran(kB, 14, 1, 6, 2));
@@ -74,7 +86,7 @@ TEST(LaneAccount, AfterARewindTotalsTell) {
 // damaged.
 TEST(LaneAccount, AResumptionIsARewindToItsCheckpoint) {
   LaneAccount account;
-  for (const MemberId& id : {kA, kB}) account.Lose(id.incarnation);
+  for (const MemberId& id : {kA, kB}) account.Lose(id.incarnation, Role::kWorker);
   account.Rewind(ViewAt(2, 20), 4, {});
   for (const MemberId& id : {kA, kB}) account.Told(Ran(id, 40, 1, 19, 2));
   EXPECT_EQ(account.recomputed(), 0);
@@ -91,7 +103,7 @@ TEST(LaneAccount, ForgetsWhoIsSettledButNotWhatTheyRan) {
     before.members[1].id = lost;
     after.members.pop_back();
     account.Told(Ran(lost, 10, 1, 5, 1));
-    account.Lose(lost.incarnation);
+    account.Lose(lost.incarnation, Role::kWorker);
     account.GoOn(before, after, {LaneId(2), LaneId(3)});
     account.Told(Ran(lost, 10, 1, 5, 1));  // its agent has a new session
   }
@@ -106,7 +118,7 @@ TEST(LaneAccount, ForgetsWhoIsSettledButNotWhatTheyRan) {
 
 TEST(LaneAccount, IsTheSameAfterTheJournal) {
   LaneAccount account;
-  account.Lose(kB.incarnation);
+  account.Lose(kB.incarnation, Role::kWorker);
   account.GoOn(ViewAt(1, 0), ViewAt(1, 5), {LaneId(2)});
   LaneAccount read(account.value());
   EXPECT_EQ(read, account);

@@ -147,6 +147,7 @@ TEST(SeveralJobs, AnExitNamesItsJob) {
   RunAlone(desk, "two");
   ProcessExited exited;
   exited.job = "two";
+  exited.start = desk.StartOf("two");
   exited.name = "worker-0";
   exited.cause = "exited with status 1";
   exited.gave_up = true;
@@ -162,6 +163,7 @@ TEST(SeveralJobs, ComeBackEachByItselfAfterARestart) {
   Desk desk(RecoveredState{.jobs = {before.Job("one"), before.Job("two")}});
   muster::Join join;
   join.job = "two";
+  join.start = desk.StartOf("two");
   join.id = WorkerOf("two");
   join.environment = Environment();
   join.sealed = ViewNumber(1);

@@ -69,6 +69,16 @@ TEST_F(SegmentTest, MakesItsFolderAndLeavesNoTemporaryFile) {
   EXPECT_EQ(FilesUnder(dir_), std::vector<std::string>{segment.file});
 }
 
+// A worker that outlives its deleted job must not bring the job's folder back.
+TEST_F(SegmentTest, WhereTheFolderOfTheJobIsGoneNothingIsWritten) {
+  std::filesystem::remove_all(dir_);
+  const std::vector<float> values(4);
+  const auto segment = WriteSegment(dir_, SegmentFile(LineageNumber(3), Step(40), "w0"), kMeta,
+                                    {{0, ChunkId(0), values}});
+  EXPECT_TRUE(absl::IsNotFound(segment.status())) << segment.status();
+  EXPECT_FALSE(std::filesystem::exists(dir_));
+}
+
 TEST_F(SegmentTest, NeverWritesAFileTwice) {
   const Segment segment = Write("a.segment", {5});
   const std::vector<float> other(9);

@@ -169,6 +169,20 @@ TEST(MessageCodecTest, PartialsAreChecked) {
   refused("commands", [](Partials& p) { p.commands = {{1, JobCommandKind::kStop}}; });
 }
 
+// It is kept before anybody knows whether there is such a job.
+TEST(MessageCodecTest, TheNamesThatAStrangerSaysAreShort) {
+  const std::string longest(1024, 'x');
+  const auto decoded = [](const ToCoordinator& message) {
+    return DecodeAtCoordinator(Encode(message)).status();
+  };
+  EXPECT_TRUE(decoded(AskJob{longest, longest}).ok());
+  ExpectRefused(decoded(AskJob{longest + "x", "w0"}), "job");
+  ExpectRefused(decoded(AskJob{"job", longest + "x"}), "name");
+  Join join;
+  join.job = longest + "x";
+  ExpectRefused(decoded(join), "job");
+}
+
 // Written down, so that no change of the schema alters what older members say.
 TEST(MessageCodecTest, BytesOfPartialsStay) {
   EXPECT_EQ(absl::BytesToHexString(Encode(PeerMessage(SmallPartials()))),

@@ -212,9 +212,9 @@ TEST(Member, AViewWhoseBaseItDoesNotHoldIsNotEntered) {
 
 TEST(Member, AnotherClusterIsLeft) {
   Rig rig(ConfigOf(kMe));
-  rig.Coordinator(JobIs{"job", "one", TermNumber(1), {}, "", std::nullopt});
+  rig.Coordinator(JobIs{"job", {}, "one", TermNumber(1), {}, "", std::nullopt});
   const auto quit =
-      Of<Quit>(rig.Coordinator(JobIs{"job", "two", TermNumber(2), {}, "", std::nullopt}));
+      Of<Quit>(rig.Coordinator(JobIs{"job", {}, "two", TermNumber(2), {}, "", std::nullopt}));
   ASSERT_EQ(quit.size(), 1u);
   EXPECT_EQ(quit[0].reason, "the coordinator belongs to cluster two, this member to one");
 }

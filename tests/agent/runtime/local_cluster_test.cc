@@ -1,0 +1,93 @@
+#include "agent/runtime/local_cluster.h"
+
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lib/transport/loop/loop_network.h"
+#include "lib/wire/message_codec.h"
+#include "nlohmann/json.hpp"
+#include "tests/agent/runtime/stand_in.h"
+
+namespace muster::agent {
+namespace {
+
+using ::testing::ElementsAre;
+
+// A cluster whose coordinator is this test, and whose workers end at once, as after their work.
+class LocalClusterTest : public ::testing::Test {
+ protected:
+  LocalClusterTest() {
+    MakeProgram("muster-coordinator", "sleep 600");
+    MakeProgram("muster-worker", "exit 0");
+    auto made = LocalCluster::Make(
+        *loop_, *here_, {.folder = folder_ + "/cluster", .programs = folder_, .slots = 2},
+        {.on_exit = [this](const NoteExit& note) { OnExit(note); },
+         .on_stopped = [this] { loop_->Quit(); }});
+    EXPECT_TRUE(made.ok()) << made.status();
+    cluster_ = *std::move(made);
+    std::ifstream file(folder_ + "/cluster/cluster.json");
+    const std::string address = nlohmann::json::parse(file)["grpc"].get<std::string>();
+    listener_ = there_
+                    ->Listen(address,
+                             [this](std::shared_ptr<Session> session) {
+                               loop_->Post([this, session] {
+                                 session_ = session;
+                                 Want(1);
+                               });
+                               return SessionHandler{.on_frame = [](const Frame&) {},
+                                                     .on_broken = [](const absl::Status&) {}};
+                             })
+                    .value();
+  }
+  ~LocalClusterTest() override {
+    cluster_.reset();
+    std::filesystem::remove_all(folder_);
+  }
+
+  void MakeProgram(const std::string& name, const std::string& does) const {
+    const std::string path = folder_ + "/" + name;
+    std::ofstream(path) << "#!/bin/sh\n" << does << "\n";
+    chmod(path.c_str(), 0755);
+  }
+  void Want(int64_t start) {
+    const JobProcesses job{"j", StartNumber(start), {{"worker-0", Role::kWorker}}};
+    session_->Send({.header = Encode(ToAgent(Wanted{{job}})), .payload = {}});
+  }
+  void OnExit(const NoteExit& note) {
+    if (note.key == kCoordinatorKey) return;
+    notes_.push_back(note.text);
+    if (notes_.size() == 1) {  // the job is deleted, and submitted again
+      std::filesystem::remove_all(cluster_->folder().job("j"));
+      return Want(2);
+    }
+    cluster_->Stop();
+    cluster_->Stop();
+  }
+
+  const std::string folder_ = MakeTestFolder();
+  std::unique_ptr<EventLoop> loop_ = EventLoop::Make().value();
+  LoopNetwork network_;
+  std::unique_ptr<Transport> here_ = network_.MakeTransport("agent");
+  std::unique_ptr<Transport> there_ = network_.MakeTransport("coordinator");
+  std::shared_ptr<Session> session_;
+  std::vector<std::string> notes_;  // of exits of workers
+  std::unique_ptr<Listener> listener_;
+  std::unique_ptr<LocalCluster> cluster_;
+};
+
+// That nothing was wanted in between, the agent may not have heard.
+TEST_F(LocalClusterTest, AJobThatIsSubmittedAgainAfterItWasDeletedHasItsFolder) {
+  cluster_->Start();
+  RunUntilQuit(*loop_);
+  EXPECT_THAT(notes_, ElementsAre("worker-0 ended with exit code 0 (done)",
+                                  "worker-0 ended with exit code 0 (done)"));
+}
+
+}  // namespace
+}  // namespace muster::agent

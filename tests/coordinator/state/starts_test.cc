@@ -1,0 +1,205 @@
+// What was said for one start of a job does not count for another (docs/protocol.md section 2).
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lib/base/exit_codes.h"
+#include "tests/coordinator/state/desk.h"
+
+namespace muster::coordinator {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+muster::Join JoinFor(StartNumber start, const MemberId& id, const std::string& job = "job") {
+  muster::Join join;
+  join.job = job;
+  join.start = start;
+  join.id = id;
+  join.environment = Environment();
+  return join;
+}
+
+ProcessExited ExitOf(StartNumber start, int code) {
+  ProcessExited exited;
+  exited.job = "job";
+  exited.start = start;
+  exited.name = "worker-1";
+  exited.exit_code = code;
+  exited.cause = "ended";
+  return exited;
+}
+
+// A job that failed and was submitted again: it is in its second start, in which two members train.
+StartNumber RunASecondTime(Desk& desk) {
+  RunTwo(desk);
+  const StartNumber first = desk.StartOf();
+  desk.Give(AgentSays{ExitOf(first, kExitBadData)});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kFailed);
+  desk.Give(Submit{"job", SpecOf(1, 2)});
+  const std::vector<MemberId> members = {Id("worker-0", 2), Id("worker-1", 2)};
+  for (const MemberId& id : members) desk.Join(id);
+  desk.Activate(members);
+  EXPECT_EQ(desk.Job().phase, JobPhase::kRunning);
+  desk.Drain<Announce>();
+  return first;
+}
+
+TEST(Starts, WhoWasToldOfADeletedJobDoesNotTrainInTheNextOfItsId) {
+  Desk desk;
+  desk.Give(Submit{"job", SpecOf(1, 1)});
+  const StartNumber first = desk.StartOf();
+  desk.Give(Cancel{"job"});
+  desk.Give(Delete{"job"});
+  desk.Give(JobDeleted{"job", ""});
+  JobSpec other = SpecOf(1, 1);
+  other.training.seed = 7;
+  desk.Give(Submit{"job", other});
+  ASSERT_NE(desk.StartOf(), first);
+  desk.Drain<Announce>();
+  desk.Say(kA, JoinFor(first, kA));
+  const auto leave = desk.Sent<Leave>();
+  ASSERT_EQ(leave.size(), 1u);
+  EXPECT_EQ(leave[0].second.exit_code, kExitLater);
+  EXPECT_THAT(leave[0].second.reason, HasSubstr("it was told of another start of the job"));
+  EXPECT_THAT(desk.Status().members, IsEmpty());
+  desk.Say(kA, JoinFor(desk.StartOf(), kA));
+  EXPECT_EQ(desk.Status().members.size(), 1u);
+}
+
+TEST(Starts, AJobThatIsPutBackStartsAnew) {
+  Desk desk;
+  desk.Give(Submit{"job", SpecOf(1, 2)});
+  const StartNumber first = desk.coordinator().JobOf("job")->start;
+  JobSpec other = SpecOf(1, 2);
+  other.runtime.fingerprint_every = 3;
+  desk.Give(Submit{"job", other});
+  const StartNumber second = desk.coordinator().JobOf("job")->start;
+  EXPECT_NE(second, first);
+  const auto wanted = desk.Drain<ToAgents>();
+  ASSERT_FALSE(wanted.empty());
+  EXPECT_EQ(wanted.back().wanted.jobs.at(0).start, second);
+  desk.Say(kA, JoinFor(first, kA));
+  EXPECT_THAT(desk.Status().members, IsEmpty());
+}
+
+TEST(Starts, ARestartOfTheCoordinatorKeepsTheNumberAndGivesOthersToOthers) {
+  Desk before;
+  RunTwo(before);
+  const StartNumber start = before.StartOf();
+  Coordinator after("cluster", TermNumber(2), Settings(), {.jobs = {before.Job()}}, Time{});
+  EXPECT_EQ(after.Find("job")->start, start);
+  muster::Join join = JoinFor(start, kA);
+  join.sealed = ViewNumber(1);
+  join.active = true;
+  after.Handle(MemberSays{kA, join}, Time{});
+  EXPECT_EQ(after.StatusOf("job").members.size(), 1u);
+  after.Handle(AgentUp{"host", 8}, Time{});
+  after.Handle(Submit{"next", SpecOf(1, 1)}, Time{});
+  EXPECT_GT(after.Find("next")->start, start);
+}
+
+TEST(Starts, AQueuedJobTellsNobodyWhatItIs) {
+  Desk desk({}, /*slots=*/1);
+  desk.Give(Submit{"job", SpecOf(2, 2)});
+  EXPECT_FALSE(desk.coordinator().JobOf("job").has_value());
+}
+
+TEST(Starts, AnExitOfAnEarlierStartEndsNothing) {
+  Desk desk;
+  const StartNumber first = RunASecondTime(desk);
+  desk.Give(AgentSays{ExitOf(first, kExitBadData)});
+  ProcessExited gave_up = ExitOf(first, kExitFailed);
+  gave_up.gave_up = true;
+  desk.Give(AgentSays{gave_up});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kRunning);
+  EXPECT_EQ(desk.Status().members.size(), 2u);
+  desk.Give(AgentSays{ExitOf(desk.StartOf(), kExitBadData)});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kFailed);
+}
+
+// The agent starts them when it hears of the new start, which it has been told already.
+TEST(Starts, WhoLeftAnEarlierStartIsNotAskedForAgain) {
+  Desk desk;
+  const StartNumber first = RunASecondTime(desk);
+  for (const int code : {kExitDone, kExitStopped, kExitLater})
+    desk.Give(AgentSays{ExitOf(first, code)});
+  EXPECT_THAT(desk.Drain<ToAgents>(), IsEmpty());
+  desk.Give(AgentSays{ExitOf(desk.StartOf(), kExitLater)});
+  EXPECT_EQ(desk.Drain<ToAgents>().size(), 1u) << "a person told it to go; its job goes on";
+}
+
+TEST(Starts, WhatAWorkerOfAnEarlierStartHadRunIsCounted) {
+  Desk desk;
+  const StartNumber first = RunASecondTime(desk);
+  ProcessExited exited = ExitOf(first, kExitStopped);
+  exited.name = kA.name;
+  exited.lanes.incarnation = kA.incarnation;
+  exited.lanes.total = 3;
+  const int64_t before = desk.Job().lanes.recomputed();
+  desk.Give(AgentSays{exited});
+  EXPECT_EQ(desk.Job().lanes.recomputed(), before + 3);
+  EXPECT_EQ(desk.Status().members.size(), 2u) << "worker-0 of this start is another incarnation";
+}
+
+TEST(Starts, TheDigestOfAnEarlierStartEndsNothing) {
+  Desk desk;
+  RunTwo(desk);
+  const StartNumber first = desk.StartOf();
+  desk.Give(Stop{"job"});
+  const auto given = desk.Sent<GiveCommand>();
+  ASSERT_EQ(given.size(), 1u);
+  desk.Record(kA, 0, {given[0].second.command});
+  desk.Segment(kA, 1, {0}, 1);
+  desk.Segment(kB, 1, {1}, 1);
+  const auto commit = desk.Drain<CommitManifest>();
+  ASSERT_EQ(commit.size(), 1u);
+  desk.Give(ManifestCommitted{commit[0].manifest});
+  const auto asked = desk.Drain<ComputeDigest>();
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_EQ(asked[0].start, first);
+  desk.Give(AgentSays{ExitOf(first, kExitBadData)});  // while the digest is computed
+  ASSERT_EQ(desk.Job().phase, JobPhase::kFailed);
+  desk.Give(Submit{"job", SpecOf(1, 2)});
+  desk.Give(DigestDone{"job", first, "abc", ""});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kStarting);
+  EXPECT_EQ(desk.Job().digest, "");
+  desk.Give(DigestDone{"job", desk.StartOf(), "abc", ""});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kStarting) << "nobody has asked for it";
+}
+
+// Its members are not there yet, but they train.
+TEST(Starts, AJobWhoseMembersMayComeBackIsNotPutBack) {
+  Desk before;
+  RunTwo(before);
+  JobSpec other = SpecOf(1, 2);
+  other.runtime.fingerprint_every = 3;
+  Desk desk(RecoveredState{.jobs = {before.Job()}});
+  desk.Give(Submit{"job", other});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kRunning);
+  EXPECT_EQ(desk.Job().spec.runtime.fingerprint_every, SpecOf(1, 2).runtime.fingerprint_every);
+  EXPECT_TRUE(desk.Status().may_have_members);
+  for (int i = 0; i < 16; ++i) {  // a lease
+    desk.Wait(milliseconds(100));
+    desk.Give(Tick{});
+  }
+  EXPECT_FALSE(desk.Status().may_have_members);
+  desk.Give(Submit{"job", other});
+  EXPECT_EQ(desk.Job().spec.runtime.fingerprint_every, 3) << "nobody came";
+}
+
+// Whoever is turned away is nobody's member: it is not remembered.
+TEST(Starts, WhoIsTurnedAwayMayJoinAnotherJob) {
+  Desk desk;
+  desk.Give(Submit{"job", SpecOf(1, 1)});
+  desk.Give(Submit{"next", SpecOf(1, 1)});
+  desk.Say(kA, JoinFor(StartNumber(5), kA));
+  EXPECT_EQ(desk.coordinator().JobOfMember(kA), "");
+  desk.Join(kA, "next");
+  EXPECT_EQ(desk.coordinator().JobOfMember(kA), "next");
+  EXPECT_EQ(desk.Status("next").members.size(), 1u);
+}
+
+}  // namespace
+}  // namespace muster::coordinator
