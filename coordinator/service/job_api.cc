@@ -328,7 +328,11 @@ class Api final : public JobApi {
     if (!CanGoOn(status.job.phase)) {
       const std::vector<std::string> other = RuntimeDifferences(status.job.spec, spec);
       if (Ended(status.job.phase) || other.empty()) return std::nullopt;
-      if (status.may_have_members)
+      if (status.members.empty() && status.may_have_members)
+        return absl::UnavailableError(absl::StrCat(
+            "members of job ", id,
+            " may still come back after the restart of the coordinator; retry in a moment"));
+      if (!status.members.empty())
         return absl::FailedPreconditionError(
             absl::StrCat("job ", id, " is running with other values (", absl::StrJoin(other, "; "),
                          "); stop it first, then submit it again with these"));

@@ -311,7 +311,7 @@ JobStatus JobRun::Status() const {
   for (const Manifest& m : checkpoints_.committed())
     status.checkpoints.emplace_back(m.lineage, m.step);
   status.waits_for = waits_for_;
-  status.may_have_members = HasMembers();
+  status.may_have_members = !ended() && HasMembers();
   for (const auto& [member, live] : membership_.live())
     status.members.push_back(StatusOfMember(member, live));
   return status;

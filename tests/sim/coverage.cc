@@ -41,6 +41,7 @@ constexpr Row kRows[] = {
     {Corner::kFailedJobs, "failed jobs", 10},
     {Corner::kResumedJobs, "jobs submitted again", 50},
     {Corner::kChangedRuns, "submissions with other runtime fields", 20},
+    {Corner::kJoinsOfOtherStarts, "members turned away that were told of another start", 1},
     {Corner::kFreeOrderSteps, "steps summed in free order", 1000},
     {Corner::kBufferSteps, "steps of models with buffers", 1000},
     {Corner::kAudits, "audits", 300},

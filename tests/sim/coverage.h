@@ -40,6 +40,7 @@ enum class Corner {
   kFailedJobs,
   kResumedJobs,
   kChangedRuns,
+  kJoinsOfOtherStarts,
   kFreeOrderSteps,
   kBufferSteps,
   kAudits,

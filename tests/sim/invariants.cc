@@ -131,6 +131,8 @@ void Invariants::CheckSaid(const MemberId& to, const FromCoordinator& message) {
       if (job->store.ledger.count({ack->lineage, s}) == 0)
         Violate(*job, "a record was acknowledged that is not in the ledger");
   const auto* leave = std::get_if<Leave>(&message);
+  if (leave != nullptr && absl::StrContains(leave->reason, "another start of the job"))
+    around_.coverage.Add(Corner::kJoinsOfOtherStarts);
   const int64_t lease = kDefaultLease / std::chrono::milliseconds(1);
   const int64_t now = around_.schedule.now();
   const bool just_woke = coordinator_wakes_at_ && now < *coordinator_wakes_at_ + lease;
@@ -159,6 +161,10 @@ void Invariants::CheckMembers(const SimJob& job, const View& view) {
   for (const ViewMember& m : view.members) {
     if (!names.insert(m.id.name).second) Violate(job, "two incarnations of a name are in one view");
     if (sight_.job_of(m.id) != &job) Violate(job, "a member of another job is in a view");
+    const MemberProcess* process = sight_.find(m.id);
+    if (process != nullptr && process->machine() != nullptr &&
+        process->machine()->member().config().start != job.store.journal->start)
+      Violate(job, "a member that was told of another start is in a view");
     ranks[m.role].insert(m.rank.value());
     ++count[m.role];
   }

@@ -652,6 +652,10 @@ TEST(Resume, OtherRuntimeFieldsAreAcceptedWhileNobodyHasJoined) {
   Desk before;
   RunTwo(before);
   Desk desk(RecoveredState{.jobs = {before.Job()}});
+  for (int i = 0; i < 16; ++i) {  // a lease: nobody comes back
+    desk.Wait(milliseconds(100));
+    desk.Give(Tick{});
+  }
   JobSpec spec = SpecOf(1, 1);
   spec.runtime.resume.kind = ResumeKind::kNever;
   desk.Give(Submit{"job", spec});

@@ -67,7 +67,7 @@ TEST(JobRun, GivesBackWhatTheNextOneIsMadeOf) {
   EXPECT_EQ(stored.journal.phase, JobPhase::kCancelled);
   EXPECT_TRUE(stored.journal.environment.has_value());
   JobRun next = RunOf(stored);
-  EXPECT_FALSE(next.HasMembers()) << "nothing of the life before is left";
+  EXPECT_THAT(next.Status().members, IsEmpty()) << "nothing of the life before is left";
 }
 
 // A heartbeat changes nothing that is decided, so nothing comes out of it.
