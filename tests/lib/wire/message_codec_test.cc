@@ -233,13 +233,15 @@ TEST(MessageCodecTest, FirstFrameTellsWhoSpeaks) {
 }
 
 TEST(MessageCodecTest, WhatIsWantedNamesEachJobsProcesses) {
-  const Wanted wanted{{{"one", {{"worker-0", Role::kWorker}, {"server-0", Role::kServer}}},
-                       {"two", {{"worker-0", Role::kWorker}}}}};
+  const Wanted wanted{
+      {{"one", StartNumber(7), {{"worker-0", Role::kWorker}, {"server-0", Role::kServer}}},
+       {"two", StartNumber(9), {{"worker-0", Role::kWorker}}}}};
   const auto decoded = DecodeToAgent(Encode(ToAgent(wanted)));
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   const auto& jobs = std::get<Wanted>(*decoded).jobs;
   ASSERT_EQ(jobs.size(), 2u);
   EXPECT_EQ(jobs[0].job, "one");
+  EXPECT_EQ(jobs[0].start, StartNumber(7));
   ASSERT_EQ(jobs[0].processes.size(), 2u);
   EXPECT_EQ(jobs[0].processes[1].name, "server-0");
   EXPECT_EQ(jobs[0].processes[1].role, Role::kServer);
