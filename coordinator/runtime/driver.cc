@@ -182,8 +182,8 @@ SessionHandler Driver::Accept(std::shared_ptr<Session> session) {
     if (!message.ok()) return refuse("header", message.status());
     const auto bytes = static_cast<int64_t>(frame.header.size());
     if (!inbound->Add(bytes))
-      return refuse("too_many",
-                    absl::ResourceExhaustedError("too many frames of this session are waiting"));
+      return refuse("too_many", absl::ResourceExhaustedError(
+                                    "too many frames or bytes of this session are waiting"));
     const std::string turn = inbound->TurnFor(*message);
     Post(turn, [this, id, inbound, open, bytes, message = *std::move(message)] {
       inbound->Taken(bytes);

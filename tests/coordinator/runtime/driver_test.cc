@@ -412,7 +412,8 @@ TEST_F(DriverTest, ASessionOfWhichTooManyBytesWaitIsBroken) {
   busy.get_future().wait();
   const std::string phase(60'000, 'x');
   for (int i = 0; i < 1200; ++i) member.Say(Alive{Step(0), phase});  // 72 MB in few frames
-  EXPECT_THAT(member.Broken().message(), HasSubstr("more waits than one session may have"));
+  EXPECT_THAT(member.Broken().message(),
+              HasSubstr("too many frames or bytes of this session are waiting"));
   enough.set_value();
 }
 
