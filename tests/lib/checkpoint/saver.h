@@ -1,6 +1,7 @@
 // Saves whole checkpoints the way a job does, for the tests with real processes and real disks.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 
 #include "tests/lib/checkpoint/support.h"
@@ -19,6 +20,8 @@ inline Layout LargeLayout() { return *Layout::Make(LargeTensors(), kLargeChunkBy
 inline absl::Status SaveOne(Catalogue& catalogue, const std::string& dir, const Layout& layout,
                             int64_t step, uint64_t attempt,
                             const std::function<void(const std::string&)>& stage) {
+  std::error_code ignored;  // what cannot be made is told by the first write
+  std::filesystem::create_directories(dir, ignored);
   const State state = MakeState(layout, static_cast<uint64_t>(step));
   const std::vector<PartView> parts = PartsOf<PartView>(layout, state);
   const size_t half = parts.size() / 2;
