@@ -149,8 +149,15 @@ class JobRun {
   JobJournal journal_;
   Membership membership_;
   std::optional<ViewChange> change_;
-  bool reattaching_;         // after a restart: members of the persisted view may still come
-  int64_t considered_ = -1;  // the membership for which the active view was found to fit
+  bool reattaching_;  // after a restart: members of the persisted view may still come
+  // A view, forming or active, and the membership that it was looked at for.
+  struct Considered {
+    ViewNumber view;
+    bool forming = false;
+    int64_t revision = 0;
+    bool operator==(const Considered&) const = default;
+  };
+  std::optional<Considered> fits_;  // found to fit; what is equal need not be looked at again
   struct {
     std::string cause;
     bool loss = false;

@@ -29,15 +29,15 @@ std::vector<MemberId> IdsOf(const std::vector<ViewMember>& members) {
 }  // namespace
 
 // Membership against what is active or forming; the last thing done for every input. While nobody
-// comes or goes and the active view fits, nothing is looked at.
+// comes or goes and the active or forming view fits, nothing is looked at.
 void JobRun::Consider() {
   if (reattaching_ && !EveryoneIsBack()) return;
   if (change_) EvictSlow();
-  if (!change_ && considered_ == membership_.revision() && journal_.view &&
-      journal_.view->number == journal_.number)
-    return;
+  const bool is_view = change_ || (journal_.view && journal_.view->number == journal_.number);
+  const Considered now{journal_.number, change_.has_value(), membership_.revision()};
+  if (is_view && fits_ == now) return;
   if (change_ ? membership_.AllLive(change_->members()) : ViewStillFits()) {
-    if (!change_) considered_ = membership_.revision();
+    fits_ = now;
     return;
   }
   const std::optional<std::string> why_not = WhyNotYet();
