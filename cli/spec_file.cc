@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <sstream>
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/status.h"
@@ -14,15 +13,17 @@ namespace muster::cli {
 
 absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
   errno = 0;
-  std::ifstream in(path);
-  std::ostringstream text;
-  const bool empty = in && in.peek() == std::ifstream::traits_type::eof() && !in.bad();
-  if (empty) return std::string();  // nothing to copy fails `text`
-  if (in) text << in.rdbuf();
-  if (!in || in.bad() || !text)
+  std::ifstream in(path, std::ios::binary);
+  std::string text(kMostTextBytes + 1, '\0');
+  if (in) in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (!in.eof() && !in)
     return absl::InvalidArgumentError(
         absl::StrCat("cannot read ", path, ": ", std::strerror(errno != 0 ? errno : EIO)));
-  return text.str();
+  if (in)
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " has more than the ", kMostTextBytes >> 20, " MiB that are allowed"));
+  text.resize(static_cast<size_t>(in.gcount()));
+  return text;
 }
 
 absl::StatusOr<JobSpec> ReadSpec(const std::string& path, const std::vector<std::string>& settings,

@@ -10,7 +10,9 @@
 
 namespace muster::cli {
 
-// kInvalidArgument: cannot be read; the message names the file.
+inline constexpr size_t kMostTextBytes = size_t{1} << 20;
+
+// kInvalidArgument: cannot be read, or has more than kMostTextBytes; the message names the file.
 absl::StatusOr<std::string> ReadTextFile(const std::string& path);
 
 // YAML or JSON (which is YAML too), with settings applied and the numbers of processes replaced

@@ -54,7 +54,7 @@ void Agent::Drain() {
 
 void Agent::Act(const Spawn& action) {
   const ProcessKey key = action.key;
-  std::vector<std::string> arguments = options_.command(key, action.role);
+  std::vector<std::string> arguments = options_.command(action);
   if (const auto point = faults_.Arm(key)) arguments.insert(arguments.end(), {"--fail-at", *point});
   auto started =
       ChildProcess::Start({.arguments = std::move(arguments), .log_file = options_.log_file(key)});

@@ -23,7 +23,7 @@ struct AgentOptions {
   // The file to which a process prints; its folder exists.
   std::function<std::string(const ProcessKey&)> log_file;
   // Program and arguments of a process.
-  std::function<std::vector<std::string>(const ProcessKey&, Role)> command;
+  std::function<std::vector<std::string>(const Spawn&)> command;
   // What a worker that has ended had run; may be null.
   std::function<LaneCount(const ProcessKey&)> lanes;
   SupervisorOptions supervisor;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/descriptors.h"
 #include "lib/base/status.h"
 #include "lib/lane_counter/lane_counter.h"
 #include "lib/log/log.h"
@@ -23,6 +24,18 @@ std::string HostName() {
 SupervisorOptions WithSlots(SupervisorOptions options, int slots) {
   options.slots = slots;
   return options;
+}
+
+// For each process that it starts an agent holds a pidfd and a pipe.
+absl::Status CheckDescriptors(int slots) {
+  constexpr int kOfItself = 64, kOfAProcess = 2;
+  const int limit = RaiseDescriptorLimit();
+  const int most = (limit - kOfItself) / kOfAProcess;
+  if (slots <= most) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("this process may open ", limit, " files, which is enough for ",
+                   std::max(0, most), " slots; ", slots, " are asked for: raise the limit with ",
+                   "`ulimit -n`, or give fewer slots"));
 }
 
 }  // namespace
@@ -48,6 +61,7 @@ absl::StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Make(EventLoop& loop
                                                                  Transport& transport,
                                                                  LocalClusterOptions options,
                                                                  LocalClusterEvents events) {
+  MUSTER_RETURN_IF_ERROR(CheckDescriptors(options.slots));
   MUSTER_ASSIGN_OR_RETURN(RunFolder folder, RunFolder::Open(options.folder));
   MUSTER_ASSIGN_OR_RETURN(ClusterAddresses addresses, folder.PickAddresses(options.http));
   return std::unique_ptr<LocalCluster>(new LocalCluster(loop, transport, std::move(options),
@@ -66,7 +80,7 @@ LocalCluster::LocalCluster(EventLoop& loop, Transport& transport, LocalClusterOp
       metrics_{{kCoordinatorKey, addresses_.http}},
       agent_(loop,
              {.log_file = [this](const ProcessKey& key) { return folder_.LogFile(key); },
-              .command = [this](const ProcessKey& key, Role role) { return CommandFor(key, role); },
+              .command = [this](const Spawn& spawn) { return CommandFor(spawn); },
               .lanes = [this](const ProcessKey& key) { return LanesOf(key); },
               .supervisor = WithSlots(options_.supervisor, options_.slots),
               .faults = options_.faults},
@@ -94,9 +108,9 @@ void LocalCluster::Start() {
 
 void LocalCluster::Stop() { agent_.Do(StopAll{}); }
 
-std::vector<std::string> LocalCluster::CommandFor(const ProcessKey& key, Role role) const {
+std::vector<std::string> LocalCluster::CommandFor(const Spawn& spawn) const {
   std::vector<std::string> command =
-      key == kCoordinatorKey ? CoordinatorCommand() : MemberCommand(key, role);
+      spawn.key == kCoordinatorKey ? CoordinatorCommand() : MemberCommand(spawn);
   command.insert(command.end(), options_.arguments.begin(), options_.arguments.end());
   return command;
 }
@@ -116,18 +130,21 @@ std::vector<std::string> LocalCluster::CoordinatorCommand() const {
   return command;
 }
 
-std::vector<std::string> LocalCluster::MemberCommand(const ProcessKey& key, Role role) const {
-  const char* program = role == Role::kServer ? "/muster-server" : "/muster-worker";
+std::vector<std::string> LocalCluster::MemberCommand(const Spawn& spawn) const {
+  const ProcessKey& key = spawn.key;
+  const char* program = spawn.role == Role::kServer ? "/muster-server" : "/muster-worker";
   std::vector<std::string> command = {options_.programs + program,
                                       "--coordinator",
                                       addresses_.grpc,
                                       "--job",
                                       key.job,
+                                      "--start",
+                                      absl::StrCat(spawn.start.value()),
                                       "--name",
                                       key.name,
                                       "--node",
                                       node_};
-  if (role == Role::kWorker)
+  if (spawn.role == Role::kWorker)
     command.insert(command.end(), {"--dir", folder_.job(key.job)});  // a server has no files there
   return command;
 }

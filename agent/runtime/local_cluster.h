@@ -56,9 +56,9 @@ class LocalCluster {
  private:
   LocalCluster(EventLoop& loop, Transport& transport, LocalClusterOptions options,
                LocalClusterEvents events, RunFolder folder, ClusterAddresses addresses);
-  std::vector<std::string> CommandFor(const ProcessKey& key, Role role) const;
+  std::vector<std::string> CommandFor(const Spawn& spawn) const;
   std::vector<std::string> CoordinatorCommand() const;
-  std::vector<std::string> MemberCommand(const ProcessKey& key, Role role) const;
+  std::vector<std::string> MemberCommand(const Spawn& spawn) const;
   void OnReport(const ProcessKey& key, const Report& report);
   void OnExit(const NoteExit& note);
   void OnWanted(const Wanted& wanted);

@@ -74,6 +74,7 @@ using SupervisorEvent = std::variant<WantCoordinator, WantMembers, SpawnFailed, 
 
 struct Spawn {
   ProcessKey key;
+  StartNumber start;  // of the job, which has a later one when it was put back into the queue
   Role role = Role::kWorker;  // means nothing for the coordinator
 };
 struct SendSignal {

@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kCountedExits = 16;  // of a process
 constexpr size_t kEndsBefore = 1024;  // of earlier starts of the job
 
-// The last line of a log; of one of ours, what it says.
+// The last line of a log; if a Muster program wrote it, only its message.
 std::string LastWords(absl::string_view lines) {
   while (absl::ConsumeSuffix(&lines, "\n")) {
   }
@@ -152,11 +152,12 @@ void ProcessesOfJob::StartAfresh() {
   for (auto& [name, process] : processes_) process.StartAfresh();
 }
 
+// Servers do not report steps, but no worker completes one without them.
 void ProcessesOfJob::OnProgress(const std::string& name, Time now) {
   for (auto& [other, process] : processes_) {
     const bool has_looked_on =
         process.phase == Phase::kRunning && now - process.since >= options_.healthy_after;
-    if (other == name || has_looked_on) process.StartAfresh();
+    if (other == name || process.role == Role::kServer || has_looked_on) process.StartAfresh();
   }
 }
 
@@ -182,6 +183,20 @@ std::deque<ProcessExited> ProcessesOfJob::EndsToTell() const {
     for (const Exit& exit : process.counted_exits) ends.push_back(ReportOf(name, process, exit));
   while (ends.size() > kEndsBefore) ends.pop_front();
   return ends;
+}
+
+bool ProcessesOfJob::HasPlace(const std::string& name) const {
+  const auto it = processes_.find(name);
+  return it != processes_.end() && HasPlace(it->second);
+}
+
+bool ProcessesOfJob::HasPlace(const Process& process) {
+  return Runs(process) || (process.phase == Phase::kWaiting && process.has_run && process.wanted);
+}
+
+size_t ProcessesOfJob::Places() const {
+  return static_cast<size_t>(std::count_if(processes_.begin(), processes_.end(),
+                                           [](const auto& e) { return HasPlace(e.second); }));
 }
 
 size_t ProcessesOfJob::LettingGo() const {
@@ -231,7 +246,8 @@ void ProcessesOfJob::StartWhatIsDue(Time now, const MayStart& may_start, Actions
     if (!may_start(name)) continue;
     process.phase = Phase::kRunning;
     process.since = now;
-    out.push_back(Spawn{KeyOf(name), process.role});
+    process.has_run = true;
+    out.push_back(Spawn{KeyOf(name), start_, process.role});
   }
 }
 

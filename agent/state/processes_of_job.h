@@ -48,6 +48,9 @@ class ProcessesOfJob {
   std::deque<ProcessExited> EndsToTell()
       const;                 // what OnSessionUp tells of those who had run lanes
   size_t LettingGo() const;  // that run and are wanted no more
+  // That run, or have run and wait to be started again: nobody else takes their places.
+  size_t Places() const;
+  bool HasPlace(const std::string& name) const;
   bool Runs(const std::string& name) const;
   std::vector<ProcessKey> Running() const;
   // Nothing is wanted and nothing runs: this can go.
@@ -59,6 +62,7 @@ class ProcessesOfJob {
     Role role = Role::kWorker;
     bool wanted = true;
     bool kept_down = false;
+    bool has_run = false;
     Phase phase = Phase::kWaiting;
     Time since{};        // kRunning: of the start
     Time due{};          // kWaiting: of the start; kLeaving: of SIGTERM; kStopping: of SIGKILL
@@ -73,6 +77,7 @@ class ProcessesOfJob {
   bool is_coordinator() const { return job_.empty(); }
   void LetLeave(const std::string& name, Process& process, Time now, Actions& out);
   void StopOne(const std::string& name, Process& process, Time now, Actions& out);
+  static bool HasPlace(const Process& process);
   static bool Ends(const Process& process);  // by itself or by us
   static bool Runs(const Process& process);
   AfterExit Judge(Process& process, const Exit& exit, Time now) const;

@@ -20,12 +20,14 @@ SupervisorActions Supervisor::Step(const SupervisorEvent& event, Time now) {
 void Supervisor::StartWhatIsDue(Time now, Actions& out) {
   Members members = CountMembers();
   for (auto& [job, starts] : jobs_) {
-    const auto may_start = [&, &id = job](const std::string& name) {
-      if (IsHeldBack({id, name}, members)) return false;
-      if (id != kCoordinatorKey.job) ++members.running;
-      return true;
-    };
-    for (ProcessesOfJob& start : starts) start.StartWhatIsDue(now, may_start, out);
+    for (ProcessesOfJob& start : starts) {
+      const auto may_start = [&, &id = job](const std::string& name) {
+        if (IsHeldBack(start, {id, name}, members)) return false;
+        if (id != kCoordinatorKey.job && !start.HasPlace(name)) ++members.places;
+        return true;
+      };
+      start.StartWhatIsDue(now, may_start, out);
+    }
   }
 }
 
@@ -34,19 +36,22 @@ Supervisor::Members Supervisor::CountMembers() const {
   for (const auto& [job, starts] : jobs_) {
     if (job == kCoordinatorKey.job) continue;
     for (const ProcessesOfJob& start : starts) {
-      members.running += start.Running().size();
+      members.places += start.Places();
       members.letting_go += start.LettingGo();
     }
   }
   return members;
 }
 
-// What is let go ends soon, at the latest by SIGKILL; that exit is an event that starts what waits.
-bool Supervisor::IsHeldBack(const ProcessKey& key, const Members& members) const {
+// Slots are freed when the leaving processes exit (SIGKILL at the latest); that exit starts the
+// waiting ones. Whoever has run already has its place: what another job lets go of does not hold it
+// up.
+bool Supervisor::IsHeldBack(const ProcessesOfJob& start, const ProcessKey& key,
+                            const Members& members) const {
   if (key == kCoordinatorKey) return false;
   if (Runs(key)) return true;  // for an earlier start of its job
-  return options_.slots > 0 && members.letting_go > 0 &&
-         members.running >= static_cast<size_t>(options_.slots);
+  return options_.slots > 0 && members.letting_go > 0 && !start.HasPlace(key.name) &&
+         members.places >= static_cast<size_t>(options_.slots);
 }
 
 std::optional<Time> Supervisor::NextTick() const {
@@ -55,7 +60,7 @@ std::optional<Time> Supervisor::NextTick() const {
   for (const auto& [job, starts] : jobs_)
     for (const ProcessesOfJob& start : starts) {
       const std::optional<Time> due = start.NextTick([&, &id = job](const std::string& name) {
-        return !IsHeldBack({id, name}, members);
+        return !IsHeldBack(start, {id, name}, members);
       });
       if (due && (!next || *due < *next)) next = due;
     }

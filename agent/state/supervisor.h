@@ -51,7 +51,7 @@ class Supervisor {
   // run.
   using Starts = std::list<ProcessesOfJob>;
   struct Members {  // of all jobs
-    size_t running = 0;
+    size_t places = 0;
     size_t letting_go = 0;
   };
 
@@ -59,7 +59,7 @@ class Supervisor {
   ProcessesOfJob& StartOf(const JobProcesses& wanted, Time now, Actions& out);
   void StartWhatIsDue(Time now, Actions& out);
   Members CountMembers() const;
-  bool IsHeldBack(const ProcessKey& key, const Members& members) const;
+  bool IsHeldBack(const ProcessesOfJob& start, const ProcessKey& key, const Members& members) const;
 
   const SupervisorOptions options_;
   std::map<std::string, Starts> jobs_;  // the coordinator is the one without an id

@@ -178,7 +178,6 @@ std::string SimulatedMembers::JoinOf(const Member& member) const {
   join.address = absl::StrCat(member.id.name, ":1");
   join.environment = environment_;
   join.sealed = member.sealed;
-  join.active = member.sealed > ViewNumber(0);
   return Encode(ToCoordinator(join));
 }
 
@@ -275,8 +274,6 @@ void SimulatedMembers::SendRecords(Time now) {
     MutexLock lock(mutex_);
     if (active_ != left_ || view_.number == ViewNumber(0)) return;
     record = {.lineage = view_.lineage, .step = next_step_, .view = view_.number};
-    for (const int32_t holder : view_.LanesAt(next_step_).holder_of)
-      record.lane_holders.push_back(view_.members[static_cast<size_t>(holder)].id);
     record.samples = StepSamples(spec_.training, kSamples, next_step_);
     record.weight = static_cast<int64_t>(record.samples.count);
     record.loss = static_cast<double>(record.weight);

@@ -1,5 +1,5 @@
 // Committing checkpoints and reading them back: the part of the coordinator that works on files.
-// Runs on the background thread.
+// Runs on the commit thread of the job.
 #pragma once
 
 #include <string>

@@ -95,6 +95,7 @@ Driver::Driver(Journal& journal, RecoveredState recovered, const Clock& clock, M
       clock_(clock),
       metrics_(metrics),
       options_(std::move(options)),
+      mailbox_(options_.most_waiting_of_job),
       reattaching_(HadMembers(recovered)),
       coordinator_(journal.cluster(), journal.term(), options_.settings, std::move(recovered),
                    clock.Now()),
@@ -178,18 +179,21 @@ SessionHandler Driver::Accept(std::shared_ptr<Session> session) {
   const auto on_frame = [this, id, inbound, open, refuse](const Frame& frame) {
     if (frame.payload.size() > 0)
       return refuse("payload", absl::InvalidArgumentError("a frame with a payload"));
-    absl::StatusOr<AtCoordinator> message = DecodeAtCoordinator(frame.header);
-    if (!message.ok()) return refuse("header", message.status());
     const auto bytes = static_cast<int64_t>(frame.header.size());
     if (!inbound->Add(bytes))
       return refuse("too_many", absl::ResourceExhaustedError(
                                     "too many frames or bytes of this session are waiting"));
+    absl::StatusOr<AtCoordinator> message = DecodeAtCoordinator(frame.header);
+    if (!message.ok()) return refuse("header", message.status());
     const std::string turn = inbound->TurnFor(*message);
-    Post(turn, [this, id, inbound, open, bytes, message = *std::move(message)] {
+    auto say = [this, id, inbound, open, bytes, message = *std::move(message)] {
       inbound->Taken(bytes);
       open();
       sessions_.Said(id, message);
-    });
+    };
+    if (!mailbox_.Offer(turn, std::move(say), bytes))
+      refuse("too_many",
+             absl::ResourceExhaustedError("too many frames or bytes of its job are waiting"));
   };
   return {.on_frame = on_frame, .on_broken = [this, id, inbound](const absl::Status&) {
             Post(inbound->turn(), [this, id, inbound] {

@@ -35,6 +35,8 @@ namespace muster::coordinator {
 struct DriverOptions {
   Settings settings;
   std::string checkpoint_root;  // absolute
+  // Frames of one job's members that wait for the driver; sessions that bring more are broken.
+  TurnLimits most_waiting_of_job{.items = 400'000, .bytes = int64_t{512} << 20};
   Duration tick = std::chrono::milliseconds(50);
   // Called when the program passes a point at which tests kill it: persisted_unpublished, forming,
   // before_commit.

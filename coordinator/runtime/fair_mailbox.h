@@ -3,6 +3,7 @@
 // itself. Items of one key come out in the order they were posted in.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <map>
 #include <optional>
@@ -14,20 +15,24 @@
 
 namespace muster::coordinator {
 
-// All methods thread-safe. Bounded by those who post: the driver counts the frames of each session.
+// What may wait under one key.
+struct TurnLimits {
+  size_t items = SIZE_MAX;
+  int64_t bytes = INT64_MAX;
+};
+
+// All methods thread-safe.
 template <class T>
 class FairMailbox {
  public:
-  // Never blocks. False once closed; the item is dropped then.
-  bool Post(const std::string& key, T item) {
-    {
-      MutexLock lock(mutex_);
-      if (closed_) return false;
-      items_[key].push_back(std::move(item));
-      ++size_;
-    }
-    ready_.NotifyOne();
-    return true;
+  explicit FairMailbox(TurnLimits limits = {}) : limits_(limits) {}
+
+  // For what comes from ourselves and must not be lost. Never blocks. False once closed; the item
+  // is dropped then.
+  bool Post(const std::string& key, T item) { return Add(key, std::move(item), 0, {}); }
+  // For what comes from outside. False also when it would be more than may wait under the key.
+  bool Offer(const std::string& key, T item, int64_t bytes) {
+    return Add(key, std::move(item), bytes, limits_);
   }
   // Waits until an item is there, the deadline passes or the box is closed and empty: nothing in
   // the last two cases.
@@ -54,22 +59,47 @@ class FairMailbox {
   }
 
  private:
+  struct Turn {
+    std::deque<std::pair<T, int64_t>> items;  // with their bytes
+    int64_t bytes = 0;
+  };
+
+  bool Add(const std::string& key, T item, int64_t bytes, const TurnLimits& limits) {
+    {
+      MutexLock lock(mutex_);
+      if (closed_) return false;
+      const auto [turn, is_new] = turns_.try_emplace(key);
+      Turn& waits = turn->second;
+      if (waits.items.size() >= limits.items || bytes > limits.bytes - waits.bytes) {
+        if (is_new) turns_.erase(turn);
+        return false;
+      }
+      waits.items.emplace_back(std::move(item), bytes);
+      waits.bytes += bytes;
+      ++size_;
+    }
+    ready_.NotifyOne();
+    return true;
+  }
   std::optional<T> TakeLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (size_ == 0) return std::nullopt;
-    auto turn = items_.upper_bound(last_);
-    if (turn == items_.end()) turn = items_.begin();
-    last_ = turn->first;
-    std::optional<T> item(std::move(turn->second.front()));
-    turn->second.pop_front();
-    if (turn->second.empty()) items_.erase(turn);
+    auto next = turns_.upper_bound(last_);
+    if (next == turns_.end()) next = turns_.begin();
+    last_ = next->first;
+    Turn& turn = next->second;
+    std::optional<T> item(std::move(turn.items.front().first));
+    turn.bytes -= turn.items.front().second;
+    turn.items.pop_front();
+    if (turn.items.empty()) turns_.erase(next);
     --size_;
     return item;
   }
 
+  const TurnLimits limits_;
   mutable Mutex mutex_;
   CondVar ready_;
-  // No key without items.
-  std::map<std::string, std::deque<T>> items_ ABSL_GUARDED_BY(mutex_);
+  // By key; a turn without items is removed.
+  std::map<std::string, Turn> turns_ ABSL_GUARDED_BY(mutex_);
   std::string last_ ABSL_GUARDED_BY(mutex_);  // whose turn it was
   size_t size_ ABSL_GUARDED_BY(mutex_) = 0;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;

@@ -214,12 +214,14 @@ absl::StatusOr<RecoveredState> Journal::Load(std::vector<std::string>& damaged) 
   return recovered;
 }
 
-// The records of the current lineage without a gap, and the last values.
+// The records of the current lineage without a gap, and the last values. Of both, what was known
+// when the job's entry was written last stands in it: only what came after that is read.
 absl::Status Journal::LoadLedger(const JobJournal& job, RecoveredState& recovered) {
   recovered.recorded[job.id] = job.recorded;
   if (job.lineages.empty() || (Ended(job.phase) && !CanGoOn(job.phase))) return absl::OkStatus();
   const Lineage& lineage = job.lineages.back();
-  Step next = lineage.fork;
+  const Step marked = std::max(lineage.fork, job.recorded);
+  Step next = marked;
   std::string last;
   const std::string prefix = LedgerPrefix(job.id, kRecord, lineage.number);
   MUSTER_RETURN_IF_ERROR(kv_->Scan(kLedger, LedgerKey(job.id, kRecord, lineage.number, next),
@@ -241,9 +243,15 @@ absl::Status Journal::LoadLedger(const JobJournal& job, RecoveredState& recovere
                      record.status().message());
     tail.loss = MeanLoss(*record);
   }
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<FingerprintEntry> fingerprints, Fingerprints(job.id));
-  for (const FingerprintEntry& entry : fingerprints)
-    if (OnAncestry(job.lineages, entry.lineage, entry.step)) tail.fingerprint = entry;
+  if (tail.fingerprint &&
+      !OnAncestry(job.lineages, tail.fingerprint->lineage, tail.fingerprint->step))
+    tail.fingerprint.reset();
+  // A fingerprint may come some steps later than its record.
+  const Step first(std::max<int64_t>(0, marked.value() - static_cast<int64_t>(kRecentSteps)));
+  std::map<Step, FingerprintPart> later;
+  MUSTER_RETURN_IF_ERROR(ScanFingerprints(job.id, lineage.number, first, Step(INT64_MAX), later));
+  if (!later.empty())
+    tail.fingerprint = {lineage.number, later.rbegin()->first, later.rbegin()->second};
   return absl::OkStatus();
 }
 
@@ -311,6 +319,7 @@ absl::Status Journal::ScanRecords(const std::string& job, LineageNumber lineage,
   return ScanLedger(*kv_, LedgerKey(job, kRecord, lineage, first),
                     LedgerKey(job, kRecord, lineage, end), "record", DecodeStepRecord,
                     [&](LineageNumber, Step step, StepRecord record) {
+                      record.lane_holders = {};
                       out[step] = std::move(record);
                       return absl::OkStatus();
                     });

@@ -117,8 +117,8 @@ void MemberSessions::Refuse(SessionId id, const std::string& why) {
   Broken(id);
 }
 
-void MemberSessions::Send(Session& session, std::string header) {
-  session.Send({std::move(header), {}});
+void MemberSessions::Send(Session& session, Frame frame) {
+  session.Send(std::move(frame));
   if (session.QueuedBytes() > kMaxQueuedBytes)
     session.Close(
         absl::ResourceExhaustedError(absl::StrCat(session.Peer(), " reads too slowly: more than ",
@@ -127,21 +127,21 @@ void MemberSessions::Send(Session& session, std::string header) {
 
 void MemberSessions::Tell(const MemberId& member, const FromCoordinator& message) {
   const auto it = by_member_.find(member);
-  if (it != by_member_.end()) Send(*peers_.at(it->second).session, Encode(message));
+  if (it != by_member_.end()) Send(*peers_.at(it->second).session, {Encode(message), {}});
 }
 
 void MemberSessions::TellAll(const std::vector<MemberId>& members, const FromCoordinator& message) {
-  const std::string header = Encode(message);
+  const auto header = std::make_shared<const std::string>(Encode(message));
   for (const MemberId& member : members) {
     const auto it = by_member_.find(member);
-    if (it != by_member_.end()) Send(*peers_.at(it->second).session, header);
+    if (it != by_member_.end()) Send(*peers_.at(it->second).session, FrameOfMany(header));
   }
 }
 
 void MemberSessions::TellAgents(const Wanted& wanted) {
-  const std::string header = Encode(ToAgent(wanted));
+  const auto header = std::make_shared<const std::string>(Encode(ToAgent(wanted)));
   for (auto& [id, peer] : peers_)
-    if (std::holds_alternative<Agent>(peer.who)) Send(*peer.session, header);
+    if (std::holds_alternative<Agent>(peer.who)) Send(*peer.session, FrameOfMany(header));
 }
 
 void MemberSessions::Answer(SessionId id, const FromCoordinator& message) {
@@ -152,7 +152,7 @@ void MemberSessions::Answer(SessionId id, const FromCoordinator& message) {
   if (asker != nullptr) asker->unanswered = false;
   if (job != nullptr && asker != nullptr)
     asker->waits_for_environment = job->environment ? "" : job->job;
-  Send(*it->second.session, Encode(message));
+  Send(*it->second.session, {Encode(message), {}});
 }
 
 bool MemberSessions::WaitsForEnvironment(const std::string& job) const {
@@ -164,11 +164,12 @@ bool MemberSessions::WaitsForEnvironment(const std::string& job) const {
 }
 
 void MemberSessions::TellEnvironment(const JobIs& job) {
+  const auto header = std::make_shared<const std::string>(Encode(FromCoordinator(job)));
   for (auto& [id, peer] : peers_) {
     Asker* asker = std::get_if<Asker>(&peer.who);
     if (asker == nullptr || asker->waits_for_environment != job.job) continue;
     asker->waits_for_environment.clear();
-    Send(*peer.session, Encode(FromCoordinator(job)));
+    Send(*peer.session, FrameOfMany(header));
   }
 }
 

@@ -77,7 +77,7 @@ class MemberSessions {
   void Bind(SessionId id, Peer& peer, const Join& join);
   void Replace(SessionId older);
   void Refuse(SessionId id, const std::string& why);
-  static void Send(Session& session, std::string header);
+  static void Send(Session& session, Frame frame);
 
   const SessionEvents events_;
   std::map<SessionId, Peer> peers_;

@@ -397,13 +397,14 @@ class Api final : public JobApi {
     if (!taken.ok()) answer->Give(taken);
   }
 
-  // Job, lineage and step of the checkpoint that is meant; -1: none that is known now.
-  using DigestKey = std::tuple<std::string, int64_t, int64_t>;
+  // Job, its start, and lineage and step of the checkpoint that is meant; -1: none that is known
+  // now.
+  using DigestKey = std::tuple<std::string, StartNumber, int64_t, int64_t>;
   static DigestKey KeyOf(const JobStatus& status, std::optional<int64_t> step) {
     for (auto c = status.checkpoints.rbegin(); c != status.checkpoints.rend(); ++c)
       if (!step || c->second.value() == *step)
-        return {status.job.id, c->first.value(), c->second.value()};
-    return {status.job.id, -1, step.value_or(-1)};
+        return {status.job.id, status.job.start, c->first.value(), c->second.value()};
+    return {status.job.id, status.job.start, -1, step.value_or(-1)};
   }
 
   absl::StatusOr<JobFingerprints> ReadFingerprints(const JobJournal& job, Step from,

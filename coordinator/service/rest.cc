@@ -84,7 +84,7 @@ Json ToJson(const JobAudit& audit) {
     lineages.push_back(
         {{"number", f.number}, {"parent", f.parent}, {"fork", f.fork}, {"cause", f.cause}});
   return {{"ok", audit.ok},
-          {"verdict", audit.conclusion},
+          {"conclusion", audit.conclusion},
           {"steps", audit.steps},
           {"full_epochs", audit.full_epochs},
           {"samples", audit.samples},

@@ -37,7 +37,7 @@ bool CheckpointRounds::Offer(const MemberId& writer, const SegmentWritten& writt
   return true;
 }
 
-// When a coordinator was down for long, rounds before the newest are not worth it.
+// After a long outage only the newest complete round is committed; older ones are dropped.
 std::optional<Manifest> CheckpointRounds::Begin(Step recorded, size_t parts) {
   if (committing()) return std::nullopt;
   for (auto it = rounds_.rbegin(); it != rounds_.rend(); ++it) {
@@ -120,7 +120,7 @@ std::optional<Manifest> CheckpointRounds::Usable(const std::vector<Lineage>& lin
 
 bool LastCheckpoint::Fail(bool write_again, Time now) {
   write_again_ = write_again_ || write_again;
-  if (retry_at_) return true;  // another member's part of the same
+  if (retry_at_) return true;  // a retry is scheduled: another member reported the same failure
   if (++failures_ > patience_.retries) return false;
   Duration pause = patience_.first_retry;
   for (int i = 1; i < failures_ && pause < patience_.longest_retry; ++i) pause *= 2;

@@ -13,7 +13,7 @@ Coordinator::Coordinator(std::string cluster, TermNumber term, Settings settings
     : leadership_{std::move(cluster), term, settings} {
   for (JobJournal& journal : recovered.jobs) {
     const std::string id = journal.id;
-    next_sequence_ = std::max(next_sequence_, journal.submission + 1);
+    next_submission_ = std::max(next_submission_, journal.submission + 1);
     const bool runs = !Ended(journal.phase) && journal.phase != JobPhase::kQueued;
     if (journal.deleting) to_delete_.push_back(id);
     StoredJob stored{std::move(journal), recovered.recorded[id], std::move(recovered.recent[id]),
@@ -47,24 +47,24 @@ void Coordinator::On(const Submit& submit) {
     StoredJob job;
     job.journal.id = submit.id;
     job.journal.spec = submit.spec;
-    Enqueue(jobs_.emplace(submit.id, Job{std::move(job)}).first->second.stored());
+    job.journal.submission = next_submission_++;
+    Enqueue(jobs_.emplace(submit.id, Job{std::move(job)}).first->second);
     Do(Announce{submit.id, "state", "submitted", {{"state", "queued"}}});
   } else {
     Job& job = it->second;
     const JobJournal& known = job.journal();
     if (known.deleting) return;
     if (!CanGoOn(known.phase)) return PutBack(job, submit.spec.runtime);
-    ++job.version;
-    job.stored().journal.spec = submit.spec;
-    Enqueue(job.stored());
+    JobJournal& journal = job.stored().journal;
+    journal.spec = submit.spec;
+    journal.submission = next_submission_++;
+    Enqueue(job);
     Do(Announce{submit.id, "state", "submitted again, to go on", {{"state", "queued"}}});
   }
-  queue_changed_ = true;
 }
 
-void Coordinator::Enqueue(StoredJob& job) {
-  JobJournal& j = job.journal;
-  j.submission = next_sequence_++;
+void Coordinator::Enqueue(Job& job) {
+  JobJournal& j = job.stored().journal;
   j.phase = JobPhase::kQueued;
   j.reason = "waits for its turn";
   GoOnLater(j);
@@ -72,6 +72,8 @@ void Coordinator::Enqueue(StoredJob& job) {
   j.stop_at.reset();
   j.digest.clear();
   j.exit_code = 0;
+  ++job.version;
+  queue_changed_ = true;
   Do(PersistJob{j});
 }
 
@@ -83,15 +85,9 @@ void Coordinator::PutBack(Job& job, const RuntimeSpec& runtime) {
     return;
   const std::string id = known.id;
   if (job.run()) Rest(id);
-  JobJournal& j = job.stored().journal;
-  j.spec.runtime = runtime;
-  j.phase = JobPhase::kQueued;
-  j.reason = "waits for its turn";
-  GoOnLater(j);
-  ++job.version;
-  Do(PersistJob{j});
+  job.stored().journal.spec.runtime = runtime;
+  Enqueue(job);
   Do(Announce{id, "state", "submitted again with other runtime fields", {}});
-  queue_changed_ = true;
 }
 
 void Coordinator::On(const Cancel& cancel) {
@@ -115,7 +111,7 @@ void Coordinator::On(const Stop& stop) {
   queue_changed_ = true;
 }
 
-// It is gone once nothing of it is left: until then its id cannot be taken by another.
+// The id stays taken until everything of the job has been removed.
 void Coordinator::On(const Delete& request) {
   const auto it = jobs_.find(request.id);
   if (it == jobs_.end() || !WhyNotDeleted(it->second.journal()).empty()) return;
@@ -185,7 +181,8 @@ void Coordinator::On(const AgentDown& down) {
 void Coordinator::On(const AgentSays& says) {
   const ProcessExited& exited = says.exited;
   if (const JobRun* run = RunOf(exited.job)) {
-    // A person may have told it to go: its agent starts it again when it hears that it is wanted.
+    // It may have left because a person told it to. Wanted is sent again, so that its agent starts
+    // it again.
     const bool left = exited.exit_code == kExitDone || exited.exit_code == kExitLater;
     if (exited.start == run->journal().start && exited.signal == 0 && left) wanted_changed_ = true;
     return Pass(exited.job, exited);
@@ -228,7 +225,7 @@ void Coordinator::Pass(const std::string& id, const JobInput& input) {
   if (!actions.empty() || !std::holds_alternative<Tick>(input)) ++jobs_.at(id).version;
   DoAll(std::move(actions));
   if (!run->ended()) return;
-  Rest(std::string(id));
+  Rest(std::string(id));  // a copy: `id` may refer into job_of_, from which Rest erases
   queue_changed_ = true;
 }
 
@@ -282,7 +279,7 @@ void Coordinator::Start(const QueueDecision::Start& start) {
   Pass(start.id, StartRun{NextStart(), workers});
 }
 
-// No other term gives the same ones.
+// The term is in the upper bits, so no other term gives the same number.
 StartNumber Coordinator::NextStart() {
   constexpr int kBitsOfCounter = 32;
   return StartNumber((leadership_.term.value() << kBitsOfCounter) + ++starts_);

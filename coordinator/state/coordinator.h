@@ -86,7 +86,7 @@ class Coordinator {
   void Pass(const std::string& id, const JobInput& input);  // to its run, if it has one
   void Rest(const std::string& id);
   void PutBack(Job& job, const RuntimeSpec& runtime);
-  void Enqueue(StoredJob& job);
+  void Enqueue(Job& job);
   void StartWhatFits();
   void Start(const QueueDecision::Start& start);
   StartNumber NextStart();
@@ -104,7 +104,7 @@ class Coordinator {
   std::map<Incarnation, std::string> job_of_;  // members of jobs that run, live and evicted ones
   std::map<std::string, int32_t> slots_;       // of host agents that are there, by node
   std::vector<std::string> to_delete_;         // found at the start; until the first input
-  int64_t next_sequence_ = 1;
+  int64_t next_submission_ = 1;
   int64_t starts_ = 0;  // of jobs, in this term
 };
 

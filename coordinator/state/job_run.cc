@@ -55,8 +55,9 @@ std::vector<Action> JobRun::Handle(const JobInput& input, Time now) {
 }
 
 StoredJob JobRun::Rest() && {
-  return {std::move(journal_), ledger_.recorded(), std::move(ledger_).ReleaseRecent(),
-          checkpoints_.committed()};
+  const bool goes_on = !ended() || CanGoOn(journal_.phase);
+  return {std::move(journal_), ledger_.recorded(),
+          goes_on ? std::move(ledger_).ReleaseRecent() : RecentSteps(), checkpoints_.committed()};
 }
 
 int32_t JobRun::slots() const { return journal_.workers + journal_.spec.runtime.servers; }
@@ -74,7 +75,11 @@ void JobRun::DoAll(std::vector<Action> actions) {
   for (Action& action : actions) actions_.push_back(std::move(action));
 }
 
-void JobRun::Persist() { Do(PersistJob{journal_}); }
+// With how far the ledger is, so that a restart reads only what came after.
+void JobRun::Persist() {
+  journal_.recorded = ledger_.recorded();
+  Do(PersistJob{journal_});
+}
 
 void JobRun::Say(std::string event, std::string text, std::map<std::string, std::string> fields) {
   Do(Announce{journal_.id, std::move(event), std::move(text), std::move(fields)});
@@ -111,8 +116,8 @@ void JobRun::On(const Stop&) {
   GiveCommands();
 }
 
-// Lineages in which no view ever ran, because their checkpoints could not be loaded, would hide
-// what is newer: the one that ran last is taken up again, at its newest checkpoint.
+// Rewinds may have begun lineages in which no view became active, because no checkpoint could be
+// loaded. They would hide newer checkpoints, so we fork again from the last one that had a view.
 void JobRun::LeaveUnusedLineages() {
   JobJournal& j = journal_;
   if (!j.view || j.lineages.empty() || j.lineages.back().number == j.view->lineage) return;
@@ -138,7 +143,7 @@ void JobRun::End(JobPhase phase, const std::string& reason, int exit_code) {
 void JobRun::On(const ProcessExited& exited) {
   const bool known = exited.lanes.incarnation != Incarnation{};
   if (known && journal_.lanes.Told(exited.lanes)) Persist();
-  // Of another start, it is news of that incarnation only.
+  // The exit of a process of another start only tells how many lanes that incarnation ran.
   const bool of_this_start = exited.start == journal_.start;
   if (!of_this_start && !known) return;
   if (of_this_start && EndsWith(exited)) return;
@@ -167,7 +172,7 @@ void JobRun::On(const Tick&) {
   EvictLost();
   DigestWhenDone();
   RetryLast();
-  if (!ended()) OrderCheckpointByTime();
+  if (!ended()) CheckpointByTime();
 }
 
 // ---- members
@@ -214,8 +219,8 @@ bool JobRun::IsReplaced(const Join& join) const {
                      [&](const ViewMember& m) { return m.id.name == join.id.name; });
 }
 
-// What a server holds follows from how many there are. One that is left over from before their
-// number was changed would make the others own what they do not hold.
+// A server's chunks follow from the number of servers. A server left over from a larger number
+// would shift everybody's chunks.
 bool JobRun::Wants(const std::string& name) const {
   const std::vector<ProcessWanted> wanted = Processes().processes;
   return std::any_of(wanted.begin(), wanted.end(),
@@ -233,6 +238,8 @@ bool JobRun::Admit(const Join& join) {
     code = kExitLater;
   } else if (IsReplaced(join) || membership_.WasEvicted(join.id.incarnation)) {
     refusal = "it was evicted; it may come back under a fresh incarnation";
+  } else if (journal_.lanes.HasEnded(join.id.incarnation)) {  // it said so before it ended
+    refusal = "its host agent has told that its process ended";
   } else if (join.role == Role::kServer && !Wants(join.id.name)) {
     refusal = absl::StrCat("the job has only ", journal_.spec.runtime.servers, " servers now");
     code = kExitDone;
@@ -268,7 +275,7 @@ void JobRun::Reattach(const Join& join) {
   if (view && view->IndexOf(join.id) >= 0 && view->number == journal_.number &&
       join.sealed <= view->number) {
     Do(ToMember{join.id, muster::Activate{ViewOfThisTerm()}});
-    GiveCommands();  // what was on its way to it may be lost
+    GiveCommands();  // a command may have been lost with the old session
   }
 }
 
@@ -293,7 +300,7 @@ void JobRun::EvictEnded() {
   for (const MemberId& id : membership_.Ended()) Evict(id, "its process ended");
 }
 
-// Only a tick judges silence, because it knows whether we stood still ourselves.
+// Only a tick may judge silence: it knows whether we were stalled ourselves.
 void JobRun::EvictLost() {
   for (const auto& [id, why] : membership_.Lost(now_)) Evict(id, why);
 }
@@ -312,21 +319,27 @@ JobStatus JobRun::Status() const {
     status.checkpoints.emplace_back(m.lineage, m.step);
   status.waits_for = waits_for_;
   status.may_have_members = !ended() && HasMembers();
-  for (const auto& [member, live] : membership_.live())
-    status.members.push_back(StatusOfMember(member, live));
+  status.members = StatusOfMembers();
   return status;
 }
 
-MemberStatus JobRun::StatusOfMember(const MemberId& id, const LiveMember& live) const {
-  MemberStatus m{live.member, live.up, "joined", live.phase, live.step, {}};
-  const std::optional<View>& view = journal_.view;
-  const int32_t index = view ? view->IndexOf(id) : -1;
-  if (index < 0) return m;
-  m.state = change_ ? "forming" : "active";
-  m.member = view->members[static_cast<size_t>(index)];
-  m.lanes = LanesOf(view->lanes.holder_of, index);
-  if (m.member.role == Role::kWorker && m.lanes.empty()) m.state = "spare";
-  return m;
+std::vector<MemberStatus> JobRun::StatusOfMembers() const {
+  const View none, &view = journal_.view ? *journal_.view : none;
+  const std::map<MemberId, int32_t> indexes = view.Indexes();
+  std::vector<std::vector<LaneId>> lanes = LanesByHolder(view.lanes.holder_of, view.members.size());
+  std::vector<MemberStatus> all;
+  for (const auto& [id, live] : membership_.live()) {
+    MemberStatus& m =
+        all.emplace_back(MemberStatus{live.member, live.up, "joined", live.phase, live.step, {}});
+    const auto in_view = indexes.find(id);
+    if (in_view == indexes.end()) continue;
+    const auto index = static_cast<size_t>(in_view->second);
+    m.state = change_ ? "forming" : "active";
+    m.member = view.members[index];
+    m.lanes = std::move(lanes[index]);
+    if (m.member.role == Role::kWorker && m.lanes.empty()) m.state = "spare";
+  }
+  return all;
 }
 
 }  // namespace muster::coordinator

@@ -107,7 +107,7 @@ class JobRun {
   void EvictEnded();
   void EvictLost();
   bool Wants(const std::string& name) const;
-  MemberStatus StatusOfMember(const MemberId& id, const LiveMember& live) const;
+  std::vector<MemberStatus> StatusOfMembers() const;
 
   // Views (job_views.cc).
   void Consider();  // does membership ask for a new view?
@@ -130,9 +130,9 @@ class JobRun {
   // Steps, checkpoints, commands, the end (job_steps.cc).
   Step EndStep() const;
   int64_t TotalSteps() const;
-  void NoteOrders(const StepRecord& record);
+  void NoteCommands(const StepRecord& record);
   void GiveCommands();
-  void OrderCheckpointByTime();
+  void CheckpointByTime();
   void Settle(const std::vector<SettledSegment>& segments);
   void TryCommit();
   void RetryLast();
@@ -149,7 +149,8 @@ class JobRun {
   JobJournal journal_;
   Membership membership_;
   std::optional<ViewChange> change_;
-  bool reattaching_;  // after a restart: members of the persisted view may still come
+  bool reattaching_;               // after a restart: members of the persisted view may still come
+  std::optional<int64_t> missed_;  // the membership in which not all of them were back
   // A view, forming or active, and the membership that it was looked at for.
   struct Considered {
     ViewNumber view;

@@ -1,5 +1,5 @@
 // What the coordinator keeps of a job and must not forget: one value, journalled whole at each
-// decision.
+// decision. Lives from the job's submission until it is deleted.
 #pragma once
 
 #include <map>
@@ -53,7 +53,7 @@ struct JobJournal {
   LaneAccount lanes;      // that were run again
   std::string digest;     // of the final checkpoint; empty until the job has ended with one
   int exit_code = 0;      // for a program that waited for its end (lib/base/exit_codes.h)
-  Step recorded;          // of a job that has ended: the steps that are in the ledger
+  Step recorded;          // steps below it are in the ledger; more may be, while the job runs
   bool deleting = false;  // what is kept of it is being removed
 };
 

@@ -26,7 +26,7 @@ void JobRun::From(const MemberId& member, const Records& told) {
   std::vector<StepRecord> records = told.records;
   std::erase_if(records, [&](const StepRecord& r) { return r.lineage != current; });
   DoAll(ledger_.Add(member.name, records, journal_.view));
-  for (const StepRecord& record : records) NoteOrders(record);
+  for (const StepRecord& record : records) NoteCommands(record);
   Do(ToMember{member, AckRecords{current, ledger_.recorded()}});
   TryCommit();
   DigestWhenDone();
@@ -34,8 +34,9 @@ void JobRun::From(const MemberId& member, const Records& told) {
 
 // ---- commands
 
-// Only the owner of chunk 0 and those who had its result know the commands of a step.
-void JobRun::NoteOrders(const StepRecord& record) {
+// A command is obeyed once a record shows it. Only members that had the result of chunk 0 report
+// commands.
+void JobRun::NoteCommands(const StepRecord& record) {
   for (const JobCommand& command : record.commands) {
     if (command_ && command.id == command_->id) command_.reset();
     if (command.kind != JobCommandKind::kStop || journal_.stop_at) continue;
@@ -58,7 +59,7 @@ void JobRun::GiveCommands() {
   Do(ToMember{owner, GiveCommand{view.number, *command_}});
 }
 
-void JobRun::OrderCheckpointByTime() {
+void JobRun::CheckpointByTime() {
   const double every = journal_.spec.runtime.checkpoint.every_seconds;
   if (every <= 0 || command_ || journal_.phase != JobPhase::kRunning ||
       Seconds(now_ - last_checkpoint_) < every)
@@ -111,7 +112,7 @@ void JobRun::TryCommit() {
 
 void JobRun::On(const ManifestCommitted& committed) {
   const Manifest& m = committed.manifest;
-  // Of a lineage that was left while it was committed: a later pruning removes it.
+  // The job rewound while this was being committed. A later pruning removes it.
   if (journal_.lineages.empty() || m.lineage != journal_.lineages.back().number) return;
   const int32_t keep = journal_.spec.runtime.checkpoint.keep;
   const std::vector<SettledSegment> settled =
@@ -143,7 +144,7 @@ void JobRun::On(const ManifestFailed& failed) {
 
 bool JobRun::OnlyTheLastCheckpointIsMissing() const {
   const Step end = EndStep();
-  // A view that does not fit is followed by another anyway.
+  // If the view does not fit, the next view writes the checkpoint anyway.
   return journal_.view && journal_.environment && !change_ && !digesting_ && end > Step(0) &&
          ledger_.recorded() >= end && ViewStillFits();
 }
@@ -159,7 +160,7 @@ void JobRun::RetryLast() {
   const Time since = last_.WaitsSince(now_);
   if (checkpoints_.committing()) return;
   if (!last_.waits_for_retry()) {
-    // A member's word that it failed may have been lost with the coordinator that heard it.
+    // The coordinator may have crashed after a member reported the failure, so we also time out.
     if (now_ - since > WithTimeForState(leadership_.settings.checkpoint_patience))
       LastFailed(/*write_again=*/true, "its parts did not come");
     return;
@@ -183,7 +184,7 @@ void JobRun::DigestWhenDone() {
   Do(ComputeDigest{journal_.id, journal_.start, checkpoints_.committed().back()});
 }
 
-// One of an earlier start may be on its way still.
+// A digest asked for by an earlier start may still arrive.
 void JobRun::On(const DigestDone& done) {
   if (!digesting_ || done.start != journal_.start) return;
   digesting_ = false;

@@ -26,10 +26,14 @@ std::vector<MemberId> IdsOf(const std::vector<ViewMember>& members) {
   return ids;
 }
 
+std::map<MemberId, int32_t> IndexesIn(const std::optional<View>& view) {
+  return view ? view->Indexes() : std::map<MemberId, int32_t>();
+}
+
 }  // namespace
 
-// Membership against what is active or forming; the last thing done for every input. While nobody
-// comes or goes and the active or forming view fits, nothing is looked at.
+// Compares the membership with the active or forming view, after every input. Does nothing while
+// neither has changed.
 void JobRun::Consider() {
   if (reattaching_ && !EveryoneIsBack()) return;
   if (change_) EvictSlow();
@@ -55,6 +59,9 @@ void JobRun::Consider() {
 // that an agent says have ended. Until then nothing is decided.
 bool JobRun::EveryoneIsBack() {
   JobJournal& j = journal_;
+  const bool in_time = now_ - started_ < leadership_.settings.lease;
+  if (in_time && missed_ == membership_.revision()) return false;
+  missed_ = membership_.revision();
   std::vector<ViewMember> gone;
   if (j.view)
     for (const ViewMember& m : j.view->members)
@@ -62,7 +69,7 @@ bool JobRun::EveryoneIsBack() {
   const bool waits = !j.view || !std::all_of(gone.begin(), gone.end(), [&](const ViewMember& m) {
     return j.lanes.HasEnded(m.id.incarnation);
   });
-  if (waits && now_ - started_ < leadership_.settings.lease) return false;
+  if (waits && in_time) return false;
   reattaching_ = false;
   j.number = std::max(j.number, membership_.HighestSealed());
   const bool unfinished = j.number > (j.view ? j.view->number : ViewNumber());
@@ -85,7 +92,7 @@ Duration JobRun::WithTimeForState(Duration patience) const {
          std::chrono::seconds(copies * elements * int64_t{sizeof(float)} / kBytesPerSecond);
 }
 
-// A member that has not become ready in a generous time holds up all others.
+// Evicts members that are not ready within a generous time, because everybody waits for them.
 void JobRun::EvictSlow() {
   if (now_ - change_->since() <= WithTimeForState(leadership_.settings.forming_patience)) return;
   for (const MemberId& id : change_->NotReady())
@@ -119,12 +126,12 @@ std::optional<std::string> JobRun::WhyNotYet() const {
 
 // Members of the last view first, so that the most workers allowed are the ones that hold a state.
 std::vector<MemberId> JobRun::MembersOfNextView() const {
+  const std::map<MemberId, int32_t> in_view = IndexesIn(journal_.view);
   std::vector<MemberId> members;
   int32_t workers = 0;
   for (const bool old : {true, false})
     for (const auto& [id, live] : membership_.live()) {
-      const bool in_view = journal_.view && journal_.view->IndexOf(id) >= 0;
-      if (in_view != old) continue;
+      if ((in_view.count(id) > 0) != old) continue;
       if (live.member.role == Role::kWorker && workers++ >= journal_.workers) continue;
       members.push_back(id);
     }
@@ -206,10 +213,11 @@ PlanInput JobRun::InputOfPlan(const Layout& layout) const {
   input.bucket_chunks = static_cast<int32_t>(
       std::max<int64_t>(1, j.spec.runtime.bucket_bytes / ChunkBytes(j.spec.training)));
   input.lineages = j.lineages;
+  const std::map<MemberId, int32_t> indexes = IndexesIn(j.view);
   for (const auto& [id, local_state] : change_->answers()) {
     Candidate candidate{membership_.live().at(id).member, std::nullopt, local_state};
-    const int32_t index = j.view ? j.view->IndexOf(id) : -1;
-    if (index >= 0) candidate.rank = j.view->members[static_cast<size_t>(index)].rank;
+    if (const auto index = indexes.find(id); index != indexes.end())
+      candidate.rank = j.view->members[static_cast<size_t>(index->second)].rank;
     input.candidates.push_back(std::move(candidate));
   }
   const Resume& resume = j.spec.runtime.resume;
@@ -223,7 +231,7 @@ PlanInput JobRun::InputOfPlan(const Layout& layout) const {
   return input;
 }
 
-// A new lineage: one journal write with all that it voids.
+// Begins a new lineage. The journal gets it and everything it voids in one write.
 void JobRun::Rewind(Planned& planned) {
   JobJournal& j = journal_;
   const Step base = planned.heal.base;
@@ -259,7 +267,7 @@ void JobRun::From(const MemberId& member, const BaseFailed& failed) {
   Say("checkpoint", absl::StrCat("the checkpoint of step ", bad.step.value(),
                                  " is damaged and is passed over: ", failed.reason, " (found by ",
                                  member.name, ")"));
-  // The lineage that was begun from it goes: the next plan starts from an older one.
+  // The next plan starts from an older checkpoint, so the lineage begun from this one is abandoned.
   Form("a damaged checkpoint", true);
 }
 
@@ -288,7 +296,7 @@ void JobRun::Activate() {
   j.reason = planned.why;
   Persist();
   Do(ToMembers{IdsOf(planned.view.members), muster::Activate{ViewOfThisTerm()}});
-  if (j.phase != was) SayPhase("");  // the view's own event says it to people
+  if (j.phase != was) SayPhase("");  // no text: people read it in the view's event
   if (after_loss && !begins) {
     SayRecovery(formed.cause(), planned, j.lanes.recomputed() - before);
   } else {
@@ -305,7 +313,7 @@ void JobRun::SayView(const std::string& event, const View& view) {
       FieldsOf(view));
 }
 
-// `again`: lanes that were run before, as far as it is known already.
+// `again`: how many of these lanes had been run before, as far as it is known now.
 void JobRun::SayRecovery(const std::string& cause, const Planned& planned, int64_t again) {
   const View& view = planned.view;
   std::set<std::string> takers;
@@ -327,7 +335,7 @@ void JobRun::SayRecovery(const std::string& cause, const Planned& planned, int64
       fields);
 }
 
-// A view that an earlier leadership persisted is as good.
+// A view persisted in an earlier term stays valid; only its term changes.
 View JobRun::ViewOfThisTerm() const {
   View view = *journal_.view;
   view.term = leadership_.term;

@@ -6,7 +6,7 @@
 namespace muster::coordinator {
 namespace {
 
-// Lanes that a member, lost without a rewind, had run for nothing.
+// How many lanes of a lost member must be run again, when there was no rewind.
 int64_t RunInVain(const LaneAccount::Departed& member) {
   const LaneCount& ran = *member.ran;
   if (ran.lineage != member.lineage || ran.step < *member.base) return 0;
@@ -78,8 +78,8 @@ void LaneAccount::Rewind(const View& after, int32_t lanes,
   ForgetSettled(after);
 }
 
-// Those who ended and are counted, and those who ended without ever having been in a view: nothing
-// more is to be learned of them. An agent may tell their end again; then it is forgotten again.
+// Forgets members that are counted, and those that ended before any view. If an agent reports one
+// again, it is forgotten again.
 void LaneAccount::ForgetSettled(const View& view) {
   std::erase_if(value_.departed, [&](const auto& entry) {
     const auto& [incarnation, member] = entry;

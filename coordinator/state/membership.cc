@@ -9,11 +9,6 @@ bool Membership::AllLive(const std::vector<MemberId>& members) const {
                      [&](const MemberId& id) { return IsLive(id); });
 }
 
-size_t Membership::Count(Role role) const {
-  return static_cast<size_t>(std::count_if(
-      live_.begin(), live_.end(), [&](const auto& e) { return e.second.member.role == role; }));
-}
-
 ViewNumber Membership::HighestSealed() const {
   ViewNumber highest;
   for (const auto& [id, live] : live_) highest = std::max(highest, live.sealed);
@@ -32,11 +27,12 @@ std::vector<MemberId> Membership::OthersOfName(const MemberId& member) const {
 bool Membership::Admit(const Join& join, Time now) {
   const auto [it, is_new] = live_.try_emplace(join.id);
   LiveMember& live = it->second;
+  if (!is_new) --count_[live.member.role];
+  ++count_[join.role];
   live.member = ViewMember{join.id, join.role, join.node, join.address, Rank(0), 0};
   live.up = true;
   live.heard = now;
   live.sealed = join.sealed;
-  live.active = join.active;
   if (is_new) ++revision_;
   return is_new;
 }
@@ -66,6 +62,7 @@ void Membership::Down(const MemberId& member, Time now) {
 }
 
 bool Membership::Exited(const std::string& name, Incarnation incarnation, Time now) {
+  ++revision_;
   const bool known = incarnation != Incarnation{};
   std::erase_if(ended_at_, [&](const auto& entry) { return now - entry.second >= lease_; });
   bool concerns = false;
@@ -73,7 +70,8 @@ bool Membership::Exited(const std::string& name, Incarnation incarnation, Time n
     LiveMember& live = it->second;
     if (known && incarnation != it->first.incarnation) continue;  // an earlier process
     concerns = true;
-    if (!known && live.up) {  // its session is about to break, unless it is a later process
+    // We cannot tell which process ended. If the session breaks soon, it was this one.
+    if (!known && live.up) {
       ended_at_[name] = now;
       continue;
     }
@@ -109,6 +107,7 @@ std::optional<bool> Membership::Evict(const MemberId& member) {
   const auto it = live_.find(member);
   if (it == live_.end()) return std::nullopt;
   const bool up = it->second.up;
+  --count_[it->second.member.role];
   live_.erase(it);
   evicted_.insert(member.incarnation);
   ++revision_;

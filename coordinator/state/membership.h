@@ -19,7 +19,6 @@ struct LiveMember {
   bool up = false;  // it has a session
   Time heard;
   ViewNumber sealed;  // as it said when it joined
-  bool active = false;
   Step step;
   std::string phase;
   bool exited = false;  // the agent said so; the session may not have broken yet
@@ -33,9 +32,12 @@ class Membership {
   const std::map<MemberId, LiveMember>& live() const { return live_; }
   bool IsLive(const MemberId& member) const { return live_.count(member) > 0; }
   bool AllLive(const std::vector<MemberId>& members) const;
-  size_t Count(Role role) const;
+  size_t Count(Role role) const {
+    const auto it = count_.find(role);
+    return it == count_.end() ? 0 : it->second;
+  }
   ViewNumber HighestSealed() const;
-  // Another number than before: somebody came or went.
+  // Another number than before: somebody came or went, or an agent told of an end.
   int64_t revision() const { return revision_; }
 
   bool WasEvicted(Incarnation member) const { return evicted_.count(member) > 0; }
@@ -59,11 +61,14 @@ class Membership {
   std::vector<std::pair<MemberId, std::string>> Lost(Time now) const;
   // Evicts it for good. Returns whether its session was up; nothing if it was not live.
   std::optional<bool> Evict(const MemberId& member);
-  void Ban(Incarnation member) { evicted_.insert(member); }  // that was not live
+  void Ban(Incarnation member) {
+    evicted_.insert(member);
+  }  // refuses it from now on, although it was not live
 
  private:
   const Duration lease_;
   std::map<MemberId, LiveMember> live_;
+  std::map<Role, size_t> count_;  // of them
   std::set<Incarnation> evicted_;
   // By name: the agent told the end of a process whose session may still seem up.
   std::map<std::string, Time> ended_at_;

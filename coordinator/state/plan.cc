@@ -82,7 +82,7 @@ class Planner {
       c.member.local_rank = on_node[{c.member.node, c.member.role}]++;
       members().push_back(c.member);
       LocalState held = c.local_state;
-      // One that was given up and came back late: others have its lanes by now.
+      // It was evicted and came back late: its lanes belong to others now.
       if (!c.rank && !held.lanes.empty()) held = LocalState{};
       if (held.has_state && held.lineage != current()) held = LocalState{};
       local_state_.push_back(held);
@@ -90,8 +90,6 @@ class Planner {
   }
 
   void FindBase() {
-    for (const LocalState& h : local_state_)
-      if (h.has_state) out_.newest = std::max(out_.newest, h.step);
     if (in_.must_rewind || current() == LineageNumber(0)) return;
     std::optional<Step> low, high;
     bool all = true;
@@ -296,7 +294,6 @@ class Planner {
     view.first_step = out_.heal.base;
     view.end = in_.end;
     out_.heal.first_lanes = view.first_lanes;
-    out_.newest = std::max(out_.newest, out_.heal.base);
   }
 
   const PlanInput& in_;

@@ -39,8 +39,7 @@ struct Planned {
   std::optional<Lineage> rewind;   // the new lineage, when there is no base
   std::vector<LaneId> reassigned;  // lanes of the first step that nobody holds and that must be
                                    // run: none when all is done
-  Step newest;      // highest step any candidate had on the current lineage; at least base
-  std::string why;  // for people
+  std::string why;                 // for people
 };
 
 // What a plan says of each chunk, and of each part of a checkpoint, stands in one header.

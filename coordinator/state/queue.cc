@@ -15,7 +15,7 @@ std::string Slots(int32_t count) { return absl::StrCat(count, count == 1 ? " slo
 int32_t LeftForPassing(const QueueInput& input, const QueuedJob& head) {
   int32_t left = input.total - head.least;
   for (const HeldSlots& job : input.held)
-    if (job.sequence > head.sequence) left -= job.slots;
+    if (job.submission > head.submission) left -= job.slots;
   return std::max(0, left);
 }
 
@@ -35,7 +35,7 @@ std::string WhyItWaits(const QueueInput& input, const QueuedJob& job, int32_t fr
 
 QueueDecision DecideQueue(QueueInput input) {
   std::sort(input.queued.begin(), input.queued.end(),
-            [](const QueuedJob& a, const QueuedJob& b) { return a.sequence < b.sequence; });
+            [](const QueuedJob& a, const QueuedJob& b) { return a.submission < b.submission; });
   int32_t free = input.total;
   for (const HeldSlots& job : input.held) free -= job.slots;
   free = std::max(0, free);
@@ -46,7 +46,7 @@ QueueDecision DecideQueue(QueueInput input) {
     const int32_t room = head == nullptr ? free : std::min(free, LeftForPassing(input, *head));
     if (could_fit && job.least <= room && !decision.start) {
       decision.start = {job.id, std::min(job.most, room)};
-      input.held.push_back({job.sequence, decision.start->slots});
+      input.held.push_back({job.submission, decision.start->slots});
       free -= decision.start->slots;
       continue;
     }

@@ -13,12 +13,12 @@ namespace muster::coordinator {
 
 struct QueuedJob {
   std::string id;
-  int64_t sequence = 0;  // of submission
-  int32_t least = 1;     // slots without which it does not start
+  int64_t submission = 0;  // its number
+  int32_t least = 1;       // slots without which it does not start
   int32_t most = 1;
 };
 struct HeldSlots {  // by a job that was started
-  int64_t sequence = 0;
+  int64_t submission = 0;
   int32_t slots = 0;
 };
 struct QueueInput {

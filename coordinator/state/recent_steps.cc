@@ -1,5 +1,7 @@
 #include "coordinator/state/recent_steps.h"
 
+#include <utility>
+
 namespace muster::coordinator {
 namespace {
 
@@ -9,6 +11,12 @@ void Move(Map& from, typename Map::iterator first, Map& to) {
 }
 
 }  // namespace
+
+void RecentSteps::Add(StepRecord record) {
+  record.lane_holders = {};
+  const Step step = record.step;
+  records[step] = std::move(record);
+}
 
 void RecentSteps::Void(Step base) {
   Move(records, records.lower_bound(base), voided_records);

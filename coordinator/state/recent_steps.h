@@ -1,5 +1,6 @@
 // The last steps of a job, by step (fingerprints: by state): what members tell again, and steps
-// that are done again after a rewind, are compared with them.
+// that are done again after a rewind, are compared with them. Lives as long as its StepLedger, and
+// with the StoredJob of a job that can go on.
 #pragma once
 
 #include <map>
@@ -11,11 +12,14 @@ namespace muster::coordinator {
 inline constexpr size_t kRecentSteps = 512;  // of each kind, about
 
 struct RecentSteps {
-  std::map<Step, StepRecord> records;  // on the ancestry of the current lineage
+  // On the ancestry of the current lineage. Without lane holders: they are many, and the view says
+  // them too.
+  std::map<Step, StepRecord> records;
   std::map<Step, FingerprintPart> fingerprints;
   std::map<Step, StepRecord> voided_records;  // by a rewind, and not done again yet
   std::map<Step, FingerprintPart> voided_fingerprints;
 
+  void Add(StepRecord record);
   // A rewind to state(base): records from there on, and later fingerprints, are voided.
   void Void(Step base);
   // Forgets the oldest; of the records only those before `keep`.

@@ -35,7 +35,7 @@ std::vector<Action> StepLedger::Add(const std::string& member,
   std::vector<StepRecord> fresh;
   for (const StepRecord& record : records) {
     AddFingerprint(member, record, view, out);
-    AddRecord(member, record, fresh, out);
+    AddRecord(member, record, view, fresh, out);
   }
   while (recent_.records.count(recorded_) > 0) recorded_ = recorded_ + 1;
   if (!fresh.empty()) {
@@ -49,7 +49,8 @@ std::vector<Action> StepLedger::Add(const std::string& member,
 }
 
 void StepLedger::AddRecord(const std::string& member, const StepRecord& record,
-                           std::vector<StepRecord>& fresh, std::vector<Action>& out) {
+                           const std::optional<View>& view, std::vector<StepRecord>& fresh,
+                           std::vector<Action>& out) {
   const auto known = recent_.records.find(record.step);
   if (known != recent_.records.end()) {
     const StepRecord& first = known->second;
@@ -60,8 +61,16 @@ void StepLedger::AddRecord(const std::string& member, const StepRecord& record,
     return;
   }
   if (record.step < recorded_) return;  // it is too old to be compared
-  recent_.records[record.step] = record;
-  fresh.push_back(record);
+  StepRecord full = record;
+  if (full.lane_holders.empty()) {  // they are those of the view
+    if (!view || view->number != record.view)
+      return Say(out, absl::StrCat("the record of step ", record.step.value(), " by ", member,
+                                   " is not taken: it names view ", record.view.value(),
+                                   ", which is not the active one, and no lane holders"));
+    full.lane_holders = view->LaneHoldersAt(record.step);
+  }
+  recent_.Add(record);
+  fresh.push_back(std::move(full));
   const auto voided = recent_.voided_records.find(record.step);
   if (voided == recent_.voided_records.end()) return;
   const StepRecord& old = voided->second;

@@ -34,7 +34,8 @@ class StepLedger {
 
  private:
   void AddRecord(const std::string& member, const StepRecord& record,
-                 std::vector<StepRecord>& fresh, std::vector<Action>& out);
+                 const std::optional<View>& view, std::vector<StepRecord>& fresh,
+                 std::vector<Action>& out);
   void AddFingerprint(const std::string& member, const StepRecord& record,
                       const std::optional<View>& view, std::vector<Action>& out);
   std::optional<FingerprintPart> Whole(const std::string& member, const StepRecord& record,

@@ -100,4 +100,12 @@ std::vector<LaneId> LanesOf(const std::vector<int32_t>& holder_of, int32_t holde
   return lanes;
 }
 
+std::vector<std::vector<LaneId>> LanesByHolder(const std::vector<int32_t>& holder_of,
+                                               size_t holders) {
+  std::vector<std::vector<LaneId>> lanes(holders);
+  for (size_t l = 0; l < holder_of.size(); ++l)
+    lanes[static_cast<size_t>(holder_of[l])].emplace_back(static_cast<int32_t>(l));
+  return lanes;
+}
+
 }  // namespace muster

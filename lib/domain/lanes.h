@@ -37,5 +37,8 @@ std::vector<int32_t> BalancedLanes(int32_t lanes, int32_t holders);
 
 // The lanes of `holder` in a lane → holder map, ascending.
 std::vector<LaneId> LanesOf(const std::vector<int32_t>& holder_of, int32_t holder);
+// The same for all holders 0 … holders-1 at once.
+std::vector<std::vector<LaneId>> LanesByHolder(const std::vector<int32_t>& holder_of,
+                                               size_t holders);
 
 }  // namespace muster

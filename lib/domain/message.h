@@ -47,8 +47,7 @@ struct Join {  // also after every new session to the coordinator: then the memb
   std::string cluster;  // the store it knows; empty at first
   TermNumber term;      // highest seen
   NumericEnvironment environment;
-  ViewNumber sealed;    // highest view it has sealed or is active in; 0: none
-  bool active = false;  // is active in view `sealed`
+  ViewNumber sealed;  // highest view it has sealed or is active in; 0: none
 };
 // What a member has, for the plan of a new view.
 struct LocalState {
@@ -75,6 +74,7 @@ struct BaseFailed {  // the checkpoint could not be loaded
   bool damaged = false;  // the checkpoint is; else it is this member that could not
 };
 struct Records {
+  // Without lane holders when they are those of the record's view and that is the active one.
   std::vector<StepRecord> records;
 };
 struct SegmentWritten {
@@ -82,8 +82,7 @@ struct SegmentWritten {
   LineageNumber lineage;
   Step step;  // of state(step)
   Segment segment;
-  double stall_seconds = 0;
-  double seconds = 0;
+  double seconds = 0;  // from the copy of the state until it was on disk
 };
 struct SegmentFailed {
   LineageNumber lineage;

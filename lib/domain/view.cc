@@ -2,6 +2,21 @@
 
 namespace muster {
 
+std::map<MemberId, int32_t> View::Indexes() const {
+  std::map<MemberId, int32_t> indexes;
+  for (size_t i = 0; i < members.size(); ++i)
+    indexes.emplace(members[i].id, static_cast<int32_t>(i));
+  return indexes;
+}
+
+std::vector<MemberId> View::LaneHoldersAt(Step step) const {
+  std::vector<MemberId> holders;
+  holders.reserve(lanes.holder_of.size());
+  for (const int32_t holder : LanesAt(step).holder_of)
+    holders.push_back(members[static_cast<size_t>(holder)].id);
+  return holders;
+}
+
 std::vector<int32_t> StripeOwners(int32_t chunks, int32_t stripe,
                                   const std::vector<int32_t>& owners) {
   std::vector<int32_t> owner_of(static_cast<size_t>(chunks));

@@ -3,6 +3,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -59,6 +60,8 @@ struct View {
       if (members[i].id == id) return static_cast<int32_t>(i);
     return -1;
   }
+  std::map<MemberId, int32_t> Indexes() const;           // for who asks about many members
+  std::vector<MemberId> LaneHoldersAt(Step step) const;  // by lane
 };
 
 // Chunk → member index: runs of `stripe` chunks go round the owners, so that every bucket touches

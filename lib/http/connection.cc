@@ -21,8 +21,8 @@ namespace {
 using Parser = beast::http::request_parser<beast::http::string_body>;
 
 constexpr size_t kReadBytes = size_t{16} << 10;
-constexpr size_t kMaxDiscardedBytes =
-    size_t{1} << 20;  // from a client that has been told, or has nothing, to say
+// How much we read and discard from a client that has its answer.
+constexpr size_t kMaxDiscardedBytes = size_t{1} << 20;
 // Above the limit of connections, so many at a time get a whole answer that says so; others are
 // only sent one if that takes no waiting.
 constexpr size_t kRefusedAtATime = 8;

@@ -157,7 +157,7 @@ void Put(const GiveCommand& give, v1::MemberFrame& frame) {
 
 GiveCommand Get(Reader& reader, const v1::GiveCommand& message) {
   const ViewNumber view(reader.Number("view", message.view()));
-  const Reader::Scope scope(reader, "order");
+  const Reader::Scope scope(reader, "command");
   return {view, Read(reader, message.command())};
 }
 

@@ -46,7 +46,6 @@ void Put(const Join& join, v1::CoordinatorFrame& frame) {
   out.set_term(join.term.value());
   Write(join.environment, *out.mutable_environment());
   out.set_sealed(join.sealed.value());
-  out.set_active(join.active);
 }
 
 Join Get(Reader& reader, const v1::Join& message) {
@@ -64,7 +63,6 @@ Join Get(Reader& reader, const v1::Join& message) {
     join.environment = Read(reader, message.environment());
   }
   join.sealed = ViewNumber(reader.Number("sealed", message.sealed()));
-  join.active = message.active();
   return join;
 }
 
@@ -149,7 +147,6 @@ void Put(const SegmentWritten& written, v1::CoordinatorFrame& frame) {
   out.set_lineage(written.lineage.value());
   out.set_step(written.step.value());
   *out.mutable_segment() = ToProto(written.segment);
-  out.set_stall_seconds(written.stall_seconds);
   out.set_seconds(written.seconds);
 }
 
@@ -159,7 +156,6 @@ SegmentWritten Get(Reader& reader, const v1::SegmentWritten& message) {
   written.lineage = LineageNumber(reader.Number("lineage", message.lineage()));
   written.step = Step(reader.Number("step", message.step()));
   written.segment = reader.Unwrap("segment", FromProto(message.segment()));
-  written.stall_seconds = reader.Amount("stall_seconds", message.stall_seconds());
   written.seconds = reader.Amount("seconds", message.seconds());
   return written;
 }

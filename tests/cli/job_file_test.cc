@@ -78,5 +78,12 @@ TEST(SpecFileTest, SaysWhatIsWrong) {
       << "a folder";
 }
 
+TEST(JobFileTest, AFileWithoutAnEndIsNotReadToItsEnd) {
+  const auto read = ReadTextFile("/dev/zero");
+  EXPECT_EQ(read.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(read.status().message()), HasSubstr("/dev/zero has more than the 1 MiB"));
+  EXPECT_EQ(ReadTextFile("/dev/null").value(), "");
+}
+
 }  // namespace
 }  // namespace muster::cli

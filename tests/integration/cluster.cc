@@ -267,7 +267,7 @@ Json Audit(const std::string& dir, const std::string& job) {
   coordinator::Program program(dir + "/store", {"--checkpoint-dir", dir + "/checkpoints"});
   const auto answer = http::Get(program.Url(absl::StrCat("/v1/jobs/", job, "/audit")));
   if (!answer.ok())
-    return Json::object({{"ok", false}, {"verdict", std::string(answer.status().message())}});
+    return Json::object({{"ok", false}, {"conclusion", std::string(answer.status().message())}});
   return Json::parse(answer->body, nullptr, /*allow_exceptions=*/false);
 }
 

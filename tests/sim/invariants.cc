@@ -226,7 +226,8 @@ void Invariants::CheckWords(const std::string& text) {
   // No fault lasts that long.
   if (absl::StrContains(text, "did not get ready for the new view in time"))
     around_.trace.Violate(absl::StrCat("a forming view hung: ", text));
-  if (absl::StrContains(text, "disagree") || absl::StrContains(text, "differ"))
+  if (absl::StrContains(text, "disagree") || absl::StrContains(text, "differ") ||
+      absl::StrContains(text, "is not taken"))
     around_.trace.Violate(text);
 }
 

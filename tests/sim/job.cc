@@ -63,8 +63,7 @@ coordinator::RecentSteps JobStore::Recent() const {
   for (auto l = lineages.rbegin(); l != lineages.rend() && end > Step(0); ++l) {
     if (!OnAncestry(lineages, l->number, end)) continue;
     for (Step s = l->fork; s < end; s = s + 1) {
-      if (const auto r = ledger.find({l->number, s}); r != ledger.end())
-        recent.records[s] = r->second;
+      if (const auto r = ledger.find({l->number, s}); r != ledger.end()) recent.Add(r->second);
       if (const auto f = fingerprints.find({l->number, s + 1}); f != fingerprints.end())
         recent.fingerprints[s + 1] = f->second;
     }

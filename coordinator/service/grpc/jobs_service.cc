@@ -95,7 +95,7 @@ void Fill(const JobFingerprints& from, v1::FingerprintsResponse& to) {
 
 void Fill(const JobAudit& from, v1::AuditResponse& to) {
   to.set_ok(from.ok);
-  to.set_verdict(from.conclusion);
+  to.set_conclusion(from.conclusion);
   to.set_steps(from.steps);
   to.set_full_epochs(from.full_epochs);
   to.set_samples(from.samples);

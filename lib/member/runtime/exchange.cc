@@ -118,6 +118,11 @@ void Exchange::FromCoordinatorSide(FromCoordinator message) {
 }
 
 void Exchange::LearnJob(JobIs job) {
+  if (options_.start != StartNumber() && job.start != options_.start) {
+    quit_ =
+        Quit{kExitLater, absl::StrCat("job ", job.job, " was started again since this process")};
+    return;
+  }
   const bool can_begin = options_.place.role == Role::kWorker || job.environment.has_value();
   job_ = std::move(job);
   if (!can_begin || std::exchange(preparing_, true)) return;
@@ -197,7 +202,10 @@ void Exchange::Handle(StateApplied event) {
 void Exchange::Handle(LanesAbandoned event) { Feed(event.abandoned); }
 
 void Exchange::Handle(StepBoundaryTaken event) {
-  if (event.part) writer_->Write(*std::move(event.part));
+  if (event.part) {
+    metrics_.checkpoint_stall.Observe(event.part->stall_seconds);
+    writer_->Write(*std::move(event.part));
+  }
   Feed(std::move(event.done));
 }
 
@@ -225,7 +233,6 @@ void Exchange::Handle(TrainFailed event) {
 
 void Exchange::Handle(SegmentWritten written) {
   metrics_.checkpoint_part_seconds.Observe(written.seconds);
-  metrics_.checkpoint_stall.Observe(written.stall_seconds);
   metrics_.checkpoint_bytes.Add(static_cast<double>(written.segment.bytes));
   Feed(std::move(written));
 }

@@ -33,6 +33,7 @@ namespace muster {
 
 struct ExchangeOptions {
   std::string job;
+  StartNumber start;  // of the job, that the process was started for; 0: whichever is under way
   MemberPlace place;  // address: what our listener says
   std::string coordinator;
   Duration lease = kDefaultLease;  // we say three times per lease that we live

@@ -12,8 +12,8 @@ MemberMemory::MemberMemory(std::shared_ptr<FlatPool> pool, Sync sync)
 const FlatPtr& MemberMemory::ReceiveBuffer(Step step) {
   const size_t i = Parity(step);
   if (generation_of_[i] != step) {
-    generations_[i]
-        .reset();  // first: then the pool gives the same buffer, unless somebody reads it
+    // Released first, so that the pool can return the same buffer if nobody reads it.
+    generations_[i].reset();
     generations_[i] = pool_->Borrow();
     generation_of_[i] = step;
   }

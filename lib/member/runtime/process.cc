@@ -96,6 +96,7 @@ absl::Status MemberProcess::Begin(Transport& transport, const TransportCounters*
   listener_ = *std::move(listener);
   ExchangeOptions exchange;
   exchange.job = options_.job;
+  exchange.start = StartNumber(options_.start);
   exchange.place = {id_, options_.role, options_.node.empty() ? HostName() : options_.node,
                     listener_->Address()};
   exchange.coordinator = options_.coordinator;

@@ -35,6 +35,7 @@ struct ProcessOptions {
   int report_fd = -1;
   int64_t lease_ms = kDefaultLease.count();
   int64_t coordinator_timeout_s = 600;
+  int64_t start = 0;  // of the job, that the process was started for; 0: whichever is under way
   std::vector<std::string> fail_at;
   Credentials credentials;
 };

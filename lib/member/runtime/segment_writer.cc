@@ -46,7 +46,7 @@ void SegmentWriter::WriteOne(const CheckpointPartCopy& part) {
     return;
   }
   failpoints_.Pass("segment_written");
-  SegmentWritten written{0, part.lineage, part.step, *std::move(segment), part.stall_seconds, 0};
+  SegmentWritten written{0, part.lineage, part.step, *std::move(segment), 0};
   written.seconds = part.stall_seconds + Seconds(std::chrono::steady_clock::now() - begin);
   events_->Post(std::move(written));
 }

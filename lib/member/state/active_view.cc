@@ -42,14 +42,14 @@ bool ActiveView::IsCut(Step step, const std::vector<JobCommand>& commands) const
 }
 
 std::vector<ChunkId> ActiveView::ChunksToSave(const HeldState& state) {
-  // After a change of view an owner that applies may have begun the next state: it copied its
-  // chunks before.
+  // After a change of view an owner may already be applying the next state. It copied its chunks
+  // before that.
   if (state.open.applying() || saved_ == state.step()) return {};
   if (!IsCut(state.step(), state.closed ? state.closed->commands : std::vector<JobCommand>()))
     return {};
   saved_ = state.step();
   std::vector<ChunkId> chunks = seat_->OwnChunks();
-  // The slots of these are at the next state already.
+  // Their optimizer slots have moved on to the next state.
   if (config_->owner_applies())
     std::erase_if(chunks, [&](ChunkId c) { return state.open.HasResult(c); });
   return chunks;
@@ -66,7 +66,7 @@ void ActiveView::Handle(const GiveCommand& give, Outcome& out) {
   if (!seat_->Owns(ChunkId(0))) return out.Drop("too late");
   if (give.command.id <= newest_command_) return;  // given again, because our session was new
   newest_command_ = give.command.id;
-  // Where chunk 0 is complete already, it rides in the next step.
+  // If the result of chunk 0 is already out, the command goes with the next step's.
   commands_.push_back(give.command);
 }
 
@@ -200,7 +200,7 @@ void ActiveView::Handle(const MemberId& from, const Partials& partials, HeldStat
 void ActiveView::Handle(const Summed& summed, HeldState& state, Outcome& out) {
   if (!config_->owner_applies()) return Publish({{summed.chunk, summed.meta}}, state, out);
   state.open.AddSum(summed.chunk, summed.meta);
-  // Applies, if it leads to the global norm.
+  // Applies the sums if this norm was the last one missing.
   if (config_->clips() && !state.open.global_norm()) return RouteNorms({summed.chunk}, state, out);
   ApplySums(state, out);
 }

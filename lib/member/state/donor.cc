@@ -25,7 +25,7 @@ bool HasPieces(const MemberConfig& config, const HeldState& state,
     if (config.role == Role::kServer && owner_of[static_cast<size_t>(c.value())] != me)
       return false;
     if (fetch.kind == PieceKind::kResult) return is_closed || (is_open && state.open.HasResult(c));
-    // Where owners apply, the values of the step before stand in another place and are still there.
+    // An owner that applies keeps the previous step's values in its other buffer.
     return is_open || (is_closed && fetch.kind == PieceKind::kValues && config.owner_applies());
   });
 }

@@ -14,7 +14,7 @@ Member::Member(MemberConfig config)
 
 Outcome Member::Handle(const Input& input) {
   const auto timeliness = [this] {
-    // A donor of a forming view may hold a result only since a moment ago.
+    // A held Fetch becomes answerable when a healing donor gets a result, so results count too.
     const int64_t healed = healer_ && state_ ? state_->open.result_count() : 0;
     return std::tuple(step(), sealed_, active(), has_state(), train_.has_state, healer_.has_value(),
                       healer_ && healer_->at_base(), healed);
@@ -54,10 +54,10 @@ std::string Member::Phase() const {
 // ---- the coordinator
 
 void Member::On(const CoordinatorUp&, Outcome& out) {
-  out.Do(TellCoordinator{Join{config_->job, config_->start, config_->id, config_->role,
-                              config_->node, config_->address, cluster_, term_,
-                              config_->environment, sealed_, active()}});
-  out.Do(outbox_.TellAgain());
+  out.Do(
+      TellCoordinator{Join{config_->job, config_->start, config_->id, config_->role, config_->node,
+                           config_->address, cluster_, term_, config_->environment, sealed_}});
+  out.Do(outbox_.TellAgain(sealed_));
 }
 
 void Member::On(const CoordinatorSays& says, Outcome& out) {
@@ -309,7 +309,7 @@ void Member::Advance(Outcome& out) {
   StepBoundary boundary{step(), fingerprint, {}};
   if (active_) boundary.part = active_->ChunksToSave(*state_);
   if (fingerprint || !boundary.part.empty()) out.Do(std::move(boundary));
-  if (done.record) out.Do(outbox_.Add(*done.record, fingerprint));
+  if (done.record) out.Do(outbox_.Add(*done.record, fingerprint, sealed_));
   if (active_) active_->Advance(*state_, train_.last_id, out);
 }
 
@@ -319,7 +319,7 @@ bool Member::FingerprintIsDue() const {
 }
 
 void Member::On(const StepBoundaryDone& done, Outcome& out) {
-  if (done.fingerprint) out.Do(outbox_.AddFingerprint(done.step, *done.fingerprint));
+  if (done.fingerprint) out.Do(outbox_.AddFingerprint(done.step, *done.fingerprint, sealed_));
 }
 
 }  // namespace muster

@@ -170,8 +170,7 @@ StepRecord RecordOf(const MemberConfig& config, const View& view, LineageNumber 
   record.lineage = lineage;
   record.step = done.step;
   record.view = view.number;
-  for (int32_t holder : view.LanesAt(done.step).holder_of)
-    record.lane_holders.push_back(view.members[static_cast<size_t>(holder)].id);
+  record.lane_holders = view.LaneHoldersAt(done.step);
   record.samples = StepSamples(config.training, config.environment.samples, done.step);
   for (const ResultMeta& meta : done.meta)
     if (meta.weight > record.weight) {

@@ -10,32 +10,39 @@ constexpr size_t kRecordsFrameBytes = 256 << 10;
 
 // An upper bound of what a record takes in a frame.
 size_t BytesOf(const StepRecord& record) {
-  constexpr size_t kFixed = 160, kOrder = 16, kName = 64;
-  return kFixed + record.lane_holders.size() * kName + record.commands.size() * kOrder;
+  constexpr size_t kFixed = 160, kCommand = 16, kName = 64;
+  return kFixed + record.lane_holders.size() * kName + record.commands.size() * kCommand;
+}
+
+// As the coordinator is told it.
+StepRecord Short(StepRecord record, ViewNumber sealed) {
+  if (record.view == sealed) record.lane_holders.clear();
+  return record;
 }
 
 }  // namespace
 
-std::vector<Action> Outbox::Add(StepRecord record, bool awaits_fingerprint) {
-  if (!awaits_fingerprint) return Send(std::move(record));
+std::vector<Action> Outbox::Add(StepRecord record, bool awaits_fingerprint, ViewNumber sealed) {
+  if (!awaits_fingerprint) return Send(std::move(record), sealed);
   const Step next = record.step + 1;
   unfinished_[next] = std::move(record);
   return {};
 }
 
-std::vector<Action> Outbox::AddFingerprint(Step of_state, FingerprintPart fingerprint) {
+std::vector<Action> Outbox::AddFingerprint(Step of_state, FingerprintPart fingerprint,
+                                           ViewNumber sealed) {
   auto waiting = unfinished_.extract(of_state);
   if (waiting.empty()) return {};
   waiting.mapped().fingerprint = fingerprint;
-  return Send(std::move(waiting.mapped()));
+  return Send(std::move(waiting.mapped()), sealed);
 }
 
 // Servers keep records too: all workers may be gone when the coordinator comes back.
-std::vector<Action> Outbox::Send(StepRecord record) {
+std::vector<Action> Outbox::Send(StepRecord record, ViewNumber sealed) {
   std::vector<Action> actions;
   if (role_ == Role::kWorker) actions.emplace_back(Completed{record});
   records_.push_back(record);
-  actions.emplace_back(TellCoordinator{Records{{std::move(record)}}});
+  actions.emplace_back(TellCoordinator{Records{{Short(std::move(record), sealed)}}});
   return actions;
 }
 
@@ -45,17 +52,18 @@ Action Outbox::Add(SegmentWritten written) {
   return TellCoordinator{std::move(written)};
 }
 
-std::vector<Action> Outbox::TellAgain() const {
+std::vector<Action> Outbox::TellAgain(ViewNumber sealed) const {
   std::vector<Action> actions;
   Records batch;
   size_t bytes = 0;
-  for (const StepRecord& record : records_) {
+  for (const StepRecord& kept : records_) {
+    StepRecord record = Short(kept, sealed);
     bytes += BytesOf(record);
     if (bytes > kRecordsFrameBytes && !batch.records.empty()) {
       actions.emplace_back(TellCoordinator{std::exchange(batch, {})});
       bytes = BytesOf(record);
     }
-    batch.records.push_back(record);
+    batch.records.push_back(std::move(record));
   }
   if (!batch.records.empty()) actions.emplace_back(TellCoordinator{std::move(batch)});
   for (const auto& [id, segment] : segments_) actions.emplace_back(TellCoordinator{segment});

@@ -14,16 +14,19 @@ class Outbox {
  public:
   explicit Outbox(Role role) : role_(role) {}
 
+  // `sealed`, here and below: the highest view that we were sealed for or active in. While it is
+  // the record's own, the coordinator has that view and is not told the lane holders again.
+
   // A step is done here. `awaits_fingerprint`: the record goes out when the fingerprint of the
   // state after the step is there.
-  std::vector<Action> Add(StepRecord record, bool awaits_fingerprint);
-  std::vector<Action> AddFingerprint(Step of_state, FingerprintPart fingerprint);
+  std::vector<Action> Add(StepRecord record, bool awaits_fingerprint, ViewNumber sealed);
+  std::vector<Action> AddFingerprint(Step of_state, FingerprintPart fingerprint, ViewNumber sealed);
   // A segment is on disk; it gets its number.
   Action Add(SegmentWritten written);
 
   // All that is not acknowledged, in frames of a bounded size: the coordinator may have been away
   // for many steps.
-  std::vector<Action> TellAgain() const;
+  std::vector<Action> TellAgain(ViewNumber sealed) const;
   void Acknowledge(const AckRecords& ack);
   void Acknowledge(const AckSegments& ack);
   // Records of voided lineages are of no use to anybody.
@@ -32,7 +35,7 @@ class Outbox {
   size_t records() const { return records_.size(); }
 
  private:
-  std::vector<Action> Send(StepRecord record);
+  std::vector<Action> Send(StepRecord record, ViewNumber sealed);
 
   Role role_;
   std::deque<StepRecord> records_;         // in the order in which they were sent

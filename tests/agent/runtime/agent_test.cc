@@ -29,7 +29,7 @@ class AgentTest : public ::testing::Test {
                 [folder = MakeTestFolder()](const ProcessKey& key) {
                   return folder + "/" + key.job + key.name + ".log";
                 },
-            .command = [this](const ProcessKey& key, Role) { return StandIn(what_.at(key.name)); },
+            .command = [this](const Spawn& spawn) { return StandIn(what_.at(spawn.key.name)); },
             .supervisor = {.first_backoff = milliseconds(1),
                            .leave_grace = milliseconds(5),
                            .stop_grace = milliseconds(20)},
@@ -115,13 +115,12 @@ TEST_F(AgentTest, AProgramThatIsMissingIsGivenUpToo) {
   Make({{"worker-0", "exit 0"}});
   agent_.emplace(
       *loop_,
-      AgentOptions{
-          .log_file =
-              [folder = MakeTestFolder()](const ProcessKey& key) {
-                return folder + "/" + key.job + key.name + ".log";
-              },
-          .command = [](const ProcessKey&, Role) { return std::vector<std::string>{"/nowhere/x"}; },
-          .supervisor = {.first_backoff = milliseconds(1)}},
+      AgentOptions{.log_file =
+                       [folder = MakeTestFolder()](const ProcessKey& key) {
+                         return folder + "/" + key.job + key.name + ".log";
+                       },
+                   .command = [](const Spawn&) { return std::vector<std::string>{"/nowhere/x"}; },
+                   .supervisor = {.first_backoff = milliseconds(1)}},
       AgentEvents{.on_exit = [&](const NoteExit& note) {
         exits_.push_back(note);
         if (note.after == AfterExit::kGivenUp) loop_->Quit();

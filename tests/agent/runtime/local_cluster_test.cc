@@ -82,6 +82,14 @@ class LocalClusterTest : public ::testing::Test {
 };
 
 // That nothing was wanted in between, the agent may not have heard.
+TEST_F(LocalClusterTest, MoreSlotsThanItMayHaveFilesForAreRefused) {
+  const auto made = LocalCluster::Make(
+      *loop_, *here_, {.folder = folder_ + "/other", .programs = folder_, .slots = 100'000}, {});
+  EXPECT_EQ(made.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(made.status().message()), testing::HasSubstr("100000 are asked for"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/other"));
+}
+
 TEST_F(LocalClusterTest, AJobThatIsSubmittedAgainAfterItWasDeletedHasItsFolder) {
   cluster_->Start();
   RunUntilQuit(*loop_);

@@ -42,7 +42,7 @@ int OpenDescriptors() {
   pid_t last = 0;
   Agent agent(*loop,
               {.log_file = [&](const ProcessKey& key) { return folder + "/" + key.name + ".log"; },
-               .command = [](const ProcessKey&, Role) { return StandIn("hang"); },
+               .command = [](const Spawn&) { return StandIn("hang"); },
                .lanes = {},
                .supervisor = {},
                .faults = {}},

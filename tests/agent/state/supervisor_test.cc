@@ -218,6 +218,16 @@ TEST_F(SupervisorTest, TheOthersStepsAreNoProgressOfOneThatFails) {
   EXPECT_EQ(Exits("worker-1", 1).back(), "note worker-1 given up");
 }
 
+// It reports none itself, and none is done without it.
+TEST_F(SupervisorTest, AWorkersStepIsProgressOfTheServers) {
+  Want({"server-0", "worker-0"});
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(Exits("server-0", 0, SIGKILL).back(), "note server-0 again in 200 ms");
+    TickWhenDue();
+    Do(Progressed{Key("worker-0")});
+  }
+}
+
 // It has no lanes and so no steps of its own; the loop of crashes it may be in would be shorter.
 TEST_F(SupervisorTest, ASpareThatRanThroughManyStepsOfTheOthersStartsAfresh) {
   Want({"worker-0", "worker-1"});
@@ -498,6 +508,22 @@ TEST_F(StartsTest, MoreThanTheSlotsAreStartedWhereNothingIsLetGo) {
   supervisor_.emplace(SupervisorOptions{.slots = 1});
   EXPECT_THAT(Do(WantMembers{Wanted{{Job("one", 1, {"worker-0", "worker-1"})}}}),
               ElementsAre("spawn worker-0", "spawn worker-1"));
+}
+
+// "a" hangs as it leaves; the place of "b", whose worker crashes meanwhile, is not given to "c".
+TEST_F(StartsTest, WhatAnotherJobLetsGoOfHoldsUpNobodyWhoHasAPlace) {
+  supervisor_.emplace(SupervisorOptions{.slots = 2});
+  Do(WantMembers{Wanted{{Job("a", 1), Job("b", 2)}}});
+  Do(WantMembers{Wanted{{Job("b", 2), Job("c", 3)}}});
+  Do(Exited{{"b", "worker-0"}, Exit{.signal = SIGKILL}});
+  EXPECT_THAT(supervisor_->Running(), ElementsAre(ProcessKey{"a", "worker-0"}));
+  now_ += milliseconds(200);
+  Do(Tick{});
+  EXPECT_THAT(supervisor_->Running(),
+              ElementsAre(ProcessKey{"a", "worker-0"}, ProcessKey{"b", "worker-0"}));
+  Do(Exited{{"a", "worker-0"}, Exit{.code = kExitStopped}});
+  EXPECT_THAT(supervisor_->Running(),
+              ElementsAre(ProcessKey{"b", "worker-0"}, ProcessKey{"c", "worker-0"}));
 }
 
 TEST_F(SupervisorTest, StopsAlsoWhoIsAboutToLeave) {

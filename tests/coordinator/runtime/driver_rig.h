@@ -77,10 +77,12 @@ class DriverRig : public ::testing::Test {
     ASSERT_TRUE(found.ok()) << found.status();
     DriverOptions options{.checkpoint_root = root_, .tick = std::chrono::milliseconds(5)};
     options.settings.slots = 8;
+    options.most_waiting_of_job.items = 5'000;  // fewer than of one session
     options.pass = [this](absl::string_view point) {
       if (point == "persisted_unpublished") ++writes_;
       if (point == "forming") ++formings_;
-      if (point == "before_commit") ++commits_;
+      if (point == "before_commit" && ++commits_ == 1 && hold_first_commit_)
+        hold_first_commit_->wait();
     };
     driver_ = std::make_unique<Driver>(*journal_, *std::move(found), clock_, metrics_,
                                        std::move(options));
@@ -139,6 +141,7 @@ class DriverRig : public ::testing::Test {
   std::atomic<int> writes_{0};
   std::atomic<int> formings_{0};
   std::atomic<int> commits_{0};
+  std::optional<std::shared_future<void>> hold_first_commit_;
   HandClock clock_;
   Metrics metrics_{{.role = "coordinator"}, "test"};
   LoopNetwork network_;

@@ -112,7 +112,6 @@ TEST_F(DriverTest, WhileTheDiskIsFullNothingIsKeptAndAfterwardsAllIsSaidAgain) {
   ScriptedMember again = Member("worker-0");
   Join join = again.JoinOf("a");
   join.sealed = view.number;
-  join.active = true;
   again.Say(join);
   EXPECT_EQ(again.Next<Activate>().view, view) << "the view goes on";
   again.Say(Records{{again.RecordOf(view, Step(0)), again.RecordOf(view, Step(1))}});
@@ -195,7 +194,6 @@ TEST_F(DriverTest, AfterARestartMembersReattachToTheirViewUnderANewTerm) {
   join.cluster = journal_->cluster();
   join.term = TermNumber(1);
   join.sealed = view.number;
-  join.active = true;
   member.Say(join);
   EXPECT_EQ(member.Next<Activate>().view.number, view.number);
   member.Say(Records{{member.RecordOf(view, Step(0)), member.RecordOf(view, Step(1))}});
@@ -265,7 +263,6 @@ TEST_F(DriverTest, ANewerSessionOfAMemberReplacesTheOlder) {
   ScriptedMember newer = Member("worker-0");
   Join join = newer.JoinOf("a");
   join.sealed = view.number;
-  join.active = true;
   newer.Say(join);
   EXPECT_EQ(newer.Next<Activate>().view, view);
   EXPECT_FALSE(older.Broken().ok());
@@ -415,6 +412,49 @@ TEST_F(DriverTest, ASessionOfWhichTooManyBytesWaitIsBroken) {
   EXPECT_THAT(member.Broken().message(),
               HasSubstr("too many frames or bytes of this session are waiting"));
   enough.set_value();
+}
+
+// However much one job's members say, another's are heard, and they themselves are cut off.
+TEST_F(DriverTest, AJobThatFloodsIsCutOffAndAnotherGoesOn) {
+  SubmitJob();
+  ASSERT_TRUE(Change(Submit{"b", CountingSpec()}).ok());
+  ScriptedMember loud = Member("worker-0", 1), quiet = Member("worker-0", 2);
+  loud.JoinJob("a");
+  quiet.JoinJob("b", kFirstStart + 1);
+  const View view = quiet.FollowIntoView();
+  std::promise<void> busy, enough;
+  driver_->Read([&](const absl::StatusOr<KnownJobs>&) {
+    busy.set_value();
+    enough.get_future().wait();
+  });
+  busy.get_future().wait();
+  for (int i = 0; i < 6'000; ++i) loud.Say(Alive{Step(0), ""});
+  quiet.Say(Records{{quiet.RecordOf(view, Step(0))}});
+  EXPECT_THAT(loud.Broken().message(),
+              HasSubstr("too many frames or bytes of its job are waiting"));
+  enough.set_value();
+  EXPECT_EQ(quiet.Next<AckRecords>().below, Step(1));
+}
+
+TEST_F(DriverTest, ADiskThatHangsUnderOneJobHoldsUpNoOther) {
+  std::promise<void> disk;
+  hold_first_commit_ = disk.get_future().share();
+  SubmitJob();
+  ASSERT_TRUE(Change(Submit{"b", CountingSpec()}).ok());
+  ScriptedMember first = Member("worker-0", 1), second = Member("worker-0", 2);
+  first.JoinJob("a");
+  second.JoinJob("b", kFirstStart + 1);
+  const View view_a = first.FollowIntoView(), view_b = second.FollowIntoView();
+  first.Say(Records{{first.RecordOf(view_a, Step(0)), first.RecordOf(view_a, Step(1))}});
+  first.SaveState(CheckpointDir(root_, "a"), view_a, Step(2), 1.0f);
+  first.Next<AckRecords>();
+  while (commits_ == 0) std::this_thread::yield();
+  second.Say(Records{{second.RecordOf(view_b, Step(0)), second.RecordOf(view_b, Step(1))}});
+  second.SaveState(CheckpointDir(root_, "b"), view_b, Step(2), 1.0f);
+  EXPECT_EQ(second.Next<Leave>().exit_code, 0) << "it is done, commit and digest and all";
+  EXPECT_EQ(Look().at(0)->status.job.phase, JobPhase::kRunning);
+  disk.set_value();
+  EXPECT_EQ(first.Next<Leave>().exit_code, 0);
 }
 
 TEST_F(DriverTest, WhatIsDecidedIsWrittenBeforeItIsTold) {

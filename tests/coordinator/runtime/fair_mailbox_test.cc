@@ -41,6 +41,19 @@ TEST(FairMailbox, AFloodDelaysOnlyItself) {
   EXPECT_EQ(box.TryTake(), "quiet");
 }
 
+TEST(FairMailbox, WhatIsOfferedUnderAKeyIsBoundedInItemsAndBytes) {
+  FairMailbox<std::string> box({.items = 2, .bytes = 10});
+  EXPECT_TRUE(box.Offer("a", "a1", 6));
+  EXPECT_FALSE(box.Offer("a", "too many bytes", 5));
+  EXPECT_TRUE(box.Offer("b", "b1", 10)) << "each key has its own";
+  EXPECT_FALSE(box.Offer("c", "too large alone", 11));
+  EXPECT_TRUE(box.Offer("a", "a2", 4));
+  EXPECT_FALSE(box.Offer("a", "too many items", 0));
+  EXPECT_TRUE(box.Post("a", "ours")) << "what comes from ourselves is taken";
+  EXPECT_THAT(TakeAll(box), ElementsAre("a1", "b1", "a2", "ours"));
+  EXPECT_TRUE(box.Offer("a", "a3", 10)) << "nothing waits any more";
+}
+
 TEST(FairMailbox, ClosedItTakesNothingMoreAndGivesWhatItHas) {
   FairMailbox<std::string> box;
   EXPECT_TRUE(box.Post("a", "a1"));

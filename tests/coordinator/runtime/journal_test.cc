@@ -87,6 +87,13 @@ void ExpectSame(const JobJournal& a, const JobJournal& b) {
   EXPECT_EQ(a.deleting, b.deleting);
 }
 
+// Its entry was last written when the ledger was not so far yet.
+JobJournal Running() {
+  JobJournal job = EverythingSet();
+  job.recorded = Step(0);
+  return job;
+}
+
 StepRecord Record(LineageNumber lineage, Step step) {
   return {.lineage = lineage,
           .step = step,
@@ -187,9 +194,8 @@ TEST(Journal, FindsTheRecordsOfTheCurrentLineageUpToTheFirstGap) {
     // Another job's id that begins like this one's.
     PersistRecords neighbour{"ab", {Record(LineageNumber(2), Step(7))}};
     const PersistFingerprint fingerprint{"a", LineageNumber(2), Step(6), {1, 2, true}};
-    ASSERT_TRUE((*journal)
-                    ->Write({PersistJob{EverythingSet()}, records, neighbour, fingerprint}, 1000)
-                    .ok());
+    ASSERT_TRUE(
+        (*journal)->Write({PersistJob{Running()}, records, neighbour, fingerprint}, 1000).ok());
     EXPECT_EQ((*journal)->Records("a")->size(), 11u);
     EXPECT_EQ((*journal)->Records("ab")->size(), 1u);
   }
@@ -199,7 +205,7 @@ TEST(Journal, FindsTheRecordsOfTheCurrentLineageUpToTheFirstGap) {
   const auto found = (*journal)->Load(damaged);
   ASSERT_TRUE(found.ok()) << found.status();
   ASSERT_EQ(found->jobs.size(), 1u);
-  ExpectSame(found->jobs[0], EverythingSet());
+  ExpectSame(found->jobs[0], Running());
   EXPECT_EQ(found->recorded.at("a"), Step(7));
   const RecentSteps& recent = found->recent.at("a");
   std::vector<std::pair<int64_t, int64_t>> lineage_of;
@@ -216,6 +222,30 @@ TEST(Journal, FindsTheRecordsOfTheCurrentLineageUpToTheFirstGap) {
   EXPECT_THAT(*(*journal)->Fingerprints("a"),
               ElementsAre(FingerprintEntry{LineageNumber(2), Step(6), {1, 2, true}}));
   EXPECT_EQ((*journal)->TailOf("a").fingerprint->step, Step(6));
+}
+
+TEST(Journal, OfAJobThatRunsTheLedgerIsReadFromTheMarkInItsEntry) {
+  const auto kv = OpenMemory(JournalFamilies());
+  {
+    const auto journal = OpenOn(*kv);
+    ASSERT_TRUE(journal.ok());
+    PersistRecords records{"a", {}};  // those below the mark, 9, are not looked for
+    for (const int64_t step : {9, 10, 12})
+      records.records.push_back(Record(LineageNumber(2), Step(step)));
+    ASSERT_TRUE((*journal)
+                    ->Write({PersistFingerprint{"a", LineageNumber(2), Step(8), {1, 2, true}},
+                             PersistJob{EverythingSet()}, records},
+                            1)
+                    .ok());
+  }
+  const auto journal = OpenOn(*kv);
+  ASSERT_TRUE(journal.ok());
+  std::vector<std::string> damaged;
+  const auto found = (*journal)->Load(damaged);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->recorded.at("a"), Step(11));
+  EXPECT_EQ((*journal)->TailOf("a").loss, 2.0);
+  EXPECT_EQ((*journal)->TailOf("a").fingerprint->step, Step(8));
 }
 
 // However long the ledger is: what is shown of such a job stands in its entry.

@@ -129,8 +129,7 @@ class ScriptedMember : public ScriptedPeer<ToCoordinator, FromCoordinator> {
 
   StepRecord RecordOf(const View& view, Step step) const {
     StepRecord record{.lineage = view.lineage, .step = step, .view = view.number};
-    for (const int32_t holder : view.LanesAt(step).holder_of)
-      record.lane_holders.push_back(view.members[static_cast<size_t>(holder)].id);
+    record.lane_holders = view.LaneHoldersAt(step);
     record.samples = StepSamples(CountingSpec().training, kSamples, step);
     record.weight = static_cast<int64_t>(record.samples.count);
     record.loss = static_cast<double>(record.weight) * 0.5;
@@ -149,7 +148,7 @@ class ScriptedMember : public ScriptedPeer<ToCoordinator, FromCoordinator> {
     const auto segment = WriteSegment(dir, SegmentFile(view.lineage, step, id_.name),
                                       {view.job, view.lineage, step}, {&part, 1});
     ASSERT_TRUE(segment.ok()) << segment.status();
-    Say(SegmentWritten{1, view.lineage, step, *segment, 0, 0.1});
+    Say(SegmentWritten{1, view.lineage, step, *segment, 0.1});
   }
 
   const MemberId& id() const { return id_; }

@@ -542,6 +542,7 @@ RecoveredState StoppedAtWithRecords() {
 StepRecord AgainAfterResuming(const Desk& desk, double loss, uint64_t fingerprint) {
   StepRecord record = StoppedAtWithRecords().recent["job"].records[Step(7)];
   record.lineage = desk.Job().lineages.back().number;
+  if (desk.Job().view) record.view = desk.Job().view->number;
   record.loss = loss;
   record.fingerprint = FingerprintPart{1, fingerprint, true};
   return record;
@@ -741,6 +742,7 @@ TEST(Members, ALossThatIsNoNumberIsToldOnceAndIsNoDisagreement) {
   RunTwo(desk);
   StepRecord r;
   r.lineage = LineageNumber(1);
+  r.view = desk.Job().view->number;
   r.samples = StepSamples(desk.Job().spec.training, 100, r.step);
   r.weight = 4;
   r.loss = std::numeric_limits<double>::quiet_NaN();
@@ -840,7 +842,6 @@ TEST(Restart, AWorkerThatEndedMeanwhileIsNotWaitedForAndItsLanesCount) {
   join.node = "host";
   join.address = kA.name;
   join.environment = Environment();
-  join.active = true;
   join.sealed = ViewNumber(1);
   desk.Say(kA, join);
   EXPECT_EQ(desk.Job().number, ViewNumber(1));

@@ -78,6 +78,7 @@ class Desk {
     StepRecord r;
     r.lineage = Job(job).lineages.back().number;
     r.step = Step(step);
+    if (Job(job).view) r.view = Job(job).view->number;
     r.samples = StepSamples(Job(job).spec.training, 100, r.step);
     r.weight = 4;
     r.commands = std::move(commands);

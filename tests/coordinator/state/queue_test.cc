@@ -84,7 +84,7 @@ TEST(Queue, TheHeadIsNeverStarved) {
           if (!decision.start || decision.start->id == "head") break;
           const auto it = std::find_if(input.queued.begin(), input.queued.end(),
                                        [&](const auto& j) { return j.id == decision.start->id; });
-          input.held.push_back({it->sequence, decision.start->slots});
+          input.held.push_back({it->submission, decision.start->slots});
           input.queued.erase(it);
         }
         input.held.erase(input.held.begin());

@@ -167,7 +167,6 @@ TEST(SeveralJobs, ComeBackEachByItselfAfterARestart) {
   join.id = WorkerOf("two");
   join.environment = Environment();
   join.sealed = ViewNumber(1);
-  join.active = true;
   desk.Say(join.id, join);
   const auto views = desk.Sent<Activate>();
   ASSERT_EQ(views.size(), 1u) << "it goes on at once, whatever becomes of the other";

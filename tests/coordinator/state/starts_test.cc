@@ -92,7 +92,6 @@ TEST(Starts, ARestartOfTheCoordinatorKeepsTheNumberAndGivesOthersToOthers) {
   EXPECT_EQ(after.Find("job")->start, start);
   muster::Join join = JoinFor(start, kA);
   join.sealed = ViewNumber(1);
-  join.active = true;
   after.Handle(MemberSays{kA, join}, Time{});
   EXPECT_EQ(after.StatusOf("job").members.size(), 1u);
   after.Handle(AgentUp{"host", 8}, Time{});
@@ -117,6 +116,19 @@ TEST(Starts, AnExitOfAnEarlierStartEndsNothing) {
   EXPECT_EQ(desk.Status().members.size(), 2u);
   desk.Give(AgentSays{ExitOf(desk.StartOf(), kExitBadData)});
   EXPECT_EQ(desk.Job().phase, JobPhase::kFailed);
+}
+
+// The agent's word and the member's come on two sessions.
+TEST(Starts, WhoseEndIsKnownDoesNotTakePartWhenItsJoinComesLate) {
+  Desk desk;
+  RunTwo(desk);
+  const MemberId late = Id("worker-1", 9);
+  ProcessExited exited = ExitOf(desk.StartOf(), kExitFailed);
+  exited.lanes.incarnation = late.incarnation;
+  desk.Give(AgentSays{exited});
+  desk.Say(late, JoinFor(desk.StartOf(), late));
+  EXPECT_EQ(desk.Status().members.size(), 2u);
+  EXPECT_EQ(desk.Job().phase, JobPhase::kRunning);
 }
 
 // The agent starts them when it hears of the new start, which it has been told already.

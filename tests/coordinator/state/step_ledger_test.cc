@@ -16,6 +16,7 @@ StepRecord Record(int64_t step, double loss = 8) {
   record.step = Step(step);
   record.weight = 4;
   record.loss = loss;
+  record.lane_holders = {{"w0", {1, 1}}};
   return record;
 }
 
@@ -68,6 +69,36 @@ TEST(StepLedger, PersistsEachRecordOnceAndCountsThoseWithoutAGap) {
   EXPECT_THAT(PersistedSteps(ledger.Add("w1", {Record(5)}, {})), ElementsAre(5));
   EXPECT_EQ(ledger.recorded(), Step(7));
   EXPECT_EQ(ledger.loss(), 2);
+}
+
+TEST(StepLedger, LaneHoldersThatAreNotToldAreThoseOfTheView) {
+  View view;
+  view.number = ViewNumber(2);
+  view.members = {ViewMember{{"w0", {1, 1}}}, ViewMember{{"w1", {2, 1}}}};
+  view.first_step = Step(3);
+  view.first_lanes = {{1, 1}};
+  view.lanes = {{0, 1}};
+  StepRecord third = Record(3), fourth = Record(4);
+  for (StepRecord* record : {&third, &fourth}) {
+    record->view = view.number;
+    record->lane_holders.clear();
+  }
+  StepLedger ledger("job", true, Step(3), {});
+  const std::vector<Action> actions = ledger.Add("w0", {third, fourth}, view);
+  const auto* persisted = std::get_if<PersistRecords>(&actions.at(0));
+  ASSERT_NE(persisted, nullptr);
+  EXPECT_THAT(persisted->records.at(0).lane_holders,
+              ElementsAre(view.members[1].id, view.members[1].id));
+  EXPECT_THAT(persisted->records.at(1).lane_holders,
+              ElementsAre(view.members[0].id, view.members[1].id));
+
+  StepRecord of_another = fourth;
+  of_another.step = Step(5);
+  of_another.view = ViewNumber(1);
+  const std::vector<Action> refused = ledger.Add("w0", {of_another}, view);
+  EXPECT_THAT(PersistedSteps(refused), IsEmpty());
+  EXPECT_THAT(Said(refused), ElementsAre(HasSubstr("names view 1, which is not the active one")));
+  EXPECT_EQ(ledger.recorded(), Step(5));
 }
 
 TEST(StepLedger, SaysWhoDoesNotAgree) {

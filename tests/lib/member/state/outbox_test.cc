@@ -13,6 +13,8 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
+const ViewNumber kSealed(3);
+
 StepRecord RecordAt(int64_t lineage, int64_t step) {
   StepRecord record;
   record.lineage = LineageNumber(lineage);
@@ -38,28 +40,29 @@ std::vector<std::pair<int64_t, int64_t>> RecordsIn(const std::vector<Action>& ac
 
 TEST(Outbox, ARecordIsToldAtOnceAndKept) {
   Outbox outbox(Role::kWorker);
-  const std::vector<Action> actions = outbox.Add(RecordAt(1, 4), false);
+  const std::vector<Action> actions = outbox.Add(RecordAt(1, 4), false, kSealed);
   EXPECT_THAT(RecordsIn(actions), ElementsAre(std::pair(1, 4)));
   EXPECT_EQ(Of<Completed>(actions).size(), 1u);
-  EXPECT_THAT(RecordsIn(outbox.TellAgain()), ElementsAre(std::pair(1, 4)));
+  EXPECT_THAT(RecordsIn(outbox.TellAgain(kSealed)), ElementsAre(std::pair(1, 4)));
 }
 
 TEST(Outbox, AServerKeepsRecordsButReportsNoProgress) {
   Outbox outbox(Role::kServer);
-  const std::vector<Action> actions = outbox.Add(RecordAt(1, 4), false);
+  const std::vector<Action> actions = outbox.Add(RecordAt(1, 4), false, kSealed);
   EXPECT_EQ(outbox.records(), 1u);
   EXPECT_THAT(Of<Completed>(actions), IsEmpty());
 }
 
 TEST(Outbox, ARecordWaitsForItsOwnFingerprint) {
   Outbox outbox(Role::kWorker);
-  EXPECT_THAT(outbox.Add(RecordAt(1, 4), true), IsEmpty());
-  EXPECT_THAT(outbox.TellAgain(), IsEmpty());
-  EXPECT_THAT(outbox.AddFingerprint(Step(4), {1, 2, true}), IsEmpty()) << "of the state before it";
-  const auto told = Told<Records>(outbox.AddFingerprint(Step(5), {1, 2, true}));
+  EXPECT_THAT(outbox.Add(RecordAt(1, 4), true, kSealed), IsEmpty());
+  EXPECT_THAT(outbox.TellAgain(kSealed), IsEmpty());
+  EXPECT_THAT(outbox.AddFingerprint(Step(4), {1, 2, true}, kSealed), IsEmpty())
+      << "of the state before it";
+  const auto told = Told<Records>(outbox.AddFingerprint(Step(5), {1, 2, true}, kSealed));
   ASSERT_EQ(told.size(), 1u);
   EXPECT_EQ(told[0].records.at(0).fingerprint, (FingerprintPart{1, 2, true}));
-  EXPECT_THAT(outbox.AddFingerprint(Step(5), {1, 2, true}), IsEmpty()) << "it went out";
+  EXPECT_THAT(outbox.AddFingerprint(Step(5), {1, 2, true}, kSealed), IsEmpty()) << "it went out";
 }
 
 struct AckCase {
@@ -72,10 +75,10 @@ class Acknowledged : public testing::TestWithParam<AckCase> {};
 
 TEST_P(Acknowledged, RecordsAreForgotten) {
   Outbox outbox(Role::kWorker);
-  for (int64_t step : {4, 5}) outbox.Add(RecordAt(1, step), false);
-  for (int64_t step : {3, 4}) outbox.Add(RecordAt(2, step), false);
+  for (int64_t step : {4, 5}) outbox.Add(RecordAt(1, step), false, kSealed);
+  for (int64_t step : {3, 4}) outbox.Add(RecordAt(2, step), false, kSealed);
   outbox.Acknowledge(AckRecords{LineageNumber(GetParam().lineage), Step(GetParam().below)});
-  EXPECT_EQ(RecordsIn(outbox.TellAgain()), GetParam().left);
+  EXPECT_EQ(RecordsIn(outbox.TellAgain(kSealed)), GetParam().left);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -89,12 +92,28 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Outbox, RecordsOfOtherLineagesAreDroppedAlsoThoseThatWait) {
   Outbox outbox(Role::kWorker);
-  outbox.Add(RecordAt(1, 4), false);
-  outbox.Add(RecordAt(1, 5), true);
-  outbox.Add(RecordAt(2, 3), false);
+  outbox.Add(RecordAt(1, 4), false, kSealed);
+  outbox.Add(RecordAt(1, 5), true, kSealed);
+  outbox.Add(RecordAt(2, 3), false, kSealed);
   outbox.KeepOnly(LineageNumber(2));
-  EXPECT_THAT(RecordsIn(outbox.TellAgain()), ElementsAre(std::pair(2, 3)));
-  EXPECT_THAT(outbox.AddFingerprint(Step(6), {}), IsEmpty());
+  EXPECT_THAT(RecordsIn(outbox.TellAgain(kSealed)), ElementsAre(std::pair(2, 3)));
+  EXPECT_THAT(outbox.AddFingerprint(Step(6), {}, kSealed), IsEmpty());
+}
+
+// Until we are sealed for a later view the coordinator has the record's view.
+TEST(Outbox, LaneHoldersAreToldOnlyOfAnotherView) {
+  Outbox outbox(Role::kWorker);
+  StepRecord record = RecordAt(1, 4);
+  record.view = kSealed;
+  record.lane_holders = {NameOf("worker-0"), NameOf("worker-1")};
+  const auto holders_in = [](const std::vector<Action>& actions) {
+    return Told<Records>(actions).at(0).records.at(0).lane_holders;
+  };
+  EXPECT_THAT(holders_in(outbox.Add(record, false, kSealed)), IsEmpty());
+  EXPECT_THAT(holders_in(outbox.TellAgain(kSealed)), IsEmpty());
+  EXPECT_EQ(holders_in(outbox.TellAgain(kSealed + 1)), record.lane_holders);
+  record.step = Step(5);
+  EXPECT_EQ(holders_in(outbox.Add(record, false, kSealed + 1)), record.lane_holders);
 }
 
 TEST(Outbox, FramesOfRecordsAreBounded) {
@@ -103,9 +122,9 @@ TEST(Outbox, FramesOfRecordsAreBounded) {
   wide.lane_holders.assign(1000, NameOf(std::string(40, 'w')));
   for (int64_t step = 0; step < 50; ++step) {
     wide.step = Step(step);
-    outbox.Add(wide, false);
+    outbox.Add(wide, false, kSealed);
   }
-  const auto frames = Told<Records>(outbox.TellAgain());
+  const auto frames = Told<Records>(outbox.TellAgain(kSealed));
   EXPECT_GT(frames.size(), 1u);
   int64_t next = 0;
   for (const Records& frame : frames) {
@@ -123,7 +142,7 @@ TEST(Outbox, SegmentsAreNumberedAndToldUntilAcknowledged) {
     EXPECT_EQ(told[0].id, id);
   }
   outbox.Acknowledge(AckSegments{{1, 3, 9}});
-  const auto again = Told<SegmentWritten>(outbox.TellAgain());
+  const auto again = Told<SegmentWritten>(outbox.TellAgain(kSealed));
   ASSERT_EQ(again.size(), 1u);
   EXPECT_EQ(again[0].id, 2);
 }

@@ -1,0 +1,58 @@
+#include "coordinator/state/recent_steps.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace muster::coordinator {
+namespace {
+
+StepRecord Record(int64_t step) {
+  StepRecord record;
+  record.step = Step(step);
+  record.lane_holders = {{"worker-0", {1, 1}}};
+  return record;
+}
+
+template <class Map>
+std::vector<int64_t> Steps(const Map& map) {
+  std::vector<int64_t> steps;
+  for (const auto& [step, value] : map) steps.push_back(step.value());
+  return steps;
+}
+
+TEST(RecentSteps, AreKeptWithoutLaneHolders) {
+  RecentSteps recent;
+  recent.Add(Record(4));
+  EXPECT_THAT(recent.records.at(Step(4)).lane_holders, testing::IsEmpty());
+}
+
+// The fingerprint of state(base) is of a step before it, and stays.
+TEST(RecentSteps, ARewindVoidsWhatComesAfterIt) {
+  RecentSteps recent;
+  for (const int64_t step : {3, 4, 5}) {
+    recent.Add(Record(step));
+    recent.fingerprints[Step(step)] = {};
+  }
+  recent.Void(Step(4));
+  EXPECT_THAT(Steps(recent.records), testing::ElementsAre(3));
+  EXPECT_THAT(Steps(recent.voided_records), testing::ElementsAre(4, 5));
+  EXPECT_THAT(Steps(recent.fingerprints), testing::ElementsAre(3, 4));
+  EXPECT_THAT(Steps(recent.voided_fingerprints), testing::ElementsAre(5));
+}
+
+TEST(RecentSteps, TheOldestAreForgottenButNoneThatIsNotRecordedYet) {
+  const auto many = static_cast<int64_t>(kRecentSteps);
+  RecentSteps recent;
+  for (int64_t step = 0; step < many + 10; ++step) {
+    recent.Add(Record(step));
+    recent.fingerprints[Step(step)] = {};
+  }
+  recent.Trim(Step(4));
+  EXPECT_EQ(recent.records.begin()->first, Step(4));
+  EXPECT_EQ(recent.fingerprints.size(), kRecentSteps);
+  recent.Trim(Step(many));
+  EXPECT_EQ(recent.records.size(), kRecentSteps);
+}
+
+}  // namespace
+}  // namespace muster::coordinator
