@@ -81,6 +81,13 @@ std::string JobOfChange(const Persisted& change) {
   return std::get<PersistFingerprint>(change).job;
 }
 
+KnownJobs ListOf(const std::map<std::string, KnownJobPtr>& jobs) {
+  KnownJobs list;
+  list.reserve(jobs.size());
+  for (const auto& [id, known] : jobs) list.push_back(known);
+  return list;
+}
+
 bool HadMembers(const RecoveredState& recovered) {
   return std::any_of(recovered.jobs.begin(), recovered.jobs.end(), [](const JobJournal& job) {
     return !Ended(job.phase) && job.number > ViewNumber(0);
@@ -104,7 +111,7 @@ Driver::Driver(Journal& journal, RecoveredState recovered, const Clock& clock, M
                  .asked = [this](SessionId id, const AskJob& ask) { AnswerAsk(id, ask); }}),
       events_(journal.term()),
       query_thread_(kMostWaitingQueries) {
-  last_written_ = Look();
+  LookAtWritten({});
   thread_ = std::thread([this] { Loop(); });
 }
 
@@ -218,7 +225,7 @@ void Driver::Change(Decide decide, Done done) {
 void Driver::Read(Done done) {
   Post(kRequests, [this, answer = Once(std::move(done))] {
     if (failure_.ok()) return AfterWrite([this, answer] { answer(Look()); });
-    KnownJobs jobs = last_written_;
+    KnownJobs jobs = ListOf(last_written_);
     for (KnownJobPtr& job : jobs) {
       if (Ended(job->status.job.phase)) continue;
       KnownJob waiting = *job;
@@ -337,9 +344,7 @@ void Driver::Flush() {
   if (!unsaved_.empty()) {
     if (const absl::Status written = journal_.Write(unsaved_, UnixMillis()); !written.ok())
       return OnWriteFailed(written);
-    for (const Persisted& change : unsaved_) snapshots_.erase(JobOfChange(change));
-    unsaved_.clear();
-    last_written_ = Look();
+    LookAtWritten(std::exchange(unsaved_, {}));
     options_.pass("persisted_unpublished");
   }
   while (!after_write_.empty()) {
@@ -358,7 +363,7 @@ void Driver::OnWriteFailed(const absl::Status& why) {
                      "): training goes on, but nothing is decided or recorded until it can be; "
                      "make room on its disk");
     LogError("%s", text);
-    for (const KnownJobPtr& known : last_written_)
+    for (const auto& [id, known] : last_written_)
       if (!Ended(known->status.job.phase))
         events_.Append(known->status.job.id, {"", 0, UnixMillis(), "state", text, {}});
     failure_ = absl::Status(why.code(), text);
@@ -382,29 +387,43 @@ void Driver::OnWritten() {
 }
 
 KnownJobs Driver::Look() {
-  KnownJobs jobs;
-  for (const std::string& id : coordinator_.JobIds()) jobs.push_back(LookAt(id));
-  return jobs;
+  LookAgain();
+  return ListOf(looked_at_);
 }
 
-// A job may be large, and every write and every reader asks for it: one that has not changed is not
-// copied again.
-KnownJobPtr Driver::LookAt(const std::string& id) {
-  Snapshot& snapshot = snapshots_[id];
-  const int64_t version = coordinator_.VersionOf(id);
-  if (snapshot.version != version)
-    snapshot = {version,
-                std::make_shared<const KnownJob>(KnownJob{
-                    coordinator_.StatusOf(id), journal_.TimesOf(id), journal_.TailOf(id)})};
-  return snapshot.job;
+void Driver::LookAgain() {
+  for (const std::string& id : coordinator_.TakeChanged()) LookAt(id);
+}
+
+void Driver::LookAt(const std::string& id) {
+  unwritten_.insert(id);
+  if (coordinator_.Find(id) == nullptr) {
+    looked_at_.erase(id);
+    return;
+  }
+  looked_at_[id] = std::make_shared<const KnownJob>(
+      KnownJob{coordinator_.StatusOf(id), journal_.TimesOf(id), journal_.TailOf(id)});
+}
+
+// Their times and last values are others now.
+void Driver::LookAtWritten(const std::vector<Persisted>& changes) {
+  std::set<std::string> changed = coordinator_.TakeChanged();
+  for (const Persisted& change : changes) changed.insert(JobOfChange(change));
+  for (const std::string& id : changed) LookAt(id);
+  for (const std::string& id : std::exchange(unwritten_, {})) {
+    const auto job = looked_at_.find(id);
+    if (job == looked_at_.end())
+      last_written_.erase(id);
+    else
+      last_written_[id] = job->second;
+  }
 }
 
 void Driver::ForgetJob(const std::string& id) {
   journal_.Forget(id);
   events_.Forget(id);
-  snapshots_.erase(id);
-  std::erase_if(last_written_,
-                [&](const KnownJobPtr& known) { return known->status.job.id == id; });
+  looked_at_.erase(id);
+  last_written_.erase(id);
 }
 
 Background& Driver::CommitThread(const std::string& job) {
@@ -527,7 +546,7 @@ void Driver::MeasureView() {
   double loss = NAN;
   size_t members = 0;
   int64_t newest = -1;
-  for (const KnownJobPtr& known : last_written_) {
+  for (const auto& [id, known] : last_written_) {
     const JobJournal& job = known->status.job;
     if (Ended(job.phase) || !job.view) continue;
     members += job.view->members.size();
@@ -548,7 +567,7 @@ void Driver::Measure() {
   double recoveries = 0;
   double rewinds = 0;
   double lanes = 0;
-  for (const KnownJobPtr& known : last_written_) {
+  for (const auto& [id, known] : last_written_) {
     const JobJournal& job = known->status.job;
     ++by_state[std::string(PhaseName(job.phase))];
     recoveries += static_cast<double>(job.recoveries);

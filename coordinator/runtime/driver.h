@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -101,7 +102,9 @@ class Driver {
   void OnWritten();
   void OnWriteFailed(const absl::Status& why);
   KnownJobs Look();
-  KnownJobPtr LookAt(const std::string& id);
+  void LookAgain();
+  void LookAt(const std::string& id);
+  void LookAtWritten(const std::vector<Persisted>& changes);
   void ForgetJob(const std::string& id);
   Background& CommitThread(const std::string& job);
   void DropIdleCommitThreads();
@@ -143,12 +146,11 @@ class Driver {
   std::deque<Input> held_back_;
   absl::Status failure_;    // of the last write
   bool sealed_ = false;     // a Seal was sent since the last look
-  KnownJobs last_written_;  // what readers see while the journal cannot be written
-  struct Snapshot {
-    int64_t version = 0;  // of the job, when it was looked at
-    KnownJobPtr job;
-  };
-  std::map<std::string, Snapshot> snapshots_;  // by job: taken again only when it has changed
+  // By id. A job may be large, and jobs may be many: only what has changed is looked at again.
+  using Jobs = std::map<std::string, KnownJobPtr>;
+  Jobs looked_at_;
+  Jobs last_written_;               // what readers see while the journal cannot be written
+  std::set<std::string> unwritten_;  // jobs in which these two may differ
   CheckpointTimes checkpoint_times_;
   std::map<std::string, double> counted_;  // what counters have been given so far, by metric
 

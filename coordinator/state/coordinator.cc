@@ -13,6 +13,7 @@ Coordinator::Coordinator(std::string cluster, TermNumber term, Settings settings
     : leadership_{std::move(cluster), term, settings} {
   for (JobJournal& journal : recovered.jobs) {
     const std::string id = journal.id;
+    changed_.insert(id);
     next_submission_ = std::max(next_submission_, journal.submission + 1);
     const bool runs = !Ended(journal.phase) && journal.phase != JobPhase::kQueued;
     if (journal.deleting) to_delete_.push_back(id);
@@ -72,7 +73,7 @@ void Coordinator::Enqueue(Job& job) {
   j.stop_at.reset();
   j.digest.clear();
   j.exit_code = 0;
-  ++job.version;
+  changed_.insert(j.id);
   queue_changed_ = true;
   Do(PersistJob{j});
 }
@@ -94,7 +95,7 @@ void Coordinator::On(const Cancel& cancel) {
   const auto it = jobs_.find(cancel.id);
   if (it == jobs_.end() || Ended(it->second.journal().phase)) return;
   if (it->second.run()) return Pass(cancel.id, cancel);
-  ++it->second.version;
+  changed_.insert(it->first);
   DoAll(MarkEnded(it->second.stored().journal, JobPhase::kCancelled, "cancelled before it started",
                   kExitStopped));
   queue_changed_ = true;
@@ -104,7 +105,7 @@ void Coordinator::On(const Stop& stop) {
   const auto it = jobs_.find(stop.id);
   if (it == jobs_.end() || Ended(it->second.journal().phase)) return;
   if (it->second.run()) return Pass(stop.id, stop);
-  ++it->second.version;
+  changed_.insert(it->first);
   it->second.stored().journal.stop_asked = true;
   DoAll(MarkEnded(it->second.stored().journal, JobPhase::kStopped, "stopped before it started",
                   kExitStopped));
@@ -119,7 +120,7 @@ void Coordinator::On(const Delete& request) {
   JobJournal& j = it->second.stored().journal;
   j.deleting = true;
   j.reason = "is being deleted";
-  ++it->second.version;
+  changed_.insert(it->first);
   Do(PersistJob{j});
   Do(DeleteJob{j.id});
 }
@@ -128,13 +129,14 @@ void Coordinator::On(const JobDeleted& deleted) {
   const auto it = jobs_.find(deleted.id);
   if (it == jobs_.end() || !it->second.journal().deleting) return;
   if (deleted.failure.empty()) {
+    changed_.insert(deleted.id);
     jobs_.erase(it);
     return;
   }
   it->second.being_deleted = false;
   JobJournal& j = it->second.stored().journal;
   j.reason = absl::StrCat("could not be deleted: ", deleted.failure, "; delete it again");
-  ++it->second.version;
+  changed_.insert(it->first);
   Do(PersistJob{j});
   Do(Announce{j.id, "state", j.reason, {}});
 }
@@ -191,7 +193,7 @@ void Coordinator::On(const AgentSays& says) {
   if (it == jobs_.end() || exited.lanes.incarnation == Incarnation{}) return;
   JobJournal& journal = it->second.stored().journal;
   if (journal.deleting || !journal.lanes.Told(exited.lanes)) return;
-  ++it->second.version;
+  changed_.insert(it->first);
   Do(PersistJob{journal});
 }
 
@@ -201,7 +203,7 @@ void Coordinator::On(const ManifestCommitted& committed) {
   const auto it = jobs_.find(m.job);
   if (it == jobs_.end()) return;
   it->second.stored().manifests.push_back(m);  // it goes on from there
-  ++it->second.version;
+  changed_.insert(it->first);
 }
 void Coordinator::On(const ManifestFailed& failed) { Pass(failed.job, failed); }
 void Coordinator::On(const DigestDone& done) { Pass(done.job, done); }
@@ -222,7 +224,7 @@ void Coordinator::Pass(const std::string& id, const JobInput& input) {
   JobRun* run = RunOf(id);
   if (run == nullptr) return;
   std::vector<Action> actions = run->Handle(input, now_);
-  if (!actions.empty() || !std::holds_alternative<Tick>(input)) ++jobs_.at(id).version;
+  if (!actions.empty() || !std::holds_alternative<Tick>(input)) changed_.insert(id);
   DoAll(std::move(actions));
   if (!run->ended()) return;
   Rest(std::string(id));  // a copy: `id` may refer into job_of_, from which Rest erases
@@ -290,7 +292,7 @@ void Coordinator::TellWhyTheyWait(const QueueDecision& decision) {
     Job& job = jobs_.at(id);
     if (job.waits_for == reason) continue;
     job.waits_for = reason;
-    ++job.version;
+    changed_.insert(id);
     if (decision.too_large.count(id) > 0)
       Do(Announce{id, "state", absl::StrCat("waits: ", reason), {}});
   }
@@ -307,11 +309,6 @@ std::vector<std::string> Coordinator::JobIds() const {
 const JobJournal* Coordinator::Find(const std::string& id) const {
   const auto it = jobs_.find(id);
   return it == jobs_.end() ? nullptr : &it->second.journal();
-}
-
-int64_t Coordinator::VersionOf(const std::string& id) const {
-  const auto it = jobs_.find(id);
-  return it == jobs_.end() ? 0 : it->second.version;
 }
 
 std::optional<JobIs> Coordinator::JobOf(const std::string& id) const {
