@@ -191,7 +191,8 @@ bool ProcessesOfJob::HasPlace(const std::string& name) const {
 }
 
 bool ProcessesOfJob::HasPlace(const Process& process) {
-  return Runs(process) || (process.phase == Phase::kWaiting && process.has_run && process.wanted);
+  const bool starts_again = process.phase == Phase::kWaiting || process.phase == Phase::kFinished;
+  return Runs(process) || (starts_again && process.has_run && process.wanted);
 }
 
 size_t ProcessesOfJob::Places() const {

@@ -40,6 +40,7 @@ JobRun::JobRun(Leadership leadership, StoredJob job, Time now)
       journal_(std::move(job.journal)),
       membership_(leadership_.settings.lease, journal_.lanes.Lost()),
       reattaching_(journal_.phase != JobPhase::kQueued && journal_.number > ViewNumber(0)),
+      reattachment_{now, std::nullopt},
       ledger_(journal_.id, journal_.spec.training.order == SumOrder::kCanonical, job.recorded,
               std::move(job.recent)),
       checkpoints_(std::move(job.manifests)),
@@ -126,7 +127,7 @@ void JobRun::LeaveUnusedLineages() {
   Step newest(0);
   for (const Manifest& m : checkpoints_.committed())
     if (OnAncestry(ran, m.lineage, m.step)) newest = std::max(newest, m.step);
-  ledger_.GoOnFrom(newest);
+  ledger_.Rewind(newest);
   j.lineages.push_back({j.lineages.back().number + 1, j.view->lineage, newest, "job ended"});
 }
 
@@ -143,6 +144,7 @@ void JobRun::End(JobPhase phase, const std::string& reason, int exit_code) {
 void JobRun::On(const ProcessExited& exited) {
   const bool known = exited.lanes.incarnation != Incarnation{};
   if (known && journal_.lanes.Told(exited.lanes)) Persist();
+  if (known) membership_.Ban(exited.lanes.incarnation);  // its Join may come late, or again
   // The exit of a process of another start only tells how many lanes that incarnation ran.
   const bool of_this_start = exited.start == journal_.start;
   if (!of_this_start && !known) return;
@@ -167,7 +169,10 @@ bool JobRun::EndsWith(const ProcessExited& exited) {
 
 void JobRun::On(const Tick&) {
   // After a gap in our own ticks the silence may be ours: all leases start again.
-  if (now_ - last_tick_ > leadership_.settings.lease / 2) membership_.RenewLeases(now_);
+  if (now_ - last_tick_ > leadership_.settings.lease / 2) {
+    membership_.RenewLeases(now_);
+    reattachment_.since = now_;
+  }
   last_tick_ = now_;
   EvictLost();
   DigestWhenDone();

@@ -144,13 +144,16 @@ class JobRun {
   const Time started_;
   Time now_{};                   // of the input that is handled
   std::vector<Action> actions_;  // of that input
-  Time last_tick_;
+  Time last_tick_;  // what ends by time is judged by this: only a tick knows whether we stood still
 
   JobJournal journal_;
   Membership membership_;
   std::optional<ViewChange> change_;
   bool reattaching_;               // after a restart: members of the persisted view may still come
-  std::optional<int64_t> missed_;  // the membership in which not all of them were back
+  struct {
+    Time since;                     // somebody came, or we stood still: a lease from then on
+    std::optional<int64_t> looked;  // the membership in which not all of them were back
+  } reattachment_;
   // A view, forming or active, and the membership that it was looked at for.
   struct Considered {
     ViewNumber view;

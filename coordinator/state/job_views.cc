@@ -55,13 +55,17 @@ void JobRun::Consider() {
   if (journal_.phase == JobPhase::kRunning) SetPhase(JobPhase::kRecovering, waits_for_);
 }
 
-// After a restart, members of the persisted view have a lease's time to come back, but for those
-// that an agent says have ended. Until then nothing is decided.
+// After a restart, members of the persisted view have time to come back, but for those that an
+// agent says have ended: as long as some of them come, and then a lease. Until then nothing is
+// decided.
 bool JobRun::EveryoneIsBack() {
   JobJournal& j = journal_;
-  const bool in_time = now_ - started_ < leadership_.settings.lease;
-  if (in_time && missed_ == membership_.revision()) return false;
-  missed_ = membership_.revision();
+  if (reattachment_.looked != membership_.revision()) {
+    if (reattachment_.looked) reattachment_.since = std::max(reattachment_.since, last_tick_);
+  } else if (last_tick_ - reattachment_.since < leadership_.settings.lease) {
+    return false;
+  }
+  reattachment_.looked = membership_.revision();
   std::vector<ViewMember> gone;
   if (j.view)
     for (const ViewMember& m : j.view->members)
@@ -69,7 +73,7 @@ bool JobRun::EveryoneIsBack() {
   const bool waits = !j.view || !std::all_of(gone.begin(), gone.end(), [&](const ViewMember& m) {
     return j.lanes.HasEnded(m.id.incarnation);
   });
-  if (waits && in_time) return false;
+  if (waits && last_tick_ - reattachment_.since < leadership_.settings.lease) return false;
   reattaching_ = false;
   j.number = std::max(j.number, membership_.HighestSealed());
   const bool unfinished = j.number > (j.view ? j.view->number : ViewNumber());

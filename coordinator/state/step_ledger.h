@@ -23,8 +23,6 @@ class StepLedger {
                           const std::optional<View>& view);
   // A rewind to state(base): what comes after it is voided.
   void Rewind(Step base);
-  // The lineage that counts again has its records up to here.
-  void GoOnFrom(Step step) { recorded_ = step; }
 
   Step recorded() const { return recorded_; }  // records below are in the ledger
   double loss() const { return loss_; }        // mean of the last record

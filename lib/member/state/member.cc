@@ -100,6 +100,8 @@ void Member::On(const Seal& seal, Outcome& out) {
 
 void Member::AnswerSeal(Outcome& out) {
   seal_answer_due_ = false;
+  // A coordinator with an older journal than the one we were told by may not have taken them.
+  out.Do(outbox_.TellRecordsAgain(sealed_));
   out.Do(TellCoordinator{Sealed{sealed_, state_ ? LocalStateOf(*state_) : LocalState()}});
 }
 

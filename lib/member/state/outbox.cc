@@ -8,7 +8,8 @@ namespace {
 // A frame of records stays well below the largest header.
 constexpr size_t kRecordsFrameBytes = 256 << 10;
 
-// An upper bound of what a record takes in a frame.
+// An upper bound of what a record takes in a frame, and of what the coordinator makes of it when the
+// lane holders are not told.
 size_t BytesOf(const StepRecord& record) {
   constexpr size_t kFixed = 160, kCommand = 16, kName = 64;
   return kFixed + record.lane_holders.size() * kName + record.commands.size() * kCommand;
@@ -53,20 +54,24 @@ Action Outbox::Add(SegmentWritten written) {
 }
 
 std::vector<Action> Outbox::TellAgain(ViewNumber sealed) const {
+  std::vector<Action> actions = TellRecordsAgain(sealed);
+  for (const auto& [id, segment] : segments_) actions.emplace_back(TellCoordinator{segment});
+  return actions;
+}
+
+std::vector<Action> Outbox::TellRecordsAgain(ViewNumber sealed) const {
   std::vector<Action> actions;
   Records batch;
   size_t bytes = 0;
   for (const StepRecord& kept : records_) {
-    StepRecord record = Short(kept, sealed);
-    bytes += BytesOf(record);
+    bytes += BytesOf(kept);
     if (bytes > kRecordsFrameBytes && !batch.records.empty()) {
       actions.emplace_back(TellCoordinator{std::exchange(batch, {})});
-      bytes = BytesOf(record);
+      bytes = BytesOf(kept);
     }
-    batch.records.push_back(std::move(record));
+    batch.records.push_back(Short(kept, sealed));
   }
   if (!batch.records.empty()) actions.emplace_back(TellCoordinator{std::move(batch)});
-  for (const auto& [id, segment] : segments_) actions.emplace_back(TellCoordinator{segment});
   return actions;
 }
 

@@ -27,6 +27,7 @@ class Outbox {
   // All that is not acknowledged, in frames of a bounded size: the coordinator may have been away
   // for many steps.
   std::vector<Action> TellAgain(ViewNumber sealed) const;
+  std::vector<Action> TellRecordsAgain(ViewNumber sealed) const;  // without the segments
   void Acknowledge(const AckRecords& ack);
   void Acknowledge(const AckSegments& ack);
   // Records of voided lineages are of no use to anybody.
