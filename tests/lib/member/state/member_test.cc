@@ -702,6 +702,24 @@ TEST(Heal, WithTheStateItsLanesAndRecordsAreForgotten) {
   EXPECT_GT(again[0].id, Of<Abandon>(healing)[0].id);
 }
 
+// Who copies the base from us goes on when we are gone, and then nobody else could tell the record
+// of the step before it.
+TEST(Heal, TheBaseIsHeldOnceEveryRecordBelowItIsTold) {
+  MemberConfig config = ConfigOf(kMe);
+  config.fingerprint_every = 1;
+  Rig rig = TwoWorkers(config);
+  UntilApply(rig);
+  EXPECT_THAT(Told<Records>(rig.member.Handle(Applied{Step(0)})), IsEmpty());
+  rig.Coordinator(Seal{TermNumber(1), ViewNumber(2)});
+  const View next = ViewOf(2, {kMe, kPeer}, {0, 1}, {0, 1}, 1);
+  const Outcome healing = rig.Coordinator(
+      Heal{TermNumber(1), ViewNumber(2), PlanOf(next, {HealBy::kHold, HealBy::kCopy})});
+  EXPECT_THAT(Told<HoldsBase>(healing), IsEmpty()) << "the record of step 0 is not told";
+  const Outcome done = rig.member.Handle(StepBoundaryDone{Step(1), FingerprintPart{1, 2, true}});
+  EXPECT_EQ(Told<Records>(done).size(), 1u);
+  EXPECT_EQ(Told<HoldsBase>(done).size(), 1u);
+}
+
 TEST(Heal, APlanThatNeedsAStateWeDoNotHoldIsDropped) {
   for (HealBy how : {HealBy::kHold, HealBy::kCatchUp}) {
     Rig rig(ConfigOf(kMe));
