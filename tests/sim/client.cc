@@ -10,14 +10,26 @@ using coordinator::JobPhase;
 void Client::Submit(SimJob& job) { ask_(coordinator::Submit{job.options.id, job.spec}); }
 
 void Client::SubmitLater(SimJob& job, int64_t most) {
-  if (job.options.changes_run && around_.schedule.OneIn(3)) ChangeRuntime(job);
-  around_.schedule.At(around_.schedule.Random(1, most), [this, &job] { Submit(job); });
+  if (job.options.changes_runtime && around_.schedule.OneIn(3)) ChangeRuntime(job);
+  SubmitSoon(job, most);
+}
+
+void Client::SubmitChanged(SimJob& job) {
+  ChangeRuntime(job);
+  SubmitSoon(job, 60);
+}
+
+void Client::SubmitSoon(SimJob& job, int64_t most) {
+  around_.schedule.At(around_.schedule.Random(1, most), [this, &job] {
+    if (!job.gone) Submit(job);
+  });
 }
 
 void Client::AskAgain(SimJob& job) {
   const bool submitted = job.store.journal || around_.schedule.now() >= job.options.submit_at;
   if (!submitted) return;
   if (around_.schedule.smooth()) return Submit(job);
+  if (job.delete_asked) return DeleteLater(job);
   SubmitLater(job, 60);
 }
 
@@ -26,6 +38,7 @@ void Client::Persisted(SimJob& job) {
   const auto before = phase_.find(job.options.id);
   const bool was_over = before != phase_.end() && coordinator::Ended(before->second);
   phase_[job.options.id] = journal.phase;
+  if (absl::StrContains(journal.reason, "could not be deleted")) return DeleteLater(job);
   if (was_over || !coordinator::CanGoOn(journal.phase)) return;
   around_.coverage.Add(Corner::kResumedJobs);
   around_.coverage.Add(journal.phase == JobPhase::kStopped ? Corner::kStops : Corner::kFailedJobs);
@@ -47,7 +60,7 @@ void Client::ChangeRuntime(SimJob& job) {
   runtime.checkpoint.keep = static_cast<int32_t>(schedule.Random(1, 3));
   runtime.bucket_bytes = 64 * schedule.Random(1, 3);
   runtime.fingerprint_every = schedule.Random(0, 4);
-  around_.coverage.Add(Corner::kChangedRuns);
+  around_.coverage.Add(Corner::kChangedRuntimes);
   around_.trace.Note(absl::StrCat(job.options.id, " will be submitted with ", runtime.workers_min,
                                   " to ", runtime.workers_max, " workers, ", runtime.servers,
                                   " servers, a checkpoint every ", runtime.checkpoint.every_steps,
@@ -62,6 +75,26 @@ void Client::Stop(SimJob& job) {
 void Client::Cancel(SimJob& job) {
   if (job.store.ended() || !ask_(coordinator::Cancel{job.options.id})) return;
   around_.trace.Note(absl::StrCat(job.options.id, " was cancelled"));
+}
+
+void Client::DeleteLater(SimJob& job) {
+  job.delete_asked = true;
+  around_.schedule.At(around_.schedule.Random(1, 600), [this, &job] {
+    if (!job.gone && ask_(coordinator::Delete{job.options.id}))
+      around_.trace.Note(absl::StrCat(job.options.id, " is to be deleted"));
+  });
+}
+
+void Client::SubmitAnew(SimJob& job) {
+  phase_.erase(job.options.id);
+  around_.schedule.At(around_.schedule.Random(1, 200), [this, &job] { SubmitUntilKnown(job); });
+}
+
+// The coordinator may not have heard yet that the one before is gone.
+void Client::SubmitUntilKnown(SimJob& job) {
+  if (job.store.journal) return;
+  Submit(job);
+  around_.schedule.At(around_.schedule.Random(50, 300), [this, &job] { SubmitUntilKnown(job); });
 }
 
 }  // namespace muster::sim

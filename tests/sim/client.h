@@ -1,5 +1,6 @@
 // The people of the simulation: they submit jobs, submit them again after a stop, a failure or a
-// restart of the coordinator, now and then with other runtime fields. Lives as long as the world.
+// restart of the coordinator, now and then with other runtime fields; some are deleted once they
+// have ended, and another takes the id. Lives as long as the world.
 #pragma once
 
 #include <functional>
@@ -24,10 +25,18 @@ class Client {
   void Persisted(SimJob& job);
   void Stop(SimJob& job);
   void Cancel(SimJob& job);
+  // With other runtime fields.
+  void SubmitChanged(SimJob& job);
+  // It has ended and is to go …
+  void DeleteLater(SimJob& job);
+  // … and this is another job of an id that was deleted.
+  void SubmitAnew(SimJob& job);
 
  private:
   void SubmitLater(SimJob& job, int64_t most);
   void ChangeRuntime(SimJob& job);
+  void SubmitSoon(SimJob& job, int64_t most);
+  void SubmitUntilKnown(SimJob& job);
 
   Around around_;
   const std::function<bool(const coordinator::Input&)> ask_;

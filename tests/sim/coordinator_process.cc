@@ -34,12 +34,11 @@ coordinator::Settings TheSettings() {
 
 }  // namespace
 
-CoordinatorProcess::CoordinatorProcess(Around around, int64_t term,
-                                       std::map<std::string, SimJob*> jobs, Invariants& invariants,
-                                       Events events)
+CoordinatorProcess::CoordinatorProcess(Around around, int64_t term, const Jobs& jobs,
+                                       Invariants& invariants, Events events)
     : around_(around),
       term_(term),
-      jobs_(std::move(jobs)),
+      jobs_(jobs),
       invariants_(invariants),
       events_(std::move(events)),
       runner_(around_.schedule),
@@ -131,8 +130,10 @@ void CoordinatorProcess::Said(SessionId session, const ToCoordinator& message) {
     return Answer(session, *ask);
   }
   if (const auto* join = std::get_if<Join>(&message)) Bind(session, join->id);
-  if (const MemberId* member = std::get_if<MemberId>(&peers_[session].who))
+  if (const MemberId* member = std::get_if<MemberId>(&peers_[session].who)) {
+    invariants_.CheckTold(*member, message);
     Feed(coordinator::MemberSays{*member, message});
+  }
 }
 
 // A newer session of a member replaces the older one.
@@ -243,7 +244,18 @@ void CoordinatorProcess::Do(const coordinator::CommitManifest& a) {
 }
 
 void CoordinatorProcess::Do(const coordinator::DeleteJob& a) {
-  around_.trace.Violate(absl::StrCat(a.id, " is deleted, which nobody asked for"));
+  if (!JobOf(a.id).delete_asked)
+    around_.trace.Violate(absl::StrCat(a.id, " is deleted, which nobody asked for"));
+  KeepLater(60, [this, id = a.id] {
+    const bool fails = around_.schedule.OneIn(6);
+    if (fails)
+      around_.coverage.Add(Corner::kFailedDeletions);
+    else
+      events_.deleted(id);  // durable; a crash may come before it is known
+    runner_.Later(around_.schedule.Random(0, 3), [this, id, fails] {
+      Feed(coordinator::JobDeleted{id, fails ? "the disk did not answer" : ""});
+    });
+  });
 }
 
 void CoordinatorProcess::Do(const coordinator::PruneManifests& a) {

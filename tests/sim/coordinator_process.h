@@ -24,13 +24,14 @@ class CoordinatorProcess {
   struct Events {
     std::function<MemberProcess*(NodeId)> member;
     std::function<void(const Wanted&)> to_agent;
-    std::function<void(SimJob&)> persisted;  // after each change of a job's journal
+    std::function<void(SimJob&)> persisted;           // after each change of a job's journal
+    std::function<void(const std::string&)> deleted;  // nothing of the job is left
     std::function<void(const MemberId&, const FromCoordinator&)> says;
     std::function<bool()> dies_now;  // between two actions
     std::function<void()> died;
   };
-  CoordinatorProcess(Around around, int64_t term, std::map<std::string, SimJob*> jobs,
-                     Invariants& invariants, Events events);
+  CoordinatorProcess(Around around, int64_t term, const Jobs& jobs, Invariants& invariants,
+                     Events events);
   ~CoordinatorProcess();
 
   // What its sessions do with what comes.
@@ -80,7 +81,7 @@ class CoordinatorProcess {
 
   Around around_;
   const int64_t term_;
-  const std::map<std::string, SimJob*> jobs_;
+  const Jobs& jobs_;
   Invariants& invariants_;
   const Events events_;
   Runner runner_;

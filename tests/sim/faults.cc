@@ -26,13 +26,13 @@ void Faults::Inject() {
   using Fault = void (Faults::*)();
   // As often as each stands here.
   static constexpr Fault kFaults[] = {
-      &Faults::KillMember,         &Faults::KillMember,      &Faults::KillMember,
-      &Faults::KillServer,         &Faults::KillMany,        &Faults::KillMemberAndCoordinator,
-      &Faults::StallMember,        &Faults::StallMember,     &Faults::StallCoordinator,
-      &Faults::StallAgent,         &Faults::KillCoordinator, &Faults::BreakSessions,
-      &Faults::BreakSessions,      &Faults::CutMembers,      &Faults::CutMembers,
-      &Faults::CutFromCoordinator, &Faults::StopJob,         &Faults::CancelJob,
-      &Faults::DamageCheckpoint,
+      &Faults::KillMember,         &Faults::KillMember,        &Faults::KillMember,
+      &Faults::KillServer,         &Faults::KillMany,          &Faults::KillMemberAndCoordinator,
+      &Faults::StallMember,        &Faults::StallMember,       &Faults::StallCoordinator,
+      &Faults::StallAgent,         &Faults::KillCoordinator,   &Faults::BreakSessions,
+      &Faults::BreakSessions,      &Faults::CutMembers,        &Faults::CutMembers,
+      &Faults::CutFromCoordinator, &Faults::StopJob,           &Faults::CancelJob,
+      &Faults::DamageCheckpoint,   &Faults::BreakAgentSession,
   };
   const auto last = static_cast<int64_t>(std::size(kFaults)) - 1;
   (this->*kFaults[around_.schedule.Random(0, last)])();
@@ -120,6 +120,15 @@ void Faults::BreakSessions() {
   }
 }
 
+// When it is made again the agent tells what ended processes had run.
+void Faults::BreakAgentSession() {
+  const SessionId session = around_.network.Between(kAgentNode, kCoordinatorNode);
+  if (session == 0) return;
+  if (!world_.AllMembers().empty()) around_.coverage.Add(Corner::kAgentBreaks);
+  around_.trace.Note("the session of the agent breaks");
+  around_.network.Break(session);
+}
+
 void Faults::CutMembers() {
   const MemberProcess *a = AnyMember(), *b = AnyMember();
   if (a == nullptr || a == b || &a->job() != &b->job()) return;
@@ -187,6 +196,22 @@ void Faults::OnSaid(const MemberId& to, const FromCoordinator& message) {
   if (std::holds_alternative<Seal>(message) && std::exchange(ambush_, false))
     around_.schedule.At(around_.schedule.Random(1, 30), [this] { FailWhileForming(); });
   if (const auto* heal = std::get_if<Heal>(&message)) AmbushRewind(to, *heal);
+}
+
+// The host is busy while the processes of a job start. Before they can join, the job is submitted
+// with other runtime fields, and so begins anew: they were told of another start.
+void Faults::OnHeard(const MemberProcess& member, const FromCoordinator& message) {
+  if (over() || !std::holds_alternative<JobIs>(message)) return;
+  SimJob& job = member.job();
+  const auto& journal = job.store.journal;
+  const bool starts = journal && journal->phase == coordinator::JobPhase::kStarting;
+  if (!starts || !job.options.changes_runtime || !around_.schedule.OneIn(6)) return;
+  --left_;
+  const int64_t ms = around_.schedule.Random(200, 1000);
+  around_.trace.Note(absl::StrCat("members of ", job.options.id, " stand still for ", ms, " ms"));
+  for (MemberProcess* process : world_.AllMembers())
+    if (&process->job() == &job) process->runner().Stall(ms);
+  world_.client_.SubmitChanged(job);
 }
 
 void Faults::FailWhileForming() {

@@ -24,6 +24,8 @@ class Faults {
   bool CoordinatorDies();
   // The coordinator says this: some faults wait for a moment.
   void OnSaid(const MemberId& to, const FromCoordinator& message);
+  // A member is about to hear this.
+  void OnHeard(const MemberProcess& member, const FromCoordinator& message);
 
  private:
   void Inject();
@@ -41,6 +43,7 @@ class Faults {
   void StallAgent();
   void KillCoordinator();
   void BreakSessions();
+  void BreakAgentSession();
   void CutMembers();
   void CutFromCoordinator();
   void CutPair(const std::string& a, const std::string& b, int64_t from, int64_t to);

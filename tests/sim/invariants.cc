@@ -115,6 +115,29 @@ void Invariants::CheckManifest(SimJob& job, const Manifest& manifest) {
     Violate(job, "a manifest precedes its records");
 }
 
+// ---- what members say
+
+// A step may be done again in a later view, by those who did not hear of its end. But nobody tells
+// of an older view than the first who told, and those of one view name the same holders of lanes.
+void Invariants::CheckTold(const MemberId& from, const ToCoordinator& message) {
+  if (const auto* sealed = std::get_if<Sealed>(&message)) sealed_[from] = *sealed;
+  const auto* told = std::get_if<Records>(&message);
+  const SimJob* job = sight_.job_of(from);
+  if (told == nullptr || job == nullptr) return;
+  for (const StepRecord& record : told->records) {
+    const auto known = job->store.ledger.find({record.lineage, record.step});
+    if (known == job->store.ledger.end()) continue;
+    const StepRecord& first = known->second;
+    if (record.view < first.view)
+      Violate(*job, absl::StrCat("the record of step ", record.step.value(), " of ", from.name,
+                                 " is of view ", record.view.value(), ", the first one of view ",
+                                 first.view.value()));
+    if (record.view == first.view && record.lane_holders != first.lane_holders)
+      Violate(*job, absl::StrCat("records of step ", record.step.value(),
+                                 " name other holders of its lanes"));
+  }
+}
+
 // ---- what the coordinator says
 
 void Invariants::CheckSaid(const MemberId& to, const FromCoordinator& message) {
@@ -130,6 +153,7 @@ void Invariants::CheckSaid(const MemberId& to, const FromCoordinator& message) {
     for (Step s = journal.lineages.back().fork; s < ack->below; s = s + 1)
       if (job->store.ledger.count({ack->lineage, s}) == 0)
         Violate(*job, "a record was acknowledged that is not in the ledger");
+  if (const auto* heal = std::get_if<Heal>(&message)) CheckHolders(*job, *heal);
   const auto* leave = std::get_if<Leave>(&message);
   if (leave != nullptr && absl::StrContains(leave->reason, "another start of the job"))
     around_.coverage.Add(Corner::kJoinsOfOtherStarts);
@@ -141,6 +165,28 @@ void Invariants::CheckSaid(const MemberId& to, const FromCoordinator& message) {
     Violate(*job, absl::StrCat(to.name,
                                " was given up for the silence of a coordinator that had "
                                "stood still"));
+}
+
+// Who is to give the result of a chunk has said that it holds it.
+void Invariants::CheckHolders(const SimJob& job, const Heal& heal) {
+  const HealPlan& plan = heal.plan;
+  const auto check = [&](int32_t from, Step step, size_t chunk) {
+    if (from < 0) return;
+    const MemberId& id = plan.members[static_cast<size_t>(from)].id;
+    const auto told = sealed_.find(id);
+    if (told == sealed_.end() || told->second.view != heal.view) return;
+    const LocalState& has = told->second.local_state;
+    const bool holds = has.has_state && has.lineage == plan.lineage &&
+                       (has.step == step ? static_cast<bool>(has.results[chunk])
+                                         : has.step == step + 1 && has.previous_results);
+    if (!holds)
+      Violate(job, absl::StrCat("the result of chunk ", chunk, " of step ", step.value(),
+                                " is to come from ", id.name, ", which does not hold it"));
+  };
+  for (size_t c = 0; c < plan.done_from.size(); ++c) {
+    check(plan.done_from[c], plan.base, c);
+    check(plan.catch_up_from[c], plan.base - 1, c);
+  }
 }
 
 void Invariants::CheckView(const SimJob& job, const View& view) {
@@ -238,6 +284,9 @@ void Invariants::CheckEnd(SimJob& job) {
   CheckAudit(job);
   if (journal.phase != JobPhase::kDone) return;
   const Step end(job.options.steps);
+  if (journal.stop_at && *journal.stop_at < end)
+    Violate(job, absl::StrCat("it was stopped at step ", journal.stop_at->value(),
+                              " and is done nevertheless"));
   around_.coverage.Add(Corner::kSteps, end.value());
   if (job.options.order == SumOrder::kFree)
     around_.coverage.Add(Corner::kFreeOrderSteps, end.value());

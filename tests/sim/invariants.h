@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,6 +30,8 @@ class Invariants {
   void BeforePersist(const SimJob& job, const coordinator::JobJournal& next);
   void CheckRecord(SimJob& job, const StepRecord& record);
   void CheckManifest(SimJob& job, const Manifest& manifest);
+  // A member says this, and the coordinator is about to hear it.
+  void CheckTold(const MemberId& from, const ToCoordinator& message);
   // The coordinator says this to a member.
   void CheckSaid(const MemberId& to, const FromCoordinator& message);
   // A member is about to hear this.
@@ -46,12 +49,14 @@ class Invariants {
   void CheckMembers(const SimJob& job, const View& view);
   void CheckLanesOf(const SimJob& job, const View& view);
   void CheckFoldedLanes(const SimJob& job, const View& view, size_t index);
+  void CheckHolders(const SimJob& job, const Heal& heal);
   void CheckAudit(const SimJob& job);
   void CheckAccount(const SimJob& job);
 
   Around around_;
   const Sight sight_;
   std::optional<int64_t> coordinator_wakes_at_;
+  std::map<MemberId, Sealed> sealed_;  // what each answered last
 };
 
 }  // namespace muster::sim

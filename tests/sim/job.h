@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -33,7 +34,8 @@ struct JobOptions {
   OptimizerKind optimizer = OptimizerKind::kMomentum;
   int64_t submit_at = 0;
   bool may_be_cancelled = false;
-  bool changes_run = false;  // when it is submitted again
+  bool changes_runtime = false;  // when it is submitted again
+  bool is_deleted = false;       // once it has ended; then its id is taken by another
 };
 
 JobSpec SpecOf(const JobOptions& options);
@@ -69,7 +71,11 @@ struct SimJob {
   JobStore store;
   int64_t lanes_of_dead = 0;              // run by incarnations that are gone
   std::set<Incarnation> ends_to_be_told;  // the coordinator has not heard of them
-  int64_t cancelled_at = -1;
+  bool delete_asked = false;
+  bool gone = false;  // deleted; processes of it may still run
 };
+
+// By id. An id that was deleted may be taken by another job.
+using Jobs = std::map<std::string, std::unique_ptr<SimJob>>;
 
 }  // namespace muster::sim

@@ -39,6 +39,7 @@ size_t Machine::held() const {
 
 void Machine::Feed(const Input& input) {
   if (left_) return;
+  if (const auto* says = std::get_if<CoordinatorSays>(&input)) NoteCommand(says->message);
   Carry(member_.Handle(input).actions, nullptr);
   NoteChanges();
 }
@@ -79,8 +80,24 @@ void Machine::SessionDown(const MemberId& peer) {
   Feed(PeerDown{peer});
 }
 
+// A stop that the owner of chunk 0 is given rides in the result of the open step, or of the next
+// one.
+void Machine::NoteCommand(const FromCoordinator& message) {
+  const auto* give = std::get_if<GiveCommand>(&message);
+  if (give == nullptr || give->command.kind != JobCommandKind::kStop) return;
+  const View* view = member_.view();
+  const bool ours = member_.active() && member_.has_state() && give->view == view->number &&
+                    view->owner_of[0] == view->IndexOf(config_.id);
+  if (ours && (!stop_given_ || stop_given_->view != give->view))
+    stop_given_ = {give->view, member_.step()};
+}
+
 void Machine::CheckInvariants() {
   if (!member_.active() || !member_.has_state()) return;
+  if (stop_given_ && stop_given_->view == member_.sealed() &&
+      member_.step() >= stop_given_->step + 2 && !member_.halted())
+    outside_.violate(absl::StrCat("it was given a stop in step ", stop_given_->step.value(),
+                                  " and is at step ", member_.step().value()));
   if (member_.lineage() != member_.view()->lineage)
     outside_.violate(absl::StrCat("a state of lineage ", member_.lineage().value(),
                                   " is used in a view of lineage ",

@@ -80,6 +80,7 @@ class Machine {
   void Carry(const std::vector<Action>& actions, const SimFrame* frame);
   void NoteChanges();
   void CheckInvariants();
+  void NoteCommand(const FromCoordinator& message);
   absl::StatusOr<SimState> Load(const Make& make);
   void CheckLoaded(const Make& make, const SimState& state);
   void Write(PartCopy part);
@@ -107,6 +108,11 @@ class Machine {
   std::vector<Value> sums_;                         // owner that applies: complete ones
   std::vector<ResultMeta> sum_meta_;
 
+  struct StopGiven {
+    ViewNumber view;
+    Step step;
+  };
+  std::optional<StopGiven> stop_given_;            // to us, who own chunk 0
   std::map<MemberId, std::deque<SimFrame>> held_;  // came too early
   int64_t edition_ = 0;
   bool redelivering_ = false;

@@ -109,6 +109,7 @@ void MemberProcess::Said(const FromCoordinator& message) {
 void MemberProcess::TakeJob(const JobIs& job) {
   const bool can_begin = place_.role == Role::kWorker || job.environment.has_value();
   if (!can_begin || std::exchange(preparing_, true)) return;
+  place_.job = events_.job();  // it may have been started for one that is deleted
   runner_.Later(around_.schedule.Random(1, 40), [this, job] { BecomeMember(job); });
 }
 

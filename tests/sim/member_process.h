@@ -26,6 +26,7 @@ class MemberProcess {
   struct Events {
     std::function<MemberProcess*(const MemberId&)> find;
     std::function<CoordinatorProcess*()> coordinator;  // null: it is down
+    std::function<SimJob*()> job;                      // that has its job's id now
     std::function<void(const MemberProcess&, const FromCoordinator&)> hears;
     std::function<void()> step_done;
     std::function<void(int exit_code, const std::string& reason)> left;
@@ -59,7 +60,7 @@ class MemberProcess {
   Machine::Outside OutsideOf();
 
   Around around_;
-  const Place place_;
+  Place place_;
   const Events events_;
   Runner runner_;
   PeerLinks links_;

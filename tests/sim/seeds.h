@@ -19,12 +19,8 @@ class SeedOptions {
     options.jobs.push_back(Job("b", 200));
     options.jobs[1].steps = Pick(11, 10, 40);
     options.jobs[1].submit_at = Pick(12, 1, 1500);
-    if (OneIn(13, 2)) {
-      options.jobs.push_back(Job("c", 300));
-      options.jobs[2].steps = Pick(14, 10, 30);
-      options.jobs[2].submit_at = Pick(15, 1, 1500);
-    }
     options.slots = Pick(16, 7, 12);  // the largest job needs 7
+    if (OneIn(13, 2)) AddThird(options);
     return options;
   }
 
@@ -33,6 +29,24 @@ class SeedOptions {
     return low + static_cast<int32_t>(Mix64(seed_, salt) % static_cast<uint64_t>(high - low + 1));
   }
   bool OneIn(uint64_t salt, int32_t n) const { return Pick(salt, 1, n) == n; }
+
+  // In two of three worlds one that is small enough to pass the second, which waits for the first:
+  // for that the second must not fit beside the first, and leave a slot.
+  void AddThird(WorldOptions& options) const {
+    JobOptions job = Job("c", 300);
+    job.steps = Pick(14, 10, 30);
+    job.submit_at = Pick(15, 1, 1500);
+    if (!OneIn(17, 3)) {
+      JobOptions& second = options.jobs[1];
+      second.workers_min = second.workers;
+      job.sync = Sync::kAllreduce;
+      job.workers = Pick(18, 1, 2);
+      job.workers_min = 1;
+      job.submit_at = second.submit_at + Pick(15, 1, 400);
+      options.slots = Pick(16, 8, 9);
+    }
+    options.jobs.push_back(job);
+  }
 
   JobOptions Job(const std::string& id, uint64_t salt) const {
     JobOptions job;
@@ -55,7 +69,8 @@ class SeedOptions {
                                    OptimizerKind::kAdam};
     job.optimizer = kinds[Pick(salt + 15, 0, 2)];
     job.may_be_cancelled = OneIn(salt + 16, 5);
-    job.changes_run = OneIn(salt + 17, 2);
+    job.changes_runtime = OneIn(salt + 17, 2);
+    job.is_deleted = OneIn(salt + 19, 4);
     return job;
   }
 

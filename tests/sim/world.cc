@@ -130,8 +130,10 @@ void World::Spawn(const agent::ProcessKey& key, Role role) {
   MemberProcess::Events events;
   events.find = [this](const MemberId& member) { return Find(member); };
   events.coordinator = [this] { return coordinator_.get(); };
+  events.job = [this, id, name = key.job] { return job_of_[id] = jobs_.at(name).get(); };
   events.hears = [this](const MemberProcess& member, const FromCoordinator& message) {
     invariants_.CheckHeard(member, message);
+    faults_.OnHeard(member, message);
   };
   events.step_done = [this, key] { agent_.Do(agent::Progressed{key}); };
   events.left = [this, node](int code, const std::string& reason) {
@@ -237,6 +239,7 @@ CoordinatorProcess::Events World::CoordinatorEvents() {
   };
   events.to_agent = [this](const Wanted& wanted) { agent_.Tell(wanted); };
   events.persisted = [this](SimJob& job) { OnPersisted(job); };
+  events.deleted = [this](const std::string& id) { OnDeleted(id); };
   events.says = [this](const MemberId& to, const FromCoordinator& message) {
     invariants_.CheckSaid(to, message);
     faults_.OnSaid(to, message);
@@ -250,9 +253,7 @@ CoordinatorProcess::Events World::CoordinatorEvents() {
 
 void World::StartCoordinator() {
   invariants_.CoordinatorStandsStill(std::nullopt);
-  std::map<std::string, SimJob*> jobs;
-  for (auto& [id, job] : jobs_) jobs[id] = job.get();
-  coordinator_ = std::make_unique<CoordinatorProcess>(around_, ++term_, jobs, invariants_,
+  coordinator_ = std::make_unique<CoordinatorProcess>(around_, ++term_, jobs_, invariants_,
                                                       CoordinatorEvents());
   for (auto& [id, job] : jobs_) client_.AskAgain(*job);
 }
@@ -275,12 +276,31 @@ void World::OnPersisted(SimJob& job) {
   const coordinator::JobPhase phase = job.store.journal->phase;
   const bool for_good =
       phase == coordinator::JobPhase::kDone || phase == coordinator::JobPhase::kCancelled;
-  if (!for_good || !over_.insert(job.options.id).second) return;
+  if (!for_good || !ended_.insert(&job).second) return;
   if (phase == coordinator::JobPhase::kCancelled) {
     coverage_.Add(Corner::kCancels);
     if (!job.options.may_be_cancelled) trace_.Violate("a job that nobody cancelled is cancelled");
   }
   invariants_.CheckEnd(job);
+  if (job.options.is_deleted && !schedule_.smooth()) return client_.DeleteLater(job);
+  over_.insert(job.options.id);
+}
+
+// The next one of that id computes something else, so that nothing of this one can serve it.
+void World::OnDeleted(const std::string& id) {
+  std::unique_ptr<SimJob>& job = jobs_.at(id);
+  coverage_.Add(Corner::kDeletedJobs);
+  trace_.Note(absl::StrCat(id, " is deleted"));
+  JobOptions next = job->options;
+  next.is_deleted = false;
+  next.submit_at = schedule_.now();
+  next.steps = schedule_.Random(10, 30);
+  next.lanes = static_cast<int32_t>(schedule_.Random(1, 7));
+  next.chunks = static_cast<int32_t>(schedule_.Random(3, 6));
+  job->gone = true;
+  deleted_.push_back(std::exchange(job, std::make_unique<SimJob>(next)));
+  if (first_job_ == deleted_.back().get()) first_job_ = job.get();
+  client_.SubmitAnew(*job);
 }
 
 // ---- running

@@ -83,6 +83,7 @@ class World {
   void CrashCoordinator(int64_t down_ms);
   CoordinatorProcess::Events CoordinatorEvents();
   void OnPersisted(SimJob& job);
+  void OnDeleted(const std::string& id);
   bool Ask(const coordinator::Input& input);
   void NoteWhereItStands();
   void CheckItGoesOn();
@@ -95,7 +96,8 @@ class World {
   const Around around_;
   Invariants invariants_;
   Client client_;
-  std::map<std::string, std::unique_ptr<SimJob>> jobs_;
+  Jobs jobs_;
+  std::vector<std::unique_ptr<SimJob>> deleted_;  // processes of theirs may still run
   SimJob* first_job_ = nullptr;
   Members members_;
   std::map<MemberId, SimJob*> job_of_;  // all that ever started
@@ -104,7 +106,8 @@ class World {
   AgentProcess agent_;
   std::unique_ptr<CoordinatorProcess> coordinator_;
   int64_t term_ = 0;
-  std::set<std::string> over_;  // jobs that ended for good
+  std::set<const SimJob*> ended_;  // for good
+  std::set<std::string> over_;     // ids of which nothing more will come
   Faults faults_;
   int64_t calm_since_ = -1;
 };

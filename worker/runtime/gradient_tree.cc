@@ -22,7 +22,8 @@ void GradientTree::Begin(LaneId lane, FlatPtr gradient, int64_t weight, double l
     const bool first = at < family->sibling;
     const Node& left = first ? node : sibling;
     const Node& right = first ? sibling : node;
-    FlatPtr to = !left.published ? left.sum : !right.published ? right.sum : pool_.Borrow();
+    // One of them came just now, or was made just now, and nobody holds it.
+    FlatPtr to = left.published ? right.sum : left.sum;
     additions_.push_back({left.sum, right.sum, to});
     node = Node{std::move(to), left.weight + right.weight, left.loss + right.loss, false};
     at = family->parent;

@@ -155,6 +155,8 @@ void Member::GoOnHealing(Outcome& out) {
         out.Do(healer_->Ask(reachable_));
         break;
       case Healer::Next::kTellBase:
+        // Others may go on from our state, and then nobody else can tell how it was made.
+        if (outbox_.AwaitsFingerprint()) return;
         healer_->Told();
         out.Do(TellCoordinator{HoldsBase{sealed_, train_.lanes_run}});
     }
@@ -322,6 +324,7 @@ bool Member::FingerprintIsDue() const {
 
 void Member::On(const StepBoundaryDone& done, Outcome& out) {
   if (done.fingerprint) out.Do(outbox_.AddFingerprint(done.step, *done.fingerprint, sealed_));
+  GoOnHealing(out);
 }
 
 }  // namespace muster

@@ -34,6 +34,8 @@ class Outbox {
   void KeepOnly(LineageNumber lineage);
 
   size_t records() const { return records_.size(); }
+  // A record that was not told yet: the fingerprint that belongs to it is being made.
+  bool AwaitsFingerprint() const { return !unfinished_.empty(); }
 
  private:
   std::vector<Action> Send(StepRecord record, ViewNumber sealed);

@@ -755,6 +755,21 @@ TEST(Members, ALossThatIsNoNumberIsToldOnceAndIsNoDisagreement) {
   EXPECT_THAT(told[0], testing::HasSubstr("training has diverged"));
 }
 
+// As the agent tells it: killed, with two lanes of step 0 run.
+ProcessExited EndOf(const Desk& desk, const MemberId& id) {
+  ProcessExited exited;
+  exited.job = "job";
+  exited.start = desk.StartOf();
+  exited.name = id.name;
+  exited.signal = 9;
+  exited.cause = "killed by SIGKILL";
+  exited.lanes.incarnation = id.incarnation;
+  exited.lanes.total = 2;
+  exited.lanes.lineage = LineageNumber(1);
+  exited.lanes.in_step = 2;
+  return exited;
+}
+
 TEST(Members, ASilentOneIsGivenUpAfterItsLease) {
   Desk desk;
   RunTwo(desk);
@@ -778,6 +793,37 @@ TEST(Members, AGapInOurOwnTicksIsNotTheirSilence) {
   desk.Wait(seconds(30));
   desk.Give(Tick{});
   EXPECT_EQ(desk.Job().number, ViewNumber(1));
+}
+
+// Half a lease between two ticks is still an ordinary tick, by which silence is judged; a
+// millisecond more is a gap. worker-1 says nothing for five ticks.
+TEST(Members, AGapIsMoreThanHalfALease) {
+  const milliseconds half = std::chrono::duration_cast<milliseconds>(Settings().lease) / 2;
+  for (const milliseconds gap : {half, half + milliseconds(1)}) {
+    Desk desk;
+    RunTwo(desk);
+    for (int i = 0; i < 5; ++i) {
+      desk.Wait(gap);
+      desk.Say(kA, Alive{});
+      desk.Give(Tick{});
+    }
+    EXPECT_EQ(desk.Job().number, ViewNumber(gap == half ? 2 : 1)) << gap.count() << " ms";
+  }
+}
+
+// An agent whose session is new tells what ended processes had run.
+TEST(Members, TheEndOfAnEarlierLifeToldAgainEndsNothing) {
+  Desk desk;
+  RunTwo(desk);
+  const MemberId later = Id("worker-1", 2);
+  desk.Join(later);
+  desk.Activate({kA, later});
+  ASSERT_EQ(desk.Job().number, ViewNumber(2));
+  for (int times = 0; times < 2; ++times) desk.Give(AgentSays{EndOf(desk, kB)});
+  EXPECT_EQ(desk.Job().number, ViewNumber(2)) << "the later life goes on";
+  EXPECT_EQ(desk.Status().members.size(), 2u);
+  desk.Give(AgentSays{EndOf(desk, later)});
+  EXPECT_EQ(desk.Job().number, ViewNumber(3)) << "its own end is the end";
 }
 
 TEST(Members, ANewerIncarnationOfANameReplacesTheOlder) {
@@ -829,34 +875,82 @@ TEST(Restart, WhileTheFirstViewFormsIsNoLoss) {
                                "view 2 forms: the coordinator restarted while a view was forming"));
 }
 
+// One that was active in view 1 and comes back to a coordinator that was restarted.
+void ComeBack(Desk& desk, const MemberId& id) {
+  muster::Join join;
+  join.job = "job";
+  join.start = desk.StartOf();
+  join.id = id;
+  join.node = "host";
+  join.address = id.name;
+  join.environment = Environment();
+  join.sealed = ViewNumber(1);
+  desk.Say(id, join);
+}
+
+std::vector<std::string> WhoIsTurnedAway(Desk& desk) {
+  std::vector<std::string> names;
+  for (const auto& [name, leave] : desk.Sent<Leave>())
+    if (leave.reason.find("it was evicted") != std::string::npos) names.push_back(name);
+  return names;
+}
+
+TEST(Restart, WhoDidNotComeBackWithinTheLeaseIsTurnedAway) {
+  Desk before;
+  RunTwo(before);
+  Desk desk(RecoveredState{.jobs = {before.Job()}});
+  ComeBack(desk, kA);
+  for (int i = 0; i < 16; ++i) {  // a lease
+    desk.Wait(milliseconds(100));
+    desk.Say(kA, Alive{});
+    desk.Give(Tick{});
+  }
+  ASSERT_EQ(desk.Job().number, ViewNumber(2)) << "without worker-1";
+  ComeBack(desk, kB);
+  EXPECT_THAT(WhoIsTurnedAway(desk), ElementsAre("worker-1"));
+  EXPECT_EQ(desk.Status().members.size(), 1u);
+}
+
+// Its end is settled, so that the account of lanes does not know it any more; the view does.
+TEST(Restart, AnOldLifeIsTurnedAwayWhereTheViewNamesTheLater) {
+  const MemberId later = Id("worker-1", 2);
+  Desk before;
+  RunTwo(before);
+  before.Join(later);
+  before.Give(AgentSays{EndOf(before, kB)});
+  before.Activate({kA, later});
+  ASSERT_EQ(before.Job().number, ViewNumber(2));
+  ASSERT_THAT(before.Job().lanes.Lost(), IsEmpty());
+  Desk desk(RecoveredState{.jobs = {before.Job()}});
+  ComeBack(desk, later);
+  ComeBack(desk, kB);
+  EXPECT_THAT(WhoIsTurnedAway(desk), ElementsAre("worker-1"));
+  ASSERT_EQ(desk.Status().members.size(), 1u);
+  EXPECT_EQ(desk.Status().members[0].member.id, later);
+}
+
+// A session may be new when the plan is on its way: then the answer comes once more.
+TEST(Forming, ALateAnswerPlansNothingAgain) {
+  Desk desk;
+  desk.Give(Submit{"job", SpecOf(1, 2)});
+  for (const MemberId& id : {kA, kB}) desk.Join(id);
+  const Sealed sealed{desk.Job().number, {}};
+  for (const MemberId& id : {kA, kB}) desk.Say(id, sealed);
+  EXPECT_EQ(desk.Sent<Heal>().size(), 2u);
+  for (const MemberId& id : {kA, kB}) desk.Say(id, sealed);
+  EXPECT_THAT(desk.Sent<Heal>(), IsEmpty());
+  EXPECT_EQ(desk.Job().lineages.size(), 1u);
+}
+
 // What the agent tells a coordinator that was down while worker-1 ended: it had run 2 lanes of step
 // 0.
 TEST(Restart, AWorkerThatEndedMeanwhileIsNotWaitedForAndItsLanesCount) {
   Desk before;
   RunTwo(before);
   Desk desk(RecoveredState{.jobs = {before.Job()}});
-  muster::Join join;
-  join.job = "job";
-  join.start = desk.StartOf();
-  join.id = kA;
-  join.node = "host";
-  join.address = kA.name;
-  join.environment = Environment();
-  join.sealed = ViewNumber(1);
-  desk.Say(kA, join);
+  ComeBack(desk, kA);
   EXPECT_EQ(desk.Job().number, ViewNumber(1));
-  ProcessExited exited;
-  exited.job = "job";
-  exited.start = desk.StartOf();
-  exited.name = kB.name;
-  exited.signal = 9;
-  exited.cause = "killed by SIGKILL";
-  exited.lanes.incarnation = kB.incarnation;
-  exited.lanes.total = 2;
-  exited.lanes.lineage = LineageNumber(1);
-  exited.lanes.step = Step(0);
-  exited.lanes.in_step = 2;
-  desk.Give(AgentSays{exited});
+  desk.Give(AgentSays{EndOf(desk, kB)});
   ASSERT_EQ(desk.Job().number, ViewNumber(2)) << "within the lease";
   LocalState local_state;
   local_state.has_state = true;

@@ -173,6 +173,18 @@ TEST_F(DataPathTest, AFrameOnItsWayKeepsItsMemoryFromBeingUsedAgain) {
       << "released memory comes back";
 }
 
+// Only the apply that follows must write elsewhere: a copy of the state at every step would cost
+// much.
+TEST_F(DataPathTest, AStateIsLentByAFrameOfItAndOnce) {
+  data_.memory().Restart(Step(0), {Filled(3), {}});
+  Pieces pieces;
+  pieces.chunks = {{ChunkId(0), {}}};
+  EXPECT_FALSE(data_.memory().ClearLent());
+  const std::vector<Frame> frames = data_.FramesOf(pieces);
+  EXPECT_TRUE(data_.memory().ClearLent());
+  EXPECT_FALSE(data_.memory().ClearLent());
+}
+
 TEST(FlatPool, BuffersComeBackWhenTheLastHolderLetsGo) {
   FlatPool pool(17);
   FlatPtr first = pool.BorrowZeroed();

@@ -146,6 +146,16 @@ TEST(Healer, CatchingUpAppliesTheLastStepOnceItsResultsAreHere) {
   EXPECT_EQ(healer.NextFor(Step(4)), Healer::Next::kBase);
 }
 
+// The record of the step comes with it: what we would make of our own view could be wrong.
+TEST(Healer, CatchingUpAsksForTheResultOfChunkZeroAlsoWhereItIsHeld) {
+  Healer healer = HealerFor(PlanFor(HealBy::kCatchUp), Bits({1, 1}));
+  std::vector<ChunkId> asked;
+  for (const Send& send : Of<Send>(healer.Ask({kDonor})))
+    for (ChunkId c : std::get<Fetch>(send.message).chunks) asked.push_back(c);
+  EXPECT_EQ(asked, Chunks({0}));
+  EXPECT_EQ(healer.NextFor(Step(3)), Healer::Next::kWait);
+}
+
 TEST(Healer, AtTheBaseTheDoneResultsAreFetchedAndThenTheCoordinatorIsTold) {
   HealPlan plan = PlanFor(HealBy::kHold);
   plan.done = Bits({1, 1});

@@ -373,6 +373,21 @@ TEST(Step, IsAppliedWhenTheLastResultIsHereAndNotBefore) {
   EXPECT_EQ(Of<Compute>(applied)[0].step, Step(1));
 }
 
+TEST(Step, NothingIsComputedAtTheEnd) {
+  Rig rig(ConfigOf(kMe));
+  View view = ViewOf(1, {kMe, kPeer}, {0, 1}, {0, 1});
+  view.end = Step(1);
+  rig.Enter(view, {HealBy::kMake, HealBy::kCopy});
+  rig.Meet(kPeer, 0, Set({0, 0}), Set({0, 0}));
+  UntilApply(rig);
+  EXPECT_FALSE(rig.member.halted());
+  EXPECT_THAT(Of<Compute>(rig.member.Handle(Applied{Step(0)})), IsEmpty());
+  EXPECT_TRUE(rig.member.halted());
+  View next = ViewOf(2, {kMe, kPeer}, {0, 1}, {0, 1}, 1);
+  next.end = Step(1);
+  EXPECT_THAT(Of<Compute>(rig.Enter(next, {HealBy::kHold, HealBy::kHold})), IsEmpty());
+}
+
 TEST(Step, RecordsAreKeptUntilAcknowledged) {
   Rig rig = TwoWorkers();
   UntilApply(rig);
@@ -471,6 +486,22 @@ TEST(Commands, ThatAreGivenAgainAreTakenOnce) {
   EXPECT_THAT(results[0].commands, ElementsAre(checkpoint));
 }
 
+// The view ends before the command could ride; the owner gets it again in the next one, under the
+// same id.
+TEST(Commands, ThatAViewCutOffAreTakenAgainInTheNext) {
+  Rig rig = TwoWorkers();
+  const JobCommand stop{7, JobCommandKind::kStop};
+  rig.Coordinator(GiveCommand{ViewNumber(1), stop});
+  rig.Enter(ViewOf(2, {kMe, kPeer}, {0, 1}, {0, 1}), {HealBy::kHold, HealBy::kHold});
+  rig.Meet(kPeer, 0, Set({0, 0}), Set({0, 0}));
+  rig.Coordinator(GiveCommand{ViewNumber(2), stop});
+  rig.Peer(kPeer, rig.PartialsOf(0, {0}, 1));
+  const auto results =
+      SentTo<Results>(kPeer, rig.member.Handle(Summed{Step(0), ChunkId(0), {2, 1.0, 0, 0}}));
+  ASSERT_EQ(results.size(), 1u);
+  EXPECT_THAT(results[0].commands, ElementsAre(stop));
+}
+
 TEST(Commands, OfAnotherViewAreDropped) {
   Rig rig = TwoWorkers();
   EXPECT_EQ(rig.Coordinator(GiveCommand{ViewNumber(2), {9, JobCommandKind::kStop}}).fate,
@@ -483,6 +514,29 @@ View ServerView(int64_t number) {
   return ViewOf(number, {kMe, kServer0, kServer1}, {1, 2}, {0, 0});
 }
 const std::vector<HealBy> kAllMake = {HealBy::kMake, HealBy::kMake, HealBy::kMake};
+
+// Only the owner of chunk 0 made the result that they ride in.
+TEST(Commands, AreToldToAServerAgainWhenItsSessionIsNew) {
+  Rig rig(ServerJob(ConfigOf(kMe), false));
+  rig.Enter(ServerView(1), kAllMake);
+  rig.Meet(kServer1, 0, Set({0, 0}), Set({0, 0}));
+  rig.Meet(kServer0, 0, Set({0, 0}), Set({0, 0}));
+  const JobCommand stop{7, JobCommandKind::kStop};
+  Results first = rig.ResultsOf(0, {0});
+  first.commands = {stop};
+  rig.Peer(kServer0, first);
+  ASSERT_EQ(Of<Apply>(rig.Peer(kServer1, rig.ResultsOf(0, {1}))).size(), 1u);
+  const auto commands = [](const Outcome& outcome) {
+    std::vector<JobCommand> told;
+    for (const Partials& partials : SentTo<Partials>(kServer1, outcome))
+      told.insert(told.end(), partials.commands.begin(), partials.commands.end());
+    return told;
+  };
+  EXPECT_THAT(commands(rig.member.Handle(Applied{Step(0)})), ElementsAre(stop));
+  rig.member.Handle(PeerDown{kServer1});
+  EXPECT_THAT(commands(rig.Meet(kServer1, 1, Set({0, 0}), Set({0, 0}))), ElementsAre(stop))
+      << "they may have been lost with the session";
+}
 
 Partials BothLanes(const Rig& rig, int chunk) {
   return {LineageNumber(1),
@@ -620,6 +674,50 @@ TEST(CatchUp, TheRecordIsTheDonorsWhereTheStepWasDoneInAnotherView) {
   const auto told = Told<Records>(late.member.Handle(Applied{Step(0)}));
   ASSERT_EQ(told.size(), 1u);
   EXPECT_EQ(told[0].records.at(0), record);
+}
+
+// A rewind: what was computed and told of the voided lineage is of no use any more.
+TEST(Heal, WithTheStateItsLanesAndRecordsAreForgotten) {
+  Rig rig = TwoWorkers();
+  UntilApply(rig);
+  const auto compute = Of<Compute>(rig.member.Handle(Applied{Step(0)}));
+  ASSERT_EQ(compute.size(), 1u);
+  rig.Coordinator(Seal{TermNumber(1), ViewNumber(2)});
+  View next = ViewOf(2, {kMe, kPeer}, {0, 1}, {0, 1});
+  next.lineage = LineageNumber(2);
+  const Outcome healing = rig.member.Handle(CoordinatorSays{
+      Heal{TermNumber(1), ViewNumber(2), PlanOf(next, {HealBy::kMake, HealBy::kCopy})}});
+  ASSERT_EQ(Of<Abandon>(healing).size(), 1u);
+  EXPECT_EQ(rig.member.Handle(Ready{compute[0].id, {ChunkId(0)}, {Leaf(0)}}).fate, Fate::kDropped);
+  EXPECT_THAT(Told<Records>(rig.member.Handle(CoordinatorUp{})), IsEmpty());
+  EXPECT_THAT(Told<HoldsBase>(rig.member.Handle(Made{})), IsEmpty())
+      << "a lane of before may still run";
+  const auto holds =
+      Told<HoldsBase>(rig.member.Handle(Abandoned{Of<Abandon>(healing)[0].id, /*lanes_run=*/2}));
+  ASSERT_EQ(holds.size(), 1u);
+  EXPECT_EQ(holds[0].lanes_run, 2);
+  const auto again = Of<Compute>(rig.Coordinator(Activate{next}));
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_THAT(again[0].lanes, ElementsAre(LaneId(0))) << "they are run anew";
+  EXPECT_GT(again[0].id, Of<Abandon>(healing)[0].id);
+}
+
+// Who copies the base from us goes on when we are gone, and then nobody else could tell the record
+// of the step before it.
+TEST(Heal, TheBaseIsHeldOnceEveryRecordBelowItIsTold) {
+  MemberConfig config = ConfigOf(kMe);
+  config.fingerprint_every = 1;
+  Rig rig = TwoWorkers(config);
+  UntilApply(rig);
+  EXPECT_THAT(Told<Records>(rig.member.Handle(Applied{Step(0)})), IsEmpty());
+  rig.Coordinator(Seal{TermNumber(1), ViewNumber(2)});
+  const View next = ViewOf(2, {kMe, kPeer}, {0, 1}, {0, 1}, 1);
+  const Outcome healing = rig.Coordinator(
+      Heal{TermNumber(1), ViewNumber(2), PlanOf(next, {HealBy::kHold, HealBy::kCopy})});
+  EXPECT_THAT(Told<HoldsBase>(healing), IsEmpty()) << "the record of step 0 is not told";
+  const Outcome done = rig.member.Handle(StepBoundaryDone{Step(1), FingerprintPart{1, 2, true}});
+  EXPECT_EQ(Told<Records>(done).size(), 1u);
+  EXPECT_EQ(Told<HoldsBase>(done).size(), 1u);
 }
 
 TEST(Heal, APlanThatNeedsAStateWeDoNotHoldIsDropped) {

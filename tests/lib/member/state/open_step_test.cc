@@ -111,13 +111,17 @@ TEST(OpenStep, AFoldNamesWhatCameAndTheTotalAtTheEnd) {
 }
 
 TEST(OpenStep, IncompleteSumsEndWithTheViewAndCompleteOnesDoNot) {
-  OpenStep step = ServerStep(false);
-  step.BeginIn(PartSeat({0, 0}, {0, 1}));
-  ASSERT_TRUE(step.Fold(1, {kZero, {Leaf(1)}}, false).ok());
-  step.AddSum(kOne, MetaWith(0));
-  step.BeginIn(PartSeat({0, 0}, {0, 1}));
-  EXPECT_FALSE(step.HasPartialsFrom(1, kZero));
-  EXPECT_THAT(step.CompleteSums(), ElementsAre(kOne));
+  for (const Role role : {Role::kWorker, Role::kServer}) {
+    OpenStep step = StepWith(PartConfig(role, Sync::kServer, false));
+    step.BeginIn(PartSeat({0, 0}, {0, 1}));
+    // Lanes that a worker has folded stay; what was added of others' does not.
+    if (role == Role::kWorker) step.IssueLanes(PartSeat({0, 0}, {0, 1}), 1);
+    ASSERT_TRUE(step.Fold(1, {kZero, {Leaf(1)}}, false).ok());
+    step.AddSum(kOne, MetaWith(0));
+    step.BeginIn(PartSeat({0, 0}, {0, 1}));
+    EXPECT_FALSE(step.HasPartialsFrom(1, kZero));
+    EXPECT_THAT(step.CompleteSums(), ElementsAre(kOne));
+  }
 }
 
 struct ApplyCase {

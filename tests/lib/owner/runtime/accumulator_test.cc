@@ -149,6 +149,54 @@ TEST(Reduce, DividesParametersByTheWeightAndNothingElse) {
   EXPECT_EQ(sum, (Values{4, -8}));
 }
 
+// Lanes of 3, 3, 3, 2 and 0 samples, held by two members in turn: the mean is that of a plain sum
+// over all samples, whatever lane a sample was in. The numbers are small integers, so that sums are
+// exact in any order.
+TEST(Reduce, TheMeanOfUnevenLanesIsThatOfAllTheirSamples) {
+  constexpr size_t kElements = 5;
+  const std::vector<int> samples_of = {3, 3, 3, 2, 0};
+  const auto lanes = static_cast<int32_t>(samples_of.size());
+  std::mt19937 random(3);
+  std::vector<Values> leaves;
+  Values plain(kElements);
+  int64_t count = 0;
+  for (const int samples : samples_of) {
+    Values leaf(kElements);
+    for (int s = 0; s < samples; ++s, ++count)
+      for (float& v : leaf) v += static_cast<float>(random() % 100);
+    for (size_t i = 0; i < kElements; ++i) plain[i] += leaf[i];
+    leaves.push_back(std::move(leaf));
+  }
+  for (float& v : plain) v /= static_cast<float>(count);
+
+  Sums sums(lanes, LaneMap{{0, 1, 0, 1, 0}}, {TensorKind::kParameter}, {});
+  CopyCounter copied{0};
+  Accumulator accumulator(copied);
+  Values out(kElements);
+  std::optional<Partial> total;
+  for (const int32_t member : {0, 1}) {
+    ChunkPartials arrival{ChunkId(0), {}};
+    std::vector<std::pair<TreeNode, ArrivedSum>> arrived;
+    for (TreeNode node : sums.Expected(member, TensorKind::kParameter)) {
+      int64_t weight = 0;
+      for (int32_t l = node.lo; l < node.hi; ++l) weight += samples_of[static_cast<size_t>(l)];
+      arrival.partials.push_back({node, weight, 0.0, 0});
+      arrived.emplace_back(node, ReceivedSum{FrameOf(TreeSum(node, leaves), 0), 0});
+    }
+    const absl::StatusOr<Additions> taken = sums.Add(member, arrival);
+    ASSERT_TRUE(taken.ok()) << taken.status();
+    total = taken->total;
+    accumulator.Add(ChunkId(0), std::move(arrived), taken->folds, total.has_value(),
+                    absl::MakeSpan(out));
+  }
+  ASSERT_TRUE(total.has_value());
+  EXPECT_EQ(total->weight, count);
+  TrainingSpec training;
+  training.reduction = Reduction::kMean;
+  Reduce(training, TensorKind::kParameter, *total, absl::MakeSpan(out));
+  EXPECT_EQ(out, plain);
+}
+
 TEST(Updater, ClipsWithoutTouchingTheResult) {
   TrainingSpec training;
   training.clip_norm = 1;
