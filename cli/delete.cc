@@ -41,7 +41,7 @@ absl::StatusOr<bool> Confirm(const RemoteArguments& arguments, const JobStatus& 
 }
 
 // What is kept of a large job takes a while to remove.
-absl::Status AwaitGone(const std::string& id, const Rest& rest) {
+absl::Status AwaitGone(const std::string& id, const RestClient& rest) {
   for (int look = 0; look < kLooks; ++look) {
     const absl::StatusOr<JobStatus> job = rest.Job(id);
     if (absl::IsNotFound(job.status())) return absl::OkStatus();
@@ -57,8 +57,8 @@ absl::Status AwaitGone(const std::string& id, const Rest& rest) {
 
 }  // namespace
 
-absl::StatusOr<int> Delete(const RemoteArguments& arguments, const Rest& rest, const Asker& ask,
-                           std::ostream& out) {
+absl::StatusOr<int> Delete(const RemoteArguments& arguments, const RestClient& rest,
+                           const Asker& ask, std::ostream& out) {
   MUSTER_ASSIGN_OR_RETURN(const JobStatus job, rest.Job(arguments.job));
   MUSTER_RETURN_IF_ERROR(CheckOver(job));
   MUSTER_ASSIGN_OR_RETURN(const bool wanted, Confirm(arguments, job, ask));

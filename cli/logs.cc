@@ -58,7 +58,7 @@ absl::Status CheckMembers(const RemoteArguments& arguments, const std::string& f
                                           absl::StrJoin(members, ", ")));
 }
 
-absl::StatusOr<int> Follow(const RemoteArguments& arguments, const Rest& rest, JobLogs& logs,
+absl::StatusOr<int> Follow(const RemoteArguments& arguments, const RestClient& rest, JobLogs& logs,
                            std::ostream& out) {
   const Printer print(arguments, out);
   int quiet = 0;
@@ -82,7 +82,8 @@ absl::StatusOr<int> Follow(const RemoteArguments& arguments, const Rest& rest, J
 
 }  // namespace
 
-absl::StatusOr<int> Logs(const RemoteArguments& arguments, const Rest& rest, std::ostream& out) {
+absl::StatusOr<int> Logs(const RemoteArguments& arguments, const RestClient& rest,
+                         std::ostream& out) {
   MUSTER_RETURN_IF_ERROR(CheckJobId(arguments.job));
   const std::string folder = LogFolder(arguments.dir, arguments.job);
   JobLogs logs(folder, arguments.member);

@@ -33,7 +33,8 @@ int Say(const RemoteArguments& arguments, const JobStatus& job, const std::strin
   return kExitDone;
 }
 
-absl::StatusOr<int> Submit(const RemoteArguments& arguments, const Rest& rest, std::ostream& out) {
+absl::StatusOr<int> Submit(const RemoteArguments& arguments, const RestClient& rest,
+                           std::ostream& out) {
   MUSTER_ASSIGN_OR_RETURN(const JobSpec spec, ReadSpec(arguments.spec, arguments.settings));
   const std::string id = arguments.job.empty() ? NewJobId(spec.runtime.name) : arguments.job;
   MUSTER_ASSIGN_OR_RETURN(const JobStatus job, rest.Submit(id, ToJson(spec)));
@@ -44,7 +45,8 @@ absl::StatusOr<int> Submit(const RemoteArguments& arguments, const Rest& rest, s
 }
 
 // Page by page, so that any number of jobs needs the memory of one page.
-absl::StatusOr<int> List(const RemoteArguments& arguments, const Rest& rest, std::ostream& out) {
+absl::StatusOr<int> List(const RemoteArguments& arguments, const RestClient& rest,
+                         std::ostream& out) {
   std::string page_token;
   bool is_first = true;
   do {
@@ -58,7 +60,8 @@ absl::StatusOr<int> List(const RemoteArguments& arguments, const Rest& rest, std
   return kExitDone;
 }
 
-absl::StatusOr<int> Status(const RemoteArguments& arguments, const Rest& rest, std::ostream& out) {
+absl::StatusOr<int> Status(const RemoteArguments& arguments, const RestClient& rest,
+                           std::ostream& out) {
   MUSTER_ASSIGN_OR_RETURN(const JobStatus job, rest.Job(arguments.job));
   if (arguments.json)
     out << job.json << std::endl;
@@ -78,7 +81,8 @@ void ShowEvent(const RemoteArguments& arguments, const JobEvent& event, std::ost
 }
 
 // The job is looked at before each stream: one that is over may send no event any more.
-absl::StatusOr<int> Watch(const RemoteArguments& arguments, const Rest& rest, std::ostream& out) {
+absl::StatusOr<int> Watch(const RemoteArguments& arguments, const RestClient& rest,
+                          std::ostream& out) {
   MUSTER_RETURN_IF_ERROR(rest.Job(arguments.job).status());
   std::string last_id;
   int failures = 0;
@@ -102,7 +106,8 @@ absl::StatusOr<int> Watch(const RemoteArguments& arguments, const Rest& rest, st
   }
 }
 
-absl::StatusOr<int> Stop(const RemoteArguments& arguments, const Rest& rest, std::ostream& out) {
+absl::StatusOr<int> Stop(const RemoteArguments& arguments, const RestClient& rest,
+                         std::ostream& out) {
   MUSTER_ASSIGN_OR_RETURN(const JobStatus job, rest.Stop(arguments.job));
   const bool was_over = IsOver(job) && job.state != "stopped";
   const std::string sentence =
@@ -116,7 +121,8 @@ absl::StatusOr<int> Stop(const RemoteArguments& arguments, const Rest& rest, std
   return Say(arguments, job, sentence, out);
 }
 
-absl::StatusOr<int> Cancel(const RemoteArguments& arguments, const Rest& rest, std::ostream& out) {
+absl::StatusOr<int> Cancel(const RemoteArguments& arguments, const RestClient& rest,
+                           std::ostream& out) {
   MUSTER_ASSIGN_OR_RETURN(const JobStatus job, rest.Cancel(arguments.job));
   const bool cancelled = job.state == "cancelled" || !IsOver(job);
   Say(arguments, job,
@@ -126,13 +132,15 @@ absl::StatusOr<int> Cancel(const RemoteArguments& arguments, const Rest& rest, s
   return cancelled ? kExitDone : kExitFailed;
 }
 
-absl::StatusOr<int> Digest(const RemoteArguments& arguments, const Rest& rest, std::ostream& out) {
+absl::StatusOr<int> Digest(const RemoteArguments& arguments, const RestClient& rest,
+                           std::ostream& out) {
   MUSTER_ASSIGN_OR_RETURN(const std::string digest, rest.Digest(arguments.job));
   out << digest << std::endl;
   return 0;
 }
 
-absl::StatusOr<int> Audit(const RemoteArguments& arguments, const Rest& rest, std::ostream& out) {
+absl::StatusOr<int> Audit(const RemoteArguments& arguments, const RestClient& rest,
+                          std::ostream& out) {
   MUSTER_ASSIGN_OR_RETURN(const std::string audit, rest.Audit(arguments.job));
   out << audit << std::endl;
   const auto object = nlohmann::json::parse(audit, nullptr, /*allow_exceptions=*/false);
@@ -140,7 +148,7 @@ absl::StatusOr<int> Audit(const RemoteArguments& arguments, const Rest& rest, st
   return proven ? kExitDone : kExitBadData;
 }
 
-absl::StatusOr<int> Run(const RemoteArguments& arguments, const Rest& rest, std::ostream& out,
+absl::StatusOr<int> Run(const RemoteArguments& arguments, const RestClient& rest, std::ostream& out,
                         const Asker& ask) {
   switch (arguments.command) {
     case Command::kSubmit: return Submit(arguments, rest, out);
@@ -161,7 +169,7 @@ absl::StatusOr<int> Run(const RemoteArguments& arguments, const Rest& rest, std:
 
 int Remote(const RemoteArguments& arguments, std::ostream& out, std::ostream& err,
            const Asker& ask) {
-  const absl::StatusOr<int> code = Run(arguments, Rest(arguments.to), out, ask);
+  const absl::StatusOr<int> code = Run(arguments, RestClient(arguments.to), out, ask);
   if (code.ok()) return *code;
   err << "muster: " << code.status().message() << std::endl;
   if (absl::IsUnavailable(code.status()))

@@ -18,7 +18,7 @@ constexpr char kJob[] =
   "members":[{"name":"worker-0","role":"worker","rank":0,"node":"here","lanes":[0,1,2],"state":"active","phase":"lane 2 of 3"}],
   "later":{"unknown":1}})";
 
-TEST(RestTest, ReadsAJob) {
+TEST(RestClientTest, ReadsAJob) {
   const auto job = ParseJobStatus(kJob);
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_EQ(job->step, 118);
@@ -29,7 +29,7 @@ TEST(RestTest, ReadsAJob) {
   EXPECT_FALSE(IsOver(*job));
 }
 
-TEST(RestTest, OddAnswersAreNoCrash) {
+TEST(RestClientTest, OddAnswersAreNoCrash) {
   EXPECT_FALSE(ParseJobStatus("").ok());
   EXPECT_FALSE(ParseJobStatus("[1]").ok());
   EXPECT_FALSE(ParseFingerprints("{}").ok());
@@ -41,7 +41,7 @@ TEST(RestTest, OddAnswersAreNoCrash) {
   EXPECT_TRUE(std::isnan(job->loss));
 }
 
-TEST(RestTest, WhatIsOver) {
+TEST(RestClientTest, WhatIsOver) {
   for (const char* state : {"done", "stopped", "failed", "cancelled"})
     EXPECT_TRUE(IsOver({.state = state})) << state;
   for (const char* state : {"queued", "starting", "running", "recovering", "stopping"})

@@ -93,9 +93,9 @@ absl::StatusOr<FingerprintPage> ParseFingerprints(const std::string& json);
 bool IsPassing(const absl::Status& error);
 
 // Errors are those of the server (their message names the field) or of lib/http/client.h.
-class Rest {
+class RestClient {
  public:
-  explicit Rest(std::string url) : url_(std::move(url)) {}
+  explicit RestClient(std::string url) : url_(std::move(url)) {}
 
   absl::StatusOr<JobStatus> Submit(const std::string& id, const std::string& spec_json) const;
   // One page of the jobs in that state (empty: in any).
