@@ -80,6 +80,19 @@ void ShowEvent(const RemoteArguments& arguments, const JobEvent& event, std::ost
   }
 }
 
+// With --json the last line is the job itself: events of an earlier term of the coordinator are not
+// kept, its "done" neither.
+int ShowEnd(const RemoteArguments& arguments, const JobStatus& job, std::ostream& out) {
+  if (arguments.json) {
+    nlohmann::ordered_json object = {{"event", "job"}};
+    object.update(nlohmann::ordered_json::parse(job.json));
+    out << Text(object) << std::endl;
+  } else {
+    out << JobText(job) << std::flush;
+  }
+  return static_cast<int>(job.exit_code);
+}
+
 // The job is looked at before each stream: one that is over may send no event any more.
 absl::StatusOr<int> Watch(const RemoteArguments& arguments, const RestClient& rest,
                           std::ostream& out) {
@@ -88,10 +101,7 @@ absl::StatusOr<int> Watch(const RemoteArguments& arguments, const RestClient& re
   int failures = 0;
   while (true) {
     const absl::StatusOr<JobStatus> now = rest.Job(arguments.job);
-    if (now.ok() && IsOver(*now)) {
-      if (!arguments.json) out << JobText(*now) << std::flush;
-      return static_cast<int>(now->exit_code);
-    }
+    if (now.ok() && IsOver(*now)) return ShowEnd(arguments, *now, out);
     const absl::Status followed = rest.Follow(arguments.job, last_id, [&](const JobEvent& event) {
       last_id = event.id;
       failures = 0;
@@ -178,6 +188,27 @@ int Remote(const RemoteArguments& arguments, std::ostream& out, std::ostream& er
   return ExitCodeOf(code.status());
 }
 
+namespace {
+
+// "epoch 1 of 2"; empty: it has not begun, or nobody knows yet how long one is.
+std::string EpochText(const JobStatus& job) {
+  if (job.steps == 0) return "";
+  if (job.epochs == 0) return absl::StrCat(", epoch ", job.epoch + 1);
+  // After the last step all of them are complete.
+  return absl::StrCat(", epoch ", std::min(job.epoch + 1, job.epochs), " of ", job.epochs);
+}
+
+std::string StepText(const JobStatus& job) {
+  return job.steps > 0 ? absl::StrCat(job.step, " of ", job.steps) : absl::StrCat(job.step);
+}
+
+// Whoever took part last is not there any more.
+std::string WorkersText(const JobStatus& job) {
+  return IsOver(job) || job.state == "queued" ? "-" : absl::StrCat(job.workers);
+}
+
+}  // namespace
+
 std::string JobTable(const std::vector<JobStatus>& jobs, bool with_head) {
   if (jobs.empty()) return with_head ? "There are no jobs.\n" : "";
   size_t width = 3;
@@ -187,16 +218,15 @@ std::string JobTable(const std::vector<JobStatus>& jobs, bool with_head) {
     absl::StrAppendFormat(&text, "%-*s  %-10s  %-15s  %-8s  %s\n", static_cast<int>(width), "job",
                           "state", "step", "loss", "workers");
   for (const JobStatus& job : jobs)
-    absl::StrAppendFormat(&text, "%-*s  %-10s  %-15s  %-8s  %d\n", static_cast<int>(width), job.id,
-                          job.state, absl::StrCat(job.step, " of ", job.steps), Loss(job.loss),
-                          job.workers);
+    absl::StrAppendFormat(&text, "%-*s  %-10s  %-15s  %-8s  %s\n", static_cast<int>(width), job.id,
+                          job.state, StepText(job), Loss(job.loss), WorkersText(job));
   return text;
 }
 
 std::string JobText(const JobStatus& job) {
   std::string text = absl::StrCat("job ", job.id, " is ", job.state);
   if (!job.reason.empty()) absl::StrAppend(&text, ": ", PrintableLines(job.reason));
-  absl::StrAppend(&text, "\n  step ", job.step, " of ", job.steps, ", epoch ", job.epoch + 1, ", ",
+  absl::StrAppend(&text, "\n  step ", StepText(job), EpochText(job), ", ",
                   Plural(job.samples, "sample"), ", loss ", Loss(job.loss), ", ",
                   HowLong(job.seconds), "\n");
   absl::StrAppend(&text, "  view ", job.view, ", lineage ", job.lineage, "; ",

@@ -55,6 +55,12 @@ MemberStatus MemberFrom(const Json& object) {
   return member;
 }
 
+void ReadProcesses(const Json& spec, JobStatus& job) {
+  Read(spec, "servers", job.servers);
+  if (const auto workers = spec.find("workers"); workers != spec.end() && workers->is_object())
+    Read(*workers, "max", job.most_workers);
+}
+
 JobStatus StatusFrom(const Json& object) {
   JobStatus job;
   job.loss = std::numeric_limits<double>::quiet_NaN();
@@ -88,6 +94,8 @@ JobStatus StatusFrom(const Json& object) {
       if (member.is_object()) job.members.push_back(MemberFrom(member));
   if (const auto list = object.find("checkpoints"); list != object.end() && list->is_array())
     job.checkpoints = static_cast<int64_t>(list->size());
+  if (const auto spec = object.find("spec"); spec != object.end() && spec->is_object())
+    ReadProcesses(*spec, job);
   job.json = Text(object);
   return job;
 }

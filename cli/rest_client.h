@@ -50,6 +50,8 @@ struct JobStatus {
   int64_t checkpoint_step = -1;  // of the newest; -1: none
   int64_t checkpoints = 0;       // how many there are
   std::vector<MemberStatus> members;
+  int64_t most_workers = 0;  // that the job asks for; their names are worker-0, worker-1, …
+  int64_t servers = 0;
   std::string json;  // as it came
 };
 

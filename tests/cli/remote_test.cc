@@ -58,6 +58,36 @@ TEST(RemoteTest, AJobReadsWell) {
             "  worker-0 on here: active, 3 lanes, lane 2 of 3\n");
 }
 
+TEST(RemoteTest, TheEpochIsOneOfThoseThereAre) {
+  const auto text = [](int64_t step, int64_t epoch, int64_t epochs) {
+    return JobText({.id = "j",
+                    .state = "x",
+                    .step = step,
+                    .steps = 32,
+                    .epoch = epoch,
+                    .epochs = epochs,
+                    .samples = 7,
+                    .loss = NAN});
+  };
+  EXPECT_THAT(text(31, 1, 2), HasSubstr("step 31 of 32, epoch 2 of 2, 7 samples"));
+  EXPECT_THAT(text(32, 2, 2), HasSubstr("step 32 of 32, epoch 2 of 2, 7 samples")) << "done";
+  EXPECT_THAT(JobText({.id = "j", .state = "queued", .loss = NAN}),
+              HasSubstr("\n  step 0, 0 samples, "));
+}
+
+// Whoever took part last takes up no slot any more.
+TEST(RemoteTest, AJobThatIsOverHasNoWorkersInAList) {
+  const std::string table =
+      JobTable({{.id = "a", .state = "done", .step = 4, .steps = 4, .loss = 0.5, .workers = 2},
+                {.id = "b", .state = "queued", .loss = NAN},
+                {.id = "c", .state = "running", .step = 1, .steps = 4, .loss = 0.5, .workers = 2}});
+  EXPECT_EQ(table,
+            "job  state       step             loss      workers\n"
+            "a    done        4 of 4           0.5000    -\n"
+            "b    queued      0                ?         -\n"
+            "c    running     1 of 4           0.5000    2\n");
+}
+
 TEST(RemoteTest, AListReadsWell) {
   EXPECT_EQ(JobTable({}), "There are no jobs.\n");
   EXPECT_EQ(JobTable({ParseJobStatus(kJob).value()}),
