@@ -47,6 +47,8 @@ class Coordinator {
   // What a process that asks for its job is told; nothing: no such job is running.
   std::optional<JobIs> JobOf(const std::string& id) const;
   // Empty: of none.
+  // For a process of the job while the job does not run.
+  Leave LeaveOf(const std::string& id) const;
   std::string JobOfMember(const MemberId& member) const;
   TermNumber term() const { return leadership_.term; }
 

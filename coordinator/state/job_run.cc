@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/exit_codes.h"
 
 namespace muster::coordinator {
 
@@ -156,7 +155,7 @@ bool JobRun::EndsWith(const ProcessExited& exited) {
         kExitFailed);
   } else if (exited.signal == 0 && IsHopelessExit(exited.exit_code)) {
     End(JobPhase::kFailed, absl::StrCat(exited.name, " ", exited.cause, ":\n", exited.last_lines),
-        exited.exit_code == kExitOtherEnvironment ? kExitFailed : exited.exit_code);
+        exited.exit_code);
   }
   return ended();
 }
@@ -232,7 +231,10 @@ bool JobRun::Admit(const Join& join) {
   } else if (join.start != journal_.start) {
     refusal = "it was told of another start of the job";
     code = kExitLater;
-  } else if (IsReplaced(join) || membership_.WasEvicted(join.id.incarnation)) {
+  } else if (IsReplaced(join)) {
+    refusal = "a newer process of that name has taken its place";
+    code = kExitReplaced;
+  } else if (membership_.WasEvicted(join.id.incarnation)) {
     refusal = "it was evicted; it may come back under a fresh incarnation";
   } else if (join.role == Role::kServer && !Wants(join.id.name)) {
     refusal = absl::StrCat("the job has only ", journal_.spec.runtime.servers, " servers now");
@@ -249,7 +251,8 @@ bool JobRun::Admit(const Join& join) {
 
 void JobRun::From(const MemberId& member, const Join& join) {
   if (!Admit(join)) return;
-  for (const MemberId& id : membership_.OthersOfName(member)) Evict(id, "a newer incarnation came");
+  for (const MemberId& id : membership_.OthersOfName(member))
+    Evict(id, "a newer incarnation came", kExitReplaced);
   const bool is_new = membership_.Admit(join, now_);
   if (!journal_.environment && join.role == Role::kWorker) {
     journal_.environment = join.environment;
@@ -278,10 +281,10 @@ void JobRun::On(const MemberDown& down) {
   EvictEnded();
 }
 
-void JobRun::Evict(const MemberId& member, const std::string& why) {
+void JobRun::Evict(const MemberId& member, const std::string& why, int exit_code) {
   const std::optional<bool> was_up = membership_.Evict(member);
   if (!was_up) return;
-  if (*was_up) Do(ToMember{member, Leave{kExitFailed, absl::StrCat("evicted: ", why)}});
+  if (*was_up) Do(ToMember{member, Leave{exit_code, absl::StrCat("evicted: ", why)}});
   const int32_t index = journal_.view ? journal_.view->IndexOf(member) : -1;
   if (index < 0) return;
   next_view_.loss = true;
