@@ -100,7 +100,8 @@ constexpr char kDeleteFooter[] =
 constexpr char kLogsFooter[] =
     "The lines of all members come in the order of their times, each after its member's name. They "
     "are read from\n"
-    "the cluster's folder on this machine.\n"
+    "the cluster's folder on this machine (--dir). Only --follow asks the cluster (--to): whether "
+    "the job is over.\n"
     "\n"
     "Examples:\n"
     "  muster logs count-1\n"

@@ -24,6 +24,12 @@ struct ClusterOptions {
   std::vector<std::string> allow_plaintext;  // networks (CIDR) in which `http` may lie
 };
 
+struct ProcessStart {
+  std::string job;  // empty: of the coordinator
+  std::string process;
+  int pid = 0;
+};
+
 struct ProcessExit {
   std::string job;  // empty: of the coordinator
   std::string process;
@@ -46,7 +52,7 @@ struct ProcessReport {
 
 // All called on the thread that is in Run.
 struct ClusterEvents {
-  std::function<void(const std::string& process, int pid)> on_start;
+  std::function<void(const ProcessStart&)> on_start;
   std::function<void(const ProcessExit&)> on_exit;
   std::function<void(const ProcessReport&)> on_report;
   std::function<void(const std::string& text)> on_fault;

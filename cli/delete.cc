@@ -41,7 +41,7 @@ absl::StatusOr<bool> Confirm(const RemoteArguments& arguments, const JobStatus& 
 }
 
 // What is kept of a large job takes a while to remove.
-absl::Status AwaitGone(const std::string& id, const Rest& rest) {
+absl::Status AwaitGone(const std::string& id, const RestClient& rest) {
   for (int look = 0; look < kLooks; ++look) {
     const absl::StatusOr<JobStatus> job = rest.Job(id);
     if (absl::IsNotFound(job.status())) return absl::OkStatus();
@@ -55,12 +55,35 @@ absl::Status AwaitGone(const std::string& id, const Rest& rest) {
       absl::StrCat("job ", id, " is still being deleted; the coordinator goes on with it"));
 }
 
+// Logs lie with the agent. One cluster has several addresses (localhost, 127.0.0.1, a tunnel), so
+// these are not compared: the folder is that of the cluster of --to where its own coordinator, too,
+// knew the job before the deletion and knows it no more after that.
+class FolderOfCluster {
+ public:
+  FolderOfCluster(const RemoteArguments& arguments, std::string job)
+      : job_(std::move(job)),
+        url_(UrlOfCluster(arguments.dir)),
+        is_to_(url_ == arguments.to),
+        knew_job_(is_to_ || (!url_.empty() && RestClient(url_).Job(job_).ok())) {}
+
+  bool IsOfTheSameCluster() const {
+    return is_to_ || (knew_job_ && absl::IsNotFound(RestClient(url_).Job(job_).status()));
+  }
+
+ private:
+  const std::string job_;
+  const std::string url_;
+  const bool is_to_;
+  const bool knew_job_;
+};
+
 }  // namespace
 
-absl::StatusOr<int> Delete(const RemoteArguments& arguments, const Rest& rest, const Asker& ask,
-                           std::ostream& out) {
+absl::StatusOr<int> Delete(const RemoteArguments& arguments, const RestClient& rest,
+                           const Asker& ask, std::ostream& out) {
   MUSTER_ASSIGN_OR_RETURN(const JobStatus job, rest.Job(arguments.job));
   MUSTER_RETURN_IF_ERROR(CheckOver(job));
+  const FolderOfCluster folder(arguments, job.id);
   MUSTER_ASSIGN_OR_RETURN(const bool wanted, Confirm(arguments, job, ask));
   if (!wanted) {
     out << "job " << job.id << " is kept" << std::endl;
@@ -68,8 +91,7 @@ absl::StatusOr<int> Delete(const RemoteArguments& arguments, const Rest& rest, c
   }
   MUSTER_RETURN_IF_ERROR(rest.Delete(job.id));
   MUSTER_RETURN_IF_ERROR(AwaitGone(job.id, rest));
-  // Its logs lie with the agent: here, where the folder is that of the same cluster.
-  const bool is_here = UrlOfCluster(arguments.dir) == arguments.to;
+  const bool is_here = folder.IsOfTheSameCluster();
   if (is_here) MUSTER_RETURN_IF_ERROR(RemoveJobFolder(arguments.dir, job.id));
   if (arguments.json) {
     out << Text(nlohmann::ordered_json({{"id", job.id},

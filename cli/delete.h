@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "cli/arguments.h"
-#include "cli/rest.h"
+#include "cli/rest_client.h"
 
 namespace muster::cli {
 
@@ -16,7 +16,7 @@ namespace muster::cli {
 using Asker = std::function<std::optional<bool>(const std::string& question)>;
 
 // The exit code.
-absl::StatusOr<int> Delete(const RemoteArguments& arguments, const Rest& rest, const Asker& ask,
-                           std::ostream& out);
+absl::StatusOr<int> Delete(const RemoteArguments& arguments, const RestClient& rest,
+                           const Asker& ask, std::ostream& out);
 
 }  // namespace muster::cli

@@ -21,15 +21,22 @@ namespace {
 
 constexpr int kWorkers = 3;
 constexpr char kWords[] =
-    "Some words: a lane is one of the fixed parts of each batch; one worker computes it. A view "
-    "says "
-    "who takes part and\n"
-    "who computes which lanes; after a loss or a return a new one is formed, and who lacks a part "
-    "of "
-    "the model is\n"
-    "healed: it fetches that part from the others. A recovery is a new view after a loss. A rewind "
-    "goes back to a\n"
-    "checkpoint. A fingerprint is a short number made of every bit of the model.\n";
+    "Some words:\n"
+    "  lane         one of the fixed parts of each batch; one worker computes it\n"
+    "  view         who takes part and who computes which lanes; a new one is formed after a loss "
+    "or "
+    "a return\n"
+    "  seal         to stop working in a view and say what one holds, so that the next can be "
+    "formed\n"
+    "  owner        the member that adds up the gradients of a part of the model, for all\n"
+    "  recovery     a new view after a loss\n"
+    "  healed       is a member that fetched what it lacked of the model from another, its donor\n"
+    "  spare        a worker that takes part without lanes, and steps in when another is lost\n"
+    "  rewind       going back to a checkpoint, where no live copy of the model is left\n"
+    "  fingerprint  a short number made of every bit of the model\n"
+    "  ledger       the coordinator's record of every step: which samples it used, and who "
+    "computed "
+    "them\n";
 constexpr char kPlanSource[] = "the demo's fault plan";
 // Early, so that the undisturbed run, which only has to pass the last recovery, stays short.
 constexpr char kPlan[] =

@@ -17,7 +17,8 @@ constexpr Duration kPause = std::chrono::milliseconds(100);
 constexpr int kFingerprintTries = 100;
 
 // All of them, page by page. `pause` waits for a moment; it returns false when we are to give up.
-absl::StatusOr<std::vector<Fingerprint>> AllFingerprints(const Rest& rest, const std::string& id,
+absl::StatusOr<std::vector<Fingerprint>> AllFingerprints(const RestClient& rest,
+                                                         const std::string& id,
                                                          const std::function<bool()>& pause) {
   std::vector<Fingerprint> all;
   int64_t from = 0;

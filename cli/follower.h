@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "cli/rest.h"
+#include "cli/rest_client.h"
 #include "lib/base/mutex.h"
 #include "lib/base/time.h"
 
@@ -52,7 +52,7 @@ class Follower {
   bool Pause();
   bool ending();
 
-  const Rest rest_;
+  const RestClient rest_;
   const std::string id_;
   const std::string spec_json_;
   const Poster post_;

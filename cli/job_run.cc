@@ -75,7 +75,7 @@ class JobRun {
 
   ClusterEvents Events() {
     return {
-        .on_start = [this](const std::string& process, int pid) { OnStart(process, pid); },
+        .on_start = [this](const ProcessStart& start) { OnStart(start); },
         .on_exit = [this](const ProcessExit& exit) { OnExit(exit); },
         .on_report = [this](const ProcessReport& report) { OnReport(report); },
         .on_fault = [this](const std::string& text) { ShowEvent("fault", text, Json::object()); },
@@ -97,9 +97,10 @@ class JobRun {
         {{"event", "start"}, {"job", id}, {"folder", result_.folder}, {"url", cluster_->url()}})));
   }
 
-  void OnStart(const std::string& process, int pid) {
-    running_.insert(process);
-    screen_.Emit(Text(Json({{"event", "process_start"}, {"process", process}, {"pid", pid}})));
+  void OnStart(const ProcessStart& start) {
+    running_.insert(start.process);
+    screen_.Emit(
+        Text(Json({{"event", "process_start"}, {"process", start.process}, {"pid", start.pid}})));
   }
 
   void OnExit(const ProcessExit& exit) {

@@ -13,7 +13,7 @@
 #include "cli/cluster.h"
 #include "cli/follower.h"
 #include "cli/progress.h"
-#include "cli/rest.h"
+#include "cli/rest_client.h"
 #include "cli/screen.h"
 #include "lib/base/exit_codes.h"
 #include "lib/domain/job.h"

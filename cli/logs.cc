@@ -44,22 +44,52 @@ class Printer {
   std::ostream& out_;
 };
 
+bool Contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+absl::Status NoLogsError(const std::string& job, const std::string& folder) {
+  return absl::NotFoundError(
+      absl::StrCat("there are no logs of a job ", job, " in ", folder,
+                   ". Logs are read from the folder of the cluster, on its machine: --dir names it "
+                   "(the --dir of muster up, or of muster train)"));
+}
+
 absl::Status CheckMembers(const RemoteArguments& arguments, const std::string& folder,
                           const std::vector<std::string>& members) {
-  if (members.empty())
-    return absl::NotFoundError(
-        absl::StrCat("there are no logs of a job ", arguments.job, " in ", folder,
-                     ": it has not been started there, or --dir is not the cluster's folder"));
-  const bool is_there =
-      std::find(members.begin(), members.end(), arguments.member) != members.end();
-  if (arguments.member.empty() || is_there) return absl::OkStatus();
+  if (members.empty()) return NoLogsError(arguments.job, folder);
+  if (arguments.member.empty() || Contains(members, arguments.member)) return absl::OkStatus();
   return absl::NotFoundError(absl::StrCat("job ", arguments.job, " has no log of a member ",
                                           arguments.member, "; there are logs of ",
                                           absl::StrJoin(members, ", ")));
 }
 
-absl::StatusOr<int> Follow(const RemoteArguments& arguments, const Rest& rest, JobLogs& logs,
-                           std::ostream& out) {
+// The job may start such a process, now or later.
+bool MayHave(const JobStatus& job, const std::string& member) {
+  if (job.most_workers == 0) return true;  // a coordinator that does not say
+  for (int64_t i = 0; i < job.most_workers; ++i)
+    if (member == absl::StrCat("worker-", i)) return true;
+  for (int64_t i = 0; i < job.servers; ++i)
+    if (member == absl::StrCat("server-", i)) return true;
+  return false;
+}
+
+// Of a job that is not over. A log may still come; but not one of a process that the job never has,
+// nor here when members have joined already: they log before that.
+absl::Status CheckComing(const RemoteArguments& arguments, const std::string& folder,
+                         const JobStatus& job, const std::vector<std::string>& members) {
+  const bool asks_for_one = !arguments.member.empty() && !Contains(members, arguments.member);
+  if (asks_for_one && !MayHave(job, arguments.member))
+    return absl::NotFoundError(
+        absl::StrCat("job ", job.id, " has no member ", arguments.member, "; it asks for at most ",
+                     Plural(job.most_workers, "worker"), " (worker-0, worker-1, …) and ",
+                     Plural(job.servers, "server"), " (server-0, …)"));
+  if (members.empty() && !job.members.empty()) return NoLogsError(job.id, folder);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int> Follow(const RemoteArguments& arguments, const RestClient& rest,
+                           const std::string& folder, JobLogs& logs, std::ostream& out) {
   const Printer print(arguments, out);
   int quiet = 0;
   int unanswered = 0;
@@ -73,22 +103,26 @@ absl::StatusOr<int> Follow(const RemoteArguments& arguments, const Rest& rest, J
     if (unanswered > kLooksWithoutAnswer)
       return absl::UnavailableError("the coordinator does not answer any more");
     if (job.ok()) over = IsOver(*job);
+    if (job.ok() && !over)
+      MUSTER_RETURN_IF_ERROR(CheckComing(arguments, folder, *job, logs.Members()));
     std::this_thread::sleep_for(kLook);
   }
   logs.Read(/*ends=*/true, print);
   out.flush();
+  MUSTER_RETURN_IF_ERROR(CheckMembers(arguments, folder, logs.Members()));
   return kExitDone;
 }
 
 }  // namespace
 
-absl::StatusOr<int> Logs(const RemoteArguments& arguments, const Rest& rest, std::ostream& out) {
+absl::StatusOr<int> Logs(const RemoteArguments& arguments, const RestClient& rest,
+                         std::ostream& out) {
   MUSTER_RETURN_IF_ERROR(CheckJobId(arguments.job));
   const std::string folder = LogFolder(arguments.dir, arguments.job);
   JobLogs logs(folder, arguments.member);
   if (arguments.follow) {
     MUSTER_RETURN_IF_ERROR(rest.Job(arguments.job).status());
-    return Follow(arguments, rest, logs, out);
+    return Follow(arguments, rest, folder, logs, out);
   }
   MUSTER_RETURN_IF_ERROR(CheckMembers(arguments, folder, logs.Members()));
   logs.Read(/*ends=*/true, Printer(arguments, out));

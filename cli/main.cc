@@ -128,7 +128,8 @@ class AgentCluster final : public cli::Cluster {
                      .faults = std::move(faults)},
                     {.on_start =
                          [this](const agent::ProcessKey& key, pid_t pid) {
-                           if (events_.on_start) events_.on_start(key.name, pid);
+                           if (events_.on_start)
+                             events_.on_start({.job = key.job, .process = key.name, .pid = pid});
                          },
                      .on_exit =
                          [this](const agent::NoteExit& note) {

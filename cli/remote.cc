@@ -33,7 +33,8 @@ int Say(const RemoteArguments& arguments, const JobStatus& job, const std::strin
   return kExitDone;
 }
 
-absl::StatusOr<int> Submit(const RemoteArguments& arguments, const Rest& rest, std::ostream& out) {
+absl::StatusOr<int> Submit(const RemoteArguments& arguments, const RestClient& rest,
+                           std::ostream& out) {
   MUSTER_ASSIGN_OR_RETURN(const JobSpec spec, ReadSpec(arguments.spec, arguments.settings));
   const std::string id = arguments.job.empty() ? NewJobId(spec.runtime.name) : arguments.job;
   MUSTER_ASSIGN_OR_RETURN(const JobStatus job, rest.Submit(id, ToJson(spec)));
@@ -44,7 +45,8 @@ absl::StatusOr<int> Submit(const RemoteArguments& arguments, const Rest& rest, s
 }
 
 // Page by page, so that any number of jobs needs the memory of one page.
-absl::StatusOr<int> List(const RemoteArguments& arguments, const Rest& rest, std::ostream& out) {
+absl::StatusOr<int> List(const RemoteArguments& arguments, const RestClient& rest,
+                         std::ostream& out) {
   std::string page_token;
   bool is_first = true;
   do {
@@ -58,7 +60,8 @@ absl::StatusOr<int> List(const RemoteArguments& arguments, const Rest& rest, std
   return kExitDone;
 }
 
-absl::StatusOr<int> Status(const RemoteArguments& arguments, const Rest& rest, std::ostream& out) {
+absl::StatusOr<int> Status(const RemoteArguments& arguments, const RestClient& rest,
+                           std::ostream& out) {
   MUSTER_ASSIGN_OR_RETURN(const JobStatus job, rest.Job(arguments.job));
   if (arguments.json)
     out << job.json << std::endl;
@@ -77,17 +80,28 @@ void ShowEvent(const RemoteArguments& arguments, const JobEvent& event, std::ost
   }
 }
 
+// With --json the last line is the job itself: events of an earlier term of the coordinator are not
+// kept, its "done" neither.
+int ShowEnd(const RemoteArguments& arguments, const JobStatus& job, std::ostream& out) {
+  if (arguments.json) {
+    nlohmann::ordered_json object = {{"event", "job"}};
+    object.update(nlohmann::ordered_json::parse(job.json));
+    out << Text(object) << std::endl;
+  } else {
+    out << JobText(job) << std::flush;
+  }
+  return static_cast<int>(job.exit_code);
+}
+
 // The job is looked at before each stream: one that is over may send no event any more.
-absl::StatusOr<int> Watch(const RemoteArguments& arguments, const Rest& rest, std::ostream& out) {
+absl::StatusOr<int> Watch(const RemoteArguments& arguments, const RestClient& rest,
+                          std::ostream& out) {
   MUSTER_RETURN_IF_ERROR(rest.Job(arguments.job).status());
   std::string last_id;
   int failures = 0;
   while (true) {
     const absl::StatusOr<JobStatus> now = rest.Job(arguments.job);
-    if (now.ok() && IsOver(*now)) {
-      if (!arguments.json) out << JobText(*now) << std::flush;
-      return static_cast<int>(now->exit_code);
-    }
+    if (now.ok() && IsOver(*now)) return ShowEnd(arguments, *now, out);
     const absl::Status followed = rest.Follow(arguments.job, last_id, [&](const JobEvent& event) {
       last_id = event.id;
       failures = 0;
@@ -102,7 +116,8 @@ absl::StatusOr<int> Watch(const RemoteArguments& arguments, const Rest& rest, st
   }
 }
 
-absl::StatusOr<int> Stop(const RemoteArguments& arguments, const Rest& rest, std::ostream& out) {
+absl::StatusOr<int> Stop(const RemoteArguments& arguments, const RestClient& rest,
+                         std::ostream& out) {
   MUSTER_ASSIGN_OR_RETURN(const JobStatus job, rest.Stop(arguments.job));
   const bool was_over = IsOver(job) && job.state != "stopped";
   const std::string sentence =
@@ -116,7 +131,8 @@ absl::StatusOr<int> Stop(const RemoteArguments& arguments, const Rest& rest, std
   return Say(arguments, job, sentence, out);
 }
 
-absl::StatusOr<int> Cancel(const RemoteArguments& arguments, const Rest& rest, std::ostream& out) {
+absl::StatusOr<int> Cancel(const RemoteArguments& arguments, const RestClient& rest,
+                           std::ostream& out) {
   MUSTER_ASSIGN_OR_RETURN(const JobStatus job, rest.Cancel(arguments.job));
   const bool cancelled = job.state == "cancelled" || !IsOver(job);
   Say(arguments, job,
@@ -126,13 +142,15 @@ absl::StatusOr<int> Cancel(const RemoteArguments& arguments, const Rest& rest, s
   return cancelled ? kExitDone : kExitFailed;
 }
 
-absl::StatusOr<int> Digest(const RemoteArguments& arguments, const Rest& rest, std::ostream& out) {
+absl::StatusOr<int> Digest(const RemoteArguments& arguments, const RestClient& rest,
+                           std::ostream& out) {
   MUSTER_ASSIGN_OR_RETURN(const std::string digest, rest.Digest(arguments.job));
   out << digest << std::endl;
   return 0;
 }
 
-absl::StatusOr<int> Audit(const RemoteArguments& arguments, const Rest& rest, std::ostream& out) {
+absl::StatusOr<int> Audit(const RemoteArguments& arguments, const RestClient& rest,
+                          std::ostream& out) {
   MUSTER_ASSIGN_OR_RETURN(const std::string audit, rest.Audit(arguments.job));
   out << audit << std::endl;
   const auto object = nlohmann::json::parse(audit, nullptr, /*allow_exceptions=*/false);
@@ -140,7 +158,7 @@ absl::StatusOr<int> Audit(const RemoteArguments& arguments, const Rest& rest, st
   return proven ? kExitDone : kExitBadData;
 }
 
-absl::StatusOr<int> Run(const RemoteArguments& arguments, const Rest& rest, std::ostream& out,
+absl::StatusOr<int> Run(const RemoteArguments& arguments, const RestClient& rest, std::ostream& out,
                         const Asker& ask) {
   switch (arguments.command) {
     case Command::kSubmit: return Submit(arguments, rest, out);
@@ -161,7 +179,7 @@ absl::StatusOr<int> Run(const RemoteArguments& arguments, const Rest& rest, std:
 
 int Remote(const RemoteArguments& arguments, std::ostream& out, std::ostream& err,
            const Asker& ask) {
-  const absl::StatusOr<int> code = Run(arguments, Rest(arguments.to), out, ask);
+  const absl::StatusOr<int> code = Run(arguments, RestClient(arguments.to), out, ask);
   if (code.ok()) return *code;
   err << "muster: " << code.status().message() << std::endl;
   if (absl::IsUnavailable(code.status()))
@@ -169,6 +187,27 @@ int Remote(const RemoteArguments& arguments, std::ostream& out, std::ostream& er
         << std::endl;
   return ExitCodeOf(code.status());
 }
+
+namespace {
+
+// "epoch 1 of 2"; empty: it has not begun, or nobody knows yet how long one is.
+std::string EpochText(const JobStatus& job) {
+  if (job.steps == 0) return "";
+  if (job.epochs == 0) return absl::StrCat(", epoch ", job.epoch + 1);
+  // After the last step all of them are complete.
+  return absl::StrCat(", epoch ", std::min(job.epoch + 1, job.epochs), " of ", job.epochs);
+}
+
+std::string StepText(const JobStatus& job) {
+  return job.steps > 0 ? absl::StrCat(job.step, " of ", job.steps) : absl::StrCat(job.step);
+}
+
+// Whoever took part last is not there any more.
+std::string WorkersText(const JobStatus& job) {
+  return IsOver(job) || job.state == "queued" ? "-" : absl::StrCat(job.workers);
+}
+
+}  // namespace
 
 std::string JobTable(const std::vector<JobStatus>& jobs, bool with_head) {
   if (jobs.empty()) return with_head ? "There are no jobs.\n" : "";
@@ -179,16 +218,15 @@ std::string JobTable(const std::vector<JobStatus>& jobs, bool with_head) {
     absl::StrAppendFormat(&text, "%-*s  %-10s  %-15s  %-8s  %s\n", static_cast<int>(width), "job",
                           "state", "step", "loss", "workers");
   for (const JobStatus& job : jobs)
-    absl::StrAppendFormat(&text, "%-*s  %-10s  %-15s  %-8s  %d\n", static_cast<int>(width), job.id,
-                          job.state, absl::StrCat(job.step, " of ", job.steps), Loss(job.loss),
-                          job.workers);
+    absl::StrAppendFormat(&text, "%-*s  %-10s  %-15s  %-8s  %s\n", static_cast<int>(width), job.id,
+                          job.state, StepText(job), Loss(job.loss), WorkersText(job));
   return text;
 }
 
 std::string JobText(const JobStatus& job) {
   std::string text = absl::StrCat("job ", job.id, " is ", job.state);
   if (!job.reason.empty()) absl::StrAppend(&text, ": ", PrintableLines(job.reason));
-  absl::StrAppend(&text, "\n  step ", job.step, " of ", job.steps, ", epoch ", job.epoch + 1, ", ",
+  absl::StrAppend(&text, "\n  step ", StepText(job), EpochText(job), ", ",
                   Plural(job.samples, "sample"), ", loss ", Loss(job.loss), ", ",
                   HowLong(job.seconds), "\n");
   absl::StrAppend(&text, "  view ", job.view, ", lineage ", job.lineage, "; ",

@@ -8,7 +8,7 @@
 
 #include "cli/arguments.h"
 #include "cli/delete.h"
-#include "cli/rest.h"
+#include "cli/rest_client.h"
 
 namespace muster::cli {
 

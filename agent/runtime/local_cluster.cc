@@ -164,18 +164,24 @@ LaneCount LocalCluster::LanesOf(const ProcessKey& key) {
 }
 
 void LocalCluster::OnWanted(const Wanted& wanted) {
-  for (const JobProcesses& job : wanted.jobs) Begin(job.job);
+  for (const JobProcesses& job : wanted.jobs) Begin(job);
   agent_.Do(WantMembers{wanted});
   std::erase_if(jobs_, [this](const auto& job) { return !agent_.Has(job.first); });
 }
 
-void LocalCluster::Begin(const std::string& id) {
+void LocalCluster::Begin(const JobProcesses& wanted) {
+  const std::string& id = wanted.job;
   const auto [it, is_new] = jobs_.try_emplace(id);
   Job& job = it->second;
-  // The job of that id may have been deleted with its folder, and submitted again, without our
-  // having heard of it. Where the folder cannot be made, no process of the job can be started, and
-  // that is told.
-  if (const absl::Status made = folder_.MakeJob(id); !made.ok()) LogWarning("%s", made.message());
+  // The job of that id may have been deleted, with its folder or without, and submitted again: we
+  // do not hear of a deletion. Where the folder cannot be made, no process of the job can be
+  // started, and that is told.
+  if (folder_.HoldsAnotherJob(id, wanted.first_start)) {
+    job.run_before.clear();
+    run_before_.erase(id);
+  }
+  if (const absl::Status made = folder_.MakeJob(id, wanted.first_start); !made.ok())
+    LogWarning("%s", made.message());
   if (is_new) {
     if (auto before = run_before_.extract(id); !before.empty())
       job.run_before = std::move(before.mapped());

@@ -73,7 +73,7 @@ class LocalCluster {
     std::map<std::string, Incarnation> counted;  // by worker, the last one whose lanes were told
   };
   static std::map<std::string, LanesByName> LanesRunBefore(const RunFolder& folder);
-  void Begin(const std::string& id);
+  void Begin(const JobProcesses& wanted);
   void TellLanesRunBefore(const std::string& id, Job& job);
 
   const LocalClusterOptions options_;

@@ -15,6 +15,7 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "lib/base/loopback.h"
@@ -27,6 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kAny[] = "127.0.0.1:0";
+constexpr char kFirstStart[] = "/first_start";
 
 absl::Status CannotWrite(const std::string& path, int error) {
   const std::string text = absl::StrCat("cannot write ", path, ": ", std::strerror(error));
@@ -41,6 +43,13 @@ std::string ReadFile(const std::string& path) {
   std::ostringstream text;
   text << in.rdbuf();
   return text.str();
+}
+
+absl::Status RemoveFolder(const std::string& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (error) return CannotWrite(path, error.value());
+  return absl::OkStatus();
 }
 
 absl::Status MakeFolder(const std::string& path) {
@@ -167,9 +176,22 @@ std::string RunFolder::LogFile(const ProcessKey& key) const {
   return absl::StrCat(folder, "/", key.name, ".log");
 }
 
-absl::Status RunFolder::MakeJob(const std::string& id) const {
+bool RunFolder::HoldsAnotherJob(const std::string& id, StartNumber first_start) const {
+  int64_t held = 0;
+  return absl::SimpleAtoi(ReadFile(job(id) + kFirstStart), &held) && held != first_start.value();
+}
+
+// The number goes last: where this is cut short, the rest is removed the next time.
+absl::Status RunFolder::MakeJob(const std::string& id, StartNumber first_start) const {
+  if (HoldsAnotherJob(id, first_start)) {
+    MUSTER_RETURN_IF_ERROR(RemoveFolder(job(id) + "/logs"));
+    MUSTER_RETURN_IF_ERROR(RemoveFolder(job(id) + "/run"));
+  }
   MUSTER_RETURN_IF_ERROR(MakeFolder(job(id) + "/logs"));
-  return MakeFolder(job(id) + "/run");
+  MUSTER_RETURN_IF_ERROR(MakeFolder(job(id) + "/run"));
+  const std::string number = absl::StrCat(first_start.value(), "\n");
+  if (ReadFile(job(id) + kFirstStart) == number) return absl::OkStatus();
+  return ReplaceFile(job(id) + kFirstStart, number);
 }
 
 RunFolder::~RunFolder() {

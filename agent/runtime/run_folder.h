@@ -6,6 +6,7 @@
 //   logs/coordinator.log      what the coordinator printed
 //   jobs/JOB/logs/NAME.log    what each process of a job printed
 //   jobs/JOB/run/NAME.lanes   how many lanes each worker of a job has run
+//   jobs/JOB/first_start      which job of that id it is: the number of its first start
 //   store/                    the coordinator's
 //   checkpoints/
 //   prometheus-targets.json   for Prometheus' file_sd_configs: who serves metrics now
@@ -53,8 +54,10 @@ class RunFolder {
   // is not an address; kUnavailable: it is not an address of this machine.
   absl::StatusOr<ClusterAddresses> PickAddresses(const std::string& http = "");
 
-  // Makes the folders of a job's processes.
-  absl::Status MakeJob(const std::string& id) const;
+  // What lies there was left by another job of that id, which has been deleted since.
+  bool HoldsAnotherJob(const std::string& id, StartNumber first_start) const;
+  // Makes the folders of a job's processes. What another job of that id left there is removed.
+  absl::Status MakeJob(const std::string& id, StartNumber first_start) const;
 
   // Who serves metrics where.
   absl::Status WriteTargets(const std::map<ProcessKey, std::string>& addresses) const;

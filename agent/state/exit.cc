@@ -12,6 +12,7 @@ ExitMeaning MeaningOf(const Exit& exit) {
     case kExitDone: return ExitMeaning::kDone;
     case kExitStopped:
     case kExitLater: return ExitMeaning::kLeft;
+    case kExitReplaced: return ExitMeaning::kHopeless;
     default: return IsHopelessExit(exit.code) ? ExitMeaning::kHopeless : ExitMeaning::kFailure;
   }
 }
@@ -29,8 +30,10 @@ std::string CodeMeaning(int code) {
     case kExitBadConfiguration: return " (bad configuration)";
     case kExitBadData: return " (bad data)";
     case kExitStopped: return " (stopped or cancelled by a person)";
+    case kExitReplaced: return " (another process has taken its place)";
     case kExitLater: return " (left as asked)";
     case kExitOtherEnvironment: return " (its numeric environment differs from the job's)";
+    case kExitTerminated: return " (told to go by a signal)";
     default: return "";
   }
 }

@@ -125,8 +125,8 @@ class Prober {
   std::atomic<bool> stop_{false};
   Mutex mutex_;
   CondVar pause_;
-  std::vector<double> gets_;  // guarded by mutex_
-  std::vector<double> asks_;  // guarded by mutex_
+  std::vector<double> gets_ ABSL_GUARDED_BY(mutex_);
+  std::vector<double> asks_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 

@@ -78,18 +78,18 @@ SimulatedMembers::~SimulatedMembers() {
 }
 
 bool SimulatedMembers::Connect(Duration patience) {
-  for (size_t i = 0; i < members_.size(); ++i) Open(members_[i], i);
-  return Until([this] { return asked_ == simulation_.members; }, Now() + patience);
+  for (size_t i = 0; i < static_cast<size_t>(simulation_.members); ++i) Open(i);
+  return Until(Goal::kAllAsked, Now() + patience);
 }
 
 bool SimulatedMembers::JoinAll(Duration patience) {
   const Duration pace = simulation_.lease / 3;
-  for (size_t i = 0; i < members_.size(); ++i) {
-    Member& member = members_[i];
+  for (size_t i = 0; i < static_cast<size_t>(simulation_.members); ++i) {
     std::string join;
     std::shared_ptr<Session> session;
     {
       MutexLock lock(mutex_);
+      Member& member = members_[i];
       member.joined = true;
       member.alive_at = Now() + pace * static_cast<int64_t>(i + 1) / simulation_.members;
       join = JoinOf(member);
@@ -103,7 +103,7 @@ bool SimulatedMembers::JoinAll(Duration patience) {
 
 bool SimulatedMembers::Live(Duration time, Duration step_time) {
   step_at_ = Now();
-  Until([] { return false; }, Now() + time, step_time);
+  Until(Goal::kNone, Now() + time, step_time);
   return Trouble().empty();
 }
 
@@ -122,11 +122,11 @@ void SimulatedMembers::LoseOne() {
 }
 
 bool SimulatedMembers::AwaitSeal(Duration patience) {
-  return Until([this] { return sealed_; }, Now() + patience);
+  return Until(Goal::kSealed, Now() + patience);
 }
 
 bool SimulatedMembers::AwaitActive(Duration patience) {
-  return Until([this] { return active_ == left_; }, Now() + patience);
+  return Until(Goal::kAllActive, Now() + patience);
 }
 
 void SimulatedMembers::ExpectRestart() {
@@ -153,11 +153,12 @@ SessionHandler SimulatedMembers::HandlerOf(size_t index) {
           [this, index](const absl::Status& why) { OnBroken(index, why); }};
 }
 
-void SimulatedMembers::Open(Member& member, size_t index) {
+void SimulatedMembers::Open(size_t index) {
   std::string first;
   {
     // Whoever has joined says so again, as real members do; others ask for their job first.
     MutexLock lock(mutex_);
+    Member& member = members_[index];
     member.connect_at.reset();
     first = member.joined ? JoinOf(member)
                           : Encode(ToCoordinator(AskJob{simulation_.job, member.id.name}));
@@ -166,7 +167,7 @@ void SimulatedMembers::Open(Member& member, size_t index) {
   session->Send({std::move(first), {}});
   ++sent_;
   MutexLock lock(mutex_);
-  member.session = std::move(session);
+  members_[index].session = std::move(session);
 }
 
 std::string SimulatedMembers::JoinOf(const Member& member) const {
@@ -308,10 +309,20 @@ void SimulatedMembers::Pump(Time now) {
       Encode(ToCoordinator(Alive{step, "waiting for results"})));
   for (const auto& session : due) session->Send(FrameOfMany(alive));
   sent_ += static_cast<int64_t>(due.size());
-  for (const size_t index : connect) Open(members_[index], index);
+  for (const size_t index : connect) Open(index);
 }
 
-bool SimulatedMembers::Until(const std::function<bool()>& done, Time deadline, Duration step_time) {
+bool SimulatedMembers::Reached(Goal goal) const {
+  switch (goal) {
+    case Goal::kNone: return false;
+    case Goal::kAllAsked: return asked_ == simulation_.members;
+    case Goal::kSealed: return sealed_;
+    case Goal::kAllActive: return active_ == left_;
+  }
+  return false;
+}
+
+bool SimulatedMembers::Until(Goal goal, Time deadline, Duration step_time) {
   while (true) {
     const Time now = Now();
     Pump(now);
@@ -320,7 +331,7 @@ bool SimulatedMembers::Until(const std::function<bool()>& done, Time deadline, D
       SendRecords(now);
     }
     MutexLock lock(mutex_);
-    if (done()) return true;
+    if (Reached(goal)) return true;
     if (now >= deadline) return false;
     changed_.WaitUntil(mutex_, std::min(deadline, now + kPumpEvery));
   }

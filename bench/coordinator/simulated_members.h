@@ -4,12 +4,12 @@
 // told apart by their kind alone, so that the load program leaves the cores to the coordinator.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "lib/base/mutex.h"
 #include "lib/base/time.h"
 #include "lib/domain/job.h"
@@ -75,18 +75,21 @@ class SimulatedMembers {
     StartNumber start;  // of the job, as it was told
   };
 
+  enum class Goal { kNone, kAllAsked, kSealed, kAllActive };  // of a wait
+
   SessionHandler HandlerOf(size_t index);
-  void Open(Member& member, size_t index);
+  void Open(size_t index);
   std::string JoinOf(const Member& member) const;
   void OnFrame(size_t index, const Frame& frame);
   void OnBroken(size_t index, const absl::Status& why);
   // The answer, where one is due.
-  std::string Answer(size_t index, const std::string& header);
-  std::string AnswerSeal(Member& member, const Seal& seal);
-  void Activated(size_t index, const std::string& header);
+  std::string Answer(size_t index, const std::string& header) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string AnswerSeal(Member& member, const Seal& seal) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Activated(size_t index, const std::string& header) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SendRecords(Time now);
   void Pump(Time now);
-  bool Until(const std::function<bool()>& done, Time deadline, Duration step_time = {});
+  bool Reached(Goal goal) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool Until(Goal goal, Time deadline, Duration step_time = {});
 
   const Simulation simulation_;
   const std::string address_;
@@ -98,20 +101,19 @@ class SimulatedMembers {
 
   mutable Mutex mutex_;
   CondVar changed_;
-  // All below guarded by mutex_.
-  std::vector<Member> members_;
-  int32_t asked_ = 0;
-  int32_t active_ = 0;
-  int32_t left_ = 0;  // members that are not gone
-  bool sealed_ = false;
-  bool restarting_ = false;
-  int64_t broken_ = 0;
-  int64_t sent_away_ = 0;
-  std::string last_trouble_;
-  View view_;  // as the first member was told
-  Step next_step_;
-  Time records_sent_{};
-  std::vector<double> ack_times_;
+  std::vector<Member> members_ ABSL_GUARDED_BY(mutex_);
+  int32_t asked_ ABSL_GUARDED_BY(mutex_) = 0;
+  int32_t active_ ABSL_GUARDED_BY(mutex_) = 0;
+  int32_t left_ ABSL_GUARDED_BY(mutex_) = 0;  // members that are not gone
+  bool sealed_ ABSL_GUARDED_BY(mutex_) = false;
+  bool restarting_ ABSL_GUARDED_BY(mutex_) = false;
+  int64_t broken_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t sent_away_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::string last_trouble_ ABSL_GUARDED_BY(mutex_);
+  View view_ ABSL_GUARDED_BY(mutex_);  // as the first member was told
+  Step next_step_ ABSL_GUARDED_BY(mutex_);
+  Time records_sent_ ABSL_GUARDED_BY(mutex_){};
+  std::vector<double> ack_times_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace muster::bench

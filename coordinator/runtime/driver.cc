@@ -529,7 +529,7 @@ void Driver::AnswerAsk(SessionId id, const AskJob& ask) {
   if (!failure_.ok()) return;  // its session will end, and it asks again
   AfterWrite([this, id, ask] {
     if (const auto job = JobFor(ask.job)) return sessions_.Answer(id, *job);
-    sessions_.Answer(id, Leave{0, absl::StrCat("job ", ask.job, " is not running")});
+    sessions_.Answer(id, coordinator_.LeaveOf(ask.job));
   });
 }
 

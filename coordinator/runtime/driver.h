@@ -144,12 +144,12 @@ class Driver {
   std::deque<std::function<void()>> after_write_;  // of `unsaved_`
   // While the journal cannot be written: who went down, once each, and what became of work on disk.
   std::deque<Input> held_back_;
-  absl::Status failure_;    // of the last write
-  bool sealed_ = false;     // a Seal was sent since the last look
+  absl::Status failure_;  // of the last write
+  bool sealed_ = false;   // a Seal was sent since the last look
   // By id. A job may be large, and jobs may be many: only what has changed is looked at again.
   using Jobs = std::map<std::string, KnownJobPtr>;
   Jobs looked_at_;
-  Jobs last_written_;               // what readers see while the journal cannot be written
+  Jobs last_written_;                // what readers see while the journal cannot be written
   std::set<std::string> unwritten_;  // jobs in which these two may differ
   CheckpointTimes checkpoint_times_;
   std::map<std::string, double> counted_;  // what counters have been given so far, by metric

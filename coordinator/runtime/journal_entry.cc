@@ -176,6 +176,8 @@ void ReadJob(FieldReader& read, JobJournal& job) {
       "spec", [](const std::string& json) { return ParseJobJson(json); }, job.spec);
   read.Number("start", number);
   job.start = StartNumber(number);
+  read.Number("first_start", number);
+  job.first_start = StartNumber(number);
   read.Number("workers", number);
   job.workers = static_cast<int32_t>(number);
   ReadPhase(read, job.phase);
@@ -237,6 +239,7 @@ std::string EncodeJob(const JournalEntry& entry) {
                    {"submission", absl::StrCat(job.submission)},
                    {"spec", ToJson(job.spec)},
                    {"start", absl::StrCat(job.start.value())},
+                   {"first_start", absl::StrCat(job.first_start.value())},
                    {"workers", absl::StrCat(job.workers)},
                    {"phase", std::string(PhaseName(job.phase))},
                    {"reason", job.reason},

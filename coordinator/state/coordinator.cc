@@ -158,10 +158,11 @@ void Coordinator::OnJoin(const MemberId& member, const Join& join) {
     if (is_new && (run == nullptr || !run->Has(member))) job_of_.erase(member.incarnation);
     return;
   }
-  const std::string why = is_new ? absl::StrCat("job ", join.job, " is not running")
-                                 : absl::StrCat("it is a member of job ", of->second);
+  Leave leave = LeaveOf(join.job);
+  if (!is_new) leave = {kExitFailed, absl::StrCat("it is a member of job ", of->second)};
   if (is_new) job_of_.erase(of);
-  Do(ToMember{member, Leave{kExitDone, absl::StrCat(member.name, " cannot take part: ", why)}});
+  leave.reason = absl::StrCat(member.name, " cannot take part: ", leave.reason);
+  Do(ToMember{member, std::move(leave)});
 }
 
 void Coordinator::On(const MemberDown& down) {
@@ -317,6 +318,14 @@ std::optional<JobIs> Coordinator::JobOf(const std::string& id) const {
   const JobJournal* job = &it->second.journal();
   return JobIs{id,        job->start, leadership_.cluster, leadership_.term,
                job->spec, "",         job->environment};
+}
+
+// It ends as its job has ended; else it may be started again for a later start of the job.
+Leave Coordinator::LeaveOf(const std::string& id) const {
+  const JobJournal* job = Find(id);
+  if (job == nullptr || !Ended(job->phase))
+    return {kExitLater, absl::StrCat("job ", id, " is not running")};
+  return {job->exit_code, absl::StrCat("job ", id, " is ", std::string(PhaseName(job->phase)))};
 }
 
 std::string Coordinator::JobOfMember(const MemberId& member) const {

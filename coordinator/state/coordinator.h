@@ -11,8 +11,8 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <variant>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "coordinator/state/actions.h"
@@ -42,20 +42,23 @@ class Coordinator {
   // In the order of their ids.
   std::vector<std::string> JobIds() const;
   const JobJournal* Find(const std::string& id) const;
-  // Jobs of which StatusOf may tell something else than when this was called last, or that are gone.
+  // Jobs of which StatusOf may tell something else than when this was called last, or that are
+  // gone.
   std::set<std::string> TakeChanged() { return std::exchange(changed_, {}); }
   JobStatus StatusOf(const std::string& id) const;  // of one of them
   std::vector<JobStatus> Status() const;
   // What a process that asks for its job is told; nothing: no such job is running.
   std::optional<JobIs> JobOf(const std::string& id) const;
   // Empty: of none.
+  // For a process of the job while the job does not run.
+  Leave LeaveOf(const std::string& id) const;
   std::string JobOfMember(const MemberId& member) const;
   TermNumber term() const { return leadership_.term; }
 
  private:
   struct Job {
     std::variant<StoredJob, JobRun> is;
-    std::string waits_for{};  // in the queue
+    std::string waits_for{};     // in the queue
     bool being_deleted = false;  // DeleteJob has not been answered
 
     JobRun* run() { return std::get_if<JobRun>(&is); }
@@ -102,7 +105,7 @@ class Coordinator {
   bool wanted_changed_ = false;  // by that input: agents are told
 
   std::map<std::string, Job> jobs_;
-  std::set<std::string> changed_;  // since somebody looked
+  std::set<std::string> changed_;              // since somebody looked
   std::map<Incarnation, std::string> job_of_;  // members of jobs that run, live and evicted ones
   std::map<std::string, int32_t> slots_;       // of host agents that are there, by node
   std::vector<std::string> to_delete_;         // found at the start; until the first input

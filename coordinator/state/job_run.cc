@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/exit_codes.h"
 
 namespace muster::coordinator {
 
@@ -64,7 +63,7 @@ StoredJob JobRun::Rest() && {
 int32_t JobRun::slots() const { return journal_.workers + journal_.spec.runtime.servers; }
 
 JobProcesses JobRun::Processes() const {
-  JobProcesses job{journal_.id, journal_.start, {}};
+  JobProcesses job{journal_.id, journal_.start, {}, journal_.first_start};
   for (int32_t i = 0; i < journal_.workers; ++i)
     job.processes.push_back({absl::StrCat("worker-", i), Role::kWorker});
   for (int32_t i = 0; i < journal_.spec.runtime.servers; ++i)
@@ -103,6 +102,7 @@ void JobRun::SayPhase(std::string text) {
 
 void JobRun::On(const StartRun& start) {
   journal_.start = start.start;
+  if (journal_.first_start == StartNumber(0)) journal_.first_start = start.start;
   journal_.workers = start.workers;
   SetPhase(JobPhase::kStarting, "waits for its members");
 }
@@ -162,7 +162,7 @@ bool JobRun::EndsWith(const ProcessExited& exited) {
         kExitFailed);
   } else if (exited.signal == 0 && IsHopelessExit(exited.exit_code)) {
     End(JobPhase::kFailed, absl::StrCat(exited.name, " ", exited.cause, ":\n", exited.last_lines),
-        exited.exit_code == kExitOtherEnvironment ? kExitFailed : exited.exit_code);
+        exited.exit_code);
   }
   return ended();
 }
@@ -241,7 +241,10 @@ bool JobRun::Admit(const Join& join) {
   } else if (join.start != journal_.start) {
     refusal = "it was told of another start of the job";
     code = kExitLater;
-  } else if (IsReplaced(join) || membership_.WasEvicted(join.id.incarnation)) {
+  } else if (IsReplaced(join)) {
+    refusal = "a newer process of that name has taken its place";
+    code = kExitReplaced;
+  } else if (membership_.WasEvicted(join.id.incarnation)) {
     refusal = "it was evicted; it may come back under a fresh incarnation";
   } else if (journal_.lanes.HasEnded(join.id.incarnation)) {  // it said so before it ended
     refusal = "its host agent has told that its process ended";
@@ -260,7 +263,8 @@ bool JobRun::Admit(const Join& join) {
 
 void JobRun::From(const MemberId& member, const Join& join) {
   if (!Admit(join)) return;
-  for (const MemberId& id : membership_.OthersOfName(member)) Evict(id, "a newer incarnation came");
+  for (const MemberId& id : membership_.OthersOfName(member))
+    Evict(id, "a newer incarnation came", kExitReplaced);
   const bool is_new = membership_.Admit(join, now_);
   if (!journal_.environment && join.role == Role::kWorker) {
     journal_.environment = join.environment;
@@ -289,10 +293,10 @@ void JobRun::On(const MemberDown& down) {
   EvictEnded();
 }
 
-void JobRun::Evict(const MemberId& member, const std::string& why) {
+void JobRun::Evict(const MemberId& member, const std::string& why, int exit_code) {
   const std::optional<bool> was_up = membership_.Evict(member);
   if (!was_up) return;
-  if (*was_up) Do(ToMember{member, Leave{kExitFailed, absl::StrCat("evicted: ", why)}});
+  if (*was_up) Do(ToMember{member, Leave{exit_code, absl::StrCat("evicted: ", why)}});
   const int32_t index = journal_.view ? journal_.view->IndexOf(member) : -1;
   if (index < 0) return;
   next_view_.loss = true;

@@ -23,6 +23,7 @@
 #include "coordinator/state/status.h"
 #include "coordinator/state/step_ledger.h"
 #include "coordinator/state/view_change.h"
+#include "lib/base/exit_codes.h"
 
 namespace muster::coordinator {
 
@@ -103,7 +104,8 @@ class JobRun {
   bool IsReplaced(const Join& join) const;
   bool Admit(const Join& join);
   void Reattach(const Join& join);
-  void Evict(const MemberId& member, const std::string& why);
+  // Its agent starts it again, unless `exit_code` says otherwise.
+  void Evict(const MemberId& member, const std::string& why, int exit_code = kExitFailed);
   void EvictEnded();
   void EvictLost();
   bool Wants(const std::string& name) const;
@@ -149,7 +151,7 @@ class JobRun {
   JobJournal journal_;
   Membership membership_;
   std::optional<ViewChange> change_;
-  bool reattaching_;               // after a restart: members of the persisted view may still come
+  bool reattaching_;  // after a restart: members of the persisted view may still come
   struct {
     Time since;                     // somebody came, or we stood still: a lease from then on
     std::optional<int64_t> looked;  // the membership in which not all of them were back

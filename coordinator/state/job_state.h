@@ -35,7 +35,8 @@ struct JobJournal {
   std::string id;
   int64_t submission = 0;  // 1, 2, … in the order of submission
   JobSpec spec;
-  StartNumber start;    // of its last start; 0: it never started
+  StartNumber start;  // of its last start; 0: it never started
+  StartNumber first_start;
   int32_t workers = 0;  // as many as its last start was granted; 0: it never started
   JobPhase phase = JobPhase::kQueued;
   std::string reason;  // why it is in that phase, for people

@@ -286,6 +286,9 @@ struct JobProcesses {
   std::string job;
   StartNumber start;
   std::vector<ProcessWanted> processes;
+  // The same for all starts of a job. Another job, of which the id is the same because the first
+  // was deleted, has another.
+  StartNumber first_start{};
 };
 // Everything that should run on this host, complete each time: the agent starts what is missing and
 // stops what is not listed, whole jobs too.

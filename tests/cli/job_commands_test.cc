@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "cli/cluster_folder.h"
 #include "cli/remote.h"
@@ -22,6 +23,7 @@ namespace {
 using Command = RemoteArguments::Command;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 class JobCommandsTest : public ::testing::Test {
  protected:
@@ -30,9 +32,31 @@ class JobCommandsTest : public ::testing::Test {
   }
   ~JobCommandsTest() override { std::filesystem::remove_all(cluster_); }
 
+  // Of two workers, of which worker-0 has joined while it runs.
   static std::string JobJson(const std::string& id, const std::string& state) {
-    return absl::StrCat(R"({"id":")", id, R"(","state":")", state,
-                        R"(","checkpoints":[{"lineage":1,"step":4},{"lineage":1,"step":8}]})");
+    return absl::StrCat(R"({"id":")", id, R"(","state":")", state, R"(","exit_code":)",
+                        state == "done" ? 0 : 67, R"(,"spec":{"workers":{"min":1,"max":2}},)",
+                        state == "running" ? R"("members":[{"name":"worker-0"}],)" : "",
+                        R"("checkpoints":[{"lineage":1,"step":4},{"lineage":1,"step":8}]})");
+  }
+  void SetState(const std::string& id, const std::string& state) {
+    MutexLock lock(mutex_);
+    states_[id] = state;
+  }
+  bool Has(const std::string& id) {
+    MutexLock lock(mutex_);
+    return states_.count(id) > 0;
+  }
+  std::vector<std::string> Asked() {
+    MutexLock lock(mutex_);
+    return asked_;
+  }
+  void WriteLog(const std::string& job, const std::string& member) const {
+    std::filesystem::create_directories(LogFolder(cluster_, job));
+    std::ofstream(LogFolder(cluster_, job) + "/" + member + ".log") << "a line\n";
+  }
+  void WriteAddress(const std::string& http) const {
+    std::ofstream(cluster_ + "/cluster.json") << R"({"http":")" << http << "\"}";
   }
   void Answer(const http::Request& request, const http::Responder& respond) {
     MutexLock lock(mutex_);
@@ -67,8 +91,9 @@ class JobCommandsTest : public ::testing::Test {
 
   std::string cluster_ = ::testing::TempDir() + "/muster-jobs-XXXXXX";
   Mutex mutex_;
-  std::map<std::string, std::string> states_{{"done", "done"}, {"runs", "running"}};
-  std::vector<std::string> asked_;
+  std::map<std::string, std::string> states_ ABSL_GUARDED_BY(mutex_) = {{"done", "done"},
+                                                                        {"runs", "running"}};
+  std::vector<std::string> asked_ ABSL_GUARDED_BY(mutex_);
   const std::unique_ptr<http::Server> server_ =
       http::Server::Start(
           "127.0.0.1:0",
@@ -83,7 +108,7 @@ class JobCommandsTest : public ::testing::Test {
 
 TEST_F(JobCommandsTest, AListGoesThroughAllPages) {
   EXPECT_EQ(Run({.command = Command::kList, .state = "running"}), 0);
-  EXPECT_THAT(asked_, ElementsAre("list state=running ", "list page_token=7 state=running "));
+  EXPECT_THAT(Asked(), ElementsAre("list state=running ", "list page_token=7 state=running "));
   EXPECT_THAT(out_.str(), HasSubstr("workers\na  "));
   EXPECT_THAT(out_.str(), HasSubstr("\nb  "));
   EXPECT_EQ(out_.str().find("state", out_.str().find("state") + 1), std::string::npos)
@@ -109,9 +134,9 @@ TEST_F(JobCommandsTest, DeleteAsksAndTakesNoForAnAnswer) {
   };
   EXPECT_EQ(Run({.command = Command::kDelete, .job = "done"}, answer(false)), 67);
   EXPECT_EQ(question, "Delete job done with its 2 checkpoints? [y/N] ");
-  EXPECT_EQ(states_.count("done"), 1u);
+  EXPECT_TRUE(Has("done"));
   EXPECT_EQ(Run({.command = Command::kDelete, .job = "done"}, answer(true)), 0);
-  EXPECT_EQ(states_.count("done"), 0u);
+  EXPECT_FALSE(Has("done"));
 }
 
 TEST_F(JobCommandsTest, WhereNobodyCanBeAskedDeleteNeedsYes) {
@@ -124,18 +149,71 @@ TEST_F(JobCommandsTest, WhereNobodyCanBeAskedDeleteNeedsYes) {
 TEST_F(JobCommandsTest, AJobThatHasNotEndedIsNotDeleted) {
   EXPECT_EQ(Run({.command = Command::kDelete, .job = "runs", .yes = true}), 64);
   EXPECT_THAT(err_.str(), HasSubstr("job runs is running: end it first, with muster cancel runs"));
-  EXPECT_THAT(asked_, ElementsAre("GET runs"));
+  EXPECT_THAT(Asked(), ElementsAre("GET runs"));
 }
 
 TEST_F(JobCommandsTest, LogsGoWithTheJobWhereTheFolderIsThatOfTheCluster) {
-  const std::string logs = LogFolder(cluster_, "done");
-  std::filesystem::create_directories(logs);
+  WriteLog("done", "worker-0");
   EXPECT_EQ(Run({.command = Command::kDelete, .job = "done", .yes = true}), 0);
-  EXPECT_TRUE(std::filesystem::exists(logs)) << "of another cluster, for all we know";
-  states_["done"] = "done";
-  std::ofstream(cluster_ + "/cluster.json") << R"({"http":")" << server_->Address() << "\"}";
+  EXPECT_TRUE(std::filesystem::exists(LogFolder(cluster_, "done")))
+      << "of another cluster, for all we know";
+  SetState("done", "done");
+  WriteAddress(server_->Address());
   EXPECT_EQ(Run({.command = Command::kDelete, .job = "done", .yes = true}), 0);
-  EXPECT_FALSE(std::filesystem::exists(logs));
+  EXPECT_FALSE(std::filesystem::exists(LogFolder(cluster_, "done")));
+}
+
+TEST_F(JobCommandsTest, OneClusterHasSeveralAddresses) {
+  const std::string address = server_->Address();
+  const std::string port = address.substr(address.rfind(':'));
+  WriteAddress("localhost" + port);
+  WriteLog("done", "worker-0");
+  EXPECT_EQ(Run({.command = Command::kDelete, .job = "done", .yes = true}), 0);
+  EXPECT_THAT(out_.str(), HasSubstr("and its logs"));
+  EXPECT_FALSE(std::filesystem::exists(LogFolder(cluster_, "done")));
+}
+
+TEST_F(JobCommandsTest, LogsOfAnotherClustersJobOfThatNameStay) {
+  const auto other =
+      http::Server::Start("127.0.0.1:0", {{"GET", "/v1/jobs/{id}",
+                                           [](const http::Request&, const http::Responder& r) {
+                                             r.Send({.body = JobJson("done", "done")});
+                                           }}})
+          .value();
+  WriteAddress(other->Address());
+  WriteLog("done", "worker-0");
+  EXPECT_EQ(Run({.command = Command::kDelete, .job = "done", .yes = true}), 0);
+  EXPECT_TRUE(std::filesystem::exists(LogFolder(cluster_, "done")));
+}
+
+TEST_F(JobCommandsTest, ToFollowALogThatNeverComesIsAnError) {
+  const auto follow = [&](const std::string& job, const std::string& member) {
+    return Run({.command = Command::kLogs, .job = job, .member = member, .follow = true});
+  };
+  EXPECT_EQ(follow("done", ""), 1);
+  EXPECT_THAT(err_.str(), HasSubstr("there are no logs of a job done in "));
+  EXPECT_THAT(err_.str(), HasSubstr("--dir names it"));
+  EXPECT_EQ(follow("runs", ""), 1) << "a member has joined, so this is not its cluster's folder";
+  EXPECT_THAT(err_.str(), HasSubstr("there are no logs of a job runs in "));
+  EXPECT_EQ(follow("runs", "worker-2"), 1);
+  EXPECT_THAT(err_.str(),
+              HasSubstr("job runs has no member worker-2; it asks for at most 2 workers"));
+  WriteLog("done", "worker-0");
+  EXPECT_EQ(follow("done", "worker-1"), 1);
+  EXPECT_THAT(err_.str(), HasSubstr("no log of a member worker-1; there are logs of worker-0"));
+  EXPECT_EQ(follow("done", "worker-0"), 0);
+  EXPECT_EQ(out_.str(), "a line\n");
+}
+
+// Of a term of the coordinator before this one, whose events are not kept.
+TEST_F(JobCommandsTest, WatchOfAJobThatIsOverEndsWithTheJob) {
+  EXPECT_EQ(Run({.command = Command::kWatch, .job = "done", .json = true}), 0);
+  EXPECT_THAT(out_.str(), StartsWith(R"({"event":"job",)"));
+  EXPECT_THAT(out_.str(), HasSubstr(R"("state":"done")"));
+  EXPECT_EQ(out_.str().find('\n'), out_.str().size() - 1) << "one line";
+  SetState("done", "cancelled");
+  EXPECT_EQ(Run({.command = Command::kWatch, .job = "done"}), 67);
+  EXPECT_THAT(out_.str(), StartsWith("job done is cancelled"));
 }
 
 }  // namespace

@@ -110,6 +110,7 @@ TEST_F(JobLogsTest, TheCommandNamesMembersAndEscapesWhatSteersATerminal) {
 TEST_F(JobLogsTest, WhatIsNotThereIsNamed) {
   EXPECT_EQ(Logs({}), 1);
   EXPECT_THAT(err_.str(), HasSubstr("there are no logs of a job j in " + folder()));
+  EXPECT_THAT(err_.str(), HasSubstr("--dir names it"));
   Append("worker-0", "x\n");
   EXPECT_EQ(Logs({.member = "worker-7"}), 1);
   EXPECT_THAT(err_.str(), HasSubstr("no log of a member worker-7; there are logs of worker-0"));

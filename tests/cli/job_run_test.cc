@@ -8,6 +8,7 @@
 #include <optional>
 #include <sstream>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "cli/job_file.h"
 #include "cli/remote.h"
@@ -72,77 +73,99 @@ class HandCluster final : public Cluster {
   bool quit_ = false;
 };
 
+// What the coordinator that the test plays answers.
+struct Answers {
+  nlohmann::json job = {
+      {"state", "running"}, {"step", 0}, {"steps", 20}, {"loss", 0.5}, {"workers", 1}};
+  absl::Status refuse;
+  absl::Status stop_answer;
+  std::function<void()> on_stream;
+  int unavailable = 0;
+  absl::Status fingerprints_error;
+  int no_fingerprints = 0;  // answers with that error
+  int too_slow = 0;         // streams that get no answer in time
+  bool gone = false;
+  std::vector<std::pair<std::string, std::string>> first_events;  // of every stream
+  std::string after_events;  // state of the job after them; empty: as it was
+  std::shared_ptr<http::EventStream> stream;
+};
+
 class JobRunTest : public ::testing::Test {
  protected:
   JobRunTest() {
     if (mkdtemp(folder_.data()) == nullptr) std::abort();
-    server_ = http::Server::Start("127.0.0.1:0",
-                                  {{"POST", "/v1/jobs",
-                                    [this](const http::Request& request, const http::Responder& r) {
-                                      OnSubmit(request, r);
-                                    }},
-                                   {"GET", "/v1/jobs/{id}",
-                                    [this](const http::Request&, const http::Responder& r) {
-                                      r.Send({.body = JobJson()});
-                                    }},
-                                   {"GET", "/v1/jobs/{id}/fingerprints",
-                                    [this](const http::Request& request, const http::Responder& r) {
-                                      OnFingerprints(request, r);
-                                    }},
-                                   {"POST", "/v1/jobs/{id}:stop",
-                                    [this](const http::Request&, const http::Responder& r) {
-                                      if (!stop_answer_.ok()) return r.Send(stop_answer_);
-                                      r.Send({.body = "{}"});
-                                      Become("stopped", 67);
-                                    }},
-                                   {"POST", "/v1/jobs/{id}:cancel",
-                                    [this](const http::Request&, const http::Responder& r) {
-                                      if (JobState() == "running") Become("cancelled", 67);
-                                      r.Send({.body = JobJson()});
-                                    }},
-                                   {"GET", "/v1/jobs/{id}/events",
-                                    [this](const http::Request&, const http::Responder& r) {
-                                      MutexLock lock(mutex_);
-                                      if (gone_)
-                                        return r.Send(absl::UnavailableError("it has ended"));
-                                      if (too_slow_ > 0) {
-                                        --too_slow_;
-                                        return r.Send(absl::DeadlineExceededError("not in time"));
-                                      }
-                                      stream_ = r.Stream();
-                                      for (const auto& [name, data] : first_events_)
-                                        stream_->Send("1", name, data);
-                                      if (!after_events_.empty()) {
-                                        job_["state"] = after_events_;
-                                        job_["exit_code"] = after_events_ == "done" ? 0 : 1;
-                                      }
-                                      if (job_["state"] != "running")
-                                        stream_->Send("9", "done", "{}");
-                                      if (on_stream_) on_stream_();
-                                    }}})
+    server_ = http::Server::Start(
+                  "127.0.0.1:0",
+                  {{"POST", "/v1/jobs",
+                    [this](const http::Request& request, const http::Responder& r) {
+                      OnSubmit(request, r);
+                    }},
+                   {"GET", "/v1/jobs/{id}",
+                    [this](const http::Request&, const http::Responder& r) {
+                      r.Send({.body = JobJson()});
+                    }},
+                   {"GET", "/v1/jobs/{id}/fingerprints",
+                    [this](const http::Request& request, const http::Responder& r) {
+                      OnFingerprints(request, r);
+                    }},
+                   {"POST", "/v1/jobs/{id}:stop",
+                    [this](const http::Request&, const http::Responder& r) { OnStop(r); }},
+                   {"POST", "/v1/jobs/{id}:cancel",
+                    [this](const http::Request&, const http::Responder& r) {
+                      if (JobState() == "running") Become("cancelled", 67);
+                      r.Send({.body = JobJson()});
+                    }},
+                   {"GET", "/v1/jobs/{id}/events",
+                    [this](const http::Request&, const http::Responder& r) {
+                      MutexLock lock(mutex_);
+                      if (answers_.gone) return r.Send(absl::UnavailableError("it has ended"));
+                      if (answers_.too_slow > 0) {
+                        --answers_.too_slow;
+                        return r.Send(absl::DeadlineExceededError("not in time"));
+                      }
+                      answers_.stream = r.Stream();
+                      for (const auto& [name, data] : answers_.first_events)
+                        answers_.stream->Send("1", name, data);
+                      if (!answers_.after_events.empty()) {
+                        answers_.job["state"] = answers_.after_events;
+                        answers_.job["exit_code"] = answers_.after_events == "done" ? 0 : 1;
+                      }
+                      if (answers_.job["state"] != "running")
+                        answers_.stream->Send("9", "done", "{}");
+                      if (answers_.on_stream) answers_.on_stream();
+                    }}})
                   .value();
   }
 
   void OnSubmit(const http::Request& request, const http::Responder& responder) {
     const auto body = nlohmann::json::parse(request.body);
     MutexLock lock(mutex_);
-    if (unavailable_ > 0) {
-      --unavailable_;
+    if (answers_.unavailable > 0) {
+      --answers_.unavailable;
       responder.Send(absl::UnavailableError("the journal is being read"));
-    } else if (!refuse_.ok()) {
-      responder.Send(refuse_);
+    } else if (!answers_.refuse.ok()) {
+      responder.Send(answers_.refuse);
     } else {
-      job_["id"] = body["id"];
-      responder.Send({.body = job_.dump()});
+      answers_.job["id"] = body["id"];
+      responder.Send({.body = answers_.job.dump()});
     }
+  }
+
+  void OnStop(const http::Responder& responder) {
+    {
+      MutexLock lock(mutex_);
+      if (!answers_.stop_answer.ok()) return responder.Send(answers_.stop_answer);
+    }
+    responder.Send({.body = "{}"});
+    Become("stopped", 67);
   }
 
   // In two parts.
   void OnFingerprints(const http::Request& request, const http::Responder& responder) {
     MutexLock lock(mutex_);
-    if (no_fingerprints_ > 0) {
-      --no_fingerprints_;
-      return responder.Send(fingerprints_error_);
+    if (answers_.no_fingerprints > 0) {
+      --answers_.no_fingerprints;
+      return responder.Send(answers_.fingerprints_error);
     }
     const auto from = request.query.find("from");
     const bool first = from == request.query.end() || from->second == "0";
@@ -150,30 +173,34 @@ class JobRunTest : public ::testing::Test {
                                   : R"({"fingerprints":[{"step":20,"value":"bb"}],"next":null})"});
   }
 
+  void Set(const std::function<void(Answers&)>& change) {
+    MutexLock lock(mutex_);
+    change(answers_);
+  }
   std::string JobJson() {
     MutexLock lock(mutex_);
-    return job_.dump();
+    return answers_.job.dump();
   }
   std::string JobState() {
     MutexLock lock(mutex_);
-    return job_["state"];
+    return answers_.job["state"];
   }
   // As a coordinator that has ended.
   void Leave() {
     MutexLock lock(mutex_);
-    gone_ = true;
-    stream_.reset();
+    answers_.gone = true;
+    answers_.stream.reset();
   }
   void Become(const std::string& state, int exit_code) {
     MutexLock lock(mutex_);
-    job_["state"] = state;
-    job_["exit_code"] = exit_code;
-    if (stream_) stream_->Send("9", "done", "{}");
+    answers_.job["state"] = state;
+    answers_.job["exit_code"] = exit_code;
+    if (answers_.stream) answers_.stream->Send("9", "done", "{}");
   }
 
   // Its store has no room: it ends before it takes the job, and is not started again.
   void TheCoordinatorCannotStayUp() {
-    refuse_ = absl::UnavailableError("never ready");
+    Set([](Answers& a) { a.refuse = absl::UnavailableError("never ready"); });
     on_start_ = [](HandCluster& cluster) {
       cluster.Post([&cluster] {
         cluster.events.on_exit(
@@ -198,7 +225,7 @@ class JobRunTest : public ::testing::Test {
       options_ = options;
       {
         MutexLock lock(mutex_);
-        gone_ = false;
+        answers_.gone = false;
       }
       std::filesystem::create_directories(options.folder);
       auto cluster = std::make_unique<HandCluster>("http://" + server_->Address(), options.folder,
@@ -250,31 +277,22 @@ class JobRunTest : public ::testing::Test {
   std::ostringstream out_;
   std::vector<nlohmann::json> objects_;
 
-  Mutex mutex_;  // the server's threads and the test's
-  nlohmann::json job_ = {
-      {"state", "running"}, {"step", 0}, {"steps", 20}, {"loss", 0.5}, {"workers", 1}};
-  absl::Status refuse_;
-  absl::Status stop_answer_;
-  std::function<void()> on_stream_;
-  int unavailable_ = 0;
-  absl::Status fingerprints_error_;
-  int no_fingerprints_ = 0;  // answers with that error
-  int too_slow_ = 0;         // streams that get no answer in time
-  bool gone_ = false;
-  std::vector<std::pair<std::string, std::string>> first_events_;  // of every stream
-  std::string after_events_;  // state of the job after them; empty: as it was
-  std::shared_ptr<http::EventStream> stream_;
+  Mutex mutex_;
+  Answers answers_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<http::Server> server_;  // last: its threads use the rest
 };
 
 TEST_F(JobRunTest, FollowsAJobToItsEnd) {
-  unavailable_ = 2;
-  after_events_ = "done";
-  first_events_ = {
-      {"recovery", R"({"text":"worker-2 was killed; its lanes went to workers 0 and 1","step":7})"},
-      {"fingerprint", R"({"text":"not for people","step":10,"value":"aa"})"}};
+  Set([&](Answers& a) {
+    a.unavailable = 2;
+    a.after_events = "done";
+    a.first_events = {
+        {"recovery",
+         R"({"text":"worker-2 was killed; its lanes went to workers 0 and 1","step":7})"},
+        {"fingerprint", R"({"text":"not for people","step":10,"value":"aa"})"}};
+  });
   on_start_ = [&](HandCluster& cluster) {
-    cluster.events.on_start("coordinator", 1);
+    cluster.events.on_start({.process = "coordinator", .pid = 1});
     cluster.events.on_report({.process = "worker-0", .event = "step", .step = Step(1, 5.5)});
     cluster.events.on_report({.process = "worker-0", .event = "sample", .text = "int main() {}"});
   };
@@ -290,12 +308,14 @@ TEST_F(JobRunTest, FollowsAJobToItsEnd) {
 }
 
 TEST_F(JobRunTest, AnErrorOfTheFingerprintsEndsTheRunAndIsSaid) {
-  after_events_ = "done";
+  Set([&](Answers& a) { a.after_events = "done"; });
   for (const absl::Status& error :
        {absl::DataLossError("the journal is damaged"),
         absl::ResourceExhaustedError("larger than 16 MiB"), absl::InternalError("no list")}) {
-    no_fingerprints_ = 1;
-    fingerprints_error_ = error;
+    Set([&](Answers& a) {
+      a.no_fingerprints = 1;
+      a.fingerprints_error = error;
+    });
     const JobResult result = Run();
     EXPECT_TRUE(result.error.ok()) << result.error;
     EXPECT_EQ(result.job.state, "done");
@@ -303,21 +323,25 @@ TEST_F(JobRunTest, AnErrorOfTheFingerprintsEndsTheRunAndIsSaid) {
     EXPECT_THAT(
         out_.str(),
         HasSubstr("the fingerprints cannot be read: " + std::string(error.message()) + "\n"));
-    job_["state"] = "running";
+    Set([&](Answers& a) { a.job["state"] = "running"; });
   }
 }
 
 TEST_F(JobRunTest, FingerprintsAreAskedForAgainWhileTheCoordinatorIsAway) {
-  after_events_ = "done";
-  no_fingerprints_ = 2;
-  fingerprints_error_ = absl::UnavailableError("query queue full (16); retry later");
+  Set([&](Answers& a) {
+    a.after_events = "done";
+    a.no_fingerprints = 2;
+    a.fingerprints_error = absl::UnavailableError("query queue full (16); retry later");
+  });
   EXPECT_EQ(Run().fingerprints.size(), 2u);
   EXPECT_THAT(out_.str(), Not(HasSubstr("cannot be read")));
 }
 
 TEST_F(JobRunTest, AViewAfterTheLastStepDisturbsNone) {
-  after_events_ = "done";
-  first_events_ = {{"view", R"({"text":"view 3 goes on at step 20","step":20})"}};
+  Set([&](Answers& a) {
+    a.after_events = "done";
+    a.first_events = {{"view", R"({"text":"view 3 goes on at step 20","step":20})"}};
+  });
   EXPECT_EQ(Run().last_disturbed_step, 19);
 }
 
@@ -332,7 +356,7 @@ TEST_F(JobRunTest, CtrlCStopsAfterACheckpoint) {
 }
 
 TEST_F(JobRunTest, ASecondCtrlCStopsAtOnce) {
-  refuse_ = absl::UnavailableError("never ready");
+  Set([&](Answers& a) { a.refuse = absl::UnavailableError("never ready"); });
   on_start_ = [](HandCluster& cluster) {
     cluster.Post([&cluster] {
       cluster.events.on_interrupt(2);
@@ -347,7 +371,9 @@ TEST_F(JobRunTest, ASecondCtrlCStopsAtOnce) {
 }
 
 TEST_F(JobRunTest, ARefusedJobIsBadConfiguration) {
-  refuse_ = absl::InvalidArgumentError("optimizer.kind: 'adamm' is not known");
+  Set([&](Answers& a) {
+    a.refuse = absl::InvalidArgumentError("optimizer.kind: 'adamm' is not known");
+  });
   const auto result = Run();
   EXPECT_EQ(result.exit_code, 64);
   EXPECT_THAT(std::string(result.error.message()), HasSubstr("optimizer.kind"));
@@ -368,8 +394,10 @@ TEST_F(JobRunTest, TheExitCodeIsTheOneOfTheJob) {
 }
 
 TEST_F(JobRunTest, CancelsOnceTheFingerprintIsThere) {
-  first_events_ = {{"fingerprint", R"({"step":5,"value":"x"})"},
-                   {"fingerprint", R"({"step":10,"value":"aa"})"}};
+  Set([&](Answers& a) {
+    a.first_events = {{"fingerprint", R"({"step":5,"value":"x"})"},
+                      {"fingerprint", R"({"step":10,"value":"aa"})"}};
+  });
   const auto result = Run(/*cancel_after=*/10);
   ASSERT_TRUE(result.error.ok()) << result.error;
   EXPECT_EQ(result.job.state, "cancelled");
@@ -406,23 +434,27 @@ TEST_F(JobRunTest, AlsoOfARunThatCouldNotBegin) {
 }
 
 TEST_F(JobRunTest, AlsoOfARefusedJob) {
-  refuse_ = absl::InvalidArgumentError("optimizer.kind: 'adamm' is not known");
+  Set([&](Answers& a) {
+    a.refuse = absl::InvalidArgumentError("optimizer.kind: 'adamm' is not known");
+  });
   EXPECT_EQ(TrainJson(), 64);
   ExpectAWholeResult();
   EXPECT_EQ(objects_.back()["job"], JobIdOf(folder_, spec_).value());
 }
 
 TEST_F(JobRunTest, AJobThatWasStoppedAtOnceCanGoOn) {
-  first_events_ = {{"fingerprint", R"({"step":5,"value":"x"})"}};
+  Set([&](Answers& a) { a.first_events = {{"fingerprint", R"({"step":5,"value":"x"})"}}; });
   on_start_ = [this](HandCluster& cluster) {
     cluster.events.on_report({.process = "worker-0", .event = "step", .step = Step(6, 2.5)});
-    stop_answer_ = absl::UnavailableError("not now");
-    on_stream_ = [&cluster] {
-      cluster.Post([&cluster] {
-        cluster.events.on_interrupt(2);
-        cluster.events.on_interrupt(2);
-      });
-    };
+    Set([&](Answers& a) {
+      a.stop_answer = absl::UnavailableError("not now");
+      a.on_stream = [&cluster] {
+        cluster.Post([&cluster] {
+          cluster.events.on_interrupt(2);
+          cluster.events.on_interrupt(2);
+        });
+      };
+    });
   };
   EXPECT_EQ(TrainJson(), 75);
   ExpectAWholeResult();
@@ -494,7 +526,7 @@ TEST_F(JobRunTest, TheClusterLearnsTheLastStep) {
 TEST_F(JobRunTest, TheClusterLearnsWhomFaultsMayName) {
   spec_.runtime.workers_max = 3;
   spec_.runtime.servers = 2;
-  refuse_ = absl::InvalidArgumentError("enough");
+  Set([&](Answers& a) { a.refuse = absl::InvalidArgumentError("enough"); });
   Run();
   EXPECT_EQ(options_.workers, 3);
   EXPECT_EQ(options_.servers, 2);
@@ -526,35 +558,67 @@ TEST_F(JobRunTest, ADemoElsewhereNamesTheOption) {
   EXPECT_THAT(err.str(), HasSubstr("--spec"));
 }
 
+TEST_F(JobRunTest, CtrlCOfAClusterTellsWhichJobsItCutsOff) {
+  const auto up = [&] {
+    std::ostringstream err;
+    out_.str("");
+    return Up({.dir = folder_}, Maker(), {.out = out_, .err = err});
+  };
+  const auto interrupt = [](HandCluster& cluster) {
+    cluster.Post([&cluster] { cluster.events.on_interrupt(2); });
+  };
+  on_start_ = [&](HandCluster& cluster) {
+    cluster.events.on_start({.process = "coordinator", .pid = 1});
+    for (const char* job : {"a", "b", "over"})
+      for (const char* worker : {"worker-0", "worker-1"})
+        cluster.events.on_start({.job = job, .process = worker, .pid = 2});
+    cluster.events.on_exit({.job = "a", .process = "worker-1"});
+    cluster.events.on_exit({.job = "over", .process = "worker-0"});
+    cluster.events.on_exit({.job = "over", .process = "worker-1"});
+    interrupt(cluster);
+  };
+  EXPECT_EQ(up(), 0);
+  EXPECT_THAT(out_.str(),
+              HasSubstr("\nstopping, which cuts off jobs a and b; the same command goes "
+                        "on with them, from the newest checkpoint\n"));
+  on_start_ = interrupt;
+  EXPECT_EQ(up(), 0);
+  EXPECT_THAT(out_.str(), HasSubstr("\nstopping; no job is under way\n"));
+}
+
 // Its events may all be gone, and its stream then never ends.
 TEST_F(JobRunTest, WatchingAJobThatIsOverEnds) {
-  job_["state"] = "failed";
-  on_stream_ = [] { ADD_FAILURE() << "asked for events"; };
+  Set([&](Answers& a) {
+    a.job["state"] = "failed";
+    a.on_stream = [] { ADD_FAILURE() << "asked for events"; };
+  });
   EXPECT_EQ(Ask(RemoteArguments::Command::kWatch), 1);
   EXPECT_THAT(out_.str(), HasSubstr("is failed"));
 }
 
 TEST_F(JobRunTest, WatchingGoesOnThroughACoordinatorThatIsTooSlow) {
-  too_slow_ = 1;
-  after_events_ = "done";
+  Set([&](Answers& a) {
+    a.too_slow = 1;
+    a.after_events = "done";
+  });
   EXPECT_EQ(Ask(RemoteArguments::Command::kWatch), 0);
   EXPECT_THAT(out_.str(), HasSubstr("is done"));
 }
 
 TEST_F(JobRunTest, CancellingTellsTheStateThatTheJobHasNow) {
-  job_["id"] = "j";
+  Set([&](Answers& a) { a.job["id"] = "j"; });
   EXPECT_EQ(Ask(RemoteArguments::Command::kCancel), 0);
   EXPECT_EQ(out_.str(), "job j is cancelled\n");
   EXPECT_EQ(Ask(RemoteArguments::Command::kCancel), 0) << "a second time is as the first";
-  job_["state"] = "stopping";
+  Set([&](Answers& a) { a.job["state"] = "stopping"; });
   EXPECT_EQ(Ask(RemoteArguments::Command::kCancel), 0);
   EXPECT_EQ(out_.str(), "job j is stopping\n");
 }
 
 TEST_F(JobRunTest, AJobThatWasOverIsNotCancelled) {
-  job_["id"] = "j";
+  Set([&](Answers& a) { a.job["id"] = "j"; });
   for (const char* state : {"done", "failed", "stopped"}) {
-    job_["state"] = state;
+    Set([&](Answers& a) { a.job["state"] = state; });
     EXPECT_EQ(Ask(RemoteArguments::Command::kCancel), 1) << state;
     EXPECT_EQ(out_.str(),
               std::string("job j is ") + state + ", and is not cancelled: it was over before\n");

@@ -18,7 +18,7 @@ constexpr char kJob[] =
   "members":[{"name":"worker-0","role":"worker","rank":0,"node":"here","lanes":[0,1,2],"state":"active","phase":"lane 2 of 3"}],
   "later":{"unknown":1}})";
 
-TEST(RestTest, ReadsAJob) {
+TEST(RestClientTest, ReadsAJob) {
   const auto job = ParseJobStatus(kJob);
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_EQ(job->step, 118);
@@ -29,7 +29,7 @@ TEST(RestTest, ReadsAJob) {
   EXPECT_FALSE(IsOver(*job));
 }
 
-TEST(RestTest, OddAnswersAreNoCrash) {
+TEST(RestClientTest, OddAnswersAreNoCrash) {
   EXPECT_FALSE(ParseJobStatus("").ok());
   EXPECT_FALSE(ParseJobStatus("[1]").ok());
   EXPECT_FALSE(ParseFingerprints("{}").ok());
@@ -41,7 +41,7 @@ TEST(RestTest, OddAnswersAreNoCrash) {
   EXPECT_TRUE(std::isnan(job->loss));
 }
 
-TEST(RestTest, WhatIsOver) {
+TEST(RestClientTest, WhatIsOver) {
   for (const char* state : {"done", "stopped", "failed", "cancelled"})
     EXPECT_TRUE(IsOver({.state = state})) << state;
   for (const char* state : {"queued", "starting", "running", "recovering", "stopping"})
@@ -56,6 +56,36 @@ TEST(RemoteTest, AJobReadsWell) {
             "  newest checkpoint: step 100\n"
             "  fingerprint f0 after step 110\n"
             "  worker-0 on here: active, 3 lanes, lane 2 of 3\n");
+}
+
+TEST(RemoteTest, TheEpochIsOneOfThoseThereAre) {
+  const auto text = [](int64_t step, int64_t epoch, int64_t epochs) {
+    return JobText({.id = "j",
+                    .state = "x",
+                    .step = step,
+                    .steps = 32,
+                    .epoch = epoch,
+                    .epochs = epochs,
+                    .samples = 7,
+                    .loss = NAN});
+  };
+  EXPECT_THAT(text(31, 1, 2), HasSubstr("step 31 of 32, epoch 2 of 2, 7 samples"));
+  EXPECT_THAT(text(32, 2, 2), HasSubstr("step 32 of 32, epoch 2 of 2, 7 samples")) << "done";
+  EXPECT_THAT(JobText({.id = "j", .state = "queued", .loss = NAN}),
+              HasSubstr("\n  step 0, 0 samples, "));
+}
+
+// Whoever took part last takes up no slot any more.
+TEST(RemoteTest, AJobThatIsOverHasNoWorkersInAList) {
+  const std::string table =
+      JobTable({{.id = "a", .state = "done", .step = 4, .steps = 4, .loss = 0.5, .workers = 2},
+                {.id = "b", .state = "queued", .loss = NAN},
+                {.id = "c", .state = "running", .step = 1, .steps = 4, .loss = 0.5, .workers = 2}});
+  EXPECT_EQ(table,
+            "job  state       step             loss      workers\n"
+            "a    done        4 of 4           0.5000    -\n"
+            "b    queued      0                ?         -\n"
+            "c    running     1 of 4           0.5000    2\n");
 }
 
 TEST(RemoteTest, AListReadsWell) {

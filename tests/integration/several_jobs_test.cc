@@ -1,5 +1,6 @@
-// Three jobs on a cluster with room for two: one is killed again and again, members of the others
-// and the coordinator are killed meanwhile, and each ends with the bits that it has alone.
+// Several jobs on one cluster, where processes are killed, and each ends with the bits that it has
+// alone: three with room for two, of which one is killed again and again; and two side by side
+// whose views lose members and go on.
 #include <signal.h>
 
 #include <algorithm>
@@ -35,20 +36,29 @@ constexpr char kFaults[] =
     "- {job: long, at_step: 200, kill: worker-0}\n"
     "- {job: waiting, at_step: 200, kill: worker-0}\n";
 
-// A step of a job. The numbers of events go through all jobs, in one term of the coordinator.
-struct ToldStep {
+// Of each job one worker, the later times if it is back by then; the other worker never, so that
+// views survive.
+constexpr char kFaultsSideBySide[] =
+    "- {job: pair, at_point: \"forward:600\", kill: worker-1}\n"
+    "- {job: pair, at_step: 4000, kill: worker-1}\n"
+    "- {job: served, at_point: \"forward:200\", kill: worker-0}\n"
+    "- {job: served, at_step: 1000, kill: worker-0}\n";
+
+// The numbers of events go through all jobs, in one term of the coordinator.
+struct ToldEvent {
   int64_t seq = 0;
+  std::string name;
   std::string job;
 };
 
-void AddSteps(const std::string& url, const std::string& job, std::vector<ToldStep>& steps) {
+void AddEvents(const std::string& url, const std::string& job, std::vector<ToldEvent>& events) {
   std::string term;
   const absl::Status told = http::StreamEvents(
       absl::StrCat(url, "/v1/jobs/", job, "/events"), [&](const http::Event& event) {
         if (term.empty()) term = event.id.substr(0, event.id.find('-'));
         EXPECT_EQ(event.id.substr(0, event.id.find('-')), term) << "events of one term are kept";
         const auto data = nlohmann::json::parse(event.data, nullptr, false);
-        if (event.name == "step") steps.push_back({data.value("seq", int64_t{-1}), job});
+        events.push_back({data.value("seq", int64_t{-1}), event.name, job});
         return event.name != "done";
       });
   // A stream of a job that is over ends by itself.
@@ -56,15 +66,27 @@ void AddSteps(const std::string& url, const std::string& job, std::vector<ToldSt
 }
 
 // How often a step of one job follows one of another.
-int Alternations(const std::vector<ToldStep>& steps) {
+int Alternations(std::vector<ToldEvent> events) {
+  std::erase_if(events, [](const ToldEvent& event) { return event.name != "step"; });
   int count = 0;
-  for (size_t i = 1; i < steps.size(); ++i) count += steps[i].job != steps[i - 1].job;
+  for (size_t i = 1; i < events.size(); ++i) count += events[i].job != events[i - 1].job;
   return count;
+}
+
+// The place of the first such event of the job.
+size_t PlaceOf(const std::string& name, const std::string& job,
+               const std::vector<ToldEvent>& events) {
+  const auto it = std::find_if(events.begin(), events.end(), [&](const ToldEvent& event) {
+    return event.name == name && event.job == job;
+  });
+  EXPECT_NE(it, events.end()) << name << " of " << job;
+  return static_cast<size_t>(it - events.begin());
 }
 
 class SeveralJobsTest : public ::testing::Test {
  protected:
-  SeveralJobsTest() {
+  explicit SeveralJobsTest(const std::string& slots = "2", const std::string& faults = kFaults)
+      : cluster_(folder_ / "cluster", {"--slots", slots, "--faults", WriteFaults(faults)}) {
     WriteFile(folder_ / "few.yaml", CountingSpec(kSamples, /*lanes=*/7, kFewEpochs));
     WriteFile(folder_ / "many.yaml", CountingSpec(kSamples, /*lanes=*/7, kManyEpochs));
   }
@@ -83,13 +105,40 @@ class SeveralJobsTest : public ::testing::Test {
     const nlohmann::json audit = cluster_.Ask({"audit", job});
     EXPECT_TRUE(audit.is_object() && audit.value("ok", false)) << job << ": " << audit;
   }
-  std::string WriteFaults() const {
-    WriteFile(folder_ / "faults.yaml", kFaults);
+  // In the order in which they happened.
+  std::vector<ToldEvent> EventsOf(const std::vector<std::string>& jobs) const {
+    std::vector<ToldEvent> events;
+    for (const std::string& job : jobs) AddEvents(cluster_.url(), job, events);
+    std::sort(events.begin(), events.end(),
+              [](const ToldEvent& a, const ToldEvent& b) { return a.seq < b.seq; });
+    return events;
+  }
+  std::string WriteFaults(const std::string& faults) const {
+    WriteFile(folder_ / "faults.yaml", faults);
     return folder_ / "faults.yaml";
   }
 
   const Folder folder_;
-  UpCluster cluster_{folder_ / "cluster", {"--slots", "2", "--faults", WriteFaults()}};
+  UpCluster cluster_;
+};
+
+// Five slots: two jobs of two workers each, one of them with a server.
+class SideBySideTest : public SeveralJobsTest {
+ protected:
+  SideBySideTest() : SeveralJobsTest("5", kFaultsSideBySide) {}
+
+  void SubmitWith(const std::string& id, const std::vector<std::string>& settings) {
+    std::vector<std::string> words = {"submit", folder_ / "many.yaml", "--id", id};
+    for (const std::string& setting : settings) words.insert(words.end(), {"--set", setting});
+    const UpCluster::Said said = cluster_.Say(words);
+    ASSERT_EQ(said.exit_code, 0) << said.text;
+  }
+  void ExpectThatViewsSurvived(const std::string& job) {
+    const nlohmann::json status = cluster_.Ask({"status", job, "--json"});
+    ASSERT_TRUE(status.is_object()) << status;
+    EXPECT_GE(status.value("recoveries", 0), 1) << status;
+    EXPECT_EQ(status.value("rewinds", -1), 0) << "somebody was left with the state: " << status;
+  }
 };
 
 TEST_F(SeveralJobsTest, EachEndsWithTheBitsThatItHasAlone) {
@@ -111,17 +160,31 @@ TEST_F(SeveralJobsTest, EachEndsWithTheBitsThatItHasAlone) {
   ASSERT_TRUE(crashed.is_object()) << crashed;
   EXPECT_GE(crashed.value("recoveries", 0), 4) << crashed;
 
-  std::vector<ToldStep> steps;
-  for (const char* job : {"long", "crashing", "waiting"}) AddSteps(cluster_.url(), job, steps);
-  std::sort(steps.begin(), steps.end(),
-            [](const ToldStep& a, const ToldStep& b) { return a.seq < b.seq; });
-  EXPECT_GE(Alternations(steps), 10) << "jobs go on at the same time";
+  EXPECT_GE(Alternations(EventsOf({"long", "crashing", "waiting"})), 10)
+      << "jobs go on at the same time";
 
   cluster_.up().Signal(SIGINT);
   EXPECT_EQ(cluster_.up().End(), 0) << cluster_.up().output();
   EXPECT_THAT(cluster_.up().output(), HasSubstr("fault plan: kills coordinator (SIGKILL)"));
   EXPECT_THAT(cluster_.up().output(), HasSubstr("fault plan: kills worker-0 of long (SIGKILL)"));
   EXPECT_THAT(cluster_.up().output(), HasSubstr("fault plan: kills worker-0 of waiting (SIGKILL)"));
+  ExpectNoChildren();
+}
+
+TEST_F(SideBySideTest, ViewsThatLoseMembersGoOnBesideEachOther) {
+  AdoptOrphans();
+  SubmitWith("served", {"epochs=30", "workers=2", "sync=server", "servers=1"});
+  SubmitWith("pair", {"epochs=100", "workers=2"});  // fewer events than a coordinator keeps
+  ExpectCounted("pair", 100);
+  ExpectCounted("served", 30);
+  ExpectThatViewsSurvived("pair");
+  ExpectThatViewsSurvived("served");
+  const std::vector<ToldEvent> events = EventsOf({"served", "pair"});
+  EXPECT_LT(PlaceOf("recovery", "served", events), PlaceOf("done", "pair", events));
+  EXPECT_LT(PlaceOf("recovery", "pair", events), PlaceOf("done", "served", events));
+
+  cluster_.up().Signal(SIGINT);
+  EXPECT_EQ(cluster_.up().End(), 0) << cluster_.up().output();
   ExpectNoChildren();
 }
 

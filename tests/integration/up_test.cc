@@ -54,6 +54,17 @@ class UpTest : public ::testing::Test {
     EXPECT_THAT(list.text, ContainsRegex("second +queued"));
     EXPECT_THAT(list.text, ContainsRegex("third +queued"));
   }
+  // Deleted from elsewhere, so that its folder stays.
+  void ANewJobOfThatIdHasLogsOfItsOwn(const std::string& job) {
+    Expect({"delete", job, "--dir", folder_ / "elsewhere", "--yes"}, 0, "its logs stay");
+    Expect({"submit", folder_ / "once.yaml", "--id", job}, 0, job + " is ");
+    Expect({"watch", job}, 0, "job " + job + " is done");
+    const std::string logs = cluster_.Say({"logs", job, "--dir", folder_ / "cluster"}).text;
+    const std::string first_line = "takes part in job " + job;
+    const size_t at = logs.find(first_line);
+    ASSERT_NE(at, std::string::npos) << logs;
+    EXPECT_EQ(logs.find(first_line, at + 1), std::string::npos) << logs;
+  }
   void ExpectCounted(const std::string& job, int epochs) {
     const UpCluster::Said digest = cluster_.Say({"digest", job});
     EXPECT_EQ(digest.exit_code, 0) << digest.text;
@@ -80,6 +91,7 @@ TEST_F(UpTest, JobsRunOneAfterTheOtherAndEveryCommandTellsOfThem) {
   ListsOneThatRunsAndOthersThatWait();
   Expect({"cancel", "third"}, 0, "third is cancelled");
   EXPECT_EQ(watcher.End(), 0) << watcher.output();
+  EXPECT_THAT(watcher.output(), HasSubstr("\n{\"event\":\"job\",")) << "the last line";
   Expect({"watch", "second"}, 0, "job second is done");
   Expect({"watch", "third"}, 67, "job third is cancelled");
   ExpectCounted("first", kManyEpochs);
@@ -88,6 +100,7 @@ TEST_F(UpTest, JobsRunOneAfterTheOtherAndEveryCommandTellsOfThem) {
   Expect({"status", "fourth"}, 1, "there is no job fourth");
 
   Expect({"logs", "second", "--dir", folder_ / "cluster"}, 0, "worker-0 | ");
+  ANewJobOfThatIdHasLogsOfItsOwn("second");
   Expect({"delete", "second", "--dir", folder_ / "cluster"}, 64, "--yes");
   Expect({"delete", "second", "--dir", folder_ / "cluster", "--yes"}, 0, "job second is deleted");
   Expect({"status", "second"}, 1, "there is no job second");

@@ -84,13 +84,13 @@ class DocumentsTest(unittest.TestCase):
         self.expect('lib/none/file.h is named', self.appended('README.md', '`lib/none/file.h`\n'))
 
     def test_named_places(self):
-        document = {'docs/law.md': '# Law\n\n## 1. Words\n\n## 2. Steps\n\n### 2.1 First\n\n```\n## 9. None\n```\n'}
-        self.assertEqual(problems({**document, 'lib/a.h': '// The words (docs/law.md sections 1\n// and 2.1). See docs/law.md.\n',
-                                   'CMakeLists.txt': '# docs/law.md section 2.\n'}), [])
-        for planted in ('// See docs/law.md\n// section 3.\n', '// docs/law.md sections 1, 2 and 3\n', '// docs/law.md sections 1 to 3.\n'):
-            self.expect('lib/a.h: docs/law.md section 3 is named', {**document, 'lib/a.h': planted})
-        self.expect('docs/law.md section 9 is named', {**document, 'cmake/a.cmake': '# docs/law.md section 9\n'})
-        self.expect('docs/law.md section 4 is named', {**document, 'CMakeLists.txt': '# docs/law.md section 4\n'})
+        document = {'docs/rules.md': '# Rules\n\n## 1. Words\n\n## 2. Steps\n\n### 2.1 First\n\n```\n## 9. None\n```\n'}
+        self.assertEqual(problems({**document, 'lib/a.h': '// The words (docs/rules.md sections 1\n// and 2.1). See docs/rules.md.\n',
+                                   'CMakeLists.txt': '# docs/rules.md section 2.\n'}), [])
+        for planted in ('// See docs/rules.md\n// section 3.\n', '// docs/rules.md sections 1, 2 and 3\n', '// docs/rules.md sections 1 to 3.\n'):
+            self.expect('lib/a.h: docs/rules.md section 3 is named', {**document, 'lib/a.h': planted})
+        self.expect('docs/rules.md section 9 is named', {**document, 'cmake/a.cmake': '# docs/rules.md section 9\n'})
+        self.expect('docs/rules.md section 4 is named', {**document, 'CMakeLists.txt': '# docs/rules.md section 4\n'})
         self.expect('docs/none.md is named', {'proto/a.proto': '// docs/none.md section 1\n'})
         self.expect('PROTOCOL is not a document here', {'lib/a.h': '// see PROTOCOL' '.md section 1\n'})
 

@@ -121,6 +121,10 @@ MUTEX_HOME = ('lib/base/mutex.h', 'worker/torch/flat_module.cc')  # the latter l
 BARE_MUTEX = re.compile(r'\b(std::(\w*mutex|condition_variable\w*|lock_guard|unique_lock|shared_lock|scoped_lock)'
                         r'|absl::(\w*Mutex\w*Lock|Mutex|CondVar)|pthread_mutex_t)\b')
 
+# A comment tells clang nothing, and neither does a mutex that guards no named field of its class.
+GUARDED_IN_WORDS = re.compile(r'//.*\bguarded by (?:`?\w+_\b|mutex\b)', re.IGNORECASE)
+MUTEX_FIELD = re.compile(r'^[ \t]*(?:mutable[ \t]+)?Mutex[ \t]+(\w+);', re.MULTILINE)
+
 # Written in two halves, since this file is read too.
 MACHINE_PATH = re.compile(r'(?<![\w.\-*})])/(wo' r'rk|ro' r'ot)/')
 SLEEP = re.compile(r'\b(sleep_for|sleep_until|SleepFor|usleep|nanosleep|sleep)\s*\(|^\s*sleep\s+[0-9]')
@@ -217,6 +221,20 @@ def functions(text):
     return found
 
 
+def class_around(code, at):
+    """The body of the class around `at`, in code without comments and literals; empty where another block is."""
+    first, depth = at, 0
+    while first > 0 and depth >= 0:
+        first -= 1
+        depth += {'}': 1, '{': -1}.get(code[first], 0)
+    last, depth = at, 0
+    while last < len(code) and depth >= 0:
+        depth += {'{': 1, '}': -1}.get(code[last], 0)
+        last += 1
+    head = re.split(r'[;{}]', code[:first])[-1]
+    return code[first:last] if re.search(r'\b(class|struct)\b', head) else ''
+
+
 def name_of(head):
     match = re.search(r'([\w:~]+)\s*\(', head)
     return match.group(1) if match else '?'
@@ -246,6 +264,7 @@ class Tree:
         for path in self.includes:
             self.check_includes(path)
             self.check_code(path)
+            self.check_guards(path)
             self.check_functions(path)
         for path in self.texts:
             self.check_text(path)
@@ -348,6 +367,18 @@ class Tree:
                             'is guarded with ABSL_GUARDED_BY')
             if in_tests and SLEEP.search(code):
                 self.report(path, line, 'sleep', 'a test waits for an event, or moves a hand-driven clock')
+
+    def check_guards(self, path):
+        text = self.texts[path]
+        for line, words in enumerate(text.splitlines(), 1):
+            if GUARDED_IN_WORDS.search(words):
+                self.report(path, line, 'guarded-by', 'mark the field with ABSL_GUARDED_BY: clang checks that, and no comment')
+        code = code_only(text)
+        for mutex in MUTEX_FIELD.finditer(code):
+            body = class_around(code, mutex.start())
+            if body and not re.search(r'_GUARDED_BY\(\s*' + mutex.group(1) + r'\s*\)', body):
+                self.report(path, code.count('\n', 0, mutex.start(1)) + 1, 'guarded-by',
+                            f'no field of this class is marked with ABSL_GUARDED_BY({mutex.group(1)})')
 
     def check_functions(self, path):
         for name, first, last in functions(self.texts[path]):

@@ -15,10 +15,10 @@ CLEAN = {
     'lib/owner/state/owner.h': '#include <map>\n#include "lib/domain/view.h"\n',
     'lib/member/state/member.h': '#include "lib/owner/state/owner.h"\n',
     'lib/member/state/part.h':
-        'using Action = int;\nstruct Facts {\n  const char* name = nullptr;\n};\nclass Part {\n public:\n'
-        '  const Facts& facts() const { return facts_; }\n  Facts* Find(int a) {\n    const Facts& same = facts_;\n'
-        '    return const_cast<Facts*>(&same);\n  }\n  void Act(const Facts& facts,\n           std::vector<Action>& out);\n\n'
-        ' private:\n  Facts facts_;\n  std::shared_ptr<const Facts> shared_;\n};\n',
+        'using Action = int;\nstruct Known {\n  const char* name = nullptr;\n};\nclass Part {\n public:\n'
+        '  const Known& known() const { return known_; }\n  Known* Find(int a) {\n    const Known& same = known_;\n'
+        '    return const_cast<Known*>(&same);\n  }\n  void Act(const Known& known,\n           std::vector<Action>& out);\n\n'
+        ' private:\n  Known known_;\n  std::shared_ptr<const Known> shared_;\n};\n',
     'lib/wire/codec.h': '#include "muster/v1/exchange.pb.h"\n#include "lib/domain/view.h"\n',
     'lib/wire/tensor_copy.cc': 'void Copy() { memcpy(a, b, n); }\n',
     'lib/wire/header.cc': 'void F() { memcpy(a, b, 4); }  // lint: not tensor bytes (four bytes of a header)\n',
@@ -72,7 +72,7 @@ PLANTED = [
     ('lib/owner/state/a.cc', '#include <chrono>\nauto t = std::chrono::steady_clock::now();\n', 'state'),
     ('lib/owner/state/a.cc', 'std::random_device device;\n', 'state'),
     ('lib/member/state/a.h', 'class A {\n  Part* part_ = nullptr;\n};\n', 'state-parts'),
-    ('lib/member/state/a.h', 'class A {\n  const Facts& facts_;\n};\n', 'state-parts'),
+    ('lib/member/state/a.h', 'class A {\n  const Known& known_;\n};\n', 'state-parts'),
     ('lib/member/state/a.h', 'class A {\n  std::vector<Action>* out_ = nullptr;  // of the call that runs\n};\n', 'state-parts'),
     ('lib/member/state/a.h', 'class A {\n  std::map<int,\n           Part*> parts_;\n};\n', 'state-parts'),
     ('lib/member/state/a.h', 'class A {\n  std::reference_wrapper<Part> part_;\n};\n', 'state-parts'),
@@ -105,6 +105,10 @@ PLANTED = [
     ('lib/base/a.h', 'std::mutex mutex_;\n', 'bare-mutex'),
     ('tests/cli/a_test.cc', 'void F() { std::scoped_lock lock(a); }\n', 'bare-mutex'),
     ('worker/runtime/a.h', 'absl::Mutex mutex_;\n', 'bare-mutex'),
+    ('lib/base/a.h', 'class A {\n  Mutex mutex_;\n  int a_;  // guarded' + ' by mutex_\n  int b_ ABSL_GUARDED_BY(mutex_);\n};\n',
+     'guarded-by'),
+    ('bench/a.h', 'class A {\n  mutable Mutex mutex_;\n  int a_;\n};\nclass B {\n  Mutex mutex_;\n  int a_ '
+     'ABSL_GUARDED_BY(mutex_);\n};\n', 'guarded-by'),
     ('lib/base/CMakeLists.txt', '  find_package(absl)\n', 'find-package'),
     ('docs/guide.md', f'look at {PLACE}\n', 'machine-path'),
     ('lib/base/a.cc', LONG, 'long-function'),
@@ -141,6 +145,11 @@ class LayeringTest(unittest.TestCase):
     def test_comments_and_literals_are_no_code(self):
         text = '/* memcpy(a, b, c) */\nconst char* kText = "memcpy(";\nconst char* kRaw = R"(memcpy(a))";\nint n = 1\'000;\n'
         self.assertEqual(problems_of({'worker/runtime/a.cc': text}), [])
+
+    def test_a_mutex_outside_classes_may_guard_what_has_no_name(self):
+        text = ('namespace {\nMutex in_use;\nclass A {\n public:\n  int F() {\n    MutexLock lock(mutex_);\n    return a_;\n'
+                '  }\n\n private:\n  Mutex mutex_;\n  int a_ ABSL_GUARDED_BY(mutex_) = 0;\n};\n}\n')
+        self.assertEqual(problems_of({'lib/base/a.cc': text}), [])
 
     def test_functions_are_measured_whole(self):
         text = ('namespace a {\nconst int kTable[] = {\n1,\n2};\nclass B {\n  int C(int d) const {\n'

@@ -163,7 +163,7 @@ void CoordinatorProcess::Said(SessionId session, const FromAgent& message) {
 
 void CoordinatorProcess::Answer(SessionId session, const AskJob& ask) {
   const std::optional<JobIs> job = state_->JobOf(ask.job);
-  if (!job) return Send(session, Leave{0, absl::StrCat("job ", ask.job, " is not running")});
+  if (!job) return Send(session, state_->LeaveOf(ask.job));
   std::get<Asker>(peers_[session].who).waits_for_environment = job->environment ? "" : ask.job;
   Send(session, *job);
 }

@@ -113,7 +113,7 @@ absl::Status MemberProcess::Begin(Transport& transport, const TransportCounters*
   parts.reporter = &reporter_;
   parts.moved = moved;
   exchange_ = std::make_unique<Exchange>(std::move(exchange), std::move(parts));
-  LogInfo("%s of job %s at %s, metrics at %s", options_.name, options_.job, listener_->Address(),
+  LogInfo("takes part in job %s at %s, metrics at %s", options_.job, listener_->Address(),
           http_->Address());
   exchange_thread_ = std::thread([this] { exit_code_ = exchange_->Run(); });
   signal_thread_ = std::thread([this] { WatchSignals(); });

@@ -4,6 +4,7 @@
 #include <tuple>
 #include <utility>
 
+#include "lib/base/exit_codes.h"
 #include "lib/base/status.h"
 #include "lib/member/state/donor.h"
 
@@ -67,8 +68,8 @@ void Member::On(const CoordinatorSays& says, Outcome& out) {
 void Member::On(const JobIs& job, Outcome& out) {
   if (cluster_.empty()) cluster_ = job.cluster;
   if (job.cluster != cluster_)
-    return out.Do(Quit{1, absl::StrCat("the coordinator belongs to cluster ", job.cluster,
-                                       ", this member to ", cluster_)});
+    return out.Do(Quit{kExitFailed, absl::StrCat("the coordinator belongs to cluster ", job.cluster,
+                                                 ", this member to ", cluster_)});
   term_ = std::max(term_, job.term);
 }
 

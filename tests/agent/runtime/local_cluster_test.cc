@@ -24,7 +24,7 @@ class LocalClusterTest : public ::testing::Test {
  protected:
   LocalClusterTest() {
     MakeProgram("muster-coordinator", "sleep 600");
-    MakeProgram("muster-worker", "exit 0");
+    MakeProgram("muster-worker", "echo works; exit 0");
     auto made = LocalCluster::Make(
         *loop_, *here_, {.folder = folder_ + "/cluster", .programs = folder_, .slots = 2},
         {.on_exit = [this](const NoteExit& note) { OnExit(note); },
@@ -56,20 +56,31 @@ class LocalClusterTest : public ::testing::Test {
     chmod(path.c_str(), 0755);
   }
   void Want(int64_t start) {
-    const JobProcesses job{"j", StartNumber(start), {{"worker-0", Role::kWorker}}};
+    const JobProcesses job{
+        "j", StartNumber(start), {{"worker-0", Role::kWorker}}, StartNumber(goes_on_ ? 1 : start)};
     session_->Send({.header = Encode(ToAgent(Wanted{{job}})), .payload = {}});
   }
   void OnExit(const NoteExit& note) {
     if (note.key == kCoordinatorKey) return;
     notes_.push_back(note.text);
-    if (notes_.size() == 1) {  // the job is deleted, and submitted again
-      std::filesystem::remove_all(cluster_->folder().job("j"));
+    if (notes_.size() == 1) {  // the job is deleted, and submitted again; or it goes on
+      if (folder_goes_) std::filesystem::remove_all(cluster_->folder().job("j"));
       return Want(2);
     }
     cluster_->Stop();
     cluster_->Stop();
   }
 
+  // How often worker-0 says in its log that it works.
+  int TimesInTheLog() const {
+    std::ifstream log(cluster_->folder().LogFile({"j", "worker-0"}));
+    int times = 0;
+    for (std::string line; std::getline(log, line);) times += line == "works";
+    return times;
+  }
+
+  bool folder_goes_ = false;  // with the job
+  bool goes_on_ = false;      // it is not another job, but the next start of the same
   const std::string folder_ = MakeTestFolder();
   std::unique_ptr<EventLoop> loop_ = EventLoop::Make().value();
   LoopNetwork network_;
@@ -91,10 +102,25 @@ TEST_F(LocalClusterTest, MoreSlotsThanItMayHaveFilesForAreRefused) {
 }
 
 TEST_F(LocalClusterTest, AJobThatIsSubmittedAgainAfterItWasDeletedHasItsFolder) {
+  folder_goes_ = true;
   cluster_->Start();
   RunUntilQuit(*loop_);
   EXPECT_THAT(notes_, ElementsAre("worker-0 ended with exit code 0 (done)",
                                   "worker-0 ended with exit code 0 (done)"));
+}
+
+// A deletion through REST leaves the folder.
+TEST_F(LocalClusterTest, AJobDoesNotContinueTheLogsOfADeletedOneOfItsId) {
+  cluster_->Start();
+  RunUntilQuit(*loop_);
+  EXPECT_EQ(TimesInTheLog(), 1);
+}
+
+TEST_F(LocalClusterTest, AJobThatGoesOnContinuesItsLogs) {
+  goes_on_ = true;
+  cluster_->Start();
+  RunUntilQuit(*loop_);
+  EXPECT_EQ(TimesInTheLog(), 2);
 }
 
 }  // namespace

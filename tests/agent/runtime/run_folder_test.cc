@@ -133,12 +133,29 @@ TEST(RunFolderTest, TargetsForPrometheus) {
 TEST(RunFolderTest, EachJobHasAFolderOfItsOwn) {
   const auto folder = RunFolder::Open(MakeTestFolder() + "/run");
   ASSERT_TRUE(folder.ok()) << folder.status();
-  ASSERT_TRUE(folder->MakeJob("a").ok());
+  ASSERT_TRUE(folder->MakeJob("a", StartNumber(1)).ok());
   EXPECT_EQ(folder->LogFile({"a", "worker-0"}), folder->path() + "/jobs/a/logs/worker-0.log");
   EXPECT_EQ(folder->LogFile({"b", "worker-0"}), folder->path() + "/jobs/b/logs/worker-0.log");
   EXPECT_EQ(folder->LogFile(kCoordinatorKey), folder->path() + "/logs/coordinator.log");
   EXPECT_TRUE(std::filesystem::is_directory(folder->path() + "/jobs/a/run"));
   EXPECT_FALSE(std::filesystem::exists(folder->path() + "/jobs/b"));
+}
+
+TEST(RunFolderTest, WhatADeletedJobOfThatIdLeftIsRemoved) {
+  const auto folder = RunFolder::Open(MakeTestFolder() + "/run");
+  ASSERT_TRUE(folder.ok()) << folder.status();
+  const std::string log = folder->LogFile({"a", "worker-0"});
+  const auto exists = [&] { return std::filesystem::exists(log); };
+  EXPECT_FALSE(folder->HoldsAnotherJob("a", StartNumber(1))) << "nothing is there";
+  ASSERT_TRUE(folder->MakeJob("a", StartNumber(1)).ok());
+  std::ofstream(log) << "a line\n";
+  ASSERT_TRUE(folder->MakeJob("a", StartNumber(1)).ok());
+  EXPECT_TRUE(exists()) << "the job goes on";
+  EXPECT_TRUE(folder->HoldsAnotherJob("a", StartNumber(2)));
+  ASSERT_TRUE(folder->MakeJob("a", StartNumber(2)).ok());
+  EXPECT_FALSE(exists());
+  EXPECT_TRUE(std::filesystem::is_directory(folder->path() + "/jobs/a/logs"));
+  EXPECT_FALSE(folder->HoldsAnotherJob("a", StartNumber(2)));
 }
 
 }  // namespace

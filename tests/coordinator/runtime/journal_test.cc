@@ -56,6 +56,7 @@ JobJournal EverythingSet() {
   job.digest = "abc";
   job.exit_code = 75;
   job.start = StartNumber(7);
+  job.first_start = StartNumber(5);
   job.workers = 3;
   job.recorded = Step(9);
   job.deleting = true;
@@ -82,6 +83,8 @@ void ExpectSame(const JobJournal& a, const JobJournal& b) {
   EXPECT_EQ(a.lanes, b.lanes);
   EXPECT_EQ(a.digest, b.digest);
   EXPECT_EQ(a.exit_code, b.exit_code);
+  EXPECT_EQ(a.start, b.start);
+  EXPECT_EQ(a.first_start, b.first_start);
   EXPECT_EQ(a.workers, b.workers);
   EXPECT_EQ(a.recorded, b.recorded);
   EXPECT_EQ(a.deleting, b.deleting);

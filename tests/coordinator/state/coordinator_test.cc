@@ -1,4 +1,4 @@
-// The life of jobs and checkpoint rounds, one input at a time. Whole stories are in
+// The life of jobs and checkpoint rounds, one input at a time. Whole runs of a job are in
 // tests/scenarios.
 #include <algorithm>
 #include <limits>
@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lib/base/exit_codes.h"
 #include "tests/coordinator/state/desk.h"
 
 namespace muster::coordinator {
@@ -56,6 +57,41 @@ TEST(Jobs, AMemberOfAnotherJobIsTurnedAway) {
   const auto leave = desk.Sent<Leave>();
   ASSERT_EQ(leave.size(), 1u);
   EXPECT_EQ(leave[0].second.reason, "worker-0 cannot take part: job other is not running");
+}
+
+// Its processes ask late, too: they end as their job has ended.
+TEST(Jobs, WhoComesWhenTheJobIsOverEndsAsTheJobHas) {
+  Desk desk;
+  const auto code_for = [&](const std::string& id) {
+    desk.Drain<Announce>();
+    desk.Join(kA, id);
+    const auto leave = desk.Sent<Leave>();
+    EXPECT_EQ(leave.size(), 1u);
+    EXPECT_EQ(leave.at(0).second.exit_code, desk.coordinator().LeaveOf(id).exit_code);
+    return leave.at(0).second.exit_code;
+  };
+  desk.Give(Submit{"job", SpecOf(1, 2)});
+  desk.Give(Submit{"waiting", SpecOf(15, 15)});
+  ASSERT_EQ(desk.Job("waiting").phase, JobPhase::kQueued);
+  EXPECT_EQ(code_for("waiting"), kExitLater) << "it may start yet";
+  EXPECT_EQ(code_for("nobody"), kExitLater);
+  desk.Give(Cancel{"job"});
+  EXPECT_EQ(code_for("job"), kExitStopped);
+  EXPECT_EQ(desk.coordinator().LeaveOf("job").reason, "job job is cancelled");
+}
+
+TEST(Jobs, AnEnvironmentThatDiffersIsTheJobsExitCodeToo) {
+  Desk desk;
+  RunTwo(desk);
+  ProcessExited exited;
+  exited.job = "job";
+  exited.start = desk.StartOf();
+  exited.name = "worker-1";
+  exited.exit_code = kExitOtherEnvironment;
+  exited.cause = "exit code 78";
+  desk.Give(AgentSays{exited});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kFailed);
+  EXPECT_EQ(desk.Job().exit_code, kExitOtherEnvironment);
 }
 
 // ---- start
@@ -833,7 +869,21 @@ TEST(Members, ANewerIncarnationOfANameReplacesTheOlder) {
   const auto leave = desk.Sent<Leave>();
   ASSERT_EQ(leave.size(), 1u);
   EXPECT_EQ(leave[0].second.reason, "evicted: a newer incarnation came");
+  EXPECT_EQ(leave[0].second.exit_code, kExitReplaced) << "it is not started again";
   EXPECT_EQ(desk.Job().number, ViewNumber(2));
+  desk.Activate({kA, Id("worker-1", 2)});
+  // It comes back by itself, not knowing.
+  muster::Join late;
+  late.job = "job";
+  late.start = desk.StartOf();
+  late.id = kB;
+  late.sealed = ViewNumber(1);
+  late.environment = Environment();
+  desk.Drain<Announce>();
+  desk.Say(kB, late);
+  const auto again = desk.Sent<Leave>();
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(again[0].second.exit_code, kExitReplaced);
 }
 
 TEST(Members, AProcessThatGaveUpEndsTheJobWithItsLastLines) {

@@ -1,5 +1,5 @@
-// One started job by itself: what it holds, what it gives back. Its stories are in
-// coordinator_test.cc and tests/scenarios.
+// One started job by itself: what it holds, what it gives back. Jobs from their start to their end
+// are in coordinator_test.cc and tests/scenarios.
 #include "coordinator/state/job_run.h"
 
 #include "gmock/gmock.h"

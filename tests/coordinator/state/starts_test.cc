@@ -68,6 +68,29 @@ TEST(Starts, WhoWasToldOfADeletedJobDoesNotTrainInTheNextOfItsId) {
   EXPECT_EQ(desk.Status().members.size(), 1u);
 }
 
+// By its first start an agent tells a job from an earlier one of its id.
+TEST(Starts, AJobKeepsItsFirstStartAndTheNextOfItsIdHasAnother) {
+  Desk desk;
+  const auto first_start = [&] {
+    const auto wanted = desk.Drain<ToAgents>();
+    return wanted.empty() ? StartNumber(0) : wanted.back().wanted.jobs.at(0).first_start;
+  };
+  desk.Give(Submit{"job", SpecOf(1, 1)});
+  const StartNumber first = desk.StartOf();
+  EXPECT_EQ(first_start(), first);
+  desk.Give(Stop{"job"});
+  desk.Drain<ToAgents>();
+  desk.Give(Submit{"job", SpecOf(1, 1)});
+  EXPECT_NE(desk.StartOf(), first);
+  EXPECT_EQ(first_start(), first) << "the job goes on";
+  desk.Give(Cancel{"job"});
+  desk.Give(Delete{"job"});
+  desk.Give(JobDeleted{"job", ""});
+  desk.Drain<ToAgents>();
+  desk.Give(Submit{"job", SpecOf(1, 1)});
+  EXPECT_EQ(first_start(), desk.StartOf());
+}
+
 TEST(Starts, AJobThatIsPutBackStartsAnew) {
   Desk desk;
   desk.Give(Submit{"job", SpecOf(1, 2)});

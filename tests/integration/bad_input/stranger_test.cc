@@ -313,7 +313,8 @@ TEST(StrangerTest, InANetworkOfItsOwnANamedNetworkIsSpokenToLoudly) {
   if (program.output().find("cannot be compared with that of process 1") != std::string::npos)
     GTEST_SKIP() << "this user may not look at the network of process 1; root may";
   EXPECT_EQ(code, 75) << program.output();
-  EXPECT_THAT(program.output(), AllOf(HasSubstr("of job a at 10.1.2.3:"), HasSubstr("plain text")));
+  EXPECT_THAT(program.output(),
+              AllOf(HasSubstr("takes part in job a at 10.1.2.3:"), HasSubstr("plain text")));
 }
 
 }  // namespace

@@ -46,7 +46,8 @@ TEST(ExitCodes, AreThoseOfSysexits) {
 TEST(ExitCodes, ThreeAreHopeless) {
   for (const int code : {kExitBadConfiguration, kExitBadData, kExitOtherEnvironment})
     EXPECT_TRUE(IsHopelessExit(code)) << code;
-  for (const int code : {kExitDone, kExitFailed, kExitStopped, kExitLater, kExitTerminated, 2, 127})
+  for (const int code :
+       {kExitDone, kExitFailed, kExitStopped, kExitReplaced, kExitLater, kExitTerminated, 2, 127})
     EXPECT_FALSE(IsHopelessExit(code)) << code;
 }
 

@@ -233,15 +233,18 @@ TEST(MessageCodecTest, FirstFrameTellsWhoSpeaks) {
 }
 
 TEST(MessageCodecTest, WhatIsWantedNamesEachJobsProcesses) {
-  const Wanted wanted{
-      {{"one", StartNumber(7), {{"worker-0", Role::kWorker}, {"server-0", Role::kServer}}},
-       {"two", StartNumber(9), {{"worker-0", Role::kWorker}}}}};
+  const Wanted wanted{{{"one",
+                        StartNumber(7),
+                        {{"worker-0", Role::kWorker}, {"server-0", Role::kServer}},
+                        StartNumber(3)},
+                       {"two", StartNumber(9), {{"worker-0", Role::kWorker}}, StartNumber(9)}}};
   const auto decoded = DecodeToAgent(Encode(ToAgent(wanted)));
   ASSERT_TRUE(decoded.ok()) << decoded.status();
   const auto& jobs = std::get<Wanted>(*decoded).jobs;
   ASSERT_EQ(jobs.size(), 2u);
   EXPECT_EQ(jobs[0].job, "one");
   EXPECT_EQ(jobs[0].start, StartNumber(7));
+  EXPECT_EQ(jobs[0].first_start, StartNumber(3));
   ASSERT_EQ(jobs[0].processes.size(), 2u);
   EXPECT_EQ(jobs[0].processes[1].name, "server-0");
   EXPECT_EQ(jobs[0].processes[1].role, Role::kServer);

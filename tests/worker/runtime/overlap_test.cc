@@ -125,7 +125,7 @@ TEST_F(OverlapTest, HalfOfTheBytesAreHandedOverBeforeTheLastTensor) {
   }
   // Nothing is copied on the way out. On the way in partial sums are added where they lie and
   // results are copied once, to where they land: half a model per worker and step. Besides,
-  // state(0) was copied to the worker that did not make it, and the last checkpoint's shares are
+  // state(0) was copied to the worker that did not make it, and the last checkpoint's parts are
   // one model.
   const uint64_t copied = one.copied() + two.copied();
   EXPECT_EQ(copied, (6 + 1 + 1) * kModelBytes);

@@ -1,4 +1,4 @@
-#include "cli/rest.h"
+#include "cli/rest_client.h"
 
 #include <limits>
 #include <type_traits>
@@ -55,6 +55,12 @@ MemberStatus MemberFrom(const Json& object) {
   return member;
 }
 
+void ReadProcesses(const Json& spec, JobStatus& job) {
+  Read(spec, "servers", job.servers);
+  if (const auto workers = spec.find("workers"); workers != spec.end() && workers->is_object())
+    Read(*workers, "max", job.most_workers);
+}
+
 JobStatus StatusFrom(const Json& object) {
   JobStatus job;
   job.loss = std::numeric_limits<double>::quiet_NaN();
@@ -88,6 +94,8 @@ JobStatus StatusFrom(const Json& object) {
       if (member.is_object()) job.members.push_back(MemberFrom(member));
   if (const auto list = object.find("checkpoints"); list != object.end() && list->is_array())
     job.checkpoints = static_cast<int64_t>(list->size());
+  if (const auto spec = object.find("spec"); spec != object.end() && spec->is_object())
+    ReadProcesses(*spec, job);
   job.json = Text(object);
   return job;
 }
@@ -146,25 +154,28 @@ absl::StatusOr<FingerprintPage> ParseFingerprints(const std::string& json) {
   return page;
 }
 
-absl::StatusOr<std::string> Rest::Get(const std::string& path) const {
+absl::StatusOr<std::string> RestClient::Get(const std::string& path) const {
   MUSTER_ASSIGN_OR_RETURN(const http::Response response, http::Get(url_ + path));
   MUSTER_RETURN_IF_ERROR(http::StatusFromResponse(response));
   return response.body;
 }
 
-absl::StatusOr<std::string> Rest::Post(const std::string& path, const std::string& body) const {
+absl::StatusOr<std::string> RestClient::Post(const std::string& path,
+                                             const std::string& body) const {
   MUSTER_ASSIGN_OR_RETURN(const http::Response response, http::Post(url_ + path, body));
   MUSTER_RETURN_IF_ERROR(http::StatusFromResponse(response));
   return response.body;
 }
 
-absl::StatusOr<JobStatus> Rest::Submit(const std::string& id, const std::string& spec_json) const {
+absl::StatusOr<JobStatus> RestClient::Submit(const std::string& id,
+                                             const std::string& spec_json) const {
   const Json body = {{"id", id}, {"spec", Json::parse(spec_json)}};
   MUSTER_ASSIGN_OR_RETURN(const std::string answer, Post("/v1/jobs", Text(body)));
   return ParseJobStatus(answer);
 }
 
-absl::StatusOr<JobList> Rest::List(const std::string& state, const std::string& page_token) const {
+absl::StatusOr<JobList> RestClient::List(const std::string& state,
+                                         const std::string& page_token) const {
   std::string query;
   if (!state.empty()) absl::StrAppend(&query, "&state=", http::EscapeUrlPart(state));
   if (!page_token.empty()) absl::StrAppend(&query, "&page_token=", http::EscapeUrlPart(page_token));
@@ -173,42 +184,43 @@ absl::StatusOr<JobList> Rest::List(const std::string& state, const std::string& 
   return ParseJobList(answer);
 }
 
-absl::StatusOr<JobStatus> Rest::Job(const std::string& id) const {
+absl::StatusOr<JobStatus> RestClient::Job(const std::string& id) const {
   MUSTER_ASSIGN_OR_RETURN(const std::string answer, Get(PathOf(id)));
   return ParseJobStatus(answer);
 }
 
-absl::StatusOr<JobStatus> Rest::Stop(const std::string& id) const {
+absl::StatusOr<JobStatus> RestClient::Stop(const std::string& id) const {
   MUSTER_ASSIGN_OR_RETURN(const std::string answer, Post(PathOf(id) + ":stop", "{}"));
   return ParseJobStatus(answer);
 }
 
-absl::Status Rest::Delete(const std::string& id) const {
+absl::Status RestClient::Delete(const std::string& id) const {
   MUSTER_ASSIGN_OR_RETURN(const http::Response response, http::Delete(url_ + PathOf(id)));
   return http::StatusFromResponse(response);
 }
 
-absl::StatusOr<JobStatus> Rest::Cancel(const std::string& id) const {
+absl::StatusOr<JobStatus> RestClient::Cancel(const std::string& id) const {
   MUSTER_ASSIGN_OR_RETURN(const std::string answer, Post(PathOf(id) + ":cancel", "{}"));
   return ParseJobStatus(answer);
 }
 
-absl::StatusOr<FingerprintPage> Rest::Fingerprints(const std::string& id, int64_t from) const {
+absl::StatusOr<FingerprintPage> RestClient::Fingerprints(const std::string& id,
+                                                         int64_t from) const {
   MUSTER_ASSIGN_OR_RETURN(const std::string answer,
                           Get(absl::StrCat(PathOf(id), "/fingerprints?from=", from)));
   return ParseFingerprints(answer);
 }
 
-absl::StatusOr<std::string> Rest::Digest(const std::string& id) const {
+absl::StatusOr<std::string> RestClient::Digest(const std::string& id) const {
   return Get(PathOf(id) + "/digest");
 }
 
-absl::StatusOr<std::string> Rest::Audit(const std::string& id) const {
+absl::StatusOr<std::string> RestClient::Audit(const std::string& id) const {
   return Get(PathOf(id) + "/audit");
 }
 
-absl::Status Rest::Follow(const std::string& id, const std::string& last_id,
-                          const std::function<bool(const JobEvent&)>& on_event) const {
+absl::Status RestClient::Follow(const std::string& id, const std::string& last_id,
+                                const std::function<bool(const JobEvent&)>& on_event) const {
   return http::StreamEvents(url_ + PathOf(id) + "/events",
                             [&](const http::Event& raw) {
                               absl::StatusOr<JobEvent> event = ParseJobEvent(raw.name, raw.data);

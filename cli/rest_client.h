@@ -50,6 +50,8 @@ struct JobStatus {
   int64_t checkpoint_step = -1;  // of the newest; -1: none
   int64_t checkpoints = 0;       // how many there are
   std::vector<MemberStatus> members;
+  int64_t most_workers = 0;  // that the job asks for; their names are worker-0, worker-1, …
+  int64_t servers = 0;
   std::string json;  // as it came
 };
 
@@ -93,9 +95,9 @@ absl::StatusOr<FingerprintPage> ParseFingerprints(const std::string& json);
 bool IsPassing(const absl::Status& error);
 
 // Errors are those of the server (their message names the field) or of lib/http/client.h.
-class Rest {
+class RestClient {
  public:
-  explicit Rest(std::string url) : url_(std::move(url)) {}
+  explicit RestClient(std::string url) : url_(std::move(url)) {}
 
   absl::StatusOr<JobStatus> Submit(const std::string& id, const std::string& spec_json) const;
   // One page of the jobs in that state (empty: in any).
