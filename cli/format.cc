@@ -91,35 +91,6 @@ std::string FitWidth(absl::string_view text, size_t width) {
   return std::string(text.substr(0, end));
 }
 
-std::string Printable(absl::string_view text) {
-  std::string out;
-  while (!text.empty()) {
-    const size_t length = std::max<size_t>(Utf8Length(text), 1);
-    const auto byte = static_cast<unsigned char>(text[0]);
-    // U+0080 to U+009F are control characters, too.
-    const bool second_set =
-        length == 2 && byte == 0xC2 && static_cast<unsigned char>(text[1]) < 0xA0;
-    if (Utf8Length(text) == 0) {
-      out += '?';
-    } else if ((byte < 0x20 && byte != '\t') || byte == 0x7f) {
-      absl::StrAppendFormat(&out, "\\x%02x", byte);
-    } else if (second_set) {
-      absl::StrAppendFormat(&out, "\\x%02x", static_cast<unsigned char>(text[1]));
-    } else {
-      out.append(text.data(), length);
-    }
-    text.remove_prefix(length);
-  }
-  return out;
-}
-
-std::string PrintableLines(absl::string_view text) {
-  std::string out;
-  for (size_t end; (end = text.find('\n')) != absl::string_view::npos; text.remove_prefix(end + 1))
-    absl::StrAppend(&out, Printable(text.substr(0, end)), "\n");
-  return absl::StrCat(out, Printable(text));
-}
-
 std::string Headline(absl::string_view text) {
   const size_t end = text.find('\n');
   if (end == absl::string_view::npos) return std::string(text);

@@ -32,13 +32,6 @@ struct Progress {
 };
 std::string ProgressLine(const Progress& progress);
 
-// What others wrote, as text that cannot steer a terminal: control characters become escapes, and
-// bytes that are not UTF-8 become '?'. Tabs stay.
-std::string Printable(absl::string_view text);
-
-// The same of several lines, each of them.
-std::string PrintableLines(absl::string_view text);
-
 // The first line; of a log that follows it, what its first error says.
 std::string Headline(absl::string_view text);
 

@@ -12,6 +12,7 @@
 #include "cli/job_logs.h"
 #include "cli/json_text.h"
 #include "lib/base/exit_codes.h"
+#include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/base/time.h"
 

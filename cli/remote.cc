@@ -14,6 +14,7 @@
 #include "cli/logs.h"
 #include "cli/spec_file.h"
 #include "lib/base/exit_codes.h"
+#include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/wire/job_codec.h"
 

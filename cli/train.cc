@@ -13,6 +13,7 @@
 #include "cli/job_run.h"
 #include "cli/spec_file.h"
 #include "lib/base/exit_codes.h"
+#include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/wire/job_codec.h"
 

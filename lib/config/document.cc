@@ -27,52 +27,52 @@ using nlohmann::json;
 
 constexpr size_t kMaxBytes = size_t{1} << 20;
 constexpr size_t kMaxDepth = 64;
+constexpr int kNoLine = 0;
 constexpr absl::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
-// Puts a document together from the events of a parser. `place` is where the text of the event
-// stands.
+// Puts a document together from the events of a parser. `line` is where the text of the event
+// stands; 0: lines are not kept.
 class Builder {
  public:
   explicit Builder(absl::string_view source) { document_.source = std::string(source); }
 
-  absl::Status Begin(json empty, const std::string& place) {
+  absl::Status Begin(json empty, int line) {
     if (open_.size() >= kMaxDepth)
-      return FieldError(place, NextField(),
+      return FieldError(PlaceOf(line), NextField(),
                         absl::StrCat("more than ", kMaxDepth, " levels; make it flatter"));
-    std::string field = NextField();
-    document_.places[field] = place;
-    open_.push_back({std::move(empty), std::move(field), std::nullopt});
+    open_.push_back({std::move(empty), {line, false, {}}, std::nullopt});
     return absl::OkStatus();
   }
 
   void End() {
-    json done = std::move(open_.back().value);
+    Level done = std::move(open_.back());
     open_.pop_back();
-    Put(std::move(done));
+    Put(std::move(done.value), std::move(done.place));
   }
 
   bool WantsKey() const {
     return !open_.empty() && open_.back().value.is_object() && !open_.back().key;
   }
 
-  absl::Status Key(std::string key, const std::string& place) {
+  absl::Status Key(std::string key, int line) {
     Level& level = open_.back();
-    if (level.value.contains(key))
-      return FieldError(place, FieldPath(level.field, key), "occurs twice; keep one of them");
+    if (level.value.contains(key)) {
+      level.key = std::move(key);
+      return FieldError(PlaceOf(line), NextField(), "occurs twice; keep one of them");
+    }
     level.key = std::move(key);
     return absl::OkStatus();
   }
 
-  void Value(json value, const std::string& place) {
-    document_.places[NextField()] = place;
-    Put(std::move(value));
-  }
+  void Value(json value, int line) { Put(std::move(value), {line, false, {}}); }
 
+  // The path of what comes next: for errors.
   std::string NextField() const {
-    if (open_.empty()) return "";
-    const Level& level = open_.back();
-    return level.value.is_array() ? FieldPath(level.field, level.value.size())
-                                  : FieldPath(level.field, level.key.value_or(""));
+    std::string field;
+    for (const Level& level : open_)
+      field = level.value.is_array() ? FieldPath(field, level.value.size())
+                                     : FieldPath(field, level.key.value_or(""));
+    return field;
   }
 
   Document Finish() { return std::move(document_); }
@@ -80,20 +80,25 @@ class Builder {
  private:
   struct Level {
     json value;
-    std::string field;
+    Place place;
     std::optional<std::string> key;  // of a mapping: the one whose value comes next
   };
 
-  void Put(json value) {
+  std::string PlaceOf(int line) const { return PlaceText(document_.source, {line, false, {}}); }
+
+  void Put(json value, Place place) {
     if (open_.empty()) {
       document_.root = std::move(value);
+      document_.places = std::move(place);
       return;
     }
     Level& level = open_.back();
+    std::string key = std::exchange(level.key, std::nullopt).value_or("");
+    if (place.line > 0) level.place.below.emplace_back(key, std::move(place));
     if (level.value.is_array()) {
       level.value.push_back(std::move(value));
     } else {
-      level.value[*std::exchange(level.key, std::nullopt)] = std::move(value);
+      level.value[std::move(key)] = std::move(value);
     }
   }
 
@@ -145,7 +150,7 @@ class YamlEvents final : public YAML::EventHandler {
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     RefuseAnchor(mark, anchor);
     if (builder_.WantsKey()) Refuse(mark, "a key must not be empty");
-    builder_.Value(nullptr, Place(mark));
+    builder_.Value(nullptr, Line(mark));
   }
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
@@ -155,13 +160,13 @@ class YamlEvents final : public YAML::EventHandler {
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
     RefuseAnchor(mark, anchor);
-    if (builder_.WantsKey()) return OrThrow(builder_.Key(value, Place(mark)));
+    if (builder_.WantsKey()) return OrThrow(builder_.Key(value, Line(mark)));
     const bool text = tag == "!" || tag == "tag:yaml.org,2002:str";
     if (!text) RefuseTag(mark, tag);
     json resolved = text ? json(value) : ResolvePlain(value);
     if (resolved.is_number_float() && !std::isfinite(resolved.get<double>()))
       Refuse(mark, absl::StrCat(value, " is not a finite number"));
-    builder_.Value(std::move(resolved), Place(mark));
+    builder_.Value(std::move(resolved), Line(mark));
   }
 
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
@@ -177,13 +182,11 @@ class YamlEvents final : public YAML::EventHandler {
   void OnMapEnd() override { builder_.End(); }
 
  private:
-  std::string Place(const YAML::Mark& mark) const {
-    return absl::StrCat(source_, source_.empty() ? "line " : ":", mark.line + 1);
-  }
+  static int Line(const YAML::Mark& mark) { return mark.line + 1; }
 
   [[noreturn]] void Refuse(const YAML::Mark& mark, absl::string_view message) const {
-    throw Refused{
-        FieldError(Place(mark), builder_.WantsKey() ? "" : builder_.NextField(), message)};
+    throw Refused{FieldError(PlaceText(source_, {Line(mark), false, {}}),
+                             builder_.WantsKey() ? "" : builder_.NextField(), message)};
   }
 
   void RefuseAnchor(const YAML::Mark& mark, YAML::anchor_t anchor) const {
@@ -200,7 +203,7 @@ class YamlEvents final : public YAML::EventHandler {
     RefuseAnchor(mark, anchor);
     RefuseTag(mark, tag);
     if (builder_.WantsKey()) Refuse(mark, "a key must be text, not a list or a mapping");
-    OrThrow(builder_.Begin(std::move(empty), Place(mark)));
+    OrThrow(builder_.Begin(std::move(empty), Line(mark)));
   }
 
   std::string source_;
@@ -222,10 +225,10 @@ class JsonEvents final : public nlohmann::json_sax<json> {
   bool number_float(double value, const std::string&) override { return Value(value); }
   bool string(std::string& value) override { return Value(std::move(value)); }
   bool binary(json::binary_t&) override { return false; }  // JSON has none
-  bool start_object(size_t) override { return Keep(builder_.Begin(json::object(), source_)); }
-  bool key(std::string& key) override { return Keep(builder_.Key(std::move(key), source_)); }
+  bool start_object(size_t) override { return Keep(builder_.Begin(json::object(), kNoLine)); }
+  bool key(std::string& key) override { return Keep(builder_.Key(std::move(key), kNoLine)); }
   bool end_object() override { return End(); }
-  bool start_array(size_t) override { return Keep(builder_.Begin(json::array(), source_)); }
+  bool start_array(size_t) override { return Keep(builder_.Begin(json::array(), kNoLine)); }
   bool end_array() override { return End(); }
 
   bool parse_error(size_t, const std::string&, const nlohmann::detail::exception& error) override {
@@ -242,7 +245,7 @@ class JsonEvents final : public nlohmann::json_sax<json> {
     return status_.ok();
   }
   bool Value(json value) {
-    builder_.Value(std::move(value), source_);
+    builder_.Value(std::move(value), kNoLine);
     return true;
   }
   bool End() {
@@ -355,18 +358,6 @@ absl::Status SetField(Document& document, absl::string_view field, json value) {
   return absl::OkStatus();
 }
 
-// The places of `field` and all below it become "--set".
-void MovePlaces(Document& document, const std::string& field, const Document& setting) {
-  std::erase_if(document.places, [&](const auto& entry) {
-    const absl::string_view name = entry.first;
-    return name == field || absl::StartsWith(name, field + ".") ||
-           absl::StartsWith(name, field + "[");
-  });
-  for (const auto& [below, unused] : setting.places)
-    document.places[absl::StartsWith(below, "[") ? field + below : FieldPath(field, below)] =
-        "--set";
-}
-
 }  // namespace
 
 absl::StatusOr<Document> ParseYamlDocument(absl::string_view text, absl::string_view source) {
@@ -401,23 +392,14 @@ absl::Status ApplySetting(Document& document, absl::string_view setting) {
     MUSTER_ASSIGN_OR_RETURN(value, ParseYamlDocument(text, absl::StrCat("--set ", field)));
   }
   MUSTER_RETURN_IF_ERROR(SetField(document, field, std::move(value.root)));
-  MovePlaces(document, field, value);
+  SetPlace(document.places, keys, std::move(value.places));
   return absl::OkStatus();
 }
 
 absl::Status ErrorAt(const Document& document, absl::string_view field, absl::string_view message) {
-  auto place = document.places.find(std::string(field));
-  return FieldError(place == document.places.end() ? document.source : place->second, field,
+  const Place* place = FindPlace(document.places, field);
+  return FieldError(place == nullptr ? document.source : PlaceText(document.source, *place), field,
                     message);
-}
-
-std::string FieldPath(absl::string_view parent, absl::string_view key) {
-  if (parent.empty() || key.empty()) return absl::StrCat(parent, key);
-  return absl::StrCat(parent, ".", key);
-}
-
-std::string FieldPath(absl::string_view parent, size_t index) {
-  return absl::StrCat(parent, "[", index, "]");
 }
 
 std::string ToText(double number) {

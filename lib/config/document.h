@@ -5,7 +5,6 @@
 // keep it out of headers.
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 
@@ -14,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "lib/config/field_error.h"
+#include "lib/config/places.h"
 #include "nlohmann/json.hpp"
 
 namespace muster {
@@ -21,8 +21,7 @@ namespace muster {
 struct Document {
   nlohmann::json root;
   std::string source;  // what to call the text: a file name; may be empty
-  // Field → "plan.yaml:7"; "" is the whole; not here: `source`.
-  std::map<std::string, std::string> places;
+  Place places;  // of `root`; JSON has none
 };
 
 // One YAML 1.2 document (core schema). Refused: more than 1 MiB, more than 64 levels, keys that
@@ -38,10 +37,6 @@ absl::Status ApplySetting(Document& document, absl::string_view setting);
 
 // "place: field: message" with the field as payload.
 absl::Status ErrorAt(const Document& document, absl::string_view field, absl::string_view message);
-
-// "optimizer" + "kind" → "optimizer.kind"; "" + "seed" → "seed".
-std::string FieldPath(absl::string_view parent, absl::string_view key);
-std::string FieldPath(absl::string_view parent, size_t index);
 
 // Finite numbers from min to max, either end left out if the flag says so.
 struct NumberRange {

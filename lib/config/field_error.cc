@@ -35,9 +35,10 @@ absl::Status FieldError(absl::string_view place, absl::string_view field,
                         absl::string_view message) {
   std::string text;
   if (!place.empty()) absl::StrAppend(&text, place, ": ");
-  if (!field.empty()) absl::StrAppend(&text, absl::Utf8SafeCHexEscape(field), ": ");
+  const std::string shown = Cut(absl::Utf8SafeCHexEscape(field.substr(0, kMostShownBytes)));
+  if (!field.empty()) absl::StrAppend(&text, shown, ": ");
   absl::Status status = absl::InvalidArgumentError(absl::StrCat(text, message));
-  if (!field.empty()) status.SetPayload(kFieldUrl, absl::Cord(field));
+  if (!field.empty()) status.SetPayload(kFieldUrl, absl::Cord(Cut(field)));
   return status;
 }
 

@@ -42,6 +42,8 @@ struct Chunk {
 inline constexpr int64_t kAlignElements = 16;
 inline constexpr int64_t kMaxChunkBytes = 256 * 1024;
 
+inline constexpr int64_t kMostChunks = int64_t{1} << 22;
+
 class Layout {
  public:
   Layout() = default;

@@ -191,7 +191,7 @@ void Put(const Leave& leave, v1::MemberFrame& frame) {
 
 Leave Get(Reader& reader, const v1::Leave& message) {
   return {reader.Small("exit_code", message.exit_code(), 0, kMaxExitCode),
-          reader.Text("reason", message.reason())};
+          Reader::Words(message.reason())};
 }
 
 void Put(const Wanted& wanted, v1::MemberFrame& frame) {

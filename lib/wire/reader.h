@@ -20,6 +20,7 @@ inline constexpr int64_t kMaxNumber = int64_t{1} << 62;
 inline constexpr int64_t kMaxChunks = int64_t{1} << 22;
 inline constexpr int64_t kMaxMembers = 4096;
 inline constexpr int64_t kMaxLanes = 4096;
+inline constexpr size_t kMostLinesBytes = 4 * kMostShownBytes;
 inline constexpr int64_t kMaxTextBytes = 64 * 1024;
 inline constexpr int64_t kMaxTensors = 100'000;
 inline constexpr int64_t kMaxDimensions = 16;
@@ -85,6 +86,12 @@ class Reader {
     if (static_cast<int64_t>(text.size()) <= kMaxTextBytes) return text;
     Refuse(field, absl::StrCat(text.size(), " bytes; at most ", kMaxTextBytes, " are allowed"));
     return "";
+  }
+  // What people will read: made printable and cut, whatever it was.
+  static std::string Words(const std::string& text) { return Cut(Printable(text)); }
+  // Lines of a log: more of them.
+  static std::string Lines(const std::string& text) {
+    return Cut(PrintableLines(text), kMostLinesBytes);
   }
   // A duration or the like: finite and not negative.
   double Amount(const char* field, double value) {

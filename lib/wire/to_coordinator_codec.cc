@@ -123,7 +123,7 @@ void Put(const BaseFailed& failed, v1::CoordinatorFrame& frame) {
 
 BaseFailed Get(Reader& reader, const v1::BaseFailed& message) {
   return {ViewNumber(reader.Number("view", message.view())),
-          reader.Text("reason", message.reason()), message.damaged()};
+          Reader::Words(message.reason()), message.damaged()};
 }
 
 void Put(const Records& records, v1::CoordinatorFrame& frame) {
@@ -169,7 +169,7 @@ void Put(const SegmentFailed& failed, v1::CoordinatorFrame& frame) {
 
 SegmentFailed Get(Reader& reader, const v1::SegmentFailed& message) {
   return {LineageNumber(reader.Number("lineage", message.lineage())),
-          Step(reader.Number("step", message.step())), reader.Text("reason", message.reason())};
+          Step(reader.Number("step", message.step())), Reader::Words(message.reason())};
 }
 
 void Put(const Alive& alive, v1::CoordinatorFrame& frame) {
@@ -179,7 +179,7 @@ void Put(const Alive& alive, v1::CoordinatorFrame& frame) {
 }
 
 Alive Get(Reader& reader, const v1::Alive& message) {
-  return {Step(reader.Number("step", message.step())), reader.Text("phase", message.phase())};
+  return {Step(reader.Number("step", message.step())), Reader::Words(message.phase())};
 }
 
 void Put(const AgentHello& hello, v1::CoordinatorFrame& frame) {
@@ -227,10 +227,10 @@ ProcessExited Get(Reader& reader, const v1::ProcessExited& message) {
           reader.Text("name", message.name()),
           reader.Small("exit_code", message.exit_code(), 0, kMaxExitCode),
           reader.Small("signal", message.signal(), 0, kMaxSignal),
-          reader.Text("cause", message.cause()),
+          Reader::Words(message.cause()),
           message.gave_up(),
           ReadLanes(reader, message.lanes()),
-          reader.Text("last_lines", message.last_lines())};
+          Reader::Lines(message.last_lines())};
 }
 
 using Either = std::variant<ToCoordinator, FromAgent>;

@@ -91,17 +91,5 @@ TEST(FormatTest, WordsOfAShell) {
   EXPECT_EQ(ShellWord(""), "''");
 }
 
-TEST(FormatTest, TextOfOthersCannotSteerATerminal) {
-  EXPECT_EQ(Printable("plain \xc3\xa9\ttext"), "plain \xc3\xa9\ttext");
-  EXPECT_EQ(Printable("\x1b[2J\r\x7f"), "\\x1b[2J\\x0d\\x7f");
-  EXPECT_EQ(Printable("\xc2\x9b"
-                      "31m"),
-            "\\x9b31m")
-      << "a control character of the second set";
-  EXPECT_EQ(Printable("\xff\xc3"), "??");
-  EXPECT_EQ(Printable("two\nlines"), "two\\x0alines");
-  EXPECT_EQ(PrintableLines("two\nlines\x07"), "two\nlines\\x07");
-}
-
 }  // namespace
 }  // namespace muster::cli

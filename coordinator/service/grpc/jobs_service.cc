@@ -128,7 +128,7 @@ v1::JobEvent ToProto(const JobEvent& from) {
 
 // absl's codes are gRPC's.
 grpc::Status ToGrpc(const absl::Status& status) {
-  return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
+  return {static_cast<grpc::StatusCode>(status.code()), Cut(PrintableLines(status.message()))};
 }
 
 // One answer of the api becomes the end of one call.
@@ -139,7 +139,7 @@ JobApi::Reply<T> Finishing(grpc::CallbackServerContext* context, grpc::ServerUna
     if (answer.ok()) {
       Fill(*answer, *response);
     } else if (const std::string field = FieldOf(answer.status()); !field.empty()) {
-      context->AddTrailingMetadata(kFieldMetadata, field);
+      context->AddTrailingMetadata(kFieldMetadata, AsciiText(field));
     }
     reactor->Finish(ToGrpc(answer.status()));
   };

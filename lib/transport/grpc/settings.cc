@@ -91,8 +91,7 @@ std::string ChannelTarget(const HostPort& address) {
 }
 
 grpc::Status GoodbyeStatus(const absl::Status& why) {
-  constexpr size_t kMostBytes = 1024;  // it travels as metadata
-  return grpc::Status(grpc::StatusCode::ABORTED, why.ToString().substr(0, kMostBytes));
+  return grpc::Status(grpc::StatusCode::ABORTED, Cut(Printable(why.ToString())));
 }
 
 absl::Status BreakReason(const grpc::Status& status, const std::string& peer) {

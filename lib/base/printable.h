@@ -1,0 +1,26 @@
+// Text from others, made fit for a terminal, a log, an event or metadata.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace muster {
+
+// What one text from others may take where people read it.
+inline constexpr size_t kMostShownBytes = 1024;
+
+// Text that cannot steer a terminal: control characters become escapes, and bytes that are not
+// UTF-8 become '?'. Tabs stay.
+std::string Printable(absl::string_view text);
+// The same of several lines, each of them.
+std::string PrintableLines(absl::string_view text);
+
+// At most `most` bytes of UTF-8, with "..." at the end of what was longer. `most` is at least 3.
+std::string Cut(absl::string_view text, size_t most = kMostShownBytes);
+
+// Printable ASCII, all else escaped, at most kMostShownBytes: as HTTP/2 metadata must be.
+std::string AsciiText(absl::string_view text);
+
+}  // namespace muster
