@@ -7,6 +7,7 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/printable.h"
 
 namespace muster {
 namespace {

@@ -13,6 +13,8 @@ constexpr int64_t kMaxElements = int64_t{1} << 40;
 
 int64_t AlignUp(int64_t n) { return (n + kAlignElements - 1) / kAlignElements * kAlignElements; }
 
+int64_t ChunksIn(int64_t elements, int64_t size) { return (elements + size - 1) / size; }
+
 void CutChunks(int64_t begin, int64_t end, int64_t size, TensorKind kind, std::vector<Chunk>& out) {
   for (int64_t at = begin; at < end; at += size)
     out.push_back({at, std::min(size, end - at), kind});
@@ -66,10 +68,16 @@ absl::StatusOr<Layout> Layout::Make(const std::vector<TensorSpec>& tensors, int6
   if (at == 0) return absl::InvalidArgumentError("the model has no parameter");
   const int64_t size = chunk_bytes / 4;
   layout.parameter_elements_ = at;
-  CutChunks(0, at, size, TensorKind::kParameter, layout.chunks_);
-  layout.parameter_chunks_ = layout.chunk_count();
   if (!place(TensorKind::kBuffer))
     return absl::InvalidArgumentError("the model has more than 2^40 elements");
+  const int64_t chunks =
+      ChunksIn(layout.parameter_elements_, size) + ChunksIn(at - layout.parameter_elements_, size);
+  if (chunks > kMostChunks)  // before anything is allocated for them
+    return absl::InvalidArgumentError(absl::StrCat("chunk_bytes: the model has ", chunks,
+                                                   " chunks of ", chunk_bytes, " bytes; at most ",
+                                                   kMostChunks, " are allowed: make them larger"));
+  CutChunks(0, layout.parameter_elements_, size, TensorKind::kParameter, layout.chunks_);
+  layout.parameter_chunks_ = layout.chunk_count();
   CutChunks(layout.parameter_elements_, at, size, TensorKind::kBuffer, layout.chunks_);
   layout.elements_ = at;
   return layout;

@@ -41,7 +41,6 @@ struct Chunk {
 
 inline constexpr int64_t kAlignElements = 16;
 inline constexpr int64_t kMaxChunkBytes = 256 * 1024;
-
 inline constexpr int64_t kMostChunks = int64_t{1} << 22;
 
 class Layout {
@@ -50,7 +49,7 @@ class Layout {
   // `tensors` in registration order: parameters are laid out in reverse, so that backward fills the
   // space upwards; then the buffers, in chunks of their own. `chunk_bytes`: a multiple of 64, at
   // most kMaxChunkBytes. kInvalidArgument: no parameter, a name twice, an empty or negative
-  // dimension, more than 2^40 elements.
+  // dimension, more than 2^40 elements or kMostChunks chunks.
   static absl::StatusOr<Layout> Make(const std::vector<TensorSpec>& tensors, int64_t chunk_bytes);
 
   int64_t elements() const { return elements_; }  // of the whole flat space, holes included

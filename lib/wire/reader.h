@@ -11,13 +11,15 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/ids.h"
+#include "lib/base/printable.h"
 #include "lib/domain/lanes.h"
+#include "lib/domain/layout.h"
 
 namespace muster {
 
 // Largest step, view, lineage, term, weight or count: room is left to add to it without overflow.
 inline constexpr int64_t kMaxNumber = int64_t{1} << 62;
-inline constexpr int64_t kMaxChunks = int64_t{1} << 22;
+inline constexpr int64_t kMaxChunks = kMostChunks;
 inline constexpr int64_t kMaxMembers = 4096;
 inline constexpr int64_t kMaxLanes = 4096;
 inline constexpr size_t kMostLinesBytes = 4 * kMostShownBytes;

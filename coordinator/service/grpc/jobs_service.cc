@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "lib/base/mutex.h"
+#include "lib/base/printable.h"
 #include "lib/config/field_error.h"
 #include "lib/wire/job_codec_proto.h"
 #include "muster/v1/control.grpc.pb.h"

@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/printable.h"
 #include "lib/transport/grpc/frame_codec.h"
 #include "lib/transport/transport.h"
 

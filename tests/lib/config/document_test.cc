@@ -1,5 +1,7 @@
 #include "lib/config/document.h"
 
+#include <malloc.h>
+
 #include <cmath>
 #include <limits>
 #include <string>
@@ -35,6 +37,45 @@ json Yaml(const std::string& text) {
 }
 
 std::string Nested(size_t levels) { return std::string(levels, '[') + std::string(levels, ']'); }
+
+// What the process holds, in bytes; 0 where an allocator of a sanitizer is in place.
+size_t Held() {
+  const struct mallinfo2 info = mallinfo2();
+  return info.uordblks + info.hblkhd;
+}
+
+// A path is only put together for an error: it would be long, and there are many of them.
+TEST(Document, ALongNameAboveManyValuesTakesLittleMemory) {
+  std::string text = "{\"" + std::string(300'000, 'k') + "\": [0";
+  for (int i = 0; i < 200'000; ++i) text += ",0";
+  text += "]}";
+  for (const bool is_json : {true, false}) {
+    const size_t before = Held();
+    const auto document =
+        is_json ? ParseJsonDocument(text, "body") : ParseYamlDocument(text, "a.yaml");
+    ASSERT_TRUE(document.ok()) << document.status();
+    EXPECT_LT(Held(), before + (size_t{64} << 20));
+    const std::string error(CheckKeys(*document, "", document->root, {"name"}).message());
+    EXPECT_LT(error.size(), 4096u);
+  }
+}
+
+TEST(Document, APlaceIsFoundByItsPathWhateverNamesHold) {
+  auto document =
+      ParseYamlDocument("a:\n  b: [1,\n   2]\n  c.d: {e[0]: 3}\nf.g: 4\n", "x.yaml").value();
+  const auto at = [&](const std::string& field) {
+    return std::string(ErrorAt(document, field, "!").message());
+  };
+  EXPECT_EQ(at(""), "x.yaml:1: !");
+  EXPECT_EQ(at("a.b[1]"), "x.yaml:3: a.b[1]: !");
+  EXPECT_EQ(at("a.b[2]"), "x.yaml: a.b[2]: !");
+  EXPECT_EQ(at("a.c.d.e[0]"), "x.yaml:4: a.c.d.e[0]: !");
+  EXPECT_EQ(at("f.g"), "x.yaml:5: f.g: !");
+  EXPECT_EQ(at("a.missing"), "x.yaml: a.missing: !");
+  ASSERT_TRUE(ApplySetting(document, "a.b=[7, 8]").ok());
+  EXPECT_EQ(at("a.b[1]"), "--set: a.b[1]: !");
+  EXPECT_EQ(at("a.c.d"), "x.yaml:4: a.c.d: !");
+}
 
 TEST(YamlDocument, ResolvesScalarsAsTheCoreSchemaDoes) {
   EXPECT_EQ(Yaml("[1, -1, +7, 0x1F, 010, 1.5, 1e3, .5, -0.25]"),

@@ -53,6 +53,14 @@ TEST(Layout, ParametersLieInReverseOrderThenTheBuffers) {
   EXPECT_EQ(layout.elements(), 128);
 }
 
+// A stranger's Join may say so: nothing may be allocated for it.
+TEST(Layout, MoreChunksThanAllowedAreRefusedBeforeTheyAreMade) {
+  EXPECT_THAT(ErrorOf({Parameter("a", {int64_t{1} << 40})}),
+              HasSubstr("chunk_bytes: the model has 68719476736 chunks of 64 bytes"));
+  EXPECT_THAT(ErrorOf({Parameter("a", {1}), Buffer("b", {(int64_t{1} << 22) * 16})}),
+              HasSubstr("at most 4194304 are allowed"));
+}
+
 TEST(Layout, ChunksAreAGridAndBuffersHaveTheirOwn) {
   const Layout layout = Make(Model(), 256);  // 64 elements
   ASSERT_EQ(layout.chunk_count(), 3);
