@@ -172,6 +172,9 @@ void WaitForEnd(pid_t pid) {
 absl::StatusOr<ChildProcess> ChildProcess::Start(const Command& command) {
   MUSTER_CHECK(syscall(SYS_gettid) == getpid(), "processes are started from the main thread");
   MUSTER_CHECK(!command.arguments.empty());
+  // Where it is ignored, as a parent may have left it to us, the kernel keeps no child's end for
+  // us.
+  signal(SIGCHLD, SIG_DFL);
   const std::string& program = command.arguments[0];
   MUSTER_ASSIGN_OR_RETURN(Descriptor log, OpenLog(command.log_file, program));
   MUSTER_ASSIGN_OR_RETURN(
@@ -230,9 +233,9 @@ ChildProcess::~ChildProcess() {
   if (report_fd_ >= 0) close(report_fd_);
 }
 
-// Its number is ours until it is reaped, so this cannot hit another process.
+// By its descriptor, so that this cannot hit another process, whoever may have reaped ours.
 void ChildProcess::Signal(int signal) const {
-  if (pid_ > 0) kill(pid_, signal);
+  if (pid_ > 0) syscall(SYS_pidfd_send_signal, pidfd_, signal, nullptr, 0U);
 }
 
 std::optional<Exit> ChildProcess::TryReap() {

@@ -32,10 +32,11 @@ void BlockSignals() {
 SignalWatch::SignalWatch(EventLoop& loop, std::function<void(int signal)> on_signal)
     : loop_(loop), fd_(MakeDescriptor()) {
   MUSTER_CHECK(fd_ >= 0);
-  loop_.Watch(fd_, [fd = fd_, on_signal = std::move(on_signal)] {
+  loop_.Watch(fd_, [this, on_signal = std::move(on_signal)] {
     signalfd_siginfo info;
-    while (read(fd, &info, sizeof info) == static_cast<ssize_t>(sizeof info))
-      on_signal(static_cast<int>(info.ssi_signo));
+    while (read(fd_, &info, sizeof info) == static_cast<ssize_t>(sizeof info))
+      if (wishes_.Counts(std::chrono::steady_clock::now()))
+        on_signal(static_cast<int>(info.ssi_signo));
   });
 }
 

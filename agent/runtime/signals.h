@@ -2,18 +2,35 @@
 // thread takes one.
 #pragma once
 
+#include <chrono>
 #include <functional>
+#include <optional>
 
-#include "absl/status/status.h"
 #include "agent/runtime/event_loop.h"
+#include "lib/base/time.h"
 
 namespace muster::agent {
 
 // SIGINT, SIGTERM and SIGHUP wait for a SignalWatch from now on; SIGPIPE is ignored.
 void BlockSignals();
 
+// A person's Ctrl-C may reach a process twice: once through its group and once through its leader.
+// What follows within a second of the last one that counted is the same wish.
+class Wishes {
+ public:
+  bool Counts(Time now) {
+    if (last_ && now - *last_ < std::chrono::seconds(1)) return false;
+    last_ = now;
+    return true;
+  }
+
+ private:
+  std::optional<Time> last_;
+};
+
 class SignalWatch {
  public:
+  // `on_signal` is called for those that count.
   SignalWatch(EventLoop& loop, std::function<void(int signal)> on_signal);
   ~SignalWatch();
   SignalWatch(const SignalWatch&) = delete;
@@ -22,6 +39,7 @@ class SignalWatch {
  private:
   EventLoop& loop_;
   const int fd_;
+  Wishes wishes_;
 };
 
 }  // namespace muster::agent

@@ -24,7 +24,7 @@ bool IsKind(const std::string& header, int field) {
   return first >> 3 == field && field < 16;
 }
 
-NumericEnvironment FactsOf(const Simulation& simulation, const JobSpec& spec) {
+NumericEnvironment EnvironmentOf(const Simulation& simulation, const JobSpec& spec) {
   const int64_t elements = simulation.chunks * spec.training.chunk_bytes / int64_t{sizeof(float)};
   return {kSamples, "made", {{"weights", {elements}, TensorKind::kParameter}}, {{"isa", "any"}}};
 }
@@ -53,7 +53,7 @@ SimulatedMembers::SimulatedMembers(Simulation simulation, std::string address)
     : simulation_(std::move(simulation)),
       address_(std::move(address)),
       spec_(SpecOf(simulation_)),
-      environment_(FactsOf(simulation_, spec_)),
+      environment_(EnvironmentOf(simulation_, spec_)),
       transport_(MakeGrpcTransport({})),
       members_(static_cast<size_t>(simulation_.members)),
       left_(simulation_.members) {

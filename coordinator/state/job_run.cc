@@ -216,10 +216,13 @@ std::string JobRun::EnvironmentDifferences(const Join& join) const {
   return differ;
 }
 
-// A later process of that name has taken its place in the view.
+// A later process of that name has taken its place in the view. One that was sealed for a view after
+// it is the later one itself.
 bool JobRun::IsReplaced(const Join& join) const {
   const std::optional<View>& view = journal_.view;
-  if (!view || join.sealed == ViewNumber(0) || view->IndexOf(join.id) >= 0) return false;
+  if (!view || join.sealed == ViewNumber(0) || join.sealed >= view->number ||
+      view->IndexOf(join.id) >= 0)
+    return false;
   return std::any_of(view->members.begin(), view->members.end(),
                      [&](const ViewMember& m) { return m.id.name == join.id.name; });
 }

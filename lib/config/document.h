@@ -21,7 +21,7 @@ namespace muster {
 struct Document {
   nlohmann::json root;
   std::string source;  // what to call the text: a file name; may be empty
-  Place places;  // of `root`; JSON has none
+  Place places;        // of `root`; JSON has none
 };
 
 // One YAML 1.2 document (core schema). Refused: more than 1 MiB, more than 64 levels, keys that

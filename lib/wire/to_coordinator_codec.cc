@@ -122,8 +122,8 @@ void Put(const BaseFailed& failed, v1::CoordinatorFrame& frame) {
 }
 
 BaseFailed Get(Reader& reader, const v1::BaseFailed& message) {
-  return {ViewNumber(reader.Number("view", message.view())),
-          Reader::Words(message.reason()), message.damaged()};
+  return {ViewNumber(reader.Number("view", message.view())), Reader::Words(message.reason()),
+          message.damaged()};
 }
 
 void Put(const Records& records, v1::CoordinatorFrame& frame) {

@@ -223,8 +223,8 @@ void CoordinatorProcess::Do(const coordinator::ToAgents& a) {
 
 // ---- the thread that keeps checkpoints
 
-void CoordinatorProcess::KeepLater(int64_t most, std::function<void()> run) {
-  keeper_.Push(around_.schedule, runner_, around_.schedule.Random(1, most), std::move(run));
+void CoordinatorProcess::OnCommitThread(int64_t most, std::function<void()> run) {
+  commit_thread_.Push(around_.schedule, runner_, around_.schedule.Random(1, most), std::move(run));
 }
 
 void CoordinatorProcess::Do(const coordinator::CommitManifest& a) {
@@ -232,7 +232,7 @@ void CoordinatorProcess::Do(const coordinator::CommitManifest& a) {
   invariants_.CheckManifest(job, a.manifest);
   const bool late = around_.schedule.OneIn(25);
   if (late) around_.coverage.Add(Corner::kLateCommits);
-  KeepLater(late ? 4000 : 40, [this, &job, m = a.manifest] {
+  OnCommitThread(late ? 4000 : 40, [this, &job, m = a.manifest] {
     if (around_.schedule.OneIn(30)) {
       around_.coverage.Add(Corner::kFailedCommits);
       return Feed(coordinator::ManifestFailed{m.job, m.lineage, m.step, "no space"});
@@ -246,7 +246,7 @@ void CoordinatorProcess::Do(const coordinator::CommitManifest& a) {
 void CoordinatorProcess::Do(const coordinator::DeleteJob& a) {
   if (!JobOf(a.id).delete_asked)
     around_.trace.Violate(absl::StrCat(a.id, " is deleted, which nobody asked for"));
-  KeepLater(60, [this, id = a.id] {
+  OnCommitThread(60, [this, id = a.id] {
     const bool fails = around_.schedule.OneIn(6);
     if (fails)
       around_.coverage.Add(Corner::kFailedDeletions);
@@ -259,11 +259,11 @@ void CoordinatorProcess::Do(const coordinator::DeleteJob& a) {
 }
 
 void CoordinatorProcess::Do(const coordinator::PruneManifests& a) {
-  KeepLater(200, [&job = JobOf(a.newest.job), a] { job.store.Prune(a); });
+  OnCommitThread(200, [&job = JobOf(a.newest.job), a] { job.store.Prune(a); });
 }
 
 void CoordinatorProcess::Do(const coordinator::ComputeDigest& a) {
-  KeepLater(20, [this, &job = JobOf(a.job), a] {
+  OnCommitThread(20, [this, &job = JobOf(a.job), a] {
     std::string digest = DigestOfFiles(job, a.manifest);
     if (around_.schedule.OneIn(25)) digest.clear();
     if (digest.empty()) around_.coverage.Add(Corner::kFailedDigests);

@@ -76,7 +76,7 @@ class CoordinatorProcess {
   void Do(const coordinator::PruneManifests& a);
   void Do(const coordinator::ComputeDigest& a);
   void Do(const coordinator::Announce& a);
-  void KeepLater(int64_t most, std::function<void()> run);
+  void OnCommitThread(int64_t most, std::function<void()> run);
   std::string DigestOfFiles(const SimJob& job, const Manifest& manifest) const;
 
   Around around_;
@@ -88,7 +88,7 @@ class CoordinatorProcess {
   std::unique_ptr<coordinator::Coordinator> state_;
   std::map<SessionId, Peer> peers_;
   std::map<MemberId, SessionId> by_member_;
-  Line keeper_;  // commits, prunes and digests, one after the other
+  Line commit_thread_;  // commits, prunes and digests, one after the other
   std::optional<Wanted> last_wanted_;
   std::string last_recorded_;  // job
   bool dead_ = false;

@@ -87,6 +87,11 @@ void Invariants::CheckRecord(SimJob& job, const StepRecord& record) {
     Violate(job, absl::StrCat("the record of step ", record.step.value(), " has weight ",
                               record.weight, " and loss ", record.loss, " instead of ",
                               right.weight, " and ", right.loss));
+  const std::optional<View>& view = job.store.journal->view;
+  if (view && view->number == record.view &&
+      record.lane_holders != view->LaneHoldersAt(record.step))
+    Violate(job, absl::StrCat("the record of step ", record.step.value(),
+                              " does not name those who held its lanes"));
   const auto known = job.store.ledger.find({record.lineage, record.step});
   if (known != job.store.ledger.end() && known->second.weight != record.weight)
     Violate(job, "records of a step disagree");
@@ -132,7 +137,8 @@ void Invariants::CheckTold(const MemberId& from, const ToCoordinator& message) {
       Violate(*job, absl::StrCat("the record of step ", record.step.value(), " of ", from.name,
                                  " is of view ", record.view.value(), ", the first one of view ",
                                  first.view.value()));
-    if (record.view == first.view && record.lane_holders != first.lane_holders)
+    const bool names_holders = !record.lane_holders.empty();
+    if (record.view == first.view && names_holders && record.lane_holders != first.lane_holders)
       Violate(*job, absl::StrCat("records of step ", record.step.value(),
                                  " name other holders of its lanes"));
   }

@@ -29,7 +29,7 @@ JobSpec SpecOf(const JobOptions& options) {
   return spec;
 }
 
-NumericEnvironment FactsOf(const JobOptions& options) {
+NumericEnvironment EnvironmentOf(const JobOptions& options) {
   NumericEnvironment environment;
   const JobSpec spec = SpecOf(options);
   environment.samples = static_cast<uint64_t>(spec.training.batch * 7 + 3);
@@ -90,7 +90,7 @@ void JobStore::Prune(const coordinator::PruneManifests& prune) {
 SimJob::SimJob(const JobOptions& job_options)
     : options(job_options),
       spec(SpecOf(job_options)),
-      environment(FactsOf(job_options)),
+      environment(EnvironmentOf(job_options)),
       terms(spec.training, environment.samples, Kinds(), SlotCount(spec.training.optimizer.kind)),
       reference(terms) {}
 

@@ -39,7 +39,7 @@ struct JobOptions {
 };
 
 JobSpec SpecOf(const JobOptions& options);
-NumericEnvironment FactsOf(const JobOptions& options);
+NumericEnvironment EnvironmentOf(const JobOptions& options);
 
 // What outlives the coordinator's process.
 struct JobStore {

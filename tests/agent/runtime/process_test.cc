@@ -67,6 +67,14 @@ TEST_F(ProcessTest, TellsHowItEnded) {
   EXPECT_EQ(ExitOf(*aborts).signal, SIGABRT);
 }
 
+// A shell or a supervisor may have started us so.
+TEST_F(ProcessTest, TellsHowItEndedAlsoWhereTheEndOfChildrenIsIgnored) {
+  signal(SIGCHLD, SIG_IGN);
+  auto exits = Start("exit 64");
+  ASSERT_TRUE(exits.ok()) << exits.status();
+  EXPECT_EQ(ExitOf(*exits).code, 64);
+}
+
 TEST_F(ProcessTest, KeepsItsLogAndTellsTheLastLinesOfThisRun) {
   for (const char* what : {"say first words", "say second words"}) {
     auto process = Start(what);

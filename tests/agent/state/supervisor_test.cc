@@ -519,6 +519,17 @@ TEST_F(StartsTest, MoreThanTheSlotsAreStartedWhereNothingIsLetGo) {
               ElementsAre("spawn worker-0", "spawn worker-1"));
 }
 
+TEST_F(StartsTest, WhoFinishedAndIsWantedStillHasItsPlace) {
+  supervisor_.emplace(SupervisorOptions{.slots = 2});
+  Do(WantMembers{Wanted{{Job("a", 1), Job("c", 2)}}});
+  Do(WantMembers{Wanted{{Job("a", 1), Job("d", 3)}}});
+  Do(Exited{{"a", "worker-0"}, Exit{.code = kExitDone}});
+  EXPECT_THAT(supervisor_->Running(), ElementsAre(ProcessKey{"c", "worker-0"}));
+  Do(WantMembers{Wanted{{Job("a", 1), Job("d", 3)}}});
+  EXPECT_THAT(supervisor_->Running(),
+              ElementsAre(ProcessKey{"a", "worker-0"}, ProcessKey{"c", "worker-0"}));
+}
+
 // "a" hangs as it leaves; the place of "b", whose worker crashes meanwhile, is not given to "c".
 TEST_F(StartsTest, WhatAnotherJobLetsGoOfHoldsUpNobodyWhoHasAPlace) {
   supervisor_.emplace(SupervisorOptions{.slots = 2});

@@ -926,7 +926,7 @@ TEST(Restart, WhileTheFirstViewFormsIsNoLoss) {
 }
 
 // One that was active in view 1 and comes back to a coordinator that was restarted.
-void ComeBack(Desk& desk, const MemberId& id) {
+void ComeBack(Desk& desk, const MemberId& id, ViewNumber sealed = ViewNumber(1)) {
   muster::Join join;
   join.job = "job";
   join.start = desk.StartOf();
@@ -934,14 +934,14 @@ void ComeBack(Desk& desk, const MemberId& id) {
   join.node = "host";
   join.address = id.name;
   join.environment = Environment();
-  join.sealed = ViewNumber(1);
+  join.sealed = sealed;
   desk.Say(id, join);
 }
 
 std::vector<std::string> WhoIsTurnedAway(Desk& desk) {
   std::vector<std::string> names;
   for (const auto& [name, leave] : desk.Sent<Leave>())
-    if (leave.reason.find("it was evicted") != std::string::npos) names.push_back(name);
+    if (leave.reason.find("cannot take part") != std::string::npos) names.push_back(name);
   return names;
 }
 
@@ -959,6 +959,59 @@ TEST(Restart, WhoDidNotComeBackWithinTheLeaseIsTurnedAway) {
   ComeBack(desk, kB);
   EXPECT_THAT(WhoIsTurnedAway(desk), ElementsAre("worker-1"));
   EXPECT_EQ(desk.Status().members.size(), 1u);
+}
+
+// The active view still names its predecessor.
+TEST(Restart, WhoIsToTakeAPlaceInTheFormingViewIsNotReplaced) {
+  const MemberId later = Id("worker-1", 2);
+  Desk before;
+  RunTwo(before);
+  before.Join(later);
+  ASSERT_EQ(before.Job().number, ViewNumber(2));
+  ASSERT_EQ(before.Job().view->number, ViewNumber(1));
+  ComeBack(before, later, ViewNumber(2));
+  EXPECT_THAT(WhoIsTurnedAway(before), IsEmpty());
+  Desk desk(RecoveredState{.jobs = {before.Job()}});
+  ComeBack(desk, later, ViewNumber(2));
+  EXPECT_THAT(WhoIsTurnedAway(desk), IsEmpty());
+}
+
+// A write that stalls, say: the silence is ours, whichever comes first then, a tick or a member.
+TEST(Restart, AStallBeforeTheMembersAreBackGivesNobodyUp) {
+  for (const bool tick_first : {true, false}) {
+    Desk before;
+    RunTwo(before);
+    Desk desk(RecoveredState{.jobs = {before.Job()}});
+    desk.Wait(milliseconds(5000));
+    if (tick_first) desk.Give(Tick{});
+    ComeBack(desk, kA);
+    desk.Give(Tick{});
+    ComeBack(desk, kB);
+    EXPECT_THAT(WhoIsTurnedAway(desk), IsEmpty());
+    EXPECT_EQ(desk.Job().number, ViewNumber(1));
+    EXPECT_EQ(desk.Status().members.size(), 2u);
+  }
+}
+
+// Thousands of members need longer than a lease to connect again.
+TEST(Restart, AsLongAsSomebodyComesBackTheOthersAreWaitedFor) {
+  Desk before;
+  RunTwo(before);
+  Desk desk(RecoveredState{.jobs = {before.Job()}});
+  desk.Give(Tick{});
+  const auto wait = [&](int ticks, const std::vector<MemberId>& up) {
+    for (int i = 0; i < ticks; ++i) {
+      desk.Wait(milliseconds(100));
+      for (const MemberId& id : up) desk.Say(id, Alive{});
+      desk.Give(Tick{});
+    }
+  };
+  wait(14, {});
+  ComeBack(desk, kA);
+  wait(14, {kA});
+  ComeBack(desk, kB);
+  EXPECT_THAT(WhoIsTurnedAway(desk), IsEmpty());
+  EXPECT_EQ(desk.Job().number, ViewNumber(1));
 }
 
 // Its end is settled, so that the account of lanes does not know it any more; the view does.

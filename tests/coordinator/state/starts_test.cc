@@ -152,6 +152,14 @@ TEST(Starts, WhoseEndIsKnownDoesNotTakePartWhenItsJoinComesLate) {
   desk.Say(late, JoinFor(desk.StartOf(), late));
   EXPECT_EQ(desk.Status().members.size(), 2u);
   EXPECT_EQ(desk.Job().phase, JobPhase::kRunning);
+
+  // Once its successor is in a view, the account of lanes knows it no more.
+  const MemberId next = Id("worker-1", 10);
+  desk.Say(next, JoinFor(desk.StartOf(), next));
+  desk.Activate({kA, next});
+  desk.Say(late, JoinFor(desk.StartOf(), late));
+  EXPECT_EQ(desk.Status().members.size(), 2u);
+  EXPECT_EQ(desk.Status().members.back().member.id, next);
 }
 
 // The agent starts them when it hears of the new start, which it has been told already.

@@ -4,6 +4,7 @@
 
 #include "absl/strings/escaping.h"
 #include "lib/base/frame_limits.h"
+#include "lib/base/printable.h"
 #include "tests/lib/wire/random_message.h"
 
 namespace muster {
@@ -24,7 +25,7 @@ using Messages = ::testing::Types<ToCoordinator, FromCoordinator, PeerMessage, F
 TYPED_TEST_SUITE(EveryMessageTest, Messages);
 
 TYPED_TEST(EveryMessageTest, EveryKindComesBackAsItWas) {
-  RandomMessage random(1);
+  RandomMessage random(1, /*printable=*/true);
   for (size_t kind = 0; kind < std::variant_size_v<TypeParam>; ++kind) {
     for (int round = 0; round < 40; ++round) {
       const auto message = random.MakeKind<TypeParam>(kind);
@@ -33,6 +34,37 @@ TYPED_TEST(EveryMessageTest, EveryKindComesBackAsItWas) {
       ASSERT_TRUE(Same(*decoded, message)) << "kind " << kind << ", round " << round;
     }
   }
+}
+
+// Texts for people are made printable, others are kept byte by byte: what came once comes back.
+TYPED_TEST(EveryMessageTest, WhateverBytesTextsHoldTheyComeBackFromTheSecondTimeOn) {
+  RandomMessage random(4);
+  for (size_t kind = 0; kind < std::variant_size_v<TypeParam>; ++kind) {
+    for (int round = 0; round < 40; ++round) {
+      const auto first = Decode<TypeParam>(Encode(random.MakeKind<TypeParam>(kind)));
+      ASSERT_TRUE(first.ok()) << "kind " << kind << ": " << first.status();
+      const auto second = Decode<TypeParam>(Encode(*first));
+      ASSERT_TRUE(second.ok()) << "kind " << kind << ": " << second.status();
+      ASSERT_TRUE(Same(*second, *first)) << "kind " << kind << ", round " << round;
+    }
+  }
+}
+
+// A member's words reach terminals, logs, events and the journal: they cannot steer or fill them.
+TEST(MessageCodec, WordsOfOthersArePrintableAndBounded) {
+  const std::string wild = "\x1b[2J" + std::string(60'000, 'x');
+  const auto alive = DecodeToCoordinator(Encode(ToCoordinator(Alive{Step(1), wild})));
+  ASSERT_TRUE(alive.ok()) << alive.status();
+  const std::string& phase = std::get<Alive>(*alive).phase;
+  EXPECT_EQ(phase.substr(0, 7), "\\x1b[2J");
+  EXPECT_EQ(phase.size(), kMostShownBytes);
+  ProcessExited exited;
+  exited.last_lines = "one\x07\n" + std::string(60'000, 'y');
+  const auto told = DecodeFromAgent(Encode(FromAgent(exited)));
+  ASSERT_TRUE(told.ok()) << told.status();
+  const std::string& lines = std::get<ProcessExited>(*told).last_lines;
+  EXPECT_EQ(lines.substr(0, 9), "one\\x07\ny");
+  EXPECT_EQ(lines.size(), 4 * kMostShownBytes);
 }
 
 // Whatever decodes is valid: encoded again, it decodes again.

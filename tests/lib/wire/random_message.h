@@ -56,7 +56,9 @@ bool Same(const T& a, const T& b) {
 
 class RandomMessage {
  public:
-  explicit RandomMessage(uint64_t seed) : random_(seed) {}
+  // `printable`: texts are such as people may read; else any bytes.
+  explicit RandomMessage(uint64_t seed, bool printable = false)
+      : random_(seed), printable_(printable) {}
 
   // One of the variant's kinds; every kind in turn when called often.
   template <class Variant>
@@ -102,7 +104,8 @@ class RandomMessage {
   }
   void Fill(std::string& text) {
     text.resize(Below(8));
-    for (char& c : text) c = static_cast<char>(random_());
+    for (char& c : text)
+      c = printable_ ? static_cast<char>('a' + Below(26)) : static_cast<char>(random_());
   }
   void Fill(std::map<std::string, std::string>& texts) {
     for (size_t n = Below(4); n > 0; --n) Fill(texts[std::to_string(random_())]);
@@ -196,6 +199,7 @@ class RandomMessage {
   }
 
   std::mt19937_64 random_;
+  const bool printable_;
 };
 
 }  // namespace muster

@@ -388,6 +388,20 @@ TEST(Step, NothingIsComputedAtTheEnd) {
   EXPECT_THAT(Of<Compute>(rig.Enter(next, {HealBy::kHold, HealBy::kHold})), IsEmpty());
 }
 
+// A coordinator that went on from an older copy of its journal does not have the record's view.
+TEST(Step, RecordsAreToldInFullBeforeTheAnswerToASeal) {
+  Rig rig = TwoWorkers();
+  UntilApply(rig);
+  const auto told = Told<Records>(rig.member.Handle(Applied{Step(0)}));
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_THAT(told[0].records.at(0).lane_holders, IsEmpty());
+  const Outcome sealed = rig.Coordinator(Seal{TermNumber(1), ViewNumber(2)});
+  const auto again = Told<Records>(sealed);
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_THAT(again[0].records.at(0).lane_holders, ElementsAre(kMe, kPeer));
+  EXPECT_EQ(Told<Sealed>(sealed).size(), 1u);
+}
+
 TEST(Step, RecordsAreKeptUntilAcknowledged) {
   Rig rig = TwoWorkers();
   UntilApply(rig);

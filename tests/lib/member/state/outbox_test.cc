@@ -120,6 +120,7 @@ TEST(Outbox, FramesOfRecordsAreBounded) {
   Outbox outbox(Role::kServer);
   StepRecord wide = RecordAt(1, 0);
   wide.lane_holders.assign(1000, NameOf(std::string(40, 'w')));
+  wide.view = kSealed;  // not told, but the coordinator adds the holders to all of a frame
   for (int64_t step = 0; step < 50; ++step) {
     wide.step = Step(step);
     outbox.Add(wide, false, kSealed);
