@@ -216,8 +216,8 @@ std::string JobRun::EnvironmentDifferences(const Join& join) const {
   return differ;
 }
 
-// A later process of that name has taken its place in the view. One that was sealed for a view after
-// it is the later one itself.
+// A later process of that name has taken its place in the view. One that was sealed for a view
+// after it is the later one itself.
 bool JobRun::IsReplaced(const Join& join) const {
   const std::optional<View>& view = journal_.view;
   if (!view || join.sealed == ViewNumber(0) || join.sealed >= view->number ||
