@@ -73,9 +73,9 @@ absl::StatusOr<Layout> Layout::Make(const std::vector<TensorSpec>& tensors, int6
   const int64_t chunks =
       ChunksIn(layout.parameter_elements_, size) + ChunksIn(at - layout.parameter_elements_, size);
   if (chunks > kMostChunks)  // before anything is allocated for them
-    return absl::InvalidArgumentError(absl::StrCat("chunk_bytes: the model has ", chunks,
-                                                   " chunks of ", chunk_bytes, " bytes; at most ",
-                                                   kMostChunks, " are allowed: make them larger"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "chunk_bytes: the model has ", chunks, " chunks of ", chunk_bytes, " bytes; at most ",
+        kMostChunks, " are allowed: make them larger, or the model smaller"));
   CutChunks(0, layout.parameter_elements_, size, TensorKind::kParameter, layout.chunks_);
   layout.parameter_chunks_ = layout.chunk_count();
   CutChunks(layout.parameter_elements_, at, size, TensorKind::kBuffer, layout.chunks_);
