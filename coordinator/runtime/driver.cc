@@ -387,12 +387,8 @@ void Driver::OnWritten() {
 }
 
 KnownJobs Driver::Look() {
-  LookAgain();
-  return ListOf(looked_at_);
-}
-
-void Driver::LookAgain() {
   for (const std::string& id : coordinator_.TakeChanged()) LookAt(id);
+  return ListOf(looked_at_);
 }
 
 void Driver::LookAt(const std::string& id) {

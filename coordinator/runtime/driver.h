@@ -102,7 +102,6 @@ class Driver {
   void OnWritten();
   void OnWriteFailed(const absl::Status& why);
   KnownJobs Look();
-  void LookAgain();
   void LookAt(const std::string& id);
   void LookAtWritten(const std::vector<Persisted>& changes);
   void ForgetJob(const std::string& id);

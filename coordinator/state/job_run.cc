@@ -38,14 +38,15 @@ JobRun::JobRun(Leadership leadership, StoredJob job, Time now)
       last_tick_(now),
       journal_(std::move(job.journal)),
       membership_(leadership_.settings.lease, journal_.lanes.Lost()),
-      reattaching_(journal_.phase != JobPhase::kQueued && journal_.number > ViewNumber(0)),
-      reattachment_{now, std::nullopt},
       ledger_(journal_.id, journal_.spec.training.order == SumOrder::kCanonical, job.recorded,
               std::move(job.recent)),
       checkpoints_(std::move(job.manifests)),
       last_({leadership_.settings.first_retry, leadership_.settings.longest_retry,
              leadership_.settings.retries}),
-      last_checkpoint_(now) {}
+      last_checkpoint_(now) {
+  if (journal_.phase != JobPhase::kQueued && journal_.number > ViewNumber(0))
+    reattachment_ = {now, std::nullopt};
+}
 
 std::vector<Action> JobRun::Handle(const JobInput& input, Time now) {
   now_ = now;
@@ -171,7 +172,7 @@ void JobRun::On(const Tick&) {
   // After a gap in our own ticks the silence may be ours: all leases start again.
   if (now_ - last_tick_ > leadership_.settings.lease / 2) {
     membership_.RenewLeases(now_);
-    reattachment_.since = now_;
+    if (reattachment_) reattachment_->since = now_;
   }
   last_tick_ = now_;
   EvictLost();

@@ -58,7 +58,7 @@ class JobRun {
 
   const JobJournal& journal() const { return journal_; }
   // After a restart those that it had may still come back.
-  bool HasMembers() const { return reattaching_ || !membership_.live().empty(); }
+  bool HasMembers() const { return reattachment_ || !membership_.live().empty(); }
   bool Has(const MemberId& member) const { return membership_.IsLive(member); }
   int32_t slots() const;  // that it holds
   JobProcesses Processes() const;
@@ -151,11 +151,11 @@ class JobRun {
   JobJournal journal_;
   Membership membership_;
   std::optional<ViewChange> change_;
-  bool reattaching_;  // after a restart: members of the persisted view may still come
-  struct {
+  struct Reattachment {
     Time since;                     // somebody came, or we stood still: a lease from then on
     std::optional<int64_t> looked;  // the membership in which not all of them were back
-  } reattachment_;
+  };
+  std::optional<Reattachment> reattachment_;  // after a restart, while members may still come back
   // A view, forming or active, and the membership that it was looked at for.
   struct Considered {
     ViewNumber view;

@@ -35,7 +35,7 @@ std::map<MemberId, int32_t> IndexesIn(const std::optional<View>& view) {
 // Compares the membership with the active or forming view, after every input. Does nothing while
 // neither has changed.
 void JobRun::Consider() {
-  if (reattaching_ && !EveryoneIsBack()) return;
+  if (reattachment_ && !EveryoneIsBack()) return;
   if (change_) EvictSlow();
   const bool is_view = change_ || (journal_.view && journal_.view->number == journal_.number);
   const Considered now{journal_.number, change_.has_value(), membership_.revision()};
@@ -60,12 +60,13 @@ void JobRun::Consider() {
 // decided.
 bool JobRun::EveryoneIsBack() {
   JobJournal& j = journal_;
-  if (reattachment_.looked != membership_.revision()) {
-    if (reattachment_.looked) reattachment_.since = std::max(reattachment_.since, last_tick_);
-  } else if (last_tick_ - reattachment_.since < leadership_.settings.lease) {
+  Reattachment& wait = *reattachment_;
+  if (wait.looked != membership_.revision()) {
+    if (wait.looked) wait.since = std::max(wait.since, last_tick_);
+  } else if (last_tick_ - wait.since < leadership_.settings.lease) {
     return false;
   }
-  reattachment_.looked = membership_.revision();
+  wait.looked = membership_.revision();
   std::vector<ViewMember> gone;
   if (j.view)
     for (const ViewMember& m : j.view->members)
@@ -73,8 +74,8 @@ bool JobRun::EveryoneIsBack() {
   const bool waits = !j.view || !std::all_of(gone.begin(), gone.end(), [&](const ViewMember& m) {
     return j.lanes.HasEnded(m.id.incarnation);
   });
-  if (waits && last_tick_ - reattachment_.since < leadership_.settings.lease) return false;
-  reattaching_ = false;
+  if (waits && last_tick_ - wait.since < leadership_.settings.lease) return false;
+  reattachment_.reset();
   j.number = std::max(j.number, membership_.HighestSealed());
   const bool unfinished = j.number > (j.view ? j.view->number : ViewNumber());
   for (const ViewMember& m : gone) {

@@ -61,9 +61,7 @@ class Membership {
   std::vector<std::pair<MemberId, std::string>> Lost(Time now) const;
   // Evicts it for good. Returns whether its session was up; nothing if it was not live.
   std::optional<bool> Evict(const MemberId& member);
-  void Ban(Incarnation member) {
-    evicted_.insert(member);
-  }  // refuses it from now on, although it was not live
+  void Ban(Incarnation member) { evicted_.insert(member); }  // refuses it from now on
 
  private:
   const Duration lease_;

@@ -15,6 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "lib/base/status.h"
+#include "lib/base/utf8.h"
 #include "yaml-cpp/eventhandler.h"
 #include "yaml-cpp/exceptions.h"
 #include "yaml-cpp/mark.h"
@@ -94,7 +95,7 @@ class Builder {
     }
     Level& level = open_.back();
     std::string key = std::exchange(level.key, std::nullopt).value_or("");
-    if (place.line > 0) level.place.below.emplace_back(key, std::move(place));
+    if (place.line > 0) level.place.below.push_back({key, std::move(place)});
     if (level.value.is_array()) {
       level.value.push_back(std::move(value));
     } else {
@@ -257,15 +258,6 @@ class JsonEvents final : public nlohmann::json_sax<json> {
   Builder builder_;
   absl::Status status_;
 };
-
-bool IsUtf8(absl::string_view text) {
-  try {
-    (void)json(std::string(text)).dump();
-    return true;
-  } catch (const json::type_error&) {
-    return false;
-  }
-}
 
 absl::Status CheckText(absl::string_view text, absl::string_view source) {
   if (text.size() > kMaxBytes)

@@ -36,8 +36,8 @@ absl::Status FieldError(absl::string_view place, absl::string_view field,
                         absl::string_view message) {
   std::string text;
   if (!place.empty()) absl::StrAppend(&text, place, ": ");
-  const std::string shown = Cut(absl::Utf8SafeCHexEscape(field.substr(0, kMostShownBytes)));
-  if (!field.empty()) absl::StrAppend(&text, shown, ": ");
+  if (!field.empty())
+    absl::StrAppend(&text, Cut(absl::Utf8SafeCHexEscape(field.substr(0, kMostShownBytes))), ": ");
   absl::Status status = absl::InvalidArgumentError(absl::StrCat(text, message));
   if (!field.empty()) status.SetPayload(kFieldUrl, absl::Cord(Cut(field)));
   return status;

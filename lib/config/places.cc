@@ -17,8 +17,8 @@ const Place* Find(const Place& at, absl::string_view rest, bool top) {
     const size_t end = digits.find(']');
     size_t index = 0;
     if (end != absl::string_view::npos && absl::SimpleAtoi(digits.substr(0, end), &index) &&
-        index < at.below.size() && at.below[index].first.empty())
-      return Find(at.below[index].second, digits.substr(end + 1), false);
+        index < at.below.size() && at.below[index].name.empty())
+      return Find(at.below[index].place, digits.substr(end + 1), false);
   }
   if (!top && !absl::ConsumePrefix(&rest, ".")) return nullptr;
   for (const auto& [name, place] : at.below) {  // a name may hold a dot or a bracket itself
@@ -32,7 +32,7 @@ const Place* Find(const Place& at, absl::string_view rest, bool top) {
 
 void MarkAsSet(Place& place) {
   place.from_set = true;
-  for (auto& [name, below] : place.below) MarkAsSet(below);
+  for (NamedPlace& child : place.below) MarkAsSet(child.place);
 }
 
 }  // namespace
@@ -45,9 +45,9 @@ void SetPlace(Place& root, const std::vector<std::string>& keys, Place setting) 
   Place* at = &root;
   for (const std::string& key : keys) {
     auto it = std::find_if(at->below.begin(), at->below.end(),
-                           [&](const auto& child) { return child.first == key; });
-    if (it == at->below.end()) it = at->below.emplace(at->below.end(), key, Place());
-    at = &it->second;
+                           [&](const auto& child) { return child.name == key; });
+    if (it == at->below.end()) it = at->below.insert(at->below.end(), {key, {}});
+    at = &it->place;
   }
   MarkAsSet(setting);
   *at = std::move(setting);

@@ -3,20 +3,25 @@
 // and many values.
 #pragma once
 
-#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/string_view.h"
 
 namespace muster {
 
+struct NamedPlace;
+
 struct Place {
   int line = 0;           // from 1; 0: not known
   bool from_set = false;  // it was given by --set
   // Of a mapping, in the order of the text; of a list with empty names.
-  std::vector<std::pair<std::string, Place>> below;
+  std::vector<NamedPlace> below;
+};
+
+struct NamedPlace {
+  std::string name;
+  Place place;
 };
 
 // The place of `field`, written as in errors ("data.paths[2]"); null if the text has none.

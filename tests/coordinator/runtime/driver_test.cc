@@ -382,20 +382,6 @@ TEST_F(DriverTest, SessionsThatSpeakOutOfTurnAreBroken) {
   EXPECT_EQ(member.FollowIntoView().members.size(), 1u);
 }
 
-TEST_F(DriverTest, WhoAsksAgainBeforeItIsAnsweredIsSentAway) {
-  SubmitJob();
-  std::promise<void> busy, enough;
-  driver_->Read([&](const absl::StatusOr<KnownJobs>&) {  // holds up the driver's thread
-    busy.set_value();
-    enough.get_future().wait();
-  });
-  busy.get_future().wait();
-  ScriptedMember member = Member("worker-0");
-  for (int i = 0; i < 2; ++i) member.Say(AskJob{"a", "worker-0"});
-  enough.set_value();
-  EXPECT_FALSE(member.Broken().ok());
-}
-
 TEST_F(DriverTest, ASessionOfWhichTooManyBytesWaitIsBroken) {
   SubmitJob();
   ScriptedMember member = Member("worker-0");

@@ -19,6 +19,16 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
+// Of the job's present start.
+ProcessExited ExitOf(const Desk& desk, const std::string& name, const std::string& cause) {
+  ProcessExited exited;
+  exited.job = "job";
+  exited.start = desk.StartOf();
+  exited.name = name;
+  exited.cause = cause;
+  return exited;
+}
+
 // ---- the queue
 
 TEST(Jobs, RunOneAtATimeInTheOrderOfSubmissionWhereThereIsOneSlot) {
@@ -83,12 +93,8 @@ TEST(Jobs, WhoComesWhenTheJobIsOverEndsAsTheJobHas) {
 TEST(Jobs, AnEnvironmentThatDiffersIsTheJobsExitCodeToo) {
   Desk desk;
   RunTwo(desk);
-  ProcessExited exited;
-  exited.job = "job";
-  exited.start = desk.StartOf();
-  exited.name = "worker-1";
+  ProcessExited exited = ExitOf(desk, "worker-1", "exit code 78");
   exited.exit_code = kExitOtherEnvironment;
-  exited.cause = "exit code 78";
   desk.Give(AgentSays{exited});
   EXPECT_EQ(desk.Job().phase, JobPhase::kFailed);
   EXPECT_EQ(desk.Job().exit_code, kExitOtherEnvironment);
@@ -793,12 +799,8 @@ TEST(Members, ALossThatIsNoNumberIsToldOnceAndIsNoDisagreement) {
 
 // As the agent tells it: killed, with two lanes of step 0 run.
 ProcessExited EndOf(const Desk& desk, const MemberId& id) {
-  ProcessExited exited;
-  exited.job = "job";
-  exited.start = desk.StartOf();
-  exited.name = id.name;
+  ProcessExited exited = ExitOf(desk, id.name, "killed by SIGKILL");
   exited.signal = 9;
-  exited.cause = "killed by SIGKILL";
   exited.lanes.incarnation = id.incarnation;
   exited.lanes.total = 2;
   exited.lanes.lineage = LineageNumber(1);
@@ -889,11 +891,7 @@ TEST(Members, ANewerIncarnationOfANameReplacesTheOlder) {
 TEST(Members, AProcessThatGaveUpEndsTheJobWithItsLastLines) {
   Desk desk;
   RunTwo(desk);
-  ProcessExited exited;
-  exited.job = "job";
-  exited.start = desk.StartOf();
-  exited.name = "worker-1";
-  exited.cause = "exited with status 1";
+  ProcessExited exited = ExitOf(desk, "worker-1", "exited with status 1");
   exited.gave_up = true;
   exited.last_lines = "no such file";
   desk.Give(AgentSays{exited});

@@ -40,7 +40,10 @@ json Yaml(const std::string& text) {
 Place PlaceOf(const std::vector<std::string>& keys, int line) {
   Place root;
   Place* at = &root;
-  for (const std::string& key : keys) at = &at->below.emplace_back(key, Place()).second;
+  for (const std::string& key : keys) {
+    at->below.push_back({key, {}});
+    at = &at->below.back().place;
+  }
   at->line = line;
   return root;
 }
