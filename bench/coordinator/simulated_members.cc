@@ -179,6 +179,7 @@ std::string SimulatedMembers::JoinOf(const Member& member) const {
   join.address = absl::StrCat(member.id.name, ":1");
   join.environment = environment_;
   join.sealed = member.sealed;
+  if (member.in_view) join.active = member.sealed;
   return Encode(ToCoordinator(join));
 }
 
@@ -207,6 +208,10 @@ std::string SimulatedMembers::Answer(size_t index, const std::string& header) {
     Activated(index, header);
     return "";
   }
+  if (IsKind(header, Kind::kViewStandsFieldNumber)) {
+    if (!std::exchange(member.active, true)) ++active_;
+    return "";
+  }
   if (IsKind(header, Kind::kJobIsFieldNumber)) {
     if (std::exchange(member.asked, true)) return "";
     ++asked_;
@@ -233,6 +238,7 @@ std::string SimulatedMembers::Answer(size_t index, const std::string& header) {
 std::string SimulatedMembers::AnswerSeal(Member& member, const Seal& seal) {
   if (!std::exchange(sealed_, true)) changed_.NotifyOne();
   member.sealed = seal.view;
+  member.in_view = false;
   if (std::exchange(member.active, false)) --active_;
   Sealed sealed{seal.view, {}};
   if (view_.number > ViewNumber(0)) {
@@ -246,6 +252,7 @@ std::string SimulatedMembers::AnswerSeal(Member& member, const Seal& seal) {
 
 void SimulatedMembers::Activated(size_t index, const std::string& header) {
   Member& member = members_[index];
+  member.in_view = true;
   if (!std::exchange(member.active, true)) ++active_;
   if (index != 0) return;
   absl::StatusOr<FromCoordinator> message = DecodeFromCoordinator(header);

@@ -67,9 +67,10 @@ class SimulatedMembers {
     Backoff backoff;
     std::optional<Time> connect_at;
     Time alive_at;
-    bool joined = false;  // it has said Join once, and says it first in each new session
-    bool asked = false;   // it has been told its job
-    bool active = false;  // it was told a view since it last sealed or connected
+    bool joined = false;   // it has said Join once, and says it first in each new session
+    bool asked = false;    // it has been told its job
+    bool in_view = false;  // it was told a view since it last sealed
+    bool active = false;   // and has been told since it last connected that it stands
     bool gone = false;
     ViewNumber sealed;
     StartNumber start;  // of the job, as it was told

@@ -33,4 +33,8 @@ std::optional<double> CheckpointTimes::Committed(const std::string& job, Lineage
   return seconds;
 }
 
+void CheckpointTimes::Forget(const std::string& job) {
+  std::erase_if(begun_, [&](const auto& entry) { return std::get<0>(entry.first) == job; });
+}
+
 }  // namespace muster::coordinator

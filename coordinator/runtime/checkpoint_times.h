@@ -22,10 +22,11 @@ class CheckpointTimes {
   // older ones of its job are forgotten.
   std::optional<double> Committed(const std::string& job, LineageNumber lineage, Step step,
                                   Time now);
+  void Forget(const std::string& job);
 
  private:
   using Key = std::tuple<std::string, LineageNumber, Step>;
-  std::map<Key, Time> begun_;  // bounded: the longest under way go
+  std::map<Key, Time> begun_;  // bounded: those that began first are forgotten
 };
 
 }  // namespace muster::coordinator

@@ -295,7 +295,7 @@ void Driver::Handle(const Input& input) {
   TimeCheckpoint(input);
   for (Action& action : coordinator_.Handle(input, clock_.Now())) Sort(std::move(action));
   const JobDeleted* deleted = std::get_if<JobDeleted>(&input);
-  if (deleted != nullptr && coordinator_.Find(deleted->id) == nullptr) ForgetJob(deleted->id);
+  if (deleted != nullptr && coordinator_.jobs().Find(deleted->id) == nullptr) ForgetJob(deleted->id);
 }
 
 void Driver::TimeCheckpoint(const Input& input) {
@@ -375,8 +375,8 @@ void Driver::OnWritten() {
   failure_ = absl::OkStatus();
   failing_ = false;
   LogInfo("the journal can be written again");
-  for (const std::string& id : coordinator_.JobIds())
-    if (!Ended(coordinator_.Find(id)->phase))
+  for (const std::string& id : coordinator_.jobs().Ids())
+    if (!Ended(coordinator_.jobs().Find(id)->phase))
       events_.Append(id, {"", 0, UnixMillis(), "state", "the journal can be written again", {}});
   // The state machine saw no time pass: tell it the time first, so that it takes no silence for a
   // loss.
@@ -393,12 +393,12 @@ KnownJobs Driver::Look() {
 
 void Driver::LookAt(const std::string& id) {
   unwritten_.insert(id);
-  if (coordinator_.Find(id) == nullptr) {
+  if (coordinator_.jobs().Find(id) == nullptr) {
     looked_at_.erase(id);
     return;
   }
   looked_at_[id] = std::make_shared<const KnownJob>(
-      KnownJob{coordinator_.StatusOf(id), journal_.TimesOf(id), journal_.TailOf(id)});
+      KnownJob{coordinator_.jobs().StatusOf(id), journal_.TimesOf(id), journal_.TailOf(id)});
 }
 
 // Their times and last values are others now.
@@ -418,6 +418,7 @@ void Driver::LookAtWritten(const std::vector<Persisted>& changes) {
 void Driver::ForgetJob(const std::string& id) {
   journal_.Forget(id);
   events_.Forget(id);
+  checkpoint_times_.Forget(id);
   looked_at_.erase(id);
   last_written_.erase(id);
 }
@@ -430,7 +431,7 @@ Background& Driver::CommitThread(const std::string& job) {
 
 void Driver::DropIdleCommitThreads() {
   std::erase_if(commit_threads_, [&](const auto& entry) {
-    const JobJournal* job = coordinator_.Find(entry.first);
+    const JobJournal* job = coordinator_.jobs().Find(entry.first);
     return (job == nullptr || Ended(job->phase)) && entry.second->idle();
   });
 }
@@ -448,7 +449,7 @@ void Driver::CarryOut(const ToMembers& action) {
 void Driver::CarryOut(const ToAgents& action) { sessions_.TellAgents(action.wanted); }
 
 void Driver::CarryOut(const CommitManifest& action) {
-  const JobJournal* job = coordinator_.Find(action.manifest.job);
+  const JobJournal* job = coordinator_.jobs().Find(action.manifest.job);
   if (job == nullptr) return;
   Manifest manifest = action.manifest;
   manifest.spec = ToJson(job->spec);
@@ -525,12 +526,12 @@ void Driver::AnswerAsk(SessionId id, const AskJob& ask) {
   if (!failure_.ok()) return;  // its session will end, and it asks again
   AfterWrite([this, id, ask] {
     if (const auto job = JobFor(ask.job)) return sessions_.Answer(id, *job);
-    sessions_.Answer(id, coordinator_.LeaveOf(ask.job));
+    sessions_.Answer(id, coordinator_.jobs().LeaveOf(ask.job));
   });
 }
 
 std::optional<JobIs> Driver::JobFor(const std::string& job) const {
-  std::optional<JobIs> is = coordinator_.JobOf(job);
+  std::optional<JobIs> is = coordinator_.jobs().JobOf(job);
   if (is) is->checkpoint_dir = CheckpointDir(options_.checkpoint_root, job);
   return is;
 }

@@ -188,19 +188,19 @@ void ReadJob(FieldReader& read, JobJournal& job) {
   job.number = ViewNumber(number);
   read.MaybePart("view", DecodeView, job.view);
   read.Flag("resumes", job.resumes);
-  read.Flag("stop_asked", job.stop_asked);
+  read.Flag("stop_asked", job.ending.stop_asked);
   if (read.Find("stop_at") != nullptr) {
     read.Number("stop_at", number);
-    job.stop_at = Step(number);
+    job.ending.stop_at = Step(number);
   }
   read.Number("next_command", job.next_command);
   read.Number("views", job.views);
   read.Number("recoveries", job.recoveries);
   read.Number("rewinds", job.rewinds);
   read.Part("lanes", DecodeLanes, job.lanes);
-  read.Text("digest", job.digest);
+  read.Text("digest", job.ending.digest);
   read.Number("exit_code", number);
-  job.exit_code = static_cast<int>(number);
+  job.ending.exit_code = static_cast<int>(number);
   read.Number("recorded", number);
   job.recorded = Step(number);
   read.Flag("deleting", job.deleting);
@@ -245,14 +245,14 @@ std::string EncodeJob(const JournalEntry& entry) {
                    {"reason", job.reason},
                    {"number", absl::StrCat(job.number.value())},
                    {"resumes", job.resumes ? "1" : "0"},
-                   {"stop_asked", job.stop_asked ? "1" : "0"},
+                   {"stop_asked", job.ending.stop_asked ? "1" : "0"},
                    {"next_command", absl::StrCat(job.next_command)},
                    {"views", absl::StrCat(job.views)},
                    {"recoveries", absl::StrCat(job.recoveries)},
                    {"rewinds", absl::StrCat(job.rewinds)},
                    {"lanes", EncodeLanes(job.lanes)},
-                   {"digest", job.digest},
-                   {"exit_code", absl::StrCat(job.exit_code)},
+                   {"digest", job.ending.digest},
+                   {"exit_code", absl::StrCat(job.ending.exit_code)},
                    {"recorded", absl::StrCat(job.recorded.value())},
                    {"deleting", job.deleting ? "1" : "0"},
                    {"time_submitted", absl::StrCat(entry.times.submitted)},
@@ -263,7 +263,7 @@ std::string EncodeJob(const JournalEntry& entry) {
   for (size_t i = 0; i < job.lineages.size(); ++i)
     fields[LineageField(i)] = EncodeLineage(job.lineages[i]);
   if (job.view) fields["view"] = EncodeView(*job.view);
-  if (job.stop_at) fields["stop_at"] = absl::StrCat(job.stop_at->value());
+  if (job.ending.stop_at) fields["stop_at"] = absl::StrCat(job.ending.stop_at->value());
   return EncodeFields(fields);
 }
 

@@ -118,7 +118,7 @@ JobInfo Describe(const KnownJob& known, int64_t now_unix_ms) {
                .reason = job.reason,
                .waits_for = status.waits_for,
                .deleting = job.deleting,
-               .digest = job.digest,
+               .digest = job.ending.digest,
                .views = job.views,
                .recoveries = job.recoveries,
                .rewinds = job.rewinds,
@@ -135,7 +135,7 @@ JobInfo Describe(const KnownJob& known, int64_t now_unix_ms) {
   for (const auto& [lineage, step] : status.checkpoints)
     info.checkpoints.push_back({lineage.value(), step.value()});
   if (!info.checkpoints.empty()) info.checkpoint_step = info.checkpoints.back().step;
-  if (Ended(job.phase)) info.exit_code = job.exit_code;
+  if (Ended(job.phase)) info.exit_code = job.ending.exit_code;
   if (!info.digest.empty()) info.digest_step = info.checkpoint_step.value_or(info.step);
   const JobTimes& times = known.times;
   if (times.started > 0)
@@ -460,9 +460,9 @@ class Api final : public JobApi {
     for (auto m = listing.manifests.rbegin(); m != listing.manifests.rend(); ++m) {
       if (!OnAncestry(job.lineages, m->lineage, m->step) || (step && m->step != Step(*step)))
         continue;
-      JobDigest digest{m->lineage.value(), m->step.value(), job.digest};
+      JobDigest digest{m->lineage.value(), m->step.value(), job.ending.digest};
       const bool is_final =
-          !job.digest.empty() && m->step.value() == Describe(known, 0).digest_step;
+          !job.ending.digest.empty() && m->step.value() == Describe(known, 0).digest_step;
       if (is_final) return digest;
       MUSTER_ASSIGN_OR_RETURN(digest.digest,
                               muster::Digest(CheckpointDir(root_, job.id), *m, stop));

@@ -7,37 +7,12 @@
 
 namespace muster::coordinator {
 
-void GoOnLater(JobJournal& job) {
-  job.resumes = true;
-  if (!job.view) return;
-  for (const ViewMember& m : job.view->members) job.lanes.Lose(m.id.incarnation, m.role);
-}
-
-JobStatus StatusOf(const StoredJob& job) {
-  JobStatus status;
-  status.job = job.journal;
-  status.step = job.recorded;
-  if (job.journal.environment)
-    status.steps = TotalSteps(job.journal.spec.training, job.journal.environment->samples);
-  for (const Manifest& m : job.manifests) status.checkpoints.emplace_back(m.lineage, m.step);
-  return status;
-}
-
-std::vector<Action> MarkEnded(JobJournal& job, JobPhase phase, const std::string& reason,
-                              int exit_code) {
-  job.phase = phase;
-  job.reason = reason;
-  job.exit_code = exit_code;
-  return {PersistJob{job},
-          Announce{job.id, "done", reason, {{"state", std::string(PhaseName(phase))}}}};
-}
-
 JobRun::JobRun(Leadership leadership, StoredJob job, Time now)
     : leadership_(std::move(leadership)),
       started_(now),
       last_tick_(now),
       journal_(std::move(job.journal)),
-      membership_(leadership_.settings.lease, journal_.lanes.Lost()),
+      membership_(leadership_.settings.lease, journal_.lanes.Gone()),
       ledger_(journal_.id, journal_.spec.training.order == SumOrder::kCanonical, job.recorded,
               std::move(job.recent)),
       checkpoints_(std::move(job.manifests)),
@@ -45,7 +20,7 @@ JobRun::JobRun(Leadership leadership, StoredJob job, Time now)
              leadership_.settings.retries}),
       last_checkpoint_(now) {
   if (journal_.phase != JobPhase::kQueued && journal_.number > ViewNumber(0))
-    reattachment_ = {now, std::nullopt};
+    reattachment_.emplace(journal_, now);
 }
 
 std::vector<Action> JobRun::Handle(const JobInput& input, Time now) {
@@ -111,9 +86,10 @@ void JobRun::On(const StartRun& start) {
 void JobRun::On(const Cancel&) { End(JobPhase::kCancelled, "cancelled", kExitStopped); }
 
 void JobRun::On(const Stop&) {
-  if (journal_.stop_asked) return;
-  journal_.stop_asked = true;
-  if (!journal_.view) return End(JobPhase::kStopped, "stopped before its first step", kExitStopped);
+  if (journal_.ending.stop_asked) return;
+  journal_.ending.stop_asked = true;
+  if (!journal_.view || journal_.resumes)  // the view is of an earlier start
+    return End(JobPhase::kStopped, "stopped before its first step", kExitStopped);
   SetPhase(JobPhase::kStopping, "stops after a checkpoint");
   GiveCommands();
 }
@@ -146,12 +122,13 @@ void JobRun::On(const ProcessExited& exited) {
   const bool known = exited.lanes.incarnation != Incarnation{};
   if (known && journal_.lanes.Told(exited.lanes)) Persist();
   if (known) membership_.Ban(exited.lanes.incarnation);  // its Join may come late, or again
+  if (known && reattachment_) reattachment_->Ended(exited.lanes.incarnation, last_tick_);
   // The exit of a process of another start only tells how many lanes that incarnation ran.
   const bool of_this_start = exited.start == journal_.start;
   if (!of_this_start && !known) return;
   if (of_this_start && EndsWith(exited)) return;
   if (membership_.Exited(exited.name, exited.lanes.incarnation, now_))
-    next_view_.cause = absl::StrCat(exited.name, " ", exited.cause);
+    Next().cause = absl::StrCat(exited.name, " ", exited.cause);
   EvictEnded();
 }
 
@@ -172,7 +149,7 @@ void JobRun::On(const Tick&) {
   // After a gap in our own ticks the silence may be ours: all leases start again.
   if (now_ - last_tick_ > leadership_.settings.lease / 2) {
     membership_.RenewLeases(now_);
-    if (reattachment_) reattachment_->since = now_;
+    if (reattachment_) reattachment_->StoodStill(now_);
   }
   last_tick_ = now_;
   EvictLost();
@@ -242,6 +219,10 @@ bool JobRun::Admit(const Join& join) {
   if (!join.cluster.empty() && join.cluster != leadership_.cluster) {
     refusal = absl::StrCat("it belongs to cluster ", join.cluster, ", this is cluster ",
                            leadership_.cluster);
+  } else if (join.term > leadership_.term) {
+    refusal = absl::StrCat("it was told of term ", join.term.value(), ", this is term ",
+                           leadership_.term.value(),
+                           ": the coordinator's journal is an older copy; put the newest back");
   } else if (join.start != journal_.start) {
     refusal = "it was told of another start of the job";
     code = kExitLater;
@@ -249,9 +230,7 @@ bool JobRun::Admit(const Join& join) {
     refusal = "a newer process of that name has taken its place";
     code = kExitReplaced;
   } else if (membership_.WasEvicted(join.id.incarnation)) {
-    refusal = "it was evicted; it may come back under a fresh incarnation";
-  } else if (journal_.lanes.HasEnded(join.id.incarnation)) {  // it said so before it ended
-    refusal = "its host agent has told that its process ended";
+    refusal = "it was evicted, or its process has ended; a fresh incarnation may come";
   } else if (join.role == Role::kServer && !Wants(join.id.name)) {
     refusal = absl::StrCat("the job has only ", journal_.spec.runtime.servers, " servers now");
     code = kExitDone;
@@ -274,22 +253,27 @@ void JobRun::From(const MemberId& member, const Join& join) {
     journal_.environment = join.environment;
     Persist();
   }
+  if (is_new && reattachment_) reattachment_->Came(member, last_tick_);
   if (is_new) Say("process", absl::StrCat(member.name, " joined"), {{"member", member.name}});
   Reattach(join);
 }
 
-// A member whose session is new is told again where things stand.
+// A member whose session is new is told where things stand.
 void JobRun::Reattach(const Join& join) {
   if (change_) {
     if (change_->Names(join.id)) Do(ToMember{join.id, change_->Word(leadership_.term)});
     return;
   }
   const std::optional<View>& view = journal_.view;
-  if (view && view->IndexOf(join.id) >= 0 && view->number == journal_.number &&
-      join.sealed <= view->number) {
+  if (!view || view->number != journal_.number || join.sealed > view->number) return;
+  if (join.active == view->number) {
+    Do(ToMember{join.id, ViewStands{leadership_.term, view->number}});
+  } else if (view->IndexOf(join.id) >= 0) {
     Do(ToMember{join.id, muster::Activate{ViewOfThisTerm()}});
-    GiveCommands();  // a command may have been lost with the old session
+  } else {
+    return;
   }
+  GiveCommands();  // a command may have been lost with the old session
 }
 
 void JobRun::On(const MemberDown& down) {
@@ -303,10 +287,11 @@ void JobRun::Evict(const MemberId& member, const std::string& why, int exit_code
   if (*was_up) Do(ToMember{member, Leave{exit_code, absl::StrCat("evicted: ", why)}});
   const int32_t index = journal_.view ? journal_.view->IndexOf(member) : -1;
   if (index < 0) return;
-  next_view_.loss = true;
+  NextView& next = Next();
+  next.after_loss = true;
   journal_.lanes.Lose(member.incarnation, journal_.view->members[static_cast<size_t>(index)].role);
-  if (next_view_.cause.empty() || why.find("killed") != std::string::npos)
-    next_view_.cause = absl::StrCat(member.name, ": ", why);
+  if (next.cause.empty() || why.find("killed") != std::string::npos)
+    next.cause = absl::StrCat(member.name, ": ", why);
 }
 
 void JobRun::EvictEnded() {
@@ -330,7 +315,7 @@ JobStatus JobRun::Status() const {
   if (!fingerprints.empty()) status.fingerprint = *fingerprints.rbegin();
   for (const Manifest& m : checkpoints_.committed())
     status.checkpoints.emplace_back(m.lineage, m.step);
-  status.waits_for = waits_for_;
+  if (next_view_) status.waits_for = next_view_->waits_for;
   status.may_have_members = !ended() && HasMembers();
   status.members = StatusOfMembers();
   return status;

@@ -18,28 +18,14 @@
 #include "coordinator/state/actions.h"
 #include "coordinator/state/checkpoint_rounds.h"
 #include "coordinator/state/membership.h"
-#include "coordinator/state/recent_steps.h"
+#include "coordinator/state/reattachment.h"
 #include "coordinator/state/settings.h"
-#include "coordinator/state/status.h"
 #include "coordinator/state/step_ledger.h"
+#include "coordinator/state/stored_job.h"
 #include "coordinator/state/view_change.h"
 #include "lib/base/exit_codes.h"
 
 namespace muster::coordinator {
-
-// What is known of a job that is not under way. A JobRun is made of it and gives it back.
-struct StoredJob {
-  JobJournal journal;
-  Step recorded;                    // records of the current lineage below this are in the ledger
-  RecentSteps recent;               // of a job that can go on
-  std::vector<Manifest> manifests;  // committed ones, oldest first
-};
-
-JobStatus StatusOf(const StoredJob& job);
-// The next view is another start of the job: from a checkpoint, and with new processes.
-void GoOnLater(JobJournal& job);
-std::vector<Action> MarkEnded(JobJournal& job, JobPhase phase, const std::string& reason,
-                              int exit_code);
 
 struct StartRun {  // the first input, of a job that comes from the queue
   StartNumber start;
@@ -65,6 +51,12 @@ class JobRun {
   JobStatus Status() const;
 
  private:
+  struct NextView {
+    std::string cause{};
+    bool after_loss = false;
+    std::string waits_for{};
+  };
+
   void On(const StartRun&);
   void On(const MemberSays&);
   void On(const MemberDown&);
@@ -113,7 +105,8 @@ class JobRun {
 
   // Views (job_views.cc).
   void Consider();  // does membership ask for a new view?
-  bool EveryoneIsBack();
+  void EndReattachment();
+  NextView& Next();
   Duration WithTimeForState(Duration patience) const;
   void EvictSlow();
   bool ViewStillFits() const;
@@ -150,12 +143,9 @@ class JobRun {
 
   JobJournal journal_;
   Membership membership_;
+  std::optional<Reattachment> reattachment_;
   std::optional<ViewChange> change_;
-  struct Reattachment {
-    Time since;                     // somebody came, or we stood still: a lease from then on
-    std::optional<int64_t> looked;  // the membership in which not all of them were back
-  };
-  std::optional<Reattachment> reattachment_;  // after a restart, while members may still come back
+  std::optional<NextView> next_view_;  // from the first cause for one until it is active
   // A view, forming or active, and the membership that it was looked at for.
   struct Considered {
     ViewNumber view;
@@ -164,11 +154,6 @@ class JobRun {
     bool operator==(const Considered&) const = default;
   };
   std::optional<Considered> fits_;  // found to fit; what is equal need not be looked at again
-  struct {
-    std::string cause;
-    bool loss = false;
-  } next_view_;
-  std::string waits_for_;
 
   StepLedger ledger_;
   CheckpointRounds checkpoints_;

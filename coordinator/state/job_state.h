@@ -31,6 +31,14 @@ std::string_view PhaseName(JobPhase phase);  // "queued" …
 bool Ended(JobPhase phase);                  // done, stopped, failed, cancelled
 bool CanGoOn(JobPhase phase);                // when it is submitted again: stopped, failed
 
+// How one start of a job comes to its end. The next start has another.
+struct JobEnding {
+  bool stop_asked = false;
+  std::optional<Step> stop_at;  // a record shows the stop command: members halt at this state
+  std::string digest;           // of the final checkpoint; empty until the job has ended with one
+  int exit_code = 0;            // for a program that waited for it (lib/base/exit_codes.h)
+};
+
 struct JobJournal {
   std::string id;
   int64_t submission = 0;  // 1, 2, … in the order of submission
@@ -45,15 +53,12 @@ struct JobJournal {
   ViewNumber number;         // highest view that was formed or published
   std::optional<View> view;  // the last active one
   bool resumes = false;      // the next view starts from a checkpoint, as spec.runtime.resume says
-  bool stop_asked = false;
-  std::optional<Step> stop_at;  // a record shows the stop command: members halt at this state
+  JobEnding ending;
   int64_t next_command = 1;
   int64_t views = 0;       // active ones
   int64_t recoveries = 0;  // views after a loss
   int64_t rewinds = 0;
   LaneAccount lanes;      // that were run again
-  std::string digest;     // of the final checkpoint; empty until the job has ended with one
-  int exit_code = 0;      // for a program that waited for its end (lib/base/exit_codes.h)
   Step recorded;          // steps below it are in the ledger; more may be, while the job runs
   bool deleting = false;  // what is kept of it is being removed
 };

@@ -17,7 +17,7 @@ int64_t JobRun::TotalSteps() const {
 
 Step JobRun::EndStep() const {
   const Step end(TotalSteps());
-  return journal_.stop_at ? std::min(end, *journal_.stop_at) : end;
+  return journal_.ending.stop_at ? std::min(end, *journal_.ending.stop_at) : end;
 }
 
 void JobRun::From(const MemberId& member, const Records& told) {
@@ -39,8 +39,8 @@ void JobRun::From(const MemberId& member, const Records& told) {
 void JobRun::NoteCommands(const StepRecord& record) {
   for (const JobCommand& command : record.commands) {
     if (command_ && command.id == command_->id) command_.reset();
-    if (command.kind != JobCommandKind::kStop || journal_.stop_at) continue;
-    journal_.stop_at = record.step + 1;
+    if (command.kind != JobCommandKind::kStop || journal_.ending.stop_at) continue;
+    journal_.ending.stop_at = record.step + 1;
     Persist();
   }
 }
@@ -48,7 +48,7 @@ void JobRun::NoteCommands(const StepRecord& record) {
 // Commands are issued again after every view, until a record shows them.
 void JobRun::GiveCommands() {
   if (!journal_.view || change_ || journal_.view->number != journal_.number) return;
-  const bool stop = journal_.stop_asked && !journal_.stop_at;
+  const bool stop = journal_.ending.stop_asked && !journal_.ending.stop_at;
   if (stop && (!command_ || command_->kind != JobCommandKind::kStop)) {
     command_ = JobCommand{journal_.next_command++, JobCommandKind::kStop};
     Persist();
@@ -191,9 +191,9 @@ void JobRun::On(const DigestDone& done) {
   if (done.digest.empty())
     return End(JobPhase::kFailed,
                absl::StrCat("the final state cannot be read back: ", done.reason), kExitFailed);
-  journal_.digest = done.digest;
+  journal_.ending.digest = done.digest;
   const Step end = EndStep();
-  if (journal_.stop_at && *journal_.stop_at < Step(TotalSteps()))
+  if (journal_.ending.stop_at && *journal_.ending.stop_at < Step(TotalSteps()))
     return End(JobPhase::kStopped,
                absl::StrCat("stopped after the checkpoint of step ", end.value(), "; it can go on"),
                kExitStopped);

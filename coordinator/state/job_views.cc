@@ -35,7 +35,10 @@ std::map<MemberId, int32_t> IndexesIn(const std::optional<View>& view) {
 // Compares the membership with the active or forming view, after every input. Does nothing while
 // neither has changed.
 void JobRun::Consider() {
-  if (reattachment_ && !EveryoneIsBack()) return;
+  if (reattachment_) {
+    if (!reattachment_->IsOver(last_tick_, leadership_.settings.lease)) return;
+    EndReattachment();
+  }
   if (change_) EvictSlow();
   const bool is_view = change_ || (journal_.view && journal_.view->number == journal_.number);
   const Considered now{journal_.number, change_.has_value(), membership_.revision()};
@@ -45,47 +48,33 @@ void JobRun::Consider() {
     return;
   }
   const std::optional<std::string> why_not = WhyNotYet();
-  if (!why_not)
-    return Form(next_view_.cause.empty() ? "members joined" : next_view_.cause, next_view_.loss);
+  NextView& next = Next();
+  if (!why_not) return Form(next.cause.empty() ? "members joined" : next.cause, next.after_loss);
   change_.reset();  // it names members that are gone
-  if (waits_for_ != *why_not) {
-    waits_for_ = *why_not;
-    Say("state", absl::StrCat("waits: ", waits_for_));
+  if (next.waits_for != *why_not) {
+    next.waits_for = *why_not;
+    Say("state", absl::StrCat("waits: ", next.waits_for));
   }
-  if (journal_.phase == JobPhase::kRunning) SetPhase(JobPhase::kRecovering, waits_for_);
+  if (journal_.phase == JobPhase::kRunning) SetPhase(JobPhase::kRecovering, next.waits_for);
 }
 
-// After a restart, members of the persisted view have time to come back, but for those that an
-// agent says have ended: as long as some of them come, and then a lease. Until then nothing is
-// decided.
-bool JobRun::EveryoneIsBack() {
-  JobJournal& j = journal_;
-  Reattachment& wait = *reattachment_;
-  if (wait.looked != membership_.revision()) {
-    if (wait.looked) wait.since = std::max(wait.since, last_tick_);
-  } else if (last_tick_ - wait.since < leadership_.settings.lease) {
-    return false;
-  }
-  wait.looked = membership_.revision();
-  std::vector<ViewMember> gone;
-  if (j.view)
-    for (const ViewMember& m : j.view->members)
-      if (!membership_.IsLive(m.id)) gone.push_back(m);
-  const bool waits = !j.view || !std::all_of(gone.begin(), gone.end(), [&](const ViewMember& m) {
-    return j.lanes.HasEnded(m.id.incarnation);
-  });
-  if (waits && last_tick_ - wait.since < leadership_.settings.lease) return false;
+JobRun::NextView& JobRun::Next() { return next_view_ ? *next_view_ : next_view_.emplace(); }
+
+// Whoever has not come back is lost, and the numbers that members have sealed are not used again.
+void JobRun::EndReattachment() {
   reattachment_.reset();
+  JobJournal& j = journal_;
   j.number = std::max(j.number, membership_.HighestSealed());
   const bool unfinished = j.number > (j.view ? j.view->number : ViewNumber());
-  for (const ViewMember& m : gone) {
+  bool lost = false;
+  for (const ViewMember& m : j.view ? j.view->members : std::vector<ViewMember>()) {
+    if (membership_.IsLive(m.id)) continue;
+    lost = true;
     j.lanes.Lose(m.id.incarnation, m.role);
     membership_.Ban(m.id.incarnation);
   }
-  if (!gone.empty()) next_view_ = {"members were lost while the coordinator was down", true};
-  if (gone.empty() && unfinished)
-    next_view_.cause = "the coordinator restarted while a view was forming";
-  return true;
+  if (lost) next_view_ = {"members were lost while the coordinator was down", true};
+  if (!lost && unfinished) Next().cause = "the coordinator restarted while a view was forming";
 }
 
 // A large state takes its time, from disk or from others.
@@ -155,8 +144,9 @@ void JobRun::Form(const std::string& cause, bool after_loss) {
   }
   Persist();
   if (recovers) SayPhase("");
-  waits_for_ = absl::StrCat("view ", j.number.value(), " forms: ", cause);
-  Say("view", waits_for_, {{"view", absl::StrCat(j.number.value())}});
+  const std::string text = absl::StrCat("view ", j.number.value(), " forms: ", cause);
+  Next().waits_for = text;
+  Say("view", text, {{"view", absl::StrCat(j.number.value())}});
   Do(ToMembers{change_->members(), change_->Word(leadership_.term)});
 }
 
@@ -245,7 +235,7 @@ void JobRun::Rewind(Planned& planned) {
   ledger_.Rewind(base);
   Settle(checkpoints_.DropAll());
   j.lineages.push_back(*planned.rewind);
-  if (j.stop_at && *j.stop_at > base) j.stop_at.reset();
+  if (j.ending.stop_at && *j.ending.stop_at > base) j.ending.stop_at.reset();
   planned.view.end = EndStep();
   const bool resumed = std::exchange(j.resumes, false);
   Persist();
@@ -281,8 +271,7 @@ void JobRun::Activate() {
   JobJournal& j = journal_;
   const ViewChange formed = *std::move(change_);
   change_.reset();
-  next_view_ = {};
-  waits_for_.clear();
+  next_view_.reset();
   const Planned& planned = *formed.plan();
   // A view that was to begin a lineage may have failed while it formed; then this one begins it.
   const bool begins = !j.view || j.view->lineage != planned.view.lineage;
@@ -297,7 +286,7 @@ void JobRun::Activate() {
   ++j.views;
   if (after_loss) ++j.recoveries;
   const JobPhase was = j.phase;
-  j.phase = j.stop_asked ? JobPhase::kStopping : JobPhase::kRunning;
+  j.phase = j.ending.stop_asked ? JobPhase::kStopping : JobPhase::kRunning;
   j.reason = planned.why;
   Persist();
   Do(ToMembers{IdsOf(planned.view.members), muster::Activate{ViewOfThisTerm()}});

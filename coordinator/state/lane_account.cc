@@ -39,11 +39,11 @@ bool LaneAccount::HasEnded(Incarnation member) const {
   return it != value_.departed.end() && it->second.ran.has_value();
 }
 
-std::set<Incarnation> LaneAccount::Lost() const {
-  std::set<Incarnation> lost;
+std::set<Incarnation> LaneAccount::Gone() const {
+  std::set<Incarnation> gone;
   for (const auto& [incarnation, member] : value_.departed)
-    if (member.lost) lost.insert(incarnation);
-  return lost;
+    if (member.lost || member.ran) gone.insert(incarnation);
+  return gone;
 }
 
 void LaneAccount::GoOn(const View& before, const View& after,

@@ -40,7 +40,7 @@ class LaneAccount {
   void Lose(Incarnation member, Role role);  // nobody tells of a server: it runs no lanes
   bool Told(const LaneCount& ran);           // false: a repetition that is remembered
   bool HasEnded(Incarnation member) const;
-  std::set<Incarnation> Lost() const;
+  std::set<Incarnation> Gone() const;  // lost, or told that they have ended
   // `after` goes on where `before` was left; `reassigned` are the lanes of its first step that
   // nobody held.
   void GoOn(const View& before, const View& after, const std::vector<LaneId>& reassigned);

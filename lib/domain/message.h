@@ -48,6 +48,7 @@ struct Join {  // also after every new session to the coordinator: then the memb
   TermNumber term;      // highest seen
   NumericEnvironment environment;
   ViewNumber sealed;  // highest view it has sealed or is active in; 0: none
+  ViewNumber active;  // the view that it is active in; 0: none
 };
 // What a member has, for the plan of a new view.
 struct LocalState {
@@ -143,6 +144,10 @@ struct Heal {
 };
 struct Activate {
   View view;
+};
+struct ViewStands {  // to one whose session is new: the view that it is active in is the last one
+  TermNumber term;
+  ViewNumber view;
 };
 struct GiveCommand {  // to the owner of chunk 0
   ViewNumber view;
@@ -246,8 +251,8 @@ struct Pieces {
 
 using ToCoordinator = std::variant<AskJob, Join, Sealed, HoldsBase, BaseFailed, Records,
                                    SegmentWritten, SegmentFailed, Alive>;
-using FromCoordinator =
-    std::variant<JobIs, Seal, Heal, Activate, GiveCommand, AckRecords, AckSegments, Leave>;
+using FromCoordinator = std::variant<JobIs, Seal, Heal, Activate, ViewStands, GiveCommand,
+                                     AckRecords, AckSegments, Leave>;
 using PeerMessage =
     std::variant<Hello, Inventory, Partials, Results, Norms, GlobalNorm, Fetch, Pieces>;
 

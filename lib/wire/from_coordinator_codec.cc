@@ -149,6 +149,17 @@ Activate Get(Reader& reader, const v1::Activate& message) {
   return {Read(reader, message.view())};
 }
 
+void Put(const ViewStands& stands, v1::MemberFrame& frame) {
+  v1::ViewStands& out = *frame.mutable_view_stands();
+  out.set_term(stands.term.value());
+  out.set_view(stands.view.value());
+}
+
+ViewStands Get(Reader& reader, const v1::ViewStands& message) {
+  return {TermNumber(reader.Number("term", message.term())),
+          ViewNumber(reader.Number("view", message.view()))};
+}
+
 void Put(const GiveCommand& give, v1::MemberFrame& frame) {
   v1::GiveCommand& out = *frame.mutable_give_command();
   out.set_view(give.view.value());
@@ -244,6 +255,7 @@ std::optional<Either> Open(Reader& reader, const v1::MemberFrame& frame) {
     case Kind::kSeal: return member(frame.seal());
     case Kind::kHeal: return member(frame.heal());
     case Kind::kActivate: return member(frame.activate());
+    case Kind::kViewStands: return member(frame.view_stands());
     case Kind::kGiveCommand: return member(frame.give_command());
     case Kind::kAckRecords: return member(frame.ack_records());
     case Kind::kAckSegments: return member(frame.ack_segments());

@@ -46,6 +46,7 @@ void Put(const Join& join, v1::CoordinatorFrame& frame) {
   out.set_term(join.term.value());
   Write(join.environment, *out.mutable_environment());
   out.set_sealed(join.sealed.value());
+  out.set_active(join.active.value());
 }
 
 Join Get(Reader& reader, const v1::Join& message) {
@@ -63,6 +64,7 @@ Join Get(Reader& reader, const v1::Join& message) {
     join.environment = Read(reader, message.environment());
   }
   join.sealed = ViewNumber(reader.Number("sealed", message.sealed()));
+  join.active = ViewNumber(reader.Number("active", message.active()));
   return join;
 }
 

@@ -290,14 +290,14 @@ void Invariants::CheckEnd(SimJob& job) {
   CheckAudit(job);
   if (journal.phase != JobPhase::kDone) return;
   const Step end(job.options.steps);
-  if (journal.stop_at && *journal.stop_at < end)
-    Violate(job, absl::StrCat("it was stopped at step ", journal.stop_at->value(),
+  if (journal.ending.stop_at && *journal.ending.stop_at < end)
+    Violate(job, absl::StrCat("it was stopped at step ", journal.ending.stop_at->value(),
                               " and is done nevertheless"));
   around_.coverage.Add(Corner::kSteps, end.value());
   if (job.options.order == SumOrder::kFree)
     around_.coverage.Add(Corner::kFreeOrderSteps, end.value());
   if (job.options.buffers > 0) around_.coverage.Add(Corner::kBufferSteps, end.value());
-  if (journal.digest != job.reference.DigestAt(end))
+  if (journal.ending.digest != job.reference.DigestAt(end))
     Violate(job, "the final state has another digest than that of an undisturbed run");
   around_.coverage.Add(Corner::kTwinDigests);
   CheckAccount(job);

@@ -55,9 +55,9 @@ std::string Member::Phase() const {
 // ---- the coordinator
 
 void Member::On(const CoordinatorUp&, Outcome& out) {
-  out.Do(
-      TellCoordinator{Join{config_->job, config_->start, config_->id, config_->role, config_->node,
-                           config_->address, cluster_, term_, config_->environment, sealed_}});
+  out.Do(TellCoordinator{Join{config_->job, config_->start, config_->id, config_->role,
+                              config_->node, config_->address, cluster_, term_,
+                              config_->environment, sealed_, active_ ? sealed_ : ViewNumber()}});
   out.Do(outbox_.TellAgain(sealed_));
 }
 
@@ -187,7 +187,7 @@ void Member::On(const Activate& activate, Outcome& out) {
   const View& view = activate.view;
   if (view.term < term_ || view.number < sealed_) return out.Drop("an older term or view");
   term_ = view.term;
-  if (active_ && view.number == sealed_) return;  // published again by a restarted coordinator
+  if (active_ && view.number == sealed_) return;  // told again
   if (view.number != sealed_ || !healer_ || !healer_->told())
     return out.Drop("a view whose base we do not hold");
   auto seat = std::make_shared<const Seat>(Seat{view, view.IndexOf(config_->id)});
@@ -203,6 +203,11 @@ void Member::On(const Activate& activate, Outcome& out) {
   }
   active_->Begin(reachable_, *state_, train_.last_id, out);
   TryApply(out);
+}
+
+void Member::On(const ViewStands& stands, Outcome& out) {
+  if (stands.term < term_ || stands.view != sealed_) return out.Drop("an older term or view");
+  term_ = stands.term;
 }
 
 // ---- peers

@@ -79,6 +79,7 @@ class Member {
   void On(const JobIs& job, Outcome& out);
   void On(const Seal& seal, Outcome& out);
   void On(const Heal& heal, Outcome& out);
+  void On(const ViewStands& stands, Outcome& out);
   void On(const Activate& activate, Outcome& out);
   void On(const GiveCommand& give, Outcome& out);
   void On(const AckRecords& ack, Outcome&) { outbox_.Acknowledge(ack); }

@@ -50,7 +50,14 @@ TEST(CheckpointTimesTest, ThoseThatNeverCommitAreForgotten) {
   EXPECT_EQ(times.Committed("job", kLineage, Step(999), At(1000)), 1.0);
 }
 
-TEST(CheckpointTimes, OfOneJobAreNotThoseOfAnother) {
+TEST(CheckpointTimesTest, OfAJobThatIsForgottenAreNotThoseOfTheNextOfItsId) {
+  CheckpointTimes times;
+  times.PartWritten("a", LineageNumber(1), Step(4), 1, At(5));
+  times.Forget("a");
+  EXPECT_FALSE(times.Committed("a", LineageNumber(1), Step(4), At(9)).has_value());
+}
+
+TEST(CheckpointTimesTest, OfOneJobAreNotThoseOfAnother) {
   CheckpointTimes times;
   times.PartWritten("a", kLineage, Step(10), 0, At(100));
   times.PartWritten("b", kLineage, Step(10), 0, At(150));

@@ -77,7 +77,7 @@ TEST_F(DriverTest, MembersFormAViewTrainAndTheJobEndsWithItsDigest) {
 
   const KnownJob done = *Look().at(0);
   EXPECT_EQ(done.status.job.phase, JobPhase::kDone);
-  EXPECT_EQ(done.status.job.digest.size(), 64u);
+  EXPECT_EQ(done.status.job.ending.digest.size(), 64u);
   EXPECT_EQ(done.status.checkpoints.size(), 1u);
   EXPECT_EQ(formings_, 1);
   EXPECT_EQ(commits_, 1);
@@ -363,7 +363,7 @@ TEST_F(DriverTest, OfADeletedJobNothingIsLeft) {
   EXPECT_TRUE(Look().empty());
   SubmitJob();
   EXPECT_EQ(Job().phase, JobPhase::kStarting) << "another job of the same id";
-  EXPECT_EQ(Job().digest, "");
+  EXPECT_EQ(Job().ending.digest, "");
 }
 
 TEST_F(DriverTest, SessionsThatSpeakOutOfTurnAreBroken) {

@@ -41,8 +41,8 @@ JobJournal EverythingSet() {
   view.end = Step(20);
   job.view = view;
   job.resumes = true;
-  job.stop_asked = true;
-  job.stop_at = Step(12);
+  job.ending.stop_asked = true;
+  job.ending.stop_at = Step(12);
   job.next_command = 3;
   job.views = 4;
   job.recoveries = 2;
@@ -53,8 +53,8 @@ JobJournal EverythingSet() {
       true, LaneCount{{5, 6}, 40, LineageNumber(2), Step(6), 3}, true, Step(6), LineageNumber(2), 2,
       true};
   job.lanes = LaneAccount(lanes);
-  job.digest = "abc";
-  job.exit_code = 75;
+  job.ending.digest = "abc";
+  job.ending.exit_code = 75;
   job.start = StartNumber(7);
   job.first_start = StartNumber(5);
   job.workers = 3;
@@ -74,15 +74,15 @@ void ExpectSame(const JobJournal& a, const JobJournal& b) {
   EXPECT_EQ(a.number, b.number);
   EXPECT_EQ(a.view, b.view);
   EXPECT_EQ(a.resumes, b.resumes);
-  EXPECT_EQ(a.stop_asked, b.stop_asked);
-  EXPECT_EQ(a.stop_at, b.stop_at);
+  EXPECT_EQ(a.ending.stop_asked, b.ending.stop_asked);
+  EXPECT_EQ(a.ending.stop_at, b.ending.stop_at);
   EXPECT_EQ(a.next_command, b.next_command);
   EXPECT_EQ(a.views, b.views);
   EXPECT_EQ(a.recoveries, b.recoveries);
   EXPECT_EQ(a.rewinds, b.rewinds);
   EXPECT_EQ(a.lanes, b.lanes);
-  EXPECT_EQ(a.digest, b.digest);
-  EXPECT_EQ(a.exit_code, b.exit_code);
+  EXPECT_EQ(a.ending.digest, b.ending.digest);
+  EXPECT_EQ(a.ending.exit_code, b.ending.exit_code);
   EXPECT_EQ(a.start, b.start);
   EXPECT_EQ(a.first_start, b.first_start);
   EXPECT_EQ(a.workers, b.workers);

@@ -51,7 +51,7 @@ TEST_F(JobApiTest, ManyWhoAskForTheSameDigestAreOneQuery) {
   for (int i = 0; i < kMany; ++i) {
     const absl::StatusOr<JobDigest> digest = NextDigest();
     ASSERT_TRUE(digest.ok()) << digest.status();
-    EXPECT_EQ(digest->digest, Job().digest);
+    EXPECT_EQ(digest->digest, Job().ending.digest);
   }
 }
 

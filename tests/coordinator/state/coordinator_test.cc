@@ -56,7 +56,7 @@ TEST(Jobs, TheSameIdAgainIsOneJob) {
   desk.Give(Submit{"job", SpecOf(1, 2)});
   EXPECT_THAT(desk.Told(), IsEmpty());
   EXPECT_EQ(desk.Job().phase, JobPhase::kRunning);
-  EXPECT_EQ(desk.coordinator().Status().size(), 1u);
+  EXPECT_EQ(desk.coordinator().jobs().Status().size(), 1u);
 }
 
 TEST(Jobs, AMemberOfAnotherJobIsTurnedAway) {
@@ -77,7 +77,7 @@ TEST(Jobs, WhoComesWhenTheJobIsOverEndsAsTheJobHas) {
     desk.Join(kA, id);
     const auto leave = desk.Sent<Leave>();
     EXPECT_EQ(leave.size(), 1u);
-    EXPECT_EQ(leave.at(0).second.exit_code, desk.coordinator().LeaveOf(id).exit_code);
+    EXPECT_EQ(leave.at(0).second.exit_code, desk.coordinator().jobs().LeaveOf(id).exit_code);
     return leave.at(0).second.exit_code;
   };
   desk.Give(Submit{"job", SpecOf(1, 2)});
@@ -87,7 +87,7 @@ TEST(Jobs, WhoComesWhenTheJobIsOverEndsAsTheJobHas) {
   EXPECT_EQ(code_for("nobody"), kExitLater);
   desk.Give(Cancel{"job"});
   EXPECT_EQ(code_for("job"), kExitStopped);
-  EXPECT_EQ(desk.coordinator().LeaveOf("job").reason, "job job is cancelled");
+  EXPECT_EQ(desk.coordinator().jobs().LeaveOf("job").reason, "job job is cancelled");
 }
 
 TEST(Jobs, AnEnvironmentThatDiffersIsTheJobsExitCodeToo) {
@@ -97,7 +97,7 @@ TEST(Jobs, AnEnvironmentThatDiffersIsTheJobsExitCodeToo) {
   exited.exit_code = kExitOtherEnvironment;
   desk.Give(AgentSays{exited});
   EXPECT_EQ(desk.Job().phase, JobPhase::kFailed);
-  EXPECT_EQ(desk.Job().exit_code, kExitOtherEnvironment);
+  EXPECT_EQ(desk.Job().ending.exit_code, kExitOtherEnvironment);
 }
 
 // ---- start
@@ -200,7 +200,7 @@ TEST(Cancel, OfAQueuedJobLeavesTheRunningOneAlone) {
   desk.Give(Cancel{"next"});
   EXPECT_EQ(desk.Job("next").phase, JobPhase::kCancelled);
   EXPECT_EQ(desk.Job("next").reason, "cancelled before it started");
-  EXPECT_EQ(desk.Job("next").exit_code, 67);
+  EXPECT_EQ(desk.Job("next").ending.exit_code, 67);
   EXPECT_EQ(desk.Job().phase, JobPhase::kRunning);
 }
 
@@ -240,6 +240,36 @@ TEST(Stop, BeforeTheFirstStepIsAtOnce) {
   EXPECT_EQ(desk.Job().reason, "stopped before its first step");
 }
 
+// It has a view of its earlier start, in which nobody is any more.
+TEST(Stop, BeforeTheFirstStepOfALaterStartIsAtOnce) {
+  Desk desk;
+  RunTwo(desk);
+  desk.Give(Stop{"job"});
+  desk.Record(kA, 0, {JobCommand{1, JobCommandKind::kStop}});
+  desk.Segment(kA, 1, {0, 1}, 1);
+  desk.Segment(kB, 1, {2, 3}, 2);
+  const auto commits = desk.Drain<CommitManifest>();
+  ASSERT_EQ(commits.size(), 1u);
+  desk.Give(ManifestCommitted{commits[0].manifest});
+  desk.Give(DigestDone{"job", desk.StartOf(), "abc", ""});
+  ASSERT_EQ(desk.Job().phase, JobPhase::kStopped);
+  desk.Give(Submit{"job", SpecOf(1, 2)});
+  ASSERT_EQ(desk.Job().phase, JobPhase::kStarting);
+  desk.Give(Stop{"job"});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kStopped);
+}
+
+// A job that waits again says why again.
+TEST(Jobs, ThatAreTooLargeSayItEachTimeTheyAreQueued) {
+  Desk desk;
+  for (int i = 0; i < 2; ++i) {
+    desk.Give(Submit{"large", SpecOf(900, 900)});
+    EXPECT_THAT(desk.Told(), testing::Contains(HasSubstr("waits: ")));
+    desk.Give(Stop{"large"});
+    desk.Told();
+  }
+}
+
 TEST(Stop, OfAQueuedJob) {
   Desk desk;
   RunTwo(desk);
@@ -258,7 +288,7 @@ TEST(Stop, OfARunningJobIsACommandThenACheckpointThenTheEnd) {
   EXPECT_EQ(given[0].first, "worker-0") << "the owner of chunk 0";
   EXPECT_EQ(given[0].second.command.kind, JobCommandKind::kStop);
   desk.Record(kA, 0, {given[0].second.command});
-  EXPECT_EQ(desk.Job().stop_at, Step(1));
+  EXPECT_EQ(desk.Job().ending.stop_at, Step(1));
   desk.Segment(kA, 1, {0}, 1);
   EXPECT_THAT(desk.Drain<CommitManifest>(), IsEmpty()) << "half of it";
   desk.Segment(kB, 1, {1}, 1);
@@ -267,7 +297,7 @@ TEST(Stop, OfARunningJobIsACommandThenACheckpointThenTheEnd) {
   desk.Give(ManifestCommitted{commit[0].manifest});
   desk.Give(DigestDone{"job", desk.StartOf(), "abc", ""});
   EXPECT_EQ(desk.Job().phase, JobPhase::kStopped);
-  EXPECT_EQ(desk.Job().digest, "abc");
+  EXPECT_EQ(desk.Job().ending.digest, "abc");
   desk.Give(Submit{"job", SpecOf(1, 2)});
   EXPECT_EQ(desk.Job().phase, JobPhase::kStarting) << "a stopped job goes on";
 }
@@ -527,12 +557,12 @@ TEST(Resume, LatestIsTheNewestCheckpoint) {
 
 TEST(Resume, TheDigestOfWhereItStoppedIsNotTheOneOfWhatFollows) {
   RecoveredState found = StoppedAt({4, 8});
-  found.jobs[0].digest = "of step 8";
-  found.jobs[0].exit_code = 75;
+  found.jobs[0].ending.digest = "of step 8";
+  found.jobs[0].ending.exit_code = 75;
   Desk desk(std::move(found));
   PlanAfter(desk, {ResumeKind::kLatest, 0});
-  EXPECT_EQ(desk.Job().digest, "");
-  EXPECT_EQ(desk.Job().exit_code, 0);
+  EXPECT_EQ(desk.Job().ending.digest, "");
+  EXPECT_EQ(desk.Job().ending.exit_code, 0);
 }
 
 TEST(Resume, AFailedJobGoesOnOnceItsReasonIsMended) {
@@ -556,7 +586,7 @@ TEST(Resume, ThatNoCheckpointCouldBeLoadedHidesNoneOfThem) {
     desk.Say(kA, Sealed{desk.Job().number, {}});
     EXPECT_EQ(desk.Job().phase == JobPhase::kFailed, checkpoint == 4);
   }
-  EXPECT_EQ(desk.Job().exit_code, 65);
+  EXPECT_EQ(desk.Job().ending.exit_code, 65);
   EXPECT_EQ(desk.Job().lineages.back(),
             (Lineage{LineageNumber(4), LineageNumber(1), Step(8), "job ended"}));
   const auto plan = PlanAfter(desk, {ResumeKind::kLatest, 0});  // the files are back
@@ -900,6 +930,42 @@ TEST(Members, AProcessThatGaveUpEndsTheJobWithItsLastLines) {
             "worker-1 fails again and again (exited with status 1); its last lines:\nno such file");
 }
 
+// The view may be large, and is the same for all.
+TEST(Restart, WhoIsActiveInTheLastViewIsNotToldItAgain) {
+  Desk before;
+  RunTwo(before);
+  Desk desk(RecoveredState{.jobs = {before.Job()}});
+  for (const MemberId& id : {kA, kB}) {
+    muster::Join join;
+    join.job = "job";
+    join.start = desk.StartOf();
+    join.id = id;
+    join.environment = Environment();
+    join.sealed = before.Job().number;
+    if (id == kA) join.active = join.sealed;  // what kB was told was lost
+    desk.Say(id, join);
+    if (id == kB) EXPECT_THAT(desk.Sent<Activate>(), testing::SizeIs(1));
+    if (id == kA) EXPECT_THAT(desk.Sent<ViewStands>(), testing::SizeIs(1));
+  }
+  EXPECT_EQ(desk.Job().phase, JobPhase::kRunning);
+}
+
+// The journal was put back from an older copy.
+TEST(Restart, AMemberThatKnowsALaterTermIsTurnedAway) {
+  Desk desk;
+  RunTwo(desk);
+  muster::Join join;
+  join.job = "job";
+  join.start = desk.StartOf();
+  join.id = kC;
+  join.environment = Environment();
+  join.term = TermNumber(2);
+  desk.Say(kC, join);
+  const auto leave = desk.Sent<Leave>();
+  ASSERT_EQ(leave.size(), 1u);
+  EXPECT_THAT(leave[0].second.reason, HasSubstr("the coordinator's journal is an older copy"));
+}
+
 // Nothing was done yet, so nothing is lost and nobody goes back.
 TEST(Restart, WhileTheFirstViewFormsIsNoLoss) {
   Desk before;
@@ -1021,7 +1087,7 @@ TEST(Restart, AnOldLifeIsTurnedAwayWhereTheViewNamesTheLater) {
   before.Give(AgentSays{EndOf(before, kB)});
   before.Activate({kA, later});
   ASSERT_EQ(before.Job().number, ViewNumber(2));
-  ASSERT_THAT(before.Job().lanes.Lost(), IsEmpty());
+  ASSERT_THAT(before.Job().lanes.Gone(), IsEmpty());
   Desk desk(RecoveredState{.jobs = {before.Job()}});
   ComeBack(desk, later);
   ComeBack(desk, kB);

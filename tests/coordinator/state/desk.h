@@ -96,11 +96,11 @@ class Desk {
   }
 
   StartNumber StartOf(const std::string& id = "job") const {
-    const JobJournal* job = coordinator_.Find(id);
+    const JobJournal* job = coordinator_.jobs().Find(id);
     return job == nullptr ? StartNumber() : job->start;
   }
   const JobStatus Status(const std::string& id = "job") const {
-    for (JobStatus& status : coordinator_.Status())
+    for (JobStatus& status : coordinator_.jobs().Status())
       if (status.job.id == id) return status;
     ADD_FAILURE() << "no job " << id;
     return {};

@@ -65,7 +65,7 @@ TEST(LaneAccount, LanesThatWereKeptAreNotRunAgain) {
 TEST(LaneAccount, AServerHasRunNoLanes) {
   LaneAccount account;
   account.Lose(kC.incarnation, Role::kServer);
-  EXPECT_EQ(account.Lost().size(), 1u) << "it is not to come back before the next view";
+  EXPECT_EQ(account.Gone().size(), 1u) << "it is not to come back before the next view";
   account.GoOn(ViewAt(1, 0), ViewAt(1, 5), {});
   EXPECT_TRUE(account.settled());
   EXPECT_TRUE(account.value().departed.empty());
@@ -124,7 +124,7 @@ TEST(LaneAccount, IsTheSameAfterTheJournal) {
   EXPECT_EQ(read, account);
   read.Told(Ran(kB, 12, 1, 5, 2));
   EXPECT_EQ(read.recomputed(), 1);
-  EXPECT_EQ(read.Lost().count(kB.incarnation), 1u);
+  EXPECT_EQ(read.Gone().count(kB.incarnation), 1u);
 }
 
 }  // namespace

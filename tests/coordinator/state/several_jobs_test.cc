@@ -220,7 +220,7 @@ TEST(Delete, TheIdIsFreeOnceNothingIsLeft) {
   desk.Give(Submit{"one", SpecOf(1, 1)});
   EXPECT_TRUE(desk.Job("one").deleting) << "not yet";
   desk.Give(JobDeleted{"one", ""});
-  EXPECT_THAT(desk.coordinator().JobIds(), IsEmpty());
+  EXPECT_THAT(desk.coordinator().jobs().Ids(), IsEmpty());
   desk.Give(Submit{"one", SpecOf(1, 1)});
   EXPECT_EQ(desk.Job("one").phase, JobPhase::kStarting);
   EXPECT_THAT(desk.Job("one").lineages, IsEmpty()) << "it is another job";

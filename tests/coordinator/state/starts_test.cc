@@ -94,11 +94,11 @@ TEST(Starts, AJobKeepsItsFirstStartAndTheNextOfItsIdHasAnother) {
 TEST(Starts, AJobThatIsPutBackStartsAnew) {
   Desk desk;
   desk.Give(Submit{"job", SpecOf(1, 2)});
-  const StartNumber first = desk.coordinator().JobOf("job")->start;
+  const StartNumber first = desk.coordinator().jobs().JobOf("job")->start;
   JobSpec other = SpecOf(1, 2);
   other.runtime.fingerprint_every = 3;
   desk.Give(Submit{"job", other});
-  const StartNumber second = desk.coordinator().JobOf("job")->start;
+  const StartNumber second = desk.coordinator().jobs().JobOf("job")->start;
   EXPECT_NE(second, first);
   const auto wanted = desk.Drain<ToAgents>();
   ASSERT_FALSE(wanted.empty());
@@ -112,20 +112,20 @@ TEST(Starts, ARestartOfTheCoordinatorKeepsTheNumberAndGivesOthersToOthers) {
   RunTwo(before);
   const StartNumber start = before.StartOf();
   Coordinator after("cluster", TermNumber(2), Settings(), {.jobs = {before.Job()}}, Time{});
-  EXPECT_EQ(after.Find("job")->start, start);
+  EXPECT_EQ(after.jobs().Find("job")->start, start);
   muster::Join join = JoinFor(start, kA);
   join.sealed = ViewNumber(1);
   after.Handle(MemberSays{kA, join}, Time{});
-  EXPECT_EQ(after.StatusOf("job").members.size(), 1u);
+  EXPECT_EQ(after.jobs().StatusOf("job").members.size(), 1u);
   after.Handle(AgentUp{"host", 8}, Time{});
   after.Handle(Submit{"next", SpecOf(1, 1)}, Time{});
-  EXPECT_GT(after.Find("next")->start, start);
+  EXPECT_GT(after.jobs().Find("next")->start, start);
 }
 
 TEST(Starts, AQueuedJobTellsNobodyWhatItIs) {
   Desk desk({}, /*slots=*/1);
   desk.Give(Submit{"job", SpecOf(2, 2)});
-  EXPECT_FALSE(desk.coordinator().JobOf("job").has_value());
+  EXPECT_FALSE(desk.coordinator().jobs().JobOf("job").has_value());
 }
 
 TEST(Starts, AnExitOfAnEarlierStartEndsNothing) {
@@ -207,7 +207,7 @@ TEST(Starts, TheDigestOfAnEarlierStartEndsNothing) {
   desk.Give(Submit{"job", SpecOf(1, 2)});
   desk.Give(DigestDone{"job", first, "abc", ""});
   EXPECT_EQ(desk.Job().phase, JobPhase::kStarting);
-  EXPECT_EQ(desk.Job().digest, "");
+  EXPECT_EQ(desk.Job().ending.digest, "");
   desk.Give(DigestDone{"job", desk.StartOf(), "abc", ""});
   EXPECT_EQ(desk.Job().phase, JobPhase::kStarting) << "nobody has asked for it";
 }

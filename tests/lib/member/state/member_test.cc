@@ -745,6 +745,25 @@ TEST(Heal, APlanThatNeedsAStateWeDoNotHoldIsDropped) {
   }
 }
 
+// So that a coordinator that restarted need not tell all of them the view.
+TEST(Join, SaysInWhichViewTheMemberIsActive) {
+  Rig rig(ConfigOf(kMe));
+  const auto joined = [&] { return Told<Join>(rig.member.Handle(CoordinatorUp{})).at(0).active; };
+  EXPECT_EQ(joined(), ViewNumber(0));
+  rig.Enter(ViewOf(1, {kMe}, {0, 0}, {0, 0}), {HealBy::kMake});
+  EXPECT_EQ(joined(), ViewNumber(1));
+  rig.Coordinator(Seal{TermNumber(1), ViewNumber(2)});
+  EXPECT_EQ(joined(), ViewNumber(0));
+}
+
+TEST(Join, WhatAnOlderTermSaysIsDropped) {
+  Rig rig(ConfigOf(kMe));
+  rig.Enter(ViewOf(1, {kMe}, {0, 0}, {0, 0}), {HealBy::kMake});
+  EXPECT_NE(rig.Coordinator(ViewStands{TermNumber(5), ViewNumber(1)}).fate, Fate::kDropped);
+  EXPECT_EQ(rig.Coordinator(ViewStands{TermNumber(4), ViewNumber(1)}).fate, Fate::kDropped);
+  EXPECT_EQ(rig.Coordinator(Seal{TermNumber(4), ViewNumber(2)}).fate, Fate::kDropped);
+}
+
 TEST(Fetch, IsHeldUntilTheDonorHasIt) {
   Rig rig(ConfigOf(kMe));
   const View view = ViewOf(1, {kMe, kPeer}, {0, 1}, {0, 1});

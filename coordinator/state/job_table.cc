@@ -1,0 +1,128 @@
+#include "coordinator/state/job_table.h"
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/exit_codes.h"
+
+namespace muster::coordinator {
+namespace {
+
+const JobJournal& JournalOf(const std::variant<StoredJob, JobRun>& job) {
+  const JobRun* run = std::get_if<JobRun>(&job);
+  return run != nullptr ? run->journal() : std::get<StoredJob>(job).journal;
+}
+
+}  // namespace
+
+JobTable::JobTable(Leadership leadership, RecoveredState recovered, Time now)
+    : leadership_(std::move(leadership)) {
+  for (JobJournal& journal : recovered.jobs) {
+    const std::string id = journal.id;
+    const bool runs = !Ended(journal.phase) && journal.phase != JobPhase::kQueued;
+    Add({std::move(journal), recovered.recorded[id], std::move(recovered.recent[id]),
+         std::move(recovered.manifests[id])});
+    if (runs) Start(id, now);
+  }
+}
+
+std::vector<std::string> JobTable::Ids() const {
+  std::vector<std::string> ids;
+  for (const auto& [id, job] : jobs_) ids.push_back(id);
+  return ids;
+}
+
+const JobJournal* JobTable::Find(const std::string& id) const {
+  const auto it = jobs_.find(id);
+  return it == jobs_.end() ? nullptr : &JournalOf(it->second);
+}
+
+JobStatus JobTable::StatusOf(const std::string& id) const {
+  const Job& job = jobs_.at(id);
+  const JobRun* run = std::get_if<JobRun>(&job);
+  return run != nullptr ? run->Status() : coordinator::StatusOf(std::get<StoredJob>(job));
+}
+
+std::vector<JobStatus> JobTable::Status() const {
+  std::vector<JobStatus> all;
+  for (const auto& [id, job] : jobs_) all.push_back(StatusOf(id));
+  return all;
+}
+
+std::optional<JobIs> JobTable::JobOf(const std::string& id) const {
+  const auto it = jobs_.find(id);
+  if (it == jobs_.end() || !std::holds_alternative<JobRun>(it->second)) return std::nullopt;
+  const JobJournal& job = JournalOf(it->second);
+  return JobIs{id, job.start, leadership_.cluster, leadership_.term, job.spec, "", job.environment};
+}
+
+Leave JobTable::LeaveOf(const std::string& id) const {
+  const JobJournal* job = Find(id);
+  if (job == nullptr || !Ended(job->phase))
+    return {kExitLater, absl::StrCat("job ", id, " is not running")};
+  return {job->ending.exit_code,
+          absl::StrCat("job ", id, " is ", std::string(PhaseName(job->phase)))};
+}
+
+Wanted JobTable::EverythingWanted() const {
+  Wanted wanted;
+  for (const auto& [id, job] : jobs_)
+    if (const JobRun* run = std::get_if<JobRun>(&job)) wanted.jobs.push_back(run->Processes());
+  return wanted;
+}
+
+QueueInput JobTable::InputOfQueue() const {
+  QueueInput input;
+  for (const auto& [id, job] : jobs_) {
+    const JobJournal& j = JournalOf(job);
+    const RuntimeSpec& runtime = j.spec.runtime;
+    if (const JobRun* run = std::get_if<JobRun>(&job))
+      input.held.push_back({j.submission, run->slots()});
+    else if (j.phase == JobPhase::kQueued)
+      input.queued.push_back({id, j.submission, runtime.workers_min + runtime.servers,
+                              runtime.workers_max + runtime.servers});
+  }
+  return input;
+}
+
+JobRun* JobTable::RunOf(const std::string& id) {
+  const auto it = jobs_.find(id);
+  return it == jobs_.end() ? nullptr : std::get_if<JobRun>(&it->second);
+}
+
+StoredJob* JobTable::AtRest(const std::string& id) {
+  const auto it = jobs_.find(id);
+  return it == jobs_.end() ? nullptr : std::get_if<StoredJob>(&it->second);
+}
+
+std::vector<std::string> JobTable::Running() const {
+  std::vector<std::string> ids;
+  for (const auto& [id, job] : jobs_)
+    if (std::holds_alternative<JobRun>(job)) ids.push_back(id);
+  return ids;
+}
+
+StoredJob& JobTable::Add(StoredJob job) {
+  const std::string id = job.journal.id;
+  Changed(id);
+  return std::get<StoredJob>(jobs_.emplace(id, std::move(job)).first->second);
+}
+
+void JobTable::Start(const std::string& id, Time now) {
+  Job& job = jobs_.at(id);
+  StoredJob stored = std::move(std::get<StoredJob>(job));
+  job.emplace<JobRun>(leadership_, std::move(stored), now);
+  Changed(id);
+}
+
+StoredJob& JobTable::Rest(const std::string& id) {
+  Job& job = jobs_.at(id);
+  StoredJob stored = std::move(std::get<JobRun>(job)).Rest();
+  Changed(id);
+  return job.emplace<StoredJob>(std::move(stored));
+}
+
+void JobTable::Erase(const std::string& id) {
+  jobs_.erase(id);
+  Changed(id);
+}
+
+}  // namespace muster::coordinator

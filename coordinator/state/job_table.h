@@ -1,0 +1,73 @@
+// The jobs of a cluster by id, each at rest or running, and what people and processes are told of
+// them. Lives as long as its Coordinator.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "coordinator/state/job_run.h"
+#include "coordinator/state/queue.h"
+#include "coordinator/state/settings.h"
+#include "coordinator/state/status.h"
+#include "coordinator/state/stored_job.h"
+
+namespace muster::coordinator {
+
+// What a restart finds: the journal's jobs, each with the records of its current lineage that are
+// in the ledger (contiguous from the fork: the step after the last), the last ones, and its
+// committed manifests.
+struct RecoveredState {
+  std::vector<JobJournal> jobs;
+  std::map<std::string, Step> recorded;
+  std::map<std::string, RecentSteps> recent;
+  std::map<std::string, std::vector<Manifest>> manifests;
+};
+
+class JobTable {
+ public:
+  // Jobs that were under way run again.
+  JobTable(Leadership leadership, RecoveredState recovered, Time now);
+
+  // In the order of their ids.
+  std::vector<std::string> Ids() const;
+  const JobJournal* Find(const std::string& id) const;
+  JobStatus StatusOf(const std::string& id) const;  // of one of them
+  std::vector<JobStatus> Status() const;
+  // What a process that asks for its job is told; nothing: no such job is running.
+  std::optional<JobIs> JobOf(const std::string& id) const;
+  // What it is told then: it ends as its job has ended; else it may be started again for a later
+  // start of the job.
+  Leave LeaveOf(const std::string& id) const;
+  Wanted EverythingWanted() const;
+  QueueInput InputOfQueue() const;  // without the cluster's slots
+
+  // Null: there is none of that id in that condition. What is changed through these pointers is
+  // noted with Changed.
+  JobRun* RunOf(const std::string& id);
+  StoredJob* AtRest(const std::string& id);
+  std::vector<std::string> Running() const;
+
+  StoredJob& Add(StoredJob job);
+  void Start(const std::string& id, Time now);  // a job at rest
+  StoredJob& Rest(const std::string& id);       // one that runs
+  void Erase(const std::string& id);
+
+  void Changed(const std::string& id) { changed_.insert(id); }
+  // Jobs of which StatusOf may tell something else than when this was called last, or that are
+  // gone.
+  std::set<std::string> TakeChanged() { return std::exchange(changed_, {}); }
+
+ private:
+  using Job = std::variant<StoredJob, JobRun>;
+
+  const Leadership leadership_;
+  std::map<std::string, Job> jobs_;
+  std::set<std::string> changed_;  // since somebody looked
+};
+
+}  // namespace muster::coordinator

@@ -1,0 +1,84 @@
+#include "coordinator/state/stored_job.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/exit_codes.h"
+#include "lib/domain/grid.h"
+
+namespace muster::coordinator {
+namespace {
+
+// The next view is another start of the job: from a checkpoint, and with new processes.
+void GoOnLater(JobJournal& job) {
+  job.resumes = true;
+  if (!job.view) return;
+  for (const ViewMember& m : job.view->members) job.lanes.Lose(m.id.incarnation, m.role);
+}
+
+}  // namespace
+
+JobStatus StatusOf(const StoredJob& job) {
+  JobStatus status;
+  status.job = job.journal;
+  status.step = job.recorded;
+  if (job.journal.environment)
+    status.steps = TotalSteps(job.journal.spec.training, job.journal.environment->samples);
+  for (const Manifest& m : job.manifests) status.checkpoints.emplace_back(m.lineage, m.step);
+  if (job.journal.phase != JobPhase::kQueued) return status;
+  status.waits_for = job.waits_for;
+  if (!job.waits_for.empty()) status.job.reason = job.waits_for;
+  return status;
+}
+
+std::vector<Action> Enqueue(StoredJob& job, const std::string& text) {
+  JobJournal& j = job.journal;
+  j.phase = JobPhase::kQueued;
+  j.reason = "waits for its turn";
+  GoOnLater(j);
+  j.ending = {};
+  job.waits_for.clear();
+  return {PersistJob{j}, Announce{j.id, "state", text, {{"state", "queued"}}}};
+}
+
+std::vector<Action> CancelAtRest(StoredJob& job) {
+  return MarkEnded(job.journal, JobPhase::kCancelled, "cancelled before it started", kExitStopped);
+}
+
+std::vector<Action> StopAtRest(StoredJob& job) {
+  job.journal.ending.stop_asked = true;
+  return MarkEnded(job.journal, JobPhase::kStopped, "stopped before it started", kExitStopped);
+}
+
+// The id stays taken until everything of the job has been removed.
+std::vector<Action> BeginDeletion(StoredJob& job) {
+  if (std::exchange(job.being_deleted, true)) return {};
+  job.journal.deleting = true;
+  job.journal.reason = "is being deleted";
+  return {PersistJob{job.journal}, DeleteJob{job.journal.id}};
+}
+
+std::vector<Action> DeletionFailed(StoredJob& job, const std::string& why) {
+  job.being_deleted = false;
+  JobJournal& j = job.journal;
+  j.reason = absl::StrCat("could not be deleted: ", why, "; delete it again");
+  return {PersistJob{j}, Announce{j.id, "state", j.reason, {}}};
+}
+
+std::vector<Action> NoteExit(StoredJob& job, const ProcessExited& exited) {
+  JobJournal& j = job.journal;
+  if (exited.lanes.incarnation == Incarnation{} || j.deleting || !j.lanes.Told(exited.lanes))
+    return {};
+  return {PersistJob{j}};
+}
+
+std::vector<Action> MarkEnded(JobJournal& job, JobPhase phase, const std::string& reason,
+                              int exit_code) {
+  job.phase = phase;
+  job.reason = reason;
+  job.ending.exit_code = exit_code;
+  return {PersistJob{job},
+          Announce{job.id, "done", reason, {{"state", std::string(PhaseName(phase))}}}};
+}
+
+}  // namespace muster::coordinator

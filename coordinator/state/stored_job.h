@@ -1,0 +1,40 @@
+// A job that is at rest: queued, ended, or being deleted. Lives from its submission until it
+// starts, and from its end until it starts again or is deleted; a JobRun is made of it and gives it
+// back.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "coordinator/state/actions.h"
+#include "coordinator/state/recent_steps.h"
+#include "coordinator/state/status.h"
+
+namespace muster::coordinator {
+
+struct StoredJob {
+  JobJournal journal;
+  Step recorded;                    // records of the current lineage below this are in the ledger
+  RecentSteps recent;               // of a job that can go on
+  std::vector<Manifest> manifests;  // committed ones, oldest first
+  std::string waits_for{};          // in the queue
+  bool being_deleted = false;       // DeleteJob has not been answered
+};
+
+JobStatus StatusOf(const StoredJob& job);
+
+// Into the queue; `text` says why, for people.
+std::vector<Action> Enqueue(StoredJob& job, const std::string& text);
+// Before it was started.
+std::vector<Action> CancelAtRest(StoredJob& job);
+std::vector<Action> StopAtRest(StoredJob& job);
+// Nothing if it is being deleted already.
+std::vector<Action> BeginDeletion(StoredJob& job);
+std::vector<Action> DeletionFailed(StoredJob& job, const std::string& why);
+// A process of its last start has ended, and tells how many lanes it ran.
+std::vector<Action> NoteExit(StoredJob& job, const ProcessExited& exited);
+
+std::vector<Action> MarkEnded(JobJournal& job, JobPhase phase, const std::string& reason,
+                              int exit_code);
+
+}  // namespace muster::coordinator

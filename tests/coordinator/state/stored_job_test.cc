@@ -1,0 +1,82 @@
+#include "coordinator/state/stored_job.h"
+
+#include "gtest/gtest.h"
+#include "lib/base/exit_codes.h"
+
+namespace muster::coordinator {
+namespace {
+
+const MemberId kMember{"worker-0", {1, 1}};
+
+StoredJob StoppedJob() {
+  StoredJob job;
+  job.journal.id = "a";
+  job.journal.phase = JobPhase::kStopped;
+  job.journal.ending = {true, Step(3), "digest", kExitStopped};
+  job.journal.view.emplace().members = {{.id = kMember}};
+  job.waits_for = "needs 9 slots";
+  return job;
+}
+
+template <class A>
+const A& At(const std::vector<Action>& actions, size_t i) {
+  return std::get<A>(actions.at(i));
+}
+
+TEST(StoredJob, InTheQueueKeepsNothingOfHowItEnded) {
+  StoredJob job = StoppedJob();
+  const auto actions = Enqueue(job, "submitted again");
+  ASSERT_EQ(actions.size(), 2u);
+  const JobJournal& j = At<PersistJob>(actions, 0).job;
+  EXPECT_EQ(j.phase, JobPhase::kQueued);
+  EXPECT_FALSE(j.ending.stop_asked || j.ending.stop_at);
+  EXPECT_EQ(j.ending.digest, "");
+  EXPECT_EQ(j.ending.exit_code, 0);
+  EXPECT_TRUE(j.resumes);
+  EXPECT_EQ(j.lanes.Gone().count(kMember.incarnation), 1u) << "of its earlier start";
+  EXPECT_EQ(job.waits_for, "");
+  EXPECT_EQ(At<Announce>(actions, 1).text, "submitted again");
+}
+
+TEST(StoredJob, IsCancelledOrStoppedBeforeItStarts) {
+  for (const bool stop : {true, false}) {
+    StoredJob job;
+    const auto actions = stop ? StopAtRest(job) : CancelAtRest(job);
+    EXPECT_EQ(job.journal.phase, stop ? JobPhase::kStopped : JobPhase::kCancelled);
+    EXPECT_EQ(At<PersistJob>(actions, 0).job.ending.exit_code, kExitStopped);
+    EXPECT_EQ(At<PersistJob>(actions, 0).job.ending.stop_asked, stop);
+    EXPECT_EQ(At<Announce>(actions, 1).event, "done");
+  }
+}
+
+TEST(StoredJob, IsDeletedOnceAtATimeAndAgainAfterAFailure) {
+  StoredJob job = StoppedJob();
+  EXPECT_EQ(At<DeleteJob>(BeginDeletion(job), 1).id, "a");
+  EXPECT_TRUE(BeginDeletion(job).empty()) << "it is under way";
+  DeletionFailed(job, "no permission");
+  EXPECT_EQ(job.journal.reason, "could not be deleted: no permission; delete it again");
+  EXPECT_FALSE(BeginDeletion(job).empty());
+}
+
+TEST(StoredJob, NotesEachExitOnce) {
+  StoredJob job = StoppedJob();
+  ProcessExited exited;
+  EXPECT_TRUE(NoteExit(job, exited).empty()) << "nobody knows which process that was";
+  exited.lanes.incarnation = kMember.incarnation;
+  EXPECT_EQ(NoteExit(job, exited).size(), 1u);
+  EXPECT_TRUE(NoteExit(job, exited).empty());
+  exited.lanes.total = 5;
+  job.journal.deleting = true;
+  EXPECT_TRUE(NoteExit(job, exited).empty());
+}
+
+TEST(StoredJob, OnlyAQueuedJobSaysWhatItWaitsFor) {
+  StoredJob job = StoppedJob();
+  EXPECT_EQ(StatusOf(job).waits_for, "");
+  job.journal.phase = JobPhase::kQueued;
+  EXPECT_EQ(StatusOf(job).waits_for, "needs 9 slots");
+  EXPECT_EQ(StatusOf(job).job.reason, "needs 9 slots");
+}
+
+}  // namespace
+}  // namespace muster::coordinator
