@@ -295,7 +295,8 @@ void Driver::Handle(const Input& input) {
   TimeCheckpoint(input);
   for (Action& action : coordinator_.Handle(input, clock_.Now())) Sort(std::move(action));
   const JobDeleted* deleted = std::get_if<JobDeleted>(&input);
-  if (deleted != nullptr && coordinator_.jobs().Find(deleted->id) == nullptr) ForgetJob(deleted->id);
+  if (deleted != nullptr && coordinator_.jobs().Find(deleted->id) == nullptr)
+    ForgetJob(deleted->id);
 }
 
 void Driver::TimeCheckpoint(const Input& input) {
@@ -445,6 +446,8 @@ void Driver::CarryOut(const ToMembers& action) {
   sealed_ = sealed_ || std::holds_alternative<Seal>(action.message);
   sessions_.TellAll(action.members, action.message);
 }
+
+void Driver::CarryOut(const EndSession& action) { sessions_.End(action.member, action.why); }
 
 void Driver::CarryOut(const ToAgents& action) { sessions_.TellAgents(action.wanted); }
 

@@ -93,6 +93,8 @@ class JobRun {
 
   // Members.
   std::string EnvironmentDifferences(const Join& join) const;
+  std::string WhyJournalIsOlder(const Join& join) const;  // empty: it is not
+  bool IsOlderThan(const Join& join);
   bool IsReplaced(const Join& join) const;
   bool Admit(const Join& join);
   void Reattach(const Join& join);
@@ -162,6 +164,7 @@ class JobRun {
   std::optional<JobCommand> command_;  // outstanding
   std::optional<Layout> layout_;       // of the job's numeric environment, once it was needed
   bool digesting_ = false;
+  bool said_older_ = false;  // that members know of more than the journal
 };
 
 }  // namespace muster::coordinator

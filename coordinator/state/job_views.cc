@@ -67,7 +67,8 @@ void JobRun::EndReattachment() {
   j.number = std::max(j.number, membership_.HighestSealed());
   const bool unfinished = j.number > (j.view ? j.view->number : ViewNumber());
   bool lost = false;
-  for (const ViewMember& m : j.view ? j.view->members : std::vector<ViewMember>()) {
+  const bool has_view = j.view && !j.resumes;  // not only of an earlier start
+  for (const ViewMember& m : has_view ? j.view->members : std::vector<ViewMember>()) {
     if (membership_.IsLive(m.id)) continue;
     lost = true;
     j.lanes.Lose(m.id.incarnation, m.role);

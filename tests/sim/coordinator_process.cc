@@ -216,6 +216,10 @@ void CoordinatorProcess::Do(const coordinator::ToMember& a) {
   if (session != by_member_.end()) Send(session->second, a.message);
 }
 
+void CoordinatorProcess::Do(const coordinator::EndSession& a) {
+  invariants_.CheckSentAway(a.member, a.why);
+}
+
 void CoordinatorProcess::Do(const coordinator::ToAgents& a) {
   last_wanted_ = a.wanted;
   events_.to_agent(a.wanted);

@@ -70,6 +70,7 @@ class CoordinatorProcess {
   void Do(const coordinator::PersistFingerprint& a);
   void Do(const coordinator::ToMember& a);
   void Do(const coordinator::ToMembers&) {}  // told one by one
+  void Do(const coordinator::EndSession& a);
   void Do(const coordinator::ToAgents& a);
   void Do(const coordinator::DeleteJob& a);
   void Do(const coordinator::CommitManifest& a);

@@ -124,6 +124,11 @@ void Invariants::CheckManifest(SimJob& job, const Manifest& manifest) {
 
 // A step may be done again in a later view, by those who did not hear of its end. But nobody tells
 // of an older view than the first who told, and those of one view name the same holders of lanes.
+void Invariants::CheckSentAway(const MemberId& member, const std::string& why) {
+  if (const SimJob* job = sight_.job_of(member))
+    Violate(*job, why + ", but nobody puts an older copy of the journal back");
+}
+
 void Invariants::CheckTold(const MemberId& from, const ToCoordinator& message) {
   if (const auto* sealed = std::get_if<Sealed>(&message)) sealed_[from] = *sealed;
   const auto* told = std::get_if<Records>(&message);

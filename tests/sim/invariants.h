@@ -41,6 +41,8 @@ class Invariants {
   void CoordinatorStandsStill(std::optional<int64_t> until) { coordinator_wakes_at_ = until; }
   // It is done, or was cancelled.
   void CheckEnd(SimJob& job);
+  // Sends a member away with its state, because it knows more than the journal.
+  void CheckSentAway(const MemberId& member, const std::string& why);
 
  private:
   void Violate(const SimJob& job, const std::string& what);

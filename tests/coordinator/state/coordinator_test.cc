@@ -935,6 +935,7 @@ TEST(Restart, WhoIsActiveInTheLastViewIsNotToldItAgain) {
   Desk before;
   RunTwo(before);
   Desk desk(RecoveredState{.jobs = {before.Job()}});
+  muster::Join stands, told;
   for (const MemberId& id : {kA, kB}) {
     muster::Join join;
     join.job = "job";
@@ -943,28 +944,49 @@ TEST(Restart, WhoIsActiveInTheLastViewIsNotToldItAgain) {
     join.environment = Environment();
     join.sealed = before.Job().number;
     if (id == kA) join.active = join.sealed;  // what kB was told was lost
-    desk.Say(id, join);
-    if (id == kB) EXPECT_THAT(desk.Sent<Activate>(), testing::SizeIs(1));
-    if (id == kA) EXPECT_THAT(desk.Sent<ViewStands>(), testing::SizeIs(1));
+    (id == kA ? stands : told) = join;
   }
+  desk.Say(kA, stands);
+  EXPECT_THAT(desk.Sent<ViewStands>(), testing::SizeIs(1));
+  desk.Say(kB, told);
+  EXPECT_THAT(desk.Sent<Activate>(), testing::SizeIs(1));
   EXPECT_EQ(desk.Job().phase, JobPhase::kRunning);
 }
 
 // The journal was put back from an older copy.
-TEST(Restart, AMemberThatKnowsALaterTermIsTurnedAway) {
+struct KnowsMore {
+  std::string name;
+  int64_t term, sealed, recorded;
+};
+class OlderJournal : public testing::TestWithParam<KnowsMore> {};
+
+// What it holds may be the only copy of the state, so it is not told to leave.
+TEST_P(OlderJournal, IsToldByAMemberThatKnowsMore) {
   Desk desk;
   RunTwo(desk);
+  desk.Record(kA, 0);
+  desk.Drain<Announce>();
   muster::Join join;
   join.job = "job";
   join.start = desk.StartOf();
-  join.id = kC;
+  join.id = kA;
   join.environment = Environment();
-  join.term = TermNumber(2);
-  desk.Say(kC, join);
-  const auto leave = desk.Sent<Leave>();
-  ASSERT_EQ(leave.size(), 1u);
-  EXPECT_THAT(leave[0].second.reason, HasSubstr("the coordinator's journal is an older copy"));
+  join.term = TermNumber(GetParam().term);
+  join.sealed = ViewNumber(GetParam().sealed);
+  join.recorded_lineage = desk.Job().lineages.back().number;
+  join.recorded = Step(GetParam().recorded);
+  const bool sound = GetParam().name == "Sound";
+  Desk copy = desk;
+  desk.Say(kA, join);
+  EXPECT_THAT(desk.Sent<Leave>(), IsEmpty());
+  copy.Say(kA, join);
+  EXPECT_THAT(copy.Drain<EndSession>(), testing::SizeIs(sound ? 0 : 1));
 }
+
+INSTANTIATE_TEST_SUITE_P(All, OlderJournal,
+                         testing::Values(KnowsMore{"Sound", 1, 1, 1}, KnowsMore{"Term", 2, 1, 1},
+                                         KnowsMore{"View", 1, 2, 1}, KnowsMore{"Ledger", 1, 1, 2}),
+                         [](const auto& row) { return row.param.name; });
 
 // Nothing was done yet, so nothing is lost and nobody goes back.
 TEST(Restart, WhileTheFirstViewFormsIsNoLoss) {
