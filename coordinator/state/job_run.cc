@@ -255,6 +255,9 @@ bool JobRun::Admit(const Join& join) {
   } else if (IsReplaced(join)) {
     refusal = "a newer process of that name has taken its place";
     code = kExitReplaced;
+  } else if (membership_.HasSuccessor(join)) {
+    refusal = "a later process of that name takes part";
+    code = kExitLater;
   } else if (membership_.WasEvicted(join.id.incarnation)) {
     refusal = "it was evicted, or its process has ended; a fresh incarnation may come";
   } else if (join.role == Role::kServer && !Wants(join.id.name)) {

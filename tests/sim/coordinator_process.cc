@@ -162,8 +162,8 @@ void CoordinatorProcess::Said(SimSessionId session, const FromAgent& message) {
 }
 
 void CoordinatorProcess::Answer(SimSessionId session, const AskJob& ask) {
-  const std::optional<JobIs> job = state_->JobOf(ask.job);
-  if (!job) return Send(session, state_->LeaveOf(ask.job));
+  const std::optional<JobIs> job = state_->jobs().JobOf(ask.job);
+  if (!job) return Send(session, state_->jobs().LeaveOf(ask.job));
   std::get<Asker>(peers_[session].who).waits_for_environment = job->environment ? "" : ask.job;
   Send(session, *job);
 }
@@ -174,7 +174,7 @@ void CoordinatorProcess::TellEnvironment(const coordinator::JobJournal& job) {
     Asker* asker = std::get_if<Asker>(&peer.who);
     if (asker == nullptr || asker->waits_for_environment != job.id) continue;
     asker->waits_for_environment.clear();
-    if (const auto is = state_->JobOf(job.id)) Send(session, *is);
+    if (const auto is = state_->jobs().JobOf(job.id)) Send(session, *is);
   }
 }
 

@@ -328,7 +328,7 @@ void World::CheckItGoesOn() {
 
 void World::NoteWhereItStands() {
   if (coordinator_)
-    for (const coordinator::JobStatus& status : coordinator_->state().Status())
+    for (const coordinator::JobStatus& status : coordinator_->state().jobs().Status())
       trace_.Note(
           absl::StrCat("coordinator: ", status.job.id, " has recorded ", status.step.value(),
                        " of ", status.steps, " steps, has ", status.job.lineages.size(),

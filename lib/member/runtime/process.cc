@@ -8,6 +8,7 @@
 #include <random>
 #include <utility>
 
+#include "absl/time/clock.h"
 #include "lib/base/loopback.h"
 #include "lib/base/status.h"
 #include "lib/base/version.h"
@@ -19,10 +20,12 @@ namespace {
 
 constexpr int kEndWatch = SIGUSR1;  // wakes the signal thread at the end
 
+// When the process began, so that of two of one name on one host the later is known; and a random
+// number, so that no two are the same.
 Incarnation DrawIncarnation() {
   std::random_device random;
-  auto word = [&] { return (static_cast<uint64_t>(random()) << 32) | random(); };
-  return {word(), word()};
+  return {static_cast<uint64_t>(absl::ToUnixMicros(absl::Now())),
+          (static_cast<uint64_t>(random()) << 32) | random()};
 }
 
 std::string HostName() {

@@ -918,6 +918,24 @@ TEST(Members, ANewerIncarnationOfANameReplacesTheOlder) {
   EXPECT_EQ(again[0].second.exit_code, kExitReplaced);
 }
 
+// Nobody told its end yet, and what it sent was long under way.
+TEST(Members, ALateJoinOfADeadProcessEvictsNobody) {
+  Desk desk;
+  desk.Give(Submit{"job", SpecOf(1, 2)});
+  desk.Join(kA);
+  const MemberId later = Id("worker-1", 2);
+  desk.Join(later);
+  desk.Activate({kA, later});
+  desk.Drain<Announce>();
+  desk.Join(kB);
+  EXPECT_EQ(desk.Job().number, ViewNumber(1));
+  const auto leave = desk.Sent<Leave>();
+  ASSERT_EQ(leave.size(), 1u);
+  EXPECT_EQ(leave[0].second.reason,
+            "worker-1 cannot take part: a later process of that name takes part");
+  EXPECT_EQ(leave[0].second.exit_code, kExitLater) << "should it live after all, it comes again";
+}
+
 TEST(Members, AProcessThatGaveUpEndsTheJobWithItsLastLines) {
   Desk desk;
   RunTwo(desk);
