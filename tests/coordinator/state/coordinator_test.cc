@@ -225,6 +225,30 @@ TEST(Cancel, WhileAViewForms) {
   EXPECT_EQ(desk.Job().phase, JobPhase::kCancelled);
 }
 
+TEST(Cancel, OfAStoppedJobEndsItForGood) {
+  Desk desk;
+  desk.Give(Submit{"job", SpecOf(1, 2)});
+  desk.Give(Stop{"job"});
+  ASSERT_EQ(desk.Job().phase, JobPhase::kStopped);
+  desk.Give(Cancel{"job"});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kCancelled);
+  desk.Give(Submit{"job", SpecOf(1, 2)});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kCancelled) << "it does not go on";
+  desk.Drain<PersistJob>();
+  desk.Give(Cancel{"job"});
+  EXPECT_THAT(desk.Drain<PersistJob>(), IsEmpty()) << "once is enough";
+}
+
+TEST(Cancel, LeavesAJobThatIsBeingDeletedAlone) {
+  Desk desk;
+  desk.Give(Submit{"job", SpecOf(1, 2)});
+  desk.Give(Stop{"job"});
+  desk.Give(Delete{"job"});
+  desk.Give(Cancel{"job"});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kStopped);
+  EXPECT_TRUE(desk.Job().deleting);
+}
+
 TEST(Cancel, OfAnUnknownJobIsNothing) {
   Desk desk;
   desk.Give(Cancel{"job"});
@@ -944,8 +968,12 @@ TEST(Restart, WhoIsActiveInTheLastViewIsNotToldItAgain) {
     join.sealed = before.Job().number;
     if (id == kA) join.active = join.sealed;  // what kB was told was lost
     desk.Say(id, join);
-    if (id == kB) EXPECT_THAT(desk.Sent<Activate>(), testing::SizeIs(1));
-    if (id == kA) EXPECT_THAT(desk.Sent<ViewStands>(), testing::SizeIs(1));
+    if (id == kB) {
+      EXPECT_THAT(desk.Sent<Activate>(), testing::SizeIs(1));
+    }
+    if (id == kA) {
+      EXPECT_THAT(desk.Sent<ViewStands>(), testing::SizeIs(1));
+    }
   }
   EXPECT_EQ(desk.Job().phase, JobPhase::kRunning);
 }
