@@ -15,6 +15,7 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -57,6 +58,15 @@ absl::Status MakeFolder(const std::string& path) {
   fs::create_directories(path, error);
   if (error) return CannotWrite(path, error.value());
   return absl::OkStatus();
+}
+
+// `muster delete` renames the folder of a job to one that no job can have, then removes it. What is
+// left was cut short.
+void RemoveDeletedJobs(const std::string& jobs) {
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(jobs, none))
+    if (absl::StartsWith(entry.path().filename().string(), ".deleted-"))
+      fs::remove_all(entry.path(), none);
 }
 
 absl::StatusOr<int> TakeLock(const std::string& folder) {
@@ -165,6 +175,7 @@ absl::StatusOr<RunFolder> RunFolder::Open(const std::string& path) {
   for (const std::string& inner :
        {folder.logs(), folder.jobs(), folder.store(), folder.checkpoints()})
     MUSTER_RETURN_IF_ERROR(MakeFolder(inner));
+  RemoveDeletedJobs(folder.jobs());
   return folder;
 }
 

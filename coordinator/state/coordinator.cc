@@ -58,7 +58,9 @@ void Coordinator::PutBack(const std::string& id, const RuntimeSpec& runtime) {
 void Coordinator::On(const Cancel& cancel) {
   StoredJob* job = jobs_.AtRest(cancel.id);
   if (job == nullptr) return Pass(cancel.id, cancel);
-  if (!Ended(job->journal.phase)) Change(*job, CancelAtRest(*job));
+  const JobJournal& journal = job->journal;
+  const bool is_over = Ended(journal.phase) && !CanGoOn(journal.phase);
+  if (!is_over && !journal.deleting) Change(*job, CancelAtRest(*job));
 }
 
 void Coordinator::On(const Stop& stop) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/cord.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -25,6 +26,7 @@ namespace {
 using WireRequest = beast::http::request<beast::http::string_body>;
 using Parser = beast::http::response_parser<beast::http::string_body>;
 
+constexpr char kNobodyListens[] = "muster.dev/nobody-listens";
 constexpr uint64_t kMaxBodyBytes = uint64_t{16} << 20;
 
 struct Url {
@@ -111,9 +113,11 @@ class Exchange {
           absl::StrCat("http://", address_, " did not answer in time"));
     }
     if (ec == net::error::connection_refused) {
-      return absl::UnavailableError(
+      absl::Status refused = absl::UnavailableError(
           absl::StrCat("nobody listens at http://", address_,
                        ": is the coordinator running, and is this its address?"));
+      refused.SetPayload(kNobodyListens, absl::Cord("1"));
+      return refused;
     }
     if (ec == beast::http::error::body_limit) {
       return absl::ResourceExhaustedError(
@@ -174,6 +178,10 @@ absl::StatusOr<bool> GiveOut(Parser& parser, EventParser& events,
 }
 
 }  // namespace
+
+bool NobodyListens(const absl::Status& error) {
+  return error.GetPayload(kNobodyListens).has_value();
+}
 
 absl::StatusOr<Response> Get(const std::string& url, const ClientOptions& options) {
   MUSTER_ASSIGN_OR_RETURN(const Url parsed, ParseUrl(url));

@@ -225,6 +225,30 @@ TEST(Cancel, WhileAViewForms) {
   EXPECT_EQ(desk.Job().phase, JobPhase::kCancelled);
 }
 
+TEST(Cancel, OfAStoppedJobEndsItForGood) {
+  Desk desk;
+  desk.Give(Submit{"job", SpecOf(1, 2)});
+  desk.Give(Stop{"job"});
+  ASSERT_EQ(desk.Job().phase, JobPhase::kStopped);
+  desk.Give(Cancel{"job"});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kCancelled);
+  desk.Give(Submit{"job", SpecOf(1, 2)});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kCancelled) << "it does not go on";
+  desk.Drain<PersistJob>();
+  desk.Give(Cancel{"job"});
+  EXPECT_THAT(desk.Drain<PersistJob>(), IsEmpty()) << "once is enough";
+}
+
+TEST(Cancel, LeavesAJobThatIsBeingDeletedAlone) {
+  Desk desk;
+  desk.Give(Submit{"job", SpecOf(1, 2)});
+  desk.Give(Stop{"job"});
+  desk.Give(Delete{"job"});
+  desk.Give(Cancel{"job"});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kStopped);
+  EXPECT_TRUE(desk.Job().deleting);
+}
+
 TEST(Cancel, OfAnUnknownJobIsNothing) {
   Desk desk;
   desk.Give(Cancel{"job"});
