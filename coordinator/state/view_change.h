@@ -1,5 +1,5 @@
-// One change of view (docs/protocol.md section 4). Made when it begins; dropped when the view is
-// active, or when another change takes its place.
+// One change of view (docs/protocol.md section 4). Lives from when it begins until the view is
+// active, or until another change takes its place.
 //
 //   sealing ──(all have answered: the plan)──▶ healing ──(all hold the base)──▶ active
 //      └──────────── a named member is lost, or is not ready in time ───────────▶ the next change
