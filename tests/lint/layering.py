@@ -128,7 +128,7 @@ BARE_MUTEX = re.compile(r'\b(std::(\w*mutex|condition_variable\w*|lock_guard|uni
                         r'|absl::(\w*Mutex\w*Lock|Mutex|CondVar)|pthread_mutex_t)\b')
 
 # A comment tells clang nothing, and neither does a mutex that guards no named field of its class.
-GUARDED_IN_WORDS = re.compile(r'//.*\bguarded by (?:`?\w+_\b|mutex\b)', re.IGNORECASE)
+GUARDED_IN_WORDS = re.compile(r'//.*\bguarded by\s+(?:(?:the|a|its|\w+(?:\'s|s\'))\s+)*(?:`?\w+_\b|\w*mutex\b)', re.IGNORECASE)
 MUTEX_FIELD = re.compile(r'^[ \t]*(?:mutable[ \t]+)?Mutex[ \t]+(\w+);', re.MULTILINE)
 
 # Written in two halves, since this file is read too.

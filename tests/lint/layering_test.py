@@ -128,6 +128,8 @@ PLANTED = [
     ('worker/runtime/a.h', 'absl::Mutex mutex_;\n', 'bare-mutex'),
     ('lib/base/a.h', 'class A {\n  Mutex mutex_;\n  int a_;  // guarded' + ' by mutex_\n  int b_ ABSL_GUARDED_BY(mutex_);\n};\n',
      'guarded-by'),
+    ('lib/base/a.h', '// One end. Everything but `handler` is guarded' + " by the network's mutex; `handler` is\n// set before.\n",
+     'guarded-by'),
     ('bench/a.h', 'class A {\n  mutable Mutex mutex_;\n  int a_;\n};\nclass B {\n  Mutex mutex_;\n  int a_ '
      'ABSL_GUARDED_BY(mutex_);\n};\n', 'guarded-by'),
     ('lib/base/CMakeLists.txt', '  find_package(absl)\n', 'find-package'),
