@@ -47,8 +47,7 @@ class Supervisor {
   void On(const StopAll&, Time now, Actions& out);
   void On(const Tick&, Time now, Actions& out);
 
-  // Of one job, by start: the last is the one that is wanted, of those before it processes still
-  // run.
+  // The starts of one job. The last one is wanted; of the earlier ones, processes still run.
   using Starts = std::list<ProcessesOfJob>;
   struct Members {  // of all jobs
     size_t places = 0;

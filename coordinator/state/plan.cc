@@ -111,8 +111,8 @@ class Planner {
     }
   }
 
-  // With servers: somebody has the values of every chunk at `base`, the servers themselves or a
-  // worker.
+  // Whether, with servers, somebody has the values of every chunk at `base`: the servers themselves
+  // or a worker.
   bool ValuesHeld(Step base) const {
     bool servers = true;
     for (size_t i = 0; i < count(); ++i) {
@@ -136,7 +136,7 @@ class Planner {
     return h.step == step + 1 && h.previous_results;
   }
 
-  // Preferably a member that has finished the step, because it has the step's record too.
+  // Prefers a member that has finished the step, because it has the step's record too.
   int32_t HolderOfResult(Step step, size_t chunk) const {
     int32_t holder = -1;
     for (size_t i = 0; i < count(); ++i) {
