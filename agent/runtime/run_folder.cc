@@ -69,7 +69,7 @@ void RemoveDeletedJobs(const std::string& jobs) {
       fs::remove_all(entry.path(), none);
 }
 
-absl::StatusOr<int> TakeLock(const std::string& folder) {
+absl::StatusOr<int> AcquireLock(const std::string& folder) {
   const std::string file = folder + "/lock";
   const int fd = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (fd < 0) return CannotWrite(file, errno);
@@ -170,7 +170,7 @@ absl::StatusOr<RunFolder> RunFolder::Open(const std::string& path) {
   std::error_code error;
   const std::string absolute = fs::absolute(path, error).lexically_normal().string();
   MUSTER_RETURN_IF_ERROR(MakeFolder(absolute));
-  MUSTER_ASSIGN_OR_RETURN(const int lock_fd, TakeLock(absolute));
+  MUSTER_ASSIGN_OR_RETURN(const int lock_fd, AcquireLock(absolute));
   RunFolder folder(absolute, lock_fd);
   for (const std::string& inner :
        {folder.logs(), folder.jobs(), folder.store(), folder.checkpoints()})

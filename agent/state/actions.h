@@ -1,5 +1,6 @@
 // What the agent's supervisor hears and what it has done: its settings, events and actions. Plain
-// values.
+// values: the settings live as long as the supervisor, an event while it is handled, an action
+// until it is carried out.
 #pragma once
 
 #include <chrono>

@@ -65,7 +65,7 @@ void ProcessesOfJob::Want(const std::vector<ProcessWanted>& wanted, Time now, Ac
     const auto [it, is_new] = processes_.try_emplace(process.name);
     it->second.role = process.role;
     it->second.wanted = true;
-    // It left, because a person told it to go perhaps; its job goes on.
+    // It left, perhaps because a person told it to go, and its job goes on.
     const bool starts_again = it->second.phase == Phase::kFinished;
     if (starts_again) it->second.StartAfresh();
     if (is_new || starts_again) {

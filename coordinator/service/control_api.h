@@ -53,7 +53,8 @@ struct JobInfo {
   std::string digest;
   int64_t digest_step = 0;
   // Once the job is over: the exit code of a program that waited for its end. 0 done, 67 a person
-  // stopped or cancelled it, 64 bad configuration, 65 bad data, 1 otherwise.
+  // stopped or cancelled it, 64 bad configuration, 65 bad data, 78 a worker's numeric environment
+  // differed from the job's, 1 otherwise.
   std::optional<int32_t> exit_code;
   std::string fingerprint;  // 32 hexadecimal digits; empty: none yet
   int64_t fingerprint_step = 0;

@@ -1,5 +1,5 @@
 // What goes into and what comes out of the coordinator's state machine (coordinator.h). Plain
-// values.
+// values: an input lives while it is handled, an action until it is carried out.
 #pragma once
 
 #include <map>

@@ -30,7 +30,7 @@ std::vector<Action> JobRun::Handle(const JobInput& input, Time now) {
   return std::exchange(actions_, {});
 }
 
-StoredJob JobRun::Rest() && {
+StoredJob JobRun::PutToRest() && {
   const bool goes_on = !ended() || CanGoOn(journal_.phase);
   return {std::move(journal_), ledger_.recorded(),
           goes_on ? std::move(ledger_).ReleaseRecent() : RecentSteps(), checkpoints_.committed()};
@@ -290,7 +290,7 @@ void JobRun::From(const MemberId& member, const Join& join) {
 // A member whose session is new is told where things stand.
 void JobRun::Reattach(const Join& join) {
   if (change_) {
-    if (change_->Names(join.id)) Do(ToMember{join.id, change_->Word(leadership_.term)});
+    if (change_->Names(join.id)) Do(ToMember{join.id, change_->CurrentMessage(leadership_.term)});
     return;
   }
   const std::optional<View>& view = journal_.view;

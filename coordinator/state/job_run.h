@@ -40,7 +40,7 @@ class JobRun {
   std::vector<Action> Handle(const JobInput& input, Time now);
 
   bool ended() const { return Ended(journal_.phase); }
-  StoredJob Rest() &&;  // once it has ended, or is put back into the queue
+  StoredJob PutToRest() &&;  // once it has ended, or is put back into the queue
 
   const JobJournal& journal() const { return journal_; }
   // After a restart those that it had may still come back.
@@ -130,7 +130,7 @@ class JobRun {
   void NoteCommands(const StepRecord& record);
   void GiveCommands();
   void CheckpointByTime();
-  void Settle(const std::vector<SettledSegment>& segments);
+  void Acknowledge(const std::vector<SegmentToAcknowledge>& segments);
   void TryCommit();
   void RetryLast();
   void LastFailed(bool write_again, const std::string& what);

@@ -289,10 +289,10 @@ TestMember::TestMember(LoopNetwork& network, const std::string& coordinator,
         throw CutOff();
       }) {
   if (!options.fail_at.empty()) MUSTER_CHECK(failpoints_.Arm(options.fail_at).ok());
-  listener_ = transport_
-                  ->Listen(absl::StrCat(options.name, ":0"),
-                           PeerSessions::AcceptInto(events_, next_session_))
-                  .value();
+  listener_ =
+      transport_
+          ->Listen(absl::StrCat(options.name, ":0"), PeerSessions::AcceptInto(events_, next_link_))
+          .value();
   ExchangeOptions exchange;
   exchange.job = options.job;
   exchange.place = {id_, options.role, "host", listener_->Address()};
@@ -300,7 +300,7 @@ TestMember::TestMember(LoopNetwork& network, const std::string& coordinator,
   ExchangeParts parts;
   parts.transport = transport_.get();
   parts.events = events_;
-  parts.next_session = next_session_;
+  parts.next_link = next_link_;
   parts.train = options.role == Role::kWorker ? &port_ : nullptr;
   parts.copied = &copied_;
   parts.metrics = &metrics_;

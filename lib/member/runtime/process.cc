@@ -94,7 +94,7 @@ absl::Status MemberProcess::Begin(Transport& transport, const TransportCounters*
   http_ = *std::move(server);
   reporter_.MetricsAt(http_->Address());
   absl::StatusOr<std::unique_ptr<Listener>> listener =
-      transport.Listen(options_.listen, PeerSessions::AcceptInto(events_, next_session_));
+      transport.Listen(options_.listen, PeerSessions::AcceptInto(events_, next_link_));
   MUSTER_RETURN_IF_ERROR(Prefix("--listen", listener.status()));
   listener_ = *std::move(listener);
   ExchangeOptions exchange;
@@ -108,7 +108,7 @@ absl::Status MemberProcess::Begin(Transport& transport, const TransportCounters*
   ExchangeParts parts;
   parts.transport = &transport;
   parts.events = events_;
-  parts.next_session = next_session_;
+  parts.next_link = next_link_;
   parts.train = options_.role == Role::kWorker ? &port_ : nullptr;
   parts.copied = &copied_;
   parts.metrics = metrics_.get();
