@@ -82,7 +82,7 @@ struct SendSignal {
   ProcessKey key;
   int signal = 0;
 };
-struct TellCoordinator {
+struct ReportExit {
   ProcessExited exited;
 };
 enum class AfterExit {
@@ -98,7 +98,7 @@ struct NoteExit {  // for people
   Duration delay{};
   std::string text;  // "worker-2 was killed by SIGKILL; it starts again in 0.2 s"
 };
-using SupervisorAction = std::variant<Spawn, SendSignal, TellCoordinator, NoteExit>;
+using SupervisorAction = std::variant<Spawn, SendSignal, ReportExit, NoteExit>;
 using SupervisorActions = std::vector<SupervisorAction>;
 
 }  // namespace muster::agent

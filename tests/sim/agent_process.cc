@@ -90,7 +90,7 @@ void AgentProcess::Send(const FromAgent& message) {
 }
 
 // We send nothing before the coordinator has spoken, because what it missed is told again then.
-void AgentProcess::Act(const agent::TellCoordinator& a) {
+void AgentProcess::Act(const agent::ReportExit& a) {
   if (heard_) Send(a.exited);
 }
 

@@ -34,7 +34,7 @@ class AgentProcess {
   void Send(const FromAgent& message);
   void Act(const agent::Spawn& a) { events_.spawn(a.key, a.role); }
   void Act(const agent::SendSignal& a) { events_.signal(a.key, a.signal); }
-  void Act(const agent::TellCoordinator& a);
+  void Act(const agent::ReportExit& a);
   void Act(const agent::NoteExit& a);
   void SetTimer();
 

@@ -41,7 +41,7 @@ std::string AfterName(const NoteExit& note) {
 std::string Describe(const SupervisorAction& action) {
   if (const auto* spawn = std::get_if<Spawn>(&action)) return "spawn " + spawn->key.name;
   if (const auto* signal = std::get_if<SendSignal>(&action)) return SignalName(signal->signal);
-  if (const auto* tell = std::get_if<TellCoordinator>(&action))
+  if (const auto* tell = std::get_if<ReportExit>(&action))
     return absl::StrCat("tell ", tell->exited.cause, tell->exited.gave_up ? ", gave up" : "");
   return AfterName(std::get<NoteExit>(action));
 }

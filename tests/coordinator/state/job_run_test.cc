@@ -224,7 +224,7 @@ TEST(JobRun, WhatEndsItInEachState) {
       {At::kStarting, "cancelled", Cancel{"job"}, JobPhase::kCancelled, kAtOnce},
       {At::kStarting, "stopped", Stop{"job"}, JobPhase::kStopped, kAtOnce},
       {At::kStarting, "a crash loop", GaveUp(kA), JobPhase::kFailed, kAtOnce},
-      {At::kStarting, "bad data", ExitOf(kA, 65), JobPhase::kFailed, kAtOnce},
+      {At::kStarting, "bad data", ExitOf(kA, 65), JobPhase::kFailed, "persist, persist, say done"},
       {At::kSealing, "cancelled", Cancel{"job"}, JobPhase::kCancelled, kAllLeave},
       {At::kSealing, "stopped", Stop{"job"}, JobPhase::kStopped, kAllLeave},
       {At::kHealing, "cancelled", Cancel{"job"}, JobPhase::kCancelled, kAllLeave},
@@ -233,7 +233,7 @@ TEST(JobRun, WhatEndsItInEachState) {
       {At::kRunning, "a crash loop", GaveUp(kA), JobPhase::kFailed,
        "persist, say done, leave 1 to 0 and 1"},
       {At::kRunning, "bad data", ExitOf(kA, 65), JobPhase::kFailed,
-       "persist, say done, leave 65 to 0 and 1"},
+       "persist, persist, say done, leave 65 to 0 and 1"},
       {At::kStopping, "cancelled", Cancel{"job"}, JobPhase::kCancelled, kAllLeave},
   });
 }
@@ -243,7 +243,7 @@ TEST(JobRun, WhatMovesItOnInEachState) {
       {At::kStarting, "the first joins", Says(kA, JoinOf(kA)), JobPhase::kStarting,
        "persist, say process, say state"},
       {At::kRunning, "a member is lost", ExitOf(kA, 1), JobPhase::kRecovering,
-       "persist, say state, say view, seal to 1"},
+       "persist, persist, say state, say view, seal to 1"},
       {At::kRunning, "one more than it may have", Says(kC, JoinOf(kC)), JobPhase::kRunning,
        "say process"},
       {At::kRunning, "it is to stop", Stop{"job"}, JobPhase::kStopping,
