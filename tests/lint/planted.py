@@ -33,7 +33,9 @@ def flowing(text):
 
 def bodies(sources, test):
     """Of the tests that the gtest filter SUITE.NAME means: what stands between the head and the closing brace."""
-    suite, name = (re.escape(part).replace(r'\*', r'\w*') for part in test.split('/')[-1].split('.'))
+    suite, name = test.split('.', 1)
+    # PREFIX/SUITE.NAME/PARAMETER is a test with a parameter.
+    suite, name = (re.escape(part).replace(r'\*', r'\w*') for part in (suite.split('/')[-1], name.split('/')[0]))
     head = re.compile(TEST_HEAD % (suite, name))
     for text in sources:
         for match in head.finditer(text):

@@ -150,7 +150,7 @@ void TestCoordinator::FromMember(uint64_t session, ToCoordinator message) {
 void TestCoordinator::TellEnvironment() {
   std::vector<uint64_t> told;
   for (auto& [session, asked] : waiting_) {
-    std::optional<JobIs> answer = machine_.JobOf(asked.job);
+    std::optional<JobIs> answer = machine_.jobs().JobOf(asked.job);
     if (!answer || (std::exchange(asked.told, true) && !answer->environment)) continue;
     answer->checkpoint_dir = dir_;
     if (answer->environment) told.push_back(session);
@@ -229,7 +229,7 @@ void TestCoordinator::Await(F done) {
 void TestCoordinator::Explain() {
   std::promise<void> done;
   box_->Post({0, {}, {}, false, [&] {
-                for (const coordinator::JobStatus& status : machine_.Status()) {
+                for (const coordinator::JobStatus& status : machine_.jobs().Status()) {
                   ADD_FAILURE() << "waits for: " << status.waits_for;
                   for (const coordinator::MemberStatus& m : status.members)
                     ADD_FAILURE() << m.member.id.name << " (" << m.state << "), step "

@@ -146,6 +146,7 @@ std::string Number(const MemberId& member) { return member.name.substr(member.na
 std::string Describe(const Action& action) {
   if (std::holds_alternative<PersistJob>(action)) return "persist";
   if (const auto* announce = std::get_if<Announce>(&action)) return "say " + announce->event;
+  if (std::holds_alternative<EndSession>(action)) return "end the session";
   if (const auto* to = std::get_if<ToMember>(&action))
     return absl::StrCat(NameOf(to->message), " to ", Number(to->member));
   if (const auto* to = std::get_if<ToMembers>(&action))
@@ -269,7 +270,7 @@ TEST(JobRun, WhoComesBackIsToldWhereThingsStand) {
               join.sealed = kOtherView;
               return join;
             }()),
-       JobPhase::kRunning, ""},
+       JobPhase::kRunning, "end the session, say process"},
   });
 }
 
