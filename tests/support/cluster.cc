@@ -113,8 +113,8 @@ void TestCoordinator::Run() {
   Time next_tick = clock_.Now();
   while (true) {
     std::optional<Came> came = box_->TakeUntil(next_tick);
-    if (came) Handle(*std::move(came));
     if (!came && box_->closed()) return;
+    if (came) Handle(*std::move(came));
     if (clock_.Now() < next_tick) continue;
     next_tick = clock_.Now() + kTick;
     Handle(coordinator::Tick{});
