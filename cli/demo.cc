@@ -10,9 +10,9 @@
 #include "absl/strings/str_format.h"
 #include "cli/demo_compare.h"
 #include "cli/job_file.h"
-#include "cli/job_run.h"
 #include "cli/spec_file.h"
 #include "cli/train.h"
+#include "cli/train_run.h"
 #include "lib/base/exit_codes.h"
 #include "lib/base/status.h"
 

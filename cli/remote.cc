@@ -10,10 +10,10 @@
 #include "cli/cluster_folder.h"
 #include "cli/format.h"
 #include "cli/job_file.h"
-#include "cli/job_run.h"
 #include "cli/json_text.h"
 #include "cli/logs.h"
 #include "cli/spec_file.h"
+#include "cli/train_run.h"
 #include "lib/base/exit_codes.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
@@ -30,7 +30,7 @@ constexpr int kReconnects = 60;
 constexpr Duration kReconnectPause = std::chrono::seconds(1);
 
 // One answer about a job: for programs the job itself, for people a sentence.
-int Say(const RemoteArguments& arguments, const JobStatus& job, const std::string& sentence,
+int Say(const RemoteArguments& arguments, const JobAnswer& job, const std::string& sentence,
         std::ostream& out) {
   out << (arguments.json ? job.json : sentence) << std::endl;
   return kExitDone;
@@ -40,7 +40,7 @@ absl::StatusOr<int> Submit(const RemoteArguments& arguments, const RestClient& r
                            std::ostream& out) {
   MUSTER_ASSIGN_OR_RETURN(const JobSpec spec, ReadSpec(arguments.spec, arguments.settings));
   const std::string id = arguments.job.empty() ? NewJobId(spec.runtime.name) : arguments.job;
-  MUSTER_ASSIGN_OR_RETURN(const JobStatus job, rest.Submit(id, ToJson(spec)));
+  MUSTER_ASSIGN_OR_RETURN(const JobAnswer job, rest.Submit(id, ToJson(spec)));
   return Say(arguments, job,
              absl::StrCat("job ", job.id, " is ", job.state, "; follow it with: muster watch ",
                           job.id, " --to ", arguments.to),
@@ -56,7 +56,7 @@ absl::StatusOr<int> List(const RemoteArguments& arguments, const RestClient& res
     MUSTER_ASSIGN_OR_RETURN(const JobList page, rest.List(arguments.state, page_token));
     if (!arguments.json) out << JobTable(page.jobs, is_first) << std::flush;
     if (arguments.json)
-      for (const JobStatus& job : page.jobs) out << job.json << std::endl;
+      for (const JobAnswer& job : page.jobs) out << job.json << std::endl;
     is_first = false;
     page_token = page.next_page_token;
   } while (!page_token.empty());
@@ -65,7 +65,7 @@ absl::StatusOr<int> List(const RemoteArguments& arguments, const RestClient& res
 
 absl::StatusOr<int> Status(const RemoteArguments& arguments, const RestClient& rest,
                            std::ostream& out) {
-  MUSTER_ASSIGN_OR_RETURN(const JobStatus job, rest.Job(arguments.job));
+  MUSTER_ASSIGN_OR_RETURN(const JobAnswer job, rest.Job(arguments.job));
   if (arguments.json)
     out << job.json << std::endl;
   else
@@ -73,7 +73,7 @@ absl::StatusOr<int> Status(const RemoteArguments& arguments, const RestClient& r
   return 0;
 }
 
-void ShowEvent(const RemoteArguments& arguments, const JobEvent& event, std::ostream& out) {
+void ShowEvent(const RemoteArguments& arguments, const EventAnswer& event, std::ostream& out) {
   if (arguments.json) {
     nlohmann::ordered_json object = {{"event", event.name}};
     object.update(nlohmann::ordered_json::parse(event.json));
@@ -85,7 +85,7 @@ void ShowEvent(const RemoteArguments& arguments, const JobEvent& event, std::ost
 
 // With --json the last line is the job itself: events of an earlier term of the coordinator are not
 // kept, its "done" neither.
-int ShowEnd(const RemoteArguments& arguments, const JobStatus& job, std::ostream& out) {
+int ShowEnd(const RemoteArguments& arguments, const JobAnswer& job, std::ostream& out) {
   if (arguments.json) {
     nlohmann::ordered_json object = {{"event", "job"}};
     object.update(nlohmann::ordered_json::parse(job.json));
@@ -103,14 +103,15 @@ absl::StatusOr<int> Watch(const RemoteArguments& arguments, const RestClient& re
   std::string last_id;
   int failures = 0;
   while (true) {
-    const absl::StatusOr<JobStatus> now = rest.Job(arguments.job);
+    const absl::StatusOr<JobAnswer> now = rest.Job(arguments.job);
     if (now.ok() && IsOver(*now)) return ShowEnd(arguments, *now, out);
-    const absl::Status followed = rest.Follow(arguments.job, last_id, [&](const JobEvent& event) {
-      last_id = event.id;
-      failures = 0;
-      ShowEvent(arguments, event, out);
-      return event.name != "done";
-    });
+    const absl::Status followed =
+        rest.Follow(arguments.job, last_id, [&](const EventAnswer& event) {
+          last_id = event.id;
+          failures = 0;
+          ShowEvent(arguments, event, out);
+          return event.name != "done";
+        });
     if (followed.ok()) continue;
     if (!IsPassing(followed)) return followed;
     if (++failures > kReconnects)
@@ -121,7 +122,7 @@ absl::StatusOr<int> Watch(const RemoteArguments& arguments, const RestClient& re
 
 absl::StatusOr<int> Stop(const RemoteArguments& arguments, const RestClient& rest,
                          std::ostream& out) {
-  MUSTER_ASSIGN_OR_RETURN(const JobStatus job, rest.Stop(arguments.job));
+  MUSTER_ASSIGN_OR_RETURN(const JobAnswer job, rest.Stop(arguments.job));
   const bool was_over = IsOver(job) && job.state != "stopped";
   const std::string sentence =
       was_over
@@ -136,7 +137,7 @@ absl::StatusOr<int> Stop(const RemoteArguments& arguments, const RestClient& res
 
 absl::StatusOr<int> Cancel(const RemoteArguments& arguments, const RestClient& rest,
                            std::ostream& out) {
-  MUSTER_ASSIGN_OR_RETURN(const JobStatus job, rest.Cancel(arguments.job));
+  MUSTER_ASSIGN_OR_RETURN(const JobAnswer job, rest.Cancel(arguments.job));
   const bool cancelled = job.state == "cancelled" || !IsOver(job);
   Say(arguments, job,
       absl::StrCat("job ", job.id, " is ", job.state,
@@ -197,39 +198,39 @@ int Remote(const RemoteArguments& arguments, std::ostream& out, std::ostream& er
 namespace {
 
 // "epoch 1 of 2"; empty: it has not begun, or nobody knows yet how long one is.
-std::string EpochText(const JobStatus& job) {
+std::string EpochText(const JobAnswer& job) {
   if (job.steps == 0) return "";
   if (job.epochs == 0) return absl::StrCat(", epoch ", job.epoch + 1);
   // After the last step all of them are complete.
   return absl::StrCat(", epoch ", std::min(job.epoch + 1, job.epochs), " of ", job.epochs);
 }
 
-std::string StepText(const JobStatus& job) {
+std::string StepText(const JobAnswer& job) {
   return job.steps > 0 ? absl::StrCat(job.step, " of ", job.steps) : absl::StrCat(job.step);
 }
 
 // Whoever took part last is not there any more.
-std::string WorkersText(const JobStatus& job) {
+std::string WorkersText(const JobAnswer& job) {
   return IsOver(job) || job.state == "queued" ? "-" : absl::StrCat(job.workers);
 }
 
 }  // namespace
 
-std::string JobTable(const std::vector<JobStatus>& jobs, bool with_head) {
+std::string JobTable(const std::vector<JobAnswer>& jobs, bool with_head) {
   if (jobs.empty()) return with_head ? "There are no jobs.\n" : "";
   size_t width = 3;
-  for (const JobStatus& job : jobs) width = std::max(width, job.id.size());
+  for (const JobAnswer& job : jobs) width = std::max(width, job.id.size());
   std::string text;
   if (with_head)
     absl::StrAppendFormat(&text, "%-*s  %-10s  %-15s  %-8s  %s\n", static_cast<int>(width), "job",
                           "state", "step", "loss", "workers");
-  for (const JobStatus& job : jobs)
+  for (const JobAnswer& job : jobs)
     absl::StrAppendFormat(&text, "%-*s  %-10s  %-15s  %-8s  %s\n", static_cast<int>(width), job.id,
                           job.state, StepText(job), Loss(job.loss), WorkersText(job));
   return text;
 }
 
-std::string JobText(const JobStatus& job) {
+std::string JobText(const JobAnswer& job) {
   std::string text = absl::StrCat("job ", job.id, " is ", job.state);
   if (!job.reason.empty()) absl::StrAppend(&text, ": ", PrintableLines(job.reason));
   absl::StrAppend(&text, "\n  step ", StepText(job), EpochText(job), ", ",
@@ -245,7 +246,7 @@ std::string JobText(const JobStatus& job) {
     absl::StrAppend(&text, "  fingerprint ", job.fingerprint, " after step ", job.fingerprint_step,
                     "\n");
   if (!job.digest.empty()) absl::StrAppend(&text, "  digest ", job.digest, "\n");
-  for (const MemberStatus& member : job.members) {
+  for (const MemberAnswer& member : job.members) {
     absl::StrAppend(&text, "  ", Printable(member.name), " on ", Printable(member.node), ": ",
                     member.state, ", ", Plural(member.lanes, "lane"));
     if (!member.phase.empty()) absl::StrAppend(&text, ", ", Printable(member.phase));

@@ -18,7 +18,7 @@ int Remote(const RemoteArguments& arguments, std::ostream& out, std::ostream& er
            const Asker& ask = nullptr);
 
 // What list and status print.
-std::string JobTable(const std::vector<JobStatus>& jobs, bool with_head = true);
-std::string JobText(const JobStatus& job);
+std::string JobTable(const std::vector<JobAnswer>& jobs, bool with_head = true);
+std::string JobText(const JobAnswer& job);
 
 }  // namespace muster::cli

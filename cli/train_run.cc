@@ -1,4 +1,4 @@
-#include "cli/job_run.h"
+#include "cli/train_run.h"
 
 #include <algorithm>
 #include <chrono>
@@ -29,9 +29,9 @@ int SlotsOf(const JobSpec& spec) { return spec.runtime.workers_max + spec.runtim
 
 Json NumberOrNull(double x) { return std::isfinite(x) ? Json(x) : Json(nullptr); }
 
-class JobRun {
+class TrainRun {
  public:
-  JobRun(const JobRequest& request, Screen& screen) : request_(request), screen_(screen) {
+  TrainRun(const JobRequest& request, Screen& screen) : request_(request), screen_(screen) {
     result_.folder = request.folder;
     result_.job.loss = NAN;
   }
@@ -65,11 +65,11 @@ class JobRun {
         cluster_->url(), id, ToJson(request_.spec),
         [this](std::function<void()> call) { cluster_->Post(std::move(call)); },
         FollowerEvents{
-            .on_job = [this](const JobStatus& job) { OnJob(job); },
+            .on_job = [this](const JobAnswer& job) { OnJob(job); },
             .on_refused = [this](const absl::Status& why) { GiveUp(why); },
-            .on_event = [this](const JobEvent& event) { OnEvent(event); },
-            .on_over = [this](const JobStatus& job,
-                              const std::vector<Fingerprint>& list) { OnOver(job, list); }});
+            .on_event = [this](const EventAnswer& event) { OnEvent(event); },
+            .on_over = [this](const JobAnswer& job,
+                              const std::vector<StepFingerprint>& list) { OnOver(job, list); }});
     return absl::OkStatus();
   }
 
@@ -169,7 +169,7 @@ class JobRun {
     if (up) Disturbed(0);
   }
 
-  void OnJob(const JobStatus& job) {
+  void OnJob(const JobAnswer& job) {
     result_.job = job;
     tracker_.SetTotals(job.steps, job.epochs);
     if (job.steps > 0) cluster_->JobEndsAfter(job.id, job.steps - 1);
@@ -178,7 +178,7 @@ class JobRun {
     if (job.step > 0) screen_.Say(absl::StrCat("the job goes on after ", Plural(job.step, "step")));
   }
 
-  void OnOverAlready(const JobStatus& job) {
+  void OnOverAlready(const JobAnswer& job) {
     result_is_kept_ = HasResult(result_.folder);
     ShowEvent("state",
               absl::StrCat("the job of this folder is ", job.state,
@@ -195,7 +195,7 @@ class JobRun {
     result_.last_disturbed_step = std::max(result_.last_disturbed_step, step);
   }
 
-  void OnEvent(const JobEvent& event) {
+  void OnEvent(const EventAnswer& event) {
     if (event.name == "recovery" || event.name == "view") Disturbed(event.step);
     if (event.name == "fingerprint" && request_.cancel_after >= 0 &&
         event.step >= request_.cancel_after)
@@ -212,7 +212,7 @@ class JobRun {
     }
   }
 
-  void OnOver(const JobStatus& job, const std::vector<Fingerprint>& fingerprints) {
+  void OnOver(const JobAnswer& job, const std::vector<StepFingerprint>& fingerprints) {
     over_ = true;
     result_.job = job;
     result_.fingerprints = fingerprints;
@@ -305,7 +305,7 @@ class JobRun {
 }  // namespace
 
 JobResult RunJob(const JobRequest& request, const ClusterMaker& make_cluster, Screen& screen) {
-  return JobRun(request, screen).Run(make_cluster);
+  return TrainRun(request, screen).Run(make_cluster);
 }
 
 JobResult FailedResult(const absl::Status& error) {
@@ -319,7 +319,7 @@ JobResult FailedResult(const absl::Status& error) {
 }
 
 std::string ResultJson(const JobResult& result) {
-  const JobStatus& job = result.job;
+  const JobAnswer& job = result.job;
   return Text(Json({{"event", "result"},
                     {"job", job.id},
                     {"state", job.state},
@@ -343,7 +343,7 @@ std::string ResultJson(const JobResult& result) {
 }
 
 std::string ResultText(const JobResult& result) {
-  const JobStatus& job = result.job;
+  const JobAnswer& job = result.job;
   std::string text =
       absl::StrCat("job ", job.id, " is ", job.state, " after ", HowLong(result.seconds), ": ",
                    Plural(job.step, "step"), ", ", Plural(job.samples, "sample"), ", ",
