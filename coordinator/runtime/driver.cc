@@ -252,9 +252,8 @@ absl::StatusOr<KnownJobsPtr> Driver::Known() const {
 
 void Driver::Watch(const std::string& job, const std::string& after,
                    std::function<void(absl::Status)> found, std::shared_ptr<JobWatcher> watcher) {
-  const auto answer = Once<bool>([found = std::move(found)](const absl::StatusOr<bool>& known) {
-    found(known.status());
-  });
+  const auto answer = Once<bool>(
+      [found = std::move(found)](const absl::StatusOr<bool>& known) { found(known.status()); });
   Post(kRequests, [this, job, after, answer, watcher = std::move(watcher)] {
     if (failure_.ok()) Look();
     const Jobs& jobs = failure_.ok() ? looked_at_ : last_written_;
