@@ -75,8 +75,9 @@ bool MayHave(const JobAnswer& job, const std::string& member) {
   return false;
 }
 
-// Of a job that is not over. A log may still come; but not one of a process that the job never has,
-// nor here when members have joined already: they log before that.
+// For a job that is not over: a log that is not there yet may still come. It never comes of a
+// process that the job does not have, nor in this folder when members have joined already, since
+// they log before they join.
 absl::Status CheckComing(const RemoteArguments& arguments, const std::string& folder,
                          const JobAnswer& job, const std::vector<std::string>& members) {
   const bool asks_for_one = !arguments.member.empty() && !Contains(members, arguments.member);

@@ -200,10 +200,10 @@ class TrainRun {
     if (event.name == "fingerprint" && request_.cancel_after >= 0 &&
         event.step >= request_.cancel_after)
       follower_->AskCancel();
-    // Not shown here: steps come faster through the report pipes, and fingerprints are for
-    // programs.
+    // Steps come faster through the report pipes, which show them.
     if (event.name == "step") return;
-    // Of a log that the text quotes, the lines were shown when the process ended.
+    // Fingerprints are for programs. Where the text quotes a log, its lines were shown when the
+    // process ended.
     if (event.name != "fingerprint" && !event.text.empty()) screen_.Say(Headline(event.text));
     if (screen_.json()) {
       Json object = {{"event", event.name}};
