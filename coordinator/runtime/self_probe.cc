@@ -38,8 +38,9 @@ std::string Reachable(const std::string& host) {
 }
 
 bool Await(int fd, short events, Time deadline) {
-  const Duration left = deadline - RealClock().Now();
-  if (left <= Duration()) return false;
+  using std::chrono::milliseconds;
+  const auto left = std::chrono::ceil<milliseconds>(deadline - RealClock().Now());
+  if (left <= milliseconds()) return false;
   pollfd wanted{fd, events, 0};
   return poll(&wanted, 1, static_cast<int>(left.count())) == 1;
 }
