@@ -51,6 +51,7 @@ class Program {
     if (errors_ >= 0) close(errors_);
   }
 
+  pid_t pid() const { return pid_; }
   bool listens() const { return !http_.empty(); }
   const std::string& http() const { return http_; }
   const std::string& grpc() const { return grpc_; }

@@ -1,0 +1,155 @@
+// What strangers say to the real program takes little of its memory and of its log, and it serves
+// meanwhile.
+#include <unistd.h>
+
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lib/base/frame_limits.h"
+#include "lib/http/client.h"
+#include "lib/transport/grpc/grpc_transport.h"
+#include "tests/coordinator/control_client.h"
+#include "tests/coordinator/program.h"
+#include "tests/coordinator/runtime/scripted_member.h"
+#include "tests/lib/http/raw_client.h"
+
+namespace muster::coordinator {
+namespace {
+
+using http::RawClient;
+using ::testing::HasSubstr;
+
+constexpr size_t kMiB = size_t{1} << 20;
+constexpr char kSpec[] =
+    R"({"name":"count","task":"counting","lanes":2,"batch":5,"epochs":1,"reduction":"sum",)"
+    R"("data":{"samples":10},"optimizer":{"kind":"sgd","learning_rate":1}})";
+
+// The most memory that the process has had at once, in bytes.
+size_t MostMemory(pid_t pid) {
+  std::ifstream status(absl::StrCat("/proc/", pid, "/status"));
+  for (std::string line; std::getline(status, line);) {
+    absl::string_view text = line;
+    size_t kib = 0;
+    if (!absl::StartsWith(text, "VmHWM:")) continue;
+    text.remove_prefix(6);
+    if (absl::EndsWith(text, " kB")) text.remove_suffix(3);
+    if (absl::SimpleAtoi(text, &kib)) return kib * 1024;
+  }
+  ADD_FAILURE() << "the memory of process " << pid << " cannot be read";
+  return 0;
+}
+
+class AStranger : public ::testing::Test {
+ protected:
+  AStranger() { std::filesystem::remove_all(dir_); }
+  ~AStranger() override {
+    program_.Kill();
+    std::filesystem::remove_all(dir_);
+    std::filesystem::remove(dir_ + ".log");
+  }
+  void SetUp() override {
+    ASSERT_TRUE(program_.listens());
+    ASSERT_TRUE(Healthy());
+    before_ = MostMemory(program_.pid());
+  }
+  // What the strangers cost, once they have had their say.
+  void ExpectCost(size_t most_bytes) {
+    EXPECT_TRUE(Healthy());
+    const size_t cost = MostMemory(program_.pid()) - before_;
+    RecordProperty("MiB", static_cast<int>(cost / kMiB));
+    EXPECT_LT(cost, most_bytes);
+    EXPECT_LT(std::filesystem::file_size(dir_ + ".log"), kMiB);
+  }
+  bool Healthy() const {
+    const auto answer = http::Get(program_.Url("/healthz"));
+    return answer.ok() && answer->status == 200;
+  }
+
+  const std::string dir_ = ::testing::TempDir() + "memory-" + std::to_string(getpid());
+  Program program_{dir_};
+  size_t before_ = 0;
+};
+
+// About 700 KB each.
+std::string LongNameAboveManyValues() {
+  std::string text = absl::StrCat("{\"", std::string(300'000, 'k'), "\":[0");
+  for (int i = 0; i < 200'000; ++i) text += ",0";
+  return text + "]}";
+}
+std::string DeeplyNested() { return std::string(400'000, '[') + std::string(400'000, ']'); }
+std::string ManyFields() {
+  std::string text = "{";
+  for (int i = 0; i < 60'000; ++i) absl::StrAppend(&text, i == 0 ? "" : ",", "\"f", i, "\":0");
+  return text + "}";
+}
+constexpr char kOddLetters[] = R"({"\u00e9":1,"\u001b[31m":2})";
+
+TEST_F(AStranger, WhoSubmitsWhatIsNoJobIsToldSoAndCostsLittle) {
+  for (const std::string& odd :
+       {LongNameAboveManyValues(), DeeplyNested(), ManyFields(), std::string(kOddLetters)})
+    for (const std::string& spec : {odd, absl::StrCat("{\"parameters\":", odd, "}")}) {
+      const auto answer = http::Post(program_.Url("/v1/jobs"),
+                                     absl::StrCat("{\"id\":\"odd\",\"spec\":", spec, "}"));
+      ASSERT_TRUE(answer.ok()) << answer.status();
+      EXPECT_EQ(answer->status, 400) << answer->body.substr(0, 1000);
+      EXPECT_LT(answer->body.size(), 4096u);
+    }
+  const auto grpc = MakeGrpcClient(program_.grpc());
+  const std::string long_name = absl::StrCat("{\"", std::string(700'000, 'k'), "\":0}");
+  for (const std::string& odd : {long_name, ManyFields(), std::string(kOddLetters)}) {
+    const Answer answer = grpc->Submit("odd", absl::StrCat("{\"parameters\":", odd, "}"));
+    EXPECT_EQ(answer.code, "invalid_argument");
+    EXPECT_LT(answer.message.size(), 4096u);
+    EXPECT_NE(answer.message, "not a JobSpec") << "it was not sent";
+  }
+  ExpectCost(128 * kMiB);
+}
+
+TEST_F(AStranger, WhoseBodiesNeverEndCostNoMoreThanTheirConnectionsMayHold) {
+  std::deque<RawClient> clients;
+  const std::string half(kMiB / 2, ' ');
+  for (int i = 0; i < 50; ++i) {
+    clients.emplace_back(program_.http());
+    clients.back().Send(
+        "POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n");
+    clients.back().Send(half);
+  }
+  ExpectCost(128 * kMiB);
+}
+
+TEST_F(AStranger, WhoSendsTheLargestFramesThatAreNoMessageCostsLittle) {
+  const auto transport = MakeGrpcTransport({});
+  for (int i = 0; i < 20; ++i) {
+    ScriptedMember stranger(*transport, program_.grpc(), {"worker-0", {1, 1}});
+    for (int n = 0; n < 10; ++n) stranger.SayBytes(std::string(kMaxHeaderBytes, '\xff'));
+    EXPECT_FALSE(stranger.Broken().ok());
+  }
+  ExpectCost(256 * kMiB);
+}
+
+TEST_F(AStranger, WhoseJoinsAreRefusedFillNeitherMemoryNorLog) {
+  ASSERT_EQ(MakeRestClient(program_.http())->Submit("a", kSpec).code, "ok");
+  const auto transport = MakeGrpcTransport({});
+  ScriptedMember member(*transport, program_.grpc(), {"worker-0", {7, 1}});
+  member.JoinJob("a");
+  member.FollowIntoView();
+  for (uint64_t i = 0; i < 40; ++i) {
+    ScriptedMember other(*transport, program_.grpc(), {"worker-1", {8, i}});
+    Join join = other.JoinOf("a");
+    for (int n = 0; n < 1000; ++n)
+      join.environment.numeric[absl::StrCat("property", n)] = std::string(3000, 'v');
+    other.Say(join);
+    EXPECT_THAT(other.Next<Leave>().reason, HasSubstr("differs"));
+  }
+  ExpectCost(256 * kMiB);
+}
+
+}  // namespace
+}  // namespace muster::coordinator
