@@ -28,7 +28,7 @@ endfunction()
 
 # tests_LABEL builds the tests of one label; `asan` and `tsan` mark the integration tests chosen for a sanitizer,
 # `sanitized` those that every `./dev test` repeats under this preset's sanitizer (tests/CMakeLists.txt names them).
-foreach(label unit sim integration slow asan tsan sanitized)
+foreach(label unit sim integration slow soak asan tsan sanitized)
   add_custom_target(tests_${label})
 endforeach()
 

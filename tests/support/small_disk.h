@@ -1,4 +1,4 @@
-// A disk of four mebibytes that only this process sees: tmpfs in a mount namespace of its own.
+// A disk of a few mebibytes that only this process sees: tmpfs in a mount namespace of its own.
 #pragma once
 
 #include <fcntl.h>
@@ -21,13 +21,14 @@ namespace muster {
 // started.
 class SmallDisk {
  public:
-  explicit SmallDisk(std::string path) : path_(std::move(path)) {
+  explicit SmallDisk(std::string path, size_t mib = 4) : path_(std::move(path)) {
     std::filesystem::create_directories(path_);
     if (unshare(CLONE_NEWNS) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) {
       status_ =
           absl::PermissionDeniedError(absl::StrCat("no mount namespace: ", std::strerror(errno)));
     } else if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
-               mount("muster-test", path_.c_str(), "tmpfs", 0, "size=4m") != 0) {
+               mount("muster-test", path_.c_str(), "tmpfs", 0,
+                     absl::StrCat("size=", mib, "m").c_str()) != 0) {
       status_ = absl::PermissionDeniedError(absl::StrCat("no tmpfs: ", std::strerror(errno)));
     }
   }
