@@ -183,12 +183,20 @@ class Watcher final : public grpc::ServerWriteReactor<v1::JobEvent> {
     Advance();
   }
 
-  // After what was added has been written.
+  // The job is there: its events follow.
+  void Begin() {
+    MutexLock lock(mutex_);
+    begun_ = true;
+  }
+
+  // After what was added has been written. Where nothing has begun, the question itself was
+  // dropped.
   void Close() {
     {
       MutexLock lock(mutex_);
       if (end_) return;
-      end_ = grpc::Status::OK;
+      end_ = begun_ ? grpc::Status::OK
+                    : grpc::Status(grpc::StatusCode::UNAVAILABLE, "the coordinator is ending");
     }
     Advance();
   }
@@ -236,7 +244,8 @@ class Watcher final : public grpc::ServerWriteReactor<v1::JobEvent> {
   mutable Mutex mutex_;
   std::deque<v1::JobEvent> queue_ ABSL_GUARDED_BY(mutex_);
   std::optional<grpc::Status> end_ ABSL_GUARDED_BY(mutex_);  // no more events are taken
-  bool busy_ ABSL_GUARDED_BY(mutex_) = false;                // a write is under way
+  bool begun_ ABSL_GUARDED_BY(mutex_) = false;
+  bool busy_ ABSL_GUARDED_BY(mutex_) = false;  // a write is under way
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
@@ -316,7 +325,8 @@ class JobsService final : public v1::Jobs::CallbackService {
     api_.Watch(
         request->id(), request->after(),
         [watcher](const absl::StatusOr<bool>& found) {
-          if (!found.ok()) watcher->End(ToGrpc(found.status()));
+          if (!found.ok()) return watcher->End(ToGrpc(found.status()));
+          watcher->Begin();
         },
         std::make_shared<WatcherEnd>(watcher));
     return watcher.get();
