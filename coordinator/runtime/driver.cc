@@ -1,6 +1,7 @@
 #include "coordinator/runtime/driver.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <system_error>
@@ -27,6 +28,7 @@ constexpr int kMostInputsPerWrite = 256;
 constexpr int64_t kMostWaitingFrames = 10'000;
 constexpr int64_t kMostWaitingBytes = int64_t{64} << 20;
 constexpr size_t kMostWaitingQueries = 16;
+constexpr Duration kPublicationPeriod = std::chrono::milliseconds(250);
 
 int64_t UnixMillis() { return absl::ToUnixMillis(absl::Now()); }
 
@@ -112,6 +114,8 @@ Driver::Driver(Journal& journal, RecoveredState recovered, const Clock& clock, M
       events_(journal.term()),
       query_thread_(kMostWaitingQueries) {
   LookAtWritten({});
+  Publish();
+  events_thread_ = std::thread([this] { GiveEvents(); });
   thread_ = std::thread([this] { Loop(); });
 }
 
@@ -121,6 +125,8 @@ void Driver::Stop() {
   stopping_ = true;
   mailbox_.Close();
   if (thread_.joinable()) thread_.join();
+  events_.Wake();
+  if (events_thread_.joinable()) events_thread_.join();
   for (const auto& [job, commit_thread] : commit_threads_) commit_thread->Stop();
   query_thread_.Stop();
   // What is dropped here answers, so that nobody waits for ever.
@@ -137,6 +143,7 @@ void Driver::Loop() {
   // Waiting is by real time, whatever clock the decisions are given.
   const RealClock real;
   Time next_tick = real.Now();
+  Time next_publication = next_tick;
   while (!stopping_) {
     auto call = mailbox_.TakeUntil(next_tick);
     for (int taken = 0; call && taken < kMostInputsPerWrite; ++taken) {
@@ -149,6 +156,19 @@ void Driver::Loop() {
     if (real.Now() < next_tick) continue;
     OnTick();
     next_tick = real.Now() + options_.tick;
+    if (!failure_.ok() || real.Now() < next_publication) continue;
+    LookAtWritten({});  // what members do meanwhile is not written
+    Publish();
+    next_publication = real.Now() + kPublicationPeriod;
+  }
+}
+
+void Driver::GiveEvents() {
+  const RealClock real;
+  while (!stopping_) {
+    while (events_.Deliver()) {
+    }
+    events_.AwaitNews(real.Now() + options_.tick);
   }
 }
 
@@ -157,7 +177,6 @@ void Driver::OnTick() {
   Flush();
   if (clock_.Now() - started_ >= options_.settings.lease) reattaching_ = false;
   sessions_.CloseSilent(clock_.Now());
-  events_.DropClosed();
   DropIdleCommitThreads();
   Measure();
 }
@@ -222,32 +241,26 @@ void Driver::Change(Decide decide, Done done) {
   });
 }
 
-void Driver::Read(Done done) {
-  Post(kRequests, [this, answer = Once(std::move(done))] {
-    if (failure_.ok()) return AfterWrite([this, answer] { answer(Look()); });
-    KnownJobs jobs = ListOf(last_written_);
-    for (KnownJobPtr& job : jobs) {
-      if (Ended(job->status.job.phase)) continue;
-      KnownJob waiting = *job;
-      waiting.status.waits_for = std::string(failure_.message());
-      job = std::make_shared<const KnownJob>(std::move(waiting));
-    }
-    answer(std::move(jobs));
-  });
+absl::StatusOr<KnownJobsPtr> Driver::Known() const {
+  if (stopping_) return ShuttingDown();
+  const MutexLock lock(known_mutex_);
+  return known_;
 }
 
 void Driver::Watch(const std::string& job, const std::string& after,
                    std::function<void(absl::Status)> found, std::shared_ptr<JobWatcher> watcher) {
-  Read([this, job, after, found = std::move(found),
-        watcher = std::move(watcher)](const absl::StatusOr<KnownJobs>& jobs) {
-    if (!jobs.ok()) return found(jobs.status());
-    const auto known = std::find_if(jobs->begin(), jobs->end(), [&](const KnownJobPtr& other) {
-      return other->status.job.id == job;
-    });
-    if (known == jobs->end())
-      return found(absl::NotFoundError(absl::StrCat("there is no job ", job)));
-    found(absl::OkStatus());
-    const auto watch = [this, job, after, watcher, over = Ended((*known)->status.job.phase)] {
+  const auto answer = Once<bool>([found = std::move(found)](const absl::StatusOr<bool>& known) {
+    found(known.status());
+  });
+  Post(kRequests, [this, job, after, answer, watcher = std::move(watcher)] {
+    if (failure_.ok()) Look();
+    const Jobs& jobs = failure_.ok() ? looked_at_ : last_written_;
+    const auto known = jobs.find(job);
+    if (known == jobs.end())
+      return answer(absl::NotFoundError(absl::StrCat("there is no job ", job)));
+    const auto watch = [this, job, after, answer, watcher,
+                        over = Ended(known->second->status.job.phase)] {
+      answer(true);
       events_.Watch(job, after, watcher, over);
     };
     // What was decided so far, the job's end for one, is told first.
@@ -257,6 +270,7 @@ void Driver::Watch(const std::string& job, const std::string& after,
 }
 
 absl::Status Driver::Ask(Background::Call call) {
+  const MutexLock lock(ask_mutex_);
   if (query_thread_.Run(std::move(call))) return absl::OkStatus();
   if (stopping_) return ShuttingDown();
   return absl::UnavailableError(
@@ -345,6 +359,7 @@ void Driver::Flush() {
     if (const absl::Status written = journal_.Write(unsaved_, UnixMillis()); !written.ok())
       return OnWriteFailed(written);
     LookAtWritten(std::exchange(unsaved_, {}));
+    Publish();
     options_.pass("persisted_unpublished");
   }
   while (!after_write_.empty()) {
@@ -369,11 +384,13 @@ void Driver::OnWriteFailed(const absl::Status& why) {
     failure_ = absl::Status(why.code(), text);
   }
   failing_ = true;
+  Publish();
 }
 
 void Driver::OnWritten() {
   failure_ = absl::OkStatus();
   failing_ = false;
+  Publish();
   LogInfo("the journal can be written again");
   for (const std::string& id : coordinator_.jobs().Ids())
     if (!Ended(coordinator_.jobs().Find(id)->phase))
@@ -415,12 +432,25 @@ void Driver::LookAtWritten(const std::vector<Persisted>& changes) {
   }
 }
 
+void Driver::Publish() {
+  auto known = std::make_shared<KnownJobs>(ListOf(last_written_));
+  for (KnownJobPtr& job : *known) {
+    if (failure_.ok() || Ended(job->status.job.phase)) continue;
+    KnownJob waiting = *job;
+    waiting.status.waits_for = std::string(failure_.message());
+    job = std::make_shared<const KnownJob>(std::move(waiting));
+  }
+  const MutexLock lock(known_mutex_);
+  known_ = std::move(known);
+}
+
 void Driver::ForgetJob(const std::string& id) {
   journal_.Forget(id);
   events_.Forget(id);
   checkpoint_times_.Forget(id);
   looked_at_.erase(id);
   last_written_.erase(id);
+  Publish();
 }
 
 Background& Driver::CommitThread(const std::string& job) {

@@ -51,6 +51,7 @@ struct KnownJob {
 };
 using KnownJobPtr = std::shared_ptr<const KnownJob>;
 using KnownJobs = std::vector<KnownJobPtr>;  // in the order of their ids
+using KnownJobsPtr = std::shared_ptr<const KnownJobs>;
 
 class Driver {
  public:
@@ -76,13 +77,14 @@ class Driver {
   // `done` gets what is known once the input's decisions are on disk. kUnavailable: the journal
   // cannot be written.
   void Change(Decide decide, Done done);
-  void Read(Done done);
+  // What was known when it was last published: at each write, and four times a second. Nothing that
+  // is decided waits for whoever reads it. kUnavailable: the driver was stopped.
+  absl::StatusOr<KnownJobsPtr> Known() const;
   // `found` tells whether there is such a job; then the events follow, until it is over.
   void Watch(const std::string& job, const std::string& after,
              std::function<void(absl::Status)> found, std::shared_ptr<JobWatcher> watcher);
   // For queries that take long and change nothing: one runs at a time, behind nothing that a job
-  // waits for. kUnavailable, and `call` is dropped: too many wait already, or the driver ends. On
-  // the driver's thread.
+  // waits for. kUnavailable, and `call` is dropped: too many wait already, or the driver ends.
   absl::Status Ask(Background::Call call);
   // OK once members that this start found in the journal had time to come back, and while the
   // journal can be written.
@@ -92,6 +94,7 @@ class Driver {
   SessionHandler Accept(std::shared_ptr<Session> session);
   bool Post(const std::string& key, std::function<void()> call);
   void Loop();
+  void GiveEvents();
   void OnTick();
   void Feed(Input input);
   void Handle(const Input& input);
@@ -104,6 +107,7 @@ class Driver {
   KnownJobs Look();
   void LookAt(const std::string& id);
   void LookAtWritten(const std::vector<Persisted>& changes);
+  void Publish();
   void ForgetJob(const std::string& id);
   Background& CommitThread(const std::string& job);
   void DropIdleCommitThreads();
@@ -133,6 +137,8 @@ class Driver {
   std::atomic<bool> stopping_{false};
   std::atomic<bool> failing_{false};
   std::atomic<bool> reattaching_{false};
+  mutable Mutex known_mutex_;
+  KnownJobsPtr known_ ABSL_GUARDED_BY(known_mutex_) = std::make_shared<const KnownJobs>();
 
   // The driver's thread only, from here on.
   Coordinator coordinator_;
@@ -148,7 +154,7 @@ class Driver {
   // By id. A job may be large, and jobs may be many: only what has changed is looked at again.
   using Jobs = std::map<std::string, KnownJobPtr>;
   Jobs looked_at_;
-  Jobs last_written_;                // what readers see while the journal cannot be written
+  Jobs last_written_;                // what is published
   std::set<std::string> unwritten_;  // jobs in which these two may differ
   CheckpointTimes checkpoint_times_;
   std::map<std::string, double> counted_;  // what counters have been given so far, by metric
@@ -156,7 +162,9 @@ class Driver {
   // What jobs wait for, commits and final digests: a thread for each, so that no job waits for
   // another's disk. Made when it is needed; dropped when the job is over and all is done.
   std::map<std::string, std::unique_ptr<Background>> commit_threads_;
+  Mutex ask_mutex_;
   Background query_thread_;
+  std::thread events_thread_;  // gives watchers their events
   std::thread thread_;
 };
 

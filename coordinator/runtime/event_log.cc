@@ -33,22 +33,22 @@ Place ParsePlace(const std::string& after) {
 std::string EventLog::IdOf(int64_t seq) const { return absl::StrCat(term_.value(), "-", seq); }
 
 void EventLog::Append(const std::string& job, JobEvent event) {
-  event.seq = next_++;
-  event.id = IdOf(event.seq);
-  const bool last = event.event == "done";
-  std::erase_if(watchers_, [&](const auto& entry) {
-    return entry.first == job && (!entry.second->OnEvent(event) || last);
-  });
-  DropClosed();
-  OfJob& events = events_[job];
-  events.kept.push_back(std::move(event));
-  ++kept_;
-  if (events.kept.size() > keep_) DropOldest(events);
-  if (kept_ > keep_in_all_) MakeRoom();
+  {
+    const MutexLock lock(mutex_);
+    event.seq = next_++;
+    event.id = IdOf(event.seq);
+    OfJob& events = events_[job];
+    events.kept.push_back(std::make_shared<const JobEvent>(std::move(event)));
+    ++kept_;
+    if (events.kept.size() > keep_) DropOldest(events);
+    if (kept_ > keep_in_all_) MakeRoom();
+    news_ = true;
+  }
+  changed_.NotifyOne();
 }
 
 void EventLog::DropOldest(OfJob& events) {
-  events.dropped = events.kept.front().seq;
+  events.dropped = events.kept.front()->seq;
   events.kept.pop_front();
   --kept_;
 }
@@ -61,49 +61,107 @@ void EventLog::MakeRoom() {
 }
 
 void EventLog::Forget(const std::string& job) {
+  std::vector<WatcherPtr> gone;  // let go of without the lock
+  const MutexLock lock(mutex_);
   if (const auto it = events_.find(job); it != events_.end()) {
     kept_ -= it->second.kept.size();
     events_.erase(it);
   }
-  std::erase_if(watchers_, [&](const auto& entry) { return entry.first == job; });
+  for (const WatcherPtr& watcher : watchers_)
+    if (watcher->job == job) gone.push_back(watcher);
+  std::erase_if(watchers_, [&](const WatcherPtr& watcher) { return watcher->job == job; });
 }
 
-JobEvent EventLog::Notice(const std::string& event, const std::string& text, int64_t seq) const {
-  return {IdOf(seq), seq, absl::ToUnixMillis(absl::Now()), event, text, {}};
+EventLog::Event EventLog::Notice(const std::string& event, const std::string& text,
+                                 int64_t seq) const {
+  return std::make_shared<const JobEvent>(
+      JobEvent{IdOf(seq), seq, absl::ToUnixMillis(absl::Now()), event, text, {}});
 }
 
 void EventLog::Watch(const std::string& job, const std::string& after,
-                     const std::shared_ptr<JobWatcher>& watcher, bool over) {
-  if (Replay(job, after, *watcher) && !over) watchers_.emplace_back(job, watcher);
-}
-
-void EventLog::DropClosed() {
-  std::erase_if(watchers_, [](const auto& entry) { return entry.second->closed(); });
-}
-
-// False: it wants no more.
-bool EventLog::Replay(const std::string& job, const std::string& after, JobWatcher& watcher) const {
-  Place place = ParsePlace(after);
-  const bool other_term = place.term && *place.term != term_.value();
-  if (other_term || place.seq >= next_) {
-    place.seq = 0;
-    if (!watcher.OnEvent(
-            Notice("restart",
-                   "the coordinator was started again: events are numbered from 1 again, and older "
-                   "ones are gone",
-                   0)))
-      return false;
+                     std::shared_ptr<JobWatcher> watcher, bool over) {
+  const Place place = ParsePlace(after);
+  {
+    const MutexLock lock(mutex_);
+    const bool other_term = (place.term && *place.term != term_.value()) || place.seq >= next_;
+    watchers_.push_back(std::make_shared<Watcher>(Watcher{job, std::move(watcher),
+                                                          other_term ? 0 : place.seq, next_,
+                                                          other_term, over}));
+    news_ = true;
   }
-  const auto of = events_.find(job);
-  if (of == events_.end()) return true;
-  const int64_t dropped = of->second.dropped;
-  if (place.seq < dropped &&
-      !watcher.OnEvent(
-          Notice("gap", absl::StrCat("events up to ", dropped, " are not kept any more"), dropped)))
-    return false;
-  for (const JobEvent& event : of->second.kept)
-    if (event.seq > place.seq && !watcher.OnEvent(event)) return false;
-  return true;
+  changed_.NotifyOne();
+}
+
+std::vector<EventLog::Event> EventLog::NextFor(Watcher& watcher) {
+  constexpr size_t kMostAtOnce = 256;
+  std::vector<Event> next;
+  if (std::exchange(watcher.other_term, false))
+    next.push_back(
+        Notice("restart",
+               "the coordinator was started again: events are numbered from 1 again, and older "
+               "ones are gone",
+               0));
+  const auto of = events_.find(watcher.job);
+  if (of == events_.end()) return next;
+  const auto& [kept, dropped] = of->second;
+  if (watcher.seen < dropped) {
+    next.push_back(
+        Notice("gap", absl::StrCat("events up to ", dropped, " are not kept any more"), dropped));
+    watcher.seen = dropped;
+  }
+  auto event = std::upper_bound(kept.begin(), kept.end(), watcher.seen,
+                                [](int64_t seen, const Event& e) { return seen < e->seq; });
+  for (; event != kept.end() && next.size() < kMostAtOnce; ++event) next.push_back(*event);
+  if (!next.empty()) watcher.seen = std::max(watcher.seen, next.back()->seq);
+  return next;
+}
+
+// The lock is not held while a watcher is given something: it may take its time.
+bool EventLog::Deliver() {
+  std::vector<WatcherPtr> watchers;
+  {
+    const MutexLock lock(mutex_);
+    news_ = false;
+    watchers = watchers_;
+  }
+  bool gave = false;
+  for (const WatcherPtr& watcher : watchers) {
+    std::vector<Event> next;
+    if (!watcher->to->closed()) {
+      const MutexLock lock(mutex_);
+      next = NextFor(*watcher);
+    }
+    bool wants_more = !watcher->to->closed() && !(watcher->over && next.empty());
+    for (const Event& event : next) {
+      const bool last = event->event == "done" && event->seq >= watcher->since;
+      wants_more = watcher->to->OnEvent(*event) && !last;
+      if (!wants_more) break;
+    }
+    gave = gave || !next.empty();
+    watcher->gone = !wants_more;
+  }
+  const MutexLock lock(mutex_);
+  std::erase_if(watchers_, [](const WatcherPtr& watcher) { return watcher->gone; });
+  return gave;
+}
+
+void EventLog::AwaitNews(Time deadline) {
+  MutexLock lock(mutex_);
+  while (!news_ && changed_.WaitUntil(mutex_, deadline)) {
+  }
+}
+
+void EventLog::Wake() {
+  {
+    const MutexLock lock(mutex_);
+    news_ = true;
+  }
+  changed_.NotifyOne();
+}
+
+size_t EventLog::watchers() const {
+  const MutexLock lock(mutex_);
+  return watchers_.size();
 }
 
 }  // namespace muster::coordinator

@@ -1,5 +1,6 @@
 // The last events of each job in this term, numbered, for people and programs that come later or
-// come back. A job that has much to say forgets its own.
+// come back. A job that has much to say forgets its own. Whoever appends waits for no watcher: each
+// watcher has a place in the log, and one thread gives all of them what comes after it.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +13,8 @@
 
 #include "coordinator/runtime/job_events.h"
 #include "lib/base/ids.h"
+#include "lib/base/mutex.h"
+#include "lib/base/time.h"
 
 namespace muster::coordinator {
 
@@ -19,47 +22,68 @@ inline constexpr size_t kKeptEvents = 10'000;  // of one job
 inline constexpr size_t kKeptInAll =
     10 * kKeptEvents;  // of all jobs: the one with the most forgets first
 
-// One thread at a time: the driver's.
+// Thread-safe, but for Deliver.
 class EventLog {
  public:
   explicit EventLog(TermNumber term, size_t keep = kKeptEvents, size_t keep_in_all = kKeptInAll)
       : term_(term), keep_(keep), keep_in_all_(keep_in_all) {}
 
-  // Gives it the next number, keeps it and hands it to whoever watches the job. A "done" is a job's
-  // last event: its watchers are let go.
+  // Gives it the next number and keeps it. A "done" is a job's last event: whoever watches is let
+  // go when it has had that.
   void Append(const std::string& job, JobEvent event);
 
-  // Gives the watcher the kept events after `after`. Where events are missing it first gives one
-  // "gap", or "restart" if `after` is of another term. Then the watcher is let go if the job is
-  // over, else kept for the events to come.
-  void Watch(const std::string& job, const std::string& after,
-             const std::shared_ptr<JobWatcher>& watcher, bool over);
+  // The watcher is to get the kept events after `after`, and those to come. Where events are
+  // missing it first gets one "gap", or "restart" if `after` is of another term. Of a job that is
+  // over it is let go when it has had what is kept.
+  void Watch(const std::string& job, const std::string& after, std::shared_ptr<JobWatcher> watcher,
+             bool over);
 
   // It was deleted; its watchers are let go.
   void Forget(const std::string& job);
 
-  void DropClosed();
-  size_t watchers() const { return watchers_.size(); }
+  // Gives some watchers some of what they have not had, and lets go of those that are closed.
+  // False: there was nothing to give. By one thread only.
+  bool Deliver();
+  // Until there may be something to deliver.
+  void AwaitNews(Time deadline);
+  void Wake();  // whoever awaits
+
+  size_t watchers() const;
 
  private:
-  bool Replay(const std::string& job, const std::string& after, JobWatcher& watcher) const;
-  JobEvent Notice(const std::string& event, const std::string& text, int64_t seq) const;
-  std::string IdOf(int64_t seq) const;
-
+  using Event = std::shared_ptr<const JobEvent>;
+  struct Watcher {
+    std::string job;
+    std::shared_ptr<JobWatcher> to;
+    int64_t seen = 0;   // the number of the last event that it had
+    int64_t since = 0;  // events from this number on came after it did
+    bool other_term = false;
+    bool over = false;
+    bool gone = false;
+  };
   struct OfJob {
-    std::deque<JobEvent> kept;
+    std::deque<Event> kept;
     int64_t dropped = 0;  // the number of the last event that is kept no more
   };
-  void DropOldest(OfJob& events);
-  void MakeRoom();
+  using WatcherPtr = std::shared_ptr<Watcher>;
+
+  Event Notice(const std::string& event, const std::string& text, int64_t seq) const;
+  std::string IdOf(int64_t seq) const;
+  std::vector<Event> NextFor(Watcher& watcher) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void DropOldest(OfJob& events) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void MakeRoom() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const TermNumber term_;
   const size_t keep_;
   const size_t keep_in_all_;
-  int64_t next_ = 1;
-  std::map<std::string, OfJob> events_;                                        // by job
-  size_t kept_ = 0;                                                            // in all
-  std::vector<std::pair<std::string, std::shared_ptr<JobWatcher>>> watchers_;  // by job
+
+  mutable Mutex mutex_;
+  CondVar changed_;
+  bool news_ ABSL_GUARDED_BY(mutex_) = false;
+  int64_t next_ ABSL_GUARDED_BY(mutex_) = 1;
+  std::map<std::string, OfJob> events_ ABSL_GUARDED_BY(mutex_);  // by job
+  size_t kept_ ABSL_GUARDED_BY(mutex_) = 0;                      // in all
+  std::vector<WatcherPtr> watchers_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace muster::coordinator

@@ -19,6 +19,7 @@
 #include "coordinator/runtime/once.h"
 #include "coordinator/service/shared_answer.h"
 #include "coordinator/state/plan.h"
+#include "lib/base/mutex.h"
 #include "lib/base/status.h"
 #include "lib/checkpoint/catalogue.h"
 #include "lib/checkpoint/load.h"
@@ -218,17 +219,17 @@ class Api final : public JobApi {
   }
 
   void Get(const std::string& id, Reply<JobInfo> reply) override {
-    driver_.Read(
-        [id, reply = std::move(reply)](absl::StatusOr<KnownJobs> jobs) { reply(Pick(jobs, id)); });
+    const absl::StatusOr<KnownJobPtr> known = Find(id);
+    if (!known.ok()) return reply(known.status());
+    reply(DescribeNow(**known));
   }
 
   void List(const JobQuery& query, Reply<JobPage> reply) override {
     const absl::StatusOr<PageBounds> bounds = BoundsOf(query);
     if (!bounds.ok()) return reply(bounds.status());
-    driver_.Read([bounds = *bounds, reply = std::move(reply)](absl::StatusOr<KnownJobs> jobs) {
-      if (!jobs.ok()) return reply(jobs.status());
-      reply(PageOf(*std::move(jobs), bounds));
-    });
+    const absl::StatusOr<KnownJobsPtr> jobs = driver_.Known();
+    if (!jobs.ok()) return reply(jobs.status());
+    reply(PageOf(**jobs, *bounds));
   }
 
   void Cancel(const std::string& id, Reply<JobInfo> reply) override {
@@ -278,10 +279,9 @@ class Api final : public JobApi {
   }
 
   void Digest(const std::string& id, std::optional<int64_t> step, Reply<JobDigest> reply) override {
-    WithJob<JobDigest>(id, std::move(reply),
-                       [this, step](const KnownJobPtr& known, const Reply<JobDigest>& answer) {
-                         AskDigest(known, step, answer);
-                       });
+    const absl::StatusOr<KnownJobPtr> known = Find(id);
+    if (!known.ok()) return reply(known.status());
+    AskDigest(*known, step, reply);
   }
 
  private:
@@ -353,43 +353,31 @@ class Api final : public JobApi {
     });
   }
 
-  // Calls `then` on the driver's thread, or answers that there is no such job.
-  template <class T>
-  void WithJob(const std::string& id, Reply<T> reply,
-               std::function<void(const KnownJobPtr&, const Reply<T>&)> then) {
-    driver_.Read([id, reply = Once(std::move(reply)),
-                  then = std::move(then)](absl::StatusOr<KnownJobs> jobs) {
-      if (!jobs.ok()) return reply(jobs.status());
-      const auto known = FindJob(*jobs, id);
-      if (!known.ok()) return reply(known.status());
-      then(*known, reply);
-    });
+  absl::StatusOr<KnownJobPtr> Find(const std::string& id) const {
+    MUSTER_ASSIGN_OR_RETURN(const KnownJobsPtr jobs, driver_.Known());
+    return FindJob(*jobs, id);
   }
 
   // Answers with what `work` makes of the job, on the query thread.
   template <class T>
   void AnswerLater(const std::string& id, Reply<T> reply,
                    std::function<absl::StatusOr<T>(const KnownJob&, const std::stop_token&)> work) {
-    WithJob<T>(id, std::move(reply),
-               [this, work = std::move(work)](const KnownJobPtr& known, const Reply<T>& answer) {
-                 const absl::Status taken =
-                     driver_.Ask([answer, work, known](const std::stop_token& stop) {
-                       answer(UnlessStopped(work(*known, stop)));
-                     });
-                 if (!taken.ok()) answer(taken);
-               });
+    const absl::StatusOr<KnownJobPtr> known = Find(id);
+    if (!known.ok()) return reply(known.status());
+    const auto answer = Once(std::move(reply));
+    const absl::Status taken =
+        driver_.Ask([answer, work = std::move(work), known = *known](const std::stop_token& stop) {
+          answer(UnlessStopped(work(*known, stop)));
+        });
+    if (!taken.ok()) answer(taken);
   }
 
-  // The digest of one checkpoint is computed once for all who ask for it meanwhile. On the driver's
-  // thread.
+  // The digest of one checkpoint is computed once for all who ask for it meanwhile.
   void AskDigest(const KnownJobPtr& known, std::optional<int64_t> step,
                  const Reply<JobDigest>& reply) {
-    std::erase_if(digests_, [](const auto& asked) { return asked.second.expired(); });
-    std::weak_ptr<SharedAnswer<JobDigest>>& asked = digests_[KeyOf(known->status, step)];
-    if (const auto answer = asked.lock(); answer != nullptr && answer->Join(reply)) return;
-    const auto answer = std::make_shared<SharedAnswer<JobDigest>>();
-    answer->Join(reply);
-    asked = answer;
+    const std::shared_ptr<SharedAnswer<JobDigest>> answer =
+        JoinOrAsk(KeyOf(known->status, step), reply);
+    if (answer == nullptr) return;
     const absl::Status taken =
         driver_.Ask([this, answer, known, step](const std::stop_token& stop) {
           answer->Give(UnlessStopped(ComputeDigest(*known, step, stop)));
@@ -405,6 +393,19 @@ class Api final : public JobApi {
       if (!step || c->second.value() == *step)
         return {status.job.id, status.job.start, c->first.value(), c->second.value()};
     return {status.job.id, status.job.start, -1, step.value_or(-1)};
+  }
+
+  // Null: somebody has asked already, and the reply will come with theirs.
+  std::shared_ptr<SharedAnswer<JobDigest>> JoinOrAsk(const DigestKey& key,
+                                                     const Reply<JobDigest>& reply) {
+    const MutexLock lock(digests_mutex_);
+    std::erase_if(digests_, [](const auto& asked) { return asked.second.expired(); });
+    std::weak_ptr<SharedAnswer<JobDigest>>& asked = digests_[key];
+    if (const auto answer = asked.lock(); answer != nullptr && answer->Join(reply)) return nullptr;
+    auto answer = std::make_shared<SharedAnswer<JobDigest>>();
+    answer->Join(reply);
+    asked = answer;
+    return answer;
   }
 
   absl::StatusOr<JobFingerprints> ReadFingerprints(const JobJournal& job, Step from,
@@ -476,7 +477,9 @@ class Api final : public JobApi {
   Driver& driver_;
   const Journal& journal_;
   const std::string root_;
-  std::map<DigestKey, std::weak_ptr<SharedAnswer<JobDigest>>> digests_;  // the driver's thread only
+  Mutex digests_mutex_;
+  std::map<DigestKey, std::weak_ptr<SharedAnswer<JobDigest>>> digests_
+      ABSL_GUARDED_BY(digests_mutex_);
 };
 
 }  // namespace

@@ -102,18 +102,29 @@ class DriverRig : public ::testing::Test {
                     [&](absl::StatusOr<KnownJobs> jobs) { answer.set_value(std::move(jobs)); });
     return answer.get_future().get();
   }
+  // All that was said before has been decided.
   KnownJobs Look() {
     std::promise<absl::StatusOr<KnownJobs>> answer;
-    driver_->Read([&](absl::StatusOr<KnownJobs> jobs) { answer.set_value(std::move(jobs)); });
+    driver_->Change([](const KnownJobs&) { return std::nullopt; },
+                    [&](absl::StatusOr<KnownJobs> jobs) { answer.set_value(std::move(jobs)); });
     absl::StatusOr<KnownJobs> jobs = answer.get_future().get();
     EXPECT_TRUE(jobs.ok()) << jobs.status();
     return jobs.value_or(KnownJobs{});
   }
-  absl::Status Ask(Background::Call call) {
-    std::promise<absl::Status> taken;
-    driver_->Read(
-        [&](const absl::StatusOr<KnownJobs>&) { taken.set_value(driver_->Ask(std::move(call))); });
-    return taken.get_future().get();
+  // What readers see.
+  KnownJobs Published() { return **driver_->Known(); }
+  absl::Status Ask(Background::Call call) { return driver_->Ask(std::move(call)); }
+  // Holds up the driver's thread until `enough`; it is held when this returns.
+  void HoldUp(std::promise<void>& enough) {
+    std::promise<void> busy;
+    driver_->Change(
+        [&](const KnownJobs&) -> absl::StatusOr<std::optional<Input>> {
+          busy.set_value();
+          enough.get_future().wait();
+          return std::nullopt;
+        },
+        [](const absl::StatusOr<KnownJobs>&) {});
+    busy.get_future().wait();
   }
   JobJournal Job() { return Look().at(0)->status.job; }
   void SubmitJob(int32_t workers = 1) {

@@ -100,8 +100,8 @@ TEST_F(DriverTest, WhileTheDiskIsFullNothingIsKeptAndAfterwardsAllIsSaidAgain) {
   // Until the driver has run into it.
   while (driver_->Ready().ok()) std::this_thread::yield();
   EXPECT_THAT(Change(Cancel{"a"}).status().message(), HasSubstr("No space left"));
-  EXPECT_THAT(Look().at(0)->status.waits_for, HasSubstr("No space left"));
-  EXPECT_EQ(Look().at(0)->status.step, Step(0));
+  EXPECT_THAT(Published().at(0)->status.waits_for, HasSubstr("No space left"));
+  EXPECT_EQ(Published().at(0)->status.step, Step(0));
   EXPECT_FALSE(member.Heard());
   member.Say(Records{{member.RecordOf(view, Step(1))}});
 
@@ -387,12 +387,8 @@ TEST_F(DriverTest, ASessionOfWhichTooManyBytesWaitIsBroken) {
   ScriptedMember member = Member("worker-0");
   member.JoinJob("a");
   member.FollowIntoView();
-  std::promise<void> busy, enough;
-  driver_->Read([&](const absl::StatusOr<KnownJobs>&) {
-    busy.set_value();
-    enough.get_future().wait();
-  });
-  busy.get_future().wait();
+  std::promise<void> enough;
+  HoldUp(enough);
   const std::string phase(60'000, 'x');
   for (int i = 0; i < 1200; ++i) member.Say(Alive{Step(0), phase});  // 72 MB in few frames
   EXPECT_THAT(member.Broken().message(),
@@ -408,12 +404,8 @@ TEST_F(DriverTest, AJobThatFloodsIsCutOffAndAnotherGoesOn) {
   loud.JoinJob("a");
   quiet.JoinJob("b", kFirstStart + 1);
   const View view = quiet.FollowIntoView();
-  std::promise<void> busy, enough;
-  driver_->Read([&](const absl::StatusOr<KnownJobs>&) {
-    busy.set_value();
-    enough.get_future().wait();
-  });
-  busy.get_future().wait();
+  std::promise<void> enough;
+  HoldUp(enough);
   for (int i = 0; i < 6'000; ++i) loud.Say(Alive{Step(0), ""});
   quiet.Say(Records{{quiet.RecordOf(view, Step(0))}});
   EXPECT_THAT(loud.Broken().message(),

@@ -16,11 +16,17 @@ void Fill(EventLog& log, int n) {
   for (int i = 0; i < n; ++i) log.Append("a", {.event = "step"});
 }
 
+void DeliverAll(EventLog& log) {
+  while (log.Deliver()) {
+  }
+}
+
 class EventLogTest : public ::testing::Test {
  protected:
   std::vector<std::string> SeenAfter(const std::string& after) {
     KeptEvents kept;
     log_.Watch("a", after, kept.NewWatcher(), true);
+    DeliverAll(log_);
     EXPECT_TRUE(kept.ended()) << "of a job that is over nothing comes after the replay";
     return kept.TakeAll();
   }
@@ -65,6 +71,7 @@ TEST_F(EventLogTest, EachJobHasABudgetOfItsOwn) {
   Fill(log_, 20);
   KeptEvents kept;
   log_.Watch("b", "", kept.NewWatcher(), true);
+  DeliverAll(log_);
   EXPECT_THAT(kept.TakeAll(), ElementsAre("first:3-1"));
 }
 
@@ -76,6 +83,7 @@ TEST_F(EventLogTest, WhenAllIsFullTheJobWithTheMostGivesWay) {
   KeptEvents a, b;
   log.Watch("a", "", a.NewWatcher(), true);
   log.Watch("b", "", b.NewWatcher(), true);
+  DeliverAll(log);
   EXPECT_THAT(a.TakeAll(), ElementsAre("gap:3-1", "step:3-2", "step:3-3", "step:3-4"));
   EXPECT_THAT(b.TakeAll(), ElementsAre("step:3-5", "step:3-6"));
 }
@@ -99,22 +107,16 @@ TEST_F(EventLogTest, FollowsUntilTheWatcherWantsNoMore) {
   KeptEvents kept;
   log_.Watch("a", "", kept.NewWatcher(), false);
   Fill(log_, 2);
+  DeliverAll(log_);
   EXPECT_THAT(kept.TakeAll(), ElementsAre("step:3-1", "step:3-2"));
-  kept.Close();
+  Fill(log_, 1);
+  DeliverAll(log_);
+  EXPECT_THAT(kept.TakeAll(), ElementsAre("step:3-3"));
   EXPECT_EQ(log_.watchers(), 1u);
-  log_.Append("b", {.event = "step"});
-  EXPECT_EQ(log_.watchers(), 0u) << "an event of another job is reason enough to look";
+  kept.Close();
+  DeliverAll(log_);
+  EXPECT_EQ(log_.watchers(), 0u) << "no event was needed for it";
   EXPECT_TRUE(kept.ended());
-}
-
-TEST_F(EventLogTest, AWatcherThatIsClosedIsDroppedWithoutAnEvent) {
-  KeptEvents kept;
-  log_.Watch("a", "", kept.NewWatcher(), false);
-  log_.DropClosed();
-  EXPECT_EQ(log_.watchers(), 1u);
-  kept.Close();
-  log_.DropClosed();
-  EXPECT_EQ(log_.watchers(), 0u);
 }
 
 TEST_F(EventLogTest, FollowsUntilTheJobIsOver) {
@@ -123,9 +125,46 @@ TEST_F(EventLogTest, FollowsUntilTheJobIsOver) {
   log_.Watch("a", "", kept.NewWatcher(), false);
   log_.Watch("b", "", other.NewWatcher(), false);
   log_.Append("a", {.event = "done"});
+  DeliverAll(log_);
   EXPECT_THAT(kept.TakeAll(), ElementsAre("done:3-1"));
   EXPECT_TRUE(kept.ended());
   EXPECT_FALSE(other.ended());
+}
+
+TEST_F(EventLogTest, AnEarlierEndOfAJobThatWasSubmittedAgainEndsNoWatching) {
+  log_.Append("a", {.event = "done"});
+  log_.Append("a", {.event = "state"});
+  KeptEvents kept;
+  log_.Watch("a", "", kept.NewWatcher(), false);
+  DeliverAll(log_);
+  EXPECT_THAT(kept.TakeAll(), ElementsAre("done:3-1", "state:3-2"));
+  EXPECT_FALSE(kept.ended());
+}
+
+// Whoever appends waits for no watcher, and a watcher that lags is told what it missed.
+TEST_F(EventLogTest, AWatcherThatLagsIsToldOfTheGap) {
+  KeptEvents kept;
+  log_.Watch("a", "", kept.NewWatcher(), false);
+  Fill(log_, 1);
+  DeliverAll(log_);
+  kept.TakeAll();
+  Fill(log_, 6);
+  DeliverAll(log_);
+  EXPECT_THAT(kept.TakeAll(),
+              ElementsAre("gap:3-3", "step:3-4", "step:3-5", "step:3-6", "step:3-7"));
+}
+
+TEST_F(EventLogTest, ALongReplayIsGivenInParts) {
+  EventLog log(TermNumber(3), 1000);
+  for (int i = 0; i < 600; ++i) log.Append("a", {.event = "step"});
+  KeptEvents first, second;
+  log.Watch("a", "", first.NewWatcher(), false);
+  log.Watch("a", "", second.NewWatcher(), false);
+  EXPECT_TRUE(log.Deliver());
+  EXPECT_EQ(first.TakeAll().size(), 256u);
+  EXPECT_EQ(second.TakeAll().size(), 256u) << "nobody waits for another's whole replay";
+  DeliverAll(log);
+  EXPECT_EQ(first.TakeAll().size(), 344u);
 }
 
 }  // namespace

@@ -68,6 +68,23 @@ TEST_F(JobApiTest, OtherDigestsAreOtherQueriesOfWhichSomeMayWait) {
   EXPECT_TRUE(absl::IsNotFound(NextDigest().status())) << "there is room again";
 }
 
+// So nothing that is decided waits for whoever reads, however many they are.
+TEST_F(JobApiTest, ReadersAreAnsweredWithoutTheThreadThatDecides) {
+  SubmitJob();
+  std::promise<void> enough;
+  HoldUp(enough);
+  int answers = 0;
+  api_->Get("a", [&](const absl::StatusOr<JobInfo>& job) { answers += job.ok() ? 1 : 0; });
+  api_->List({}, [&](const absl::StatusOr<JobPage>& page) {
+    answers += page.ok() && page->jobs.size() == 1 ? 1 : 0;
+  });
+  api_->Get("b", [&](const absl::StatusOr<JobInfo>& job) {
+    answers += absl::IsNotFound(job.status()) ? 1 : 0;
+  });
+  EXPECT_EQ(answers, 3);
+  enough.set_value();
+}
+
 TEST_F(JobApiTest, QueriesThatWaitAreToldThatTheCoordinatorEnds) {
   SubmitJob();
   HoldUpAnswers();
