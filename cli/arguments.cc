@@ -209,7 +209,7 @@ void AddJobCommands(CLI::App& app, RemoteArguments& remote) {
   with_job("status", "show how a job stands, and its members");
   with_job("watch", "follow a job's events until it is over");
   with_job("stop", "stop a job after a checkpoint; it can go on later")->footer(kStopFooter);
-  with_job("cancel", "end a job for good");
+  with_job("cancel", "end a job for good, also one that was stopped or failed");
   CLI::App* remove = with_job("delete", "delete a job that has ended, with its checkpoints");
   remove->add_flag("--yes", remote.yes, "do not ask");
   remove->footer(kDeleteFooter);

@@ -72,6 +72,8 @@ class Cluster {
   virtual void After(Duration delay, std::function<void()> call) = 0;
   virtual std::string url() const = 0;  // of the REST interface
   virtual std::string folder() const = 0;
+  // Those that have been started and have not ended, as the coordinator said last.
+  virtual std::vector<std::string> JobsUnderWay() const = 0;
   virtual std::vector<std::string> MissedFaults() const = 0;  // that have not happened, for people
   // Faults do not wait for steps of the job beyond this one.
   virtual void JobEndsAfter(const std::string& job, int64_t last_step) = 0;

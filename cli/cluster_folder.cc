@@ -3,10 +3,13 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/printable.h"
 #include "lib/base/status.h"
+#include "lib/domain/job_id.h"
 #include "nlohmann/json.hpp"
 
 namespace muster::cli {
@@ -16,6 +19,19 @@ namespace fs = std::filesystem;
 
 std::string JobFolder(const std::string& cluster, const std::string& job) {
   return absl::StrCat(cluster, "/jobs/", job);
+}
+
+// Which job of its id the folder belongs to (agent/runtime/run_folder.h).
+std::optional<int64_t> FirstStartIn(const std::string& folder) {
+  std::ifstream in(folder + "/first_start");
+  int64_t number = 0;
+  if (in >> number) return number;
+  return std::nullopt;
+}
+
+absl::Status CannotRemove(const std::string& path, const std::error_code& error) {
+  return absl::PermissionDeniedError(
+      absl::StrCat("cannot remove ", path, ": ", error.message(), "; remove it by hand"));
 }
 
 }  // namespace
@@ -32,20 +48,32 @@ std::string UrlOfCluster(const std::string& cluster) {
   return is_there ? "http://" + object["http"].get<std::string>() : "";
 }
 
-absl::Status RemoveJobFolder(const std::string& cluster, const std::string& job) {
+absl::Status RemoveJobFolder(const std::string& cluster, const std::string& job,
+                             int64_t first_start) {
   MUSTER_RETURN_IF_ERROR(CheckJobId(job));
   const std::string folder = JobFolder(cluster, job);
+  if (FirstStartIn(folder) != first_start) return absl::OkStatus();
+  // No job has an id like that, so whoever makes the folder meanwhile for the next job of the id
+  // loses nothing.
+  const std::string aside = absl::StrCat(cluster, "/jobs/.deleted-", job, "-", first_start);
   std::error_code error;
-  fs::remove_all(folder, error);
-  if (!error) return absl::OkStatus();
-  return absl::PermissionDeniedError(
-      absl::StrCat("cannot remove ", folder, ": ", error.message(), "; remove it by hand"));
+  fs::rename(folder, aside, error);
+  if (error == std::errc::no_such_file_or_directory) return absl::OkStatus();
+  if (error) return CannotRemove(folder, error);
+  if (FirstStartIn(aside) != first_start) {  // the next job came between our look and the renaming
+    fs::rename(aside, folder, error);
+    return error ? CannotRemove(aside, error) : absl::OkStatus();
+  }
+  fs::remove_all(aside, error);
+  if (!error || error == std::errc::no_such_file_or_directory) return absl::OkStatus();
+  return CannotRemove(aside, error);
 }
 
 absl::Status CheckJobId(const std::string& job) {
-  if (!job.empty() && job[0] != '.' && job.find('/') == std::string::npos) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("'", job, "' is not the id of a job; muster list shows all jobs"));
+  if (IsJobId(job)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("'", Cut(Printable(job)),
+                                                 "' is not the id of a job: an id is ", JobIdRule(),
+                                                 "; muster list shows all jobs"));
 }
 
 }  // namespace muster::cli

@@ -2,6 +2,7 @@
 // (docs/operations.md).
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
@@ -14,10 +15,12 @@ std::string LogFolder(const std::string& cluster, const std::string& job);
 // Where its coordinator answers, "http://127.0.0.1:8080"; empty: the folder does not say.
 std::string UrlOfCluster(const std::string& cluster);
 
-// Removes what the processes of a job left there: logs and lane counts. Nothing there is no error.
-absl::Status RemoveJobFolder(const std::string& cluster, const std::string& job);
+// Removes what the processes of a job left there: logs and lane counts. Nothing there is no error,
+// and what belongs to another job of that id stays.
+absl::Status RemoveJobFolder(const std::string& cluster, const std::string& job,
+                             int64_t first_start);
 
-// kInvalidArgument: this cannot be the id of a job, nor the name of a folder.
+// kInvalidArgument: this cannot be the id of a job, as the coordinator says it, too.
 absl::Status CheckJobId(const std::string& job);
 
 }  // namespace muster::cli

@@ -40,19 +40,26 @@ absl::StatusOr<bool> Confirm(const RemoteArguments& arguments, const JobStatus& 
                    "asked; --yes deletes without asking"));
 }
 
+// Once nothing is left of a job, its id may be taken again. Until then it is being deleted, so one
+// that is not is another job.
+bool IsAnother(const JobStatus& seen, const JobStatus& deleted) {
+  return !seen.deleting || seen.first_start != deleted.first_start;
+}
+
 // What is kept of a large job takes a while to remove.
-absl::Status AwaitGone(const std::string& id, const RestClient& rest) {
+absl::Status AwaitGone(const JobStatus& deleted, const RestClient& rest) {
   for (int look = 0; look < kLooks; ++look) {
-    const absl::StatusOr<JobStatus> job = rest.Job(id);
+    const absl::StatusOr<JobStatus> job = rest.Job(deleted.id);
     if (absl::IsNotFound(job.status())) return absl::OkStatus();
     if (!job.ok() && !IsPassing(job.status())) return job.status();
+    if (job.ok() && IsAnother(*job, deleted)) return absl::OkStatus();
     // The coordinator says of one that it could not delete why.
-    if (job.ok() && (!job->deleting || absl::StartsWith(job->reason, "could not be deleted")))
-      return absl::UnavailableError(absl::StrCat("job ", id, " ", job->reason));
+    if (job.ok() && absl::StartsWith(job->reason, "could not be deleted"))
+      return absl::UnavailableError(absl::StrCat("job ", deleted.id, " ", job->reason));
     std::this_thread::sleep_for(kPause);
   }
   return absl::DeadlineExceededError(
-      absl::StrCat("job ", id, " is still being deleted; the coordinator goes on with it"));
+      absl::StrCat("job ", deleted.id, " is still being deleted; the coordinator goes on with it"));
 }
 
 // Logs lie with the agent. One cluster has several addresses (localhost, 127.0.0.1, a tunnel), so
@@ -60,20 +67,23 @@ absl::Status AwaitGone(const std::string& id, const RestClient& rest) {
 // knew the job before the deletion and knows it no more after that.
 class FolderOfCluster {
  public:
-  FolderOfCluster(const RemoteArguments& arguments, std::string job)
-      : job_(std::move(job)),
-        url_(UrlOfCluster(arguments.dir)),
-        is_to_(url_ == arguments.to),
-        knew_job_(is_to_ || (!url_.empty() && RestClient(url_).Job(job_).ok())) {}
+  FolderOfCluster(const RemoteArguments& arguments, const JobStatus& job)
+      : rest_(UrlOfCluster(arguments.dir)), knew_job_(Knows(job)) {}
 
-  bool IsOfTheSameCluster() const {
-    return is_to_ || (knew_job_ && absl::IsNotFound(RestClient(url_).Job(job_).status()));
+  bool IsOfTheClusterOf(const JobStatus& deleted) const {
+    const absl::StatusOr<JobStatus> seen = rest_.Job(deleted.id);
+    const bool is_gone =
+        seen.ok() ? seen->first_start != deleted.first_start : absl::IsNotFound(seen.status());
+    return knew_job_ && is_gone;
   }
 
  private:
-  const std::string job_;
-  const std::string url_;
-  const bool is_to_;
+  bool Knows(const JobStatus& job) const {
+    const absl::StatusOr<JobStatus> seen = rest_.Job(job.id);
+    return seen.ok() && seen->first_start == job.first_start;
+  }
+
+  const RestClient rest_;
   const bool knew_job_;
 };
 
@@ -83,16 +93,17 @@ absl::StatusOr<int> Delete(const RemoteArguments& arguments, const RestClient& r
                            const Asker& ask, std::ostream& out) {
   MUSTER_ASSIGN_OR_RETURN(const JobStatus job, rest.Job(arguments.job));
   MUSTER_RETURN_IF_ERROR(CheckOver(job));
-  const FolderOfCluster folder(arguments, job.id);
+  const FolderOfCluster folder(arguments, job);
   MUSTER_ASSIGN_OR_RETURN(const bool wanted, Confirm(arguments, job, ask));
   if (!wanted) {
     out << "job " << job.id << " is kept" << std::endl;
     return kExitStopped;
   }
-  MUSTER_RETURN_IF_ERROR(rest.Delete(job.id));
-  MUSTER_RETURN_IF_ERROR(AwaitGone(job.id, rest));
-  const bool is_here = folder.IsOfTheSameCluster();
-  if (is_here) MUSTER_RETURN_IF_ERROR(RemoveJobFolder(arguments.dir, job.id));
+  MUSTER_ASSIGN_OR_RETURN(const JobStatus deleted, rest.Delete(job.id));
+  MUSTER_RETURN_IF_ERROR(AwaitGone(deleted, rest));
+  const bool is_here = folder.IsOfTheClusterOf(deleted);
+  if (is_here)
+    MUSTER_RETURN_IF_ERROR(RemoveJobFolder(arguments.dir, deleted.id, deleted.first_start));
   if (arguments.json) {
     out << Text(nlohmann::ordered_json({{"id", job.id},
                                         {"deleted", true},

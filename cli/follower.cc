@@ -114,12 +114,20 @@ bool Follower::Submit(JobStatus& job) {
       job = *std::move(accepted);
       return true;
     }
-    if (!IsPassing(accepted.status())) {
+    if (!IsPassing(accepted.status()) && !WillBeStopped(accepted.status())) {
       post_([this, why = accepted.status()] { events_.on_refused(why); });
       return false;
     }
     if (!Pause()) return false;
   }
+}
+
+// A stop that was asked for before everything was cut off comes to its end first: then the job goes
+// on. It may have come there since it was refused.
+bool Follower::WillBeStopped(const absl::Status& refused) const {
+  if (!absl::IsFailedPrecondition(refused)) return false;
+  const absl::StatusOr<JobStatus> job = rest_.Job(id_);
+  return job.ok() && !job->deleting && (job->state == "stopping" || job->state == "stopped");
 }
 
 // Also true when this is being destroyed.

@@ -45,6 +45,7 @@ class Follower {
   void Follow();
   void CarryWishes();
   bool Submit(JobStatus& job);
+  bool WillBeStopped(const absl::Status& refused) const;
   bool FinishIfOver();
   bool OnEvent(const JobEvent& event);
   void SetWish(Wish wish);

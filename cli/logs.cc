@@ -118,7 +118,6 @@ absl::StatusOr<int> Follow(const RemoteArguments& arguments, const RestClient& r
 
 absl::StatusOr<int> Logs(const RemoteArguments& arguments, const RestClient& rest,
                          std::ostream& out) {
-  MUSTER_RETURN_IF_ERROR(CheckJobId(arguments.job));
   const std::string folder = LogFolder(arguments.dir, arguments.job);
   JobLogs logs(folder, arguments.member);
   if (arguments.follow) {

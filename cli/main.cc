@@ -99,6 +99,7 @@ class AgentCluster final : public cli::Cluster {
   }
   std::string url() const override { return local_->url(); }
   std::string folder() const override { return local_->folder().path(); }
+  std::vector<std::string> JobsUnderWay() const override { return local_->WantedJobs(); }
   std::vector<std::string> MissedFaults() const override { return local_->MissedFaults(); }
   void JobEndsAfter(const std::string& job, int64_t last_step) override {
     local_->JobEndsAfter(job, last_step);

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "cli/cluster_folder.h"
 #include "cli/format.h"
 #include "cli/job_file.h"
 #include "cli/job_run.h"
@@ -16,6 +17,7 @@
 #include "lib/base/exit_codes.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
+#include "lib/http/client.h"
 #include "lib/wire/job_codec.h"
 
 namespace muster::cli {
@@ -161,6 +163,9 @@ absl::StatusOr<int> Audit(const RemoteArguments& arguments, const RestClient& re
 
 absl::StatusOr<int> Run(const RemoteArguments& arguments, const RestClient& rest, std::ostream& out,
                         const Asker& ask) {
+  const bool names_a_job = arguments.command != Command::kList &&
+                           !(arguments.command == Command::kSubmit && arguments.job.empty());
+  if (names_a_job) MUSTER_RETURN_IF_ERROR(CheckJobId(arguments.job));
   switch (arguments.command) {
     case Command::kSubmit: return Submit(arguments, rest, out);
     case Command::kStatus: return Status(arguments, rest, out);
@@ -183,7 +188,7 @@ int Remote(const RemoteArguments& arguments, std::ostream& out, std::ostream& er
   const absl::StatusOr<int> code = Run(arguments, RestClient(arguments.to), out, ask);
   if (code.ok()) return *code;
   err << "muster: " << code.status().message() << std::endl;
-  if (absl::IsUnavailable(code.status()))
+  if (http::NobodyListens(code.status()))
     err << "Does a cluster run there? muster up starts one, and --to says where it is."
         << std::endl;
   return ExitCodeOf(code.status());

@@ -69,6 +69,7 @@ JobStatus StatusFrom(const Json& object) {
   Read(object, "state", job.state);
   Read(object, "reason", job.reason);
   Read(object, "deleting", job.deleting);
+  Read(object, "first_start", job.first_start);
   Read(object, "step", job.step);
   Read(object, "steps", job.steps);
   Read(object, "epoch", job.epoch);
@@ -194,9 +195,10 @@ absl::StatusOr<JobStatus> RestClient::Stop(const std::string& id) const {
   return ParseJobStatus(answer);
 }
 
-absl::Status RestClient::Delete(const std::string& id) const {
+absl::StatusOr<JobStatus> RestClient::Delete(const std::string& id) const {
   MUSTER_ASSIGN_OR_RETURN(const http::Response response, http::Delete(url_ + PathOf(id)));
-  return http::StatusFromResponse(response);
+  MUSTER_RETURN_IF_ERROR(http::StatusFromResponse(response));
+  return ParseJobStatus(response.body);
 }
 
 absl::StatusOr<JobStatus> RestClient::Cancel(const std::string& id) const {

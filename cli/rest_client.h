@@ -28,6 +28,7 @@ struct JobStatus {
   std::string state;
   std::string reason;
   bool deleting = false;
+  int64_t first_start = 0;  // which job of that id it is; 0: it never started
   int64_t step = 0;
   int64_t steps = 0;
   int64_t epoch = 0;
@@ -105,7 +106,8 @@ class RestClient {
   absl::StatusOr<JobStatus> Job(const std::string& id) const;
   // After a checkpoint. The job as it is now; one that was over before stays as it was.
   absl::StatusOr<JobStatus> Stop(const std::string& id) const;
-  absl::Status Delete(const std::string& id) const;
+  // The job that is being deleted.
+  absl::StatusOr<JobStatus> Delete(const std::string& id) const;
   // The job as it is now; one that was over before stays as it was.
   absl::StatusOr<JobStatus> Cancel(const std::string& id) const;
   // Of the step `from` and later ones.

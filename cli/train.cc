@@ -1,8 +1,6 @@
 #include "cli/train.h"
 
-#include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -106,24 +104,15 @@ class UpRun {
 
  private:
   ClusterEvents Events() {
-    return {.on_start = [this](const ProcessStart& start) { OnStart(start); },
-            .on_exit = [this](const ProcessExit& exit) { OnExit(exit); },
+    return {.on_exit = [this](const ProcessExit& exit) { OnExit(exit); },
             .on_fault = [this](const std::string& text) { Say(text); },
             .on_coordinator = [this](bool up) { OnCoordinator(up); },
             .on_interrupt = [this](int) { OnInterrupt(); },
             .on_stopped = [this] { cluster_->Quit(); }};
   }
 
-  void OnStart(const ProcessStart& start) {
-    if (!start.job.empty()) running_[start.job].insert(start.process);
-  }
-
   void OnExit(const ProcessExit& exit) {
     if (stopping_) return;
-    if (const auto job = running_.find(exit.job); job != running_.end()) {
-      job->second.erase(exit.process);
-      if (job->second.empty()) running_.erase(job);
-    }
     Say(exit.job.empty() ? exit.text : absl::StrCat("job ", exit.job, ": ", exit.text));
     if (!exit.given_up || !exit.is_coordinator) return;
     Say(PrintableLines(exit.last_lines));
@@ -144,9 +133,8 @@ class UpRun {
   }
 
   std::string WhatIsCutOff() const {
-    if (running_.empty()) return "stopping; no job is under way";
-    std::vector<std::string> jobs;
-    for (const auto& [job, processes] : running_) jobs.push_back(job);
+    const std::vector<std::string> jobs = cluster_->JobsUnderWay();
+    if (jobs.empty()) return "stopping; no job is under way";
     return absl::StrCat("stopping, which cuts off ", jobs.size() == 1 ? "job " : "jobs ",
                         Join(jobs), "; the same command goes on with ",
                         jobs.size() == 1 ? "it" : "them", ", from the newest checkpoint");
@@ -161,7 +149,6 @@ class UpRun {
 
   const Terminal& terminal_;
   std::unique_ptr<Cluster> cluster_;
-  std::map<std::string, std::set<std::string>> running_;  // by job, of its processes
   int code_ = kExitDone;
   bool stopping_ = false;
 };

@@ -70,9 +70,7 @@ void Agent::Act(const Spawn& action) {
 
 void Agent::Act(const SendSignal& action) { Send(action.key, action.signal); }
 
-void Agent::Act(const TellCoordinator& action) {
-  CallIfSet(events_.tell_coordinator, action.exited);
-}
+void Agent::Act(const ReportExit& action) { CallIfSet(events_.tell_coordinator, action.exited); }
 
 void Agent::Act(const NoteExit& action) { CallIfSet(events_.on_exit, action); }
 

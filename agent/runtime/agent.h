@@ -70,7 +70,7 @@ class Agent {
   void Drain();
   void Act(const Spawn& action);
   void Act(const SendSignal& action);
-  void Act(const TellCoordinator& action);
+  void Act(const ReportExit& action);
   void Act(const NoteExit& action);
   void Send(const ProcessKey& key, int signal);
   void ReadReports(const ProcessKey& key);

@@ -79,7 +79,7 @@ LocalCluster::LocalCluster(EventLoop& loop, Transport& transport, LocalClusterOp
       run_before_(LanesRunBefore(folder_)),
       metrics_{{kCoordinatorKey, addresses_.http}},
       agent_(loop,
-             {.log_file = [this](const ProcessKey& key) { return folder_.LogFile(key); },
+             {.log_file = [this](const ProcessKey& key) { return LogFile(key); },
               .command = [this](const Spawn& spawn) { return CommandFor(spawn); },
               .lanes = [this](const ProcessKey& key) { return LanesOf(key); },
               .supervisor = WithSlots(options_.supervisor, options_.slots),
@@ -107,6 +107,13 @@ void LocalCluster::Start() {
 }
 
 void LocalCluster::Stop() { agent_.Do(StopAll{}); }
+
+std::vector<std::string> LocalCluster::WantedJobs() const {
+  std::vector<std::string> wanted;
+  for (const auto& [id, job] : jobs_)
+    if (job.is_wanted) wanted.push_back(id);
+  return wanted;
+}
 
 std::vector<std::string> LocalCluster::CommandFor(const Spawn& spawn) const {
   std::vector<std::string> command =
@@ -164,6 +171,7 @@ LaneCount LocalCluster::LanesOf(const ProcessKey& key) {
 }
 
 void LocalCluster::OnWanted(const Wanted& wanted) {
+  for (auto& [id, job] : jobs_) job.is_wanted = false;
   for (const JobProcesses& job : wanted.jobs) Begin(job);
   agent_.Do(WantMembers{wanted});
   std::erase_if(jobs_, [this](const auto& job) { return !agent_.Has(job.first); });
@@ -173,20 +181,32 @@ void LocalCluster::Begin(const JobProcesses& wanted) {
   const std::string& id = wanted.job;
   const auto [it, is_new] = jobs_.try_emplace(id);
   Job& job = it->second;
+  job.is_wanted = true;
+  job.first_start = wanted.first_start;
   // The job of that id may have been deleted, with its folder or without, and submitted again: we
-  // do not hear of a deletion. Where the folder cannot be made, no process of the job can be
-  // started, and that is told.
+  // do not hear of a deletion.
   if (folder_.HoldsAnotherJob(id, wanted.first_start)) {
     job.run_before.clear();
     run_before_.erase(id);
   }
-  if (const absl::Status made = folder_.MakeJob(id, wanted.first_start); !made.ok())
-    LogWarning("%s", made.message());
+  MakeFolder(id, job);
   if (is_new) {
     if (auto before = run_before_.extract(id); !before.empty())
       job.run_before = std::move(before.mapped());
   }
   if (!std::exchange(job.told_before, true)) TellLanesRunBefore(id, job);
+}
+
+// Where it cannot be made, no process of the job can be started, and that is told.
+void LocalCluster::MakeFolder(const std::string& id, const Job& job) const {
+  if (const absl::Status made = folder_.MakeJob(id, job.first_start); !made.ok())
+    LogWarning("%s", made.message());
+}
+
+// Of a process that is about to start. Somebody may have removed the folder since the last one did.
+std::string LocalCluster::LogFile(const ProcessKey& key) const {
+  if (const auto job = jobs_.find(key.job); job != jobs_.end()) MakeFolder(key.job, job->second);
+  return folder_.LogFile(key);
 }
 
 void LocalCluster::TellLanesRunBefore(const std::string& id, Job& job) {

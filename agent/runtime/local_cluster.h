@@ -48,6 +48,8 @@ class LocalCluster {
   // "http://127.0.0.1:PORT", the same as long as this lives.
   std::string url() const { return "http://" + addresses_.http; }
   const RunFolder& folder() const { return folder_; }
+  // Whose processes the coordinator wants to run, by what it said last: they are under way.
+  std::vector<std::string> WantedJobs() const;
   std::vector<std::string> MissedFaults() const { return agent_.MissedFaults(); }
   void JobEndsAfter(const std::string& job, int64_t last_step) {
     agent_.JobEndsAfter(job, last_step);
@@ -68,12 +70,16 @@ class LocalCluster {
   using LanesByName = std::vector<std::pair<std::string, LaneCount>>;
   // What this host knows of a job, as long as it is wanted or a process of it runs.
   struct Job {
+    bool is_wanted = false;  // if not, its last processes are ending
+    StartNumber first_start;
     LanesByName run_before;    // by workers that ended together with an earlier agent of the folder
     bool told_before = false;  // … to the coordinator of this session
     std::map<std::string, Incarnation> counted;  // by worker, the last one whose lanes were told
   };
   static std::map<std::string, LanesByName> LanesRunBefore(const RunFolder& folder);
   void Begin(const JobProcesses& wanted);
+  void MakeFolder(const std::string& id, const Job& job) const;
+  std::string LogFile(const ProcessKey& key) const;
   void TellLanesRunBefore(const std::string& id, Job& job);
 
   const LocalClusterOptions options_;

@@ -15,6 +15,7 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -59,7 +60,16 @@ absl::Status MakeFolder(const std::string& path) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<int> TakeLock(const std::string& folder) {
+// `muster delete` renames the folder of a job to one that no job can have, then removes it. What is
+// left was cut short.
+void RemoveDeletedJobs(const std::string& jobs) {
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(jobs, none))
+    if (absl::StartsWith(entry.path().filename().string(), ".deleted-"))
+      fs::remove_all(entry.path(), none);
+}
+
+absl::StatusOr<int> AcquireLock(const std::string& folder) {
   const std::string file = folder + "/lock";
   const int fd = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (fd < 0) return CannotWrite(file, errno);
@@ -160,11 +170,12 @@ absl::StatusOr<RunFolder> RunFolder::Open(const std::string& path) {
   std::error_code error;
   const std::string absolute = fs::absolute(path, error).lexically_normal().string();
   MUSTER_RETURN_IF_ERROR(MakeFolder(absolute));
-  MUSTER_ASSIGN_OR_RETURN(const int lock_fd, TakeLock(absolute));
+  MUSTER_ASSIGN_OR_RETURN(const int lock_fd, AcquireLock(absolute));
   RunFolder folder(absolute, lock_fd);
   for (const std::string& inner :
        {folder.logs(), folder.jobs(), folder.store(), folder.checkpoints()})
     MUSTER_RETURN_IF_ERROR(MakeFolder(inner));
+  RemoveDeletedJobs(folder.jobs());
   return folder;
 }
 

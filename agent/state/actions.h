@@ -1,5 +1,6 @@
 // What the agent's supervisor hears and what it has done: its settings, events and actions. Plain
-// values.
+// values: the settings live as long as the supervisor, an event while it is handled, an action
+// until it is carried out.
 #pragma once
 
 #include <chrono>
@@ -81,7 +82,7 @@ struct SendSignal {
   ProcessKey key;
   int signal = 0;
 };
-struct TellCoordinator {
+struct ReportExit {
   ProcessExited exited;
 };
 enum class AfterExit {
@@ -97,7 +98,7 @@ struct NoteExit {  // for people
   Duration delay{};
   std::string text;  // "worker-2 was killed by SIGKILL; it starts again in 0.2 s"
 };
-using SupervisorAction = std::variant<Spawn, SendSignal, TellCoordinator, NoteExit>;
+using SupervisorAction = std::variant<Spawn, SendSignal, ReportExit, NoteExit>;
 using SupervisorActions = std::vector<SupervisorAction>;
 
 }  // namespace muster::agent

@@ -1,4 +1,5 @@
-// How a process ended and what follows from it for its host agent. Pure.
+// How a process ended and what follows from it for its host agent: plain values and pure functions
+// of them.
 #pragma once
 
 #include <string>

@@ -30,7 +30,7 @@ std::string When(const Fault& fault) {
   return absl::StrFormat(" after %g s", Seconds(*fault.at_time));
 }
 
-// With its job where the plan names one.
+// The process, together with its job where the plan names one.
 std::string NameOf(const Fault& fault, const std::string& process) {
   const bool of_job = !fault.job.empty() && process != kCoordinatorKey.name;
   return of_job ? absl::StrCat(process, " of ", fault.job) : process;
@@ -85,8 +85,8 @@ bool FaultDriver::IsDue(const Fault& fault, const std::string& job, Time now) co
   return fault.at_step && pace != paces_.end() && pace->second.step >= *fault.at_step;
 }
 
-// A job that the fault means and that has reached its step: a fault of the coordinator goes by the
-// steps of that job.
+// A job that the fault means and that has reached the fault's step. A fault of the coordinator is
+// timed by the steps of that job.
 std::optional<std::string> FaultDriver::JobInTime(const Fault& fault, Time now) const {
   for (const auto& [job, pace] : paces_)
     if (IsOf(fault, job) && IsDue(fault, job, now)) return job;

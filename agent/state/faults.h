@@ -1,6 +1,7 @@
 // A fault plan: at a step or second, kill or pause a process and keep it so for some steps or
 // seconds. Pure: told how far training is and what runs, it says what to do to whom. A random
-// target follows from the seed and the plan alone as long as the same workers run.
+// target follows from the seed and the plan alone as long as the same workers run. A FaultDriver
+// lives as long as its agent.
 #pragma once
 
 #include <cstdint>

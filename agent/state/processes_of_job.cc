@@ -65,7 +65,7 @@ void ProcessesOfJob::Want(const std::vector<ProcessWanted>& wanted, Time now, Ac
     const auto [it, is_new] = processes_.try_emplace(process.name);
     it->second.role = process.role;
     it->second.wanted = true;
-    // It left, because a person told it to go perhaps; its job goes on.
+    // It left, perhaps because a person told it to go, and its job goes on.
     const bool starts_again = it->second.phase == Phase::kFinished;
     if (starts_again) it->second.StartAfresh();
     if (is_new || starts_again) {
@@ -99,7 +99,7 @@ void ProcessesOfJob::OnExit(const std::string& name, const Exit& exit, Time now,
   note.text = WhatHappened(key, exit) + WhatFollows(exit, after, note.delay);
   process.phase = PhaseAfter(after);
   process.due = now + note.delay;
-  if (!is_coordinator()) out.push_back(TellCoordinator{ReportOf(name, process, exit)});
+  if (!is_coordinator()) out.push_back(ReportExit{ReportOf(name, process, exit)});
   out.push_back(std::move(note));
   if (!process.wanted) processes_.erase(it);
 }
@@ -164,7 +164,7 @@ void ProcessesOfJob::OnProgress(const std::string& name, Time now) {
 // Exits are told again even if the process runs again: only we know what the earlier one had run,
 // and a coordinator that was away would wait for it until its lease is over.
 void ProcessesOfJob::OnSessionUp(Actions& out) {
-  for (ProcessExited& exited : EndsToTell()) out.push_back(TellCoordinator{std::move(exited)});
+  for (ProcessExited& exited : EndsToTell()) out.push_back(ReportExit{std::move(exited)});
   for (auto& [name, process] : processes_) {
     if (is_coordinator()) {
       // It could not work for now, and has recovered; reset the back-off.
@@ -173,7 +173,7 @@ void ProcessesOfJob::OnSessionUp(Actions& out) {
     }
     const bool told = process.last_exit && process.last_exit->lanes.incarnation != Incarnation{};
     if (!Runs(process) && process.last_exit && !told)
-      out.push_back(TellCoordinator{ReportOf(name, process, *process.last_exit)});
+      out.push_back(ReportExit{ReportOf(name, process, *process.last_exit)});
   }
 }
 

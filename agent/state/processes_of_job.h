@@ -45,10 +45,10 @@ class ProcessesOfJob {
 
   std::optional<Time> NextTick(const MayStart& may_start) const;
   StartNumber start() const { return start_; }
-  std::deque<ProcessExited> EndsToTell()
-      const;                 // what OnSessionUp tells of those who had run lanes
-  size_t LettingGo() const;  // that run and are wanted no more
-  // That run, or have run and wait to be started again: nobody else takes their places.
+  // What OnSessionUp tells of those that had run lanes.
+  std::deque<ProcessExited> EndsToTell() const;
+  size_t LettingGo() const;  // how many run and are wanted no more
+  // How many run, or have run and wait to be started again: nobody else takes their places.
   size_t Places() const;
   bool HasPlace(const std::string& name) const;
   bool Runs(const std::string& name) const;

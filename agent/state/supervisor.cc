@@ -99,8 +99,8 @@ void Supervisor::On(const WantCoordinator&, Time now, Actions& out) {
       .Want({{kCoordinatorKey.name, Role::kWorker}}, now, out);
 }
 
-// Another start of the job than the last: what was of that one is let go and forgotten, but for
-// what its workers had run.
+// Where the job is started anew, the processes of its last start are let go and forgotten, except
+// for what its workers had run.
 ProcessesOfJob& Supervisor::StartOf(const JobProcesses& wanted, Time now, Actions& out) {
   Starts& starts = jobs_[wanted.job];
   if (!starts.empty() && starts.back().start() == wanted.start) return starts.back();

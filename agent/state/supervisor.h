@@ -1,7 +1,7 @@
 // Decides which processes of a host run: starts what is wanted, starts again what failed (with
 // back-off), gives up on what fails over and over, stops what is wanted no more. A pure state
 // machine: Step(event, now) → actions. It holds the processes of each start of each job apart and
-// passes events on to them. Not thread-safe.
+// passes events on to them. Not thread-safe. Lives as long as its agent.
 //
 // The member processes of jobs are wanted by the coordinator (Wanted); the coordinator itself by
 // the agent alone.
@@ -47,8 +47,7 @@ class Supervisor {
   void On(const StopAll&, Time now, Actions& out);
   void On(const Tick&, Time now, Actions& out);
 
-  // Of one job, by start: the last is the one that is wanted, of those before it processes still
-  // run.
+  // The starts of one job. The last one is wanted; of the earlier ones, processes still run.
   using Starts = std::list<ProcessesOfJob>;
   struct Members {  // of all jobs
     size_t places = 0;

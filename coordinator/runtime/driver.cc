@@ -249,9 +249,8 @@ absl::StatusOr<KnownJobsPtr> Driver::Known() const {
 
 void Driver::Watch(const std::string& job, const std::string& after,
                    std::function<void(absl::Status)> found, std::shared_ptr<JobWatcher> watcher) {
-  const auto answer = Once<bool>([found = std::move(found)](const absl::StatusOr<bool>& known) {
-    found(known.status());
-  });
+  const auto answer = Once<bool>(
+      [found = std::move(found)](const absl::StatusOr<bool>& known) { found(known.status()); });
   Post(kRequests, [this, job, after, answer, watcher = std::move(watcher)] {
     if (failure_.ok()) Look();
     const Jobs& jobs = failure_.ok() ? looked_at_ : last_written_;
@@ -309,7 +308,8 @@ void Driver::Handle(const Input& input) {
   TimeCheckpoint(input);
   for (Action& action : coordinator_.Handle(input, clock_.Now())) Sort(std::move(action));
   const JobDeleted* deleted = std::get_if<JobDeleted>(&input);
-  if (deleted != nullptr && coordinator_.jobs().Find(deleted->id) == nullptr) ForgetJob(deleted->id);
+  if (deleted != nullptr && coordinator_.jobs().Find(deleted->id) == nullptr)
+    ForgetJob(deleted->id);
 }
 
 void Driver::TimeCheckpoint(const Input& input) {
@@ -475,6 +475,8 @@ void Driver::CarryOut(const ToMembers& action) {
   sealed_ = sealed_ || std::holds_alternative<Seal>(action.message);
   sessions_.TellAll(action.members, action.message);
 }
+
+void Driver::CarryOut(const EndSession& action) { sessions_.End(action.member, action.why); }
 
 void Driver::CarryOut(const ToAgents& action) { sessions_.TellAgents(action.wanted); }
 

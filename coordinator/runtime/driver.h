@@ -114,6 +114,7 @@ class Driver {
 
   void CarryOut(const ToMember& action);
   void CarryOut(const ToMembers& action);
+  void CarryOut(const EndSession& action);
   void CarryOut(const ToAgents& action);
   void CarryOut(const CommitManifest& action);
   void Commit(const Manifest& manifest);

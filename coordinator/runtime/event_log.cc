@@ -84,9 +84,8 @@ void EventLog::Watch(const std::string& job, const std::string& after,
   {
     const MutexLock lock(mutex_);
     const bool other_term = (place.term && *place.term != term_.value()) || place.seq >= next_;
-    watchers_.push_back(std::make_shared<Watcher>(Watcher{job, std::move(watcher),
-                                                          other_term ? 0 : place.seq, next_,
-                                                          other_term, over}));
+    watchers_.push_back(std::make_shared<Watcher>(
+        Watcher{job, std::move(watcher), other_term ? 0 : place.seq, next_, other_term, over}));
     news_ = true;
   }
   changed_.NotifyOne();

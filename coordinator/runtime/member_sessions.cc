@@ -144,6 +144,11 @@ void MemberSessions::TellAgents(const Wanted& wanted) {
     if (std::holds_alternative<Agent>(peer.who)) Send(*peer.session, FrameOfMany(header));
 }
 
+void MemberSessions::End(const MemberId& member, const std::string& why) {
+  const auto it = by_member_.find(member);
+  if (it != by_member_.end()) Refuse(it->second, why);
+}
+
 void MemberSessions::Answer(SessionId id, const FromCoordinator& message) {
   const auto it = peers_.find(id);
   if (it == peers_.end()) return;

@@ -51,6 +51,7 @@ class MemberSessions {
   void Tell(const MemberId& member, const FromCoordinator& message);
   void TellAll(const std::vector<MemberId>& members, const FromCoordinator& message);
   void TellAgents(const Wanted& wanted);
+  void End(const MemberId& member, const std::string& why);
   // An answer without the numeric environment is given again by TellEnvironment, once it is known.
   void Answer(SessionId id, const FromCoordinator& message);
   bool WaitsForEnvironment(const std::string& job) const;

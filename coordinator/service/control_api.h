@@ -42,8 +42,10 @@ struct JobInfo {
   std::string reason;
   std::string waits_for;
   bool deleting = false;  // what is kept of it is being removed
-  int64_t step = 0;       // steps recorded
-  int64_t steps = 0;      // in all; 0: not known yet
+  // Which job of that id it is, once the id was used again after a deletion; 0: it never started.
+  int64_t first_start = 0;
+  int64_t step = 0;   // steps recorded
+  int64_t steps = 0;  // in all; 0: not known yet
   int64_t epoch = 0;
   int64_t epochs = 0;
   uint64_t samples = 0;  // used in the recorded steps
@@ -51,7 +53,8 @@ struct JobInfo {
   std::string digest;
   int64_t digest_step = 0;
   // Once the job is over: the exit code of a program that waited for its end. 0 done, 67 a person
-  // stopped or cancelled it, 64 bad configuration, 65 bad data, 1 otherwise.
+  // stopped or cancelled it, 64 bad configuration, 65 bad data, 78 a worker's numeric environment
+  // differed from the job's, 1 otherwise.
   std::optional<int32_t> exit_code;
   std::string fingerprint;  // 32 hexadecimal digits; empty: none yet
   int64_t fingerprint_step = 0;
@@ -134,10 +137,13 @@ class JobApi {
   virtual ~JobApi() = default;
   // `id` empty: made of the name and random bits. The same id with the same training specification
   // is the same job; one that was stopped goes on. kAlreadyExists: the id has another training
-  // specification; the message names the fields.
+  // specification; the message names the fields. kFailedPrecondition: it is stopping, is being
+  // deleted, or runs with other fields of the runtime specification.
   virtual void Submit(std::string id, JobSpec spec, Reply<SubmittedJob> reply) = 0;
   virtual void Get(const std::string& id, Reply<JobInfo> reply) = 0;
   virtual void List(const JobQuery& query, Reply<JobPage> reply) = 0;
+  // For good, also a job that was stopped or failed and could go on. One that is done or cancelled
+  // stays as it is.
   virtual void Cancel(const std::string& id, Reply<JobInfo> reply) = 0;
   virtual void Stop(const std::string& id, Reply<JobInfo> reply) = 0;
   // What is kept of it is removed, which takes a while; then there is no such job.

@@ -10,8 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
@@ -19,45 +17,39 @@
 #include "coordinator/runtime/once.h"
 #include "coordinator/service/shared_answer.h"
 #include "coordinator/state/plan.h"
+#include "lib/base/digits.h"
 #include "lib/base/mutex.h"
+#include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/checkpoint/catalogue.h"
 #include "lib/checkpoint/load.h"
 #include "lib/config/field_error.h"
+#include "lib/domain/job_id.h"
 #include "lib/domain/ledger.h"
 #include "lib/wire/job_codec.h"
 
 namespace muster::coordinator {
 namespace {
 
-constexpr size_t kLongestId = 100;
 constexpr size_t kLongestNameInId = 60;
 
-bool IsIdCharacter(char c) {
-  return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.';
-}
-
 absl::Status CheckId(const std::string& id) {
-  const bool fits = !id.empty() && id.size() <= kLongestId && id[0] != '.' &&
-                    std::all_of(id.begin(), id.end(), IsIdCharacter);
-  if (fits) return absl::OkStatus();
-  return FieldError("", "id",
-                    absl::StrCat("must be 1 to ", kLongestId,
-                                 " letters, digits, '.', '_' or '-', not beginning with '.'"));
+  if (IsJobId(id)) return absl::OkStatus();
+  return FieldError("", "id", absl::StrCat("must be ", JobIdRule()));
 }
 
 std::string MakeId(const std::string& name) {
   std::string id = name.substr(0, kLongestNameInId);
   for (char& c : id)
-    if (!IsIdCharacter(c)) c = '-';
-  if (id.empty() || id[0] == '.') id.insert(0, "job");
+    if (!IsJobIdCharacter(c)) c = '-';
+  if (id.empty() || IsBadStartOfJobId(id[0])) id.insert(0, "job");
   std::random_device random;
   return absl::StrCat(id, "-", absl::Hex(uint32_t{random()}, absl::kZeroPad8));
 }
 
 absl::Status NoSuchJob(const std::string& id) {
   return absl::NotFoundError(
-      absl::StrCat("there is no job ", id, "; `muster list` shows all jobs"));
+      absl::StrCat("there is no job ", Cut(Printable(id)), "; `muster list` shows all jobs"));
 }
 
 absl::StatusOr<KnownJobPtr> FindJob(const KnownJobs& jobs, const std::string& id) {
@@ -119,6 +111,7 @@ JobInfo Describe(const KnownJob& known, int64_t now_unix_ms) {
                .reason = job.reason,
                .waits_for = status.waits_for,
                .deleting = job.deleting,
+               .first_start = job.first_start.value(),
                .digest = job.ending.digest,
                .views = job.views,
                .recoveries = job.recoveries,
@@ -163,8 +156,7 @@ absl::StatusOr<PageBounds> BoundsOf(const JobQuery& query) {
   if (query.limit < 0 || query.limit > kMostJobsPerPage)
     return FieldError("", "limit", absl::StrCat("must be 1 to ", kMostJobsPerPage));
   bounds.limit = static_cast<size_t>(query.limit == 0 ? kJobsPerPage : query.limit);
-  const bool is_number = absl::SimpleAtoi(query.page_token, &bounds.after) && bounds.after >= 0;
-  if (!query.page_token.empty() && !is_number)
+  if (!query.page_token.empty() && !ParseDigits(query.page_token, &bounds.after))
     return FieldError("", "page_token", "must be the next_page_token of an earlier answer");
   std::vector<std::string> states;
   for (const JobPhase phase : kJobPhases) states.emplace_back(PhaseName(phase));
@@ -301,9 +293,29 @@ class Api final : public JobApi {
       if (step == Step(resume.step)) return absl::OkStatus();
       steps.push_back(absl::StrCat(step.value()));
     }
-    return absl::InvalidArgumentError(absl::StrCat(
-        "resume: there is no checkpoint of step ", resume.step,
-        "; allowed: ", steps.empty() ? "never" : absl::StrJoin(steps, ", "), ", latest"));
+    return FieldError(
+        "", "resume",
+        absl::StrCat("there is no checkpoint of step ", resume.step, "; allowed: ",
+                     steps.empty() ? "never" : absl::StrJoin(steps, ", "), ", latest"));
+  }
+
+  // `other`: the runtime fields that differ. With these a job that was cut off starts again, also
+  // one that was to stop.
+  static absl::Status CheckUnderWay(const JobStatus& status,
+                                    const std::vector<std::string>& other) {
+    const std::string& id = status.job.id;
+    const bool is_cut_off = status.members.empty() && !status.may_have_members;
+    if (status.job.ending.stop_asked && (other.empty() || !is_cut_off))
+      return absl::FailedPreconditionError(
+          absl::StrCat("job ", id, " is stopping; submit it again when it is stopped"));
+    if (other.empty() || is_cut_off) return absl::OkStatus();
+    if (status.members.empty())
+      return absl::UnavailableError(absl::StrCat(
+          "members of job ", id,
+          " may still come back after the restart of the coordinator; retry in a moment"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", id, " is running with other values (", absl::StrJoin(other, "; "),
+                     "); stop it first, then submit it again with these"));
   }
 
   static absl::StatusOr<std::optional<Input>> DecideSubmit(const KnownJobs& jobs,
@@ -325,17 +337,11 @@ class Api final : public JobApi {
     if (status.job.deleting)
       return absl::FailedPreconditionError(
           absl::StrCat("job ", id, " is being deleted; submit it again when it is gone"));
-    if (!CanGoOn(status.job.phase)) {
+    if (Ended(status.job.phase) && !CanGoOn(status.job.phase)) return std::nullopt;
+    if (!Ended(status.job.phase)) {
       const std::vector<std::string> other = RuntimeDifferences(status.job.spec, spec);
-      if (Ended(status.job.phase) || other.empty()) return std::nullopt;
-      if (status.members.empty() && status.may_have_members)
-        return absl::UnavailableError(absl::StrCat(
-            "members of job ", id,
-            " may still come back after the restart of the coordinator; retry in a moment"));
-      if (!status.members.empty())
-        return absl::FailedPreconditionError(
-            absl::StrCat("job ", id, " is running with other values (", absl::StrJoin(other, "; "),
-                         "); stop it first, then submit it again with these"));
+      MUSTER_RETURN_IF_ERROR(CheckUnderWay(status, other));
+      if (other.empty()) return std::nullopt;
     }
     MUSTER_RETURN_IF_ERROR(CheckResume(status, spec.runtime.resume));
     return coordinator::Submit{id, spec};

@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "lib/base/digits.h"
 #include "lib/base/status.h"
 #include "lib/config/document.h"
 #include "lib/wire/job_document.h"
@@ -52,6 +53,7 @@ Json ToJson(const JobInfo& job) {
                {"reason", job.reason},
                {"waits_for", job.waits_for},
                {"deleting", job.deleting},
+               {"first_start", job.first_start},
                {"step", job.step},
                {"steps", job.steps},
                {"epoch", job.epoch},
@@ -219,7 +221,7 @@ absl::StatusOr<std::optional<int64_t>> StepIn(const http::Request& request, cons
   const auto query = request.query.find(key);
   if (query == request.query.end()) return std::nullopt;
   int64_t number = 0;
-  if (absl::SimpleAtoi(query->second, &number) && number >= 0) return number;
+  if (ParseDigits(query->second, &number)) return number;
   return absl::InvalidArgumentError(absl::StrCat(key, ": must be the number of a step"));
 }
 
@@ -244,7 +246,7 @@ absl::StatusOr<JobQuery> QueryIn(const http::Request& request) {
       query.page_token = value;
     } else if (key != "limit") {
       return FieldError("", key, "is not known; allowed: limit, page_token, state");
-    } else if (!absl::SimpleAtoi(value, &query.limit) || query.limit < 1) {
+    } else if (!ParseDigits(value, &query.limit) || query.limit < 1) {
       return FieldError("", "limit", absl::StrCat("must be 1 to ", kMostJobsPerPage));
     }
   }

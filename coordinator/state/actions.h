@@ -1,5 +1,5 @@
 // What goes into and what comes out of the coordinator's state machine (coordinator.h). Plain
-// values.
+// values: an input lives while it is handled, an action until it is carried out.
 #pragma once
 
 #include <map>
@@ -95,6 +95,11 @@ struct ToMembers {  // the same to all of them, so that it is encoded once
   std::vector<MemberId> members;
   FromCoordinator message;
 };
+// The member keeps what it has, and comes again.
+struct EndSession {
+  MemberId member;
+  std::string why;
+};
 struct ToAgents {
   Wanted wanted;
 };
@@ -126,7 +131,7 @@ struct Announce {  // an event for people and programs
   std::map<std::string, std::string> fields;
 };
 using Action =
-    std::variant<PersistJob, PersistRecords, PersistFingerprint, ToMember, ToMembers, ToAgents,
-                 CommitManifest, PruneManifests, ComputeDigest, DeleteJob, Announce>;
+    std::variant<PersistJob, PersistRecords, PersistFingerprint, ToMember, ToMembers, EndSession,
+                 ToAgents, CommitManifest, PruneManifests, ComputeDigest, DeleteJob, Announce>;
 
 }  // namespace muster::coordinator

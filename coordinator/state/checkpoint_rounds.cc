@@ -57,16 +57,16 @@ bool CheckpointRounds::committing() const {
                      [](const auto& entry) { return entry.second.committing; });
 }
 
-std::vector<SettledSegment> CheckpointRounds::Commit(const Manifest& manifest, size_t keep) {
+std::vector<SegmentToAcknowledge> CheckpointRounds::Commit(const Manifest& manifest, size_t keep) {
   committed_.push_back(manifest);
   if (committed_.size() > keep)
     committed_.erase(committed_.begin(), committed_.end() - static_cast<std::ptrdiff_t>(keep));
-  std::vector<SettledSegment> settled;
+  std::vector<SegmentToAcknowledge> to_acknowledge;
   while (!rounds_.empty() && rounds_.begin()->first <= manifest.step) {
-    const std::vector<SettledSegment> of_round = Drop(rounds_.begin()->first);
-    settled.insert(settled.end(), of_round.begin(), of_round.end());
+    const std::vector<SegmentToAcknowledge> of_round = Drop(rounds_.begin()->first);
+    to_acknowledge.insert(to_acknowledge.end(), of_round.begin(), of_round.end());
   }
-  return settled;
+  return to_acknowledge;
 }
 
 void CheckpointRounds::Postpone(Step step) {
@@ -80,22 +80,23 @@ void CheckpointRounds::TryAgain() {
   for (auto& [step, round] : rounds_) round.postponed = false;
 }
 
-std::vector<SettledSegment> CheckpointRounds::Drop(Step step) {
+std::vector<SegmentToAcknowledge> CheckpointRounds::Drop(Step step) {
   const auto it = rounds_.find(step);
   if (it == rounds_.end()) return {};
-  std::vector<SettledSegment> settled;
-  for (const auto& [writer, written] : it->second.segments) settled.push_back({writer, written.id});
+  std::vector<SegmentToAcknowledge> to_acknowledge;
+  for (const auto& [writer, written] : it->second.segments)
+    to_acknowledge.push_back({writer, written.id});
   rounds_.erase(it);
-  return settled;
+  return to_acknowledge;
 }
 
-std::vector<SettledSegment> CheckpointRounds::DropAll() {
-  std::vector<SettledSegment> settled;
+std::vector<SegmentToAcknowledge> CheckpointRounds::DropAll() {
+  std::vector<SegmentToAcknowledge> to_acknowledge;
   while (!rounds_.empty()) {
-    const std::vector<SettledSegment> of_round = Drop(rounds_.begin()->first);
-    settled.insert(settled.end(), of_round.begin(), of_round.end());
+    const std::vector<SegmentToAcknowledge> of_round = Drop(rounds_.begin()->first);
+    to_acknowledge.insert(to_acknowledge.end(), of_round.begin(), of_round.end());
   }
-  return settled;
+  return to_acknowledge;
 }
 
 bool CheckpointRounds::IsNewest(LineageNumber lineage, Step step) const {

@@ -14,31 +14,32 @@
 
 namespace muster::coordinator {
 
-// A segment that is in a checkpoint, or of no use any more: its writer need not tell of it again.
-struct SettledSegment {
+// A segment that is in a checkpoint, or of no use any more: its writer is told, and does not tell
+// of it again.
+struct SegmentToAcknowledge {
   MemberId writer;
   int64_t id = 0;
-  bool operator==(const SettledSegment&) const = default;
+  bool operator==(const SegmentToAcknowledge&) const = default;
 };
 
 class CheckpointRounds {
  public:
   explicit CheckpointRounds(std::vector<Manifest> committed) : committed_(std::move(committed)) {}
 
-  // Of the current lineage. False: a newer checkpoint is there, so it is of no use.
+  // Takes a segment of the current lineage. False: a newer checkpoint is there, so it is of no use.
   bool Offer(const MemberId& writer, const SegmentWritten& written);
   // The newest round whose `parts` are all there and whose records are, too; from now on it is
   // being committed. Returns its step and segments; nothing if no round is complete, or if a commit
   // is under way: manifests are committed in the order of their steps.
   std::optional<Manifest> Begin(Step recorded, size_t parts);
   bool committing() const;
-  // Keeps the newest `keep`. What was collected for this one and older ones is settled.
-  std::vector<SettledSegment> Commit(const Manifest& manifest, size_t keep);
+  // Keeps the newest `keep`. What was collected for this one and older ones is to be acknowledged.
+  std::vector<SegmentToAcknowledge> Commit(const Manifest& manifest, size_t keep);
   bool HasRound(Step step) const { return rounds_.count(step) > 0; }
   void Postpone(Step step);  // it could not be committed: waits for TryAgain
   void TryAgain();
-  std::vector<SettledSegment> Drop(Step step);
-  std::vector<SettledSegment> DropAll();
+  std::vector<SegmentToAcknowledge> Drop(Step step);
+  std::vector<SegmentToAcknowledge> DropAll();
 
   const std::vector<Manifest>& committed() const { return committed_; }  // oldest first
   bool IsNewest(LineageNumber lineage, Step step) const;
@@ -81,7 +82,7 @@ class LastCheckpoint {
   bool RetryIsDue(Time now);
   // True, once: its parts must be written again, not only committed.
   bool MustBeWritten();
-  // Since when nothing but it has been missing; WaitsNoMore: something else is.
+  // Since when it is all that is missing. WaitsNoMore tells that something else is missing too.
   Time WaitsSince(Time now);
   void WaitsNoMore() { waits_since_.reset(); }
 

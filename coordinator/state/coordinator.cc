@@ -50,7 +50,7 @@ void Coordinator::PutBack(const std::string& id, const RuntimeSpec& runtime) {
   const JobJournal& known = *jobs_.Find(id);
   const JobRun* run = jobs_.RunOf(id);
   if (Ended(known.phase) || known.spec.runtime == runtime || (run && run->HasMembers())) return;
-  StoredJob& job = run ? Rest(id) : *jobs_.AtRest(id);
+  StoredJob& job = run ? PutToRest(id) : *jobs_.AtRest(id);
   job.journal.spec.runtime = runtime;
   Change(job, Enqueue(job, "submitted again with other runtime fields"));
 }
@@ -58,7 +58,9 @@ void Coordinator::PutBack(const std::string& id, const RuntimeSpec& runtime) {
 void Coordinator::On(const Cancel& cancel) {
   StoredJob* job = jobs_.AtRest(cancel.id);
   if (job == nullptr) return Pass(cancel.id, cancel);
-  if (!Ended(job->journal.phase)) Change(*job, CancelAtRest(*job));
+  const JobJournal& journal = job->journal;
+  const bool is_over = Ended(journal.phase) && !CanGoOn(journal.phase);
+  if (!is_over && !journal.deleting) Change(*job, CancelAtRest(*job));
 }
 
 void Coordinator::On(const Stop& stop) {
@@ -154,7 +156,7 @@ void Coordinator::Pass(const std::string& id, const JobInput& input) {
   if (!actions.empty() || !std::holds_alternative<Tick>(input)) jobs_.Changed(id);
   DoAll(std::move(actions));
   if (!run->ended()) return;
-  Rest(std::string(id));  // a copy: `id` may refer into job_of_, from which Rest erases
+  PutToRest(std::string(id));  // a copy: `id` may refer into job_of_, from which PutToRest erases
   queue_changed_ = true;
 }
 
@@ -165,10 +167,10 @@ void Coordinator::Change(StoredJob& job, std::vector<Action> actions) {
   DoAll(std::move(actions));
 }
 
-StoredJob& Coordinator::Rest(const std::string& id) {
+StoredJob& Coordinator::PutToRest(const std::string& id) {
   std::erase_if(job_of_, [&](const auto& entry) { return entry.second == id; });
   wanted_changed_ = true;
-  return jobs_.Rest(id);
+  return jobs_.PutToRest(id);
 }
 
 std::string Coordinator::JobOfMember(const MemberId& member) const {

@@ -53,7 +53,7 @@ class Coordinator {
   void DoAll(std::vector<Action> actions);
   void Pass(const std::string& id, const JobInput& input);  // to its run, if it has one
   void Change(StoredJob& job, std::vector<Action> actions);
-  StoredJob& Rest(const std::string& id);
+  StoredJob& PutToRest(const std::string& id);
   void PutBack(const std::string& id, const RuntimeSpec& runtime);
   void StartWhatFits();
   QueueInput InputOfQueue() const;

@@ -30,7 +30,7 @@ std::vector<Action> JobRun::Handle(const JobInput& input, Time now) {
   return std::exchange(actions_, {});
 }
 
-StoredJob JobRun::Rest() && {
+StoredJob JobRun::PutToRest() && {
   const bool goes_on = !ended() || CanGoOn(journal_.phase);
   return {std::move(journal_), ledger_.recorded(),
           goes_on ? std::move(ledger_).ReleaseRecent() : RecentSteps(), checkpoints_.committed()};
@@ -213,22 +213,51 @@ bool JobRun::Wants(const std::string& name) const {
                      [&](const ProcessWanted& process) { return process.name == name; });
 }
 
+// A sound journal knows all that members were told. What the member holds may be the only copy, so
+// it is not told to leave: it comes again until the newest journal is back.
+std::string JobRun::WhyJournalIsOlder(const Join& join) const {
+  if (join.term > leadership_.term)
+    return absl::StrCat("it was told of term ", join.term.value(), ", this is term ",
+                        leadership_.term.value());
+  if (join.start != journal_.start) return "";
+  if (join.sealed > journal_.number)
+    return absl::StrCat("it was told of view ", join.sealed.value(), ", the journal has ",
+                        journal_.number.value());
+  const bool same_lineage =
+      !journal_.lineages.empty() && join.recorded_lineage == journal_.lineages.back().number;
+  if (same_lineage && join.recorded > ledger_.recorded())
+    return absl::StrCat("it was told that steps below ", join.recorded.value(),
+                        " are recorded, the ledger has those below ", ledger_.recorded().value());
+  return "";
+}
+
+bool JobRun::IsOlderThan(const Join& join) {
+  if (!join.cluster.empty() && join.cluster != leadership_.cluster) return false;
+  const std::string why = WhyJournalIsOlder(join);
+  if (why.empty()) return false;
+  const std::string text =
+      absl::StrCat(join.id.name, " knows of more than the coordinator's journal (", why,
+                   "), which is an older copy: stop the coordinator and put the newest one back");
+  Do(EndSession{join.id, text});
+  if (!std::exchange(said_older_, true)) Say("process", text);
+  return true;
+}
+
 bool JobRun::Admit(const Join& join) {
   std::string refusal;
   int code = kExitFailed;
   if (!join.cluster.empty() && join.cluster != leadership_.cluster) {
     refusal = absl::StrCat("it belongs to cluster ", join.cluster, ", this is cluster ",
                            leadership_.cluster);
-  } else if (join.term > leadership_.term) {
-    refusal = absl::StrCat("it was told of term ", join.term.value(), ", this is term ",
-                           leadership_.term.value(),
-                           ": the coordinator's journal is an older copy; put the newest back");
   } else if (join.start != journal_.start) {
     refusal = "it was told of another start of the job";
     code = kExitLater;
   } else if (IsReplaced(join)) {
     refusal = "a newer process of that name has taken its place";
     code = kExitReplaced;
+  } else if (membership_.HasSuccessor(join)) {
+    refusal = "a later process of that name takes part";
+    code = kExitLater;
   } else if (membership_.WasEvicted(join.id.incarnation)) {
     refusal = "it was evicted, or its process has ended; a fresh incarnation may come";
   } else if (join.role == Role::kServer && !Wants(join.id.name)) {
@@ -245,7 +274,7 @@ bool JobRun::Admit(const Join& join) {
 }
 
 void JobRun::From(const MemberId& member, const Join& join) {
-  if (!Admit(join)) return;
+  if (IsOlderThan(join) || !Admit(join)) return;
   for (const MemberId& id : membership_.OthersOfName(member))
     Evict(id, "a newer incarnation came", kExitReplaced);
   const bool is_new = membership_.Admit(join, now_);
@@ -261,17 +290,15 @@ void JobRun::From(const MemberId& member, const Join& join) {
 // A member whose session is new is told where things stand.
 void JobRun::Reattach(const Join& join) {
   if (change_) {
-    if (change_->Names(join.id)) Do(ToMember{join.id, change_->Word(leadership_.term)});
+    if (change_->Names(join.id)) Do(ToMember{join.id, change_->CurrentMessage(leadership_.term)});
     return;
   }
   const std::optional<View>& view = journal_.view;
-  if (!view || view->number != journal_.number || join.sealed > view->number) return;
+  if (!view || view->number != journal_.number || view->IndexOf(join.id) < 0) return;
   if (join.active == view->number) {
     Do(ToMember{join.id, ViewStands{leadership_.term, view->number}});
-  } else if (view->IndexOf(join.id) >= 0) {
-    Do(ToMember{join.id, muster::Activate{ViewOfThisTerm()}});
   } else {
-    return;
+    Do(ToMember{join.id, muster::Activate{ViewOfThisTerm()}});
   }
   GiveCommands();  // a command may have been lost with the old session
 }

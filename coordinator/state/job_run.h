@@ -40,7 +40,7 @@ class JobRun {
   std::vector<Action> Handle(const JobInput& input, Time now);
 
   bool ended() const { return Ended(journal_.phase); }
-  StoredJob Rest() &&;  // once it has ended, or is put back into the queue
+  StoredJob PutToRest() &&;  // once it has ended, or is put back into the queue
 
   const JobJournal& journal() const { return journal_; }
   // After a restart those that it had may still come back.
@@ -93,6 +93,8 @@ class JobRun {
 
   // Members.
   std::string EnvironmentDifferences(const Join& join) const;
+  std::string WhyJournalIsOlder(const Join& join) const;  // empty: it is not
+  bool IsOlderThan(const Join& join);
   bool IsReplaced(const Join& join) const;
   bool Admit(const Join& join);
   void Reattach(const Join& join);
@@ -128,7 +130,7 @@ class JobRun {
   void NoteCommands(const StepRecord& record);
   void GiveCommands();
   void CheckpointByTime();
-  void Settle(const std::vector<SettledSegment>& segments);
+  void Acknowledge(const std::vector<SegmentToAcknowledge>& segments);
   void TryCommit();
   void RetryLast();
   void LastFailed(bool write_again, const std::string& what);
@@ -162,6 +164,7 @@ class JobRun {
   std::optional<JobCommand> command_;  // outstanding
   std::optional<Layout> layout_;       // of the job's numeric environment, once it was needed
   bool digesting_ = false;
+  bool said_older_ = false;  // that members know of more than the journal
 };
 
 }  // namespace muster::coordinator

@@ -75,7 +75,7 @@ void JobRun::CheckpointByTime() {
 void JobRun::From(const MemberId& member, const SegmentWritten& written) {
   const bool current =
       !journal_.lineages.empty() && written.lineage == journal_.lineages.back().number;
-  if (!current || !checkpoints_.Offer(member, written)) return Settle({{member, written.id}});
+  if (!current || !checkpoints_.Offer(member, written)) return Acknowledge({{member, written.id}});
   TryCommit();
 }
 
@@ -83,12 +83,12 @@ void JobRun::From(const MemberId& member, const SegmentFailed& failed) {
   if (journal_.lineages.empty() || failed.lineage != journal_.lineages.back().number) return;
   Say("checkpoint", absl::StrCat("checkpoint of step ", failed.step.value(),
                                  " was given up: ", member.name, ": ", failed.reason));
-  Settle(checkpoints_.Drop(failed.step));
+  Acknowledge(checkpoints_.Drop(failed.step));
   if (failed.step == EndStep()) LastFailed(/*write_again=*/true, failed.reason);
 }
 
-void JobRun::Settle(const std::vector<SettledSegment>& segments) {
-  for (const SettledSegment& segment : segments)
+void JobRun::Acknowledge(const std::vector<SegmentToAcknowledge>& segments) {
+  for (const SegmentToAcknowledge& segment : segments)
     Do(ToMember{segment.writer, AckSegments{{segment.id}}});
 }
 
@@ -115,14 +115,14 @@ void JobRun::On(const ManifestCommitted& committed) {
   // The job rewound while this was being committed. A later pruning removes it.
   if (journal_.lineages.empty() || m.lineage != journal_.lineages.back().number) return;
   const int32_t keep = journal_.spec.runtime.checkpoint.keep;
-  const std::vector<SettledSegment> settled =
+  const std::vector<SegmentToAcknowledge> to_acknowledge =
       checkpoints_.Commit(m, static_cast<size_t>(std::max(1, keep)));
   Do(PruneManifests{m, journal_.lineages, keep});
   last_checkpoint_ = now_;
   if (m.step == EndStep()) last_.Arrived();
   Say("checkpoint", absl::StrCat("checkpoint of step ", m.step.value(), " is complete"),
       {{"step", absl::StrCat(m.step.value())}});
-  Settle(settled);
+  Acknowledge(to_acknowledge);
   TryCommit();
   DigestWhenDone();
 }
@@ -133,7 +133,7 @@ void JobRun::On(const ManifestFailed& failed) {
   if (!checkpoints_.HasRound(failed.step) || failed.lineage != journal_.lineages.back().number)
     return;
   if (failed.step != EndStep()) {
-    Settle(checkpoints_.Drop(failed.step));
+    Acknowledge(checkpoints_.Drop(failed.step));
     return TryCommit();
   }
   checkpoints_.Postpone(failed.step);

@@ -113,9 +113,9 @@ void JobTable::Start(const std::string& id, Time now) {
   Changed(id);
 }
 
-StoredJob& JobTable::Rest(const std::string& id) {
+StoredJob& JobTable::PutToRest(const std::string& id) {
   Job& job = jobs_.at(id);
-  StoredJob stored = std::move(std::get<JobRun>(job)).Rest();
+  StoredJob stored = std::move(std::get<JobRun>(job)).PutToRest();
   Changed(id);
   return job.emplace<StoredJob>(std::move(stored));
 }

@@ -40,21 +40,21 @@ class JobTable {
   std::vector<JobStatus> Status() const;
   // What a process that asks for its job is told; nothing: no such job is running.
   std::optional<JobIs> JobOf(const std::string& id) const;
-  // What it is told then: it ends as its job has ended; else it may be started again for a later
-  // start of the job.
+  // What it is told if there is none: to end as its job has ended, or, if the job has not ended, in
+  // a way that lets it be started again.
   Leave LeaveOf(const std::string& id) const;
   Wanted EverythingWanted() const;
   QueueInput InputOfQueue() const;  // without the cluster's slots
 
-  // Null: there is none of that id in that condition. What is changed through these pointers is
-  // noted with Changed.
+  // Null: the job of that id does not run, or is not at rest, or is unknown. Whoever changes
+  // something through these pointers calls Changed.
   JobRun* RunOf(const std::string& id);
   StoredJob* AtRest(const std::string& id);
   std::vector<std::string> Running() const;
 
   StoredJob& Add(StoredJob job);
   void Start(const std::string& id, Time now);  // a job at rest
-  StoredJob& Rest(const std::string& id);       // one that runs
+  StoredJob& PutToRest(const std::string& id);  // one that runs
   void Erase(const std::string& id);
 
   void Changed(const std::string& id) { changed_.insert(id); }

@@ -67,7 +67,8 @@ void JobRun::EndReattachment() {
   j.number = std::max(j.number, membership_.HighestSealed());
   const bool unfinished = j.number > (j.view ? j.view->number : ViewNumber());
   bool lost = false;
-  for (const ViewMember& m : j.view ? j.view->members : std::vector<ViewMember>()) {
+  const bool has_view = j.view && !j.resumes;  // not only of an earlier start
+  for (const ViewMember& m : has_view ? j.view->members : std::vector<ViewMember>()) {
     if (membership_.IsLive(m.id)) continue;
     lost = true;
     j.lanes.Lose(m.id.incarnation, m.role);
@@ -147,7 +148,7 @@ void JobRun::Form(const std::string& cause, bool after_loss) {
   const std::string text = absl::StrCat("view ", j.number.value(), " forms: ", cause);
   Next().waits_for = text;
   Say("view", text, {{"view", absl::StrCat(j.number.value())}});
-  Do(ToMembers{change_->members(), change_->Word(leadership_.term)});
+  Do(ToMembers{change_->members(), change_->CurrentMessage(leadership_.term)});
 }
 
 void JobRun::From(const MemberId& member, const Sealed& sealed) {
@@ -193,7 +194,7 @@ void JobRun::Plan() {
                kExitBadData);
   if (planned.rewind) Rewind(planned);
   change_->Follow(std::move(planned));
-  Do(ToMembers{change_->members(), change_->Word(leadership_.term)});
+  Do(ToMembers{change_->members(), change_->CurrentMessage(leadership_.term)});
 }
 
 PlanInput JobRun::InputOfPlan(const Layout& layout) const {
@@ -233,7 +234,7 @@ void JobRun::Rewind(Planned& planned) {
   const bool begins = !j.view;  // nothing was done yet that could be lost
   if (!begins && !j.lineages.empty() && !j.resumes) ++j.rewinds;
   ledger_.Rewind(base);
-  Settle(checkpoints_.DropAll());
+  Acknowledge(checkpoints_.DropAll());
   j.lineages.push_back(*planned.rewind);
   if (j.ending.stop_at && *j.ending.stop_at > base) j.ending.stop_at.reset();
   planned.view.end = EndStep();

@@ -1,5 +1,5 @@
 // How many lanes were run again because of losses: exactly, once the ends of all lost processes are
-// told. A plain value of the job's journal.
+// told. A plain value that lives as long as the journal entry of its job.
 //
 // The account is of the whole job: all lanes that its processes ever ran are the lanes of its steps
 // and these. A resumption is a rewind to the checkpoint it starts from.

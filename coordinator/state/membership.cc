@@ -24,6 +24,15 @@ std::vector<MemberId> Membership::OthersOfName(const MemberId& member) const {
   return others;
 }
 
+bool Membership::HasSuccessor(const Join& join) const {
+  const std::vector<MemberId> others = OthersOfName(join.id);
+  return std::any_of(others.begin(), others.end(), [&](const MemberId& other) {
+    const LiveMember& live = live_.at(other);
+    return live.up && live.member.node == join.node &&
+           other.incarnation.hi > join.id.incarnation.hi;
+  });
+}
+
 bool Membership::Admit(const Join& join, Time now) {
   const auto [it, is_new] = live_.try_emplace(join.id);
   LiveMember& live = it->second;

@@ -44,6 +44,10 @@ class Membership {
   // Live ones of the same name under another incarnation.
   std::vector<MemberId> OthersOfName(const MemberId& member) const;
 
+  // A process of that name that its host started later has a session. The Join was sent before it
+  // died, and comes late.
+  bool HasSuccessor(const Join& join) const;
+
   // True: it was not live before.
   bool Admit(const Join& join, Time now);
   // It said something. False: it is not live.

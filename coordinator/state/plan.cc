@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/frame_limits.h"
@@ -13,7 +14,7 @@ namespace {
 
 class Planner {
  public:
-  explicit Planner(const PlanInput& input) : in_(input) {}
+  explicit Planner(PlanInput input) : in_(std::move(input)) {}
 
   Planned Run() {
     GiveRanks();
@@ -110,8 +111,8 @@ class Planner {
     }
   }
 
-  // With servers: somebody has the values of every chunk at `base`, the servers themselves or a
-  // worker.
+  // Whether, with servers, somebody has the values of every chunk at `base`: the servers themselves
+  // or a worker.
   bool ValuesHeld(Step base) const {
     bool servers = true;
     for (size_t i = 0; i < count(); ++i) {
@@ -135,7 +136,7 @@ class Planner {
     return h.step == step + 1 && h.previous_results;
   }
 
-  // Preferably a member that has finished the step, because it has the step's record too.
+  // Prefers a member that has finished the step, because it has the step's record too.
   int32_t HolderOfResult(Step step, size_t chunk) const {
     int32_t holder = -1;
     for (size_t i = 0; i < count(); ++i) {
@@ -296,7 +297,7 @@ class Planner {
     out_.heal.first_lanes = view.first_lanes;
   }
 
-  const PlanInput& in_;
+  const PlanInput in_;
   Planned out_;
   std::vector<LocalState> local_state_;  // by member
   std::optional<Step> base_;
@@ -320,7 +321,7 @@ absl::Status CheckPlanFits(const Layout& layout, int32_t slots) {
       "lanes) or an optimizer with fewer slots more fits"));
 }
 
-Planned PlanView(const PlanInput& input) { return Planner(input).Run(); }
+Planned PlanView(PlanInput input) { return Planner(std::move(input)).Run(); }
 
 bool OnAncestry(const std::vector<Lineage>& lineages, LineageNumber lineage, Step step) {
   if (lineages.empty()) return false;

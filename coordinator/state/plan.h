@@ -47,7 +47,7 @@ struct Planned {
 absl::Status CheckPlanFits(const Layout& layout, int32_t slots);
 
 // candidates holds at least one worker and, with Sync::kServer, every server the job needs.
-Planned PlanView(const PlanInput& input);
+Planned PlanView(PlanInput input);
 
 // Is state(step) of `lineage` on the ancestry of the current lineage?
 bool OnAncestry(const std::vector<Lineage>& lineages, LineageNumber lineage, Step step);

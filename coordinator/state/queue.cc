@@ -10,7 +10,7 @@ namespace {
 
 std::string Slots(int32_t count) { return absl::StrCat(count, count == 1 ? " slot" : " slots"); }
 
-// What jobs that pass the head may still take, so that the head finds room once those that were
+// How many slots later jobs may still take, so that the head finds room once the jobs that were
 // submitted before it have ended.
 int32_t LeftForPassing(const QueueInput& input, const QueuedJob& head) {
   int32_t left = input.total - head.least;

@@ -5,8 +5,8 @@
 namespace muster::coordinator {
 
 Reattachment::Reattachment(const JobJournal& job, Time now)
-    : has_view_(job.view.has_value()), since_(now) {
-  if (!job.view) return;
+    : has_view_(job.view && !job.resumes), since_(now) {
+  if (!has_view_) return;
   for (const ViewMember& m : job.view->members)
     if (!job.lanes.HasEnded(m.id.incarnation)) awaited_.insert(m.id.incarnation);
 }

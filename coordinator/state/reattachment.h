@@ -22,7 +22,7 @@ class Reattachment {
   bool IsOver(Time last_tick, Duration lease) const;
 
  private:
-  const bool has_view_;  // without one, we cannot tell who is still to come
+  const bool has_view_;  // in this start; without one, we cannot tell who is still to come
   std::set<Incarnation> awaited_;
   Time since_;
 };

@@ -1,4 +1,5 @@
-// What the coordinator's state machine is told once, at its start.
+// What the coordinator's state machine is told once, at its start. Plain values, which live as long
+// as it does.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// What people are shown of jobs and members. Plain values.
+// What people are shown of jobs and members. Plain values that live until something newer is shown.
 #pragma once
 
 #include <cstdint>

@@ -11,7 +11,7 @@
 namespace muster::coordinator {
 namespace {
 
-// A loss that is not a number is equal to itself too.
+// Compares bits, so that a loss that is not a number equals itself.
 bool SameBits(double a, double b) {
   return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
 }
@@ -95,7 +95,8 @@ void StepLedger::AnnounceStep(const StepRecord& record, std::vector<Action>& out
                              {"view", absl::StrCat(record.view.value())}}});
 }
 
-// Of the whole state: a server's is a part, and counts when those of all owners are there.
+// The fingerprint of the whole state. A server tells that of its part only, which counts once those
+// of all owners are there.
 std::optional<FingerprintPart> StepLedger::Whole(const std::string& member,
                                                  const StepRecord& record,
                                                  const std::optional<View>& view) {

@@ -42,7 +42,12 @@ std::vector<Action> Enqueue(StoredJob& job, const std::string& text) {
 }
 
 std::vector<Action> CancelAtRest(StoredJob& job) {
-  return MarkEnded(job.journal, JobPhase::kCancelled, "cancelled before it started", kExitStopped);
+  JobJournal& j = job.journal;
+  std::string reason = "cancelled before it started";
+  if (j.phase == JobPhase::kStopped) reason = "cancelled after it was stopped";
+  if (j.phase == JobPhase::kFailed) reason = absl::StrCat("cancelled after it failed: ", j.reason);
+  job.recent = {};  // only a job that can go on needs them
+  return MarkEnded(j, JobPhase::kCancelled, reason, kExitStopped);
 }
 
 std::vector<Action> StopAtRest(StoredJob& job) {

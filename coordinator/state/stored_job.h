@@ -25,8 +25,9 @@ JobStatus StatusOf(const StoredJob& job);
 
 // Into the queue; `text` says why, for people.
 std::vector<Action> Enqueue(StoredJob& job, const std::string& text);
-// Before it was started.
+// Of a job that waits in the queue, or was stopped, or failed: it does not go on any more.
 std::vector<Action> CancelAtRest(StoredJob& job);
+// Before it was started.
 std::vector<Action> StopAtRest(StoredJob& job);
 // Nothing if it is being deleted already.
 std::vector<Action> BeginDeletion(StoredJob& job);

@@ -44,7 +44,7 @@ std::vector<MemberId> ViewChange::NotReady() const {
   return late;
 }
 
-FromCoordinator ViewChange::Word(TermNumber term) const {
+FromCoordinator ViewChange::CurrentMessage(TermNumber term) const {
   if (plan_) return Heal{term, number_, plan_->heal};
   return Seal{term, number_};
 }

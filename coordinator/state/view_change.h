@@ -1,5 +1,5 @@
-// One change of view (docs/protocol.md section 4). Made when it begins; dropped when the view is
-// active, or when another change takes its place.
+// One change of view (docs/protocol.md section 4). Lives from when it begins until the view is
+// active, or until another change takes its place.
 //
 //   sealing ──(all have answered: the plan)──▶ healing ──(all hold the base)──▶ active
 //      └──────────── a named member is lost, or is not ready in time ───────────▶ the next change
@@ -28,8 +28,8 @@ class ViewChange {
   Time since() const { return since_; }
   bool Names(const MemberId& member) const;
 
-  // What a member holds. Answers of others, about other views or after the plan are ignored. True:
-  // now all have answered.
+  // Takes what a member holds. Answers of others, about other views or after the plan are ignored.
+  // True: now all have answered.
   bool Answer(const MemberId& member, const Sealed& sealed);
   const std::map<MemberId, LocalState>& answers() const { return answers_; }
 
@@ -38,13 +38,13 @@ class ViewChange {
 
   // True: now all hold the base.
   bool Hold(const MemberId& member, const HoldsBase& holds);
-  // With the lanes that each has run.
+  // Who holds the base, each with the number of lanes that it has run.
   const std::map<MemberId, int64_t>& holding() const { return holding_; }
 
   // Whom it waits for.
   std::vector<MemberId> NotReady() const;
   // What its members are told now; a member whose session is new hears it again.
-  FromCoordinator Word(TermNumber term) const;
+  FromCoordinator CurrentMessage(TermNumber term) const;
 
  private:
   const ViewNumber number_;

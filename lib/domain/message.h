@@ -49,6 +49,10 @@ struct Join {  // also after every new session to the coordinator: then the memb
   NumericEnvironment environment;
   ViewNumber sealed;  // highest view it has sealed or is active in; 0: none
   ViewNumber active;  // the view that it is active in; 0: none
+  // The records of this lineage below this step are in the ledger, as it was told; lineage 0: it
+  // was told of none.
+  LineageNumber recorded_lineage;
+  Step recorded;
 };
 // What a member has, for the plan of a new view.
 struct LocalState {
@@ -90,9 +94,14 @@ struct SegmentFailed {
   Step step;
   std::string reason;
 };
+struct ThreadAge {  // of a thread that has work
+  std::string thread;
+  double seconds = 0;  // since it last went on
+};
 struct Alive {  // about three per lease
   Step step;
   std::string phase;  // for people: "lane 3 of 6", "waiting for results of worker-1"
+  std::vector<ThreadAge> threads;
 };
 
 // ---- coordinator → members

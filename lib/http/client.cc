@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/cord.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -25,6 +26,7 @@ namespace {
 using WireRequest = beast::http::request<beast::http::string_body>;
 using Parser = beast::http::response_parser<beast::http::string_body>;
 
+constexpr char kNobodyListens[] = "muster.dev/nobody-listens";
 constexpr uint64_t kMaxBodyBytes = uint64_t{16} << 20;
 
 struct Url {
@@ -52,10 +54,11 @@ absl::StatusOr<Url> ParseUrl(const std::string& url) {
   return out;
 }
 
-// One connection for one exchange. Every call runs until it is done or `deadline` has passed.
-class Exchange {
+// One connection for one request and its answer. Every call runs until it is done or `deadline` has
+// passed.
+class RoundTrip {
  public:
-  explicit Exchange(std::string address) : address_(std::move(address)), stream_(io_) {}
+  explicit RoundTrip(std::string address) : address_(std::move(address)), stream_(io_) {}
 
   absl::Status Connect(const Credentials& credentials, Duration timeout) {
     MUSTER_RETURN_IF_ERROR(CheckPlaintextAddress(address_, credentials, ReadNetworkNamespaces()));
@@ -111,9 +114,11 @@ class Exchange {
           absl::StrCat("http://", address_, " did not answer in time"));
     }
     if (ec == net::error::connection_refused) {
-      return absl::UnavailableError(
+      absl::Status refused = absl::UnavailableError(
           absl::StrCat("nobody listens at http://", address_,
                        ": is the coordinator running, and is this its address?"));
+      refused.SetPayload(kNobodyListens, absl::Cord("1"));
+      return refused;
     }
     if (ec == beast::http::error::body_limit) {
       return absl::ResourceExhaustedError(
@@ -150,14 +155,14 @@ Response Convert(Parser::value_type message) {
 
 absl::StatusOr<Response> Ask(const Url& url, const WireRequest& request,
                              const ClientOptions& options) {
-  Exchange exchange(url.address);
-  MUSTER_RETURN_IF_ERROR(exchange.Connect(options.credentials, options.timeout));
-  MUSTER_RETURN_IF_ERROR(exchange.Write(request));
+  RoundTrip round_trip(url.address);
+  MUSTER_RETURN_IF_ERROR(round_trip.Connect(options.credentials, options.timeout));
+  MUSTER_RETURN_IF_ERROR(round_trip.Write(request));
   Parser parser;
   parser.body_limit(kMaxBodyBytes);
   // In two reads: Beast 1.74 forgets the limit where header and body come in one piece.
-  MUSTER_RETURN_IF_ERROR(exchange.ReadHeader(parser));
-  MUSTER_RETURN_IF_ERROR(exchange.ReadRest(parser));
+  MUSTER_RETURN_IF_ERROR(round_trip.ReadHeader(parser));
+  MUSTER_RETURN_IF_ERROR(round_trip.ReadRest(parser));
   return Convert(parser.release());
 }
 
@@ -174,6 +179,10 @@ absl::StatusOr<bool> GiveOut(Parser& parser, EventParser& events,
 }
 
 }  // namespace
+
+bool NobodyListens(const absl::Status& error) {
+  return error.GetPayload(kNobodyListens).has_value();
+}
 
 absl::StatusOr<Response> Get(const std::string& url, const ClientOptions& options) {
   MUSTER_ASSIGN_OR_RETURN(const Url parsed, ParseUrl(url));
@@ -216,19 +225,19 @@ absl::Status StreamEvents(const std::string& url, const std::function<bool(const
   WireRequest request = MakeRequest(beast::http::verb::get, parsed);
   request.set(beast::http::field::accept, "text/event-stream");
   if (!options.last_event_id.empty()) request.set("Last-Event-ID", options.last_event_id);
-  Exchange exchange(parsed.address);
-  MUSTER_RETURN_IF_ERROR(exchange.Connect(options.credentials, options.connect_timeout));
-  MUSTER_RETURN_IF_ERROR(exchange.Write(request));
+  RoundTrip round_trip(parsed.address);
+  MUSTER_RETURN_IF_ERROR(round_trip.Connect(options.credentials, options.connect_timeout));
+  MUSTER_RETURN_IF_ERROR(round_trip.Write(request));
   Parser parser;
   parser.body_limit(
       std::numeric_limits<uint64_t>::max());  // boost::none forbids every body with a length here
-  MUSTER_RETURN_IF_ERROR(exchange.ReadHeader(parser));
+  MUSTER_RETURN_IF_ERROR(round_trip.ReadHeader(parser));
   if (parser.get().result_int() != 200) {
     parser.body_limit(kMaxBodyBytes);  // Beast asks it of chunks only, once the header is read
     if (parser.content_length().value_or(0) > kMaxBodyBytes) {
       return absl::ResourceExhaustedError(absl::StrCat(url, ": the answer is larger than 16 MiB"));
     }
-    MUSTER_RETURN_IF_ERROR(exchange.ReadRest(parser));
+    MUSTER_RETURN_IF_ERROR(round_trip.ReadRest(parser));
     const absl::Status status = StatusFromResponse(Convert(parser.release()));
     return status.ok()
                ? absl::InternalError(absl::StrCat(url, ": not the answer of an event stream"))
@@ -244,8 +253,8 @@ absl::Status StreamEvents(const std::string& url, const std::function<bool(const
     if (enough) return absl::OkStatus();
     if (parser.is_done())
       return absl::UnavailableError(absl::StrCat(url, ": the stream of events ended"));
-    exchange.ExpireAfter(options.idle_timeout);
-    MUSTER_RETURN_IF_ERROR(exchange.ReadSome(parser));
+    round_trip.ExpireAfter(options.idle_timeout);
+    MUSTER_RETURN_IF_ERROR(round_trip.ReadSome(parser));
   }
 }
 

@@ -28,6 +28,9 @@ absl::StatusOr<Response> Post(const std::string& url, const std::string& json,
 
 absl::StatusOr<Response> Delete(const std::string& url, const ClientOptions& options = {});
 
+// Of a kUnavailable: no program answered. One that did gave a reason of its own.
+bool NobodyListens(const absl::Status& error);
+
 // As a segment of a URL's path or a value of its query: whatever has a meaning there becomes %XX.
 std::string EscapeUrlPart(absl::string_view text);
 

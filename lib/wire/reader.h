@@ -27,6 +27,7 @@ inline constexpr int64_t kMaxTextBytes = 64 * 1024;
 inline constexpr int64_t kMaxTensors = 100'000;
 inline constexpr int64_t kMaxDimensions = 16;
 inline constexpr int64_t kMaxCommands = 4096;
+inline constexpr int64_t kMaxThreads = 64;  // that a member tells of
 
 class Reader {
  public:

@@ -47,6 +47,8 @@ void Put(const Join& join, v1::CoordinatorFrame& frame) {
   Write(join.environment, *out.mutable_environment());
   out.set_sealed(join.sealed.value());
   out.set_active(join.active.value());
+  out.set_recorded_lineage(join.recorded_lineage.value());
+  out.set_recorded(join.recorded.value());
 }
 
 Join Get(Reader& reader, const v1::Join& message) {
@@ -65,6 +67,9 @@ Join Get(Reader& reader, const v1::Join& message) {
   }
   join.sealed = ViewNumber(reader.Number("sealed", message.sealed()));
   join.active = ViewNumber(reader.Number("active", message.active()));
+  join.recorded_lineage =
+      LineageNumber(reader.Number("recorded_lineage", message.recorded_lineage()));
+  join.recorded = Step(reader.Number("recorded", message.recorded()));
   return join;
 }
 
@@ -178,10 +183,23 @@ void Put(const Alive& alive, v1::CoordinatorFrame& frame) {
   v1::Alive& out = *frame.mutable_alive();
   out.set_step(alive.step.value());
   out.set_phase(alive.phase);
+  for (const ThreadAge& age : alive.threads) {
+    v1::Alive::Thread& thread = *out.add_threads();
+    thread.set_name(age.thread);
+    thread.set_seconds(age.seconds);
+  }
 }
 
 Alive Get(Reader& reader, const v1::Alive& message) {
-  return {Step(reader.Number("step", message.step())), Reader::Words(message.phase())};
+  Alive alive{Step(reader.Number("step", message.step())), Reader::Words(message.phase()), {}};
+  if (!reader.Count("threads", message.threads_size(), kMaxThreads)) return alive;
+  for (int i = 0; i < message.threads_size() && reader.ok(); ++i) {
+    const Reader::Scope scope(reader, "threads", i);
+    const v1::Alive::Thread& thread = message.threads(i);
+    alive.threads.push_back(
+        {Reader::Words(thread.name()), reader.Amount("seconds", thread.seconds())});
+  }
+  return alive;
 }
 
 void Put(const AgentHello& hello, v1::CoordinatorFrame& frame) {

@@ -33,8 +33,10 @@ class JobCommandsTest : public ::testing::Test {
   ~JobCommandsTest() override { std::filesystem::remove_all(cluster_); }
 
   // Of two workers, of which worker-0 has joined while it runs.
-  static std::string JobJson(const std::string& id, const std::string& state) {
-    return absl::StrCat(R"({"id":")", id, R"(","state":")", state, R"(","exit_code":)",
+  static std::string JobJson(const std::string& id, const std::string& state,
+                             int64_t first_start = 1) {
+    return absl::StrCat(R"({"id":")", id, R"(","state":")", state, R"(","first_start":)",
+                        first_start, R"(,"reason":"view 1 forms","exit_code":)",
                         state == "done" ? 0 : 67, R"(,"spec":{"workers":{"min":1,"max":2}},)",
                         state == "running" ? R"("members":[{"name":"worker-0"}],)" : "",
                         R"("checkpoints":[{"lineage":1,"step":4},{"lineage":1,"step":8}]})");
@@ -54,6 +56,11 @@ class JobCommandsTest : public ::testing::Test {
   void WriteLog(const std::string& job, const std::string& member) const {
     std::filesystem::create_directories(LogFolder(cluster_, job));
     std::ofstream(LogFolder(cluster_, job) + "/" + member + ".log") << "a line\n";
+    WriteFirstStart(job, 1);
+  }
+  // As the agent does, before it starts the first process of a job.
+  void WriteFirstStart(const std::string& job, int64_t number) const {
+    std::ofstream(cluster_ + "/jobs/" + job + "/first_start") << number << "\n";
   }
   void WriteAddress(const std::string& http) const {
     std::ofstream(cluster_ + "/cluster.json") << R"({"http":")" << http << "\"}";
@@ -65,8 +72,14 @@ class JobCommandsTest : public ::testing::Test {
     const auto job = states_.find(id);
     if (job == states_.end())
       return respond.Send(absl::NotFoundError(absl::StrCat("there is no job ", id)));
-    const std::string json = JobJson(id, job->second);
-    if (request.method == "DELETE") states_.erase(job);
+    if (!refuse_.ok()) return respond.Send(refuse_);
+    const std::string json = JobJson(id, job->second, first_start_);
+    if (request.method == "DELETE" && is_taken_again_) {
+      job->second = "running";
+      WriteFirstStart(id, ++first_start_);
+    } else if (request.method == "DELETE") {
+      states_.erase(job);
+    }
     respond.Send({.body = json});
   }
   void List(const http::Request& request, const http::Responder& respond) {
@@ -94,6 +107,9 @@ class JobCommandsTest : public ::testing::Test {
   std::map<std::string, std::string> states_ ABSL_GUARDED_BY(mutex_) = {{"done", "done"},
                                                                         {"runs", "running"}};
   std::vector<std::string> asked_ ABSL_GUARDED_BY(mutex_);
+  absl::Status refuse_ ABSL_GUARDED_BY(mutex_);  // whatever is asked of a job
+  int64_t first_start_ ABSL_GUARDED_BY(mutex_) = 1;
+  bool is_taken_again_ ABSL_GUARDED_BY(mutex_) = false;  // a deleted id, at once by another job
   const std::unique_ptr<http::Server> server_ =
       http::Server::Start(
           "127.0.0.1:0",
@@ -163,6 +179,24 @@ TEST_F(JobCommandsTest, LogsGoWithTheJobWhereTheFolderIsThatOfTheCluster) {
   EXPECT_FALSE(std::filesystem::exists(LogFolder(cluster_, "done")));
 }
 
+// It was submitted before we looked whether the deleted one is gone, and it has started, too.
+TEST_F(JobCommandsTest, AnotherJobThatTakesTheIdAtOnceKeepsItsFolder) {
+  for (const std::string& host : {std::string("127.0.0.1"), std::string("localhost")}) {
+    {
+      MutexLock lock(mutex_);
+      states_["done"] = "done";
+      first_start_ = 1;
+      is_taken_again_ = true;
+    }
+    const std::string address = server_->Address();
+    WriteAddress(host + address.substr(address.rfind(':')));
+    WriteLog("done", "worker-0");
+    EXPECT_EQ(Run({.command = Command::kDelete, .job = "done", .yes = true}), 0) << err_.str();
+    EXPECT_THAT(out_.str(), HasSubstr("job done is deleted"));
+    EXPECT_TRUE(std::filesystem::exists(LogFolder(cluster_, "done"))) << "of the job that runs";
+  }
+}
+
 TEST_F(JobCommandsTest, OneClusterHasSeveralAddresses) {
   const std::string address = server_->Address();
   const std::string port = address.substr(address.rfind(':'));
@@ -184,6 +218,35 @@ TEST_F(JobCommandsTest, LogsOfAnotherClustersJobOfThatNameStay) {
   WriteLog("done", "worker-0");
   EXPECT_EQ(Run({.command = Command::kDelete, .job = "done", .yes = true}), 0);
   EXPECT_TRUE(std::filesystem::exists(LogFolder(cluster_, "done")));
+}
+
+TEST_F(JobCommandsTest, WhatCannotBeAnIdIsToldBeforeAnythingIsAsked) {
+  for (const Command command :
+       {Command::kSubmit, Command::kStatus, Command::kWatch, Command::kStop, Command::kCancel,
+        Command::kDelete, Command::kLogs, Command::kDigest, Command::kAudit}) {
+    for (const char* id : {"-x", ".x", "../x", "a b", "\x1b[2J"}) {
+      EXPECT_EQ(Run({.command = command, .job = id, .spec = "/nowhere", .yes = true}), 64) << id;
+      EXPECT_THAT(err_.str(), HasSubstr("is not the id of a job")) << id;
+      EXPECT_THAT(err_.str(), HasSubstr("not beginning with '.' or '-'"));
+      EXPECT_EQ(err_.str().find('\x1b'), std::string::npos) << "it steers no terminal";
+    }
+  }
+  EXPECT_THAT(Asked(), ElementsAre());
+}
+
+TEST_F(JobCommandsTest, WhetherAClusterRunsIsAskedOnlyWhereNobodyListens) {
+  {
+    MutexLock lock(mutex_);
+    refuse_ = absl::UnavailableError("the journal cannot be written: no space left");
+  }
+  EXPECT_EQ(Run({.command = Command::kStatus, .job = "runs"}), 1);
+  EXPECT_EQ(err_.str(), "muster: the journal cannot be written: no space left\n");
+  err_.str("");
+  EXPECT_EQ(
+      Remote({.command = Command::kStatus, .to = "http://127.0.0.1:1", .job = "runs"}, out_, err_),
+      1);
+  EXPECT_THAT(err_.str(), HasSubstr("nobody listens at http://127.0.0.1:1"));
+  EXPECT_THAT(err_.str(), HasSubstr("Does a cluster run there?"));
 }
 
 TEST_F(JobCommandsTest, ToFollowALogThatNeverComesIsAnError) {

@@ -119,10 +119,19 @@ TEST_F(JobLogsTest, WhatIsNotThereIsNamed) {
 TEST_F(JobLogsTest, AnIdThatLeadsElsewhereIsRefused) {
   EXPECT_FALSE(CheckJobId("../x").ok());
   EXPECT_FALSE(CheckJobId("").ok());
-  EXPECT_FALSE(RemoveJobFolder(cluster_, "..").ok());
-  EXPECT_TRUE(RemoveJobFolder(cluster_, "j").ok());
-  EXPECT_FALSE(std::filesystem::exists(folder()));
-  EXPECT_TRUE(RemoveJobFolder(cluster_, "j").ok());
+  EXPECT_FALSE(CheckJobId("-x").ok());
+  EXPECT_FALSE(RemoveJobFolder(cluster_, "..", 1).ok());
+}
+
+TEST_F(JobLogsTest, OnlyTheFolderOfTheJobThatIsMeantIsRemoved) {
+  EXPECT_TRUE(RemoveJobFolder(cluster_, "j", 0).ok());
+  EXPECT_TRUE(std::filesystem::exists(folder())) << "it does not say whose it is";
+  std::ofstream(cluster_ + "/jobs/j/first_start") << "2\n";
+  EXPECT_TRUE(RemoveJobFolder(cluster_, "j", 1).ok());
+  EXPECT_TRUE(std::filesystem::exists(folder())) << "of another job of that id";
+  EXPECT_TRUE(RemoveJobFolder(cluster_, "j", 2).ok());
+  EXPECT_TRUE(std::filesystem::is_empty(cluster_ + "/jobs"));
+  EXPECT_TRUE(RemoveJobFolder(cluster_, "j", 2).ok()) << "nothing there is no error";
 }
 
 TEST_F(JobLogsTest, TheFolderSaysWhereItsClusterAnswers) {

@@ -75,12 +75,18 @@ STATE_FORBIDDEN_HEADERS = re.compile(
     r'|(grpc|grpcpp|google/protobuf|torch|ATen|c10|rocksdb|prometheus|boost|spdlog|fmt|openssl)/.*|.*\.pb\.h)$')
 STATE_FORBIDDEN_WORDS = re.compile(
     r'\b(steady_clock|system_clock|high_resolution_clock|random_device|getenv|s?rand\s*\(|printf|std::cout|std::cerr)')
-# Such a room is made of parts that take values and give actions back. None keeps a way to another: a field of a header
-# is no raw pointer and no reference to a type of the same room.
+# Such a room is made of parts that take values and give actions back. None keeps a way to another: a field of a class leads
+# to no type of the same room by a raw pointer, a reference or a smart pointer (one to const that is shared is a value), and
+# holds no function, which might lead anywhere.
 TYPE_OF_ROOM = re.compile(r'^[ \t]*(?:(?:class|struct|enum(?:[ \t]+class)?)[ \t]+(\w+)[^;{}()]*\{|using[ \t]+(\w+)[ \t]*=)',
                           re.MULTILINE)
-FIELD_THAT_POINTS = re.compile(
-    r'^[ \t]+([\w:<>,\s]+[*&][\w:<>,\s*&]*?|std::reference_wrapper<[\w:<>,\s]+>\s+)(\w+)\s*(=[^;()]*|\{[^;{}]*\})?;', re.MULTILINE)
+ALIAS = re.compile(r'\busing\s+(\w+)\s*=\s*([^;]+);')
+LEADS_SOMEWHERE = re.compile(r'[*&]|\b(?:(?:shared|weak|unique)_ptr|reference_wrapper)\s*<')
+POINTS_TO_CONST = re.compile(r'\b(?:shared|weak|unique)_ptr\s*<\s*(?:const\s+[\w:]+|[\w:]+\s+const)\s*>')
+HOLDS_A_FUNCTION = re.compile(r'\bstd::(?:function|move_only_function)\s*<|\babsl::AnyInvocable\s*<')
+NO_FIELD = re.compile(r'^(?:using|typedef|friend|template|enum|class|struct|static_assert)\b|\boperator\b')
+# Whoever reads a header of such a room is told at its top how long what it declares lives.
+SAYS_ITS_LIFE = re.compile(r'\b(?:[Ll]ives|[Ll]ive as long|Pure|pure function|[Pp]lain values?)\b')
 
 # Each foreign library has a home: (name, its headers, rooms or files that may include it, the same for tests and bench).
 ANY_TEST = ('tests', 'bench')
@@ -122,7 +128,7 @@ BARE_MUTEX = re.compile(r'\b(std::(\w*mutex|condition_variable\w*|lock_guard|uni
                         r'|absl::(\w*Mutex\w*Lock|Mutex|CondVar)|pthread_mutex_t)\b')
 
 # A comment tells clang nothing, and neither does a mutex that guards no named field of its class.
-GUARDED_IN_WORDS = re.compile(r'//.*\bguarded by (?:`?\w+_\b|mutex\b)', re.IGNORECASE)
+GUARDED_IN_WORDS = re.compile(r'//.*\bguarded by\s+(?:(?:the|a|its|\w+(?:\'s|s\'))\s+)*(?:`?\w+_\b|\w*mutex\b)', re.IGNORECASE)
 MUTEX_FIELD = re.compile(r'^[ \t]*(?:mutable[ \t]+)?Mutex[ \t]+(\w+);', re.MULTILINE)
 
 # Written in two halves, since this file is read too.
@@ -221,6 +227,53 @@ def functions(text):
     return found
 
 
+def fields(text):
+    """(line, type, name) of each field of each class in C++ text, also of a class inside a function."""
+    code = code_only(text)
+    found, blocks, parens, start = [], [], 0, 0
+    for at, char in enumerate(code):
+        if char in '([':
+            parens += 1
+        elif char in ')]':
+            parens -= 1
+        if parens > 0:
+            continue
+        if char == '{':
+            head = code[start:at]
+            if re.search(r'\b(class|struct|union)\b[^()]*$', head) and not re.search(r'\benum\b', head):
+                kind = 'class'
+            else:  # without a head: the body of a function whose last initializer has braces
+                kind = 'value' if blocks[-1:] == ['class'] and head.strip() and not opens_function(head) else 'block'
+            blocks.append(kind)
+        elif char == '}' and blocks:
+            kind = blocks.pop()
+        elif char == ';' and blocks[-1:] == ['class']:
+            found += field_of(code, start, at)
+        if char == ';' or (char in '{}' and kind != 'value'):
+            start = at + 1
+    return found
+
+
+def field_of(code, start, end):
+    """[(line, type, name)] of the statement of a class in code[start:end]; empty: it declares something else."""
+    while True:
+        match = re.match(r'\s*(?:(?:public|private|protected)\s*:)?\s*', code[start:end])
+        if match.end() == 0:
+            break
+        start += match.end()
+    statement = code[start:end]
+    if not statement or NO_FIELD.search(statement):
+        return []
+    declared = re.sub(r'\s*(\[[^][]*\]\s*)+$', '', re.split(r'[={]', statement)[0].rstrip())
+    flat = declared
+    while '<' in flat and flat != (flat := re.sub(r'<[^<>]*>', lambda inner: ' ' * len(inner.group(0)), flat)):
+        pass
+    name = re.search(r'(\w+)$', flat)
+    if '(' in flat or name is None:
+        return []
+    return [(code.count('\n', 0, start + name.start()) + 1, declared[:name.start()], name.group(1))]
+
+
 def class_around(code, at):
     """The body of the class around `at`, in code without comments and literals; empty where another block is."""
     first, depth = at, 0
@@ -246,6 +299,7 @@ class Tree:
     def __init__(self, root):
         self.texts = {path: read(root, path) for path in list_files(root)}
         self.includes = {path: list(self._includes_of(path)) for path in self.texts if path.endswith(('.h', '.cc'))}
+        self.headers = {}  # of a room: the code of its headers
         self.problems = []
 
     def _includes_of(self, path):
@@ -320,26 +374,44 @@ class Tree:
             for chain in self.forbidden_below(header, ()):
                 self.report(path, line, 'state', f'{" brings ".join(chain)}: a state room has no thread, lock, clock, '
                             'chance or effect; pass the value in with the event')
+        self.check_fields(path, own_room)
         if path.endswith('.h'):
-            self.check_fields(path, own_room)
+            self.check_life(path)
         for line, code in enumerate(code_only(self.texts[path]).splitlines(), 1):
             match = STATE_FORBIDDEN_WORDS.search(code)
             if match:
                 self.report(path, line, 'state', f'{match.group(1).strip("( ")} in a state room; pass the value in '
                             'with the event')
 
+    def check_life(self, path):
+        top = self.texts[path].split('#pragma once')[0]
+        if not SAYS_ITS_LIFE.search(re.sub(r'\s*\n// ?', ' ', top)):
+            self.report(path, 1, 'state-life', 'say above #pragma once how long this lives ("Lives as long as its …"), or that '
+                        'it is pure, or plain values')
+
+    def headers_of(self, room):
+        if room not in self.headers:
+            self.headers[room] = [code_only(text) for path, text in self.texts.items()
+                                  if path.endswith('.h') and room_of(path)[0] == room]
+        return self.headers[room]
+
     def check_fields(self, path, room):
-        ours = {name for header, text in self.texts.items() if header.endswith('.h') and room_of(header)[0] == room
-                for names in TYPE_OF_ROOM.findall(code_only(text)) for name in names if name}
-        code = code_only(self.texts[path])
-        inside = functions(self.texts[path])
-        for match in FIELD_THAT_POINTS.finditer(code):
-            line = code.count('\n', 0, match.start(2)) + 1
-            if any(first <= line <= last for _, first, last in inside):
+        own = self.headers_of(room) + ([] if path.endswith('.h') else [code_only(self.texts[path])])
+        ours = {name for code in own for names in TYPE_OF_ROOM.findall(code) for name in names if name}
+        aliases = {name: target for code in own for name, target in ALIAS.findall(code)
+                   if LEADS_SOMEWHERE.search(target) or HOLDS_A_FUNCTION.search(target)}
+        for line, type_of_field, name in fields(self.texts[path]):
+            whole = re.sub(r'\b\w+\b', lambda word: aliases.get(word.group(0), word.group(0)), type_of_field)
+            if HOLDS_A_FUNCTION.search(whole):
+                self.report(path, line, 'state-parts', f'{name} holds a function, which may lead anywhere; take it with the '
+                            'call that needs it')
                 continue
-            for name in sorted(ours.intersection(re.findall(r'\w+', match.group(1)))):
-                self.report(path, line, 'state-parts', f'{match.group(2)} leads to {name} of the same room; parts take '
-                            'values and give actions back, so pass it in with the call')
+            leads = POINTS_TO_CONST.sub('', whole)
+            if not LEADS_SOMEWHERE.search(leads):
+                continue
+            for target in sorted(ours.intersection(re.findall(r'\w+', leads))):
+                self.report(path, line, 'state-parts', f'{name} leads to {target} of the same room; parts take values and '
+                            'give actions back, so pass it in with the call')
 
     def forbidden_below(self, header, seen):
         """A chain of includes from `header` to what a state room must not see; other state rooms answer for theirs."""

@@ -7,18 +7,25 @@ import unittest
 
 import layering
 
+LIVES = '// A part. Lives as long as a step.\n#pragma once\n'
 CLEAN = {
     'lib/base/ids.h': '#include <cstdint>\n',
     'lib/base/mailbox.h': '#include <mutex>\n',
     'lib/base/mutex.h': '#include <mutex>\nstd::mutex mutex_;\n',
     'lib/domain/view.h': '#include "lib/base/ids.h"\n',
-    'lib/owner/state/owner.h': '#include <map>\n#include "lib/domain/view.h"\n',
-    'lib/member/state/member.h': '#include "lib/owner/state/owner.h"\n',
+    'lib/owner/state/owner.h': LIVES + '#include <map>\n#include "lib/domain/view.h"\n',
+    'lib/member/state/member.h': LIVES + '#include "lib/owner/state/owner.h"\n',
     'lib/member/state/part.h':
-        'using Action = int;\nstruct Known {\n  const char* name = nullptr;\n};\nclass Part {\n public:\n'
+        LIVES + 'using Action = int;\nstruct Known {\n  const char* name = nullptr;\n};\nclass Part {\n public:\n'
         '  const Known& known() const { return known_; }\n  Known* Find(int a) {\n    const Known& same = known_;\n'
         '    return const_cast<Known*>(&same);\n  }\n  void Act(const Known& known,\n           std::vector<Action>& out);\n\n'
-        ' private:\n  Known known_;\n  std::shared_ptr<const Known> shared_;\n};\n',
+        ' private:\n  Known known_;\n  std::shared_ptr<const Known> shared_;\n  std::unique_ptr<Known const> made_{};\n'
+        '  KnownPtr same_;\n  std::shared_ptr<std::string> text_;\n};\nusing KnownPtr = std::shared_ptr<const Known>;\n'
+        'void Each(const std::function<void(Known&)>& call);\n',
+    'lib/member/state/part.cc':
+        '#include "lib/member/state/part.h"\nvoid Each(const std::function<void(Known&)>& call) {\n  Known here;\n'
+        '  Known* const first = &here;\n  const std::function<void()> later = [&] { call(*first); };\n  later();\n}\n',
+    'lib/member/state/told.h': '// What is told, of a moment. Plain\n// values.\n#pragma once\n',
     'lib/wire/codec.h': '#include "muster/v1/exchange.pb.h"\n#include "lib/domain/view.h"\n',
     'lib/wire/tensor_copy.cc': 'void Copy() { memcpy(a, b, n); }\n',
     'lib/wire/header.cc': 'void F() { memcpy(a, b, 4); }  // lint: not tensor bytes (four bytes of a header)\n',
@@ -26,7 +33,7 @@ CLEAN = {
     'lib/transport/transport.h': '#include "lib/domain/view.h"\n',
     'lib/transport/grpc/session.h': '#include <grpcpp/grpcpp.h>\n#include "lib/transport/transport.h"\n',
     'lib/log/log.cc': '#include <spdlog/spdlog.h>\n',
-    'coordinator/state/step.h': '#include "lib/owner/state/owner.h"\n',
+    'coordinator/state/step.h': LIVES + '#include "lib/owner/state/owner.h"\n',
     'coordinator/runtime/loop.h': '#include <thread>\n#include "coordinator/state/step.h"\n#include "lib/base/mailbox.h"\n',
     'coordinator/service/service.h': '#include "coordinator/runtime/loop.h"\n',
     'worker/runtime/loop.h': '#include <thread>\n#include "lib/base/mailbox.h"\n',
@@ -77,6 +84,20 @@ PLANTED = [
     ('lib/member/state/a.h', 'class A {\n  std::map<int,\n           Part*> parts_;\n};\n', 'state-parts'),
     ('lib/member/state/a.h', 'class A {\n  std::reference_wrapper<Part> part_;\n};\n', 'state-parts'),
     ('lib/member/state/a.h', 'struct B {};\nclass A {\n  B* const b_;\n};\n', 'state-parts'),
+    ('lib/member/state/a.h', 'class A {\n  Part* parts_[2] = {};\n};\n', 'state-parts'),
+    ('lib/member/state/a.h', 'class A {\n public:\n  A(int n) : n_{n} {}\n  Part* part_;\n};\n', 'state-parts'),
+    ('lib/member/state/a.h', 'class A {\n  std::shared_ptr<Part> part_;\n};\n', 'state-parts'),
+    ('lib/member/state/a.h', 'class A {\n  std::weak_ptr<Part> part_;\n};\n', 'state-parts'),
+    ('lib/member/state/a.h', 'class A {\n  std::map<int, std::unique_ptr<Part>> parts_;\n};\n', 'state-parts'),
+    ('lib/member/state/a.h', 'using PartPtr = std::shared_ptr<Part>;\nclass A {\n  PartPtr part_;\n};\n', 'state-parts'),
+    ('lib/member/state/a.h', 'class A {\n  std::function<void(int)> call_;\n};\n', 'state-parts'),
+    ('lib/member/state/a.h', 'using Call = std::function<void()>;\nstruct A {\n  std::vector<Call> calls{};\n};\n', 'state-parts'),
+    ('lib/member/state/a.cc', 'namespace {\nclass A {\n  explicit A(Part& part) : part_(part) {}\n  Part& part_;\n};\n}\n',
+     'state-parts'),
+    ('lib/member/state/a.cc', 'void F() {\n  struct A {\n    std::shared_ptr<Part> part;\n  };\n}\n', 'state-parts'),
+    ('lib/member/state/a.cc', 'class A {\n  std::function<void()> call_;\n};\n', 'state-parts'),
+    ('lib/member/state/a.h', '// The part of a member that says nothing of it.\n#pragma once\nclass A {};\n', 'state-life'),
+    ('agent/state/a.h', '#pragma once\n// Lives as long as its agent.\nclass A {};\n', 'state-life'),
     ('lib/task/a.h', '#include <grpcpp/grpcpp.h>\n', 'library-home'),
     ('lib/checkpoint/a.h', '#include "muster/v1/checkpoint.pb.h"\n', 'library-home'),
     ('coordinator/runtime/a.h', '#include <rocksdb/db.h>\n', 'library-home'),
@@ -107,6 +128,8 @@ PLANTED = [
     ('worker/runtime/a.h', 'absl::Mutex mutex_;\n', 'bare-mutex'),
     ('lib/base/a.h', 'class A {\n  Mutex mutex_;\n  int a_;  // guarded' + ' by mutex_\n  int b_ ABSL_GUARDED_BY(mutex_);\n};\n',
      'guarded-by'),
+    ('lib/base/a.h', '// One end. Everything but `handler` is guarded' + " by the network's mutex; `handler` is\n// set before.\n",
+     'guarded-by'),
     ('bench/a.h', 'class A {\n  mutable Mutex mutex_;\n  int a_;\n};\nclass B {\n  Mutex mutex_;\n  int a_ '
      'ABSL_GUARDED_BY(mutex_);\n};\n', 'guarded-by'),
     ('lib/base/CMakeLists.txt', '  find_package(absl)\n', 'find-package'),
@@ -133,7 +156,8 @@ class LayeringTest(unittest.TestCase):
     def test_planted_violations_are_found(self):
         for path, text, rule in PLANTED:
             with self.subTest(path=path, text=text[:60]):
-                found = problems_of({**CLEAN, path: text})
+                above = LIVES if '/state/' in path and path.endswith('.h') and '#pragma once' not in text else ''
+                found = problems_of({**CLEAN, path: above + text})
                 self.assertTrue(any(p.startswith(f'{path}:') and f': {rule}: ' in p for p in found), found)
                 self.assertTrue(all(p.startswith(f'{path}:') for p in found), found)
 

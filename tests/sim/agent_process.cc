@@ -10,7 +10,7 @@ namespace {
 
 Time TimeOf(int64_t ms) { return Time(std::chrono::milliseconds(ms)); }
 
-// Kills come faster here than a supervisor would bear with.
+// Processes die more often here than a supervisor with its usual limits puts up with.
 agent::SupervisorOptions Patient(int32_t slots) {
   agent::SupervisorOptions options;
   options.slots = slots;
@@ -56,14 +56,14 @@ void AgentProcess::Act(const agent::NoteExit&) {}
 void AgentProcess::Connect() {
   if (session_ != 0 || dialed_ != 0) return;
   if (CoordinatorProcess* coordinator = events_.coordinator())
-    dialed_ =
-        around_.network.Open(kAgentNode, kCoordinatorNode,
-                             {[this](SessionId s) { OnUp(s); }, [this](SessionId s) { OnDown(s); }},
-                             coordinator->Accept(kAgentNode));
+    dialed_ = around_.network.Open(
+        kAgentNode, kCoordinatorNode,
+        {[this](SimSessionId s) { OnUp(s); }, [this](SimSessionId s) { OnDown(s); }},
+        coordinator->Accept(kAgentNode));
   if (dialed_ == 0) runner_.Later(around_.schedule.Random(50, 500), [this] { Connect(); });
 }
 
-void AgentProcess::OnUp(SessionId session) {
+void AgentProcess::OnUp(SimSessionId session) {
   dialed_ = 0;
   session_ = session;
   heard_ = false;
@@ -73,7 +73,7 @@ void AgentProcess::OnUp(SessionId session) {
   Send(hello);
 }
 
-void AgentProcess::OnDown(SessionId session) {
+void AgentProcess::OnDown(SimSessionId session) {
   if (session != session_ && session != dialed_) return;
   session_ = dialed_ = 0;
   heard_ = false;
@@ -89,12 +89,12 @@ void AgentProcess::Send(const FromAgent& message) {
                        });
 }
 
-// Not before the coordinator has spoken: what it missed is told again then.
-void AgentProcess::Act(const agent::TellCoordinator& a) {
+// We send nothing before the coordinator has spoken, because what it missed is told again then.
+void AgentProcess::Act(const agent::ReportExit& a) {
   if (heard_) Send(a.exited);
 }
 
-void AgentProcess::Tell(const Wanted& wanted) {
+void AgentProcess::SendWanted(const Wanted& wanted) {
   if (session_ == 0) return;
   around_.network.Send(session_, kCoordinatorNode, [this, session = session_, wanted] {
     if (session != session_) return;

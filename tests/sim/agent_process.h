@@ -22,19 +22,19 @@ class AgentProcess {
   AgentProcess(Around around, int32_t slots, Events events);
 
   Runner& runner() { return runner_; }
-  // Something happened on its host.
+  // Something happened on its host; the supervisor decides what follows.
   void Do(const agent::SupervisorEvent& event);
-  // From the coordinator, over the session that is open.
-  void Tell(const Wanted& wanted);
+  // The coordinator sends this over the open session.
+  void SendWanted(const Wanted& wanted);
 
  private:
   void Connect();
-  void OnUp(SessionId session);
-  void OnDown(SessionId session);
+  void OnUp(SimSessionId session);
+  void OnDown(SimSessionId session);
   void Send(const FromAgent& message);
   void Act(const agent::Spawn& a) { events_.spawn(a.key, a.role); }
   void Act(const agent::SendSignal& a) { events_.signal(a.key, a.signal); }
-  void Act(const agent::TellCoordinator& a);
+  void Act(const agent::ReportExit& a);
   void Act(const agent::NoteExit& a);
   void SetTimer();
 
@@ -43,9 +43,9 @@ class AgentProcess {
   const Events events_;
   Runner runner_;
   agent::Supervisor supervisor_;
-  SessionId session_ = 0;
-  SessionId dialed_ = 0;
-  bool heard_ = false;  // in this session
+  SimSessionId session_ = 0;
+  SimSessionId dialed_ = 0;
+  bool heard_ = false;  // the coordinator has spoken in this session
   int64_t timer_ = 0;
 };
 

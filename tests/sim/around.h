@@ -1,4 +1,4 @@
-// What every part of the simulation stands on. Lives as long as the world.
+// Every part of the simulation uses these. Lives as long as the world.
 #pragma once
 
 #include "tests/sim/coverage.h"

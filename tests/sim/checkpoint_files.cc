@@ -47,8 +47,8 @@ SimState EmptyState(const Terms& terms, bool slots) {
 
 absl::StatusOr<SimState> MakeState(const Terms& terms, const Disk& disk, const Make& make) {
   SimState state = EmptyState(terms, make.slots);
-  std::set<int32_t> wanted;
-  for (ChunkId chunk : make.chunks) wanted.insert(chunk.value());
+  std::set<int32_t> asked_for;
+  for (ChunkId chunk : make.chunks) asked_for.insert(chunk.value());
   if (!make.manifest) {
     for (size_t c = 0; c < state.values->size(); ++c) (*state.values)[c] = terms.Initial(c);
     return state;
@@ -57,7 +57,7 @@ absl::StatusOr<SimState> MakeState(const Terms& terms, const Disk& disk, const M
     const auto file = disk.find(segment.file);
     if (file == disk.end()) return absl::InternalError(absl::StrCat("nobody wrote ", segment.file));
     for (const SegmentEntry& e : segment.entries) {
-      if (wanted.count(e.chunk.value()) == 0 || (e.slot > 0 && !state.slots)) continue;
+      if (asked_for.count(e.chunk.value()) == 0 || (e.slot > 0 && !state.slots)) continue;
       if (file->second.damaged)
         return absl::DataLossError(absl::StrCat(segment.file, ": a checksum does not fit"));
       const Value value = file->second.content.at({e.slot, e.chunk.value()});

@@ -1,4 +1,4 @@
-// Reading and writing of checkpoints on the simulated disk, and what fails there.
+// Reads and writes checkpoints on the simulated disk, and tells what fails there.
 #pragma once
 
 #include <map>
@@ -22,11 +22,11 @@ struct PartCopy {
 PartCopy CopyPart(const Terms& terms, const SimState& state, LineageNumber lineage, Step step,
                   const std::vector<ChunkId>& chunks);
 
-// As the segment's table would list them.
+// The entries as the segment's table would list them.
 std::vector<SegmentEntry> EntriesOf(const PartCopy& part);
 
 SimState EmptyState(const Terms& terms, bool slots);
-// state(make.step) of the chunks asked for. kDataLoss: the checkpoint is damaged.
+// Makes state(make.step) of the chunks that `make` names. kDataLoss: the checkpoint is damaged.
 absl::StatusOr<SimState> MakeState(const Terms& terms, const Disk& disk, const Make& make);
 
 FingerprintPart FingerprintOf(const Terms& terms, const SimState& state,

@@ -49,7 +49,7 @@ void Client::Persisted(SimJob& job) {
   SubmitLater(job, 500);
 }
 
-// What may change between two starts: how many processes, and how often a checkpoint is made.
+// Between two starts the number of processes may change, and how often a checkpoint is made.
 void Client::ChangeRuntime(SimJob& job) {
   Schedule& schedule = around_.schedule;
   muster::RuntimeSpec& runtime = job.spec.runtime;

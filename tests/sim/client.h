@@ -14,22 +14,22 @@ namespace muster::sim {
 
 class Client {
  public:
-  // `ask`: gives a request to the coordinator; false: it is down.
+  // `ask` gives a request to the coordinator, and returns false when that is down.
   Client(Around around, std::function<bool(const coordinator::Input&)> ask)
       : around_(around), ask_(std::move(ask)) {}
 
   void Submit(SimJob& job);
-  // The coordinator has started: who wants something asks again.
+  // The coordinator has started, so everybody asks again for what they wanted.
   void AskAgain(SimJob& job);
   // The coordinator has persisted the job.
   void Persisted(SimJob& job);
   void Stop(SimJob& job);
   void Cancel(SimJob& job);
-  // With other runtime fields.
+  // Submits the job with other runtime fields.
   void SubmitChanged(SimJob& job);
-  // It has ended and is to go …
+  // The job has ended; it is deleted a little later.
   void DeleteLater(SimJob& job);
-  // … and this is another job of an id that was deleted.
+  // Submits another job under an id that was deleted.
   void SubmitAnew(SimJob& job);
 
  private:

@@ -34,7 +34,7 @@ coordinator::Settings TheSettings() {
 
 }  // namespace
 
-CoordinatorProcess::CoordinatorProcess(Around around, int64_t term, const Jobs& jobs,
+CoordinatorProcess::CoordinatorProcess(Around around, int64_t term, const SimJobs& jobs,
                                        Invariants& invariants, Events events)
     : around_(around),
       term_(term),
@@ -60,7 +60,7 @@ void CoordinatorProcess::Die() {
   around_.network.Remove(kCoordinatorNode);
 }
 
-// What the journal gives to a new life.
+// A new life of the coordinator begins with what the journal holds.
 coordinator::RecoveredState CoordinatorProcess::Recovered() const {
   coordinator::RecoveredState found;
   for (const auto& [id, job] : jobs_) {
@@ -97,14 +97,14 @@ void CoordinatorProcess::Feed(const coordinator::Input& input) {
 
 // ---- sessions
 
-SessionEvents CoordinatorProcess::Accept(NodeId from) {
-  return {[this, from](SessionId session) {
+SimSessionEvents CoordinatorProcess::Accept(NodeId from) {
+  return {[this, from](SimSessionId session) {
             peers_[session] = {from, {}};
           },
-          [this](SessionId session) { Broken(session); }};
+          [this](SimSessionId session) { Broken(session); }};
 }
 
-void CoordinatorProcess::Broken(SessionId session) {
+void CoordinatorProcess::Broken(SimSessionId session) {
   const auto it = peers_.find(session);
   if (it == peers_.end()) return;
   const MemberId* member = std::get_if<MemberId>(&it->second.who);
@@ -123,7 +123,7 @@ bool CoordinatorProcess::AnyAgent() const {
   });
 }
 
-void CoordinatorProcess::Said(SessionId session, const ToCoordinator& message) {
+void CoordinatorProcess::Said(SimSessionId session, const ToCoordinator& message) {
   if (peers_.count(session) == 0) return;
   if (const auto* ask = std::get_if<AskJob>(&message)) {
     peers_[session].who = Asker{};
@@ -137,17 +137,17 @@ void CoordinatorProcess::Said(SessionId session, const ToCoordinator& message) {
 }
 
 // A newer session of a member replaces the older one.
-void CoordinatorProcess::Bind(SessionId session, const MemberId& member) {
+void CoordinatorProcess::Bind(SimSessionId session, const MemberId& member) {
   const auto [it, fresh] = by_member_.try_emplace(member, session);
   if (!fresh && it->second != session) {
-    const SessionId older = std::exchange(it->second, session);
+    const SimSessionId older = std::exchange(it->second, session);
     peers_.erase(older);
     around_.network.Break(older);
   }
   peers_[session].who = member;
 }
 
-void CoordinatorProcess::Said(SessionId session, const FromAgent& message) {
+void CoordinatorProcess::Said(SimSessionId session, const FromAgent& message) {
   if (peers_.count(session) == 0) return;
   const auto* exited = std::get_if<ProcessExited>(&message);
   if (exited == nullptr) {
@@ -161,9 +161,9 @@ void CoordinatorProcess::Said(SessionId session, const FromAgent& message) {
   if (!dead_) JobOf(exited->job).ends_to_be_told.erase(exited->lanes.incarnation);
 }
 
-void CoordinatorProcess::Answer(SessionId session, const AskJob& ask) {
-  const std::optional<JobIs> job = state_->JobOf(ask.job);
-  if (!job) return Send(session, state_->LeaveOf(ask.job));
+void CoordinatorProcess::Answer(SimSessionId session, const AskJob& ask) {
+  const std::optional<JobIs> job = state_->jobs().JobOf(ask.job);
+  if (!job) return Send(session, state_->jobs().LeaveOf(ask.job));
   std::get<Asker>(peers_[session].who).waits_for_environment = job->environment ? "" : ask.job;
   Send(session, *job);
 }
@@ -174,11 +174,11 @@ void CoordinatorProcess::TellEnvironment(const coordinator::JobJournal& job) {
     Asker* asker = std::get_if<Asker>(&peer.who);
     if (asker == nullptr || asker->waits_for_environment != job.id) continue;
     asker->waits_for_environment.clear();
-    if (const auto is = state_->JobOf(job.id)) Send(session, *is);
+    if (const auto is = state_->jobs().JobOf(job.id)) Send(session, *is);
   }
 }
 
-void CoordinatorProcess::Send(SessionId session, const FromCoordinator& message) {
+void CoordinatorProcess::Send(SimSessionId session, const FromCoordinator& message) {
   const NodeId node = peers_[session].node;
   around_.network.Send(session, kCoordinatorNode, [this_events = events_, node, message] {
     if (MemberProcess* process = this_events.member(node)) process->Said(message);
@@ -214,6 +214,10 @@ void CoordinatorProcess::Do(const coordinator::ToMember& a) {
   const auto session = by_member_.find(a.member);
   events_.says(a.member, a.message);
   if (session != by_member_.end()) Send(session->second, a.message);
+}
+
+void CoordinatorProcess::Do(const coordinator::EndSession& a) {
+  invariants_.CheckSentAway(a.member, a.why);
 }
 
 void CoordinatorProcess::Do(const coordinator::ToAgents& a) {

@@ -1,7 +1,6 @@
-// A life of the coordinator's process: the real state machine, its sessions as
-// coordinator/runtime/member_sessions.h
-// has them, its ticks, the thread that keeps checkpoints. What it
-// persists outlives it. Lives from its start to its death.
+// One life of the coordinator's process: the real state machine, its sessions (as
+// coordinator/runtime/member_sessions.h has them), its ticks, and the thread that keeps
+// checkpoints. What it persists outlives it. Lives from its start to its death.
 #pragma once
 
 #include <functional>
@@ -30,15 +29,15 @@ class CoordinatorProcess {
     std::function<bool()> dies_now;  // between two actions
     std::function<void()> died;
   };
-  CoordinatorProcess(Around around, int64_t term, const Jobs& jobs, Invariants& invariants,
+  CoordinatorProcess(Around around, int64_t term, const SimJobs& jobs, Invariants& invariants,
                      Events events);
   ~CoordinatorProcess();
 
-  // What its sessions do with what comes.
-  SessionEvents Accept(NodeId from);
-  void Said(SessionId session, const ToCoordinator& message);
-  void Said(SessionId session, const FromAgent& message);
-  // A client's request.
+  // A process calls; this says what our end of the session does.
+  SimSessionEvents Accept(NodeId from);
+  void Said(SimSessionId session, const ToCoordinator& message);
+  void Said(SimSessionId session, const FromAgent& message);
+  // A client asks for this.
   void Feed(const coordinator::Input& input);
 
   Runner& runner() { return runner_; }
@@ -57,12 +56,12 @@ class CoordinatorProcess {
   coordinator::RecoveredState Recovered() const;
   void Tick();
   void Die();
-  void Broken(SessionId session);
+  void Broken(SimSessionId session);
   bool AnyAgent() const;
-  void Bind(SessionId session, const MemberId& member);
-  void Answer(SessionId session, const AskJob& ask);
+  void Bind(SimSessionId session, const MemberId& member);
+  void Answer(SimSessionId session, const AskJob& ask);
   void TellEnvironment(const coordinator::JobJournal& job);
-  void Send(SessionId session, const FromCoordinator& message);
+  void Send(SimSessionId session, const FromCoordinator& message);
   SimJob& JobOf(const std::string& id) { return *jobs_.at(id); }
 
   void Do(const coordinator::PersistJob& a);
@@ -70,6 +69,7 @@ class CoordinatorProcess {
   void Do(const coordinator::PersistFingerprint& a);
   void Do(const coordinator::ToMember& a);
   void Do(const coordinator::ToMembers&) {}  // told one by one
+  void Do(const coordinator::EndSession& a);
   void Do(const coordinator::ToAgents& a);
   void Do(const coordinator::DeleteJob& a);
   void Do(const coordinator::CommitManifest& a);
@@ -81,16 +81,16 @@ class CoordinatorProcess {
 
   Around around_;
   const int64_t term_;
-  const Jobs& jobs_;
+  const SimJobs& jobs_;
   Invariants& invariants_;
   const Events events_;
   Runner runner_;
   std::unique_ptr<coordinator::Coordinator> state_;
-  std::map<SessionId, Peer> peers_;
-  std::map<MemberId, SessionId> by_member_;
-  Line commit_thread_;  // commits, prunes and digests, one after the other
+  std::map<SimSessionId, Peer> peers_;
+  std::map<MemberId, SimSessionId> by_member_;
+  OrderedQueue commit_thread_;  // commits, prunes and digests, one after the other
   std::optional<Wanted> last_wanted_;
-  std::string last_recorded_;  // job
+  std::string last_recorded_;  // id of the job whose records were persisted last
   bool dead_ = false;
 };
 

@@ -1,12 +1,19 @@
 #include "tests/sim/faults.h"
 
 #include <csignal>
+#include <memory>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/lease.h"
 #include "tests/sim/world.h"
 
 namespace muster::sim {
+namespace {
+
+constexpr int64_t kLease = kDefaultLease / std::chrono::milliseconds(1);
+
+}  // namespace
 
 void Faults::Begin() {
   if (!over()) around_.schedule.At(around_.schedule.Random(50, 600), [this] { Inject(); });
@@ -24,7 +31,7 @@ void Faults::Inject() {
   --left_;
   if (around_.schedule.OneIn(2)) ambush_ = true;
   using Fault = void (Faults::*)();
-  // As often as each stands here.
+  // Each is as likely as the number of times that it stands here.
   static constexpr Fault kFaults[] = {
       &Faults::KillMember,         &Faults::KillMember,        &Faults::KillMember,
       &Faults::KillServer,         &Faults::KillMany,          &Faults::KillMemberAndCoordinator,
@@ -32,7 +39,8 @@ void Faults::Inject() {
       &Faults::StallAgent,         &Faults::KillCoordinator,   &Faults::BreakSessions,
       &Faults::BreakSessions,      &Faults::CutMembers,        &Faults::CutMembers,
       &Faults::CutFromCoordinator, &Faults::StopJob,           &Faults::CancelJob,
-      &Faults::DamageCheckpoint,   &Faults::BreakAgentSession,
+      &Faults::DamageCheckpoint,   &Faults::BreakAgentSession, &Faults::StallCoordinator,
+      &Faults::CutFromCoordinator, &Faults::StopJob,           &Faults::StallMember,
   };
   const auto last = static_cast<int64_t>(std::size(kFaults)) - 1;
   (this->*kFaults[around_.schedule.Random(0, last)])();
@@ -45,7 +53,17 @@ MemberProcess* Faults::AnyMember() {
   return all[static_cast<size_t>(around_.schedule.Random(0, static_cast<int64_t>(all.size()) - 1))];
 }
 
-// One that has not ended for good.
+// Another member of its job; null: it has none.
+MemberProcess* Faults::AnyOther(const MemberProcess& member) {
+  std::vector<MemberProcess*> others;
+  for (MemberProcess* process : world_.AllMembers())
+    if (process != &member && &process->job() == &member.job()) others.push_back(process);
+  if (others.empty()) return nullptr;
+  return others[static_cast<size_t>(
+      around_.schedule.Random(0, static_cast<int64_t>(others.size()) - 1))];
+}
+
+// A job that has not ended for good; null: all have.
 SimJob* Faults::AnyJob() {
   std::vector<SimJob*> open;
   for (const auto& [id, job] : world_.jobs_)
@@ -66,7 +84,7 @@ void Faults::KillServer() {
     if (p->role() == Role::kServer) return world_.End(p->node(), "was killed", 0, SIGKILL);
 }
 
-// The loss of everything but the journal and the disk; or of all workers.
+// Kills all members, so that only the journal and the disk are left, or all workers.
 void Faults::KillMany() {
   const bool all = around_.schedule.OneIn(2);
   for (const MemberProcess* p : world_.AllMembers())
@@ -89,21 +107,31 @@ void Faults::KillCoordinator() {
 void Faults::StallMember() {
   const MemberProcess* p = AnyMember();
   if (p == nullptr) return;
-  around_.coverage.Add(Corner::kMemberStalls);
   const bool is_long = around_.schedule.OneIn(2);
   const int64_t ms =
       is_long ? around_.schedule.Random(1200, 5000) : around_.schedule.Random(100, 1200);
-  world_.Stall(absl::StrCat(p->job().options.id, "/", p->id().name), ms);
+  Stall(absl::StrCat(p->job().options.id, "/", p->id().name), ms, Corner::kMemberStalls,
+        Corner::kLongMemberStalls);
 }
 
 void Faults::StallCoordinator() {
-  around_.coverage.Add(Corner::kCoordinatorStalls);
-  world_.Stall("coordinator", around_.schedule.Random(100, 5000));
+  Stall("coordinator", around_.schedule.Random(100, 5000), Corner::kCoordinatorStalls,
+        Corner::kLongCoordinatorStalls);
 }
 
 void Faults::StallAgent() {
-  around_.coverage.Add(Corner::kAgentStalls);
-  world_.Stall("agent", around_.schedule.Random(100, 5000));
+  Stall("agent", around_.schedule.Random(100, 5000), Corner::kAgentStalls,
+        Corner::kLongAgentStalls);
+}
+
+// A process that dies or is continued before a lease is over has not stood still for that long.
+void Faults::Stall(const std::string& name, int64_t ms, Corner any, Corner longer_than_lease) {
+  Runner* runner = world_.RunnerOf(name);
+  if (runner == nullptr) return;
+  around_.coverage.Add(any);
+  world_.Stall(name, ms);
+  runner->IfStalledIn(kLease,
+                      [this, longer_than_lease] { around_.coverage.Add(longer_than_lease); });
 }
 
 // ---- the network
@@ -122,7 +150,7 @@ void Faults::BreakSessions() {
 
 // When it is made again the agent tells what ended processes had run.
 void Faults::BreakAgentSession() {
-  const SessionId session = around_.network.Between(kAgentNode, kCoordinatorNode);
+  const SimSessionId session = around_.network.Between(kAgentNode, kCoordinatorNode);
   if (session == 0) return;
   if (!world_.AllMembers().empty()) around_.coverage.Add(Corner::kAgentBreaks);
   around_.trace.Note("the session of the agent breaks");
@@ -130,36 +158,46 @@ void Faults::BreakAgentSession() {
 }
 
 void Faults::CutMembers() {
-  const MemberProcess *a = AnyMember(), *b = AnyMember();
-  if (a == nullptr || a == b || &a->job() != &b->job()) return;
+  const MemberProcess* a = AnyMember();
+  const MemberProcess* b = a == nullptr ? nullptr : AnyOther(*a);
+  if (b == nullptr) return;
   CutPair(world_.NameOf(*a), world_.NameOf(*b), a->node(), b->node());
 }
 
 void Faults::CutFromCoordinator() {
   const MemberProcess* a = AnyMember();
   if (a == nullptr) return;
-  around_.coverage.Add(Corner::kCutsFromCoordinator);
   CutPair(world_.NameOf(*a), "coordinator", a->node(), kCoordinatorNode);
 }
 
-// One way or both; now and then an end gives its session up meanwhile.
+// Cuts one way or both. Now and then an end gives its session up meanwhile.
 void Faults::CutPair(const std::string& a, const std::string& b, int64_t from, int64_t to) {
   Schedule& schedule = around_.schedule;
-  const int64_t lease = kDefaultLease / std::chrono::milliseconds(1);
   const bool is_long = schedule.OneIn(2), both = schedule.OneIn(2), turned = schedule.OneIn(2);
-  const int64_t ms = is_long ? schedule.Random(lease, 6000) : schedule.Random(100, lease);
-  around_.coverage.Add(is_long ? Corner::kLongCuts : Corner::kShortCuts);
-  around_.coverage.Add(both ? Corner::kTwoWayCuts : Corner::kOneWayCuts);
-  if (both || !turned) around_.network.Cut(from, to, ms);
-  if (both || turned) around_.network.Cut(to, from, ms);
+  const int64_t ms = is_long ? schedule.Random(kLease, 6000) : schedule.Random(100, kLease);
+  std::vector<Corner> corners = {is_long ? Corner::kLongCuts : Corner::kShortCuts,
+                                 both ? Corner::kTwoWayCuts : Corner::kOneWayCuts};
+  if (is_long && !both) corners.push_back(Corner::kLongOneWayCuts);
+  if (to == kCoordinatorNode) corners.push_back(Corner::kCutsFromCoordinator);
+  const std::function<void()> stops_a_frame = AddOnce(corners);
+  if (both || !turned) around_.network.Cut(from, to, ms, stops_a_frame);
+  if (both || turned) around_.network.Cut(to, from, ms, stops_a_frame);
   around_.trace.Note(absl::StrCat("nothing comes through ", both ? "between " : "from ",
                                   turned ? b : a, both ? " and " : " to ", turned ? a : b, " for ",
                                   ms, " ms"));
   if (schedule.OneIn(2))
     schedule.At(schedule.Random(0, ms), [this, from, to] {
-      if (const SessionId session = around_.network.Between(from, to))
+      if (const SimSessionId session = around_.network.Between(from, to))
         around_.network.Break(session);
     });
+}
+
+// A cut that stops no frame has tried nothing, and one that stops many is one cut.
+std::function<void()> Faults::AddOnce(const std::vector<Corner>& corners) {
+  return [this, corners, added = std::make_shared<bool>(false)] {
+    if (std::exchange(*added, true)) return;
+    for (const Corner corner : corners) around_.coverage.Add(corner);
+  };
 }
 
 // ---- people and disks
@@ -196,6 +234,8 @@ void Faults::OnSaid(const MemberId& to, const FromCoordinator& message) {
   if (std::holds_alternative<Seal>(message) && std::exchange(ambush_, false))
     around_.schedule.At(around_.schedule.Random(1, 30), [this] { FailWhileForming(); });
   if (const auto* heal = std::get_if<Heal>(&message)) AmbushRewind(to, *heal);
+  const auto* give = std::get_if<GiveCommand>(&message);
+  if (give != nullptr && give->command.kind == JobCommandKind::kStop) AmbushStop(to);
 }
 
 // The host is busy while the processes of a job start. Before they can join, the job is submitted
@@ -222,6 +262,20 @@ void Faults::FailWhileForming() {
     world_.End(p->node(), "was killed while a view was forming", 0, SIGKILL);
 }
 
+// While the owner of chunk 0 gets a stop another member of the view dies. Then the view is sealed
+// before the result of chunk 0 can carry the stop, and the same owner gets it again in the next
+// one.
+void Faults::AmbushStop(const MemberId& owner) {
+  const MemberProcess* process = world_.Find(owner);
+  if (process == nullptr || over() || !around_.schedule.OneIn(2)) return;
+  const MemberProcess* other = AnyOther(*process);
+  if (other == nullptr) return;
+  --left_;
+  around_.schedule.At(around_.schedule.Random(0, 12), [this, node = other->node()] {
+    world_.End(node, "was killed while a stop was given", 0, SIGKILL);
+  });
+}
+
 // One member does not hear of the new lineage before the view that begins it fails.
 void Faults::AmbushRewind(const MemberId& member, const Heal& heal) {
   const MemberProcess* process = world_.Find(member);
@@ -230,7 +284,7 @@ void Faults::AmbushRewind(const MemberId& member, const Heal& heal) {
   const bool rewinds = journal->view && heal.plan.lineage != journal->view->lineage;
   if (!rewinds || !around_.schedule.OneIn(6)) return;
   --left_;
-  if (const SessionId session = around_.network.Between(process->node(), kCoordinatorNode))
+  if (const SimSessionId session = around_.network.Between(process->node(), kCoordinatorNode))
     around_.network.Break(session);
   around_.schedule.At(around_.schedule.Random(0, 10), [this] { FailWhileForming(); });
 }

@@ -1,7 +1,7 @@
-// The misfortune of a seed: what is killed, stopped, cut off, damaged, and when. Lives as long as
-// the world.
+// Decides what a seed kills, stops, cuts off and damages, and when. Lives as long as the world.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,7 +22,7 @@ class Faults {
   bool over() const { return left_ <= 0; }
   // Does the coordinator die now, between two actions?
   bool CoordinatorDies();
-  // The coordinator says this: some faults wait for a moment.
+  // The coordinator says this to a member. Some faults wait for such a moment.
   void OnSaid(const MemberId& to, const FromCoordinator& message);
   // A member is about to hear this.
   void OnHeard(const MemberProcess& member, const FromCoordinator& message);
@@ -33,6 +33,7 @@ class Faults {
     if (!over()) around_.schedule.At(around_.schedule.Random(20, 900), [this] { Inject(); });
   }
   MemberProcess* AnyMember();
+  MemberProcess* AnyOther(const MemberProcess& member);
   SimJob* AnyJob();
   void KillMember();
   void KillServer();
@@ -41,6 +42,7 @@ class Faults {
   void StallMember();
   void StallCoordinator();
   void StallAgent();
+  void Stall(const std::string& name, int64_t ms, Corner any, Corner longer_than_lease);
   void KillCoordinator();
   void BreakSessions();
   void BreakAgentSession();
@@ -53,6 +55,9 @@ class Faults {
   void FailWhileForming();
   bool AnyForming() const;
   void AmbushRewind(const MemberId& member, const Heal& heal);
+  void AmbushStop(const MemberId& owner);
+  // Adds the corners at its first call.
+  std::function<void()> AddOnce(const std::vector<Corner>& corners);
 
   World& world_;
   Around around_;

@@ -34,7 +34,7 @@ void Invariants::BeforePersist(const SimJob& job, const coordinator::JobJournal&
 
 namespace {
 
-int32_t SlotsOf(const coordinator::JobJournal& journal) {
+int32_t HostSlotsOf(const coordinator::JobJournal& journal) {
   return journal.workers + journal.spec.runtime.servers;
 }
 
@@ -44,13 +44,13 @@ int32_t SlotsOf(const coordinator::JobJournal& journal) {
 // leaves room for it.
 void Invariants::CheckStart(const SimJob& job, const coordinator::JobJournal& next) {
   const coordinator::JobJournal* head = nullptr;
-  int32_t held = SlotsOf(next);
+  int32_t held = HostSlotsOf(next);
   for (const SimJob* other : sight_.jobs()) {
     const auto& journal = other->store.journal;
     if (other == &job || !journal || coordinator::Ended(journal->phase)) continue;
     const muster::RuntimeSpec& runtime = journal->spec.runtime;
     const bool waits = journal->phase == JobPhase::kQueued;
-    if (!waits) held += SlotsOf(*journal);
+    if (!waits) held += HostSlotsOf(*journal);
     const bool fits = runtime.workers_min + runtime.servers <= sight_.slots;
     if (waits && fits && journal->submission < next.submission &&
         (head == nullptr || journal->submission < head->submission))
@@ -59,15 +59,15 @@ void Invariants::CheckStart(const SimJob& job, const coordinator::JobJournal& ne
   if (held > sight_.slots)
     Violate(job, absl::StrCat("it was started when ", held, " of ", sight_.slots,
                               " slots would be held"));
-  if (held > SlotsOf(next)) around_.coverage.Add(Corner::kStartsBesideOthers);
+  if (held > HostSlotsOf(next)) around_.coverage.Add(Corner::kStartsBesideOthers);
   if (head == nullptr) return;
   around_.coverage.Add(Corner::kPassers);
-  int32_t passed = SlotsOf(next);
+  int32_t passed = HostSlotsOf(next);
   for (const SimJob* other : sight_.jobs()) {
     const auto& journal = other->store.journal;
     const bool runs = other != &job && journal && !coordinator::Ended(journal->phase) &&
                       journal->phase != JobPhase::kQueued;
-    if (runs && journal->submission > head->submission) passed += SlotsOf(*journal);
+    if (runs && journal->submission > head->submission) passed += HostSlotsOf(*journal);
   }
   const int32_t least = head->spec.runtime.workers_min + head->spec.runtime.servers;
   if (passed > sight_.slots - least)
@@ -122,13 +122,21 @@ void Invariants::CheckManifest(SimJob& job, const Manifest& manifest) {
 
 // ---- what members say
 
+void Invariants::CheckSentAway(const MemberId& member, const std::string& why) {
+  if (const SimJob* job = sight_.job_of(member))
+    Violate(*job, why + ", but nobody puts an older copy of the journal back");
+}
+
 // A step may be done again in a later view, by those who did not hear of its end. But nobody tells
 // of an older view than the first who told, and those of one view name the same holders of lanes.
+// A member that a view has left out may tell late what it did before, and nobody listens to it.
 void Invariants::CheckTold(const MemberId& from, const ToCoordinator& message) {
   if (const auto* sealed = std::get_if<Sealed>(&message)) sealed_[from] = *sealed;
   const auto* told = std::get_if<Records>(&message);
   const SimJob* job = sight_.job_of(from);
-  if (told == nullptr || job == nullptr) return;
+  if (told == nullptr || job == nullptr || !job->store.journal) return;
+  const std::optional<View>& view = job->store.journal->view;
+  if (!view || view->IndexOf(from) < 0) return;
   for (const StepRecord& record : told->records) {
     const auto known = job->store.ledger.find({record.lineage, record.step});
     if (known == job->store.ledger.end()) continue;
@@ -173,7 +181,7 @@ void Invariants::CheckSaid(const MemberId& to, const FromCoordinator& message) {
                                "stood still"));
 }
 
-// Who is to give the result of a chunk has said that it holds it.
+// The member that is to give the result of a chunk must have said that it holds it.
 void Invariants::CheckHolders(const SimJob& job, const Heal& heal) {
   const HealPlan& plan = heal.plan;
   const auto check = [&](int32_t from, Step step, size_t chunk) {
@@ -275,7 +283,7 @@ void Invariants::CheckHeard(const MemberProcess& process, const FromCoordinator&
 }
 
 void Invariants::CheckWords(const std::string& text) {
-  // No fault lasts that long.
+  // No fault lasts as long as the patience with a forming view.
   if (absl::StrContains(text, "did not get ready for the new view in time"))
     around_.trace.Violate(absl::StrCat("a forming view hung: ", text));
   if (absl::StrContains(text, "disagree") || absl::StrContains(text, "differ") ||
@@ -285,14 +293,12 @@ void Invariants::CheckWords(const std::string& text) {
 
 // ---- the end
 
-void Invariants::CheckEnd(SimJob& job) {
+void Invariants::CheckEnd(SimJob& job, TermNumber term) {
   const coordinator::JobJournal& journal = *job.store.journal;
   CheckAudit(job);
   if (journal.phase != JobPhase::kDone) return;
   const Step end(job.options.steps);
-  if (journal.ending.stop_at && *journal.ending.stop_at < end)
-    Violate(job, absl::StrCat("it was stopped at step ", journal.ending.stop_at->value(),
-                              " and is done nevertheless"));
+  CheckStop(job, term);
   around_.coverage.Add(Corner::kSteps, end.value());
   if (job.options.order == SumOrder::kFree)
     around_.coverage.Add(Corner::kFreeOrderSteps, end.value());
@@ -303,7 +309,23 @@ void Invariants::CheckEnd(SimJob& job) {
   CheckAccount(job);
 }
 
-// The real audit, over what was persisted.
+// The job is done. A stop that reached the owner of chunk 0 takes effect after that step or the
+// next one. If their view was sealed before, the stop may be lost for the moment between two
+// sessions, which costs a few steps more. A coordinator that died meanwhile costs any number.
+void Invariants::CheckStop(const SimJob& job, TermNumber term) {
+  constexpr int64_t kWellBefore = 10;
+  const coordinator::JobJournal& journal = *job.store.journal;
+  if (journal.ending.stop_at && journal.ending.stop_at->value() < job.options.steps)
+    Violate(job, absl::StrCat("it was stopped at step ", journal.ending.stop_at->value(),
+                              " and is done nevertheless"));
+  const std::optional<StopGiven>& given = job.stop_given;
+  if (!given || given->start != journal.start || given->term != term) return;
+  if (given->step.value() + kWellBefore <= job.options.steps)
+    Violate(job, absl::StrCat("it was told to stop in step ", given->step.value(), " of ",
+                              job.options.steps, " and is done nevertheless"));
+}
+
+// Runs the real audit over what was persisted.
 void Invariants::CheckAudit(const SimJob& job) {
   const coordinator::JobJournal& journal = *job.store.journal;
   if (journal.lineages.empty()) return;
@@ -318,14 +340,14 @@ void Invariants::CheckAudit(const SimJob& job) {
   around_.coverage.Add(Corner::kAudits);
 }
 
-// What was run beyond one time each is what the job says it ran again. An end that the coordinator
-// has not heard of yet it cannot count.
+// The lanes that were run more than once must be as many as the job says it ran again. The
+// coordinator cannot count the lanes of a process of whose end it has not heard yet.
 void Invariants::CheckAccount(const SimJob& job) {
   if (!job.ends_to_be_told.empty()) return;
   const coordinator::JobJournal& journal = *job.store.journal;
   int64_t run = job.lanes_of_dead;
   for (const MemberProcess* process : sight_.members(job)) {
-    // Given up, and does not know it yet.
+    // It was evicted and does not know it yet.
     if (process->lane_count().total > 0 && journal.view->IndexOf(process->id()) < 0) return;
     run += process->lane_count().total;
   }

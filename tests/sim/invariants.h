@@ -37,10 +37,12 @@ class Invariants {
   // A member is about to hear this.
   void CheckHeard(const MemberProcess& member, const FromCoordinator& message);
   void CheckWords(const std::string& text);
-  // It will wake up then; no time: a fresh one, that has not stood still.
+  // It will wake up then. Without a time: a new coordinator has started, which has not stood still.
   void CoordinatorStandsStill(std::optional<int64_t> until) { coordinator_wakes_at_ = until; }
-  // It is done, or was cancelled.
-  void CheckEnd(SimJob& job);
+  // It sends a member away with its state, because it knows more than the journal.
+  void CheckSentAway(const MemberId& member, const std::string& why);
+  // The job is done, or was cancelled, under the coordinator of this term.
+  void CheckEnd(SimJob& job, TermNumber term);
 
  private:
   void Violate(const SimJob& job, const std::string& what);
@@ -50,6 +52,7 @@ class Invariants {
   void CheckLanesOf(const SimJob& job, const View& view);
   void CheckFoldedLanes(const SimJob& job, const View& view, size_t index);
   void CheckHolders(const SimJob& job, const Heal& heal);
+  void CheckStop(const SimJob& job, TermNumber term);
   void CheckAudit(const SimJob& job);
   void CheckAccount(const SimJob& job);
 

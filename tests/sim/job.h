@@ -41,7 +41,7 @@ struct JobOptions {
 JobSpec SpecOf(const JobOptions& options);
 NumericEnvironment EnvironmentOf(const JobOptions& options);
 
-// What outlives the coordinator's process.
+// What the coordinator has persisted; it outlives the process.
 struct JobStore {
   std::optional<coordinator::JobJournal> journal;
   std::map<std::pair<LineageNumber, Step>, StepRecord> ledger;
@@ -50,12 +50,21 @@ struct JobStore {
 
   bool ended() const { return journal && coordinator::Ended(journal->phase); }
   std::vector<StepRecord> Records() const;
-  // Records of the current lineage without a gap: the step after the last.
+  // The step after the last one that the current lineage has recorded without a gap.
   Step Recorded() const;
-  // As coordinator/runtime/journal.h loads them.
+  // The recent steps as coordinator/runtime/journal.h loads them.
   coordinator::RecentSteps Recent() const;
-  // As lib/checkpoint/catalogue.h does it.
+  // Forgets old manifests as lib/checkpoint/catalogue.h does.
   void Prune(const coordinator::PruneManifests& prune);
+};
+
+// The owner of chunk 0 of an active view was given a stop while this step was open.
+struct StopGiven {
+  StartNumber start;
+  TermNumber term;
+  ViewNumber view;
+  int64_t id = 0;  // of the command
+  Step step;
 };
 
 struct SimJob {
@@ -71,11 +80,12 @@ struct SimJob {
   JobStore store;
   int64_t lanes_of_dead = 0;              // run by incarnations that are gone
   std::set<Incarnation> ends_to_be_told;  // the coordinator has not heard of them
+  std::optional<StopGiven> stop_given;    // the first one of the newest start that was given one
   bool delete_asked = false;
   bool gone = false;  // deleted; processes of it may still run
 };
 
 // By id. An id that was deleted may be taken by another job.
-using Jobs = std::map<std::string, std::unique_ptr<SimJob>>;
+using SimJobs = std::map<std::string, std::unique_ptr<SimJob>>;
 
 }  // namespace muster::sim

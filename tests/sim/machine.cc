@@ -62,7 +62,7 @@ void Machine::Carry(const std::vector<Action>& actions, const SimFrame* frame) {
   }
 }
 
-// Frames that came too early: each once more, in order; those still too early stay.
+// Frames that came too early are delivered once more, in order. Those still too early stay.
 void Machine::NoteChanges() {
   CheckInvariants();
   if (std::exchange(redelivering_, true)) return;
@@ -88,8 +88,14 @@ void Machine::NoteCommand(const FromCoordinator& message) {
   const View* view = member_.view();
   const bool ours = member_.active() && member_.has_state() && give->view == view->number &&
                     view->owner_of[0] == view->IndexOf(config_.id);
-  if (ours && (!stop_given_ || stop_given_->view != give->view))
-    stop_given_ = {give->view, member_.step()};
+  if (!ours || (stop_given_ && stop_given_->view == give->view)) return;
+  const bool did_not_ride = stop_given_ && stop_given_->id == give->command.id &&
+                            stop_given_->step == member_.step() &&
+                            memory_.ReceiveBuffer(member_.step())[0] == kTorn;
+  if (did_not_ride) outside_.coverage->Add(Corner::kStopsGivenAgain);
+  stop_given_ = {config_.start, view->term, give->view, give->command.id, member_.step()};
+  std::optional<StopGiven>& first = outside_.job->stop_given;
+  if (!first || first->start != config_.start) first = stop_given_;
 }
 
 void Machine::CheckInvariants() {
@@ -164,7 +170,7 @@ void Machine::CheckLoaded(const Make& make, const SimState& state) {
   }
 }
 
-// One after the other, on a thread of its own.
+// A thread of its own writes the parts one after the other.
 void Machine::Write(PartCopy part) {
   Schedule& schedule = *outside_.schedule;
   writer_free_at_ = std::max(writer_free_at_, schedule.now()) + schedule.Random(1, 80);
@@ -221,7 +227,7 @@ Machine::Answer Machine::Do(const Send& a, const SimFrame*) {
   return std::nullopt;
 }
 
-// Of a buffer, what stands in the subtree that holds lane 0: the first one.
+// A buffer has its value from lane 0, which is in the first subtree.
 Value Machine::OwnSum(TreeNode node, ChunkId chunk) {
   const auto c = static_cast<size_t>(chunk.value());
   const bool buffer = terms_.buffer(c);

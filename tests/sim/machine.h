@@ -25,7 +25,7 @@ struct SimFrame {
 
 class Machine {
  public:
-  // What it asks of the process around it.
+  // The machine asks this of the process around it.
   struct Outside {
     Schedule* schedule;
     Runner* runner;
@@ -34,7 +34,7 @@ class Machine {
     std::function<void(const MemberId& to, SimFrame)> send;
     std::function<bool(const MemberId& peer)> up;
     std::function<void(ToCoordinator)> tell;
-    // Holds sessions to exactly these; says whose are down by that.
+    // Holds sessions to exactly these, and returns those whose sessions end by that.
     std::function<std::vector<MemberId>(const std::vector<ViewMember>&)> connect;
     std::function<void()> step_done;
     std::function<void(int code, const std::string& reason)> quit;
@@ -87,7 +87,7 @@ class Machine {
   Value OwnSum(TreeNode node, ChunkId chunk);
   std::vector<Value> PayloadOf(const PeerMessage& message);
   std::vector<ChunkId> OwnChunks() const;
-  Value RightResult(Step step, ChunkId chunk);  // what a right one is
+  Value RightResult(Step step, ChunkId chunk);  // as an undisturbed run has it
   bool server_mode() const { return config_.training.sync == Sync::kServer; }
   bool applies() const { return !server_mode() || config_.role == Role::kServer; }
 
@@ -97,7 +97,7 @@ class Machine {
   Member member_;
   SimMemory memory_;
   std::optional<TrainThread> train_;  // of a worker
-  Line from_train_, from_writer_;
+  OrderedQueue from_train_, from_writer_;
   int64_t writer_free_at_ = 0;
   int64_t segments_ = 0;
 
@@ -108,12 +108,8 @@ class Machine {
   std::vector<Value> sums_;                         // owner that applies: complete ones
   std::vector<ResultMeta> sum_meta_;
 
-  struct StopGiven {
-    ViewNumber view;
-    Step step;
-  };
-  std::optional<StopGiven> stop_given_;            // to us, who own chunk 0
-  std::map<MemberId, std::deque<SimFrame>> held_;  // came too early
+  std::optional<StopGiven> stop_given_;  // the last one that we got as the owner of chunk 0
+  std::map<MemberId, std::deque<SimFrame>> held_;  // frames that came too early
   int64_t edition_ = 0;
   bool redelivering_ = false;
   bool left_ = false;

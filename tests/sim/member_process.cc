@@ -52,20 +52,20 @@ void MemberProcess::ConnectCoordinator() {
   CoordinatorProcess* coordinator = events_.coordinator();
   if (coordinator != nullptr)
     dialed_ = around_.network.Open(place_.node, kCoordinatorNode,
-                                   {[this](SessionId s) { OnCoordinatorUp(s); },
-                                    [this](SessionId s) { OnCoordinatorDown(s); }},
+                                   {[this](SimSessionId s) { OnCoordinatorUp(s); },
+                                    [this](SimSessionId s) { OnCoordinatorDown(s); }},
                                    coordinator->Accept(place_.node));
   if (dialed_ == 0)
     runner_.Later(around_.schedule.Random(20, 80), [this] { ConnectCoordinator(); });
 }
 
-void MemberProcess::OnCoordinatorUp(SessionId session) {
+void MemberProcess::OnCoordinatorUp(SimSessionId session) {
   dialed_ = 0;
   session_ = session;
   Introduce();
 }
 
-void MemberProcess::OnCoordinatorDown(SessionId session) {
+void MemberProcess::OnCoordinatorDown(SimSessionId session) {
   if (session != session_ && session != dialed_) return;
   session_ = dialed_ = 0;
   runner_.Later(around_.schedule.Random(1, 40), [this] { ConnectCoordinator(); });
@@ -144,7 +144,7 @@ Machine::Outside MemberProcess::OutsideOf() {
   out.coverage = &around_.coverage;
   out.job = place_.job;
   out.send = [this](const MemberId& to, SimFrame frame) {
-    const SessionId session = links_.SessionTo(to);
+    const SimSessionId session = links_.SessionTo(to);
     if (session == 0) return;
     around_.network.Send(
         session, place_.node,

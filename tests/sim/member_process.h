@@ -43,14 +43,14 @@ class MemberProcess {
   LaneCount lane_count() const;
   bool reaches_coordinator() const { return session_ != 0; }
 
-  // From the coordinator.
+  // The coordinator says this.
   void Said(const FromCoordinator& message);
   void Leave(int exit_code, const std::string& reason);
 
  private:
   void ConnectCoordinator();
-  void OnCoordinatorUp(SessionId session);
-  void OnCoordinatorDown(SessionId session);
+  void OnCoordinatorUp(SimSessionId session);
+  void OnCoordinatorDown(SimSessionId session);
   void Tell(const ToCoordinator& message);
   void Introduce();
   void TakeJob(const JobIs& job);
@@ -64,8 +64,8 @@ class MemberProcess {
   const Events events_;
   Runner runner_;
   PeerLinks links_;
-  SessionId session_ = 0;  // with the coordinator
-  SessionId dialed_ = 0;
+  SimSessionId session_ = 0;  // with the coordinator
+  SimSessionId dialed_ = 0;
   bool preparing_ = false;
   bool leaving_ = false;
   std::unique_ptr<Machine> machine_;

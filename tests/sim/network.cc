@@ -10,23 +10,24 @@ void Network::Remove(NodeId node) {
     if (ends.from == node || ends.to == node) End(id, /*local=*/false);
 }
 
-std::map<SessionId, Network::Ends> Network::OpenSessions() const {
-  std::map<SessionId, Ends> open;
+std::map<SimSessionId, Network::Ends> Network::OpenSessions() const {
+  std::map<SimSessionId, Ends> open;
   for (const auto& [id, session] : sessions_)
     if (!session.broken) open[id] = {session.out.from, session.out.to};
   return open;
 }
 
-SessionId Network::Between(NodeId a, NodeId b) const {
+SimSessionId Network::Between(NodeId a, NodeId b) const {
   for (const auto& [id, ends] : OpenSessions())
     if ((ends.from == a && ends.to == b) || (ends.from == b && ends.to == a)) return id;
   return 0;
 }
 
 // The end that is called is up first; its greeting makes the other one up.
-SessionId Network::Open(NodeId from, NodeId to, SessionEvents at_from, SessionEvents at_to) {
+SimSessionId Network::Open(NodeId from, NodeId to, SimSessionEvents at_from,
+                           SimSessionEvents at_to) {
   if (!Has(from) || !Has(to)) return 0;
-  const SessionId id = next_++;
+  const SimSessionId id = next_++;
   Session& session = sessions_[id];
   session.out.from = session.back.to = from;
   session.out.to = session.back.from = to;
@@ -34,7 +35,7 @@ SessionId Network::Open(NodeId from, NodeId to, SessionEvents at_from, SessionEv
   session.at_to = std::move(at_to);
   Push(id, /*out=*/true, schedule_.Random(0, 5),
        {[this, id] {
-          const SessionEvents events = sessions_[id].at_to;
+          const SimSessionEvents events = sessions_[id].at_to;
           if (!sessions_[id].broken)
             Push(id, /*out=*/false, schedule_.Random(0, 5),
                  {[this, id] { sessions_[id].at_from.up(id); }, nullptr, false});
@@ -44,7 +45,7 @@ SessionId Network::Open(NodeId from, NodeId to, SessionEvents at_from, SessionEv
   return id;
 }
 
-void Network::Send(SessionId id, NodeId from, std::function<void()> deliver,
+void Network::Send(SimSessionId id, NodeId from, std::function<void()> deliver,
                    std::function<void()> lost) {
   const auto it = sessions_.find(id);
   if (it == sessions_.end() || it->second.broken) return;
@@ -54,7 +55,7 @@ void Network::Send(SessionId id, NodeId from, std::function<void()> deliver,
   Push(id, out, schedule_.Random(0, 12) + late, {std::move(deliver), std::move(lost), false});
 }
 
-void Network::Push(SessionId id, bool out, int64_t delay, Frame frame) {
+void Network::Push(SimSessionId id, bool out, int64_t delay, Frame frame) {
   Session& session = sessions_[id];
   Direction& direction = out ? session.out : session.back;
   direction.last = std::max(direction.last, schedule_.now() + delay);
@@ -64,12 +65,13 @@ void Network::Push(SessionId id, bool out, int64_t delay, Frame frame) {
   to->second->Later(direction.last - schedule_.now(), [this, id, out] { Arrive(id, out); });
 }
 
-void Network::Arrive(SessionId id, bool out) {
+void Network::Arrive(SimSessionId id, bool out) {
   Session& session = sessions_[id];
   Direction& direction = out ? session.out : session.back;
   if (direction.under_way.empty()) return;
   const int64_t until = CutUntil(direction.from, direction.to);
   if (until > schedule_.now() && !direction.under_way.front().local) {
+    NoteStoppedFrame(direction.from, direction.to);
     const auto to = runners_.find(direction.to);
     if (to != runners_.end())
       to->second->Later(until - schedule_.now(), [this, id, out] { Arrive(id, out); });
@@ -86,15 +88,16 @@ void Network::LoseTail(Direction& direction) {
   const bool cut = CutUntil(direction.from, direction.to) > schedule_.now();
   const int64_t arrive = cut ? 0 : schedule_.Random(0, size);
   if (arrive < size) coverage_.Add(Corner::kTornDeliveries);
+  if (cut && size > 0) NoteStoppedFrame(direction.from, direction.to);
   while (static_cast<int64_t>(direction.under_way.size()) > arrive) {
     if (direction.under_way.back().lost) direction.under_way.back().lost();
     direction.under_way.pop_back();
   }
 }
 
-void Network::Break(SessionId id) { End(id, /*local=*/true); }
+void Network::Break(SimSessionId id) { End(id, /*local=*/true); }
 
-void Network::End(SessionId id, bool local) {
+void Network::End(SimSessionId id, bool local) {
   const auto it = sessions_.find(id);
   if (it == sessions_.end() || it->second.broken) return;
   Session& session = it->second;
@@ -105,14 +108,22 @@ void Network::End(SessionId id, bool local) {
   Push(id, false, 1, {[this, id] { sessions_[id].at_from.down(id); }, nullptr, local});
 }
 
-void Network::Cut(NodeId from, NodeId to, int64_t ms) {
-  int64_t& until = cut_until_[{from, to}];
-  until = std::max(until, schedule_.now() + ms);
+void Network::Cut(NodeId from, NodeId to, int64_t ms, std::function<void()> stops_a_frame) {
+  std::vector<CutWay>& cuts = cuts_[{from, to}];
+  std::erase_if(cuts, [this](const CutWay& cut) { return cut.until <= schedule_.now(); });
+  cuts.push_back({schedule_.now() + ms, std::move(stops_a_frame)});
 }
 
 int64_t Network::CutUntil(NodeId from, NodeId to) const {
-  const auto it = cut_until_.find({from, to});
-  return it == cut_until_.end() ? 0 : it->second;
+  int64_t until = 0;
+  if (const auto it = cuts_.find({from, to}); it != cuts_.end())
+    for (const CutWay& cut : it->second) until = std::max(until, cut.until);
+  return until;
+}
+
+void Network::NoteStoppedFrame(NodeId from, NodeId to) {
+  for (const CutWay& cut : cuts_[{from, to}])
+    if (cut.until > schedule_.now() && cut.stops_a_frame) cut.stops_a_frame();
 }
 
 }  // namespace muster::sim

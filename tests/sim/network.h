@@ -17,15 +17,15 @@
 namespace muster::sim {
 
 using NodeId = int64_t;  // of a process; the coordinator and the agent keep theirs
-using SessionId = int64_t;
+using SimSessionId = int64_t;
 inline constexpr NodeId kCoordinatorNode = 1;
 inline constexpr NodeId kAgentNode = 2;
 inline constexpr NodeId kFirstMemberNode = 3;
 
 // What one end of a session hears, in its own process. `down` comes also without `up`.
-struct SessionEvents {
-  std::function<void(SessionId)> up;
-  std::function<void(SessionId)> down;
+struct SimSessionEvents {
+  std::function<void(SimSessionId)> up;
+  std::function<void(SimSessionId)> down;
 };
 
 class Network {
@@ -37,20 +37,20 @@ class Network {
   bool Has(NodeId node) const { return runners_.count(node) > 0; }
 
   // 0: nobody listens there.
-  SessionId Open(NodeId from, NodeId to, SessionEvents at_from, SessionEvents at_to);
-  // Lost when the session has broken. `lost` is called when the frame is lost under way.
-  void Send(SessionId session, NodeId from, std::function<void()> deliver,
+  SimSessionId Open(NodeId from, NodeId to, SimSessionEvents at_from, SimSessionEvents at_to);
+  // The frame is lost when the session has broken. `lost` is called when it is lost under way.
+  void Send(SimSessionId session, NodeId from, std::function<void()> deliver,
             std::function<void()> lost = nullptr);
-  void Break(SessionId session);
-  // Nothing comes through from one to the other for so long.
-  void Cut(NodeId from, NodeId to, int64_t ms);
-  bool IsCut(NodeId from, NodeId to) const { return CutUntil(from, to) > schedule_.now(); }
+  void Break(SimSessionId session);
+  // Nothing comes through from one to the other for so long. `stops_a_frame` is called for each
+  // frame that the cut holds back or loses; for one that it holds back, each time it would arrive.
+  void Cut(NodeId from, NodeId to, int64_t ms, std::function<void()> stops_a_frame = nullptr);
 
   struct Ends {
     NodeId from, to;
   };
-  std::map<SessionId, Ends> OpenSessions() const;
-  SessionId Between(NodeId a, NodeId b) const;  // an open one; 0: none
+  std::map<SimSessionId, Ends> OpenSessions() const;
+  SimSessionId Between(NodeId a, NodeId b) const;  // an open one; 0: none
 
  private:
   struct Frame {
@@ -65,22 +65,27 @@ class Network {
   };
   struct Session {
     Direction out, back;  // from the end that connected, and to it
-    SessionEvents at_from, at_to;
+    SimSessionEvents at_from, at_to;
     bool broken = false;
   };
+  struct CutWay {
+    int64_t until;
+    std::function<void()> stops_a_frame;  // null: nobody asks
+  };
 
-  void Push(SessionId id, bool out, int64_t delay, Frame frame);
-  void Arrive(SessionId id, bool out);
-  void End(SessionId id, bool local);
+  void Push(SimSessionId id, bool out, int64_t delay, Frame frame);
+  void Arrive(SimSessionId id, bool out);
+  void End(SimSessionId id, bool local);
   void LoseTail(Direction& direction);
-  int64_t CutUntil(NodeId from, NodeId to) const;
+  int64_t CutUntil(NodeId from, NodeId to) const;  // not after now: it is open
+  void NoteStoppedFrame(NodeId from, NodeId to);
 
   Schedule& schedule_;
   Coverage& coverage_;
   std::map<NodeId, Runner*> runners_;
-  std::map<SessionId, Session> sessions_;
-  SessionId next_ = 1;
-  std::map<std::pair<NodeId, NodeId>, int64_t> cut_until_;
+  std::map<SimSessionId, Session> sessions_;
+  SimSessionId next_ = 1;
+  std::map<std::pair<NodeId, NodeId>, std::vector<CutWay>> cuts_;
 };
 
 }  // namespace muster::sim

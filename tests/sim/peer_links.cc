@@ -11,22 +11,22 @@ constexpr int64_t kGreetingTimeout = 2000;
 }  // namespace
 
 std::vector<MemberId> PeerLinks::Hold(const std::vector<ViewMember>& peers) {
-  std::map<MemberId, bool> wanted;
+  std::map<MemberId, bool> listed;
   for (const ViewMember& peer : peers)
-    if (peer.id != me_) wanted[peer.id] = false;
+    if (peer.id != me_) listed[peer.id] = false;
   std::vector<MemberId> down;
   for (const auto& [peer, session] : up_)
-    if (wanted.count(peer) == 0) down.push_back(peer);
+    if (listed.count(peer) == 0) down.push_back(peer);
   for (const MemberId& peer : down) {
-    const SessionId session = up_[peer];
+    const SimSessionId session = up_[peer];
     up_.erase(peer);
     around_.network.Break(session);
   }
   std::vector<MemberId> dialed;
   for (const auto& [peer, session] : dialed_)
-    if (wanted.count(peer) == 0) dialed.push_back(peer);
+    if (listed.count(peer) == 0) dialed.push_back(peer);
   for (const MemberId& peer : dialed) around_.network.Break(std::exchange(dialed_[peer], 0));
-  std::map<MemberId, bool> before = std::exchange(listed_, std::move(wanted));
+  std::map<MemberId, bool> before = std::exchange(listed_, std::move(listed));
   for (auto& [peer, due] : listed_) {
     const auto old = before.find(peer);
     due = old != before.end() && old->second;
@@ -48,7 +48,7 @@ void PeerLinks::Connect(const MemberId& peer) {
   it->second = false;
   if (Up(peer) || dialed_[peer] != 0) return;
   PeerLinks* other = events_.find(peer);
-  const SessionId session =
+  const SimSessionId session =
       other == nullptr
           ? 0
           : around_.network.Open(node_, other->node(), EventsWith(peer), other->EventsWith(me_));
@@ -59,19 +59,19 @@ void PeerLinks::Connect(const MemberId& peer) {
   });
 }
 
-SessionEvents PeerLinks::EventsWith(const MemberId& peer) {
-  return {[this, peer](SessionId session) { OnUp(peer, session); },
-          [this, peer](SessionId session) { OnDown(peer, session); }};
+SimSessionEvents PeerLinks::EventsWith(const MemberId& peer) {
+  return {[this, peer](SimSessionId session) { OnUp(peer, session); },
+          [this, peer](SimSessionId session) { OnDown(peer, session); }};
 }
 
-void PeerLinks::OnUp(const MemberId& peer, SessionId session) {
+void PeerLinks::OnUp(const MemberId& peer, SimSessionId session) {
   if (dialed_[peer] == session) {
     dialed_[peer] = 0;
   } else if (me_ < peer) {
     return around_.network.Break(session);  // given up meanwhile
   }
   if (const auto old = up_.find(peer); old != up_.end()) {
-    const SessionId replaced = old->second;
+    const SimSessionId replaced = old->second;
     up_.erase(old);
     around_.network.Break(replaced);
     events_.down(peer);
@@ -80,7 +80,7 @@ void PeerLinks::OnUp(const MemberId& peer, SessionId session) {
   events_.up(peer);
 }
 
-void PeerLinks::OnDown(const MemberId& peer, SessionId session) {
+void PeerLinks::OnDown(const MemberId& peer, SimSessionId session) {
   if (dialed_[peer] == session) dialed_[peer] = 0;
   if (const auto it = up_.find(peer); it != up_.end() && it->second == session) {
     up_.erase(it);
@@ -90,7 +90,7 @@ void PeerLinks::OnDown(const MemberId& peer, SessionId session) {
     ConnectLater(peer, around_.schedule.Random(5, 60));
 }
 
-SessionId PeerLinks::SessionTo(const MemberId& peer) const {
+SimSessionId PeerLinks::SessionTo(const MemberId& peer) const {
   const auto it = up_.find(peer);
   return it == up_.end() ? 0 : it->second;
 }

@@ -24,28 +24,28 @@ class PeerLinks {
   PeerLinks(Around around, Runner& runner, NodeId node, MemberId me, Events events)
       : around_(around), runner_(runner), node_(node), me_(std::move(me)), events_(events) {}
 
-  // Sessions to exactly these; gives those whose sessions end by that.
+  // Holds sessions to exactly these, and returns those whose sessions end by that.
   std::vector<MemberId> Hold(const std::vector<ViewMember>& peers);
   bool Up(const MemberId& peer) const { return up_.count(peer) > 0; }
-  // 0: none.
-  SessionId SessionTo(const MemberId& peer) const;
+  // 0: there is none.
+  SimSessionId SessionTo(const MemberId& peer) const;
   NodeId node() const { return node_; }
 
  private:
-  SessionEvents EventsWith(const MemberId& peer);
+  SimSessionEvents EventsWith(const MemberId& peer);
   void Connect(const MemberId& peer);
   void ConnectLater(const MemberId& peer, int64_t delay);
-  void OnUp(const MemberId& peer, SessionId session);
-  void OnDown(const MemberId& peer, SessionId session);
+  void OnUp(const MemberId& peer, SimSessionId session);
+  void OnDown(const MemberId& peer, SimSessionId session);
 
   Around around_;
   Runner& runner_;
   const NodeId node_;
   const MemberId me_;
   const Events events_;
-  std::map<MemberId, bool> listed_;       // is a connect under way or due?
-  std::map<MemberId, SessionId> dialed_;  // by us, not greeted yet
-  std::map<MemberId, SessionId> up_;
+  std::map<MemberId, bool> listed_;          // is a connect under way or due?
+  std::map<MemberId, SimSessionId> dialed_;  // by us, not greeted yet
+  std::map<MemberId, SimSessionId> up_;
 };
 
 }  // namespace muster::sim

@@ -1,5 +1,5 @@
-// What one undisturbed process would compute: every state, sum, norm and loss of a job, made once.
-// Lives as long as the job.
+// Computes what one undisturbed process would compute: every state, sum, norm and loss of a job,
+// each once. Lives as long as the job.
 #pragma once
 
 #include <deque>
@@ -39,7 +39,7 @@ class Reference {
   std::deque<State> states_;  // references stay valid
 };
 
-// SHA-256 of the simulation.
+// Stands for SHA-256 in the simulation.
 std::string DigestOf(const Terms& terms, const std::vector<Value>& values, const SlotValues& slots);
 
 }  // namespace muster::sim

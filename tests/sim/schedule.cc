@@ -44,11 +44,18 @@ void Runner::Stall(int64_t ms) {
   if (life_) life_->stalled_until = std::max(life_->stalled_until, schedule_.now() + ms);
 }
 
+void Runner::IfStalledIn(int64_t ms, std::function<void()> run) {
+  schedule_.At(ms, [&schedule = schedule_, weak = std::weak_ptr(life_), run = std::move(run)] {
+    const std::shared_ptr<Life> life = weak.lock();
+    if (life && schedule.now() < life->stalled_until) run();
+  });
+}
+
 void Runner::Continue() {
   if (life_) life_->stalled_until = 0;
 }
 
-void Line::Push(Schedule& schedule, Runner& to, int64_t delay, std::function<void()> run) {
+void OrderedQueue::Push(Schedule& schedule, Runner& to, int64_t delay, std::function<void()> run) {
   last_ = std::max(last_, schedule.now() + delay);
   waiting_->push_back(std::move(run));
   to.Later(last_ - schedule.now(), [waiting = waiting_] {

@@ -15,13 +15,13 @@ namespace muster::sim {
 
 class Schedule {
  public:
-  // `smooth`: no chance at all, for scenarios.
+  // `smooth`: nothing happens by chance; scenarios want that.
   Schedule(uint64_t seed, bool smooth) : random_(seed), smooth_(smooth) {}
 
   int64_t now() const { return now_; }  // milliseconds
   int64_t events() const { return events_run_; }
   bool smooth() const { return smooth_; }
-  // A number of [low, high]; the lowest when smooth.
+  // Draws a number of [low, high]; gives the lowest when smooth.
   int64_t Random(int64_t low, int64_t high);
   bool OneIn(int64_t n) { return !smooth_ && Random(1, n) == n; }
 
@@ -44,7 +44,7 @@ class Schedule {
   std::priority_queue<Event> events_;
 };
 
-// What happens inside one process. While the process stands still its events wait; when it has
+// Runs what happens inside one process. While the process stands still its events wait; when it has
 // died they are forgotten. Lives as long as the process.
 class Runner {
  public:
@@ -54,8 +54,8 @@ class Runner {
   void Stall(int64_t ms);
   void Continue();  // ends a stall at once
   void Die() { life_.reset(); }
-  bool stalled() const { return life_ && schedule_.now() < life_->stalled_until; }
-  int64_t stalled_until() const { return life_ ? life_->stalled_until : 0; }
+  // Runs it then if the process lives and still stands still.
+  void IfStalledIn(int64_t ms, std::function<void()> run);
 
  private:
   struct Life {
@@ -70,7 +70,7 @@ class Runner {
 
 // Things that come to a process one after the other, each with a delay of its own: none overtakes
 // another, not even when the process stands still meanwhile.
-class Line {
+class OrderedQueue {
  public:
   void Push(Schedule& schedule, Runner& to, int64_t delay, std::function<void()> run);
 

@@ -1,4 +1,4 @@
-// What a seed stands for.
+// Makes the options of a world from a seed.
 #pragma once
 
 #include "tests/sim/world.h"
@@ -30,8 +30,8 @@ class SeedOptions {
   }
   bool OneIn(uint64_t salt, int32_t n) const { return Pick(salt, 1, n) == n; }
 
-  // In two of three worlds one that is small enough to pass the second, which waits for the first:
-  // for that the second must not fit beside the first, and leave a slot.
+  // In two of three worlds the third job is small enough to pass the second, which waits for the
+  // first. For that the second must not fit beside the first, and must leave a slot.
   void AddThird(WorldOptions& options) const {
     JobOptions job = Job("c", 300);
     job.steps = Pick(14, 10, 30);

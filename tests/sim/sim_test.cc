@@ -1,4 +1,4 @@
-// The general loop of seeds. What it must find is planted by the patches in tests/mutants.
+// Runs the seeds. The patches in tests/mutants plant what it must find.
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
@@ -40,7 +40,7 @@ std::vector<StepRecord> RecordsThatCount(const SimJob& job) {
       .value();
 }
 
-// What faults have done to a job is not to be seen in what it has made.
+// Faults do not change what a job makes.
 TEST(Twins, AnUndisturbedRunHasTheSameStateAndRecords) {
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));

@@ -1,4 +1,4 @@
-// What happens under one seed, line by line, and the first invariant that broke.
+// Keeps what happens under one seed, line by line, and the first invariant that broke.
 #pragma once
 
 #include <cstdint>

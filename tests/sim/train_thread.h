@@ -1,4 +1,4 @@
-// The train thread of a simulated worker, as worker/runtime/trainer.h: it takes its commands one
+// The train thread of a simulated worker. As in worker/runtime/trainer.h it takes its commands one
 // after the other, each takes time, and its answers come to the exchange thread in that order.
 // Lives as long as the worker.
 #pragma once
@@ -85,7 +85,7 @@ class TrainThread {
   TrainThread(Parts parts, Incarnation incarnation);
 
   void Do(TrainCommand command);
-  // Told ahead of the queue: lanes of computes with a lower id need not be run any more.
+  // Overtakes the queue: lanes of computes with a lower id need not be run any more.
   void AbandonBelow(int64_t id) { abandoned_ = id; }
   const LaneCount& lane_count() const { return count_; }
 

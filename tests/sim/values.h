@@ -38,7 +38,7 @@ class Terms {
                  Mix64(static_cast<uint64_t>(step.value()), static_cast<uint64_t>(lane.value())),
                  chunk);
   }
-  // Of two children of a node. A buffer has one contributor, lane 0, which is on the left.
+  // Adds two children of a node. A buffer has one contributor, lane 0, which is on the left.
   Value Sum(size_t chunk, Value left, Value right) const {
     if (buffer(chunk)) return left;
     return training_.order == SumOrder::kFree ? left + right : Mix64(Mix64(4, left), right);
@@ -48,7 +48,7 @@ class Terms {
     for (Value value : values) v = Mix64(v, value);
     return v;
   }
-  // fp64 stand-in for a norm: exact in a double, different for different sums.
+  // Stands for the square of a norm: it is exact in a double, and other sums have another one.
   double SquareOf(size_t chunk, Value sum) const {
     const bool counts = training_.clip_norm > 0 && !buffer(chunk);
     return counts ? static_cast<double>(Mix64(6, sum) % 1000003) : 0;
@@ -83,7 +83,7 @@ class Terms {
   int32_t slots_;
 };
 
-// By slot of the optimizer, by chunk; those of a buffer are never read.
+// Indexed by slot of the optimizer, then by chunk. The slots of a buffer are never read.
 using SlotValues = std::vector<std::vector<Value>>;
 
 inline std::vector<Value> SlotsOf(const SlotValues& slots, size_t chunk) {

@@ -184,7 +184,7 @@ void World::Stall(const std::string& name, int64_t ms) {
   if (runner == nullptr) return;
   runner->Stall(ms);
   trace_.Note(absl::StrCat(name, " stands still for ", ms, " ms"));
-  // A shorter gap is none that it could tell from its ordinary ticks.
+  // It cannot tell a shorter gap from the one between its ticks.
   const int64_t half_a_lease = kDefaultLease / std::chrono::milliseconds(1) / 2;
   if (name == "coordinator" && ms > half_a_lease)
     invariants_.CoordinatorStandsStill(schedule_.now() + ms);
@@ -195,7 +195,7 @@ void World::HoldBack(const std::string& name) { agent_.Do(agent::KeepDown{KeyOf(
 void World::Start(const std::string& name) { agent_.Do(agent::Release{KeyOf(name)}); }
 
 void World::BreakSession(const std::string& a, const std::string& b) {
-  const SessionId session = network_.Between(NodeOf(a), NodeOf(b));
+  const SimSessionId session = network_.Between(NodeOf(a), NodeOf(b));
   if (session == 0) return;
   trace_.Note(absl::StrCat("the session between ", a, " and ", b, " breaks"));
   network_.Break(session);
@@ -237,7 +237,7 @@ CoordinatorProcess::Events World::CoordinatorEvents() {
     const auto it = members_.find(node);
     return it == members_.end() ? nullptr : it->second.get();
   };
-  events.to_agent = [this](const Wanted& wanted) { agent_.Tell(wanted); };
+  events.to_agent = [this](const Wanted& wanted) { agent_.SendWanted(wanted); };
   events.persisted = [this](SimJob& job) { OnPersisted(job); };
   events.deleted = [this](const std::string& id) { OnDeleted(id); };
   events.says = [this](const MemberId& to, const FromCoordinator& message) {
@@ -281,12 +281,12 @@ void World::OnPersisted(SimJob& job) {
     coverage_.Add(Corner::kCancels);
     if (!job.options.may_be_cancelled) trace_.Violate("a job that nobody cancelled is cancelled");
   }
-  invariants_.CheckEnd(job);
+  invariants_.CheckEnd(job, TermNumber(term_));
   if (job.options.is_deleted && !schedule_.smooth()) return client_.DeleteLater(job);
   over_.insert(job.options.id);
 }
 
-// The next one of that id computes something else, so that nothing of this one can serve it.
+// The next job under that id computes something else, so that it can use nothing of this one.
 void World::OnDeleted(const std::string& id) {
   std::unique_ptr<SimJob>& job = jobs_.at(id);
   coverage_.Add(Corner::kDeletedJobs);
@@ -328,7 +328,7 @@ void World::CheckItGoesOn() {
 
 void World::NoteWhereItStands() {
   if (coordinator_)
-    for (const coordinator::JobStatus& status : coordinator_->state().Status())
+    for (const coordinator::JobStatus& status : coordinator_->state().jobs().Status())
       trace_.Note(
           absl::StrCat("coordinator: ", status.job.id, " has recorded ", status.step.value(),
                        " of ", status.steps, " steps, has ", status.job.lineages.size(),

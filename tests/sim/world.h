@@ -36,8 +36,7 @@ class World {
 
   // Runs until all jobs have ended or an invariant is broken. True: everything held.
   bool Run();
-  // For scenarios: until the condition holds; false when it does not within a minute of simulated
-  // time.
+  // Scenarios run until the condition holds. False: it does not within a minute of simulated time.
   bool RunUntil(const std::function<bool()>& condition);
 
   // `name`: "worker-0" of the only job, or "JOB/worker-0".
@@ -48,7 +47,7 @@ class World {
   void BreakSession(const std::string& a, const std::string& b);
   // Nothing comes through from one to the other.
   void Cut(const std::string& from, const std::string& to, int64_t ms);
-  void HoldBack(const std::string& name);  // not started again by the agent …
+  void HoldBack(const std::string& name);  // the agent does not start it again …
   void Start(const std::string& name);     // … until now
   void StopJob(const std::string& id);
   void DamageCheckpoint(const std::string& id);  // the newest one
@@ -96,7 +95,7 @@ class World {
   const Around around_;
   Invariants invariants_;
   Client client_;
-  Jobs jobs_;
+  SimJobs jobs_;
   std::vector<std::unique_ptr<SimJob>> deleted_;  // processes of theirs may still run
   SimJob* first_job_ = nullptr;
   Members members_;
@@ -107,7 +106,7 @@ class World {
   std::unique_ptr<CoordinatorProcess> coordinator_;
   int64_t term_ = 0;
   std::set<const SimJob*> ended_;  // for good
-  std::set<std::string> over_;     // ids of which nothing more will come
+  std::set<std::string> over_;     // ids under which nothing more will happen
   Faults faults_;
   int64_t calm_since_ = -1;
 };

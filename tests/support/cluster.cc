@@ -113,8 +113,8 @@ void TestCoordinator::Run() {
   Time next_tick = clock_.Now();
   while (true) {
     std::optional<Came> came = box_->TakeUntil(next_tick);
-    if (came) Handle(*std::move(came));
     if (!came && box_->closed()) return;
+    if (came) Handle(*std::move(came));
     if (clock_.Now() < next_tick) continue;
     next_tick = clock_.Now() + kTick;
     Handle(coordinator::Tick{});
@@ -150,7 +150,7 @@ void TestCoordinator::FromMember(uint64_t session, ToCoordinator message) {
 void TestCoordinator::TellEnvironment() {
   std::vector<uint64_t> told;
   for (auto& [session, asked] : waiting_) {
-    std::optional<JobIs> answer = machine_.JobOf(asked.job);
+    std::optional<JobIs> answer = machine_.jobs().JobOf(asked.job);
     if (!answer || (std::exchange(asked.told, true) && !answer->environment)) continue;
     answer->checkpoint_dir = dir_;
     if (answer->environment) told.push_back(session);
@@ -229,7 +229,7 @@ void TestCoordinator::Await(F done) {
 void TestCoordinator::Explain() {
   std::promise<void> done;
   box_->Post({0, {}, {}, false, [&] {
-                for (const coordinator::JobStatus& status : machine_.Status()) {
+                for (const coordinator::JobStatus& status : machine_.jobs().Status()) {
                   ADD_FAILURE() << "waits for: " << status.waits_for;
                   for (const coordinator::MemberStatus& m : status.members)
                     ADD_FAILURE() << m.member.id.name << " (" << m.state << "), step "
@@ -289,10 +289,10 @@ TestMember::TestMember(LoopNetwork& network, const std::string& coordinator,
         throw CutOff();
       }) {
   if (!options.fail_at.empty()) MUSTER_CHECK(failpoints_.Arm(options.fail_at).ok());
-  listener_ = transport_
-                  ->Listen(absl::StrCat(options.name, ":0"),
-                           PeerSessions::AcceptInto(events_, next_session_))
-                  .value();
+  listener_ =
+      transport_
+          ->Listen(absl::StrCat(options.name, ":0"), PeerSessions::AcceptInto(events_, next_link_))
+          .value();
   ExchangeOptions exchange;
   exchange.job = options.job;
   exchange.place = {id_, options.role, "host", listener_->Address()};
@@ -300,7 +300,7 @@ TestMember::TestMember(LoopNetwork& network, const std::string& coordinator,
   ExchangeParts parts;
   parts.transport = transport_.get();
   parts.events = events_;
-  parts.next_session = next_session_;
+  parts.next_link = next_link_;
   parts.train = options.role == Role::kWorker ? &port_ : nullptr;
   parts.copied = &copied_;
   parts.metrics = &metrics_;

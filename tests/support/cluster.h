@@ -121,7 +121,7 @@ class TestMember {
   Metrics metrics_;
   CopyCounter copied_{0};
   std::shared_ptr<EventBox> events_ = std::make_shared<EventBox>();
-  std::shared_ptr<std::atomic<LinkId>> next_session_ = std::make_shared<std::atomic<LinkId>>(1);
+  std::shared_ptr<std::atomic<LinkId>> next_link_ = std::make_shared<std::atomic<LinkId>>(1);
   TrainPort port_;
   Reporter reporter_;
   std::atomic<bool> fired_{false};

@@ -137,8 +137,9 @@ absl::StatusOr<std::map<std::string, std::string>> Trainer::NumericProperties(co
   environment["threads"] = absl::StrCat(setup.spec.training.threads);
   const std::string library = parts_.library_properties ? parts_.library_properties() : "";
   for (absl::string_view line : absl::StrSplit(library, '\n', absl::SkipEmpty())) {
-    const std::pair<std::string, std::string> fact = absl::StrSplit(line, absl::MaxSplits(' ', 1));
-    environment[fact.first] = fact.second;
+    const std::pair<std::string, std::string> property =
+        absl::StrSplit(line, absl::MaxSplits(' ', 1));
+    environment[property.first] = property.second;
   }
   MUSTER_ASSIGN_OR_RETURN(environment["probe_lane"], ProbeLane(setup));
   return environment;

@@ -58,6 +58,7 @@ void Fill(const JobInfo& from, v1::Job& to) {
   to.set_reason(from.reason);
   to.set_waits_for(from.waits_for);
   to.set_deleting(from.deleting);
+  to.set_first_start(from.first_start);
   to.set_digest(from.digest);
   to.set_digest_step(from.digest_step);
   if (from.exit_code) to.set_exit_code(*from.exit_code);

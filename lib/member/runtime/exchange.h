@@ -46,7 +46,7 @@ struct ExchangeOptions {
 struct ExchangeParts {
   Transport* transport = nullptr;
   std::shared_ptr<EventBox> events;
-  std::shared_ptr<std::atomic<LinkId>> next_session;
+  std::shared_ptr<std::atomic<LinkId>> next_link;
   TrainPort* train = nullptr;  // null: a server; it has no train thread
   CopyCounter* copied = nullptr;
   Metrics* metrics = nullptr;

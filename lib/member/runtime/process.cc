@@ -8,6 +8,7 @@
 #include <random>
 #include <utility>
 
+#include "absl/time/clock.h"
 #include "lib/base/loopback.h"
 #include "lib/base/status.h"
 #include "lib/base/version.h"
@@ -19,10 +20,12 @@ namespace {
 
 constexpr int kEndWatch = SIGUSR1;  // wakes the signal thread at the end
 
+// When the process began, so that of two of one name on one host the later is known; and a random
+// number, so that no two are the same.
 Incarnation DrawIncarnation() {
   std::random_device random;
-  auto word = [&] { return (static_cast<uint64_t>(random()) << 32) | random(); };
-  return {word(), word()};
+  return {static_cast<uint64_t>(absl::ToUnixMicros(absl::Now())),
+          (static_cast<uint64_t>(random()) << 32) | random()};
 }
 
 std::string HostName() {
@@ -91,7 +94,7 @@ absl::Status MemberProcess::Begin(Transport& transport, const TransportCounters*
   http_ = *std::move(server);
   reporter_.MetricsAt(http_->Address());
   absl::StatusOr<std::unique_ptr<Listener>> listener =
-      transport.Listen(options_.listen, PeerSessions::AcceptInto(events_, next_session_));
+      transport.Listen(options_.listen, PeerSessions::AcceptInto(events_, next_link_));
   MUSTER_RETURN_IF_ERROR(Prefix("--listen", listener.status()));
   listener_ = *std::move(listener);
   ExchangeOptions exchange;
@@ -105,7 +108,7 @@ absl::Status MemberProcess::Begin(Transport& transport, const TransportCounters*
   ExchangeParts parts;
   parts.transport = &transport;
   parts.events = events_;
-  parts.next_session = next_session_;
+  parts.next_link = next_link_;
   parts.train = options_.role == Role::kWorker ? &port_ : nullptr;
   parts.copied = &copied_;
   parts.metrics = metrics_.get();

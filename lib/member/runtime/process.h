@@ -75,7 +75,7 @@ class MemberProcess {
   CopyCounter copied_{0};
   std::unique_ptr<Metrics> metrics_;
   std::shared_ptr<EventBox> events_ = std::make_shared<EventBox>();
-  std::shared_ptr<std::atomic<LinkId>> next_session_ = std::make_shared<std::atomic<LinkId>>(1);
+  std::shared_ptr<std::atomic<LinkId>> next_link_ = std::make_shared<std::atomic<LinkId>>(1);
   TrainPort port_;
   std::unique_ptr<http::Server> http_;
   std::unique_ptr<Listener> listener_;

@@ -11,7 +11,7 @@ void ActiveView::Begin(const std::set<MemberId>& reachable, HeldState& state, in
                        Outcome& out) {
   // First what is to be copied of this state: the last sum of the step may be complete as soon as
   // the step begins, and then the state changes.
-  if (IsCut(state.step(), {})) SaveChunks(state, out);
+  if (IsCheckpointDue(state.step(), {})) SaveChunks(state, out);
   BeginStep(state, last_id, out);
   for (const MemberId& peer : reachable) Greet(peer, state, out);
   if (config_->owner_applies() && config_->applies()) ApplySums(state, out);
@@ -35,7 +35,7 @@ void ActiveView::Advance(HeldState& state, int64_t& last_id, Outcome& out) {
   BeginStep(state, last_id, out);
 }
 
-bool ActiveView::IsCut(Step step, const std::vector<JobCommand>& commands) const {
+bool ActiveView::IsCheckpointDue(Step step, const std::vector<JobCommand>& commands) const {
   if (step == Step(0)) return false;
   if (step >= seat_->view.end || !commands.empty()) return true;
   return config_->checkpoint_every > 0 && step.value() % config_->checkpoint_every == 0;
@@ -45,7 +45,8 @@ std::vector<ChunkId> ActiveView::ChunksToSave(const HeldState& state) {
   // After a change of view an owner may already be applying the next state. It copied its chunks
   // before that.
   if (state.open.applying() || saved_ == state.step()) return {};
-  if (!IsCut(state.step(), state.closed ? state.closed->commands : std::vector<JobCommand>()))
+  if (!IsCheckpointDue(state.step(),
+                       state.closed ? state.closed->commands : std::vector<JobCommand>()))
     return {};
   saved_ = state.step();
   std::vector<ChunkId> chunks = seat_->OwnChunks();

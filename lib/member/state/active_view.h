@@ -67,7 +67,7 @@ class ActiveView {
   void RouteNorms(const std::vector<ChunkId>& chunks, HeldState& state, Outcome& out);
   void DecideGlobalNorm(HeldState& state, Outcome& out);
   static void ApplySums(HeldState& state, Outcome& out);
-  bool IsCut(Step step, const std::vector<JobCommand>& commands) const;
+  bool IsCheckpointDue(Step step, const std::vector<JobCommand>& commands) const;
 
   ConfigPtr config_;
   SeatPtr seat_;

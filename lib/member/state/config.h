@@ -1,5 +1,5 @@
-// What a member knows before it joins: fixed for its life, shared by all parts of its state
-// machine.
+// What a member knows before it joins: plain values, shared by all parts of its state machine. A
+// MemberConfig lives as long as its Member and never changes.
 #pragma once
 
 #include <cstdint>

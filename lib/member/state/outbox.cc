@@ -81,6 +81,7 @@ void Outbox::Acknowledge(const AckRecords& ack) {
            (record.lineage == ack.lineage && record.step < ack.below);
   };
   while (!records_.empty() && is_known(records_.front())) records_.pop_front();
+  acknowledged_ = ack;
 }
 
 void Outbox::Acknowledge(const AckSegments& ack) {

@@ -33,6 +33,9 @@ class Outbox {
   // Records of voided lineages are of no use to anybody.
   void KeepOnly(LineageNumber lineage);
 
+  // The newest word on what is in the ledger; lineage 0: there was none.
+  const AckRecords& acknowledged() const { return acknowledged_; }
+
   size_t records() const { return records_.size(); }
   // A record that was not told yet: the fingerprint that belongs to it is being made.
   bool AwaitsFingerprint() const { return !unfinished_.empty(); }
@@ -44,6 +47,7 @@ class Outbox {
   std::deque<StepRecord> records_;         // in the order in which they were sent
   std::map<Step, StepRecord> unfinished_;  // by the state whose fingerprint they wait for
   std::map<int64_t, SegmentWritten> segments_;
+  AckRecords acknowledged_;
   int64_t next_segment_ = 1;
 };
 

@@ -51,11 +51,11 @@ void SessionRegistry::AwaitEmpty() {
 SessionCore::SessionCore(std::shared_ptr<SessionRegistry> registry, std::string peer)
     : registry_(std::move(registry)),
       peer_(std::move(peer)),
-      read_step_(this, [this](bool ok) { OnRead(ok); }),
-      write_step_(this, [this](bool ok) { OnWritten(ok); }),
-      finish_step_(this, [](bool) {}) {}
+      read_operation_(this, [this](bool ok) { OnRead(ok); }),
+      write_operation_(this, [this](bool ok) { OnWritten(ok); }),
+      finish_operation_(this, [](bool) {}) {}
 
-void SessionCore::Step::Done(bool ok) {
+void SessionCore::Operation::Done(bool ok) {
   const std::shared_ptr<SessionCore> alive = core_->shared_from_this();
   member_(ok);
   alive->OperationDone();
@@ -96,7 +96,7 @@ void SessionCore::Close(const absl::Status& given) {
     BreakLocked(why, dropped);
   }
   if (speak) {
-    StartFinish(why, &finish_step_);
+    StartFinish(why, &finish_operation_);
   } else {
     Cancel();
   }
@@ -155,7 +155,7 @@ void SessionCore::Opened(bool ok) {
 
 void SessionCore::ReadNext() {
   CountOperation();
-  StartRead(&incoming_, &read_step_);
+  StartRead(&incoming_, &read_operation_);
 }
 
 void SessionCore::OnRead(bool ok) {
@@ -192,7 +192,7 @@ void SessionCore::WriteNext() {
     writing_ = true;
     ++pending_;
   }
-  StartWrite(EncodeFrame(frame), &write_step_);
+  StartWrite(EncodeFrame(frame), &write_operation_);
 }
 
 void SessionCore::OnWritten(bool ok) {
@@ -210,7 +210,7 @@ void SessionCore::OnWritten(bool ok) {
       ++pending_;
     }
   }
-  if (finish) return StartFinish(absl::OkStatus(), &finish_step_);
+  if (finish) return StartFinish(absl::OkStatus(), &finish_operation_);
   WriteNext();
 }
 
@@ -230,7 +230,7 @@ void SessionCore::ReadsEnded() {
     }
   }
   if (finish) {
-    StartFinish(absl::OkStatus(), &finish_step_);
+    StartFinish(absl::OkStatus(), &finish_operation_);
   } else if (cancel) {
     Cancel();  // so that the write in flight does not wait for a peer that left
   }

@@ -83,10 +83,10 @@ class SessionCore : public std::enable_shared_from_this<SessionCore> {
   virtual absl::Status PeerReason() const = 0;
 
   // A completion that calls a member and then counts the operation as done.
-  class Step final : public Completion {
+  class Operation final : public Completion {
    public:
     using Member = std::function<void(bool ok)>;
-    Step(SessionCore* core, Member member) : core_(core), member_(std::move(member)) {}
+    Operation(SessionCore* core, Member member) : core_(core), member_(std::move(member)) {}
     void Done(bool ok) override;
 
    private:
@@ -97,12 +97,12 @@ class SessionCore : public std::enable_shared_from_this<SessionCore> {
   void SetHandler(SessionHandler handler) { handler_ = std::move(handler); }
   // Before an operation is started; the first is counted before the core is shared.
   void CountOperation();
-  // The stream stands (or `ok` is false: it does not): frames flow from now on. Called inside a
-  // Step.
+  // The stream stands (or `ok` is false: it does not): frames flow from now on. Called inside an
+  // Operation.
   void Opened(bool ok);
   // Breaks a stream that is not open yet; false when it is open or broken.
   bool BreakUnopened(const absl::Status& why);
-  // No read is or will be in flight any more. Called inside a Step.
+  // No read is or will be in flight any more. Called inside an Operation.
   void ReadsEnded();
 
  private:
@@ -120,9 +120,9 @@ class SessionCore : public std::enable_shared_from_this<SessionCore> {
 
   const std::shared_ptr<SessionRegistry> registry_;
   const std::string peer_;
-  Step read_step_;
-  Step write_step_;
-  Step finish_step_;
+  Operation read_operation_;
+  Operation write_operation_;
+  Operation finish_operation_;
   SessionHandler handler_;     // the completion thread's, once started
   grpc::ByteBuffer incoming_;  // the read in flight's
 

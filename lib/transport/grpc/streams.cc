@@ -32,9 +32,9 @@ ClientStream::ClientStream(std::shared_ptr<SessionRegistry> registry, std::strin
                            grpc::CompletionQueue* queue, SessionHandler handler)
     : SessionCore(std::move(registry), std::move(peer_address)),
       queue_(queue),
-      timer_step_(this, [this](bool expired) { OnTimer(expired); }),
-      start_step_(this, [this](bool ok) { OnStarted(ok); }),
-      answer_step_(this, [this](bool ok) { OnAnswered(ok); }) {
+      timer_operation_(this, [this](bool expired) { OnTimer(expired); }),
+      start_operation_(this, [this](bool ok) { OnStarted(ok); }),
+      answer_operation_(this, [this](bool ok) { OnAnswered(ok); }) {
   SetHandler(std::move(handler));
 }
 
@@ -49,16 +49,16 @@ void ClientStream::Connect(const std::string& target, Duration timeout) {
   call_.Set(std::move(context), std::move(stream));
   CountOperation();
   CountOperation();
-  GiveToGrpc(&timer_step_);
-  timer_.Set(queue_, FromNow(timeout), &timer_step_);
-  call_.ForOperation(&start_step_)->StartCall(&start_step_);
+  GiveToGrpc(&timer_operation_);
+  timer_.Set(queue_, FromNow(timeout), &timer_operation_);
+  call_.ForOperation(&start_operation_)->StartCall(&start_operation_);
 }
 
 void ClientStream::Fail(const absl::Status& why) {
   BreakUnopened(why);
   CountOperation();
-  GiveToGrpc(&timer_step_);
-  timer_.Set(queue_, gpr_now(GPR_CLOCK_MONOTONIC), &timer_step_);
+  GiveToGrpc(&timer_operation_);
+  timer_.Set(queue_, gpr_now(GPR_CLOCK_MONOTONIC), &timer_operation_);
 }
 
 void ClientStream::OnTimer(bool expired) {
@@ -68,7 +68,7 @@ void ClientStream::OnTimer(bool expired) {
 void ClientStream::OnStarted(bool ok) {
   if (!ok) return OnAnswered(false);
   CountOperation();
-  call_.ForOperation(&answer_step_)->ReadInitialMetadata(&answer_step_);
+  call_.ForOperation(&answer_operation_)->ReadInitialMetadata(&answer_operation_);
 }
 
 void ClientStream::OnAnswered(bool ok) {
@@ -91,22 +91,22 @@ ServerStream::ServerStream(std::shared_ptr<SessionRegistry> registry,
                            std::unique_ptr<grpc::GenericServerContext> context,
                            std::unique_ptr<grpc::GenericServerAsyncReaderWriter> stream)
     : SessionCore(std::move(registry), ReadablePeer(context->peer())),
-      answer_step_(this, [this](bool ok) { Opened(ok); }),
-      reject_step_(this, [](bool) {}) {
+      answer_operation_(this, [this](bool ok) { Opened(ok); }),
+      reject_operation_(this, [](bool) {}) {
   call_.Set(std::move(context), std::move(stream));
 }
 
 void ServerStream::Accept(SessionHandler handler) {
   SetHandler(std::move(handler));
   CountOperation();
-  call_.ForOperation(&answer_step_)->SendInitialMetadata(&answer_step_);
+  call_.ForOperation(&answer_operation_)->SendInitialMetadata(&answer_operation_);
 }
 
 void ServerStream::Reject(const grpc::Status& why) {
   SetHandler({[](Frame) {}, [](absl::Status) {}});
   BreakUnopened(absl::UnimplementedError(why.error_message()));
   CountOperation();
-  call_.ForOperation(&reject_step_)->Finish(why, &reject_step_);
+  call_.ForOperation(&reject_operation_)->Finish(why, &reject_operation_);
 }
 
 void ServerStream::StartRead(grpc::ByteBuffer* message, Completion* done) {

@@ -79,9 +79,9 @@ class ClientStream final : public SessionCore {
 
   grpc::CompletionQueue* const queue_;
   absl::Status late_;  // what a fired timer means
-  Step timer_step_;
-  Step start_step_;
-  Step answer_step_;
+  Operation timer_operation_;
+  Operation start_operation_;
+  Operation answer_operation_;
   grpc::Alarm timer_;
   CallHolder<grpc::ClientContext, grpc::GenericClientAsyncReaderWriter> call_;
   grpc::Status status_;  // valid once finished
@@ -108,8 +108,8 @@ class ServerStream final : public SessionCore {
 
  private:
   CallHolder<grpc::GenericServerContext, grpc::GenericServerAsyncReaderWriter> call_;
-  Step answer_step_;
-  Step reject_step_;
+  Operation answer_operation_;
+  Operation reject_operation_;
 };
 
 }  // namespace muster

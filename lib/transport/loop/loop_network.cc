@@ -24,26 +24,29 @@ using HostPair = std::pair<std::string, std::string>;
 HostPair Unordered(const std::string& a, const std::string& b) { return std::minmax(a, b); }
 
 struct LoopAcceptor {
-  std::string address;
-  std::string host;
-  Acceptor accept;
-  bool accepting = false;  // a call of `accept` is running
+  const std::string address;
+  const std::string host;
+  const Acceptor accept;
 };
 
-// One end of a session. Everything but `handler` is guarded by the network's mutex; `handler` is
-// set before the first delivery and then belongs to the delivering thread.
+// One end of a session. `handler` is set before the first delivery, and then belongs to the thread
+// that delivers. What else changes is an EndState.
 struct LoopEnd {
-  uint64_t id = 0;
-  std::string host;
-  std::string peer_host;  // an address until connected
-  const void* owner;      // the transport or acceptor that made it
-  std::shared_ptr<LoopEnd> peer;
-  size_t queued_bytes = 0;
-  bool broken = false;    // its break is due or delivered
-  bool finished = false;  // its last handler call has returned
-  SessionHandler handler;
+  const uint64_t id;
+  const std::string host;
+  const void* const owner;  // the transport or acceptor that made it
+  SessionHandler handler{};
 };
 using EndPtr = std::shared_ptr<LoopEnd>;
+
+// What changes of an end. Lives until its last handler call has returned.
+struct EndState {
+  EndPtr end;
+  std::string peer_host;  // an address until connected
+  uint64_t peer = 0;      // the end that it is connected to; 0: none, or none any more
+  size_t queued_bytes = 0;
+  bool broken = false;  // its break is due or delivered
+};
 
 struct Event {
   enum class Kind { kConnect, kFrame, kBreak };
@@ -83,10 +86,13 @@ class LoopNetwork::State : public std::enable_shared_from_this<State> {
  private:
   void Run();
   void PostLocked(Event event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void BreakLocked(const EndPtr& end, absl::Status why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void CloseLocked(const EndPtr& end, const absl::Status& why)
+  // Null: it has finished.
+  EndState* FindLocked(const EndPtr& end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool AllFinishedLocked(const std::vector<EndPtr>& ends) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  EndPtr NewEndLocked(const void* owner, const std::string& host, const std::string& peer_host)
+  void BreakLocked(EndState& state, absl::Status why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CloseLocked(EndState& state, const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  EndState& NewEndLocked(const void* owner, const std::string& host, const std::string& peer_host)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Await(const std::vector<EndPtr>& ends);
   void DeliverBreaksOf(const std::vector<EndPtr>& ends);
@@ -104,8 +110,10 @@ class LoopNetwork::State : public std::enable_shared_from_this<State> {
   CondVar due_;       // events_ or stopping_ changed
   CondVar returned_;  // a handler or acceptor call has returned
   std::deque<Event> events_ ABSL_GUARDED_BY(mutex_);
-  std::map<uint64_t, EndPtr> ends_ ABSL_GUARDED_BY(mutex_);  // those not finished
+  std::map<uint64_t, EndState> ends_ ABSL_GUARDED_BY(mutex_);  // by id: those not finished
   std::map<std::string, std::shared_ptr<LoopAcceptor>> acceptors_ ABSL_GUARDED_BY(mutex_);
+  // Whose `accept` is being called; one at most, since one thread delivers.
+  const LoopAcceptor* accepting_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::set<HostPair> cuts_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_id_ ABSL_GUARDED_BY(mutex_) = 1;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
@@ -225,8 +233,7 @@ absl::StatusOr<std::shared_ptr<LoopAcceptor>> LoopNetwork::State::Listen(const s
     return absl::AlreadyExistsError(absl::StrCat("address ", name, " is in use by host ",
                                                  acceptors_[name]->host, "; choose another"));
   }
-  auto acceptor =
-      std::make_shared<LoopAcceptor>(LoopAcceptor{name, host, std::move(accept), false});
+  auto acceptor = std::make_shared<LoopAcceptor>(LoopAcceptor{name, host, std::move(accept)});
   acceptors_[name] = acceptor;
   return acceptor;
 }
@@ -235,26 +242,22 @@ void LoopNetwork::State::StopListening(const std::shared_ptr<LoopAcceptor>& acce
   {
     MutexLock lock(mutex_);
     acceptors_.erase(acceptor->address);
-    while (!delivering && acceptor->accepting) returned_.Wait(mutex_);
+    while (!delivering && accepting_ == acceptor.get()) returned_.Wait(mutex_);
   }
   RetireAllOf(acceptor.get());
 }
 
-EndPtr LoopNetwork::State::NewEndLocked(const void* owner, const std::string& host,
-                                        const std::string& peer_host) {
-  auto end = std::make_shared<LoopEnd>();
-  end->id = next_id_++;
-  end->owner = owner;
-  end->host = host;
-  end->peer_host = peer_host;
-  ends_[end->id] = end;
-  return end;
+EndState& LoopNetwork::State::NewEndLocked(const void* owner, const std::string& host,
+                                           const std::string& peer_host) {
+  const uint64_t id = next_id_++;
+  auto end = std::make_shared<LoopEnd>(LoopEnd{id, host, owner});
+  return ends_.emplace(id, EndState{std::move(end), peer_host}).first->second;
 }
 
 EndPtr LoopNetwork::State::Connect(const void* owner, const std::string& host,
                                    const std::string& address, SessionHandler handler) {
   MutexLock lock(mutex_);
-  EndPtr end = NewEndLocked(owner, host, address);
+  const EndPtr end = NewEndLocked(owner, host, address).end;
   end->handler = std::move(handler);
   PostLocked({Event::Kind::kConnect, end, {}, {}});
   return end;
@@ -265,33 +268,39 @@ void LoopNetwork::State::PostLocked(Event event) {
   due_.NotifyOne();
 }
 
+EndState* LoopNetwork::State::FindLocked(const EndPtr& end) {
+  const auto found = ends_.find(end->id);
+  return found == ends_.end() ? nullptr : &found->second;
+}
+
 void LoopNetwork::State::Send(const EndPtr& end, Frame frame) {
   const absl::Status fits = CheckFrameLimits(frame.HeaderToSend().size(), frame.payload.size());
   MutexLock lock(mutex_);
-  if (end->broken) return;
-  if (!fits.ok()) return CloseLocked(end, fits);
-  end->queued_bytes += BytesOf(frame);
+  EndState* const state = FindLocked(end);
+  if (state == nullptr || state->broken) return;
+  if (!fits.ok()) return CloseLocked(*state, fits);
+  state->queued_bytes += BytesOf(frame);
   if (const auto shared = std::exchange(frame.shared_header, nullptr)) frame.header = *shared;
   PostLocked({Event::Kind::kFrame, end, std::move(frame), {}});
 }
 
-void LoopNetwork::State::BreakLocked(const EndPtr& end, absl::Status why) {
-  if (end->broken) return;
-  end->broken = true;
-  end->queued_bytes = 0;
-  PostLocked({Event::Kind::kBreak, end, {}, std::move(why)});
+void LoopNetwork::State::BreakLocked(EndState& state, absl::Status why) {
+  if (state.broken) return;
+  state.broken = true;
+  state.queued_bytes = 0;
+  PostLocked({Event::Kind::kBreak, state.end, {}, std::move(why)});
 }
 
-void LoopNetwork::State::CloseLocked(const EndPtr& end, const absl::Status& why) {
-  BreakLocked(end, why);
-  if (!end->peer) return;
-  BreakLocked(end->peer,
-              absl::UnavailableError(absl::StrCat("closed by ", end->host, ": ", why.ToString())));
+void LoopNetwork::State::CloseLocked(EndState& state, const absl::Status& why) {
+  BreakLocked(state, why);
+  if (state.peer == 0) return;
+  BreakLocked(ends_.at(state.peer), absl::UnavailableError(absl::StrCat(
+                                        "closed by ", state.end->host, ": ", why.ToString())));
 }
 
 void LoopNetwork::State::Close(const EndPtr& end, const absl::Status& why) {
   MutexLock lock(mutex_);
-  CloseLocked(end, why);
+  if (EndState* const state = FindLocked(end)) CloseLocked(*state, why);
 }
 
 void LoopNetwork::State::Retire(const EndPtr& end) {
@@ -303,11 +312,10 @@ void LoopNetwork::State::RetireAllOf(const void* owner) {
   std::vector<EndPtr> mine;
   {
     MutexLock lock(mutex_);
-    for (const auto& [id, end] : ends_) {
-      if (end->owner == owner) mine.push_back(end);
-    }
-    for (const EndPtr& end : mine) {
-      CloseLocked(end, absl::CancelledError("transport or listener destroyed"));
+    for (auto& [id, state] : ends_) {
+      if (state.end->owner != owner) continue;
+      mine.push_back(state.end);
+      CloseLocked(state, absl::CancelledError("transport or listener destroyed"));
     }
   }
   Await(mine);
@@ -317,8 +325,14 @@ void LoopNetwork::State::Await(const std::vector<EndPtr>& ends) {
   if (delivering) return;
   if (delivery_ == Delivery::kPumped) return DeliverBreaksOf(ends);
   MutexLock lock(mutex_);
-  const auto finished = [](const EndPtr& end) { return end->finished; };
-  while (!std::all_of(ends.begin(), ends.end(), finished)) returned_.Wait(mutex_);
+  while (!AllFinishedLocked(ends)) returned_.Wait(mutex_);
+}
+
+bool LoopNetwork::State::AllFinishedLocked(const std::vector<EndPtr>& ends) const {
+  for (const EndPtr& end : ends) {
+    if (ends_.contains(end->id)) return false;
+  }
+  return true;
 }
 
 void LoopNetwork::State::DeliverBreaksOf(const std::vector<EndPtr>& ends) {
@@ -340,16 +354,17 @@ void LoopNetwork::State::DeliverBreaksOf(const std::vector<EndPtr>& ends) {
 
 size_t LoopNetwork::State::QueuedBytes(const EndPtr& end) const {
   MutexLock lock(mutex_);
-  return end->queued_bytes;
+  const auto found = ends_.find(end->id);
+  return found == ends_.end() ? 0 : found->second.queued_bytes;
 }
 
 void LoopNetwork::State::Break(const std::string& a, const std::string& b, bool cut) {
   MutexLock lock(mutex_);
   if (cut) cuts_.insert(Unordered(a, b));
-  for (const auto& [id, end] : ends_) {
-    if (!end->peer || Unordered(end->host, end->peer_host) != Unordered(a, b)) continue;
-    BreakLocked(end, absl::UnavailableError(absl::StrCat("connection to ", end->peer_host,
-                                                         " was reset by the network")));
+  for (auto& [id, state] : ends_) {
+    if (state.peer == 0 || Unordered(state.end->host, state.peer_host) != Unordered(a, b)) continue;
+    BreakLocked(state, absl::UnavailableError(absl::StrCat("connection to ", state.peer_host,
+                                                           " was reset by the network")));
   }
 }
 
@@ -368,24 +383,26 @@ void LoopNetwork::State::Deliver(Event event) {
 
 void LoopNetwork::State::DeliverConnect(const EndPtr& end) {
   MutexLock lock(mutex_);
-  if (end->broken) return;
-  const auto found = acceptors_.find(end->peer_host);
+  EndState* const state = FindLocked(end);
+  if (state == nullptr || state->broken) return;
+  const auto found = acceptors_.find(state->peer_host);
   if (found == acceptors_.end() || cuts_.contains(Unordered(end->host, found->second->host))) {
-    return BreakLocked(end, ConnectRefusedError(absl::StrCat(
-                                "connection to ", end->peer_host,
-                                " refused; is the process that should listen there running?")));
+    return BreakLocked(*state, ConnectRefusedError(absl::StrCat(
+                                   "connection to ", state->peer_host,
+                                   " refused; is the process that should listen there running?")));
   }
   const std::shared_ptr<LoopAcceptor> acceptor = found->second;
-  EndPtr accepted = NewEndLocked(acceptor.get(), acceptor->host, end->host);
-  end->peer_host = acceptor->host;
-  end->peer = accepted;
-  accepted->peer = end;
-  acceptor->accepting = true;
+  EndState& made = NewEndLocked(acceptor.get(), acceptor->host, end->host);
+  const EndPtr accepted = made.end;
+  state->peer_host = acceptor->host;
+  state->peer = accepted->id;
+  made.peer = end->id;
+  accepting_ = acceptor.get();
   lock.Unlock();
   accepted->handler =
       acceptor->accept(std::make_shared<LoopSession>(shared_from_this(), accepted, end->host));
   lock.Relock();
-  acceptor->accepting = false;
+  accepting_ = nullptr;
   returned_.NotifyAll();
 }
 
@@ -393,9 +410,12 @@ void LoopNetwork::State::DeliverFrame(const EndPtr& from, Frame frame) {
   EndPtr to;
   {
     MutexLock lock(mutex_);
-    if (from->broken || !from->peer || from->peer->broken) return;
-    to = from->peer;
-    from->queued_bytes -= BytesOf(frame);
+    EndState* const sender = FindLocked(from);
+    if (sender == nullptr || sender->broken || sender->peer == 0) return;
+    const EndState& receiver = ends_.at(sender->peer);
+    if (receiver.broken) return;
+    to = receiver.end;
+    sender->queued_bytes -= BytesOf(frame);
   }
   counters_.bytes_sent += BytesOf(frame);
   counters_.bytes_received += BytesOf(frame);
@@ -406,9 +426,7 @@ void LoopNetwork::State::DeliverBreak(const EndPtr& end, const absl::Status& why
   end->handler.on_broken(why);
   end->handler = {};
   MutexLock lock(mutex_);
-  end->finished = true;
-  if (end->peer) end->peer->peer.reset();
-  end->peer.reset();
+  if (const uint64_t peer = ends_.at(end->id).peer; peer != 0) ends_.at(peer).peer = 0;
   ends_.erase(end->id);
   returned_.NotifyAll();
 }

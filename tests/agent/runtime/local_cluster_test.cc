@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,11 @@ class LocalClusterTest : public ::testing::Test {
     MakeProgram("muster-worker", "echo works; exit 0");
     auto made = LocalCluster::Make(
         *loop_, *here_, {.folder = folder_ + "/cluster", .programs = folder_, .slots = 2},
-        {.on_exit = [this](const NoteExit& note) { OnExit(note); },
+        {.on_start =
+             [this](const ProcessKey& key, pid_t) {
+               if (key != kCoordinatorKey && on_worker) on_worker();
+             },
+         .on_exit = [this](const NoteExit& note) { OnExit(note); },
          .on_stopped = [this] { loop_->Quit(); }});
     EXPECT_TRUE(made.ok()) << made.status();
     cluster_ = *std::move(made);
@@ -65,10 +70,20 @@ class LocalClusterTest : public ::testing::Test {
     notes_.push_back(note.text);
     if (notes_.size() == 1) {  // the job is deleted, and submitted again; or it goes on
       if (folder_goes_) std::filesystem::remove_all(cluster_->folder().job("j"));
+      if (starts_again_) return;
       return Want(2);
     }
     cluster_->Stop();
     cluster_->Stop();
+  }
+
+  void LookWhetherItIsOver() {
+    loop_->At(std::chrono::steady_clock::now() + std::chrono::milliseconds(10), [this] {
+      if (!cluster_->WantedJobs().empty()) return LookWhetherItIsOver();
+      EXPECT_TRUE(notes_.empty()) << "its process runs";
+      std::ofstream(folder_ + "/go") << "x";
+      cluster_->Stop();
+    });
   }
 
   // How often worker-0 says in its log that it works.
@@ -79,8 +94,10 @@ class LocalClusterTest : public ::testing::Test {
     return times;
   }
 
-  bool folder_goes_ = false;  // with the job
-  bool goes_on_ = false;      // it is not another job, but the next start of the same
+  bool folder_goes_ = false;        // with the job
+  bool starts_again_ = false;       // its process does, and no job is submitted
+  std::function<void()> on_worker;  // has started
+  bool goes_on_ = false;            // it is not another job, but the next start of the same
   const std::string folder_ = MakeTestFolder();
   std::unique_ptr<EventLoop> loop_ = EventLoop::Make().value();
   LoopNetwork network_;
@@ -107,6 +124,30 @@ TEST_F(LocalClusterTest, AJobThatIsSubmittedAgainAfterItWasDeletedHasItsFolder) 
   RunUntilQuit(*loop_);
   EXPECT_THAT(notes_, ElementsAre("worker-0 ended with exit code 0 (done)",
                                   "worker-0 ended with exit code 0 (done)"));
+}
+
+TEST_F(LocalClusterTest, AProcessThatStartsAgainHasItsFolderAgain) {
+  MakeProgram("muster-worker", "echo works; exit 1");
+  folder_goes_ = starts_again_ = true;
+  cluster_->Start();
+  RunUntilQuit(*loop_);
+  ASSERT_EQ(notes_.size(), 2u);
+  EXPECT_THAT(notes_[1], testing::HasSubstr("worker-0 ended with exit code 1"));
+  EXPECT_EQ(TimesInTheLog(), 1) << "of the second process";
+}
+
+// Its processes take a while to end.
+TEST_F(LocalClusterTest, AJobThatHasEndedIsNotUnderWayAnyMore) {
+  MakeProgram("muster-worker",
+              "trap '' TERM; while [ ! -e " + folder_ + "/go ]; do sleep 0.01; done");
+  on_worker = [this] {
+    EXPECT_THAT(cluster_->WantedJobs(), ElementsAre("j"));
+    session_->Send({.header = Encode(ToAgent(Wanted{{}})), .payload = {}});
+    LookWhetherItIsOver();
+  };
+  starts_again_ = true;
+  cluster_->Start();
+  RunUntilQuit(*loop_);
 }
 
 // A deletion through REST leaves the folder.

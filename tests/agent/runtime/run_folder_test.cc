@@ -130,6 +130,15 @@ TEST(RunFolderTest, TargetsForPrometheus) {
           R"({"targets":["127.0.0.1:2"],"labels":{"role":"worker","member":"worker-0","job":"j"}})"));
 }
 
+TEST(RunFolderTest, ADeletionThatWasCutShortIsFinished) {
+  const std::string path = MakeTestFolder();
+  std::filesystem::create_directories(path + "/jobs/.deleted-a-1/logs");
+  std::filesystem::create_directories(path + "/jobs/a/logs");
+  ASSERT_TRUE(RunFolder::Open(path).ok());
+  EXPECT_FALSE(std::filesystem::exists(path + "/jobs/.deleted-a-1"));
+  EXPECT_TRUE(std::filesystem::exists(path + "/jobs/a/logs"));
+}
+
 TEST(RunFolderTest, EachJobHasAFolderOfItsOwn) {
   const auto folder = RunFolder::Open(MakeTestFolder() + "/run");
   ASSERT_TRUE(folder.ok()) << folder.status();

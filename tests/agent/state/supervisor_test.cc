@@ -37,7 +37,7 @@ std::string Describe(const SupervisorAction& action) {
                         spawn->role == Role::kServer ? " as server" : "");
   if (const auto* signal = std::get_if<SendSignal>(&action))
     return absl::StrCat(SignalName(signal->signal), " ", signal->key.name);
-  if (const auto* tell = std::get_if<TellCoordinator>(&action))
+  if (const auto* tell = std::get_if<ReportExit>(&action))
     return absl::StrCat("tell ", tell->exited.name, " ", tell->exited.cause,
                         tell->exited.gave_up ? " gave up" : "");
   const auto& note = std::get<NoteExit>(action);
@@ -282,7 +282,7 @@ TEST_F(SupervisorTest, SpawnFailureIsAFailure) {
   Want({"worker-0"});
   const auto actions = supervisor_->Step(SpawnFailed{Key("worker-0"), "no such file"}, now_);
   ASSERT_EQ(actions.size(), 2u);
-  EXPECT_EQ(std::get<TellCoordinator>(actions[0]).exited.cause, "no such file");
+  EXPECT_EQ(std::get<ReportExit>(actions[0]).exited.cause, "no such file");
   EXPECT_EQ(std::get<NoteExit>(actions[1]).after, AfterExit::kStartsAgain);
   EXPECT_EQ(std::get<NoteExit>(actions[1]).text,
             "worker-0 could not be started: no such file; it starts again in 0.2 s");
@@ -424,7 +424,7 @@ class StartsTest : public SupervisorTest {
   std::vector<ProcessExited> Told(const SupervisorEvent& event) {
     std::vector<ProcessExited> told;
     for (const SupervisorAction& action : supervisor_->Step(event, now_))
-      if (const auto* tell = std::get_if<TellCoordinator>(&action)) told.push_back(tell->exited);
+      if (const auto* tell = std::get_if<ReportExit>(&action)) told.push_back(tell->exited);
     return told;
   }
 };
@@ -610,7 +610,7 @@ TEST_F(SupervisorTest, ASessionLearnsWhatEndedWorkersHadRunAlsoWhenTheyRunAgain)
   TickWhenDue();
   std::vector<uint64_t> told;
   for (const SupervisorAction& action : supervisor_->Step(SessionUp{}, now_))
-    told.push_back(std::get<TellCoordinator>(action).exited.lanes.incarnation.lo);
+    told.push_back(std::get<ReportExit>(action).exited.lanes.incarnation.lo);
   EXPECT_THAT(told, ElementsAre(2u, 3u));
 }
 
@@ -619,7 +619,7 @@ TEST_F(SupervisorTest, TellsWhatAWorkerHadRun) {
   const LaneCount lanes{.incarnation = {.hi = 1, .lo = 2}, .total = 7};
   const auto actions =
       supervisor_->Step(Exited{Key("worker-0"), Exit{.signal = SIGKILL, .lanes = lanes}}, now_);
-  const LaneCount& told = std::get<TellCoordinator>(actions[0]).exited.lanes;
+  const LaneCount& told = std::get<ReportExit>(actions[0]).exited.lanes;
   EXPECT_EQ(told.incarnation, lanes.incarnation);
   EXPECT_EQ(told.total, 7);
 }

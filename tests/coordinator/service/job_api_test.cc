@@ -7,6 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lib/base/mailbox.h"
+#include "lib/config/field_error.h"
 #include "tests/coordinator/runtime/driver_rig.h"
 
 namespace muster::coordinator {
@@ -29,6 +30,17 @@ class JobApiTest : public DriverRig {
   void AskDigest(std::optional<int64_t> step = std::nullopt) {
     api_->Digest("a", step, [this](absl::StatusOr<JobDigest> d) { digests_.Post(std::move(d)); });
   }
+  absl::Status Submitted(const std::string& id, const JobSpec& spec) {
+    std::promise<absl::Status> answer;
+    api_->Submit(id, spec,
+                 [&](const absl::StatusOr<SubmittedJob>& job) { answer.set_value(job.status()); });
+    return answer.get_future().get();
+  }
+  absl::StatusOr<JobInfo> Cancelled(const std::string& id) {
+    std::promise<absl::StatusOr<JobInfo>> answer;
+    api_->Cancel(id, [&](absl::StatusOr<JobInfo> job) { answer.set_value(std::move(job)); });
+    return answer.get_future().get();
+  }
   absl::StatusOr<JobDigest> NextDigest() {
     return digests_.TakeUntil(RealClock().Now() + kPatience)
         .value_or(absl::DeadlineExceededError("no answer"));
@@ -39,6 +51,50 @@ class JobApiTest : public DriverRig {
   std::promise<void> go_on_;
   const std::unique_ptr<JobApi> api_ = MakeJobApi(*driver_, *journal_, root_);
 };
+
+TEST_F(JobApiTest, AnIdThatLooksLikeAnOptionIsRefused) {
+  for (const char* id : {"-a", "--yes", ".a", "a b"}) {
+    const absl::Status refused = Submitted(id, CountingSpec(1));
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << id;
+    EXPECT_EQ(FieldOf(refused), "id");
+  }
+  EXPECT_TRUE(Submitted("a-b", CountingSpec(1)).ok());
+}
+
+TEST_F(JobApiTest, AStepThatNobodyCanResumeFromIsAnErrorOfThatField) {
+  JobSpec spec = CountingSpec(1);
+  spec.runtime.resume = {ResumeKind::kStep, 5};
+  const absl::Status refused = Submitted("a", spec);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(FieldOf(refused), "resume");
+  EXPECT_EQ(refused.message(), "resume: there is no checkpoint of step 5; allowed: never, latest");
+}
+
+TEST_F(JobApiTest, AJobThatIsStoppingIsNotLostWhenItIsSubmittedAgain) {
+  SubmitJob();
+  ScriptedMember member = Member("worker-0");
+  member.JoinJob("a");
+  member.FollowIntoView();
+  ASSERT_TRUE(Change(coordinator::Stop{"a"}).ok());
+  const absl::Status refused = Submitted("a", CountingSpec(1));
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
+  EXPECT_EQ(refused.message(), "job a is stopping; submit it again when it is stopped");
+  JobSpec other = CountingSpec(1);
+  other.runtime.checkpoint.keep += 1;
+  EXPECT_THAT(Submitted("a", other).message(), HasSubstr("job a is stopping"));
+}
+
+TEST_F(JobApiTest, AStoppedJobIsCancelledForGood) {
+  SubmitJob();
+  ASSERT_TRUE(Change(coordinator::Stop{"a"}).ok());
+  ASSERT_EQ(Job().phase, JobPhase::kStopped);
+  const absl::StatusOr<JobInfo> job = Cancelled("a");
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->state, "cancelled");
+  EXPECT_EQ(job->reason, "cancelled after it was stopped");
+  EXPECT_TRUE(Submitted("a", CountingSpec(1)).ok());
+  EXPECT_EQ(Job().phase, JobPhase::kCancelled);
+}
 
 TEST_F(JobApiTest, ManyWhoAskForTheSameDigestAreOneQuery) {
   constexpr int kMany = 40;

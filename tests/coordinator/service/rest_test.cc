@@ -106,7 +106,8 @@ TEST_F(RestTest, ListsOnePageOfTheJobsInAState) {
   EXPECT_EQ(api_.asked_for.state, "running");
   EXPECT_EQ(page["jobs"].size(), 2u);
   EXPECT_EQ(page["next_page_token"], "17");
-  for (const char* limit : {"0", "-1", "x", "99999999999999999999"})
+  for (const char* limit :
+       {"0", "-1", "x", "99999999999999999999", "%2010", "10%20", "+5", "%2B5", ""})
     EXPECT_EQ(Get(std::string("/v1/jobs?limit=") + limit)["error"]["field"], "limit");
   EXPECT_EQ(Get("/v1/jobs?stat=running")["error"]["field"], "stat");
 }
@@ -123,6 +124,13 @@ TEST_F(RestTest, FingerprintsComeInPartsFromAStepOn) {
   EXPECT_TRUE(part["next"].is_null());
   part = Get("/v1/jobs/a/fingerprints?from=-1");
   EXPECT_EQ(part["error"]["field"], "from");
+  EXPECT_EQ(Get("/v1/jobs/a/fingerprints?from=%2010")["error"]["field"], "from");
+  EXPECT_EQ(Get("/v1/jobs/a/digest?step=%2B5")["error"]["field"], "step");
+}
+
+TEST_F(RestTest, AJobSaysWhichOfItsIdItIs) {
+  api_.page.jobs = {{.id = "a", .first_start = 4294967297}};
+  EXPECT_EQ(Get("/v1/jobs")["jobs"][0]["first_start"], 4294967297);
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ TEST(CheckpointRounds, OneAtATimeAndTheNewestFirst) {
   EXPECT_TRUE(rounds.committing());
   EXPECT_FALSE(rounds.Begin(Step(9), 1));
   EXPECT_THAT(rounds.Commit(ManifestAt(2), 3),
-              ElementsAre(SettledSegment{kA, 1}, SettledSegment{kA, 2}));
+              ElementsAre(SegmentToAcknowledge{kA, 1}, SegmentToAcknowledge{kA, 2}));
   EXPECT_TRUE(rounds.IsNewest(LineageNumber(1), Step(2)));
   EXPECT_FALSE(rounds.Offer(kB, Written(2, "b", {0}))) << "a checkpoint as new is there";
   EXPECT_EQ(rounds.Begin(Step(9), 1)->step, Step(3));
@@ -81,8 +81,8 @@ TEST(CheckpointRounds, WhatIsDroppedIsSettled) {
   rounds.Offer(kA, Written(1, "a", {0}, 4));
   rounds.Offer(kB, Written(2, "b", {0}, 5));
   EXPECT_THAT(rounds.Drop(Step(7)), IsEmpty());
-  EXPECT_THAT(rounds.Drop(Step(1)), ElementsAre(SettledSegment{kA, 4}));
-  EXPECT_THAT(rounds.DropAll(), ElementsAre(SettledSegment{kB, 5}));
+  EXPECT_THAT(rounds.Drop(Step(1)), ElementsAre(SegmentToAcknowledge{kA, 4}));
+  EXPECT_THAT(rounds.DropAll(), ElementsAre(SegmentToAcknowledge{kB, 5}));
   EXPECT_FALSE(rounds.HasRound(Step(2)));
 }
 

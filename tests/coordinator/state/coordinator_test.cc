@@ -225,6 +225,30 @@ TEST(Cancel, WhileAViewForms) {
   EXPECT_EQ(desk.Job().phase, JobPhase::kCancelled);
 }
 
+TEST(Cancel, OfAStoppedJobEndsItForGood) {
+  Desk desk;
+  desk.Give(Submit{"job", SpecOf(1, 2)});
+  desk.Give(Stop{"job"});
+  ASSERT_EQ(desk.Job().phase, JobPhase::kStopped);
+  desk.Give(Cancel{"job"});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kCancelled);
+  desk.Give(Submit{"job", SpecOf(1, 2)});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kCancelled) << "it does not go on";
+  desk.Drain<PersistJob>();
+  desk.Give(Cancel{"job"});
+  EXPECT_THAT(desk.Drain<PersistJob>(), IsEmpty()) << "once is enough";
+}
+
+TEST(Cancel, LeavesAJobThatIsBeingDeletedAlone) {
+  Desk desk;
+  desk.Give(Submit{"job", SpecOf(1, 2)});
+  desk.Give(Stop{"job"});
+  desk.Give(Delete{"job"});
+  desk.Give(Cancel{"job"});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kStopped);
+  EXPECT_TRUE(desk.Job().deleting);
+}
+
 TEST(Cancel, OfAnUnknownJobIsNothing) {
   Desk desk;
   desk.Give(Cancel{"job"});
@@ -918,6 +942,24 @@ TEST(Members, ANewerIncarnationOfANameReplacesTheOlder) {
   EXPECT_EQ(again[0].second.exit_code, kExitReplaced);
 }
 
+// Nobody told its end yet, and what it sent was long under way.
+TEST(Members, ALateJoinOfADeadProcessEvictsNobody) {
+  Desk desk;
+  desk.Give(Submit{"job", SpecOf(1, 2)});
+  desk.Join(kA);
+  const MemberId later = Id("worker-1", 2);
+  desk.Join(later);
+  desk.Activate({kA, later});
+  desk.Drain<Announce>();
+  desk.Join(kB);
+  EXPECT_EQ(desk.Job().number, ViewNumber(1));
+  const auto leave = desk.Sent<Leave>();
+  ASSERT_EQ(leave.size(), 1u);
+  EXPECT_EQ(leave[0].second.reason,
+            "worker-1 cannot take part: a later process of that name takes part");
+  EXPECT_EQ(leave[0].second.exit_code, kExitLater) << "should it live after all, it comes again";
+}
+
 TEST(Members, AProcessThatGaveUpEndsTheJobWithItsLastLines) {
   Desk desk;
   RunTwo(desk);
@@ -935,6 +977,7 @@ TEST(Restart, WhoIsActiveInTheLastViewIsNotToldItAgain) {
   Desk before;
   RunTwo(before);
   Desk desk(RecoveredState{.jobs = {before.Job()}});
+  muster::Join stands, told;
   for (const MemberId& id : {kA, kB}) {
     muster::Join join;
     join.job = "job";
@@ -943,28 +986,49 @@ TEST(Restart, WhoIsActiveInTheLastViewIsNotToldItAgain) {
     join.environment = Environment();
     join.sealed = before.Job().number;
     if (id == kA) join.active = join.sealed;  // what kB was told was lost
-    desk.Say(id, join);
-    if (id == kB) EXPECT_THAT(desk.Sent<Activate>(), testing::SizeIs(1));
-    if (id == kA) EXPECT_THAT(desk.Sent<ViewStands>(), testing::SizeIs(1));
+    (id == kA ? stands : told) = join;
   }
+  desk.Say(kA, stands);
+  EXPECT_THAT(desk.Sent<ViewStands>(), testing::SizeIs(1));
+  desk.Say(kB, told);
+  EXPECT_THAT(desk.Sent<Activate>(), testing::SizeIs(1));
   EXPECT_EQ(desk.Job().phase, JobPhase::kRunning);
 }
 
 // The journal was put back from an older copy.
-TEST(Restart, AMemberThatKnowsALaterTermIsTurnedAway) {
+struct KnowsMore {
+  std::string name;
+  int64_t term, sealed, recorded;
+};
+class OlderJournal : public testing::TestWithParam<KnowsMore> {};
+
+// What it holds may be the only copy of the state, so it is not told to leave.
+TEST_P(OlderJournal, IsToldByAMemberThatKnowsMore) {
   Desk desk;
   RunTwo(desk);
+  desk.Record(kA, 0);
+  desk.Drain<Announce>();
   muster::Join join;
   join.job = "job";
   join.start = desk.StartOf();
-  join.id = kC;
+  join.id = kA;
   join.environment = Environment();
-  join.term = TermNumber(2);
-  desk.Say(kC, join);
-  const auto leave = desk.Sent<Leave>();
-  ASSERT_EQ(leave.size(), 1u);
-  EXPECT_THAT(leave[0].second.reason, HasSubstr("the coordinator's journal is an older copy"));
+  join.term = TermNumber(GetParam().term);
+  join.sealed = ViewNumber(GetParam().sealed);
+  join.recorded_lineage = desk.Job().lineages.back().number;
+  join.recorded = Step(GetParam().recorded);
+  const bool sound = GetParam().name == "Sound";
+  Desk copy = desk;
+  desk.Say(kA, join);
+  EXPECT_THAT(desk.Sent<Leave>(), IsEmpty());
+  copy.Say(kA, join);
+  EXPECT_THAT(copy.Drain<EndSession>(), testing::SizeIs(sound ? 0 : 1));
 }
+
+INSTANTIATE_TEST_SUITE_P(All, OlderJournal,
+                         testing::Values(KnowsMore{"Sound", 1, 1, 1}, KnowsMore{"Term", 2, 1, 1},
+                                         KnowsMore{"View", 1, 2, 1}, KnowsMore{"Ledger", 1, 1, 2}),
+                         [](const auto& row) { return row.param.name; });
 
 // Nothing was done yet, so nothing is lost and nobody goes back.
 TEST(Restart, WhileTheFirstViewFormsIsNoLoss) {

@@ -2,6 +2,12 @@
 // are in coordinator_test.cc and tests/scenarios.
 #include "coordinator/state/job_run.h"
 
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/coordinator/state/desk.h"
@@ -63,7 +69,7 @@ TEST(JobRun, GivesBackWhatTheNextOneIsMadeOf) {
   EXPECT_TRUE(run.HasMembers());
   run.Handle(Cancel{"job"}, kNow);
   ASSERT_TRUE(run.ended());
-  const StoredJob stored = std::move(run).Rest();
+  const StoredJob stored = std::move(run).PutToRest();
   EXPECT_EQ(stored.journal.phase, JobPhase::kCancelled);
   EXPECT_TRUE(stored.journal.environment.has_value());
   JobRun next = RunOf(stored);
@@ -98,6 +104,267 @@ TEST(JobRun, SaysTheSameToAllMembersOnce) {
   ASSERT_EQ(Of<ToMembers>(actions).size(), 1u);
   EXPECT_TRUE(std::holds_alternative<Heal>(Of<ToMembers>(actions)[0].message));
   EXPECT_THAT(Of<ToMember>(actions), IsEmpty());
+}
+
+// ---- what each input does in each state
+
+enum class At { kStarting, kSealing, kHealing, kRunning, kStopping };
+const char* const kStates[] = {"starting", "sealing", "healing", "running", "stopping"};
+
+// Two workers, 0 and 1.
+JobRun RunAt(At at) {
+  JobRun run = RunOf(Queued(2, 2));
+  run.Handle(StartRun{kFirst, 2}, kNow);
+  if (at >= At::kSealing)
+    for (const MemberId& id : {kA, kB}) run.Handle(MemberSays{id, JoinOf(id)}, kNow);
+  const ViewNumber number = run.journal().number;
+  if (at >= At::kHealing)
+    for (const MemberId& id : {kA, kB}) run.Handle(MemberSays{id, Sealed{number, {}}}, kNow);
+  if (at >= At::kRunning)
+    for (const MemberId& id : {kA, kB}) run.Handle(MemberSays{id, HoldsBase{number, 0}}, kNow);
+  if (at == At::kStopping) run.Handle(Stop{"job"}, kNow);
+  return run;
+}
+
+std::string NameOf(const FromCoordinator& message) {
+  struct Name {
+    std::string operator()(const JobIs&) { return "job is"; }
+    std::string operator()(const Seal&) { return "seal"; }
+    std::string operator()(const Heal&) { return "heal"; }
+    std::string operator()(const Activate&) { return "activate"; }
+    std::string operator()(const ViewStands&) { return "stands"; }
+    std::string operator()(const GiveCommand&) { return "command"; }
+    std::string operator()(const AckRecords&) { return "have records"; }
+    std::string operator()(const AckSegments&) { return "have segments"; }
+    std::string operator()(const Leave& leave) { return absl::StrCat("leave ", leave.exit_code); }
+  };
+  return std::visit(Name(), message);
+}
+
+std::string Number(const MemberId& member) { return member.name.substr(member.name.size() - 1); }
+
+std::string Describe(const Action& action) {
+  if (std::holds_alternative<PersistJob>(action)) return "persist";
+  if (const auto* announce = std::get_if<Announce>(&action)) return "say " + announce->event;
+  if (std::holds_alternative<EndSession>(action)) return "end the session";
+  if (const auto* to = std::get_if<ToMember>(&action))
+    return absl::StrCat(NameOf(to->message), " to ", Number(to->member));
+  if (const auto* to = std::get_if<ToMembers>(&action))
+    return absl::StrCat(NameOf(to->message), " to ",
+                        absl::StrJoin(to->members, " and ",
+                                      [](std::string* out, const auto& m) { *out += Number(m); }));
+  return absl::StrCat("action ", action.index());
+}
+
+std::string Describe(const std::vector<Action>& actions) {
+  return absl::StrJoin(actions, ", ",
+                       [](std::string* out, const Action& action) { *out += Describe(action); });
+}
+
+MemberSays Says(const MemberId& member, ToCoordinator message) {
+  return {member, std::move(message)};
+}
+
+Join Back(const MemberId& id, ViewNumber active) {
+  Join join = JoinOf(id);
+  join.sealed = ViewNumber(1);
+  join.active = active;
+  return join;
+}
+
+ProcessExited ExitOf(const MemberId& member, int code, StartNumber start = kFirst) {
+  ProcessExited exited;
+  exited.job = "job";
+  exited.start = start;
+  exited.name = member.name;
+  exited.exit_code = code;
+  exited.cause = absl::StrCat("exit code ", code);
+  exited.lanes.incarnation = member.incarnation;
+  return exited;
+}
+
+// In a crash loop; the agent does not know which life was the last.
+ProcessExited GaveUp(const MemberId& member, StartNumber start = kFirst) {
+  ProcessExited exited = ExitOf(member, 1, start);
+  exited.lanes = {};
+  exited.gave_up = true;
+  return exited;
+}
+
+SegmentWritten SegmentOf(LineageNumber lineage) {
+  SegmentWritten written;
+  written.id = 7;
+  written.lineage = lineage;
+  return written;
+}
+
+struct InputCase {
+  At at;
+  std::string what;
+  JobInput input;
+  JobPhase then;
+  std::string said;
+};
+
+void Check(const std::vector<InputCase>& cases) {
+  for (const InputCase& c : cases) {
+    JobRun run = RunAt(c.at);
+    const std::string what = absl::StrCat(kStates[static_cast<int>(c.at)], ": ", c.what);
+    EXPECT_EQ(Describe(run.Handle(c.input, kNow)), c.said) << what;
+    EXPECT_EQ(PhaseName(run.journal().phase), PhaseName(c.then)) << what;
+  }
+}
+
+constexpr ViewNumber kFirstView(1), kOtherView(2);
+constexpr LineageNumber kOtherLineage(9);
+
+TEST(JobRun, WhatEndsItInEachState) {
+  constexpr char kAtOnce[] = "persist, say done";
+  constexpr char kAllLeave[] = "persist, say done, leave 67 to 0 and 1";
+  Check({
+      {At::kStarting, "cancelled", Cancel{"job"}, JobPhase::kCancelled, kAtOnce},
+      {At::kStarting, "stopped", Stop{"job"}, JobPhase::kStopped, kAtOnce},
+      {At::kStarting, "a crash loop", GaveUp(kA), JobPhase::kFailed, kAtOnce},
+      {At::kStarting, "bad data", ExitOf(kA, 65), JobPhase::kFailed, "persist, persist, say done"},
+      {At::kSealing, "cancelled", Cancel{"job"}, JobPhase::kCancelled, kAllLeave},
+      {At::kSealing, "stopped", Stop{"job"}, JobPhase::kStopped, kAllLeave},
+      {At::kHealing, "cancelled", Cancel{"job"}, JobPhase::kCancelled, kAllLeave},
+      {At::kHealing, "stopped", Stop{"job"}, JobPhase::kStopped, kAllLeave},
+      {At::kRunning, "cancelled", Cancel{"job"}, JobPhase::kCancelled, kAllLeave},
+      {At::kRunning, "a crash loop", GaveUp(kA), JobPhase::kFailed,
+       "persist, say done, leave 1 to 0 and 1"},
+      {At::kRunning, "bad data", ExitOf(kA, 65), JobPhase::kFailed,
+       "persist, persist, say done, leave 65 to 0 and 1"},
+      {At::kStopping, "cancelled", Cancel{"job"}, JobPhase::kCancelled, kAllLeave},
+  });
+}
+
+TEST(JobRun, WhatMovesItOnInEachState) {
+  Check({
+      {At::kStarting, "the first joins", Says(kA, JoinOf(kA)), JobPhase::kStarting,
+       "persist, say process, say state"},
+      {At::kRunning, "a member is lost", ExitOf(kA, 1), JobPhase::kRecovering,
+       "persist, persist, say state, say view, seal to 1"},
+      {At::kRunning, "one more than it may have", Says(kC, JoinOf(kC)), JobPhase::kRunning,
+       "say process"},
+      {At::kRunning, "it is to stop", Stop{"job"}, JobPhase::kStopping,
+       "persist, say state, persist, command to 0"},
+  });
+}
+
+// A member whose session is new is told where things stand.
+TEST(JobRun, WhoComesBackIsToldWhereThingsStand) {
+  Check({
+      {At::kSealing, "it comes back", Says(kA, JoinOf(kA)), JobPhase::kStarting, "seal to 0"},
+      {At::kHealing, "it comes back", Says(kA, JoinOf(kA)), JobPhase::kStarting, "heal to 0"},
+      {At::kRunning, "the view was not told to it", Says(kB, Back(kB, {})), JobPhase::kRunning,
+       "activate to 1"},
+      {At::kRunning, "it is active", Says(kB, Back(kB, kFirstView)), JobPhase::kRunning,
+       "stands to 1"},
+      {At::kStopping, "it is active", Says(kB, Back(kB, kFirstView)), JobPhase::kStopping,
+       "stands to 1, command to 0"},
+      {At::kRunning, "it knows a later view",
+       Says(kB,
+            [] {
+              Join join = JoinOf(kB);
+              join.sealed = kOtherView;
+              return join;
+            }()),
+       JobPhase::kRunning, "end the session, say process"},
+  });
+}
+
+TEST(JobRun, WhatIsOfNoConcernChangesNothing) {
+  const Manifest other{.job = "job", .lineage = kOtherLineage, .step = Step(3)};
+  Check({
+      {At::kStarting, "a stranger speaks", Says(kA, Sealed{kFirstView, {}}), JobPhase::kStarting,
+       ""},
+      {At::kStarting, "a stranger's session breaks", MemberDown{kA}, JobPhase::kStarting, ""},
+      {At::kStarting, "a crash loop of another start", GaveUp(kA, StartNumber(9)),
+       JobPhase::kStarting, ""},
+      {At::kStarting, "time passes", Tick{}, JobPhase::kStarting, ""},
+      {At::kSealing, "an answer for another view", Says(kA, Sealed{kOtherView, {}}),
+       JobPhase::kStarting, ""},
+      {At::kSealing, "the base is held too early", Says(kA, HoldsBase{kFirstView, 0}),
+       JobPhase::kStarting, ""},
+      {At::kSealing, "a session breaks", MemberDown{kA}, JobPhase::kStarting, ""},
+      {At::kSealing, "a base failed before the plan", Says(kA, BaseFailed{kFirstView, "", true}),
+       JobPhase::kStarting, ""},
+      {At::kHealing, "an answer after the plan", Says(kA, Sealed{kFirstView, {}}),
+       JobPhase::kStarting, ""},
+      {At::kHealing, "a base failed that is no checkpoint",
+       Says(kA, BaseFailed{kFirstView, "", true}), JobPhase::kStarting, ""},
+      {At::kRunning, "the base is held again", Says(kA, HoldsBase{kFirstView, 0}),
+       JobPhase::kRunning, ""},
+      {At::kRunning, "a session breaks", MemberDown{kA}, JobPhase::kRunning, ""},
+      {At::kRunning, "a part of another lineage was lost",
+       Says(kA, SegmentFailed{kOtherLineage, Step(3), "disk"}), JobPhase::kRunning, ""},
+      {At::kRunning, "a checkpoint of another lineage is committed", ManifestCommitted{other},
+       JobPhase::kRunning, ""},
+      {At::kRunning, "a digest that nobody asked for", DigestDone{"job", kFirst, "d", ""},
+       JobPhase::kRunning, ""},
+      {At::kStopping, "it is to stop again", Stop{"job"}, JobPhase::kStopping, ""},
+      {At::kStopping, "a crash loop of another start", GaveUp(kA, StartNumber(9)),
+       JobPhase::kStopping, ""},
+  });
+}
+
+// Else its writer would tell of it for ever.
+TEST(JobRun, WhatIsOfNoUseIsAcknowledgedAllTheSame) {
+  Check({
+      {At::kRunning, "a part of another lineage", Says(kA, SegmentOf(kOtherLineage)),
+       JobPhase::kRunning, "have segments to 0"},
+      {At::kRunning, "records that are none", Says(kA, Records{}), JobPhase::kRunning,
+       "have records to 0"},
+      {At::kStarting, "a part of a stranger", Says(kA, SegmentOf(kOtherLineage)),
+       JobPhase::kStarting, ""},
+  });
+}
+
+// ---- what it leaves
+
+struct RestCase {
+  std::string what;
+  JobInput end;
+  JobPhase phase;
+  bool keeps_steps;
+};
+
+// A job that can go on keeps the last steps, since steps that are done again are compared.
+TEST(JobRun, WhoCanGoOnKeepsItsLastSteps) {
+  const std::vector<RestCase> cases = {
+      {"cancelled", Cancel{"job"}, JobPhase::kCancelled, false},
+      {"failed", GaveUp(kA), JobPhase::kFailed, true},
+  };
+  for (const RestCase& c : cases) {
+    JobRun run = RunAt(At::kRunning);
+    StepRecord record;
+    record.lineage = run.journal().lineages.back().number;
+    record.view = run.journal().number;
+    run.Handle(Says(kA, Records{{record}}), kNow);
+    ASSERT_EQ(run.Status().step, Step(1));
+    run.Handle(c.end, kNow);
+    const StoredJob stored = std::move(run).PutToRest();
+    EXPECT_EQ(stored.journal.phase, c.phase) << c.what;
+    EXPECT_EQ(stored.recorded, Step(1)) << c.what;
+    EXPECT_EQ(stored.recent.records.count(Step(0)), c.keeps_steps ? 1u : 0u) << c.what;
+  }
+}
+
+// After a restart of the coordinator nothing is decided until its members are back.
+TEST(JobRun, WaitsForItsMembersAfterARestart) {
+  const JobRun before = RunAt(At::kRunning);
+  StoredJob stored;
+  stored.journal = before.journal();
+  JobRun run = RunOf(std::move(stored));
+  EXPECT_TRUE(run.HasMembers()) << "they may come back";
+  EXPECT_FALSE(run.Has(kA));
+  EXPECT_EQ(run.slots(), 2);
+  EXPECT_THAT(run.Handle(Tick{}, kNow), IsEmpty());
+  EXPECT_EQ(Describe(run.Handle(Says(kA, Back(kA, kFirstView)), kNow)), "say process, stands to 0");
+  EXPECT_EQ(Describe(run.Handle(Says(kB, Back(kB, kFirstView)), kNow)), "say process, stands to 1");
+  EXPECT_EQ(run.journal().phase, JobPhase::kRunning);
+  EXPECT_EQ(run.journal().number, kFirstView);
 }
 
 }  // namespace

@@ -64,7 +64,7 @@ TEST(JobTable, AJobStartsRestsAndGoes) {
   EXPECT_THAT(jobs.TakeChanged(), ElementsAre("a"));
   jobs.Start("a", Time());
   EXPECT_THAT(jobs.Running(), ElementsAre("a"));
-  EXPECT_EQ(jobs.Rest("a").journal.id, "a");
+  EXPECT_EQ(jobs.PutToRest("a").journal.id, "a");
   EXPECT_THAT(jobs.Running(), ElementsAre());
   EXPECT_THAT(jobs.TakeChanged(), ElementsAre("a"));
   jobs.Erase("a");

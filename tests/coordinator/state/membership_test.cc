@@ -1,15 +1,20 @@
 #include "coordinator/state/membership.h"
 
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace muster::coordinator {
 namespace {
 
+using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::ElementsAre;
 using testing::IsEmpty;
-using testing::Pair;
 
 constexpr Duration kLease = seconds(2);
 const Time kStart = Time{} + seconds(100);
@@ -22,89 +27,198 @@ Join JoinOf(const MemberId& id, Role role = Role::kWorker) {
   return join;
 }
 
-class MembershipTest : public ::testing::Test {
- protected:
-  MembershipTest() {
-    EXPECT_TRUE(members_.Admit(JoinOf(kA), kStart));
-    EXPECT_TRUE(members_.Admit(JoinOf(kB, Role::kServer), kStart));
+// How one member stands.
+enum class At { kUnknown, kUp, kDown, kMayHaveEnded, kEnded, kEvicted };
+const char* const kStates[] = {
+    "unknown", "up", "down", "its end was told without its life", "its end is told", "evicted"};
+
+Membership MembersAt(At at) {
+  Membership members(kLease, {});
+  if (at != At::kUnknown) members.Admit(JoinOf(kA), kStart);
+  if (at == At::kDown) members.Down(kA, kStart);
+  if (at == At::kMayHaveEnded) members.Exited(kA.name, {}, kStart);
+  if (at == At::kEnded) members.Exited(kA.name, kA.incarnation, kStart);
+  if (at == At::kEvicted) members.Evict(kA);
+  return members;
+}
+
+enum class Input { kJoins, kSays, kBreaks, kEnds, kEndsWithoutLife, kEarlierEnds, kIsEvicted };
+const char* const kInputs[] = {"joins",     "says something",         "its session breaks",
+                               "ends",      "ends, without its life", "an earlier life ends",
+                               "is evicted"};
+
+// What is answered; "-": the input has no answer.
+std::string Give(Membership& members, Input input, Time now) {
+  const auto word = [](bool answer) { return answer ? "yes" : "no"; };
+  switch (input) {
+    case Input::kJoins: return word(members.Admit(JoinOf(kA), now));
+    case Input::kSays: return word(members.Heard(kA, now));
+    case Input::kBreaks: members.Down(kA, now); return "-";
+    case Input::kEnds: return word(members.Exited(kA.name, kA.incarnation, now));
+    case Input::kEndsWithoutLife: return word(members.Exited(kA.name, {}, now));
+    case Input::kEarlierEnds: return word(members.Exited(kA.name, {5, 5}, now));
+    case Input::kIsEvicted: {
+      const std::optional<bool> was_up = members.Evict(kA);
+      return was_up ? word(*was_up) : "-";
+    }
   }
-  Membership members_{kLease, {{9, 9}}};
+  return "?";
+}
+
+std::string StateOf(const Membership& members) {
+  const std::vector<MemberId> ended = members.Ended();
+  if (!members.IsLive(kA)) return members.WasEvicted(kA.incarnation) ? "evicted" : "unknown";
+  return absl::StrCat(members.live().at(kA).up ? "up" : "down", ended.empty() ? "" : ", ended");
+}
+
+struct InputCase {
+  At at;
+  Input input;
+  std::string answer;
+  std::string then;
+  bool new_revision;
 };
 
-TEST_F(MembershipTest, CountsByRoleAndKnowsWhoIsLive) {
-  EXPECT_EQ(members_.Count(Role::kWorker), 1u);
-  EXPECT_EQ(members_.Count(Role::kServer), 1u);
-  EXPECT_TRUE(members_.AllLive({kA, kB}));
-  EXPECT_FALSE(members_.AllLive({kA, kNewA}));
-  EXPECT_THAT(members_.OthersOfName(kNewA), ElementsAre(kA));
-  EXPECT_THAT(members_.OthersOfName(kA), IsEmpty());
-  EXPECT_TRUE(members_.WasEvicted({9, 9})) << "an earlier start evicted it";
+TEST(Membership, WhatEachInputDoesInEachState) {
+  const std::vector<InputCase> cases = {
+      {At::kUnknown, Input::kJoins, "yes", "up", true},
+      {At::kUnknown, Input::kSays, "no", "unknown", false},
+      {At::kUnknown, Input::kBreaks, "-", "unknown", false},
+      {At::kUnknown, Input::kEnds, "no", "unknown", true},
+      {At::kUnknown, Input::kEndsWithoutLife, "no", "unknown", true},
+      {At::kUnknown, Input::kIsEvicted, "-", "unknown", false},
+
+      {At::kUp, Input::kJoins, "no", "up", false},
+      {At::kUp, Input::kSays, "yes", "up", false},
+      {At::kUp, Input::kBreaks, "-", "down", false},
+      {At::kUp, Input::kEnds, "yes", "down, ended", true},
+      // It may be a later process that ended; if the session breaks soon, it was this one.
+      {At::kUp, Input::kEndsWithoutLife, "yes", "up", true},
+      {At::kUp, Input::kEarlierEnds, "no", "up", true},
+      {At::kUp, Input::kIsEvicted, "yes", "evicted", true},
+
+      {At::kDown, Input::kJoins, "no", "up", false},
+      {At::kDown, Input::kSays, "yes", "up", false},
+      {At::kDown, Input::kBreaks, "-", "down", false},
+      {At::kDown, Input::kEnds, "yes", "down, ended", true},
+      {At::kDown, Input::kEndsWithoutLife, "yes", "down, ended", true},
+      {At::kDown, Input::kEarlierEnds, "no", "down", true},
+      {At::kDown, Input::kIsEvicted, "no", "evicted", true},
+
+      {At::kMayHaveEnded, Input::kSays, "yes", "up", false},
+      {At::kMayHaveEnded, Input::kBreaks, "-", "down, ended", false},
+      {At::kMayHaveEnded, Input::kEnds, "yes", "down, ended", true},
+      {At::kMayHaveEnded, Input::kEndsWithoutLife, "yes", "up", true},
+      {At::kMayHaveEnded, Input::kEarlierEnds, "no", "up", true},
+      {At::kMayHaveEnded, Input::kIsEvicted, "yes", "evicted", true},
+
+      // Its last words may come after its end was told.
+      {At::kEnded, Input::kSays, "yes", "up", false},
+      {At::kEnded, Input::kBreaks, "-", "down, ended", false},
+      {At::kEnded, Input::kEnds, "yes", "down, ended", true},
+      {At::kEnded, Input::kEarlierEnds, "no", "down, ended", true},
+      {At::kEnded, Input::kIsEvicted, "no", "evicted", true},
+
+      {At::kEvicted, Input::kSays, "no", "evicted", false},
+      {At::kEvicted, Input::kBreaks, "-", "evicted", false},
+      {At::kEvicted, Input::kEnds, "no", "evicted", true},
+      {At::kEvicted, Input::kIsEvicted, "-", "evicted", false},
+  };
+  for (const InputCase& c : cases) {
+    Membership members = MembersAt(c.at);
+    const int64_t before = members.revision();
+    const std::string what =
+        absl::StrCat(kStates[static_cast<int>(c.at)], ": it ", kInputs[static_cast<int>(c.input)]);
+    EXPECT_EQ(Give(members, c.input, kStart + seconds(1)), c.answer) << what;
+    EXPECT_EQ(StateOf(members), c.then) << what;
+    EXPECT_EQ(members.revision() != before, c.new_revision) << what;
+  }
 }
 
-TEST_F(MembershipTest, OnlyComingAndGoingChangesTheRevision) {
-  const int64_t before = members_.revision();
-  EXPECT_FALSE(members_.Admit(JoinOf(kA), kStart)) << "a new session of the same";
-  members_.Heard(kA, kStart + seconds(1));
-  members_.Note(kA, Alive{Step(7), "lane 1 of 2"});
-  members_.Down(kA, kStart + seconds(1));
-  EXPECT_EQ(members_.revision(), before);
-  EXPECT_EQ(members_.live().at(kA).step, Step(7));
-  members_.Evict(kA);
-  EXPECT_NE(members_.revision(), before);
+struct LossCase {
+  At at;
+  Duration heard;   // it last said something so long after the start; zero: it has said nothing
+  Duration judged;  // so long after the start
+  std::string why;  // it is lost; empty: it is not
+};
+
+TEST(Membership, WhoIsLostAndWhy) {
+  constexpr char kSilent[] = "silent for longer than its lease";
+  constexpr char kItEnded[] = "its process ended";
+  const std::vector<LossCase> cases = {
+      {At::kUp, {}, kLease, ""},
+      {At::kUp, {}, kLease + milliseconds(1), kSilent},
+      {At::kUp, seconds(1), kLease + seconds(1), ""},
+      {At::kUp, seconds(1), kLease + milliseconds(1001), kSilent},
+      // A broken session is no loss: it may come back within the lease.
+      {At::kDown, {}, kLease, ""},
+      {At::kDown, {}, kLease + milliseconds(1), kSilent},
+      {At::kMayHaveEnded, {}, seconds(0), ""},
+      {At::kMayHaveEnded, {}, kLease + milliseconds(1), kSilent},
+      {At::kEnded, {}, seconds(0), kItEnded},
+      {At::kEnded, {}, kLease + seconds(1), kItEnded},
+  };
+  for (const LossCase& c : cases) {
+    Membership members = MembersAt(c.at);
+    if (c.heard != Duration()) members.Heard(kA, kStart + c.heard);
+    const auto lost = members.Lost(kStart + c.judged);
+    const std::string what = absl::StrCat(kStates[static_cast<int>(c.at)], ", judged after ",
+                                          c.judged / milliseconds(1), " ms");
+    EXPECT_EQ(lost.empty() ? "" : lost.front().second, c.why) << what;
+    EXPECT_LE(lost.size(), 1u) << what;
+  }
 }
 
-TEST_F(MembershipTest, ALeaseEndsAfterSilenceAndNotBefore) {
-  EXPECT_THAT(members_.Lost(kStart + kLease), IsEmpty());
-  members_.Heard(kB, kStart + seconds(1));
-  EXPECT_THAT(members_.Lost(kStart + kLease + std::chrono::milliseconds(500)),
-              ElementsAre(Pair(kA, "silent for longer than its lease")));
-  members_.RenewLeases(kStart + seconds(50));
-  EXPECT_THAT(members_.Lost(kStart + seconds(50)), IsEmpty());
+TEST(Membership, RenewedLeasesBeginAgain) {
+  Membership members = MembersAt(At::kUp);
+  members.RenewLeases(kStart + seconds(50));
+  EXPECT_THAT(members.Lost(kStart + seconds(50) + kLease), IsEmpty());
 }
 
-TEST_F(MembershipTest, ABrokenSessionBeginsTheLeaseAndAnExitEndsIt) {
-  members_.Down(kA, kStart + seconds(1));
-  members_.Heard(kB, kStart + seconds(1));
-  EXPECT_THAT(members_.Lost(kStart + seconds(1) + kLease), IsEmpty());
-  EXPECT_TRUE(members_.Exited(kA.name, kA.incarnation, kStart + seconds(1)));
-  EXPECT_THAT(members_.Lost(kStart + seconds(1)), ElementsAre(Pair(kA, "its process ended")));
+// The agent does not know which life ended.
+TEST(Membership, AnEndWithoutALifeIsForgottenAfterALease) {
+  Membership members = MembersAt(At::kMayHaveEnded);
+  members.Down(kA, kStart + kLease);
+  EXPECT_EQ(StateOf(members), "down");
 }
 
-TEST_F(MembershipTest, AnExitOfAnEarlierLifeSaysNothing) {
-  EXPECT_FALSE(members_.Exited(kA.name, {5, 5}, kStart));
-  EXPECT_FALSE(members_.Exited("worker-7", {}, kStart));
-  EXPECT_THAT(members_.Lost(kStart), IsEmpty());
+TEST(Membership, CountsByRoleAndKnowsWhoIsLive) {
+  Membership members(kLease, {{9, 9}});
+  members.Admit(JoinOf(kA), kStart);
+  members.Admit(JoinOf(kB, Role::kServer), kStart);
+  EXPECT_EQ(members.Count(Role::kWorker), 1u);
+  EXPECT_EQ(members.Count(Role::kServer), 1u);
+  EXPECT_TRUE(members.AllLive({kA, kB}));
+  EXPECT_FALSE(members.AllLive({kA, kNewA}));
+  EXPECT_THAT(members.OthersOfName(kNewA), ElementsAre(kA));
+  EXPECT_THAT(members.OthersOfName(kA), IsEmpty());
+  EXPECT_TRUE(members.WasEvicted({9, 9})) << "an earlier start evicted it";
+  members.Evict(kA);
+  EXPECT_EQ(members.Count(Role::kWorker), 0u);
 }
 
-// The agent does not know which life it was; the session may break a moment later.
-TEST_F(MembershipTest, AnExitWithoutAnIncarnationCountsWhenTheSessionBreaksSoon) {
-  EXPECT_TRUE(members_.Exited(kA.name, {}, kStart));
-  EXPECT_THAT(members_.Lost(kStart), IsEmpty()) << "it may be a later process";
-  members_.Down(kA, kStart + seconds(1));
-  EXPECT_THAT(members_.Lost(kStart + seconds(1)), ElementsAre(Pair(kA, "its process ended")));
+TEST(Membership, KeepsWhatAMemberSaysOfItself) {
+  Membership members = MembersAt(At::kUp);
+  members.Note(kA, Alive{Step(7), "lane 1 of 2"});
+  members.Note(kB, Alive{Step(8), ""});
+  EXPECT_EQ(members.live().at(kA).step, Step(7));
+  EXPECT_EQ(members.live().at(kA).phase, "lane 1 of 2");
+  EXPECT_FALSE(members.IsLive(kB)) << "it never joined";
 }
 
-TEST_F(MembershipTest, SuchAnExitIsForgottenAfterALease) {
-  EXPECT_TRUE(members_.Exited(kA.name, {}, kStart));
-  members_.Down(kA, kStart + kLease);
-  EXPECT_THAT(members_.Lost(kStart + kLease), IsEmpty());
+TEST(Membership, WhoIsBannedIsRefusedAndNobodyElse) {
+  Membership members = MembersAt(At::kEvicted);
+  EXPECT_FALSE(members.WasEvicted(kNewA.incarnation));
+  members.Ban({3, 3});
+  EXPECT_TRUE(members.WasEvicted({3, 3}));
 }
 
-TEST_F(MembershipTest, WhoIsEvictedStaysSo) {
-  EXPECT_EQ(members_.Evict(kA), std::optional(true));
-  EXPECT_EQ(members_.Evict(kA), std::nullopt);
-  EXPECT_TRUE(members_.WasEvicted(kA.incarnation));
-  EXPECT_FALSE(members_.Heard(kA, kStart));
-  EXPECT_FALSE(members_.WasEvicted(kNewA.incarnation));
-  members_.Ban({3, 3});
-  EXPECT_TRUE(members_.WasEvicted({3, 3}));
-}
-
-TEST_F(MembershipTest, TellsTheHighestSealedView) {
+TEST(Membership, TellsTheHighestSealedView) {
+  Membership members = MembersAt(At::kUp);
   Join join = JoinOf(kNewA);
   join.sealed = ViewNumber(5);
-  members_.Admit(join, kStart);
-  EXPECT_EQ(members_.HighestSealed(), ViewNumber(5));
+  members.Admit(join, kStart);
+  EXPECT_EQ(members.HighestSealed(), ViewNumber(5));
 }
 
 }  // namespace

@@ -49,6 +49,23 @@ TEST(StoredJob, IsCancelledOrStoppedBeforeItStarts) {
   }
 }
 
+TEST(StoredJob, ThatCouldGoOnIsCancelledForGood) {
+  StoredJob stopped = StoppedJob();
+  stopped.recent.fingerprints[Step(3)] = {};
+  const auto actions = CancelAtRest(stopped);
+  const JobJournal& j = At<PersistJob>(actions, 0).job;
+  EXPECT_EQ(j.phase, JobPhase::kCancelled);
+  EXPECT_EQ(j.reason, "cancelled after it was stopped");
+  EXPECT_EQ(j.ending.exit_code, kExitStopped);
+  EXPECT_EQ(j.ending.digest, "digest") << "of what it reached";
+  EXPECT_TRUE(stopped.recent.fingerprints.empty()) << "nothing goes on from there";
+  StoredJob failed = StoppedJob();
+  failed.journal.phase = JobPhase::kFailed;
+  failed.journal.reason = "worker-0 crashed";
+  CancelAtRest(failed);
+  EXPECT_EQ(failed.journal.reason, "cancelled after it failed: worker-0 crashed");
+}
+
 TEST(StoredJob, IsDeletedOnceAtATimeAndAgainAfterAFailure) {
   StoredJob job = StoppedJob();
   EXPECT_EQ(At<DeleteJob>(BeginDeletion(job), 1).id, "a");

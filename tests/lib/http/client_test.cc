@@ -37,8 +37,22 @@ TEST(Client, NobodyThereIsUnavailableWithAHint) {
   EXPECT_EQ(got.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(got.status().message()),
               HasSubstr("nobody listens at http://" + address));
+  EXPECT_TRUE(NobodyListens(got.status()));
   EXPECT_EQ(StreamEvents("http://" + address + "/e", [](const Event&) { return true; }).code(),
             absl::StatusCode::kUnavailable);
+}
+
+TEST(Client, WhoAnswersThatItCannotListens) {
+  auto server =
+      Server::Start("127.0.0.1:0", {{"GET", "/", [](const Request&, const Responder& responder) {
+                                       responder.Send(absl::UnavailableError("not now"));
+                                     }}});
+  ASSERT_TRUE(server.ok());
+  const auto got = Get("http://" + (*server)->Address());
+  ASSERT_TRUE(got.ok()) << got.status();
+  const absl::Status told = StatusFromResponse(*got);
+  EXPECT_EQ(told.code(), absl::StatusCode::kUnavailable);
+  EXPECT_FALSE(NobodyListens(told));
 }
 
 TEST(Client, ASlowAnswerIsDeadlineExceeded) {

@@ -1,4 +1,4 @@
-// The fields of a plain struct, in order, without naming them: up to twelve.
+// The fields of a plain struct, in order, without naming them: up to fourteen.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ constexpr bool TakesFields(std::index_sequence<i...>) {
   return requires { T{((void)i, AnyField{})...}; };
 }
 
-template <class T, size_t n = 12>
+template <class T, size_t n = 14>
 constexpr size_t FieldCount() {
   if constexpr (TakesFields<T>(std::make_index_sequence<n>()))
     return n;
@@ -46,6 +46,8 @@ auto FieldsOf(T& s) {
   MUSTER_FIELDS(10, a, b, c, d, e, f, g, h, i, j)
   MUSTER_FIELDS(11, a, b, c, d, e, f, g, h, i, j, k)
   MUSTER_FIELDS(12, a, b, c, d, e, f, g, h, i, j, k, l)
+  MUSTER_FIELDS(13, a, b, c, d, e, f, g, h, i, j, k, l, m)
+  MUSTER_FIELDS(14, a, b, c, d, e, f, g, h, i, j, k, l, m, o)
 #undef MUSTER_FIELDS
 }
 

@@ -141,7 +141,7 @@ class Cluster {
 std::string DigestOf(const JobShape& shape) {
   Cluster cluster;
   cluster.Begin(shape);
-  return cluster.End().digest;
+  return cluster.End().ending.digest;
 }
 
 TEST(Training, OneWorkerUsesEverySampleOncePerEpoch) {
@@ -264,7 +264,7 @@ TEST_P(Recovery, EndsWithTheSameBits) {
   cluster.coordinator().Killed("job", victim->id());
   cluster.Start({.name = cut.victim, .role = cut.victim[0] == 's' ? Role::kServer : Role::kWorker});
   const coordinator::JobJournal job = cluster.End();
-  EXPECT_EQ(job.digest, undisturbed);
+  EXPECT_EQ(job.ending.digest, undisturbed);
   const bool before_any_state = job.views == 1;
   if (!before_any_state && cut.victim[0] == 'w') {
     EXPECT_EQ(job.rewinds, 0) << "the loss of a worker is no rewind";

@@ -88,7 +88,7 @@ struct SaveCase {
 
 class Saves : public testing::TestWithParam<SaveCase> {};
 
-TEST_P(Saves, OurChunksOnceAtEachCut) {
+TEST_P(Saves, OurChunksOnceForEachCheckpoint) {
   Rig rig(GetParam().every);
   rig.state.emplace(HeldState{LineageNumber(1), OpenStep(rig.config, Step(GetParam().step)), {}});
   EXPECT_EQ(rig.view->ChunksToSave(*rig.state), Chunks(GetParam().saved));

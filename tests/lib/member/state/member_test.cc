@@ -612,7 +612,7 @@ TEST(Checkpoint, APartIsNotCopiedOnceTheNextStateHasBegun) {
     return ViewOf(number, {kMe, kServer0}, {1, 1}, {0, 0}, 4);
   };
   const Outcome entered = rig.Enter(view(1), {HealBy::kMake, HealBy::kMake});
-  ASSERT_EQ(Of<StepBoundary>(entered).size(), 1u) << "step 4 is a cut";
+  ASSERT_EQ(Of<StepBoundary>(entered).size(), 1u) << "a checkpoint is due at step 4";
   rig.Meet(kMe, 4, Set({0, 0}), Set({0, 0}));
   Partials partials = BothLanes(rig, 0);
   partials.step = Step(4);

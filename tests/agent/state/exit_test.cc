@@ -1,0 +1,56 @@
+#include "agent/state/exit.h"
+
+#include <csignal>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace muster::agent {
+namespace {
+
+struct ExitCase {
+  Exit exit;
+  ExitMeaning meaning;
+  std::string cause;
+};
+
+TEST(Exit, MeansAndIsCalled) {
+  const std::vector<ExitCase> cases = {
+      {{.code = 0}, ExitMeaning::kDone, "exit code 0 (done)"},
+      {{.code = 67}, ExitMeaning::kLeft, "exit code 67 (stopped or cancelled by a person)"},
+      {{.code = 75}, ExitMeaning::kLeft, "exit code 75 (left as asked)"},
+      {{.code = 64}, ExitMeaning::kHopeless, "exit code 64 (bad configuration)"},
+      {{.code = 65}, ExitMeaning::kHopeless, "exit code 65 (bad data)"},
+      {{.code = 69}, ExitMeaning::kHopeless, "exit code 69 (another process has taken its place)"},
+      {{.code = 78},
+       ExitMeaning::kHopeless,
+       "exit code 78 (its numeric environment differs from the job's)"},
+      {{.code = 143}, ExitMeaning::kFailure, "exit code 143 (told to go by a signal)"},
+      {{.code = 1}, ExitMeaning::kFailure, "exit code 1"},
+      {{.code = 66}, ExitMeaning::kFailure, "exit code 66"},
+      {{.code = 255}, ExitMeaning::kFailure, "exit code 255"},
+      {{.signal = SIGKILL}, ExitMeaning::kFailure, "killed by SIGKILL"},
+      {{.signal = SIGSEGV}, ExitMeaning::kFailure, "killed by SIGSEGV"},
+      // A code beside a signal says nothing.
+      {{.code = 64, .signal = SIGTERM}, ExitMeaning::kFailure, "killed by SIGTERM"},
+      {{.signal = SIGKILL, .out_of_memory = true},
+       ExitMeaning::kFailure,
+       "out of memory (killed by SIGKILL)"},
+      {{.code = 1, .not_started = "cannot run worker: no such file"},
+       ExitMeaning::kFailure,
+       "cannot run worker: no such file"},
+  };
+  for (const ExitCase& c : cases) {
+    EXPECT_EQ(MeaningOf(c.exit), c.meaning) << c.cause;
+    EXPECT_EQ(CauseOf(c.exit), c.cause);
+  }
+}
+
+TEST(Exit, ASignalWithoutANameIsCalledByItsNumber) {
+  EXPECT_EQ(SignalName(SIGINT), "SIGINT");
+  EXPECT_EQ(SignalName(999), "signal 999");
+}
+
+}  // namespace
+}  // namespace muster::agent
