@@ -68,6 +68,7 @@ class Inbound {
     --frames_;
     bytes_ -= bytes;
   }
+  bool waits() const { return frames_ > 0; }
   bool opened = false;  // the driver's thread only
 
  private:
@@ -173,7 +174,7 @@ void Driver::GiveEvents() {
 }
 
 void Driver::OnTick() {
-  if (failure_.ok()) Handle(Tick{});
+  if (failure_.ok()) Handle(Tick{sessions_.MembersWhoseWordsWait()});
   Flush();
   if (clock_.Now() - started_ >= options_.settings.lease) reattaching_ = false;
   sessions_.CloseSilent(clock_.Now());
@@ -195,7 +196,8 @@ SessionHandler Driver::Accept(std::shared_ptr<Session> session) {
   // the first call counts.
   const auto open = [this, id, weak, inbound] {
     if (std::exchange(inbound->opened, true)) return;
-    if (auto opened = weak.lock()) sessions_.Opened(id, std::move(opened), clock_.Now());
+    if (auto opened = weak.lock())
+      sessions_.Opened(id, std::move(opened), clock_.Now(), [inbound] { return inbound->waits(); });
   };
   Post(kStrangers, [open, session = std::move(session)] { open(); });
   const auto refuse = [this, weak](const char* reason, const absl::Status& why) {

@@ -10,18 +10,29 @@
 
 namespace muster::coordinator {
 
-void MemberSessions::Opened(SessionId id, std::shared_ptr<Session> session, Time now) {
-  peers_[id] = {std::move(session), now, {}};
+void MemberSessions::Opened(SessionId id, std::shared_ptr<Session> session, Time now,
+                            std::function<bool()> words_wait) {
+  peers_[id] = {std::move(session), std::move(words_wait), now, {}};
+}
+
+std::set<MemberId> MemberSessions::MembersWhoseWordsWait() const {
+  std::set<MemberId> waiting;
+  for (const auto& [member, id] : by_member_)
+    if (peers_.at(id).words_wait()) waiting.insert(member);
+  return waiting;
 }
 
 void MemberSessions::CloseSilent(Time now) {
   std::erase_if(peers_, [&](const auto& entry) {
     const Peer& peer = entry.second;
-    const bool silent = std::holds_alternative<std::monostate>(peer.who);
-    if (!silent || now - peer.opened < kGreetingPatience) return false;
-    LogWarning("session of %s is closed: its first frame did not come in time",
-               peer.session->Peer());
-    peer.session->Close(absl::DeadlineExceededError("the first frame did not come in time"));
+    const bool greets = std::holds_alternative<std::monostate>(peer.who);
+    const bool asks = std::holds_alternative<Asker>(peer.who);
+    if (!greets && !asks) return false;
+    if (now - peer.opened < (greets ? kGreetingPatience : kJoinPatience)) return false;
+    const char* what = greets ? "the first frame did not come in time"
+                              : "it asked for its job and did not join in time";
+    LogWarning("session of %s is closed: %s", peer.session->Peer(), what);
+    peer.session->Close(absl::DeadlineExceededError(what));
     return true;
   });
 }

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -25,6 +26,8 @@ inline constexpr size_t kMaxQueuedBytes = size_t{64} << 20;
 
 // A session whose first frame does not come within this time is closed.
 inline constexpr Duration kGreetingPatience = std::chrono::seconds(5);
+// A process that was told its job may have much to prepare. If it lives it comes again.
+inline constexpr Duration kJoinPatience = std::chrono::minutes(10);
 
 using SessionId = int64_t;
 using AtCoordinator = std::variant<ToCoordinator, FromAgent>;
@@ -39,8 +42,12 @@ class MemberSessions {
  public:
   explicit MemberSessions(SessionEvents events) : events_(std::move(events)) {}
 
-  void Opened(SessionId id, std::shared_ptr<Session> session, Time now);
-  void CloseSilent(Time now);  // those whose first frame did not come in time
+  // `words_wait`: whether frames of it have come that were not yet given to Said.
+  void Opened(SessionId id, std::shared_ptr<Session> session, Time now,
+              std::function<bool()> words_wait);
+  // Those whose first frame, or whose Join after the answer to AskJob, did not come in time.
+  void CloseSilent(Time now);
+  std::set<MemberId> MembersWhoseWordsWait() const;
   void Said(SessionId id, const AtCoordinator& message);
   void Broken(SessionId id);
   // As if all sessions had broken: members and agents reconnect, and members send again whatever
@@ -69,7 +76,8 @@ class MemberSessions {
   };
   struct Peer {
     std::shared_ptr<Session> session;
-    Time opened;
+    std::function<bool()> words_wait;
+    Time opened;  // or answered last
     std::variant<std::monostate, Asker, MemberId, Agent> who;
   };
 

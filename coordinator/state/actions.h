@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -67,7 +68,10 @@ struct DigestDone {
   std::string digest;  // empty: it failed
   std::string reason;
 };
-struct Tick {};
+struct Tick {
+  // Members whose words have come and wait their turn: they are not silent, it is we who are late.
+  std::set<MemberId> waiting{};
+};
 using Input =
     std::variant<Submit, Cancel, Stop, Delete, JobDeleted, MemberSays, MemberDown, AgentUp,
                  AgentDown, AgentSays, ManifestCommitted, ManifestFailed, DigestDone, Tick>;

@@ -145,13 +145,14 @@ bool JobRun::EndsWith(const ProcessExited& exited) {
   return ended();
 }
 
-void JobRun::On(const Tick&) {
+void JobRun::On(const Tick& tick) {
   // After a gap in our own ticks the silence may be ours: all leases start again.
   if (now_ - last_tick_ > leadership_.settings.lease / 2) {
     membership_.RenewLeases(now_);
     if (reattachment_) reattachment_->StoodStill(now_);
   }
   last_tick_ = now_;
+  for (const MemberId& id : tick.waiting) membership_.Heard(id, now_);
   EvictLost();
   DigestWhenDone();
   RetryLast();

@@ -67,7 +67,7 @@ class JobRun {
   void On(const ManifestCommitted&);
   void On(const ManifestFailed&);
   void On(const DigestDone&);
-  void On(const Tick&);
+  void On(const Tick& tick);
 
   void From(const MemberId& member, const AskJob&);
   void From(const MemberId& member, const Join&);

@@ -18,14 +18,17 @@ class KeptSession final : public Session {
   absl::Status closed;
 };
 
+constexpr Duration kTick = std::chrono::milliseconds(1);
+
 class MemberSessionsTest : public ::testing::Test {
  protected:
   std::shared_ptr<KeptSession> Open(SessionId id) {
     auto session = std::make_shared<KeptSession>();
-    sessions_.Opened(id, session, Time());
+    sessions_.Opened(id, session, Time(), [this] { return words_wait_; });
     return session;
   }
 
+  bool words_wait_ = false;
   std::vector<SessionId> asked_;
   MemberSessions sessions_{
       {.input = [](const Input&) {},
@@ -49,6 +52,35 @@ TEST_F(MemberSessionsTest, WhoWasAnsweredMayAskAgain) {
   }
   EXPECT_TRUE(session->closed.ok());
   EXPECT_THAT(asked_, testing::ElementsAre(1, 1));
+}
+
+TEST_F(MemberSessionsTest, WhoSaysNothingIsClosedInTime) {
+  struct Row {
+    std::string name;
+    bool asks;
+    Duration silence;
+    bool closed;
+  };
+  for (const Row& row : {Row{"greeting", false, kGreetingPatience - kTick, false},
+                         Row{"no greeting", false, kGreetingPatience, true},
+                         Row{"preparing", true, kJoinPatience - kTick, false},
+                         Row{"asked, then silent", true, kJoinPatience, true}}) {
+    const auto session = Open(1);
+    if (row.asks) sessions_.Said(1, ToCoordinator(AskJob{"a", "worker-0"}));
+    sessions_.CloseSilent(Time() + row.silence);
+    EXPECT_EQ(!session->closed.ok(), row.closed) << row.name;
+  }
+}
+
+TEST_F(MemberSessionsTest, TellsWhoseWordsWait) {
+  Open(1);
+  const MemberId member{"worker-0", {1, 1}};
+  Join join;
+  join.id = member;
+  sessions_.Said(1, ToCoordinator(join));
+  EXPECT_THAT(sessions_.MembersWhoseWordsWait(), testing::IsEmpty());
+  words_wait_ = true;
+  EXPECT_THAT(sessions_.MembersWhoseWordsWait(), testing::ElementsAre(member));
 }
 
 }  // namespace

@@ -942,6 +942,22 @@ TEST(Members, ANewerIncarnationOfANameReplacesTheOlder) {
   EXPECT_EQ(again[0].second.exit_code, kExitReplaced);
 }
 
+// A burst, or a slow disk, may hold up what members say beyond the lease.
+TEST(Members, WhoseWordsWaitForUsAreNotSilent) {
+  for (const bool waits : {true, false}) {
+    Desk desk;
+    RunTwo(desk);
+    for (int i = 0; i < 40; ++i) {
+      desk.Wait(milliseconds(50));
+      desk.Say(kA, Alive{});
+      Tick tick;
+      if (waits) tick.waiting.insert(kB);
+      desk.Give(tick);
+    }
+    EXPECT_EQ(desk.Status().members.size(), waits ? 2u : 1u);
+  }
+}
+
 // Nobody told its end yet, and what it sent was long under way.
 TEST(Members, ALateJoinOfADeadProcessEvictsNobody) {
   Desk desk;
