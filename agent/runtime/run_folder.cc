@@ -19,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "lib/base/loopback.h"
+#include "lib/base/own_folder.h"
 #include "lib/base/status.h"
 #include "nlohmann/json.hpp"
 
@@ -57,6 +58,12 @@ absl::Status MakeFolder(const std::string& path) {
   fs::create_directories(path, error);
   if (error) return CannotWrite(path, error.value());
   return absl::OkStatus();
+}
+
+absl::Status MarkAsOurs(const std::string& folder) {
+  const std::string mark = absl::StrCat(folder, "/", kOwnFolderMark);
+  if (fs::exists(mark)) return absl::OkStatus();
+  return ReplaceFile(mark, "Muster keeps a run here; walks through training data leave it out.\n");
 }
 
 absl::StatusOr<int> TakeLock(const std::string& folder) {
@@ -165,6 +172,7 @@ absl::StatusOr<RunFolder> RunFolder::Open(const std::string& path) {
   for (const std::string& inner :
        {folder.logs(), folder.jobs(), folder.store(), folder.checkpoints()})
     MUSTER_RETURN_IF_ERROR(MakeFolder(inner));
+  MUSTER_RETURN_IF_ERROR(MarkAsOurs(absolute));
   return folder;
 }
 
