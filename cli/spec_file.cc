@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/status.h"
@@ -26,6 +28,19 @@ absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
   return text;
 }
 
+namespace {
+
+// A job runs in other directories than the one of whoever submits it.
+std::string WholePath(const std::string& path) {
+  std::error_code error;
+  const auto whole = std::filesystem::absolute(path, error);
+  if (error || path.front() == '/') return path;
+  const std::string text = whole.lexically_normal().string();
+  return text.size() > 1 && text.back() == '/' ? text.substr(0, text.size() - 1) : text;
+}
+
+}  // namespace
+
 absl::StatusOr<JobSpec> ReadSpec(const std::string& path, const std::vector<std::string>& settings,
                                  std::optional<int> workers, std::optional<int> servers) {
   MUSTER_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path));
@@ -34,6 +49,7 @@ absl::StatusOr<JobSpec> ReadSpec(const std::string& path, const std::vector<std:
     spec.runtime.workers_max = *workers;
     spec.runtime.workers_min = std::min(spec.runtime.workers_min, *workers);
   }
+  for (std::string& data : spec.training.data.paths) data = WholePath(data);
   if (servers) spec.runtime.servers = *servers;
   return Complete(spec);
 }

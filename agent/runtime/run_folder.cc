@@ -20,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "lib/base/loopback.h"
+#include "lib/base/own_folder.h"
 #include "lib/base/status.h"
 #include "nlohmann/json.hpp"
 
@@ -67,6 +68,12 @@ void RemoveDeletedJobs(const std::string& jobs) {
   for (const auto& entry : fs::directory_iterator(jobs, none))
     if (absl::StartsWith(entry.path().filename().string(), ".deleted-"))
       fs::remove_all(entry.path(), none);
+}
+
+absl::Status MarkAsOurs(const std::string& folder) {
+  const std::string mark = absl::StrCat(folder, "/", kOwnFolderMark);
+  if (fs::exists(mark)) return absl::OkStatus();
+  return ReplaceFile(mark, "Muster keeps a run here; walks through training data leave it out.\n");
 }
 
 absl::StatusOr<int> AcquireLock(const std::string& folder) {
@@ -176,6 +183,7 @@ absl::StatusOr<RunFolder> RunFolder::Open(const std::string& path) {
        {folder.logs(), folder.jobs(), folder.store(), folder.checkpoints()})
     MUSTER_RETURN_IF_ERROR(MakeFolder(inner));
   RemoveDeletedJobs(folder.jobs());
+  MUSTER_RETURN_IF_ERROR(MarkAsOurs(absolute));
   return folder;
 }
 

@@ -10,6 +10,7 @@
 //   store/                    the coordinator's
 //   checkpoints/
 //   prometheus-targets.json   for Prometheus' file_sd_configs: who serves metrics now
+//   muster-folder             says that Muster fills the folder: it is no training data
 //   lock                      held by the one agent that uses the folder
 //
 // Files are replaced whole, so that no reader sees half of one. Not thread-safe.

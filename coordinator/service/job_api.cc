@@ -24,6 +24,7 @@
 #include "lib/checkpoint/catalogue.h"
 #include "lib/checkpoint/load.h"
 #include "lib/config/field_error.h"
+#include "lib/config/places.h"
 #include "lib/domain/job_id.h"
 #include "lib/domain/ledger.h"
 #include "lib/wire/job_codec.h"
@@ -36,6 +37,15 @@ constexpr size_t kLongestNameInId = 60;
 absl::Status CheckId(const std::string& id) {
   if (IsJobId(id)) return absl::OkStatus();
   return FieldError("", "id", absl::StrCat("must be ", JobIdRule()));
+}
+
+// Workers would look for a relative path in directories of their own.
+absl::Status CheckDataPaths(const std::vector<std::string>& paths) {
+  for (size_t i = 0; i < paths.size(); ++i)
+    if (paths[i][0] != '/')
+      return FieldError("", FieldPath("data.paths", i),
+                        absl::StrCat("'", paths[i], "' is relative; write the whole path"));
+  return absl::OkStatus();
 }
 
 std::string MakeId(const std::string& name) {
@@ -199,6 +209,8 @@ class Api final : public JobApi {
   void Submit(std::string id, JobSpec spec, Reply<SubmittedJob> reply) override {
     if (id.empty()) id = MakeId(spec.runtime.name);
     if (const absl::Status bad = CheckId(id); !bad.ok()) return reply(bad);
+    if (const absl::Status bad = CheckDataPaths(spec.training.data.paths); !bad.ok())
+      return reply(bad);
     const auto created = std::make_shared<bool>(false);
     const auto decide = [id, spec = std::move(spec), created](const KnownJobs& jobs) {
       return DecideSubmit(jobs, id, spec, *created);

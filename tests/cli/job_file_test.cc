@@ -1,6 +1,7 @@
 #include "cli/job_file.h"
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 #include "cli/spec_file.h"
@@ -12,6 +13,7 @@ namespace muster::cli {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 
@@ -67,6 +69,18 @@ TEST(SpecFileTest, CommandLineNumbersReplaceThoseOfTheFile) {
   EXPECT_EQ(spec->training.batch, 16);
   EXPECT_EQ(spec->runtime.workers_max, 1);
   EXPECT_EQ(spec->runtime.workers_min, 1);
+}
+
+TEST(SpecFileTest, RelativeDataIsTakenFromWhereTheCommandRuns) {
+  const std::string path = MakeFolder() + "/spec.yaml";
+  std::ofstream(path)
+      << "task: code-lm\nsteps: 1\ndata: {paths: [., src/, ./a b, ../x, /whole/]}\n";
+  const auto spec = ReadSpec(path, {});
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  const std::filesystem::path here = std::filesystem::current_path();
+  EXPECT_THAT(spec->training.data.paths,
+              ElementsAre(here.string(), (here / "src").string(), (here / "a b").string(),
+                          (here.parent_path() / "x").string(), "/whole/"));
 }
 
 TEST(SpecFileTest, SaysWhatIsWrong) {

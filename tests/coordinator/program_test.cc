@@ -156,6 +156,7 @@ TEST_P(EachMouth, ABrokenSpecificationIsRefusedByField) {
        "optimizer.kind"},
       {R"({"task":"counting","lanes":2,"batch":8,"epochs":1,"workers":{"min":3,"max":2}})",
        "workers.min"},
+      {R"({"task":"code-lm","steps":1,"data":{"paths":["/a","b/c"]}})", "data.paths[1]"},
   };
   for (const Case& broken : kCases) {
     const Answer answer = client_->Submit("a", broken.spec);

@@ -36,6 +36,7 @@ TEST(RunFolderTest, MakesWhatBelongsInIt) {
   for (const std::string& inner :
        {folder->logs(), folder->jobs(), folder->store(), folder->checkpoints()})
     EXPECT_TRUE(std::filesystem::is_directory(inner)) << inner;
+  EXPECT_TRUE(std::filesystem::exists(path + "/muster-folder")) << "walks of data leave it out";
 }
 
 TEST(RunFolderTest, OneAgentAtATime) {
