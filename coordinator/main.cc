@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/runtime/driver.h"
 #include "coordinator/runtime/journal.h"
+#include "coordinator/runtime/self_probe.h"
 #include "coordinator/service/grpc/jobs_service.h"
 #include "coordinator/service/job_api.h"
 #include "coordinator/service/rest.h"
@@ -199,6 +200,13 @@ class Program {
     http_ = *std::move(server);
     LogInfo("listens on %s for members and gRPC (%d connections), on %s for HTTP (%d connections)",
             listener_->Address(), budget.sessions, http_->Address(), budget.http);
+    probe_ = std::make_unique<SelfProbe>(
+        std::vector<ProbedListener>{{listener_->Address(), kGrpcGreeting},
+                                    {http_->Address(), kHttpGreeting}},
+        ProbeOptions(), [](const std::string& deaf) {
+          LogError("%s; this process ends, so that it is started again", deaf);
+          _exit(kExitLater);  // all that was decided is on disk
+        });
     ReportListening(arguments_.report_fd, listener_->Address(), http_->Address());
     return absl::OkStatus();
   }
@@ -214,6 +222,7 @@ class Program {
   std::shared_ptr<grpc::Service> jobs_service_;
   std::unique_ptr<Listener> listener_;
   std::unique_ptr<http::Server> http_;
+  std::unique_ptr<SelfProbe> probe_;
   bool jobs_wait_ = false;  // that this start found
 };
 

@@ -4,8 +4,29 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/printable.h"
 
 namespace muster::coordinator {
+namespace {
+
+// A list for people of what may be very many things.
+class Differences {
+ public:
+  void Add(const std::string& what) {
+    constexpr int kMostShown = 8;
+    if (++count_ <= kMostShown)
+      absl::StrAppend(&text_, " ", Cut(what));
+    else
+      more_ = absl::StrCat(" and ", count_ - kMostShown, " more");
+  }
+  std::string Text() const { return text_ + more_; }
+
+ private:
+  int count_ = 0;
+  std::string text_, more_;
+};
+
+}  // namespace
 
 JobRun::JobRun(Leadership leadership, StoredJob job, Time now)
     : leadership_(std::move(leadership)),
@@ -174,25 +195,25 @@ void JobRun::From(const MemberId& member, const Alive& alive) { membership_.Note
 // A server has no task: of the numeric environment it reports only what concerns the kernels, which
 // it runs too.
 std::string JobRun::EnvironmentDifferences(const Join& join) const {
-  std::string differ;
-  if (!journal_.environment) return differ;
+  if (!journal_.environment) return "";
   const NumericEnvironment &ours = *journal_.environment, &theirs = join.environment;
+  Differences differ;
   if (join.role == Role::kWorker) {
     if (theirs.samples != ours.samples || theirs.data_hash != ours.data_hash)
-      absl::StrAppend(&differ, " data (", theirs.samples, " samples, hash ", theirs.data_hash,
-                      "; the job has ", ours.samples, ", ", ours.data_hash, ")");
-    if (theirs.tensors != ours.tensors) absl::StrAppend(&differ, " tensors");
+      differ.Add(absl::StrCat("data (", theirs.samples, " samples, hash ", theirs.data_hash,
+                              "; the job has ", ours.samples, ", ", ours.data_hash, ")"));
+    if (theirs.tensors != ours.tensors) differ.Add("tensors");
     for (const auto& [key, value] : ours.numeric)
       if (theirs.numeric.count(key) == 0)
-        absl::StrAppend(&differ, " ", key, " (none; the job has ", value, ")");
+        differ.Add(absl::StrCat(key, " (none; the job has ", value, ")"));
   }
   for (const auto& [key, value] : theirs.numeric) {
     const auto known = ours.numeric.find(key);
     const std::string expected = known == ours.numeric.end() ? "none" : known->second;
     if (value != expected)
-      absl::StrAppend(&differ, " ", key, " (", value, "; the job has ", expected, ")");
+      differ.Add(absl::StrCat(key, " (", value, "; the job has ", expected, ")"));
   }
-  return differ;
+  return differ.Text();
 }
 
 // A later process of that name has taken its place in the view. One that was sealed for a view
@@ -240,7 +261,7 @@ bool JobRun::IsOlderThan(const Join& join) {
       absl::StrCat(join.id.name, " knows of more than the coordinator's journal (", why,
                    "), which is an older copy: stop the coordinator and put the newest one back");
   Do(EndSession{join.id, text});
-  if (!std::exchange(said_older_, true)) Say("process", text);
+  if (refusals_.IsNews(join.id.name, text)) Say("process", text);
   return true;
 }
 
@@ -270,7 +291,8 @@ bool JobRun::Admit(const Join& join) {
   }
   if (refusal.empty()) return true;
   Do(ToMember{join.id, Leave{code, absl::StrCat(join.id.name, " cannot take part: ", refusal)}});
-  Say("process", absl::StrCat(join.id.name, " was turned away: ", refusal));
+  if (refusals_.IsNews(join.id.name, refusal))
+    Say("process", absl::StrCat(join.id.name, " was turned away: ", refusal));
   return false;
 }
 

@@ -19,6 +19,7 @@
 #include "coordinator/state/checkpoint_rounds.h"
 #include "coordinator/state/membership.h"
 #include "coordinator/state/reattachment.h"
+#include "coordinator/state/refusals.h"
 #include "coordinator/state/settings.h"
 #include "coordinator/state/step_ledger.h"
 #include "coordinator/state/stored_job.h"
@@ -164,7 +165,7 @@ class JobRun {
   std::optional<JobCommand> command_;  // outstanding
   std::optional<Layout> layout_;       // of the job's numeric environment, once it was needed
   bool digesting_ = false;
-  bool said_older_ = false;  // that members know of more than the journal
+  Refusals refusals_;
 };
 
 }  // namespace muster::coordinator

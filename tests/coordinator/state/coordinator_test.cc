@@ -942,6 +942,25 @@ TEST(Members, ANewerIncarnationOfANameReplacesTheOlder) {
   EXPECT_EQ(again[0].second.exit_code, kExitReplaced);
 }
 
+TEST(Members, ARefusalOfManyDifferencesIsShortAndToldOnce) {
+  Desk desk;
+  RunTwo(desk);
+  muster::Join join;
+  join.job = "job";
+  join.start = desk.StartOf();
+  join.id = kC;
+  join.environment = Environment();
+  for (int i = 0; i < 5000; ++i)
+    join.environment.numeric[absl::StrCat("key", i)] = std::string(900, 'x');
+  desk.Say(kC, join);
+  const auto told = desk.Told();
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_THAT(told[0], HasSubstr(" and 4992 more"));
+  EXPECT_LT(told[0].size(), 10'000u);
+  for (int i = 0; i < 100; ++i) desk.Say(kC, join);
+  EXPECT_THAT(desk.Told(), IsEmpty());
+}
+
 // A burst, or a slow disk, may hold up what members say beyond the lease.
 TEST(Members, WhoseWordsWaitForUsAreNotSilent) {
   for (const bool waits : {true, false}) {
