@@ -63,16 +63,18 @@ class FolderOfCluster {
   FolderOfCluster(const RemoteArguments& arguments, std::string job)
       : job_(std::move(job)),
         url_(UrlOfCluster(arguments.dir)),
+        rest_(url_, arguments.allow_plaintext),
         is_to_(url_ == arguments.to),
-        knew_job_(is_to_ || (!url_.empty() && RestClient(url_).Job(job_).ok())) {}
+        knew_job_(is_to_ || (!url_.empty() && rest_.Job(job_).ok())) {}
 
   bool IsOfTheSameCluster() const {
-    return is_to_ || (knew_job_ && absl::IsNotFound(RestClient(url_).Job(job_).status()));
+    return is_to_ || (knew_job_ && absl::IsNotFound(rest_.Job(job_).status()));
   }
 
  private:
   const std::string job_;
   const std::string url_;
+  const RestClient rest_;
   const bool is_to_;
   const bool knew_job_;
 };
