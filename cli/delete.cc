@@ -68,7 +68,7 @@ absl::Status AwaitGone(const JobStatus& deleted, const RestClient& rest) {
 class FolderOfCluster {
  public:
   FolderOfCluster(const RemoteArguments& arguments, const JobStatus& job)
-      : rest_(UrlOfCluster(arguments.dir)), knew_job_(Knows(job)) {}
+      : rest_(UrlOfCluster(arguments.dir), arguments.allow_plaintext), knew_job_(Knows(job)) {}
 
   bool IsOfTheClusterOf(const JobStatus& deleted) const {
     const absl::StatusOr<JobStatus> seen = rest_.Job(deleted.id);

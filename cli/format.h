@@ -22,7 +22,7 @@ std::string Join(const std::vector<std::string>& names);  // "a", "a and b", "a,
 
 // The one line that `muster train` keeps up to date.
 struct Progress {
-  int64_t step = 0;    // completed
+  int64_t step = 0;    // the newest complete one, from 0
   int64_t steps = 0;   // of the job; 0: not known yet
   int64_t epoch = 0;   // from 0; people read it from 1
   int64_t epochs = 0;  // 0: the job is measured in steps

@@ -21,6 +21,7 @@
 #include "absl/strings/strip.h"
 #include "lib/base/loopback.h"
 #include "lib/base/own_folder.h"
+#include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "nlohmann/json.hpp"
 
@@ -74,6 +75,28 @@ absl::Status MarkAsOurs(const std::string& folder) {
   const std::string mark = absl::StrCat(folder, "/", kOwnFolderMark);
   if (fs::exists(mark)) return absl::OkStatus();
   return ReplaceFile(mark, "Muster keeps a run here; walks through training data leave it out.\n");
+}
+
+// Empty: nothing but a run lies there. Otherwise the name of something that is not ours.
+std::string ForeignFile(const std::string& folder) {
+  std::error_code error;
+  if (fs::exists(folder + "/" + kOwnFolderMark, error)) return "";
+  std::string first;
+  for (fs::directory_iterator it(folder, error); !error && it != fs::directory_iterator();
+       it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    const bool is_mark = absl::StartsWith(name, kOwnFolderMark);  // half written by another agent
+    if (!is_mark && (first.empty() || name < first)) first = name;
+  }
+  return first;
+}
+
+absl::Status CheckOurs(const std::string& folder) {
+  const std::string foreign = ForeignFile(folder);
+  if (foreign.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(folder, " holds other files (", Printable(foreign),
+                   ") and was not made by muster: give a --dir that is empty or does not exist"));
 }
 
 absl::StatusOr<int> AcquireLock(const std::string& folder) {
@@ -177,13 +200,14 @@ absl::StatusOr<RunFolder> RunFolder::Open(const std::string& path) {
   std::error_code error;
   const std::string absolute = fs::absolute(path, error).lexically_normal().string();
   MUSTER_RETURN_IF_ERROR(MakeFolder(absolute));
+  MUSTER_RETURN_IF_ERROR(CheckOurs(absolute));
+  MUSTER_RETURN_IF_ERROR(MarkAsOurs(absolute));
   MUSTER_ASSIGN_OR_RETURN(const int lock_fd, AcquireLock(absolute));
   RunFolder folder(absolute, lock_fd);
   for (const std::string& inner :
        {folder.logs(), folder.jobs(), folder.store(), folder.checkpoints()})
     MUSTER_RETURN_IF_ERROR(MakeFolder(inner));
   RemoveDeletedJobs(folder.jobs());
-  MUSTER_RETURN_IF_ERROR(MarkAsOurs(absolute));
   return folder;
 }
 

@@ -35,7 +35,8 @@ struct ClusterAddresses {
 class RunFolder {
  public:
   // Makes what is missing and takes the lock. kFailedPrecondition: another agent holds it (the
-  // message has its process id); kPermissionDenied and others: cannot be written.
+  // message has its process id), or the folder holds files of somebody else; kPermissionDenied and
+  // others: cannot be written.
   static absl::StatusOr<RunFolder> Open(const std::string& path);
   RunFolder(RunFolder&& other) noexcept;
   RunFolder& operator=(RunFolder&&) = delete;

@@ -105,6 +105,7 @@ struct Writer {
       batch.Put(kLedger, LedgerKey(change.job, kRecord, record.lineage, record.step),
                 EncodeStepRecord(record));
       TailOf(change.job).loss = MeanLoss(record);
+      TailOf(change.job).pace.Add(now, record.step);
     }
   }
   // With what is known once all is written.

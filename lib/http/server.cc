@@ -1,5 +1,6 @@
 #include "lib/http/server.h"
 
+#include <algorithm>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
@@ -118,13 +119,15 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const std::string& address
                                                       std::vector<Route> routes,
                                                       const ServerOptions& options) {
   MUSTER_CHECK(options.threads >= 1, "(threads)");
+  const bool streams =
+      std::any_of(routes.begin(), routes.end(), [](const Route& r) { return r.streams; });
   MUSTER_ASSIGN_OR_RETURN(Router router, Router::Make(std::move(routes)));
   MUSTER_RETURN_IF_ERROR(
       CheckPlaintextAddress(address, options.credentials, ReadNetworkNamespaces()));
   auto core = std::make_shared<Core>(std::move(router), options);
   core->loopback_only = IsLoopbackAddress(address);
   if (!core->loopback_only) LogWarning("%s", PlaintextWarning(address));
-  if (options.metrics != nullptr)
+  if (options.metrics != nullptr && streams)
     core->streams_dropped = &options.metrics->GetCounter("muster_sse_dropped_total");
   tcp::acceptor acceptor(net::make_strand(core->io));
   MUSTER_RETURN_IF_ERROR(Listen(address, acceptor));

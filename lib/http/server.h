@@ -55,10 +55,14 @@ using Handler = std::function<void(Request, Responder)>;
 // A pattern's segments are literal or begin with one {name}, which stands for a segment or its part
 // before the literal rest: "/v1/jobs/{id}", "/v1/jobs/{id}:cancel". A {name} never stands for
 // nothing nor for text with ':'.
+// HEAD goes wherever GET does, and a slash at the end of a path makes no difference.
 struct Route {
   std::string method;  // "GET"
   std::string pattern;
   Handler handler;
+  // Parameters of the query that it takes; a request with another one is refused (400).
+  std::vector<std::string> query = {};
+  bool streams = false;  // it answers with events
 };
 
 struct Limits {

@@ -15,6 +15,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::MatchesRegex;
 
 std::string MakeFolder() {
@@ -81,6 +82,21 @@ TEST(SpecFileTest, RelativeDataIsTakenFromWhereTheCommandRuns) {
   EXPECT_THAT(spec->training.data.paths,
               ElementsAre(here.string(), (here / "src").string(), (here / "a b").string(),
                           (here.parent_path() / "x").string(), "/whole/"));
+}
+
+TEST(SpecFileTest, WhatIsHardlyMeantIsNoted) {
+  const auto notes = [](const std::string& more) {
+    return NotesOn(ParseJobYaml("task: counting\nsteps: 10\n" + more, "a.yaml").value());
+  };
+  EXPECT_THAT(notes("batch: 12\nworkers: 12\nschedule: {warmup_steps: 10}"), IsEmpty());
+  EXPECT_THAT(notes("batch: 8\nlanes: 2\nworkers: 3"),
+              ElementsAre("2 lanes for 3 workers: 1 has nothing to compute and only stands by; "
+                          "take fewer workers, or more lanes"));
+  EXPECT_THAT(notes("batch: 4\nlanes: 6"),
+              ElementsAre("4 samples of a step (batch) for 6 lanes: 2 of them stay empty; take a "
+                          "larger batch, or fewer lanes"));
+  EXPECT_THAT(notes("schedule: {warmup_steps: 11}"),
+              ElementsAre(HasSubstr("schedule.warmup_steps (11) is more than steps (10)")));
 }
 
 TEST(SpecFileTest, SaysWhatIsWrong) {

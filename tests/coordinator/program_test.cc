@@ -299,20 +299,21 @@ TEST(Rest, AJobHasAllFieldsOfTheContract) {
   const Program program(dir.path());
   http::Post(program.Url("/v1/jobs"), std::string(R"({"id":"a","spec":)") + kSpec + "}").value();
   const auto job = nlohmann::json::parse(http::Get(program.Url("/v1/jobs/a"))->body);
-  for (const char* name : {"id",          "name",
-                           "state",       "reason",
-                           "waits_for",   "step",
-                           "steps",       "epoch",
-                           "epochs",      "samples",
-                           "loss",        "digest",
-                           "digest_step", "exit_code",
-                           "fingerprint", "fingerprint_step",
-                           "view",        "lineage",
-                           "workers",     "members",
-                           "views",       "recoveries",
-                           "rewinds",     "lanes_recomputed",
-                           "seconds",     "checkpoint_step",
-                           "checkpoints", "spec"})
+  for (const char* name : {"id",           "name",
+                           "state",        "reason",
+                           "waits_for",    "step",
+                           "steps",        "epoch",
+                           "epochs",       "samples",
+                           "loss",         "digest",
+                           "digest_step",  "exit_code",
+                           "fingerprint",  "fingerprint_step",
+                           "view",         "lineage",
+                           "workers",      "members",
+                           "views",        "recoveries",
+                           "rewinds",      "lanes_recomputed",
+                           "seconds",      "checkpoint_step",
+                           "seconds_left", "checkpoints",
+                           "spec"})
     EXPECT_TRUE(job.contains(name)) << name;
   EXPECT_EQ(job["spec"]["lanes"], 4);
   EXPECT_EQ(job["waits_for"], "no worker has joined");

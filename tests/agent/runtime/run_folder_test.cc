@@ -39,6 +39,20 @@ TEST(RunFolderTest, MakesWhatBelongsInIt) {
   EXPECT_TRUE(std::filesystem::exists(path + "/muster-folder")) << "walks of data leave it out";
 }
 
+TEST(RunFolderTest, AFolderWithFilesOfSomebodyElseIsLeftAlone) {
+  const std::string path = MakeTestFolder() + "/mine";
+  std::filesystem::create_directory(path);
+  { EXPECT_TRUE(RunFolder::Open(path).ok()) << "an empty one is taken"; }
+  std::ofstream(path + "/prometheus.yml") << "x";
+  { EXPECT_TRUE(RunFolder::Open(path).ok()) << "ours stays ours"; }
+  std::filesystem::remove(path + "/muster-folder");
+  const auto refused = RunFolder::Open(path);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.status().message()),
+              HasSubstr("holds other files (checkpoints)"));
+  EXPECT_FALSE(std::filesystem::exists(path + "/muster-folder")) << "nothing is written there";
+}
+
 TEST(RunFolderTest, OneAgentAtATime) {
   const std::string path = MakeTestFolder();
   {
