@@ -38,7 +38,9 @@ constexpr char kExamples[] =
     "\n"
     "muster COMMAND --help explains a command. Exit codes: 0 done, 64 bad configuration, 65 bad "
     "data,\n"
-    "67 a person stopped or cancelled the job, 75 a signal ended it and it can go on, 1 otherwise.";
+    "67 a person stopped or cancelled the job, 75 a signal ended it and it can go on, 78 another "
+    "numeric\n"
+    "environment than its job's, 1 otherwise.";
 
 constexpr char kTrainFooter[] =
     "Ctrl-C stops the job after a checkpoint. A second Ctrl-C stops at once. After either the exit "

@@ -19,14 +19,14 @@ constexpr int kLooks = 600;
 constexpr Duration kPause = std::chrono::milliseconds(100);
 
 // The coordinator refuses it, too; people are told before they are asked.
-absl::Status CheckOver(const JobStatus& job) {
+absl::Status CheckOver(const JobAnswer& job) {
   if (IsOver(job)) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("job ", job.id, " is ", job.state, ": end it first, with muster cancel ", job.id,
                    " or muster stop ", job.id, ", then delete it"));
 }
 
-absl::StatusOr<bool> Confirm(const RemoteArguments& arguments, const JobStatus& job,
+absl::StatusOr<bool> Confirm(const RemoteArguments& arguments, const JobAnswer& job,
                              const Asker& ask) {
   if (arguments.yes) return true;
   const std::optional<bool> answer =
@@ -42,14 +42,14 @@ absl::StatusOr<bool> Confirm(const RemoteArguments& arguments, const JobStatus& 
 
 // Once nothing is left of a job, its id may be taken again. Until then it is being deleted, so one
 // that is not is another job.
-bool IsAnother(const JobStatus& seen, const JobStatus& deleted) {
+bool IsAnother(const JobAnswer& seen, const JobAnswer& deleted) {
   return !seen.deleting || seen.first_start != deleted.first_start;
 }
 
 // What is kept of a large job takes a while to remove.
-absl::Status AwaitGone(const JobStatus& deleted, const RestClient& rest) {
+absl::Status AwaitGone(const JobAnswer& deleted, const RestClient& rest) {
   for (int look = 0; look < kLooks; ++look) {
-    const absl::StatusOr<JobStatus> job = rest.Job(deleted.id);
+    const absl::StatusOr<JobAnswer> job = rest.Job(deleted.id);
     if (absl::IsNotFound(job.status())) return absl::OkStatus();
     if (!job.ok() && !IsPassing(job.status())) return job.status();
     if (job.ok() && IsAnother(*job, deleted)) return absl::OkStatus();
@@ -67,19 +67,19 @@ absl::Status AwaitGone(const JobStatus& deleted, const RestClient& rest) {
 // knew the job before the deletion and knows it no more after that.
 class FolderOfCluster {
  public:
-  FolderOfCluster(const RemoteArguments& arguments, const JobStatus& job)
+  FolderOfCluster(const RemoteArguments& arguments, const JobAnswer& job)
       : rest_(UrlOfCluster(arguments.dir), arguments.allow_plaintext), knew_job_(Knows(job)) {}
 
-  bool IsOfTheClusterOf(const JobStatus& deleted) const {
-    const absl::StatusOr<JobStatus> seen = rest_.Job(deleted.id);
+  bool IsOfTheClusterOf(const JobAnswer& deleted) const {
+    const absl::StatusOr<JobAnswer> seen = rest_.Job(deleted.id);
     const bool is_gone =
         seen.ok() ? seen->first_start != deleted.first_start : absl::IsNotFound(seen.status());
     return knew_job_ && is_gone;
   }
 
  private:
-  bool Knows(const JobStatus& job) const {
-    const absl::StatusOr<JobStatus> seen = rest_.Job(job.id);
+  bool Knows(const JobAnswer& job) const {
+    const absl::StatusOr<JobAnswer> seen = rest_.Job(job.id);
     return seen.ok() && seen->first_start == job.first_start;
   }
 
@@ -91,7 +91,7 @@ class FolderOfCluster {
 
 absl::StatusOr<int> Delete(const RemoteArguments& arguments, const RestClient& rest,
                            const Asker& ask, std::ostream& out) {
-  MUSTER_ASSIGN_OR_RETURN(const JobStatus job, rest.Job(arguments.job));
+  MUSTER_ASSIGN_OR_RETURN(const JobAnswer job, rest.Job(arguments.job));
   MUSTER_RETURN_IF_ERROR(CheckOver(job));
   const FolderOfCluster folder(arguments, job);
   MUSTER_ASSIGN_OR_RETURN(const bool wanted, Confirm(arguments, job, ask));
@@ -99,7 +99,7 @@ absl::StatusOr<int> Delete(const RemoteArguments& arguments, const RestClient& r
     out << "job " << job.id << " is kept" << std::endl;
     return kExitStopped;
   }
-  MUSTER_ASSIGN_OR_RETURN(const JobStatus deleted, rest.Delete(job.id));
+  MUSTER_ASSIGN_OR_RETURN(const JobAnswer deleted, rest.Delete(job.id));
   MUSTER_RETURN_IF_ERROR(AwaitGone(deleted, rest));
   const bool is_here = folder.IsOfTheClusterOf(deleted);
   if (is_here)

@@ -12,8 +12,8 @@
 namespace muster::cli {
 namespace {
 
-std::string FingerprintAt(const std::vector<Fingerprint>& fingerprints, int64_t step) {
-  for (const Fingerprint& fingerprint : fingerprints)
+std::string FingerprintAt(const std::vector<StepFingerprint>& fingerprints, int64_t step) {
+  for (const StepFingerprint& fingerprint : fingerprints)
     if (fingerprint.step == step) return fingerprint.value;
   return "";
 }
@@ -22,9 +22,9 @@ std::string OrNone(const std::string& text) { return text.empty() ? "none" : tex
 
 }  // namespace
 
-int64_t FirstFingerprintAfter(const std::vector<Fingerprint>& fingerprints, int64_t step) {
+int64_t FirstFingerprintAfter(const std::vector<StepFingerprint>& fingerprints, int64_t step) {
   int64_t first = -1;
-  for (const Fingerprint& fingerprint : fingerprints)
+  for (const StepFingerprint& fingerprint : fingerprints)
     if (fingerprint.step > step && (first < 0 || fingerprint.step < first))
       first = fingerprint.step;
   return first;

@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "cli/job_run.h"
+#include "cli/train_run.h"
 
 namespace muster::cli {
 
 // The first step above `step` that has a fingerprint; -1: none.
-int64_t FirstFingerprintAfter(const std::vector<Fingerprint>& fingerprints, int64_t step);
+int64_t FirstFingerprintAfter(const std::vector<StepFingerprint>& fingerprints, int64_t step);
 
 // What a disturbed run lacks to prove anything, and what to do; empty: nothing. The worker and the
 // coordinator must have been killed, and kWithoutCoordinator steps shown without the latter.

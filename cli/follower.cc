@@ -17,10 +17,10 @@ constexpr Duration kPause = std::chrono::milliseconds(100);
 constexpr int kFingerprintTries = 100;
 
 // All of them, page by page. `pause` waits for a moment; it returns false when we are to give up.
-absl::StatusOr<std::vector<Fingerprint>> AllFingerprints(const RestClient& rest,
-                                                         const std::string& id,
-                                                         const std::function<bool()>& pause) {
-  std::vector<Fingerprint> all;
+absl::StatusOr<std::vector<StepFingerprint>> AllFingerprints(const RestClient& rest,
+                                                             const std::string& id,
+                                                             const std::function<bool()>& pause) {
+  std::vector<StepFingerprint> all;
   int64_t from = 0;
   for (int failures = 0;;) {
     absl::StatusOr<FingerprintPage> page = rest.Fingerprints(id, from);
@@ -35,7 +35,7 @@ absl::StatusOr<std::vector<Fingerprint>> AllFingerprints(const RestClient& rest,
   }
 }
 
-JobEvent NoFingerprints(const absl::Status& why) {
+EventAnswer NoFingerprints(const absl::Status& why) {
   const std::string text =
       absl::StrCat("warning: the fingerprints cannot be read: ", why.message());
   return {.name = "state", .text = text, .json = Text(nlohmann::ordered_json({{"text", text}}))};
@@ -77,7 +77,7 @@ bool Follower::Pause() {
 }
 
 void Follower::Follow() {
-  JobStatus job;
+  JobAnswer job;
   if (!Submit(job)) return;
   {
     MutexLock lock(mutex_);
@@ -87,7 +87,7 @@ void Follower::Follow() {
   post_([this, job] { events_.on_job(job); });
   std::string last_id;
   while (!FinishIfOver()) {
-    const absl::Status followed = rest_.Follow(id_, last_id, [&](const JobEvent& event) {
+    const absl::Status followed = rest_.Follow(id_, last_id, [&](const EventAnswer& event) {
       last_id = event.id;
       return OnEvent(event);
     });
@@ -96,10 +96,10 @@ void Follower::Follow() {
   }
 }
 
-bool Follower::OnEvent(const JobEvent& event) {
+bool Follower::OnEvent(const EventAnswer& event) {
   post_([this, event] { events_.on_event(event); });
   if (event.name == "state" || event.name == "checkpoint") {
-    const absl::StatusOr<JobStatus> job = rest_.Job(id_);
+    const absl::StatusOr<JobAnswer> job = rest_.Job(id_);
     if (job.ok()) post_([this, job = *job] { events_.on_job(job); });
     if (job.ok() && IsOver(*job)) return false;
   }
@@ -107,9 +107,9 @@ bool Follower::OnEvent(const JobEvent& event) {
 }
 
 // False: refused, or this is being destroyed.
-bool Follower::Submit(JobStatus& job) {
+bool Follower::Submit(JobAnswer& job) {
   while (true) {
-    absl::StatusOr<JobStatus> accepted = rest_.Submit(id_, spec_json_);
+    absl::StatusOr<JobAnswer> accepted = rest_.Submit(id_, spec_json_);
     if (accepted.ok()) {
       job = *std::move(accepted);
       return true;
@@ -126,20 +126,20 @@ bool Follower::Submit(JobStatus& job) {
 // on. It may have come there since it was refused.
 bool Follower::WillBeStopped(const absl::Status& refused) const {
   if (!absl::IsFailedPrecondition(refused)) return false;
-  const absl::StatusOr<JobStatus> job = rest_.Job(id_);
+  const absl::StatusOr<JobAnswer> job = rest_.Job(id_);
   return job.ok() && !job->deleting && (job->state == "stopping" || job->state == "stopped");
 }
 
 // Also true when this is being destroyed.
 bool Follower::FinishIfOver() {
-  const absl::StatusOr<JobStatus> job = rest_.Job(id_);
+  const absl::StatusOr<JobAnswer> job = rest_.Job(id_);
   if (!job.ok() || !IsOver(*job)) return ending();
-  const absl::StatusOr<std::vector<Fingerprint>> fingerprints =
+  const absl::StatusOr<std::vector<StepFingerprint>> fingerprints =
       AllFingerprints(rest_, id_, [this] { return Pause(); });
   if (ending()) return true;
   if (!fingerprints.ok())
     post_([this, event = NoFingerprints(fingerprints.status())] { events_.on_event(event); });
-  post_([this, job = *job, list = fingerprints.value_or(std::vector<Fingerprint>())] {
+  post_([this, job = *job, list = fingerprints.value_or(std::vector<StepFingerprint>())] {
     events_.on_over(job, list);
   });
   return true;

@@ -17,11 +17,11 @@ namespace muster::cli {
 
 struct FollowerEvents {
   // Once it is accepted, when its state has changed and at each checkpoint.
-  std::function<void(const JobStatus&)> on_job;
+  std::function<void(const JobAnswer&)> on_job;
   std::function<void(const absl::Status&)> on_refused;  // the last call
-  std::function<void(const JobEvent&)> on_event;
+  std::function<void(const EventAnswer&)> on_event;
   // The last call: the job is over. `fingerprints`: all that there are.
-  std::function<void(const JobStatus&, const std::vector<Fingerprint>& fingerprints)> on_over;
+  std::function<void(const JobAnswer&, const std::vector<StepFingerprint>& fingerprints)> on_over;
 };
 
 class Follower {
@@ -44,10 +44,10 @@ class Follower {
 
   void Follow();
   void CarryWishes();
-  bool Submit(JobStatus& job);
+  bool Submit(JobAnswer& job);
   bool WillBeStopped(const absl::Status& refused) const;
   bool FinishIfOver();
-  bool OnEvent(const JobEvent& event);
+  bool OnEvent(const EventAnswer& event);
   void SetWish(Wish wish);
   // False when this is being destroyed.
   bool Pause();

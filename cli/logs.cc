@@ -66,7 +66,7 @@ absl::Status CheckMembers(const RemoteArguments& arguments, const std::string& f
 }
 
 // The job may start such a process, now or later.
-bool MayHave(const JobStatus& job, const std::string& member) {
+bool MayHave(const JobAnswer& job, const std::string& member) {
   if (job.most_workers == 0) return true;  // a coordinator that does not say
   for (int64_t i = 0; i < job.most_workers; ++i)
     if (member == absl::StrCat("worker-", i)) return true;
@@ -75,10 +75,11 @@ bool MayHave(const JobStatus& job, const std::string& member) {
   return false;
 }
 
-// Of a job that is not over. A log may still come; but not one of a process that the job never has,
-// nor here when members have joined already: they log before that.
+// For a job that is not over: a log that is not there yet may still come. It never comes of a
+// process that the job does not have, nor in this folder when members have joined already, since
+// they log before they join.
 absl::Status CheckComing(const RemoteArguments& arguments, const std::string& folder,
-                         const JobStatus& job, const std::vector<std::string>& members) {
+                         const JobAnswer& job, const std::vector<std::string>& members) {
   const bool asks_for_one = !arguments.member.empty() && !Contains(members, arguments.member);
   if (asks_for_one && !MayHave(job, arguments.member))
     return absl::NotFoundError(
@@ -98,7 +99,7 @@ absl::StatusOr<int> Follow(const RemoteArguments& arguments, const RestClient& r
     const int64_t lines = logs.Read(/*ends=*/false, print);
     out.flush();
     quiet = over && lines == 0 ? quiet + 1 : 0;
-    const absl::StatusOr<JobStatus> job = rest.Job(arguments.job);
+    const absl::StatusOr<JobAnswer> job = rest.Job(arguments.job);
     if (!job.ok() && !IsPassing(job.status())) return job.status();
     unanswered = job.ok() ? 0 : unanswered + 1;
     if (unanswered > kLooksWithoutAnswer)

@@ -12,11 +12,11 @@
 #include "cli/cluster_folder.h"
 #include "cli/format.h"
 #include "cli/job_file.h"
-#include "cli/job_run.h"
 #include "cli/json_text.h"
 #include "cli/logs.h"
 #include "cli/progress.h"
 #include "cli/spec_file.h"
+#include "cli/train_run.h"
 #include "lib/base/clock.h"
 #include "lib/base/exit_codes.h"
 #include "lib/base/printable.h"
@@ -34,14 +34,14 @@ constexpr int kReconnects = 60;
 constexpr Duration kReconnectPause = std::chrono::seconds(1);
 
 // One answer about a job: for programs the job itself, for people a sentence.
-int Say(const RemoteArguments& arguments, const JobStatus& job, const std::string& sentence,
+int Say(const RemoteArguments& arguments, const JobAnswer& job, const std::string& sentence,
         std::ostream& out) {
   out << (arguments.json ? job.json : PrintableLines(sentence)) << std::endl;
   return kExitDone;
 }
 
 // A job that is over stays so: whoever submits it again gets what whoever waited for it got.
-int SayOver(const RemoteArguments& arguments, const JobStatus& job, std::ostream& out) {
+int SayOver(const RemoteArguments& arguments, const JobAnswer& job, std::ostream& out) {
   Say(arguments, job,
       absl::StrCat("job ", job.id, " is ", job.state,
                    " already, and nothing is begun anew; to train again, submit it under another "
@@ -50,7 +50,7 @@ int SayOver(const RemoteArguments& arguments, const JobStatus& job, std::ostream
   return static_cast<int>(job.exit_code);
 }
 
-int SayTaken(const RemoteArguments& arguments, const JobStatus& job, std::ostream& out) {
+int SayTaken(const RemoteArguments& arguments, const JobAnswer& job, std::ostream& out) {
   if (IsOver(job)) return SayOver(arguments, job, out);
   return Say(arguments, job,
              absl::StrCat("job ", job.id, " is ", job.state, "; follow it with: muster watch ",
@@ -62,7 +62,7 @@ absl::StatusOr<int> Submit(const RemoteArguments& arguments, const RestClient& r
                            std::ostream& out) {
   MUSTER_ASSIGN_OR_RETURN(const JobSpec spec, ReadSpec(arguments.spec, arguments.settings));
   const std::string id = arguments.job.empty() ? NewJobId(spec.runtime.name) : arguments.job;
-  MUSTER_ASSIGN_OR_RETURN(const JobStatus job, rest.Submit(id, ToJson(spec)));
+  MUSTER_ASSIGN_OR_RETURN(const JobAnswer job, rest.Submit(id, ToJson(spec)));
   if (!arguments.json && !IsOver(job))
     for (const std::string& note : NotesOn(spec)) out << "note: " << note << std::endl;
   return SayTaken(arguments, job, out);
@@ -71,7 +71,7 @@ absl::StatusOr<int> Submit(const RemoteArguments& arguments, const RestClient& r
 // The job as it is known there, submitted once more, from its newest checkpoint.
 absl::StatusOr<int> Resume(const RemoteArguments& arguments, const RestClient& rest,
                            std::ostream& out) {
-  MUSTER_ASSIGN_OR_RETURN(const JobStatus before, rest.Job(arguments.job));
+  MUSTER_ASSIGN_OR_RETURN(const JobAnswer before, rest.Job(arguments.job));
   if (!IsOver(before))
     return Say(arguments, before,
                absl::StrCat("job ", before.id, " is ", before.state,
@@ -79,7 +79,7 @@ absl::StatusOr<int> Resume(const RemoteArguments& arguments, const RestClient& r
                out);
   MUSTER_ASSIGN_OR_RETURN(JobSpec spec, ParseJobJson(before.spec, "the job's specification"));
   spec.runtime.resume = {};
-  MUSTER_ASSIGN_OR_RETURN(const JobStatus job, rest.Submit(before.id, ToJson(spec)));
+  MUSTER_ASSIGN_OR_RETURN(const JobAnswer job, rest.Submit(before.id, ToJson(spec)));
   return SayTaken(arguments, job, out);
 }
 
@@ -92,7 +92,7 @@ absl::StatusOr<int> List(const RemoteArguments& arguments, const RestClient& res
     MUSTER_ASSIGN_OR_RETURN(const JobList page, rest.List(arguments.state, page_token));
     if (!arguments.json) out << JobTable(page.jobs, is_first) << std::flush;
     if (arguments.json)
-      for (const JobStatus& job : page.jobs) out << job.json << std::endl;
+      for (const JobAnswer& job : page.jobs) out << job.json << std::endl;
     is_first = false;
     page_token = page.next_page_token;
   } while (!page_token.empty());
@@ -101,7 +101,7 @@ absl::StatusOr<int> List(const RemoteArguments& arguments, const RestClient& res
 
 absl::StatusOr<int> Status(const RemoteArguments& arguments, const RestClient& rest,
                            std::ostream& out) {
-  MUSTER_ASSIGN_OR_RETURN(const JobStatus job, rest.Job(arguments.job));
+  MUSTER_ASSIGN_OR_RETURN(const JobAnswer job, rest.Job(arguments.job));
   if (arguments.json)
     out << job.json << std::endl;
   else
@@ -127,10 +127,10 @@ class Watcher {
     MUSTER_RETURN_IF_ERROR(rest_.Job(job_).status());
     int failures = 0;
     while (true) {
-      const absl::StatusOr<JobStatus> now = rest_.Job(job_);
+      const absl::StatusOr<JobAnswer> now = rest_.Job(job_);
       if (now.ok() && IsOver(*now)) return ShowEnd(*now);
       if (now.ok()) tracker_.SetTotals(now->steps, now->epochs);
-      const absl::Status followed = rest_.Follow(job_, last_id_, [&](const JobEvent& event) {
+      const absl::Status followed = rest_.Follow(job_, last_id_, [&](const EventAnswer& event) {
         last_id_ = event.id;
         failures = 0;
         Show(event);
@@ -144,7 +144,7 @@ class Watcher {
     }
   }
 
-  void Show(const JobEvent& event) {
+  void Show(const EventAnswer& event) {
     if (screen_.json()) {
       nlohmann::ordered_json object = {{"event", event.name}};
       object.update(nlohmann::ordered_json::parse(event.json));
@@ -157,9 +157,9 @@ class Watcher {
   }
 
   // Events that are kept come all at once: their own times say how fast the steps were.
-  void ShowStep(const JobEvent& event) {
+  void ShowStep(const EventAnswer& event) {
     if (!std::exchange(has_totals_, true)) {
-      const absl::StatusOr<JobStatus> job = rest_.Job(job_);
+      const absl::StatusOr<JobAnswer> job = rest_.Job(job_);
       if (job.ok()) tracker_.SetTotals(job->steps, job->epochs);
     }
     absl::Time at;
@@ -175,7 +175,7 @@ class Watcher {
 
   // With --json the last line is the job itself: events of an earlier term of the coordinator are
   // not kept, its "done" neither.
-  int ShowEnd(const JobStatus& job) {
+  int ShowEnd(const JobAnswer& job) {
     screen_.Finish();
     nlohmann::ordered_json object = {{"event", "job"}};
     object.update(nlohmann::ordered_json::parse(job.json));
@@ -195,7 +195,7 @@ class Watcher {
 
 absl::StatusOr<int> Stop(const RemoteArguments& arguments, const RestClient& rest,
                          std::ostream& out) {
-  MUSTER_ASSIGN_OR_RETURN(const JobStatus job, rest.Stop(arguments.job));
+  MUSTER_ASSIGN_OR_RETURN(const JobAnswer job, rest.Stop(arguments.job));
   const bool was_over = IsOver(job) && job.state != "stopped";
   const std::string sentence =
       was_over
@@ -210,7 +210,7 @@ absl::StatusOr<int> Stop(const RemoteArguments& arguments, const RestClient& res
 
 absl::StatusOr<int> Cancel(const RemoteArguments& arguments, const RestClient& rest,
                            std::ostream& out) {
-  MUSTER_ASSIGN_OR_RETURN(const JobStatus job, rest.Cancel(arguments.job));
+  MUSTER_ASSIGN_OR_RETURN(const JobAnswer job, rest.Cancel(arguments.job));
   const bool cancelled = job.state == "cancelled" || !IsOver(job);
   Say(arguments, job,
       absl::StrCat("job ", job.id, " is ", job.state,
@@ -274,33 +274,33 @@ int Remote(const RemoteArguments& arguments, const Terminal& terminal, const Ask
 namespace {
 
 // "epoch 1 of 2"; empty: it has not begun, or nobody knows yet how long one is.
-std::string EpochText(const JobStatus& job) {
+std::string EpochText(const JobAnswer& job) {
   if (job.steps == 0) return "";
   if (job.epochs == 0) return absl::StrCat(", epoch ", job.epoch + 1);
   // After the last step all of them are complete.
   return absl::StrCat(", epoch ", std::min(job.epoch + 1, job.epochs), " of ", job.epochs);
 }
 
-std::string StepText(const JobStatus& job) {
+std::string StepText(const JobAnswer& job) {
   return job.steps > 0 ? absl::StrCat(job.step, " of ", job.steps) : absl::StrCat(job.step);
 }
 
 // Whoever took part last is not there any more.
-std::string WorkersText(const JobStatus& job) {
+std::string WorkersText(const JobAnswer& job) {
   return IsOver(job) || job.state == "queued" ? "-" : absl::StrCat(job.workers);
 }
 
 }  // namespace
 
-std::string JobTable(const std::vector<JobStatus>& jobs, bool with_head) {
+std::string JobTable(const std::vector<JobAnswer>& jobs, bool with_head) {
   if (jobs.empty()) return with_head ? "There are no jobs.\n" : "";
   size_t width = 3;
-  for (const JobStatus& job : jobs) width = std::max(width, job.id.size());
+  for (const JobAnswer& job : jobs) width = std::max(width, job.id.size());
   std::string text;
   if (with_head)
     absl::StrAppendFormat(&text, "%-*s  %-10s  %-15s  %-8s  %s\n", static_cast<int>(width), "job",
                           "state", "step", "loss", "workers");
-  for (const JobStatus& job : jobs)
+  for (const JobAnswer& job : jobs)
     absl::StrAppendFormat(&text, "%-*s  %-10s  %-15s  %-8s  %s\n", static_cast<int>(width), job.id,
                           job.state, StepText(job), Loss(job.loss), WorkersText(job));
   return text;
@@ -309,13 +309,13 @@ std::string JobTable(const std::vector<JobStatus>& jobs, bool with_head) {
 namespace {
 
 // Some reasons say no more than the state, others quote a log.
-std::string ReasonText(const JobStatus& job) {
+std::string ReasonText(const JobAnswer& job) {
   const std::string reason = Headline(job.reason);
   return reason.empty() || reason == job.state ? "" : absl::StrCat(": ", Printable(reason));
 }
 
 // What people ask first.
-std::string ProgressText(const JobStatus& job) {
+std::string ProgressText(const JobAnswer& job) {
   std::string text =
       absl::StrCat("  step ", StepText(job), EpochText(job), ", loss ", Loss(job.loss));
   if (job.seconds_left >= 0) absl::StrAppend(&text, ", ", HowLong(job.seconds_left), " left");
@@ -323,7 +323,7 @@ std::string ProgressText(const JobStatus& job) {
                       "\n");
 }
 
-std::string MemberText(const MemberStatus& member) {
+std::string MemberText(const MemberAnswer& member) {
   std::string text =
       absl::StrCat("  ", Printable(member.name), " on ", Printable(member.node), ": ",
                    Printable(member.state), ", ", Plural(member.lanes, "lane"));
@@ -333,7 +333,7 @@ std::string MemberText(const MemberStatus& member) {
 
 }  // namespace
 
-std::string JobText(const JobStatus& job) {
+std::string JobText(const JobAnswer& job) {
   std::string text =
       absl::StrCat("job ", job.id, " is ", job.state, ReasonText(job), "\n", ProgressText(job));
   if (job.checkpoint_step >= 0)
@@ -346,7 +346,7 @@ std::string JobText(const JobStatus& job) {
   if (!job.fingerprint.empty())
     absl::StrAppend(&text, "  fingerprint ", job.fingerprint, " after step ", job.fingerprint_step,
                     "\n");
-  for (const MemberStatus& member : job.members) text += MemberText(member);
+  for (const MemberAnswer& member : job.members) text += MemberText(member);
   return text;
 }
 

@@ -17,7 +17,7 @@ namespace muster::cli {
 int Remote(const RemoteArguments& arguments, const Terminal& terminal, const Asker& ask = nullptr);
 
 // What list and status print.
-std::string JobTable(const std::vector<JobStatus>& jobs, bool with_head = true);
-std::string JobText(const JobStatus& job);
+std::string JobTable(const std::vector<JobAnswer>& jobs, bool with_head = true);
+std::string JobText(const JobAnswer& job);
 
 }  // namespace muster::cli

@@ -40,8 +40,8 @@ absl::StatusOr<Json> ParseObject(const std::string& text) {
   return object;
 }
 
-MemberStatus MemberFrom(const Json& object) {
-  MemberStatus member;
+MemberAnswer MemberFrom(const Json& object) {
+  MemberAnswer member;
   Read(object, "name", member.name);
   Read(object, "role", member.role);
   Read(object, "rank", member.rank);
@@ -55,14 +55,14 @@ MemberStatus MemberFrom(const Json& object) {
   return member;
 }
 
-void ReadProcesses(const Json& spec, JobStatus& job) {
+void ReadProcesses(const Json& spec, JobAnswer& job) {
   Read(spec, "servers", job.servers);
   if (const auto workers = spec.find("workers"); workers != spec.end() && workers->is_object())
     Read(*workers, "max", job.most_workers);
 }
 
-JobStatus StatusFrom(const Json& object) {
-  JobStatus job;
+JobAnswer StatusFrom(const Json& object) {
+  JobAnswer job;
   job.loss = std::numeric_limits<double>::quiet_NaN();
   Read(object, "id", job.id);
   Read(object, "name", job.name);
@@ -106,7 +106,7 @@ JobStatus StatusFrom(const Json& object) {
 
 }  // namespace
 
-bool IsOver(const JobStatus& job) {
+bool IsOver(const JobAnswer& job) {
   return job.state == "done" || job.state == "stopped" || job.state == "failed" ||
          job.state == "cancelled";
 }
@@ -115,7 +115,7 @@ bool IsPassing(const absl::Status& error) {
   return absl::IsUnavailable(error) || absl::IsDeadlineExceeded(error);
 }
 
-absl::StatusOr<JobStatus> ParseJobStatus(const std::string& json) {
+absl::StatusOr<JobAnswer> ParseJobAnswer(const std::string& json) {
   MUSTER_ASSIGN_OR_RETURN(const Json object, ParseObject(json));
   return StatusFrom(object);
 }
@@ -132,9 +132,9 @@ absl::StatusOr<JobList> ParseJobList(const std::string& json) {
   return page;
 }
 
-absl::StatusOr<JobEvent> ParseJobEvent(const std::string& name, const std::string& json) {
+absl::StatusOr<EventAnswer> ParseEventAnswer(const std::string& name, const std::string& json) {
   MUSTER_ASSIGN_OR_RETURN(const Json object, ParseObject(json));
-  JobEvent event{.name = name, .json = json};
+  EventAnswer event{.name = name, .json = json};
   Read(object, "text", event.text);
   Read(object, "step", event.step);
   Read(object, "epoch", event.epoch);
@@ -154,7 +154,7 @@ absl::StatusOr<FingerprintPage> ParseFingerprints(const std::string& json) {
     return absl::InternalError("no list of fingerprints in the answer");
   for (const Json& entry : *list) {
     if (!entry.is_object()) continue;
-    Fingerprint fingerprint;
+    StepFingerprint fingerprint;
     Read(entry, "step", fingerprint.step);
     Read(entry, "value", fingerprint.value);
     page.fingerprints.push_back(std::move(fingerprint));
@@ -178,11 +178,11 @@ absl::StatusOr<std::string> RestClient::Post(const std::string& path,
   return response.body;
 }
 
-absl::StatusOr<JobStatus> RestClient::Submit(const std::string& id,
+absl::StatusOr<JobAnswer> RestClient::Submit(const std::string& id,
                                              const std::string& spec_json) const {
   const Json body = {{"id", id}, {"spec", Json::parse(spec_json)}};
   MUSTER_ASSIGN_OR_RETURN(const std::string answer, Post("/v1/jobs", Text(body)));
-  return ParseJobStatus(answer);
+  return ParseJobAnswer(answer);
 }
 
 absl::StatusOr<JobList> RestClient::List(const std::string& state,
@@ -195,26 +195,26 @@ absl::StatusOr<JobList> RestClient::List(const std::string& state,
   return ParseJobList(answer);
 }
 
-absl::StatusOr<JobStatus> RestClient::Job(const std::string& id) const {
+absl::StatusOr<JobAnswer> RestClient::Job(const std::string& id) const {
   MUSTER_ASSIGN_OR_RETURN(const std::string answer, Get(PathOf(id)));
-  return ParseJobStatus(answer);
+  return ParseJobAnswer(answer);
 }
 
-absl::StatusOr<JobStatus> RestClient::Stop(const std::string& id) const {
+absl::StatusOr<JobAnswer> RestClient::Stop(const std::string& id) const {
   MUSTER_ASSIGN_OR_RETURN(const std::string answer, Post(PathOf(id) + ":stop", "{}"));
-  return ParseJobStatus(answer);
+  return ParseJobAnswer(answer);
 }
 
-absl::StatusOr<JobStatus> RestClient::Delete(const std::string& id) const {
+absl::StatusOr<JobAnswer> RestClient::Delete(const std::string& id) const {
   MUSTER_ASSIGN_OR_RETURN(const http::Response response,
                           http::Delete(url_ + PathOf(id), {.credentials = credentials_}));
   MUSTER_RETURN_IF_ERROR(http::StatusFromResponse(response));
-  return ParseJobStatus(response.body);
+  return ParseJobAnswer(response.body);
 }
 
-absl::StatusOr<JobStatus> RestClient::Cancel(const std::string& id) const {
+absl::StatusOr<JobAnswer> RestClient::Cancel(const std::string& id) const {
   MUSTER_ASSIGN_OR_RETURN(const std::string answer, Post(PathOf(id) + ":cancel", "{}"));
-  return ParseJobStatus(answer);
+  return ParseJobAnswer(answer);
 }
 
 absl::StatusOr<FingerprintPage> RestClient::Fingerprints(const std::string& id,
@@ -233,10 +233,11 @@ absl::StatusOr<std::string> RestClient::Audit(const std::string& id) const {
 }
 
 absl::Status RestClient::Follow(const std::string& id, const std::string& last_id,
-                                const std::function<bool(const JobEvent&)>& on_event) const {
+                                const std::function<bool(const EventAnswer&)>& on_event) const {
   return http::StreamEvents(url_ + PathOf(id) + "/events",
                             [&](const http::Event& raw) {
-                              absl::StatusOr<JobEvent> event = ParseJobEvent(raw.name, raw.data);
+                              absl::StatusOr<EventAnswer> event =
+                                  ParseEventAnswer(raw.name, raw.data);
                               if (!event.ok())
                                 return true;  // a comment or a word of a later version
                               event->id = raw.id;

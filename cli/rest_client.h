@@ -13,7 +13,7 @@
 
 namespace muster::cli {
 
-struct MemberStatus {
+struct MemberAnswer {
   std::string name;
   std::string role;
   int64_t rank = -1;
@@ -23,7 +23,7 @@ struct MemberStatus {
   int64_t lanes = 0;
 };
 
-struct JobStatus {
+struct JobAnswer {
   std::string id;
   std::string name;
   std::string state;
@@ -52,7 +52,7 @@ struct JobStatus {
   double seconds = 0;
   int64_t checkpoint_step = -1;  // of the newest; -1: none
   int64_t checkpoints = 0;       // how many there are
-  std::vector<MemberStatus> members;
+  std::vector<MemberAnswer> members;
   int64_t most_workers = 0;  // that the job asks for; their names are worker-0, worker-1, …
   int64_t servers = 0;
   std::string spec;  // as JSON
@@ -60,27 +60,27 @@ struct JobStatus {
 };
 
 // done, stopped, failed, cancelled: nothing more happens by itself.
-bool IsOver(const JobStatus& job);
+bool IsOver(const JobAnswer& job);
 
 // One page: as many as the coordinator gives at once.
 struct JobList {
-  std::vector<JobStatus> jobs;  // in order of submission
+  std::vector<JobAnswer> jobs;  // in order of submission
   std::string next_page_token;  // for those that follow; empty: there are none
 };
 
-struct Fingerprint {
+struct StepFingerprint {
   int64_t step = 0;
   std::string value;
-  bool operator==(const Fingerprint&) const = default;
+  bool operator==(const StepFingerprint&) const = default;
 };
 
 // One page: as many as the coordinator gives at once.
 struct FingerprintPage {
-  std::vector<Fingerprint> fingerprints;  // by step
-  int64_t next = -1;                      // from where those follow; -1: there are none
+  std::vector<StepFingerprint> fingerprints;  // by step
+  int64_t next = -1;                          // from where those follow; -1: there are none
 };
 
-struct JobEvent {
+struct EventAnswer {
   std::string id;  // for following on from it
   // One of "state", "view", "recovery", "checkpoint", "step", "fingerprint", "process", "done".
   std::string name;
@@ -95,8 +95,8 @@ struct JobEvent {
 };
 
 absl::StatusOr<JobList> ParseJobList(const std::string& json);
-absl::StatusOr<JobStatus> ParseJobStatus(const std::string& json);
-absl::StatusOr<JobEvent> ParseJobEvent(const std::string& name, const std::string& json);
+absl::StatusOr<JobAnswer> ParseJobAnswer(const std::string& json);
+absl::StatusOr<EventAnswer> ParseEventAnswer(const std::string& name, const std::string& json);
 absl::StatusOr<FingerprintPage> ParseFingerprints(const std::string& json);
 
 // The error is one that a coordinator gives which is slow or being started again: ask again.
@@ -109,16 +109,16 @@ class RestClient {
   explicit RestClient(std::string url, std::vector<std::string> allow_plaintext = {})
       : url_(std::move(url)), credentials_{.allow_plaintext = std::move(allow_plaintext)} {}
 
-  absl::StatusOr<JobStatus> Submit(const std::string& id, const std::string& spec_json) const;
+  absl::StatusOr<JobAnswer> Submit(const std::string& id, const std::string& spec_json) const;
   // One page of the jobs in that state (empty: in any).
   absl::StatusOr<JobList> List(const std::string& state, const std::string& page_token) const;
-  absl::StatusOr<JobStatus> Job(const std::string& id) const;
+  absl::StatusOr<JobAnswer> Job(const std::string& id) const;
   // After a checkpoint. The job as it is now; one that was over before stays as it was.
-  absl::StatusOr<JobStatus> Stop(const std::string& id) const;
+  absl::StatusOr<JobAnswer> Stop(const std::string& id) const;
   // The job that is being deleted.
-  absl::StatusOr<JobStatus> Delete(const std::string& id) const;
+  absl::StatusOr<JobAnswer> Delete(const std::string& id) const;
   // The job as it is now; one that was over before stays as it was.
-  absl::StatusOr<JobStatus> Cancel(const std::string& id) const;
+  absl::StatusOr<JobAnswer> Cancel(const std::string& id) const;
   // Of the step `from` and later ones.
   absl::StatusOr<FingerprintPage> Fingerprints(const std::string& id, int64_t from) const;
   absl::StatusOr<std::string> Digest(const std::string& id) const;  // JSON
@@ -127,7 +127,7 @@ class RestClient {
   // Events after `last_id` (empty: all) until `on_event` returns false (OK) or the stream ends
   // (kUnavailable).
   absl::Status Follow(const std::string& id, const std::string& last_id,
-                      const std::function<bool(const JobEvent&)>& on_event) const;
+                      const std::function<bool(const EventAnswer&)>& on_event) const;
 
  private:
   absl::StatusOr<std::string> Get(const std::string& path) const;

@@ -13,7 +13,7 @@ ExitMeaning MeaningOf(const Exit& exit) {
     case kExitStopped:
     case kExitLater: return ExitMeaning::kLeft;
     case kExitReplaced: return ExitMeaning::kHopeless;
-    default: return IsHopelessExit(exit.code) ? ExitMeaning::kHopeless : ExitMeaning::kFailure;
+    default: return EndsItsJob(exit.code) ? ExitMeaning::kHopeless : ExitMeaning::kFailure;
   }
 }
 

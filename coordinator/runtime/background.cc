@@ -26,9 +26,8 @@ void Background::Stop() {
 }
 
 bool Background::Run(Call call) {
-  if (calls_.size() >= most_waiting_) return false;
-  ++unfinished_;
-  if (calls_.Post(std::move(call))) return true;
+  // The call that runs does not wait.
+  if (unfinished_.fetch_add(1) <= most_waiting_ && calls_.Post(std::move(call))) return true;
   --unfinished_;
   return false;
 }

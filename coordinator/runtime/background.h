@@ -25,7 +25,7 @@ class Background {
   // The call that runs is waited for; those that have not begun are dropped.
   void Stop();
 
-  // For one thread at a time. False: it was stopped or its queue is full; the call is dropped then.
+  // From any thread. False: it was stopped or its queue is full; the call is dropped then.
   bool Run(Call call);
   size_t queued() const { return calls_.size(); }
   bool idle() const { return unfinished_ == 0; }

@@ -159,7 +159,7 @@ bool JobRun::EndsWith(const ProcessExited& exited) {
         absl::StrCat(exited.name, " fails again and again (", exited.cause, "); its last lines:\n",
                      exited.last_lines),
         kExitFailed);
-  } else if (exited.signal == 0 && IsHopelessExit(exited.exit_code)) {
+  } else if (exited.signal == 0 && EndsItsJob(exited.exit_code)) {
     End(JobPhase::kFailed, absl::StrCat(exited.name, " ", exited.cause, ":\n", exited.last_lines),
         exited.exit_code);
   }

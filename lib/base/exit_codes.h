@@ -16,8 +16,8 @@ inline constexpr int kExitLater = 75;     // a signal ended it, or it cannot wor
 inline constexpr int kExitOtherEnvironment = 78;  // than its job's: data, library or machine
 inline constexpr int kExitTerminated = 143;       // told to go: 128 + SIGTERM
 
-// Started again as it is, the process would end in the same way.
-constexpr bool IsHopelessExit(int code) {
+// No other process of that job would do better: the job fails with this code.
+constexpr bool EndsItsJob(int code) {
   return code == kExitBadConfiguration || code == kExitBadData || code == kExitOtherEnvironment;
 }
 

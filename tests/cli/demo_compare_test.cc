@@ -9,7 +9,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-JobResult Result(std::vector<Fingerprint> fingerprints) {
+JobResult Result(std::vector<StepFingerprint> fingerprints) {
   JobResult result;
   result.fingerprints = std::move(fingerprints);
   result.first_loss = 5.5;
@@ -17,7 +17,7 @@ JobResult Result(std::vector<Fingerprint> fingerprints) {
 }
 
 TEST(DemoCompareTest, TheFirstFingerprintAfterTheLastRecovery) {
-  const std::vector<Fingerprint> list = {{10, "a"}, {30, "c"}, {20, "b"}};
+  const std::vector<StepFingerprint> list = {{10, "a"}, {30, "c"}, {20, "b"}};
   EXPECT_EQ(FirstFingerprintAfter(list, 9), 10);
   EXPECT_EQ(FirstFingerprintAfter(list, 10), 20);
   EXPECT_EQ(FirstFingerprintAfter(list, 30), -1);

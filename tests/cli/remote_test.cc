@@ -19,7 +19,7 @@ constexpr char kJob[] =
   "later":{"unknown":1}})";
 
 TEST(RestClientTest, ReadsAJob) {
-  const auto job = ParseJobStatus(kJob);
+  const auto job = ParseJobAnswer(kJob);
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_EQ(job->step, 118);
   EXPECT_EQ(job->checkpoint_step, 100);
@@ -30,12 +30,12 @@ TEST(RestClientTest, ReadsAJob) {
 }
 
 TEST(RestClientTest, OddAnswersAreNoCrash) {
-  EXPECT_FALSE(ParseJobStatus("").ok());
-  EXPECT_FALSE(ParseJobStatus("[1]").ok());
+  EXPECT_FALSE(ParseJobAnswer("").ok());
+  EXPECT_FALSE(ParseJobAnswer("[1]").ok());
   EXPECT_FALSE(ParseFingerprints("{}").ok());
   EXPECT_EQ(ParseFingerprints(R"({"fingerprints":[],"next":"x"})")->next, -1);
   const auto job =
-      ParseJobStatus(R"({"id":7,"step":"x","loss":null,"members":[1,{"lanes":"all"}]})");
+      ParseJobAnswer(R"({"id":7,"step":"x","loss":null,"members":[1,{"lanes":"all"}]})");
   ASSERT_TRUE(job.ok());
   EXPECT_EQ(job->id, "");
   EXPECT_TRUE(std::isnan(job->loss));
@@ -49,7 +49,7 @@ TEST(RestClientTest, WhatIsOver) {
 }
 
 TEST(RemoteTest, AJobReadsWell) {
-  EXPECT_EQ(JobText(ParseJobStatus(kJob).value()),
+  EXPECT_EQ(JobText(ParseJobAnswer(kJob).value()),
             "job code-lm-1 is running\n"
             "  step 118 of 300, epoch 1, loss 2.5000, 1:35 min left\n"
             "  2832 samples in 1:01 min\n"
@@ -103,7 +103,7 @@ TEST(RemoteTest, AJobThatIsOverHasNoWorkersInAList) {
 
 TEST(RemoteTest, AListReadsWell) {
   EXPECT_EQ(JobTable({}), "There are no jobs.\n");
-  EXPECT_EQ(JobTable({ParseJobStatus(kJob).value()}),
+  EXPECT_EQ(JobTable({ParseJobAnswer(kJob).value()}),
             "job        state       step             loss      workers\n"
             "code-lm-1  running     118 of 300       2.5000    2\n");
 }

@@ -101,12 +101,12 @@ void MemberProcess::Said(const FromCoordinator& message) {
   if (machine_) return machine_->Feed(CoordinatorSays{message});
   if (const auto* leave = std::get_if<muster::Leave>(&message))
     Leave(leave->exit_code, leave->reason);
-  if (const auto* job = std::get_if<JobIs>(&message)) TakeJob(*job);
+  if (const auto* job = std::get_if<JobIs>(&message)) OnJob(*job);
 }
 
 // A worker makes its task and finds out the numeric environment, which takes time; a server waits
 // for them.
-void MemberProcess::TakeJob(const JobIs& job) {
+void MemberProcess::OnJob(const JobIs& job) {
   const bool can_begin = place_.role == Role::kWorker || job.environment.has_value();
   if (!can_begin || std::exchange(preparing_, true)) return;
   place_.job = events_.job();  // it may have been started for one that is deleted

@@ -53,7 +53,7 @@ class MemberProcess {
   void OnCoordinatorDown(SimSessionId session);
   void Tell(const ToCoordinator& message);
   void Introduce();
-  void TakeJob(const JobIs& job);
+  void OnJob(const JobIs& job);
   void BecomeMember(const JobIs& job);
   void SayAlive();
   MemberConfig ConfigFor(const JobIs& job) const;

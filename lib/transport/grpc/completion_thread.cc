@@ -24,7 +24,7 @@ void CompletionThread::Run() {
   void* tag = nullptr;
   bool ok = false;
   while (queue_->Next(&tag, &ok)) {
-    TakeFromGrpc(tag);
+    ReceiveFromGrpc(tag);
     static_cast<Completion*>(tag)->Done(ok);
   }
 }

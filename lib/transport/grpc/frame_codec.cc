@@ -35,7 +35,7 @@ grpc::Slice EncodePrefixAndHeader(const std::string& header) {
 }
 
 void ReleaseKeep(void* keep) {
-  TakeFromGrpc(keep);
+  ReceiveFromGrpc(keep);
   delete static_cast<Keep*>(keep);
 }
 

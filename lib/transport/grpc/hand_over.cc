@@ -23,7 +23,7 @@ void GiveToGrpc([[maybe_unused]] void* object) {
 #endif
 }
 
-void TakeFromGrpc([[maybe_unused]] void* object) {
+void ReceiveFromGrpc([[maybe_unused]] void* object) {
 #if defined(__SANITIZE_THREAD__)
   __tsan_acquire(object);
 #endif

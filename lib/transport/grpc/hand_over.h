@@ -5,9 +5,9 @@
 
 namespace muster {
 
-// Before `object` is given to gRPC: what this thread did so far is seen by whoever takes it.
+// Before `object` is given to gRPC: what this thread did so far is seen by whoever receives it.
 void GiveToGrpc(void* object);
 // First thing when gRPC gives `object` back.
-void TakeFromGrpc(void* object);
+void ReceiveFromGrpc(void* object);
 
 }  // namespace muster

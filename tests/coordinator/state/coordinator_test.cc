@@ -1188,9 +1188,9 @@ TEST(Restart, AnOldLifeIsTurnedAwayWhereTheViewNamesTheLater) {
   ASSERT_EQ(before.Job().number, ViewNumber(2));
   ASSERT_THAT(before.Job().lanes.Gone(), IsEmpty());
   Desk desk(RecoveredState{.jobs = {before.Job()}});
-  ComeBack(desk, later);
   ComeBack(desk, kB);
   EXPECT_THAT(WhoIsTurnedAway(desk), ElementsAre("worker-1"));
+  ComeBack(desk, later);
   ASSERT_EQ(desk.Status().members.size(), 1u);
   EXPECT_EQ(desk.Status().members[0].member.id, later);
 }

@@ -45,10 +45,10 @@ TEST(ExitCodes, AreThoseOfSysexits) {
 
 TEST(ExitCodes, ThreeAreHopeless) {
   for (const int code : {kExitBadConfiguration, kExitBadData, kExitOtherEnvironment})
-    EXPECT_TRUE(IsHopelessExit(code)) << code;
+    EXPECT_TRUE(EndsItsJob(code)) << code;
   for (const int code :
        {kExitDone, kExitFailed, kExitStopped, kExitReplaced, kExitLater, kExitTerminated, 2, 127})
-    EXPECT_FALSE(IsHopelessExit(code)) << code;
+    EXPECT_FALSE(EndsItsJob(code)) << code;
 }
 
 }  // namespace

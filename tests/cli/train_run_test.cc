@@ -1,4 +1,4 @@
-#include "cli/job_run.h"
+#include "cli/train_run.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -311,7 +311,7 @@ TEST_F(JobRunTest, FollowsAJobToItsEnd) {
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(result.first_loss, 5.5);
   EXPECT_EQ(result.sample, "int\\x1b[2J main()\n{}") << "it cannot steer a terminal";
-  EXPECT_EQ(result.fingerprints, (std::vector<Fingerprint>{{10, "aa"}, {20, "bb"}}));
+  EXPECT_EQ(result.fingerprints, (std::vector<StepFingerprint>{{10, "aa"}, {20, "bb"}}));
   EXPECT_THAT(out_.str(), HasSubstr("worker-2 was killed; its lanes went to workers 0 and 1\n"));
   EXPECT_THAT(out_.str(), Not(HasSubstr("not for people")));
   EXPECT_EQ(result.last_disturbed_step, 7);

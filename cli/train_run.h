@@ -36,8 +36,8 @@ struct JobResult {
   // interrupted (kCancelled).
   absl::Status error;
   // As last heard. Where the run ended before its job, the state is "interrupted" or "failed".
-  JobStatus job;
-  std::vector<Fingerprint> fingerprints;
+  JobAnswer job;
+  std::vector<StepFingerprint> fingerprints;
   std::optional<double> first_loss;
   double seconds = 0;           // from the start of the cluster to the end of the job
   int exit_code = kExitFailed;  // of `muster train`

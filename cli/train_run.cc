@@ -1,4 +1,4 @@
-#include "cli/job_run.h"
+#include "cli/train_run.h"
 
 #include <algorithm>
 #include <chrono>
@@ -31,9 +31,9 @@ int SlotsOf(const JobSpec& spec) { return spec.runtime.workers_max + spec.runtim
 
 Json NumberOrNull(double x) { return std::isfinite(x) ? Json(x) : Json(nullptr); }
 
-class JobRun {
+class TrainRun {
  public:
-  JobRun(const JobRequest& request, Screen& screen) : request_(request), screen_(screen) {
+  TrainRun(const JobRequest& request, Screen& screen) : request_(request), screen_(screen) {
     result_.folder = request.folder;
     result_.job.loss = NAN;
   }
@@ -69,11 +69,11 @@ class JobRun {
         cluster_->url(), id, ToJson(request_.spec),
         [this](std::function<void()> call) { cluster_->Post(std::move(call)); },
         FollowerEvents{
-            .on_job = [this](const JobStatus& job) { OnJob(job); },
+            .on_job = [this](const JobAnswer& job) { OnJob(job); },
             .on_refused = [this](const absl::Status& why) { GiveUp(why); },
-            .on_event = [this](const JobEvent& event) { OnEvent(event); },
-            .on_over = [this](const JobStatus& job,
-                              const std::vector<Fingerprint>& list) { OnOver(job, list); }});
+            .on_event = [this](const EventAnswer& event) { OnEvent(event); },
+            .on_over = [this](const JobAnswer& job,
+                              const std::vector<StepFingerprint>& list) { OnOver(job, list); }});
     return absl::OkStatus();
   }
 
@@ -176,7 +176,7 @@ class JobRun {
     if (up) Disturbed(0);
   }
 
-  void OnJob(const JobStatus& job) {
+  void OnJob(const JobAnswer& job) {
     result_.job = job;
     tracker_.SetTotals(job.steps, job.epochs);
     if (job.steps > 0) cluster_->JobEndsAfter(job.id, job.steps - 1);
@@ -186,7 +186,7 @@ class JobRun {
   }
 
   // All members are new: of what the ledger has, only a checkpoint still lives.
-  std::string WhereItGoesOn(const JobStatus& job) const {
+  std::string WhereItGoesOn(const JobAnswer& job) const {
     const Resume& resume = request_.spec.runtime.resume;
     const int64_t from = resume.kind == ResumeKind::kStep    ? resume.step
                          : resume.kind == ResumeKind::kNever ? 0
@@ -198,7 +198,7 @@ class JobRun {
                         " done again");
   }
 
-  void OnOverAlready(const JobStatus& job) {
+  void OnOverAlready(const JobAnswer& job) {
     result_is_kept_ = HasResult(result_.folder);
     ShowEvent("state",
               absl::StrCat("the job of this folder is ", job.state,
@@ -215,13 +215,12 @@ class JobRun {
     result_.last_disturbed_step = std::max(result_.last_disturbed_step, step);
   }
 
-  void OnEvent(const JobEvent& event) {
+  void OnEvent(const EventAnswer& event) {
     if (event.name == "recovery" || event.name == "view") Disturbed(event.step);
     if (event.name == "fingerprint" && request_.cancel_after >= 0 &&
         event.step >= request_.cancel_after)
       follower_->AskCancel();
-    // Not shown here: steps come faster through the report pipes, and fingerprints are for
-    // programs.
+    // Steps come faster through the report pipes, which show them.
     if (event.name == "step") return;
     const bool is_told_below = event.name == "done";  // with the result
     // Of a log that the text quotes, the lines were shown when the process ended.
@@ -234,7 +233,7 @@ class JobRun {
     }
   }
 
-  void OnOver(const JobStatus& job, const std::vector<Fingerprint>& fingerprints) {
+  void OnOver(const JobAnswer& job, const std::vector<StepFingerprint>& fingerprints) {
     over_ = true;
     result_.job = job;
     result_.fingerprints = fingerprints;
@@ -328,7 +327,7 @@ class JobRun {
 }  // namespace
 
 JobResult RunJob(const JobRequest& request, const ClusterMaker& make_cluster, Screen& screen) {
-  return JobRun(request, screen).Run(make_cluster);
+  return TrainRun(request, screen).Run(make_cluster);
 }
 
 JobResult FailedResult(const absl::Status& error) {
@@ -342,7 +341,7 @@ JobResult FailedResult(const absl::Status& error) {
 }
 
 std::string ResultJson(const JobResult& result) {
-  const JobStatus& job = result.job;
+  const JobAnswer& job = result.job;
   return Text(Json({{"event", "result"},
                     {"job", job.id},
                     {"state", job.state},
@@ -367,7 +366,7 @@ std::string ResultJson(const JobResult& result) {
 }
 
 std::string ResultText(const JobResult& result) {
-  const JobStatus& job = result.job;
+  const JobAnswer& job = result.job;
   std::string text =
       absl::StrCat("job ", job.id, " is ", job.state, " after ", HowLong(result.seconds), ": ",
                    Plural(job.step, "step"), ", ", Plural(job.samples, "sample"), ", ",
