@@ -157,10 +157,12 @@ void Driver::Loop() {
     if (real.Now() < next_tick) continue;
     OnTick();
     next_tick = real.Now() + options_.tick;
-    if (!failure_.ok() || real.Now() < next_publication) continue;
+    if (real.Now() < next_publication) continue;
+    next_publication = real.Now() + kPublicationPeriod;
+    Measure();
+    if (!failure_.ok()) continue;
     LookAtWritten({});  // what members do meanwhile is not written
     Publish();
-    next_publication = real.Now() + kPublicationPeriod;
   }
 }
 
@@ -179,7 +181,6 @@ void Driver::OnTick() {
   if (clock_.Now() - started_ >= options_.settings.lease) reattaching_ = false;
   sessions_.CloseSilent(clock_.Now());
   DropIdleCommitThreads();
-  Measure();
 }
 
 // ---- what comes
