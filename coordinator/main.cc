@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -28,6 +27,7 @@
 #include "lib/base/lease.h"
 #include "lib/base/status.h"
 #include "lib/base/version.h"
+#include "lib/base/whole_file.h"
 #include "lib/http/server.h"
 #include "lib/launch/log_flags.h"
 #include "lib/log/log.h"
@@ -91,14 +91,12 @@ void Define(CLI::App& app, Arguments& arguments) {
 }
 
 absl::Status MakeDirectory(const char* flag, const std::string& path) {
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (!error && access(path.c_str(), W_OK | X_OK) != 0)
-    error.assign(errno, std::generic_category());
-  if (!error) return absl::OkStatus();
+  absl::Status made = MakeDirectories(path);
+  if (made.ok() && access(path.c_str(), W_OK | X_OK) != 0) made = FileError(errno, "write", path);
+  if (made.ok()) return made;
   const std::string text =
-      absl::StrCat(flag, ": ", path, " cannot be written (", error.message(), ")");
-  if (error == std::errc::no_space_on_device || error.value() == EDQUOT)
+      absl::StrCat(flag, ": ", path, " cannot be written (", made.message(), ")");
+  if (absl::IsResourceExhausted(made))
     return absl::ResourceExhaustedError(absl::StrCat(text, "; free some space"));
   return absl::PermissionDeniedError(
       absl::StrCat(text, "; name a directory that this user may write"));
@@ -118,14 +116,15 @@ absl::Status CannotListen(const char* flag, const absl::Status& why, bool jobs_w
 }
 
 absl::StatusOr<std::unique_ptr<Journal>> OpenJournal(const std::string& dir) {
-  auto kv = OpenRocks(dir + "/journal", JournalFamilies());
+  const std::string store = dir + "/journal";
+  auto kv = OpenRocks(store, JournalFamilies());
   if (absl::IsAlreadyExists(kv.status()))
     return absl::AlreadyExistsError(
         absl::StrCat("--dir: ", dir,
                      " is in use by another coordinator; stop that one, or name "
                      "another directory"));
   MUSTER_RETURN_IF_ERROR(Prefix(absl::StrCat("--dir ", dir), kv.status()));
-  auto journal = Journal::Open(*std::move(kv));
+  auto journal = Journal::Open(*std::move(kv), MarksOf(store) + "/term");
   if (!journal.ok()) return Prefix(absl::StrCat("--dir ", dir), journal.status());
   return journal;
 }

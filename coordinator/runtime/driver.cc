@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <system_error>
 #include <type_traits>
 #include <utility>
 
@@ -12,6 +10,7 @@
 #include "coordinator/runtime/checkpoints.h"
 #include "coordinator/runtime/once.h"
 #include "lib/base/mutex.h"
+#include "lib/base/whole_file.h"
 #include "lib/checkpoint/catalogue.h"
 #include "lib/checkpoint/load.h"
 #include "lib/log/log.h"
@@ -497,9 +496,9 @@ void Driver::CarryOut(const ComputeDigest& action) {
 void Driver::MakeCheckpointDir(const std::string& job) {
   CommitThread(job).Run(
       [dir = CheckpointDir(options_.checkpoint_root, job)](const std::stop_token&) {
-        std::error_code error;
-        std::filesystem::create_directories(dir, error);
-        if (error) LogWarning("the checkpoint folder %s cannot be made: %s", dir, error.message());
+        const absl::Status made = MakeDirectories(dir);
+        if (!made.ok())
+          LogWarning("the checkpoint folder %s cannot be made: %s", dir, made.message());
       });
 }
 

@@ -341,6 +341,24 @@ TEST(ProgramTest, ASecondOneOnTheDirectoryIsRefusedAndTheFirstGoesOn) {
   EXPECT_EQ(http::Get(first.Url("/healthz"))->status, 200);
 }
 
+TEST(ProgramTest, AnOlderCopyOfTheJournalIsRefused) {
+  const Directory dir;
+  const std::string journal = dir.path() + "/journal";
+  const auto start_once = [&] {
+    Program program(dir.path());
+    ASSERT_TRUE(program.listens());
+    program.Terminate();
+    EXPECT_EQ(program.Wait(), 0);
+  };
+  start_once();
+  std::filesystem::copy(journal, dir.path() + "/copy", std::filesystem::copy_options::recursive);
+  start_once();
+  std::filesystem::remove_all(journal);
+  std::filesystem::rename(dir.path() + "/copy", journal);
+  Program program(dir.path());
+  ExpectRefused(program, "Bring back the newest copy of the directory", 65);
+}
+
 TEST(ProgramTest, APortInUseIsAnErrorThatNamesIt) {
   const Directory first_dir;
   const Program first(first_dir.path());
