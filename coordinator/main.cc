@@ -8,6 +8,7 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "coordinator/runtime/checkpoint_root.h"
 #include "coordinator/runtime/driver.h"
 #include "coordinator/runtime/journal.h"
 #include "coordinator/service/grpc/jobs_service.h"
@@ -148,6 +150,8 @@ class Program {
     if (driver_ != nullptr) driver_->Stop();
   }
 
+  absl::Status Healthy() const { return driver_->Healthy(); }
+
   absl::Status Start() {
     for (const std::string& point : arguments_.fail_at)
       MUSTER_RETURN_IF_ERROR(failpoints_.Arm(point));
@@ -166,8 +170,13 @@ class Program {
     LogInfo("cluster %s, term %d, %d jobs", journal_->cluster(), journal_->term().value(),
             recovered->jobs.size());
     jobs_wait_ = HasUnfinishedJobs(*recovered);
+    auto root = CheckpointRoot::Take(checkpoints, journal_->cluster());
+    MUSTER_RETURN_IF_ERROR(Prefix("--checkpoint-dir", root.status()));
+    checkpoint_root_.emplace(*std::move(root));
     DriverOptions options{.checkpoint_root = checkpoints,
-                          .pass = [this](absl::string_view point) { failpoints_.Pass(point); }};
+                          .pass = [this](absl::string_view point) { failpoints_.Pass(point); },
+                          // Main waits for it.
+                          .on_broken = [](const absl::Status&) { kill(getpid(), SIGTERM); }};
     options.settings.lease = std::chrono::milliseconds(arguments_.lease_ms);
     options.settings.slots = arguments_.slots;
     driver_ = std::make_unique<Driver>(*journal_, *std::move(recovered), clock_, metrics_,
@@ -192,7 +201,8 @@ class Program {
     auto server = http::Server::Start(
         arguments_.http,
         RestRoutes(
-            *api_, [this] { return metrics_.Text(); }, [this] { return driver_->Ready(); }),
+            *api_, [this] { return metrics_.Text(); }, [this] { return driver_->Healthy(); },
+            [this] { return driver_->Ready(); }),
         {.limits = {.connections = budget.http}, .credentials = credentials, .metrics = &metrics_});
     if (!server.ok()) return CannotListen("--http", server.status(), jobs_wait_);
     http_ = *std::move(server);
@@ -207,6 +217,7 @@ class Program {
   const RealClock clock_;
   Metrics metrics_;
   std::unique_ptr<Journal> journal_;
+  std::optional<CheckpointRoot> checkpoint_root_;
   std::unique_ptr<GrpcTransport> transport_;
   std::unique_ptr<JobApi> api_;
   std::unique_ptr<Driver> driver_;
@@ -228,6 +239,7 @@ int Main(int argc, char** argv) {
   }
   // Before any thread is made, so that all inherit it and only sigwait sees the signals.
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);  // a limit of file sizes is an error of the write, not our end
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
@@ -245,6 +257,7 @@ int Main(int argc, char** argv) {
   }
   int received = 0;
   sigwait(&signals, &received);
+  if (!program.Healthy().ok()) return kExitLater;  // the driver has said why
   LogInfo("stops on signal %d", received);
   return 0;
 }

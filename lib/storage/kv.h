@@ -44,8 +44,9 @@ using Visit = std::function<bool(absl::string_view key, absl::string_view value)
 
 // All methods are thread-safe. Errors of every method: kInvalidArgument (no such family), kDataLoss
 // (the store is damaged), kResourceExhausted (disk full: the batch is not there, and a later call
-// works again once there is space), kUnavailable (another failure of the disk). Only a crash before
-// the next successful Write can bring a failed batch back.
+// works again once there is space), kUnavailable (another failure of the disk; after that of a
+// Write every later one fails until the store is opened anew). Only a crash before the next
+// successful Write can bring a failed batch back.
 class Kv {
  public:
   virtual ~Kv() = default;

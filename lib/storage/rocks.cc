@@ -41,7 +41,8 @@ absl::Status Translate(const std::string& path, const rocksdb::Status& status) {
     return absl::AlreadyExistsError(absl::StrCat(
         where, " is open in another process: stop that one first, or choose another directory"));
   const std::string text = absl::StrCat(where, ": ", status.ToString());
-  if (status.IsNoSpace())
+  // With a fatal one RocksDB never takes a write again, whatever space there is.
+  if (status.IsNoSpace() && status.severity() < rocksdb::Status::kFatalError)
     return absl::ResourceExhaustedError(
         absl::StrCat(where, ": the disk is full, free some space: ", status.ToString()));
   if (status.IsCorruption()) return absl::DataLossError(text);

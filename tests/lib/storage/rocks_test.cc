@@ -1,6 +1,8 @@
 // What only a store on a disk can suffer: restarts, a second process, kills, damage.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -195,6 +197,30 @@ TEST_F(RocksTest, AFileFromTheMiddleOfTheLogIsMissed) {
     EXPECT_THAT(std::string(kv.status().message()), HasSubstr("WAL"));
     EXPECT_THAT(std::string(kv.status().message()), HasSubstr("Bring back"));
   }
+}
+
+// A limit of file sizes stands for a disk that refuses a write for another reason than its space.
+TEST_F(RocksTest, AfterARefusedWriteTheStoreTakesNoneUntilItIsOpenedAnew) {
+  signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  {
+    const auto kv = Open(dir_);
+    ASSERT_TRUE(Put(*kv, "a", "1").ok());
+    const rlimit little{fs::file_size(FileWith(dir_, ".log")) + 100, before.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &little), 0);
+    const absl::Status refused = Put(*kv, "b", std::string(5000, 'v'));
+    EXPECT_TRUE(absl::IsUnavailable(refused)) << refused;
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+    const absl::Status still = Put(*kv, "c", "1");
+    EXPECT_TRUE(absl::IsUnavailable(still)) << still;
+    EXPECT_EQ(*kv->Get("journal", "a"), "1");
+  }
+  const auto kv = Open(dir_);
+  ASSERT_NE(kv, nullptr);
+  EXPECT_EQ(*kv->Get("ledger", "a"), "1");
+  EXPECT_TRUE(absl::IsNotFound(kv->Get("journal", "b").status()));
+  EXPECT_TRUE(Put(*kv, "c", "1").ok());
 }
 
 // The child: numbered batches, each reported when it is acknowledged, until it is killed.
