@@ -23,6 +23,7 @@
 #include "lib/base/own_folder.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
+#include "lib/base/whole_file.h"
 #include "nlohmann/json.hpp"
 
 namespace muster::agent {
@@ -33,12 +34,14 @@ namespace fs = std::filesystem;
 constexpr char kAny[] = "127.0.0.1:0";
 constexpr char kFirstStart[] = "/first_start";
 
-absl::Status CannotWrite(const std::string& path, int error) {
-  const std::string text = absl::StrCat("cannot write ", path, ": ", std::strerror(error));
-  if (error == ENOSPC || error == EDQUOT)
-    return absl::ResourceExhaustedError(
-        absl::StrCat(text, "; free some space, or give another --dir"));
+absl::Status CannotWrite(const std::string& path, const absl::Status& why) {
+  const std::string text = absl::StrCat("cannot write ", path, ": ", why.message());
+  if (absl::IsResourceExhausted(why))
+    return absl::ResourceExhaustedError(absl::StrCat(text, ", or give another --dir"));
   return absl::PermissionDeniedError(absl::StrCat(text, "; give a --dir that this user may write"));
+}
+absl::Status CannotWrite(const std::string& path, const char* action, int error) {
+  return CannotWrite(path, FileError(error, action, path));
 }
 
 std::string ReadFile(const std::string& path) {
@@ -51,15 +54,18 @@ std::string ReadFile(const std::string& path) {
 absl::Status RemoveFolder(const std::string& path) {
   std::error_code error;
   fs::remove_all(path, error);
-  if (error) return CannotWrite(path, error.value());
+  if (error) return CannotWrite(path, "remove", error.value());
   return absl::OkStatus();
 }
 
 absl::Status MakeFolder(const std::string& path) {
-  std::error_code error;
-  fs::create_directories(path, error);
-  if (error) return CannotWrite(path, error.value());
-  return absl::OkStatus();
+  const absl::Status made = MakeDirectories(path);
+  return made.ok() ? made : CannotWrite(path, made);
+}
+
+absl::Status Replace(const std::string& path, const std::string& text) {
+  const absl::Status written = ReplaceFile(path, text);
+  return written.ok() ? written : CannotWrite(path, written);
 }
 
 // `muster delete` renames the folder of a job to one that no job can have, then removes it. What is
@@ -102,7 +108,7 @@ absl::Status CheckOurs(const std::string& folder) {
 absl::StatusOr<int> AcquireLock(const std::string& folder) {
   const std::string file = folder + "/lock";
   const int fd = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (fd < 0) return CannotWrite(file, errno);
+  if (fd < 0) return CannotWrite(file, "open", errno);
   if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
     close(fd);
     const std::string holder(absl::StripAsciiWhitespace(ReadFile(file)));
@@ -114,7 +120,7 @@ absl::StatusOr<int> AcquireLock(const std::string& folder) {
   if (ftruncate(fd, 0) != 0 || pwrite(fd, pid.data(), pid.size(), 0) < 0) {
     const int error = errno;
     close(fd);
-    return CannotWrite(file, error);
+    return CannotWrite(file, "write", error);
   }
   return fd;
 }
@@ -183,19 +189,6 @@ ClusterAddresses ReadAddresses(const std::string& file) {
 
 }  // namespace
 
-absl::Status ReplaceFile(const std::string& path, const std::string& text) {
-  const std::string temporary = path + ".new";
-  const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) return CannotWrite(temporary, errno);
-  const bool written =
-      write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && fsync(fd) == 0;
-  const int error = errno;
-  close(fd);
-  if (!written) return CannotWrite(temporary, error);
-  if (rename(temporary.c_str(), path.c_str()) != 0) return CannotWrite(path, errno);
-  return absl::OkStatus();
-}
-
 absl::StatusOr<RunFolder> RunFolder::Open(const std::string& path) {
   std::error_code error;
   const std::string absolute = fs::absolute(path, error).lexically_normal().string();
@@ -234,7 +227,7 @@ absl::Status RunFolder::MakeJob(const std::string& id, StartNumber first_start) 
   MUSTER_RETURN_IF_ERROR(MakeFolder(job(id) + "/run"));
   const std::string number = absl::StrCat(first_start.value(), "\n");
   if (ReadFile(job(id) + kFirstStart) == number) return absl::OkStatus();
-  return ReplaceFile(job(id) + kFirstStart, number);
+  return Replace(job(id) + kFirstStart, number);
 }
 
 RunFolder::~RunFolder() {
@@ -258,7 +251,7 @@ absl::StatusOr<ClusterAddresses> RunFolder::PickAddresses(const std::string& htt
   }
   if (now == before) return now;
   const nlohmann::ordered_json object = {{"grpc", now.grpc}, {"http", now.http}};
-  MUSTER_RETURN_IF_ERROR(ReplaceFile(file, object.dump(2) + "\n"));
+  MUSTER_RETURN_IF_ERROR(Replace(file, object.dump(2) + "\n"));
   return now;
 }
 
@@ -270,7 +263,7 @@ absl::Status RunFolder::WriteTargets(const std::map<ProcessKey, std::string>& ad
     if (!key.job.empty()) labels["job"] = key.job;
     list.push_back({{"targets", {address}}, {"labels", labels}});
   }
-  return ReplaceFile(targets(), list.dump(2) + "\n");
+  return Replace(targets(), list.dump(2) + "\n");
 }
 
 }  // namespace muster::agent

@@ -70,7 +70,4 @@ class RunFolder {
   int lock_fd_;
 };
 
-// Replaces a file by one with this text, synced.
-absl::Status ReplaceFile(const std::string& path, const std::string& text);
-
 }  // namespace muster::agent

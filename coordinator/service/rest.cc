@@ -273,6 +273,7 @@ http::Route JobRoute(JobApi& api, const char* method, const char* pattern, Askin
 }  // namespace
 
 std::vector<http::Route> RestRoutes(JobApi& api, std::function<std::string()> metrics,
+                                    std::function<absl::Status()> healthy,
                                     std::function<absl::Status()> ready) {
   using Handle = void (*)(JobApi&, const http::Request&, const http::Responder&);
   const auto with_api = [&api](Handle handle) -> http::Handler {
@@ -291,7 +292,7 @@ std::vector<http::Route> RestRoutes(JobApi& api, std::function<std::string()> me
           JobRoute<JobAudit>(api, "GET", "/v1/jobs/{id}/audit", &JobApi::Audit),
           {"GET", "/v1/jobs/{id}/digest", with_api(Digest), {"step"}},
           http::MetricsRoute(std::move(metrics)),
-          http::HealthRoute(),
+          http::HealthRoute(std::move(healthy)),
           http::ReadyRoute(std::move(ready))};
 }
 

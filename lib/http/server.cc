@@ -136,24 +136,30 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const std::string& address
   return std::make_unique<ServerImpl>(std::move(core), std::move(acceptor), in_effect);
 }
 
+namespace {
+
+Route AskRoute(const char* path, std::function<absl::Status()> ask) {
+  return {"GET", path, [ask = std::move(ask)](const Request&, const Responder& responder) {
+            const absl::Status status = ask ? ask() : absl::OkStatus();
+            if (status.ok()) return responder.Send({.content_type = "text/plain", .body = "ok\n"});
+            responder.Send(absl::UnavailableError(status.message()));
+          }};
+}
+
+}  // namespace
+
 Route MetricsRoute(std::function<std::string()> text) {
   return {"GET", "/metrics", [text = std::move(text)](const Request&, const Responder& responder) {
             responder.Send({.content_type = kMetricsContentType, .body = text()});
           }};
 }
 
-Route HealthRoute() {
-  return {"GET", "/healthz", [](const Request&, const Responder& responder) {
-            responder.Send({.content_type = "text/plain", .body = "ok\n"});
-          }};
+Route HealthRoute(std::function<absl::Status()> healthy) {
+  return AskRoute("/healthz", std::move(healthy));
 }
 
 Route ReadyRoute(std::function<absl::Status()> ready) {
-  return {"GET", "/readyz", [ready = std::move(ready)](const Request&, const Responder& responder) {
-            const absl::Status status = ready();
-            if (status.ok()) return responder.Send({.content_type = "text/plain", .body = "ok\n"});
-            responder.Send(absl::UnavailableError(status.message()));
-          }};
+  return AskRoute("/readyz", std::move(ready));
 }
 
 }  // namespace muster::http

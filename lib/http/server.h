@@ -105,8 +105,9 @@ class Server {
 
 // GET /metrics: what `text` returns (called on an I/O thread). Metrics::Text fits.
 Route MetricsRoute(std::function<std::string()> text);
-// GET /healthz: 200 "ok" while the process answers at all.
-Route HealthRoute();
+// GET /healthz: 200 "ok" while the process answers at all, and `healthy`, if given, says OK; else
+// 503 with the reason. It is called on an I/O thread and does not block.
+Route HealthRoute(std::function<absl::Status()> healthy = {});
 // GET /readyz: 200 "ok" or 503 with the reason. `ready` is called on an I/O thread and does not
 // block.
 Route ReadyRoute(std::function<absl::Status()> ready);

@@ -7,6 +7,7 @@
 #include "cli/spec_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lib/base/whole_file.h"
 #include "lib/wire/job_codec.h"
 
 namespace muster::cli {
@@ -51,6 +52,17 @@ TEST(JobFileTest, AnotherRuntimeSpecIsTheSameJobButAnotherTrainingSpecIsNot) {
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(refused.status().message()),
               AllOf(HasSubstr(id), HasSubstr("lanes: 4"), HasSubstr("6")));
+}
+
+// Whoever has the old file open, or comes when this process has died half-way, reads all of it.
+TEST(JobFileTest, AResultTakesThePlaceOfTheOldOneWhole) {
+  const std::string folder = MakeFolder();
+  KeepResult(folder, "old");
+  std::filesystem::create_hard_link(folder + "/result.json", folder + "/still-open");
+  KeepResult(folder, "new");
+  EXPECT_EQ(ReadWholeFile(folder + "/result.json").value(), "new\n");
+  EXPECT_EQ(ReadWholeFile(folder + "/still-open").value(), "old\n");
+  EXPECT_TRUE(HasResult(folder));
 }
 
 TEST(JobFileTest, ADamagedFileIsNamed) {

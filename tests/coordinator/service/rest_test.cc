@@ -65,7 +65,8 @@ class RestTest : public ::testing::Test {
   const std::unique_ptr<http::Server> server_ =
       http::Server::Start("127.0.0.1:0",
                           RestRoutes(
-                              api_, [] { return std::string(); }, [] { return absl::OkStatus(); }))
+                              api_, [] { return std::string(); }, [] { return absl::OkStatus(); },
+                              [] { return absl::OkStatus(); }))
           .value();
 };
 

@@ -197,10 +197,14 @@ TEST(Server, RefusesAddressesBeyondLoopback) {
 TEST(Server, ServesMetricsHealthAndReadiness) {
   Metrics metrics({.role = "worker"}, "0.1.0");
   std::atomic<bool> ready = false;
+  std::atomic<bool> healthy = true;
   ServerOptions options;
   options.metrics = &metrics;
   const auto server =
-      StartServer({MetricsRoute([&] { return metrics.Text(); }), HealthRoute(), ReadyRoute([&] {
+      StartServer({MetricsRoute([&] { return metrics.Text(); }), HealthRoute([&] {
+                     return healthy ? absl::OkStatus() : absl::InternalError("the disk is gone");
+                   }),
+                   ReadyRoute([&] {
                      return ready ? absl::OkStatus() : absl::FailedPreconditionError("no view yet");
                    })},
                   options);
@@ -211,6 +215,10 @@ TEST(Server, ServesMetricsHealthAndReadiness) {
   EXPECT_EQ(StatusFromResponse(*not_ready), absl::UnavailableError("no view yet"));
   ready = true;
   EXPECT_EQ(Get(url + "/readyz")->status, 200);
+  healthy = false;
+  const auto not_healthy = Get(url + "/healthz");
+  EXPECT_EQ(not_healthy->status, 503);
+  EXPECT_EQ(StatusFromResponse(*not_healthy), absl::UnavailableError("the disk is gone"));
   EXPECT_EQ(Get(url + "/nothing")->status, 404);
   const auto text = Get(url + "/metrics");
   EXPECT_EQ(text->content_type, kMetricsContentType);
@@ -219,7 +227,7 @@ TEST(Server, ServesMetricsHealthAndReadiness) {
   EXPECT_THAT(text->body,
               HasSubstr("muster_http_requests_total{role=\"worker\",code=\"404\"} 1\n"));
   EXPECT_THAT(text->body,
-              HasSubstr("muster_http_requests_total{role=\"worker\",code=\"503\"} 1\n"));
+              HasSubstr("muster_http_requests_total{role=\"worker\",code=\"503\"} 2\n"));
 }
 
 TEST(Server, ManyClientsOnSeveralThreads) {
