@@ -27,8 +27,7 @@ absl::Status Write(const std::string& path, const std::string& id, const JobSpec
   const absl::Status written = ReplaceFile(path, Text(object, 2) + "\n");
   if (!written.ok())
     return absl::PermissionDeniedError(
-        absl::StrCat("cannot write ", path, ": ", written.message(),
-                     "; is the disk full? Give a --dir that this user may write"));
+        absl::StrCat("cannot write ", path, ": ", written.message(), "; or give another --dir"));
   return absl::OkStatus();
 }
 

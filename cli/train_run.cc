@@ -120,7 +120,7 @@ class TrainRun {
     // The coordinator hears of members and decides; of its own end nobody hears but us.
     if (exit.is_coordinator) return GiveUp(CoordinatorError(exit));
     // Where the process says what is wrong, that is why the job ends, and is said then.
-    if (exit.last_lines.empty() || (exit.signal == 0 && IsHopelessExit(exit.code))) return;
+    if (exit.last_lines.empty() || (exit.signal == 0 && EndsItsJob(exit.code))) return;
     if (!std::exchange(told_last_lines_, true)) screen_.Say(LastLines(exit));
   }
 

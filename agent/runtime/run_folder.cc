@@ -33,6 +33,7 @@ namespace fs = std::filesystem;
 
 constexpr char kAny[] = "127.0.0.1:0";
 constexpr char kFirstStart[] = "/first_start";
+constexpr char kLock[] = "lock";
 
 absl::Status CannotWrite(const std::string& path, const absl::Status& why) {
   const std::string text = absl::StrCat("cannot write ", path, ": ", why.message());
@@ -79,8 +80,9 @@ void RemoveDeletedJobs(const std::string& jobs) {
 
 absl::Status MarkAsOurs(const std::string& folder) {
   const std::string mark = absl::StrCat(folder, "/", kOwnFolderMark);
-  if (fs::exists(mark)) return absl::OkStatus();
-  return ReplaceFile(mark, "Muster keeps a run here; walks through training data leave it out.\n");
+  std::error_code none;
+  if (fs::exists(mark, none)) return absl::OkStatus();
+  return Replace(mark, "Muster keeps a run here; walks through training data leave it out.\n");
 }
 
 // Empty: nothing but a run lies there. Otherwise the name of something that is not ours.
@@ -91,8 +93,9 @@ std::string ForeignFile(const std::string& folder) {
   for (fs::directory_iterator it(folder, error); !error && it != fs::directory_iterator();
        it.increment(error)) {
     const std::string name = it->path().filename().string();
-    const bool is_mark = absl::StartsWith(name, kOwnFolderMark);  // half written by another agent
-    if (!is_mark && (first.empty() || name < first)) first = name;
+    // What an agent makes before the folder has its mark.
+    const bool is_begun = name == kLock || absl::StartsWith(name, kOwnFolderMark);
+    if (!is_begun && (first.empty() || name < first)) first = name;
   }
   return first;
 }
@@ -106,7 +109,7 @@ absl::Status CheckOurs(const std::string& folder) {
 }
 
 absl::StatusOr<int> AcquireLock(const std::string& folder) {
-  const std::string file = folder + "/lock";
+  const std::string file = absl::StrCat(folder, "/", kLock);
   const int fd = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (fd < 0) return CannotWrite(file, "open", errno);
   if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
@@ -194,9 +197,9 @@ absl::StatusOr<RunFolder> RunFolder::Open(const std::string& path) {
   const std::string absolute = fs::absolute(path, error).lexically_normal().string();
   MUSTER_RETURN_IF_ERROR(MakeFolder(absolute));
   MUSTER_RETURN_IF_ERROR(CheckOurs(absolute));
-  MUSTER_RETURN_IF_ERROR(MarkAsOurs(absolute));
   MUSTER_ASSIGN_OR_RETURN(const int lock_fd, AcquireLock(absolute));
   RunFolder folder(absolute, lock_fd);
+  MUSTER_RETURN_IF_ERROR(MarkAsOurs(absolute));
   for (const std::string& inner :
        {folder.logs(), folder.jobs(), folder.store(), folder.checkpoints()})
     MUSTER_RETURN_IF_ERROR(MakeFolder(inner));

@@ -271,7 +271,6 @@ void Driver::Watch(const std::string& job, const std::string& after,
 }
 
 absl::Status Driver::Ask(Background::Call call) {
-  const MutexLock lock(ask_mutex_);
   if (query_thread_.Run(std::move(call))) return absl::OkStatus();
   if (stopping_) return ShuttingDown();
   return absl::UnavailableError(

@@ -171,7 +171,6 @@ class Driver {
   // What jobs wait for, commits and final digests: a thread for each, so that no job waits for
   // another's disk. Made when it is needed; dropped when the job is over and all is done.
   std::map<std::string, std::unique_ptr<Background>> commit_threads_;
-  Mutex ask_mutex_;
   Background query_thread_;
   std::thread events_thread_;  // gives watchers their events
   std::thread thread_;

@@ -83,6 +83,8 @@ absl::Status MakeDirectories(const std::string& path) {
   for (const fs::path& part : absolute) {
     at /= part;
     const bool made = fs::create_directory(at, error);
+    // What is there is something else.
+    if (error == std::errc::file_exists) error = std::make_error_code(std::errc::not_a_directory);
     if (error) return FileError(error.value(), "make directory", at.string());
     if (made) MUSTER_RETURN_IF_ERROR(SyncDirectory(at.parent_path().string()));
   }

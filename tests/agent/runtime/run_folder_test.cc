@@ -71,7 +71,7 @@ TEST(RunFolderTest, AFolderThatCannotBeMadeIsNamed) {
   std::ofstream(file) << "x";
   const auto folder = RunFolder::Open(file + "/run");
   ASSERT_FALSE(folder.ok());
-  EXPECT_THAT(std::string(folder.status().message()), HasSubstr("/file/run: Not a directory"));
+  EXPECT_THAT(std::string(folder.status().message()), HasSubstr("/file': Not a directory"));
 }
 
 TEST(RunFolderTest, AddressesSurviveARestart) {

@@ -112,7 +112,7 @@ class LostLog : public RocksTest {
     // Again and again, until somebody has done something.
     for (int start = 0; start < 2; ++start) {
       const auto kv = OpenRocks(dir_, kFamilies);
-      ASSERT_TRUE(absl::IsDataLoss(kv.status())) << kv.status();
+      ASSERT_TRUE(absl::IsDataLoss(kv.status())) << "not said: " << words << "; " << kv.status();
       EXPECT_THAT(std::string(kv.status().message()),
                   AllOf(HasSubstr(dir_), HasSubstr(words), HasSubstr("Bring back")));
     }
