@@ -13,14 +13,6 @@
 
 namespace muster::cli {
 
-std::string Plural(int64_t n, absl::string_view one, absl::string_view many) {
-  return absl::StrCat(n, " ", n == 1 ? one : many);
-}
-
-std::string Plural(int64_t n, absl::string_view one) {
-  return Plural(n, one, absl::StrCat(one, "s"));
-}
-
 std::string HowLong(double seconds) {
   if (!std::isfinite(seconds) || seconds < 0) return "?";
   if (seconds < 9.95) return absl::StrFormat("%.1f s", seconds);

@@ -6,12 +6,10 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "lib/base/plural.h"
 
 namespace muster::cli {
 
-std::string Plural(int64_t n, absl::string_view one,
-                   absl::string_view many);            // "1 step", "3 steps"
-std::string Plural(int64_t n, absl::string_view one);  // … with an s
 std::string HowLong(
     double seconds);  // "0.4 s", "42 s", "3:07 min", "2:03 h", "3 d 4 h"; "?" when not finite
 std::string Rate(

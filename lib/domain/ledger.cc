@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
-#include "lib/base/counted.h"
+#include "lib/base/plural.h"
 #include "lib/base/status.h"
 
 namespace muster {
@@ -110,9 +110,9 @@ AuditReport Audit(const TrainingSpec& training, uint64_t sample_count,
       : report.full_epochs == 1
           ? "exactly once in the one full epoch"
           : absl::StrCat("exactly once in each of ", report.full_epochs, " full epochs");
-  report.conclusion = absl::StrCat(
-      "each of ", Counted(static_cast<int64_t>(sample_count), "sample"), " is in the final state ",
-      how_often, "; ", Counted(report.steps, "step"), ", each lane once");
+  report.conclusion = absl::StrCat("each of ", Plural(static_cast<int64_t>(sample_count), "sample"),
+                                   " is in the final state ", how_often, "; ",
+                                   Plural(report.steps, "step"), ", each lane once");
   return report;
 }
 

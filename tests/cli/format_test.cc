@@ -10,14 +10,6 @@ namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-TEST(FormatTest, Plurals) {
-  EXPECT_EQ(Plural(0, "step"), "0 steps");
-  EXPECT_EQ(Plural(1, "step"), "1 step");
-  EXPECT_EQ(Plural(2, "step"), "2 steps");
-  EXPECT_EQ(Plural(1, "recovery", "recoveries"), "1 recovery");
-  EXPECT_EQ(Plural(3, "recovery", "recoveries"), "3 recoveries");
-}
-
 TEST(FormatTest, Times) {
   EXPECT_EQ(HowLong(0), "0.0 s");
   EXPECT_EQ(HowLong(0.42), "0.4 s");

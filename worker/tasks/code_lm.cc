@@ -15,8 +15,8 @@
 #include <string>
 #include <utility>
 
-#include "lib/base/counted.h"
 #include "lib/base/hash.h"
+#include "lib/base/plural.h"
 #include "lib/base/status.h"
 #include "lib/task/checks.h"
 #include "worker/tasks/corpus.h"
@@ -268,7 +268,7 @@ absl::StatusOr<std::unique_ptr<Task>> MakeCodeLm(const TrainingSpec& training,
   MUSTER_ASSIGN_OR_RETURN(std::string corpus, ReadCorpus(training.data));
   if (corpus.size() < static_cast<size_t>(shape.context) + 1)
     return absl::InvalidArgumentError(absl::StrCat(
-        "data.paths: ", Counted(static_cast<int64_t>(corpus.size()), "byte"),
+        "data.paths: ", Plural(static_cast<int64_t>(corpus.size()), "byte"),
         "; a sample of parameters.context ", shape.context, " needs ", shape.context + 1));
   MUSTER_RETURN_IF_ERROR(UseTorchHere(training.threads));
   std::unique_ptr<Task> task;
