@@ -312,7 +312,7 @@ TEST_F(SupervisorTest, AHostThatStaysWithoutRoomIsGivenUp) {
   now_ += std::chrono::hours(1);
   EXPECT_THAT(Do(Tick{}), ElementsAre("spawn worker-0"));
   const auto actions = supervisor_->Step(no_room, now_);
-  EXPECT_TRUE(std::get<TellCoordinator>(actions.at(0)).exited.gave_up);
+  EXPECT_TRUE(std::get<ReportExit>(actions.at(0)).exited.gave_up);
   EXPECT_THAT(std::get<NoteExit>(actions.at(1)).text, HasSubstr("no room for it for too long"));
 }
 
