@@ -21,7 +21,7 @@ using ::testing::StartsWith;
 
 TEST(GrpcLogTest, WhatGrpcComplainsOfIsALineOfOurLog) {
   const std::string path = ::testing::TempDir() + "/grpc-log-" + std::to_string(getpid());
-  ASSERT_TRUE(StartLog({.program = "muster-worker", .json = true, .file = path}).ok());
+  ASSERT_TRUE(StartLog({.program = "muster-worker", .file = path, .json = true}).ok());
   const auto transport = MakeGrpcTransport({});
   gpr_log(GPR_ERROR, "port %d is taken", 7);
   std::ifstream in(path);
