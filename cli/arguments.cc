@@ -33,8 +33,8 @@ constexpr char kExamples[] =
     "another terminal:\n"
     "  muster submit job.yaml && muster list && muster watch JOB\n"
     "  muster logs JOB --follow                              what the members of a job print\n"
-    "  muster stop JOB                                       it can go on later; muster cancel JOB "
-    "ends it for good\n"
+    "  muster stop JOB                                       it goes on with muster resume JOB; "
+    "muster cancel JOB ends it for good\n"
     "\n"
     "muster COMMAND --help explains a command. Exit codes: 0 done, 64 bad configuration, 65 bad "
     "data,\n"
@@ -82,13 +82,11 @@ constexpr char kUpFooter[] =
     "  muster submit examples/counting.yaml --to http://127.0.0.1:8080";
 
 constexpr char kStopFooter[] =
-    "The job stops at its next step, after a checkpoint. Submitted again under the same id it goes "
-    "on.\n"
-    "A job that has ended stays as it is.\n"
+    "The job stops at its next step, after a checkpoint. A job that has ended stays as it is.\n"
     "\n"
     "Example:\n"
     "  muster stop count-1\n"
-    "  muster submit job.yaml --id count-1      goes on";
+    "  muster resume count-1      goes on";
 
 constexpr char kDeleteFooter[] =
     "The job must have ended. Its records and checkpoints go, and its logs, where --dir is the "
@@ -185,9 +183,15 @@ void AddDemo(CLI::App& app, DemoArguments& demo, LogFlags& log) {
 
 CLI::App* AddRemote(CLI::App& app, const char* name, const char* about, RemoteArguments& remote) {
   CLI::App* command = app.add_subcommand(name, about);
-  command->add_option("--to", remote.to, "REST interface of the cluster")
+  command->add_option("--to", remote.to, "REST interface of the cluster; http:// may be left out")
       ->capture_default_str()
-      ->type_name("URL");
+      ->type_name("HOST:PORT");
+  command
+      ->add_option("--allow-plaintext", remote.allow_plaintext,
+                   "a network where --to may lie although there are no certificates; may be given "
+                   "again")
+      ->type_name("CIDR")
+      ->allow_extra_args(false);
   command->add_flag("--json", remote.json, "JSON, for programs");
   return command;
 }
@@ -211,6 +215,7 @@ void AddJobCommands(CLI::App& app, RemoteArguments& remote) {
   with_job("status", "show how a job stands, and its members");
   with_job("watch", "follow a job's events until it is over");
   with_job("stop", "stop a job after a checkpoint; it can go on later")->footer(kStopFooter);
+  with_job("resume", "let a job go on that was stopped or has failed");
   with_job("cancel", "end a job for good, also one that was stopped or failed");
   CLI::App* remove = with_job("delete", "delete a job that has ended, with its checkpoints");
   remove->add_flag("--yes", remote.yes, "do not ask");
@@ -251,12 +256,21 @@ RemoteArguments::Command RemoteCommand(const std::string& name) {
   if (name == "status") return Command::kStatus;
   if (name == "watch") return Command::kWatch;
   if (name == "stop") return Command::kStop;
+  if (name == "resume") return Command::kResume;
   if (name == "cancel") return Command::kCancel;
   if (name == "delete") return Command::kDelete;
   if (name == "logs") return Command::kLogs;
   if (name == "digest") return Command::kDigest;
   if (name == "audit") return Command::kAudit;
   return Command::kList;
+}
+
+// "127.0.0.1:8080" → "http://127.0.0.1:8080".
+std::string UrlFrom(std::string to) {
+  const bool is_address = to.find(':') != std::string::npos && to.find("://") == std::string::npos;
+  if (is_address) to.insert(0, "http://");
+  while (!to.empty() && to.back() == '/') to.pop_back();
+  return to;
 }
 
 // CLI11 says only that a command is missing.
@@ -321,6 +335,7 @@ Parsed ParseArguments(int argc, const char* const* argv) {
                             remote.command == RemoteArguments::Command::kLogs;
     const std::string url = has_folder ? UrlOfCluster(remote.dir) : "";
     if (!url.empty() && app.get_subcommands().front()->count("--to") == 0) remote.to = url;
+    remote.to = UrlFrom(remote.to);
     parsed.arguments = remote;
   }
   return parsed;

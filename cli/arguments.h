@@ -34,6 +34,7 @@ struct RemoteArguments {
     kStatus,
     kWatch,
     kStop,
+    kResume,
     kCancel,
     kDelete,
     kList,
@@ -43,14 +44,15 @@ struct RemoteArguments {
   };
   Command command = Command::kList;
   std::string to = "http://127.0.0.1:8080";
-  std::string job;                     // an id; of kSubmit: the id to give, empty: a new one
-  std::string spec;                    // kSubmit: a file
-  std::vector<std::string> settings;   // kSubmit
-  std::string state;                   // kList: of the jobs to show; empty: all
-  std::string dir = "muster-cluster";  // kLogs, kDelete: the cluster's folder, where logs lie
-  std::string member;                  // kLogs: whose; empty: of all members
-  bool follow = false;                 // kLogs: until the job ends
-  bool yes = false;                    // kDelete: without asking
+  std::vector<std::string> allow_plaintext;  // networks (CIDR) in which `to` may lie
+  std::string job;                           // an id; of kSubmit: the id to give, empty: a new one
+  std::string spec;                          // kSubmit: a file
+  std::vector<std::string> settings;         // kSubmit
+  std::string state;                         // kList: of the jobs to show; empty: all
+  std::string dir = "muster-cluster";        // kLogs, kDelete: the cluster's folder, where logs lie
+  std::string member;                        // kLogs: whose; empty: of all members
+  bool follow = false;                       // kLogs: until the job ends
+  bool yes = false;                          // kDelete: without asking
   bool json = false;
 };
 

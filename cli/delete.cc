@@ -68,7 +68,7 @@ absl::Status AwaitGone(const JobAnswer& deleted, const RestClient& rest) {
 class FolderOfCluster {
  public:
   FolderOfCluster(const RemoteArguments& arguments, const JobAnswer& job)
-      : rest_(UrlOfCluster(arguments.dir)), knew_job_(Knows(job)) {}
+      : rest_(UrlOfCluster(arguments.dir), arguments.allow_plaintext), knew_job_(Knows(job)) {}
 
   bool IsOfTheClusterOf(const JobAnswer& deleted) const {
     const absl::StatusOr<JobAnswer> seen = rest_.Job(deleted.id);

@@ -14,6 +14,7 @@
 #include "cli/train.h"
 #include "cli/train_run.h"
 #include "lib/base/exit_codes.h"
+#include "lib/base/printable.h"
 #include "lib/base/status.h"
 
 namespace muster::cli {
@@ -126,11 +127,10 @@ absl::StatusOr<bool> RunDemo(const DemoArguments& arguments, const ClusterMaker&
 
 int Demo(const DemoArguments& arguments, const ClusterMaker& make_cluster,
          const Terminal& terminal) {
-  Screen screen(terminal.out, terminal.is_terminal ? Screen::Kind::kTerminal : Screen::Kind::kPlain,
-                terminal.width);
+  Screen screen(terminal, /*json=*/false);
   const absl::StatusOr<bool> equal = RunDemo(arguments, make_cluster, screen);
   if (equal.ok()) return *equal ? 0 : 1;
-  terminal.err << "muster: " << equal.status().message() << std::endl;
+  terminal.err << "muster: " << PrintableLines(equal.status().message()) << std::endl;
   return ExitCodeOf(equal.status());
 }
 

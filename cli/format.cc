@@ -3,19 +3,15 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "nlohmann/json.hpp"
 
 namespace muster::cli {
-
-std::string Plural(int64_t n, absl::string_view one, absl::string_view many) {
-  return absl::StrCat(n, " ", n == 1 ? one : many);
-}
-
-std::string Plural(int64_t n, absl::string_view one) {
-  return Plural(n, one, absl::StrCat(one, "s"));
-}
 
 std::string HowLong(double seconds) {
   if (!std::isfinite(seconds) || seconds < 0) return "?";
@@ -68,14 +64,16 @@ std::string Join(const std::vector<std::string>& names) {
 }
 
 std::string ProgressLine(const Progress& p) {
-  std::string line = absl::StrCat("step ", p.step);
+  const int64_t done = p.step + 1;
+  std::string line = absl::StrCat("step ", done);
   if (p.steps > 0) absl::StrAppend(&line, " of ", p.steps);
   absl::StrAppend(&line, " · epoch ", p.epoch + 1);
   if (p.epochs > 0) absl::StrAppend(&line, " of ", p.epochs);
   absl::StrAppend(&line, " · loss ", Loss(p.loss));
   if (p.samples_per_second > 0)
     absl::StrAppend(&line, " · ", Rate(p.samples_per_second), " samples/s");
-  if (p.seconds_left >= 0) absl::StrAppend(&line, " · ", HowLong(p.seconds_left), " left");
+  if (p.seconds_left >= 0 && done != p.steps)
+    absl::StrAppend(&line, " · ", HowLong(p.seconds_left), " left");
   return line;
 }
 
@@ -90,14 +88,37 @@ std::string FitWidth(absl::string_view text, size_t width) {
   return std::string(text.substr(0, end));
 }
 
-std::string Headline(absl::string_view text) {
-  const size_t end = text.find('\n');
-  if (end == absl::string_view::npos) return std::string(text);
+namespace {
+
+// What a line of a log says, when it is an error; else nothing.
+std::string ErrorOfLine(absl::string_view line) {
+  if (absl::StartsWith(line, "{")) {
+    const auto object = nlohmann::json::parse(line.begin(), line.end(), nullptr, false);
+    const bool fits = object.is_object() && object.value("level", nlohmann::json()) == "error" &&
+                      object.contains("text") && object["text"].is_string();
+    return fits ? object["text"].get<std::string>() : "";
+  }
   constexpr absl::string_view kError = " error ";
-  const size_t error = text.find(kError, end);
-  if (error == absl::string_view::npos) return std::string(text.substr(0, end));
-  const absl::string_view said = text.substr(error + kError.size());
-  return absl::StrCat(text.substr(0, end), " ", said.substr(0, said.find('\n')));
+  const size_t error = line.find(kError);
+  if (error == absl::string_view::npos) return "";
+  absl::string_view said = line.substr(error + kError.size());
+  // Which program and which member it was stands before the log.
+  if (absl::ConsumePrefix(&said, "muster-"))
+    said.remove_prefix(std::min(said.find(' '), said.size() - 1) + 1);
+  const absl::string_view member = said.substr(0, said.find(' '));
+  const bool is_member = absl::StartsWith(member, "worker-") || absl::StartsWith(member, "server-");
+  if (is_member && said.size() > member.size()) said.remove_prefix(member.size() + 1);
+  return std::string(said);
+}
+
+}  // namespace
+
+std::string Headline(absl::string_view text) {
+  const std::vector<absl::string_view> lines = absl::StrSplit(text, '\n');
+  for (size_t i = 1; i < lines.size(); ++i)
+    if (const std::string error = ErrorOfLine(lines[i]); !error.empty())
+      return absl::StrCat(lines[0], " ", error);
+  return std::string(lines[0]);
 }
 
 std::string ShellWord(const std::string& text) {

@@ -6,12 +6,10 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "lib/base/plural.h"
 
 namespace muster::cli {
 
-std::string Plural(int64_t n, absl::string_view one,
-                   absl::string_view many);            // "1 step", "3 steps"
-std::string Plural(int64_t n, absl::string_view one);  // … with an s
 std::string HowLong(
     double seconds);  // "0.4 s", "42 s", "3:07 min", "2:03 h", "3 d 4 h"; "?" when not finite
 std::string Rate(
@@ -22,7 +20,7 @@ std::string Join(const std::vector<std::string>& names);  // "a", "a and b", "a,
 
 // The one line that `muster train` keeps up to date.
 struct Progress {
-  int64_t step = 0;    // completed
+  int64_t step = 0;    // the newest complete one, from 0
   int64_t steps = 0;   // of the job; 0: not known yet
   int64_t epoch = 0;   // from 0; people read it from 1
   int64_t epochs = 0;  // 0: the job is measured in steps

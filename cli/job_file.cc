@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "cli/json_text.h"
 #include "lib/base/status.h"
+#include "lib/base/whole_file.h"
 #include "lib/wire/job_codec.h"
 
 namespace muster::cli {
@@ -23,15 +24,10 @@ absl::Status Write(const std::string& path, const std::string& id, const JobSpec
   const nlohmann::ordered_json object = {{"id", id},
                                          {"training_hash", TrainingHash(spec.training)},
                                          {"spec", nlohmann::ordered_json::parse(ToJson(spec))}};
-  const std::string temporary = path + ".new";
-  std::ofstream out(temporary);
-  out << Text(object, 2) << "\n";
-  out.close();
-  std::error_code error;
-  if (out) fs::rename(temporary, path, error);
-  if (!out || error)
-    return absl::PermissionDeniedError(absl::StrCat(
-        "cannot write ", path, "; is the disk full? Give a --dir that this user may write"));
+  const absl::Status written = ReplaceFile(path, Text(object, 2) + "\n");
+  if (!written.ok())
+    return absl::PermissionDeniedError(
+        absl::StrCat("cannot write ", path, ": ", written.message(), "; or give another --dir"));
   return absl::OkStatus();
 }
 
@@ -69,7 +65,7 @@ absl::StatusOr<std::string> JobIdOf(const std::string& folder, const JobSpec& sp
 bool HasResult(const std::string& folder) { return fs::exists(folder + "/result.json"); }
 
 void KeepResult(const std::string& folder, const std::string& json) {
-  std::ofstream(folder + "/result.json") << json << "\n";
+  ReplaceFile(folder + "/result.json", json + "\n").IgnoreError();
 }
 
 std::string FreshFolder(const std::string& job_name) {

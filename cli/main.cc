@@ -2,6 +2,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -157,14 +158,19 @@ class AgentCluster final : public cli::Cluster {
   std::unique_ptr<agent::LocalCluster> local_;
 };
 
-cli::Terminal TerminalOfOurs() {
+size_t WidthOfTerminal() {
   winsize size{};
-  const bool is_terminal = isatty(STDOUT_FILENO) == 1;
-  const bool known = is_terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  const bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? size.ws_col : size_t{80};
+}
+
+cli::Terminal TerminalOfOurs() {
+  const char* term = std::getenv("TERM");
+  const bool is_dumb = term != nullptr && std::string(term) == "dumb";
   return {.out = std::cout,
           .err = std::cerr,
-          .is_terminal = is_terminal,
-          .width = known ? size.ws_col : size_t{80}};
+          .is_terminal = isatty(STDOUT_FILENO) == 1 && !is_dumb,
+          .width = WidthOfTerminal};
 }
 
 std::optional<bool> AskAtTerminal(const std::string& question) {
@@ -182,7 +188,7 @@ int Main(int argc, char** argv) {
     return *parsed.exit_code;
   }
   if (const auto* remote = std::get_if<cli::RemoteArguments>(&parsed.arguments))
-    return cli::Remote(*remote, std::cout, std::cerr, AskAtTerminal);
+    return cli::Remote(*remote, TerminalOfOurs(), AskAtTerminal);
   agent::BlockSignals();  // before the transport starts its threads
   const cli::Terminal terminal = TerminalOfOurs();
   const cli::ClusterMaker make_cluster = [&](const cli::ClusterOptions& options,

@@ -51,7 +51,7 @@ std::optional<Progress> ProgressTracker::Now() const {
   const double per_step = seconds / static_cast<double>(window_.size() - 1);
   if (steps_ > 0)
     progress.seconds_left =
-        per_step * static_cast<double>(std::max<int64_t>(0, steps_ - newest_->step));
+        per_step * static_cast<double>(std::max<int64_t>(0, steps_ - 1 - newest_->step));
   return progress;
 }
 

@@ -4,16 +4,20 @@
 #include <chrono>
 #include <cmath>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/time/time.h"
 #include "cli/cluster_folder.h"
 #include "cli/format.h"
 #include "cli/job_file.h"
 #include "cli/json_text.h"
 #include "cli/logs.h"
+#include "cli/progress.h"
 #include "cli/spec_file.h"
 #include "cli/train_run.h"
+#include "lib/base/clock.h"
 #include "lib/base/exit_codes.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
@@ -32,8 +36,26 @@ constexpr Duration kReconnectPause = std::chrono::seconds(1);
 // One answer about a job: for programs the job itself, for people a sentence.
 int Say(const RemoteArguments& arguments, const JobAnswer& job, const std::string& sentence,
         std::ostream& out) {
-  out << (arguments.json ? job.json : sentence) << std::endl;
+  out << (arguments.json ? job.json : PrintableLines(sentence)) << std::endl;
   return kExitDone;
+}
+
+// A job that is over stays so: whoever submits it again gets what whoever waited for it got.
+int SayOver(const RemoteArguments& arguments, const JobAnswer& job, std::ostream& out) {
+  Say(arguments, job,
+      absl::StrCat("job ", job.id, " is ", job.state,
+                   " already, and nothing is begun anew; to train again, submit it under another "
+                   "--id"),
+      out);
+  return static_cast<int>(job.exit_code);
+}
+
+int SayTaken(const RemoteArguments& arguments, const JobAnswer& job, std::ostream& out) {
+  if (IsOver(job)) return SayOver(arguments, job, out);
+  return Say(arguments, job,
+             absl::StrCat("job ", job.id, " is ", job.state, "; follow it with: muster watch ",
+                          job.id, " --to ", arguments.to),
+             out);
 }
 
 absl::StatusOr<int> Submit(const RemoteArguments& arguments, const RestClient& rest,
@@ -41,10 +63,24 @@ absl::StatusOr<int> Submit(const RemoteArguments& arguments, const RestClient& r
   MUSTER_ASSIGN_OR_RETURN(const JobSpec spec, ReadSpec(arguments.spec, arguments.settings));
   const std::string id = arguments.job.empty() ? NewJobId(spec.runtime.name) : arguments.job;
   MUSTER_ASSIGN_OR_RETURN(const JobAnswer job, rest.Submit(id, ToJson(spec)));
-  return Say(arguments, job,
-             absl::StrCat("job ", job.id, " is ", job.state, "; follow it with: muster watch ",
-                          job.id, " --to ", arguments.to),
-             out);
+  if (!arguments.json && !IsOver(job))
+    for (const std::string& note : NotesOn(spec)) out << "note: " << note << std::endl;
+  return SayTaken(arguments, job, out);
+}
+
+// The job as it is known there, submitted once more, from its newest checkpoint.
+absl::StatusOr<int> Resume(const RemoteArguments& arguments, const RestClient& rest,
+                           std::ostream& out) {
+  MUSTER_ASSIGN_OR_RETURN(const JobAnswer before, rest.Job(arguments.job));
+  if (!IsOver(before))
+    return Say(arguments, before,
+               absl::StrCat("job ", before.id, " is ", before.state,
+                            ": it goes on already, and nothing is changed"),
+               out);
+  MUSTER_ASSIGN_OR_RETURN(JobSpec spec, ParseJobJson(before.spec, "the job's specification"));
+  spec.runtime.resume = {};
+  MUSTER_ASSIGN_OR_RETURN(const JobAnswer job, rest.Submit(before.id, ToJson(spec)));
+  return SayTaken(arguments, job, out);
 }
 
 // Page by page, so that any number of jobs needs the memory of one page.
@@ -73,52 +109,89 @@ absl::StatusOr<int> Status(const RemoteArguments& arguments, const RestClient& r
   return 0;
 }
 
-void ShowEvent(const RemoteArguments& arguments, const EventAnswer& event, std::ostream& out) {
-  if (arguments.json) {
-    nlohmann::ordered_json object = {{"event", event.name}};
-    object.update(nlohmann::ordered_json::parse(event.json));
-    out << Text(object) << std::endl;
-  } else if (event.name != "step" && event.name != "fingerprint" && !event.text.empty()) {
-    out << PrintableLines(event.text) << std::endl;
-  }
-}
+// What `muster watch` shows: the line that `muster train` shows, too, and events above it.
+class Watcher {
+ public:
+  Watcher(const RemoteArguments& arguments, const RestClient& rest, const Terminal& terminal)
+      : job_(arguments.job), rest_(rest), out_(terminal.out), screen_(terminal, arguments.json) {}
 
-// With --json the last line is the job itself: events of an earlier term of the coordinator are not
-// kept, its "done" neither.
-int ShowEnd(const RemoteArguments& arguments, const JobAnswer& job, std::ostream& out) {
-  if (arguments.json) {
+  absl::StatusOr<int> Run() {
+    absl::StatusOr<int> code = Follow();
+    screen_.Finish();
+    return code;
+  }
+
+ private:
+  // The job is looked at before each stream: one that is over may send no event any more.
+  absl::StatusOr<int> Follow() {
+    MUSTER_RETURN_IF_ERROR(rest_.Job(job_).status());
+    int failures = 0;
+    while (true) {
+      const absl::StatusOr<JobAnswer> now = rest_.Job(job_);
+      if (now.ok() && IsOver(*now)) return ShowEnd(*now);
+      if (now.ok()) tracker_.SetTotals(now->steps, now->epochs);
+      const absl::Status followed = rest_.Follow(job_, last_id_, [&](const EventAnswer& event) {
+        last_id_ = event.id;
+        failures = 0;
+        Show(event);
+        return event.name != "done";
+      });
+      if (followed.ok()) continue;
+      if (!IsPassing(followed)) return followed;
+      if (++failures > kReconnects)
+        return absl::UnavailableError("the coordinator does not answer any more");
+      std::this_thread::sleep_for(kReconnectPause);
+    }
+  }
+
+  void Show(const EventAnswer& event) {
+    if (screen_.json()) {
+      nlohmann::ordered_json object = {{"event", event.name}};
+      object.update(nlohmann::ordered_json::parse(event.json));
+      screen_.Emit(Text(object));
+    } else if (event.name == "step") {
+      ShowStep(event);
+    } else if (event.name != "fingerprint" && !event.text.empty()) {
+      screen_.Say(event.text);
+    }
+  }
+
+  // Events that are kept come all at once: their own times say how fast the steps were.
+  void ShowStep(const EventAnswer& event) {
+    if (!std::exchange(has_totals_, true)) {
+      const absl::StatusOr<JobAnswer> job = rest_.Job(job_);
+      if (job.ok()) tracker_.SetTotals(job->steps, job->epochs);
+    }
+    absl::Time at;
+    if (!absl::ParseTime(absl::RFC3339_full, event.time, &at, nullptr)) return;
+    const bool is_news = tracker_.OnStep({.member = "",
+                                          .step = event.step,
+                                          .epoch = event.epoch,
+                                          .loss = event.loss,
+                                          .samples = event.samples},
+                                         Time(absl::ToChronoNanoseconds(at - absl::UnixEpoch())));
+    if (is_news) screen_.ShowProgress(*tracker_.Now(), RealClock().Now());
+  }
+
+  // With --json the last line is the job itself: events of an earlier term of the coordinator are
+  // not kept, its "done" neither.
+  int ShowEnd(const JobAnswer& job) {
+    screen_.Finish();
     nlohmann::ordered_json object = {{"event", "job"}};
     object.update(nlohmann::ordered_json::parse(job.json));
-    out << Text(object) << std::endl;
-  } else {
-    out << JobText(job) << std::flush;
+    screen_.Emit(Text(object));
+    if (!screen_.json()) out_ << JobText(job) << std::flush;
+    return static_cast<int>(job.exit_code);
   }
-  return static_cast<int>(job.exit_code);
-}
 
-// The job is looked at before each stream: one that is over may send no event any more.
-absl::StatusOr<int> Watch(const RemoteArguments& arguments, const RestClient& rest,
-                          std::ostream& out) {
-  MUSTER_RETURN_IF_ERROR(rest.Job(arguments.job).status());
-  std::string last_id;
-  int failures = 0;
-  while (true) {
-    const absl::StatusOr<JobAnswer> now = rest.Job(arguments.job);
-    if (now.ok() && IsOver(*now)) return ShowEnd(arguments, *now, out);
-    const absl::Status followed =
-        rest.Follow(arguments.job, last_id, [&](const EventAnswer& event) {
-          last_id = event.id;
-          failures = 0;
-          ShowEvent(arguments, event, out);
-          return event.name != "done";
-        });
-    if (followed.ok()) continue;
-    if (!IsPassing(followed)) return followed;
-    if (++failures > kReconnects)
-      return absl::UnavailableError("the coordinator does not answer any more");
-    std::this_thread::sleep_for(kReconnectPause);
-  }
-}
+  const std::string job_;
+  const RestClient& rest_;
+  std::ostream& out_;
+  Screen screen_;
+  ProgressTracker tracker_;
+  std::string last_id_;
+  bool has_totals_ = false;  // since the first step: then they are known
+};
 
 absl::StatusOr<int> Stop(const RemoteArguments& arguments, const RestClient& rest,
                          std::ostream& out) {
@@ -127,11 +200,11 @@ absl::StatusOr<int> Stop(const RemoteArguments& arguments, const RestClient& res
   const std::string sentence =
       was_over
           ? absl::StrCat("job ", job.id, " is ", job.state, " already; there is nothing to stop")
-      : IsOver(job) ? absl::StrCat("job ", job.id, " is stopped; the same job submitted with --id ",
-                                   job.id, " goes on")
+      : IsOver(job) ? absl::StrCat("job ", job.id, " is stopped; it goes on with: muster resume ",
+                                   job.id, " --to ", arguments.to)
                     : absl::StrCat("job ", job.id,
-                                   " stops after a checkpoint; the same job submitted with --id ",
-                                   job.id, " goes on then");
+                                   " stops after a checkpoint; it goes on with: muster resume ",
+                                   job.id, " --to ", arguments.to);
   return Say(arguments, job, sentence, out);
 }
 
@@ -162,16 +235,18 @@ absl::StatusOr<int> Audit(const RemoteArguments& arguments, const RestClient& re
   return proven ? kExitDone : kExitBadData;
 }
 
-absl::StatusOr<int> Run(const RemoteArguments& arguments, const RestClient& rest, std::ostream& out,
-                        const Asker& ask) {
+absl::StatusOr<int> Run(const RemoteArguments& arguments, const RestClient& rest,
+                        const Terminal& terminal, const Asker& ask) {
   const bool names_a_job = arguments.command != Command::kList &&
                            !(arguments.command == Command::kSubmit && arguments.job.empty());
   if (names_a_job) MUSTER_RETURN_IF_ERROR(CheckJobId(arguments.job));
+  std::ostream& out = terminal.out;
   switch (arguments.command) {
     case Command::kSubmit: return Submit(arguments, rest, out);
     case Command::kStatus: return Status(arguments, rest, out);
-    case Command::kWatch: return Watch(arguments, rest, out);
+    case Command::kWatch: return Watcher(arguments, rest, terminal).Run();
     case Command::kStop: return Stop(arguments, rest, out);
+    case Command::kResume: return Resume(arguments, rest, out);
     case Command::kCancel: return Cancel(arguments, rest, out);
     case Command::kDelete: return Delete(arguments, rest, ask, out);
     case Command::kLogs: return Logs(arguments, rest, out);
@@ -184,11 +259,12 @@ absl::StatusOr<int> Run(const RemoteArguments& arguments, const RestClient& rest
 
 }  // namespace
 
-int Remote(const RemoteArguments& arguments, std::ostream& out, std::ostream& err,
-           const Asker& ask) {
-  const absl::StatusOr<int> code = Run(arguments, RestClient(arguments.to), out, ask);
+int Remote(const RemoteArguments& arguments, const Terminal& terminal, const Asker& ask) {
+  const RestClient rest(arguments.to, arguments.allow_plaintext);
+  const absl::StatusOr<int> code = Run(arguments, rest, terminal, ask);
   if (code.ok()) return *code;
-  err << "muster: " << code.status().message() << std::endl;
+  std::ostream& err = terminal.err;
+  err << "muster: " << PrintableLines(code.status().message()) << std::endl;
   if (http::NobodyListens(code.status()))
     err << "Does a cluster run there? muster up starts one, and --to says where it is."
         << std::endl;
@@ -230,28 +306,47 @@ std::string JobTable(const std::vector<JobAnswer>& jobs, bool with_head) {
   return text;
 }
 
+namespace {
+
+// Some reasons say no more than the state, others quote a log.
+std::string ReasonText(const JobAnswer& job) {
+  const std::string reason = Headline(job.reason);
+  return reason.empty() || reason == job.state ? "" : absl::StrCat(": ", Printable(reason));
+}
+
+// What people ask first.
+std::string ProgressText(const JobAnswer& job) {
+  std::string text =
+      absl::StrCat("  step ", StepText(job), EpochText(job), ", loss ", Loss(job.loss));
+  if (job.seconds_left >= 0) absl::StrAppend(&text, ", ", HowLong(job.seconds_left), " left");
+  return absl::StrCat(text, "\n  ", Plural(job.samples, "sample"), " in ", HowLong(job.seconds),
+                      "\n");
+}
+
+std::string MemberText(const MemberAnswer& member) {
+  std::string text =
+      absl::StrCat("  ", Printable(member.name), " on ", Printable(member.node), ": ",
+                   Printable(member.state), ", ", Plural(member.lanes, "lane"));
+  if (!member.phase.empty()) absl::StrAppend(&text, ", ", Printable(member.phase));
+  return text + "\n";
+}
+
+}  // namespace
+
 std::string JobText(const JobAnswer& job) {
-  std::string text = absl::StrCat("job ", job.id, " is ", job.state);
-  if (!job.reason.empty()) absl::StrAppend(&text, ": ", PrintableLines(job.reason));
-  absl::StrAppend(&text, "\n  step ", StepText(job), EpochText(job), ", ",
-                  Plural(job.samples, "sample"), ", loss ", Loss(job.loss), ", ",
-                  HowLong(job.seconds), "\n");
-  absl::StrAppend(&text, "  view ", job.view, ", lineage ", job.lineage, "; ",
+  std::string text =
+      absl::StrCat("job ", job.id, " is ", job.state, ReasonText(job), "\n", ProgressText(job));
+  if (job.checkpoint_step >= 0)
+    absl::StrAppend(&text, "  newest checkpoint: step ", job.checkpoint_step, "\n");
+  if (!job.digest.empty()) absl::StrAppend(&text, "  digest ", job.digest, "\n");
+  absl::StrAppend(&text, "  inside: view ", job.view, ", lineage ", job.lineage, "; ",
                   Plural(job.recoveries, "recovery", "recoveries"), ", ",
                   Plural(job.rewinds, "rewind"), ", ", Plural(job.lanes_recomputed, "lane"),
                   " computed again\n");
-  if (job.checkpoint_step >= 0)
-    absl::StrAppend(&text, "  newest checkpoint: step ", job.checkpoint_step, "\n");
   if (!job.fingerprint.empty())
     absl::StrAppend(&text, "  fingerprint ", job.fingerprint, " after step ", job.fingerprint_step,
                     "\n");
-  if (!job.digest.empty()) absl::StrAppend(&text, "  digest ", job.digest, "\n");
-  for (const MemberAnswer& member : job.members) {
-    absl::StrAppend(&text, "  ", Printable(member.name), " on ", Printable(member.node), ": ",
-                    member.state, ", ", Plural(member.lanes, "lane"));
-    if (!member.phase.empty()) absl::StrAppend(&text, ", ", Printable(member.phase));
-    text += "\n";
-  }
+  for (const MemberAnswer& member : job.members) text += MemberText(member);
   return text;
 }
 

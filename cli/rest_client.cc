@@ -89,14 +89,17 @@ JobAnswer StatusFrom(const Json& object) {
   Read(object, "rewinds", job.rewinds);
   Read(object, "lanes_recomputed", job.lanes_recomputed);
   Read(object, "seconds", job.seconds);
+  Read(object, "seconds_left", job.seconds_left);
   Read(object, "checkpoint_step", job.checkpoint_step);
   if (const auto members = object.find("members"); members != object.end() && members->is_array())
     for (const Json& member : *members)
       if (member.is_object()) job.members.push_back(MemberFrom(member));
   if (const auto list = object.find("checkpoints"); list != object.end() && list->is_array())
     job.checkpoints = static_cast<int64_t>(list->size());
-  if (const auto spec = object.find("spec"); spec != object.end() && spec->is_object())
+  if (const auto spec = object.find("spec"); spec != object.end() && spec->is_object()) {
     ReadProcesses(*spec, job);
+    job.spec = Text(*spec);
+  }
   job.json = Text(object);
   return job;
 }
@@ -134,6 +137,11 @@ absl::StatusOr<EventAnswer> ParseEventAnswer(const std::string& name, const std:
   EventAnswer event{.name = name, .json = json};
   Read(object, "text", event.text);
   Read(object, "step", event.step);
+  Read(object, "epoch", event.epoch);
+  Read(object, "samples", event.samples);
+  Read(object, "time", event.time);
+  event.loss = std::numeric_limits<double>::quiet_NaN();
+  Read(object, "loss", event.loss);
   Read(object, "value", event.value);
   return event;
 }
@@ -156,14 +164,16 @@ absl::StatusOr<FingerprintPage> ParseFingerprints(const std::string& json) {
 }
 
 absl::StatusOr<std::string> RestClient::Get(const std::string& path) const {
-  MUSTER_ASSIGN_OR_RETURN(const http::Response response, http::Get(url_ + path));
+  MUSTER_ASSIGN_OR_RETURN(const http::Response response,
+                          http::Get(url_ + path, {.credentials = credentials_}));
   MUSTER_RETURN_IF_ERROR(http::StatusFromResponse(response));
   return response.body;
 }
 
 absl::StatusOr<std::string> RestClient::Post(const std::string& path,
                                              const std::string& body) const {
-  MUSTER_ASSIGN_OR_RETURN(const http::Response response, http::Post(url_ + path, body));
+  MUSTER_ASSIGN_OR_RETURN(const http::Response response,
+                          http::Post(url_ + path, body, {.credentials = credentials_}));
   MUSTER_RETURN_IF_ERROR(http::StatusFromResponse(response));
   return response.body;
 }
@@ -196,7 +206,8 @@ absl::StatusOr<JobAnswer> RestClient::Stop(const std::string& id) const {
 }
 
 absl::StatusOr<JobAnswer> RestClient::Delete(const std::string& id) const {
-  MUSTER_ASSIGN_OR_RETURN(const http::Response response, http::Delete(url_ + PathOf(id)));
+  MUSTER_ASSIGN_OR_RETURN(const http::Response response,
+                          http::Delete(url_ + PathOf(id), {.credentials = credentials_}));
   MUSTER_RETURN_IF_ERROR(http::StatusFromResponse(response));
   return ParseJobAnswer(response.body);
 }
@@ -232,7 +243,7 @@ absl::Status RestClient::Follow(const std::string& id, const std::string& last_i
                               event->id = raw.id;
                               return on_event(*event);
                             },
-                            {.last_event_id = last_id});
+                            {.last_event_id = last_id, .credentials = credentials_});
 }
 
 }  // namespace muster::cli

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "lib/base/credentials.h"
 
 namespace muster::cli {
 
@@ -37,7 +38,8 @@ struct JobAnswer {
   double loss = 0;  // not a number before the first step
   std::string digest;
   int64_t digest_step = -1;
-  int64_t exit_code = 1;  // of a program that waited for its end; set once it is over
+  double seconds_left = -1;  // negative: not known
+  int64_t exit_code = 1;     // of a program that waited for its end; set once it is over
   std::string fingerprint;
   int64_t fingerprint_step = -1;
   int64_t workers = 0;
@@ -53,6 +55,7 @@ struct JobAnswer {
   std::vector<MemberAnswer> members;
   int64_t most_workers = 0;  // that the job asks for; their names are worker-0, worker-1, …
   int64_t servers = 0;
+  std::string spec;  // as JSON
   std::string json;  // as it came
 };
 
@@ -83,6 +86,10 @@ struct EventAnswer {
   std::string name;
   std::string text;   // a sentence for people; may be empty
   int64_t step = -1;  // where the event has one
+  int64_t epoch = 0;  // of a step, as the three below
+  int64_t samples = 0;
+  double loss = 0;    // not a number: it has none
+  std::string time;   // "2026-11-21T10:11:20.096Z"
   std::string value;  // of a fingerprint
   std::string json;
 };
@@ -98,7 +105,9 @@ bool IsPassing(const absl::Status& error);
 // Errors are those of the server (their message names the field) or of lib/http/client.h.
 class RestClient {
  public:
-  explicit RestClient(std::string url) : url_(std::move(url)) {}
+  // `allow_plaintext`: networks (CIDR) beyond loopback in which the coordinator may be.
+  explicit RestClient(std::string url, std::vector<std::string> allow_plaintext = {})
+      : url_(std::move(url)), credentials_{.allow_plaintext = std::move(allow_plaintext)} {}
 
   absl::StatusOr<JobAnswer> Submit(const std::string& id, const std::string& spec_json) const;
   // One page of the jobs in that state (empty: in any).
@@ -125,6 +134,7 @@ class RestClient {
   absl::StatusOr<std::string> Post(const std::string& path, const std::string& body) const;
 
   std::string url_;
+  Credentials credentials_;
 };
 
 }  // namespace muster::cli

@@ -1,5 +1,7 @@
 #include "cli/screen.h"
 
+#include "lib/base/printable.h"
+
 namespace muster::cli {
 namespace {
 
@@ -10,14 +12,22 @@ constexpr Duration kPrint = std::chrono::seconds(5);
 
 void Screen::ShowProgress(const Progress& progress, Time now) {
   if (kind_ == Kind::kJson) return;
-  if (last_ && now - *last_ < (kind_ == Kind::kTerminal ? kRedraw : kPrint)) return;
+  waiting_ = progress;
+  const bool is_last = progress.steps > 0 && progress.step + 1 >= progress.steps;
+  const Duration pause = kind_ == Kind::kTerminal ? kRedraw : kPrint;
+  if (!is_last && last_ && now - *last_ < pause) return;
   last_ = now;
+  Draw(progress);
+}
+
+void Screen::Draw(const Progress& progress) {
   const std::string text = ProgressLine(progress);
+  waiting_.reset();
   if (kind_ == Kind::kPlain) {
     out_ << text << std::endl;
     return;
   }
-  line_ = FitWidth(text, width_);
+  line_ = FitWidth(text, width_());
   out_ << "\r\x1b[K" << line_ << std::flush;
 }
 
@@ -28,10 +38,12 @@ void Screen::EraseLine() {
 void Screen::Say(absl::string_view text) {
   if (kind_ == Kind::kJson) return;
   EraseLine();
-  out_ << text << "\n" << line_ << std::flush;
+  line_ = FitWidth(line_, width_());
+  out_ << PrintableLines(text) << "\n" << line_ << std::flush;
 }
 
 void Screen::Finish() {
+  if (waiting_) Draw(*waiting_);
   if (!line_.empty()) out_ << "\n" << std::flush;
   line_.clear();
 }

@@ -1,39 +1,61 @@
 // What `muster train` shows: one progress line that is kept up to date, and events above it. On a
 // terminal the line is redrawn in place; elsewhere it is printed every few seconds. As JSON: one
-// object per event on the output and nothing else. One thread.
+// object per event on the output and nothing else. Text that could steer a terminal is made
+// harmless. One thread.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <ostream>
 #include <string>
+#include <utility>
 
 #include "cli/format.h"
 #include "lib/base/time.h"
 
 namespace muster::cli {
 
+// Where to print, and how.
+struct Terminal {
+  std::ostream& out;
+  std::ostream& err;
+  bool is_terminal = false;  // of `out`, and one that can move its cursor
+  // Asked at each drawing: windows change their size.
+  std::function<size_t()> width = [] { return size_t{80}; };
+};
+
 class Screen {
  public:
   enum class Kind { kTerminal, kPlain, kJson };
-  Screen(std::ostream& out, Kind kind, size_t width) : out_(out), kind_(kind), width_(width) {}
+  Screen(std::ostream& out, Kind kind, std::function<size_t()> width)
+      : out_(out), kind_(kind), width_(std::move(width)) {}
+  Screen(const Terminal& terminal, bool json)
+      : Screen(terminal.out,
+               json                   ? Kind::kJson
+               : terminal.is_terminal ? Kind::kTerminal
+                                      : Kind::kPlain,
+               terminal.width) {}
 
+  // Not each time, but always at the last step.
   void ShowProgress(const Progress& progress, Time now);
   // A sentence for people; not shown as JSON.
   void Say(absl::string_view text);
   // An object for programs; shown only as JSON.
   void Emit(const std::string& json);
-  // Leaves the progress line as it is; what follows stands below it.
+  // Shows the newest progress and leaves it; what follows stands below it.
   void Finish();
   bool json() const { return kind_ == Kind::kJson; }
 
  private:
+  void Draw(const Progress& progress);
   void EraseLine();
 
   std::ostream& out_;
   const Kind kind_;
-  const size_t width_;
-  std::string line_;          // the progress line as it stands on the terminal
-  std::optional<Time> last_;  // of the last progress line shown
+  const std::function<size_t()> width_;
+  std::string line_;                 // the progress line as it stands on the terminal
+  std::optional<Time> last_;         // of the last progress line shown
+  std::optional<Progress> waiting_;  // newer than that
 };
 
 }  // namespace muster::cli

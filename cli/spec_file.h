@@ -16,8 +16,12 @@ inline constexpr size_t kMostTextBytes = size_t{1} << 20;
 absl::StatusOr<std::string> ReadTextFile(const std::string& path);
 
 // YAML or JSON (which is YAML too), with settings applied and the numbers of processes replaced
-// where given; complete and valid.
+// where given, and with relative data.paths taken from the current directory; complete and valid.
 absl::StatusOr<JobSpec> ReadSpec(const std::string& path, const std::vector<std::string>& settings,
                                  std::optional<int> workers = {}, std::optional<int> servers = {});
+
+// What is allowed but hardly meant, a sentence each: workers without a lane, lanes without a
+// sample, a warm-up that never ends.
+std::vector<std::string> NotesOn(const JobSpec& spec);
 
 }  // namespace muster::cli

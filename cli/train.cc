@@ -44,7 +44,7 @@ std::string CommandToGoOn(const TrainArguments& arguments, const Resume& resume,
 
 void SayResult(const JobResult& result, Screen& screen, std::ostream& err) {
   if (!result.error.ok()) {
-    err << "muster: " << result.error.message() << std::endl;
+    err << "muster: " << PrintableLines(result.error.message()) << std::endl;
     return;
   }
   screen.Say(ResultText(result));
@@ -56,10 +56,7 @@ void SayResult(const JobResult& result, Screen& screen, std::ostream& err) {
 
 int Train(const TrainArguments& arguments, const ClusterMaker& make_cluster,
           const Terminal& terminal) {
-  const Screen::Kind kind = arguments.json         ? Screen::Kind::kJson
-                            : terminal.is_terminal ? Screen::Kind::kTerminal
-                                                   : Screen::Kind::kPlain;
-  Screen screen(terminal.out, kind, terminal.width);
+  Screen screen(terminal, arguments.json);
   const absl::StatusOr<JobRequest> request = RequestFrom(arguments);
   const JobResult result =
       request.ok() ? RunJob(*request, make_cluster, screen) : FailedResult(request.status());
@@ -115,7 +112,7 @@ class UpRun {
     if (stopping_) return;
     Say(exit.job.empty() ? exit.text : absl::StrCat("job ", exit.job, ": ", exit.text));
     if (!exit.given_up || !exit.is_coordinator) return;
-    Say(PrintableLines(exit.last_lines));
+    Say(exit.last_lines);
     const bool named = exit.code == kExitBadConfiguration || exit.code == kExitBadData;
     code_ = named ? exit.code : kExitFailed;
     Stop();
@@ -145,7 +142,7 @@ class UpRun {
     cluster_->Stop();
   }
 
-  void Say(const std::string& text) { terminal_.out << text << std::endl; }
+  void Say(const std::string& text) { terminal_.out << PrintableLines(text) << std::endl; }
 
   const Terminal& terminal_;
   std::unique_ptr<Cluster> cluster_;
@@ -158,7 +155,7 @@ class UpRun {
 int Up(const UpArguments& arguments, const ClusterMaker& make_cluster, const Terminal& terminal) {
   const absl::StatusOr<int> code = UpRun(terminal).Run(arguments, make_cluster);
   if (code.ok()) return *code;
-  terminal.err << "muster: " << code.status().message() << std::endl;
+  terminal.err << "muster: " << PrintableLines(code.status().message()) << std::endl;
   return ExitCodeOf(code.status());
 }
 

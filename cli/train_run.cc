@@ -11,6 +11,8 @@
 #include "cli/cluster_folder.h"
 #include "cli/job_file.h"
 #include "cli/json_text.h"
+#include "cli/spec_file.h"
+#include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/wire/job_codec.h"
 
@@ -59,6 +61,8 @@ class TrainRun {
     const std::string& id = result_.job.id;
     screen_.Say(absl::StrCat("job ", id, " in ", result_.folder));
     EmitStart(id);
+    for (const std::string& note : NotesOn(request_.spec))
+      ShowEvent("note", absl::StrCat("note: ", note), Json::object());
     began_ = Now();
     cluster_->Start();
     follower_ = std::make_unique<Follower>(
@@ -115,7 +119,9 @@ class TrainRun {
     if (!exit.given_up) return;
     // The coordinator hears of members and decides; of its own end nobody hears but us.
     if (exit.is_coordinator) return GiveUp(CoordinatorError(exit));
-    if (!exit.last_lines.empty()) screen_.Say(LastLines(exit));
+    // Where the process says what is wrong, that is why the job ends, and is said then.
+    if (exit.last_lines.empty() || (exit.signal == 0 && EndsItsJob(exit.code))) return;
+    if (!std::exchange(told_last_lines_, true)) screen_.Say(LastLines(exit));
   }
 
   void TellExit(const ProcessExit& exit) {
@@ -144,7 +150,8 @@ class TrainRun {
       ShowEvent(
           "failpoint", absl::StrCat(report.process, " has come to its failpoint"),
           {{"process", report.process}, {"point", Json::parse(report.json).value("point", "")}});
-    if (report.event == "sample" && !report.text.empty()) result_.sample = report.text;
+    if (report.event == "sample" && !report.text.empty())
+      result_.sample = PrintableLines(report.text);
     if (!report.step || !tracker_.OnStep(*report.step, Now())) return;
     if (coordinator_down_) ++result_.steps_without_coordinator;
     if (const auto progress = tracker_.Now()) {
@@ -175,7 +182,20 @@ class TrainRun {
     if (job.steps > 0) cluster_->JobEndsAfter(job.id, job.steps - 1);
     if (std::exchange(accepted_, true)) return;
     if (IsOver(job)) return OnOverAlready(job);
-    if (job.step > 0) screen_.Say(absl::StrCat("the job goes on after ", Plural(job.step, "step")));
+    if (job.step > 0) screen_.Say(WhereItGoesOn(job));
+  }
+
+  // All members are new: of what the ledger has, only a checkpoint still lives.
+  std::string WhereItGoesOn(const JobAnswer& job) const {
+    const Resume& resume = request_.spec.runtime.resume;
+    const int64_t from = resume.kind == ResumeKind::kStep    ? resume.step
+                         : resume.kind == ResumeKind::kNever ? 0
+                                                             : job.checkpoint_step;
+    if (from > 0) return absl::StrCat("the job goes on after ", Plural(from, "step"));
+    return absl::StrCat("the job begins anew",
+                        resume.kind == ResumeKind::kNever ? "" : ": it has no checkpoint yet",
+                        "; the first ", Plural(job.step, "step"), job.step == 1 ? " is" : " are",
+                        " done again");
   }
 
   void OnOverAlready(const JobAnswer& job) {
@@ -202,9 +222,10 @@ class TrainRun {
       follower_->AskCancel();
     // Steps come faster through the report pipes, which show them.
     if (event.name == "step") return;
-    // Fingerprints are for programs. Where the text quotes a log, its lines were shown when the
-    // process ended.
-    if (event.name != "fingerprint" && !event.text.empty()) screen_.Say(Headline(event.text));
+    const bool is_told_below = event.name == "done";  // with the result
+    // Of a log that the text quotes, the lines were shown when the process ended.
+    if (event.name != "fingerprint" && !event.text.empty() && !is_told_below)
+      screen_.Say(Headline(event.text));
     if (screen_.json()) {
       Json object = {{"event", event.name}};
       object.update(Json::parse(event.json));
@@ -296,6 +317,7 @@ class TrainRun {
   absl::Status error_;
   bool result_is_kept_ = false;  // of an earlier run, in which the job has ended
   bool accepted_ = false;
+  bool told_last_lines_ = false;  // of a process that fails again and again; others fail likewise
   bool coordinator_down_ = true;
   bool interrupted_ = false;
   bool over_ = false;
@@ -338,6 +360,7 @@ std::string ResultJson(const JobResult& result) {
                     {"recoveries", job.recoveries},
                     {"rewinds", job.rewinds},
                     {"lanes_recomputed", job.lanes_recomputed},
+                    {"sample", result.sample},
                     {"folder", result.folder},
                     {"exit_code", result.exit_code}}));
 }
@@ -349,7 +372,8 @@ std::string ResultText(const JobResult& result) {
                    Plural(job.step, "step"), ", ", Plural(job.samples, "sample"), ", ",
                    Plural(job.workers, "worker"), "\n");
   // What follows the first line was shown as an event.
-  if (!job.reason.empty()) absl::StrAppend(&text, "  reason       ", Headline(job.reason), "\n");
+  if (!job.reason.empty() && job.reason != job.state)
+    absl::StrAppend(&text, "  reason       ", Headline(job.reason), "\n");
   if (std::isfinite(job.loss)) {
     const std::string before =
         result.first_loss ? absl::StrCat(Loss(*result.first_loss), " at first, ") : "";

@@ -41,7 +41,7 @@ struct JobResult {
   std::optional<double> first_loss;
   double seconds = 0;           // from the start of the cluster to the end of the job
   int exit_code = kExitFailed;  // of `muster train`
-  std::string sample;           // text that the trained model made; empty: its task makes none
+  std::string sample;           // text that the trained model made, fit for a terminal; empty: none
   std::string folder;
   // When a process was lost, a view changed or the coordinator came back.
   int64_t last_disturbed_step = 0;

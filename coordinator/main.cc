@@ -8,14 +8,15 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "coordinator/runtime/checkpoint_root.h"
 #include "coordinator/runtime/driver.h"
 #include "coordinator/runtime/journal.h"
 #include "coordinator/runtime/self_probe.h"
@@ -29,6 +30,7 @@
 #include "lib/base/lease.h"
 #include "lib/base/status.h"
 #include "lib/base/version.h"
+#include "lib/base/whole_file.h"
 #include "lib/http/server.h"
 #include "lib/launch/log_flags.h"
 #include "lib/log/log.h"
@@ -92,14 +94,12 @@ void Define(CLI::App& app, Arguments& arguments) {
 }
 
 absl::Status MakeDirectory(const char* flag, const std::string& path) {
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (!error && access(path.c_str(), W_OK | X_OK) != 0)
-    error.assign(errno, std::generic_category());
-  if (!error) return absl::OkStatus();
+  absl::Status made = MakeDirectories(path);
+  if (made.ok() && access(path.c_str(), W_OK | X_OK) != 0) made = FileError(errno, "write", path);
+  if (made.ok()) return made;
   const std::string text =
-      absl::StrCat(flag, ": ", path, " cannot be written (", error.message(), ")");
-  if (error == std::errc::no_space_on_device || error.value() == EDQUOT)
+      absl::StrCat(flag, ": ", path, " cannot be written (", made.message(), ")");
+  if (absl::IsResourceExhausted(made))
     return absl::ResourceExhaustedError(absl::StrCat(text, "; free some space"));
   return absl::PermissionDeniedError(
       absl::StrCat(text, "; name a directory that this user may write"));
@@ -119,14 +119,15 @@ absl::Status CannotListen(const char* flag, const absl::Status& why, bool jobs_w
 }
 
 absl::StatusOr<std::unique_ptr<Journal>> OpenJournal(const std::string& dir) {
-  auto kv = OpenRocks(dir + "/journal", JournalFamilies());
+  const std::string store = dir + "/journal";
+  auto kv = OpenRocks(store, JournalFamilies());
   if (absl::IsAlreadyExists(kv.status()))
     return absl::AlreadyExistsError(
         absl::StrCat("--dir: ", dir,
                      " is in use by another coordinator; stop that one, or name "
                      "another directory"));
   MUSTER_RETURN_IF_ERROR(Prefix(absl::StrCat("--dir ", dir), kv.status()));
-  auto journal = Journal::Open(*std::move(kv));
+  auto journal = Journal::Open(*std::move(kv), MarksOf(store) + "/term");
   if (!journal.ok()) return Prefix(absl::StrCat("--dir ", dir), journal.status());
   return journal;
 }
@@ -150,6 +151,8 @@ class Program {
     if (driver_ != nullptr) driver_->Stop();
   }
 
+  absl::Status Healthy() const { return driver_->Healthy(); }
+
   absl::Status Start() {
     for (const std::string& point : arguments_.fail_at)
       MUSTER_RETURN_IF_ERROR(failpoints_.Arm(point));
@@ -168,8 +171,13 @@ class Program {
     LogInfo("cluster %s, term %d, %d jobs", journal_->cluster(), journal_->term().value(),
             recovered->jobs.size());
     jobs_wait_ = HasUnfinishedJobs(*recovered);
+    auto root = CheckpointRoot::Take(checkpoints, journal_->cluster());
+    MUSTER_RETURN_IF_ERROR(Prefix("--checkpoint-dir", root.status()));
+    checkpoint_root_.emplace(*std::move(root));
     DriverOptions options{.checkpoint_root = checkpoints,
-                          .pass = [this](absl::string_view point) { failpoints_.Pass(point); }};
+                          .pass = [this](absl::string_view point) { failpoints_.Pass(point); },
+                          // Main waits for it.
+                          .on_broken = [](const absl::Status&) { kill(getpid(), SIGTERM); }};
     options.settings.lease = std::chrono::milliseconds(arguments_.lease_ms);
     options.settings.slots = arguments_.slots;
     driver_ = std::make_unique<Driver>(*journal_, *std::move(recovered), clock_, metrics_,
@@ -194,7 +202,8 @@ class Program {
     auto server = http::Server::Start(
         arguments_.http,
         RestRoutes(
-            *api_, [this] { return metrics_.Text(); }, [this] { return driver_->Ready(); }),
+            *api_, [this] { return metrics_.Text(); }, [this] { return driver_->Healthy(); },
+            [this] { return driver_->Ready(); }),
         {.limits = {.connections = budget.http}, .credentials = credentials, .metrics = &metrics_});
     if (!server.ok()) return CannotListen("--http", server.status(), jobs_wait_);
     http_ = *std::move(server);
@@ -216,6 +225,7 @@ class Program {
   const RealClock clock_;
   Metrics metrics_;
   std::unique_ptr<Journal> journal_;
+  std::optional<CheckpointRoot> checkpoint_root_;
   std::unique_ptr<GrpcTransport> transport_;
   std::unique_ptr<JobApi> api_;
   std::unique_ptr<Driver> driver_;
@@ -238,6 +248,7 @@ int Main(int argc, char** argv) {
   }
   // Before any thread is made, so that all inherit it and only sigwait sees the signals.
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);  // a limit of file sizes is an error of the write, not our end
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
@@ -255,6 +266,7 @@ int Main(int argc, char** argv) {
   }
   int received = 0;
   sigwait(&signals, &received);
+  if (!program.Healthy().ok()) return kExitLater;  // the driver has said why
   LogInfo("stops on signal %d", received);
   return 0;
 }

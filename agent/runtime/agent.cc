@@ -59,7 +59,9 @@ void Agent::Act(const Spawn& action) {
   auto started =
       ChildProcess::Start({.arguments = std::move(arguments), .log_file = options_.log_file(key)});
   if (!started.ok()) {
-    queue_.push_back(SpawnFailed{key, std::string(started.status().message())});
+    const bool short_of_something =
+        absl::IsResourceExhausted(started.status()) || absl::IsUnavailable(started.status());
+    queue_.push_back(SpawnFailed{key, std::string(started.status().message()), short_of_something});
     return;
   }
   Child& child = children_.emplace(key, Child{.process = *std::move(started)}).first->second;

@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <utility>
 
@@ -38,6 +40,16 @@ absl::Status CheckDescriptors(int slots) {
                    "`ulimit -n`, or give fewer slots"));
 }
 
+// Otherwise each start of a process would find it out for itself.
+absl::Status CheckPrograms(const std::string& folder) {
+  for (const char* name : {"muster-coordinator", "muster-server", "muster-worker"})
+    if (const std::string path = absl::StrCat(folder, "/", name); access(path.c_str(), X_OK) != 0)
+      return absl::NotFoundError(absl::StrCat(
+          path, " is no program that can be run (", std::strerror(errno),
+          "): it belongs beside muster; build or install it, or start the muster that it lies by"));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 // Nobody has told it yet.
@@ -61,6 +73,7 @@ absl::StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Make(EventLoop& loop
                                                                  Transport& transport,
                                                                  LocalClusterOptions options,
                                                                  LocalClusterEvents events) {
+  MUSTER_RETURN_IF_ERROR(CheckPrograms(options.programs));
   MUSTER_RETURN_IF_ERROR(CheckDescriptors(options.slots));
   MUSTER_ASSIGN_OR_RETURN(RunFolder folder, RunFolder::Open(options.folder));
   MUSTER_ASSIGN_OR_RETURN(ClusterAddresses addresses, folder.PickAddresses(options.http));

@@ -38,7 +38,8 @@ struct LocalClusterEvents {
 
 class LocalCluster {
  public:
-  // kFailedPrecondition: the folder is in use; others: it cannot be written, or no port is free.
+  // kFailedPrecondition: the folder is in use; kNotFound: a program of ours is missing; others: the
+  // folder cannot be written, or no port is free.
   static absl::StatusOr<std::unique_ptr<LocalCluster>> Make(EventLoop& loop, Transport& transport,
                                                             LocalClusterOptions options,
                                                             LocalClusterEvents events);

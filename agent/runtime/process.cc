@@ -58,6 +58,12 @@ absl::Status ErrnoStatus(int error, absl::string_view what) {
     case EACCES:
     case EPERM:
     case EROFS: return absl::PermissionDeniedError(text);
+    case E2BIG:
+    case EINVAL:
+    case ELIBBAD:
+    case ELOOP:
+    case ENAMETOOLONG:
+    case ENOEXEC: return absl::FailedPreconditionError(text);
     case EMFILE:
     case ENFILE:
     case ENOMEM:
@@ -90,16 +96,23 @@ absl::StatusOr<Pipe> MakePipe() {
   return pipe;
 }
 
+// Whatever keeps a log from being written, it is not the program.
+absl::Status LogStatus(const std::string& path, const absl::Status& why) {
+  const std::string text = absl::StrCat("cannot write the log ", path, ": ", why.message());
+  return absl::IsResourceExhausted(why) ? absl::ResourceExhaustedError(text)
+                                        : absl::UnavailableError(text);
+}
+
 absl::StatusOr<Descriptor> OpenLog(const std::string& path, const std::string& program) {
-  MUSTER_ASSIGN_OR_RETURN(
-      Descriptor log,
-      MovedUp(Descriptor(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644)),
-              absl::StrCat("cannot write the log ", path)));
+  auto opened = MovedUp(
+      Descriptor(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644)), "open");
+  if (!opened.ok()) return LogStatus(path, opened.status());
+  Descriptor log = *std::move(opened);
   const std::string header =
       absl::StrCat("--- ", absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::Now(), absl::UTCTimeZone()),
                    " starting ", program, "\n");
   if (write(log.get(), header.data(), header.size()) < 0)
-    return ErrnoStatus(errno, absl::StrCat("cannot write the log ", path));
+    return LogStatus(path, ErrnoStatus(errno, "write"));
   return log;
 }
 

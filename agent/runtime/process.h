@@ -25,9 +25,10 @@ struct Command {
 
 class ChildProcess {
  public:
-  // When it returns OK the program runs. kNotFound, kPermissionDenied, kResourceExhausted,
-  // kUnavailable: it could not be started, and nothing is left of it; the message names the program
-  // or the log file.
+  // When it returns OK the program runs. Otherwise nothing is left of it, and the message names the
+  // program or the log file. kNotFound, kPermissionDenied, kFailedPrecondition: the program cannot
+  // be run; kResourceExhausted, kUnavailable: the host is short of something, or the log cannot be
+  // written, and another time it may work.
   static absl::StatusOr<ChildProcess> Start(const Command& command);
 
   ChildProcess(ChildProcess&& other) noexcept;

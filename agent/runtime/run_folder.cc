@@ -20,7 +20,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "lib/base/loopback.h"
+#include "lib/base/own_folder.h"
+#include "lib/base/printable.h"
 #include "lib/base/status.h"
+#include "lib/base/whole_file.h"
 #include "nlohmann/json.hpp"
 
 namespace muster::agent {
@@ -30,13 +33,16 @@ namespace fs = std::filesystem;
 
 constexpr char kAny[] = "127.0.0.1:0";
 constexpr char kFirstStart[] = "/first_start";
+constexpr char kLock[] = "lock";
 
-absl::Status CannotWrite(const std::string& path, int error) {
-  const std::string text = absl::StrCat("cannot write ", path, ": ", std::strerror(error));
-  if (error == ENOSPC || error == EDQUOT)
-    return absl::ResourceExhaustedError(
-        absl::StrCat(text, "; free some space, or give another --dir"));
+absl::Status CannotWrite(const std::string& path, const absl::Status& why) {
+  const std::string text = absl::StrCat("cannot write ", path, ": ", why.message());
+  if (absl::IsResourceExhausted(why))
+    return absl::ResourceExhaustedError(absl::StrCat(text, ", or give another --dir"));
   return absl::PermissionDeniedError(absl::StrCat(text, "; give a --dir that this user may write"));
+}
+absl::Status CannotWrite(const std::string& path, const char* action, int error) {
+  return CannotWrite(path, FileError(error, action, path));
 }
 
 std::string ReadFile(const std::string& path) {
@@ -49,15 +55,18 @@ std::string ReadFile(const std::string& path) {
 absl::Status RemoveFolder(const std::string& path) {
   std::error_code error;
   fs::remove_all(path, error);
-  if (error) return CannotWrite(path, error.value());
+  if (error) return CannotWrite(path, "remove", error.value());
   return absl::OkStatus();
 }
 
 absl::Status MakeFolder(const std::string& path) {
-  std::error_code error;
-  fs::create_directories(path, error);
-  if (error) return CannotWrite(path, error.value());
-  return absl::OkStatus();
+  const absl::Status made = MakeDirectories(path);
+  return made.ok() ? made : CannotWrite(path, made);
+}
+
+absl::Status Replace(const std::string& path, const std::string& text) {
+  const absl::Status written = ReplaceFile(path, text);
+  return written.ok() ? written : CannotWrite(path, written);
 }
 
 // `muster delete` renames the folder of a job to one that no job can have, then removes it. What is
@@ -69,10 +78,40 @@ void RemoveDeletedJobs(const std::string& jobs) {
       fs::remove_all(entry.path(), none);
 }
 
+absl::Status MarkAsOurs(const std::string& folder) {
+  const std::string mark = absl::StrCat(folder, "/", kOwnFolderMark);
+  std::error_code none;
+  if (fs::exists(mark, none)) return absl::OkStatus();
+  return Replace(mark, "Muster keeps a run here; walks through training data leave it out.\n");
+}
+
+// Empty: nothing but a run lies there. Otherwise the name of something that is not ours.
+std::string ForeignFile(const std::string& folder) {
+  std::error_code error;
+  if (fs::exists(folder + "/" + kOwnFolderMark, error)) return "";
+  std::string first;
+  for (fs::directory_iterator it(folder, error); !error && it != fs::directory_iterator();
+       it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    // What an agent makes before the folder has its mark.
+    const bool is_begun = name == kLock || absl::StartsWith(name, kOwnFolderMark);
+    if (!is_begun && (first.empty() || name < first)) first = name;
+  }
+  return first;
+}
+
+absl::Status CheckOurs(const std::string& folder) {
+  const std::string foreign = ForeignFile(folder);
+  if (foreign.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(folder, " holds other files (", Printable(foreign),
+                   ") and was not made by muster: give a --dir that is empty or does not exist"));
+}
+
 absl::StatusOr<int> AcquireLock(const std::string& folder) {
-  const std::string file = folder + "/lock";
+  const std::string file = absl::StrCat(folder, "/", kLock);
   const int fd = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (fd < 0) return CannotWrite(file, errno);
+  if (fd < 0) return CannotWrite(file, "open", errno);
   if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
     close(fd);
     const std::string holder(absl::StripAsciiWhitespace(ReadFile(file)));
@@ -84,7 +123,7 @@ absl::StatusOr<int> AcquireLock(const std::string& folder) {
   if (ftruncate(fd, 0) != 0 || pwrite(fd, pid.data(), pid.size(), 0) < 0) {
     const int error = errno;
     close(fd);
-    return CannotWrite(file, error);
+    return CannotWrite(file, "write", error);
   }
   return fd;
 }
@@ -153,25 +192,14 @@ ClusterAddresses ReadAddresses(const std::string& file) {
 
 }  // namespace
 
-absl::Status ReplaceFile(const std::string& path, const std::string& text) {
-  const std::string temporary = path + ".new";
-  const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) return CannotWrite(temporary, errno);
-  const bool written =
-      write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && fsync(fd) == 0;
-  const int error = errno;
-  close(fd);
-  if (!written) return CannotWrite(temporary, error);
-  if (rename(temporary.c_str(), path.c_str()) != 0) return CannotWrite(path, errno);
-  return absl::OkStatus();
-}
-
 absl::StatusOr<RunFolder> RunFolder::Open(const std::string& path) {
   std::error_code error;
   const std::string absolute = fs::absolute(path, error).lexically_normal().string();
   MUSTER_RETURN_IF_ERROR(MakeFolder(absolute));
+  MUSTER_RETURN_IF_ERROR(CheckOurs(absolute));
   MUSTER_ASSIGN_OR_RETURN(const int lock_fd, AcquireLock(absolute));
   RunFolder folder(absolute, lock_fd);
+  MUSTER_RETURN_IF_ERROR(MarkAsOurs(absolute));
   for (const std::string& inner :
        {folder.logs(), folder.jobs(), folder.store(), folder.checkpoints()})
     MUSTER_RETURN_IF_ERROR(MakeFolder(inner));
@@ -202,7 +230,7 @@ absl::Status RunFolder::MakeJob(const std::string& id, StartNumber first_start) 
   MUSTER_RETURN_IF_ERROR(MakeFolder(job(id) + "/run"));
   const std::string number = absl::StrCat(first_start.value(), "\n");
   if (ReadFile(job(id) + kFirstStart) == number) return absl::OkStatus();
-  return ReplaceFile(job(id) + kFirstStart, number);
+  return Replace(job(id) + kFirstStart, number);
 }
 
 RunFolder::~RunFolder() {
@@ -226,7 +254,7 @@ absl::StatusOr<ClusterAddresses> RunFolder::PickAddresses(const std::string& htt
   }
   if (now == before) return now;
   const nlohmann::ordered_json object = {{"grpc", now.grpc}, {"http", now.http}};
-  MUSTER_RETURN_IF_ERROR(ReplaceFile(file, object.dump(2) + "\n"));
+  MUSTER_RETURN_IF_ERROR(Replace(file, object.dump(2) + "\n"));
   return now;
 }
 
@@ -238,7 +266,7 @@ absl::Status RunFolder::WriteTargets(const std::map<ProcessKey, std::string>& ad
     if (!key.job.empty()) labels["job"] = key.job;
     list.push_back({{"targets", {address}}, {"labels", labels}});
   }
-  return ReplaceFile(targets(), list.dump(2) + "\n");
+  return Replace(targets(), list.dump(2) + "\n");
 }
 
 }  // namespace muster::agent

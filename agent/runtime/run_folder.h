@@ -10,6 +10,7 @@
 //   store/                    the coordinator's
 //   checkpoints/
 //   prometheus-targets.json   for Prometheus' file_sd_configs: who serves metrics now
+//   muster-folder             says that Muster fills the folder: it is no training data
 //   lock                      held by the one agent that uses the folder
 //
 // Files are replaced whole, so that no reader sees half of one. Not thread-safe.
@@ -34,7 +35,8 @@ struct ClusterAddresses {
 class RunFolder {
  public:
   // Makes what is missing and takes the lock. kFailedPrecondition: another agent holds it (the
-  // message has its process id); kPermissionDenied and others: cannot be written.
+  // message has its process id), or the folder holds files of somebody else; kPermissionDenied and
+  // others: cannot be written.
   static absl::StatusOr<RunFolder> Open(const std::string& path);
   RunFolder(RunFolder&& other) noexcept;
   RunFolder& operator=(RunFolder&&) = delete;
@@ -67,8 +69,5 @@ class RunFolder {
   std::string path_;
   int lock_fd_;
 };
-
-// Replaces a file by one with this text, synced.
-absl::Status ReplaceFile(const std::string& path, const std::string& text);
 
 }  // namespace muster::agent

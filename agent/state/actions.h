@@ -26,6 +26,10 @@ struct SupervisorOptions {
   // run for `healthy_after` already (a spare has no steps of its own).
   int crash_limit = 5;
   Duration healthy_after = std::chrono::minutes(10);
+  // What the host did to a process (no room for another process or for its log; SIGKILL by somebody
+  // for one that has completed steps) says nothing about the program: it is no such failure, and it
+  // is tried again for so long without progress.
+  Duration host_patience = std::chrono::hours(1);
   // Failures of a coordinator count for so long: without a job there is no progress.
   Duration coordinator_crash_window = std::chrono::hours(1);
   // How long a member that is no longer wanted may run before SIGTERM: its coordinator has told it
@@ -50,6 +54,7 @@ struct WantMembers {  // everything that the coordinator wants on this host
 struct SpawnFailed {  // answers Spawn; a Spawn that is not answered so is a running process
   ProcessKey key;
   std::string reason;
+  bool host_is_short = false;  // as in Exit
 };
 struct Exited {
   ProcessKey key;

@@ -14,6 +14,7 @@ struct Exit {
   int signal = 0;              // that ended it; 0: it ended by itself
   bool out_of_memory = false;  // the kernel killed it for memory
   std::string not_started;     // why it never ran; empty: it did
+  bool host_is_short = false;  // it never ran, as the host lacked something: it may another time
   std::string last_lines;      // of its log
   LaneCount lanes;             // of a worker: what it had run
 };

@@ -48,8 +48,9 @@ std::string WhatFollows(const Exit& exit, AfterExit after, Duration delay) {
     case AfterExit::kKeptDown: return "; it is kept down for now";
     case AfterExit::kFinished: return "";
     case AfterExit::kGivenUp:
-      return MeaningOf(exit) == ExitMeaning::kHopeless
-                 ? "; it is not started again"
+      return MeaningOf(exit) == ExitMeaning::kHopeless ? "; it is not started again"
+             : exit.host_is_short
+                 ? "; this host has had no room for it for too long, and it is not started again"
                  : "; it fails over and over and is not started again";
   }
   return "";
@@ -129,11 +130,28 @@ AfterExit ProcessesOfJob::Judge(Process& process, const Exit& exit, Time now) co
   if (is_coordinator() && meaning == ExitMeaning::kLeft) return AfterExit::kStartsAgain;
   // A coordinator is needed as long as the agent lives, however politely it left.
   if (meaning != ExitMeaning::kFailure && !is_coordinator()) return AfterExit::kFinished;
-  return CountFailure(process, now) ? AfterExit::kGivenUp : AfterExit::kStartsAgain;
+  const bool too_many =
+      IsOfTheHost(process, exit) ? CountHostFailure(process, now) : CountFailure(process, now);
+  return too_many ? AfterExit::kGivenUp : AfterExit::kStartsAgain;
+}
+
+// A program does not kill itself: somebody did, or the kernel for memory, which is its own doing.
+// One that never came so far that it completed a step may be killed for what it does at its start.
+bool ProcessesOfJob::IsOfTheHost(const Process& process, const Exit& exit) {
+  const bool killed = exit.signal == SIGKILL && !exit.out_of_memory;
+  return exit.host_is_short || (killed && process.has_progressed);
+}
+
+// True when it has lasted too long.
+bool ProcessesOfJob::CountHostFailure(Process& process, Time now) const {
+  const bool ran_well = now - process.since >= options_.healthy_after;
+  if (!process.host_fails_since || ran_well) process.host_fails_since = now;
+  return now - *process.host_fails_since >= options_.host_patience;
 }
 
 // True when the crash limit is reached.
 bool ProcessesOfJob::CountFailure(Process& process, Time now) const {
+  process.host_fails_since.reset();
   std::deque<Time>& failures = process.failures;
   while (is_coordinator() && !failures.empty() &&
          now - failures.front() > options_.coordinator_crash_window)
@@ -145,11 +163,15 @@ bool ProcessesOfJob::CountFailure(Process& process, Time now) const {
 
 void ProcessesOfJob::Process::StartAfresh() {
   failures.clear();
+  host_fails_since.reset();
   backoff = Duration();
 }
 
 void ProcessesOfJob::StartAfresh() {
-  for (auto& [name, process] : processes_) process.StartAfresh();
+  for (auto& [name, process] : processes_) {
+    process.StartAfresh();
+    process.has_progressed = true;
+  }
 }
 
 // Servers do not report steps, but no worker completes one without them.
@@ -157,7 +179,9 @@ void ProcessesOfJob::OnProgress(const std::string& name, Time now) {
   for (auto& [other, process] : processes_) {
     const bool has_looked_on =
         process.phase == Phase::kRunning && now - process.since >= options_.healthy_after;
-    if (other == name || process.role == Role::kServer || has_looked_on) process.StartAfresh();
+    if (other != name && process.role != Role::kServer && !has_looked_on) continue;
+    process.StartAfresh();
+    process.has_progressed = true;
   }
 }
 

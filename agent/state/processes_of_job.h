@@ -67,7 +67,9 @@ class ProcessesOfJob {
     Time since{};        // kRunning: of the start
     Time due{};          // kWaiting: of the start; kLeaving: of SIGTERM; kStopping: of SIGKILL
     Duration backoff{};  // before the last start; zero: nothing failed since progress
-    std::deque<Time> failures{};  // without progress in between
+    std::deque<Time> failures{};             // without progress in between
+    std::optional<Time> host_fails_since{};  // likewise, and no failure of its own in between
+    bool has_progressed = false;             // at any time
     std::optional<Exit> last_exit{};
     std::deque<Exit> counted_exits{};  // the last ones that say what a worker had run
     void StartAfresh();
@@ -81,6 +83,8 @@ class ProcessesOfJob {
   static bool Ends(const Process& process);  // by itself or by us
   static bool Runs(const Process& process);
   AfterExit Judge(Process& process, const Exit& exit, Time now) const;
+  static bool IsOfTheHost(const Process& process, const Exit& exit);
+  bool CountHostFailure(Process& process, Time now) const;
   bool CountFailure(Process& process, Time now) const;
   static Phase PhaseAfter(AfterExit after);
   Duration NextBackoff(const Process& process) const;

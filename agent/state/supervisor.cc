@@ -125,7 +125,10 @@ void Supervisor::On(const WantMembers& event, Time now, Actions& out) {
 }
 
 void Supervisor::On(const SpawnFailed& event, Time now, Actions& out) {
-  On(Exited{event.key, Exit{.code = kExitFailed, .not_started = event.reason}}, now, out);
+  On(Exited{event.key, Exit{.code = kExitFailed,
+                            .not_started = event.reason,
+                            .host_is_short = event.host_is_short}},
+     now, out);
 }
 
 void Supervisor::On(const Exited& event, Time now, Actions& out) {

@@ -23,9 +23,9 @@ absl::StatusOr<Manifest> CommitCheckpoint(Kv& kv, Manifest manifest, int64_t uni
   return manifest;
 }
 
-void PruneCheckpoints(Kv& kv, const std::string& dir, const Manifest& newest,
-                      const std::vector<Lineage>& lineages, int32_t keep) {
-  Catalogue catalogue(kv);
+void PruneCheckpoints(Kv& kv, const std::string& cluster, const std::string& dir,
+                      const Manifest& newest, const std::vector<Lineage>& lineages, int32_t keep) {
+  Catalogue catalogue(kv, cluster);
   const Allowed allowed = [&](LineageNumber lineage, Step step) {
     return OnAncestry(lineages, lineage, step);
   };

@@ -18,9 +18,9 @@ std::string CheckpointDir(const std::string& root, const std::string& job);
 // Completes the manifest (time, total) and commits it, synced. Errors as Catalogue::Commit.
 absl::StatusOr<Manifest> CommitCheckpoint(Kv& kv, Manifest manifest, int64_t unix_seconds);
 
-// Removes checkpoints beyond the newest `keep` on the ancestry, then files of aborted rounds before
-// `newest`. A failure is logged only: the next commit tries again.
-void PruneCheckpoints(Kv& kv, const std::string& dir, const Manifest& newest,
-                      const std::vector<Lineage>& lineages, int32_t keep);
+// Removes checkpoints beyond the newest `keep` on the ancestry, then files of aborted rounds of
+// this cluster before `newest`. A failure is logged only: the next commit tries again.
+void PruneCheckpoints(Kv& kv, const std::string& cluster, const std::string& dir,
+                      const Manifest& newest, const std::vector<Lineage>& lineages, int32_t keep);
 
 }  // namespace muster::coordinator

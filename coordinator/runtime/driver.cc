@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <filesystem>
-#include <system_error>
 #include <type_traits>
 #include <utility>
 
@@ -13,6 +11,7 @@
 #include "coordinator/runtime/checkpoints.h"
 #include "coordinator/runtime/once.h"
 #include "lib/base/mutex.h"
+#include "lib/base/whole_file.h"
 #include "lib/checkpoint/catalogue.h"
 #include "lib/checkpoint/load.h"
 #include "lib/log/log.h"
@@ -278,6 +277,11 @@ absl::Status Driver::Ask(Background::Call call) {
       absl::StrCat("query queue full (", kMostWaitingQueries, "); retry later"));
 }
 
+absl::Status Driver::Healthy() const {
+  if (!broken_) return absl::OkStatus();
+  return absl::UnavailableError("the journal cannot be written until the coordinator starts again");
+}
+
 absl::Status Driver::Ready() const {
   if (failing_) return absl::UnavailableError("the journal cannot be written");
   if (reattaching_)
@@ -357,6 +361,7 @@ void Driver::Sort(Action action) {
 void Driver::AfterWrite(std::function<void()> call) { after_write_.push_back(std::move(call)); }
 
 void Driver::Flush() {
+  if (broken_) return;
   if (!unsaved_.empty()) {
     if (const absl::Status written = journal_.Write(unsaved_, UnixMillis()); !written.ok())
       return OnWriteFailed(written);
@@ -374,19 +379,26 @@ void Driver::Flush() {
 }
 
 void Driver::OnWriteFailed(const absl::Status& why) {
-  if (failure_.ok()) {
-    const std::string text =
-        absl::StrCat("the journal cannot be written (", why.message(),
-                     "): training goes on, but nothing is decided or recorded until it can be; "
-                     "make room on its disk");
-    LogError("%s", text);
-    for (const auto& [id, known] : last_written_)
-      if (!Ended(known->status.job.phase))
-        events_.Append(known->status.job.id, {"", 0, UnixMillis(), "state", text, {}});
+  const bool full = absl::IsResourceExhausted(why);
+  broken_ = !full;
+  failing_ = true;
+  if (failure_.ok() || broken_) {
+    const std::string text = absl::StrCat(
+        "the journal cannot be written (", why.message(), "): training goes on, but nothing is ",
+        "decided or recorded until it can be; ",
+        full ? "make room on its disk" : "the coordinator ends, and is to be started again");
+    TellFailure(text);
     failure_ = absl::Status(why.code(), text);
   }
-  failing_ = true;
   Publish();
+  if (broken_) options_.on_broken(failure_);
+}
+
+void Driver::TellFailure(const std::string& text) {
+  LogError("%s", text);
+  for (const auto& [id, known] : last_written_)
+    if (!Ended(known->status.job.phase))
+      events_.Append(id, {"", 0, UnixMillis(), "state", text, {}});
 }
 
 void Driver::OnWritten() {
@@ -512,7 +524,8 @@ void Driver::CarryOut(const PruneManifests& action) {
   CommitThread(action.newest.job)
       .Run([this, action, dir = CheckpointDir(options_.checkpoint_root, action.newest.job)](
                const std::stop_token&) {
-        PruneCheckpoints(journal_.kv(), dir, action.newest, action.lineages, action.keep);
+        PruneCheckpoints(journal_.kv(), journal_.cluster(), dir, action.newest, action.lineages,
+                         action.keep);
       });
 }
 
@@ -532,16 +545,16 @@ void Driver::CarryOut(const ComputeDigest& action) {
 void Driver::MakeCheckpointDir(const std::string& job) {
   CommitThread(job).Run(
       [dir = CheckpointDir(options_.checkpoint_root, job)](const std::stop_token&) {
-        std::error_code error;
-        std::filesystem::create_directories(dir, error);
-        if (error) LogWarning("the checkpoint folder %s cannot be made: %s", dir, error.message());
+        const absl::Status made = MakeDirectories(dir);
+        if (!made.ok())
+          LogWarning("the checkpoint folder %s cannot be made: %s", dir, made.message());
       });
 }
 
 void Driver::CarryOut(const DeleteJob& action) {
   CommitThread(action.id).Run([this, id = action.id](const std::stop_token&) {
-    absl::Status erased =
-        Catalogue(journal_.kv()).RemoveAll(id, CheckpointDir(options_.checkpoint_root, id));
+    absl::Status erased = Catalogue(journal_.kv(), journal_.cluster())
+                              .RemoveAll(id, CheckpointDir(options_.checkpoint_root, id));
     if (erased.ok()) erased = journal_.Erase(id);
     Post(TurnOf(id), [this, done = JobDeleted{id, std::string(erased.message())}] { Feed(done); });
   });

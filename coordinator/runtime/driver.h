@@ -1,9 +1,10 @@
 // Runs the coordinator's state machine: one thread takes what comes (frames, requests, ticks,
 // results of work on disk), each job in its turn, lets the machine decide, writes what it decided,
 // and only then carries it out. What several inputs decided is written at once. While the journal
-// cannot be written (a full disk), readers see the last written state, each tick tries again, and
-// to members and agents it is as if the coordinator were away: they go on, nothing of what they say
-// is kept, and afterwards their sessions end, so that they come back and say it again.
+// cannot be written because its disk is full, readers see the last written state, each tick tries
+// again, and to members and agents it is as if the coordinator were away: they go on, nothing of
+// what they say is kept, and afterwards their sessions end, so that they come back and say it
+// again. Any other failure of its disk ends the program: RocksDB takes no more writes after it.
 #pragma once
 
 #include <atomic>
@@ -42,6 +43,9 @@ struct DriverOptions {
   // Called when the program passes a point at which tests kill it: persisted_unpublished, forming,
   // before_commit.
   std::function<void(absl::string_view point)> pass = [](absl::string_view) {};
+  // Called once, on the driver's thread: the journal cannot be written any more unless it is opened
+  // anew. Nothing is decided from then on: the program is to end and be started again.
+  std::function<void(const absl::Status& why)> on_broken = [](const absl::Status&) {};
 };
 
 struct KnownJob {
@@ -89,6 +93,8 @@ class Driver {
   // OK once members that this start found in the journal had time to come back, and while the
   // journal can be written.
   absl::Status Ready() const;
+  // OK unless only another start can help (`on_broken`).
+  absl::Status Healthy() const;
 
  private:
   SessionHandler Accept(std::shared_ptr<Session> session);
@@ -104,6 +110,7 @@ class Driver {
   void Flush();
   void OnWritten();
   void OnWriteFailed(const absl::Status& why);
+  void TellFailure(const std::string& text);
   KnownJobs Look();
   void LookAt(const std::string& id);
   void LookAtWritten(const std::vector<Persisted>& changes);
@@ -137,6 +144,7 @@ class Driver {
   std::atomic<SessionId> next_session_{1};
   std::atomic<bool> stopping_{false};
   std::atomic<bool> failing_{false};
+  std::atomic<bool> broken_{false};  // failing for good
   std::atomic<bool> reattaching_{false};
   mutable Mutex known_mutex_;
   KnownJobsPtr known_ ABSL_GUARDED_BY(known_mutex_) = std::make_shared<const KnownJobs>();

@@ -1,6 +1,7 @@
 #include "coordinator/runtime/journal.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <random>
 #include <utility>
 
@@ -8,7 +9,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "lib/base/status.h"
+#include "lib/base/whole_file.h"
 #include "lib/checkpoint/catalogue.h"
 #include "lib/wire/journal_codec.h"
 
@@ -68,6 +72,31 @@ absl::Status Damaged(absl::string_view what, absl::string_view why) {
                    "; bring back a copy of the directory, or begin a new cluster in an empty one"));
 }
 
+// The last line of defence against two coordinators of one term: members would obey both.
+// `cluster` empty: the store is new.
+absl::Status CheckTermFile(const std::string& file, const std::string& cluster, int64_t last) {
+  const absl::StatusOr<std::string> text = ReadWholeFile(file);
+  if (absl::IsNotFound(text.status())) return absl::OkStatus();
+  MUSTER_RETURN_IF_ERROR(text.status());
+  const std::vector<std::string> words = absl::StrSplit(absl::StripAsciiWhitespace(*text), ' ');
+  int64_t term = 0;
+  std::string what;
+  if (words.size() != 2 || !absl::SimpleAtoi(words[1], &term))
+    what = absl::StrCat(file, " cannot be read");
+  else if (words[0] != cluster)
+    what =
+        absl::StrCat(cluster.empty() ? "it is empty" : absl::StrCat("it is of cluster ", cluster),
+                     ", and ", file, " names cluster ", words[0]);
+  else if (term > last)
+    what = absl::StrCat("it ends with term ", last, ", and ", file, " names term ", term);
+  if (what.empty()) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(
+      "the journal is not the one that was here last: ", what,
+      ". Bring back the newest copy of the directory; or, to go on from this one and lose what was "
+      "decided since, delete the folder ",
+      std::filesystem::path(file).parent_path().string()));
+}
+
 absl::Status CheckGoesOn(const std::stop_token& stop) {
   return stop.stop_requested() ? absl::CancelledError("reading the ledger was stopped")
                                : absl::OkStatus();
@@ -105,6 +134,7 @@ struct Writer {
       batch.Put(kLedger, LedgerKey(change.job, kRecord, record.lineage, record.step),
                 EncodeStepRecord(record));
       TailOf(change.job).loss = MeanLoss(record);
+      TailOf(change.job).pace.Add(now, record.step);
     }
   }
   // With what is known once all is written.
@@ -165,13 +195,14 @@ absl::Status ErasePrefix(Kv& kv, const char* family, const std::string& prefix) 
 
 std::vector<std::string> JournalFamilies() { return {kJournal, kLedger, kCatalogueFamily}; }
 
-absl::StatusOr<std::unique_ptr<Journal>> Journal::Open(std::unique_ptr<Kv> kv) {
+absl::StatusOr<std::unique_ptr<Journal>> Journal::Open(std::unique_ptr<Kv> kv,
+                                                       const std::string& term_file) {
   std::unique_ptr<Journal> journal(new Journal(std::move(kv)));
-  MUSTER_RETURN_IF_ERROR(journal->Begin());
+  MUSTER_RETURN_IF_ERROR(journal->Begin(term_file));
   return journal;
 }
 
-absl::Status Journal::Begin() {
+absl::Status Journal::Begin(const std::string& term_file) {
   Batch batch;
   const auto cluster = kv_->Get(kJournal, kClusterKey);
   if (!cluster.ok() && !absl::IsNotFound(cluster.status())) return cluster.status();
@@ -183,9 +214,15 @@ absl::Status Journal::Begin() {
   if (!term.ok() && !absl::IsNotFound(term.status())) return term.status();
   if (term.ok() && !absl::SimpleAtoi(*term, &last)) return Damaged("the term", "is not a number");
   if (term.ok() && !cluster.ok()) return Damaged("the id of the cluster", "is missing");
+  if (!term_file.empty())
+    MUSTER_RETURN_IF_ERROR(CheckTermFile(term_file, cluster.value_or(""), last));
   term_ = TermNumber(last + 1);
   batch.Put(kJournal, kTermKey, absl::StrCat(term_.value()));
-  return kv_->Write(batch);
+  MUSTER_RETURN_IF_ERROR(kv_->Write(batch));
+  // After the store: cut short in between, the file is one behind, which says nothing.
+  return term_file.empty()
+             ? absl::OkStatus()
+             : ReplaceFile(term_file, absl::StrCat(cluster_, " ", term_.value(), "\n"));
 }
 
 absl::StatusOr<RecoveredState> Journal::Load(std::vector<std::string>& damaged) {

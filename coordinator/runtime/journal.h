@@ -4,6 +4,7 @@
 //   ledger     ID \0 r LINEAGE STEP → StepRecord        (numbers: 8 bytes, big-endian)
 //              ID \0 f LINEAGE STEP → FingerprintPart
 //   catalogue  lib/checkpoint/catalogue.h
+// The cluster and its last term stand in a small file outside of the store as well.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +33,12 @@ using Persisted = std::variant<PersistJob, PersistRecords, PersistFingerprint>;
 class Journal {
  public:
   // Begins a term: the cluster's id is made at the first start, the term grows durably at each.
-  static absl::StatusOr<std::unique_ptr<Journal>> Open(std::unique_ptr<Kv> kv);
+  // `term_file` lies outside of the store and holds the last term, too (empty: nobody keeps it).
+  // It is to be alone in its folder but for the store's own marks: who deletes the folder goes on
+  // from what is there. kDataLoss also where it tells of a later term or of another cluster: an
+  // older copy of the store, or another one, was brought back.
+  static absl::StatusOr<std::unique_ptr<Journal>> Open(std::unique_ptr<Kv> kv,
+                                                       const std::string& term_file = "");
 
   const std::string& cluster() const { return cluster_; }
   TermNumber term() const { return term_; }
@@ -63,7 +69,7 @@ class Journal {
 
  private:
   explicit Journal(std::unique_ptr<Kv> kv) : kv_(std::move(kv)) {}
-  absl::Status Begin();
+  absl::Status Begin(const std::string& term_file);
   absl::Status LoadLedger(const JobJournal& job, RecoveredState& found);
   absl::StatusOr<RecentSteps> LoadRecent(const JobJournal& job, Step next) const;
   // Of one lineage, steps in [first, end). What cannot be read is kDataLoss.

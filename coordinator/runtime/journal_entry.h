@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "coordinator/runtime/pace.h"
 #include "coordinator/state/job_state.h"
 
 namespace muster::coordinator {
@@ -32,6 +33,7 @@ struct FingerprintEntry {
 struct JobTail {
   std::optional<double> loss;  // mean of the last record
   std::optional<FingerprintEntry> fingerprint;
+  Pace pace{};  // only in memory
 };
 
 struct JournalEntry {

@@ -66,7 +66,8 @@ struct JobInfo {
   int64_t recoveries = 0;
   int64_t rewinds = 0;
   int64_t lanes_recomputed = 0;
-  double seconds = 0;  // since it started
+  double seconds = 0;                  // since it started
+  std::optional<double> seconds_left;  // at its pace of late; nothing: not known
   std::optional<int64_t> checkpoint_step;
   std::vector<CheckpointRef> checkpoints;
   JobSpec spec;

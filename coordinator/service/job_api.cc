@@ -24,8 +24,10 @@
 #include "lib/checkpoint/catalogue.h"
 #include "lib/checkpoint/load.h"
 #include "lib/config/field_error.h"
+#include "lib/config/places.h"
 #include "lib/domain/job_id.h"
 #include "lib/domain/ledger.h"
+#include "lib/task/registry.h"
 #include "lib/wire/job_codec.h"
 
 namespace muster::coordinator {
@@ -36,6 +38,15 @@ constexpr size_t kLongestNameInId = 60;
 absl::Status CheckId(const std::string& id) {
   if (IsJobId(id)) return absl::OkStatus();
   return FieldError("", "id", absl::StrCat("must be ", JobIdRule()));
+}
+
+// Workers would look for a relative path in directories of their own.
+absl::Status CheckDataPaths(const std::vector<std::string>& paths) {
+  for (size_t i = 0; i < paths.size(); ++i)
+    if (paths[i][0] != '/')
+      return FieldError("", FieldPath("data.paths", i),
+                        absl::StrCat("'", paths[i], "' is relative; write the whole path"));
+  return absl::OkStatus();
 }
 
 std::string MakeId(const std::string& name) {
@@ -75,10 +86,20 @@ JobMember DescribeMember(const MemberStatus& status) {
   return member;
 }
 
+// Of a job that has not begun, too, where its specification says it; 0: not known yet.
+int64_t StepsOf(const JobStatus& status) {
+  const TrainingSpec& training = status.job.spec.training;
+  if (status.steps > 0 || training.steps > 0) return std::max(status.steps, training.steps);
+  const TaskInfo* task = FindTask(training.task);
+  if (task == nullptr || task->data_needed) return 0;
+  return TotalSteps(training,
+                    training.data.samples > 0 ? training.data.samples : task->default_samples);
+}
+
 void DescribeProgress(const JobStatus& status, JobInfo& info) {
   const TrainingSpec& training = status.job.spec.training;
   info.step = status.step.value();
-  info.steps = status.steps;
+  info.steps = StepsOf(status);
   info.epochs = training.epochs;
   if (!status.job.environment || status.job.environment->samples == 0) return;
   const uint64_t n = status.job.environment->samples;
@@ -135,6 +156,10 @@ JobInfo Describe(const KnownJob& known, int64_t now_unix_ms) {
   if (times.started > 0)
     info.seconds =
         static_cast<double>((times.ended > 0 ? times.ended : now_unix_ms) - times.started) / 1000;
+  const std::optional<double> per_step = known.tail.pace.SecondsPerStep();
+  if (per_step && info.steps > 0 && job.phase == JobPhase::kRunning)
+    info.seconds_left =
+        *per_step * static_cast<double>(std::max<int64_t>(0, info.steps - info.step));
   return info;
 }
 
@@ -199,6 +224,8 @@ class Api final : public JobApi {
   void Submit(std::string id, JobSpec spec, Reply<SubmittedJob> reply) override {
     if (id.empty()) id = MakeId(spec.runtime.name);
     if (const absl::Status bad = CheckId(id); !bad.ok()) return reply(bad);
+    if (const absl::Status bad = CheckDataPaths(spec.training.data.paths); !bad.ok())
+      return reply(bad);
     const auto created = std::make_shared<bool>(false);
     const auto decide = [id, spec = std::move(spec), created](const KnownJobs& jobs) {
       return DecideSubmit(jobs, id, spec, *created);

@@ -73,6 +73,7 @@ Json ToJson(const JobInfo& job) {
                {"rewinds", job.rewinds},
                {"lanes_recomputed", job.lanes_recomputed},
                {"seconds", job.seconds},
+               {"seconds_left", NumberOrNull(job.seconds_left)},
                {"checkpoints", std::move(checkpoints)},
                {"spec", Json(ToDocument(job.spec))}};
   json["exit_code"] = job.exit_code ? Json(*job.exit_code) : Json(nullptr);
@@ -241,11 +242,10 @@ absl::StatusOr<JobQuery> QueryIn(const http::Request& request) {
   JobQuery query;
   for (const auto& [key, value] : request.query) {
     if (key == "state") {
+      if (value.empty()) return FieldError("", key, "is empty; leave it out for jobs in any state");
       query.state = value;
     } else if (key == "page_token") {
       query.page_token = value;
-    } else if (key != "limit") {
-      return FieldError("", key, "is not known; allowed: limit, page_token, state");
     } else if (!ParseDigits(value, &query.limit) || query.limit < 1) {
       return FieldError("", "limit", absl::StrCat("must be 1 to ", kMostJobsPerPage));
     }
@@ -273,6 +273,7 @@ http::Route JobRoute(JobApi& api, const char* method, const char* pattern, Askin
 }  // namespace
 
 std::vector<http::Route> RestRoutes(JobApi& api, std::function<std::string()> metrics,
+                                    std::function<absl::Status()> healthy,
                                     std::function<absl::Status()> ready) {
   using Handle = void (*)(JobApi&, const http::Request&, const http::Responder&);
   const auto with_api = [&api](Handle handle) -> http::Handler {
@@ -281,17 +282,17 @@ std::vector<http::Route> RestRoutes(JobApi& api, std::function<std::string()> me
     };
   };
   return {{"POST", "/v1/jobs", with_api(Submit)},
-          {"GET", "/v1/jobs", with_api(List)},
+          {"GET", "/v1/jobs", with_api(List), {"limit", "page_token", "state"}},
           JobRoute<JobInfo>(api, "GET", "/v1/jobs/{id}", &JobApi::Get),
           JobRoute<JobInfo>(api, "DELETE", "/v1/jobs/{id}", &JobApi::Delete),
           JobRoute<JobInfo>(api, "POST", "/v1/jobs/{id}:cancel", &JobApi::Cancel),
           JobRoute<JobInfo>(api, "POST", "/v1/jobs/{id}:stop", &JobApi::Stop),
-          {"GET", "/v1/jobs/{id}/events", with_api(Watch)},
-          {"GET", "/v1/jobs/{id}/fingerprints", with_api(Fingerprints)},
+          {"GET", "/v1/jobs/{id}/events", with_api(Watch), {"from"}, /*streams=*/true},
+          {"GET", "/v1/jobs/{id}/fingerprints", with_api(Fingerprints), {"from"}},
           JobRoute<JobAudit>(api, "GET", "/v1/jobs/{id}/audit", &JobApi::Audit),
-          {"GET", "/v1/jobs/{id}/digest", with_api(Digest)},
+          {"GET", "/v1/jobs/{id}/digest", with_api(Digest), {"step"}},
           http::MetricsRoute(std::move(metrics)),
-          http::HealthRoute(),
+          http::HealthRoute(std::move(healthy)),
           http::ReadyRoute(std::move(ready))};
 }
 

@@ -12,9 +12,10 @@
 
 namespace muster::coordinator {
 
-// `api` outlives the server that gets the routes. `metrics` and `ready` as in MetricsRoute and
-// ReadyRoute.
+// `api` outlives the server that gets the routes. `metrics`, `healthy` and `ready` as in
+// MetricsRoute, HealthRoute and ReadyRoute.
 std::vector<http::Route> RestRoutes(JobApi& api, std::function<std::string()> metrics,
+                                    std::function<absl::Status()> healthy,
                                     std::function<absl::Status()> ready);
 
 }  // namespace muster::coordinator

@@ -91,11 +91,19 @@ absl::StatusOr<std::vector<fs::directory_entry>> EntriesOf(const fs::path& dir) 
   return entries;
 }
 
-absl::Status DeleteOrphansIn(const fs::path& folder, const std::set<std::string>& named) {
+// A header that cannot be read is what a crash left amid writing.
+bool IsOfAnotherCluster(const std::string& path, const std::string& cluster) {
+  const absl::StatusOr<SegmentMeta> meta = ReadSegmentMeta(path);
+  return meta.ok() && !cluster.empty() && !meta->cluster.empty() && meta->cluster != cluster;
+}
+
+absl::Status DeleteOrphansIn(const fs::path& folder, const std::set<std::string>& named,
+                             const std::string& cluster) {
   MUSTER_ASSIGN_OR_RETURN(const std::vector<fs::directory_entry> files, EntriesOf(folder));
   for (const fs::directory_entry& file : files) {
     const std::string name = file.path().filename().string();
     if (!IsSegmentFile(name) || named.contains(folder.filename().string() + "/" + name)) continue;
+    if (IsOfAnotherCluster(file.path().string(), cluster)) continue;
     MUSTER_RETURN_IF_ERROR(DeleteFile(file.path()));
   }
   DeleteFolderIfEmpty(folder);
@@ -169,7 +177,7 @@ absl::Status Catalogue::RemoveAll(const std::string& job, const std::string& dir
   MUSTER_ASSIGN_OR_RETURN(const std::vector<fs::directory_entry> folders, EntriesOf(dir));
   for (const fs::directory_entry& folder : folders) {
     if (!PlaceOfFolder(folder.path().filename().string())) continue;
-    MUSTER_RETURN_IF_ERROR(DeleteOrphansIn(folder.path(), /*named=*/{}));
+    MUSTER_RETURN_IF_ERROR(DeleteOrphansIn(folder.path(), /*named=*/{}, cluster_));
   }
   DeleteFolderIfEmpty(dir);
   return absl::OkStatus();
@@ -202,7 +210,7 @@ absl::Status Catalogue::RemoveOrphans(const std::string& dir, const std::string&
     if (!place || *place >= Place(lineage, step) ||
         folder.symlink_status(gone).type() != fs::file_type::directory)
       continue;
-    MUSTER_RETURN_IF_ERROR(DeleteOrphansIn(folder.path(), named));
+    MUSTER_RETURN_IF_ERROR(DeleteOrphansIn(folder.path(), named, cluster_));
   }
   return absl::OkStatus();
 }

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -20,10 +21,11 @@ inline constexpr char kCatalogueFamily[] = "catalogue";
 using Allowed = std::function<bool(LineageNumber, Step)>;
 
 // One writer, the coordinator, off its driver's thread; readers on any thread. `kv` outlives it.
-// `dir` is always the job's own checkpoint directory. Errors of the store pass through.
+// Segments that name another cluster than `cluster` are no files of ours; empty: whatever they
+// name. `dir` is always the job's own checkpoint directory. Errors of the store pass through.
 class Catalogue {
  public:
-  explicit Catalogue(Kv& kv) : kv_(kv) {}
+  explicit Catalogue(Kv& kv, std::string cluster = "") : kv_(kv), cluster_(std::move(cluster)) {}
 
   struct Listing {
     std::vector<Manifest> manifests;   // ascending (lineage, step): the last one is the newest
@@ -55,6 +57,7 @@ class Catalogue {
 
  private:
   Kv& kv_;
+  const std::string cluster_;
 };
 
 }  // namespace muster

@@ -22,15 +22,6 @@ absl::StatusOr<int> Open(const std::string& path, int flags, absl::string_view a
   return fd;
 }
 
-// What was made or renamed inside a directory survives a loss of power only after this.
-absl::Status SyncDirectory(const std::string& path) {
-  MUSTER_ASSIGN_OR_RETURN(const int fd, Open(path, O_RDONLY | O_DIRECTORY, "open directory"));
-  const absl::Status status =
-      fsync(fd) == 0 ? absl::OkStatus() : FileError(errno, "sync directory", path);
-  close(fd);
-  return status;
-}
-
 absl::Status WriteTemporary(const std::string& path,
                             const std::function<absl::Status(FileHandle&)>& write) {
   MUSTER_ASSIGN_OR_RETURN(FileHandle out, FileHandle::Create(path));
@@ -39,23 +30,6 @@ absl::Status WriteTemporary(const std::string& path,
 }
 
 }  // namespace
-
-absl::Status FileError(int error_number, absl::string_view action, absl::string_view path) {
-  const std::string text =
-      absl::StrCat(action, " '", path, "': ", std::generic_category().message(error_number));
-  switch (error_number) {
-    case ENOSPC:
-    case EDQUOT: return absl::ResourceExhaustedError(absl::StrCat(text, ": free some space"));
-    case ENOENT: return absl::NotFoundError(text);
-    case EEXIST: return absl::AlreadyExistsError(text);
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      return absl::PermissionDeniedError(
-          absl::StrCat(text, ": choose a directory that can be written"));
-    default: return absl::UnavailableError(text);
-  }
-}
 
 absl::StatusOr<FileHandle> FileHandle::OpenToRead(std::string path) {
   // Without O_NONBLOCK a FIFO in the place of the file would hang us.

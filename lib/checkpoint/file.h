@@ -10,13 +10,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "lib/base/whole_file.h"
 
 namespace muster {
-
-// The last error of the system as a status that names the path. ENOSPC and EDQUOT:
-// kResourceExhausted; ENOENT: kNotFound; EACCES, EPERM and EROFS: kPermissionDenied; EEXIST:
-// kAlreadyExists; anything else: kUnavailable.
-absl::Status FileError(int error_number, absl::string_view action, absl::string_view path);
 
 // An open file. Movable; one thread at a time.
 class FileHandle {
@@ -50,8 +46,5 @@ class FileHandle {
 // where the file is there.
 absl::Status WriteFileDurably(const std::string& dir, const std::string& file,
                               const std::function<absl::Status(FileHandle&)>& write);
-
-// The suffix of temporary files: what a crash leaves is recognised by it.
-inline constexpr char kTemporarySuffix[] = ".writing";
 
 }  // namespace muster

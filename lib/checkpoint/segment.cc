@@ -20,21 +20,24 @@ static_assert(std::endian::native == std::endian::little,
 
 // docs/formats.md. All numbers are little-endian.
 constexpr char kMagic[8] = {'M', 'S', 'T', 'R', 'S', 'E', 'G', '1'};
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr size_t kHeaderAlign = 64;
 constexpr size_t kMaxJobBytes = 1024;
+constexpr size_t kMaxClusterBytes = 64;
 
 struct FixedHeader {
   char magic[8];
   uint32_t version;
   uint32_t crc32c;        // of the whole header, this field taken as 0
-  uint64_t header_bytes;  // this struct, the job's name, the table, zeros up to a multiple of
-                          // kHeaderAlign
+  uint64_t header_bytes;  // this struct, the job's id, the cluster's, the table, zeros up to a
+                          // multiple of kHeaderAlign
   uint64_t file_bytes;
   int64_t lineage;
   int64_t step;
   uint32_t entry_count;
   uint32_t job_bytes;
+  uint32_t cluster_bytes;
+  uint32_t zero;
 };
 struct TableRow {
   int32_t slot;
@@ -44,12 +47,12 @@ struct TableRow {
   uint32_t crc32c;
   uint32_t zero;
 };
-static_assert(sizeof(FixedHeader) == 56 && sizeof(TableRow) == 32);
+static_assert(sizeof(FixedHeader) == 64 && sizeof(TableRow) == 32);
 
 constexpr uint64_t kMaxEntryBytes = kMaxChunkBytes;
 
-uint64_t HeaderBytes(uint64_t job_bytes, uint64_t entries) {
-  const uint64_t used = sizeof(FixedHeader) + job_bytes + entries * sizeof(TableRow);
+uint64_t HeaderBytes(uint64_t ids_bytes, uint64_t entries) {
+  const uint64_t used = sizeof(FixedHeader) + ids_bytes + entries * sizeof(TableRow);
   return (used + kHeaderAlign - 1) / kHeaderAlign * kHeaderAlign;
 }
 
@@ -64,6 +67,9 @@ absl::Status CheckParts(const std::string& path, const SegmentMeta& meta,
   if (meta.job.empty() || meta.job.size() > kMaxJobBytes)
     return absl::InvalidArgumentError(
         absl::StrCat("'", path, "': the job's id must have 1 … ", kMaxJobBytes, " bytes"));
+  if (meta.cluster.size() > kMaxClusterBytes)
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'", path, "': the cluster's id must have at most ", kMaxClusterBytes, " bytes"));
   std::set<std::pair<int32_t, ChunkId>> seen;
   for (const PartView& part : parts) {
     const std::string where =
@@ -82,7 +88,7 @@ Segment PlanSegment(const std::string& file, const SegmentMeta& meta,
                     absl::Span<const PartView> parts) {
   Segment segment;
   segment.file = file;
-  uint64_t at = HeaderBytes(meta.job.size(), parts.size());
+  uint64_t at = HeaderBytes(meta.job.size() + meta.cluster.size(), parts.size());
   for (const PartView& part : parts) {
     const auto bytes = BytesOf(part.values);
     segment.entries.push_back({part.slot, part.chunk, at, bytes.size(), Crc32c(bytes)});
@@ -96,14 +102,16 @@ std::string MakeHeader(const SegmentMeta& meta, Segment& segment) {
   FixedHeader fixed{};
   std::memcpy(fixed.magic, kMagic, sizeof(kMagic));
   fixed.version = kVersion;
-  fixed.header_bytes = HeaderBytes(meta.job.size(), segment.entries.size());
+  fixed.header_bytes = HeaderBytes(meta.job.size() + meta.cluster.size(), segment.entries.size());
   fixed.file_bytes = segment.bytes;
   fixed.lineage = meta.lineage.value();
   fixed.step = meta.step.value();
   fixed.entry_count = static_cast<uint32_t>(segment.entries.size());
   fixed.job_bytes = static_cast<uint32_t>(meta.job.size());
+  fixed.cluster_bytes = static_cast<uint32_t>(meta.cluster.size());
   std::string header(reinterpret_cast<const char*>(&fixed), sizeof(fixed));
   header += meta.job;
+  header += meta.cluster;
   for (const SegmentEntry& entry : segment.entries) {
     const TableRow row{entry.slot,  entry.chunk.value(), entry.offset_in_file,
                        entry.bytes, entry.crc32c,        0};
@@ -128,9 +136,10 @@ absl::Status CheckFixed(const std::string& path, const FixedHeader& fixed, uint6
   if (fixed.file_bytes != file_bytes)
     return Damaged(path, absl::StrCat("the file has ", file_bytes, " bytes, its header says ",
                                       fixed.file_bytes));
-  if (fixed.job_bytes == 0 || fixed.job_bytes > kMaxJobBytes || fixed.lineage < 0 ||
+  if (fixed.job_bytes == 0 || fixed.job_bytes > kMaxJobBytes ||
+      fixed.cluster_bytes > kMaxClusterBytes || fixed.zero != 0 || fixed.lineage < 0 ||
       fixed.step < 0 || fixed.header_bytes > file_bytes ||
-      fixed.header_bytes != HeaderBytes(fixed.job_bytes, fixed.entry_count))
+      fixed.header_bytes != HeaderBytes(fixed.job_bytes + fixed.cluster_bytes, fixed.entry_count))
     return Damaged(path, "sizes in the header make no sense");
   return absl::OkStatus();
 }
@@ -172,11 +181,13 @@ absl::StatusOr<SegmentHeader> ReadHeader(const FileHandle& in, const std::string
     return Damaged(in.path(), "checksum of the header is wrong");
   SegmentHeader out;
   out.meta = {header.substr(sizeof(fixed), fixed.job_bytes), LineageNumber(fixed.lineage),
-              Step(fixed.step)};
+              Step(fixed.step),
+              header.substr(sizeof(fixed) + fixed.job_bytes, fixed.cluster_bytes)};
   out.segment = {file, file_bytes, fixed.crc32c, {}};
   MUSTER_ASSIGN_OR_RETURN(
       out.segment.entries,
-      ParseTable(in.path(), fixed, header.data() + sizeof(fixed) + fixed.job_bytes));
+      ParseTable(in.path(), fixed,
+                 header.data() + sizeof(fixed) + fixed.job_bytes + fixed.cluster_bytes));
   return out;
 }
 
@@ -203,6 +214,10 @@ bool Describes(const Segment& whole, const Segment& expected) {
   return true;
 }
 
+bool BelongTogether(const SegmentMeta& a, const SegmentMeta& b) {
+  return a.job == b.job && a.lineage == b.lineage && a.step == b.step;
+}
+
 }  // namespace
 
 std::string CheckpointFolder(LineageNumber lineage, Step step) {
@@ -226,6 +241,12 @@ absl::StatusOr<Segment> WriteSegment(const std::string& dir, const std::string& 
   return segment;
 }
 
+absl::StatusOr<SegmentMeta> ReadSegmentMeta(const std::string& path) {
+  MUSTER_ASSIGN_OR_RETURN(const FileHandle in, FileHandle::OpenToRead(path));
+  MUSTER_ASSIGN_OR_RETURN(SegmentHeader header, ReadHeader(in, path));
+  return std::move(header.meta);
+}
+
 absl::StatusOr<SegmentReader> SegmentReader::Open(const std::string& dir, const Segment& expected,
                                                   const SegmentMeta& meta) {
   if (!IsSafeRelativeName(expected.file))
@@ -234,7 +255,7 @@ absl::StatusOr<SegmentReader> SegmentReader::Open(const std::string& dir, const 
   if (absl::IsNotFound(in.status())) return absl::DataLossError(in.status().message());
   MUSTER_RETURN_IF_ERROR(in.status());
   MUSTER_ASSIGN_OR_RETURN(const SegmentHeader header, ReadHeader(*in, expected.file));
-  if (header.meta != meta)
+  if (!BelongTogether(header.meta, meta))
     return Damaged(in->path(),
                    absl::StrCat("belongs to job '", header.meta.job, "', lineage ",
                                 header.meta.lineage.value(), ", step ", header.meta.step.value()));

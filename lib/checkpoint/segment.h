@@ -23,7 +23,7 @@ struct SegmentMeta {
   std::string job;
   LineageNumber lineage{0};
   Step step{0};
-  bool operator==(const SegmentMeta&) const = default;
+  std::string cluster{};  // whose coordinator may delete it; a reader does not ask
 };
 
 // One chunk to be written, and one to be read; the memory is the caller's.
@@ -52,6 +52,10 @@ inline constexpr char kSegmentSuffix[] = ".segment";
 // the disk. Every message names the file.
 absl::StatusOr<Segment> WriteSegment(const std::string& dir, const std::string& file,
                                      const SegmentMeta& meta, absl::Span<const PartView> parts);
+
+// Of the file `path`, whatever its name. kDataLoss: it has no whole header; others as
+// SegmentReader::Open.
+absl::StatusOr<SegmentMeta> ReadSegmentMeta(const std::string& path);
 
 // An open segment, compared with what the manifest says. Movable; one thread at a time.
 class SegmentReader {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
+#include "lib/base/plural.h"
 #include "lib/base/status.h"
 
 namespace muster {
@@ -104,9 +105,14 @@ AuditReport Audit(const TrainingSpec& training, uint64_t sample_count,
     if (!report.conclusion.empty()) return report;
   }
   report.ok = true;
-  report.conclusion = absl::StrCat(
-      "each of ", sample_count, " samples is in the final state exactly once in each of ",
-      report.full_epochs, " full epochs; ", report.steps, " steps, each lane once");
+  const std::string how_often =
+      report.full_epochs == 0 ? "at most once: no epoch is full yet"
+      : report.full_epochs == 1
+          ? "exactly once in the one full epoch"
+          : absl::StrCat("exactly once in each of ", report.full_epochs, " full epochs");
+  report.conclusion = absl::StrCat("each of ", Plural(static_cast<int64_t>(sample_count), "sample"),
+                                   " is in the final state ", how_often, "; ",
+                                   Plural(report.steps, "step"), ", each lane once");
   return report;
 }
 

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <boost/asio/write.hpp>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
 #include "lib/base/check.h"
 #include "lib/base/loopback.h"
 #include "lib/base/status.h"
@@ -88,6 +90,26 @@ absl::Status CheckHeaders(const Parser::value_type& message, bool loopback_only)
     return absl::PermissionDeniedError("requests from web pages of another origin are refused");
   }
   return absl::OkStatus();
+}
+
+// What a request is told that no route takes; nothing where one does.
+std::optional<Response> WhyNot(const Request& request, const Router::Found& found) {
+  if (found.allowed.empty())
+    return JsonError(404, "not_found", absl::StrCat("there is nothing at ", request.path));
+  if (found.handler == nullptr) {
+    Response response =
+        JsonError(405, "unimplemented", absl::StrCat(request.path, " takes only ", found.allowed));
+    response.headers.emplace_back("Allow", found.allowed);
+    return response;
+  }
+  for (const auto& [key, value] : request.query) {
+    if (std::find(found.query->begin(), found.query->end(), key) != found.query->end()) continue;
+    const std::string allowed = found.query->empty()
+                                    ? "this takes no parameters"
+                                    : "allowed: " + absl::StrJoin(*found.query, ", ");
+    return JsonError(400, "invalid_argument", absl::StrCat(key, ": is not known; ", allowed), key);
+  }
+  return std::nullopt;
 }
 
 std::map<std::string, std::string> CopyHeaders(const Parser::value_type& message) {
@@ -258,15 +280,8 @@ void Connection::AfterHead() {
   request_ = *std::move(request);
   Router::Found found = core_->router.Find(request_.method, request_.path);
   keep_alive_ = parser_->get().keep_alive();
-  if (found.handler == nullptr) {
-    Response response =
-        found.allowed.empty()
-            ? JsonError(404, "not_found", absl::StrCat("there is nothing at ", request_.path))
-            : JsonError(405, "unimplemented",
-                        absl::StrCat(request_.path, " takes only ", found.allowed));
-    if (!found.allowed.empty()) response.headers.emplace_back("Allow", found.allowed);
-    return parser_->is_done() ? WriteAnswer(response, keep_alive_) : Refuse(response);
-  }
+  if (const std::optional<Response> refusal = WhyNot(request_, found))
+    return parser_->is_done() ? WriteAnswer(*refusal, keep_alive_) : Refuse(*refusal);
   handler_ = found.handler;
   request_.params = std::move(found.params);
   if (parser_->is_done()) return Dispatch();
@@ -374,10 +389,15 @@ void Connection::Discard() {
 void Connection::StartStream(uint64_t request, std::shared_ptr<StreamQueue> queue) {
   if (request != request_number_ || state_ != State::kAnswering) return queue->Break();
   ++request_number_;
-  state_ = State::kStreaming;
-  stream_ = std::move(queue);
   core_->CountAnswer(200);
   SetTimer(limits().write_timeout);
+  if (parser_->get().method() == beast::http::verb::head) {
+    queue->Break();
+    state_ = State::kWriting;
+    return Write(FormatStreamHead(), &Connection::Linger);
+  }
+  state_ = State::kStreaming;
+  stream_ = std::move(queue);
   Discard();  // finds out when the client goes
   Write(FormatStreamHead(), &Connection::OnStreamNews);
 }

@@ -28,7 +28,7 @@ absl::StatusOr<Router::Entry> Router::Parse(Route route) {
   if (!word) return bad("the method must be upper-case letters");
   if (!route.handler) return bad("has no handler");
   if (!absl::StartsWith(route.pattern, "/")) return bad("the pattern must begin with '/'");
-  Entry entry{std::move(route.method), {}, std::move(route.handler), 0};
+  Entry entry{std::move(route.method), {}, std::move(route.handler), std::move(route.query), 0};
   std::set<std::string> names;
   for (const absl::string_view text : Split(route.pattern)) {
     const size_t close = text.find('}');
@@ -83,14 +83,17 @@ bool Router::Fits(const Entry& entry, const std::vector<absl::string_view>& path
 
 Router::Found Router::Find(absl::string_view method, absl::string_view path) const {
   Found found;
+  if (method == "HEAD") method = "GET";
   std::set<std::string> methods;
   const std::vector<absl::string_view> segments = Split(path);
   for (const Entry& entry : entries_) {
     std::map<std::string, std::string> params;
     if (!Fits(entry, segments, params)) continue;
     methods.insert(entry.method);
+    if (entry.method == "GET") methods.insert("HEAD");
     if (found.handler == nullptr && entry.method == method) {
       found.handler = &entry.handler;
+      found.query = &entry.query;
       found.params = std::move(params);
     }
   }

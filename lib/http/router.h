@@ -17,11 +17,12 @@ class Router {
   static absl::StatusOr<Router> Make(std::vector<Route> routes);
 
   struct Found {
-    const Handler* handler = nullptr;  // null: nothing for this method here
+    const Handler* handler = nullptr;                 // null: nothing for this method here
+    const std::vector<std::string>* query = nullptr;  // parameters that it takes; with a handler
     std::map<std::string, std::string> params;
     std::string allowed;  // the methods that this path has, "GET, POST"; empty: the path is unknown
   };
-  // Where several patterns fit, the one with the fewest {names} wins.
+  // HEAD finds what answers GET. Where several patterns fit, the one with the fewest {names} wins.
   Found Find(absl::string_view method, absl::string_view path) const;
 
  private:
@@ -33,6 +34,7 @@ class Router {
     std::string method;
     std::vector<Segment> segments;
     Handler handler;
+    std::vector<std::string> query;
     int names = 0;
   };
   static absl::StatusOr<Entry> Parse(Route route);

@@ -1,5 +1,6 @@
 #include "lib/http/server.h"
 
+#include <algorithm>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
@@ -118,13 +119,15 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const std::string& address
                                                       std::vector<Route> routes,
                                                       const ServerOptions& options) {
   MUSTER_CHECK(options.threads >= 1, "(threads)");
+  const bool streams =
+      std::any_of(routes.begin(), routes.end(), [](const Route& r) { return r.streams; });
   MUSTER_ASSIGN_OR_RETURN(Router router, Router::Make(std::move(routes)));
   MUSTER_RETURN_IF_ERROR(
       CheckPlaintextAddress(address, options.credentials, ReadNetworkNamespaces()));
   auto core = std::make_shared<Core>(std::move(router), options);
   core->loopback_only = IsLoopbackAddress(address);
   if (!core->loopback_only) LogWarning("%s", PlaintextWarning(address));
-  if (options.metrics != nullptr)
+  if (options.metrics != nullptr && streams)
     core->streams_dropped = &options.metrics->GetCounter("muster_sse_dropped_total");
   tcp::acceptor acceptor(net::make_strand(core->io));
   MUSTER_RETURN_IF_ERROR(Listen(address, acceptor));
@@ -133,24 +136,30 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const std::string& address
   return std::make_unique<ServerImpl>(std::move(core), std::move(acceptor), in_effect);
 }
 
+namespace {
+
+Route AskRoute(const char* path, std::function<absl::Status()> ask) {
+  return {"GET", path, [ask = std::move(ask)](const Request&, const Responder& responder) {
+            const absl::Status status = ask ? ask() : absl::OkStatus();
+            if (status.ok()) return responder.Send({.content_type = "text/plain", .body = "ok\n"});
+            responder.Send(absl::UnavailableError(status.message()));
+          }};
+}
+
+}  // namespace
+
 Route MetricsRoute(std::function<std::string()> text) {
   return {"GET", "/metrics", [text = std::move(text)](const Request&, const Responder& responder) {
             responder.Send({.content_type = kMetricsContentType, .body = text()});
           }};
 }
 
-Route HealthRoute() {
-  return {"GET", "/healthz", [](const Request&, const Responder& responder) {
-            responder.Send({.content_type = "text/plain", .body = "ok\n"});
-          }};
+Route HealthRoute(std::function<absl::Status()> healthy) {
+  return AskRoute("/healthz", std::move(healthy));
 }
 
 Route ReadyRoute(std::function<absl::Status()> ready) {
-  return {"GET", "/readyz", [ready = std::move(ready)](const Request&, const Responder& responder) {
-            const absl::Status status = ready();
-            if (status.ok()) return responder.Send({.content_type = "text/plain", .body = "ok\n"});
-            responder.Send(absl::UnavailableError(status.message()));
-          }};
+  return AskRoute("/readyz", std::move(ready));
 }
 
 }  // namespace muster::http

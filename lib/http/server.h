@@ -55,10 +55,14 @@ using Handler = std::function<void(Request, Responder)>;
 // A pattern's segments are literal or begin with one {name}, which stands for a segment or its part
 // before the literal rest: "/v1/jobs/{id}", "/v1/jobs/{id}:cancel". A {name} never stands for
 // nothing nor for text with ':'.
+// HEAD goes wherever GET does, and a slash at the end of a path makes no difference.
 struct Route {
   std::string method;  // "GET"
   std::string pattern;
   Handler handler;
+  // Parameters of the query that it takes; a request with another one is refused (400).
+  std::vector<std::string> query = {};
+  bool streams = false;  // it answers with events
 };
 
 struct Limits {
@@ -101,8 +105,9 @@ class Server {
 
 // GET /metrics: what `text` returns (called on an I/O thread). Metrics::Text fits.
 Route MetricsRoute(std::function<std::string()> text);
-// GET /healthz: 200 "ok" while the process answers at all.
-Route HealthRoute();
+// GET /healthz: 200 "ok" while the process answers at all, and `healthy`, if given, says OK; else
+// 503 with the reason. It is called on an I/O thread and does not block.
+Route HealthRoute(std::function<absl::Status()> healthy = {});
 // GET /readyz: 200 "ok" or 503 with the reason. `ready` is called on an I/O thread and does not
 // block.
 Route ReadyRoute(std::function<absl::Status()> ready);

@@ -50,6 +50,7 @@ absl::StatusOr<std::string> Decode(absl::string_view text, bool plus_is_space) {
 absl::StatusOr<std::string> DecodePath(absl::string_view path) {
   if (path.empty() || path[0] != '/') return Bad("must begin with '/'");
   if (path == "/") return std::string(path);
+  if (path.back() == '/') path.remove_suffix(1);
   std::string out;
   for (const absl::string_view raw : absl::StrSplit(path.substr(1), '/')) {
     MUSTER_ASSIGN_OR_RETURN(const std::string segment, Decode(raw, false));

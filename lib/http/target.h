@@ -11,7 +11,7 @@
 namespace muster::http {
 
 struct Target {
-  std::string path;                          // decoded; begins with '/'
+  std::string path;  // decoded; begins with '/' and does not end with one, unless it is no more
   std::map<std::string, std::string> query;  // decoded
 };
 

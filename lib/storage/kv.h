@@ -44,8 +44,9 @@ using Visit = std::function<bool(absl::string_view key, absl::string_view value)
 
 // All methods are thread-safe. Errors of every method: kInvalidArgument (no such family), kDataLoss
 // (the store is damaged), kResourceExhausted (disk full: the batch is not there, and a later call
-// works again once there is space), kUnavailable (another failure of the disk). Only a crash before
-// the next successful Write can bring a failed batch back.
+// works again once there is space), kUnavailable (another failure of the disk; after that of a
+// Write every later one fails until the store is opened anew). Only a crash before the next
+// successful Write can bring a failed batch back.
 class Kv {
  public:
   virtual ~Kv() = default;
@@ -70,10 +71,14 @@ std::string PrefixEnd(absl::string_view prefix);
 // Lives as long as the object.
 std::unique_ptr<Kv> OpenMemory(const std::vector<std::string>& families);
 
+// The folder beside a store that says how far it had come: what must not come and go with a copy of
+// the store. Without it a store is taken as it is.
+std::string MarksOf(const std::string& path);
+
 // One RocksDB in directory `path` (made if absent, its parent too), opened by one process at a
 // time; families that are not there yet are made. kAlreadyExists: another process has it open;
-// kPermissionDenied: the directory cannot be written; kDataLoss: damaged; kResourceExhausted: disk
-// full.
+// kPermissionDenied: the directory cannot be written; kDataLoss: damaged, or something that was
+// acknowledged is missing, and the message says what to do; kResourceExhausted: disk full.
 absl::StatusOr<std::unique_ptr<Kv>> OpenRocks(const std::string& path,
                                               const std::vector<std::string>& families);
 

@@ -15,8 +15,10 @@
 #include "absl/strings/match.h"
 #include "lib/base/mutex.h"
 #include "lib/base/status.h"
+#include "lib/base/whole_file.h"
 #include "lib/log/log.h"
 #include "lib/storage/kv.h"
+#include "lib/storage/sequence_mark.h"
 
 namespace muster {
 namespace {
@@ -39,7 +41,8 @@ absl::Status Translate(const std::string& path, const rocksdb::Status& status) {
     return absl::AlreadyExistsError(absl::StrCat(
         where, " is open in another process: stop that one first, or choose another directory"));
   const std::string text = absl::StrCat(where, ": ", status.ToString());
-  if (status.IsNoSpace())
+  // With a fatal one RocksDB never takes a write again, whatever space there is.
+  if (status.IsNoSpace() && status.severity() < rocksdb::Status::kFatalError)
     return absl::ResourceExhaustedError(
         absl::StrCat(where, ": the disk is full, free some space: ", status.ToString()));
   if (status.IsCorruption()) return absl::DataLossError(text);
@@ -73,13 +76,16 @@ class ToOurLog final : public rocksdb::Logger {
   void LogHeader(const char* /*format*/, va_list /*arguments*/) override {}  // all its options
 };
 
-rocksdb::Options StoreOptions() {
+// `track_logs`: an error where a file of the log that was complete is missing or shorter. RocksDB
+// keeps no account of the file that it writes to, nor of what lacks at the end: SequenceMark does.
+rocksdb::Options StoreOptions(bool track_logs) {
   rocksdb::Options options;
   options.create_if_missing = true;
   options.create_missing_column_families = true;
   // A torn tail is what a crash leaves; damage in the middle of the log would lose what was
   // acknowledged: an error.
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
+  options.track_and_verify_wals_in_manifest = track_logs;
   options.write_buffer_size = 8 << 20;  // small values, and a short log to replay
   options.allow_fallocate = false;      // the log takes the space it uses: small disks stay usable
   options.max_bgerror_resume_count = 0;
@@ -92,8 +98,11 @@ rocksdb::Options StoreOptions() {
 class RocksKv final : public Kv {
  public:
   RocksKv(std::string path, std::unique_ptr<rocksdb::DB> db,
-          std::vector<rocksdb::ColumnFamilyHandle*> handles)
-      : path_(std::move(path)), db_(std::move(db)), handles_(std::move(handles)) {
+          std::vector<rocksdb::ColumnFamilyHandle*> handles, std::unique_ptr<SequenceMark> mark)
+      : path_(std::move(path)),
+        db_(std::move(db)),
+        handles_(std::move(handles)),
+        mark_(std::move(mark)) {
     for (rocksdb::ColumnFamilyHandle* handle : handles_) families_[handle->GetName()] = handle;
   }
   ~RocksKv() override {
@@ -125,6 +134,8 @@ class RocksKv final : public Kv {
     if (!written.ok()) {
       MutexLock lock(mutex_);
       stopped_ = true;
+    } else {
+      mark_->Reach(db_->GetLatestSequenceNumber());
     }
     return Translate(path_, written);
   }
@@ -162,24 +173,24 @@ class RocksKv final : public Kv {
   const std::string path_;
   const std::unique_ptr<rocksdb::DB> db_;
   const std::vector<rocksdb::ColumnFamilyHandle*> handles_;  // owned; destroyed before db_
+  const std::unique_ptr<SequenceMark> mark_;
   std::map<std::string, rocksdb::ColumnFamilyHandle*, std::less<>>
       families_;  // fixed after construction
   Mutex mutex_;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;  // a write failed since the last Resume
 };
 
-absl::Status MakeDirectory(const std::string& path) {
+absl::Status MakeStoreDirectory(const std::string& path) {
+  absl::Status made = MakeDirectories(path);
+  if (made.ok() && access(path.c_str(), W_OK | X_OK) != 0) made = FileError(errno, "write", path);
+  const bool known = made.ok() || absl::IsResourceExhausted(made) || absl::IsPermissionDenied(made);
+  const absl::Status told = known ? made : absl::InvalidArgumentError(made.message());
+  return Prefix(absl::StrCat("store '", path, "'"), told);
+}
+
+bool IsThere(const std::string& path) {
   std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (!error && access(path.c_str(), W_OK | X_OK) != 0)
-    error = std::error_code(errno, std::generic_category());
-  if (!error) return absl::OkStatus();
-  const std::string text = absl::StrCat("store '", path, "': ", error.message());
-  if (error == std::errc::no_space_on_device) return absl::ResourceExhaustedError(text);
-  if (error == std::errc::permission_denied || error == std::errc::read_only_file_system)
-    return absl::PermissionDeniedError(
-        absl::StrCat(text, ": choose a directory that can be written"));
-  return absl::InvalidArgumentError(text);
+  return std::filesystem::exists(std::filesystem::path(path) / "CURRENT", error);
 }
 
 // RocksDB wants every family of the store named when it opens.
@@ -188,29 +199,88 @@ absl::StatusOr<std::set<std::string>> AllFamilies(const std::string& path,
                                                   const std::vector<std::string>& wanted) {
   std::set<std::string> names(wanted.begin(), wanted.end());
   names.insert(rocksdb::kDefaultColumnFamilyName);
-  std::error_code error;
-  if (!std::filesystem::exists(std::filesystem::path(path) / "CURRENT", error)) return names;
+  if (!IsThere(path)) return names;
   std::vector<std::string> present;
   MUSTER_RETURN_IF_ERROR(Translate(path, rocksdb::DB::ListColumnFamilies(options, path, &present)));
   names.insert(present.begin(), present.end());
   return names;
 }
 
-}  // namespace
+std::string MarkFile(const std::string& path) { return MarksOf(path) + "/sequence"; }
 
-absl::StatusOr<std::unique_ptr<Kv>> OpenRocks(const std::string& path,
-                                              const std::vector<std::string>& families) {
-  MUSTER_RETURN_IF_ERROR(MakeDirectory(path));
-  const rocksdb::Options options = StoreOptions();
+absl::Status Lost(const std::string& path, absl::string_view what) {
+  return absl::DataLossError(absl::StrCat(
+      "store '", path, "' lacks something that it had acknowledged (", what,
+      "): a file of it was deleted or cut, or an older copy was brought back. Bring back the "
+      "newest copy of the directory; or, to go on from what is there, delete the folder '",
+      MarksOf(path), "'"));
+}
+
+// RocksDB tells it by its text only.
+absl::Status TranslateOpening(const std::string& path, const rocksdb::Status& status) {
+  const bool log_is_missing =
+      status.IsCorruption() && (absl::StrContains(status.ToString(), "Missing WAL") ||
+                                absl::StrContains(status.ToString(), "WAL (log number"));
+  if (log_is_missing) return Lost(path, status.ToString());
+  const absl::Status told = Translate(path, status);
+  if (!absl::IsDataLoss(told)) return told;
+  return absl::DataLossError(absl::StrCat(
+      told.message(), "; bring back a copy of the directory, or begin anew in an empty one"));
+}
+
+struct Opened {
+  std::unique_ptr<rocksdb::DB> db;
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+};
+
+absl::StatusOr<Opened> Open(const std::string& path, const std::vector<std::string>& families,
+                            bool track_logs) {
+  const rocksdb::Options options = StoreOptions(track_logs);
   MUSTER_ASSIGN_OR_RETURN(const std::set<std::string> names, AllFamilies(path, options, families));
   std::vector<rocksdb::ColumnFamilyDescriptor> descriptors;
   for (const std::string& name : names)
     descriptors.emplace_back(name, rocksdb::ColumnFamilyOptions(options));
-  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  Opened opened;
   rocksdb::DB* db = nullptr;
   MUSTER_RETURN_IF_ERROR(
-      Translate(path, rocksdb::DB::Open(options, path, descriptors, &handles, &db)));
-  return std::make_unique<RocksKv>(path, std::unique_ptr<rocksdb::DB>(db), std::move(handles));
+      TranslateOpening(path, rocksdb::DB::Open(options, path, descriptors, &opened.handles, &db)));
+  opened.db.reset(db);
+  return opened;
+}
+
+void Close(Opened opened) {
+  for (rocksdb::ColumnFamilyHandle* handle : opened.handles)
+    opened.db->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
+  opened.db->Close().PermitUncheckedError();
+}
+
+}  // namespace
+
+std::string MarksOf(const std::string& path) { return path + ".marks"; }
+
+absl::StatusOr<std::unique_ptr<Kv>> OpenRocks(const std::string& path,
+                                              const std::vector<std::string>& families) {
+  MUSTER_RETURN_IF_ERROR(MakeStoreDirectory(path));
+  const absl::StatusOr<std::optional<uint64_t>> reached = SequenceMark::Read(MarkFile(path));
+  if (absl::IsDataLoss(reached.status())) return Lost(path, reached.status().message());
+  MUSTER_RETURN_IF_ERROR(reached.status());
+  const bool as_it_is = !*reached && IsThere(path);
+  if (as_it_is)
+    LogWarning("the store %s is taken as it is: nothing says how far it had come", path);
+  MUSTER_ASSIGN_OR_RETURN(Opened opened, Open(path, families, /*track_logs=*/!as_it_is));
+  const uint64_t found = opened.db->GetLatestSequenceNumber();
+  absl::Status status;
+  if (*reached && found < **reached)
+    status = Lost(path, absl::StrCat(**reached, " changes were written, ", found, " are there"));
+  absl::StatusOr<std::unique_ptr<SequenceMark>> mark(nullptr);
+  if (status.ok()) mark = SequenceMark::Begin(MarkFile(path), found);
+  if (status.ok()) status = mark.status();
+  if (!status.ok()) {
+    Close(std::move(opened));
+    return status;
+  }
+  return std::make_unique<RocksKv>(path, std::move(opened.db), std::move(opened.handles),
+                                   *std::move(mark));
 }
 
 }  // namespace muster

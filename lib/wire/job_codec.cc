@@ -67,7 +67,9 @@ absl::Status CheckShape(const Document& document) {
   return absl::OkStatus();
 }
 
-void FillDefaults(JobSpec& spec) {
+void FillDefaults(const Document& document, JobSpec& spec) {
+  if (ValueAt(document.root, "lanes").is_null())
+    spec.training.lanes = static_cast<int32_t>(std::min(kDefaultLanes, spec.training.batch));
   for (const TaskParameter& parameter : FindTask(spec.training.task)->parameters)
     spec.training.parameters.try_emplace(parameter.name, parameter.default_value);
   if (spec.training.sync == Sync::kServer && spec.runtime.servers == 0) spec.runtime.servers = 1;
@@ -95,7 +97,9 @@ absl::Status CheckLength(const Document& document, const TrainingSpec& training)
 absl::Status CheckUnused(const Document& document, const JobSpec& spec) {
   for (const FieldRule& rule : FieldRules()) {
     const std::string reason = rule.unused(spec);
-    if (reason.empty() || rule.write(spec) == rule.write(DefaultSpec())) continue;
+    const json& value = ValueAt(document.root, rule.name);
+    const bool fits_all = rule.default_fits_all && rule.write(spec) == rule.write(DefaultSpec());
+    if (reason.empty() || value.is_null() || fits_all) continue;
     return ErrorAt(document, rule.name, absl::StrCat(reason, "; remove it"));
   }
   return absl::OkStatus();
@@ -177,7 +181,7 @@ absl::StatusOr<JobSpec> FromDocument(const Document& document) {
   if (spec.training.task.empty())
     return ErrorAt(document, "task",
                    absl::StrCat("is missing; allowed: ", absl::StrJoin(TaskNames(), ", ")));
-  FillDefaults(spec);
+  FillDefaults(document, spec);
   MUSTER_RETURN_IF_ERROR(CheckTask(document, spec.training));
   MUSTER_RETURN_IF_ERROR(CheckLength(document, spec.training));
   MUSTER_RETURN_IF_ERROR(CheckUnused(document, spec));
@@ -267,7 +271,9 @@ std::vector<JobField> JobFields() {
   std::vector<JobField> fields;
   for (const FieldRule& rule : FieldRules()) {
     const json value = rule.write(DefaultSpec());
-    fields.push_back({rule.name, rule.training, value.is_null() ? "" : Dump(value), rule.allowed});
+    const std::string written = value.is_null() ? "" : Dump(value);
+    fields.push_back({rule.name, rule.training,
+                      rule.default_text.empty() ? written : rule.default_text, rule.allowed});
   }
   return fields;
 }

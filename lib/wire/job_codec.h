@@ -53,11 +53,13 @@ std::vector<std::string> RuntimeDifferences(const JobSpec& ours, const JobSpec& 
 struct JobField {
   std::string name;           // "optimizer.kind"
   bool training = false;      // else it belongs to the runtime specification
-  std::string default_value;  // as JSON; empty: none, the field is needed
+  std::string default_value;  // as JSON, or how it is found; empty: none, the field is needed
   std::string allowed;        // "1 … 4096"; "sgd, momentum, adam, adamw"
 };
 std::vector<JobField> JobFields();  // in the order of docs/job-spec.md
 
+// Of a job that does not say: as many as most numbers of workers divide, and never more than batch.
+inline constexpr int64_t kDefaultLanes = 12;
 inline constexpr int32_t kMaxProcesses = 4096;  // workers, or servers, of a job
 
 }  // namespace muster

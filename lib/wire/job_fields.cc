@@ -165,6 +165,12 @@ FieldRule Parameters() {
   return {"parameters", kTraining, "the task's, each a number", ReadParameters, write};
 }
 
+FieldRule Lanes() {
+  FieldRule field = Whole("lanes", kTraining, MUSTER_MEMBER(training.lanes), 1, 4096);
+  field.default_text = absl::StrCat("min(", kDefaultLanes, ", batch)");
+  return field;
+}
+
 FieldRule ChunkBytes() {
   FieldRule field =
       Whole("chunk_bytes", kTraining, MUSTER_MEMBER(training.chunk_bytes), 64, kMaxChunkBytes);
@@ -235,6 +241,7 @@ FieldRule Servers() {
   field.unused = [](const JobSpec& spec) {
     return spec.training.sync == Sync::kServer ? "" : "is for sync: server";
   };
+  field.default_fits_all = true;
   return field;
 }
 
@@ -317,7 +324,7 @@ std::vector<FieldRule> MakeFieldRules() {
           NeedsFiles),
       OnlyFor(Whole("data.samples", kTraining, MUSTER_MEMBER(training.data.samples), 0, kMaxSteps),
               MakesData),
-      Whole("lanes", kTraining, MUSTER_MEMBER(training.lanes), 1, 4096),
+      Lanes(),
       Whole("batch", kTraining, MUSTER_MEMBER(training.batch), 1, int64_t{1} << 31),
       Whole("steps", kTraining, MUSTER_MEMBER(training.steps), 0, kMaxSteps),
       Whole("epochs", kTraining, MUSTER_MEMBER(training.epochs), 0, int64_t{1} << 20),

@@ -26,6 +26,8 @@ struct FieldRule {
   std::function<nlohmann::json(const JobSpec&)> write;
   // Why the field has no meaning for this job, as in "is for adam, adamw"; empty: it has one.
   std::function<std::string(const JobSpec&)> unused = [](const JobSpec&) { return std::string(); };
+  bool default_fits_all = false;  // the default may be written where the field has no meaning
+  std::string default_text = "";  // how the default is found, where it is no fixed value
 };
 
 // In the order of docs/job-spec.md; a field is read after those that it depends on (the task before

@@ -29,6 +29,16 @@ TEST(ArgumentsTest, Train) {
   EXPECT_TRUE(train.json);
 }
 
+TEST(ArgumentsTest, AnAddressIsAUrlWithoutItsBeginning) {
+  const auto to = [](const char* text) {
+    return std::get<RemoteArguments>(Parse({"list", "--to", text}).arguments).to;
+  };
+  EXPECT_EQ(to("127.0.0.1:9"), "http://127.0.0.1:9");
+  EXPECT_EQ(to("[::1]:9"), "http://[::1]:9");
+  EXPECT_EQ(to("http://127.0.0.1:9/"), "http://127.0.0.1:9");
+  EXPECT_EQ(to("nonsense"), "nonsense") << "the error quotes what was said";
+}
+
 TEST(ArgumentsTest, WhatIsNotSaidStaysWithTheFile) {
   const Parsed parsed = Parse({"train", "a.yaml"});
   ASSERT_EQ(parsed.exit_code, std::nullopt) << parsed.text;

@@ -10,14 +10,6 @@ namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-TEST(FormatTest, Plurals) {
-  EXPECT_EQ(Plural(0, "step"), "0 steps");
-  EXPECT_EQ(Plural(1, "step"), "1 step");
-  EXPECT_EQ(Plural(2, "step"), "2 steps");
-  EXPECT_EQ(Plural(1, "recovery", "recoveries"), "1 recovery");
-  EXPECT_EQ(Plural(3, "recovery", "recoveries"), "3 recoveries");
-}
-
 TEST(FormatTest, Times) {
   EXPECT_EQ(HowLong(0), "0.0 s");
   EXPECT_EQ(HowLong(0.42), "0.4 s");
@@ -59,15 +51,17 @@ TEST(FormatTest, LossesBytesAndLists) {
 }
 
 TEST(FormatTest, TheProgressLine) {
-  EXPECT_EQ(ProgressLine({.step = 118,
+  EXPECT_EQ(ProgressLine({.step = 117,
                           .steps = 300,
                           .epoch = 0,
                           .loss = 2.34561,
                           .samples_per_second = 61.4,
                           .seconds_left = 71}),
             "step 118 of 300 · epoch 1 · loss 2.3456 · 61.4 samples/s · 1:11 min left");
-  EXPECT_EQ(ProgressLine({.step = 1, .epoch = 1, .epochs = 3, .loss = kNan}),
+  EXPECT_EQ(ProgressLine({.step = 0, .epoch = 1, .epochs = 3, .loss = kNan}),
             "step 1 · epoch 2 of 3 · loss ?");
+  EXPECT_EQ(ProgressLine({.step = 299, .steps = 300, .loss = 1, .seconds_left = 0}),
+            "step 300 of 300 · epoch 1 · loss 1.0000");
 }
 
 TEST(FormatTest, FitsTheTerminalByCharacters) {
@@ -82,6 +76,14 @@ TEST(FormatTest, AHeadlineIsTheFirstLineAndTheFirstErrorOfTheLogBelow) {
   EXPECT_EQ(Headline("it ended:\nsome info words\nmore"), "it ended:");
   EXPECT_EQ(Headline("it ended:\nt info a b\nt error a data.paths: gone\nt error a later"),
             "it ended: a data.paths: gone");
+  EXPECT_EQ(
+      Headline("w ended:\nt info muster-worker worker-0 b\nt error muster-worker worker-0 gone"),
+      "w ended: gone");
+  EXPECT_EQ(Headline("c ended:\nt error muster-coordinator --listen: taken"),
+            "c ended: --listen: taken");
+  EXPECT_EQ(Headline("w ended:\n{\"level\":\"info\",\"text\":\"b\"}\n"
+                     "{\"level\":\"error\",\"text\":\"gone\"}\n{\"level"),
+            "w ended: gone");
 }
 
 TEST(FormatTest, WordsOfAShell) {

@@ -16,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "lib/base/mutex.h"
 #include "lib/http/server.h"
+#include "nlohmann/json.hpp"
 
 namespace muster::cli {
 namespace {
@@ -37,7 +38,8 @@ class JobCommandsTest : public ::testing::Test {
                              int64_t first_start = 1) {
     return absl::StrCat(R"({"id":")", id, R"(","state":")", state, R"(","first_start":)",
                         first_start, R"(,"reason":"view 1 forms","exit_code":)",
-                        state == "done" ? 0 : 67, R"(,"spec":{"workers":{"min":1,"max":2}},)",
+                        state == "done" ? 0 : 67, R"(,"steps":4,"spec":{"task":"counting",)",
+                        R"("steps":4,"resume":"never","workers":{"min":1,"max":2}},)",
                         state == "running" ? R"("members":[{"name":"worker-0"}],)" : "",
                         R"("checkpoints":[{"lineage":1,"step":4},{"lineage":1,"step":8}]})");
   }
@@ -91,6 +93,26 @@ class JobCommandsTest : public ::testing::Test {
     respond.Send({.body = absl::StrCat(R"({"jobs":[)", JobJson(is_first ? "a" : "b", "running"),
                                        R"(],"next_page_token":")", is_first ? "7" : "", "\"}")});
   }
+  // A stopped job goes on; one that is not known begins.
+  void Submit(const http::Request& request, const http::Responder& respond) {
+    const auto body = nlohmann::json::parse(request.body);
+    const std::string id = body["id"];
+    MutexLock lock(mutex_);
+    asked_.push_back(absl::StrCat("submit ", id, " ", body["spec"]["resume"].dump()));
+    std::string& state = states_.try_emplace(id, "queued").first->second;
+    if (state == "stopped") state = "queued";
+    respond.Send({.body = JobJson(id, state)});
+  }
+  // The last steps of a job, and its end.
+  void Events(const http::Responder& respond) {
+    const auto stream = respond.Stream();
+    for (int step : {1, 2, 3})
+      stream->Send(absl::StrCat("1-", step), "step",
+                   absl::StrCat(R"({"time":"2026-11-21T10:11:2)", step, R"(.500Z","step":)", step,
+                                R"(,"epoch":0,"loss":0.25,"samples":8})"));
+    SetState("runs", "done");
+    stream->Send("1-4", "done", R"({"text":"all steps are done"})");
+  }
   http::Handler Answering() {
     return [this](const http::Request& q, const http::Responder& r) { Answer(q, r); };
   }
@@ -99,7 +121,7 @@ class JobCommandsTest : public ::testing::Test {
     arguments.dir = cluster_;
     out_.str("");
     err_.str("");
-    return Remote(arguments, out_, err_, ask);
+    return Remote(arguments, {.out = out_, .err = err_}, ask);
   }
 
   std::string cluster_ = ::testing::TempDir() + "/muster-jobs-XXXXXX";
@@ -113,11 +135,20 @@ class JobCommandsTest : public ::testing::Test {
   const std::unique_ptr<http::Server> server_ =
       http::Server::Start(
           "127.0.0.1:0",
-          {{"GET", "/v1/jobs",
-            [this](const http::Request& q, const http::Responder& r) { List(q, r); }},
+          {{"GET",
+            "/v1/jobs",
+            [this](const http::Request& q, const http::Responder& r) { List(q, r); },
+            {"page_token", "state"}},
            {"GET", "/v1/jobs/{id}", Answering()},
            {"DELETE", "/v1/jobs/{id}", Answering()},
-           {"POST", "/v1/jobs/{id}:stop", Answering()}})
+           {"POST", "/v1/jobs/{id}:stop", Answering()},
+           {"POST", "/v1/jobs",
+            [this](const http::Request& q, const http::Responder& r) { Submit(q, r); }},
+           {"GET",
+            "/v1/jobs/{id}/events",
+            [this](const http::Request&, const http::Responder& r) { Events(r); },
+            {},
+            /*streams=*/true}})
           .value();
   std::ostringstream out_, err_;
 };
@@ -138,6 +169,41 @@ TEST_F(JobCommandsTest, StopSaysHowTheJobGoesOn) {
   EXPECT_THAT(out_.str(), HasSubstr("job done is done already"));
   EXPECT_EQ(Run({.command = Command::kStop, .job = "nobody"}), 1);
   EXPECT_THAT(err_.str(), HasSubstr("there is no job nobody"));
+}
+
+TEST_F(JobCommandsTest, SubmittingAJobThatIsOverSaysSoAndEndsAsItDid) {
+  const std::string spec = cluster_ + "/spec.yaml";
+  std::ofstream(spec) << "task: counting\nsteps: 4\nlanes: 1\nworkers: 2\n";
+  SetState("gone", "cancelled");
+  for (int time = 0; time < 2; ++time) {
+    EXPECT_EQ(Run({.command = Command::kSubmit, .job = "done", .spec = spec}), 0);
+    EXPECT_THAT(out_.str(), StartsWith("job done is done already"));
+    EXPECT_EQ(Run({.command = Command::kSubmit, .job = "gone", .spec = spec}), 67);
+    EXPECT_THAT(out_.str(), StartsWith("job gone is cancelled already"));
+  }
+  EXPECT_EQ(Run({.command = Command::kSubmit, .job = "new", .spec = spec}), 0);
+  EXPECT_THAT(out_.str(), HasSubstr("note: 1 lane for 2 workers: 1 has nothing to compute"));
+  EXPECT_THAT(out_.str(), HasSubstr("job new is queued; follow it with"));
+}
+
+TEST_F(JobCommandsTest, ResumeLetsAJobGoOnFromItsNewestCheckpoint) {
+  SetState("halted", "stopped");
+  EXPECT_EQ(Run({.command = Command::kResume, .job = "halted"}), 0);
+  EXPECT_THAT(Asked(), ElementsAre("GET halted", "submit halted \"latest\""));
+  EXPECT_THAT(out_.str(), StartsWith("job halted is queued"));
+  EXPECT_EQ(Run({.command = Command::kResume, .job = "runs"}), 0);
+  EXPECT_THAT(out_.str(), StartsWith("job runs is running: it goes on already"));
+  EXPECT_EQ(Run({.command = Command::kResume, .job = "done"}), 0);
+  EXPECT_THAT(out_.str(), StartsWith("job done is done already"));
+  EXPECT_EQ(Run({.command = Command::kResume, .job = "nobody"}), 1);
+}
+
+TEST_F(JobCommandsTest, WatchShowsTheLineThatTrainShows) {
+  EXPECT_EQ(Run({.command = Command::kWatch, .job = "runs"}), 0);
+  EXPECT_THAT(out_.str(), HasSubstr("step 2 of 4 · epoch 1 · loss 0.2500\n"));
+  EXPECT_THAT(
+      out_.str(),
+      HasSubstr("step 4 of 4 · epoch 1 · loss 0.2500 · 8.00 samples/s\nall steps are done\n"));
 }
 
 TEST_F(JobCommandsTest, DeleteAsksAndTakesNoForAnAnswer) {
@@ -222,8 +288,8 @@ TEST_F(JobCommandsTest, LogsOfAnotherClustersJobOfThatNameStay) {
 
 TEST_F(JobCommandsTest, WhatCannotBeAnIdIsToldBeforeAnythingIsAsked) {
   for (const Command command :
-       {Command::kSubmit, Command::kStatus, Command::kWatch, Command::kStop, Command::kCancel,
-        Command::kDelete, Command::kLogs, Command::kDigest, Command::kAudit}) {
+       {Command::kSubmit, Command::kStatus, Command::kWatch, Command::kStop, Command::kResume,
+        Command::kCancel, Command::kDelete, Command::kLogs, Command::kDigest, Command::kAudit}) {
     for (const char* id : {"-x", ".x", "../x", "a b", "\x1b[2J"}) {
       EXPECT_EQ(Run({.command = command, .job = id, .spec = "/nowhere", .yes = true}), 64) << id;
       EXPECT_THAT(err_.str(), HasSubstr("is not the id of a job")) << id;
@@ -242,9 +308,9 @@ TEST_F(JobCommandsTest, WhetherAClusterRunsIsAskedOnlyWhereNobodyListens) {
   EXPECT_EQ(Run({.command = Command::kStatus, .job = "runs"}), 1);
   EXPECT_EQ(err_.str(), "muster: the journal cannot be written: no space left\n");
   err_.str("");
-  EXPECT_EQ(
-      Remote({.command = Command::kStatus, .to = "http://127.0.0.1:1", .job = "runs"}, out_, err_),
-      1);
+  EXPECT_EQ(Remote({.command = Command::kStatus, .to = "http://127.0.0.1:1", .job = "runs"},
+                   {.out = out_, .err = err_}),
+            1);
   EXPECT_THAT(err_.str(), HasSubstr("nobody listens at http://127.0.0.1:1"));
   EXPECT_THAT(err_.str(), HasSubstr("Does a cluster run there?"));
 }

@@ -1,18 +1,22 @@
 #include "cli/job_file.h"
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 #include "cli/spec_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lib/base/whole_file.h"
 #include "lib/wire/job_codec.h"
 
 namespace muster::cli {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::MatchesRegex;
 
 std::string MakeFolder() {
@@ -50,6 +54,17 @@ TEST(JobFileTest, AnotherRuntimeSpecIsTheSameJobButAnotherTrainingSpecIsNot) {
               AllOf(HasSubstr(id), HasSubstr("lanes: 4"), HasSubstr("6")));
 }
 
+// Whoever has the old file open, or comes when this process has died half-way, reads all of it.
+TEST(JobFileTest, AResultTakesThePlaceOfTheOldOneWhole) {
+  const std::string folder = MakeFolder();
+  KeepResult(folder, "old");
+  std::filesystem::create_hard_link(folder + "/result.json", folder + "/still-open");
+  KeepResult(folder, "new");
+  EXPECT_EQ(ReadWholeFile(folder + "/result.json").value(), "new\n");
+  EXPECT_EQ(ReadWholeFile(folder + "/still-open").value(), "old\n");
+  EXPECT_TRUE(HasResult(folder));
+}
+
 TEST(JobFileTest, ADamagedFileIsNamed) {
   const std::string folder = MakeFolder();
   std::ofstream(folder + "/job.json") << "{\"id\": ";
@@ -67,6 +82,33 @@ TEST(SpecFileTest, CommandLineNumbersReplaceThoseOfTheFile) {
   EXPECT_EQ(spec->training.batch, 16);
   EXPECT_EQ(spec->runtime.workers_max, 1);
   EXPECT_EQ(spec->runtime.workers_min, 1);
+}
+
+TEST(SpecFileTest, RelativeDataIsTakenFromWhereTheCommandRuns) {
+  const std::string path = MakeFolder() + "/spec.yaml";
+  std::ofstream(path)
+      << "task: code-lm\nsteps: 1\ndata: {paths: [., src/, ./a b, ../x, /whole/]}\n";
+  const auto spec = ReadSpec(path, {});
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  const std::filesystem::path here = std::filesystem::current_path();
+  EXPECT_THAT(spec->training.data.paths,
+              ElementsAre(here.string(), (here / "src").string(), (here / "a b").string(),
+                          (here.parent_path() / "x").string(), "/whole/"));
+}
+
+TEST(SpecFileTest, WhatIsHardlyMeantIsNoted) {
+  const auto notes = [](const std::string& more) {
+    return NotesOn(ParseJobYaml("task: counting\nsteps: 10\n" + more, "a.yaml").value());
+  };
+  EXPECT_THAT(notes("batch: 12\nworkers: 12\nschedule: {warmup_steps: 10}"), IsEmpty());
+  EXPECT_THAT(notes("batch: 8\nlanes: 2\nworkers: 3"),
+              ElementsAre("2 lanes for 3 workers: 1 has nothing to compute and only stands by; "
+                          "take fewer workers, or more lanes"));
+  EXPECT_THAT(notes("batch: 4\nlanes: 6"),
+              ElementsAre("4 samples of a step (batch) for 6 lanes: 2 of them stay empty; take a "
+                          "larger batch, or fewer lanes"));
+  EXPECT_THAT(notes("schedule: {warmup_steps: 11}"),
+              ElementsAre(HasSubstr("schedule.warmup_steps (11) is more than steps (10)")));
 }
 
 TEST(SpecFileTest, SaysWhatIsWrong) {

@@ -43,7 +43,7 @@ class JobLogsTest : public ::testing::Test {
     arguments.job = "j";
     out_.str("");
     err_.str("");
-    return Remote(arguments, out_, err_);
+    return Remote(arguments, {.out = out_, .err = err_});
   }
 
   std::string cluster_ = ::testing::TempDir() + "/muster-logs-XXXXXX";

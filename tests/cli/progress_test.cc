@@ -24,7 +24,7 @@ TEST(ProgressTest, SpeedAndTimeLeft) {
   EXPECT_EQ(progress.step, 10);
   EXPECT_EQ(progress.steps, 100);
   EXPECT_DOUBLE_EQ(progress.samples_per_second, 48);
-  EXPECT_DOUBLE_EQ(progress.seconds_left, 45);
+  EXPECT_DOUBLE_EQ(progress.seconds_left, 44.5);
 }
 
 TEST(ProgressTest, EachStepCountsOnceHoweverManyTellIt) {

@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 constexpr char kJob[] =
     R"({"id":"code-lm-1","name":"code-lm","state":"running","reason":"","step":118,"steps":300,
   "epoch":0,"epochs":0,"samples":2832,"loss":2.5,"fingerprint":"f0","fingerprint_step":110,"view":3,"lineage":1,
-  "workers":2,"recoveries":1,"rewinds":0,"lanes_recomputed":2,"seconds":61.2,"checkpoint_step":100,
+  "workers":2,"seconds_left":94.5,"recoveries":1,"rewinds":0,"lanes_recomputed":2,"seconds":61.2,"checkpoint_step":100,
   "members":[{"name":"worker-0","role":"worker","rank":0,"node":"here","lanes":[0,1,2],"state":"active","phase":"lane 2 of 3"}],
   "later":{"unknown":1}})";
 
@@ -51,9 +51,10 @@ TEST(RestClientTest, WhatIsOver) {
 TEST(RemoteTest, AJobReadsWell) {
   EXPECT_EQ(JobText(ParseJobAnswer(kJob).value()),
             "job code-lm-1 is running\n"
-            "  step 118 of 300, epoch 1, 2832 samples, loss 2.5000, 1:01 min\n"
-            "  view 3, lineage 1; 1 recovery, 0 rewinds, 2 lanes computed again\n"
+            "  step 118 of 300, epoch 1, loss 2.5000, 1:35 min left\n"
+            "  2832 samples in 1:01 min\n"
             "  newest checkpoint: step 100\n"
+            "  inside: view 3, lineage 1; 1 recovery, 0 rewinds, 2 lanes computed again\n"
             "  fingerprint f0 after step 110\n"
             "  worker-0 on here: active, 3 lanes, lane 2 of 3\n");
 }
@@ -69,10 +70,22 @@ TEST(RemoteTest, TheEpochIsOneOfThoseThereAre) {
                     .samples = 7,
                     .loss = NAN});
   };
-  EXPECT_THAT(text(31, 1, 2), HasSubstr("step 31 of 32, epoch 2 of 2, 7 samples"));
-  EXPECT_THAT(text(32, 2, 2), HasSubstr("step 32 of 32, epoch 2 of 2, 7 samples")) << "done";
+  EXPECT_THAT(text(31, 1, 2), HasSubstr("step 31 of 32, epoch 2 of 2, loss"));
+  EXPECT_THAT(text(32, 2, 2), HasSubstr("step 32 of 32, epoch 2 of 2, loss")) << "done";
   EXPECT_THAT(JobText({.id = "j", .state = "queued", .loss = NAN}),
-              HasSubstr("\n  step 0, 0 samples, "));
+              HasSubstr("\n  step 0, loss ?\n  0 samples in "));
+}
+
+TEST(RemoteTest, AReasonIsOneLineThatSaysMoreThanTheState) {
+  const auto first_line = [](const std::string& reason) {
+    const std::string text = JobText({.id = "j", .state = "cancelled", .reason = reason});
+    return text.substr(0, text.find('\n'));
+  };
+  EXPECT_EQ(first_line(""), "job j is cancelled");
+  EXPECT_EQ(first_line("cancelled"), "job j is cancelled");
+  EXPECT_EQ(first_line("worker-0 ended:\nt info a b\nt error a data.paths: gone"),
+            "job j is cancelled: worker-0 ended: a data.paths: gone");
+  EXPECT_EQ(first_line("a\x1b[2J"), "job j is cancelled: a\\x1b[2J");
 }
 
 // Whoever took part last takes up no slot any more.
@@ -98,7 +111,7 @@ TEST(RemoteTest, AListReadsWell) {
 TEST(RemoteTest, NobodyThereSaysWhatToDo) {
   std::ostringstream out;
   std::ostringstream err;
-  EXPECT_EQ(Remote({.to = "http://127.0.0.1:1"}, out, err), 1);
+  EXPECT_EQ(Remote({.to = "http://127.0.0.1:1"}, {.out = out, .err = err}), 1);
   EXPECT_THAT(err.str(), HasSubstr("muster up"));
 }
 

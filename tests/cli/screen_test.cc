@@ -11,11 +11,15 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr Time kStart = Time{} + seconds(50);
-constexpr Progress At(int64_t step) { return {.step = step, .loss = 1}; }
+constexpr Progress At(int64_t steps_done) { return {.step = steps_done - 1, .loss = 1}; }
+
+std::function<size_t()> Columns(size_t columns) {
+  return [columns] { return columns; };
+}
 
 TEST(ScreenTest, ATerminalKeepsOneLineBelowTheEvents) {
   std::ostringstream out;
-  Screen screen(out, Screen::Kind::kTerminal, 12);
+  Screen screen(out, Screen::Kind::kTerminal, Columns(12));
   screen.ShowProgress(At(1), kStart);
   screen.Say("worker-2 was killed");
   screen.ShowProgress(At(2), kStart + milliseconds(50));  // too soon
@@ -29,9 +33,40 @@ TEST(ScreenTest, ATerminalKeepsOneLineBelowTheEvents) {
             "done\n");
 }
 
+TEST(ScreenTest, TheLastStepIsShownAndWhatIsNewestAtTheEnd) {
+  std::ostringstream out;
+  Screen screen(out, Screen::Kind::kPlain, Columns(80));
+  screen.ShowProgress(At(1), kStart);
+  screen.ShowProgress({.step = 2, .steps = 3, .loss = 1}, kStart);
+  EXPECT_EQ(out.str(), "step 1 · epoch 1 · loss 1.0000\nstep 3 of 3 · epoch 1 · loss 1.0000\n");
+  out.str("");
+  screen.ShowProgress(At(5), kStart);
+  screen.Finish();
+  EXPECT_EQ(out.str(), "step 5 · epoch 1 · loss 1.0000\n") << "a job that ends before its time";
+}
+
+// A line that is wider than the window would be broken into two, and only one of them erased.
+TEST(ScreenTest, AWindowThatWasMadeNarrowerHasANarrowerLine) {
+  std::ostringstream out;
+  size_t columns = 12;
+  Screen screen(out, Screen::Kind::kTerminal, [&] { return columns; });
+  screen.ShowProgress(At(1), kStart);
+  columns = 6;
+  screen.Say("x");
+  screen.ShowProgress(At(2), kStart + seconds(1));
+  EXPECT_EQ(out.str(), "\r\x1b[Kstep 1 · epo\r\x1b[Kx\nstep 1\r\x1b[Kstep 2");
+}
+
+TEST(ScreenTest, TextCannotSteerTheTerminal) {
+  std::ostringstream out;
+  Screen screen(out, Screen::Kind::kTerminal, Columns(80));
+  screen.Say("a\x1b]0;title\x07\nb\rc");
+  EXPECT_EQ(out.str(), "a\\x1b]0;title\\x07\nb\\x0dc\n");
+}
+
 TEST(ScreenTest, ElsewhereALineEveryFewSecondsWithoutControlCharacters) {
   std::ostringstream out;
-  Screen screen(out, Screen::Kind::kPlain, 12);
+  Screen screen(out, Screen::Kind::kPlain, Columns(12));
   screen.ShowProgress(At(1), kStart);
   screen.ShowProgress(At(2), kStart + seconds(1));
   screen.Say("worker-2 was killed");
@@ -45,7 +80,7 @@ TEST(ScreenTest, ElsewhereALineEveryFewSecondsWithoutControlCharacters) {
 
 TEST(ScreenTest, JsonIsObjectsAndNothingElse) {
   std::ostringstream out;
-  Screen screen(out, Screen::Kind::kJson, 80);
+  Screen screen(out, Screen::Kind::kJson, Columns(80));
   screen.ShowProgress(At(1), kStart);
   screen.Say("words");
   screen.Emit(R"({"event":"step"})");

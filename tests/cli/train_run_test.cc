@@ -107,10 +107,12 @@ class JobRunTest : public ::testing::Test {
                     [this](const http::Request&, const http::Responder& r) {
                       r.Send({.body = JobJson()});
                     }},
-                   {"GET", "/v1/jobs/{id}/fingerprints",
+                   {"GET",
+                    "/v1/jobs/{id}/fingerprints",
                     [this](const http::Request& request, const http::Responder& r) {
                       OnFingerprints(request, r);
-                    }},
+                    },
+                    {"from"}},
                    {"POST", "/v1/jobs/{id}:stop",
                     [this](const http::Request&, const http::Responder& r) { OnStop(r); }},
                    {"POST", "/v1/jobs/{id}:cancel",
@@ -222,7 +224,7 @@ class JobRunTest : public ::testing::Test {
   }
 
   JobResult Run(int64_t cancel_after = -1) {
-    Screen screen(out_, Screen::Kind::kPlain, 80);
+    Screen screen({.out = out_, .err = out_}, /*json=*/false);
     return RunJob({.spec = spec_, .folder = folder_, .cancel_after = cancel_after}, Maker(),
                   screen);
   }
@@ -263,14 +265,14 @@ class JobRunTest : public ::testing::Test {
     EXPECT_EQ(objects_.back()["event"], "result");
     for (const char* field :
          {"job", "state", "steps", "epochs", "samples", "final_loss", "digest", "fingerprint",
-          "seconds", "workers", "views", "recoveries", "rewinds", "lanes_recomputed"})
+          "seconds", "workers", "views", "recoveries", "rewinds", "lanes_recomputed", "sample"})
       EXPECT_TRUE(objects_.back().contains(field)) << field;
   }
   int Ask(RemoteArguments::Command command) {
     std::ostringstream err;
     out_.str("");
-    return Remote({.command = command, .to = "http://" + server_->Address(), .job = "j"}, out_,
-                  err);
+    return Remote({.command = command, .to = "http://" + server_->Address(), .job = "j"},
+                  {.out = out_, .err = err});
   }
   static StepSeen Step(int64_t step, double loss) {
     return {.member = "worker-0", .step = step, .loss = loss, .samples = 8};
@@ -301,17 +303,65 @@ TEST_F(JobRunTest, FollowsAJobToItsEnd) {
   on_start_ = [&](HandCluster& cluster) {
     cluster.events.on_start({.process = "coordinator", .pid = 1});
     cluster.events.on_report({.process = "worker-0", .event = "step", .step = Step(1, 5.5)});
-    cluster.events.on_report({.process = "worker-0", .event = "sample", .text = "int main() {}"});
+    cluster.events.on_report(
+        {.process = "worker-0", .event = "sample", .text = "int\x1b[2J main()\n{}"});
   };
   const auto result = Run();
   ASSERT_TRUE(result.error.ok()) << result.error;
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(result.first_loss, 5.5);
-  EXPECT_EQ(result.sample, "int main() {}");
+  EXPECT_EQ(result.sample, "int\\x1b[2J main()\n{}") << "it cannot steer a terminal";
   EXPECT_EQ(result.fingerprints, (std::vector<StepFingerprint>{{10, "aa"}, {20, "bb"}}));
   EXPECT_THAT(out_.str(), HasSubstr("worker-2 was killed; its lanes went to workers 0 and 1\n"));
   EXPECT_THAT(out_.str(), Not(HasSubstr("not for people")));
   EXPECT_EQ(result.last_disturbed_step, 7);
+}
+
+TEST_F(JobRunTest, WhyAJobFailedIsSaidOnce) {
+  const std::string lines = "t info m begins\nt error m data.paths: gone";
+  on_start_ = [&](HandCluster& cluster) {
+    for (const char* worker : {"worker-0", "worker-1"})
+      cluster.events.on_exit({.job = "j",
+                              .process = worker,
+                              .code = 65,
+                              .given_up = true,
+                              .text = std::string(worker) + " ended with exit code 65 (bad data)",
+                              .last_lines = lines});
+  };
+  const std::string reason = "worker-0 exit code 65 (bad data):\n" + lines;
+  Set([&](Answers& a) {
+    a.after_events = "failed";
+    a.job["reason"] = reason;
+    a.first_events = {{"done", nlohmann::json({{"text", reason}}).dump()}};
+  });
+  const std::string spec = folder_ + "/spec.yaml";
+  std::ofstream(spec) << ToYaml(spec_);
+  EXPECT_EQ(Train({.spec = spec, .dir = folder_}, Maker(), {.out = out_, .err = out_}), 1);
+  const std::string said = out_.str();
+  const size_t first = said.find("data.paths: gone");
+  ASSERT_NE(first, std::string::npos) << said;
+  EXPECT_EQ(said.find("data.paths: gone", first + 1), std::string::npos) << said;
+  EXPECT_THAT(said,
+              HasSubstr("  reason       worker-0 exit code 65 (bad data): m data.paths: gone\n"));
+}
+
+// What is kept of an earlier life of the job may be a checkpoint, or nothing.
+TEST_F(JobRunTest, WhereAJobGoesOnIsWhereItsCheckpointIs) {
+  Set([](Answers& a) {
+    a.after_events = "stopped";
+    a.job["step"] = 3;
+    a.job["checkpoint_step"] = nullptr;
+  });
+  Run();
+  EXPECT_THAT(out_.str(), HasSubstr("the job begins anew: it has no checkpoint yet; the first 3 "
+                                    "steps are done again\n"));
+  EXPECT_THAT(out_.str(), Not(HasSubstr("goes on after")));
+  Set([](Answers& a) {
+    a.job["state"] = "running";
+    a.job["checkpoint_step"] = 2;
+  });
+  Run();
+  EXPECT_THAT(out_.str(), HasSubstr("the job goes on after 2 steps\n"));
 }
 
 TEST_F(JobRunTest, AnErrorOfTheFingerprintsEndsTheRunAndIsSaid) {

@@ -63,6 +63,11 @@ class Program {
     Wait();
   }
   void Terminate() { kill(pid_, SIGTERM); }
+  // No file of it may grow beyond this any more.
+  void LimitFileSize(rlim_t bytes) {
+    const rlimit limit{bytes, RLIM_INFINITY};
+    ASSERT_EQ(prlimit(pid_, RLIMIT_FSIZE, &limit, nullptr), 0);
+  }
   // The exit code; 128 + n after signal n.
   int Wait() {
     int status = 0;

@@ -7,6 +7,7 @@
 #include <string>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lib/http/client.h"
@@ -156,6 +157,7 @@ TEST_P(EachMouth, ABrokenSpecificationIsRefusedByField) {
        "optimizer.kind"},
       {R"({"task":"counting","lanes":2,"batch":8,"epochs":1,"workers":{"min":3,"max":2}})",
        "workers.min"},
+      {R"({"task":"code-lm","steps":1,"data":{"paths":["/a","b/c"]}})", "data.paths[1]"},
   };
   for (const Case& broken : kCases) {
     const Answer answer = client_->Submit("a", broken.spec);
@@ -298,20 +300,21 @@ TEST(Rest, AJobHasAllFieldsOfTheContract) {
   const Program program(dir.path());
   http::Post(program.Url("/v1/jobs"), std::string(R"({"id":"a","spec":)") + kSpec + "}").value();
   const auto job = nlohmann::json::parse(http::Get(program.Url("/v1/jobs/a"))->body);
-  for (const char* name : {"id",          "name",
-                           "state",       "reason",
-                           "waits_for",   "step",
-                           "steps",       "epoch",
-                           "epochs",      "samples",
-                           "loss",        "digest",
-                           "digest_step", "exit_code",
-                           "fingerprint", "fingerprint_step",
-                           "view",        "lineage",
-                           "workers",     "members",
-                           "views",       "recoveries",
-                           "rewinds",     "lanes_recomputed",
-                           "seconds",     "checkpoint_step",
-                           "checkpoints", "spec"})
+  for (const char* name : {"id",           "name",
+                           "state",        "reason",
+                           "waits_for",    "step",
+                           "steps",        "epoch",
+                           "epochs",       "samples",
+                           "loss",         "digest",
+                           "digest_step",  "exit_code",
+                           "fingerprint",  "fingerprint_step",
+                           "view",         "lineage",
+                           "workers",      "members",
+                           "views",        "recoveries",
+                           "rewinds",      "lanes_recomputed",
+                           "seconds",      "checkpoint_step",
+                           "seconds_left", "checkpoints",
+                           "spec"})
     EXPECT_TRUE(job.contains(name)) << name;
   EXPECT_EQ(job["spec"]["lanes"], 4);
   EXPECT_EQ(job["waits_for"], "no worker has joined");
@@ -339,6 +342,63 @@ TEST(ProgramTest, ASecondOneOnTheDirectoryIsRefusedAndTheFirstGoesOn) {
   Program second(dir.path());
   ExpectRefused(second, "in use by another coordinator");
   EXPECT_EQ(http::Get(first.Url("/healthz"))->status, 200);
+}
+
+TEST(ProgramTest, AnOlderCopyOfTheJournalIsRefused) {
+  const Directory dir;
+  const std::string journal = dir.path() + "/journal";
+  const auto start_once = [&] {
+    Program program(dir.path());
+    ASSERT_TRUE(program.listens());
+    program.Terminate();
+    EXPECT_EQ(program.Wait(), 0);
+  };
+  start_once();
+  std::filesystem::copy(journal, dir.path() + "/copy", std::filesystem::copy_options::recursive);
+  start_once();
+  std::filesystem::remove_all(journal);
+  std::filesystem::rename(dir.path() + "/copy", journal);
+  Program program(dir.path());
+  ExpectRefused(program, "Bring back the newest copy of the directory", 65);
+}
+
+TEST(ProgramTest, TwoClustersDoNotShareAFolderOfCheckpoints) {
+  const Directory dir;
+  const Directory other_dir;
+  const std::string checkpoints = dir.path() + "/checkpoints";
+  {
+    const Program first(dir.path(), {"--checkpoint-dir", checkpoints});
+    ASSERT_TRUE(first.listens());
+    Program second(other_dir.path(), {"--checkpoint-dir", checkpoints});
+    ExpectRefused(second, "holds the checkpoints of cluster");
+  }
+  Program second(other_dir.path(), {"--checkpoint-dir", checkpoints});
+  ExpectRefused(second, checkpoints + "/.owner");
+  EXPECT_TRUE(Program(dir.path(), {"--checkpoint-dir", checkpoints}).listens());
+}
+
+// A limit of file sizes stands for a disk that refuses a write for another reason than its space.
+TEST(ProgramTest, AJournalThatCannotBeWrittenAnyMoreEndsItAndTheNextStartGoesOn) {
+  const Directory dir;
+  const auto submit = [](const Program& program, const std::string& id) {
+    const auto answer = http::Post(program.Url("/v1/jobs"),
+                                   absl::StrCat(R"({"id":")", id, R"(","spec":)", kSpec, "}"));
+    return answer.ok() ? answer->status : 0;
+  };
+  {
+    Program program(dir.path(), {"--log", "/dev/stderr"});
+    ASSERT_EQ(submit(program, "a"), 201);
+    program.LimitFileSize(1);
+    EXPECT_NE(submit(program, "b"), 201);
+    EXPECT_EQ(program.Wait(), 75);
+    EXPECT_THAT(program.Said(), HasSubstr("the coordinator ends, and is to be started again"));
+  }
+  const Program program(dir.path());
+  ASSERT_TRUE(program.listens());
+  EXPECT_EQ(http::Get(program.Url("/healthz"))->status, 200);
+  EXPECT_EQ(http::Get(program.Url("/v1/jobs/a"))->status, 200);
+  EXPECT_EQ(http::Get(program.Url("/v1/jobs/b"))->status, 404);
+  EXPECT_EQ(submit(program, "b"), 201);
 }
 
 TEST(ProgramTest, APortInUseIsAnErrorThatNamesIt) {

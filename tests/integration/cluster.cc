@@ -109,8 +109,8 @@ void AwaitGone(int pid) {
 }
 
 std::vector<std::string> CommandOf(const TrainOptions& options) {
-  fs::create_directories(options.dir);
-  const std::string spec = options.dir + "/spec.yaml";
+  fs::create_directories(fs::path(options.dir).parent_path());
+  const std::string spec = options.dir + ".spec.yaml";  // a run has its folder to itself
   WriteFile(spec, options.spec);
   std::vector<std::string> command = {absl::StrCat(MUSTER_PROGRAMS, "/muster"),
                                       "train",
@@ -128,8 +128,8 @@ std::vector<std::string> CommandOf(const TrainOptions& options) {
   if (options.faults.empty()) return command;
   std::string plan;
   for (const std::string& fault : options.faults) absl::StrAppend(&plan, "- ", fault, "\n");
-  WriteFile(options.dir + "/plan.yaml", plan);
-  command.insert(command.end(), {"--faults", options.dir + "/plan.yaml"});
+  WriteFile(options.dir + ".plan.yaml", plan);
+  command.insert(command.end(), {"--faults", options.dir + ".plan.yaml"});
   return command;
 }
 

@@ -13,6 +13,9 @@ import os
 import re
 import sys
 
+README, GLOSSARY = 'README.md', 'docs/glossary.md'
+# Words of the glossary that README also uses as everybody does.
+EVERYDAY_WORDS = {'base', 'batch', 'gap', 'job', 'node', 'sample', 'seal', 'state', 'tree'}
 OPERATIONS, METRICS, REST, TESTING = 'docs/operations.md', 'docs/metrics.md', 'docs/rest.md', 'docs/testing.md'
 DECISIONS = 'docs/decisions'
 
@@ -159,6 +162,7 @@ class Check:
         for path in sources(self.root):
             self.check_named_places(path)
         self.check_decisions()
+        self.check_glossary()
         self.check_commands()
         self.check_options()
         self.check_events()
@@ -209,6 +213,23 @@ class Check:
                 self.report(path, f'its title should begin with "# {number}. "')
             if f'({name})' not in read(self.root, f'{DECISIONS}/README.md'):
                 self.report(path, f'{DECISIONS}/README.md does not list it')
+
+    def check_glossary(self):
+        """The glossary is in order and says each word in one line; README says a word, in *italics*, where it first uses it."""
+        rows = re.findall(r'^\| ([a-z ]+) \| (.*) \|$', read(self.root, GLOSSARY), re.MULTILINE)[1:]
+        words = [word for word, _ in rows]
+        if words != sorted(set(words)):
+            self.report(GLOSSARY, 'its words are not in order, or one stands twice')
+        text = FENCE.sub('', read(self.root, README))
+        text = re.sub(r'`[^`]*`|^#.*$|\]\([^)]*\)', '', text, flags=re.MULTILINE)
+        for word in sorted(set(words) - EVERYDAY_WORDS):
+            first = re.search(r'\b%ss?\b' % word, text, re.IGNORECASE)
+            if first and not re.match(r'\*', text[first.start() - 1:]):
+                line = text[text.rfind('\n', 0, first.start()) + 1:first.end()]
+                self.report(README, f'uses "{word}" before it says what that is (*{word}*): …{line[-60:]}')
+        for said in sorted(set(re.findall(r'(?<!\*)\*([a-z][a-z ]*?)\*(?!\*)', text))):
+            if not {said, said.rstrip('s'), said.removesuffix('ed')} & set(words):
+                self.report(README, f'says what "{said}" is, and {GLOSSARY} does not')
 
     def check_commands(self):
         described = {word.split()[1] for word in first_cells(read(self.root, OPERATIONS), '## Commands')

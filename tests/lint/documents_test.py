@@ -22,6 +22,7 @@ TABLE = '''| metric | kind | unit | label | meaning |
 
 CLEAN = {
     'README.md': '# Muster\n\n[how](docs/operations.md#output-for-programs), `lib/base/ids`, `lib/base`\n',
+    'docs/glossary.md': '# Glossary\n\n| word | meaning |\n|---|---|\n| lane | a part |\n| view | who |\n',
     'docs/operations.md': '# Operations\n\n## Commands\n\n| c | d |\n|---|---|\n| `muster train SPEC` | `--dir` |\n'
                           '\n## Output for programs\n\n| event | when |\n|---|---|\n| `view` | v |\n| `recovery` | r |\n'
                           '| `done` | d |\n| `restart` | r |\n| `start` | s |\n| `fault` | f |\n\nAlso `--listen`.\n'
@@ -98,6 +99,13 @@ class DocumentsTest(unittest.TestCase):
         self.expect('number 0002 should come here', {'docs/decisions/0003-third.md': '# 3. Third\n'})
         self.expect('should begin with "# 1. "', {'docs/decisions/0001-first.md': '# First\n'})
         self.expect('does not list it', {'docs/decisions/0002-second.md': '# 2. Second\n'})
+
+    def test_glossary(self):
+        said = self.appended('README.md', 'A *view* says it. Two views, `lane`.\n\n```\nlanes\n```\n')
+        self.assertEqual(problems(said), [])
+        self.expect('uses "lane" before it says', self.appended('README.md', 'Lanes are parts. A *lane* is one.\n'))
+        self.expect('says what "chunk" is', self.appended('README.md', 'A *chunk* is small.\n'))
+        self.expect('not in order', self.replaced('docs/glossary.md', '| lane | a part |\n| view | who |', '| view | who |\n| lane | a part |'))
 
     def test_commands(self):
         self.expect('command up is not described', self.appended('cli/arguments.cc', 'add_subcommand("up", "x");\n'))

@@ -14,7 +14,7 @@ namespace muster::worker {
 class LaneRunner {
  public:
   // `counter` may be null. `training` and the rest outlive it.
-  LaneRunner(Task& task, const TrainingSpec& training, LaneCounter* counter, MemberMetrics& metrics,
+  LaneRunner(Task& task, const TrainingSpec& training, LaneCounter* counter, TrainMetrics& metrics,
              Failpoints& failpoints)
       : task_(task),
         training_(training),
@@ -32,7 +32,7 @@ class LaneRunner {
   Task& task_;
   const TrainingSpec& training_;
   LaneCounter* const counter_;
-  MemberMetrics& metrics_;
+  TrainMetrics& metrics_;
   Failpoints& failpoints_;
   int64_t lanes_run_ = 0;
 };

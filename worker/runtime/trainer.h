@@ -63,7 +63,7 @@ class Trainer {
   void Fail(const absl::Status& why);
 
   const TrainerParts parts_;
-  MemberMetrics metrics_;
+  TrainMetrics metrics_;
   std::unique_ptr<Task> task_;
   SetupPtr setup_;
   std::vector<std::vector<ChunkId>> buckets_;

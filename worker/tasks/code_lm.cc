@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "lib/base/hash.h"
+#include "lib/base/plural.h"
 #include "lib/base/status.h"
 #include "lib/task/checks.h"
 #include "worker/tasks/corpus.h"
@@ -266,9 +267,9 @@ absl::StatusOr<std::unique_ptr<Task>> MakeCodeLm(const TrainingSpec& training,
   const Shape shape = ReadShape(training);
   MUSTER_ASSIGN_OR_RETURN(std::string corpus, ReadCorpus(training.data));
   if (corpus.size() < static_cast<size_t>(shape.context) + 1)
-    return absl::InvalidArgumentError(absl::StrCat("data.paths: ", corpus.size(),
-                                                   " bytes; a sample of parameters.context ",
-                                                   shape.context, " needs ", shape.context + 1));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data.paths: ", Plural(static_cast<int64_t>(corpus.size()), "byte"),
+        "; a sample of parameters.context ", shape.context, " needs ", shape.context + 1));
   MUSTER_RETURN_IF_ERROR(UseTorchHere(training.threads));
   std::unique_ptr<Task> task;
   MUSTER_RETURN_IF_ERROR(CatchTorch([&] {

@@ -1,7 +1,5 @@
 #include "worker/tasks/corpus.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
@@ -13,6 +11,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
+#include "lib/base/own_folder.h"
 #include "lib/base/status.h"
 #include "lib/kernels/sha256.h"
 
@@ -28,20 +27,20 @@ bool HasSuffix(const std::string& name, const std::vector<std::string>& suffixes
   return suffixes.empty() || std::any_of(suffixes.begin(), suffixes.end(), fits);
 }
 
-bool IsReadableFile(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path, ignored) && access(path.c_str(), R_OK) == 0;
-}
-
-// The names in a directory, sorted byte by byte; one that cannot be listed has none.
-std::vector<std::string> NamesIn(const fs::path& directory) {
+// The names in a directory, sorted byte by byte.
+std::vector<std::string> NamesIn(const fs::path& directory, std::error_code& error) {
   std::vector<std::string> names;
-  std::error_code error;
   fs::directory_iterator it(directory, error);
   for (; !error && it != fs::directory_iterator(); it.increment(error))
     names.push_back(it->path().filename().string());
   std::sort(names.begin(), names.end());
   return names;
+}
+
+// What is kept of a run lies there: it grows while the job runs, so it is no data.
+bool IsOurOwn(const fs::path& directory) {
+  std::error_code ignored;
+  return fs::exists(directory / kOwnFolderMark, ignored);
 }
 
 class Reader {
@@ -51,39 +50,77 @@ class Reader {
         limit_(data.max_bytes == 0 ? std::numeric_limits<size_t>::max() : data.max_bytes) {}
 
   absl::Status AddPath(const std::string& path) {
-    std::error_code ignored;
-    if (fs::is_directory(path, ignored) && access(path.c_str(), R_OK | X_OK) == 0)
-      return AddDirectory(path);
-    if (IsReadableFile(path)) return AddFile(path);
-    return absl::InvalidArgumentError(absl::StrCat(
-        "data.paths: ", path,
-        fs::exists(path, ignored)
-            ? " is not a readable file or directory"
-            : " does not exist; name files or directories (best by their whole path)"));
+    std::error_code error;
+    const fs::file_status status = fs::status(path, error);
+    if (fs::is_directory(status)) return AddNamedDirectory(path);
+    if (fs::is_regular_file(status)) return AddNamedFile(path);
+    return absl::InvalidArgumentError(
+        absl::StrCat("data.paths: ", path,
+                     fs::exists(status) ? " is not a file or directory"
+                     : status.type() == fs::file_type::not_found
+                         ? " does not exist; name files or directories"
+                         : absl::StrCat(" cannot be read: ", error.message())));
   }
 
-  std::string Finish() { return std::move(bytes_); }
+  absl::StatusOr<std::string> Finish() {
+    if (unreadable_ == 0) return std::move(bytes_);
+    const std::string others =
+        unreadable_ == 1 ? "" : absl::StrCat(" (the first of ", unreadable_, ")");
+    return absl::DataLossError(absl::StrCat("data.paths: ", first_unreadable_, " cannot be read",
+                                            others, "; make it readable, or take it away"));
+  }
 
  private:
   bool full() const { return bytes_.size() >= limit_; }
 
+  absl::Status AddNamedDirectory(const fs::path& directory) {
+    if (!IsOurOwn(directory)) return AddDirectory(directory);
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data.paths: ", directory.string(),
+        " is the folder of a run or a cluster, which changes while the job runs; give the run "
+        "another --dir, or name the data below it"));
+  }
+
+  absl::Status AddNamedFile(const fs::path& path) {
+    MUSTER_RETURN_IF_ERROR(AddFile(path));
+    if (unreadable_ == 0) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("data.paths: ", first_unreadable_, " cannot be read"));
+  }
+
   absl::Status AddDirectory(const fs::path& directory) {
-    for (const std::string& name : NamesIn(directory)) {
+    std::error_code error;
+    const std::vector<std::string> names = NamesIn(directory, error);
+    if (error) CountUnreadable(directory);
+    for (const std::string& name : names) {
       if (full()) break;
       const fs::path path = directory / name;
       std::error_code ignored;
-      if (fs::is_directory(fs::symlink_status(path, ignored))) {
+      if (!fs::is_directory(fs::symlink_status(path, ignored))) {
+        if (HasSuffix(name, data_.suffixes)) MUSTER_RETURN_IF_ERROR(AddFound(path));
+      } else if (!IsOurOwn(path)) {
         MUSTER_RETURN_IF_ERROR(AddDirectory(path));
-      } else if (HasSuffix(name, data_.suffixes) && IsReadableFile(path)) {
-        MUSTER_RETURN_IF_ERROR(AddFile(path));
       }
     }
+    return absl::OkStatus();
+  }
+
+  // Pipes, devices and links to directories are no files.
+  absl::Status AddFound(const fs::path& path) {
+    std::error_code error;
+    const fs::file_status status = fs::status(path, error);
+    if (fs::is_regular_file(status)) return AddFile(path);
+    if (!fs::exists(status)) CountUnreadable(path);
     return absl::OkStatus();
   }
 
   absl::Status AddFile(const fs::path& path) {
     if (full()) return absl::OkStatus();
     std::ifstream file(path, std::ios::binary);
+    if (!file) {
+      CountUnreadable(path);
+      return absl::OkStatus();
+    }
     std::string piece(64 * 1024, '\0');
     if (files_++ > 0) bytes_.push_back('\0');
     while (file && !full()) {
@@ -96,10 +133,16 @@ class Reader {
     return absl::OkStatus();
   }
 
+  void CountUnreadable(const fs::path& path) {
+    if (unreadable_++ == 0) first_unreadable_ = path.string();
+  }
+
   const DataSpec& data_;
   const size_t limit_;
   size_t files_ = 0;
   std::string bytes_;
+  size_t unreadable_ = 0;  // files and directories
+  std::string first_unreadable_;
 };
 
 }  // namespace
@@ -107,7 +150,7 @@ class Reader {
 absl::StatusOr<std::string> ReadCorpus(const DataSpec& data) {
   Reader reader(data);
   for (const std::string& path : data.paths) MUSTER_RETURN_IF_ERROR(reader.AddPath(path));
-  std::string bytes = reader.Finish();
+  MUSTER_ASSIGN_OR_RETURN(std::string bytes, reader.Finish());
   if (!bytes.empty()) return bytes;
   return absl::InvalidArgumentError(
       absl::StrCat("data.paths: no content in ", absl::StrJoin(data.paths, ", "),

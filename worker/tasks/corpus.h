@@ -11,12 +11,13 @@
 namespace muster::worker {
 
 // The content of `data.paths` in the order given, a 0 byte between files, cut at `data.max_bytes`.
-// A directory stands for the regular, readable files below it whose names end in one of
-// `data.suffixes`, "" standing for names without a dot (a file named in `paths` is read whatever
-// its name), in depth-first, byte-wise order of names; symbolic links to directories below it are
-// not followed.
-// kInvalidArgument: a path that cannot be read, or no content at all. kDataLoss: a file that failed
-// while it was read.
+// A directory stands for the regular files below it whose names end in one of `data.suffixes`, ""
+// standing for names without a dot (a file named in `paths` is read whatever its name), in
+// depth-first, byte-wise order of names. Symbolic links to directories below it are not followed,
+// and folders of runs (lib/base/own_folder.h) are left out.
+// kInvalidArgument: a path that is missing, cannot be read or is the folder of a run, or no content
+// at all. kDataLoss: something below a directory that cannot be read (the message names the first
+// and how many), or a file that failed while it was read.
 absl::StatusOr<std::string> ReadCorpus(const DataSpec& data);
 
 // SHA-256 of all parts, one after the other, as 64 lower-case digits.

@@ -8,13 +8,8 @@ namespace muster {
 struct MemberMetrics {
   explicit MemberMetrics(Metrics& m)
       : steps(m.GetCounter("muster_steps_total")),
-        samples(m.GetCounter("muster_samples_total")),
         loss(m.GetGauge("muster_loss")),
         step_seconds(m.GetHistogram("muster_step_seconds")),
-        input(m.GetCounter("muster_step_phase_seconds_total", "input")),
-        compute(m.GetCounter("muster_step_phase_seconds_total", "compute")),
-        exposed(m.GetCounter("muster_step_phase_seconds_total", "exposed_communication")),
-        update(m.GetCounter("muster_step_phase_seconds_total", "update")),
         bytes_sent(m.GetCounter("muster_bytes_sent_total")),
         bytes_received(m.GetCounter("muster_bytes_received_total")),
         bytes_copied(m.GetCounter("muster_bytes_copied_total")),
@@ -32,13 +27,8 @@ struct MemberMetrics {
         refused(m.GetCounter("muster_frames_refused_total", "peer")) {}
 
   Counter& steps;
-  Counter& samples;
   Gauge& loss;
   Histogram& step_seconds;
-  Counter& input;  // seconds of the train thread, as the three below
-  Counter& compute;
-  Counter& exposed;  // it waits for results
-  Counter& update;
   Counter& bytes_sent;
   Counter& bytes_received;
   Counter& bytes_copied;
@@ -54,6 +44,22 @@ struct MemberMetrics {
   Gauge& checkpoint;
   Gauge& records;
   Counter& refused;
+};
+
+// Likewise of the train thread, which only workers have.
+struct TrainMetrics {
+  explicit TrainMetrics(Metrics& m)
+      : samples(m.GetCounter("muster_samples_total")),
+        input(m.GetCounter("muster_step_phase_seconds_total", "input")),
+        compute(m.GetCounter("muster_step_phase_seconds_total", "compute")),
+        exposed(m.GetCounter("muster_step_phase_seconds_total", "exposed_communication")),
+        update(m.GetCounter("muster_step_phase_seconds_total", "update")) {}
+
+  Counter& samples;
+  Counter& input;  // seconds, as the three below
+  Counter& compute;
+  Counter& exposed;  // it waits for results
+  Counter& update;
 };
 
 }  // namespace muster

@@ -39,7 +39,7 @@ void SegmentWriter::WriteOne(const CheckpointPartCopy& part) {
   const auto begin = std::chrono::steady_clock::now();
   const std::string file =
       SegmentFile(part.lineage, part.step, absl::StrCat(writer_, "-", ++written_));
-  const SegmentMeta meta{setup_->job, part.lineage, part.step};
+  const SegmentMeta meta{setup_->job, part.lineage, part.step, setup_->cluster};
   absl::StatusOr<Segment> segment = WriteSegment(setup_->checkpoint_dir, file, meta, part.parts);
   if (!segment.ok()) {
     events_->Post(SegmentFailed{part.lineage, part.step, std::string(segment.status().message())});

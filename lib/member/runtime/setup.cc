@@ -39,6 +39,7 @@ absl::StatusOr<SetupPtr> MakeSetup(const JobIs& job, NumericEnvironment environm
   MUSTER_RETURN_IF_ERROR(CheckMemory(*layout, setup->slots));
   setup->job = job.job;
   setup->start = job.start;
+  setup->cluster = job.cluster;
   setup->spec = job.spec;
   setup->layout = *std::move(layout);
   setup->total_steps = TotalSteps(job.spec.training, environment.samples);

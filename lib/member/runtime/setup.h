@@ -17,6 +17,7 @@ namespace muster {
 struct Setup {
   std::string job;
   StartNumber start;
+  std::string cluster;
   JobSpec spec;
   NumericEnvironment environment;
   Layout layout;

@@ -1,15 +1,16 @@
 #include "lib/transport/grpc/grpc_transport.h"
 
+#include <grpc/support/log.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <malloc.h>
 
 #include <atomic>
-#include <cstdio>
 #include <utility>
 
 #include "absl/synchronization/mutex.h"
 #include "lib/base/check.h"
 #include "lib/base/status.h"
+#include "lib/log/log.h"
 #include "lib/transport/grpc/completion_thread.h"
 #include "lib/transport/grpc/grpc_listener.h"
 #include "lib/transport/grpc/session_core.h"
@@ -78,7 +79,7 @@ class GrpcTransportImpl final : public GrpcTransport {
 
   void Warn(const std::string& line) const {
     if (options_.warn) return options_.warn(line);
-    std::fprintf(stderr, "%s\n", line.c_str());
+    LogWarning("%s", line);
   }
 
   const GrpcOptions options_;
@@ -88,8 +89,17 @@ class GrpcTransportImpl final : public GrpcTransport {
   std::atomic<size_t> next_thread_{0};
 };
 
+// gRPC's own complaints become lines of our log, which programs may read.
+void LogForGrpc(gpr_log_func_args* said) {
+  if (said->severity == GPR_LOG_SEVERITY_ERROR)
+    LogWarning("grpc: %s", said->message);
+  else
+    LogDebug("grpc: %s", said->message);
+}
+
 // Switches of the whole process.
 void PrepareProcess() {
+  gpr_set_log_function(LogForGrpc);
   // Debian's Abseil looks for deadlocks at every lock that gRPC takes: a fifth of the cost of many
   // sessions, behind one global lock.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);

@@ -2,6 +2,7 @@
 
 #include <signal.h>
 
+#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
@@ -129,6 +130,27 @@ TEST_F(AgentTest, AProgramThatIsMissingIsGivenUpToo) {
   RunUntilQuit(*loop_);
   EXPECT_EQ(exits_.size(), 5u);
   EXPECT_THAT(exits_.back().exit.not_started, HasSubstr("/nowhere/x"));
+}
+
+TEST_F(AgentTest, ALogThatCannotBeWrittenIsNoCrashLoopOfTheProgram) {
+  const std::string folder = MakeTestFolder();
+  agent_.emplace(
+      *loop_,
+      AgentOptions{
+          .log_file = [&](const ProcessKey& key) { return folder + "/absent/" + key.name; },
+          .command = [](const Spawn&) { return std::vector<std::string>{"/bin/true"}; },
+          .supervisor = {.first_backoff = milliseconds(1), .longest_backoff = milliseconds(1)}},
+      AgentEvents{.on_exit = [&](const NoteExit& note) {
+        exits_.push_back(note);
+        if (exits_.size() == 7) std::filesystem::create_directory(folder + "/absent");
+        if (note.after != AfterExit::kStartsAgain) loop_->Quit();
+      }});
+  Want({"worker-0"});
+  RunUntilQuit(*loop_);
+  ASSERT_EQ(exits_.size(), 8u);
+  EXPECT_THAT(exits_.front().exit.not_started, HasSubstr(folder + "/absent/worker-0"));
+  EXPECT_EQ(exits_.back().after, AfterExit::kFinished);
+  EXPECT_EQ(exits_.back().exit.code, 0);
 }
 
 TEST_F(AgentTest, StopsEverythingAndKillsWhatDoesNotListen) {

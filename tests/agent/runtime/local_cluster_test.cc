@@ -25,6 +25,7 @@ class LocalClusterTest : public ::testing::Test {
  protected:
   LocalClusterTest() {
     MakeProgram("muster-coordinator", "sleep 600");
+    MakeProgram("muster-server", "exit 0");
     MakeProgram("muster-worker", "echo works; exit 0");
     auto made = LocalCluster::Make(
         *loop_, *here_, {.folder = folder_ + "/cluster", .programs = folder_, .slots = 2},
@@ -108,6 +109,16 @@ class LocalClusterTest : public ::testing::Test {
   std::unique_ptr<Listener> listener_;
   std::unique_ptr<LocalCluster> cluster_;
 };
+
+TEST_F(LocalClusterTest, AMissingProgramIsSaidBeforeAnythingStarts) {
+  std::filesystem::remove(folder_ + "/muster-worker");
+  const auto made =
+      LocalCluster::Make(*loop_, *here_, {.folder = folder_ + "/other", .programs = folder_}, {});
+  EXPECT_EQ(made.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(made.status().message()),
+              testing::HasSubstr(folder_ + "/muster-worker is no program that can be run"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/other"));
+}
 
 // That nothing was wanted in between, the agent may not have heard.
 TEST_F(LocalClusterTest, MoreSlotsThanItMayHaveFilesForAreRefused) {

@@ -2,9 +2,11 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -120,8 +122,24 @@ TEST_F(ProcessTest, SaysWhyItCannotStart) {
   EXPECT_THAT(std::string(no_program.status().message()), HasSubstr("/nowhere/muster-worker"));
   auto no_log =
       ChildProcess::Start({.arguments = StandIn("exit 0"), .log_file = folder_ + "/absent/x.log"});
-  EXPECT_EQ(no_log.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(no_log.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(no_log.status().message()), HasSubstr("absent/x.log"));
+}
+
+TEST_F(ProcessTest, AHostWithoutDescriptorsIsToldFromAProgramThatCannotRun) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit few{3, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  auto no_room = ChildProcess::Start({.arguments = StandIn("exit 0"), .log_file = log_});
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(no_room.status().code(), absl::StatusCode::kResourceExhausted) << no_room.status();
+  const std::string garbage = folder_ + "/garbage";
+  std::ofstream(garbage) << "not a program";
+  std::filesystem::permissions(garbage, std::filesystem::perms::all);
+  auto no_program = ChildProcess::Start({.arguments = {garbage}, .log_file = log_});
+  EXPECT_EQ(no_program.status().code(), absl::StatusCode::kFailedPrecondition)
+      << no_program.status();
 }
 
 TEST_F(ProcessTest, EndsWithItsOwner) {

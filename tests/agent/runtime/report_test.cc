@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "agent/runtime/memory_watch.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -89,12 +88,6 @@ TEST_F(LineReaderTest, DropsALineThatIsTooLongAndGoesOn) {
   Send(std::string(LineReader::kLongestLine + 5000, 'x'));
   Send("still the same line\nnext\n");
   EXPECT_THAT(lines_, ElementsAre("next"));
-}
-
-TEST(MemoryWatchTest, ReadsTheCounter) {
-  EXPECT_EQ(ParseOomKills("low 0\nhigh 0\nmax 12\noom 1\noom_kill 3\noom_group_kill 0\n"), 3);
-  EXPECT_EQ(ParseOomKills("oom 1\n"), std::nullopt);
-  EXPECT_EQ(ParseOomKills(""), std::nullopt);
 }
 
 }  // namespace

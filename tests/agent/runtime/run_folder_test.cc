@@ -36,6 +36,21 @@ TEST(RunFolderTest, MakesWhatBelongsInIt) {
   for (const std::string& inner :
        {folder->logs(), folder->jobs(), folder->store(), folder->checkpoints()})
     EXPECT_TRUE(std::filesystem::is_directory(inner)) << inner;
+  EXPECT_TRUE(std::filesystem::exists(path + "/muster-folder")) << "walks of data leave it out";
+}
+
+TEST(RunFolderTest, AFolderWithFilesOfSomebodyElseIsLeftAlone) {
+  const std::string path = MakeTestFolder() + "/mine";
+  std::filesystem::create_directory(path);
+  { EXPECT_TRUE(RunFolder::Open(path).ok()) << "an empty one is taken"; }
+  std::ofstream(path + "/prometheus.yml") << "x";
+  { EXPECT_TRUE(RunFolder::Open(path).ok()) << "ours stays ours"; }
+  std::filesystem::remove(path + "/muster-folder");
+  const auto refused = RunFolder::Open(path);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.status().message()),
+              HasSubstr("holds other files (checkpoints)"));
+  EXPECT_FALSE(std::filesystem::exists(path + "/muster-folder")) << "nothing is written there";
 }
 
 TEST(RunFolderTest, OneAgentAtATime) {
@@ -56,7 +71,7 @@ TEST(RunFolderTest, AFolderThatCannotBeMadeIsNamed) {
   std::ofstream(file) << "x";
   const auto folder = RunFolder::Open(file + "/run");
   ASSERT_FALSE(folder.ok());
-  EXPECT_THAT(std::string(folder.status().message()), HasSubstr("/file/run: Not a directory"));
+  EXPECT_THAT(std::string(folder.status().message()), HasSubstr("/file': Not a directory"));
 }
 
 TEST(RunFolderTest, AddressesSurviveARestart) {

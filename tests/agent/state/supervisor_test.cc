@@ -288,6 +288,69 @@ TEST_F(SupervisorTest, SpawnFailureIsAFailure) {
             "worker-0 could not be started: no such file; it starts again in 0.2 s");
 }
 
+// What the host does to a process says nothing about its program.
+TEST_F(SupervisorTest, AHostWithoutRoomForAProcessIsNoCrashLoop) {
+  Want({"worker-0"});
+  const SpawnFailed no_room{Key("worker-0"), "Too many open files", true};
+  const Time begin = now_;
+  while (now_ - begin < std::chrono::minutes(59)) {
+    ASSERT_THAT(Do(no_room).back(), HasSubstr("again"));
+    TickWhenDue();
+  }
+  // It runs at last; its own failures are counted from the first one.
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_THAT(Exits("worker-0", 1).back(), HasSubstr("again"));
+    TickWhenDue();
+  }
+  EXPECT_EQ(Exits("worker-0", 1).back(), "note worker-0 given up");
+}
+
+TEST_F(SupervisorTest, AHostThatStaysWithoutRoomIsGivenUp) {
+  Want({"worker-0"});
+  const SpawnFailed no_room{Key("worker-0"), "No space left on device", true};
+  Do(no_room);
+  now_ += std::chrono::hours(1);
+  EXPECT_THAT(Do(Tick{}), ElementsAre("spawn worker-0"));
+  const auto actions = supervisor_->Step(no_room, now_);
+  EXPECT_TRUE(std::get<ReportExit>(actions.at(0)).exited.gave_up);
+  EXPECT_THAT(std::get<NoteExit>(actions.at(1)).text, HasSubstr("no room for it for too long"));
+}
+
+TEST_F(SupervisorTest, SigkillFromOutsideIsNoFailureOfAMemberThatHasTrained) {
+  Want({"worker-0"});
+  Do(Progressed{Key("worker-0")});
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_THAT(Exits("worker-0", 0, SIGKILL).back(), HasSubstr("again"));
+    TickWhenDue();
+  }
+  EXPECT_THAT(Exits("worker-0", 1).back(), HasSubstr("again"));
+}
+
+// Killed once a day, on a cluster that has no job now.
+TEST_F(SupervisorTest, SigkillOfACoordinatorThatRanForLongIsForgotten) {
+  Do(WantCoordinator{});
+  Do(Progressed{Key("worker-0")});
+  for (int day = 0; day < 20; ++day) {
+    now_ += std::chrono::hours(24);
+    ASSERT_THAT(Exits("coordinator", 0, SIGKILL).back(), HasSubstr("again"));
+    TickWhenDue();
+  }
+}
+
+TEST_F(SupervisorTest, SigkillOfWhatNeverTrainedAndForMemoryAreFailures) {
+  Want({"worker-0", "worker-1"});
+  Do(Progressed{Key("worker-1")});
+  const Exit out_of_memory{.signal = SIGKILL, .out_of_memory = true};
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_THAT(Exits("worker-0", 0, SIGKILL).back(), HasSubstr("again"));
+    EXPECT_THAT(Do(Exited{Key("worker-1"), out_of_memory}).back(), HasSubstr("again"));
+    TickWhenDue();
+    TickWhenDue();
+  }
+  EXPECT_EQ(Exits("worker-0", 0, SIGKILL).back(), "note worker-0 given up");
+  EXPECT_EQ(Do(Exited{Key("worker-1"), out_of_memory}).back(), "note worker-1 given up");
+}
+
 TEST_F(SupervisorTest, StopsWhatIsWantedNoMore) {
   Want({"worker-0", "worker-1"});
   EXPECT_THAT(Want({"worker-0"}), ElementsAre("SIGCONT worker-1"));

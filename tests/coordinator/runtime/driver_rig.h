@@ -14,6 +14,7 @@
 #include "coordinator/runtime/checkpoints.h"
 #include "coordinator/runtime/driver.h"
 #include "gtest/gtest.h"
+#include "lib/base/mailbox.h"
 #include "lib/storage/kv.h"
 #include "lib/transport/loop/loop_network.h"
 #include "tests/coordinator/runtime/scripted_member.h"
@@ -23,15 +24,17 @@ namespace muster::coordinator {
 
 inline constexpr char kAddress[] = "coordinator:1";
 
-// A store that others keep when the journal is gone, on a disk that may be full.
+// A store that others keep when the journal is gone, on a disk that may be full, or broken.
 class SharedKv final : public Kv {
  public:
-  SharedKv(std::shared_ptr<Kv> kv, std::shared_ptr<std::atomic<bool>> full)
-      : kv_(std::move(kv)), full_(std::move(full)) {}
+  using Flag = std::shared_ptr<std::atomic<bool>>;
+  SharedKv(std::shared_ptr<Kv> kv, Flag full, Flag broken = nullptr)
+      : kv_(std::move(kv)), full_(std::move(full)), broken_(std::move(broken)) {}
   absl::StatusOr<std::string> Get(absl::string_view family, absl::string_view key) const override {
     return kv_->Get(family, key);
   }
   absl::Status Write(const Batch& batch) override {
+    if (broken_ != nullptr && *broken_) return absl::UnavailableError("Input/output error");
     if (*full_) return absl::ResourceExhaustedError("No space left on device");
     return kv_->Write(batch);
   }
@@ -42,7 +45,8 @@ class SharedKv final : public Kv {
 
  private:
   const std::shared_ptr<Kv> kv_;
-  const std::shared_ptr<std::atomic<bool>> full_;
+  const Flag full_;
+  const Flag broken_;
 };
 
 // Of all jobs, one after another.
@@ -69,7 +73,7 @@ class DriverRig : public ::testing::Test {
   }
 
   void Start() {
-    auto journal = Journal::Open(std::make_unique<SharedKv>(kv_, full_));
+    auto journal = Journal::Open(std::make_unique<SharedKv>(kv_, full_, broken_));
     ASSERT_TRUE(journal.ok()) << journal.status();
     journal_ = *std::move(journal);
     std::vector<std::string> damaged;
@@ -78,6 +82,7 @@ class DriverRig : public ::testing::Test {
     DriverOptions options{.checkpoint_root = root_, .tick = std::chrono::milliseconds(5)};
     options.settings.slots = 8;
     options.most_waiting_of_job.items = 5'000;  // fewer than of one session
+    options.on_broken = [this](const absl::Status& why) { told_broken_.Post(why); };
     options.pass = [this](absl::string_view point) {
       if (point == "persisted_unpublished") ++writes_;
       if (point == "forming") ++formings_;
@@ -149,6 +154,8 @@ class DriverRig : public ::testing::Test {
   const std::string root_;
   const std::shared_ptr<Kv> kv_{OpenMemory(JournalFamilies())};
   const std::shared_ptr<std::atomic<bool>> full_ = std::make_shared<std::atomic<bool>>(false);
+  const std::shared_ptr<std::atomic<bool>> broken_ = std::make_shared<std::atomic<bool>>(false);
+  Mailbox<absl::Status> told_broken_;
   std::atomic<int> writes_{0};
   std::atomic<int> formings_{0};
   std::atomic<int> commits_{0};

@@ -489,6 +489,51 @@ TEST_F(DriverTest, AWatcherThatIsClosedIsLetGoThoughNothingHappens) {
   EXPECT_TRUE(kept.AwaitEnd());
 }
 
+// After such an error RocksDB refuses every write, also when the disk is well again.
+TEST_F(DriverTest, AfterAnyOtherErrorOfTheDiskOnlyAnotherStartHelps) {
+  SubmitJob();
+  EXPECT_TRUE(driver_->Healthy().ok());
+  *broken_ = true;
+  const auto answers = std::make_shared<Mailbox<absl::Status>>();
+  driver_->Change(
+      [](const KnownJobs&) {
+        return Input(Submit{"b", CountingSpec()});
+      },
+      [=](const absl::StatusOr<KnownJobs>& jobs) { answers->Post(jobs.status()); });
+  const auto why = told_broken_.TakeUntil(RealClock().Now() + std::chrono::seconds(30));
+  ASSERT_TRUE(why.has_value());
+  EXPECT_THAT(std::string(why->message()), HasSubstr("Input/output error"));
+  EXPECT_THAT(std::string(why->message()), HasSubstr("started again"));
+  EXPECT_TRUE(absl::IsUnavailable(driver_->Healthy()));
+  EXPECT_TRUE(absl::IsUnavailable(driver_->Ready()));
+  *broken_ = false;
+  // A request behind it, when all ticks before it have passed: nothing was written.
+  EXPECT_TRUE(absl::IsUnavailable(Change(Submit{"c", CountingSpec()}).status()));
+  EXPECT_EQ(Look().size(), 1U);
+  Stop();
+  EXPECT_TRUE(absl::IsUnavailable(answers->TryTake().value_or(absl::OkStatus())));
+  EXPECT_FALSE(told_broken_.TryTake().has_value()) << "once is enough";
+  Start();
+  EXPECT_TRUE(driver_->Healthy().ok());
+  EXPECT_TRUE(Change(Submit{"b", CountingSpec()}).ok());
+  EXPECT_EQ(Look().size(), 2U);
+}
+
+TEST_F(DriverTest, AFullDiskIsNoReasonToStartAgain) {
+  *full_ = true;
+  const auto answers = std::make_shared<Mailbox<absl::Status>>();
+  driver_->Change(
+      [](const KnownJobs&) {
+        return Input(Submit{"a", CountingSpec()});
+      },
+      [=](const absl::StatusOr<KnownJobs>& jobs) { answers->Post(jobs.status()); });
+  while (driver_->Ready().ok()) std::this_thread::yield();
+  ASSERT_TRUE(driver_->Healthy().ok());
+  *full_ = false;
+  EXPECT_TRUE(answers->TakeUntil(RealClock().Now() + std::chrono::seconds(30))->ok());
+  EXPECT_FALSE(told_broken_.TryTake().has_value());
+}
+
 TEST_F(DriverTest, RequestsThatItCannotAnswerAnyMoreAreToldSo) {
   *full_ = true;
   Mailbox<absl::Status> answers;

@@ -1,10 +1,14 @@
 #include "coordinator/runtime/journal.h"
 
+#include <cstdlib>
+#include <filesystem>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lib/base/whole_file.h"
 #include "lib/checkpoint/catalogue.h"
 #include "lib/wire/job_codec.h"
 #include "tests/coordinator/runtime/scripted_member.h"
@@ -167,6 +171,63 @@ TEST(JobCodec, NamesTheFieldThatIsDamaged) {
   const std::string bytes = EncodeJob({EverythingSet(), {}, {}});
   for (size_t cut = 0; cut < bytes.size(); cut += 7)
     EXPECT_FALSE(DecodeJob(bytes.substr(0, cut)).ok()) << cut;
+}
+
+class TermFile : public ::testing::Test {
+ protected:
+  TermFile() {
+    std::string folder = ::testing::TempDir() + "term-file-XXXXXX";
+    if (mkdtemp(folder.data()) == nullptr) std::abort();
+    file_ = folder + "/term";
+  }
+  ~TermFile() override { std::filesystem::remove_all(std::filesystem::path(file_).parent_path()); }
+  absl::Status Start(Kv& kv) const {
+    return Journal::Open(std::make_unique<Borrowed>(kv), file_).status();
+  }
+  void ExpectRefused(Kv& kv, const std::string& words) const {
+    const std::string before = ReadWholeFile(file_).value();
+    const absl::Status status = Start(kv);
+    EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(words));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("Bring back"));
+    EXPECT_EQ(ReadWholeFile(file_).value(), before);
+  }
+
+  const std::unique_ptr<Kv> kv_ = OpenMemory(JournalFamilies());
+  std::string file_;
+};
+
+TEST_F(TermFile, AnOlderCopyOfTheStoreIsNoticed) {
+  for (int start = 0; start < 3; ++start) ASSERT_TRUE(Start(*kv_).ok());
+  Batch older;
+  older.Put("journal", "term", "2");
+  ASSERT_TRUE(kv_->Write(older).ok());
+  ExpectRefused(*kv_, "it ends with term 2");
+  std::filesystem::remove(file_);
+  EXPECT_TRUE(Start(*kv_).ok());
+  EXPECT_TRUE(Start(*kv_).ok());
+}
+
+TEST_F(TermFile, TheStoreOfAnotherClusterIsNoticed) {
+  ASSERT_TRUE(Start(*kv_).ok());
+  const auto empty = OpenMemory(JournalFamilies());
+  ExpectRefused(*empty, "it is empty");
+  EXPECT_TRUE(absl::IsNotFound(empty->Get("journal", "term").status()));
+  ASSERT_TRUE(OpenOn(*empty).ok());
+  ExpectRefused(*empty, "names cluster");
+}
+
+// The store is written first: cut short between the two, the file is one behind.
+TEST_F(TermFile, MayBeBehind) {
+  ASSERT_TRUE(Start(*kv_).ok());
+  ASSERT_TRUE(OpenOn(*kv_).ok());
+  EXPECT_TRUE(Start(*kv_).ok());
+}
+
+TEST_F(TermFile, GarbageIsSaid) {
+  ASSERT_TRUE(Start(*kv_).ok());
+  ASSERT_TRUE(ReplaceFile(file_, "garbage").ok());
+  ExpectRefused(*kv_, "cannot be read");
 }
 
 TEST(Journal, TheClusterStaysAndTheTermGrowsWithEachStart) {

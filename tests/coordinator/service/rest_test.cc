@@ -65,7 +65,8 @@ class RestTest : public ::testing::Test {
   const std::unique_ptr<http::Server> server_ =
       http::Server::Start("127.0.0.1:0",
                           RestRoutes(
-                              api_, [] { return std::string(); }, [] { return absl::OkStatus(); }))
+                              api_, [] { return std::string(); }, [] { return absl::OkStatus(); },
+                              [] { return absl::OkStatus(); }))
           .value();
 };
 
@@ -110,6 +111,13 @@ TEST_F(RestTest, ListsOnePageOfTheJobsInAState) {
        {"0", "-1", "x", "99999999999999999999", "%2010", "10%20", "+5", "%2B5", ""})
     EXPECT_EQ(Get(std::string("/v1/jobs?limit=") + limit)["error"]["field"], "limit");
   EXPECT_EQ(Get("/v1/jobs?stat=running")["error"]["field"], "stat");
+  EXPECT_EQ(Get("/v1/jobs?state=")["error"]["field"], "state");
+}
+
+TEST_F(RestTest, RefusesParametersThatItDoesNotTake) {
+  for (const char* path : {"/v1/jobs/a?page=2", "/v1/jobs/a/fingerprints?page=2", "/metrics?page=2",
+                           "/v1/jobs/a/audit?page=2", "/v1/jobs/a/digest?page=2"})
+    EXPECT_EQ(Get(path)["error"]["field"], "page") << path;
 }
 
 TEST_F(RestTest, FingerprintsComeInPartsFromAStepOn) {

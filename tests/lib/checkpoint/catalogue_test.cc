@@ -151,6 +151,23 @@ TEST_F(CatalogueTest, OrphansGoAndNothingElse) {
   EXPECT_TRUE(catalogue_.RemoveOrphans(dir_ + "/absent", kJob, LineageNumber(1), Step(20)).ok());
 }
 
+// Two clusters whose jobs have the same id share a folder: to each the other's segments look like
+// orphans.
+TEST_F(CatalogueTest, SegmentsOfAnotherClusterStay) {
+  const std::vector<float> values(8, 1.0f);
+  for (const char* cluster : {"aa", "bb"})
+    ASSERT_TRUE(WriteSegment(dir_, SegmentFile(LineageNumber(1), Step(10), cluster),
+                             {kJob, LineageNumber(1), Step(10), cluster}, {{0, ChunkId(0), values}})
+                    .ok());
+  Catalogue of_aa(kv_, "aa");
+  ASSERT_TRUE(of_aa.RemoveOrphans(dir_, kJob, LineageNumber(1), Step(20)).ok());
+  EXPECT_THAT(FilesUnder(dir_), ElementsAre("lineage-1-step-10/bb.segment"));
+  ASSERT_TRUE(of_aa.RemoveAll(kJob, dir_).ok());
+  EXPECT_THAT(FilesUnder(dir_), ElementsAre("lineage-1-step-10/bb.segment"));
+  ASSERT_TRUE(Catalogue(kv_, "bb").RemoveAll(kJob, dir_).ok());
+  EXPECT_FALSE(std::filesystem::exists(dir_));
+}
+
 TEST_F(CatalogueTest, EveryDamagedByteOfAManifestIsReportedAndProtectsTheFiles) {
   CommitAt(1, 10);
   SaveAt(1, 5);

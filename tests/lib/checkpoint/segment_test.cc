@@ -155,7 +155,7 @@ TEST_F(SegmentTest, EveryZeroedPageIsFound) {
 
 // The offsets of docs/formats.md, once more.
 constexpr size_t kCrcAt = 12;
-constexpr size_t kTableAt = 56 + sizeof(kJob) - 1;
+constexpr size_t kTableAt = 64 + sizeof(kJob) - 1;
 constexpr size_t kRowBytes = 32;
 
 // The file with `bytes` at `at` and a header checksum that is right again: an attacker's, or a
@@ -204,7 +204,7 @@ TEST_F(SegmentTest, HostileHeadersAreRefused) {
   };
   const std::vector<Case> cases = {
       {"magic", 0, "XXXXXXXX"},
-      {"version", 8, Raw<uint32_t>(2)},
+      {"version", 8, Raw<uint32_t>(1)},
       {"header_bytes huge", 16, Raw<uint64_t>(~uint64_t{0})},
       {"header_bytes small", 16, Raw<uint64_t>(1)},
       {"header_bytes of the file", 16, Raw<uint64_t>(good.size())},
@@ -216,6 +216,8 @@ TEST_F(SegmentTest, HostileHeadersAreRefused) {
       {"entry_count more", 48, Raw<uint32_t>(3)},
       {"job_bytes huge", 52, Raw<uint32_t>(~uint32_t{0})},
       {"job_bytes none", 52, Raw<uint32_t>(0)},
+      {"cluster_bytes huge", 56, Raw<uint32_t>(~uint32_t{0})},
+      {"reserved field of the header", 60, Raw<uint32_t>(1)},
       {"slot", kTableAt, Raw<int32_t>(-1)},
       {"slot large", kTableAt, Raw<int32_t>(1 << 30)},
       {"chunk", kTableAt + 4, Raw<int32_t>(-1)},

@@ -136,6 +136,12 @@ TEST(Audit, AnUnfinishedEpochMayLackSamples) {
   EXPECT_TRUE(report.ok) << report.conclusion;
   EXPECT_EQ(report.full_epochs, 1);
   EXPECT_EQ(report.samples, 14u);
+  EXPECT_EQ(report.conclusion,
+            "each of 10 samples is in the final state exactly once in the one full epoch; 4 "
+            "steps, each lane once");
+  EXPECT_EQ(Audit(CountingTraining(), kSamples, Steps(1, 0, 1)).conclusion,
+            "each of 10 samples is in the final state at most once: no epoch is full yet; 1 step, "
+            "each lane once");
 }
 
 TEST(Audit, AcrossARewindFollowsTheRecordsThatCount) {

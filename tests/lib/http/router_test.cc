@@ -32,7 +32,9 @@ TEST(Router, SaysWhichMethodsAPathHas) {
   const Router router = Make({At("POST", "/v1/jobs"), At("GET", "/v1/jobs")});
   const Router::Found found = router.Find("DELETE", "/v1/jobs");
   EXPECT_EQ(found.handler, nullptr);
-  EXPECT_EQ(found.allowed, "GET, POST");
+  EXPECT_EQ(found.allowed, "GET, HEAD, POST");
+  EXPECT_EQ(router.Find("HEAD", "/v1/jobs").handler, router.Find("GET", "/v1/jobs").handler);
+  EXPECT_EQ(Make({At("POST", "/a")}).Find("HEAD", "/a").handler, nullptr);
 }
 
 TEST(Router, NamesStandForSomethingWithoutColon) {

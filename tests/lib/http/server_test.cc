@@ -19,14 +19,15 @@ using testing::EndsWith;
 using testing::HasSubstr;
 
 // Says back what it was given.
-Route EchoRoute(std::string method, std::string pattern) {
+Route EchoRoute(std::string method, std::string pattern, std::vector<std::string> query = {}) {
   return {std::move(method), std::move(pattern),
           [](const Request& request, const Responder& responder) {
             const nlohmann::json said = {{"path", request.path},   {"params", request.params},
                                          {"query", request.query}, {"headers", request.headers},
                                          {"body", request.body},   {"method", request.method}};
             responder.Send({.body = said.dump()});
-          }};
+          },
+          std::move(query)};
 }
 
 std::unique_ptr<Server> StartServer(std::vector<Route> routes, const ServerOptions& options = {}) {
@@ -36,8 +37,8 @@ std::unique_ptr<Server> StartServer(std::vector<Route> routes, const ServerOptio
 }
 
 TEST(Server, HandsOverTheRequestAndGivesBackTheAnswer) {
-  const auto server =
-      StartServer({EchoRoute("GET", "/v1/jobs/{id}"), EchoRoute("POST", "/v1/jobs/{id}:cancel")});
+  const auto server = StartServer(
+      {EchoRoute("GET", "/v1/jobs/{id}", {"x", "y"}), EchoRoute("POST", "/v1/jobs/{id}:cancel")});
   const std::string url = "http://" + server->Address();
   const auto got = Get(url + "/v1/jobs/a%20b?x=1&y=%26");
   ASSERT_TRUE(got.ok()) << got.status();
@@ -52,6 +53,45 @@ TEST(Server, HandsOverTheRequestAndGivesBackTheAnswer) {
   ASSERT_TRUE(posted.ok()) << posted.status();
   EXPECT_EQ(nlohmann::json::parse(posted->body)["body"], "{\"why\":1}");
   EXPECT_EQ(nlohmann::json::parse(posted->body)["method"], "POST");
+}
+
+TEST(Server, HeadIsGetWithoutItsBody) {
+  const Route events = {"GET",
+                        "/events",
+                        [](const Request&, const Responder& responder) { responder.Stream(); },
+                        {},
+                        /*streams=*/true};
+  const auto server = StartServer({EchoRoute("GET", "/v1/jobs"), events});
+  for (const char* path : {"/v1/jobs", "/v1/jobs/", "/events"}) {
+    RawClient client(server->Address());
+    ASSERT_TRUE(client.Send(
+        absl::StrCat("HEAD ", path, " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")));
+    const std::string answer = client.ReadToEnd();
+    EXPECT_EQ(StatusOf(answer), 200) << path << answer;
+    EXPECT_THAT(answer, EndsWith("\r\n\r\n")) << path;
+  }
+}
+
+TEST(Server, RefusesParametersThatARouteDoesNotTake) {
+  const auto server = StartServer({EchoRoute("GET", "/a", {"x"}), EchoRoute("POST", "/b")});
+  const std::string url = "http://" + server->Address();
+  EXPECT_EQ(Get(url + "/a?x=1")->status, 200);
+  const auto refused = Get(url + "/a?x=1&z=2");
+  EXPECT_EQ(refused->status, 400);
+  EXPECT_THAT(refused->body, HasSubstr("z: is not known; allowed: x"));
+  EXPECT_EQ(nlohmann::json::parse(refused->body)["error"]["field"], "z");
+  EXPECT_THAT(Post(url + "/b?x=1", "")->body,
+              HasSubstr("x: is not known; this takes no parameters"));
+}
+
+TEST(Server, OnlyAServerWithStreamsCountsThoseItDrops) {
+  for (const bool streams : {false, true}) {
+    Metrics metrics({}, "1");
+    Route route = EchoRoute("GET", "/a");
+    route.streams = streams;
+    const auto server = StartServer({route}, {.metrics = &metrics});
+    EXPECT_EQ(metrics.Text().find("muster_sse_dropped_total") != std::string::npos, streams);
+  }
 }
 
 TEST(Server, KeepsConnectionsAliveAsAsked) {
@@ -82,11 +122,11 @@ TEST(Server, UnknownPathsAndMethodsAreJsonErrors) {
     ASSERT_TRUE(client.Send(absl::StrCat(method, " /v1/jobs HTTP/1.1\r\nHost: localhost\r\n\r\n")));
     const std::string answer = client.ReadAnswer();
     EXPECT_EQ(StatusOf(answer), 405) << method;
-    EXPECT_THAT(answer, HasSubstr("Allow: GET, POST\r\n"));
+    EXPECT_THAT(answer, HasSubstr("Allow: GET, HEAD, POST\r\n"));
   }
   ASSERT_TRUE(
       client.Send("HEAD /v1/jobs HTTP/1.1\r\nHost: localhost\r\n\r\n" + GetText("/v1/jobs")));
-  EXPECT_EQ(StatusOf(client.ReadUntil("\r\n\r\n")), 405);
+  EXPECT_EQ(StatusOf(client.ReadUntil("\r\n\r\n")), 200);
   EXPECT_EQ(StatusOf(client.ReadAnswer()), 200) << "the answer to HEAD has no body";
 }
 
@@ -157,10 +197,14 @@ TEST(Server, RefusesAddressesBeyondLoopback) {
 TEST(Server, ServesMetricsHealthAndReadiness) {
   Metrics metrics({.role = "worker"}, "0.1.0");
   std::atomic<bool> ready = false;
+  std::atomic<bool> healthy = true;
   ServerOptions options;
   options.metrics = &metrics;
   const auto server =
-      StartServer({MetricsRoute([&] { return metrics.Text(); }), HealthRoute(), ReadyRoute([&] {
+      StartServer({MetricsRoute([&] { return metrics.Text(); }), HealthRoute([&] {
+                     return healthy ? absl::OkStatus() : absl::InternalError("the disk is gone");
+                   }),
+                   ReadyRoute([&] {
                      return ready ? absl::OkStatus() : absl::FailedPreconditionError("no view yet");
                    })},
                   options);
@@ -171,6 +215,10 @@ TEST(Server, ServesMetricsHealthAndReadiness) {
   EXPECT_EQ(StatusFromResponse(*not_ready), absl::UnavailableError("no view yet"));
   ready = true;
   EXPECT_EQ(Get(url + "/readyz")->status, 200);
+  healthy = false;
+  const auto not_healthy = Get(url + "/healthz");
+  EXPECT_EQ(not_healthy->status, 503);
+  EXPECT_EQ(StatusFromResponse(*not_healthy), absl::UnavailableError("the disk is gone"));
   EXPECT_EQ(Get(url + "/nothing")->status, 404);
   const auto text = Get(url + "/metrics");
   EXPECT_EQ(text->content_type, kMetricsContentType);
@@ -179,7 +227,7 @@ TEST(Server, ServesMetricsHealthAndReadiness) {
   EXPECT_THAT(text->body,
               HasSubstr("muster_http_requests_total{role=\"worker\",code=\"404\"} 1\n"));
   EXPECT_THAT(text->body,
-              HasSubstr("muster_http_requests_total{role=\"worker\",code=\"503\"} 1\n"));
+              HasSubstr("muster_http_requests_total{role=\"worker\",code=\"503\"} 2\n"));
 }
 
 TEST(Server, ManyClientsOnSeveralThreads) {

@@ -31,7 +31,8 @@ class StreamTest : public testing::Test {
       const auto id = request.headers.find("last-event-id");
       opened_.Post({responder.Stream(), id == request.headers.end() ? "" : id->second});
     };
-    auto server = Server::Start("127.0.0.1:0", {{"GET", "/events", open}, HealthRoute()}, options);
+    auto server = Server::Start(
+        "127.0.0.1:0", {{"GET", "/events", open, {}, /*streams=*/true}, HealthRoute()}, options);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
   }

@@ -23,6 +23,7 @@ TEST(Target, PlainOnes) {
   EXPECT_EQ(ParseTarget("/a+b")->path, "/a+b");
   EXPECT_EQ(ParseTarget("/%61%2e%62?")->path, "/a.b");
   EXPECT_EQ(ParseTarget("/...")->path, "/...");
+  EXPECT_EQ(ParseTarget("/v1/jobs/?x=1")->path, "/v1/jobs") << "a slash at the end says nothing";
 }
 
 TEST(Target, RefusesWhatIsNotPlainlyClean) {
@@ -32,7 +33,8 @@ TEST(Target, RefusesWhatIsNotPlainlyClean) {
                            "http://127.0.0.1/v1",
                            "//v1",
                            "/v1//jobs",
-                           "/v1/",
+                           "/v1//",
+                           "//",
                            "/.",
                            "/..",
                            "/v1/../x",

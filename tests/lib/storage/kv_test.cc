@@ -23,6 +23,7 @@ class KvTest : public testing::TestWithParam<const char*> {
     } else {
       dir_ = testing::TempDir() + "/kv_test_" + std::to_string(getpid());
       std::filesystem::remove_all(dir_);
+      std::filesystem::remove_all(MarksOf(dir_));
       auto rocks = OpenRocks(dir_, kFamilies);
       ASSERT_TRUE(rocks.ok()) << rocks.status();
       kv_ = *std::move(rocks);
@@ -30,7 +31,9 @@ class KvTest : public testing::TestWithParam<const char*> {
   }
   void TearDown() override {
     kv_.reset();
-    if (!dir_.empty()) std::filesystem::remove_all(dir_);
+    if (dir_.empty()) return;
+    std::filesystem::remove_all(dir_);
+    std::filesystem::remove_all(MarksOf(dir_));
   }
   void Put(absl::string_view family, absl::string_view key, absl::string_view value) {
     Batch batch;

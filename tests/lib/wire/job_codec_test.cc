@@ -113,6 +113,17 @@ fingerprint_every: 5
   EXPECT_EQ(spec, expected);
 }
 
+TEST(JobYaml, LanesAreTwelveOrAsManyAsThereAreSamplesInAStep) {
+  const auto lanes = [](const std::string& text) {
+    return Parsed(absl::StrCat(kSmall, text)).training.lanes;
+  };
+  EXPECT_EQ(lanes("batch: 64"), 12);
+  EXPECT_EQ(lanes("batch: 5"), 5);
+  EXPECT_EQ(lanes(""), 1);
+  EXPECT_EQ(lanes("batch: 64\nlanes:"), 12) << "nothing is written";
+  EXPECT_EQ(lanes("batch: 64\nlanes: 1"), 1);
+}
+
 TEST(JobYaml, TakesWorkersAsANumberOrARange) {
   const auto workers = [](const std::string& text) {
     const muster::RuntimeSpec runtime = Parsed(absl::StrCat(kSmall, "workers: ", text)).runtime;
@@ -302,6 +313,11 @@ INSTANTIATE_TEST_SUITE_P(
         BadWhole{"task: code-lm\nsteps: 3\ndata: {paths: [/a], samples: 7}", "data.samples",
                  "a.yaml:3: data.samples: is for tasks that make their data; code-lm reads "
                  "data.paths; remove it"},
+        BadWhole{"task: counting\nsteps: 3\noptimizer: {kind: sgd, beta1: 0.9}", "optimizer.beta1",
+                 "a.yaml:3: optimizer.beta1: is for optimizer.kind: adam, adamw; remove it"},
+        BadWhole{"task: counting\nsteps: 3\ndata: {suffixes: []}", "data.suffixes",
+                 "a.yaml:3: data.suffixes: is for tasks that read files; counting does not; "
+                 "remove it"},
         BadWhole{"task: code-lm\nsteps: 3\ndata: {paths: [/a]}\nparameters:\n  with: 64",
                  "parameters.with",
                  "a.yaml:5: parameters.with: no such field; did you mean 'width'?"},

@@ -67,7 +67,7 @@ class LaneRunnerTest : public testing::Test {
   const std::vector<float> values_ =
       std::vector<float>(static_cast<size_t>(layout_.elements()), 0.0f);
   Metrics registry_{{}, "test"};
-  MemberMetrics metrics_{registry_};
+  TrainMetrics metrics_{registry_};
   Failpoints failpoints_{[](absl::string_view) {}};
 };
 

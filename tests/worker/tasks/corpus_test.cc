@@ -71,8 +71,52 @@ TEST_F(Corpus, DoesNotFollowDirectoryLinks) {
 TEST_F(Corpus, SkipsWhatIsNoFile) {
   Write("src/b.h", "b");
   ASSERT_EQ(mkfifo((root_ / "src" / "a.h").c_str(), 0600), 0);
-  fs::create_symlink(root_ / "nowhere", root_ / "src" / "dangling.h");
   EXPECT_EQ(*ReadCorpus({.paths = {(root_ / "src").string()}}), "b");
+}
+
+TEST_F(Corpus, FoldersOfRunsAreNoData) {
+  Write("src/a.h", "a");
+  Write("src/runs/one/muster-folder", "");
+  Write("src/runs/one/logs/coordinator.log", "a line");
+  Write("src/runs/notes.h", "n");
+  EXPECT_EQ(*ReadCorpus({.paths = {(root_ / "src").string()}}), std::string("a\0n", 3));
+  const std::string run = (root_ / "src/runs/one").string();
+  const absl::Status status = ReadCorpus({.paths = {run}}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr(run + " is the folder of a run"));
+}
+
+TEST_F(Corpus, WhatCannotBeReadIsAnErrorThatNamesTheFirstAndCounts) {
+  Write("src/b.h", "b");
+  fs::create_symlink(root_ / "nowhere", root_ / "src" / "dangling.h");
+  fs::create_symlink("loop.h", root_ / "src" / "loop.h");
+  fs::create_symlink(root_ / "nowhere", root_ / "src" / "other.txt");
+  const DataSpec data = {.paths = {(root_ / "src").string()}, .suffixes = {".h"}};
+  const absl::Status status = ReadCorpus(data).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr((root_ / "src/dangling.h").string() + " cannot be read (the first of 2)"));
+}
+
+// Root reads everything, so the test goes on as somebody else for a moment.
+TEST_F(Corpus, LockedFilesAndDirectoriesCannotBeRead) {
+  const std::string locked = Write("src/locked.h", "l");
+  Write("src/closed/a.h", "a");
+  Write("src/open.h", "o");
+  fs::permissions(root_, fs::perms(0755));
+  for (const char* name : {"src/locked.h", "src/closed"})
+    fs::permissions(root_ / name, fs::perms::none);
+  const uid_t ours = geteuid();
+  ASSERT_EQ(seteuid(ours == 0 ? 65534 : ours), 0);
+  const absl::Status walked = ReadCorpus({.paths = {(root_ / "src").string()}}).status();
+  const absl::Status named = ReadCorpus({.paths = {locked}}).status();
+  ASSERT_EQ(seteuid(ours), 0);
+  fs::permissions(root_ / "src/closed", fs::perms(0755));
+  EXPECT_EQ(walked.code(), absl::StatusCode::kDataLoss) << walked;
+  EXPECT_THAT(std::string(walked.message()),
+              HasSubstr((root_ / "src/closed").string() + " cannot be read (the first of 2)"));
+  EXPECT_EQ(named.code(), absl::StatusCode::kInvalidArgument) << named;
+  EXPECT_THAT(std::string(named.message()), HasSubstr(locked + " cannot be read"));
 }
 
 TEST_F(Corpus, StopsAtMaxBytes) {
