@@ -112,6 +112,15 @@ constexpr char kLedgerFooter[] =
     "  muster ledger count-1 --step 12             who computed which lane, and of which samples\n"
     "  muster ledger --dir runs/one --sample 4711  every use of one sample";
 
+constexpr char kHistoryFooter[] =
+    "The history is made of the ledger: steps that a rewind left out are not in it. The gradient's "
+    "norm is known\n"
+    "where the job clips (clip_norm).\n"
+    "\n"
+    "Examples:\n"
+    "  muster history count-1 --csv > loss.csv\n"
+    "  muster history --dir runs/one --json | jq .loss";
+
 constexpr char kWhoseLog[] = "the processes' logs";
 
 void AddTrain(CLI::App& app, TrainArguments& train, LogFlags& log) {
@@ -138,6 +147,8 @@ void AddTrain(CLI::App& app, TrainArguments& train, LogFlags& log) {
       ->type_name("DIR");
   command->add_option("--faults", train.faults, "kill and pause processes as this file says")
       ->type_name("PLAN.yaml");
+  command->add_flag("--details", train.details,
+                    "progress shows learning rate and gradient norm, too");
   command->add_flag("--json", train.json,
                     "one JSON object per event, for programs; the last one is the result");
   AddLogFlags(*command, kWhoseLog, log);
@@ -259,6 +270,11 @@ void AddJobCommands(CLI::App& app, RemoteArguments& remote) {
       ->check(CLI::NonNegativeNumber)
       ->type_name("ID");
   ledger->footer(kLedgerFooter);
+  CLI::App* history = AddRunFolder(
+      with_job("history", "show loss, learning rate, gradient norm and speed of each step"),
+      remote);
+  history->add_flag("--csv", remote.csv, "comma-separated values, with a head")->excludes("--json");
+  history->footer(kHistoryFooter);
 }
 
 void AddRemotes(CLI::App& app, RemoteArguments& remote) {
@@ -293,6 +309,7 @@ RemoteArguments::Command RemoteCommand(const std::string& name) {
   if (name == "digest") return Command::kDigest;
   if (name == "audit") return Command::kAudit;
   if (name == "ledger") return Command::kLedger;
+  if (name == "history") return Command::kHistory;
   return Command::kList;
 }
 

@@ -17,6 +17,7 @@ struct TrainArguments {
   std::vector<std::string> settings;  // key=value
   std::string dir;                    // empty: a fresh one
   std::string faults;                 // a file; empty: none
+  bool details = false;
   bool json = false;
 };
 
@@ -41,7 +42,8 @@ struct RemoteArguments {
     kLogs,
     kDigest,
     kAudit,
-    kLedger
+    kLedger,
+    kHistory
   };
   Command command = Command::kList;
   std::string to = "http://127.0.0.1:8080";
@@ -60,6 +62,7 @@ struct RemoteArguments {
   bool yes = false;               // kDelete: without asking
   std::optional<int64_t> step;    // kLedger: this one only
   std::optional<int64_t> sample;  // kLedger: only steps that used it
+  bool csv = false;               // kHistory
   bool json = false;
 };
 

@@ -57,7 +57,8 @@ cli::ProcessReport ReportFrom(const agent::ProcessKey& key, const agent::Report&
                              .step = report.step->step,
                              .epoch = report.step->epoch,
                              .loss = report.step->loss,
-                             .samples = report.step->samples};
+                             .samples = report.step->samples,
+                             .gradient_norm = report.step->gradient_norm};
   return out;
 }
 

@@ -26,6 +26,7 @@ absl::StatusOr<JobRequest> RequestFrom(const TrainArguments& arguments) {
     MUSTER_ASSIGN_OR_RETURN(request.faults, ReadTextFile(arguments.faults));
     request.faults_source = arguments.faults;
   }
+  request.shows_details = arguments.details;
   request.folder = arguments.dir.empty() ? FreshFolder(request.spec.runtime.name) : arguments.dir;
   return request;
 }

@@ -14,6 +14,7 @@
 #include "cli/spec_file.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
+#include "lib/optim/schedule.h"
 #include "lib/wire/job_codec.h"
 
 namespace muster::cli {
@@ -154,10 +155,21 @@ class TrainRun {
       result_.sample = PrintableLines(report.text);
     if (!report.step || !tracker_.OnStep(*report.step, Now())) return;
     if (coordinator_down_) ++result_.steps_without_coordinator;
-    if (const auto progress = tracker_.Now()) {
+    if (auto progress = tracker_.Now()) {
+      AddDetails(*progress);
       screen_.ShowProgress(*progress, Now());
       EmitStep(*progress);
     }
+  }
+
+  void AddDetails(Progress& progress) const {
+    if (!request_.shows_details) progress.gradient_norm.reset();
+    const TrainingSpec& training = request_.spec.training;
+    // Unless it is constant it depends on the length of the job.
+    const bool is_known = progress.steps > 0 || training.schedule.kind == ScheduleKind::kConstant;
+    if (request_.shows_details && is_known)
+      progress.learning_rate =
+          LearningRate(training.optimizer, training.schedule, progress.step, progress.steps);
   }
 
   void EmitStep(const Progress& progress) {
@@ -168,6 +180,8 @@ class TrainRun {
                    {"loss", NumberOrNull(progress.loss)},
                    {"samples_per_second", progress.samples_per_second}};
     if (progress.seconds_left >= 0) object["seconds_left"] = progress.seconds_left;
+    if (progress.learning_rate) object["learning_rate"] = *progress.learning_rate;
+    if (progress.gradient_norm) object["gradient_norm"] = *progress.gradient_norm;
     screen_.Emit(Text(object));
   }
 
@@ -388,8 +402,9 @@ std::string ResultText(const JobResult& result) {
                     "\n");
   if (!job.digest.empty()) absl::StrAppend(&text, "  digest       ", job.digest, "\n");
   absl::StrAppend(&text, "  logs         ", LogFolder(result.folder, job.id), "\n",
-                  "  checkpoints  ", result.folder, "/checkpoints\n", "  metrics      ",
-                  result.folder, "/prometheus-targets.json (for Prometheus' file_sd_configs)\n");
+                  "  history      ", HistoryFileOf(result.folder, job.id), "\n", "  checkpoints  ",
+                  result.folder, "/checkpoints\n", "  metrics      ", result.folder,
+                  "/prometheus-targets.json (for Prometheus' file_sd_configs)\n");
   return text;
 }
 

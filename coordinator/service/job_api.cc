@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "coordinator/runtime/history.h"
 #include "coordinator/runtime/once.h"
 #include "coordinator/service/job_questions.h"
 #include "coordinator/service/shared_answer.h"
@@ -133,6 +134,15 @@ class Api final : public JobApi {
                           [this](const KnownJob& known, const std::stop_token& stop) {
                             return RunAudit(journal_, known.status, stop);
                           });
+  }
+
+  void History(const std::string& id, const HistoryQuery& query,
+               Reply<HistoryPage> reply) override {
+    if (const absl::Status bad = CheckHistoryQuery(query); !bad.ok()) return reply(bad);
+    AnswerLater<HistoryPage>(
+        id, std::move(reply), [this, query](const KnownJob& known, const std::stop_token& stop) {
+          return ReadHistory(journal_, known.status.job, known.status.step, query, stop);
+        });
   }
 
   void Ledger(const std::string& id, LedgerQuery query, Reply<JobLedger> reply) override {

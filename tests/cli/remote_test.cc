@@ -145,5 +145,20 @@ TEST(RemoteTest, TheLedgerSaysWhoHadWhichSamples) {
   EXPECT_EQ(ParseLedger("{}")->next, -1);
 }
 
+TEST(RemoteTest, TheHistoryReadsToPeopleAndToTables) {
+  const HistoryPageAnswer page = *ParseHistory(
+      R"({"steps":[{"step":3,"epoch":1,"time":"2026-11-21T10:11:20.096Z","loss":0.123456789,
+           "learning_rate":0.001,"gradient_norm":null,"samples_per_second":512.25},{"step":4}],"next":null})");
+  EXPECT_EQ(page.next, -1);
+  ASSERT_EQ(page.steps.size(), 2u);
+  EXPECT_EQ(HistoryHead(true) + HistoryText(page.steps[0], true),
+            "step,epoch,time,loss,learning_rate,gradient_norm,samples_per_second\n"
+            "3,1,2026-11-21T10:11:20.096Z,0.123456789,0.001,,512.25\n");
+  EXPECT_EQ(HistoryText(page.steps[1], true), "4,0,,,,,\n");
+  EXPECT_EQ(
+      HistoryText(page.steps[0], false),
+      "3         2      2026-11-21T10:11:20.096Z  0.1235      0.001       -           512.2\n");
+}
+
 }  // namespace
 }  // namespace muster::cli
