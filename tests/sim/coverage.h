@@ -35,6 +35,7 @@ enum class Corner {
   kCutsFromCoordinator,
   kAppliedAfterSeal,
   kLostSegments,
+  kSkippedParts,
   kFailedCommits,
   kLateCommits,
   kFailedDigests,

@@ -29,7 +29,7 @@ namespace muster {
 struct CheckpointPartCopy {
   LineageNumber lineage;
   Step step;
-  std::unique_ptr<float[]> values;
+  std::shared_ptr<float[]> values;
   std::vector<PartView> parts;  // of `values`
   double stall_seconds = 0;     // what the copy took: training stood still for it
 };

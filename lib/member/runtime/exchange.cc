@@ -237,10 +237,7 @@ void Exchange::Handle(SegmentWritten written) {
   Feed(std::move(written));
 }
 
-void Exchange::Handle(SegmentFailed failed) {
-  LogWarning("checkpoint of step %d: %s", failed.step.value(), failed.reason);
-  Feed(std::move(failed));
-}
+void Exchange::Handle(SegmentFailed failed) { Feed(std::move(failed)); }
 
 // A member that is leaving already, because its job has ended, first reports the text sample; its
 // agent gives it some time for that.
