@@ -30,6 +30,8 @@ constexpr Row kRows[] = {
     {Corner::kLongAgentStalls, "stalls of the agent longer than a lease", 20},
     {Corner::kAgentBreaks, "sessions of the agent that broke while members were up", 25},
     {Corner::kAlivesLost, "heartbeats lost with their session", 50},
+    {Corner::kHungThreads, "members lost for a thread that hung", 10},
+    {Corner::kBusyThreads, "threads that were busy for longer than a lease", 20},
     {Corner::kShortCuts, "partitions shorter than a lease", 50},
     {Corner::kLongCuts, "partitions longer than a lease", 50},
     {Corner::kOneWayCuts, "one-way partitions", 50},

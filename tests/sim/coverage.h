@@ -27,6 +27,8 @@ enum class Corner {
   kLongAgentStalls,
   kAgentBreaks,
   kAlivesLost,
+  kHungThreads,
+  kBusyThreads,
   kShortCuts,
   kLongCuts,
   kOneWayCuts,

@@ -26,7 +26,8 @@ Machine::Machine(MemberConfig config, Outside outside)
                      });
   };
   train_.emplace(TrainThread::Parts{outside_.schedule, outside_.runner, &terms_,
-                                    [this](const Make& make) { return Load(make); }, post},
+                                    [this](const Make& make) { return Load(make); }, post,
+                                    [this] { outside_.coverage->Add(Corner::kBusyThreads); }},
                  config_.id.incarnation);
 }
 
@@ -34,6 +35,12 @@ size_t Machine::held() const {
   size_t n = 0;
   for (const auto& [from, frames] : held_) n += frames.size();
   return n;
+}
+
+std::vector<ThreadAge> Machine::threads() const {
+  const std::optional<int64_t> still = train_ ? train_->StoodStill() : std::nullopt;
+  if (!still) return {};
+  return {{"train", static_cast<double>(*still) / 1000}};
 }
 
 // ---- the state machine, as lib/member/runtime/exchange.cc feeds it

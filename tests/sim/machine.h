@@ -50,6 +50,10 @@ class Machine {
 
   size_t held() const;
   const Member& member() const { return member_; }
+  void HangTrainThread() {
+    if (train_) train_->Hang();
+  }
+  std::vector<ThreadAge> threads() const;
   LaneCount lane_count() const { return train_ ? train_->lane_count() : LaneCount{}; }
 
  private:
