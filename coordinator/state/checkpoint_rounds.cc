@@ -8,6 +8,9 @@
 namespace muster::coordinator {
 namespace {
 
+// More than a member can have under way: it writes one and holds one copy more.
+constexpr size_t kMostGivenUp = 1000;
+
 // Each chunk is taken from one segment.
 std::vector<Segment> WithoutRepetition(
     const std::vector<std::pair<MemberId, SegmentWritten>>& written) {
@@ -29,6 +32,7 @@ bool CheckpointRounds::Offer(const MemberId& writer, const SegmentWritten& writt
   if (!committed_.empty() && committed_.back().lineage == written.lineage &&
       committed_.back().step >= written.step)
     return false;
+  if (given_up_.count(written.step) > 0) return false;
   Round& round = rounds_[written.step];
   for (const auto& [who, known] : round.segments)
     if (known.segment.file == written.segment.file) return true;
@@ -90,7 +94,14 @@ std::vector<SegmentToAcknowledge> CheckpointRounds::Drop(Step step) {
   return to_acknowledge;
 }
 
+std::vector<SegmentToAcknowledge> CheckpointRounds::GiveUp(Step step) {
+  given_up_.insert(step);
+  if (given_up_.size() > kMostGivenUp) given_up_.erase(given_up_.begin());
+  return Drop(step);
+}
+
 std::vector<SegmentToAcknowledge> CheckpointRounds::DropAll() {
+  given_up_.clear();
   std::vector<SegmentToAcknowledge> to_acknowledge;
   while (!rounds_.empty()) {
     const std::vector<SegmentToAcknowledge> of_round = Drop(rounds_.begin()->first);

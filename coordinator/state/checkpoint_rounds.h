@@ -26,7 +26,8 @@ class CheckpointRounds {
  public:
   explicit CheckpointRounds(std::vector<Manifest> committed) : committed_(std::move(committed)) {}
 
-  // Takes a segment of the current lineage. False: a newer checkpoint is there, so it is of no use.
+  // Takes a segment of the current lineage. False: it is of no use, because a checkpoint as new is
+  // there, or its round was given up.
   bool Offer(const MemberId& writer, const SegmentWritten& written);
   // The newest round whose `parts` are all there and whose records are, too; from now on it is
   // being committed. Returns its step and segments; nothing if no round is complete, or if a commit
@@ -39,6 +40,10 @@ class CheckpointRounds {
   void Postpone(Step step);  // it could not be committed: waits for TryAgain
   void TryAgain();
   std::vector<SegmentToAcknowledge> Drop(Step step);
+  // A member has no part of it: what others write of it is of no use either, until Renew.
+  std::vector<SegmentToAcknowledge> GiveUp(Step step);
+  // A view begins, in which a round that was given up may be written again.
+  void Renew() { given_up_.clear(); }
   std::vector<SegmentToAcknowledge> DropAll();
 
   const std::vector<Manifest>& committed() const { return committed_; }  // oldest first
@@ -58,6 +63,7 @@ class CheckpointRounds {
   };
 
   std::map<Step, Round> rounds_;     // of the current lineage
+  std::set<Step> given_up_;          // in the view now: the newest ones
   std::vector<Manifest> committed_;  // the newest `keep`, and those that a start found
   std::set<std::pair<LineageNumber, Step>> damaged_;
 };

@@ -33,7 +33,8 @@ JobRun::JobRun(Leadership leadership, StoredJob job, Time now)
       started_(now),
       last_tick_(now),
       journal_(std::move(job.journal)),
-      membership_(leadership_.settings.lease, journal_.lanes.Gone()),
+      membership_({leadership_.settings.lease, leadership_.settings.thread_patience},
+                  journal_.lanes.Gone()),
       ledger_(journal_.id, journal_.spec.training.order == SumOrder::kCanonical, job.recorded,
               std::move(job.recent)),
       checkpoints_(std::move(job.manifests)),
@@ -377,8 +378,8 @@ std::vector<MemberStatus> JobRun::StatusOfMembers() const {
   std::vector<std::vector<LaneId>> lanes = LanesByHolder(view.lanes.holder_of, view.members.size());
   std::vector<MemberStatus> all;
   for (const auto& [id, live] : membership_.live()) {
-    MemberStatus& m =
-        all.emplace_back(MemberStatus{live.member, live.up, "joined", live.phase, live.step, {}});
+    MemberStatus& m = all.emplace_back(
+        MemberStatus{live.member, live.up, "joined", membership_.PhaseOf(live), live.step, {}});
     const auto in_view = indexes.find(id);
     if (in_view == indexes.end()) continue;
     const auto index = static_cast<size_t>(in_view->second);

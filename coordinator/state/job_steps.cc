@@ -83,8 +83,9 @@ void JobRun::From(const MemberId& member, const SegmentFailed& failed) {
   if (journal_.lineages.empty() || failed.lineage != journal_.lineages.back().number) return;
   Say("checkpoint", absl::StrCat("checkpoint of step ", failed.step.value(),
                                  " was given up: ", member.name, ": ", failed.reason));
-  Acknowledge(checkpoints_.Drop(failed.step));
-  if (failed.step == EndStep()) LastFailed(/*write_again=*/true, failed.reason);
+  const bool last = failed.step == EndStep();  // which is written again
+  Acknowledge(last ? checkpoints_.Drop(failed.step) : checkpoints_.GiveUp(failed.step));
+  if (last) LastFailed(/*write_again=*/true, failed.reason);
 }
 
 void JobRun::Acknowledge(const std::vector<SegmentToAcknowledge>& segments) {

@@ -273,6 +273,7 @@ void JobRun::Activate() {
   const ViewChange formed = *std::move(change_);
   change_.reset();
   next_view_.reset();
+  checkpoints_.Renew();
   const Planned& planned = *formed.plan();
   // A view that was to begin a lineage may have failed while it formed; then this one begins it.
   const bool begins = !j.view || j.view->lineage != planned.view.lineage;

@@ -28,6 +28,7 @@ std::vector<coordinator::Action> OneByOne(const std::vector<coordinator::Action>
 coordinator::Settings TheSettings() {
   coordinator::Settings settings;
   settings.start_patience = std::chrono::seconds(3);
+  settings.thread_patience = std::chrono::seconds(8);
   settings.checkpoint_patience = std::chrono::seconds(5);
   return settings;
 }

@@ -23,6 +23,7 @@ Outcome Member::Handle(const Input& input) {
   const auto before = timeliness();
   Outcome out;
   std::visit([&](const auto& x) { On(x, out); }, input);
+  BoundParts(out);
   edition_ += before != timeliness();
   return out;
 }
@@ -79,9 +80,15 @@ void Member::On(const GiveCommand& give, Outcome& out) {
   active_->Handle(give, out);
 }
 
-void Member::On(const SegmentWritten& written, Outcome& out) { out.Do(outbox_.Add(written)); }
+void Member::On(const SegmentWritten& written, Outcome& out) {
+  out.Do(outbox_.Add(written));
+  EndPart(out);
+}
 
-void Member::On(const SegmentFailed& failed, Outcome& out) { out.Do(TellCoordinator{failed}); }
+void Member::On(const SegmentFailed& failed, Outcome& out) {
+  out.Do(TellCoordinator{failed});
+  EndPart(out);
+}
 
 // ---- the way from one view to the next
 
@@ -93,6 +100,7 @@ void Member::On(const Seal& seal, Outcome& out) {
     return;
   }
   sealed_ = seal.view;
+  parts_.ForgetPostponed();  // the next view begins with it
   active_.reset();
   healer_.reset();
   out.Do(ForgetSums{});
@@ -332,6 +340,37 @@ bool Member::FingerprintIsDue() const {
 void Member::On(const StepBoundaryDone& done, Outcome& out) {
   if (done.fingerprint) out.Do(outbox_.AddFingerprint(done.step, *done.fingerprint, sealed_));
   GoOnHealing(out);
+}
+
+// ---- parts of checkpoints
+
+// A disk that is slower than the checkpoints come may hold up no step, and may not gather copies of
+// the state: then a round is skipped, and the coordinator says so. The last checkpoint is never
+// skipped, since the job does not end without it.
+void Member::BoundParts(Outcome& out) {
+  std::vector<Action> skipped;
+  for (Action& action : out.actions) {
+    auto* boundary = std::get_if<StepBoundary>(&action);
+    if (boundary == nullptr || boundary->part.empty() || parts_.Begin()) continue;
+    StepBoundary later{boundary->step, false, std::exchange(boundary->part, {})};
+    if (halted()) {
+      parts_.Postpone(std::move(later));
+    } else {
+      skipped.emplace_back(TellCoordinator{
+          SegmentFailed{lineage(), later.step,
+                        "its disk is slow: the parts of two earlier checkpoints are "
+                        "not written yet"}});
+    }
+  }
+  std::erase_if(out.actions, [](const Action& action) {
+    const auto* boundary = std::get_if<StepBoundary>(&action);
+    return boundary != nullptr && boundary->part.empty() && !boundary->fingerprint;
+  });
+  out.Do(std::move(skipped));
+}
+
+void Member::EndPart(Outcome& out) {
+  if (std::optional<StepBoundary> postponed = parts_.End()) out.Do(*std::move(postponed));
 }
 
 }  // namespace muster

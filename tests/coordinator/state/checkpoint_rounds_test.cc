@@ -86,6 +86,18 @@ TEST(CheckpointRounds, WhatIsDroppedIsSettled) {
   EXPECT_FALSE(rounds.HasRound(Step(2)));
 }
 
+// What one member skips, others write all the same: it would be kept for ever.
+TEST(CheckpointRounds, WhatWasGivenUpIsNotCollectedUntilAnotherViewBegins) {
+  CheckpointRounds rounds({});
+  rounds.Offer(kA, Written(2, "a", {0}, 4));
+  EXPECT_THAT(rounds.GiveUp(Step(2)), ElementsAre(SegmentToAcknowledge{kA, 4}));
+  EXPECT_FALSE(rounds.Offer(kB, Written(2, "b", {1}, 5)));
+  EXPECT_FALSE(rounds.HasRound(Step(2)));
+  EXPECT_TRUE(rounds.Offer(kB, Written(1, "b", {1}, 6))) << "an earlier one is still under way";
+  rounds.Renew();
+  EXPECT_TRUE(rounds.Offer(kB, Written(2, "c", {1}, 7)));
+}
+
 TEST(CheckpointRounds, UsesTheNewestSoundOneOnTheAncestry) {
   const std::vector<Lineage> lineages = {{LineageNumber(1), LineageNumber(0), Step(0), "start"},
                                          {LineageNumber(2), LineageNumber(1), Step(4), "rewind"}};

@@ -520,8 +520,12 @@ TEST(Checkpoint, ALostSegmentGivesTheRoundUp) {
   desk.Say(kB, SegmentFailed{LineageNumber(1), Step(1), "disk full"});
   EXPECT_THAT(desk.Told(),
               testing::Contains("checkpoint of step 1 was given up: worker-1: disk full"));
-  desk.Segment(kB, 1, {1}, 2);
-  EXPECT_THAT(desk.Drain<CommitManifest>(), IsEmpty());
+  desk.Segment(kB, 1, {0, 1}, 2);
+  EXPECT_THAT(desk.Drain<CommitManifest>(), IsEmpty()) << "not without the part that is lost";
+  desk.Segment(kB, 1, {0, 1}, 3);
+  const auto acks = desk.Sent<AckSegments>();
+  ASSERT_EQ(acks.size(), 1u) << "parts of it are kept by nobody";
+  EXPECT_THAT(acks[0].second.ids, ElementsAre(3));
 }
 
 TEST(Checkpoint, AFailureBeforeThereIsALineageIsNothing) {

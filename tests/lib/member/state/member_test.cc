@@ -125,6 +125,12 @@ class Rig {
     if (const auto compute = Of<Compute>(active); !compute.empty()) compute_id_ = compute.back().id;
     return active;
   }
+  Outcome Applied(Step step) {
+    Outcome outcome = member.Handle(muster::Applied{step});
+    if (const auto compute = Of<Compute>(outcome); !compute.empty())
+      compute_id_ = compute.back().id;
+    return outcome;
+  }
   // The lanes asked for last are done.
   Outcome Computed(const Partial& partial) {
     const Outcome outcome = member.Handle(Ready{compute_id_, {ChunkId(0), ChunkId(1)}, {partial}});
@@ -624,6 +630,81 @@ TEST(Checkpoint, APartIsNotCopiedOnceTheNextStateHasBegun) {
   next.first_done = Set({1, 0});
   EXPECT_THAT(Of<StepBoundary>(rig.Enter(next, {HealBy::kHold, HealBy::kHold})), IsEmpty());
   EXPECT_TRUE(rig.member.active());
+}
+
+// The only worker, to whom a checkpoint is due after each step.
+Rig Alone(int64_t end, int64_t fingerprint_every = 0) {
+  MemberConfig config = ConfigOf(kMe);
+  config.checkpoint_every = 1;
+  config.fingerprint_every = fingerprint_every;
+  Rig rig(config);
+  View view = ViewOf(1, {kMe}, {0, 0}, {0, 0});
+  view.end = Step(end);
+  rig.Enter(view, {HealBy::kMake});
+  return rig;
+}
+
+Outcome DoStep(Rig& rig) {
+  const Step step = rig.member.step();
+  rig.Computed({{0, 2}, 2, 1.0, 0});
+  for (const int chunk : {0, 1}) rig.member.Handle(Summed{step, ChunkId(chunk), {2, 1.0, 0, 0}});
+  return rig.Applied(step);
+}
+
+TEST(Checkpoint, WhileOnePartIsWrittenAndOneWaitsTheNextRoundIsSkipped) {
+  Rig rig = Alone(50);
+  for (const int64_t step : {1, 2}) {
+    const auto copied = Of<StepBoundary>(DoStep(rig));
+    ASSERT_EQ(copied.size(), 1u) << "nothing is on disk yet";
+    EXPECT_EQ(copied[0].step, Step(step));
+  }
+  const Outcome third = DoStep(rig);
+  EXPECT_THAT(Of<StepBoundary>(third), IsEmpty()) << "a third copy of the state";
+  ASSERT_EQ(Told<SegmentFailed>(third).size(), 1u) << "the coordinator says it";
+  EXPECT_EQ(Told<SegmentFailed>(third)[0].step, Step(3));
+  EXPECT_THAT(Told<SegmentFailed>(third)[0].reason, testing::HasSubstr("its disk is slow"));
+  EXPECT_EQ(Of<Compute>(third).size(), 1u) << "training goes on";
+  EXPECT_THAT(Of<StepBoundary>(rig.member.Handle(SegmentWritten{})), IsEmpty());
+  EXPECT_EQ(Of<StepBoundary>(DoStep(rig)).size(), 1u) << "there is room again";
+  EXPECT_THAT(Of<StepBoundary>(DoStep(rig)), IsEmpty());
+  rig.member.Handle(SegmentFailed{});
+  EXPECT_EQ(Of<StepBoundary>(DoStep(rig)).size(), 1u) << "what failed is under way no more";
+}
+
+TEST(Checkpoint, ASkippedRoundHasItsFingerprint) {
+  Rig rig = Alone(50, /*fingerprint_every=*/1);
+  DoStep(rig);
+  DoStep(rig);
+  const auto third = Of<StepBoundary>(DoStep(rig));
+  ASSERT_EQ(third.size(), 1u);
+  EXPECT_TRUE(third[0].fingerprint);
+  EXPECT_THAT(third[0].part, IsEmpty());
+}
+
+TEST(Checkpoint, TheLastOneIsNeverSkippedButCopiedWhenThereIsRoom) {
+  Rig rig = Alone(3);
+  DoStep(rig);
+  DoStep(rig);
+  const Outcome last = DoStep(rig);
+  ASSERT_TRUE(rig.member.halted());
+  EXPECT_THAT(Of<StepBoundary>(last), IsEmpty());
+  EXPECT_THAT(Told<SegmentFailed>(last), IsEmpty());
+  const auto copied = Of<StepBoundary>(rig.member.Handle(SegmentWritten{}));
+  ASSERT_EQ(copied.size(), 1u);
+  EXPECT_EQ(copied[0].step, Step(3));
+  EXPECT_THAT(copied[0].part, ElementsAre(ChunkId(0), ChunkId(1)));
+  EXPECT_THAT(Of<StepBoundary>(rig.member.Handle(SegmentWritten{})), IsEmpty()) << "once";
+}
+
+TEST(Checkpoint, TheLastOneBelongsToItsView) {
+  Rig rig = Alone(3);
+  for (int step = 0; step < 3; ++step) DoStep(rig);
+  rig.Coordinator(Seal{TermNumber(1), ViewNumber(2)});
+  EXPECT_THAT(Of<StepBoundary>(rig.member.Handle(SegmentWritten{})), IsEmpty());
+  View next = ViewOf(2, {kMe}, {0, 0}, {0, 0}, 3);
+  next.end = Step(3);
+  EXPECT_EQ(Of<StepBoundary>(rig.Enter(next, {HealBy::kHold})).size(), 1u)
+      << "the next view begins with it";
 }
 
 // ---- healing
