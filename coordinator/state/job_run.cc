@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/plural.h"
 #include "lib/base/printable.h"
 
 namespace muster::coordinator {
@@ -227,12 +228,11 @@ bool JobRun::IsReplaced(const Join& join) const {
                      [&](const ViewMember& m) { return m.id.name == join.id.name; });
 }
 
-// A server's chunks follow from the number of servers. A server left over from a larger number
-// would shift everybody's chunks.
-bool JobRun::Wants(const std::string& name) const {
+bool JobRun::IsNameOfServer(const std::string& name) const {
   const std::vector<ProcessWanted> wanted = Processes().processes;
-  return std::any_of(wanted.begin(), wanted.end(),
-                     [&](const ProcessWanted& process) { return process.name == name; });
+  return std::any_of(wanted.begin(), wanted.end(), [&](const ProcessWanted& process) {
+    return process.role == Role::kServer && process.name == name;
+  });
 }
 
 // A sound journal knows all that members were told. What the member holds may be the only copy, so
@@ -282,9 +282,15 @@ bool JobRun::Admit(const Join& join) {
     code = kExitLater;
   } else if (membership_.WasEvicted(join.id.incarnation)) {
     refusal = "it was evicted, or its process has ended; a fresh incarnation may come";
-  } else if (join.role == Role::kServer && !Wants(join.id.name)) {
-    refusal = absl::StrCat("the job has only ", journal_.spec.runtime.servers, " servers now");
+  } else if (join.role == Role::kServer && !IsNameOfServer(join.id.name)) {
+    // A server's chunks follow from the number of servers. One left over from a larger number would
+    // shift everybody's chunks; one under a worker's name would take that worker's place.
+    refusal = absl::StrCat("the job has ", Plural(journal_.spec.runtime.servers, "server"),
+                           ", and none of this name");
     code = kExitDone;
+  } else if (join.role == Role::kWorker && IsNameOfServer(join.id.name)) {
+    // It would take that server's place, and nobody else has what a server holds.
+    refusal = "it is a worker under the name of one of the job's servers";
   } else if (const std::string differ = EnvironmentDifferences(join); !differ.empty()) {
     refusal = absl::StrCat("its numeric environment differs from the job's:", differ);
     code = kExitOtherEnvironment;

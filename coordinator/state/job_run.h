@@ -103,7 +103,7 @@ class JobRun {
   void Evict(const MemberId& member, const std::string& why, int exit_code = kExitFailed);
   void EvictEnded();
   void EvictLost();
-  bool Wants(const std::string& name) const;
+  bool IsNameOfServer(const std::string& name) const;
   std::vector<MemberStatus> StatusOfMembers() const;
 
   // Views (job_views.cc).

@@ -793,22 +793,38 @@ TEST(Members, AServerWithOtherKernelsIsTurnedAway) {
   EXPECT_THAT(desk.Told(), Contains("server-0 joined"));
 }
 
-// It is left over from a start with more servers. What a server holds follows from their number.
-TEST(Members, AServerBeyondTheNumberOfServersIsTurnedAway) {
-  Desk desk;
-  JobSpec spec = SpecOf(1, 2);
-  spec.training.sync = Sync::kServer;
-  spec.runtime.servers = 1;
-  desk.Give(Submit{"job", spec});
-  desk.Join(kA);
-  desk.Drain<Announce>();
-  muster::Join join;
-  join.job = "job";
-  join.start = desk.StartOf();
-  join.id = Id("server-1");
-  join.role = Role::kServer;
-  desk.Say(join.id, join);
-  EXPECT_THAT(desk.Told(), ElementsAre("server-1 was turned away: the job has only 1 servers now"));
+// What a server holds follows from the number of servers, and a later process of a name takes the
+// place of the one before: who is not wanted would cause a rewind.
+TEST(Members, OneThatTheJobDoesNotWantTakesNobodysPlace) {
+  struct Case {
+    std::string what;
+    MemberId id;
+    Role role;
+    std::string said;
+  };
+  const std::vector<Case> cases = {
+      {"left over from a start with more servers", Id("server-1", 2), Role::kServer,
+       "server-1 was turned away: the job has 1 server, and none of this name"},
+      {"a server under the name of a worker", Id("worker-0", 2), Role::kServer,
+       "worker-0 was turned away: the job has 1 server, and none of this name"},
+      {"a worker under the name of a server", Id("server-0", 2), Role::kWorker,
+       "server-0 was turned away: it is a worker under the name of one of the job's servers"},
+  };
+  for (const Case& c : cases) {
+    Desk desk;
+    JobSpec spec = SpecOf(1, 1);
+    spec.training.sync = Sync::kServer;
+    spec.runtime.servers = 1;
+    desk.Give(Submit{"job", spec});
+    desk.Join(kA);
+    desk.Join(Id("server-0"), Role::kServer);
+    desk.Activate({kA, Id("server-0")});
+    ASSERT_EQ(desk.Job().phase, JobPhase::kRunning);
+    desk.Drain<Announce>();
+    desk.Join(c.id, c.role);
+    EXPECT_THAT(desk.Told(), ElementsAre(c.said)) << c.what;
+    EXPECT_EQ(desk.Job().number, ViewNumber(1)) << c.what;
+  }
 }
 
 TEST(Members, OneThatHoldsALaneThatIsNoneIsGivenUp) {
