@@ -137,7 +137,7 @@ void JobRun::End(JobPhase phase, const std::string& reason, int exit_code) {
   std::vector<MemberId> up;
   for (const auto& [id, live] : membership_.live())
     if (live.up) up.push_back(id);
-  if (!up.empty()) Do(ToMembers{std::move(up), Leave{exit_code, reason}});
+  if (!up.empty()) Do(ToMembers{std::move(up), Leave{leadership_.term, exit_code, reason}});
 }
 
 void JobRun::On(const ProcessExited& exited) {
@@ -296,7 +296,9 @@ bool JobRun::Admit(const Join& join) {
     code = kExitOtherEnvironment;
   }
   if (refusal.empty()) return true;
-  Do(ToMember{join.id, Leave{code, absl::StrCat(join.id.name, " cannot take part: ", refusal)}});
+  // Terms of another cluster are no terms of ours, and it hears no lower one than it knows.
+  Do(ToMember{join.id, Leave{std::max(leadership_.term, join.term), code,
+                             absl::StrCat(join.id.name, " cannot take part: ", refusal)}});
   if (refusals_.IsNews(join.id.name, refusal))
     Say("process", absl::StrCat(join.id.name, " was turned away: ", refusal));
   return false;
@@ -340,7 +342,8 @@ void JobRun::On(const MemberDown& down) {
 void JobRun::Evict(const MemberId& member, const std::string& why, int exit_code) {
   const std::optional<bool> was_up = membership_.Evict(member);
   if (!was_up) return;
-  if (*was_up) Do(ToMember{member, Leave{exit_code, absl::StrCat("evicted: ", why)}});
+  if (*was_up)
+    Do(ToMember{member, Leave{leadership_.term, exit_code, absl::StrCat("evicted: ", why)}});
   const int32_t index = journal_.view ? journal_.view->IndexOf(member) : -1;
   if (index < 0) return;
   NextView& next = Next();

@@ -27,7 +27,7 @@ void JobRun::From(const MemberId& member, const Records& told) {
   std::erase_if(records, [&](const StepRecord& r) { return r.lineage != current; });
   DoAll(ledger_.Add(member.name, records, journal_.view));
   for (const StepRecord& record : records) NoteCommands(record);
-  Do(ToMember{member, AckRecords{current, ledger_.recorded()}});
+  Do(ToMember{member, AckRecords{leadership_.term, current, ledger_.recorded()}});
   TryCommit();
   DigestWhenDone();
 }
@@ -56,7 +56,7 @@ void JobRun::GiveCommands() {
   if (!command_) return;
   const View& view = *journal_.view;
   const MemberId& owner = view.members[static_cast<size_t>(view.owner_of[0])].id;
-  Do(ToMember{owner, GiveCommand{view.number, *command_}});
+  Do(ToMember{owner, GiveCommand{leadership_.term, view.number, *command_}});
 }
 
 void JobRun::CheckpointByTime() {
@@ -89,7 +89,7 @@ void JobRun::From(const MemberId& member, const SegmentFailed& failed) {
 
 void JobRun::Acknowledge(const std::vector<SegmentToAcknowledge>& segments) {
   for (const SegmentToAcknowledge& segment : segments)
-    Do(ToMember{segment.writer, AckSegments{{segment.id}}});
+    Do(ToMember{segment.writer, AckSegments{leadership_.term, {segment.id}}});
 }
 
 void JobRun::TryCommit() {

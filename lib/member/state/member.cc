@@ -62,7 +62,11 @@ void Member::On(const CoordinatorUp&, Outcome& out) {
   out.Do(outbox_.TellAgain(sealed_));
 }
 
+// A coordinator of an earlier term lives on without knowing that another has taken its place.
 void Member::On(const CoordinatorSays& says, Outcome& out) {
+  const TermNumber term = TermOf(says.message);
+  if (term < term_) return out.Drop("an older term");
+  term_ = term;
   std::visit([&](const auto& message) { On(message, out); }, says.message);
 }
 
@@ -71,7 +75,6 @@ void Member::On(const JobIs& job, Outcome& out) {
   if (job.cluster != cluster_)
     return out.Do(Quit{kExitFailed, absl::StrCat("the coordinator belongs to cluster ", job.cluster,
                                                  ", this member to ", cluster_)});
-  term_ = std::max(term_, job.term);
 }
 
 void Member::On(const GiveCommand& give, Outcome& out) {
@@ -86,8 +89,7 @@ void Member::On(const SegmentFailed& failed, Outcome& out) { out.Do(TellCoordina
 // ---- the way from one view to the next
 
 void Member::On(const Seal& seal, Outcome& out) {
-  if (seal.term < term_ || seal.view < sealed_) return out.Drop("an older term or view");
-  term_ = seal.term;
+  if (seal.view < sealed_) return out.Drop("an older view");
   if (seal.view == sealed_) {
     if (!active_ && !seal_answer_due_) AnswerSeal(out);
     return;
@@ -108,7 +110,7 @@ void Member::AnswerSeal(Outcome& out) {
 }
 
 void Member::On(const Heal& heal, Outcome& out) {
-  if (heal.term < term_ || heal.view != sealed_ || active_) return out.Drop("not the forming view");
+  if (heal.view != sealed_ || active_) return out.Drop("not the forming view");
   if (healer_) {
     if (healer_->told()) out.Do(TellCoordinator{HoldsBase{sealed_, train_.lanes_run}});
     // It may have been lost with the session.
@@ -186,8 +188,7 @@ void Member::On(const Abandoned& abandoned, Outcome& out) {
 
 void Member::On(const Activate& activate, Outcome& out) {
   const View& view = activate.view;
-  if (view.term < term_ || view.number < sealed_) return out.Drop("an older term or view");
-  term_ = view.term;
+  if (view.number < sealed_) return out.Drop("an older view");
   if (active_ && view.number == sealed_) return;  // told again
   if (view.number != sealed_ || !healer_ || !healer_->told())
     return out.Drop("a view whose base we do not hold");
@@ -207,8 +208,7 @@ void Member::On(const Activate& activate, Outcome& out) {
 }
 
 void Member::On(const ViewStands& stands, Outcome& out) {
-  if (stands.term < term_ || stands.view != sealed_) return out.Drop("an older term or view");
-  term_ = stands.term;
+  if (stands.view != sealed_) out.Drop("an older view");
 }
 
 // ---- peers

@@ -1136,6 +1136,41 @@ TEST(Restart, WhoDidNotComeBackWithinTheLeaseIsTurnedAway) {
   }
   ASSERT_EQ(desk.Job().number, ViewNumber(2)) << "without worker-1";
   ComeBack(desk, kB);
+// The job is not known to run, which says nothing: the journal is not the newest.
+TEST(Restart, WhoKnowsALaterTermIsNotSentHomeByAnEarlierOne) {
+  struct Case {
+    std::string what, cluster;
+    int64_t term;
+    bool leaves;
+  };
+  const std::vector<Case> cases = {
+      {"the same term", "cluster", 1, true},
+      {"a later term", "cluster", 2, false},
+      {"a later term, and the cluster is not known yet", "", 2, false},
+      {"another cluster, of which terms say nothing", "other", 2, true},
+  };
+  for (const Case& c : cases)
+    for (const bool submitted : {false, true}) {
+      Desk desk({}, /*slots=*/0);
+      if (submitted) desk.Give(Submit{"job", SpecOf(1, 1)});
+      desk.Drain<Announce>();
+      muster::Join join;
+      join.job = "job";
+      join.id = kA;
+      join.cluster = c.cluster;
+      join.term = TermNumber(c.term);
+      Desk copy = desk;
+      desk.Say(kA, join);
+      copy.Say(kA, join);
+      const auto leave = desk.Sent<Leave>();
+      ASSERT_EQ(leave.size(), c.leaves ? 1u : 0u) << c.what;
+      if (c.leaves) {
+        EXPECT_GE(leave[0].second.term, join.term) << c.what << ": else it hears nothing";
+      }
+      EXPECT_EQ(copy.Drain<EndSession>().size(), c.leaves ? 0u : 1u) << c.what;
+    }
+}
+
   EXPECT_THAT(WhoIsTurnedAway(desk), ElementsAre("worker-1"));
   EXPECT_EQ(desk.Status().members.size(), 1u);
 }
