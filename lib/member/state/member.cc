@@ -316,6 +316,8 @@ void Member::Advance(Outcome& out) {
   // Whoever catches up was told the record by the donor, since its own view may be another.
   if (seat_ && (active_ || !done.record))
     done.record = RecordOf(*config_, seat_->view, state_->lineage, done);
+  else if (seat_ && done.record && done.record->without_weight)
+    TakeWeight(*config_, seat_->view, done, *done.record);  // the donor was a server
   const bool fingerprint = done.record && FingerprintIsDue();
   StepBoundary boundary{step(), fingerprint, {}};
   if (active_) boundary.part = active_->ChunksToSave(*state_);
