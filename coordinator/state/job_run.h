@@ -137,6 +137,7 @@ class JobRun {
   void LastFailed(bool write_again, const std::string& what);
   bool OnlyTheLastCheckpointIsMissing() const;
   void DigestWhenDone();
+  void CannotReadBack(const Manifest& last, const std::string& why);
 
   const Leadership leadership_;
   const Time started_;
@@ -164,7 +165,7 @@ class JobRun {
   Time last_checkpoint_;
   std::optional<JobCommand> command_;  // outstanding
   std::optional<Layout> layout_;       // of the job's numeric environment, once it was needed
-  bool digesting_ = false;
+  std::optional<Manifest> digesting_;  // the last checkpoint, of which the digest was asked for
   Refusals refusals_;
 };
 

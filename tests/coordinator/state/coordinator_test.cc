@@ -443,6 +443,61 @@ TEST(Checkpoint, TheLastOneIsWrittenAgainInANewView) {
   EXPECT_EQ(desk.Status().waits_for, "view 2 forms: the last checkpoint is written again");
 }
 
+// The digest is made from the files. That they cannot be read is no end as long as members hold the
+// state, or an older checkpoint is there.
+TEST(Checkpoint, TheLastOneThatCannotBeReadBackIsWrittenAgain) {
+  struct Case {
+    std::string what;
+    bool members_hold;
+    Step goes_on_at;
+    size_t lineages;
+  };
+  const std::vector<Case> cases = {
+      {"the members hold the state", true, Step(20), 1},
+      {"they are lost, and the checkpoint before is there", false, Step(8), 2},
+  };
+  for (const Case& c : cases) {
+    Desk desk;
+    RunToTheLastCheckpoint(desk);
+    const Step end(desk.Status().steps);
+    for (const int64_t step : {int64_t{8}, end.value()}) {
+      desk.Segment(kA, step, {0, 1}, step);
+      const auto commit = desk.Drain<CommitManifest>();
+      ASSERT_EQ(commit.size(), 1u);
+      EXPECT_FALSE(commit[0].replaces);
+      desk.Give(ManifestCommitted{commit[0].manifest});
+    }
+    ASSERT_EQ(desk.Drain<ComputeDigest>().size(), 1u);
+    desk.Give(DigestDone{"job", desk.StartOf(), "", "s20/worker-0: wrong checksum"});
+    ASSERT_EQ(desk.Job().phase, JobPhase::kRunning) << c.what;
+    EXPECT_THAT(desk.Told(), ElementsAre("the checkpoint of step 20 cannot be read back: "
+                                         "s20/worker-0: wrong checksum"));
+    for (int i = 0; i < 10; ++i) {
+      desk.Wait(milliseconds(100));
+      for (const MemberId& id : {kA, kB}) desk.Say(id, Alive{});
+      desk.Give(Tick{});
+    }
+    ASSERT_EQ(desk.Job().number, ViewNumber(2)) << c.what;
+    const LocalState held = c.members_hold ? StateAt(desk) : LocalState();
+    for (const MemberId& id : {kA, kB}) desk.Say(id, Sealed{ViewNumber(2), held});
+    const auto heals = desk.Sent<Heal>();
+    ASSERT_EQ(heals.size(), 2u) << c.what;
+    EXPECT_EQ(heals[0].second.plan.base, c.goes_on_at) << c.what;
+    EXPECT_EQ(desk.Job().lineages.size(), c.lineages) << c.what;
+    for (const MemberId& id : {kA, kB}) desk.Say(id, HoldsBase{ViewNumber(2), 0});
+    for (int64_t step = c.goes_on_at.value(); step < end.value(); ++step) desk.Record(kA, step);
+    desk.Segment(kA, end.value(), {0, 1}, 99);
+    const auto commit = desk.Drain<CommitManifest>();
+    ASSERT_EQ(commit.size(), 1u) << c.what;
+    EXPECT_EQ(commit[0].replaces, c.members_hold) << c.what;
+    desk.Give(ManifestCommitted{commit[0].manifest});
+    ASSERT_EQ(desk.Drain<ComputeDigest>().size(), 1u) << c.what;
+    desk.Give(DigestDone{"job", desk.StartOf(), "abc", ""});
+    EXPECT_EQ(desk.Job().phase, JobPhase::kDone) << c.what;
+    EXPECT_EQ(desk.Job().ending.digest, "abc") << c.what;
+  }
+}
+
 TEST(Checkpoint, TheLastOneIsNotTriedForEver) {
   Desk desk;
   RunToTheLastCheckpoint(desk);
@@ -1081,6 +1136,41 @@ INSTANTIATE_TEST_SUITE_P(All, OlderJournal,
                                          KnowsMore{"View", 1, 2, 1}, KnowsMore{"Ledger", 1, 1, 2}),
                          [](const auto& row) { return row.param.name; });
 
+// The job is not known to run, which says nothing: the journal is not the newest.
+TEST(Restart, WhoKnowsALaterTermIsNotSentHomeByAnEarlierOne) {
+  struct Case {
+    std::string what, cluster;
+    int64_t term;
+    bool leaves;
+  };
+  const std::vector<Case> cases = {
+      {"the same term", "cluster", 1, true},
+      {"a later term", "cluster", 2, false},
+      {"a later term, and the cluster is not known yet", "", 2, false},
+      {"another cluster, of which terms say nothing", "other", 2, true},
+  };
+  for (const Case& c : cases)
+    for (const bool submitted : {false, true}) {
+      Desk desk({}, /*slots=*/0);
+      if (submitted) desk.Give(Submit{"job", SpecOf(1, 1)});
+      desk.Drain<Announce>();
+      muster::Join join;
+      join.job = "job";
+      join.id = kA;
+      join.cluster = c.cluster;
+      join.term = TermNumber(c.term);
+      Desk copy = desk;
+      desk.Say(kA, join);
+      copy.Say(kA, join);
+      const auto leave = desk.Sent<Leave>();
+      ASSERT_EQ(leave.size(), c.leaves ? 1u : 0u) << c.what;
+      if (c.leaves) {
+        EXPECT_GE(leave[0].second.term, join.term) << c.what << ": else it hears nothing";
+      }
+      EXPECT_EQ(copy.Drain<EndSession>().size(), c.leaves ? 0u : 1u) << c.what;
+    }
+}
+
 // Nothing was done yet, so nothing is lost and nobody goes back.
 TEST(Restart, WhileTheFirstViewFormsIsNoLoss) {
   Desk before;
@@ -1136,41 +1226,6 @@ TEST(Restart, WhoDidNotComeBackWithinTheLeaseIsTurnedAway) {
   }
   ASSERT_EQ(desk.Job().number, ViewNumber(2)) << "without worker-1";
   ComeBack(desk, kB);
-// The job is not known to run, which says nothing: the journal is not the newest.
-TEST(Restart, WhoKnowsALaterTermIsNotSentHomeByAnEarlierOne) {
-  struct Case {
-    std::string what, cluster;
-    int64_t term;
-    bool leaves;
-  };
-  const std::vector<Case> cases = {
-      {"the same term", "cluster", 1, true},
-      {"a later term", "cluster", 2, false},
-      {"a later term, and the cluster is not known yet", "", 2, false},
-      {"another cluster, of which terms say nothing", "other", 2, true},
-  };
-  for (const Case& c : cases)
-    for (const bool submitted : {false, true}) {
-      Desk desk({}, /*slots=*/0);
-      if (submitted) desk.Give(Submit{"job", SpecOf(1, 1)});
-      desk.Drain<Announce>();
-      muster::Join join;
-      join.job = "job";
-      join.id = kA;
-      join.cluster = c.cluster;
-      join.term = TermNumber(c.term);
-      Desk copy = desk;
-      desk.Say(kA, join);
-      copy.Say(kA, join);
-      const auto leave = desk.Sent<Leave>();
-      ASSERT_EQ(leave.size(), c.leaves ? 1u : 0u) << c.what;
-      if (c.leaves) {
-        EXPECT_GE(leave[0].second.term, join.term) << c.what << ": else it hears nothing";
-      }
-      EXPECT_EQ(copy.Drain<EndSession>().size(), c.leaves ? 0u : 1u) << c.what;
-    }
-}
-
   EXPECT_THAT(WhoIsTurnedAway(desk), ElementsAre("worker-1"));
   EXPECT_EQ(desk.Status().members.size(), 1u);
 }
