@@ -26,6 +26,7 @@
 #include "coordinator/runtime/event_log.h"
 #include "coordinator/runtime/fair_mailbox.h"
 #include "coordinator/runtime/journal.h"
+#include "coordinator/runtime/known_job.h"
 #include "coordinator/runtime/member_sessions.h"
 #include "coordinator/state/coordinator.h"
 #include "lib/base/clock.h"
@@ -47,15 +48,6 @@ struct DriverOptions {
   // anew. Nothing is decided from then on: the program is to end and be started again.
   std::function<void(const absl::Status& why)> on_broken = [](const absl::Status&) {};
 };
-
-struct KnownJob {
-  JobStatus status;
-  JobTimes times;
-  JobTail tail;
-};
-using KnownJobPtr = std::shared_ptr<const KnownJob>;
-using KnownJobs = std::vector<KnownJobPtr>;  // in the order of their ids
-using KnownJobsPtr = std::shared_ptr<const KnownJobs>;
 
 class Driver {
  public:

@@ -60,6 +60,17 @@ struct Lineage {
   bool operator==(const Lineage&) const = default;
 };
 
+// Steps of one lineage.
+struct LineagePart {
+  LineageNumber lineage;
+  Step first;
+  Step end;  // behind the last
+  bool operator==(const LineagePart&) const = default;
+};
+// Of which lineage each step is in the history of the newest one: ascending, and nothing stands
+// twice. The last part has no end (the largest Step).
+std::vector<LineagePart> HistoryOf(const std::vector<Lineage>& lineages);
+
 // The records that made state(end) of `last`, in step order: one per step, from the lineage that
 // owns that step. kDataLoss names the first step without a record.
 absl::StatusOr<std::vector<StepRecord>> Ancestry(const std::vector<Lineage>& lineages,
