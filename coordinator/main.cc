@@ -56,6 +56,7 @@ struct Arguments {
   std::string checkpoint_dir;
   std::string history_dir;
   int64_t lease_ms = kDefaultLease.count();
+  int64_t thread_patience_s = kDefaultThreadPatience.count();
   int32_t slots = 0;
   std::vector<std::string> allow_plaintext;
   int report_fd = STDOUT_FILENO;
@@ -80,6 +81,11 @@ void Define(CLI::App& app, Arguments& arguments) {
   app.add_option("--lease-ms", arguments.lease_ms,
                  "a member that is silent for so many milliseconds counts as lost")
       ->check(CLI::Range(kShortestLease.count(), kLongestLease.count()))
+      ->capture_default_str();
+  app.add_option("--thread-patience", arguments.thread_patience_s,
+                 "a member of which a thread stands still in its work for so many seconds counts "
+                 "as lost")
+      ->check(CLI::Range(kShortestThreadPatience.count(), kLongestThreadPatience.count()))
       ->capture_default_str();
   app.add_option("--slots", arguments.slots,
                  "how many members may run besides those of host agents, for members that are "
@@ -184,6 +190,7 @@ class Program {
                           // Main waits for it.
                           .on_broken = [](const absl::Status&) { kill(getpid(), SIGTERM); }};
     options.settings.lease = std::chrono::milliseconds(arguments_.lease_ms);
+    options.settings.thread_patience = std::chrono::seconds(arguments_.thread_patience_s);
     options.settings.slots = arguments_.slots;
     driver_ = std::make_unique<Driver>(*journal_, *std::move(recovered), clock_, metrics_,
                                        std::move(options));

@@ -116,7 +116,7 @@ class Driver {
   void CarryOut(const EndSession& action);
   void CarryOut(const ToAgents& action);
   void CarryOut(const CommitManifest& action);
-  void Commit(const Manifest& manifest);
+  void Commit(const Manifest& manifest, bool replaces);
   void CarryOut(const PruneManifests& action);
   void CarryOut(const ComputeDigest& action);
   void MakeCheckpointDir(const std::string& job);

@@ -45,6 +45,8 @@ struct StepRecord {
   int64_t weight = 0;                          // of the root
   double loss = 0;                             // sum over the batch
   std::optional<FingerprintPart> fingerprint;  // of state(step + 1), by the member that reports
+  // By a server that owns only buffers: it knows neither weight nor loss.
+  bool without_weight = false;
   std::vector<JobCommand> commands;
   std::optional<double> norm;  // of the gradient before it is cut; nothing: the job does not clip
   bool operator==(const StepRecord&) const = default;
