@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "cli/cluster_folder.h"
 #include "lib/base/exit_codes.h"
+#include "lib/base/lease.h"
 #include "lib/base/version.h"
 #include "lib/config/field_error.h"
 #include "lib/wire/job_codec.h"
@@ -123,6 +124,19 @@ constexpr char kHistoryFooter[] =
 
 constexpr char kWhoseLog[] = "the processes' logs";
 
+void AddLease(CLI::App& command, double& lease) {
+  const auto seconds = [](std::chrono::milliseconds time) {
+    return static_cast<double>(time.count()) / 1e3;
+  };
+  command
+      .add_option("--lease", lease,
+                  absl::StrCat("seconds that a process may be silent before it counts as lost "
+                               "(default: ",
+                               seconds(kDefaultLease), ")"))
+      ->check(CLI::Range(seconds(kShortestLease), seconds(kLongestLease)))
+      ->type_name("SECONDS");
+}
+
 void AddTrain(CLI::App& app, TrainArguments& train, LogFlags& log) {
   CLI::App* command = app.add_subcommand("train", "train a job on this machine, from start to end");
   command
@@ -147,6 +161,7 @@ void AddTrain(CLI::App& app, TrainArguments& train, LogFlags& log) {
       ->type_name("DIR");
   command->add_option("--faults", train.faults, "kill and pause processes as this file says")
       ->type_name("PLAN.yaml");
+  AddLease(*command, train.lease);
   command->add_flag("--details", train.details,
                     "progress shows learning rate and gradient norm, too");
   command->add_flag("--json", train.json,
@@ -175,6 +190,7 @@ void AddUp(CLI::App& app, UpArguments& up, LogFlags& log) {
                    "how many workers and servers may run at once (default: the number of cores)")
       ->check(CLI::Range(1, kMaxProcesses))
       ->type_name("N");
+  AddLease(*command, up.lease);
   command->add_option("--faults", up.faults, "kill and pause processes as this file says")
       ->type_name("PLAN.yaml");
   AddLogFlags(*command, kWhoseLog, log);

@@ -26,6 +26,7 @@ absl::StatusOr<JobRequest> RequestFrom(const TrainArguments& arguments) {
     MUSTER_ASSIGN_OR_RETURN(request.faults, ReadTextFile(arguments.faults));
     request.faults_source = arguments.faults;
   }
+  request.lease = arguments.lease;
   request.shows_details = arguments.details;
   request.folder = arguments.dir.empty() ? FreshFolder(request.spec.runtime.name) : arguments.dir;
   return request;
@@ -36,6 +37,7 @@ std::string CommandToGoOn(const TrainArguments& arguments, const Resume& resume,
   std::string command = absl::StrCat("muster train ", ShellWord(arguments.spec));
   if (arguments.workers) absl::StrAppend(&command, " --workers ", *arguments.workers);
   if (arguments.servers) absl::StrAppend(&command, " --servers ", *arguments.servers);
+  if (arguments.lease > 0) absl::StrAppend(&command, " --lease ", arguments.lease);
   for (const std::string& setting : arguments.settings)
     absl::StrAppend(&command, " --set ", ShellWord(setting));
   // With the same value it would begin again where this run began.
@@ -78,7 +80,8 @@ absl::StatusOr<ClusterOptions> OptionsFrom(const UpArguments& arguments) {
                          .workers = kMaxProcesses,  // of jobs that are to come
                          .servers = kMaxProcesses,
                          .slots = arguments.slots,
-                         .allow_plaintext = arguments.allow_plaintext};
+                         .allow_plaintext = arguments.allow_plaintext,
+                         .lease = arguments.lease};
   if (arguments.faults.empty()) return options;
   MUSTER_ASSIGN_OR_RETURN(options.faults, ReadTextFile(arguments.faults));
   options.faults_source = arguments.faults;

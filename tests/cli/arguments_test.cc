@@ -133,6 +133,15 @@ TEST(ArgumentsTest, AFolderStandsForItsJob) {
   EXPECT_EQ(Parse({"history", "a", "--csv", "--json"}).exit_code, 64);
 }
 
+TEST(ArgumentsTest, TheLeaseIsInSeconds) {
+  EXPECT_EQ(std::get<TrainArguments>(Parse({"train", "a.yaml", "--lease", "2.5"}).arguments).lease,
+            2.5);
+  EXPECT_EQ(std::get<UpArguments>(Parse({"up", "--lease", "600"}).arguments).lease, 600);
+  EXPECT_EQ(std::get<UpArguments>(Parse({"up"}).arguments).lease, 0);
+  for (const char* lease : {"0", "0.05", "601", "-1", "soon"})
+    EXPECT_EQ(Parse({"up", "--lease", lease}).exit_code, 64) << lease;
+}
+
 TEST(ArgumentsTest, WrongWordsAreBadConfiguration) {
   const std::vector<std::vector<const char*>> cases = {{},
                                                        {"trian", "a.yaml"},

@@ -954,6 +954,26 @@ TEST(Members, ASilentOneIsGivenUpAfterItsLease) {
               testing::Contains("view 2 forms: worker-1: silent for longer than its lease"));
 }
 
+TEST(Members, AJobMayBeMorePatientThanItsClusterButNotLess) {
+  for (const double lease : {0.5, 3.0}) {
+    Desk desk;
+    JobSpec spec = SpecOf(1, 2);
+    spec.runtime.lease = lease;
+    RunTwo(desk, spec);
+    const auto silent_for = [&](milliseconds time) {
+      for (milliseconds passed(0); passed < time; passed += milliseconds(100)) {
+        desk.Wait(milliseconds(100));
+        desk.Say(kA, Alive{});
+        desk.Give(Tick{});
+      }
+      return desk.Job().number;
+    };
+    EXPECT_EQ(silent_for(milliseconds(1500)), ViewNumber(1)) << "the cluster's";
+    EXPECT_EQ(silent_for(milliseconds(1500)), ViewNumber(lease < 1 ? 2 : 1)) << lease;
+    EXPECT_EQ(silent_for(milliseconds(100)), ViewNumber(2)) << "3.1 s";
+  }
+}
+
 TEST(Members, AGapInOurOwnTicksIsNotTheirSilence) {
   Desk desk;
   RunTwo(desk);
