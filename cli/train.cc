@@ -91,7 +91,7 @@ absl::StatusOr<ClusterOptions> OptionsFrom(const UpArguments& arguments) {
 // `muster up` from start to end.
 class UpRun {
  public:
-  explicit UpRun(const Terminal& terminal) : terminal_(terminal) {}
+  explicit UpRun(const Terminal& terminal) : screen_(terminal, /*json=*/false) {}
 
   absl::StatusOr<int> Run(const UpArguments& arguments, const ClusterMaker& make_cluster) {
     MUSTER_ASSIGN_OR_RETURN(const ClusterOptions options, OptionsFrom(arguments));
@@ -114,6 +114,7 @@ class UpRun {
 
   void OnExit(const ProcessExit& exit) {
     if (stopping_) return;
+    if (IsLeftForNow(exit)) return screen_.SayAgain(CauseOfLeaving(exit), exit.text);
     Say(exit.job.empty() ? exit.text : absl::StrCat("job ", exit.job, ": ", exit.text));
     if (!exit.given_up || !exit.is_coordinator) return;
     Say(exit.last_lines);
@@ -124,6 +125,7 @@ class UpRun {
 
   void OnCoordinator(bool up) {
     if (stopping_) return;
+    if (up) screen_.NotAgain();
     Say(up ? absl::StrCat("ready at ", cluster_->url()) : "the coordinator does not answer");
   }
 
@@ -146,9 +148,13 @@ class UpRun {
     cluster_->Stop();
   }
 
-  void Say(const std::string& text) { terminal_.out << PrintableLines(text) << std::endl; }
+  // What counted before stays as a line of its own.
+  void Say(const std::string& text) {
+    screen_.Finish();
+    screen_.Say(text);
+  }
 
-  const Terminal& terminal_;
+  Screen screen_;
   std::unique_ptr<Cluster> cluster_;
   int code_ = kExitDone;
   bool stopping_ = false;

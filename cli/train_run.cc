@@ -127,9 +127,19 @@ class TrainRun {
   }
 
   void TellExit(const ProcessExit& exit) {
-    Json object = {{"process", exit.process}, {"code", exit.code}, {"signal", exit.signal}};
+    if (IsLeftForNow(exit)) {
+      screen_.SayAgain(CauseOfLeaving(exit), exit.text);
+    } else {
+      screen_.Say(exit.text);
+    }
+    if (!screen_.json()) return;
+    Json object = {{"event", "process"},
+                   {"text", exit.text},
+                   {"process", exit.process},
+                   {"code", exit.code},
+                   {"signal", exit.signal}};
     if (exit.given_up) object["last_lines"] = exit.last_lines;
-    ShowEvent("process", exit.text, object);
+    screen_.Emit(Text(object));
   }
 
   std::string LastLines(const ProcessExit& exit) const {
@@ -188,6 +198,7 @@ class TrainRun {
 
   void OnCoordinator(bool up) {
     coordinator_down_ = !up;
+    if (up) screen_.NotAgain();
     if (up) Disturbed(0);
   }
 
