@@ -125,15 +125,14 @@ absl::Status CannotListen(const char* flag, const absl::Status& why, bool jobs_w
 }
 
 absl::StatusOr<std::unique_ptr<Journal>> OpenJournal(const std::string& dir) {
-  const std::string store = dir + "/journal";
-  auto kv = OpenRocks(store, JournalFamilies());
+  auto kv = OpenRocks(JournalOf(dir), JournalFamilies());
   if (absl::IsAlreadyExists(kv.status()))
     return absl::AlreadyExistsError(
         absl::StrCat("--dir: ", dir,
                      " is in use by another coordinator; stop that one, or name "
                      "another directory"));
   MUSTER_RETURN_IF_ERROR(Prefix(absl::StrCat("--dir ", dir), kv.status()));
-  auto journal = Journal::Open(*std::move(kv), MarksOf(store) + "/term");
+  auto journal = Journal::Open(*std::move(kv), TermFileOf(dir));
   if (!journal.ok()) return Prefix(absl::StrCat("--dir ", dir), journal.status());
   return journal;
 }

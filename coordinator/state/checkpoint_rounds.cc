@@ -30,7 +30,7 @@ std::vector<Segment> WithoutRepetition(
 
 bool CheckpointRounds::Offer(const MemberId& writer, const SegmentWritten& written) {
   if (!committed_.empty() && committed_.back().lineage == written.lineage &&
-      committed_.back().step >= written.step)
+      committed_.back().step >= written.step && !IsPassedOver(written.lineage, written.step))
     return false;
   if (given_up_.count(written.step) > 0) return false;
   Round& round = rounds_[written.step];
@@ -61,8 +61,15 @@ bool CheckpointRounds::committing() const {
                      [](const auto& entry) { return entry.second.committing; });
 }
 
-std::vector<SegmentToAcknowledge> CheckpointRounds::Commit(const Manifest& manifest, size_t keep) {
+std::vector<SegmentToAcknowledge> CheckpointRounds::Commit(const Manifest& manifest,
+                                                           const std::vector<Lineage>& lineages,
+                                                           size_t keep) {
+  std::erase_if(committed_, [&](const Manifest& m) {
+    const bool is_replaced = m.lineage == manifest.lineage && m.step == manifest.step;
+    return is_replaced || !OnAncestry(lineages, m.lineage, m.step);
+  });
   committed_.push_back(manifest);
+  damaged_.erase({manifest.lineage, manifest.step});
   if (committed_.size() > keep)
     committed_.erase(committed_.begin(), committed_.end() - static_cast<std::ptrdiff_t>(keep));
   std::vector<SegmentToAcknowledge> to_acknowledge;
@@ -112,7 +119,7 @@ std::vector<SegmentToAcknowledge> CheckpointRounds::DropAll() {
 
 bool CheckpointRounds::IsNewest(LineageNumber lineage, Step step) const {
   return !committed_.empty() && committed_.back().lineage == lineage &&
-         committed_.back().step == step;
+         committed_.back().step == step && !IsPassedOver(lineage, step);
 }
 
 void CheckpointRounds::PassOver(const Manifest& damaged) {
@@ -122,7 +129,7 @@ void CheckpointRounds::PassOver(const Manifest& damaged) {
 std::optional<Manifest> CheckpointRounds::Usable(const std::vector<Lineage>& lineages,
                                                  std::optional<Step> only) const {
   for (auto it = committed_.rbegin(); it != committed_.rend(); ++it) {
-    if (damaged_.count({it->lineage, it->step}) > 0) continue;
+    if (IsPassedOver(it->lineage, it->step)) continue;
     if (!OnAncestry(lineages, it->lineage, it->step)) continue;
     if (only && it->step != *only) continue;
     return *it;

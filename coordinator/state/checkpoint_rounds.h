@@ -34,8 +34,10 @@ class CheckpointRounds {
   // is under way: manifests are committed in the order of their steps.
   std::optional<Manifest> Begin(Step recorded, size_t parts);
   bool committing() const;
-  // Keeps the newest `keep`. What was collected for this one and older ones is to be acknowledged.
-  std::vector<SegmentToAcknowledge> Commit(const Manifest& manifest, size_t keep);
+  // Keeps the newest `keep` on the ancestry, as the catalogue does: others can never be gone back
+  // to. What was collected for this one and older ones is to be acknowledged.
+  std::vector<SegmentToAcknowledge> Commit(const Manifest& manifest,
+                                           const std::vector<Lineage>& lineages, size_t keep);
   bool HasRound(Step step) const { return rounds_.count(step) > 0; }
   void Postpone(Step step);  // it could not be committed: waits for TryAgain
   void TryAgain();
@@ -47,8 +49,12 @@ class CheckpointRounds {
   std::vector<SegmentToAcknowledge> DropAll();
 
   const std::vector<Manifest>& committed() const { return committed_; }  // oldest first
-  bool IsNewest(LineageNumber lineage, Step step) const;
+  bool IsNewest(LineageNumber lineage, Step step) const;  // and can be read, as far as is known
+  // It cannot be read. Another of its lineage and step may take its place.
   void PassOver(const Manifest& damaged);
+  bool IsPassedOver(LineageNumber lineage, Step step) const {
+    return damaged_.count({lineage, step}) > 0;
+  }
   bool passed_over() const { return !damaged_.empty(); }
   // The newest on the ancestry that is not known to be damaged; with `only`: that of this step.
   std::optional<Manifest> Usable(const std::vector<Lineage>& lineages,

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/plural.h"
 #include "lib/base/printable.h"
 
 namespace muster::coordinator {
@@ -137,7 +138,7 @@ void JobRun::End(JobPhase phase, const std::string& reason, int exit_code) {
   std::vector<MemberId> up;
   for (const auto& [id, live] : membership_.live())
     if (live.up) up.push_back(id);
-  if (!up.empty()) Do(ToMembers{std::move(up), Leave{exit_code, reason}});
+  if (!up.empty()) Do(ToMembers{std::move(up), Leave{leadership_.term, exit_code, reason}});
 }
 
 void JobRun::On(const ProcessExited& exited) {
@@ -228,12 +229,11 @@ bool JobRun::IsReplaced(const Join& join) const {
                      [&](const ViewMember& m) { return m.id.name == join.id.name; });
 }
 
-// A server's chunks follow from the number of servers. A server left over from a larger number
-// would shift everybody's chunks.
-bool JobRun::Wants(const std::string& name) const {
+bool JobRun::IsNameOfServer(const std::string& name) const {
   const std::vector<ProcessWanted> wanted = Processes().processes;
-  return std::any_of(wanted.begin(), wanted.end(),
-                     [&](const ProcessWanted& process) { return process.name == name; });
+  return std::any_of(wanted.begin(), wanted.end(), [&](const ProcessWanted& process) {
+    return process.role == Role::kServer && process.name == name;
+  });
 }
 
 // A sound journal knows all that members were told. What the member holds may be the only copy, so
@@ -283,15 +283,23 @@ bool JobRun::Admit(const Join& join) {
     code = kExitLater;
   } else if (membership_.WasEvicted(join.id.incarnation)) {
     refusal = "it was evicted, or its process has ended; a fresh incarnation may come";
-  } else if (join.role == Role::kServer && !Wants(join.id.name)) {
-    refusal = absl::StrCat("the job has only ", journal_.spec.runtime.servers, " servers now");
+  } else if (join.role == Role::kServer && !IsNameOfServer(join.id.name)) {
+    // A server's chunks follow from the number of servers. One left over from a larger number would
+    // shift everybody's chunks; one under a worker's name would take that worker's place.
+    refusal = absl::StrCat("the job has ", Plural(journal_.spec.runtime.servers, "server"),
+                           ", and none of this name");
     code = kExitDone;
+  } else if (join.role == Role::kWorker && IsNameOfServer(join.id.name)) {
+    // It would take that server's place, and nobody else has what a server holds.
+    refusal = "it is a worker under the name of one of the job's servers";
   } else if (const std::string differ = EnvironmentDifferences(join); !differ.empty()) {
     refusal = absl::StrCat("its numeric environment differs from the job's:", differ);
     code = kExitOtherEnvironment;
   }
   if (refusal.empty()) return true;
-  Do(ToMember{join.id, Leave{code, absl::StrCat(join.id.name, " cannot take part: ", refusal)}});
+  // Terms of another cluster are no terms of ours, and it hears no lower one than it knows.
+  Do(ToMember{join.id, Leave{std::max(leadership_.term, join.term), code,
+                             absl::StrCat(join.id.name, " cannot take part: ", refusal)}});
   if (refusals_.IsNews(join.id.name, refusal))
     Say("process", absl::StrCat(join.id.name, " was turned away: ", refusal));
   return false;
@@ -335,7 +343,8 @@ void JobRun::On(const MemberDown& down) {
 void JobRun::Evict(const MemberId& member, const std::string& why, int exit_code) {
   const std::optional<bool> was_up = membership_.Evict(member);
   if (!was_up) return;
-  if (*was_up) Do(ToMember{member, Leave{exit_code, absl::StrCat("evicted: ", why)}});
+  if (*was_up)
+    Do(ToMember{member, Leave{leadership_.term, exit_code, absl::StrCat("evicted: ", why)}});
   const int32_t index = journal_.view ? journal_.view->IndexOf(member) : -1;
   if (index < 0) return;
   NextView& next = Next();

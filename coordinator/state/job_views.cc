@@ -253,9 +253,10 @@ void JobRun::From(const MemberId& member, const HoldsBase& holds) {
 }
 
 void JobRun::From(const MemberId& member, const BaseFailed& failed) {
-  if (!change_ || failed.view != change_->number() || !change_->plan() ||
-      !change_->plan()->heal.manifest)
-    return;
+  if (!change_ || failed.view != change_->number() || !change_->plan()) return;
+  // It has given up: whoever waits for it would wait in vain.
+  if (!change_->plan()->heal.manifest)
+    return Evict(member, absl::StrCat("it could not make the state: ", failed.reason));
   if (!failed.damaged)
     return Evict(member, absl::StrCat("it could not load the checkpoint: ", failed.reason));
   const Manifest& bad = *change_->plan()->heal.manifest;

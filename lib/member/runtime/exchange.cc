@@ -131,6 +131,7 @@ void Exchange::Introduce() {
 
 void Exchange::FromCoordinatorSide(FromCoordinator message) {
   if (member_) return Feed(CoordinatorSays{std::move(message)});
+  if (job_ && TermOf(message) < job_->term) return;  // of a coordinator that has a successor
   if (auto* leave = std::get_if<Leave>(&message)) quit_ = Quit{leave->exit_code, leave->reason};
   if (auto* job = std::get_if<JobIs>(&message)) LearnJob(std::move(*job));
 }
