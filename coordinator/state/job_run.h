@@ -103,7 +103,7 @@ class JobRun {
   void Evict(const MemberId& member, const std::string& why, int exit_code = kExitFailed);
   void EvictEnded();
   void EvictLost();
-  bool Wants(const std::string& name) const;
+  bool IsNameOfServer(const std::string& name) const;
   std::vector<MemberStatus> StatusOfMembers() const;
 
   // Views (job_views.cc).
@@ -137,6 +137,7 @@ class JobRun {
   void LastFailed(bool write_again, const std::string& what);
   bool OnlyTheLastCheckpointIsMissing() const;
   void DigestWhenDone();
+  void CannotReadBack(const Manifest& last, const std::string& why);
 
   const Leadership leadership_;
   const Time started_;
@@ -164,7 +165,7 @@ class JobRun {
   Time last_checkpoint_;
   std::optional<JobCommand> command_;  // outstanding
   std::optional<Layout> layout_;       // of the job's numeric environment, once it was needed
-  bool digesting_ = false;
+  std::optional<Manifest> digesting_;  // the last checkpoint, of which the digest was asked for
   Refusals refusals_;
 };
 

@@ -18,7 +18,8 @@ class StepLedger {
   StepLedger(std::string job, bool reproducible, Step recorded, RecentSteps recent);
 
   // Records of the current lineage, as a member tells them; `view`: the active one, if there is
-  // one. What is new is persisted and announced, and so is what does not agree.
+  // one. Of a member that does not know the weight only the fingerprint counts. What is new is
+  // persisted and announced, and so is what does not agree.
   std::vector<Action> Add(const std::string& member, const std::vector<StepRecord>& records,
                           const std::optional<View>& view);
   // A rewind to state(base): what comes after it is voided.

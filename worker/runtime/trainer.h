@@ -59,6 +59,7 @@ class Trainer {
   absl::Status RunLast(const DoCompute& command, LaneId lane);
   absl::StatusOr<StateMemory> MakeState(const Make& make);
   StateMemory Unlent(const StateMemory& state);
+  void GoOn();  // between the parts of long work
   void ForgetLanes();
   void Fail(const absl::Status& why);
 
