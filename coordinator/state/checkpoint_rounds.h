@@ -33,7 +33,8 @@ class CheckpointRounds {
   // is under way: manifests are committed in the order of their steps.
   std::optional<Manifest> Begin(Step recorded, size_t parts);
   bool committing() const;
-  // Keeps the newest `keep`. What was collected for this one and older ones is to be acknowledged.
+  // Keeps the newest `keep`, and the newest that is finite. What was collected for this one and
+  // older ones is to be acknowledged.
   std::vector<SegmentToAcknowledge> Commit(const Manifest& manifest, size_t keep);
   bool HasRound(Step step) const { return rounds_.count(step) > 0; }
   void Postpone(Step step);  // it could not be committed: waits for TryAgain
@@ -58,7 +59,7 @@ class CheckpointRounds {
   };
 
   std::map<Step, Round> rounds_;     // of the current lineage
-  std::vector<Manifest> committed_;  // the newest `keep`, and those that a start found
+  std::vector<Manifest> committed_;  // those that are kept, and those that a start found
   std::set<std::pair<LineageNumber, Step>> damaged_;
 };
 

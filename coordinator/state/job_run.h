@@ -79,6 +79,7 @@ class JobRun {
   void From(const MemberId& member, const SegmentWritten&);
   void From(const MemberId& member, const SegmentFailed&);
   void From(const MemberId& member, const Alive&);
+  void From(const MemberId& member, const LanesNotFinite&);
 
   template <class A>
   void Do(A action) {
@@ -129,6 +130,9 @@ class JobRun {
   Step EndStep() const;
   int64_t TotalSteps() const;
   void NoteCommands(const StepRecord& record);
+  void NoteNotFinite(const StepRecord& record);
+  std::string SamplesOf(Step step, LaneId lane) const;
+  std::string WhyNotFinite(Step end) const;  // empty: the last step is
   void GiveCommands();
   void CheckpointByTime();
   void Acknowledge(const std::vector<SegmentToAcknowledge>& segments);

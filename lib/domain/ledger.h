@@ -46,6 +46,7 @@ struct StepRecord {
   double loss = 0;                             // sum over the batch
   std::optional<FingerprintPart> fingerprint;  // of state(step + 1), by the member that reports
   std::vector<JobCommand> commands;
+  bool skipped = false;  // it was not finite, and left the state as it was
   bool operator==(const StepRecord&) const = default;
 };
 
@@ -69,13 +70,16 @@ struct AuditReport {
   std::string conclusion;  // one sentence; names the first violation
   int64_t steps = 0;
   int64_t full_epochs = 0;
-  uint64_t samples = 0;  // uses in the final state
+  uint64_t samples = 0;          // uses in the final state
+  int64_t skipped_steps = 0;     // those that were not finite, counted in `steps` too …
+  uint64_t skipped_samples = 0;  // … and the uses that are not in the final state because of that
   int64_t lanes = 0;
 };
 
 // Proves from the records that made the final state that each sample is in it once per full epoch
 // (and at most once in the last, unfinished one), that every lane of every step has one holder, and
-// that the weights are whole.
+// that the weights are whole. The samples of steps that were skipped had their turn, but are not in
+// the final state: they are counted apart.
 AuditReport Audit(const TrainingSpec& training, uint64_t sample_count,
                   const std::vector<StepRecord>& ancestry);
 

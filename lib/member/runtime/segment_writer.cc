@@ -1,11 +1,13 @@
 #include "lib/member/runtime/segment_writer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/time.h"
 #include "lib/checkpoint/segment.h"
+#include "lib/kernels/finite.h"
 
 namespace muster {
 
@@ -35,6 +37,12 @@ void SegmentWriter::Run() {
   }
 }
 
+bool SegmentWriter::IsFinite(const CheckpointPartCopy& part) const {
+  return std::all_of(part.parts.begin(), part.parts.end(), [this](const PartView& view) {
+    return setup_->layout.chunk(view.chunk).kind == TensorKind::kBuffer || AllFinite(view.values);
+  });
+}
+
 void SegmentWriter::WriteOne(const CheckpointPartCopy& part) {
   const auto begin = std::chrono::steady_clock::now();
   const std::string file =
@@ -45,6 +53,7 @@ void SegmentWriter::WriteOne(const CheckpointPartCopy& part) {
     events_->Post(SegmentFailed{part.lineage, part.step, std::string(segment.status().message())});
     return;
   }
+  segment->finite = IsFinite(part);
   failpoints_.Pass("segment_written");
   SegmentWritten written{0, part.lineage, part.step, *std::move(segment), 0};
   written.seconds = part.stall_seconds + Seconds(std::chrono::steady_clock::now() - begin);

@@ -30,6 +30,7 @@ class SegmentWriter {
  private:
   void Run();
   void WriteOne(const CheckpointPartCopy& part);
+  bool IsFinite(const CheckpointPartCopy& part) const;
 
   const SetupPtr setup_;
   const std::string writer_;
