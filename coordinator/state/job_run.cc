@@ -183,6 +183,7 @@ void JobRun::On(const Tick& tick) {
   EvictLost();
   DigestWhenDone();
   RetryLast();
+  if (!ended() && ends_not_finite_since_) EndNotFinite();
   if (!ended()) CheckpointByTime();
 }
 

@@ -133,6 +133,7 @@ class JobRun {
   void NoteNotFinite(const StepRecord& record);
   std::string SamplesOf(Step step, LaneId lane) const;
   std::string WhyNotFinite(Step end) const;  // empty: the last step is
+  void EndNotFinite();
   void GiveCommands();
   void CheckpointByTime();
   void Acknowledge(const std::vector<SegmentToAcknowledge>& segments);
@@ -169,6 +170,8 @@ class JobRun {
   std::optional<JobCommand> command_;  // outstanding
   std::optional<Layout> layout_;       // of the job's numeric environment, once it was needed
   bool digesting_ = false;
+  // The job ends because its last step is not finite; which lanes were not may still be told.
+  std::optional<Time> ends_not_finite_since_;
   Refusals refusals_;
 };
 

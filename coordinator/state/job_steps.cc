@@ -1,6 +1,7 @@
 // A started job's records, commands and checkpoints, and how it comes to its end (docs/protocol.md
 // sections 2, 3, 7 and 8).
 #include <algorithm>
+#include <chrono>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -69,6 +70,18 @@ void JobRun::From(const MemberId& member, const LanesNotFinite& found) {
   for (const LaneId lane : ledger_.NoteLanes(found.step, found.lanes))
     Say("state", absl::StrCat("step ", found.step.value(), ": ", SamplesOf(found.step, lane),
                               " is not finite, as ", member.name, " finds"));
+  if (ends_not_finite_since_) EndNotFinite();
+}
+
+// Workers look at their lanes while servers already write the last checkpoint. What they find may
+// be lost with them, so it is not waited for without end.
+void JobRun::EndNotFinite() {
+  constexpr Duration kPatience = std::chrono::seconds(5);
+  const Step end = EndStep();
+  if (!ends_not_finite_since_) ends_not_finite_since_ = now_;
+  const bool awaits_lanes = ledger_.WasSkipped(end - 1) && ledger_.LanesNotFinite(end - 1).empty();
+  if (awaits_lanes && now_ - *ends_not_finite_since_ <= kPatience) return;
+  End(JobPhase::kFailed, WhyNotFinite(end), kExitNotFinite);
 }
 
 // "lane 3 (samples 17, 4, 90)"
@@ -261,8 +274,10 @@ void JobRun::On(const DigestDone& done) {
                absl::StrCat("the final state cannot be read back: ", done.reason), kExitFailed);
   journal_.ending.digest = done.digest;
   const Step end = EndStep();
-  if (const std::string why = WhyNotFinite(end); !why.empty())
-    return End(JobPhase::kFailed, why, kExitNotFinite);
+  if (!WhyNotFinite(end).empty()) {
+    digesting_ = true;  // it is not asked for again
+    return EndNotFinite();
+  }
   if (journal_.ending.stop_at && *journal_.ending.stop_at < Step(TotalSteps()))
     return End(JobPhase::kStopped,
                absl::StrCat("stopped after the checkpoint of step ", end.value(), "; it can go on"),

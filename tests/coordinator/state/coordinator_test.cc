@@ -467,6 +467,30 @@ TEST(NotFinite, StopsTheJobAfterACheckpointAndNamesLaneAndSamples) {
                          "step 2"));
 }
 
+TEST(NotFinite, WaitsAMomentForTheNamesOfTheLanes) {
+  for (const bool told : {true, false}) {
+    Desk desk;
+    RunTwoWith(desk, OnNan::kStop);
+    desk.Record(kA, 0, {}, "job", /*skipped=*/true);
+    Commit(desk, 1, true);
+    desk.Give(DigestDone{"job", desk.StartOf(), "abc", ""});
+    EXPECT_EQ(desk.Job().phase, JobPhase::kRunning);
+    if (told) {
+      desk.Say(kB, LanesNotFinite{LineageNumber(1), Step(0), {LaneId(1)}});
+    } else {
+      for (int i = 0; i < 60; ++i) {
+        desk.Wait(milliseconds(100));
+        for (const MemberId& id : {kA, kB}) desk.Say(id, Alive{});
+        desk.Give(Tick{});
+      }
+    }
+    EXPECT_EQ(desk.Job().phase, JobPhase::kFailed);
+    EXPECT_EQ(desk.Job().ending.exit_code, kExitNotFinite);
+    EXPECT_THAT(desk.Job().reason, HasSubstr(told ? "step 0 is not finite: lane 1 (sample"
+                                                  : "is not finite; nothing"));
+  }
+}
+
 TEST(NotFinite, IsOneStepOfAJobThatSkips) {
   Desk desk;
   RunTwoWith(desk, OnNan::kSkip);
