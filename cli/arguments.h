@@ -40,19 +40,26 @@ struct RemoteArguments {
     kList,
     kLogs,
     kDigest,
-    kAudit
+    kAudit,
+    kLedger
   };
   Command command = Command::kList;
   std::string to = "http://127.0.0.1:8080";
   std::vector<std::string> allow_plaintext;  // networks (CIDR) in which `to` may lie
-  std::string job;                           // an id; of kSubmit: the id to give, empty: a new one
-  std::string spec;                          // kSubmit: a file
-  std::vector<std::string> settings;         // kSubmit
-  std::string state;                         // kList: of the jobs to show; empty: all
-  std::string dir = "muster-cluster";        // kLogs, kDelete: the cluster's folder, where logs lie
-  std::string member;                        // kLogs: whose; empty: of all members
-  bool follow = false;                       // kLogs: until the job ends
-  bool yes = false;                          // kDelete: without asking
+  // An id; of kSubmit: the id to give, empty: a new one. Empty of another: the one job of `dir`.
+  std::string job;
+  std::string spec;                   // kSubmit: a file
+  std::vector<std::string> settings;  // kSubmit
+  std::string state;                  // kList: of the jobs to show; empty: all
+  // The folder of a run or cluster. kLogs, kDelete: where logs lie. Of others: who is asked in
+  // place of `to`, also when nothing runs there.
+  std::string dir = "muster-cluster";
+  bool has_dir = false;           // `dir` was named
+  std::string member;             // kLogs: whose; empty: of all members
+  bool follow = false;            // kLogs: until the job ends
+  bool yes = false;               // kDelete: without asking
+  std::optional<int64_t> step;    // kLedger: this one only
+  std::optional<int64_t> sample;  // kLedger: only steps that used it
   bool json = false;
 };
 

@@ -54,6 +54,7 @@ struct Arguments {
   std::string http = "127.0.0.1:7080";
   std::string checkpoint_dir;
   int64_t lease_ms = kDefaultLease.count();
+  int64_t thread_patience_s = kDefaultThreadPatience.count();
   int32_t slots = 0;
   std::vector<std::string> allow_plaintext;
   int report_fd = STDOUT_FILENO;
@@ -75,6 +76,11 @@ void Define(CLI::App& app, Arguments& arguments) {
   app.add_option("--lease-ms", arguments.lease_ms,
                  "a member that is silent for so many milliseconds counts as lost")
       ->check(CLI::Range(kShortestLease.count(), kLongestLease.count()))
+      ->capture_default_str();
+  app.add_option("--thread-patience", arguments.thread_patience_s,
+                 "a member of which a thread stands still in its work for so many seconds counts "
+                 "as lost")
+      ->check(CLI::Range(kShortestThreadPatience.count(), kLongestThreadPatience.count()))
       ->capture_default_str();
   app.add_option("--slots", arguments.slots,
                  "how many members may run besides those of host agents, for members that are "
@@ -119,15 +125,14 @@ absl::Status CannotListen(const char* flag, const absl::Status& why, bool jobs_w
 }
 
 absl::StatusOr<std::unique_ptr<Journal>> OpenJournal(const std::string& dir) {
-  const std::string store = dir + "/journal";
-  auto kv = OpenRocks(store, JournalFamilies());
+  auto kv = OpenRocks(JournalOf(dir), JournalFamilies());
   if (absl::IsAlreadyExists(kv.status()))
     return absl::AlreadyExistsError(
         absl::StrCat("--dir: ", dir,
                      " is in use by another coordinator; stop that one, or name "
                      "another directory"));
   MUSTER_RETURN_IF_ERROR(Prefix(absl::StrCat("--dir ", dir), kv.status()));
-  auto journal = Journal::Open(*std::move(kv), MarksOf(store) + "/term");
+  auto journal = Journal::Open(*std::move(kv), TermFileOf(dir));
   if (!journal.ok()) return Prefix(absl::StrCat("--dir ", dir), journal.status());
   return journal;
 }
@@ -179,6 +184,7 @@ class Program {
                           // Main waits for it.
                           .on_broken = [](const absl::Status&) { kill(getpid(), SIGTERM); }};
     options.settings.lease = std::chrono::milliseconds(arguments_.lease_ms);
+    options.settings.thread_patience = std::chrono::seconds(arguments_.thread_patience_s);
     options.settings.slots = arguments_.slots;
     driver_ = std::make_unique<Driver>(*journal_, *std::move(recovered), clock_, metrics_,
                                        std::move(options));

@@ -499,15 +499,15 @@ void Driver::CarryOut(const CommitManifest& action) {
   if (job == nullptr) return;
   Manifest manifest = action.manifest;
   manifest.spec = ToJson(job->spec);
-  CommitThread(job->id).Run(
-      [this, manifest = std::move(manifest)](const std::stop_token&) { Commit(manifest); });
+  CommitThread(job->id).Run([this, manifest = std::move(manifest), replaces = action.replaces](
+                                const std::stop_token&) { Commit(manifest, replaces); });
 }
 
 // On the job's commit thread.
-void Driver::Commit(const Manifest& manifest) {
+void Driver::Commit(const Manifest& manifest, bool replaces) {
   options_.pass("before_commit");
   const absl::StatusOr<Manifest> committed =
-      CommitCheckpoint(journal_.kv(), manifest, UnixMillis() / 1000);
+      CommitCheckpoint(journal_.kv(), manifest, replaces, UnixMillis() / 1000);
   if (!committed.ok()) {
     Post(TurnOf(manifest.job),
          [this, failed = ManifestFailed{manifest.job, manifest.lineage, manifest.step,

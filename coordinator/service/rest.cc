@@ -97,6 +97,32 @@ Json ToJson(const JobAudit& audit) {
           {"lineages", std::move(lineages)}};
 }
 
+Json ToJson(const LedgerLane& lane) {
+  return {{"lane", lane.lane},
+          {"worker", lane.worker},
+          {"incarnation", lane.incarnation},
+          {"count", lane.count},
+          {"samples", lane.samples ? Json(*lane.samples) : Json(nullptr)}};
+}
+
+Json ToJson(const LedgerStep& step) {
+  Json lanes = Json::array();
+  for (const LedgerLane& lane : step.lanes) lanes.push_back(ToJson(lane));
+  return {{"step", step.step},
+          {"epoch", step.epoch},
+          {"lineage", step.lineage},
+          {"view", step.view},
+          {"loss", NumberOrNull(step.loss)},
+          {"weight", step.weight},
+          {"lanes", std::move(lanes)}};
+}
+
+Json ToJson(const JobLedger& ledger) {
+  Json steps = Json::array();
+  for (const LedgerStep& step : ledger.steps) steps.push_back(ToJson(step));
+  return {{"steps", std::move(steps)}, {"next", ledger.next ? Json(*ledger.next) : Json(nullptr)}};
+}
+
 Json ToJson(const JobDigest& digest) {
   return {{"lineage", digest.lineage}, {"step", digest.step}, {"digest", digest.digest}};
 }
@@ -240,6 +266,28 @@ void Fingerprints(JobApi& api, const http::Request& request, const http::Respond
   api.Fingerprints(request.params.at("id"), from->value_or(0), Answering<JobFingerprints>(respond));
 }
 
+absl::StatusOr<LedgerQuery> LedgerQueryIn(const http::Request& request) {
+  LedgerQuery query;
+  for (const auto& [key, value] : request.query) {
+    int64_t number = 0;
+    if (!ParseDigits(value, &number) || (key == "limit" && number < 1))
+      return FieldError("", key,
+                        key == "limit" ? absl::StrCat("must be 1 to ", kMostLedgerSteps)
+                                       : absl::StrCat("must be the number of a ",
+                                                      key == "from" ? "step" : "sample"));
+    if (key == "from") query.from = number;
+    if (key == "limit") query.limit = number;
+    if (key == "sample") query.sample = static_cast<uint64_t>(number);
+  }
+  return query;
+}
+
+void Ledger(JobApi& api, const http::Request& request, const http::Responder& respond) {
+  const absl::StatusOr<LedgerQuery> query = LedgerQueryIn(request);
+  if (!query.ok()) return respond.Send(query.status(), FieldOf(query.status()));
+  api.Ledger(request.params.at("id"), *query, Answering<JobLedger>(respond));
+}
+
 absl::StatusOr<JobQuery> QueryIn(const http::Request& request) {
   JobQuery query;
   for (const auto& [key, value] : request.query) {
@@ -292,6 +340,7 @@ std::vector<http::Route> RestRoutes(JobApi& api, std::function<std::string()> me
           {"GET", "/v1/jobs/{id}/events", with_api(Watch), {"from"}, /*streams=*/true},
           {"GET", "/v1/jobs/{id}/fingerprints", with_api(Fingerprints), {"from"}},
           JobRoute<JobAudit>(api, "GET", "/v1/jobs/{id}/audit", &JobApi::Audit),
+          {"GET", "/v1/jobs/{id}/ledger", with_api(Ledger), {"from", "limit", "sample"}},
           {"GET", "/v1/jobs/{id}/digest", with_api(Digest), {"step"}},
           http::MetricsRoute(std::move(metrics)),
           http::HealthRoute(std::move(healthy)),

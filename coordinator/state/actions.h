@@ -109,7 +109,8 @@ struct ToAgents {
 };
 // Off the driver's thread; answered by ManifestCommitted or ManifestFailed.
 struct CommitManifest {
-  Manifest manifest;  // time and total are filled in by the driver
+  Manifest manifest;      // time and total are filled in by the driver
+  bool replaces = false;  // one of its lineage and step, which cannot be read
 };
 // Off the driver's thread, in order with commits of the job: all but the newest `keep` go, and what
 // aborted rounds left.

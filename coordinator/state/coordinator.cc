@@ -98,9 +98,19 @@ void Coordinator::OnJoin(const MemberId& member, const Join& join) {
     if (is_new && (run == nullptr || !run->Has(member))) job_of_.erase(member.incarnation);
     return;
   }
-  Leave leave = jobs_.LeaveOf(join.job);
-  if (!is_new) leave = {kExitFailed, absl::StrCat("it is a member of job ", of->second)};
+  const std::string other = is_new ? "" : of->second;
   if (is_new) job_of_.erase(of);
+  const bool is_ours = join.cluster.empty() || join.cluster == leadership_.cluster;
+  if (is_ours && join.term > leadership_.term)  // what it holds may be the only copy
+    return Do(EndSession{member, absl::StrCat(member.name, " was told of term ", join.term.value(),
+                                              ", this is term ", leadership_.term.value(),
+                                              ": the journal is an older copy")});
+  Leave leave = jobs_.LeaveOf(join.job);
+  if (!other.empty()) {
+    leave.exit_code = kExitFailed;
+    leave.reason = absl::StrCat("it is a member of job ", other);
+  }
+  leave.term = std::max(leave.term, join.term);  // it hears no lower one
   leave.reason = absl::StrCat(member.name, " cannot take part: ", leave.reason);
   Do(ToMember{member, std::move(leave)});
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/plural.h"
 #include "lib/base/printable.h"
 
 namespace muster::coordinator {
@@ -33,7 +34,8 @@ JobRun::JobRun(Leadership leadership, StoredJob job, Time now)
       started_(now),
       last_tick_(now),
       journal_(std::move(job.journal)),
-      membership_(leadership_.settings.lease, journal_.lanes.Gone()),
+      membership_({leadership_.settings.lease, leadership_.settings.thread_patience},
+                  journal_.lanes.Gone()),
       ledger_(journal_.id, journal_.spec.training.order == SumOrder::kCanonical, job.recorded,
               journal_.skipped, std::move(job.recent)),
       checkpoints_(std::move(job.manifests)),
@@ -142,7 +144,7 @@ void JobRun::End(JobPhase phase, const std::string& reason, int exit_code) {
   std::vector<MemberId> up;
   for (const auto& [id, live] : membership_.live())
     if (live.up) up.push_back(id);
-  if (!up.empty()) Do(ToMembers{std::move(up), Leave{exit_code, reason}});
+  if (!up.empty()) Do(ToMembers{std::move(up), Leave{leadership_.term, exit_code, reason}});
 }
 
 void JobRun::On(const ProcessExited& exited) {
@@ -234,12 +236,11 @@ bool JobRun::IsReplaced(const Join& join) const {
                      [&](const ViewMember& m) { return m.id.name == join.id.name; });
 }
 
-// A server's chunks follow from the number of servers. A server left over from a larger number
-// would shift everybody's chunks.
-bool JobRun::Wants(const std::string& name) const {
+bool JobRun::IsNameOfServer(const std::string& name) const {
   const std::vector<ProcessWanted> wanted = Processes().processes;
-  return std::any_of(wanted.begin(), wanted.end(),
-                     [&](const ProcessWanted& process) { return process.name == name; });
+  return std::any_of(wanted.begin(), wanted.end(), [&](const ProcessWanted& process) {
+    return process.role == Role::kServer && process.name == name;
+  });
 }
 
 // A sound journal knows all that members were told. What the member holds may be the only copy, so
@@ -289,15 +290,23 @@ bool JobRun::Admit(const Join& join) {
     code = kExitLater;
   } else if (membership_.WasEvicted(join.id.incarnation)) {
     refusal = "it was evicted, or its process has ended; a fresh incarnation may come";
-  } else if (join.role == Role::kServer && !Wants(join.id.name)) {
-    refusal = absl::StrCat("the job has only ", journal_.spec.runtime.servers, " servers now");
+  } else if (join.role == Role::kServer && !IsNameOfServer(join.id.name)) {
+    // A server's chunks follow from the number of servers. One left over from a larger number would
+    // shift everybody's chunks; one under a worker's name would take that worker's place.
+    refusal = absl::StrCat("the job has ", Plural(journal_.spec.runtime.servers, "server"),
+                           ", and none of this name");
     code = kExitDone;
+  } else if (join.role == Role::kWorker && IsNameOfServer(join.id.name)) {
+    // It would take that server's place, and nobody else has what a server holds.
+    refusal = "it is a worker under the name of one of the job's servers";
   } else if (const std::string differ = EnvironmentDifferences(join); !differ.empty()) {
     refusal = absl::StrCat("its numeric environment differs from the job's:", differ);
     code = kExitOtherEnvironment;
   }
   if (refusal.empty()) return true;
-  Do(ToMember{join.id, Leave{code, absl::StrCat(join.id.name, " cannot take part: ", refusal)}});
+  // Terms of another cluster are no terms of ours, and it hears no lower one than it knows.
+  Do(ToMember{join.id, Leave{std::max(leadership_.term, join.term), code,
+                             absl::StrCat(join.id.name, " cannot take part: ", refusal)}});
   if (refusals_.IsNews(join.id.name, refusal))
     Say("process", absl::StrCat(join.id.name, " was turned away: ", refusal));
   return false;
@@ -344,7 +353,8 @@ void JobRun::On(const MemberDown& down) {
 void JobRun::Evict(const MemberId& member, const std::string& why, int exit_code) {
   const std::optional<bool> was_up = membership_.Evict(member);
   if (!was_up) return;
-  if (*was_up) Do(ToMember{member, Leave{exit_code, absl::StrCat("evicted: ", why)}});
+  if (*was_up)
+    Do(ToMember{member, Leave{leadership_.term, exit_code, absl::StrCat("evicted: ", why)}});
   const int32_t index = journal_.view ? journal_.view->IndexOf(member) : -1;
   if (index < 0) return;
   NextView& next = Next();
@@ -387,8 +397,8 @@ std::vector<MemberStatus> JobRun::StatusOfMembers() const {
   std::vector<std::vector<LaneId>> lanes = LanesByHolder(view.lanes.holder_of, view.members.size());
   std::vector<MemberStatus> all;
   for (const auto& [id, live] : membership_.live()) {
-    MemberStatus& m =
-        all.emplace_back(MemberStatus{live.member, live.up, "joined", live.phase, live.step, {}});
+    MemberStatus& m = all.emplace_back(
+        MemberStatus{live.member, live.up, "joined", membership_.PhaseOf(live), live.step, {}});
     const auto in_view = indexes.find(id);
     if (in_view == indexes.end()) continue;
     const auto index = static_cast<size_t>(in_view->second);

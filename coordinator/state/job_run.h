@@ -104,7 +104,7 @@ class JobRun {
   void Evict(const MemberId& member, const std::string& why, int exit_code = kExitFailed);
   void EvictEnded();
   void EvictLost();
-  bool Wants(const std::string& name) const;
+  bool IsNameOfServer(const std::string& name) const;
   std::vector<MemberStatus> StatusOfMembers() const;
 
   // Views (job_views.cc).
@@ -142,6 +142,7 @@ class JobRun {
   void LastFailed(bool write_again, const std::string& what);
   bool OnlyTheLastCheckpointIsMissing() const;
   void DigestWhenDone();
+  void CannotReadBack(const Manifest& last, const std::string& why);
 
   const Leadership leadership_;
   const Time started_;
@@ -169,7 +170,7 @@ class JobRun {
   Time last_checkpoint_;
   std::optional<JobCommand> command_;  // outstanding
   std::optional<Layout> layout_;       // of the job's numeric environment, once it was needed
-  bool digesting_ = false;
+  std::optional<Manifest> digesting_;  // the last checkpoint, of which the digest was asked for
   // The job ends because its last step is not finite; which lanes were not may still be told.
   std::optional<Time> ends_not_finite_since_;
   Refusals refusals_;

@@ -34,7 +34,7 @@ void JobRun::From(const MemberId& member, const Records& told) {
     NoteNotFinite(record);
   }
   if (journal_.skipped != ledger_.skipped()) Persist();
-  Do(ToMember{member, AckRecords{current, ledger_.recorded()}});
+  Do(ToMember{member, AckRecords{leadership_.term, current, ledger_.recorded()}});
   TryCommit();
   DigestWhenDone();
 }
@@ -136,7 +136,7 @@ void JobRun::GiveCommands() {
   if (!command_) return;
   const View& view = *journal_.view;
   const MemberId& owner = view.members[static_cast<size_t>(view.owner_of[0])].id;
-  Do(ToMember{owner, GiveCommand{view.number, *command_}});
+  Do(ToMember{owner, GiveCommand{leadership_.term, view.number, *command_}});
 }
 
 void JobRun::CheckpointByTime() {
@@ -163,13 +163,14 @@ void JobRun::From(const MemberId& member, const SegmentFailed& failed) {
   if (journal_.lineages.empty() || failed.lineage != journal_.lineages.back().number) return;
   Say("checkpoint", absl::StrCat("checkpoint of step ", failed.step.value(),
                                  " was given up: ", member.name, ": ", failed.reason));
-  Acknowledge(checkpoints_.Drop(failed.step));
-  if (failed.step == EndStep()) LastFailed(/*write_again=*/true, failed.reason);
+  const bool last = failed.step == EndStep();  // which is written again
+  Acknowledge(last ? checkpoints_.Drop(failed.step) : checkpoints_.GiveUp(failed.step));
+  if (last) LastFailed(/*write_again=*/true, failed.reason);
 }
 
 void JobRun::Acknowledge(const std::vector<SegmentToAcknowledge>& segments) {
   for (const SegmentToAcknowledge& segment : segments)
-    Do(ToMember{segment.writer, AckSegments{{segment.id}}});
+    Do(ToMember{segment.writer, AckSegments{leadership_.term, {segment.id}}});
 }
 
 void JobRun::TryCommit() {
@@ -188,7 +189,8 @@ void JobRun::TryCommit() {
   manifest->skipped = ledger_.SkippedBefore(manifest->step);
   if (const auto fingerprint = ledger_.FingerprintOf(manifest->step))
     manifest->fingerprint = ToHex(*fingerprint);
-  Do(CommitManifest{*std::move(manifest)});
+  const bool replaces = checkpoints_.IsPassedOver(manifest->lineage, manifest->step);
+  Do(CommitManifest{*std::move(manifest), replaces});
 }
 
 void JobRun::On(const ManifestCommitted& committed) {
@@ -197,7 +199,7 @@ void JobRun::On(const ManifestCommitted& committed) {
   if (journal_.lineages.empty() || m.lineage != journal_.lineages.back().number) return;
   const int32_t keep = journal_.spec.runtime.checkpoint.keep;
   const std::vector<SegmentToAcknowledge> to_acknowledge =
-      checkpoints_.Commit(m, static_cast<size_t>(std::max(1, keep)));
+      checkpoints_.Commit(m, journal_.lineages, static_cast<size_t>(std::max(1, keep)));
   Do(PruneManifests{m, journal_.lineages, keep});
   last_checkpoint_ = now_;
   if (m.step == EndStep()) last_.Arrived();
@@ -261,21 +263,29 @@ void JobRun::DigestWhenDone() {
   const Step end = EndStep();
   if (ledger_.recorded() < end || !checkpoints_.IsNewest(journal_.lineages.back().number, end))
     return;
-  digesting_ = true;
-  Do(ComputeDigest{journal_.id, journal_.start, checkpoints_.committed().back()});
+  digesting_ = checkpoints_.committed().back();
+  Do(ComputeDigest{journal_.id, journal_.start, *digesting_});
+}
+
+// The members still hold the state, and write it again. Should they be lost before that, the job
+// goes back to the checkpoint before.
+void JobRun::CannotReadBack(const Manifest& last, const std::string& why) {
+  checkpoints_.PassOver(last);
+  Say("checkpoint",
+      absl::StrCat("the checkpoint of step ", last.step.value(), " cannot be read back: ", why));
+  const bool is_last = last.lineage == journal_.lineages.back().number && last.step == EndStep();
+  if (is_last) LastFailed(/*write_again=*/true, absl::StrCat("it cannot be read back: ", why));
 }
 
 // A digest asked for by an earlier start may still arrive.
 void JobRun::On(const DigestDone& done) {
   if (!digesting_ || done.start != journal_.start) return;
-  digesting_ = false;
-  if (done.digest.empty())
-    return End(JobPhase::kFailed,
-               absl::StrCat("the final state cannot be read back: ", done.reason), kExitFailed);
+  const Manifest last = *std::exchange(digesting_, std::nullopt);
+  if (done.digest.empty()) return CannotReadBack(last, done.reason);
   journal_.ending.digest = done.digest;
   const Step end = EndStep();
   if (!WhyNotFinite(end).empty()) {
-    digesting_ = true;  // it is not asked for again
+    digesting_ = last;  // it is not asked for again
     return EndNotFinite();
   }
   if (journal_.ending.stop_at && *journal_.ending.stop_at < Step(TotalSteps()))

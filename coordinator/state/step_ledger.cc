@@ -40,7 +40,7 @@ std::vector<Action> StepLedger::Add(const std::string& member,
   std::vector<StepRecord> fresh;
   for (const StepRecord& record : records) {
     AddFingerprint(member, record, view, out);
-    AddRecord(member, record, view, fresh, out);
+    if (!record.without_weight) AddRecord(member, record, view, fresh, out);
   }
   while (recent_.records.count(recorded_) > 0) recorded_ = recorded_ + 1;
   if (!fresh.empty()) {

@@ -21,7 +21,8 @@ class StepLedger {
              RecentSteps recent);
 
   // Records of the current lineage, as a member tells them; `view`: the active one, if there is
-  // one. What is new is persisted and announced, and so is what does not agree.
+  // one. Of a member that does not know the weight only the fingerprint counts. What is new is
+  // persisted and announced, and so is what does not agree.
   std::vector<Action> Add(const std::string& member, const std::vector<StepRecord>& records,
                           const std::optional<View>& view);
   // A rewind to state(base), which `skipped` skipped steps led to: what comes after it is voided.

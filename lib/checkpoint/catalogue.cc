@@ -112,7 +112,7 @@ absl::Status DeleteOrphansIn(const fs::path& folder, const std::set<std::string>
 
 }  // namespace
 
-absl::Status Catalogue::Commit(const Manifest& manifest) {
+absl::Status Catalogue::Commit(const Manifest& manifest, bool replaces) {
   MUSTER_ASSIGN_OR_RETURN(const Layout layout, LayoutOf(manifest));
   MUSTER_RETURN_IF_ERROR(CheckComplete(manifest, layout, manifest.slots));
   const std::string key = KeyOf(manifest.job, manifest.lineage, manifest.step);
@@ -121,7 +121,7 @@ absl::Status Catalogue::Commit(const Manifest& manifest) {
   if (before.ok()) {
     const auto known = DecodeManifest(*before);
     if (known.ok() && *known == manifest) return absl::OkStatus();
-    if (known.ok())
+    if (known.ok() && !replaces)
       return absl::AlreadyExistsError(absl::StrCat(
           "job '", manifest.job, "': another checkpoint of ", Describe(manifest), " is committed"));
   } else if (!absl::IsNotFound(before.status())) {

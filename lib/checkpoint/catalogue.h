@@ -34,8 +34,9 @@ class Catalogue {
 
   // Atomic and synced; from then on the checkpoint is visible. Again with the same content: OK.
   // kInvalidArgument: not complete for its own layout; kAlreadyExists: another manifest of that
-  // job, lineage and step.
-  absl::Status Commit(const Manifest& manifest);
+  // job, lineage and step, which this one does not replace. The files of a replaced one are orphans
+  // from then on.
+  absl::Status Commit(const Manifest& manifest, bool replaces = false);
   absl::StatusOr<Listing> List(const std::string& job) const;
   // Takes the manifest out, synced; then deletes its files. Not there: OK.
   absl::Status Remove(const std::string& job, LineageNumber lineage, Step step,

@@ -1,6 +1,7 @@
 #include "lib/domain/ledger.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "absl/strings/str_format.h"
 #include "lib/base/plural.h"
@@ -56,6 +57,22 @@ std::string EpochViolation(const TrainingSpec& training, uint64_t n, int64_t epo
 }
 
 }  // namespace
+
+std::vector<LineagePart> HistoryOf(const std::vector<Lineage>& lineages) {
+  if (lineages.empty()) return {};
+  std::vector<LineagePart> parts;
+  Step end(std::numeric_limits<int64_t>::max());
+  LineageNumber at = lineages.back().number;
+  // A parent is older than its child.
+  for (auto l = lineages.rbegin(); l != lineages.rend(); ++l) {
+    if (l->number != at) continue;
+    if (l->fork < end) parts.push_back({at, l->fork, end});
+    end = std::min(end, l->fork);
+    at = l->parent;
+  }
+  std::reverse(parts.begin(), parts.end());
+  return parts;
+}
 
 absl::StatusOr<std::vector<StepRecord>> Ancestry(const std::vector<Lineage>& lineages,
                                                  const std::vector<StepRecord>& records,

@@ -45,6 +45,8 @@ struct StepRecord {
   int64_t weight = 0;                          // of the root
   double loss = 0;                             // sum over the batch
   std::optional<FingerprintPart> fingerprint;  // of state(step + 1), by the member that reports
+  // By a server that owns only buffers: it knows neither weight nor loss.
+  bool without_weight = false;
   std::vector<JobCommand> commands;
   bool skipped = false;  // it was not finite, and left the state as it was
   bool operator==(const StepRecord&) const = default;
@@ -58,6 +60,17 @@ struct Lineage {
   std::string cause;     // for people
   bool operator==(const Lineage&) const = default;
 };
+
+// Steps of one lineage.
+struct LineagePart {
+  LineageNumber lineage;
+  Step first;
+  Step end;  // behind the last
+  bool operator==(const LineagePart&) const = default;
+};
+// Of which lineage each step is in the history of the newest one: ascending, and nothing stands
+// twice. The last part has no end (the largest Step).
+std::vector<LineagePart> HistoryOf(const std::vector<Lineage>& lineages);
 
 // The records that made state(end) of `last`, in step order: one per step, from the lineage that
 // owns that step. kDataLoss names the first step without a record.

@@ -167,17 +167,21 @@ struct ViewStands {  // to one whose session is new: the view that it is active 
   ViewNumber view;
 };
 struct GiveCommand {  // to the owner of chunk 0
+  TermNumber term;
   ViewNumber view;
   JobCommand command;
 };
 struct AckRecords {
+  TermNumber term;
   LineageNumber lineage;
   Step below;  // every record of the lineage below this is in the journal
 };
 struct AckSegments {
+  TermNumber term;
   std::vector<int64_t> ids;
 };
 struct Leave {
+  TermNumber term;
   int exit_code = 0;
   std::string reason;
 };
@@ -273,6 +277,17 @@ using ToCoordinator = std::variant<AskJob, Join, Sealed, HoldsBase, BaseFailed, 
                                    SegmentWritten, SegmentFailed, Alive, LanesNotFinite>;
 using FromCoordinator = std::variant<JobIs, Seal, Heal, Activate, ViewStands, GiveCommand,
                                      AckRecords, AckSegments, Leave>;
+// Whatever the coordinator says, it says in its term.
+inline TermNumber TermOf(const FromCoordinator& message) {
+  return std::visit(
+      [](const auto& said) {
+        if constexpr (requires { said.term; })
+          return said.term;
+        else
+          return said.view.term;
+      },
+      message);
+}
 using PeerMessage =
     std::variant<Hello, Inventory, Partials, Results, Norms, GlobalNorm, Fetch, Pieces>;
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace muster::sim {
@@ -25,7 +26,8 @@ Machine::Machine(MemberConfig config, Outside outside)
                      });
   };
   train_.emplace(TrainThread::Parts{outside_.schedule, outside_.runner, &terms_,
-                                    [this](const Make& make) { return Load(make); }, post},
+                                    [this](const Make& make) { return Load(make); }, post,
+                                    [this] { outside_.coverage->Add(Corner::kBusyThreads); }},
                  config_.id.incarnation);
 }
 
@@ -33,6 +35,12 @@ size_t Machine::held() const {
   size_t n = 0;
   for (const auto& [from, frames] : held_) n += frames.size();
   return n;
+}
+
+std::vector<ThreadAge> Machine::threads() const {
+  const std::optional<int64_t> still = train_ ? train_->StoodStill() : std::nullopt;
+  if (!still) return {};
+  return {{"train", static_cast<double>(*still) / 1000}};
 }
 
 // ---- the state machine, as lib/member/runtime/exchange.cc feeds it
@@ -173,7 +181,10 @@ void Machine::CheckLoaded(const Make& make, const SimState& state) {
 // A thread of its own writes the parts one after the other.
 void Machine::Write(PartCopy part) {
   Schedule& schedule = *outside_.schedule;
-  writer_free_at_ = std::max(writer_free_at_, schedule.now()) + schedule.Random(1, 80);
+  if (++parts_under_way_ > CheckpointParts::kMost)
+    outside_.violate("more copies of checkpoint parts wait for the disk than may");
+  const int64_t takes = schedule.OneIn(30) ? schedule.Random(200, 2000) : schedule.Random(1, 80);
+  writer_free_at_ = std::max(writer_free_at_, schedule.now()) + takes;
   SegmentWritten written;
   written.lineage = part.lineage;
   written.step = part.step;
@@ -184,6 +195,7 @@ void Machine::Write(PartCopy part) {
   const bool lost = schedule.OneIn(60);
   from_writer_.Push(schedule, *outside_.runner, writer_free_at_ - schedule.now(),
                     [this, lost, written, content = std::move(part.content)] {
+                      --parts_under_way_;
                       if (lost) {
                         outside_.coverage->Add(Corner::kLostSegments);
                         return Feed(SegmentFailed{written.lineage, written.step, "no space"});
@@ -204,6 +216,9 @@ Machine::Answer Machine::Do(const Connect& a, const SimFrame*) {
 }
 
 Machine::Answer Machine::Do(const TellCoordinator& a, const SimFrame*) {
+  const auto* failed = std::get_if<SegmentFailed>(&a.message);
+  if (failed != nullptr && absl::StrContains(failed->reason, "its disk is slow"))
+    outside_.coverage->Add(Corner::kSkippedParts);
   outside_.tell(a.message);
   return std::nullopt;
 }

@@ -59,6 +59,7 @@ class SeedOptions {
     const bool wide = OneIn(salt + 4, 6);  // more than one fetch carries
     job.chunks = wide ? Pick(salt + 5, 9, 40) : Pick(salt + 5, 3, 6);
     job.buffers = OneIn(salt + 6, 3) ? Pick(salt + 7, 1, 3) : 0;
+    if (job.buffers > 0 && OneIn(salt + 20, 3)) job.chunks = 1;  // some server owns only buffers
     job.steps = wide ? Pick(salt + 8, 10, 40) : Pick(salt + 8, 20, 80);
     job.batch = OneIn(salt + 9, 3) ? Pick(salt + 10, 1, 20) : 0;  // also fewer than lanes
     job.checkpoint_every = Pick(salt + 11, 0, 8);

@@ -58,6 +58,7 @@ class Trainer::Leaving {
   }
 
   void Final(size_t tensor) {
+    trainer_.GoOn();
     for (size_t c : chunks_of_[tensor]) --open_tensors_[c];
     trainer_.parts_.failpoints->Pass("last_backward");
     while (next_ < trainer_.buckets_.size() && Full(trainer_.buckets_[next_])) Leave();
@@ -95,9 +96,14 @@ void Trainer::Run() {
     std::optional<TrainCommand> command = parts_.port->box.TakeUntil(Time::max());
     if (!command && parts_.port->box.closed()) return;
     if (waits_) metrics_.exposed.Add(Since(begin));
-    if (command && !failed_) std::visit([this](const auto& c) { Do(c); }, *command);
+    if (!command || failed_) continue;
+    GoOn();
+    std::visit([this](const auto& c) { Do(c); }, *command);
+    parts_.port->progress.Rests();
   }
 }
+
+void Trainer::GoOn() { parts_.port->progress.GoesOn(Now()); }
 
 void Trainer::Fail(const absl::Status& why) {
   failed_ = true;
@@ -168,7 +174,7 @@ absl::StatusOr<std::string> Trainer::ProbeLane(const Setup& setup) {
 }
 
 absl::StatusOr<StateMemory> Trainer::MakeState(const Make& make) {
-  if (make.manifest) return LoadState(*setup_, make);
+  if (make.manifest) return LoadState(*setup_, make, [this] { GoOn(); });
   StateMemory state = EmptyState(*setup_, make.slots);
   MUSTER_RETURN_IF_ERROR(task_->Initialize(setup_->spec.training.seed, state.values->all()));
   return state;
@@ -194,6 +200,7 @@ void Trainer::Do(const DoCompute& command) {
                         [&](LaneId l) { return runner_->Empty(compute.step, l); });
   for (LaneId lane : lanes) {
     if (compute.id < parts_.port->abandoned) return;
+    GoOn();
     const absl::Status status =
         lane == lanes.back() ? RunLast(command, lane) : RunInner(command, lane);
     if (!status.ok()) return Fail(status);
@@ -204,7 +211,7 @@ void Trainer::Do(const DoCompute& command) {
 
 absl::Status Trainer::RunInner(const DoCompute& command, LaneId lane) {
   FlatPtr gradient = tree_->NewLeaf();
-  const GradientSink sink{gradient->all(), [](LaneOutput) {}, [](size_t) {}};
+  const GradientSink sink{gradient->all(), [](LaneOutput) {}, [this](size_t) { GoOn(); }};
   MUSTER_ASSIGN_OR_RETURN(
       const LaneOutput output,
       runner_->Run(command.lineage, command.compute.step, lane, command.values->all(), sink));
@@ -277,6 +284,7 @@ void Trainer::Do(const DoApply& command) {
   if (command.lent) to = Unlent(command.state);
   for (const Chunk& chunk : setup_->layout.chunks()) {
     if (!command.results) break;  // servers have applied
+    GoOn();
     Slots slots;
     for (size_t s = 0; s < to.slots.size() && chunk.kind == TensorKind::kParameter; ++s)
       slots[s] = to.slots[s]->of(chunk);
@@ -290,11 +298,11 @@ void Trainer::Do(const DoApply& command) {
 void Trainer::Do(const DoStepBoundary& command) {
   StepBoundaryTaken taken{{command.boundary.step, std::nullopt}, std::nullopt};
   if (command.boundary.fingerprint)
-    taken.done.fingerprint =
-        FingerprintOfState(*setup_, command.state, AllChunks(setup_->layout), /*whole=*/true);
+    taken.done.fingerprint = FingerprintOfState(*setup_, command.state, AllChunks(setup_->layout),
+                                                /*whole=*/true, [this] { GoOn(); });
   if (!command.boundary.part.empty()) {
     taken.part = CopyCheckpointPart(*setup_, command.state, command.lineage, command.boundary.step,
-                                    command.boundary.part, *parts_.copied);
+                                    command.boundary.part, *parts_.copied, [this] { GoOn(); });
     parts_.failpoints->Pass("part_copied");
   }
   parts_.events->Post(std::move(taken));

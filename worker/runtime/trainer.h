@@ -61,6 +61,7 @@ class Trainer {
   StateMemory Unlent(const StateMemory& state);
   absl::StatusOr<std::vector<LaneId>> LanesNotFinite(const DoApply& command);
   void Skip(const DoApply& command);
+  void GoOn();  // between the parts of long work
   void ForgetLanes();
   void Fail(const absl::Status& why);
 

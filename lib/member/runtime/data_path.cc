@@ -137,7 +137,8 @@ Slots DataPath::SlotsOf(const Chunk& c) const {
 }
 
 // Slots live once and are sent to nobody, so they are updated where they are.
-ChunksApplied DataPath::ApplySums(const ApplyChunks& apply) {
+ChunksApplied DataPath::ApplySums(const ApplyChunks& apply,
+                                  const std::function<void()>& after_each) {
   MUSTER_CHECK(FloatEnvironmentIsSet(), "updates are made where subnormal numbers count as zero");
   ChunksApplied applied{apply.step, {}};
   const FlatPtr from = memory_.Values(apply.step);
@@ -154,6 +155,7 @@ ChunksApplied DataPath::ApplySums(const ApplyChunks& apply) {
     }
     meta.crc = CrcOf(to->of(where));
     applied.chunks.push_back({c, meta});
+    after_each();
   }
   return applied;
 }

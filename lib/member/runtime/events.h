@@ -20,6 +20,7 @@
 #include "lib/member/runtime/flat_pool.h"
 #include "lib/member/runtime/setup.h"
 #include "lib/member/runtime/state_memory.h"
+#include "lib/member/runtime/thread_progress.h"
 #include "lib/member/state/actions.h"
 #include "lib/transport/transport.h"
 
@@ -29,7 +30,7 @@ namespace muster {
 struct CheckpointPartCopy {
   LineageNumber lineage;
   Step step;
-  std::unique_ptr<float[]> values;
+  std::shared_ptr<float[]> values;
   std::vector<PartView> parts;  // of `values`
   double stall_seconds = 0;     // what the copy took: training stood still for it
 };
@@ -73,6 +74,7 @@ struct TrainPort {
   Mailbox<TrainCommand> box;
   // Lanes of computes with a lower id need not be run any more: told ahead of the queue.
   std::atomic<int64_t> abandoned{0};
+  ThreadProgress progress{"train"};  // said by the train thread
 };
 
 // ---- to the exchange thread

@@ -186,6 +186,22 @@ void HeldState::Advance(const ConfigPtr& config) {
   open = OpenStep(config, closed->step + 1);
 }
 
+void TakeWeight(const MemberConfig& config, const View& view, const ClosedStep& done,
+                StepRecord& record) {
+  const int32_t me = view.IndexOf(config.id);
+  record.weight = 0;
+  record.loss = 0;
+  record.without_weight = true;
+  for (size_t c = 0; c < done.meta.size(); ++c) {
+    const bool has = config.role == Role::kWorker || view.owner_of[c] == me;
+    if (!has || config.chunks[c] != TensorKind::kParameter) continue;
+    record.weight = done.meta[c].weight;
+    record.loss = done.meta[c].loss;
+    record.without_weight = false;
+    return;
+  }
+}
+
 StepRecord RecordOf(const MemberConfig& config, const View& view, LineageNumber lineage,
                     const ClosedStep& done) {
   StepRecord record;
@@ -194,11 +210,7 @@ StepRecord RecordOf(const MemberConfig& config, const View& view, LineageNumber 
   record.view = view.number;
   record.lane_holders = view.LaneHoldersAt(done.step);
   record.samples = StepSamples(config.training, config.environment.samples, done.step);
-  for (const ResultMeta& meta : done.meta)
-    if (meta.weight > record.weight) {
-      record.weight = meta.weight;
-      record.loss = meta.loss;
-    }
+  TakeWeight(config, view, done, record);
   record.commands = done.commands;
   record.skipped = done.skipped;
   return record;

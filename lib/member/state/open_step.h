@@ -133,6 +133,10 @@ struct HeldState {
   bool HaltsIn(const View& view) const { return step() >= view.end || (closed && closed->Stops()); }
 };
 
+// Weight and loss of a step, as its results tell. Those of a buffer are of lane 0 alone, so who has
+// no result of a parameter knows neither.
+void TakeWeight(const MemberConfig& config, const View& view, const ClosedStep& done,
+                StepRecord& record);
 // The record of a step that was done in this view.
 StepRecord RecordOf(const MemberConfig& config, const View& view, LineageNumber lineage,
                     const ClosedStep& done);

@@ -147,6 +147,7 @@ TEST(RunFolderTest, TargetsForPrometheus) {
 
 TEST(RunFolderTest, ADeletionThatWasCutShortIsFinished) {
   const std::string path = MakeTestFolder();
+  ASSERT_TRUE(RunFolder::Open(path).ok());
   std::filesystem::create_directories(path + "/jobs/.deleted-a-1/logs");
   std::filesystem::create_directories(path + "/jobs/a/logs");
   ASSERT_TRUE(RunFolder::Open(path).ok());

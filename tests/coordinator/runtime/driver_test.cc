@@ -509,7 +509,7 @@ TEST_F(DriverTest, AfterAnyOtherErrorOfTheDiskOnlyAnotherStartHelps) {
   *broken_ = false;
   // A request behind it, when all ticks before it have passed: nothing was written.
   EXPECT_TRUE(absl::IsUnavailable(Change(Submit{"c", CountingSpec()}).status()));
-  EXPECT_EQ(Look().size(), 1U);
+  EXPECT_EQ(Published().size(), 1U);
   Stop();
   EXPECT_TRUE(absl::IsUnavailable(answers->TryTake().value_or(absl::OkStatus())));
   EXPECT_FALSE(told_broken_.TryTake().has_value()) << "once is enough";

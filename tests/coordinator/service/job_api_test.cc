@@ -187,10 +187,10 @@ TEST(DescribeTest, TheTimeThatIsLeftFollowsFromThePaceOfLate) {
   for (int64_t step = 30; step < 40; ++step)
     known.tail.pace.Add(1'000'000 + step * 500, Step(step));
   EXPECT_DOUBLE_EQ(Describe(known, 0).seconds_left.value_or(-1), 30);
-  known.tail.pace.Add(2'000'000, Step(20));
+  known.tail.pace.Add(1'020'500, Step(35));
   EXPECT_FALSE(Describe(known, 0).seconds_left) << "back to a checkpoint";
-  known.tail.pace.Add(2'002'000, Step(21));
-  known.tail.pace.Add(2'002'000, Step(22));
+  known.tail.pace.Add(1'022'500, Step(36));
+  known.tail.pace.Add(1'022'500, Step(37));
   EXPECT_DOUBLE_EQ(Describe(known, 0).seconds_left.value_or(-1), 60) << "two at once";
   known.status.job.phase = JobPhase::kStopped;
   EXPECT_FALSE(Describe(known, 0).seconds_left);

@@ -554,6 +554,61 @@ TEST(Checkpoint, TheLastOneIsWrittenAgainInANewView) {
   EXPECT_EQ(desk.Status().waits_for, "view 2 forms: the last checkpoint is written again");
 }
 
+// The digest is made from the files. That they cannot be read is no end as long as members hold the
+// state, or an older checkpoint is there.
+TEST(Checkpoint, TheLastOneThatCannotBeReadBackIsWrittenAgain) {
+  struct Case {
+    std::string what;
+    bool members_hold;
+    Step goes_on_at;
+    size_t lineages;
+  };
+  const std::vector<Case> cases = {
+      {"the members hold the state", true, Step(20), 1},
+      {"they are lost, and the checkpoint before is there", false, Step(8), 2},
+  };
+  for (const Case& c : cases) {
+    Desk desk;
+    RunToTheLastCheckpoint(desk);
+    const Step end(desk.Status().steps);
+    for (const int64_t step : {int64_t{8}, end.value()}) {
+      desk.Segment(kA, step, {0, 1}, step);
+      const auto commit = desk.Drain<CommitManifest>();
+      ASSERT_EQ(commit.size(), 1u);
+      EXPECT_FALSE(commit[0].replaces);
+      desk.Give(ManifestCommitted{commit[0].manifest});
+    }
+    ASSERT_EQ(desk.Drain<ComputeDigest>().size(), 1u);
+    desk.Give(DigestDone{"job", desk.StartOf(), "", "s20/worker-0: wrong checksum"});
+    ASSERT_EQ(desk.Job().phase, JobPhase::kRunning) << c.what;
+    EXPECT_THAT(desk.Told(), ElementsAre("the checkpoint of step 20 cannot be read back: "
+                                         "s20/worker-0: wrong checksum"));
+    for (int i = 0; i < 10; ++i) {
+      desk.Wait(milliseconds(100));
+      for (const MemberId& id : {kA, kB}) desk.Say(id, Alive{});
+      desk.Give(Tick{});
+    }
+    ASSERT_EQ(desk.Job().number, ViewNumber(2)) << c.what;
+    const LocalState held = c.members_hold ? StateAt(desk) : LocalState();
+    for (const MemberId& id : {kA, kB}) desk.Say(id, Sealed{ViewNumber(2), held});
+    const auto heals = desk.Sent<Heal>();
+    ASSERT_EQ(heals.size(), 2u) << c.what;
+    EXPECT_EQ(heals[0].second.plan.base, c.goes_on_at) << c.what;
+    EXPECT_EQ(desk.Job().lineages.size(), c.lineages) << c.what;
+    for (const MemberId& id : {kA, kB}) desk.Say(id, HoldsBase{ViewNumber(2), 0});
+    for (int64_t step = c.goes_on_at.value(); step < end.value(); ++step) desk.Record(kA, step);
+    desk.Segment(kA, end.value(), {0, 1}, 99);
+    const auto commit = desk.Drain<CommitManifest>();
+    ASSERT_EQ(commit.size(), 1u) << c.what;
+    EXPECT_EQ(commit[0].replaces, c.members_hold) << c.what;
+    desk.Give(ManifestCommitted{commit[0].manifest});
+    ASSERT_EQ(desk.Drain<ComputeDigest>().size(), 1u) << c.what;
+    desk.Give(DigestDone{"job", desk.StartOf(), "abc", ""});
+    EXPECT_EQ(desk.Job().phase, JobPhase::kDone) << c.what;
+    EXPECT_EQ(desk.Job().ending.digest, "abc") << c.what;
+  }
+}
+
 TEST(Checkpoint, TheLastOneIsNotTriedForEver) {
   Desk desk;
   RunToTheLastCheckpoint(desk);
@@ -631,8 +686,12 @@ TEST(Checkpoint, ALostSegmentGivesTheRoundUp) {
   desk.Say(kB, SegmentFailed{LineageNumber(1), Step(1), "disk full"});
   EXPECT_THAT(desk.Told(),
               testing::Contains("checkpoint of step 1 was given up: worker-1: disk full"));
-  desk.Segment(kB, 1, {1}, 2);
-  EXPECT_THAT(desk.Drain<CommitManifest>(), IsEmpty());
+  desk.Segment(kB, 1, {0, 1}, 2);
+  EXPECT_THAT(desk.Drain<CommitManifest>(), IsEmpty()) << "not without the part that is lost";
+  desk.Segment(kB, 1, {0, 1}, 3);
+  const auto acks = desk.Sent<AckSegments>();
+  ASSERT_EQ(acks.size(), 1u) << "parts of it are kept by nobody";
+  EXPECT_THAT(acks[0].second.ids, ElementsAre(3));
 }
 
 TEST(Checkpoint, AFailureBeforeThereIsALineageIsNothing) {
@@ -904,22 +963,38 @@ TEST(Members, AServerWithOtherKernelsIsTurnedAway) {
   EXPECT_THAT(desk.Told(), Contains("server-0 joined"));
 }
 
-// It is left over from a start with more servers. What a server holds follows from their number.
-TEST(Members, AServerBeyondTheNumberOfServersIsTurnedAway) {
-  Desk desk;
-  JobSpec spec = SpecOf(1, 2);
-  spec.training.sync = Sync::kServer;
-  spec.runtime.servers = 1;
-  desk.Give(Submit{"job", spec});
-  desk.Join(kA);
-  desk.Drain<Announce>();
-  muster::Join join;
-  join.job = "job";
-  join.start = desk.StartOf();
-  join.id = Id("server-1");
-  join.role = Role::kServer;
-  desk.Say(join.id, join);
-  EXPECT_THAT(desk.Told(), ElementsAre("server-1 was turned away: the job has only 1 servers now"));
+// What a server holds follows from the number of servers, and a later process of a name takes the
+// place of the one before: who is not wanted would cause a rewind.
+TEST(Members, OneThatTheJobDoesNotWantTakesNobodysPlace) {
+  struct Case {
+    std::string what;
+    MemberId id;
+    Role role;
+    std::string said;
+  };
+  const std::vector<Case> cases = {
+      {"left over from a start with more servers", Id("server-1", 2), Role::kServer,
+       "server-1 was turned away: the job has 1 server, and none of this name"},
+      {"a server under the name of a worker", Id("worker-0", 2), Role::kServer,
+       "worker-0 was turned away: the job has 1 server, and none of this name"},
+      {"a worker under the name of a server", Id("server-0", 2), Role::kWorker,
+       "server-0 was turned away: it is a worker under the name of one of the job's servers"},
+  };
+  for (const Case& c : cases) {
+    Desk desk;
+    JobSpec spec = SpecOf(1, 1);
+    spec.training.sync = Sync::kServer;
+    spec.runtime.servers = 1;
+    desk.Give(Submit{"job", spec});
+    desk.Join(kA);
+    desk.Join(Id("server-0"), Role::kServer);
+    desk.Activate({kA, Id("server-0")});
+    ASSERT_EQ(desk.Job().phase, JobPhase::kRunning);
+    desk.Drain<Announce>();
+    desk.Join(c.id, c.role);
+    EXPECT_THAT(desk.Told(), ElementsAre(c.said)) << c.what;
+    EXPECT_EQ(desk.Job().number, ViewNumber(1)) << c.what;
+  }
 }
 
 TEST(Members, OneThatHoldsALaneThatIsNoneIsGivenUp) {
@@ -1175,6 +1250,41 @@ INSTANTIATE_TEST_SUITE_P(All, OlderJournal,
                          testing::Values(KnowsMore{"Sound", 1, 1, 1}, KnowsMore{"Term", 2, 1, 1},
                                          KnowsMore{"View", 1, 2, 1}, KnowsMore{"Ledger", 1, 1, 2}),
                          [](const auto& row) { return row.param.name; });
+
+// The job is not known to run, which says nothing: the journal is not the newest.
+TEST(Restart, WhoKnowsALaterTermIsNotSentHomeByAnEarlierOne) {
+  struct Case {
+    std::string what, cluster;
+    int64_t term;
+    bool leaves;
+  };
+  const std::vector<Case> cases = {
+      {"the same term", "cluster", 1, true},
+      {"a later term", "cluster", 2, false},
+      {"a later term, and the cluster is not known yet", "", 2, false},
+      {"another cluster, of which terms say nothing", "other", 2, true},
+  };
+  for (const Case& c : cases)
+    for (const bool submitted : {false, true}) {
+      Desk desk({}, /*slots=*/0);
+      if (submitted) desk.Give(Submit{"job", SpecOf(1, 1)});
+      desk.Drain<Announce>();
+      muster::Join join;
+      join.job = "job";
+      join.id = kA;
+      join.cluster = c.cluster;
+      join.term = TermNumber(c.term);
+      Desk copy = desk;
+      desk.Say(kA, join);
+      copy.Say(kA, join);
+      const auto leave = desk.Sent<Leave>();
+      ASSERT_EQ(leave.size(), c.leaves ? 1u : 0u) << c.what;
+      if (c.leaves) {
+        EXPECT_GE(leave[0].second.term, join.term) << c.what << ": else it hears nothing";
+      }
+      EXPECT_EQ(copy.Drain<EndSession>().size(), c.leaves ? 0u : 1u) << c.what;
+    }
+}
 
 // Nothing was done yet, so nothing is lost and nobody goes back.
 TEST(Restart, WhileTheFirstViewFormsIsNoLoss) {

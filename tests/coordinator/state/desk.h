@@ -57,12 +57,14 @@ class Desk {
   void Say(const MemberId& member, ToCoordinator message) {
     Give(MemberSays{member, std::move(message)});
   }
+  void Join(const MemberId& id, Role role) { Join(id, "job", Environment(), role); }
   void Join(const MemberId& id, const std::string& job = "job",
-            NumericEnvironment environment = Environment()) {
+            NumericEnvironment environment = Environment(), Role role = Role::kWorker) {
     muster::Join join;
     join.job = job;
     join.start = StartOf(job);
     join.id = id;
+    join.role = role;
     join.node = "host";
     join.address = id.name;
     join.environment = std::move(environment);

@@ -115,6 +115,38 @@ TEST(StepLedger, SaysWhoDoesNotAgree) {
               ElementsAre(HasSubstr("fingerprints of step 2 differ: w1 has")));
 }
 
+// A server that owns only buffers knows its part of the fingerprint, and neither weight nor loss.
+TEST(StepLedger, WhoDoesNotKnowTheWeightTellsOnlyItsFingerprint) {
+  StepRecord of_buffers = WithPart(0, 7, false);
+  of_buffers.weight = 0;
+  of_buffers.loss = 0;
+  of_buffers.without_weight = true;
+  for (const bool first : {true, false})
+    for (const bool reproducible : {true, false}) {
+      StepLedger ledger("job", reproducible, Step(0), {});
+      std::vector<Action> all;
+      for (const bool buffers : {first, !first}) {
+        const StepRecord record = buffers ? of_buffers : WithPart(0, 5, false);
+        for (const Action& action : ledger.Add(buffers ? "s1" : "s0", {record}, TwoOwners()))
+          all.push_back(action);
+      }
+      EXPECT_THAT(Said(all), IsEmpty());
+      EXPECT_THAT(PersistedSteps(all), ElementsAre(0));
+      EXPECT_THAT(PersistedFingerprints(all), ElementsAre(FingerprintPart{2, 12, true}));
+      EXPECT_EQ(ledger.loss(), 2);
+    }
+}
+
+// In free order each chunk rounds the loss in its own way.
+TEST(StepLedger, InFreeOrderLossesOfServersMayDiffer) {
+  StepLedger ledger("job", false, Step(0), {});
+  ledger.Add("s0", {Record(0, 8)}, {});
+  EXPECT_THAT(Said(ledger.Add("s1", {Record(0, 8.000000001)}, {})), IsEmpty());
+  StepRecord lighter = Record(0);
+  lighter.weight = 3;
+  EXPECT_THAT(Said(ledger.Add("s1", {lighter}, {})), ElementsAre(HasSubstr("disagree")));
+}
+
 TEST(StepLedger, PartsOfServersCountWhenAllAreThere) {
   StepLedger ledger("job", true, Step(0), 0, {});
   EXPECT_THAT(PersistedFingerprints(ledger.Add("s0", {WithPart(0, 5, false)}, TwoOwners())),

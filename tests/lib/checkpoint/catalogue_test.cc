@@ -67,6 +67,9 @@ TEST_F(CatalogueTest, CommittingAgainIsHarmlessAndSomethingElseIsRefused) {
   manifest.fingerprint = "00ff";
   EXPECT_TRUE(absl::IsAlreadyExists(catalogue_.Commit(manifest)));
   EXPECT_EQ(catalogue_.List(kJob)->manifests.back().fingerprint, "");
+  EXPECT_TRUE(catalogue_.Commit(manifest, /*replaces=*/true).ok());
+  EXPECT_EQ(catalogue_.List(kJob)->manifests.back().fingerprint, "00ff");
+  EXPECT_THAT(Listed(), ElementsAre("1:1"));
 }
 
 TEST_F(CatalogueTest, WhatIsNotCompleteIsRefused) {

@@ -1,6 +1,7 @@
 #include "lib/domain/ledger.h"
 
 #include <cmath>
+#include <limits>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -93,6 +94,25 @@ TEST(Ancestry, AStartFromTheBeginningHasNoParent) {
                               LineageNumber(2), Step(2));
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(LineageAndStep(*found), (Pairs{{2, 0}, {2, 1}}));
+}
+
+TEST(History, NamesTheLineageOfEachStepOnce) {
+  const Step end(std::numeric_limits<int64_t>::max());
+  EXPECT_TRUE(HistoryOf({}).empty());
+  EXPECT_EQ(HistoryOf({Of(1, 0, 0)}), (std::vector<LineagePart>{{LineageNumber(1), Step(0), end}}));
+  EXPECT_EQ(HistoryOf({Of(1, 0, 0), Of(2, 1, 5), Of(3, 2, 8)}),
+            (std::vector<LineagePart>{{LineageNumber(1), Step(0), Step(5)},
+                                      {LineageNumber(2), Step(5), Step(8)},
+                                      {LineageNumber(3), Step(8), end}}));
+  // To before the fork of the parent; to a sibling; and from the beginning.
+  EXPECT_EQ(HistoryOf({Of(1, 0, 0), Of(2, 1, 5), Of(3, 2, 3)}),
+            (std::vector<LineagePart>{{LineageNumber(1), Step(0), Step(3)},
+                                      {LineageNumber(3), Step(3), end}}));
+  EXPECT_EQ(HistoryOf({Of(1, 0, 0), Of(2, 1, 5), Of(3, 1, 4)}),
+            (std::vector<LineagePart>{{LineageNumber(1), Step(0), Step(4)},
+                                      {LineageNumber(3), Step(4), end}}));
+  EXPECT_EQ(HistoryOf({Of(1, 0, 0), Of(2, 0, 0)}),
+            (std::vector<LineagePart>{{LineageNumber(2), Step(0), end}}));
 }
 
 TEST(Ancestry, OfStateZeroIsEmpty) {

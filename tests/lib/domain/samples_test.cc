@@ -140,6 +140,27 @@ TEST(SampleIds, EveryEpochHoldsEachIdOnce) {
     }
 }
 
+TEST(EpochOrder, FindsWhereASampleIs) {
+  for (uint64_t n : kSizes) {
+    const EpochOrder order(5, 3, n);
+    for (uint64_t i = 0; i < n; i += 1 + n / 97) ASSERT_EQ(order.PositionOf(order.At(i)), i) << n;
+  }
+}
+
+TEST(PlaceOfSample, IsTheLaneThatHasIt) {
+  constexpr uint64_t kMany = 97;
+  for (const auto& [batch, lanes] : {std::pair(8, 3), {8, 8}, {5, 7}, {97, 4}, {200, 12}, {1, 1}}) {
+    const TrainingSpec training = TrainingOf(batch, lanes);
+    for (Step step(0); step < Step(2 * StepsPerEpoch(training, kMany)); ++step)
+      for (LaneId lane(0); lane < LaneId(lanes); ++lane) {
+        const SampleRange range = LaneSamples(training, kMany, step, lane);
+        for (const uint64_t id : SampleIds(training, kMany, range))
+          ASSERT_EQ(PlaceOfSample(training, kMany, range.epoch, id), (SamplePlace{step, lane}))
+              << "sample " << id << ", batch " << batch;
+      }
+  }
+}
+
 TEST(TotalSteps, FollowFromStepsOrEpochs) {
   TrainingSpec training = TrainingOf(4, 1);
   training.epochs = 3;

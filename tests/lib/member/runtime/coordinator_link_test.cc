@@ -39,7 +39,8 @@ class CoordinatorLinkTest : public ::testing::Test {
 
   void Breaks() { transport_.handlers.back().on_broken(absl::UnavailableError("gone")), Settle(); }
   void Says() {
-    transport_.handlers.back().on_frame({Encode(FromCoordinator(Leave{0, "go"})), Payload()});
+    transport_.handlers.back().on_frame(
+        {Encode(FromCoordinator(Leave{TermNumber(1), 0, "go"})), Payload()});
     Settle();
   }
   void Settle() {

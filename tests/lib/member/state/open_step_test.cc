@@ -305,6 +305,41 @@ INSTANTIATE_TEST_SUITE_P(
                         "a_checkpoint_is_no_stop", 7, {{1, JobCommandKind::kCheckpoint}}, false}),
     [](const auto& test) { return test.param.name; });
 
+// A buffer has one contributor, lane 0, and so the weight of that lane.
+TEST(RecordOf, TheWeightIsThatOfAParameter) {
+  struct Case {
+    std::string what;
+    Role role;
+    std::vector<int32_t> owners;
+    int64_t weight;
+    double loss;
+    bool without_weight;
+  };
+  // Of three chunks the first is a buffer.
+  const std::vector<Case> cases = {
+      {"a worker has all results", Role::kWorker, {1, 1, 1}, 6, 3.5, false},
+      {"a server of both kinds", Role::kServer, {0, 1, 0}, 6, 3.25, false},
+      {"a server of parameters", Role::kServer, {1, 0, 1}, 6, 3.5, false},
+      {"a server of buffers", Role::kServer, {0, 1, 1}, 0, 0, true},
+  };
+  for (const Case& c : cases) {
+    MemberConfig config = PartConfig(c.role, Sync::kServer, false);
+    config.id = NameOf("worker-0");
+    config.chunks = {TensorKind::kBuffer, TensorKind::kParameter, TensorKind::kParameter};
+    const ConfigPtr shared = Shared(config);
+    const View view = PartSeat(c.owners, {0, 1}).view;
+    OpenStep step(shared, Step(5));
+    const std::vector<ResultMeta> metas = {{9, 9, 0, 0}, {6, 3.5, 0, 0}, {6, 3.25, 0, 0}};
+    for (int32_t i = 0; i < 3; ++i)
+      if (c.role == Role::kWorker || c.owners[static_cast<size_t>(i)] == 0)
+        step.AddResult({ChunkId(i), metas[static_cast<size_t>(i)]}, {});
+    const StepRecord record = RecordOf(*shared, view, LineageNumber(4), std::move(step).Close());
+    EXPECT_EQ(record.weight, c.weight) << c.what;
+    EXPECT_EQ(record.loss, c.loss) << c.what;
+    EXPECT_EQ(record.without_weight, c.without_weight) << c.what;
+  }
+}
+
 TEST(RecordOf, NamesTheHoldersOfTheStepAndTheWholeWeight) {
   const ConfigPtr config = Shared(PartConfig(Role::kWorker, Sync::kAllreduce, false));
   View view = PartSeat({0, 1}, {1, 1}).view;
