@@ -466,7 +466,10 @@ std::string LedgerText(const LedgerStepAnswer& step) {
   for (const LedgerLaneAnswer& lane : step.lanes) {
     absl::StrAppend(&text, "  lane ", lane.lane, " by ", Printable(lane.worker), ", ",
                     Plural(lane.count, "sample"));
-    if (!lane.samples.empty()) absl::StrAppend(&text, ": ", absl::StrJoin(lane.samples, " "));
+    // Of a sample that was asked for only that one is named.
+    const bool names_all = static_cast<int64_t>(lane.samples.size()) == lane.count;
+    if (!lane.samples.empty())
+      absl::StrAppend(&text, names_all ? ": " : ", among them ", absl::StrJoin(lane.samples, " "));
     text += "\n";
   }
   return text;

@@ -142,6 +142,9 @@ TEST(RemoteTest, TheLedgerSaysWhoHadWhichSamples) {
             "  lane 0 by worker-0, 2 samples: 7 1\n"
             "  lane 1 by worker-1, 1 sample\n"
             "  lane 2 by , 0 samples\n");
+  const LedgerPage use = *ParseLedger(
+      R"({"steps":[{"step":3,"lanes":[{"lane":1,"worker":"worker-0","count":2,"samples":[7]}]}]})");
+  EXPECT_THAT(LedgerText(use.steps[0]), HasSubstr("lane 1 by worker-0, 2 samples, among them 7\n"));
   EXPECT_EQ(ParseLedger("{}")->next, -1);
 }
 

@@ -24,11 +24,14 @@ namespace {
 
 using ::testing::StartsWith;
 
+constexpr uint64_t kManySamples = 1009;  // no epoch ends within these steps
+
 class HistoryTest : public ::testing::Test {
  protected:
   HistoryTest() {
     if (mkdtemp(folder_.data()) == nullptr) std::abort();
     JobSpec spec = CountingSpec(1);
+    spec.training.data.samples = kManySamples;
     spec.training.batch = 4;
     spec.training.lanes = 1;
     spec.training.epochs = 0;
@@ -40,6 +43,7 @@ class HistoryTest : public ::testing::Test {
     job_.spec = *Complete(spec);
     job_.phase = JobPhase::kRunning;
     job_.environment = CountingEnvironment();
+    job_.environment->samples = kManySamples;
     job_.lineages = {{LineageNumber(1), LineageNumber(0), Step(0), "start"}};
   }
   ~HistoryTest() override { std::filesystem::remove_all(folder_); }
