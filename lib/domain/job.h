@@ -115,4 +115,13 @@ struct JobSpec {
 int64_t StepsPerEpoch(const TrainingSpec& training, uint64_t n);
 int64_t TotalSteps(const TrainingSpec& training, uint64_t n);
 
+// Whether `asked` is the same training made longer: only steps or epochs are more, and nothing that
+// was done depends on how many there are in all.
+struct Lengthening {
+  std::string field;    // steps or epochs, where only these differ; empty: it is another training
+  std::string why_not;  // for people; empty: it is the same training made longer
+  bool is_possible() const { return !field.empty() && why_not.empty(); }
+};
+Lengthening LengtheningOf(const TrainingSpec& held, const TrainingSpec& asked);
+
 }  // namespace muster
