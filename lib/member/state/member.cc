@@ -310,9 +310,11 @@ void Member::TryApply(Outcome& out) {
   out.Do(*std::move(apply));
 }
 
-void Member::On(const Applied&, Outcome& out) {
+void Member::On(const Applied& applied, Outcome& out) {
   train_.has_state = false;
   if (!state_) return out.Drop("a state that was given up");
+  if (!applied.not_finite.empty())
+    out.Do(TellCoordinator{LanesNotFinite{state_->lineage, applied.step, applied.not_finite}});
   Advance(out);
   if (seal_answer_due_) return AnswerSeal(out);
   GoOnHealing(out);
