@@ -111,6 +111,8 @@ struct JobAudit {
   int64_t steps = 0;
   int64_t full_epochs = 0;
   uint64_t samples = 0;
+  int64_t skipped_steps = 0;
+  uint64_t skipped_samples = 0;
   int64_t lanes = 0;
   struct Fork {
     int64_t number = 0;

@@ -222,9 +222,14 @@ absl::StatusOr<JobAudit> RunAudit(const Journal& journal, const JobStatus& statu
   const AuditReport report = muster::Audit(job.spec.training, job.environment->samples, *ancestry);
   audit.ok = report.ok;
   audit.conclusion = report.conclusion;
+  const auto left_out = job.environment->numeric.find(kDataLeftOut);
+  if (left_out != job.environment->numeric.end())
+    absl::StrAppend(&audit.conclusion, "; the data is without ", left_out->second);
   audit.steps = report.steps;
   audit.full_epochs = report.full_epochs;
   audit.samples = report.samples;
+  audit.skipped_steps = report.skipped_steps;
+  audit.skipped_samples = report.skipped_samples;
   audit.lanes = report.lanes;
   return audit;
 }

@@ -91,6 +91,8 @@ Json ToJson(const JobAudit& audit) {
           {"steps", audit.steps},
           {"full_epochs", audit.full_epochs},
           {"samples", audit.samples},
+          {"skipped_steps", audit.skipped_steps},
+          {"skipped_samples", audit.skipped_samples},
           {"lanes", audit.lanes},
           {"lineages", std::move(lineages)}};
 }

@@ -233,7 +233,7 @@ void JobRun::Rewind(Planned& planned) {
   const Step base = planned.heal.base;
   const bool begins = !j.view;  // nothing was done yet that could be lost
   if (!begins && !j.lineages.empty() && !j.resumes) ++j.rewinds;
-  ledger_.Rewind(base);
+  ledger_.Rewind(base, planned.heal.manifest ? planned.heal.manifest->skipped : 0);
   Acknowledge(checkpoints_.DropAll());
   j.lineages.push_back(*planned.rewind);
   if (j.ending.stop_at && *j.ending.stop_at > base) j.ending.stop_at.reset();

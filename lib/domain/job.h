@@ -15,6 +15,8 @@ enum class SumOrder { kCanonical, kFree };
 enum class Reduction { kMean, kSum };
 enum class Precision { kFp32 };
 enum class OptimizerKind { kSgd, kMomentum, kAdam, kAdamW };
+// What is done about a step whose gradient or loss is not finite.
+enum class OnNan { kStop, kSkip, kContinue };
 enum class ScheduleKind { kConstant, kLinear, kCosine };
 
 struct OptimizerSpec {
@@ -38,12 +40,16 @@ struct ScheduleSpec {
   bool operator==(const ScheduleSpec&) const = default;
 };
 
+// What is done where data.paths holds something that cannot be read.
+enum class Unreadable { kFail, kSkip };
+
 struct DataSpec {
   // Files and directories (walked, in name order); empty: the task makes its own.
   std::vector<std::string> paths;
   std::vector<std::string> suffixes;  // ".h"; "": names without a dot; an empty list: every file
   uint64_t max_bytes = 0;             // read no more than this; 0: all
-  uint64_t samples = 0;               // size of a made data set; 0: the task's default
+  Unreadable unreadable = Unreadable::kFail;
+  uint64_t samples = 0;  // size of a made data set; 0: the task's default
   bool operator==(const DataSpec&) const = default;
 };
 
@@ -58,6 +64,7 @@ struct TrainingSpec {
   OptimizerSpec optimizer;
   ScheduleSpec schedule;
   double clip_norm = 0;  // 0: no clipping
+  OnNan on_nan = OnNan::kStop;
   Reduction reduction = Reduction::kMean;
   uint64_t seed = 0;
   SumOrder order = SumOrder::kCanonical;

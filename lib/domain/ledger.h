@@ -48,6 +48,7 @@ struct StepRecord {
   // By a server that owns only buffers: it knows neither weight nor loss.
   bool without_weight = false;
   std::vector<JobCommand> commands;
+  bool skipped = false;  // it was not finite, and left the state as it was
   bool operator==(const StepRecord&) const = default;
 };
 
@@ -82,13 +83,16 @@ struct AuditReport {
   std::string conclusion;  // one sentence; names the first violation
   int64_t steps = 0;
   int64_t full_epochs = 0;
-  uint64_t samples = 0;  // uses in the final state
+  uint64_t samples = 0;          // uses in the final state
+  int64_t skipped_steps = 0;     // those that were not finite, counted in `steps` too …
+  uint64_t skipped_samples = 0;  // … and the uses that are not in the final state because of that
   int64_t lanes = 0;
 };
 
 // Proves from the records that made the final state that each sample is in it once per full epoch
 // (and at most once in the last, unfinished one), that every lane of every step has one holder, and
-// that the weights are whole.
+// that the weights are whole. The samples of steps that were skipped had their turn, but are not in
+// the final state: they are counted apart.
 AuditReport Audit(const TrainingSpec& training, uint64_t sample_count,
                   const std::vector<StepRecord>& ancestry);
 

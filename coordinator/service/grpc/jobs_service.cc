@@ -102,6 +102,8 @@ void Fill(const JobAudit& from, v1::AuditResponse& to) {
   to.set_steps(from.steps);
   to.set_full_epochs(from.full_epochs);
   to.set_samples(from.samples);
+  to.set_skipped_steps(from.skipped_steps);
+  to.set_skipped_samples(from.skipped_samples);
   to.set_lanes(from.lanes);
   for (const JobAudit::Fork& fork : from.lineages) {
     v1::AuditResponse::Fork& added = *to.add_lineages();

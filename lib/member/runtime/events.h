@@ -53,6 +53,7 @@ struct DoApply {
   FlatPtr results;  // reduced gradients; unchanged. Null where servers apply: nothing is to be done
   StateMemory state;  // the train thread's until it answers StateApplied …
   bool lent = false;  // … but frames may still read it: write elsewhere
+  FlatPtr values;     // of state(step), to examine lanes of a step that is skipped; unchanged
 };
 struct DoStepBoundary {
   StepBoundary boundary;
@@ -103,7 +104,8 @@ struct GradientsReady {
 };
 struct StateApplied {
   Step step;
-  StateMemory state;  // of step + 1, handed back
+  StateMemory state;               // of step + 1, handed back
+  std::vector<LaneId> not_finite;  // of the lanes that were to be examined
 };
 struct LanesAbandoned {
   Abandoned abandoned;

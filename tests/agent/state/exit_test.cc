@@ -18,6 +18,9 @@ struct ExitCase {
 TEST(Exit, MeansAndIsCalled) {
   const std::vector<ExitCase> cases = {
       {{.code = 0}, ExitMeaning::kDone, "exit code 0 (done)"},
+      {{.code = 66},
+       ExitMeaning::kLeft,
+       "exit code 66 (its job stopped at a step that was not finite)"},
       {{.code = 67}, ExitMeaning::kLeft, "exit code 67 (stopped or cancelled by a person)"},
       {{.code = 75}, ExitMeaning::kLeft, "exit code 75 (left as asked)"},
       {{.code = 64}, ExitMeaning::kHopeless, "exit code 64 (bad configuration)"},

@@ -70,6 +70,7 @@ class RandomJob {
     for (int suffixes = Int(0, 4); suffixes > 0; --suffixes)
       training.data.suffixes.push_back(Coin() ? "" : Text());
     training.data.max_bytes = Int<uint64_t>(0, 1 << 30);
+    training.data.unreadable = Pick(Unreadable::kSkip);
   }
 
   void FillOptimizer(OptimizerSpec& optimizer) {
@@ -94,6 +95,7 @@ class RandomJob {
     if (training.schedule.kind != ScheduleKind::kConstant)
       training.schedule.final_ratio = Real(0, 1);
     training.clip_norm = Real(0, 100);
+    training.on_nan = Pick(OnNan::kContinue);
     training.reduction = Pick(Reduction::kSum);
     training.seed = random_();
     training.order = Pick(SumOrder::kFree);
