@@ -41,6 +41,9 @@
 namespace muster::coordinator {
 namespace {
 
+// Room for some hundred of the largest messages at once, of thousands of members that say little.
+constexpr size_t kAssemblingBytes = size_t{512} << 20;
+
 // Jobs wait for a coordinator: when a full disk, or an address that another process holds for now,
 // keeps it from starting, its host agent tries again without end.
 int ExitCodeOfStart(const absl::Status& failure) {
@@ -199,6 +202,7 @@ class Program {
     const Credentials credentials{.allow_plaintext = arguments_.allow_plaintext};
     transport_ = MakeGrpcTransport({.credentials = credentials,
                                     .connections = budget.sessions,
+                                    .assembling_bytes = kAssemblingBytes,
                                     .warn = [](const std::string& line) { LogError("%s", line); }});
     jobs_service_ = MakeJobsService(*api_);
     auto listener =

@@ -285,12 +285,12 @@ void Trainer::Do(const DoApply& command) {
   if (command.lent) to = Unlent(command.state);
   for (const Chunk& chunk : setup_->layout.chunks()) {
     if (!command.results) break;  // servers have applied
-    GoOn();
     Slots slots;
     for (size_t s = 0; s < to.slots.size() && chunk.kind == TensorKind::kParameter; ++s)
       slots[s] = to.slots[s]->of(chunk);
     updater_->Apply(chunk.kind, command.apply.step, command.apply.norm, command.results->of(chunk),
                     command.state.values->of(chunk), to.values->of(chunk), slots);
+    GoOn();
   }
   metrics_.update.Add(Since(begin));
   parts_.events->Post(StateApplied{command.apply.step, std::move(to), {}});

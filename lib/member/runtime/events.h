@@ -134,6 +134,9 @@ struct StopAsked {  // a signal: leave cleanly
 using Event = std::variant<SessionAccepted, FrameCame, SessionBroke, Prepared, GradientsReady,
                            StateApplied, LanesAbandoned, StepBoundaryTaken, StateMade, Generated,
                            TrainFailed, SegmentWritten, SegmentFailed, StopAsked>;
+// What our own threads, signals and the coordinator say is posted; what comes from peers is posted
+// behind it. So however much data waits here, a Seal, a stop or an update that is done does not
+// wait for it. Frames of one session stay in order.
 using EventBox = Mailbox<Event>;
 
 }  // namespace muster

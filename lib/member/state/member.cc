@@ -102,11 +102,11 @@ void Member::On(const Seal& seal, Outcome& out) {
     return;
   }
   sealed_ = seal.view;
-  parts_.ForgetPostponed();  // the next view begins with it
   active_.reset();
   healer_.reset();
   out.Do(ForgetSums{});
   seal_answer_due_ = true;
+  parts_.ForgetPostponed();  // the next view begins with it
   if (!train_.has_state) AnswerSeal(out);
 }
 

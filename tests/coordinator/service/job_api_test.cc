@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "coordinator/service/job_questions.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lib/base/mailbox.h"

@@ -1,5 +1,7 @@
 #include "lib/member/runtime/segment_writer.h"
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -43,6 +45,7 @@ class SlowDisk {
 class SegmentWriterTest : public testing::Test {
  protected:
   SegmentWriterTest() {
+    std::filesystem::create_directories(dir_);
     JobIs job;
     job.job = "job";
     job.cluster = "cluster";
