@@ -75,6 +75,7 @@ std::vector<LineagePart> HistoryOf(const std::vector<Lineage>& lineages) {
 }
 
 Step ContinueAt(const std::vector<LineagePart>& history, LineageNumber held, Step next) {
+  if (held == LineageNumber(0)) return next;
   for (const LineagePart& part : history)
     if (part.lineage > held) return std::min(next, part.first);
   return next;

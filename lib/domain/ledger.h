@@ -81,7 +81,8 @@ struct LineagePart {
 std::vector<LineagePart> HistoryOf(const std::vector<Lineage>& lineages);
 
 // Where a copy of the history goes on that has the steps below `next`, the last one of lineage
-// `held` (0: of none): a rewind since then may have left some of them out.
+// `held`: a rewind since then may have left some of them out. 0: it does not know, and has them
+// all.
 Step ContinueAt(const std::vector<LineagePart>& history, LineageNumber held, Step next);
 
 // The records that made state(end) of `last`, in step order: one per step, from the lineage that

@@ -121,6 +121,7 @@ TEST(History, ACopyGoesOnWhereARewindLeftItsStepsOut) {
   };
   EXPECT_EQ(next({}, 0, 0), 0);
   EXPECT_EQ(next({Of(1, 0, 0)}, 1, 7), 7);
+  EXPECT_EQ(next({Of(1, 0, 0), Of(2, 1, 5)}, 0, 7), 7) << "whoever reads page by page";
   EXPECT_EQ(next({Of(1, 0, 0), Of(2, 1, 5)}, 1, 7), 5);
   EXPECT_EQ(next({Of(1, 0, 0), Of(2, 1, 5)}, 1, 3), 3) << "the rewind was to a later step";
   EXPECT_EQ(next({Of(1, 0, 0), Of(2, 1, 5)}, 2, 7), 7);
