@@ -26,10 +26,15 @@ using ::testing::StartsWith;
 
 constexpr uint64_t kManySamples = 1009;  // no epoch ends within these steps
 
+std::string MakeFolder() {
+  std::string folder = ::testing::TempDir() + "/history-XXXXXX";
+  if (mkdtemp(folder.data()) == nullptr) std::abort();
+  return folder;
+}
+
 class HistoryTest : public ::testing::Test {
  protected:
   HistoryTest() {
-    if (mkdtemp(folder_.data()) == nullptr) std::abort();
     JobSpec spec = CountingSpec(1);
     spec.training.data.samples = kManySamples;
     spec.training.batch = 4;
@@ -104,7 +109,7 @@ class HistoryTest : public ::testing::Test {
     return places;
   }
 
-  std::string folder_ = ::testing::TempDir() + "/history-XXXXXX";
+  const std::string folder_ = MakeFolder();
   JobJournal job_;
   Step recorded_;
   int64_t now_ = 1'000'000;
