@@ -70,8 +70,8 @@ std::vector<SegmentToAcknowledge> CheckpointRounds::Commit(const Manifest& manif
   });
   committed_.push_back(manifest);
   damaged_.erase({manifest.lineage, manifest.step});
-  if (committed_.size() > keep)
-    committed_.erase(committed_.begin(), committed_.end() - static_cast<std::ptrdiff_t>(keep));
+  const std::vector<bool> kept = Kept(committed_, keep);
+  std::erase_if(committed_, [&, i = size_t{0}](const Manifest&) mutable { return !kept[i++]; });
   std::vector<SegmentToAcknowledge> to_acknowledge;
   while (!rounds_.empty() && rounds_.begin()->first <= manifest.step) {
     const std::vector<SegmentToAcknowledge> of_round = Drop(rounds_.begin()->first);

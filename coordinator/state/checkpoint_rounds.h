@@ -34,8 +34,9 @@ class CheckpointRounds {
   // is under way: manifests are committed in the order of their steps.
   std::optional<Manifest> Begin(Step recorded, size_t parts);
   bool committing() const;
-  // Keeps the newest `keep` on the ancestry, as the catalogue does: others can never be gone back
-  // to. What was collected for this one and older ones is to be acknowledged.
+  // Keeps the newest `keep` on the ancestry and the newest that is finite, as the catalogue does:
+  // others can never be gone back to. What was collected for this one and older ones is to be
+  // acknowledged.
   std::vector<SegmentToAcknowledge> Commit(const Manifest& manifest,
                                            const std::vector<Lineage>& lineages, size_t keep);
   bool HasRound(Step step) const { return rounds_.count(step) > 0; }
@@ -70,7 +71,7 @@ class CheckpointRounds {
 
   std::map<Step, Round> rounds_;     // of the current lineage
   std::set<Step> given_up_;          // in the view now: the newest ones
-  std::vector<Manifest> committed_;  // the newest `keep`, and those that a start found
+  std::vector<Manifest> committed_;  // those that are kept, and those that a start found
   std::set<std::pair<LineageNumber, Step>> damaged_;
 };
 

@@ -27,17 +27,25 @@ class Differences {
   std::string text_, more_;
 };
 
+// Members speak as often as the cluster's lease wants: a job may only be more patient.
+Leadership WithLeaseOf(const RuntimeSpec& runtime, Leadership leadership) {
+  Duration& lease = leadership.settings.lease;
+  const std::chrono::duration<double> own(runtime.lease);
+  lease = std::max(lease, std::chrono::duration_cast<Duration>(own));
+  return leadership;
+}
+
 }  // namespace
 
 JobRun::JobRun(Leadership leadership, StoredJob job, Time now)
-    : leadership_(std::move(leadership)),
+    : leadership_(WithLeaseOf(job.journal.spec.runtime, std::move(leadership))),
       started_(now),
       last_tick_(now),
       journal_(std::move(job.journal)),
       membership_({leadership_.settings.lease, leadership_.settings.thread_patience},
                   journal_.lanes.Gone()),
       ledger_(journal_.id, journal_.spec.training.order == SumOrder::kCanonical, job.recorded,
-              std::move(job.recent)),
+              journal_.skipped, std::move(job.recent)),
       checkpoints_(std::move(job.manifests)),
       last_({leadership_.settings.first_retry, leadership_.settings.longest_retry,
              leadership_.settings.retries}),
@@ -85,6 +93,7 @@ void JobRun::DoAll(std::vector<Action> actions) {
 // With how far the ledger is, so that a restart reads only what came after.
 void JobRun::Persist() {
   journal_.recorded = ledger_.recorded();
+  journal_.skipped = ledger_.skipped();
   Do(PersistJob{journal_});
 }
 
@@ -133,15 +142,20 @@ void JobRun::LeaveUnusedLineages() {
   std::vector<Lineage> ran = j.lineages;
   while (!ran.empty() && ran.back().number > j.view->lineage) ran.pop_back();
   Step newest(0);
-  for (const Manifest& m : checkpoints_.committed())
-    if (OnAncestry(ran, m.lineage, m.step)) newest = std::max(newest, m.step);
-  ledger_.Rewind(newest);
+  int64_t skipped = 0;
+  for (const Manifest& m : checkpoints_.committed()) {
+    if (!OnAncestry(ran, m.lineage, m.step) || m.step <= newest) continue;
+    newest = m.step;
+    skipped = m.skipped;
+  }
+  ledger_.Rewind(newest, skipped);
   j.lineages.push_back({j.lineages.back().number + 1, j.view->lineage, newest, "job ended"});
 }
 
 void JobRun::End(JobPhase phase, const std::string& reason, int exit_code) {
   LeaveUnusedLineages();
   journal_.recorded = ledger_.recorded();
+  journal_.skipped = ledger_.skipped();
   DoAll(MarkEnded(journal_, phase, reason, exit_code));
   std::vector<MemberId> up;
   for (const auto& [id, live] : membership_.live())
@@ -187,6 +201,7 @@ void JobRun::On(const Tick& tick) {
   EvictLost();
   DigestWhenDone();
   RetryLast();
+  if (!ended() && ends_not_finite_since_) EndNotFinite();
   if (!ended()) CheckpointByTime();
 }
 
@@ -321,6 +336,9 @@ void JobRun::From(const MemberId& member, const Join& join) {
   if (!journal_.environment && join.role == Role::kWorker) {
     journal_.environment = join.environment;
     Persist();
+    const auto left_out = join.environment.numeric.find(kDataLeftOut);
+    if (left_out != join.environment.numeric.end())
+      Say("state", absl::StrCat("the data is without ", Cut(left_out->second)));
   }
   if (is_new && reattachment_) reattachment_->Came(member, join.node, last_tick_);
   if (is_new) membership_.NoteState(member, ViewGivesState(member));

@@ -80,6 +80,7 @@ class JobRun {
   void From(const MemberId& member, const SegmentWritten&);
   void From(const MemberId& member, const SegmentFailed&);
   void From(const MemberId& member, const Alive&);
+  void From(const MemberId& member, const LanesNotFinite&);
 
   template <class A>
   void Do(A action) {
@@ -133,6 +134,10 @@ class JobRun {
   Step EndStep() const;
   int64_t TotalSteps() const;
   void NoteCommands(const StepRecord& record);
+  void NoteNotFinite(const StepRecord& record);
+  std::string SamplesOf(Step step, LaneId lane) const;
+  std::string WhyNotFinite(Step end) const;  // empty: the last step is
+  void EndNotFinite();
   void GiveCommands();
   void CheckpointByTime();
   void Acknowledge(const std::vector<SegmentToAcknowledge>& segments);
@@ -170,6 +175,8 @@ class JobRun {
   std::optional<JobCommand> command_;  // outstanding
   std::optional<Layout> layout_;       // of the job's numeric environment, once it was needed
   std::optional<Manifest> digesting_;  // the last checkpoint, of which the digest was asked for
+  // The job ends because its last step is not finite; which lanes were not may still be told.
+  std::optional<Time> ends_not_finite_since_;
   Refusals refusals_;
 };
 

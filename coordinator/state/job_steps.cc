@@ -1,11 +1,14 @@
 // A started job's records, commands and checkpoints, and how it comes to its end (docs/protocol.md
 // sections 2, 3, 7 and 8).
 #include <algorithm>
+#include <chrono>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "coordinator/state/job_run.h"
 #include "lib/base/exit_codes.h"
 #include "lib/domain/grid.h"
+#include "lib/domain/samples.h"
 
 namespace muster::coordinator {
 
@@ -26,7 +29,11 @@ void JobRun::From(const MemberId& member, const Records& told) {
   std::vector<StepRecord> records = told.records;
   std::erase_if(records, [&](const StepRecord& r) { return r.lineage != current; });
   DoAll(ledger_.Add(member.name, records, journal_.view));
-  for (const StepRecord& record : records) NoteCommands(record);
+  for (const StepRecord& record : records) {
+    NoteCommands(record);
+    NoteNotFinite(record);
+  }
+  if (journal_.skipped != ledger_.skipped()) Persist();
   Do(ToMember{member, AckRecords{leadership_.term, current, ledger_.recorded()}});
   TryCommit();
   DigestWhenDone();
@@ -43,6 +50,79 @@ void JobRun::NoteCommands(const StepRecord& record) {
     journal_.ending.stop_at = record.step + 1;
     Persist();
   }
+}
+
+// ---- steps that are not finite
+
+// Members halt after it by themselves, as after a stop.
+void JobRun::NoteNotFinite(const StepRecord& record) {
+  if (!record.skipped || journal_.spec.training.on_nan != OnNan::kStop) return;
+  const Step at = record.step + 1;
+  if (journal_.ending.stop_at && *journal_.ending.stop_at <= at) return;
+  journal_.ending.stop_at = at;
+  Persist();
+}
+
+void JobRun::From(const MemberId& member, const LanesNotFinite& found) {
+  if (journal_.lineages.empty() || found.lineage != journal_.lineages.back().number) return;
+  const int32_t lanes = journal_.spec.training.lanes;
+  if (!found.lanes.empty() && found.lanes.back().value() >= lanes) return;
+  for (const LaneId lane : ledger_.NoteLanes(found.step, found.lanes))
+    Say("state", absl::StrCat("step ", found.step.value(), ": ", SamplesOf(found.step, lane),
+                              " is not finite, as ", member.name, " finds"));
+  if (ends_not_finite_since_) EndNotFinite();
+}
+
+// Workers look at their lanes while servers already write the last checkpoint. What they find may
+// be lost with them, so it is not waited for without end.
+void JobRun::EndNotFinite() {
+  constexpr Duration kPatience = std::chrono::seconds(5);
+  const Step end = EndStep();
+  if (!ends_not_finite_since_) ends_not_finite_since_ = now_;
+  const bool awaits_lanes = ledger_.WasSkipped(end - 1) && ledger_.LanesNotFinite(end - 1).empty();
+  if (awaits_lanes && now_ - *ends_not_finite_since_ <= kPatience) return;
+  End(JobPhase::kFailed, WhyNotFinite(end), kExitNotFinite);
+}
+
+// "lane 3 (samples 17, 4, 90)"
+std::string JobRun::SamplesOf(Step step, LaneId lane) const {
+  constexpr size_t kMostShown = 32;
+  const std::string text = absl::StrCat("lane ", lane.value());
+  if (!journal_.environment) return text;
+  const TrainingSpec& training = journal_.spec.training;
+  const uint64_t count = journal_.environment->samples;
+  SampleRange range = LaneSamples(training, count, step, lane);
+  const uint64_t more = range.count - std::min<uint64_t>(range.count, kMostShown);
+  range.count -= more;
+  const std::vector<uint64_t> samples = SampleIds(training, count, range);
+  return absl::StrCat(text, samples.size() == 1 ? " (sample " : " (samples ",
+                      absl::StrJoin(samples, ", "),
+                      more > 0 ? absl::StrCat(" and ", more, " more") : "", ")");
+}
+
+std::string JobRun::WhyNotFinite(Step end) const {
+  if (journal_.spec.training.on_nan != OnNan::kStop || end == Step(0)) return "";
+  std::string why;
+  const Step last = end - 1;
+  if (ledger_.WasSkipped(last)) {
+    const auto name = [&](std::string* out, LaneId lane) {
+      absl::StrAppend(out, SamplesOf(last, lane));
+    };
+    const std::vector<LaneId> lanes = ledger_.LanesNotFinite(last);
+    why = absl::StrCat("step ", last.value(), " is not finite", lanes.empty() ? "" : ": ",
+                       absl::StrJoin(lanes, ", ", name), "; nothing of it was applied");
+  } else if (end == Step(TotalSteps()) && !IsFinite(checkpoints_.committed().back())) {
+    why = "the final state is not finite";
+  } else {
+    return "";
+  }
+  const std::vector<Manifest>& all = checkpoints_.committed();
+  const auto finite =
+      std::find_if(all.rbegin(), all.rend(), [](const Manifest& m) { return IsFinite(m); });
+  return absl::StrCat(why, finite == all.rend()
+                               ? "; no checkpoint is finite"
+                               : absl::StrCat("; the newest finite checkpoint is that of step ",
+                                              finite->step.value()));
 }
 
 // Commands are issued again after every view, until a record shows them.
@@ -106,6 +186,7 @@ void JobRun::TryCommit() {
   manifest->tensors = journal_.environment->tensors;
   manifest->chunk_bytes = ChunkBytes(journal_.spec.training);
   manifest->slots = slots;
+  manifest->skipped = ledger_.SkippedBefore(manifest->step);
   if (const auto fingerprint = ledger_.FingerprintOf(manifest->step))
     manifest->fingerprint = ToHex(*fingerprint);
   const bool replaces = checkpoints_.IsPassedOver(manifest->lineage, manifest->step);
@@ -203,11 +284,22 @@ void JobRun::On(const DigestDone& done) {
   if (done.digest.empty()) return CannotReadBack(last, done.reason);
   journal_.ending.digest = done.digest;
   const Step end = EndStep();
+  if (!WhyNotFinite(end).empty()) {
+    digesting_ = last;  // it is not asked for again
+    return EndNotFinite();
+  }
   if (journal_.ending.stop_at && *journal_.ending.stop_at < Step(TotalSteps()))
     return End(JobPhase::kStopped,
                absl::StrCat("stopped after the checkpoint of step ", end.value(), "; it can go on"),
                kExitStopped);
-  End(JobPhase::kDone, absl::StrCat("all ", end.value(), " steps are done"), kExitDone);
+  const int64_t skipped = ledger_.skipped();
+  End(JobPhase::kDone,
+      absl::StrCat("all ", end.value(), " steps are done",
+                   skipped == 0 ? ""
+                                : absl::StrCat("; ", skipped,
+                                               " of them left the state as it was, because they "
+                                               "were not finite")),
+      kExitDone);
 }
 
 }  // namespace muster::coordinator

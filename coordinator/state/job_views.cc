@@ -255,7 +255,7 @@ void JobRun::Rewind(Planned& planned) {
   const Step base = planned.heal.base;
   const bool begins = !j.view;  // nothing was done yet that could be lost
   if (!begins && !j.lineages.empty() && !j.resumes) ++j.rewinds;
-  ledger_.Rewind(base);
+  ledger_.Rewind(base, planned.heal.manifest ? planned.heal.manifest->skipped : 0);
   membership_.NobodyHoldsState();
   Acknowledge(checkpoints_.DropAll());
   j.lineages.push_back(*planned.rewind);

@@ -188,11 +188,13 @@ absl::Status Catalogue::Prune(const std::string& job, const Allowed& allowed, in
   if (keep < 1)
     return absl::InvalidArgumentError(absl::StrCat("keep: ", keep, " is out of range, at least 1"));
   MUSTER_ASSIGN_OR_RETURN(const Listing listing, List(job));
-  for (auto manifest = listing.manifests.rbegin(); manifest != listing.manifests.rend();
-       ++manifest) {
-    if (allowed(manifest->lineage, manifest->step) && keep-- > 0) continue;
-    MUSTER_RETURN_IF_ERROR(Remove(job, manifest->lineage, manifest->step, dir));
-  }
+  std::vector<Manifest> candidates, removed;
+  for (const Manifest& m : listing.manifests)
+    (allowed(m.lineage, m.step) ? candidates : removed).push_back(m);
+  const std::vector<bool> kept = Kept(candidates, static_cast<size_t>(keep));
+  for (size_t i = 0; i < candidates.size(); ++i)
+    if (!kept[i]) removed.push_back(candidates[i]);
+  for (const Manifest& m : removed) MUSTER_RETURN_IF_ERROR(Remove(job, m.lineage, m.step, dir));
   return absl::OkStatus();
 }
 

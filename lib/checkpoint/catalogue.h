@@ -41,8 +41,8 @@ class Catalogue {
   // Takes the manifest out, synced; then deletes its files. Not there: OK.
   absl::Status Remove(const std::string& job, LineageNumber lineage, Step step,
                       const std::string& dir);
-  // Keeps the newest `keep` (at least 1) allowed checkpoints; every other one of the job is
-  // removed.
+  // Keeps the newest `keep` (at least 1) allowed checkpoints, and the newest one that is finite;
+  // every other one of the job is removed.
   absl::Status Prune(const std::string& job, const Allowed& allowed, int32_t keep,
                      const std::string& dir);
   // Takes every manifest of the job out, synced; then deletes all checkpoint files in `dir`, and

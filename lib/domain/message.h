@@ -21,6 +21,9 @@
 
 namespace muster {
 
+// A key of NumericEnvironment::numeric: what of the data could not be read and was left out.
+inline constexpr char kDataLeftOut[] = "data_left_out";
+
 // What a job's first worker finds out and later ones must match (docs/architecture.md section 1).
 struct NumericEnvironment {
   uint64_t samples = 0;
@@ -81,6 +84,11 @@ struct BaseFailed {  // the checkpoint could not be loaded
 struct Records {
   // Without lane holders when they are those of the record's view and that is the active one.
   std::vector<StepRecord> records;
+};
+struct LanesNotFinite {  // of a step that is not: found by computing each of our lanes once more
+  LineageNumber lineage;
+  Step step;
+  std::vector<LaneId> lanes;  // ascending
 };
 struct SegmentWritten {
   int64_t id = 0;  // given by the member's outbox; acknowledged
@@ -218,6 +226,8 @@ struct ResultMeta {
   double loss = 0;
   double sum_of_squares = 0;  // of the reduced gradient chunk; 0 when the job does not clip
   uint32_t crc = 0;
+  // Of a gradient: all its values and the loss are. Of what a server applied: the whole step is.
+  bool finite = true;
   auto operator<=>(const ResultMeta&) const = default;
 };
 struct ChunkResult {
@@ -241,7 +251,8 @@ struct GlobalNorm {  // owner of chunk 0 → owners that apply
   LineageNumber lineage;
   ViewNumber view;
   Step step;
-  double norm = 0;
+  double norm = 0;     // 0 when the job does not clip
+  bool finite = true;  // all chunks of the step are
 };
 enum class PieceKind { kValues, kSlot, kResult };
 struct Fetch {
@@ -263,7 +274,7 @@ struct Pieces {
 };
 
 using ToCoordinator = std::variant<AskJob, Join, Sealed, HoldsBase, BaseFailed, Records,
-                                   SegmentWritten, SegmentFailed, Alive>;
+                                   SegmentWritten, SegmentFailed, Alive, LanesNotFinite>;
 using FromCoordinator = std::variant<JobIs, Seal, Heal, Activate, ViewStands, GiveCommand,
                                      AckRecords, AckSegments, Leave>;
 // Whatever the coordinator says, it says in its term.

@@ -15,6 +15,8 @@ struct Row {
 // what they reached when it was set, and for what they reach less than a hundred times a third.
 constexpr Row kRows[] = {
     {Corner::kSteps, "steps", 10000},
+    {Corner::kSkippedSteps, "updates that were skipped, because their step was not finite", 100},
+    {Corner::kEndsNotFinite, "jobs that ended at a step that was not finite", 20},
     {Corner::kHeals, "heals", 100},
     {Corner::kWideHeals, "heals of more chunks than one fetch carries", 100},
     {Corner::kCatchUps, "catch-ups", 10},

@@ -12,6 +12,8 @@ namespace muster::sim {
 
 enum class Corner {
   kSteps,
+  kSkippedSteps,
+  kEndsNotFinite,
   kHeals,
   kWideHeals,
   kCatchUps,

@@ -135,7 +135,7 @@ void Machine::Handle(StateApplied event) {
   const bool sealed =
       !member_.active() && member_.view() && member_.sealed() > member_.view()->number;
   if (sealed) outside_.coverage->Add(Corner::kAppliedAfterSeal);
-  Feed(Applied{event.step});
+  Feed(Applied{event.step, std::move(event.not_finite)});
 }
 
 void Machine::Handle(LanesAbandoned event) { Feed(event.abandoned); }
@@ -306,7 +306,8 @@ Machine::Answer Machine::Do(const FoldIn& a, const SimFrame* frame) {
     outside_.violate(
         absl::StrCat("the sum of chunk ", c, " at step ", a.step.value(), " is another term"));
   (server_mode() ? sums_ : memory_.ReceiveBuffer(a.step))[c] = sum;
-  sum_meta_[c] = {a.total->weight, a.total->loss, terms_.SquareOf(c, sum), 0};
+  sum_meta_[c] = {a.total->weight, a.total->loss, terms_.SquareOf(c, sum), 0,
+                  terms_.IsFinite(a.step, c)};
   return Summed{a.step, a.chunk, sum_meta_[c]};
 }
 
@@ -361,8 +362,8 @@ Machine::Answer Machine::Do(const ApplyChunks& a, const SimFrame*) {
     SlotValues& slots = memory_.Slots();
     const Value old = (*memory_.Values(a.step))[c];
     Value& to = memory_.ReceiveBuffer(a.step)[c];
-    to = terms_.NewValue(c, old, SlotsOf(slots, c), sums_[c], norm);
-    for (size_t s = 0; s < slots.size(); ++s)
+    to = a.skip ? old : terms_.NewValue(c, old, SlotsOf(slots, c), sums_[c], norm);
+    for (size_t s = 0; s < slots.size() && !a.skip; ++s)
       slots[s][c] = terms_.NewSlot(s, slots[s][c], sums_[c], norm);
     if (to != RightResult(a.step, chunk))
       outside_.violate(absl::StrCat(
@@ -370,6 +371,7 @@ Machine::Answer Machine::Do(const ApplyChunks& a, const SimFrame*) {
           old == right.values[c] ? "" : "old value, ", sums_[c] == right.sums[c] ? "" : "sum, ",
           norm == right.norm ? "" : "norm, ", "slot?)"));
     done.chunks.push_back({chunk, sum_meta_[c]});
+    if (a.skip) done.chunks.back().meta.finite = false;
   }
   return done;
 }
@@ -397,6 +399,9 @@ Machine::Answer Machine::Do(const Apply& a, const SimFrame*) {
     if ((*memory_.Results(a.step))[static_cast<size_t>(c)] != RightResult(a.step, ChunkId(c)))
       outside_.violate(
           absl::StrCat("step ", a.step.value(), " is applied without the result of chunk ", c));
+  if (a.skip != terms_.Skips(a.step))
+    outside_.violate(absl::StrCat("step ", a.step.value(), a.skip ? " is skipped" : " is applied"));
+  if (a.skip) outside_.coverage->Add(Corner::kSkippedSteps);
   DoApply apply{a, nullptr, {}};
   if (!server_mode()) {
     apply.results = memory_.Results(a.step);

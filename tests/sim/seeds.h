@@ -65,6 +65,9 @@ class SeedOptions {
     job.checkpoint_every = Pick(salt + 11, 0, 8);
     job.checkpoint_seconds = OneIn(salt + 12, 3) ? 2 : 0;
     job.clip_norm = Pick(salt + 13, 0, 1);
+    const OnNan on_nan[] = {OnNan::kStop, OnNan::kSkip, OnNan::kContinue};
+    job.on_nan = on_nan[Pick(salt + 20, 0, 2)];
+    if (OneIn(salt + 21, 3)) job.not_finite_every = static_cast<uint64_t>(Pick(salt + 22, 4, 20));
     job.order = OneIn(salt + 14, 4) ? SumOrder::kFree : SumOrder::kCanonical;
     const OptimizerKind kinds[] = {OptimizerKind::kSgd, OptimizerKind::kMomentum,
                                    OptimizerKind::kAdam};

@@ -136,7 +136,8 @@ void TrainThread::Run(const DoApply& command) {
   }
   After(parts_.schedule->Random(0, 6), [this, command, before] {
     const double norm = command.apply.norm.value_or(0);
-    for (size_t c = 0; command.results && c < before->size(); ++c) {
+    if (command.results && command.apply.skip) *command.state.values = *before;
+    for (size_t c = 0; !command.apply.skip && command.results && c < before->size(); ++c) {
       SlotValues& slots = *command.state.slots;
       const Value result = (*command.results)[c];
       (*command.state.values)[c] =
@@ -144,7 +145,8 @@ void TrainThread::Run(const DoApply& command) {
       for (size_t s = 0; s < slots.size(); ++s)
         slots[s][c] = terms_.NewSlot(s, slots[s][c], result, norm);
     }
-    parts_.post(StateApplied{command.apply.step, command.state});
+    // Each of these lanes may be the one.
+    parts_.post(StateApplied{command.apply.step, command.state, command.apply.examine});
     Next();
   });
 }

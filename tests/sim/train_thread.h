@@ -57,6 +57,7 @@ struct GradientsReady {
 struct StateApplied {
   Step step;
   SimState state;
+  std::vector<LaneId> not_finite;
 };
 struct LanesAbandoned {
   Abandoned abandoned;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "lib/domain/buckets.h"
 #include "lib/domain/samples.h"
 #include "lib/kernels/fingerprint.h"
+#include "lib/kernels/finite.h"
 #include "lib/kernels/float_env.h"
 #include "lib/member/runtime/load_state.h"
 #include "lib/member/runtime/numeric_environment.h"
@@ -147,6 +149,8 @@ absl::StatusOr<std::map<std::string, std::string>> Trainer::NumericProperties(co
         absl::StrSplit(line, absl::MaxSplits(' ', 1));
     environment[property.first] = property.second;
   }
+  if (const std::string left_out = task_->DataLeftOut(); !left_out.empty())
+    environment[kDataLeftOut] = left_out;
   MUSTER_ASSIGN_OR_RETURN(environment["probe_lane"], ProbeLane(setup));
   return environment;
 }
@@ -244,23 +248,52 @@ StateMemory Trainer::Unlent(const StateMemory& state) {
   return own;
 }
 
+// Each by itself: in their sum one cannot see whose it was.
+absl::StatusOr<std::vector<LaneId>> Trainer::LanesNotFinite(const DoApply& command) {
+  const auto parameters = static_cast<size_t>(setup_->layout.parameter_elements());
+  std::vector<LaneId> found;
+  for (LaneId lane : command.apply.examine) {
+    GoOn();
+    const FlatPtr gradient = setup_->pool->BorrowZeroed();
+    MUSTER_ASSIGN_OR_RETURN(
+        const LaneOutput output,
+        runner_->Examine(command.apply.step, lane, command.values->all(), gradient->all()));
+    if (!std::isfinite(output.loss) || !AllFinite(gradient->all().first(parameters)))
+      found.push_back(lane);
+  }
+  return found;
+}
+
+// The step is not finite: state(step + 1) is state(step).
+void Trainer::Skip(const DoApply& command) {
+  absl::StatusOr<std::vector<LaneId>> found = LanesNotFinite(command);
+  if (!found.ok()) return Fail(found.status());
+  StateMemory to = command.state;
+  if (command.lent) {
+    to = Unlent(command.state);
+    CopyFloats(command.state.values->all(), to.values->all(), *parts_.copied);
+  }
+  parts_.events->Post(StateApplied{command.apply.step, std::move(to), *std::move(found)});
+}
+
 void Trainer::Do(const DoApply& command) {
   ForgetLanes();
+  if (command.apply.skip) return Skip(command);
   MUSTER_CHECK(FloatEnvironmentIsSet(), "updates are made where subnormal numbers count as zero");
   const Moment begin = Now();
   StateMemory to = command.state;
   if (command.lent) to = Unlent(command.state);
   for (const Chunk& chunk : setup_->layout.chunks()) {
     if (!command.results) break;  // servers have applied
-    GoOn();
     Slots slots;
     for (size_t s = 0; s < to.slots.size() && chunk.kind == TensorKind::kParameter; ++s)
       slots[s] = to.slots[s]->of(chunk);
     updater_->Apply(chunk.kind, command.apply.step, command.apply.norm, command.results->of(chunk),
                     command.state.values->of(chunk), to.values->of(chunk), slots);
+    GoOn();
   }
   metrics_.update.Add(Since(begin));
-  parts_.events->Post(StateApplied{command.apply.step, std::move(to)});
+  parts_.events->Post(StateApplied{command.apply.step, std::move(to), {}});
 }
 
 void Trainer::Do(const DoStepBoundary& command) {

@@ -145,9 +145,14 @@ ChunksApplied DataPath::ApplySums(const ApplyChunks& apply,
   const FlatPtr to = memory_.ReceiveBuffer(apply.step);
   for (ChunkId c : apply.chunks) {
     const Chunk& where = chunk(c);
-    updater_.Apply(where.kind, apply.step, apply.norm, sums_->of(where), from->of(where),
-                   to->of(where), SlotsOf(where));
     ResultMeta meta = sum_meta_[static_cast<size_t>(c.value())];
+    if (apply.skip) {
+      CopyFloats(from->of(where), to->of(where), copied_);
+      meta.finite = false;
+    } else {
+      updater_.Apply(where.kind, apply.step, apply.norm, sums_->of(where), from->of(where),
+                     to->of(where), SlotsOf(where));
+    }
     meta.crc = CrcOf(to->of(where));
     applied.chunks.push_back({c, meta});
     after_each();

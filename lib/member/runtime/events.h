@@ -53,6 +53,7 @@ struct DoApply {
   FlatPtr results;  // reduced gradients; unchanged. Null where servers apply: nothing is to be done
   StateMemory state;  // the train thread's until it answers StateApplied …
   bool lent = false;  // … but frames may still read it: write elsewhere
+  FlatPtr values;     // of state(step), to examine lanes of a step that is skipped; unchanged
 };
 struct DoStepBoundary {
   StepBoundary boundary;
@@ -103,7 +104,8 @@ struct GradientsReady {
 };
 struct StateApplied {
   Step step;
-  StateMemory state;  // of step + 1, handed back
+  StateMemory state;               // of step + 1, handed back
+  std::vector<LaneId> not_finite;  // of the lanes that were to be examined
 };
 struct LanesAbandoned {
   Abandoned abandoned;
@@ -132,6 +134,9 @@ struct StopAsked {  // a signal: leave cleanly
 using Event = std::variant<SessionAccepted, FrameCame, SessionBroke, Prepared, GradientsReady,
                            StateApplied, LanesAbandoned, StepBoundaryTaken, StateMade, Generated,
                            TrainFailed, SegmentWritten, SegmentFailed, StopAsked>;
+// What our own threads, signals and the coordinator say is posted; what comes from peers is posted
+// behind it. So however much data waits here, a Seal, a stop or an update that is done does not
+// wait for it. Frames of one session stay in order.
 using EventBox = Mailbox<Event>;
 
 }  // namespace muster

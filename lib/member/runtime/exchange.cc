@@ -218,7 +218,7 @@ void Exchange::Handle(GradientsReady event) {
 void Exchange::Handle(StateApplied event) {
   data_->ForgetOwnSums();
   data_->memory().Applied(event.step, std::move(event.state));
-  Feed(Applied{event.step});
+  Feed(Applied{event.step, std::move(event.not_finite)});
 }
 
 void Exchange::Handle(LanesAbandoned event) { Feed(event.abandoned); }

@@ -109,7 +109,8 @@ Exchange::Answer Exchange::Do(const ApplyChunks& action, const Incoming*) {
 
 Exchange::Answer Exchange::Do(const Apply& action, const Incoming*) {
   parts_.failpoints->Pass("before_apply");
-  DoApply apply{action, nullptr, {}, false};
+  DoApply apply{action, nullptr, {}, false, nullptr};
+  if (action.skip) apply.values = data_->memory().Values(action.step);
   if (setup_->spec.training.sync == Sync::kAllreduce) {
     apply.results = data_->memory().Results(action.step);
     apply.state = data_->memory().State(action.step);

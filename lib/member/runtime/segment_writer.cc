@@ -1,5 +1,6 @@
 #include "lib/member/runtime/segment_writer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -7,6 +8,7 @@
 #include "lib/base/check.h"
 #include "lib/base/time.h"
 #include "lib/checkpoint/segment.h"
+#include "lib/kernels/finite.h"
 #include "lib/member/state/checkpoint_parts.h"
 
 namespace muster {
@@ -38,6 +40,12 @@ void SegmentWriter::Run() {
   }
 }
 
+bool SegmentWriter::IsFinite(const CheckpointPartCopy& part) const {
+  return std::all_of(part.parts.begin(), part.parts.end(), [this](const PartView& view) {
+    return setup_->layout.chunk(view.chunk).kind == TensorKind::kBuffer || AllFinite(view.values);
+  });
+}
+
 // Its memory is back before the answer, after which the next part may be copied.
 void SegmentWriter::WriteOne(std::shared_ptr<const CheckpointPartCopy> part) {
   const auto begin = std::chrono::steady_clock::now();
@@ -46,6 +54,7 @@ void SegmentWriter::WriteOne(std::shared_ptr<const CheckpointPartCopy> part) {
   const SegmentMeta meta{setup_->job, part->lineage, part->step, setup_->cluster};
   absl::StatusOr<Segment> segment = WriteSegment(setup_->checkpoint_dir, file, meta, part->parts);
   if (segment.ok()) failpoints_.Pass("segment_written");
+  if (segment.ok()) segment->finite = IsFinite(*part);
   const double stall_seconds = part->stall_seconds;
   part.reset();
   --under_way_;

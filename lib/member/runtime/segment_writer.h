@@ -32,6 +32,7 @@ class SegmentWriter {
  private:
   void Run();
   void WriteOne(std::shared_ptr<const CheckpointPartCopy> part);
+  bool IsFinite(const CheckpointPartCopy& part) const;
 
   const SetupPtr setup_;
   const std::string writer_;

@@ -102,11 +102,11 @@ void Member::On(const Seal& seal, Outcome& out) {
     return;
   }
   sealed_ = seal.view;
-  parts_.ForgetPostponed();  // the next view begins with it
   active_.reset();
   healer_.reset();
   out.Do(ForgetSums{});
   seal_answer_due_ = true;
+  parts_.ForgetPostponed();  // the next view begins with it
   if (!train_.has_state) AnswerSeal(out);
 }
 
@@ -310,9 +310,11 @@ void Member::TryApply(Outcome& out) {
   out.Do(*std::move(apply));
 }
 
-void Member::On(const Applied&, Outcome& out) {
+void Member::On(const Applied& applied, Outcome& out) {
   train_.has_state = false;
   if (!state_) return out.Drop("a state that was given up");
+  if (!applied.not_finite.empty())
+    out.Do(TellCoordinator{LanesNotFinite{state_->lineage, applied.step, applied.not_finite}});
   Advance(out);
   if (seal_answer_due_) return AnswerSeal(out);
   GoOnHealing(out);

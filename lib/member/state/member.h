@@ -70,7 +70,7 @@ class Member {
   void On(const Ready& ready, Outcome& out);
   void On(const Summed& summed, Outcome& out);
   void On(const ChunksApplied& applied, Outcome& out);
-  void On(const Applied&, Outcome& out);
+  void On(const Applied& applied, Outcome& out);
   void On(const StepBoundaryDone& done, Outcome& out);
   void On(const Made& made, Outcome& out);
   void On(const Abandoned& abandoned, Outcome& out);

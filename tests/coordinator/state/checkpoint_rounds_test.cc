@@ -47,6 +47,19 @@ TEST(CheckpointRounds, ARoundIsCompleteWithAllPartsAndItsRecords) {
   EXPECT_EQ(manifest->segments[1].entries.size(), 1u) << "each chunk is taken once";
 }
 
+TEST(CheckpointRounds, TheNewestThatIsFiniteIsKeptBesideTheNewest) {
+  CheckpointRounds rounds({});
+  for (const int64_t step : {1, 2, 3}) {
+    Manifest manifest = ManifestAt(step);
+    manifest.segments.resize(1);
+    manifest.segments[0].finite = step < 2;
+    rounds.Commit(manifest, kOneLineage, 1);
+  }
+  ASSERT_EQ(rounds.committed().size(), 2u);
+  EXPECT_EQ(rounds.committed()[0].step, Step(1));
+  EXPECT_EQ(rounds.committed()[1].step, Step(3));
+}
+
 TEST(CheckpointRounds, OneAtATimeAndTheNewestFirst) {
   CheckpointRounds rounds({});
   for (const int64_t step : {1, 2, 3}) rounds.Offer(kA, Written(step, "a", {0}, step));

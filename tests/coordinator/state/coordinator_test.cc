@@ -410,6 +410,141 @@ LocalState StateAt(const Desk& desk) {
   return local_state;
 }
 
+// ---- steps that are not finite
+
+JobSpec SpecWith(OnNan on_nan) {
+  JobSpec spec = SpecOf(2, 2);
+  spec.training.on_nan = on_nan;
+  spec.runtime.checkpoint.keep = 1;
+  return spec;
+}
+
+void RunTwoWith(Desk& desk, OnNan on_nan) {
+  desk.Give(Submit{"job", SpecWith(on_nan)});
+  desk.Join(kA);
+  desk.Join(kB);
+  desk.Activate({kA, kB});
+  desk.Drain<Announce>();
+}
+
+void Commit(Desk& desk, int64_t step, bool finite) {
+  desk.Segment(kA, step, {0, 1}, step, "job", finite);
+  const auto commits = desk.Drain<CommitManifest>();
+  ASSERT_EQ(commits.size(), 1u);
+  desk.Give(ManifestCommitted{commits[0].manifest});
+}
+
+TEST(NotFinite, StopsTheJobAfterACheckpointAndNamesLaneAndSamples) {
+  Desk desk;
+  RunTwoWith(desk, OnNan::kStop);
+  for (int64_t step = 0; step < 3; ++step) desk.Record(kA, step);
+  Commit(desk, 2, true);
+  Commit(desk, 3, false);
+  desk.Drain<Announce>();
+  desk.Say(kB, LanesNotFinite{LineageNumber(1), Step(3), {LaneId(2)}});
+  const std::vector<std::string> told = desk.Told();
+  ASSERT_EQ(told.size(), 1u);
+  const std::vector<uint64_t> samples =
+      SampleIds(desk.Job().spec.training, 100,
+                LaneSamples(desk.Job().spec.training, 100, Step(3), LaneId(2)));
+  const std::string lane = absl::StrCat("lane 2 (sample ", samples.at(0), ")");
+  EXPECT_EQ(told[0], absl::StrCat("step 3: ", lane, " is not finite, as worker-1 finds"));
+  desk.Say(kB, LanesNotFinite{LineageNumber(1), Step(3), {LaneId(2)}});
+  desk.Say(kB, LanesNotFinite{LineageNumber(9), Step(3), {LaneId(1)}});
+  desk.Say(kB, LanesNotFinite{LineageNumber(1), Step(3), {LaneId(4)}});
+  EXPECT_THAT(desk.Told(), IsEmpty()) << "known, of another lineage, no lane of the job";
+  desk.Record(kA, 3, {}, "job", /*skipped=*/true);
+  EXPECT_EQ(desk.Job().ending.stop_at, Step(4));
+  EXPECT_EQ(desk.Job().skipped, 1);
+  Commit(desk, 4, false);
+  EXPECT_EQ(desk.Drain<ComputeDigest>().size(), 1u);
+  desk.Give(DigestDone{"job", desk.StartOf(), "abc", ""});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kFailed);
+  EXPECT_EQ(desk.Job().ending.exit_code, kExitNotFinite);
+  EXPECT_EQ(desk.Job().reason,
+            absl::StrCat("step 3 is not finite: ", lane,
+                         "; nothing of it was applied; the newest finite checkpoint is that of "
+                         "step 2"));
+}
+
+TEST(NotFinite, WaitsAMomentForTheNamesOfTheLanes) {
+  for (const bool told : {true, false}) {
+    Desk desk;
+    RunTwoWith(desk, OnNan::kStop);
+    desk.Record(kA, 0, {}, "job", /*skipped=*/true);
+    Commit(desk, 1, true);
+    desk.Give(DigestDone{"job", desk.StartOf(), "abc", ""});
+    EXPECT_EQ(desk.Job().phase, JobPhase::kRunning);
+    if (told) {
+      desk.Say(kB, LanesNotFinite{LineageNumber(1), Step(0), {LaneId(1)}});
+    } else {
+      for (int i = 0; i < 60; ++i) {
+        desk.Wait(milliseconds(100));
+        for (const MemberId& id : {kA, kB}) desk.Say(id, Alive{});
+        desk.Give(Tick{});
+      }
+    }
+    EXPECT_EQ(desk.Job().phase, JobPhase::kFailed);
+    EXPECT_EQ(desk.Job().ending.exit_code, kExitNotFinite);
+    EXPECT_THAT(desk.Job().reason, HasSubstr(told ? "step 0 is not finite: lane 1 (sample"
+                                                  : "is not finite; nothing"));
+  }
+}
+
+TEST(NotFinite, IsOneStepOfAJobThatSkips) {
+  Desk desk;
+  RunTwoWith(desk, OnNan::kSkip);
+  const int64_t end = desk.Status().steps;
+  for (int64_t step = 0; step < end; ++step) desk.Record(kA, step, {}, "job", step == 3);
+  EXPECT_FALSE(desk.Job().ending.stop_at.has_value());
+  Commit(desk, end, true);
+  desk.Give(DigestDone{"job", desk.StartOf(), "abc", ""});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kDone);
+  EXPECT_EQ(desk.Job().ending.exit_code, kExitDone);
+  EXPECT_EQ(desk.Job().reason, absl::StrCat("all ", end,
+                                            " steps are done; 1 of them left the state as it was, "
+                                            "because they were not finite"));
+}
+
+TEST(Jobs, OneThatIsDoneGoesOnWithMoreSteps) {
+  Desk desk;
+  RunTwo(desk);
+  for (int64_t step = 0; step < 20; ++step) desk.Record(kA, step);
+  Commit(desk, 20, true);
+  desk.Give(DigestDone{"job", desk.StartOf(), "abc", ""});
+  ASSERT_EQ(desk.Job().phase, JobPhase::kDone);
+  JobSpec other = SpecOf(1, 2);
+  desk.Give(Submit{"job", other});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kDone) << "as it was";
+  other.training.seed = 9;
+  other.training.steps = 30;
+  desk.Give(Submit{"job", other});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kDone) << "another training";
+  other.training.seed = SpecOf(1, 2).training.seed;
+  desk.Give(Submit{"job", other});
+  EXPECT_FALSE(Ended(desk.Job().phase));
+  EXPECT_TRUE(desk.Job().resumes);
+  EXPECT_EQ(desk.Job().ending.digest, "") << "that of the end to come";
+  EXPECT_EQ(desk.Job().spec.training.steps, 30);
+  EXPECT_EQ(desk.Status().steps, 30);
+  EXPECT_EQ(desk.Status().step, Step(20));
+}
+
+// The last update may have been too large: no step after it finds that.
+TEST(NotFinite, AFinalStateIsNoEndOfAJobThatStops) {
+  for (const OnNan on_nan : {OnNan::kStop, OnNan::kSkip}) {
+    Desk desk;
+    RunTwoWith(desk, on_nan);
+    const int64_t end = desk.Status().steps;
+    for (int64_t step = 0; step < end; ++step) desk.Record(kA, step);
+    Commit(desk, end, false);
+    desk.Give(DigestDone{"job", desk.StartOf(), "abc", ""});
+    const bool stops = on_nan == OnNan::kStop;
+    EXPECT_EQ(desk.Job().phase, stops ? JobPhase::kFailed : JobPhase::kDone);
+    EXPECT_EQ(desk.Job().ending.exit_code, stops ? kExitNotFinite : kExitDone);
+  }
+}
+
 // The disk is full for a moment, just then.
 TEST(Checkpoint, TheLastOneIsCommittedAgainUntilItIsThere) {
   Desk desk;
@@ -1067,6 +1202,26 @@ TEST(Forming, WhoGotTheStateForAViewThatWasNotIsInTheNext) {
     desk.Say(id, Sealed{ViewNumber(3), id == healed ? held : LocalState()});
   }
   EXPECT_EQ(desk.Job().lineages.size(), 1u) << "it went back to a checkpoint";
+}
+
+TEST(Members, AJobMayBeMorePatientThanItsClusterButNotLess) {
+  for (const double lease : {0.5, 3.0}) {
+    Desk desk;
+    JobSpec spec = SpecOf(1, 2);
+    spec.runtime.lease = lease;
+    RunTwo(desk, spec);
+    const auto silent_for = [&](milliseconds time) {
+      for (milliseconds passed(0); passed < time; passed += milliseconds(100)) {
+        desk.Wait(milliseconds(100));
+        desk.Say(kA, Alive{});
+        desk.Give(Tick{});
+      }
+      return desk.Job().number;
+    };
+    EXPECT_EQ(silent_for(milliseconds(1500)), ViewNumber(1)) << "the cluster's";
+    EXPECT_EQ(silent_for(milliseconds(1500)), ViewNumber(lease < 1 ? 2 : 1)) << lease;
+    EXPECT_EQ(silent_for(milliseconds(100)), ViewNumber(2)) << "3.1 s";
+  }
 }
 
 TEST(Members, AGapInOurOwnTicksIsNotTheirSilence) {

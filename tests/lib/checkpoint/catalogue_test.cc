@@ -121,6 +121,18 @@ TEST_F(CatalogueTest, PruneKeepsTheNewestOfTheAncestry) {
   EXPECT_EQ(Listed().size(), 2u);
 }
 
+// A job that diverges must not push out what there is to go back to.
+TEST_F(CatalogueTest, PruneKeepsTheNewestThatIsFiniteToo) {
+  for (const int64_t step : {10, 20, 30, 40}) {
+    Manifest manifest = SaveAt(1, step);
+    if (step > 20) manifest.segments.back().finite = false;
+    ASSERT_TRUE(catalogue_.Commit(manifest).ok());
+  }
+  const Allowed all = [](LineageNumber, Step) { return true; };
+  ASSERT_TRUE(catalogue_.Prune(kJob, all, 1, dir_).ok());
+  EXPECT_THAT(Listed(), ElementsAre("1:20", "1:40"));
+}
+
 TEST_F(CatalogueTest, FilesGoOnlyAfterTheirManifestIsGoneForGood) {
   const Manifest first = CommitAt(1, 1);
   const auto files = FilesUnder(dir_);

@@ -15,6 +15,7 @@ using std::chrono::seconds;
 class DeafSession final : public Session {
  public:
   void Send(Frame) override {}
+  void Admit() override {}
   void Close(absl::Status) override {}
   size_t QueuedBytes() const override { return 0; }
   std::string Peer() const override { return "the test"; }

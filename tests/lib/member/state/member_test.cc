@@ -629,8 +629,41 @@ TEST(GlobalNorm, IsWaitedForByTheOtherServers) {
             Fate::kDropped);
 }
 
-TEST(GlobalNorm, WithoutClippingAServerAppliesAtOnce) {
+// A step that is not finite is to leave the state as it was, so nothing is applied before that is
+// known of all chunks. It rides with the norms.
+TEST(GlobalNorm, TellsServersThatAStepIsNotFinite) {
   Rig rig(ServerJob(ConfigOf(kServer0), false));
+  rig.Enter(ServerView(1), kAllMake);
+  rig.Meet(kMe, 0, Set({0, 0}), Set({0, 0}));
+  rig.Meet(kServer1, 0, Set({0, 0}), Set({0, 0}));
+  rig.Peer(kMe, BothLanes(rig, 0));
+  EXPECT_THAT(Of<ApplyChunks>(rig.member.Handle(Summed{Step(0), ChunkId(0), {2, 1.0, 0, 0}})),
+              IsEmpty());
+  const Outcome decided =
+      rig.Peer(kServer1, Norms{LineageNumber(1),
+                               ViewNumber(1),
+                               Step(0),
+                               {{ChunkId(1), {2, 1.0, 0, 0, /*finite=*/false}}}});
+  ASSERT_EQ(SentTo<GlobalNorm>(kServer1, decided).size(), 1u);
+  EXPECT_FALSE(SentTo<GlobalNorm>(kServer1, decided)[0].finite);
+  ASSERT_EQ(Of<ApplyChunks>(decided).size(), 1u);
+  EXPECT_TRUE(Of<ApplyChunks>(decided)[0].skip);
+  const Outcome applied =
+      rig.member.Handle(ChunksApplied{Step(0), {{ChunkId(0), {2, 1.0, 0, 0, /*finite=*/false}}}});
+  ASSERT_EQ(SentTo<Results>(kMe, applied).size(), 1u);
+  EXPECT_FALSE(SentTo<Results>(kMe, applied)[0].chunks[0].meta.finite) << "workers learn it so";
+  EXPECT_EQ(rig.member.step(), Step(1));
+  EXPECT_TRUE(rig.member.halted()) << "on_nan: stop";
+  ASSERT_EQ(Told<Records>(applied).size(), 1u);
+  EXPECT_TRUE(Told<Records>(applied)[0].records[0].skipped);
+  ASSERT_EQ(Of<StepBoundary>(applied).size(), 1u) << "the last checkpoint";
+  EXPECT_THAT(Of<StepBoundary>(applied)[0].part, ElementsAre(ChunkId(0)));
+}
+
+TEST(GlobalNorm, WithoutClippingAServerAppliesAtOnceWhateverItsValues) {
+  MemberConfig config = ServerJob(ConfigOf(kServer0), false);
+  config.training.on_nan = OnNan::kContinue;
+  Rig rig(config);
   rig.Enter(ServerView(1), kAllMake);
   rig.Meet(kMe, 0, Set({0, 0}), Set({0, 0}));
   rig.Peer(kMe, BothLanes(rig, 0));
@@ -642,6 +675,7 @@ TEST(GlobalNorm, WithoutClippingAServerAppliesAtOnce) {
 // memory is no longer state(s), so no part of the checkpoint at s may be copied.
 TEST(Checkpoint, APartIsNotCopiedOnceTheNextStateHasBegun) {
   MemberConfig config = ServerJob(ConfigOf(kServer0), false);
+  config.training.on_nan = OnNan::kContinue;
   config.checkpoint_every = 1;
   Rig rig(config);
   const auto view = [](int64_t number) {
