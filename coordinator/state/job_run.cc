@@ -67,6 +67,14 @@ StoredJob JobRun::PutToRest() && {
           goes_on ? std::move(ledger_).ReleaseRecent() : RecentSteps(), checkpoints_.committed()};
 }
 
+// After a restart those that it had may still come back. Nobody has come for a lease: perhaps they
+// are all gone, and whoever says so by submitting the job again is not kept waiting.
+bool JobRun::HasMembers() const {
+  const bool may_come =
+      reattachment_ && reattachment_->Silence(last_tick_) < leadership_.settings.lease;
+  return may_come || !membership_.live().empty();
+}
+
 int32_t JobRun::slots() const { return journal_.workers + journal_.spec.runtime.servers; }
 
 JobProcesses JobRun::Processes() const {
@@ -332,7 +340,8 @@ void JobRun::From(const MemberId& member, const Join& join) {
     if (left_out != join.environment.numeric.end())
       Say("state", absl::StrCat("the data is without ", Cut(left_out->second)));
   }
-  if (is_new && reattachment_) reattachment_->Came(member, last_tick_);
+  if (is_new && reattachment_) reattachment_->Came(member, join.node, last_tick_);
+  if (is_new) membership_.NoteState(member, ViewGivesState(member));
   if (is_new) Say("process", absl::StrCat(member.name, " joined"), {{"member", member.name}});
   Reattach(join);
 }
@@ -376,9 +385,49 @@ void JobRun::EvictEnded() {
   for (const MemberId& id : membership_.Ended()) Evict(id, "its process ended");
 }
 
+// It takes part in the active view, which is of the current lineage.
+bool JobRun::ViewGivesState(const MemberId& member) const {
+  const JobJournal& j = journal_;
+  if (!j.view || j.resumes || j.lineages.empty()) return false;
+  return j.view->lineage == j.lineages.back().number && j.view->HasPart(j.view->IndexOf(member));
+}
+
+// Those of the lost without whom the job would go back to a checkpoint. With servers each is the
+// only one that has its chunks with their slots; else every worker with lanes has everything.
+std::set<MemberId> JobRun::LastCopies(const std::set<MemberId>& lost) const {
+  const bool of_servers = journal_.spec.training.sync == Sync::kServer;
+  std::set<MemberId> copies;
+  for (const auto& [id, live] : membership_.live()) {
+    if (!live.holds_state || (live.member.role == Role::kServer) != of_servers) continue;
+    if (lost.count(id) > 0)
+      copies.insert(id);
+    else if (!of_servers)
+      return {};
+  }
+  if (!of_servers || !journal_.view) return copies;
+  for (const ViewMember& m : journal_.view->members)  // one that is gone leaves nothing to save
+    if (m.role == Role::kServer && !membership_.IsLive(m.id) && ViewGivesState(m.id)) return {};
+  return copies;
+}
+
 // Only a tick may judge silence: it knows whether we were stalled ourselves.
 void JobRun::EvictLost() {
-  for (const auto& [id, why] : membership_.Lost(now_)) Evict(id, why);
+  EvictEnded();
+  const std::vector<std::pair<MemberId, std::string>> lost = membership_.Lost(now_);
+  if (lost.empty()) return;
+  std::set<MemberId> ids;
+  for (const auto& [id, why] : lost) ids.insert(id);
+  const std::set<MemberId> copies = LastCopies(ids);
+  for (const auto& [id, why] : lost) {
+    const Duration silence = now_ - membership_.live().at(id).heard;
+    const bool is_silent = silence > leadership_.settings.lease;  // else a thread of it hangs
+    if (copies.count(id) == 0 || !is_silent || silence > leadership_.settings.last_copy_patience) {
+      Evict(id, why);
+    } else if (membership_.WaitFor(id)) {
+      Say("state",
+          absl::StrCat(id.name, " is ", why, ", and is waited for: nobody else has the state"));
+    }
+  }
 }
 
 // ---- for people

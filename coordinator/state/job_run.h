@@ -9,6 +9,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -45,7 +46,7 @@ class JobRun {
 
   const JobJournal& journal() const { return journal_; }
   // After a restart those that it had may still come back.
-  bool HasMembers() const { return reattachment_ || !membership_.live().empty(); }
+  bool HasMembers() const;
   bool Has(const MemberId& member) const { return membership_.IsLive(member); }
   int32_t slots() const;  // that it holds
   JobProcesses Processes() const;
@@ -104,11 +105,14 @@ class JobRun {
   void Evict(const MemberId& member, const std::string& why, int exit_code = kExitFailed);
   void EvictEnded();
   void EvictLost();
+  std::set<MemberId> LastCopies(const std::set<MemberId>& lost) const;
+  bool ViewGivesState(const MemberId& member) const;
   bool IsNameOfServer(const std::string& name) const;
   std::vector<MemberStatus> StatusOfMembers() const;
 
   // Views (job_views.cc).
   void Consider();  // does membership ask for a new view?
+  bool Reattaches();
   void EndReattachment();
   NextView& Next();
   Duration WithTimeForState(Duration patience) const;

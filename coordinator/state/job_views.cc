@@ -35,10 +35,7 @@ std::map<MemberId, int32_t> IndexesIn(const std::optional<View>& view) {
 // Compares the membership with the active or forming view, after every input. Does nothing while
 // neither has changed.
 void JobRun::Consider() {
-  if (reattachment_) {
-    if (!reattachment_->IsOver(last_tick_, leadership_.settings.lease)) return;
-    EndReattachment();
-  }
+  if (Reattaches()) return;
   if (change_) EvictSlow();
   const bool is_view = change_ || (journal_.view && journal_.view->number == journal_.number);
   const Considered now{journal_.number, change_.has_value(), membership_.revision()};
@@ -60,9 +57,27 @@ void JobRun::Consider() {
 
 JobRun::NextView& JobRun::Next() { return next_view_ ? *next_view_ : next_view_.emplace(); }
 
+// After a restart, as long as members of the last view may still come back.
+bool JobRun::Reattaches() {
+  if (!reattachment_) return false;
+  const Settings& settings = leadership_.settings;
+  if (reattachment_->IsOver(last_tick_, settings.lease,
+                            std::max(settings.lease, settings.last_copy_patience))) {
+    EndReattachment();
+    return false;
+  }
+  static constexpr char kWaits[] = "members that may still hold the state have not come back";
+  if (reattachment_->Silence(last_tick_) >= settings.lease && Next().waits_for != kWaits) {
+    Next().waits_for = kWaits;
+    Say("state", absl::StrCat("waits: ", kWaits));
+  }
+  return true;
+}
+
 // Whoever has not come back is lost, and the numbers that members have sealed are not used again.
 void JobRun::EndReattachment() {
   reattachment_.reset();
+  next_view_.reset();
   JobJournal& j = journal_;
   j.number = std::max(j.number, membership_.HighestSealed());
   const bool unfinished = j.number > (j.view ? j.view->number : ViewNumber());
@@ -119,14 +134,18 @@ std::optional<std::string> JobRun::WhyNotYet() const {
       patient ? "" : absl::StrCat("; at least ", runtime.workers_min, " are needed"));
 }
 
-// Members of the last view first, so that the most workers allowed are the ones that hold a state.
+// Those that hold a state first, then the rest of the last view: no more workers take part than are
+// allowed. One that got its state for a view that did not become active may be the only one.
 std::vector<MemberId> JobRun::MembersOfNextView() const {
   const std::map<MemberId, int32_t> in_view = IndexesIn(journal_.view);
+  const auto turn_of = [&](const MemberId& id, const LiveMember& live) {
+    return live.holds_state ? 0 : in_view.count(id) > 0 ? 1 : 2;
+  };
   std::vector<MemberId> members;
   int32_t workers = 0;
-  for (const bool old : {true, false})
+  for (const int turn : {0, 1, 2})
     for (const auto& [id, live] : membership_.live()) {
-      if ((in_view.count(id) > 0) != old) continue;
+      if (turn_of(id, live) != turn) continue;
       if (live.member.role == Role::kWorker && workers++ >= journal_.workers) continue;
       members.push_back(id);
     }
@@ -158,6 +177,9 @@ void JobRun::From(const MemberId& member, const Sealed& sealed) {
   if (!lanes.empty() && lanes.back().value() >= journal_.spec.training.lanes)
     return Evict(member, absl::StrCat("it says that it holds lane ", lanes.back().value(),
                                       "; the job has ", journal_.spec.training.lanes));
+  const LocalState& held = sealed.local_state;
+  membership_.NoteState(member, held.has_state && !journal_.lineages.empty() &&
+                                    held.lineage == journal_.lineages.back().number);
   if (change_->Answer(member, sealed)) Plan();
 }
 
@@ -234,6 +256,7 @@ void JobRun::Rewind(Planned& planned) {
   const bool begins = !j.view;  // nothing was done yet that could be lost
   if (!begins && !j.lineages.empty() && !j.resumes) ++j.rewinds;
   ledger_.Rewind(base, planned.heal.manifest ? planned.heal.manifest->skipped : 0);
+  membership_.NobodyHoldsState();
   Acknowledge(checkpoints_.DropAll());
   j.lineages.push_back(*planned.rewind);
   if (j.ending.stop_at && *j.ending.stop_at > base) j.ending.stop_at.reset();
@@ -249,7 +272,9 @@ void JobRun::Rewind(Planned& planned) {
 }
 
 void JobRun::From(const MemberId& member, const HoldsBase& holds) {
-  if (change_ && change_->Hold(member, holds)) Activate();
+  if (!change_) return;
+  if (change_->MakesHolder(member, holds)) membership_.NoteState(member, true);
+  if (change_->Hold(member, holds)) Activate();
 }
 
 void JobRun::From(const MemberId& member, const BaseFailed& failed) {
@@ -286,6 +311,8 @@ void JobRun::Activate() {
     j.lanes.GoOn(*j.view, planned.view, planned.reassigned);
   }
   j.view = planned.view;
+  for (const ViewMember& m : j.view->members)
+    membership_.NoteState(m.id, ViewGivesState(m.id));  // a spare drops its state now
   ++j.views;
   if (after_loss) ++j.recoveries;
   const JobPhase was = j.phase;

@@ -1,6 +1,7 @@
 #include "coordinator/state/membership.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -70,6 +71,7 @@ bool Membership::Heard(const MemberId& member, Time now) {
   if (it == live_.end()) return false;
   it->second.heard = now;
   it->second.up = true;
+  it->second.waited_for = false;
   return true;
 }
 
@@ -85,6 +87,20 @@ std::string Membership::PhaseOf(const LiveMember& live) const {
   const ThreadAge* age = LongestStill(live);
   if (age == nullptr || age->seconds < Seconds(patience_.thread) / 10) return live.phase;
   return live.phase.empty() ? Standstill(*age) : absl::StrCat(live.phase, "; ", Standstill(*age));
+}
+
+void Membership::NoteState(const MemberId& member, bool holds) {
+  const auto it = live_.find(member);
+  if (it != live_.end()) it->second.holds_state = holds;
+}
+
+void Membership::NobodyHoldsState() {
+  for (auto& [id, live] : live_) live.holds_state = false;
+}
+
+bool Membership::WaitFor(const MemberId& member) {
+  const auto it = live_.find(member);
+  return it != live_.end() && !std::exchange(it->second.waited_for, true);
 }
 
 void Membership::Down(const MemberId& member, Time now) {

@@ -23,6 +23,8 @@ struct LiveMember {
   std::string phase;
   std::vector<ThreadAge> threads;  // that have work, as it said last
   bool exited = false;             // the agent said so; the session may not have broken yet
+  bool holds_state = false;        // of the current lineage, as far as is known
+  bool waited_for = false;         // though its lease is over; until it says something
 };
 
 class Membership {
@@ -58,6 +60,10 @@ class Membership {
   // It said something. False: it is not live.
   bool Heard(const MemberId& member, Time now);
   void Note(const MemberId& member, const Alive& alive);
+  void NoteState(const MemberId& member, bool holds);
+  void NobodyHoldsState();
+  // It is kept though its lease is over. True: that is new.
+  bool WaitFor(const MemberId& member);
   void Down(const MemberId& member, Time now);  // its session broke
   // The agent reports that a process has ended. `incarnation` is zero when it does not know which
   // process of that name it was. True: that may concern a live member.
@@ -68,7 +74,7 @@ class Membership {
   std::vector<MemberId> Ended() const;
   // What it does or waits for, for people; with a thread that has stood still for some time.
   std::string PhaseOf(const LiveMember& live) const;
-  // Who is to be evicted now, and why: also for silence, and for a thread that hangs.
+  // Whose process has ended, whose lease is over, and who has a thread that hangs.
   std::vector<std::pair<MemberId, std::string>> Lost(Time now) const;
   // Evicts it for good. Returns whether its session was up; nothing if it was not live.
   std::optional<bool> Evict(const MemberId& member);

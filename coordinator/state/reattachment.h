@@ -1,9 +1,11 @@
 // After a restart of the coordinator: who of a job's last view may still come back
 // (docs/protocol.md section 6). Lives from the restart until all are back, or have ended, or nobody
-// has come for a lease.
+// has come for a lease; for longer where the only copy of the state may still come.
 #pragma once
 
+#include <map>
 #include <set>
+#include <string>
 
 #include "coordinator/state/job_state.h"
 #include "lib/base/time.h"
@@ -15,15 +17,31 @@ class Reattachment {
   Reattachment(const JobJournal& job, Time now);
 
   // These give all others a lease from the last tick on.
-  void Came(const MemberId& member, Time last_tick);
+  void Came(const MemberId& member, const std::string& node, Time last_tick);
   void Ended(Incarnation member, Time last_tick);
   void StoodStill(Time now) { since_ = now; }  // we did, so the silence may be ours
 
-  bool IsOver(Time last_tick, Duration lease) const;
+  // How long nobody has come or ended.
+  Duration Silence(Time last_tick) const { return last_tick - since_; }
+  // `patience`: for those without whom there is no copy of the state.
+  bool IsOver(Time last_tick, Duration lease, Duration patience) const;
 
  private:
+  struct Awaited {
+    std::string name;
+    std::string node;
+    bool holds_state = false;  // with servers: its part of it, which nobody else has whole
+  };
+  void Lose(Incarnation member);
+  bool CopyMayCome() const;
+
   const bool has_view_;  // in this start; without one, we cannot tell who is still to come
-  std::set<Incarnation> awaited_;
+  const bool forming_;   // a later view was; one who got the state for it may come, too
+  const bool of_servers_;
+  bool has_state_ = false;  // there was one
+  std::map<Incarnation, Awaited> awaited_;
+  std::set<Incarnation> back_;  // those of them that hold it
+  bool part_is_lost_ = false;   // with servers: one is gone, and so is its part
   Time since_;
 };
 

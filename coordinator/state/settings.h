@@ -15,6 +15,9 @@ namespace muster::coordinator {
 struct Settings {
   Duration lease = kDefaultLease;
   Duration thread_patience = kDefaultThreadPatience;
+  // For those that are silent, or do not come back after a restart, and hold the only copy of the
+  // state: to give them up costs the steps since the last checkpoint.
+  Duration last_copy_patience = std::chrono::seconds(15);
   Duration start_patience = std::chrono::seconds(10);  // for more than the least number of workers
   // For a member to get ready, and for the last checkpoint to come; besides, a second for each 10
   // MB of state.

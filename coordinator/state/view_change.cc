@@ -37,6 +37,14 @@ bool ViewChange::Hold(const MemberId& member, const HoldsBase& holds) {
   return holding_.size() == members_.size();
 }
 
+bool ViewChange::MakesHolder(const MemberId& member, const HoldsBase& holds) const {
+  if (holds.view != number_ || !plan_) return false;
+  const HealPlan& heal = plan_->heal;
+  for (size_t i = 0; i < heal.members.size(); ++i)
+    if (heal.members[i].id == member) return heal.how[i] != HealBy::kNothing;
+  return false;
+}
+
 std::vector<MemberId> ViewChange::NotReady() const {
   std::vector<MemberId> late;
   for (const MemberId& id : members_)

@@ -38,6 +38,8 @@ class ViewChange {
 
   // True: now all hold the base.
   bool Hold(const MemberId& member, const HoldsBase& holds);
+  // Does it say that a member has a state now? A spare says that it is ready, and has none.
+  bool MakesHolder(const MemberId& member, const HoldsBase& holds) const;
   // Who holds the base, each with the number of lanes that it has run.
   const std::map<MemberId, int64_t>& holding() const { return holding_; }
 

@@ -1,6 +1,17 @@
 #include "lib/domain/view.h"
 
+#include <algorithm>
+
 namespace muster {
+
+bool View::HasPart(int32_t index) const {
+  if (index < 0) return false;
+  const auto names_it = [&](const std::vector<int32_t>& holders) {
+    return std::find(holders.begin(), holders.end(), index) != holders.end();
+  };
+  if (members[static_cast<size_t>(index)].role == Role::kServer) return names_it(owner_of);
+  return names_it(lanes.holder_of) || names_it(first_lanes.holder_of);
+}
 
 std::map<MemberId, int32_t> View::Indexes() const {
   std::map<MemberId, int32_t> indexes;

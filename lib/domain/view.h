@@ -60,6 +60,8 @@ struct View {
       if (members[i].id == id) return static_cast<int32_t>(i);
     return -1;
   }
+  // False for a spare, and for whoever takes no part: it has neither a lane nor a chunk.
+  bool HasPart(int32_t index) const;
   std::map<MemberId, int32_t> Indexes() const;           // for who asks about many members
   std::vector<MemberId> LaneHoldersAt(Step step) const;  // by lane
 };

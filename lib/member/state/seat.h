@@ -25,8 +25,7 @@ struct Seat {
     return step == view.first_step && view.first_done[static_cast<size_t>(c.value())];
   }
   std::vector<LaneId> LanesAt(Step step) const { return LanesOf(view.LanesAt(step).holder_of, me); }
-  // False for a spare: it has neither a lane nor a chunk.
-  bool HasPart(int32_t index) const;
+  bool HasPart(int32_t index) const { return view.HasPart(index); }
 };
 
 // Parts share what never changes.

@@ -1089,6 +1089,121 @@ TEST(Members, ASilentOneIsGivenUpAfterItsLease) {
               testing::Contains("view 2 forms: worker-1: silent for longer than its lease"));
 }
 
+// To give up the only copy of the state costs the steps since the last checkpoint, so silence alone
+// does not do it for a while. With servers each is the only one that has its chunks whole.
+TEST(Members, TheOnlyCopyOfTheStateIsNotGivenUpForAShortSilence) {
+  struct Case {
+    std::string what;
+    Sync sync;
+    int32_t lanes;
+    std::set<std::string> speak;
+    std::string ended;
+    int seconds;
+    std::vector<std::string> left;
+  };
+  constexpr Sync kWorkers = Sync::kAllreduce, kServers = Sync::kServer;
+  const std::vector<Case> cases = {
+      {"another has it too", kWorkers, 4, {"worker-0"}, "", 2, {"worker-0"}},
+      {"all are silent", kWorkers, 4, {}, "", 14, {"worker-0", "worker-1"}},
+      {"all are silent for long", kWorkers, 4, {}, "", 16, {}},
+      {"the other has ended", kWorkers, 4, {}, "worker-1", 14, {"worker-0"}},
+      {"both have ended or are silent for long", kWorkers, 4, {}, "worker-1", 16, {}},
+      {"the spare speaks", kWorkers, 1, {"worker-1"}, "", 14, {"worker-0", "worker-1"}},
+      {"the spare is silent", kWorkers, 1, {"worker-0"}, "", 2, {"worker-0"}},
+      {"a server",
+       kServers,
+       4,
+       {"worker-0", "server-1"},
+       "",
+       14,
+       {"server-0", "server-1", "worker-0"}},
+      {"a server, for long",
+       kServers,
+       4,
+       {"worker-0", "server-1"},
+       "",
+       16,
+       {"server-1", "worker-0"}},
+      {"a server, where another has ended", kServers, 4, {"worker-0"}, "server-1", 2, {"worker-0"}},
+      {"a worker beside servers",
+       kServers,
+       4,
+       {"server-0", "server-1"},
+       "",
+       2,
+       {"server-0", "server-1"}},
+  };
+  for (const Case& c : cases) {
+    Desk desk;
+    const bool of_servers = c.sync == kServers;
+    JobSpec spec = SpecOf(1, of_servers ? 1 : 2);
+    spec.training.sync = c.sync;
+    spec.training.lanes = c.lanes;
+    spec.runtime.servers = of_servers ? 2 : 0;
+    desk.Give(Submit{"job", spec});
+    std::vector<MemberId> members = {kA};
+    if (!of_servers) members.push_back(kB);
+    for (int i = 0; i < spec.runtime.servers; ++i)
+      members.push_back(Id(absl::StrCat("server-", i)));
+    for (const MemberId& id : members)
+      desk.Join(id, id.name[0] == 's' ? Role::kServer : Role::kWorker);
+    desk.Activate(members);
+    ASSERT_EQ(desk.Job().phase, JobPhase::kRunning) << c.what;
+    for (const MemberId& id : members) {
+      if (id.name != c.ended) continue;
+      ProcessExited exited = ExitOf(desk, id.name, "killed by SIGKILL");
+      exited.lanes.incarnation = id.incarnation;
+      desk.Give(AgentSays{exited});
+    }
+    for (int tick = 0; tick < c.seconds * 10; ++tick) {
+      desk.Wait(milliseconds(100));
+      for (const MemberId& id : members)
+        if (c.speak.count(id.name) > 0) desk.Say(id, Alive{});
+      desk.Give(Tick{});
+    }
+    std::vector<std::string> left;
+    for (const MemberStatus& member : desk.Status().members) left.push_back(member.member.id.name);
+    EXPECT_EQ(left, c.left) << c.what;
+  }
+}
+
+// It was healed for a view that did not become active, because its donor was lost. More workers are
+// there than may take part.
+TEST(Forming, WhoGotTheStateForAViewThatWasNotIsInTheNext) {
+  const MemberId healed = Id("worker-9"), next_b = Id("worker-1", 2), other = Id("worker-3");
+  Desk desk;
+  RunTwo(desk);
+  const auto ends = [&](const MemberId& id) {
+    ProcessExited exited = ExitOf(desk, id.name, "killed by SIGKILL");
+    exited.lanes.incarnation = id.incarnation;
+    desk.Give(AgentSays{exited});
+  };
+  desk.Join(healed);
+  ends(kB);
+  ASSERT_EQ(desk.Job().number, ViewNumber(2));
+  LocalState held;
+  held.has_state = true;
+  held.lineage = LineageNumber(1);
+  held.step = Step(3);
+  held.results = held.sums = ChunkSet(2);
+  desk.Say(kA, Sealed{ViewNumber(2), held});
+  desk.Say(healed, Sealed{ViewNumber(2), {}});
+  desk.Say(healed, HoldsBase{ViewNumber(2), 0});
+  desk.Join(next_b);
+  desk.Join(other);
+  desk.Sent<Seal>();
+  ends(kA);
+  std::vector<std::string> sealed;
+  for (const auto& [name, seal] : desk.Sent<Seal>()) sealed.push_back(name);
+  EXPECT_THAT(sealed, Contains("worker-9"));
+  EXPECT_EQ(sealed.size(), 2u);
+  for (const MemberId& id : {healed, next_b, other}) {
+    held.step = Step(3);
+    desk.Say(id, Sealed{ViewNumber(3), id == healed ? held : LocalState()});
+  }
+  EXPECT_EQ(desk.Job().lineages.size(), 1u) << "it went back to a checkpoint";
+}
+
 TEST(Members, AJobMayBeMorePatientThanItsClusterButNotLess) {
   for (const double lease : {0.5, 3.0}) {
     Desk desk;

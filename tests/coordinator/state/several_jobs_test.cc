@@ -113,7 +113,7 @@ TEST(SeveralJobs, ALossInOneLeavesTheOtherAlone) {
   RunAlone(desk, "two");
   desk.Drain<Announce>();
   desk.Give(MemberDown{WorkerOf("one")});
-  for (int i = 0; i < 16; ++i) {
+  for (int i = 0; i < 160; ++i) {  // the only copy of a state is waited for longer than a lease
     desk.Wait(milliseconds(100));
     desk.Say(WorkerOf("two"), Alive{});
     desk.Give(Tick{});
@@ -171,7 +171,7 @@ TEST(SeveralJobs, ComeBackEachByItselfAfterARestart) {
   const auto views = desk.Sent<Activate>();
   ASSERT_EQ(views.size(), 1u) << "it goes on at once, whatever becomes of the other";
   EXPECT_EQ(views[0].second.view.job, "two");
-  for (int i = 0; i < 16; ++i) {
+  for (int i = 0; i < 160; ++i) {  // the only copy of a state is waited for longer than a lease
     desk.Wait(milliseconds(100));
     desk.Say(join.id, Alive{});
     desk.Give(Tick{});
