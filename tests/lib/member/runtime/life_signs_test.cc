@@ -26,6 +26,7 @@ constexpr Duration kLong = seconds(60);  // for a test to fail rather than hang
 class Heard final : public Session {
  public:
   void Send(Frame frame) override { said_->Post(DecodeToCoordinator(frame.header).value()); }
+  void Admit() override {}
   void Close(absl::Status) override {}
   size_t QueuedBytes() const override { return 0; }
   std::string Peer() const override { return "the coordinator"; }
