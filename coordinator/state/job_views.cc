@@ -58,7 +58,7 @@ void JobRun::Consider() {
   if (journal_.phase == JobPhase::kRunning) SetPhase(JobPhase::kRecovering, next.waits_for);
 }
 
-JobRun::NextView& JobRun::Next() { return next_view_ ? *next_view_ : next_view_.emplace(); }
+NextView& JobRun::Next() { return next_view_ ? *next_view_ : next_view_.emplace(); }
 
 // Whoever has not come back is lost, and the numbers that members have sealed are not used again.
 void JobRun::EndReattachment() {
