@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "cli/cluster_folder.h"
 #include "lib/base/exit_codes.h"
+#include "lib/base/lease.h"
 #include "lib/base/version.h"
 #include "lib/config/field_error.h"
 #include "lib/wire/job_codec.h"
@@ -107,7 +108,34 @@ constexpr char kLogsFooter[] =
     "  muster logs count-1\n"
     "  muster logs count-1 --member worker-0 --follow";
 
+constexpr char kLedgerFooter[] =
+    "Examples:\n"
+    "  muster ledger count-1 --step 12             who computed which lane, and of which samples\n"
+    "  muster ledger --dir runs/one --sample 4711  every use of one sample";
+
+constexpr char kHistoryFooter[] =
+    "The history is made of the ledger: steps that a rewind left out are not in it. The gradient's "
+    "norm is known\n"
+    "where the job clips (clip_norm).\n"
+    "\n"
+    "Examples:\n"
+    "  muster history count-1 --csv > loss.csv\n"
+    "  muster history --dir runs/one --json | jq .loss";
+
 constexpr char kWhoseLog[] = "the processes' logs";
+
+void AddLease(CLI::App& command, double& lease) {
+  const auto seconds = [](std::chrono::milliseconds time) {
+    return static_cast<double>(time.count()) / 1e3;
+  };
+  command
+      .add_option("--lease", lease,
+                  absl::StrCat("seconds that a process may be silent before it counts as lost "
+                               "(default: ",
+                               seconds(kDefaultLease), ")"))
+      ->check(CLI::Range(seconds(kShortestLease), seconds(kLongestLease)))
+      ->type_name("SECONDS");
+}
 
 void AddTrain(CLI::App& app, TrainArguments& train, LogFlags& log) {
   CLI::App* command = app.add_subcommand("train", "train a job on this machine, from start to end");
@@ -133,6 +161,9 @@ void AddTrain(CLI::App& app, TrainArguments& train, LogFlags& log) {
       ->type_name("DIR");
   command->add_option("--faults", train.faults, "kill and pause processes as this file says")
       ->type_name("PLAN.yaml");
+  AddLease(*command, train.lease);
+  command->add_flag("--details", train.details,
+                    "progress shows learning rate and gradient norm, too");
   command->add_flag("--json", train.json,
                     "one JSON object per event, for programs; the last one is the result");
   AddLogFlags(*command, kWhoseLog, log);
@@ -159,6 +190,7 @@ void AddUp(CLI::App& app, UpArguments& up, LogFlags& log) {
                    "how many workers and servers may run at once (default: the number of cores)")
       ->check(CLI::Range(1, kMaxProcesses))
       ->type_name("N");
+  AddLease(*command, up.lease);
   command->add_option("--faults", up.faults, "kill and pause processes as this file says")
       ->type_name("PLAN.yaml");
   AddLogFlags(*command, kWhoseLog, log);
@@ -196,6 +228,18 @@ CLI::App* AddRemote(CLI::App& app, const char* name, const char* about, RemoteAr
   return command;
 }
 
+// Of the commands that a folder can answer in place of its cluster.
+CLI::App* AddRunFolder(CLI::App* command, RemoteArguments& remote) {
+  command
+      ->add_option("--dir", remote.dir,
+                   "in place of --to: the folder of a run or a cluster on this machine, also when "
+                   "nothing runs there; JOB may be left out where it holds one job")
+      ->default_str("")
+      ->type_name("DIR")
+      ->excludes("--to");
+  return command;
+}
+
 void AddFolder(CLI::App& command, RemoteArguments& remote) {
   command
       .add_option("--dir", remote.dir,
@@ -208,13 +252,13 @@ void AddJobCommands(CLI::App& app, RemoteArguments& remote) {
   const auto with_job = [&](const char* name, const char* about) {
     CLI::App* command = AddRemote(app, name, about, remote);
     command->add_option("job", remote.job, "id of the job (muster list shows them)")
-        ->required()
         ->type_name("JOB");
     return command;
   };
-  with_job("status", "show how a job stands, and its members");
+  AddRunFolder(with_job("status", "show how a job stands, and its members"), remote);
   with_job("watch", "follow a job's events until it is over");
-  with_job("stop", "stop a job after a checkpoint; it can go on later")->footer(kStopFooter);
+  AddRunFolder(with_job("stop", "stop a job after a checkpoint; it can go on later"), remote)
+      ->footer(kStopFooter);
   with_job("resume", "let a job go on that was stopped or has failed");
   with_job("cancel", "end a job for good, also one that was stopped or failed");
   CLI::App* remove = with_job("delete", "delete a job that has ended, with its checkpoints");
@@ -227,9 +271,26 @@ void AddJobCommands(CLI::App& app, RemoteArguments& remote) {
   logs->add_flag("--follow", remote.follow, "go on until the job is over");
   logs->footer(kLogsFooter);
   AddFolder(*logs, remote);
-  with_job("digest", "show the SHA-256 of a job's parameters and optimizer state");
-  with_job("audit",
-           "prove that each sample was used once per epoch, or name the first that was not");
+  AddRunFolder(with_job("digest", "show the SHA-256 of a job's parameters and optimizer state"),
+               remote);
+  AddRunFolder(
+      with_job("audit",
+               "prove that each sample was used once per epoch, or name the first that was not"),
+      remote);
+  CLI::App* ledger = AddRunFolder(
+      with_job("ledger", "show which samples each step used, and who computed them"), remote);
+  ledger->add_option("--step", remote.step, "of this step only")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("N");
+  ledger->add_option("--sample", remote.sample, "only of the steps that used this sample")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("ID");
+  ledger->footer(kLedgerFooter);
+  CLI::App* history = AddRunFolder(
+      with_job("history", "show loss, learning rate, gradient norm and speed of each step"),
+      remote);
+  history->add_flag("--csv", remote.csv, "comma-separated values, with a head")->excludes("--json");
+  history->footer(kHistoryFooter);
 }
 
 void AddRemotes(CLI::App& app, RemoteArguments& remote) {
@@ -244,9 +305,10 @@ void AddRemotes(CLI::App& app, RemoteArguments& remote) {
       ->add_option("--id", remote.job,
                    "id of the job (default: made of its name); the same id twice is one job")
       ->type_name("ID");
-  AddRemote(app, "list", "show the jobs of a cluster", remote)
-      ->add_option("--state", remote.state, "only jobs in this state, such as running or queued")
+  CLI::App* list = AddRemote(app, "list", "show the jobs of a cluster", remote);
+  list->add_option("--state", remote.state, "only jobs in this state, such as running or queued")
       ->type_name("STATE");
+  AddRunFolder(list, remote);
   AddJobCommands(app, remote);
 }
 
@@ -262,6 +324,8 @@ RemoteArguments::Command RemoteCommand(const std::string& name) {
   if (name == "logs") return Command::kLogs;
   if (name == "digest") return Command::kDigest;
   if (name == "audit") return Command::kAudit;
+  if (name == "ledger") return Command::kLedger;
+  if (name == "history") return Command::kHistory;
   return Command::kList;
 }
 
@@ -271,6 +335,17 @@ std::string UrlFrom(std::string to) {
   if (is_address) to.insert(0, "http://");
   while (!to.empty() && to.back() == '/') to.pop_back();
   return to;
+}
+
+// Where it is left out the folder says it.
+std::string MissingJob(const std::string& command, const RemoteArguments& remote) {
+  using Command = RemoteArguments::Command;
+  const bool needs_none = remote.command == Command::kList || remote.command == Command::kSubmit;
+  const bool has_folder = remote.has_dir && remote.command != Command::kDelete;
+  if (needs_none || has_folder || !remote.job.empty()) return "";
+  return absl::StrCat("muster ", command,
+                      ": job is required: the id of a job (muster list shows them)\nmuster ",
+                      command, " --help explains what is allowed.\n");
 }
 
 // CLI11 says only that a command is missing.
@@ -329,12 +404,16 @@ Parsed ParseArguments(int argc, const char* const* argv) {
   } else if (name == "up") {
     parsed.arguments = up;
   } else {
+    const CLI::App& given = *app.get_subcommands().front();
     remote.command = RemoteCommand(name);
+    remote.has_dir = given.get_option_no_throw("--dir") != nullptr && given.count("--dir") > 0;
+    if (std::string missing = MissingJob(name, remote); !missing.empty())
+      return {.exit_code = kExitBadConfiguration, .text = std::move(missing)};
     // A folder says where its cluster answers, unless the command line does.
     const bool has_folder = remote.command == RemoteArguments::Command::kDelete ||
                             remote.command == RemoteArguments::Command::kLogs;
     const std::string url = has_folder ? UrlOfCluster(remote.dir) : "";
-    if (!url.empty() && app.get_subcommands().front()->count("--to") == 0) remote.to = url;
+    if (!url.empty() && given.count("--to") == 0) remote.to = url;
     remote.to = UrlFrom(remote.to);
     parsed.arguments = remote;
   }

@@ -17,6 +17,8 @@ struct TrainArguments {
   std::vector<std::string> settings;  // key=value
   std::string dir;                    // empty: a fresh one
   std::string faults;                 // a file; empty: none
+  double lease = 0;                   // seconds; 0: the default
+  bool details = false;
   bool json = false;
 };
 
@@ -24,6 +26,7 @@ struct UpArguments {
   std::string dir = "muster-cluster";
   std::string listen = "127.0.0.1:8080";     // of the REST interface
   std::vector<std::string> allow_plaintext;  // networks (CIDR) in which `listen` may lie
+  double lease = 0;                          // seconds; 0: the default
   int slots = 1;                             // members that may run at once; default: cores
   std::string faults;                        // a file; empty: none
 };
@@ -40,19 +43,28 @@ struct RemoteArguments {
     kList,
     kLogs,
     kDigest,
-    kAudit
+    kAudit,
+    kLedger,
+    kHistory
   };
   Command command = Command::kList;
   std::string to = "http://127.0.0.1:8080";
   std::vector<std::string> allow_plaintext;  // networks (CIDR) in which `to` may lie
-  std::string job;                           // an id; of kSubmit: the id to give, empty: a new one
-  std::string spec;                          // kSubmit: a file
-  std::vector<std::string> settings;         // kSubmit
-  std::string state;                         // kList: of the jobs to show; empty: all
-  std::string dir = "muster-cluster";        // kLogs, kDelete: the cluster's folder, where logs lie
-  std::string member;                        // kLogs: whose; empty: of all members
-  bool follow = false;                       // kLogs: until the job ends
-  bool yes = false;                          // kDelete: without asking
+  // An id; of kSubmit: the id to give, empty: a new one. Empty of another: the one job of `dir`.
+  std::string job;
+  std::string spec;                   // kSubmit: a file
+  std::vector<std::string> settings;  // kSubmit
+  std::string state;                  // kList: of the jobs to show; empty: all
+  // The folder of a run or cluster. kLogs, kDelete: where logs lie. Of others: who is asked in
+  // place of `to`, also when nothing runs there.
+  std::string dir = "muster-cluster";
+  bool has_dir = false;           // `dir` was named
+  std::string member;             // kLogs: whose; empty: of all members
+  bool follow = false;            // kLogs: until the job ends
+  bool yes = false;               // kDelete: without asking
+  std::optional<int64_t> step;    // kLedger: this one only
+  std::optional<int64_t> sample;  // kLedger: only steps that used it
+  bool csv = false;               // kHistory
   bool json = false;
 };
 

@@ -1,12 +1,20 @@
 #include "cli/cluster_folder.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <optional>
 #include <system_error>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/domain/job_id.h"
@@ -16,6 +24,8 @@ namespace muster::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr size_t kMostNamed = 10;
 
 std::string JobFolder(const std::string& cluster, const std::string& job) {
   return absl::StrCat(cluster, "/jobs/", job);
@@ -29,6 +39,15 @@ std::optional<int64_t> FirstStartIn(const std::string& folder) {
   return std::nullopt;
 }
 
+// A text of a JSON object in a file; empty: it is not there.
+std::string TextIn(const std::string& file, const char* name) {
+  std::ifstream in(file);
+  const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  const auto object = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const bool is_there = object.is_object() && object.contains(name) && object[name].is_string();
+  return is_there ? object[name].get<std::string>() : "";
+}
+
 absl::Status CannotRemove(const std::string& path, const std::error_code& error) {
   return absl::PermissionDeniedError(
       absl::StrCat("cannot remove ", path, ": ", error.message(), "; remove it by hand"));
@@ -40,12 +59,41 @@ std::string LogFolder(const std::string& cluster, const std::string& job) {
   return JobFolder(cluster, job) + "/logs";
 }
 
+std::string HistoryFileOf(const std::string& cluster, const std::string& job) {
+  return JobFolder(cluster, job) + "/metrics.jsonl";
+}
+
 std::string UrlOfCluster(const std::string& cluster) {
-  std::ifstream in(cluster + "/cluster.json");
-  const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  const auto object = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  const bool is_there = object.is_object() && object.contains("http") && object["http"].is_string();
-  return is_there ? "http://" + object["http"].get<std::string>() : "";
+  const std::string http = TextIn(cluster + "/cluster.json", "http");
+  return http.empty() ? "" : "http://" + http;
+}
+
+bool IsInUse(const std::string& cluster) {
+  const int fd = open((cluster + "/lock").c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  // Given up again at once: whoever starts there meanwhile is not held up by our reading.
+  const bool is_held = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  close(fd);
+  return is_held;
+}
+
+absl::StatusOr<std::string> OnlyJobIn(const std::string& cluster) {
+  if (const std::string id = TextIn(cluster + "/job.json", "id"); IsJobId(id)) return id;
+  std::vector<std::string> jobs;
+  std::error_code error;
+  for (fs::directory_iterator it(cluster + "/jobs", error);
+       !error && it != fs::directory_iterator(); it.increment(error))
+    if (const std::string id = it->path().filename().string(); IsJobId(id)) jobs.push_back(id);
+  std::sort(jobs.begin(), jobs.end());
+  if (jobs.size() == 1) return jobs[0];
+  if (jobs.empty())
+    return absl::NotFoundError(absl::StrCat("there is no job in ", Cut(Printable(cluster)),
+                                            ": --dir is the folder of muster train or muster up"));
+  const size_t more = jobs.size() > kMostNamed ? jobs.size() - kMostNamed : 0;
+  jobs.resize(jobs.size() - more);
+  return absl::InvalidArgumentError(absl::StrCat(
+      Cut(Printable(cluster)), " holds several jobs: say which of ", absl::StrJoin(jobs, ", "),
+      more > 0 ? absl::StrCat(" and ", more, " more") : ""));
 }
 
 absl::Status RemoveJobFolder(const std::string& cluster, const std::string& job,

@@ -6,14 +6,25 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace muster::cli {
 
 // What the processes of a job printed.
 std::string LogFolder(const std::string& cluster, const std::string& job);
 
+// The history of a job, one line of JSON for each step.
+std::string HistoryFileOf(const std::string& cluster, const std::string& job);
+
 // Where its coordinator answers, "http://127.0.0.1:8080"; empty: the folder does not say.
 std::string UrlOfCluster(const std::string& cluster);
+
+// A `muster` holds the folder now: something runs there, or is about to.
+bool IsInUse(const std::string& cluster);
+
+// The id of the only job there. kNotFound: no such folder, or no job in it; kInvalidArgument: it
+// holds several, which are named.
+absl::StatusOr<std::string> OnlyJobIn(const std::string& cluster);
 
 // Removes what the processes of a job left there: logs and lane counts. Nothing there is no error,
 // and what belongs to another job of that id stays.

@@ -2,6 +2,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
@@ -11,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "agent/runtime/event_loop.h"
 #include "agent/runtime/fault_plan.h"
 #include "agent/runtime/local_cluster.h"
@@ -19,8 +21,10 @@
 #include "cli/cluster.h"
 #include "cli/remote.h"
 #include "cli/train.h"
+#include "coordinator/service/folder_answers.h"
 #include "lib/base/loopback.h"
 #include "lib/base/status.h"
+#include "lib/log/log.h"
 #include "lib/transport/grpc/grpc_transport.h"
 
 namespace muster {
@@ -55,7 +59,8 @@ cli::ProcessReport ReportFrom(const agent::ProcessKey& key, const agent::Report&
                              .step = report.step->step,
                              .epoch = report.step->epoch,
                              .loss = report.step->loss,
-                             .samples = report.step->samples};
+                             .samples = report.step->samples,
+                             .gradient_norm = report.step->gradient_norm};
   return out;
 }
 
@@ -181,6 +186,26 @@ std::optional<bool> AskAtTerminal(const std::string& question) {
   return answer == "y" || answer == "Y" || answer == "yes";
 }
 
+// Of a folder in which nothing runs: what its coordinator would say.
+absl::StatusOr<cli::Exchange> AnswersOfFolder(const std::string& folder) {
+  std::error_code error;
+  const std::filesystem::path path = std::filesystem::absolute(folder, error).lexically_normal();
+  // What RocksDB finds is in the error that comes back.
+  MUSTER_RETURN_IF_ERROR(StartLog({.program = "muster", .level = LogLevel::kError}));
+  absl::StatusOr<std::unique_ptr<coordinator::FolderAnswers>> answers =
+      coordinator::FolderAnswers::Open(path / "store", path / "checkpoints");
+  if (absl::IsNotFound(answers.status()))
+    return absl::NotFoundError(
+        absl::StrCat(folder, " is not the folder of a run: ", answers.status().message(),
+                     "; --dir is the folder of muster train or muster up"));
+  MUSTER_RETURN_IF_ERROR(answers.status());
+  return [kept = std::shared_ptr(*std::move(answers))](
+             const std::string& method, const std::string& target,
+             const std::string& body) -> absl::StatusOr<http::Response> {
+    return kept->Ask(method, target, body);
+  };
+}
+
 int Main(int argc, char** argv) {
   const cli::Parsed parsed = cli::ParseArguments(argc, argv);
   if (parsed.exit_code) {
@@ -188,12 +213,16 @@ int Main(int argc, char** argv) {
     return *parsed.exit_code;
   }
   if (const auto* remote = std::get_if<cli::RemoteArguments>(&parsed.arguments))
-    return cli::Remote(*remote, TerminalOfOurs(), AskAtTerminal);
+    return cli::Remote(*remote, TerminalOfOurs(), AskAtTerminal, AnswersOfFolder);
   agent::BlockSignals();  // before the transport starts its threads
   const cli::Terminal terminal = TerminalOfOurs();
   const cli::ClusterMaker make_cluster = [&](const cli::ClusterOptions& options,
                                              cli::ClusterEvents events) {
-    return AgentCluster::Make(ArgumentsOf(parsed.log), options, std::move(events));
+    std::vector<std::string> arguments = ArgumentsOf(parsed.log);
+    if (options.lease > 0)  // the same for all
+      arguments.insert(arguments.end(),
+                       {"--lease-ms", absl::StrCat(std::llround(options.lease * 1e3))});
+    return AgentCluster::Make(std::move(arguments), options, std::move(events));
   };
   if (const auto* train = std::get_if<cli::TrainArguments>(&parsed.arguments))
     return cli::Train(*train, make_cluster, terminal);

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "cli/cluster_folder.h"
 #include "cli/format.h"
@@ -99,14 +100,38 @@ absl::StatusOr<int> List(const RemoteArguments& arguments, const RestClient& res
   return kExitDone;
 }
 
-absl::StatusOr<int> Status(const RemoteArguments& arguments, const RestClient& rest,
+// Where a command's answers come from.
+struct Place {
+  RestClient rest;
+  bool is_at_rest = false;  // a folder in which nothing runs
+};
+
+absl::StatusOr<Place> PlaceOf(const RemoteArguments& arguments, const FolderOpener& open_folder) {
+  const bool reads_files = arguments.command == Command::kLogs;
+  const bool is_asked_for_folder = arguments.has_dir && arguments.command != Command::kDelete;
+  const bool is_at_rest = is_asked_for_folder && !IsInUse(arguments.dir);
+  if (is_at_rest && !reads_files && open_folder) {
+    MUSTER_ASSIGN_OR_RETURN(Exchange exchange, open_folder(arguments.dir));
+    return Place{RestClient(std::move(exchange)), true};
+  }
+  if (!is_asked_for_folder || reads_files)
+    return Place{RestClient(arguments.to, arguments.allow_plaintext), is_at_rest};
+  return Place{RestClient(UrlOfCluster(arguments.dir), arguments.allow_plaintext), false};
+}
+
+absl::StatusOr<int> Status(const RemoteArguments& arguments, const Place& place,
                            std::ostream& out) {
-  MUSTER_ASSIGN_OR_RETURN(const JobAnswer job, rest.Job(arguments.job));
-  if (arguments.json)
+  MUSTER_ASSIGN_OR_RETURN(const JobAnswer job, place.rest.Job(arguments.job));
+  if (arguments.json) {
     out << job.json << std::endl;
-  else
-    out << JobText(job) << std::flush;
-  return 0;
+    return kExitDone;
+  }
+  out << JobText(job) << std::flush;
+  if (place.is_at_rest && !IsOver(job))
+    out << "nothing runs in " << Printable(arguments.dir)
+        << " now: this is what was recorded last; muster train or muster up with that --dir goes on"
+        << std::endl;
+  return kExitDone;
 }
 
 // What `muster watch` shows: the line that `muster train` shows, too, and events above it.
@@ -193,9 +218,17 @@ class Watcher {
   bool has_totals_ = false;  // since the first step: then they are known
 };
 
-absl::StatusOr<int> Stop(const RemoteArguments& arguments, const RestClient& rest,
-                         std::ostream& out) {
-  MUSTER_ASSIGN_OR_RETURN(const JobAnswer job, rest.Stop(arguments.job));
+absl::StatusOr<int> Stop(const RemoteArguments& arguments, const Place& place, std::ostream& out) {
+  if (place.is_at_rest) {
+    MUSTER_ASSIGN_OR_RETURN(const JobAnswer job, place.rest.Job(arguments.job));
+    return Say(
+        arguments, job,
+        absl::StrCat("nothing runs in ", arguments.dir, ": there is nothing to stop; job ", job.id,
+                     IsOver(job) ? " is " : " goes on when it is started again there, as ",
+                     job.state),
+        out);
+  }
+  MUSTER_ASSIGN_OR_RETURN(const JobAnswer job, place.rest.Stop(arguments.job));
   const bool was_over = IsOver(job) && job.state != "stopped";
   const std::string sentence =
       was_over
@@ -221,31 +254,71 @@ absl::StatusOr<int> Cancel(const RemoteArguments& arguments, const RestClient& r
 
 absl::StatusOr<int> Digest(const RemoteArguments& arguments, const RestClient& rest,
                            std::ostream& out) {
-  MUSTER_ASSIGN_OR_RETURN(const std::string digest, rest.Digest(arguments.job));
-  out << digest << std::endl;
-  return 0;
+  MUSTER_ASSIGN_OR_RETURN(const DigestAnswer digest, rest.Digest(arguments.job));
+  out << (arguments.json ? digest.json + "\n" : DigestText(digest)) << std::flush;
+  return kExitDone;
 }
 
 absl::StatusOr<int> Audit(const RemoteArguments& arguments, const RestClient& rest,
                           std::ostream& out) {
-  MUSTER_ASSIGN_OR_RETURN(const std::string audit, rest.Audit(arguments.job));
-  out << audit << std::endl;
-  const auto object = nlohmann::json::parse(audit, nullptr, /*allow_exceptions=*/false);
-  const bool proven = object.is_object() && object.contains("ok") && object["ok"] == true;
-  return proven ? kExitDone : kExitBadData;
+  MUSTER_ASSIGN_OR_RETURN(const AuditAnswer audit, rest.Audit(arguments.job));
+  out << (arguments.json ? audit.json + "\n" : AuditText(audit)) << std::flush;
+  return audit.ok ? kExitDone : kExitBadData;
 }
 
-absl::StatusOr<int> Run(const RemoteArguments& arguments, const RestClient& rest,
+absl::Status NoSuchStep(const RemoteArguments& arguments) {
+  const std::string of = arguments.step ? absl::StrCat(" of step ", *arguments.step) : "";
+  const std::string with = arguments.sample ? absl::StrCat(" with sample ", *arguments.sample) : "";
+  return absl::NotFoundError(
+      absl::StrCat("the ledger of job ", arguments.job, " has no record", of, with));
+}
+
+// Page by page, too.
+absl::StatusOr<int> History(const RemoteArguments& arguments, const RestClient& rest,
+                            std::ostream& out) {
+  if (!arguments.json) out << HistoryHead(arguments.csv);
+  for (int64_t from = 0; from >= 0;) {
+    MUSTER_ASSIGN_OR_RETURN(const HistoryPageAnswer page, rest.History(arguments.job, from));
+    for (const HistoryStepAnswer& step : page.steps)
+      out << (arguments.json ? step.json + "\n" : HistoryText(step, arguments.csv));
+    out << std::flush;
+    from = page.next;
+  }
+  return kExitDone;
+}
+
+// Page by page, so that any number of steps needs the memory of one page.
+absl::StatusOr<int> Ledger(const RemoteArguments& arguments, const RestClient& rest,
+                           std::ostream& out) {
+  bool is_empty = true;
+  for (int64_t from = arguments.step.value_or(0); from >= 0;) {
+    MUSTER_ASSIGN_OR_RETURN(
+        const LedgerPage page,
+        rest.Ledger(arguments.job, from, arguments.sample, arguments.step ? 1 : 0));
+    for (const LedgerStepAnswer& step : page.steps) {
+      if (arguments.step && step.step != *arguments.step) continue;
+      is_empty = false;
+      out << (arguments.json ? step.json + "\n" : LedgerText(step));
+    }
+    out << std::flush;
+    from = arguments.step ? -1 : page.next;
+  }
+  if (is_empty) return NoSuchStep(arguments);
+  return kExitDone;
+}
+
+absl::StatusOr<int> Run(const RemoteArguments& arguments, const Place& place,
                         const Terminal& terminal, const Asker& ask) {
   const bool names_a_job = arguments.command != Command::kList &&
                            !(arguments.command == Command::kSubmit && arguments.job.empty());
   if (names_a_job) MUSTER_RETURN_IF_ERROR(CheckJobId(arguments.job));
+  const RestClient& rest = place.rest;
   std::ostream& out = terminal.out;
   switch (arguments.command) {
     case Command::kSubmit: return Submit(arguments, rest, out);
-    case Command::kStatus: return Status(arguments, rest, out);
+    case Command::kStatus: return Status(arguments, place, out);
     case Command::kWatch: return Watcher(arguments, rest, terminal).Run();
-    case Command::kStop: return Stop(arguments, rest, out);
+    case Command::kStop: return Stop(arguments, place, out);
     case Command::kResume: return Resume(arguments, rest, out);
     case Command::kCancel: return Cancel(arguments, rest, out);
     case Command::kDelete: return Delete(arguments, rest, ask, out);
@@ -253,20 +326,37 @@ absl::StatusOr<int> Run(const RemoteArguments& arguments, const RestClient& rest
     case Command::kList: return List(arguments, rest, out);
     case Command::kDigest: return Digest(arguments, rest, out);
     case Command::kAudit: return Audit(arguments, rest, out);
+    case Command::kLedger: return Ledger(arguments, rest, out);
+    case Command::kHistory: return History(arguments, rest, out);
   }
   return absl::InternalError("unknown command");
 }
 
+absl::StatusOr<int> RunAtItsPlace(RemoteArguments arguments, const Terminal& terminal,
+                                  const Asker& ask, const FolderOpener& open_folder) {
+  const bool needs_no_job =
+      arguments.command == Command::kList || arguments.command == Command::kSubmit;
+  if (arguments.has_dir && arguments.job.empty() && !needs_no_job) {
+    MUSTER_ASSIGN_OR_RETURN(arguments.job, OnlyJobIn(arguments.dir));
+  }
+  MUSTER_ASSIGN_OR_RETURN(const Place place, PlaceOf(arguments, open_folder));
+  // Files of members that do not run do not grow.
+  if (place.is_at_rest) arguments.follow = false;
+  return Run(arguments, place, terminal, ask);
+}
+
 }  // namespace
 
-int Remote(const RemoteArguments& arguments, const Terminal& terminal, const Asker& ask) {
-  const RestClient rest(arguments.to, arguments.allow_plaintext);
-  const absl::StatusOr<int> code = Run(arguments, rest, terminal, ask);
+int Remote(const RemoteArguments& arguments, const Terminal& terminal, const Asker& ask,
+           const FolderOpener& open_folder) {
+  const absl::StatusOr<int> code = RunAtItsPlace(arguments, terminal, ask, open_folder);
   if (code.ok()) return *code;
   std::ostream& err = terminal.err;
   err << "muster: " << PrintableLines(code.status().message()) << std::endl;
   if (http::NobodyListens(code.status()))
-    err << "Does a cluster run there? muster up starts one, and --to says where it is."
+    err << (arguments.has_dir
+                ? "A muster holds that folder, and its coordinator does not answer now: try again."
+                : "Does a cluster run there? muster up starts one, and --to says where it is.")
         << std::endl;
   return ExitCodeOf(code.status());
 }
@@ -348,6 +438,72 @@ std::string JobText(const JobAnswer& job) {
                     "\n");
   for (const MemberAnswer& member : job.members) text += MemberText(member);
   return text;
+}
+
+std::string DigestText(const DigestAnswer& digest) {
+  return absl::StrCat("digest ", digest.digest,
+                      "\n  of the parameters and the optimizer's state after ",
+                      Plural(digest.step, "step"), "\n");
+}
+
+std::string AuditText(const AuditAnswer& audit) {
+  std::string text =
+      absl::StrCat(audit.ok ? "proven: " : "not proven: ", PrintableLines(audit.conclusion), "\n");
+  if (audit.ok)
+    absl::StrAppend(&text, "  ", Plural(audit.samples, "use", "uses"), " of samples in ",
+                    Plural(audit.lanes, "lane"), " of ", Plural(audit.steps, "step"), "\n");
+  for (const LineageAnswer& lineage : audit.lineages)
+    if (lineage.parent > 0)
+      absl::StrAppend(&text, "  lineage ", lineage.number, " left lineage ", lineage.parent,
+                      " before step ", lineage.fork, ": ", PrintableLines(lineage.cause), "\n");
+  return text;
+}
+
+std::string LedgerText(const LedgerStepAnswer& step) {
+  std::string text =
+      absl::StrCat("step ", step.step, ": epoch ", step.epoch + 1, ", lineage ", step.lineage,
+                   ", view ", step.view, ", loss ", Loss(step.loss), "\n");
+  for (const LedgerLaneAnswer& lane : step.lanes) {
+    absl::StrAppend(&text, "  lane ", lane.lane, " by ", Printable(lane.worker), ", ",
+                    Plural(lane.count, "sample"));
+    // Of a sample that was asked for only that one is named.
+    const bool names_all = static_cast<int64_t>(lane.samples.size()) == lane.count;
+    if (!lane.samples.empty())
+      absl::StrAppend(&text, names_all ? ": " : ", among them ", absl::StrJoin(lane.samples, " "));
+    text += "\n";
+  }
+  return text;
+}
+
+namespace {
+
+// For programs all digits that the number has; what is not known is empty.
+std::string CsvNumber(double number) {
+  return std::isfinite(number) ? absl::StrFormat("%.9g", number) : "";
+}
+
+std::string Short(double number) {
+  return std::isfinite(number) ? absl::StrFormat("%.4g", number) : "-";
+}
+
+}  // namespace
+
+std::string HistoryHead(bool csv) {
+  if (csv) return "step,epoch,time,loss,learning_rate,gradient_norm,samples_per_second\n";
+  return absl::StrFormat("%-8s  %-5s  %-24s  %-10s  %-10s  %-10s  %s\n", "step", "epoch", "time",
+                         "loss", "rate", "norm", "samples/s");
+}
+
+std::string HistoryText(const HistoryStepAnswer& step, bool csv) {
+  if (csv)
+    return absl::StrCat(step.step, ",", step.epoch, ",", Printable(step.time), ",",
+                        CsvNumber(step.loss), ",", CsvNumber(step.learning_rate), ",",
+                        CsvNumber(step.gradient_norm), ",", CsvNumber(step.samples_per_second),
+                        "\n");
+  return absl::StrFormat("%-8d  %-5d  %-24s  %-10s  %-10s  %-10s  %s\n", step.step, step.epoch + 1,
+                         step.time.empty() ? "-" : Printable(step.time), Short(step.loss),
+                         Short(step.learning_rate), Short(step.gradient_norm),
+                         Short(step.samples_per_second));
 }
 
 }  // namespace muster::cli

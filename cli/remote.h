@@ -1,10 +1,13 @@
 // The commands that talk to a cluster through REST: submit, status, watch, stop, resume, cancel,
-// delete, list, logs, digest, audit.
+// delete, list, logs, digest, audit, ledger, history. Some of them take the folder of a run in
+// place of a cluster, and then work where nothing runs, too.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "cli/arguments.h"
 #include "cli/delete.h"
 #include "cli/rest_client.h"
@@ -12,12 +15,24 @@
 
 namespace muster::cli {
 
+// What answers for the folder of a run in which nothing runs
+// (coordinator/service/folder_answers.h).
+using FolderOpener = std::function<absl::StatusOr<Exchange>(const std::string& folder)>;
+
 // Exit code: 0, 64 (bad configuration), 65 (bad data, or an audit that failed), 1; of watch, and of
 // submit and resume where the job is over, the job's: 67 when a person stopped or cancelled it.
-int Remote(const RemoteArguments& arguments, const Terminal& terminal, const Asker& ask = nullptr);
+int Remote(const RemoteArguments& arguments, const Terminal& terminal, const Asker& ask = nullptr,
+           const FolderOpener& open_folder = nullptr);
 
 // What list and status print.
 std::string JobTable(const std::vector<JobAnswer>& jobs, bool with_head = true);
 std::string JobText(const JobAnswer& job);
+// What digest, audit and ledger print.
+std::string DigestText(const DigestAnswer& digest);
+std::string AuditText(const AuditAnswer& audit);
+std::string LedgerText(const LedgerStepAnswer& step);
+// What history prints: the head, and a line for each step.
+std::string HistoryHead(bool csv);
+std::string HistoryText(const HistoryStepAnswer& step, bool csv);
 
 }  // namespace muster::cli

@@ -40,6 +40,15 @@ absl::StatusOr<Json> ParseObject(const std::string& text) {
   return object;
 }
 
+// What is no list of objects is taken as an empty one.
+std::vector<Json> ListIn(const Json& object, const char* name) {
+  std::vector<Json> list;
+  if (const auto it = object.find(name); it != object.end() && it->is_array())
+    for (const Json& entry : *it)
+      if (entry.is_object()) list.push_back(entry);
+  return list;
+}
+
 MemberAnswer MemberFrom(const Json& object) {
   MemberAnswer member;
   Read(object, "name", member.name);
@@ -163,19 +172,101 @@ absl::StatusOr<FingerprintPage> ParseFingerprints(const std::string& json) {
   return page;
 }
 
+absl::StatusOr<DigestAnswer> ParseDigest(const std::string& json) {
+  MUSTER_ASSIGN_OR_RETURN(const Json object, ParseObject(json));
+  DigestAnswer digest{.json = Text(object)};
+  Read(object, "lineage", digest.lineage);
+  Read(object, "step", digest.step);
+  Read(object, "digest", digest.digest);
+  return digest;
+}
+
+absl::StatusOr<AuditAnswer> ParseAudit(const std::string& json) {
+  MUSTER_ASSIGN_OR_RETURN(const Json object, ParseObject(json));
+  AuditAnswer audit{.json = Text(object)};
+  Read(object, "ok", audit.ok);
+  Read(object, "conclusion", audit.conclusion);
+  Read(object, "steps", audit.steps);
+  Read(object, "samples", audit.samples);
+  Read(object, "lanes", audit.lanes);
+  for (const Json& entry : ListIn(object, "lineages")) {
+    LineageAnswer& lineage = audit.lineages.emplace_back();
+    Read(entry, "number", lineage.number);
+    Read(entry, "parent", lineage.parent);
+    Read(entry, "fork", lineage.fork);
+    Read(entry, "cause", lineage.cause);
+  }
+  return audit;
+}
+
+absl::StatusOr<HistoryPageAnswer> ParseHistory(const std::string& json) {
+  MUSTER_ASSIGN_OR_RETURN(const Json object, ParseObject(json));
+  HistoryPageAnswer page;
+  for (const Json& entry : ListIn(object, "steps")) {
+    HistoryStepAnswer& step = page.steps.emplace_back();
+    step.loss = step.learning_rate = step.gradient_norm = step.samples_per_second =
+        std::numeric_limits<double>::quiet_NaN();
+    Read(entry, "step", step.step);
+    Read(entry, "epoch", step.epoch);
+    Read(entry, "time", step.time);
+    Read(entry, "loss", step.loss);
+    Read(entry, "learning_rate", step.learning_rate);
+    Read(entry, "gradient_norm", step.gradient_norm);
+    Read(entry, "samples_per_second", step.samples_per_second);
+    step.json = Text(entry);
+  }
+  Read(object, "next", page.next);
+  return page;
+}
+
+absl::StatusOr<LedgerPage> ParseLedger(const std::string& json) {
+  MUSTER_ASSIGN_OR_RETURN(const Json object, ParseObject(json));
+  LedgerPage page;
+  for (const Json& entry : ListIn(object, "steps")) {
+    LedgerStepAnswer& step = page.steps.emplace_back();
+    step.loss = std::numeric_limits<double>::quiet_NaN();
+    Read(entry, "step", step.step);
+    Read(entry, "epoch", step.epoch);
+    Read(entry, "lineage", step.lineage);
+    Read(entry, "view", step.view);
+    Read(entry, "loss", step.loss);
+    for (const Json& of_lane : ListIn(entry, "lanes")) {
+      LedgerLaneAnswer& lane = step.lanes.emplace_back();
+      Read(of_lane, "lane", lane.lane);
+      Read(of_lane, "worker", lane.worker);
+      Read(of_lane, "count", lane.count);
+      const auto samples = of_lane.find("samples");
+      lane.names_samples = samples != of_lane.end() && samples->is_array();
+      if (!lane.names_samples) continue;
+      for (const Json& sample : *samples)
+        if (sample.is_number_integer()) lane.samples.push_back(sample.get<int64_t>());
+    }
+    step.json = Text(entry);
+  }
+  Read(object, "next", page.next);
+  return page;
+}
+
+absl::StatusOr<std::string> RestClient::Send(const std::string& method, const std::string& path,
+                                             const std::string& body) const {
+  const http::ClientOptions options{.credentials = credentials_};
+  absl::StatusOr<http::Response> response = exchange_         ? exchange_(method, path, body)
+                                            : method == "GET" ? http::Get(url_ + path, options)
+                                            : method == "DELETE"
+                                                ? http::Delete(url_ + path, options)
+                                                : http::Post(url_ + path, body, options);
+  MUSTER_RETURN_IF_ERROR(response.status());
+  MUSTER_RETURN_IF_ERROR(http::StatusFromResponse(*response));
+  return std::move(response->body);
+}
+
 absl::StatusOr<std::string> RestClient::Get(const std::string& path) const {
-  MUSTER_ASSIGN_OR_RETURN(const http::Response response,
-                          http::Get(url_ + path, {.credentials = credentials_}));
-  MUSTER_RETURN_IF_ERROR(http::StatusFromResponse(response));
-  return response.body;
+  return Send("GET", path, "");
 }
 
 absl::StatusOr<std::string> RestClient::Post(const std::string& path,
                                              const std::string& body) const {
-  MUSTER_ASSIGN_OR_RETURN(const http::Response response,
-                          http::Post(url_ + path, body, {.credentials = credentials_}));
-  MUSTER_RETURN_IF_ERROR(http::StatusFromResponse(response));
-  return response.body;
+  return Send("POST", path, body);
 }
 
 absl::StatusOr<JobAnswer> RestClient::Submit(const std::string& id,
@@ -206,10 +297,8 @@ absl::StatusOr<JobAnswer> RestClient::Stop(const std::string& id) const {
 }
 
 absl::StatusOr<JobAnswer> RestClient::Delete(const std::string& id) const {
-  MUSTER_ASSIGN_OR_RETURN(const http::Response response,
-                          http::Delete(url_ + PathOf(id), {.credentials = credentials_}));
-  MUSTER_RETURN_IF_ERROR(http::StatusFromResponse(response));
-  return ParseJobAnswer(response.body);
+  MUSTER_ASSIGN_OR_RETURN(const std::string answer, Send("DELETE", PathOf(id), ""));
+  return ParseJobAnswer(answer);
 }
 
 absl::StatusOr<JobAnswer> RestClient::Cancel(const std::string& id) const {
@@ -224,16 +313,34 @@ absl::StatusOr<FingerprintPage> RestClient::Fingerprints(const std::string& id,
   return ParseFingerprints(answer);
 }
 
-absl::StatusOr<std::string> RestClient::Digest(const std::string& id) const {
-  return Get(PathOf(id) + "/digest");
+absl::StatusOr<DigestAnswer> RestClient::Digest(const std::string& id) const {
+  MUSTER_ASSIGN_OR_RETURN(const std::string answer, Get(PathOf(id) + "/digest"));
+  return ParseDigest(answer);
 }
 
-absl::StatusOr<std::string> RestClient::Audit(const std::string& id) const {
-  return Get(PathOf(id) + "/audit");
+absl::StatusOr<AuditAnswer> RestClient::Audit(const std::string& id) const {
+  MUSTER_ASSIGN_OR_RETURN(const std::string answer, Get(PathOf(id) + "/audit"));
+  return ParseAudit(answer);
+}
+
+absl::StatusOr<HistoryPageAnswer> RestClient::History(const std::string& id, int64_t from) const {
+  MUSTER_ASSIGN_OR_RETURN(const std::string answer,
+                          Get(absl::StrCat(PathOf(id), "/history?from=", from)));
+  return ParseHistory(answer);
+}
+
+absl::StatusOr<LedgerPage> RestClient::Ledger(const std::string& id, int64_t from,
+                                              std::optional<int64_t> sample, int64_t limit) const {
+  std::string path = absl::StrCat(PathOf(id), "/ledger?from=", from);
+  if (sample) absl::StrAppend(&path, "&sample=", *sample);
+  if (limit > 0) absl::StrAppend(&path, "&limit=", limit);
+  MUSTER_ASSIGN_OR_RETURN(const std::string answer, Get(path));
+  return ParseLedger(answer);
 }
 
 absl::Status RestClient::Follow(const std::string& id, const std::string& last_id,
                                 const std::function<bool(const EventAnswer&)>& on_event) const {
+  if (exchange_) return absl::FailedPreconditionError("nothing runs there that has events");
   return http::StreamEvents(url_ + PathOf(id) + "/events",
                             [&](const http::Event& raw) {
                               absl::StatusOr<EventAnswer> event =

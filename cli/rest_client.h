@@ -4,12 +4,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lib/base/credentials.h"
+#include "lib/http/message.h"
 
 namespace muster::cli {
 
@@ -94,13 +96,85 @@ struct EventAnswer {
   std::string json;
 };
 
+struct DigestAnswer {
+  int64_t lineage = 0;
+  int64_t step = 0;  // the state before it
+  std::string digest;
+  std::string json;
+};
+
+struct LineageAnswer {
+  int64_t number = 0;
+  int64_t parent = 0;  // 0: none
+  int64_t fork = 0;
+  std::string cause;
+};
+
+struct AuditAnswer {
+  bool ok = false;
+  std::string conclusion;
+  int64_t steps = 0;
+  int64_t samples = 0;
+  int64_t lanes = 0;
+  std::vector<LineageAnswer> lineages;
+  std::string json;
+};
+
+struct LedgerLaneAnswer {
+  int64_t lane = 0;
+  std::string worker;
+  int64_t count = 0;             // of samples
+  bool names_samples = false;    // false: they were too many for one answer
+  std::vector<int64_t> samples;  // their ids
+};
+
+struct LedgerStepAnswer {
+  int64_t step = 0;
+  int64_t epoch = 0;
+  int64_t lineage = 0;
+  int64_t view = 0;
+  double loss = 0;  // not a number: it has none
+  std::vector<LedgerLaneAnswer> lanes;
+  std::string json;
+};
+
+struct LedgerPage {
+  std::vector<LedgerStepAnswer> steps;
+  int64_t next = -1;  // from where those follow; -1: there are none
+};
+
+struct HistoryStepAnswer {
+  int64_t step = 0;
+  int64_t epoch = 0;
+  std::string time;  // empty: not known; of the numbers below, not a number: it has none
+  double loss = 0;
+  double learning_rate = 0;
+  double gradient_norm = 0;
+  double samples_per_second = 0;
+  std::string json;
+};
+
+struct HistoryPageAnswer {
+  std::vector<HistoryStepAnswer> steps;
+  int64_t next = -1;  // from where those follow; -1: there are none
+};
+
 absl::StatusOr<JobList> ParseJobList(const std::string& json);
 absl::StatusOr<JobAnswer> ParseJobAnswer(const std::string& json);
 absl::StatusOr<EventAnswer> ParseEventAnswer(const std::string& name, const std::string& json);
 absl::StatusOr<FingerprintPage> ParseFingerprints(const std::string& json);
+absl::StatusOr<DigestAnswer> ParseDigest(const std::string& json);
+absl::StatusOr<AuditAnswer> ParseAudit(const std::string& json);
+absl::StatusOr<HistoryPageAnswer> ParseHistory(const std::string& json);
+absl::StatusOr<LedgerPage> ParseLedger(const std::string& json);
 
 // The error is one that a coordinator gives which is slow or being started again: ask again.
 bool IsPassing(const absl::Status& error);
+
+// How requests are answered where no coordinator listens: the response to a method, a target
+// ("/v1/jobs/a/audit") and a body.
+using Exchange = std::function<absl::StatusOr<http::Response>(
+    const std::string& method, const std::string& target, const std::string& body)>;
 
 // Errors are those of the server (their message names the field) or of lib/http/client.h.
 class RestClient {
@@ -108,6 +182,8 @@ class RestClient {
   // `allow_plaintext`: networks (CIDR) beyond loopback in which the coordinator may be.
   explicit RestClient(std::string url, std::vector<std::string> allow_plaintext = {})
       : url_(std::move(url)), credentials_{.allow_plaintext = std::move(allow_plaintext)} {}
+  // Without a coordinator; there are no events then.
+  explicit RestClient(Exchange exchange) : exchange_(std::move(exchange)) {}
 
   absl::StatusOr<JobAnswer> Submit(const std::string& id, const std::string& spec_json) const;
   // One page of the jobs in that state (empty: in any).
@@ -121,8 +197,14 @@ class RestClient {
   absl::StatusOr<JobAnswer> Cancel(const std::string& id) const;
   // Of the step `from` and later ones.
   absl::StatusOr<FingerprintPage> Fingerprints(const std::string& id, int64_t from) const;
-  absl::StatusOr<std::string> Digest(const std::string& id) const;  // JSON
-  absl::StatusOr<std::string> Audit(const std::string& id) const;   // JSON
+  absl::StatusOr<DigestAnswer> Digest(const std::string& id) const;
+  absl::StatusOr<AuditAnswer> Audit(const std::string& id) const;
+  // One page, of the step `from` and later ones.
+  absl::StatusOr<HistoryPageAnswer> History(const std::string& id, int64_t from) const;
+  // Steps from `from` on, at most `limit` (0: as many as the coordinator gives at once); with
+  // `sample` only those that used it.
+  absl::StatusOr<LedgerPage> Ledger(const std::string& id, int64_t from,
+                                    std::optional<int64_t> sample, int64_t limit) const;
 
   // Events after `last_id` (empty: all) until `on_event` returns false (OK) or the stream ends
   // (kUnavailable).
@@ -132,8 +214,11 @@ class RestClient {
  private:
   absl::StatusOr<std::string> Get(const std::string& path) const;
   absl::StatusOr<std::string> Post(const std::string& path, const std::string& body) const;
+  absl::StatusOr<std::string> Send(const std::string& method, const std::string& path,
+                                   const std::string& body) const;
 
   std::string url_;
+  Exchange exchange_;  // in place of `url_`, where it is there
   Credentials credentials_;
 };
 

@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/runtime/checkpoint_root.h"
 #include "coordinator/runtime/driver.h"
+#include "coordinator/runtime/history_files.h"
 #include "coordinator/runtime/journal.h"
 #include "coordinator/runtime/self_probe.h"
 #include "coordinator/service/grpc/jobs_service.h"
@@ -41,6 +42,9 @@
 namespace muster::coordinator {
 namespace {
 
+// Room for some hundred of the largest messages at once, of thousands of members that say little.
+constexpr size_t kAssemblingBytes = size_t{512} << 20;
+
 // Jobs wait for a coordinator: when a full disk, or an address that another process holds for now,
 // keeps it from starting, its host agent tries again without end.
 int ExitCodeOfStart(const absl::Status& failure) {
@@ -53,7 +57,9 @@ struct Arguments {
   std::string listen = "127.0.0.1:7070";
   std::string http = "127.0.0.1:7080";
   std::string checkpoint_dir;
+  std::string history_dir;
   int64_t lease_ms = kDefaultLease.count();
+  int64_t thread_patience_s = kDefaultThreadPatience.count();
   int32_t slots = 0;
   std::vector<std::string> allow_plaintext;
   int report_fd = STDOUT_FILENO;
@@ -72,9 +78,17 @@ void Define(CLI::App& app, Arguments& arguments) {
       ->capture_default_str();
   app.add_option("--checkpoint-dir", arguments.checkpoint_dir,
                  "where members write checkpoints (default: checkpoints in --dir)");
+  app.add_option("--history-dir", arguments.history_dir,
+                 "a directory with one for each job, in which metrics.jsonl is kept (default: "
+                 "nowhere)");
   app.add_option("--lease-ms", arguments.lease_ms,
                  "a member that is silent for so many milliseconds counts as lost")
       ->check(CLI::Range(kShortestLease.count(), kLongestLease.count()))
+      ->capture_default_str();
+  app.add_option("--thread-patience", arguments.thread_patience_s,
+                 "a member of which a thread stands still in its work for so many seconds counts "
+                 "as lost")
+      ->check(CLI::Range(kShortestThreadPatience.count(), kLongestThreadPatience.count()))
       ->capture_default_str();
   app.add_option("--slots", arguments.slots,
                  "how many members may run besides those of host agents, for members that are "
@@ -119,15 +133,14 @@ absl::Status CannotListen(const char* flag, const absl::Status& why, bool jobs_w
 }
 
 absl::StatusOr<std::unique_ptr<Journal>> OpenJournal(const std::string& dir) {
-  const std::string store = dir + "/journal";
-  auto kv = OpenRocks(store, JournalFamilies());
+  auto kv = OpenRocks(JournalOf(dir), JournalFamilies());
   if (absl::IsAlreadyExists(kv.status()))
     return absl::AlreadyExistsError(
         absl::StrCat("--dir: ", dir,
                      " is in use by another coordinator; stop that one, or name "
                      "another directory"));
   MUSTER_RETURN_IF_ERROR(Prefix(absl::StrCat("--dir ", dir), kv.status()));
-  auto journal = Journal::Open(*std::move(kv), MarksOf(store) + "/term");
+  auto journal = Journal::Open(*std::move(kv), TermFileOf(dir));
   if (!journal.ok()) return Prefix(absl::StrCat("--dir ", dir), journal.status());
   return journal;
 }
@@ -148,6 +161,7 @@ class Program {
 
   // The listeners wait for their open requests, which wait for the driver.
   ~Program() {
+    history_.reset();
     if (driver_ != nullptr) driver_->Stop();
   }
 
@@ -179,10 +193,14 @@ class Program {
                           // Main waits for it.
                           .on_broken = [](const absl::Status&) { kill(getpid(), SIGTERM); }};
     options.settings.lease = std::chrono::milliseconds(arguments_.lease_ms);
+    options.settings.thread_patience = std::chrono::seconds(arguments_.thread_patience_s);
     options.settings.slots = arguments_.slots;
     driver_ = std::make_unique<Driver>(*journal_, *std::move(recovered), clock_, metrics_,
                                        std::move(options));
     api_ = MakeJobApi(*driver_, *journal_, checkpoints);
+    if (!arguments_.history_dir.empty())
+      history_ = std::make_unique<HistoryFiles>(*journal_, arguments_.history_dir,
+                                                [this] { return driver_->Known(); });
     return Listen();
   }
 
@@ -193,6 +211,7 @@ class Program {
     const Credentials credentials{.allow_plaintext = arguments_.allow_plaintext};
     transport_ = MakeGrpcTransport({.credentials = credentials,
                                     .connections = budget.sessions,
+                                    .assembling_bytes = kAssemblingBytes,
                                     .warn = [](const std::string& line) { LogError("%s", line); }});
     jobs_service_ = MakeJobsService(*api_);
     auto listener =
@@ -229,6 +248,7 @@ class Program {
   std::unique_ptr<GrpcTransport> transport_;
   std::unique_ptr<JobApi> api_;
   std::unique_ptr<Driver> driver_;
+  std::unique_ptr<HistoryFiles> history_;
   std::shared_ptr<grpc::Service> jobs_service_;
   std::unique_ptr<Listener> listener_;
   std::unique_ptr<http::Server> http_;

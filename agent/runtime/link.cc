@@ -58,6 +58,7 @@ void CoordinatorLink::Connect() {
                                   link.OnBroken(number, why);
                                 });
                               }});
+  session_->Admit();  // we know whom we called
   session_->Send(FrameOf(AgentHello{.node = node_, .slots = slots_}));
 }
 

@@ -10,6 +10,7 @@ ExitMeaning MeaningOf(const Exit& exit) {
   if (exit.signal != 0) return ExitMeaning::kFailure;
   switch (exit.code) {
     case kExitDone: return ExitMeaning::kDone;
+    case kExitNotFinite:
     case kExitStopped:
     case kExitLater: return ExitMeaning::kLeft;
     case kExitReplaced: return ExitMeaning::kHopeless;
@@ -29,6 +30,7 @@ std::string CodeMeaning(int code) {
     case kExitDone: return " (done)";
     case kExitBadConfiguration: return " (bad configuration)";
     case kExitBadData: return " (bad data)";
+    case kExitNotFinite: return " (its job stopped at a step that was not finite)";
     case kExitStopped: return " (stopped or cancelled by a person)";
     case kExitReplaced: return " (another process has taken its place)";
     case kExitLater: return " (left as asked)";

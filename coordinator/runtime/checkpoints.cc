@@ -15,11 +15,12 @@ std::string CheckpointDir(const std::string& root, const std::string& job) {
   return absl::StrCat(root, "/", job);
 }
 
-absl::StatusOr<Manifest> CommitCheckpoint(Kv& kv, Manifest manifest, int64_t unix_seconds) {
+absl::StatusOr<Manifest> CommitCheckpoint(Kv& kv, Manifest manifest, bool replaces,
+                                          int64_t unix_seconds) {
   manifest.unix_seconds = unix_seconds;
   manifest.total_bytes = 0;
   for (const Segment& segment : manifest.segments) manifest.total_bytes += segment.bytes;
-  MUSTER_RETURN_IF_ERROR(Catalogue(kv).Commit(manifest));
+  MUSTER_RETURN_IF_ERROR(Catalogue(kv).Commit(manifest, replaces));
   return manifest;
 }
 

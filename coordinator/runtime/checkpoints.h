@@ -16,7 +16,8 @@ namespace muster::coordinator {
 std::string CheckpointDir(const std::string& root, const std::string& job);
 
 // Completes the manifest (time, total) and commits it, synced. Errors as Catalogue::Commit.
-absl::StatusOr<Manifest> CommitCheckpoint(Kv& kv, Manifest manifest, int64_t unix_seconds);
+absl::StatusOr<Manifest> CommitCheckpoint(Kv& kv, Manifest manifest, bool replaces,
+                                          int64_t unix_seconds);
 
 // Removes checkpoints beyond the newest `keep` on the ancestry, then files of aborted rounds of
 // this cluster before `newest`. A failure is logged only: the next commit tries again.

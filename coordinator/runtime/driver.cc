@@ -23,9 +23,9 @@ namespace {
 
 // Inputs taken before their decisions are written together.
 constexpr int kMostInputsPerWrite = 256;
-// Frames of one session that wait for the driver; more break it.
-constexpr int64_t kMostWaitingFrames = 10'000;
-constexpr int64_t kMostWaitingBytes = int64_t{64} << 20;
+// Of one session: what its first frame may have, and how much may wait for the driver before the
+// session stands still. Many members share this thread, and what they say is small.
+constexpr InboundLimits kInbound{.first_frame = kMaxHeaderBytes, .held = size_t{1} << 20};
 constexpr size_t kMostWaitingQueries = 16;
 constexpr Duration kPublicationPeriod = std::chrono::milliseconds(250);
 
@@ -46,7 +46,8 @@ std::string TurnOf(const AtCoordinator& first) {
   return kStrangers;
 }
 
-// Of one session: whose turn its frames wait for, so that they stay in order, and how much waits.
+// Of one session: whose turn its frames wait for, so that they stay in order, and whether any
+// waits.
 class Inbound {
  public:
   std::string TurnFor(const AtCoordinator& message) {
@@ -58,21 +59,13 @@ class Inbound {
     const MutexLock lock(mutex_);
     return turn_.empty() ? kStrangers : turn_;
   }
-  // False: too much waits with it.
-  bool Add(int64_t bytes) {
-    const bool few = ++frames_ <= kMostWaitingFrames;
-    return (bytes_ += bytes) <= kMostWaitingBytes && few;
-  }
-  void Taken(int64_t bytes) {
-    --frames_;
-    bytes_ -= bytes;
-  }
+  void Add() { ++frames_; }
+  void Taken() { --frames_; }
   bool waits() const { return frames_ > 0; }
   bool opened = false;  // the driver's thread only
 
  private:
   std::atomic<int64_t> frames_{0};
-  std::atomic<int64_t> bytes_{0};
   Mutex mutex_;
   std::string turn_ ABSL_GUARDED_BY(mutex_);  // empty before the first frame
 };
@@ -208,14 +201,12 @@ SessionHandler Driver::Accept(std::shared_ptr<Session> session) {
     if (frame.payload.size() > 0)
       return refuse("payload", absl::InvalidArgumentError("a frame with a payload"));
     const auto bytes = static_cast<int64_t>(frame.header.size());
-    if (!inbound->Add(bytes))
-      return refuse("too_many", absl::ResourceExhaustedError(
-                                    "too many frames or bytes of this session are waiting"));
+    inbound->Add();
     absl::StatusOr<AtCoordinator> message = DecodeAtCoordinator(frame.header);
     if (!message.ok()) return refuse("header", message.status());
     const std::string turn = inbound->TurnFor(*message);
-    auto say = [this, id, inbound, open, bytes, message = *std::move(message)] {
-      inbound->Taken(bytes);
+    auto say = [this, id, inbound, open, receipt = frame.receipt, message = *std::move(message)] {
+      inbound->Taken();
       open();
       sessions_.Said(id, message);
     };
@@ -223,12 +214,15 @@ SessionHandler Driver::Accept(std::shared_ptr<Session> session) {
       refuse("too_many",
              absl::ResourceExhaustedError("too many frames or bytes of its job are waiting"));
   };
-  return {.on_frame = on_frame, .on_broken = [this, id, inbound](const absl::Status&) {
-            Post(inbound->turn(), [this, id, inbound] {
-              inbound->opened = true;  // it is not to be opened any more
-              sessions_.Broken(id);
-            });
-          }};
+  return {.on_frame = on_frame,
+          .on_broken =
+              [this, id, inbound](const absl::Status&) {
+                Post(inbound->turn(), [this, id, inbound] {
+                  inbound->opened = true;  // it is not to be opened any more
+                  sessions_.Broken(id);
+                });
+              },
+          .inbound = kInbound};
 }
 
 void Driver::Change(Decide decide, Done done) {
@@ -499,15 +493,15 @@ void Driver::CarryOut(const CommitManifest& action) {
   if (job == nullptr) return;
   Manifest manifest = action.manifest;
   manifest.spec = ToJson(job->spec);
-  CommitThread(job->id).Run(
-      [this, manifest = std::move(manifest)](const std::stop_token&) { Commit(manifest); });
+  CommitThread(job->id).Run([this, manifest = std::move(manifest), replaces = action.replaces](
+                                const std::stop_token&) { Commit(manifest, replaces); });
 }
 
 // On the job's commit thread.
-void Driver::Commit(const Manifest& manifest) {
+void Driver::Commit(const Manifest& manifest, bool replaces) {
   options_.pass("before_commit");
   const absl::StatusOr<Manifest> committed =
-      CommitCheckpoint(journal_.kv(), manifest, UnixMillis() / 1000);
+      CommitCheckpoint(journal_.kv(), manifest, replaces, UnixMillis() / 1000);
   if (!committed.ok()) {
     Post(TurnOf(manifest.job),
          [this, failed = ManifestFailed{manifest.job, manifest.lineage, manifest.step,

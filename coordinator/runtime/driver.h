@@ -26,6 +26,7 @@
 #include "coordinator/runtime/event_log.h"
 #include "coordinator/runtime/fair_mailbox.h"
 #include "coordinator/runtime/journal.h"
+#include "coordinator/runtime/known_job.h"
 #include "coordinator/runtime/member_sessions.h"
 #include "coordinator/state/coordinator.h"
 #include "lib/base/clock.h"
@@ -47,15 +48,6 @@ struct DriverOptions {
   // anew. Nothing is decided from then on: the program is to end and be started again.
   std::function<void(const absl::Status& why)> on_broken = [](const absl::Status&) {};
 };
-
-struct KnownJob {
-  JobStatus status;
-  JobTimes times;
-  JobTail tail;
-};
-using KnownJobPtr = std::shared_ptr<const KnownJob>;
-using KnownJobs = std::vector<KnownJobPtr>;  // in the order of their ids
-using KnownJobsPtr = std::shared_ptr<const KnownJobs>;
 
 class Driver {
  public:
@@ -124,7 +116,7 @@ class Driver {
   void CarryOut(const EndSession& action);
   void CarryOut(const ToAgents& action);
   void CarryOut(const CommitManifest& action);
-  void Commit(const Manifest& manifest);
+  void Commit(const Manifest& manifest, bool replaces);
   void CarryOut(const PruneManifests& action);
   void CarryOut(const ComputeDigest& action);
   void MakeCheckpointDir(const std::string& job);

@@ -38,25 +38,33 @@ void EventLog::Append(const std::string& job, JobEvent event) {
     event.seq = next_++;
     event.id = IdOf(event.seq);
     OfJob& events = events_[job];
+    const size_t bytes = BytesOf(event);
     events.kept.push_back(std::make_shared<const JobEvent>(std::move(event)));
+    events.bytes += bytes;
+    bytes_ += bytes;
     ++kept_;
-    if (events.kept.size() > keep_) DropOldest(events);
-    if (kept_ > keep_in_all_) MakeRoom();
+    while (events.kept.size() > of_job_.events || events.bytes > of_job_.bytes) DropOldest(events);
+    while (kept_ > in_all_.events || bytes_ > in_all_.bytes) MakeRoom();
     news_ = true;
   }
   changed_.NotifyOne();
 }
 
 void EventLog::DropOldest(OfJob& events) {
+  const size_t bytes = BytesOf(*events.kept.front());
+  events.bytes -= bytes;
+  bytes_ -= bytes;
   events.dropped = events.kept.front()->seq;
   events.kept.pop_front();
   --kept_;
 }
 
 void EventLog::MakeRoom() {
+  const bool by_count = kept_ > in_all_.events;
+  const auto size = [by_count](const OfJob& of) { return by_count ? of.kept.size() : of.bytes; };
   const auto most = std::max_element(
       events_.begin(), events_.end(),
-      [](const auto& a, const auto& b) { return a.second.kept.size() < b.second.kept.size(); });
+      [&](const auto& a, const auto& b) { return size(a.second) < size(b.second); });
   DropOldest(most->second);
 }
 
@@ -65,6 +73,7 @@ void EventLog::Forget(const std::string& job) {
   const MutexLock lock(mutex_);
   if (const auto it = events_.find(job); it != events_.end()) {
     kept_ -= it->second.kept.size();
+    bytes_ -= it->second.bytes;
     events_.erase(it);
   }
   for (const WatcherPtr& watcher : watchers_)
@@ -102,8 +111,8 @@ std::vector<EventLog::Event> EventLog::NextFor(Watcher& watcher) {
                0));
   const auto of = events_.find(watcher.job);
   if (of == events_.end()) return next;
-  const auto& [kept, dropped] = of->second;
-  if (watcher.seen < dropped) {
+  const std::deque<Event>& kept = of->second.kept;
+  if (const int64_t dropped = of->second.dropped; watcher.seen < dropped) {
     next.push_back(
         Notice("gap", absl::StrCat("events up to ", dropped, " are not kept any more"), dropped));
     watcher.seen = dropped;

@@ -18,15 +18,21 @@
 
 namespace muster::coordinator {
 
-inline constexpr size_t kKeptEvents = 10'000;  // of one job
-inline constexpr size_t kKeptInAll =
-    10 * kKeptEvents;  // of all jobs: the one with the most forgets first
+// How much is kept. Events are weighed as well as counted: some tell what a member said.
+struct EventBudget {
+  size_t events = SIZE_MAX;
+  size_t bytes = SIZE_MAX;
+};
+inline constexpr EventBudget kKeptOfJob{.events = 10'000, .bytes = size_t{8} << 20};
+// Of all jobs: the one with the most forgets first.
+inline constexpr EventBudget kKeptInAll{.events = 100'000, .bytes = size_t{64} << 20};
 
 // Thread-safe, but for Deliver.
 class EventLog {
  public:
-  explicit EventLog(TermNumber term, size_t keep = kKeptEvents, size_t keep_in_all = kKeptInAll)
-      : term_(term), keep_(keep), keep_in_all_(keep_in_all) {}
+  explicit EventLog(TermNumber term, EventBudget of_job = kKeptOfJob,
+                    EventBudget in_all = kKeptInAll)
+      : term_(term), of_job_(of_job), in_all_(in_all) {}
 
   // Gives it the next number and keeps it. A "done" is a job's last event: whoever watches is let
   // go when it has had that.
@@ -63,6 +69,7 @@ class EventLog {
   };
   struct OfJob {
     std::deque<Event> kept;
+    size_t bytes = 0;     // of `kept`
     int64_t dropped = 0;  // the number of the last event that is kept no more
   };
   using WatcherPtr = std::shared_ptr<Watcher>;
@@ -74,8 +81,8 @@ class EventLog {
   void MakeRoom() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const TermNumber term_;
-  const size_t keep_;
-  const size_t keep_in_all_;
+  const EventBudget of_job_;
+  const EventBudget in_all_;
 
   mutable Mutex mutex_;
   CondVar changed_;
@@ -83,6 +90,7 @@ class EventLog {
   int64_t next_ ABSL_GUARDED_BY(mutex_) = 1;
   std::map<std::string, OfJob> events_ ABSL_GUARDED_BY(mutex_);  // by job
   size_t kept_ ABSL_GUARDED_BY(mutex_) = 0;                      // in all
+  size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;                     // likewise
   std::vector<WatcherPtr> watchers_ ABSL_GUARDED_BY(mutex_);
 };
 

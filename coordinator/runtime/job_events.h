@@ -1,6 +1,7 @@
 // An event of a job, and whoever watches for events: what the event log and the control API share.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -17,6 +18,13 @@ struct JobEvent {
   std::string text;
   std::map<std::string, std::string> fields;
 };
+
+// About what it takes in memory.
+inline size_t BytesOf(const JobEvent& event) {
+  size_t bytes = sizeof(JobEvent) + event.id.size() + event.event.size() + event.text.size();
+  for (const auto& [name, value] : event.fields) bytes += 128 + name.size() + value.size();
+  return bytes;
+}
 
 // Who watches a job. Called on the coordinator's thread; never blocks. It is destroyed, on any
 // thread, when no more events will come.

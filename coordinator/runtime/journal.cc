@@ -132,7 +132,7 @@ struct Writer {
   void operator()(const PersistRecords& change) {
     for (const StepRecord& record : change.records) {
       batch.Put(kLedger, LedgerKey(change.job, kRecord, record.lineage, record.step),
-                EncodeStepRecord(record));
+                EncodeRecordedStep({record, now}));
       TailOf(change.job).loss = MeanLoss(record);
       TailOf(change.job).pace.Add(now, record.step);
     }
@@ -200,28 +200,45 @@ absl::Status ErasePrefix(Kv& kv, const char* family, const std::string& prefix) 
 
 std::vector<std::string> JournalFamilies() { return {kJournal, kLedger, kCatalogueFamily}; }
 
+std::string JournalOf(const std::string& dir) { return dir + "/journal"; }
+
+std::string TermFileOf(const std::string& dir) { return MarksOf(JournalOf(dir)) + "/term"; }
+
 absl::StatusOr<std::unique_ptr<Journal>> Journal::Open(std::unique_ptr<Kv> kv,
                                                        const std::string& term_file) {
   std::unique_ptr<Journal> journal(new Journal(std::move(kv)));
-  MUSTER_RETURN_IF_ERROR(journal->Begin(term_file));
+  MUSTER_RETURN_IF_ERROR(journal->ReadTerm(term_file));
+  MUSTER_RETURN_IF_ERROR(journal->BeginTerm(term_file));
   return journal;
 }
 
-absl::Status Journal::Begin(const std::string& term_file) {
-  Batch batch;
+absl::StatusOr<std::unique_ptr<Journal>> Journal::OpenToRead(std::unique_ptr<Kv> kv,
+                                                             const std::string& term_file) {
+  std::unique_ptr<Journal> journal(new Journal(std::move(kv)));
+  MUSTER_RETURN_IF_ERROR(journal->ReadTerm(term_file));
+  return journal;
+}
+
+absl::Status Journal::ReadTerm(const std::string& term_file) {
   const auto cluster = kv_->Get(kJournal, kClusterKey);
   if (!cluster.ok() && !absl::IsNotFound(cluster.status())) return cluster.status();
-  cluster_ = cluster.ok() ? *cluster : RandomId();
-  if (!cluster.ok()) batch.Put(kJournal, kClusterKey, cluster_);
-
+  cluster_ = cluster.value_or("");
   int64_t last = 0;
   const auto term = kv_->Get(kJournal, kTermKey);
   if (!term.ok() && !absl::IsNotFound(term.status())) return term.status();
   if (term.ok() && !absl::SimpleAtoi(*term, &last)) return Damaged("the term", "is not a number");
   if (term.ok() && !cluster.ok()) return Damaged("the id of the cluster", "is missing");
-  if (!term_file.empty())
-    MUSTER_RETURN_IF_ERROR(CheckTermFile(term_file, cluster.value_or(""), last));
-  term_ = TermNumber(last + 1);
+  term_ = TermNumber(last);
+  return term_file.empty() ? absl::OkStatus() : CheckTermFile(term_file, cluster_, last);
+}
+
+absl::Status Journal::BeginTerm(const std::string& term_file) {
+  Batch batch;
+  if (cluster_.empty()) {
+    cluster_ = RandomId();
+    batch.Put(kJournal, kClusterKey, cluster_);
+  }
+  ++term_;
   batch.Put(kJournal, kTermKey, absl::StrCat(term_.value()));
   MUSTER_RETURN_IF_ERROR(kv_->Write(batch));
   // After the store: cut short in between, the file is one behind, which says nothing.
@@ -354,6 +371,26 @@ absl::StatusOr<std::vector<FingerprintEntry>> Journal::Fingerprints(
                    return CheckGoesOn(stop);
                  }));
   return entries;
+}
+
+absl::StatusOr<std::vector<RecordedStep>> Journal::RecordsIn(
+    const std::string& job, const std::vector<LineagePart>& history, Step first, Step end,
+    size_t most, const std::stop_token& stop) const {
+  std::vector<RecordedStep> records;
+  for (const LineagePart& part : history) {
+    const Step from = std::max(part.first, first);
+    if (from >= std::min(part.end, end) || records.size() == most) continue;
+    const Step enough = from + static_cast<int64_t>(most - records.size());
+    const Step to = std::min({part.end, end, enough});
+    MUSTER_RETURN_IF_ERROR(ScanLedger(*kv_, LedgerKey(job, kRecord, part.lineage, from),
+                                      LedgerKey(job, kRecord, part.lineage, to), "record",
+                                      DecodeRecordedStep,
+                                      [&](LineageNumber, Step, RecordedStep record) {
+                                        records.push_back(std::move(record));
+                                        return CheckGoesOn(stop);
+                                      }));
+  }
+  return records;
 }
 
 absl::Status Journal::ScanRecords(const std::string& job, LineageNumber lineage, Step first,

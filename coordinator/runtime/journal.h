@@ -25,6 +25,9 @@
 namespace muster::coordinator {
 
 std::vector<std::string> JournalFamilies();
+// Where the store and its term file lie in a coordinator's --dir.
+std::string JournalOf(const std::string& dir);
+std::string TermFileOf(const std::string& dir);
 
 using Persisted = std::variant<PersistJob, PersistRecords, PersistFingerprint>;
 
@@ -39,6 +42,10 @@ class Journal {
   // older copy of the store, or another one, was brought back.
   static absl::StatusOr<std::unique_ptr<Journal>> Open(std::unique_ptr<Kv> kv,
                                                        const std::string& term_file = "");
+
+  // The journal as the last term left it, only to be read; of the store only what reads is called.
+  static absl::StatusOr<std::unique_ptr<Journal>> OpenToRead(std::unique_ptr<Kv> kv,
+                                                             const std::string& term_file = "");
 
   const std::string& cluster() const { return cluster_; }
   TermNumber term() const { return term_; }
@@ -66,10 +73,17 @@ class Journal {
                                                   const std::stop_token& stop = {}) const;
   absl::StatusOr<std::vector<FingerprintEntry>> Fingerprints(
       const std::string& job, const std::stop_token& stop = {}) const;
+  // Of a history (lib/domain/ledger.h), by step, in [first, end); no more than `most`. Likewise.
+  absl::StatusOr<std::vector<RecordedStep>> RecordsIn(const std::string& job,
+                                                      const std::vector<LineagePart>& history,
+                                                      Step first, Step end, size_t most,
+                                                      const std::stop_token& stop = {}) const;
 
  private:
   explicit Journal(std::unique_ptr<Kv> kv) : kv_(std::move(kv)) {}
-  absl::Status Begin(const std::string& term_file);
+  // What the store says of its cluster and its last term; nothing: it is new.
+  absl::Status ReadTerm(const std::string& term_file);
+  absl::Status BeginTerm(const std::string& term_file);
   absl::Status LoadLedger(const JobJournal& job, RecoveredState& found);
   absl::StatusOr<RecentSteps> LoadRecent(const JobJournal& job, Step next) const;
   // Of one lineage, steps in [first, end). What cannot be read is kDataLoss.

@@ -197,6 +197,7 @@ void ReadJob(FieldReader& read, JobJournal& job) {
   read.Number("views", job.views);
   read.Number("recoveries", job.recoveries);
   read.Number("rewinds", job.rewinds);
+  if (read.Find("skipped") != nullptr) read.Number("skipped", job.skipped);
   read.Part("lanes", DecodeLanes, job.lanes);
   read.Text("digest", job.ending.digest);
   read.Number("exit_code", number);
@@ -250,6 +251,7 @@ std::string EncodeJob(const JournalEntry& entry) {
                    {"views", absl::StrCat(job.views)},
                    {"recoveries", absl::StrCat(job.recoveries)},
                    {"rewinds", absl::StrCat(job.rewinds)},
+                   {"skipped", absl::StrCat(job.skipped)},
                    {"lanes", EncodeLanes(job.lanes)},
                    {"digest", job.ending.digest},
                    {"exit_code", absl::StrCat(job.ending.exit_code)},

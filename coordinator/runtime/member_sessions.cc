@@ -96,6 +96,7 @@ void MemberSessions::Bind(SessionId id, Peer& peer, const Join& join) {
     it->second = id;
   }
   peer.who = join.id;
+  peer.session->Admit();
 }
 
 // Nobody is told that it is gone: the newer one speaks for it.
@@ -111,6 +112,7 @@ void MemberSessions::From(SessionId id, const FromAgent& message) {
   const AgentHello* hello = std::get_if<AgentHello>(&message);
   if (hello != nullptr && std::holds_alternative<std::monostate>(peer.who)) {
     peer.who = Agent{hello->node};
+    peer.session->Admit();
     const auto [it, fresh] = by_node_.try_emplace(hello->node, id);
     if (!fresh) Replace(std::exchange(it->second, id));
     return events_.input(AgentUp{hello->node, hello->slots});

@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "coordinator/runtime/job_events.h"
+#include "coordinator/runtime/job_history.h"
 #include "lib/domain/job.h"
 
 namespace muster {
@@ -111,6 +112,8 @@ struct JobAudit {
   int64_t steps = 0;
   int64_t full_epochs = 0;
   uint64_t samples = 0;
+  int64_t skipped_steps = 0;
+  uint64_t skipped_samples = 0;
   int64_t lanes = 0;
   struct Fork {
     int64_t number = 0;
@@ -119,6 +122,40 @@ struct JobAudit {
     std::string cause;
   };
   std::vector<Fork> lineages;
+};
+
+// Which steps of the ledger are asked for.
+struct LedgerQuery {
+  int64_t from = 0;                // this step and later ones
+  std::optional<uint64_t> sample;  // only those that used it, with the lane that had it
+  int64_t limit = 0;               // most steps, up to kMostLedgerSteps; 0: kLedgerStepsPerPage
+};
+inline constexpr int64_t kLedgerStepsPerPage = 100;
+inline constexpr int64_t kMostLedgerSteps = 1000;
+// Samples and lanes of all steps of one answer; a step with more comes alone and names no samples.
+inline constexpr size_t kMostLedgerEntries = 100'000;
+
+struct LedgerLane {
+  int32_t lane = 0;
+  std::string worker;  // who computed it
+  std::string incarnation;
+  uint64_t count = 0;                            // of samples
+  std::optional<std::vector<uint64_t>> samples;  // their ids
+};
+
+struct LedgerStep {
+  int64_t step = 0;
+  int64_t epoch = 0;
+  int64_t lineage = 0;
+  int64_t view = 0;
+  int64_t weight = 0;
+  std::optional<double> loss;  // mean
+  std::vector<LedgerLane> lanes;
+};
+
+struct JobLedger {
+  std::vector<LedgerStep> steps;  // of the history of the last lineage, by step
+  std::optional<int64_t> next;    // the step from which to ask for those that follow; nothing: none
 };
 
 struct JobDigest {
@@ -157,6 +194,9 @@ class JobApi {
   // Those of the step `from` and later ones.
   virtual void Fingerprints(const std::string& id, int64_t from, Reply<JobFingerprints> reply) = 0;
   virtual void Audit(const std::string& id, Reply<JobAudit> reply) = 0;
+  virtual void History(const std::string& id, const HistoryQuery& query,
+                       Reply<HistoryPage> reply) = 0;
+  virtual void Ledger(const std::string& id, LedgerQuery query, Reply<JobLedger> reply) = 0;
   // Of the checkpoint of `step`; without one, of the final state, else of the newest checkpoint.
   virtual void Digest(const std::string& id, std::optional<int64_t> step,
                       Reply<JobDigest> reply) = 0;

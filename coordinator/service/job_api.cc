@@ -1,6 +1,5 @@
 #include "coordinator/service/job_api.h"
 
-#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -12,22 +11,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
-#include "coordinator/runtime/checkpoints.h"
+#include "coordinator/runtime/history.h"
 #include "coordinator/runtime/once.h"
+#include "coordinator/service/job_questions.h"
 #include "coordinator/service/shared_answer.h"
 #include "coordinator/state/plan.h"
-#include "lib/base/digits.h"
 #include "lib/base/mutex.h"
-#include "lib/base/printable.h"
 #include "lib/base/status.h"
-#include "lib/checkpoint/catalogue.h"
-#include "lib/checkpoint/load.h"
 #include "lib/config/field_error.h"
 #include "lib/config/places.h"
 #include "lib/domain/job_id.h"
-#include "lib/domain/ledger.h"
-#include "lib/task/registry.h"
 #include "lib/wire/job_codec.h"
 
 namespace muster::coordinator {
@@ -56,158 +49,6 @@ std::string MakeId(const std::string& name) {
   if (id.empty() || IsBadStartOfJobId(id[0])) id.insert(0, "job");
   std::random_device random;
   return absl::StrCat(id, "-", absl::Hex(uint32_t{random()}, absl::kZeroPad8));
-}
-
-absl::Status NoSuchJob(const std::string& id) {
-  return absl::NotFoundError(
-      absl::StrCat("there is no job ", Cut(Printable(id)), "; `muster list` shows all jobs"));
-}
-
-absl::StatusOr<KnownJobPtr> FindJob(const KnownJobs& jobs, const std::string& id) {
-  for (const KnownJobPtr& known : jobs)
-    if (known->status.job.id == id) return known;
-  return NoSuchJob(id);
-}
-
-std::string_view RoleName(Role role) { return role == Role::kWorker ? "worker" : "server"; }
-
-JobMember DescribeMember(const MemberStatus& status) {
-  JobMember member{.name = status.member.id.name,
-                   .role = std::string(RoleName(status.member.role)),
-                   .rank = status.member.rank.value(),
-                   .local_rank = status.member.local_rank,
-                   .node = status.member.node,
-                   .address = status.member.address,
-                   .incarnation = ToHex(status.member.id.incarnation),
-                   .state = status.state,
-                   .phase = status.phase,
-                   .step = status.step.value()};
-  for (const LaneId lane : status.lanes) member.lanes.push_back(lane.value());
-  return member;
-}
-
-// Of a job that has not begun, too, where its specification says it; 0: not known yet.
-int64_t StepsOf(const JobStatus& status) {
-  const TrainingSpec& training = status.job.spec.training;
-  if (status.steps > 0 || training.steps > 0) return std::max(status.steps, training.steps);
-  const TaskInfo* task = FindTask(training.task);
-  if (task == nullptr || task->data_needed) return 0;
-  return TotalSteps(training,
-                    training.data.samples > 0 ? training.data.samples : task->default_samples);
-}
-
-void DescribeProgress(const JobStatus& status, JobInfo& info) {
-  const TrainingSpec& training = status.job.spec.training;
-  info.step = status.step.value();
-  info.steps = StepsOf(status);
-  info.epochs = training.epochs;
-  if (!status.job.environment || status.job.environment->samples == 0) return;
-  const uint64_t n = status.job.environment->samples;
-  const int64_t per_epoch = StepsPerEpoch(training, n);
-  info.epoch = info.step / per_epoch;
-  if (info.epochs == 0) info.epochs = (info.steps + per_epoch - 1) / per_epoch;
-  const uint64_t in_epoch =
-      static_cast<uint64_t>(info.step % per_epoch) * static_cast<uint64_t>(training.batch);
-  info.samples = static_cast<uint64_t>(info.epoch) * n + std::min(in_epoch, n);
-}
-
-void DescribeView(const JobJournal& job, JobInfo& info) {
-  if (!job.view) return;
-  info.view = job.view->number.value();
-  info.lineage = job.view->lineage.value();
-  for (size_t i = 0; i < job.view->members.size(); ++i) {
-    const auto& holders = job.view->lanes.holder_of;
-    info.workers += std::count(holders.begin(), holders.end(), static_cast<int32_t>(i)) > 0;
-  }
-}
-
-}  // namespace
-
-JobInfo Describe(const KnownJob& known, int64_t now_unix_ms) {
-  const JobStatus& status = known.status;
-  const JobJournal& job = status.job;
-  JobInfo info{.id = job.id,
-               .name = job.spec.runtime.name,
-               .state = std::string(PhaseName(job.phase)),
-               .reason = job.reason,
-               .waits_for = status.waits_for,
-               .deleting = job.deleting,
-               .first_start = job.first_start.value(),
-               .digest = job.ending.digest,
-               .views = job.views,
-               .recoveries = job.recoveries,
-               .rewinds = job.rewinds,
-               .lanes_recomputed = job.lanes.recomputed(),
-               .spec = job.spec};
-  DescribeProgress(status, info);
-  DescribeView(job, info);
-  info.loss = known.tail.loss;
-  if (known.tail.fingerprint) {
-    info.fingerprint = ToHex(known.tail.fingerprint->value);
-    info.fingerprint_step = known.tail.fingerprint->step.value();
-  }
-  for (const MemberStatus& member : status.members) info.members.push_back(DescribeMember(member));
-  for (const auto& [lineage, step] : status.checkpoints)
-    info.checkpoints.push_back({lineage.value(), step.value()});
-  if (!info.checkpoints.empty()) info.checkpoint_step = info.checkpoints.back().step;
-  if (Ended(job.phase)) info.exit_code = job.ending.exit_code;
-  if (!info.digest.empty()) info.digest_step = info.checkpoint_step.value_or(info.step);
-  const JobTimes& times = known.times;
-  if (times.started > 0)
-    info.seconds =
-        static_cast<double>((times.ended > 0 ? times.ended : now_unix_ms) - times.started) / 1000;
-  const std::optional<double> per_step = known.tail.pace.SecondsPerStep();
-  if (per_step && info.steps > 0 && job.phase == JobPhase::kRunning)
-    info.seconds_left =
-        *per_step * static_cast<double>(std::max<int64_t>(0, info.steps - info.step));
-  return info;
-}
-
-namespace {
-
-JobInfo DescribeNow(const KnownJob& known) {
-  return Describe(known, absl::ToUnixMillis(absl::Now()));
-}
-
-// What a query asks for, checked.
-struct PageBounds {
-  size_t limit = 0;
-  int64_t after = 0;  // in the order of submission
-  std::string state;
-};
-
-absl::StatusOr<PageBounds> BoundsOf(const JobQuery& query) {
-  PageBounds bounds{.state = query.state};
-  if (query.limit < 0 || query.limit > kMostJobsPerPage)
-    return FieldError("", "limit", absl::StrCat("must be 1 to ", kMostJobsPerPage));
-  bounds.limit = static_cast<size_t>(query.limit == 0 ? kJobsPerPage : query.limit);
-  if (!query.page_token.empty() && !ParseDigits(query.page_token, &bounds.after))
-    return FieldError("", "page_token", "must be the next_page_token of an earlier answer");
-  std::vector<std::string> states;
-  for (const JobPhase phase : kJobPhases) states.emplace_back(PhaseName(phase));
-  if (!query.state.empty() && std::find(states.begin(), states.end(), query.state) == states.end())
-    return FieldError("", "state",
-                      absl::StrCat("'", query.state, "' is not known; allowed: ",
-                                   absl::StrJoin(states, ", "), DidYouMean(query.state, states)));
-  return bounds;
-}
-
-JobPage PageOf(KnownJobs jobs, const PageBounds& bounds) {
-  std::erase_if(jobs, [&](const KnownJobPtr& known) {
-    const JobJournal& job = known->status.job;
-    return job.submission <= bounds.after ||
-           (!bounds.state.empty() && PhaseName(job.phase) != bounds.state);
-  });
-  std::sort(jobs.begin(), jobs.end(), [](const KnownJobPtr& a, const KnownJobPtr& b) {
-    return a->status.job.submission < b->status.job.submission;
-  });
-  JobPage page;
-  if (jobs.size() > bounds.limit) {
-    jobs.resize(bounds.limit);
-    page.next_page_token = absl::StrCat(jobs.back()->status.job.submission);
-  }
-  for (const KnownJobPtr& known : jobs) page.jobs.push_back(DescribeNow(*known));
-  return page;
 }
 
 // Work that was stopped says so in words for people.
@@ -244,11 +85,9 @@ class Api final : public JobApi {
   }
 
   void List(const JobQuery& query, Reply<JobPage> reply) override {
-    const absl::StatusOr<PageBounds> bounds = BoundsOf(query);
-    if (!bounds.ok()) return reply(bounds.status());
     const absl::StatusOr<KnownJobsPtr> jobs = driver_.Known();
     if (!jobs.ok()) return reply(jobs.status());
-    reply(PageOf(**jobs, *bounds));
+    reply(PageOf(**jobs, query));
   }
 
   void Cancel(const std::string& id, Reply<JobInfo> reply) override {
@@ -284,17 +123,34 @@ class Api final : public JobApi {
   }
 
   void Fingerprints(const std::string& id, int64_t from, Reply<JobFingerprints> reply) override {
-    AnswerLater<JobFingerprints>(id, std::move(reply),
-                                 [this, from](const KnownJob& known, const std::stop_token& stop) {
-                                   return ReadFingerprints(known.status.job, Step(from), stop);
-                                 });
+    AnswerLater<JobFingerprints>(
+        id, std::move(reply), [this, from](const KnownJob& known, const std::stop_token& stop) {
+          return ReadFingerprints(journal_, known.status.job, Step(from), stop);
+        });
   }
 
   void Audit(const std::string& id, Reply<JobAudit> reply) override {
     AnswerLater<JobAudit>(id, std::move(reply),
                           [this](const KnownJob& known, const std::stop_token& stop) {
-                            return RunAudit(known.status, stop);
+                            return RunAudit(journal_, known.status, stop);
                           });
+  }
+
+  void History(const std::string& id, const HistoryQuery& query,
+               Reply<HistoryPage> reply) override {
+    if (const absl::Status bad = CheckHistoryQuery(query); !bad.ok()) return reply(bad);
+    AnswerLater<HistoryPage>(
+        id, std::move(reply), [this, query](const KnownJob& known, const std::stop_token& stop) {
+          return ReadHistory(journal_, known.status.job, known.status.step, query, stop);
+        });
+  }
+
+  void Ledger(const std::string& id, LedgerQuery query, Reply<JobLedger> reply) override {
+    if (const absl::Status bad = CheckLedgerQuery(query); !bad.ok()) return reply(bad);
+    AnswerLater<JobLedger>(id, std::move(reply),
+                           [this, query](const KnownJob& known, const std::stop_token& stop) {
+                             return ReadLedger(journal_, known.status, query, stop);
+                           });
   }
 
   void Digest(const std::string& id, std::optional<int64_t> step, Reply<JobDigest> reply) override {
@@ -326,7 +182,7 @@ class Api final : public JobApi {
                      steps.empty() ? "never" : absl::StrJoin(steps, ", "), ", latest"));
   }
 
-  // `other`: the runtime fields that differ. With these a job that was cut off starts again, also
+  // `other`: the fields that differ. With these a job that was cut off starts again, also
   // one that was to stop.
   static absl::Status CheckUnderWay(const JobStatus& status,
                                     const std::vector<std::string>& other) {
@@ -345,6 +201,22 @@ class Api final : public JobApi {
                      "); stop it first, then submit it again with these"));
   }
 
+  // True: it is the same made longer.
+  static absl::StatusOr<bool> CheckTraining(const JobJournal& job, const TrainingSpec& asked) {
+    const TrainingSpec& held = job.spec.training;
+    const std::vector<std::string> differences = TrainingDifferences(held, asked);
+    if (differences.empty()) return false;
+    const Lengthening longer = LengtheningOf(held, asked);
+    if (longer.is_possible()) return true;
+    if (!longer.field.empty())
+      return FieldError("", longer.field,
+                        absl::StrCat("job ", job.id, " cannot be made longer: ", longer.why_not,
+                                     "; submit this one under another id"));
+    return absl::AlreadyExistsError(
+        absl::StrCat("job ", job.id, " exists with another training specification (",
+                     absl::StrJoin(differences, "; "), "); submit this one under another id"));
+  }
+
   static absl::StatusOr<std::optional<Input>> DecideSubmit(const KnownJobs& jobs,
                                                            const std::string& id,
                                                            const JobSpec& spec, bool& created) {
@@ -354,19 +226,18 @@ class Api final : public JobApi {
       MUSTER_RETURN_IF_ERROR(CheckResume({}, spec.runtime.resume));
       return coordinator::Submit{id, spec};
     }
-    const std::vector<std::string> differences =
-        TrainingDifferences((*known)->status.job.spec.training, spec.training);
-    if (!differences.empty())
-      return absl::AlreadyExistsError(
-          absl::StrCat("job ", id, " exists with another training specification (",
-                       absl::StrJoin(differences, "; "), "); submit this one under another id"));
     const JobStatus& status = (*known)->status;
+    MUSTER_ASSIGN_OR_RETURN(const bool is_longer, CheckTraining(status.job, spec.training));
     if (status.job.deleting)
       return absl::FailedPreconditionError(
           absl::StrCat("job ", id, " is being deleted; submit it again when it is gone"));
-    if (Ended(status.job.phase) && !CanGoOn(status.job.phase)) return std::nullopt;
+    const bool reopens = is_longer && status.job.phase == JobPhase::kDone;
+    if (Ended(status.job.phase) && !CanGoOn(status.job.phase) && !reopens) return std::nullopt;
     if (!Ended(status.job.phase)) {
-      const std::vector<std::string> other = RuntimeDifferences(status.job.spec, spec);
+      std::vector<std::string> other = RuntimeDifferences(status.job.spec, spec);
+      if (is_longer)
+        for (std::string& more : TrainingDifferences(status.job.spec.training, spec.training))
+          other.push_back(std::move(more));
       MUSTER_RETURN_IF_ERROR(CheckUnderWay(status, other));
       if (other.empty()) return std::nullopt;
     }
@@ -413,7 +284,7 @@ class Api final : public JobApi {
     if (answer == nullptr) return;
     const absl::Status taken =
         driver_.Ask([this, answer, known, step](const std::stop_token& stop) {
-          answer->Give(UnlessStopped(ComputeDigest(*known, step, stop)));
+          answer->Give(UnlessStopped(DigestOf(journal_, root_, *known, step, stop)));
         });
     if (!taken.ok()) answer->Give(taken);
   }
@@ -439,72 +310,6 @@ class Api final : public JobApi {
     answer->Join(reply);
     asked = answer;
     return answer;
-  }
-
-  absl::StatusOr<JobFingerprints> ReadFingerprints(const JobJournal& job, Step from,
-                                                   const std::stop_token& stop) const {
-    MUSTER_ASSIGN_OR_RETURN(const std::vector<FingerprintEntry> entries,
-                            journal_.Fingerprints(job.id, stop));
-    std::map<Step, JobFingerprint> by_step;  // the last lineage's word on a step counts
-    for (const FingerprintEntry& e : entries)
-      if (e.step >= from && OnAncestry(job.lineages, e.lineage, e.step))
-        by_step[e.step] = {e.step.value(), e.lineage.value(), ToHex(e.value)};
-    JobFingerprints part;
-    for (auto& [step, fingerprint] : by_step) {
-      if (part.fingerprints.size() == kMostFingerprints) {
-        part.next = step.value();
-        break;
-      }
-      part.fingerprints.push_back(std::move(fingerprint));
-    }
-    return part;
-  }
-
-  absl::StatusOr<JobAudit> RunAudit(const JobStatus& status, const std::stop_token& stop) const {
-    const JobJournal& job = status.job;
-    JobAudit audit;
-    for (const Lineage& l : job.lineages)
-      audit.lineages.push_back({l.number.value(), l.parent.value(), l.fork.value(), l.cause});
-    if (job.lineages.empty() || !job.environment) {
-      audit.conclusion = "no step has been done yet";
-      return audit;
-    }
-    MUSTER_ASSIGN_OR_RETURN(const std::vector<StepRecord> records, journal_.Records(job.id, stop));
-    const auto ancestry = Ancestry(job.lineages, records, job.lineages.back().number, status.step);
-    if (!ancestry.ok()) {
-      audit.conclusion = std::string(ancestry.status().message());
-      return audit;
-    }
-    const AuditReport report =
-        muster::Audit(job.spec.training, job.environment->samples, *ancestry);
-    audit.ok = report.ok;
-    audit.conclusion = report.conclusion;
-    audit.steps = report.steps;
-    audit.full_epochs = report.full_epochs;
-    audit.samples = report.samples;
-    audit.lanes = report.lanes;
-    return audit;
-  }
-
-  absl::StatusOr<JobDigest> ComputeDigest(const KnownJob& known, std::optional<int64_t> step,
-                                          const std::stop_token& stop) const {
-    const JobJournal& job = known.status.job;
-    MUSTER_ASSIGN_OR_RETURN(const Catalogue::Listing listing,
-                            Catalogue(journal_.kv()).List(job.id));
-    for (auto m = listing.manifests.rbegin(); m != listing.manifests.rend(); ++m) {
-      if (!OnAncestry(job.lineages, m->lineage, m->step) || (step && m->step != Step(*step)))
-        continue;
-      JobDigest digest{m->lineage.value(), m->step.value(), job.ending.digest};
-      const bool is_final =
-          !job.ending.digest.empty() && m->step.value() == Describe(known, 0).digest_step;
-      if (is_final) return digest;
-      MUSTER_ASSIGN_OR_RETURN(digest.digest,
-                              muster::Digest(CheckpointDir(root_, job.id), *m, stop));
-      return digest;
-    }
-    return absl::NotFoundError(
-        step ? absl::StrCat("job ", job.id, " has no checkpoint of step ", *step)
-             : absl::StrCat("job ", job.id, " has no checkpoint yet"));
   }
 
   Driver& driver_;

@@ -15,7 +15,4 @@ namespace muster::coordinator {
 std::unique_ptr<JobApi> MakeJobApi(Driver& driver, const Journal& journal,
                                    std::string checkpoint_root);
 
-// For tests: what a caller is told of a job.
-JobInfo Describe(const KnownJob& known, int64_t now_unix_ms);
-
 }  // namespace muster::coordinator

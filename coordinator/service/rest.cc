@@ -91,8 +91,53 @@ Json ToJson(const JobAudit& audit) {
           {"steps", audit.steps},
           {"full_epochs", audit.full_epochs},
           {"samples", audit.samples},
+          {"skipped_steps", audit.skipped_steps},
+          {"skipped_samples", audit.skipped_samples},
           {"lanes", audit.lanes},
           {"lineages", std::move(lineages)}};
+}
+
+Json ToJson(const LedgerLane& lane) {
+  return {{"lane", lane.lane},
+          {"worker", lane.worker},
+          {"incarnation", lane.incarnation},
+          {"count", lane.count},
+          {"samples", lane.samples ? Json(*lane.samples) : Json(nullptr)}};
+}
+
+Json ToJson(const LedgerStep& step) {
+  Json lanes = Json::array();
+  for (const LedgerLane& lane : step.lanes) lanes.push_back(ToJson(lane));
+  return {{"step", step.step},
+          {"epoch", step.epoch},
+          {"lineage", step.lineage},
+          {"view", step.view},
+          {"loss", NumberOrNull(step.loss)},
+          {"weight", step.weight},
+          {"lanes", std::move(lanes)}};
+}
+
+Json ToJson(const JobLedger& ledger) {
+  Json steps = Json::array();
+  for (const LedgerStep& step : ledger.steps) steps.push_back(ToJson(step));
+  return {{"steps", std::move(steps)}, {"next", ledger.next ? Json(*ledger.next) : Json(nullptr)}};
+}
+
+Json ToJson(const HistoryStep& step) {
+  return {{"step", step.step},
+          {"lineage", step.lineage},
+          {"epoch", step.epoch},
+          {"time", step.unix_ms == 0 ? Json(nullptr) : Json(HistoryTime(step.unix_ms))},
+          {"loss", NumberOrNull(step.loss)},
+          {"learning_rate", step.learning_rate},
+          {"gradient_norm", NumberOrNull(step.gradient_norm)},
+          {"samples_per_second", NumberOrNull(step.samples_per_second)}};
+}
+
+Json ToJson(const HistoryPage& page) {
+  Json steps = Json::array();
+  for (const HistoryStep& step : page.steps) steps.push_back(ToJson(step));
+  return {{"steps", std::move(steps)}, {"next", page.next ? Json(*page.next) : Json(nullptr)}};
 }
 
 Json ToJson(const JobDigest& digest) {
@@ -238,6 +283,50 @@ void Fingerprints(JobApi& api, const http::Request& request, const http::Respond
   api.Fingerprints(request.params.at("id"), from->value_or(0), Answering<JobFingerprints>(respond));
 }
 
+absl::StatusOr<HistoryQuery> HistoryQueryIn(const http::Request& request) {
+  HistoryQuery query;
+  for (const auto& [key, value] : request.query) {
+    int64_t number = 0;
+    if (!ParseDigits(value, &number) || (key == "limit" && number < 1))
+      return FieldError("", key,
+                        key == "limit" ? absl::StrCat("must be 1 to ", kMostHistorySteps)
+                                       : absl::StrCat("must be the number of a ",
+                                                      key == "from" ? "step" : "lineage"));
+    if (key == "from") query.from = number;
+    if (key == "lineage") query.lineage = number;
+    if (key == "limit") query.limit = number;
+  }
+  return query;
+}
+
+void History(JobApi& api, const http::Request& request, const http::Responder& respond) {
+  const absl::StatusOr<HistoryQuery> query = HistoryQueryIn(request);
+  if (!query.ok()) return respond.Send(query.status(), FieldOf(query.status()));
+  api.History(request.params.at("id"), *query, Answering<HistoryPage>(respond));
+}
+
+absl::StatusOr<LedgerQuery> LedgerQueryIn(const http::Request& request) {
+  LedgerQuery query;
+  for (const auto& [key, value] : request.query) {
+    int64_t number = 0;
+    if (!ParseDigits(value, &number) || (key == "limit" && number < 1))
+      return FieldError("", key,
+                        key == "limit" ? absl::StrCat("must be 1 to ", kMostLedgerSteps)
+                                       : absl::StrCat("must be the number of a ",
+                                                      key == "from" ? "step" : "sample"));
+    if (key == "from") query.from = number;
+    if (key == "limit") query.limit = number;
+    if (key == "sample") query.sample = static_cast<uint64_t>(number);
+  }
+  return query;
+}
+
+void Ledger(JobApi& api, const http::Request& request, const http::Responder& respond) {
+  const absl::StatusOr<LedgerQuery> query = LedgerQueryIn(request);
+  if (!query.ok()) return respond.Send(query.status(), FieldOf(query.status()));
+  api.Ledger(request.params.at("id"), *query, Answering<JobLedger>(respond));
+}
+
 absl::StatusOr<JobQuery> QueryIn(const http::Request& request) {
   JobQuery query;
   for (const auto& [key, value] : request.query) {
@@ -290,6 +379,8 @@ std::vector<http::Route> RestRoutes(JobApi& api, std::function<std::string()> me
           {"GET", "/v1/jobs/{id}/events", with_api(Watch), {"from"}, /*streams=*/true},
           {"GET", "/v1/jobs/{id}/fingerprints", with_api(Fingerprints), {"from"}},
           JobRoute<JobAudit>(api, "GET", "/v1/jobs/{id}/audit", &JobApi::Audit),
+          {"GET", "/v1/jobs/{id}/history", with_api(History), {"from", "lineage", "limit"}},
+          {"GET", "/v1/jobs/{id}/ledger", with_api(Ledger), {"from", "limit", "sample"}},
           {"GET", "/v1/jobs/{id}/digest", with_api(Digest), {"step"}},
           http::MetricsRoute(std::move(metrics)),
           http::HealthRoute(std::move(healthy)),

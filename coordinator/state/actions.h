@@ -16,7 +16,8 @@ namespace muster::coordinator {
 // ---- inputs
 
 // The same id and training specification twice is one job; another runtime specification is
-// accepted while nobody has joined. The driver has validated the spec and answers the caller.
+// accepted while nobody has joined, or more steps are (LengtheningOf), which a job that is done
+// goes on with, too. The driver has validated the spec and answers the caller.
 struct Submit {
   std::string id;
   JobSpec spec;
@@ -109,7 +110,8 @@ struct ToAgents {
 };
 // Off the driver's thread; answered by ManifestCommitted or ManifestFailed.
 struct CommitManifest {
-  Manifest manifest;  // time and total are filled in by the driver
+  Manifest manifest;      // time and total are filled in by the driver
+  bool replaces = false;  // one of its lineage and step, which cannot be read
 };
 // Off the driver's thread, in order with commits of the job: all but the newest `keep` go, and what
 // aborted rounds left.

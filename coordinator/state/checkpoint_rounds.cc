@@ -8,6 +8,9 @@
 namespace muster::coordinator {
 namespace {
 
+// More than a member can have under way: it writes one and holds one copy more.
+constexpr size_t kMostGivenUp = 1000;
+
 // Each chunk is taken from one segment.
 std::vector<Segment> WithoutRepetition(
     const std::vector<std::pair<MemberId, SegmentWritten>>& written) {
@@ -27,8 +30,9 @@ std::vector<Segment> WithoutRepetition(
 
 bool CheckpointRounds::Offer(const MemberId& writer, const SegmentWritten& written) {
   if (!committed_.empty() && committed_.back().lineage == written.lineage &&
-      committed_.back().step >= written.step)
+      committed_.back().step >= written.step && !IsPassedOver(written.lineage, written.step))
     return false;
+  if (given_up_.count(written.step) > 0) return false;
   Round& round = rounds_[written.step];
   for (const auto& [who, known] : round.segments)
     if (known.segment.file == written.segment.file) return true;
@@ -57,10 +61,17 @@ bool CheckpointRounds::committing() const {
                      [](const auto& entry) { return entry.second.committing; });
 }
 
-std::vector<SegmentToAcknowledge> CheckpointRounds::Commit(const Manifest& manifest, size_t keep) {
+std::vector<SegmentToAcknowledge> CheckpointRounds::Commit(const Manifest& manifest,
+                                                           const std::vector<Lineage>& lineages,
+                                                           size_t keep) {
+  std::erase_if(committed_, [&](const Manifest& m) {
+    const bool is_replaced = m.lineage == manifest.lineage && m.step == manifest.step;
+    return is_replaced || !OnAncestry(lineages, m.lineage, m.step);
+  });
   committed_.push_back(manifest);
-  if (committed_.size() > keep)
-    committed_.erase(committed_.begin(), committed_.end() - static_cast<std::ptrdiff_t>(keep));
+  damaged_.erase({manifest.lineage, manifest.step});
+  const std::vector<bool> kept = Kept(committed_, keep);
+  std::erase_if(committed_, [&, i = size_t{0}](const Manifest&) mutable { return !kept[i++]; });
   std::vector<SegmentToAcknowledge> to_acknowledge;
   while (!rounds_.empty() && rounds_.begin()->first <= manifest.step) {
     const std::vector<SegmentToAcknowledge> of_round = Drop(rounds_.begin()->first);
@@ -90,7 +101,14 @@ std::vector<SegmentToAcknowledge> CheckpointRounds::Drop(Step step) {
   return to_acknowledge;
 }
 
+std::vector<SegmentToAcknowledge> CheckpointRounds::GiveUp(Step step) {
+  given_up_.insert(step);
+  if (given_up_.size() > kMostGivenUp) given_up_.erase(given_up_.begin());
+  return Drop(step);
+}
+
 std::vector<SegmentToAcknowledge> CheckpointRounds::DropAll() {
+  given_up_.clear();
   std::vector<SegmentToAcknowledge> to_acknowledge;
   while (!rounds_.empty()) {
     const std::vector<SegmentToAcknowledge> of_round = Drop(rounds_.begin()->first);
@@ -101,7 +119,7 @@ std::vector<SegmentToAcknowledge> CheckpointRounds::DropAll() {
 
 bool CheckpointRounds::IsNewest(LineageNumber lineage, Step step) const {
   return !committed_.empty() && committed_.back().lineage == lineage &&
-         committed_.back().step == step;
+         committed_.back().step == step && !IsPassedOver(lineage, step);
 }
 
 void CheckpointRounds::PassOver(const Manifest& damaged) {
@@ -111,7 +129,7 @@ void CheckpointRounds::PassOver(const Manifest& damaged) {
 std::optional<Manifest> CheckpointRounds::Usable(const std::vector<Lineage>& lineages,
                                                  std::optional<Step> only) const {
   for (auto it = committed_.rbegin(); it != committed_.rend(); ++it) {
-    if (damaged_.count({it->lineage, it->step}) > 0) continue;
+    if (IsPassedOver(it->lineage, it->step)) continue;
     if (!OnAncestry(lineages, it->lineage, it->step)) continue;
     if (only && it->step != *only) continue;
     return *it;

@@ -26,24 +26,36 @@ class CheckpointRounds {
  public:
   explicit CheckpointRounds(std::vector<Manifest> committed) : committed_(std::move(committed)) {}
 
-  // Takes a segment of the current lineage. False: a newer checkpoint is there, so it is of no use.
+  // Takes a segment of the current lineage. False: it is of no use, because a checkpoint as new is
+  // there, or its round was given up.
   bool Offer(const MemberId& writer, const SegmentWritten& written);
   // The newest round whose `parts` are all there and whose records are, too; from now on it is
   // being committed. Returns its step and segments; nothing if no round is complete, or if a commit
   // is under way: manifests are committed in the order of their steps.
   std::optional<Manifest> Begin(Step recorded, size_t parts);
   bool committing() const;
-  // Keeps the newest `keep`. What was collected for this one and older ones is to be acknowledged.
-  std::vector<SegmentToAcknowledge> Commit(const Manifest& manifest, size_t keep);
+  // Keeps the newest `keep` on the ancestry and the newest that is finite, as the catalogue does:
+  // others can never be gone back to. What was collected for this one and older ones is to be
+  // acknowledged.
+  std::vector<SegmentToAcknowledge> Commit(const Manifest& manifest,
+                                           const std::vector<Lineage>& lineages, size_t keep);
   bool HasRound(Step step) const { return rounds_.count(step) > 0; }
   void Postpone(Step step);  // it could not be committed: waits for TryAgain
   void TryAgain();
   std::vector<SegmentToAcknowledge> Drop(Step step);
+  // A member has no part of it: what others write of it is of no use either, until Renew.
+  std::vector<SegmentToAcknowledge> GiveUp(Step step);
+  // A view begins, in which a round that was given up may be written again.
+  void Renew() { given_up_.clear(); }
   std::vector<SegmentToAcknowledge> DropAll();
 
   const std::vector<Manifest>& committed() const { return committed_; }  // oldest first
-  bool IsNewest(LineageNumber lineage, Step step) const;
+  bool IsNewest(LineageNumber lineage, Step step) const;  // and can be read, as far as is known
+  // It cannot be read. Another of its lineage and step may take its place.
   void PassOver(const Manifest& damaged);
+  bool IsPassedOver(LineageNumber lineage, Step step) const {
+    return damaged_.count({lineage, step}) > 0;
+  }
   bool passed_over() const { return !damaged_.empty(); }
   // The newest on the ancestry that is not known to be damaged; with `only`: that of this step.
   std::optional<Manifest> Usable(const std::vector<Lineage>& lineages,
@@ -58,7 +70,8 @@ class CheckpointRounds {
   };
 
   std::map<Step, Round> rounds_;     // of the current lineage
-  std::vector<Manifest> committed_;  // the newest `keep`, and those that a start found
+  std::set<Step> given_up_;          // in the view now: the newest ones
+  std::vector<Manifest> committed_;  // those that are kept, and those that a start found
   std::set<std::pair<LineageNumber, Step>> damaged_;
 };
 

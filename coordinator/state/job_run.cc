@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/plural.h"
 #include "lib/base/printable.h"
 
 namespace muster::coordinator {
@@ -26,16 +27,25 @@ class Differences {
   std::string text_, more_;
 };
 
+// Members speak as often as the cluster's lease wants: a job may only be more patient.
+Leadership WithLeaseOf(const RuntimeSpec& runtime, Leadership leadership) {
+  Duration& lease = leadership.settings.lease;
+  const std::chrono::duration<double> own(runtime.lease);
+  lease = std::max(lease, std::chrono::duration_cast<Duration>(own));
+  return leadership;
+}
+
 }  // namespace
 
 JobRun::JobRun(Leadership leadership, StoredJob job, Time now)
-    : leadership_(std::move(leadership)),
+    : leadership_(WithLeaseOf(job.journal.spec.runtime, std::move(leadership))),
       started_(now),
       last_tick_(now),
       journal_(std::move(job.journal)),
-      membership_(leadership_.settings.lease, journal_.lanes.Gone()),
+      membership_({leadership_.settings.lease, leadership_.settings.thread_patience},
+                  journal_.lanes.Gone()),
       ledger_(journal_.id, journal_.spec.training.order == SumOrder::kCanonical, job.recorded,
-              std::move(job.recent)),
+              journal_.skipped, std::move(job.recent)),
       checkpoints_(std::move(job.manifests)),
       last_({leadership_.settings.first_retry, leadership_.settings.longest_retry,
              leadership_.settings.retries}),
@@ -75,6 +85,7 @@ void JobRun::DoAll(std::vector<Action> actions) {
 // With how far the ledger is, so that a restart reads only what came after.
 void JobRun::Persist() {
   journal_.recorded = ledger_.recorded();
+  journal_.skipped = ledger_.skipped();
   Do(PersistJob{journal_});
 }
 
@@ -123,20 +134,25 @@ void JobRun::LeaveUnusedLineages() {
   std::vector<Lineage> ran = j.lineages;
   while (!ran.empty() && ran.back().number > j.view->lineage) ran.pop_back();
   Step newest(0);
-  for (const Manifest& m : checkpoints_.committed())
-    if (OnAncestry(ran, m.lineage, m.step)) newest = std::max(newest, m.step);
-  ledger_.Rewind(newest);
+  int64_t skipped = 0;
+  for (const Manifest& m : checkpoints_.committed()) {
+    if (!OnAncestry(ran, m.lineage, m.step) || m.step <= newest) continue;
+    newest = m.step;
+    skipped = m.skipped;
+  }
+  ledger_.Rewind(newest, skipped);
   j.lineages.push_back({j.lineages.back().number + 1, j.view->lineage, newest, "job ended"});
 }
 
 void JobRun::End(JobPhase phase, const std::string& reason, int exit_code) {
   LeaveUnusedLineages();
   journal_.recorded = ledger_.recorded();
+  journal_.skipped = ledger_.skipped();
   DoAll(MarkEnded(journal_, phase, reason, exit_code));
   std::vector<MemberId> up;
   for (const auto& [id, live] : membership_.live())
     if (live.up) up.push_back(id);
-  if (!up.empty()) Do(ToMembers{std::move(up), Leave{exit_code, reason}});
+  if (!up.empty()) Do(ToMembers{std::move(up), Leave{leadership_.term, exit_code, reason}});
 }
 
 void JobRun::On(const ProcessExited& exited) {
@@ -177,6 +193,7 @@ void JobRun::On(const Tick& tick) {
   EvictLost();
   DigestWhenDone();
   RetryLast();
+  if (!ended() && ends_not_finite_since_) EndNotFinite();
   if (!ended()) CheckpointByTime();
 }
 
@@ -227,12 +244,11 @@ bool JobRun::IsReplaced(const Join& join) const {
                      [&](const ViewMember& m) { return m.id.name == join.id.name; });
 }
 
-// A server's chunks follow from the number of servers. A server left over from a larger number
-// would shift everybody's chunks.
-bool JobRun::Wants(const std::string& name) const {
+bool JobRun::IsNameOfServer(const std::string& name) const {
   const std::vector<ProcessWanted> wanted = Processes().processes;
-  return std::any_of(wanted.begin(), wanted.end(),
-                     [&](const ProcessWanted& process) { return process.name == name; });
+  return std::any_of(wanted.begin(), wanted.end(), [&](const ProcessWanted& process) {
+    return process.role == Role::kServer && process.name == name;
+  });
 }
 
 // A sound journal knows all that members were told. What the member holds may be the only copy, so
@@ -282,15 +298,23 @@ bool JobRun::Admit(const Join& join) {
     code = kExitLater;
   } else if (membership_.WasEvicted(join.id.incarnation)) {
     refusal = "it was evicted, or its process has ended; a fresh incarnation may come";
-  } else if (join.role == Role::kServer && !Wants(join.id.name)) {
-    refusal = absl::StrCat("the job has only ", journal_.spec.runtime.servers, " servers now");
+  } else if (join.role == Role::kServer && !IsNameOfServer(join.id.name)) {
+    // A server's chunks follow from the number of servers. One left over from a larger number would
+    // shift everybody's chunks; one under a worker's name would take that worker's place.
+    refusal = absl::StrCat("the job has ", Plural(journal_.spec.runtime.servers, "server"),
+                           ", and none of this name");
     code = kExitDone;
+  } else if (join.role == Role::kWorker && IsNameOfServer(join.id.name)) {
+    // It would take that server's place, and nobody else has what a server holds.
+    refusal = "it is a worker under the name of one of the job's servers";
   } else if (const std::string differ = EnvironmentDifferences(join); !differ.empty()) {
     refusal = absl::StrCat("its numeric environment differs from the job's:", differ);
     code = kExitOtherEnvironment;
   }
   if (refusal.empty()) return true;
-  Do(ToMember{join.id, Leave{code, absl::StrCat(join.id.name, " cannot take part: ", refusal)}});
+  // Terms of another cluster are no terms of ours, and it hears no lower one than it knows.
+  Do(ToMember{join.id, Leave{std::max(leadership_.term, join.term), code,
+                             absl::StrCat(join.id.name, " cannot take part: ", refusal)}});
   if (refusals_.IsNews(join.id.name, refusal))
     Say("process", absl::StrCat(join.id.name, " was turned away: ", refusal));
   return false;
@@ -304,6 +328,9 @@ void JobRun::From(const MemberId& member, const Join& join) {
   if (!journal_.environment && join.role == Role::kWorker) {
     journal_.environment = join.environment;
     Persist();
+    const auto left_out = join.environment.numeric.find(kDataLeftOut);
+    if (left_out != join.environment.numeric.end())
+      Say("state", absl::StrCat("the data is without ", Cut(left_out->second)));
   }
   if (is_new && reattachment_) reattachment_->Came(member, last_tick_);
   if (is_new) Say("process", absl::StrCat(member.name, " joined"), {{"member", member.name}});
@@ -334,7 +361,8 @@ void JobRun::On(const MemberDown& down) {
 void JobRun::Evict(const MemberId& member, const std::string& why, int exit_code) {
   const std::optional<bool> was_up = membership_.Evict(member);
   if (!was_up) return;
-  if (*was_up) Do(ToMember{member, Leave{exit_code, absl::StrCat("evicted: ", why)}});
+  if (*was_up)
+    Do(ToMember{member, Leave{leadership_.term, exit_code, absl::StrCat("evicted: ", why)}});
   const int32_t index = journal_.view ? journal_.view->IndexOf(member) : -1;
   if (index < 0) return;
   NextView& next = Next();
@@ -377,8 +405,8 @@ std::vector<MemberStatus> JobRun::StatusOfMembers() const {
   std::vector<std::vector<LaneId>> lanes = LanesByHolder(view.lanes.holder_of, view.members.size());
   std::vector<MemberStatus> all;
   for (const auto& [id, live] : membership_.live()) {
-    MemberStatus& m =
-        all.emplace_back(MemberStatus{live.member, live.up, "joined", live.phase, live.step, {}});
+    MemberStatus& m = all.emplace_back(
+        MemberStatus{live.member, live.up, "joined", membership_.PhaseOf(live), live.step, {}});
     const auto in_view = indexes.find(id);
     if (in_view == indexes.end()) continue;
     const auto index = static_cast<size_t>(in_view->second);

@@ -81,6 +81,7 @@ class JobRun {
   void From(const MemberId& member, const SegmentWritten&);
   void From(const MemberId& member, const SegmentFailed&);
   void From(const MemberId& member, const Alive&);
+  void From(const MemberId& member, const LanesNotFinite&);
 
   template <class A>
   void Do(A action) {
@@ -105,7 +106,7 @@ class JobRun {
   void Evict(const MemberId& member, const std::string& why, int exit_code = kExitFailed);
   void EvictEnded();
   void EvictLost();
-  bool Wants(const std::string& name) const;
+  bool IsNameOfServer(const std::string& name) const;
   std::vector<MemberStatus> StatusOfMembers() const;
 
   // Views (job_views.cc).
@@ -131,6 +132,10 @@ class JobRun {
   Step EndStep() const;
   int64_t TotalSteps() const;
   void NoteCommands(const StepRecord& record);
+  void NoteNotFinite(const StepRecord& record);
+  std::string SamplesOf(Step step, LaneId lane) const;
+  std::string WhyNotFinite(Step end) const;  // empty: the last step is
+  void EndNotFinite();
   void GiveCommands();
   void CheckpointByTime();
   void Acknowledge(const std::vector<SegmentToAcknowledge>& segments);
@@ -139,6 +144,7 @@ class JobRun {
   void LastFailed(bool write_again, const std::string& what);
   bool OnlyTheLastCheckpointIsMissing() const;
   void DigestWhenDone();
+  void CannotReadBack(const Manifest& last, const std::string& why);
 
   const Leadership leadership_;
   const Time started_;
@@ -166,7 +172,9 @@ class JobRun {
   Time last_checkpoint_;
   std::optional<JobCommand> command_;  // outstanding
   std::optional<Layout> layout_;       // of the job's numeric environment, once it was needed
-  bool digesting_ = false;
+  std::optional<Manifest> digesting_;  // the last checkpoint, of which the digest was asked for
+  // The job ends because its last step is not finite; which lanes were not may still be told.
+  std::optional<Time> ends_not_finite_since_;
   Refusals refusals_;
 };
 

@@ -1,11 +1,14 @@
 // A started job's records, commands and checkpoints, and how it comes to its end (docs/protocol.md
 // sections 2, 3, 7 and 8).
 #include <algorithm>
+#include <chrono>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "coordinator/state/job_run.h"
 #include "lib/base/exit_codes.h"
 #include "lib/domain/grid.h"
+#include "lib/domain/samples.h"
 
 namespace muster::coordinator {
 
@@ -26,8 +29,12 @@ void JobRun::From(const MemberId& member, const Records& told) {
   std::vector<StepRecord> records = told.records;
   std::erase_if(records, [&](const StepRecord& r) { return r.lineage != current; });
   DoAll(ledger_.Add(member.name, records, journal_.view));
-  for (const StepRecord& record : records) NoteCommands(record);
-  Do(ToMember{member, AckRecords{current, ledger_.recorded()}});
+  for (const StepRecord& record : records) {
+    NoteCommands(record);
+    NoteNotFinite(record);
+  }
+  if (journal_.skipped != ledger_.skipped()) Persist();
+  Do(ToMember{member, AckRecords{leadership_.term, current, ledger_.recorded()}});
   TryCommit();
   DigestWhenDone();
 }
@@ -45,6 +52,79 @@ void JobRun::NoteCommands(const StepRecord& record) {
   }
 }
 
+// ---- steps that are not finite
+
+// Members halt after it by themselves, as after a stop.
+void JobRun::NoteNotFinite(const StepRecord& record) {
+  if (!record.skipped || journal_.spec.training.on_nan != OnNan::kStop) return;
+  const Step at = record.step + 1;
+  if (journal_.ending.stop_at && *journal_.ending.stop_at <= at) return;
+  journal_.ending.stop_at = at;
+  Persist();
+}
+
+void JobRun::From(const MemberId& member, const LanesNotFinite& found) {
+  if (journal_.lineages.empty() || found.lineage != journal_.lineages.back().number) return;
+  const int32_t lanes = journal_.spec.training.lanes;
+  if (!found.lanes.empty() && found.lanes.back().value() >= lanes) return;
+  for (const LaneId lane : ledger_.NoteLanes(found.step, found.lanes))
+    Say("state", absl::StrCat("step ", found.step.value(), ": ", SamplesOf(found.step, lane),
+                              " is not finite, as ", member.name, " finds"));
+  if (ends_not_finite_since_) EndNotFinite();
+}
+
+// Workers look at their lanes while servers already write the last checkpoint. What they find may
+// be lost with them, so it is not waited for without end.
+void JobRun::EndNotFinite() {
+  constexpr Duration kPatience = std::chrono::seconds(5);
+  const Step end = EndStep();
+  if (!ends_not_finite_since_) ends_not_finite_since_ = now_;
+  const bool awaits_lanes = ledger_.WasSkipped(end - 1) && ledger_.LanesNotFinite(end - 1).empty();
+  if (awaits_lanes && now_ - *ends_not_finite_since_ <= kPatience) return;
+  End(JobPhase::kFailed, WhyNotFinite(end), kExitNotFinite);
+}
+
+// "lane 3 (samples 17, 4, 90)"
+std::string JobRun::SamplesOf(Step step, LaneId lane) const {
+  constexpr size_t kMostShown = 32;
+  const std::string text = absl::StrCat("lane ", lane.value());
+  if (!journal_.environment) return text;
+  const TrainingSpec& training = journal_.spec.training;
+  const uint64_t count = journal_.environment->samples;
+  SampleRange range = LaneSamples(training, count, step, lane);
+  const uint64_t more = range.count - std::min<uint64_t>(range.count, kMostShown);
+  range.count -= more;
+  const std::vector<uint64_t> samples = SampleIds(training, count, range);
+  return absl::StrCat(text, samples.size() == 1 ? " (sample " : " (samples ",
+                      absl::StrJoin(samples, ", "),
+                      more > 0 ? absl::StrCat(" and ", more, " more") : "", ")");
+}
+
+std::string JobRun::WhyNotFinite(Step end) const {
+  if (journal_.spec.training.on_nan != OnNan::kStop || end == Step(0)) return "";
+  std::string why;
+  const Step last = end - 1;
+  if (ledger_.WasSkipped(last)) {
+    const auto name = [&](std::string* out, LaneId lane) {
+      absl::StrAppend(out, SamplesOf(last, lane));
+    };
+    const std::vector<LaneId> lanes = ledger_.LanesNotFinite(last);
+    why = absl::StrCat("step ", last.value(), " is not finite", lanes.empty() ? "" : ": ",
+                       absl::StrJoin(lanes, ", ", name), "; nothing of it was applied");
+  } else if (end == Step(TotalSteps()) && !IsFinite(checkpoints_.committed().back())) {
+    why = "the final state is not finite";
+  } else {
+    return "";
+  }
+  const std::vector<Manifest>& all = checkpoints_.committed();
+  const auto finite =
+      std::find_if(all.rbegin(), all.rend(), [](const Manifest& m) { return IsFinite(m); });
+  return absl::StrCat(why, finite == all.rend()
+                               ? "; no checkpoint is finite"
+                               : absl::StrCat("; the newest finite checkpoint is that of step ",
+                                              finite->step.value()));
+}
+
 // Commands are issued again after every view, until a record shows them.
 void JobRun::GiveCommands() {
   if (!journal_.view || change_ || journal_.view->number != journal_.number) return;
@@ -56,7 +136,7 @@ void JobRun::GiveCommands() {
   if (!command_) return;
   const View& view = *journal_.view;
   const MemberId& owner = view.members[static_cast<size_t>(view.owner_of[0])].id;
-  Do(ToMember{owner, GiveCommand{view.number, *command_}});
+  Do(ToMember{owner, GiveCommand{leadership_.term, view.number, *command_}});
 }
 
 void JobRun::CheckpointByTime() {
@@ -83,13 +163,14 @@ void JobRun::From(const MemberId& member, const SegmentFailed& failed) {
   if (journal_.lineages.empty() || failed.lineage != journal_.lineages.back().number) return;
   Say("checkpoint", absl::StrCat("checkpoint of step ", failed.step.value(),
                                  " was given up: ", member.name, ": ", failed.reason));
-  Acknowledge(checkpoints_.Drop(failed.step));
-  if (failed.step == EndStep()) LastFailed(/*write_again=*/true, failed.reason);
+  const bool last = failed.step == EndStep();  // which is written again
+  Acknowledge(last ? checkpoints_.Drop(failed.step) : checkpoints_.GiveUp(failed.step));
+  if (last) LastFailed(/*write_again=*/true, failed.reason);
 }
 
 void JobRun::Acknowledge(const std::vector<SegmentToAcknowledge>& segments) {
   for (const SegmentToAcknowledge& segment : segments)
-    Do(ToMember{segment.writer, AckSegments{{segment.id}}});
+    Do(ToMember{segment.writer, AckSegments{leadership_.term, {segment.id}}});
 }
 
 void JobRun::TryCommit() {
@@ -105,9 +186,11 @@ void JobRun::TryCommit() {
   manifest->tensors = journal_.environment->tensors;
   manifest->chunk_bytes = ChunkBytes(journal_.spec.training);
   manifest->slots = slots;
+  manifest->skipped = ledger_.SkippedBefore(manifest->step);
   if (const auto fingerprint = ledger_.FingerprintOf(manifest->step))
     manifest->fingerprint = ToHex(*fingerprint);
-  Do(CommitManifest{*std::move(manifest)});
+  const bool replaces = checkpoints_.IsPassedOver(manifest->lineage, manifest->step);
+  Do(CommitManifest{*std::move(manifest), replaces});
 }
 
 void JobRun::On(const ManifestCommitted& committed) {
@@ -116,7 +199,7 @@ void JobRun::On(const ManifestCommitted& committed) {
   if (journal_.lineages.empty() || m.lineage != journal_.lineages.back().number) return;
   const int32_t keep = journal_.spec.runtime.checkpoint.keep;
   const std::vector<SegmentToAcknowledge> to_acknowledge =
-      checkpoints_.Commit(m, static_cast<size_t>(std::max(1, keep)));
+      checkpoints_.Commit(m, journal_.lineages, static_cast<size_t>(std::max(1, keep)));
   Do(PruneManifests{m, journal_.lineages, keep});
   last_checkpoint_ = now_;
   if (m.step == EndStep()) last_.Arrived();
@@ -180,24 +263,43 @@ void JobRun::DigestWhenDone() {
   const Step end = EndStep();
   if (ledger_.recorded() < end || !checkpoints_.IsNewest(journal_.lineages.back().number, end))
     return;
-  digesting_ = true;
-  Do(ComputeDigest{journal_.id, journal_.start, checkpoints_.committed().back()});
+  digesting_ = checkpoints_.committed().back();
+  Do(ComputeDigest{journal_.id, journal_.start, *digesting_});
+}
+
+// The members still hold the state, and write it again. Should they be lost before that, the job
+// goes back to the checkpoint before.
+void JobRun::CannotReadBack(const Manifest& last, const std::string& why) {
+  checkpoints_.PassOver(last);
+  Say("checkpoint",
+      absl::StrCat("the checkpoint of step ", last.step.value(), " cannot be read back: ", why));
+  const bool is_last = last.lineage == journal_.lineages.back().number && last.step == EndStep();
+  if (is_last) LastFailed(/*write_again=*/true, absl::StrCat("it cannot be read back: ", why));
 }
 
 // A digest asked for by an earlier start may still arrive.
 void JobRun::On(const DigestDone& done) {
   if (!digesting_ || done.start != journal_.start) return;
-  digesting_ = false;
-  if (done.digest.empty())
-    return End(JobPhase::kFailed,
-               absl::StrCat("the final state cannot be read back: ", done.reason), kExitFailed);
+  const Manifest last = *std::exchange(digesting_, std::nullopt);
+  if (done.digest.empty()) return CannotReadBack(last, done.reason);
   journal_.ending.digest = done.digest;
   const Step end = EndStep();
+  if (!WhyNotFinite(end).empty()) {
+    digesting_ = last;  // it is not asked for again
+    return EndNotFinite();
+  }
   if (journal_.ending.stop_at && *journal_.ending.stop_at < Step(TotalSteps()))
     return End(JobPhase::kStopped,
                absl::StrCat("stopped after the checkpoint of step ", end.value(), "; it can go on"),
                kExitStopped);
-  End(JobPhase::kDone, absl::StrCat("all ", end.value(), " steps are done"), kExitDone);
+  const int64_t skipped = ledger_.skipped();
+  End(JobPhase::kDone,
+      absl::StrCat("all ", end.value(), " steps are done",
+                   skipped == 0 ? ""
+                                : absl::StrCat("; ", skipped,
+                                               " of them left the state as it was, because they "
+                                               "were not finite")),
+      kExitDone);
 }
 
 }  // namespace muster::coordinator

@@ -57,8 +57,8 @@ std::optional<JobIs> JobTable::JobOf(const std::string& id) const {
 Leave JobTable::LeaveOf(const std::string& id) const {
   const JobJournal* job = Find(id);
   if (job == nullptr || !Ended(job->phase))
-    return {kExitLater, absl::StrCat("job ", id, " is not running")};
-  return {job->ending.exit_code,
+    return {leadership_.term, kExitLater, absl::StrCat("job ", id, " is not running")};
+  return {leadership_.term, job->ending.exit_code,
           absl::StrCat("job ", id, " is ", std::string(PhaseName(job->phase)))};
 }
 

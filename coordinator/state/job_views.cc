@@ -233,7 +233,7 @@ void JobRun::Rewind(Planned& planned) {
   const Step base = planned.heal.base;
   const bool begins = !j.view;  // nothing was done yet that could be lost
   if (!begins && !j.lineages.empty() && !j.resumes) ++j.rewinds;
-  ledger_.Rewind(base);
+  ledger_.Rewind(base, planned.heal.manifest ? planned.heal.manifest->skipped : 0);
   Acknowledge(checkpoints_.DropAll());
   j.lineages.push_back(*planned.rewind);
   if (j.ending.stop_at && *j.ending.stop_at > base) j.ending.stop_at.reset();
@@ -253,9 +253,10 @@ void JobRun::From(const MemberId& member, const HoldsBase& holds) {
 }
 
 void JobRun::From(const MemberId& member, const BaseFailed& failed) {
-  if (!change_ || failed.view != change_->number() || !change_->plan() ||
-      !change_->plan()->heal.manifest)
-    return;
+  if (!change_ || failed.view != change_->number() || !change_->plan()) return;
+  // It has given up: whoever waits for it would wait in vain.
+  if (!change_->plan()->heal.manifest)
+    return Evict(member, absl::StrCat("it could not make the state: ", failed.reason));
   if (!failed.damaged)
     return Evict(member, absl::StrCat("it could not load the checkpoint: ", failed.reason));
   const Manifest& bad = *change_->plan()->heal.manifest;
@@ -273,6 +274,7 @@ void JobRun::Activate() {
   const ViewChange formed = *std::move(change_);
   change_.reset();
   next_view_.reset();
+  checkpoints_.Renew();
   const Planned& planned = *formed.plan();
   // A view that was to begin a lineage may have failed while it formed; then this one begins it.
   const bool begins = !j.view || j.view->lineage != planned.view.lineage;

@@ -2,7 +2,25 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
 namespace muster::coordinator {
+namespace {
+
+// Null: no thread has work.
+const ThreadAge* LongestStill(const LiveMember& live) {
+  const auto longest = std::max_element(
+      live.threads.begin(), live.threads.end(),
+      [](const ThreadAge& a, const ThreadAge& b) { return a.seconds < b.seconds; });
+  return longest == live.threads.end() ? nullptr : &*longest;
+}
+
+std::string Standstill(const ThreadAge& age) {
+  return absl::StrFormat("its %s thread has stood still for %.0f s", age.thread, age.seconds);
+}
+
+}  // namespace
 
 bool Membership::AllLive(const std::vector<MemberId>& members) const {
   return std::all_of(members.begin(), members.end(),
@@ -42,6 +60,7 @@ bool Membership::Admit(const Join& join, Time now) {
   live.up = true;
   live.heard = now;
   live.sealed = join.sealed;
+  live.threads.clear();
   if (is_new) ++revision_;
   return is_new;
 }
@@ -59,6 +78,13 @@ void Membership::Note(const MemberId& member, const Alive& alive) {
   if (it == live_.end()) return;
   it->second.step = alive.step;
   it->second.phase = alive.phase;
+  it->second.threads = alive.threads;
+}
+
+std::string Membership::PhaseOf(const LiveMember& live) const {
+  const ThreadAge* age = LongestStill(live);
+  if (age == nullptr || age->seconds < Seconds(patience_.thread) / 10) return live.phase;
+  return live.phase.empty() ? Standstill(*age) : absl::StrCat(live.phase, "; ", Standstill(*age));
 }
 
 void Membership::Down(const MemberId& member, Time now) {
@@ -67,13 +93,14 @@ void Membership::Down(const MemberId& member, Time now) {
   it->second.up = false;
   it->second.heard = now;
   const auto ended = ended_at_.find(member.name);
-  if (ended != ended_at_.end() && now - ended->second < lease_) it->second.exited = true;
+  if (ended != ended_at_.end() && now - ended->second < patience_.lease) it->second.exited = true;
 }
 
 bool Membership::Exited(const std::string& name, Incarnation incarnation, Time now) {
   ++revision_;
   const bool known = incarnation != Incarnation{};
-  std::erase_if(ended_at_, [&](const auto& entry) { return now - entry.second >= lease_; });
+  std::erase_if(ended_at_,
+                [&](const auto& entry) { return now - entry.second >= patience_.lease; });
   bool concerns = false;
   for (auto it = live_.lower_bound({name, {}}); it != live_.end() && it->first.name == name; ++it) {
     LiveMember& live = it->second;
@@ -104,9 +131,12 @@ std::vector<MemberId> Membership::Ended() const {
 std::vector<std::pair<MemberId, std::string>> Membership::Lost(Time now) const {
   std::vector<std::pair<MemberId, std::string>> lost;
   for (const auto& [id, live] : live_) {
+    const ThreadAge* age = LongestStill(live);
     if (live.exited && !live.up)
       lost.emplace_back(id, "its process ended");
-    else if (now - live.heard > lease_)
+    else if (age != nullptr && age->seconds > Seconds(patience_.thread))
+      lost.emplace_back(id, Standstill(*age));
+    else if (now - live.heard > patience_.lease)
       lost.emplace_back(id, "silent for longer than its lease");
   }
   return lost;

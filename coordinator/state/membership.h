@@ -1,5 +1,5 @@
-// Who takes part in a job: who is live, whose lease is over, who was evicted. Lives as long as its
-// JobRun.
+// Who takes part in a job: who is live, whose lease is over, who hangs, who was evicted. Lives as
+// long as its JobRun.
 #pragma once
 
 #include <map>
@@ -21,13 +21,18 @@ struct LiveMember {
   ViewNumber sealed;  // as it said when it joined
   Step step;
   std::string phase;
-  bool exited = false;  // the agent said so; the session may not have broken yet
+  std::vector<ThreadAge> threads;  // that have work, as it said last
+  bool exited = false;             // the agent said so; the session may not have broken yet
 };
 
 class Membership {
  public:
-  Membership(Duration lease, std::set<Incarnation> evicted)
-      : lease_(lease), evicted_(std::move(evicted)) {}
+  struct Patience {
+    Duration lease;   // with one that is silent
+    Duration thread;  // with one of which a thread stands still in its work
+  };
+  Membership(Patience patience, std::set<Incarnation> evicted)
+      : patience_(patience), evicted_(std::move(evicted)) {}
 
   const std::map<MemberId, LiveMember>& live() const { return live_; }
   bool IsLive(const MemberId& member) const { return live_.count(member) > 0; }
@@ -61,14 +66,16 @@ class Membership {
 
   // Those whose processes have ended; they are to be evicted.
   std::vector<MemberId> Ended() const;
-  // Who is to be evicted now, and why: also for silence.
+  // What it does or waits for, for people; with a thread that has stood still for some time.
+  std::string PhaseOf(const LiveMember& live) const;
+  // Who is to be evicted now, and why: also for silence, and for a thread that hangs.
   std::vector<std::pair<MemberId, std::string>> Lost(Time now) const;
   // Evicts it for good. Returns whether its session was up; nothing if it was not live.
   std::optional<bool> Evict(const MemberId& member);
   void Ban(Incarnation member) { evicted_.insert(member); }  // refuses it from now on
 
  private:
-  const Duration lease_;
+  const Patience patience_;
   std::map<MemberId, LiveMember> live_;
   std::map<Role, size_t> count_;  // of them
   std::set<Incarnation> evicted_;

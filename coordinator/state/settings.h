@@ -14,6 +14,7 @@ namespace muster::coordinator {
 
 struct Settings {
   Duration lease = kDefaultLease;
+  Duration thread_patience = kDefaultThreadPatience;
   Duration start_patience = std::chrono::seconds(10);  // for more than the least number of workers
   // For a member to get ready, and for the last checkpoint to come; besides, a second for each 10
   // MB of state.

@@ -1,5 +1,6 @@
 #include "coordinator/state/step_ledger.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <set>
@@ -11,9 +12,11 @@
 namespace muster::coordinator {
 namespace {
 
-// Compares bits, so that a loss that is not a number equals itself.
+// A loss that is not a number equals itself, whichever of these it is: sums of two of them may keep
+// the bits of either.
 bool SameBits(double a, double b) {
-  return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
+  return (std::isnan(a) && std::isnan(b)) ||
+         std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
 }
 
 double MeanLoss(const StepRecord& record) {
@@ -22,10 +25,12 @@ double MeanLoss(const StepRecord& record) {
 
 }  // namespace
 
-StepLedger::StepLedger(std::string job, bool reproducible, Step recorded, RecentSteps recent)
+StepLedger::StepLedger(std::string job, bool reproducible, Step recorded, int64_t skipped,
+                       RecentSteps recent)
     : job_(std::move(job)),
       reproducible_(reproducible),
       recorded_(recorded),
+      skipped_(skipped),
       recent_(std::move(recent)) {}
 
 std::vector<Action> StepLedger::Add(const std::string& member,
@@ -35,7 +40,7 @@ std::vector<Action> StepLedger::Add(const std::string& member,
   std::vector<StepRecord> fresh;
   for (const StepRecord& record : records) {
     AddFingerprint(member, record, view, out);
-    AddRecord(member, record, view, fresh, out);
+    if (!record.without_weight) AddRecord(member, record, view, fresh, out);
   }
   while (recent_.records.count(recorded_) > 0) recorded_ = recorded_ + 1;
   if (!fresh.empty()) {
@@ -55,7 +60,7 @@ void StepLedger::AddRecord(const std::string& member, const StepRecord& record,
   if (known != recent_.records.end()) {
     const StepRecord& first = known->second;
     if (first.weight != record.weight || (reproducible_ && !SameBits(first.loss, record.loss)) ||
-        !(first.samples == record.samples))
+        first.samples != record.samples || first.skipped != record.skipped)
       Say(out, absl::StrCat("records of step ", record.step.value(), " disagree: ", member,
                             " reports loss ", record.loss, ", the first report was ", first.loss));
     return;
@@ -74,7 +79,8 @@ void StepLedger::AddRecord(const std::string& member, const StepRecord& record,
   const auto voided = recent_.voided_records.find(record.step);
   if (voided == recent_.voided_records.end()) return;
   const StepRecord& old = voided->second;
-  if (reproducible_ && (!SameBits(old.loss, record.loss) || !(old.samples == record.samples)))
+  if (reproducible_ && (!SameBits(old.loss, record.loss) || old.samples != record.samples ||
+                        old.skipped != record.skipped))
     Say(out, absl::StrCat("step ", record.step.value(), " was done again and differs: loss ",
                           record.loss, " instead of ", old.loss));
   recent_.voided_records.erase(voided);
@@ -82,7 +88,11 @@ void StepLedger::AddRecord(const std::string& member, const StepRecord& record,
 
 void StepLedger::AnnounceStep(const StepRecord& record, std::vector<Action>& out) {
   loss_ = MeanLoss(record);
-  if (!std::isfinite(loss_) && !std::exchange(told_not_finite_, true))
+  if (record.skipped) {
+    ++skipped_;
+    Say(out, absl::StrCat("step ", record.step.value(), " is not finite (loss ", loss_,
+                          "): nothing of it was applied"));
+  } else if (!std::isfinite(loss_) && !std::exchange(told_not_finite_, true))
     Say(out, absl::StrCat("the loss of step ", record.step.value(), " is ", loss_,
                           ": training has diverged; a lower learning rate or clip_norm helps"));
   out.emplace_back(Announce{job_,
@@ -145,7 +155,34 @@ void StepLedger::AddFingerprint(const std::string& member, const StepRecord& rec
       job_, "fingerprint", "", {{"step", absl::StrCat(state.value())}, {"value", ToHex(*value)}}});
 }
 
-void StepLedger::Rewind(Step base) {
+std::vector<LaneId> StepLedger::NoteLanes(Step step, const std::vector<LaneId>& lanes) {
+  std::set<LaneId>& known = not_finite_[step];
+  std::vector<LaneId> fresh;
+  for (LaneId lane : lanes)
+    if (known.insert(lane).second) fresh.push_back(lane);
+  while (not_finite_.size() > kRecentSteps) not_finite_.erase(not_finite_.begin());
+  return fresh;
+}
+
+std::vector<LaneId> StepLedger::LanesNotFinite(Step step) const {
+  const auto it = not_finite_.find(step);
+  if (it == not_finite_.end()) return {};
+  return {it->second.begin(), it->second.end()};
+}
+
+int64_t StepLedger::SkippedBefore(Step state) const {
+  return skipped_ - std::count_if(recent_.records.lower_bound(state), recent_.records.end(),
+                                  [](const auto& entry) { return entry.second.skipped; });
+}
+
+bool StepLedger::WasSkipped(Step step) const {
+  const auto it = recent_.records.find(step);
+  return it != recent_.records.end() && it->second.skipped;
+}
+
+void StepLedger::Rewind(Step base, int64_t skipped) {
+  skipped_ = skipped;
+  not_finite_.clear();
   recent_.Void(base);
   parts_.clear();
   recorded_ = base;

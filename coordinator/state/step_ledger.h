@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,17 +16,26 @@ namespace muster::coordinator {
 class StepLedger {
  public:
   // `reproducible`: a step that is done again must give the same bits.
-  StepLedger(std::string job, bool reproducible, Step recorded, RecentSteps recent);
+  // `skipped`: how many of the records are of steps that were skipped.
+  StepLedger(std::string job, bool reproducible, Step recorded, int64_t skipped,
+             RecentSteps recent);
 
   // Records of the current lineage, as a member tells them; `view`: the active one, if there is
-  // one. What is new is persisted and announced, and so is what does not agree.
+  // one. Of a member that does not know the weight only the fingerprint counts. What is new is
+  // persisted and announced, and so is what does not agree.
   std::vector<Action> Add(const std::string& member, const std::vector<StepRecord>& records,
                           const std::optional<View>& view);
-  // A rewind to state(base): what comes after it is voided.
-  void Rewind(Step base);
+  // A rewind to state(base), which `skipped` skipped steps led to: what comes after it is voided.
+  void Rewind(Step base, int64_t skipped);
+  // Lanes whose gradients are not finite, as a member found. Returns those that were not known.
+  std::vector<LaneId> NoteLanes(Step step, const std::vector<LaneId>& lanes);
 
-  Step recorded() const { return recorded_; }  // records below are in the ledger
-  double loss() const { return loss_; }        // mean of the last record
+  Step recorded() const { return recorded_; }   // records below are in the ledger
+  double loss() const { return loss_; }         // mean of the last record
+  int64_t skipped() const { return skipped_; }  // steps that are recorded as skipped
+  int64_t SkippedBefore(Step state) const;      // likewise, of those that led to this recent state
+  bool WasSkipped(Step step) const;             // a recent step
+  std::vector<LaneId> LanesNotFinite(Step step) const;  // as far as they are known
   std::optional<FingerprintPart> FingerprintOf(Step state) const;
   const RecentSteps& recent() const { return recent_; }
   RecentSteps ReleaseRecent() && { return std::move(recent_); }
@@ -44,9 +54,11 @@ class StepLedger {
   const std::string job_;
   const bool reproducible_;
   Step recorded_;
+  int64_t skipped_;
   RecentSteps recent_;
   // Of servers, until they are all there; the oldest are forgotten.
   std::map<Step, std::map<std::string, FingerprintPart>> parts_;
+  std::map<Step, std::set<LaneId>> not_finite_;  // the oldest are forgotten
   bool told_not_finite_ = false;
   double loss_ = 0;
 };

@@ -10,9 +10,10 @@ inline constexpr int kExitDone = 0;
 inline constexpr int kExitFailed = 1;  // whatever has no code of its own
 inline constexpr int kExitBadConfiguration = 64;
 inline constexpr int kExitBadData = 65;
-inline constexpr int kExitStopped = 67;   // a person stopped or cancelled the job
-inline constexpr int kExitReplaced = 69;  // another process has taken this member's place
-inline constexpr int kExitLater = 75;     // a signal ended it, or it cannot work for now: go on
+inline constexpr int kExitNotFinite = 66;  // the job stopped at a step that was not finite
+inline constexpr int kExitStopped = 67;    // a person stopped or cancelled the job
+inline constexpr int kExitReplaced = 69;   // another process has taken this member's place
+inline constexpr int kExitLater = 75;      // a signal ended it, or it cannot work for now: go on
 inline constexpr int kExitOtherEnvironment = 78;  // than its job's: data, library or machine
 inline constexpr int kExitTerminated = 143;       // told to go: 128 + SIGTERM
 

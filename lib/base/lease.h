@@ -1,5 +1,6 @@
-// The lease of a member: whoever is silent for longer counts as lost. The coordinator and the
-// members of a job are given the same one, in milliseconds.
+// How long a member may be silent (its lease, in milliseconds), and how long one of its threads may
+// stand still in its work (the thread patience, in seconds), before it counts as lost. The
+// coordinator and the members of a job are given the same ones.
 #pragma once
 
 #include <chrono>
@@ -9,5 +10,9 @@ namespace muster {
 inline constexpr std::chrono::milliseconds kDefaultLease{1500};
 inline constexpr std::chrono::milliseconds kShortestLease{100};
 inline constexpr std::chrono::milliseconds kLongestLease{600'000};
+
+inline constexpr std::chrono::seconds kDefaultThreadPatience{120};
+inline constexpr std::chrono::seconds kShortestThreadPatience{1};
+inline constexpr std::chrono::seconds kLongestThreadPatience{86'400};
 
 }  // namespace muster

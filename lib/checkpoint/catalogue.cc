@@ -112,7 +112,7 @@ absl::Status DeleteOrphansIn(const fs::path& folder, const std::set<std::string>
 
 }  // namespace
 
-absl::Status Catalogue::Commit(const Manifest& manifest) {
+absl::Status Catalogue::Commit(const Manifest& manifest, bool replaces) {
   MUSTER_ASSIGN_OR_RETURN(const Layout layout, LayoutOf(manifest));
   MUSTER_RETURN_IF_ERROR(CheckComplete(manifest, layout, manifest.slots));
   const std::string key = KeyOf(manifest.job, manifest.lineage, manifest.step);
@@ -121,7 +121,7 @@ absl::Status Catalogue::Commit(const Manifest& manifest) {
   if (before.ok()) {
     const auto known = DecodeManifest(*before);
     if (known.ok() && *known == manifest) return absl::OkStatus();
-    if (known.ok())
+    if (known.ok() && !replaces)
       return absl::AlreadyExistsError(absl::StrCat(
           "job '", manifest.job, "': another checkpoint of ", Describe(manifest), " is committed"));
   } else if (!absl::IsNotFound(before.status())) {
@@ -188,11 +188,13 @@ absl::Status Catalogue::Prune(const std::string& job, const Allowed& allowed, in
   if (keep < 1)
     return absl::InvalidArgumentError(absl::StrCat("keep: ", keep, " is out of range, at least 1"));
   MUSTER_ASSIGN_OR_RETURN(const Listing listing, List(job));
-  for (auto manifest = listing.manifests.rbegin(); manifest != listing.manifests.rend();
-       ++manifest) {
-    if (allowed(manifest->lineage, manifest->step) && keep-- > 0) continue;
-    MUSTER_RETURN_IF_ERROR(Remove(job, manifest->lineage, manifest->step, dir));
-  }
+  std::vector<Manifest> candidates, removed;
+  for (const Manifest& m : listing.manifests)
+    (allowed(m.lineage, m.step) ? candidates : removed).push_back(m);
+  const std::vector<bool> kept = Kept(candidates, static_cast<size_t>(keep));
+  for (size_t i = 0; i < candidates.size(); ++i)
+    if (!kept[i]) removed.push_back(candidates[i]);
+  for (const Manifest& m : removed) MUSTER_RETURN_IF_ERROR(Remove(job, m.lineage, m.step, dir));
   return absl::OkStatus();
 }
 

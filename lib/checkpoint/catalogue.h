@@ -34,14 +34,15 @@ class Catalogue {
 
   // Atomic and synced; from then on the checkpoint is visible. Again with the same content: OK.
   // kInvalidArgument: not complete for its own layout; kAlreadyExists: another manifest of that
-  // job, lineage and step.
-  absl::Status Commit(const Manifest& manifest);
+  // job, lineage and step, which this one does not replace. The files of a replaced one are orphans
+  // from then on.
+  absl::Status Commit(const Manifest& manifest, bool replaces = false);
   absl::StatusOr<Listing> List(const std::string& job) const;
   // Takes the manifest out, synced; then deletes its files. Not there: OK.
   absl::Status Remove(const std::string& job, LineageNumber lineage, Step step,
                       const std::string& dir);
-  // Keeps the newest `keep` (at least 1) allowed checkpoints; every other one of the job is
-  // removed.
+  // Keeps the newest `keep` (at least 1) allowed checkpoints, and the newest one that is finite;
+  // every other one of the job is removed.
   absl::Status Prune(const std::string& job, const Allowed& allowed, int32_t keep,
                      const std::string& dir);
   // Takes every manifest of the job out, synced; then deletes all checkpoint files in `dir`, and

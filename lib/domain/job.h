@@ -15,6 +15,8 @@ enum class SumOrder { kCanonical, kFree };
 enum class Reduction { kMean, kSum };
 enum class Precision { kFp32 };
 enum class OptimizerKind { kSgd, kMomentum, kAdam, kAdamW };
+// What is done about a step whose gradient or loss is not finite.
+enum class OnNan { kStop, kSkip, kContinue };
 enum class ScheduleKind { kConstant, kLinear, kCosine };
 
 struct OptimizerSpec {
@@ -38,12 +40,16 @@ struct ScheduleSpec {
   bool operator==(const ScheduleSpec&) const = default;
 };
 
+// What is done where data.paths holds something that cannot be read.
+enum class Unreadable { kFail, kSkip };
+
 struct DataSpec {
   // Files and directories (walked, in name order); empty: the task makes its own.
   std::vector<std::string> paths;
   std::vector<std::string> suffixes;  // ".h"; "": names without a dot; an empty list: every file
   uint64_t max_bytes = 0;             // read no more than this; 0: all
-  uint64_t samples = 0;               // size of a made data set; 0: the task's default
+  Unreadable unreadable = Unreadable::kFail;
+  uint64_t samples = 0;  // size of a made data set; 0: the task's default
   bool operator==(const DataSpec&) const = default;
 };
 
@@ -58,6 +64,7 @@ struct TrainingSpec {
   OptimizerSpec optimizer;
   ScheduleSpec schedule;
   double clip_norm = 0;  // 0: no clipping
+  OnNan on_nan = OnNan::kStop;
   Reduction reduction = Reduction::kMean;
   uint64_t seed = 0;
   SumOrder order = SumOrder::kCanonical;
@@ -93,6 +100,7 @@ struct RuntimeSpec {
   int64_t bucket_bytes = 25 << 20;  // a send schedule only
   int64_t first_bucket_bytes = 1 << 20;
   int64_t fingerprint_every = 10;  // steps; 0: never
+  double lease = 0;  // seconds that a member may be silent; less: the cluster's counts
   bool operator==(const RuntimeSpec&) const = default;
 };
 
@@ -106,5 +114,14 @@ struct JobSpec {
 // step of an epoch takes what is left: it may be short.
 int64_t StepsPerEpoch(const TrainingSpec& training, uint64_t n);
 int64_t TotalSteps(const TrainingSpec& training, uint64_t n);
+
+// Whether `asked` is the same training made longer: only steps or epochs are more, and nothing that
+// was done depends on how many there are in all.
+struct Lengthening {
+  std::string field;    // steps or epochs, where only these differ; empty: it is another training
+  std::string why_not;  // for people; empty: it is the same training made longer
+  bool is_possible() const { return !field.empty() && why_not.empty(); }
+};
+Lengthening LengtheningOf(const TrainingSpec& held, const TrainingSpec& asked);
 
 }  // namespace muster

@@ -1,6 +1,7 @@
 #include "lib/domain/ledger.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "absl/strings/str_format.h"
 #include "lib/base/plural.h"
@@ -57,6 +58,28 @@ std::string EpochViolation(const TrainingSpec& training, uint64_t n, int64_t epo
 
 }  // namespace
 
+std::vector<LineagePart> HistoryOf(const std::vector<Lineage>& lineages) {
+  if (lineages.empty()) return {};
+  std::vector<LineagePart> parts;
+  Step end(std::numeric_limits<int64_t>::max());
+  LineageNumber at = lineages.back().number;
+  // A parent is older than its child.
+  for (auto l = lineages.rbegin(); l != lineages.rend(); ++l) {
+    if (l->number != at) continue;
+    if (l->fork < end) parts.push_back({at, l->fork, end});
+    end = std::min(end, l->fork);
+    at = l->parent;
+  }
+  std::reverse(parts.begin(), parts.end());
+  return parts;
+}
+
+Step ContinueAt(const std::vector<LineagePart>& history, LineageNumber held, Step next) {
+  for (const LineagePart& part : history)
+    if (part.lineage > held) return std::min(next, part.first);
+  return next;
+}
+
 absl::StatusOr<std::vector<StepRecord>> Ancestry(const std::vector<Lineage>& lineages,
                                                  const std::vector<StepRecord>& records,
                                                  LineageNumber last, Step end) {
@@ -94,7 +117,8 @@ AuditReport Audit(const TrainingSpec& training, uint64_t sample_count,
     report.conclusion = Violation(training, sample_count, r, report.steps);
     if (!report.conclusion.empty()) return report;
     by_epoch[r.samples.epoch].push_back(r.samples);
-    report.samples += r.samples.count;
+    (r.skipped ? report.skipped_samples : report.samples) += r.samples.count;
+    if (r.skipped) ++report.skipped_steps;
     report.lanes += training.lanes;
     ++report.steps;
   }
@@ -110,9 +134,16 @@ AuditReport Audit(const TrainingSpec& training, uint64_t sample_count,
       : report.full_epochs == 1
           ? "exactly once in the one full epoch"
           : absl::StrCat("exactly once in each of ", report.full_epochs, " full epochs");
+  const bool skipped = report.skipped_steps > 0;
   report.conclusion = absl::StrCat("each of ", Plural(static_cast<int64_t>(sample_count), "sample"),
-                                   " is in the final state ", how_often, "; ",
-                                   Plural(report.steps, "step"), ", each lane once");
+                                   skipped ? " was used " : " is in the final state ", how_often,
+                                   "; ", Plural(report.steps, "step"), ", each lane once");
+  if (skipped)
+    absl::StrAppend(&report.conclusion, "; ", Plural(report.skipped_steps, "step"),
+                    report.skipped_steps == 1 ? " was" : " were",
+                    " not finite and left the state as it was: ",
+                    Plural(static_cast<int64_t>(report.skipped_samples), "use"), " of samples ",
+                    report.skipped_samples == 1 ? "is" : "are", " not in the final state");
   return report;
 }
 

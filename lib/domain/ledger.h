@@ -45,8 +45,19 @@ struct StepRecord {
   int64_t weight = 0;                          // of the root
   double loss = 0;                             // sum over the batch
   std::optional<FingerprintPart> fingerprint;  // of state(step + 1), by the member that reports
+  // By a server that owns only buffers: it knows neither weight nor loss.
+  bool without_weight = false;
   std::vector<JobCommand> commands;
+  bool skipped = false;        // it was not finite, and left the state as it was
+  std::optional<double> norm;  // of the gradient before it is cut; nothing: the job does not clip
   bool operator==(const StepRecord&) const = default;
+};
+
+// As the ledger keeps it.
+struct RecordedStep {
+  StepRecord record;
+  int64_t unix_ms = 0;  // when it was written; 0: not known
+  bool operator==(const RecordedStep&) const = default;
 };
 
 // A lineage forks from its parent at a step: the parent's records below `fork` are on its ancestry.
@@ -57,6 +68,21 @@ struct Lineage {
   std::string cause;     // for people
   bool operator==(const Lineage&) const = default;
 };
+
+// Steps of one lineage.
+struct LineagePart {
+  LineageNumber lineage;
+  Step first;
+  Step end;  // behind the last
+  bool operator==(const LineagePart&) const = default;
+};
+// Of which lineage each step is in the history of the newest one: ascending, and nothing stands
+// twice. The last part has no end (the largest Step).
+std::vector<LineagePart> HistoryOf(const std::vector<Lineage>& lineages);
+
+// Where a copy of the history goes on that has the steps below `next`, the last one of lineage
+// `held` (0: of none): a rewind since then may have left some of them out.
+Step ContinueAt(const std::vector<LineagePart>& history, LineageNumber held, Step next);
 
 // The records that made state(end) of `last`, in step order: one per step, from the lineage that
 // owns that step. kDataLoss names the first step without a record.
@@ -69,13 +95,16 @@ struct AuditReport {
   std::string conclusion;  // one sentence; names the first violation
   int64_t steps = 0;
   int64_t full_epochs = 0;
-  uint64_t samples = 0;  // uses in the final state
+  uint64_t samples = 0;          // uses in the final state
+  int64_t skipped_steps = 0;     // those that were not finite, counted in `steps` too …
+  uint64_t skipped_samples = 0;  // … and the uses that are not in the final state because of that
   int64_t lanes = 0;
 };
 
 // Proves from the records that made the final state that each sample is in it once per full epoch
 // (and at most once in the last, unfinished one), that every lane of every step has one holder, and
-// that the weights are whole.
+// that the weights are whole. The samples of steps that were skipped had their turn, but are not in
+// the final state: they are counted apart.
 AuditReport Audit(const TrainingSpec& training, uint64_t sample_count,
                   const std::vector<StepRecord>& ancestry);
 

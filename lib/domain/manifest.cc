@@ -1,5 +1,6 @@
 #include "lib/domain/manifest.h"
 
+#include <algorithm>
 #include <set>
 
 #include "absl/strings/ascii.h"
@@ -76,6 +77,22 @@ absl::StatusOr<Layout> LayoutOf(const Manifest& manifest) {
 
 std::string Describe(const Manifest& manifest) {
   return absl::StrCat("lineage ", manifest.lineage.value(), ", step ", manifest.step.value());
+}
+
+bool IsFinite(const Manifest& manifest) {
+  return std::all_of(manifest.segments.begin(), manifest.segments.end(),
+                     [](const Segment& segment) { return segment.finite; });
+}
+
+std::vector<bool> Kept(const std::vector<Manifest>& manifests, size_t keep) {
+  std::vector<bool> kept(manifests.size(), false);
+  bool finite = false;
+  for (size_t i = manifests.size(); i-- > 0;) {
+    const bool newest_finite = !finite && IsFinite(manifests[i]);
+    finite = finite || newest_finite;
+    kept[i] = newest_finite || manifests.size() - i <= keep;
+  }
+  return kept;
 }
 
 absl::Status CheckComplete(const Manifest& manifest, const Layout& layout, int32_t slots) {

@@ -36,6 +36,7 @@ struct Segment {
   uint64_t bytes = 0;  // of the whole file
   uint32_t header_crc32c = 0;  // of the file's own table
   std::vector<SegmentEntry> entries;
+  bool finite = true;  // every value is, except those of buffers, which may hold others on purpose
   bool operator==(const Segment&) const = default;
 };
 
@@ -54,12 +55,19 @@ struct Manifest {
   std::string fingerprint;   // hexadecimal; empty: none was taken at this step
   int64_t unix_seconds = 0;  // when it was committed, for people
   uint64_t total_bytes = 0;  // of all segment files
+  int64_t skipped = 0;       // steps before it that were not finite and left the state as it was
   bool operator==(const Manifest&) const = default;
 };
 
 // "NAME" or "FOLDER/NAME" of letters, digits, '.', '_' and '-', no part starting with a dot: it
 // cannot leave the directory it is relative to, whoever sent it.
 bool IsSafeRelativeName(absl::string_view name);
+
+// No value of the state is an infinity or not a number (buffers apart).
+bool IsFinite(const Manifest& manifest);
+
+// Which of these, oldest first, are kept: the newest `keep`, and the newest one that is finite.
+std::vector<bool> Kept(const std::vector<Manifest>& manifests, size_t keep);
 
 // Every (slot, chunk) exactly once and of the right size, entries inside their files, safe and
 // distinct file names, the sizes' sum right, the recorded layout equal to `layout`.

@@ -21,6 +21,9 @@
 
 namespace muster {
 
+// A key of NumericEnvironment::numeric: what of the data could not be read and was left out.
+inline constexpr char kDataLeftOut[] = "data_left_out";
+
 // What a job's first worker finds out and later ones must match (docs/architecture.md section 1).
 struct NumericEnvironment {
   uint64_t samples = 0;
@@ -81,6 +84,11 @@ struct BaseFailed {  // the checkpoint could not be loaded
 struct Records {
   // Without lane holders when they are those of the record's view and that is the active one.
   std::vector<StepRecord> records;
+};
+struct LanesNotFinite {  // of a step that is not: found by computing each of our lanes once more
+  LineageNumber lineage;
+  Step step;
+  std::vector<LaneId> lanes;  // ascending
 };
 struct SegmentWritten {
   int64_t id = 0;  // given by the member's outbox; acknowledged
@@ -159,17 +167,21 @@ struct ViewStands {  // to one whose session is new: the view that it is active 
   ViewNumber view;
 };
 struct GiveCommand {  // to the owner of chunk 0
+  TermNumber term;
   ViewNumber view;
   JobCommand command;
 };
 struct AckRecords {
+  TermNumber term;
   LineageNumber lineage;
   Step below;  // every record of the lineage below this is in the journal
 };
 struct AckSegments {
+  TermNumber term;
   std::vector<int64_t> ids;
 };
 struct Leave {
+  TermNumber term;
   int exit_code = 0;
   std::string reason;
 };
@@ -214,6 +226,8 @@ struct ResultMeta {
   double loss = 0;
   double sum_of_squares = 0;  // of the reduced gradient chunk; 0 when the job does not clip
   uint32_t crc = 0;
+  // Of a gradient: all its values and the loss are. Of what a server applied: the whole step is.
+  bool finite = true;
   auto operator<=>(const ResultMeta&) const = default;
 };
 struct ChunkResult {
@@ -237,7 +251,8 @@ struct GlobalNorm {  // owner of chunk 0 → owners that apply
   LineageNumber lineage;
   ViewNumber view;
   Step step;
-  double norm = 0;
+  double norm = 0;     // 0 when the job does not clip
+  bool finite = true;  // all chunks of the step are
 };
 enum class PieceKind { kValues, kSlot, kResult };
 struct Fetch {
@@ -259,9 +274,20 @@ struct Pieces {
 };
 
 using ToCoordinator = std::variant<AskJob, Join, Sealed, HoldsBase, BaseFailed, Records,
-                                   SegmentWritten, SegmentFailed, Alive>;
+                                   SegmentWritten, SegmentFailed, Alive, LanesNotFinite>;
 using FromCoordinator = std::variant<JobIs, Seal, Heal, Activate, ViewStands, GiveCommand,
                                      AckRecords, AckSegments, Leave>;
+// Whatever the coordinator says, it says in its term.
+inline TermNumber TermOf(const FromCoordinator& message) {
+  return std::visit(
+      [](const auto& said) {
+        if constexpr (requires { said.term; })
+          return said.term;
+        else
+          return said.view.term;
+      },
+      message);
+}
 using PeerMessage =
     std::variant<Hello, Inventory, Partials, Results, Norms, GlobalNorm, Fetch, Pieces>;
 

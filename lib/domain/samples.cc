@@ -1,6 +1,7 @@
 #include "lib/domain/samples.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "lib/base/hash.h"
 
@@ -35,6 +36,23 @@ uint64_t EpochOrder::At(uint64_t position) const {
   return x;
 }
 
+uint64_t EpochOrder::Decrypt(uint64_t x) const {
+  const uint64_t mask = (uint64_t{1} << half_bits_) - 1;
+  uint64_t left = x >> half_bits_, right = x & mask;
+  for (auto key = std::rbegin(keys_); key != std::rend(keys_); ++key) {
+    const uint64_t before = right ^ (Mix64(left ^ *key) & mask);
+    right = left;
+    left = before;
+  }
+  return (left << half_bits_) | right;
+}
+
+uint64_t EpochOrder::PositionOf(uint64_t sample) const {
+  uint64_t x = Decrypt(sample);
+  while (x >= n_) x = Decrypt(x);
+  return x;
+}
+
 SampleRange StepSamples(const TrainingSpec& training, uint64_t n, Step step) {
   const int64_t per_epoch = StepsPerEpoch(training, n);
   const uint64_t first =
@@ -58,6 +76,20 @@ std::vector<uint64_t> SampleIds(const TrainingSpec& training, uint64_t n,
   ids.reserve(range.count);
   for (uint64_t i = 0; i < range.count; ++i) ids.push_back(order.At(range.first + i));
   return ids;
+}
+
+SamplePlace PlaceOfSample(const TrainingSpec& training, uint64_t n, int64_t epoch,
+                          uint64_t sample) {
+  const uint64_t position = EpochOrder(training.seed, epoch, n).PositionOf(sample);
+  const uint64_t batch = static_cast<uint64_t>(training.batch),
+                 lanes = static_cast<uint64_t>(training.lanes);
+  const Step step(epoch * StepsPerEpoch(training, n) + static_cast<int64_t>(position / batch));
+  const SampleRange all = StepSamples(training, n, step);
+  const uint64_t small = all.count / lanes, extra = all.count % lanes;
+  const uint64_t offset = position - all.first, of_large = extra * (small + 1);
+  const uint64_t lane =
+      offset < of_large ? offset / (small + 1) : extra + (offset - of_large) / small;
+  return {step, LaneId(static_cast<int32_t>(lane))};
 }
 
 uint64_t LaneSeed(uint64_t seed, Step step, LaneId lane) {

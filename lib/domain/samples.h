@@ -16,9 +16,11 @@ class EpochOrder {
  public:
   EpochOrder(uint64_t seed, int64_t epoch, uint64_t n);  // n at least 1
   uint64_t At(uint64_t position) const;                  // position < n; a bijection onto 0 … n-1
+  uint64_t PositionOf(uint64_t sample) const;            // the other way; sample < n
 
  private:
   uint64_t Encrypt(uint64_t x) const;
+  uint64_t Decrypt(uint64_t x) const;
   uint64_t n_;
   int half_bits_;
   uint64_t keys_[6];
@@ -36,6 +38,14 @@ SampleRange StepSamples(const TrainingSpec& training, uint64_t n, Step step);
 // Contiguous parts of the step's range, extra samples to the first lanes; count may be 0.
 SampleRange LaneSamples(const TrainingSpec& training, uint64_t n, Step step, LaneId lane);
 std::vector<uint64_t> SampleIds(const TrainingSpec& training, uint64_t n, const SampleRange& range);
+
+// The step and lane that use the sample in an epoch; sample < n.
+struct SamplePlace {
+  Step step;
+  LaneId lane;
+  bool operator==(const SamplePlace&) const = default;
+};
+SamplePlace PlaceOfSample(const TrainingSpec& training, uint64_t n, int64_t epoch, uint64_t sample);
 
 // Seed of every random generator a lane uses.
 uint64_t LaneSeed(uint64_t seed, Step step, LaneId lane);

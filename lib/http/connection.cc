@@ -8,7 +8,6 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/str_join.h"
 #include "lib/base/check.h"
 #include "lib/base/loopback.h"
 #include "lib/base/status.h"
@@ -90,26 +89,6 @@ absl::Status CheckHeaders(const Parser::value_type& message, bool loopback_only)
     return absl::PermissionDeniedError("requests from web pages of another origin are refused");
   }
   return absl::OkStatus();
-}
-
-// What a request is told that no route takes; nothing where one does.
-std::optional<Response> WhyNot(const Request& request, const Router::Found& found) {
-  if (found.allowed.empty())
-    return JsonError(404, "not_found", absl::StrCat("there is nothing at ", request.path));
-  if (found.handler == nullptr) {
-    Response response =
-        JsonError(405, "unimplemented", absl::StrCat(request.path, " takes only ", found.allowed));
-    response.headers.emplace_back("Allow", found.allowed);
-    return response;
-  }
-  for (const auto& [key, value] : request.query) {
-    if (std::find(found.query->begin(), found.query->end(), key) != found.query->end()) continue;
-    const std::string allowed = found.query->empty()
-                                    ? "this takes no parameters"
-                                    : "allowed: " + absl::StrJoin(*found.query, ", ");
-    return JsonError(400, "invalid_argument", absl::StrCat(key, ": is not known; ", allowed), key);
-  }
-  return std::nullopt;
 }
 
 std::map<std::string, std::string> CopyHeaders(const Parser::value_type& message) {
@@ -319,7 +298,7 @@ void Connection::Dispatch() {
   request_.body = std::move(parser_->get().body());
   state_ = State::kAnswering;
   SetTimer(limits().answer_timeout);
-  Responder responder(std::make_shared<Responder::Answer>(weak_from_this(), request_number_));
+  Responder responder(std::make_shared<AnswerToConnection>(weak_from_this(), request_number_));
   (*handler_)(std::move(request_), std::move(responder));
 }
 

@@ -27,14 +27,6 @@ class StreamHandle final : public EventStream {
 
 }  // namespace
 
-Responder::Answer::Answer(std::weak_ptr<Connection> connection, uint64_t request)
-    : connection_(std::move(connection)), request_(request) {}
-
-Responder::Answer::~Answer() {
-  if (!used_.exchange(true))
-    Deliver(JsonError(500, "internal", "the request was dropped without an answer"));
-}
-
 void Responder::Answer::Send(Response response) {
   Use();
   Deliver(std::move(response));
@@ -42,6 +34,25 @@ void Responder::Answer::Send(Response response) {
 
 std::shared_ptr<EventStream> Responder::Answer::Stream() {
   Use();
+  return Begin();
+}
+
+void Responder::Answer::Use() {
+  MUSTER_CHECK(!used_.exchange(true), "(a request is answered exactly once)");
+}
+
+Response NoAnswer() {
+  return JsonError(500, "internal", "the request was dropped without an answer");
+}
+
+AnswerToConnection::AnswerToConnection(std::weak_ptr<Connection> connection, uint64_t request)
+    : connection_(std::move(connection)), request_(request) {}
+
+AnswerToConnection::~AnswerToConnection() {
+  if (!is_used()) Deliver(NoAnswer());
+}
+
+std::shared_ptr<EventStream> AnswerToConnection::Begin() {
   const auto connection = connection_.lock();
   const auto core = connection ? connection->core() : nullptr;
   auto queue = std::make_shared<StreamQueue>(
@@ -54,11 +65,7 @@ std::shared_ptr<EventStream> Responder::Answer::Stream() {
   return std::make_shared<StreamHandle>(std::move(queue));
 }
 
-void Responder::Answer::Use() {
-  MUSTER_CHECK(!used_.exchange(true), "(a request is answered exactly once)");
-}
-
-void Responder::Answer::Deliver(Response response) {
+void AnswerToConnection::Deliver(Response response) {
   PostTo(connection_, [response = std::move(response), request = request_](Connection& c) {
     c.Deliver(request, response);
   });

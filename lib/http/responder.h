@@ -13,18 +13,36 @@ namespace muster::http {
 // Owned by the responder's copies; makes sure that a request is answered exactly once.
 class Responder::Answer {
  public:
-  Answer(std::weak_ptr<Connection> connection, uint64_t request);
-  ~Answer();
+  virtual ~Answer() = default;
   void Send(Response response);
   std::shared_ptr<EventStream> Stream();
 
+ protected:
+  bool is_used() const { return used_; }
+
  private:
+  virtual void Deliver(Response response) = 0;
+  virtual std::shared_ptr<EventStream> Begin() = 0;
   void Use();
-  void Deliver(Response response);
+
+  std::atomic<bool> used_ = false;
+};
+
+// Goes to a client.
+class AnswerToConnection final : public Responder::Answer {
+ public:
+  AnswerToConnection(std::weak_ptr<Connection> connection, uint64_t request);
+  ~AnswerToConnection() override;
+
+ private:
+  void Deliver(Response response) override;
+  std::shared_ptr<EventStream> Begin() override;
 
   const std::weak_ptr<Connection> connection_;
   const uint64_t request_;
-  std::atomic<bool> used_ = false;
 };
+
+// What a client is told whose request got lost.
+Response NoAnswer();
 
 }  // namespace muster::http

@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "lib/base/status.h"
 
@@ -100,6 +101,25 @@ Router::Found Router::Find(absl::string_view method, absl::string_view path) con
   for (const std::string& m : methods)
     absl::StrAppend(&found.allowed, found.allowed.empty() ? "" : ", ", m);
   return found;
+}
+
+std::optional<Response> WhyNot(const Request& request, const Router::Found& found) {
+  if (found.allowed.empty())
+    return JsonError(404, "not_found", absl::StrCat("there is nothing at ", request.path));
+  if (found.handler == nullptr) {
+    Response response =
+        JsonError(405, "unimplemented", absl::StrCat(request.path, " takes only ", found.allowed));
+    response.headers.emplace_back("Allow", found.allowed);
+    return response;
+  }
+  for (const auto& [key, value] : request.query) {
+    if (std::find(found.query->begin(), found.query->end(), key) != found.query->end()) continue;
+    const std::string allowed = found.query->empty()
+                                    ? "this takes no parameters"
+                                    : "allowed: " + absl::StrJoin(*found.query, ", ");
+    return JsonError(400, "invalid_argument", absl::StrCat(key, ": is not known; ", allowed), key);
+  }
+  return std::nullopt;
 }
 
 }  // namespace muster::http

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,5 +44,8 @@ class Router {
 
   std::vector<Entry> entries_;  // fewest names first
 };
+
+// The refusal of a request that no handler takes; nothing: `found` has one for it.
+std::optional<Response> WhyNot(const Request& request, const Router::Found& found);
 
 }  // namespace muster::http

@@ -27,6 +27,10 @@ void AddOptions(CLI::App& app, ProcessOptions& p) {
   app.add_option("--lease-ms", p.lease_ms,
                  "milliseconds of silence after which a member counts as lost")
       ->capture_default_str();
+  app.add_option("--thread-patience", p.thread_patience_s,
+                 "seconds for which a thread may stand still in its work, before the member counts "
+                 "as lost")
+      ->capture_default_str();
   app.add_option("--coordinator-timeout", p.coordinator_timeout_s,
                  "seconds without a coordinator and a view, after which the process ends")
       ->capture_default_str();

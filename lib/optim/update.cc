@@ -1,7 +1,10 @@
 #include "lib/optim/update.h"
 
+#include <cmath>
+
 #include "lib/base/bytes.h"
 #include "lib/kernels/crc.h"
+#include "lib/kernels/finite.h"
 #include "lib/kernels/norm.h"
 #include "lib/kernels/scale.h"
 #include "lib/optim/schedule.h"
@@ -15,6 +18,11 @@ ResultMeta Reduce(const TrainingSpec& training, TensorKind kind, const Partial& 
     if (training.reduction == Reduction::kMean && total.weight != 0)
       DivideBy(sum, static_cast<float>(total.weight));
     if (training.clip_norm > 0) meta.sum_of_squares = SumOfSquares(sum);
+    // Squares of fp32 values do not overflow in fp64: their sum is finite exactly if the values
+    // are.
+    const bool values_are =
+        training.clip_norm > 0 ? std::isfinite(meta.sum_of_squares) : AllFinite(sum);
+    meta.finite = values_are && std::isfinite(total.loss);
   }
   meta.crc = Crc32c(BytesOf(sum));
   return meta;

@@ -82,4 +82,9 @@ std::string MarksOf(const std::string& path);
 absl::StatusOr<std::unique_ptr<Kv>> OpenRocks(const std::string& path,
                                               const std::vector<std::string>& families);
 
+// The same store while nobody has it open, only to be read: nothing in its directory changes, and
+// Write is kFailedPrecondition. kNotFound: there is no store.
+absl::StatusOr<std::unique_ptr<Kv>> OpenRocksToRead(const std::string& path,
+                                                    const std::vector<std::string>& families);
+
 }  // namespace muster

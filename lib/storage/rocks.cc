@@ -120,6 +120,9 @@ class RocksKv final : public Kv {
   }
 
   absl::Status Write(const Batch& batch) override {
+    if (mark_ == nullptr)
+      return absl::FailedPreconditionError(
+          absl::StrCat("store '", path_, "' was opened only to be read"));
     rocksdb::WriteBatch changes;
     for (const Batch::Change& change : batch.changes()) {
       MUSTER_ASSIGN_OR_RETURN(rocksdb::ColumnFamilyHandle* const handle, Find(change.family));
@@ -173,7 +176,7 @@ class RocksKv final : public Kv {
   const std::string path_;
   const std::unique_ptr<rocksdb::DB> db_;
   const std::vector<rocksdb::ColumnFamilyHandle*> handles_;  // owned; destroyed before db_
-  const std::unique_ptr<SequenceMark> mark_;
+  const std::unique_ptr<SequenceMark> mark_;                 // null: it is only read
   std::map<std::string, rocksdb::ColumnFamilyHandle*, std::less<>>
       families_;  // fixed after construction
   Mutex mutex_;
@@ -233,8 +236,10 @@ struct Opened {
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
 };
 
+enum class Use { kReadAndWrite, kRead };
+
 absl::StatusOr<Opened> Open(const std::string& path, const std::vector<std::string>& families,
-                            bool track_logs) {
+                            bool track_logs, Use use) {
   const rocksdb::Options options = StoreOptions(track_logs);
   MUSTER_ASSIGN_OR_RETURN(const std::set<std::string> names, AllFamilies(path, options, families));
   std::vector<rocksdb::ColumnFamilyDescriptor> descriptors;
@@ -242,8 +247,11 @@ absl::StatusOr<Opened> Open(const std::string& path, const std::vector<std::stri
     descriptors.emplace_back(name, rocksdb::ColumnFamilyOptions(options));
   Opened opened;
   rocksdb::DB* db = nullptr;
-  MUSTER_RETURN_IF_ERROR(
-      TranslateOpening(path, rocksdb::DB::Open(options, path, descriptors, &opened.handles, &db)));
+  const rocksdb::Status status =
+      use == Use::kRead
+          ? rocksdb::DB::OpenForReadOnly(options, path, descriptors, &opened.handles, &db)
+          : rocksdb::DB::Open(options, path, descriptors, &opened.handles, &db);
+  MUSTER_RETURN_IF_ERROR(TranslateOpening(path, status));
   opened.db.reset(db);
   return opened;
 }
@@ -254,6 +262,20 @@ void Close(Opened opened) {
   opened.db->Close().PermitUncheckedError();
 }
 
+// `reached`: changes that the store had acknowledged, where something says how many.
+absl::Status CheckReached(const std::string& path, std::optional<uint64_t> reached,
+                          const Opened& opened) {
+  const uint64_t found = opened.db->GetLatestSequenceNumber();
+  if (!reached || found >= *reached) return absl::OkStatus();
+  return Lost(path, absl::StrCat(*reached, " changes were written, ", found, " are there"));
+}
+
+absl::StatusOr<std::optional<uint64_t>> ReadMark(const std::string& path) {
+  absl::StatusOr<std::optional<uint64_t>> reached = SequenceMark::Read(MarkFile(path));
+  if (absl::IsDataLoss(reached.status())) return Lost(path, reached.status().message());
+  return reached;
+}
+
 }  // namespace
 
 std::string MarksOf(const std::string& path) { return path + ".marks"; }
@@ -261,19 +283,15 @@ std::string MarksOf(const std::string& path) { return path + ".marks"; }
 absl::StatusOr<std::unique_ptr<Kv>> OpenRocks(const std::string& path,
                                               const std::vector<std::string>& families) {
   MUSTER_RETURN_IF_ERROR(MakeStoreDirectory(path));
-  const absl::StatusOr<std::optional<uint64_t>> reached = SequenceMark::Read(MarkFile(path));
-  if (absl::IsDataLoss(reached.status())) return Lost(path, reached.status().message());
-  MUSTER_RETURN_IF_ERROR(reached.status());
-  const bool as_it_is = !*reached && IsThere(path);
+  MUSTER_ASSIGN_OR_RETURN(const std::optional<uint64_t> reached, ReadMark(path));
+  const bool as_it_is = !reached && IsThere(path);
   if (as_it_is)
     LogWarning("the store %s is taken as it is: nothing says how far it had come", path);
-  MUSTER_ASSIGN_OR_RETURN(Opened opened, Open(path, families, /*track_logs=*/!as_it_is));
-  const uint64_t found = opened.db->GetLatestSequenceNumber();
-  absl::Status status;
-  if (*reached && found < **reached)
-    status = Lost(path, absl::StrCat(**reached, " changes were written, ", found, " are there"));
+  MUSTER_ASSIGN_OR_RETURN(Opened opened,
+                          Open(path, families, /*track_logs=*/!as_it_is, Use::kReadAndWrite));
+  absl::Status status = CheckReached(path, reached, opened);
   absl::StatusOr<std::unique_ptr<SequenceMark>> mark(nullptr);
-  if (status.ok()) mark = SequenceMark::Begin(MarkFile(path), found);
+  if (status.ok()) mark = SequenceMark::Begin(MarkFile(path), opened.db->GetLatestSequenceNumber());
   if (status.ok()) status = mark.status();
   if (!status.ok()) {
     Close(std::move(opened));
@@ -281,6 +299,20 @@ absl::StatusOr<std::unique_ptr<Kv>> OpenRocks(const std::string& path,
   }
   return std::make_unique<RocksKv>(path, std::move(opened.db), std::move(opened.handles),
                                    *std::move(mark));
+}
+
+absl::StatusOr<std::unique_ptr<Kv>> OpenRocksToRead(const std::string& path,
+                                                    const std::vector<std::string>& families) {
+  MUSTER_ASSIGN_OR_RETURN(const std::optional<uint64_t> reached, ReadMark(path));
+  if (!IsThere(path) && reached) return Lost(path, "all of it");
+  if (!IsThere(path)) return absl::NotFoundError(absl::StrCat("there is no store '", path, "'"));
+  // Where logs are not tracked RocksDB would note that in the store.
+  MUSTER_ASSIGN_OR_RETURN(Opened opened, Open(path, families, /*track_logs=*/true, Use::kRead));
+  if (const absl::Status whole = CheckReached(path, reached, opened); !whole.ok()) {
+    Close(std::move(opened));
+    return whole;
+  }
+  return std::make_unique<RocksKv>(path, std::move(opened.db), std::move(opened.handles), nullptr);
 }
 
 }  // namespace muster

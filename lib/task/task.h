@@ -54,6 +54,9 @@ class Task {
   virtual std::vector<TensorSpec> Tensors() const = 0;
   virtual uint64_t SampleCount() const = 0;  // size of the data set, at least 1
   virtual std::string DataHash() const = 0;  // of the content, equal on every member
+  // What of the data could not be read and is no part of it, for people; empty: nothing. Equal on
+  // every member.
+  virtual std::string DataLeftOut() const { return ""; }
   // The layout the runtime will use for `parameters` and `gradient` spans. Called once, before
   // anything below.
   virtual absl::Status Bind(const Layout& layout) = 0;

@@ -15,6 +15,7 @@
 #include "lib/base/credentials.h"
 #include "lib/base/frame_limits.h"
 #include "lib/base/time.h"
+#include "lib/transport/inbound.h"
 #include "lib/transport/payload.h"
 
 namespace muster {
@@ -25,6 +26,9 @@ struct Frame {
   // In place of `header`, when many sessions send the same: none of them copies it. Whoever
   // receives a frame finds its header in `header`.
   std::shared_ptr<const std::string> shared_header = nullptr;
+  // Of a frame that came: kept until the receiver is done with it. A frame that is sent on has none
+  // any more.
+  Receipt receipt = nullptr;
 
   const std::string& HeaderToSend() const { return shared_header ? *shared_header : header; }
 };
@@ -56,9 +60,13 @@ inline absl::Status CheckFrameLimits(size_t header_bytes, size_t payload_bytes) 
 // timeout · kFailedPrecondition: address refused without certificates · kInvalidArgument: the peer
 // sent what is no frame, or the address is no address · kResourceExhausted: a frame above the
 // limits · kUnimplemented: the peer does not speak this protocol · kCancelled: destroyed.
+//
+// A session that its receiver holds too much of (`inbound`) stands still, and with it the peer's
+// sending: nothing is lost. A break that only reading shows is then told when it reads on.
 struct SessionHandler {
   std::function<void(Frame)> on_frame;
   std::function<void(absl::Status)> on_broken;
+  InboundLimits inbound = {};
 };
 
 // All methods thread-safe; none blocks.
@@ -68,6 +76,8 @@ class Session {
   // (inside a handler): then on_broken follows.
   virtual ~Session() = default;
   virtual void Send(Frame frame) = 0;  // queued in order; dropped once broken
+  // The receiver knows who speaks: from now on as much may be held as the handler's `inbound` says.
+  virtual void Admit() = 0;
   // Breaks both ends. Queued frames may be lost, in both directions. The other end gets
   // kUnavailable, with this reason in the message where it could still be carried.
   virtual void Close(absl::Status why) = 0;

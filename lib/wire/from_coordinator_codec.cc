@@ -162,33 +162,39 @@ ViewStands Get(Reader& reader, const v1::ViewStands& message) {
 
 void Put(const GiveCommand& give, v1::MemberFrame& frame) {
   v1::GiveCommand& out = *frame.mutable_give_command();
+  out.set_term(give.term.value());
   out.set_view(give.view.value());
   Write(give.command, *out.mutable_command());
 }
 
 GiveCommand Get(Reader& reader, const v1::GiveCommand& message) {
+  const TermNumber term(reader.Number("term", message.term()));
   const ViewNumber view(reader.Number("view", message.view()));
   const Reader::Scope scope(reader, "command");
-  return {view, Read(reader, message.command())};
+  return {term, view, Read(reader, message.command())};
 }
 
 void Put(const AckRecords& ack, v1::MemberFrame& frame) {
   v1::AckRecords& out = *frame.mutable_ack_records();
+  out.set_term(ack.term.value());
   out.set_lineage(ack.lineage.value());
   out.set_below(ack.below.value());
 }
 
 AckRecords Get(Reader& reader, const v1::AckRecords& message) {
-  return {LineageNumber(reader.Number("lineage", message.lineage())),
+  return {TermNumber(reader.Number("term", message.term())),
+          LineageNumber(reader.Number("lineage", message.lineage())),
           Step(reader.Number("below", message.below()))};
 }
 
 void Put(const AckSegments& ack, v1::MemberFrame& frame) {
-  frame.mutable_ack_segments()->mutable_ids()->Add(ack.ids.begin(), ack.ids.end());
+  v1::AckSegments& out = *frame.mutable_ack_segments();
+  out.set_term(ack.term.value());
+  out.mutable_ids()->Add(ack.ids.begin(), ack.ids.end());
 }
 
 AckSegments Get(Reader& reader, const v1::AckSegments& message) {
-  AckSegments ack;
+  AckSegments ack{TermNumber(reader.Number("term", message.term())), {}};
   if (!reader.Count("ids", message.ids_size(), kMaxAcknowledged)) return ack;
   for (const int64_t id : message.ids()) ack.ids.push_back(reader.Number("ids", id));
   return ack;
@@ -196,12 +202,14 @@ AckSegments Get(Reader& reader, const v1::AckSegments& message) {
 
 void Put(const Leave& leave, v1::MemberFrame& frame) {
   v1::Leave& out = *frame.mutable_leave();
+  out.set_term(leave.term.value());
   out.set_exit_code(leave.exit_code);
   out.set_reason(leave.reason);
 }
 
 Leave Get(Reader& reader, const v1::Leave& message) {
-  return {reader.Small("exit_code", message.exit_code(), 0, kMaxExitCode),
+  return {TermNumber(reader.Number("term", message.term())),
+          reader.Small("exit_code", message.exit_code(), 0, kMaxExitCode),
           Reader::Words(message.reason())};
 }
 

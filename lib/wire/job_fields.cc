@@ -95,6 +95,18 @@ FieldRule Texts(const char* name, bool training, Member member, bool empty_allow
           [=](const JobSpec& spec) { return json(member(spec)); }};
 }
 
+// A training field that came later is written only where it is not the default: so the hashes of
+// jobs that were submitted before stay as they are, and their folders can be gone on with.
+FieldRule Later(FieldRule field) {
+  const json initial = field.write(JobSpec());
+  field.default_text = initial.dump();
+  field.write = [initial, write = field.write](const JobSpec& spec) {
+    json value = write(spec);
+    return value == initial ? json() : value;
+  };
+  return field;
+}
+
 bool IsDnsLabel(absl::string_view name) {
   constexpr size_t kLongest = 63;
   auto alphanumeric = [](char c) {
@@ -322,6 +334,9 @@ std::vector<FieldRule> MakeFieldRules() {
       OnlyFor(
           Whole("data.max_bytes", kTraining, MUSTER_MEMBER(training.data.max_bytes), 0, kMaxSteps),
           NeedsFiles),
+      OnlyFor(Later(Choice("data.unreadable", kTraining, MUSTER_MEMBER(training.data.unreadable),
+                           {"fail", "skip"})),
+              NeedsFiles),
       OnlyFor(Whole("data.samples", kTraining, MUSTER_MEMBER(training.data.samples), 0, kMaxSteps),
               MakesData),
       Lanes(),
@@ -349,6 +364,8 @@ std::vector<FieldRule> MakeFieldRules() {
                    {0, 1}),
               constant),
       Real("clip_norm", kTraining, MUSTER_MEMBER(training.clip_norm), {0, 1e9}),
+      Later(Choice("on_nan", kTraining, MUSTER_MEMBER(training.on_nan),
+                   {"stop", "skip", "continue"})),
       Choice("reduction", kTraining, MUSTER_MEMBER(training.reduction), {"mean", "sum"}),
       Whole("seed", kTraining, MUSTER_MEMBER(training.seed), 0,
             std::numeric_limits<uint64_t>::max()),
@@ -369,6 +386,7 @@ std::vector<FieldRule> MakeFieldRules() {
       Whole("first_bucket_bytes", kRuntime, MUSTER_MEMBER(runtime.first_bucket_bytes), 64,
             int64_t{1} << 31),
       Whole("fingerprint_every", kRuntime, MUSTER_MEMBER(runtime.fingerprint_every), 0, kMaxSteps),
+      Real("lease", kRuntime, MUSTER_MEMBER(runtime.lease), {0, 600}),
   };
 }
 

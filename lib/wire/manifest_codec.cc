@@ -45,6 +45,7 @@ absl::Status CheckRanges(const v1::Manifest& message) {
   if (message.step() < 0) return OutOfRange("step", message.step());
   if (message.slots() < 0 || message.slots() > kMaxOptimizerSlots)
     return OutOfRange("slots", message.slots());
+  if (message.skipped() < 0) return OutOfRange("skipped", message.skipped());
   return absl::OkStatus();
 }
 
@@ -61,6 +62,7 @@ v1::Segment ToProto(const Segment& segment) {
   message.set_file(segment.file);
   message.set_bytes(segment.bytes);
   message.set_header_crc32c(segment.header_crc32c);
+  message.set_not_finite(!segment.finite);
   message.mutable_entries()->Reserve(static_cast<int>(segment.entries.size()));
   for (const SegmentEntry& entry : segment.entries) {
     v1::SegmentEntry& out = *message.add_entries();
@@ -92,6 +94,7 @@ v1::Manifest ToProto(const Manifest& manifest) {
   message.set_fingerprint(manifest.fingerprint);
   message.set_unix_seconds(manifest.unix_seconds);
   message.set_total_bytes(manifest.total_bytes);
+  message.set_skipped(manifest.skipped);
   return message;
 }
 
@@ -99,7 +102,8 @@ absl::StatusOr<Segment> FromProto(const v1::Segment& message) {
   if (!IsSafeRelativeName(message.file()))
     return absl::InvalidArgumentError(
         absl::StrCat("file: '", message.file(), "' is not a safe name"));
-  Segment segment{message.file(), message.bytes(), message.header_crc32c(), {}};
+  Segment segment{
+      message.file(), message.bytes(), message.header_crc32c(), {}, !message.not_finite()};
   segment.entries.reserve(static_cast<size_t>(message.entries_size()));
   for (int i = 0; i < message.entries_size(); ++i) {
     auto entry = FromProto(message.entries(i));
@@ -129,6 +133,7 @@ absl::StatusOr<Manifest> FromProto(const v1::Manifest& message) {
   manifest.fingerprint = message.fingerprint();
   manifest.unix_seconds = message.unix_seconds();
   manifest.total_bytes = message.total_bytes();
+  manifest.skipped = message.skipped();
   return manifest;
 }
 

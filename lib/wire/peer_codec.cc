@@ -122,6 +122,7 @@ void Write(const std::vector<ChunkResult>& chunks, v1::ChunkResults& out) {
     out.add_losses(chunk.meta.loss);
     out.add_sums_of_squares(chunk.meta.sum_of_squares);
     out.add_crcs(chunk.meta.crc);
+    if (!chunk.meta.finite) out.add_not_finite(static_cast<uint32_t>(out.chunks_size() - 1));
   }
 }
 
@@ -140,6 +141,9 @@ std::vector<ChunkResult> ReadChunks(Reader& reader, const v1::ChunkResults& mess
     chunks.push_back({ReadChunk(reader, message.chunks(i)),
                       {reader.Number("weights", message.weights(i)), message.losses(i),
                        message.sums_of_squares(i), message.crcs(i)}});
+  for (const int32_t i :
+       ReadIndices(reader, "not_finite", message.not_finite(), count, chunks.size(), 0))
+    chunks[static_cast<size_t>(i)].meta.finite = false;
   return chunks;
 }
 
@@ -175,12 +179,14 @@ void Put(const GlobalNorm& global_norm, v1::PeerFrame& frame) {
   v1::GlobalNorm& out = *frame.mutable_global_norm();
   PutPlace(global_norm, out);
   out.set_norm(global_norm.norm);
+  out.set_not_finite(!global_norm.finite);
 }
 
 GlobalNorm Get(Reader& reader, const v1::GlobalNorm& message) {
   GlobalNorm global_norm;
   GetPlace(reader, message, global_norm);
   global_norm.norm = message.norm();
+  global_norm.finite = !message.not_finite();
   return global_norm;
 }
 

@@ -87,6 +87,17 @@ void Put(const Sealed& sealed, v1::CoordinatorFrame& frame) {
   for (const LaneId lane : local_state.lanes) held.add_lanes(static_cast<uint32_t>(lane.value()));
 }
 
+std::vector<LaneId> ReadLaneIds(Reader& reader, const PackedIndices& message) {
+  std::vector<LaneId> lanes;
+  for (const int32_t lane :
+       ReadIndices(reader, "lanes", message, kMaxLanes, static_cast<size_t>(kMaxLanes))) {
+    const bool ascending = lanes.empty() || lanes.back() < LaneId(lane);
+    if (!reader.Require(ascending, "lanes", "not ascending")) break;
+    lanes.emplace_back(lane);
+  }
+  return lanes;
+}
+
 LocalState ReadLocalState(Reader& reader, const v1::LocalState& message) {
   const Reader::Scope scope(reader, "local_state");
   LocalState local_state;
@@ -96,12 +107,7 @@ LocalState ReadLocalState(Reader& reader, const v1::LocalState& message) {
   local_state.results = Read(reader, "results", message.results());
   local_state.sums = Read(reader, "sums", message.sums());
   local_state.previous_results = message.previous_results();
-  for (const int32_t lane :
-       ReadIndices(reader, "lanes", message.lanes(), kMaxLanes, static_cast<size_t>(kMaxLanes))) {
-    const bool ascending = local_state.lanes.empty() || local_state.lanes.back() < LaneId(lane);
-    if (!reader.Require(ascending, "lanes", "not ascending")) break;
-    local_state.lanes.emplace_back(lane);
-  }
+  local_state.lanes = ReadLaneIds(reader, message.lanes());
   return local_state;
 }
 
@@ -202,6 +208,18 @@ Alive Get(Reader& reader, const v1::Alive& message) {
   return alive;
 }
 
+void Put(const LanesNotFinite& found, v1::CoordinatorFrame& frame) {
+  v1::LanesNotFinite& out = *frame.mutable_lanes_not_finite();
+  out.set_lineage(found.lineage.value());
+  out.set_step(found.step.value());
+  for (const LaneId lane : found.lanes) out.add_lanes(static_cast<uint32_t>(lane.value()));
+}
+
+LanesNotFinite Get(Reader& reader, const v1::LanesNotFinite& message) {
+  return {LineageNumber(reader.Number("lineage", message.lineage())),
+          Step(reader.Number("step", message.step())), ReadLaneIds(reader, message.lanes())};
+}
+
 void Put(const AgentHello& hello, v1::CoordinatorFrame& frame) {
   v1::AgentHello& out = *frame.mutable_agent_hello();
   out.set_node(hello.node);
@@ -268,6 +286,7 @@ std::optional<Either> Open(Reader& reader, const v1::CoordinatorFrame& frame) {
     case Kind::kSegmentWritten: return member(frame.segment_written());
     case Kind::kSegmentFailed: return member(frame.segment_failed());
     case Kind::kAlive: return member(frame.alive());
+    case Kind::kLanesNotFinite: return member(frame.lanes_not_finite());
     case Kind::kAgentHello: return FromAgent(Get(reader, frame.agent_hello()));
     case Kind::kProcessExited: return FromAgent(Get(reader, frame.process_exited()));
     case Kind::KIND_NOT_SET: return std::nullopt;

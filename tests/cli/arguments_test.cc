@@ -76,9 +76,10 @@ TEST(ArgumentsTest, AsManyProcessesAsAJobFileMayName) {
 TEST(ArgumentsTest, RemoteCommands) {
   using Command = RemoteArguments::Command;
   const std::pair<const char*, Command> cases[] = {
-      {"status", Command::kStatus}, {"watch", Command::kWatch},   {"stop", Command::kStop},
-      {"cancel", Command::kCancel}, {"delete", Command::kDelete}, {"logs", Command::kLogs},
-      {"digest", Command::kDigest}, {"audit", Command::kAudit}};
+      {"status", Command::kStatus},  {"watch", Command::kWatch},   {"stop", Command::kStop},
+      {"cancel", Command::kCancel},  {"delete", Command::kDelete}, {"logs", Command::kLogs},
+      {"digest", Command::kDigest},  {"audit", Command::kAudit},   {"ledger", Command::kLedger},
+      {"history", Command::kHistory}};
   for (const auto& [name, command] : cases) {
     const Parsed parsed = Parse({name, "job-1", "--to", "http://127.0.0.1:9"});
     ASSERT_EQ(parsed.exit_code, std::nullopt) << parsed.text;
@@ -108,6 +109,37 @@ TEST(ArgumentsTest, OptionsOfTheCommandsForJobs) {
   const Parsed up = Parse({"up", "--slots", "3"});
   EXPECT_EQ(std::get<UpArguments>(up.arguments).slots, 3);
   EXPECT_GE(std::get<UpArguments>(Parse({"up"}).arguments).slots, 1);
+}
+
+TEST(ArgumentsTest, AFolderStandsForItsJob) {
+  for (const char* command : {"status", "stop", "digest", "audit", "ledger", "history", "logs"}) {
+    const Parsed parsed = Parse({command, "--dir", "runs/one"});
+    ASSERT_EQ(parsed.exit_code, std::nullopt) << command << ": " << parsed.text;
+    const auto& remote = std::get<RemoteArguments>(parsed.arguments);
+    EXPECT_TRUE(remote.has_dir);
+    EXPECT_EQ(remote.dir, "runs/one");
+    EXPECT_EQ(remote.job, "");
+    const Parsed neither = Parse({command});
+    EXPECT_EQ(neither.exit_code, 64);
+    EXPECT_THAT(neither.text, HasSubstr("job is required"));
+  }
+  EXPECT_EQ(Parse({"audit", "--dir", "a", "--to", "127.0.0.1:9"}).exit_code, 64) << "one of them";
+  EXPECT_EQ(Parse({"delete", "--dir", "a"}).exit_code, 64) << "nothing is deleted unnamed";
+  const Parsed ledger = Parse({"ledger", "a", "--step", "3", "--sample", "17"});
+  EXPECT_EQ(std::get<RemoteArguments>(ledger.arguments).step, 3);
+  EXPECT_EQ(std::get<RemoteArguments>(ledger.arguments).sample, 17);
+  EXPECT_EQ(Parse({"ledger", "a", "--step", "-3"}).exit_code, 64);
+  EXPECT_TRUE(std::get<RemoteArguments>(Parse({"history", "a", "--csv"}).arguments).csv);
+  EXPECT_EQ(Parse({"history", "a", "--csv", "--json"}).exit_code, 64);
+}
+
+TEST(ArgumentsTest, TheLeaseIsInSeconds) {
+  EXPECT_EQ(std::get<TrainArguments>(Parse({"train", "a.yaml", "--lease", "2.5"}).arguments).lease,
+            2.5);
+  EXPECT_EQ(std::get<UpArguments>(Parse({"up", "--lease", "600"}).arguments).lease, 600);
+  EXPECT_EQ(std::get<UpArguments>(Parse({"up"}).arguments).lease, 0);
+  for (const char* lease : {"0", "0.05", "601", "-1", "soon"})
+    EXPECT_EQ(Parse({"up", "--lease", lease}).exit_code, 64) << lease;
 }
 
 TEST(ArgumentsTest, WrongWordsAreBadConfiguration) {

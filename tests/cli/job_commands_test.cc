@@ -1,4 +1,8 @@
 // The commands about jobs of a cluster, against a coordinator's REST that the test plays.
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -289,7 +293,8 @@ TEST_F(JobCommandsTest, LogsOfAnotherClustersJobOfThatNameStay) {
 TEST_F(JobCommandsTest, WhatCannotBeAnIdIsToldBeforeAnythingIsAsked) {
   for (const Command command :
        {Command::kSubmit, Command::kStatus, Command::kWatch, Command::kStop, Command::kResume,
-        Command::kCancel, Command::kDelete, Command::kLogs, Command::kDigest, Command::kAudit}) {
+        Command::kCancel, Command::kDelete, Command::kLogs, Command::kDigest, Command::kAudit,
+        Command::kLedger, Command::kHistory}) {
     for (const char* id : {"-x", ".x", "../x", "a b", "\x1b[2J"}) {
       EXPECT_EQ(Run({.command = command, .job = id, .spec = "/nowhere", .yes = true}), 64) << id;
       EXPECT_THAT(err_.str(), HasSubstr("is not the id of a job")) << id;
@@ -332,6 +337,56 @@ TEST_F(JobCommandsTest, ToFollowALogThatNeverComesIsAnError) {
   EXPECT_THAT(err_.str(), HasSubstr("no log of a member worker-1; there are logs of worker-0"));
   EXPECT_EQ(follow("done", "worker-0"), 0);
   EXPECT_EQ(out_.str(), "a line\n");
+}
+
+TEST_F(JobCommandsTest, AFolderIsAskedAlsoWhenNothingRunsThere) {
+  std::ofstream(cluster_ + "/job.json") << R"({"id":"runs"})";
+  std::string opened;
+  const FolderOpener open = [&](const std::string& folder) -> absl::StatusOr<Exchange> {
+    opened = folder;
+    return Exchange([](const std::string&, const std::string& target,
+                       const std::string&) -> absl::StatusOr<http::Response> {
+      EXPECT_EQ(target, "/v1/jobs/runs");
+      return http::Response{.body = JobJson("runs", "running")};
+    });
+  };
+  const auto ask = [&](Command command) {
+    out_.str("");
+    err_.str("");
+    return Remote({.command = command, .dir = cluster_, .has_dir = true},
+                  {.out = out_, .err = err_}, nullptr, open);
+  };
+  EXPECT_EQ(ask(Command::kStatus), 0) << err_.str();
+  EXPECT_EQ(opened, cluster_);
+  EXPECT_THAT(out_.str(), HasSubstr("job runs is running"));
+  EXPECT_THAT(out_.str(), HasSubstr("nothing runs in " + cluster_ + " now"));
+  EXPECT_EQ(ask(Command::kStop), 0);
+  EXPECT_THAT(out_.str(), HasSubstr("there is nothing to stop"));
+
+  // While a muster holds the folder its coordinator is asked.
+  WriteAddress(server_->Address());
+  const int lock = ::open((cluster_ + "/lock").c_str(), O_RDWR | O_CREAT, 0644);
+  ASSERT_EQ(flock(lock, LOCK_EX), 0);
+  opened.clear();
+  EXPECT_EQ(ask(Command::kStop), 0) << err_.str();
+  EXPECT_THAT(out_.str(), HasSubstr("job runs stops after a checkpoint"));
+  EXPECT_EQ(opened, "");
+  EXPECT_THAT(Asked(), ElementsAre("POST runs"));
+  close(lock);
+}
+
+TEST_F(JobCommandsTest, AFolderOfSeveralJobsNamesThem) {
+  WriteLog("b", "worker-0");
+  WriteLog("a", "worker-0");
+  const auto ask = [&](const std::string& folder) {
+    err_.str("");
+    return Remote({.command = Command::kLogs, .dir = folder, .has_dir = true},
+                  {.out = out_, .err = err_});
+  };
+  EXPECT_EQ(ask(cluster_), 64);
+  EXPECT_THAT(err_.str(), HasSubstr("holds several jobs: say which of a, b"));
+  EXPECT_EQ(ask(cluster_ + "/elsewhere"), 1);
+  EXPECT_THAT(err_.str(), HasSubstr("there is no job in "));
 }
 
 // Of a term of the coordinator before this one, whose events are not kept.

@@ -115,5 +115,53 @@ TEST(RemoteTest, NobodyThereSaysWhatToDo) {
   EXPECT_THAT(err.str(), HasSubstr("muster up"));
 }
 
+TEST(RemoteTest, DigestAndAuditReadToPeople) {
+  EXPECT_EQ(DigestText(*ParseDigest(R"({"lineage":1,"step":1,"digest":"ab12"})")),
+            "digest ab12\n  of the parameters and the optimizer's state after 1 step\n");
+  const AuditAnswer audit = *ParseAudit(
+      R"({"ok":true,"conclusion":"each of 9 samples once","steps":3,"samples":9,"lanes":6,
+          "lineages":[{"number":1,"parent":0,"fork":0,"cause":"start"},
+                      {"number":2,"parent":1,"fork":2,"cause":"lost \u001b[2J"}]})");
+  const std::string text = AuditText(audit);
+  EXPECT_THAT(text, HasSubstr("proven: each of 9 samples once\n  9 uses of samples in 6 lanes of 3 "
+                              "steps\n  lineage 2 left lineage 1 before step 2: lost "));
+  EXPECT_EQ(text.find('\x1b'), std::string::npos);
+  EXPECT_EQ(AuditText(*ParseAudit(R"({"ok":false,"conclusion":"sample 4 was used twice"})")),
+            "not proven: sample 4 was used twice\n");
+}
+
+TEST(RemoteTest, TheLedgerSaysWhoHadWhichSamples) {
+  const LedgerPage page = *ParseLedger(
+      R"({"steps":[{"step":3,"epoch":1,"lineage":1,"view":2,"loss":null,"lanes":[
+           {"lane":0,"worker":"worker-0","count":2,"samples":[7,1]},
+           {"lane":1,"worker":"worker-1","count":1,"samples":null},{"lane":2,"samples":5},8]}],"next":4})");
+  EXPECT_EQ(page.next, 4);
+  ASSERT_EQ(page.steps.size(), 1u);
+  EXPECT_EQ(LedgerText(page.steps[0]),
+            "step 3: epoch 2, lineage 1, view 2, loss ?\n"
+            "  lane 0 by worker-0, 2 samples: 7 1\n"
+            "  lane 1 by worker-1, 1 sample\n"
+            "  lane 2 by , 0 samples\n");
+  const LedgerPage use = *ParseLedger(
+      R"({"steps":[{"step":3,"lanes":[{"lane":1,"worker":"worker-0","count":2,"samples":[7]}]}]})");
+  EXPECT_THAT(LedgerText(use.steps[0]), HasSubstr("lane 1 by worker-0, 2 samples, among them 7\n"));
+  EXPECT_EQ(ParseLedger("{}")->next, -1);
+}
+
+TEST(RemoteTest, TheHistoryReadsToPeopleAndToTables) {
+  const HistoryPageAnswer page = *ParseHistory(
+      R"({"steps":[{"step":3,"epoch":1,"time":"2026-11-21T10:11:20.096Z","loss":0.123456789,
+           "learning_rate":0.001,"gradient_norm":null,"samples_per_second":512.25},{"step":4}],"next":null})");
+  EXPECT_EQ(page.next, -1);
+  ASSERT_EQ(page.steps.size(), 2u);
+  EXPECT_EQ(HistoryHead(true) + HistoryText(page.steps[0], true),
+            "step,epoch,time,loss,learning_rate,gradient_norm,samples_per_second\n"
+            "3,1,2026-11-21T10:11:20.096Z,0.123456789,0.001,,512.25\n");
+  EXPECT_EQ(HistoryText(page.steps[1], true), "4,0,,,,,\n");
+  EXPECT_EQ(
+      HistoryText(page.steps[0], false),
+      "3         2      2026-11-21T10:11:20.096Z  0.1235      0.001       -           512.2\n");
+}
+
 }  // namespace
 }  // namespace muster::cli

@@ -1,11 +1,15 @@
 // What strangers say to the real program takes little of its memory and of its log, and it serves
 // meanwhile.
+#include <grpcpp/create_channel.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/security/credentials.h>
 #include <unistd.h>
 
 #include <deque>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -89,6 +93,29 @@ std::string ManyFields() {
   for (int i = 0; i < 60'000; ++i) absl::StrAppend(&text, i == 0 ? "" : ",", "\"f", i, "\":0");
   return text + "}";
 }
+// As a foreign gRPC client: one message, larger than any that is allowed, in full.
+grpc::Status SendOneMessage(const std::string& address, const std::string& method, size_t mebi) {
+  grpc::GenericStub stub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  grpc::CompletionQueue queue;
+  auto stream = stub.PrepareCall(&context, method, &queue);
+  void* tag = nullptr;
+  bool ok = false;
+  grpc::Status status;
+  stream->StartCall(nullptr);
+  queue.Next(&tag, &ok);
+  static const std::string part(kMiB, 'x');  // gRPC reads it as long as it likes
+  const std::vector<grpc::Slice> parts(
+      mebi, grpc::Slice(part.data(), part.size(), grpc::Slice::STATIC_SLICE));
+  stream->Write(grpc::ByteBuffer(parts.data(), parts.size()), nullptr);
+  queue.Next(&tag, &ok);
+  stream->Finish(&status, nullptr);
+  queue.Next(&tag, &ok);
+  queue.Shutdown();
+  while (queue.Next(&tag, &ok)) {
+  }
+  return status;
+}
 constexpr char kOddLetters[] = R"({"\u00e9":1,"\u001b[31m":2})";
 
 TEST_F(AStranger, WhoSubmitsWhatIsNoJobIsToldSoAndCostsLittle) {
@@ -132,6 +159,26 @@ TEST_F(AStranger, WhoSendsTheLargestFramesThatAreNoMessageCostsLittle) {
     EXPECT_FALSE(stranger.Broken().ok());
   }
   ExpectCost(256 * kMiB);
+}
+
+// A GiB in all: nothing but the first frame of each is read.
+TEST_F(AStranger, WhoSendsAGibibyteAtOnceWithoutSayingWhoItIsCostsLittle) {
+  const auto transport = MakeGrpcTransport({});
+  const auto frame = std::make_shared<const std::string>(kMaxHeaderBytes, '\xff');
+  std::deque<ScriptedMember> strangers;
+  for (uint64_t i = 0; i < 8; ++i) {
+    ScriptedMember& stranger =
+        strangers.emplace_back(*transport, program_.grpc(), MemberId{"worker-0", {1, i}});
+    for (int n = 0; n < 32; ++n) stranger.SayBytes(frame);
+  }
+  for (ScriptedMember& stranger : strangers) EXPECT_FALSE(stranger.Broken().ok());
+  ExpectCost(192 * kMiB);
+}
+
+TEST_F(AStranger, WhoSendsAMessageOfAGibibyteCostsNoMoreThanAllMessagesMay) {
+  for (const char* method : {"/muster.v1.Exchange/Session", "/muster.v1.Jobs/Submit"})
+    EXPECT_FALSE(SendOneMessage(program_.grpc(), method, 1024).ok()) << method;
+  ExpectCost(640 * kMiB);
 }
 
 TEST_F(AStranger, WhoseJoinsAreRefusedFillNeitherMemoryNorLog) {

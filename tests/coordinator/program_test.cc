@@ -448,6 +448,7 @@ TEST(ProgramTest, BadConfigurationIsRefusedWithWhatToDo) {
                         {{"--fail-at", "forming:0"}, "N from 1"},
                         {{"--lease-ms", "99"}, "--lease-ms"},
                         {{"--lease-ms", "600001"}, "--lease-ms"},
+                        {{"--thread-patience", "0"}, "--thread-patience"},
                         {{"--log-level", "loud"}, "use debug, info, warning or error"},
                         {{"--nonsense"}, "--nonsense"}};
   for (const Case& bad : cases) {

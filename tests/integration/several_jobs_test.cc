@@ -98,11 +98,11 @@ class SeveralJobsTest : public ::testing::Test {
   void ExpectCounted(const std::string& job, int epochs) {
     const UpCluster::Said watched = cluster_.Say({"watch", job});
     EXPECT_EQ(watched.exit_code, 0) << watched.text;
-    const nlohmann::json digest = cluster_.Ask({"digest", job});
+    const nlohmann::json digest = cluster_.Ask({"digest", job, "--json"});
     ASSERT_TRUE(digest.is_object()) << digest;
     EXPECT_EQ(digest.value("digest", ""), CountingDigest(kSamples, static_cast<float>(epochs)))
         << job;
-    const nlohmann::json audit = cluster_.Ask({"audit", job});
+    const nlohmann::json audit = cluster_.Ask({"audit", job, "--json"});
     EXPECT_TRUE(audit.is_object() && audit.value("ok", false)) << job << ": " << audit;
   }
   // In the order in which they happened.

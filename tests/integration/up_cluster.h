@@ -25,7 +25,7 @@ class UpCluster {
     std::string text;
   };
   Said Say(const std::vector<std::string>& words) const;
-  // What `digest`, `audit` or `status --json` say; not an object: they did not.
+  // What a command with --json says of a job; not an object: it did not.
   nlohmann::json Ask(const std::vector<std::string>& words) const;
 
   std::vector<pid_t> WorkerPids() const;

@@ -2,6 +2,7 @@
 // while one job runs, another waits for its turn and a third is cancelled.
 #include <signal.h>
 
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,13 @@ constexpr int kSamples = 1009;
 constexpr int kManyEpochs = 20;  // long enough to be caught while it runs
 constexpr int kStepsPerEpoch = 64;
 
+int LinesIn(const std::string& file) {
+  std::ifstream in(file);
+  int lines = 0;
+  for (std::string line; std::getline(in, line);) ++lines;
+  return lines;
+}
+
 nlohmann::json Parsed(const std::string& text) {
   return nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
 }
@@ -39,6 +47,14 @@ class UpTest : public ::testing::Test {
     const UpCluster::Said said = cluster_.Say(words);
     EXPECT_EQ(said.exit_code, exit_code) << words[0] << ": " << said.text;
     EXPECT_THAT(said.text, HasSubstr(text)) << words[0];
+  }
+  // Of the job `first`, without the cluster's address.
+  void ExpectOfTheFolder(std::vector<std::string> words, int exit_code, const std::string& text) {
+    words.insert(words.begin() + 1, "first");
+    words.insert(words.end(), {"--dir", folder_ / "cluster"});
+    Program program(MusterCommand(words));
+    EXPECT_EQ(program.End(), exit_code) << words[0] << ": " << program.output();
+    EXPECT_THAT(program.output(), HasSubstr(text)) << words[0];
   }
   // While the only worker stands still no step is done, however long this takes.
   void ListsOneThatRunsAndOthersThatWait() {
@@ -66,13 +82,14 @@ class UpTest : public ::testing::Test {
     EXPECT_EQ(logs.find(first_line, at + 1), std::string::npos) << logs;
   }
   void ExpectCounted(const std::string& job, int epochs) {
-    const UpCluster::Said digest = cluster_.Say({"digest", job});
+    const UpCluster::Said digest = cluster_.Say({"digest", job, "--json"});
     EXPECT_EQ(digest.exit_code, 0) << digest.text;
     const nlohmann::json told = Parsed(digest.text);
     ASSERT_TRUE(told.is_object()) << digest.text;
     EXPECT_EQ(told.value("digest", ""), CountingDigest(kSamples, static_cast<float>(epochs)));
     EXPECT_EQ(told.value("step", -1), epochs * kStepsPerEpoch);
-    Expect({"audit", job}, 0, "\"ok\":true");
+    Expect({"audit", job, "--json"}, 0, "\"ok\":true");
+    Expect({"audit", job}, 0, "proven: each of 1009 samples");
     Expect({"status", job}, 0, "job " + job + " is done");
     Expect({"status", job}, 0, told.value("digest", "none"));
   }
@@ -106,8 +123,21 @@ TEST_F(UpTest, JobsRunOneAfterTheOtherAndEveryCommandTellsOfThem) {
   Expect({"status", "second"}, 1, "there is no job second");
   Expect({"logs", "second", "--dir", folder_ / "cluster"}, 1, "there are no logs");
 
+  const std::string digest = cluster_.Say({"digest", "first"}).text;
+  ExpectOfTheFolder({"digest"}, 0, digest);
+
   cluster_.up().Signal(SIGINT);
   EXPECT_EQ(cluster_.up().End(), 0) << cluster_.up().output();
+  ExpectOfTheFolder({"digest"}, 0, digest);
+  ExpectOfTheFolder({"audit"}, 0, "proven: each of 1009 samples");
+  ExpectOfTheFolder({"status"}, 0, "job first is done");
+  ExpectOfTheFolder({"ledger", "--step", "3"}, 0, "lane 6 by worker-0, 2 samples: ");
+  ExpectOfTheFolder({"ledger", "--sample", "5000"}, 64, "sample: must be 0 to 1008");
+  ExpectOfTheFolder({"history", "--csv"}, 0, "\n0,0,20");
+  ExpectOfTheFolder({"logs"}, 0, "worker-0 | ");
+  EXPECT_GE(LinesIn(folder_ / "cluster/jobs/first/metrics.jsonl"), kManyEpochs * kStepsPerEpoch)
+      << "a worker that stood still for too long may have cost a rewind, and more lines";
+  ExpectOfTheFolder({"stop"}, 0, "nothing runs in ");
   ExpectNoChildren();
 }
 

@@ -60,7 +60,7 @@ PEERS = ('lib/*/state', 'lib/*/runtime')
 
 PROGRAMS = ('coordinator', 'server', 'worker', 'agent', 'cli')
 # Who may include another program, and which.
-PROGRAM_JOINTS = {'cli/main.cc': ('agent',)}
+PROGRAM_JOINTS = {'cli/main.cc': ('agent', 'coordinator')}
 
 # The rooms that decide see these of our own, and nothing that has a thread, a lock, a clock, chance or an effect: neither
 # directly nor through a header they include.

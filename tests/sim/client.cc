@@ -2,6 +2,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/exit_codes.h"
 
 namespace muster::sim {
 
@@ -41,6 +42,7 @@ void Client::Persisted(SimJob& job) {
   if (absl::StrContains(journal.reason, "could not be deleted")) return DeleteLater(job);
   if (was_over || !coordinator::CanGoOn(journal.phase)) return;
   around_.coverage.Add(Corner::kResumedJobs);
+  if (journal.ending.exit_code == kExitNotFinite) around_.coverage.Add(Corner::kEndsNotFinite);
   around_.coverage.Add(journal.phase == JobPhase::kStopped ? Corner::kStops : Corner::kFailedJobs);
   if (absl::StrContains(journal.reason, "resume: never"))
     job.spec.runtime.resume.kind = ResumeKind::kNever;

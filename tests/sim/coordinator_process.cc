@@ -28,6 +28,7 @@ std::vector<coordinator::Action> OneByOne(const std::vector<coordinator::Action>
 coordinator::Settings TheSettings() {
   coordinator::Settings settings;
   settings.start_patience = std::chrono::seconds(3);
+  settings.thread_patience = std::chrono::seconds(8);
   settings.checkpoint_patience = std::chrono::seconds(5);
   return settings;
 }
@@ -236,12 +237,18 @@ void CoordinatorProcess::Do(const coordinator::CommitManifest& a) {
   invariants_.CheckManifest(job, a.manifest);
   const bool late = around_.schedule.OneIn(25);
   if (late) around_.coverage.Add(Corner::kLateCommits);
-  OnCommitThread(late ? 4000 : 40, [this, &job, m = a.manifest] {
+  OnCommitThread(late ? 4000 : 40, [this, &job, m = a.manifest, replaces = a.replaces] {
     if (around_.schedule.OneIn(30)) {
       around_.coverage.Add(Corner::kFailedCommits);
       return Feed(coordinator::ManifestFailed{m.job, m.lineage, m.step, "no space"});
     }
-    job.store.catalogue.push_back(m);  // durable; a crash may come before it is known
+    std::vector<Manifest>& catalogue = job.store.catalogue;
+    const auto is_same = [&](const Manifest& known) {
+      return known.lineage == m.lineage && known.step == m.step;
+    };
+    if (std::erase_if(catalogue, is_same) > 0 && !replaces)
+      around_.trace.Violate("a checkpoint takes the place of another");
+    catalogue.push_back(m);  // durable; a crash may come before it is known
     runner_.Later(around_.schedule.Random(0, 3),
                   [this, m] { Feed(coordinator::ManifestCommitted{m}); });
   });

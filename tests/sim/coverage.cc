@@ -15,6 +15,8 @@ struct Row {
 // what they reached when it was set, and for what they reach less than a hundred times a third.
 constexpr Row kRows[] = {
     {Corner::kSteps, "steps", 10000},
+    {Corner::kSkippedSteps, "updates that were skipped, because their step was not finite", 100},
+    {Corner::kEndsNotFinite, "jobs that ended at a step that was not finite", 20},
     {Corner::kHeals, "heals", 100},
     {Corner::kWideHeals, "heals of more chunks than one fetch carries", 100},
     {Corner::kCatchUps, "catch-ups", 10},
@@ -30,6 +32,8 @@ constexpr Row kRows[] = {
     {Corner::kLongAgentStalls, "stalls of the agent longer than a lease", 20},
     {Corner::kAgentBreaks, "sessions of the agent that broke while members were up", 25},
     {Corner::kAlivesLost, "heartbeats lost with their session", 50},
+    {Corner::kHungThreads, "members lost for a thread that hung", 10},
+    {Corner::kBusyThreads, "threads that were busy for longer than a lease", 20},
     {Corner::kShortCuts, "partitions shorter than a lease", 50},
     {Corner::kLongCuts, "partitions longer than a lease", 50},
     {Corner::kOneWayCuts, "one-way partitions", 50},
@@ -38,6 +42,7 @@ constexpr Row kRows[] = {
     {Corner::kCutsFromCoordinator, "partitions of a member from the coordinator", 50},
     {Corner::kAppliedAfterSeal, "updates that were finished after a seal", 20},
     {Corner::kLostSegments, "segments that could not be written", 100},
+    {Corner::kSkippedParts, "checkpoints skipped because a disk was slow", 20},
     {Corner::kFailedCommits, "commits that failed", 50},
     {Corner::kLateCommits, "commits that took longer than a second", 50},
     {Corner::kFailedDigests, "digests that failed", 10},

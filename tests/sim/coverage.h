@@ -12,6 +12,8 @@ namespace muster::sim {
 
 enum class Corner {
   kSteps,
+  kSkippedSteps,
+  kEndsNotFinite,
   kHeals,
   kWideHeals,
   kCatchUps,
@@ -27,6 +29,8 @@ enum class Corner {
   kLongAgentStalls,
   kAgentBreaks,
   kAlivesLost,
+  kHungThreads,
+  kBusyThreads,
   kShortCuts,
   kLongCuts,
   kOneWayCuts,
@@ -35,6 +39,7 @@ enum class Corner {
   kCutsFromCoordinator,
   kAppliedAfterSeal,
   kLostSegments,
+  kSkippedParts,
   kFailedCommits,
   kLateCommits,
   kFailedDigests,

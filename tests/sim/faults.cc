@@ -41,6 +41,7 @@ void Faults::Inject() {
       &Faults::CutFromCoordinator, &Faults::StopJob,           &Faults::CancelJob,
       &Faults::DamageCheckpoint,   &Faults::BreakAgentSession, &Faults::StallCoordinator,
       &Faults::CutFromCoordinator, &Faults::StopJob,           &Faults::StallMember,
+      &Faults::HangTrainThread,
   };
   const auto last = static_cast<int64_t>(std::size(kFaults)) - 1;
   (this->*kFaults[around_.schedule.Random(0, last)])();
@@ -112,6 +113,13 @@ void Faults::StallMember() {
       is_long ? around_.schedule.Random(1200, 5000) : around_.schedule.Random(100, 1200);
   Stall(absl::StrCat(p->job().options.id, "/", p->id().name), ms, Corner::kMemberStalls,
         Corner::kLongMemberStalls);
+}
+
+// Its other threads live, and say so.
+void Faults::HangTrainThread() {
+  MemberProcess* p = AnyMember();
+  if (p == nullptr || !p->HangTrainThread()) return;
+  around_.trace.Note(absl::StrCat("the train thread of ", world_.NameOf(*p), " hangs"));
 }
 
 void Faults::StallCoordinator() {

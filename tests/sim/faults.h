@@ -40,6 +40,7 @@ class Faults {
   void KillMany();
   void KillMemberAndCoordinator();
   void StallMember();
+  void HangTrainThread();
   void StallCoordinator();
   void StallAgent();
   void Stall(const std::string& name, int64_t ms, Corner any, Corner longer_than_lease);

@@ -87,6 +87,9 @@ void Invariants::CheckRecord(SimJob& job, const StepRecord& record) {
     Violate(job, absl::StrCat("the record of step ", record.step.value(), " has weight ",
                               record.weight, " and loss ", record.loss, " instead of ",
                               right.weight, " and ", right.loss));
+  if (record.skipped != job.terms.Skips(record.step))
+    Violate(job, absl::StrCat("the record of step ", record.step.value(), " says that it was ",
+                              record.skipped ? "skipped" : "applied"));
   const std::optional<View>& view = job.store.journal->view;
   if (view && view->number == record.view &&
       record.lane_holders != view->LaneHoldersAt(record.step))
@@ -337,6 +340,9 @@ void Invariants::CheckAudit(const SimJob& job) {
   if (!ancestry.ok()) return Violate(job, std::string(ancestry.status().message()));
   const AuditReport report = Audit(journal.spec.training, job.environment.samples, *ancestry);
   if (!report.ok) return Violate(job, absl::StrCat("audit: ", report.conclusion));
+  if (journal.phase == JobPhase::kDone && report.skipped_steps != journal.skipped)
+    Violate(job, absl::StrCat(report.skipped_steps, " steps were skipped, the job says ",
+                              journal.skipped));
   around_.coverage.Add(Corner::kAudits);
 }
 

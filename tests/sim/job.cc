@@ -16,6 +16,7 @@ JobSpec SpecOf(const JobOptions& options) {
   spec.training.steps = options.steps;
   spec.training.sync = options.sync;
   spec.training.clip_norm = options.clip_norm;
+  spec.training.on_nan = options.on_nan;
   spec.training.order = options.order;
   spec.training.chunk_bytes = 64;
   spec.training.optimizer.kind = options.optimizer;
@@ -79,19 +80,18 @@ coordinator::RecentSteps JobStore::Recent() const {
 }
 
 void JobStore::Prune(const coordinator::PruneManifests& prune) {
-  int32_t keep = std::max(1, prune.keep);
-  for (size_t i = catalogue.size(); i-- > 0;) {
-    const Manifest& m = catalogue[i];
-    if (OnAncestry(prune.lineages, m.lineage, m.step) && keep-- > 0) continue;
-    catalogue.erase(catalogue.begin() + static_cast<std::ptrdiff_t>(i));
-  }
+  std::erase_if(catalogue,
+                [&](const Manifest& m) { return !OnAncestry(prune.lineages, m.lineage, m.step); });
+  const std::vector<bool> kept = Kept(catalogue, static_cast<size_t>(std::max(1, prune.keep)));
+  std::erase_if(catalogue, [&, i = size_t{0}](const Manifest&) mutable { return !kept[i++]; });
 }
 
 SimJob::SimJob(const JobOptions& job_options)
     : options(job_options),
       spec(SpecOf(job_options)),
       environment(EnvironmentOf(job_options)),
-      terms(spec.training, environment.samples, Kinds(), SlotCount(spec.training.optimizer.kind)),
+      terms(spec.training, environment.samples, Kinds(), SlotCount(spec.training.optimizer.kind),
+            options.not_finite_every),
       reference(terms) {}
 
 std::vector<TensorKind> SimJob::Kinds() const {

@@ -30,6 +30,8 @@ struct JobOptions {
   int64_t checkpoint_every = 5;
   double checkpoint_seconds = 0;
   double clip_norm = 0;
+  OnNan on_nan = OnNan::kStop;
+  uint64_t not_finite_every = 0;  // about every so many steps one is not finite; 0: all are
   SumOrder order = SumOrder::kCanonical;
   OptimizerKind optimizer = OptimizerKind::kMomentum;
   int64_t submit_at = 0;

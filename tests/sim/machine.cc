@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace muster::sim {
@@ -25,7 +26,8 @@ Machine::Machine(MemberConfig config, Outside outside)
                      });
   };
   train_.emplace(TrainThread::Parts{outside_.schedule, outside_.runner, &terms_,
-                                    [this](const Make& make) { return Load(make); }, post},
+                                    [this](const Make& make) { return Load(make); }, post,
+                                    [this] { outside_.coverage->Add(Corner::kBusyThreads); }},
                  config_.id.incarnation);
 }
 
@@ -33,6 +35,12 @@ size_t Machine::held() const {
   size_t n = 0;
   for (const auto& [from, frames] : held_) n += frames.size();
   return n;
+}
+
+std::vector<ThreadAge> Machine::threads() const {
+  const std::optional<int64_t> still = train_ ? train_->StoodStill() : std::nullopt;
+  if (!still) return {};
+  return {{"train", static_cast<double>(*still) / 1000}};
 }
 
 // ---- the state machine, as lib/member/runtime/exchange.cc feeds it
@@ -127,7 +135,7 @@ void Machine::Handle(StateApplied event) {
   const bool sealed =
       !member_.active() && member_.view() && member_.sealed() > member_.view()->number;
   if (sealed) outside_.coverage->Add(Corner::kAppliedAfterSeal);
-  Feed(Applied{event.step});
+  Feed(Applied{event.step, std::move(event.not_finite)});
 }
 
 void Machine::Handle(LanesAbandoned event) { Feed(event.abandoned); }
@@ -173,7 +181,10 @@ void Machine::CheckLoaded(const Make& make, const SimState& state) {
 // A thread of its own writes the parts one after the other.
 void Machine::Write(PartCopy part) {
   Schedule& schedule = *outside_.schedule;
-  writer_free_at_ = std::max(writer_free_at_, schedule.now()) + schedule.Random(1, 80);
+  if (++parts_under_way_ > CheckpointParts::kMost)
+    outside_.violate("more copies of checkpoint parts wait for the disk than may");
+  const int64_t takes = schedule.OneIn(30) ? schedule.Random(200, 2000) : schedule.Random(1, 80);
+  writer_free_at_ = std::max(writer_free_at_, schedule.now()) + takes;
   SegmentWritten written;
   written.lineage = part.lineage;
   written.step = part.step;
@@ -184,6 +195,7 @@ void Machine::Write(PartCopy part) {
   const bool lost = schedule.OneIn(60);
   from_writer_.Push(schedule, *outside_.runner, writer_free_at_ - schedule.now(),
                     [this, lost, written, content = std::move(part.content)] {
+                      --parts_under_way_;
                       if (lost) {
                         outside_.coverage->Add(Corner::kLostSegments);
                         return Feed(SegmentFailed{written.lineage, written.step, "no space"});
@@ -204,6 +216,9 @@ Machine::Answer Machine::Do(const Connect& a, const SimFrame*) {
 }
 
 Machine::Answer Machine::Do(const TellCoordinator& a, const SimFrame*) {
+  const auto* failed = std::get_if<SegmentFailed>(&a.message);
+  if (failed != nullptr && absl::StrContains(failed->reason, "its disk is slow"))
+    outside_.coverage->Add(Corner::kSkippedParts);
   outside_.tell(a.message);
   return std::nullopt;
 }
@@ -291,7 +306,8 @@ Machine::Answer Machine::Do(const FoldIn& a, const SimFrame* frame) {
     outside_.violate(
         absl::StrCat("the sum of chunk ", c, " at step ", a.step.value(), " is another term"));
   (server_mode() ? sums_ : memory_.ReceiveBuffer(a.step))[c] = sum;
-  sum_meta_[c] = {a.total->weight, a.total->loss, terms_.SquareOf(c, sum), 0};
+  sum_meta_[c] = {a.total->weight, a.total->loss, terms_.SquareOf(c, sum), 0,
+                  terms_.IsFinite(a.step, c)};
   return Summed{a.step, a.chunk, sum_meta_[c]};
 }
 
@@ -346,8 +362,8 @@ Machine::Answer Machine::Do(const ApplyChunks& a, const SimFrame*) {
     SlotValues& slots = memory_.Slots();
     const Value old = (*memory_.Values(a.step))[c];
     Value& to = memory_.ReceiveBuffer(a.step)[c];
-    to = terms_.NewValue(c, old, SlotsOf(slots, c), sums_[c], norm);
-    for (size_t s = 0; s < slots.size(); ++s)
+    to = a.skip ? old : terms_.NewValue(c, old, SlotsOf(slots, c), sums_[c], norm);
+    for (size_t s = 0; s < slots.size() && !a.skip; ++s)
       slots[s][c] = terms_.NewSlot(s, slots[s][c], sums_[c], norm);
     if (to != RightResult(a.step, chunk))
       outside_.violate(absl::StrCat(
@@ -355,6 +371,7 @@ Machine::Answer Machine::Do(const ApplyChunks& a, const SimFrame*) {
           old == right.values[c] ? "" : "old value, ", sums_[c] == right.sums[c] ? "" : "sum, ",
           norm == right.norm ? "" : "norm, ", "slot?)"));
     done.chunks.push_back({chunk, sum_meta_[c]});
+    if (a.skip) done.chunks.back().meta.finite = false;
   }
   return done;
 }
@@ -382,6 +399,9 @@ Machine::Answer Machine::Do(const Apply& a, const SimFrame*) {
     if ((*memory_.Results(a.step))[static_cast<size_t>(c)] != RightResult(a.step, ChunkId(c)))
       outside_.violate(
           absl::StrCat("step ", a.step.value(), " is applied without the result of chunk ", c));
+  if (a.skip != terms_.Skips(a.step))
+    outside_.violate(absl::StrCat("step ", a.step.value(), a.skip ? " is skipped" : " is applied"));
+  if (a.skip) outside_.coverage->Add(Corner::kSkippedSteps);
   DoApply apply{a, nullptr, {}};
   if (!server_mode()) {
     apply.results = memory_.Results(a.step);

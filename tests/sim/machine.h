@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/member/state/checkpoint_parts.h"
 #include "lib/member/state/member.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/job.h"
@@ -49,6 +50,10 @@ class Machine {
 
   size_t held() const;
   const Member& member() const { return member_; }
+  void HangTrainThread() {
+    if (train_) train_->Hang();
+  }
+  std::vector<ThreadAge> threads() const;
   LaneCount lane_count() const { return train_ ? train_->lane_count() : LaneCount{}; }
 
  private:
@@ -100,6 +105,7 @@ class Machine {
   OrderedQueue from_train_, from_writer_;
   int64_t writer_free_at_ = 0;
   int64_t segments_ = 0;
+  int parts_under_way_ = 0;  // copied, and not on disk
 
   int64_t compute_id_ = 0;                          // of the last Compute or Abandon
   std::shared_ptr<const SubtreeSums> own_sums_;     // as the train thread told last …

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/lease.h"
 #include "tests/sim/coordinator_process.h"
@@ -91,17 +92,34 @@ void MemberProcess::Introduce() {
 
 void MemberProcess::SayAlive() {
   runner_.Later(kAliveEvery, [this] {
-    if (machine_) Tell(Alive{machine_->member().step(), machine_->member().Phase()});
+    if (machine_)
+      Tell(Alive{machine_->member().step(), machine_->member().Phase(), machine_->threads()});
     SayAlive();
   });
 }
 
 void MemberProcess::Said(const FromCoordinator& message) {
   events_.hears(*this, message);
+  if (const auto* leave = std::get_if<muster::Leave>(&message)) CheckLeave(*leave);
   if (machine_) return machine_->Feed(CoordinatorSays{message});
   if (const auto* leave = std::get_if<muster::Leave>(&message))
     Leave(leave->exit_code, leave->reason);
   if (const auto* job = std::get_if<JobIs>(&message)) OnJob(*job);
+}
+
+// The train thread has not stood still as long as the process runs and its work has an end.
+void MemberProcess::CheckLeave(const muster::Leave& leave) {
+  if (!absl::StrContains(leave.reason, "thread has stood still")) return;
+  if (hangs_) return around_.coverage.Add(Corner::kHungThreads);
+  if (runner_.stood_still()) return;  // with all its threads
+  around_.trace.Violate(absl::StrCat(place_.job->options.id, " ", place_.id.name,
+                                     " was given up for a thread that was only busy"));
+}
+
+bool MemberProcess::HangTrainThread() {
+  if (!machine_ || place_.role != Role::kWorker || std::exchange(hangs_, true)) return false;
+  machine_->HangTrainThread();
+  return true;
 }
 
 // A worker makes its task and finds out the numeric environment, which takes time; a server waits

@@ -46,6 +46,9 @@ class MemberProcess {
   // The coordinator says this.
   void Said(const FromCoordinator& message);
   void Leave(int exit_code, const std::string& reason);
+  // What its train thread does now, or next, it never gets done. False: it has none, or that hangs
+  // already.
+  bool HangTrainThread();
 
  private:
   void ConnectCoordinator();
@@ -56,6 +59,7 @@ class MemberProcess {
   void OnJob(const JobIs& job);
   void BecomeMember(const JobIs& job);
   void SayAlive();
+  void CheckLeave(const muster::Leave& leave);
   MemberConfig ConfigFor(const JobIs& job) const;
   Machine::Outside OutsideOf();
 
@@ -68,6 +72,7 @@ class MemberProcess {
   SimSessionId dialed_ = 0;
   bool preparing_ = false;
   bool leaving_ = false;
+  bool hangs_ = false;
   std::unique_ptr<Machine> machine_;
 };
 

@@ -55,6 +55,13 @@ void Reference::Advance() {
   double squares = 0;
   for (size_t c = 0; c < now.sums.size(); ++c) squares += terms_.SquareOf(c, now.sums[c]);
   now.norm = std::sqrt(squares);
+  if (terms_.Skips(step)) {
+    State same;
+    same.values = now.values;
+    same.slots = now.slots;
+    states_.push_back(std::move(same));
+    return;
+  }
   State next;
   next.slots.resize(now.slots.size());
   for (size_t c = 0; c < now.values.size(); ++c) {

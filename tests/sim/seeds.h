@@ -59,11 +59,15 @@ class SeedOptions {
     const bool wide = OneIn(salt + 4, 6);  // more than one fetch carries
     job.chunks = wide ? Pick(salt + 5, 9, 40) : Pick(salt + 5, 3, 6);
     job.buffers = OneIn(salt + 6, 3) ? Pick(salt + 7, 1, 3) : 0;
+    if (job.buffers > 0 && OneIn(salt + 20, 3)) job.chunks = 1;  // some server owns only buffers
     job.steps = wide ? Pick(salt + 8, 10, 40) : Pick(salt + 8, 20, 80);
     job.batch = OneIn(salt + 9, 3) ? Pick(salt + 10, 1, 20) : 0;  // also fewer than lanes
     job.checkpoint_every = Pick(salt + 11, 0, 8);
     job.checkpoint_seconds = OneIn(salt + 12, 3) ? 2 : 0;
     job.clip_norm = Pick(salt + 13, 0, 1);
+    const OnNan on_nan[] = {OnNan::kStop, OnNan::kSkip, OnNan::kContinue};
+    job.on_nan = on_nan[Pick(salt + 20, 0, 2)];
+    if (OneIn(salt + 21, 3)) job.not_finite_every = static_cast<uint64_t>(Pick(salt + 22, 4, 20));
     job.order = OneIn(salt + 14, 4) ? SumOrder::kFree : SumOrder::kCanonical;
     const OptimizerKind kinds[] = {OptimizerKind::kSgd, OptimizerKind::kMomentum,
                                    OptimizerKind::kAdam};

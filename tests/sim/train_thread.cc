@@ -3,7 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/base/lease.h"
+
 namespace muster::sim {
+namespace {
+
+constexpr int64_t kLease = kDefaultLease / std::chrono::milliseconds(1);
+
+}  // namespace
 
 TrainThread::TrainThread(Parts parts, Incarnation incarnation)
     : parts_(std::move(parts)), terms_(*parts_.terms) {
@@ -17,10 +24,19 @@ void TrainThread::Do(TrainCommand command) {
 
 void TrainThread::Next() {
   busy_ = !commands_.empty();
-  if (!busy_) return;
+  went_on_at_ = parts_.schedule->now();
+  if (!busy_ || hangs_) return;
   const TrainCommand command = std::move(commands_.front());
   commands_.pop_front();
   std::visit([this](const auto& c) { Run(c); }, command);
+}
+
+void TrainThread::After(int64_t delay, std::function<void()> run) {
+  parts_.runner->Later(delay, [this, run = std::move(run)] {
+    if (hangs_) return;
+    went_on_at_ = parts_.schedule->now();
+    run();
+  });
 }
 
 // ---- lanes
@@ -41,7 +57,7 @@ void TrainThread::Run(const DoCompute& command) {
 void TrainThread::RunLane(const std::shared_ptr<Lanes>& lanes) {
   if (lanes->command.compute.id < abandoned_) return Next();
   Count(lanes->command);
-  parts_.runner->Later(parts_.schedule->Random(1, 40), [this, lanes] { EndLane(lanes); });
+  After(parts_.schedule->Random(1, 40), [this, lanes] { EndLane(lanes); });
 }
 
 void TrainThread::EndLane(const std::shared_ptr<Lanes>& lanes) {
@@ -53,7 +69,7 @@ void TrainThread::EndLane(const std::shared_ptr<Lanes>& lanes) {
 
 // Chunks of the last lane become final one after the other.
 void TrainThread::Announce(const std::shared_ptr<Lanes>& lanes) {
-  parts_.runner->Later(parts_.schedule->Random(0, 5), [this, lanes] {
+  After(parts_.schedule->Random(0, 5), [this, lanes] {
     const int32_t all = terms_.chunks();
     const int32_t most = std::max(3, all / 3);
     const int32_t upto =
@@ -118,9 +134,10 @@ void TrainThread::Run(const DoApply& command) {
     *before = *command.state.values;
     std::fill(command.state.values->begin(), command.state.values->end(), kTorn);
   }
-  parts_.runner->Later(parts_.schedule->Random(0, 6), [this, command, before] {
+  After(parts_.schedule->Random(0, 6), [this, command, before] {
     const double norm = command.apply.norm.value_or(0);
-    for (size_t c = 0; command.results && c < before->size(); ++c) {
+    if (command.results && command.apply.skip) *command.state.values = *before;
+    for (size_t c = 0; !command.apply.skip && command.results && c < before->size(); ++c) {
       SlotValues& slots = *command.state.slots;
       const Value result = (*command.results)[c];
       (*command.state.values)[c] =
@@ -128,7 +145,8 @@ void TrainThread::Run(const DoApply& command) {
       for (size_t s = 0; s < slots.size(); ++s)
         slots[s][c] = terms_.NewSlot(s, slots[s][c], result, norm);
     }
-    parts_.post(StateApplied{command.apply.step, command.state});
+    // Each of these lanes may be the one.
+    parts_.post(StateApplied{command.apply.step, command.state, command.apply.examine});
     Next();
   });
 }
@@ -137,7 +155,7 @@ void TrainThread::Run(const DoStepBoundary& command) {
   // Fingerprints and copies of a large state take their time.
   const bool slow = parts_.schedule->OneIn(60);
   const int64_t most = slow ? 800 : 3;
-  parts_.runner->Later(parts_.schedule->Random(0, most), [this, command] {
+  After(parts_.schedule->Random(0, most), [this, command] {
     StepBoundaryTaken taken{{command.boundary.step, std::nullopt}, std::nullopt};
     std::vector<ChunkId> all;
     for (int32_t c = 0; c < terms_.chunks(); ++c) all.emplace_back(c);
@@ -154,7 +172,12 @@ void TrainThread::Run(const DoStepBoundary& command) {
 void TrainThread::Run(const DoMake& command) {
   tree_.clear();
   tree_step_.reset();
-  parts_.runner->Later(parts_.schedule->Random(1, 30), [this, command] {
+  // A large state is not there within a lease.
+  const bool large = parts_.schedule->OneIn(20);
+  const int64_t takes =
+      large ? parts_.schedule->Random(kLease, 2 * kLease) : parts_.schedule->Random(1, 30);
+  After(takes, [this, command, large] {
+    if (large) parts_.busy_beyond_lease();
     absl::StatusOr<SimState> state = parts_.load(command.make);
     StateMade made{state.status(), command.make.step, {}};
     if (state.ok()) made.state = *std::move(state);

@@ -57,6 +57,7 @@ struct GradientsReady {
 struct StateApplied {
   Step step;
   SimState state;
+  std::vector<LaneId> not_finite;
 };
 struct LanesAbandoned {
   Abandoned abandoned;
@@ -81,6 +82,7 @@ class TrainThread {
     const Terms* terms;
     std::function<absl::StatusOr<SimState>(const Make&)> load;
     std::function<void(TrainEvent)> post;
+    std::function<void()> busy_beyond_lease;
   };
   TrainThread(Parts parts, Incarnation incarnation);
 
@@ -88,6 +90,12 @@ class TrainThread {
   // Overtakes the queue: lanes of computes with a lower id need not be run any more.
   void AbandonBelow(int64_t id) { abandoned_ = id; }
   const LaneCount& lane_count() const { return count_; }
+  // What it does now it never gets done, nor what it is given.
+  void Hang() { hangs_ = true; }
+  // For how many milliseconds it has stood still; nothing if it has no work.
+  std::optional<int64_t> StoodStill() const {
+    return busy_ ? std::optional(parts_.schedule->now() - went_on_at_) : std::nullopt;
+  }
 
  private:
   struct Lanes {  // a compute under way
@@ -98,6 +106,7 @@ class TrainThread {
     int32_t announced = 0;                    // chunks
   };
   void Next();
+  void After(int64_t delay, std::function<void()> run);
   void Run(const DoCompute& command);
   void Run(const DoAbandon& command);
   void Run(const DoApply& command);
@@ -112,7 +121,8 @@ class TrainThread {
   Parts parts_;
   const Terms& terms_;
   std::deque<TrainCommand> commands_;
-  bool busy_ = false;
+  bool busy_ = false, hangs_ = false;
+  int64_t went_on_at_ = 0;
   int64_t abandoned_ = 0;
   SubtreeSums tree_;  // of the lanes run in tree_step_
   std::optional<Step> tree_step_;

@@ -3,6 +3,7 @@
 // equal whatever the order. Weights and losses are real: those of a task that counts samples.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -21,11 +22,14 @@ inline constexpr Value kTorn = 0xdeadbeefdeadbeefu;  // memory that is being wri
 // The arithmetic of one job.
 class Terms {
  public:
-  Terms(TrainingSpec training, uint64_t samples, std::vector<TensorKind> kinds, int32_t slots)
+  // `not_finite_every`: about every so many steps one is not finite; 0: all are.
+  Terms(TrainingSpec training, uint64_t samples, std::vector<TensorKind> kinds, int32_t slots,
+        uint64_t not_finite_every)
       : training_(std::move(training)),
         samples_(samples),
         kinds_(std::move(kinds)),
-        slots_(slots) {}
+        slots_(slots),
+        not_finite_every_(not_finite_every) {}
 
   int32_t chunks() const { return static_cast<int32_t>(kinds_.size()); }
   int32_t slots() const { return slots_; }
@@ -49,6 +53,19 @@ class Terms {
     return v;
   }
   // Stands for the square of a norm: it is exact in a double, and other sums have another one.
+  // Whether the gradient of the chunk is finite in this step. Now and then that of one is not; in
+  // the last step never, since a job that stops there stops there again whenever it goes on.
+  bool IsFinite(Step step, size_t chunk) const {
+    if (not_finite_every_ == 0 || step.value() + 1 >= training_.steps) return true;
+    const uint64_t drawn = Mix64(10, static_cast<uint64_t>(step.value()));
+    return drawn % not_finite_every_ != 0 || Mix64(drawn) % parameters() != chunk;
+  }
+  bool IsFinite(Step step) const {
+    for (size_t c = 0; c < kinds_.size(); ++c)
+      if (!IsFinite(step, c)) return false;
+    return true;
+  }
+  bool Skips(Step step) const { return training_.on_nan != OnNan::kContinue && !IsFinite(step); }
   double SquareOf(size_t chunk, Value sum) const {
     const bool counts = training_.clip_norm > 0 && !buffer(chunk);
     return counts ? static_cast<double>(Mix64(6, sum) % 1000003) : 0;
@@ -77,10 +94,15 @@ class Terms {
   uint64_t samples() const { return samples_; }
 
  private:
+  size_t parameters() const {
+    return static_cast<size_t>(std::count(kinds_.begin(), kinds_.end(), TensorKind::kParameter));
+  }
+
   TrainingSpec training_;
   uint64_t samples_;
   std::vector<TensorKind> kinds_;
   int32_t slots_;
+  uint64_t not_finite_every_;
 };
 
 // Indexed by slot of the optimizer, then by chunk. The slots of a buffer are never read.

@@ -37,6 +37,7 @@ class SpoilingSession final : public Session {
     spoil_(frame);
     inner_->Send(std::move(frame));
   }
+  void Admit() override { inner_->Admit(); }
   void Close(absl::Status why) override { inner_->Close(std::move(why)); }
   size_t QueuedBytes() const override { return inner_->QueuedBytes(); }
   std::string Peer() const override { return inner_->Peer(); }
@@ -90,6 +91,7 @@ TestCoordinator::TestCoordinator(LoopNetwork& network, std::string checkpoint_di
           ->Listen("coordinator:0",
                    [box = box_, next](std::shared_ptr<Session> session) {
                      const uint64_t id = (*next)++;
+                     session->Admit();
                      box->Post(Came{id, std::move(session), {}, false, {}});
                      return SessionHandler{[box, id](Frame f) {
                                              box->Post(Came{id, {}, std::move(f), false, {}});

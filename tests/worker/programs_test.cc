@@ -67,6 +67,7 @@ TEST_P(Programs, BadWordsEndWith64AndSayWhatToDo) {
   ExpectRefused({"--name", "../escape"}, 64, "--name");
   ExpectRefused({"--lease-ms", "99"}, 64, "--lease-ms: 100 to 600000 is allowed");
   ExpectRefused({"--lease-ms", "600001"}, 64, "--lease-ms: 100 to 600000 is allowed");
+  ExpectRefused({"--thread-patience", "0"}, 64, "--thread-patience: 1 to 86400 is allowed");
   ExpectRefused({"--coordinator-timeout", "0"}, 64, "--coordinator-timeout");
   ExpectRefused({"--listen", "nonsense"}, 64, "--listen");
   ExpectRefused({"--listen", "10.9.8.7:0"}, 64, "10.9.8.7");

@@ -38,6 +38,19 @@ absl::StatusOr<LaneOutput> LaneRunner::Run(LineageNumber lineage, Step step, Lan
   }
   const std::vector<uint64_t> samples = SampleIds(training_, task_.SampleCount(), range);
   const Moment computing = Now();
+  absl::StatusOr<LaneOutput> output = Compute(step, lane, samples, parameters, sink);
+  const double ran = Seconds(Now() - computing);
+  const double input_of_task = output.ok() ? std::min(output->input_seconds, ran) : 0;
+  metrics_.input.Add(Seconds(computing - begin) + input_of_task);
+  metrics_.compute.Add(ran - input_of_task);
+  metrics_.samples.Add(static_cast<double>(samples.size()));
+  return output;
+}
+
+absl::StatusOr<LaneOutput> LaneRunner::Compute(Step step, LaneId lane,
+                                               absl::Span<const uint64_t> samples,
+                                               absl::Span<const float> parameters,
+                                               const GradientSink& sink) {
   LaneInput input;
   input.step = step;
   input.lane = lane;
@@ -47,13 +60,17 @@ absl::StatusOr<LaneOutput> LaneRunner::Run(LineageNumber lineage, Step step, Lan
   MUSTER_CHECK(FloatEnvironmentIsSet(), "lanes run where subnormal numbers count as zero");
   absl::StatusOr<LaneOutput> output = task_.RunLane(input, sink);
   MUSTER_CHECK(FloatEnvironmentIsSet(), "a task must leave the float environment as it is");
-  const double ran = Seconds(Now() - computing);
-  const double input_of_task = output.ok() ? std::min(output->input_seconds, ran) : 0;
-  metrics_.input.Add(Seconds(computing - begin) + input_of_task);
-  metrics_.compute.Add(ran - input_of_task);
-  metrics_.samples.Add(static_cast<double>(samples.size()));
   if (output.ok()) return output;
   return Prefix(absl::StrCat("step ", step.value(), ", lane ", lane.value()), output.status());
+}
+
+absl::StatusOr<LaneOutput> LaneRunner::Examine(Step step, LaneId lane,
+                                               absl::Span<const float> parameters,
+                                               absl::Span<float> gradient) {
+  const SampleRange range = LaneSamples(training_, task_.SampleCount(), step, lane);
+  if (range.count == 0) return LaneOutput{};
+  const std::vector<uint64_t> samples = SampleIds(training_, task_.SampleCount(), range);
+  return Compute(step, lane, samples, parameters, {gradient, [](LaneOutput) {}, [](size_t) {}});
 }
 
 }  // namespace muster::worker

@@ -26,9 +26,16 @@ class LaneRunner {
   // As Task::RunLane. An empty lane runs nothing: weight 0, and every tensor is final at once.
   absl::StatusOr<LaneOutput> Run(LineageNumber lineage, Step step, LaneId lane,
                                  absl::Span<const float> parameters, const GradientSink& sink);
+  // Once more, to look at what it gives: no work for the job, so it is not counted. `gradient` is
+  // all +0.0 before.
+  absl::StatusOr<LaneOutput> Examine(Step step, LaneId lane, absl::Span<const float> parameters,
+                                     absl::Span<float> gradient);
   int64_t lanes_run() const { return lanes_run_; }
 
  private:
+  absl::StatusOr<LaneOutput> Compute(Step step, LaneId lane, absl::Span<const uint64_t> samples,
+                                     absl::Span<const float> parameters, const GradientSink& sink);
+
   Task& task_;
   const TrainingSpec& training_;
   LaneCounter* const counter_;

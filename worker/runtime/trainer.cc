@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "lib/domain/buckets.h"
 #include "lib/domain/samples.h"
 #include "lib/kernels/fingerprint.h"
+#include "lib/kernels/finite.h"
 #include "lib/kernels/float_env.h"
 #include "lib/member/runtime/load_state.h"
 #include "lib/member/runtime/numeric_environment.h"
@@ -56,6 +58,7 @@ class Trainer::Leaving {
   }
 
   void Final(size_t tensor) {
+    trainer_.GoOn();
     for (size_t c : chunks_of_[tensor]) --open_tensors_[c];
     trainer_.parts_.failpoints->Pass("last_backward");
     while (next_ < trainer_.buckets_.size() && Full(trainer_.buckets_[next_])) Leave();
@@ -93,9 +96,14 @@ void Trainer::Run() {
     std::optional<TrainCommand> command = parts_.port->box.TakeUntil(Time::max());
     if (!command && parts_.port->box.closed()) return;
     if (waits_) metrics_.exposed.Add(Since(begin));
-    if (command && !failed_) std::visit([this](const auto& c) { Do(c); }, *command);
+    if (!command || failed_) continue;
+    GoOn();
+    std::visit([this](const auto& c) { Do(c); }, *command);
+    parts_.port->progress.Rests();
   }
 }
+
+void Trainer::GoOn() { parts_.port->progress.GoesOn(Now()); }
 
 void Trainer::Fail(const absl::Status& why) {
   failed_ = true;
@@ -141,6 +149,8 @@ absl::StatusOr<std::map<std::string, std::string>> Trainer::NumericProperties(co
         absl::StrSplit(line, absl::MaxSplits(' ', 1));
     environment[property.first] = property.second;
   }
+  if (const std::string left_out = task_->DataLeftOut(); !left_out.empty())
+    environment[kDataLeftOut] = left_out;
   MUSTER_ASSIGN_OR_RETURN(environment["probe_lane"], ProbeLane(setup));
   return environment;
 }
@@ -164,7 +174,7 @@ absl::StatusOr<std::string> Trainer::ProbeLane(const Setup& setup) {
 }
 
 absl::StatusOr<StateMemory> Trainer::MakeState(const Make& make) {
-  if (make.manifest) return LoadState(*setup_, make);
+  if (make.manifest) return LoadState(*setup_, make, [this] { GoOn(); });
   StateMemory state = EmptyState(*setup_, make.slots);
   MUSTER_RETURN_IF_ERROR(task_->Initialize(setup_->spec.training.seed, state.values->all()));
   return state;
@@ -190,6 +200,7 @@ void Trainer::Do(const DoCompute& command) {
                         [&](LaneId l) { return runner_->Empty(compute.step, l); });
   for (LaneId lane : lanes) {
     if (compute.id < parts_.port->abandoned) return;
+    GoOn();
     const absl::Status status =
         lane == lanes.back() ? RunLast(command, lane) : RunInner(command, lane);
     if (!status.ok()) return Fail(status);
@@ -200,7 +211,7 @@ void Trainer::Do(const DoCompute& command) {
 
 absl::Status Trainer::RunInner(const DoCompute& command, LaneId lane) {
   FlatPtr gradient = tree_->NewLeaf();
-  const GradientSink sink{gradient->all(), [](LaneOutput) {}, [](size_t) {}};
+  const GradientSink sink{gradient->all(), [](LaneOutput) {}, [this](size_t) { GoOn(); }};
   MUSTER_ASSIGN_OR_RETURN(
       const LaneOutput output,
       runner_->Run(command.lineage, command.compute.step, lane, command.values->all(), sink));
@@ -237,8 +248,37 @@ StateMemory Trainer::Unlent(const StateMemory& state) {
   return own;
 }
 
+// Each by itself: in their sum one cannot see whose it was.
+absl::StatusOr<std::vector<LaneId>> Trainer::LanesNotFinite(const DoApply& command) {
+  const auto parameters = static_cast<size_t>(setup_->layout.parameter_elements());
+  std::vector<LaneId> found;
+  for (LaneId lane : command.apply.examine) {
+    GoOn();
+    const FlatPtr gradient = setup_->pool->BorrowZeroed();
+    MUSTER_ASSIGN_OR_RETURN(
+        const LaneOutput output,
+        runner_->Examine(command.apply.step, lane, command.values->all(), gradient->all()));
+    if (!std::isfinite(output.loss) || !AllFinite(gradient->all().first(parameters)))
+      found.push_back(lane);
+  }
+  return found;
+}
+
+// The step is not finite: state(step + 1) is state(step).
+void Trainer::Skip(const DoApply& command) {
+  absl::StatusOr<std::vector<LaneId>> found = LanesNotFinite(command);
+  if (!found.ok()) return Fail(found.status());
+  StateMemory to = command.state;
+  if (command.lent) {
+    to = Unlent(command.state);
+    CopyFloats(command.state.values->all(), to.values->all(), *parts_.copied);
+  }
+  parts_.events->Post(StateApplied{command.apply.step, std::move(to), *std::move(found)});
+}
+
 void Trainer::Do(const DoApply& command) {
   ForgetLanes();
+  if (command.apply.skip) return Skip(command);
   MUSTER_CHECK(FloatEnvironmentIsSet(), "updates are made where subnormal numbers count as zero");
   const Moment begin = Now();
   StateMemory to = command.state;
@@ -250,19 +290,20 @@ void Trainer::Do(const DoApply& command) {
       slots[s] = to.slots[s]->of(chunk);
     updater_->Apply(chunk.kind, command.apply.step, command.apply.norm, command.results->of(chunk),
                     command.state.values->of(chunk), to.values->of(chunk), slots);
+    GoOn();
   }
   metrics_.update.Add(Since(begin));
-  parts_.events->Post(StateApplied{command.apply.step, std::move(to)});
+  parts_.events->Post(StateApplied{command.apply.step, std::move(to), {}});
 }
 
 void Trainer::Do(const DoStepBoundary& command) {
   StepBoundaryTaken taken{{command.boundary.step, std::nullopt}, std::nullopt};
   if (command.boundary.fingerprint)
-    taken.done.fingerprint =
-        FingerprintOfState(*setup_, command.state, AllChunks(setup_->layout), /*whole=*/true);
+    taken.done.fingerprint = FingerprintOfState(*setup_, command.state, AllChunks(setup_->layout),
+                                                /*whole=*/true, [this] { GoOn(); });
   if (!command.boundary.part.empty()) {
     taken.part = CopyCheckpointPart(*setup_, command.state, command.lineage, command.boundary.step,
-                                    command.boundary.part, *parts_.copied);
+                                    command.boundary.part, *parts_.copied, [this] { GoOn(); });
     parts_.failpoints->Pass("part_copied");
   }
   parts_.events->Post(std::move(taken));

@@ -59,6 +59,9 @@ class Trainer {
   absl::Status RunLast(const DoCompute& command, LaneId lane);
   absl::StatusOr<StateMemory> MakeState(const Make& make);
   StateMemory Unlent(const StateMemory& state);
+  absl::StatusOr<std::vector<LaneId>> LanesNotFinite(const DoApply& command);
+  void Skip(const DoApply& command);
+  void GoOn();  // between the parts of long work
   void ForgetLanes();
   void Fail(const absl::Status& why);
 

@@ -161,15 +161,17 @@ unsigned char Draw(const at::Tensor& probabilities, double u) {
 
 class CodeLm final : public Task, public Generates {
  public:
-  CodeLm(const Shape& shape, int32_t threads, std::string corpus, CopyCounter& copied)
+  CodeLm(const Shape& shape, int32_t threads, Corpus corpus, CopyCounter& copied)
       : shape_(shape),
-        corpus_(std::move(corpus)),
+        corpus_(std::move(corpus.bytes)),
+        left_out_(std::move(corpus.left_out)),
         hash_(ContentHash({corpus_})),
         model_(shape),
         flat_(model_.ptr(), threads, copied) {}
 
   std::vector<TensorSpec> Tensors() const override { return flat_.tensors(); }
   std::string DataHash() const override { return hash_; }
+  std::string DataLeftOut() const override { return left_out_; }
   absl::Status Bind(const Layout& layout) override { return flat_.Bind(layout); }
 
   uint64_t SampleCount() const override {
@@ -255,6 +257,7 @@ class CodeLm final : public Task, public Generates {
 
   const Shape shape_;
   const std::string corpus_;
+  const std::string left_out_;
   const std::string hash_;
   Model model_;
   FlatModule flat_;
@@ -265,10 +268,10 @@ class CodeLm final : public Task, public Generates {
 absl::StatusOr<std::unique_ptr<Task>> MakeCodeLm(const TrainingSpec& training,
                                                  CopyCounter& copied) {
   const Shape shape = ReadShape(training);
-  MUSTER_ASSIGN_OR_RETURN(std::string corpus, ReadCorpus(training.data));
-  if (corpus.size() < static_cast<size_t>(shape.context) + 1)
+  MUSTER_ASSIGN_OR_RETURN(Corpus corpus, ReadCorpus(training.data));
+  if (corpus.bytes.size() < static_cast<size_t>(shape.context) + 1)
     return absl::InvalidArgumentError(absl::StrCat(
-        "data.paths: ", Plural(static_cast<int64_t>(corpus.size()), "byte"),
+        "data.paths: ", Plural(static_cast<int64_t>(corpus.bytes.size()), "byte"),
         "; a sample of parameters.context ", shape.context, " needs ", shape.context + 1));
   MUSTER_RETURN_IF_ERROR(UseTorchHere(training.threads));
   std::unique_ptr<Task> task;

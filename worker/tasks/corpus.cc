@@ -62,8 +62,13 @@ class Reader {
                          : absl::StrCat(" cannot be read: ", error.message())));
   }
 
-  absl::StatusOr<std::string> Finish() {
-    if (unreadable_ == 0) return std::move(bytes_);
+  absl::StatusOr<Corpus> Finish() {
+    if (unreadable_ == 0) return Corpus{std::move(bytes_), ""};
+    if (data_.unreadable == Unreadable::kSkip)
+      return Corpus{std::move(bytes_),
+                    absl::StrCat(unreadable_,
+                                 unreadable_ == 1 ? " file or directory" : " files or directories",
+                                 " that cannot be read, the first is ", first_unreadable_)};
     const std::string others =
         unreadable_ == 1 ? "" : absl::StrCat(" (the first of ", unreadable_, ")");
     return absl::DataLossError(absl::StrCat("data.paths: ", first_unreadable_, " cannot be read",
@@ -82,8 +87,9 @@ class Reader {
   }
 
   absl::Status AddNamedFile(const fs::path& path) {
+    const size_t before = unreadable_;
     MUSTER_RETURN_IF_ERROR(AddFile(path));
-    if (unreadable_ == 0) return absl::OkStatus();
+    if (unreadable_ == before || data_.unreadable == Unreadable::kSkip) return absl::OkStatus();
     return absl::InvalidArgumentError(
         absl::StrCat("data.paths: ", first_unreadable_, " cannot be read"));
   }
@@ -147,11 +153,11 @@ class Reader {
 
 }  // namespace
 
-absl::StatusOr<std::string> ReadCorpus(const DataSpec& data) {
+absl::StatusOr<Corpus> ReadCorpus(const DataSpec& data) {
   Reader reader(data);
   for (const std::string& path : data.paths) MUSTER_RETURN_IF_ERROR(reader.AddPath(path));
-  MUSTER_ASSIGN_OR_RETURN(std::string bytes, reader.Finish());
-  if (!bytes.empty()) return bytes;
+  MUSTER_ASSIGN_OR_RETURN(Corpus corpus, reader.Finish());
+  if (!corpus.bytes.empty()) return corpus;
   return absl::InvalidArgumentError(
       absl::StrCat("data.paths: no content in ", absl::StrJoin(data.paths, ", "),
                    data.suffixes.empty()

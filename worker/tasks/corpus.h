@@ -10,6 +10,11 @@
 
 namespace muster::worker {
 
+struct Corpus {
+  std::string bytes;
+  std::string left_out;  // what could not be read, for people; empty: nothing
+};
+
 // The content of `data.paths` in the order given, a 0 byte between files, cut at `data.max_bytes`.
 // A directory stands for the regular files below it whose names end in one of `data.suffixes`, ""
 // standing for names without a dot (a file named in `paths` is read whatever its name), in
@@ -17,8 +22,9 @@ namespace muster::worker {
 // and folders of runs (lib/base/own_folder.h) are left out.
 // kInvalidArgument: a path that is missing, cannot be read or is the folder of a run, or no content
 // at all. kDataLoss: something below a directory that cannot be read (the message names the first
-// and how many), or a file that failed while it was read.
-absl::StatusOr<std::string> ReadCorpus(const DataSpec& data);
+// and how many), unless `data.unreadable` says that it is left out; or a file that failed while it
+// was read.
+absl::StatusOr<Corpus> ReadCorpus(const DataSpec& data);
 
 // SHA-256 of all parts, one after the other, as 64 lower-case digits.
 std::string ContentHash(std::initializer_list<std::string_view> parts);

@@ -17,8 +17,9 @@
 namespace muster {
 namespace {
 
-// Events that a client has not taken yet; more, and it is dropped.
+// Events that a client has not taken yet, more than are kept of a job; more, and it is dropped.
 constexpr size_t kMostQueuedEvents = 20'000;
+constexpr size_t kMostQueuedBytes = size_t{16} << 20;
 
 void Fill(const JobMember& from, v1::JobMember& to) {
   to.set_name(from.name);
@@ -101,6 +102,8 @@ void Fill(const JobAudit& from, v1::AuditResponse& to) {
   to.set_steps(from.steps);
   to.set_full_epochs(from.full_epochs);
   to.set_samples(from.samples);
+  to.set_skipped_steps(from.skipped_steps);
+  to.set_skipped_samples(from.skipped_samples);
   to.set_lanes(from.lanes);
   for (const JobAudit::Fork& fork : from.lineages) {
     v1::AuditResponse::Fork& added = *to.add_lineages();
@@ -161,8 +164,10 @@ class Watcher final : public grpc::ServerWriteReactor<v1::JobEvent> {
     {
       MutexLock lock(mutex_);
       if (end_) return false;
-      if (queue_.size() < kMostQueuedEvents) {
-        queue_.push_back(ToProto(event));
+      const size_t bytes = BytesOf(event);
+      if (queue_.size() < kMostQueuedEvents && queued_bytes_ + bytes <= kMostQueuedBytes) {
+        queue_.push_back({ToProto(event), bytes});
+        queued_bytes_ += bytes;
       } else {
         queue_.clear();
         end_ =
@@ -231,7 +236,8 @@ class Watcher final : public grpc::ServerWriteReactor<v1::JobEvent> {
         end = end_;
       } else {
         busy_ = true;
-        writing_ = std::move(queue_.front());
+        writing_ = std::move(queue_.front().event);
+        queued_bytes_ -= queue_.front().bytes;
         queue_.pop_front();
       }
     }
@@ -242,7 +248,12 @@ class Watcher final : public grpc::ServerWriteReactor<v1::JobEvent> {
   std::shared_ptr<Watcher> self_;  // until OnDone
   v1::JobEvent writing_;           // gRPC's while busy_
   mutable Mutex mutex_;
-  std::deque<v1::JobEvent> queue_ ABSL_GUARDED_BY(mutex_);
+  struct Queued {
+    v1::JobEvent event;
+    size_t bytes = 0;
+  };
+  std::deque<Queued> queue_ ABSL_GUARDED_BY(mutex_);
+  size_t queued_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of queue_; not counted any more at the end
   std::optional<grpc::Status> end_ ABSL_GUARDED_BY(mutex_);  // no more events are taken
   bool begun_ ABSL_GUARDED_BY(mutex_) = false;
   bool busy_ ABSL_GUARDED_BY(mutex_) = false;  // a write is under way

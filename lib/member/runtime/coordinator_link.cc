@@ -39,6 +39,7 @@ void CoordinatorLink::Connect(Time now) {
                                  [events = events_, id = id_](absl::Status why) {
                                    events->Post(SessionBroke{id, std::move(why)});
                                  }});
+  session_->Admit();  // we know whom we called
 }
 
 void CoordinatorLink::Send(const ToCoordinator& message) {

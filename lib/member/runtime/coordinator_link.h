@@ -22,6 +22,8 @@ class CoordinatorLink {
 
   void Connect(Time now);
   bool Owns(LinkId id) const { return session_ != nullptr && id == id_; }
+  // Null while there is none.
+  const std::shared_ptr<Session>& session() const { return session_; }
   // Queued while the session is being set up, dropped while there is none.
   void Send(const ToCoordinator& message);
   // kInvalidArgument: not a message; the session is closed.

@@ -137,18 +137,25 @@ Slots DataPath::SlotsOf(const Chunk& c) const {
 }
 
 // Slots live once and are sent to nobody, so they are updated where they are.
-ChunksApplied DataPath::ApplySums(const ApplyChunks& apply) {
+ChunksApplied DataPath::ApplySums(const ApplyChunks& apply,
+                                  const std::function<void()>& after_each) {
   MUSTER_CHECK(FloatEnvironmentIsSet(), "updates are made where subnormal numbers count as zero");
   ChunksApplied applied{apply.step, {}};
   const FlatPtr from = memory_.Values(apply.step);
   const FlatPtr to = memory_.ReceiveBuffer(apply.step);
   for (ChunkId c : apply.chunks) {
     const Chunk& where = chunk(c);
-    updater_.Apply(where.kind, apply.step, apply.norm, sums_->of(where), from->of(where),
-                   to->of(where), SlotsOf(where));
     ResultMeta meta = sum_meta_[static_cast<size_t>(c.value())];
+    if (apply.skip) {
+      CopyFloats(from->of(where), to->of(where), copied_);
+      meta.finite = false;
+    } else {
+      updater_.Apply(where.kind, apply.step, apply.norm, sums_->of(where), from->of(where),
+                     to->of(where), SlotsOf(where));
+    }
     meta.crc = CrcOf(to->of(where));
     applied.chunks.push_back({c, meta});
+    after_each();
   }
   return applied;
 }

@@ -3,6 +3,7 @@
 // thread only.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -48,7 +49,8 @@ class DataPath {
   void ForgetSums() { accumulator_.Forget(); }
   void StoreResultsOf(const StoreResults& store, const Incoming& incoming);
   void StoreState(const StorePieces& store, const Incoming& incoming);
-  ChunksApplied ApplySums(const ApplyChunks& apply);
+  // Calls `after_each` after each chunk.
+  ChunksApplied ApplySums(const ApplyChunks& apply, const std::function<void()>& after_each);
 
  private:
   const Chunk& chunk(ChunkId c) const { return setup_->layout.chunk(c); }

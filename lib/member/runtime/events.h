@@ -20,6 +20,7 @@
 #include "lib/member/runtime/flat_pool.h"
 #include "lib/member/runtime/setup.h"
 #include "lib/member/runtime/state_memory.h"
+#include "lib/member/runtime/thread_progress.h"
 #include "lib/member/state/actions.h"
 #include "lib/transport/transport.h"
 
@@ -29,7 +30,7 @@ namespace muster {
 struct CheckpointPartCopy {
   LineageNumber lineage;
   Step step;
-  std::unique_ptr<float[]> values;
+  std::shared_ptr<float[]> values;
   std::vector<PartView> parts;  // of `values`
   double stall_seconds = 0;     // what the copy took: training stood still for it
 };
@@ -52,6 +53,7 @@ struct DoApply {
   FlatPtr results;  // reduced gradients; unchanged. Null where servers apply: nothing is to be done
   StateMemory state;  // the train thread's until it answers StateApplied …
   bool lent = false;  // … but frames may still read it: write elsewhere
+  FlatPtr values;     // of state(step), to examine lanes of a step that is skipped; unchanged
 };
 struct DoStepBoundary {
   StepBoundary boundary;
@@ -72,6 +74,7 @@ struct TrainPort {
   Mailbox<TrainCommand> box;
   // Lanes of computes with a lower id need not be run any more: told ahead of the queue.
   std::atomic<int64_t> abandoned{0};
+  ThreadProgress progress{"train"};  // said by the train thread
 };
 
 // ---- to the exchange thread
@@ -101,7 +104,8 @@ struct GradientsReady {
 };
 struct StateApplied {
   Step step;
-  StateMemory state;  // of step + 1, handed back
+  StateMemory state;               // of step + 1, handed back
+  std::vector<LaneId> not_finite;  // of the lanes that were to be examined
 };
 struct LanesAbandoned {
   Abandoned abandoned;
@@ -130,6 +134,9 @@ struct StopAsked {  // a signal: leave cleanly
 using Event = std::variant<SessionAccepted, FrameCame, SessionBroke, Prepared, GradientsReady,
                            StateApplied, LanesAbandoned, StepBoundaryTaken, StateMade, Generated,
                            TrainFailed, SegmentWritten, SegmentFailed, StopAsked>;
+// What our own threads, signals and the coordinator say is posted; what comes from peers is posted
+// behind it. So however much data waits here, a Seal, a stop or an update that is done does not
+// wait for it. Frames of one session stay in order.
 using EventBox = Mailbox<Event>;
 
 }  // namespace muster

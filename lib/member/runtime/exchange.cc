@@ -30,6 +30,14 @@ PeerSessions::Options SessionOptions(const ExchangeOptions& options) {
   return sessions;
 }
 
+// What steps wait for. The segment writer is not among it: it waits for the disk.
+std::vector<const ThreadProgress*> ThreadsOf(const TrainPort* train,
+                                             const ThreadProgress& exchange) {
+  std::vector<const ThreadProgress*> threads = {&exchange};
+  if (train != nullptr) threads.push_back(&train->progress);
+  return threads;
+}
+
 // Adds to a counter what a total has grown by since it was last told.
 template <class T>
 void AddGrowth(Counter& counter, T now, T& told) {
@@ -45,24 +53,31 @@ Exchange::Exchange(ExchangeOptions options, ExchangeParts parts)
       metrics_(*parts_.metrics),
       sessions_(*parts_.transport, parts_.events, parts_.next_link, SessionOptions(options_)),
       coordinator_(*parts_.transport, options_.coordinator, parts_.events, parts_.next_link,
-                   SeedOf(options_.place.id)) {}
+                   SeedOf(options_.place.id)),
+      life_signs_({options_.lease / 3, options_.thread_patience + options_.lease, options_.hangs},
+                  ThreadsOf(parts_.train, progress_)) {}
 
 Exchange::~Exchange() = default;
 
 int Exchange::Run() {
   SetFloatEnvironment();
-  next_alive_ = clock_.Now();
+  next_note_ = clock_.Now();
   coordinator_.Connect(clock_.Now());
   Introduce();
   while (!quit_) {
+    progress_.Rests();
     std::optional<Event> event = parts_.events->TakeUntil(NextTick());
     for (size_t n = 0; event && !quit_; ++n) {
+      GoOn();
       std::visit([this](auto& e) { Handle(std::move(e)); }, *event);
       if (n == kEventsInARow) break;
       event = parts_.events->TryTake();
     }
+    GoOn();
     if (!quit_) Tick();
   }
+  progress_.Rests();
+  life_signs_.SayTo(nullptr);
   LogInfo("leaving: %s", quit_->reason);
   if (parts_.train != nullptr) parts_.train->box.Close();
   return quit_->exit_code;
@@ -71,14 +86,16 @@ int Exchange::Run() {
 // ---- time
 
 Time Exchange::NextTick() const {
-  return std::min({next_alive_, sessions_.NextTick(), coordinator_.NextTick()});
+  return std::min({next_note_, sessions_.NextTick(), coordinator_.NextTick()});
 }
 
 void Exchange::Tick() {
   const Time now = clock_.Now();
   sessions_.Tick(now);
   if (coordinator_.Tick(now)) Introduce();
-  if (!SayAlive()) return;
+  if (now < next_note_) return;
+  next_note_ = now + options_.lease / 3;
+  NoteWhatWeDo();
   const bool waits = !member_ || !member_->active() || member_->halted();
   if (waits && coordinator_.Away(now) > options_.coordinator_timeout)
     quit_ = Quit{kExitFailed, absl::StrCat("no coordinator at ", options_.coordinator, " for ",
@@ -96,23 +113,25 @@ void Exchange::Tick() {
   AddGrowth(metrics_.refused, moved->frames_refused.load(), no_frames_told_);
 }
 
-bool Exchange::SayAlive() {
-  const Time now = clock_.Now();
-  if (now < next_alive_) return false;
-  next_alive_ = now + options_.lease / 3;
-  if (member_) coordinator_.Send(ToCoordinator(Alive{member_->step(), member_->Phase()}));
-  return true;
+void Exchange::NoteWhatWeDo() {
+  if (member_) life_signs_.Note(member_->step(), member_->Phase());
 }
 
 // ---- the coordinator
 
+// Life signs follow: the coordinator first hears who speaks.
 void Exchange::Introduce() {
-  if (member_) return Feed(CoordinatorUp{});
+  if (member_) {
+    Feed(CoordinatorUp{});
+    NoteWhatWeDo();
+    return life_signs_.SayTo(coordinator_.session());
+  }
   coordinator_.Send(ToCoordinator(AskJob{options_.job, options_.place.id.name}));
 }
 
 void Exchange::FromCoordinatorSide(FromCoordinator message) {
   if (member_) return Feed(CoordinatorSays{std::move(message)});
+  if (job_ && TermOf(message) < job_->term) return;  // of a coordinator that has a successor
   if (auto* leave = std::get_if<Leave>(&message)) quit_ = Quit{leave->exit_code, leave->reason};
   if (auto* job = std::get_if<JobIs>(&message)) LearnJob(std::move(*job));
 }
@@ -165,7 +184,10 @@ void Exchange::Handle(FrameCame event) {
 }
 
 void Exchange::Handle(SessionBroke event) {
-  if (coordinator_.Owns(event.id)) return coordinator_.Handle(event, clock_.Now());
+  if (coordinator_.Owns(event.id)) {
+    life_signs_.SayTo(nullptr);
+    return coordinator_.Handle(event, clock_.Now());
+  }
   HandleNews(sessions_.Handle(event, clock_.Now()));
 }
 
@@ -196,7 +218,7 @@ void Exchange::Handle(GradientsReady event) {
 void Exchange::Handle(StateApplied event) {
   data_->ForgetOwnSums();
   data_->memory().Applied(event.step, std::move(event.state));
-  Feed(Applied{event.step});
+  Feed(Applied{event.step, std::move(event.not_finite)});
 }
 
 void Exchange::Handle(LanesAbandoned event) { Feed(event.abandoned); }
@@ -237,10 +259,7 @@ void Exchange::Handle(SegmentWritten written) {
   Feed(std::move(written));
 }
 
-void Exchange::Handle(SegmentFailed failed) {
-  LogWarning("checkpoint of step %d: %s", failed.step.value(), failed.reason);
-  Feed(std::move(failed));
-}
+void Exchange::Handle(SegmentFailed failed) { Feed(std::move(failed)); }
 
 // A member that is leaving already, because its job has ended, first reports the text sample; its
 // agent gives it some time for that.
@@ -289,6 +308,7 @@ bool Exchange::HoldBack(Incoming& incoming) {
 // of them.
 void Exchange::Carry(std::vector<Action> actions, const Incoming* incoming) {
   for (Action& action : actions) {
+    GoOn();
     Answer answer = std::visit([&](auto& a) { return Do(std::move(a), incoming); }, action);
     if (answer && !quit_) Carry(member_->Handle(*answer).actions, nullptr);
   }

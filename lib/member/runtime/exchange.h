@@ -21,6 +21,7 @@
 #include "lib/member/runtime/coordinator_link.h"
 #include "lib/member/runtime/data_path.h"
 #include "lib/member/runtime/events.h"
+#include "lib/member/runtime/life_signs.h"
 #include "lib/member/runtime/member_metrics.h"
 #include "lib/member/runtime/peer_sessions.h"
 #include "lib/member/runtime/reporter.h"
@@ -37,6 +38,10 @@ struct ExchangeOptions {
   MemberPlace place;  // address: what our listener says
   std::string coordinator;
   Duration lease = kDefaultLease;  // we say three times per lease that we live
+  Duration thread_patience = kDefaultThreadPatience;
+  // One of our threads has stood still for a lease longer than that, and we are still here; may be
+  // empty. On a thread of its own.
+  std::function<void(const ThreadAge&)> hangs;
   // Without a session with a coordinator, and with nothing to do (no active view, or halted in it),
   // for so long: the process ends.
   Duration coordinator_timeout = std::chrono::minutes(10);
@@ -83,9 +88,8 @@ class Exchange {
   void Handle(SegmentFailed failed);
   void Handle(StopAsked event);
   void Tick();
-  // Says that we live, if that is due: three times per lease. Also called between the parts of long
-  // work. True: it was due.
-  bool SayAlive();
+  void NoteWhatWeDo();                             // for the life signs to say
+  void GoOn() { progress_.GoesOn(clock_.Now()); }  // between the parts of long work
   Time NextTick() const;
   void HandleNews(PeerSessions::News news);
   void FromPeer(const MemberId& peer, PeerMessage message, Payload payload);
@@ -152,7 +156,7 @@ class Exchange {
   int64_t edition_ = 0;     // the machine's, when held frames were last delivered
   ViewNumber active_view_;  // that was last reported
   int64_t compute_id_ = 0;  // of the last Compute or Abandon
-  Time next_alive_{};
+  Time next_note_{};
   Time last_completed_{};
   uint64_t copied_told_ = 0, sent_told_ = 0, received_told_ = 0, no_frames_told_ = 0;
   int64_t refused_told_ = 0;
@@ -160,6 +164,9 @@ class Exchange {
   size_t chunks_sent_ = 0, chunks_stored_ = 0;
   std::optional<Quit> leaving_;  // once the text sample is made
   std::optional<Quit> quit_;
+
+  ThreadProgress progress_{"exchange"};
+  LifeSigns life_signs_;
 };
 
 }  // namespace muster

@@ -25,6 +25,8 @@ Exchange::Answer Exchange::Do(const Connect& action, const Incoming*) {
 
 Exchange::Answer Exchange::Do(const TellCoordinator& action, const Incoming*) {
   if (std::holds_alternative<Sealed>(action.message)) parts_.failpoints->Pass("sealed_unanswered");
+  if (const auto* failed = std::get_if<SegmentFailed>(&action.message))
+    LogWarning("no part of the checkpoint of step %d: %s", failed->step.value(), failed->reason);
   coordinator_.Send(action.message);
   if (std::holds_alternative<HoldsBase>(action.message))
     parts_.failpoints->Pass("base_acknowledged");
@@ -102,12 +104,13 @@ Exchange::Answer Exchange::Do(const StorePieces& action, const Incoming* incomin
 }
 
 Exchange::Answer Exchange::Do(const ApplyChunks& action, const Incoming*) {
-  return data_->ApplySums(action);
+  return data_->ApplySums(action, [this] { GoOn(); });
 }
 
 Exchange::Answer Exchange::Do(const Apply& action, const Incoming*) {
   parts_.failpoints->Pass("before_apply");
-  DoApply apply{action, nullptr, {}, false};
+  DoApply apply{action, nullptr, {}, false, nullptr};
+  if (action.skip) apply.values = data_->memory().Values(action.step);
   if (setup_->spec.training.sync == Sync::kAllreduce) {
     apply.results = data_->memory().Results(action.step);
     apply.state = data_->memory().State(action.step);
@@ -126,10 +129,10 @@ Exchange::Answer Exchange::Do(const StepBoundary& action, const Incoming*) {
   StepBoundaryDone done{action.step, std::nullopt};
   if (action.fingerprint)
     done.fingerprint =
-        FingerprintOfState(*setup_, state, OwnChunks(), /*whole=*/false, [this] { SayAlive(); });
+        FingerprintOfState(*setup_, state, OwnChunks(), /*whole=*/false, [this] { GoOn(); });
   if (!action.part.empty()) {
     writer_->Write(CopyCheckpointPart(*setup_, state, member_->lineage(), action.step, action.part,
-                                      *parts_.copied, [this] { SayAlive(); }));
+                                      *parts_.copied, [this] { GoOn(); }));
     parts_.failpoints->Pass("part_copied");
   }
   return done;
@@ -140,7 +143,7 @@ Exchange::Answer Exchange::Do(const Make& action, const Incoming*) {
     parts_.train->box.Post(DoMake{action});
     return std::nullopt;
   }
-  absl::StatusOr<StateMemory> state = LoadState(*setup_, action, [this] { SayAlive(); });
+  absl::StatusOr<StateMemory> state = LoadState(*setup_, action, [this] { GoOn(); });
   if (!state.ok()) return Made{state.status()};
   data_->memory().Restart(action.step, *std::move(state));
   return Made{};

@@ -13,13 +13,17 @@
 namespace muster {
 namespace {
 
+// A break comes behind the frames that came before it: they may be the last of a member that died.
 SessionHandler PostInto(std::shared_ptr<EventBox> events, LinkId id) {
-  return {[events, id](Frame frame) {
-            events->Post(FrameCame{id, std::move(frame)});
-          },
-          [events, id](absl::Status why) {
-            events->Post(SessionBroke{id, std::move(why)});
-          }};
+  return {.on_frame =
+              [events, id](Frame frame) {
+                events->PostBehind(FrameCame{id, std::move(frame)});
+              },
+          .on_broken =
+              [events, id](absl::Status why) {
+                events->PostBehind(SessionBroke{id, std::move(why)});
+              },
+          .inbound = {.first_frame = kMaxGreetingBytes, .held = kMaxHeldBytes}};
 }
 
 std::string NameOf(const MemberId& id) {
@@ -98,7 +102,8 @@ PeerSessions::News PeerSessions::Handle(FrameCame came) {
             .up = {},
             .said = link.greeted,
             .message = *std::move(message),
-            .payload = std::move(came.frame.payload)};
+            .payload = std::move(came.frame.payload),
+            .receipt = std::move(came.frame.receipt)};
   if (hello != nullptr && !link.greeted) return Greet(came.id, link, *hello);
   ++refused_;
   absl::Status why = message.ok()
@@ -133,6 +138,7 @@ PeerSessions::News PeerSessions::Greet(LinkId id, Link& link, const Hello& hello
     link.session->Close(problem);
     return {};
   }
+  link.session->Admit();
   News news;
   if (const auto old = up_.find(hello.from); old != up_.end()) {
     news.down = hello.from;

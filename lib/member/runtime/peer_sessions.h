@@ -18,6 +18,12 @@
 
 namespace muster {
 
+// Of one that has not greeted yet.
+inline constexpr size_t kMaxGreetingBytes = size_t{64} << 10;
+// Of a session, not dealt with yet by the exchange thread, however long that is busy with something
+// else. Some frames of data, so that the next is there when one is done with.
+inline constexpr size_t kMaxHeldBytes = size_t{8} << 20;
+
 class PeerSessions {
  public:
   struct Options {
@@ -48,6 +54,7 @@ class PeerSessions {
     std::optional<MemberId> said;
     PeerMessage message;  // with `said`
     Payload payload;
+    Receipt receipt = nullptr;  // kept until the message is dealt with
   };
   void Accept(SessionAccepted accepted, Time now);
   News Handle(FrameCame came);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <random>
 #include <utility>
 
@@ -48,10 +49,21 @@ absl::Status Check(const ProcessOptions& options) {
   if (options.lease_ms < kShortestLease.count() || options.lease_ms > kLongestLease.count())
     return absl::InvalidArgumentError(absl::StrCat("--lease-ms: ", kShortestLease.count(), " to ",
                                                    kLongestLease.count(), " is allowed"));
+  if (options.thread_patience_s < kShortestThreadPatience.count() ||
+      options.thread_patience_s > kLongestThreadPatience.count())
+    return absl::InvalidArgumentError(
+        absl::StrCat("--thread-patience: ", kShortestThreadPatience.count(), " to ",
+                     kLongestThreadPatience.count(), " is allowed"));
   if (options.coordinator_timeout_s < 1)
     return absl::InvalidArgumentError("--coordinator-timeout: must be at least 1 second");
   return Prefix("--coordinator", CheckPlaintextAddress(options.coordinator, options.credentials,
                                                        ReadNetworkNamespaces()));
+}
+
+// A thread that hangs cannot be told to leave. Our agent waits for our exit to start another.
+[[noreturn]] void EndHung(const ThreadAge& hung) {
+  LogError("ends itself: its %s thread has stood still for %.0f s", hung.thread, hung.seconds);
+  std::_Exit(kExitFailed);
 }
 
 }  // namespace
@@ -104,6 +116,8 @@ absl::Status MemberProcess::Begin(Transport& transport, const TransportCounters*
                     listener_->Address()};
   exchange.coordinator = options_.coordinator;
   exchange.lease = std::chrono::milliseconds(options_.lease_ms);
+  exchange.thread_patience = std::chrono::seconds(options_.thread_patience_s);
+  exchange.hangs = EndHung;
   exchange.coordinator_timeout = std::chrono::seconds(options_.coordinator_timeout_s);
   ExchangeParts parts;
   parts.transport = &transport;

@@ -34,6 +34,7 @@ struct ProcessOptions {
   int metrics_connections = kMostHttpConnections;
   int report_fd = -1;
   int64_t lease_ms = kDefaultLease.count();
+  int64_t thread_patience_s = kDefaultThreadPatience.count();
   int64_t coordinator_timeout_s = 600;
   int64_t start = 0;  // of the job, that the process was started for; 0: whichever is under way
   std::vector<std::string> fail_at;
@@ -46,8 +47,8 @@ void HoldSignals();
 class MemberProcess {
  public:
   // Listens, serves metrics and starts the exchange thread, which leaves cleanly with 143 at
-  // SIGTERM or SIGINT. `transport` and `moved` outlive it. kInvalidArgument: an
-  // option; kAlreadyExists: a port is in use.
+  // SIGTERM or SIGINT. When a thread hangs, the process ends itself with 1. `transport` and `moved`
+  // outlive it. kInvalidArgument: an option; kAlreadyExists: a port is in use.
   static absl::StatusOr<std::unique_ptr<MemberProcess>> Start(ProcessOptions options,
                                                               Transport& transport,
                                                               const TransportCounters* moved);

@@ -1,11 +1,15 @@
 #include "lib/member/runtime/segment_writer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/check.h"
 #include "lib/base/time.h"
 #include "lib/checkpoint/segment.h"
+#include "lib/kernels/finite.h"
+#include "lib/member/state/checkpoint_parts.h"
 
 namespace muster {
 
@@ -24,30 +28,42 @@ SegmentWriter::~SegmentWriter() {
 }
 
 void SegmentWriter::Write(CheckpointPartCopy part) {
+  MUSTER_CHECK(++under_way_ <= CheckpointParts::kMost, "more parts of checkpoints than may wait");
   jobs_.Post(std::make_shared<const CheckpointPartCopy>(std::move(part)));
 }
 
 void SegmentWriter::Run() {
   while (true) {
-    const auto job = jobs_.TakeUntil(Time::max());
+    auto job = jobs_.TakeUntil(Time::max());
     if (!job && jobs_.closed()) return;
-    if (job && !stopping_) WriteOne(**job);
+    if (job && !stopping_) WriteOne(*std::move(job));
   }
 }
 
-void SegmentWriter::WriteOne(const CheckpointPartCopy& part) {
+bool SegmentWriter::IsFinite(const CheckpointPartCopy& part) const {
+  return std::all_of(part.parts.begin(), part.parts.end(), [this](const PartView& view) {
+    return setup_->layout.chunk(view.chunk).kind == TensorKind::kBuffer || AllFinite(view.values);
+  });
+}
+
+// Its memory is back before the answer, after which the next part may be copied.
+void SegmentWriter::WriteOne(std::shared_ptr<const CheckpointPartCopy> part) {
   const auto begin = std::chrono::steady_clock::now();
   const std::string file =
-      SegmentFile(part.lineage, part.step, absl::StrCat(writer_, "-", ++written_));
-  const SegmentMeta meta{setup_->job, part.lineage, part.step, setup_->cluster};
-  absl::StatusOr<Segment> segment = WriteSegment(setup_->checkpoint_dir, file, meta, part.parts);
+      SegmentFile(part->lineage, part->step, absl::StrCat(writer_, "-", ++written_));
+  const SegmentMeta meta{setup_->job, part->lineage, part->step, setup_->cluster};
+  absl::StatusOr<Segment> segment = WriteSegment(setup_->checkpoint_dir, file, meta, part->parts);
+  if (segment.ok()) failpoints_.Pass("segment_written");
+  if (segment.ok()) segment->finite = IsFinite(*part);
+  const double stall_seconds = part->stall_seconds;
+  part.reset();
+  --under_way_;
   if (!segment.ok()) {
-    events_->Post(SegmentFailed{part.lineage, part.step, std::string(segment.status().message())});
+    events_->Post(SegmentFailed{meta.lineage, meta.step, std::string(segment.status().message())});
     return;
   }
-  failpoints_.Pass("segment_written");
-  SegmentWritten written{0, part.lineage, part.step, *std::move(segment), 0};
-  written.seconds = part.stall_seconds + Seconds(std::chrono::steady_clock::now() - begin);
+  SegmentWritten written{0, meta.lineage, meta.step, *std::move(segment), 0};
+  written.seconds = stall_seconds + Seconds(std::chrono::steady_clock::now() - begin);
   events_->Post(std::move(written));
 }
 

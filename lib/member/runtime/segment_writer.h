@@ -24,18 +24,22 @@ class SegmentWriter {
   SegmentWriter(const SegmentWriter&) = delete;
   SegmentWriter& operator=(const SegmentWriter&) = delete;
 
-  void Write(CheckpointPartCopy part);  // any thread; returns at once
+  // Any thread; returns at once. The state machine sees to it that no more than
+  // CheckpointParts::kMost parts are under way.
+  void Write(CheckpointPartCopy part);
   size_t waiting() const { return jobs_.size(); }
 
  private:
   void Run();
-  void WriteOne(const CheckpointPartCopy& part);
+  void WriteOne(std::shared_ptr<const CheckpointPartCopy> part);
+  bool IsFinite(const CheckpointPartCopy& part) const;
 
   const SetupPtr setup_;
   const std::string writer_;
   const std::shared_ptr<EventBox> events_;
   Failpoints& failpoints_;
-  int64_t written_ = 0;  // the writer thread's
+  int64_t written_ = 0;             // the writer thread's
+  std::atomic<int> under_way_ = 0;  // given, and not answered
   Mailbox<std::shared_ptr<const CheckpointPartCopy>> jobs_;
   std::atomic<bool> stopping_{false};
   std::thread thread_;

@@ -46,6 +46,7 @@ absl::StatusOr<SetupPtr> MakeSetup(const JobIs& job, NumericEnvironment environm
   setup->environment = std::move(environment);
   setup->checkpoint_dir = job.checkpoint_dir;
   setup->pool = std::make_shared<FlatPool>(static_cast<size_t>(setup->layout.elements()));
+  setup->part_memory = std::make_shared<PartMemory>();
   return setup;
 }
 

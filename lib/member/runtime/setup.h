@@ -10,6 +10,7 @@
 #include "lib/domain/layout.h"
 #include "lib/domain/message.h"
 #include "lib/member/runtime/flat_pool.h"
+#include "lib/member/runtime/part_memory.h"
 #include "lib/member/state/member.h"
 
 namespace muster {
@@ -25,6 +26,7 @@ struct Setup {
   std::string checkpoint_dir;      // absolute
   int slots = 0;                   // of the optimizer
   std::shared_ptr<FlatPool> pool;  // of the whole member
+  std::shared_ptr<PartMemory> part_memory;
 };
 using SetupPtr = std::shared_ptr<const Setup>;
 

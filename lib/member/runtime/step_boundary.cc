@@ -71,7 +71,7 @@ CheckpointPartCopy CopyCheckpointPart(const Setup& setup, const StateMemory& sta
     ForEachSlot(setup.layout, state, c, [&](int32_t, absl::Span<const float>) {
       elements += static_cast<size_t>(setup.layout.chunk(c).count);
     });
-  part.values = std::make_unique_for_overwrite<float[]>(elements);
+  part.values = setup.part_memory->Borrow(elements);
   size_t at = 0;
   for (ChunkId c : chunks) {
     const Chunk& chunk = setup.layout.chunk(c);

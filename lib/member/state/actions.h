@@ -48,6 +48,7 @@ struct ChunksApplied {  // answer to ApplyChunks
 };
 struct Applied {  // answer to Apply: the member is at state(step + 1)
   Step step;
+  std::vector<LaneId> not_finite;  // of the lanes that were to be examined
 };
 struct StepBoundaryDone {  // answer to StepBoundary
   Step step;
@@ -110,10 +111,15 @@ struct ApplyChunks {  // owners that apply: state(step) → state(step + 1) of t
   Step step;
   std::vector<ChunkId> chunks;
   std::optional<double> norm;
+  bool skip = false;  // the step is not finite: state(step + 1) is state(step)
 };
 struct Apply {  // train thread: all results of `step` are here
   Step step;
   std::optional<double> norm;
+  bool skip = false;  // likewise
+  // Then: these lanes of ours are computed once more, each by itself, to find those that are not
+  // finite.
+  std::vector<LaneId> examine;
 };
 struct StepBoundary {  // train thread (servers: exchange thread), before anything changes
                        // state(step)

@@ -11,7 +11,7 @@ void ActiveView::Begin(const std::set<MemberId>& reachable, HeldState& state, in
                        Outcome& out) {
   // First what is to be copied of this state: the last sum of the step may be complete as soon as
   // the step begins, and then the state changes.
-  if (IsCheckpointDue(state.step(), {})) SaveChunks(state, out);
+  if (IsCheckpointDue(state.step(), false)) SaveChunks(state, out);
   BeginStep(state, last_id, out);
   for (const MemberId& peer : reachable) Greet(peer, state, out);
   if (config_->owner_applies() && config_->applies()) ApplySums(state, out);
@@ -35,9 +35,9 @@ void ActiveView::Advance(HeldState& state, int64_t& last_id, Outcome& out) {
   BeginStep(state, last_id, out);
 }
 
-bool ActiveView::IsCheckpointDue(Step step, const std::vector<JobCommand>& commands) const {
+bool ActiveView::IsCheckpointDue(Step step, bool asked) const {
   if (step == Step(0)) return false;
-  if (step >= seat_->view.end || !commands.empty()) return true;
+  if (step >= seat_->view.end || asked) return true;
   return config_->checkpoint_every > 0 && step.value() % config_->checkpoint_every == 0;
 }
 
@@ -45,9 +45,8 @@ std::vector<ChunkId> ActiveView::ChunksToSave(const HeldState& state) {
   // After a change of view an owner may already be applying the next state. It copied its chunks
   // before that.
   if (state.open.applying() || saved_ == state.step()) return {};
-  if (!IsCheckpointDue(state.step(),
-                       state.closed ? state.closed->commands : std::vector<JobCommand>()))
-    return {};
+  const bool asked = state.closed && (!state.closed->commands.empty() || state.closed->Stops());
+  if (!IsCheckpointDue(state.step(), asked)) return {};
   saved_ = state.step();
   std::vector<ChunkId> chunks = seat_->OwnChunks();
   // Their optimizer slots have moved on to the next state.
@@ -143,7 +142,8 @@ void ActiveView::SendMissing(const MemberId& to, HeldState& state, Outcome& out)
   SendResults(to, state, state.step(), out);
   SendCommands(to, state, out);
   SendPartials(to, state, out);
-  if (!config_->owner_applies() || !config_->clips() || config_->role != Role::kServer) return;
+  const bool gives_norms = config_->owner_applies() && config_->needs_global_norm();
+  if (!gives_norms || config_->role != Role::kServer) return;
   RouteNorms(state.open.CompleteSums(), state, out);
   if (seat_->Owns(ChunkId(0)) && state.open.global_norm())
     SendGlobalNorm(to, state.step(), *state.open.global_norm(), out);
@@ -201,9 +201,11 @@ void ActiveView::Handle(const MemberId& from, const Partials& partials, HeldStat
 void ActiveView::Handle(const Summed& summed, HeldState& state, Outcome& out) {
   if (!config_->owner_applies()) return Publish({{summed.chunk, summed.meta}}, state, out);
   state.open.AddSum(summed.chunk, summed.meta);
-  // Applies the sums if this norm was the last one missing.
-  if (config_->clips() && !state.open.global_norm()) return RouteNorms({summed.chunk}, state, out);
-  ApplySums(state, out);
+  if (!config_->needs_global_norm() || state.open.global_norm()) return ApplySums(state, out);
+  // The norm cannot be known before our last sum is complete: then one message tells of all.
+  // Applies the sums if these norms were the last ones missing.
+  const std::vector<ChunkId> sums = state.open.CompleteSums();
+  if (sums.size() == seat_->OwnChunks().size()) RouteNorms(sums, state, out);
 }
 
 // ---- the global norm, where owners apply
@@ -237,8 +239,10 @@ void ActiveView::DecideGlobalNorm(HeldState& state, Outcome& out) {
   ApplySums(state, out);
 }
 
-void ActiveView::SendGlobalNorm(const MemberId& to, Step step, double norm, Outcome& out) const {
-  out.Do(Send{to, GlobalNorm{seat_->view.lineage, seat_->view.number, step, norm}});
+void ActiveView::SendGlobalNorm(const MemberId& to, Step step, const StepNorm& norm,
+                                Outcome& out) const {
+  out.Do(
+      Send{to, GlobalNorm{seat_->view.lineage, seat_->view.number, step, norm.norm, norm.finite}});
 }
 
 void ActiveView::Handle(const MemberId& from, const GlobalNorm& global_norm, HeldState& state,
@@ -247,7 +251,7 @@ void ActiveView::Handle(const MemberId& from, const GlobalNorm& global_norm, Hel
   if (!IsTimely(global_norm.step, state, out)) return;
   if (state.open.global_norm()) return out.Drop("known");
   if (config_->role != Role::kServer) return;
-  state.open.SetGlobalNorm(global_norm.norm);
+  state.open.SetGlobalNorm({global_norm.norm, global_norm.finite});
   ApplySums(state, out);
 }
 

@@ -58,7 +58,7 @@ class ActiveView {
   void SendPartials(const MemberId& to, const HeldState& state, Outcome& out);
   void SendResults(const MemberId& to, const HeldState& state, Step step, Outcome& out);
   void SendCommands(const MemberId& to, const HeldState& state, Outcome& out) const;
-  void SendGlobalNorm(const MemberId& to, Step step, double norm, Outcome& out) const;
+  void SendGlobalNorm(const MemberId& to, Step step, const StepNorm& norm, Outcome& out) const;
   void LearnCommands(const Partials& partials, HeldState& state, Outcome& out);
   void FoldOwn(const std::vector<ChunkId>& chunks, HeldState& state, Outcome& out) const;
   static void Fold(int32_t sender, const ChunkPartials& arrival, bool own, HeldState& state,
@@ -67,7 +67,7 @@ class ActiveView {
   void RouteNorms(const std::vector<ChunkId>& chunks, HeldState& state, Outcome& out);
   void DecideGlobalNorm(HeldState& state, Outcome& out);
   static void ApplySums(HeldState& state, Outcome& out);
-  bool IsCheckpointDue(Step step, const std::vector<JobCommand>& commands) const;
+  bool IsCheckpointDue(Step step, bool asked) const;
 
   ConfigPtr config_;
   SeatPtr seat_;

@@ -31,6 +31,10 @@ struct MemberConfig {
   // This member updates parameters, and so has optimizer slots.
   bool applies() const { return !owner_applies() || role == Role::kServer; }
   bool clips() const { return training.clip_norm > 0; }
+  // A step that is not finite leaves the state as it was.
+  bool skips() const { return training.on_nan != OnNan::kContinue; }
+  // Nothing of a step is applied before something is known of all its chunks.
+  bool needs_global_norm() const { return clips() || skips(); }
 };
 
 // Parts share what never changes.

@@ -23,6 +23,7 @@ Outcome Member::Handle(const Input& input) {
   const auto before = timeliness();
   Outcome out;
   std::visit([&](const auto& x) { On(x, out); }, input);
+  BoundParts(out);
   edition_ += before != timeliness();
   return out;
 }
@@ -62,7 +63,11 @@ void Member::On(const CoordinatorUp&, Outcome& out) {
   out.Do(outbox_.TellAgain(sealed_));
 }
 
+// A coordinator of an earlier term lives on without knowing that another has taken its place.
 void Member::On(const CoordinatorSays& says, Outcome& out) {
+  const TermNumber term = TermOf(says.message);
+  if (term < term_) return out.Drop("an older term");
+  term_ = term;
   std::visit([&](const auto& message) { On(message, out); }, says.message);
 }
 
@@ -71,7 +76,6 @@ void Member::On(const JobIs& job, Outcome& out) {
   if (job.cluster != cluster_)
     return out.Do(Quit{kExitFailed, absl::StrCat("the coordinator belongs to cluster ", job.cluster,
                                                  ", this member to ", cluster_)});
-  term_ = std::max(term_, job.term);
 }
 
 void Member::On(const GiveCommand& give, Outcome& out) {
@@ -79,15 +83,20 @@ void Member::On(const GiveCommand& give, Outcome& out) {
   active_->Handle(give, out);
 }
 
-void Member::On(const SegmentWritten& written, Outcome& out) { out.Do(outbox_.Add(written)); }
+void Member::On(const SegmentWritten& written, Outcome& out) {
+  out.Do(outbox_.Add(written));
+  EndPart(out);
+}
 
-void Member::On(const SegmentFailed& failed, Outcome& out) { out.Do(TellCoordinator{failed}); }
+void Member::On(const SegmentFailed& failed, Outcome& out) {
+  out.Do(TellCoordinator{failed});
+  EndPart(out);
+}
 
 // ---- the way from one view to the next
 
 void Member::On(const Seal& seal, Outcome& out) {
-  if (seal.term < term_ || seal.view < sealed_) return out.Drop("an older term or view");
-  term_ = seal.term;
+  if (seal.view < sealed_) return out.Drop("an older view");
   if (seal.view == sealed_) {
     if (!active_ && !seal_answer_due_) AnswerSeal(out);
     return;
@@ -97,6 +106,7 @@ void Member::On(const Seal& seal, Outcome& out) {
   healer_.reset();
   out.Do(ForgetSums{});
   seal_answer_due_ = true;
+  parts_.ForgetPostponed();  // the next view begins with it
   if (!train_.has_state) AnswerSeal(out);
 }
 
@@ -108,7 +118,7 @@ void Member::AnswerSeal(Outcome& out) {
 }
 
 void Member::On(const Heal& heal, Outcome& out) {
-  if (heal.term < term_ || heal.view != sealed_ || active_) return out.Drop("not the forming view");
+  if (heal.view != sealed_ || active_) return out.Drop("not the forming view");
   if (healer_) {
     if (healer_->told()) out.Do(TellCoordinator{HoldsBase{sealed_, train_.lanes_run}});
     // It may have been lost with the session.
@@ -186,8 +196,7 @@ void Member::On(const Abandoned& abandoned, Outcome& out) {
 
 void Member::On(const Activate& activate, Outcome& out) {
   const View& view = activate.view;
-  if (view.term < term_ || view.number < sealed_) return out.Drop("an older term or view");
-  term_ = view.term;
+  if (view.number < sealed_) return out.Drop("an older view");
   if (active_ && view.number == sealed_) return;  // told again
   if (view.number != sealed_ || !healer_ || !healer_->told())
     return out.Drop("a view whose base we do not hold");
@@ -207,8 +216,7 @@ void Member::On(const Activate& activate, Outcome& out) {
 }
 
 void Member::On(const ViewStands& stands, Outcome& out) {
-  if (stands.term < term_ || stands.view != sealed_) return out.Drop("an older term or view");
-  term_ = stands.term;
+  if (stands.view != sealed_) out.Drop("an older view");
 }
 
 // ---- peers
@@ -302,9 +310,11 @@ void Member::TryApply(Outcome& out) {
   out.Do(*std::move(apply));
 }
 
-void Member::On(const Applied&, Outcome& out) {
+void Member::On(const Applied& applied, Outcome& out) {
   train_.has_state = false;
   if (!state_) return out.Drop("a state that was given up");
+  if (!applied.not_finite.empty())
+    out.Do(TellCoordinator{LanesNotFinite{state_->lineage, applied.step, applied.not_finite}});
   Advance(out);
   if (seal_answer_due_) return AnswerSeal(out);
   GoOnHealing(out);
@@ -316,6 +326,8 @@ void Member::Advance(Outcome& out) {
   // Whoever catches up was told the record by the donor, since its own view may be another.
   if (seat_ && (active_ || !done.record))
     done.record = RecordOf(*config_, seat_->view, state_->lineage, done);
+  else if (seat_ && done.record && done.record->without_weight)
+    TakeWeight(*config_, seat_->view, done, *done.record);  // the donor was a server
   const bool fingerprint = done.record && FingerprintIsDue();
   StepBoundary boundary{step(), fingerprint, {}};
   if (active_) boundary.part = active_->ChunksToSave(*state_);
@@ -332,6 +344,37 @@ bool Member::FingerprintIsDue() const {
 void Member::On(const StepBoundaryDone& done, Outcome& out) {
   if (done.fingerprint) out.Do(outbox_.AddFingerprint(done.step, *done.fingerprint, sealed_));
   GoOnHealing(out);
+}
+
+// ---- parts of checkpoints
+
+// A disk that is slower than the checkpoints come may hold up no step, and may not gather copies of
+// the state: then a round is skipped, and the coordinator says so. The last checkpoint is never
+// skipped, since the job does not end without it.
+void Member::BoundParts(Outcome& out) {
+  std::vector<Action> skipped;
+  for (Action& action : out.actions) {
+    auto* boundary = std::get_if<StepBoundary>(&action);
+    if (boundary == nullptr || boundary->part.empty() || parts_.Begin()) continue;
+    StepBoundary later{boundary->step, false, std::exchange(boundary->part, {})};
+    if (halted()) {
+      parts_.Postpone(std::move(later));
+    } else {
+      skipped.emplace_back(TellCoordinator{
+          SegmentFailed{lineage(), later.step,
+                        "its disk is slow: the parts of two earlier checkpoints are "
+                        "not written yet"}});
+    }
+  }
+  std::erase_if(out.actions, [](const Action& action) {
+    const auto* boundary = std::get_if<StepBoundary>(&action);
+    return boundary != nullptr && boundary->part.empty() && !boundary->fingerprint;
+  });
+  out.Do(std::move(skipped));
+}
+
+void Member::EndPart(Outcome& out) {
+  if (std::optional<StepBoundary> postponed = parts_.End()) out.Do(*std::move(postponed));
 }
 
 }  // namespace muster

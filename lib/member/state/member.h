@@ -23,6 +23,7 @@
 
 #include "lib/member/state/actions.h"
 #include "lib/member/state/active_view.h"
+#include "lib/member/state/checkpoint_parts.h"
 #include "lib/member/state/config.h"
 #include "lib/member/state/healer.h"
 #include "lib/member/state/open_step.h"
@@ -69,7 +70,7 @@ class Member {
   void On(const Ready& ready, Outcome& out);
   void On(const Summed& summed, Outcome& out);
   void On(const ChunksApplied& applied, Outcome& out);
-  void On(const Applied&, Outcome& out);
+  void On(const Applied& applied, Outcome& out);
   void On(const StepBoundaryDone& done, Outcome& out);
   void On(const Made& made, Outcome& out);
   void On(const Abandoned& abandoned, Outcome& out);
@@ -99,6 +100,8 @@ class Member {
   void TryApply(Outcome& out);
   void Advance(Outcome& out);
   bool FingerprintIsDue() const;
+  void BoundParts(Outcome& out);
+  void EndPart(Outcome& out);
   ChunkSet HeldResults() const;
 
   const ConfigPtr config_;
@@ -110,6 +113,7 @@ class Member {
   std::set<MemberId> reachable_;  // peers with a session
   TrainThread train_;
   Outbox outbox_;
+  CheckpointParts parts_;
 
   SeatPtr seat_;  // in the last active view
   std::optional<HeldState> state_;

@@ -17,12 +17,20 @@ std::vector<ChunkId> ChunksOf(const ChunkSet& set) {
   return chunks;
 }
 
+// An owner that applies has only its own results, and was told the norm; others have all results.
+double NormOf(const ClosedStep& done) {
+  if (done.global_norm) return done.global_norm->norm;
+  double sum = 0;
+  for (const ResultMeta& m : done.meta) sum += m.sum_of_squares;
+  return std::sqrt(sum);
+}
+
 }  // namespace
 
 bool ClosedStep::Stops() const {
-  return std::any_of(commands.begin(), commands.end(), [](const JobCommand& command) {
-    return command.kind == JobCommandKind::kStop;
-  });
+  return ends_job || std::any_of(commands.begin(), commands.end(), [](const JobCommand& command) {
+           return command.kind == JobCommandKind::kStop;
+         });
 }
 
 OpenStep::OpenStep(ConfigPtr config, Step step)
@@ -109,8 +117,10 @@ void OpenStep::AddSum(ChunkId c, const ResultMeta& meta) {
 }
 
 ApplyChunks OpenStep::BeginApplying() {
-  ApplyChunks apply{step_, {}, global_norm_};
-  if (config_->clips() && !global_norm_) return apply;
+  ApplyChunks apply{step_, {}, std::nullopt};
+  if (config_->needs_global_norm() && !global_norm_) return apply;
+  if (config_->clips()) apply.norm = global_norm_->norm;
+  apply.skip = Skips();
   for (ChunkId c : CompleteSums()) {
     if (applied_[Index(c)]) continue;
     applied_[Index(c)] = true;
@@ -122,14 +132,18 @@ ApplyChunks OpenStep::BeginApplying() {
 // ---- the global norm
 
 void OpenStep::AddNorms(const std::vector<ChunkResult>& norms) {
-  for (const ChunkResult& n : norms) norms_[n.chunk] = n.meta.sum_of_squares;
+  for (const ChunkResult& n : norms) norms_[n.chunk] = n.meta;
 }
 
 bool OpenStep::DecideGlobalNorm() {
   if (global_norm_ || norms_.size() < config_->chunks.size()) return false;
-  double sum = 0;
-  for (const auto& [chunk, squares] : norms_) sum += squares;  // in chunk order
-  global_norm_ = std::sqrt(sum);
+  StepNorm global;
+  for (const auto& [chunk, meta] : norms_) {  // in chunk order
+    global.norm += meta.sum_of_squares;
+    global.finite = global.finite && meta.finite;
+  }
+  global.norm = std::sqrt(global.norm);
+  global_norm_ = global;
   return true;
 }
 
@@ -143,8 +157,9 @@ void OpenStep::AddResult(const ChunkResult& result, std::vector<JobCommand> comm
 
 std::optional<Apply> OpenStep::ApplyWhenComplete() const {
   if (!All(results_)) return std::nullopt;
-  Apply apply{step_, std::nullopt};
+  Apply apply{step_, std::nullopt, Skips(), {}};
   if (config_->clips() && !config_->owner_applies()) apply.norm = NormOfResults();
+  if (apply.skip) apply.examine = lanes_.issued;
   return apply;
 }
 
@@ -155,13 +170,44 @@ double OpenStep::NormOfResults() const {
   return std::sqrt(sum);
 }
 
+// Known once all results are here, or, to an owner that applies, the norm: every member finds the
+// same, from the same bits.
+bool OpenStep::Skips() const {
+  if (!config_->skips()) return false;
+  if (global_norm_ && !global_norm_->finite) return true;
+  return std::any_of(meta_.begin(), meta_.end(), [](const ResultMeta& m) { return !m.finite; });
+}
+
 ClosedStep OpenStep::Close() && {
-  return {step_, std::move(meta_), std::move(commands_), global_norm_, std::move(record_)};
+  const bool skipped = Skips();
+  return {step_,
+          std::move(meta_),
+          std::move(commands_),
+          global_norm_,
+          std::move(record_),
+          skipped,
+          skipped && config_->training.on_nan == OnNan::kStop};
 }
 
 void HeldState::Advance(const ConfigPtr& config) {
   closed = std::move(open).Close();
   open = OpenStep(config, closed->step + 1);
+}
+
+void TakeWeight(const MemberConfig& config, const View& view, const ClosedStep& done,
+                StepRecord& record) {
+  const int32_t me = view.IndexOf(config.id);
+  record.weight = 0;
+  record.loss = 0;
+  record.without_weight = true;
+  for (size_t c = 0; c < done.meta.size(); ++c) {
+    const bool has = config.role == Role::kWorker || view.owner_of[c] == me;
+    if (!has || config.chunks[c] != TensorKind::kParameter) continue;
+    record.weight = done.meta[c].weight;
+    record.loss = done.meta[c].loss;
+    record.without_weight = false;
+    return;
+  }
 }
 
 StepRecord RecordOf(const MemberConfig& config, const View& view, LineageNumber lineage,
@@ -172,12 +218,10 @@ StepRecord RecordOf(const MemberConfig& config, const View& view, LineageNumber 
   record.view = view.number;
   record.lane_holders = view.LaneHoldersAt(done.step);
   record.samples = StepSamples(config.training, config.environment.samples, done.step);
-  for (const ResultMeta& meta : done.meta)
-    if (meta.weight > record.weight) {
-      record.weight = meta.weight;
-      record.loss = meta.loss;
-    }
+  TakeWeight(config, view, done, record);
   record.commands = done.commands;
+  record.skipped = done.skipped;
+  if (config.clips()) record.norm = NormOf(done);
   return record;
 }
 

@@ -15,15 +15,24 @@
 
 namespace muster {
 
+// What must be known of all chunks of a step before an owner applies one of them.
+struct StepNorm {
+  double norm = 0;     // of the whole gradient; 0 when the job does not clip
+  bool finite = true;  // gradient and loss are
+  bool operator==(const StepNorm&) const = default;
+};
+
 // The step before the open one. Lives as long as that open step: until then others may need it.
 struct ClosedStep {
   Step step;
-  std::vector<ResultMeta> meta;       // by chunk
-  std::vector<JobCommand> commands;   // they take effect at the boundary after this step
-  std::optional<double> global_norm;  // where it was needed to apply
-  std::optional<StepRecord> record;   // for members that catch up
+  std::vector<ResultMeta> meta;         // by chunk
+  std::vector<JobCommand> commands;     // they take effect at the boundary after this step
+  std::optional<StepNorm> global_norm;  // where it was needed to apply
+  std::optional<StepRecord> record;     // for members that catch up
+  bool skipped = false;                 // not finite: the state is that of the step before
+  bool ends_job = false;                // because it was not finite
 
-  bool Stops() const;
+  bool Stops() const;  // nothing is computed after it
 };
 
 class OpenStep {
@@ -38,7 +47,7 @@ class OpenStep {
   const ResultMeta& SumMetaOf(ChunkId c) const { return sum_meta_[Index(c)]; }
   std::vector<ChunkId> CompleteSums() const;  // of an owner that applies
   const std::vector<JobCommand>& commands() const { return commands_; }
-  std::optional<double> global_norm() const { return global_norm_; }
+  std::optional<StepNorm> global_norm() const { return global_norm_; }
   bool computed() const;  // every chunk's subtrees over our lanes are final
   bool applying() const;  // an owner that applies has begun the next state
   int64_t result_count() const;
@@ -70,7 +79,7 @@ class OpenStep {
 
   void AddNorms(const std::vector<ChunkResult>& norms);
   bool DecideGlobalNorm();  // true when it was not known, and every chunk's norm is in now
-  void SetGlobalNorm(double norm) { global_norm_ = norm; }
+  void SetGlobalNorm(StepNorm norm) { global_norm_ = norm; }
 
   // ---- results
 
@@ -85,6 +94,7 @@ class OpenStep {
 
  private:
   double NormOfResults() const;
+  bool Skips() const;
   static size_t Index(ChunkId c) { return static_cast<size_t>(c.value()); }
 
   // What the train thread has been given; a new one for each Compute.
@@ -101,9 +111,9 @@ class OpenStep {
   Sums incomplete_;
   ChunkSet sums_;
   std::vector<ResultMeta> sum_meta_;
-  ChunkSet applied_;                 // of those, given to ApplyChunks
-  std::map<ChunkId, double> norms_;  // owner of chunk 0: sums of squares
-  std::optional<double> global_norm_;
+  ChunkSet applied_;                     // of those, given to ApplyChunks
+  std::map<ChunkId, ResultMeta> norms_;  // owner of chunk 0
+  std::optional<StepNorm> global_norm_;
   ChunkSet results_;
   std::vector<ResultMeta> meta_;
   std::vector<JobCommand> commands_;
@@ -123,6 +133,10 @@ struct HeldState {
   bool HaltsIn(const View& view) const { return step() >= view.end || (closed && closed->Stops()); }
 };
 
+// Weight and loss of a step, as its results tell. Those of a buffer are of lane 0 alone, so who has
+// no result of a parameter knows neither.
+void TakeWeight(const MemberConfig& config, const View& view, const ClosedStep& done,
+                StepRecord& record);
 // The record of a step that was done in this view.
 StepRecord RecordOf(const MemberConfig& config, const View& view, LineageNumber lineage,
                     const ClosedStep& done);

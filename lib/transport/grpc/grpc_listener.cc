@@ -1,5 +1,6 @@
 #include "lib/transport/grpc/grpc_listener.h"
 
+#include <grpcpp/resource_quota.h>
 #include <grpcpp/security/server_credentials.h>
 
 #include <algorithm>
@@ -20,34 +21,37 @@ int SpareConnections(int connections) { return std::clamp(connections / 16, 1, 6
 
 }  // namespace
 
-GrpcListener::GrpcListener(int connections, Acceptor acceptor,
+GrpcListener::GrpcListener(ListenerLimits limits, Acceptor acceptor,
                            std::shared_ptr<SessionRegistry> registry)
-    : connections_(connections),
-      most_sessions_(static_cast<size_t>(connections - SpareConnections(connections))),
+    : limits_(limits),
+      most_sessions_(
+          static_cast<size_t>(limits.connections - SpareConnections(limits.connections))),
       acceptor_(std::move(acceptor)),
       registry_(std::move(registry)) {}
 
 absl::StatusOr<std::unique_ptr<Listener>> GrpcListener::Make(
-    const HostPort& address, int threads, int connections, Acceptor acceptor,
+    const HostPort& address, ListenerLimits limits, Acceptor acceptor,
     const std::vector<grpc::Service*>& services, std::shared_ptr<SessionRegistry> registry) {
   std::unique_ptr<GrpcListener> listener(
-      new GrpcListener(connections, std::move(acceptor), std::move(registry)));
-  MUSTER_RETURN_IF_ERROR(listener->Start(address, threads, services));
+      new GrpcListener(limits, std::move(acceptor), std::move(registry)));
+  MUSTER_RETURN_IF_ERROR(listener->Start(address, services));
   return listener;
 }
 
-absl::Status GrpcListener::Start(const HostPort& address, int threads,
+absl::Status GrpcListener::Start(const HostPort& address,
                                  const std::vector<grpc::Service*>& services) {
-  MUSTER_ASSIGN_OR_RETURN(gate_, ConnectionGate::Listen(address, connections_));
+  MUSTER_ASSIGN_OR_RETURN(gate_, ConnectionGate::Listen(address, limits_.connections));
   grpc::ServerBuilder builder;
   ApplyServerSettings(builder);
+  if (limits_.assembling_bytes > 0)
+    builder.SetResourceQuota(grpc::ResourceQuota().Resize(limits_.assembling_bytes));
   into_server_ = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
       grpc::InsecureServerCredentials());
   builder.RegisterAsyncGenericService(&service_);
   for (grpc::Service* service : services) builder.RegisterService(service);
   std::vector<std::unique_ptr<grpc::ServerCompletionQueue>> queues;
-  for (int i = 0; i < threads; ++i) queues.push_back(builder.AddCompletionQueue());
+  for (int i = 0; i < limits_.threads; ++i) queues.push_back(builder.AddCompletionQueue());
   server_ = builder.BuildAndStart();
   if (!server_) {
     return absl::UnavailableError(

@@ -19,12 +19,18 @@
 
 namespace muster {
 
+struct ListenerLimits {
+  int threads = 1;
+  // At a time, of all kinds. More are turned away before gRPC sees them; a little below that,
+  // sessions are refused with RESOURCE_EXHAUSTED, so that most hear it that way.
+  int connections = 2;
+  size_t assembling_bytes = 0;  // GrpcOptions
+};
+
 class GrpcListener final : public Listener {
  public:
-  // `connections`: at a time, of all kinds. More are turned away before gRPC sees them; a little
-  // below that, sessions are refused with RESOURCE_EXHAUSTED, so that most hear it that way.
-  static absl::StatusOr<std::unique_ptr<Listener>> Make(const HostPort& address, int threads,
-                                                        int connections, Acceptor acceptor,
+  static absl::StatusOr<std::unique_ptr<Listener>> Make(const HostPort& address,
+                                                        ListenerLimits limits, Acceptor acceptor,
                                                         const std::vector<grpc::Service*>& services,
                                                         std::shared_ptr<SessionRegistry> registry);
   ~GrpcListener() override;
@@ -46,16 +52,15 @@ class GrpcListener final : public Listener {
     std::unique_ptr<grpc::GenericServerAsyncReaderWriter> stream_;
   };
 
-  GrpcListener(int connections, Acceptor acceptor, std::shared_ptr<SessionRegistry> registry);
-  absl::Status Start(const HostPort& address, int threads,
-                     const std::vector<grpc::Service*>& services);
+  GrpcListener(ListenerLimits limits, Acceptor acceptor, std::shared_ptr<SessionRegistry> registry);
+  absl::Status Start(const HostPort& address, const std::vector<grpc::Service*>& services);
   void OpenGate();
   void OnCall(std::unique_ptr<grpc::GenericServerContext> context,
               std::unique_ptr<grpc::GenericServerAsyncReaderWriter> stream);
   bool closing() const;
   void SlotEnded();
 
-  const int connections_;
+  const ListenerLimits limits_;
   const size_t most_sessions_;
   const Acceptor acceptor_;
   const std::shared_ptr<SessionRegistry> registry_;

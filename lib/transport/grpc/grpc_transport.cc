@@ -47,8 +47,9 @@ class GrpcTransportImpl final : public GrpcTransport {
       const std::string& address, Acceptor acceptor,
       const std::vector<grpc::Service*>& services) override {
     MUSTER_ASSIGN_OR_RETURN(const HostPort checked, CheckAddress(address));
-    return GrpcListener::Make(checked, options_.threads, options_.connections, std::move(acceptor),
-                              services,
+    return GrpcListener::Make(checked,
+                              {options_.threads, options_.connections, options_.assembling_bytes},
+                              std::move(acceptor), services,
                               std::make_shared<SessionRegistry>(counters_, options_.refused));
   }
 

@@ -53,7 +53,12 @@ SessionCore::SessionCore(std::shared_ptr<SessionRegistry> registry, std::string 
       peer_(std::move(peer)),
       read_operation_(this, [this](bool ok) { OnRead(ok); }),
       write_operation_(this, [this](bool ok) { OnWritten(ok); }),
-      finish_operation_(this, [](bool) {}) {}
+      finish_operation_(this, [](bool) {}),
+      room_(std::make_shared<InboundRoom>([this] {
+        // A read that waits is outstanding, so this is still registered and alive.
+        const std::shared_ptr<SessionCore> alive = shared_from_this();
+        StartRead(&incoming_, &read_operation_);
+      })) {}
 
 void SessionCore::Operation::Done(bool ok) {
   const std::shared_ptr<SessionCore> alive = core_->shared_from_this();
@@ -62,6 +67,7 @@ void SessionCore::Operation::Done(bool ok) {
 }
 
 void SessionCore::Send(Frame frame) {
+  frame.receipt.reset();
   const absl::Status fits = CheckFrameLimits(frame.HeaderToSend().size(), frame.payload.size());
   if (!fits.ok()) return Close(Prefix("Send", fits));
   {
@@ -100,6 +106,7 @@ void SessionCore::Close(const absl::Status& given) {
   } else {
     Cancel();
   }
+  room_->Close();
 }
 
 void SessionCore::Abort(const absl::Status& why) {
@@ -109,6 +116,7 @@ void SessionCore::Abort(const absl::Status& why) {
     BreakLocked(why, dropped);
   }
   Cancel();
+  room_->Close();
 }
 
 bool SessionCore::BreakUnopened(const absl::Status& why) {
@@ -153,9 +161,10 @@ void SessionCore::Opened(bool ok) {
   WriteNext();
 }
 
+// A read that waits for room is outstanding like one in flight: the session does not end before it.
 void SessionCore::ReadNext() {
   CountOperation();
-  StartRead(&incoming_, &read_operation_);
+  if (room_->MayReadOn()) StartRead(&incoming_, &read_operation_);
 }
 
 void SessionCore::OnRead(bool ok) {
@@ -170,6 +179,10 @@ void SessionCore::Deliver(const grpc::ByteBuffer& message) {
     if (phase_ == Phase::kBroken) return;
   }
   absl::StatusOr<Frame> frame = DecodeFrame(message);
+  if (frame.ok()) {
+    const absl::Status fits = room_->CheckFirst(BytesOf(*frame));
+    if (!fits.ok()) frame = fits;
+  }
   TransportCounters& counters = *registry_->counters;
   if (!frame.ok()) {
     const absl::Status why = Prefix(absl::StrCat("frame from ", peer_), frame.status());
@@ -177,7 +190,9 @@ void SessionCore::Deliver(const grpc::ByteBuffer& message) {
     if (registry_->refused) registry_->refused(why.ToString());
     return Close(why);
   }
-  counters.bytes_received += BytesOf(*frame);
+  const size_t bytes = BytesOf(*frame);
+  counters.bytes_received += bytes;
+  frame->receipt = room_->Hold(bytes);
   handler_.on_frame(*std::move(frame));
 }
 

@@ -57,6 +57,7 @@ class SessionCore : public std::enable_shared_from_this<SessionCore> {
   virtual ~SessionCore() = default;
 
   void Send(Frame frame);
+  void Admit() { room_->Admit(); }
   // Ends the stream in the way that tells the peer `why`, where that needs no waiting.
   void Close(const absl::Status& why);
   // As Close, at once, also when a polite end is under way.
@@ -94,7 +95,11 @@ class SessionCore : public std::enable_shared_from_this<SessionCore> {
     const Member member_;
   };
 
-  void SetHandler(SessionHandler handler) { handler_ = std::move(handler); }
+  // Before the core is started.
+  void SetHandler(SessionHandler handler) {
+    room_->Limit(handler.inbound);
+    handler_ = std::move(handler);
+  }
   // Before an operation is started; the first is counted before the core is shared.
   void CountOperation();
   // The stream stands (or `ok` is false: it does not): frames flow from now on. Called inside an
@@ -123,7 +128,8 @@ class SessionCore : public std::enable_shared_from_this<SessionCore> {
   Operation read_operation_;
   Operation write_operation_;
   Operation finish_operation_;
-  SessionHandler handler_;     // the completion thread's, once started
+  SessionHandler handler_;  // the completion thread's, once started
+  const std::shared_ptr<InboundRoom> room_;
   grpc::ByteBuffer incoming_;  // the read in flight's
 
   mutable Mutex mutex_;
@@ -146,6 +152,7 @@ class GrpcSession final : public Session {
   explicit GrpcSession(std::shared_ptr<SessionCore> core) : core_(std::move(core)) {}
   ~GrpcSession() override { core_->CloseAndAwaitEnd(absl::CancelledError("session destroyed")); }
   void Send(Frame frame) override { core_->Send(std::move(frame)); }
+  void Admit() override { core_->Admit(); }
   void Close(absl::Status why) override { core_->Close(why); }
   size_t QueuedBytes() const override { return core_->QueuedBytes(); }
   std::string Peer() const override { return core_->peer(); }

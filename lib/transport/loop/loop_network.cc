@@ -43,15 +43,17 @@ using EndPtr = std::shared_ptr<LoopEnd>;
 struct EndState {
   EndPtr end;
   std::string peer_host;  // an address until connected
-  uint64_t peer = 0;      // the end that it is connected to; 0: none, or none any more
+  std::shared_ptr<InboundRoom> room;
+  uint64_t peer = 0;         // the end that it is connected to; 0: none, or none any more
+  std::deque<Frame> parked;  // that came for it and wait for room
   size_t queued_bytes = 0;
   bool broken = false;  // its break is due or delivered
 };
 
 struct Event {
-  enum class Kind { kConnect, kFrame, kBreak };
+  enum class Kind { kConnect, kFrame, kRoom, kBreak };
   Kind kind;
-  EndPtr end;  // the one that connects, sends or breaks
+  EndPtr end;  // the one that connects, sends, has room again or breaks
   Frame frame;
   absl::Status why;
 };
@@ -74,6 +76,7 @@ class LoopNetwork::State : public std::enable_shared_from_this<State> {
   EndPtr Connect(const void* owner, const std::string& host, const std::string& address,
                  SessionHandler handler);
   void Send(const EndPtr& end, Frame frame);
+  void Admit(const EndPtr& end);
   void Close(const EndPtr& end, const absl::Status& why);
   // Close, then wait for (or make) the last handler call, unless on a delivering thread.
   void Retire(const EndPtr& end);
@@ -99,6 +102,9 @@ class LoopNetwork::State : public std::enable_shared_from_this<State> {
   void Deliver(Event event);
   void DeliverConnect(const EndPtr& end);
   void DeliverFrame(const EndPtr& from, Frame frame);
+  void DeliverParked(const EndPtr& to);
+  void HandOver(const EndPtr& to, InboundRoom& room, Frame frame);
+  void HasRoom(uint64_t end);
   void DeliverBreak(const EndPtr& end, const absl::Status& why);
 
   const Delivery delivery_;
@@ -127,6 +133,7 @@ class LoopSession final : public Session {
       : network_(std::move(network)), end_(std::move(end)), peer_(std::move(peer)) {}
   ~LoopSession() override { network_->Retire(end_); }
   void Send(Frame frame) override { network_->Send(end_, std::move(frame)); }
+  void Admit() override { network_->Admit(end_); }
   void Close(absl::Status why) override { network_->Close(end_, why); }
   size_t QueuedBytes() const override { return network_->QueuedBytes(end_); }
   std::string Peer() const override { return peer_; }
@@ -251,13 +258,18 @@ EndState& LoopNetwork::State::NewEndLocked(const void* owner, const std::string&
                                            const std::string& peer_host) {
   const uint64_t id = next_id_++;
   auto end = std::make_shared<LoopEnd>(LoopEnd{id, host, owner});
-  return ends_.emplace(id, EndState{std::move(end), peer_host}).first->second;
+  auto room = std::make_shared<InboundRoom>([network = weak_from_this(), id] {
+    if (const auto alive = network.lock()) alive->HasRoom(id);
+  });
+  return ends_.emplace(id, EndState{std::move(end), peer_host, std::move(room)}).first->second;
 }
 
 EndPtr LoopNetwork::State::Connect(const void* owner, const std::string& host,
                                    const std::string& address, SessionHandler handler) {
   MutexLock lock(mutex_);
-  const EndPtr end = NewEndLocked(owner, host, address).end;
+  const EndState& made = NewEndLocked(owner, host, address);
+  made.room->Limit(handler.inbound);
+  const EndPtr end = made.end;
   end->handler = std::move(handler);
   PostLocked({Event::Kind::kConnect, end, {}, {}});
   return end;
@@ -275,6 +287,7 @@ EndState* LoopNetwork::State::FindLocked(const EndPtr& end) {
 
 void LoopNetwork::State::Send(const EndPtr& end, Frame frame) {
   const absl::Status fits = CheckFrameLimits(frame.HeaderToSend().size(), frame.payload.size());
+  frame.receipt.reset();
   MutexLock lock(mutex_);
   EndState* const state = FindLocked(end);
   if (state == nullptr || state->broken) return;
@@ -282,6 +295,24 @@ void LoopNetwork::State::Send(const EndPtr& end, Frame frame) {
   state->queued_bytes += BytesOf(frame);
   if (const auto shared = std::exchange(frame.shared_header, nullptr)) frame.header = *shared;
   PostLocked({Event::Kind::kFrame, end, std::move(frame), {}});
+}
+
+void LoopNetwork::State::Admit(const EndPtr& end) {
+  std::shared_ptr<InboundRoom> room;
+  {
+    MutexLock lock(mutex_);
+    EndState* const state = FindLocked(end);
+    if (state == nullptr) return;
+    room = state->room;
+  }
+  room->Admit();
+}
+
+// The room of an end says, with no lock held, that frames may be handed over again.
+void LoopNetwork::State::HasRoom(uint64_t end) {
+  MutexLock lock(mutex_);
+  const auto found = ends_.find(end);
+  if (found != ends_.end()) PostLocked({Event::Kind::kRoom, found->second.end, {}, {}});
 }
 
 void LoopNetwork::State::BreakLocked(EndState& state, absl::Status why) {
@@ -377,6 +408,7 @@ void LoopNetwork::State::Deliver(Event event) {
   switch (event.kind) {
     case Event::Kind::kConnect: return DeliverConnect(event.end);
     case Event::Kind::kFrame: return DeliverFrame(event.end, std::move(event.frame));
+    case Event::Kind::kRoom: return DeliverParked(event.end);
     case Event::Kind::kBreak: return DeliverBreak(event.end, event.why);
   }
 }
@@ -394,6 +426,7 @@ void LoopNetwork::State::DeliverConnect(const EndPtr& end) {
   const std::shared_ptr<LoopAcceptor> acceptor = found->second;
   EndState& made = NewEndLocked(acceptor.get(), acceptor->host, end->host);
   const EndPtr accepted = made.end;
+  const std::shared_ptr<InboundRoom> room = made.room;
   state->peer_host = acceptor->host;
   state->peer = accepted->id;
   made.peer = end->id;
@@ -401,6 +434,7 @@ void LoopNetwork::State::DeliverConnect(const EndPtr& end) {
   lock.Unlock();
   accepted->handler =
       acceptor->accept(std::make_shared<LoopSession>(shared_from_this(), accepted, end->host));
+  room->Limit(accepted->handler.inbound);
   lock.Relock();
   accepting_ = nullptr;
   returned_.NotifyAll();
@@ -408,17 +442,52 @@ void LoopNetwork::State::DeliverConnect(const EndPtr& end) {
 
 void LoopNetwork::State::DeliverFrame(const EndPtr& from, Frame frame) {
   EndPtr to;
+  std::shared_ptr<InboundRoom> room;
   {
     MutexLock lock(mutex_);
     EndState* const sender = FindLocked(from);
     if (sender == nullptr || sender->broken || sender->peer == 0) return;
-    const EndState& receiver = ends_.at(sender->peer);
+    EndState& receiver = ends_.at(sender->peer);
     if (receiver.broken) return;
+    if (!receiver.parked.empty() || !receiver.room->MayReadOn())
+      return receiver.parked.push_back(std::move(frame));
     to = receiver.end;
+    room = receiver.room;
     sender->queued_bytes -= BytesOf(frame);
   }
-  counters_.bytes_sent += BytesOf(frame);
-  counters_.bytes_received += BytesOf(frame);
+  HandOver(to, *room, std::move(frame));
+}
+
+// One frame; then the room is asked again, so that others get their turn.
+void LoopNetwork::State::DeliverParked(const EndPtr& to) {
+  std::shared_ptr<InboundRoom> room;
+  Frame frame;
+  {
+    MutexLock lock(mutex_);
+    EndState* const receiver = FindLocked(to);
+    if (receiver == nullptr || receiver->broken || receiver->parked.empty()) return;
+    frame = std::move(receiver->parked.front());
+    receiver->parked.pop_front();
+    room = receiver->room;
+    EndState* const sender = receiver->peer == 0 ? nullptr : &ends_.at(receiver->peer);
+    if (sender != nullptr && !sender->broken) sender->queued_bytes -= BytesOf(frame);
+  }
+  HandOver(to, *room, std::move(frame));
+  MutexLock lock(mutex_);
+  EndState* const receiver = FindLocked(to);
+  if (receiver == nullptr || receiver->parked.empty()) return;
+  if (receiver->room->MayReadOn()) PostLocked({Event::Kind::kRoom, to, {}, {}});
+}
+
+void LoopNetwork::State::HandOver(const EndPtr& to, InboundRoom& room, Frame frame) {
+  const size_t bytes = BytesOf(frame);
+  if (const absl::Status fits = room.CheckFirst(bytes); !fits.ok()) {
+    ++counters_.frames_refused;
+    return Close(to, fits);
+  }
+  counters_.bytes_sent += bytes;
+  counters_.bytes_received += bytes;
+  frame.receipt = room.Hold(bytes);
   to->handler.on_frame(std::move(frame));
 }
 

@@ -18,6 +18,9 @@ struct ExitCase {
 TEST(Exit, MeansAndIsCalled) {
   const std::vector<ExitCase> cases = {
       {{.code = 0}, ExitMeaning::kDone, "exit code 0 (done)"},
+      {{.code = 66},
+       ExitMeaning::kLeft,
+       "exit code 66 (its job stopped at a step that was not finite)"},
       {{.code = 67}, ExitMeaning::kLeft, "exit code 67 (stopped or cancelled by a person)"},
       {{.code = 75}, ExitMeaning::kLeft, "exit code 75 (left as asked)"},
       {{.code = 64}, ExitMeaning::kHopeless, "exit code 64 (bad configuration)"},
@@ -28,7 +31,6 @@ TEST(Exit, MeansAndIsCalled) {
        "exit code 78 (its numeric environment differs from the job's)"},
       {{.code = 143}, ExitMeaning::kFailure, "exit code 143 (told to go by a signal)"},
       {{.code = 1}, ExitMeaning::kFailure, "exit code 1"},
-      {{.code = 66}, ExitMeaning::kFailure, "exit code 66"},
       {{.code = 255}, ExitMeaning::kFailure, "exit code 255"},
       {{.signal = SIGKILL}, ExitMeaning::kFailure, "killed by SIGKILL"},
       {{.signal = SIGSEGV}, ExitMeaning::kFailure, "killed by SIGSEGV"},

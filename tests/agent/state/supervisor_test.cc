@@ -345,7 +345,6 @@ TEST_F(SupervisorTest, SigkillOfWhatNeverTrainedAndForMemoryAreFailures) {
     EXPECT_THAT(Exits("worker-0", 0, SIGKILL).back(), HasSubstr("again"));
     EXPECT_THAT(Do(Exited{Key("worker-1"), out_of_memory}).back(), HasSubstr("again"));
     TickWhenDue();
-    TickWhenDue();
   }
   EXPECT_EQ(Exits("worker-0", 0, SIGKILL).back(), "note worker-0 given up");
   EXPECT_EQ(Do(Exited{Key("worker-1"), out_of_memory}).back(), "note worker-1 given up");

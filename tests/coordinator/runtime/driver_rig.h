@@ -81,7 +81,7 @@ class DriverRig : public ::testing::Test {
     ASSERT_TRUE(found.ok()) << found.status();
     DriverOptions options{.checkpoint_root = root_, .tick = std::chrono::milliseconds(5)};
     options.settings.slots = 8;
-    options.most_waiting_of_job.items = 5'000;  // fewer than of one session
+    options.most_waiting_of_job.items = 500;  // fewer than of one session
     options.on_broken = [this](const absl::Status& why) { told_broken_.Post(why); };
     options.pass = [this](absl::string_view point) {
       if (point == "persisted_unpublished") ++writes_;

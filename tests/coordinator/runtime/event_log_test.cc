@@ -30,7 +30,7 @@ class EventLogTest : public ::testing::Test {
     EXPECT_TRUE(kept.ended()) << "of a job that is over nothing comes after the replay";
     return kept.TakeAll();
   }
-  EventLog log_{TermNumber(3), 4};
+  EventLog log_{TermNumber(3), {.events = 4}};
 };
 
 TEST_F(EventLogTest, ReplaysAllThatIsKept) {
@@ -76,7 +76,7 @@ TEST_F(EventLogTest, EachJobHasABudgetOfItsOwn) {
 }
 
 TEST_F(EventLogTest, WhenAllIsFullTheJobWithTheMostGivesWay) {
-  EventLog log(TermNumber(3), /*keep=*/4, /*keep_in_all=*/5);
+  EventLog log(TermNumber(3), /*of_job=*/{.events = 4}, /*in_all=*/{.events = 5});
   for (int i = 0; i < 4; ++i) log.Append("a", {.event = "step"});
   log.Append("b", {.event = "step"});
   log.Append("b", {.event = "step"});
@@ -86,6 +86,24 @@ TEST_F(EventLogTest, WhenAllIsFullTheJobWithTheMostGivesWay) {
   DeliverAll(log);
   EXPECT_THAT(a.TakeAll(), ElementsAre("gap:3-1", "step:3-2", "step:3-3", "step:3-4"));
   EXPECT_THAT(b.TakeAll(), ElementsAre("step:3-5", "step:3-6"));
+}
+
+TEST_F(EventLogTest, EventsAreWeighedOfOneJobAndOfAll) {
+  const JobEvent large{.event = "process", .text = std::string(100'000, 'x')};
+  EventLog log(TermNumber(3), /*of_job=*/{.bytes = 250'000}, /*in_all=*/{.bytes = 450'000});
+  KeptEvents a, b, c;
+  for (int i = 0; i < 3; ++i) log.Append("a", large);
+  log.Append("b", {.event = "step"});
+  for (int i = 0; i < 2; ++i)
+    log.Append("b", {.event = "process", .text = std::string(100'010, 'x')});
+  log.Append("c", large);
+  for (auto& [job, kept] : {std::pair<std::string, KeptEvents*>{"a", &a}, {"b", &b}, {"c", &c}})
+    log.Watch(job, "", kept->NewWatcher(), true);
+  DeliverAll(log);
+  EXPECT_THAT(a.TakeAll(), ElementsAre("gap:3-1", "process:3-2", "process:3-3"));
+  EXPECT_THAT(b.TakeAll(), ElementsAre("gap:3-5", "process:3-6"))
+      << "it had the most when all became too much";
+  EXPECT_THAT(c.TakeAll(), ElementsAre("process:3-7"));
 }
 
 TEST_F(EventLogTest, OfAJobThatIsForgottenNothingIsReplayed) {
@@ -155,7 +173,7 @@ TEST_F(EventLogTest, AWatcherThatLagsIsToldOfTheGap) {
 }
 
 TEST_F(EventLogTest, ALongReplayIsGivenInParts) {
-  EventLog log(TermNumber(3), 1000);
+  EventLog log(TermNumber(3), {.events = 1000});
   for (int i = 0; i < 600; ++i) log.Append("a", {.event = "step"});
   KeptEvents first, second;
   log.Watch("a", "", first.NewWatcher(), false);

@@ -12,10 +12,12 @@ using testing::HasSubstr;
 class KeptSession final : public Session {
  public:
   void Send(Frame) override {}
+  void Admit() override { admitted = true; }
   void Close(absl::Status why) override { closed = std::move(why); }
   size_t QueuedBytes() const override { return 0; }
   std::string Peer() const override { return "the test"; }
   absl::Status closed;
+  bool admitted = false;
 };
 
 constexpr Duration kTick = std::chrono::milliseconds(1);
@@ -69,6 +71,24 @@ TEST_F(MemberSessionsTest, WhoSaysNothingIsClosedInTime) {
     if (row.asks) sessions_.Said(1, ToCoordinator(AskJob{"a", "worker-0"}));
     sessions_.CloseSilent(Time() + row.silence);
     EXPECT_EQ(!session->closed.ok(), row.closed) << row.name;
+  }
+}
+
+TEST_F(MemberSessionsTest, WhoSaysWhoItIsIsAdmitted) {
+  struct Row {
+    std::string name;
+    AtCoordinator first;
+    bool admitted;
+  };
+  Join join;
+  join.id = {"worker-0", {1, 1}};
+  for (const Row& row : {Row{"asks", ToCoordinator(AskJob{"a", "worker-0"}), false},
+                         Row{"joins", ToCoordinator(join), true},
+                         Row{"agent", FromAgent(AgentHello{.node = "here", .slots = 1}), true},
+                         Row{"neither", ToCoordinator(Alive{}), false}}) {
+    const auto session = Open(1);
+    sessions_.Said(1, row.first);
+    EXPECT_EQ(session->admitted, row.admitted) << row.name;
   }
 }
 

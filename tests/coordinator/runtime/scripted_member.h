@@ -65,6 +65,9 @@ class ScriptedPeer {
   }
   void Say(const Out& message) { session_->Send({Encode(message), {}}); }
   void SayBytes(std::string header) { session_->Send({std::move(header), {}}); }
+  void SayBytes(std::shared_ptr<const std::string> header) {
+    session_->Send(FrameOfMany(std::move(header)));
+  }
 
   // The next message of that kind; those before it are passed over.
   template <class T>
@@ -87,6 +90,7 @@ class ScriptedPeer {
   }
   bool Heard() const { return heard_->size() > 0; }
   void Hang() { session_.reset(); }
+  size_t QueuedBytes() const { return session_->QueuedBytes(); }
 
  private:
   std::shared_ptr<Mailbox<In>> heard_;

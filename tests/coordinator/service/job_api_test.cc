@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "coordinator/service/job_questions.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lib/base/mailbox.h"
@@ -187,13 +188,31 @@ TEST(DescribeTest, TheTimeThatIsLeftFollowsFromThePaceOfLate) {
   for (int64_t step = 30; step < 40; ++step)
     known.tail.pace.Add(1'000'000 + step * 500, Step(step));
   EXPECT_DOUBLE_EQ(Describe(known, 0).seconds_left.value_or(-1), 30);
-  known.tail.pace.Add(2'000'000, Step(20));
+  known.tail.pace.Add(1'020'500, Step(35));
   EXPECT_FALSE(Describe(known, 0).seconds_left) << "back to a checkpoint";
-  known.tail.pace.Add(2'002'000, Step(21));
-  known.tail.pace.Add(2'002'000, Step(22));
+  known.tail.pace.Add(1'022'500, Step(36));
+  known.tail.pace.Add(1'022'500, Step(37));
   EXPECT_DOUBLE_EQ(Describe(known, 0).seconds_left.value_or(-1), 60) << "two at once";
   known.status.job.phase = JobPhase::kStopped;
   EXPECT_FALSE(Describe(known, 0).seconds_left);
+}
+
+TEST_F(JobApiTest, MoreEpochsReopenAJobThatIsDone) {
+  SubmitJob();
+  TrainToTheEnd();
+  ASSERT_EQ(Job().phase, JobPhase::kDone);
+  JobSpec longer = CountingSpec(1);
+  longer.training.epochs = 0;
+  const absl::Status none = Submitted("a", longer);
+  EXPECT_EQ(FieldOf(none), "epochs");
+  longer.training.epochs = 3;
+  longer.training.lanes = 1;
+  EXPECT_TRUE(absl::IsAlreadyExists(Submitted("a", longer))) << "that is another training";
+  EXPECT_EQ(Job().phase, JobPhase::kDone);
+  longer.training.lanes = CountingSpec(1).training.lanes;
+  EXPECT_TRUE(Submitted("a", longer).ok());
+  EXPECT_FALSE(Ended(Job().phase));
+  EXPECT_EQ(Job().spec.training.epochs, 3);
 }
 
 TEST_F(JobApiTest, MoreFingerprintsThanOneAnswerHoldsComeInParts) {

@@ -43,10 +43,23 @@ class ScriptedApi final : public JobApi {
     reply(Unscripted());
   }
 
+  void History(const std::string&, const HistoryQuery& query, Reply<HistoryPage> reply) override {
+    asked_of_history = query;
+    reply(history);
+  }
+  void Ledger(const std::string&, LedgerQuery query, Reply<JobLedger> reply) override {
+    asked_of_ledger = query;
+    reply(ledger);
+  }
+
   JobEvent event;
   JobFingerprints fingerprints;
   JobPage page;
   JobQuery asked_for;
+  HistoryPage history;
+  HistoryQuery asked_of_history;
+  JobLedger ledger;
+  LedgerQuery asked_of_ledger;
   std::atomic<int64_t> asked_from{-1};
 
  private:
@@ -134,6 +147,45 @@ TEST_F(RestTest, FingerprintsComeInPartsFromAStepOn) {
   EXPECT_EQ(part["error"]["field"], "from");
   EXPECT_EQ(Get("/v1/jobs/a/fingerprints?from=%2010")["error"]["field"], "from");
   EXPECT_EQ(Get("/v1/jobs/a/digest?step=%2B5")["error"]["field"], "step");
+}
+
+TEST_F(RestTest, TheLedgerNamesLanesAndSamples) {
+  api_.ledger = {.steps = {{.step = 7,
+                            .lineage = 2,
+                            .loss = 0.5,
+                            .lanes = {{.lane = 1,
+                                       .worker = "worker-0",
+                                       .count = 2,
+                                       .samples = std::vector<uint64_t>{3, 9}},
+                                      {.lane = 2, .worker = "worker-1", .count = 400'000}}}},
+                 .next = 8};
+  const Json part = Get("/v1/jobs/a/ledger?from=7&limit=1&sample=9");
+  EXPECT_EQ(api_.asked_of_ledger.from, 7);
+  EXPECT_EQ(api_.asked_of_ledger.limit, 1);
+  EXPECT_EQ(api_.asked_of_ledger.sample, 9u);
+  EXPECT_EQ(part["steps"][0]["lanes"][0]["samples"], Json({3, 9}));
+  EXPECT_TRUE(part["steps"][0]["lanes"][1]["samples"].is_null()) << "too many for one answer";
+  EXPECT_EQ(part["next"], 8);
+  for (const char* query : {"from=-1", "from=x", "limit=0", "limit=x", "sample=-1", "step=4"})
+    EXPECT_EQ(Get(std::string("/v1/jobs/a/ledger?") + query)["error"]["code"], "invalid_argument")
+        << query;
+}
+
+TEST_F(RestTest, TheHistoryComesInParts) {
+  api_.history = {
+      .steps = {{.step = 7, .lineage = 2, .unix_ms = 1'000, .loss = 0.5, .learning_rate = 0.25}},
+      .next = 8};
+  const Json part = Get("/v1/jobs/a/history?from=7&lineage=2&limit=1");
+  EXPECT_EQ(api_.asked_of_history.from, 7);
+  EXPECT_EQ(api_.asked_of_history.lineage, 2);
+  EXPECT_EQ(api_.asked_of_history.limit, 1);
+  // As a line of the file says it.
+  EXPECT_EQ(part["steps"][0], Json::parse(HistoryLine(api_.history.steps[0])));
+  EXPECT_TRUE(part["steps"][0]["gradient_norm"].is_null());
+  EXPECT_EQ(part["steps"][0]["time"], "1970-01-01T00:00:01.000Z");
+  EXPECT_EQ(part["next"], 8);
+  EXPECT_EQ(Get("/v1/jobs/a/history?limit=0")["error"]["field"], "limit");
+  EXPECT_EQ(Get("/v1/jobs/a/history?from=x")["error"]["field"], "from");
 }
 
 TEST_F(RestTest, AJobSaysWhichOfItsIdItIs) {

@@ -31,6 +31,8 @@ Manifest ManifestAt(int64_t step, int64_t lineage = 1) {
   return manifest;
 }
 
+const std::vector<Lineage> kOneLineage = {{LineageNumber(1), LineageNumber(0), Step(0), "start"}};
+
 TEST(CheckpointRounds, ARoundIsCompleteWithAllPartsAndItsRecords) {
   CheckpointRounds rounds({});
   EXPECT_TRUE(rounds.Offer(kA, Written(2, "a", {0})));
@@ -45,24 +47,75 @@ TEST(CheckpointRounds, ARoundIsCompleteWithAllPartsAndItsRecords) {
   EXPECT_EQ(manifest->segments[1].entries.size(), 1u) << "each chunk is taken once";
 }
 
+TEST(CheckpointRounds, TheNewestThatIsFiniteIsKeptBesideTheNewest) {
+  CheckpointRounds rounds({});
+  for (const int64_t step : {1, 2, 3}) {
+    Manifest manifest = ManifestAt(step);
+    manifest.segments.resize(1);
+    manifest.segments[0].finite = step < 2;
+    rounds.Commit(manifest, kOneLineage, 1);
+  }
+  ASSERT_EQ(rounds.committed().size(), 2u);
+  EXPECT_EQ(rounds.committed()[0].step, Step(1));
+  EXPECT_EQ(rounds.committed()[1].step, Step(3));
+}
+
 TEST(CheckpointRounds, OneAtATimeAndTheNewestFirst) {
   CheckpointRounds rounds({});
   for (const int64_t step : {1, 2, 3}) rounds.Offer(kA, Written(step, "a", {0}, step));
   EXPECT_EQ(rounds.Begin(Step(2), 1)->step, Step(2));
   EXPECT_TRUE(rounds.committing());
   EXPECT_FALSE(rounds.Begin(Step(9), 1));
-  EXPECT_THAT(rounds.Commit(ManifestAt(2), 3),
+  EXPECT_THAT(rounds.Commit(ManifestAt(2), kOneLineage, 3),
               ElementsAre(SegmentToAcknowledge{kA, 1}, SegmentToAcknowledge{kA, 2}));
   EXPECT_TRUE(rounds.IsNewest(LineageNumber(1), Step(2)));
   EXPECT_FALSE(rounds.Offer(kB, Written(2, "b", {0}))) << "a checkpoint as new is there";
   EXPECT_EQ(rounds.Begin(Step(9), 1)->step, Step(3));
 }
 
-TEST(CheckpointRounds, KeepsTheNewestManifests) {
-  CheckpointRounds rounds({ManifestAt(1), ManifestAt(2)});
-  rounds.Commit(ManifestAt(3), 2);
-  ASSERT_EQ(rounds.committed().size(), 2u);
-  EXPECT_EQ(rounds.committed()[0].step, Step(2));
+// Those that no rewind can use any more take no place from those that one can.
+TEST(CheckpointRounds, KeepsTheNewestManifestsOnTheAncestry) {
+  struct Case {
+    std::string what;
+    std::vector<Lineage> lineages;
+    std::vector<Manifest> before;
+    Manifest committed;
+    size_t keep;
+    std::vector<Manifest> left;
+  };
+  const std::vector<Lineage> back_to_4 = {kOneLineage[0],
+                                          {LineageNumber(2), LineageNumber(1), Step(4), "rewind"}};
+  const std::vector<Case> cases = {
+      {"one lineage",
+       kOneLineage,
+       {ManifestAt(1), ManifestAt(2)},
+       ManifestAt(3),
+       2,
+       {ManifestAt(2), ManifestAt(3)}},
+      {"more room than there are",
+       kOneLineage,
+       {ManifestAt(1)},
+       ManifestAt(3),
+       5,
+       {ManifestAt(1), ManifestAt(3)}},
+      {"after a rewind",
+       back_to_4,
+       {ManifestAt(2), ManifestAt(4), ManifestAt(6), ManifestAt(8)},
+       ManifestAt(5, 2),
+       2,
+       {ManifestAt(4), ManifestAt(5, 2)}},
+      {"after a rewind, with room for all that counts",
+       back_to_4,
+       {ManifestAt(2), ManifestAt(4), ManifestAt(6)},
+       ManifestAt(9, 2),
+       4,
+       {ManifestAt(2), ManifestAt(4), ManifestAt(9, 2)}},
+  };
+  for (const Case& c : cases) {
+    CheckpointRounds rounds(c.before);
+    rounds.Commit(c.committed, c.lineages, c.keep);
+    EXPECT_EQ(rounds.committed(), c.left) << c.what;
+  }
 }
 
 TEST(CheckpointRounds, APostponedRoundWaitsUntilItIsTriedAgain) {
@@ -86,6 +139,18 @@ TEST(CheckpointRounds, WhatIsDroppedIsSettled) {
   EXPECT_FALSE(rounds.HasRound(Step(2)));
 }
 
+// What one member skips, others write all the same: it would be kept for ever.
+TEST(CheckpointRounds, WhatWasGivenUpIsNotCollectedUntilAnotherViewBegins) {
+  CheckpointRounds rounds({});
+  rounds.Offer(kA, Written(2, "a", {0}, 4));
+  EXPECT_THAT(rounds.GiveUp(Step(2)), ElementsAre(SegmentToAcknowledge{kA, 4}));
+  EXPECT_FALSE(rounds.Offer(kB, Written(2, "b", {1}, 5)));
+  EXPECT_FALSE(rounds.HasRound(Step(2)));
+  EXPECT_TRUE(rounds.Offer(kB, Written(1, "b", {1}, 6))) << "an earlier one is still under way";
+  rounds.Renew();
+  EXPECT_TRUE(rounds.Offer(kB, Written(2, "c", {1}, 7)));
+}
+
 TEST(CheckpointRounds, UsesTheNewestSoundOneOnTheAncestry) {
   const std::vector<Lineage> lineages = {{LineageNumber(1), LineageNumber(0), Step(0), "start"},
                                          {LineageNumber(2), LineageNumber(1), Step(4), "rewind"}};
@@ -97,6 +162,23 @@ TEST(CheckpointRounds, UsesTheNewestSoundOneOnTheAncestry) {
   rounds.PassOver(ManifestAt(5, 2));
   EXPECT_TRUE(rounds.passed_over());
   EXPECT_EQ(rounds.Usable(lineages, std::nullopt)->step, Step(4));
+}
+
+// The last checkpoint could not be read back, and the members hold its state.
+TEST(CheckpointRounds, OneThatCannotBeReadIsReplaced) {
+  CheckpointRounds rounds({ManifestAt(2), ManifestAt(4)});
+  EXPECT_TRUE(rounds.IsNewest(LineageNumber(1), Step(4)));
+  EXPECT_FALSE(rounds.Offer(kA, Written(4, "a", {0}))) << "it is there";
+  rounds.PassOver(ManifestAt(4));
+  EXPECT_FALSE(rounds.IsNewest(LineageNumber(1), Step(4)));
+  EXPECT_EQ(rounds.Usable(kOneLineage, std::nullopt)->step, Step(2));
+  EXPECT_FALSE(rounds.Offer(kA, Written(3, "c", {0}))) << "older ones are of no use";
+  EXPECT_TRUE(rounds.Offer(kA, Written(4, "b", {0})));
+  ASSERT_TRUE(rounds.Begin(Step(4), 1));
+  rounds.Commit(ManifestAt(4), kOneLineage, 3);
+  EXPECT_TRUE(rounds.IsNewest(LineageNumber(1), Step(4)));
+  EXPECT_FALSE(rounds.IsPassedOver(LineageNumber(1), Step(4)));
+  EXPECT_THAT(rounds.committed(), ElementsAre(ManifestAt(2), ManifestAt(4)));
 }
 
 TEST(LastCheckpoint, IsTriedAgainWithGrowingPausesAndNotForEver) {

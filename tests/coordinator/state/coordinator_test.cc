@@ -410,6 +410,141 @@ LocalState StateAt(const Desk& desk) {
   return local_state;
 }
 
+// ---- steps that are not finite
+
+JobSpec SpecWith(OnNan on_nan) {
+  JobSpec spec = SpecOf(2, 2);
+  spec.training.on_nan = on_nan;
+  spec.runtime.checkpoint.keep = 1;
+  return spec;
+}
+
+void RunTwoWith(Desk& desk, OnNan on_nan) {
+  desk.Give(Submit{"job", SpecWith(on_nan)});
+  desk.Join(kA);
+  desk.Join(kB);
+  desk.Activate({kA, kB});
+  desk.Drain<Announce>();
+}
+
+void Commit(Desk& desk, int64_t step, bool finite) {
+  desk.Segment(kA, step, {0, 1}, step, "job", finite);
+  const auto commits = desk.Drain<CommitManifest>();
+  ASSERT_EQ(commits.size(), 1u);
+  desk.Give(ManifestCommitted{commits[0].manifest});
+}
+
+TEST(NotFinite, StopsTheJobAfterACheckpointAndNamesLaneAndSamples) {
+  Desk desk;
+  RunTwoWith(desk, OnNan::kStop);
+  for (int64_t step = 0; step < 3; ++step) desk.Record(kA, step);
+  Commit(desk, 2, true);
+  Commit(desk, 3, false);
+  desk.Drain<Announce>();
+  desk.Say(kB, LanesNotFinite{LineageNumber(1), Step(3), {LaneId(2)}});
+  const std::vector<std::string> told = desk.Told();
+  ASSERT_EQ(told.size(), 1u);
+  const std::vector<uint64_t> samples =
+      SampleIds(desk.Job().spec.training, 100,
+                LaneSamples(desk.Job().spec.training, 100, Step(3), LaneId(2)));
+  const std::string lane = absl::StrCat("lane 2 (sample ", samples.at(0), ")");
+  EXPECT_EQ(told[0], absl::StrCat("step 3: ", lane, " is not finite, as worker-1 finds"));
+  desk.Say(kB, LanesNotFinite{LineageNumber(1), Step(3), {LaneId(2)}});
+  desk.Say(kB, LanesNotFinite{LineageNumber(9), Step(3), {LaneId(1)}});
+  desk.Say(kB, LanesNotFinite{LineageNumber(1), Step(3), {LaneId(4)}});
+  EXPECT_THAT(desk.Told(), IsEmpty()) << "known, of another lineage, no lane of the job";
+  desk.Record(kA, 3, {}, "job", /*skipped=*/true);
+  EXPECT_EQ(desk.Job().ending.stop_at, Step(4));
+  EXPECT_EQ(desk.Job().skipped, 1);
+  Commit(desk, 4, false);
+  EXPECT_EQ(desk.Drain<ComputeDigest>().size(), 1u);
+  desk.Give(DigestDone{"job", desk.StartOf(), "abc", ""});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kFailed);
+  EXPECT_EQ(desk.Job().ending.exit_code, kExitNotFinite);
+  EXPECT_EQ(desk.Job().reason,
+            absl::StrCat("step 3 is not finite: ", lane,
+                         "; nothing of it was applied; the newest finite checkpoint is that of "
+                         "step 2"));
+}
+
+TEST(NotFinite, WaitsAMomentForTheNamesOfTheLanes) {
+  for (const bool told : {true, false}) {
+    Desk desk;
+    RunTwoWith(desk, OnNan::kStop);
+    desk.Record(kA, 0, {}, "job", /*skipped=*/true);
+    Commit(desk, 1, true);
+    desk.Give(DigestDone{"job", desk.StartOf(), "abc", ""});
+    EXPECT_EQ(desk.Job().phase, JobPhase::kRunning);
+    if (told) {
+      desk.Say(kB, LanesNotFinite{LineageNumber(1), Step(0), {LaneId(1)}});
+    } else {
+      for (int i = 0; i < 60; ++i) {
+        desk.Wait(milliseconds(100));
+        for (const MemberId& id : {kA, kB}) desk.Say(id, Alive{});
+        desk.Give(Tick{});
+      }
+    }
+    EXPECT_EQ(desk.Job().phase, JobPhase::kFailed);
+    EXPECT_EQ(desk.Job().ending.exit_code, kExitNotFinite);
+    EXPECT_THAT(desk.Job().reason, HasSubstr(told ? "step 0 is not finite: lane 1 (sample"
+                                                  : "is not finite; nothing"));
+  }
+}
+
+TEST(NotFinite, IsOneStepOfAJobThatSkips) {
+  Desk desk;
+  RunTwoWith(desk, OnNan::kSkip);
+  const int64_t end = desk.Status().steps;
+  for (int64_t step = 0; step < end; ++step) desk.Record(kA, step, {}, "job", step == 3);
+  EXPECT_FALSE(desk.Job().ending.stop_at.has_value());
+  Commit(desk, end, true);
+  desk.Give(DigestDone{"job", desk.StartOf(), "abc", ""});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kDone);
+  EXPECT_EQ(desk.Job().ending.exit_code, kExitDone);
+  EXPECT_EQ(desk.Job().reason, absl::StrCat("all ", end,
+                                            " steps are done; 1 of them left the state as it was, "
+                                            "because they were not finite"));
+}
+
+TEST(Jobs, OneThatIsDoneGoesOnWithMoreSteps) {
+  Desk desk;
+  RunTwo(desk);
+  for (int64_t step = 0; step < 20; ++step) desk.Record(kA, step);
+  Commit(desk, 20, true);
+  desk.Give(DigestDone{"job", desk.StartOf(), "abc", ""});
+  ASSERT_EQ(desk.Job().phase, JobPhase::kDone);
+  JobSpec other = SpecOf(1, 2);
+  desk.Give(Submit{"job", other});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kDone) << "as it was";
+  other.training.seed = 9;
+  other.training.steps = 30;
+  desk.Give(Submit{"job", other});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kDone) << "another training";
+  other.training.seed = SpecOf(1, 2).training.seed;
+  desk.Give(Submit{"job", other});
+  EXPECT_FALSE(Ended(desk.Job().phase));
+  EXPECT_TRUE(desk.Job().resumes);
+  EXPECT_EQ(desk.Job().ending.digest, "") << "that of the end to come";
+  EXPECT_EQ(desk.Job().spec.training.steps, 30);
+  EXPECT_EQ(desk.Status().steps, 30);
+  EXPECT_EQ(desk.Status().step, Step(20));
+}
+
+// The last update may have been too large: no step after it finds that.
+TEST(NotFinite, AFinalStateIsNoEndOfAJobThatStops) {
+  for (const OnNan on_nan : {OnNan::kStop, OnNan::kSkip}) {
+    Desk desk;
+    RunTwoWith(desk, on_nan);
+    const int64_t end = desk.Status().steps;
+    for (int64_t step = 0; step < end; ++step) desk.Record(kA, step);
+    Commit(desk, end, false);
+    desk.Give(DigestDone{"job", desk.StartOf(), "abc", ""});
+    const bool stops = on_nan == OnNan::kStop;
+    EXPECT_EQ(desk.Job().phase, stops ? JobPhase::kFailed : JobPhase::kDone);
+    EXPECT_EQ(desk.Job().ending.exit_code, stops ? kExitNotFinite : kExitDone);
+  }
+}
+
 // The disk is full for a moment, just then.
 TEST(Checkpoint, TheLastOneIsCommittedAgainUntilItIsThere) {
   Desk desk;
@@ -441,6 +576,61 @@ TEST(Checkpoint, TheLastOneIsWrittenAgainInANewView) {
   }
   EXPECT_EQ(desk.Job().number, ViewNumber(2));
   EXPECT_EQ(desk.Status().waits_for, "view 2 forms: the last checkpoint is written again");
+}
+
+// The digest is made from the files. That they cannot be read is no end as long as members hold the
+// state, or an older checkpoint is there.
+TEST(Checkpoint, TheLastOneThatCannotBeReadBackIsWrittenAgain) {
+  struct Case {
+    std::string what;
+    bool members_hold;
+    Step goes_on_at;
+    size_t lineages;
+  };
+  const std::vector<Case> cases = {
+      {"the members hold the state", true, Step(20), 1},
+      {"they are lost, and the checkpoint before is there", false, Step(8), 2},
+  };
+  for (const Case& c : cases) {
+    Desk desk;
+    RunToTheLastCheckpoint(desk);
+    const Step end(desk.Status().steps);
+    for (const int64_t step : {int64_t{8}, end.value()}) {
+      desk.Segment(kA, step, {0, 1}, step);
+      const auto commit = desk.Drain<CommitManifest>();
+      ASSERT_EQ(commit.size(), 1u);
+      EXPECT_FALSE(commit[0].replaces);
+      desk.Give(ManifestCommitted{commit[0].manifest});
+    }
+    ASSERT_EQ(desk.Drain<ComputeDigest>().size(), 1u);
+    desk.Give(DigestDone{"job", desk.StartOf(), "", "s20/worker-0: wrong checksum"});
+    ASSERT_EQ(desk.Job().phase, JobPhase::kRunning) << c.what;
+    EXPECT_THAT(desk.Told(), ElementsAre("the checkpoint of step 20 cannot be read back: "
+                                         "s20/worker-0: wrong checksum"));
+    for (int i = 0; i < 10; ++i) {
+      desk.Wait(milliseconds(100));
+      for (const MemberId& id : {kA, kB}) desk.Say(id, Alive{});
+      desk.Give(Tick{});
+    }
+    ASSERT_EQ(desk.Job().number, ViewNumber(2)) << c.what;
+    const LocalState held = c.members_hold ? StateAt(desk) : LocalState();
+    for (const MemberId& id : {kA, kB}) desk.Say(id, Sealed{ViewNumber(2), held});
+    const auto heals = desk.Sent<Heal>();
+    ASSERT_EQ(heals.size(), 2u) << c.what;
+    EXPECT_EQ(heals[0].second.plan.base, c.goes_on_at) << c.what;
+    EXPECT_EQ(desk.Job().lineages.size(), c.lineages) << c.what;
+    for (const MemberId& id : {kA, kB}) desk.Say(id, HoldsBase{ViewNumber(2), 0});
+    for (int64_t step = c.goes_on_at.value(); step < end.value(); ++step) desk.Record(kA, step);
+    desk.Segment(kA, end.value(), {0, 1}, 99);
+    const auto commit = desk.Drain<CommitManifest>();
+    ASSERT_EQ(commit.size(), 1u) << c.what;
+    EXPECT_EQ(commit[0].replaces, c.members_hold) << c.what;
+    desk.Give(ManifestCommitted{commit[0].manifest});
+    ASSERT_EQ(desk.Drain<ComputeDigest>().size(), 1u) << c.what;
+    desk.Give(DigestDone{"job", desk.StartOf(), "abc", ""});
+    EXPECT_EQ(desk.Job().phase, JobPhase::kDone) << c.what;
+    EXPECT_EQ(desk.Job().ending.digest, "abc") << c.what;
+  }
 }
 
 TEST(Checkpoint, TheLastOneIsNotTriedForEver) {
@@ -520,8 +710,12 @@ TEST(Checkpoint, ALostSegmentGivesTheRoundUp) {
   desk.Say(kB, SegmentFailed{LineageNumber(1), Step(1), "disk full"});
   EXPECT_THAT(desk.Told(),
               testing::Contains("checkpoint of step 1 was given up: worker-1: disk full"));
-  desk.Segment(kB, 1, {1}, 2);
-  EXPECT_THAT(desk.Drain<CommitManifest>(), IsEmpty());
+  desk.Segment(kB, 1, {0, 1}, 2);
+  EXPECT_THAT(desk.Drain<CommitManifest>(), IsEmpty()) << "not without the part that is lost";
+  desk.Segment(kB, 1, {0, 1}, 3);
+  const auto acks = desk.Sent<AckSegments>();
+  ASSERT_EQ(acks.size(), 1u) << "parts of it are kept by nobody";
+  EXPECT_THAT(acks[0].second.ids, ElementsAre(3));
 }
 
 TEST(Checkpoint, AFailureBeforeThereIsALineageIsNothing) {
@@ -793,22 +987,38 @@ TEST(Members, AServerWithOtherKernelsIsTurnedAway) {
   EXPECT_THAT(desk.Told(), Contains("server-0 joined"));
 }
 
-// It is left over from a start with more servers. What a server holds follows from their number.
-TEST(Members, AServerBeyondTheNumberOfServersIsTurnedAway) {
-  Desk desk;
-  JobSpec spec = SpecOf(1, 2);
-  spec.training.sync = Sync::kServer;
-  spec.runtime.servers = 1;
-  desk.Give(Submit{"job", spec});
-  desk.Join(kA);
-  desk.Drain<Announce>();
-  muster::Join join;
-  join.job = "job";
-  join.start = desk.StartOf();
-  join.id = Id("server-1");
-  join.role = Role::kServer;
-  desk.Say(join.id, join);
-  EXPECT_THAT(desk.Told(), ElementsAre("server-1 was turned away: the job has only 1 servers now"));
+// What a server holds follows from the number of servers, and a later process of a name takes the
+// place of the one before: who is not wanted would cause a rewind.
+TEST(Members, OneThatTheJobDoesNotWantTakesNobodysPlace) {
+  struct Case {
+    std::string what;
+    MemberId id;
+    Role role;
+    std::string said;
+  };
+  const std::vector<Case> cases = {
+      {"left over from a start with more servers", Id("server-1", 2), Role::kServer,
+       "server-1 was turned away: the job has 1 server, and none of this name"},
+      {"a server under the name of a worker", Id("worker-0", 2), Role::kServer,
+       "worker-0 was turned away: the job has 1 server, and none of this name"},
+      {"a worker under the name of a server", Id("server-0", 2), Role::kWorker,
+       "server-0 was turned away: it is a worker under the name of one of the job's servers"},
+  };
+  for (const Case& c : cases) {
+    Desk desk;
+    JobSpec spec = SpecOf(1, 1);
+    spec.training.sync = Sync::kServer;
+    spec.runtime.servers = 1;
+    desk.Give(Submit{"job", spec});
+    desk.Join(kA);
+    desk.Join(Id("server-0"), Role::kServer);
+    desk.Activate({kA, Id("server-0")});
+    ASSERT_EQ(desk.Job().phase, JobPhase::kRunning);
+    desk.Drain<Announce>();
+    desk.Join(c.id, c.role);
+    EXPECT_THAT(desk.Told(), ElementsAre(c.said)) << c.what;
+    EXPECT_EQ(desk.Job().number, ViewNumber(1)) << c.what;
+  }
 }
 
 TEST(Members, OneThatHoldsALaneThatIsNoneIsGivenUp) {
@@ -877,6 +1087,26 @@ TEST(Members, ASilentOneIsGivenUpAfterItsLease) {
   EXPECT_EQ(desk.Job().number, ViewNumber(2));
   EXPECT_THAT(desk.Told(),
               testing::Contains("view 2 forms: worker-1: silent for longer than its lease"));
+}
+
+TEST(Members, AJobMayBeMorePatientThanItsClusterButNotLess) {
+  for (const double lease : {0.5, 3.0}) {
+    Desk desk;
+    JobSpec spec = SpecOf(1, 2);
+    spec.runtime.lease = lease;
+    RunTwo(desk, spec);
+    const auto silent_for = [&](milliseconds time) {
+      for (milliseconds passed(0); passed < time; passed += milliseconds(100)) {
+        desk.Wait(milliseconds(100));
+        desk.Say(kA, Alive{});
+        desk.Give(Tick{});
+      }
+      return desk.Job().number;
+    };
+    EXPECT_EQ(silent_for(milliseconds(1500)), ViewNumber(1)) << "the cluster's";
+    EXPECT_EQ(silent_for(milliseconds(1500)), ViewNumber(lease < 1 ? 2 : 1)) << lease;
+    EXPECT_EQ(silent_for(milliseconds(100)), ViewNumber(2)) << "3.1 s";
+  }
 }
 
 TEST(Members, AGapInOurOwnTicksIsNotTheirSilence) {
@@ -1064,6 +1294,41 @@ INSTANTIATE_TEST_SUITE_P(All, OlderJournal,
                          testing::Values(KnowsMore{"Sound", 1, 1, 1}, KnowsMore{"Term", 2, 1, 1},
                                          KnowsMore{"View", 1, 2, 1}, KnowsMore{"Ledger", 1, 1, 2}),
                          [](const auto& row) { return row.param.name; });
+
+// The job is not known to run, which says nothing: the journal is not the newest.
+TEST(Restart, WhoKnowsALaterTermIsNotSentHomeByAnEarlierOne) {
+  struct Case {
+    std::string what, cluster;
+    int64_t term;
+    bool leaves;
+  };
+  const std::vector<Case> cases = {
+      {"the same term", "cluster", 1, true},
+      {"a later term", "cluster", 2, false},
+      {"a later term, and the cluster is not known yet", "", 2, false},
+      {"another cluster, of which terms say nothing", "other", 2, true},
+  };
+  for (const Case& c : cases)
+    for (const bool submitted : {false, true}) {
+      Desk desk({}, /*slots=*/0);
+      if (submitted) desk.Give(Submit{"job", SpecOf(1, 1)});
+      desk.Drain<Announce>();
+      muster::Join join;
+      join.job = "job";
+      join.id = kA;
+      join.cluster = c.cluster;
+      join.term = TermNumber(c.term);
+      Desk copy = desk;
+      desk.Say(kA, join);
+      copy.Say(kA, join);
+      const auto leave = desk.Sent<Leave>();
+      ASSERT_EQ(leave.size(), c.leaves ? 1u : 0u) << c.what;
+      if (c.leaves) {
+        EXPECT_GE(leave[0].second.term, join.term) << c.what << ": else it hears nothing";
+      }
+      EXPECT_EQ(copy.Drain<EndSession>().size(), c.leaves ? 0u : 1u) << c.what;
+    }
+}
 
 // Nothing was done yet, so nothing is lost and nobody goes back.
 TEST(Restart, WhileTheFirstViewFormsIsNoLoss) {

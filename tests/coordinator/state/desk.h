@@ -57,12 +57,14 @@ class Desk {
   void Say(const MemberId& member, ToCoordinator message) {
     Give(MemberSays{member, std::move(message)});
   }
+  void Join(const MemberId& id, Role role) { Join(id, "job", Environment(), role); }
   void Join(const MemberId& id, const std::string& job = "job",
-            NumericEnvironment environment = Environment()) {
+            NumericEnvironment environment = Environment(), Role role = Role::kWorker) {
     muster::Join join;
     join.job = job;
     join.start = StartOf(job);
     join.id = id;
+    join.role = role;
     join.node = "host";
     join.address = id.name;
     join.environment = std::move(environment);
@@ -74,8 +76,9 @@ class Desk {
     for (const MemberId& id : members) Say(id, HoldsBase{Job(job).number, 0});
   }
   void Record(const MemberId& member, int64_t step, std::vector<JobCommand> commands = {},
-              const std::string& job = "job") {
+              const std::string& job = "job", bool skipped = false) {
     StepRecord r;
+    r.skipped = skipped;
     r.lineage = Job(job).lineages.back().number;
     r.step = Step(step);
     if (Job(job).view) r.view = Job(job).view->number;
@@ -85,8 +88,9 @@ class Desk {
     Say(member, Records{{r}});
   }
   void Segment(const MemberId& member, int64_t step, std::vector<int> chunks, int64_t id,
-               const std::string& job = "job") {
+               const std::string& job = "job", bool finite = true) {
     SegmentWritten written;
+    written.segment.finite = finite;
     written.id = id;
     written.lineage = Job(job).lineages.back().number;
     written.step = Step(step);
@@ -144,8 +148,8 @@ class Desk {
 inline const MemberId kA = Id("worker-0"), kB = Id("worker-1"), kC = Id("worker-2");
 
 // A job of two workers in its first view.
-inline void RunTwo(Desk& desk) {
-  desk.Give(Submit{"job", SpecOf(1, 2)});
+inline void RunTwo(Desk& desk, const JobSpec& spec = SpecOf(1, 2)) {
+  desk.Give(Submit{"job", spec});
   desk.Join(kA);
   desk.Join(kB);
   desk.Activate({kA, kB});

@@ -17,6 +17,7 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 constexpr Duration kLease = seconds(2);
+constexpr Membership::Patience kPatience{kLease, seconds(60)};
 const Time kStart = Time{} + seconds(100);
 const MemberId kA{"worker-0", {1, 1}}, kB{"worker-1", {1, 2}}, kNewA{"worker-0", {2, 1}};
 
@@ -33,7 +34,7 @@ const char* const kStates[] = {
     "unknown", "up", "down", "its end was told without its life", "its end is told", "evicted"};
 
 Membership MembersAt(At at) {
-  Membership members(kLease, {});
+  Membership members(kPatience, {});
   if (at != At::kUnknown) members.Admit(JoinOf(kA), kStart);
   if (at == At::kDown) members.Down(kA, kStart);
   if (at == At::kMayHaveEnded) members.Exited(kA.name, {}, kStart);
@@ -169,6 +170,47 @@ TEST(Membership, WhoIsLostAndWhy) {
   }
 }
 
+struct ThreadCase {
+  std::vector<ThreadAge> threads;  // as the last word says, which has just come
+  std::string lost;                // why; empty: it is not
+  std::string shown;               // with its phase
+};
+
+// Whoever is busy says so and stays, however long; whoever hangs goes, however often it says that
+// it lives.
+TEST(Membership, AHungThreadIsALossAndABusyOneIsNot) {
+  const std::vector<ThreadCase> cases = {
+      {{}, "", "applying"},  // all wait for work
+      {{{"train", 0.1}, {"exchange", 5.9}}, "", "applying"},
+      {{{"train", 0.1}, {"exchange", 6}},
+       "",
+       "applying; its exchange thread has stood still for 6 s"},
+      {{{"train", 60}}, "", "applying; its train thread has stood still for 60 s"},
+      {{{"exchange", 1}, {"train", 60.25}},
+       "its train thread has stood still for 60 s",
+       "applying; its train thread has stood still for 60 s"},
+  };
+  for (const ThreadCase& c : cases) {
+    Membership members = MembersAt(At::kUp);
+    const Time now = kStart + seconds(90);
+    members.Heard(kA, now);
+    members.Note(kA, {Step(3), "applying", c.threads});
+    const auto lost = members.Lost(now);
+    EXPECT_EQ(lost.empty() ? "" : lost.front().second, c.lost) << c.shown;
+    EXPECT_EQ(members.PhaseOf(members.live().at(kA)), c.shown);
+    members.Note(kA, {Step(3), "", {{"train", 0}}});
+    EXPECT_THAT(members.Lost(now), IsEmpty()) << "it went on";
+    EXPECT_EQ(members.PhaseOf(members.live().at(kA)), "");
+  }
+}
+
+TEST(Membership, WhatASessionBeforeSaidOfThreadsIsForgotten) {
+  Membership members = MembersAt(At::kUp);
+  members.Note(kA, {Step(3), "", {{"train", 61}}});
+  members.Admit(JoinOf(kA), kStart);
+  EXPECT_THAT(members.Lost(kStart), IsEmpty());
+}
+
 TEST(Membership, RenewedLeasesBeginAgain) {
   Membership members = MembersAt(At::kUp);
   members.RenewLeases(kStart + seconds(50));
@@ -183,7 +225,7 @@ TEST(Membership, AnEndWithoutALifeIsForgottenAfterALease) {
 }
 
 TEST(Membership, CountsByRoleAndKnowsWhoIsLive) {
-  Membership members(kLease, {{9, 9}});
+  Membership members(kPatience, {{9, 9}});
   members.Admit(JoinOf(kA), kStart);
   members.Admit(JoinOf(kB, Role::kServer), kStart);
   EXPECT_EQ(members.Count(Role::kWorker), 1u);

@@ -67,6 +67,9 @@ TEST_F(CatalogueTest, CommittingAgainIsHarmlessAndSomethingElseIsRefused) {
   manifest.fingerprint = "00ff";
   EXPECT_TRUE(absl::IsAlreadyExists(catalogue_.Commit(manifest)));
   EXPECT_EQ(catalogue_.List(kJob)->manifests.back().fingerprint, "");
+  EXPECT_TRUE(catalogue_.Commit(manifest, /*replaces=*/true).ok());
+  EXPECT_EQ(catalogue_.List(kJob)->manifests.back().fingerprint, "00ff");
+  EXPECT_THAT(Listed(), ElementsAre("1:1"));
 }
 
 TEST_F(CatalogueTest, WhatIsNotCompleteIsRefused) {
@@ -116,6 +119,18 @@ TEST_F(CatalogueTest, PruneKeepsTheNewestOfTheAncestry) {
   EXPECT_FALSE(std::filesystem::exists(dir_ + "/lineage-1-step-30"));
   ASSERT_TRUE(catalogue_.Prune(kJob, ancestry, 5, dir_).ok());
   EXPECT_EQ(Listed().size(), 2u);
+}
+
+// A job that diverges must not push out what there is to go back to.
+TEST_F(CatalogueTest, PruneKeepsTheNewestThatIsFiniteToo) {
+  for (const int64_t step : {10, 20, 30, 40}) {
+    Manifest manifest = SaveAt(1, step);
+    if (step > 20) manifest.segments.back().finite = false;
+    ASSERT_TRUE(catalogue_.Commit(manifest).ok());
+  }
+  const Allowed all = [](LineageNumber, Step) { return true; };
+  ASSERT_TRUE(catalogue_.Prune(kJob, all, 1, dir_).ok());
+  EXPECT_THAT(Listed(), ElementsAre("1:20", "1:40"));
 }
 
 TEST_F(CatalogueTest, FilesGoOnlyAfterTheirManifestIsGoneForGood) {

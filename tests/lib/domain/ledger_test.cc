@@ -1,5 +1,8 @@
 #include "lib/domain/ledger.h"
 
+#include <cmath>
+#include <limits>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -93,6 +96,38 @@ TEST(Ancestry, AStartFromTheBeginningHasNoParent) {
   EXPECT_EQ(LineageAndStep(*found), (Pairs{{2, 0}, {2, 1}}));
 }
 
+TEST(History, NamesTheLineageOfEachStepOnce) {
+  const Step end(std::numeric_limits<int64_t>::max());
+  EXPECT_TRUE(HistoryOf({}).empty());
+  EXPECT_EQ(HistoryOf({Of(1, 0, 0)}), (std::vector<LineagePart>{{LineageNumber(1), Step(0), end}}));
+  EXPECT_EQ(HistoryOf({Of(1, 0, 0), Of(2, 1, 5), Of(3, 2, 8)}),
+            (std::vector<LineagePart>{{LineageNumber(1), Step(0), Step(5)},
+                                      {LineageNumber(2), Step(5), Step(8)},
+                                      {LineageNumber(3), Step(8), end}}));
+  // To before the fork of the parent; to a sibling; and from the beginning.
+  EXPECT_EQ(HistoryOf({Of(1, 0, 0), Of(2, 1, 5), Of(3, 2, 3)}),
+            (std::vector<LineagePart>{{LineageNumber(1), Step(0), Step(3)},
+                                      {LineageNumber(3), Step(3), end}}));
+  EXPECT_EQ(HistoryOf({Of(1, 0, 0), Of(2, 1, 5), Of(3, 1, 4)}),
+            (std::vector<LineagePart>{{LineageNumber(1), Step(0), Step(4)},
+                                      {LineageNumber(3), Step(4), end}}));
+  EXPECT_EQ(HistoryOf({Of(1, 0, 0), Of(2, 0, 0)}),
+            (std::vector<LineagePart>{{LineageNumber(2), Step(0), end}}));
+}
+
+TEST(History, ACopyGoesOnWhereARewindLeftItsStepsOut) {
+  const auto next = [](const std::vector<Lineage>& lineages, int64_t held, int64_t step) {
+    return ContinueAt(HistoryOf(lineages), LineageNumber(held), Step(step)).value();
+  };
+  EXPECT_EQ(next({}, 0, 0), 0);
+  EXPECT_EQ(next({Of(1, 0, 0)}, 1, 7), 7);
+  EXPECT_EQ(next({Of(1, 0, 0), Of(2, 1, 5)}, 1, 7), 5);
+  EXPECT_EQ(next({Of(1, 0, 0), Of(2, 1, 5)}, 1, 3), 3) << "the rewind was to a later step";
+  EXPECT_EQ(next({Of(1, 0, 0), Of(2, 1, 5)}, 2, 7), 7);
+  EXPECT_EQ(next({Of(1, 0, 0), Of(2, 1, 5), Of(3, 2, 3)}, 2, 7), 3);
+  EXPECT_EQ(next({Of(1, 0, 0), Of(2, 0, 0)}, 1, 7), 0);
+}
+
 TEST(Ancestry, OfStateZeroIsEmpty) {
   const auto found = Ancestry({}, {}, LineageNumber(1), Step(0));
   ASSERT_TRUE(found.ok());
@@ -142,6 +177,22 @@ TEST(Audit, AnUnfinishedEpochMayLackSamples) {
   EXPECT_EQ(Audit(CountingTraining(), kSamples, Steps(1, 0, 1)).conclusion,
             "each of 10 samples is in the final state at most once: no epoch is full yet; 1 step, "
             "each lane once");
+}
+
+TEST(Audit, CountsSamplesOfSkippedStepsApart) {
+  std::vector<StepRecord> records = Steps(1, 0, 6);
+  records[1].skipped = true;
+  records[1].loss = NAN;
+  const AuditReport report = Audit(CountingTraining(), kSamples, records);
+  EXPECT_TRUE(report.ok) << report.conclusion;
+  EXPECT_EQ(report.samples, 16u);
+  EXPECT_EQ(report.skipped_samples, 4u);
+  EXPECT_EQ(report.skipped_steps, 1);
+  EXPECT_EQ(report.steps, 6);
+  EXPECT_EQ(report.conclusion,
+            "each of 10 samples was used exactly once in each of 2 full epochs; 6 steps, each lane "
+            "once; 1 step was not finite and left the state as it was: 4 uses of samples are not "
+            "in the final state");
 }
 
 TEST(Audit, AcrossARewindFollowsTheRecordsThatCount) {

@@ -140,6 +140,53 @@ TEST(SampleIds, EveryEpochHoldsEachIdOnce) {
     }
 }
 
+TEST(EpochOrder, FindsWhereASampleIs) {
+  for (uint64_t n : kSizes) {
+    const EpochOrder order(5, 3, n);
+    for (uint64_t i = 0; i < n; i += 1 + n / 97) ASSERT_EQ(order.PositionOf(order.At(i)), i) << n;
+  }
+}
+
+TEST(PlaceOfSample, IsTheLaneThatHasIt) {
+  constexpr uint64_t kMany = 97;
+  for (const auto& [batch, lanes] : {std::pair(8, 3), {8, 8}, {5, 7}, {97, 4}, {200, 12}, {1, 1}}) {
+    const TrainingSpec training = TrainingOf(batch, lanes);
+    for (Step step(0); step < Step(2 * StepsPerEpoch(training, kMany)); ++step)
+      for (LaneId lane(0); lane < LaneId(lanes); ++lane) {
+        const SampleRange range = LaneSamples(training, kMany, step, lane);
+        for (const uint64_t id : SampleIds(training, kMany, range))
+          ASSERT_EQ(PlaceOfSample(training, kMany, range.epoch, id), (SamplePlace{step, lane}))
+              << "sample " << id << ", batch " << batch;
+      }
+  }
+}
+
+TEST(Lengthening, IsMoreStepsOfTheSameTrainingWhereNothingDependsOnThem) {
+  TrainingSpec held = TrainingOf(8, 2);
+  held.steps = 100;
+  const auto why_not = [&](const TrainingSpec& asked) {
+    return LengtheningOf(held, asked).why_not;
+  };
+  EXPECT_EQ(LengtheningOf(held, held).field, "") << "nothing is asked";
+  TrainingSpec asked = held;
+  asked.steps = 150;
+  EXPECT_TRUE(LengtheningOf(held, asked).is_possible());
+  asked.steps = 50;
+  EXPECT_EQ(LengtheningOf(held, asked).field, "steps");
+  EXPECT_EQ(why_not(asked), "50 is less than the 100 that the job has");
+  asked.steps = 0;
+  asked.epochs = 2;
+  EXPECT_EQ(why_not(asked), "the job is measured in steps");
+  asked = held;
+  asked.steps = 150;
+  asked.seed = 12;
+  EXPECT_EQ(LengtheningOf(held, asked).field, "") << "another training";
+  held.schedule.kind = ScheduleKind::kCosine;
+  asked = held;
+  asked.steps = 150;
+  EXPECT_THAT(why_not(asked), testing::StartsWith("schedule.kind is not constant"));
+}
+
 TEST(TotalSteps, FollowFromStepsOrEpochs) {
   TrainingSpec training = TrainingOf(4, 1);
   training.epochs = 3;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "lib/http/in_process.h"
+
 namespace muster::http {
 namespace {
 
@@ -52,6 +54,26 @@ TEST(Router, FewestNamesWin) {
   const Router router = Make({At("GET", "/v1/{kind}"), At("GET", "/v1/jobs")});
   EXPECT_TRUE(router.Find("GET", "/v1/jobs").params.empty());
   EXPECT_EQ(router.Find("GET", "/v1/nodes").params, (Params{{"kind", "nodes"}}));
+}
+
+TEST(AnswerInProcess, IsWhatAServerWouldSay) {
+  const Router router = Make({{"GET",
+                               "/v1/jobs/{id}",
+                               [](const Request& q, const Responder& respond) {
+                                 respond.Send({.body = q.params.at("id") + q.query.at("step")});
+                               },
+                               {"step"}},
+                              {"GET", "/lost", [](const Request&, const Responder&) {}},
+                              {"GET", "/stream", [](const Request&, const Responder& respond) {
+                                 EXPECT_FALSE(respond.Stream()->Send("", "", ""));
+                               }}});
+  EXPECT_EQ(AnswerInProcess(router, "GET", "/v1/jobs/a%2D1?step=4").body, "a-14");
+  EXPECT_EQ(AnswerInProcess(router, "GET", "/v1/jobs/a?stop=4").status, 400);
+  EXPECT_EQ(AnswerInProcess(router, "GET", "/v1//jobs").status, 400);
+  EXPECT_EQ(AnswerInProcess(router, "POST", "/v1/jobs/a").status, 405);
+  EXPECT_EQ(AnswerInProcess(router, "GET", "/v1").status, 404);
+  EXPECT_EQ(AnswerInProcess(router, "GET", "/lost").status, 500);
+  EXPECT_EQ(AnswerInProcess(router, "GET", "/stream").status, 500);
 }
 
 TEST(Router, RefusesWrongTables) {

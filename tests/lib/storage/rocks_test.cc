@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "lib/base/whole_file.h"
 #include "lib/storage/kv.h"
@@ -85,6 +86,32 @@ TEST_F(RocksTest, OpensWithMoreOrFewerFamilies) {
   EXPECT_TRUE(absl::IsNotFound((*more)->Get("future", "a").status()));
 }
 
+// Names, sizes and content of all that lies in a store and beside it.
+std::map<std::string, std::string> Everything(const std::string& dir) {
+  std::map<std::string, std::string> found;
+  for (const std::string& folder : {dir, MarksOf(dir)})
+    for (const auto& entry : fs::directory_iterator(folder))
+      found[entry.path().string()] = ReadWholeFile(entry.path().string()).value_or("?");
+  return found;
+}
+
+TEST_F(RocksTest, WhoOnlyReadsChangesNothing) {
+  EXPECT_TRUE(absl::IsNotFound(OpenRocksToRead(dir_, kFamilies).status()));
+  EXPECT_FALSE(fs::exists(dir_));
+  ASSERT_TRUE(Put(*Open(dir_), "a", "1").ok());
+  ASSERT_TRUE(Put(*Open(dir_), "b", "2").ok());
+  const auto before = Everything(dir_);
+  {
+    const auto kv = OpenRocksToRead(dir_, kFamilies);
+    ASSERT_TRUE(kv.ok()) << kv.status();
+    EXPECT_EQ(*(*kv)->Get("ledger", "a"), "1");
+    EXPECT_EQ(ScanAll(**kv, "journal")->size(), 2u);
+    EXPECT_TRUE(absl::IsFailedPrecondition(Put(**kv, "c", "3")));
+  }
+  EXPECT_EQ(Everything(dir_), before);
+  EXPECT_EQ(*Open(dir_)->Get("journal", "b"), "2") << "it opens as ever";
+}
+
 TEST_F(RocksTest, ASecondOpenInTheSameProcessIsRefused) {
   const auto kv = Open(dir_);
   const auto second = OpenRocks(dir_, kFamilies);
@@ -109,6 +136,8 @@ class LostLog : public RocksTest {
     for (const char* key : {"b", "c", "d"}) ASSERT_TRUE(Put(*kv, key, std::string(200, 'v')).ok());
   }
   void ExpectLost(const std::string& words) {
+    EXPECT_TRUE(absl::IsDataLoss(OpenRocksToRead(dir_, kFamilies).status()))
+        << "who only reads is told, too";
     // Again and again, until somebody has done something.
     for (int start = 0; start < 2; ++start) {
       const auto kv = OpenRocks(dir_, kFamilies);

@@ -29,6 +29,7 @@ std::string NameOf(const testing::TestParamInfo<MakeWorld>& world) {
 }  // namespace
 
 INSTANTIATE_TEST_SUITE_P(Grpc, TransportSuite, testing::Values(&OneThread, &TwoThreads), NameOf);
+INSTANTIATE_TEST_SUITE_P(Grpc, HeldFrames, testing::Values(&OneThread, &TwoThreads), NameOf);
 INSTANTIATE_TEST_SUITE_P(Grpc, FullQueues, testing::Values(&OneThread, &TwoThreads), NameOf);
 
 }  // namespace muster

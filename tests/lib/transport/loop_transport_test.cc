@@ -111,6 +111,7 @@ TEST_F(PumpedLoop, CountsWhatItMoved) {
 }  // namespace
 
 INSTANTIATE_TEST_SUITE_P(Loop, TransportSuite, testing::Values(&MakeLoopWorld), NameOf);
+INSTANTIATE_TEST_SUITE_P(Loop, HeldFrames, testing::Values(&MakeLoopWorld), NameOf);
 INSTANTIATE_TEST_SUITE_P(Loop, FullQueues, testing::Values(&MakeLoopWorld), NameOf);
 
 }  // namespace muster

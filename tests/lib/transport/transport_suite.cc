@@ -10,15 +10,26 @@ namespace muster {
 using testing::HasSubstr;
 using testing::SizeIs;
 
-SessionHandler Recorder::Handler() {
+SessionHandler Recorder::Handler(InboundLimits inbound) {
   auto self = shared_from_this();
   return {[self](Frame frame) { self->OnFrame(std::move(frame)); },
-          [self](absl::Status why) { self->OnBroken(std::move(why)); }};
+          [self](absl::Status why) { self->OnBroken(std::move(why)); }, inbound};
+}
+
+void Recorder::HoldReceipts() {
+  MutexLock lock(mutex_);
+  holds_ = true;
+}
+
+size_t Recorder::frame_count() const {
+  MutexLock lock(mutex_);
+  return frame_count_;
 }
 
 void Recorder::OnFrame(Frame frame) {
   MutexLock lock(mutex_);
   if (broken_calls_ > 0) ++calls_after_broken_;
+  if (!holds_) frame.receipt.reset();
   frames_.push_back(std::move(frame));
   ++frame_count_;
   changed_.NotifyAll();
@@ -246,6 +257,103 @@ TEST_P(TransportSuite, PayloadIsReleasedAfterDelivery) {
   near_->Send(HeaderFrame("next"));  // leaves only after the first has left
   ASSERT_TRUE(far_.recorder->AwaitFrames(2));
   EXPECT_LE(near_->QueuedBytes(), 4u);
+}
+
+void HeldFrames::SetUp() {
+  TransportSuite::SetUp();
+  auto listener = server_->Listen("127.0.0.1:0", [this](std::shared_ptr<Session> session) {
+    if (far_.session) {
+      beside_far_ = std::move(session);
+      beside_far_->Admit();
+      return beside_recorder_->Handler();
+    }
+    far_ = {std::move(session), std::make_shared<Recorder>()};
+    far_.recorder->HoldReceipts();
+    accepted_.Raise();
+    return far_.recorder->Handler(kLimits);
+  });
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  listener_ = *std::move(listener);
+  near_recorder_ = std::make_shared<Recorder>();
+  near_ = client_->Connect(listener_->Address(), kConnectTimeout, near_recorder_->Handler());
+  near_->Send(HeaderFrame("hello"));
+  ASSERT_TRUE(accepted_.Await());
+}
+
+void HeldFrames::Settle() {
+  if (!beside_)
+    beside_ = client_->Connect(listener_->Address(), kConnectTimeout,
+                               std::make_shared<Recorder>()->Handler());
+  for (int i = 0; i < 20; ++i) beside_->Send(PatternFrame("beside", 1, size_t{1} << 20, 1 << 20));
+  ASSERT_TRUE(beside_recorder_->AwaitFrames(beside_frames_ += 20));
+}
+
+TEST_P(HeldFrames, WhoIsNotAdmittedIsReadOneFrameAtATime) {
+  for (int i = 0; i < 3; ++i) near_->Send(HeaderFrame("more"));
+  for (size_t came = 1; came <= 2; ++came) {
+    ASSERT_TRUE(far_.recorder->AwaitFrames(came));
+    Settle();
+    EXPECT_EQ(far_.recorder->frame_count(), came);
+    far_.recorder->TakeFrames();
+  }
+  ASSERT_TRUE(far_.recorder->AwaitFrames(3));
+  far_.session->Admit();
+  EXPECT_TRUE(far_.recorder->AwaitFrames(4)) << "with the third still held";
+}
+
+TEST_P(HeldFrames, AFirstFrameThatIsTooLargeBreaksTheSession) {
+  near_->Send(PatternFrame("", 1, 101, 101));
+  near_->Send(HeaderFrame("after it"));
+  ASSERT_TRUE(far_.recorder->AwaitFrames(1));
+  far_.recorder->TakeFrames();
+  ASSERT_TRUE(near_recorder_->AwaitBroken());
+  ASSERT_TRUE(far_.recorder->AwaitBroken());
+  EXPECT_EQ(far_.recorder->broken().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(far_.recorder->broken().message(), HasSubstr("at most 100"));
+  EXPECT_EQ(far_.recorder->frame_count(), 1u);
+}
+
+TEST_P(HeldFrames, WhoseReceiverTakesNothingStandsStillAndLosesNothing) {
+  constexpr uint32_t kFrames = 64;
+  constexpr size_t kBytes = size_t{1} << 20;
+  for (uint32_t i = 1; i <= kFrames; ++i) near_->Send(PatternFrame("data", i, kBytes, kBytes));
+  far_.session->Admit();
+  // The greeting and four, with which it is more than may be held.
+  ASSERT_TRUE(far_.recorder->AwaitFrames(5));
+  Settle();
+  EXPECT_EQ(far_.recorder->frame_count(), 5u);
+  EXPECT_GT(near_->QueuedBytes(), 20 * kBytes) << "the network below holds some MiB";
+  uint32_t seen = 0;
+  for (size_t count = 5; seen < kFrames; ++count) {
+    ASSERT_TRUE(far_.recorder->AwaitFrames(std::min<size_t>(count, kFrames + 1)));
+    for (const Frame& frame : far_.recorder->TakeFrames()) {
+      if (frame.header == "hello") continue;
+      ++seen;
+      EXPECT_TRUE(Flatten(frame.payload) == Pattern(seen, kBytes)) << seen;
+    }
+  }
+  EXPECT_EQ(far_.recorder->broken_calls(), 0);
+}
+
+TEST_P(HeldFrames, OneThatStandsStillIsClosedByItsReceiverAndGivesBackLater) {
+  for (uint32_t i = 0; i < 10; ++i) near_->Send(PatternFrame("", i, 90, 90));
+  Settle();
+  far_.session->Close(absl::AbortedError("enough"));
+  ASSERT_TRUE(far_.recorder->AwaitBroken()) << "with its frames still held";
+  EXPECT_EQ(far_.recorder->broken(), absl::AbortedError("enough"));
+  ASSERT_TRUE(near_recorder_->AwaitBroken());
+  EXPECT_EQ(near_->QueuedBytes(), 0u);
+  far_.recorder->TakeFrames();  // the receipts outlive their session
+}
+
+TEST_P(HeldFrames, OneThatStandsStillEndsWithItsPeerAndWithItsListener) {
+  for (uint32_t i = 0; i < 10; ++i) near_->Send(PatternFrame("", i, 90, 90));
+  Settle();
+  near_->Close(absl::AbortedError("gone"));
+  near_.reset();
+  listener_.reset();
+  EXPECT_EQ(far_.recorder->broken_calls(), 1);
+  far_.recorder->TakeFrames();
 }
 
 void FullQueues::SetUp() {

@@ -54,9 +54,13 @@ class Signal {
 };
 
 // Remembers what a handler is told. Outlives the session through the shared pointer in its handler.
+// Gives receipts back at once, unless it holds them.
 class Recorder : public std::enable_shared_from_this<Recorder> {
  public:
-  SessionHandler Handler();
+  SessionHandler Handler(InboundLimits inbound = {});
+  // Before a frame comes: receipts are kept with the frames, until they are taken.
+  void HoldReceipts();
+  size_t frame_count() const;
   bool AwaitFrames(size_t count);
   bool AwaitBroken();
   // After AwaitFrames, AwaitBroken:
@@ -73,6 +77,7 @@ class Recorder : public std::enable_shared_from_this<Recorder> {
   CondVar changed_;
   std::vector<Frame> frames_ ABSL_GUARDED_BY(mutex_);
   size_t frame_count_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool holds_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status broken_ ABSL_GUARDED_BY(mutex_);
   int broken_calls_ ABSL_GUARDED_BY(mutex_) = 0;
   int calls_after_broken_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -118,6 +123,22 @@ class TransportSuite : public testing::TestWithParam<MakeWorld> {
   std::shared_ptr<Session> near_;  // the connecting end
   std::shared_ptr<Recorder> near_recorder_;
   Accepted far_;
+};
+
+// A session whose far end holds every frame that it gets, and a second session beside it.
+class HeldFrames : public TransportSuite {
+ protected:
+  static constexpr InboundLimits kLimits{.first_frame = 100, .held = size_t{4} << 20};
+
+  void SetUp() override;
+  // Whatever could come without being waited for has come: the second session moved as much.
+  void Settle();
+
+  Signal accepted_;
+  std::shared_ptr<Session> beside_;
+  std::shared_ptr<Session> beside_far_;
+  const std::shared_ptr<Recorder> beside_recorder_ = std::make_shared<Recorder>();
+  size_t beside_frames_ = 0;
 };
 
 // A session whose far end does not return from its first frame until told, so that queues fill.

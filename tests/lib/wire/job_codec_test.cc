@@ -53,13 +53,14 @@ TEST(JobYaml, ReadsEveryField) {
 name: my-job
 task: code-lm
 parameters: {layers: 2, width: 64, heads: 4, dropout: 0.25}
-data: {paths: [/a, /b c], suffixes: [.h, ""], max_bytes: 1000}
+data: {paths: [/a, /b c], suffixes: [.h, ""], max_bytes: 1000, unreadable: skip}
 lanes: 6
 batch: 24
 steps: 300
 optimizer: {kind: adamw, learning_rate: 0.001, beta1: 0.8, beta2: 0.99, epsilon: 1.0e-6, weight_decay: 0.01}
 schedule: {kind: cosine, warmup_steps: 20, final_ratio: 0.1}
 clip_norm: 1
+on_nan: skip
 reduction: sum
 seed: 18446744073709551615
 order: free
@@ -74,6 +75,7 @@ resume: 120
 bucket_bytes: 65536
 first_bucket_bytes: 1024
 fingerprint_every: 5
+lease: 12.5
 )");
   JobSpec expected;
   expected.training = {.task = "code-lm",
@@ -83,7 +85,10 @@ fingerprint_every: 5
                                       {"context", 128},
                                       {"dropout", 0.25},
                                       {"stride", 0}},
-                       .data = {.paths = {"/a", "/b c"}, .suffixes = {".h", ""}, .max_bytes = 1000},
+                       .data = {.paths = {"/a", "/b c"},
+                                .suffixes = {".h", ""},
+                                .max_bytes = 1000,
+                                .unreadable = Unreadable::kSkip},
                        .lanes = 6,
                        .batch = 24,
                        .steps = 300,
@@ -95,6 +100,7 @@ fingerprint_every: 5
                                      .weight_decay = 0.01},
                        .schedule = {ScheduleKind::kCosine, 20, 0.1},
                        .clip_norm = 1,
+                       .on_nan = OnNan::kSkip,
                        .reduction = Reduction::kSum,
                        .seed = std::numeric_limits<uint64_t>::max(),
                        .order = SumOrder::kFree,
@@ -109,7 +115,8 @@ fingerprint_every: 5
                       .resume = {ResumeKind::kStep, 120},
                       .bucket_bytes = 65536,
                       .first_bucket_bytes = 1024,
-                      .fingerprint_every = 5};
+                      .fingerprint_every = 5,
+                      .lease = 12.5};
   EXPECT_EQ(spec, expected);
 }
 
@@ -329,14 +336,15 @@ INSTANTIATE_TEST_SUITE_P(
                  "a.yaml:2: parameters.layers: 2.5 is not a whole number; allowed: 1 to 256"},
         BadWhole{"task: code-lm\nparameters: {dropout: 1}", "parameters.dropout",
                  "a.yaml:2: parameters.dropout: 1 is out of range; allowed: 0 to 0.9"},
-        BadWhole{"just text", "",
-                 "a.yaml:1: 'just text' is not a mapping of fields to values; allowed: batch, "
-                 "bucket_bytes, "
-                 "checkpoint, chunk_bytes, clip_norm, data, epochs, fingerprint_every, "
-                 "first_bucket_bytes, lanes, "
-                 "name, optimizer, order, parameters, precision, reduction, resume, schedule, "
-                 "seed, servers, steps, "
-                 "sync, task, threads, workers"},
+        BadWhole{
+            "just text", "",
+            "a.yaml:1: 'just text' is not a mapping of fields to values; allowed: batch, "
+            "bucket_bytes, "
+            "checkpoint, chunk_bytes, clip_norm, data, epochs, fingerprint_every, "
+            "first_bucket_bytes, lanes, lease, "
+            "name, on_nan, optimizer, order, parameters, precision, reduction, resume, schedule, "
+            "seed, servers, steps, "
+            "sync, task, threads, workers"},
         BadWhole{"", "", "a.yaml: the document is empty"}));
 
 TEST(JobJson, IsReadByTheSameRules) {
@@ -422,7 +430,8 @@ TEST(ToYaml, IsWhatAPersonWouldWrite) {
             "resume: latest\n"
             "bucket_bytes: 26214400\n"
             "first_bucket_bytes: 1048576\n"
-            "fingerprint_every: 10\n");
+            "fingerprint_every: 10\n"
+            "lease: 0\n");
 }
 
 TEST(Validate, TellsAnIncompleteSpecFromABadOne) {
@@ -480,11 +489,11 @@ TEST(TrainingHash, SeesTheTrainingSpecAndNothingElse) {
   }
   EXPECT_EQ(hashes.size(), 100u);
   const std::string text = ReadSourceFile("examples/counting.yaml");
-  EXPECT_EQ(
-      TrainingHash(ExampleTraining()),
-      TrainingHash(Parsed(text, {"name=x", "workers=9", "resume=never", "checkpoint.keep=9",
-                                 "bucket_bytes=64", "first_bucket_bytes=64", "fingerprint_every=0"})
-                       .training));
+  EXPECT_EQ(TrainingHash(ExampleTraining()),
+            TrainingHash(Parsed(text, {"name=x", "workers=9", "resume=never", "checkpoint.keep=9",
+                                       "bucket_bytes=64", "first_bucket_bytes=64",
+                                       "fingerprint_every=0", "lease=9"})
+                             .training));
 }
 
 TEST(TrainingHash, ChangesWithEveryFieldOfTheTraining) {
@@ -507,6 +516,8 @@ TEST(TrainingHash, ChangesWithEveryFieldOfTheTraining) {
                                              "schedule.warmup_steps=5",
                                              "schedule.final_ratio=0.5",
                                              "clip_norm=5",
+                                             "on_nan=skip",
+                                             "data.unreadable=skip",
                                              "reduction=sum",
                                              "seed=5",
                                              "order=free",

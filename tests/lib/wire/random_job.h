@@ -70,6 +70,7 @@ class RandomJob {
     for (int suffixes = Int(0, 4); suffixes > 0; --suffixes)
       training.data.suffixes.push_back(Coin() ? "" : Text());
     training.data.max_bytes = Int<uint64_t>(0, 1 << 30);
+    training.data.unreadable = Pick(Unreadable::kSkip);
   }
 
   void FillOptimizer(OptimizerSpec& optimizer) {
@@ -94,6 +95,7 @@ class RandomJob {
     if (training.schedule.kind != ScheduleKind::kConstant)
       training.schedule.final_ratio = Real(0, 1);
     training.clip_norm = Real(0, 100);
+    training.on_nan = Pick(OnNan::kContinue);
     training.reduction = Pick(Reduction::kSum);
     training.seed = random_();
     training.order = Pick(SumOrder::kFree);
@@ -113,6 +115,7 @@ class RandomJob {
     runtime.bucket_bytes = Int<int64_t>(64, int64_t{1} << 31);
     runtime.first_bucket_bytes = Int<int64_t>(64, int64_t{1} << 31);
     runtime.fingerprint_every = Int<int64_t>(0, 1 << 20);
+    runtime.lease = static_cast<double>(Int<int64_t>(0, 600));
   }
 
   std::mt19937_64 random_;

@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -11,7 +14,12 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "lib/base/exit_codes.h"
 #include "lib/checkpoint/load.h"
+#include "lib/domain/samples.h"
+#include "lib/task/counting.h"
 #include "tests/support/cluster.h"
 
 namespace muster {
@@ -27,6 +35,7 @@ struct JobShape {
   OptimizerKind optimizer = OptimizerKind::kSgd;
   double clip_norm = 0;
   Reduction reduction = Reduction::kSum;
+  OnNan on_nan = OnNan::kStop;
 };
 
 JobSpec SpecOf(const JobShape& shape) {
@@ -40,6 +49,7 @@ JobSpec SpecOf(const JobShape& shape) {
   spec.training.optimizer.learning_rate = 1;
   spec.training.clip_norm = shape.clip_norm;
   spec.training.reduction = shape.reduction;
+  spec.training.on_nan = shape.on_nan;
   spec.training.chunk_bytes = 64;
   spec.training.sync = shape.servers > 0 ? Sync::kServer : Sync::kAllreduce;
   spec.runtime.workers_min = spec.runtime.workers_max = shape.workers;
@@ -186,6 +196,125 @@ TEST(Training, TheSameBitsWhoeverComputes) {
       EXPECT_EQ(DigestOf(more), digest) << lanes << " lanes, " << workers << " workers, 2 servers";
     }
   }
+}
+
+// ---- steps that are not finite
+
+// Counts, but one sample's gradient is not a number.
+class WithABadSample final : public Task {
+ public:
+  WithABadSample(const TrainingSpec& training, uint64_t bad)
+      : counting_(MakeCounting(training)), bad_(bad) {}
+  std::vector<TensorSpec> Tensors() const override { return counting_->Tensors(); }
+  uint64_t SampleCount() const override { return counting_->SampleCount(); }
+  std::string DataHash() const override { return counting_->DataHash(); }
+  absl::Status Bind(const Layout& layout) override { return counting_->Bind(layout); }
+  absl::Status Initialize(uint64_t seed, absl::Span<float> parameters) override {
+    return counting_->Initialize(seed, parameters);
+  }
+  absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) override {
+    GradientSink spoilt = sink;
+    spoilt.outcome = [&](LaneOutput output) {
+      if (std::find(input.samples.begin(), input.samples.end(), bad_) != input.samples.end())
+        sink.gradient[0] = std::numeric_limits<float>::quiet_NaN();
+      sink.outcome(output);
+    };
+    return counting_->RunLane(input, spoilt);
+  }
+
+ private:
+  const std::unique_ptr<Task> counting_;
+  const uint64_t bad_;
+};
+
+std::vector<uint64_t> SamplesOf(const JobShape& shape, int64_t step) {
+  const TrainingSpec training = SpecOf(shape).training;
+  return SampleIds(training, shape.samples, StepSamples(training, shape.samples, Step(step)));
+}
+
+bool Uses(const JobShape& shape, int64_t step, uint64_t sample) {
+  const std::vector<uint64_t> samples = SamplesOf(shape, step);
+  return std::find(samples.begin(), samples.end(), sample) != samples.end();
+}
+
+// "lane 1 (samples 17, 4)", the one with that sample.
+std::string LaneWith(const JobShape& shape, int64_t step, uint64_t sample) {
+  const TrainingSpec training = SpecOf(shape).training;
+  for (int32_t lane = 0; lane < shape.lanes; ++lane) {
+    const auto ids = SampleIds(training, shape.samples,
+                               LaneSamples(training, shape.samples, Step(step), LaneId(lane)));
+    if (std::find(ids.begin(), ids.end(), sample) != ids.end())
+      return absl::StrCat("lane ", lane, ids.size() == 1 ? " (sample " : " (samples ",
+                          absl::StrJoin(ids, ", "), ")");
+  }
+  return "";
+}
+
+constexpr uint64_t kBadSample = 5;
+
+void BeginWithABadSample(Cluster& cluster, const JobShape& shape) {
+  cluster.coordinator().Submit("job", SpecOf(shape));
+  const auto make_task = [](const TrainingSpec& training) -> absl::StatusOr<std::unique_ptr<Task>> {
+    return std::make_unique<WithABadSample>(training, kBadSample);
+  };
+  for (int w = 0; w < shape.workers; ++w)
+    cluster.Start({.name = "worker-" + std::to_string(w), .make_task = make_task});
+  for (int s = 0; s < shape.servers; ++s)
+    cluster.Start({.name = "server-" + std::to_string(s), .role = Role::kServer});
+}
+
+TEST(NotFinite, ASkippedStepCountsNoneOfItsSamplesAndNamesTheLane) {
+  for (int servers : {0, 1, 2}) {
+    const JobShape shape{.workers = 2, .servers = servers, .on_nan = OnNan::kSkip};
+    Cluster cluster;
+    BeginWithABadSample(cluster, shape);
+    const coordinator::JobJournal job = cluster.End();
+    std::vector<float> counts(shape.samples, 0.0f);
+    int64_t skipped = 0;
+    for (int64_t step = 0; step < TotalSteps(job.spec.training, shape.samples); ++step) {
+      if (Uses(shape, step, kBadSample)) {
+        ++skipped;
+        EXPECT_THAT(cluster.coordinator().told(),
+                    testing::Contains(testing::HasSubstr(
+                        absl::StrCat("step ", step, ": ", LaneWith(shape, step, kBadSample)))));
+        continue;
+      }
+      for (uint64_t sample : SamplesOf(shape, step)) ++counts[sample];
+    }
+    EXPECT_EQ(cluster.FinalValues(), counts) << servers << " servers";
+    EXPECT_EQ(skipped, shape.epochs);
+    EXPECT_EQ(job.skipped, skipped);
+  }
+}
+
+TEST(NotFinite, AJobStopsThereWithTheStateOfTheStepBefore) {
+  for (int servers : {0, 2}) {
+    const JobShape shape{.workers = 2, .servers = servers};
+    Cluster cluster;
+    BeginWithABadSample(cluster, shape);
+    const coordinator::JobJournal job = cluster.coordinator().AwaitEnd("job");
+    std::vector<float> counts(shape.samples, 0.0f);
+    int64_t step = 0;
+    for (; !Uses(shape, step, kBadSample); ++step)
+      for (uint64_t sample : SamplesOf(shape, step)) ++counts[sample];
+    EXPECT_EQ(job.phase, coordinator::JobPhase::kFailed);
+    EXPECT_EQ(job.ending.exit_code, kExitNotFinite);
+    EXPECT_THAT(job.reason, testing::HasSubstr(absl::StrCat("step ", step, " is not finite: ",
+                                                            LaneWith(shape, step, kBadSample))));
+    EXPECT_EQ(job.ending.stop_at, Step(step + 1));
+    EXPECT_EQ(cluster.FinalValues(), counts) << servers << " servers";
+    EXPECT_EQ(cluster.member(0).AwaitExit(), kExitNotFinite);
+  }
+}
+
+TEST(NotFinite, AJobThatContinuesAppliesIt) {
+  const JobShape shape{.workers = 2, .on_nan = OnNan::kContinue};
+  Cluster cluster;
+  BeginWithABadSample(cluster, shape);
+  EXPECT_EQ(cluster.End().skipped, 0);
+  const std::vector<float> values = cluster.FinalValues();
+  EXPECT_TRUE(std::any_of(values.begin(), values.end(), [](float v) { return std::isnan(v); }));
+  EXPECT_FALSE(IsFinite(cluster.coordinator().manifests().back()));
 }
 
 // A network that breaks every session again and again: nothing is lost, nothing is added twice.

@@ -15,6 +15,7 @@ using std::chrono::seconds;
 class DeafSession final : public Session {
  public:
   void Send(Frame) override {}
+  void Admit() override {}
   void Close(absl::Status) override {}
   size_t QueuedBytes() const override { return 0; }
   std::string Peer() const override { return "the test"; }
@@ -39,7 +40,8 @@ class CoordinatorLinkTest : public ::testing::Test {
 
   void Breaks() { transport_.handlers.back().on_broken(absl::UnavailableError("gone")), Settle(); }
   void Says() {
-    transport_.handlers.back().on_frame({Encode(FromCoordinator(Leave{0, "go"})), Payload()});
+    transport_.handlers.back().on_frame(
+        {Encode(FromCoordinator(Leave{TermNumber(1), 0, "go"})), Payload()});
     Settle();
   }
   void Settle() {

@@ -26,6 +26,7 @@ class Node {
     return {id_, Role::kWorker, "host", listener_->Address(), Rank(0), 0};
   }
   const MemberId& id() const { return id_; }
+  EventBox& events() { return *events_; }
   PeerSessions& operator*() { return *sessions_; }
   PeerSessions* operator->() { return sessions_.get(); }
 
@@ -166,6 +167,53 @@ TEST_F(SessionsTest, ASecondGreetingBreaksTheSession) {
   Settle();
   b_->Send(a_.id(), {Encode(PeerMessage(Hello{"job", b_.id(), a_.id()})), {}});
   EXPECT_THAT(Settle(), testing::UnorderedElementsAre("a: b down", "b: a down"));
+}
+
+// However much is sent to a member that is busy with something else, it holds a fixed number of
+// bytes of it, and what does not come from peers is taken first.
+TEST_F(SessionsTest, ABusyMemberHoldsLittleOfWhatItsPeerSendsAndGetsItAllInTheEnd) {
+  constexpr int kFrames = 100;
+  Meet();
+  Settle();
+  const std::vector<std::byte> megabyte(size_t{1} << 20);
+  const std::string header = Encode(PeerMessage(GlobalNorm{}));
+  for (int i = 0; i < kFrames; ++i) b_->Send(a_.id(), {header, {.slices = {megabyte}, .keep = {}}});
+  while (network_.Pump()) {
+  }
+  EXPECT_EQ(a_.events().size(), 8u) << "of 1 MiB each";
+  EXPECT_GT(b_->QueuedBytes(), 91u << 20);
+  a_.events().Post(StopAsked{0, "control"});
+  const std::optional<Event> first = a_.events().TryTake();
+  EXPECT_TRUE(first && std::holds_alternative<StopAsked>(*first));
+  std::vector<std::string> said;
+  for (size_t before = SIZE_MAX; std::exchange(before, said.size()) != said.size();)
+    for (std::string& line : Settle()) said.push_back(std::move(line));
+  EXPECT_EQ(said, std::vector<std::string>(kFrames, "a: b said"));
+  EXPECT_EQ(b_->QueuedBytes(), 0u);
+}
+
+TEST_F(SessionsTest, AStrangerSaysOneSmallFrame) {
+  struct Row {
+    std::string name;
+    size_t bytes;  // of each of many frames
+  };
+  for (const Row& row : {Row{"large", size_t{1} << 20}, Row{"small", kMaxGreetingBytes}}) {
+    const auto transport = network_.MakeTransport("stranger " + row.name);
+    absl::Status broken;
+    const auto session =
+        transport->Connect(b_.member().address, std::chrono::seconds(1),
+                           {[](Frame) {}, [&](absl::Status why) { broken = std::move(why); }});
+    for (size_t sent = 0; sent < size_t{64} << 20; sent += row.bytes)
+      session->Send({std::string(row.bytes, 'x'), {}});
+    const uint64_t before = network_.counters().bytes_received;
+    while (network_.Pump()) {
+    }
+    EXPECT_LE(network_.counters().bytes_received - before, kMaxGreetingBytes) << row.name;
+    Settle();  // it is read, and refused
+    Settle();  // the stranger is told
+    EXPECT_FALSE(broken.ok()) << row.name;
+    EXPECT_EQ(session->QueuedBytes(), 0u) << row.name;
+  }
 }
 
 TEST_F(SessionsTest, WhoNeverGreetsIsClosed) {

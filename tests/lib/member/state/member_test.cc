@@ -125,6 +125,12 @@ class Rig {
     if (const auto compute = Of<Compute>(active); !compute.empty()) compute_id_ = compute.back().id;
     return active;
   }
+  Outcome Applied(Step step) {
+    Outcome outcome = member.Handle(muster::Applied{step});
+    if (const auto compute = Of<Compute>(outcome); !compute.empty())
+      compute_id_ = compute.back().id;
+    return outcome;
+  }
   // The lanes asked for last are done.
   Outcome Computed(const Partial& partial) {
     const Outcome outcome = member.Handle(Ready{compute_id_, {ChunkId(0), ChunkId(1)}, {partial}});
@@ -163,7 +169,8 @@ Rig TwoWorkers(MemberConfig config = ConfigOf(kMe)) {
 
 // Up to the moment when the train thread has the Apply of step 0.
 Outcome UntilApply(Rig& rig, std::vector<JobCommand> commands = {}) {
-  for (const JobCommand& command : commands) rig.Coordinator(GiveCommand{ViewNumber(1), command});
+  for (const JobCommand& command : commands)
+    rig.Coordinator(GiveCommand{TermNumber(1), ViewNumber(1), command});
   rig.Computed(Leaf(0));
   rig.Peer(kPeer, rig.PartialsOf(0, {0}, 1));
   rig.member.Handle(Summed{Step(0), ChunkId(0), {2, 1.0, 0, 0}});
@@ -201,6 +208,35 @@ TEST(Member, ACheckpointThatCannotBeLoadedIsToldWithItsReason) {
   const Pieces stray{
       ViewNumber(1), LineageNumber(1), PieceKind::kValues, 0, Step(0), {{ChunkId(0), {}}}, {}, {}};
   EXPECT_THAT(Told<HoldsBase>(rig.Peer(kMe, stray)), IsEmpty()) << "it does not hold the base";
+}
+
+// The coordinator tells the plan again to whoever has a new session. The answer was lost with the
+// old one, or not: without another it would wait until its patience with this member is over.
+TEST(Member, WhatItAnsweredAPlanIsToldAgainWithThePlan) {
+  struct Case {
+    std::string what;
+    absl::Status made;
+    size_t failed, holds;
+  };
+  const std::vector<Case> cases = {
+      {"a damaged checkpoint", absl::DataLossError("s4/x: wrong checksum"), 1, 0},
+      {"one that it cannot read", absl::PermissionDeniedError("s4/x"), 1, 0},
+      {"a sound one", absl::OkStatus(), 0, 1},
+  };
+  for (const Case& c : cases) {
+    Rig rig(ConfigOf(kMe));
+    const Heal heal{TermNumber(1), ViewNumber(1),
+                    PlanOf(ViewOf(1, {kMe}, {0, 0}, {0, 0}), {HealBy::kLoad})};
+    rig.Coordinator(Seal{TermNumber(1), ViewNumber(1)});
+    rig.Coordinator(heal);
+    rig.member.Handle(Made{c.made});
+    for (int session = 0; session < 2; ++session) {
+      rig.member.Handle(CoordinatorUp{});
+      const Outcome again = rig.Coordinator(heal);
+      EXPECT_EQ(Told<BaseFailed>(again).size(), c.failed) << c.what;
+      EXPECT_EQ(Told<HoldsBase>(again).size(), c.holds) << c.what;
+    }
+  }
 }
 
 TEST(Member, AViewWhoseBaseItDoesNotHoldIsNotEntered) {
@@ -249,11 +285,10 @@ TEST(Seal, NothingIsSentInASealedView) {
   EXPECT_THAT(Of<Send>(rig.Computed(Leaf(0))), IsEmpty());
 }
 
-TEST(Seal, OfAnOlderViewOrTermIsDropped) {
+TEST(Seal, OfAnOlderViewIsDropped) {
   Rig rig = TwoWorkers();
   rig.Coordinator(Seal{TermNumber(2), ViewNumber(3)});
   EXPECT_EQ(rig.Coordinator(Seal{TermNumber(2), ViewNumber(2)}).fate, Fate::kDropped);
-  EXPECT_EQ(rig.Coordinator(Seal{TermNumber(1), ViewNumber(4)}).fate, Fate::kDropped);
 }
 
 // ---- what becomes of a peer's message
@@ -409,9 +444,9 @@ TEST(Step, RecordsAreKeptUntilAcknowledged) {
   EXPECT_EQ(rig.member.records_waiting(), 1u);
   EXPECT_EQ(Told<Records>(rig.member.Handle(CoordinatorUp{})).size(), 1u)
       << "handed over on reattaching";
-  rig.Coordinator(AckRecords{LineageNumber(1), Step(0)});
+  rig.Coordinator(AckRecords{TermNumber(1), LineageNumber(1), Step(0)});
   EXPECT_EQ(rig.member.records_waiting(), 1u);
-  rig.Coordinator(AckRecords{LineageNumber(1), Step(1)});
+  rig.Coordinator(AckRecords{TermNumber(1), LineageNumber(1), Step(1)});
   EXPECT_EQ(rig.member.records_waiting(), 0u);
 }
 
@@ -420,7 +455,7 @@ TEST(Step, RecordsAreKeptUntilAcknowledged) {
 TEST(Commands, RideInTheResultOfChunkZeroAndStopAtTheStepBoundary) {
   Rig rig = TwoWorkers();
   const JobCommand stop{7, JobCommandKind::kStop};
-  rig.Coordinator(GiveCommand{ViewNumber(1), stop});
+  rig.Coordinator(GiveCommand{TermNumber(1), ViewNumber(1), stop});
   rig.Computed(Leaf(0));
   rig.Peer(kPeer, rig.PartialsOf(0, {0}, 1));
   const auto results =
@@ -448,7 +483,7 @@ TEST(Commands, ThatComeWhenChunkZeroIsCompleteRideInTheNextStep) {
   Rig rig = TwoWorkers();
   const JobCommand stop{9, JobCommandKind::kStop};
   UntilApply(rig);
-  EXPECT_NE(rig.Coordinator(GiveCommand{ViewNumber(1), stop}).fate, Fate::kDropped);
+  EXPECT_NE(rig.Coordinator(GiveCommand{TermNumber(1), ViewNumber(1), stop}).fate, Fate::kDropped);
   rig.member.Handle(Applied{Step(0)});
   EXPECT_FALSE(rig.member.halted());
   const auto results =
@@ -490,8 +525,8 @@ TEST(Ledger, ManyRecordsAreToldInFramesOfABoundedSize) {
 TEST(Commands, ThatAreGivenAgainAreTakenOnce) {
   Rig rig = TwoWorkers();
   const JobCommand checkpoint{8, JobCommandKind::kCheckpoint};
-  rig.Coordinator(GiveCommand{ViewNumber(1), checkpoint});
-  rig.Coordinator(GiveCommand{ViewNumber(1), checkpoint});
+  rig.Coordinator(GiveCommand{TermNumber(1), ViewNumber(1), checkpoint});
+  rig.Coordinator(GiveCommand{TermNumber(1), ViewNumber(1), checkpoint});
   rig.Computed(Leaf(0));
   rig.Peer(kPeer, rig.PartialsOf(0, {0}, 1));
   const auto results =
@@ -505,10 +540,10 @@ TEST(Commands, ThatAreGivenAgainAreTakenOnce) {
 TEST(Commands, ThatAViewCutOffAreTakenAgainInTheNext) {
   Rig rig = TwoWorkers();
   const JobCommand stop{7, JobCommandKind::kStop};
-  rig.Coordinator(GiveCommand{ViewNumber(1), stop});
+  rig.Coordinator(GiveCommand{TermNumber(1), ViewNumber(1), stop});
   rig.Enter(ViewOf(2, {kMe, kPeer}, {0, 1}, {0, 1}), {HealBy::kHold, HealBy::kHold});
   rig.Meet(kPeer, 0, Set({0, 0}), Set({0, 0}));
-  rig.Coordinator(GiveCommand{ViewNumber(2), stop});
+  rig.Coordinator(GiveCommand{TermNumber(1), ViewNumber(2), stop});
   rig.Peer(kPeer, rig.PartialsOf(0, {0}, 1));
   const auto results =
       SentTo<Results>(kPeer, rig.member.Handle(Summed{Step(0), ChunkId(0), {2, 1.0, 0, 0}}));
@@ -518,8 +553,9 @@ TEST(Commands, ThatAViewCutOffAreTakenAgainInTheNext) {
 
 TEST(Commands, OfAnotherViewAreDropped) {
   Rig rig = TwoWorkers();
-  EXPECT_EQ(rig.Coordinator(GiveCommand{ViewNumber(2), {9, JobCommandKind::kStop}}).fate,
-            Fate::kDropped);
+  EXPECT_EQ(
+      rig.Coordinator(GiveCommand{TermNumber(1), ViewNumber(2), {9, JobCommandKind::kStop}}).fate,
+      Fate::kDropped);
 }
 
 // ---- servers and the global norm
@@ -593,8 +629,41 @@ TEST(GlobalNorm, IsWaitedForByTheOtherServers) {
             Fate::kDropped);
 }
 
-TEST(GlobalNorm, WithoutClippingAServerAppliesAtOnce) {
+// A step that is not finite is to leave the state as it was, so nothing is applied before that is
+// known of all chunks. It rides with the norms.
+TEST(GlobalNorm, TellsServersThatAStepIsNotFinite) {
   Rig rig(ServerJob(ConfigOf(kServer0), false));
+  rig.Enter(ServerView(1), kAllMake);
+  rig.Meet(kMe, 0, Set({0, 0}), Set({0, 0}));
+  rig.Meet(kServer1, 0, Set({0, 0}), Set({0, 0}));
+  rig.Peer(kMe, BothLanes(rig, 0));
+  EXPECT_THAT(Of<ApplyChunks>(rig.member.Handle(Summed{Step(0), ChunkId(0), {2, 1.0, 0, 0}})),
+              IsEmpty());
+  const Outcome decided =
+      rig.Peer(kServer1, Norms{LineageNumber(1),
+                               ViewNumber(1),
+                               Step(0),
+                               {{ChunkId(1), {2, 1.0, 0, 0, /*finite=*/false}}}});
+  ASSERT_EQ(SentTo<GlobalNorm>(kServer1, decided).size(), 1u);
+  EXPECT_FALSE(SentTo<GlobalNorm>(kServer1, decided)[0].finite);
+  ASSERT_EQ(Of<ApplyChunks>(decided).size(), 1u);
+  EXPECT_TRUE(Of<ApplyChunks>(decided)[0].skip);
+  const Outcome applied =
+      rig.member.Handle(ChunksApplied{Step(0), {{ChunkId(0), {2, 1.0, 0, 0, /*finite=*/false}}}});
+  ASSERT_EQ(SentTo<Results>(kMe, applied).size(), 1u);
+  EXPECT_FALSE(SentTo<Results>(kMe, applied)[0].chunks[0].meta.finite) << "workers learn it so";
+  EXPECT_EQ(rig.member.step(), Step(1));
+  EXPECT_TRUE(rig.member.halted()) << "on_nan: stop";
+  ASSERT_EQ(Told<Records>(applied).size(), 1u);
+  EXPECT_TRUE(Told<Records>(applied)[0].records[0].skipped);
+  ASSERT_EQ(Of<StepBoundary>(applied).size(), 1u) << "the last checkpoint";
+  EXPECT_THAT(Of<StepBoundary>(applied)[0].part, ElementsAre(ChunkId(0)));
+}
+
+TEST(GlobalNorm, WithoutClippingAServerAppliesAtOnceWhateverItsValues) {
+  MemberConfig config = ServerJob(ConfigOf(kServer0), false);
+  config.training.on_nan = OnNan::kContinue;
+  Rig rig(config);
   rig.Enter(ServerView(1), kAllMake);
   rig.Meet(kMe, 0, Set({0, 0}), Set({0, 0}));
   rig.Peer(kMe, BothLanes(rig, 0));
@@ -606,6 +675,7 @@ TEST(GlobalNorm, WithoutClippingAServerAppliesAtOnce) {
 // memory is no longer state(s), so no part of the checkpoint at s may be copied.
 TEST(Checkpoint, APartIsNotCopiedOnceTheNextStateHasBegun) {
   MemberConfig config = ServerJob(ConfigOf(kServer0), false);
+  config.training.on_nan = OnNan::kContinue;
   config.checkpoint_every = 1;
   Rig rig(config);
   const auto view = [](int64_t number) {
@@ -624,6 +694,81 @@ TEST(Checkpoint, APartIsNotCopiedOnceTheNextStateHasBegun) {
   next.first_done = Set({1, 0});
   EXPECT_THAT(Of<StepBoundary>(rig.Enter(next, {HealBy::kHold, HealBy::kHold})), IsEmpty());
   EXPECT_TRUE(rig.member.active());
+}
+
+// The only worker, to whom a checkpoint is due after each step.
+Rig Alone(int64_t end, int64_t fingerprint_every = 0) {
+  MemberConfig config = ConfigOf(kMe);
+  config.checkpoint_every = 1;
+  config.fingerprint_every = fingerprint_every;
+  Rig rig(config);
+  View view = ViewOf(1, {kMe}, {0, 0}, {0, 0});
+  view.end = Step(end);
+  rig.Enter(view, {HealBy::kMake});
+  return rig;
+}
+
+Outcome DoStep(Rig& rig) {
+  const Step step = rig.member.step();
+  rig.Computed({{0, 2}, 2, 1.0, 0});
+  for (const int chunk : {0, 1}) rig.member.Handle(Summed{step, ChunkId(chunk), {2, 1.0, 0, 0}});
+  return rig.Applied(step);
+}
+
+TEST(Checkpoint, WhileOnePartIsWrittenAndOneWaitsTheNextRoundIsSkipped) {
+  Rig rig = Alone(50);
+  for (const int64_t step : {1, 2}) {
+    const auto copied = Of<StepBoundary>(DoStep(rig));
+    ASSERT_EQ(copied.size(), 1u) << "nothing is on disk yet";
+    EXPECT_EQ(copied[0].step, Step(step));
+  }
+  const Outcome third = DoStep(rig);
+  EXPECT_THAT(Of<StepBoundary>(third), IsEmpty()) << "a third copy of the state";
+  ASSERT_EQ(Told<SegmentFailed>(third).size(), 1u) << "the coordinator says it";
+  EXPECT_EQ(Told<SegmentFailed>(third)[0].step, Step(3));
+  EXPECT_THAT(Told<SegmentFailed>(third)[0].reason, testing::HasSubstr("its disk is slow"));
+  EXPECT_EQ(Of<Compute>(third).size(), 1u) << "training goes on";
+  EXPECT_THAT(Of<StepBoundary>(rig.member.Handle(SegmentWritten{})), IsEmpty());
+  EXPECT_EQ(Of<StepBoundary>(DoStep(rig)).size(), 1u) << "there is room again";
+  EXPECT_THAT(Of<StepBoundary>(DoStep(rig)), IsEmpty());
+  rig.member.Handle(SegmentFailed{});
+  EXPECT_EQ(Of<StepBoundary>(DoStep(rig)).size(), 1u) << "what failed is under way no more";
+}
+
+TEST(Checkpoint, ASkippedRoundHasItsFingerprint) {
+  Rig rig = Alone(50, /*fingerprint_every=*/1);
+  DoStep(rig);
+  DoStep(rig);
+  const auto third = Of<StepBoundary>(DoStep(rig));
+  ASSERT_EQ(third.size(), 1u);
+  EXPECT_TRUE(third[0].fingerprint);
+  EXPECT_THAT(third[0].part, IsEmpty());
+}
+
+TEST(Checkpoint, TheLastOneIsNeverSkippedButCopiedWhenThereIsRoom) {
+  Rig rig = Alone(3);
+  DoStep(rig);
+  DoStep(rig);
+  const Outcome last = DoStep(rig);
+  ASSERT_TRUE(rig.member.halted());
+  EXPECT_THAT(Of<StepBoundary>(last), IsEmpty());
+  EXPECT_THAT(Told<SegmentFailed>(last), IsEmpty());
+  const auto copied = Of<StepBoundary>(rig.member.Handle(SegmentWritten{}));
+  ASSERT_EQ(copied.size(), 1u);
+  EXPECT_EQ(copied[0].step, Step(3));
+  EXPECT_THAT(copied[0].part, ElementsAre(ChunkId(0), ChunkId(1)));
+  EXPECT_THAT(Of<StepBoundary>(rig.member.Handle(SegmentWritten{})), IsEmpty()) << "once";
+}
+
+TEST(Checkpoint, TheLastOneBelongsToItsView) {
+  Rig rig = Alone(3);
+  for (int step = 0; step < 3; ++step) DoStep(rig);
+  rig.Coordinator(Seal{TermNumber(1), ViewNumber(2)});
+  EXPECT_THAT(Of<StepBoundary>(rig.member.Handle(SegmentWritten{})), IsEmpty());
+  View next = ViewOf(2, {kMe}, {0, 0}, {0, 0}, 3);
+  next.end = Step(3);
+  EXPECT_EQ(Of<StepBoundary>(rig.Enter(next, {HealBy::kHold})).size(), 1u)
+      << "the next view begins with it";
 }
 
 // ---- healing
@@ -756,12 +901,42 @@ TEST(Join, SaysInWhichViewTheMemberIsActive) {
   EXPECT_EQ(joined(), ViewNumber(0));
 }
 
-TEST(Join, WhatAnOlderTermSaysIsDropped) {
-  Rig rig(ConfigOf(kMe));
-  rig.Enter(ViewOf(1, {kMe}, {0, 0}, {0, 0}), {HealBy::kMake});
-  EXPECT_NE(rig.Coordinator(ViewStands{TermNumber(5), ViewNumber(1)}).fate, Fate::kDropped);
-  EXPECT_EQ(rig.Coordinator(ViewStands{TermNumber(4), ViewNumber(1)}).fate, Fate::kDropped);
-  EXPECT_EQ(rig.Coordinator(Seal{TermNumber(4), ViewNumber(2)}).fate, Fate::kDropped);
+// A coordinator of an earlier term may live on without knowing that another has taken its place.
+TEST(Join, NothingThatAnEarlierTermSaysIsObeyed) {
+  const View next = ViewOf(2, {kMe}, {0, 0}, {0, 0}, 1);
+  const auto all_in_term = [&](TermNumber term) {
+    View view = next;
+    view.term = term;
+    return std::vector<FromCoordinator>{
+        JobIs{.job = "job", .cluster = "c", .term = term},
+        ViewStands{term, ViewNumber(1)},
+        GiveCommand{term, ViewNumber(1), {1, JobCommandKind::kStop}},
+        AckRecords{term, LineageNumber(1), Step(1)},
+        AckSegments{term, {1}},
+        Seal{term, ViewNumber(2)},
+        Heal{term, ViewNumber(2), PlanOf(view, {HealBy::kHold})},
+        Activate{view},
+        Leave{term, 1, "evicted"}};
+  };
+  Rig rig = TwoWorkers();
+  UntilApply(rig);
+  rig.member.Handle(Applied{Step(0)});
+  rig.member.Handle(SegmentWritten{});
+  rig.Coordinator(ViewStands{TermNumber(5), ViewNumber(1)});
+  const auto told_again = [&] {
+    const Outcome up = rig.member.Handle(CoordinatorUp{});
+    return Told<Records>(up).size() + Told<SegmentWritten>(up).size();
+  };
+  ASSERT_EQ(told_again(), 2u);
+  for (const FromCoordinator& said : all_in_term(TermNumber(4))) {
+    const Outcome outcome = rig.Coordinator(said);
+    EXPECT_EQ(outcome.fate, Fate::kDropped) << "message " << said.index();
+    EXPECT_THAT(outcome.actions, IsEmpty()) << "message " << said.index();
+  }
+  EXPECT_TRUE(rig.member.active());
+  EXPECT_EQ(told_again(), 2u) << "nothing was acknowledged";
+  for (const FromCoordinator& said : all_in_term(TermNumber(6)))
+    EXPECT_NE(rig.Coordinator(said).fate, Fate::kDropped) << "message " << said.index();
 }
 
 TEST(Fetch, IsHeldUntilTheDonorHasIt) {

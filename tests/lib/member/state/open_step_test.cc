@@ -17,11 +17,14 @@ OpenStep StepWith(MemberConfig config) { return OpenStep(Shared(std::move(config
 OpenStep WorkerStep(bool buffer = false) {
   return StepWith(PartConfig(Role::kWorker, Sync::kAllreduce, true, buffer));
 }
-OpenStep ServerStep(bool clips) {
-  return StepWith(PartConfig(Role::kServer, Sync::kServer, clips));
+OpenStep ServerStep(bool clips, OnNan on_nan = OnNan::kContinue) {
+  MemberConfig config = PartConfig(Role::kServer, Sync::kServer, clips);
+  config.training.on_nan = on_nan;
+  return StepWith(std::move(config));
 }
 Partial Leaf(int32_t lane) { return {{lane, lane + 1}, 1, 0.5, 0}; }
 ResultMeta MetaWith(double squares) { return {2, 1.0, squares, 0}; }
+ResultMeta NotFinite() { return {2, 1.0, 0, 0, false}; }
 
 // ---- lanes
 
@@ -147,6 +150,7 @@ TEST_P(SumsToApply, WaitForTheGlobalNormWhereTheJobClips) {
   if (c.norms.size() == 2) {
     EXPECT_EQ(apply.norm, 5.0);
   }
+  EXPECT_FALSE(apply.skip);
   EXPECT_THAT(step.BeginApplying().chunks, IsEmpty()) << "each is applied once";
 }
 
@@ -163,8 +167,65 @@ TEST(OpenStep, TheGlobalNormIsDecidedOnce) {
   step.AddNorms({{kZero, MetaWith(9)}, {kOne, MetaWith(16)}});
   EXPECT_TRUE(step.DecideGlobalNorm());
   EXPECT_FALSE(step.DecideGlobalNorm());
-  EXPECT_EQ(step.global_norm(), 5.0);
+  EXPECT_EQ(step.global_norm(), (StepNorm{5.0, true}));
 }
+
+struct FiniteCase {
+  const char* name;
+  OnNan on_nan;
+  bool owner_applies;
+  bool bad;  // the gradient of chunk 0
+  bool skips;
+  bool ends_job;
+};
+
+class NotFiniteStep : public testing::TestWithParam<FiniteCase> {};
+
+TEST_P(NotFiniteStep, IsAppliedOnlyWhereTheJobSaysSo) {
+  const FiniteCase& c = GetParam();
+  MemberConfig config = PartConfig(c.owner_applies ? Role::kServer : Role::kWorker,
+                                   c.owner_applies ? Sync::kServer : Sync::kAllreduce, false);
+  config.training.on_nan = c.on_nan;
+  OpenStep step = StepWith(config);
+  const ResultMeta first = c.bad ? NotFinite() : MetaWith(0);
+  if (c.owner_applies) {
+    step.AddSum(kOne, MetaWith(0));
+    EXPECT_EQ(step.BeginApplying().chunks.empty(), c.on_nan != OnNan::kContinue)
+        << "chunk 0 may still be bad";
+    step.AddNorms({{kZero, first}, {kOne, MetaWith(0)}});
+    EXPECT_TRUE(step.DecideGlobalNorm());
+    step.AddSum(kZero, first);
+    const ApplyChunks apply = step.BeginApplying();
+    EXPECT_THAT(apply.chunks, testing::Contains(kZero));
+    EXPECT_EQ(apply.skip, c.skips);
+    EXPECT_FALSE(apply.norm.has_value()) << "the job does not clip";
+  } else {
+    step.IssueLanes(PartSeat({0, 1}, {0, 1}), 1);
+    step.AddResult({kZero, first}, {});
+    step.AddResult({kOne, MetaWith(0)}, {});
+    const std::optional<Apply> apply = step.ApplyWhenComplete();
+    ASSERT_TRUE(apply.has_value());
+    EXPECT_EQ(apply->skip, c.skips);
+    EXPECT_EQ(apply->examine, c.skips ? std::vector<LaneId>{LaneId(0)} : std::vector<LaneId>());
+  }
+  const ClosedStep closed = std::move(step).Close();
+  EXPECT_EQ(closed.skipped, c.skips);
+  EXPECT_EQ(closed.Stops(), c.ends_job);
+  EXPECT_EQ(RecordOf(config, PartSeat({0, 1}, {0, 1}).view, LineageNumber(1), closed).skipped,
+            c.skips);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    OpenStep, NotFiniteStep,
+    testing::Values(FiniteCase{"finite", OnNan::kStop, false, false, false, false},
+                    FiniteCase{"stop", OnNan::kStop, false, true, true, true},
+                    FiniteCase{"skip", OnNan::kSkip, false, true, true, false},
+                    FiniteCase{"go_on", OnNan::kContinue, false, true, false, false},
+                    FiniteCase{"server_finite", OnNan::kSkip, true, false, false, false},
+                    FiniteCase{"server_stop", OnNan::kStop, true, true, true, true},
+                    FiniteCase{"server_skip", OnNan::kSkip, true, true, true, false},
+                    FiniteCase{"server_go_on", OnNan::kContinue, true, true, false, false}),
+    [](const auto& test) { return test.param.name; });
 
 // ---- results and the end
 
@@ -186,7 +247,7 @@ TEST(OpenStep, ClosesIntoWhatOthersMayStillNeed) {
   const JobCommand stop{7, JobCommandKind::kStop};
   step.AddResult({kOne, MetaWith(16)}, {});
   step.AddResult({kZero, MetaWith(9)}, {stop});
-  step.SetGlobalNorm(5.0);
+  step.SetGlobalNorm({5.0, true});
   StepRecord told;
   told.view = ViewNumber(3);
   step.SetRecord(told);
@@ -195,7 +256,7 @@ TEST(OpenStep, ClosesIntoWhatOthersMayStillNeed) {
   EXPECT_EQ(closed.meta, (std::vector<ResultMeta>{MetaWith(9), MetaWith(16)}));
   EXPECT_THAT(closed.commands, ElementsAre(stop));
   EXPECT_TRUE(closed.Stops());
-  EXPECT_EQ(closed.global_norm, 5.0);
+  EXPECT_EQ(closed.global_norm, (StepNorm{5.0, true}));
   EXPECT_EQ(closed.record, told);
 }
 
@@ -205,7 +266,7 @@ TEST(HeldState, TheNextStepBeginsWithNothingOfTheOneBefore) {
   state.open.IssueLanes(PartSeat({0, 1}, {0, 1}), 1);
   state.open.AddSum(kZero, MetaWith(9));
   state.open.AddResult({kZero, MetaWith(9)}, {{7, JobCommandKind::kCheckpoint}});
-  state.open.SetGlobalNorm(5.0);
+  state.open.SetGlobalNorm({5.0, true});
   state.Advance(config);
   EXPECT_EQ(state.step(), Step(6));
   EXPECT_EQ(state.closed->step, Step(5));
@@ -243,6 +304,41 @@ INSTANTIATE_TEST_SUITE_P(
                     HaltCase{
                         "a_checkpoint_is_no_stop", 7, {{1, JobCommandKind::kCheckpoint}}, false}),
     [](const auto& test) { return test.param.name; });
+
+// A buffer has one contributor, lane 0, and so the weight of that lane.
+TEST(RecordOf, TheWeightIsThatOfAParameter) {
+  struct Case {
+    std::string what;
+    Role role;
+    std::vector<int32_t> owners;
+    int64_t weight;
+    double loss;
+    bool without_weight;
+  };
+  // Of three chunks the first is a buffer.
+  const std::vector<Case> cases = {
+      {"a worker has all results", Role::kWorker, {1, 1, 1}, 6, 3.5, false},
+      {"a server of both kinds", Role::kServer, {0, 1, 0}, 6, 3.25, false},
+      {"a server of parameters", Role::kServer, {1, 0, 1}, 6, 3.5, false},
+      {"a server of buffers", Role::kServer, {0, 1, 1}, 0, 0, true},
+  };
+  for (const Case& c : cases) {
+    MemberConfig config = PartConfig(c.role, Sync::kServer, false);
+    config.id = NameOf("worker-0");
+    config.chunks = {TensorKind::kBuffer, TensorKind::kParameter, TensorKind::kParameter};
+    const ConfigPtr shared = Shared(config);
+    const View view = PartSeat(c.owners, {0, 1}).view;
+    OpenStep step(shared, Step(5));
+    const std::vector<ResultMeta> metas = {{9, 9, 0, 0}, {6, 3.5, 0, 0}, {6, 3.25, 0, 0}};
+    for (int32_t i = 0; i < 3; ++i)
+      if (c.role == Role::kWorker || c.owners[static_cast<size_t>(i)] == 0)
+        step.AddResult({ChunkId(i), metas[static_cast<size_t>(i)]}, {});
+    const StepRecord record = RecordOf(*shared, view, LineageNumber(4), std::move(step).Close());
+    EXPECT_EQ(record.weight, c.weight) << c.what;
+    EXPECT_EQ(record.loss, c.loss) << c.what;
+    EXPECT_EQ(record.without_weight, c.without_weight) << c.what;
+  }
+}
 
 TEST(RecordOf, NamesTheHoldersOfTheStepAndTheWholeWeight) {
   const ConfigPtr config = Shared(PartConfig(Role::kWorker, Sync::kAllreduce, false));

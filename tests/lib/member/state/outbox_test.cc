@@ -77,7 +77,8 @@ TEST_P(Acknowledged, RecordsAreForgotten) {
   Outbox outbox(Role::kWorker);
   for (int64_t step : {4, 5}) outbox.Add(RecordAt(1, step), false, kSealed);
   for (int64_t step : {3, 4}) outbox.Add(RecordAt(2, step), false, kSealed);
-  outbox.Acknowledge(AckRecords{LineageNumber(GetParam().lineage), Step(GetParam().below)});
+  outbox.Acknowledge(
+      AckRecords{TermNumber(1), LineageNumber(GetParam().lineage), Step(GetParam().below)});
   EXPECT_EQ(RecordsIn(outbox.TellAgain(kSealed)), GetParam().left);
 }
 
@@ -142,7 +143,7 @@ TEST(Outbox, SegmentsAreNumberedAndToldUntilAcknowledged) {
     ASSERT_EQ(told.size(), 1u);
     EXPECT_EQ(told[0].id, id);
   }
-  outbox.Acknowledge(AckSegments{{1, 3, 9}});
+  outbox.Acknowledge(AckSegments{TermNumber(1), {1, 3, 9}});
   const auto again = Told<SegmentWritten>(outbox.TellAgain(kSealed));
   ASSERT_EQ(again.size(), 1u);
   EXPECT_EQ(again[0].id, 2);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <random>
 
 #include "lib/optim/update.h"
@@ -124,6 +125,21 @@ TEST(Accumulator, ForgettingReleasesTheFrames) {
   EXPECT_FALSE(watch.expired());
   accumulator.Forget();
   EXPECT_TRUE(watch.expired());
+}
+
+TEST(Reduce, SaysWhetherGradientAndLossAreFinite) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  for (const double clip_norm : {0.0, 1.0}) {
+    TrainingSpec training;
+    training.clip_norm = clip_norm;
+    const auto finite = [&](TensorKind kind, double loss, Values values) {
+      return Reduce(training, kind, {{0, 2}, 4, loss, 0}, absl::MakeSpan(values)).finite;
+    };
+    EXPECT_TRUE(finite(TensorKind::kParameter, 8, {4, std::numeric_limits<float>::max()}));
+    EXPECT_FALSE(finite(TensorKind::kParameter, 8, {4, kNan}));
+    EXPECT_FALSE(finite(TensorKind::kParameter, kNan, {4, -8}));
+    EXPECT_TRUE(finite(TensorKind::kBuffer, 8, {4, kNan})) << "a mask, for instance";
+  }
 }
 
 TEST(Reduce, DividesParametersByTheWeightAndNothingElse) {

@@ -1,0 +1,144 @@
+#include "coordinator/service/folder_answers.h"
+
+#include <algorithm>
+#include <stop_token>
+#include <vector>
+
+#include "coordinator/runtime/history.h"
+#include "coordinator/runtime/known_job.h"
+#include "coordinator/service/job_questions.h"
+#include "coordinator/service/rest.h"
+#include "coordinator/state/stored_job.h"
+#include "lib/base/status.h"
+#include "lib/http/in_process.h"
+#include "lib/storage/kv.h"
+
+namespace muster::coordinator {
+namespace {
+
+constexpr char kNothingRuns[] =
+    "nothing runs in this folder; muster train or muster up with it as --dir goes on";
+
+// It has stood still since then.
+std::optional<int64_t> TimeOfLastRecord(const Journal& journal, const JobStatus& status) {
+  if (status.step == Step(0)) return std::nullopt;
+  const auto last = journal.RecordsIn(status.job.id, HistoryOf(status.job.lineages),
+                                      status.step - 1, status.step, 1);
+  if (!last.ok() || last->empty() || last->front().unix_ms == 0) return std::nullopt;
+  return last->front().unix_ms;
+}
+
+// As the journal has it: nobody has decided anything since.
+KnownJobPtr AtRest(const Journal& journal, StoredJob job) {
+  const std::string id = job.journal.id;
+  KnownJob known{StatusOf(job), journal.TimesOf(id), journal.TailOf(id)};
+  if (Ended(job.journal.phase)) return std::make_shared<const KnownJob>(std::move(known));
+  known.status.waits_for = kNothingRuns;
+  known.times.ended = TimeOfLastRecord(journal, known.status).value_or(known.times.started);
+  known.tail.pace = {};
+  return std::make_shared<const KnownJob>(std::move(known));
+}
+
+KnownJobs JobsIn(const Journal& journal, RecoveredState recovered) {
+  KnownJobs jobs;
+  for (JobJournal& job : recovered.jobs) {
+    const std::string id = job.id;
+    jobs.push_back(AtRest(journal, {.journal = std::move(job),
+                                    .recorded = recovered.recorded[id],
+                                    .recent = std::move(recovered.recent[id]),
+                                    .manifests = std::move(recovered.manifests[id])}));
+  }
+  std::sort(jobs.begin(), jobs.end(), [](const KnownJobPtr& a, const KnownJobPtr& b) {
+    return a->status.job.id < b->status.job.id;
+  });
+  return jobs;
+}
+
+// Answers before it returns.
+class FolderApi final : public JobApi {
+ public:
+  FolderApi(const Journal& journal, KnownJobs jobs, std::string root)
+      : journal_(journal), jobs_(std::move(jobs)), root_(std::move(root)) {}
+
+  void Submit(std::string, JobSpec, Reply<SubmittedJob> reply) override { reply(NothingRuns()); }
+  void Cancel(const std::string&, Reply<JobInfo> reply) override { reply(NothingRuns()); }
+  void Stop(const std::string&, Reply<JobInfo> reply) override { reply(NothingRuns()); }
+  void Delete(const std::string&, Reply<JobInfo> reply) override { reply(NothingRuns()); }
+  void Watch(const std::string&, const std::string&, Reply<bool> reply,
+             std::shared_ptr<JobWatcher>) override {
+    reply(NothingRuns());
+  }
+
+  void Get(const std::string& id, Reply<JobInfo> reply) override {
+    Answer<JobInfo>(id, reply, [](const KnownJob& known) { return DescribeNow(known); });
+  }
+  void List(const JobQuery& query, Reply<JobPage> reply) override { reply(PageOf(jobs_, query)); }
+  void Fingerprints(const std::string& id, int64_t from, Reply<JobFingerprints> reply) override {
+    Answer<JobFingerprints>(id, reply, [&](const KnownJob& known) {
+      return ReadFingerprints(journal_, known.status.job, Step(from), {});
+    });
+  }
+  void Audit(const std::string& id, Reply<JobAudit> reply) override {
+    Answer<JobAudit>(id, reply,
+                     [&](const KnownJob& known) { return RunAudit(journal_, known.status, {}); });
+  }
+  void History(const std::string& id, const HistoryQuery& query,
+               Reply<HistoryPage> reply) override {
+    if (const absl::Status bad = CheckHistoryQuery(query); !bad.ok()) return reply(bad);
+    Answer<HistoryPage>(id, reply, [&](const KnownJob& known) {
+      return ReadHistory(journal_, known.status.job, known.status.step, query, {});
+    });
+  }
+  void Ledger(const std::string& id, LedgerQuery query, Reply<JobLedger> reply) override {
+    if (const absl::Status bad = CheckLedgerQuery(query); !bad.ok()) return reply(bad);
+    Answer<JobLedger>(id, reply, [&](const KnownJob& known) {
+      return ReadLedger(journal_, known.status, query, {});
+    });
+  }
+  void Digest(const std::string& id, std::optional<int64_t> step, Reply<JobDigest> reply) override {
+    Answer<JobDigest>(id, reply, [&](const KnownJob& known) {
+      return DigestOf(journal_, root_, known, step, {});
+    });
+  }
+
+ private:
+  static absl::Status NothingRuns() { return absl::FailedPreconditionError(kNothingRuns); }
+
+  template <class T, class Work>
+  void Answer(const std::string& id, const Reply<T>& reply, const Work& work) const {
+    const absl::StatusOr<KnownJobPtr> known = FindJob(jobs_, id);
+    if (!known.ok()) return reply(known.status());
+    reply(work(**known));
+  }
+
+  const Journal& journal_;
+  const KnownJobs jobs_;
+  const std::string root_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<FolderAnswers>> FolderAnswers::Open(const std::string& dir,
+                                                                   std::string checkpoint_root) {
+  const std::string store = JournalOf(dir);
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Kv> kv, OpenRocksToRead(store, JournalFamilies()));
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Journal> journal,
+                          Journal::OpenToRead(std::move(kv), TermFileOf(dir)));
+  std::vector<std::string> damaged;  // checkpoints that nothing can be read from
+  MUSTER_ASSIGN_OR_RETURN(RecoveredState recovered, journal->Load(damaged));
+  auto api = std::make_unique<FolderApi>(*journal, JobsIn(*journal, std::move(recovered)),
+                                         std::move(checkpoint_root));
+  MUSTER_ASSIGN_OR_RETURN(http::Router router,
+                          http::Router::Make(RestRoutes(
+                              *api, [] { return std::string(); }, [] { return absl::OkStatus(); },
+                              [] { return absl::OkStatus(); })));
+  return std::unique_ptr<FolderAnswers>(
+      new FolderAnswers(std::move(journal), std::move(api), std::move(router)));
+}
+
+http::Response FolderAnswers::Ask(const std::string& method, absl::string_view target,
+                                  const std::string& body) const {
+  return http::AnswerInProcess(router_, method, target, body);
+}
+
+}  // namespace muster::coordinator

@@ -1,0 +1,378 @@
+#include "coordinator/service/job_questions.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "coordinator/runtime/checkpoints.h"
+#include "coordinator/state/plan.h"
+#include "lib/base/digits.h"
+#include "lib/base/printable.h"
+#include "lib/base/status.h"
+#include "lib/checkpoint/catalogue.h"
+#include "lib/checkpoint/load.h"
+#include "lib/config/field_error.h"
+#include "lib/config/places.h"
+#include "lib/domain/ledger.h"
+#include "lib/domain/samples.h"
+#include "lib/task/registry.h"
+#include "lib/wire/job_codec.h"
+
+namespace muster::coordinator {
+
+absl::Status NoSuchJob(const std::string& id) {
+  return absl::NotFoundError(
+      absl::StrCat("there is no job ", Cut(Printable(id)), "; `muster list` shows all jobs"));
+}
+
+absl::StatusOr<KnownJobPtr> FindJob(const KnownJobs& jobs, const std::string& id) {
+  for (const KnownJobPtr& known : jobs)
+    if (known->status.job.id == id) return known;
+  return NoSuchJob(id);
+}
+
+namespace {
+
+std::string_view RoleName(Role role) { return role == Role::kWorker ? "worker" : "server"; }
+
+JobMember DescribeMember(const MemberStatus& status) {
+  JobMember member{.name = status.member.id.name,
+                   .role = std::string(RoleName(status.member.role)),
+                   .rank = status.member.rank.value(),
+                   .local_rank = status.member.local_rank,
+                   .node = status.member.node,
+                   .address = status.member.address,
+                   .incarnation = ToHex(status.member.id.incarnation),
+                   .state = status.state,
+                   .phase = status.phase,
+                   .step = status.step.value()};
+  for (const LaneId lane : status.lanes) member.lanes.push_back(lane.value());
+  return member;
+}
+
+// Of a job that has not begun, too, where its specification says it; 0: not known yet.
+int64_t StepsOf(const JobStatus& status) {
+  const TrainingSpec& training = status.job.spec.training;
+  if (status.steps > 0 || training.steps > 0) return std::max(status.steps, training.steps);
+  const TaskInfo* task = FindTask(training.task);
+  if (task == nullptr || task->data_needed) return 0;
+  return TotalSteps(training,
+                    training.data.samples > 0 ? training.data.samples : task->default_samples);
+}
+
+void DescribeProgress(const JobStatus& status, JobInfo& info) {
+  const TrainingSpec& training = status.job.spec.training;
+  info.step = status.step.value();
+  info.steps = StepsOf(status);
+  info.epochs = training.epochs;
+  if (!status.job.environment || status.job.environment->samples == 0) return;
+  const uint64_t n = status.job.environment->samples;
+  const int64_t per_epoch = StepsPerEpoch(training, n);
+  info.epoch = info.step / per_epoch;
+  if (info.epochs == 0) info.epochs = (info.steps + per_epoch - 1) / per_epoch;
+  const uint64_t in_epoch =
+      static_cast<uint64_t>(info.step % per_epoch) * static_cast<uint64_t>(training.batch);
+  info.samples = static_cast<uint64_t>(info.epoch) * n + std::min(in_epoch, n);
+}
+
+void DescribeView(const JobJournal& job, JobInfo& info) {
+  if (!job.view) return;
+  info.view = job.view->number.value();
+  info.lineage = job.view->lineage.value();
+  for (size_t i = 0; i < job.view->members.size(); ++i) {
+    const auto& holders = job.view->lanes.holder_of;
+    info.workers += std::count(holders.begin(), holders.end(), static_cast<int32_t>(i)) > 0;
+  }
+}
+
+}  // namespace
+
+JobInfo Describe(const KnownJob& known, int64_t now_unix_ms) {
+  const JobStatus& status = known.status;
+  const JobJournal& job = status.job;
+  JobInfo info{.id = job.id,
+               .name = job.spec.runtime.name,
+               .state = std::string(PhaseName(job.phase)),
+               .reason = job.reason,
+               .waits_for = status.waits_for,
+               .deleting = job.deleting,
+               .first_start = job.first_start.value(),
+               .digest = job.ending.digest,
+               .views = job.views,
+               .recoveries = job.recoveries,
+               .rewinds = job.rewinds,
+               .lanes_recomputed = job.lanes.recomputed(),
+               .spec = job.spec};
+  DescribeProgress(status, info);
+  DescribeView(job, info);
+  info.loss = known.tail.loss;
+  if (known.tail.fingerprint) {
+    info.fingerprint = ToHex(known.tail.fingerprint->value);
+    info.fingerprint_step = known.tail.fingerprint->step.value();
+  }
+  for (const MemberStatus& member : status.members) info.members.push_back(DescribeMember(member));
+  for (const auto& [lineage, step] : status.checkpoints)
+    info.checkpoints.push_back({lineage.value(), step.value()});
+  if (!info.checkpoints.empty()) info.checkpoint_step = info.checkpoints.back().step;
+  if (Ended(job.phase)) info.exit_code = job.ending.exit_code;
+  if (!info.digest.empty()) info.digest_step = info.checkpoint_step.value_or(info.step);
+  const JobTimes& times = known.times;
+  if (times.started > 0)
+    info.seconds =
+        static_cast<double>((times.ended > 0 ? times.ended : now_unix_ms) - times.started) / 1000;
+  const std::optional<double> per_step = known.tail.pace.SecondsPerStep();
+  if (per_step && info.steps > 0 && job.phase == JobPhase::kRunning)
+    info.seconds_left =
+        *per_step * static_cast<double>(std::max<int64_t>(0, info.steps - info.step));
+  return info;
+}
+
+JobInfo DescribeNow(const KnownJob& known) {
+  return Describe(known, absl::ToUnixMillis(absl::Now()));
+}
+
+namespace {
+
+// What a query asks for, checked.
+struct PageBounds {
+  size_t limit = 0;
+  int64_t after = 0;  // in the order of submission
+  std::string state;
+};
+
+absl::StatusOr<PageBounds> BoundsOf(const JobQuery& query) {
+  PageBounds bounds{.state = query.state};
+  if (query.limit < 0 || query.limit > kMostJobsPerPage)
+    return FieldError("", "limit", absl::StrCat("must be 1 to ", kMostJobsPerPage));
+  bounds.limit = static_cast<size_t>(query.limit == 0 ? kJobsPerPage : query.limit);
+  if (!query.page_token.empty() && !ParseDigits(query.page_token, &bounds.after))
+    return FieldError("", "page_token", "must be the next_page_token of an earlier answer");
+  std::vector<std::string> states;
+  for (const JobPhase phase : kJobPhases) states.emplace_back(PhaseName(phase));
+  if (!query.state.empty() && std::find(states.begin(), states.end(), query.state) == states.end())
+    return FieldError("", "state",
+                      absl::StrCat("'", query.state, "' is not known; allowed: ",
+                                   absl::StrJoin(states, ", "), DidYouMean(query.state, states)));
+  return bounds;
+}
+
+JobPage PageWithin(KnownJobs jobs, const PageBounds& bounds) {
+  std::erase_if(jobs, [&](const KnownJobPtr& known) {
+    const JobJournal& job = known->status.job;
+    return job.submission <= bounds.after ||
+           (!bounds.state.empty() && PhaseName(job.phase) != bounds.state);
+  });
+  std::sort(jobs.begin(), jobs.end(), [](const KnownJobPtr& a, const KnownJobPtr& b) {
+    return a->status.job.submission < b->status.job.submission;
+  });
+  JobPage page;
+  if (jobs.size() > bounds.limit) {
+    jobs.resize(bounds.limit);
+    page.next_page_token = absl::StrCat(jobs.back()->status.job.submission);
+  }
+  for (const KnownJobPtr& known : jobs) page.jobs.push_back(DescribeNow(*known));
+  return page;
+}
+
+}  // namespace
+
+absl::StatusOr<JobPage> PageOf(const KnownJobs& jobs, const JobQuery& query) {
+  MUSTER_ASSIGN_OR_RETURN(const PageBounds bounds, BoundsOf(query));
+  return PageWithin(jobs, bounds);
+}
+
+absl::StatusOr<JobFingerprints> ReadFingerprints(const Journal& journal, const JobJournal& job,
+                                                 Step from, const std::stop_token& stop) {
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<FingerprintEntry> entries,
+                          journal.Fingerprints(job.id, stop));
+  std::map<Step, JobFingerprint> by_step;  // the last lineage's word on a step counts
+  for (const FingerprintEntry& e : entries)
+    if (e.step >= from && OnAncestry(job.lineages, e.lineage, e.step))
+      by_step[e.step] = {e.step.value(), e.lineage.value(), ToHex(e.value)};
+  JobFingerprints part;
+  for (auto& [step, fingerprint] : by_step) {
+    if (part.fingerprints.size() == kMostFingerprints) {
+      part.next = step.value();
+      break;
+    }
+    part.fingerprints.push_back(std::move(fingerprint));
+  }
+  return part;
+}
+
+absl::StatusOr<JobAudit> RunAudit(const Journal& journal, const JobStatus& status,
+                                  const std::stop_token& stop) {
+  const JobJournal& job = status.job;
+  JobAudit audit;
+  for (const Lineage& l : job.lineages)
+    audit.lineages.push_back({l.number.value(), l.parent.value(), l.fork.value(), l.cause});
+  if (job.lineages.empty() || !job.environment) {
+    audit.conclusion = "no step has been done yet";
+    return audit;
+  }
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<StepRecord> records, journal.Records(job.id, stop));
+  const auto ancestry = Ancestry(job.lineages, records, job.lineages.back().number, status.step);
+  if (!ancestry.ok()) {
+    audit.conclusion = std::string(ancestry.status().message());
+    return audit;
+  }
+  const AuditReport report = muster::Audit(job.spec.training, job.environment->samples, *ancestry);
+  audit.ok = report.ok;
+  audit.conclusion = report.conclusion;
+  const auto left_out = job.environment->numeric.find(kDataLeftOut);
+  if (left_out != job.environment->numeric.end())
+    absl::StrAppend(&audit.conclusion, "; the data is without ", left_out->second);
+  audit.steps = report.steps;
+  audit.full_epochs = report.full_epochs;
+  audit.samples = report.samples;
+  audit.skipped_steps = report.skipped_steps;
+  audit.skipped_samples = report.skipped_samples;
+  audit.lanes = report.lanes;
+  return audit;
+}
+
+absl::StatusOr<JobDigest> DigestOf(const Journal& journal, const std::string& root,
+                                   const KnownJob& known, std::optional<int64_t> step,
+                                   const std::stop_token& stop) {
+  const JobJournal& job = known.status.job;
+  MUSTER_ASSIGN_OR_RETURN(const Catalogue::Listing listing, Catalogue(journal.kv()).List(job.id));
+  for (auto m = listing.manifests.rbegin(); m != listing.manifests.rend(); ++m) {
+    if (!OnAncestry(job.lineages, m->lineage, m->step) || (step && m->step != Step(*step)))
+      continue;
+    JobDigest digest{m->lineage.value(), m->step.value(), job.ending.digest};
+    const bool is_final =
+        !job.ending.digest.empty() && m->step.value() == Describe(known, 0).digest_step;
+    if (is_final) return digest;
+    MUSTER_ASSIGN_OR_RETURN(digest.digest, muster::Digest(CheckpointDir(root, job.id), *m, stop));
+    return digest;
+  }
+  return absl::NotFoundError(
+      step ? absl::StrCat("job ", job.id, " has no checkpoint of step ", *step)
+           : absl::StrCat("job ", job.id, " has no checkpoint yet"));
+}
+
+namespace {
+
+LedgerLane DescribeLane(const TrainingSpec& training, uint64_t n, const StepRecord& record,
+                        size_t lane) {
+  const LaneId id(static_cast<int32_t>(lane));
+  const MemberId& holder = record.lane_holders[lane];
+  return {.lane = id.value(),
+          .worker = holder.name,
+          .incarnation = ToHex(holder.incarnation),
+          .count = LaneSamples(training, n, record.step, id).count};
+}
+
+LedgerStep DescribeStep(const StepRecord& record) {
+  LedgerStep step{.step = record.step.value(),
+                  .epoch = record.samples.epoch,
+                  .lineage = record.lineage.value(),
+                  .view = record.view.value(),
+                  .weight = record.weight};
+  if (record.weight > 0) step.loss = record.loss / static_cast<double>(record.weight);
+  return step;
+}
+
+// So much of an answer is one step.
+size_t SizeOf(const StepRecord& record) {
+  return record.samples.count + record.lane_holders.size();
+}
+
+LedgerStep WithAllLanes(const TrainingSpec& training, uint64_t n, const StepRecord& record) {
+  LedgerStep step = DescribeStep(record);
+  const bool with_ids = SizeOf(record) <= kMostLedgerEntries;
+  for (size_t lane = 0; lane < record.lane_holders.size(); ++lane) {
+    LedgerLane& of = step.lanes.emplace_back(DescribeLane(training, n, record, lane));
+    if (!with_ids) continue;
+    const LaneId id(of.lane);
+    of.samples = SampleIds(training, n, LaneSamples(training, n, record.step, id));
+  }
+  return step;
+}
+
+// What a question about the ledger is answered from.
+struct LedgerSource {
+  const Journal& journal;
+  const JobStatus& status;
+  const std::vector<LineagePart> history = HistoryOf(status.job.lineages);
+  const TrainingSpec& training = status.job.spec.training;
+  const uint64_t samples = status.job.environment->samples;
+
+  absl::StatusOr<std::vector<RecordedStep>> Records(Step first, size_t most,
+                                                    const std::stop_token& stop) const {
+    return journal.RecordsIn(status.job.id, history, first, status.step, most, stop);
+  }
+};
+
+absl::StatusOr<JobLedger> ReadSteps(const LedgerSource& source, const LedgerQuery& query,
+                                    const std::stop_token& stop) {
+  const auto most = static_cast<size_t>(query.limit);
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<RecordedStep> records,
+                          source.Records(Step(query.from), most + 1, stop));
+  JobLedger ledger;
+  size_t entries = 0;
+  for (const auto& [record, unix_ms] : records) {
+    entries += SizeOf(record);
+    const bool fits = ledger.steps.empty() || entries <= kMostLedgerEntries;
+    if (!fits || ledger.steps.size() == most) {
+      ledger.next = record.step.value();
+      break;
+    }
+    ledger.steps.push_back(WithAllLanes(source.training, source.samples, record));
+  }
+  return ledger;
+}
+
+// Once an epoch: where it is follows from the specification, who had it from the record.
+absl::StatusOr<JobLedger> ReadUses(const LedgerSource& source, const LedgerQuery& query,
+                                   const std::stop_token& stop) {
+  if (*query.sample >= source.samples)
+    return FieldError("", "sample", absl::StrCat("must be 0 to ", source.samples - 1));
+  JobLedger ledger;
+  for (int64_t epoch = query.from / StepsPerEpoch(source.training, source.samples);; ++epoch) {
+    const SamplePlace place = PlaceOfSample(source.training, source.samples, epoch, *query.sample);
+    if (place.step >= source.status.step) return ledger;
+    if (place.step < Step(query.from)) continue;
+    if (ledger.steps.size() == static_cast<size_t>(query.limit)) {
+      ledger.next = place.step.value();
+      return ledger;
+    }
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<RecordedStep> found,
+                            source.Records(place.step, 1, stop));
+    const auto lane = static_cast<size_t>(place.lane.value());
+    if (found.empty() || found[0].record.step != place.step ||
+        lane >= found[0].record.lane_holders.size())
+      return absl::DataLossError(
+          absl::StrCat("step ", place.step.value(), " has no record with that lane"));
+    LedgerStep step = DescribeStep(found[0].record);
+    step.lanes.push_back(DescribeLane(source.training, source.samples, found[0].record, lane));
+    step.lanes[0].samples = {*query.sample};
+    ledger.steps.push_back(std::move(step));
+  }
+}
+
+}  // namespace
+
+absl::Status CheckHistoryQuery(const HistoryQuery& query) {
+  if (query.limit >= 0 && query.limit <= kMostHistorySteps) return absl::OkStatus();
+  return FieldError("", "limit", absl::StrCat("must be 1 to ", kMostHistorySteps));
+}
+
+absl::Status CheckLedgerQuery(LedgerQuery& query) {
+  if (query.limit < 0 || query.limit > kMostLedgerSteps)
+    return FieldError("", "limit", absl::StrCat("must be 1 to ", kMostLedgerSteps));
+  if (query.limit == 0) query.limit = kLedgerStepsPerPage;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<JobLedger> ReadLedger(const Journal& journal, const JobStatus& status,
+                                     const LedgerQuery& query, const std::stop_token& stop) {
+  if (status.job.lineages.empty() || !status.job.environment) return JobLedger{};
+  const LedgerSource source{journal, status};
+  return query.sample ? ReadUses(source, query, stop) : ReadSteps(source, query, stop);
+}
+
+}  // namespace muster::coordinator

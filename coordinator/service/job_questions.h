@@ -1,0 +1,41 @@
+// What is asked of jobs, answered from what is known of them and from the journal. The caller has
+// the thread for it: those that take a stop_token read as much as the ledger or a checkpoint holds,
+// and end with kCancelled once it is asked to stop.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <stop_token>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "coordinator/runtime/journal.h"
+#include "coordinator/runtime/known_job.h"
+#include "coordinator/service/control_api.h"
+
+namespace muster::coordinator {
+
+absl::Status NoSuchJob(const std::string& id);
+absl::StatusOr<KnownJobPtr> FindJob(const KnownJobs& jobs, const std::string& id);
+
+// What a caller is told of a job.
+JobInfo Describe(const KnownJob& known, int64_t now_unix_ms);
+JobInfo DescribeNow(const KnownJob& known);
+
+absl::StatusOr<JobPage> PageOf(const KnownJobs& jobs, const JobQuery& query);
+
+absl::StatusOr<JobFingerprints> ReadFingerprints(const Journal& journal, const JobJournal& job,
+                                                 Step from, const std::stop_token& stop);
+absl::StatusOr<JobAudit> RunAudit(const Journal& journal, const JobStatus& status,
+                                  const std::stop_token& stop);
+// `root` as in DriverOptions.
+absl::StatusOr<JobDigest> DigestOf(const Journal& journal, const std::string& root,
+                                   const KnownJob& known, std::optional<int64_t> step,
+                                   const std::stop_token& stop);
+absl::Status CheckHistoryQuery(const HistoryQuery& query);
+// Sets what the query leaves to us, and refuses what no query may have.
+absl::Status CheckLedgerQuery(LedgerQuery& query);
+absl::StatusOr<JobLedger> ReadLedger(const Journal& journal, const JobStatus& status,
+                                     const LedgerQuery& query, const std::stop_token& stop);
+
+}  // namespace muster::coordinator

@@ -1,0 +1,67 @@
+#include "lib/member/runtime/life_signs.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "lib/base/clock.h"
+#include "lib/wire/message_codec.h"
+
+namespace muster {
+
+LifeSigns::LifeSigns(Options options, std::vector<const ThreadProgress*> threads)
+    : options_(std::move(options)), threads_(std::move(threads)), thread_([this] { Run(); }) {}
+
+LifeSigns::~LifeSigns() {
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.NotifyAll();
+  thread_.join();
+}
+
+void LifeSigns::SayTo(std::shared_ptr<Session> coordinator) {
+  MutexLock lock(mutex_);
+  was_member_ = was_member_ || coordinator != nullptr;
+  coordinator_.swap(coordinator);  // the old one ends without the lock
+}
+
+void LifeSigns::Note(Step step, std::string phase) {
+  MutexLock lock(mutex_);
+  alive_.step = step;
+  alive_.phase = std::move(phase);
+}
+
+void LifeSigns::Run() {
+  const RealClock clock;
+  Time next = clock.Now() + options_.every;
+  while (const std::optional<Saying> saying = AwaitNext(next)) {
+    const Time now = clock.Now();
+    next = now + options_.every;
+    Alive alive = saying->alive;
+    for (const ThreadProgress* thread : threads_)
+      if (std::optional<ThreadAge> age = thread->Age(now)) alive.threads.push_back(*std::move(age));
+    if (saying->to) saying->to->Send({Encode(ToCoordinator(alive)), Payload()});
+    if (saying->was_member) Judge(alive.threads);
+  }
+}
+
+// Nothing: it ends.
+std::optional<LifeSigns::Saying> LifeSigns::AwaitNext(Time next) {
+  MutexLock lock(mutex_);
+  while (!stopping_ && changed_.WaitUntil(mutex_, next)) {
+  }
+  if (stopping_) return std::nullopt;
+  return Saying{coordinator_, alive_, was_member_};
+}
+
+void LifeSigns::Judge(const std::vector<ThreadAge>& ages) {
+  const auto hung = std::find_if(ages.begin(), ages.end(), [this](const ThreadAge& age) {
+    return age.seconds > Seconds(options_.patience);
+  });
+  if (hung == ages.end() || std::exchange(told_, true) || !options_.hangs) return;
+  options_.hangs(*hung);
+}
+
+}  // namespace muster

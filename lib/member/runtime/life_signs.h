@@ -1,0 +1,65 @@
+// Tells the coordinator that a member lives, on a thread where nothing else runs: whatever its
+// other threads do, and however long it takes, is no silence. How long those have stood still is
+// told with it, so that one that hangs is found all the same (docs/protocol.md section 5).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lib/base/mutex.h"
+#include "lib/domain/message.h"
+#include "lib/member/runtime/thread_progress.h"
+#include "lib/transport/transport.h"
+
+namespace muster {
+
+class LifeSigns {
+ public:
+  struct Options {
+    Duration every;
+    // Once we have been a member, and a thread has stood still for longer: `hangs` is told, once.
+    Duration patience;
+    std::function<void(const ThreadAge&)> hangs;  // may be empty; on the thread of the life signs
+  };
+  // `threads` outlive it.
+  LifeSigns(Options options, std::vector<const ThreadProgress*> threads);
+  ~LifeSigns();
+  LifeSigns(const LifeSigns&) = delete;
+  LifeSigns& operator=(const LifeSigns&) = delete;
+
+  // Any thread. A session to the coordinator where we have introduced ourselves; null: there is
+  // none.
+  void SayTo(std::shared_ptr<Session> coordinator);
+  // Any thread. What is said from now on.
+  void Note(Step step, std::string phase);
+
+ private:
+  struct Saying {
+    std::shared_ptr<Session> to;
+    Alive alive;
+    bool was_member = false;
+  };
+
+  void Run();
+  std::optional<Saying> AwaitNext(Time next);
+  void Judge(const std::vector<ThreadAge>& ages);
+
+  const Options options_;
+  const std::vector<const ThreadProgress*> threads_;
+  bool told_ = false;  // the thread's
+
+  Mutex mutex_;
+  CondVar changed_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool was_member_ ABSL_GUARDED_BY(mutex_) = false;
+  std::shared_ptr<Session> coordinator_ ABSL_GUARDED_BY(mutex_);
+  Alive alive_ ABSL_GUARDED_BY(mutex_);
+
+  std::thread thread_;
+};
+
+}  // namespace muster

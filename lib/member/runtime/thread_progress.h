@@ -1,0 +1,37 @@
+// When a thread of a member last went on with its work. The thread itself says so; any thread asks.
+#pragma once
+
+#include <atomic>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "lib/base/time.h"
+#include "lib/domain/message.h"
+
+namespace muster {
+
+class ThreadProgress {
+ public:
+  explicit ThreadProgress(std::string name) : name_(std::move(name)) {}
+
+  // It takes up work, or got a piece of it done.
+  void GoesOn(Time now) { at_.store(now.time_since_epoch().count(), std::memory_order_relaxed); }
+  // It has no work: an idle thread is no hung one.
+  void Rests() { at_.store(kRests, std::memory_order_relaxed); }
+
+  // How long it has stood still; nothing if it has no work.
+  std::optional<ThreadAge> Age(Time now) const {
+    const Duration::rep at = at_.load(std::memory_order_relaxed);
+    if (at == kRests) return std::nullopt;
+    const Duration still = now.time_since_epoch() - Duration(at);
+    return ThreadAge{name_, still > Duration() ? Seconds(still) : 0};  // it may go on meanwhile
+  }
+
+ private:
+  static constexpr Duration::rep kRests = -1;
+  const std::string name_;
+  std::atomic<Duration::rep> at_{kRests};
+};
+
+}  // namespace muster

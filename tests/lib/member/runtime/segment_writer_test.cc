@@ -1,0 +1,113 @@
+#include "lib/member/runtime/segment_writer.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lib/base/mutex.h"
+#include "lib/member/state/checkpoint_parts.h"
+
+namespace muster {
+namespace {
+
+// A disk that answers when it is let.
+class SlowDisk {
+ public:
+  void Pass() {
+    MutexLock lock(mutex_);
+    arrived_ = true;
+    changed_.NotifyAll();
+    while (!let_) changed_.Wait(mutex_);
+  }
+  void AwaitArrival() {
+    MutexLock lock(mutex_);
+    while (!arrived_) changed_.Wait(mutex_);
+  }
+  void Let() {
+    MutexLock lock(mutex_);
+    let_ = true;
+    changed_.NotifyAll();
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  bool arrived_ ABSL_GUARDED_BY(mutex_) = false;
+  bool let_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+class SegmentWriterTest : public testing::Test {
+ protected:
+  SegmentWriterTest() {
+    std::filesystem::create_directories(dir_);
+    JobIs job;
+    job.job = "job";
+    job.cluster = "cluster";
+    job.checkpoint_dir = dir_;
+    NumericEnvironment environment;
+    environment.samples = 1;
+    environment.tensors = {{"weight", {3000}, TensorKind::kParameter}};
+    setup_ = MakeSetup(job, environment).value();
+    state_ = StateMemory{setup_->pool->BorrowZeroed(), {}};
+  }
+  ~SegmentWriterTest() override { std::filesystem::remove_all(dir_); }
+
+  CheckpointPartCopy CopyAt(int64_t step) {
+    return CopyCheckpointPart(*setup_, state_, LineageNumber(1), Step(step),
+                              AllChunks(setup_->layout), copied_);
+  }
+  // The steps of the next so many answers.
+  std::vector<Step> AwaitWritten(size_t answers) {
+    std::vector<Step> written;
+    for (; answers > 0; --answers) {
+      const std::optional<Event> event = events_->TakeUntil(Time::max());
+      if (const auto* segment = std::get_if<SegmentWritten>(&*event))
+        written.push_back(segment->step);
+      else
+        ADD_FAILURE() << std::get<SegmentFailed>(*event).reason;
+    }
+    return written;
+  }
+
+  const std::string dir_ = testing::TempDir() + "segment-writer-" + std::to_string(getpid());
+  SetupPtr setup_;
+  StateMemory state_;
+  CopyCounter copied_{0};
+  std::shared_ptr<EventBox> events_ = std::make_shared<EventBox>();
+};
+
+TEST_F(SegmentWriterTest, WhileOneIsWrittenOneWaits) {
+  SlowDisk disk;
+  Failpoints failpoints([&](absl::string_view) { disk.Pass(); });
+  ASSERT_TRUE(failpoints.Arm("segment_written:1").ok());
+  SegmentWriter writer(setup_, "worker-0-1", events_, failpoints);
+  writer.Write(CopyAt(1));
+  disk.AwaitArrival();
+  static_assert(CheckpointParts::kMost == 2);
+  writer.Write(CopyAt(2));
+  EXPECT_EQ(writer.waiting(), 1u);
+  disk.Let();
+  EXPECT_THAT(AwaitWritten(2), testing::ElementsAre(Step(1), Step(2)));
+  writer.Write(CopyAt(3));
+  EXPECT_THAT(AwaitWritten(1), testing::ElementsAre(Step(3))) << "there is room again";
+}
+
+// Training stands still for the copy, which is slow into memory that was never touched.
+TEST_F(SegmentWriterTest, TheMemoryOfACopyIsUsedAgainInTheNextRound) {
+  Failpoints failpoints([](absl::string_view) {});
+  SegmentWriter writer(setup_, "worker-0-1", events_, failpoints);
+  for (int64_t step = 1; step <= 5; ++step) {
+    writer.Write(CopyAt(step));
+    AwaitWritten(1);
+  }
+  EXPECT_EQ(setup_->part_memory->made(), 1);
+}
+
+}  // namespace
+}  // namespace muster
