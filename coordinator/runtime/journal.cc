@@ -154,21 +154,26 @@ struct Writer {
   }
 };
 
-// The ledger's entries with keys in [first, end), decoded one by one.
+// The entries of a job's ledger with keys in [first, end), decoded one by one.
 template <class Decode, class Take>
-absl::Status ScanLedger(const Kv& kv, const std::string& first, const std::string& end,
-                        const char* what, const Decode& decode, const Take& take) {
+absl::Status ScanLedger(const Kv& kv, const std::string& job, const std::string& first,
+                        const std::string& end, const char* what, const Decode& decode,
+                        const Take& take) {
   absl::Status status;
+  const size_t numbers = LedgerPrefix(job, kRecord).size();  // lineage and step follow
   MUSTER_RETURN_IF_ERROR(
       kv.Scan(kLedger, first, end, [&](absl::string_view key, absl::string_view value) {
-        const size_t numbers = key.size() - 16;  // lineage and step
+        if (key.size() != numbers + 16) {
+          status = Damaged(absl::StrCat("a ", what, " of job ", job), "its key is not one");
+          return false;
+        }
         const LineageNumber lineage(ReadBigEndian(key.substr(numbers)));
         const Step step(ReadBigEndian(key.substr(numbers + 8)));
         auto decoded = decode(Std(value));
-        status = decoded.ok() ? take(lineage, step, *std::move(decoded))
-                              : Damaged(absl::StrCat(what, " of step ", step.value(), " of job ",
-                                                     key.substr(0, numbers - 2)),
-                                        decoded.status().message());
+        status = decoded.ok()
+                     ? take(lineage, step, *std::move(decoded))
+                     : Damaged(absl::StrCat(what, " of step ", step.value(), " of job ", job),
+                               decoded.status().message());
         return status.ok();
       }));
   return status;
@@ -347,8 +352,8 @@ absl::StatusOr<std::vector<StepRecord>> Journal::Records(const std::string& job,
                                                          const std::stop_token& stop) const {
   std::vector<StepRecord> records;
   const std::string prefix = LedgerPrefix(job, kRecord);
-  MUSTER_RETURN_IF_ERROR(ScanLedger(*kv_, prefix, PrefixEnd(prefix), "record", DecodeStepRecord,
-                                    [&](LineageNumber, Step, StepRecord record) {
+  MUSTER_RETURN_IF_ERROR(ScanLedger(*kv_, job, prefix, PrefixEnd(prefix), "record",
+                                    DecodeStepRecord, [&](LineageNumber, Step, StepRecord record) {
                                       records.push_back(std::move(record));
                                       return CheckGoesOn(stop);
                                     }));
@@ -360,7 +365,7 @@ absl::StatusOr<std::vector<FingerprintEntry>> Journal::Fingerprints(
   std::vector<FingerprintEntry> entries;
   const std::string prefix = LedgerPrefix(job, kFingerprint);
   MUSTER_RETURN_IF_ERROR(
-      ScanLedger(*kv_, prefix, PrefixEnd(prefix), "fingerprint", DecodeFingerprintPart,
+      ScanLedger(*kv_, job, prefix, PrefixEnd(prefix), "fingerprint", DecodeFingerprintPart,
                  [&](LineageNumber lineage, Step step, const FingerprintPart& part) {
                    entries.push_back({lineage, step, part});
                    return CheckGoesOn(stop);
@@ -390,7 +395,7 @@ absl::StatusOr<std::vector<RecordedStep>> Journal::RecordsIn(
 
 absl::Status Journal::ScanRecords(const std::string& job, LineageNumber lineage, Step first,
                                   Step end, std::map<Step, StepRecord>& out) const {
-  return ScanLedger(*kv_, LedgerKey(job, kRecord, lineage, first),
+  return ScanLedger(*kv_, job, LedgerKey(job, kRecord, lineage, first),
                     LedgerKey(job, kRecord, lineage, end), "record", DecodeStepRecord,
                     [&](LineageNumber, Step step, StepRecord record) {
                       record.lane_holders = {};
@@ -401,7 +406,7 @@ absl::Status Journal::ScanRecords(const std::string& job, LineageNumber lineage,
 
 absl::Status Journal::ScanFingerprints(const std::string& job, LineageNumber lineage, Step first,
                                        Step end, std::map<Step, FingerprintPart>& out) const {
-  return ScanLedger(*kv_, LedgerKey(job, kFingerprint, lineage, first),
+  return ScanLedger(*kv_, job, LedgerKey(job, kFingerprint, lineage, first),
                     LedgerKey(job, kFingerprint, lineage, end), "fingerprint",
                     DecodeFingerprintPart,
                     [&](LineageNumber, Step step, const FingerprintPart& part) {

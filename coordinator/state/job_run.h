@@ -36,6 +36,14 @@ struct StartRun {  // the first input, of a job that comes from the queue
 using JobInput = std::variant<StartRun, MemberSays, MemberDown, ProcessExited, Cancel, Stop,
                               ManifestCommitted, ManifestFailed, DigestDone, Tick>;
 
+// Why the next view is to be formed, and what that still waits for. Not within the class: clang
+// cannot make one of its default values there before the class is complete.
+struct NextView {
+  std::string cause{};
+  bool after_loss = false;
+  std::string waits_for{};
+};
+
 class JobRun {
  public:
   JobRun(Leadership leadership, StoredJob job, Time now);
@@ -53,12 +61,6 @@ class JobRun {
   JobStatus Status() const;
 
  private:
-  struct NextView {
-    std::string cause{};
-    bool after_loss = false;
-    std::string waits_for{};
-  };
-
   void On(const StartRun&);
   void On(const MemberSays&);
   void On(const MemberDown&);

@@ -55,7 +55,7 @@ void JobRun::Consider() {
   if (journal_.phase == JobPhase::kRunning) SetPhase(JobPhase::kRecovering, next.waits_for);
 }
 
-JobRun::NextView& JobRun::Next() { return next_view_ ? *next_view_ : next_view_.emplace(); }
+NextView& JobRun::Next() { return next_view_ ? *next_view_ : next_view_.emplace(); }
 
 // After a restart, as long as members of the last view may still come back.
 bool JobRun::Reattaches() {

@@ -424,5 +424,22 @@ TEST(Journal, DamageIsToldAndNotGuessedAround) {
   }
 }
 
+TEST(Journal, AKeyOfTheLedgerThatIsNoneIsDamage) {
+  const std::string records("a\0r", 3), fingerprints("a\0f", 3);
+  for (const std::string& key : {records, records + "1", records + std::string(15, '\0'),
+                                 records + std::string(17, '\0'), fingerprints + "1"}) {
+    const auto kv = OpenMemory(JournalFamilies());
+    const auto journal = OpenOn(*kv);
+    ASSERT_TRUE(journal.ok());
+    Batch batch;
+    batch.Put("ledger", key, "");
+    ASSERT_TRUE(kv->Write(batch).ok());
+    const absl::Status found = key.starts_with(records) ? (*journal)->Records("a").status()
+                                                        : (*journal)->Fingerprints("a").status();
+    EXPECT_TRUE(absl::IsDataLoss(found)) << key.size() << ": " << found;
+    EXPECT_THAT(found.message(), HasSubstr("job a"));
+  }
+}
+
 }  // namespace
 }  // namespace muster::coordinator
