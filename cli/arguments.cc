@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "cli/cluster_folder.h"
 #include "lib/base/exit_codes.h"
+#include "lib/base/lease.h"
 #include "lib/base/version.h"
 #include "lib/config/field_error.h"
 #include "lib/wire/job_codec.h"
@@ -112,7 +113,29 @@ constexpr char kLedgerFooter[] =
     "  muster ledger count-1 --step 12             who computed which lane, and of which samples\n"
     "  muster ledger --dir runs/one --sample 4711  every use of one sample";
 
+constexpr char kHistoryFooter[] =
+    "The history is made of the ledger: steps that a rewind left out are not in it. The gradient's "
+    "norm is known\n"
+    "where the job clips (clip_norm).\n"
+    "\n"
+    "Examples:\n"
+    "  muster history count-1 --csv > loss.csv\n"
+    "  muster history --dir runs/one --json | jq .loss";
+
 constexpr char kWhoseLog[] = "the processes' logs";
+
+void AddLease(CLI::App& command, double& lease) {
+  const auto seconds = [](std::chrono::milliseconds time) {
+    return static_cast<double>(time.count()) / 1e3;
+  };
+  command
+      .add_option("--lease", lease,
+                  absl::StrCat("seconds that a process may be silent before it counts as lost "
+                               "(default: ",
+                               seconds(kDefaultLease), ")"))
+      ->check(CLI::Range(seconds(kShortestLease), seconds(kLongestLease)))
+      ->type_name("SECONDS");
+}
 
 void AddTrain(CLI::App& app, TrainArguments& train, LogFlags& log) {
   CLI::App* command = app.add_subcommand("train", "train a job on this machine, from start to end");
@@ -138,6 +161,9 @@ void AddTrain(CLI::App& app, TrainArguments& train, LogFlags& log) {
       ->type_name("DIR");
   command->add_option("--faults", train.faults, "kill and pause processes as this file says")
       ->type_name("PLAN.yaml");
+  AddLease(*command, train.lease);
+  command->add_flag("--details", train.details,
+                    "progress shows learning rate and gradient norm, too");
   command->add_flag("--json", train.json,
                     "one JSON object per event, for programs; the last one is the result");
   AddLogFlags(*command, kWhoseLog, log);
@@ -164,6 +190,7 @@ void AddUp(CLI::App& app, UpArguments& up, LogFlags& log) {
                    "how many workers and servers may run at once (default: the number of cores)")
       ->check(CLI::Range(1, kMaxProcesses))
       ->type_name("N");
+  AddLease(*command, up.lease);
   command->add_option("--faults", up.faults, "kill and pause processes as this file says")
       ->type_name("PLAN.yaml");
   AddLogFlags(*command, kWhoseLog, log);
@@ -259,6 +286,11 @@ void AddJobCommands(CLI::App& app, RemoteArguments& remote) {
       ->check(CLI::NonNegativeNumber)
       ->type_name("ID");
   ledger->footer(kLedgerFooter);
+  CLI::App* history = AddRunFolder(
+      with_job("history", "show loss, learning rate, gradient norm and speed of each step"),
+      remote);
+  history->add_flag("--csv", remote.csv, "comma-separated values, with a head")->excludes("--json");
+  history->footer(kHistoryFooter);
 }
 
 void AddRemotes(CLI::App& app, RemoteArguments& remote) {
@@ -293,6 +325,7 @@ RemoteArguments::Command RemoteCommand(const std::string& name) {
   if (name == "digest") return Command::kDigest;
   if (name == "audit") return Command::kAudit;
   if (name == "ledger") return Command::kLedger;
+  if (name == "history") return Command::kHistory;
   return Command::kList;
 }
 

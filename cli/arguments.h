@@ -17,6 +17,8 @@ struct TrainArguments {
   std::vector<std::string> settings;  // key=value
   std::string dir;                    // empty: a fresh one
   std::string faults;                 // a file; empty: none
+  double lease = 0;                   // seconds; 0: the default
+  bool details = false;
   bool json = false;
 };
 
@@ -24,6 +26,7 @@ struct UpArguments {
   std::string dir = "muster-cluster";
   std::string listen = "127.0.0.1:8080";     // of the REST interface
   std::vector<std::string> allow_plaintext;  // networks (CIDR) in which `listen` may lie
+  double lease = 0;                          // seconds; 0: the default
   int slots = 1;                             // members that may run at once; default: cores
   std::string faults;                        // a file; empty: none
 };
@@ -41,7 +44,8 @@ struct RemoteArguments {
     kLogs,
     kDigest,
     kAudit,
-    kLedger
+    kLedger,
+    kHistory
   };
   Command command = Command::kList;
   std::string to = "http://127.0.0.1:8080";
@@ -60,6 +64,7 @@ struct RemoteArguments {
   bool yes = false;               // kDelete: without asking
   std::optional<int64_t> step;    // kLedger: this one only
   std::optional<int64_t> sample;  // kLedger: only steps that used it
+  bool csv = false;               // kHistory
   bool json = false;
 };
 

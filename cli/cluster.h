@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "cli/progress.h"
+#include "lib/base/exit_codes.h"
 
 namespace muster::cli {
 
@@ -22,6 +23,7 @@ struct ClusterOptions {
   int servers = 0;
   int slots = 1;  // how many workers and servers, of all jobs, may run at once
   std::vector<std::string> allow_plaintext;  // networks (CIDR) in which `http` may lie
+  double lease = 0;                          // seconds; 0: the default
 };
 
 struct ProcessStart {
@@ -40,6 +42,15 @@ struct ProcessExit {
   std::string text;        // for people
   std::string last_lines;  // of its log
 };
+
+// A coordinator that cannot work for now is started again and again, with the same words each time.
+inline bool IsLeftForNow(const ProcessExit& exit) {
+  return exit.is_coordinator && !exit.given_up && exit.signal == 0 && exit.code == kExitLater;
+}
+// Without what comes next, which is another delay at first.
+inline std::string CauseOfLeaving(const ProcessExit& exit) {
+  return exit.text.substr(0, exit.text.rfind("; it starts again"));
+}
 
 struct ProcessReport {
   std::string job;  // empty: of the coordinator

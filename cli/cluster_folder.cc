@@ -59,6 +59,10 @@ std::string LogFolder(const std::string& cluster, const std::string& job) {
   return JobFolder(cluster, job) + "/logs";
 }
 
+std::string HistoryFileOf(const std::string& cluster, const std::string& job) {
+  return JobFolder(cluster, job) + "/metrics.jsonl";
+}
+
 std::string UrlOfCluster(const std::string& cluster) {
   const std::string http = TextIn(cluster + "/cluster.json", "http");
   return http.empty() ? "" : "http://" + http;

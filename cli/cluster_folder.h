@@ -13,6 +13,9 @@ namespace muster::cli {
 // What the processes of a job printed.
 std::string LogFolder(const std::string& cluster, const std::string& job);
 
+// The history of a job, one line of JSON for each step.
+std::string HistoryFileOf(const std::string& cluster, const std::string& job);
+
 // Where its coordinator answers, "http://127.0.0.1:8080"; empty: the folder does not say.
 std::string UrlOfCluster(const std::string& cluster);
 

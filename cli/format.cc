@@ -70,6 +70,8 @@ std::string ProgressLine(const Progress& p) {
   absl::StrAppend(&line, " · epoch ", p.epoch + 1);
   if (p.epochs > 0) absl::StrAppend(&line, " of ", p.epochs);
   absl::StrAppend(&line, " · loss ", Loss(p.loss));
+  if (p.learning_rate) absl::StrAppend(&line, absl::StrFormat(" · rate %.3g", *p.learning_rate));
+  if (p.gradient_norm) absl::StrAppend(&line, absl::StrFormat(" · norm %.3g", *p.gradient_norm));
   if (p.samples_per_second > 0)
     absl::StrAppend(&line, " · ", Rate(p.samples_per_second), " samples/s");
   if (p.seconds_left >= 0 && done != p.steps)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,9 @@ struct Progress {
   double loss = 0;
   double samples_per_second = 0;  // 0: not known yet
   double seconds_left = -1;       // negative: not known yet
+  std::optional<double> learning_rate =
+      {};  // of the step, as the norm before clipping; shown where
+  std::optional<double> gradient_norm = {};  // they are there
 };
 std::string ProgressLine(const Progress& progress);
 

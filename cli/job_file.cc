@@ -34,7 +34,12 @@ absl::Status Write(const std::string& path, const std::string& id, const JobSpec
 absl::Status CheckTraining(const std::string& folder, const std::string& id,
                            const TrainingSpec& held, const TrainingSpec& asked) {
   const std::vector<std::string> differences = TrainingDifferences(held, asked);
-  if (differences.empty()) return absl::OkStatus();
+  const Lengthening longer = LengtheningOf(held, asked);
+  if (differences.empty() || longer.is_possible()) return absl::OkStatus();
+  if (!longer.field.empty())
+    return absl::FailedPreconditionError(absl::StrCat(
+        longer.field, ": the job ", id, " in ", folder, " cannot be made longer: ", longer.why_not,
+        ". Give it as it was, or another --dir"));
   return absl::FailedPreconditionError(absl::StrCat(
       folder, " holds job ", id, " under another training specification (there against here): ",
       absl::StrJoin(differences, "; "), ". Give these fields as they were, or another --dir"));
@@ -59,6 +64,7 @@ absl::StatusOr<std::string> JobIdOf(const std::string& folder, const JobSpec& sp
   const std::string id = object["id"].get<std::string>();
   MUSTER_ASSIGN_OR_RETURN(const JobSpec held, ParseJobJson(Text(object["spec"]), path));
   MUSTER_RETURN_IF_ERROR(CheckTraining(folder, id, held.training, spec.training));
+  if (!(held.training == spec.training)) MUSTER_RETURN_IF_ERROR(Write(path, id, spec));
   return id;
 }
 

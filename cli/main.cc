@@ -2,6 +2,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
@@ -11,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "agent/runtime/event_loop.h"
 #include "agent/runtime/fault_plan.h"
 #include "agent/runtime/local_cluster.h"
@@ -57,7 +59,8 @@ cli::ProcessReport ReportFrom(const agent::ProcessKey& key, const agent::Report&
                              .step = report.step->step,
                              .epoch = report.step->epoch,
                              .loss = report.step->loss,
-                             .samples = report.step->samples};
+                             .samples = report.step->samples,
+                             .gradient_norm = report.step->gradient_norm};
   return out;
 }
 
@@ -215,7 +218,11 @@ int Main(int argc, char** argv) {
   const cli::Terminal terminal = TerminalOfOurs();
   const cli::ClusterMaker make_cluster = [&](const cli::ClusterOptions& options,
                                              cli::ClusterEvents events) {
-    return AgentCluster::Make(ArgumentsOf(parsed.log), options, std::move(events));
+    std::vector<std::string> arguments = ArgumentsOf(parsed.log);
+    if (options.lease > 0)  // the same for all
+      arguments.insert(arguments.end(),
+                       {"--lease-ms", absl::StrCat(std::llround(options.lease * 1e3))});
+    return AgentCluster::Make(std::move(arguments), options, std::move(events));
   };
   if (const auto* train = std::get_if<cli::TrainArguments>(&parsed.arguments))
     return cli::Train(*train, make_cluster, terminal);

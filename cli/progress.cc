@@ -40,7 +40,8 @@ std::optional<Progress> ProgressTracker::Now() const {
                     .steps = steps_,
                     .epoch = newest_->epoch,
                     .epochs = epochs_,
-                    .loss = newest_->loss};
+                    .loss = newest_->loss,
+                    .gradient_norm = newest_->gradient_norm};
   if (window_.size() < 2) return progress;
   // The first sample only starts the clock.
   const double seconds = Seconds(window_.back().at - window_.front().at);

@@ -18,6 +18,7 @@ struct StepSeen {
   int64_t epoch = 0;
   double loss = 0;
   int64_t samples = 0;
+  std::optional<double> gradient_norm = {};  // where the job clips
 };
 
 class ProgressTracker {

@@ -273,6 +273,20 @@ absl::Status NoSuchStep(const RemoteArguments& arguments) {
       absl::StrCat("the ledger of job ", arguments.job, " has no record", of, with));
 }
 
+// Page by page, too.
+absl::StatusOr<int> History(const RemoteArguments& arguments, const RestClient& rest,
+                            std::ostream& out) {
+  if (!arguments.json) out << HistoryHead(arguments.csv);
+  for (int64_t from = 0; from >= 0;) {
+    MUSTER_ASSIGN_OR_RETURN(const HistoryPageAnswer page, rest.History(arguments.job, from));
+    for (const HistoryStepAnswer& step : page.steps)
+      out << (arguments.json ? step.json + "\n" : HistoryText(step, arguments.csv));
+    out << std::flush;
+    from = page.next;
+  }
+  return kExitDone;
+}
+
 // Page by page, so that any number of steps needs the memory of one page.
 absl::StatusOr<int> Ledger(const RemoteArguments& arguments, const RestClient& rest,
                            std::ostream& out) {
@@ -313,6 +327,7 @@ absl::StatusOr<int> Run(const RemoteArguments& arguments, const Place& place,
     case Command::kDigest: return Digest(arguments, rest, out);
     case Command::kAudit: return Audit(arguments, rest, out);
     case Command::kLedger: return Ledger(arguments, rest, out);
+    case Command::kHistory: return History(arguments, rest, out);
   }
   return absl::InternalError("unknown command");
 }
@@ -451,10 +466,44 @@ std::string LedgerText(const LedgerStepAnswer& step) {
   for (const LedgerLaneAnswer& lane : step.lanes) {
     absl::StrAppend(&text, "  lane ", lane.lane, " by ", Printable(lane.worker), ", ",
                     Plural(lane.count, "sample"));
-    if (!lane.samples.empty()) absl::StrAppend(&text, ": ", absl::StrJoin(lane.samples, " "));
+    // Of a sample that was asked for only that one is named.
+    const bool names_all = static_cast<int64_t>(lane.samples.size()) == lane.count;
+    if (!lane.samples.empty())
+      absl::StrAppend(&text, names_all ? ": " : ", among them ", absl::StrJoin(lane.samples, " "));
     text += "\n";
   }
   return text;
+}
+
+namespace {
+
+// For programs all digits that the number has; what is not known is empty.
+std::string CsvNumber(double number) {
+  return std::isfinite(number) ? absl::StrFormat("%.9g", number) : "";
+}
+
+std::string Short(double number) {
+  return std::isfinite(number) ? absl::StrFormat("%.4g", number) : "-";
+}
+
+}  // namespace
+
+std::string HistoryHead(bool csv) {
+  if (csv) return "step,epoch,time,loss,learning_rate,gradient_norm,samples_per_second\n";
+  return absl::StrFormat("%-8s  %-5s  %-24s  %-10s  %-10s  %-10s  %s\n", "step", "epoch", "time",
+                         "loss", "rate", "norm", "samples/s");
+}
+
+std::string HistoryText(const HistoryStepAnswer& step, bool csv) {
+  if (csv)
+    return absl::StrCat(step.step, ",", step.epoch, ",", Printable(step.time), ",",
+                        CsvNumber(step.loss), ",", CsvNumber(step.learning_rate), ",",
+                        CsvNumber(step.gradient_norm), ",", CsvNumber(step.samples_per_second),
+                        "\n");
+  return absl::StrFormat("%-8d  %-5d  %-24s  %-10s  %-10s  %-10s  %s\n", step.step, step.epoch + 1,
+                         step.time.empty() ? "-" : Printable(step.time), Short(step.loss),
+                         Short(step.learning_rate), Short(step.gradient_norm),
+                         Short(step.samples_per_second));
 }
 
 }  // namespace muster::cli

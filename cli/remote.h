@@ -1,6 +1,6 @@
 // The commands that talk to a cluster through REST: submit, status, watch, stop, resume, cancel,
-// delete, list, logs, digest, audit, ledger. Some of them take the folder of a run in place of a
-// cluster, and then work where nothing runs, too.
+// delete, list, logs, digest, audit, ledger, history. Some of them take the folder of a run in
+// place of a cluster, and then work where nothing runs, too.
 #pragma once
 
 #include <functional>
@@ -31,5 +31,8 @@ std::string JobText(const JobAnswer& job);
 std::string DigestText(const DigestAnswer& digest);
 std::string AuditText(const AuditAnswer& audit);
 std::string LedgerText(const LedgerStepAnswer& step);
+// What history prints: the head, and a line for each step.
+std::string HistoryHead(bool csv);
+std::string HistoryText(const HistoryStepAnswer& step, bool csv);
 
 }  // namespace muster::cli

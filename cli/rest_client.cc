@@ -199,6 +199,26 @@ absl::StatusOr<AuditAnswer> ParseAudit(const std::string& json) {
   return audit;
 }
 
+absl::StatusOr<HistoryPageAnswer> ParseHistory(const std::string& json) {
+  MUSTER_ASSIGN_OR_RETURN(const Json object, ParseObject(json));
+  HistoryPageAnswer page;
+  for (const Json& entry : ListIn(object, "steps")) {
+    HistoryStepAnswer& step = page.steps.emplace_back();
+    step.loss = step.learning_rate = step.gradient_norm = step.samples_per_second =
+        std::numeric_limits<double>::quiet_NaN();
+    Read(entry, "step", step.step);
+    Read(entry, "epoch", step.epoch);
+    Read(entry, "time", step.time);
+    Read(entry, "loss", step.loss);
+    Read(entry, "learning_rate", step.learning_rate);
+    Read(entry, "gradient_norm", step.gradient_norm);
+    Read(entry, "samples_per_second", step.samples_per_second);
+    step.json = Text(entry);
+  }
+  Read(object, "next", page.next);
+  return page;
+}
+
 absl::StatusOr<LedgerPage> ParseLedger(const std::string& json) {
   MUSTER_ASSIGN_OR_RETURN(const Json object, ParseObject(json));
   LedgerPage page;
@@ -301,6 +321,12 @@ absl::StatusOr<DigestAnswer> RestClient::Digest(const std::string& id) const {
 absl::StatusOr<AuditAnswer> RestClient::Audit(const std::string& id) const {
   MUSTER_ASSIGN_OR_RETURN(const std::string answer, Get(PathOf(id) + "/audit"));
   return ParseAudit(answer);
+}
+
+absl::StatusOr<HistoryPageAnswer> RestClient::History(const std::string& id, int64_t from) const {
+  MUSTER_ASSIGN_OR_RETURN(const std::string answer,
+                          Get(absl::StrCat(PathOf(id), "/history?from=", from)));
+  return ParseHistory(answer);
 }
 
 absl::StatusOr<LedgerPage> RestClient::Ledger(const std::string& id, int64_t from,

@@ -143,12 +143,29 @@ struct LedgerPage {
   int64_t next = -1;  // from where those follow; -1: there are none
 };
 
+struct HistoryStepAnswer {
+  int64_t step = 0;
+  int64_t epoch = 0;
+  std::string time;  // empty: not known; of the numbers below, not a number: it has none
+  double loss = 0;
+  double learning_rate = 0;
+  double gradient_norm = 0;
+  double samples_per_second = 0;
+  std::string json;
+};
+
+struct HistoryPageAnswer {
+  std::vector<HistoryStepAnswer> steps;
+  int64_t next = -1;  // from where those follow; -1: there are none
+};
+
 absl::StatusOr<JobList> ParseJobList(const std::string& json);
 absl::StatusOr<JobAnswer> ParseJobAnswer(const std::string& json);
 absl::StatusOr<EventAnswer> ParseEventAnswer(const std::string& name, const std::string& json);
 absl::StatusOr<FingerprintPage> ParseFingerprints(const std::string& json);
 absl::StatusOr<DigestAnswer> ParseDigest(const std::string& json);
 absl::StatusOr<AuditAnswer> ParseAudit(const std::string& json);
+absl::StatusOr<HistoryPageAnswer> ParseHistory(const std::string& json);
 absl::StatusOr<LedgerPage> ParseLedger(const std::string& json);
 
 // The error is one that a coordinator gives which is slow or being started again: ask again.
@@ -182,6 +199,8 @@ class RestClient {
   absl::StatusOr<FingerprintPage> Fingerprints(const std::string& id, int64_t from) const;
   absl::StatusOr<DigestAnswer> Digest(const std::string& id) const;
   absl::StatusOr<AuditAnswer> Audit(const std::string& id) const;
+  // One page, of the step `from` and later ones.
+  absl::StatusOr<HistoryPageAnswer> History(const std::string& id, int64_t from) const;
   // Steps from `from` on, at most `limit` (0: as many as the coordinator gives at once); with
   // `sample` only those that used it.
   absl::StatusOr<LedgerPage> Ledger(const std::string& id, int64_t from,

@@ -1,5 +1,6 @@
 #include "cli/screen.h"
 
+#include "absl/strings/str_cat.h"
 #include "lib/base/printable.h"
 
 namespace muster::cli {
@@ -21,14 +22,25 @@ void Screen::ShowProgress(const Progress& progress, Time now) {
 }
 
 void Screen::Draw(const Progress& progress) {
-  const std::string text = ProgressLine(progress);
   waiting_.reset();
+  DrawLine(ProgressLine(progress));
+}
+
+void Screen::DrawLine(const std::string& text) {
   if (kind_ == Kind::kPlain) {
     out_ << text << std::endl;
     return;
   }
   line_ = FitWidth(text, width_());
   out_ << "\r\x1b[K" << line_ << std::flush;
+}
+
+void Screen::SayAgain(const std::string& cause, absl::string_view text) {
+  if (kind_ == Kind::kJson) return;
+  const Repeats::Told told = repeats_.Again(cause);
+  if (told.is_first) return Say(text);
+  if (kind_ == Kind::kTerminal || told.is_round())
+    DrawLine(absl::StrCat(PrintableLines(cause), ": ", told.times, " times"));
 }
 
 void Screen::EraseLine() {

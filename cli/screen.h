@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "cli/format.h"
+#include "cli/repeats.h"
 #include "lib/base/time.h"
 
 namespace muster::cli {
@@ -40,6 +41,10 @@ class Screen {
   void ShowProgress(const Progress& progress, Time now);
   // A sentence for people; not shown as JSON.
   void Say(absl::string_view text);
+  // The same, of what happens again and again, each time with another text for the same cause:
+  // later times are a line that counts, redrawn in place on a terminal.
+  void SayAgain(const std::string& cause, absl::string_view text);
+  void NotAgain() { repeats_.Over(); }  // the cause is gone
   // An object for programs; shown only as JSON.
   void Emit(const std::string& json);
   // Shows the newest progress and leaves it; what follows stands below it.
@@ -48,6 +53,7 @@ class Screen {
 
  private:
   void Draw(const Progress& progress);
+  void DrawLine(const std::string& text);
   void EraseLine();
 
   std::ostream& out_;
@@ -56,6 +62,7 @@ class Screen {
   std::string line_;                 // the progress line as it stands on the terminal
   std::optional<Time> last_;         // of the last progress line shown
   std::optional<Progress> waiting_;  // newer than that
+  Repeats repeats_;
 };
 
 }  // namespace muster::cli

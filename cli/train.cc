@@ -26,6 +26,8 @@ absl::StatusOr<JobRequest> RequestFrom(const TrainArguments& arguments) {
     MUSTER_ASSIGN_OR_RETURN(request.faults, ReadTextFile(arguments.faults));
     request.faults_source = arguments.faults;
   }
+  request.lease = arguments.lease;
+  request.shows_details = arguments.details;
   request.folder = arguments.dir.empty() ? FreshFolder(request.spec.runtime.name) : arguments.dir;
   return request;
 }
@@ -35,6 +37,7 @@ std::string CommandToGoOn(const TrainArguments& arguments, const Resume& resume,
   std::string command = absl::StrCat("muster train ", ShellWord(arguments.spec));
   if (arguments.workers) absl::StrAppend(&command, " --workers ", *arguments.workers);
   if (arguments.servers) absl::StrAppend(&command, " --servers ", *arguments.servers);
+  if (arguments.lease > 0) absl::StrAppend(&command, " --lease ", arguments.lease);
   for (const std::string& setting : arguments.settings)
     absl::StrAppend(&command, " --set ", ShellWord(setting));
   // With the same value it would begin again where this run began.
@@ -77,7 +80,8 @@ absl::StatusOr<ClusterOptions> OptionsFrom(const UpArguments& arguments) {
                          .workers = kMaxProcesses,  // of jobs that are to come
                          .servers = kMaxProcesses,
                          .slots = arguments.slots,
-                         .allow_plaintext = arguments.allow_plaintext};
+                         .allow_plaintext = arguments.allow_plaintext,
+                         .lease = arguments.lease};
   if (arguments.faults.empty()) return options;
   MUSTER_ASSIGN_OR_RETURN(options.faults, ReadTextFile(arguments.faults));
   options.faults_source = arguments.faults;
@@ -87,7 +91,7 @@ absl::StatusOr<ClusterOptions> OptionsFrom(const UpArguments& arguments) {
 // `muster up` from start to end.
 class UpRun {
  public:
-  explicit UpRun(const Terminal& terminal) : terminal_(terminal) {}
+  explicit UpRun(const Terminal& terminal) : screen_(terminal, /*json=*/false) {}
 
   absl::StatusOr<int> Run(const UpArguments& arguments, const ClusterMaker& make_cluster) {
     MUSTER_ASSIGN_OR_RETURN(const ClusterOptions options, OptionsFrom(arguments));
@@ -110,6 +114,7 @@ class UpRun {
 
   void OnExit(const ProcessExit& exit) {
     if (stopping_) return;
+    if (IsLeftForNow(exit)) return screen_.SayAgain(CauseOfLeaving(exit), exit.text);
     Say(exit.job.empty() ? exit.text : absl::StrCat("job ", exit.job, ": ", exit.text));
     if (!exit.given_up || !exit.is_coordinator) return;
     Say(exit.last_lines);
@@ -120,6 +125,7 @@ class UpRun {
 
   void OnCoordinator(bool up) {
     if (stopping_) return;
+    if (up) screen_.NotAgain();
     Say(up ? absl::StrCat("ready at ", cluster_->url()) : "the coordinator does not answer");
   }
 
@@ -142,9 +148,13 @@ class UpRun {
     cluster_->Stop();
   }
 
-  void Say(const std::string& text) { terminal_.out << PrintableLines(text) << std::endl; }
+  // What counted before stays as a line of its own.
+  void Say(const std::string& text) {
+    screen_.Finish();
+    screen_.Say(text);
+  }
 
-  const Terminal& terminal_;
+  Screen screen_;
   std::unique_ptr<Cluster> cluster_;
   int code_ = kExitDone;
   bool stopping_ = false;

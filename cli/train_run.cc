@@ -14,6 +14,7 @@
 #include "cli/spec_file.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
+#include "lib/optim/schedule.h"
 #include "lib/wire/job_codec.h"
 
 namespace muster::cli {
@@ -54,7 +55,8 @@ class TrainRun {
                                                     .faults_source = request_.faults_source,
                                                     .workers = request_.spec.runtime.workers_max,
                                                     .servers = request_.spec.runtime.servers,
-                                                    .slots = SlotsOf(request_.spec)},
+                                                    .slots = SlotsOf(request_.spec),
+                                                    .lease = request_.lease},
                                                    Events()));
     result_.folder = cluster_->folder();
     MUSTER_ASSIGN_OR_RETURN(result_.job.id, JobIdOf(result_.folder, request_.spec));
@@ -125,9 +127,19 @@ class TrainRun {
   }
 
   void TellExit(const ProcessExit& exit) {
-    Json object = {{"process", exit.process}, {"code", exit.code}, {"signal", exit.signal}};
+    if (IsLeftForNow(exit)) {
+      screen_.SayAgain(CauseOfLeaving(exit), exit.text);
+    } else {
+      screen_.Say(exit.text);
+    }
+    if (!screen_.json()) return;
+    Json object = {{"event", "process"},
+                   {"text", exit.text},
+                   {"process", exit.process},
+                   {"code", exit.code},
+                   {"signal", exit.signal}};
     if (exit.given_up) object["last_lines"] = exit.last_lines;
-    ShowEvent("process", exit.text, object);
+    screen_.Emit(Text(object));
   }
 
   std::string LastLines(const ProcessExit& exit) const {
@@ -154,10 +166,21 @@ class TrainRun {
       result_.sample = PrintableLines(report.text);
     if (!report.step || !tracker_.OnStep(*report.step, Now())) return;
     if (coordinator_down_) ++result_.steps_without_coordinator;
-    if (const auto progress = tracker_.Now()) {
+    if (auto progress = tracker_.Now()) {
+      AddDetails(*progress);
       screen_.ShowProgress(*progress, Now());
       EmitStep(*progress);
     }
+  }
+
+  void AddDetails(Progress& progress) const {
+    if (!request_.shows_details) progress.gradient_norm.reset();
+    const TrainingSpec& training = request_.spec.training;
+    // Unless it is constant it depends on the length of the job.
+    const bool is_known = progress.steps > 0 || training.schedule.kind == ScheduleKind::kConstant;
+    if (request_.shows_details && is_known)
+      progress.learning_rate =
+          LearningRate(training.optimizer, training.schedule, progress.step, progress.steps);
   }
 
   void EmitStep(const Progress& progress) {
@@ -168,11 +191,14 @@ class TrainRun {
                    {"loss", NumberOrNull(progress.loss)},
                    {"samples_per_second", progress.samples_per_second}};
     if (progress.seconds_left >= 0) object["seconds_left"] = progress.seconds_left;
+    if (progress.learning_rate) object["learning_rate"] = *progress.learning_rate;
+    if (progress.gradient_norm) object["gradient_norm"] = *progress.gradient_norm;
     screen_.Emit(Text(object));
   }
 
   void OnCoordinator(bool up) {
     coordinator_down_ = !up;
+    if (up) screen_.NotAgain();
     if (up) Disturbed(0);
   }
 
@@ -388,8 +414,9 @@ std::string ResultText(const JobResult& result) {
                     "\n");
   if (!job.digest.empty()) absl::StrAppend(&text, "  digest       ", job.digest, "\n");
   absl::StrAppend(&text, "  logs         ", LogFolder(result.folder, job.id), "\n",
-                  "  checkpoints  ", result.folder, "/checkpoints\n", "  metrics      ",
-                  result.folder, "/prometheus-targets.json (for Prometheus' file_sd_configs)\n");
+                  "  history      ", HistoryFileOf(result.folder, job.id), "\n", "  checkpoints  ",
+                  result.folder, "/checkpoints\n", "  metrics      ", result.folder,
+                  "/prometheus-targets.json (for Prometheus' file_sd_configs)\n");
   return text;
 }
 

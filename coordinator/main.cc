@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/runtime/checkpoint_root.h"
 #include "coordinator/runtime/driver.h"
+#include "coordinator/runtime/history_files.h"
 #include "coordinator/runtime/journal.h"
 #include "coordinator/runtime/self_probe.h"
 #include "coordinator/service/grpc/jobs_service.h"
@@ -56,6 +57,7 @@ struct Arguments {
   std::string listen = "127.0.0.1:7070";
   std::string http = "127.0.0.1:7080";
   std::string checkpoint_dir;
+  std::string history_dir;
   int64_t lease_ms = kDefaultLease.count();
   int64_t thread_patience_s = kDefaultThreadPatience.count();
   int32_t slots = 0;
@@ -76,6 +78,9 @@ void Define(CLI::App& app, Arguments& arguments) {
       ->capture_default_str();
   app.add_option("--checkpoint-dir", arguments.checkpoint_dir,
                  "where members write checkpoints (default: checkpoints in --dir)");
+  app.add_option("--history-dir", arguments.history_dir,
+                 "a directory with one for each job, in which metrics.jsonl is kept (default: "
+                 "nowhere)");
   app.add_option("--lease-ms", arguments.lease_ms,
                  "a member that is silent for so many milliseconds counts as lost")
       ->check(CLI::Range(kShortestLease.count(), kLongestLease.count()))
@@ -156,6 +161,7 @@ class Program {
 
   // The listeners wait for their open requests, which wait for the driver.
   ~Program() {
+    history_.reset();
     if (driver_ != nullptr) driver_->Stop();
   }
 
@@ -192,6 +198,9 @@ class Program {
     driver_ = std::make_unique<Driver>(*journal_, *std::move(recovered), clock_, metrics_,
                                        std::move(options));
     api_ = MakeJobApi(*driver_, *journal_, checkpoints);
+    if (!arguments_.history_dir.empty())
+      history_ = std::make_unique<HistoryFiles>(*journal_, arguments_.history_dir,
+                                                [this] { return driver_->Known(); });
     return Listen();
   }
 
@@ -239,6 +248,7 @@ class Program {
   std::unique_ptr<GrpcTransport> transport_;
   std::unique_ptr<JobApi> api_;
   std::unique_ptr<Driver> driver_;
+  std::unique_ptr<HistoryFiles> history_;
   std::shared_ptr<grpc::Service> jobs_service_;
   std::unique_ptr<Listener> listener_;
   std::unique_ptr<http::Server> http_;

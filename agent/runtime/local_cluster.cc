@@ -141,6 +141,8 @@ std::vector<std::string> LocalCluster::CoordinatorCommand() const {
                                       folder_.store(),
                                       "--checkpoint-dir",
                                       folder_.checkpoints(),
+                                      "--history-dir",
+                                      folder_.jobs(),
                                       "--listen",
                                       addresses_.grpc,
                                       "--http",

@@ -55,6 +55,8 @@ absl::StatusOr<Report> ParseReport(absl::string_view line) {
                  .loss = ValueOr<double>(object, "loss", std::numeric_limits<double>::quiet_NaN()),
                  .samples = ValueOr<int64_t>(object, "samples", 0),
                  .seconds = ValueOr<double>(object, "seconds", 0)};
+  if (const auto norm = object.find("gradient_norm"); norm != object.end() && norm->is_number())
+    report.step->gradient_norm = norm->get<double>();
   return report;
 }
 

@@ -15,9 +15,10 @@ namespace muster::agent {
 struct StepReport {
   int64_t step = 0;  // completed
   int64_t epoch = 0;
-  double loss = 0;      // not a number when the process gave none
-  int64_t samples = 0;  // of the whole step, all workers
-  double seconds = 0;   // that the step took
+  double loss = 0;                           // not a number when the process gave none
+  int64_t samples = 0;                       // of the whole step, all workers
+  double seconds = 0;                        // that the step took
+  std::optional<double> gradient_norm = {};  // where the job clips
   bool operator==(const StepReport&) const = default;
 };
 

@@ -225,6 +225,7 @@ absl::Status RunFolder::MakeJob(const std::string& id, StartNumber first_start) 
   if (HoldsAnotherJob(id, first_start)) {
     MUSTER_RETURN_IF_ERROR(RemoveFolder(job(id) + "/logs"));
     MUSTER_RETURN_IF_ERROR(RemoveFolder(job(id) + "/run"));
+    MUSTER_RETURN_IF_ERROR(RemoveFolder(job(id) + "/metrics.jsonl"));
   }
   MUSTER_RETURN_IF_ERROR(MakeFolder(job(id) + "/logs"));
   MUSTER_RETURN_IF_ERROR(MakeFolder(job(id) + "/run"));

@@ -6,6 +6,7 @@
 //   logs/coordinator.log      what the coordinator printed
 //   jobs/JOB/logs/NAME.log    what each process of a job printed
 //   jobs/JOB/run/NAME.lanes   how many lanes each worker of a job has run
+//   jobs/JOB/metrics.jsonl    the job's history, by the coordinator
 //   jobs/JOB/first_start      which job of that id it is: the number of its first start
 //   store/                    the coordinator's
 //   checkpoints/

@@ -132,7 +132,7 @@ struct Writer {
   void operator()(const PersistRecords& change) {
     for (const StepRecord& record : change.records) {
       batch.Put(kLedger, LedgerKey(change.job, kRecord, record.lineage, record.step),
-                EncodeStepRecord(record));
+                EncodeRecordedStep({record, now}));
       TailOf(change.job).loss = MeanLoss(record);
       TailOf(change.job).pace.Add(now, record.step);
     }
@@ -368,11 +368,10 @@ absl::StatusOr<std::vector<FingerprintEntry>> Journal::Fingerprints(
   return entries;
 }
 
-absl::StatusOr<std::vector<StepRecord>> Journal::RecordsIn(const std::string& job,
-                                                           const std::vector<LineagePart>& history,
-                                                           Step first, Step end, size_t most,
-                                                           const std::stop_token& stop) const {
-  std::vector<StepRecord> records;
+absl::StatusOr<std::vector<RecordedStep>> Journal::RecordsIn(
+    const std::string& job, const std::vector<LineagePart>& history, Step first, Step end,
+    size_t most, const std::stop_token& stop) const {
+  std::vector<RecordedStep> records;
   for (const LineagePart& part : history) {
     const Step from = std::max(part.first, first);
     if (from >= std::min(part.end, end) || records.size() == most) continue;
@@ -380,8 +379,8 @@ absl::StatusOr<std::vector<StepRecord>> Journal::RecordsIn(const std::string& jo
     const Step to = std::min({part.end, end, enough});
     MUSTER_RETURN_IF_ERROR(ScanLedger(*kv_, LedgerKey(job, kRecord, part.lineage, from),
                                       LedgerKey(job, kRecord, part.lineage, to), "record",
-                                      DecodeStepRecord,
-                                      [&](LineageNumber, Step, StepRecord record) {
+                                      DecodeRecordedStep,
+                                      [&](LineageNumber, Step, RecordedStep record) {
                                         records.push_back(std::move(record));
                                         return CheckGoesOn(stop);
                                       }));

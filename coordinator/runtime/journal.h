@@ -74,10 +74,10 @@ class Journal {
   absl::StatusOr<std::vector<FingerprintEntry>> Fingerprints(
       const std::string& job, const std::stop_token& stop = {}) const;
   // Of a history (lib/domain/ledger.h), by step, in [first, end); no more than `most`. Likewise.
-  absl::StatusOr<std::vector<StepRecord>> RecordsIn(const std::string& job,
-                                                    const std::vector<LineagePart>& history,
-                                                    Step first, Step end, size_t most,
-                                                    const std::stop_token& stop = {}) const;
+  absl::StatusOr<std::vector<RecordedStep>> RecordsIn(const std::string& job,
+                                                      const std::vector<LineagePart>& history,
+                                                      Step first, Step end, size_t most,
+                                                      const std::stop_token& stop = {}) const;
 
  private:
   explicit Journal(std::unique_ptr<Kv> kv) : kv_(std::move(kv)) {}

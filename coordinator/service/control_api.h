@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "coordinator/runtime/job_events.h"
+#include "coordinator/runtime/job_history.h"
 #include "lib/domain/job.h"
 
 namespace muster {
@@ -196,6 +197,8 @@ class JobApi {
   // Those of the step `from` and later ones.
   virtual void Fingerprints(const std::string& id, int64_t from, Reply<JobFingerprints> reply) = 0;
   virtual void Audit(const std::string& id, Reply<JobAudit> reply) = 0;
+  virtual void History(const std::string& id, const HistoryQuery& query,
+                       Reply<HistoryPage> reply) = 0;
   virtual void Ledger(const std::string& id, LedgerQuery query, Reply<JobLedger> reply) = 0;
   // Of the checkpoint of `step`; without one, of the final state, else of the newest checkpoint.
   virtual void Digest(const std::string& id, std::optional<int64_t> step,

@@ -4,6 +4,7 @@
 #include <stop_token>
 #include <vector>
 
+#include "coordinator/runtime/history.h"
 #include "coordinator/runtime/known_job.h"
 #include "coordinator/service/job_questions.h"
 #include "coordinator/service/rest.h"
@@ -18,14 +19,22 @@ namespace {
 constexpr char kNothingRuns[] =
     "nothing runs in this folder; muster train or muster up with it as --dir goes on";
 
+// It has stood still since then.
+std::optional<int64_t> TimeOfLastRecord(const Journal& journal, const JobStatus& status) {
+  if (status.step == Step(0)) return std::nullopt;
+  const auto last = journal.RecordsIn(status.job.id, HistoryOf(status.job.lineages),
+                                      status.step - 1, status.step, 1);
+  if (!last.ok() || last->empty() || last->front().unix_ms == 0) return std::nullopt;
+  return last->front().unix_ms;
+}
+
 // As the journal has it: nobody has decided anything since.
 KnownJobPtr AtRest(const Journal& journal, StoredJob job) {
   const std::string id = job.journal.id;
   KnownJob known{StatusOf(job), journal.TimesOf(id), journal.TailOf(id)};
   if (Ended(job.journal.phase)) return std::make_shared<const KnownJob>(std::move(known));
   known.status.waits_for = kNothingRuns;
-  // It has stood still since nobody knows when.
-  known.times.ended = known.times.started;
+  known.times.ended = TimeOfLastRecord(journal, known.status).value_or(known.times.started);
   known.tail.pace = {};
   return std::make_shared<const KnownJob>(std::move(known));
 }
@@ -72,6 +81,13 @@ class FolderApi final : public JobApi {
   void Audit(const std::string& id, Reply<JobAudit> reply) override {
     Answer<JobAudit>(id, reply,
                      [&](const KnownJob& known) { return RunAudit(journal_, known.status, {}); });
+  }
+  void History(const std::string& id, const HistoryQuery& query,
+               Reply<HistoryPage> reply) override {
+    if (const absl::Status bad = CheckHistoryQuery(query); !bad.ok()) return reply(bad);
+    Answer<HistoryPage>(id, reply, [&](const KnownJob& known) {
+      return ReadHistory(journal_, known.status.job, known.status.step, query, {});
+    });
   }
   void Ledger(const std::string& id, LedgerQuery query, Reply<JobLedger> reply) override {
     if (const absl::Status bad = CheckLedgerQuery(query); !bad.ok()) return reply(bad);

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "coordinator/runtime/history.h"
 #include "coordinator/runtime/once.h"
 #include "coordinator/service/job_questions.h"
 #include "coordinator/service/shared_answer.h"
@@ -135,6 +136,15 @@ class Api final : public JobApi {
                           });
   }
 
+  void History(const std::string& id, const HistoryQuery& query,
+               Reply<HistoryPage> reply) override {
+    if (const absl::Status bad = CheckHistoryQuery(query); !bad.ok()) return reply(bad);
+    AnswerLater<HistoryPage>(
+        id, std::move(reply), [this, query](const KnownJob& known, const std::stop_token& stop) {
+          return ReadHistory(journal_, known.status.job, known.status.step, query, stop);
+        });
+  }
+
   void Ledger(const std::string& id, LedgerQuery query, Reply<JobLedger> reply) override {
     if (const absl::Status bad = CheckLedgerQuery(query); !bad.ok()) return reply(bad);
     AnswerLater<JobLedger>(id, std::move(reply),
@@ -172,7 +182,7 @@ class Api final : public JobApi {
                      steps.empty() ? "never" : absl::StrJoin(steps, ", "), ", latest"));
   }
 
-  // `other`: the runtime fields that differ. With these a job that was cut off starts again, also
+  // `other`: the fields that differ. With these a job that was cut off starts again, also
   // one that was to stop.
   static absl::Status CheckUnderWay(const JobStatus& status,
                                     const std::vector<std::string>& other) {
@@ -191,6 +201,22 @@ class Api final : public JobApi {
                      "); stop it first, then submit it again with these"));
   }
 
+  // True: it is the same made longer.
+  static absl::StatusOr<bool> CheckTraining(const JobJournal& job, const TrainingSpec& asked) {
+    const TrainingSpec& held = job.spec.training;
+    const std::vector<std::string> differences = TrainingDifferences(held, asked);
+    if (differences.empty()) return false;
+    const Lengthening longer = LengtheningOf(held, asked);
+    if (longer.is_possible()) return true;
+    if (!longer.field.empty())
+      return FieldError("", longer.field,
+                        absl::StrCat("job ", job.id, " cannot be made longer: ", longer.why_not,
+                                     "; submit this one under another id"));
+    return absl::AlreadyExistsError(
+        absl::StrCat("job ", job.id, " exists with another training specification (",
+                     absl::StrJoin(differences, "; "), "); submit this one under another id"));
+  }
+
   static absl::StatusOr<std::optional<Input>> DecideSubmit(const KnownJobs& jobs,
                                                            const std::string& id,
                                                            const JobSpec& spec, bool& created) {
@@ -200,19 +226,18 @@ class Api final : public JobApi {
       MUSTER_RETURN_IF_ERROR(CheckResume({}, spec.runtime.resume));
       return coordinator::Submit{id, spec};
     }
-    const std::vector<std::string> differences =
-        TrainingDifferences((*known)->status.job.spec.training, spec.training);
-    if (!differences.empty())
-      return absl::AlreadyExistsError(
-          absl::StrCat("job ", id, " exists with another training specification (",
-                       absl::StrJoin(differences, "; "), "); submit this one under another id"));
     const JobStatus& status = (*known)->status;
+    MUSTER_ASSIGN_OR_RETURN(const bool is_longer, CheckTraining(status.job, spec.training));
     if (status.job.deleting)
       return absl::FailedPreconditionError(
           absl::StrCat("job ", id, " is being deleted; submit it again when it is gone"));
-    if (Ended(status.job.phase) && !CanGoOn(status.job.phase)) return std::nullopt;
+    const bool reopens = is_longer && status.job.phase == JobPhase::kDone;
+    if (Ended(status.job.phase) && !CanGoOn(status.job.phase) && !reopens) return std::nullopt;
     if (!Ended(status.job.phase)) {
-      const std::vector<std::string> other = RuntimeDifferences(status.job.spec, spec);
+      std::vector<std::string> other = RuntimeDifferences(status.job.spec, spec);
+      if (is_longer)
+        for (std::string& more : TrainingDifferences(status.job.spec.training, spec.training))
+          other.push_back(std::move(more));
       MUSTER_RETURN_IF_ERROR(CheckUnderWay(status, other));
       if (other.empty()) return std::nullopt;
     }

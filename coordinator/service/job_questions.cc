@@ -321,8 +321,8 @@ struct LedgerSource {
   const TrainingSpec& training = status.job.spec.training;
   const uint64_t samples = status.job.environment->samples;
 
-  absl::StatusOr<std::vector<StepRecord>> Records(Step first, size_t most,
-                                                  const std::stop_token& stop) const {
+  absl::StatusOr<std::vector<RecordedStep>> Records(Step first, size_t most,
+                                                    const std::stop_token& stop) const {
     return journal.RecordsIn(status.job.id, history, first, status.step, most, stop);
   }
 };
@@ -330,11 +330,11 @@ struct LedgerSource {
 absl::StatusOr<JobLedger> ReadSteps(const LedgerSource& source, const LedgerQuery& query,
                                     const std::stop_token& stop) {
   const auto most = static_cast<size_t>(query.limit);
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<StepRecord> records,
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<RecordedStep> records,
                           source.Records(Step(query.from), most + 1, stop));
   JobLedger ledger;
   size_t entries = 0;
-  for (const StepRecord& record : records) {
+  for (const auto& [record, unix_ms] : records) {
     entries += SizeOf(record);
     const bool fits = ledger.steps.empty() || entries <= kMostLedgerEntries;
     if (!fits || ledger.steps.size() == most) {
@@ -360,20 +360,26 @@ absl::StatusOr<JobLedger> ReadUses(const LedgerSource& source, const LedgerQuery
       ledger.next = place.step.value();
       return ledger;
     }
-    MUSTER_ASSIGN_OR_RETURN(const std::vector<StepRecord> found,
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<RecordedStep> found,
                             source.Records(place.step, 1, stop));
     const auto lane = static_cast<size_t>(place.lane.value());
-    if (found.empty() || found[0].step != place.step || lane >= found[0].lane_holders.size())
+    if (found.empty() || found[0].record.step != place.step ||
+        lane >= found[0].record.lane_holders.size())
       return absl::DataLossError(
           absl::StrCat("step ", place.step.value(), " has no record with that lane"));
-    LedgerStep step = DescribeStep(found[0]);
-    step.lanes.push_back(DescribeLane(source.training, source.samples, found[0], lane));
+    LedgerStep step = DescribeStep(found[0].record);
+    step.lanes.push_back(DescribeLane(source.training, source.samples, found[0].record, lane));
     step.lanes[0].samples = {*query.sample};
     ledger.steps.push_back(std::move(step));
   }
 }
 
 }  // namespace
+
+absl::Status CheckHistoryQuery(const HistoryQuery& query) {
+  if (query.limit >= 0 && query.limit <= kMostHistorySteps) return absl::OkStatus();
+  return FieldError("", "limit", absl::StrCat("must be 1 to ", kMostHistorySteps));
+}
 
 absl::Status CheckLedgerQuery(LedgerQuery& query) {
   if (query.limit < 0 || query.limit > kMostLedgerSteps)

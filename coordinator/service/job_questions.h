@@ -32,6 +32,7 @@ absl::StatusOr<JobAudit> RunAudit(const Journal& journal, const JobStatus& statu
 absl::StatusOr<JobDigest> DigestOf(const Journal& journal, const std::string& root,
                                    const KnownJob& known, std::optional<int64_t> step,
                                    const std::stop_token& stop);
+absl::Status CheckHistoryQuery(const HistoryQuery& query);
 // Sets what the query leaves to us, and refuses what no query may have.
 absl::Status CheckLedgerQuery(LedgerQuery& query);
 absl::StatusOr<JobLedger> ReadLedger(const Journal& journal, const JobStatus& status,

@@ -123,6 +123,23 @@ Json ToJson(const JobLedger& ledger) {
   return {{"steps", std::move(steps)}, {"next", ledger.next ? Json(*ledger.next) : Json(nullptr)}};
 }
 
+Json ToJson(const HistoryStep& step) {
+  return {{"step", step.step},
+          {"lineage", step.lineage},
+          {"epoch", step.epoch},
+          {"time", step.unix_ms == 0 ? Json(nullptr) : Json(HistoryTime(step.unix_ms))},
+          {"loss", NumberOrNull(step.loss)},
+          {"learning_rate", step.learning_rate},
+          {"gradient_norm", NumberOrNull(step.gradient_norm)},
+          {"samples_per_second", NumberOrNull(step.samples_per_second)}};
+}
+
+Json ToJson(const HistoryPage& page) {
+  Json steps = Json::array();
+  for (const HistoryStep& step : page.steps) steps.push_back(ToJson(step));
+  return {{"steps", std::move(steps)}, {"next", page.next ? Json(*page.next) : Json(nullptr)}};
+}
+
 Json ToJson(const JobDigest& digest) {
   return {{"lineage", digest.lineage}, {"step", digest.step}, {"digest", digest.digest}};
 }
@@ -266,6 +283,28 @@ void Fingerprints(JobApi& api, const http::Request& request, const http::Respond
   api.Fingerprints(request.params.at("id"), from->value_or(0), Answering<JobFingerprints>(respond));
 }
 
+absl::StatusOr<HistoryQuery> HistoryQueryIn(const http::Request& request) {
+  HistoryQuery query;
+  for (const auto& [key, value] : request.query) {
+    int64_t number = 0;
+    if (!ParseDigits(value, &number) || (key == "limit" && number < 1))
+      return FieldError("", key,
+                        key == "limit" ? absl::StrCat("must be 1 to ", kMostHistorySteps)
+                                       : absl::StrCat("must be the number of a ",
+                                                      key == "from" ? "step" : "lineage"));
+    if (key == "from") query.from = number;
+    if (key == "lineage") query.lineage = number;
+    if (key == "limit") query.limit = number;
+  }
+  return query;
+}
+
+void History(JobApi& api, const http::Request& request, const http::Responder& respond) {
+  const absl::StatusOr<HistoryQuery> query = HistoryQueryIn(request);
+  if (!query.ok()) return respond.Send(query.status(), FieldOf(query.status()));
+  api.History(request.params.at("id"), *query, Answering<HistoryPage>(respond));
+}
+
 absl::StatusOr<LedgerQuery> LedgerQueryIn(const http::Request& request) {
   LedgerQuery query;
   for (const auto& [key, value] : request.query) {
@@ -340,6 +379,7 @@ std::vector<http::Route> RestRoutes(JobApi& api, std::function<std::string()> me
           {"GET", "/v1/jobs/{id}/events", with_api(Watch), {"from"}, /*streams=*/true},
           {"GET", "/v1/jobs/{id}/fingerprints", with_api(Fingerprints), {"from"}},
           JobRoute<JobAudit>(api, "GET", "/v1/jobs/{id}/audit", &JobApi::Audit),
+          {"GET", "/v1/jobs/{id}/history", with_api(History), {"from", "lineage", "limit"}},
           {"GET", "/v1/jobs/{id}/ledger", with_api(Ledger), {"from", "limit", "sample"}},
           {"GET", "/v1/jobs/{id}/digest", with_api(Digest), {"step"}},
           http::MetricsRoute(std::move(metrics)),

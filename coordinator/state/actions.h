@@ -16,7 +16,8 @@ namespace muster::coordinator {
 // ---- inputs
 
 // The same id and training specification twice is one job; another runtime specification is
-// accepted while nobody has joined. The driver has validated the spec and answers the caller.
+// accepted while nobody has joined, or more steps are (LengtheningOf), which a job that is done
+// goes on with, too. The driver has validated the spec and answers the caller.
 struct Submit {
   std::string id;
   JobSpec spec;

@@ -37,22 +37,29 @@ void Coordinator::On(const Submit& submit) {
   StoredJob* job = jobs_.AtRest(submit.id);
   const JobJournal* known = jobs_.Find(submit.id);
   if (known != nullptr && known->deleting) return;
-  if (known != nullptr && !CanGoOn(known->phase)) return PutBack(submit.id, submit.spec.runtime);
+  const bool is_longer = known != nullptr && known->phase == JobPhase::kDone &&
+                         LengtheningOf(known->spec.training, submit.spec.training).is_possible();
+  if (known != nullptr && !CanGoOn(known->phase) && !is_longer)
+    return PutBack(submit.id, submit.spec);
   if (job == nullptr) job = &jobs_.Add({.journal = {.id = submit.id}});
   job->journal.spec = submit.spec;
   job->journal.submission = next_submission_++;
-  Change(*job, Enqueue(*job, known == nullptr ? "submitted" : "submitted again, to go on"));
+  Change(*job, Enqueue(*job, known == nullptr ? "submitted"
+                             : is_longer      ? "submitted again, with more steps"
+                                              : "submitted again, to go on"));
 }
 
-// A job that was cut off is submitted with another runtime specification: it starts again, from its
-// old place in the queue.
-void Coordinator::PutBack(const std::string& id, const RuntimeSpec& runtime) {
+// A job that was cut off is submitted with another runtime specification, or with more steps: it
+// starts again, from its old place in the queue.
+void Coordinator::PutBack(const std::string& id, const JobSpec& spec) {
   const JobJournal& known = *jobs_.Find(id);
   const JobRun* run = jobs_.RunOf(id);
-  if (Ended(known.phase) || known.spec.runtime == runtime || (run && run->HasMembers())) return;
+  if (Ended(known.phase) || known.spec == spec || (run && run->HasMembers())) return;
   StoredJob& job = run ? PutToRest(id) : *jobs_.AtRest(id);
-  job.journal.spec.runtime = runtime;
-  Change(job, Enqueue(job, "submitted again with other runtime fields"));
+  JobSpec& held = job.journal.spec;
+  held.runtime = spec.runtime;
+  if (LengtheningOf(held.training, spec.training).is_possible()) held.training = spec.training;
+  Change(job, Enqueue(job, "submitted again with other fields"));
 }
 
 void Coordinator::On(const Cancel& cancel) {

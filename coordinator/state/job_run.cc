@@ -27,10 +27,18 @@ class Differences {
   std::string text_, more_;
 };
 
+// Members speak as often as the cluster's lease wants: a job may only be more patient.
+Leadership WithLeaseOf(const RuntimeSpec& runtime, Leadership leadership) {
+  Duration& lease = leadership.settings.lease;
+  const std::chrono::duration<double> own(runtime.lease);
+  lease = std::max(lease, std::chrono::duration_cast<Duration>(own));
+  return leadership;
+}
+
 }  // namespace
 
 JobRun::JobRun(Leadership leadership, StoredJob job, Time now)
-    : leadership_(std::move(leadership)),
+    : leadership_(WithLeaseOf(job.journal.spec.runtime, std::move(leadership))),
       started_(now),
       last_tick_(now),
       journal_(std::move(job.journal)),

@@ -1,5 +1,6 @@
 #include "lib/domain/job.h"
 
+#include "absl/strings/str_cat.h"
 #include "lib/base/check.h"
 
 namespace muster {
@@ -11,6 +12,27 @@ int64_t StepsPerEpoch(const TrainingSpec& training, uint64_t n) {
 
 int64_t TotalSteps(const TrainingSpec& training, uint64_t n) {
   return training.steps > 0 ? training.steps : training.epochs * StepsPerEpoch(training, n);
+}
+
+Lengthening LengtheningOf(const TrainingSpec& held, const TrainingSpec& asked) {
+  TrainingSpec same = asked;
+  same.steps = held.steps;
+  same.epochs = held.epochs;
+  if (!(same == held) || asked == held) return {};
+  const bool in_steps = held.steps > 0;
+  const bool as_before = in_steps == (asked.steps > 0);
+  const int64_t had = in_steps ? held.steps : held.epochs;
+  const int64_t wants = in_steps ? asked.steps : asked.epochs;
+  Lengthening made{in_steps ? "steps" : "epochs", ""};
+  if (!as_before)
+    made.why_not = absl::StrCat("the job is measured in ", made.field);
+  else if (wants < had)
+    made.why_not = absl::StrCat(wants, " is less than the ", had, " that the job has");
+  else if (held.schedule.kind != ScheduleKind::kConstant)
+    made.why_not =
+        "schedule.kind is not constant: the learning rates of the steps that are done would have "
+        "been others";
+  return made;
 }
 
 int SlotCount(OptimizerKind kind) {

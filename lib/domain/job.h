@@ -100,6 +100,7 @@ struct RuntimeSpec {
   int64_t bucket_bytes = 25 << 20;  // a send schedule only
   int64_t first_bucket_bytes = 1 << 20;
   int64_t fingerprint_every = 10;  // steps; 0: never
+  double lease = 0;  // seconds that a member may be silent; less: the cluster's counts
   bool operator==(const RuntimeSpec&) const = default;
 };
 
@@ -113,5 +114,14 @@ struct JobSpec {
 // step of an epoch takes what is left: it may be short.
 int64_t StepsPerEpoch(const TrainingSpec& training, uint64_t n);
 int64_t TotalSteps(const TrainingSpec& training, uint64_t n);
+
+// Whether `asked` is the same training made longer: only steps or epochs are more, and nothing that
+// was done depends on how many there are in all.
+struct Lengthening {
+  std::string field;    // steps or epochs, where only these differ; empty: it is another training
+  std::string why_not;  // for people; empty: it is the same training made longer
+  bool is_possible() const { return !field.empty() && why_not.empty(); }
+};
+Lengthening LengtheningOf(const TrainingSpec& held, const TrainingSpec& asked);
 
 }  // namespace muster

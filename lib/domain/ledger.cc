@@ -74,6 +74,12 @@ std::vector<LineagePart> HistoryOf(const std::vector<Lineage>& lineages) {
   return parts;
 }
 
+Step ContinueAt(const std::vector<LineagePart>& history, LineageNumber held, Step next) {
+  for (const LineagePart& part : history)
+    if (part.lineage > held) return std::min(next, part.first);
+  return next;
+}
+
 absl::StatusOr<std::vector<StepRecord>> Ancestry(const std::vector<Lineage>& lineages,
                                                  const std::vector<StepRecord>& records,
                                                  LineageNumber last, Step end) {

@@ -49,7 +49,15 @@ struct StepRecord {
   bool without_weight = false;
   std::vector<JobCommand> commands;
   bool skipped = false;  // it was not finite, and left the state as it was
+  std::optional<double> norm;  // of the gradient before it is cut; nothing: the job does not clip
   bool operator==(const StepRecord&) const = default;
+};
+
+// As the ledger keeps it.
+struct RecordedStep {
+  StepRecord record;
+  int64_t unix_ms = 0;  // when it was written; 0: not known
+  bool operator==(const RecordedStep&) const = default;
 };
 
 // A lineage forks from its parent at a step: the parent's records below `fork` are on its ancestry.
@@ -71,6 +79,10 @@ struct LineagePart {
 // Of which lineage each step is in the history of the newest one: ascending, and nothing stands
 // twice. The last part has no end (the largest Step).
 std::vector<LineagePart> HistoryOf(const std::vector<Lineage>& lineages);
+
+// Where a copy of the history goes on that has the steps below `next`, the last one of lineage
+// `held` (0: of none): a rewind since then may have left some of them out.
+Step ContinueAt(const std::vector<LineagePart>& history, LineageNumber held, Step next);
 
 // The records that made state(end) of `last`, in step order: one per step, from the lineage that
 // owns that step. kDataLoss names the first step without a record.

@@ -386,6 +386,7 @@ std::vector<FieldRule> MakeFieldRules() {
       Whole("first_bucket_bytes", kRuntime, MUSTER_MEMBER(runtime.first_bucket_bytes), 64,
             int64_t{1} << 31),
       Whole("fingerprint_every", kRuntime, MUSTER_MEMBER(runtime.fingerprint_every), 0, kMaxSteps),
+      Real("lease", kRuntime, MUSTER_MEMBER(runtime.lease), {0, 600}),
   };
 }
 

@@ -33,6 +33,21 @@ absl::StatusOr<StepRecord> DecodeStepRecord(std::string_view bytes) {
   return DecodePart<v1::StepRecord, StepRecord>(bytes);
 }
 
+std::string EncodeRecordedStep(const RecordedStep& step) {
+  v1::StepRecord message;
+  Write(step.record, message);
+  message.set_unix_ms(step.unix_ms);
+  return message.SerializeAsString();
+}
+absl::StatusOr<RecordedStep> DecodeRecordedStep(std::string_view bytes) {
+  v1::StepRecord message;
+  MUSTER_RETURN_IF_ERROR(Parse(bytes, message));
+  Reader reader;
+  RecordedStep step{Read(reader, message), reader.Number("unix_ms", message.unix_ms())};
+  if (!reader.ok()) return reader.status();
+  return step;
+}
+
 std::string EncodeLineage(const Lineage& lineage) { return EncodePart<v1::Lineage>(lineage); }
 absl::StatusOr<Lineage> DecodeLineage(std::string_view bytes) {
   return DecodePart<v1::Lineage, Lineage>(bytes);

@@ -16,6 +16,9 @@ namespace muster {
 
 std::string EncodeStepRecord(const StepRecord& record);
 absl::StatusOr<StepRecord> DecodeStepRecord(std::string_view bytes);
+// The same with its time, which DecodeStepRecord passes over.
+std::string EncodeRecordedStep(const RecordedStep& step);
+absl::StatusOr<RecordedStep> DecodeRecordedStep(std::string_view bytes);
 
 std::string EncodeLineage(const Lineage& lineage);
 absl::StatusOr<Lineage> DecodeLineage(std::string_view bytes);

@@ -201,6 +201,7 @@ void Write(const StepRecord& record, v1::StepRecord& out) {
   if (record.fingerprint) Write(*record.fingerprint, *out.mutable_fingerprint());
   Write(record.commands, *out.mutable_commands());
   out.set_skipped(record.skipped);
+  if (record.norm) out.set_norm(*record.norm);
   out.set_without_weight(record.without_weight);
 }
 
@@ -226,6 +227,7 @@ StepRecord Read(Reader& reader, const v1::StepRecord& message) {
   if (message.has_fingerprint()) record.fingerprint = Read(message.fingerprint());
   record.commands = Read(reader, message.commands());
   record.skipped = message.skipped();
+  if (message.has_norm()) record.norm = message.norm();
   record.without_weight = message.without_weight();
   return record;
 }

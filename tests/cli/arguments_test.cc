@@ -76,9 +76,10 @@ TEST(ArgumentsTest, AsManyProcessesAsAJobFileMayName) {
 TEST(ArgumentsTest, RemoteCommands) {
   using Command = RemoteArguments::Command;
   const std::pair<const char*, Command> cases[] = {
-      {"status", Command::kStatus}, {"watch", Command::kWatch},   {"stop", Command::kStop},
-      {"cancel", Command::kCancel}, {"delete", Command::kDelete}, {"logs", Command::kLogs},
-      {"digest", Command::kDigest}, {"audit", Command::kAudit},   {"ledger", Command::kLedger}};
+      {"status", Command::kStatus},  {"watch", Command::kWatch},   {"stop", Command::kStop},
+      {"cancel", Command::kCancel},  {"delete", Command::kDelete}, {"logs", Command::kLogs},
+      {"digest", Command::kDigest},  {"audit", Command::kAudit},   {"ledger", Command::kLedger},
+      {"history", Command::kHistory}};
   for (const auto& [name, command] : cases) {
     const Parsed parsed = Parse({name, "job-1", "--to", "http://127.0.0.1:9"});
     ASSERT_EQ(parsed.exit_code, std::nullopt) << parsed.text;
@@ -111,7 +112,7 @@ TEST(ArgumentsTest, OptionsOfTheCommandsForJobs) {
 }
 
 TEST(ArgumentsTest, AFolderStandsForItsJob) {
-  for (const char* command : {"status", "stop", "digest", "audit", "ledger", "logs"}) {
+  for (const char* command : {"status", "stop", "digest", "audit", "ledger", "history", "logs"}) {
     const Parsed parsed = Parse({command, "--dir", "runs/one"});
     ASSERT_EQ(parsed.exit_code, std::nullopt) << command << ": " << parsed.text;
     const auto& remote = std::get<RemoteArguments>(parsed.arguments);
@@ -128,6 +129,17 @@ TEST(ArgumentsTest, AFolderStandsForItsJob) {
   EXPECT_EQ(std::get<RemoteArguments>(ledger.arguments).step, 3);
   EXPECT_EQ(std::get<RemoteArguments>(ledger.arguments).sample, 17);
   EXPECT_EQ(Parse({"ledger", "a", "--step", "-3"}).exit_code, 64);
+  EXPECT_TRUE(std::get<RemoteArguments>(Parse({"history", "a", "--csv"}).arguments).csv);
+  EXPECT_EQ(Parse({"history", "a", "--csv", "--json"}).exit_code, 64);
+}
+
+TEST(ArgumentsTest, TheLeaseIsInSeconds) {
+  EXPECT_EQ(std::get<TrainArguments>(Parse({"train", "a.yaml", "--lease", "2.5"}).arguments).lease,
+            2.5);
+  EXPECT_EQ(std::get<UpArguments>(Parse({"up", "--lease", "600"}).arguments).lease, 600);
+  EXPECT_EQ(std::get<UpArguments>(Parse({"up"}).arguments).lease, 0);
+  for (const char* lease : {"0", "0.05", "601", "-1", "soon"})
+    EXPECT_EQ(Parse({"up", "--lease", lease}).exit_code, 64) << lease;
 }
 
 TEST(ArgumentsTest, WrongWordsAreBadConfiguration) {

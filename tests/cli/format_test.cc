@@ -50,6 +50,11 @@ TEST(FormatTest, LossesBytesAndLists) {
   EXPECT_EQ(Join({"a", "b", "c"}), "a, b and c");
 }
 
+TEST(FormatTest, TheProgressLineShowsDetailsThatAreThere) {
+  EXPECT_EQ(ProgressLine({.step = 0, .loss = 1, .learning_rate = 0.00025, .gradient_norm = 12.345}),
+            "step 1 · epoch 1 · loss 1.0000 · rate 0.00025 · norm 12.3");
+}
+
 TEST(FormatTest, TheProgressLine) {
   EXPECT_EQ(ProgressLine({.step = 117,
                           .steps = 300,

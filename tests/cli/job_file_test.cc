@@ -54,6 +54,18 @@ TEST(JobFileTest, AnotherRuntimeSpecIsTheSameJobButAnotherTrainingSpecIsNot) {
               AllOf(HasSubstr(id), HasSubstr("lanes: 4"), HasSubstr("6")));
 }
 
+TEST(JobFileTest, MoreEpochsAreTheSameJobMadeLonger) {
+  const std::string folder = MakeFolder();
+  const std::string id = JobIdOf(folder, Spec()).value();
+  JobSpec longer = Spec();
+  longer.training.epochs = 3;
+  EXPECT_EQ(JobIdOf(folder, longer).value(), id);
+  const auto refused = JobIdOf(folder, Spec());
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.status().message()),
+              AllOf(HasSubstr("epochs: "), HasSubstr("2 is less than the 3 that the job has")));
+}
+
 // Whoever has the old file open, or comes when this process has died half-way, reads all of it.
 TEST(JobFileTest, AResultTakesThePlaceOfTheOldOneWhole) {
   const std::string folder = MakeFolder();

@@ -142,7 +142,25 @@ TEST(RemoteTest, TheLedgerSaysWhoHadWhichSamples) {
             "  lane 0 by worker-0, 2 samples: 7 1\n"
             "  lane 1 by worker-1, 1 sample\n"
             "  lane 2 by , 0 samples\n");
+  const LedgerPage use = *ParseLedger(
+      R"({"steps":[{"step":3,"lanes":[{"lane":1,"worker":"worker-0","count":2,"samples":[7]}]}]})");
+  EXPECT_THAT(LedgerText(use.steps[0]), HasSubstr("lane 1 by worker-0, 2 samples, among them 7\n"));
   EXPECT_EQ(ParseLedger("{}")->next, -1);
+}
+
+TEST(RemoteTest, TheHistoryReadsToPeopleAndToTables) {
+  const HistoryPageAnswer page = *ParseHistory(
+      R"({"steps":[{"step":3,"epoch":1,"time":"2026-11-21T10:11:20.096Z","loss":0.123456789,
+           "learning_rate":0.001,"gradient_norm":null,"samples_per_second":512.25},{"step":4}],"next":null})");
+  EXPECT_EQ(page.next, -1);
+  ASSERT_EQ(page.steps.size(), 2u);
+  EXPECT_EQ(HistoryHead(true) + HistoryText(page.steps[0], true),
+            "step,epoch,time,loss,learning_rate,gradient_norm,samples_per_second\n"
+            "3,1,2026-11-21T10:11:20.096Z,0.123456789,0.001,,512.25\n");
+  EXPECT_EQ(HistoryText(page.steps[1], true), "4,0,,,,,\n");
+  EXPECT_EQ(
+      HistoryText(page.steps[0], false),
+      "3         2      2026-11-21T10:11:20.096Z  0.1235      0.001       -           512.2\n");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <sstream>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
 namespace muster::cli {
@@ -86,6 +87,26 @@ TEST(ScreenTest, JsonIsObjectsAndNothingElse) {
   screen.Emit(R"({"event":"step"})");
   screen.Finish();
   EXPECT_EQ(out.str(), "{\"event\":\"step\"}\n");
+}
+
+TEST(ScreenTest, WhatHappensAgainAndAgainIsALineThatCounts) {
+  std::ostringstream out;
+  Screen plain(out, Screen::Kind::kPlain, [] { return size_t{80}; });
+  for (int i = 1; i <= 9; ++i)
+    plain.SayAgain("the disk is full", absl::StrCat("the disk is full; again in ", i, " s"));
+  EXPECT_EQ(out.str(),
+            "the disk is full; again in 1 s\n"
+            "the disk is full: 2 times\nthe disk is full: 4 times\nthe disk is full: 8 times\n");
+  out.str("");
+  plain.NotAgain();
+  plain.SayAgain("the disk is full", "the disk is full once more");
+  EXPECT_EQ(out.str(), "the disk is full once more\n");
+
+  out.str("");
+  Screen terminal(out, Screen::Kind::kTerminal, [] { return size_t{80}; });
+  for (int i = 1; i <= 3; ++i) terminal.SayAgain("full", "full; again");
+  terminal.Finish();
+  EXPECT_EQ(out.str(), "full; again\n\r\x1b[Kfull: 2 times\r\x1b[Kfull: 3 times\n");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // while one job runs, another waits for its turn and a third is cancelled.
 #include <signal.h>
 
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,13 @@ using ::testing::HasSubstr;
 constexpr int kSamples = 1009;
 constexpr int kManyEpochs = 20;  // long enough to be caught while it runs
 constexpr int kStepsPerEpoch = 64;
+
+int LinesIn(const std::string& file) {
+  std::ifstream in(file);
+  int lines = 0;
+  for (std::string line; std::getline(in, line);) ++lines;
+  return lines;
+}
 
 nlohmann::json Parsed(const std::string& text) {
   return nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
@@ -125,7 +133,10 @@ TEST_F(UpTest, JobsRunOneAfterTheOtherAndEveryCommandTellsOfThem) {
   ExpectOfTheFolder({"status"}, 0, "job first is done");
   ExpectOfTheFolder({"ledger", "--step", "3"}, 0, "lane 6 by worker-0, 2 samples: ");
   ExpectOfTheFolder({"ledger", "--sample", "5000"}, 64, "sample: must be 0 to 1008");
+  ExpectOfTheFolder({"history", "--csv"}, 0, "\n0,0,20");
   ExpectOfTheFolder({"logs"}, 0, "worker-0 | ");
+  EXPECT_GE(LinesIn(folder_ / "cluster/jobs/first/metrics.jsonl"), kManyEpochs * kStepsPerEpoch)
+      << "a worker that stood still for too long may have cost a rewind, and more lines";
   ExpectOfTheFolder({"stop"}, 0, "nothing runs in ");
   ExpectNoChildren();
 }

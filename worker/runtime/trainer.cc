@@ -253,6 +253,7 @@ absl::StatusOr<std::vector<LaneId>> Trainer::LanesNotFinite(const DoApply& comma
   const auto parameters = static_cast<size_t>(setup_->layout.parameter_elements());
   std::vector<LaneId> found;
   for (LaneId lane : command.apply.examine) {
+    GoOn();
     const FlatPtr gradient = setup_->pool->BorrowZeroed();
     MUSTER_ASSIGN_OR_RETURN(
         const LaneOutput output,

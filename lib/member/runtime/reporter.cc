@@ -25,10 +25,12 @@ void Reporter::Line(absl::string_view event, absl::string_view fields) const {
 void Reporter::Step(const StepRecord& record, Rank rank, double seconds) const {
   const double loss = record.weight > 0 ? record.loss / static_cast<double>(record.weight) : 0;
   const std::string shown = std::isfinite(loss) ? absl::StrFormat("%.9g", loss) : "null";
+  const bool has_norm = record.norm && std::isfinite(*record.norm);
+  const std::string norm = has_norm ? absl::StrFormat(",\"gradient_norm\":%.9g", *record.norm) : "";
   Line("step", absl::StrCat(",\"rank\":", rank.value(), ",\"step\":", record.step.value(),
                             ",\"epoch\":", record.samples.epoch, ",\"loss\":", shown,
                             ",\"samples\":", record.samples.count,
-                            absl::StrFormat(",\"seconds\":%.6f", seconds)));
+                            absl::StrFormat(",\"seconds\":%.6f", seconds), norm));
 }
 
 void Reporter::Joined(const View& view, Rank rank, Incarnation incarnation) const {

@@ -17,6 +17,14 @@ std::vector<ChunkId> ChunksOf(const ChunkSet& set) {
   return chunks;
 }
 
+// An owner that applies has only its own results, and was told the norm; others have all results.
+double NormOf(const ClosedStep& done) {
+  if (done.global_norm) return done.global_norm->norm;
+  double sum = 0;
+  for (const ResultMeta& m : done.meta) sum += m.sum_of_squares;
+  return std::sqrt(sum);
+}
+
 }  // namespace
 
 bool ClosedStep::Stops() const {
@@ -213,6 +221,7 @@ StepRecord RecordOf(const MemberConfig& config, const View& view, LineageNumber 
   TakeWeight(config, view, done, record);
   record.commands = done.commands;
   record.skipped = done.skipped;
+  if (config.clips()) record.norm = NormOf(done);
   return record;
 }
 

@@ -22,6 +22,9 @@ TEST(ReportTest, ReadsAStep) {
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_EQ(report->step,
             (StepReport{.step = 118, .epoch = 2, .loss = 1.25, .samples = 64, .seconds = 0.5}));
+  const auto clipped = ParseReport(R"({"event":"step","step":3,"gradient_norm":1.5})");
+  ASSERT_TRUE(clipped.ok()) << clipped.status();
+  EXPECT_EQ(clipped->step->gradient_norm, 1.5);
 }
 
 TEST(ReportTest, ALossThatIsNoNumberStaysUnknown) {

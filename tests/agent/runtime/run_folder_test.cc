@@ -174,11 +174,15 @@ TEST(RunFolderTest, WhatADeletedJobOfThatIdLeftIsRemoved) {
   EXPECT_FALSE(folder->HoldsAnotherJob("a", StartNumber(1))) << "nothing is there";
   ASSERT_TRUE(folder->MakeJob("a", StartNumber(1)).ok());
   std::ofstream(log) << "a line\n";
+  const std::string history = folder->job("a") + "/metrics.jsonl";
+  std::ofstream(history) << "a line\n";
   ASSERT_TRUE(folder->MakeJob("a", StartNumber(1)).ok());
+  EXPECT_TRUE(std::filesystem::exists(history));
   EXPECT_TRUE(exists()) << "the job goes on";
   EXPECT_TRUE(folder->HoldsAnotherJob("a", StartNumber(2)));
   ASSERT_TRUE(folder->MakeJob("a", StartNumber(2)).ok());
   EXPECT_FALSE(exists());
+  EXPECT_FALSE(std::filesystem::exists(history));
   EXPECT_TRUE(std::filesystem::is_directory(folder->path() + "/jobs/a/logs"));
   EXPECT_FALSE(folder->HoldsAnotherJob("a", StartNumber(2)));
 }

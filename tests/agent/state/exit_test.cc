@@ -31,7 +31,6 @@ TEST(Exit, MeansAndIsCalled) {
        "exit code 78 (its numeric environment differs from the job's)"},
       {{.code = 143}, ExitMeaning::kFailure, "exit code 143 (told to go by a signal)"},
       {{.code = 1}, ExitMeaning::kFailure, "exit code 1"},
-      {{.code = 66}, ExitMeaning::kFailure, "exit code 66"},
       {{.code = 255}, ExitMeaning::kFailure, "exit code 255"},
       {{.signal = SIGKILL}, ExitMeaning::kFailure, "killed by SIGKILL"},
       {{.signal = SIGSEGV}, ExitMeaning::kFailure, "killed by SIGSEGV"},

@@ -20,6 +20,7 @@ using Json = nlohmann::json;
 
 constexpr int kBatch = 4;
 constexpr int kSteps = 6;
+constexpr uint64_t kManySamples = 97;  // no epoch ends within these steps
 
 // One job of two lanes; it was cut off after its last step but one.
 JobJournal CutOffJob() {
@@ -27,6 +28,7 @@ JobJournal CutOffJob() {
   job.id = "a";
   job.submission = 1;
   JobSpec spec = CountingSpec(1);
+  spec.training.data.samples = kManySamples;
   spec.training.batch = kBatch;
   spec.training.lanes = 2;
   spec.training.epochs = 0;
@@ -34,6 +36,7 @@ JobJournal CutOffJob() {
   job.spec = *Complete(spec);
   job.phase = JobPhase::kRunning;
   job.environment = CountingEnvironment();
+  job.environment->samples = kManySamples;
   job.lineages = {{LineageNumber(1), LineageNumber(0), Step(0), "start"},
                   {LineageNumber(2), LineageNumber(1), Step(2), "a rewind"}};
   return job;

@@ -197,6 +197,24 @@ TEST(DescribeTest, TheTimeThatIsLeftFollowsFromThePaceOfLate) {
   EXPECT_FALSE(Describe(known, 0).seconds_left);
 }
 
+TEST_F(JobApiTest, MoreEpochsReopenAJobThatIsDone) {
+  SubmitJob();
+  TrainToTheEnd();
+  ASSERT_EQ(Job().phase, JobPhase::kDone);
+  JobSpec longer = CountingSpec(1);
+  longer.training.epochs = 0;
+  const absl::Status none = Submitted("a", longer);
+  EXPECT_EQ(FieldOf(none), "epochs");
+  longer.training.epochs = 3;
+  longer.training.lanes = 1;
+  EXPECT_TRUE(absl::IsAlreadyExists(Submitted("a", longer))) << "that is another training";
+  EXPECT_EQ(Job().phase, JobPhase::kDone);
+  longer.training.lanes = CountingSpec(1).training.lanes;
+  EXPECT_TRUE(Submitted("a", longer).ok());
+  EXPECT_FALSE(Ended(Job().phase));
+  EXPECT_EQ(Job().spec.training.epochs, 3);
+}
+
 TEST_F(JobApiTest, MoreFingerprintsThanOneAnswerHoldsComeInParts) {
   SubmitJob();
   TrainToTheEnd();

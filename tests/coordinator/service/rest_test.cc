@@ -43,6 +43,10 @@ class ScriptedApi final : public JobApi {
     reply(Unscripted());
   }
 
+  void History(const std::string&, const HistoryQuery& query, Reply<HistoryPage> reply) override {
+    asked_of_history = query;
+    reply(history);
+  }
   void Ledger(const std::string&, LedgerQuery query, Reply<JobLedger> reply) override {
     asked_of_ledger = query;
     reply(ledger);
@@ -52,6 +56,8 @@ class ScriptedApi final : public JobApi {
   JobFingerprints fingerprints;
   JobPage page;
   JobQuery asked_for;
+  HistoryPage history;
+  HistoryQuery asked_of_history;
   JobLedger ledger;
   LedgerQuery asked_of_ledger;
   std::atomic<int64_t> asked_from{-1};
@@ -163,6 +169,23 @@ TEST_F(RestTest, TheLedgerNamesLanesAndSamples) {
   for (const char* query : {"from=-1", "from=x", "limit=0", "limit=x", "sample=-1", "step=4"})
     EXPECT_EQ(Get(std::string("/v1/jobs/a/ledger?") + query)["error"]["code"], "invalid_argument")
         << query;
+}
+
+TEST_F(RestTest, TheHistoryComesInParts) {
+  api_.history = {
+      .steps = {{.step = 7, .lineage = 2, .unix_ms = 1'000, .loss = 0.5, .learning_rate = 0.25}},
+      .next = 8};
+  const Json part = Get("/v1/jobs/a/history?from=7&lineage=2&limit=1");
+  EXPECT_EQ(api_.asked_of_history.from, 7);
+  EXPECT_EQ(api_.asked_of_history.lineage, 2);
+  EXPECT_EQ(api_.asked_of_history.limit, 1);
+  // As a line of the file says it.
+  EXPECT_EQ(part["steps"][0], Json::parse(HistoryLine(api_.history.steps[0])));
+  EXPECT_TRUE(part["steps"][0]["gradient_norm"].is_null());
+  EXPECT_EQ(part["steps"][0]["time"], "1970-01-01T00:00:01.000Z");
+  EXPECT_EQ(part["next"], 8);
+  EXPECT_EQ(Get("/v1/jobs/a/history?limit=0")["error"]["field"], "limit");
+  EXPECT_EQ(Get("/v1/jobs/a/history?from=x")["error"]["field"], "from");
 }
 
 TEST_F(RestTest, AJobSaysWhichOfItsIdItIs) {

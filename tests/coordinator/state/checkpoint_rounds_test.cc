@@ -53,7 +53,7 @@ TEST(CheckpointRounds, TheNewestThatIsFiniteIsKeptBesideTheNewest) {
     Manifest manifest = ManifestAt(step);
     manifest.segments.resize(1);
     manifest.segments[0].finite = step < 2;
-    rounds.Commit(manifest, {{LineageNumber(1), LineageNumber(0), Step(0), ""}}, 1);
+    rounds.Commit(manifest, kOneLineage, 1);
   }
   ASSERT_EQ(rounds.committed().size(), 2u);
   EXPECT_EQ(rounds.committed()[0].step, Step(1));

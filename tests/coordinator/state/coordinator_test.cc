@@ -506,6 +506,30 @@ TEST(NotFinite, IsOneStepOfAJobThatSkips) {
                                             "because they were not finite"));
 }
 
+TEST(Jobs, OneThatIsDoneGoesOnWithMoreSteps) {
+  Desk desk;
+  RunTwo(desk);
+  for (int64_t step = 0; step < 20; ++step) desk.Record(kA, step);
+  Commit(desk, 20, true);
+  desk.Give(DigestDone{"job", desk.StartOf(), "abc", ""});
+  ASSERT_EQ(desk.Job().phase, JobPhase::kDone);
+  JobSpec other = SpecOf(1, 2);
+  desk.Give(Submit{"job", other});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kDone) << "as it was";
+  other.training.seed = 9;
+  other.training.steps = 30;
+  desk.Give(Submit{"job", other});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kDone) << "another training";
+  other.training.seed = SpecOf(1, 2).training.seed;
+  desk.Give(Submit{"job", other});
+  EXPECT_FALSE(Ended(desk.Job().phase));
+  EXPECT_TRUE(desk.Job().resumes);
+  EXPECT_EQ(desk.Job().ending.digest, "") << "that of the end to come";
+  EXPECT_EQ(desk.Job().spec.training.steps, 30);
+  EXPECT_EQ(desk.Status().steps, 30);
+  EXPECT_EQ(desk.Status().step, Step(20));
+}
+
 // The last update may have been too large: no step after it finds that.
 TEST(NotFinite, AFinalStateIsNoEndOfAJobThatStops) {
   for (const OnNan on_nan : {OnNan::kStop, OnNan::kSkip}) {
@@ -1063,6 +1087,26 @@ TEST(Members, ASilentOneIsGivenUpAfterItsLease) {
   EXPECT_EQ(desk.Job().number, ViewNumber(2));
   EXPECT_THAT(desk.Told(),
               testing::Contains("view 2 forms: worker-1: silent for longer than its lease"));
+}
+
+TEST(Members, AJobMayBeMorePatientThanItsClusterButNotLess) {
+  for (const double lease : {0.5, 3.0}) {
+    Desk desk;
+    JobSpec spec = SpecOf(1, 2);
+    spec.runtime.lease = lease;
+    RunTwo(desk, spec);
+    const auto silent_for = [&](milliseconds time) {
+      for (milliseconds passed(0); passed < time; passed += milliseconds(100)) {
+        desk.Wait(milliseconds(100));
+        desk.Say(kA, Alive{});
+        desk.Give(Tick{});
+      }
+      return desk.Job().number;
+    };
+    EXPECT_EQ(silent_for(milliseconds(1500)), ViewNumber(1)) << "the cluster's";
+    EXPECT_EQ(silent_for(milliseconds(1500)), ViewNumber(lease < 1 ? 2 : 1)) << lease;
+    EXPECT_EQ(silent_for(milliseconds(100)), ViewNumber(2)) << "3.1 s";
+  }
 }
 
 TEST(Members, AGapInOurOwnTicksIsNotTheirSilence) {

@@ -148,8 +148,8 @@ class Desk {
 inline const MemberId kA = Id("worker-0"), kB = Id("worker-1"), kC = Id("worker-2");
 
 // A job of two workers in its first view.
-inline void RunTwo(Desk& desk) {
-  desk.Give(Submit{"job", SpecOf(1, 2)});
+inline void RunTwo(Desk& desk, const JobSpec& spec = SpecOf(1, 2)) {
+  desk.Give(Submit{"job", spec});
   desk.Join(kA);
   desk.Join(kB);
   desk.Activate({kA, kB});

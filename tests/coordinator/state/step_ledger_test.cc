@@ -123,7 +123,7 @@ TEST(StepLedger, WhoDoesNotKnowTheWeightTellsOnlyItsFingerprint) {
   of_buffers.without_weight = true;
   for (const bool first : {true, false})
     for (const bool reproducible : {true, false}) {
-      StepLedger ledger("job", reproducible, Step(0), {});
+      StepLedger ledger("job", reproducible, Step(0), 0, {});
       std::vector<Action> all;
       for (const bool buffers : {first, !first}) {
         const StepRecord record = buffers ? of_buffers : WithPart(0, 5, false);
@@ -139,7 +139,7 @@ TEST(StepLedger, WhoDoesNotKnowTheWeightTellsOnlyItsFingerprint) {
 
 // In free order each chunk rounds the loss in its own way.
 TEST(StepLedger, InFreeOrderLossesOfServersMayDiffer) {
-  StepLedger ledger("job", false, Step(0), {});
+  StepLedger ledger("job", false, Step(0), 0, {});
   ledger.Add("s0", {Record(0, 8)}, {});
   EXPECT_THAT(Said(ledger.Add("s1", {Record(0, 8.000000001)}, {})), IsEmpty());
   StepRecord lighter = Record(0);

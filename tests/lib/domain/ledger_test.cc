@@ -115,6 +115,19 @@ TEST(History, NamesTheLineageOfEachStepOnce) {
             (std::vector<LineagePart>{{LineageNumber(2), Step(0), end}}));
 }
 
+TEST(History, ACopyGoesOnWhereARewindLeftItsStepsOut) {
+  const auto next = [](const std::vector<Lineage>& lineages, int64_t held, int64_t step) {
+    return ContinueAt(HistoryOf(lineages), LineageNumber(held), Step(step)).value();
+  };
+  EXPECT_EQ(next({}, 0, 0), 0);
+  EXPECT_EQ(next({Of(1, 0, 0)}, 1, 7), 7);
+  EXPECT_EQ(next({Of(1, 0, 0), Of(2, 1, 5)}, 1, 7), 5);
+  EXPECT_EQ(next({Of(1, 0, 0), Of(2, 1, 5)}, 1, 3), 3) << "the rewind was to a later step";
+  EXPECT_EQ(next({Of(1, 0, 0), Of(2, 1, 5)}, 2, 7), 7);
+  EXPECT_EQ(next({Of(1, 0, 0), Of(2, 1, 5), Of(3, 2, 3)}, 2, 7), 3);
+  EXPECT_EQ(next({Of(1, 0, 0), Of(2, 0, 0)}, 1, 7), 0);
+}
+
 TEST(Ancestry, OfStateZeroIsEmpty) {
   const auto found = Ancestry({}, {}, LineageNumber(1), Step(0));
   ASSERT_TRUE(found.ok());

@@ -161,6 +161,32 @@ TEST(PlaceOfSample, IsTheLaneThatHasIt) {
   }
 }
 
+TEST(Lengthening, IsMoreStepsOfTheSameTrainingWhereNothingDependsOnThem) {
+  TrainingSpec held = TrainingOf(8, 2);
+  held.steps = 100;
+  const auto why_not = [&](const TrainingSpec& asked) {
+    return LengtheningOf(held, asked).why_not;
+  };
+  EXPECT_EQ(LengtheningOf(held, held).field, "") << "nothing is asked";
+  TrainingSpec asked = held;
+  asked.steps = 150;
+  EXPECT_TRUE(LengtheningOf(held, asked).is_possible());
+  asked.steps = 50;
+  EXPECT_EQ(LengtheningOf(held, asked).field, "steps");
+  EXPECT_EQ(why_not(asked), "50 is less than the 100 that the job has");
+  asked.steps = 0;
+  asked.epochs = 2;
+  EXPECT_EQ(why_not(asked), "the job is measured in steps");
+  asked = held;
+  asked.steps = 150;
+  asked.seed = 12;
+  EXPECT_EQ(LengtheningOf(held, asked).field, "") << "another training";
+  held.schedule.kind = ScheduleKind::kCosine;
+  asked = held;
+  asked.steps = 150;
+  EXPECT_THAT(why_not(asked), testing::StartsWith("schedule.kind is not constant"));
+}
+
 TEST(TotalSteps, FollowFromStepsOrEpochs) {
   TrainingSpec training = TrainingOf(4, 1);
   training.epochs = 3;

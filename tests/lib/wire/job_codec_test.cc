@@ -75,6 +75,7 @@ resume: 120
 bucket_bytes: 65536
 first_bucket_bytes: 1024
 fingerprint_every: 5
+lease: 12.5
 )");
   JobSpec expected;
   expected.training = {.task = "code-lm",
@@ -114,7 +115,8 @@ fingerprint_every: 5
                       .resume = {ResumeKind::kStep, 120},
                       .bucket_bytes = 65536,
                       .first_bucket_bytes = 1024,
-                      .fingerprint_every = 5};
+                      .fingerprint_every = 5,
+                      .lease = 12.5};
   EXPECT_EQ(spec, expected);
 }
 
@@ -339,7 +341,7 @@ INSTANTIATE_TEST_SUITE_P(
             "a.yaml:1: 'just text' is not a mapping of fields to values; allowed: batch, "
             "bucket_bytes, "
             "checkpoint, chunk_bytes, clip_norm, data, epochs, fingerprint_every, "
-            "first_bucket_bytes, lanes, "
+            "first_bucket_bytes, lanes, lease, "
             "name, on_nan, optimizer, order, parameters, precision, reduction, resume, schedule, "
             "seed, servers, steps, "
             "sync, task, threads, workers"},
@@ -428,7 +430,8 @@ TEST(ToYaml, IsWhatAPersonWouldWrite) {
             "resume: latest\n"
             "bucket_bytes: 26214400\n"
             "first_bucket_bytes: 1048576\n"
-            "fingerprint_every: 10\n");
+            "fingerprint_every: 10\n"
+            "lease: 0\n");
 }
 
 TEST(Validate, TellsAnIncompleteSpecFromABadOne) {
@@ -486,11 +489,11 @@ TEST(TrainingHash, SeesTheTrainingSpecAndNothingElse) {
   }
   EXPECT_EQ(hashes.size(), 100u);
   const std::string text = ReadSourceFile("examples/counting.yaml");
-  EXPECT_EQ(
-      TrainingHash(ExampleTraining()),
-      TrainingHash(Parsed(text, {"name=x", "workers=9", "resume=never", "checkpoint.keep=9",
-                                 "bucket_bytes=64", "first_bucket_bytes=64", "fingerprint_every=0"})
-                       .training));
+  EXPECT_EQ(TrainingHash(ExampleTraining()),
+            TrainingHash(Parsed(text, {"name=x", "workers=9", "resume=never", "checkpoint.keep=9",
+                                       "bucket_bytes=64", "first_bucket_bytes=64",
+                                       "fingerprint_every=0", "lease=9"})
+                             .training));
 }
 
 TEST(TrainingHash, ChangesWithEveryFieldOfTheTraining) {

@@ -45,6 +45,18 @@ TEST(JournalCodecTest, HoldersOfManyLanesAreWrittenOnce) {
   EXPECT_EQ(DecodeStepRecord(bytes)->lane_holders, record.lane_holders);
 }
 
+TEST(JournalCodecTest, ARecordKeepsItsTimeAndItsNorm) {
+  RecordedStep step;
+  step.record.step = Step(3);
+  step.record.norm = 1.5;
+  step.unix_ms = 1'000'000'000'000;
+  EXPECT_EQ(*DecodeRecordedStep(EncodeRecordedStep(step)), step);
+  EXPECT_EQ(*DecodeStepRecord(EncodeRecordedStep(step)), step.record);
+  step.record.norm.reset();
+  EXPECT_EQ(DecodeRecordedStep(EncodeStepRecord(step.record))->unix_ms, 0) << "an older ledger";
+  EXPECT_FALSE(DecodeRecordedStep(EncodeRecordedStep(step))->record.norm);
+}
+
 TEST(JournalCodecTest, WhatIsWrongIsNamed) {
   StepRecord record;
   record.weight = -1;

@@ -139,8 +139,11 @@ class RandomMessage {
   }
   void Fill(LocalState& local_state) {
     ForEachField(local_state, [this](auto& field) { Fill(field); });
-    for (size_t i = 0; i < local_state.lanes.size(); ++i)
-      local_state.lanes[i] = LaneId(static_cast<int32_t>(i * 1000 + Below(1000) % 96));
+    FillAscending(local_state.lanes);
+  }
+  void Fill(LanesNotFinite& found) {
+    ForEachField(found, [this](auto& field) { Fill(field); });
+    FillAscending(found.lanes);
   }
   void Fill(TensorSpec& tensor) {
     Fill(tensor.name);
@@ -191,6 +194,10 @@ class RandomMessage {
   size_t Below(size_t n) { return random_() % n; }
 
  private:
+  void FillAscending(std::vector<LaneId>& lanes) {
+    for (size_t i = 0; i < lanes.size(); ++i)
+      lanes[i] = LaneId(static_cast<int32_t>(i * 1000 + Below(1000) % 96));
+  }
   // `count` numbers from -spare to end - 1.
   void Indices(std::vector<int32_t>& indices, size_t count, size_t end, size_t spare) {
     indices.resize(count);

@@ -244,7 +244,8 @@ std::string LaneWith(const JobShape& shape, int64_t step, uint64_t sample) {
     const auto ids = SampleIds(training, shape.samples,
                                LaneSamples(training, shape.samples, Step(step), LaneId(lane)));
     if (std::find(ids.begin(), ids.end(), sample) != ids.end())
-      return absl::StrCat("lane ", lane, " (samples ", absl::StrJoin(ids, ", "), ")");
+      return absl::StrCat("lane ", lane, ids.size() == 1 ? " (sample " : " (samples ",
+                          absl::StrJoin(ids, ", "), ")");
   }
   return "";
 }

@@ -62,9 +62,10 @@ class SegmentWriterTest : public testing::Test {
     return CopyCheckpointPart(*setup_, state_, LineageNumber(1), Step(step),
                               AllChunks(setup_->layout), copied_);
   }
-  std::vector<Step> AwaitWritten(size_t count) {
+  // The steps of the next so many answers.
+  std::vector<Step> AwaitWritten(size_t answers) {
     std::vector<Step> written;
-    while (written.size() < count) {
+    for (; answers > 0; --answers) {
       const std::optional<Event> event = events_->TakeUntil(Time::max());
       if (const auto* segment = std::get_if<SegmentWritten>(&*event))
         written.push_back(segment->step);

@@ -1,0 +1,119 @@
+#include "coordinator/runtime/history.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+#include "absl/time/time.h"
+#include "lib/base/status.h"
+#include "lib/domain/ledger.h"
+#include "lib/optim/schedule.h"
+
+namespace muster {
+namespace {
+
+std::string NumberOrNull(std::optional<double> number) {
+  return number && std::isfinite(*number) ? absl::StrFormat("%.9g", *number) : "null";
+}
+
+}  // namespace
+
+std::string HistoryTime(int64_t unix_ms) {
+  return absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::FromUnixMillis(unix_ms),
+                          absl::UTCTimeZone());
+}
+
+std::string HistoryLine(const HistoryStep& step) {
+  const std::string time =
+      step.unix_ms == 0 ? "null" : absl::StrCat("\"", HistoryTime(step.unix_ms), "\"");
+  return absl::StrCat("{\"step\":", step.step, ",\"lineage\":", step.lineage,
+                      ",\"epoch\":", step.epoch, ",\"time\":", time,
+                      ",\"loss\":", NumberOrNull(step.loss),
+                      ",\"learning_rate\":", NumberOrNull(step.learning_rate),
+                      ",\"gradient_norm\":", NumberOrNull(step.gradient_norm),
+                      ",\"samples_per_second\":", NumberOrNull(step.samples_per_second), "}\n");
+}
+
+}  // namespace muster
+
+namespace muster::coordinator {
+namespace {
+
+// Steps that a speed is measured over.
+constexpr size_t kSpeedSteps = 20;
+
+// Within one view, so that no stop or loss counts as time of a step.
+std::optional<double> SpeedAt(const std::vector<RecordedStep>& records, size_t at) {
+  size_t first = at;
+  while (first > 0 && at - first < kSpeedSteps &&
+         records[first - 1].record.view == records[at].record.view)
+    --first;
+  const int64_t milliseconds = records[at].unix_ms - records[first].unix_ms;
+  if (records[first].unix_ms == 0 || milliseconds <= 0) return std::nullopt;
+  uint64_t samples = 0;
+  for (size_t i = first + 1; i <= at; ++i) samples += records[i].record.samples.count;
+  return 1e3 * static_cast<double>(samples) / static_cast<double>(milliseconds);
+}
+
+HistoryStep StepAt(const TrainingSpec& training, int64_t total,
+                   const std::vector<RecordedStep>& records, size_t at) {
+  const StepRecord& record = records[at].record;
+  HistoryStep step{.step = record.step.value(),
+                   .lineage = record.lineage.value(),
+                   .epoch = record.samples.epoch,
+                   .unix_ms = records[at].unix_ms,
+                   .learning_rate = LearningRate(training.optimizer, training.schedule,
+                                                 record.step.value(), total),
+                   .gradient_norm = record.norm,
+                   .samples_per_second = SpeedAt(records, at)};
+  if (record.weight > 0) step.loss = record.loss / static_cast<double>(record.weight);
+  return step;
+}
+
+bool ConsumeNumber(absl::string_view& text, absl::string_view name, int64_t* number) {
+  if (!absl::ConsumePrefix(&text, name)) return false;
+  const absl::string_view digits = text.substr(0, text.find(','));
+  text.remove_prefix(digits.size());
+  return absl::SimpleAtoi(digits, number);
+}
+
+}  // namespace
+
+absl::StatusOr<HistoryPage> ReadHistory(const Journal& journal, const JobJournal& job,
+                                        Step recorded, const HistoryQuery& query,
+                                        const std::stop_token& stop) {
+  if (job.lineages.empty() || !job.environment) return HistoryPage{};
+  const std::vector<LineagePart> history = HistoryOf(job.lineages);
+  const Step from = ContinueAt(history, LineageNumber(query.lineage), Step(query.from));
+  const auto most = static_cast<size_t>(query.limit == 0 ? kHistoryStepsPerPage : query.limit);
+  // The speed of the first step needs those before it.
+  const Step first(std::max<int64_t>(0, from.value() - static_cast<int64_t>(kSpeedSteps)));
+  const auto before = static_cast<size_t>(from.value() - first.value());
+  MUSTER_ASSIGN_OR_RETURN(
+      const std::vector<RecordedStep> records,
+      journal.RecordsIn(job.id, history, first, recorded, before + most + 1, stop));
+  const TrainingSpec& training = job.spec.training;
+  const int64_t total = TotalSteps(training, job.environment->samples);
+  HistoryPage page;
+  for (size_t at = 0; at < records.size(); ++at) {
+    if (records[at].record.step < from) continue;
+    if (page.steps.size() == most) {
+      page.next = records[at].record.step.value();
+      break;
+    }
+    page.steps.push_back(StepAt(training, total, records, at));
+  }
+  return page;
+}
+
+std::optional<HistoryPlace> PlaceInHistory(absl::string_view line) {
+  HistoryPlace place;
+  if (!ConsumeNumber(line, "{\"step\":", &place.step)) return std::nullopt;
+  if (!ConsumeNumber(line, ",\"lineage\":", &place.lineage)) return std::nullopt;
+  return place;
+}
+
+}  // namespace muster::coordinator

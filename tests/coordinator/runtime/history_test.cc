@@ -1,0 +1,218 @@
+// The history of a job as it is read from the ledger, and as the file that follows it.
+#include "coordinator/runtime/history.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "coordinator/runtime/history_files.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lib/storage/kv.h"
+#include "lib/wire/job_codec.h"
+#include "tests/coordinator/runtime/scripted_member.h"
+
+namespace muster::coordinator {
+namespace {
+
+using ::testing::StartsWith;
+
+constexpr uint64_t kManySamples = 1009;  // no epoch ends within these steps
+
+class HistoryTest : public ::testing::Test {
+ protected:
+  HistoryTest() {
+    if (mkdtemp(folder_.data()) == nullptr) std::abort();
+    JobSpec spec = CountingSpec(1);
+    spec.training.data.samples = kManySamples;
+    spec.training.batch = 4;
+    spec.training.lanes = 1;
+    spec.training.epochs = 0;
+    spec.training.steps = 100;
+    spec.training.optimizer.learning_rate = 0.5;
+    spec.training.schedule.warmup_steps = 10;
+    job_.id = "a";
+    job_.submission = 1;
+    job_.spec = *Complete(spec);
+    job_.phase = JobPhase::kRunning;
+    job_.environment = CountingEnvironment();
+    job_.environment->samples = kManySamples;
+    job_.lineages = {{LineageNumber(1), LineageNumber(0), Step(0), "start"}};
+  }
+  ~HistoryTest() override { std::filesystem::remove_all(folder_); }
+
+  // Steps [first, end) are recorded, one every `milliseconds`.
+  void Record(int64_t first, int64_t end, int64_t view = 1, int64_t milliseconds = 100) {
+    for (int64_t step = first; step < end; ++step) {
+      StepRecord record;
+      record.lineage = job_.lineages.back().number;
+      record.step = Step(step);
+      record.view = ViewNumber(view);
+      record.lane_holders = {{"worker-0", {1, 1}}};
+      record.samples = StepSamples(job_.spec.training, job_.environment->samples, record.step);
+      record.weight = 4;
+      record.loss = 2;
+      if (step % 2 == 1) record.norm = 1.5;
+      now_ += milliseconds;
+      ASSERT_TRUE(journal_->Write({PersistJob{job_}, PersistRecords{"a", {record}}}, now_).ok());
+    }
+    recorded_ = Step(end);
+  }
+  void Rewind(int64_t fork) {
+    const LineageNumber before = job_.lineages.back().number;
+    job_.lineages.push_back({before + 1, before, Step(fork), "a rewind"});
+    recorded_ = Step(fork);
+  }
+  HistoryPage Read(const HistoryQuery& query = {}) const {
+    const auto page = ReadHistory(*journal_, job_, recorded_, query, {});
+    EXPECT_TRUE(page.ok()) << page.status();
+    return page.value_or(HistoryPage{});
+  }
+  absl::Status Follow() { return file_.Follow(*journal_, job_, recorded_, {}); }
+  // Step and lineage of each line.
+  using Places = std::vector<std::pair<int64_t, int64_t>>;
+  Places Lines() const {
+    Places places;
+    std::ifstream in(path_);
+    for (std::string line; std::getline(in, line);) {
+      const auto place = PlaceInHistory(line);
+      EXPECT_TRUE(place) << line;
+      if (place) places.emplace_back(place->step, place->lineage);
+    }
+    return places;
+  }
+  // What a reader makes of the file: of each step the last line counts, and a line leaves out what
+  // stood before it of that step and later ones.
+  Places Effective() const {
+    std::map<int64_t, int64_t> by_step;
+    for (const auto& [step, lineage] : Lines()) {
+      by_step.erase(by_step.lower_bound(step), by_step.end());
+      by_step[step] = lineage;
+    }
+    return {by_step.begin(), by_step.end()};
+  }
+  Places OfTheLedger() const {
+    Places places;
+    for (const HistoryStep& step : Read().steps) places.emplace_back(step.step, step.lineage);
+    return places;
+  }
+
+  std::string folder_ = ::testing::TempDir() + "/history-XXXXXX";
+  JobJournal job_;
+  Step recorded_;
+  int64_t now_ = 1'000'000;
+  std::unique_ptr<Journal> journal_ = *Journal::Open(OpenMemory(JournalFamilies()));
+  const std::string path_ = folder_ + "/metrics.jsonl";
+  HistoryFile file_{path_};
+};
+
+TEST_F(HistoryTest, AStepTellsLossRateNormAndSpeed) {
+  EXPECT_TRUE(Read().steps.empty());
+  Record(0, 4);
+  const std::vector<HistoryStep> steps = Read().steps;
+  ASSERT_EQ(steps.size(), 4u);
+  EXPECT_EQ(steps[1].step, 1);
+  EXPECT_EQ(steps[1].unix_ms, 1'000'200);
+  EXPECT_DOUBLE_EQ(*steps[1].loss, 0.5);
+  EXPECT_DOUBLE_EQ(steps[0].learning_rate, 0.05) << "the first of ten steps of warm-up";
+  EXPECT_FALSE(steps[0].gradient_norm);
+  EXPECT_DOUBLE_EQ(*steps[1].gradient_norm, 1.5);
+  EXPECT_FALSE(steps[0].samples_per_second) << "nobody knows when it began";
+  EXPECT_DOUBLE_EQ(*steps[3].samples_per_second, 40);
+  EXPECT_EQ(HistoryLine(steps[1]),
+            "{\"step\":1,\"lineage\":1,\"epoch\":0,\"time\":\"1970-01-01T00:16:40.200Z\","
+            "\"loss\":0.5,\"learning_rate\":0.1,\"gradient_norm\":1.5,"
+            "\"samples_per_second\":40}\n");
+}
+
+TEST_F(HistoryTest, AStopIsNoTimeOfAStep) {
+  Record(0, 3);
+  now_ += 3'600'000;
+  Record(3, 6, /*view=*/2);
+  const std::vector<HistoryStep> steps = Read().steps;
+  EXPECT_FALSE(steps[3].samples_per_second);
+  EXPECT_DOUBLE_EQ(*steps[5].samples_per_second, 40);
+}
+
+TEST_F(HistoryTest, ComesInPartsThatSayTheSame) {
+  Record(0, 50);
+  const std::vector<HistoryStep> all = Read().steps;
+  std::vector<std::string> parts;
+  for (std::optional<int64_t> from = 0; from;) {
+    const HistoryPage page = Read({.from = *from, .limit = 7});
+    for (const HistoryStep& step : page.steps) parts.push_back(HistoryLine(step));
+    from = page.next;
+  }
+  ASSERT_EQ(parts.size(), all.size());
+  for (size_t i = 0; i < all.size(); ++i) EXPECT_EQ(parts[i], HistoryLine(all[i]));
+  EXPECT_TRUE(Read({.from = 50}).steps.empty());
+  EXPECT_TRUE(Read({.from = 5'000}).steps.empty());
+}
+
+TEST_F(HistoryTest, TheFileFollowsTheLedger) {
+  Record(0, 3);
+  ASSERT_TRUE(Follow().ok());
+  ASSERT_TRUE(Follow().ok());
+  EXPECT_EQ(Lines(), (Places{{0, 1}, {1, 1}, {2, 1}}));
+  Record(3, 5);
+  ASSERT_TRUE(Follow().ok());
+  EXPECT_EQ(Lines(), OfTheLedger());
+}
+
+TEST_F(HistoryTest, AfterARewindLaterLinesTakeThePlaceOfEarlierOnes) {
+  Record(0, 5);
+  ASSERT_TRUE(Follow().ok());
+  Rewind(3);
+  Record(3, 4, /*view=*/2);
+  ASSERT_TRUE(Follow().ok());
+  EXPECT_EQ(Lines(), (Places{{0, 1}, {1, 1}, {2, 1}, {3, 1}, {4, 1}, {3, 2}}));
+  EXPECT_EQ(Effective(), OfTheLedger());
+  // Twice while nobody wrote the file, the second time to before the first.
+  Record(4, 9, 2);
+  Rewind(6);
+  Record(6, 8, 3);
+  Rewind(2);
+  Record(2, 7, 4);
+  ASSERT_TRUE(Follow().ok());
+  EXPECT_EQ(Effective(), OfTheLedger());
+  // Another coordinator finds the place in the file.
+  Record(7, 8, 4);
+  ASSERT_TRUE(HistoryFile(path_).Follow(*journal_, job_, recorded_, {}).ok());
+  EXPECT_EQ(Effective(), OfTheLedger());
+}
+
+TEST_F(HistoryTest, WhatWasCutShortIsWrittenAgain) {
+  Record(0, 5);
+  ASSERT_TRUE(Follow().ok());
+  const auto size = std::filesystem::file_size(path_);
+  for (const auto cut : {size - 1, size - 20, size / 2, uintmax_t{1}, uintmax_t{0}}) {
+    std::filesystem::resize_file(path_, cut);
+    ASSERT_TRUE(HistoryFile(path_).Follow(*journal_, job_, recorded_, {}).ok());
+    EXPECT_EQ(Lines(), OfTheLedger()) << "cut to " << cut;
+  }
+}
+
+TEST_F(HistoryTest, AnErrorIsMadeGoodLater) {
+  Record(0, 5);
+  std::filesystem::create_directory(path_);
+  EXPECT_FALSE(Follow().ok());
+  std::filesystem::remove(path_);
+  ASSERT_TRUE(Follow().ok());
+  EXPECT_EQ(Lines(), OfTheLedger());
+  std::ofstream(path_) << "something else\n";
+  ASSERT_TRUE(HistoryFile(path_).Follow(*journal_, job_, recorded_, {}).ok());
+  std::ifstream in(path_);
+  std::stringstream text;
+  text << in.rdbuf();
+  EXPECT_THAT(text.str(), StartsWith("something else\n{\"step\":0,"));
+}
+
+}  // namespace
+}  // namespace muster::coordinator
