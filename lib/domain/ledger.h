@@ -48,7 +48,7 @@ struct StepRecord {
   // By a server that owns only buffers: it knows neither weight nor loss.
   bool without_weight = false;
   std::vector<JobCommand> commands;
-  bool skipped = false;  // it was not finite, and left the state as it was
+  bool skipped = false;        // it was not finite, and left the state as it was
   std::optional<double> norm;  // of the gradient before it is cut; nothing: the job does not clip
   bool operator==(const StepRecord&) const = default;
 };
