@@ -21,7 +21,7 @@ namespace muster {
 // Of one that has not greeted yet.
 inline constexpr size_t kMaxGreetingBytes = size_t{64} << 10;
 // Of a session, not dealt with yet by the exchange thread, however long that is busy with something
-// else. Large, because gRPC 1.51 may take until its next ping (10 s) to read on after it stood still.
+// else. Large, because a session over gRPC that stood still was seen to go on only after 10 s.
 inline constexpr size_t kMaxHeldBytes = size_t{64} << 20;
 
 class PeerSessions {
