@@ -25,7 +25,7 @@ namespace {
 constexpr int kMostInputsPerWrite = 256;
 // Of one session: what its first frame may have, and how much may wait for the driver before the
 // session stands still. Many members share this thread, and what they say is small.
-constexpr InboundLimits kInbound{.first_frame = kMaxHeaderBytes, .held = size_t{16} << 20};
+constexpr InboundLimits kInbound{.first_frame = kMaxHeaderBytes, .held = size_t{1} << 20};
 constexpr size_t kMostWaitingQueries = 16;
 constexpr Duration kPublicationPeriod = std::chrono::milliseconds(250);
 

@@ -21,8 +21,8 @@ namespace muster {
 // Of one that has not greeted yet.
 inline constexpr size_t kMaxGreetingBytes = size_t{64} << 10;
 // Of a session, not dealt with yet by the exchange thread, however long that is busy with something
-// else. Large, because a session over gRPC that stood still was seen to go on only after 10 s.
-inline constexpr size_t kMaxHeldBytes = size_t{64} << 20;
+// else. Some frames of data, so that the next is there when one is done with.
+inline constexpr size_t kMaxHeldBytes = size_t{8} << 20;
 
 class PeerSessions {
  public:

@@ -172,7 +172,7 @@ TEST_F(SessionsTest, ASecondGreetingBreaksTheSession) {
 // However much is sent to a member that is busy with something else, it holds a fixed number of
 // bytes of it, and what does not come from peers is taken first.
 TEST_F(SessionsTest, ABusyMemberHoldsLittleOfWhatItsPeerSendsAndGetsItAllInTheEnd) {
-  constexpr int kFrames = 200;
+  constexpr int kFrames = 100;
   Meet();
   Settle();
   const std::vector<std::byte> megabyte(size_t{1} << 20);
@@ -180,8 +180,8 @@ TEST_F(SessionsTest, ABusyMemberHoldsLittleOfWhatItsPeerSendsAndGetsItAllInTheEn
   for (int i = 0; i < kFrames; ++i) b_->Send(a_.id(), {header, {.slices = {megabyte}, .keep = {}}});
   while (network_.Pump()) {
   }
-  EXPECT_EQ(a_.events().size(), 64u) << "of 1 MiB each";
-  EXPECT_GT(b_->QueuedBytes(), 130u << 20);
+  EXPECT_EQ(a_.events().size(), 8u) << "of 1 MiB each";
+  EXPECT_GT(b_->QueuedBytes(), 91u << 20);
   a_.events().Post(StopAsked{0, "control"});
   const std::optional<Event> first = a_.events().TryTake();
   EXPECT_TRUE(first && std::holds_alternative<StopAsked>(*first));
