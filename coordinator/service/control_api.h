@@ -82,6 +82,9 @@ struct JobQuery {
 };
 inline constexpr int64_t kJobsPerPage = 100;
 inline constexpr int64_t kMostJobsPerPage = 1000;
+// A page ends earlier where its jobs are large, though never before the first: gRPC clients take
+// answers of up to 4 MiB.
+inline constexpr size_t kMostPageBytes = size_t{2} << 20;
 
 struct JobPage {
   std::vector<JobInfo> jobs;    // in order of submission

@@ -159,6 +159,18 @@ absl::StatusOr<PageBounds> BoundsOf(const JobQuery& query) {
   return bounds;
 }
 
+// About what a job takes in an answer.
+size_t BytesOf(const JobInfo& info) {
+  size_t bytes = 2048 + info.reason.size() + info.waits_for.size() + 32 * info.checkpoints.size();
+  for (const JobMember& member : info.members)
+    bytes += 256 + member.name.size() + member.phase.size() + 8 * member.lanes.size();
+  const TrainingSpec& training = info.spec.training;
+  for (const std::string& path : training.data.paths) bytes += path.size() + 4;
+  for (const std::string& suffix : training.data.suffixes) bytes += suffix.size() + 4;
+  for (const auto& [name, value] : training.parameters) bytes += name.size() + 32;
+  return bytes;
+}
+
 JobPage PageWithin(KnownJobs jobs, const PageBounds& bounds) {
   std::erase_if(jobs, [&](const KnownJobPtr& known) {
     const JobJournal& job = known->status.job;
@@ -169,11 +181,19 @@ JobPage PageWithin(KnownJobs jobs, const PageBounds& bounds) {
     return a->status.job.submission < b->status.job.submission;
   });
   JobPage page;
-  if (jobs.size() > bounds.limit) {
-    jobs.resize(bounds.limit);
-    page.next_page_token = absl::StrCat(jobs.back()->status.job.submission);
+  int64_t last = 0;
+  size_t bytes = 0;
+  for (const KnownJobPtr& known : jobs) {
+    JobInfo info = DescribeNow(*known);
+    bytes += BytesOf(info);
+    const bool full = page.jobs.size() == bounds.limit || bytes > kMostPageBytes;
+    if (full && !page.jobs.empty()) {
+      page.next_page_token = absl::StrCat(last);
+      break;
+    }
+    last = known->status.job.submission;
+    page.jobs.push_back(std::move(info));
   }
-  for (const KnownJobPtr& known : jobs) page.jobs.push_back(DescribeNow(*known));
   return page;
 }
 
