@@ -382,7 +382,7 @@ absl::StatusOr<std::vector<RecordedStep>> Journal::RecordsIn(
     if (from >= std::min(part.end, end) || records.size() == most) continue;
     const Step enough = from + static_cast<int64_t>(most - records.size());
     const Step to = std::min({part.end, end, enough});
-    MUSTER_RETURN_IF_ERROR(ScanLedger(*kv_, LedgerKey(job, kRecord, part.lineage, from),
+    MUSTER_RETURN_IF_ERROR(ScanLedger(*kv_, job, LedgerKey(job, kRecord, part.lineage, from),
                                       LedgerKey(job, kRecord, part.lineage, to), "record",
                                       DecodeRecordedStep,
                                       [&](LineageNumber, Step, RecordedStep record) {
