@@ -136,7 +136,7 @@ TEST_F(AStranger, WhoSubmitsWhatIsNoJobIsToldSoAndCostsLittle) {
     EXPECT_LT(answer.message.size(), 4096u);
     EXPECT_NE(answer.message, "not a JobSpec") << "it was not sent";
   }
-  ExpectCost(128 * kMiB);
+  ExpectCost(96 * kMiB);
 }
 
 TEST_F(AStranger, WhoseBodiesNeverEndCostNoMoreThanTheirConnectionsMayHold) {
@@ -148,7 +148,7 @@ TEST_F(AStranger, WhoseBodiesNeverEndCostNoMoreThanTheirConnectionsMayHold) {
         "POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n");
     clients.back().Send(half);
   }
-  ExpectCost(128 * kMiB);
+  ExpectCost(64 * kMiB);
 }
 
 TEST_F(AStranger, WhoSendsTheLargestFramesThatAreNoMessageCostsLittle) {
@@ -158,7 +158,7 @@ TEST_F(AStranger, WhoSendsTheLargestFramesThatAreNoMessageCostsLittle) {
     for (int n = 0; n < 10; ++n) stranger.SayBytes(std::string(kMaxHeaderBytes, '\xff'));
     EXPECT_FALSE(stranger.Broken().ok());
   }
-  ExpectCost(256 * kMiB);
+  ExpectCost(128 * kMiB);
 }
 
 // A GiB in all: nothing but the first frame of each is read.
@@ -172,13 +172,13 @@ TEST_F(AStranger, WhoSendsAGibibyteAtOnceWithoutSayingWhoItIsCostsLittle) {
     for (int n = 0; n < 32; ++n) stranger.SayBytes(frame);
   }
   for (ScriptedMember& stranger : strangers) EXPECT_FALSE(stranger.Broken().ok());
-  ExpectCost(192 * kMiB);
+  ExpectCost(160 * kMiB);
 }
 
 TEST_F(AStranger, WhoSendsAMessageOfAGibibyteCostsNoMoreThanAllMessagesMay) {
   for (const char* method : {"/muster.v1.Exchange/Session", "/muster.v1.Jobs/Submit"})
     EXPECT_FALSE(SendOneMessage(program_.grpc(), method, 1024).ok()) << method;
-  ExpectCost(640 * kMiB);
+  ExpectCost(768 * kMiB);
 }
 
 TEST_F(AStranger, WhoseJoinsAreRefusedFillNeitherMemoryNorLog) {
@@ -195,7 +195,7 @@ TEST_F(AStranger, WhoseJoinsAreRefusedFillNeitherMemoryNorLog) {
     other.Say(join);
     EXPECT_THAT(other.Next<Leave>().reason, HasSubstr("differs"));
   }
-  ExpectCost(256 * kMiB);
+  ExpectCost(96 * kMiB);
 }
 
 }  // namespace
