@@ -19,6 +19,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Room for all that the job writes, its history and the log of its store among it.
+constexpr size_t kDiskMiB = 16;
+
 std::map<std::string, std::string> SegmentsOf(const std::string& dir) {
   std::map<std::string, std::string> segments;
   for (const auto& entry : fs::recursive_directory_iterator(dir)) {
@@ -33,7 +36,7 @@ TEST(FullDiskTest, TrainingGoesOnTheCheckpointIsGivenUpAndWorksAgainAfterwards) 
   const std::string spec =
       WriteText(MakeFolder() + "/spec.yaml", CountingSpec(1200, "workers: 2\n"));
   const std::string digest = UndisturbedDigest(spec);
-  const SmallDisk disk(MakeFolder() + "/disk");
+  const SmallDisk disk(MakeFolder() + "/disk", kDiskMiB);
   if (!disk.status().ok()) GTEST_SKIP() << disk.status();
   const std::string dir = disk.path() + "/job";
   Program program(Train(spec, dir, {"--json"}));
@@ -72,7 +75,7 @@ TEST(FullDiskTest, AKilledCoordinatorComesBackOnceThereIsRoomAndNoWorkerIsLost) 
   const std::string spec =
       WriteText(MakeFolder() + "/spec.yaml", CountingSpec(1200, "workers: 2\n"));
   const std::string digest = UndisturbedDigest(spec);
-  const SmallDisk disk(MakeFolder() + "/disk");
+  const SmallDisk disk(MakeFolder() + "/disk", kDiskMiB);
   if (!disk.status().ok()) GTEST_SKIP() << disk.status();
   Program program(Train(spec, disk.path() + "/job", {"--json"}));
   ASSERT_TRUE(program.WaitFor("checkpoint of step 200 is complete")) << program.output();
