@@ -27,6 +27,15 @@ class Differences {
   std::string text_, more_;
 };
 
+// The entry counts the skipped steps below its mark; records may have come after it.
+StepLedger LedgerOf(const JobJournal& journal, Step recorded, RecentSteps recent) {
+  const auto later =
+      std::count_if(recent.records.lower_bound(journal.recorded), recent.records.end(),
+                    [](const auto& entry) { return entry.second.skipped; });
+  return {journal.id, journal.spec.training.order == SumOrder::kCanonical, recorded,
+          journal.skipped + later, std::move(recent)};
+}
+
 // Members speak as often as the cluster's lease wants: a job may only be more patient.
 Leadership WithLeaseOf(const RuntimeSpec& runtime, Leadership leadership) {
   Duration& lease = leadership.settings.lease;
@@ -44,8 +53,7 @@ JobRun::JobRun(Leadership leadership, StoredJob job, Time now)
       journal_(std::move(job.journal)),
       membership_({leadership_.settings.lease, leadership_.settings.thread_patience},
                   journal_.lanes.Gone()),
-      ledger_(journal_.id, journal_.spec.training.order == SumOrder::kCanonical, job.recorded,
-              journal_.skipped, std::move(job.recent)),
+      ledger_(LedgerOf(journal_, job.recorded, std::move(job.recent))),
       checkpoints_(std::move(job.manifests)),
       last_({leadership_.settings.first_retry, leadership_.settings.longest_retry,
              leadership_.settings.retries}),

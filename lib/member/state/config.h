@@ -2,6 +2,7 @@
 // MemberConfig lives as long as its Member and never changes.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -33,8 +34,15 @@ struct MemberConfig {
   bool clips() const { return training.clip_norm > 0; }
   // A step that is not finite leaves the state as it was.
   bool skips() const { return training.on_nan != OnNan::kContinue; }
-  // Nothing of a step is applied before something is known of all its chunks.
-  bool needs_global_norm() const { return clips() || skips(); }
+  bool has_buffers() const {
+    return std::find(chunks.begin(), chunks.end(), TensorKind::kBuffer) != chunks.end();
+  }
+  // Nothing of a step is applied before something is known of all its chunks. Buffers come from one
+  // lane: a server that owns nothing else would go on without the other workers, and forget results
+  // that they still need.
+  bool needs_global_norm() const {
+    return clips() || skips() || (owner_applies() && has_buffers());
+  }
 };
 
 // Parts share what never changes.

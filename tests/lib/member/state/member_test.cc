@@ -671,6 +671,24 @@ TEST(GlobalNorm, WithoutClippingAServerAppliesAtOnceWhateverItsValues) {
             1u);
 }
 
+// It gets its sums from one worker. Alone it would be two steps further while another worker still
+// waits for what it has forgotten.
+TEST(GlobalNorm, AServerOfBuffersWaitsForThoseOfParametersWhateverTheJobSays) {
+  MemberConfig config = ServerJob(ConfigOf(kServer0), false);
+  config.training.on_nan = OnNan::kContinue;
+  config.chunks[0] = TensorKind::kBuffer;
+  Rig rig(config);
+  rig.Enter(ServerView(1), kAllMake);
+  rig.Meet(kMe, 0, Set({0, 0}), Set({0, 0}));
+  rig.Meet(kServer1, 0, Set({0, 0}), Set({0, 0}));
+  rig.Peer(kMe, BothLanes(rig, 0));
+  EXPECT_THAT(Of<ApplyChunks>(rig.member.Handle(Summed{Step(0), ChunkId(0), {2, 1.0, 0, 0}})),
+              IsEmpty());
+  const Outcome decided = rig.Peer(
+      kServer1, Norms{LineageNumber(1), ViewNumber(1), Step(0), {{ChunkId(1), {2, 1.0, 0, 0}}}});
+  EXPECT_EQ(Of<ApplyChunks>(decided).size(), 1u);
+}
+
 // An owner of two chunks has begun the next state with one of them when the view changes: its
 // memory is no longer state(s), so no part of the checkpoint at s may be copied.
 TEST(Checkpoint, APartIsNotCopiedOnceTheNextStateHasBegun) {
