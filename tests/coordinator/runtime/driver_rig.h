@@ -121,15 +121,16 @@ class DriverRig : public ::testing::Test {
   absl::Status Ask(Background::Call call) { return driver_->Ask(std::move(call)); }
   // Holds up the driver's thread until `enough`; it is held when this returns.
   void HoldUp(std::promise<void>& enough) {
-    std::promise<void> busy;
+    const auto busy = std::make_shared<std::promise<void>>();
     driver_->Change(
-        [&](const KnownJobs&) -> absl::StatusOr<std::optional<Input>> {
-          busy.set_value();
-          enough.get_future().wait();
+        [busy, until = enough.get_future().share()](
+            const KnownJobs&) -> absl::StatusOr<std::optional<Input>> {
+          busy->set_value();
+          until.wait();
           return std::nullopt;
         },
         [](const absl::StatusOr<KnownJobs>&) {});
-    busy.get_future().wait();
+    busy->get_future().wait();
   }
   JobJournal Job() { return Look().at(0)->status.job; }
   void SubmitJob(int32_t workers = 1) {
