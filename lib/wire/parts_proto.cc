@@ -38,7 +38,8 @@ void Write(const MemberId& id, v1::MemberId& out) {
 }
 
 MemberId Read(Reader& reader, const v1::MemberId& message) {
-  return {Reader::Words(message.name()), {message.incarnation_hi(), message.incarnation_lo()}};
+  return {Reader::Words(reader.Text("name", message.name())),
+          {message.incarnation_hi(), message.incarnation_lo()}};
 }
 
 void Write(const std::vector<ViewMember>& members, ProtoMembers& out) {

@@ -288,7 +288,7 @@ void ExpectAll() {
   fuzz::Expect("phase", {"queued", "starting", "running", "recovering", "failed"});
   fuzz::Expect("field", fuzz::FieldsOfType(*v1::Join::descriptor()));
   fuzz::ExpectAtLeast("told", 5);
-  fuzz::ExpectAtLeast("error", 20);  // what the coordinator announces
+  fuzz::ExpectAtLeast("error", 40);  // what the coordinator announces
 }
 
 // What the driver does with a frame.
