@@ -1,6 +1,7 @@
 #include "coordinator/runtime/journal_entry.h"
 
 #include <bit>
+#include <limits>
 #include <map>
 #include <optional>
 #include <utility>
@@ -16,6 +17,9 @@ namespace muster::coordinator {
 namespace {
 
 constexpr int64_t kFormat = 3;
+// As in messages: room is left to add to a number without overflow.
+constexpr int64_t kMaxNumber = int64_t{1} << 62;
+constexpr int64_t kMaxExitCode = 255;
 
 using Fields = std::map<std::string, std::string>;
 
@@ -35,13 +39,23 @@ class FieldReader {
   void Text(const std::string& name, std::string& to) {
     if (const std::string* bytes = Need(name)) to = *bytes;
   }
-  void Number(const std::string& name, int64_t& to) {
+  // low … high; the value that is wrong is not handed out.
+  void Number(const std::string& name, int64_t& to, int64_t low = 0, int64_t high = kMaxNumber) {
     const std::string* bytes = Need(name);
-    if (bytes != nullptr && !absl::SimpleAtoi(*bytes, &to)) Fail(name, "is not a number");
+    if (bytes == nullptr) return;
+    int64_t number = 0;
+    if (!absl::SimpleAtoi(*bytes, &number)) return Fail(name, "is not a number");
+    if (number < low || number > high)
+      return Fail(name, absl::StrCat(number, " is not in ", low, " … ", high));
+    to = number;
+  }
+  // Any 64 bits, written as a signed number: bits of something else, and sums of lanes.
+  void Signed(const std::string& name, int64_t& to) {
+    Number(name, to, std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max());
   }
   void Flag(const std::string& name, bool& to) {
     int64_t number = 0;
-    Number(name, number);
+    Number(name, number, 0, 1);
     to = number != 0;
   }
   template <class T, class Decode>
@@ -127,7 +141,12 @@ absl::StatusOr<DepartedEntry> DecodeDeparted(std::string_view bytes) {
     read.Number(name, value);
     return value;
   };
-  member = {static_cast<uint64_t>(number("hi")), static_cast<uint64_t>(number("lo"))};
+  const auto bits = [&read](const char* name) {
+    int64_t value = 0;
+    read.Signed(name, value);
+    return static_cast<uint64_t>(value);
+  };
+  member = {bits("hi"), bits("lo")};
   read.Flag("lost", departed.lost);
   read.Flag("counted", departed.counted);
   departed.lineage = LineageNumber(number("lineage"));
@@ -156,9 +175,9 @@ absl::StatusOr<LaneAccount> DecodeLanes(std::string_view bytes) {
   MUSTER_ASSIGN_OR_RETURN(Fields fields, DecodeFields(bytes));
   FieldReader read(std::move(fields));
   LaneAccount::Value value;
-  read.Number("known", value.known);
-  read.Number("recomputed", value.recomputed);
-  read.Number("settled_total", value.settled_total);
+  read.Signed("known", value.known);
+  read.Signed("recomputed", value.recomputed);
+  read.Signed("settled_total", value.settled_total);
   for (size_t i = 0; read.Find(DepartedField(i)) != nullptr; ++i) {
     DepartedEntry entry;
     read.Part(DepartedField(i), DecodeDeparted, entry);
@@ -178,7 +197,7 @@ void ReadJob(FieldReader& read, JobJournal& job) {
   job.start = StartNumber(number);
   read.Number("first_start", number);
   job.first_start = StartNumber(number);
-  read.Number("workers", number);
+  read.Number("workers", number, 0, std::numeric_limits<int32_t>::max());
   job.workers = static_cast<int32_t>(number);
   ReadPhase(read, job.phase);
   read.Text("reason", job.reason);
@@ -200,7 +219,7 @@ void ReadJob(FieldReader& read, JobJournal& job) {
   if (read.Find("skipped") != nullptr) read.Number("skipped", job.skipped);
   read.Part("lanes", DecodeLanes, job.lanes);
   read.Text("digest", job.ending.digest);
-  read.Number("exit_code", number);
+  read.Number("exit_code", number, 0, kMaxExitCode);
   job.ending.exit_code = static_cast<int>(number);
   read.Number("recorded", number);
   job.recorded = Step(number);
@@ -219,7 +238,7 @@ void AddTail(const JobTail& tail, Fields& fields) {
 void ReadTail(FieldReader& read, JobTail& tail) {
   int64_t number = 0;
   if (read.Find("loss") != nullptr) {
-    read.Number("loss", number);
+    read.Signed("loss", number);
     tail.loss = std::bit_cast<double>(static_cast<uint64_t>(number));
   }
   if (read.Find("fingerprint") == nullptr) return;

@@ -10,13 +10,14 @@
 namespace muster::coordinator {
 namespace {
 
-// A list for people of what may be very many things.
+// A list for people of what may be very many things, in the words of others.
 class Differences {
  public:
   void Add(const std::string& what) {
     constexpr int kMostShown = 8;
+    constexpr size_t kMostBytes = 256;  // of each
     if (++count_ <= kMostShown)
-      absl::StrAppend(&text_, " ", Cut(what));
+      absl::StrAppend(&text_, " ", Cut(Printable(what), kMostBytes));
     else
       more_ = absl::StrCat(" and ", count_ - kMostShown, " more");
   }

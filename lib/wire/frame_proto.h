@@ -14,6 +14,7 @@
 #include "google/protobuf/arena.h"
 #include "lib/base/frame_limits.h"
 #include "lib/base/status.h"
+#include "lib/wire/parsed_bytes.h"
 #include "lib/wire/parts_proto.h"
 #include "lib/wire/reader.h"
 
@@ -46,6 +47,21 @@ std::string EncodeIn(const Message& message, const PutInto& put) {
   return frame.SerializeAsString();
 }
 
+// Of a header that is parsed, in memory: several times what the largest honest one takes. Smaller
+// headers cannot come to it.
+inline constexpr size_t kMostParsedBytes = 8 * kMaxHeaderBytes;
+inline constexpr size_t kNeverTooLarge = size_t{64} << 10;
+
+template <class Frame>
+absl::Status CheckParsedBytes(std::string_view header) {
+  if (header.size() <= kNeverTooLarge ||
+      ParsedBytes(header, *Frame::descriptor(), kMostParsedBytes) <= kMostParsedBytes)
+    return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("header: its ", header.size(),
+                                                 " bytes would take more than ", kMostParsedBytes,
+                                                 " in memory; so many are allowed"));
+}
+
 // `open`: the message in the frame; nothing when the frame is of a kind that this reader has no use
 // for. kInvalidArgument: names the message and the field.
 template <class Frame, class Message>
@@ -54,6 +70,7 @@ absl::StatusOr<Message> DecodeFrame(std::string_view header,
   if (header.size() > kMaxHeaderBytes)
     return absl::InvalidArgumentError(absl::StrCat("header: ", header.size(), " bytes; at most ",
                                                    kMaxHeaderBytes, " are allowed"));
+  MUSTER_RETURN_IF_ERROR(CheckParsedBytes<Frame>(header));
   ThreadArena arena;
   Frame& frame = arena.New<Frame>();
   MUSTER_RETURN_IF_ERROR(Parse(header, frame));

@@ -6,7 +6,7 @@
 // hi ≤ 4096, chunks below 2^22. What it cannot know is left to the receiver: the job's own number
 // of chunks and lanes, and whether the message is timely. kInvalidArgument otherwise; the message
 // names the field. Limits: 2^22 chunks, 4096 members, 4096 lanes, 100,000 tensors, 64 KiB a
-// text, kMaxHeaderBytes in all.
+// text, kMaxHeaderBytes in all, and eight times as much in memory while it is parsed.
 //
 // Decode…(Encode(x)) is x for every x within the limits.
 #pragma once

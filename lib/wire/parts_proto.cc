@@ -38,7 +38,7 @@ void Write(const MemberId& id, v1::MemberId& out) {
 }
 
 MemberId Read(Reader& reader, const v1::MemberId& message) {
-  return {reader.Text("name", message.name()),
+  return {Reader::Words(reader.Text("name", message.name())),
           {message.incarnation_hi(), message.incarnation_lo()}};
 }
 
@@ -63,7 +63,7 @@ std::vector<ViewMember> Read(Reader& reader, const ProtoMembers& message) {
     const Reader::Scope scope(reader, "members", i);
     const v1::ViewMember& member = message[i];
     members.push_back({Read(reader, member.id()), reader.Enum("role", member.role(), Role::kServer),
-                       reader.Text("node", member.node()), reader.Text("address", member.address()),
+                       Reader::Words(member.node()), Reader::Words(member.address()),
                        Rank(reader.Small("rank", member.rank(), 0, kMaxMembers - 1)),
                        reader.Small("local_rank", member.local_rank(), 0, kMaxMembers - 1)});
   }

@@ -57,9 +57,9 @@ Join Get(Reader& reader, const v1::Join& message) {
   join.start = StartNumber(reader.Number("start", message.start()));
   join.id = Read(reader, message.id());
   join.role = reader.Enum("role", message.role(), Role::kServer);
-  join.node = reader.Text("node", message.node());
-  join.address = reader.Text("address", message.address());
-  join.cluster = reader.Text("cluster", message.cluster());
+  join.node = Reader::Words(message.node());
+  join.address = Reader::Words(message.address());
+  join.cluster = Reader::Words(message.cluster());
   join.term = TermNumber(reader.Number("term", message.term()));
   {
     const Reader::Scope scope(reader, "environment");
@@ -227,8 +227,7 @@ void Put(const AgentHello& hello, v1::CoordinatorFrame& frame) {
 }
 
 AgentHello Get(Reader& reader, const v1::AgentHello& message) {
-  return {reader.Text("node", message.node()),
-          reader.Small("slots", message.slots(), 0, kMaxMembers)};
+  return {Reader::Words(message.node()), reader.Small("slots", message.slots(), 0, kMaxMembers)};
 }
 
 void Put(const ProcessExited& exited, v1::CoordinatorFrame& frame) {
@@ -262,7 +261,7 @@ LaneCount ReadLanes(Reader& reader, const v1::LaneCount& message) {
 ProcessExited Get(Reader& reader, const v1::ProcessExited& message) {
   return {reader.Text("job", message.job()),
           StartNumber(reader.Number("start", message.start())),
-          reader.Text("name", message.name()),
+          Reader::Words(message.name()),
           reader.Small("exit_code", message.exit_code(), 0, kMaxExitCode),
           reader.Small("signal", message.signal(), 0, kMaxSignal),
           Reader::Words(message.cause()),

@@ -2,15 +2,18 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lib/base/whole_file.h"
 #include "lib/checkpoint/catalogue.h"
 #include "lib/wire/job_codec.h"
+#include "lib/wire/journal_codec.h"
 #include "tests/coordinator/runtime/scripted_member.h"
 #include "tests/support/faulty_kv.h"
 
@@ -173,6 +176,37 @@ TEST(JobCodec, NamesTheFieldThatIsDamaged) {
   const std::string bytes = EncodeJob({EverythingSet(), {}, {}});
   for (size_t cut = 0; cut < bytes.size(); cut += 7)
     EXPECT_FALSE(DecodeJob(bytes.substr(0, cut)).ok()) << cut;
+}
+
+// A number that code adds to, or that a smaller type holds, is refused where it is read.
+TEST(JobCodec, RefusesNumbersThatCannotBe) {
+  const auto fields = DecodeFields(EncodeJob({EverythingSet(), {}, {}}));
+  ASSERT_TRUE(fields.ok()) << fields.status();
+  const struct {
+    const char* field;
+    int64_t value;
+  } cases[] = {{"recorded", std::numeric_limits<int64_t>::max()},
+               {"recorded", -1},
+               {"stop_at", std::numeric_limits<int64_t>::max()},
+               {"stop_at", -1},
+               {"workers", int64_t{1} << 32},
+               {"workers", -1},
+               {"exit_code", int64_t{1} << 32},
+               {"exit_code", 256},
+               {"exit_code", -1},
+               {"start", std::numeric_limits<int64_t>::max()},
+               {"number", std::numeric_limits<int64_t>::min()},
+               {"next_command", std::numeric_limits<int64_t>::max()},
+               {"submission", -1},
+               {"resumes", 2}};
+  for (const auto& [field, value] : cases) {
+    auto changed = *fields;
+    changed[field] = absl::StrCat(value);
+    const auto read = DecodeJob(EncodeFields(changed));
+    EXPECT_TRUE(absl::IsDataLoss(read.status())) << field << " " << value << read.status();
+    EXPECT_THAT(std::string(read.status().message()),
+                HasSubstr(absl::StrCat("field ", field, ": ", value, " is not in 0 … ")));
+  }
 }
 
 class TermFile : public ::testing::Test {

@@ -4,9 +4,11 @@
 #include <limits>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lib/base/exit_codes.h"
+#include "lib/base/printable.h"
 #include "tests/coordinator/state/desk.h"
 
 namespace muster::coordinator {
@@ -160,6 +162,23 @@ TEST(Start, ADifferentNumericEnvironmentIsNamedFieldByField) {
             "samples, hash "
             "d2; the job has 100, d1) "
             "isa (sse2; the job has avx2)");
+}
+
+TEST(Start, AMembersFactsCannotSteerATerminalNorFillALog) {
+  Desk desk;
+  desk.Give(Submit{"job", SpecOf(1, 2)});
+  desk.Join(kA);
+  desk.Drain<Announce>();
+  NumericEnvironment other = Environment();
+  other.data_hash = "\x1b[2J\xff";
+  for (int i = 0; i < 20; ++i) other.numeric[absl::StrCat(i)] = std::string(5000, 'x');
+  desk.Join(kB, "job", other);
+  const auto leave = desk.Sent<Leave>();
+  ASSERT_EQ(leave.size(), 1u);
+  const std::string& reason = leave[0].second.reason;
+  EXPECT_THAT(reason, HasSubstr("hash \\x1b[2J?;"));
+  EXPECT_EQ(PrintableLines(reason), reason);
+  EXPECT_LE(reason.size(), 3 * kMostShownBytes);
 }
 
 TEST(Start, AFactThatTheJobDoesNotKnowIsNamedToo) {

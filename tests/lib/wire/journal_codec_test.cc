@@ -10,7 +10,7 @@ namespace {
 // The part comes back as it was; cut and mutated bytes are refused or decode.
 template <class Part, class Encode, class Decode>
 void Check(Encode encode, Decode decode) {
-  RandomMessage random(1);
+  RandomMessage random(1, /*printable=*/true);
   for (int round = 0; round < 200; ++round) {
     Part part{};
     random.Fill(part);

@@ -1,5 +1,6 @@
 #include "lib/wire/message_codec.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "absl/strings/escaping.h"
@@ -58,6 +59,13 @@ TEST(MessageCodec, WordsOfOthersArePrintableAndBounded) {
   const std::string& phase = std::get<Alive>(*alive).phase;
   EXPECT_EQ(phase.substr(0, 7), "\\x1b[2J");
   EXPECT_EQ(phase.size(), kMostShownBytes);
+  Join join;
+  join.id.name = join.node = join.address = join.cluster = wild;
+  const auto joins = DecodeToCoordinator(Encode(ToCoordinator(join)));
+  ASSERT_TRUE(joins.ok()) << joins.status();
+  const Join& joined = std::get<Join>(*joins);
+  for (const std::string& text : {joined.id.name, joined.node, joined.address, joined.cluster})
+    EXPECT_EQ(text, phase);
   ProcessExited exited;
   exited.last_lines = "one\x07\n" + std::string(60'000, 'y');
   const auto told = DecodeFromAgent(Encode(FromAgent(exited)));
@@ -216,6 +224,50 @@ TEST(MessageCodecTest, TheNamesThatAStrangerSaysAreShort) {
 }
 
 // Written down, so that no change of the schema alters what older members say.
+// Two bytes make an empty part of a list, and Protobuf some hundred of them.
+TEST(MessageCodecTest, WhatWouldGrowInMemoryIsNotParsed) {
+  const auto repeated = [](const std::string& part) {
+    std::string parts;
+    while (parts.size() + part.size() + 16 < kMaxHeaderBytes) parts += part;
+    return parts;
+  };
+  const auto inside = [](char tag, const std::string& bytes) {
+    std::string out(1, tag);
+    size_t size = bytes.size();
+    for (; size >= 0x80; size >>= 7) out += static_cast<char>(size | 0x80);
+    return out + static_cast<char>(size) + bytes;
+  };
+  const std::string empty_record("\x0a\x00", 2), unknown_text("\xfa\x01\x00", 3);
+  const std::string headers[] = {
+      inside(0x32, repeated(empty_record)),                                 // Records
+      inside(0x32, inside(0x0a, repeated("\x22" + std::string(1, '\0')))),  // their members
+      repeated(unknown_text), inside(0x32, repeated(unknown_text))};
+  for (const std::string& header : headers) {
+    ASSERT_LE(header.size(), kMaxHeaderBytes);
+    const absl::Status status = DecodeToCoordinator(header).status();
+    EXPECT_THAT(std::string(status.message()), testing::HasSubstr("in memory"))
+        << header.size() << " bytes";
+  }
+}
+
+// As many records as a member may have to tell, each with members of its own.
+TEST(MessageCodecTest, LargeHeadersThatSayMuchAreParsed) {
+  Records records;
+  records.records.resize(20'000);
+  for (StepRecord& record : records.records) {
+    record.lineage = LineageNumber(1);
+    record.view = ViewNumber(1);
+    record.lane_holders.assign(4, MemberId{"worker-0", {1, 2}});
+    record.weight = 4;
+  }
+  const auto decoded = DecodeToCoordinator(Encode(ToCoordinator(records)));
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  PeerMessage many = Inventory{};
+  std::get<Inventory>(many).partials.assign(size_t{1} << 22, true);
+  std::get<Inventory>(many).results.assign(size_t{1} << 22, true);
+  EXPECT_TRUE(DecodePeerMessage(Encode(many)).ok());
+}
+
 TEST(MessageCodecTest, BytesOfPartialsStay) {
   EXPECT_EQ(absl::BytesToHexString(Encode(PeerMessage(SmallPartials()))),
             "1a48"

@@ -1,0 +1,34 @@
+#include "coordinator/runtime/job_history.h"
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/time.h"
+
+namespace muster {
+namespace {
+
+std::string NumberOrNull(std::optional<double> number) {
+  return number && std::isfinite(*number) ? absl::StrFormat("%.9g", *number) : "null";
+}
+
+}  // namespace
+
+std::string HistoryTime(int64_t unix_ms) {
+  return absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::FromUnixMillis(unix_ms),
+                          absl::UTCTimeZone());
+}
+
+std::string HistoryLine(const HistoryStep& step) {
+  const std::string time =
+      step.unix_ms == 0 ? "null" : absl::StrCat("\"", HistoryTime(step.unix_ms), "\"");
+  return absl::StrCat("{\"step\":", step.step, ",\"lineage\":", step.lineage,
+                      ",\"epoch\":", step.epoch, ",\"time\":", time,
+                      ",\"loss\":", NumberOrNull(step.loss),
+                      ",\"learning_rate\":", NumberOrNull(step.learning_rate),
+                      ",\"gradient_norm\":", NumberOrNull(step.gradient_norm),
+                      ",\"samples_per_second\":", NumberOrNull(step.samples_per_second), "}\n");
+}
+
+}  // namespace muster

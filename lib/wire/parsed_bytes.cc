@@ -1,0 +1,104 @@
+#include "lib/wire/parsed_bytes.h"
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/message.h"
+#include "google/protobuf/wire_format_lite.h"
+
+namespace muster {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::MessageFactory;
+using google::protobuf::internal::WireFormatLite;
+
+constexpr int kMostDepth = 100;           // as Protobuf's own parser
+constexpr size_t kScalarBytes = 16;       // also of one that is not known
+constexpr size_t kTextBytes = 48;         // besides its characters
+constexpr size_t kPackedNumberBytes = 8;  // of each byte, which may be a whole number
+
+class Counter {
+ public:
+  explicit Counter(size_t most) : most_(most) {}
+  size_t sum() const { return sum_; }
+
+  // Everything up to the end of the bytes, which are of `type`.
+  void Count(std::string_view bytes, const Descriptor& type, int depth) {
+    google::protobuf::io::CodedInputStream in(reinterpret_cast<const uint8_t*>(bytes.data()),
+                                              static_cast<int>(bytes.size()));
+    while (sum_ <= most_ && depth <= kMostDepth) {
+      const uint32_t tag = in.ReadTag();
+      if (tag == 0) return;
+      const FieldDescriptor* field = type.FindFieldByNumber(WireFormatLite::GetTagFieldNumber(tag));
+      switch (WireFormatLite::GetTagWireType(tag)) {
+        case WireFormatLite::WIRETYPE_LENGTH_DELIMITED: {
+          uint32_t size = 0;
+          if (!in.ReadVarint32(&size)) return;
+          const auto at = static_cast<size_t>(in.CurrentPosition());
+          if (size > bytes.size() - at) return;
+          CountPart(bytes.substr(at, size), field, depth);
+          in.Skip(static_cast<int>(size));
+          break;
+        }
+        case WireFormatLite::WIRETYPE_START_GROUP:
+        case WireFormatLite::WIRETYPE_END_GROUP: sum_ += kTextBytes; break;
+        default:
+          sum_ += kScalarBytes;
+          if (!WireFormatLite::SkipField(&in, tag)) return;
+      }
+    }
+  }
+
+ private:
+  void CountPart(std::string_view bytes, const FieldDescriptor* field, int depth) {
+    if (field == nullptr || field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
+      sum_ += kTextBytes + bytes.size();
+    } else if (field->message_type() != nullptr) {
+      sum_ += sizeof(void*) + SizeOf(*field->message_type());
+      Count(bytes, *field->message_type(), depth + 1);
+    } else {
+      sum_ += PackedBytes(bytes.size(), *field);
+    }
+  }
+
+  static size_t PackedBytes(size_t bytes, const FieldDescriptor& field) {
+    switch (field.type()) {
+      case FieldDescriptor::TYPE_DOUBLE:
+      case FieldDescriptor::TYPE_FLOAT:
+      case FieldDescriptor::TYPE_FIXED32:
+      case FieldDescriptor::TYPE_FIXED64:
+      case FieldDescriptor::TYPE_SFIXED32:
+      case FieldDescriptor::TYPE_SFIXED64:
+      case FieldDescriptor::TYPE_BOOL: return bytes;
+      case FieldDescriptor::TYPE_INT32:
+      case FieldDescriptor::TYPE_SINT32:
+      case FieldDescriptor::TYPE_UINT32:
+      case FieldDescriptor::TYPE_ENUM: return bytes * sizeof(uint32_t);
+      default: return bytes * kPackedNumberBytes;
+    }
+  }
+
+  size_t SizeOf(const Descriptor& type) {
+    size_t& size = sizes_[&type];
+    if (size == 0) size = MessageFactory::generated_factory()->GetPrototype(&type)->SpaceUsedLong();
+    return size;
+  }
+
+  const size_t most_;
+  size_t sum_ = 0;
+  std::map<const Descriptor*, size_t> sizes_;
+};
+
+}  // namespace
+
+size_t ParsedBytes(std::string_view bytes, const Descriptor& type, size_t most) {
+  Counter counter(most);
+  counter.Count(bytes, type, 0);
+  return counter.sum();
+}
+
+}  // namespace muster

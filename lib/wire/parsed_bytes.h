@@ -1,0 +1,15 @@
+// For lib/wire alone: what a message takes in memory once it is parsed, found without parsing it.
+// An empty part of a list takes two bytes of a frame and two hundred in memory.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include "google/protobuf/descriptor.h"
+
+namespace muster {
+
+// About; counting ends above `most`, and where the bytes are not a message.
+size_t ParsedBytes(std::string_view bytes, const google::protobuf::Descriptor& type, size_t most);
+
+}  // namespace muster

@@ -1,0 +1,159 @@
+// A segment file of a checkpoint, read from memory as from a disk.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "lib/base/bytes.h"
+#include "lib/checkpoint/segment.h"
+#include "lib/kernels/crc.h"
+#include "tests/fuzz/fuzz.h"
+
+namespace muster::fuzz {
+namespace {
+
+constexpr size_t kMostHeld = size_t{2} << 20;
+constexpr size_t kMostHeldPerByte = 16;
+// docs/formats.md
+constexpr size_t kFixedBytes = 64, kRowBytes = 32, kCrcAt = 12, kHeaderBytesAt = 16,
+                 kFileBytesAt = 24, kEntriesAt = 48, kJobBytesAt = 52, kClusterBytesAt = 56;
+
+template <class T>
+T At(std::string_view bytes, size_t at) {
+  T value{};
+  if (at <= bytes.size() && sizeof(T) <= bytes.size() - at)
+    std::memcpy(&value, bytes.data() + at, sizeof(T));
+  return value;
+}
+template <class T>
+void Put(std::string& bytes, size_t at, T value) {
+  if (at <= bytes.size() && sizeof(T) <= bytes.size() - at)
+    std::memcpy(bytes.data() + at, &value, sizeof(T));
+}
+
+uint32_t Crc(std::string_view bytes) {
+  return Crc32c(
+      absl::MakeConstSpan(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()));
+}
+
+size_t TableAt(std::string_view bytes) {
+  return kFixedBytes + size_t{At<uint32_t>(bytes, kJobBytesAt)} +
+         At<uint32_t>(bytes, kClusterBytesAt);
+}
+
+// The checksums of a file made right, as far as its sizes lead somewhere.
+void MakeRight(std::string& bytes) {
+  if (bytes.size() < kFixedBytes) return;
+  Put<uint64_t>(bytes, kFileBytesAt, bytes.size());
+  const size_t table = TableAt(bytes);
+  for (size_t row = table; row + kRowBytes <= bytes.size() &&
+                           row < table + kRowBytes * size_t{At<uint32_t>(bytes, kEntriesAt)};
+       row += kRowBytes) {
+    const auto offset = At<uint64_t>(bytes, row + 8), size = At<uint64_t>(bytes, row + 16);
+    if (offset <= bytes.size() && size <= bytes.size() - offset)
+      Put<uint32_t>(bytes, row + 24, Crc(std::string_view(bytes).substr(offset, size)));
+  }
+  const auto header = At<uint64_t>(bytes, kHeaderBytesAt);
+  Put<uint32_t>(bytes, kCrcAt, 0);
+  if (header <= bytes.size()) Put<uint32_t>(bytes, kCrcAt, Crc(bytes.substr(0, header)));
+}
+
+// In memory: a folder of a disk would be slow.
+std::string Written(Random& random) {
+  const std::string dir = "/dev/shm/muster-fuzz-" + std::to_string(getpid());
+  std::filesystem::create_directories(dir);
+  std::vector<std::vector<float>> values(Below(random, 5));
+  std::vector<PartView> parts;
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i].assign(1 + Below(random, 40), 0.5f);
+    parts.push_back({static_cast<int32_t>(i % 3), ChunkId(static_cast<int32_t>(i)), values[i]});
+  }
+  const SegmentMeta meta{"job", LineageNumber(1), Step(static_cast<int64_t>(Below(random, 9))),
+                         Below(random, 2) == 0 ? "" : "cluster"};
+  const auto segment = WriteSegment(dir, "a.segment", meta, parts);
+  Check(segment.ok(), segment.status().ToString());
+  std::ifstream in(dir + "/a.segment", std::ios::binary);
+  std::string bytes(std::istreambuf_iterator<char>(in), {});
+  std::filesystem::remove_all(dir);
+  return bytes;
+}
+
+std::string Change(const std::string& input, Random& random) {
+  if (input.size() < kFixedBytes) return "";
+  std::string bytes = input;
+  const size_t changed = std::min(bytes.size(), TableAt(bytes) + 2 * kRowBytes);
+  const size_t at = Below(random, changed) / 4 * 4;
+  switch (Below(random, 4)) {
+    case 0: bytes.resize(Below(random, bytes.size())); break;
+    case 1: Put<int64_t>(bytes, at, UglyNumber(random)); break;
+    default: Put<int32_t>(bytes, at, static_cast<int32_t>(UglyNumber(random)));
+  }
+  MakeRight(bytes);
+  return bytes;
+}
+
+const Form kForm = {Written, Change};
+
+void ExpectAll() {
+  Expect("end", {"opened", "an entry read", "no header"});
+  ExpectAtLeast("error", 9);
+}
+
+// The file's own table, as a manifest would have it.
+Segment TableOf(std::string_view bytes, const std::string& file) {
+  Segment segment{file, bytes.size(), At<uint32_t>(bytes, kCrcAt), {}};
+  size_t row = TableAt(bytes);
+  for (uint32_t i = 0; i < At<uint32_t>(bytes, kEntriesAt); ++i, row += kRowBytes)
+    segment.entries.push_back({At<int32_t>(bytes, row), ChunkId(At<int32_t>(bytes, row + 4)),
+                               At<uint64_t>(bytes, row + 8), At<uint64_t>(bytes, row + 16),
+                               At<uint32_t>(bytes, row + 24)});
+  return segment;
+}
+
+void Read(std::string_view bytes, const std::string& dir, const std::string& file) {
+  const auto meta = ReadSegmentMeta(dir + "/" + file);
+  if (!meta.ok()) {
+    Reach("end", "no header");
+    const std::string said(meta.status().message());
+    ReachError(said);
+    // It must not be opened as a checkpoint either.
+    Check(!SegmentReader::Open(dir, {file, bytes.size(), 0, {}}, {"job"}).ok(), "opened");
+    return;
+  }
+  Segment table = TableOf(bytes, file);
+  const auto reader = SegmentReader::Open(dir, table, *meta);
+  Check(reader.ok(), reader.status().ToString());
+  Reach("end", "opened");
+  for (const SegmentEntry& entry : table.entries) {
+    Check(entry.bytes <= kMaxChunkBytes, "an entry is at most a chunk");
+    std::vector<float> values(entry.bytes / sizeof(float));
+    const absl::Status read = reader->Read(entry, absl::MakeSpan(values));
+    if (read.ok()) Reach("end", "an entry read");
+    if (!read.ok()) ReachError(read.message());
+  }
+  SegmentMeta other = *meta;
+  other.job += "x";
+  Check(!SegmentReader::Open(dir, table, other).ok(), "the segment of another job is refused");
+  table.header_crc32c ^= 1;
+  Check(!SegmentReader::Open(dir, table, *meta).ok(), "another table is refused");
+}
+
+void Run(std::string_view input) {
+  const int fd = memfd_create("segment", MFD_CLOEXEC);
+  Check(fd >= 0 && write(fd, input.data(), input.size()) == static_cast<ssize_t>(input.size()),
+        "a file in memory");
+  {
+    const MemoryLimit limit(kMostHeld + kMostHeldPerByte * input.size());
+    Read(input, "/proc/self/fd", std::to_string(fd));
+  }
+  close(fd);
+}
+
+}  // namespace
+}  // namespace muster::fuzz
+
+MUSTER_FUZZ_TARGET(muster::fuzz::kForm, muster::fuzz::ExpectAll, muster::fuzz::Run);
