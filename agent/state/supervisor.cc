@@ -138,7 +138,7 @@ void Supervisor::On(const Exited& event, Time now, Actions& out) {
 // The coordinator serves all jobs, so that a step of any of them is its progress, too.
 void Supervisor::On(const Progressed& event, Time now, Actions&) {
   if (ProcessesOfJob* job = Find(event.key)) job->OnProgress(event.key.name, now);
-  if (ProcessesOfJob* coordinator = Find(kCoordinatorKey)) coordinator->StartAfresh();
+  if (ProcessesOfJob* coordinator = Find(kCoordinatorKey)) coordinator->OnProgressOfMembers();
 }
 
 void Supervisor::On(const SessionUp&, Time, Actions& out) {

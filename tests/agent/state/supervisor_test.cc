@@ -213,8 +213,43 @@ TEST_F(SupervisorTest, AnyMembersStepIsProgressOfTheCoordinatorToo) {
   for (int i = 0; i < 20; ++i) {
     EXPECT_THAT(Exits("coordinator", 0, SIGKILL), ElementsAre("note coordinator again in 200 ms"));
     TickWhenDue();
+    Do(SessionUp{});
     Do(Progressed{Key("worker-0")});
   }
+}
+
+// Members go on without it for a while. Their steps once had it tried at the first delay for ever.
+TEST_F(SupervisorTest, AStepIsNoProgressOfACoordinatorThatDoesNotComeUp) {
+  Do(WantCoordinator{});
+  Want({"worker-0"});
+  Do(SessionUp{});
+  Do(Progressed{Key("worker-0")});
+  std::vector<std::string> notes;
+  for (int i = 0; i < 7; ++i) {
+    notes.push_back(Exits("coordinator", kExitLater).back());
+    Do(Progressed{Key("worker-0")});  // while it is away
+    TickWhenDue();
+    Do(Progressed{Key("worker-0")});  // while it tries to come up
+  }
+  EXPECT_THAT(notes,
+              ElementsAre("note coordinator again in 200 ms", "note coordinator again in 400 ms",
+                          "note coordinator again in 800 ms", "note coordinator again in 1600 ms",
+                          "note coordinator again in 3200 ms", "note coordinator again in 5000 ms",
+                          "note coordinator again in 5000 ms"));
+  Do(SessionUp{});
+  Do(Progressed{Key("worker-0")});
+  EXPECT_THAT(Exits("coordinator", kExitLater), ElementsAre("note coordinator again in 200 ms"));
+}
+
+TEST_F(SupervisorTest, ACrashLoopOfTheCoordinatorEndsAlsoWhileMembersTrain) {
+  Do(WantCoordinator{});
+  Want({"worker-0"});
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_THAT(Exits("coordinator", 1).back(), HasSubstr("again"));
+    TickWhenDue();
+    Do(Progressed{Key("worker-0")});
+  }
+  EXPECT_EQ(Exits("coordinator", 1).back(), "note coordinator given up");
 }
 
 TEST_F(SupervisorTest, TheOthersStepsAreNoProgressOfOneThatFails) {
@@ -278,6 +313,33 @@ TEST_F(SupervisorTest, ACoordinatorThatCannotWorkForNowIsTriedWithoutEnd) {
   EXPECT_THAT(Exits("coordinator", 1), ElementsAre("note coordinator again in 200 ms"));
 }
 
+// The reason is what is logged, in either format: the time before it would make each one new.
+TEST_F(SupervisorTest, WhyACoordinatorCannotWorkIsItsLastMessage) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"2026-11-21T10:09:51.268Z error muster-coordinator --dir: no space left\n",
+       "--dir: no space left"},
+      {"2026-11-21T10:09:51.268Z info muster-coordinator leaves", "leaves"},
+      {R"({"time":"2026-11-21T10:09:51.268Z","level":"error","program":"muster-coordinator",)"
+       R"("text":"--dir: \"x\" is full"})"
+       "\n",
+       R"(--dir: "x" is full)"},
+      {R"({"time":"2026-11-21T10:09:51.268Z","text":7})",
+       R"({"time":"2026-11-21T10:09:51.268Z","text":7})"},
+      {"[1]", "[1]"},
+      {"terminate called", "terminate called"},
+      {"\n", "its log is empty"},
+  };
+  for (const auto& [lines, reason] : cases) {
+    supervisor_.emplace();
+    Do(WantCoordinator{});
+    const auto actions =
+        supervisor_->Step(Exited{kCoordinatorKey, {.code = 75, .last_lines = lines}}, now_);
+    EXPECT_EQ(
+        std::get<NoteExit>(actions.at(0)).text,
+        absl::StrCat("coordinator cannot work for now (", reason, "); it starts again in 0.2 s"));
+  }
+}
+
 TEST_F(SupervisorTest, SpawnFailureIsAFailure) {
   Want({"worker-0"});
   const auto actions = supervisor_->Step(SpawnFailed{Key("worker-0"), "no such file"}, now_);
@@ -329,6 +391,7 @@ TEST_F(SupervisorTest, SigkillFromOutsideIsNoFailureOfAMemberThatHasTrained) {
 // Killed once a day, on a cluster that has no job now.
 TEST_F(SupervisorTest, SigkillOfACoordinatorThatRanForLongIsForgotten) {
   Do(WantCoordinator{});
+  Do(SessionUp{});
   Do(Progressed{Key("worker-0")});
   for (int day = 0; day < 20; ++day) {
     now_ += std::chrono::hours(24);
