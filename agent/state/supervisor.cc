@@ -109,7 +109,9 @@ ProcessesOfJob& Supervisor::StartOf(const JobProcesses& wanted, Time now, Action
     ended = starts.back().EndsToTell();
     starts.back().Want({}, now, out);
   }
-  return starts.emplace_back(wanted.job, wanted.start, options_, std::move(ended));
+  SupervisorOptions options = options_;
+  if (wanted.job != kCoordinatorKey.job) options.crash_limit = wanted.retries + 1;
+  return starts.emplace_back(wanted.job, wanted.start, options, std::move(ended));
 }
 
 void Supervisor::On(const WantMembers& event, Time now, Actions& out) {

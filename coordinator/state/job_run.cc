@@ -87,7 +87,8 @@ bool JobRun::HasMembers() const {
 int32_t JobRun::slots() const { return journal_.workers + journal_.spec.runtime.servers; }
 
 JobProcesses JobRun::Processes() const {
-  JobProcesses job{journal_.id, journal_.start, {}, journal_.first_start};
+  JobProcesses job{
+      journal_.id, journal_.start, {}, journal_.first_start, journal_.spec.runtime.retries};
   for (int32_t i = 0; i < journal_.workers; ++i)
     job.processes.push_back({absl::StrCat("worker-", i), Role::kWorker});
   for (int32_t i = 0; i < journal_.spec.runtime.servers; ++i)

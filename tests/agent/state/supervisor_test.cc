@@ -175,8 +175,10 @@ TEST_F(SupervisorTest, ItIsNotStartedBeforeItsTime) {
 }
 
 TEST_F(SupervisorTest, BackOffHasALongestValue) {
-  supervisor_.emplace(SupervisorOptions{.crash_limit = 100});
-  Want({"worker-0"});
+  Do(WantMembers{Wanted{{{.job = "j",
+                          .start = StartNumber(1),
+                          .processes = {{"worker-0", Role::kWorker}},
+                          .retries = 100}}}});
   std::vector<std::string> last;
   for (int i = 0; i < 10; ++i) {
     last = Exits("worker-0", 1);
@@ -192,6 +194,36 @@ TEST_F(SupervisorTest, AStepStartsAfresh) {
                 ElementsAre("tell worker-0 exit code 1", "note worker-0 again in 200 ms"));
     TickWhenDue();
     Do(Progressed{Key("worker-0")});
+  }
+}
+
+TEST_F(SupervisorTest, AJobsRetriesAreSpentBeforeItIsGivenUp) {
+  struct Case {
+    int32_t retries;
+    Exit exit;
+    int starts_again;  // at most 20 are looked at
+  };
+  const Exit fails{.code = 1};
+  const Exit out_of_memory{.signal = SIGKILL, .out_of_memory = true};
+  const Exit no_room{
+      .code = kExitFailed, .not_started = "Too many open files", .host_is_short = true};
+  const std::vector<Case> cases = {
+      {kDefaultRetries, fails, 4}, {0, fails, 0},    {1, fails, 1}, {9, fails, 9},
+      {2, out_of_memory, 2},       {0, no_room, 20},  // what the host did is not counted
+  };
+  for (const Case& c : cases) {
+    supervisor_.emplace(SupervisorOptions{.crash_limit = 7});  // the coordinator's
+    Do(WantMembers{Wanted{{{.job = "j",
+                            .start = StartNumber(1),
+                            .processes = {{"worker-0", Role::kWorker}},
+                            .retries = c.retries}}}});
+    int starts_again = 0;
+    while (starts_again < 20 &&
+           Do(Exited{Key("worker-0"), c.exit}).back() != "note worker-0 given up") {
+      ++starts_again;
+      TickWhenDue();
+    }
+    EXPECT_EQ(starts_again, c.starts_again) << c.retries << " " << CauseOf(c.exit);
   }
 }
 
