@@ -130,6 +130,7 @@ void JobRun::On(const StartRun& start) {
   journal_.start = start.start;
   if (journal_.first_start == StartNumber(0)) journal_.first_start = start.start;
   journal_.workers = start.workers;
+  journal_.ending.digest.clear();  // of the start before
   SetPhase(JobPhase::kStarting, "waits for its members");
 }
 
