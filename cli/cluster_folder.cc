@@ -1,11 +1,6 @@
 #include "cli/cluster_folder.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -15,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "lib/base/file_lock.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/domain/job_id.h"
@@ -68,14 +64,7 @@ std::string UrlOfCluster(const std::string& cluster) {
   return http.empty() ? "" : "http://" + http;
 }
 
-bool IsInUse(const std::string& cluster) {
-  const int fd = open((cluster + "/lock").c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return false;
-  // Given up again at once: whoever starts there meanwhile is not held up by our reading.
-  const bool is_held = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-  close(fd);
-  return is_held;
-}
+bool IsInUse(const std::string& cluster) { return IsFileLocked(cluster + "/lock"); }
 
 absl::StatusOr<std::string> OnlyJobIn(const std::string& cluster) {
   if (const std::string id = TextIn(cluster + "/job.json", "id"); IsJobId(id)) return id;

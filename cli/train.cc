@@ -123,8 +123,9 @@ class UpRun {
     Stop();
   }
 
+  // Each time that it ends we are told that it is not up; one that never was is no news.
   void OnCoordinator(bool up) {
-    if (stopping_) return;
+    if (stopping_ || std::exchange(is_up_, up) == up) return;
     if (up) screen_.NotAgain();
     Say(up ? absl::StrCat("ready at ", cluster_->url()) : "the coordinator does not answer");
   }
@@ -157,6 +158,7 @@ class UpRun {
   Screen screen_;
   std::unique_ptr<Cluster> cluster_;
   int code_ = kExitDone;
+  bool is_up_ = false;
   bool stopping_ = false;
 };
 

@@ -20,6 +20,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "lib/base/check.h"
+#include "lib/base/descriptor.h"
 #include "lib/base/status.h"
 #include "lib/base/utf8.h"
 
@@ -30,25 +31,6 @@ constexpr int kReportFd = 3;      // in the child
 constexpr int kFirstFreeFd = 16;  // ours stay clear of the numbers that the child's are moved to
 constexpr off_t kTailBytes = 4096;
 constexpr int kTailLines = 20;
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Descriptor() { Close(); }
-  int get() const { return fd_; }
-  int Release() { return std::exchange(fd_, -1); }
-  void Close() {
-    if (fd_ >= 0) close(std::exchange(fd_, -1));
-  }
-
- private:
-  int fd_;
-};
 
 absl::Status ErrnoStatus(int error, absl::string_view what) {
   const std::string text = absl::StrCat(what, ": ", std::strerror(error));
@@ -74,9 +56,9 @@ absl::Status ErrnoStatus(int error, absl::string_view what) {
 
 // The same descriptor with a number the child's own cannot collide with, closed on exec.
 absl::StatusOr<Descriptor> MovedUp(Descriptor fd, absl::string_view what) {
-  if (fd.get() < 0) return ErrnoStatus(errno, what);
+  if (!fd.is_open()) return ErrnoStatus(errno, what);
   Descriptor moved(fcntl(fd.get(), F_DUPFD_CLOEXEC, kFirstFreeFd));
-  if (moved.get() < 0) return ErrnoStatus(errno, what);
+  if (!moved.is_open()) return ErrnoStatus(errno, what);
   return moved;
 }
 
@@ -96,11 +78,15 @@ absl::StatusOr<Pipe> MakePipe() {
   return pipe;
 }
 
-// Whatever keeps a log from being written, it is not the program.
-absl::Status LogStatus(const std::string& path, const absl::Status& why) {
-  const std::string text = absl::StrCat("cannot write the log ", path, ": ", why.message());
+// Of something that says nothing about the program, whatever went wrong with it.
+absl::Status HostStatus(const absl::Status& why, const std::string& what) {
+  const std::string text = absl::StrCat(what, ": ", why.message());
   return absl::IsResourceExhausted(why) ? absl::ResourceExhaustedError(text)
                                         : absl::UnavailableError(text);
+}
+
+absl::Status LogStatus(const std::string& path, const absl::Status& why) {
+  return HostStatus(why, absl::StrCat("cannot write the log ", path));
 }
 
 absl::StatusOr<Descriptor> OpenLog(const std::string& path, const std::string& program) {
@@ -218,37 +204,40 @@ absl::StatusOr<ChildProcess> ChildProcess::Start(const Command& command) {
   if (pid < 0) return ErrnoStatus(errno, absl::StrCat("cannot start ", program));
   if (pid == 0) RunChild(plan);
   child.pid_ = pid;
-  child.report_fd_ = report.read.Release();
+  child.report_ = std::move(report.read);
   error.write.Close();
   if (const int why = ReadStartError(error.read.get()); why != 0) {
     WaitForEnd(std::exchange(child.pid_, -1));
     return ErrnoStatus(why, absl::StrCat("cannot start ", program));
   }
-  child.pidfd_ = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
-  if (child.pidfd_ < 0)
-    return ErrnoStatus(errno, "cannot watch a process (Linux 5.3 or newer is needed)");
+  child.exit_ = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  if (!child.exit_.is_open()) {
+    const absl::Status why =
+        ErrnoStatus(errno, "no descriptor for a process (Linux 5.3 or newer is needed)");
+    // Nobody has waited for it yet, so that the number is still its own.
+    kill(pid, SIGKILL);
+    WaitForEnd(std::exchange(child.pid_, -1));
+    return HostStatus(why, absl::StrCat("cannot watch ", program));
+  }
   return child;
 }
 
 ChildProcess::ChildProcess(ChildProcess&& other) noexcept
     : pid_(std::exchange(other.pid_, -1)),
-      pidfd_(std::exchange(other.pidfd_, -1)),
-      report_fd_(std::exchange(other.report_fd_, -1)),
+      exit_(std::move(other.exit_)),
+      report_(std::move(other.report_)),
       log_file_(std::move(other.log_file_)),
       log_start_(other.log_start_) {}
 
 ChildProcess::~ChildProcess() {
-  if (pid_ > 0) {
-    Signal(SIGKILL);
-    WaitForEnd(pid_);
-  }
-  if (pidfd_ >= 0) close(pidfd_);
-  if (report_fd_ >= 0) close(report_fd_);
+  if (pid_ < 0) return;
+  Signal(SIGKILL);
+  WaitForEnd(pid_);
 }
 
 // By its descriptor, so that this cannot hit another process, whoever may have reaped ours.
 void ChildProcess::Signal(int signal) const {
-  if (pid_ > 0) syscall(SYS_pidfd_send_signal, pidfd_, signal, nullptr, 0U);
+  if (pid_ > 0) syscall(SYS_pidfd_send_signal, exit_.get(), signal, nullptr, 0U);
 }
 
 std::optional<Exit> ChildProcess::TryReap() {
@@ -267,7 +256,7 @@ std::optional<Exit> ChildProcess::TryReap() {
 
 std::string ChildProcess::LastLines() const {
   const Descriptor file(open(log_file_.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.get() < 0) return "";
+  if (!file.is_open()) return "";
   const off_t end = lseek(file.get(), 0, SEEK_END);
   const off_t from = std::max(log_start_, end - kTailBytes);
   if (end <= from) return "";

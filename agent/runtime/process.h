@@ -14,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "agent/state/exit.h"
+#include "lib/base/descriptor.h"
 
 namespace muster::agent {
 
@@ -27,8 +28,8 @@ class ChildProcess {
  public:
   // When it returns OK the program runs. Otherwise nothing is left of it, and the message names the
   // program or the log file. kNotFound, kPermissionDenied, kFailedPrecondition: the program cannot
-  // be run; kResourceExhausted, kUnavailable: the host is short of something, or the log cannot be
-  // written, and another time it may work.
+  // be run; kResourceExhausted, kUnavailable: the host is short of something, the log cannot be
+  // written, or the host does not let us watch the process; another time it may work.
   static absl::StatusOr<ChildProcess> Start(const Command& command);
 
   ChildProcess(ChildProcess&& other) noexcept;
@@ -36,8 +37,8 @@ class ChildProcess {
   ~ChildProcess();  // kills (SIGKILL) and waits, if it still runs
 
   pid_t pid() const { return pid_; }
-  int exit_fd() const { return pidfd_; }        // readable once the process has ended
-  int report_fd() const { return report_fd_; }  // non-blocking; lines of JSON, then end of file
+  int exit_fd() const { return exit_.get(); }      // readable once the process has ended
+  int report_fd() const { return report_.get(); }  // non-blocking; lines of JSON, then end of file
 
   void Signal(int signal) const;  // of a process that has ended: nothing
   // What it ended with, once; nothing while it runs. `last_lines` are those of this run only.
@@ -47,9 +48,9 @@ class ChildProcess {
   ChildProcess() = default;
   std::string LastLines() const;
 
-  pid_t pid_ = -1;  // -1: reaped
-  int pidfd_ = -1;
-  int report_fd_ = -1;
+  pid_t pid_ = -1;   // -1: reaped
+  Descriptor exit_;  // a pidfd
+  Descriptor report_;
   std::string log_file_;
   off_t log_start_ = 0;  // where this run's lines begin
 };

@@ -1,9 +1,7 @@
 #include "agent/runtime/run_folder.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <netinet/in.h>
-#include <sys/file.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -19,6 +17,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "lib/base/descriptor.h"
+#include "lib/base/file_lock.h"
 #include "lib/base/loopback.h"
 #include "lib/base/own_folder.h"
 #include "lib/base/printable.h"
@@ -108,24 +108,20 @@ absl::Status CheckOurs(const std::string& folder) {
                    ") and was not made by muster: give a --dir that is empty or does not exist"));
 }
 
-absl::StatusOr<int> AcquireLock(const std::string& folder) {
+absl::StatusOr<Descriptor> AcquireLock(const std::string& folder) {
   const std::string file = absl::StrCat(folder, "/", kLock);
-  const int fd = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (fd < 0) return CannotWrite(file, "open", errno);
-  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    close(fd);
+  absl::StatusOr<Descriptor> lock = LockFile(file);
+  if (absl::IsAborted(lock.status())) {
     const std::string holder(absl::StripAsciiWhitespace(ReadFile(file)));
     return absl::FailedPreconditionError(absl::StrCat(folder,
                                                       " is in use by another muster (process ",
                                                       holder, "): stop it or give another --dir"));
   }
+  if (!lock.ok()) return CannotWrite(file, lock.status());
   const std::string pid = absl::StrCat(getpid(), "\n");
-  if (ftruncate(fd, 0) != 0 || pwrite(fd, pid.data(), pid.size(), 0) < 0) {
-    const int error = errno;
-    close(fd);
-    return CannotWrite(file, "write", error);
-  }
-  return fd;
+  if (ftruncate(lock->get(), 0) != 0 || pwrite(lock->get(), pid.data(), pid.size(), 0) < 0)
+    return CannotWrite(file, "write", errno);
+  return lock;
 }
 
 // Numeric, or localhost.
@@ -154,18 +150,17 @@ absl::StatusOr<std::string> FreeAddress(const std::string& address) {
   MUSTER_ASSIGN_OR_RETURN(auto bound_to, SocketAddress(parsed));
   auto& [storage, size] = bound_to;
   auto* socket_address = reinterpret_cast<sockaddr*>(&storage);
-  const int fd = socket(storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0)
+  const Descriptor probe(socket(storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int fd = probe.get();
+  if (!probe.is_open())
     return absl::ResourceExhaustedError(
         absl::StrCat("cannot make a socket: ", std::strerror(errno)));
   const int yes = 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   const bool bound =
       bind(fd, socket_address, size) == 0 && getsockname(fd, socket_address, &size) == 0;
-  const int error = errno;
-  close(fd);
   if (!bound)
-    return absl::UnavailableError(absl::StrCat("address ", address, ": ", std::strerror(error)));
+    return absl::UnavailableError(absl::StrCat("address ", address, ": ", std::strerror(errno)));
   // Of both families the port stands at the same place.
   const int port = ntohs(reinterpret_cast<sockaddr_in*>(&storage)->sin_port);
   return absl::StrCat(address.substr(0, address.rfind(':')), ":", port);
@@ -197,8 +192,8 @@ absl::StatusOr<RunFolder> RunFolder::Open(const std::string& path) {
   const std::string absolute = fs::absolute(path, error).lexically_normal().string();
   MUSTER_RETURN_IF_ERROR(MakeFolder(absolute));
   MUSTER_RETURN_IF_ERROR(CheckOurs(absolute));
-  MUSTER_ASSIGN_OR_RETURN(const int lock_fd, AcquireLock(absolute));
-  RunFolder folder(absolute, lock_fd);
+  MUSTER_ASSIGN_OR_RETURN(Descriptor lock, AcquireLock(absolute));
+  RunFolder folder(absolute, std::move(lock));
   MUSTER_RETURN_IF_ERROR(MarkAsOurs(absolute));
   for (const std::string& inner :
        {folder.logs(), folder.jobs(), folder.store(), folder.checkpoints()})
@@ -206,9 +201,6 @@ absl::StatusOr<RunFolder> RunFolder::Open(const std::string& path) {
   RemoveDeletedJobs(folder.jobs());
   return folder;
 }
-
-RunFolder::RunFolder(RunFolder&& other) noexcept
-    : path_(std::move(other.path_)), lock_fd_(std::exchange(other.lock_fd_, -1)) {}
 
 std::string RunFolder::LogFile(const ProcessKey& key) const {
   const std::string folder = key == kCoordinatorKey ? logs() : job(key.job) + "/logs";
@@ -232,10 +224,6 @@ absl::Status RunFolder::MakeJob(const std::string& id, StartNumber first_start) 
   const std::string number = absl::StrCat(first_start.value(), "\n");
   if (ReadFile(job(id) + kFirstStart) == number) return absl::OkStatus();
   return Replace(job(id) + kFirstStart, number);
-}
-
-RunFolder::~RunFolder() {
-  if (lock_fd_ >= 0) close(lock_fd_);
 }
 
 absl::StatusOr<ClusterAddresses> RunFolder::PickAddresses(const std::string& http) {

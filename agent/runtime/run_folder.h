@@ -20,10 +20,12 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "agent/state/supervisor.h"
+#include "lib/base/descriptor.h"
 
 namespace muster::agent {
 
@@ -39,9 +41,8 @@ class RunFolder {
   // message has its process id), or the folder holds files of somebody else; kPermissionDenied and
   // others: cannot be written.
   static absl::StatusOr<RunFolder> Open(const std::string& path);
-  RunFolder(RunFolder&& other) noexcept;
+  RunFolder(RunFolder&&) = default;
   RunFolder& operator=(RunFolder&&) = delete;
-  ~RunFolder();  // gives the lock up
 
   const std::string& path() const { return path_; }     // absolute
   std::string logs() const { return path_ + "/logs"; }  // the coordinator's
@@ -66,9 +67,9 @@ class RunFolder {
   absl::Status WriteTargets(const std::map<ProcessKey, std::string>& addresses) const;
 
  private:
-  RunFolder(std::string path, int lock_fd) : path_(std::move(path)), lock_fd_(lock_fd) {}
+  RunFolder(std::string path, Descriptor lock) : path_(std::move(path)), lock_(std::move(lock)) {}
   std::string path_;
-  int lock_fd_;
+  Descriptor lock_;
 };
 
 }  // namespace muster::agent

@@ -22,8 +22,9 @@ struct SupervisorOptions {
   Duration first_backoff = std::chrono::milliseconds(200);  // doubles with each failure in a row …
   Duration longest_backoff = std::chrono::seconds(5);       // … up to this
   // So many failures without progress in between, however long each run was: given up. A step is
-  // progress of the member that reports it, of the coordinator, and of members of the job that have
-  // run for `healthy_after` already (a spare has no steps of its own).
+  // progress of the member that reports it, of a coordinator that has come up, and of members of
+  // the job that have run for `healthy_after` already (a spare has no steps of its own). This is
+  // the coordinator's limit; a job's processes have its `retries` before theirs.
   int crash_limit = 5;
   Duration healthy_after = std::chrono::minutes(10);
   // What the host did to a process (no room for another process or for its log; SIGKILL by somebody

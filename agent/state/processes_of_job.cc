@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
+#include "nlohmann/json.hpp"
 
 namespace muster::agent {
 namespace {
@@ -15,16 +16,28 @@ namespace {
 constexpr size_t kCountedExits = 16;  // of a process
 constexpr size_t kEndsBefore = 1024;  // of earlier starts of the job
 
-// The last line of a log; if a Muster program wrote it, only its message.
+// Of a line that the coordinator logged (lib/log/log.h) its message, so that the same words at
+// another time are the same cause; any other line as it is.
+std::string MessageOf(absl::string_view line) {
+  const auto object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (object.is_object()) {
+    const auto text = object.find("text");
+    return text != object.end() && text->is_string() ? text->get<std::string>() : std::string(line);
+  }
+  constexpr absl::string_view kProgram = " muster-coordinator ";
+  if (const size_t program = line.find(kProgram); program != absl::string_view::npos)
+    line.remove_prefix(program + kProgram.size());
+  return std::string(line);
+}
+
+// The last line of a log.
 std::string LastWords(absl::string_view lines) {
   while (absl::ConsumeSuffix(&lines, "\n")) {
   }
   const size_t end = lines.rfind('\n');
-  absl::string_view line = end == absl::string_view::npos ? lines : lines.substr(end + 1);
-  constexpr absl::string_view kError = " error muster-coordinator ";
-  if (const size_t error = line.find(kError); error != absl::string_view::npos)
-    line.remove_prefix(error + kError.size());
-  return line.empty() ? "its log is empty" : std::string(line);
+  const std::string words =
+      MessageOf(end == absl::string_view::npos ? lines : lines.substr(end + 1));
+  return words.empty() ? "its log is empty" : words;
 }
 
 bool CannotWorkForNow(const ProcessKey& key, const Exit& exit) {
@@ -167,21 +180,25 @@ void ProcessesOfJob::Process::StartAfresh() {
   backoff = Duration();
 }
 
-void ProcessesOfJob::StartAfresh() {
-  for (auto& [name, process] : processes_) {
-    process.StartAfresh();
-    process.has_progressed = true;
-  }
+void ProcessesOfJob::Process::Progressed() {
+  StartAfresh();
+  has_progressed = true;
+}
+
+// Members go on for a while without a coordinator: their steps say nothing about one that has not
+// come up.
+void ProcessesOfJob::OnProgressOfMembers() {
+  for (auto& [name, process] : processes_)
+    if (process.phase == Phase::kRunning && process.is_up) process.Progressed();
 }
 
 // Servers do not report steps, but no worker completes one without them.
 void ProcessesOfJob::OnProgress(const std::string& name, Time now) {
   for (auto& [other, process] : processes_) {
-    const bool has_looked_on =
-        process.phase == Phase::kRunning && now - process.since >= options_.healthy_after;
-    if (other != name && process.role != Role::kServer && !has_looked_on) continue;
-    process.StartAfresh();
-    process.has_progressed = true;
+    const bool runs = process.phase == Phase::kRunning;
+    const bool serves = runs && process.role == Role::kServer;
+    const bool has_looked_on = runs && now - process.since >= options_.healthy_after;
+    if (other == name || serves || has_looked_on) process.Progressed();
   }
 }
 
@@ -191,6 +208,7 @@ void ProcessesOfJob::OnSessionUp(Actions& out) {
   for (ProcessExited& exited : EndsToTell()) out.push_back(ReportExit{std::move(exited)});
   for (auto& [name, process] : processes_) {
     if (is_coordinator()) {
+      process.is_up = true;
       // It could not work for now, and has recovered; reset the back-off.
       if (process.failures.empty()) process.backoff = Duration();
       continue;
@@ -272,6 +290,7 @@ void ProcessesOfJob::StartWhatIsDue(Time now, const MayStart& may_start, Actions
     process.phase = Phase::kRunning;
     process.since = now;
     process.has_run = true;
+    process.is_up = false;
     out.push_back(Spawn{KeyOf(name), start_, process.role});
   }
 }

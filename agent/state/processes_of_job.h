@@ -33,7 +33,7 @@ class ProcessesOfJob {
   void Want(const std::vector<ProcessWanted>& processes, Time now, Actions& out);
   void OnExit(const std::string& name, const Exit& exit, Time now, Actions& out);
   void OnProgress(const std::string& name, Time now);  // a member of this job completed a step
-  void StartAfresh();  // progress for all of them: no failures are counted any more
+  void OnProgressOfMembers();  // of the coordinator: a member of any job completed a step
   void OnSessionUp(Actions& out);
   void KeepDown(const std::string& name);
   void Release(const std::string& name, Time now);
@@ -70,9 +70,11 @@ class ProcessesOfJob {
     std::deque<Time> failures{};             // without progress in between
     std::optional<Time> host_fails_since{};  // likewise, and no failure of its own in between
     bool has_progressed = false;             // at any time
+    bool is_up = false;  // the coordinator, since its last start: it has spoken with us
     std::optional<Exit> last_exit{};
     std::deque<Exit> counted_exits{};  // the last ones that say what a worker had run
-    void StartAfresh();
+    void StartAfresh();                // no failures are counted any more
+    void Progressed();
   };
 
   ProcessKey KeyOf(const std::string& name) const { return {job_, name}; }

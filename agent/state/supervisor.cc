@@ -109,7 +109,9 @@ ProcessesOfJob& Supervisor::StartOf(const JobProcesses& wanted, Time now, Action
     ended = starts.back().EndsToTell();
     starts.back().Want({}, now, out);
   }
-  return starts.emplace_back(wanted.job, wanted.start, options_, std::move(ended));
+  SupervisorOptions options = options_;
+  if (wanted.job != kCoordinatorKey.job) options.crash_limit = wanted.retries + 1;
+  return starts.emplace_back(wanted.job, wanted.start, options, std::move(ended));
 }
 
 void Supervisor::On(const WantMembers& event, Time now, Actions& out) {
@@ -138,7 +140,7 @@ void Supervisor::On(const Exited& event, Time now, Actions& out) {
 // The coordinator serves all jobs, so that a step of any of them is its progress, too.
 void Supervisor::On(const Progressed& event, Time now, Actions&) {
   if (ProcessesOfJob* job = Find(event.key)) job->OnProgress(event.key.name, now);
-  if (ProcessesOfJob* coordinator = Find(kCoordinatorKey)) coordinator->StartAfresh();
+  if (ProcessesOfJob* coordinator = Find(kCoordinatorKey)) coordinator->OnProgressOfMembers();
 }
 
 void Supervisor::On(const SessionUp&, Time, Actions& out) {

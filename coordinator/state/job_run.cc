@@ -87,7 +87,8 @@ bool JobRun::HasMembers() const {
 int32_t JobRun::slots() const { return journal_.workers + journal_.spec.runtime.servers; }
 
 JobProcesses JobRun::Processes() const {
-  JobProcesses job{journal_.id, journal_.start, {}, journal_.first_start};
+  JobProcesses job{
+      journal_.id, journal_.start, {}, journal_.first_start, journal_.spec.runtime.retries};
   for (int32_t i = 0; i < journal_.workers; ++i)
     job.processes.push_back({absl::StrCat("worker-", i), Role::kWorker});
   for (int32_t i = 0; i < journal_.spec.runtime.servers; ++i)
@@ -129,6 +130,7 @@ void JobRun::On(const StartRun& start) {
   journal_.start = start.start;
   if (journal_.first_start == StartNumber(0)) journal_.first_start = start.start;
   journal_.workers = start.workers;
+  journal_.ending.digest.clear();  // of the start before
   SetPhase(JobPhase::kStarting, "waits for its members");
 }
 

@@ -35,8 +35,10 @@ bool CanGoOn(JobPhase phase);                // when it is submitted again: stop
 struct JobEnding {
   bool stop_asked = false;
   std::optional<Step> stop_at;  // a record shows the stop command: members halt at this state
-  std::string digest;           // of the final checkpoint; empty until the job has ended with one
-  int exit_code = 0;            // for a program that waited for it (lib/base/exit_codes.h)
+  // Of the final checkpoint; empty until the job has ended with one. While the job waits to go on,
+  // of what it reached before.
+  std::string digest;
+  int exit_code = 0;  // for a program that waited for it (lib/base/exit_codes.h)
 };
 
 struct JobJournal {

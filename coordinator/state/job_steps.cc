@@ -11,6 +11,19 @@
 #include "lib/domain/samples.h"
 
 namespace muster::coordinator {
+namespace {
+
+std::string WhatIsDone(int64_t steps, int64_t skipped) {
+  const bool is_one = steps == 1;
+  const std::string done =
+      is_one ? "its only step is done" : absl::StrCat("all ", steps, " steps are done");
+  if (skipped == 0) return done;
+  return absl::StrCat(done, "; ", is_one ? "it" : absl::StrCat(skipped, " of them"),
+                      " left the state as it was, because ", skipped == 1 ? "it was" : "they were",
+                      " not finite");
+}
+
+}  // namespace
 
 int64_t JobRun::TotalSteps() const {
   return journal_.environment
@@ -292,14 +305,7 @@ void JobRun::On(const DigestDone& done) {
     return End(JobPhase::kStopped,
                absl::StrCat("stopped after the checkpoint of step ", end.value(), "; it can go on"),
                kExitStopped);
-  const int64_t skipped = ledger_.skipped();
-  End(JobPhase::kDone,
-      absl::StrCat("all ", end.value(), " steps are done",
-                   skipped == 0 ? ""
-                                : absl::StrCat("; ", skipped,
-                                               " of them left the state as it was, because they "
-                                               "were not finite")),
-      kExitDone);
+  End(JobPhase::kDone, WhatIsDone(end.value(), ledger_.skipped()), kExitDone);
 }
 
 }  // namespace muster::coordinator

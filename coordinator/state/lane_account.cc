@@ -1,17 +1,25 @@
 #include "coordinator/state/lane_account.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace muster::coordinator {
 namespace {
+
+// Agents tell the totals: absurd ones make the largest number, and none that wraps around.
+int64_t Sum(int64_t a, int64_t b) {
+  int64_t sum = 0;
+  if (!__builtin_add_overflow(a, b, &sum)) return sum;
+  return b < 0 ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int64_t>::max();
+}
 
 // How many lanes of a lost member must be run again, when there was no rewind.
 int64_t RunInVain(const LaneAccount::Departed& member) {
   const LaneCount& ran = *member.ran;
   if (ran.lineage != member.lineage || ran.step < *member.base) return 0;
   if (ran.step == *member.base) return std::min(ran.in_step, member.reassigned);
-  return member.reassigned + ran.in_step;  // it was a step ahead: that step's lanes go too
+  return Sum(member.reassigned, ran.in_step);  // it was a step ahead: that step's lanes go too
 }
 
 int32_t IndexOf(const View& view, Incarnation member) {
@@ -65,8 +73,8 @@ void LaneAccount::GoOn(const View& before, const View& after,
 
 void LaneAccount::Rewind(const View& after, int32_t lanes,
                          const std::map<MemberId, int64_t>& lanes_run) {
-  value_.known = value_.settled_total - after.first_step.value() * lanes;
-  for (const auto& [member, run] : lanes_run) value_.known += run;
+  value_.known = Sum(value_.settled_total, -after.first_step.value() * lanes);
+  for (const auto& [member, run] : lanes_run) value_.known = Sum(value_.known, run);
   for (auto& [incarnation, member] : value_.departed) {
     if (!member.lost) continue;
     member.base = after.first_step;
@@ -83,7 +91,7 @@ void LaneAccount::Rewind(const View& after, int32_t lanes,
 void LaneAccount::ForgetSettled(const View& view) {
   std::erase_if(value_.departed, [&](const auto& entry) {
     const auto& [incarnation, member] = entry;
-    if (member.counted) value_.settled_total += member.ran->total;
+    if (member.counted) value_.settled_total = Sum(value_.settled_total, member.ran->total);
     return member.counted || (!member.lost && member.ran && IndexOf(view, incarnation) < 0);
   });
 }
@@ -97,7 +105,7 @@ void LaneAccount::Settle() {
   for (auto& [incarnation, member] : value_.departed) {
     if (!member.lost || !member.base || !member.ran || member.counted) continue;
     const int64_t again = member.rewound ? member.ran->total : RunInVain(member);
-    value_.known += again;
+    value_.known = Sum(value_.known, again);
     member.counted = true;
   }
   value_.recomputed = std::max(value_.recomputed, value_.known);

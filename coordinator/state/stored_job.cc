@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/exit_codes.h"
+#include "lib/base/plural.h"
 #include "lib/domain/grid.h"
 
 namespace muster::coordinator {
@@ -36,14 +37,28 @@ std::vector<Action> Enqueue(StoredJob& job, const std::string& text) {
   j.phase = JobPhase::kQueued;
   j.reason = "waits for its turn";
   GoOnLater(j);
-  j.ending = {};
+  // What it reached stays its result until it has started: it may be cancelled before that.
+  j.ending = {.digest = std::move(j.ending.digest)};
   job.waits_for.clear();
   return {PersistJob{j}, Announce{j.id, "state", text, {{"state", "queued"}}}};
 }
 
+namespace {
+
+// Of a job that is taken out of the queue.
+std::string WhatStays(const StoredJob& job) {
+  if (job.recorded == Step(0)) return "before it started";
+  const std::string steps = Plural(job.recorded.value(), "step");
+  return job.journal.ending.digest.empty()
+             ? absl::StrCat("before it went on after ", steps)
+             : absl::StrCat("before it went on; its result after ", steps, " stays");
+}
+
+}  // namespace
+
 std::vector<Action> CancelAtRest(StoredJob& job) {
   JobJournal& j = job.journal;
-  std::string reason = "cancelled before it started";
+  std::string reason = absl::StrCat("cancelled ", WhatStays(job));
   if (j.phase == JobPhase::kStopped) reason = "cancelled after it was stopped";
   if (j.phase == JobPhase::kFailed) reason = absl::StrCat("cancelled after it failed: ", j.reason);
   job.recent = {};  // only a job that can go on needs them
@@ -52,7 +67,8 @@ std::vector<Action> CancelAtRest(StoredJob& job) {
 
 std::vector<Action> StopAtRest(StoredJob& job) {
   job.journal.ending.stop_asked = true;
-  return MarkEnded(job.journal, JobPhase::kStopped, "stopped before it started", kExitStopped);
+  return MarkEnded(job.journal, JobPhase::kStopped, absl::StrCat("stopped ", WhatStays(job)),
+                   kExitStopped);
 }
 
 // The id stays taken until everything of the job has been removed.

@@ -90,11 +90,17 @@ struct Resume {
   bool operator==(const Resume&) const = default;
 };
 
+inline constexpr int32_t kDefaultRetries = 4;
+inline constexpr int32_t kMostRetries = 1'000'000;
+
 struct RuntimeSpec {
   std::string name = "job";
   int32_t workers_min = 1;
   int32_t workers_max = 1;
   int32_t servers = 0;  // processes; at least 1 if and only if sync is server
+  // How often a process that fails is started again without a step in between; the failure after
+  // these ends the job.
+  int32_t retries = kDefaultRetries;
   CheckpointPolicy checkpoint;
   Resume resume;
   int64_t bucket_bytes = 25 << 20;  // a send schedule only

@@ -329,6 +329,7 @@ struct JobProcesses {
   // The same for all starts of a job. Another job, of which the id is the same because the first
   // was deleted, has another.
   StartNumber first_start{};
+  int32_t retries = kDefaultRetries;  // of each process (RuntimeSpec)
 };
 // Everything that should run on this host, complete each time: the agent starts what is missing and
 // stops what is not listed, whole jobs too.

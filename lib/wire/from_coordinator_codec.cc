@@ -220,6 +220,7 @@ void Put(const Wanted& wanted, v1::MemberFrame& frame) {
     to.set_job(job.job);
     to.set_start(job.start.value());
     to.set_first_start(job.first_start.value());
+    to.set_retries(job.retries);
     for (const ProcessWanted& process : job.processes) {
       v1::ProcessWanted& message = *to.add_processes();
       message.set_name(process.name);
@@ -232,7 +233,8 @@ JobProcesses ReadProcesses(Reader& reader, const v1::JobProcesses& message) {
   JobProcesses job{reader.Text("job", message.job()),
                    StartNumber(reader.Number("start", message.start())),
                    {},
-                   StartNumber(reader.Number("first_start", message.first_start()))};
+                   StartNumber(reader.Number("first_start", message.first_start())),
+                   reader.Small("retries", message.retries(), 0, kMostRetries)};
   if (!reader.Count("processes", message.processes_size(), kMaxMembers)) return job;
   for (int i = 0; i < message.processes_size() && reader.ok(); ++i) {
     const Reader::Scope scope(reader, "processes", i);

@@ -376,6 +376,7 @@ std::vector<FieldRule> MakeFieldRules() {
       ChunkBytes(),
       Workers(),
       Servers(),
+      Whole("retries", kRuntime, MUSTER_MEMBER(runtime.retries), 0, kMostRetries),
       Whole("checkpoint.every_steps", kRuntime, MUSTER_MEMBER(runtime.checkpoint.every_steps), 0,
             kMaxSteps),
       Real("checkpoint.every_seconds", kRuntime, MUSTER_MEMBER(runtime.checkpoint.every_seconds),

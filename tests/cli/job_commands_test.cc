@@ -1,7 +1,4 @@
 // The commands about jobs of a cluster, against a coordinator's REST that the test plays.
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -18,6 +15,7 @@
 #include "cli/remote.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lib/base/file_lock.h"
 #include "lib/base/mutex.h"
 #include "lib/http/server.h"
 #include "nlohmann/json.hpp"
@@ -365,14 +363,13 @@ TEST_F(JobCommandsTest, AFolderIsAskedAlsoWhenNothingRunsThere) {
 
   // While a muster holds the folder its coordinator is asked.
   WriteAddress(server_->Address());
-  const int lock = ::open((cluster_ + "/lock").c_str(), O_RDWR | O_CREAT, 0644);
-  ASSERT_EQ(flock(lock, LOCK_EX), 0);
+  const auto lock = LockFile(cluster_ + "/lock");
+  ASSERT_TRUE(lock.ok()) << lock.status();
   opened.clear();
   EXPECT_EQ(ask(Command::kStop), 0) << err_.str();
   EXPECT_THAT(out_.str(), HasSubstr("job runs stops after a checkpoint"));
   EXPECT_EQ(opened, "");
   EXPECT_THAT(Asked(), ElementsAre("POST runs"));
-  close(lock);
 }
 
 TEST_F(JobCommandsTest, AFolderOfSeveralJobsNamesThem) {

@@ -649,6 +649,36 @@ TEST_F(JobRunTest, CtrlCOfAClusterTellsWhichJobsItCutsOff) {
 }
 
 // Its events may all be gone, and its stream then never ends.
+// A coordinator whose disk is full: it is told to have ended at each try.
+TEST_F(JobRunTest, ACoordinatorThatDoesNotComeUpIsALineThatCounts) {
+  on_start_ = [](HandCluster& cluster) {
+    cluster.Post([&cluster] {
+      const ClusterEvents& events = cluster.events;
+      const auto fails = [&] {
+        events.on_coordinator(false);
+        events.on_exit(
+            {.process = "coordinator",
+             .is_coordinator = true,
+             .code = 75,
+             .text = "coordinator cannot work for now (full); it starts again in 5.0 s"});
+      };
+      fails();
+      fails();
+      events.on_coordinator(true);
+      for (int i = 0; i < 4; ++i) fails();
+      events.on_interrupt(2);
+    });
+  };
+  EXPECT_EQ(Up({.dir = folder_}, Maker(), {.out = out_, .err = out_}), 0);
+  const std::string text = out_.str();
+  const std::string cause = "coordinator cannot work for now (full)";
+  EXPECT_THAT(text, HasSubstr(absl::StrCat(cause, "; it starts again in 5.0 s\n", cause,
+                                           ": 2 times\nready at ")));
+  EXPECT_THAT(text, HasSubstr(absl::StrCat("the coordinator does not answer\n", cause,
+                                           "; it starts again in 5.0 s\n", cause, ": 2 times\n",
+                                           cause, ": 4 times\nstopping")));
+}
+
 TEST_F(JobRunTest, WatchingAJobThatIsOverEnds) {
   Set([&](Answers& a) {
     a.job["state"] = "failed";

@@ -23,6 +23,7 @@ JobSpec SpecOf(const JobOptions& options) {
   spec.runtime.workers_max = options.workers;
   spec.runtime.workers_min = options.workers_min;
   spec.runtime.servers = options.sync == Sync::kServer ? options.servers : 0;
+  spec.runtime.retries = kMostRetries;  // processes die more often here than any job puts up with
   spec.runtime.checkpoint.every_steps = options.checkpoint_every;
   spec.runtime.checkpoint.every_seconds = options.checkpoint_seconds;
   spec.runtime.bucket_bytes = 64;

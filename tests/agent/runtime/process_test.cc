@@ -1,11 +1,18 @@
 #include "agent/runtime/process.h"
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <cerrno>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -27,6 +34,20 @@ using ::testing::HasSubstr;
 bool WaitReadable(int fd) {
   pollfd wait{.fd = fd, .events = POLLIN, .revents = 0};
   return poll(&wait, 1, 40'000) == 1;
+}
+
+// From here on pidfd_open fails in this process, as on an old kernel or in a strict container.
+void TakePidfdsAway(uint32_t error) {
+  std::array<sock_filter, 4> rules = {{
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_open, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  }};
+  const sock_fprog program{.len = rules.size(), .filter = rules.data()};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+    _exit(3);
 }
 
 class ProcessTest : public ::testing::Test {
@@ -140,6 +161,23 @@ TEST_F(ProcessTest, AHostWithoutDescriptorsIsToldFromAProgramThatCannotRun) {
   auto no_program = ChildProcess::Start({.arguments = {garbage}, .log_file = log_});
   EXPECT_EQ(no_program.status().code(), absl::StatusCode::kFailedPrecondition)
       << no_program.status();
+}
+
+// Once the child ran on unwatched, and whoever let go of it waited for it for ever.
+TEST_F(ProcessTest, AChildThatCannotBeWatchedIsGoneBeforeStartReturns) {
+  const auto told_as = [&](int error) {
+    TakePidfdsAway(static_cast<uint32_t>(error));
+    alarm(40);  // ends this process where nothing else does
+    const auto started = Start("ignore SIGTERM");
+    const bool is_gone = waitpid(-1, nullptr, WNOHANG) < 0 && errno == ECHILD;
+    _exit(is_gone ? static_cast<int>(started.status().code()) : 2);
+  };
+  const auto as_code = [](absl::StatusCode code) {
+    return ::testing::ExitedWithCode(static_cast<int>(code));
+  };
+  EXPECT_EXIT(told_as(ENOSYS), as_code(absl::StatusCode::kUnavailable), "");
+  EXPECT_EXIT(told_as(EPERM), as_code(absl::StatusCode::kUnavailable), "");
+  EXPECT_EXIT(told_as(EMFILE), as_code(absl::StatusCode::kResourceExhausted), "");
 }
 
 TEST_F(ProcessTest, EndsWithItsOwner) {

@@ -175,8 +175,10 @@ TEST_F(SupervisorTest, ItIsNotStartedBeforeItsTime) {
 }
 
 TEST_F(SupervisorTest, BackOffHasALongestValue) {
-  supervisor_.emplace(SupervisorOptions{.crash_limit = 100});
-  Want({"worker-0"});
+  Do(WantMembers{Wanted{{{.job = "j",
+                          .start = StartNumber(1),
+                          .processes = {{"worker-0", Role::kWorker}},
+                          .retries = 100}}}});
   std::vector<std::string> last;
   for (int i = 0; i < 10; ++i) {
     last = Exits("worker-0", 1);
@@ -192,6 +194,36 @@ TEST_F(SupervisorTest, AStepStartsAfresh) {
                 ElementsAre("tell worker-0 exit code 1", "note worker-0 again in 200 ms"));
     TickWhenDue();
     Do(Progressed{Key("worker-0")});
+  }
+}
+
+TEST_F(SupervisorTest, AJobsRetriesAreSpentBeforeItIsGivenUp) {
+  struct Case {
+    int32_t retries;
+    Exit exit;
+    int starts_again;  // at most 20 are looked at
+  };
+  const Exit fails{.code = 1};
+  const Exit out_of_memory{.signal = SIGKILL, .out_of_memory = true};
+  const Exit no_room{
+      .code = kExitFailed, .not_started = "Too many open files", .host_is_short = true};
+  const std::vector<Case> cases = {
+      {kDefaultRetries, fails, 4}, {0, fails, 0},    {1, fails, 1}, {9, fails, 9},
+      {2, out_of_memory, 2},       {0, no_room, 20},  // what the host did is not counted
+  };
+  for (const Case& c : cases) {
+    supervisor_.emplace(SupervisorOptions{.crash_limit = 7});  // the coordinator's
+    Do(WantMembers{Wanted{{{.job = "j",
+                            .start = StartNumber(1),
+                            .processes = {{"worker-0", Role::kWorker}},
+                            .retries = c.retries}}}});
+    int starts_again = 0;
+    while (starts_again < 20 &&
+           Do(Exited{Key("worker-0"), c.exit}).back() != "note worker-0 given up") {
+      ++starts_again;
+      TickWhenDue();
+    }
+    EXPECT_EQ(starts_again, c.starts_again) << c.retries << " " << CauseOf(c.exit);
   }
 }
 
@@ -213,8 +245,43 @@ TEST_F(SupervisorTest, AnyMembersStepIsProgressOfTheCoordinatorToo) {
   for (int i = 0; i < 20; ++i) {
     EXPECT_THAT(Exits("coordinator", 0, SIGKILL), ElementsAre("note coordinator again in 200 ms"));
     TickWhenDue();
+    Do(SessionUp{});
     Do(Progressed{Key("worker-0")});
   }
+}
+
+// Members go on without it for a while. Their steps once had it tried at the first delay for ever.
+TEST_F(SupervisorTest, AStepIsNoProgressOfACoordinatorThatDoesNotComeUp) {
+  Do(WantCoordinator{});
+  Want({"worker-0"});
+  Do(SessionUp{});
+  Do(Progressed{Key("worker-0")});
+  std::vector<std::string> notes;
+  for (int i = 0; i < 7; ++i) {
+    notes.push_back(Exits("coordinator", kExitLater).back());
+    Do(Progressed{Key("worker-0")});  // while it is away
+    TickWhenDue();
+    Do(Progressed{Key("worker-0")});  // while it tries to come up
+  }
+  EXPECT_THAT(notes,
+              ElementsAre("note coordinator again in 200 ms", "note coordinator again in 400 ms",
+                          "note coordinator again in 800 ms", "note coordinator again in 1600 ms",
+                          "note coordinator again in 3200 ms", "note coordinator again in 5000 ms",
+                          "note coordinator again in 5000 ms"));
+  Do(SessionUp{});
+  Do(Progressed{Key("worker-0")});
+  EXPECT_THAT(Exits("coordinator", kExitLater), ElementsAre("note coordinator again in 200 ms"));
+}
+
+TEST_F(SupervisorTest, ACrashLoopOfTheCoordinatorEndsAlsoWhileMembersTrain) {
+  Do(WantCoordinator{});
+  Want({"worker-0"});
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_THAT(Exits("coordinator", 1).back(), HasSubstr("again"));
+    TickWhenDue();
+    Do(Progressed{Key("worker-0")});
+  }
+  EXPECT_EQ(Exits("coordinator", 1).back(), "note coordinator given up");
 }
 
 TEST_F(SupervisorTest, TheOthersStepsAreNoProgressOfOneThatFails) {
@@ -278,6 +345,33 @@ TEST_F(SupervisorTest, ACoordinatorThatCannotWorkForNowIsTriedWithoutEnd) {
   EXPECT_THAT(Exits("coordinator", 1), ElementsAre("note coordinator again in 200 ms"));
 }
 
+// The reason is what is logged, in either format: the time before it would make each one new.
+TEST_F(SupervisorTest, WhyACoordinatorCannotWorkIsItsLastMessage) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"2026-11-21T10:09:51.268Z error muster-coordinator --dir: no space left\n",
+       "--dir: no space left"},
+      {"2026-11-21T10:09:51.268Z info muster-coordinator leaves", "leaves"},
+      {R"({"time":"2026-11-21T10:09:51.268Z","level":"error","program":"muster-coordinator",)"
+       R"("text":"--dir: \"x\" is full"})"
+       "\n",
+       R"(--dir: "x" is full)"},
+      {R"({"time":"2026-11-21T10:09:51.268Z","text":7})",
+       R"({"time":"2026-11-21T10:09:51.268Z","text":7})"},
+      {"[1]", "[1]"},
+      {"terminate called", "terminate called"},
+      {"\n", "its log is empty"},
+  };
+  for (const auto& [lines, reason] : cases) {
+    supervisor_.emplace();
+    Do(WantCoordinator{});
+    const auto actions =
+        supervisor_->Step(Exited{kCoordinatorKey, {.code = 75, .last_lines = lines}}, now_);
+    EXPECT_EQ(
+        std::get<NoteExit>(actions.at(0)).text,
+        absl::StrCat("coordinator cannot work for now (", reason, "); it starts again in 0.2 s"));
+  }
+}
+
 TEST_F(SupervisorTest, SpawnFailureIsAFailure) {
   Want({"worker-0"});
   const auto actions = supervisor_->Step(SpawnFailed{Key("worker-0"), "no such file"}, now_);
@@ -329,6 +423,7 @@ TEST_F(SupervisorTest, SigkillFromOutsideIsNoFailureOfAMemberThatHasTrained) {
 // Killed once a day, on a cluster that has no job now.
 TEST_F(SupervisorTest, SigkillOfACoordinatorThatRanForLongIsForgotten) {
   Do(WantCoordinator{});
+  Do(SessionUp{});
   Do(Progressed{Key("worker-0")});
   for (int day = 0; day < 20; ++day) {
     now_ += std::chrono::hours(24);

@@ -522,7 +522,7 @@ TEST(NotFinite, IsOneStepOfAJobThatSkips) {
   EXPECT_EQ(desk.Job().ending.exit_code, kExitDone);
   EXPECT_EQ(desk.Job().reason, absl::StrCat("all ", end,
                                             " steps are done; 1 of them left the state as it was, "
-                                            "because they were not finite"));
+                                            "because it was not finite"));
 }
 
 TEST(Jobs, OneThatIsDoneGoesOnWithMoreSteps) {
@@ -547,6 +547,35 @@ TEST(Jobs, OneThatIsDoneGoesOnWithMoreSteps) {
   EXPECT_EQ(desk.Job().spec.training.steps, 30);
   EXPECT_EQ(desk.Status().steps, 30);
   EXPECT_EQ(desk.Status().step, Step(20));
+}
+
+// It may wait longer for its turn than somebody wants it.
+TEST(Jobs, OneThatWasDoneKeepsItsResultWhenItIsCancelledInTheQueue) {
+  Desk desk;
+  RunTwo(desk);
+  for (int64_t step = 0; step < 20; ++step) desk.Record(kA, step);
+  Commit(desk, 20, true);
+  desk.Give(DigestDone{"job", desk.StartOf(), "abc", ""});
+  desk.Give(AgentDown{"host"});
+  JobSpec longer = SpecOf(1, 2);
+  longer.training.steps = 30;
+  desk.Give(Submit{"job", longer});
+  ASSERT_EQ(desk.Job().phase, JobPhase::kQueued);
+  desk.Give(Cancel{"job"});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kCancelled);
+  EXPECT_EQ(desk.Job().reason, "cancelled before it went on; its result after 20 steps stays");
+  EXPECT_EQ(desk.Job().ending.digest, "abc");
+}
+
+TEST(Jobs, OneStepIsToldAsOne) {
+  Desk desk;
+  JobSpec spec = SpecOf(1, 2);
+  spec.training.steps = 1;
+  RunTwo(desk, spec);
+  desk.Record(kA, 0);
+  Commit(desk, 1, true);
+  desk.Give(DigestDone{"job", desk.StartOf(), "abc", ""});
+  EXPECT_EQ(desk.Job().reason, "its only step is done");
 }
 
 // The last update may have been too large: no step after it finds that.

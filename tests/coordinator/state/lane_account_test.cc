@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace muster::coordinator {
 namespace {
 
@@ -114,6 +116,26 @@ TEST(LaneAccount, ForgetsWhoIsSettledButNotWhatTheyRan) {
   after.members.pop_back();
   account.Rewind(after, 4, {{kA, 100}});
   EXPECT_EQ(account.recomputed(), 50 * 10 + 100 - 3 * 4);
+}
+
+// The largest total that a frame may tell, of more processes than fit into 64 bits.
+TEST(LaneAccount, AbsurdTotalsMakeTheLargestNumber) {
+  constexpr int64_t kLargest = std::numeric_limits<int64_t>::max();
+  constexpr int64_t kTold = int64_t{1} << 62;
+  LaneAccount account;
+  for (uint64_t life = 1; life <= 3; ++life) {
+    const MemberId lost{"worker-1", {life, 7}};
+    View before = ViewAt(1, 4), after = ViewAt(1, 5);
+    before.members[1].id = lost;
+    account.Told(Ran(lost, kTold, 1, 6, kTold));
+    account.Lose(lost.incarnation, Role::kWorker);
+    account.GoOn(before, after, {LaneId(2), LaneId(3)});
+    EXPECT_EQ(account.recomputed(), life == 1 ? kTold + 2 : kLargest) << life;
+  }
+  EXPECT_EQ(account.value().settled_total, kLargest);
+  account.Rewind(ViewAt(2, 3), 4, {{kA, kTold}, {kB, kTold}});
+  EXPECT_EQ(account.value().known, kLargest);
+  EXPECT_EQ(LaneAccount(account.value()), account);
 }
 
 TEST(LaneAccount, IsTheSameAfterTheJournal) {

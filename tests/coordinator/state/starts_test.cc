@@ -91,6 +91,18 @@ TEST(Starts, AJobKeepsItsFirstStartAndTheNextOfItsIdHasAnother) {
   EXPECT_EQ(first_start(), desk.StartOf());
 }
 
+TEST(Starts, AgentsHearOfTheJobsRetries) {
+  for (const int32_t retries : {kDefaultRetries, 0, 12}) {
+    Desk desk;
+    JobSpec spec = SpecOf(1, 1);
+    spec.runtime.retries = retries;
+    desk.Give(Submit{"job", spec});
+    const auto wanted = desk.Drain<ToAgents>();
+    ASSERT_FALSE(wanted.empty());
+    EXPECT_EQ(wanted.back().wanted.jobs.at(0).retries, retries);
+  }
+}
+
 TEST(Starts, AJobThatIsPutBackStartsAnew) {
   Desk desk;
   desk.Give(Submit{"job", SpecOf(1, 2)});

@@ -23,14 +23,14 @@ const A& At(const std::vector<Action>& actions, size_t i) {
   return std::get<A>(actions.at(i));
 }
 
-TEST(StoredJob, InTheQueueKeepsNothingOfHowItEnded) {
+TEST(StoredJob, InTheQueueKeepsItsResultAndNothingElseOfHowItEnded) {
   StoredJob job = StoppedJob();
   const auto actions = Enqueue(job, "submitted again");
   ASSERT_EQ(actions.size(), 2u);
   const JobJournal& j = At<PersistJob>(actions, 0).job;
   EXPECT_EQ(j.phase, JobPhase::kQueued);
   EXPECT_FALSE(j.ending.stop_asked || j.ending.stop_at);
-  EXPECT_EQ(j.ending.digest, "");
+  EXPECT_EQ(j.ending.digest, "digest") << "of what it reached";
   EXPECT_EQ(j.ending.exit_code, 0);
   EXPECT_TRUE(j.resumes);
   EXPECT_EQ(j.lanes.Gone().count(kMember.incarnation), 1u) << "of its earlier start";
@@ -46,6 +46,36 @@ TEST(StoredJob, IsCancelledOrStoppedBeforeItStarts) {
     EXPECT_EQ(At<PersistJob>(actions, 0).job.ending.exit_code, kExitStopped);
     EXPECT_EQ(At<PersistJob>(actions, 0).job.ending.stop_asked, stop);
     EXPECT_EQ(At<Announce>(actions, 1).event, "done");
+  }
+}
+
+// It was done, perhaps, and is made longer.
+TEST(StoredJob, TakenOutOfTheQueueItSaysWhatStays) {
+  struct Case {
+    int64_t steps;
+    std::string digest;
+    std::string what_stays;
+  };
+  const std::vector<Case> cases = {
+      {0, "", "before it started"},
+      {20, "digest", "before it went on; its result after 20 steps stays"},
+      {1, "digest", "before it went on; its result after 1 step stays"},
+      {20, "", "before it went on after 20 steps"},
+  };
+  for (const Case& c : cases) {
+    for (const bool stop : {true, false}) {
+      StoredJob job;
+      job.journal.phase = JobPhase::kDone;
+      job.journal.reason = "all steps are done";
+      job.journal.ending.digest = c.digest;
+      job.recorded = Step(c.steps);
+      Enqueue(job, "submitted again, with more steps");
+      const auto actions = stop ? StopAtRest(job) : CancelAtRest(job);
+      const JobJournal& j = At<PersistJob>(actions, 0).job;
+      EXPECT_EQ(j.reason, (stop ? "stopped " : "cancelled ") + c.what_stays);
+      EXPECT_EQ(j.ending.digest, c.digest);
+      EXPECT_EQ(j.ending.exit_code, kExitStopped);
+    }
   }
 }
 

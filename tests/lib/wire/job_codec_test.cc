@@ -76,6 +76,7 @@ bucket_bytes: 65536
 first_bucket_bytes: 1024
 fingerprint_every: 5
 lease: 12.5
+retries: 7
 )");
   JobSpec expected;
   expected.training = {.task = "code-lm",
@@ -111,6 +112,7 @@ lease: 12.5
                       .workers_min = 2,
                       .workers_max = 5,
                       .servers = 2,
+                      .retries = 7,
                       .checkpoint = {50, 1.5, 7},
                       .resume = {ResumeKind::kStep, 120},
                       .bucket_bytes = 65536,
@@ -336,15 +338,14 @@ INSTANTIATE_TEST_SUITE_P(
                  "a.yaml:2: parameters.layers: 2.5 is not a whole number; allowed: 1 to 256"},
         BadWhole{"task: code-lm\nparameters: {dropout: 1}", "parameters.dropout",
                  "a.yaml:2: parameters.dropout: 1 is out of range; allowed: 0 to 0.9"},
-        BadWhole{
-            "just text", "",
-            "a.yaml:1: 'just text' is not a mapping of fields to values; allowed: batch, "
-            "bucket_bytes, "
-            "checkpoint, chunk_bytes, clip_norm, data, epochs, fingerprint_every, "
-            "first_bucket_bytes, lanes, lease, "
-            "name, on_nan, optimizer, order, parameters, precision, reduction, resume, schedule, "
-            "seed, servers, steps, "
-            "sync, task, threads, workers"},
+        BadWhole{"just text", "",
+                 "a.yaml:1: 'just text' is not a mapping of fields to values; allowed: batch, "
+                 "bucket_bytes, "
+                 "checkpoint, chunk_bytes, clip_norm, data, epochs, fingerprint_every, "
+                 "first_bucket_bytes, lanes, lease, "
+                 "name, on_nan, optimizer, order, parameters, precision, reduction, resume, "
+                 "retries, schedule, seed, servers, steps, "
+                 "sync, task, threads, workers"},
         BadWhole{"", "", "a.yaml: the document is empty"}));
 
 TEST(JobJson, IsReadByTheSameRules) {
@@ -423,6 +424,7 @@ TEST(ToYaml, IsWhatAPersonWouldWrite) {
             "workers:\n"
             "  max: 1\n"
             "  min: 1\n"
+            "retries: 4\n"
             "checkpoint:\n"
             "  every_steps: 0\n"
             "  every_seconds: 60\n"
@@ -492,7 +494,7 @@ TEST(TrainingHash, SeesTheTrainingSpecAndNothingElse) {
   EXPECT_EQ(TrainingHash(ExampleTraining()),
             TrainingHash(Parsed(text, {"name=x", "workers=9", "resume=never", "checkpoint.keep=9",
                                        "bucket_bytes=64", "first_bucket_bytes=64",
-                                       "fingerprint_every=0", "lease=9"})
+                                       "fingerprint_every=0", "lease=9", "retries=0"})
                              .training));
 }
 

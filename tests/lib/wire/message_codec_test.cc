@@ -320,7 +320,8 @@ TEST(MessageCodecTest, WhatIsWantedNamesEachJobsProcesses) {
   const Wanted wanted{{{"one",
                         StartNumber(7),
                         {{"worker-0", Role::kWorker}, {"server-0", Role::kServer}},
-                        StartNumber(3)},
+                        StartNumber(3),
+                        0},
                        {"two", StartNumber(9), {{"worker-0", Role::kWorker}}, StartNumber(9)}}};
   const auto decoded = DecodeToAgent(Encode(ToAgent(wanted)));
   ASSERT_TRUE(decoded.ok()) << decoded.status();
@@ -332,7 +333,11 @@ TEST(MessageCodecTest, WhatIsWantedNamesEachJobsProcesses) {
   ASSERT_EQ(jobs[0].processes.size(), 2u);
   EXPECT_EQ(jobs[0].processes[1].name, "server-0");
   EXPECT_EQ(jobs[0].processes[1].role, Role::kServer);
+  EXPECT_EQ(jobs[0].retries, 0);
   EXPECT_EQ(jobs[1].job, "two");
+  EXPECT_EQ(jobs[1].retries, kDefaultRetries);
+  ExpectRefused(DecodeToAgent(Encode(ToAgent(Wanted{{{.job = "one", .retries = -1}}}))).status(),
+                "wanted: jobs[0].retries");
 }
 
 }  // namespace

@@ -115,6 +115,7 @@ class RandomJob {
     runtime.bucket_bytes = Int<int64_t>(64, int64_t{1} << 31);
     runtime.first_bucket_bytes = Int<int64_t>(64, int64_t{1} << 31);
     runtime.fingerprint_every = Int<int64_t>(0, 1 << 20);
+    runtime.retries = Int(0, kMostRetries);
     runtime.lease = static_cast<double>(Int<int64_t>(0, 600));
   }
 

@@ -1,0 +1,19 @@
+// A lock on a whole file, held while its descriptor is open: never longer than the process lives.
+// Whoever only looks takes nothing, so that looking never refuses it to somebody.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "lib/base/descriptor.h"
+
+namespace muster {
+
+// Makes the file where it is missing. Read and write. kAborted: somebody holds the lock, perhaps
+// another descriptor of this process; others as FileError.
+absl::StatusOr<Descriptor> LockFile(const std::string& path);
+
+// False as well where there is no such file, or it cannot be opened.
+bool IsFileLocked(const std::string& path);
+
+}  // namespace muster

@@ -1,0 +1,54 @@
+#include "lib/base/file_lock.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "gtest/gtest.h"
+
+namespace muster {
+namespace {
+
+std::string MakeFolder() {
+  std::string folder = ::testing::TempDir() + "/lockXXXXXX";
+  if (mkdtemp(folder.data()) == nullptr) std::abort();
+  return folder;
+}
+
+TEST(FileLock, IsHeldAsLongAsItsDescriptor) {
+  const std::string file = MakeFolder() + "/lock";
+  EXPECT_FALSE(IsFileLocked(file)) << "there is none";
+  std::ofstream(file) << "7\n";
+  EXPECT_FALSE(IsFileLocked(file));
+  {
+    const auto held = LockFile(file);
+    ASSERT_TRUE(held.ok()) << held.status();
+    EXPECT_TRUE(IsFileLocked(file));
+    EXPECT_TRUE(IsFileLocked(file)) << "looking does not take it away";
+    EXPECT_TRUE(absl::IsAborted(LockFile(file).status()));
+    EXPECT_TRUE(IsFileLocked(file)) << "nor does a try";
+  }
+  EXPECT_FALSE(IsFileLocked(file));
+  EXPECT_TRUE(LockFile(file).ok());
+  EXPECT_TRUE(absl::IsNotFound(LockFile(file + "/../nowhere/lock").status()));
+}
+
+// `muster status --dir` beside a `muster train` that starts there.
+TEST(FileLock, LookingNeverRefusesItToOthers) {
+  const std::string file = MakeFolder() + "/lock";
+  std::atomic<bool> done = false;
+  std::thread looks([&] {
+    while (!done) IsFileLocked(file);
+  });
+  int refused = 0;
+  for (int i = 0; i < 5000; ++i) refused += LockFile(file).ok() ? 0 : 1;
+  done = true;
+  looks.join();
+  EXPECT_EQ(refused, 0);
+}
+
+}  // namespace
+}  // namespace muster
