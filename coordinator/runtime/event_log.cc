@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include "lib/base/printable.h"
 
 namespace muster::coordinator {
 namespace {
@@ -33,6 +34,8 @@ Place ParsePlace(const std::string& after) {
 std::string EventLog::IdOf(int64_t seq) const { return absl::StrCat(term_.value(), "-", seq); }
 
 void EventLog::Append(const std::string& job, JobEvent event) {
+  event.text = Cut(PrintableLines(event.text), kMostLinesBytes);
+  for (auto& [name, value] : event.fields) value = Cut(Printable(value));
   {
     const MutexLock lock(mutex_);
     event.seq = next_++;

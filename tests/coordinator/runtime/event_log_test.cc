@@ -1,10 +1,12 @@
 #include "coordinator/runtime/event_log.h"
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lib/base/printable.h"
 #include "tests/coordinator/runtime/kept_events.h"
 
 namespace muster::coordinator {
@@ -50,6 +52,28 @@ TEST_F(EventLogTest, SaysThatNumbersBeginAgainWhenThePlaceIsOfAnotherTerm) {
   Fill(log_, 1);
   EXPECT_THAT(SeenAfter("2-1"), ElementsAre("restart:3-0", "step:3-1"));
   EXPECT_THAT(SeenAfter("77"), ElementsAre("restart:3-0", "step:3-1"));
+}
+
+// Whoever says them, and whoever reads them.
+TEST_F(EventLogTest, TextsAreMadeSafeAndCut) {
+  struct LastEvent final : JobWatcher {
+    bool OnEvent(const JobEvent& given) override {
+      event = given;
+      return true;
+    }
+    bool closed() const override { return false; }
+    JobEvent event;
+  };
+  log_.Append("a", {.event = "process",
+                    .text = "one\xc2\x9b\n" + std::string(1 << 20, 'x'),
+                    .fields = {{"member", "\x1b[2J\xff\n" + std::string(1 << 20, 'y')}}});
+  const auto watcher = std::make_shared<LastEvent>();
+  log_.Watch("a", "", watcher, true);
+  DeliverAll(log_);
+  EXPECT_THAT(watcher->event.text, ::testing::StartsWith("one\\x9b\nxx"));
+  EXPECT_EQ(watcher->event.text.size(), kMostLinesBytes);
+  EXPECT_THAT(watcher->event.fields.at("member"), ::testing::StartsWith("\\x1b[2J?\\nyy"));
+  EXPECT_EQ(watcher->event.fields.at("member").size(), kMostShownBytes);
 }
 
 TEST_F(EventLogTest, SaysWhenEventsAreMissing) {
