@@ -6,11 +6,16 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "cli/cluster_folder.h"
+#include "lib/base/digits.h"
 #include "lib/base/exit_codes.h"
 #include "lib/base/lease.h"
+#include "lib/base/loopback.h"
 #include "lib/base/version.h"
 #include "lib/config/field_error.h"
 #include "lib/wire/job_codec.h"
@@ -69,7 +74,10 @@ constexpr char kDemoFooter[] =
     "then the\n"
     "coordinator, which stays away for more than 20 steps. Then trains the same job undisturbed "
     "with one worker up\n"
-    "to a common step and compares fingerprints. Exit code 0 only if they agree.";
+    "to a common step and compares fingerprints. Exit code 0 only if they agree.\n"
+    "\n"
+    "Example:\n"
+    "  muster demo --dir runs/demo";
 
 constexpr char kUpFooter[] =
     "A job starts when its least number of workers and its servers fit into the free slots; until "
@@ -82,6 +90,65 @@ constexpr char kUpFooter[] =
     "  muster up --dir cluster --listen 127.0.0.1:8080 --slots 4\n"
     "  muster submit examples/counting.yaml --to http://127.0.0.1:8080";
 
+constexpr char kSubmitFooter[] =
+    "Prints the id that the job has. It trains when its turn comes, also when this terminal is "
+    "closed.\n"
+    "Exit code 0 once the cluster has taken it; of an id that is over, the exit code of that job.\n"
+    "\n"
+    "Examples:\n"
+    "  muster submit examples/counting.yaml\n"
+    "  muster submit job.yaml --id mine --set steps=500 && muster watch mine";
+
+constexpr char kListFooter[] =
+    "Examples:\n"
+    "  muster list\n"
+    "  muster list --state running --json | jq -r .id";
+
+constexpr char kStatusFooter[] =
+    "Exit code 0 also of a job that has failed: --json has its exit_code.\n"
+    "\n"
+    "Examples:\n"
+    "  muster status count-1\n"
+    "  muster status --dir runs/one        of the one job there, also when nothing runs";
+
+constexpr char kWatchFooter[] =
+    "Ctrl-C ends the watching, not the job. At the end of the job its exit code is that of this "
+    "command:\n"
+    "0 done, 67 stopped or cancelled, 1, 64, 65, 66 or 78 failed.\n"
+    "\n"
+    "Examples:\n"
+    "  muster watch count-1\n"
+    "  muster watch count-1 --json | jq 'select(.event == \"checkpoint\")'";
+
+constexpr char kResumeFooter[] =
+    "It goes on from its newest checkpoint, with the specification that it has. One that runs is "
+    "left alone.\n"
+    "\n"
+    "Example:\n"
+    "  muster stop count-1 && muster watch count-1; muster resume count-1";
+
+constexpr char kCancelFooter[] =
+    "No checkpoint is written, and the job cannot go on; muster stop is for that.\n"
+    "Exit code 1 if it was over before.\n"
+    "\n"
+    "Example:\n"
+    "  muster cancel count-1";
+
+constexpr char kDigestFooter[] =
+    "Of the newest checkpoint. Equal digests are equal bits.\n"
+    "\n"
+    "Examples:\n"
+    "  muster digest count-1\n"
+    "  muster digest --dir runs/one --json | jq -r .digest";
+
+constexpr char kAuditFooter[] =
+    "Reads the ledger, which is written while the job trains. Exit code 0 if it proves that, else "
+    "65.\n"
+    "\n"
+    "Examples:\n"
+    "  muster audit count-1\n"
+    "  muster audit --dir runs/one";
+
 constexpr char kStopFooter[] =
     "The job stops at its next step, after a checkpoint. A job that has ended stays as it is.\n"
     "\n"
@@ -92,7 +159,7 @@ constexpr char kStopFooter[] =
 constexpr char kDeleteFooter[] =
     "The job must have ended. Its records and checkpoints go, and its logs, where --dir is the "
     "folder of the\n"
-    "cluster. Nothing brings them back.\n"
+    "cluster. Nothing brings them back. Exit code 67 if you say no.\n"
     "\n"
     "Example:\n"
     "  muster delete count-1            asks first\n"
@@ -124,6 +191,16 @@ constexpr char kHistoryFooter[] =
 
 constexpr char kWhoseLog[] = "the processes' logs";
 
+// CLI11's own say the largest number that there is, digit by digit.
+CLI::Validator WholeNumber() {
+  const auto check = [](const std::string& text) {
+    int64_t number = 0;
+    return ParseDigits(text, &number) ? std::string()
+                                      : absl::StrCat("'", text, "' is not a whole number");
+  };
+  return {check, "a whole number"};
+}
+
 void AddLease(CLI::App& command, double& lease) {
   const auto seconds = [](std::chrono::milliseconds time) {
     return static_cast<double>(time.count()) / 1e3;
@@ -133,7 +210,16 @@ void AddLease(CLI::App& command, double& lease) {
                   absl::StrCat("seconds that a process may be silent before it counts as lost "
                                "(default: ",
                                seconds(kDefaultLease), ")"))
-      ->check(CLI::Range(seconds(kShortestLease), seconds(kLongestLease)))
+      ->check(CLI::Validator(
+          [=](const std::string& text) {
+            double number = 0;
+            const bool fits = absl::SimpleAtod(text, &number) &&
+                              number >= seconds(kShortestLease) && number <= seconds(kLongestLease);
+            return fits ? std::string()
+                        : absl::StrCat("'", text, "' is not ", seconds(kShortestLease), " to ",
+                                       seconds(kLongestLease), " seconds");
+          },
+          absl::StrCat(seconds(kShortestLease), " to ", seconds(kLongestLease))))
       ->type_name("SECONDS");
 }
 
@@ -255,12 +341,14 @@ void AddJobCommands(CLI::App& app, RemoteArguments& remote) {
         ->type_name("JOB");
     return command;
   };
-  AddRunFolder(with_job("status", "show how a job stands, and its members"), remote);
-  with_job("watch", "follow a job's events until it is over");
+  AddRunFolder(with_job("status", "show how a job stands, and its members"), remote)
+      ->footer(kStatusFooter);
+  with_job("watch", "follow a job's events until it is over")->footer(kWatchFooter);
   AddRunFolder(with_job("stop", "stop a job after a checkpoint; it can go on later"), remote)
       ->footer(kStopFooter);
-  with_job("resume", "let a job go on that was stopped or has failed");
-  with_job("cancel", "end a job for good, also one that was stopped or failed");
+  with_job("resume", "let a job go on that was stopped or has failed")->footer(kResumeFooter);
+  with_job("cancel", "end a job for good, also one that was stopped or failed")
+      ->footer(kCancelFooter);
   CLI::App* remove = with_job("delete", "delete a job that has ended, with its checkpoints");
   remove->add_flag("--yes", remote.yes, "do not ask");
   remove->footer(kDeleteFooter);
@@ -272,18 +360,20 @@ void AddJobCommands(CLI::App& app, RemoteArguments& remote) {
   logs->footer(kLogsFooter);
   AddFolder(*logs, remote);
   AddRunFolder(with_job("digest", "show the SHA-256 of a job's parameters and optimizer state"),
-               remote);
+               remote)
+      ->footer(kDigestFooter);
   AddRunFolder(
       with_job("audit",
                "prove that each sample was used once per epoch, or name the first that was not"),
-      remote);
+      remote)
+      ->footer(kAuditFooter);
   CLI::App* ledger = AddRunFolder(
       with_job("ledger", "show which samples each step used, and who computed them"), remote);
   ledger->add_option("--step", remote.step, "of this step only")
-      ->check(CLI::NonNegativeNumber)
+      ->check(WholeNumber())
       ->type_name("N");
   ledger->add_option("--sample", remote.sample, "only of the steps that used this sample")
-      ->check(CLI::NonNegativeNumber)
+      ->check(WholeNumber())
       ->type_name("ID");
   ledger->footer(kLedgerFooter);
   CLI::App* history = AddRunFolder(
@@ -305,10 +395,11 @@ void AddRemotes(CLI::App& app, RemoteArguments& remote) {
       ->add_option("--id", remote.job,
                    "id of the job (default: made of its name); the same id twice is one job")
       ->type_name("ID");
+  submit->footer(kSubmitFooter);
   CLI::App* list = AddRemote(app, "list", "show the jobs of a cluster", remote);
   list->add_option("--state", remote.state, "only jobs in this state, such as running or queued")
       ->type_name("STATE");
-  AddRunFolder(list, remote);
+  AddRunFolder(list, remote)->footer(kListFooter);
   AddJobCommands(app, remote);
 }
 
@@ -337,6 +428,19 @@ std::string UrlFrom(std::string to) {
   return to;
 }
 
+std::string WrongAddress(const std::string& command, const std::string& to) {
+  constexpr absl::string_view kScheme = "http://";
+  const absl::string_view rest = absl::StripPrefix(to, kScheme);
+  const absl::Status wrong = ParseHostPort(rest.substr(0, rest.find('/'))).status();
+  if (absl::StartsWith(to, kScheme) && wrong.ok()) return "";
+  return absl::StrCat("muster ", command, ": --to: ",
+                      absl::StartsWith(to, kScheme)
+                          ? std::string(wrong.message())
+                          : absl::StrCat("'", to, "' is not an address; write HOST:PORT, such as ",
+                                         RemoteArguments().to),
+                      "\nmuster ", command, " --help explains what is allowed.\n");
+}
+
 // Where it is left out the folder says it.
 std::string MissingJob(const std::string& command, const RemoteArguments& remote) {
   using Command = RemoteArguments::Command;
@@ -360,12 +464,25 @@ std::string UnknownCommand(const CLI::App& app, int argc, const char* const* arg
                       ". muster --help explains them.\n");
 }
 
+// CLI11 says what is missing before what is wrong: who mistypes an option is told of that first.
+std::string UnknownOption(const CLI::App& command) {
+  for (const std::string& word : command.remaining()) {
+    if (word.empty() || word[0] != '-') continue;
+    std::vector<std::string> names;
+    for (const CLI::Option* option : command.get_options()) names.push_back(option->get_name());
+    return absl::StrCat(word, ": there is no such option", DidYouMean(word, names));
+  }
+  return "";
+}
+
 std::string FailureText(const CLI::App* app, const CLI::Error& error) {
   const std::vector<CLI::App*> given = app->get_subcommands();
   const std::string command =
       given.empty() ? "muster" : absl::StrCat("muster ", given.front()->get_name());
-  return absl::StrCat(command, ": ", error.what(), "\n", command,
-                      " --help explains what is allowed.\n");
+  std::string why = UnknownOption(given.empty() ? *app : *given.front());
+  if (why.empty() && given.empty()) why = "say what to do, such as muster train job.yaml";
+  if (why.empty()) why = error.what();
+  return absl::StrCat(command, ": ", why, "\n", command, " --help explains what is allowed.\n");
 }
 
 }  // namespace
@@ -415,6 +532,9 @@ Parsed ParseArguments(int argc, const char* const* argv) {
     const std::string url = has_folder ? UrlOfCluster(remote.dir) : "";
     if (!url.empty() && given.count("--to") == 0) remote.to = url;
     remote.to = UrlFrom(remote.to);
+    if (std::string wrong = given.count("--to") > 0 ? WrongAddress(name, remote.to) : "";
+        !wrong.empty())
+      return {.exit_code = kExitBadConfiguration, .text = std::move(wrong)};
     parsed.arguments = remote;
   }
   return parsed;

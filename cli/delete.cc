@@ -9,6 +9,7 @@
 #include "cli/format.h"
 #include "cli/json_text.h"
 #include "lib/base/exit_codes.h"
+#include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/base/time.h"
 
@@ -96,7 +97,7 @@ absl::StatusOr<int> Delete(const RemoteArguments& arguments, const RestClient& r
   const FolderOfCluster folder(arguments, job);
   MUSTER_ASSIGN_OR_RETURN(const bool wanted, Confirm(arguments, job, ask));
   if (!wanted) {
-    out << "job " << job.id << " is kept" << std::endl;
+    out << "job " << Printable(job.id) << " is kept" << std::endl;
     return kExitStopped;
   }
   MUSTER_ASSIGN_OR_RETURN(const JobAnswer deleted, rest.Delete(job.id));
@@ -112,7 +113,8 @@ absl::StatusOr<int> Delete(const RemoteArguments& arguments, const RestClient& r
         << std::endl;
     return kExitDone;
   }
-  out << "job " << job.id << " is deleted, with its " << Plural(job.checkpoints, "checkpoint")
+  out << "job " << Printable(job.id) << " is deleted, with its "
+      << Plural(job.checkpoints, "checkpoint")
       << (is_here ? " and its logs"
                   : "; its logs stay where the cluster runs (--dir names its folder)")
       << std::endl;

@@ -4,14 +4,17 @@
 
 #include <string>
 
+#include "lib/base/printable.h"
 #include "nlohmann/json.hpp"
 
 namespace muster::cli {
 
-// On one line, or with so many spaces of indent. Bytes that are not UTF-8 become U+FFFD.
+// On one line, or with so many spaces of indent. Bytes that are not UTF-8 become U+FFFD, and
+// control characters escapes, so that it may also go to a terminal.
 template <class Json>
 std::string Text(const Json& json, int indent = -1) {
-  return json.dump(indent, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
+  return PrintableJson(
+      json.dump(indent, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace));
 }
 
 }  // namespace muster::cli

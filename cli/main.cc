@@ -23,6 +23,7 @@
 #include "cli/train.h"
 #include "coordinator/service/folder_answers.h"
 #include "lib/base/loopback.h"
+#include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/log/log.h"
 #include "lib/transport/grpc/grpc_transport.h"
@@ -180,7 +181,7 @@ cli::Terminal TerminalOfOurs() {
 
 std::optional<bool> AskAtTerminal(const std::string& question) {
   if (isatty(STDIN_FILENO) != 1) return std::nullopt;
-  std::cerr << question << std::flush;
+  std::cerr << PrintableLines(question) << std::flush;
   std::string answer;
   std::getline(std::cin, answer);
   return answer == "y" || answer == "Y" || answer == "yes";
@@ -209,7 +210,7 @@ absl::StatusOr<cli::Exchange> AnswersOfFolder(const std::string& folder) {
 int Main(int argc, char** argv) {
   const cli::Parsed parsed = cli::ParseArguments(argc, argv);
   if (parsed.exit_code) {
-    (*parsed.exit_code == 0 ? std::cout : std::cerr) << parsed.text << std::flush;
+    (*parsed.exit_code == 0 ? std::cout : std::cerr) << PrintableLines(parsed.text) << std::flush;
     return *parsed.exit_code;
   }
   if (const auto* remote = std::get_if<cli::RemoteArguments>(&parsed.arguments))

@@ -65,7 +65,8 @@ absl::StatusOr<int> Submit(const RemoteArguments& arguments, const RestClient& r
   const std::string id = arguments.job.empty() ? NewJobId(spec.runtime.name) : arguments.job;
   MUSTER_ASSIGN_OR_RETURN(const JobAnswer job, rest.Submit(id, ToJson(spec)));
   if (!arguments.json && !IsOver(job))
-    for (const std::string& note : NotesOn(spec)) out << "note: " << note << std::endl;
+    for (const std::string& note : NotesOn(spec))
+      out << "note: " << PrintableLines(note) << std::endl;
   return SayTaken(arguments, job, out);
 }
 
@@ -91,7 +92,7 @@ absl::StatusOr<int> List(const RemoteArguments& arguments, const RestClient& res
   bool is_first = true;
   do {
     MUSTER_ASSIGN_OR_RETURN(const JobList page, rest.List(arguments.state, page_token));
-    if (!arguments.json) out << JobTable(page.jobs, is_first) << std::flush;
+    if (!arguments.json) out << PrintableLines(JobTable(page.jobs, is_first)) << std::flush;
     if (arguments.json)
       for (const JobAnswer& job : page.jobs) out << job.json << std::endl;
     is_first = false;
@@ -126,7 +127,7 @@ absl::StatusOr<int> Status(const RemoteArguments& arguments, const Place& place,
     out << job.json << std::endl;
     return kExitDone;
   }
-  out << JobText(job) << std::flush;
+  out << PrintableLines(JobText(job)) << std::flush;
   if (place.is_at_rest && !IsOver(job))
     out << "nothing runs in " << Printable(arguments.dir)
         << " now: this is what was recorded last; muster train or muster up with that --dir goes on"
@@ -205,7 +206,7 @@ class Watcher {
     nlohmann::ordered_json object = {{"event", "job"}};
     object.update(nlohmann::ordered_json::parse(job.json));
     screen_.Emit(Text(object));
-    if (!screen_.json()) out_ << JobText(job) << std::flush;
+    if (!screen_.json()) out_ << PrintableLines(JobText(job)) << std::flush;
     return static_cast<int>(job.exit_code);
   }
 
@@ -255,14 +256,14 @@ absl::StatusOr<int> Cancel(const RemoteArguments& arguments, const RestClient& r
 absl::StatusOr<int> Digest(const RemoteArguments& arguments, const RestClient& rest,
                            std::ostream& out) {
   MUSTER_ASSIGN_OR_RETURN(const DigestAnswer digest, rest.Digest(arguments.job));
-  out << (arguments.json ? digest.json + "\n" : DigestText(digest)) << std::flush;
+  out << (arguments.json ? digest.json + "\n" : PrintableLines(DigestText(digest))) << std::flush;
   return kExitDone;
 }
 
 absl::StatusOr<int> Audit(const RemoteArguments& arguments, const RestClient& rest,
                           std::ostream& out) {
   MUSTER_ASSIGN_OR_RETURN(const AuditAnswer audit, rest.Audit(arguments.job));
-  out << (arguments.json ? audit.json + "\n" : AuditText(audit)) << std::flush;
+  out << (arguments.json ? audit.json + "\n" : PrintableLines(AuditText(audit))) << std::flush;
   return audit.ok ? kExitDone : kExitBadData;
 }
 
@@ -280,7 +281,7 @@ absl::StatusOr<int> History(const RemoteArguments& arguments, const RestClient& 
   for (int64_t from = 0; from >= 0;) {
     MUSTER_ASSIGN_OR_RETURN(const HistoryPageAnswer page, rest.History(arguments.job, from));
     for (const HistoryStepAnswer& step : page.steps)
-      out << (arguments.json ? step.json + "\n" : HistoryText(step, arguments.csv));
+      out << (arguments.json ? step.json + "\n" : PrintableLines(HistoryText(step, arguments.csv)));
     out << std::flush;
     from = page.next;
   }
@@ -298,7 +299,7 @@ absl::StatusOr<int> Ledger(const RemoteArguments& arguments, const RestClient& r
     for (const LedgerStepAnswer& step : page.steps) {
       if (arguments.step && step.step != *arguments.step) continue;
       is_empty = false;
-      out << (arguments.json ? step.json + "\n" : LedgerText(step));
+      out << (arguments.json ? step.json + "\n" : PrintableLines(LedgerText(step)));
     }
     out << std::flush;
     from = arguments.step ? -1 : page.next;

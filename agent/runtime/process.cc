@@ -29,7 +29,7 @@ namespace {
 
 constexpr int kReportFd = 3;      // in the child
 constexpr int kFirstFreeFd = 16;  // ours stay clear of the numbers that the child's are moved to
-constexpr off_t kTailBytes = 4096;
+constexpr off_t kTailBytes = 3072;
 constexpr int kTailLines = 20;
 
 absl::Status ErrnoStatus(int error, absl::string_view what) {

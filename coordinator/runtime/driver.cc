@@ -99,12 +99,12 @@ Driver::Driver(Journal& journal, RecoveredState recovered, const Clock& clock, M
       options_(std::move(options)),
       mailbox_(options_.most_waiting_of_job),
       reattaching_(HadMembers(recovered)),
+      events_(journal.term()),
       coordinator_(journal.cluster(), journal.term(), options_.settings, std::move(recovered),
                    clock.Now()),
       started_(clock.Now()),
       sessions_({.input = [this](Input input) { Feed(std::move(input)); },
                  .asked = [this](SessionId id, const AskJob& ask) { AnswerAsk(id, ask); }}),
-      events_(journal.term()),
       query_thread_(kMostWaitingQueries) {
   LookAtWritten({});
   Publish();
@@ -146,6 +146,7 @@ void Driver::Loop() {
     }
     if (call) (*call)();
     if (failure_.ok()) Flush();
+    events_.AllIsTold();
     if (real.Now() < next_tick) continue;
     OnTick();
     next_tick = real.Now() + options_.tick;
@@ -243,25 +244,21 @@ absl::StatusOr<KnownJobsPtr> Driver::Known() const {
   return known_;
 }
 
+// What is known to be over is published before its end is told (Flush), and the end that comes
+// after `since` is the one that is not known yet.
 void Driver::Watch(const std::string& job, const std::string& after,
                    std::function<void(absl::Status)> found, std::shared_ptr<JobWatcher> watcher) {
-  const auto answer = Once<bool>(
-      [found = std::move(found)](const absl::StatusOr<bool>& known) { found(known.status()); });
-  Post(kRequests, [this, job, after, answer, watcher = std::move(watcher)] {
-    if (failure_.ok()) Look();
-    const Jobs& jobs = failure_.ok() ? looked_at_ : last_written_;
-    const auto known = jobs.find(job);
-    if (known == jobs.end())
-      return answer(absl::NotFoundError(absl::StrCat("there is no job ", job)));
-    const auto watch = [this, job, after, answer, watcher,
-                        over = Ended(known->second->status.job.phase)] {
-      answer(true);
-      events_.Watch(job, after, watcher, over);
-    };
-    // What was decided so far, the job's end for one, is told first.
-    if (!failure_.ok()) return watch();
-    AfterWrite(watch);
-  });
+  const int64_t since = events_.next();
+  const absl::StatusOr<KnownJobsPtr> jobs = Known();
+  if (!jobs.ok()) return found(jobs.status());
+  const auto known = std::lower_bound(
+      (*jobs)->begin(), (*jobs)->end(), job,
+      [](const KnownJobPtr& k, const std::string& id) { return k->status.job.id < id; });
+  if (known == (*jobs)->end() || (*known)->status.job.id != job)
+    return found(absl::NotFoundError(absl::StrCat("there is no job ", job)));
+  const bool is_over = Ended((*known)->status.job.phase);
+  found(absl::OkStatus());
+  events_.Watch(job, after, since, std::move(watcher), is_over);
 }
 
 absl::Status Driver::Ask(Background::Call call) {

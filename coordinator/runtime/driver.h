@@ -76,7 +76,8 @@ class Driver {
   // What was known when it was last published: at each write, and four times a second. Nothing that
   // is decided waits for whoever reads it. kUnavailable: the driver was stopped.
   absl::StatusOr<KnownJobsPtr> Known() const;
-  // `found` tells whether there is such a job; then the events follow, until it is over.
+  // `found` tells, at once, whether there is such a job; then the events follow, until it is over.
+  // Nothing that is decided waits for it, either.
   void Watch(const std::string& job, const std::string& after,
              std::function<void(absl::Status)> found, std::shared_ptr<JobWatcher> watcher);
   // For queries that take long and change nothing: one runs at a time, behind nothing that a job
@@ -140,12 +141,12 @@ class Driver {
   std::atomic<bool> reattaching_{false};
   mutable Mutex known_mutex_;
   KnownJobsPtr known_ ABSL_GUARDED_BY(known_mutex_) = std::make_shared<const KnownJobs>();
+  EventLog events_;
 
   // The driver's thread only, from here on.
   Coordinator coordinator_;
   const Time started_;
   MemberSessions sessions_;
-  EventLog events_;
   std::vector<Persisted> unsaved_;
   std::deque<std::function<void()>> after_write_;  // of `unsaved_`
   // While the journal cannot be written: who went down, once each, and what became of work on disk.

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include "lib/base/printable.h"
 
 namespace muster::coordinator {
 namespace {
@@ -33,6 +34,8 @@ Place ParsePlace(const std::string& after) {
 std::string EventLog::IdOf(int64_t seq) const { return absl::StrCat(term_.value(), "-", seq); }
 
 void EventLog::Append(const std::string& job, JobEvent event) {
+  event.text = Cut(PrintableLines(event.text), kMostLinesBytes);
+  for (auto& [name, value] : event.fields) value = Cut(Printable(value));
   {
     const MutexLock lock(mutex_);
     event.seq = next_++;
@@ -87,14 +90,25 @@ EventLog::Event EventLog::Notice(const std::string& event, const std::string& te
       JobEvent{IdOf(seq), seq, absl::ToUnixMillis(absl::Now()), event, text, {}});
 }
 
-void EventLog::Watch(const std::string& job, const std::string& after,
+int64_t EventLog::next() const {
+  const MutexLock lock(mutex_);
+  return next_;
+}
+
+void EventLog::AllIsTold() {
+  const MutexLock lock(mutex_);
+  ++told_;
+}
+
+void EventLog::Watch(const std::string& job, const std::string& after, int64_t since,
                      std::shared_ptr<JobWatcher> watcher, bool over) {
   const Place place = ParsePlace(after);
   {
     const MutexLock lock(mutex_);
     const bool other_term = (place.term && *place.term != term_.value()) || place.seq >= next_;
     watchers_.push_back(std::make_shared<Watcher>(
-        Watcher{job, std::move(watcher), other_term ? 0 : place.seq, next_, other_term, over}));
+        Watcher{job, std::move(watcher), other_term ? 0 : place.seq, since, other_term,
+                over ? std::optional(told_ + 1) : std::nullopt}));
     news_ = true;
   }
   changed_.NotifyOne();
@@ -135,11 +149,13 @@ bool EventLog::Deliver() {
   bool gave = false;
   for (const WatcherPtr& watcher : watchers) {
     std::vector<Event> next;
+    bool had_all = false;
     if (!watcher->to->closed()) {
       const MutexLock lock(mutex_);
       next = NextFor(*watcher);
+      had_all = next.empty() && watcher->over && told_ >= *watcher->over;
     }
-    bool wants_more = !watcher->to->closed() && !(watcher->over && next.empty());
+    bool wants_more = !watcher->to->closed() && !had_all;
     for (const Event& event : next) {
       const bool last = event->event == "done" && event->seq >= watcher->since;
       wants_more = watcher->to->OnEvent(*event) && !last;

@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,11 +39,18 @@ class EventLog {
   // go when it has had that.
   void Append(const std::string& job, JobEvent event);
 
+  // The number that the next event gets.
+  int64_t next() const;
+
   // The watcher is to get the kept events after `after`, and those to come. Where events are
-  // missing it first gets one "gap", or "restart" if `after` is of another term. Of a job that is
-  // over it is let go when it has had what is kept.
-  void Watch(const std::string& job, const std::string& after, std::shared_ptr<JobWatcher> watcher,
-             bool over);
+  // missing it first gets one "gap", or "restart" if `after` is of another term. `since` is what
+  // next() was before the job was looked at: a "done" from there on is its end. Of a job that was
+  // over then it is let go when it has had what is kept once all is told (AllIsTold).
+  void Watch(const std::string& job, const std::string& after, int64_t since,
+             std::shared_ptr<JobWatcher> watcher, bool over);
+
+  // Of what others may know to be over, the end has been appended.
+  void AllIsTold();
 
   // It was deleted; its watchers are let go.
   void Forget(const std::string& job);
@@ -64,7 +72,7 @@ class EventLog {
     int64_t seen = 0;   // the number of the last event that it had
     int64_t since = 0;  // events from this number on came after it did
     bool other_term = false;
-    bool over = false;
+    std::optional<int64_t> over;  // let go once this many times all was told
     bool gone = false;
   };
   struct OfJob {
@@ -91,6 +99,7 @@ class EventLog {
   std::map<std::string, OfJob> events_ ABSL_GUARDED_BY(mutex_);  // by job
   size_t kept_ ABSL_GUARDED_BY(mutex_) = 0;                      // in all
   size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;                     // likewise
+  int64_t told_ ABSL_GUARDED_BY(mutex_) = 0;                     // how often all was
   std::vector<WatcherPtr> watchers_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -26,7 +26,7 @@ inline size_t BytesOf(const JobEvent& event) {
   return bytes;
 }
 
-// Who watches a job. Called on the coordinator's thread; never blocks. It is destroyed, on any
+// Who watches a job. Called on the thread of the event log; never blocks. It is destroyed, on any
 // thread, when no more events will come.
 class JobWatcher {
  public:

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lib/log/log.h"
 #include "lib/wire/message_codec.h"
 
 namespace muster::coordinator {
@@ -31,7 +30,7 @@ void MemberSessions::CloseSilent(Time now) {
     if (now - peer.opened < (greets ? kGreetingPatience : kJoinPatience)) return false;
     const char* what = greets ? "the first frame did not come in time"
                               : "it asked for its job and did not join in time";
-    LogWarning("session of %s is closed: %s", peer.session->Peer(), what);
+    closed_.Warn("session of %s is closed: %s", peer.session->Peer(), what);
     peer.session->Close(absl::DeadlineExceededError(what));
     return true;
   });
@@ -125,7 +124,7 @@ void MemberSessions::From(SessionId id, const FromAgent& message) {
 
 void MemberSessions::Refuse(SessionId id, const std::string& why) {
   const auto it = peers_.find(id);
-  LogWarning("session of %s is broken: %s", it->second.session->Peer(), why);
+  refused_.Warn("session of %s is broken: %s", it->second.session->Peer(), why);
   it->second.session->Close(absl::InvalidArgumentError(why));
   Broken(id);
 }

@@ -16,6 +16,7 @@
 
 #include "coordinator/state/actions.h"
 #include "lib/base/time.h"
+#include "lib/log/limited_log.h"
 #include "lib/transport/transport.h"
 
 namespace muster::coordinator {
@@ -89,6 +90,8 @@ class MemberSessions {
   static void Send(Session& session, Frame frame);
 
   const SessionEvents events_;
+  LimitedLog closed_;   // of silent ones
+  LimitedLog refused_;  // of others
   std::map<SessionId, Peer> peers_;
   std::map<MemberId, SessionId> by_member_;
   std::map<std::string, SessionId> by_node_;  // of agents

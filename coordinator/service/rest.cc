@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "lib/base/digits.h"
+#include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/config/document.h"
 #include "lib/wire/job_document.h"
@@ -20,7 +21,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 std::string Text(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return PrintableJson(json.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 Json NumberOrNull(std::optional<double> value) {

@@ -210,6 +210,7 @@ void JobRun::On(const Tick& tick) {
   last_tick_ = now_;
   for (const MemberId& id : tick.waiting) membership_.Heard(id, now_);
   EvictLost();
+  for (const std::string& told : refusals_.TellRest(now_)) Say("process", told);
   DigestWhenDone();
   RetryLast();
   if (!ended() && ends_not_finite_since_) EndNotFinite();
@@ -263,11 +264,10 @@ bool JobRun::IsReplaced(const Join& join) const {
                      [&](const ViewMember& m) { return m.id.name == join.id.name; });
 }
 
-bool JobRun::IsNameOfServer(const std::string& name) const {
-  const std::vector<ProcessWanted> wanted = Processes().processes;
-  return std::any_of(wanted.begin(), wanted.end(), [&](const ProcessWanted& process) {
-    return process.role == Role::kServer && process.name == name;
-  });
+std::optional<Role> JobRun::RoleOfName(const std::string& name) const {
+  for (const ProcessWanted& process : Processes().processes)
+    if (process.name == name) return process.role;
+  return std::nullopt;
 }
 
 // A sound journal knows all that members were told. What the member holds may be the only copy, so
@@ -296,14 +296,16 @@ bool JobRun::IsOlderThan(const Join& join) {
       absl::StrCat(join.id.name, " knows of more than the coordinator's journal (", why,
                    "), which is an older copy: stop the coordinator and put the newest one back");
   Do(EndSession{join.id, text});
-  if (refusals_.IsNews(join.id.name, text)) Say("process", text);
+  SayRefused(join, "it knows of more than the coordinator's journal, which is an older copy", text);
   return true;
 }
 
 bool JobRun::Admit(const Join& join) {
   std::string refusal;
+  std::string kind;  // where it is not the refusal itself
   int code = kExitFailed;
   if (!join.cluster.empty() && join.cluster != leadership_.cluster) {
+    kind = "it belongs to another cluster";
     refusal = absl::StrCat("it belongs to cluster ", join.cluster, ", this is cluster ",
                            leadership_.cluster);
   } else if (join.start != journal_.start) {
@@ -317,26 +319,33 @@ bool JobRun::Admit(const Join& join) {
     code = kExitLater;
   } else if (membership_.WasEvicted(join.id.incarnation)) {
     refusal = "it was evicted, or its process has ended; a fresh incarnation may come";
-  } else if (join.role == Role::kServer && !IsNameOfServer(join.id.name)) {
+  } else if (join.role == Role::kServer && RoleOfName(join.id.name) != Role::kServer) {
     // A server's chunks follow from the number of servers. One left over from a larger number would
     // shift everybody's chunks; one under a worker's name would take that worker's place.
     refusal = absl::StrCat("the job has ", Plural(journal_.spec.runtime.servers, "server"),
                            ", and none of this name");
     code = kExitDone;
-  } else if (join.role == Role::kWorker && IsNameOfServer(join.id.name)) {
+  } else if (join.role == Role::kWorker && RoleOfName(join.id.name) == Role::kServer) {
     // It would take that server's place, and nobody else has what a server holds.
     refusal = "it is a worker under the name of one of the job's servers";
   } else if (const std::string differ = EnvironmentDifferences(join); !differ.empty()) {
-    refusal = absl::StrCat("its numeric environment differs from the job's:", differ);
+    kind = "its numeric environment differs from the job's";
+    refusal = absl::StrCat(kind, ":", differ);
     code = kExitOtherEnvironment;
   }
   if (refusal.empty()) return true;
   // Terms of another cluster are no terms of ours, and it hears no lower one than it knows.
   Do(ToMember{join.id, Leave{std::max(leadership_.term, join.term), code,
                              absl::StrCat(join.id.name, " cannot take part: ", refusal)}});
-  if (refusals_.IsNews(join.id.name, refusal))
-    Say("process", absl::StrCat(join.id.name, " was turned away: ", refusal));
+  SayRefused(join, kind.empty() ? refusal : kind,
+             absl::StrCat(join.id.name, " was turned away: ", refusal));
   return false;
+}
+
+void JobRun::SayRefused(const Join& join, const std::string& kind, const std::string& text) {
+  for (const std::string& told :
+       refusals_.Tell({join.id.name, RoleOfName(join.id.name).has_value(), kind, Cut(text)}, now_))
+    Say("process", told);
 }
 
 void JobRun::From(const MemberId& member, const Join& join) {

@@ -102,6 +102,7 @@ class JobRun {
   bool IsOlderThan(const Join& join);
   bool IsReplaced(const Join& join) const;
   bool Admit(const Join& join);
+  void SayRefused(const Join& join, const std::string& kind, const std::string& text);
   void Reattach(const Join& join);
   // Its agent starts it again, unless `exit_code` says otherwise.
   void Evict(const MemberId& member, const std::string& why, int exit_code = kExitFailed);
@@ -109,7 +110,7 @@ class JobRun {
   void EvictLost();
   std::set<MemberId> LastCopies(const std::set<MemberId>& lost) const;
   bool ViewGivesState(const MemberId& member) const;
-  bool IsNameOfServer(const std::string& name) const;
+  std::optional<Role> RoleOfName(const std::string& name) const;  // none: it is not the job's
   std::vector<MemberStatus> StatusOfMembers() const;
 
   // Views (job_views.cc).

@@ -1,13 +1,50 @@
 #include "coordinator/state/refusals.h"
 
-namespace muster::coordinator {
+#include <optional>
+#include <utility>
 
-bool Refusals::IsNews(const std::string& name, const std::string& why) {
-  const auto known = last_.find(name);
-  if (known == last_.end()) return last_.size() < kMostRefusals && last_.emplace(name, why).second;
-  if (known->second == why) return false;
-  known->second = why;
-  return true;
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "lib/base/plural.h"
+
+namespace muster::coordinator {
+namespace {
+
+constexpr size_t kMostRemembered = 64;  // names
+constexpr size_t kMostNamed = 8;        // of those that were counted
+
+}  // namespace
+
+std::string Refusals::OfKind::Rest(const std::string& kind, int64_t count) {
+  std::string text = absl::StrCat(Plural(count, "more attempt"), " to join ",
+                                  count == 1 ? "was" : "were", " turned away: ", kind);
+  if (!wanted.empty())
+    absl::StrAppend(&text, " (", absl::StrJoin(std::exchange(wanted, {}), ", "), ")");
+  return text;
+}
+
+std::vector<std::string> Refusals::Tell(const Refusal& refusal, Time now) {
+  if (const auto known = last_.find(refusal.name);
+      known != last_.end() && known->second == refusal.text)
+    return {};
+  // Made up names do not keep the memory of others' for ever.
+  if (last_.size() >= kMostRemembered && last_.count(refusal.name) == 0) last_.clear();
+  last_[refusal.name] = refusal.text;
+  OfKind& of = kinds_[refusal.kind];
+  const std::optional<int64_t> left_out = of.allowance.Take(now);
+  if (!left_out) {
+    if (refusal.is_wanted && of.wanted.size() < kMostNamed) of.wanted.insert(refusal.name);
+    return {};
+  }
+  if (*left_out == 0) return {refusal.text};
+  return {of.Rest(refusal.kind, *left_out), refusal.text};
+}
+
+std::vector<std::string> Refusals::TellRest(Time now) {
+  std::vector<std::string> told;
+  for (auto& [kind, of] : kinds_)
+    if (of.allowance.Owes(now)) told.push_back(of.Rest(kind, *of.allowance.Take(now)));
+  return told;
 }
 
 }  // namespace muster::coordinator

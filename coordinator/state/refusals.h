@@ -1,22 +1,43 @@
-// Why members were turned away, so that it is told once and not at each attempt: whoever tries
-// again and again, or under ever other names, fills no log. Lives as long as its JobRun.
+// What is told of members that were turned away. Whoever tries again and again, under ever other
+// names or with ever other reasons, fills neither the log nor the events: of each kind some are
+// told in a minute, and the rest is counted and told when it is over, with those of the job's own
+// names that were among them. Lives as long as its JobRun.
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
+#include <vector>
+
+#include "lib/base/allowance.h"
+#include "lib/base/time.h"
 
 namespace muster::coordinator {
 
-inline constexpr size_t kMostRefusals = 64;  // names that are told of
+struct Refusal {
+  std::string name;        // of the member
+  bool is_wanted = false;  // the job has a process of this name
+  std::string kind;        // the reason without what the member said: there are few of these
+  std::string text;        // the whole sentence
+};
 
 class Refusals {
  public:
-  // True: it is to be told. `why` is another reason than this name was refused for last, and not
-  // too many names were refused.
-  bool IsNews(const std::string& name, const std::string& why);
+  // What is to be told now: nothing if it is what was last told or counted of this name, or if too
+  // many of its kind were told.
+  std::vector<std::string> Tell(const Refusal& refusal, Time now);
+
+  // What is to be told of those that were counted, of the kinds whose minute is over.
+  std::vector<std::string> TellRest(Time now);
 
  private:
-  std::map<std::string, std::string> last_;  // by name
+  struct OfKind {
+    Allowance allowance;
+    std::set<std::string> wanted;  // some of the job's names that were counted
+    std::string Rest(const std::string& kind, int64_t count);
+  };
+  std::map<std::string, std::string> last_;  // text by name, of some names
+  std::map<std::string, OfKind> kinds_;
 };
 
 }  // namespace muster::coordinator

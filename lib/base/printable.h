@@ -10,12 +10,17 @@ namespace muster {
 
 // What one text from others may take where people read it.
 inline constexpr size_t kMostShownBytes = 1024;
+// … and several lines of it.
+inline constexpr size_t kMostLinesBytes = 4 * kMostShownBytes;
 
 // Text that cannot steer a terminal: control characters become escapes, and bytes that are not
 // UTF-8 become '?'. Tabs stay.
 std::string Printable(absl::string_view text);
 // The same of several lines, each of them.
 std::string PrintableLines(absl::string_view text);
+// JSON with the control characters escaped that JSON itself lets through, U+007F to U+009F: it says
+// the same, and cannot steer a terminal. `json` is valid.
+std::string PrintableJson(absl::string_view json);
 
 // At most `most` bytes of UTF-8, with "..." at the end of what was longer. `most` is at least 3.
 std::string Cut(absl::string_view text, size_t most = kMostShownBytes);

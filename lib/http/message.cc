@@ -3,6 +3,8 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "lib/base/printable.h"
+
 namespace muster::http {
 namespace {
 
@@ -53,8 +55,8 @@ std::string TextAt(const nlohmann::json& object, const char* key) {
 
 Response JsonError(int http_status, absl::string_view code, absl::string_view message,
                    absl::string_view field) {
-  nlohmann::json error = {{"code", std::string(code)}, {"message", std::string(message)}};
-  if (!field.empty()) error["field"] = std::string(field);
+  nlohmann::json error = {{"code", std::string(code)}, {"message", Cut(PrintableLines(message))}};
+  if (!field.empty()) error["field"] = Cut(Printable(field));
   const nlohmann::json body = {{"error", std::move(error)}};
   Response response;
   response.status = http_status;

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "lib/base/mutex.h"
-#include "lib/base/utf8.h"
+#include "lib/base/printable.h"
 
 namespace muster {
 namespace {
@@ -28,40 +28,19 @@ spdlog::level::level_enum ToSpdlog(LogLevel level) {
   return spdlog::level::err;
 }
 
-// Control characters become escapes, so that no text can begin a line of its own. Bytes above 0x7f
-// are UTF-8 and stay.
-std::string EscapeControls(absl::string_view text) {
-  std::string out;
-  out.reserve(text.size());
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '\n') {
-      out += "\\n";
-    } else if (byte < 0x20 || byte == 0x7f) {
-      absl::StrAppendFormat(&out, "\\x%02x", byte);
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
+// What others say reaches the log, and many read it on a terminal.
+std::string Safe(absl::string_view text) { return Cut(Printable(text)); }
 
-// A JSON string with its quotes; bytes that are not UTF-8 become U+FFFD.
+// A JSON string with its quotes.
 std::string JsonString(absl::string_view text) {
   std::string out = "\"";
-  while (!text.empty()) {
-    const size_t length = Utf8Length(text);
-    const auto byte = static_cast<unsigned char>(text[0]);
-    if (length == 0) {
-      out += "\xef\xbf\xbd";
-    } else if (byte == '"' || byte == '\\') {
-      absl::StrAppend(&out, "\\", text.substr(0, 1));
-    } else if (byte < 0x20 || byte == 0x7f) {
-      absl::StrAppendFormat(&out, "\\u%04x", byte);
-    } else {
-      absl::StrAppend(&out, text.substr(0, length));
-    }
-    text.remove_prefix(std::max<size_t>(length, 1));
+  for (const char c : Cut(PrintableLines(text))) {
+    if (c == '"' || c == '\\')
+      out += {'\\', c};
+    else if (c == '\n' || c == '\t')
+      out += c == '\n' ? "\\n" : "\\t";
+    else
+      out += c;
   }
   return out + "\"";
 }
@@ -74,7 +53,7 @@ std::string Pattern(const LogOptions& options) {
   if (!options.json) {
     const std::string who =
         absl::StrCat(options.program, options.member.empty() ? "" : " ", options.member);
-    return absl::StrCat(kTime, " %l ", ForPattern(EscapeControls(who)), " %v");
+    return absl::StrCat(kTime, " %l ", ForPattern(Safe(who)), " %v");
   }
   std::string fixed = absl::StrCat("\"program\":", JsonString(options.program));
   if (!options.member.empty()) absl::StrAppend(&fixed, ",\"member\":", JsonString(options.member));
@@ -147,7 +126,7 @@ void WriteLog(LogLevel level, absl::string_view text) {
     MutexLock lock(current.mutex);
     log = current.log;
   }
-  const std::string line = log->json ? JsonString(text) : EscapeControls(text);
+  const std::string line = log->json ? JsonString(text) : Safe(text);
   log->logger->log(ToSpdlog(level), spdlog::string_view_t(line.data(), line.size()));
 }
 

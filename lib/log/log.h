@@ -1,5 +1,5 @@
 // Lines for people (or, as JSON, for collectors): UTC time, level, program, member, text. One line
-// per call, whatever the text holds: control characters are escaped. Never log a secret.
+// per call, whatever the text holds: it is made printable, and cut to 1 KiB. Never log a secret.
 //
 //   2026-11-21T08:32:00.123Z info muster-worker w1 step 118 recomputed 2 of 6 lanes
 // or, with LogOptions::json,

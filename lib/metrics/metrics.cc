@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "lib/base/check.h"
 #include "lib/base/mutex.h"
+#include "lib/base/printable.h"
 
 namespace muster {
 namespace {
@@ -52,9 +53,9 @@ class HistogramHandle final : public Histogram {
 };
 
 // Collectors refuse a whole page for one byte that is not UTF-8, so label values are printable
-// ASCII.
+// ASCII, and a page is not to grow with what others say.
 std::string LabelValue(absl::string_view text) {
-  std::string out(text);
+  std::string out = Cut(text);
   for (char& c : out) {
     if (c < 0x20 || c > 0x7e) c = '?';
   }

@@ -22,7 +22,6 @@ inline constexpr int64_t kMaxNumber = int64_t{1} << 62;
 inline constexpr int64_t kMaxChunks = kMostChunks;
 inline constexpr int64_t kMaxMembers = 4096;
 inline constexpr int64_t kMaxLanes = 4096;
-inline constexpr size_t kMostLinesBytes = 4 * kMostShownBytes;
 inline constexpr int64_t kMaxTextBytes = 64 * 1024;
 inline constexpr int64_t kMaxTensors = 100'000;
 inline constexpr int64_t kMaxDimensions = 16;
@@ -92,9 +91,9 @@ class Reader {
   }
   // What people will read: made printable and cut, whatever it was.
   static std::string Words(const std::string& text) { return Cut(Printable(text)); }
-  // Lines of a log: more of them.
+  // Lines of a log: more of them, with room for a sentence before them.
   static std::string Lines(const std::string& text) {
-    return Cut(PrintableLines(text), kMostLinesBytes);
+    return Cut(PrintableLines(text), kMostLinesBytes - kMostShownBytes);
   }
   // A duration or the like: finite and not negative.
   double Amount(const char* field, double value) {

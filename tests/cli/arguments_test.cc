@@ -36,7 +36,6 @@ TEST(ArgumentsTest, AnAddressIsAUrlWithoutItsBeginning) {
   EXPECT_EQ(to("127.0.0.1:9"), "http://127.0.0.1:9");
   EXPECT_EQ(to("[::1]:9"), "http://[::1]:9");
   EXPECT_EQ(to("http://127.0.0.1:9/"), "http://127.0.0.1:9");
-  EXPECT_EQ(to("nonsense"), "nonsense") << "the error quotes what was said";
 }
 
 TEST(ArgumentsTest, WhatIsNotSaidStaysWithTheFile) {
@@ -158,6 +157,41 @@ TEST(ArgumentsTest, WrongWordsAreBadConfiguration) {
     const Parsed parsed = Parse(words);
     EXPECT_EQ(parsed.exit_code, 64) << ::testing::PrintToString(words);
     EXPECT_FALSE(parsed.text.empty());
+  }
+}
+
+TEST(ArgumentsTest, AnErrorNamesTheWordThatIsWrong) {
+  struct Row {
+    std::vector<const char*> words;
+    const char* said;
+  };
+  const Row rows[] = {
+      {{}, "muster: say what to do"},
+      {{"train", "--worker", "3"}, "--worker: there is no such option; did you mean '--workers'?"},
+      {{"list", "--bogus"}, "--bogus: there is no such option\n"},
+      {{"ledger", "j", "--step", "-1"}, "--step: '-1' is not a whole number"},
+      {{"ledger", "j", "--sample", "x"}, "--sample: 'x' is not a whole number"},
+      {{"up", "--lease", "0"}, "--lease: '0' is not 0.1 to 600 seconds"},
+      {{"train", "a.yaml", "--workers", "0"}, "--workers: Value 0 not in range 1 to 4096"},
+      {{"list", "--to", "nonsense"}, "muster list: --to: 'nonsense' is not an address"},
+      {{"list", "--to", "https://127.0.0.1:9"}, "--to: 'https://127.0.0.1:9' is not an address"},
+      {{"list", "--to", "127.0.0.1:99999"}, "--to: address \"127.0.0.1:99999\" has a wrong port"},
+  };
+  for (const Row& row : rows) {
+    const Parsed parsed = Parse(row.words);
+    EXPECT_EQ(parsed.exit_code, 64) << row.said;
+    EXPECT_THAT(parsed.text, HasSubstr(row.said));
+    EXPECT_THAT(parsed.text, HasSubstr(" --help explains what is allowed")) << row.said;
+  }
+}
+
+TEST(ArgumentsTest, EachCommandHasAnExample) {
+  for (const std::string command :
+       {"train", "demo", "up", "submit", "list", "status", "watch", "stop", "resume", "cancel",
+        "delete", "logs", "digest", "audit", "ledger", "history"}) {
+    const Parsed parsed = Parse({command.c_str(), "--help"});
+    EXPECT_EQ(parsed.exit_code, 0);
+    EXPECT_THAT(parsed.text, HasSubstr("\n  muster " + command)) << command;
   }
 }
 

@@ -17,6 +17,7 @@
 #include "gtest/gtest.h"
 #include "lib/base/file_lock.h"
 #include "lib/base/mutex.h"
+#include "lib/base/printable.h"
 #include "lib/http/server.h"
 #include "nlohmann/json.hpp"
 
@@ -370,6 +371,51 @@ TEST_F(JobCommandsTest, AFolderIsAskedAlsoWhenNothingRunsThere) {
   EXPECT_THAT(out_.str(), HasSubstr("job runs stops after a checkpoint"));
   EXPECT_EQ(opened, "");
   EXPECT_THAT(Asked(), ElementsAre("POST runs"));
+}
+
+// Each way out: whatever the coordinator's answers hold, a terminal is not steered by them.
+TEST_F(JobCommandsTest, AnswersCannotSteerTheTerminal) {
+  constexpr char kWild[] = R"(\u001b[2J\u007f\u009b31m)";
+  const std::string job = absl::StrCat(
+      R"({"id":")", kWild, R"(","state":")", kWild, R"(","reason":")", kWild, R"(","digest":")",
+      kWild, R"(","fingerprint":")", kWild, R"(","members":[{"name":")", kWild, R"(","node":")",
+      kWild, R"(","state":")", kWild, R"(","phase":")", kWild, R"("}]})");
+  struct Row {
+    Command command;
+    std::string answer;
+  };
+  const std::vector<Row> rows = {
+      {Command::kStatus, job},
+      {Command::kStop, job},
+      {Command::kList, absl::StrCat(R"({"jobs":[)", job, "]}")},
+      {Command::kDigest, absl::StrCat(R"({"digest":")", kWild, R"("})")},
+      {Command::kAudit, absl::StrCat(R"({"ok":true,"conclusion":")", kWild,
+                                     R"(","lineages":[{"parent":1,"cause":")", kWild, R"("}]})")},
+      {Command::kLedger,
+       absl::StrCat(R"({"steps":[{"lanes":[{"worker":")", kWild, R"("}]}],"next":null})")},
+      {Command::kHistory, absl::StrCat(R"({"steps":[{"time":")", kWild, R"("}],"next":null})")}};
+  for (const bool json : {false, true}) {
+    for (const Row& row : rows) {
+      const FolderOpener open = [&](const std::string&) -> absl::StatusOr<Exchange> {
+        return Exchange([&](const std::string&, const std::string&,
+                            const std::string&) -> absl::StatusOr<http::Response> {
+          return http::Response{.body = row.answer};
+        });
+      };
+      out_.str("");
+      EXPECT_EQ(Remote({.command = row.command,
+                        .job = "runs",
+                        .dir = cluster_,
+                        .has_dir = true,
+                        .json = json},
+                       {.out = out_, .err = err_}, nullptr, open),
+                0)
+          << err_.str();
+      EXPECT_EQ(PrintableLines(out_.str()), out_.str()) << static_cast<int>(row.command);
+      EXPECT_THAT(out_.str(), HasSubstr(json ? "\\u009b31m" : "\\x9b31m"))
+          << static_cast<int>(row.command);
+    }
+  }
 }
 
 TEST_F(JobCommandsTest, AFolderOfSeveralJobsNamesThem) {

@@ -32,7 +32,6 @@ using fuzz::Random;
 constexpr size_t kMostHeld = size_t{768} << 20;
 constexpr size_t kFrameHead = 3;
 constexpr size_t kMostFrames = 24;
-constexpr size_t kMostToldBytes = 4 * kMostShownBytes;
 
 JobSpec Spec(bool servers) {
   JobSpec spec;
@@ -99,7 +98,7 @@ class World {
     fuzz::Reach("told", std::to_string(message.index()));
   }
   static void Safe(const std::string& text) {
-    Check(text.size() <= kMostToldBytes, "what people are told is short");
+    Check(text.size() <= kMostLinesBytes, "what people are told is short");
     Check(PrintableLines(text) == text, "what people are told cannot steer a terminal");
   }
 

@@ -110,7 +110,7 @@ PeerSessions::News PeerSessions::Handle(FrameCame came) {
                          ? absl::InvalidArgumentError(
                                "the first frame must be a greeting, and no later one may be")
                          : message.status();
-  LogWarning("session with %s closed: %s", link.session->Peer(), why.ToString());
+  refusals_.Warn("session with %s closed: %s", link.session->Peer(), why.ToString());
   News news{.down = link.greeted, .up = {}, .said = {}, .message = {}, .payload = {}};
   link.session->Close(why);  // its break, which we still wait for, schedules the next attempt
   if (link.greeted) up_.erase(*link.greeted);
@@ -134,7 +134,7 @@ absl::Status PeerSessions::CheckHello(const Link& link, const Hello& hello) cons
 PeerSessions::News PeerSessions::Greet(LinkId id, Link& link, const Hello& hello) {
   if (absl::Status problem = CheckHello(link, hello); !problem.ok()) {
     ++refused_;
-    LogWarning("session with %s closed: %s", link.session->Peer(), problem.ToString());
+    refusals_.Warn("session with %s closed: %s", link.session->Peer(), problem.ToString());
     link.session->Close(problem);
     return {};
   }

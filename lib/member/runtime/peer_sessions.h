@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "lib/domain/message.h"
+#include "lib/log/limited_log.h"
 #include "lib/member/runtime/backoff.h"
 #include "lib/member/runtime/events.h"
 #include "lib/transport/transport.h"
@@ -99,6 +100,7 @@ class PeerSessions {
   std::map<MemberId, LinkId> up_;
   std::map<MemberId, Listed> listed_;
   int64_t refused_ = 0;
+  LimitedLog refusals_;  // of strangers, too
 };
 
 }  // namespace muster

@@ -10,6 +10,7 @@
 #include "absl/synchronization/mutex.h"
 #include "lib/base/check.h"
 #include "lib/base/status.h"
+#include "lib/log/limited_log.h"
 #include "lib/log/log.h"
 #include "lib/transport/grpc/completion_thread.h"
 #include "lib/transport/grpc/grpc_listener.h"
@@ -92,8 +93,10 @@ class GrpcTransportImpl final : public GrpcTransport {
 
 // gRPC's own complaints become lines of our log, which programs may read.
 void LogForGrpc(gpr_log_func_args* said) {
+  // Strangers cause some of them. Never destroyed: threads may log while the process exits.
+  static LimitedLog& complaints = *new LimitedLog;
   if (said->severity == GPR_LOG_SEVERITY_ERROR)
-    LogWarning("grpc: %s", said->message);
+    complaints.Warn("grpc: %s", said->message);
   else
     LogDebug("grpc: %s", said->message);
 }

@@ -489,6 +489,18 @@ TEST_F(DriverTest, EventsAreKeptAndFollowedUntilTheJobIsOver) {
   EXPECT_TRUE(unknown.AwaitEnd());
 }
 
+// A thousand readers do not delay a heartbeat.
+TEST_F(DriverTest, WatchingWaitsForNothingThatIsDecided) {
+  SubmitJob();
+  std::promise<void> enough;
+  HoldUp(enough);
+  KeptEvents kept, unknown;
+  EXPECT_TRUE(WatchJob(*driver_, "a", kept.NewWatcher()).ok());
+  EXPECT_EQ(kept.Next().event, "state");
+  EXPECT_TRUE(absl::IsNotFound(WatchJob(*driver_, "b", unknown.NewWatcher())));
+  enough.set_value();
+}
+
 TEST_F(DriverTest, AWatcherThatIsClosedIsLetGoThoughNothingHappens) {
   SubmitJob();
   KeptEvents kept;

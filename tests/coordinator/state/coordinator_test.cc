@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lib/base/allowance.h"
 #include "lib/base/exit_codes.h"
 #include "lib/base/printable.h"
 #include "tests/coordinator/state/desk.h"
@@ -1067,6 +1068,28 @@ TEST(Members, OneThatTheJobDoesNotWantTakesNobodysPlace) {
     EXPECT_THAT(desk.Told(), ElementsAre(c.said)) << c.what;
     EXPECT_EQ(desk.Job().number, ViewNumber(1)) << c.what;
   }
+}
+
+// Each attempt has a reason of its own, and each reason is long.
+TEST(Members, RefusedAttemptsFillNoEventsAndAGenuineOneIsStillTold) {
+  Desk desk;
+  desk.Give(Submit{"job", SpecOf(1, 2)});
+  desk.Join(kA);
+  desk.Drain<Announce>();
+  NumericEnvironment other = Environment();
+  const auto try_as = [&](const std::string& name, int attempt) {
+    other.numeric["isa"] = absl::StrCat(attempt, std::string(60'000, 'x'));
+    desk.Join(Id(name, 2 + static_cast<uint64_t>(attempt)), "job", other);
+  };
+  for (int i = 0; i < 300; ++i) try_as(absl::StrCat("stranger-", i), i);
+  try_as("worker-1", 300);
+  size_t bytes = 0;
+  for (const std::string& text : desk.Told()) bytes += text.size();
+  EXPECT_LE(bytes, kToldInAMinute * kMostShownBytes);
+  desk.Wait(std::chrono::minutes(1));
+  desk.Give(Tick{});
+  EXPECT_THAT(desk.Told(), Contains("297 more attempts to join were turned away: its numeric "
+                                    "environment differs from the job's (worker-1)"));
 }
 
 TEST(Members, OneThatHoldsALaneThatIsNoneIsGivenUp) {

@@ -14,8 +14,14 @@ TEST(Printable, TextOfOthersCannotSteerATerminal) {
             "\\x9b31m")
       << "a control character of the second set";
   EXPECT_EQ(Printable("\xff\xc3"), "??");
-  EXPECT_EQ(Printable("two\nlines"), "two\\x0alines");
+  EXPECT_EQ(Printable("two\nlines"), "two\\nlines");
   EXPECT_EQ(PrintableLines("two\nlines\x07"), "two\nlines\\x07");
+}
+
+TEST(Printable, JsonSaysTheSameAndCannotSteerATerminal) {
+  EXPECT_EQ(PrintableJson("{\"a\":\"\xc2\x9b\x7f\xc2\xa0\xc3\xa9\"}"),
+            "{\"a\":\"\\u009b\\u007f\xc2\xa0\xc3\xa9\"}");
+  EXPECT_EQ(PrintableJson("[1]"), "[1]");
 }
 
 TEST(Printable, WhatIsLongerIsCutBetweenCharacters) {

@@ -30,6 +30,17 @@ TEST(Message, HostileTextStaysJson) {
               testing::StartsWith("quote \" newline \n markup"));
 }
 
+TEST(Message, ErrorsCannotSteerATerminalAndAreShort) {
+  const std::string wild = "\x1b[2J\x7f\xc2\x9b\xff" + std::string(1 << 20, 'x');
+  const Response response = ErrorResponse(absl::InvalidArgumentError(wild), wild);
+  const auto error = nlohmann::json::parse(response.body)["error"];
+  for (const char* part : {"message", "field"}) {
+    const std::string text = error[part];
+    EXPECT_THAT(text, testing::StartsWith("\\x1b[2J\\x7f\\x9b?xx")) << part;
+    EXPECT_EQ(text.size(), size_t{1024}) << part;
+  }
+}
+
 TEST(Message, EveryCodeHasAnHttpStatusAndComesBack) {
   for (int i = 1; i <= 16; ++i) {
     const auto code = static_cast<absl::StatusCode>(i);

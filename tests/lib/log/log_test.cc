@@ -9,6 +9,9 @@
 #include <thread>
 #include <vector>
 
+#include "lib/base/printable.h"
+#include "lib/base/utf8.h"
+
 namespace muster {
 namespace {
 
@@ -98,6 +101,37 @@ TEST_F(LogTest, JsonLinesParseWhateverTheText) {
     }
   }
   EXPECT_THAT(lines[3], HasSubstr("end"));
+}
+
+// What a stranger sends is logged as the reason why it was refused.
+TEST_F(LogTest, ALineCannotSteerATerminalNorFillTheLog) {
+  struct Row {
+    const char* what;
+    std::string text, logged;
+  };
+  const std::vector<Row> rows = {
+      {"control characters of the second set",
+       "a\xc2\x9b"
+       "31m",
+       "a\\x9b31m"},
+      {"bytes that are not UTF-8", "a\xff\xc3)", "a??)"},
+      {"characters", "z\xc3\xbcrich", "z\xc3\xbcrich"},
+      {"a long text", std::string(100'000, 'x'), std::string(kMostShownBytes - 3, 'x') + "..."}};
+  for (const bool json : {false, true}) {
+    ASSERT_TRUE(StartLog({.program = "p", .file = File(), .json = json}).ok());
+    for (const Row& row : rows) {
+      LogWarning("%s", row.text);
+      const std::string line = Lines().back();
+      EXPECT_TRUE(IsUtf8(line)) << row.what;
+      if (json) {
+        const auto object = nlohmann::json::parse(line, nullptr, false);
+        ASSERT_FALSE(object.is_discarded()) << row.what;
+        EXPECT_EQ(object["text"], row.logged) << row.what;
+      } else {
+        EXPECT_THAT(line, testing::EndsWith(" warning p " + row.logged)) << row.what;
+      }
+    }
+  }
 }
 
 TEST_F(LogTest, AFileThatCannotBeOpenedIsNamed) {

@@ -147,6 +147,12 @@ TEST(Metrics, HostileLabelValuesStayOneWellFormedLine) {
   EXPECT_THAT(text, Not(HasSubstr("\nfake_total")));
 }
 
+TEST(Metrics, LongLabelValuesAreCut) {
+  Metrics metrics({.member = std::string(100'000, 'm')}, "0.1.0");
+  metrics.GetCounter("muster_steps_total").Add();
+  EXPECT_THAT(metrics.Text(), Not(HasSubstr(std::string(1025, 'm'))));
+}
+
 TEST(Metrics, ThreadsMayAddAndAskAtOnce) {
   Metrics metrics({}, "0.1.0");
   Counter& steps = metrics.GetCounter("muster_steps_total");
