@@ -46,10 +46,23 @@ std::string TurnOf(const AtCoordinator& first) {
   return kStrangers;
 }
 
-// Of one session: whose turn its frames wait for, so that they stay in order, and whether any
-// waits.
+bool SaysWho(const AtCoordinator& message) {
+  if (std::holds_alternative<FromAgent>(message)) return true;
+  return std::holds_alternative<Join>(std::get<ToCoordinator>(message));
+}
+
+// Of one session: what may be read of it, whose turn its frames wait for, so that they stay in
+// order, and whether any waits.
 class Inbound {
  public:
+  // By the transport, which reads on after a first frame only when that has been dealt with. So one
+  // that has said who it is was admitted by then, or its session is closed.
+  absl::StatusOr<AtCoordinator> Read(std::string_view header) {
+    if (known_) return DecodeAtCoordinator(header);
+    absl::StatusOr<AtCoordinator> message = DecodeGreetingAtCoordinator(header);
+    known_ = message.ok() && SaysWho(*message);
+    return message;
+  }
   std::string TurnFor(const AtCoordinator& message) {
     const MutexLock lock(mutex_);
     if (turn_.empty()) turn_ = TurnOf(message);
@@ -65,6 +78,7 @@ class Inbound {
   bool opened = false;  // the driver's thread only
 
  private:
+  bool known_ = false;
   std::atomic<int64_t> frames_{0};
   Mutex mutex_;
   std::string turn_ ABSL_GUARDED_BY(mutex_);  // empty before the first frame
@@ -202,7 +216,7 @@ SessionHandler Driver::Accept(std::shared_ptr<Session> session) {
       return refuse("payload", absl::InvalidArgumentError("a frame with a payload"));
     const auto bytes = static_cast<int64_t>(frame.header.size());
     inbound->Add();
-    absl::StatusOr<AtCoordinator> message = DecodeAtCoordinator(frame.header);
+    absl::StatusOr<AtCoordinator> message = inbound->Read(frame.header);
     if (!message.ok()) return refuse("header", message.status());
     const std::string turn = inbound->TurnFor(*message);
     auto say = [this, id, inbound, open, receipt = frame.receipt, message = *std::move(message)] {

@@ -87,6 +87,7 @@ class PeerSessions {
   void Connect(Listed& listed, Time now);
   const Link* Find(const MemberId& peer) const;
   News Greet(LinkId id, Link& link, const Hello& hello);
+  News Refuse(Link& link, const absl::Status& why);
   absl::Status CheckHello(const Link& link, const Hello& hello) const;
   void CloseLink(LinkId id, const absl::Status& why);
   void Schedule(const MemberId& peer, Time now);
