@@ -27,6 +27,8 @@ constexpr int kMostInputsPerWrite = 256;
 // session stands still. Many members share this thread, and what they say is small.
 constexpr InboundLimits kInbound{.first_frame = kMaxHeaderBytes, .held = size_t{1} << 20};
 constexpr size_t kMostWaitingQueries = 16;
+// What people and programs want decided: each may hold a specification.
+constexpr TurnLimits kMostWaitingRequests{.items = 256};
 constexpr Duration kPublicationPeriod = std::chrono::milliseconds(250);
 
 int64_t UnixMillis() { return absl::ToUnixMillis(absl::Now()); }
@@ -240,7 +242,8 @@ SessionHandler Driver::Accept(std::shared_ptr<Session> session) {
 }
 
 void Driver::Change(Decide decide, Done done) {
-  Post(kRequests, [this, decide = std::move(decide), answer = Once(std::move(done))] {
+  const auto answer = Once(std::move(done));
+  const absl::Status taken = Request([this, decide = std::move(decide), answer] {
     if (!failure_.ok()) return answer(absl::UnavailableError(failure_.message()));
     absl::StatusOr<std::optional<Input>> input = decide(Look());
     if (input.ok() && *input) Handle(**input);
@@ -249,6 +252,14 @@ void Driver::Change(Decide decide, Done done) {
       answer(status);
     });
   });
+  if (!taken.ok()) answer(taken);
+}
+
+absl::Status Driver::Request(std::function<void()> call) {
+  if (mailbox_.Offer(kRequests, std::move(call), 0, kMostWaitingRequests)) return absl::OkStatus();
+  if (stopping_) return ShuttingDown();
+  return absl::UnavailableError(absl::StrCat(
+      kMostWaitingRequests.items, " requests wait for the coordinator already; retry later"));
 }
 
 absl::StatusOr<KnownJobsPtr> Driver::Known() const {
@@ -261,7 +272,8 @@ void Driver::Watch(const std::string& job, const std::string& after,
                    std::function<void(absl::Status)> found, std::shared_ptr<JobWatcher> watcher) {
   const auto answer = Once<bool>(
       [found = std::move(found)](const absl::StatusOr<bool>& known) { found(known.status()); });
-  Post(kRequests, [this, job, after, answer, watcher = std::move(watcher)] {
+  // A watcher that is let go of ends its stream: it is told first.
+  const absl::Status taken = Request([this, job, after, answer, watcher] {
     if (failure_.ok()) Look();
     const Jobs& jobs = failure_.ok() ? looked_at_ : last_written_;
     const auto known = jobs.find(job);
@@ -276,6 +288,7 @@ void Driver::Watch(const std::string& job, const std::string& after,
     if (!failure_.ok()) return watch();
     AfterWrite(watch);
   });
+  if (!taken.ok()) answer(taken);
 }
 
 absl::Status Driver::Ask(Background::Call call) {
