@@ -27,6 +27,8 @@ constexpr int kMostInputsPerWrite = 256;
 // session stands still. Many members share this thread, and what they say is small.
 constexpr InboundLimits kInbound{.first_frame = kMaxHeaderBytes, .held = size_t{1} << 20};
 constexpr size_t kMostWaitingQueries = 16;
+// What people and programs want decided: each may hold a specification.
+constexpr TurnLimits kMostWaitingRequests{.items = 256};
 constexpr Duration kPublicationPeriod = std::chrono::milliseconds(250);
 
 int64_t UnixMillis() { return absl::ToUnixMillis(absl::Now()); }
@@ -46,10 +48,23 @@ std::string TurnOf(const AtCoordinator& first) {
   return kStrangers;
 }
 
-// Of one session: whose turn its frames wait for, so that they stay in order, and whether any
-// waits.
+bool SaysWho(const AtCoordinator& message) {
+  if (std::holds_alternative<FromAgent>(message)) return true;
+  return std::holds_alternative<Join>(std::get<ToCoordinator>(message));
+}
+
+// Of one session: what may be read of it, whose turn its frames wait for, so that they stay in
+// order, and whether any waits.
 class Inbound {
  public:
+  // By the transport, which reads on after a first frame only when that has been dealt with. So one
+  // that has said who it is was admitted by then, or its session is closed.
+  absl::StatusOr<AtCoordinator> Read(std::string_view header) {
+    if (known_) return DecodeAtCoordinator(header);
+    absl::StatusOr<AtCoordinator> message = DecodeGreetingAtCoordinator(header);
+    known_ = message.ok() && SaysWho(*message);
+    return message;
+  }
   std::string TurnFor(const AtCoordinator& message) {
     const MutexLock lock(mutex_);
     if (turn_.empty()) turn_ = TurnOf(message);
@@ -65,6 +80,7 @@ class Inbound {
   bool opened = false;  // the driver's thread only
 
  private:
+  bool known_ = false;
   std::atomic<int64_t> frames_{0};
   Mutex mutex_;
   std::string turn_ ABSL_GUARDED_BY(mutex_);  // empty before the first frame
@@ -203,7 +219,7 @@ SessionHandler Driver::Accept(std::shared_ptr<Session> session) {
       return refuse("payload", absl::InvalidArgumentError("a frame with a payload"));
     const auto bytes = static_cast<int64_t>(frame.header.size());
     inbound->Add();
-    absl::StatusOr<AtCoordinator> message = DecodeAtCoordinator(frame.header);
+    absl::StatusOr<AtCoordinator> message = inbound->Read(frame.header);
     if (!message.ok()) return refuse("header", message.status());
     const std::string turn = inbound->TurnFor(*message);
     auto say = [this, id, inbound, open, receipt = frame.receipt, message = *std::move(message)] {
@@ -227,7 +243,8 @@ SessionHandler Driver::Accept(std::shared_ptr<Session> session) {
 }
 
 void Driver::Change(Decide decide, Done done) {
-  Post(kRequests, [this, decide = std::move(decide), answer = Once(std::move(done))] {
+  const auto answer = Once(std::move(done));
+  const absl::Status taken = Request([this, decide = std::move(decide), answer] {
     if (!failure_.ok()) return answer(absl::UnavailableError(failure_.message()));
     absl::StatusOr<std::optional<Input>> input = decide(Look());
     if (input.ok() && *input) Handle(**input);
@@ -236,6 +253,14 @@ void Driver::Change(Decide decide, Done done) {
       answer(status);
     });
   });
+  if (!taken.ok()) answer(taken);
+}
+
+absl::Status Driver::Request(std::function<void()> call) {
+  if (mailbox_.Offer(kRequests, std::move(call), 0, kMostWaitingRequests)) return absl::OkStatus();
+  if (stopping_) return ShuttingDown();
+  return absl::UnavailableError(absl::StrCat(
+      kMostWaitingRequests.items, " requests wait for the coordinator already; retry later"));
 }
 
 absl::StatusOr<KnownJobsPtr> Driver::Known() const {

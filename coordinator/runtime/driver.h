@@ -53,8 +53,8 @@ class Driver {
  public:
   // Decides, from what is known, which input a request becomes; nothing: none is needed.
   using Decide = std::function<absl::StatusOr<std::optional<Input>>(const KnownJobs&)>;
-  // Called once, on the driver's thread or, when it ends without an answer (kUnavailable), on
-  // another.
+  // Called once, on the driver's thread or, when it ends without an answer or too many wait already
+  // (kUnavailable), on another.
   using Done = std::function<void(absl::StatusOr<KnownJobs>)>;
 
   // `journal`, `clock` and `metrics` outlive the driver.
@@ -92,6 +92,7 @@ class Driver {
  private:
   SessionHandler Accept(std::shared_ptr<Session> session);
   bool Post(const std::string& key, std::function<void()> call);
+  absl::Status Request(std::function<void()> call);
   void Loop();
   void GiveEvents();
   void OnTick();

@@ -34,6 +34,10 @@ class FairMailbox {
   bool Offer(const std::string& key, T item, int64_t bytes) {
     return Add(key, std::move(item), bytes, limits_);
   }
+  // Likewise, where the key has limits of its own.
+  bool Offer(const std::string& key, T item, int64_t bytes, const TurnLimits& limits) {
+    return Add(key, std::move(item), bytes, limits);
+  }
   // Waits until an item is there, the deadline passes or the box is closed and empty: nothing in
   // the last two cases.
   std::optional<T> TakeUntil(Time deadline) {

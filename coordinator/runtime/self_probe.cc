@@ -55,25 +55,27 @@ bool Connects(int fd, const addrinfo& to, Time deadline) {
 
 }  // namespace
 
-bool Answers(const ProbedListener& listener, Duration patience) {
+Heard Probe(const ProbedListener& listener, Duration patience) {
   const Time deadline = RealClock().Now() + patience;
   const absl::StatusOr<HostPort> at = ParseHostPort(listener.address);
-  if (!at.ok()) return false;
+  if (!at.ok()) return Heard::kNothing;
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICSERV;
   addrinfo* found = nullptr;
-  if (getaddrinfo(Reachable(at->host).c_str(), absl::StrCat(at->port).c_str(), &hints, &found) != 0)
-    return false;
+  const int lookup =
+      getaddrinfo(Reachable(at->host).c_str(), absl::StrCat(at->port).c_str(), &hints, &found);
+  if (lookup != 0)
+    return lookup == EAI_SYSTEM || lookup == EAI_MEMORY ? Heard::kNotAsked : Heard::kNothing;
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> addresses(found, &freeaddrinfo);
   const Descriptor fd(socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  // For want of a descriptor of our own we cannot tell.
-  if (fd.get() < 0) return errno == EMFILE || errno == ENFILE;
-  if (!Connects(fd.get(), *found, deadline)) return false;
+  if (fd.get() < 0) return Heard::kNotAsked;
+  if (!Connects(fd.get(), *found, deadline)) return Heard::kNothing;
   // One write takes so few bytes, or the connection is broken already, which is an answer too.
   (void)send(fd.get(), listener.greeting.data(), listener.greeting.size(), MSG_NOSIGNAL);
   char byte = 0;
-  return Await(fd.get(), POLLIN, deadline) && recv(fd.get(), &byte, 1, 0) == 1;
+  const bool answered = Await(fd.get(), POLLIN, deadline) && recv(fd.get(), &byte, 1, 0) == 1;
+  return answered ? Heard::kAnswer : Heard::kNothing;
 }
 
 SelfProbe::SelfProbe(std::vector<ProbedListener> listeners, ProbeOptions options,
@@ -92,13 +94,25 @@ SelfProbe::~SelfProbe() {
 }
 
 void SelfProbe::Run() {
-  std::vector<int> failures(listeners_.size());
+  struct SinceAnAnswer {
+    int failures = 0, unasked = 0;
+  };
+  std::vector<SinceAnAnswer> since(listeners_.size());
   while (Wait(options_.every)) {
     for (size_t i = 0; i < listeners_.size(); ++i) {
-      failures[i] = Answers(listeners_[i], options_.patience) ? 0 : failures[i] + 1;
-      if (failures[i] < options_.failures) continue;
-      return on_deaf_(absl::StrCat("our own listener at ", listeners_[i].address,
-                                   " has not answered ", failures[i], " times in a row"));
+      auto& [failures, unasked] = since[i];
+      switch (Probe(listeners_[i], options_.patience)) {
+        case Heard::kAnswer: since[i] = {}; break;
+        case Heard::kNothing: ++failures; break;
+        case Heard::kNotAsked: ++unasked; break;
+      }
+      if (failures >= options_.failures)
+        return on_deaf_(absl::StrCat("our own listener at ", listeners_[i].address,
+                                     " has not answered ", failures, " times in a row"));
+      if (unasked >= options_.most_unasked)
+        return on_deaf_(absl::StrCat("our own listener at ", listeners_[i].address,
+                                     " could not be asked ", unasked,
+                                     " times in a row: this process may open no more files"));
     }
   }
 }

@@ -24,11 +24,18 @@ inline const std::string kGrpcGreeting("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4
 struct ProbeOptions {
   Duration every = std::chrono::seconds(5);
   Duration patience = std::chrono::seconds(10);  // for a byte, however busy the machine is
-  int failures = 3;                              // in a row
+  int failures = 3;                              // without an answer between them
+  // Likewise, times that we could not even ask. Who has no descriptor left for a minute has none
+  // for those who call either.
+  int most_unasked = 12;
 };
 
-// True: at least a byte came back in time, be it a refusal.
-bool Answers(const ProbedListener& listener, Duration patience);
+enum class Heard {
+  kAnswer,    // at least a byte came back in time, be it a refusal
+  kNothing,   // it was asked
+  kNotAsked,  // for want of a descriptor or memory of our own
+};
+Heard Probe(const ProbedListener& listener, Duration patience);
 
 class SelfProbe {
  public:

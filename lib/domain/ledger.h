@@ -40,7 +40,7 @@ struct StepRecord {
   LineageNumber lineage;
   Step step;
   ViewNumber view;
-  std::vector<MemberId> lane_holders;          // by lane: who computed it
+  LaneHolders lane_holders;                    // who computed each lane
   SampleRange samples;                         // the step's, whole batch
   int64_t weight = 0;                          // of the root
   double loss = 0;                             // sum over the batch

@@ -1,8 +1,25 @@
 #include "lib/domain/view.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace muster {
+
+LaneHolders::LaneHolders(std::initializer_list<MemberId> by_lane) {
+  for (const MemberId& holder : by_lane) {
+    const auto known = std::find(members_.begin(), members_.end(), holder);
+    by_lane_.push_back(static_cast<int32_t>(known - members_.begin()));
+    if (known == members_.end()) members_.push_back(holder);
+  }
+}
+
+bool LaneHolders::operator==(const LaneHolders& other) const {
+  if (size() != other.size()) return false;
+  if (members_ == other.members_ && by_lane_ == other.by_lane_) return true;
+  for (size_t lane = 0; lane < size(); ++lane)
+    if ((*this)[lane] != other[lane]) return false;
+  return true;
+}
 
 bool View::HasPart(int32_t index) const {
   if (index < 0) return false;
@@ -20,12 +37,19 @@ std::map<MemberId, int32_t> View::Indexes() const {
   return indexes;
 }
 
-std::vector<MemberId> View::LaneHoldersAt(Step step) const {
+LaneHolders View::LaneHoldersAt(Step step) const {
   std::vector<MemberId> holders;
-  holders.reserve(lanes.holder_of.size());
-  for (const int32_t holder : LanesAt(step).holder_of)
-    holders.push_back(members[static_cast<size_t>(holder)].id);
-  return holders;
+  std::vector<int32_t> by_lane, place(members.size(), -1);
+  by_lane.reserve(lanes.holder_of.size());
+  for (const int32_t member : LanesAt(step).holder_of) {
+    int32_t& at = place[static_cast<size_t>(member)];
+    if (at < 0) {
+      at = static_cast<int32_t>(holders.size());
+      holders.push_back(members[static_cast<size_t>(member)].id);
+    }
+    by_lane.push_back(at);
+  }
+  return {std::move(holders), std::move(by_lane)};
 }
 
 std::vector<int32_t> StripeOwners(int32_t chunks, int32_t stripe,

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/base/ids.h"
@@ -18,6 +21,30 @@ struct MemberId {
   std::string name;
   Incarnation incarnation;
   auto operator<=>(const MemberId&) const = default;
+};
+
+// Who holds each lane. A job may have thousands of lanes and few members, so each member stands
+// here once.
+class LaneHolders {
+ public:
+  LaneHolders() = default;
+  LaneHolders(std::initializer_list<MemberId> by_lane);
+  // By lane: an index into `members`.
+  LaneHolders(std::vector<MemberId> members, std::vector<int32_t> by_lane)
+      : members_(std::move(members)), by_lane_(std::move(by_lane)) {}
+
+  bool empty() const { return by_lane_.empty(); }
+  size_t size() const { return by_lane_.size(); }
+  const MemberId& operator[](size_t lane) const {
+    return members_[static_cast<size_t>(by_lane_[lane])];
+  }
+  const std::vector<MemberId>& members() const { return members_; }
+  const std::vector<int32_t>& by_lane() const { return by_lane_; }
+  bool operator==(const LaneHolders& other) const;
+
+ private:
+  std::vector<MemberId> members_;
+  std::vector<int32_t> by_lane_;
 };
 
 struct ViewMember {
@@ -62,8 +89,8 @@ struct View {
   }
   // False for a spare, and for whoever takes no part: it has neither a lane nor a chunk.
   bool HasPart(int32_t index) const;
-  std::map<MemberId, int32_t> Indexes() const;           // for who asks about many members
-  std::vector<MemberId> LaneHoldersAt(Step step) const;  // by lane
+  std::map<MemberId, int32_t> Indexes() const;  // for who asks about many members
+  LaneHolders LaneHoldersAt(Step step) const;
 };
 
 // Chunk → member index: runs of `stripe` chunks go round the owners, so that every bucket touches

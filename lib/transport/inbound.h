@@ -39,8 +39,9 @@ class InboundRoom : public std::enable_shared_from_this<InboundRoom> {
 
   // Before the first frame.
   void Limit(InboundLimits limits) {
-    limits_ = limits;
-    if (admitted_) Admit();
+    first_frame_ = limits.first_frame;
+    most_held_ = limits.held;
+    ReadOn();
   }
   // Of a frame that is about to be handed over.
   Receipt Hold(size_t bytes) {
@@ -56,19 +57,20 @@ class InboundRoom : public std::enable_shared_from_this<InboundRoom> {
   }
   // kResourceExhausted: more than one who is not admitted yet may say.
   absl::Status CheckFirst(size_t bytes) const {
-    if (admitted_ || bytes <= limits_.first_frame) return absl::OkStatus();
+    const size_t most = first_frame_;
+    if (admitted_ || bytes <= most) return absl::OkStatus();
     return absl::ResourceExhaustedError(
-        absl::StrCat("a first frame of ", bytes, " bytes; at most ", limits_.first_frame,
+        absl::StrCat("a first frame of ", bytes, " bytes; at most ", most,
                      " are read of one who has not said who it is"));
   }
+  // On any thread, also before the limits are said, while another closes it, or after.
   void Admit() {
     admitted_ = true;
-    if (most_ != SIZE_MAX) most_ = limits_.held;
     ReadOn();
   }
-  // The session is broken: what still comes is read and thrown away.
+  // The session is broken: what still comes is read and thrown away, for ever.
   void Close() {
-    most_ = SIZE_MAX;
+    closed_ = true;
     ReadOn();
   }
   size_t held() const { return held_; }
@@ -86,18 +88,21 @@ class InboundRoom : public std::enable_shared_from_this<InboundRoom> {
     const size_t weight;
   };
 
-  bool HasRoom() const { return held_ < most_; }
+  // Until it is admitted, one frame at a time.
+  bool HasRoom() const { return closed_ || held_ < (admitted_ ? most_held_.load() : size_t{1}); }
   // The order counts: who waits says so before it looks for room, and who makes room does so before
   // it looks for one who waits. So one of both sees the other.
   void ReadOn() {
     if (waits_ && HasRoom() && waits_.exchange(false)) read_on_();
   }
 
-  InboundLimits limits_;
   const std::function<void()> read_on_;
+  std::atomic<size_t> first_frame_{InboundLimits().first_frame};
+  std::atomic<size_t> most_held_{InboundLimits().held};
   std::atomic<size_t> held_{0};
-  std::atomic<size_t> most_{1};  // one frame at a time, until admitted
+  // Both are set once and for ever, by whichever thread: neither has to look at the other first.
   std::atomic<bool> admitted_{false};
+  std::atomic<bool> closed_{false};
   std::atomic<bool> waits_{false};
 };
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -85,6 +86,17 @@ absl::StatusOr<Message> DecodeFrame(std::string_view header,
     return Prefix(kind->name(), reader.status());
   }
   return *std::move(message);
+}
+
+// As DecodeFrame. Of a frame that holds anything but these fields of it nothing is parsed: its
+// sender has not said who it is. `rule`: what it may say.
+template <class Frame, class Message>
+absl::StatusOr<Message> DecodeGreeting(std::string_view header,
+                                       std::initializer_list<int> greetings, const char* rule,
+                                       std::optional<Message> (*open)(Reader&, const Frame&)) {
+  if (header.size() <= kMaxHeaderBytes && !HoldsOnly(header, greetings))
+    return absl::InvalidArgumentError(absl::StrCat("kind: ", rule));
+  return DecodeFrame(header, open);
 }
 
 // The half of a two-way frame that this session is about.

@@ -5,8 +5,9 @@
 // message.h says so), lists of equal length where they describe the same things, subtrees 0 ≤ lo <
 // hi ≤ 4096, chunks below 2^22. What it cannot know is left to the receiver: the job's own number
 // of chunks and lanes, and whether the message is timely. kInvalidArgument otherwise; the message
-// names the field. Limits: 2^22 chunks, 4096 members, 4096 lanes, 100,000 tensors, 64 KiB a
-// text, kMaxHeaderBytes in all, and eight times as much in memory while it is parsed.
+// names the field. Limits: 2^22 chunks, 4096 members, 4096 lanes, 100,000 tensors, 256 bytes a
+// member's name, 64 KiB another text, kMaxHeaderBytes in all, and eight times as much in memory
+// while it is parsed. What is returned takes at most some tens of times the bytes of its header.
 //
 // Decode…(Encode(x)) is x for every x within the limits.
 #pragma once
@@ -35,5 +36,11 @@ absl::StatusOr<ToAgent> DecodeToAgent(std::string_view header);
 // What arrives at the coordinator: the first frame of a session tells whether a member or an agent
 // speaks.
 absl::StatusOr<std::variant<ToCoordinator, FromAgent>> DecodeAtCoordinator(std::string_view header);
+
+// Of one who has not said yet who it is: only what says so is read, AskJob, Join or AgentHello; of
+// a peer, Hello.
+absl::StatusOr<std::variant<ToCoordinator, FromAgent>> DecodeGreetingAtCoordinator(
+    std::string_view header);
+absl::StatusOr<Hello> DecodeHello(std::string_view header);
 
 }  // namespace muster

@@ -1,5 +1,6 @@
 #include "lib/wire/parsed_bytes.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -99,6 +100,17 @@ size_t ParsedBytes(std::string_view bytes, const Descriptor& type, size_t most) 
   Counter counter(most);
   counter.Count(bytes, type, 0);
   return counter.sum();
+}
+
+bool HoldsOnly(std::string_view bytes, std::initializer_list<int> fields) {
+  google::protobuf::io::CodedInputStream in(reinterpret_cast<const uint8_t*>(bytes.data()),
+                                            static_cast<int>(bytes.size()));
+  for (uint32_t tag = in.ReadTag(); tag != 0; tag = in.ReadTag()) {
+    const int number = WireFormatLite::GetTagFieldNumber(tag);
+    if (std::find(fields.begin(), fields.end(), number) == fields.end()) return false;
+    if (!WireFormatLite::SkipField(&in, tag)) return true;
+  }
+  return true;
 }
 
 }  // namespace muster

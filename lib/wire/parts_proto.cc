@@ -1,6 +1,5 @@
 #include "lib/wire/parts_proto.h"
 
-#include <map>
 #include <utility>
 
 namespace muster {
@@ -38,7 +37,7 @@ void Write(const MemberId& id, v1::MemberId& out) {
 }
 
 MemberId Read(Reader& reader, const v1::MemberId& message) {
-  return {Reader::Words(reader.Text("name", message.name())),
+  return {reader.MemberName("name", message.name()),
           {message.incarnation_hi(), message.incarnation_lo()}};
 }
 
@@ -187,12 +186,8 @@ void Write(const StepRecord& record, v1::StepRecord& out) {
   out.set_lineage(record.lineage.value());
   out.set_step(record.step.value());
   out.set_view(record.view.value());
-  std::map<MemberId, uint32_t> index_of;
-  for (const MemberId& holder : record.lane_holders) {
-    const auto [it, added] = index_of.try_emplace(holder, static_cast<uint32_t>(index_of.size()));
-    if (added) Write(holder, *out.add_members());
-    out.add_lane_holders(it->second);
-  }
+  for (const MemberId& member : record.lane_holders.members()) Write(member, *out.add_members());
+  Write(record.lane_holders.by_lane(), *out.mutable_lane_holders());
   out.set_epoch(record.samples.epoch);
   out.set_first_sample(record.samples.first);
   out.set_sample_count(record.samples.count);
@@ -216,9 +211,9 @@ StepRecord Read(Reader& reader, const v1::StepRecord& message) {
     const Reader::Scope scope(reader, "members", i);
     members.push_back(Read(reader, message.members(i)));
   }
-  for (const int32_t holder :
-       ReadIndices(reader, "lane_holders", message.lane_holders(), kMaxLanes, members.size()))
-    record.lane_holders.push_back(members[static_cast<size_t>(holder)]);
+  std::vector<int32_t> by_lane =
+      ReadIndices(reader, "lane_holders", message.lane_holders(), kMaxLanes, members.size());
+  record.lane_holders = {std::move(members), std::move(by_lane)};
   record.samples.epoch = reader.Number("epoch", message.epoch());
   record.samples.first = message.first_sample();
   record.samples.count = message.sample_count();

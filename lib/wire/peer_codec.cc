@@ -266,4 +266,12 @@ absl::StatusOr<PeerMessage> DecodePeerMessage(std::string_view header) {
   return DecodeFrame(header, &Open);
 }
 
+absl::StatusOr<Hello> DecodeHello(std::string_view header) {
+  MUSTER_ASSIGN_OR_RETURN(
+      PeerMessage message,
+      DecodeGreeting(header, {v1::PeerFrame::kHelloFieldNumber},
+                     "who has not greeted may say Hello, and nothing else", &Open));
+  return std::get<Hello>(std::move(message));
+}
+
 }  // namespace muster

@@ -23,6 +23,7 @@ inline constexpr int64_t kMaxChunks = kMostChunks;
 inline constexpr int64_t kMaxMembers = 4096;
 inline constexpr int64_t kMaxLanes = 4096;
 inline constexpr int64_t kMaxTextBytes = 64 * 1024;
+inline constexpr size_t kMaxMemberNameBytes = 256;
 inline constexpr int64_t kMaxTensors = 100'000;
 inline constexpr int64_t kMaxDimensions = 16;
 inline constexpr int64_t kMaxCommands = 4096;
@@ -91,6 +92,15 @@ class Reader {
   }
   // What people will read: made printable and cut, whatever it was.
   static std::string Words(const std::string& text) { return Cut(Printable(text)); }
+  // Also as it will be shown: a name that is cut would be another's.
+  std::string MemberName(const char* field, const std::string& text) {
+    std::string shown = text.size() <= kMaxMemberNameBytes ? Printable(text) : text;
+    if (shown.size() <= kMaxMemberNameBytes) return shown;
+    Refuse(field,
+           absl::StrCat(shown.size(), " bytes; a member's name may have ", kMaxMemberNameBytes));
+    return "";
+  }
+  // Lines of a log: more of them.
   // Lines of a log: more of them, with room for a sentence before them.
   static std::string Lines(const std::string& text) {
     return Cut(PrintableLines(text), kMostLinesBytes - kMostShownBytes);

@@ -15,6 +15,10 @@ namespace {
 constexpr int64_t kMaxRecords = 65536;
 constexpr int kMaxSignal = 127;
 constexpr int64_t kMaxNameBytes = 1024;
+// An empty record takes two bytes of a frame and some two hundred here. Nobody has reason to tell
+// of many; one that says something takes less than this for each byte.
+constexpr size_t kMostRecordBytesPerByte = 32;
+constexpr size_t kRecordBytesInAnyCase = size_t{16} << 10;
 
 // What a stranger says first is kept before anybody knows whether there is such a job.
 std::string Name(Reader& reader, const char* field, const std::string& text) {
@@ -31,7 +35,7 @@ void Put(const AskJob& ask, v1::CoordinatorFrame& frame) {
 }
 
 AskJob Get(Reader& reader, const v1::AskJob& message) {
-  return {Name(reader, "job", message.job()), Name(reader, "name", message.name())};
+  return {Name(reader, "job", message.job()), reader.MemberName("name", message.name())};
 }
 
 void Put(const Join& join, v1::CoordinatorFrame& frame) {
@@ -146,7 +150,13 @@ void Put(const Records& records, v1::CoordinatorFrame& frame) {
 
 Records Get(Reader& reader, const v1::Records& message) {
   Records records;
-  if (!reader.Count("records", message.records_size(), kMaxRecords)) return records;
+  const auto count = static_cast<size_t>(message.records_size());
+  if (!reader.Count("records", message.records_size(), kMaxRecords) ||
+      !reader.Require(count * sizeof(StepRecord) <=
+                          kRecordBytesInAnyCase + kMostRecordBytesPerByte * message.ByteSizeLong(),
+                      "records", "too many that say nothing"))
+    return records;
+  records.records.reserve(count);
   for (int i = 0; i < message.records_size() && reader.ok(); ++i) {
     const Reader::Scope scope(reader, "records", i);
     records.records.push_back(Read(reader, message.records(i)));
@@ -261,7 +271,7 @@ LaneCount ReadLanes(Reader& reader, const v1::LaneCount& message) {
 ProcessExited Get(Reader& reader, const v1::ProcessExited& message) {
   return {reader.Text("job", message.job()),
           StartNumber(reader.Number("start", message.start())),
-          Reader::Words(message.name()),
+          reader.MemberName("name", message.name()),
           reader.Small("exit_code", message.exit_code(), 0, kMaxExitCode),
           reader.Small("signal", message.signal(), 0, kMaxSignal),
           Reader::Words(message.cause()),
@@ -305,6 +315,12 @@ std::string Encode(const FromAgent& message) { return EncodeAny(message); }
 
 absl::StatusOr<Either> DecodeAtCoordinator(std::string_view header) {
   return DecodeFrame(header, &Open);
+}
+absl::StatusOr<Either> DecodeGreetingAtCoordinator(std::string_view header) {
+  using Kind = v1::CoordinatorFrame;
+  return DecodeGreeting(
+      header, {Kind::kAskJobFieldNumber, Kind::kJoinFieldNumber, Kind::kAgentHelloFieldNumber},
+      "who has not joined may say AskJob, Join or AgentHello, and nothing else", &Open);
 }
 absl::StatusOr<ToCoordinator> DecodeToCoordinator(std::string_view header) {
   return Only<ToCoordinator>(DecodeAtCoordinator(header), "of a member");

@@ -175,6 +175,41 @@ TEST_F(AStranger, WhoSendsAGibibyteAtOnceWithoutSayingWhoItIsCostsLittle) {
   ExpectCost(160 * kMiB);
 }
 
+// 61 KB whose name was once copied for each lane: 229 MB.
+std::shared_ptr<const std::string> RecordOfManyLanes(size_t name) {
+  StepRecord record;
+  record.lineage = LineageNumber(1);
+  record.view = ViewNumber(1);
+  record.lane_holders = {{MemberId{std::string(name, 'w'), {1, 2}}}, std::vector<int32_t>(4096)};
+  return std::make_shared<const std::string>(Encode(ToCoordinator(Records{{record}})));
+}
+
+TEST_F(AStranger, WhoTellsOfRecordsBeforeItHasJoinedIsNotReadAndCostsLittle) {
+  const auto transport = MakeGrpcTransport({});
+  const auto long_name = RecordOfManyLanes(57'000), usual_name = RecordOfManyLanes(200);
+  for (const auto& header : {long_name, usual_name})
+    for (uint64_t i = 0; i < 4; ++i) {
+      ScriptedMember stranger(*transport, program_.grpc(), {"worker-0", {1, i}});
+      for (int n = 0; n < 100; ++n) stranger.SayBytes(header);
+      EXPECT_FALSE(stranger.Broken().ok());
+    }
+  ExpectCost(48 * kMiB);
+}
+
+// What a member says waits in memory until its job's turn comes.
+TEST_F(AStranger, WhoHasJoinedAndTellsOfRecordsOfManyLanesCostsLittle) {
+  ASSERT_EQ(MakeRestClient(program_.http())->Submit("a", kSpec).code, "ok");
+  const auto transport = MakeGrpcTransport({});
+  ScriptedMember member(*transport, program_.grpc(), {"worker-0", {7, 1}});
+  member.JoinJob("a");
+  member.FollowIntoView();
+  const auto usual_name = RecordOfManyLanes(200);
+  for (int n = 0; n < 4000; ++n) member.SayBytes(usual_name);
+  member.SayBytes(RecordOfManyLanes(57'000));
+  EXPECT_FALSE(member.Broken().ok()) << "the last of them has a name that nobody may have";
+  ExpectCost(96 * kMiB);
+}
+
 TEST_F(AStranger, WhoSendsAMessageOfAGibibyteCostsNoMoreThanAllMessagesMay) {
   for (const char* method : {"/muster.v1.Exchange/Session", "/muster.v1.Jobs/Submit"})
     EXPECT_FALSE(SendOneMessage(program_.grpc(), method, 1024).ok()) << method;

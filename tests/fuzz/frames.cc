@@ -60,7 +60,28 @@ void ReadTwice(std::string_view header, const std::string& direction, const Deco
   Check(Encode(*again) == written || Same(*again, *message), "read, written and read again");
 }
 
+// What a stranger may say is what anybody may, and nothing else.
+void ReadHello(std::string_view header) {
+  const auto hello = DecodeHello(header);
+  if (!hello.ok()) return ReachError(hello.status().message());
+  const auto message = DecodePeerMessage(header);
+  Check(message.ok() && Encode(*message) == Encode(PeerMessage(*hello)), "a greeting is a message");
+  Reach("kind", "greeting of a member 0");
+}
+
+void ReadGreeting(std::string_view header) {
+  const auto greeting = DecodeGreetingAtCoordinator(header);
+  if (!greeting.ok()) return ReachError(greeting.status().message());
+  const auto message = DecodeAtCoordinator(header);
+  Check(message.ok() && Same(*message, *greeting), "a greeting is a message");
+  const auto* member = std::get_if<ToCoordinator>(&*greeting);
+  const size_t kind = member == nullptr ? 2 : member->index();
+  Check(kind < 3, "a stranger says AskJob, Join or AgentHello");
+  Reach("kind", "greeting at the coordinator " + std::to_string(kind));
+}
+
 void ReadAtCoordinator(std::string_view header) {
+  ReadGreeting(header);
   const auto message = DecodeAtCoordinator(header);
   if (!message.ok()) return ReachError(message.status().message());
   if (std::holds_alternative<ToCoordinator>(*message))
@@ -76,7 +97,9 @@ void ReadFromCoordinator(std::string_view header) {
 
 void ReadHeader(size_t direction, std::string_view header) {
   switch (direction) {
-    case 0: return ReadTwice<v1::PeerFrame>(header, "between members", DecodePeerMessage);
+    case 0:
+      ReadHello(header);
+      return ReadTwice<v1::PeerFrame>(header, "between members", DecodePeerMessage);
     case 1: return ReadAtCoordinator(header);
     default: return ReadFromCoordinator(header);
   }
@@ -130,7 +153,9 @@ void ExpectAll() {
                {"of a member", std::variant_size_v<ToCoordinator>},
                {"of an agent", std::variant_size_v<FromAgent>},
                {"to a member", std::variant_size_v<FromCoordinator>},
-               {"to an agent", std::variant_size_v<ToAgent>}});
+               {"to an agent", std::variant_size_v<ToAgent>},
+               {"greeting of a member", 1},
+               {"greeting at the coordinator", 3}});
   Expect("field", FieldsOfType(*v1::PeerFrame::descriptor()));
   Expect("field", FieldsOfType(*v1::CoordinatorFrame::descriptor()));
   Expect("field", FieldsOfType(*v1::MemberFrame::descriptor()));

@@ -166,6 +166,7 @@ void Exchange::BecomeMember(SetupPtr setup) {
   writer_ = std::make_unique<SegmentWriter>(
       setup_, absl::StrCat(options_.place.id.name, "-", ToHex(options_.place.id.incarnation)),
       parts_.events, *parts_.failpoints);
+  early_.emplace(static_cast<size_t>(setup_->layout.chunk_count()));
   member_ = std::make_unique<Member>(ConfigOf(*setup_, options_.place));
   Feed(CoordinatorSays{*job_});
   Introduce();
@@ -193,19 +194,21 @@ void Exchange::Handle(SessionBroke event) {
 
 void Exchange::HandleNews(PeerSessions::News news) {
   if (news.down) {
-    held_.erase(*news.down);
+    if (early_) early_->Forget(*news.down);
     if (member_) Feed(PeerDown{*news.down});
   }
   if (news.up && member_) Feed(PeerUp{*news.up});
-  if (news.said && member_) FromPeer(*news.said, std::move(news.message), std::move(news.payload));
+  if (news.said && member_)
+    FromPeer(*news.said, std::move(news.message), std::move(news.payload), std::move(news.receipt));
 }
 
-void Exchange::FromPeer(const MemberId& peer, PeerMessage message, Payload payload) {
+void Exchange::FromPeer(const MemberId& peer, PeerMessage message, Payload payload,
+                        Receipt receipt) {
   absl::StatusOr<std::vector<Part>> parts = PartsOf(message, setup_->layout);
   absl::Status status = parts.ok() ? CheckPayload(*parts, payload) : parts.status();
   if (status.ok())
     return Deliver({peer, std::move(message), std::make_shared<Payload>(std::move(payload)),
-                    *std::move(parts)});
+                    *std::move(parts), std::move(receipt)});
   sessions_.Break(peer, status, clock_.Now());
   HandleNews({.down = peer, .up = {}, .said = {}, .message = {}, .payload = {}});
 }
@@ -275,33 +278,27 @@ void Exchange::Feed(const Input& input) {
 }
 
 void Exchange::Deliver(Incoming incoming) {
-  Outcome outcome = member_->Handle(PeerSays{incoming.from, incoming.message});
+  const MemberId peer = incoming.from;
+  Outcome outcome = member_->Handle(PeerSays{peer, incoming.message});
   Carry(std::move(outcome.actions), &incoming);
-  if (outcome.fate == Fate::kHold && !HoldBack(incoming)) {
-    outcome.fate = Fate::kRefused;
-    outcome.reason = "it sends too much ahead of time";
-  }
-  if (outcome.fate == Fate::kRefused) {
-    const MemberId peer = incoming.from;
-    sessions_.Break(peer, absl::FailedPreconditionError(outcome.reason), clock_.Now());
+  absl::Status sound;
+  if (outcome.fate == Fate::kRefused) sound = absl::FailedPreconditionError(outcome.reason);
+  if (outcome.fate == Fate::kHold) sound = HoldBack(std::move(incoming));
+  if (!sound.ok()) {
+    sessions_.Break(peer, sound, clock_.Now());
     HandleNews({.down = peer, .up = {}, .said = {}, .message = {}, .payload = {}});
   }
   NoteChanges();
 }
 
-size_t Exchange::MostHeldBytes() const {
-  const size_t state = sizeof(float) * static_cast<size_t>(setup_->layout.elements());
-  return (size_t{64} << 20) + state * static_cast<size_t>(setup_->spec.training.lanes + 1);
-}
-
-// False: above the limit.
-bool Exchange::HoldBack(Incoming& incoming) {
-  constexpr size_t kFrameBytes = 1024;  // about what a header takes when it is parsed
-  Held& held = held_[incoming.from];
-  held.bytes += kFrameBytes + incoming.payload->size();
-  if (held.bytes > MostHeldBytes()) return false;
-  held.frames.push_back(std::move(incoming));
-  return true;
+// Nobody is in a view before we hold its base, and then we know who is in it. Who heals may ask
+// before we know.
+absl::Status Exchange::HoldBack(Incoming incoming) {
+  if (!std::holds_alternative<Fetch>(incoming.message) && !sessions_.Lists(incoming.from))
+    return absl::FailedPreconditionError("it is in no view of ours and sends data ahead of time");
+  if (!early_->Keep(std::move(incoming)))
+    return absl::FailedPreconditionError("it asks for too much ahead of time");
+  return absl::OkStatus();
 }
 
 // Answers are fed at once, before the actions that follow: what the machine decides next must know
@@ -332,9 +329,8 @@ void Exchange::NoteChanges() {
 void Exchange::RedeliverHeld() {
   if (std::exchange(redelivering_, true)) return;
   while (!quit_ && std::exchange(edition_, member_->edition()) != member_->edition()) {
-    std::map<MemberId, Held> held = std::exchange(held_, {});
-    for (auto& [peer, early] : held)
-      for (Incoming& frame : early.frames)
+    for (auto& [peer, frames] : early_->TakeAll())
+      for (Incoming& frame : frames)
         if (!quit_ && sessions_.Up(peer)) Deliver(std::move(frame));
   }
   redelivering_ = false;

@@ -20,6 +20,7 @@
 #include "lib/base/lease.h"
 #include "lib/member/runtime/coordinator_link.h"
 #include "lib/member/runtime/data_path.h"
+#include "lib/member/runtime/early_frames.h"
 #include "lib/member/runtime/events.h"
 #include "lib/member/runtime/life_signs.h"
 #include "lib/member/runtime/member_metrics.h"
@@ -92,7 +93,7 @@ class Exchange {
   void GoOn() { progress_.GoesOn(clock_.Now()); }  // between the parts of long work
   Time NextTick() const;
   void HandleNews(PeerSessions::News news);
-  void FromPeer(const MemberId& peer, PeerMessage message, Payload payload);
+  void FromPeer(const MemberId& peer, PeerMessage message, Payload payload, Receipt receipt);
   void FromCoordinatorSide(FromCoordinator message);
   void LearnJob(JobIs job);
   void BecomeMember(SetupPtr setup);
@@ -142,15 +143,8 @@ class Exchange {
   std::unique_ptr<Member> member_;
   std::unique_ptr<DataPath> data_;
   std::unique_ptr<SegmentWriter> writer_;
-  // What came too early, by sender. A sender that is a step ahead sends at most its sums and
-  // results of that step: the limit is there for one that invents steps and views.
-  struct Held {
-    std::deque<Incoming> frames;
-    size_t bytes = 0;
-  };
-  size_t MostHeldBytes() const;
-  bool HoldBack(Incoming& incoming);
-  std::map<MemberId, Held> held_;
+  absl::Status HoldBack(Incoming incoming);
+  std::optional<EarlyFrames> early_;  // once there is a machine
   bool redelivering_ = false;
 
   int64_t edition_ = 0;     // the machine's, when held frames were last delivered

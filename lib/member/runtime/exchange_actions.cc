@@ -17,7 +17,7 @@ constexpr size_t kSampleBytes =
 
 Exchange::Answer Exchange::Do(const Connect& action, const Incoming*) {
   for (const MemberId& peer : sessions_.Hold(action.peers, clock_.Now())) {
-    held_.erase(peer);
+    early_->Forget(peer);
     Carry(member_->Handle(PeerDown{peer}).actions, nullptr);
   }
   return std::nullopt;

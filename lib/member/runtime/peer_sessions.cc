@@ -95,21 +95,24 @@ PeerSessions::News PeerSessions::Handle(FrameCame came) {
   const auto it = links_.find(came.id);
   if (it == links_.end()) return {};
   Link& link = it->second;
+  if (!link.greeted) {
+    const absl::StatusOr<Hello> hello = DecodeHello(came.frame.header);
+    return hello.ok() ? Greet(came.id, link, *hello) : Refuse(link, hello.status());
+  }
   absl::StatusOr<PeerMessage> message = DecodePeerMessage(came.frame.header);
-  const Hello* hello = message.ok() ? std::get_if<Hello>(&*message) : nullptr;
-  if (message.ok() && hello == nullptr && link.greeted)
-    return {.down = {},
-            .up = {},
-            .said = link.greeted,
-            .message = *std::move(message),
-            .payload = std::move(came.frame.payload),
-            .receipt = std::move(came.frame.receipt)};
-  if (hello != nullptr && !link.greeted) return Greet(came.id, link, *hello);
+  if (!message.ok()) return Refuse(link, message.status());
+  if (std::holds_alternative<Hello>(*message))
+    return Refuse(link, absl::InvalidArgumentError("only the first frame may be a greeting"));
+  return {.down = {},
+          .up = {},
+          .said = link.greeted,
+          .message = *std::move(message),
+          .payload = std::move(came.frame.payload),
+          .receipt = std::move(came.frame.receipt)};
+}
+
+PeerSessions::News PeerSessions::Refuse(Link& link, const absl::Status& why) {
   ++refused_;
-  absl::Status why = message.ok()
-                         ? absl::InvalidArgumentError(
-                               "the first frame must be a greeting, and no later one may be")
-                         : message.status();
   refusals_.Warn("session with %s closed: %s", link.session->Peer(), why.ToString());
   News news{.down = link.greeted, .up = {}, .said = {}, .message = {}, .payload = {}};
   link.session->Close(why);  // its break, which we still wait for, schedules the next attempt

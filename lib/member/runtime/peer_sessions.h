@@ -62,6 +62,8 @@ class PeerSessions {
   News Handle(const SessionBroke& broke, Time now);
 
   bool Up(const MemberId& peer) const { return Find(peer) != nullptr; }
+  // Whether it is one of those that were last given to Hold.
+  bool Lists(const MemberId& peer) const { return listed_.count(peer) > 0; }
   void Send(const MemberId& peer, Frame frame);  // dropped when there is no session
   // Closes; the peer is down from now on. It may connect again.
   void Break(const MemberId& peer, const absl::Status& why, Time now);
@@ -88,6 +90,7 @@ class PeerSessions {
   void Connect(Listed& listed, Time now);
   const Link* Find(const MemberId& peer) const;
   News Greet(LinkId id, Link& link, const Hello& hello);
+  News Refuse(Link& link, const absl::Status& why);
   absl::Status CheckHello(const Link& link, const Hello& hello) const;
   void CloseLink(LinkId id, const absl::Status& why);
   void Schedule(const MemberId& peer, Time now);

@@ -17,7 +17,7 @@ size_t BytesOf(const StepRecord& record) {
 
 // As the coordinator is told it.
 StepRecord Short(StepRecord record, ViewNumber sealed) {
-  if (record.view == sealed) record.lane_holders.clear();
+  if (record.view == sealed) record.lane_holders = {};
   return record;
 }
 

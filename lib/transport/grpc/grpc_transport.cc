@@ -1,5 +1,6 @@
 #include "lib/transport/grpc/grpc_transport.h"
 
+#include <grpc/grpc.h>
 #include <grpc/support/log.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <malloc.h>
@@ -103,6 +104,7 @@ void LogForGrpc(gpr_log_func_args* said) {
 
 // Switches of the whole process.
 void PrepareProcess() {
+  grpc_init();  // for good (docs/decisions/0036)
   gpr_set_log_function(LogForGrpc);
   // Debian's Abseil looks for deadlocks at every lock that gRPC takes: a fifth of the cost of many
   // sessions, behind one global lock.

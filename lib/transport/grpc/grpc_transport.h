@@ -55,7 +55,7 @@ class GrpcTransport : public Transport {
 
 // The first one also sets this process up for streams: gRPC's health service, an allocator that
 // keeps up to 128 MiB of freed memory instead of giving it back between frames, and no search for
-// deadlocks in Abseil's mutexes.
+// deadlocks in Abseil's mutexes. gRPC's own threads stay until the process ends.
 std::unique_ptr<GrpcTransport> MakeGrpcTransport(GrpcOptions options);
 
 }  // namespace muster

@@ -405,6 +405,33 @@ TEST_F(DriverTest, ASessionOfWhichMuchWaitsStandsStillUntilTheDriverHasTime) {
   EXPECT_EQ(member.QueuedBytes(), 0u);
 }
 
+// Submit, stop and the like wait for the driver's thread; who comes when many do is told at once.
+TEST_F(DriverTest, OfRequestsThatWaitForADecisionThereIsABoundedNumber) {
+  std::promise<void> enough;
+  HoldUp(enough);
+  constexpr int kMost = 256;
+  std::vector<std::future<absl::Status>> answers;
+  for (int i = 0; i < kMost; ++i) {
+    const auto answer = std::make_shared<std::promise<absl::Status>>();
+    answers.push_back(answer->get_future());
+    driver_->Change([](const KnownJobs&) { return std::nullopt; },
+                    [answer](const auto& jobs) { answer->set_value(jobs.status()); });
+  }
+  std::vector<absl::Status> refused;
+  driver_->Change([](const KnownJobs&) { return std::nullopt; },
+                  [&](const auto& jobs) { refused.push_back(jobs.status()); });
+  driver_->Watch(
+      "a", "", [&](const absl::Status& found) { refused.push_back(found); }, nullptr);
+  ASSERT_EQ(refused.size(), 2u) << "they are answered before anything is decided";
+  for (const absl::Status& why : refused) {
+    EXPECT_TRUE(absl::IsUnavailable(why));
+    EXPECT_THAT(std::string(why.message()), HasSubstr("256 requests wait"));
+  }
+  enough.set_value();
+  for (auto& answer : answers) EXPECT_TRUE(answer.get().ok());
+  EXPECT_TRUE(Change(Submit{"a", CountingSpec()}).ok());
+}
+
 // However much one job's members say, another's are heard, and they themselves are cut off.
 TEST_F(DriverTest, AJobThatFloodsIsCutOffAndAnotherGoesOn) {
   SubmitJob();

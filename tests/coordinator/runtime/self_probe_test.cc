@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -58,7 +59,7 @@ class HandListener {
 TEST(SelfProbe, AListenerThatAnswersIsHeard) {
   HandListener listener;
   listener.Answer();
-  EXPECT_TRUE(Answers({listener.address(), kHttpGreeting}, std::chrono::seconds(20)));
+  EXPECT_EQ(Probe({listener.address(), kHttpGreeting}, std::chrono::seconds(20)), Heard::kAnswer);
 }
 
 TEST(SelfProbe, ADeafListenerIsToldOnceItFailedOftenEnough) {
@@ -74,7 +75,35 @@ TEST(SelfProbe, ADeafListenerIsToldOnceItFailedOftenEnough) {
 TEST(SelfProbe, NobodyListens) {
   std::string address;
   { address = HandListener().address(); }
-  EXPECT_FALSE(Answers({address, kHttpGreeting}, std::chrono::seconds(20)));
+  EXPECT_EQ(Probe({address, kHttpGreeting}, std::chrono::seconds(20)), Heard::kNothing);
+}
+
+// As long as it lives, this process may open no further file.
+class NoDescriptors {
+ public:
+  NoDescriptors() {
+    EXPECT_EQ(getrlimit(RLIMIT_NOFILE, &before_), 0);
+    const rlimit none{0, before_.rlim_max};
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  }
+  ~NoDescriptors() { EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &before_), 0); }
+
+ private:
+  rlimit before_{};
+};
+
+TEST(SelfProbe, WhoCannotAskForWantOfDescriptorsHasNoAnswerAndIsToldSoInTheEnd) {
+  HandListener listener;
+  const NoDescriptors none;
+  EXPECT_EQ(Probe({listener.address(), kHttpGreeting}, std::chrono::seconds(20)), Heard::kNotAsked);
+  std::promise<std::string> told;
+  SelfProbe probe({{listener.address(), kHttpGreeting}},
+                  {.every = milliseconds(1), .failures = 1, .most_unasked = 4},
+                  [&](const std::string& text) { told.set_value(text); });
+  EXPECT_EQ(
+      told.get_future().get(),
+      absl::StrCat("our own listener at ", listener.address(),
+                   " could not be asked 4 times in a row: this process may open no more files"));
 }
 
 TEST(SelfProbe, TheGreetingOfGrpcIsThePrefaceAndEmptySettings) {

@@ -23,7 +23,7 @@ std::vector<int64_t> Steps(const Map& map) {
 TEST(RecentSteps, AreKeptWithoutLaneHolders) {
   RecentSteps recent;
   recent.Add(Record(4));
-  EXPECT_THAT(recent.records.at(Step(4)).lane_holders, testing::IsEmpty());
+  EXPECT_TRUE(recent.records.at(Step(4)).lane_holders.empty());
 }
 
 // The fingerprint of state(base) is of a step before it, and stays.

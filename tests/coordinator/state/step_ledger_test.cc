@@ -83,16 +83,16 @@ TEST(StepLedger, LaneHoldersThatAreNotToldAreThoseOfTheView) {
   StepRecord third = Record(3), fourth = Record(4);
   for (StepRecord* record : {&third, &fourth}) {
     record->view = view.number;
-    record->lane_holders.clear();
+    record->lane_holders = {};
   }
   StepLedger ledger("job", true, Step(3), 0, {});
   const std::vector<Action> actions = ledger.Add("w0", {third, fourth}, view);
   const auto* persisted = std::get_if<PersistRecords>(&actions.at(0));
   ASSERT_NE(persisted, nullptr);
-  EXPECT_THAT(persisted->records.at(0).lane_holders,
-              ElementsAre(view.members[1].id, view.members[1].id));
-  EXPECT_THAT(persisted->records.at(1).lane_holders,
-              ElementsAre(view.members[0].id, view.members[1].id));
+  EXPECT_EQ(persisted->records.at(0).lane_holders,
+            (LaneHolders{view.members[1].id, view.members[1].id}));
+  EXPECT_EQ(persisted->records.at(1).lane_holders,
+            (LaneHolders{view.members[0].id, view.members[1].id}));
 
   StepRecord of_another = fourth;
   of_another.step = Step(5);

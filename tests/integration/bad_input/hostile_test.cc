@@ -116,8 +116,12 @@ int SendHostileFrames(GrpcTransport& transport, const std::string& job, const Ta
   attack("a stranger's fetch", stranger, [&](HostileSession& s) {
     s.Say(Fetch{view, PieceKind::kSlot, 1, Step(0), {ChunkId(0)}});
   });
-  attack("too much ahead of time", stranger, [&](HostileSession& s) {
-    for (int i = 0; i < 80'000; ++i) s.Say(Inventory{lineage, ViewNumber(1000), Step(i), {}, {}});
+  attack("a stranger's data ahead of time", stranger, [&](HostileSession& s) {
+    s.Say(Inventory{lineage, ViewNumber(1000), Step(1), {}, {}});
+  });
+  attack("too many questions ahead of time", stranger, [&](HostileSession& s) {
+    for (int i = 0; i < 20'000; ++i)
+      s.Say(Fetch{ViewNumber(1000), PieceKind::kValues, 0, Step(i), {ChunkId(0)}});
   });
   for (const MemberId& from : {stranger, other.id}) {
     attack("a wrong checksum", from,

@@ -230,9 +230,10 @@ TEST(Audit, NamesWrongSamples) {
 
 TEST(Audit, NamesALaneWithoutAHolder) {
   std::vector<StepRecord> records = Steps(1, 0, 6);
-  records[4].lane_holders[1].name = "";
+  const MemberId holder = records[4].lane_holders[0];
+  records[4].lane_holders = {holder, {"", {2, 2}}};
   EXPECT_EQ(ConclusionOf(records), "step 4 (lineage 1): lane 1 has no holder");
-  records[4].lane_holders.pop_back();
+  records[4].lane_holders = {holder};
   EXPECT_EQ(ConclusionOf(records), "step 4 (lineage 1) names holders of 1 lanes instead of 2");
 }
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <barrier>
 #include <deque>
 #include <thread>
 #include <utility>
@@ -72,6 +73,35 @@ TEST_F(InboundRoomTest, OneAdmittedBeforeItsLimitsAreSaidObeysThem) {
   room->Limit(kLimits);
   const Receipt receipt = room->Hold(3 * kFrameWeight);
   EXPECT_FALSE(room->MayReadOn());
+}
+
+// A room that is closed reads on whatever is held, also where it is admitted, or its limits are
+// said, at the same moment.
+TEST(InboundRooms, OneThatIsClosedWhileItIsAdmittedStaysClosed) {
+  constexpr int kRounds = 20'000;
+  std::barrier<> start(3), end(3);
+  std::shared_ptr<InboundRoom> room;
+  const auto round_by_round = [&](auto act) {
+    for (int round = 0; round < kRounds; ++round) {
+      start.arrive_and_wait();
+      act();
+      end.arrive_and_wait();
+    }
+  };
+  std::thread admits([&] { round_by_round([&] { room->Admit(); }); });
+  std::thread closes([&] { round_by_round([&] { room->Close(); }); });
+  int stand_still = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    room = std::make_shared<InboundRoom>([] {});
+    const Receipt receipt = room->Hold(10 * kLimits.held);
+    start.arrive_and_wait();
+    room->Limit(kLimits);
+    end.arrive_and_wait();
+    if (!room->MayReadOn()) ++stand_still;
+  }
+  admits.join();
+  closes.join();
+  EXPECT_EQ(stand_still, 0);
 }
 
 // One thread reads, another is done with what was read: each wait ends.

@@ -39,10 +39,11 @@ TEST(JournalCodecTest, EveryPartComesBackAsItWas) {
 TEST(JournalCodecTest, HoldersOfManyLanesAreWrittenOnce) {
   StepRecord record;
   const MemberId name{std::string(100, 'w'), {1, 2}};
-  record.lane_holders.assign(4096, name);
+  record.lane_holders = {{name}, std::vector<int32_t>(4096)};
   const std::string bytes = EncodeStepRecord(record);
   EXPECT_LT(bytes.size(), 4096u + 200);
   EXPECT_EQ(DecodeStepRecord(bytes)->lane_holders, record.lane_holders);
+  EXPECT_EQ(DecodeStepRecord(bytes)->lane_holders.members().size(), 1u);
 }
 
 TEST(JournalCodecTest, ARecordKeepsItsTimeAndItsNorm) {

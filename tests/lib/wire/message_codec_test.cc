@@ -215,12 +215,75 @@ TEST(MessageCodecTest, TheNamesThatAStrangerSaysAreShort) {
   const auto decoded = [](const ToCoordinator& message) {
     return DecodeAtCoordinator(Encode(message)).status();
   };
-  EXPECT_TRUE(decoded(AskJob{longest, longest}).ok());
+  EXPECT_TRUE(decoded(AskJob{longest, "w0"}).ok());
   ExpectRefused(decoded(AskJob{longest + "x", "w0"}), "job");
-  ExpectRefused(decoded(AskJob{"job", longest + "x"}), "name");
   Join join;
   join.job = longest + "x";
   ExpectRefused(decoded(join), "job");
+}
+
+TEST(MessageCodecTest, NamesOfMembersAreBoundedWhereverTheyStand) {
+  const auto at_coordinator = [](const std::string& name) {
+    Join join;
+    join.id.name = name;
+    StepRecord record;
+    record.lane_holders = {{name, {1, 2}}};
+    ProcessExited exited;
+    exited.name = name;
+    return std::vector<absl::Status>{
+        DecodeAtCoordinator(Encode(ToCoordinator(AskJob{"job", name}))).status(),
+        DecodeAtCoordinator(Encode(ToCoordinator(join))).status(),
+        DecodeAtCoordinator(Encode(ToCoordinator(Records{{record}}))).status(),
+        DecodeAtCoordinator(Encode(FromAgent(exited))).status(),
+        DecodePeerMessage(Encode(PeerMessage(Hello{"job", {name, {1, 2}}, {}}))).status()};
+  };
+  for (const absl::Status& status : at_coordinator(std::string(256, 'x')))
+    EXPECT_TRUE(status.ok()) << status;
+  for (const absl::Status& status : at_coordinator(std::string(257, 'x')))
+    ExpectRefused(status, "name");
+  for (const absl::Status& status : at_coordinator(std::string(100, '\1')))
+    ExpectRefused(status, "name");
+}
+
+TEST(MessageCodecTest, OfOneWhoHasNotSaidWhoItIsNothingElseIsRead) {
+  const std::string said[] = {Encode(ToCoordinator(AskJob{"job", "w0"})),
+                              Encode(ToCoordinator(Join{})),
+                              Encode(FromAgent(AgentHello{"host", 1}))};
+  for (const std::string& header : said)
+    EXPECT_TRUE(DecodeGreetingAtCoordinator(header).ok()) << absl::BytesToHexString(header);
+  const std::string records = Encode(ToCoordinator(Records{{StepRecord{}}}));
+  ASSERT_TRUE(DecodeAtCoordinator(records).ok());
+  for (const std::string& header :
+       {records, records + said[1], said[1] + records, Encode(ToCoordinator(Alive{})),
+        Encode(FromAgent(ProcessExited{}))})
+    ExpectRefused(DecodeGreetingAtCoordinator(header).status(), "and nothing else");
+  ExpectRefused(DecodeGreetingAtCoordinator("").status(), "kind");
+
+  const std::string hello = Encode(PeerMessage(Hello{"job", {"w0", {1, 2}}, {"w1", {3, 4}}}));
+  EXPECT_TRUE(DecodeHello(hello).ok());
+  Pieces pieces;
+  pieces.record = StepRecord{};
+  const std::string piece = Encode(PeerMessage(pieces));
+  ASSERT_TRUE(DecodePeerMessage(piece).ok());
+  for (const std::string& header : {piece, piece + hello, hello + piece})
+    ExpectRefused(DecodeHello(header).status(), "and nothing else");
+  ExpectRefused(DecodeHello("").status(), "kind");
+}
+
+TEST(MessageCodecTest, RecordsTakeNotMuchMoreInMemoryThanInTheirFrame) {
+  StepRecord wide;
+  wide.lane_holders = {{MemberId{std::string(200, 'w'), {1, 2}}}, std::vector<int32_t>(4096)};
+  const auto decoded = DecodeToCoordinator(Encode(ToCoordinator(Records{{wide}})));
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  const LaneHolders& holders = std::get<Records>(*decoded).records.at(0).lane_holders;
+  EXPECT_EQ(holders.size(), 4096u);
+  EXPECT_EQ(holders.members().size(), 1u) << "its name stands there once";
+
+  Records empty;
+  empty.records.resize(60);
+  EXPECT_TRUE(DecodeToCoordinator(Encode(ToCoordinator(empty))).ok());
+  empty.records.resize(20'000);
+  ExpectRefused(DecodeToCoordinator(Encode(ToCoordinator(empty))).status(), "say nothing");
 }
 
 // Written down, so that no change of the schema alters what older members say.
@@ -257,7 +320,7 @@ TEST(MessageCodecTest, LargeHeadersThatSayMuchAreParsed) {
   for (StepRecord& record : records.records) {
     record.lineage = LineageNumber(1);
     record.view = ViewNumber(1);
-    record.lane_holders.assign(4, MemberId{"worker-0", {1, 2}});
+    record.lane_holders = {{MemberId{"worker-0", {1, 2}}}, std::vector<int32_t>(4)};
     record.weight = 4;
   }
   const auto decoded = DecodeToCoordinator(Encode(ToCoordinator(records)));

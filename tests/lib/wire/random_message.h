@@ -137,6 +137,13 @@ class RandomMessage {
     ForEachField(have, [this](auto& field) { Fill(field); });
     Fill(have.results, have.partials.size());
   }
+  void Fill(LaneHolders& holders) {
+    std::vector<MemberId> members;
+    Fill(members);
+    std::vector<int32_t> by_lane;
+    if (!members.empty()) Indices(by_lane, Below(20), members.size(), 0);
+    holders = {std::move(members), std::move(by_lane)};
+  }
   void Fill(LocalState& local_state) {
     ForEachField(local_state, [this](auto& field) { Fill(field); });
     FillAscending(local_state.lanes);

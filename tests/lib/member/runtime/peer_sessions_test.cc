@@ -216,6 +216,21 @@ TEST_F(SessionsTest, AStrangerSaysOneSmallFrame) {
   }
 }
 
+TEST_F(SessionsTest, OfAStrangerNothingButItsGreetingIsRead) {
+  const auto transport = network_.MakeTransport("stranger");
+  absl::Status broken;
+  const auto session =
+      transport->Connect(b_.member().address, std::chrono::seconds(1),
+                         {[](Frame) {}, [&](absl::Status why) { broken = std::move(why); }});
+  Pieces pieces;
+  pieces.record = StepRecord{};
+  session->Send({Encode(PeerMessage(pieces)), {}});
+  Settle();
+  Settle();  // the stranger is told
+  EXPECT_THAT(std::string(broken.message()), testing::HasSubstr("and nothing else"));
+  EXPECT_EQ(b_->refused(), 1);
+}
+
 TEST_F(SessionsTest, WhoNeverGreetsIsClosed) {
   std::vector<absl::Status> broken;
   const auto transport = network_.MakeTransport("silent");

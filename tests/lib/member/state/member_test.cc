@@ -429,11 +429,11 @@ TEST(Step, RecordsAreToldInFullBeforeTheAnswerToASeal) {
   UntilApply(rig);
   const auto told = Told<Records>(rig.member.Handle(Applied{Step(0)}));
   ASSERT_EQ(told.size(), 1u);
-  EXPECT_THAT(told[0].records.at(0).lane_holders, IsEmpty());
+  EXPECT_TRUE(told[0].records.at(0).lane_holders.empty());
   const Outcome sealed = rig.Coordinator(Seal{TermNumber(1), ViewNumber(2)});
   const auto again = Told<Records>(sealed);
   ASSERT_EQ(again.size(), 1u);
-  EXPECT_THAT(again[0].records.at(0).lane_holders, ElementsAre(kMe, kPeer));
+  EXPECT_EQ(again[0].records.at(0).lane_holders, (LaneHolders{kMe, kPeer}));
   EXPECT_EQ(Told<Sealed>(sealed).size(), 1u);
 }
 

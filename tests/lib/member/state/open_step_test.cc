@@ -351,7 +351,7 @@ TEST(RecordOf, NamesTheHoldersOfTheStepAndTheWholeWeight) {
   const StepRecord record = RecordOf(*config, view, LineageNumber(4), std::move(step).Close());
   EXPECT_EQ(record.lineage, LineageNumber(4));
   EXPECT_EQ(record.view, ViewNumber(1));
-  EXPECT_THAT(record.lane_holders, ElementsAre(NameOf("worker-0"), NameOf("worker-1")));
+  EXPECT_EQ(record.lane_holders, (LaneHolders{NameOf("worker-0"), NameOf("worker-1")}));
   EXPECT_EQ(record.weight, 2);
   EXPECT_EQ(record.loss, 1.5);
   EXPECT_EQ(record.commands.size(), 1u);

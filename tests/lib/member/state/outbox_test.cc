@@ -110,8 +110,8 @@ TEST(Outbox, LaneHoldersAreToldOnlyOfAnotherView) {
   const auto holders_in = [](const std::vector<Action>& actions) {
     return Told<Records>(actions).at(0).records.at(0).lane_holders;
   };
-  EXPECT_THAT(holders_in(outbox.Add(record, false, kSealed)), IsEmpty());
-  EXPECT_THAT(holders_in(outbox.TellAgain(kSealed)), IsEmpty());
+  EXPECT_TRUE(holders_in(outbox.Add(record, false, kSealed)).empty());
+  EXPECT_TRUE(holders_in(outbox.TellAgain(kSealed)).empty());
   EXPECT_EQ(holders_in(outbox.TellAgain(kSealed + 1)), record.lane_holders);
   record.step = Step(5);
   EXPECT_EQ(holders_in(outbox.Add(record, false, kSealed + 1)), record.lane_holders);
@@ -120,7 +120,7 @@ TEST(Outbox, LaneHoldersAreToldOnlyOfAnotherView) {
 TEST(Outbox, FramesOfRecordsAreBounded) {
   Outbox outbox(Role::kServer);
   StepRecord wide = RecordAt(1, 0);
-  wide.lane_holders.assign(1000, NameOf(std::string(40, 'w')));
+  wide.lane_holders = {{NameOf(std::string(40, 'w'))}, std::vector<int32_t>(1000)};
   wide.view = kSealed;  // not told, but the coordinator adds the holders to all of a frame
   for (int64_t step = 0; step < 50; ++step) {
     wide.step = Step(step);
