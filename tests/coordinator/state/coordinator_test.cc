@@ -1267,6 +1267,20 @@ TEST(Members, AGapIsMoreThanHalfALease) {
   }
 }
 
+// The ticks of a coordinator that has much to do are none of these gaps.
+TEST(Members, TheShortestLeaseFindsWhoIsSilent) {
+  Settings settings;
+  settings.lease = kShortestLease;
+  Desk desk({}, 16, settings);
+  RunTwo(desk);
+  for (int i = 0; i < 10; ++i) {
+    desk.Wait(milliseconds(60));
+    desk.Say(kA, Alive{});
+    desk.Give(Tick{});
+  }
+  EXPECT_EQ(desk.Job().number, ViewNumber(2));
+}
+
 // An agent whose session is new tells what ended processes had run.
 TEST(Members, TheEndOfAnEarlierLifeToldAgainEndsNothing) {
   Desk desk;
