@@ -187,7 +187,7 @@ void Driver::GiveEvents() {
 void Driver::OnTick() {
   if (failure_.ok()) Handle(Tick{sessions_.MembersWhoseWordsWait()});
   Flush();
-  if (clock_.Now() - started_ >= options_.settings.lease) reattaching_ = false;
+  if (clock_.Now() - started_ >= options_.settings.PatienceAfterRestart()) reattaching_ = false;
   sessions_.CloseSilent(clock_.Now());
   DropIdleCommitThreads();
 }

@@ -76,11 +76,11 @@ StoredJob JobRun::PutToRest() && {
           goes_on ? std::move(ledger_).ReleaseRecent() : RecentSteps(), checkpoints_.committed()};
 }
 
-// After a restart those that it had may still come back. Nobody has come for a lease: perhaps they
-// are all gone, and whoever says so by submitting the job again is not kept waiting.
+// After a restart those that it had may still come back. Nobody has come for long enough: perhaps
+// they are all gone, and whoever says so by submitting the job again is not kept waiting.
 bool JobRun::HasMembers() const {
-  const bool may_come =
-      reattachment_ && reattachment_->Silence(last_tick_) < leadership_.settings.lease;
+  const bool may_come = reattachment_ && reattachment_->Silence(last_tick_) <
+                                             leadership_.settings.PatienceAfterRestart();
   return may_come || !membership_.live().empty();
 }
 

@@ -61,13 +61,14 @@ NextView& JobRun::Next() { return next_view_ ? *next_view_ : next_view_.emplace(
 bool JobRun::Reattaches() {
   if (!reattachment_) return false;
   const Settings& settings = leadership_.settings;
-  if (reattachment_->IsOver(last_tick_, settings.lease,
-                            std::max(settings.lease, settings.last_copy_patience))) {
+  const Duration patience = settings.PatienceAfterRestart();
+  if (reattachment_->IsOver(last_tick_, patience,
+                            std::max(patience, settings.last_copy_patience))) {
     EndReattachment();
     return false;
   }
   static constexpr char kWaits[] = "members that may still hold the state have not come back";
-  if (reattachment_->Silence(last_tick_) >= settings.lease && Next().waits_for != kWaits) {
+  if (reattachment_->Silence(last_tick_) >= patience && Next().waits_for != kWaits) {
     Next().waits_for = kWaits;
     Say("state", absl::StrCat("waits: ", kWaits));
   }

@@ -107,7 +107,9 @@ void Membership::Down(const MemberId& member, Time now) {
   const auto it = live_.find(member);
   if (it == live_.end()) return;
   it->second.up = false;
-  it->second.heard = now;
+  // Its lease starts again, if it was not over already: the session of a machine that is gone
+  // breaks long after.
+  if (!it->second.waited_for) it->second.heard = now;
   const auto ended = ended_at_.find(member.name);
   if (ended != ended_at_.end() && now - ended->second < patience_.lease) it->second.exited = true;
 }
@@ -134,7 +136,10 @@ bool Membership::Exited(const std::string& name, Incarnation incarnation, Time n
 }
 
 void Membership::RenewLeases(Time now) {
-  for (auto& [id, live] : live_) live.heard = now;
+  for (auto& [id, live] : live_) {
+    live.heard = now;
+    live.threads.clear();
+  }
 }
 
 std::vector<MemberId> Membership::Ended() const {

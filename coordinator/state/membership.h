@@ -68,6 +68,7 @@ class Membership {
   // The agent reports that a process has ended. `incarnation` is zero when it does not know which
   // process of that name it was. True: that may concern a live member.
   bool Exited(const std::string& name, Incarnation incarnation, Time now);
+  // We stood still ourselves, and perhaps they did, too: all begins anew.
   void RenewLeases(Time now);
 
   // Those whose processes have ended; they are to be evicted.

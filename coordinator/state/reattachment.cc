@@ -62,11 +62,11 @@ bool Reattachment::CopyMayCome() const {
                      [](const auto& entry) { return entry.second.holds_state; });
 }
 
-bool Reattachment::IsOver(Time last_tick, Duration lease, Duration patience) const {
+bool Reattachment::IsOver(Time last_tick, Duration patience, Duration for_copy) const {
   // Where all workers of the view are gone, one that was healed for the next may be on its way.
   const bool somebody_else_may = forming_ && has_state_ && !of_servers_ && back_.empty();
   if (has_view_ && awaited_.empty() && !somebody_else_may) return true;
-  return Silence(last_tick) >= (CopyMayCome() ? patience : lease);
+  return Silence(last_tick) >= (CopyMayCome() ? for_copy : patience);
 }
 
 }  // namespace muster::coordinator

@@ -1,6 +1,6 @@
 // After a restart of the coordinator: who of a job's last view may still come back
 // (docs/protocol.md section 6). Lives from the restart until all are back, or have ended, or nobody
-// has come for a lease; for longer where the only copy of the state may still come.
+// has come for a while; for longer where the only copy of the state may still come.
 #pragma once
 
 #include <map>
@@ -16,15 +16,15 @@ class Reattachment {
  public:
   Reattachment(const JobJournal& job, Time now);
 
-  // These give all others a lease from the last tick on.
+  // These give all others their time anew, from the last tick on.
   void Came(const MemberId& member, const std::string& node, Time last_tick);
   void Ended(Incarnation member, Time last_tick);
   void StoodStill(Time now) { since_ = now; }  // we did, so the silence may be ours
 
   // How long nobody has come or ended.
   Duration Silence(Time last_tick) const { return last_tick - since_; }
-  // `patience`: for those without whom there is no copy of the state.
-  bool IsOver(Time last_tick, Duration lease, Duration patience) const;
+  // `for_copy`: for those without whom there is no copy of the state.
+  bool IsOver(Time last_tick, Duration patience, Duration for_copy) const;
 
  private:
   struct Awaited {

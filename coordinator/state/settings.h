@@ -2,6 +2,7 @@
 // as it does.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -18,6 +19,9 @@ struct Settings {
   // For those that are silent, or do not come back after a restart, and hold the only copy of the
   // state: to give them up costs the steps since the last checkpoint.
   Duration last_copy_patience = std::chrono::seconds(15);
+  // After a restart, for those that have not come back: an attempt to connect that began before it,
+  // and the next one.
+  Duration return_patience = kConnectTimeout + std::chrono::seconds(1);
   Duration start_patience = std::chrono::seconds(10);  // for more than the least number of workers
   // For a member to get ready, and for the last checkpoint to come; besides, a second for each 10
   // MB of state.
@@ -27,6 +31,8 @@ struct Settings {
   Duration longest_retry = std::chrono::seconds(60);
   int retries = 100;
   int32_t slots = 0;  // for members that are started by others than host agents
+
+  Duration PatienceAfterRestart() const { return std::max(lease, return_patience); }
 };
 
 // This start of the coordinator: what each of its jobs needs to know of it.

@@ -8,8 +8,13 @@
 namespace muster {
 
 inline constexpr std::chrono::milliseconds kDefaultLease{1500};
-inline constexpr std::chrono::milliseconds kShortestLease{100};
+// Half of it is a gap in the coordinator's own ticks, which come every 50 ms. A lease of a few
+// ticks would make gaps of them all, and then nobody is ever lost for its silence.
+inline constexpr std::chrono::milliseconds kShortestLease{500};
 inline constexpr std::chrono::milliseconds kLongestLease{600'000};
+
+// An attempt of a member to reach the coordinator takes at most so long.
+inline constexpr std::chrono::seconds kConnectTimeout{2};
 
 inline constexpr std::chrono::seconds kDefaultThreadPatience{120};
 inline constexpr std::chrono::seconds kShortestThreadPatience{1};

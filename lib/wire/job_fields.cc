@@ -8,7 +8,9 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "lib/base/lease.h"
 #include "lib/base/status.h"
+#include "lib/base/time.h"
 #include "lib/domain/layout.h"
 #include "lib/task/registry.h"
 #include "lib/wire/job_codec.h"
@@ -193,6 +195,21 @@ FieldRule ChunkBytes() {
     if (spec.training.chunk_bytes % 64 == 0) return absl::OkStatus();
     return ErrorAt(document, "chunk_bytes",
                    absl::StrCat(Describe(value), " is not a multiple of 64"));
+  };
+  return field;
+}
+
+// Seconds: 0, where the cluster's count, or so many.
+template <class Member>
+FieldRule SecondsOrZero(const char* name, Member member, Duration least, Duration most) {
+  FieldRule field = Real(name, kRuntime, member, {0, Seconds(most)});
+  field.allowed = absl::StrCat("0, or ", Seconds(least), " to ", Seconds(most));
+  field.read = [=, real = field.read, allowed = field.allowed](
+                   const Document& document, const json& value, JobSpec& spec) -> absl::Status {
+    MUSTER_RETURN_IF_ERROR(real(document, value, spec));
+    if (member(spec) == 0 || member(spec) >= Seconds(least)) return absl::OkStatus();
+    return ErrorAt(document, name,
+                   absl::StrCat(Describe(value), " is out of range; allowed: ", allowed));
   };
   return field;
 }
@@ -387,7 +404,7 @@ std::vector<FieldRule> MakeFieldRules() {
       Whole("first_bucket_bytes", kRuntime, MUSTER_MEMBER(runtime.first_bucket_bytes), 64,
             int64_t{1} << 31),
       Whole("fingerprint_every", kRuntime, MUSTER_MEMBER(runtime.fingerprint_every), 0, kMaxSteps),
-      Real("lease", kRuntime, MUSTER_MEMBER(runtime.lease), {0, 600}),
+      SecondsOrZero("lease", MUSTER_MEMBER(runtime.lease), kShortestLease, kLongestLease),
   };
 }
 

@@ -100,7 +100,6 @@ class Reader {
            absl::StrCat(shown.size(), " bytes; a member's name may have ", kMaxMemberNameBytes));
     return "";
   }
-  // Lines of a log: more of them.
   // Lines of a log: more of them, with room for a sentence before them.
   static std::string Lines(const std::string& text) {
     return Cut(PrintableLines(text), kMostLinesBytes - kMostShownBytes);

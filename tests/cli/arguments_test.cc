@@ -137,8 +137,11 @@ TEST(ArgumentsTest, TheLeaseIsInSeconds) {
             2.5);
   EXPECT_EQ(std::get<UpArguments>(Parse({"up", "--lease", "600"}).arguments).lease, 600);
   EXPECT_EQ(std::get<UpArguments>(Parse({"up"}).arguments).lease, 0);
-  for (const char* lease : {"0", "0.05", "601", "-1", "soon"})
-    EXPECT_EQ(Parse({"up", "--lease", lease}).exit_code, 64) << lease;
+  for (const char* lease : {"0", "0.1", "0.49", "601", "-1", "soon"}) {
+    const Parsed parsed = Parse({"up", "--lease", lease});
+    EXPECT_EQ(parsed.exit_code, 64) << lease;
+    EXPECT_THAT(parsed.text, HasSubstr("--lease")) << lease;
+  }
 }
 
 TEST(ArgumentsTest, WrongWordsAreBadConfiguration) {

@@ -446,7 +446,7 @@ TEST(ProgramTest, BadConfigurationIsRefusedWithWhatToDo) {
                         {{"--http", "0.0.0.0:0"}, "allow-plaintext"},
                         {{"--fail-at", "lunch:1"}, "persisted_unpublished"},
                         {{"--fail-at", "forming:0"}, "N from 1"},
-                        {{"--lease-ms", "99"}, "--lease-ms"},
+                        {{"--lease-ms", "499"}, "--lease-ms"},
                         {{"--lease-ms", "600001"}, "--lease-ms"},
                         {{"--thread-patience", "0"}, "--thread-patience"},
                         {{"--log-level", "loud"}, "use debug, info, warning or error"},

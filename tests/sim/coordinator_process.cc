@@ -10,8 +10,6 @@ namespace {
 
 constexpr int64_t kTick = 100;
 
-Time TimeOf(int64_t ms) { return Time(std::chrono::milliseconds(ms)); }
-
 // What is sent to many may reach only some before the coordinator is killed.
 std::vector<coordinator::Action> OneByOne(const std::vector<coordinator::Action>& actions) {
   std::vector<coordinator::Action> single;
@@ -28,7 +26,7 @@ std::vector<coordinator::Action> OneByOne(const std::vector<coordinator::Action>
 coordinator::Settings TheSettings() {
   coordinator::Settings settings;
   settings.start_patience = std::chrono::seconds(3);
-  settings.thread_patience = std::chrono::seconds(8);
+  settings.thread_patience = kThreadPatience;
   settings.checkpoint_patience = std::chrono::seconds(5);
   return settings;
 }

@@ -28,6 +28,7 @@ constexpr Row kRows[] = {
     {Corner::kLongMemberStalls, "stalls of members longer than a lease", 25},
     {Corner::kCoordinatorStalls, "stalls of the coordinator", 100},
     {Corner::kLongCoordinatorStalls, "stalls of the coordinator longer than a lease", 30},
+    {Corner::kAllStalls, "jobs whose processes all stood still beyond the thread patience", 10},
     {Corner::kAgentStalls, "stalls of the agent", 50},
     {Corner::kLongAgentStalls, "stalls of the agent longer than a lease", 20},
     {Corner::kAgentBreaks, "sessions of the agent that broke while members were up", 25},

@@ -25,6 +25,7 @@ enum class Corner {
   kLongMemberStalls,
   kCoordinatorStalls,
   kLongCoordinatorStalls,
+  kAllStalls,
   kAgentStalls,
   kLongAgentStalls,
   kAgentBreaks,

@@ -1,5 +1,6 @@
 #include "tests/sim/faults.h"
 
+#include <algorithm>
 #include <csignal>
 #include <memory>
 #include <utility>
@@ -41,11 +42,17 @@ void Faults::Inject() {
       &Faults::CutFromCoordinator, &Faults::StopJob,           &Faults::CancelJob,
       &Faults::DamageCheckpoint,   &Faults::BreakAgentSession, &Faults::StallCoordinator,
       &Faults::CutFromCoordinator, &Faults::StopJob,           &Faults::StallMember,
-      &Faults::HangTrainThread,
+      &Faults::HangTrainThread,    &Faults::StallEverything,
   };
   const auto last = static_cast<int64_t>(std::size(kFaults)) - 1;
   (this->*kFaults[around_.schedule.Random(0, last)])();
   InjectLater();
+}
+
+void Faults::InjectLater() {
+  if (over()) return;
+  const int64_t quiet = std::max<int64_t>(0, quiet_until_ - around_.schedule.now());
+  around_.schedule.At(quiet + around_.schedule.Random(20, 900), [this] { Inject(); });
 }
 
 MemberProcess* Faults::AnyMember() {
@@ -130,6 +137,41 @@ void Faults::StallCoordinator() {
 void Faults::StallAgent() {
   Stall("agent", around_.schedule.Random(100, 5000), Corner::kAgentStalls,
         Corner::kLongAgentStalls);
+}
+
+// The machine sleeps for longer than the patience with a thread. When it wakes nobody is given up,
+// and where everybody was there, no job goes back to a checkpoint.
+void Faults::StallEverything() {
+  const int64_t ms = around_.schedule.Random(kThreadPatience / std::chrono::milliseconds(1), 20000);
+  for (const MemberProcess* p : world_.AllMembers())
+    world_.Stall(absl::StrCat(p->job().options.id, "/", p->id().name), ms);
+  world_.Stall("coordinator", ms);
+  world_.Stall("agent", ms);
+  quiet_until_ = around_.schedule.now() + ms + 2 * kLease;
+  for (const auto& [id, job] : world_.jobs_) {
+    if (!HasAllItsMembers(*job)) continue;
+    around_.coverage.Add(Corner::kAllStalls);
+    const size_t lineages = job->store.journal->lineages.size();
+    around_.schedule.At(
+        ms + 2 * kLease, [this, id = id, before = job.get(), lineages, left = left_] {
+          const auto now = world_.jobs_.find(id);
+          if (left_ != left || now == world_.jobs_.end() || now->second.get() != before) return;
+          if (before->store.journal->lineages.size() != lineages)
+            around_.trace.Violate(absl::StrCat(id, " went back because everything stood still"));
+        });
+  }
+}
+
+bool Faults::HasAllItsMembers(const SimJob& job) const {
+  const auto& journal = job.store.journal;
+  if (!world_.coordinator_ || !journal || journal->phase != coordinator::JobPhase::kRunning)
+    return false;
+  return std::all_of(journal->view->members.begin(), journal->view->members.end(),
+                     [&](const ViewMember& m) {
+                       const MemberProcess* process = world_.Find(m.id);
+                       return process != nullptr && !process->hangs() && process->machine() &&
+                              process->machine()->member().active();
+                     });
 }
 
 // A process that dies or is continued before a lease is over has not stood still for that long.

@@ -29,9 +29,7 @@ class Faults {
 
  private:
   void Inject();
-  void InjectLater() {
-    if (!over()) around_.schedule.At(around_.schedule.Random(20, 900), [this] { Inject(); });
-  }
+  void InjectLater();
   MemberProcess* AnyMember();
   MemberProcess* AnyOther(const MemberProcess& member);
   SimJob* AnyJob();
@@ -43,6 +41,8 @@ class Faults {
   void HangTrainThread();
   void StallCoordinator();
   void StallAgent();
+  void StallEverything();
+  bool HasAllItsMembers(const SimJob& job) const;
   void Stall(const std::string& name, int64_t ms, Corner any, Corner longer_than_lease);
   void KillCoordinator();
   void BreakSessions();
@@ -64,6 +64,7 @@ class Faults {
   Around around_;
   int left_;
   bool ambush_ = false;  // the next forming view is met by a second fault
+  int64_t quiet_until_ = 0;
 };
 
 }  // namespace muster::sim

@@ -37,10 +37,10 @@ size_t Machine::held() const {
   return n;
 }
 
-std::vector<ThreadAge> Machine::threads() const {
+std::vector<ThreadAge> Machine::threads(const OwnGaps& gaps) const {
   const std::optional<int64_t> still = train_ ? train_->StoodStill() : std::nullopt;
   if (!still) return {};
-  return {{"train", static_cast<double>(*still) / 1000}};
+  return {{"train", Seconds(gaps.Since(std::chrono::milliseconds(*still)))}};
 }
 
 // ---- the state machine, as lib/member/runtime/exchange.cc feeds it

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/own_gaps.h"
 #include "lib/member/state/checkpoint_parts.h"
 #include "lib/member/state/member.h"
 #include "tests/sim/coverage.h"
@@ -53,7 +54,7 @@ class Machine {
   void HangTrainThread() {
     if (train_) train_->Hang();
   }
-  std::vector<ThreadAge> threads() const;
+  std::vector<ThreadAge> threads(const OwnGaps& gaps) const;
   LaneCount lane_count() const { return train_ ? train_->lane_count() : LaneCount{}; }
 
  private:

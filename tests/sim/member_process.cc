@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/exit_codes.h"
 #include "lib/base/lease.h"
 #include "tests/sim/coordinator_process.h"
 
@@ -12,6 +13,8 @@ namespace {
 
 constexpr int64_t kAliveEvery = 500;
 static_assert(kDefaultLease == std::chrono::milliseconds(3 * kAliveEvery));
+constexpr std::chrono::milliseconds kLongestGap(2 * kAliveEvery);  // as in life_signs.cc
+static_assert(kLongestGap > (kThreadPatience + kDefaultLease) / 10);
 
 }  // namespace
 
@@ -26,7 +29,8 @@ MemberProcess::MemberProcess(Around around, Place place, Events events)
               [this](const MemberId& peer) {
                 MemberProcess* process = events_.find(peer);
                 return process == nullptr || !process->machine_ ? nullptr : &process->links_;
-              }}) {
+              }}),
+      gaps_(kLongestGap, TimeOf(around_.schedule.now())) {
   around_.network.Add(place_.node, &runner_);
   ConnectCoordinator();
   SayAlive();
@@ -92,10 +96,21 @@ void MemberProcess::Introduce() {
 
 void MemberProcess::SayAlive() {
   runner_.Later(kAliveEvery, [this] {
-    if (machine_)
-      Tell(Alive{machine_->member().step(), machine_->member().Phase(), machine_->threads()});
+    gaps_.Wake(TimeOf(around_.schedule.now()));
     SayAlive();
+    if (!machine_) return;
+    const std::vector<ThreadAge> threads = machine_->threads(gaps_);
+    Tell(Alive{machine_->member().step(), machine_->member().Phase(), threads});
+    EndIfHung(threads);
   });
+}
+
+void MemberProcess::EndIfHung(const std::vector<ThreadAge>& threads) {
+  for (const ThreadAge& thread : threads) {
+    if (thread.seconds <= Seconds(kThreadPatience + kDefaultLease)) continue;
+    if (!hangs_) ViolateBusy("ends itself");
+    Leave(kExitFailed, "a thread hangs");
+  }
 }
 
 void MemberProcess::Said(const FromCoordinator& message) {
@@ -107,13 +122,17 @@ void MemberProcess::Said(const FromCoordinator& message) {
   if (const auto* job = std::get_if<JobIs>(&message)) OnJob(*job);
 }
 
-// The train thread has not stood still as long as the process runs and its work has an end.
+// The train thread has not stood still as long as its work has an end; when the process did so, all
+// its threads did.
 void MemberProcess::CheckLeave(const muster::Leave& leave) {
   if (!absl::StrContains(leave.reason, "thread has stood still")) return;
   if (hangs_) return around_.coverage.Add(Corner::kHungThreads);
-  if (runner_.stood_still()) return;  // with all its threads
-  around_.trace.Violate(absl::StrCat(place_.job->options.id, " ", place_.id.name,
-                                     " was given up for a thread that was only busy"));
+  ViolateBusy("was given up");
+}
+
+void MemberProcess::ViolateBusy(const std::string& what) {
+  around_.trace.Violate(absl::StrCat(place_.job->options.id, " ", place_.id.name, " ", what,
+                                     " for a thread that was only busy"));
 }
 
 bool MemberProcess::HangTrainThread() {

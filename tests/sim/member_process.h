@@ -6,7 +6,9 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "lib/base/own_gaps.h"
 #include "tests/sim/around.h"
 #include "tests/sim/machine.h"
 #include "tests/sim/peer_links.h"
@@ -49,6 +51,7 @@ class MemberProcess {
   // What its train thread does now, or next, it never gets done. False: it has none, or that hangs
   // already.
   bool HangTrainThread();
+  bool hangs() const { return hangs_; }
 
  private:
   void ConnectCoordinator();
@@ -59,7 +62,9 @@ class MemberProcess {
   void OnJob(const JobIs& job);
   void BecomeMember(const JobIs& job);
   void SayAlive();
+  void EndIfHung(const std::vector<ThreadAge>& threads);
   void CheckLeave(const muster::Leave& leave);
+  void ViolateBusy(const std::string& what);
   MemberConfig ConfigFor(const JobIs& job) const;
   Machine::Outside OutsideOf();
 
@@ -73,6 +78,7 @@ class MemberProcess {
   bool preparing_ = false;
   bool leaving_ = false;
   bool hangs_ = false;
+  OwnGaps gaps_;  // of the thread of the life signs
   std::unique_ptr<Machine> machine_;
 };
 

@@ -41,7 +41,6 @@ void Runner::RunOrWait(Schedule& schedule, const std::weak_ptr<Life>& weak,
 }
 
 void Runner::Stall(int64_t ms) {
-  stood_still_ = true;
   if (life_) life_->stalled_until = std::max(life_->stalled_until, schedule_.now() + ms);
 }
 

@@ -52,8 +52,7 @@ class Runner {
 
   void Later(int64_t delay, std::function<void()> run);
   void Stall(int64_t ms);
-  bool stood_still() const { return stood_still_; }  // ever
-  void Continue();                                   // ends a stall at once
+  void Continue();  // ends a stall at once
   void Die() { life_.reset(); }
   // Runs it then if the process lives and still stands still.
   void IfStalledIn(int64_t ms, std::function<void()> run);
@@ -67,7 +66,6 @@ class Runner {
 
   Schedule& schedule_;
   std::shared_ptr<Life> life_;
-  bool stood_still_ = false;
 };
 
 // Things that come to a process one after the other, each with a delay of its own: none overtakes

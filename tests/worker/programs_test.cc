@@ -65,8 +65,8 @@ class Listening {
 TEST_P(Programs, BadWordsEndWith64AndSayWhatToDo) {
   ExpectRefused({"--no-such-flag"}, 64, "no-such-flag");
   ExpectRefused({"--name", "../escape"}, 64, "--name");
-  ExpectRefused({"--lease-ms", "99"}, 64, "--lease-ms: 100 to 600000 is allowed");
-  ExpectRefused({"--lease-ms", "600001"}, 64, "--lease-ms: 100 to 600000 is allowed");
+  ExpectRefused({"--lease-ms", "499"}, 64, "--lease-ms: 500 to 600000 is allowed");
+  ExpectRefused({"--lease-ms", "600001"}, 64, "--lease-ms: 500 to 600000 is allowed");
   ExpectRefused({"--thread-patience", "0"}, 64, "--thread-patience: 1 to 86400 is allowed");
   ExpectRefused({"--coordinator-timeout", "0"}, 64, "--coordinator-timeout");
   ExpectRefused({"--listen", "nonsense"}, 64, "--listen");
@@ -82,7 +82,7 @@ TEST_P(Programs, APortInUseIsAnError) {
 }
 
 TEST_P(Programs, WithoutACoordinatorItFailsAfterItsPatience) {
-  Program program(Arguments({"--coordinator-timeout", "1", "--lease-ms", "100"}));
+  Program program(Arguments({"--coordinator-timeout", "1", "--lease-ms", "500"}));
   EXPECT_EQ(program.End(), 1) << "not a success: who starts it tries again";
   EXPECT_THAT(program.output(), HasSubstr("no coordinator at 127.0.0.1:1"));
 }

@@ -2,16 +2,12 @@
 
 #include <utility>
 
+#include "lib/base/lease.h"
 #include "lib/base/status.h"
 #include "lib/log/log.h"
 #include "lib/wire/message_codec.h"
 
 namespace muster {
-namespace {
-
-constexpr Duration kConnectTimeout = std::chrono::seconds(2);
-
-}  // namespace
 
 CoordinatorLink::CoordinatorLink(Transport& transport, std::string address,
                                  std::shared_ptr<EventBox> events,

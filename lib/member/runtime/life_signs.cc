@@ -9,6 +9,15 @@
 
 namespace muster {
 
+std::vector<ThreadAge> AgesOf(const std::vector<const ThreadProgress*>& threads,
+                              const OwnGaps& gaps, Time now) {
+  std::vector<ThreadAge> ages;
+  for (const ThreadProgress* thread : threads)
+    if (const std::optional<Duration> age = thread->Age(now))
+      ages.push_back({thread->name(), Seconds(gaps.Since(*age))});
+  return ages;
+}
+
 LifeSigns::LifeSigns(Options options, std::vector<const ThreadProgress*> threads)
     : options_(std::move(options)), threads_(std::move(threads)), thread_([this] { Run(); }) {}
 
@@ -35,13 +44,15 @@ void LifeSigns::Note(Step step, std::string phase) {
 
 void LifeSigns::Run() {
   const RealClock clock;
+  // A shorter gap is little beside the patience, and a busy machine makes many.
+  OwnGaps gaps(std::max(2 * options_.every, options_.patience / 10), clock.Now());
   Time next = clock.Now() + options_.every;
   while (const std::optional<Saying> saying = AwaitNext(next)) {
     const Time now = clock.Now();
     next = now + options_.every;
+    gaps.Wake(now);
     Alive alive = saying->alive;
-    for (const ThreadProgress* thread : threads_)
-      if (std::optional<ThreadAge> age = thread->Age(now)) alive.threads.push_back(*std::move(age));
+    alive.threads = AgesOf(threads_, gaps, now);
     if (saying->to) saying->to->Send({Encode(ToCoordinator(alive)), Payload()});
     if (saying->was_member) Judge(alive.threads);
   }

@@ -11,11 +11,17 @@
 #include <vector>
 
 #include "lib/base/mutex.h"
+#include "lib/base/own_gaps.h"
 #include "lib/domain/message.h"
 #include "lib/member/runtime/thread_progress.h"
 #include "lib/transport/transport.h"
 
 namespace muster {
+
+// Of the threads that have work. What stood still together with the whole process (a machine that
+// was suspended, a group that was stopped) is not told of them: they could not go on.
+std::vector<ThreadAge> AgesOf(const std::vector<const ThreadProgress*>& threads,
+                              const OwnGaps& gaps, Time now);
 
 class LifeSigns {
  public:

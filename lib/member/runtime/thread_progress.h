@@ -1,13 +1,13 @@
 // When a thread of a member last went on with its work. The thread itself says so; any thread asks.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "lib/base/time.h"
-#include "lib/domain/message.h"
 
 namespace muster {
 
@@ -21,12 +21,12 @@ class ThreadProgress {
   void Rests() { at_.store(kRests, std::memory_order_relaxed); }
 
   // How long it has stood still; nothing if it has no work.
-  std::optional<ThreadAge> Age(Time now) const {
+  std::optional<Duration> Age(Time now) const {
     const Duration::rep at = at_.load(std::memory_order_relaxed);
     if (at == kRests) return std::nullopt;
-    const Duration still = now.time_since_epoch() - Duration(at);
-    return ThreadAge{name_, still > Duration() ? Seconds(still) : 0};  // it may go on meanwhile
+    return std::max(Duration(), now.time_since_epoch() - Duration(at));  // it may go on meanwhile
   }
+  const std::string& name() const { return name_; }
 
  private:
   static constexpr Duration::rep kRests = -1;

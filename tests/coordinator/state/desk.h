@@ -43,8 +43,8 @@ inline MemberId Id(const std::string& name, uint64_t life = 1) {
 
 class Desk {
  public:
-  explicit Desk(RecoveredState found = {}, int32_t slots = 16)
-      : coordinator_("cluster", TermNumber(1), Settings(), std::move(found), now_) {
+  explicit Desk(RecoveredState found = {}, int32_t slots = 16, Settings settings = {})
+      : coordinator_("cluster", TermNumber(1), settings, std::move(found), now_) {
     Give(AgentUp{"host", slots});
     actions_.clear();
   }

@@ -170,6 +170,19 @@ TEST(Membership, WhoIsLostAndWhy) {
   }
 }
 
+// Its lease was over long before its session broke, as when its machine is gone.
+TEST(Membership, ABrokenSessionMakesNobodyWaitAnewForWhoIsWaitedFor) {
+  for (const bool waited_for : {false, true}) {
+    Membership members = MembersAt(At::kUp);
+    if (waited_for) {
+      EXPECT_TRUE(members.WaitFor(kA));
+    }
+    members.Down(kA, kStart + seconds(14));
+    const Duration silence = kStart + seconds(14) - members.live().at(kA).heard;
+    EXPECT_EQ(silence, waited_for ? seconds(14) : seconds(0));
+  }
+}
+
 struct ThreadCase {
   std::vector<ThreadAge> threads;  // as the last word says, which has just come
   std::string lost;                // why; empty: it is not
@@ -215,6 +228,15 @@ TEST(Membership, RenewedLeasesBeginAgain) {
   Membership members = MembersAt(At::kUp);
   members.RenewLeases(kStart + seconds(50));
   EXPECT_THAT(members.Lost(kStart + seconds(50) + kLease), IsEmpty());
+}
+
+TEST(Membership, AGapOfOurOwnMayHaveBeenThatOfTheirThreads) {
+  Membership members = MembersAt(At::kUp);
+  members.Note(kA, {Step(3), "", {{"train", 61}}});
+  members.RenewLeases(kStart);
+  EXPECT_THAT(members.Lost(kStart), IsEmpty());
+  members.Note(kA, {Step(3), "", {{"train", 61}}});
+  EXPECT_EQ(members.Lost(kStart).size(), 1u) << "it says so again";
 }
 
 // The agent does not know which life ended.

@@ -235,7 +235,7 @@ TEST(Starts, AJobWhoseMembersMayComeBackIsNotPutBack) {
   EXPECT_EQ(desk.Job().phase, JobPhase::kRunning);
   EXPECT_EQ(desk.Job().spec.runtime.fingerprint_every, SpecOf(1, 2).runtime.fingerprint_every);
   EXPECT_TRUE(desk.Status().may_have_members);
-  for (int i = 0; i < 16; ++i) {  // a lease
+  for (int i = 0; i < 31; ++i) {  // as long as members are waited for
     desk.Wait(milliseconds(100));
     desk.Give(Tick{});
   }

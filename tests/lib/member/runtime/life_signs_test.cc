@@ -50,13 +50,34 @@ TEST(ThreadProgress, IsTheTimeSinceAThreadWithWorkWentOn) {
   EXPECT_FALSE(progress.Age(start)) << "it has no work yet";
   progress.GoesOn(start);
   ASSERT_TRUE(progress.Age(start + seconds(7)));
-  EXPECT_EQ(progress.Age(start + seconds(7))->seconds, 7);
-  EXPECT_EQ(progress.Age(start + seconds(7))->thread, "train");
-  EXPECT_EQ(progress.Age(start - seconds(1))->seconds, 0) << "it went on since the clock was read";
+  EXPECT_EQ(progress.Age(start + seconds(7)), seconds(7));
+  EXPECT_EQ(progress.Age(start - seconds(1)), seconds(0)) << "it went on since the clock was read";
   progress.GoesOn(start + seconds(7));
-  EXPECT_EQ(progress.Age(start + seconds(8))->seconds, 1);
+  EXPECT_EQ(progress.Age(start + seconds(8)), seconds(1));
   progress.Rests();
   EXPECT_FALSE(progress.Age(start + seconds(1000))) << "an idle thread is no hung one";
+}
+
+// The machine slept for an hour.
+TEST(ThreadAges, DoNotCountWhatTheWholeProcessStoodStill) {
+  const Time start = Time{} + seconds(100);
+  ThreadProgress train("train"), exchange("exchange"), idle("idle");
+  OwnGaps gaps(seconds(1), start);
+  train.GoesOn(start);
+  const auto ages_at = [&](Duration after) {
+    gaps.Wake(start + after);
+    std::vector<std::pair<std::string, double>> ages;
+    for (const ThreadAge& age : AgesOf({&train, &exchange, &idle}, gaps, start + after))
+      ages.emplace_back(age.thread, age.seconds);
+    return ages;
+  };
+  using Ages = std::vector<std::pair<std::string, double>>;
+  EXPECT_EQ(ages_at(seconds(1)), (Ages{{"train", 1}}));
+  exchange.GoesOn(start + seconds(3600));
+  EXPECT_EQ(ages_at(seconds(3601)), (Ages{{"train", 0}, {"exchange", 0}}));
+  EXPECT_EQ(ages_at(seconds(3602)), (Ages{{"train", 1}, {"exchange", 1}}));
+  exchange.GoesOn(start + seconds(3602));
+  EXPECT_EQ(ages_at(seconds(3603)), (Ages{{"train", 2}, {"exchange", 1}})) << "it may hang";
 }
 
 TEST(LifeSigns, TellWhatIsDoneAndHowLongThreadsHaveStoodStill) {
