@@ -13,11 +13,7 @@ LifeSigns::LifeSigns(Options options, std::vector<const ThreadProgress*> threads
     : options_(std::move(options)), threads_(std::move(threads)), thread_([this] { Run(); }) {}
 
 LifeSigns::~LifeSigns() {
-  {
-    MutexLock lock(mutex_);
-    stopping_ = true;
-  }
-  changed_.NotifyAll();
+  stop_.Stop();
   thread_.join();
 }
 
@@ -36,24 +32,21 @@ void LifeSigns::Note(Step step, std::string phase) {
 void LifeSigns::Run() {
   const RealClock clock;
   Time next = clock.Now() + options_.every;
-  while (const std::optional<Saying> saying = AwaitNext(next)) {
+  while (!stop_.WaitUntil(next)) {
+    const Saying saying = WhatToSay();
     const Time now = clock.Now();
     next = now + options_.every;
-    Alive alive = saying->alive;
+    Alive alive = saying.alive;
     for (const ThreadProgress* thread : threads_)
       if (std::optional<ThreadAge> age = thread->Age(now)) alive.threads.push_back(*std::move(age));
-    if (saying->to) saying->to->Send({Encode(ToCoordinator(alive)), Payload()});
-    if (saying->was_member) Judge(alive.threads);
+    if (saying.to) saying.to->Send({Encode(ToCoordinator(alive)), Payload()});
+    if (saying.was_member) Judge(alive.threads);
   }
 }
 
-// Nothing: it ends.
-std::optional<LifeSigns::Saying> LifeSigns::AwaitNext(Time next) {
+LifeSigns::Saying LifeSigns::WhatToSay() {
   MutexLock lock(mutex_);
-  while (!stopping_ && changed_.WaitUntil(mutex_, next)) {
-  }
-  if (stopping_) return std::nullopt;
-  return Saying{coordinator_, alive_, was_member_};
+  return {coordinator_, alive_, was_member_};
 }
 
 void LifeSigns::Judge(const std::vector<ThreadAge>& ages) {
