@@ -636,8 +636,8 @@ TEST_F(JobRunTest, ADemoOfWhichARunIsNotDoneSaysWhyOnce) {
     Set([&](Answers& a) {
       a.job["state"] = "running";
       a.job["reason"] = c.reason;
+      a.after_events = c.state;
     });
-    on_start_ = [&](HandCluster& cluster) { cluster.Post([&] { Become(c.state, 1); }); };
     std::ostringstream err;
     const std::string dir = absl::StrCat(folder_, "/", c.state);
     EXPECT_EQ(Demo({.spec = path, .dir = dir}, Maker(), {.out = out_, .err = err}), 1);
