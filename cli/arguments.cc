@@ -43,10 +43,11 @@ constexpr char kExamples[] =
     "muster cancel JOB ends it for good\n"
     "\n"
     "muster COMMAND --help explains a command. Exit codes: 0 done, 64 bad configuration, 65 bad "
-    "data,\n"
-    "67 a person stopped or cancelled the job, 75 a signal ended it and it can go on, 78 another "
-    "numeric\n"
-    "environment than its job's, 1 otherwise.";
+    "data, 66 a step\n"
+    "was not finite, 67 a person stopped or cancelled the job, 69 another process has taken this "
+    "one's place,\n"
+    "75 a signal ended it and it can go on, 78 another numeric environment than its job's, 1 "
+    "otherwise.";
 
 constexpr char kTrainFooter[] =
     "Ctrl-C stops the job after a checkpoint. A second Ctrl-C stops at once. After either the exit "
@@ -166,14 +167,25 @@ constexpr char kDeleteFooter[] =
     "  muster delete count-1 --yes";
 
 constexpr char kLogsFooter[] =
-    "The lines of all members come in the order of their times, each after its member's name. They "
-    "are read from\n"
-    "the cluster's folder on this machine (--dir). Only --follow asks the cluster (--to): whether "
-    "the job is over.\n"
+    "Prints what the workers and servers of a job wrote, those of all its starts on this machine: "
+    "why one failed\n"
+    "stands in its last lines. The lines of all members come in the order of their times, each "
+    "after its member's\n"
+    "name; with --member one member's alone, without its name; with --json each as an object, "
+    "member and line.\n"
+    "\n"
+    "The files lie in the folder of the cluster (--dir), as jobs/JOB/logs/NAME.log. They stay when "
+    "the job is over\n"
+    "and when nothing runs there. JOB may be left out with --dir where the folder holds one job. "
+    "Only --follow\n"
+    "asks the cluster (--to), whether the job is over. What the coordinator wrote is in "
+    "logs/coordinator.log.\n"
     "\n"
     "Examples:\n"
-    "  muster logs count-1\n"
-    "  muster logs count-1 --member worker-0 --follow";
+    "  muster logs count-1                               of the cluster in muster-cluster\n"
+    "  muster logs --dir runs/one                        of the only job of a muster train\n"
+    "  muster logs count-1 --member worker-0 --follow    one member's, until the job is over\n"
+    "  muster logs count-1 | grep -v ' info '            warnings and errors";
 
 constexpr char kLedgerFooter[] =
     "Examples:\n"
@@ -354,9 +366,9 @@ void AddJobCommands(CLI::App& app, RemoteArguments& remote) {
   remove->footer(kDeleteFooter);
   AddFolder(*remove, remote);
   CLI::App* logs = with_job("logs", "print what the members of a job printed");
-  logs->add_option("--member", remote.member, "of this member only, such as worker-0")
+  logs->add_option("--member", remote.member, "only of this member, such as worker-0 or server-1")
       ->type_name("NAME");
-  logs->add_flag("--follow", remote.follow, "go on until the job is over");
+  logs->add_flag("--follow", remote.follow, "go on with new lines until the job is over");
   logs->footer(kLogsFooter);
   AddFolder(*logs, remote);
   AddRunFolder(with_job("digest", "show the SHA-256 of a job's parameters and optimizer state"),

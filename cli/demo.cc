@@ -6,9 +6,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/demo_compare.h"
+#include "cli/format.h"
 #include "cli/job_file.h"
 #include "cli/spec_file.h"
 #include "cli/train.h"
@@ -63,6 +65,14 @@ absl::StatusOr<JobSpec> ReadDemoSpec(const DemoArguments& arguments) {
   return spec;
 }
 
+// Most reasons begin with the word of the state.
+absl::Status NotDone(const std::string& run, const JobAnswer& job) {
+  std::string why = Headline(job.reason);
+  if (!absl::StartsWith(why, job.state))
+    why = absl::StrCat(job.state, why.empty() ? "" : ": ", why);
+  return absl::UnavailableError(absl::StrCat("the ", run, " run is not done: ", why));
+}
+
 absl::StatusOr<JobResult> RunDisturbed(const JobSpec& spec, const std::string& folder,
                                        const ClusterMaker& make_cluster, Screen& screen) {
   screen.Say(kWords);
@@ -81,8 +91,7 @@ absl::StatusOr<JobResult> RunDisturbed(const JobSpec& spec, const std::string& f
   const std::string shortfall = Shortfall(result);
   if (result.job.state == "done" && !shortfall.empty()) return absl::UnavailableError(shortfall);
   if (result.job.state == "done") return result;
-  return absl::UnavailableError(
-      absl::StrCat("the disturbed run is ", result.job.state, " ", result.job.reason));
+  return NotDone("disturbed", result.job);
 }
 
 absl::StatusOr<JobResult> RunUndisturbed(JobSpec spec, const std::string& folder,
@@ -98,8 +107,7 @@ absl::StatusOr<JobResult> RunUndisturbed(JobSpec spec, const std::string& folder
   screen.Finish();
   MUSTER_RETURN_IF_ERROR(result.error);
   if (result.job.state == "done" || result.job.state == "cancelled") return result;
-  return absl::UnavailableError(
-      absl::StrCat("the undisturbed run is ", result.job.state, " ", result.job.reason));
+  return NotDone("undisturbed", result.job);
 }
 
 absl::StatusOr<bool> RunDemo(const DemoArguments& arguments, const ClusterMaker& make_cluster,

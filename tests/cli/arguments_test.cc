@@ -1,11 +1,16 @@
 #include "cli/arguments.h"
 
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lib/base/exit_codes.h"
 
 namespace muster::cli {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -130,6 +135,23 @@ TEST(ArgumentsTest, AFolderStandsForItsJob) {
   EXPECT_EQ(Parse({"ledger", "a", "--step", "-3"}).exit_code, 64);
   EXPECT_TRUE(std::get<RemoteArguments>(Parse({"history", "a", "--csv"}).arguments).csv);
   EXPECT_EQ(Parse({"history", "a", "--csv", "--json"}).exit_code, 64);
+}
+
+// Each that a person may see.
+TEST(ArgumentsTest, TheHelpNamesTheExitCodes) {
+  const std::string help = Parse({"--help"}).text;
+  const std::string codes = help.substr(std::min(help.size(), help.find("Exit codes:")));
+  for (const int code :
+       {kExitDone, kExitBadConfiguration, kExitBadData, kExitNotFinite, kExitStopped, kExitReplaced,
+        kExitLater, kExitOtherEnvironment, kExitFailed})
+    EXPECT_THAT(codes, ContainsRegex(absl::StrCat("[ \n]", code, "[ \n][a-z]")));
+}
+
+TEST(ArgumentsTest, TheHelpOfLogsTeaches) {
+  const std::string help = Parse({"logs", "--help"}).text;
+  for (const char* word : {"jobs/JOB/logs/NAME.log", "logs/coordinator.log", "JOB may be left out",
+                           "muster logs --dir runs/one", "server-1"})
+    EXPECT_THAT(help, HasSubstr(word));
 }
 
 TEST(ArgumentsTest, TheLeaseIsInSeconds) {

@@ -620,6 +620,31 @@ TEST_F(JobRunTest, ADemoWithoutItsKillsFails) {
   EXPECT_THAT(err.str(), HasSubstr("more steps"));
 }
 
+TEST_F(JobRunTest, ADemoOfWhichARunIsNotDoneSaysWhyOnce) {
+  const std::string path = folder_ + "/spec.yaml";
+  std::ofstream(path) << ToYaml(spec_);
+  struct Case {
+    std::string state, reason, told;
+  };
+  const std::vector<Case> cases = {
+      {"stopped", "stopped after the checkpoint of step 5; it can go on",
+       "the disturbed run is not done: stopped after the checkpoint of step 5; it can go on\n"},
+      {"failed", "worker-0 crashed", "the disturbed run is not done: failed: worker-0 crashed\n"},
+      {"cancelled", "", "the disturbed run is not done: cancelled\n"},
+  };
+  for (const Case& c : cases) {
+    Set([&](Answers& a) {
+      a.job["state"] = "running";
+      a.job["reason"] = c.reason;
+      a.after_events = c.state;
+    });
+    std::ostringstream err;
+    const std::string dir = absl::StrCat(folder_, "/", c.state);
+    EXPECT_EQ(Demo({.spec = path, .dir = dir}, Maker(), {.out = out_, .err = err}), 1);
+    EXPECT_THAT(err.str(), HasSubstr(c.told));
+  }
+}
+
 TEST_F(JobRunTest, ADemoElsewhereNamesTheOption) {
   std::ostringstream err;
   EXPECT_EQ(Demo({.spec = "nowhere/code-lm.yaml"}, Maker(), {.out = out_, .err = err}), 64);

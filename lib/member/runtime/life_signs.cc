@@ -22,11 +22,7 @@ LifeSigns::LifeSigns(Options options, std::vector<const ThreadProgress*> threads
     : options_(std::move(options)), threads_(std::move(threads)), thread_([this] { Run(); }) {}
 
 LifeSigns::~LifeSigns() {
-  {
-    MutexLock lock(mutex_);
-    stopping_ = true;
-  }
-  changed_.NotifyAll();
+  stop_.Stop();
   thread_.join();
 }
 
@@ -47,24 +43,21 @@ void LifeSigns::Run() {
   // A shorter gap is little beside the patience, and a busy machine makes many.
   OwnGaps gaps(std::max(2 * options_.every, options_.patience / 10), clock.Now());
   Time next = clock.Now() + options_.every;
-  while (const std::optional<Saying> saying = AwaitNext(next)) {
+  while (!stop_.WaitUntil(next)) {
+    const Saying saying = WhatToSay();
     const Time now = clock.Now();
     next = now + options_.every;
     gaps.Wake(now);
-    Alive alive = saying->alive;
+    Alive alive = saying.alive;
     alive.threads = AgesOf(threads_, gaps, now);
-    if (saying->to) saying->to->Send({Encode(ToCoordinator(alive)), Payload()});
-    if (saying->was_member) Judge(alive.threads);
+    if (saying.to) saying.to->Send({Encode(ToCoordinator(alive)), Payload()});
+    if (saying.was_member) Judge(alive.threads);
   }
 }
 
-// Nothing: it ends.
-std::optional<LifeSigns::Saying> LifeSigns::AwaitNext(Time next) {
+LifeSigns::Saying LifeSigns::WhatToSay() {
   MutexLock lock(mutex_);
-  while (!stopping_ && changed_.WaitUntil(mutex_, next)) {
-  }
-  if (stopping_) return std::nullopt;
-  return Saying{coordinator_, alive_, was_member_};
+  return {coordinator_, alive_, was_member_};
 }
 
 void LifeSigns::Judge(const std::vector<ThreadAge>& ages) {

@@ -5,13 +5,13 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "lib/base/mutex.h"
 #include "lib/base/own_gaps.h"
+#include "lib/base/stop_signal.h"
 #include "lib/domain/message.h"
 #include "lib/member/runtime/thread_progress.h"
 #include "lib/transport/transport.h"
@@ -51,16 +51,15 @@ class LifeSigns {
   };
 
   void Run();
-  std::optional<Saying> AwaitNext(Time next);
+  Saying WhatToSay();
   void Judge(const std::vector<ThreadAge>& ages);
 
   const Options options_;
   const std::vector<const ThreadProgress*> threads_;
   bool told_ = false;  // the thread's
 
+  StopSignal stop_;
   Mutex mutex_;
-  CondVar changed_;
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool was_member_ ABSL_GUARDED_BY(mutex_) = false;
   std::shared_ptr<Session> coordinator_ ABSL_GUARDED_BY(mutex_);
   Alive alive_ ABSL_GUARDED_BY(mutex_);
