@@ -1,5 +1,7 @@
 #include "lib/launch/member_program.h"
 
+#include <unistd.h>
+
 #include <memory>
 
 #include "CLI/CLI.hpp"
@@ -39,6 +41,13 @@ void AddOptions(CLI::App& app, ProcessOptions& p) {
   app.add_option("--fail-at", p.fail_at, "POINT:N, kill this process at the N-th pass (tests)");
 }
 
+// What waits for its sum counts too, as it came: that grows with the model and, at a server, with
+// the workers. Who comes to so much has no room left for the state.
+size_t MostOfTheMemory() {
+  const int64_t pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGE_SIZE);
+  return pages > 0 && page > 0 ? static_cast<size_t>(pages / 4 * 3) * static_cast<size_t>(page) : 0;
+}
+
 absl::StatusOr<int> RunProcess(const MemberProgram& program, ProcessOptions options,
                                const LogFlags& log_flags) {
   HoldSignals();
@@ -50,6 +59,7 @@ absl::StatusOr<int> RunProcess(const MemberProgram& program, ProcessOptions opti
   options.metrics_connections = budget.http;
   GrpcOptions grpc;
   grpc.connections = budget.sessions;
+  grpc.assembling_bytes = MostOfTheMemory();
   grpc.credentials = options.credentials;
   grpc.warn = [](const std::string& line) { LogWarning("%s", line); };
   const std::unique_ptr<GrpcTransport> transport = MakeGrpcTransport(std::move(grpc));

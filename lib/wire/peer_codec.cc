@@ -267,11 +267,9 @@ absl::StatusOr<PeerMessage> DecodePeerMessage(std::string_view header) {
 }
 
 absl::StatusOr<Hello> DecodeHello(std::string_view header) {
-  MUSTER_ASSIGN_OR_RETURN(
-      PeerMessage message,
-      DecodeGreeting(header, {v1::PeerFrame::kHelloFieldNumber},
-                     "who has not greeted may say Hello, and nothing else", &Open));
-  return std::get<Hello>(std::move(message));
+  return Only<Hello>(DecodeGreeting(header, {v1::PeerFrame::kHelloFieldNumber},
+                                    "who has not greeted may say Hello, and nothing else", &Open),
+                     "that greets");
 }
 
 }  // namespace muster

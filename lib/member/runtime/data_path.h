@@ -27,7 +27,7 @@ struct Incoming {
   PeerMessage message;
   std::shared_ptr<const Payload> payload;
   std::vector<Part> parts;
-  Receipt receipt;  // kept until it is dealt with
+  Receipt receipt = nullptr;  // kept until it is dealt with
 };
 
 inline constexpr size_t kFramePayloadBytes = size_t{1} << 20;  // aimed at; one chunk may have more

@@ -1,6 +1,5 @@
 #include "lib/transport/grpc/grpc_listener.h"
 
-#include <grpcpp/resource_quota.h>
 #include <grpcpp/security/server_credentials.h>
 
 #include <algorithm>
@@ -43,8 +42,7 @@ absl::Status GrpcListener::Start(const HostPort& address,
   MUSTER_ASSIGN_OR_RETURN(gate_, ConnectionGate::Listen(address, limits_.connections));
   grpc::ServerBuilder builder;
   ApplyServerSettings(builder);
-  if (limits_.assembling_bytes > 0)
-    builder.SetResourceQuota(grpc::ResourceQuota().Resize(limits_.assembling_bytes));
+  if (limits_.quota != nullptr) builder.SetResourceQuota(*limits_.quota);
   into_server_ = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
       grpc::InsecureServerCredentials());

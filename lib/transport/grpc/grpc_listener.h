@@ -3,6 +3,7 @@
 #pragma once
 
 #include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/resource_quota.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
@@ -24,7 +25,7 @@ struct ListenerLimits {
   // At a time, of all kinds. More are turned away before gRPC sees them; a little below that,
   // sessions are refused with RESOURCE_EXHAUSTED, so that most hear it that way.
   int connections = 2;
-  size_t assembling_bytes = 0;  // GrpcOptions
+  const grpc::ResourceQuota* quota = nullptr;  // of the transport; may be null
 };
 
 class GrpcListener final : public Listener {

@@ -3,9 +3,11 @@
 #include <grpc/grpc.h>
 #include <grpc/support/log.h>
 #include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/resource_quota.h>
 #include <malloc.h>
 
 #include <atomic>
+#include <optional>
 #include <utility>
 
 #include "absl/synchronization/mutex.h"
@@ -28,6 +30,7 @@ class GrpcTransportImpl final : public GrpcTransport {
       : options_(std::move(options)),
         counters_(std::make_shared<TransportCounters>()),
         registry_(std::make_shared<SessionRegistry>(counters_, options_.refused)) {
+    if (options_.assembling_bytes > 0) quota_.emplace().Resize(options_.assembling_bytes);
     MUSTER_CHECK(options_.threads >= 1 && options_.connections >= 2);
     for (int i = 0; i < options_.threads; ++i) {
       threads_.push_back(
@@ -49,8 +52,7 @@ class GrpcTransportImpl final : public GrpcTransport {
       const std::string& address, Acceptor acceptor,
       const std::vector<grpc::Service*>& services) override {
     MUSTER_ASSIGN_OR_RETURN(const HostPort checked, CheckAddress(address));
-    return GrpcListener::Make(checked,
-                              {options_.threads, options_.connections, options_.assembling_bytes},
+    return GrpcListener::Make(checked, {options_.threads, options_.connections, quota()},
                               std::move(acceptor), services,
                               std::make_shared<SessionRegistry>(counters_, options_.refused));
   }
@@ -63,7 +65,7 @@ class GrpcTransportImpl final : public GrpcTransport {
     MUSTER_CHECK(registry_->Add(core), "Connect on a transport that is being destroyed");
     const absl::StatusOr<HostPort> checked = CheckAddress(address);
     if (checked.ok()) {
-      core->Connect(ChannelTarget(*checked), timeout);
+      core->Connect(ChannelTarget(*checked), timeout, quota());
     } else {
       core->Fail(checked.status());
     }
@@ -73,6 +75,8 @@ class GrpcTransportImpl final : public GrpcTransport {
   const TransportCounters& counters() const override { return *counters_; }
 
  private:
+  const grpc::ResourceQuota* quota() const { return quota_ ? &*quota_ : nullptr; }
+
   absl::StatusOr<HostPort> CheckAddress(const std::string& address) const {
     MUSTER_RETURN_IF_ERROR(
         CheckPlaintextAddress(address, options_.credentials, options_.namespaces));
@@ -86,6 +90,7 @@ class GrpcTransportImpl final : public GrpcTransport {
   }
 
   const GrpcOptions options_;
+  std::optional<grpc::ResourceQuota> quota_;
   const std::shared_ptr<TransportCounters> counters_;
   const std::shared_ptr<SessionRegistry> registry_;  // of the connected sessions
   std::vector<std::unique_ptr<CompletionThread>> threads_;

@@ -29,10 +29,9 @@ struct GrpcOptions {
   int threads = 1;
   // That each listener may have at a time (lib/base/descriptors.h); at least 2.
   int connections = kMostSessions;
-  // That each listener's connections may take before a message is whole and handed over, or 0: gRPC
-  // 1.51 assembles a message of any size before it refuses it. When it is more, streams are broken
-  // until it is not, also those of others, which come again. Not for listeners whose frames are
-  // kept as they came: they would count.
+  // That all connections, accepted or made, may take for messages as they came, or 0: gRPC 1.51
+  // assembles one of any size before it refuses it. When it is more, streams are broken until it is
+  // not, also those of others, which come again. Payloads that are kept count.
   size_t assembling_bytes = 0;
   // A frame from outside was refused and its session broken. Called on transport threads.
   std::function<void(const std::string& reason)> refused;

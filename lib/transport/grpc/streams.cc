@@ -38,13 +38,16 @@ ClientStream::ClientStream(std::shared_ptr<SessionRegistry> registry, std::strin
   SetHandler(std::move(handler));
 }
 
-void ClientStream::Connect(const std::string& target, Duration timeout) {
+void ClientStream::Connect(const std::string& target, Duration timeout,
+                           const grpc::ResourceQuota* quota) {
   late_ = absl::DeadlineExceededError(absl::StrCat(
       "not connected to ", peer(), " within ", absl::FormatDuration(absl::FromChrono(timeout))));
   auto context = std::make_unique<grpc::ClientContext>();
   context->set_wait_for_ready(false);
+  grpc::ChannelArguments settings = ChannelSettings();
+  if (quota != nullptr) settings.SetResourceQuota(*quota);
   grpc::GenericStub stub(
-      grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), ChannelSettings()));
+      grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), settings));
   auto stream = stub.PrepareCall(context.get(), kSessionMethod, queue_);
   call_.Set(std::move(context), std::move(stream));
   CountOperation();

@@ -4,6 +4,7 @@
 #include <grpcpp/alarm.h>
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/resource_quota.h>
 
 #include <memory>
 #include <string>
@@ -60,7 +61,7 @@ class ClientStream final : public SessionCore {
                grpc::CompletionQueue* queue, SessionHandler handler);
 
   // One of both, once, after the registry has taken the core. Fail: broken before it began.
-  void Connect(const std::string& target, Duration timeout);
+  void Connect(const std::string& target, Duration timeout, const grpc::ResourceQuota* quota);
   void Fail(const absl::Status& why);
 
  protected:

@@ -228,6 +228,14 @@ TEST(Audit, NamesWrongSamples) {
       "step 3 (lineage 1) used samples 0+4 of epoch 0, not the ones the specification gives it");
 }
 
+TEST(LaneHolders, AreTheSameWhenThoseOfEachLaneAre) {
+  const MemberId a{"a", {1, 1}}, b{"b", {2, 2}};
+  EXPECT_TRUE((LaneHolders{a, b, a}) == LaneHolders({b, a}, {1, 0, 1}));
+  EXPECT_FALSE((LaneHolders{a, b}) == (LaneHolders{b, a}));
+  EXPECT_FALSE((LaneHolders{a, a}) == (LaneHolders{a}));
+  EXPECT_EQ((LaneHolders{a, a, a}).members().size(), 1u);
+}
+
 TEST(Audit, NamesALaneWithoutAHolder) {
   std::vector<StepRecord> records = Steps(1, 0, 6);
   const MemberId holder = records[4].lane_holders[0];

@@ -33,6 +33,25 @@ TEST(GrpcTransports, TheLastOneThatGoesLeavesGrpcAsItIs) {
   EXPECT_NE(grpc_is_initialized(), 0);
 }
 
+// A member's sessions are of both kinds.
+TEST(GrpcTransports, WhatItsSessionsKeepAndAssembleIsBoundedAlsoOfThoseThatItMade) {
+  GrpcOptions bounded;
+  bounded.assembling_bytes = size_t{32} << 20;
+  const auto server = MakeGrpcTransport({}), client = MakeGrpcTransport(std::move(bounded));
+  Lobby lobby;
+  const auto listener = server->Listen("127.0.0.1:0", lobby.acceptor());
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  const auto recorder = std::make_shared<Recorder>();  // it keeps what comes
+  const auto session =
+      client->Connect((*listener)->Address(), kConnectTimeout, recorder->Handler());
+  session->Admit();
+  const std::optional<Accepted> accepted = lobby.Await(0);
+  ASSERT_TRUE(accepted.has_value());
+  for (uint32_t i = 0; i < 128; ++i)
+    accepted->session->Send(PatternFrame("", i, size_t{1} << 20, size_t{1} << 20));
+  EXPECT_TRUE(recorder->AwaitBroken());
+}
+
 }  // namespace
 
 INSTANTIATE_TEST_SUITE_P(Grpc, TransportSuite, testing::Values(&OneThread, &TwoThreads), NameOf);
