@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <sstream>
 #include <thread>
 #include <utility>
@@ -194,24 +196,16 @@ constexpr char kLedgerFooter[] =
 
 constexpr char kHistoryFooter[] =
     "The history is made of the ledger: steps that a rewind left out are not in it. The gradient's "
-    "norm is known\n"
-    "where the job clips (clip_norm).\n"
+    "norm is not\n"
+    "known where nobody measures it: with on_nan: continue, and without clip_norm.\n"
     "\n"
     "Examples:\n"
     "  muster history count-1 --csv > loss.csv\n"
     "  muster history --dir runs/one --json | jq .loss";
 
-constexpr char kWhoseLog[] = "the processes' logs";
+constexpr char kAboutDetails[] = "progress shows learning rate and gradient norm, too";
 
-// CLI11's own say the largest number that there is, digit by digit.
-CLI::Validator WholeNumber() {
-  const auto check = [](const std::string& text) {
-    int64_t number = 0;
-    return ParseDigits(text, &number) ? std::string()
-                                      : absl::StrCat("'", text, "' is not a whole number");
-  };
-  return {check, "a whole number"};
-}
+constexpr char kWhoseLog[] = "the processes' logs";
 
 void AddLease(CLI::App& command, double& lease) {
   const auto seconds = [](std::chrono::milliseconds time) {
@@ -260,8 +254,7 @@ void AddTrain(CLI::App& app, TrainArguments& train, LogFlags& log) {
   command->add_option("--faults", train.faults, "kill and pause processes as this file says")
       ->type_name("PLAN.yaml");
   AddLease(*command, train.lease);
-  command->add_flag("--details", train.details,
-                    "progress shows learning rate and gradient norm, too");
+  command->add_flag("--details", train.details, kAboutDetails);
   command->add_flag("--json", train.json,
                     "one JSON object per event, for programs; the last one is the result");
   AddLogFlags(*command, kWhoseLog, log);
@@ -346,6 +339,19 @@ void AddFolder(CLI::App& command, RemoteArguments& remote) {
       ->type_name("DIR");
 }
 
+// Digits that fit: CLI11 takes the largest number for one that is too large, and 010 for 8.
+CLI::Validator WholeNumber() {
+  const auto read = [](std::string& text) -> std::string {
+    int64_t number = 0;
+    if (!ParseDigits(text, &number))
+      return absl::StrCat("'", text, "' is not a whole number from 0 to ",
+                          std::numeric_limits<int64_t>::max());
+    text = absl::StrCat(number);
+    return "";
+  };
+  return {read, "", ""};
+}
+
 void AddJobCommands(CLI::App& app, RemoteArguments& remote) {
   const auto with_job = [&](const char* name, const char* about) {
     CLI::App* command = AddRemote(app, name, about, remote);
@@ -355,7 +361,9 @@ void AddJobCommands(CLI::App& app, RemoteArguments& remote) {
   };
   AddRunFolder(with_job("status", "show how a job stands, and its members"), remote)
       ->footer(kStatusFooter);
-  with_job("watch", "follow a job's events until it is over")->footer(kWatchFooter);
+  CLI::App* watch = with_job("watch", "follow a job's events until it is over");
+  watch->add_flag("--details", remote.details, kAboutDetails);
+  watch->footer(kWatchFooter);
   AddRunFolder(with_job("stop", "stop a job after a checkpoint; it can go on later"), remote)
       ->footer(kStopFooter);
   with_job("resume", "let a job go on that was stopped or has failed")->footer(kResumeFooter);
@@ -382,10 +390,10 @@ void AddJobCommands(CLI::App& app, RemoteArguments& remote) {
   CLI::App* ledger = AddRunFolder(
       with_job("ledger", "show which samples each step used, and who computed them"), remote);
   ledger->add_option("--step", remote.step, "of this step only")
-      ->check(WholeNumber())
+      ->transform(WholeNumber())
       ->type_name("N");
   ledger->add_option("--sample", remote.sample, "only of the steps that used this sample")
-      ->check(WholeNumber())
+      ->transform(WholeNumber())
       ->type_name("ID");
   ledger->footer(kLedgerFooter);
   CLI::App* history = AddRunFolder(

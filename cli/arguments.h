@@ -65,6 +65,7 @@ struct RemoteArguments {
   std::optional<int64_t> step;    // kLedger: this one only
   std::optional<int64_t> sample;  // kLedger: only steps that used it
   bool csv = false;               // kHistory
+  bool details = false;           // kWatch: learning rate and gradient norm
   bool json = false;
 };
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "lib/optim/schedule.h"
+
 namespace muster::cli {
 namespace {
 
@@ -9,6 +11,13 @@ constexpr size_t kWindowSteps = 40;
 constexpr Duration kWindowTime = std::chrono::seconds(15);
 
 }  // namespace
+
+std::optional<double> LearningRateAt(const TrainingSpec& training, const Progress& progress) {
+  const bool needs_length = training.schedule.kind != ScheduleKind::kConstant;
+  const int64_t steps = needs_length ? progress.steps : progress.step + 1;
+  if (progress.step < 0 || progress.step >= steps) return std::nullopt;
+  return LearningRate(training.optimizer, training.schedule, progress.step, steps);
+}
 
 void ProgressTracker::SetTotals(int64_t steps, int64_t epochs) {
   steps_ = steps;

@@ -9,6 +9,7 @@
 
 #include "cli/format.h"
 #include "lib/base/time.h"
+#include "lib/domain/job.h"
 
 namespace muster::cli {
 
@@ -18,8 +19,12 @@ struct StepSeen {
   int64_t epoch = 0;
   double loss = 0;
   int64_t samples = 0;
-  std::optional<double> gradient_norm = {};  // where the job clips
+  std::optional<double> gradient_norm = {};
 };
+
+// The rate of the newest step. Nothing: it depends on the length of the job, which is not known
+// yet, or the job has no such step.
+std::optional<double> LearningRateAt(const TrainingSpec& training, const Progress& progress);
 
 class ProgressTracker {
  public:

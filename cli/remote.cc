@@ -139,7 +139,11 @@ absl::StatusOr<int> Status(const RemoteArguments& arguments, const Place& place,
 class Watcher {
  public:
   Watcher(const RemoteArguments& arguments, const RestClient& rest, const Terminal& terminal)
-      : job_(arguments.job), rest_(rest), out_(terminal.out), screen_(terminal, arguments.json) {}
+      : job_(arguments.job),
+        shows_details_(arguments.details),
+        rest_(rest),
+        out_(terminal.out),
+        screen_(terminal, arguments.json) {}
 
   absl::StatusOr<int> Run() {
     absl::StatusOr<int> code = Follow();
@@ -155,7 +159,7 @@ class Watcher {
     while (true) {
       const absl::StatusOr<JobAnswer> now = rest_.Job(job_);
       if (now.ok() && IsOver(*now)) return ShowEnd(*now);
-      if (now.ok()) tracker_.SetTotals(now->steps, now->epochs);
+      if (now.ok()) Take(*now);
       const absl::Status followed = rest_.Follow(job_, last_id_, [&](const EventAnswer& event) {
         last_id_ = event.id;
         failures = 0;
@@ -168,6 +172,13 @@ class Watcher {
         return absl::UnavailableError("the coordinator does not answer any more");
       std::this_thread::sleep_for(kReconnectPause);
     }
+  }
+
+  void Take(const JobAnswer& job) {
+    tracker_.SetTotals(job.steps, job.epochs);
+    if (!shows_details_) return;
+    const absl::StatusOr<JobSpec> spec = ParseJobJson(job.spec, "the job's specification");
+    if (spec.ok()) training_ = spec->training;
   }
 
   void Show(const EventAnswer& event) {
@@ -186,7 +197,7 @@ class Watcher {
   void ShowStep(const EventAnswer& event) {
     if (!std::exchange(has_totals_, true)) {
       const absl::StatusOr<JobAnswer> job = rest_.Job(job_);
-      if (job.ok()) tracker_.SetTotals(job->steps, job->epochs);
+      if (job.ok()) Take(*job);
     }
     absl::Time at;
     if (!absl::ParseTime(absl::RFC3339_full, event.time, &at, nullptr)) return;
@@ -194,9 +205,14 @@ class Watcher {
                                           .step = event.step,
                                           .epoch = event.epoch,
                                           .loss = event.loss,
-                                          .samples = event.samples},
+                                          .samples = event.samples,
+                                          .gradient_norm = event.gradient_norm},
                                          Time(absl::ToChronoNanoseconds(at - absl::UnixEpoch())));
-    if (is_news) screen_.ShowProgress(*tracker_.Now(), RealClock().Now());
+    if (!is_news) return;
+    Progress progress = *tracker_.Now();
+    if (!shows_details_) progress.gradient_norm.reset();
+    if (training_) progress.learning_rate = LearningRateAt(*training_, progress);
+    screen_.ShowProgress(progress, RealClock().Now());
   }
 
   // With --json the last line is the job itself: events of an earlier term of the coordinator are
@@ -211,10 +227,12 @@ class Watcher {
   }
 
   const std::string job_;
+  const bool shows_details_;
   const RestClient& rest_;
   std::ostream& out_;
   Screen screen_;
   ProgressTracker tracker_;
+  std::optional<TrainingSpec> training_;  // where details are shown, and it can be read
   std::string last_id_;
   bool has_totals_ = false;  // since the first step: then they are known
 };
@@ -274,14 +292,24 @@ absl::Status NoSuchStep(const RemoteArguments& arguments) {
       absl::StrCat("the ledger of job ", arguments.job, " has no record", of, with));
 }
 
-// Page by page, too.
+// Page by page, too. A rewind between two of them leaves out steps that are printed already.
 absl::StatusOr<int> History(const RemoteArguments& arguments, const RestClient& rest,
-                            std::ostream& out) {
+                            const Terminal& terminal) {
+  std::ostream& out = terminal.out;
   if (!arguments.json) out << HistoryHead(arguments.csv);
+  int64_t lineage = 0;  // of the last step that is printed
   for (int64_t from = 0; from >= 0;) {
-    MUSTER_ASSIGN_OR_RETURN(const HistoryPageAnswer page, rest.History(arguments.job, from));
-    for (const HistoryStepAnswer& step : page.steps)
+    MUSTER_ASSIGN_OR_RETURN(const HistoryPageAnswer page,
+                            rest.History(arguments.job, from, lineage));
+    if (!page.steps.empty() && page.steps.front().step < from)
+      terminal.err
+          << "muster history: the job went back to step " << page.steps.front().step
+          << " meanwhile: what follows takes the place of the lines above from that step on"
+          << std::endl;
+    for (const HistoryStepAnswer& step : page.steps) {
       out << (arguments.json ? step.json + "\n" : PrintableLines(HistoryText(step, arguments.csv)));
+      lineage = step.lineage;
+    }
     out << std::flush;
     from = page.next;
   }
@@ -328,7 +356,7 @@ absl::StatusOr<int> Run(const RemoteArguments& arguments, const Place& place,
     case Command::kDigest: return Digest(arguments, rest, out);
     case Command::kAudit: return Audit(arguments, rest, out);
     case Command::kLedger: return Ledger(arguments, rest, out);
-    case Command::kHistory: return History(arguments, rest, out);
+    case Command::kHistory: return History(arguments, rest, terminal);
   }
   return absl::InternalError("unknown command");
 }
@@ -461,9 +489,9 @@ std::string AuditText(const AuditAnswer& audit) {
 }
 
 std::string LedgerText(const LedgerStepAnswer& step) {
-  std::string text =
-      absl::StrCat("step ", step.step, ": epoch ", step.epoch + 1, ", lineage ", step.lineage,
-                   ", view ", step.view, ", loss ", Loss(step.loss), "\n");
+  std::string text = absl::StrCat("step ", step.step, ": epoch ", step.epoch + 1, ", lineage ",
+                                  step.lineage, ", view ", step.view, ", loss ", Loss(step.loss),
+                                  step.skipped ? ", skipped: it was not finite" : "", "\n");
   for (const LedgerLaneAnswer& lane : step.lanes) {
     absl::StrAppend(&text, "  lane ", lane.lane, " by ", Printable(lane.worker), ", ",
                     Plural(lane.count, "sample"));

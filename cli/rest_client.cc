@@ -151,6 +151,10 @@ absl::StatusOr<EventAnswer> ParseEventAnswer(const std::string& name, const std:
   Read(object, "time", event.time);
   event.loss = std::numeric_limits<double>::quiet_NaN();
   Read(object, "loss", event.loss);
+  if (double norm = 0; object.contains("gradient_norm") && object["gradient_norm"].is_number()) {
+    Read(object, "gradient_norm", norm);
+    event.gradient_norm = norm;
+  }
   Read(object, "value", event.value);
   return event;
 }
@@ -207,6 +211,7 @@ absl::StatusOr<HistoryPageAnswer> ParseHistory(const std::string& json) {
     step.loss = step.learning_rate = step.gradient_norm = step.samples_per_second =
         std::numeric_limits<double>::quiet_NaN();
     Read(entry, "step", step.step);
+    Read(entry, "lineage", step.lineage);
     Read(entry, "epoch", step.epoch);
     Read(entry, "time", step.time);
     Read(entry, "loss", step.loss);
@@ -230,6 +235,7 @@ absl::StatusOr<LedgerPage> ParseLedger(const std::string& json) {
     Read(entry, "lineage", step.lineage);
     Read(entry, "view", step.view);
     Read(entry, "loss", step.loss);
+    Read(entry, "skipped", step.skipped);
     for (const Json& of_lane : ListIn(entry, "lanes")) {
       LedgerLaneAnswer& lane = step.lanes.emplace_back();
       Read(of_lane, "lane", lane.lane);
@@ -323,9 +329,11 @@ absl::StatusOr<AuditAnswer> RestClient::Audit(const std::string& id) const {
   return ParseAudit(answer);
 }
 
-absl::StatusOr<HistoryPageAnswer> RestClient::History(const std::string& id, int64_t from) const {
-  MUSTER_ASSIGN_OR_RETURN(const std::string answer,
-                          Get(absl::StrCat(PathOf(id), "/history?from=", from)));
+absl::StatusOr<HistoryPageAnswer> RestClient::History(const std::string& id, int64_t from,
+                                                      int64_t lineage) const {
+  MUSTER_ASSIGN_OR_RETURN(
+      const std::string answer,
+      Get(absl::StrCat(PathOf(id), "/history?from=", from, "&lineage=", lineage)));
   return ParseHistory(answer);
 }
 

@@ -88,9 +88,10 @@ struct EventAnswer {
   std::string name;
   std::string text;   // a sentence for people; may be empty
   int64_t step = -1;  // where the event has one
-  int64_t epoch = 0;  // of a step, as the three below
+  int64_t epoch = 0;  // of a step, as the four below
   int64_t samples = 0;
-  double loss = 0;    // not a number: it has none
+  double loss = 0;  // not a number: it has none
+  std::optional<double> gradient_norm;
   std::string time;   // "2026-11-21T10:11:20.096Z"
   std::string value;  // of a fingerprint
   std::string json;
@@ -133,7 +134,8 @@ struct LedgerStepAnswer {
   int64_t epoch = 0;
   int64_t lineage = 0;
   int64_t view = 0;
-  double loss = 0;  // not a number: it has none
+  double loss = 0;       // not a number: it has none
+  bool skipped = false;  // it was not finite, and nothing of it was applied
   std::vector<LedgerLaneAnswer> lanes;
   std::string json;
 };
@@ -145,6 +147,7 @@ struct LedgerPage {
 
 struct HistoryStepAnswer {
   int64_t step = 0;
+  int64_t lineage = 0;
   int64_t epoch = 0;
   std::string time;  // empty: not known; of the numbers below, not a number: it has none
   double loss = 0;
@@ -199,8 +202,11 @@ class RestClient {
   absl::StatusOr<FingerprintPage> Fingerprints(const std::string& id, int64_t from) const;
   absl::StatusOr<DigestAnswer> Digest(const std::string& id) const;
   absl::StatusOr<AuditAnswer> Audit(const std::string& id) const;
-  // One page, of the step `from` and later ones.
-  absl::StatusOr<HistoryPageAnswer> History(const std::string& id, int64_t from) const;
+  // One page, of the step `from` and later ones. `lineage` is that of the step before, as the
+  // caller has it (0: it has none): where a rewind has left out some of its steps since, the page
+  // begins with the first of them.
+  absl::StatusOr<HistoryPageAnswer> History(const std::string& id, int64_t from,
+                                            int64_t lineage) const;
   // Steps from `from` on, at most `limit` (0: as many as the coordinator gives at once); with
   // `sample` only those that used it.
   absl::StatusOr<LedgerPage> Ledger(const std::string& id, int64_t from,

@@ -14,7 +14,6 @@
 #include "cli/spec_file.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
-#include "lib/optim/schedule.h"
 #include "lib/wire/job_codec.h"
 
 namespace muster::cli {
@@ -175,12 +174,8 @@ class TrainRun {
 
   void AddDetails(Progress& progress) const {
     if (!request_.shows_details) progress.gradient_norm.reset();
-    const TrainingSpec& training = request_.spec.training;
-    // Unless it is constant it depends on the length of the job.
-    const bool is_known = progress.steps > 0 || training.schedule.kind == ScheduleKind::kConstant;
-    if (request_.shows_details && is_known)
-      progress.learning_rate =
-          LearningRate(training.optimizer, training.schedule, progress.step, progress.steps);
+    if (request_.shows_details)
+      progress.learning_rate = LearningRateAt(request_.spec.training, progress);
   }
 
   void EmitStep(const Progress& progress) {

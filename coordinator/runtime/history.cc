@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/strip.h"
+#include "lib/base/digits.h"
 #include "lib/base/status.h"
 #include "lib/domain/ledger.h"
 #include "lib/optim/schedule.h"
@@ -34,19 +34,23 @@ HistoryStep StepAt(const TrainingSpec& training, int64_t total,
                    .lineage = record.lineage.value(),
                    .epoch = record.samples.epoch,
                    .unix_ms = records[at].unix_ms,
-                   .learning_rate = LearningRate(training.optimizer, training.schedule,
-                                                 record.step.value(), total),
+                   .loss = MeanLoss(record),
+                   .learning_rate = std::nullopt,
                    .gradient_norm = record.norm,
                    .samples_per_second = SpeedAt(records, at)};
-  if (record.weight > 0) step.loss = record.loss / static_cast<double>(record.weight);
+  // What the ledger holds need not be what the job allows: an old one may name any step.
+  if (step.step < total)
+    step.learning_rate = LearningRate(training.optimizer, training.schedule, step.step, total);
   return step;
 }
 
+// A number that a step or a lineage may have.
 bool ConsumeNumber(absl::string_view& text, absl::string_view name, int64_t* number) {
+  constexpr int64_t kMaxNumber = int64_t{1} << 62;
   if (!absl::ConsumePrefix(&text, name)) return false;
   const absl::string_view digits = text.substr(0, text.find(','));
   text.remove_prefix(digits.size());
-  return absl::SimpleAtoi(digits, number);
+  return ParseDigits(digits, number) && *number <= kMaxNumber;
 }
 
 }  // namespace
@@ -57,13 +61,18 @@ absl::StatusOr<HistoryPage> ReadHistory(const Journal& journal, const JobJournal
   if (job.lineages.empty() || !job.environment) return HistoryPage{};
   const std::vector<LineagePart> history = HistoryOf(job.lineages);
   const Step from = ContinueAt(history, LineageNumber(query.lineage), Step(query.from));
+  if (from >= recorded) return HistoryPage{};
   const auto most = static_cast<size_t>(query.limit == 0 ? kHistoryStepsPerPage : query.limit);
   // The speed of the first step needs those before it.
   const Step first(std::max<int64_t>(0, from.value() - static_cast<int64_t>(kSpeedSteps)));
   const auto before = static_cast<size_t>(from.value() - first.value());
-  MUSTER_ASSIGN_OR_RETURN(
-      const std::vector<RecordedStep> records,
-      journal.RecordsIn(job.id, history, first, recorded, before + most + 1, stop));
+  std::vector<RecordedStep> records;
+  const auto take = [&](RecordedStep step) {
+    step.record.lane_holders = std::vector<MemberId>();  // they are many
+    records.push_back(std::move(step));
+    return records.size() <= before + most;
+  };
+  MUSTER_RETURN_IF_ERROR(journal.ScanHistory(job.id, history, first, recorded, take, stop));
   const TrainingSpec& training = job.spec.training;
   const int64_t total = TotalSteps(training, job.environment->samples);
   HistoryPage page;

@@ -18,7 +18,7 @@ absl::StatusOr<HistoryPage> ReadHistory(const Journal& journal, const JobJournal
                                         Step recorded, const HistoryQuery& query,
                                         const std::stop_token& stop);
 
-// The step and lineage of a line of metrics.jsonl; nothing: it is none.
+// The step and lineage of a line of metrics.jsonl; nothing: it is none, since no job has them.
 struct HistoryPlace {
   int64_t step = 0;
   int64_t lineage = 0;

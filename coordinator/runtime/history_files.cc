@@ -64,9 +64,19 @@ absl::Status HistoryFile::FindEnd() {
   return absl::OkStatus();
 }
 
+// Somebody may remove the file, or cut it, while the job runs.
+bool HistoryFile::IsAsWritten() const {
+  struct stat status {};
+  return stat(path_.c_str(), &status) == 0 ? status.st_size == end_ : errno == ENOENT && end_ == 0;
+}
+
 absl::Status HistoryFile::Append(const std::string& lines) {
   const Descriptor file(path_, O_WRONLY | O_CREAT);
-  if (file.get() < 0 || ftruncate(file.get(), end_) != 0) return FileError(errno, "write", path_);
+  struct stat status {};
+  if (file.get() < 0 || fstat(file.get(), &status) != 0) return FileError(errno, "write", path_);
+  if (status.st_size < end_)  // since we looked: there would be a hole before what we write
+    return absl::AbortedError(absl::StrCat(path_, " was cut by somebody else"));
+  if (ftruncate(file.get(), end_) != 0) return FileError(errno, "write", path_);
   for (size_t done = 0; done < lines.size();) {
     const ssize_t written = pwrite(file.get(), lines.data() + done, lines.size() - done,
                                    end_ + static_cast<int64_t>(done));
@@ -80,7 +90,7 @@ absl::Status HistoryFile::Append(const std::string& lines) {
 
 absl::Status HistoryFile::Follow(const Journal& journal, const JobJournal& job, Step recorded,
                                  const std::stop_token& stop) {
-  if (!is_found_) MUSTER_RETURN_IF_ERROR(FindEnd());
+  if (!is_found_ || !IsAsWritten()) MUSTER_RETURN_IF_ERROR(FindEnd());
   is_found_ = false;  // unless all goes well
   for (bool more = true; more;) {
     MUSTER_ASSIGN_OR_RETURN(

@@ -18,7 +18,8 @@
 
 namespace muster::coordinator {
 
-// The file of one job. It goes on behind its last whole line; what was cut short is written again.
+// The file of one job. It goes on behind its last whole line; what was cut short is written again,
+// all of it where the file is gone.
 class HistoryFile {
  public:
   explicit HistoryFile(std::string path) : path_(std::move(path)) {}
@@ -29,6 +30,7 @@ class HistoryFile {
 
  private:
   absl::Status FindEnd();
+  bool IsAsWritten() const;  // nobody has changed it since
   absl::Status Append(const std::string& lines);
 
   const std::string path_;

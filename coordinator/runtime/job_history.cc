@@ -15,14 +15,14 @@ std::string NumberOrNull(std::optional<double> number) {
 
 }  // namespace
 
-std::string HistoryTime(int64_t unix_ms) {
+std::string UtcTime(int64_t unix_ms) {
   return absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::FromUnixMillis(unix_ms),
                           absl::UTCTimeZone());
 }
 
 std::string HistoryLine(const HistoryStep& step) {
   const std::string time =
-      step.unix_ms == 0 ? "null" : absl::StrCat("\"", HistoryTime(step.unix_ms), "\"");
+      step.unix_ms == 0 ? "null" : absl::StrCat("\"", UtcTime(step.unix_ms), "\"");
   return absl::StrCat("{\"step\":", step.step, ",\"lineage\":", step.lineage,
                       ",\"epoch\":", step.epoch, ",\"time\":", time,
                       ",\"loss\":", NumberOrNull(step.loss),

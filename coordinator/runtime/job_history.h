@@ -13,10 +13,10 @@ struct HistoryStep {
   int64_t step = 0;
   int64_t lineage = 0;
   int64_t epoch = 0;
-  int64_t unix_ms = 0;         // when it was recorded; 0: not known
-  std::optional<double> loss;  // mean; nothing: it is not finite, or there were no samples
-  double learning_rate = 0;
-  std::optional<double> gradient_norm;       // before clipping; nothing: the job does not clip
+  int64_t unix_ms = 0;                  // when it was recorded; 0: not known
+  std::optional<double> loss;           // mean; nothing: it is not finite, or there were no samples
+  std::optional<double> learning_rate;  // nothing: the job has no such step
+  std::optional<double> gradient_norm;  // before clipping; nothing: it is not measured
   std::optional<double> samples_per_second;  // over the last steps of its view; nothing: unknown
 };
 
@@ -38,7 +38,7 @@ struct HistoryPage {
 // As one line of metrics.jsonl, with its end.
 std::string HistoryLine(const HistoryStep& step);
 
-// "2026-11-21T10:11:20.096Z"
-std::string HistoryTime(int64_t unix_ms);
+// "2026-11-21T10:11:20.096Z", as all times that programs are given.
+std::string UtcTime(int64_t unix_ms);
 
 }  // namespace muster

@@ -97,13 +97,9 @@ absl::Status CheckTermFile(const std::string& file, const std::string& cluster, 
       std::filesystem::path(file).parent_path().string()));
 }
 
-absl::Status CheckGoesOn(const std::stop_token& stop) {
-  return stop.stop_requested() ? absl::CancelledError("reading the ledger was stopped")
-                               : absl::OkStatus();
-}
-
-double MeanLoss(const StepRecord& record) {
-  return record.weight > 0 ? record.loss / static_cast<double>(record.weight) : 0;
+absl::StatusOr<bool> GoesOn(const std::stop_token& stop) {
+  if (stop.stop_requested()) return absl::CancelledError("reading the ledger was stopped");
+  return true;
 }
 
 JobTimes Advanced(JobTimes times, JobPhase phase, int64_t now) {
@@ -154,7 +150,8 @@ struct Writer {
   }
 };
 
-// The entries of a job's ledger with keys in [first, end), decoded one by one.
+// The entries of a job's ledger with keys in [first, end), decoded one by one, as long as `take`
+// says true.
 template <class Decode, class Take>
 absl::Status ScanLedger(const Kv& kv, const std::string& job, const std::string& first,
                         const std::string& end, const char* what, const Decode& decode,
@@ -170,11 +167,14 @@ absl::Status ScanLedger(const Kv& kv, const std::string& job, const std::string&
         const LineageNumber lineage(ReadBigEndian(key.substr(numbers)));
         const Step step(ReadBigEndian(key.substr(numbers + 8)));
         auto decoded = decode(Std(value));
-        status = decoded.ok()
-                     ? take(lineage, step, *std::move(decoded))
-                     : Damaged(absl::StrCat(what, " of step ", step.value(), " of job ", job),
-                               decoded.status().message());
-        return status.ok();
+        if (!decoded.ok()) {
+          status = Damaged(absl::StrCat(what, " of step ", step.value(), " of job ", job),
+                           decoded.status().message());
+          return false;
+        }
+        const absl::StatusOr<bool> more = take(lineage, step, *std::move(decoded));
+        status = more.status();
+        return more.ok() && *more;
       }));
   return status;
 }
@@ -355,7 +355,7 @@ absl::StatusOr<std::vector<StepRecord>> Journal::Records(const std::string& job,
   MUSTER_RETURN_IF_ERROR(ScanLedger(*kv_, job, prefix, PrefixEnd(prefix), "record",
                                     DecodeStepRecord, [&](LineageNumber, Step, StepRecord record) {
                                       records.push_back(std::move(record));
-                                      return CheckGoesOn(stop);
+                                      return GoesOn(stop);
                                     }));
   return records;
 }
@@ -368,28 +368,39 @@ absl::StatusOr<std::vector<FingerprintEntry>> Journal::Fingerprints(
       ScanLedger(*kv_, job, prefix, PrefixEnd(prefix), "fingerprint", DecodeFingerprintPart,
                  [&](LineageNumber lineage, Step step, const FingerprintPart& part) {
                    entries.push_back({lineage, step, part});
-                   return CheckGoesOn(stop);
+                   return GoesOn(stop);
                  }));
   return entries;
+}
+
+absl::Status Journal::ScanHistory(const std::string& job, const std::vector<LineagePart>& history,
+                                  Step first, Step end, const VisitRecord& visit,
+                                  const std::stop_token& stop) const {
+  bool more = true;
+  for (const LineagePart& part : history) {
+    const Step from = std::max(part.first, first), to = std::min(part.end, end);
+    if (!more || from >= to) continue;
+    const auto take = [&](LineageNumber, Step, RecordedStep record) -> absl::StatusOr<bool> {
+      MUSTER_RETURN_IF_ERROR(GoesOn(stop).status());
+      more = visit(std::move(record));
+      return more;
+    };
+    MUSTER_RETURN_IF_ERROR(ScanLedger(*kv_, job, LedgerKey(job, kRecord, part.lineage, from),
+                                      LedgerKey(job, kRecord, part.lineage, to), "record",
+                                      DecodeRecordedStep, take));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<RecordedStep>> Journal::RecordsIn(
     const std::string& job, const std::vector<LineagePart>& history, Step first, Step end,
     size_t most, const std::stop_token& stop) const {
   std::vector<RecordedStep> records;
-  for (const LineagePart& part : history) {
-    const Step from = std::max(part.first, first);
-    if (from >= std::min(part.end, end) || records.size() == most) continue;
-    const Step enough = from + static_cast<int64_t>(most - records.size());
-    const Step to = std::min({part.end, end, enough});
-    MUSTER_RETURN_IF_ERROR(ScanLedger(*kv_, job, LedgerKey(job, kRecord, part.lineage, from),
-                                      LedgerKey(job, kRecord, part.lineage, to), "record",
-                                      DecodeRecordedStep,
-                                      [&](LineageNumber, Step, RecordedStep record) {
-                                        records.push_back(std::move(record));
-                                        return CheckGoesOn(stop);
-                                      }));
-  }
+  const auto take = [&](RecordedStep record) {
+    records.push_back(std::move(record));
+    return records.size() < most;
+  };
+  MUSTER_RETURN_IF_ERROR(ScanHistory(job, history, first, end, take, stop));
   return records;
 }
 
@@ -398,9 +409,9 @@ absl::Status Journal::ScanRecords(const std::string& job, LineageNumber lineage,
   return ScanLedger(*kv_, job, LedgerKey(job, kRecord, lineage, first),
                     LedgerKey(job, kRecord, lineage, end), "record", DecodeStepRecord,
                     [&](LineageNumber, Step step, StepRecord record) {
-                      record.lane_holders = {};
+                      record.lane_holders = std::vector<MemberId>();
                       out[step] = std::move(record);
-                      return absl::OkStatus();
+                      return true;
                     });
 }
 
@@ -411,7 +422,7 @@ absl::Status Journal::ScanFingerprints(const std::string& job, LineageNumber lin
                     DecodeFingerprintPart,
                     [&](LineageNumber, Step step, const FingerprintPart& part) {
                       out[step] = part;
-                      return absl::OkStatus();
+                      return true;
                     });
 }
 

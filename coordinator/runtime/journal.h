@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -67,13 +68,19 @@ class Journal {
   JobTimes TimesOf(const std::string& job) const;
   JobTail TailOf(const std::string& job) const;
 
-  // Of all lineages, ascending (lineage, step). Thread-safe. kCancelled: `stop` was asked for
-  // before the end.
+  // Of all lineages, ascending (lineage, step), all in memory. Thread-safe. kCancelled: `stop` was
+  // asked for before the end.
   absl::StatusOr<std::vector<StepRecord>> Records(const std::string& job,
                                                   const std::stop_token& stop = {}) const;
   absl::StatusOr<std::vector<FingerprintEntry>> Fingerprints(
       const std::string& job, const std::stop_token& stop = {}) const;
-  // Of a history (lib/domain/ledger.h), by step, in [first, end); no more than `most`. Likewise.
+  // Of a history (lib/domain/ledger.h), by step, in [first, end), one after another until `visit`
+  // returns false: however long the ledger is, one record of it is in memory. Likewise.
+  using VisitRecord = std::function<bool(RecordedStep)>;
+  absl::Status ScanHistory(const std::string& job, const std::vector<LineagePart>& history,
+                           Step first, Step end, const VisitRecord& visit,
+                           const std::stop_token& stop = {}) const;
+  // The same at once, no more than `most`.
   absl::StatusOr<std::vector<RecordedStep>> RecordsIn(const std::string& job,
                                                       const std::vector<LineagePart>& history,
                                                       Step first, Step end, size_t most,

@@ -153,6 +153,7 @@ struct LedgerStep {
   int64_t view = 0;
   int64_t weight = 0;
   std::optional<double> loss;  // mean
+  bool skipped = false;        // it was not finite, and its samples are not in the final state
   std::vector<LedgerLane> lanes;
 };
 

@@ -16,6 +16,7 @@
 #include "lib/checkpoint/load.h"
 #include "lib/config/field_error.h"
 #include "lib/config/places.h"
+#include "lib/domain/audit.h"
 #include "lib/domain/ledger.h"
 #include "lib/domain/samples.h"
 #include "lib/task/registry.h"
@@ -233,13 +234,12 @@ absl::StatusOr<JobAudit> RunAudit(const Journal& journal, const JobStatus& statu
     audit.conclusion = "no step has been done yet";
     return audit;
   }
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<StepRecord> records, journal.Records(job.id, stop));
-  const auto ancestry = Ancestry(job.lineages, records, job.lineages.back().number, status.step);
-  if (!ancestry.ok()) {
-    audit.conclusion = std::string(ancestry.status().message());
-    return audit;
-  }
-  const AuditReport report = muster::Audit(job.spec.training, job.environment->samples, *ancestry);
+  Auditor auditor(job.spec.training, job.environment->samples);
+  const auto add = [&](const RecordedStep& step) { return auditor.Add(step.record, stop); };
+  MUSTER_RETURN_IF_ERROR(
+      journal.ScanHistory(job.id, HistoryOf(job.lineages), Step(0), status.step, add, stop));
+  if (stop.stop_requested()) return absl::CancelledError("the audit was stopped");
+  const AuditReport report = std::move(auditor).Conclude(status.step);
   audit.ok = report.ok;
   audit.conclusion = report.conclusion;
   const auto left_out = job.environment->numeric.find(kDataLeftOut);
@@ -287,24 +287,26 @@ LedgerLane DescribeLane(const TrainingSpec& training, uint64_t n, const StepReco
 }
 
 LedgerStep DescribeStep(const StepRecord& record) {
-  LedgerStep step{.step = record.step.value(),
-                  .epoch = record.samples.epoch,
-                  .lineage = record.lineage.value(),
-                  .view = record.view.value(),
-                  .weight = record.weight};
-  if (record.weight > 0) step.loss = record.loss / static_cast<double>(record.weight);
-  return step;
+  return {.step = record.step.value(),
+          .epoch = record.samples.epoch,
+          .lineage = record.lineage.value(),
+          .view = record.view.value(),
+          .weight = record.weight,
+          .loss = MeanLoss(record),
+          .skipped = record.skipped,
+          .lanes = {}};
 }
 
-// So much of an answer is one step.
-size_t SizeOf(const StepRecord& record) {
-  return record.samples.count + record.lane_holders.size();
+// So much of an answer is one step: what it may hold, whatever its record says.
+size_t SizeOf(const TrainingSpec& training, uint64_t n, Step step) {
+  return StepSamples(training, n, step).count + static_cast<size_t>(training.lanes);
 }
 
 LedgerStep WithAllLanes(const TrainingSpec& training, uint64_t n, const StepRecord& record) {
   LedgerStep step = DescribeStep(record);
-  const bool with_ids = SizeOf(record) <= kMostLedgerEntries;
-  for (size_t lane = 0; lane < record.lane_holders.size(); ++lane) {
+  const bool with_ids = SizeOf(training, n, record.step) <= kMostLedgerEntries;
+  const size_t lanes = std::min(record.lane_holders.size(), static_cast<size_t>(training.lanes));
+  for (size_t lane = 0; lane < lanes; ++lane) {
     LedgerLane& of = step.lanes.emplace_back(DescribeLane(training, n, record, lane));
     if (!with_ids) continue;
     const LaneId id(of.lane);
@@ -320,29 +322,25 @@ struct LedgerSource {
   const std::vector<LineagePart> history = HistoryOf(status.job.lineages);
   const TrainingSpec& training = status.job.spec.training;
   const uint64_t samples = status.job.environment->samples;
-
-  absl::StatusOr<std::vector<RecordedStep>> Records(Step first, size_t most,
-                                                    const std::stop_token& stop) const {
-    return journal.RecordsIn(status.job.id, history, first, status.step, most, stop);
-  }
 };
 
 absl::StatusOr<JobLedger> ReadSteps(const LedgerSource& source, const LedgerQuery& query,
                                     const std::stop_token& stop) {
-  const auto most = static_cast<size_t>(query.limit);
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<RecordedStep> records,
-                          source.Records(Step(query.from), most + 1, stop));
   JobLedger ledger;
   size_t entries = 0;
-  for (const auto& [record, unix_ms] : records) {
-    entries += SizeOf(record);
+  const auto take = [&](const RecordedStep& recorded) {
+    const StepRecord& record = recorded.record;
+    entries += SizeOf(source.training, source.samples, record.step);
     const bool fits = ledger.steps.empty() || entries <= kMostLedgerEntries;
-    if (!fits || ledger.steps.size() == most) {
+    if (!fits || ledger.steps.size() == static_cast<size_t>(query.limit)) {
       ledger.next = record.step.value();
-      break;
+      return false;
     }
     ledger.steps.push_back(WithAllLanes(source.training, source.samples, record));
-  }
+    return true;
+  };
+  MUSTER_RETURN_IF_ERROR(source.journal.ScanHistory(
+      source.status.job.id, source.history, Step(query.from), source.status.step, take, stop));
   return ledger;
 }
 
@@ -361,7 +359,8 @@ absl::StatusOr<JobLedger> ReadUses(const LedgerSource& source, const LedgerQuery
       return ledger;
     }
     MUSTER_ASSIGN_OR_RETURN(const std::vector<RecordedStep> found,
-                            source.Records(place.step, 1, stop));
+                            source.journal.RecordsIn(source.status.job.id, source.history,
+                                                     place.step, place.step + 1, 1, stop));
     const auto lane = static_cast<size_t>(place.lane.value());
     if (found.empty() || found[0].record.step != place.step ||
         lane >= found[0].record.lane_holders.size())
@@ -377,20 +376,26 @@ absl::StatusOr<JobLedger> ReadUses(const LedgerSource& source, const LedgerQuery
 }  // namespace
 
 absl::Status CheckHistoryQuery(const HistoryQuery& query) {
-  if (query.limit >= 0 && query.limit <= kMostHistorySteps) return absl::OkStatus();
-  return FieldError("", "limit", absl::StrCat("must be 1 to ", kMostHistorySteps));
+  if (query.limit < 0 || query.limit > kMostHistorySteps)
+    return FieldError("", "limit", absl::StrCat("must be 1 to ", kMostHistorySteps));
+  if (query.from < 0) return FieldError("", "from", "must be the number of a step");
+  if (query.lineage < 0) return FieldError("", "lineage", "must be the number of a lineage");
+  return absl::OkStatus();
 }
 
 absl::Status CheckLedgerQuery(LedgerQuery& query) {
   if (query.limit < 0 || query.limit > kMostLedgerSteps)
     return FieldError("", "limit", absl::StrCat("must be 1 to ", kMostLedgerSteps));
+  if (query.from < 0) return FieldError("", "from", "must be the number of a step");
   if (query.limit == 0) query.limit = kLedgerStepsPerPage;
   return absl::OkStatus();
 }
 
 absl::StatusOr<JobLedger> ReadLedger(const Journal& journal, const JobStatus& status,
                                      const LedgerQuery& query, const std::stop_token& stop) {
-  if (status.job.lineages.empty() || !status.job.environment) return JobLedger{};
+  // With a step that is recorded no number below can overflow.
+  const bool is_over = Step(query.from) >= status.step;
+  if (is_over || status.job.lineages.empty() || !status.job.environment) return JobLedger{};
   const LedgerSource source{journal, status};
   return query.sample ? ReadUses(source, query, stop) : ReadSteps(source, query, stop);
 }

@@ -7,7 +7,6 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
 #include "lib/base/digits.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
@@ -115,6 +114,7 @@ Json ToJson(const LedgerStep& step) {
           {"view", step.view},
           {"loss", NumberOrNull(step.loss)},
           {"weight", step.weight},
+          {"skipped", step.skipped},
           {"lanes", std::move(lanes)}};
 }
 
@@ -128,9 +128,9 @@ Json ToJson(const HistoryStep& step) {
   return {{"step", step.step},
           {"lineage", step.lineage},
           {"epoch", step.epoch},
-          {"time", step.unix_ms == 0 ? Json(nullptr) : Json(HistoryTime(step.unix_ms))},
+          {"time", step.unix_ms == 0 ? Json(nullptr) : Json(UtcTime(step.unix_ms))},
           {"loss", NumberOrNull(step.loss)},
-          {"learning_rate", step.learning_rate},
+          {"learning_rate", NumberOrNull(step.learning_rate)},
           {"gradient_norm", NumberOrNull(step.gradient_norm)},
           {"samples_per_second", NumberOrNull(step.samples_per_second)}};
 }
@@ -166,15 +166,15 @@ Json FieldValue(const std::string& name, const std::string& text) {
   const bool counts = name == "step" || name == "epoch" || name == "samples" || name == "view" ||
                       name == "lineage" || name == "lanes" || name == "recomputed";
   if (counts && absl::SimpleAtoi(text, &whole)) return whole;
-  if (name == "loss" && absl::SimpleAtod(text, &number)) return NumberOrNull(number);
+  const bool measures = name == "loss" || name == "gradient_norm";
+  if (measures && absl::SimpleAtod(text, &number)) return NumberOrNull(number);
   if (text == "true" || text == "false") return text == "true";
   return text;
 }
 
 Json ToJson(const JobEvent& event) {
   Json json = {{"seq", event.seq},
-               {"time", absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ",
-                                         absl::FromUnixMillis(event.unix_ms), absl::UTCTimeZone())},
+               {"time", UtcTime(event.unix_ms)},
                {"event", event.event},
                {"text", event.text}};
   for (const auto& [name, text] : event.fields) json[name] = FieldValue(name, text);

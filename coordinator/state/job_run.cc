@@ -328,6 +328,11 @@ bool JobRun::Admit(const Join& join) {
   } else if (join.role == Role::kWorker && RoleOfName(join.id.name) == Role::kServer) {
     // It would take that server's place, and nobody else has what a server holds.
     refusal = "it is a worker under the name of one of the job's servers";
+  } else if (join.role == Role::kWorker && !IsSampleCount(join.environment.samples)) {
+    // All steps are computed from it.
+    refusal = absl::StrCat("it found ", join.environment.samples,
+                           " samples in its data; a job needs 1 to ", kMostSamples);
+    code = kExitBadData;
   } else if (const std::string differ = EnvironmentDifferences(join); !differ.empty()) {
     kind = "its numeric environment differs from the job's";
     refusal = absl::StrCat(kind, ":", differ);

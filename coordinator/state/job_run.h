@@ -136,6 +136,7 @@ class JobRun {
   // Steps, checkpoints, commands, the end (job_steps.cc).
   Step EndStep() const;
   int64_t TotalSteps() const;
+  std::string WhyNotTaken(const StepRecord& record) const;  // empty: it is
   void NoteCommands(const StepRecord& record);
   void NoteNotFinite(const StepRecord& record);
   std::string SamplesOf(Step step, LaneId lane) const;

@@ -36,11 +36,28 @@ Step JobRun::EndStep() const {
   return journal_.ending.stop_at ? std::min(end, *journal_.ending.stop_at) : end;
 }
 
+// Of what no sound member says: readers of the ledger count on it.
+std::string JobRun::WhyNotTaken(const StepRecord& record) const {
+  const auto lanes = static_cast<size_t>(journal_.spec.training.lanes);
+  const size_t holders = record.lane_holders.size();  // none: they are those of the view
+  if (record.step >= Step(TotalSteps()))
+    return absl::StrCat("the job has ", TotalSteps(), " steps");
+  if (holders == 0 || holders == lanes) return "";
+  return absl::StrCat("it names holders of ", holders, " lanes, and the job has ", lanes);
+}
+
 void JobRun::From(const MemberId& member, const Records& told) {
   if (journal_.lineages.empty()) return;
   const LineageNumber current = journal_.lineages.back().number;
   std::vector<StepRecord> records = told.records;
-  std::erase_if(records, [&](const StepRecord& r) { return r.lineage != current; });
+  std::erase_if(records, [&](const StepRecord& r) {
+    if (r.lineage != current) return true;
+    const std::string why = WhyNotTaken(r);
+    if (!why.empty() && refusals_.IsNews(member.name, why))
+      Say("state", absl::StrCat("the record of step ", r.step.value(), " by ", member.name,
+                                " is not taken: ", why));
+    return !why.empty();
+  });
   DoAll(ledger_.Add(member.name, records, journal_.view));
   for (const StepRecord& record : records) {
     NoteCommands(record);

@@ -19,10 +19,6 @@ bool SameBits(double a, double b) {
          std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
 }
 
-double MeanLoss(const StepRecord& record) {
-  return record.weight > 0 ? record.loss / static_cast<double>(record.weight) : 0;
-}
-
 }  // namespace
 
 StepLedger::StepLedger(std::string job, bool reproducible, Step recorded, int64_t skipped,
@@ -87,7 +83,7 @@ void StepLedger::AddRecord(const std::string& member, const StepRecord& record,
 }
 
 void StepLedger::AnnounceStep(const StepRecord& record, std::vector<Action>& out) {
-  loss_ = MeanLoss(record);
+  loss_ = MeanLoss(record).value_or(0);
   if (record.skipped) {
     ++skipped_;
     Say(out, absl::StrCat("step ", record.step.value(), " is not finite (loss ", loss_,
@@ -95,14 +91,16 @@ void StepLedger::AnnounceStep(const StepRecord& record, std::vector<Action>& out
   } else if (!std::isfinite(loss_) && !std::exchange(told_not_finite_, true))
     Say(out, absl::StrCat("the loss of step ", record.step.value(), " is ", loss_,
                           ": training has diverged; a lower learning rate or clip_norm helps"));
-  out.emplace_back(Announce{job_,
-                            "step",
-                            "",
-                            {{"step", absl::StrCat(record.step.value())},
-                             {"epoch", absl::StrCat(record.samples.epoch)},
-                             {"loss", absl::StrFormat("%.6g", loss_)},
-                             {"samples", absl::StrCat(record.samples.count)},
-                             {"view", absl::StrCat(record.view.value())}}});
+  Announce step{job_,
+                "step",
+                "",
+                {{"step", absl::StrCat(record.step.value())},
+                 {"epoch", absl::StrCat(record.samples.epoch)},
+                 {"loss", absl::StrFormat("%.6g", loss_)},
+                 {"samples", absl::StrCat(record.samples.count)},
+                 {"view", absl::StrCat(record.view.value())}}};
+  if (record.norm) step.fields["gradient_norm"] = absl::StrFormat("%.6g", *record.norm);
+  out.emplace_back(std::move(step));
 }
 
 // The fingerprint of the whole state. A server tells that of its part only, which counts once those

@@ -1,5 +1,7 @@
 #include "lib/domain/job.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "lib/base/check.h"
 
@@ -7,11 +9,16 @@ namespace muster {
 
 int64_t StepsPerEpoch(const TrainingSpec& training, uint64_t n) {
   const uint64_t batch = static_cast<uint64_t>(training.batch);
-  return static_cast<int64_t>((n + batch - 1) / batch);
+  const uint64_t steps = n / batch + (n % batch > 0 ? 1 : 0);
+  return static_cast<int64_t>(std::clamp<uint64_t>(steps, 1, kMostSamples));
 }
 
 int64_t TotalSteps(const TrainingSpec& training, uint64_t n) {
   return training.steps > 0 ? training.steps : training.epochs * StepsPerEpoch(training, n);
+}
+
+bool IsMeasured(const TrainingSpec& training) {
+  return training.clip_norm > 0 || training.on_nan != OnNan::kContinue;
 }
 
 Lengthening LengtheningOf(const TrainingSpec& held, const TrainingSpec& asked) {

@@ -116,8 +116,16 @@ struct JobSpec {
   bool operator==(const JobSpec&) const = default;
 };
 
-// Steps of the whole job and of one epoch, for a data set of n samples (n at least 1). The last
-// step of an epoch takes what is left: it may be short.
+// So many samples a data set may have: no number of steps or epochs overflows with it.
+inline constexpr uint64_t kMostSamples = uint64_t{1} << 40;
+inline bool IsSampleCount(uint64_t n) { return n >= 1 && n <= kMostSamples; }
+
+// The gradient of each step is measured: to clip it, or to know whether all of it is finite.
+bool IsMeasured(const TrainingSpec& training);
+
+// Steps of the whole job and of one epoch, for a data set of n samples. The last step of an epoch
+// takes what is left: it may be short. For an n that IsSampleCount refuses, of an old journal, an
+// epoch still has at least one step and at most kMostSamples.
 int64_t StepsPerEpoch(const TrainingSpec& training, uint64_t n);
 int64_t TotalSteps(const TrainingSpec& training, uint64_t n);
 

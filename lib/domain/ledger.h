@@ -1,4 +1,4 @@
-// The record of a step and the audit over records (docs/protocol.md section 8). Pure values and
+// The record of a step, and which records count (docs/protocol.md section 8). Pure values and
 // functions.
 #pragma once
 
@@ -49,9 +49,12 @@ struct StepRecord {
   bool without_weight = false;
   std::vector<JobCommand> commands;
   bool skipped = false;        // it was not finite, and left the state as it was
-  std::optional<double> norm;  // of the gradient before it is cut; nothing: the job does not clip
+  std::optional<double> norm;  // of the gradient before it is cut; nothing: it is not measured
   bool operator==(const StepRecord&) const = default;
 };
+
+// Nothing: the step had no samples.
+std::optional<double> MeanLoss(const StepRecord& record);
 
 // As the ledger keeps it.
 struct RecordedStep {
@@ -90,23 +93,5 @@ Step ContinueAt(const std::vector<LineagePart>& history, LineageNumber held, Ste
 absl::StatusOr<std::vector<StepRecord>> Ancestry(const std::vector<Lineage>& lineages,
                                                  const std::vector<StepRecord>& records,
                                                  LineageNumber last, Step end);
-
-struct AuditReport {
-  bool ok = false;
-  std::string conclusion;  // one sentence; names the first violation
-  int64_t steps = 0;
-  int64_t full_epochs = 0;
-  uint64_t samples = 0;          // uses in the final state
-  int64_t skipped_steps = 0;     // those that were not finite, counted in `steps` too …
-  uint64_t skipped_samples = 0;  // … and the uses that are not in the final state because of that
-  int64_t lanes = 0;
-};
-
-// Proves from the records that made the final state that each sample is in it once per full epoch
-// (and at most once in the last, unfinished one), that every lane of every step has one holder, and
-// that the weights are whole. The samples of steps that were skipped had their turn, but are not in
-// the final state: they are counted apart.
-AuditReport Audit(const TrainingSpec& training, uint64_t sample_count,
-                  const std::vector<StepRecord>& ancestry);
 
 }  // namespace muster

@@ -224,7 +224,7 @@ struct Partials {
 struct ResultMeta {
   int64_t weight = 0;
   double loss = 0;
-  double sum_of_squares = 0;  // of the reduced gradient chunk; 0 when the job does not clip
+  double sum_of_squares = 0;  // of the reduced gradient chunk; 0 where the job does not measure it
   uint32_t crc = 0;
   // Of a gradient: all its values and the loss are. Of what a server applied: the whole step is.
   bool finite = true;

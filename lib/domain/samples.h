@@ -39,7 +39,7 @@ SampleRange StepSamples(const TrainingSpec& training, uint64_t n, Step step);
 SampleRange LaneSamples(const TrainingSpec& training, uint64_t n, Step step, LaneId lane);
 std::vector<uint64_t> SampleIds(const TrainingSpec& training, uint64_t n, const SampleRange& range);
 
-// The step and lane that use the sample in an epoch; sample < n.
+// The step and lane that use the sample in an epoch; sample < n, and the epoch is one of the job.
 struct SamplePlace {
   Step step;
   LaneId lane;

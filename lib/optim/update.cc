@@ -17,11 +17,11 @@ ResultMeta Reduce(const TrainingSpec& training, TensorKind kind, const Partial& 
   if (kind == TensorKind::kParameter) {
     if (training.reduction == Reduction::kMean && total.weight != 0)
       DivideBy(sum, static_cast<float>(total.weight));
-    if (training.clip_norm > 0) meta.sum_of_squares = SumOfSquares(sum);
+    const bool is_measured = IsMeasured(training);
+    if (is_measured) meta.sum_of_squares = SumOfSquares(sum);
     // Squares of fp32 values do not overflow in fp64: their sum is finite exactly if the values
     // are.
-    const bool values_are =
-        training.clip_norm > 0 ? std::isfinite(meta.sum_of_squares) : AllFinite(sum);
+    const bool values_are = is_measured ? std::isfinite(meta.sum_of_squares) : AllFinite(sum);
     meta.finite = values_are && std::isfinite(total.loss);
   }
   meta.crc = Crc32c(BytesOf(sum));

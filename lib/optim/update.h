@@ -16,9 +16,9 @@ namespace muster {
 
 // Turns the sum over all lanes into the reduced gradient, in place, and measures it. Parameters:
 // divided by the weight under `reduction: mean` (a weight of 0 leaves the zeros that stand there);
-// their sum of squares when the job clips; whether they and the loss are finite. Buffers stay as
-// they are, and count as finite: they may hold an infinity on purpose, such as a mask. The checksum
-// is that of the values left in `sum`. Any thread.
+// their sum of squares where the job measures it; whether they and the loss are finite. Buffers
+// stay as they are, and count as finite: they may hold an infinity on purpose, such as a mask. The
+// checksum is that of the values left in `sum`. Any thread.
 ResultMeta Reduce(const TrainingSpec& training, TensorKind kind, const Partial& total,
                   absl::Span<float> sum);
 

@@ -132,7 +132,18 @@ TEST(ArgumentsTest, AFolderStandsForItsJob) {
   const Parsed ledger = Parse({"ledger", "a", "--step", "3", "--sample", "17"});
   EXPECT_EQ(std::get<RemoteArguments>(ledger.arguments).step, 3);
   EXPECT_EQ(std::get<RemoteArguments>(ledger.arguments).sample, 17);
-  EXPECT_EQ(Parse({"ledger", "a", "--step", "-3"}).exit_code, 64);
+  for (const char* number :
+       {"-3", "9223372036854775808", "99999999999999999999999", "0x1f", "1.5", "a"})
+    for (const char* option : {"--step", "--sample"}) {
+      const Parsed refused = Parse({"ledger", "a", option, number});
+      EXPECT_EQ(refused.exit_code, 64) << option << " " << number;
+      EXPECT_THAT(refused.text, HasSubstr("a whole number from 0 to 9223372036854775807"));
+    }
+  const Parsed decimal = Parse({"ledger", "a", "--step", "010", "--sample", "9223372036854775807"});
+  EXPECT_EQ(std::get<RemoteArguments>(decimal.arguments).step, 10);
+  EXPECT_EQ(std::get<RemoteArguments>(decimal.arguments).sample, INT64_MAX);
+  EXPECT_TRUE(std::get<RemoteArguments>(Parse({"watch", "a", "--details"}).arguments).details);
+  EXPECT_FALSE(std::get<RemoteArguments>(Parse({"watch", "a"}).arguments).details);
   EXPECT_TRUE(std::get<RemoteArguments>(Parse({"history", "a", "--csv"}).arguments).csv);
   EXPECT_EQ(Parse({"history", "a", "--csv", "--json"}).exit_code, 64);
 }

@@ -70,6 +70,21 @@ class JobCommandsTest : public ::testing::Test {
   void WriteAddress(const std::string& http) const {
     std::ofstream(cluster_ + "/cluster.json") << R"({"http":")" << http << "\"}";
   }
+  // Two pages. The job went back to step 2 in between, which whoever does not tell what it has
+  // cannot be told.
+  void History(const http::Request& request, const http::Responder& respond) {
+    const std::string from = request.query.at("from");
+    const auto lineage = request.query.find("lineage");
+    const bool knows = lineage != request.query.end() && lineage->second == "1";
+    const auto step = [](int number, int of) {
+      return absl::StrCat(R"({"step":)", number, R"(,"lineage":)", of, R"(,"epoch":0})");
+    };
+    if (from == "0")
+      return respond.Send({.body = absl::StrCat(R"({"steps":[)", step(0, 1), ",", step(1, 1), ",",
+                                                step(2, 1), R"(],"next":3})")});
+    respond.Send({.body = absl::StrCat(R"({"steps":[)", knows ? step(2, 2) + "," : "", step(3, 2),
+                                       R"(],"next":null})")});
+  }
   void Answer(const http::Request& request, const http::Responder& respond) {
     MutexLock lock(mutex_);
     const std::string id = request.params.at("id");
@@ -112,7 +127,7 @@ class JobCommandsTest : public ::testing::Test {
     for (int step : {1, 2, 3})
       stream->Send(absl::StrCat("1-", step), "step",
                    absl::StrCat(R"({"time":"2026-11-21T10:11:2)", step, R"(.500Z","step":)", step,
-                                R"(,"epoch":0,"loss":0.25,"samples":8})"));
+                                R"(,"epoch":0,"loss":0.25,"gradient_norm":1.5,"samples":8})"));
     SetState("runs", "done");
     stream->Send("1-4", "done", R"({"text":"all steps are done"})");
   }
@@ -147,6 +162,10 @@ class JobCommandsTest : public ::testing::Test {
            {"POST", "/v1/jobs/{id}:stop", Answering()},
            {"POST", "/v1/jobs",
             [this](const http::Request& q, const http::Responder& r) { Submit(q, r); }},
+           {"GET",
+            "/v1/jobs/{id}/history",
+            [this](const http::Request& q, const http::Responder& r) { History(q, r); },
+            {"from", "lineage"}},
            {"GET",
             "/v1/jobs/{id}/events",
             [this](const http::Request&, const http::Responder& r) { Events(r); },
@@ -207,6 +226,18 @@ TEST_F(JobCommandsTest, WatchShowsTheLineThatTrainShows) {
   EXPECT_THAT(
       out_.str(),
       HasSubstr("step 4 of 4 · epoch 1 · loss 0.2500 · 8.00 samples/s\nall steps are done\n"));
+}
+
+TEST_F(JobCommandsTest, WatchShowsRateAndNormWhereTheyAreAskedFor) {
+  EXPECT_EQ(Run({.command = Command::kWatch, .job = "runs", .details = true}), 0);
+  EXPECT_THAT(out_.str(),
+              HasSubstr("step 2 of 4 · epoch 1 · loss 0.2500 · rate 0.01 · norm 1.5\n"));
+}
+
+TEST_F(JobCommandsTest, AHistoryThatARewindCutsSaysSo) {
+  EXPECT_EQ(Run({.command = Command::kHistory, .job = "runs", .csv = true}), 0);
+  EXPECT_THAT(out_.str(), HasSubstr("\n2,0,,,,,\n2,0,,,,,\n3,0,,,,,\n"));
+  EXPECT_THAT(err_.str(), HasSubstr("the job went back to step 2 meanwhile"));
 }
 
 TEST_F(JobCommandsTest, DeleteAsksAndTakesNoForAnAnswer) {

@@ -12,6 +12,19 @@ StepSeen Seen(const std::string& member, int64_t step, double loss = 1) {
   return {.member = member, .step = step, .loss = loss, .samples = 24};
 }
 
+TEST(ProgressTest, TheLearningRateIsKnownWhereTheScheduleIs) {
+  TrainingSpec training;
+  training.optimizer.learning_rate = 0.5;
+  training.schedule.warmup_steps = 2;
+  EXPECT_EQ(LearningRateAt(training, {.step = 0}), 0.25) << "it does not depend on the length";
+  EXPECT_EQ(LearningRateAt(training, {.step = 7}), 0.5);
+  training.schedule.kind = ScheduleKind::kLinear;
+  EXPECT_EQ(LearningRateAt(training, {.step = 7}), std::nullopt)
+      << "nobody knows how many there are";
+  EXPECT_EQ(LearningRateAt(training, {.step = 9, .steps = 10}), 0);
+  EXPECT_EQ(LearningRateAt(training, {.step = 10, .steps = 10}), std::nullopt);
+}
+
 TEST(ProgressTest, NothingBeforeTheFirstStep) { EXPECT_EQ(ProgressTracker().Now(), std::nullopt); }
 
 TEST(ProgressTest, SpeedAndTimeLeft) {

@@ -145,6 +145,10 @@ TEST(RemoteTest, TheLedgerSaysWhoHadWhichSamples) {
   const LedgerPage use = *ParseLedger(
       R"({"steps":[{"step":3,"lanes":[{"lane":1,"worker":"worker-0","count":2,"samples":[7]}]}]})");
   EXPECT_THAT(LedgerText(use.steps[0]), HasSubstr("lane 1 by worker-0, 2 samples, among them 7\n"));
+  const LedgerPage skipped =
+      *ParseLedger(R"({"steps":[{"step":3,"lineage":1,"view":1,"loss":null,"skipped":true}]})");
+  EXPECT_EQ(LedgerText(skipped.steps[0]),
+            "step 3: epoch 1, lineage 1, view 1, loss ?, skipped: it was not finite\n");
   EXPECT_EQ(ParseLedger("{}")->next, -1);
 }
 

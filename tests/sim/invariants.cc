@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/lease.h"
+#include "lib/domain/audit.h"
 #include "tests/sim/member_process.h"
 
 namespace muster::sim {

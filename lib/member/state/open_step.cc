@@ -221,7 +221,7 @@ StepRecord RecordOf(const MemberConfig& config, const View& view, LineageNumber 
   TakeWeight(config, view, done, record);
   record.commands = done.commands;
   record.skipped = done.skipped;
-  if (config.clips()) record.norm = NormOf(done);
+  if (IsMeasured(config.training)) record.norm = NormOf(done);
   return record;
 }
 

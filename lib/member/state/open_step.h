@@ -17,7 +17,7 @@ namespace muster {
 
 // What must be known of all chunks of a step before an owner applies one of them.
 struct StepNorm {
-  double norm = 0;     // of the whole gradient; 0 when the job does not clip
+  double norm = 0;     // of the whole gradient; 0 where the job does not measure it
   bool finite = true;  // gradient and loss are
   bool operator==(const StepNorm&) const = default;
 };

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -22,6 +23,7 @@
 namespace muster::coordinator {
 namespace {
 
+using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 constexpr uint64_t kManySamples = 1009;  // no epoch ends within these steps
@@ -126,7 +128,7 @@ TEST_F(HistoryTest, AStepTellsLossRateNormAndSpeed) {
   EXPECT_EQ(steps[1].step, 1);
   EXPECT_EQ(steps[1].unix_ms, 1'000'200);
   EXPECT_DOUBLE_EQ(*steps[1].loss, 0.5);
-  EXPECT_DOUBLE_EQ(steps[0].learning_rate, 0.05) << "the first of ten steps of warm-up";
+  EXPECT_DOUBLE_EQ(*steps[0].learning_rate, 0.05) << "the first of ten steps of warm-up";
   EXPECT_FALSE(steps[0].gradient_norm);
   EXPECT_DOUBLE_EQ(*steps[1].gradient_norm, 1.5);
   EXPECT_FALSE(steps[0].samples_per_second) << "nobody knows when it began";
@@ -159,6 +161,42 @@ TEST_F(HistoryTest, ComesInPartsThatSayTheSame) {
   for (size_t i = 0; i < all.size(); ++i) EXPECT_EQ(parts[i], HistoryLine(all[i]));
   EXPECT_TRUE(Read({.from = 50}).steps.empty());
   EXPECT_TRUE(Read({.from = 5'000}).steps.empty());
+}
+
+TEST_F(HistoryTest, ThereIsNothingBehindTheEnd) {
+  Record(0, 5);
+  for (const int64_t from : {int64_t{5}, std::numeric_limits<int64_t>::max()}) {
+    const HistoryPage page = Read({.from = from, .limit = 3});
+    EXPECT_TRUE(page.steps.empty()) << from;
+    EXPECT_FALSE(page.next) << from;
+  }
+}
+
+// A coordinator that took such a record must be able to start again.
+TEST_F(HistoryTest, AStepThatTheJobDoesNotHaveHasNoLearningRate) {
+  Record(98, 102);
+  job_.lineages[0].fork = Step(98);
+  const std::vector<HistoryStep> steps = Read({.from = 98}).steps;
+  ASSERT_EQ(steps.size(), 4u);
+  EXPECT_TRUE(steps[1].learning_rate);
+  EXPECT_FALSE(steps[2].learning_rate) << "the job has 100 steps";
+  EXPECT_THAT(HistoryLine(steps[2]), HasSubstr("\"learning_rate\":null"));
+  job_.environment->samples = 0;
+  EXPECT_EQ(Read({.from = 98}).steps.size(), 4u);
+}
+
+TEST_F(HistoryTest, OnlyALineOfAJobTellsAPlace) {
+  const auto place = [](const std::string& step, const std::string& lineage) {
+    return PlaceInHistory("{\"step\":" + step + ",\"lineage\":" + lineage + ",\"epoch\":0}");
+  };
+  ASSERT_TRUE(place("7", "2"));
+  EXPECT_EQ(place("7", "2")->step, 7);
+  EXPECT_EQ(place("7", "2")->lineage, 2);
+  for (const std::string none :
+       {"-1", "+1", " 1", "", "9223372036854775807", "9223372036854775808"}) {
+    EXPECT_FALSE(place(none, "1")) << none;
+    EXPECT_FALSE(place("1", none)) << none;
+  }
 }
 
 TEST_F(HistoryTest, TheFileFollowsTheLedger) {
@@ -202,6 +240,32 @@ TEST_F(HistoryTest, WhatWasCutShortIsWrittenAgain) {
     ASSERT_TRUE(HistoryFile(path_).Follow(*journal_, job_, recorded_, {}).ok());
     EXPECT_EQ(Lines(), OfTheLedger()) << "cut to " << cut;
   }
+}
+
+// Not with zeros where the lines were.
+TEST_F(HistoryTest, WhatSomebodyRemovedWhileTheJobRunsIsWrittenAgain) {
+  Record(0, 5);
+  ASSERT_TRUE(Follow().ok());
+  const auto size = std::filesystem::file_size(path_);
+  int64_t recorded = 5;
+  for (const auto left : {size - 20, size / 2, uintmax_t{1}, uintmax_t{0}}) {
+    std::filesystem::resize_file(path_, left);
+    Record(recorded, recorded + 2);
+    recorded += 2;
+    ASSERT_TRUE(Follow().ok()) << "cut to " << left;
+    EXPECT_EQ(Lines(), OfTheLedger()) << "cut to " << left;
+  }
+  std::filesystem::remove(path_);
+  Record(recorded, recorded + 2);
+  ASSERT_TRUE(Follow().ok());
+  EXPECT_EQ(Lines(), OfTheLedger()) << "removed";
+  std::ofstream(path_, std::ios::app) << "something else\n";
+  Record(recorded + 2, recorded + 3);
+  ASSERT_TRUE(Follow().ok());
+  std::ifstream in(path_);
+  std::stringstream text;
+  text << in.rdbuf();
+  EXPECT_THAT(text.str(), HasSubstr("\nsomething else\n{\"step\":0,")) << "a line of others stays";
 }
 
 TEST_F(HistoryTest, AnErrorIsMadeGoodLater) {

@@ -139,6 +139,21 @@ TEST_F(FolderAnswersTest, OneSampleIsFoundWhereItWasUsed) {
   EXPECT_EQ(Get("/v1/jobs/a/ledger?sample=999999999")["error"]["field"], "sample");
 }
 
+TEST_F(FolderAnswersTest, ThereIsNothingBehindTheLastStep) {
+  for (const std::string from : {"5", "6", "9223372036854775800", "9223372036854775807"})
+    for (const std::string what : {"ledger?from=", "ledger?sample=28&from=", "history?from="}) {
+      const Json answer = Get("/v1/jobs/a/" + what + from);
+      EXPECT_EQ(answer["steps"], Json::array()) << what << from << ": " << answer;
+      EXPECT_TRUE(answer["next"].is_null()) << what << from;
+    }
+  for (const std::string from : {"-1", "9223372036854775808", "x", ""})
+    for (const std::string what : {"ledger?sample=28&from=", "ledger?from=", "history?from="}) {
+      const Json answer = Get("/v1/jobs/a/" + what + from);
+      EXPECT_EQ(answer["error"]["code"], "invalid_argument") << what << from << ": " << answer;
+      EXPECT_EQ(answer["error"]["field"], "from") << what << from;
+    }
+}
+
 TEST_F(FolderAnswersTest, AFolderWithoutAStoreIsNotFound) {
   EXPECT_TRUE(absl::IsNotFound(FolderAnswers::Open(dir_ + "/elsewhere", "").status()));
 }

@@ -195,6 +195,25 @@ TEST(Start, AFactThatTheJobDoesNotKnowIsNamedToo) {
   EXPECT_THAT(leave[0].second.reason, HasSubstr(" library (9; the job has none)"));
 }
 
+// The coordinator divides by it.
+TEST(Start, AWorkerWithoutSamplesIsTurnedAway) {
+  for (const uint64_t samples : {uint64_t{0}, kMostSamples + 1, ~uint64_t{0}}) {
+    Desk desk;
+    desk.Give(Submit{"job", SpecOf(1, 2)});
+    desk.Drain<Announce>();
+    NumericEnvironment strange = Environment();
+    strange.samples = samples;
+    desk.Join(kA, "job", strange);
+    const auto leave = desk.Sent<Leave>();
+    ASSERT_EQ(leave.size(), 1u) << samples << " samples are taken for a data set";
+    EXPECT_EQ(leave[0].second.exit_code, 65);
+    EXPECT_THAT(leave[0].second.reason, HasSubstr(absl::StrCat("it found ", samples, " samples")));
+    EXPECT_FALSE(desk.Job().environment);
+    desk.Join(kB);
+    EXPECT_EQ(desk.Job().environment->samples, 100u) << "nobody else is kept out";
+  }
+}
+
 TEST(Start, AMemberOfAnotherClusterIsTurnedAway) {
   Desk desk;
   desk.Give(Submit{"job", SpecOf(1, 2)});
@@ -1130,6 +1149,33 @@ TEST(Members, ALossThatIsNoNumberIsToldOnceAndIsNoDisagreement) {
   const auto told = desk.Told();
   ASSERT_EQ(told.size(), 1u);
   EXPECT_THAT(told[0], testing::HasSubstr("training has diverged"));
+}
+
+TEST(Members, ARecordOfAStepThatTheJobDoesNotHaveIsNotTaken) {
+  Desk desk;
+  RunTwo(desk);
+  desk.Record(kA, 0);
+  desk.Drain<Announce>();
+  StepRecord r;
+  r.lineage = LineageNumber(1);
+  r.view = desk.Job().view->number;
+  r.weight = 4;
+  r.commands = {JobCommand{1, JobCommandKind::kStop}};
+  for (const int64_t step : {int64_t{20}, int64_t{1} << 62}) {
+    r.step = Step(step);
+    desk.Say(kB, Records{{r}});
+  }
+  EXPECT_THAT(desk.Told(), ElementsAre("the record of step 20 by worker-1 is not taken: the job "
+                                       "has 20 steps"))
+      << "once";
+  r.step = Step(1);
+  r.lane_holders = {kA, kB};
+  desk.Say(kB, Records{{r}});
+  const auto actions = desk.Drain<Announce>();
+  ASSERT_EQ(actions.size(), 1u);
+  EXPECT_THAT(actions[0].text, HasSubstr("it names holders of 2 lanes, and the job has 4"));
+  EXPECT_EQ(desk.Status().step, Step(1));
+  EXPECT_FALSE(desk.Job().ending.stop_at);
 }
 
 // As the agent tells it: killed, with two lanes of step 0 run.

@@ -3,8 +3,10 @@
 #include <cmath>
 #include <limits>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lib/domain/audit.h"
 
 namespace muster {
 namespace {
@@ -201,6 +203,38 @@ TEST(Audit, AcrossARewindFollowsTheRecordsThatCount) {
                                  LineageNumber(2), Step(6));
   ASSERT_TRUE(ancestry.ok());
   EXPECT_TRUE(Audit(CountingTraining(), kSamples, *ancestry).ok);
+}
+
+TEST(Audit, NamesTheStepBehindWhichRecordsAreMissing) {
+  Auditor auditor(CountingTraining(), kSamples);
+  for (const StepRecord& record : Steps(1, 0, 4)) EXPECT_TRUE(auditor.Add(record));
+  const AuditReport report = std::move(auditor).Conclude(Step(5));
+  EXPECT_FALSE(report.ok);
+  EXPECT_EQ(report.conclusion, "step 4 has no record");
+}
+
+TEST(Audit, LooksNoFurtherOnceItIsStopped) {
+  std::stop_source stop;
+  Auditor auditor(CountingTraining(), kSamples);
+  EXPECT_TRUE(auditor.Add(RecordOf(1, 0), stop.get_token()));
+  stop.request_stop();
+  EXPECT_FALSE(auditor.Add(RecordOf(1, 1), stop.get_token()));
+}
+
+TEST(Audit, SaysThatNoDataSetIsLikeThat) {
+  for (const uint64_t samples : {uint64_t{0}, kMostSamples + 1}) {
+    const AuditReport report = Audit(CountingTraining(), samples, Steps(1, 0, 1));
+    EXPECT_FALSE(report.ok);
+    EXPECT_EQ(report.conclusion,
+              absl::StrCat("the job is told to have ", samples, " samples, which no data set has"));
+  }
+}
+
+// A bitmap of these samples would take 128 GiB.
+TEST(Audit, TakesNoMemoryForSamples) {
+  StepRecord record = RecordOf(1, 0);
+  record.samples = StepSamples(CountingTraining(), kMostSamples, Step(0));
+  EXPECT_TRUE(Audit(CountingTraining(), kMostSamples, {record}).ok);
 }
 
 TEST(Audit, NamesAMissingStep) {

@@ -1,5 +1,6 @@
 #include "lib/domain/samples.h"
 
+#include <limits>
 #include <set>
 
 #include "gmock/gmock.h"
@@ -185,6 +186,26 @@ TEST(Lengthening, IsMoreStepsOfTheSameTrainingWhereNothingDependsOnThem) {
   asked = held;
   asked.steps = 150;
   EXPECT_THAT(why_not(asked), testing::StartsWith("schedule.kind is not constant"));
+}
+
+// An old journal may hold any number.
+TEST(StepsPerEpoch, AreSomeForEveryNumberOfSamples) {
+  const uint64_t all = std::numeric_limits<uint64_t>::max();
+  for (const uint64_t n : {uint64_t{0}, uint64_t{1}, kMostSamples, uint64_t{1} << 63, all - 1, all})
+    for (const int64_t batch : {int64_t{1}, int64_t{7}, int64_t{1} << 31}) {
+      TrainingSpec training = TrainingOf(batch, 3);
+      training.epochs = int64_t{1} << 20;
+      const int64_t steps = StepsPerEpoch(training, n);
+      EXPECT_GE(steps, 1) << n << " in " << batch;
+      EXPECT_GE(TotalSteps(training, n), steps) << n << " in " << batch;
+      for (const int64_t step : {int64_t{0}, steps - 1, int64_t{1} << 62}) {
+        const SampleRange range = StepSamples(training, n, Step(step));
+        EXPECT_LE(range.count, static_cast<uint64_t>(batch));
+        EXPECT_LE(range.first + range.count, n);
+      }
+    }
+  EXPECT_EQ(StepsPerEpoch(TrainingOf(4, 1), 8), 2);
+  EXPECT_EQ(StepsPerEpoch(TrainingOf(4, 1), 9), 3);
 }
 
 TEST(TotalSteps, FollowFromStepsOrEpochs) {

@@ -210,6 +210,9 @@ TEST_P(NotFiniteStep, IsAppliedOnlyWhereTheJobSaysSo) {
   }
   const ClosedStep closed = std::move(step).Close();
   EXPECT_EQ(closed.skipped, c.skips);
+  EXPECT_EQ(RecordOf(config, PartSeat({0, 1}, {0, 1}).view, LineageNumber(1), closed).norm,
+            c.on_nan == OnNan::kContinue ? std::nullopt : std::optional<double>(0))
+      << "known where the gradient is looked at";
   EXPECT_EQ(closed.Stops(), c.ends_job);
   EXPECT_EQ(RecordOf(config, PartSeat({0, 1}, {0, 1}).view, LineageNumber(1), closed).skipped,
             c.skips);

@@ -151,6 +151,11 @@ TEST(Reduce, DividesParametersByTheWeightAndNothingElse) {
   const ResultMeta meta = Reduce(training, TensorKind::kParameter, total, absl::MakeSpan(values));
   EXPECT_EQ(values, (Values{1, -2}));
   EXPECT_EQ(meta.sum_of_squares, 5.0);
+  training.clip_norm = 0;
+  Values again{4, -8};
+  EXPECT_EQ(Reduce(training, TensorKind::kParameter, total, absl::MakeSpan(again)).sum_of_squares,
+            5.0)
+      << "a job that does not clip must know whether its steps are finite";
   EXPECT_EQ(meta.weight, 4);
   EXPECT_EQ(meta.loss, 8.0);
   Values buffer{4, -8};
