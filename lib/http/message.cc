@@ -87,7 +87,7 @@ absl::Status StatusFromResponse(const Response& response) {
   for (const CodeRow& row : kCodes) {
     if (name == row.name) code = row.code;
   }
-  return absl::Status(code, TextAt(error, "message"));
+  return absl::Status(code, Cut(TextAt(error, "message")));
 }
 
 }  // namespace muster::http

@@ -39,6 +39,10 @@ TEST(Message, ErrorsCannotSteerATerminalAndAreShort) {
     EXPECT_THAT(text, testing::StartsWith("\\x1b[2J\\x7f\\x9b?xx")) << part;
     EXPECT_EQ(text.size(), size_t{1024}) << part;
   }
+  const Response longer{
+      .status = 400,
+      .body = R"({"error":{"code":"x","message":")" + std::string(1 << 20, 'x') + R"("}})"};
+  EXPECT_EQ(StatusFromResponse(longer).message().size(), size_t{1024}) << "nor do others'";
 }
 
 TEST(Message, EveryCodeHasAnHttpStatusAndComesBack) {
