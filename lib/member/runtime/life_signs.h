@@ -37,6 +37,8 @@ class LifeSigns {
   LifeSigns(const LifeSigns&) = delete;
   LifeSigns& operator=(const LifeSigns&) = delete;
 
+  // Any thread. The job asks for more patience than we were told; less changes nothing.
+  void BePatient(Duration patience);
   // Any thread. A session to the coordinator where we have introduced ourselves; null: there is
   // none.
   void SayTo(std::shared_ptr<Session> coordinator);
@@ -48,11 +50,12 @@ class LifeSigns {
     std::shared_ptr<Session> to;
     Alive alive;
     bool was_member = false;
+    Duration patience;
   };
 
   void Run();
   std::optional<Saying> AwaitNext(Time next);
-  void Judge(const std::vector<ThreadAge>& ages);
+  void Judge(const std::vector<ThreadAge>& ages, Duration patience);
 
   const Options options_;
   const std::vector<const ThreadProgress*> threads_;
@@ -62,6 +65,7 @@ class LifeSigns {
   CondVar changed_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool was_member_ ABSL_GUARDED_BY(mutex_) = false;
+  Duration patience_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<Session> coordinator_ ABSL_GUARDED_BY(mutex_);
   Alive alive_ ABSL_GUARDED_BY(mutex_);
 

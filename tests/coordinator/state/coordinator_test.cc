@@ -1258,6 +1258,18 @@ TEST(Members, AJobMayBeMorePatientThanItsClusterButNotLess) {
   }
 }
 
+TEST(Members, AJobMayBeMorePatientWithThreads) {
+  for (const double patience : {0.0, 1.0, 600.0}) {
+    Desk desk;
+    JobSpec spec = SpecOf(1, 2);
+    spec.runtime.thread_patience = patience;
+    RunTwo(desk, spec);
+    desk.Say(kB, Alive{Step(0), "", {{"train", 500}}});
+    desk.Give(Tick{});
+    EXPECT_EQ(desk.Job().number, ViewNumber(patience > 500 ? 1 : 2)) << patience;
+  }
+}
+
 TEST(Members, AGapInOurOwnTicksIsNotTheirSilence) {
   Desk desk;
   RunTwo(desk);

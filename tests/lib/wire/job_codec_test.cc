@@ -76,6 +76,7 @@ bucket_bytes: 65536
 first_bucket_bytes: 1024
 fingerprint_every: 5
 lease: 12.5
+thread_patience: 600
 )");
   JobSpec expected;
   expected.training = {.task = "code-lm",
@@ -116,7 +117,8 @@ lease: 12.5
                       .bucket_bytes = 65536,
                       .first_bucket_bytes = 1024,
                       .fingerprint_every = 5,
-                      .lease = 12.5};
+                      .lease = 12.5,
+                      .thread_patience = 600};
   EXPECT_EQ(spec, expected);
 }
 
@@ -347,7 +349,7 @@ INSTANTIATE_TEST_SUITE_P(
             "first_bucket_bytes, lanes, lease, "
             "name, on_nan, optimizer, order, parameters, precision, reduction, resume, schedule, "
             "seed, servers, steps, "
-            "sync, task, threads, workers"},
+            "sync, task, thread_patience, threads, workers"},
         BadWhole{"", "", "a.yaml: the document is empty"}));
 
 TEST(JobJson, IsReadByTheSameRules) {
@@ -434,7 +436,8 @@ TEST(ToYaml, IsWhatAPersonWouldWrite) {
             "bucket_bytes: 26214400\n"
             "first_bucket_bytes: 1048576\n"
             "fingerprint_every: 10\n"
-            "lease: 0\n");
+            "lease: 0\n"
+            "thread_patience: 0\n");
 }
 
 TEST(Validate, TellsAnIncompleteSpecFromABadOne) {
@@ -495,7 +498,7 @@ TEST(TrainingHash, SeesTheTrainingSpecAndNothingElse) {
   EXPECT_EQ(TrainingHash(ExampleTraining()),
             TrainingHash(Parsed(text, {"name=x", "workers=9", "resume=never", "checkpoint.keep=9",
                                        "bucket_bytes=64", "first_bucket_bytes=64",
-                                       "fingerprint_every=0", "lease=9"})
+                                       "fingerprint_every=0", "lease=9", "thread_patience=9"})
                              .training));
 }
 

@@ -116,6 +116,7 @@ class RandomJob {
     runtime.first_bucket_bytes = Int<int64_t>(64, int64_t{1} << 31);
     runtime.fingerprint_every = Int<int64_t>(0, 1 << 20);
     runtime.lease = static_cast<double>(Int<int64_t>(0, 600));
+    runtime.thread_patience = static_cast<double>(Int<int64_t>(0, 86'400));
   }
 
   std::mt19937_64 random_;
