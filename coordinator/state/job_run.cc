@@ -207,7 +207,7 @@ void JobRun::On(const Tick& tick) {
     if (reattachment_) reattachment_->StoodStill(now_);
   }
   last_tick_ = now_;
-  for (const MemberId& id : tick.waiting) membership_.Heard(id, now_);
+  for (const auto& [id, came] : tick.heard) membership_.WordCame(id, came);
   EvictLost();
   DigestWhenDone();
   RetryLast();
