@@ -207,7 +207,7 @@ constexpr char kAboutDetails[] = "progress shows learning rate and gradient norm
 
 constexpr char kWhoseLog[] = "the processes' logs";
 
-void AddLease(CLI::App& command, double& lease) {
+void AddPatience(CLI::App& command, double& lease, int64_t& thread_patience) {
   const auto seconds = [](std::chrono::milliseconds time) {
     return static_cast<double>(time.count()) / 1e3;
   };
@@ -226,6 +226,13 @@ void AddLease(CLI::App& command, double& lease) {
                                        seconds(kLongestLease), " seconds");
           },
           absl::StrCat(seconds(kShortestLease), " to ", seconds(kLongestLease))))
+      ->type_name("SECONDS");
+  command
+      .add_option("--thread-patience", thread_patience,
+                  absl::StrCat("seconds that one piece of a process's work, such as a lane, may "
+                               "take before it counts as lost (default: ",
+                               kDefaultThreadPatience.count(), ")"))
+      ->check(CLI::Range(kShortestThreadPatience.count(), kLongestThreadPatience.count()))
       ->type_name("SECONDS");
 }
 
@@ -253,7 +260,7 @@ void AddTrain(CLI::App& app, TrainArguments& train, LogFlags& log) {
       ->type_name("DIR");
   command->add_option("--faults", train.faults, "kill and pause processes as this file says")
       ->type_name("PLAN.yaml");
-  AddLease(*command, train.lease);
+  AddPatience(*command, train.lease, train.thread_patience);
   command->add_flag("--details", train.details, kAboutDetails);
   command->add_flag("--json", train.json,
                     "one JSON object per event, for programs; the last one is the result");
@@ -281,7 +288,7 @@ void AddUp(CLI::App& app, UpArguments& up, LogFlags& log) {
                    "how many workers and servers may run at once (default: the number of cores)")
       ->check(CLI::Range(1, kMaxProcesses))
       ->type_name("N");
-  AddLease(*command, up.lease);
+  AddPatience(*command, up.lease, up.thread_patience);
   command->add_option("--faults", up.faults, "kill and pause processes as this file says")
       ->type_name("PLAN.yaml");
   AddLogFlags(*command, kWhoseLog, log);

@@ -1,6 +1,7 @@
 // The command line of `muster`, read once into plain structs.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <variant>
@@ -18,6 +19,7 @@ struct TrainArguments {
   std::string dir;                    // empty: a fresh one
   std::string faults;                 // a file; empty: none
   double lease = 0;                   // seconds; 0: the default
+  int64_t thread_patience = 0;        // the same
   bool details = false;
   bool json = false;
 };
@@ -27,6 +29,7 @@ struct UpArguments {
   std::string listen = "127.0.0.1:8080";     // of the REST interface
   std::vector<std::string> allow_plaintext;  // networks (CIDR) in which `listen` may lie
   double lease = 0;                          // seconds; 0: the default
+  int64_t thread_patience = 0;               // the same
   int slots = 1;                             // members that may run at once; default: cores
   std::string faults;                        // a file; empty: none
 };

@@ -24,6 +24,7 @@ struct ClusterOptions {
   int slots = 1;  // how many workers and servers, of all jobs, may run at once
   std::vector<std::string> allow_plaintext;  // networks (CIDR) in which `http` may lie
   double lease = 0;                          // seconds; 0: the default
+  int64_t thread_patience = 0;               // the same
 };
 
 struct ProcessStart {

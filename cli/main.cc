@@ -223,6 +223,9 @@ int Main(int argc, char** argv) {
     if (options.lease > 0)  // the same for all
       arguments.insert(arguments.end(),
                        {"--lease-ms", absl::StrCat(std::llround(options.lease * 1e3))});
+    if (options.thread_patience > 0)
+      arguments.insert(arguments.end(),
+                       {"--thread-patience", absl::StrCat(options.thread_patience)});
     return AgentCluster::Make(std::move(arguments), options, std::move(events));
   };
   if (const auto* train = std::get_if<cli::TrainArguments>(&parsed.arguments))

@@ -27,6 +27,7 @@ absl::StatusOr<JobRequest> RequestFrom(const TrainArguments& arguments) {
     request.faults_source = arguments.faults;
   }
   request.lease = arguments.lease;
+  request.thread_patience = arguments.thread_patience;
   request.shows_details = arguments.details;
   request.folder = arguments.dir.empty() ? FreshFolder(request.spec.runtime.name) : arguments.dir;
   return request;
@@ -38,6 +39,8 @@ std::string CommandToGoOn(const TrainArguments& arguments, const Resume& resume,
   if (arguments.workers) absl::StrAppend(&command, " --workers ", *arguments.workers);
   if (arguments.servers) absl::StrAppend(&command, " --servers ", *arguments.servers);
   if (arguments.lease > 0) absl::StrAppend(&command, " --lease ", arguments.lease);
+  if (arguments.thread_patience > 0)
+    absl::StrAppend(&command, " --thread-patience ", arguments.thread_patience);
   for (const std::string& setting : arguments.settings)
     absl::StrAppend(&command, " --set ", ShellWord(setting));
   // With the same value it would begin again where this run began.
@@ -81,7 +84,8 @@ absl::StatusOr<ClusterOptions> OptionsFrom(const UpArguments& arguments) {
                          .servers = kMaxProcesses,
                          .slots = arguments.slots,
                          .allow_plaintext = arguments.allow_plaintext,
-                         .lease = arguments.lease};
+                         .lease = arguments.lease,
+                         .thread_patience = arguments.thread_patience};
   if (arguments.faults.empty()) return options;
   MUSTER_ASSIGN_OR_RETURN(options.faults, ReadTextFile(arguments.faults));
   options.faults_source = arguments.faults;

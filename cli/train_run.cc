@@ -55,7 +55,8 @@ class TrainRun {
                                                     .workers = request_.spec.runtime.workers_max,
                                                     .servers = request_.spec.runtime.servers,
                                                     .slots = SlotsOf(request_.spec),
-                                                    .lease = request_.lease},
+                                                    .lease = request_.lease,
+                                                    .thread_patience = request_.thread_patience},
                                                    Events()));
     result_.folder = cluster_->folder();
     MUSTER_ASSIGN_OR_RETURN(result_.job.id, JobIdOf(result_.folder, request_.spec));

@@ -28,8 +28,9 @@ struct JobRequest {
   // The job is cancelled once its fingerprint of this step or a later one is known; negative:
   // never.
   int64_t cancel_after = -1;
-  double lease = 0;            // seconds, as in ClusterOptions
-  bool shows_details = false;  // learning rate and gradient norm in the progress
+  double lease = 0;             // seconds, as in ClusterOptions
+  int64_t thread_patience = 0;  // the same
+  bool shows_details = false;   // learning rate and gradient norm in the progress
 };
 
 struct JobResult {

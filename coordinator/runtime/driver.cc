@@ -54,7 +54,7 @@ bool SaysWho(const AtCoordinator& message) {
 }
 
 // Of one session: what may be read of it, whose turn its frames wait for, so that they stay in
-// order, and whether any waits.
+// order, and when the newest came.
 class Inbound {
  public:
   // By the transport, which reads on after a first frame only when that has been dealt with. So one
@@ -74,14 +74,21 @@ class Inbound {
     const MutexLock lock(mutex_);
     return turn_.empty() ? kStrangers : turn_;
   }
-  void Add() { ++frames_; }
-  void Taken() { --frames_; }
-  bool waits() const { return frames_ > 0; }
+  void Came(size_t bytes, Time now) {
+    weight_ += bytes + kFrameWeight;
+    came_ = now.time_since_epoch().count();
+  }
+  void Taken(size_t bytes) { weight_ -= bytes + kFrameWeight; }
+  // When it was heard last. While so much of it waits that no more is read, its silence is ours.
+  Time Heard(Time now) const {
+    return weight_ >= kInbound.held ? now : Time(Duration(came_.load()));
+  }
   bool opened = false;  // the driver's thread only
 
  private:
   bool known_ = false;
-  std::atomic<int64_t> frames_{0};
+  std::atomic<size_t> weight_{0};  // of its frames that were not taken yet
+  std::atomic<Duration::rep> came_{0};
   Mutex mutex_;
   std::string turn_ ABSL_GUARDED_BY(mutex_);  // empty before the first frame
 };
@@ -185,7 +192,7 @@ void Driver::GiveEvents() {
 }
 
 void Driver::OnTick() {
-  if (failure_.ok()) Handle(Tick{sessions_.MembersWhoseWordsWait()});
+  if (failure_.ok()) Handle(Tick{sessions_.WhenMembersWereHeard(clock_.Now())});
   Flush();
   if (clock_.Now() - started_ >= options_.settings.PatienceAfterRestart()) reattaching_ = false;
   sessions_.CloseSilent(clock_.Now());
@@ -207,7 +214,8 @@ SessionHandler Driver::Accept(std::shared_ptr<Session> session) {
   const auto open = [this, id, weak, inbound] {
     if (std::exchange(inbound->opened, true)) return;
     if (auto opened = weak.lock())
-      sessions_.Opened(id, std::move(opened), clock_.Now(), [inbound] { return inbound->waits(); });
+      sessions_.Opened(id, std::move(opened), clock_.Now(),
+                       [inbound](Time now) { return inbound->Heard(now); });
   };
   Post(kStrangers, [open, session = std::move(session)] { open(); });
   const auto refuse = [this, weak](const char* reason, const absl::Status& why) {
@@ -218,12 +226,13 @@ SessionHandler Driver::Accept(std::shared_ptr<Session> session) {
     if (frame.payload.size() > 0)
       return refuse("payload", absl::InvalidArgumentError("a frame with a payload"));
     const auto bytes = static_cast<int64_t>(frame.header.size());
-    inbound->Add();
+    inbound->Came(frame.header.size(), clock_.Now());
     absl::StatusOr<AtCoordinator> message = inbound->Read(frame.header);
     if (!message.ok()) return refuse("header", message.status());
     const std::string turn = inbound->TurnFor(*message);
-    auto say = [this, id, inbound, open, receipt = frame.receipt, message = *std::move(message)] {
-      inbound->Taken();
+    auto say = [this, id, inbound, open, size = frame.header.size(), receipt = frame.receipt,
+                message = *std::move(message)] {
+      inbound->Taken(size);
       open();
       sessions_.Said(id, message);
     };

@@ -10,15 +10,14 @@
 namespace muster::coordinator {
 
 void MemberSessions::Opened(SessionId id, std::shared_ptr<Session> session, Time now,
-                            std::function<bool()> words_wait) {
-  peers_[id] = {std::move(session), std::move(words_wait), now, {}};
+                            std::function<Time(Time now)> heard) {
+  peers_[id] = {std::move(session), std::move(heard), now, {}};
 }
 
-std::set<MemberId> MemberSessions::MembersWhoseWordsWait() const {
-  std::set<MemberId> waiting;
-  for (const auto& [member, id] : by_member_)
-    if (peers_.at(id).words_wait()) waiting.insert(member);
-  return waiting;
+std::map<MemberId, Time> MemberSessions::WhenMembersWereHeard(Time now) const {
+  std::map<MemberId, Time> heard;
+  for (const auto& [member, id] : by_member_) heard[member] = peers_.at(id).heard(now);
+  return heard;
 }
 
 void MemberSessions::CloseSilent(Time now) {

@@ -9,7 +9,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -43,12 +42,12 @@ class MemberSessions {
  public:
   explicit MemberSessions(SessionEvents events) : events_(std::move(events)) {}
 
-  // `words_wait`: whether frames of it have come that were not yet given to Said.
+  // `heard`: when the newest of its frames came, whether it was given to Said or not.
   void Opened(SessionId id, std::shared_ptr<Session> session, Time now,
-              std::function<bool()> words_wait);
+              std::function<Time(Time now)> heard);
   // Those whose first frame, or whose Join after the answer to AskJob, did not come in time.
   void CloseSilent(Time now);
-  std::set<MemberId> MembersWhoseWordsWait() const;
+  std::map<MemberId, Time> WhenMembersWereHeard(Time now) const;
   void Said(SessionId id, const AtCoordinator& message);
   void Broken(SessionId id);
   // As if all sessions had broken: members and agents reconnect, and members send again whatever
@@ -77,7 +76,7 @@ class MemberSessions {
   };
   struct Peer {
     std::shared_ptr<Session> session;
-    std::function<bool()> words_wait;
+    std::function<Time(Time now)> heard;
     Time opened;  // or answered last
     std::variant<std::monostate, Asker, MemberId, Agent> who;
   };

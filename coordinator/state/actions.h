@@ -3,12 +3,12 @@
 #pragma once
 
 #include <map>
-#include <set>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "coordinator/state/job_state.h"
+#include "lib/base/time.h"
 #include "lib/domain/message.h"
 
 namespace muster::coordinator {
@@ -70,8 +70,9 @@ struct DigestDone {
   std::string reason;
 };
 struct Tick {
-  // Members whose words have come and wait their turn: they are not silent, it is we who are late.
-  std::set<MemberId> waiting{};
+  // When the newest word of each member came. It may still wait its turn: then it is we who are
+  // late.
+  std::map<MemberId, Time> heard{};
 };
 using Input =
     std::variant<Submit, Cancel, Stop, Delete, JobDeleted, MemberSays, MemberDown, AgentUp,

@@ -38,17 +38,18 @@ StepLedger LedgerOf(const JobJournal& journal, Step recorded, RecentSteps recent
 }
 
 // Members speak as often as the cluster's lease wants: a job may only be more patient.
-Leadership WithLeaseOf(const RuntimeSpec& runtime, Leadership leadership) {
-  Duration& lease = leadership.settings.lease;
-  const std::chrono::duration<double> own(runtime.lease);
-  lease = std::max(lease, std::chrono::duration_cast<Duration>(own));
+Leadership WithPatienceOf(const RuntimeSpec& runtime, Leadership leadership) {
+  Settings& settings = leadership.settings;
+  settings.lease = std::max(settings.lease, DurationOf(runtime.lease));
+  settings.thread_patience =
+      std::max(settings.thread_patience, DurationOf(runtime.thread_patience));
   return leadership;
 }
 
 }  // namespace
 
 JobRun::JobRun(Leadership leadership, StoredJob job, Time now)
-    : leadership_(WithLeaseOf(job.journal.spec.runtime, std::move(leadership))),
+    : leadership_(WithPatienceOf(job.journal.spec.runtime, std::move(leadership))),
       started_(now),
       last_tick_(now),
       journal_(std::move(job.journal)),
@@ -208,7 +209,7 @@ void JobRun::On(const Tick& tick) {
     if (reattachment_) reattachment_->StoodStill(now_);
   }
   last_tick_ = now_;
-  for (const MemberId& id : tick.waiting) membership_.Heard(id, now_);
+  for (const auto& [id, came] : tick.heard) membership_.WordCame(id, came);
   EvictLost();
   for (const std::string& told : refusals_.TellRest(now_)) Say("process", told);
   DigestWhenDone();

@@ -75,6 +75,13 @@ bool Membership::Heard(const MemberId& member, Time now) {
   return true;
 }
 
+void Membership::WordCame(const MemberId& member, Time came) {
+  const auto it = live_.find(member);
+  if (it == live_.end() || came <= it->second.heard) return;
+  it->second.heard = came;
+  it->second.waited_for = false;
+}
+
 void Membership::Note(const MemberId& member, const Alive& alive) {
   const auto it = live_.find(member);
   if (it == live_.end()) return;

@@ -59,6 +59,8 @@ class Membership {
   bool Admit(const Join& join, Time now);
   // It said something. False: it is not live.
   bool Heard(const MemberId& member, Time now);
+  // A word of it came then; what it says may still wait for us.
+  void WordCame(const MemberId& member, Time came);
   void Note(const MemberId& member, const Alive& alive);
   void NoteState(const MemberId& member, bool holds);
   void NobodyHoldsState();

@@ -11,5 +11,8 @@ using Time =
     std::chrono::time_point<std::chrono::steady_clock, Duration>;  // monotonic, per process
 
 inline double Seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
+inline Duration DurationOf(double seconds) {
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+}
 
 }  // namespace muster

@@ -106,7 +106,10 @@ struct RuntimeSpec {
   int64_t bucket_bytes = 25 << 20;  // a send schedule only
   int64_t first_bucket_bytes = 1 << 20;
   int64_t fingerprint_every = 10;  // steps; 0: never
-  double lease = 0;  // seconds that a member may be silent; less: the cluster's counts
+  // Seconds that a member may be silent, and that one of its threads may stand still in its work;
+  // less than the cluster's: those count.
+  double lease = 0;
+  double thread_patience = 0;
   bool operator==(const RuntimeSpec&) const = default;
 };
 

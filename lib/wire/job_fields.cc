@@ -405,6 +405,8 @@ std::vector<FieldRule> MakeFieldRules() {
             int64_t{1} << 31),
       Whole("fingerprint_every", kRuntime, MUSTER_MEMBER(runtime.fingerprint_every), 0, kMaxSteps),
       SecondsOrZero("lease", MUSTER_MEMBER(runtime.lease), kShortestLease, kLongestLease),
+      SecondsOrZero("thread_patience", MUSTER_MEMBER(runtime.thread_patience),
+                    kShortestThreadPatience, kLongestThreadPatience),
   };
 }
 

@@ -177,6 +177,15 @@ TEST(ArgumentsTest, TheLeaseIsInSeconds) {
   }
 }
 
+TEST(ArgumentsTest, ThePatienceWithThreadsIsInSeconds) {
+  const Parsed train = Parse({"train", "a.yaml", "--thread-patience", "600"});
+  EXPECT_EQ(std::get<TrainArguments>(train.arguments).thread_patience, 600);
+  const Parsed up = Parse({"up", "--thread-patience", "1"});
+  EXPECT_EQ(std::get<UpArguments>(up.arguments).thread_patience, 1);
+  for (const char* patience : {"0", "86401", "-1", "long"})
+    EXPECT_EQ(Parse({"up", "--thread-patience", patience}).exit_code, 64) << patience;
+}
+
 TEST(ArgumentsTest, WrongWordsAreBadConfiguration) {
   const std::vector<std::vector<const char*>> cases = {{},
                                                        {"trian", "a.yaml"},

@@ -148,15 +148,16 @@ void Faults::StallEverything() {
   world_.Stall("coordinator", ms);
   world_.Stall("agent", ms);
   quiet_until_ = around_.schedule.now() + ms + 2 * kLease;
+  ambush_ = false;
   for (const auto& [id, job] : world_.jobs_) {
     if (!HasAllItsMembers(*job)) continue;
     around_.coverage.Add(Corner::kAllStalls);
-    const size_t lineages = job->store.journal->lineages.size();
+    const int64_t rewinds = job->store.journal->rewinds;
     around_.schedule.At(
-        ms + 2 * kLease, [this, id = id, before = job.get(), lineages, left = left_] {
+        ms + 2 * kLease, [this, id = id, before = job.get(), rewinds, left = left_] {
           const auto now = world_.jobs_.find(id);
           if (left_ != left || now == world_.jobs_.end() || now->second.get() != before) return;
-          if (before->store.journal->lineages.size() != lineages)
+          if (before->store.journal->rewinds != rewinds)
             around_.trace.Violate(absl::StrCat(id, " went back because everything stood still"));
         });
   }

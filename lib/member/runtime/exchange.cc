@@ -162,6 +162,7 @@ void Exchange::Handle(Prepared event) {
 
 void Exchange::BecomeMember(SetupPtr setup) {
   setup_ = std::move(setup);
+  life_signs_.BePatient(DurationOf(setup_->spec.runtime.thread_patience) + options_.lease);
   data_ = std::make_unique<DataPath>(setup_, *parts_.copied);
   writer_ = std::make_unique<SegmentWriter>(
       setup_, absl::StrCat(options_.place.id.name, "-", ToHex(options_.place.id.incarnation)),

@@ -19,11 +19,19 @@ std::vector<ThreadAge> AgesOf(const std::vector<const ThreadProgress*>& threads,
 }
 
 LifeSigns::LifeSigns(Options options, std::vector<const ThreadProgress*> threads)
-    : options_(std::move(options)), threads_(std::move(threads)), thread_([this] { Run(); }) {}
+    : options_(std::move(options)),
+      threads_(std::move(threads)),
+      patience_(options_.patience),
+      thread_([this] { Run(); }) {}
 
 LifeSigns::~LifeSigns() {
   stop_.Stop();
   thread_.join();
+}
+
+void LifeSigns::BePatient(Duration patience) {
+  MutexLock lock(mutex_);
+  patience_ = std::max(patience_, patience);
 }
 
 void LifeSigns::SayTo(std::shared_ptr<Session> coordinator) {
@@ -51,18 +59,18 @@ void LifeSigns::Run() {
     Alive alive = saying.alive;
     alive.threads = AgesOf(threads_, gaps, now);
     if (saying.to) saying.to->Send({Encode(ToCoordinator(alive)), Payload()});
-    if (saying.was_member) Judge(alive.threads);
+    if (saying.was_member) Judge(alive.threads, saying.patience);
   }
 }
 
 LifeSigns::Saying LifeSigns::WhatToSay() {
   MutexLock lock(mutex_);
-  return {coordinator_, alive_, was_member_};
+  return {coordinator_, alive_, was_member_, patience_};
 }
 
-void LifeSigns::Judge(const std::vector<ThreadAge>& ages) {
-  const auto hung = std::find_if(ages.begin(), ages.end(), [this](const ThreadAge& age) {
-    return age.seconds > Seconds(options_.patience);
+void LifeSigns::Judge(const std::vector<ThreadAge>& ages, Duration patience) {
+  const auto hung = std::find_if(ages.begin(), ages.end(), [&](const ThreadAge& age) {
+    return age.seconds > Seconds(patience);
   });
   if (hung == ages.end() || std::exchange(told_, true) || !options_.hangs) return;
   options_.hangs(*hung);

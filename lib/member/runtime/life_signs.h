@@ -37,6 +37,8 @@ class LifeSigns {
   LifeSigns(const LifeSigns&) = delete;
   LifeSigns& operator=(const LifeSigns&) = delete;
 
+  // Any thread. The job asks for more patience than we were told; less changes nothing.
+  void BePatient(Duration patience);
   // Any thread. A session to the coordinator where we have introduced ourselves; null: there is
   // none.
   void SayTo(std::shared_ptr<Session> coordinator);
@@ -48,11 +50,12 @@ class LifeSigns {
     std::shared_ptr<Session> to;
     Alive alive;
     bool was_member = false;
+    Duration patience;
   };
 
   void Run();
   Saying WhatToSay();
-  void Judge(const std::vector<ThreadAge>& ages);
+  void Judge(const std::vector<ThreadAge>& ages, Duration patience);
 
   const Options options_;
   const std::vector<const ThreadProgress*> threads_;
@@ -61,6 +64,7 @@ class LifeSigns {
   StopSignal stop_;
   Mutex mutex_;
   bool was_member_ ABSL_GUARDED_BY(mutex_) = false;
+  Duration patience_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<Session> coordinator_ ABSL_GUARDED_BY(mutex_);
   Alive alive_ ABSL_GUARDED_BY(mutex_);
 

@@ -26,11 +26,11 @@ class MemberSessionsTest : public ::testing::Test {
  protected:
   std::shared_ptr<KeptSession> Open(SessionId id) {
     auto session = std::make_shared<KeptSession>();
-    sessions_.Opened(id, session, Time(), [this] { return words_wait_; });
+    sessions_.Opened(id, session, Time(), [this](Time) { return heard_; });
     return session;
   }
 
-  bool words_wait_ = false;
+  Time heard_{};
   std::vector<SessionId> asked_;
   MemberSessions sessions_{
       {.input = [](const Input&) {},
@@ -92,15 +92,16 @@ TEST_F(MemberSessionsTest, WhoSaysWhoItIsIsAdmitted) {
   }
 }
 
-TEST_F(MemberSessionsTest, TellsWhoseWordsWait) {
+TEST_F(MemberSessionsTest, TellsWhenAMemberWasHeard) {
   Open(1);
   const MemberId member{"worker-0", {1, 1}};
   Join join;
   join.id = member;
+  EXPECT_THAT(sessions_.WhenMembersWereHeard(Time()), testing::IsEmpty()) << "who speaks?";
   sessions_.Said(1, ToCoordinator(join));
-  EXPECT_THAT(sessions_.MembersWhoseWordsWait(), testing::IsEmpty());
-  words_wait_ = true;
-  EXPECT_THAT(sessions_.MembersWhoseWordsWait(), testing::ElementsAre(member));
+  heard_ = Time(std::chrono::seconds(7));
+  EXPECT_THAT(sessions_.WhenMembersWereHeard(Time(std::chrono::seconds(9))),
+              testing::ElementsAre(testing::Pair(member, heard_)));
 }
 
 }  // namespace

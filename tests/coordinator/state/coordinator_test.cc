@@ -1356,6 +1356,18 @@ TEST(Members, AJobMayBeMorePatientThanItsClusterButNotLess) {
   }
 }
 
+TEST(Members, AJobMayBeMorePatientWithThreads) {
+  for (const double patience : {0.0, 1.0, 600.0}) {
+    Desk desk;
+    JobSpec spec = SpecOf(1, 2);
+    spec.runtime.thread_patience = patience;
+    RunTwo(desk, spec);
+    desk.Say(kB, Alive{Step(0), "", {{"train", 500}}});
+    desk.Give(Tick{});
+    EXPECT_EQ(desk.Job().number, ViewNumber(patience > 500 ? 1 : 2)) << patience;
+  }
+}
+
 TEST(Members, AGapInOurOwnTicksIsNotTheirSilence) {
   Desk desk;
   RunTwo(desk);
@@ -1452,19 +1464,18 @@ TEST(Members, ARefusalOfManyDifferencesIsShortAndToldOnce) {
   EXPECT_THAT(desk.Told(), IsEmpty());
 }
 
-// A burst, or a slow disk, may hold up what members say beyond the lease.
-TEST(Members, WhoseWordsWaitForUsAreNotSilent) {
-  for (const bool waits : {true, false}) {
+// A burst, or a slow disk, may hold up what members say beyond the lease. What came in time counts,
+// though it waits, and what came long ago does not.
+TEST(Members, SilenceIsJudgedByWhenWordsCame) {
+  for (const milliseconds ago : {milliseconds(0), milliseconds(1400), milliseconds(1600)}) {
     Desk desk;
     RunTwo(desk);
-    for (int i = 0; i < 40; ++i) {
+    for (int i = 0; i < 60; ++i) {
       desk.Wait(milliseconds(50));
       desk.Say(kA, Alive{});
-      Tick tick;
-      if (waits) tick.waiting.insert(kB);
-      desk.Give(tick);
+      desk.Give(Tick{.heard = {{kB, desk.now() - ago}}});
     }
-    EXPECT_EQ(desk.Status().members.size(), waits ? 2u : 1u);
+    EXPECT_EQ(desk.Status().members.size(), ago < Settings().lease ? 2u : 1u) << ago.count();
   }
 }
 

@@ -54,6 +54,7 @@ class Desk {
     actions_.insert(actions_.end(), actions.begin(), actions.end());
   }
   void Wait(std::chrono::milliseconds time) { now_ += time; }
+  Time now() const { return now_; }
   void Say(const MemberId& member, ToCoordinator message) {
     Give(MemberSays{member, std::move(message)});
   }

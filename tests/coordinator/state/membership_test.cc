@@ -183,6 +183,33 @@ TEST(Membership, ABrokenSessionMakesNobodyWaitAnewForWhoIsWaitedFor) {
   }
 }
 
+struct WordCase {
+  At at;
+  Duration came;    // of a word that still waits for us, so long after the start
+  Duration judged;  // so long after the start
+  bool lost;
+  std::string then;
+};
+
+TEST(Membership, AWordCountsFromWhenItCame) {
+  const std::vector<WordCase> cases = {
+      {At::kUnknown, kLease, kLease, false, "unknown"},
+      {At::kUp, kLease, 2 * kLease, false, "up"},
+      {At::kUp, kLease, 2 * kLease + milliseconds(1), true, "up"},
+      {At::kUp, -kLease, kLease, false, "up"},  // an older word than the last one
+      // It came before its session broke, or its process ended.
+      {At::kDown, kLease, 2 * kLease, false, "down"},
+      {At::kEnded, kLease, kLease, true, "down, ended"},
+      {At::kEvicted, kLease, kLease, false, "evicted"},
+  };
+  for (const WordCase& c : cases) {
+    Membership members = MembersAt(c.at);
+    members.WordCame(kA, kStart + c.came);
+    EXPECT_EQ(members.Lost(kStart + c.judged).size(), c.lost ? 1u : 0u) << c.then;
+    EXPECT_EQ(StateOf(members), c.then);
+  }
+}
+
 struct ThreadCase {
   std::vector<ThreadAge> threads;  // as the last word says, which has just come
   std::string lost;                // why; empty: it is not

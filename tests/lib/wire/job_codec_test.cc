@@ -77,6 +77,7 @@ first_bucket_bytes: 1024
 fingerprint_every: 5
 lease: 12.5
 retries: 7
+thread_patience: 600
 )");
   JobSpec expected;
   expected.training = {.task = "code-lm",
@@ -118,7 +119,8 @@ retries: 7
                       .bucket_bytes = 65536,
                       .first_bucket_bytes = 1024,
                       .fingerprint_every = 5,
-                      .lease = 12.5};
+                      .lease = 12.5,
+                      .thread_patience = 600};
   EXPECT_EQ(spec, expected);
 }
 
@@ -341,14 +343,15 @@ INSTANTIATE_TEST_SUITE_P(
                  "a.yaml:2: parameters.layers: 2.5 is not a whole number; allowed: 1 to 256"},
         BadWhole{"task: code-lm\nparameters: {dropout: 1}", "parameters.dropout",
                  "a.yaml:2: parameters.dropout: 1 is out of range; allowed: 0 to 0.9"},
-        BadWhole{"just text", "",
-                 "a.yaml:1: 'just text' is not a mapping of fields to values; allowed: batch, "
-                 "bucket_bytes, "
-                 "checkpoint, chunk_bytes, clip_norm, data, epochs, fingerprint_every, "
-                 "first_bucket_bytes, lanes, lease, "
-                 "name, on_nan, optimizer, order, parameters, precision, reduction, resume, "
-                 "retries, schedule, seed, servers, steps, "
-                 "sync, task, threads, workers"},
+        BadWhole{
+            "just text", "",
+            "a.yaml:1: 'just text' is not a mapping of fields to values; allowed: batch, "
+            "bucket_bytes, "
+            "checkpoint, chunk_bytes, clip_norm, data, epochs, fingerprint_every, "
+            "first_bucket_bytes, lanes, lease, "
+            "name, on_nan, optimizer, order, parameters, precision, reduction, resume, retries, "
+            "schedule, seed, servers, steps, "
+            "sync, task, thread_patience, threads, workers"},
         BadWhole{"", "", "a.yaml: the document is empty"}));
 
 TEST(JobJson, IsReadByTheSameRules) {
@@ -436,7 +439,8 @@ TEST(ToYaml, IsWhatAPersonWouldWrite) {
             "bucket_bytes: 26214400\n"
             "first_bucket_bytes: 1048576\n"
             "fingerprint_every: 10\n"
-            "lease: 0\n");
+            "lease: 0\n"
+            "thread_patience: 0\n");
 }
 
 TEST(Validate, TellsAnIncompleteSpecFromABadOne) {
@@ -494,11 +498,12 @@ TEST(TrainingHash, SeesTheTrainingSpecAndNothingElse) {
   }
   EXPECT_EQ(hashes.size(), 100u);
   const std::string text = ReadSourceFile("examples/counting.yaml");
-  EXPECT_EQ(TrainingHash(ExampleTraining()),
-            TrainingHash(Parsed(text, {"name=x", "workers=9", "resume=never", "checkpoint.keep=9",
-                                       "bucket_bytes=64", "first_bucket_bytes=64",
-                                       "fingerprint_every=0", "lease=9", "retries=0"})
-                             .training));
+  EXPECT_EQ(
+      TrainingHash(ExampleTraining()),
+      TrainingHash(Parsed(text, {"name=x", "workers=9", "resume=never", "checkpoint.keep=9",
+                                 "bucket_bytes=64", "first_bucket_bytes=64", "fingerprint_every=0",
+                                 "lease=9", "retries=0", "thread_patience=9"})
+                       .training));
 }
 
 TEST(TrainingHash, ChangesWithEveryFieldOfTheTraining) {

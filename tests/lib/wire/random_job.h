@@ -117,6 +117,7 @@ class RandomJob {
     runtime.fingerprint_every = Int<int64_t>(0, 1 << 20);
     runtime.retries = Int(0, kMostRetries);
     runtime.lease = static_cast<double>(Int<int64_t>(0, 600));
+    runtime.thread_patience = static_cast<double>(Int<int64_t>(0, 86'400));
   }
 
   std::mt19937_64 random_;

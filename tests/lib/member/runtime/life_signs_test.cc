@@ -112,6 +112,20 @@ TEST(LifeSigns, AThreadThatHangsIsToldOnce) {
   EXPECT_EQ(hung.size(), 0u);
 }
 
+TEST(LifeSigns, AJobMayAskForMorePatience) {
+  for (const Duration asked : {Duration(seconds(1)), Duration(seconds(1000))}) {
+    ThreadProgress train("train");
+    train.GoesOn(RealClock().Now() - seconds(50));
+    Mailbox<ThreadAge> hung;
+    LifeSigns signs({kEvery, seconds(40), [&](const ThreadAge& age) { hung.Post(age); }}, {&train});
+    signs.BePatient(asked);
+    const auto heard = std::make_shared<Heard>();
+    signs.SayTo(heard);
+    for (int i = 0; i < 3; ++i) ASSERT_TRUE(heard->Await<Alive>());
+    EXPECT_EQ(hung.size(), asked < seconds(40) ? 1u : 0u);
+  }
+}
+
 // A transport whose only session is the one to the coordinator.
 class OneSession final : public Transport {
  public:
