@@ -3,7 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -14,11 +16,10 @@
 
 namespace muster {
 
-// An open file. Movable; one thread at a time.
+// A file that is open to be read. Movable; one thread at a time.
 class FileHandle {
  public:
   static absl::StatusOr<FileHandle> OpenToRead(std::string path);
-  static absl::StatusOr<FileHandle> Create(std::string path);  // empty; what was there is gone
   FileHandle(FileHandle&& other) noexcept
       : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)) {}
   FileHandle& operator=(FileHandle&& other) noexcept {
@@ -32,8 +33,6 @@ class FileHandle {
   absl::StatusOr<uint64_t> Size() const;  // kDataLoss: not a regular file
   absl::Status ReadAt(uint64_t offset, void* to,
                       size_t bytes) const;  // kDataLoss: the file is shorter
-  absl::Status Append(absl::Span<const std::byte> bytes);
-  absl::Status Sync();
 
  private:
   FileHandle(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
@@ -41,10 +40,45 @@ class FileHandle {
   std::string path_;
 };
 
-// Makes `dir`/`file` (its folder too) out of what `write` appends and syncs: under a temporary
-// name, renamed, the directories synced. Whatever fails, no temporary file stays. kAlreadyExists
+// A new file, written from front to back in blocks. They go past the page cache where the file
+// system lets them: a checkpoint is seldom read soon, and pages for it cost more time than its
+// bytes do and push out training data. One thread at a time.
+class FileWriter {
+ public:
+  static constexpr size_t kBlockBytes = size_t{2} << 20;
+  enum class PageCache { kPast, kThrough };
+
+  // Empty; what was there is gone.
+  static absl::StatusOr<std::unique_ptr<FileWriter>> Create(std::string path,
+                                                            PageCache cache = PageCache::kPast);
+  FileWriter(const FileWriter&) = delete;
+  FileWriter& operator=(const FileWriter&) = delete;
+  ~FileWriter();
+
+  absl::Status Append(absl::Span<const std::byte> bytes);
+  // What is not written yet is, and all is on disk. Nothing may be appended after it.
+  absl::Status Finish();
+  bool past_page_cache() const { return past_page_cache_; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const { std::free(memory); }
+  };
+  FileWriter(int fd, std::string path, bool past_page_cache);
+  absl::Status WriteBlock();
+  void UsePageCache();
+
+  const int fd_;
+  const std::string path_;
+  bool past_page_cache_;
+  const std::unique_ptr<std::byte, Free> block_;
+  size_t filled_ = 0;
+};
+
+// Makes `dir`/`file` (its folder too) out of what `write` appends: under a temporary name, synced,
+// renamed, the directories synced. Whatever fails, no temporary file stays. kAlreadyExists
 // where the file is there.
 absl::Status WriteFileDurably(const std::string& dir, const std::string& file,
-                              const std::function<absl::Status(FileHandle&)>& write);
+                              const std::function<absl::Status(FileWriter&)>& write);
 
 }  // namespace muster

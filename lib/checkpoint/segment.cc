@@ -51,6 +51,8 @@ static_assert(sizeof(FixedHeader) == 64 && sizeof(TableRow) == 32);
 
 constexpr uint64_t kMaxEntryBytes = kMaxChunkBytes;
 
+using AfterPart = std::function<void(size_t bytes)>;
+
 uint64_t HeaderBytes(uint64_t ids_bytes, uint64_t entries) {
   const uint64_t used = sizeof(FixedHeader) + ids_bytes + entries * sizeof(TableRow);
   return (used + kHeaderAlign - 1) / kHeaderAlign * kHeaderAlign;
@@ -85,7 +87,7 @@ absl::Status CheckParts(const std::string& path, const SegmentMeta& meta,
 }
 
 Segment PlanSegment(const std::string& file, const SegmentMeta& meta,
-                    absl::Span<const PartView> parts) {
+                    absl::Span<const PartView> parts, const AfterPart& after_part) {
   Segment segment;
   segment.file = file;
   uint64_t at = HeaderBytes(meta.job.size() + meta.cluster.size(), parts.size());
@@ -93,6 +95,7 @@ Segment PlanSegment(const std::string& file, const SegmentMeta& meta,
     const auto bytes = BytesOf(part.values);
     segment.entries.push_back({part.slot, part.chunk, at, bytes.size(), Crc32c(bytes)});
     at += bytes.size();
+    if (after_part) after_part(bytes.size());
   }
   segment.bytes = at;
   return segment;
@@ -191,12 +194,16 @@ absl::StatusOr<SegmentHeader> ReadHeader(const FileHandle& in, const std::string
   return out;
 }
 
-absl::Status WriteContent(FileHandle& out, const std::string& header,
-                          absl::Span<const PartView> parts) {
+absl::Status WriteContent(FileWriter& out, const std::string& header,
+                          absl::Span<const PartView> parts, const AfterPart& after_part) {
   MUSTER_RETURN_IF_ERROR(
       out.Append({reinterpret_cast<const std::byte*>(header.data()), header.size()}));
-  for (const PartView& part : parts) MUSTER_RETURN_IF_ERROR(out.Append(BytesOf(part.values)));
-  return out.Sync();
+  for (const PartView& part : parts) {
+    const absl::Span<const std::byte> bytes = BytesOf(part.values);
+    MUSTER_RETURN_IF_ERROR(out.Append(bytes));
+    if (after_part) after_part(bytes.size());
+  }
+  return absl::OkStatus();
 }
 
 // A manifest leaves out entries that another segment has too, but changes none and keeps their
@@ -229,15 +236,16 @@ std::string SegmentFile(LineageNumber lineage, Step step, absl::string_view writ
 }
 
 absl::StatusOr<Segment> WriteSegment(const std::string& dir, const std::string& file,
-                                     const SegmentMeta& meta, absl::Span<const PartView> parts) {
+                                     const SegmentMeta& meta, absl::Span<const PartView> parts,
+                                     const AfterPart& after_part) {
   const std::string path = absl::StrCat(dir, "/", file);
   if (!IsSafeRelativeName(file))
     return absl::InvalidArgumentError(absl::StrCat("'", file, "': not a safe file name"));
   MUSTER_RETURN_IF_ERROR(CheckParts(path, meta, parts));
-  Segment segment = PlanSegment(file, meta, parts);
+  Segment segment = PlanSegment(file, meta, parts, after_part);
   const std::string header = MakeHeader(meta, segment);
   MUSTER_RETURN_IF_ERROR(WriteFileDurably(
-      dir, file, [&](FileHandle& out) { return WriteContent(out, header, parts); }));
+      dir, file, [&](FileWriter& out) { return WriteContent(out, header, parts, after_part); }));
   return segment;
 }
 

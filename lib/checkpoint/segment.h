@@ -4,7 +4,9 @@
 // file is under one of the checksums or compared with a constant.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -49,9 +51,11 @@ inline constexpr char kSegmentSuffix[] = ".segment";
 // synced. Parts: 1 … 262144 bytes each, any order, no (slot, chunk) twice. Reentrant. After any
 // error no file of it stays behind. kInvalidArgument: unsafe name or bad parts; kAlreadyExists: the
 // file is there; kResourceExhausted: disk full; kPermissionDenied; kUnavailable: another failure of
-// the disk. Every message names the file.
+// the disk. Every message names the file. It goes through the parts twice, for their checksums and
+// to write them, and calls `after_part`, if given, with a part's bytes after each part.
 absl::StatusOr<Segment> WriteSegment(const std::string& dir, const std::string& file,
-                                     const SegmentMeta& meta, absl::Span<const PartView> parts);
+                                     const SegmentMeta& meta, absl::Span<const PartView> parts,
+                                     const std::function<void(size_t bytes)>& after_part = {});
 
 // Of the file `path`, whatever its name. kDataLoss: it has no whole header; others as
 // SegmentReader::Open.

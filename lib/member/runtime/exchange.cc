@@ -14,6 +14,7 @@
 #include "lib/log/log.h"
 #include "lib/member/runtime/load_state.h"
 #include "lib/member/runtime/numeric_environment.h"
+#include "lib/member/runtime/step_boundary.h"
 
 namespace muster {
 namespace {
@@ -314,6 +315,8 @@ void Exchange::Carry(std::vector<Action> actions, const Incoming* incoming) {
 
 void Exchange::NoteChanges() {
   if (quit_) return;
+  const bool trains = member_->active() && !member_->halted();
+  if (std::exchange(trains_, trains) != trains) writer_->SetTraining(trains);
   const ViewNumber now = member_->active() ? member_->view()->number : ViewNumber();
   if (std::exchange(active_view_, now) != now && now != ViewNumber()) {
     const View& view = *member_->view();
@@ -322,6 +325,9 @@ void Exchange::NoteChanges() {
     metrics_.term.Set(static_cast<double>(view.term.value()));
     metrics_.lineage.Set(static_cast<double>(view.lineage.value()));
     parts_.reporter->Joined(view, OurRank(), options_.place.id.incarnation);
+    const CheckpointPolicy& policy = setup_->spec.runtime.checkpoint;
+    if (policy.every_steps > 0 || policy.every_seconds > 0)
+      writer_->Expect(PartElements(*setup_, OwnChunks()));
   }
   RedeliverHeld();
 }

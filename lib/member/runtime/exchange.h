@@ -149,6 +149,7 @@ class Exchange {
 
   int64_t edition_ = 0;     // the machine's, when held frames were last delivered
   ViewNumber active_view_;  // that was last reported
+  bool trains_ = true;      // as the segment writer was told
   int64_t compute_id_ = 0;  // of the last Compute or Abandon
   Time next_note_{};
   Time last_completed_{};

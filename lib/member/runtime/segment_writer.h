@@ -1,15 +1,18 @@
 // Writes a member's parts of checkpoints, one after the other, on a thread of its own: a disk
-// never holds up a step.
+// never holds up a step. It writes with rests (pace.h), so that the steps beside it are not slower;
+// without them while another part waits, while the member does not train, and at its end.
 #pragma once
 
 #include <atomic>
 #include <memory>
 #include <string>
 #include <thread>
+#include <variant>
 
 #include "lib/base/failpoint.h"
 #include "lib/base/mailbox.h"
 #include "lib/member/runtime/events.h"
+#include "lib/member/runtime/pace.h"
 #include "lib/member/runtime/step_boundary.h"
 
 namespace muster {
@@ -19,7 +22,7 @@ class SegmentWriter {
   // `writer`: unique per incarnation; names the files. Answers (SegmentWritten, SegmentFailed) go
   // to `events`.
   SegmentWriter(SetupPtr setup, std::string writer, std::shared_ptr<EventBox> events,
-                Failpoints& failpoints);
+                Failpoints& failpoints, PaceRules pace = {});
   ~SegmentWriter();  // waits for the one being written; those after it are dropped
   SegmentWriter(const SegmentWriter&) = delete;
   SegmentWriter& operator=(const SegmentWriter&) = delete;
@@ -27,20 +30,32 @@ class SegmentWriter {
   // Any thread; returns at once. The state machine sees to it that no more than
   // CheckpointParts::kMost parts are under way.
   void Write(CheckpointPartCopy part);
+  // Any thread; returns at once. Parts of so many elements are to come: their memory is touched
+  // ahead, so that the first copy takes no longer than later ones.
+  void Expect(size_t elements);
+  // Any thread. Nothing is gained by rests while no steps run.
+  void SetTraining(bool training) { pace_.HurryAll(!training); }
   size_t waiting() const { return jobs_.size(); }
 
  private:
   void Run();
+  void TouchMemory(size_t elements);
   void WriteOne(std::shared_ptr<const CheckpointPartCopy> part);
-  bool IsFinite(const CheckpointPartCopy& part) const;
+  bool IsFinite(const CheckpointPartCopy& part);
 
   const SetupPtr setup_;
   const std::string writer_;
   const std::shared_ptr<EventBox> events_;
   Failpoints& failpoints_;
-  int64_t written_ = 0;             // the writer thread's
+  Pace pace_;
+  int64_t written_ = 0;  // the writer thread's
+  std::atomic<bool> touching_ = false;
   std::atomic<int> under_way_ = 0;  // given, and not answered
-  Mailbox<std::shared_ptr<const CheckpointPartCopy>> jobs_;
+  struct Expected {
+    size_t elements = 0;
+  };
+  using Part = std::shared_ptr<const CheckpointPartCopy>;
+  Mailbox<std::variant<Part, Expected>> jobs_;
   std::atomic<bool> stopping_{false};
   std::thread thread_;
 };

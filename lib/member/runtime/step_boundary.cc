@@ -60,6 +60,15 @@ FingerprintPart FingerprintOfState(const Setup& setup, const StateMemory& state,
   return {sum.hi, sum.lo, whole};
 }
 
+size_t PartElements(const Setup& setup, const std::vector<ChunkId>& chunks) {
+  size_t elements = 0;
+  for (ChunkId c : chunks) {
+    const size_t copies = HasSlots(setup.layout, c) ? 1 + static_cast<size_t>(setup.slots) : 1;
+    elements += copies * static_cast<size_t>(setup.layout.chunk(c).count);
+  }
+  return elements;
+}
+
 CheckpointPartCopy CopyCheckpointPart(const Setup& setup, const StateMemory& state,
                                       LineageNumber lineage, Step step,
                                       const std::vector<ChunkId>& chunks, CopyCounter& copied,

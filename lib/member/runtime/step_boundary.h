@@ -2,6 +2,7 @@
 // part of a checkpoint. Any thread that may read the state.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -20,6 +21,9 @@ namespace muster {
 FingerprintPart FingerprintOfState(const Setup& setup, const StateMemory& state,
                                    const std::vector<ChunkId>& chunks, bool whole,
                                    const std::function<void()>& after_each = {});
+
+// Of a copy of these chunks, where their owner applies.
+size_t PartElements(const Setup& setup, const std::vector<ChunkId>& chunks);
 
 // These chunks, with their slots.
 CheckpointPartCopy CopyCheckpointPart(const Setup& setup, const StateMemory& state,

@@ -63,6 +63,16 @@ TEST_F(SegmentTest, ReadsWhatWasWrittenInUglySizes) {
   }
 }
 
+TEST_F(SegmentTest, TellsOfEachPartTwice) {
+  const std::vector<float> values(70);
+  std::vector<size_t> told;
+  ASSERT_TRUE(WriteSegment(dir_, "a.segment", kMeta,
+                           {{0, ChunkId(0), values}, {0, ChunkId(1), {values.data(), 3}}},
+                           [&](size_t bytes) { told.push_back(bytes); })
+                  .ok());
+  EXPECT_EQ(told, (std::vector<size_t>{280, 12, 280, 12}));
+}
+
 TEST_F(SegmentTest, MakesItsFolderAndLeavesNoTemporaryFile) {
   const Segment segment = Write(SegmentFile(LineageNumber(3), Step(40), "w0"), {5});
   EXPECT_EQ(segment.file, "lineage-3-step-40/w0.segment");

@@ -2,8 +2,11 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -42,8 +45,13 @@ class SlowDisk {
   bool let_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
+// The first rest of a work would take years, so a work that is written is one that did not rest.
+constexpr PaceRules kForYears{.share = 1e-12, .first_interval = std::chrono::hours(24 * 1000)};
+
 class SegmentWriterTest : public testing::Test {
  protected:
+  static constexpr int64_t kElements = 3 << 20;  // several pieces of the pace, and of the file
+
   SegmentWriterTest() {
     std::filesystem::create_directories(dir_);
     JobIs job;
@@ -52,7 +60,7 @@ class SegmentWriterTest : public testing::Test {
     job.checkpoint_dir = dir_;
     NumericEnvironment environment;
     environment.samples = 1;
-    environment.tensors = {{"weight", {3000}, TensorKind::kParameter}};
+    environment.tensors = {{"weight", {kElements}, TensorKind::kParameter}};
     setup_ = MakeSetup(job, environment).value();
     state_ = StateMemory{setup_->pool->BorrowZeroed(), {}};
   }
@@ -107,6 +115,53 @@ TEST_F(SegmentWriterTest, TheMemoryOfACopyIsUsedAgainInTheNextRound) {
     AwaitWritten(1);
   }
   EXPECT_EQ(setup_->part_memory->made(), 1);
+}
+
+TEST_F(SegmentWriterTest, WhatIsExpectedHasItsMemoryBeforeTheFirstCopy) {
+  const std::vector<ChunkId> chunks = AllChunks(setup_->layout);
+  ASSERT_EQ(PartElements(*setup_, chunks), static_cast<size_t>(kElements));
+  Failpoints failpoints([](absl::string_view) {});
+  {
+    SegmentWriter writer(setup_, "worker-0-1", events_, failpoints);
+    writer.SetTraining(false);
+    writer.Expect(PartElements(*setup_, chunks));
+    while (setup_->part_memory->made() == 0) std::this_thread::yield();
+  }
+  CopyAt(1);
+  EXPECT_EQ(setup_->part_memory->made(), 1);
+}
+
+TEST_F(SegmentWriterTest, APartThatComesEarlyDoesNotWaitForTheMemoryOfTheNext) {
+  Failpoints failpoints([](absl::string_view) {});
+  SegmentWriter writer(setup_, "worker-0-1", events_, failpoints, kForYears);
+  writer.Expect(static_cast<size_t>(kElements));
+  writer.Write(CopyAt(1));
+  writer.Write(CopyAt(2));
+  EXPECT_THAT(AwaitWritten(1), testing::ElementsAre(Step(1)));
+  writer.SetTraining(false);
+  EXPECT_THAT(AwaitWritten(1), testing::ElementsAre(Step(2)));
+}
+
+TEST_F(SegmentWriterTest, WhereAnotherPartWaitsOrNothingTrainsItDoesNotRest) {
+  Failpoints failpoints([](absl::string_view) {});
+  SegmentWriter writer(setup_, "worker-0-1", events_, failpoints, kForYears);
+  writer.Write(CopyAt(1));
+  writer.Write(CopyAt(2));
+  EXPECT_THAT(AwaitWritten(1), testing::ElementsAre(Step(1))) << "another part waits for it";
+  writer.SetTraining(false);
+  EXPECT_THAT(AwaitWritten(1), testing::ElementsAre(Step(2))) << "no steps run beside it";
+  writer.Write(CopyAt(3));
+  EXPECT_THAT(AwaitWritten(1), testing::ElementsAre(Step(3))) << "still not";
+}
+
+TEST_F(SegmentWriterTest, ItsEndDoesNotWaitForARest) {
+  Failpoints failpoints([](absl::string_view) {});
+  {
+    SegmentWriter writer(setup_, "worker-0-1", events_, failpoints, kForYears);
+    writer.Write(CopyAt(1));
+  }
+  const std::optional<Event> event = events_->TryTake();
+  EXPECT_TRUE(!event || std::holds_alternative<SegmentWritten>(*event));
 }
 
 }  // namespace
