@@ -428,7 +428,8 @@ std::string JobText(const JobAnswer& job) {
       absl::StrCat("job ", job.id, " is ", job.state, ReasonText(job), "\n", ProgressText(job));
   if (job.checkpoint_step >= 0)
     absl::StrAppend(&text, "  newest checkpoint: step ", job.checkpoint_step, "\n");
-  if (!job.digest.empty()) absl::StrAppend(&text, "  digest ", job.digest, "\n");
+  if (const std::string digest = DigestOf(job); !digest.empty())
+    absl::StrAppend(&text, "  digest ", digest, "\n");
   absl::StrAppend(&text, "  inside: view ", job.view, ", lineage ", job.lineage, "; ",
                   Plural(job.recoveries, "recovery", "recoveries"), ", ",
                   Plural(job.rewinds, "rewind"), ", ", Plural(job.lanes_recomputed, "lane"),

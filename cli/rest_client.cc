@@ -120,6 +120,11 @@ bool IsOver(const JobAnswer& job) {
          job.state == "cancelled";
 }
 
+std::string DigestOf(const JobAnswer& job) {
+  const bool unsaved = job.digest.empty() && job.state == "done";
+  return unsaved ? "none: the job made no checkpoint at its end" : job.digest;
+}
+
 bool IsPassing(const absl::Status& error) {
   return absl::IsUnavailable(error) || absl::IsDeadlineExceeded(error);
 }

@@ -64,6 +64,9 @@ struct JobAnswer {
 // done, stopped, failed, cancelled: nothing more happens by itself.
 bool IsOver(const JobAnswer& job);
 
+// For people: the digest, or why a job that is done has none; empty before.
+std::string DigestOf(const JobAnswer& job);
+
 // One page: as many as the coordinator gives at once.
 struct JobList {
   std::vector<JobAnswer> jobs;  // in order of submission

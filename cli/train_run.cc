@@ -377,7 +377,7 @@ std::string ResultJson(const JobResult& result) {
                     {"samples", job.samples},
                     {"first_loss", NumberOrNull(result.first_loss.value_or(NAN))},
                     {"final_loss", NumberOrNull(job.loss)},
-                    {"digest", job.digest},
+                    {"digest", job.digest.empty() ? Json(nullptr) : Json(job.digest)},
                     {"fingerprint", job.fingerprint},
                     {"fingerprint_step", job.fingerprint_step},
                     {"seconds", result.seconds},
@@ -412,7 +412,8 @@ std::string ResultText(const JobResult& result) {
   if (!job.fingerprint.empty())
     absl::StrAppend(&text, "  fingerprint  ", job.fingerprint, " after step ", job.fingerprint_step,
                     "\n");
-  if (!job.digest.empty()) absl::StrAppend(&text, "  digest       ", job.digest, "\n");
+  if (const std::string digest = DigestOf(job); !digest.empty())
+    absl::StrAppend(&text, "  digest       ", digest, "\n");
   absl::StrAppend(&text, "  logs         ", LogFolder(result.folder, job.id), "\n",
                   "  history      ", HistoryFileOf(result.folder, job.id), "\n", "  checkpoints  ",
                   result.folder, "/checkpoints\n", "  metrics      ", result.folder,

@@ -271,7 +271,7 @@ absl::StatusOr<JobDigest> DigestOf(const Journal& journal, const std::string& ro
   }
   return absl::NotFoundError(
       step ? absl::StrCat("job ", job.id, " has no checkpoint of step ", *step)
-           : absl::StrCat("job ", job.id, " has no checkpoint yet"));
+           : absl::StrCat("job ", job.id, " has no checkpoint", Ended(job.phase) ? "" : " yet"));
 }
 
 namespace {

@@ -60,7 +60,7 @@ Json ToJson(const JobInfo& job) {
                {"epochs", job.epochs},
                {"samples", job.samples},
                {"loss", NumberOrNull(job.loss)},
-               {"digest", job.digest},
+               {"digest", job.digest.empty() ? Json(nullptr) : Json(job.digest)},
                {"digest_step", job.digest_step},
                {"fingerprint", job.fingerprint},
                {"fingerprint_step", job.fingerprint_step},

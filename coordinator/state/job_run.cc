@@ -208,8 +208,8 @@ void JobRun::On(const Tick& tick) {
   last_tick_ = now_;
   for (const MemberId& id : tick.waiting) membership_.Heard(id, now_);
   EvictLost();
-  DigestWhenDone();
-  RetryLast();
+  EndWhenDone();
+  if (!ended()) RetryLast();
   if (!ended() && ends_not_finite_since_) EndNotFinite();
   if (!ended()) CheckpointByTime();
 }

@@ -121,6 +121,9 @@ TEST(SpecFileTest, WhatIsHardlyMeantIsNoted) {
                           "larger batch, or fewer lanes"));
   EXPECT_THAT(notes("schedule: {warmup_steps: 11}"),
               ElementsAre(HasSubstr("schedule.warmup_steps (11) is more than steps (10)")));
+  EXPECT_THAT(notes("checkpoint: {every_seconds: 0, at_end: false}"),
+              ElementsAre(HasSubstr("no checkpoint is ever made")));
+  EXPECT_THAT(notes("checkpoint: {at_end: false}"), IsEmpty());
 }
 
 TEST(SpecFileTest, SaysWhatIsWrong) {

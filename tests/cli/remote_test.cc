@@ -59,6 +59,18 @@ TEST(RemoteTest, AJobReadsWell) {
             "  worker-0 on here: active, 3 lanes, lane 2 of 3\n");
 }
 
+TEST(RemoteTest, AJobThatIsDoneWithoutADigestSaysWhy) {
+  const auto text = [](const std::string& digest, const std::string& state) {
+    return JobText(
+        ParseJobAnswer(R"({"id":"j","digest":)" + digest + R"(,"state":")" + state + "\"}")
+            .value());
+  };
+  EXPECT_THAT(text("\"abc\"", "done"), HasSubstr("  digest abc\n"));
+  EXPECT_THAT(text("null", "done"),
+              HasSubstr("  digest none: the job made no checkpoint at its end\n"));
+  EXPECT_THAT(text("null", "running"), testing::Not(HasSubstr("digest")));
+}
+
 TEST(RemoteTest, TheEpochIsOneOfThoseThereAre) {
   const auto text = [](int64_t step, int64_t epoch, int64_t epochs) {
     return JobText({.id = "j",

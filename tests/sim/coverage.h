@@ -58,6 +58,7 @@ enum class Corner {
   kBufferSteps,
   kAudits,
   kTwinDigests,
+  kUnsavedEnds,
   kAccountsChecked,
   kLanesRunAgain,
   kSecondJobs,

@@ -316,6 +316,7 @@ void Exchange::Carry(std::vector<Action> actions, const Incoming* incoming) {
 
 void Exchange::NoteChanges() {
   if (quit_) return;
+  ShowWhatWasLearned();
   const ViewNumber now = member_->active() ? member_->view()->number : ViewNumber();
   if (std::exchange(active_view_, now) != now && now != ViewNumber()) {
     const View& view = *member_->view();

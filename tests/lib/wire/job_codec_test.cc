@@ -279,6 +279,8 @@ INSTANTIATE_TEST_SUITE_P(
                  "a.yaml:3: workers.mim: no such field; did you mean 'min'?"},
         BadInput{"checkpoint: {keep: 0}", "checkpoint.keep",
                  "a.yaml:3: checkpoint.keep: 0 is out of range; allowed: 1 to 1000000"},
+        BadInput{"checkpoint: {at_end: 0}", "checkpoint.at_end",
+                 "a.yaml:3: checkpoint.at_end: 0 is not known; allowed: true, false"},
         BadInput{"resume: sometimes", "resume",
                  "a.yaml:3: resume: 'sometimes' is not known; allowed: latest, never, or a step, 1 "
                  "to 1099511627776"},
