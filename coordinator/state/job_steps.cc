@@ -141,7 +141,8 @@ void JobRun::GiveCommands() {
 }
 
 void JobRun::CheckpointByTime() {
-  const double every = journal_.spec.runtime.checkpoint.every_seconds;
+  const double every =
+      journal_.spec.runtime.checkpoint.every_seconds * static_cast<double>(checkpoints_.spacing());
   if (every <= 0 || command_ || journal_.phase != JobPhase::kRunning ||
       Seconds(now_ - last_checkpoint_) < every)
     return;

@@ -105,6 +105,7 @@ class Member {
   void Advance(Outcome& out);
   bool FingerprintIsDue() const;
   void BoundParts(Outcome& out);
+  std::optional<int64_t> RoundAt(Step step) const;
   void EndPart(Outcome& out);
   ChunkSet HeldResults() const;
 
