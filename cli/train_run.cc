@@ -225,7 +225,7 @@ class TrainRun {
   }
 
   void OnOverAlready(const JobAnswer& job) {
-    result_is_kept_ = HasResult(result_.folder);
+    result_is_kept_ = HasResultOf(result_.folder, job.state, job.step);
     ShowEvent("state",
               absl::StrCat("the job of this folder is ", job.state,
                            " already; to train anew, give another --dir"),
@@ -314,8 +314,19 @@ class TrainRun {
     result_.exit_code = static_cast<int>(result_.job.exit_code);
     // It was stopped for our signal, not by somebody who wants it to end.
     if (interrupted_ && result_.job.state == "stopped") result_.exit_code = kExitLater;
-    if (!result_is_kept_) KeepResult(result_.folder, ResultJson(result_));
+    Keep();
     return result_;
+  }
+
+  // The journal knows how the job ended, whether the file can be written or not.
+  void Keep() {
+    if (result_is_kept_) return;
+    const absl::Status kept = KeepResult(result_.folder, ResultJson(result_));
+    if (!kept.ok())
+      ShowEvent("note",
+                absl::StrCat("note: ", result_.folder, "/result.json could not be written (",
+                             kept.message(), "); the same command writes it again"),
+                Json::object());
   }
 
   void EndEarly() {

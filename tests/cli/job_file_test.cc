@@ -69,12 +69,24 @@ TEST(JobFileTest, MoreEpochsAreTheSameJobMadeLonger) {
 // Whoever has the old file open, or comes when this process has died half-way, reads all of it.
 TEST(JobFileTest, AResultTakesThePlaceOfTheOldOneWhole) {
   const std::string folder = MakeFolder();
-  KeepResult(folder, "old");
+  ASSERT_TRUE(KeepResult(folder, "old").ok());
   std::filesystem::create_hard_link(folder + "/result.json", folder + "/still-open");
-  KeepResult(folder, "new");
+  ASSERT_TRUE(KeepResult(folder, "new").ok());
   EXPECT_EQ(ReadWholeFile(folder + "/result.json").value(), "new\n");
   EXPECT_EQ(ReadWholeFile(folder + "/still-open").value(), "old\n");
-  EXPECT_TRUE(HasResult(folder));
+}
+
+TEST(JobFileTest, AResultOfAnEarlierEndIsNotTheOneThatIsLookedFor) {
+  const std::string folder = MakeFolder();
+  EXPECT_FALSE(HasResultOf(folder, "done", 7));
+  ASSERT_TRUE(KeepResult(folder, R"({"state":"stopped","steps":7})").ok());
+  EXPECT_TRUE(HasResultOf(folder, "stopped", 7));
+  EXPECT_FALSE(HasResultOf(folder, "done", 7));
+  EXPECT_FALSE(HasResultOf(folder, "stopped", 9));
+  for (const char* odd : {"", "[1]", "{}", R"({"state":7,"steps":"x"})"}) {
+    ASSERT_TRUE(KeepResult(folder, odd).ok());
+    EXPECT_FALSE(HasResultOf(folder, "stopped", 7)) << odd;
+  }
 }
 
 TEST(JobFileTest, ADamagedFileIsNamed) {
