@@ -438,6 +438,8 @@ std::string JobText(const JobAnswer& job) {
     absl::StrAppend(&text, "  fingerprint ", job.fingerprint, " after step ", job.fingerprint_step,
                     "\n");
   for (const MemberAnswer& member : job.members) text += MemberText(member);
+  if (!job.sample.empty())
+    absl::StrAppend(&text, "  a sample of the trained model:\n", PrintableLines(job.sample), "\n");
   return text;
 }
 

@@ -87,6 +87,7 @@ JobAnswer StatusFrom(const Json& object) {
   Read(object, "loss", job.loss);
   Read(object, "digest", job.digest);
   Read(object, "digest_step", job.digest_step);
+  Read(object, "sample", job.sample);
   Read(object, "exit_code", job.exit_code);
   Read(object, "fingerprint", job.fingerprint);
   Read(object, "fingerprint_step", job.fingerprint_step);

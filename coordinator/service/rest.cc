@@ -62,6 +62,7 @@ Json ToJson(const JobInfo& job) {
                {"loss", NumberOrNull(job.loss)},
                {"digest", job.digest.empty() ? Json(nullptr) : Json(job.digest)},
                {"digest_step", job.digest_step},
+               {"sample", job.sample},
                {"fingerprint", job.fingerprint},
                {"fingerprint_step", job.fingerprint_step},
                {"view", job.view},

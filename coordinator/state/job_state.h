@@ -37,6 +37,7 @@ struct JobEnding {
   std::optional<Step> stop_at;  // a record shows the stop command: members halt at this state
   std::string digest;           // of the final checkpoint; empty until the job has ended with one
   int exit_code = 0;            // for a program that waited for it (lib/base/exit_codes.h)
+  std::string sample{};         // text that the trained model made; it comes after the end
 };
 
 struct JobJournal {

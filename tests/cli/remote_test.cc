@@ -71,6 +71,12 @@ TEST(RemoteTest, AJobThatIsDoneWithoutADigestSaysWhy) {
   EXPECT_THAT(text("null", "running"), testing::Not(HasSubstr("digest")));
 }
 
+TEST(RemoteTest, WhatTheTrainedModelWritesIsShown) {
+  const auto job = ParseJobAnswer(R"({"id":"j","state":"done","sample":"int \u001b[2Jmain\nx"})");
+  EXPECT_THAT(JobText(job.value()),
+              HasSubstr("  a sample of the trained model:\nint \\x1b[2Jmain\nx\n"));
+}
+
 TEST(RemoteTest, TheEpochIsOneOfThoseThereAre) {
   const auto text = [](int64_t step, int64_t epoch, int64_t epochs) {
     return JobText({.id = "j",
