@@ -68,10 +68,16 @@ absl::StatusOr<std::string> JobIdOf(const std::string& folder, const JobSpec& sp
   return id;
 }
 
-bool HasResult(const std::string& folder) { return fs::exists(folder + "/result.json"); }
+bool HasResultOf(const std::string& folder, const std::string& state, int64_t steps) {
+  const absl::StatusOr<std::string> text = ReadWholeFile(folder + "/result.json");
+  if (!text.ok()) return false;
+  const auto kept = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  return kept.is_object() && kept.contains("state") && kept["state"] == state &&
+         kept.contains("steps") && kept["steps"] == steps;
+}
 
-void KeepResult(const std::string& folder, const std::string& json) {
-  ReplaceFile(folder + "/result.json", json + "\n").IgnoreError();
+absl::Status KeepResult(const std::string& folder, const std::string& json) {
+  return ReplaceFile(folder + "/result.json", json + "\n");
 }
 
 std::string FreshFolder(const std::string& job_name) {

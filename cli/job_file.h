@@ -1,9 +1,10 @@
 // job.json of a run's folder: a folder holds one job.
 #pragma once
 
-#include <optional>
+#include <cstdint>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lib/domain/job.h"
 
@@ -14,10 +15,11 @@ namespace muster::cli {
 // fields. kDataLoss: the file cannot be read.
 absl::StatusOr<std::string> JobIdOf(const std::string& folder, const JobSpec& spec);
 
-// result.json of a run's folder: how its job ended, for people. Left out where it cannot be
-// written.
-void KeepResult(const std::string& folder, const std::string& json);
-bool HasResult(const std::string& folder);
+// result.json of a run's folder: how its job ended, for people; what counts is in the journal. An
+// error names the file.
+absl::Status KeepResult(const std::string& folder, const std::string& json);
+// Whether it tells of this end of the job, and not of an earlier one.
+bool HasResultOf(const std::string& folder, const std::string& state, int64_t steps);
 
 // NAME-RANDOM.
 std::string NewJobId(const std::string& job_name);

@@ -457,7 +457,8 @@ std::string JobText(const JobAnswer& job) {
       absl::StrCat("job ", job.id, " is ", job.state, ReasonText(job), "\n", ProgressText(job));
   if (job.checkpoint_step >= 0)
     absl::StrAppend(&text, "  newest checkpoint: step ", job.checkpoint_step, "\n");
-  if (!job.digest.empty()) absl::StrAppend(&text, "  digest ", job.digest, "\n");
+  if (const std::string digest = DigestOf(job); !digest.empty())
+    absl::StrAppend(&text, "  digest ", digest, "\n");
   absl::StrAppend(&text, "  inside: view ", job.view, ", lineage ", job.lineage, "; ",
                   Plural(job.recoveries, "recovery", "recoveries"), ", ",
                   Plural(job.rewinds, "rewind"), ", ", Plural(job.lanes_recomputed, "lane"),
@@ -466,6 +467,8 @@ std::string JobText(const JobAnswer& job) {
     absl::StrAppend(&text, "  fingerprint ", job.fingerprint, " after step ", job.fingerprint_step,
                     "\n");
   for (const MemberAnswer& member : job.members) text += MemberText(member);
+  if (!job.sample.empty())
+    absl::StrAppend(&text, "  a sample of the trained model:\n", PrintableLines(job.sample), "\n");
   return text;
 }
 

@@ -87,6 +87,7 @@ JobAnswer StatusFrom(const Json& object) {
   Read(object, "loss", job.loss);
   Read(object, "digest", job.digest);
   Read(object, "digest_step", job.digest_step);
+  Read(object, "sample", job.sample);
   Read(object, "exit_code", job.exit_code);
   Read(object, "fingerprint", job.fingerprint);
   Read(object, "fingerprint_step", job.fingerprint_step);
@@ -118,6 +119,11 @@ JobAnswer StatusFrom(const Json& object) {
 bool IsOver(const JobAnswer& job) {
   return job.state == "done" || job.state == "stopped" || job.state == "failed" ||
          job.state == "cancelled";
+}
+
+std::string DigestOf(const JobAnswer& job) {
+  const bool unsaved = job.digest.empty() && job.state == "done";
+  return unsaved ? "none: the job made no checkpoint at its end" : job.digest;
 }
 
 bool IsPassing(const absl::Status& error) {

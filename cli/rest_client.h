@@ -39,6 +39,7 @@ struct JobAnswer {
   int64_t samples = 0;
   double loss = 0;  // not a number before the first step
   std::string digest;
+  std::string sample;  // text that the trained model made; empty: none
   int64_t digest_step = -1;
   double seconds_left = -1;  // negative: not known
   int64_t exit_code = 1;     // of a program that waited for its end; set once it is over
@@ -63,6 +64,9 @@ struct JobAnswer {
 
 // done, stopped, failed, cancelled: nothing more happens by itself.
 bool IsOver(const JobAnswer& job);
+
+// For people: the digest, or why a job that is done has none; empty before.
+std::string DigestOf(const JobAnswer& job);
 
 // One page: as many as the coordinator gives at once.
 struct JobList {

@@ -71,6 +71,11 @@ std::vector<std::string> NotesOn(const JobSpec& spec) {
     notes.push_back(absl::StrCat("schedule.warmup_steps (", training.schedule.warmup_steps,
                                  ") is more than steps (", training.steps,
                                  "): the learning rate never reaches its full size"));
+  const CheckpointPolicy& checkpoint = spec.runtime.checkpoint;
+  if (!checkpoint.at_end && checkpoint.every_steps == 0 && checkpoint.every_seconds == 0)
+    notes.push_back(
+        "no checkpoint is ever made: checkpoint.every_steps and checkpoint.every_seconds are 0, "
+        "and checkpoint.at_end is false");
   return notes;
 }
 

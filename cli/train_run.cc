@@ -221,7 +221,7 @@ class TrainRun {
   }
 
   void OnOverAlready(const JobAnswer& job) {
-    result_is_kept_ = HasResult(result_.folder);
+    result_is_kept_ = HasResultOf(result_.folder, job.state, job.step);
     ShowEvent("state",
               absl::StrCat("the job of this folder is ", job.state,
                            " already; to train anew, give another --dir"),
@@ -310,8 +310,19 @@ class TrainRun {
     result_.exit_code = static_cast<int>(result_.job.exit_code);
     // It was stopped for our signal, not by somebody who wants it to end.
     if (interrupted_ && result_.job.state == "stopped") result_.exit_code = kExitLater;
-    if (!result_is_kept_) KeepResult(result_.folder, ResultJson(result_));
+    Keep();
     return result_;
+  }
+
+  // The journal knows how the job ended, whether the file can be written or not.
+  void Keep() {
+    if (result_is_kept_) return;
+    const absl::Status kept = KeepResult(result_.folder, ResultJson(result_));
+    if (!kept.ok())
+      ShowEvent("note",
+                absl::StrCat("note: ", result_.folder, "/result.json could not be written (",
+                             kept.message(), "); the same command writes it again"),
+                Json::object());
   }
 
   void EndEarly() {
@@ -373,7 +384,7 @@ std::string ResultJson(const JobResult& result) {
                     {"samples", job.samples},
                     {"first_loss", NumberOrNull(result.first_loss.value_or(NAN))},
                     {"final_loss", NumberOrNull(job.loss)},
-                    {"digest", job.digest},
+                    {"digest", job.digest.empty() ? Json(nullptr) : Json(job.digest)},
                     {"fingerprint", job.fingerprint},
                     {"fingerprint_step", job.fingerprint_step},
                     {"seconds", result.seconds},
@@ -408,7 +419,8 @@ std::string ResultText(const JobResult& result) {
   if (!job.fingerprint.empty())
     absl::StrAppend(&text, "  fingerprint  ", job.fingerprint, " after step ", job.fingerprint_step,
                     "\n");
-  if (!job.digest.empty()) absl::StrAppend(&text, "  digest       ", job.digest, "\n");
+  if (const std::string digest = DigestOf(job); !digest.empty())
+    absl::StrAppend(&text, "  digest       ", digest, "\n");
   absl::StrAppend(&text, "  logs         ", LogFolder(result.folder, job.id), "\n",
                   "  history      ", HistoryFileOf(result.folder, job.id), "\n", "  checkpoints  ",
                   result.folder, "/checkpoints\n", "  metrics      ", result.folder,

@@ -29,6 +29,7 @@
 #include "lib/base/exit_codes.h"
 #include "lib/base/failpoint.h"
 #include "lib/base/lease.h"
+#include "lib/base/own_folder.h"
 #include "lib/base/status.h"
 #include "lib/base/version.h"
 #include "lib/base/whole_file.h"
@@ -107,9 +108,11 @@ void Define(CLI::App& app, Arguments& arguments) {
                  "POINT:N, kill this process at the N-th pass (tests)");
 }
 
+// It changes while jobs run, so it is marked as no training data.
 absl::Status MakeDirectory(const char* flag, const std::string& path) {
   absl::Status made = MakeDirectories(path);
   if (made.ok() && access(path.c_str(), W_OK | X_OK) != 0) made = FileError(errno, "write", path);
+  if (made.ok()) made = MarkOwnFolder(path);
   if (made.ok()) return made;
   const std::string text =
       absl::StrCat(flag, ": ", path, " cannot be written (", made.message(), ")");

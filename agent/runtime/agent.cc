@@ -103,6 +103,7 @@ void Agent::OnReport(const ProcessKey& key, absl::string_view line) {
     highest = std::max(highest, report->step->step);
     queue_.push_back(Progressed{key});
   }
+  if (report->event == "sample") children_.at(key).sample = report->text;
   if (report->event == "failpoint") faults_.Passed(key, report->point);
   CallIfSet(events_.on_report, key, *report);
   Drain();
@@ -118,6 +119,7 @@ void Agent::OnEnd(const ProcessKey& key) {
   exit->out_of_memory =
       exit->signal == SIGKILL && !child.killed_by_us && memory_.KilledSinceLastCall();
   if (options_.lanes) exit->lanes = options_.lanes(key);
+  exit->sample = std::move(child.sample);
   StopWatching(child);
   children_.erase(it);
   Do(Exited{key, *std::move(exit)});

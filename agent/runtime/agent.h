@@ -65,6 +65,7 @@ class Agent {
     LineReader lines;
     bool reports = true;  // the report pipe is watched
     bool killed_by_us = false;
+    std::string sample;  // as it reported
   };
 
   void Drain();

@@ -79,10 +79,8 @@ void RemoveDeletedJobs(const std::string& jobs) {
 }
 
 absl::Status MarkAsOurs(const std::string& folder) {
-  const std::string mark = absl::StrCat(folder, "/", kOwnFolderMark);
-  std::error_code none;
-  if (fs::exists(mark, none)) return absl::OkStatus();
-  return Replace(mark, "Muster keeps a run here; walks through training data leave it out.\n");
+  const absl::Status marked = MarkOwnFolder(folder);
+  return marked.ok() ? marked : CannotWrite(absl::StrCat(folder, "/", kOwnFolderMark), marked);
 }
 
 // Empty: nothing but a run lies there. Otherwise the name of something that is not ours.

@@ -17,6 +17,7 @@ struct Exit {
   bool host_is_short = false;  // it never ran, as the host lacked something: it may another time
   std::string last_lines;      // of its log
   LaneCount lanes;             // of a worker: what it had run
+  std::string sample{};        // of a worker: text that the trained model made; empty: none
 };
 
 enum class ExitMeaning {

@@ -352,7 +352,8 @@ ProcessExited ProcessesOfJob::ReportOf(const std::string& name, const Process& p
           // A process that is hopeless says so by its exit code.
           .gave_up = process.phase == Phase::kGivenUp && MeaningOf(exit) == ExitMeaning::kFailure,
           .lanes = exit.lanes,
-          .last_lines = exit.last_lines};
+          .last_lines = exit.last_lines,
+          .sample = exit.sample};
 }
 
 }  // namespace muster::agent

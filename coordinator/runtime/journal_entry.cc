@@ -219,6 +219,7 @@ void ReadJob(FieldReader& read, JobJournal& job) {
   if (read.Find("skipped") != nullptr) read.Number("skipped", job.skipped);
   read.Part("lanes", DecodeLanes, job.lanes);
   read.Text("digest", job.ending.digest);
+  if (read.Find("sample") != nullptr) read.Text("sample", job.ending.sample);
   read.Number("exit_code", number, 0, kMaxExitCode);
   job.ending.exit_code = static_cast<int>(number);
   read.Number("recorded", number);
@@ -284,6 +285,7 @@ std::string EncodeJob(const JournalEntry& entry) {
   for (size_t i = 0; i < job.lineages.size(); ++i)
     fields[LineageField(i)] = EncodeLineage(job.lineages[i]);
   if (job.view) fields["view"] = EncodeView(*job.view);
+  if (!job.ending.sample.empty()) fields["sample"] = job.ending.sample;
   if (job.ending.stop_at) fields["stop_at"] = absl::StrCat(job.ending.stop_at->value());
   return EncodeFields(fields);
 }

@@ -57,6 +57,7 @@ struct JobInfo {
   // stopped or cancelled it, 64 bad configuration, 65 bad data, 78 a worker's numeric environment
   // differed from the job's, 1 otherwise.
   std::optional<int32_t> exit_code;
+  std::string sample;       // text that the trained model made, fit for a terminal; empty: none
   std::string fingerprint;  // 32 hexadecimal digits; empty: none yet
   int64_t fingerprint_step = 0;
   int64_t view = 0;

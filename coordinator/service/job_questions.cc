@@ -102,6 +102,7 @@ JobInfo Describe(const KnownJob& known, int64_t now_unix_ms) {
                .deleting = job.deleting,
                .first_start = job.first_start.value(),
                .digest = job.ending.digest,
+               .sample = job.ending.sample,
                .views = job.views,
                .recoveries = job.recoveries,
                .rewinds = job.rewinds,
@@ -162,7 +163,8 @@ absl::StatusOr<PageBounds> BoundsOf(const JobQuery& query) {
 
 // About what a job takes in an answer.
 size_t BytesOf(const JobInfo& info) {
-  size_t bytes = 2048 + info.reason.size() + info.waits_for.size() + 32 * info.checkpoints.size();
+  size_t bytes = 2048 + info.reason.size() + info.waits_for.size() + info.sample.size() +
+                 32 * info.checkpoints.size();
   for (const JobMember& member : info.members)
     bytes += 256 + member.name.size() + member.phase.size() + 8 * member.lanes.size();
   const TrainingSpec& training = info.spec.training;
@@ -271,7 +273,7 @@ absl::StatusOr<JobDigest> DigestOf(const Journal& journal, const std::string& ro
   }
   return absl::NotFoundError(
       step ? absl::StrCat("job ", job.id, " has no checkpoint of step ", *step)
-           : absl::StrCat("job ", job.id, " has no checkpoint yet"));
+           : absl::StrCat("job ", job.id, " has no checkpoint", Ended(job.phase) ? "" : " yet"));
 }
 
 namespace {

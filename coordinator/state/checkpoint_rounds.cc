@@ -11,6 +11,8 @@ namespace {
 // More than a member can have under way: it writes one and holds one copy more.
 constexpr size_t kMostGivenUp = 1000;
 
+constexpr int64_t kMostSpacing = 64;
+
 // Each chunk is taken from one segment.
 std::vector<Segment> WithoutRepetition(
     const std::vector<std::pair<MemberId, SegmentWritten>>& written) {
@@ -69,6 +71,7 @@ std::vector<SegmentToAcknowledge> CheckpointRounds::Commit(const Manifest& manif
     return is_replaced || !OnAncestry(lineages, m.lineage, m.step);
   });
   committed_.push_back(manifest);
+  spacing_ = 1;
   damaged_.erase({manifest.lineage, manifest.step});
   const std::vector<bool> kept = Kept(committed_, keep);
   std::erase_if(committed_, [&, i = size_t{0}](const Manifest&) mutable { return !kept[i++]; });
@@ -102,7 +105,7 @@ std::vector<SegmentToAcknowledge> CheckpointRounds::Drop(Step step) {
 }
 
 std::vector<SegmentToAcknowledge> CheckpointRounds::GiveUp(Step step) {
-  given_up_.insert(step);
+  if (given_up_.insert(step).second) spacing_ = std::min(2 * spacing_, kMostSpacing);
   if (given_up_.size() > kMostGivenUp) given_up_.erase(given_up_.begin());
   return Drop(step);
 }

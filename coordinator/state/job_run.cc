@@ -212,8 +212,8 @@ void JobRun::On(const Tick& tick) {
   for (const auto& [id, came] : tick.heard) membership_.WordCame(id, came);
   EvictLost();
   for (const std::string& told : refusals_.TellRest(now_)) Say("process", told);
-  DigestWhenDone();
-  RetryLast();
+  EndWhenDone();
+  if (!ended()) RetryLast();
   if (!ended() && ends_not_finite_since_) EndNotFinite();
   if (!ended()) CheckpointByTime();
 }

@@ -149,7 +149,9 @@ class JobRun {
   void RetryLast();
   void LastFailed(bool write_again, const std::string& what);
   bool OnlyTheLastCheckpointIsMissing() const;
-  void DigestWhenDone();
+  bool SavesItsEnd() const;
+  void EndWhenDone();
+  void Finish();
   void CannotReadBack(const Manifest& last, const std::string& why);
 
   const Leadership leadership_;

@@ -38,7 +38,8 @@ struct JobEnding {
   // Of the final checkpoint; empty until the job has ended with one. While the job waits to go on,
   // of what it reached before.
   std::string digest;
-  int exit_code = 0;  // for a program that waited for it (lib/base/exit_codes.h)
+  int exit_code = 0;     // for a program that waited for it (lib/base/exit_codes.h)
+  std::string sample{};  // text that the trained model made; it comes after the end
 };
 
 struct JobJournal {

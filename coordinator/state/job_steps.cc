@@ -66,7 +66,7 @@ void JobRun::From(const MemberId& member, const Records& told) {
   if (journal_.skipped != ledger_.skipped()) Persist();
   Do(ToMember{member, AckRecords{leadership_.term, current, ledger_.recorded()}});
   TryCommit();
-  DigestWhenDone();
+  EndWhenDone();
 }
 
 // ---- commands
@@ -141,7 +141,8 @@ std::string JobRun::WhyNotFinite(Step end) const {
     const std::vector<LaneId> lanes = ledger_.LanesNotFinite(last);
     why = absl::StrCat("step ", last.value(), " is not finite", lanes.empty() ? "" : ": ",
                        absl::StrJoin(lanes, ", ", name), "; nothing of it was applied");
-  } else if (end == Step(TotalSteps()) && !IsFinite(checkpoints_.committed().back())) {
+  } else if (end == Step(TotalSteps()) && SavesItsEnd() &&
+             !IsFinite(checkpoints_.committed().back())) {
     why = "the final state is not finite";
   } else {
     return "";
@@ -170,7 +171,8 @@ void JobRun::GiveCommands() {
 }
 
 void JobRun::CheckpointByTime() {
-  const double every = journal_.spec.runtime.checkpoint.every_seconds;
+  const double every =
+      journal_.spec.runtime.checkpoint.every_seconds * static_cast<double>(checkpoints_.spacing());
   if (every <= 0 || command_ || journal_.phase != JobPhase::kRunning ||
       Seconds(now_ - last_checkpoint_) < every)
     return;
@@ -237,7 +239,7 @@ void JobRun::On(const ManifestCommitted& committed) {
       {{"step", absl::StrCat(m.step.value())}});
   Acknowledge(to_acknowledge);
   TryCommit();
-  DigestWhenDone();
+  EndWhenDone();
 }
 
 void JobRun::On(const ManifestFailed& failed) {
@@ -258,8 +260,9 @@ void JobRun::On(const ManifestFailed& failed) {
 bool JobRun::OnlyTheLastCheckpointIsMissing() const {
   const Step end = EndStep();
   // If the view does not fit, the next view writes the checkpoint anyway.
-  return journal_.view && journal_.environment && !change_ && !digesting_ && end > Step(0) &&
-         ledger_.recorded() >= end && ViewStillFits();
+  return journal_.view && journal_.environment && !change_ && !digesting_ &&
+         !ends_not_finite_since_ && SavesItsEnd() && end > Step(0) && ledger_.recorded() >= end &&
+         ViewStillFits();
 }
 
 void JobRun::LastFailed(bool write_again, const std::string& what) {
@@ -288,11 +291,23 @@ void JobRun::RetryLast() {
 
 // ---- the end
 
-void JobRun::DigestWhenDone() {
-  if (!journal_.view || journal_.lineages.empty() || digesting_) return;
+// The state after the last of all steps need not be saved; that of a job which is stopped before
+// is.
+bool JobRun::SavesItsEnd() const {
+  return journal_.spec.runtime.checkpoint.at_end || EndStep() < Step(TotalSteps());
+}
+
+void JobRun::EndWhenDone() {
+  if (!journal_.view || journal_.lineages.empty() || digesting_ || ends_not_finite_since_) return;
   const Step end = EndStep();
-  if (ledger_.recorded() < end || !checkpoints_.IsNewest(journal_.lineages.back().number, end))
+  if (ledger_.recorded() < end) return;
+  if (!SavesItsEnd()) {
+    // Of a job that starts again nobody holds the state any more. A checkpoint that is being
+    // committed is waited for: the job can go on from there.
+    if (end > Step(0) && !journal_.resumes && !checkpoints_.committing()) Finish();
     return;
+  }
+  if (!checkpoints_.IsNewest(journal_.lineages.back().number, end)) return;
   digesting_ = checkpoints_.committed().back();
   Do(ComputeDigest{journal_.id, journal_.start, *digesting_});
 }
@@ -313,11 +328,12 @@ void JobRun::On(const DigestDone& done) {
   const Manifest last = *std::exchange(digesting_, std::nullopt);
   if (done.digest.empty()) return CannotReadBack(last, done.reason);
   journal_.ending.digest = done.digest;
+  Finish();
+}
+
+void JobRun::Finish() {
   const Step end = EndStep();
-  if (!WhyNotFinite(end).empty()) {
-    digesting_ = last;  // it is not asked for again
-    return EndNotFinite();
-  }
+  if (!WhyNotFinite(end).empty()) return EndNotFinite();
   if (journal_.ending.stop_at && *journal_.ending.stop_at < Step(TotalSteps()))
     return End(JobPhase::kStopped,
                absl::StrCat("stopped after the checkpoint of step ", end.value(), "; it can go on"),

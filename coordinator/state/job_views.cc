@@ -259,6 +259,7 @@ void JobRun::Rewind(Planned& planned) {
   ledger_.Rewind(base, planned.heal.manifest ? planned.heal.manifest->skipped : 0);
   membership_.NobodyHoldsState();
   Acknowledge(checkpoints_.DropAll());
+  ends_not_finite_since_.reset();
   j.lineages.push_back(*planned.rewind);
   if (j.ending.stop_at && *j.ending.stop_at > base) j.ending.stop_at.reset();
   planned.view.end = EndStep();

@@ -17,6 +17,13 @@ void GoOnLater(JobJournal& job) {
   for (const ViewMember& m : job.view->members) job.lanes.Lose(m.id.incarnation, m.role);
 }
 
+// A worker makes it when it leaves, because all steps are done. One that was told of another start
+// tells of another end.
+bool TakeSample(JobJournal& job, const ProcessExited& exited) {
+  if (exited.sample.empty() || exited.start != job.start || !Ended(job.phase)) return false;
+  return std::exchange(job.ending.sample, exited.sample) != exited.sample;
+}
+
 }  // namespace
 
 JobStatus StatusOf(const StoredJob& job) {
@@ -88,8 +95,10 @@ std::vector<Action> DeletionFailed(StoredJob& job, const std::string& why) {
 
 std::vector<Action> NoteExit(StoredJob& job, const ProcessExited& exited) {
   JobJournal& j = job.journal;
-  if (exited.lanes.incarnation == Incarnation{} || j.deleting || !j.lanes.Told(exited.lanes))
-    return {};
+  if (j.deleting) return {};
+  const bool has_sample = TakeSample(j, exited);
+  const bool has_lanes = exited.lanes.incarnation != Incarnation{} && j.lanes.Told(exited.lanes);
+  if (!has_sample && !has_lanes) return {};
   return {PersistJob{j}};
 }
 

@@ -32,7 +32,8 @@ std::vector<Action> StopAtRest(StoredJob& job);
 // Nothing if it is being deleted already.
 std::vector<Action> BeginDeletion(StoredJob& job);
 std::vector<Action> DeletionFailed(StoredJob& job, const std::string& why);
-// A process of its last start has ended, and tells how many lanes it ran.
+// A process of its last start has ended, and tells how many lanes it ran, and what the trained
+// model writes.
 std::vector<Action> NoteExit(StoredJob& job, const ProcessExited& exited);
 
 std::vector<Action> MarkEnded(JobJournal& job, JobPhase phase, const std::string& reason,

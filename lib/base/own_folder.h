@@ -1,9 +1,16 @@
-// Folders that Muster itself fills, such as that of a run, hold a file of this name: whoever walks
-// through training data leaves them out.
+// Folders that Muster itself fills, such as that of a run or of a coordinator, hold a file of this
+// name: whoever walks through training data leaves them out.
 #pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
 
 namespace muster {
 
 inline constexpr char kOwnFolderMark[] = "muster-folder";
+
+// `folder` is there; from now on it has the mark. Errors as FileError.
+absl::Status MarkOwnFolder(const std::string& folder);
 
 }  // namespace muster

@@ -467,6 +467,13 @@ absl::StatusOr<std::string> ReadChoice(const Document& document, absl::string_vi
       absl::StrCat(Describe(value), " is not known; allowed: ", absl::StrJoin(allowed, ", ")));
 }
 
+absl::StatusOr<bool> ReadSwitch(const Document& document, absl::string_view field,
+                                const json& value) {
+  if (value.is_boolean()) return value.get<bool>();
+  return ErrorAt(document, field,
+                 absl::StrCat(Describe(value), " is not known; allowed: true, false"));
+}
+
 absl::StatusOr<absl::int128> ReadWhole(const Document& document, absl::string_view field,
                                        const nlohmann::json& value, absl::int128 min,
                                        absl::int128 max) {

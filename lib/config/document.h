@@ -60,6 +60,8 @@ absl::StatusOr<std::string> ReadText(const Document& document, absl::string_view
 absl::StatusOr<std::string> ReadChoice(const Document& document, absl::string_view field,
                                        const nlohmann::json& value,
                                        const std::vector<std::string>& allowed);
+absl::StatusOr<bool> ReadSwitch(const Document& document, absl::string_view field,
+                                const nlohmann::json& value);  // true or false
 // A whole number as a number (also 1e6) or, as protobuf's JSON writes 64-bit numbers, as decimal
 // text.
 absl::StatusOr<absl::int128> ReadWhole(const Document& document, absl::string_view field,

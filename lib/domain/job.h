@@ -80,6 +80,7 @@ struct CheckpointPolicy {
   int64_t every_steps = 0;    // 0: no
   double every_seconds = 60;  // 0: no
   int32_t keep = 3;           // newest committed ones; at least 1
+  bool at_end = true;         // false: none of the state after the last of all steps
   bool operator==(const CheckpointPolicy&) const = default;
 };
 

@@ -4,6 +4,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/own_folder.h"
 
 namespace muster {
 
@@ -15,12 +16,13 @@ bool IsBadStartOfJobId(char c) { return c == '.' || c == '-'; }
 
 bool IsJobId(absl::string_view id) {
   return !id.empty() && id.size() <= kLongestJobId && !IsBadStartOfJobId(id[0]) &&
-         std::all_of(id.begin(), id.end(), IsJobIdCharacter);
+         std::all_of(id.begin(), id.end(), IsJobIdCharacter) && id != kOwnFolderMark;
 }
 
 std::string JobIdRule() {
   return absl::StrCat("1 to ", kLongestJobId,
-                      " letters, digits, '.', '_' or '-', not beginning with '.' or '-'");
+                      " letters, digits, '.', '_' or '-', not beginning with '.' or '-', and not ",
+                      kOwnFolderMark);
 }
 
 }  // namespace muster

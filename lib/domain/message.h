@@ -317,6 +317,7 @@ struct ProcessExited {
   bool gave_up = false;    // crash loop: will not be started again
   LaneCount lanes;         // of a worker: what it had run when it ended
   std::string last_lines;  // of its log
+  std::string sample{};    // text that the trained model made; empty: none
 };
 struct ProcessWanted {
   std::string name;

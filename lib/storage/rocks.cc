@@ -196,19 +196,6 @@ bool IsThere(const std::string& path) {
   return std::filesystem::exists(std::filesystem::path(path) / "CURRENT", error);
 }
 
-// RocksDB wants every family of the store named when it opens.
-absl::StatusOr<std::set<std::string>> AllFamilies(const std::string& path,
-                                                  const rocksdb::Options& options,
-                                                  const std::vector<std::string>& wanted) {
-  std::set<std::string> names(wanted.begin(), wanted.end());
-  names.insert(rocksdb::kDefaultColumnFamilyName);
-  if (!IsThere(path)) return names;
-  std::vector<std::string> present;
-  MUSTER_RETURN_IF_ERROR(Translate(path, rocksdb::DB::ListColumnFamilies(options, path, &present)));
-  names.insert(present.begin(), present.end());
-  return names;
-}
-
 std::string MarkFile(const std::string& path) { return MarksOf(path) + "/sequence"; }
 
 absl::Status Lost(const std::string& path, absl::string_view what) {
@@ -219,6 +206,12 @@ absl::Status Lost(const std::string& path, absl::string_view what) {
       MarksOf(path), "'"));
 }
 
+absl::Status Damaged(const std::string& path, absl::string_view what) {
+  return absl::DataLossError(
+      absl::StrCat("store '", path, "' is damaged: ", what,
+                   "; bring back a copy of the directory, or begin anew in an empty one"));
+}
+
 // RocksDB tells it by its text only.
 absl::Status TranslateOpening(const std::string& path, const rocksdb::Status& status) {
   const bool log_is_missing =
@@ -226,9 +219,38 @@ absl::Status TranslateOpening(const std::string& path, const rocksdb::Status& st
                                 absl::StrContains(status.ToString(), "WAL (log number"));
   if (log_is_missing) return Lost(path, status.ToString());
   const absl::Status told = Translate(path, status);
-  if (!absl::IsDataLoss(told)) return told;
-  return absl::DataLossError(absl::StrCat(
-      told.message(), "; bring back a copy of the directory, or begin anew in an empty one"));
+  const bool is_incomplete = status.IsPathNotFound() || status.IsNotFound();
+  if (!absl::IsDataLoss(told) && !is_incomplete) return told;
+  return Damaged(path, status.ToString());
+}
+
+// RocksDB wants every family of the store named when it opens.
+absl::StatusOr<std::set<std::string>> AllFamilies(const std::string& path,
+                                                  const rocksdb::Options& options,
+                                                  const std::vector<std::string>& wanted) {
+  std::set<std::string> names(wanted.begin(), wanted.end());
+  names.insert(rocksdb::kDefaultColumnFamilyName);
+  if (!IsThere(path)) return names;
+  std::vector<std::string> present;
+  MUSTER_RETURN_IF_ERROR(
+      TranslateOpening(path, rocksdb::DB::ListColumnFamilies(options, path, &present)));
+  names.insert(present.begin(), present.end());
+  return names;
+}
+
+// Without CURRENT a new store would be made over what is left of the old one.
+absl::Status CheckNotLost(const std::string& path, std::optional<uint64_t> reached) {
+  if (IsThere(path)) return absl::OkStatus();
+  if (reached.value_or(0) > 0)
+    return Lost(path, absl::StrCat(*reached, " changes were written, none is there"));
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(path, error), end; !error && it != end;
+       it.increment(error)) {
+    const std::string file = it->path().filename().string();
+    if (absl::EndsWith(file, ".sst") || absl::EndsWith(file, ".log"))
+      return Damaged(path, absl::StrCat("it holds ", file, ", but no file CURRENT"));
+  }
+  return absl::OkStatus();
 }
 
 struct Opened {
@@ -284,6 +306,7 @@ absl::StatusOr<std::unique_ptr<Kv>> OpenRocks(const std::string& path,
                                               const std::vector<std::string>& families) {
   MUSTER_RETURN_IF_ERROR(MakeStoreDirectory(path));
   MUSTER_ASSIGN_OR_RETURN(const std::optional<uint64_t> reached, ReadMark(path));
+  MUSTER_RETURN_IF_ERROR(CheckNotLost(path, reached));
   const bool as_it_is = !reached && IsThere(path);
   if (as_it_is)
     LogWarning("the store %s is taken as it is: nothing says how far it had come", path);
@@ -304,7 +327,7 @@ absl::StatusOr<std::unique_ptr<Kv>> OpenRocks(const std::string& path,
 absl::StatusOr<std::unique_ptr<Kv>> OpenRocksToRead(const std::string& path,
                                                     const std::vector<std::string>& families) {
   MUSTER_ASSIGN_OR_RETURN(const std::optional<uint64_t> reached, ReadMark(path));
-  if (!IsThere(path) && reached) return Lost(path, "all of it");
+  MUSTER_RETURN_IF_ERROR(CheckNotLost(path, reached));
   if (!IsThere(path)) return absl::NotFoundError(absl::StrCat("there is no store '", path, "'"));
   // Where logs are not tracked RocksDB would note that in the store.
   MUSTER_ASSIGN_OR_RETURN(Opened opened, Open(path, families, /*track_logs=*/true, Use::kRead));

@@ -75,6 +75,16 @@ FieldRule Choice(const char* name, bool training, Member member, std::vector<std
 }
 
 template <class Member>
+FieldRule Switch(const char* name, bool training, Member member) {
+  auto read = [=](const Document& document, const json& value, JobSpec& spec) -> absl::Status {
+    MUSTER_ASSIGN_OR_RETURN(member(spec), ReadSwitch(document, name, value));
+    return absl::OkStatus();
+  };
+  return {name, training, "true, false", read,
+          [=](const JobSpec& spec) { return json(member(spec)); }};
+}
+
+template <class Member>
 FieldRule Texts(const char* name, bool training, Member member, bool empty_allowed) {
   auto read = [=](const Document& document, const json& value, JobSpec& spec) -> absl::Status {
     if (!value.is_array() || value.size() > kMaxListItems)
@@ -399,6 +409,7 @@ std::vector<FieldRule> MakeFieldRules() {
       Real("checkpoint.every_seconds", kRuntime, MUSTER_MEMBER(runtime.checkpoint.every_seconds),
            {0, 1e9}),
       Whole("checkpoint.keep", kRuntime, MUSTER_MEMBER(runtime.checkpoint.keep), 1, 1'000'000),
+      Switch("checkpoint.at_end", kRuntime, MUSTER_MEMBER(runtime.checkpoint.at_end)),
       ResumeField(),
       Whole("bucket_bytes", kRuntime, MUSTER_MEMBER(runtime.bucket_bytes), 64, int64_t{1} << 31),
       Whole("first_bucket_bytes", kRuntime, MUSTER_MEMBER(runtime.first_bucket_bytes), 64,

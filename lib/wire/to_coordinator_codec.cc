@@ -257,6 +257,7 @@ void Put(const ProcessExited& exited, v1::CoordinatorFrame& frame) {
   lanes.set_step(exited.lanes.step.value());
   lanes.set_in_step(exited.lanes.in_step);
   out.set_last_lines(exited.last_lines);
+  out.set_sample(exited.sample);
 }
 
 LaneCount ReadLanes(Reader& reader, const v1::LaneCount& message) {
@@ -277,7 +278,8 @@ ProcessExited Get(Reader& reader, const v1::ProcessExited& message) {
           Reader::Words(message.cause()),
           message.gave_up(),
           ReadLanes(reader, message.lanes()),
-          Reader::Lines(message.last_lines())};
+          Reader::Lines(message.last_lines()),
+          Reader::Lines(message.sample())};
 }
 
 using Either = std::variant<ToCoordinator, FromAgent>;

@@ -69,12 +69,24 @@ TEST(JobFileTest, MoreEpochsAreTheSameJobMadeLonger) {
 // Whoever has the old file open, or comes when this process has died half-way, reads all of it.
 TEST(JobFileTest, AResultTakesThePlaceOfTheOldOneWhole) {
   const std::string folder = MakeFolder();
-  KeepResult(folder, "old");
+  ASSERT_TRUE(KeepResult(folder, "old").ok());
   std::filesystem::create_hard_link(folder + "/result.json", folder + "/still-open");
-  KeepResult(folder, "new");
+  ASSERT_TRUE(KeepResult(folder, "new").ok());
   EXPECT_EQ(ReadWholeFile(folder + "/result.json").value(), "new\n");
   EXPECT_EQ(ReadWholeFile(folder + "/still-open").value(), "old\n");
-  EXPECT_TRUE(HasResult(folder));
+}
+
+TEST(JobFileTest, AResultOfAnEarlierEndIsNotTheOneThatIsLookedFor) {
+  const std::string folder = MakeFolder();
+  EXPECT_FALSE(HasResultOf(folder, "done", 7));
+  ASSERT_TRUE(KeepResult(folder, R"({"state":"stopped","steps":7})").ok());
+  EXPECT_TRUE(HasResultOf(folder, "stopped", 7));
+  EXPECT_FALSE(HasResultOf(folder, "done", 7));
+  EXPECT_FALSE(HasResultOf(folder, "stopped", 9));
+  for (const char* odd : {"", "[1]", "{}", R"({"state":7,"steps":"x"})"}) {
+    ASSERT_TRUE(KeepResult(folder, odd).ok());
+    EXPECT_FALSE(HasResultOf(folder, "stopped", 7)) << odd;
+  }
 }
 
 TEST(JobFileTest, ADamagedFileIsNamed) {
@@ -121,6 +133,9 @@ TEST(SpecFileTest, WhatIsHardlyMeantIsNoted) {
                           "larger batch, or fewer lanes"));
   EXPECT_THAT(notes("schedule: {warmup_steps: 11}"),
               ElementsAre(HasSubstr("schedule.warmup_steps (11) is more than steps (10)")));
+  EXPECT_THAT(notes("checkpoint: {every_seconds: 0, at_end: false}"),
+              ElementsAre(HasSubstr("no checkpoint is ever made")));
+  EXPECT_THAT(notes("checkpoint: {at_end: false}"), IsEmpty());
 }
 
 TEST(SpecFileTest, SaysWhatIsWrong) {

@@ -59,6 +59,24 @@ TEST(RemoteTest, AJobReadsWell) {
             "  worker-0 on here: active, 3 lanes, lane 2 of 3\n");
 }
 
+TEST(RemoteTest, AJobThatIsDoneWithoutADigestSaysWhy) {
+  const auto text = [](const std::string& digest, const std::string& state) {
+    return JobText(
+        ParseJobAnswer(R"({"id":"j","digest":)" + digest + R"(,"state":")" + state + "\"}")
+            .value());
+  };
+  EXPECT_THAT(text("\"abc\"", "done"), HasSubstr("  digest abc\n"));
+  EXPECT_THAT(text("null", "done"),
+              HasSubstr("  digest none: the job made no checkpoint at its end\n"));
+  EXPECT_THAT(text("null", "running"), testing::Not(HasSubstr("digest")));
+}
+
+TEST(RemoteTest, WhatTheTrainedModelWritesIsShown) {
+  const auto job = ParseJobAnswer(R"({"id":"j","state":"done","sample":"int \u001b[2Jmain\nx"})");
+  EXPECT_THAT(JobText(job.value()),
+              HasSubstr("  a sample of the trained model:\nint \\x1b[2Jmain\nx\n"));
+}
+
 TEST(RemoteTest, TheEpochIsOneOfThoseThereAre) {
   const auto text = [](int64_t step, int64_t epoch, int64_t epochs) {
     return JobText({.id = "j",

@@ -568,6 +568,24 @@ TEST_F(JobRunTest, AFolderWhoseJobIsOverEndsTheSameWayAndKeepsItsResult) {
   EXPECT_THAT(out_.str(), HasSubstr("give another --dir"));
 }
 
+TEST_F(JobRunTest, AResultThatCannotBeWrittenIsSaidAndWrittenTheNextTime) {
+  std::filesystem::create_directories(folder_ + "/result.json/in-the-way");
+  on_start_ = [&](HandCluster& cluster) { cluster.Post([&] { Become("cancelled", 67); }); };
+  EXPECT_EQ(TrainJson(), 67) << "how the job ended does not depend on it";
+  const auto is_note = [](const nlohmann::json& o) { return o["event"] == "note"; };
+  const auto note = std::find_if(objects_.begin(), objects_.end(), is_note);
+  ASSERT_NE(note, objects_.end());
+  EXPECT_THAT((*note)["text"].get<std::string>(),
+              AllOf(HasSubstr(folder_ + "/result.json could not be written"),
+                    HasSubstr("the same command writes it again")));
+  std::filesystem::remove_all(folder_ + "/result.json");
+  std::ofstream(folder_ + "/result.json") << R"({"state":"stopped","steps":1})";
+  on_start_ = {};
+  EXPECT_EQ(TrainJson(), 67);
+  std::ifstream in(folder_ + "/result.json");
+  EXPECT_EQ(nlohmann::json::parse(in)["state"], "cancelled");
+}
+
 TEST_F(JobRunTest, SaysWhichFaultsDidNotHappen) {
   on_start_ = [&](HandCluster& cluster) {
     cluster.missed_faults = {"kill worker-1 at step 400"};

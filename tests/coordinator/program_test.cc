@@ -300,20 +300,35 @@ TEST(Rest, AJobHasAllFieldsOfTheContract) {
   const Program program(dir.path());
   http::Post(program.Url("/v1/jobs"), std::string(R"({"id":"a","spec":)") + kSpec + "}").value();
   const auto job = nlohmann::json::parse(http::Get(program.Url("/v1/jobs/a"))->body);
-  for (const char* name : {"id",           "name",
-                           "state",        "reason",
-                           "waits_for",    "step",
-                           "steps",        "epoch",
-                           "epochs",       "samples",
-                           "loss",         "digest",
-                           "digest_step",  "exit_code",
-                           "fingerprint",  "fingerprint_step",
-                           "view",         "lineage",
-                           "workers",      "members",
-                           "views",        "recoveries",
-                           "rewinds",      "lanes_recomputed",
-                           "seconds",      "checkpoint_step",
-                           "seconds_left", "checkpoints",
+  for (const char* name : {"id",
+                           "name",
+                           "state",
+                           "reason",
+                           "waits_for",
+                           "step",
+                           "steps",
+                           "epoch",
+                           "epochs",
+                           "samples",
+                           "loss",
+                           "digest",
+                           "digest_step",
+                           "exit_code",
+                           "sample",
+                           "fingerprint",
+                           "fingerprint_step",
+                           "view",
+                           "lineage",
+                           "workers",
+                           "members",
+                           "views",
+                           "recoveries",
+                           "rewinds",
+                           "lanes_recomputed",
+                           "seconds",
+                           "checkpoint_step",
+                           "seconds_left",
+                           "checkpoints",
                            "spec"})
     EXPECT_TRUE(job.contains(name)) << name;
   EXPECT_EQ(job["spec"]["lanes"], 4);
@@ -460,13 +475,31 @@ TEST(ProgramTest, BadConfigurationIsRefusedWithWhatToDo) {
 }
 
 TEST(ProgramTest, ADamagedJournalIsToldAndNotStartedFrom) {
-  const Directory dir;
-  { Program program(dir.path()); }
-  for (const auto& entry : std::filesystem::directory_iterator(dir.path() + "/journal"))
-    if (entry.path().filename().string().starts_with("MANIFEST"))
-      std::ofstream(entry.path()) << "garbage";
-  Program program(dir.path());
-  ExpectRefused(program, dir.path(), 65);
+  for (const bool deleted : {false, true}) {
+    const Directory dir;
+    { Program program(dir.path()); }
+    std::vector<std::filesystem::path> manifests;
+    for (const auto& entry : std::filesystem::directory_iterator(dir.path() + "/journal"))
+      if (entry.path().filename().string().starts_with("MANIFEST"))
+        manifests.push_back(entry.path());
+    for (const std::filesystem::path& manifest : manifests) {
+      if (deleted)
+        std::filesystem::remove(manifest);
+      else
+        std::ofstream(manifest) << "garbage";
+    }
+    Program program(dir.path());
+    ExpectRefused(program, dir.path(), 65);
+  }
+}
+
+// Else training data around them would grow while it is read.
+TEST(ProgramTest, ItsFoldersAreMarkedAsNoTrainingData) {
+  const Directory dir, checkpoints;
+  const Program program(dir.path(), {"--checkpoint-dir", checkpoints.path() + "/here"});
+  ASSERT_TRUE(program.listens());
+  EXPECT_TRUE(std::filesystem::exists(dir.path() + "/muster-folder"));
+  EXPECT_TRUE(std::filesystem::exists(checkpoints.path() + "/here/muster-folder"));
 }
 
 TEST(ProgramTest, KilledBetweenTheJournalAndTheAnswerTheJobIsThereAfterwards) {

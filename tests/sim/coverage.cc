@@ -62,6 +62,7 @@ constexpr Row kRows[] = {
     {Corner::kBufferSteps, "steps of models with buffers", 1000},
     {Corner::kAudits, "audits", 300},
     {Corner::kTwinDigests, "digests equal to the undisturbed one's", 300},
+    {Corner::kUnsavedEnds, "jobs that are done without a checkpoint of their end", 30},
     {Corner::kAccountsChecked, "accounts of lanes that were checked", 200},
     {Corner::kLanesRunAgain, "lanes that were run again", 1000},
     {Corner::kSecondJobs, "worlds with several jobs", 50},

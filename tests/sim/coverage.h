@@ -59,6 +59,7 @@ enum class Corner {
   kBufferSteps,
   kAudits,
   kTwinDigests,
+  kUnsavedEnds,
   kAccountsChecked,
   kLanesRunAgain,
   kSecondJobs,

@@ -52,6 +52,7 @@ class Invariants {
   void CheckLanesOf(const SimJob& job, const View& view);
   void CheckFoldedLanes(const SimJob& job, const View& view, size_t index);
   void CheckHolders(const SimJob& job, const Heal& heal);
+  void CheckDigest(SimJob& job, Step end);
   void CheckStop(const SimJob& job, TermNumber term);
   void CheckAudit(const SimJob& job);
   void CheckAccount(const SimJob& job);

@@ -26,6 +26,7 @@ JobSpec SpecOf(const JobOptions& options) {
   spec.runtime.retries = kMostRetries;  // processes die more often here than any job puts up with
   spec.runtime.checkpoint.every_steps = options.checkpoint_every;
   spec.runtime.checkpoint.every_seconds = options.checkpoint_seconds;
+  spec.runtime.checkpoint.at_end = options.checkpoint_at_end;
   spec.runtime.bucket_bytes = 64;
   spec.runtime.fingerprint_every = 3;
   return spec;

@@ -29,6 +29,7 @@ struct JobOptions {
   int64_t steps = 20;
   int64_t checkpoint_every = 5;
   double checkpoint_seconds = 0;
+  bool checkpoint_at_end = true;
   double clip_norm = 0;
   OnNan on_nan = OnNan::kStop;
   uint64_t not_finite_every = 0;  // about every so many steps one is not finite; 0: all are

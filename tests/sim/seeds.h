@@ -64,6 +64,7 @@ class SeedOptions {
     job.batch = OneIn(salt + 9, 3) ? Pick(salt + 10, 1, 20) : 0;  // also fewer than lanes
     job.checkpoint_every = Pick(salt + 11, 0, 8);
     job.checkpoint_seconds = OneIn(salt + 12, 3) ? 2 : 0;
+    job.checkpoint_at_end = !OneIn(salt + 23, 5);
     job.clip_norm = Pick(salt + 13, 0, 1);
     const OnNan on_nan[] = {OnNan::kStop, OnNan::kSkip, OnNan::kContinue};
     job.on_nan = on_nan[Pick(salt + 20, 0, 2)];

@@ -18,7 +18,8 @@ void Describe(const JobOptions& job) {
             << (job.sync == muster::Sync::kServer ? "server" : "allreduce") << ", " << job.workers
             << " workers, " << job.lanes << " lanes, " << job.chunks << " chunks and "
             << job.buffers << " of buffers, " << job.steps << " steps, checkpoint every "
-            << job.checkpoint_every << ", " << (job.clip_norm > 0 ? "clipped" : "not clipped")
+            << job.checkpoint_every << (job.checkpoint_at_end ? "" : ", none at the end") << ", "
+            << (job.clip_norm > 0 ? "clipped" : "not clipped")
             << (job.order == muster::SumOrder::kFree ? ", free order" : "") << "\n";
 }
 

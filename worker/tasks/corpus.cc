@@ -1,9 +1,13 @@
 #include "worker/tasks/corpus.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <string_view>
 #include <system_error>
@@ -72,75 +76,100 @@ class Reader {
     const std::string others =
         unreadable_ == 1 ? "" : absl::StrCat(" (the first of ", unreadable_, ")");
     return absl::DataLossError(absl::StrCat("data.paths: ", first_unreadable_, " cannot be read",
-                                            others, "; make it readable, or take it away"));
+                                            others, ": ", why_unreadable_,
+                                            "; make it readable, or take it away"));
   }
 
  private:
   bool full() const { return bytes_.size() >= limit_; }
 
   absl::Status AddNamedDirectory(const fs::path& directory) {
-    if (!IsOurOwn(directory)) return AddDirectory(directory);
-    return absl::InvalidArgumentError(absl::StrCat(
-        "data.paths: ", directory.string(),
-        " is the folder of a run or a cluster, which changes while the job runs; give the run "
-        "another --dir, or name the data below it"));
+    if (IsOurOwn(directory))
+      return absl::InvalidArgumentError(absl::StrCat(
+          "data.paths: ", directory.string(),
+          " is the folder of a run or a cluster, which changes while the job runs; give the run "
+          "another --dir, or name the data below it"));
+    AddDirectory(directory);
+    return absl::OkStatus();
   }
 
   absl::Status AddNamedFile(const fs::path& path) {
     const size_t before = unreadable_;
-    MUSTER_RETURN_IF_ERROR(AddFile(path));
+    AddFile(path);
     if (unreadable_ == before || data_.unreadable == Unreadable::kSkip) return absl::OkStatus();
     return absl::InvalidArgumentError(
-        absl::StrCat("data.paths: ", first_unreadable_, " cannot be read"));
+        absl::StrCat("data.paths: ", first_unreadable_, " cannot be read: ", why_unreadable_));
   }
 
-  absl::Status AddDirectory(const fs::path& directory) {
+  void AddDirectory(const fs::path& directory) {
     std::error_code error;
     const std::vector<std::string> names = NamesIn(directory, error);
-    if (error) CountUnreadable(directory);
+    if (error) CountUnreadable(directory, error.message());
     for (const std::string& name : names) {
       if (full()) break;
       const fs::path path = directory / name;
       std::error_code ignored;
       if (!fs::is_directory(fs::symlink_status(path, ignored))) {
-        if (HasSuffix(name, data_.suffixes)) MUSTER_RETURN_IF_ERROR(AddFound(path));
+        if (HasSuffix(name, data_.suffixes)) AddFound(path);
       } else if (!IsOurOwn(path)) {
-        MUSTER_RETURN_IF_ERROR(AddDirectory(path));
+        AddDirectory(path);
       }
     }
-    return absl::OkStatus();
   }
 
   // Pipes, devices and links to directories are no files.
-  absl::Status AddFound(const fs::path& path) {
+  void AddFound(const fs::path& path) {
     std::error_code error;
     const fs::file_status status = fs::status(path, error);
     if (fs::is_regular_file(status)) return AddFile(path);
-    if (!fs::exists(status)) CountUnreadable(path);
-    return absl::OkStatus();
+    if (!fs::exists(status)) CountUnreadable(path, error.message());
   }
 
-  absl::Status AddFile(const fs::path& path) {
-    if (full()) return absl::OkStatus();
-    std::ifstream file(path, std::ios::binary);
-    if (!file) {
-      CountUnreadable(path);
-      return absl::OkStatus();
+  // A file that fails half-way is left out as a whole, so that what is left out can be named.
+  void AddFile(const fs::path& path) {
+    if (full()) return;
+    const size_t before = bytes_.size();
+    if (files_ > 0) bytes_.push_back('\0');
+    const std::string failure = Append(path);
+    if (failure.empty()) {
+      ++files_;
+      return;
     }
+    bytes_.resize(before);
+    CountUnreadable(path, failure);
+  }
+
+  // Why it failed; empty: it did not. Opening waits for nobody, whatever took the file's place.
+  std::string Append(const fs::path& path) {
+    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0) return std::generic_category().message(errno);
+    const std::string failure = AppendOpen(fd);
+    close(fd);
+    return failure;
+  }
+
+  std::string AppendOpen(int fd) {
+    struct stat file {};
+    if (fstat(fd, &file) != 0) return std::generic_category().message(errno);
+    if (!S_ISREG(file.st_mode)) return "it is no file any more";
     std::string piece(64 * 1024, '\0');
-    if (files_++ > 0) bytes_.push_back('\0');
-    while (file && !full()) {
-      file.read(piece.data(), static_cast<std::streamsize>(piece.size()));
-      const size_t got = static_cast<size_t>(file.gcount());
-      bytes_.append(piece, 0, std::min(got, limit_ - bytes_.size()));
+    off_t read_bytes = 0;
+    while (!full()) {
+      const ssize_t got = read(fd, piece.data(), piece.size());
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) return std::generic_category().message(errno);
+      read_bytes += got;
+      if (got == 0 && read_bytes < file.st_size) return "it became shorter while it was read";
+      if (got == 0) return "";
+      bytes_.append(piece, 0, std::min(static_cast<size_t>(got), limit_ - bytes_.size()));
     }
-    if (file.bad() || (!file.eof() && !full()))
-      return absl::DataLossError(absl::StrCat("data.paths: reading ", path.string(), " failed"));
-    return absl::OkStatus();
+    return "";
   }
 
-  void CountUnreadable(const fs::path& path) {
-    if (unreadable_++ == 0) first_unreadable_ = path.string();
+  void CountUnreadable(const fs::path& path, const std::string& why) {
+    if (unreadable_++ > 0) return;
+    first_unreadable_ = path.string();
+    why_unreadable_ = why.empty() ? "it is not there" : why;
   }
 
   const DataSpec& data_;
@@ -149,6 +178,7 @@ class Reader {
   std::string bytes_;
   size_t unreadable_ = 0;  // files and directories
   std::string first_unreadable_;
+  std::string why_unreadable_;
 };
 
 }  // namespace

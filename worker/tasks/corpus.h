@@ -21,9 +21,9 @@ struct Corpus {
 // depth-first, byte-wise order of names. Symbolic links to directories below it are not followed,
 // and folders of runs (lib/base/own_folder.h) are left out.
 // kInvalidArgument: a path that is missing, cannot be read or is the folder of a run, or no content
-// at all. kDataLoss: something below a directory that cannot be read (the message names the first
-// and how many), unless `data.unreadable` says that it is left out; or a file that failed while it
-// was read.
+// at all. kDataLoss: something below a directory that cannot be read, or fails while it is read
+// (the message names the first and how many). Where `data.unreadable` says so it is left out
+// instead, the whole file.
 absl::StatusOr<Corpus> ReadCorpus(const DataSpec& data);
 
 // SHA-256 of all parts, one after the other, as 64 lower-case digits.

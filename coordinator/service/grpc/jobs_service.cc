@@ -62,6 +62,7 @@ void Fill(const JobInfo& from, v1::Job& to) {
   to.set_first_start(from.first_start);
   to.set_digest(from.digest);
   to.set_digest_step(from.digest_step);
+  to.set_sample(from.sample);
   if (from.exit_code) to.set_exit_code(*from.exit_code);
   to.set_fingerprint(from.fingerprint);
   to.set_fingerprint_step(from.fingerprint_step);

@@ -317,6 +317,7 @@ void Exchange::NoteChanges() {
   if (quit_) return;
   const bool trains = member_->active() && !member_->halted();
   if (std::exchange(trains_, trains) != trains) writer_->SetTraining(trains);
+  ShowWhatWasLearned();
   const ViewNumber now = member_->active() ? member_->view()->number : ViewNumber();
   if (std::exchange(active_view_, now) != now && now != ViewNumber()) {
     const View& view = *member_->view();

@@ -105,6 +105,7 @@ class Exchange {
   void Carry(std::vector<Action> actions, const Incoming* incoming);
   void RedeliverHeld();
   void NoteChanges();
+  void ShowWhatWasLearned();
 
   // ---- actions; those that have an answer give it
   using Answer = std::optional<Input>;
@@ -158,6 +159,7 @@ class Exchange {
   Step sending_step_, receive_buffer_step_;  // of the two counts below, for failpoints
   size_t chunks_sent_ = 0, chunks_stored_ = 0;
   std::optional<Quit> leaving_;  // once the text sample is made
+  bool shows_ = false;           // it is being made
   std::optional<Quit> quit_;
 
   ThreadProgress progress_{"exchange"};

@@ -173,17 +173,23 @@ Exchange::Answer Exchange::Do(const Completed& action, const Incoming*) {
   return std::nullopt;
 }
 
-// After the last step one worker shows what was learned, where the task can.
+// After the last step one worker shows what was learned, where the task can. Where no checkpoint is
+// waited for, the job may have ended while this worker still applies that step.
 Exchange::Answer Exchange::Do(const Quit& action, const Incoming*) {
+  const bool at_end = member_->halted() || member_->applies_last_step();
   const bool shows = action.exit_code == 0 && parts_.train != nullptr && member_->has_state() &&
-                     member_->halted() && OurRank() == Rank(0);
+                     at_end && OurRank() == Rank(0);
   if (!shows) {
     quit_ = action;
   } else if (!leaving_) {
     leaving_ = action;
-    parts_.train->box.Post(DoGenerate{data_->memory().Values(member_->step()), "", kSampleBytes});
   }
   return std::nullopt;
+}
+
+void Exchange::ShowWhatWasLearned() {
+  if (!leaving_ || !member_->halted() || std::exchange(shows_, true)) return;
+  parts_.train->box.Post(DoGenerate{data_->memory().Values(member_->step()), "", kSampleBytes});
 }
 
 }  // namespace muster

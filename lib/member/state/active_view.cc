@@ -36,7 +36,7 @@ void ActiveView::Advance(HeldState& state, int64_t& last_id, Outcome& out) {
 }
 
 bool ActiveView::IsCheckpointDue(Step step, bool asked) const {
-  if (step == Step(0)) return false;
+  if (step == Step(0) || step == config_->unsaved_end) return false;
   if (step >= seat_->view.end || asked) return true;
   return config_->checkpoint_every > 0 && step.value() % config_->checkpoint_every == 0;
 }

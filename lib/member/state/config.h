@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct MemberConfig {
   int32_t slots = 0;               // of the optimizer
   int64_t fingerprint_every = 0;
   int64_t checkpoint_every = 0;
+  std::optional<Step> unsaved_end;  // the state that is never saved: after the last of all steps
   TrainingSpec training;
   NumericEnvironment environment;
 

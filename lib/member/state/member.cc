@@ -4,6 +4,7 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "lib/base/exit_codes.h"
 #include "lib/base/status.h"
 #include "lib/member/state/donor.h"
@@ -355,15 +356,17 @@ void Member::BoundParts(Outcome& out) {
   std::vector<Action> skipped;
   for (Action& action : out.actions) {
     auto* boundary = std::get_if<StepBoundary>(&action);
-    if (boundary == nullptr || boundary->part.empty() || parts_.Begin()) continue;
+    if (boundary == nullptr || boundary->part.empty()) continue;
+    if (parts_.Begin(RoundAt(boundary->step))) continue;
     StepBoundary later{boundary->step, false, std::exchange(boundary->part, {})};
     if (halted()) {
       parts_.Postpone(std::move(later));
     } else {
       skipped.emplace_back(TellCoordinator{
           SegmentFailed{lineage(), later.step,
-                        "its disk is slow: the parts of two earlier checkpoints are "
-                        "not written yet"}});
+                        absl::StrCat("its disk is slow: the parts of earlier checkpoints are not "
+                                     "written yet; of ",
+                                     parts_.stride(), " it takes part in one")}});
     }
   }
   std::erase_if(out.actions, [](const Action& action) {
@@ -371,6 +374,13 @@ void Member::BoundParts(Outcome& out) {
     return boundary != nullptr && boundary->part.empty() && !boundary->fingerprint;
   });
   out.Do(std::move(skipped));
+}
+
+// Of the rounds that come every so many steps. The last one is taken in any case.
+std::optional<int64_t> Member::RoundAt(Step step) const {
+  const int64_t every = config_->checkpoint_every;
+  if (every <= 0 || step.value() % every != 0 || halted()) return std::nullopt;
+  return step.value() / every;
 }
 
 void Member::EndPart(Outcome& out) {

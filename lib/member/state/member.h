@@ -44,6 +44,10 @@ class Member {
   bool active() const { return active_.has_value(); }
   bool has_state() const { return state_.has_value(); }
   bool halted() const { return state_ && seat_ && state_->HaltsIn(seat_->view); }
+  // The train thread applies the last step; then it is halted.
+  bool applies_last_step() const {
+    return train_.has_state && state_ && seat_ && step() + 1 >= seat_->view.end;
+  }
   Step step() const { return state_ ? state_->step() : Step(); }
   LineageNumber lineage() const { return state_ ? state_->lineage : LineageNumber(); }
   ViewNumber sealed() const { return sealed_; }
@@ -101,6 +105,7 @@ class Member {
   void Advance(Outcome& out);
   bool FingerprintIsDue() const;
   void BoundParts(Outcome& out);
+  std::optional<int64_t> RoundAt(Step step) const;
   void EndPart(Outcome& out);
   ChunkSet HeldResults() const;
 

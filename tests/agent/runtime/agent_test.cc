@@ -82,6 +82,15 @@ TEST_F(AgentTest, HearsEveryStepBeforeTheExit) {
   EXPECT_FALSE(told_[0].gave_up);
 }
 
+TEST_F(AgentTest, TellsWhatTheTrainedModelWritesWithTheExit) {
+  Make({{"worker-0", "write int main"}});
+  on_exit_ = [&](const NoteExit&) { loop_->Quit(); };
+  Want({"worker-0"});
+  RunUntilQuit(*loop_);
+  ASSERT_EQ(told_.size(), 1u);
+  EXPECT_EQ(told_[0].sample, "int main");
+}
+
 TEST_F(AgentTest, ACrashLoopEndsWithTheLastLinesOfTheLog) {
   Make({{"worker-0", "say the data is on fire"}});
   on_exit_ = [&](const NoteExit& note) {

@@ -83,6 +83,10 @@ int OpenDescriptors() {
     Say(2, what.substr(4));
     _exit(1);
   }
+  if (kind == "write") {
+    Say(report_fd, absl::StrCat(R"({"event":"sample","text":")", what.substr(6), "\"}"));
+    _exit(0);
+  }
   if (kind == "steps") {
     for (int i = 1; i <= std::atoi(words[1].c_str()); ++i)
       Say(report_fd, absl::StrCat(R"({"event":"step","step":)", i, "}"));

@@ -62,6 +62,7 @@ JobJournal EverythingSet() {
       true};
   job.lanes = LaneAccount(lanes);
   job.ending.digest = "abc";
+  job.ending.sample = "int main";
   job.ending.exit_code = 75;
   job.start = StartNumber(7);
   job.first_start = StartNumber(5);
@@ -91,6 +92,7 @@ void ExpectSame(const JobJournal& a, const JobJournal& b) {
   EXPECT_EQ(a.skipped, b.skipped);
   EXPECT_EQ(a.lanes, b.lanes);
   EXPECT_EQ(a.ending.digest, b.ending.digest);
+  EXPECT_EQ(a.ending.sample, b.ending.sample);
   EXPECT_EQ(a.ending.exit_code, b.ending.exit_code);
   EXPECT_EQ(a.start, b.start);
   EXPECT_EQ(a.first_start, b.first_start);

@@ -47,6 +47,20 @@ TEST(CheckpointRounds, ARoundIsCompleteWithAllPartsAndItsRecords) {
   EXPECT_EQ(manifest->segments[1].entries.size(), 1u) << "each chunk is taken once";
 }
 
+TEST(CheckpointRounds, AreRarerAsLongAsTheyAreGivenUp) {
+  CheckpointRounds rounds({});
+  EXPECT_EQ(rounds.spacing(), 1);
+  rounds.GiveUp(Step(2));
+  rounds.GiveUp(Step(2));
+  EXPECT_EQ(rounds.spacing(), 2) << "two members told of the same round";
+  rounds.GiveUp(Step(4));
+  EXPECT_EQ(rounds.spacing(), 4);
+  for (int64_t step = 5; step < 50; ++step) rounds.GiveUp(Step(step));
+  EXPECT_EQ(rounds.spacing(), 64) << "but not for ever";
+  rounds.Commit(ManifestAt(60), kOneLineage, 3);
+  EXPECT_EQ(rounds.spacing(), 1);
+}
+
 TEST(CheckpointRounds, TheNewestThatIsFiniteIsKeptBesideTheNewest) {
   CheckpointRounds rounds({});
   for (const int64_t step : {1, 2, 3}) {

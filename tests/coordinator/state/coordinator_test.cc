@@ -598,6 +598,87 @@ TEST(Jobs, OneStepIsToldAsOne) {
   EXPECT_EQ(desk.Job().reason, "its only step is done");
 }
 
+JobSpec WithoutACheckpointAtTheEnd() {
+  JobSpec spec = SpecOf(1, 2);
+  spec.runtime.checkpoint.at_end = false;
+  return spec;
+}
+
+TEST(Checkpoint, WithoutOneAtTheEndAJobIsDoneWithTheLastRecord) {
+  Desk desk;
+  RunTwo(desk, WithoutACheckpointAtTheEnd());
+  for (int64_t step = 0; step < 15; ++step) desk.Record(kA, step);
+  Commit(desk, 10, true);
+  for (int64_t step = 15; step < 19; ++step) desk.Record(kA, step);
+  ASSERT_EQ(desk.Job().phase, JobPhase::kRunning);
+  desk.Record(kA, 19);
+  EXPECT_EQ(desk.Job().phase, JobPhase::kDone);
+  EXPECT_EQ(desk.Job().ending.exit_code, kExitDone);
+  EXPECT_EQ(desk.Job().ending.digest, "");
+  EXPECT_THAT(desk.Drain<ComputeDigest>(), IsEmpty());
+  JobSpec longer = WithoutACheckpointAtTheEnd();
+  longer.training.steps = 30;
+  desk.Give(Submit{"job", longer});
+  desk.Give(Tick{});
+  ASSERT_EQ(desk.Job().phase, JobPhase::kStarting) << "it goes on";
+  desk.Join(kC);
+  desk.Wait(seconds(11));
+  desk.Say(kC, Alive{});
+  desk.Give(Tick{});
+  desk.Say(kC, Sealed{desk.Job().number, {}});
+  const auto heals = desk.Sent<Heal>();
+  ASSERT_FALSE(heals.empty());
+  EXPECT_EQ(heals.back().second.plan.base, Step(10)) << "the last checkpoint that there is";
+  EXPECT_EQ(desk.Status().step, Step(10));
+}
+
+TEST(Checkpoint, WithoutOneAtTheEndAJobThatIsStoppedBeforeIsSaved) {
+  Desk desk;
+  RunTwo(desk, WithoutACheckpointAtTheEnd());
+  desk.Give(Stop{"job"});
+  desk.Record(kA, 0, {desk.Sent<GiveCommand>().at(0).second.command});
+  ASSERT_EQ(desk.Job().phase, JobPhase::kStopping) << "its checkpoint is missing";
+  Commit(desk, 1, true);
+  desk.Give(DigestDone{"job", desk.StartOf(), "abc", ""});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kStopped);
+  EXPECT_EQ(desk.Job().ending.digest, "abc");
+}
+
+TEST(Checkpoint, WithoutOneAtTheEndACommitThatIsUnderWayIsWaitedFor) {
+  for (const bool succeeds : {true, false}) {
+    Desk desk;
+    RunTwo(desk, WithoutACheckpointAtTheEnd());
+    for (int64_t step = 0; step < 15; ++step) desk.Record(kA, step);
+    desk.Segment(kA, 15, {0, 1}, 1);
+    const auto commits = desk.Drain<CommitManifest>();
+    ASSERT_EQ(commits.size(), 1u);
+    for (int64_t step = 15; step < 20; ++step) desk.Record(kA, step);
+    ASSERT_EQ(desk.Job().phase, JobPhase::kRunning);
+    if (succeeds)
+      desk.Give(ManifestCommitted{commits[0].manifest});
+    else
+      desk.Give(ManifestFailed{"job", LineageNumber(1), Step(15), "disk full"});
+    desk.Give(Tick{});
+    EXPECT_EQ(desk.Job().phase, JobPhase::kDone);
+    EXPECT_EQ(desk.Status().checkpoints.size(), succeeds ? 1u : 0u);
+  }
+}
+
+// Its last step is not finite: that can be said without the state.
+TEST(Checkpoint, WithoutOneAtTheEndAJobMayStillEndNotFinite) {
+  Desk desk;
+  RunTwo(desk, WithoutACheckpointAtTheEnd());
+  for (int64_t step = 0; step < 20; ++step) desk.Record(kA, step, {}, "job", step == 19);
+  for (int i = 0; i < 6; ++i) {
+    desk.Wait(seconds(1));
+    for (const MemberId& id : {kA, kB}) desk.Say(id, Alive{});
+    desk.Give(Tick{});
+  }
+  EXPECT_EQ(desk.Job().phase, JobPhase::kFailed);
+  EXPECT_EQ(desk.Job().ending.exit_code, kExitNotFinite);
+  EXPECT_EQ(desk.Job().ending.digest, "");
+}
+
 // The last update may have been too large: no step after it finds that.
 TEST(NotFinite, AFinalStateIsNoEndOfAJobThatStops) {
   for (const OnNan on_nan : {OnNan::kStop, OnNan::kSkip}) {
@@ -784,6 +865,31 @@ TEST(Checkpoint, ALostSegmentGivesTheRoundUp) {
   const auto acks = desk.Sent<AckSegments>();
   ASSERT_EQ(acks.size(), 1u) << "parts of it are kept by nobody";
   EXPECT_THAT(acks[0].second.ids, ElementsAre(3));
+}
+
+// Two members with slow disks that skip different rounds would complete none.
+TEST(Checkpoint, ByTimeTheyAreRarerAfterOneThatWasGivenUp) {
+  Desk desk;
+  JobSpec spec = SpecOf(1, 2);
+  spec.runtime.checkpoint.every_seconds = 1;
+  RunTwo(desk, spec);
+  const auto commands_in = [&](int tenths) {
+    size_t commands = 0;
+    for (int i = 0; i < tenths; ++i) {
+      desk.Wait(milliseconds(100));
+      for (const MemberId& id : {kA, kB}) desk.Say(id, Alive{});
+      desk.Give(Tick{});
+      commands += desk.Sent<GiveCommand>().size();
+    }
+    return commands;
+  };
+  ASSERT_EQ(commands_in(10), 1u);
+  const JobCommand first{desk.Job().next_command - 1, JobCommandKind::kCheckpoint};
+  desk.Record(kA, 0, {first});
+  desk.Say(kB, SegmentFailed{LineageNumber(1), Step(1), "its disk is slow"});
+  EXPECT_EQ(commands_in(9), 0u);
+  EXPECT_EQ(commands_in(9), 0u) << "not after one second";
+  EXPECT_EQ(commands_in(2), 1u);
 }
 
 TEST(Checkpoint, AFailureBeforeThereIsALineageIsNothing) {

@@ -117,6 +117,27 @@ TEST(StoredJob, NotesEachExitOnce) {
   EXPECT_TRUE(NoteExit(job, exited).empty());
 }
 
+// The worker that makes it ends after its job.
+TEST(StoredJob, KeepsTheTextThatTheTrainedModelMade) {
+  StoredJob job = StoppedJob();
+  job.journal.phase = JobPhase::kDone;
+  job.journal.start = StartNumber(4);
+  ProcessExited exited;
+  exited.sample = "int main";
+  exited.start = StartNumber(3);
+  EXPECT_TRUE(NoteExit(job, exited).empty()) << "of an earlier start";
+  exited.start = StartNumber(4);
+  const auto actions = NoteExit(job, exited);
+  ASSERT_EQ(actions.size(), 1u);
+  EXPECT_EQ(At<PersistJob>(actions, 0).job.ending.sample, "int main");
+  EXPECT_TRUE(NoteExit(job, exited).empty()) << "told again";
+  exited.sample.clear();
+  NoteExit(job, exited);
+  EXPECT_EQ(job.journal.ending.sample, "int main") << "other workers make none";
+  Enqueue(job, "submitted again, with more steps");
+  EXPECT_EQ(job.journal.ending.sample, "");
+}
+
 TEST(StoredJob, OnlyAQueuedJobSaysWhatItWaitsFor) {
   StoredJob job = StoppedJob();
   EXPECT_EQ(StatusOf(job).waits_for, "");

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <cstring>
 #include <filesystem>
@@ -141,6 +142,27 @@ TEST(StrangerTest, BadDataEndsTheJobAtOnceAndIsNamed) {
     EXPECT_THAT(program.output().substr(reason, program.output().find('\n', reason) - reason),
                 HasSubstr(says));
   }
+}
+
+// /proc/self/mem can be opened, and fails when it is read.
+TEST(StrangerTest, DataThatFailsWhileItIsReadIsNamedOrAccountedFor) {
+  const std::string folder = MakeFolder();
+  const std::string spec = WriteText(folder + "/spec.yaml",
+                                     "task: code-lm\nbatch: 4\nlanes: 2\nsteps: 2\nworkers: 1\n"
+                                     "parameters: {layers: 1, width: 8, heads: 1, context: 8}\n");
+  std::filesystem::create_directory(folder + "/data");
+  WriteText(folder + "/data/a.h", std::string(400, 'a'));
+  std::filesystem::create_symlink("/proc/self/mem", folder + "/data/b.h");
+  ASSERT_EQ(mkfifo((folder + "/data/pipe.h").c_str(), 0600), 0);
+  const std::vector<std::string> data = {"--set", "data.paths=[" + folder + "/data]"};
+  ExpectEnds(Train(spec, folder + "/fails", data), 65,
+             {folder + "/data/b.h cannot be read: Input/output error"});
+  std::vector<std::string> skipping = data;
+  skipping.insert(skipping.end(), {"--set", "data.unreadable=skip"});
+  const std::string left_out =
+      "1 file or directory that cannot be read, the first is " + folder + "/data/b.h";
+  ExpectEnds(Train(spec, folder + "/skips", skipping), 0, {"the data is without " + left_out});
+  ExpectEnds({ProgramPath("muster"), "audit", "--dir", folder + "/skips"}, 0, {left_out});
 }
 
 TEST(StrangerTest, AModelThatNoMachineHoldsIsRefusedAndNotTriedAgain) {

@@ -264,6 +264,13 @@ TEST_F(ReadTest, TextAndChoices) {
             "a.yaml:3: f: 'B\\n' is not known; allowed: a, b");
 }
 
+TEST_F(ReadTest, ASwitchIsTrueOrFalse) {
+  EXPECT_TRUE(*ReadSwitch(document_, "f", true));
+  EXPECT_FALSE(*ReadSwitch(document_, "f", false));
+  EXPECT_EQ(ErrorOf(ReadSwitch(document_, "f", "yes")),
+            "a.yaml:3: f: 'yes' is not known; allowed: true, false");
+}
+
 TEST(CheckKeys, SuggestsTheNearestName) {
   const Document document{{}, "a.yaml", PlaceOf({"o", "kimd"}, 2)};
   const auto error = [&](const json& value) {

@@ -17,6 +17,7 @@ TEST(JobIdTest, LettersDigitsAndThreeSigns) {
 
 TEST(JobIdTest, NoHiddenFileAndNoOption) {
   for (const char* id : {".a", "-a", "--yes", "-"}) EXPECT_FALSE(IsJobId(id)) << id;
+  EXPECT_FALSE(IsJobId("muster-folder")) << "a file of that name marks the folder";
 }
 
 TEST(JobIdTest, OfBoundedLength) {

@@ -5,9 +5,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 
 #include "lib/base/whole_file.h"
 #include "lib/storage/kv.h"
@@ -26,6 +28,8 @@ class RocksTest : public testing::Test {
   void SetUp() override {
     dir_ = testing::TempDir() + "/rocks_test_" +
            testing::UnitTest::GetInstance()->current_test_info()->name() + std::to_string(getpid());
+    std::replace(dir_.begin() + static_cast<int64_t>(testing::TempDir().size()) + 1, dir_.end(),
+                 '/', '-');
     TearDown();
   }
   void TearDown() override {
@@ -176,6 +180,82 @@ TEST_F(LostLog, AnOlderCopyOfTheStoreIsNoticed) {
 TEST_F(LostLog, AStoreThatIsGoneIsNotMadeAnew) {
   fs::remove_all(dir_);
   ExpectLost("changes were written");
+}
+
+TEST_F(LostLog, WithoutCurrentNoStoreIsMadeOverTheOldOne) {
+  fs::remove(dir_ + "/CURRENT");
+  const auto files = [&] {
+    std::set<std::string> names;
+    for (const auto& entry : fs::directory_iterator(dir_))
+      names.insert(entry.path().filename().string());
+    return names;
+  };
+  const std::set<std::string> before = files();
+  ExpectLost("changes were written");
+  EXPECT_EQ(files(), before) << "what is left may still be of use";
+  fs::remove_all(MarksOf(dir_));
+  const auto kv = OpenRocks(dir_, kFamilies);
+  EXPECT_TRUE(absl::IsDataLoss(kv.status())) << kv.status();
+  EXPECT_THAT(std::string(kv.status().message()), HasSubstr("no file CURRENT"));
+  EXPECT_EQ(files(), before);
+}
+
+struct Damage {
+  const char* name;
+  const char* file;  // how its name begins, or ends
+  void (*happens)(const fs::path&);
+};
+
+class DamagedStore : public LostLog, public testing::WithParamInterface<Damage> {
+ protected:
+  fs::path Find(const std::string& part) {
+    for (const auto& entry : fs::directory_iterator(dir_)) {
+      const std::string name = entry.path().filename().string();
+      if (name.starts_with(part) || name.ends_with(part)) return entry.path();
+    }
+    return {};
+  }
+};
+
+void Remove(const fs::path& file) { fs::remove(file); }
+void Empty(const fs::path& file) { fs::resize_file(file, 0); }
+void Halve(const fs::path& file) { fs::resize_file(file, fs::file_size(file) / 2); }
+void Overwrite(const fs::path& file) { std::ofstream(file) << "garbage"; }
+
+TEST_P(DamagedStore, IsSaidWithItsFolderAndWhatToDo) {
+  { const auto kv = Open(dir_); }  // turns the log into a table
+  const fs::path file = Find(GetParam().file);
+  ASSERT_FALSE(file.empty());
+  GetParam().happens(file);
+  for (int start = 0; start < 2; ++start) {
+    const auto kv = OpenRocks(dir_, kFamilies);
+    ASSERT_TRUE(absl::IsDataLoss(kv.status())) << kv.status();
+    EXPECT_THAT(std::string(kv.status().message()),
+                AllOf(HasSubstr(dir_), testing::ContainsRegex("[Bb]ring back")));
+  }
+  EXPECT_TRUE(absl::IsDataLoss(OpenRocksToRead(dir_, kFamilies).status()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Rocks, DamagedStore,
+                         testing::Values(Damage{"manifest_deleted", "MANIFEST", Remove},
+                                         Damage{"manifest_empty", "MANIFEST", Empty},
+                                         Damage{"manifest_cut", "MANIFEST", Halve},
+                                         Damage{"manifest_garbage", "MANIFEST", Overwrite},
+                                         Damage{"current_deleted", "CURRENT", Remove},
+                                         Damage{"current_empty", "CURRENT", Empty},
+                                         Damage{"current_garbage", "CURRENT", Overwrite},
+                                         Damage{"table_deleted", ".sst", Remove},
+                                         Damage{"table_empty", ".sst", Empty},
+                                         Damage{"table_cut", ".sst", Halve}),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+// The store opens with our options, and only notes them there.
+TEST_F(RocksTest, WhatItNotedOfItsOptionsIsNotNeeded) {
+  ASSERT_TRUE(Put(*Open(dir_), "a", "1").ok());
+  for (const auto& entry : fs::directory_iterator(dir_))
+    if (entry.path().filename().string().starts_with("OPTIONS"))
+      std::ofstream(entry.path()) << "garbage";
+  EXPECT_EQ(Open(dir_)->Get("journal", "a").value(), "1");
 }
 
 TEST_F(LostLog, WhoDeletesTheMarksGoesOnFromWhatIsThere) {

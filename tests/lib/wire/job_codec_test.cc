@@ -70,7 +70,7 @@ threads: 2
 chunk_bytes: 4096
 workers: {min: 2, max: 5}
 servers: 2
-checkpoint: {every_steps: 50, every_seconds: 1.5, keep: 7}
+checkpoint: {every_steps: 50, every_seconds: 1.5, keep: 7, at_end: false}
 resume: 120
 bucket_bytes: 65536
 first_bucket_bytes: 1024
@@ -114,7 +114,7 @@ thread_patience: 600
                       .workers_max = 5,
                       .servers = 2,
                       .retries = 7,
-                      .checkpoint = {50, 1.5, 7},
+                      .checkpoint = {50, 1.5, 7, false},
                       .resume = {ResumeKind::kStep, 120},
                       .bucket_bytes = 65536,
                       .first_bucket_bytes = 1024,
@@ -206,7 +206,7 @@ INSTANTIATE_TEST_SUITE_P(
                  "a.yaml:5: optimizer.lerning_rate: no such field; did you mean 'learning_rate'?"},
         BadInput{"checkpoint: {whatever: 1}", "checkpoint.whatever",
                  "a.yaml:3: checkpoint.whatever: no such field; allowed: every_steps, "
-                 "every_seconds, keep"},
+                 "every_seconds, keep, at_end"},
         BadInput{"optimizer: adam", "optimizer",
                  "a.yaml:3: optimizer: 'adam' is not a mapping of fields to values; allowed: kind, "
                  "learning_rate, "
@@ -286,6 +286,8 @@ INSTANTIATE_TEST_SUITE_P(
                  "a.yaml:3: workers.mim: no such field; did you mean 'min'?"},
         BadInput{"checkpoint: {keep: 0}", "checkpoint.keep",
                  "a.yaml:3: checkpoint.keep: 0 is out of range; allowed: 1 to 1000000"},
+        BadInput{"checkpoint: {at_end: 0}", "checkpoint.at_end",
+                 "a.yaml:3: checkpoint.at_end: 0 is not known; allowed: true, false"},
         BadInput{"resume: sometimes", "resume",
                  "a.yaml:3: resume: 'sometimes' is not known; allowed: latest, never, or a step, 1 "
                  "to 1099511627776"},
@@ -435,6 +437,7 @@ TEST(ToYaml, IsWhatAPersonWouldWrite) {
             "  every_steps: 0\n"
             "  every_seconds: 60\n"
             "  keep: 3\n"
+            "  at_end: true\n"
             "resume: latest\n"
             "bucket_bytes: 26214400\n"
             "first_bucket_bytes: 1048576\n"

@@ -68,11 +68,13 @@ TEST(MessageCodec, WordsOfOthersArePrintableAndBounded) {
     EXPECT_EQ(text, phase);
   ProcessExited exited;
   exited.last_lines = "one\x07\n" + std::string(60'000, 'y');
+  exited.sample = exited.last_lines;
   const auto told = DecodeFromAgent(Encode(FromAgent(exited)));
   ASSERT_TRUE(told.ok()) << told.status();
   const std::string& lines = std::get<ProcessExited>(*told).last_lines;
   EXPECT_EQ(lines.substr(0, 9), "one\\x07\ny");
   EXPECT_EQ(lines.size(), kMostLinesBytes - kMostShownBytes);
+  EXPECT_EQ(std::get<ProcessExited>(*told).sample, lines);
 }
 
 // Whatever decodes is valid: encoded again, it decodes again.

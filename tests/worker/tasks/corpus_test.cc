@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -124,6 +126,63 @@ TEST_F(Corpus, LockedFilesAndDirectoriesCannotBeRead) {
               HasSubstr((root_ / "src/closed").string() + " cannot be read (the first of 2)"));
   EXPECT_EQ(named.code(), absl::StatusCode::kInvalidArgument) << named;
   EXPECT_THAT(std::string(named.message()), HasSubstr(locked + " cannot be read"));
+}
+
+// It can be opened, and fails when it is read.
+constexpr char kFailsWhenRead[] = "/proc/self/mem";
+
+TEST_F(Corpus, AFileThatFailsWhileItIsReadIsNamedOrLeftOutWhole) {
+  Write("src/a.h", "a");
+  fs::create_symlink(kFailsWhenRead, root_ / "src" / "b.h");
+  Write("src/c.h", "c");
+  DataSpec data = {.paths = {(root_ / "src").string()}};
+  const absl::Status status = ReadCorpus(data).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr((root_ / "src/b.h").string() + " cannot be read: Input/output error"));
+  data.unreadable = Unreadable::kSkip;
+  const auto corpus = ReadCorpus(data);
+  ASSERT_TRUE(corpus.ok()) << corpus.status();
+  EXPECT_EQ(corpus->bytes, std::string("a\0c", 3));
+  EXPECT_THAT(corpus->left_out, HasSubstr((root_ / "src/b.h").string()));
+  data = {.paths = {(root_ / "src/b.h").string(), (root_ / "src/c.h").string()}};
+  EXPECT_EQ(ReadCorpus(data).status().code(), absl::StatusCode::kInvalidArgument) << "it is named";
+  data.unreadable = Unreadable::kSkip;
+  EXPECT_EQ(ReadCorpus(data)->bytes, "c");
+}
+
+// Files of sysfs say that they have a page, and hold less: as one that is cut while it is read.
+TEST_F(Corpus, AFileThatEndsBeforeItsSizeIsNamed) {
+  const fs::path shorter = "/sys/kernel/uevent_seqnum";
+  std::error_code none;
+  if (!fs::exists(shorter, none)) GTEST_SKIP() << "there is no sysfs here";
+  fs::create_directory(root_ / "src");
+  fs::create_symlink(shorter, root_ / "src" / "a.h");
+  const absl::Status status = ReadCorpus({.paths = {(root_ / "src").string()}}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("it became shorter while it was read"));
+}
+
+// Whoever opened the pipe would wait for a writer without end.
+TEST_F(Corpus, PipesSocketsAndDevicesAreNeverOpened) {
+  Write("src/b.h", "b");
+  ASSERT_EQ(mkfifo((root_ / "src" / "pipe.h").c_str(), 0600), 0);
+  fs::create_symlink("/dev/zero", root_ / "src" / "device.h");
+  fs::create_symlink("pipe.h", root_ / "src" / "to-the-pipe.h");
+  const std::string name = (root_ / "src" / "socket.h").string();
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  ASSERT_LT(name.size(), sizeof(address.sun_path));
+  name.copy(address.sun_path, name.size());
+  const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+  ASSERT_EQ(bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  EXPECT_EQ(ReadCorpus({.paths = {(root_ / "src").string()}})->bytes, "b");
+  close(fd);
+  for (const char* no_file : {"src/pipe.h", "src/socket.h", "src/device.h"}) {
+    const absl::Status status = ReadCorpus({.paths = {(root_ / no_file).string()}}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("is not a file or directory"));
+  }
 }
 
 TEST_F(Corpus, StopsAtMaxBytes) {

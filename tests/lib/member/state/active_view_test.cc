@@ -14,9 +14,10 @@ const MemberId kPeer = NameOf("worker-1");
 
 // worker-0 of two, at step 5, with lane 0 and chunk 0.
 struct Rig {
-  explicit Rig(int64_t checkpoint_every = 0) {
+  explicit Rig(int64_t checkpoint_every = 0, std::optional<Step> unsaved_end = std::nullopt) {
     MemberConfig with = PartConfig(Role::kWorker, Sync::kAllreduce, false);
     with.checkpoint_every = checkpoint_every;
+    with.unsaved_end = unsaved_end;
     config = Shared(std::move(with));
     view.emplace(config, std::make_shared<const Seat>(PartSeat({0, 1}, {0, 1})));
     state.emplace(HeldState{LineageNumber(1), OpenStep(config, Step(5)), {}});
@@ -84,12 +85,13 @@ struct SaveCase {
   const char* name;
   int64_t step, every;
   std::vector<int32_t> saved;
+  std::optional<Step> unsaved_end = std::nullopt;
 };
 
 class Saves : public testing::TestWithParam<SaveCase> {};
 
 TEST_P(Saves, OurChunksOnceForEachCheckpoint) {
-  Rig rig(GetParam().every);
+  Rig rig(GetParam().every, GetParam().unsaved_end);
   rig.state.emplace(HeldState{LineageNumber(1), OpenStep(rig.config, Step(GetParam().step)), {}});
   EXPECT_EQ(rig.view->ChunksToSave(*rig.state), Chunks(GetParam().saved));
   EXPECT_THAT(rig.view->ChunksToSave(*rig.state), IsEmpty());
@@ -100,7 +102,10 @@ INSTANTIATE_TEST_SUITE_P(ActiveView, Saves,
                                          SaveCase{"not_the_beginning", 0, 3, {}},
                                          SaveCase{"every_third", 6, 3, {0}},
                                          SaveCase{"between", 7, 3, {}},
-                                         SaveCase{"the_end", 50, 0, {0}}),
+                                         SaveCase{"the_end", 50, 0, {0}},
+                                         SaveCase{"the_unsaved_end", 50, 10, {}, Step(50)},
+                                         SaveCase{"before_it", 40, 10, {0}, Step(50)},
+                                         SaveCase{"stopped_before_it", 50, 0, {0}, Step(90)}),
                          [](const auto& test) { return test.param.name; });
 
 }  // namespace
