@@ -8,8 +8,6 @@
 namespace muster::sim {
 namespace {
 
-Time TimeOf(int64_t ms) { return Time(std::chrono::milliseconds(ms)); }
-
 // Processes die more often here than a supervisor with its usual limits puts up with.
 agent::SupervisorOptions Patient(int32_t slots) {
   agent::SupervisorOptions options;
