@@ -21,7 +21,7 @@ struct Settings {
   Duration last_copy_patience = std::chrono::seconds(15);
   // After a restart, for those that have not come back: an attempt to connect that began before it,
   // and the next one.
-  Duration return_patience = kConnectTimeout + std::chrono::seconds(1);
+  Duration return_patience = kCoordinatorConnectTimeout + std::chrono::seconds(1);
   Duration start_patience = std::chrono::seconds(10);  // for more than the least number of workers
   // For a member to get ready, and for the last checkpoint to come; besides, a second for each 10
   // MB of state.

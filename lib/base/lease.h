@@ -14,7 +14,7 @@ inline constexpr std::chrono::milliseconds kShortestLease{500};
 inline constexpr std::chrono::milliseconds kLongestLease{600'000};
 
 // An attempt of a member to reach the coordinator takes at most so long.
-inline constexpr std::chrono::seconds kConnectTimeout{2};
+inline constexpr std::chrono::seconds kCoordinatorConnectTimeout{2};
 
 inline constexpr std::chrono::seconds kDefaultThreadPatience{120};
 inline constexpr std::chrono::seconds kShortestThreadPatience{1};

@@ -28,7 +28,7 @@ void CoordinatorLink::Connect(Time now) {
   heard_ = false;
   began_ = now;
   id_ = next_id_->fetch_add(1);
-  session_ = transport_.Connect(address_, kConnectTimeout,
+  session_ = transport_.Connect(address_, kCoordinatorConnectTimeout,
                                 {[events = events_, id = id_](Frame frame) {
                                    events->Post(FrameCame{id, std::move(frame)});
                                  },
@@ -64,7 +64,7 @@ void CoordinatorLink::Handle(const SessionBroke& broke, Time now) {
 }
 
 bool CoordinatorLink::IsOpen(Time now) const {
-  return session_ != nullptr && (heard_ || now - began_ > 2 * kConnectTimeout);
+  return session_ != nullptr && (heard_ || now - began_ > 2 * kCoordinatorConnectTimeout);
 }
 
 bool CoordinatorLink::Tick(Time now) {

@@ -198,7 +198,7 @@ TEST_F(DriverTest, AfterARestartMembersReattachToTheirViewUnderANewTerm) {
   EXPECT_EQ(member.Next<Activate>().view.number, view.number);
   member.Say(Records{{member.RecordOf(view, Step(0)), member.RecordOf(view, Step(1))}});
   EXPECT_EQ(member.Next<AckRecords>().below, Step(2));
-  clock_.Advance(std::chrono::milliseconds(1500));
+  clock_.Advance(Settings().PatienceAfterRestart());
   while (!driver_->Ready().ok()) std::this_thread::yield();
 }
 
