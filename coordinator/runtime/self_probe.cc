@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/clock.h"
 #include "lib/base/loopback.h"
+#include "lib/base/plural.h"
 #include "lib/log/log.h"
 
 namespace muster::coordinator {
@@ -98,7 +99,7 @@ void SelfProbe::Run() {
       failures[i] = Answers(listeners_[i], options_.patience) ? 0 : failures[i] + 1;
       if (failures[i] < options_.failures) continue;
       return on_deaf_(absl::StrCat("our own listener at ", listeners_[i].address,
-                                   " has not answered ", failures[i], " times in a row"));
+                                   " has not answered ", Plural(failures[i], "time"), " in a row"));
     }
   }
 }
