@@ -30,6 +30,7 @@
 #include "lib/base/failpoint.h"
 #include "lib/base/lease.h"
 #include "lib/base/own_folder.h"
+#include "lib/base/plural.h"
 #include "lib/base/status.h"
 #include "lib/base/version.h"
 #include "lib/base/whole_file.h"
@@ -185,8 +186,8 @@ class Program {
     auto recovered = journal_->Load(damaged);
     MUSTER_RETURN_IF_ERROR(Prefix(absl::StrCat("--dir ", arguments_.dir), recovered.status()));
     for (const std::string& text : damaged) LogWarning("a checkpoint is passed over: %s", text);
-    LogInfo("cluster %s, term %d, %d jobs", journal_->cluster(), journal_->term().value(),
-            recovered->jobs.size());
+    LogInfo("cluster %s, term %d, %s", journal_->cluster(), journal_->term().value(),
+            Plural(static_cast<int64_t>(recovered->jobs.size()), "job"));
     jobs_wait_ = HasUnfinishedJobs(*recovered);
     auto root = CheckpointRoot::Take(checkpoints, journal_->cluster());
     MUSTER_RETURN_IF_ERROR(Prefix("--checkpoint-dir", root.status()));

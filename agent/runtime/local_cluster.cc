@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/descriptors.h"
+#include "lib/base/plural.h"
 #include "lib/base/status.h"
 #include "lib/lane_counter/lane_counter.h"
 #include "lib/log/log.h"
@@ -36,8 +37,8 @@ absl::Status CheckDescriptors(int slots) {
   if (slots <= most) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("this process may open ", limit, " files, which is enough for ",
-                   std::max(0, most), " slots; ", slots, " are asked for: raise the limit with ",
-                   "`ulimit -n`, or give fewer slots"));
+                   Plural(std::max(0, most), "slot"), "; ", slots, slots == 1 ? " is" : " are",
+                   " asked for: raise the limit with ", "`ulimit -n`, or give fewer slots"));
 }
 
 // Otherwise each start of a process would find it out for itself.

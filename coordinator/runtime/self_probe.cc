@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/clock.h"
 #include "lib/base/loopback.h"
+#include "lib/base/plural.h"
 #include "lib/log/log.h"
 
 namespace muster::coordinator {
@@ -108,11 +109,11 @@ void SelfProbe::Run() {
       }
       if (failures >= options_.failures)
         return on_deaf_(absl::StrCat("our own listener at ", listeners_[i].address,
-                                     " has not answered ", failures, " times in a row"));
+                                     " has not answered ", Plural(failures, "time"), " in a row"));
       if (unasked >= options_.most_unasked)
         return on_deaf_(absl::StrCat("our own listener at ", listeners_[i].address,
-                                     " could not be asked ", unasked,
-                                     " times in a row: this process may open no more files"));
+                                     " could not be asked ", Plural(unasked, "time"),
+                                     " in a row: this process may open no more files"));
     }
   }
 }

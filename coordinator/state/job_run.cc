@@ -196,7 +196,8 @@ bool JobRun::EndsWith(const ProcessExited& exited) {
                      exited.last_lines),
         kExitFailed);
   } else if (exited.signal == 0 && EndsItsJob(exited.exit_code)) {
-    End(JobPhase::kFailed, absl::StrCat(exited.name, " ", exited.cause, ":\n", exited.last_lines),
+    End(JobPhase::kFailed,
+        absl::StrCat(exited.name, " ended with ", exited.cause, ":\n", exited.last_lines),
         exited.exit_code);
   }
   return ended();
@@ -238,8 +239,9 @@ std::string JobRun::EnvironmentDifferences(const Join& join) const {
   Differences differ;
   if (join.role == Role::kWorker) {
     if (theirs.samples != ours.samples || theirs.data_hash != ours.data_hash)
-      differ.Add(absl::StrCat("data (", theirs.samples, " samples, hash ", theirs.data_hash,
-                              "; the job has ", ours.samples, ", ", ours.data_hash, ")"));
+      differ.Add(absl::StrCat("data (", Plural(theirs.samples, "sample"), ", hash ",
+                              theirs.data_hash, "; the job has ", ours.samples, ", ",
+                              ours.data_hash, ")"));
     if (theirs.tensors != ours.tensors) differ.Add("tensors");
     for (const auto& [key, value] : ours.numeric)
       if (theirs.numeric.count(key) == 0)

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "coordinator/state/job_run.h"
 #include "lib/base/exit_codes.h"
+#include "lib/base/plural.h"
 #include "lib/domain/grid.h"
 #include "lib/domain/samples.h"
 
@@ -268,7 +269,8 @@ bool JobRun::OnlyTheLastCheckpointIsMissing() const {
 void JobRun::LastFailed(bool write_again, const std::string& what) {
   if (last_.Fail(write_again, now_)) return;
   End(JobPhase::kFailed,
-      absl::StrCat("the last checkpoint failed ", last_.failures(), " times: ", what), kExitFailed);
+      absl::StrCat("the last checkpoint failed ", Plural(last_.failures(), "time"), ": ", what),
+      kExitFailed);
 }
 
 void JobRun::RetryLast() {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "coordinator/state/job_run.h"
 #include "lib/base/exit_codes.h"
+#include "lib/base/plural.h"
 #include "lib/base/status.h"
 #include "lib/domain/grid.h"
 
@@ -125,7 +126,8 @@ std::optional<std::string> JobRun::WhyNotYet() const {
   const size_t servers = membership_.Count(Role::kServer);
   if (!journal_.environment || workers == 0) return "no worker has joined";
   if (servers < static_cast<size_t>(runtime.servers))
-    return absl::StrCat(servers, " of ", runtime.servers, " servers have joined");
+    return absl::StrCat(servers, " of ", Plural(runtime.servers, "server"),
+                        runtime.servers == 1 ? " has joined" : " have joined");
   if (journal_.view && !journal_.resumes) return std::nullopt;
   if (static_cast<int32_t>(workers) >= journal_.workers) return std::nullopt;
   const bool patient = now_ - started_ < leadership_.settings.start_patience;
@@ -357,7 +359,7 @@ void JobRun::SayRecovery(const std::string& cause, const Planned& planned, int64
           takers.empty() ? "nobody (all sums were complete)" : absl::StrJoin(takers, " and "),
           "; step ", view.first_step.value(), known ? " recomputed " : " moves ",
           known ? again : static_cast<int64_t>(planned.reassigned.size()), " of ",
-          journal_.spec.training.lanes, " lanes"),
+          Plural(journal_.spec.training.lanes, "lane")),
       fields);
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lib/base/bytes.h"
+#include "lib/base/plural.h"
 #include "lib/base/status.h"
 #include "lib/checkpoint/file.h"
 #include "lib/domain/layout.h"
@@ -137,8 +138,9 @@ absl::Status CheckFixed(const std::string& path, const FixedHeader& fixed, uint6
   if (fixed.version != kVersion)
     return Damaged(path, absl::StrCat("version ", fixed.version, " is not known"));
   if (fixed.file_bytes != file_bytes)
-    return Damaged(path, absl::StrCat("the file has ", file_bytes, " bytes, its header says ",
-                                      fixed.file_bytes));
+    return Damaged(path,
+                   absl::StrCat("the file has ", Plural(static_cast<int64_t>(file_bytes), "byte"),
+                                ", its header says ", fixed.file_bytes));
   if (fixed.job_bytes == 0 || fixed.job_bytes > kMaxJobBytes ||
       fixed.cluster_bytes > kMaxClusterBytes || fixed.zero != 0 || fixed.lineage < 0 ||
       fixed.step < 0 || fixed.header_bytes > file_bytes ||

@@ -18,8 +18,9 @@ std::string Violation(const TrainingSpec& training, uint64_t n, const StepRecord
   if (r.step.value() != expected_step)
     return absl::StrCat("step ", expected_step, " has no record; the next one is of ", StepText(r));
   if (r.lane_holders.size() != static_cast<size_t>(training.lanes))
-    return absl::StrCat(StepText(r), " names holders of ", r.lane_holders.size(),
-                        " lanes instead of ", training.lanes);
+    return absl::StrCat(StepText(r), " names holders of ",
+                        Plural(static_cast<int64_t>(r.lane_holders.size()), "lane"), " instead of ",
+                        training.lanes);
   for (size_t l = 0; l < r.lane_holders.size(); ++l)
     if (r.lane_holders[l].name.empty())
       return absl::StrCat(StepText(r), ": lane ", l, " has no holder");
@@ -28,8 +29,8 @@ std::string Violation(const TrainingSpec& training, uint64_t n, const StepRecord
                         " of epoch ", r.samples.epoch, ", not the ones the specification gives it");
   if (r.weight < 0 ||
       (training.task == "counting" && r.weight != static_cast<int64_t>(r.samples.count)))
-    return absl::StrCat(StepText(r), " has weight ", r.weight, " for ", r.samples.count,
-                        " samples");
+    return absl::StrCat(StepText(r), " has weight ", r.weight, " for ",
+                        Plural(static_cast<int64_t>(r.samples.count), "sample"));
   return "";
 }
 

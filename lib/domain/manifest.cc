@@ -4,6 +4,7 @@
 #include <set>
 
 #include "absl/strings/ascii.h"
+#include "lib/base/plural.h"
 #include "lib/base/status.h"
 
 namespace muster {
@@ -44,8 +45,10 @@ absl::Status CheckEntry(const Segment& segment, const SegmentEntry& entry, const
     return Wrong(segment, entry, "the slot has no such chunk");
   const uint64_t wanted = 4 * static_cast<uint64_t>(layout.chunk(entry.chunk).count);
   if (entry.bytes != wanted)
-    return Wrong(segment, entry,
-                 absl::StrCat(entry.bytes, " bytes are recorded, the chunk has ", wanted));
+    return Wrong(
+        segment, entry,
+        absl::StrCat(Plural(static_cast<int64_t>(entry.bytes), "byte"),
+                     entry.bytes == 1 ? " is" : " are", " recorded, the chunk has ", wanted));
   if (entry.offset_in_file > segment.bytes || entry.bytes > segment.bytes - entry.offset_in_file)
     return Wrong(segment, entry, "lies outside its file");
   return absl::OkStatus();

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/ids.h"
+#include "lib/base/plural.h"
 #include "lib/base/printable.h"
 #include "lib/domain/lanes.h"
 #include "lib/domain/layout.h"
@@ -77,12 +78,12 @@ class Reader {
   // May a list have this many items?
   bool Count(const char* field, int64_t count, int64_t high) {
     if (count <= high) return true;
-    Refuse(field, absl::StrCat(count, " items; at most ", high, " are allowed"));
+    Refuse(field, absl::StrCat(Plural(count, "item"), "; at most ", high, " are allowed"));
     return false;
   }
   bool SameCount(const char* field, int64_t count, int64_t expected) {
     if (count == expected) return true;
-    Refuse(field, absl::StrCat(count, " items where ", expected, " are needed"));
+    Refuse(field, absl::StrCat(Plural(count, "item"), " where ", expected, " are needed"));
     return false;
   }
   std::string Text(const char* field, const std::string& text) {

@@ -10,8 +10,7 @@ namespace {
 
 Time TimeOf(int64_t ms) { return Time(std::chrono::milliseconds(ms)); }
 
-// Processes die more often here than a supervisor with its usual limits puts up with.
-agent::SupervisorOptions Patient(int32_t slots) {
+agent::SupervisorOptions Quick(int32_t slots) {
   agent::SupervisorOptions options;
   options.slots = slots;
   options.first_backoff = std::chrono::milliseconds(50);
@@ -26,7 +25,7 @@ AgentProcess::AgentProcess(Around around, int32_t slots, Events events)
       slots_(slots),
       events_(std::move(events)),
       runner_(around_.schedule),
-      supervisor_(Patient(slots)) {
+      supervisor_(Quick(slots)) {
   around_.network.Add(kAgentNode, &runner_);
   runner_.Later(0, [this] { Connect(); });
 }

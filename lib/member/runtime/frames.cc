@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/plural.h"
 #include "lib/base/status.h"
 #include "lib/kernels/crc.h"
 
@@ -95,7 +96,8 @@ absl::Status CheckPayload(const std::vector<Part>& parts, const Payload& payload
   const size_t wanted = parts.empty() ? 0 : parts.back().byte_offset + parts.back().bytes;
   if (payload.size() != wanted)
     return absl::InvalidArgumentError(
-        absl::StrCat("a payload of ", payload.size(), " bytes, but its header says ", wanted));
+        absl::StrCat("a payload of ", Plural(static_cast<int64_t>(payload.size()), "byte"),
+                     ", but its header says ", wanted));
   for (const Part& part : parts) {
     const uint32_t crc =
         Crc32cOfSlices(absl::MakeConstSpan(payload.slices), part.byte_offset, part.bytes);

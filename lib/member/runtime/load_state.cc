@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "lib/base/plural.h"
 #include "lib/base/status.h"
 #include "lib/checkpoint/load.h"
 #include "lib/log/log.h"
@@ -17,8 +18,8 @@ StateMemory EmptyState(const Setup& setup, bool slots) {
 absl::StatusOr<StateMemory> LoadState(const Setup& setup, const Make& make,
                                       const std::function<void()>& after_each) {
   if (!make.manifest) return absl::InvalidArgumentError("no checkpoint is named to load from");
-  LogInfo("reads the checkpoint of step %d: %d chunks", make.manifest->step.value(),
-          make.chunks.size());
+  LogInfo("reads the checkpoint of step %d: %s", make.manifest->step.value(),
+          Plural(static_cast<int64_t>(make.chunks.size()), "chunk"));
   MUSTER_RETURN_IF_ERROR(CheckComplete(*make.manifest, setup.layout, setup.slots));
   StateMemory state = EmptyState(setup, make.slots);
   std::vector<PartDest> parts;

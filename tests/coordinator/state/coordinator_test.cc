@@ -101,6 +101,7 @@ TEST(Jobs, AnEnvironmentThatDiffersIsTheJobsExitCodeToo) {
   desk.Give(AgentSays{exited});
   EXPECT_EQ(desk.Job().phase, JobPhase::kFailed);
   EXPECT_EQ(desk.Job().ending.exit_code, kExitOtherEnvironment);
+  EXPECT_THAT(desk.Job().reason, testing::StartsWith("worker-1 ended with exit code 78:"));
 }
 
 // ---- start
@@ -163,6 +164,23 @@ TEST(Start, ADifferentNumericEnvironmentIsNamedFieldByField) {
             "samples, hash "
             "d2; the job has 100, d1) "
             "isa (sse2; the job has avx2)");
+}
+
+TEST(Start, OfWhatIsOneItIsSaidSo) {
+  Desk desk;
+  JobSpec spec = SpecOf(1, 2);
+  spec.training.sync = Sync::kServer;
+  spec.runtime.servers = 1;
+  desk.Give(Submit{"job", spec});
+  desk.Join(kA);
+  EXPECT_EQ(desk.Status().waits_for, "0 of 1 server has joined");
+  desk.Drain<Announce>();
+  NumericEnvironment other = Environment();
+  other.samples = 1;
+  desk.Join(kB, "job", other);
+  const auto leave = desk.Sent<Leave>();
+  ASSERT_EQ(leave.size(), 1u);
+  EXPECT_THAT(leave[0].second.reason, HasSubstr("data (1 sample, hash d1; the job has 100, d1)"));
 }
 
 TEST(Start, AMembersFactsCannotSteerATerminalNorFillALog) {

@@ -276,7 +276,7 @@ TEST(Audit, NamesALaneWithoutAHolder) {
   records[4].lane_holders = {holder, {"", {2, 2}}};
   EXPECT_EQ(ConclusionOf(records), "step 4 (lineage 1): lane 1 has no holder");
   records[4].lane_holders = {holder};
-  EXPECT_EQ(ConclusionOf(records), "step 4 (lineage 1) names holders of 1 lanes instead of 2");
+  EXPECT_EQ(ConclusionOf(records), "step 4 (lineage 1) names holders of 1 lane instead of 2");
 }
 
 TEST(Audit, NamesAWrongWeight) {
