@@ -68,7 +68,7 @@ absl::StatusOr<HistoryPage> ReadHistory(const Journal& journal, const JobJournal
   const auto before = static_cast<size_t>(from.value() - first.value());
   std::vector<RecordedStep> records;
   const auto take = [&](RecordedStep step) {
-    step.record.lane_holders = std::vector<MemberId>();  // they are many
+    step.record.lane_holders = LaneHolders();  // they are many
     records.push_back(std::move(step));
     return records.size() <= before + most;
   };

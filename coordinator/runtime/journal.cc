@@ -409,7 +409,7 @@ absl::Status Journal::ScanRecords(const std::string& job, LineageNumber lineage,
   return ScanLedger(*kv_, job, LedgerKey(job, kRecord, lineage, first),
                     LedgerKey(job, kRecord, lineage, end), "record", DecodeStepRecord,
                     [&](LineageNumber, Step step, StepRecord record) {
-                      record.lane_holders = std::vector<MemberId>();
+                      record.lane_holders = LaneHolders();
                       out[step] = std::move(record);
                       return true;
                     });

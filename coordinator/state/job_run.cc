@@ -212,7 +212,8 @@ void JobRun::On(const Tick& tick) {
   last_tick_ = now_;
   for (const auto& [id, came] : tick.heard) membership_.WordCame(id, came);
   EvictLost();
-  for (const std::string& told : refusals_.TellRest(now_)) Say("process", told);
+  for (Refusals* refusals : {&refusals_, &untaken_records_})
+    for (const std::string& told : refusals->TellRest(now_)) Say("process", told);
   EndWhenDone();
   if (!ended()) RetryLast();
   if (!ended() && ends_not_finite_since_) EndNotFinite();

@@ -183,7 +183,8 @@ class JobRun {
   std::optional<Manifest> digesting_;  // the last checkpoint, of which the digest was asked for
   // The job ends because its last step is not finite; which lanes were not may still be told.
   std::optional<Time> ends_not_finite_since_;
-  Refusals refusals_;
+  Refusals refusals_{"attempt to join", "attempts to join"};
+  Refusals untaken_records_{"record", "records"};
 };
 
 }  // namespace muster::coordinator

@@ -14,6 +14,8 @@
 namespace muster::coordinator {
 namespace {
 
+constexpr char kNotOfTheJob[] = "their steps or lanes are not those of the job";
+
 std::string WhatIsDone(int64_t steps, int64_t skipped) {
   const bool is_one = steps == 1;
   const std::string done =
@@ -54,10 +56,12 @@ void JobRun::From(const MemberId& member, const Records& told) {
   std::erase_if(records, [&](const StepRecord& r) {
     if (r.lineage != current) return true;
     const std::string why = WhyNotTaken(r);
-    if (!why.empty() && refusals_.IsNews(member.name, why))
-      Say("state", absl::StrCat("the record of step ", r.step.value(), " by ", member.name,
-                                " is not taken: ", why));
-    return !why.empty();
+    if (why.empty()) return false;
+    const std::string text = absl::StrCat("a record by ", member.name, " is not taken: ", why);
+    for (const std::string& told :
+         untaken_records_.Tell({member.name, true, kNotOfTheJob, text}, now_))
+      Say("process", told);
+    return true;
   });
   DoAll(ledger_.Add(member.name, records, journal_.view));
   for (const StepRecord& record : records) {

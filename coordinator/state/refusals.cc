@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "lib/base/plural.h"
 
 namespace muster::coordinator {
 namespace {
@@ -15,11 +14,11 @@ constexpr size_t kMostNamed = 8;        // of those that were counted
 
 }  // namespace
 
-std::string Refusals::OfKind::Rest(const std::string& kind, int64_t count) {
-  std::string text = absl::StrCat(Plural(count, "more attempt"), " to join ",
-                                  count == 1 ? "was" : "were", " turned away: ", kind);
-  if (!wanted.empty())
-    absl::StrAppend(&text, " (", absl::StrJoin(std::exchange(wanted, {}), ", "), ")");
+std::string Refusals::Rest(const std::string& kind, OfKind& of, int64_t count) const {
+  std::string text = absl::StrCat(count, " more ", count == 1 ? one_ : many_,
+                                  count == 1 ? " was" : " were", " turned away: ", kind);
+  if (!of.wanted.empty())
+    absl::StrAppend(&text, " (", absl::StrJoin(std::exchange(of.wanted, {}), ", "), ")");
   return text;
 }
 
@@ -37,13 +36,13 @@ std::vector<std::string> Refusals::Tell(const Refusal& refusal, Time now) {
     return {};
   }
   if (*left_out == 0) return {refusal.text};
-  return {of.Rest(refusal.kind, *left_out), refusal.text};
+  return {Rest(refusal.kind, of, *left_out), refusal.text};
 }
 
 std::vector<std::string> Refusals::TellRest(Time now) {
   std::vector<std::string> told;
   for (auto& [kind, of] : kinds_)
-    if (of.allowance.Owes(now)) told.push_back(of.Rest(kind, *of.allowance.Take(now)));
+    if (of.allowance.Owes(now)) told.push_back(Rest(kind, of, *of.allowance.Take(now)));
   return told;
 }
 

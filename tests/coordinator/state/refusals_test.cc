@@ -18,7 +18,7 @@ constexpr Time kNow = Time(std::chrono::hours(1));
 constexpr Duration kMinute = std::chrono::minutes(1);
 
 TEST(Refusals, AreToldOnceForEachNameAndReason) {
-  Refusals refusals;
+  Refusals refusals{"attempt to join", "attempts to join"};
   struct Row {
     std::string name, why;
     bool news;
@@ -31,7 +31,7 @@ TEST(Refusals, AreToldOnceForEachNameAndReason) {
 
 // Names and reasons are a stranger's to choose: what is told follows from the time alone.
 TEST(Refusals, WithEverOtherNamesAndReasonsFillNoLog) {
-  Refusals refusals;
+  Refusals refusals{"attempt to join", "attempts to join"};
   int64_t told = 0;
   for (int i = 0; i < 100'000; ++i) {  // in ten minutes
     const Time now = kNow + i * 10 * kMinute / 100'000;
@@ -44,7 +44,7 @@ TEST(Refusals, WithEverOtherNamesAndReasonsFillNoLog) {
 }
 
 TEST(Refusals, OneOfTheJobsOwnNamesIsToldWithinAMinuteWhateverStrangersDo) {
-  Refusals refusals;
+  Refusals refusals{"attempt to join", "attempts to join"};
   for (int i = 0; i < 1000; ++i)
     refusals.Tell({absl::StrCat("stranger-", i), false, "it has other data", absl::StrCat(i)},
                   kNow);
@@ -61,7 +61,7 @@ TEST(Refusals, OneOfTheJobsOwnNamesIsToldWithinAMinuteWhateverStrangersDo) {
 }
 
 TEST(Refusals, WhatWasCountedIsToldBeforeTheNext) {
-  Refusals refusals;
+  Refusals refusals{"attempt to join", "attempts to join"};
   for (int i = 0; i <= kToldInAMinute; ++i)
     refusals.Tell({absl::StrCat(i), false, "late", absl::StrCat(i)}, kNow);
   EXPECT_THAT(refusals.Tell({"worker-0", true, "late", "worker-0 is late"}, kNow + kMinute),
