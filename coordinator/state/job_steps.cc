@@ -58,9 +58,9 @@ void JobRun::From(const MemberId& member, const Records& told) {
     const std::string why = WhyNotTaken(r);
     if (why.empty()) return false;
     const std::string text = absl::StrCat("a record by ", member.name, " is not taken: ", why);
-    for (const std::string& told :
+    for (const std::string& said :
          untaken_records_.Tell({member.name, true, kNotOfTheJob, text}, now_))
-      Say("process", told);
+      Say("process", said);
     return true;
   });
   DoAll(ledger_.Add(member.name, records, journal_.view));
