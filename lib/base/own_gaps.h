@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <optional>
 
 #include "lib/base/time.h"
 
@@ -18,16 +17,18 @@ class OwnGaps {
   bool Wake(Time now) {
     const bool stood_still = now - woke_ > longest_;
     if (stood_still) ended_ = now;
+    none_ &= !stood_still;
     woke_ = now;
     return stood_still;
   }
   // Of a time until the last waking, the part that is not older than our last gap.
-  Duration Since(Duration time) const { return ended_ ? std::min(time, woke_ - *ended_) : time; }
+  Duration Since(Duration time) const { return none_ ? time : std::min(time, woke_ - ended_); }
 
  private:
   const Duration longest_;
   Time woke_;
-  std::optional<Time> ended_;  // the last gap; nothing: there was none
+  bool none_ = true;  // so far
+  Time ended_;        // the last gap
 };
 
 }  // namespace muster

@@ -89,8 +89,13 @@ StepRecord RecordOf(const TrainingSpec& training, int64_t step) {
   record.lineage = LineageNumber(1);
   record.step = Step(step);
   record.view = ViewNumber(1);
-  for (int32_t lane = 0; lane < kLanes; ++lane)
-    record.lane_holders.push_back({absl::StrCat("worker-", lane), {1, 1}});
+  std::vector<MemberId> holders;
+  std::vector<int32_t> by_lane;
+  for (int32_t lane = 0; lane < kLanes; ++lane) {
+    holders.push_back({absl::StrCat("worker-", lane), {1, 1}});
+    by_lane.push_back(lane);
+  }
+  record.lane_holders = LaneHolders(std::move(holders), std::move(by_lane));
   record.samples = StepSamples(training, kManySamples, record.step);
   record.weight = static_cast<int64_t>(record.samples.count);
   return record;
