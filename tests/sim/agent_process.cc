@@ -8,8 +8,6 @@
 namespace muster::sim {
 namespace {
 
-Time TimeOf(int64_t ms) { return Time(std::chrono::milliseconds(ms)); }
-
 agent::SupervisorOptions Quick(int32_t slots) {
   agent::SupervisorOptions options;
   options.slots = slots;
