@@ -153,13 +153,16 @@ void Faults::StallEverything() {
     if (!HasAllItsMembers(*job)) continue;
     around_.coverage.Add(Corner::kAllStalls);
     const int64_t rewinds = job->store.journal->rewinds;
-    around_.schedule.At(
-        ms + 2 * kLease, [this, id = id, before = job.get(), rewinds, left = left_] {
-          const auto now = world_.jobs_.find(id);
-          if (left_ != left || now == world_.jobs_.end() || now->second.get() != before) return;
-          if (before->store.journal->rewinds != rewinds)
-            around_.trace.Violate(absl::StrCat(id, " went back because everything stood still"));
-        });
+    around_.schedule.At(ms + 2 * kLease, [this, id = id, before = job.get(), rewinds, left = left_,
+                                          told_to_go = job->told_to_go] {
+      const auto now = world_.jobs_.find(id);
+      if (left_ != left || now == world_.jobs_.end() || now->second.get() != before) return;
+      // One of an earlier start, for which its job was submitted again before everything stood
+      // still.
+      if (before->told_to_go != told_to_go) return;
+      if (before->store.journal->rewinds != rewinds)
+        around_.trace.Violate(absl::StrCat(id, " went back because everything stood still"));
+    });
   }
 }
 

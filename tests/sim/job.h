@@ -82,6 +82,7 @@ struct SimJob {
   Disk disk;
   JobStore store;
   int64_t lanes_of_dead = 0;              // run by incarnations that are gone
+  int64_t told_to_go = 0;                 // processes of it, by the agent, so far
   std::set<Incarnation> ends_to_be_told;  // the coordinator has not heard of them
   std::optional<StopGiven> stop_given;    // the first one of the newest start that was given one
   bool delete_asked = false;

@@ -152,7 +152,10 @@ void World::Signal(const agent::ProcessKey& key, int signal) {
   if (process == nullptr) return;
   if (signal == SIGCONT) return process->runner().Continue();
   if (signal == SIGKILL) return End(process->node(), "was killed by its agent", 0, SIGKILL);
-  process->runner().Later(0, [process] { process->Leave(kExitTerminated, "told to go"); });
+  process->runner().Later(0, [process] {
+    ++process->job().told_to_go;
+    process->Leave(kExitTerminated, "told to go");
+  });
 }
 
 void World::End(NodeId node, const std::string& cause, int exit_code, int signal) {
