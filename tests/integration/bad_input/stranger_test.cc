@@ -111,7 +111,7 @@ TEST(StrangerTest, WrongWordsAreExplained) {
              {"'nonsense' is not of the form field=value"});
   ExpectEnds({muster, "train", spec, "--faults", "nowhere.yaml"}, 64, {"nowhere.yaml"});
   ExpectEnds({muster, "status"}, 64, {"job is required"});
-  ExpectEnds({muster, "list", "--to", "nonsense"}, 64, {"http://host:port"});
+  ExpectEnds({muster, "list", "--to", "nonsense"}, 64, {"http://127.0.0.1:8080"});
   ExpectEnds({muster, "list", "--to", "http://127.0.0.1:1"}, 1, {"muster up starts one"});
   ExpectEnds({muster, "--help"}, 0, {"muster train examples/code-lm.yaml", "Exit codes"});
 }
