@@ -198,7 +198,7 @@ class Writing {
 class ByMember : public Writing {
  public:
   ByMember(const State& state, const std::string& name, bool training)
-      : writer_(state.setup, name, events_, failpoints_) {
+      : writer_(state.setup, name, events_, failpoints_, progress_) {
     writer_.SetTraining(training);
   }
   void Begin(CheckpointPartCopy part) override { writer_.Write(std::move(part)); }
@@ -217,6 +217,7 @@ class ByMember : public Writing {
  private:
   std::shared_ptr<EventBox> events_ = std::make_shared<EventBox>();
   Failpoints failpoints_{[](absl::string_view) {}};
+  ThreadProgress progress_{kCheckpointThread};
   SegmentWriter writer_;
 };
 

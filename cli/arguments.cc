@@ -128,7 +128,7 @@ constexpr char kResumeFooter[] =
     "left alone.\n"
     "\n"
     "Example:\n"
-    "  muster stop count-1 && muster watch count-1; muster resume count-1";
+    "  muster resume count-1 && muster watch count-1";
 
 constexpr char kCancelFooter[] =
     "No checkpoint is written, and the job cannot go on; muster stop is for that.\n"

@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/runtime/history.h"
-#include "lib/base/clock.h"
+#include "lib/base/descriptor.h"
 #include "lib/base/status.h"
 #include "lib/base/whole_file.h"
 #include "lib/log/log.h"
@@ -23,29 +23,18 @@ constexpr Duration kPeriod = std::chrono::seconds(1);
 // A line is much shorter: the last whole one is in so much of the end.
 constexpr int64_t kTail = 16 * 1024;
 
-class Descriptor {
- public:
-  Descriptor(const std::string& path, int flags)
-      : fd_(open(path.c_str(), flags | O_CLOEXEC, 0644)) {}
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  const int fd_;
-};
+Descriptor Open(const std::string& path, int flags) {
+  return Descriptor(open(path.c_str(), flags | O_CLOEXEC, 0644));
+}
 
 }  // namespace
 
 absl::Status HistoryFile::FindEnd() {
   end_ = next_ = lineage_ = 0;
-  const Descriptor file(path_, O_RDONLY);
-  if (file.get() < 0 && errno == ENOENT) return absl::OkStatus();
+  const Descriptor file = Open(path_, O_RDONLY);
+  if (!file.is_open() && errno == ENOENT) return absl::OkStatus();
   struct stat status {};
-  if (file.get() < 0 || fstat(file.get(), &status) != 0) return FileError(errno, "read", path_);
+  if (!file.is_open() || fstat(file.get(), &status) != 0) return FileError(errno, "read", path_);
   const int64_t start = std::max<int64_t>(0, status.st_size - kTail);
   std::string tail(static_cast<size_t>(status.st_size - start), '\0');
   const ssize_t read = pread(file.get(), tail.data(), tail.size(), start);
@@ -71,9 +60,9 @@ bool HistoryFile::IsAsWritten() const {
 }
 
 absl::Status HistoryFile::Append(const std::string& lines) {
-  const Descriptor file(path_, O_WRONLY | O_CREAT);
+  const Descriptor file = Open(path_, O_WRONLY | O_CREAT);
   struct stat status {};
-  if (file.get() < 0 || fstat(file.get(), &status) != 0) return FileError(errno, "write", path_);
+  if (!file.is_open() || fstat(file.get(), &status) != 0) return FileError(errno, "write", path_);
   if (status.st_size < end_)  // since we looked: there would be a hole before what we write
     return absl::AbortedError(absl::StrCat(path_, " was cut by somebody else"));
   if (ftruncate(file.get(), end_) != 0) return FileError(errno, "write", path_);
@@ -116,24 +105,13 @@ HistoryFiles::HistoryFiles(const Journal& journal, std::string folder, Known kno
       thread_([this] { Loop(); }) {}
 
 HistoryFiles::~HistoryFiles() {
-  {
-    const MutexLock lock(mutex_);
-    stopping_ = true;
-  }
-  wake_.NotifyAll();
+  stop_.Stop();
   thread_.join();
 }
 
 void HistoryFiles::Loop() {
-  const RealClock clock;
   for (bool last = false; !last;) {
-    const Time next = clock.Now() + kPeriod;
-    {
-      const MutexLock lock(mutex_);
-      while (!stopping_ && wake_.WaitUntil(mutex_, next)) {
-      }
-      last = stopping_;
-    }
+    last = stop_.WaitFor(kPeriod);
     LookAtAll();
   }
 }

@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "coordinator/runtime/journal.h"
 #include "coordinator/runtime/known_job.h"
-#include "lib/base/mutex.h"
+#include "lib/base/stop_signal.h"
 
 namespace muster::coordinator {
 
@@ -65,9 +65,7 @@ class HistoryFiles {
   const std::string folder_;
   const Known known_;
   std::map<std::string, Kept> kept_;  // of the thread
-  Mutex mutex_;
-  CondVar wake_;
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  StopSignal stop_;
   std::thread thread_;
 };
 

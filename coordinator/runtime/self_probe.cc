@@ -3,7 +3,6 @@
 #include <netdb.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -12,26 +11,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/clock.h"
+#include "lib/base/descriptor.h"
 #include "lib/base/loopback.h"
 #include "lib/base/plural.h"
 #include "lib/log/log.h"
 
 namespace muster::coordinator {
 namespace {
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  const int fd_;
-};
 
 std::string Reachable(const std::string& host) {
   if (host == "0.0.0.0") return "127.0.0.1";
@@ -70,7 +56,7 @@ Heard Probe(const ProbedListener& listener, Duration patience) {
     return lookup == EAI_SYSTEM || lookup == EAI_MEMORY ? Heard::kNotAsked : Heard::kNothing;
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> addresses(found, &freeaddrinfo);
   const Descriptor fd(socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (fd.get() < 0) return Heard::kNotAsked;
+  if (!fd.is_open()) return Heard::kNotAsked;
   if (!Connects(fd.get(), *found, deadline)) return Heard::kNothing;
   // One write takes so few bytes, or the connection is broken already, which is an answer too.
   (void)send(fd.get(), listener.greeting.data(), listener.greeting.size(), MSG_NOSIGNAL);
@@ -86,11 +72,7 @@ SelfProbe::SelfProbe(std::vector<ProbedListener> listeners, ProbeOptions options
 }
 
 SelfProbe::~SelfProbe() {
-  {
-    const MutexLock lock(mutex_);
-    ending_ = true;
-  }
-  changed_.NotifyAll();
+  stop_.Stop();
   thread_.join();
 }
 
@@ -99,7 +81,7 @@ void SelfProbe::Run() {
     int failures = 0, unasked = 0;
   };
   std::vector<SinceAnAnswer> since(listeners_.size());
-  while (Wait(options_.every)) {
+  while (!stop_.WaitFor(options_.every)) {
     for (size_t i = 0; i < listeners_.size(); ++i) {
       auto& [failures, unasked] = since[i];
       switch (Probe(listeners_[i], options_.patience)) {
@@ -116,14 +98,6 @@ void SelfProbe::Run() {
                                      " in a row: this process may open no more files"));
     }
   }
-}
-
-bool SelfProbe::Wait(Duration time) {
-  const Time deadline = RealClock().Now() + time;
-  MutexLock lock(mutex_);
-  while (!ending_ && changed_.WaitUntil(mutex_, deadline)) {
-  }
-  return !ending_;
 }
 
 }  // namespace muster::coordinator

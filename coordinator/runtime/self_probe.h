@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "lib/base/mutex.h"
+#include "lib/base/stop_signal.h"
 #include "lib/base/time.h"
 
 namespace muster::coordinator {
@@ -48,14 +48,11 @@ class SelfProbe {
 
  private:
   void Run();
-  bool Wait(Duration time);  // false: it is to end
 
   const std::vector<ProbedListener> listeners_;
   const ProbeOptions options_;
   const std::function<void(const std::string&)> on_deaf_;
-  Mutex mutex_;
-  CondVar changed_;
-  bool ending_ ABSL_GUARDED_BY(mutex_) = false;
+  StopSignal stop_;
   std::thread thread_;
 };
 

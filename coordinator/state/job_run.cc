@@ -14,8 +14,8 @@ namespace {
 class Differences {
  public:
   void Add(const std::string& what) {
-    constexpr int kMostShown = 8;
-    constexpr size_t kMostBytes = 256;  // of each
+    constexpr int kMostShown = 4;
+    constexpr size_t kMostBytes = 200;  // of each, so that how many more there are is shown, too
     if (++count_ <= kMostShown)
       absl::StrAppend(&text_, " ", Cut(Printable(what), kMostBytes));
     else

@@ -9,12 +9,15 @@
 namespace muster::coordinator {
 namespace {
 
-// Null: no thread has work.
-const ThreadAge* LongestStill(const LiveMember& live) {
-  const auto longest = std::max_element(
-      live.threads.begin(), live.threads.end(),
-      [](const ThreadAge& a, const ThreadAge& b) { return a.seconds < b.seconds; });
-  return longest == live.threads.end() ? nullptr : &*longest;
+using Counts = bool (*)(const ThreadAge&);
+bool IsAny(const ThreadAge&) { return true; }
+
+// Of those that count. Null: none of them has work.
+const ThreadAge* LongestStill(const LiveMember& live, Counts counts) {
+  const ThreadAge* longest = nullptr;
+  for (const ThreadAge& age : live.threads)
+    if (counts(age) && (longest == nullptr || age.seconds > longest->seconds)) longest = &age;
+  return longest;
 }
 
 std::string Standstill(const ThreadAge& age) {
@@ -91,7 +94,7 @@ void Membership::Note(const MemberId& member, const Alive& alive) {
 }
 
 std::string Membership::PhaseOf(const LiveMember& live) const {
-  const ThreadAge* age = LongestStill(live);
+  const ThreadAge* age = LongestStill(live, IsAny);
   if (age == nullptr || age->seconds < Seconds(patience_.thread) / 10) return live.phase;
   return live.phase.empty() ? Standstill(*age) : absl::StrCat(live.phase, "; ", Standstill(*age));
 }
@@ -159,7 +162,7 @@ std::vector<MemberId> Membership::Ended() const {
 std::vector<std::pair<MemberId, std::string>> Membership::Lost(Time now) const {
   std::vector<std::pair<MemberId, std::string>> lost;
   for (const auto& [id, live] : live_) {
-    const ThreadAge* age = LongestStill(live);
+    const ThreadAge* age = LongestStill(live, IsJudged);
     if (live.exited && !live.up)
       lost.emplace_back(id, "its process ended");
     else if (age != nullptr && age->seconds > Seconds(patience_.thread))

@@ -106,6 +106,11 @@ struct ThreadAge {  // of a thread that has work
   std::string thread;
   double seconds = 0;  // since it last went on
 };
+// The thread of a member that writes its parts of checkpoints.
+inline constexpr char kCheckpointThread[] = "checkpoint";
+// Whether a thread that stands still too long costs its member. The one that only waits for a disk
+// is shown to people, and no more: no step waits for it.
+inline bool IsJudged(const ThreadAge& age) { return age.thread != kCheckpointThread; }
 struct Alive {  // about three per lease
   Step step;
   std::string phase;  // for people: "lane 3 of 6", "waiting for results of worker-1"

@@ -216,7 +216,7 @@ TEST(ArgumentsTest, AnErrorNamesTheWordThatIsWrong) {
       {{"list", "--bogus"}, "--bogus: there is no such option\n"},
       {{"ledger", "j", "--step", "-1"}, "--step: '-1' is not a whole number"},
       {{"ledger", "j", "--sample", "x"}, "--sample: 'x' is not a whole number"},
-      {{"up", "--lease", "0"}, "--lease: '0' is not 0.1 to 600 seconds"},
+      {{"up", "--lease", "0"}, "--lease: '0' is not 0.5 to 600 seconds"},
       {{"train", "a.yaml", "--workers", "0"}, "--workers: Value 0 not in range 1 to 4096"},
       {{"list", "--to", "nonsense"}, "muster list: --to: 'nonsense' is not an address"},
       {{"list", "--to", "https://127.0.0.1:9"}, "--to: 'https://127.0.0.1:9' is not an address"},

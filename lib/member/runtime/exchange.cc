@@ -31,10 +31,9 @@ PeerSessions::Options SessionOptions(const ExchangeOptions& options) {
   return sessions;
 }
 
-// What steps wait for. The segment writer is not among it: it waits for the disk.
-std::vector<const ThreadProgress*> ThreadsOf(const TrainPort* train,
-                                             const ThreadProgress& exchange) {
-  std::vector<const ThreadProgress*> threads = {&exchange};
+std::vector<const ThreadProgress*> ThreadsOf(const TrainPort* train, const ThreadProgress& exchange,
+                                             const ThreadProgress& writer) {
+  std::vector<const ThreadProgress*> threads = {&exchange, &writer};
   if (train != nullptr) threads.push_back(&train->progress);
   return threads;
 }
@@ -56,7 +55,7 @@ Exchange::Exchange(ExchangeOptions options, ExchangeParts parts)
       coordinator_(*parts_.transport, options_.coordinator, parts_.events, parts_.next_link,
                    SeedOf(options_.place.id)),
       life_signs_({options_.lease / 3, options_.thread_patience + options_.lease, options_.hangs},
-                  ThreadsOf(parts_.train, progress_)) {}
+                  ThreadsOf(parts_.train, progress_, writer_progress_)) {}
 
 Exchange::~Exchange() = default;
 
@@ -167,7 +166,7 @@ void Exchange::BecomeMember(SetupPtr setup) {
   data_ = std::make_unique<DataPath>(setup_, *parts_.copied);
   writer_ = std::make_unique<SegmentWriter>(
       setup_, absl::StrCat(options_.place.id.name, "-", ToHex(options_.place.id.incarnation)),
-      parts_.events, *parts_.failpoints);
+      parts_.events, *parts_.failpoints, writer_progress_);
   early_.emplace(static_cast<size_t>(setup_->layout.chunk_count()));
   member_ = std::make_unique<Member>(ConfigOf(*setup_, options_.place));
   Feed(CoordinatorSays{*job_});

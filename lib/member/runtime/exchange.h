@@ -143,6 +143,7 @@ class Exchange {
   SetupPtr setup_;
   std::unique_ptr<Member> member_;
   std::unique_ptr<DataPath> data_;
+  ThreadProgress writer_progress_{kCheckpointThread};
   std::unique_ptr<SegmentWriter> writer_;
   absl::Status HoldBack(Incoming incoming);
   std::optional<EarlyFrames> early_;  // once there is a machine

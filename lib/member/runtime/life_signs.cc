@@ -70,7 +70,7 @@ LifeSigns::Saying LifeSigns::WhatToSay() {
 
 void LifeSigns::Judge(const std::vector<ThreadAge>& ages, Duration patience) {
   const auto hung = std::find_if(ages.begin(), ages.end(), [&](const ThreadAge& age) {
-    return age.seconds > Seconds(patience);
+    return IsJudged(age) && age.seconds > Seconds(patience);
   });
   if (hung == ages.end() || std::exchange(told_, true) || !options_.hangs) return;
   options_.hangs(*hung);

@@ -27,7 +27,8 @@ class LifeSigns {
  public:
   struct Options {
     Duration every;
-    // Once we have been a member, and a thread has stood still for longer: `hangs` is told, once.
+    // Once we have been a member, and a thread that is judged has stood still for longer: `hangs`
+    // is told, once.
     Duration patience;
     std::function<void(const ThreadAge&)> hangs;  // may be empty; on the thread of the life signs
   };

@@ -27,11 +27,12 @@ size_t PartBytes(const CheckpointPartCopy& part) {
 }  // namespace
 
 SegmentWriter::SegmentWriter(SetupPtr setup, std::string writer, std::shared_ptr<EventBox> events,
-                             Failpoints& failpoints, PaceRules pace)
+                             Failpoints& failpoints, ThreadProgress& progress, PaceRules pace)
     : setup_(std::move(setup)),
       writer_(std::move(writer)),
       events_(std::move(events)),
       failpoints_(failpoints),
+      progress_(progress),
       pace_(pace),
       thread_([this] { Run(); }) {}
 
@@ -56,9 +57,17 @@ void SegmentWriter::Run() {
     auto job = jobs_.TakeUntil(Time::max());
     if (!job && jobs_.closed()) return;
     if (!job || stopping_) continue;
+    progress_.GoesOn(std::chrono::steady_clock::now());
     if (const auto* expected = std::get_if<Expected>(&*job)) TouchMemory(expected->elements);
     if (auto* part = std::get_if<Part>(&*job)) WriteOne(std::move(*part));
+    progress_.Rests();
   }
+}
+
+void SegmentWriter::Did(size_t bytes) {
+  progress_.Rests();  // for a while, if it is time to
+  pace_.Did(bytes);
+  progress_.GoesOn(std::chrono::steady_clock::now());
 }
 
 // Once a part is here it is too late, and a part that waits is more urgent.
@@ -71,7 +80,7 @@ void SegmentWriter::TouchMemory(size_t elements) {
   pace_.Begin(elements * sizeof(float));
   for (size_t at = 0; at < elements && under_way_ == 0 && !stopping_; at += kPage) {
     memory[at] = 0;
-    if (at % kPiece == 0 && at > 0) pace_.Did(kPiece * sizeof(float));
+    if (at % kPiece == 0 && at > 0) Did(kPiece * sizeof(float));
   }
   touching_ = false;
 }
@@ -80,7 +89,7 @@ bool SegmentWriter::IsFinite(const CheckpointPartCopy& part) {
   return std::all_of(part.parts.begin(), part.parts.end(), [this](const PartView& view) {
     const bool finite =
         setup_->layout.chunk(view.chunk).kind == TensorKind::kBuffer || AllFinite(view.values);
-    pace_.Did(BytesOf(view.values).size());
+    Did(BytesOf(view.values).size());
     return finite;
   });
 }
@@ -94,7 +103,7 @@ void SegmentWriter::WriteOne(std::shared_ptr<const CheckpointPartCopy> part) {
   pace_.Begin(kPasses * PartBytes(*part));
   if (under_way_ > 1) pace_.HurryWork();
   absl::StatusOr<Segment> segment = WriteSegment(setup_->checkpoint_dir, file, meta, part->parts,
-                                                 [this](size_t bytes) { pace_.Did(bytes); });
+                                                 [this](size_t bytes) { Did(bytes); });
   if (segment.ok()) failpoints_.Pass("segment_written");
   if (segment.ok()) segment->finite = IsFinite(*part);
   const double stall_seconds = part->stall_seconds;

@@ -14,15 +14,16 @@
 #include "lib/member/runtime/events.h"
 #include "lib/member/runtime/pace.h"
 #include "lib/member/runtime/step_boundary.h"
+#include "lib/member/runtime/thread_progress.h"
 
 namespace muster {
 
 class SegmentWriter {
  public:
   // `writer`: unique per incarnation; names the files. Answers (SegmentWritten, SegmentFailed) go
-  // to `events`.
+  // to `events`. `progress` is of its thread: a disk that hangs is seen there; a rest is no work.
   SegmentWriter(SetupPtr setup, std::string writer, std::shared_ptr<EventBox> events,
-                Failpoints& failpoints, PaceRules pace = {});
+                Failpoints& failpoints, ThreadProgress& progress, PaceRules pace = {});
   ~SegmentWriter();  // waits for the one being written; those after it are dropped
   SegmentWriter(const SegmentWriter&) = delete;
   SegmentWriter& operator=(const SegmentWriter&) = delete;
@@ -39,6 +40,7 @@ class SegmentWriter {
 
  private:
   void Run();
+  void Did(size_t bytes);
   void TouchMemory(size_t elements);
   void WriteOne(std::shared_ptr<const CheckpointPartCopy> part);
   bool IsFinite(const CheckpointPartCopy& part);
@@ -47,6 +49,7 @@ class SegmentWriter {
   const std::string writer_;
   const std::shared_ptr<EventBox> events_;
   Failpoints& failpoints_;
+  ThreadProgress& progress_;
   Pace pace_;
   int64_t written_ = 0;  // the writer thread's
   std::atomic<bool> touching_ = false;

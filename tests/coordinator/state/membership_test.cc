@@ -229,6 +229,13 @@ TEST(Membership, AHungThreadIsALossAndABusyOneIsNot) {
       {{{"exchange", 1}, {"train", 60.25}},
        "its train thread has stood still for 60 s",
        "applying; its train thread has stood still for 60 s"},
+      // A disk that hangs is seen, and costs nobody.
+      {{{"train", 1}, {kCheckpointThread, 600}},
+       "",
+       "applying; its checkpoint thread has stood still for 600 s"},
+      {{{"train", 60.25}, {kCheckpointThread, 600}},
+       "its train thread has stood still for 60 s",
+       "applying; its checkpoint thread has stood still for 600 s"},
   };
   for (const ThreadCase& c : cases) {
     Membership members = MembersAt(At::kUp);

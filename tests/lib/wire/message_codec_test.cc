@@ -60,11 +60,11 @@ TEST(MessageCodec, WordsOfOthersArePrintableAndBounded) {
   EXPECT_EQ(phase.substr(0, 7), "\\x1b[2J");
   EXPECT_EQ(phase.size(), kMostShownBytes);
   Join join;
-  join.id.name = join.node = join.address = join.cluster = wild;
+  join.node = join.address = join.cluster = wild;
   const auto joins = DecodeToCoordinator(Encode(ToCoordinator(join)));
   ASSERT_TRUE(joins.ok()) << joins.status();
   const Join& joined = std::get<Join>(*joins);
-  for (const std::string& text : {joined.id.name, joined.node, joined.address, joined.cluster})
+  for (const std::string& text : {joined.node, joined.address, joined.cluster})
     EXPECT_EQ(text, phase);
   ProcessExited exited;
   exited.last_lines = "one\x07\n" + std::string(60'000, 'y');

@@ -112,6 +112,23 @@ TEST(LifeSigns, AThreadThatHangsIsToldOnce) {
   EXPECT_EQ(hung.size(), 0u);
 }
 
+TEST(LifeSigns, ADiskThatHangsIsToldAndEndsNobody) {
+  ThreadProgress writer(kCheckpointThread);
+  writer.GoesOn(RealClock().Now() - seconds(50));
+  Mailbox<ThreadAge> hung;
+  LifeSigns signs({kEvery, seconds(40), [&](const ThreadAge& age) { hung.Post(age); }}, {&writer});
+  const auto heard = std::make_shared<Heard>();
+  signs.SayTo(heard);
+  for (int i = 0; i < 3; ++i) {
+    const std::optional<Alive> alive = heard->Await<Alive>();
+    ASSERT_TRUE(alive);
+    ASSERT_EQ(alive->threads.size(), 1u);
+    EXPECT_EQ(alive->threads[0].thread, kCheckpointThread);
+    EXPECT_GE(alive->threads[0].seconds, 50);
+  }
+  EXPECT_EQ(hung.size(), 0u);
+}
+
 TEST(LifeSigns, AJobMayAskForMorePatience) {
   for (const Duration asked : {Duration(seconds(1)), Duration(seconds(1000))}) {
     ThreadProgress train("train");

@@ -13,6 +13,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lib/base/clock.h"
 #include "lib/base/mutex.h"
 #include "lib/member/state/checkpoint_parts.h"
 
@@ -83,10 +84,18 @@ class SegmentWriterTest : public testing::Test {
     return written;
   }
 
+  // Whether its thread comes to have no work; only a broken writer takes so long.
+  bool AwaitIdle() const {
+    const Time end = RealClock().Now() + std::chrono::seconds(60);
+    while (progress_.Age(RealClock().Now()) && RealClock().Now() < end) std::this_thread::yield();
+    return !progress_.Age(RealClock().Now());
+  }
+
   const std::string dir_ = testing::TempDir() + "segment-writer-" + std::to_string(getpid());
   SetupPtr setup_;
   StateMemory state_;
   CopyCounter copied_{0};
+  ThreadProgress progress_{kCheckpointThread};
   std::shared_ptr<EventBox> events_ = std::make_shared<EventBox>();
 };
 
@@ -94,7 +103,7 @@ TEST_F(SegmentWriterTest, WhileOneIsWrittenOneWaits) {
   SlowDisk disk;
   Failpoints failpoints([&](absl::string_view) { disk.Pass(); });
   ASSERT_TRUE(failpoints.Arm("segment_written:1").ok());
-  SegmentWriter writer(setup_, "worker-0-1", events_, failpoints);
+  SegmentWriter writer(setup_, "worker-0-1", events_, failpoints, progress_);
   writer.Write(CopyAt(1));
   disk.AwaitArrival();
   static_assert(CheckpointParts::kMost == 2);
@@ -109,7 +118,7 @@ TEST_F(SegmentWriterTest, WhileOneIsWrittenOneWaits) {
 // Training stands still for the copy, which is slow into memory that was never touched.
 TEST_F(SegmentWriterTest, TheMemoryOfACopyIsUsedAgainInTheNextRound) {
   Failpoints failpoints([](absl::string_view) {});
-  SegmentWriter writer(setup_, "worker-0-1", events_, failpoints);
+  SegmentWriter writer(setup_, "worker-0-1", events_, failpoints, progress_);
   for (int64_t step = 1; step <= 5; ++step) {
     writer.Write(CopyAt(step));
     AwaitWritten(1);
@@ -122,7 +131,7 @@ TEST_F(SegmentWriterTest, WhatIsExpectedHasItsMemoryBeforeTheFirstCopy) {
   ASSERT_EQ(PartElements(*setup_, chunks), static_cast<size_t>(kElements));
   Failpoints failpoints([](absl::string_view) {});
   {
-    SegmentWriter writer(setup_, "worker-0-1", events_, failpoints);
+    SegmentWriter writer(setup_, "worker-0-1", events_, failpoints, progress_);
     writer.SetTraining(false);
     writer.Expect(PartElements(*setup_, chunks));
     while (setup_->part_memory->made() == 0) std::this_thread::yield();
@@ -133,7 +142,7 @@ TEST_F(SegmentWriterTest, WhatIsExpectedHasItsMemoryBeforeTheFirstCopy) {
 
 TEST_F(SegmentWriterTest, APartThatComesEarlyDoesNotWaitForTheMemoryOfTheNext) {
   Failpoints failpoints([](absl::string_view) {});
-  SegmentWriter writer(setup_, "worker-0-1", events_, failpoints, kForYears);
+  SegmentWriter writer(setup_, "worker-0-1", events_, failpoints, progress_, kForYears);
   writer.Expect(static_cast<size_t>(kElements));
   writer.Write(CopyAt(1));
   writer.Write(CopyAt(2));
@@ -144,7 +153,7 @@ TEST_F(SegmentWriterTest, APartThatComesEarlyDoesNotWaitForTheMemoryOfTheNext) {
 
 TEST_F(SegmentWriterTest, WhereAnotherPartWaitsOrNothingTrainsItDoesNotRest) {
   Failpoints failpoints([](absl::string_view) {});
-  SegmentWriter writer(setup_, "worker-0-1", events_, failpoints, kForYears);
+  SegmentWriter writer(setup_, "worker-0-1", events_, failpoints, progress_, kForYears);
   writer.Write(CopyAt(1));
   writer.Write(CopyAt(2));
   EXPECT_THAT(AwaitWritten(1), testing::ElementsAre(Step(1))) << "another part waits for it";
@@ -154,10 +163,34 @@ TEST_F(SegmentWriterTest, WhereAnotherPartWaitsOrNothingTrainsItDoesNotRest) {
   EXPECT_THAT(AwaitWritten(1), testing::ElementsAre(Step(3))) << "still not";
 }
 
+TEST_F(SegmentWriterTest, ADiskThatHangsIsSeen) {
+  SlowDisk disk;
+  Failpoints failpoints([&](absl::string_view) { disk.Pass(); });
+  ASSERT_TRUE(failpoints.Arm("segment_written:1").ok());
+  SegmentWriter writer(setup_, "worker-0-1", events_, failpoints, progress_);
+  const auto age = [&] { return progress_.Age(RealClock().Now() + std::chrono::hours(1)); };
+  EXPECT_FALSE(age()) << "it has no work yet";
+  writer.Write(CopyAt(1));
+  disk.AwaitArrival();
+  EXPECT_GE(age().value_or(Duration()), std::chrono::minutes(30))
+      << "it has work, and stands still";
+  disk.Let();
+  AwaitWritten(1);
+  EXPECT_TRUE(AwaitIdle()) << "it has no work any more";
+}
+
+TEST_F(SegmentWriterTest, ARestIsNoWork) {
+  Failpoints failpoints([](absl::string_view) {});
+  SegmentWriter writer(setup_, "worker-0-1", events_, failpoints, progress_, kForYears);
+  writer.Expect(static_cast<size_t>(kElements));
+  while (setup_->part_memory->made() == 0) std::this_thread::yield();  // it has begun
+  EXPECT_TRUE(AwaitIdle()) << "though it is not done for years";
+}
+
 TEST_F(SegmentWriterTest, ItsEndDoesNotWaitForARest) {
   Failpoints failpoints([](absl::string_view) {});
   {
-    SegmentWriter writer(setup_, "worker-0-1", events_, failpoints, kForYears);
+    SegmentWriter writer(setup_, "worker-0-1", events_, failpoints, progress_, kForYears);
     writer.Write(CopyAt(1));
   }
   const std::optional<Event> event = events_->TryTake();
