@@ -192,7 +192,9 @@ void Driver::GiveEvents() {
 }
 
 void Driver::OnTick() {
-  if (failure_.ok()) Handle(Tick{sessions_.WhenMembersWereHeard(clock_.Now())});
+  if (failure_.ok())
+    Handle(Tick{std::make_shared<const std::map<MemberId, Time>>(
+        sessions_.WhenMembersWereHeard(clock_.Now()))});
   Flush();
   if (clock_.Now() - started_ >= options_.settings.PatienceAfterRestart()) reattaching_ = false;
   sessions_.CloseSilent(clock_.Now());

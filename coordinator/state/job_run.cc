@@ -210,7 +210,7 @@ void JobRun::On(const Tick& tick) {
     if (reattachment_) reattachment_->StoodStill(now_);
   }
   last_tick_ = now_;
-  for (const auto& [id, came] : tick.heard) membership_.WordCame(id, came);
+  if (tick.heard) membership_.WordsCame(*tick.heard);
   EvictLost();
   for (Refusals* refusals : {&refusals_, &untaken_records_})
     for (const std::string& told : refusals->TellRest(now_)) Say("process", told);

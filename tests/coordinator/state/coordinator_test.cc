@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <map>
+#include <memory>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -1646,7 +1648,8 @@ TEST(Members, SilenceIsJudgedByWhenWordsCame) {
     for (int i = 0; i < 60; ++i) {
       desk.Wait(milliseconds(50));
       desk.Say(kA, Alive{});
-      desk.Give(Tick{.heard = {{kB, desk.now() - ago}}});
+      desk.Give(Tick{std::make_shared<const std::map<MemberId, Time>>(
+          std::map<MemberId, Time>{{kB, desk.now() - ago}})});
     }
     EXPECT_EQ(desk.Status().members.size(), ago < Settings().lease ? 2u : 1u) << ago.count();
   }
