@@ -192,7 +192,9 @@ void Driver::GiveEvents() {
 }
 
 void Driver::OnTick() {
-  if (failure_.ok()) Handle(Tick{sessions_.WhenMembersWereHeard(clock_.Now())});
+  if (failure_.ok())
+    Handle(Tick{std::make_shared<const std::map<MemberId, Time>>(
+        sessions_.WhenMembersWereHeard(clock_.Now()))});
   Flush();
   if (clock_.Now() - started_ >= options_.settings.PatienceAfterRestart()) reattaching_ = false;
   sessions_.CloseSilent(clock_.Now());
@@ -507,12 +509,12 @@ void Driver::DropIdleCommitThreads() {
 
 void Driver::CarryOut(const ToMember& action) {
   sealed_ = sealed_ || std::holds_alternative<Seal>(action.message);
-  sessions_.Tell(action.member, action.message);
+  sessions_.Tell(action.member, action.message, clock_.Now());
 }
 
 void Driver::CarryOut(const ToMembers& action) {
   sealed_ = sealed_ || std::holds_alternative<Seal>(action.message);
-  sessions_.TellAll(action.members, action.message);
+  sessions_.TellAll(action.members, action.message, clock_.Now());
 }
 
 void Driver::CarryOut(const EndSession& action) { sessions_.End(action.member, action.why); }
@@ -597,8 +599,8 @@ void Driver::CarryOut(const Announce& action) {
 void Driver::AnswerAsk(SessionId id, const AskJob& ask) {
   if (!failure_.ok()) return;  // its session will end, and it asks again
   AfterWrite([this, id, ask] {
-    if (const auto job = JobFor(ask.job)) return sessions_.Answer(id, *job);
-    sessions_.Answer(id, coordinator_.jobs().LeaveOf(ask.job));
+    if (const auto job = JobFor(ask.job)) return sessions_.Answer(id, *job, clock_.Now());
+    sessions_.Answer(id, coordinator_.jobs().LeaveOf(ask.job), clock_.Now());
   });
 }
 

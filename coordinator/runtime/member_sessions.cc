@@ -1,6 +1,5 @@
 #include "coordinator/runtime/member_sessions.h"
 
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -11,7 +10,7 @@ namespace muster::coordinator {
 
 void MemberSessions::Opened(SessionId id, std::shared_ptr<Session> session, Time now,
                             std::function<Time(Time now)> heard) {
-  peers_[id] = {std::move(session), std::move(heard), now, {}};
+  peers_[id] = {std::move(session), std::move(heard), now, /*leaves=*/false, {}};
 }
 
 std::map<MemberId, Time> MemberSessions::WhenMembersWereHeard(Time now) const {
@@ -20,19 +19,26 @@ std::map<MemberId, Time> MemberSessions::WhenMembersWereHeard(Time now) const {
   return heard;
 }
 
+// Nothing: it may be silent, as far as its session goes.
+std::optional<MemberSessions::Patience> MemberSessions::PatienceWith(const Peer& peer) {
+  if (peer.leaves) return Patience{kLeavePatience, "it was told to leave and did not in time"};
+  if (std::holds_alternative<std::monostate>(peer.who))
+    return Patience{kGreetingPatience, "the first frame did not come in time"};
+  if (std::holds_alternative<Asker>(peer.who))
+    return Patience{kJoinPatience, "it asked for its job and did not join in time"};
+  return std::nullopt;
+}
+
 void MemberSessions::CloseSilent(Time now) {
-  std::erase_if(peers_, [&](const auto& entry) {
-    const Peer& peer = entry.second;
-    const bool greets = std::holds_alternative<std::monostate>(peer.who);
-    const bool asks = std::holds_alternative<Asker>(peer.who);
-    if (!greets && !asks) return false;
-    if (now - peer.opened < (greets ? kGreetingPatience : kJoinPatience)) return false;
-    const char* what = greets ? "the first frame did not come in time"
-                              : "it asked for its job and did not join in time";
-    closed_.Warn("session of %s is closed: %s", peer.session->Peer(), what);
-    peer.session->Close(absl::DeadlineExceededError(what));
-    return true;
-  });
+  std::vector<SessionId> silent;
+  for (const auto& [id, peer] : peers_) {
+    const std::optional<Patience> patience = PatienceWith(peer);
+    if (!patience || now - peer.since < patience->time) continue;
+    closed_.Warn("session of %s is closed: %s", peer.session->Peer(), patience->what);
+    peer.session->Close(absl::DeadlineExceededError(patience->what));
+    silent.push_back(id);
+  }
+  for (const SessionId id : silent) Broken(id);
 }
 
 void MemberSessions::Said(SessionId id, const AtCoordinator& message) {
@@ -115,8 +121,11 @@ void MemberSessions::From(SessionId id, const FromAgent& message) {
     if (!fresh) Replace(std::exchange(it->second, id));
     return events_.input(AgentUp{hello->node, hello->slots});
   }
-  if (!std::holds_alternative<Agent>(peer.who))
-    return Refuse(id, "the first frame of a host agent is not AgentHello");
+  const Agent* agent = std::get_if<Agent>(&peer.who);
+  if (agent == nullptr) return Refuse(id, "the first frame of a host agent is not AgentHello");
+  if (hello != nullptr && hello->node != agent->node)
+    return Refuse(id, absl::StrCat("the session of the host agent of ", agent->node,
+                                   " spoke as that of ", hello->node));
   if (const ProcessExited* exited = std::get_if<ProcessExited>(&message))
     events_.input(AgentSays{*exited});
 }
@@ -136,16 +145,29 @@ void MemberSessions::Send(Session& session, Frame frame) {
                                                   kMaxQueuedBytes >> 20, " MiB wait for it")));
 }
 
-void MemberSessions::Tell(const MemberId& member, const FromCoordinator& message) {
-  const auto it = by_member_.find(member);
-  if (it != by_member_.end()) Send(*peers_.at(it->second).session, {Encode(message), {}});
+// Being told again prolongs nothing.
+void MemberSessions::NoteLeave(Peer& peer, const FromCoordinator& message, Time now) {
+  if (!std::holds_alternative<Leave>(message) || std::exchange(peer.leaves, true)) return;
+  peer.since = now;
 }
 
-void MemberSessions::TellAll(const std::vector<MemberId>& members, const FromCoordinator& message) {
+void MemberSessions::Tell(const MemberId& member, const FromCoordinator& message, Time now) {
+  const auto it = by_member_.find(member);
+  if (it == by_member_.end()) return;
+  Peer& peer = peers_.at(it->second);
+  NoteLeave(peer, message, now);
+  Send(*peer.session, {Encode(message), {}});
+}
+
+void MemberSessions::TellAll(const std::vector<MemberId>& members, const FromCoordinator& message,
+                             Time now) {
   const auto header = std::make_shared<const std::string>(Encode(message));
   for (const MemberId& member : members) {
     const auto it = by_member_.find(member);
-    if (it != by_member_.end()) Send(*peers_.at(it->second).session, FrameOfMany(header));
+    if (it == by_member_.end()) continue;
+    Peer& peer = peers_.at(it->second);
+    NoteLeave(peer, message, now);
+    Send(*peer.session, FrameOfMany(header));
   }
 }
 
@@ -160,9 +182,10 @@ void MemberSessions::End(const MemberId& member, const std::string& why) {
   if (it != by_member_.end()) Refuse(it->second, why);
 }
 
-void MemberSessions::Answer(SessionId id, const FromCoordinator& message) {
+void MemberSessions::Answer(SessionId id, const FromCoordinator& message, Time now) {
   const auto it = peers_.find(id);
   if (it == peers_.end()) return;
+  NoteLeave(it->second, message, now);
   const JobIs* job = std::get_if<JobIs>(&message);
   Asker* asker = std::get_if<Asker>(&it->second.who);
   if (asker != nullptr) asker->unanswered = false;

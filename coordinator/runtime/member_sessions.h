@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -28,6 +29,9 @@ inline constexpr size_t kMaxQueuedBytes = size_t{64} << 20;
 inline constexpr Duration kGreetingPatience = std::chrono::seconds(5);
 // A process that was told its job may have much to prepare. If it lives it comes again.
 inline constexpr Duration kJoinPatience = std::chrono::minutes(10);
+// Whoever was told to leave closes its session when it has read that. Strangers who do not would
+// keep the places of members.
+inline constexpr Duration kLeavePatience = std::chrono::seconds(10);
 
 using SessionId = int64_t;
 using AtCoordinator = std::variant<ToCoordinator, FromAgent>;
@@ -45,7 +49,8 @@ class MemberSessions {
   // `heard`: when the newest of its frames came, whether it was given to Said or not.
   void Opened(SessionId id, std::shared_ptr<Session> session, Time now,
               std::function<Time(Time now)> heard);
-  // Those whose first frame, or whose Join after the answer to AskJob, did not come in time.
+  // Those whose first frame, or whose Join after the answer to AskJob, did not come in time, and
+  // those that were told to leave and are still there.
   void CloseSilent(Time now);
   std::map<MemberId, Time> WhenMembersWereHeard(Time now) const;
   void Said(SessionId id, const AtCoordinator& message);
@@ -55,12 +60,12 @@ class MemberSessions {
   void CloseAll(const absl::Status& why);
 
   // A message to a member without a session is dropped; the member is told again when it is back.
-  void Tell(const MemberId& member, const FromCoordinator& message);
-  void TellAll(const std::vector<MemberId>& members, const FromCoordinator& message);
+  void Tell(const MemberId& member, const FromCoordinator& message, Time now);
+  void TellAll(const std::vector<MemberId>& members, const FromCoordinator& message, Time now);
   void TellAgents(const Wanted& wanted);
   void End(const MemberId& member, const std::string& why);
   // An answer without the numeric environment is given again by TellEnvironment, once it is known.
-  void Answer(SessionId id, const FromCoordinator& message);
+  void Answer(SessionId id, const FromCoordinator& message, Time now);
   bool WaitsForEnvironment(const std::string& job) const;
   void TellEnvironment(const JobIs& job);
 
@@ -77,8 +82,13 @@ class MemberSessions {
   struct Peer {
     std::shared_ptr<Session> session;
     std::function<Time(Time now)> heard;
-    Time opened;  // or answered last
+    Time since;  // when it was opened, or told to leave first
+    bool leaves = false;
     std::variant<std::monostate, Asker, MemberId, Agent> who;
+  };
+  struct Patience {
+    Duration time;
+    const char* what;  // is closed after that
   };
 
   void From(SessionId id, const ToCoordinator& message);
@@ -86,6 +96,8 @@ class MemberSessions {
   void Bind(SessionId id, Peer& peer, const Join& join);
   void Replace(SessionId older);
   void Refuse(SessionId id, const std::string& why);
+  static std::optional<Patience> PatienceWith(const Peer& peer);
+  static void NoteLeave(Peer& peer, const FromCoordinator& message, Time now);
   static void Send(Session& session, Frame frame);
 
   const SessionEvents events_;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
@@ -70,9 +71,9 @@ struct DigestDone {
   std::string reason;
 };
 struct Tick {
-  // When the newest word of each member came. It may still wait its turn: then it is we who are
-  // late.
-  std::map<MemberId, Time> heard{};
+  // When the newest word of each member, of any job, came; null: nothing is known of that. A word
+  // may still wait its turn: then it is we who are late. Every job that runs gets each tick.
+  std::shared_ptr<const std::map<MemberId, Time>> heard{};
 };
 using Input =
     std::variant<Submit, Cancel, Stop, Delete, JobDeleted, MemberSays, MemberDown, AgentUp,

@@ -210,7 +210,7 @@ void JobRun::On(const Tick& tick) {
     if (reattachment_) reattachment_->StoodStill(now_);
   }
   last_tick_ = now_;
-  for (const auto& [id, came] : tick.heard) membership_.WordCame(id, came);
+  if (tick.heard) membership_.WordsCame(*tick.heard);
   EvictLost();
   for (Refusals* refusals : {&refusals_, &untaken_records_})
     for (const std::string& told : refusals->TellRest(now_)) Say("process", told);
@@ -306,7 +306,7 @@ bool JobRun::IsOlderThan(const Join& join) {
 
 bool JobRun::Admit(const Join& join) {
   std::string refusal;
-  std::string kind;  // where it is not the refusal itself
+  std::string kind;  // where the refusal has words of the member in it
   int code = kExitFailed;
   if (!join.cluster.empty() && join.cluster != leadership_.cluster) {
     kind = "it belongs to another cluster";
@@ -336,6 +336,7 @@ bool JobRun::Admit(const Join& join) {
     // All steps are computed from it.
     refusal = absl::StrCat("it found ", join.environment.samples,
                            " samples in its data; a job needs 1 to ", kMostSamples);
+    kind = "its data has no number of samples that a job may have";
     code = kExitBadData;
   } else if (const std::string differ = EnvironmentDifferences(join); !differ.empty()) {
     kind = "its numeric environment differs from the job's";

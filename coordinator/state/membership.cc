@@ -78,11 +78,13 @@ bool Membership::Heard(const MemberId& member, Time now) {
   return true;
 }
 
-void Membership::WordCame(const MemberId& member, Time came) {
-  const auto it = live_.find(member);
-  if (it == live_.end() || came <= it->second.heard) return;
-  it->second.heard = came;
-  it->second.waited_for = false;
+void Membership::WordsCame(const std::map<MemberId, Time>& heard) {
+  for (auto& [id, live] : live_) {
+    const auto word = heard.find(id);
+    if (word == heard.end() || word->second <= live.heard) continue;
+    live.heard = word->second;
+    live.waited_for = false;
+  }
 }
 
 void Membership::Note(const MemberId& member, const Alive& alive) {

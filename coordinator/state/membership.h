@@ -59,8 +59,8 @@ class Membership {
   bool Admit(const Join& join, Time now);
   // It said something. False: it is not live.
   bool Heard(const MemberId& member, Time now);
-  // A word of it came then; what it says may still wait for us.
-  void WordCame(const MemberId& member, Time came);
+  // When words of members, also of other jobs, came; what they say may still wait for us.
+  void WordsCame(const std::map<MemberId, Time>& heard);
   void Note(const MemberId& member, const Alive& alive);
   void NoteState(const MemberId& member, bool holds);
   void NobodyHoldsState();

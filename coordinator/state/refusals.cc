@@ -11,6 +11,8 @@ namespace {
 
 constexpr size_t kMostRemembered = 64;  // names
 constexpr size_t kMostNamed = 8;        // of those that were counted
+constexpr size_t kMostKinds = 64;       // that are told apart
+constexpr char kOtherKind[] = "for various reasons";
 
 }  // namespace
 
@@ -29,14 +31,16 @@ std::vector<std::string> Refusals::Tell(const Refusal& refusal, Time now) {
   // Made up names do not keep the memory of others' for ever.
   if (last_.size() >= kMostRemembered && last_.count(refusal.name) == 0) last_.clear();
   last_[refusal.name] = refusal.text;
-  OfKind& of = kinds_[refusal.kind];
+  const bool is_apart = kinds_.count(refusal.kind) > 0 || kinds_.size() < kMostKinds;
+  const std::string kind = is_apart ? refusal.kind : kOtherKind;
+  OfKind& of = kinds_[kind];
   const std::optional<int64_t> left_out = of.allowance.Take(now);
   if (!left_out) {
     if (refusal.is_wanted && of.wanted.size() < kMostNamed) of.wanted.insert(refusal.name);
     return {};
   }
   if (*left_out == 0) return {refusal.text};
-  return {Rest(refusal.kind, of, *left_out), refusal.text};
+  return {Rest(kind, of, *left_out), refusal.text};
 }
 
 std::vector<std::string> Refusals::TellRest(Time now) {

@@ -18,7 +18,7 @@ namespace muster::coordinator {
 struct Refusal {
   std::string name;        // of the member
   bool is_wanted = false;  // the job has a process of this name
-  std::string kind;        // the reason without what the member said: there are few of these
+  std::string kind;        // the reason without what the member said: those who refuse have few
   std::string text;        // the whole sentence
 };
 
@@ -43,7 +43,7 @@ class Refusals {
 
   const std::string one_, many_;
   std::map<std::string, std::string> last_;  // text by name, of some names
-  std::map<std::string, OfKind> kinds_;
+  std::map<std::string, OfKind> kinds_;      // few: each tick looks at all of them
 };
 
 }  // namespace muster::coordinator

@@ -32,8 +32,12 @@ class MemberSessionsTest : public ::testing::Test {
 
   Time heard_{};
   std::vector<SessionId> asked_;
+  std::vector<MemberId> down_;
   MemberSessions sessions_{
-      {.input = [](const Input&) {},
+      {.input =
+           [this](const Input& input) {
+             if (const auto* down = std::get_if<MemberDown>(&input)) down_.push_back(down->member);
+           },
        .asked = [this](SessionId id, const AskJob&) { asked_.push_back(id); }}};
 };
 
@@ -50,28 +54,82 @@ TEST_F(MemberSessionsTest, WhoWasAnsweredMayAskAgain) {
   const auto session = Open(1);
   for (int i = 0; i < 2; ++i) {
     sessions_.Said(1, ToCoordinator(AskJob{"a", "worker-0"}));
-    sessions_.Answer(1, JobIs{.job = "a"});
+    sessions_.Answer(1, JobIs{.job = "a"}, Time());
   }
   EXPECT_TRUE(session->closed.ok());
   EXPECT_THAT(asked_, testing::ElementsAre(1, 1));
 }
 
 TEST_F(MemberSessionsTest, WhoSaysNothingIsClosedInTime) {
+  const MemberId member{"worker-0", {1, 1}};
+  const ToCoordinator ask = AskJob{"a", "worker-0"};
+  Join join;
+  join.job = "a";
+  join.id = member;
+  constexpr Duration kHour = std::chrono::hours(1);
+  const Leave leave{TermNumber(1), 1, "nobody wants it"};
+  const auto asks = [&] { sessions_.Said(1, ask); };
+  const auto asks_in_vain = [&] {
+    sessions_.Said(1, ask);
+    sessions_.Answer(1, leave, Time() + kHour);
+  };
+  const auto joins = [&] { sessions_.Said(1, ToCoordinator(join)); };
+  const auto is_turned_away = [&] {
+    sessions_.Said(1, ToCoordinator(join));
+    sessions_.Tell(member, leave, Time() + kHour);
+  };
+  const auto comes_again = [&] {
+    is_turned_away();
+    sessions_.Said(1, ToCoordinator(join));
+    sessions_.Tell(member, leave, Time() + kHour + kLeavePatience - kTick);
+  };
+  const auto sees_the_end = [&] {
+    sessions_.Said(1, ToCoordinator(join));
+    sessions_.TellAll({member}, leave, Time() + kHour);
+  };
+  const auto is_agent = [&] {
+    sessions_.Said(1, FromAgent(AgentHello{.node = "here", .slots = 1}));
+  };
   struct Row {
     std::string name;
-    bool asks;
+    std::function<void()> speak;
     Duration silence;
     bool closed;
   };
-  for (const Row& row : {Row{"greeting", false, kGreetingPatience - kTick, false},
-                         Row{"no greeting", false, kGreetingPatience, true},
-                         Row{"preparing", true, kJoinPatience - kTick, false},
-                         Row{"asked, then silent", true, kJoinPatience, true}}) {
+  for (const Row& row :
+       {Row{"greeting", [] {}, kGreetingPatience - kTick, false},
+        Row{"no greeting", [] {}, kGreetingPatience, true},
+        Row{"preparing", asks, kJoinPatience - kTick, false},
+        Row{"asked, then silent", asks, kJoinPatience, true},
+        Row{"reads that its job is none", asks_in_vain, kHour + kLeavePatience - kTick, false},
+        Row{"stays though its job is none", asks_in_vain, kHour + kLeavePatience, true},
+        Row{"a member, whose lease others judge", joins, 100 * kHour, false},
+        Row{"reads that it is turned away", is_turned_away, kHour + kLeavePatience - kTick, false},
+        Row{"stays though it is turned away", is_turned_away, kHour + kLeavePatience, true},
+        Row{"comes again and again", comes_again, kHour + kLeavePatience, true},
+        Row{"reads that its job is over", sees_the_end, kHour + kLeavePatience - kTick, false},
+        Row{"stays though its job is over", sees_the_end, kHour + kLeavePatience, true},
+        Row{"an agent", is_agent, 100 * kHour, false}}) {
     const auto session = Open(1);
-    if (row.asks) sessions_.Said(1, ToCoordinator(AskJob{"a", "worker-0"}));
+    row.speak();
+    const bool was_member = sessions_.members() > 0;
+    down_.clear();
     sessions_.CloseSilent(Time() + row.silence);
     EXPECT_EQ(!session->closed.ok(), row.closed) << row.name;
+    EXPECT_EQ(down_.size(), was_member && row.closed ? 1u : 0u) << row.name;
+    sessions_.Broken(1);
+    EXPECT_EQ(sessions_.members(), 0u) << row.name;
   }
+}
+
+TEST_F(MemberSessionsTest, ASessionIsOfOneAgent) {
+  const auto session = Open(1);
+  for (int i = 0; i < 2; ++i) {
+    sessions_.Said(1, FromAgent(AgentHello{.node = "here", .slots = 1}));
+    EXPECT_TRUE(session->closed.ok()) << "hello no. " << i;
+  }
+  sessions_.Said(1, FromAgent(AgentHello{.node = "elsewhere", .slots = 1}));
+  EXPECT_THAT(session->closed.message(), HasSubstr("spoke as that of elsewhere"));
 }
 
 TEST_F(MemberSessionsTest, WhoSaysWhoItIsIsAdmitted) {

@@ -1,7 +1,10 @@
 // The life of jobs and checkpoint rounds, one input at a time. Whole runs of a job are in
 // tests/scenarios.
 #include <algorithm>
+#include <functional>
 #include <limits>
+#include <map>
+#include <memory>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -1235,6 +1238,55 @@ TEST(Members, RefusedAttemptsFillNoEventsAndAGenuineOneIsStillTold) {
                                     "environment differs from the job's (worker-1)"));
 }
 
+// Whatever a stranger puts into its Join, it makes no kind of refusal of its own of it.
+TEST(Members, NothingThatAStrangerSaysIsAKindOfRefusal) {
+  struct Row {
+    std::string of;
+    std::function<void(Join& join, int attempt)> vary;
+  };
+  const std::vector<Row> rows = {
+      {"samples",
+       [](Join& join, int attempt) {
+         join.environment.samples = kMostSamples + 1 + static_cast<uint64_t>(attempt);
+       }},
+      {"data", [](Join& join, int i) { join.environment.samples += 1 + static_cast<uint64_t>(i); }},
+      {"cluster", [](Join& join, int i) { join.cluster = absl::StrCat("cluster-", i); }},
+      {"start", [](Join& join, int i) { join.start = StartNumber(1'000'000 + i); }},
+      {"term", [](Join& join, int i) { join.term = TermNumber(1'000'000 + i); }},
+      {"sealed view", [](Join& join, int i) { join.sealed = ViewNumber(1'000'000 + i); }},
+      {"name of a server",
+       [](Join& join, int i) {
+         join.role = Role::kServer;
+         join.id.name = absl::StrCat("server-", i);
+       }},
+  };
+  for (const Row& row : rows) {
+    Desk desk;
+    desk.Give(Submit{"job", SpecOf(1, 2)});
+    desk.Join(kA);
+    desk.Drain<Announce>();
+    for (int i = 0; i < 1'000; ++i) {
+      Join join;
+      join.job = "job";
+      join.start = desk.StartOf();
+      join.id = Id("stranger", 2 + static_cast<uint64_t>(i));
+      join.environment = Environment();
+      row.vary(join, i);
+      desk.Say(join.id, join);
+    }
+    EXPECT_EQ(desk.Told().size(), static_cast<size_t>(kToldInAMinute)) << row.of;
+    desk.Wait(std::chrono::minutes(1));
+    desk.Give(Tick{});
+    const std::vector<std::string> told = desk.Told();
+    EXPECT_EQ(std::count_if(told.begin(), told.end(),
+                            [](const std::string& text) {
+                              return absl::StrContains(text, "996 more attempts to join");
+                            }),
+              1)
+        << row.of << ": the rest, in one sentence";
+  }
+}
+
 TEST(Members, OneThatHoldsALaneThatIsNoneIsGivenUp) {
   Desk desk;
   RunTwo(desk);
@@ -1596,7 +1648,8 @@ TEST(Members, SilenceIsJudgedByWhenWordsCame) {
     for (int i = 0; i < 60; ++i) {
       desk.Wait(milliseconds(50));
       desk.Say(kA, Alive{});
-      desk.Give(Tick{.heard = {{kB, desk.now() - ago}}});
+      desk.Give(Tick{std::make_shared<const std::map<MemberId, Time>>(
+          std::map<MemberId, Time>{{kB, desk.now() - ago}})});
     }
     EXPECT_EQ(desk.Status().members.size(), ago < Settings().lease ? 2u : 1u) << ago.count();
   }

@@ -204,9 +204,10 @@ TEST(Membership, AWordCountsFromWhenItCame) {
   };
   for (const WordCase& c : cases) {
     Membership members = MembersAt(c.at);
-    members.WordCame(kA, kStart + c.came);
+    members.WordsCame({{kA, kStart + c.came}, {kB, kStart + c.came}});
     EXPECT_EQ(members.Lost(kStart + c.judged).size(), c.lost ? 1u : 0u) << c.then;
     EXPECT_EQ(StateOf(members), c.then);
+    EXPECT_FALSE(members.IsLive(kB)) << "it is of another job";
   }
 }
 

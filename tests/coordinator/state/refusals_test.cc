@@ -43,6 +43,25 @@ TEST(Refusals, WithEverOtherNamesAndReasonsFillNoLog) {
   EXPECT_LE(told, 10 * (kToldInAMinute + 1));
 }
 
+// Whoever refuses has few kinds. Should one of them come from a stranger's words all the same, a
+// tick looks at no more of them, and no more is told.
+TEST(Refusals, OfEverOtherKindsAreOneKindInTheEnd) {
+  Refusals refusals{"attempt to join", "attempts to join"};
+  constexpr size_t kMostKinds = 64;
+  size_t told = 0;
+  for (int i = 0; i < 10'000; ++i) {
+    const std::string word = absl::StrCat(i);
+    told += refusals.Tell({"stranger", false, word, word}, kNow).size();
+  }
+  EXPECT_EQ(told, kMostKinds + kToldInAMinute);
+  EXPECT_THAT(refusals.TellRest(kNow + kMinute),
+              ElementsAre(absl::StrCat(10'000 - told,
+                                       " more attempts to join were turned away: for various "
+                                       "reasons")));
+  EXPECT_THAT(refusals.Tell({"worker-0", true, "0", "one that is known"}, kNow + kMinute),
+              ElementsAre("one that is known"));
+}
+
 TEST(Refusals, OneOfTheJobsOwnNamesIsToldWithinAMinuteWhateverStrangersDo) {
   Refusals refusals{"attempt to join", "attempts to join"};
   for (int i = 0; i < 1000; ++i)

@@ -1,5 +1,8 @@
 // Several jobs in one coordinator: slots, the queue, and that no job meets another's members.
 #include <algorithm>
+#include <map>
+#include <memory>
+#include <type_traits>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -224,6 +227,25 @@ TEST(Delete, TheIdIsFreeOnceNothingIsLeft) {
   desk.Give(Submit{"one", SpecOf(1, 1)});
   EXPECT_EQ(desk.Job("one").phase, JobPhase::kStarting);
   EXPECT_THAT(desk.Job("one").lineages, IsEmpty()) << "it is another job";
+}
+
+// It is told to every job that runs, twenty times a second, with a time for each member of them
+// all.
+static_assert(std::is_nothrow_copy_constructible_v<Tick>, "copying it copies what all jobs share");
+
+TEST(Ticks, EachJobTakesTheWordsOfItsOwnMembers) {
+  Desk desk;
+  RunAlone(desk, "one");
+  RunAlone(desk, "two");
+  const Time silent_since = desk.now();
+  using Heard = std::map<MemberId, Time>;
+  while (desk.now() - silent_since < seconds(16)) {  // longer than the only copy is waited for
+    desk.Wait(milliseconds(50));
+    desk.Give(Tick{std::make_shared<const Heard>(
+        Heard{{WorkerOf("one"), desk.now()}, {WorkerOf("two"), silent_since}})});
+  }
+  EXPECT_EQ(desk.Status("one").members.size(), 1u);
+  EXPECT_EQ(desk.Status("two").members.size(), 0u);
 }
 
 TEST(Delete, AFailureIsToldAndItCanBeAskedAgain) {
