@@ -259,6 +259,8 @@ class TrainRun {
     over_ = true;
     result_.job = job;
     result_.fingerprints = fingerprints;
+    // Of a job that ended under an earlier run no worker reports one any more.
+    if (result_.sample.empty()) result_.sample = PrintableLines(job.sample);
     if (OnlyCoordinatorRuns()) {
       StopCluster();
     } else {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 
 #include "coordinator/state/plan.h"
 
@@ -104,8 +105,10 @@ std::vector<SegmentToAcknowledge> CheckpointRounds::Drop(Step step) {
   return to_acknowledge;
 }
 
-std::vector<SegmentToAcknowledge> CheckpointRounds::GiveUp(Step step) {
-  if (given_up_.insert(step).second) spacing_ = std::min(2 * spacing_, kMostSpacing);
+std::vector<SegmentToAcknowledge> CheckpointRounds::GiveUp(Step step, bool disk_is_slow) {
+  bool& was_slow = given_up_[step];
+  if (disk_is_slow && !std::exchange(was_slow, true))
+    spacing_ = std::min(2 * spacing_, kMostSpacing);
   if (given_up_.size() > kMostGivenUp) given_up_.erase(given_up_.begin());
   return Drop(step);
 }

@@ -44,9 +44,10 @@ class CheckpointRounds {
   void TryAgain();
   std::vector<SegmentToAcknowledge> Drop(Step step);
   // A member has no part of it: what others write of it is of no use either, until Renew.
-  std::vector<SegmentToAcknowledge> GiveUp(Step step);
-  // How much rarer rounds that come by time are to be: while they are given up, members have ever
-  // more time to write what they have, until all have room for the same one.
+  std::vector<SegmentToAcknowledge> GiveUp(Step step, bool disk_is_slow);
+  // How much rarer rounds that come by time are to be: while they are given up because a disk is
+  // slow, members have ever more time to write what they have, until all have room for the same
+  // one. Where a part could not be written at all, waiting longer would not help.
   int64_t spacing() const { return spacing_; }
   // A view begins, in which a round that was given up may be written again.
   void Renew() { given_up_.clear(); }
@@ -72,8 +73,8 @@ class CheckpointRounds {
     bool postponed = false;
   };
 
-  std::map<Step, Round> rounds_;  // of the current lineage
-  std::set<Step> given_up_;       // in the view now: the newest ones
+  std::map<Step, Round> rounds_;   // of the current lineage
+  std::map<Step, bool> given_up_;  // in the view now, the newest ones: true: a disk is slow
   int64_t spacing_ = 1;
   std::vector<Manifest> committed_;  // those that are kept, and those that a start found
   std::set<std::pair<LineageNumber, Step>> damaged_;

@@ -201,7 +201,8 @@ void JobRun::From(const MemberId& member, const SegmentFailed& failed) {
   Say("checkpoint", absl::StrCat("checkpoint of step ", failed.step.value(),
                                  " was given up: ", member.name, ": ", failed.reason));
   const bool last = failed.step == EndStep();  // which is written again
-  Acknowledge(last ? checkpoints_.Drop(failed.step) : checkpoints_.GiveUp(failed.step));
+  Acknowledge(last ? checkpoints_.Drop(failed.step)
+                   : checkpoints_.GiveUp(failed.step, failed.disk_is_slow));
   if (last) LastFailed(/*write_again=*/true, failed.reason);
 }
 

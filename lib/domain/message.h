@@ -101,6 +101,7 @@ struct SegmentFailed {
   LineageNumber lineage;
   Step step;
   std::string reason;
+  bool disk_is_slow = false;  // nothing failed: earlier parts wait, so this one was not copied
 };
 struct ThreadAge {  // of a thread that has work
   std::string thread;

@@ -188,11 +188,13 @@ void Put(const SegmentFailed& failed, v1::CoordinatorFrame& frame) {
   out.set_lineage(failed.lineage.value());
   out.set_step(failed.step.value());
   out.set_reason(failed.reason);
+  out.set_disk_is_slow(failed.disk_is_slow);
 }
 
 SegmentFailed Get(Reader& reader, const v1::SegmentFailed& message) {
   return {LineageNumber(reader.Number("lineage", message.lineage())),
-          Step(reader.Number("step", message.step())), Reader::Words(message.reason())};
+          Step(reader.Number("step", message.step())), Reader::Words(message.reason()),
+          message.disk_is_slow()};
 }
 
 void Put(const Alive& alive, v1::CoordinatorFrame& frame) {

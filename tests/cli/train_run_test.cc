@@ -581,9 +581,12 @@ TEST_F(JobRunTest, AResultThatCannotBeWrittenIsSaidAndWrittenTheNextTime) {
   std::filesystem::remove_all(folder_ + "/result.json");
   std::ofstream(folder_ + "/result.json") << R"({"state":"stopped","steps":1})";
   on_start_ = {};
+  Set([](Answers& a) { a.job["sample"] = "int\x1b[2J main()"; });
   EXPECT_EQ(TrainJson(), 67);
   std::ifstream in(folder_ + "/result.json");
-  EXPECT_EQ(nlohmann::json::parse(in)["state"], "cancelled");
+  const nlohmann::json written = nlohmann::json::parse(in);
+  EXPECT_EQ(written["state"], "cancelled");
+  EXPECT_EQ(written["sample"], "int\\x1b[2J main()") << "no worker reports it any more";
 }
 
 TEST_F(JobRunTest, SaysWhichFaultsDidNotHappen) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace muster::sim {
@@ -217,8 +216,7 @@ Machine::Answer Machine::Do(const Connect& a, const SimFrame*) {
 
 Machine::Answer Machine::Do(const TellCoordinator& a, const SimFrame*) {
   const auto* failed = std::get_if<SegmentFailed>(&a.message);
-  if (failed != nullptr && absl::StrContains(failed->reason, "its disk is slow"))
-    outside_.coverage->Add(Corner::kSkippedParts);
+  if (failed != nullptr && failed->disk_is_slow) outside_.coverage->Add(Corner::kSkippedParts);
   outside_.tell(a.message);
   return std::nullopt;
 }

@@ -11,6 +11,7 @@
 #include <limits>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -29,16 +30,6 @@ bool HasSuffix(const std::string& name, const std::vector<std::string>& suffixes
     return suffix.empty() ? !absl::StrContains(name, '.') : absl::EndsWith(name, suffix);
   };
   return suffixes.empty() || std::any_of(suffixes.begin(), suffixes.end(), fits);
-}
-
-// The names in a directory, sorted byte by byte.
-std::vector<std::string> NamesIn(const fs::path& directory, std::error_code& error) {
-  std::vector<std::string> names;
-  fs::directory_iterator it(directory, error);
-  for (; !error && it != fs::directory_iterator(); it.increment(error))
-    names.push_back(it->path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
 }
 
 // What is kept of a run lies there: it grows while the job runs, so it is no data.
@@ -103,7 +94,8 @@ class Reader {
 
   void AddDirectory(const fs::path& directory) {
     std::error_code error;
-    const std::vector<std::string> names = NamesIn(directory, error);
+    fs::directory_iterator listed(directory, error);
+    const std::vector<std::string> names = NamesIn(std::move(listed), error);
     if (error) CountUnreadable(directory, error.message());
     for (const std::string& name : names) {
       if (full()) break;

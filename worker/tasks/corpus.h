@@ -1,9 +1,12 @@
 // Files as one string of bytes, the same on every machine that holds the same files.
 #pragma once
 
+#include <algorithm>
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "lib/domain/job.h"
@@ -25,6 +28,18 @@ struct Corpus {
 // (the message names the first and how many). Where `data.unreadable` says so it is left out
 // instead, the whole file.
 absl::StatusOr<Corpus> ReadCorpus(const DataSpec& data);
+
+// The names of what `it` goes through, sorted byte by byte. Where it fails half-way there are none:
+// a directory is taken whole or not at all.
+template <typename Iterator>
+std::vector<std::string> NamesIn(Iterator it, std::error_code& error) {
+  std::vector<std::string> names;
+  for (; !error && it != Iterator(); it.increment(error))
+    names.push_back(it->path().filename().string());
+  if (error) names.clear();
+  std::sort(names.begin(), names.end());
+  return names;
+}
 
 // SHA-256 of all parts, one after the other, as 64 lower-case digits.
 std::string ContentHash(std::initializer_list<std::string_view> parts);

@@ -42,22 +42,30 @@ class CheckpointParts {
 
  private:
   static constexpr int64_t kMostStride = 1024;
-  static constexpr int64_t kMostCalm = int64_t{1} << 20;
+  // By then one that was taken meanwhile is on disk, so the disk works.
+  static constexpr int64_t kLeastCalm = kMost + 1;
+  static constexpr int64_t kMostCalm = 8;
 
+  // How often there was no room tells how long the disk stood still, too, so only a try that fails
+  // shows that it is slow, and makes the next try rarer.
   void TakeFewer() {
+    if (trying_) calm_ = std::min(2 * calm_, kMostCalm);
+    trying_ = false;
     stride_ = std::min(2 * stride_, kMostStride);
-    calm_ = std::min(2 * calm_, kMostCalm);
     taken_ = 0;
   }
-  // The disk may have become faster. Each time that it had not, this is tried more rarely.
+  // The disk may have become faster.
   void TakeMore() {
+    if (trying_) calm_ = std::max(calm_ / 2, kLeastCalm);
+    trying_ = stride_ > 1;
     if (stride_ > 1) stride_ /= 2;
     taken_ = 0;
   }
 
   int64_t stride_ = 1;
-  int64_t taken_ = 0;  // rounds since the last one that there was no room for
-  int64_t calm_ = 8;   // so many are taken before more are tried
+  int64_t taken_ = 0;          // rounds since the stride is as it is
+  int64_t calm_ = kLeastCalm;  // so many are taken before more are tried
+  bool trying_ = false;        // more are taken than before, and there was room until now
   int under_way_ = 0;
   std::optional<StepBoundary> postponed_;
 };

@@ -366,7 +366,8 @@ void Member::BoundParts(Outcome& out) {
           SegmentFailed{lineage(), later.step,
                         absl::StrCat("its disk is slow: the parts of earlier checkpoints are not "
                                      "written yet; of ",
-                                     parts_.stride(), " it takes part in one")}});
+                                     parts_.stride(), " it takes part in one"),
+                        /*disk_is_slow=*/true}});
     }
   }
   std::erase_if(out.actions, [](const Action& action) {

@@ -47,18 +47,36 @@ TEST(CheckpointRounds, ARoundIsCompleteWithAllPartsAndItsRecords) {
   EXPECT_EQ(manifest->segments[1].entries.size(), 1u) << "each chunk is taken once";
 }
 
-TEST(CheckpointRounds, AreRarerAsLongAsTheyAreGivenUp) {
-  CheckpointRounds rounds({});
-  EXPECT_EQ(rounds.spacing(), 1);
-  rounds.GiveUp(Step(2));
-  rounds.GiveUp(Step(2));
-  EXPECT_EQ(rounds.spacing(), 2) << "two members told of the same round";
-  rounds.GiveUp(Step(4));
-  EXPECT_EQ(rounds.spacing(), 4);
-  for (int64_t step = 5; step < 50; ++step) rounds.GiveUp(Step(step));
-  EXPECT_EQ(rounds.spacing(), 64) << "but not for ever";
-  rounds.Commit(ManifestAt(60), kOneLineage, 3);
-  EXPECT_EQ(rounds.spacing(), 1);
+// Time helps a slow disk, and not one that is full: when there is room, the next round is tried.
+TEST(CheckpointRounds, AreRarerAsLongAsTheyAreGivenUpForASlowDisk) {
+  struct Told {
+    int64_t step;
+    bool disk_is_slow;
+  };
+  struct Case {
+    std::string what;
+    std::vector<Told> told;
+    int64_t spacing;
+  };
+  const std::vector<Case> cases = {
+      {"nothing is given up", {}, 1},
+      {"a slow disk", {{2, true}}, 2},
+      {"two members told of the same round", {{2, true}, {2, true}}, 2},
+      {"two rounds", {{2, true}, {4, true}}, 4},
+      {"not for ever",
+       {{2, true}, {3, true}, {4, true}, {5, true}, {6, true}, {7, true}, {8, true}, {9, true}},
+       64},
+      {"a full disk", {{2, false}, {3, false}, {4, false}}, 1},
+      {"a full disk beside a slow one", {{2, false}, {2, true}, {2, false}}, 2},
+      {"a full disk after a slow one", {{2, true}, {3, false}, {4, false}}, 2},
+  };
+  for (const Case& c : cases) {
+    CheckpointRounds rounds({});
+    for (const Told& told : c.told) rounds.GiveUp(Step(told.step), told.disk_is_slow);
+    EXPECT_EQ(rounds.spacing(), c.spacing) << c.what;
+    rounds.Commit(ManifestAt(60), kOneLineage, 3);
+    EXPECT_EQ(rounds.spacing(), 1) << c.what;
+  }
 }
 
 TEST(CheckpointRounds, TheNewestThatIsFiniteIsKeptBesideTheNewest) {
@@ -157,7 +175,7 @@ TEST(CheckpointRounds, WhatIsDroppedIsSettled) {
 TEST(CheckpointRounds, WhatWasGivenUpIsNotCollectedUntilAnotherViewBegins) {
   CheckpointRounds rounds({});
   rounds.Offer(kA, Written(2, "a", {0}, 4));
-  EXPECT_THAT(rounds.GiveUp(Step(2)), ElementsAre(SegmentToAcknowledge{kA, 4}));
+  EXPECT_THAT(rounds.GiveUp(Step(2), false), ElementsAre(SegmentToAcknowledge{kA, 4}));
   EXPECT_FALSE(rounds.Offer(kB, Written(2, "b", {1}, 5)));
   EXPECT_FALSE(rounds.HasRound(Step(2)));
   EXPECT_TRUE(rounds.Offer(kB, Written(1, "b", {1}, 6))) << "an earlier one is still under way";

@@ -888,29 +888,44 @@ TEST(Checkpoint, ALostSegmentGivesTheRoundUp) {
   EXPECT_THAT(acks[0].second.ids, ElementsAre(3));
 }
 
+// Ticks of a tenth of a second, in which nobody is silent.
+size_t CommandsIn(Desk& desk, int tenths) {
+  size_t commands = 0;
+  for (int i = 0; i < tenths; ++i) {
+    desk.Wait(milliseconds(100));
+    for (const MemberId& id : {kA, kB}) desk.Say(id, Alive{});
+    desk.Give(Tick{});
+    commands += desk.Sent<GiveCommand>().size();
+  }
+  return commands;
+}
+
 // Two members with slow disks that skip different rounds would complete none.
 TEST(Checkpoint, ByTimeTheyAreRarerAfterOneThatWasGivenUp) {
   Desk desk;
   JobSpec spec = SpecOf(1, 2);
   spec.runtime.checkpoint.every_seconds = 1;
   RunTwo(desk, spec);
-  const auto commands_in = [&](int tenths) {
-    size_t commands = 0;
-    for (int i = 0; i < tenths; ++i) {
-      desk.Wait(milliseconds(100));
-      for (const MemberId& id : {kA, kB}) desk.Say(id, Alive{});
-      desk.Give(Tick{});
-      commands += desk.Sent<GiveCommand>().size();
-    }
-    return commands;
-  };
-  ASSERT_EQ(commands_in(10), 1u);
+  ASSERT_EQ(CommandsIn(desk, 10), 1u);
   const JobCommand first{desk.Job().next_command - 1, JobCommandKind::kCheckpoint};
   desk.Record(kA, 0, {first});
-  desk.Say(kB, SegmentFailed{LineageNumber(1), Step(1), "its disk is slow"});
-  EXPECT_EQ(commands_in(9), 0u);
-  EXPECT_EQ(commands_in(9), 0u) << "not after one second";
-  EXPECT_EQ(commands_in(2), 1u);
+  desk.Say(kB, SegmentFailed{LineageNumber(1), Step(1), "its disk is slow", true});
+  EXPECT_EQ(CommandsIn(desk, 9), 0u);
+  EXPECT_EQ(CommandsIn(desk, 9), 0u) << "not after one second";
+  EXPECT_EQ(CommandsIn(desk, 2), 1u);
+}
+
+TEST(Checkpoint, ByTimeTheNextOneComesInTimeAfterOneThatCouldNotBeWritten) {
+  Desk desk;
+  JobSpec spec = SpecOf(1, 2);
+  spec.runtime.checkpoint.every_seconds = 1;
+  RunTwo(desk, spec);
+  ASSERT_EQ(CommandsIn(desk, 10), 1u);
+  const JobCommand first{desk.Job().next_command - 1, JobCommandKind::kCheckpoint};
+  desk.Record(kA, 0, {first});
+  desk.Say(kB, SegmentFailed{LineageNumber(1), Step(1), "disk full"});
+  EXPECT_EQ(CommandsIn(desk, 9), 0u);
+  EXPECT_EQ(CommandsIn(desk, 2), 1u);
 }
 
 TEST(Checkpoint, AFailureBeforeThereIsALineageIsNothing) {

@@ -6,8 +6,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <system_error>
+#include <utility>
 
 namespace muster::worker {
 namespace {
@@ -149,6 +152,47 @@ TEST_F(Corpus, AFileThatFailsWhileItIsReadIsNamedOrLeftOutWhole) {
   EXPECT_EQ(ReadCorpus(data).status().code(), absl::StatusCode::kInvalidArgument) << "it is named";
   data.unreadable = Unreadable::kSkip;
   EXPECT_EQ(ReadCorpus(data)->bytes, "c");
+}
+
+// A directory whose entries are read one by one, and which fails after some of them.
+class FailingDirectory {
+ public:
+  FailingDirectory() = default;  // the end
+  FailingDirectory(std::vector<fs::path> names, size_t fails_after)
+      : names_(std::move(names)), fails_after_(fails_after) {}
+  struct Entry {
+    fs::path path() const { return path_; }
+    fs::path path_;
+  };
+  const Entry* operator->() {
+    entry_.path_ = names_[at_];
+    return &entry_;
+  }
+  void increment(std::error_code& error) {
+    if (++at_ == fails_after_) error = std::make_error_code(std::errc::io_error);
+  }
+  // As an iterator that failed is at its end.
+  bool operator!=(const FailingDirectory&) const {
+    return at_ < std::min(names_.size(), fails_after_);
+  }
+
+ private:
+  std::vector<fs::path> names_;
+  size_t fails_after_ = 0;
+  size_t at_ = 0;
+  Entry entry_;
+};
+
+TEST(NamesIn, OfADirectoryThatFailsHalfWayThereAreNone) {
+  const std::vector<fs::path> all = {"src/b.h", "src/a.h", "src/c.h"};
+  std::error_code error;
+  EXPECT_THAT(NamesIn(FailingDirectory(all, 9), error), testing::ElementsAre("a.h", "b.h", "c.h"));
+  EXPECT_FALSE(error);
+  for (const size_t fails_after : {size_t{1}, size_t{2}}) {
+    error.clear();
+    EXPECT_THAT(NamesIn(FailingDirectory(all, fails_after), error), testing::IsEmpty());
+    EXPECT_TRUE(error) << "so that it is said";
+  }
 }
 
 // Files of sysfs say that they have a page, and hold less: as one that is cut while it is read.

@@ -78,6 +78,40 @@ TEST(CheckpointParts, ADiskThatIsFastAgainTakesEveryRoundAgain) {
   EXPECT_EQ(parts.stride(), 1);
 }
 
+// Standing still once says nothing of how fast the disk is when it works.
+TEST(CheckpointParts, ADiskThatStoodStillOnceTakesEveryRoundSoonAgain) {
+  CheckpointParts parts;
+  for (int64_t round = 1; round <= 100; ++round) parts.Begin(round);
+  EXPECT_EQ(parts.stride(), 128);
+  int taken = 0;
+  int64_t round = 101;
+  for (; parts.stride() > 1 && round < 100000; ++round) {
+    parts.End();
+    parts.End();
+    taken += parts.Begin(round);
+  }
+  EXPECT_EQ(parts.stride(), 1);
+  EXPECT_LE(taken, 40);
+  EXPECT_LE(round, 1000);
+}
+
+// However many tries failed before.
+TEST(CheckpointParts, ADiskThatWasSlowForLongTakesEveryRoundSoonWhenItIsFast) {
+  CheckpointParts parts;
+  for (int64_t round = 1; round <= 10000; ++round) {
+    if (round % 3 == 0) parts.End();
+    parts.Begin(round);
+  }
+  int taken = 0;
+  for (int64_t round = 10001; parts.stride() > 1 && round < 100000; ++round) {
+    parts.End();
+    parts.End();
+    taken += parts.Begin(round);
+  }
+  EXPECT_EQ(parts.stride(), 1);
+  EXPECT_LE(taken, 40);
+}
+
 // It was asked for at some step, and says nothing of the row.
 TEST(CheckpointParts, ARoundOutOfTheRowOnlyNeedsRoom) {
   CheckpointParts parts;

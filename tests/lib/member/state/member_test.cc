@@ -745,6 +745,7 @@ TEST(Checkpoint, WhileOnePartIsWrittenAndOneWaitsTheNextRoundIsSkipped) {
   ASSERT_EQ(Told<SegmentFailed>(third).size(), 1u) << "the coordinator says it";
   EXPECT_EQ(Told<SegmentFailed>(third)[0].step, Step(3));
   EXPECT_THAT(Told<SegmentFailed>(third)[0].reason, testing::HasSubstr("its disk is slow"));
+  EXPECT_TRUE(Told<SegmentFailed>(third)[0].disk_is_slow);
   EXPECT_EQ(Of<Compute>(third).size(), 1u) << "training goes on";
   EXPECT_THAT(Of<StepBoundary>(rig.member.Handle(SegmentWritten{})), IsEmpty());
   EXPECT_EQ(Of<StepBoundary>(DoStep(rig)).size(), 1u) << "there is room again";
