@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <stop_token>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/runtime/history.h"
@@ -84,7 +83,7 @@ absl::Status HistoryFile::Follow(const Journal& journal, const JobJournal& job, 
   for (bool more = true; more;) {
     MUSTER_ASSIGN_OR_RETURN(
         const HistoryPage page,
-        ReadHistory(journal, job, recorded, {.from = next_, .lineage = lineage_}, stop));
+        ReadHistory(journal, job, recorded, {.from = next_, .lineage = lineage_}, {}));
     std::string lines;
     for (const HistoryStep& step : page.steps) lines += HistoryLine(step);
     if (!lines.empty()) {
@@ -93,6 +92,7 @@ absl::Status HistoryFile::Follow(const Journal& journal, const JobJournal& job, 
       lineage_ = page.steps.back().lineage;
     }
     more = page.next.has_value();
+    if (more && stop.stop_requested()) return absl::CancelledError("we are told to stop");
   }
   is_found_ = true;
   return absl::OkStatus();
@@ -105,6 +105,7 @@ HistoryFiles::HistoryFiles(const Journal& journal, std::string folder, Known kno
       thread_([this] { Loop(); }) {}
 
 HistoryFiles::~HistoryFiles() {
+  stop_writing_.request_stop();
   stop_.Stop();
   thread_.join();
 }
@@ -144,7 +145,9 @@ void HistoryFiles::LookAt(const KnownJobPtr& known) {
             .first;
   Kept& of = kept->second;
   if (of.last == known) return;
-  const absl::Status written = of.file.Follow(journal_, job, known->status.step, {});
+  const absl::Status written =
+      of.file.Follow(journal_, job, known->status.step, stop_writing_.get_token());
+  if (absl::IsCancelled(written)) return;  // the next coordinator goes on
   if (written.ok()) of.last = known;
   const bool was_failing = std::exchange(of.is_failing, !written.ok());
   if (of.is_failing && !was_failing)

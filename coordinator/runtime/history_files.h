@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <utility>
@@ -24,7 +25,8 @@ class HistoryFile {
  public:
   explicit HistoryFile(std::string path) : path_(std::move(path)) {}
 
-  // Adds what the ledger has and the file has not. After an error it looks anew.
+  // Adds what the ledger has and the file has not. After an error it looks anew. kCancelled: `stop`
+  // was asked for, and there is more than what one page holds; that much is written all the same.
   absl::Status Follow(const Journal& journal, const JobJournal& job, Step recorded,
                       const std::stop_token& stop);
 
@@ -46,7 +48,7 @@ class HistoryFiles {
   // for each job, and a job without one gets no file. `journal` outlives this.
   using Known = std::function<absl::StatusOr<KnownJobsPtr>()>;
   HistoryFiles(const Journal& journal, std::string folder, Known known);
-  ~HistoryFiles();  // after a last look
+  ~HistoryFiles();  // after a last look, which writes what is new, but no file anew
   HistoryFiles(const HistoryFiles&) = delete;
   HistoryFiles& operator=(const HistoryFiles&) = delete;
 
@@ -66,6 +68,7 @@ class HistoryFiles {
   const Known known_;
   std::map<std::string, Kept> kept_;  // of the thread
   StopSignal stop_;
+  std::stop_source stop_writing_;  // more than a page of each file
   std::thread thread_;
 };
 

@@ -44,9 +44,10 @@ std::string JobRun::WhyNotTaken(const StepRecord& record) const {
   const auto lanes = static_cast<size_t>(journal_.spec.training.lanes);
   const size_t holders = record.lane_holders.size();  // none: they are those of the view
   if (record.step >= Step(TotalSteps()))
-    return absl::StrCat("the job has ", TotalSteps(), " steps");
+    return absl::StrCat("the job has ", Plural(TotalSteps(), "step"));
   if (holders == 0 || holders == lanes) return "";
-  return absl::StrCat("it names holders of ", holders, " lanes, and the job has ", lanes);
+  return absl::StrCat("it names holders of ", Plural(static_cast<int64_t>(holders), "lane"),
+                      ", and the job has ", lanes);
 }
 
 void JobRun::From(const MemberId& member, const Records& told) {

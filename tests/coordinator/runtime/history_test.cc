@@ -1,6 +1,7 @@
 // The history of a job as it is read from the ledger, and as the file that follows it.
 #include "coordinator/runtime/history.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -9,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <sstream>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -266,6 +268,45 @@ TEST_F(HistoryTest, WhatSomebodyRemovedWhileTheJobRunsIsWrittenAgain) {
   std::stringstream text;
   text << in.rdbuf();
   EXPECT_THAT(text.str(), HasSubstr("\nsomething else\n{\"step\":0,")) << "a line of others stays";
+}
+
+// The file of a long job, which somebody removed, keeps nobody waiting; the last steps of any other
+// are in it.
+TEST_F(HistoryTest, WhoeverIsToldToStopWritesOnePageMore) {
+  constexpr int64_t kSteps = 2 * kHistoryStepsPerPage + 1;
+  Record(0, kSteps);
+  std::stop_source stop;
+  stop.request_stop();
+  const auto follow = [&] { return file_.Follow(*journal_, job_, recorded_, stop.get_token()); };
+  EXPECT_TRUE(absl::IsCancelled(follow()));
+  EXPECT_EQ(Lines().size(), static_cast<size_t>(kHistoryStepsPerPage));
+  ASSERT_TRUE(Follow().ok());
+  EXPECT_EQ(Lines().size(), static_cast<size_t>(kSteps));
+  Record(kSteps, kSteps + 3);
+  EXPECT_TRUE(follow().ok()) << "that is not much";
+  EXPECT_EQ(Lines().size(), static_cast<size_t>(kSteps + 3));
+}
+
+TEST_F(HistoryTest, TheLastLookAtAllFilesWritesNoneAnew) {
+  Record(0, 2 * kHistoryStepsPerPage + 1);
+  KnownJob known;
+  known.status.job = job_;
+  known.status.step = recorded_;
+  const auto jobs =
+      std::make_shared<const KnownJobs>(KnownJobs{std::make_shared<const KnownJob>(known)});
+  std::filesystem::create_directory(folder_ + "/a");
+  std::atomic<bool> is_last = false;
+  {
+    const HistoryFiles files(*journal_, folder_, [&]() -> absl::StatusOr<KnownJobsPtr> {
+      if (!is_last) return absl::UnavailableError("not yet");
+      return jobs;
+    });
+    is_last = true;
+  }
+  std::ifstream in(folder_ + "/a/metrics.jsonl");
+  int64_t lines = 0;
+  for (std::string line; std::getline(in, line);) ++lines;
+  EXPECT_EQ(lines, kHistoryStepsPerPage);
 }
 
 TEST_F(HistoryTest, AnErrorIsMadeGoodLater) {

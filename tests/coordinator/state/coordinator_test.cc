@@ -1342,6 +1342,30 @@ TEST(Members, ALossThatIsNoNumberIsToldOnceAndIsNoDisagreement) {
   EXPECT_THAT(told[0], testing::HasSubstr("training has diverged"));
 }
 
+TEST(Members, WhyARecordIsNotTakenIsSaidOfOneAsOfMany) {
+  Desk desk;
+  JobSpec spec = SpecOf(1, 1);
+  spec.training.steps = 1;
+  desk.Give(Submit{"job", spec});
+  desk.Join(kA);
+  desk.Activate({kA});
+  desk.Drain<Announce>();
+  StepRecord r;
+  r.lineage = LineageNumber(1);
+  r.view = desk.Job().view->number;
+  r.weight = 4;
+  r.step = Step(1);
+  desk.Say(kA, Records{{r}});
+  r.step = Step(0);
+  r.lane_holders = {kA};
+  desk.Say(kA, Records{{r}});
+  EXPECT_THAT(
+      desk.Told(),
+      ElementsAre("a record by worker-0 is not taken: the job has 1 step",
+                  "a record by worker-0 is not taken: it names holders of 1 lane, and the job has "
+                  "4"));
+}
+
 TEST(Members, ARecordOfAStepThatTheJobDoesNotHaveIsNotTaken) {
   Desk desk;
   RunTwo(desk);
