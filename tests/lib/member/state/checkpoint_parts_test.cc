@@ -82,7 +82,7 @@ TEST(CheckpointParts, ADiskThatIsFastAgainTakesEveryRoundAgain) {
 TEST(CheckpointParts, ADiskThatStoodStillOnceTakesEveryRoundSoonAgain) {
   CheckpointParts parts;
   for (int64_t round = 1; round <= 100; ++round) parts.Begin(round);
-  EXPECT_EQ(parts.stride(), 128);
+  EXPECT_EQ(parts.stride(), 64);
   int taken = 0;
   int64_t round = 101;
   for (; parts.stride() > 1 && round < 100000; ++round) {
@@ -91,7 +91,7 @@ TEST(CheckpointParts, ADiskThatStoodStillOnceTakesEveryRoundSoonAgain) {
     taken += parts.Begin(round);
   }
   EXPECT_EQ(parts.stride(), 1);
-  EXPECT_LE(taken, 40);
+  EXPECT_LE(taken, 40) << "one stall is not forgotten";
   EXPECT_LE(round, 1000);
 }
 
