@@ -1284,7 +1284,7 @@ TEST(Members, NothingThatAStrangerSaysIsAKindOfRefusal) {
       Join join;
       join.job = "job";
       join.start = desk.StartOf();
-      join.id = Id("stranger", 2 + static_cast<uint64_t>(i));
+      join.id = Id(absl::StrCat("stranger-", i), 2 + static_cast<uint64_t>(i));
       join.environment = Environment();
       row.vary(join, i);
       desk.Say(join.id, join);
