@@ -294,11 +294,20 @@ TEST_F(DriverTest, ALostMemberLeadsToANewView) {
   EXPECT_GT(first.Next<Seal>().view, view.number);
 }
 
+absl::Status WatchJob(Driver& driver, const std::string& job, std::shared_ptr<JobWatcher> watcher) {
+  std::promise<absl::Status> found;
+  driver.Watch(
+      job, "", [&](absl::Status s) { found.set_value(std::move(s)); }, std::move(watcher));
+  return found.get_future().get();
+}
+
 // Words wait for the driver's thread, so long that a tick judges before they are handled. When they
 // came counts: who spoke in time stays, and who was silent goes.
 TEST_F(DriverTest, WhoseWordsWaitForTheDriverIsNotSilent) {
   using std::chrono::milliseconds;
   SubmitJob(4);
+  KeptEvents kept;
+  ASSERT_TRUE(WatchJob(*driver_, "a", kept.NewWatcher()).ok());
   ScriptedMember speaks = Member("worker-0", 1);
   ScriptedMember silent = Member("worker-1", 2);
   ScriptedMember loud = Member("worker-2", 3);
@@ -339,6 +348,9 @@ TEST_F(DriverTest, WhoseWordsWaitForTheDriverIsNotSilent) {
   for (const MemberStatus& member : Look().at(0)->status.members)
     stay.push_back(member.member.id.name);
   EXPECT_THAT(stay, ::testing::ElementsAre("worker-0", "worker-2", "worker-3"));
+  ASSERT_TRUE(Change(Cancel{"a"}).ok());
+  for (JobEvent told = kept.Next(); told.event != "done" && !told.event.empty(); told = kept.Next())
+    EXPECT_THAT(told.fields["text"], Not(HasSubstr("worker-0 is silent")));
 }
 
 TEST_F(DriverTest, AgentsAreToldWhatIsWantedWhenTheyComeAndWhenItChanges) {
@@ -528,13 +540,6 @@ TEST_F(DriverTest, WhatIsDecidedIsWrittenBeforeItIsTold) {
   const auto found = (*again)->Load(damaged);
   ASSERT_TRUE(found.ok());
   EXPECT_EQ(found->jobs.at(0).number, seal.view);
-}
-
-absl::Status WatchJob(Driver& driver, const std::string& job, std::shared_ptr<JobWatcher> watcher) {
-  std::promise<absl::Status> found;
-  driver.Watch(
-      job, "", [&](absl::Status s) { found.set_value(std::move(s)); }, std::move(watcher));
-  return found.get_future().get();
 }
 
 TEST_F(DriverTest, EventsAreKeptAndFollowedUntilTheJobIsOver) {
