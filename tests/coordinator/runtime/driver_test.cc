@@ -350,7 +350,7 @@ TEST_F(DriverTest, WhoseWordsWaitForTheDriverIsNotSilent) {
   EXPECT_THAT(stay, ::testing::ElementsAre("worker-0", "worker-2", "worker-3"));
   ASSERT_TRUE(Change(Cancel{"a"}).ok());
   for (JobEvent told = kept.Next(); told.event != "done" && !told.event.empty(); told = kept.Next())
-    EXPECT_THAT(told.fields["text"], Not(HasSubstr("worker-0 is silent")));
+    EXPECT_THAT(told.text, Not(HasSubstr("worker-0 is silent")));
 }
 
 TEST_F(DriverTest, AgentsAreToldWhatIsWantedWhenTheyComeAndWhenItChanges) {
