@@ -67,7 +67,7 @@ absl::StatusOr<JobSpec> ReadDemoSpec(const DemoArguments& arguments) {
 
 // Most reasons begin with the word of the state.
 absl::Status NotDone(const std::string& run, const JobAnswer& job) {
-  std::string why = Headline(job.reason);
+  std::string why = job.reason;
   if (!absl::StartsWith(why, job.state))
     why = absl::StrCat(job.state, why.empty() ? "" : ": ", why);
   return absl::UnavailableError(absl::StrCat("the ", run, " run is not done: ", why));

@@ -7,9 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "nlohmann/json.hpp"
 
 namespace muster::cli {
 
@@ -88,39 +86,6 @@ std::string FitWidth(absl::string_view text, size_t width) {
     ++end;
   }
   return std::string(text.substr(0, end));
-}
-
-namespace {
-
-// What a line of a log says, when it is an error; else nothing.
-std::string ErrorOfLine(absl::string_view line) {
-  if (absl::StartsWith(line, "{")) {
-    const auto object = nlohmann::json::parse(line.begin(), line.end(), nullptr, false);
-    const bool fits = object.is_object() && object.value("level", nlohmann::json()) == "error" &&
-                      object.contains("text") && object["text"].is_string();
-    return fits ? object["text"].get<std::string>() : "";
-  }
-  constexpr absl::string_view kError = " error ";
-  const size_t error = line.find(kError);
-  if (error == absl::string_view::npos) return "";
-  absl::string_view said = line.substr(error + kError.size());
-  // Which program and which member it was stands before the log.
-  if (absl::ConsumePrefix(&said, "muster-"))
-    said.remove_prefix(std::min(said.find(' '), said.size() - 1) + 1);
-  const absl::string_view member = said.substr(0, said.find(' '));
-  const bool is_member = absl::StartsWith(member, "worker-") || absl::StartsWith(member, "server-");
-  if (is_member && said.size() > member.size()) said.remove_prefix(member.size() + 1);
-  return std::string(said);
-}
-
-}  // namespace
-
-std::string Headline(absl::string_view text) {
-  const std::vector<absl::string_view> lines = absl::StrSplit(text, '\n');
-  for (size_t i = 1; i < lines.size(); ++i)
-    if (const std::string error = ErrorOfLine(lines[i]); !error.empty())
-      return absl::StrCat(lines[0], " ", error);
-  return std::string(lines[0]);
 }
 
 std::string ShellWord(const std::string& text) {

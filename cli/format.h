@@ -34,9 +34,6 @@ struct Progress {
 };
 std::string ProgressLine(const Progress& progress);
 
-// The first line; of a log that follows it, what its first error says.
-std::string Headline(absl::string_view text);
-
 // As one word of a shell.
 std::string ShellWord(const std::string& text);
 

@@ -427,10 +427,10 @@ std::string JobTable(const std::vector<JobAnswer>& jobs, bool with_head) {
 
 namespace {
 
-// Some reasons say no more than the state, others quote a log.
+// Some reasons say no more than the state.
 std::string ReasonText(const JobAnswer& job) {
-  const std::string reason = Headline(job.reason);
-  return reason.empty() || reason == job.state ? "" : absl::StrCat(": ", Printable(reason));
+  return job.reason.empty() || job.reason == job.state ? ""
+                                                       : absl::StrCat(": ", Printable(job.reason));
 }
 
 // What people ask first.

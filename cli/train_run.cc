@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/cluster_folder.h"
@@ -245,9 +246,10 @@ class TrainRun {
     // Steps come faster through the report pipes, which show them.
     if (event.name == "step") return;
     const bool is_told_below = event.name == "done";  // with the result
-    // Of a log that the text quotes, the lines were shown when the process ended.
-    if (event.name != "fingerprint" && !event.text.empty() && !is_told_below)
-      screen_.Say(Headline(event.text));
+    // What is told of how it ends was shown when the process ended.
+    const bool is_a_log = absl::StrContains(event.text, '\n');
+    if (event.name != "fingerprint" && !event.text.empty() && !is_told_below && !is_a_log)
+      screen_.Say(event.text);
     if (screen_.json()) {
       Json object = {{"event", event.name}};
       object.update(Json::parse(event.json));
@@ -406,9 +408,8 @@ std::string ResultText(const JobResult& result) {
       absl::StrCat("job ", job.id, " is ", job.state, " after ", HowLong(result.seconds), ": ",
                    Plural(job.step, "step"), ", ", Plural(job.samples, "sample"), ", ",
                    Plural(job.workers, "worker"), "\n");
-  // What follows the first line was shown as an event.
   if (!job.reason.empty() && job.reason != job.state)
-    absl::StrAppend(&text, "  reason       ", Headline(job.reason), "\n");
+    absl::StrAppend(&text, "  reason       ", job.reason, "\n");
   if (std::isfinite(job.loss)) {
     const std::string before =
         result.first_loss ? absl::StrCat(Loss(*result.first_loss), " at first, ") : "";

@@ -7,38 +7,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/strip.h"
-#include "nlohmann/json.hpp"
+#include "agent/state/log_words.h"
 
 namespace muster::agent {
 namespace {
 
 constexpr size_t kCountedExits = 16;  // of a process
 constexpr size_t kEndsBefore = 1024;  // of earlier starts of the job
-
-// Of a line that the coordinator logged (lib/log/log.h) its message, so that the same words at
-// another time are the same cause; any other line as it is.
-std::string MessageOf(absl::string_view line) {
-  const auto object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (object.is_object()) {
-    const auto text = object.find("text");
-    return text != object.end() && text->is_string() ? text->get<std::string>() : std::string(line);
-  }
-  constexpr absl::string_view kProgram = " muster-coordinator ";
-  if (const size_t program = line.find(kProgram); program != absl::string_view::npos)
-    line.remove_prefix(program + kProgram.size());
-  return std::string(line);
-}
-
-// The last line of a log.
-std::string LastWords(absl::string_view lines) {
-  while (absl::ConsumeSuffix(&lines, "\n")) {
-  }
-  const size_t end = lines.rfind('\n');
-  const std::string words =
-      MessageOf(end == absl::string_view::npos ? lines : lines.substr(end + 1));
-  return words.empty() ? "its log is empty" : words;
-}
 
 bool CannotWorkForNow(const ProcessKey& key, const Exit& exit) {
   return key == kCoordinatorKey && MeaningOf(exit) == ExitMeaning::kLeft;
@@ -343,14 +318,18 @@ void ProcessesOfJob::StopOne(const std::string& name, Process& process, Time now
 
 ProcessExited ProcessesOfJob::ReportOf(const std::string& name, const Process& process,
                                        const Exit& exit) const {
+  // A process that is hopeless says so by its exit code.
+  const bool is_hopeless = MeaningOf(exit) == ExitMeaning::kHopeless;
+  const bool gave_up = process.phase == Phase::kGivenUp && MeaningOf(exit) == ExitMeaning::kFailure;
+  // Its job ends with it, so that this is read as the job's reason.
+  const std::string why = is_hopeless || gave_up ? WhyOf(exit.last_lines) : "";
   return {.job = job_,
           .start = start_,
           .name = name,
           .exit_code = exit.signal == 0 ? exit.code : 0,
           .signal = exit.signal,
-          .cause = CauseOf(exit),
-          // A process that is hopeless says so by its exit code.
-          .gave_up = process.phase == Phase::kGivenUp && MeaningOf(exit) == ExitMeaning::kFailure,
+          .cause = absl::StrCat(CauseOf(exit), why.empty() ? "" : ": ", why),
+          .gave_up = gave_up,
           .lanes = exit.lanes,
           .last_lines = exit.last_lines,
           .sample = exit.sample};

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/plural.h"
 #include "lib/base/printable.h"
@@ -44,6 +45,12 @@ Leadership WithPatienceOf(const RuntimeSpec& runtime, Leadership leadership) {
   settings.thread_patience =
       std::max(settings.thread_patience, DurationOf(runtime.thread_patience));
   return leadership;
+}
+
+// "worker-1 killed by SIGKILL", "worker-1 ended with exit code 1".
+std::string HowItEnded(const ProcessExited& exited) {
+  const bool by_itself = absl::StartsWith(exited.cause, "exit code");
+  return absl::StrCat(exited.name, by_itself ? " ended with " : " ", exited.cause);
 }
 
 }  // namespace
@@ -185,22 +192,21 @@ void JobRun::On(const ProcessExited& exited) {
   if (!of_this_start && !known) return;
   if (of_this_start && EndsWith(exited)) return;
   if (membership_.Exited(exited.name, exited.lanes.incarnation, now_))
-    Next().cause = absl::StrCat(exited.name, " ", exited.cause);
+    Next().cause = HowItEnded(exited);
   EvictEnded();
 }
 
 bool JobRun::EndsWith(const ProcessExited& exited) {
-  if (exited.gave_up) {
-    End(JobPhase::kFailed,
-        absl::StrCat(exited.name, " fails again and again (", exited.cause, "); its last lines:\n",
-                     exited.last_lines),
+  const bool is_hopeless = exited.signal == 0 && EndsItsJob(exited.exit_code);
+  if (!exited.gave_up && !is_hopeless) return false;
+  if (!exited.last_lines.empty())
+    Say("process", absl::StrCat("the log of ", exited.name, " ends with:\n", exited.last_lines));
+  if (exited.gave_up)
+    End(JobPhase::kFailed, absl::StrCat(exited.name, " fails again and again: ", exited.cause),
         kExitFailed);
-  } else if (exited.signal == 0 && EndsItsJob(exited.exit_code)) {
-    End(JobPhase::kFailed,
-        absl::StrCat(exited.name, " ended with ", exited.cause, ":\n", exited.last_lines),
-        exited.exit_code);
-  }
-  return ended();
+  else
+    End(JobPhase::kFailed, HowItEnded(exited), exited.exit_code);
+  return true;
 }
 
 void JobRun::On(const Tick& tick) {

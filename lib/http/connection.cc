@@ -264,6 +264,13 @@ void Connection::AfterHead() {
   handler_ = found.handler;
   request_.params = std::move(found.params);
   if (parser_->is_done()) return Dispatch();
+  const auto length = parser_->content_length();
+  room_ = BodyRoom::Take(
+      core_, length ? std::min(size_t{*length}, limits().body_bytes) : limits().body_bytes);
+  if (!room_) {
+    return Refuse(JsonError(503, "unavailable",
+                            "too many requests are under way to take this one; try again later"));
+  }
   state_ = State::kBody;
   SetTimer(limits().body_timeout);
   if (request_.headers.contains("expect")) return Write(kContinue, &Connection::ParseBody);
@@ -320,6 +327,8 @@ void Connection::WriteAnswer(const Response& response, bool keep_alive) {
   core_->CountAnswer(response.status);
   SetTimer(limits().write_timeout);
   const bool head = parser_->get().method() == beast::http::verb::head;
+  parser_->get().body() = {};
+  room_.reset();
   Write(FormatResponse(response, {.keep_alive = keep_alive, .without_body = head}),
         &Connection::AfterAnswer);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -38,6 +39,7 @@ struct Core {
   bool loopback_only = true;
   Counter* streams_dropped = nullptr;
   net::io_context io;
+  std::atomic<size_t> bodies_bytes{0};  // that requests without an answer may come to
 
   enum class Room {
     kForMore,  // taken
@@ -64,6 +66,28 @@ struct Core {
   Mutex mutex;
   bool stopping ABSL_GUARDED_BY(mutex) = false;
   std::unordered_map<Connection*, std::weak_ptr<Connection>> connections ABSL_GUARDED_BY(mutex);
+};
+
+// Room for the body of a request among those of all others, until its answer is there.
+class BodyRoom {
+ public:
+  // Null: there is none.
+  static std::unique_ptr<BodyRoom> Take(std::shared_ptr<Core> core, size_t bytes) {
+    if (core->bodies_bytes.fetch_add(bytes) + bytes > core->options.limits.bodies_bytes) {
+      core->bodies_bytes -= bytes;
+      return nullptr;
+    }
+    return std::unique_ptr<BodyRoom>(new BodyRoom(std::move(core), bytes));
+  }
+  BodyRoom(const BodyRoom&) = delete;
+  BodyRoom& operator=(const BodyRoom&) = delete;
+  ~BodyRoom() { core_->bodies_bytes -= bytes_; }
+
+ private:
+  BodyRoom(std::shared_ptr<Core> core, size_t bytes) : core_(std::move(core)), bytes_(bytes) {}
+
+  const std::shared_ptr<Core> core_;
+  const size_t bytes_;
 };
 
 // One client. Everything but the registry runs on the connection's strand, one thing at a time;
@@ -131,6 +155,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   bool keep_alive_ = false;
   uint64_t request_number_ = 0;  // the request that may be answered now
   beast::flat_buffer buffer_;
+  std::unique_ptr<BodyRoom> room_;  // for the body in the parser, or at the handler
   std::optional<beast::http::request_parser<beast::http::string_body>> parser_;
   Request request_;
   const Handler* handler_ = nullptr;

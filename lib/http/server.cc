@@ -16,6 +16,7 @@
 #include "lib/http/beast.h"
 #include "lib/http/connection.h"
 #include "lib/http/router.h"
+#include "lib/log/limited_log.h"
 #include "lib/log/log.h"
 
 namespace muster::http {
@@ -62,7 +63,7 @@ class ServerImpl final : public Server {
     });
   }
   void AcceptLater(error_code why) {
-    LogWarning("%s: cannot accept a connection: %s", address_, why.message());
+    refused_.Warn("%s: cannot accept a connection: %s", address_, why.message());
     pause_.expires_after(std::chrono::duration_cast<net::steady_timer::duration>(kAcceptPause));
     pause_.async_wait([this](error_code) { Accept(); });
   }
@@ -80,6 +81,7 @@ class ServerImpl final : public Server {
   tcp::acceptor acceptor_;  // on a strand of its own, as is pause_
   net::steady_timer pause_;
   const std::string address_;
+  LimitedLog refused_;  // it lasts as long as strangers hold all descriptors
   net::executor_work_guard<net::io_context::executor_type> work_;
   std::vector<std::thread> threads_;
 };

@@ -68,6 +68,7 @@ struct Route {
 struct Limits {
   size_t header_bytes = size_t{16} << 10;  // request line and headers; more: 431
   size_t body_bytes = size_t{1} << 20;     // more: 413
+  size_t bodies_bytes = size_t{64} << 20;  // of all requests that have no answer yet; more: 503
   size_t stream_queue_bytes = size_t{1}
                               << 20;       // events not yet taken by a client; more: it is dropped
   int connections = kMostHttpConnections;  // more: 503 and closed; a few above it while told so

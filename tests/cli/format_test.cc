@@ -76,21 +76,6 @@ TEST(FormatTest, FitsTheTerminalByCharacters) {
   EXPECT_EQ(FitWidth("", 0), "");
 }
 
-TEST(FormatTest, AHeadlineIsTheFirstLineAndTheFirstErrorOfTheLogBelow) {
-  EXPECT_EQ(Headline("worker-1 joined"), "worker-1 joined");
-  EXPECT_EQ(Headline("it ended:\nsome info words\nmore"), "it ended:");
-  EXPECT_EQ(Headline("it ended:\nt info a b\nt error a data.paths: gone\nt error a later"),
-            "it ended: a data.paths: gone");
-  EXPECT_EQ(
-      Headline("w ended:\nt info muster-worker worker-0 b\nt error muster-worker worker-0 gone"),
-      "w ended: gone");
-  EXPECT_EQ(Headline("c ended:\nt error muster-coordinator --listen: taken"),
-            "c ended: --listen: taken");
-  EXPECT_EQ(Headline("w ended:\n{\"level\":\"info\",\"text\":\"b\"}\n"
-                     "{\"level\":\"error\",\"text\":\"gone\"}\n{\"level"),
-            "w ended: gone");
-}
-
 TEST(FormatTest, WordsOfAShell) {
   EXPECT_EQ(ShellWord("epochs=300"), "epochs=300");
   EXPECT_EQ(ShellWord("data.paths=[a b]"), "'data.paths=[a b]'");

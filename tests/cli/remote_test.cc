@@ -101,8 +101,6 @@ TEST(RemoteTest, AReasonIsOneLineThatSaysMoreThanTheState) {
   };
   EXPECT_EQ(first_line(""), "job j is cancelled");
   EXPECT_EQ(first_line("cancelled"), "job j is cancelled");
-  EXPECT_EQ(first_line("worker-0 ended:\nt info a b\nt error a data.paths: gone"),
-            "job j is cancelled: worker-0 ended: a data.paths: gone");
   EXPECT_EQ(first_line("a\x1b[2J"), "job j is cancelled: a\\x1b[2J");
 }
 

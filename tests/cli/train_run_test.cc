@@ -328,11 +328,13 @@ TEST_F(JobRunTest, WhyAJobFailedIsSaidOnce) {
                               .text = std::string(worker) + " ended with exit code 65 (bad data)",
                               .last_lines = lines});
   };
-  const std::string reason = "worker-0 exit code 65 (bad data):\n" + lines;
+  const std::string reason = "worker-0 ended with exit code 65 (bad data): data.paths: gone";
+  const std::string log = "the log of worker-0 ends with:\n" + lines;
   Set([&](Answers& a) {
     a.after_events = "failed";
     a.job["reason"] = reason;
-    a.first_events = {{"done", nlohmann::json({{"text", reason}}).dump()}};
+    a.first_events = {{"process", nlohmann::json({{"text", log}}).dump()},
+                      {"done", nlohmann::json({{"text", reason}}).dump()}};
   });
   const std::string spec = folder_ + "/spec.yaml";
   std::ofstream(spec) << ToYaml(spec_);
@@ -341,8 +343,7 @@ TEST_F(JobRunTest, WhyAJobFailedIsSaidOnce) {
   const size_t first = said.find("data.paths: gone");
   ASSERT_NE(first, std::string::npos) << said;
   EXPECT_EQ(said.find("data.paths: gone", first + 1), std::string::npos) << said;
-  EXPECT_THAT(said,
-              HasSubstr("  reason       worker-0 exit code 65 (bad data): m data.paths: gone\n"));
+  EXPECT_THAT(said, HasSubstr("  reason       " + reason + "\n"));
 }
 
 // What is kept of an earlier life of the job may be a checkpoint, or nothing.

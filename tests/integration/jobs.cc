@@ -76,7 +76,7 @@ void ExpectDone(const TrainRun& run, const std::string& dir) {
 
 void ExpectSameBits(const TrainRun& run, const std::string& dir, const std::string& digest) {
   ASSERT_NO_FATAL_FAILURE(ExpectDone(run, dir));
-  EXPECT_EQ(run.result.value("digest", ""), digest) << run.Trace();
+  EXPECT_EQ(run.result["digest"], digest) << run.Trace();
 }
 
 void ExpectLanesAddUp(const TrainRun& run, const std::string& dir, int lanes) {

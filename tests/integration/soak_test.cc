@@ -172,7 +172,9 @@ class Soak : public testing::Test {
                          .dir = dir,
                          .workers = kWorkers,
                          .servers = plan.servers,
-                         .faults = plan.faults};
+                         .faults = plan.faults,
+                         // One may be killed each time before it has trained.
+                         .settings = {"retries=100"}};
     std::optional<FullForAWhile> disk;
     if (plan.full_at > 0) disk.emplace(disk_, plan.full_at, plan.full_for);
     const Clock::time_point start = Clock::now();

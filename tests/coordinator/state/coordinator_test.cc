@@ -104,7 +104,7 @@ TEST(Jobs, AnEnvironmentThatDiffersIsTheJobsExitCodeToo) {
   desk.Give(AgentSays{exited});
   EXPECT_EQ(desk.Job().phase, JobPhase::kFailed);
   EXPECT_EQ(desk.Job().ending.exit_code, kExitOtherEnvironment);
-  EXPECT_THAT(desk.Job().reason, testing::StartsWith("worker-1 ended with exit code 78:"));
+  EXPECT_EQ(desk.Job().reason, "worker-1 ended with exit code 78");
 }
 
 // ---- start
@@ -1712,16 +1712,16 @@ TEST(Members, ALateJoinOfADeadProcessEvictsNobody) {
   EXPECT_EQ(leave[0].second.exit_code, kExitLater) << "should it live after all, it comes again";
 }
 
-TEST(Members, AProcessThatGaveUpEndsTheJobWithItsLastLines) {
+TEST(Members, AProcessThatGaveUpEndsTheJobAndItsLastLinesAreTold) {
   Desk desk;
   RunTwo(desk);
-  ProcessExited exited = ExitOf(desk, "worker-1", "exited with status 1");
+  ProcessExited exited = ExitOf(desk, "worker-1", "exit code 1: no such file");
   exited.gave_up = true;
-  exited.last_lines = "no such file";
+  exited.last_lines = "error: no such file";
   desk.Give(AgentSays{exited});
   EXPECT_EQ(desk.Job().phase, JobPhase::kFailed);
-  EXPECT_EQ(desk.Job().reason,
-            "worker-1 fails again and again (exited with status 1); its last lines:\nno such file");
+  EXPECT_EQ(desk.Job().reason, "worker-1 fails again and again: exit code 1: no such file");
+  EXPECT_THAT(desk.Told(), Contains("the log of worker-1 ends with:\nerror: no such file"));
 }
 
 // The view may be large, and is the same for all.

@@ -166,6 +166,35 @@ TEST_F(BadInputTest, SizesAreBounded) {
   ExpectStillServing();
 }
 
+// Each may be as long as a body may be, but not a thousand of them at a time.
+TEST_F(BadInputTest, BodiesThatDoNotComeToAnEndAreBoundedInSum) {
+  ServerOptions options;
+  options.limits.body_bytes = 1000;
+  options.limits.bodies_bytes = 2500;
+  Start(options);
+  const std::string post = "POST /count HTTP/1.1\r\nHost: localhost\r\n";
+  const std::string sized =
+      absl::StrCat(post, "Content-Length: 1000\r\nExpect: 100-continue\r\n\r\n");
+  RawClient first(server_->Address());
+  ASSERT_TRUE(first.Send(sized));
+  EXPECT_EQ(first.ReadUntil("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+  {
+    RawClient second(server_->Address());  // of a length that it does not say
+    ASSERT_TRUE(second.Send(post + "Transfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n"));
+    EXPECT_EQ(second.ReadUntil("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+    EXPECT_EQ(StatusOf(Say(sized)), 503);
+    EXPECT_THAT(Say(post + "Content-Length: 5\r\n\r\nhello"), EndsWith("\r\n\r\n5"))
+        << "a short one fits";
+    ASSERT_TRUE(second.Send("0\r\n\r\n"));
+    EXPECT_THAT(second.ReadAnswer(), EndsWith("\r\n\r\n0"));
+  }
+  RawClient third(server_->Address());
+  ASSERT_TRUE(third.Send(sized));
+  EXPECT_EQ(third.ReadUntil("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n")
+      << "there is room when one has its answer";
+  ExpectStillServing();
+}
+
 TEST_F(BadInputTest, BodiesInPiecesAndChunksAreWhole) {
   Start();
   RawClient client(server_->Address());
