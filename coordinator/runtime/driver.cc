@@ -287,11 +287,8 @@ void Driver::Watch(const std::string& job, const std::string& after,
   const int64_t since = events_.next();
   const absl::StatusOr<KnownJobsPtr> jobs = Known();
   if (!jobs.ok()) return found(jobs.status());
-  const auto known = std::lower_bound(
-      (*jobs)->begin(), (*jobs)->end(), job,
-      [](const KnownJobPtr& k, const std::string& id) { return k->status.job.id < id; });
-  if (known == (*jobs)->end() || (*known)->status.job.id != job)
-    return found(absl::NotFoundError(absl::StrCat("there is no job ", job)));
+  const absl::StatusOr<KnownJobPtr> known = FindJob(**jobs, job);
+  if (!known.ok()) return found(known.status());
   const bool is_over = Ended((*known)->status.job.phase);
   found(absl::OkStatus());
   events_.Watch(job, after, since, std::move(watcher), is_over);

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "coordinator/runtime/journal_entry.h"
 #include "coordinator/state/status.h"
 
@@ -17,5 +20,9 @@ struct KnownJob {
 using KnownJobPtr = std::shared_ptr<const KnownJob>;
 using KnownJobs = std::vector<KnownJobPtr>;  // in the order of their ids
 using KnownJobsPtr = std::shared_ptr<const KnownJobs>;
+
+absl::Status NoSuchJob(const std::string& id);
+// kNotFound, as NoSuchJob says it.
+absl::StatusOr<KnownJobPtr> FindJob(const KnownJobs& jobs, const std::string& id);
 
 }  // namespace muster::coordinator

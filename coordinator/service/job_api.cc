@@ -114,8 +114,7 @@ class Api final : public JobApi {
              std::shared_ptr<JobWatcher> watcher) override {
     driver_.Watch(
         id, after,
-        [id, reply = std::move(reply)](const absl::Status& found) {
-          if (absl::IsNotFound(found)) return reply(NoSuchJob(id));
+        [reply = std::move(reply)](const absl::Status& found) {
           if (!found.ok()) return reply(found);
           reply(true);
         },

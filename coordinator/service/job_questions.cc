@@ -10,7 +10,6 @@
 #include "coordinator/runtime/checkpoints.h"
 #include "coordinator/state/plan.h"
 #include "lib/base/digits.h"
-#include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/checkpoint/catalogue.h"
 #include "lib/checkpoint/load.h"
@@ -23,17 +22,6 @@
 #include "lib/wire/job_codec.h"
 
 namespace muster::coordinator {
-
-absl::Status NoSuchJob(const std::string& id) {
-  return absl::NotFoundError(
-      absl::StrCat("there is no job ", Cut(Printable(id)), "; `muster list` shows all jobs"));
-}
-
-absl::StatusOr<KnownJobPtr> FindJob(const KnownJobs& jobs, const std::string& id) {
-  for (const KnownJobPtr& known : jobs)
-    if (known->status.job.id == id) return known;
-  return NoSuchJob(id);
-}
 
 namespace {
 

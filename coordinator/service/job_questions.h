@@ -15,9 +15,6 @@
 
 namespace muster::coordinator {
 
-absl::Status NoSuchJob(const std::string& id);
-absl::StatusOr<KnownJobPtr> FindJob(const KnownJobs& jobs, const std::string& id);
-
 // What a caller is told of a job.
 JobInfo Describe(const KnownJob& known, int64_t now_unix_ms);
 JobInfo DescribeNow(const KnownJob& known);

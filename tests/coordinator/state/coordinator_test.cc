@@ -900,16 +900,22 @@ size_t CommandsIn(Desk& desk, int tenths) {
   return commands;
 }
 
-// Two members with slow disks that skip different rounds would complete none.
-TEST(Checkpoint, ByTimeTheyAreRarerAfterOneThatWasGivenUp) {
-  Desk desk;
+// A job with a checkpoint each second, of which the first fails.
+void FailTheFirstByTime(Desk& desk, const SegmentFailed& failed) {
   JobSpec spec = SpecOf(1, 2);
   spec.runtime.checkpoint.every_seconds = 1;
   RunTwo(desk, spec);
   ASSERT_EQ(CommandsIn(desk, 10), 1u);
   const JobCommand first{desk.Job().next_command - 1, JobCommandKind::kCheckpoint};
   desk.Record(kA, 0, {first});
-  desk.Say(kB, SegmentFailed{LineageNumber(1), Step(1), "its disk is slow", true});
+  desk.Say(kB, failed);
+}
+
+// Two members with slow disks that skip different rounds would complete none.
+TEST(Checkpoint, ByTimeTheyAreRarerAfterOneThatWasGivenUp) {
+  Desk desk;
+  ASSERT_NO_FATAL_FAILURE(
+      FailTheFirstByTime(desk, SegmentFailed{LineageNumber(1), Step(1), "its disk is slow", true}));
   EXPECT_EQ(CommandsIn(desk, 9), 0u);
   EXPECT_EQ(CommandsIn(desk, 9), 0u) << "not after one second";
   EXPECT_EQ(CommandsIn(desk, 2), 1u);
@@ -917,13 +923,8 @@ TEST(Checkpoint, ByTimeTheyAreRarerAfterOneThatWasGivenUp) {
 
 TEST(Checkpoint, ByTimeTheNextOneComesInTimeAfterOneThatCouldNotBeWritten) {
   Desk desk;
-  JobSpec spec = SpecOf(1, 2);
-  spec.runtime.checkpoint.every_seconds = 1;
-  RunTwo(desk, spec);
-  ASSERT_EQ(CommandsIn(desk, 10), 1u);
-  const JobCommand first{desk.Job().next_command - 1, JobCommandKind::kCheckpoint};
-  desk.Record(kA, 0, {first});
-  desk.Say(kB, SegmentFailed{LineageNumber(1), Step(1), "disk full"});
+  ASSERT_NO_FATAL_FAILURE(
+      FailTheFirstByTime(desk, SegmentFailed{LineageNumber(1), Step(1), "disk full"}));
   EXPECT_EQ(CommandsIn(desk, 9), 0u);
   EXPECT_EQ(CommandsIn(desk, 2), 1u);
 }
