@@ -43,6 +43,7 @@ constexpr Row kRows[] = {
     {Corner::kCutsFromCoordinator, "partitions of a member from the coordinator", 50},
     {Corner::kAppliedAfterSeal, "updates that were finished after a seal", 20},
     {Corner::kLostSegments, "segments that could not be written", 100},
+    {Corner::kOvertakenRecords, "segments that came before the records of their state", 100},
     {Corner::kSkippedParts, "checkpoints skipped because a disk was slow", 500},
     {Corner::kFailedCommits, "commits that failed", 50},
     {Corner::kLateCommits, "commits that took longer than a second", 50},

@@ -40,6 +40,7 @@ enum class Corner {
   kCutsFromCoordinator,
   kAppliedAfterSeal,
   kLostSegments,
+  kOvertakenRecords,
   kSkippedParts,
   kFailedCommits,
   kLateCommits,

@@ -73,11 +73,33 @@ void MemberProcess::OnCoordinatorUp(SimSessionId session) {
 void MemberProcess::OnCoordinatorDown(SimSessionId session) {
   if (session != session_ && session != dialed_) return;
   session_ = dialed_ = 0;
+  late_records_.clear();  // they are told again at the next session
   runner_.Later(around_.schedule.Random(1, 40), [this] { ConnectCoordinator(); });
 }
 
+// A member tells the records of a state before the segments with it. The coordinator does not count
+// on that: it commits when it has both. So at times a segment overtakes the records.
 void MemberProcess::Tell(const ToCoordinator& message) {
   if (session_ == 0) return;
+  if (const auto* records = std::get_if<Records>(&message)) {
+    const bool is_first = late_records_.empty();
+    if (!is_first || around_.schedule.OneIn(10)) late_records_.push_back(*records);
+    if (is_first && !late_records_.empty())
+      runner_.Later(around_.schedule.Random(20, 200), [this] { SendLateRecords(); });
+    if (!late_records_.empty()) return;
+  } else if (std::holds_alternative<SegmentWritten>(message)) {
+    if (!late_records_.empty()) around_.coverage.Add(Corner::kOvertakenRecords);
+  } else {
+    SendLateRecords();
+  }
+  SendToCoordinator(message);
+}
+
+void MemberProcess::SendLateRecords() {
+  for (const Records& records : std::exchange(late_records_, {})) SendToCoordinator(records);
+}
+
+void MemberProcess::SendToCoordinator(const ToCoordinator& message) {
   const bool alive = std::holds_alternative<Alive>(message);
   around_.network.Send(
       session_, place_.node,

@@ -58,6 +58,8 @@ class MemberProcess {
   void OnCoordinatorUp(SimSessionId session);
   void OnCoordinatorDown(SimSessionId session);
   void Tell(const ToCoordinator& message);
+  void SendToCoordinator(const ToCoordinator& message);
+  void SendLateRecords();
   void Introduce();
   void OnJob(const JobIs& job);
   void BecomeMember(const JobIs& job);
@@ -75,6 +77,7 @@ class MemberProcess {
   PeerLinks links_;
   SimSessionId session_ = 0;  // with the coordinator
   SimSessionId dialed_ = 0;
+  std::vector<Records> late_records_;  // what is told after them waits too, but for segments
   bool preparing_ = false;
   bool leaving_ = false;
   bool hangs_ = false;
