@@ -20,6 +20,7 @@
 #include "coordinator/state/checkpoint_rounds.h"
 #include "coordinator/state/membership.h"
 #include "coordinator/state/reattachment.h"
+#include "coordinator/state/record_check.h"
 #include "coordinator/state/refusals.h"
 #include "coordinator/state/settings.h"
 #include "coordinator/state/step_ledger.h"
@@ -136,7 +137,8 @@ class JobRun {
   // Steps, checkpoints, commands, the end (job_steps.cc).
   Step EndStep() const;
   int64_t TotalSteps() const;
-  std::string WhyNotTaken(const StepRecord& record) const;  // empty: it is
+  std::vector<StepRecord> Taken(const MemberId& member, const Records& told, LineageNumber current);
+  void SayUntaken(const MemberId& member, const RecordFault& fault);
   void NoteCommands(const StepRecord& record);
   void NoteNotFinite(const StepRecord& record);
   std::string SamplesOf(Step step, LaneId lane) const;

@@ -14,8 +14,6 @@
 namespace muster::coordinator {
 namespace {
 
-constexpr char kNotOfTheJob[] = "their steps or lanes are not those of the job";
-
 std::string WhatIsDone(int64_t steps, int64_t skipped) {
   const bool is_one = steps == 1;
   const std::string done =
@@ -39,33 +37,36 @@ Step JobRun::EndStep() const {
   return journal_.ending.stop_at ? std::min(end, *journal_.ending.stop_at) : end;
 }
 
-// Of what no sound member says: readers of the ledger count on it.
-std::string JobRun::WhyNotTaken(const StepRecord& record) const {
-  const auto lanes = static_cast<size_t>(journal_.spec.training.lanes);
-  const size_t holders = record.lane_holders.size();  // none: they are those of the view
-  if (record.step >= Step(TotalSteps()))
-    return absl::StrCat("the job has ", Plural(TotalSteps(), "step"));
-  if (holders == 0 || holders == lanes) return "";
-  return absl::StrCat("it names holders of ", Plural(static_cast<int64_t>(holders), "lane"),
-                      ", and the job has ", lanes);
+// Nothing of the others counts: no part of the fingerprint and no command. Their sender keeps them
+// until another's record of the step is in the ledger.
+std::vector<StepRecord> JobRun::Taken(const MemberId& member, const Records& told,
+                                      LineageNumber current) {
+  std::vector<StepRecord> taken;
+  Step recorded = ledger_.recorded();  // with those of `taken`
+  for (const StepRecord& record : told.records) {
+    if (record.lineage != current) continue;
+    if (const std::optional<RecordFault> fault = FaultOf(record, journal_, recorded)) {
+      SayUntaken(member, *fault);
+      continue;
+    }
+    if (record.step == recorded && !record.without_weight) recorded = recorded + 1;
+    taken.push_back(record);
+  }
+  return taken;
+}
+
+void JobRun::SayUntaken(const MemberId& member, const RecordFault& fault) {
+  const std::string text = absl::StrCat("a record by ", member.name, " is not taken: ", fault.why);
+  for (const std::string& said : untaken_records_.Tell({member.name, true, fault.kind, text}, now_))
+    Say("process", said);
 }
 
 void JobRun::From(const MemberId& member, const Records& told) {
   if (journal_.lineages.empty()) return;
   const LineageNumber current = journal_.lineages.back().number;
-  std::vector<StepRecord> records = told.records;
-  std::erase_if(records, [&](const StepRecord& r) {
-    if (r.lineage != current) return true;
-    const std::string why = WhyNotTaken(r);
-    if (why.empty()) return false;
-    const std::string text = absl::StrCat("a record by ", member.name, " is not taken: ", why);
-    for (const std::string& said :
-         untaken_records_.Tell({member.name, true, kNotOfTheJob, text}, now_))
-      Say("process", said);
-    return true;
-  });
-  DoAll(ledger_.Add(member.name, records, journal_.view));
-  for (const StepRecord& record : records) {
+  const std::vector<StepRecord> taken = Taken(member, told, current);
+  DoAll(ledger_.Add(member.name, taken, journal_.view));
+  for (const StepRecord& record : taken) {
     NoteCommands(record);
     NoteNotFinite(record);
   }

@@ -63,13 +63,7 @@ void StepLedger::AddRecord(const std::string& member, const StepRecord& record,
   }
   if (record.step < recorded_) return;  // it is too old to be compared
   StepRecord full = record;
-  if (full.lane_holders.empty()) {  // they are those of the view
-    if (!view || view->number != record.view)
-      return Say(out, absl::StrCat("the record of step ", record.step.value(), " by ", member,
-                                   " is not taken: it names view ", record.view.value(),
-                                   ", which is not the active one, and no lane holders"));
-    full.lane_holders = view->LaneHoldersAt(record.step);
-  }
+  if (full.lane_holders.empty() && view) full.lane_holders = view->LaneHoldersAt(record.step);
   recent_.Add(record);
   fresh.push_back(std::move(full));
   const auto voided = recent_.voided_records.find(record.step);

@@ -20,8 +20,9 @@ class StepLedger {
   StepLedger(std::string job, bool reproducible, Step recorded, int64_t skipped,
              RecentSteps recent);
 
-  // Records of the current lineage, as a member tells them; `view`: the active one, if there is
-  // one. Of a member that does not know the weight only the fingerprint counts. What is new is
+  // Records of the current lineage, as a member tells them, against which FaultOf (record_check.h)
+  // has nothing; `view`: the active one, whose lane holders a record means that names none. Of a
+  // member that does not know the weight only the fingerprint counts. What is new is
   // persisted and announced, and so is what does not agree.
   std::vector<Action> Add(const std::string& member, const std::vector<StepRecord>& records,
                           const std::optional<View>& view);

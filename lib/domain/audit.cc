@@ -27,8 +27,7 @@ std::string Violation(const TrainingSpec& training, uint64_t n, const StepRecord
   if (r.samples != StepSamples(training, n, r.step))
     return absl::StrCat(StepText(r), " used samples ", r.samples.first, "+", r.samples.count,
                         " of epoch ", r.samples.epoch, ", not the ones the specification gives it");
-  if (r.weight < 0 ||
-      (training.task == "counting" && r.weight != static_cast<int64_t>(r.samples.count)))
+  if (!IsWeightOf(training, r.samples.count, r.weight))
     return absl::StrCat(StepText(r), " has weight ", r.weight, " for ",
                         Plural(static_cast<int64_t>(r.samples.count), "sample"));
   return "";

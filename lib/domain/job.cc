@@ -17,6 +17,13 @@ int64_t TotalSteps(const TrainingSpec& training, uint64_t n) {
   return training.steps > 0 ? training.steps : training.epochs * StepsPerEpoch(training, n);
 }
 
+bool IsWeightOf(const TrainingSpec& training, uint64_t samples, int64_t weight) {
+  if (weight < 0) return false;
+  const auto told = static_cast<uint64_t>(weight);
+  if (training.task == "counting") return told == samples;
+  return told <= samples * uint64_t{kMostSampleWeight};
+}
+
 bool IsMeasured(const TrainingSpec& training) {
   return training.clip_norm > 0 || training.on_nan != OnNan::kContinue;
 }

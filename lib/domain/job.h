@@ -124,6 +124,11 @@ struct JobSpec {
 inline constexpr uint64_t kMostSamples = uint64_t{1} << 40;
 inline bool IsSampleCount(uint64_t n) { return n >= 1 && n <= kMostSamples; }
 
+// A sample weighs at most so much: no task has that many tokens in one (lib/task/registry.h).
+inline constexpr int64_t kMostSampleWeight = 1 << 20;
+// Whether a step of so many samples can have this weight, as far as its specification tells.
+bool IsWeightOf(const TrainingSpec& training, uint64_t samples, int64_t weight);
+
 // The gradient of each step is measured: to clip it, or to know whether all of it is finite.
 bool IsMeasured(const TrainingSpec& training);
 

@@ -29,7 +29,8 @@ struct LaneInput {
 };
 
 struct LaneOutput {
-  int64_t weight = 0;        // samples or tokens: what `reduction: mean` divides by
+  // Samples or tokens: what `reduction: mean` divides by. At most kMostSampleWeight of each sample.
+  int64_t weight = 0;
   double loss = 0;           // summed over the samples
   double input_seconds = 0;  // of RunLane, spent on making its samples ready; the rest is compute
 };

@@ -1327,7 +1327,7 @@ TEST(Members, OneThatHoldsALaneThatIsNoneIsGivenUp) {
 
 TEST(Members, ALossThatIsNoNumberIsToldOnceAndIsNoDisagreement) {
   Desk desk;
-  RunTwo(desk);
+  RunTwoWith(desk, OnNan::kContinue);
   StepRecord r;
   r.lineage = LineageNumber(1);
   r.view = desk.Job().view->number;
@@ -1362,9 +1362,10 @@ TEST(Members, WhyARecordIsNotTakenIsSaidOfOneAsOfMany) {
   desk.Say(kA, Records{{r}});
   EXPECT_THAT(
       desk.Told(),
-      ElementsAre("a record by worker-0 is not taken: the job has 1 step",
-                  "a record by worker-0 is not taken: it names holders of 1 lane, and the job has "
-                  "4"));
+      ElementsAre(
+          "a record by worker-0 is not taken: its step is none of the job, which has 1 step",
+          "a record by worker-0 is not taken: it names holders of 1 lane, and the job has "
+          "4"));
 }
 
 TEST(Members, ARecordOfAStepThatTheJobDoesNotHaveIsNotTaken) {
@@ -1381,7 +1382,9 @@ TEST(Members, ARecordOfAStepThatTheJobDoesNotHaveIsNotTaken) {
     r.step = Step(step);
     desk.Say(kB, Records{{r}});
   }
-  EXPECT_THAT(desk.Told(), ElementsAre("a record by worker-1 is not taken: the job has 20 steps"))
+  EXPECT_THAT(desk.Told(),
+              ElementsAre("a record by worker-1 is not taken: its step is none of the job, "
+                          "which has 20 steps"))
       << "once";
   r.step = Step(1);
   r.lane_holders = {kA, kB};

@@ -342,6 +342,8 @@ TEST(JobRun, WhoCanGoOnKeepsItsLastSteps) {
     StepRecord record;
     record.lineage = run.journal().lineages.back().number;
     record.view = run.journal().number;
+    record.samples = StepSamples(run.journal().spec.training, Environment().samples, record.step);
+    record.weight = static_cast<int64_t>(record.samples.count);
     run.Handle(Says(kA, Records{{record}}), kNow);
     ASSERT_EQ(run.Status().step, Step(1));
     run.Handle(c.end, kNow);

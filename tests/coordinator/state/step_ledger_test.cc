@@ -93,14 +93,6 @@ TEST(StepLedger, LaneHoldersThatAreNotToldAreThoseOfTheView) {
             (LaneHolders{view.members[1].id, view.members[1].id}));
   EXPECT_EQ(persisted->records.at(1).lane_holders,
             (LaneHolders{view.members[0].id, view.members[1].id}));
-
-  StepRecord of_another = fourth;
-  of_another.step = Step(5);
-  of_another.view = ViewNumber(1);
-  const std::vector<Action> refused = ledger.Add("w0", {of_another}, view);
-  EXPECT_THAT(PersistedSteps(refused), IsEmpty());
-  EXPECT_THAT(Said(refused), ElementsAre(HasSubstr("names view 1, which is not the active one")));
-  EXPECT_EQ(ledger.recorded(), Step(5));
 }
 
 TEST(StepLedger, SaysWhoDoesNotAgree) {

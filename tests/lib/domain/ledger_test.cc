@@ -284,10 +284,12 @@ TEST(Audit, NamesAWrongWeight) {
   records[2].weight = 4;  // the short step has 2
   EXPECT_EQ(ConclusionOf(records), "step 2 (lineage 1) has weight 4 for 2 samples");
   TrainingSpec tokens = CountingTraining();
-  tokens.task = "code-lm";  // weights are tokens: any, but not negative
+  tokens.task = "code-lm";  // weights are tokens: as many as samples can have
   EXPECT_TRUE(Audit(tokens, kSamples, records).ok);
   records[2].weight = -1;
   EXPECT_EQ(ConclusionOf(records, tokens), "step 2 (lineage 1) has weight -1 for 2 samples");
+  records[2].weight = 2 * kMostSampleWeight + 1;
+  EXPECT_EQ(ConclusionOf(records, tokens), "step 2 (lineage 1) has weight 2097153 for 2 samples");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "gtest/gtest.h"
+#include "lib/domain/job.h"
 
 namespace muster {
 namespace {
@@ -51,6 +52,12 @@ TEST(Registry, KnowsNothingElse) {
   EXPECT_EQ(FindTask("counting")->Parameter("layers"), nullptr);
   ASSERT_NE(FindTask("code-lm")->Parameter("layers"), nullptr);
   EXPECT_EQ(FindTask("code-lm")->Parameter("layers")->default_value, 4);
+}
+
+// The coordinator takes no record that says so.
+TEST(Registry, NoSampleHasMoreTokensThanItMayWeigh) {
+  EXPECT_LE(FindTask("code-lm")->Parameter("context")->max, kMostSampleWeight);
+  EXPECT_LE(FindTask("transformer")->Parameter("target_length")->max, kMostSampleWeight);
 }
 
 TEST(Registry, HeadsDivideTheWidth) {

@@ -1,0 +1,104 @@
+#include "coordinator/state/record_check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/state/recent_steps.h"
+#include "lib/base/plural.h"
+
+namespace muster::coordinator {
+namespace {
+
+// A member tells its records in the order of steps, and again from the first that was not
+// acknowledged: it leaves no gap. A server that knows no weight may be far ahead of those that do,
+// while their sessions are broken; nothing is kept of it but fingerprints, of which the oldest go.
+std::string WhyNotStep(const StepRecord& record, int64_t steps, Step recorded) {
+  if (record.step >= Step(steps))
+    return absl::StrCat("its step is none of the job, which has ", Plural(steps, "step"));
+  constexpr int64_t kMostAhead{kRecentSteps};
+  if (record.without_weight || record.step.value() - recorded.value() <= kMostAhead) return "";
+  return absl::StrCat("its step ", record.step.value(), " is far ahead of step ", recorded.value(),
+                      ", the first that is not in the ledger");
+}
+
+// A view is in the journal before a member is active in it.
+std::string WhyNotView(const StepRecord& record, const std::optional<View>& view) {
+  if (!view)
+    return absl::StrCat("it is of view ", record.view.value(), ", and no view was active yet");
+  if (record.view >= ViewNumber(1) && record.view <= view->number) return "";
+  return absl::StrCat("it is of view ", record.view.value(), ", and the views so far are 1 to ",
+                      view->number.value());
+}
+
+// Who held the lanes in an earlier view is not known any more.
+std::string WhyNotHolders(const StepRecord& record, const View& view, int32_t lanes,
+                          Step recorded) {
+  const LaneHolders& holders = record.lane_holders;
+  const bool is_active = record.view == view.number;
+  if (holders.empty()) {
+    // They are those of the view, and needed only of a record that goes into the ledger.
+    if (is_active || record.without_weight || record.step < recorded) return "";
+    return absl::StrCat("it names no lane holders, and its view ", record.view.value(),
+                        " is not the active one");
+  }
+  if (holders.size() != static_cast<size_t>(lanes))
+    return absl::StrCat("it names holders of ",
+                        Plural(static_cast<int64_t>(holders.size()), "lane"), ", and the job has ",
+                        lanes);
+  if (is_active && holders != view.LaneHoldersAt(record.step))
+    return absl::StrCat("its lane holders are not those of its view ", view.number.value());
+  const bool all_named = std::none_of(holders.members().begin(), holders.members().end(),
+                                      [](const MemberId& holder) { return holder.name.empty(); });
+  return all_named ? "" : "a lane holder of it has no name";
+}
+
+std::string TextOf(const SampleRange& range) {
+  return absl::StrCat(range.first, "+", range.count, " of epoch ", range.epoch);
+}
+
+std::string WhyNotSamples(const StepRecord& record, const SampleRange& right) {
+  if (record.samples == right) return "";
+  return absl::StrCat("its samples are ", TextOf(record.samples), ", and those of step ",
+                      record.step.value(), " are ", TextOf(right));
+}
+
+// What is not finite is not applied, unless the job goes on with it.
+std::string WhyNotSums(const StepRecord& record, const TrainingSpec& training) {
+  const bool continues = training.on_nan == OnNan::kContinue;
+  const bool is_finite = !continues && !record.skipped;
+  if (!record.without_weight && !IsWeightOf(training, record.samples.count, record.weight))
+    return absl::StrCat("its weight is ", record.weight, " for ",
+                        Plural(static_cast<int64_t>(record.samples.count), "sample"));
+  if (continues && record.skipped)
+    return "it says that the step was skipped, and on_nan is continue";
+  if (is_finite && !std::isfinite(record.loss))
+    return absl::StrCat("its loss is ", record.loss, " in a step that was not skipped");
+  if (record.norm && is_finite && !std::isfinite(*record.norm))
+    return absl::StrCat("its gradient norm is ", *record.norm, " in a step that was not skipped");
+  if (record.norm && *record.norm < 0)
+    return absl::StrCat("its gradient norm is ", *record.norm, ", which is below 0");
+  return "";
+}
+
+}  // namespace
+
+std::optional<RecordFault> FaultOf(const StepRecord& record, const JobJournal& job, Step recorded) {
+  const TrainingSpec& training = job.spec.training;
+  const uint64_t n = job.environment ? job.environment->samples : 0;
+  const int64_t steps = job.environment ? TotalSteps(training, n) : 0;
+  if (std::string why = WhyNotStep(record, steps, recorded); !why.empty())
+    return RecordFault{"their steps are not those that come next", std::move(why)};
+  if (std::string why = WhyNotView(record, job.view); !why.empty())
+    return RecordFault{"their views were never active", std::move(why)};
+  if (std::string why = WhyNotHolders(record, *job.view, training.lanes, recorded); !why.empty())
+    return RecordFault{"their lane holders are not those of the job", std::move(why)};
+  if (std::string why = WhyNotSamples(record, StepSamples(training, n, record.step)); !why.empty())
+    return RecordFault{"their samples are not those of their steps", std::move(why)};
+  if (std::string why = WhyNotSums(record, training); !why.empty())
+    return RecordFault{"their weights, losses or norms are none of a step", std::move(why)};
+  return std::nullopt;
+}
+
+}  // namespace muster::coordinator
