@@ -626,11 +626,14 @@ TEST(NotFinite, WhileALaneIsWaitedForTheLossOfMembersChangesNothing) {
     EXPECT_EQ(number, ViewNumber(view_forms ? 2 : 1));
     if (view_forms) desk.Say(kA, Sealed{number, {}});
     for (const MemberId& id : {kA, kB}) kill(id);
-    LetPass(desk, milliseconds(4900), {});
+    const MemberId again = Id("worker-0", 2);  // which would have to begin at the beginning
+    desk.Join(again);
+    desk.Say(again, Sealed{desk.Job().number, {}});
+    LetPass(desk, milliseconds(4900), {again});
     EXPECT_FALSE(Ended(desk.Job().phase));
     EXPECT_EQ(desk.Job().number, number);
     EXPECT_EQ(desk.Status().step, Step(20));
-    LetPass(desk, milliseconds(300), {});
+    LetPass(desk, milliseconds(300), {again});
     EXPECT_EQ(desk.Job().phase, JobPhase::kDone);
     EXPECT_EQ(desk.Job().rewinds, 0);
   }
