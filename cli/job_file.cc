@@ -45,6 +45,18 @@ absl::Status CheckTraining(const std::string& folder, const std::string& id,
       absl::StrJoin(differences, "; "), ". Give these fields as they were, or another --dir"));
 }
 
+// Null: there is none of this end of the job.
+nlohmann::json ResultOf(const std::string& folder, const std::string& state, int64_t steps) {
+  const absl::StatusOr<std::string> text = ReadWholeFile(folder + "/result.json");
+  if (!text.ok()) return nullptr;
+  nlohmann::json kept = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  const bool is_of_this_end = kept.is_object() && kept.contains("state") &&
+                              kept["state"] == state && kept.contains("steps") &&
+                              kept["steps"] == steps;
+  if (!is_of_this_end) return nullptr;
+  return kept;
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> JobIdOf(const std::string& folder, const JobSpec& spec) {
@@ -69,11 +81,15 @@ absl::StatusOr<std::string> JobIdOf(const std::string& folder, const JobSpec& sp
 }
 
 bool HasResultOf(const std::string& folder, const std::string& state, int64_t steps) {
-  const absl::StatusOr<std::string> text = ReadWholeFile(folder + "/result.json");
-  if (!text.ok()) return false;
-  const auto kept = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
-  return kept.is_object() && kept.contains("state") && kept["state"] == state &&
-         kept.contains("steps") && kept["steps"] == steps;
+  return !ResultOf(folder, state, steps).is_null();
+}
+
+std::string KeptSample(const std::string& folder, const std::string& id, const std::string& state,
+                       int64_t steps) {
+  const nlohmann::json kept = ResultOf(folder, state, steps);
+  const bool has_one = kept.contains("job") && kept["job"] == id && kept.contains("sample") &&
+                       kept["sample"].is_string();
+  return has_one ? kept["sample"].get<std::string>() : "";
 }
 
 absl::Status KeepResult(const std::string& folder, const std::string& json) {

@@ -20,6 +20,9 @@ absl::StatusOr<std::string> JobIdOf(const std::string& folder, const JobSpec& sp
 absl::Status KeepResult(const std::string& folder, const std::string& json);
 // Whether it tells of this end of the job, and not of an earlier one.
 bool HasResultOf(const std::string& folder, const std::string& state, int64_t steps);
+// What the trained model wrote at this end of the job; empty: the file does not tell.
+std::string KeptSample(const std::string& folder, const std::string& id, const std::string& state,
+                       int64_t steps);
 
 // NAME-RANDOM.
 std::string NewJobId(const std::string& job_name);

@@ -120,9 +120,21 @@ absl::StatusOr<Place> PlaceOf(const RemoteArguments& arguments, const FolderOpen
   return Place{RestClient(UrlOfCluster(arguments.dir), arguments.allow_plaintext), false};
 }
 
+// A worker tells what the trained model writes when it leaves, and muster train may end before the
+// coordinator has heard that. The result in its folder has it.
+absl::StatusOr<JobAnswer> JobAt(const RemoteArguments& arguments, const Place& place) {
+  MUSTER_ASSIGN_OR_RETURN(const JobAnswer job, place.rest.Job(arguments.job));
+  if (!place.is_at_rest || !job.sample.empty()) return job;
+  const std::string sample = KeptSample(arguments.dir, job.id, job.state, job.step);
+  if (sample.empty()) return job;
+  nlohmann::json object = nlohmann::json::parse(job.json);
+  object["sample"] = sample;
+  return ParseJobAnswer(Text(object));
+}
+
 absl::StatusOr<int> Status(const RemoteArguments& arguments, const Place& place,
                            std::ostream& out) {
-  MUSTER_ASSIGN_OR_RETURN(const JobAnswer job, place.rest.Job(arguments.job));
+  MUSTER_ASSIGN_OR_RETURN(const JobAnswer job, JobAt(arguments, place));
   if (arguments.json) {
     out << job.json << std::endl;
     return kExitDone;
@@ -239,7 +251,7 @@ class Watcher {
 
 absl::StatusOr<int> Stop(const RemoteArguments& arguments, const Place& place, std::ostream& out) {
   if (place.is_at_rest) {
-    MUSTER_ASSIGN_OR_RETURN(const JobAnswer job, place.rest.Job(arguments.job));
+    MUSTER_ASSIGN_OR_RETURN(const JobAnswer job, JobAt(arguments, place));
     return Say(
         arguments, job,
         absl::StrCat("nothing runs in ", arguments.dir, ": there is nothing to stop; job ", job.id,

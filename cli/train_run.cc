@@ -263,6 +263,8 @@ class TrainRun {
     result_.fingerprints = fingerprints;
     // Of a job that ended under an earlier run no worker reports one any more.
     if (result_.sample.empty()) result_.sample = PrintableLines(job.sample);
+    if (result_.sample.empty() && result_is_kept_)
+      result_.sample = PrintableLines(KeptSample(result_.folder, job.id, job.state, job.step));
     if (OnlyCoordinatorRuns()) {
       StopCluster();
     } else {

@@ -222,7 +222,6 @@ void JobRun::On(const Tick& tick) {
     for (const std::string& told : refusals->TellRest(now_)) Say("process", told);
   EndWhenDone();
   if (!ended()) RetryLast();
-  if (!ended() && ends_not_finite_since_) EndNotFinite();
   if (!ended()) CheckpointByTime();
 }
 

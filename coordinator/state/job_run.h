@@ -143,7 +143,6 @@ class JobRun {
   void NoteNotFinite(const StepRecord& record);
   std::string SamplesOf(Step step, LaneId lane) const;
   std::string WhyNotFinite(Step end) const;  // empty: the last step is
-  void EndNotFinite();
   void GiveCommands();
   void CheckpointByTime();
   void Acknowledge(const std::vector<SegmentToAcknowledge>& segments);
@@ -153,6 +152,7 @@ class JobRun {
   bool OnlyTheLastCheckpointIsMissing() const;
   bool SavesItsEnd() const;
   void EndWhenDone();
+  bool AwaitsLanesOfLastStep() const;
   void Finish();
   void CannotReadBack(const Manifest& last, const std::string& why);
 
@@ -180,11 +180,10 @@ class JobRun {
   CheckpointRounds checkpoints_;
   LastCheckpoint last_;
   Time last_checkpoint_;
-  std::optional<JobCommand> command_;  // outstanding
-  std::optional<Layout> layout_;       // of the job's numeric environment, once it was needed
-  std::optional<Manifest> digesting_;  // the last checkpoint, of which the digest was asked for
-  // The job ends because its last step is not finite; which lanes were not may still be told.
-  std::optional<Time> ends_not_finite_since_;
+  std::optional<JobCommand> command_;   // outstanding
+  std::optional<Layout> layout_;        // of the job's numeric environment, once it was needed
+  std::optional<Manifest> digesting_;   // the last checkpoint, of which the digest was asked for
+  std::optional<Time> finishes_since_;  // it only waits for what is still to be told of its end
   Refusals refusals_{"attempt to join", "attempts to join"};
   Refusals untaken_records_{"record", "records"};
 };

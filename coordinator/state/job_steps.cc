@@ -107,18 +107,7 @@ void JobRun::From(const MemberId& member, const LanesNotFinite& found) {
   for (const LaneId lane : ledger_.NoteLanes(found.step, found.lanes))
     Say("state", absl::StrCat("step ", found.step.value(), ": ", SamplesOf(found.step, lane),
                               " is not finite, as ", member.name, " finds"));
-  if (ends_not_finite_since_) EndNotFinite();
-}
-
-// Workers look at their lanes while servers already write the last checkpoint. What they find may
-// be lost with them, so it is not waited for without end.
-void JobRun::EndNotFinite() {
-  constexpr Duration kPatience = std::chrono::seconds(5);
-  const Step end = EndStep();
-  if (!ends_not_finite_since_) ends_not_finite_since_ = now_;
-  const bool awaits_lanes = ledger_.WasSkipped(end - 1) && ledger_.LanesNotFinite(end - 1).empty();
-  if (awaits_lanes && now_ - *ends_not_finite_since_ <= kPatience) return;
-  End(JobPhase::kFailed, WhyNotFinite(end), kExitNotFinite);
+  EndWhenDone();
 }
 
 // "lane 3 (samples 17, 4, 90)"
@@ -268,9 +257,8 @@ void JobRun::On(const ManifestFailed& failed) {
 bool JobRun::OnlyTheLastCheckpointIsMissing() const {
   const Step end = EndStep();
   // If the view does not fit, the next view writes the checkpoint anyway.
-  return journal_.view && journal_.environment && !change_ && !digesting_ &&
-         !ends_not_finite_since_ && SavesItsEnd() && end > Step(0) && ledger_.recorded() >= end &&
-         ViewStillFits();
+  return journal_.view && journal_.environment && !change_ && !digesting_ && !finishes_since_ &&
+         SavesItsEnd() && end > Step(0) && ledger_.recorded() >= end && ViewStillFits();
 }
 
 void JobRun::LastFailed(bool write_again, const std::string& what) {
@@ -307,13 +295,13 @@ bool JobRun::SavesItsEnd() const {
 }
 
 void JobRun::EndWhenDone() {
-  if (!journal_.view || journal_.lineages.empty() || digesting_ || ends_not_finite_since_) return;
+  if (finishes_since_) return Finish();
+  if (!journal_.view || journal_.lineages.empty() || digesting_) return;
   const Step end = EndStep();
   if (ledger_.recorded() < end) return;
   if (!SavesItsEnd()) {
-    // Of a job that starts again nobody holds the state any more. A checkpoint that is being
-    // committed is waited for: the job can go on from there.
-    if (end > Step(0) && !journal_.resumes && !checkpoints_.committing()) Finish();
+    // Of a job that starts again nobody holds the state any more.
+    if (end > Step(0) && !journal_.resumes) Finish();
     return;
   }
   if (!checkpoints_.IsNewest(journal_.lineages.back().number, end)) return;
@@ -340,9 +328,28 @@ void JobRun::On(const DigestDone& done) {
   Finish();
 }
 
+// Workers look at the lanes of a skipped last step while others have done it already. What they
+// find may be lost with them, so it is not waited for without end.
+bool JobRun::AwaitsLanesOfLastStep() const {
+  constexpr Duration kPatience = std::chrono::seconds(5);
+  const Step last = EndStep() - 1;
+  return ledger_.WasSkipped(last) && ledger_.LanesNotFinite(last).empty() &&
+         now_ - *finishes_since_ <= kPatience;
+}
+
+// All that the job needs is there: it waits for what is still to be told of it, and no loss of a
+// member takes it back any more.
 void JobRun::Finish() {
+  if (!finishes_since_) {
+    finishes_since_ = now_;
+    change_.reset();
+    next_view_.reset();
+  }
+  // From a checkpoint that is being committed the job can go on.
+  if (AwaitsLanesOfLastStep() || checkpoints_.committing()) return;
   const Step end = EndStep();
-  if (!WhyNotFinite(end).empty()) return EndNotFinite();
+  if (const std::string why = WhyNotFinite(end); !why.empty())
+    return End(JobPhase::kFailed, why, kExitNotFinite);
   if (journal_.ending.stop_at && *journal_.ending.stop_at < Step(TotalSteps()))
     return End(JobPhase::kStopped,
                absl::StrCat("stopped after the checkpoint of step ", end.value(), "; it can go on"),

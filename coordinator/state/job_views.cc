@@ -36,6 +36,7 @@ std::map<MemberId, int32_t> IndexesIn(const std::optional<View>& view) {
 // Compares the membership with the active or forming view, after every input. Does nothing while
 // neither has changed.
 void JobRun::Consider() {
+  if (finishes_since_) return;  // nothing is left to do for a view
   if (Reattaches()) return;
   if (change_) EvictSlow();
   const bool is_view = change_ || (journal_.view && journal_.view->number == journal_.number);
@@ -261,7 +262,6 @@ void JobRun::Rewind(Planned& planned) {
   ledger_.Rewind(base, planned.heal.manifest ? planned.heal.manifest->skipped : 0);
   membership_.NobodyHoldsState();
   Acknowledge(checkpoints_.DropAll());
-  ends_not_finite_since_.reset();
   j.lineages.push_back(*planned.rewind);
   if (j.ending.stop_at && *j.ending.stop_at > base) j.ending.stop_at.reset();
   planned.view.end = EndStep();

@@ -27,6 +27,7 @@ namespace {
 using Command = RemoteArguments::Command;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 class JobCommandsTest : public ::testing::Test {
@@ -402,6 +403,40 @@ TEST_F(JobCommandsTest, AFolderIsAskedAlsoWhenNothingRunsThere) {
   EXPECT_THAT(out_.str(), HasSubstr("job runs stops after a checkpoint"));
   EXPECT_EQ(opened, "");
   EXPECT_THAT(Asked(), ElementsAre("POST runs"));
+}
+
+// muster train may end before its coordinator has heard what the last worker told when it left.
+TEST_F(JobCommandsTest, AtRestTheSampleThatTheJournalLacksIsTakenFromTheResult) {
+  std::string in_journal;
+  const FolderOpener open = [&](const std::string&) -> absl::StatusOr<Exchange> {
+    return Exchange([&](const std::string&, const std::string&,
+                        const std::string&) -> absl::StatusOr<http::Response> {
+      return http::Response{
+          .body = absl::StrCat(R"({"id":"done","state":"done","step":4,"steps":4,"sample":")",
+                               in_journal, R"("})")};
+    });
+  };
+  const auto ask = [&](Command command, bool json) {
+    out_.str("");
+    EXPECT_EQ(
+        Remote({.command = command, .job = "done", .dir = cluster_, .has_dir = true, .json = json},
+               {.out = out_, .err = err_}, nullptr, open),
+        0)
+        << err_.str();
+    return out_.str();
+  };
+  std::ofstream(cluster_ + "/result.json")
+      << R"({"job":"done","state":"done","steps":4,"sample":"int x;\nint y;"})";
+  EXPECT_THAT(ask(Command::kStatus, false),
+              HasSubstr("  a sample of the trained model:\nint x;\nint y;\n"));
+  for (const Command command : {Command::kStatus, Command::kStop})
+    EXPECT_EQ(nlohmann::json::parse(ask(command, true)).value("sample", ""), "int x;\nint y;");
+  in_journal = "int z;";
+  EXPECT_THAT(ask(Command::kStatus, false), HasSubstr("model:\nint z;\n"));
+  in_journal = "";
+  std::ofstream(cluster_ + "/result.json")
+      << R"({"job":"done","state":"done","steps":3,"sample":"int x;"})";
+  EXPECT_THAT(ask(Command::kStatus, false), Not(HasSubstr("a sample of"))) << "of an earlier end";
 }
 
 // Each way out: whatever the coordinator's answers hold, a terminal is not steered by them.

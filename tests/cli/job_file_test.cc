@@ -89,6 +89,22 @@ TEST(JobFileTest, AResultOfAnEarlierEndIsNotTheOneThatIsLookedFor) {
   }
 }
 
+TEST(JobFileTest, TheSampleIsThatOfTheSameEndOfTheSameJob) {
+  const std::string folder = MakeFolder();
+  EXPECT_EQ(KeptSample(folder, "a", "done", 7), "");
+  ASSERT_TRUE(KeepResult(folder, R"({"job":"a","state":"done","steps":7,"sample":"int x;"})").ok());
+  EXPECT_EQ(KeptSample(folder, "a", "done", 7), "int x;");
+  EXPECT_EQ(KeptSample(folder, "b", "done", 7), "");
+  EXPECT_EQ(KeptSample(folder, "a", "stopped", 7), "");
+  EXPECT_EQ(KeptSample(folder, "a", "done", 9), "");
+  for (const char* odd : {R"({"state":"done","steps":7,"sample":"int x;"})",
+                          R"({"job":"a","state":"done","steps":7})",
+                          R"({"job":"a","state":"done","steps":7,"sample":5})"}) {
+    ASSERT_TRUE(KeepResult(folder, odd).ok());
+    EXPECT_EQ(KeptSample(folder, "a", "done", 7), "") << odd;
+  }
+}
+
 TEST(JobFileTest, ADamagedFileIsNamed) {
   const std::string folder = MakeFolder();
   std::ofstream(folder + "/job.json") << "{\"id\": ";

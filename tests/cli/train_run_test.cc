@@ -569,6 +569,19 @@ TEST_F(JobRunTest, AFolderWhoseJobIsOverEndsTheSameWayAndKeepsItsResult) {
   EXPECT_THAT(out_.str(), HasSubstr("give another --dir"));
 }
 
+// As if its coordinator had ended before it heard what the worker told.
+TEST_F(JobRunTest, WhatTheModelWroteIsToldAgainFromTheResult) {
+  on_start_ = [&](HandCluster& cluster) {
+    cluster.events.on_report({.process = "worker-0", .event = "sample", .text = "int main()"});
+    cluster.Post([&] { Become("cancelled", 67); });
+  };
+  EXPECT_EQ(TrainJson(), 67);
+  EXPECT_EQ(objects_.back()["sample"], "int main()");
+  on_start_ = {};
+  EXPECT_EQ(TrainJson(), 67);
+  EXPECT_EQ(objects_.back()["sample"], "int main()");
+}
+
 TEST_F(JobRunTest, AResultThatCannotBeWrittenIsSaidAndWrittenTheNextTime) {
   std::filesystem::create_directories(folder_ + "/result.json/in-the-way");
   on_start_ = [&](HandCluster& cluster) { cluster.Post([&] { Become("cancelled", 67); }); };

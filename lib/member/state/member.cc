@@ -315,7 +315,7 @@ void Member::On(const Applied& applied, Outcome& out) {
   train_.has_state = false;
   if (!state_) return out.Drop("a state that was given up");
   if (!applied.not_finite.empty())
-    out.Do(TellCoordinator{LanesNotFinite{state_->lineage, applied.step, applied.not_finite}});
+    out.Do(outbox_.Add(LanesNotFinite{state_->lineage, applied.step, applied.not_finite}));
   Advance(out);
   if (seal_answer_due_) return AnswerSeal(out);
   GoOnHealing(out);

@@ -53,9 +53,15 @@ Action Outbox::Add(SegmentWritten written) {
   return TellCoordinator{std::move(written)};
 }
 
+Action Outbox::Add(LanesNotFinite found) {
+  not_finite_ = found;
+  return TellCoordinator{std::move(found)};
+}
+
 std::vector<Action> Outbox::TellAgain(ViewNumber sealed) const {
   std::vector<Action> actions = TellRecordsAgain(sealed);
   for (const auto& [id, segment] : segments_) actions.emplace_back(TellCoordinator{segment});
+  if (not_finite_) actions.emplace_back(TellCoordinator{*not_finite_});
   return actions;
 }
 
@@ -81,6 +87,8 @@ void Outbox::Acknowledge(const AckRecords& ack) {
            (record.lineage == ack.lineage && record.step < ack.below);
   };
   while (!records_.empty() && is_known(records_.front())) records_.pop_front();
+  if (not_finite_ && not_finite_->lineage == ack.lineage && not_finite_->step + 1 < ack.below)
+    not_finite_.reset();
   acknowledged_ = ack;
 }
 
@@ -89,6 +97,7 @@ void Outbox::Acknowledge(const AckSegments& ack) {
 }
 
 void Outbox::KeepOnly(LineageNumber lineage) {
+  if (not_finite_ && not_finite_->lineage != lineage) not_finite_.reset();
   std::erase_if(records_, [&](const StepRecord& r) { return r.lineage != lineage; });
   std::erase_if(unfinished_,
                 [&](const auto& waiting) { return waiting.second.lineage != lineage; });

@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "lib/member/state/actions.h"
@@ -23,6 +24,9 @@ class Outbox {
   std::vector<Action> AddFingerprint(Step of_state, FingerprintPart fingerprint, ViewNumber sealed);
   // A segment is on disk; it gets its number.
   Action Add(SegmentWritten written);
+  // Nobody acknowledges it: it is told again until a later step is in the ledger, since a
+  // coordinator waits for it at the end.
+  Action Add(LanesNotFinite found);
 
   // All that is not acknowledged, in frames of a bounded size: the coordinator may have been away
   // for many steps.
@@ -47,6 +51,7 @@ class Outbox {
   std::deque<StepRecord> records_;         // in the order in which they were sent
   std::map<Step, StepRecord> unfinished_;  // by the state whose fingerprint they wait for
   std::map<int64_t, SegmentWritten> segments_;
+  std::optional<LanesNotFinite> not_finite_;
   AckRecords acknowledged_;
   int64_t next_segment_ = 1;
 };

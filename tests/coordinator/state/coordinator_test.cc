@@ -551,6 +551,94 @@ TEST(NotFinite, WaitsAMomentForTheNamesOfTheLanes) {
   }
 }
 
+// As a tick comes to members that are well, for so long.
+void LetPass(Desk& desk, milliseconds time, const std::vector<MemberId>& members = {kA, kB}) {
+  for (milliseconds passed(0); passed < time; passed += milliseconds(100)) {
+    desk.Wait(milliseconds(100));
+    for (const MemberId& id : members) desk.Say(id, Alive{});
+    desk.Give(Tick{});
+  }
+}
+
+// All steps are recorded, the last one as skipped; nothing but the name of its lane is missing.
+void RunToASkippedLastStep(Desk& desk, OnNan on_nan, bool saves_its_end) {
+  JobSpec spec = SpecWith(on_nan);
+  spec.runtime.checkpoint.at_end = saves_its_end;
+  RunTwo(desk, spec);
+  for (int64_t step = 0; step < 20; ++step) desk.Record(kA, step, {}, "job", step == 19);
+  if (!saves_its_end) return;
+  Commit(desk, 20, true);
+  desk.Give(DigestDone{"job", desk.StartOf(), "abc", ""});
+}
+
+TEST(NotFinite, NobodyLeavesBeforeALaneOfTheLastStepIsNamed) {
+  const LanesNotFinite found{LineageNumber(1), Step(19), {LaneId(1)}};
+  for (const OnNan on_nan : {OnNan::kStop, OnNan::kSkip}) {
+    for (const bool saves_its_end : {true, false}) {
+      for (const bool is_named : {true, false}) {
+        Desk desk;
+        RunToASkippedLastStep(desk, on_nan, saves_its_end);
+        LetPass(desk, milliseconds(4900));
+        EXPECT_FALSE(Ended(desk.Job().phase));
+        EXPECT_THAT(desk.Sent<Leave>(), IsEmpty());
+        if (is_named) {
+          desk.Say(kB, found);
+          EXPECT_THAT(desk.Told(), Contains(HasSubstr("step 19: lane 1 (sample")));
+        } else {
+          LetPass(desk, milliseconds(300));
+        }
+        const bool stops = on_nan == OnNan::kStop;
+        EXPECT_EQ(desk.Job().phase, stops ? JobPhase::kFailed : JobPhase::kDone);
+        EXPECT_EQ(desk.Job().ending.exit_code, stops ? kExitNotFinite : kExitDone);
+        EXPECT_EQ(desk.Job().ending.digest, saves_its_end ? "abc" : "");
+      }
+    }
+  }
+}
+
+TEST(NotFinite, ALaneThatWasNamedBeforeIsNotWaitedFor) {
+  Desk desk;
+  JobSpec spec = SpecWith(OnNan::kSkip);
+  spec.runtime.checkpoint.at_end = false;
+  RunTwo(desk, spec);
+  for (int64_t step = 0; step < 19; ++step) desk.Record(kA, step);
+  desk.Say(kA, LanesNotFinite{LineageNumber(1), Step(19), {LaneId(0)}});
+  desk.Record(kA, 19, {}, "job", /*skipped=*/true);
+  EXPECT_EQ(desk.Job().phase, JobPhase::kDone);
+}
+
+// What the job needs is there: it is not made again because those who made it are gone.
+TEST(NotFinite, WhileALaneIsWaitedForTheLossOfMembersChangesNothing) {
+  for (const bool view_forms : {false, true}) {
+    Desk desk;
+    JobSpec spec = SpecWith(OnNan::kSkip);
+    spec.runtime.checkpoint.at_end = false;
+    RunTwo(desk, spec);
+    const auto kill = [&](const MemberId& id) {
+      ProcessExited exited = ExitOf(desk, id.name, "killed by SIGKILL");
+      exited.lanes.incarnation = id.incarnation;
+      desk.Give(AgentSays{exited});
+    };
+    for (int64_t step = 0; step < 19; ++step) desk.Record(kA, step);
+    if (view_forms) kill(kB);
+    desk.Record(kA, 19, {}, "job", /*skipped=*/true);
+    const ViewNumber number = desk.Job().number;
+    EXPECT_EQ(number, ViewNumber(view_forms ? 2 : 1));
+    if (view_forms) desk.Say(kA, Sealed{number, {}});
+    for (const MemberId& id : {kA, kB}) kill(id);
+    const MemberId again = Id("worker-0", 2);  // which would have to begin at the beginning
+    desk.Join(again);
+    desk.Say(again, Sealed{desk.Job().number, {}});
+    LetPass(desk, milliseconds(4900), {again});
+    EXPECT_FALSE(Ended(desk.Job().phase));
+    EXPECT_EQ(desk.Job().number, number);
+    EXPECT_EQ(desk.Status().step, Step(20));
+    LetPass(desk, milliseconds(300), {again});
+    EXPECT_EQ(desk.Job().phase, JobPhase::kDone);
+    EXPECT_EQ(desk.Job().rewinds, 0);
+  }
+}
+
 TEST(NotFinite, IsOneStepOfAJobThatSkips) {
   Desk desk;
   RunTwoWith(desk, OnNan::kSkip);
@@ -1855,6 +1943,34 @@ void ComeBack(Desk& desk, const MemberId& id, ViewNumber sealed = ViewNumber(1))
   join.environment = Environment();
   join.sealed = sealed;
   desk.Say(id, join);
+}
+
+// What is named of the last step was told to the one before, or is told now, or by nobody.
+TEST(Restart, TheNameOfALaneOfTheLastStepIsWaitedForAnew) {
+  for (const bool is_named : {true, false}) {
+    Desk before;
+    RunToASkippedLastStep(before, OnNan::kSkip, /*saves_its_end=*/false);
+    LetPass(before, milliseconds(3000));
+    ASSERT_FALSE(Ended(before.Job().phase));
+    RecoveredState found{.jobs = {before.Job()}};
+    found.recorded["job"] = Step(20);
+    StepRecord last;
+    last.lineage = LineageNumber(1);
+    last.step = Step(19);
+    last.skipped = true;
+    found.recent["job"].Add(last);
+    Desk desk(std::move(found));
+    desk.Give(Tick{});
+    for (const MemberId& id : {kA, kB}) ComeBack(desk, id);
+    LetPass(desk, milliseconds(4900));
+    EXPECT_EQ(desk.Job().phase, JobPhase::kRunning);
+    if (is_named)
+      desk.Say(kB, LanesNotFinite{LineageNumber(1), Step(19), {LaneId(1)}});
+    else
+      LetPass(desk, milliseconds(300));
+    EXPECT_EQ(desk.Job().phase, JobPhase::kDone);
+    EXPECT_EQ(desk.Job().skipped, 1);
+  }
 }
 
 std::vector<std::string> WhoIsTurnedAway(Desk& desk) {

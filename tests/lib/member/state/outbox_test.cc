@@ -136,6 +136,29 @@ TEST(Outbox, FramesOfRecordsAreBounded) {
   EXPECT_EQ(next, 50);
 }
 
+TEST(Outbox, LanesThatAreNotFiniteAreToldUntilALaterStepIsInTheLedger) {
+  struct Case {
+    const char* name;
+    int64_t lineage, below;
+    bool is_told;
+  };
+  const std::vector<Case> cases = {{"the step before", 2, 4, true},
+                                   {"the step", 2, 5, true},
+                                   {"the next step", 2, 6, false},
+                                   {"an earlier lineage", 1, 9, true}};
+  for (const Case& c : cases) {
+    Outbox outbox(Role::kWorker);
+    const LanesNotFinite found{LineageNumber(2), Step(4), {LaneId(1)}};
+    EXPECT_EQ(Told<LanesNotFinite>({outbox.Add(found)}).size(), 1u);
+    outbox.Acknowledge(AckRecords{TermNumber(1), LineageNumber(c.lineage), Step(c.below)});
+    const auto again = Told<LanesNotFinite>(outbox.TellAgain(kSealed));
+    ASSERT_EQ(again.size(), c.is_told ? 1u : 0u) << c.name;
+    for (const LanesNotFinite& told : again) EXPECT_EQ(told.lanes, found.lanes);
+    outbox.KeepOnly(LineageNumber(3));
+    EXPECT_THAT(Told<LanesNotFinite>(outbox.TellAgain(kSealed)), IsEmpty()) << "it is voided";
+  }
+}
+
 TEST(Outbox, SegmentsAreNumberedAndToldUntilAcknowledged) {
   Outbox outbox(Role::kServer);
   for (int64_t id : {1, 2, 3}) {
