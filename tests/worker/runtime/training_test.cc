@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -221,11 +220,16 @@ TEST(Training, TheSameBitsWhoeverComputes) {
 
 // ---- members that may hold little of what their peers send
 
+// Lets everybody else go ahead.
+void Dawdle() {
+  for (int i = 0; i < 1000; ++i) std::this_thread::yield();
+}
+
 class Slow final : public AroundCounting {
  public:
   using AroundCounting::AroundCounting;
   absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) override {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    Dawdle();
     return AroundCounting::RunLane(input, sink);
   }
 };
@@ -253,7 +257,7 @@ Held RunHolding(const JobShape& shape, size_t held_bytes) {
         return std::make_unique<Slow>(training);
       };
     } else {
-      options.spoil = [](Frame&) { std::this_thread::sleep_for(std::chrono::microseconds(200)); };
+      options.spoil = [](Frame&) { Dawdle(); };
     }
     cluster.Start(std::move(options));
   }
