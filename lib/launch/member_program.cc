@@ -1,12 +1,11 @@
 #include "lib/launch/member_program.h"
 
-#include <unistd.h>
-
 #include <memory>
 
 #include "CLI/CLI.hpp"
 #include "lib/base/descriptors.h"
 #include "lib/base/exit_codes.h"
+#include "lib/base/memory_cgroup.h"
 #include "lib/base/status.h"
 #include "lib/base/version.h"
 #include "lib/launch/log_flags.h"
@@ -43,10 +42,7 @@ void AddOptions(CLI::App& app, ProcessOptions& p) {
 
 // What waits for its sum counts too, as it came: that grows with the model and, at a server, with
 // the workers. Who comes to so much has no room left for the state.
-size_t MostOfTheMemory() {
-  const int64_t pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGE_SIZE);
-  return pages > 0 && page > 0 ? static_cast<size_t>(pages / 4 * 3) * static_cast<size_t>(page) : 0;
-}
+size_t MostOfTheMemory() { return static_cast<size_t>(MemoryForUs() / 4 * 3); }
 
 absl::StatusOr<int> RunProcess(const MemberProgram& program, ProcessOptions options,
                                const LogFlags& log_flags) {

@@ -47,19 +47,53 @@ class SpoilingSession final : public Session {
   const std::function<void(Frame&)> spoil_;
 };
 
-class SpoilingTransport final : public Transport {
+using Bytes = std::shared_ptr<std::atomic<size_t>>;
+
+// In place of the receipt that came with a frame: counts as long as that is held.
+struct CountedReceipt {
+  CountedReceipt(Receipt of, size_t bytes, Bytes in)
+      : inner(std::move(of)), weight(bytes), held(std::move(in)) {
+    *held += weight;
+  }
+  ~CountedReceipt() { *held -= weight; }
+  CountedReceipt(const CountedReceipt&) = delete;
+  CountedReceipt& operator=(const CountedReceipt&) = delete;
+  const Receipt inner;  // given back after it is no longer counted
+  const size_t weight;
+  const Bytes held;
+};
+
+// What waits of one session when its next frame comes; of the coordinator's, nobody asks.
+SessionHandler CountHeld(SessionHandler handler, const Bytes& at_most) {
+  if (handler.inbound.first_frame != kMaxGreetingBytes) return handler;
+  const auto held = std::make_shared<std::atomic<size_t>>(0);
+  const auto on_frame = std::move(handler.on_frame);
+  handler.on_frame = [on_frame, at_most, held](Frame frame) {
+    const size_t before = *held;
+    size_t most = *at_most;
+    while (most < before && !at_most->compare_exchange_weak(most, before)) {
+    }
+    const size_t weight = BytesOf(frame) + kFrameWeight;
+    frame.receipt = std::make_shared<const CountedReceipt>(std::move(frame.receipt), weight, held);
+    on_frame(std::move(frame));
+  };
+  return handler;
+}
+
+// Of a member, as its tests want it: what it sends may be spoiled, what it holds is counted.
+class TestTransport final : public Transport {
  public:
-  SpoilingTransport(std::unique_ptr<Transport> inner, std::function<void(Frame&)> spoil)
-      : inner_(std::move(inner)), spoil_(std::move(spoil)) {}
+  TestTransport(std::unique_ptr<Transport> inner, std::function<void(Frame&)> spoil, Bytes at_most)
+      : inner_(std::move(inner)), spoil_(std::move(spoil)), at_most_(std::move(at_most)) {}
   absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
                                                    Acceptor acceptor) override {
     return inner_->Listen(address, [this, acceptor](std::shared_ptr<Session> session) {
-      return acceptor(Wrap(std::move(session)));
+      return CountHeld(acceptor(Wrap(std::move(session))), at_most_);
     });
   }
   std::shared_ptr<Session> Connect(const std::string& address, Duration timeout,
                                    SessionHandler handler) override {
-    return Wrap(inner_->Connect(address, timeout, std::move(handler)));
+    return Wrap(inner_->Connect(address, timeout, CountHeld(std::move(handler), at_most_)));
   }
 
  private:
@@ -69,6 +103,7 @@ class SpoilingTransport final : public Transport {
   }
   const std::unique_ptr<Transport> inner_;
   const std::function<void(Frame&)> spoil_;
+  const Bytes at_most_;
 };
 
 coordinator::Settings TestSettings() {
@@ -282,7 +317,8 @@ TestMember::TestMember(LoopNetwork& network, const std::string& coordinator,
                        TestMemberOptions options)
     : id_{options.name, NewIncarnation()},
       host_(absl::StrCat(options.name, ".", id_.incarnation.hi)),
-      transport_(std::make_unique<SpoilingTransport>(network.MakeTransport(host_), options.spoil)),
+      transport_(std::make_unique<TestTransport>(network.MakeTransport(host_), options.spoil,
+                                                 held_at_most_)),
       metrics_({options.job, options.role == Role::kWorker ? "worker" : "server", options.name},
                "test"),
       reporter_(-1, options.name),
@@ -291,14 +327,15 @@ TestMember::TestMember(LoopNetwork& network, const std::string& coordinator,
         throw CutOff();
       }) {
   if (!options.fail_at.empty()) MUSTER_CHECK(failpoints_.Arm(options.fail_at).ok());
-  listener_ =
-      transport_
-          ->Listen(absl::StrCat(options.name, ":0"), PeerSessions::AcceptInto(events_, next_link_))
-          .value();
+  listener_ = transport_
+                  ->Listen(absl::StrCat(options.name, ":0"),
+                           PeerSessions::AcceptInto(events_, next_link_, options.held_bytes))
+                  .value();
   ExchangeOptions exchange;
   exchange.job = options.job;
   exchange.place = {id_, options.role, "host", listener_->Address()};
   exchange.coordinator = coordinator;
+  exchange.held_bytes = options.held_bytes;
   ExchangeParts parts;
   parts.transport = transport_.get();
   parts.events = events_;

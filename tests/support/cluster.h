@@ -94,6 +94,7 @@ struct TestMemberOptions {
   std::string fail_at;  // a failpoint: the member is then cut off, as if killed
   std::function<absl::StatusOr<std::unique_ptr<Task>>(const TrainingSpec&)> make_task;
   std::function<void(Frame&)> spoil;  // changes frames that this member sends to others
+  size_t held_bytes = kMaxHeldBytes;  // of what another sent, and was not dealt with yet
 };
 
 // A worker or a server: its threads run until the job ends or it is cut off.
@@ -111,12 +112,16 @@ class TestMember {
   bool fired() const { return fired_; }  // the failpoint
   void AwaitFired();
   uint64_t copied() const { return copied_; }
+  // The most that a session's frames held when another frame of it was handed over.
+  size_t held_at_most() const { return *held_at_most_; }
   std::string MetricsText() const { return metrics_.Text(); }
   EventBox& events() { return *events_; }
 
  private:
   const MemberId id_;
   const std::string host_;
+  const std::shared_ptr<std::atomic<size_t>> held_at_most_ =
+      std::make_shared<std::atomic<size_t>>(0);
   std::unique_ptr<Transport> transport_;
   Metrics metrics_;
   CopyCounter copied_{0};

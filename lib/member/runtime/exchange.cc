@@ -28,6 +28,7 @@ PeerSessions::Options SessionOptions(const ExchangeOptions& options) {
   sessions.job = options.job;
   sessions.me = options.place.id;
   sessions.seed = SeedOf(options.place.id);
+  sessions.held_bytes = options.held_bytes;
   return sessions;
 }
 

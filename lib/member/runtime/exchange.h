@@ -40,6 +40,7 @@ struct ExchangeOptions {
   std::string coordinator;
   Duration lease = kDefaultLease;  // we say three times per lease that we live
   Duration thread_patience = kDefaultThreadPatience;
+  size_t held_bytes = kMaxHeldBytes;  // of a session that we make, not dealt with yet
   // One of our threads has stood still for a lease longer than that, and we are still here; may be
   // empty. On a thread of its own.
   std::function<void(const ThreadAge&)> hangs;

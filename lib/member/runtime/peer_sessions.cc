@@ -14,7 +14,7 @@ namespace muster {
 namespace {
 
 // A break comes behind the frames that came before it: they may be the last of a member that died.
-SessionHandler PostInto(std::shared_ptr<EventBox> events, LinkId id) {
+SessionHandler PostInto(std::shared_ptr<EventBox> events, LinkId id, size_t held_bytes) {
   return {.on_frame =
               [events, id](Frame frame) {
                 events->PostBehind(FrameCame{id, std::move(frame)});
@@ -23,7 +23,7 @@ SessionHandler PostInto(std::shared_ptr<EventBox> events, LinkId id) {
               [events, id](absl::Status why) {
                 events->PostBehind(SessionBroke{id, std::move(why)});
               },
-          .inbound = {.first_frame = kMaxGreetingBytes, .held = kMaxHeldBytes}};
+          .inbound = {.first_frame = kMaxGreetingBytes, .held = held_bytes}};
 }
 
 std::string NameOf(const MemberId& id) {
@@ -44,11 +44,11 @@ PeerSessions::~PeerSessions() {
 }
 
 Acceptor PeerSessions::AcceptInto(std::shared_ptr<EventBox> events,
-                                  std::shared_ptr<std::atomic<LinkId>> next_id) {
-  return [events, next_id](std::shared_ptr<Session> session) {
+                                  std::shared_ptr<std::atomic<LinkId>> next_id, size_t held_bytes) {
+  return [events, next_id, held_bytes](std::shared_ptr<Session> session) {
     const LinkId id = next_id->fetch_add(1);
     events->Post(SessionAccepted{id, std::move(session)});
-    return PostInto(events, id);
+    return PostInto(events, id, held_bytes);
   };
 }
 
@@ -80,8 +80,8 @@ void PeerSessions::Connect(Listed& listed, Time now) {
   listed.connect_at.reset();
   const LinkId id = next_id_->fetch_add(1);
   Link link{nullptr, listed.member.id, std::nullopt, now};
-  link.session =
-      transport_.Connect(listed.member.address, options_.connect_timeout, PostInto(events_, id));
+  link.session = transport_.Connect(listed.member.address, options_.connect_timeout,
+                                    PostInto(events_, id, options_.held_bytes));
   link.session->Send(
       {Encode(PeerMessage(Hello{options_.job, options_.me, listed.member.id})), Payload()});
   links_.emplace(id, std::move(link));

@@ -33,6 +33,7 @@ class PeerSessions {
     uint64_t seed = 0;  // of the jitter
     Duration connect_timeout = std::chrono::seconds(1);
     Duration greeting_timeout = std::chrono::seconds(5);  // then a silent session is closed
+    size_t held_bytes = kMaxHeldBytes;                    // of a session that we make
   };
   // `events` gets what happens; `next_id` gives session ids that are unique in the process.
   PeerSessions(Transport& transport, std::shared_ptr<EventBox> events,
@@ -41,7 +42,8 @@ class PeerSessions {
 
   // What an acceptor does with a new session: any thread, before this object exists too.
   static Acceptor AcceptInto(std::shared_ptr<EventBox> events,
-                             std::shared_ptr<std::atomic<LinkId>> next_id);
+                             std::shared_ptr<std::atomic<LinkId>> next_id,
+                             size_t held_bytes = kMaxHeldBytes);
 
   // Keeps sessions with exactly these peers (ourselves left out): connects to the missing ones and
   // closes all others. Returns the peers that are down now.

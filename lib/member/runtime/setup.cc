@@ -1,10 +1,9 @@
 #include "lib/member/runtime/setup.h"
 
-#include <unistd.h>
-
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "lib/base/memory_cgroup.h"
 #include "lib/base/status.h"
 #include "lib/domain/grid.h"
 #include "lib/optim/optim.h"
@@ -15,15 +14,14 @@ namespace {
 // The memory that every member needs: values, optimizer slots, results of two steps, own gradients.
 absl::Status CheckMemory(const Layout& layout, int32_t slots) {
   const double need = 4.0 * (4 + slots) * static_cast<double>(layout.elements());
-  const double have =
-      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  const auto have = static_cast<double>(MemoryForUs());
   if (need <= have) return absl::OkStatus();
   int64_t parameters = 0;
   for (const Placed& tensor : layout.tensors()) parameters += tensor.count;
   return absl::FailedPreconditionError(absl::StrFormat(
       "the model has %d parameters: with gradients and optimizer slots a process needs %.1f GB of "
-      "memory and more, this machine has %.1f GB; make the model smaller or take an optimizer with "
-      "fewer slots",
+      "memory and more, and may have %.1f GB of this machine's; make the model smaller, take an "
+      "optimizer with fewer slots, or raise the limit of its cgroup if it has one",
       parameters, need / 1e9, have / 1e9));
 }
 

@@ -1,6 +1,7 @@
 #include "lib/member/state/active_view.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace muster {
@@ -181,7 +182,34 @@ void ActiveView::Fold(int32_t sender, const ChunkPartials& arrival, bool own, He
                       Outcome& out) {
   absl::StatusOr<FoldIn> fold = state.open.Fold(sender, arrival, own);
   if (fold.ok()) return out.Do(*std::move(fold));
-  if (!absl::IsAlreadyExists(fold.status())) out.Refuse(std::string(fold.status().message()));
+  out.Refuse(std::string(fold.status().message()));
+}
+
+// Looked at before anything of it is taken: its frame is kept whole until the last of its sums has
+// met its sibling, and nothing is kept with them that the plan does not bound.
+bool ActiveView::AreNew(int32_t sender, const Partials& partials, const HeldState& state,
+                        Outcome& out) const {
+  std::set<ChunkId> fresh;
+  for (const ChunkPartials& arrival : partials.chunks) {
+    const ChunkId c = arrival.chunk;
+    if (!config_->has_chunk(c) || !seat_->Owns(c)) {
+      out.Refuse("a chunk that is not ours");
+      return false;
+    }
+    if (seat_->IsDone(state.step(), c) || state.open.HasResult(c)) continue;
+    const absl::Status fits = state.open.CheckPartials(sender, arrival);
+    if (absl::IsInvalidArgument(fits)) {
+      out.Refuse(std::string(fits.message()));
+      return false;
+    }
+    if (fits.ok()) fresh.insert(c);
+  }
+  if (fresh.empty()) {
+    out.Drop("a repetition");
+  } else if (fresh.size() < partials.chunks.size()) {
+    out.Refuse("sums that came before, beside new ones");
+  }
+  return out.fate == Fate::kTaken;
 }
 
 void ActiveView::Handle(const MemberId& from, const Partials& partials, HeldState& state,
@@ -189,13 +217,8 @@ void ActiveView::Handle(const MemberId& from, const Partials& partials, HeldStat
   if (!IsFromMember(from, partials.lineage, out) || !IsTimely(partials.step, state, out)) return;
   if (partials.chunks.empty()) return LearnCommands(partials, state, out);
   const int32_t sender = seat_->view.IndexOf(from);
-  for (const ChunkPartials& arrival : partials.chunks) {
-    if (!config_->has_chunk(arrival.chunk) || !seat_->Owns(arrival.chunk))
-      return out.Refuse("a chunk that is not ours");
-    if (seat_->IsDone(state.step(), arrival.chunk) || state.open.HasResult(arrival.chunk)) continue;
-    Fold(sender, arrival, false, state, out);
-    if (out.fate == Fate::kRefused) return;
-  }
+  if (!AreNew(sender, partials, state, out)) return;
+  for (const ChunkPartials& arrival : partials.chunks) Fold(sender, arrival, false, state, out);
 }
 
 void ActiveView::Handle(const Summed& summed, HeldState& state, Outcome& out) {

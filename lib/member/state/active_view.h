@@ -49,6 +49,8 @@ class ActiveView {
   // outcome says what becomes of it.
   bool IsFromMember(const MemberId& from, LineageNumber lineage, Outcome& out) const;
   static bool IsTimely(Step step, const HeldState& state, Outcome& out);
+  // Are these the sums that the plan has the sender bring, each once and for the first time?
+  bool AreNew(int32_t sender, const Partials& partials, const HeldState& state, Outcome& out) const;
   bool IsServer(const MemberId& peer) const;
 
   void BeginStep(HeldState& state, int64_t& last_id, Outcome& out);

@@ -70,6 +70,10 @@ class OpenStep {
 
   bool HasPartialsFrom(int32_t sender, ChunkId c) const { return incomplete_.HasFrom(sender, c); }
   // kAlreadyExists: a repetition. kInvalidArgument: not what the sender holds.
+  absl::Status CheckPartials(int32_t sender, const ChunkPartials& arrival) const {
+    return incomplete_.Check(sender, arrival);
+  }
+  // Of what CheckPartials refuses nothing is taken.
   absl::StatusOr<FoldIn> Fold(int32_t sender, const ChunkPartials& arrival, bool own);
   void AddSum(ChunkId c, const ResultMeta& meta);
   // Sums that may be applied now and were not.

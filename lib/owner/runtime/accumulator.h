@@ -20,7 +20,8 @@
 
 namespace muster {
 
-// A partial sum in a frame that came: it stands from `byte_offset` on and keeps the frame alive.
+// A partial sum in a frame that came: it stands from `byte_offset` on and keeps the frame alive,
+// all of it. That a frame brings only new sums is the business of whoever takes it.
 struct ReceivedSum {
   std::shared_ptr<const Payload> frame;
   size_t byte_offset = 0;

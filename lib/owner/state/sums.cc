@@ -19,7 +19,7 @@ bool Sums::HasFrom(int32_t sender, ChunkId chunk) const {
   return it != chunks_.end() && it->second.from.count(sender) > 0;
 }
 
-absl::StatusOr<Additions> Sums::Add(int32_t sender, const ChunkPartials& arrival) {
+absl::Status Sums::Check(int32_t sender, const ChunkPartials& arrival) const {
   const TensorKind kind = kinds_[static_cast<size_t>(arrival.chunk.value())];
   const std::vector<TreeNode> expected = Expected(sender, kind);
   bool fits = !expected.empty() && expected.size() == arrival.partials.size();
@@ -28,9 +28,15 @@ absl::StatusOr<Additions> Sums::Add(int32_t sender, const ChunkPartials& arrival
   if (!fits)
     return absl::InvalidArgumentError(absl::StrCat(
         "chunk ", arrival.chunk.value(), ": not the subtrees that member ", sender, " holds"));
+  if (HasFrom(sender, arrival.chunk)) return absl::AlreadyExistsError("these partials came before");
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Additions> Sums::Add(int32_t sender, const ChunkPartials& arrival) {
+  MUSTER_RETURN_IF_ERROR(Check(sender, arrival));
+  const TensorKind kind = kinds_[static_cast<size_t>(arrival.chunk.value())];
   Progress& chunk = chunks_[arrival.chunk];
-  if (!chunk.from.insert(sender).second)
-    return absl::AlreadyExistsError("these partials came before");
+  chunk.from.insert(sender);
   Additions additions;
   const TreeNode root = kind == TensorKind::kBuffer ? TreeNode{0, 1} : TreeNode{0, lanes_};
   for (const Partial& partial : arrival.partials) {

@@ -41,8 +41,9 @@ class Sums {
   // The subtrees that `sender` sends of a chunk of this kind; empty: it sends nothing.
   std::vector<TreeNode> Expected(int32_t sender, TensorKind kind) const;
   bool HasFrom(int32_t sender, ChunkId chunk) const;
-  // kAlreadyExists: a repetition, to be dropped silently. kInvalidArgument: not what the sender was
-  // to send.
+  // kAlreadyExists: a repetition. kInvalidArgument: not what the sender was to send.
+  absl::Status Check(int32_t sender, const ChunkPartials& arrival) const;
+  // Of what Check refuses nothing is taken.
   absl::StatusOr<Additions> Add(int32_t sender, const ChunkPartials& arrival);
 
  private:

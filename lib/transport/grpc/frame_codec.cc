@@ -59,14 +59,11 @@ void LendHeader(const std::shared_ptr<const std::string>& header, std::vector<gr
 // Walks over the slices of a message as one run of bytes.
 class SliceReader {
  public:
-  explicit SliceReader(const std::vector<grpc::Slice>& slices) : slices_(slices) {}
+  explicit SliceReader(std::vector<grpc::Slice>& slices) : slices_(slices) {}
 
   // At most `want` bytes that lie together; none at the end.
   Bytes Next(size_t want) {
-    while (index_ < slices_.size() && offset_ == slices_[index_].size()) {
-      ++index_;
-      offset_ = 0;
-    }
+    SkipWhatIsRead();
     if (index_ == slices_.size() || want == 0) return {};
     const grpc::Slice& slice = slices_[index_];
     const size_t n = std::min(want, slice.size() - offset_);
@@ -85,8 +82,21 @@ class SliceReader {
     }
   }
 
+  // The others stay where they are: a small slice has its bytes inside.
+  void ReleaseWhatIsRead() {
+    SkipWhatIsRead();
+    for (size_t i = 0; i < index_; ++i) slices_[i] = grpc::Slice();
+  }
+
  private:
-  const std::vector<grpc::Slice>& slices_;
+  void SkipWhatIsRead() {
+    while (index_ < slices_.size() && offset_ == slices_[index_].size()) {
+      ++index_;
+      offset_ = 0;
+    }
+  }
+
+  std::vector<grpc::Slice>& slices_;
   size_t index_ = 0;
   size_t offset_ = 0;
 };
@@ -135,6 +145,7 @@ absl::StatusOr<Frame> DecodeFrame(const grpc::ByteBuffer& message) {
   Frame frame;
   frame.header.resize(header_bytes);
   reader.Copy(frame.header.data(), header_bytes);
+  reader.ReleaseWhatIsRead();  // a payload may be kept for long, and nobody weighs its header then
   for (Bytes bytes = reader.Next(total); !bytes.empty(); bytes = reader.Next(total)) {
     frame.payload.slices.push_back(bytes);
   }

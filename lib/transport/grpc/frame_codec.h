@@ -15,8 +15,8 @@ inline constexpr size_t kMaxMessageBytes = kFramePrefixBytes + kMaxHeaderBytes +
 // The payload is pointed at, not copied; gRPC holds copies of `payload.keep` until it is done.
 grpc::ByteBuffer EncodeFrame(const Frame& frame);
 
-// The payload points into the message, which its `keep` holds. kInvalidArgument: the message is
-// shorter than it says; kResourceExhausted: above the limits of a frame.
+// The payload points into the message; its `keep` holds what of that has payload. kInvalidArgument:
+// the message is shorter than it says; kResourceExhausted: above the limits of a frame.
 absl::StatusOr<Frame> DecodeFrame(const grpc::ByteBuffer& message);
 
 }  // namespace muster

@@ -83,6 +83,22 @@ TEST(FrameCodec, PayloadIsLentNotCopied) {
   EXPECT_EQ(bytes.use_count(), 1);
 }
 
+TEST(FrameCodec, APayloadThatIsKeptDoesNotKeepItsHeader) {
+  const auto header = std::make_shared<const std::string>(100'000, 'h');
+  const auto bytes = std::make_shared<const std::string>(100'000, 'z');
+  const auto* data = reinterpret_cast<const std::byte*>(bytes->data());
+  Payload kept;
+  {
+    Frame frame;
+    frame.shared_header = header;
+    frame.payload = {{{data, bytes->size()}}, bytes};
+    kept = DecodeFrame(EncodeFrame(frame)).value().payload;
+  }
+  EXPECT_EQ(header.use_count(), 1);
+  EXPECT_EQ(bytes.use_count(), 2);
+  EXPECT_EQ(Text(kept), *bytes);
+}
+
 TEST(FrameCodec, RandomBytesAreRefusedOrDecodeToWhatTheySay) {
   std::mt19937 random(7);
   for (int i = 0; i < 20'000; ++i) {

@@ -10,6 +10,7 @@
 #include <memory>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -154,6 +155,25 @@ std::string DigestOf(const JobShape& shape) {
   return cluster.End().ending.digest;
 }
 
+// The counting task, for others to change a part of it.
+class AroundCounting : public Task {
+ public:
+  explicit AroundCounting(const TrainingSpec& training) : counting_(MakeCounting(training)) {}
+  std::vector<TensorSpec> Tensors() const override { return counting_->Tensors(); }
+  uint64_t SampleCount() const override { return counting_->SampleCount(); }
+  std::string DataHash() const override { return counting_->DataHash(); }
+  absl::Status Bind(const Layout& layout) override { return counting_->Bind(layout); }
+  absl::Status Initialize(uint64_t seed, absl::Span<float> parameters) override {
+    return counting_->Initialize(seed, parameters);
+  }
+  absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) override {
+    return counting_->RunLane(input, sink);
+  }
+
+ private:
+  const std::unique_ptr<Task> counting_;
+};
+
 TEST(Training, OneWorkerUsesEverySampleOncePerEpoch) {
   Cluster cluster;
   cluster.Begin({});
@@ -198,20 +218,81 @@ TEST(Training, TheSameBitsWhoeverComputes) {
   }
 }
 
+// ---- members that may hold little of what their peers send
+
+// Lets everybody else go ahead.
+void Dawdle() {
+  for (int i = 0; i < 1000; ++i) std::this_thread::yield();
+}
+
+class Slow final : public AroundCounting {
+ public:
+  using AroundCounting::AroundCounting;
+  absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) override {
+    Dawdle();
+    return AroundCounting::RunLane(input, sink);
+  }
+};
+
+struct Held {
+  std::string digest;
+  size_t at_most = 0;  // of one session at any member, when its next frame came
+};
+
+// worker-0 is slow to compute, the others are slow to deal with what comes: so each is ahead of
+// another for a while, and has sent what that one is not ready for.
+Held RunHolding(const JobShape& shape, size_t held_bytes) {
+  Cluster cluster;
+  cluster.coordinator().Submit("job", SpecOf(shape));
+  const int members = shape.workers + shape.servers;
+  for (int m = 0; m < members; ++m) {
+    TestMemberOptions options;
+    options.role = m < shape.workers ? Role::kWorker : Role::kServer;
+    options.name =
+        m < shape.workers ? absl::StrCat("worker-", m) : absl::StrCat("server-", m - shape.workers);
+    options.held_bytes = held_bytes;
+    if (m == 0) {
+      options.make_task =
+          [](const TrainingSpec& training) -> absl::StatusOr<std::unique_ptr<Task>> {
+        return std::make_unique<Slow>(training);
+      };
+    } else {
+      options.spoil = [](Frame&) { Dawdle(); };
+    }
+    cluster.Start(std::move(options));
+  }
+  Held held{cluster.End().ending.digest};
+  for (int m = 0; m < members; ++m)
+    held.at_most = std::max(held.at_most, cluster.member(static_cast<size_t>(m)).held_at_most());
+  return held;
+}
+
+// A session stands still while its receiver holds as much of it as it may, be that less than one
+// chunk: the steps go on all the same, with the same bits.
+TEST(Training, GoesOnWithRoomForLessThanAChunk) {
+  const JobShape workers{.workers = 3, .lanes = 6, .optimizer = OptimizerKind::kAdam};
+  JobShape servers = workers;
+  servers.servers = 2;
+  servers.clip_norm = 0.5;
+  for (const JobShape& shape : {workers, servers}) {
+    const Held free = RunHolding(shape, kMaxHeldBytes);
+    EXPECT_GT(free.at_most, kFrameWeight) << "nobody was ever behind, so nothing is shown";
+    for (const size_t held_bytes : {size_t{1}, 3 * kFrameWeight}) {
+      const Held held = RunHolding(shape, held_bytes);
+      EXPECT_EQ(held.digest, free.digest) << shape.servers << " servers, " << held_bytes;
+      EXPECT_LT(held.at_most, held_bytes)
+          << "another frame was taken in while so much was held, " << shape.servers << " servers";
+    }
+  }
+}
+
 // ---- steps that are not finite
 
 // Counts, but one sample's gradient is not a number.
-class WithABadSample final : public Task {
+class WithABadSample final : public AroundCounting {
  public:
   WithABadSample(const TrainingSpec& training, uint64_t bad)
-      : counting_(MakeCounting(training)), bad_(bad) {}
-  std::vector<TensorSpec> Tensors() const override { return counting_->Tensors(); }
-  uint64_t SampleCount() const override { return counting_->SampleCount(); }
-  std::string DataHash() const override { return counting_->DataHash(); }
-  absl::Status Bind(const Layout& layout) override { return counting_->Bind(layout); }
-  absl::Status Initialize(uint64_t seed, absl::Span<float> parameters) override {
-    return counting_->Initialize(seed, parameters);
-  }
+      : AroundCounting(training), bad_(bad) {}
   absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) override {
     GradientSink spoilt = sink;
     spoilt.outcome = [&](LaneOutput output) {
@@ -219,11 +300,10 @@ class WithABadSample final : public Task {
         sink.gradient[0] = std::numeric_limits<float>::quiet_NaN();
       sink.outcome(output);
     };
-    return counting_->RunLane(input, spoilt);
+    return AroundCounting::RunLane(input, spoilt);
   }
 
  private:
-  const std::unique_ptr<Task> counting_;
   const uint64_t bad_;
 };
 

@@ -325,6 +325,30 @@ TEST(Fates, ARepetitionAddsNothing) {
   EXPECT_EQ(rig.Peer(kPeer, rig.ResultsOf(0, {1})).fate, Fate::kDropped);
 }
 
+// The frame of sums that wait for their siblings is kept whole: what it brings besides them would
+// be kept too, and nothing would bound how much that is.
+TEST(Fates, SumsThatCameBeforeAreNotTakenBesideNewOnes) {
+  Rig rig(ConfigOf(kMe));
+  rig.Enter(ViewOf(1, {kMe, kPeer}, {0, 0}, {0, 1}), {HealBy::kMake, HealBy::kCopy});
+  rig.Meet(kPeer, 0, Set({0, 0}), Set({0, 0}));
+  const auto expect_refused = [&](const Partials& partials, const std::string& why) {
+    const Outcome outcome = rig.Peer(kPeer, partials);
+    EXPECT_EQ(outcome.fate, Fate::kRefused);
+    EXPECT_EQ(outcome.reason, why);
+    EXPECT_THAT(outcome.actions, IsEmpty()) << "nothing of it is taken";
+  };
+  const std::string beside = "sums that came before, beside new ones";
+  expect_refused(rig.PartialsOf(0, {0, 0}, 1), beside);
+  EXPECT_EQ(Of<FoldIn>(rig.Peer(kPeer, rig.PartialsOf(0, {0}, 1))).size(), 1u);
+  expect_refused(rig.PartialsOf(0, {0, 1}, 1), beside);
+  expect_refused(rig.PartialsOf(0, {1, 0}, 1), beside);
+  Partials wrong = rig.PartialsOf(0, {1}, 1);
+  wrong.chunks.push_back({ChunkId(0), {Leaf(0), Leaf(1)}});
+  expect_refused(wrong, "chunk 0: not the subtrees that member 1 holds");
+  EXPECT_EQ(rig.Peer(kPeer, rig.PartialsOf(0, {0}, 1)).fate, Fate::kDropped) << "nothing is kept";
+  EXPECT_EQ(Of<FoldIn>(rig.Peer(kPeer, rig.PartialsOf(0, {1}, 1))).size(), 1u);
+}
+
 TEST(Fates, WrongIsRefusedWithAReason) {
   Rig rig = TwoWorkers();
   const auto refusal = [&](const MemberId& from, PeerMessage message) {

@@ -122,7 +122,9 @@ TEST(Sums, EachChunkIsSummedByItself) {
 
 TEST(Sums, ARepetitionIsRefusedAsSuchAlsoWhenTheChunkIsComplete) {
   Sums sums(2, {{0, 1}}, kKinds, {});
+  EXPECT_TRUE(sums.Check(0, {kChunk, {PartialOf({0, 1})}}).ok());
   ASSERT_TRUE(sums.Add(0, {kChunk, {PartialOf({0, 1})}}).ok());
+  EXPECT_TRUE(absl::IsAlreadyExists(sums.Check(0, {kChunk, {PartialOf({0, 1})}})));
   EXPECT_TRUE(absl::IsAlreadyExists(sums.Add(0, {kChunk, {PartialOf({0, 1})}}).status()));
   ASSERT_TRUE(sums.Add(1, {kChunk, {PartialOf({1, 2})}})->total.has_value());
   EXPECT_TRUE(absl::IsAlreadyExists(sums.Add(1, {kChunk, {PartialOf({1, 2})}}).status()));
