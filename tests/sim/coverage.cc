@@ -22,6 +22,7 @@ constexpr Row kRows[] = {
     {Corner::kCatchUps, "catch-ups", 10},
     {Corner::kRewinds, "rewinds", 100},
     {Corner::kTornDeliveries, "torn deliveries", 100},
+    {Corner::kStoodStill, "frames not read before others were dealt with", 20},
     {Corner::kRestartsInForming, "coordinator restarts in a forming view", 100},
     {Corner::kSecondFailures, "second failures in a forming view", 100},
     {Corner::kMemberStalls, "stalls of members", 100},

@@ -19,6 +19,7 @@ enum class Corner {
   kCatchUps,
   kRewinds,
   kTornDeliveries,
+  kStoodStill,
   kRestartsInForming,
   kSecondFailures,
   kMemberStalls,

@@ -57,8 +57,14 @@ void Machine::Deliver(const MemberId& from, SimFrame frame) {
   Carry(outcome.actions, &frame);
   if (outcome.fate == Fate::kRefused)
     outside_.violate(absl::StrCat("a message of a sound member was refused: ", outcome.reason));
-  if (outcome.fate == Fate::kHold) held_[from].push_back(std::move(frame));
+  if (outcome.fate == Fate::kHold) HoldBack(from, std::move(frame));
   NoteChanges();
+}
+
+// Data keeps its receipt. A Fetch does not: what it asks for may come behind it.
+void Machine::HoldBack(const MemberId& from, SimFrame frame) {
+  if (std::holds_alternative<Fetch>(frame.message)) frame.receipt.reset();
+  held_[from].push_back(std::move(frame));
 }
 
 // Answers are fed at once, before the actions that follow.

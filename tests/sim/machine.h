@@ -14,6 +14,7 @@
 #include "lib/base/own_gaps.h"
 #include "lib/member/state/checkpoint_parts.h"
 #include "lib/member/state/member.h"
+#include "lib/transport/inbound.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/job.h"
 #include "tests/sim/train_thread.h"
@@ -23,6 +24,7 @@ namespace muster::sim {
 struct SimFrame {
   PeerMessage message;
   std::vector<Value> payload;  // in header order
+  Receipt receipt = nullptr;   // of one that came: kept until it is dealt with
 };
 
 class Machine {
@@ -84,6 +86,7 @@ class Machine {
   void Handle(StateMade event);
 
   void Carry(const std::vector<Action>& actions, const SimFrame* frame);
+  void HoldBack(const MemberId& from, SimFrame frame);
   void NoteChanges();
   void CheckInvariants();
   void NoteCommand(const FromCoordinator& message);

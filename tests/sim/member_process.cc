@@ -206,12 +206,15 @@ Machine::Outside MemberProcess::OutsideOf() {
   out.send = [this](const MemberId& to, SimFrame frame) {
     const SimSessionId session = links_.SessionTo(to);
     if (session == 0) return;
-    around_.network.Send(
+    around_.network.SendWeighed(
         session, place_.node,
-        [find = events_.find, from = place_.id, to, session, frame = std::move(frame)] {
+        [find = events_.find, from = place_.id, to, session,
+         frame = std::move(frame)](Receipt receipt) {
           MemberProcess* process = find(to);
-          if (process != nullptr && process->links_.SessionTo(from) == session)
-            process->machine_->Deliver(from, frame);
+          if (process == nullptr || process->links_.SessionTo(from) != session) return;
+          SimFrame came = frame;
+          came.receipt = std::move(receipt);
+          process->machine_->Deliver(from, std::move(came));
         });
   };
   out.up = [this](const MemberId& peer) { return links_.Up(peer); };

@@ -33,26 +33,49 @@ SimSessionId Network::Open(NodeId from, NodeId to, SimSessionEvents at_from,
   session.out.to = session.back.from = to;
   session.at_from = std::move(at_from);
   session.at_to = std::move(at_to);
+  session.out.room = RoomOf(id, /*out=*/true);
+  session.back.room = RoomOf(id, /*out=*/false);
   Push(id, /*out=*/true, schedule_.Random(0, 5),
-       {[this, id] {
+       {[this, id](const Receipt&) {
           const SimSessionEvents events = sessions_[id].at_to;
           if (!sessions_[id].broken)
             Push(id, /*out=*/false, schedule_.Random(0, 5),
-                 {[this, id] { sessions_[id].at_from.up(id); }, nullptr, false});
+                 {[this, id](const Receipt&) { sessions_[id].at_from.up(id); }, nullptr, false});
           events.up(id);
         },
         nullptr, false});
   return id;
 }
 
+// A scenario's members hold as much as real ones do. Elsewhere they hold one frame, so that whoever
+// waits for what is behind it is found.
+std::shared_ptr<InboundRoom> Network::RoomOf(SimSessionId id, bool out) {
+  auto room = std::make_shared<InboundRoom>([this, id, out] { ReadOn(id, out); });
+  InboundLimits limits;
+  if (!schedule_.smooth()) limits.held = 1;
+  room->Limit(limits);
+  room->Admit();
+  return room;
+}
+
+void Network::SendWeighed(SimSessionId id, NodeId from, std::function<void(Receipt)> deliver) {
+  SendFrame(id, from, {std::move(deliver), nullptr, false});
+}
+
 void Network::Send(SimSessionId id, NodeId from, std::function<void()> deliver,
                    std::function<void()> lost) {
+  SendFrame(
+      id, from,
+      {[deliver = std::move(deliver)](const Receipt&) { deliver(); }, std::move(lost), false});
+}
+
+void Network::SendFrame(SimSessionId id, NodeId from, Frame frame) {
   const auto it = sessions_.find(id);
   if (it == sessions_.end() || it->second.broken) return;
   const bool out = it->second.out.from == from;
   // A frame that is held up holds up all that comes behind it.
   const int64_t late = schedule_.OneIn(200) ? schedule_.Random(30, 400) : 0;
-  Push(id, out, schedule_.Random(0, 12) + late, {std::move(deliver), std::move(lost), false});
+  Push(id, out, schedule_.Random(0, 12) + late, std::move(frame));
 }
 
 void Network::Push(SimSessionId id, bool out, int64_t delay, Frame frame) {
@@ -77,9 +100,23 @@ void Network::Arrive(SimSessionId id, bool out) {
       to->second->Later(until - schedule_.now(), [this, id, out] { Arrive(id, out); });
     return;
   }
+  if (!direction.room->MayReadOn()) {
+    ++direction.unread;
+    return coverage_.Add(Corner::kStoodStill);
+  }
   const Frame frame = std::move(direction.under_way.front());
   direction.under_way.pop_front();
-  frame.deliver();
+  frame.deliver(direction.room->Hold(0));
+}
+
+// Each frame that was not read arrives once more.
+void Network::ReadOn(SimSessionId id, bool out) {
+  Session& session = sessions_[id];
+  Direction& direction = out ? session.out : session.back;
+  const auto to = runners_.find(direction.to);
+  if (to == runners_.end()) return;
+  for (int64_t n = std::exchange(direction.unread, 0); n > 0; --n)
+    to->second->Later(0, [this, id, out] { Arrive(id, out); });
 }
 
 // Some of what is under way still arrives, the rest is lost; nothing gets through a cut any more.
@@ -97,6 +134,14 @@ void Network::LoseTail(Direction& direction) {
 
 void Network::Break(SimSessionId id) { End(id, /*local=*/true); }
 
+void Network::Close(SimSessionId id, NodeId by) {
+  const auto it = sessions_.find(id);
+  if (it == sessions_.end()) return;
+  Session& session = it->second;
+  (session.out.to == by ? session.out : session.back).room->Close();
+  Break(id);
+}
+
 void Network::End(SimSessionId id, bool local) {
   const auto it = sessions_.find(id);
   if (it == sessions_.end() || it->second.broken) return;
@@ -104,8 +149,9 @@ void Network::End(SimSessionId id, bool local) {
   session.broken = true;
   LoseTail(session.out);
   LoseTail(session.back);
-  Push(id, true, 1, {[this, id] { sessions_[id].at_to.down(id); }, nullptr, local});
-  Push(id, false, 1, {[this, id] { sessions_[id].at_from.down(id); }, nullptr, local});
+  Push(id, true, 1, {[this, id](const Receipt&) { sessions_[id].at_to.down(id); }, nullptr, local});
+  Push(id, false, 1,
+       {[this, id](const Receipt&) { sessions_[id].at_from.down(id); }, nullptr, local});
 }
 
 void Network::Cut(NodeId from, NodeId to, int64_t ms, std::function<void()> stops_a_frame) {

@@ -1,16 +1,19 @@
 // Sessions between processes. Frames of a session arrive in order and once, until it breaks: then
 // some of those under way are lost, and both ends hear of it. A way between two processes can be
-// cut: what is under way waits, as a network sends again what was not acknowledged. Lives as long
-// as the world.
+// cut: what is under way waits, as a network sends again what was not acknowledged. A receiver that
+// keeps the receipt of a frame reads nothing more of its session meanwhile. Lives as long as the
+// world.
 #pragma once
 
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "lib/transport/inbound.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/schedule.h"
 
@@ -41,7 +44,11 @@ class Network {
   // The frame is lost when the session has broken. `lost` is called when it is lost under way.
   void Send(SimSessionId session, NodeId from, std::function<void()> deliver,
             std::function<void()> lost = nullptr);
+  // To a receiver that may keep the receipt.
+  void SendWeighed(SimSessionId session, NodeId from, std::function<void(Receipt)> deliver);
   void Break(SimSessionId session);
+  // One end wants no more of it: as Break, and that end reads what still comes.
+  void Close(SimSessionId session, NodeId by);
   // Nothing comes through from one to the other for so long. `stops_a_frame` is called for each
   // frame that the cut holds back or loses; for one that it holds back, each time it would arrive.
   void Cut(NodeId from, NodeId to, int64_t ms, std::function<void()> stops_a_frame = nullptr);
@@ -54,7 +61,7 @@ class Network {
 
  private:
   struct Frame {
-    std::function<void()> deliver;
+    std::function<void(Receipt)> deliver;
     std::function<void()> lost;
     bool local = false;  // an end's own knowledge: no partition holds it up
   };
@@ -62,6 +69,8 @@ class Network {
     NodeId from = 0, to = 0;
     int64_t last = 0;  // no frame arrives before this
     std::deque<Frame> under_way;
+    std::shared_ptr<InboundRoom> room;  // at `to`
+    int64_t unread = 0;                 // of those under way, arrived while there was no room
   };
   struct Session {
     Direction out, back;  // from the end that connected, and to it
@@ -73,8 +82,11 @@ class Network {
     std::function<void()> stops_a_frame;  // null: nobody asks
   };
 
+  void SendFrame(SimSessionId id, NodeId from, Frame frame);
   void Push(SimSessionId id, bool out, int64_t delay, Frame frame);
   void Arrive(SimSessionId id, bool out);
+  std::shared_ptr<InboundRoom> RoomOf(SimSessionId id, bool out);
+  void ReadOn(SimSessionId id, bool out);
   void End(SimSessionId id, bool local);
   void LoseTail(Direction& direction);
   int64_t CutUntil(NodeId from, NodeId to) const;  // not after now: it is open

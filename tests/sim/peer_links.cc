@@ -20,12 +20,12 @@ std::vector<MemberId> PeerLinks::Hold(const std::vector<ViewMember>& peers) {
   for (const MemberId& peer : down) {
     const SimSessionId session = up_[peer];
     up_.erase(peer);
-    around_.network.Break(session);
+    around_.network.Close(session, node_);
   }
   std::vector<MemberId> dialed;
   for (const auto& [peer, session] : dialed_)
     if (listed.count(peer) == 0) dialed.push_back(peer);
-  for (const MemberId& peer : dialed) around_.network.Break(std::exchange(dialed_[peer], 0));
+  for (const MemberId& peer : dialed) around_.network.Close(std::exchange(dialed_[peer], 0), node_);
   std::map<MemberId, bool> before = std::exchange(listed_, std::move(listed));
   for (auto& [peer, due] : listed_) {
     const auto old = before.find(peer);
@@ -55,7 +55,7 @@ void PeerLinks::Connect(const MemberId& peer) {
   if (session == 0) return ConnectLater(peer, 50);  // refused
   dialed_[peer] = session;
   runner_.Later(kGreetingTimeout, [this, peer, session] {
-    if (dialed_[peer] == session) around_.network.Break(session);
+    if (dialed_[peer] == session) around_.network.Close(session, node_);
   });
 }
 
@@ -68,12 +68,12 @@ void PeerLinks::OnUp(const MemberId& peer, SimSessionId session) {
   if (dialed_[peer] == session) {
     dialed_[peer] = 0;
   } else if (me_ < peer) {
-    return around_.network.Break(session);  // given up meanwhile
+    return around_.network.Close(session, node_);  // given up meanwhile
   }
   if (const auto old = up_.find(peer); old != up_.end()) {
     const SimSessionId replaced = old->second;
     up_.erase(old);
-    around_.network.Break(replaced);
+    around_.network.Close(replaced, node_);
     events_.down(peer);
   }
   up_[peer] = session;
