@@ -25,6 +25,8 @@ enum class Corner {
   kLongMemberStalls,
   kCoordinatorStalls,
   kLongCoordinatorStalls,
+  kHeldUpDecisions,
+  kDecisionsHeldUpAgain,
   kAllStalls,
   kAgentStalls,
   kLongAgentStalls,
