@@ -24,6 +24,7 @@
 #include "coordinator/service/grpc/jobs_service.h"
 #include "coordinator/service/job_api.h"
 #include "coordinator/service/rest.h"
+#include "lib/base/awake_clock.h"
 #include "lib/base/clock.h"
 #include "lib/base/descriptors.h"
 #include "lib/base/exit_codes.h"
@@ -199,7 +200,8 @@ class Program {
     options.settings.lease = std::chrono::milliseconds(arguments_.lease_ms);
     options.settings.thread_patience = std::chrono::seconds(arguments_.thread_patience_s);
     options.settings.slots = arguments_.slots;
-    driver_ = std::make_unique<Driver>(*journal_, *std::move(recovered), clock_, metrics_,
+    clock_.emplace(real_clock_, options.settings.lease / 4);
+    driver_ = std::make_unique<Driver>(*journal_, *std::move(recovered), *clock_, metrics_,
                                        std::move(options));
     api_ = MakeJobApi(*driver_, *journal_, checkpoints);
     if (!arguments_.history_dir.empty())
@@ -245,7 +247,8 @@ class Program {
 
   Arguments arguments_;
   Failpoints failpoints_;
-  const RealClock clock_;
+  const RealClock real_clock_;
+  std::optional<AwakeClock> clock_;
   Metrics metrics_;
   std::unique_ptr<Journal> journal_;
   std::optional<CheckpointRoot> checkpoint_root_;

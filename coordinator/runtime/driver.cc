@@ -79,9 +79,11 @@ class Inbound {
     came_ = now.time_since_epoch().count();
   }
   void Taken(size_t bytes) { weight_ -= bytes + kFrameWeight; }
+  void Broke() { broke_ = true; }
   // When it was heard last. While so much of it waits that no more is read, its silence is ours.
+  // So is that of one that has broken, until we deal with that: its member may be back already.
   Time Heard(Time now) const {
-    return weight_ >= kInbound.held ? now : Time(Duration(came_.load()));
+    return broke_ || weight_ >= kInbound.held ? now : Time(Duration(came_.load()));
   }
   bool opened = false;  // the driver's thread only
 
@@ -89,6 +91,7 @@ class Inbound {
   bool known_ = false;
   std::atomic<size_t> weight_{0};  // of its frames that were not taken yet
   std::atomic<Duration::rep> came_{0};
+  std::atomic<bool> broke_{false};
   Mutex mutex_;
   std::string turn_ ABSL_GUARDED_BY(mutex_);  // empty before the first frame
 };
@@ -168,10 +171,14 @@ void Driver::Loop() {
       call = mailbox_.TryTake();
     }
     if (call) (*call)();
-    if (failure_.ok()) Flush();
+    // After a write that took long, what came meanwhile is decided before the tick that is due.
+    const bool ticks = real.Now() >= next_tick;
+    if (ticks)
+      OnTick();
+    else if (failure_.ok())
+      Flush();
     events_.AllIsTold();
-    if (real.Now() < next_tick) continue;
-    OnTick();
+    if (!ticks) continue;
     next_tick = real.Now() + options_.tick;
     if (real.Now() < next_publication) continue;
     next_publication = real.Now() + kPublicationPeriod;
@@ -185,6 +192,7 @@ void Driver::Loop() {
 void Driver::GiveEvents() {
   const RealClock real;
   while (!stopping_) {
+    clock_.Now();  // it shows that the process is awake, also while the driver's thread waits
     while (events_.Deliver()) {
     }
     events_.AwaitNews(real.Now() + options_.tick);
@@ -192,13 +200,16 @@ void Driver::GiveEvents() {
 }
 
 void Driver::OnTick() {
-  if (failure_.ok())
-    Handle(Tick{std::make_shared<const std::map<MemberId, Time>>(
-        sessions_.WhenMembersWereHeard(clock_.Now()))});
+  if (failure_.ok()) Handle(Tick{WhenMembersWereHeard()});
   Flush();
   if (clock_.Now() - started_ >= options_.settings.PatienceAfterRestart()) reattaching_ = false;
   sessions_.CloseSilent(clock_.Now());
   DropIdleCommitThreads();
+}
+
+std::shared_ptr<const std::map<MemberId, Time>> Driver::WhenMembersWereHeard() const {
+  return std::make_shared<const std::map<MemberId, Time>>(
+      sessions_.WhenMembersWereHeard(clock_.Now()));
 }
 
 // ---- what comes
@@ -228,15 +239,16 @@ SessionHandler Driver::Accept(std::shared_ptr<Session> session) {
     if (frame.payload.size() > 0)
       return refuse("payload", absl::InvalidArgumentError("a frame with a payload"));
     const auto bytes = static_cast<int64_t>(frame.header.size());
-    inbound->Came(frame.header.size(), clock_.Now());
+    const Time came = clock_.Now();
+    inbound->Came(frame.header.size(), came);
     absl::StatusOr<AtCoordinator> message = inbound->Read(frame.header);
     if (!message.ok()) return refuse("header", message.status());
     const std::string turn = inbound->TurnFor(*message);
-    auto say = [this, id, inbound, open, size = frame.header.size(), receipt = frame.receipt,
+    auto say = [this, id, inbound, open, came, size = frame.header.size(), receipt = frame.receipt,
                 message = *std::move(message)] {
       inbound->Taken(size);
       open();
-      sessions_.Said(id, message);
+      sessions_.Said(id, message, came);
     };
     if (!mailbox_.Offer(turn, std::move(say), bytes))
       refuse("too_many",
@@ -245,6 +257,7 @@ SessionHandler Driver::Accept(std::shared_ptr<Session> session) {
   return {.on_frame = on_frame,
           .on_broken =
               [this, id, inbound](const absl::Status&) {
+                inbound->Broke();
                 Post(inbound->turn(), [this, id, inbound] {
                   inbound->opened = true;  // it is not to be opened any more
                   sessions_.Broken(id);
@@ -433,10 +446,9 @@ void Driver::OnWritten() {
   for (const std::string& id : coordinator_.jobs().Ids())
     if (!Ended(coordinator_.jobs().Find(id)->phase))
       events_.Append(id, {"", 0, UnixMillis(), "state", "the journal can be written again", {}});
-  // The state machine saw no time pass: tell it the time first, so that it takes no silence for a
-  // loss.
-  Handle(Tick{});
   for (const Input& input : std::exchange(held_back_, {})) Handle(input);
+  // Who is connected has spoken, though nothing of that was kept.
+  Handle(Tick{WhenMembersWereHeard(), /*was_deaf=*/true});
   sessions_.CloseAll(absl::AbortedError(
       "the journal could not be written; report again what was not acknowledged"));
 }

@@ -57,7 +57,8 @@ class Driver {
   // (kUnavailable), on another.
   using Done = std::function<void(absl::StatusOr<KnownJobs>)>;
 
-  // `journal`, `clock` and `metrics` outlive the driver.
+  // `journal`, `clock` and `metrics` outlive the driver. Every thread that reads or decides asks
+  // `clock`, and the events thread at least once a tick, so that it may tell whether we are awake.
   Driver(Journal& journal, RecoveredState recovered, const Clock& clock, Metrics& metrics,
          DriverOptions options);
   ~Driver();  // listeners that use MakeAcceptor are gone by then
@@ -96,6 +97,7 @@ class Driver {
   void Loop();
   void GiveEvents();
   void OnTick();
+  std::shared_ptr<const std::map<MemberId, Time>> WhenMembersWereHeard() const;
   void Feed(Input input);
   void Handle(const Input& input);
   void TimeCheckpoint(const Input& input);

@@ -41,9 +41,9 @@ void MemberSessions::CloseSilent(Time now) {
   for (const SessionId id : silent) Broken(id);
 }
 
-void MemberSessions::Said(SessionId id, const AtCoordinator& message) {
+void MemberSessions::Said(SessionId id, const AtCoordinator& message, Time came) {
   if (peers_.count(id) == 0) return;  // broken by us meanwhile
-  std::visit([&](const auto& from) { From(id, from); }, message);
+  std::visit([&](const auto& from) { From(id, from, came); }, message);
 }
 
 void MemberSessions::Broken(SessionId id) {
@@ -69,7 +69,7 @@ void MemberSessions::CloseAll(const absl::Status& why) {
   }
 }
 
-void MemberSessions::From(SessionId id, const ToCoordinator& message) {
+void MemberSessions::From(SessionId id, const ToCoordinator& message, Time came) {
   Peer& peer = peers_.at(id);
   if (std::holds_alternative<Agent>(peer.who)) return Refuse(id, "a host agent spoke as a member");
   if (const AskJob* ask = std::get_if<AskJob>(&message)) {
@@ -87,7 +87,7 @@ void MemberSessions::From(SessionId id, const ToCoordinator& message) {
   const MemberId* member = std::get_if<MemberId>(&peer.who);
   if (member == nullptr)
     return Refuse(id, "the first frame is neither AskJob nor Join nor AgentHello");
-  events_.input(MemberSays{*member, message});
+  events_.input(MemberSays{*member, message, came});
 }
 
 void MemberSessions::Bind(SessionId id, Peer& peer, const Join& join) {
@@ -111,7 +111,7 @@ void MemberSessions::Replace(SessionId older) {
   peers_.erase(it);
 }
 
-void MemberSessions::From(SessionId id, const FromAgent& message) {
+void MemberSessions::From(SessionId id, const FromAgent& message, Time) {
   Peer& peer = peers_.at(id);
   const AgentHello* hello = std::get_if<AgentHello>(&message);
   if (hello != nullptr && std::holds_alternative<std::monostate>(peer.who)) {

@@ -53,7 +53,7 @@ class MemberSessions {
   // those that were told to leave and are still there.
   void CloseSilent(Time now);
   std::map<MemberId, Time> WhenMembersWereHeard(Time now) const;
-  void Said(SessionId id, const AtCoordinator& message);
+  void Said(SessionId id, const AtCoordinator& message, Time came);
   void Broken(SessionId id);
   // As if all sessions had broken: members and agents reconnect, and members send again whatever
   // was not acknowledged.
@@ -91,8 +91,8 @@ class MemberSessions {
     const char* what;  // is closed after that
   };
 
-  void From(SessionId id, const ToCoordinator& message);
-  void From(SessionId id, const FromAgent& message);
+  void From(SessionId id, const ToCoordinator& message, Time came);
+  void From(SessionId id, const FromAgent& message, Time came);
   void Bind(SessionId id, Peer& peer, const Join& join);
   void Replace(SessionId older);
   void Refuse(SessionId id, const std::string& why);

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -40,7 +41,8 @@ struct JobDeleted {  // answers DeleteJob
 };
 struct MemberSays {
   MemberId member;
-  ToCoordinator message;  // not AskJob: the driver answers it with JobOf
+  ToCoordinator message;       // not AskJob: the driver answers it with JobOf
+  std::optional<Time> came{};  // if it had to wait for us; nothing: now
 };
 struct MemberDown {  // its session broke
   MemberId member;
@@ -74,6 +76,7 @@ struct Tick {
   // When the newest word of each member, of any job, came; null: nothing is known of that. A word
   // may still wait its turn: then it is we who are late. Every job that runs gets each tick.
   std::shared_ptr<const std::map<MemberId, Time>> heard{};
+  bool was_deaf = false;  // nothing of what was said since the tick before was kept
 };
 using Input =
     std::variant<Submit, Cancel, Stop, Delete, JobDeleted, MemberSays, MemberDown, AgentUp,

@@ -91,16 +91,17 @@ void Coordinator::On(const JobDeleted& deleted) {
 // ---- members and host agents
 
 void Coordinator::On(const MemberSays& says) {
-  if (const Join* join = std::get_if<Join>(&says.message)) return OnJoin(says.member, *join);
+  if (const Join* join = std::get_if<Join>(&says.message)) return OnJoin(says, *join);
   if (const auto it = job_of_.find(says.member.incarnation); it != job_of_.end())
     Pass(it->second, says);
 }
 
 // Names repeat between jobs, incarnations do not: a member is of the job that it joined first.
-void Coordinator::OnJoin(const MemberId& member, const Join& join) {
+void Coordinator::OnJoin(const MemberSays& says, const Join& join) {
+  const MemberId& member = says.member;
   const auto [of, is_new] = job_of_.try_emplace(member.incarnation, join.job);
   if (jobs_.RunOf(join.job) != nullptr && of->second == join.job) {
-    Pass(join.job, MemberSays{member, join});
+    Pass(join.job, says);
     const JobRun* run = jobs_.RunOf(join.job);
     if (is_new && (run == nullptr || !run->Has(member))) job_of_.erase(member.incarnation);
     return;

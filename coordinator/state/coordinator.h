@@ -48,7 +48,7 @@ class Coordinator {
   void On(const DigestDone&);
   void On(const Tick&);
 
-  void OnJoin(const MemberId& member, const Join& join);
+  void OnJoin(const MemberSays& says, const Join& join);
   void Do(Action action) { actions_.push_back(std::move(action)); }
   void DoAll(std::vector<Action> actions);
   void Pass(const std::string& id, const JobInput& input);  // to its run, if it has one

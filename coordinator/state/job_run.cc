@@ -210,11 +210,10 @@ bool JobRun::EndsWith(const ProcessExited& exited) {
 }
 
 void JobRun::On(const Tick& tick) {
-  // After a gap in our own ticks the silence may be ours: all leases start again.
-  if (now_ - last_tick_ > leadership_.settings.lease / 2) {
-    membership_.RenewLeases(now_);
-    if (reattachment_) reattachment_->StoodStill(now_);
-  }
+  const Duration counts = leadership_.settings.lease / 2;  // at most, of the time between two ticks
+  if (reattachment_ && now_ - last_tick_ > counts)
+    reattachment_->HeldUp(now_ - last_tick_ - counts);
+  if (reattachment_ && tick.was_deaf) reattachment_->WasDeaf(now_);
   last_tick_ = now_;
   if (tick.heard) membership_.WordsCame(*tick.heard);
   EvictLost();
@@ -228,7 +227,7 @@ void JobRun::On(const Tick& tick) {
 // ---- members
 
 void JobRun::On(const MemberSays& says) {
-  const bool live = membership_.Heard(says.member, now_);
+  const bool live = membership_.Heard(says.member, says.came.value_or(now_));
   if (!live && !std::holds_alternative<Join>(says.message)) return;  // it was evicted
   std::visit([&](const auto& m) { From(says.member, m); }, says.message);
 }
@@ -445,7 +444,7 @@ std::set<MemberId> JobRun::LastCopies(const std::set<MemberId>& lost) const {
   return copies;
 }
 
-// Only a tick may judge silence: it knows whether we were stalled ourselves.
+// Only a tick may judge silence: it knows when words came that wait for us.
 void JobRun::EvictLost() {
   EvictEnded();
   const std::vector<std::pair<MemberId, std::string>> lost = membership_.Lost(now_);

@@ -160,7 +160,7 @@ class JobRun {
   const Time started_;
   Time now_{};                   // of the input that is handled
   std::vector<Action> actions_;  // of that input
-  Time last_tick_;  // what ends by time is judged by this: only a tick knows whether we stood still
+  Time last_tick_;  // the return of members is judged by this: only a tick knows a gap in our own
 
   JobJournal journal_;
   Membership membership_;

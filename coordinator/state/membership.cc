@@ -24,6 +24,13 @@ std::string Standstill(const ThreadAge& age) {
   return absl::StrFormat("its %s thread has stood still for %.0f s", age.thread, age.seconds);
 }
 
+// One that is no newer than what was heard says nothing of its sender: it waited for us.
+void WordCame(LiveMember& live, Time came) {
+  if (came <= live.heard) return;
+  live.heard = came;
+  live.waited_for = false;
+}
+
 }  // namespace
 
 bool Membership::AllLive(const std::vector<MemberId>& members) const {
@@ -69,21 +76,18 @@ bool Membership::Admit(const Join& join, Time now) {
   return is_new;
 }
 
-bool Membership::Heard(const MemberId& member, Time now) {
+bool Membership::Heard(const MemberId& member, Time came) {
   const auto it = live_.find(member);
   if (it == live_.end()) return false;
-  it->second.heard = now;
+  WordCame(it->second, came);
   it->second.up = true;
-  it->second.waited_for = false;
   return true;
 }
 
 void Membership::WordsCame(const std::map<MemberId, Time>& heard) {
   for (auto& [id, live] : live_) {
     const auto word = heard.find(id);
-    if (word == heard.end() || word->second <= live.heard) continue;
-    live.heard = word->second;
-    live.waited_for = false;
+    if (word != heard.end()) WordCame(live, word->second);
   }
 }
 
@@ -145,13 +149,6 @@ bool Membership::Exited(const std::string& name, Incarnation incarnation, Time n
     live.up = false;
   }
   return concerns;
-}
-
-void Membership::RenewLeases(Time now) {
-  for (auto& [id, live] : live_) {
-    live.heard = now;
-    live.threads.clear();
-  }
 }
 
 std::vector<MemberId> Membership::Ended() const {

@@ -57,8 +57,8 @@ class Membership {
 
   // True: it was not live before.
   bool Admit(const Join& join, Time now);
-  // It said something. False: it is not live.
-  bool Heard(const MemberId& member, Time now);
+  // It said something, which came then. False: it is not live.
+  bool Heard(const MemberId& member, Time came);
   // When words of members, also of other jobs, came; what they say may still wait for us.
   void WordsCame(const std::map<MemberId, Time>& heard);
   void Note(const MemberId& member, const Alive& alive);
@@ -70,8 +70,6 @@ class Membership {
   // The agent reports that a process has ended. `incarnation` is zero when it does not know which
   // process of that name it was. True: that may concern a live member.
   bool Exited(const std::string& name, Incarnation incarnation, Time now);
-  // We stood still ourselves, and perhaps they did, too: all begins anew.
-  void RenewLeases(Time now);
 
   // Those whose processes have ended; they are to be evicted.
   std::vector<MemberId> Ended() const;

@@ -19,7 +19,9 @@ class Reattachment {
   // These give all others their time anew, from the last tick on.
   void Came(const MemberId& member, const std::string& node, Time last_tick);
   void Ended(Incarnation member, Time last_tick);
-  void StoodStill(Time now) { since_ = now; }  // we did, so the silence may be ours
+  void WasDeaf(Time now) { since_ = now; }  // we were, so all are to come again
+  // We handled nothing for so long, or longer: who came meanwhile may still wait.
+  void HeldUp(Duration time) { since_ += time; }
 
   // How long nobody has come or ended.
   Duration Silence(Time last_tick) const { return last_tick - since_; }

@@ -8,8 +8,8 @@
 namespace muster {
 
 inline constexpr std::chrono::milliseconds kDefaultLease{1500};
-// Half of it is a gap in the coordinator's own ticks, which come every 50 ms. A lease of a few
-// ticks would make gaps of them all, and then nobody is ever lost for its silence.
+// A quarter of it is a time in which the coordinator stood still (lib/base/awake_clock.h), which
+// looks every 50 ms. With a lease of a few times that it would find itself standing still always.
 inline constexpr std::chrono::milliseconds kShortestLease{500};
 inline constexpr std::chrono::milliseconds kLongestLease{600'000};
 

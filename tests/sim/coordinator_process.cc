@@ -41,9 +41,10 @@ CoordinatorProcess::CoordinatorProcess(Around around, int64_t term, const SimJob
       invariants_(invariants),
       events_(std::move(events)),
       runner_(around_.schedule),
+      real_clock_(around_.schedule),
+      clock_(real_clock_, TheSettings().lease / 4),
       state_(std::make_unique<coordinator::Coordinator>("cluster", TermNumber(term), TheSettings(),
-                                                        Recovered(),
-                                                        TimeOf(around_.schedule.now()))) {
+                                                        Recovered(), clock_.Now())) {
   around_.network.Add(kCoordinatorNode, &runner_);
   around_.trace.Note(absl::StrCat("coordinator starts, term ", term_));
   runner_.Later(kTick, [this] { Tick(); });
@@ -75,12 +76,49 @@ coordinator::RecoveredState CoordinatorProcess::Recovered() const {
 
 void CoordinatorProcess::Tick() {
   runner_.Later(kTick, [this] { Tick(); });
-  Feed(coordinator::Tick{});
+  clock_.Now();  // as the events thread asks for it
+  if (!HeldUp()) Handle(WhatTickSays());
+}
+
+coordinator::Tick CoordinatorProcess::WhatTickSays() const {
+  const Time now = clock_.Now();
+  std::map<MemberId, Time> heard;
+  for (const auto& [member, session] : by_member_) {
+    const Peer& peer = peers_.at(session);
+    heard[member] = peer.broke ? now : peer.came;
+  }
+  return {std::make_shared<const std::map<MemberId, Time>>(std::move(heard))};
+}
+
+void CoordinatorProcess::HoldUp(int64_t ms) {
+  held_until_ = std::max(held_until_, around_.schedule.now() + ms);
+  runner_.Later(ms, [this] { GoOn(); });
+}
+
+void CoordinatorProcess::InTurn(std::function<void()> run) {
+  if (!HeldUp() && waiting_.empty()) return run();
+  waiting_.push_back(std::move(run));
+}
+
+// A tick judges before all that waited is handled, or after it.
+void CoordinatorProcess::GoOn() {
+  if (HeldUp()) return;
+  const bool tick_first = around_.schedule.OneIn(2);
+  if (tick_first) Handle(WhatTickSays());
+  while (!dead_ && !waiting_.empty()) {
+    const std::function<void()> run = std::move(waiting_.front());
+    run();  // what it causes waits behind the others
+    waiting_.pop_front();
+  }
+  if (!dead_ && !tick_first) Handle(WhatTickSays());
 }
 
 void CoordinatorProcess::Feed(const coordinator::Input& input) {
-  const std::vector<coordinator::Action> actions =
-      OneByOne(state_->Handle(input, TimeOf(around_.schedule.now())));
+  InTurn([this, input] { Handle(input); });
+}
+
+void CoordinatorProcess::Handle(const coordinator::Input& input) {
+  const std::vector<coordinator::Action> actions = OneByOne(state_->Handle(input, clock_.Now()));
   const bool crashes = actions.size() > 1 && events_.dies_now();
   const size_t upto =
       crashes
@@ -100,7 +138,10 @@ SimSessionEvents CoordinatorProcess::Accept(NodeId from) {
   return {[this, from](SimSessionId session) {
             peers_[session] = {from, {}};
           },
-          [this](SimSessionId session) { Broken(session); }};
+          [this](SimSessionId session) {
+            if (const auto it = peers_.find(session); it != peers_.end()) it->second.broke = true;
+            InTurn([this, session] { Broken(session); });
+          }};
 }
 
 void CoordinatorProcess::Broken(SimSessionId session) {
@@ -110,10 +151,10 @@ void CoordinatorProcess::Broken(SimSessionId session) {
   const std::optional<MemberId> lost = member == nullptr ? std::nullopt : std::optional(*member);
   const bool agent = std::holds_alternative<Agent>(it->second.who);
   peers_.erase(it);
-  if (agent && !AnyAgent()) Feed(coordinator::AgentDown{"host"});
+  if (agent && !AnyAgent()) Handle(coordinator::AgentDown{"host"});
   if (!lost) return;
   by_member_.erase(*lost);
-  Feed(coordinator::MemberDown{*lost});
+  Handle(coordinator::MemberDown{*lost});
 }
 
 bool CoordinatorProcess::AnyAgent() const {
@@ -123,15 +164,27 @@ bool CoordinatorProcess::AnyAgent() const {
 }
 
 void CoordinatorProcess::Said(SimSessionId session, const ToCoordinator& message) {
+  const auto peer = peers_.find(session);
+  if (peer == peers_.end()) return;
+  const Time came = peer->second.came = clock_.Now();
+  if (const MemberId* member = std::get_if<MemberId>(&peer->second.who))
+    invariants_.WordCame(*member);
+  InTurn([this, session, message, came] { Hear(session, message, came); });
+}
+
+void CoordinatorProcess::Hear(SimSessionId session, const ToCoordinator& message, Time came) {
   if (peers_.count(session) == 0) return;
   if (const auto* ask = std::get_if<AskJob>(&message)) {
     peers_[session].who = Asker{};
     return Answer(session, *ask);
   }
-  if (const auto* join = std::get_if<Join>(&message)) Bind(session, join->id);
+  if (const auto* join = std::get_if<Join>(&message)) {
+    Bind(session, join->id);
+    invariants_.WordCame(join->id);  // its lease begins when it is let in
+  }
   if (const MemberId* member = std::get_if<MemberId>(&peers_[session].who)) {
     invariants_.CheckTold(*member, message);
-    Feed(coordinator::MemberSays{*member, message});
+    Handle(coordinator::MemberSays{*member, message, came});
   }
 }
 
@@ -147,16 +200,20 @@ void CoordinatorProcess::Bind(SimSessionId session, const MemberId& member) {
 }
 
 void CoordinatorProcess::Said(SimSessionId session, const FromAgent& message) {
+  InTurn([this, session, message] { Hear(session, message); });
+}
+
+void CoordinatorProcess::Hear(SimSessionId session, const FromAgent& message) {
   if (peers_.count(session) == 0) return;
   const auto* exited = std::get_if<ProcessExited>(&message);
   if (exited == nullptr) {
     const auto& hello = std::get<AgentHello>(message);
     peers_[session].who = Agent{};
-    Feed(coordinator::AgentUp{hello.node, hello.slots});
+    Handle(coordinator::AgentUp{hello.node, hello.slots});
     if (!dead_) events_.to_agent(last_wanted_.value_or(Wanted{}));
     return;
   }
-  Feed(coordinator::AgentSays{*exited});
+  Handle(coordinator::AgentSays{*exited});
   if (!dead_) JobOf(exited->job).ends_to_be_told.erase(exited->lanes.incarnation);
 }
 

@@ -3,6 +3,7 @@
 // checkpoints. What it persists outlives it. Lives from its start to its death.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -11,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "lib/base/awake_clock.h"
 #include "tests/sim/around.h"
 #include "tests/sim/invariants.h"
 #include "tests/sim/job.h"
@@ -39,6 +41,8 @@ class CoordinatorProcess {
   void Said(SimSessionId session, const FromAgent& message);
   // A client asks for this.
   void Feed(const coordinator::Input& input);
+  // The thread that decides waits for its disk; the others run.
+  void HoldUp(int64_t ms);
 
   Runner& runner() { return runner_; }
   const coordinator::Coordinator& state() const { return *state_; }
@@ -52,9 +56,26 @@ class CoordinatorProcess {
   struct Peer {
     NodeId node = 0;
     std::variant<std::monostate, Asker, MemberId, Agent> who;
+    Time came{};         // the newest of its words, whether it was handled or not
+    bool broke = false;  // which was not handled yet
+  };
+  class SimClock final : public Clock {
+   public:
+    explicit SimClock(const Schedule& schedule) : schedule_(schedule) {}
+    Time Now() const override { return TimeOf(schedule_.now()); }
+
+   private:
+    const Schedule& schedule_;
   };
   coordinator::RecoveredState Recovered() const;
   void Tick();
+  coordinator::Tick WhatTickSays() const;
+  bool HeldUp() const { return around_.schedule.now() < held_until_; }
+  void InTurn(std::function<void()> run);
+  void GoOn();
+  void Handle(const coordinator::Input& input);
+  void Hear(SimSessionId session, const ToCoordinator& message, Time came);
+  void Hear(SimSessionId session, const FromAgent& message);
   void Die();
   void Broken(SimSessionId session);
   bool AnyAgent() const;
@@ -85,7 +106,11 @@ class CoordinatorProcess {
   Invariants& invariants_;
   const Events events_;
   Runner runner_;
+  const SimClock real_clock_;
+  const AwakeClock clock_;
   std::unique_ptr<coordinator::Coordinator> state_;
+  int64_t held_until_ = 0;
+  std::deque<std::function<void()>> waiting_;  // for the thread that decides
   std::map<SimSessionId, Peer> peers_;
   std::map<MemberId, SimSessionId> by_member_;
   OrderedQueue commit_thread_;  // commits, prunes and digests, one after the other

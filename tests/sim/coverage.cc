@@ -29,6 +29,8 @@ constexpr Row kRows[] = {
     {Corner::kLongMemberStalls, "stalls of members longer than a lease", 25},
     {Corner::kCoordinatorStalls, "stalls of the coordinator", 100},
     {Corner::kLongCoordinatorStalls, "stalls of the coordinator longer than a lease", 30},
+    {Corner::kHeldUpDecisions, "decisions of the coordinator that were held up", 30},
+    {Corner::kDecisionsHeldUpAgain, "decisions that were held up again and again", 15},
     {Corner::kAllStalls, "jobs whose processes all stood still beyond the thread patience", 10},
     {Corner::kAgentStalls, "stalls of the agent", 50},
     {Corner::kLongAgentStalls, "stalls of the agent longer than a lease", 20},

@@ -26,6 +26,8 @@ enum class Corner {
   kLongMemberStalls,
   kCoordinatorStalls,
   kLongCoordinatorStalls,
+  kHeldUpDecisions,
+  kDecisionsHeldUpAgain,
   kAllStalls,
   kAgentStalls,
   kLongAgentStalls,

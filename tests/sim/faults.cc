@@ -42,7 +42,7 @@ void Faults::Inject() {
       &Faults::CutFromCoordinator, &Faults::StopJob,           &Faults::CancelJob,
       &Faults::DamageCheckpoint,   &Faults::BreakAgentSession, &Faults::StallCoordinator,
       &Faults::CutFromCoordinator, &Faults::StopJob,           &Faults::StallMember,
-      &Faults::HangTrainThread,    &Faults::StallEverything,
+      &Faults::HangTrainThread,    &Faults::StallEverything,   &Faults::HoldUpDecisions,
   };
   const auto last = static_cast<int64_t>(std::size(kFaults)) - 1;
   (this->*kFaults[around_.schedule.Random(0, last)])();
@@ -132,6 +132,17 @@ void Faults::HangTrainThread() {
 void Faults::StallCoordinator() {
   Stall("coordinator", around_.schedule.Random(100, 5000), Corner::kCoordinatorStalls,
         Corner::kLongCoordinatorStalls);
+}
+
+// Its disk is slow, once or with each of some writes: it decides a little in between.
+void Faults::HoldUpDecisions() {
+  const int64_t ms = around_.schedule.Random(100, 3000);
+  around_.coverage.Add(Corner::kHeldUpDecisions);
+  world_.Stall("decisions", ms);
+  if (around_.schedule.OneIn(2)) return;
+  around_.coverage.Add(Corner::kDecisionsHeldUpAgain);
+  for (int64_t times = 1; times <= 4; ++times)
+    around_.schedule.At(times * (ms + 20), [this, ms] { world_.Stall("decisions", ms); });
 }
 
 void Faults::StallAgent() {

@@ -40,6 +40,7 @@ class Faults {
   void StallMember();
   void HangTrainThread();
   void StallCoordinator();
+  void HoldUpDecisions();
   void StallAgent();
   void StallEverything();
   bool HasAllItsMembers(const SimJob& job) const;

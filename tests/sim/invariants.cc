@@ -175,14 +175,27 @@ void Invariants::CheckSaid(const MemberId& to, const FromCoordinator& message) {
   const auto* leave = std::get_if<Leave>(&message);
   if (leave != nullptr && absl::StrContains(leave->reason, "another start of the job"))
     around_.coverage.Add(Corner::kJoinsOfOtherStarts);
+  if (leave != nullptr && absl::StrContains(leave->reason, "silent for longer than its lease"))
+    CheckSilence(*job, to);
+}
+
+void Invariants::CoordinatorStandsStill(int64_t until) {
+  const int64_t from = std::max(around_.schedule.now(), wakes_at_);
+  wakes_at_ = std::max(wakes_at_, until);
+  stood_still_ += wakes_at_ - from;
+  ++standstills_;
+}
+
+// Of each time in which the coordinator stood still no more than a quarter of a lease counts, and
+// none of that in which its decisions waited while words came.
+void Invariants::CheckSilence(const SimJob& job, const MemberId& member) {
+  const auto word = words_.find(member);
+  if (word == words_.end()) return;
+  const auto& [at, stood_still, standstills] = word->second;
   const int64_t lease = kDefaultLease / std::chrono::milliseconds(1);
-  const int64_t now = around_.schedule.now();
-  const bool just_woke = coordinator_wakes_at_ && now < *coordinator_wakes_at_ + lease;
-  if (leave != nullptr && just_woke &&
-      absl::StrContains(leave->reason, "silent for longer than its lease"))
-    Violate(*job, absl::StrCat(to.name,
-                               " was given up for the silence of a coordinator that had "
-                               "stood still"));
+  const int64_t awake = around_.schedule.now() - at - (stood_still_ - stood_still);
+  if (awake + (standstills_ - standstills) * lease / 4 <= lease)
+    Violate(job, absl::StrCat(member.name, " was given up for a silence of the coordinator's own"));
 }
 
 // The member that is to give the result of a chunk must have said that it holds it.

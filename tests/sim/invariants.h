@@ -37,8 +37,16 @@ class Invariants {
   // A member is about to hear this.
   void CheckHeard(const MemberProcess& member, const FromCoordinator& message);
   void CheckWords(const std::string& text);
-  // It will wake up then. Without a time: a new coordinator has started, which has not stood still.
-  void CoordinatorStandsStill(std::optional<int64_t> until) { coordinator_wakes_at_ = until; }
+  // From now on another one judges, which has heard nobody.
+  void CoordinatorStarts() {
+    words_.clear();
+    wakes_at_ = 0;
+  }
+  void CoordinatorStandsStill(int64_t until);
+  // To the coordinator, though it may still wait to be handled.
+  void WordCame(const MemberId& from) {
+    words_[from] = {around_.schedule.now(), stood_still_, standstills_};
+  }
   // It sends a member away with its state, because it knows more than the journal.
   void CheckSentAway(const MemberId& member, const std::string& why);
   // The job is done, or was cancelled, under the coordinator of this term.
@@ -52,6 +60,7 @@ class Invariants {
   void CheckLanesOf(const SimJob& job, const View& view);
   void CheckFoldedLanes(const SimJob& job, const View& view, size_t index);
   void CheckHolders(const SimJob& job, const Heal& heal);
+  void CheckSilence(const SimJob& job, const MemberId& member);
   void CheckDigest(SimJob& job, Step end);
   void CheckStop(const SimJob& job, TermNumber term);
   void CheckAudit(const SimJob& job);
@@ -59,7 +68,17 @@ class Invariants {
 
   Around around_;
   const Sight sight_;
-  std::optional<int64_t> coordinator_wakes_at_;
+  // How long, and how often, the coordinator has stood still: in all, and when a member's last word
+  // came.
+  struct Word {
+    int64_t at = 0;
+    int64_t stood_still = 0;
+    int64_t standstills = 0;
+  };
+  std::map<MemberId, Word> words_;
+  int64_t wakes_at_ = 0;
+  int64_t stood_still_ = 0;
+  int64_t standstills_ = 0;
   std::map<MemberId, Sealed> sealed_;  // what each answered last
 };
 

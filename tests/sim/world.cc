@@ -183,14 +183,18 @@ void World::KillAll() {
 }
 
 void World::Stall(const std::string& name, int64_t ms) {
+  if (name == "decisions") return HoldUpDecisions(ms);
   Runner* runner = RunnerOf(name);
   if (runner == nullptr) return;
   runner->Stall(ms);
   trace_.Note(absl::StrCat(name, " stands still for ", ms, " ms"));
-  // It cannot tell a shorter gap from the one between its ticks.
-  const int64_t half_a_lease = kDefaultLease / std::chrono::milliseconds(1) / 2;
-  if (name == "coordinator" && ms > half_a_lease)
-    invariants_.CoordinatorStandsStill(schedule_.now() + ms);
+  if (name == "coordinator") invariants_.CoordinatorStandsStill(schedule_.now() + ms);
+}
+
+void World::HoldUpDecisions(int64_t ms) {
+  if (!coordinator_ || coordinator_->dead()) return;
+  trace_.Note(absl::StrCat("the coordinator's decisions are held up for ", ms, " ms"));
+  coordinator_->HoldUp(ms);
 }
 
 void World::HoldBack(const std::string& name) { agent_.Do(agent::KeepDown{KeyOf(name)}); }
@@ -255,7 +259,7 @@ CoordinatorProcess::Events World::CoordinatorEvents() {
 }
 
 void World::StartCoordinator() {
-  invariants_.CoordinatorStandsStill(std::nullopt);
+  invariants_.CoordinatorStarts();
   coordinator_ = std::make_unique<CoordinatorProcess>(around_, ++term_, jobs_, invariants_,
                                                       CoordinatorEvents());
   for (auto& [id, job] : jobs_) client_.AskAgain(*job);

@@ -43,7 +43,8 @@ class World {
   void Kill(const std::string& name);
   void KillAll();  // every member; the coordinator lives
   void KillCoordinator(int64_t down_ms);
-  void Stall(const std::string& name, int64_t ms);  // also "coordinator", "agent"
+  // Also "coordinator", "agent", and "decisions": only the coordinator's thread that decides.
+  void Stall(const std::string& name, int64_t ms);
   void BreakSession(const std::string& a, const std::string& b);
   // Nothing comes through from one to the other.
   void Cut(const std::string& from, const std::string& to, int64_t ms);
@@ -71,6 +72,7 @@ class World {
   agent::ProcessKey KeyOf(const std::string& name) const;
   NodeId NodeOf(const std::string& name);
   Runner* RunnerOf(const std::string& name);
+  void HoldUpDecisions(int64_t ms);
   std::vector<MemberProcess*> AllMembers();
   std::string NameOf(const MemberProcess& member) const;
   Invariants::Sight SightOfAll();

@@ -22,6 +22,8 @@ class KeptSession final : public Session {
 
 constexpr Duration kTick = std::chrono::milliseconds(1);
 
+const Time kCame = Time(std::chrono::seconds(3));
+
 class MemberSessionsTest : public ::testing::Test {
  protected:
   std::shared_ptr<KeptSession> Open(SessionId id) {
@@ -33,19 +35,21 @@ class MemberSessionsTest : public ::testing::Test {
   Time heard_{};
   std::vector<SessionId> asked_;
   std::vector<MemberId> down_;
+  std::vector<std::optional<Time>> came_;
   MemberSessions sessions_{
       {.input =
            [this](const Input& input) {
              if (const auto* down = std::get_if<MemberDown>(&input)) down_.push_back(down->member);
+             if (const auto* says = std::get_if<MemberSays>(&input)) came_.push_back(says->came);
            },
        .asked = [this](SessionId id, const AskJob&) { asked_.push_back(id); }}};
 };
 
 TEST_F(MemberSessionsTest, WhoAsksAgainBeforeItIsAnsweredIsSentAway) {
   const auto session = Open(1);
-  sessions_.Said(1, ToCoordinator(AskJob{"a", "worker-0"}));
+  sessions_.Said(1, ToCoordinator(AskJob{"a", "worker-0"}), kCame);
   EXPECT_TRUE(session->closed.ok());
-  sessions_.Said(1, ToCoordinator(AskJob{"a", "worker-0"}));
+  sessions_.Said(1, ToCoordinator(AskJob{"a", "worker-0"}), kCame);
   EXPECT_THAT(session->closed.message(), HasSubstr("again before it was answered"));
   EXPECT_THAT(asked_, testing::ElementsAre(1));
 }
@@ -53,7 +57,7 @@ TEST_F(MemberSessionsTest, WhoAsksAgainBeforeItIsAnsweredIsSentAway) {
 TEST_F(MemberSessionsTest, WhoWasAnsweredMayAskAgain) {
   const auto session = Open(1);
   for (int i = 0; i < 2; ++i) {
-    sessions_.Said(1, ToCoordinator(AskJob{"a", "worker-0"}));
+    sessions_.Said(1, ToCoordinator(AskJob{"a", "worker-0"}), kCame);
     sessions_.Answer(1, JobIs{.job = "a"}, Time());
   }
   EXPECT_TRUE(session->closed.ok());
@@ -68,27 +72,27 @@ TEST_F(MemberSessionsTest, WhoSaysNothingIsClosedInTime) {
   join.id = member;
   constexpr Duration kHour = std::chrono::hours(1);
   const Leave leave{TermNumber(1), 1, "nobody wants it"};
-  const auto asks = [&] { sessions_.Said(1, ask); };
+  const auto asks = [&] { sessions_.Said(1, ask, kCame); };
   const auto asks_in_vain = [&] {
-    sessions_.Said(1, ask);
+    sessions_.Said(1, ask, kCame);
     sessions_.Answer(1, leave, Time() + kHour);
   };
-  const auto joins = [&] { sessions_.Said(1, ToCoordinator(join)); };
+  const auto joins = [&] { sessions_.Said(1, ToCoordinator(join), kCame); };
   const auto is_turned_away = [&] {
-    sessions_.Said(1, ToCoordinator(join));
+    sessions_.Said(1, ToCoordinator(join), kCame);
     sessions_.Tell(member, leave, Time() + kHour);
   };
   const auto comes_again = [&] {
     is_turned_away();
-    sessions_.Said(1, ToCoordinator(join));
+    sessions_.Said(1, ToCoordinator(join), kCame);
     sessions_.Tell(member, leave, Time() + kHour + kLeavePatience - kTick);
   };
   const auto sees_the_end = [&] {
-    sessions_.Said(1, ToCoordinator(join));
+    sessions_.Said(1, ToCoordinator(join), kCame);
     sessions_.TellAll({member}, leave, Time() + kHour);
   };
   const auto is_agent = [&] {
-    sessions_.Said(1, FromAgent(AgentHello{.node = "here", .slots = 1}));
+    sessions_.Said(1, FromAgent(AgentHello{.node = "here", .slots = 1}), kCame);
   };
   struct Row {
     std::string name;
@@ -125,10 +129,10 @@ TEST_F(MemberSessionsTest, WhoSaysNothingIsClosedInTime) {
 TEST_F(MemberSessionsTest, ASessionIsOfOneAgent) {
   const auto session = Open(1);
   for (int i = 0; i < 2; ++i) {
-    sessions_.Said(1, FromAgent(AgentHello{.node = "here", .slots = 1}));
+    sessions_.Said(1, FromAgent(AgentHello{.node = "here", .slots = 1}), kCame);
     EXPECT_TRUE(session->closed.ok()) << "hello no. " << i;
   }
-  sessions_.Said(1, FromAgent(AgentHello{.node = "elsewhere", .slots = 1}));
+  sessions_.Said(1, FromAgent(AgentHello{.node = "elsewhere", .slots = 1}), kCame);
   EXPECT_THAT(session->closed.message(), HasSubstr("spoke as that of elsewhere"));
 }
 
@@ -145,7 +149,7 @@ TEST_F(MemberSessionsTest, WhoSaysWhoItIsIsAdmitted) {
                          Row{"agent", FromAgent(AgentHello{.node = "here", .slots = 1}), true},
                          Row{"neither", ToCoordinator(Alive{}), false}}) {
     const auto session = Open(1);
-    sessions_.Said(1, row.first);
+    sessions_.Said(1, row.first, kCame);
     EXPECT_EQ(session->admitted, row.admitted) << row.name;
   }
 }
@@ -156,7 +160,8 @@ TEST_F(MemberSessionsTest, TellsWhenAMemberWasHeard) {
   Join join;
   join.id = member;
   EXPECT_THAT(sessions_.WhenMembersWereHeard(Time()), testing::IsEmpty()) << "who speaks?";
-  sessions_.Said(1, ToCoordinator(join));
+  sessions_.Said(1, ToCoordinator(join), kCame);
+  EXPECT_THAT(came_, testing::ElementsAre(kCame));
   heard_ = Time(std::chrono::seconds(7));
   EXPECT_THAT(sessions_.WhenMembersWereHeard(Time(std::chrono::seconds(9))),
               testing::ElementsAre(testing::Pair(member, heard_)));

@@ -1674,31 +1674,60 @@ TEST(Members, AJobMayBeMorePatientWithThreads) {
   }
 }
 
-TEST(Members, AGapInOurOwnTicksIsNotTheirSilence) {
-  Desk desk;
-  RunTwo(desk);
-  desk.Wait(seconds(30));
-  desk.Give(Tick{});
-  EXPECT_EQ(desk.Job().number, ViewNumber(1));
+Tick TickOf(std::map<MemberId, Time> heard) {
+  return Tick{std::make_shared<const std::map<MemberId, Time>>(std::move(heard))};
 }
 
-// Half a lease between two ticks is still an ordinary tick, by which silence is judged; a
-// millisecond more is a gap. worker-1 says nothing for five ticks.
-TEST(Members, AGapIsMoreThanHalfALease) {
-  const milliseconds half = std::chrono::duration_cast<milliseconds>(Settings().lease) / 2;
-  for (const milliseconds gap : {half, half + milliseconds(1)}) {
+// A slow disk holds up decisions, once for long or again and again. Words are stamped meanwhile:
+// worker-0 lives, and worker-1 has died.
+TEST(Members, GapsBetweenTicksCostNobodyAndKeepNobody) {
+  const milliseconds lease = std::chrono::duration_cast<milliseconds>(Settings().lease);
+  for (const milliseconds gap :
+       {lease / 2, lease / 2 + milliseconds(1), lease, 2 * lease, milliseconds(seconds(30))}) {
     Desk desk;
     RunTwo(desk);
-    for (int i = 0; i < 5; ++i) {
+    const Time died = desk.now();
+    for (milliseconds passed(0); passed <= lease; passed += gap) {
+      EXPECT_EQ(desk.Job().number, ViewNumber(1)) << gap.count() << " ms";
       desk.Wait(gap);
-      desk.Say(kA, Alive{});
-      desk.Give(Tick{});
+      desk.Give(TickOf({{kA, desk.now() - lease / 3}, {kB, died}}));
     }
-    EXPECT_EQ(desk.Job().number, ViewNumber(gap == half ? 2 : 1)) << gap.count() << " ms";
+    EXPECT_EQ(desk.Job().number, ViewNumber(2)) << gap.count() << " ms";
+    const std::vector<MemberStatus> left = desk.Status().members;
+    ASSERT_EQ(left.size(), 1u) << gap.count() << " ms";
+    EXPECT_EQ(left[0].member.id, kA);
   }
 }
 
-// The ticks of a coordinator that has much to do are none of these gaps.
+TEST(Members, AGapBetweenTicksHidesNoThreadThatHangs) {
+  Desk desk;
+  RunTwo(desk);
+  desk.Say(kB, Alive{Step(0), "", {{"train", 500}}});
+  desk.Wait(seconds(30));
+  desk.Give(TickOf({{kA, desk.now()}, {kB, desk.now()}}));
+  EXPECT_EQ(desk.Job().number, ViewNumber(2));
+}
+
+// They waited while decisions were held up, longer than their sender lived.
+TEST(Members, WordsThatAreHandledLateKeepNobodyAlive) {
+  Desk desk;
+  RunTwo(desk);
+  const Time came = desk.now() + milliseconds(100);
+  for (int i = 0; i < 16; ++i) {
+    desk.Wait(milliseconds(100));
+    desk.Say(kA, Alive{});
+    desk.Give(MemberSays{kB, Alive{}, came});
+    desk.Give(Tick{});
+  }
+  EXPECT_EQ(desk.Job().number, ViewNumber(1)) << "a lease after it came";
+  desk.Wait(milliseconds(100));
+  desk.Say(kA, Alive{});
+  desk.Give(MemberSays{kB, Alive{}, came});
+  desk.Give(Tick{});
+  EXPECT_EQ(desk.Job().number, ViewNumber(2));
+}
+
+// Also by a coordinator that has much to do, so that its ticks come late.
 TEST(Members, TheShortestLeaseFindsWhoIsSilent) {
   Settings settings;
   settings.lease = kShortestLease;
@@ -1779,8 +1808,7 @@ TEST(Members, SilenceIsJudgedByWhenWordsCame) {
     for (int i = 0; i < 60; ++i) {
       desk.Wait(milliseconds(50));
       desk.Say(kA, Alive{});
-      desk.Give(Tick{std::make_shared<const std::map<MemberId, Time>>(
-          std::map<MemberId, Time>{{kB, desk.now() - ago}})});
+      desk.Give(TickOf({{kB, desk.now() - ago}}));
     }
     EXPECT_EQ(desk.Status().members.size(), ago < Settings().lease ? 2u : 1u) << ago.count();
   }
@@ -2026,6 +2054,42 @@ TEST(Restart, AStallBeforeTheMembersAreBackGivesNobodyUp) {
     EXPECT_EQ(desk.Job().number, ViewNumber(1));
     EXPECT_EQ(desk.Status().members.size(), 2u);
   }
+}
+
+// Each write takes a second, and one of them does not come back.
+TEST(Restart, GapsThatComeAgainAndAgainEndTheWaitToo) {
+  Desk before;
+  RunTwo(before);
+  Desk desk(RecoveredState{.jobs = {before.Job()}});
+  ComeBack(desk, kA);
+  int ticks = 0;
+  for (; ticks < 100 && desk.Job().number == ViewNumber(1); ++ticks) {
+    desk.Wait(seconds(1));
+    desk.Say(kA, Alive{});
+    desk.Give(Tick{});
+  }
+  EXPECT_EQ(ticks, 4) << "half a lease of each counts";
+}
+
+// What members said while it could not be written was not kept, so all are to come again.
+TEST(Restart, WhenTheJournalCanBeWrittenAgainTheirTimeBegins) {
+  Desk before;
+  RunTwo(before);
+  Desk desk(RecoveredState{.jobs = {before.Job()}});
+  ComeBack(desk, kA);
+  const auto wait = [&](int ticks) {
+    for (int i = 0; i < ticks; ++i) {
+      desk.Wait(milliseconds(100));
+      desk.Say(kA, Alive{});
+      desk.Give(Tick{});
+    }
+  };
+  wait(29);
+  desk.Give(Tick{.was_deaf = true});
+  wait(29);
+  EXPECT_EQ(desk.Job().number, ViewNumber(1));
+  wait(1);
+  EXPECT_EQ(desk.Job().number, ViewNumber(2)) << "without worker-1";
 }
 
 // An attempt to connect that began before the restart has to fail first.

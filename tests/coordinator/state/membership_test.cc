@@ -259,19 +259,17 @@ TEST(Membership, WhatASessionBeforeSaidOfThreadsIsForgotten) {
   EXPECT_THAT(members.Lost(kStart), IsEmpty());
 }
 
-TEST(Membership, RenewedLeasesBeginAgain) {
+TEST(Membership, AWordThatIsHandledLateCountsFromWhenItCame) {
   Membership members = MembersAt(At::kUp);
-  members.RenewLeases(kStart + seconds(50));
-  EXPECT_THAT(members.Lost(kStart + seconds(50) + kLease), IsEmpty());
-}
-
-TEST(Membership, AGapOfOurOwnMayHaveBeenThatOfTheirThreads) {
-  Membership members = MembersAt(At::kUp);
-  members.Note(kA, {Step(3), "", {{"train", 61}}});
-  members.RenewLeases(kStart);
-  EXPECT_THAT(members.Lost(kStart), IsEmpty());
-  members.Note(kA, {Step(3), "", {{"train", 61}}});
-  EXPECT_EQ(members.Lost(kStart).size(), 1u) << "it says so again";
+  const Time came = kStart + seconds(1);
+  members.Heard(kA, came);
+  EXPECT_THAT(members.Lost(came + kLease), IsEmpty());
+  EXPECT_EQ(members.Lost(came + kLease + milliseconds(1)).size(), 1u);
+  EXPECT_TRUE(members.WaitFor(kA));
+  members.Heard(kA, came);
+  EXPECT_FALSE(members.WaitFor(kA)) << "it said nothing new";
+  members.Heard(kA, came + milliseconds(1));
+  EXPECT_TRUE(members.WaitFor(kA));
 }
 
 // The agent does not know which life ended.

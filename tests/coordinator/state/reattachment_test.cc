@@ -66,10 +66,17 @@ TEST(Reattachment, WithoutAViewItTakesALease) {
   EXPECT_TRUE(wait.IsOver(At(1500), kLease, kPatience));
 }
 
-TEST(Reattachment, AStallOfOurOwnGivesThemAnotherLease) {
+TEST(Reattachment, WhatWeHandledNothingInDoesNotCount) {
   Reattachment wait(JobOfTwo(), At(0));
-  wait.StoodStill(At(1400));
-  EXPECT_FALSE(wait.IsOver(At(1500), kLease, kPatience));
+  wait.HeldUp(std::chrono::milliseconds(1400));
+  EXPECT_FALSE(wait.IsOver(At(2899), kLease, kPatience));
+  EXPECT_TRUE(wait.IsOver(At(2900), kLease, kPatience));
+}
+
+TEST(Reattachment, AfterWeWereDeafAllIsToBeSaidAgain) {
+  Reattachment wait(JobOfTwo(), At(0));
+  wait.WasDeaf(At(1400));
+  EXPECT_FALSE(wait.IsOver(At(2899), kLease, kPatience));
   EXPECT_TRUE(wait.IsOver(At(2900), kLease, kPatience));
 }
 
