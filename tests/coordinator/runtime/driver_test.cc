@@ -297,7 +297,8 @@ TEST_F(DriverTest, ALostMemberLeadsToANewView) {
 absl::Status WatchJob(Driver& driver, const std::string& job, std::shared_ptr<JobWatcher> watcher) {
   std::promise<absl::Status> found;
   driver.Watch(
-      job, "", [&](absl::Status s) { found.set_value(std::move(s)); }, std::move(watcher));
+      job, std::nullopt, [&](absl::Status s) { found.set_value(std::move(s)); },
+      std::move(watcher));
   return found.get_future().get();
 }
 
