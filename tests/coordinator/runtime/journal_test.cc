@@ -456,7 +456,7 @@ TEST(Journal, DamageIsToldAndNotGuessedAround) {
     const auto found = LoadFrom(*kv);
     EXPECT_TRUE(absl::IsDataLoss(found.status())) << found.status();
     EXPECT_THAT(found.status().message(), HasSubstr(damage.says));
-    EXPECT_THAT(found.status().message(), HasSubstr("bring back a copy"));
+    EXPECT_THAT(found.status().message(), HasSubstr("Bring back the newest copy"));
   }
 }
 
