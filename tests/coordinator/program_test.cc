@@ -473,6 +473,7 @@ TEST(ProgramTest, BadConfigurationIsRefusedWithWhatToDo) {
                         {{"--lease-ms", "600001"}, "--lease-ms"},
                         {{"--thread-patience", "0"}, "--thread-patience"},
                         {{"--log-level", "loud"}, "use debug, info, warning or error"},
+                        {{"--checkpoint-dir", ""}, "--checkpoint-dir: is empty"},
                         {{"--nonsense"}, "--nonsense"}};
   for (const Case& bad : cases) {
     const Directory store;
