@@ -350,18 +350,6 @@ JobTail Journal::TailOf(const std::string& job) const {
   return it == tails_.end() ? JobTail{} : it->second;
 }
 
-absl::StatusOr<std::vector<StepRecord>> Journal::Records(const std::string& job,
-                                                         const std::stop_token& stop) const {
-  std::vector<StepRecord> records;
-  const std::string prefix = LedgerPrefix(job, kRecord);
-  MUSTER_RETURN_IF_ERROR(ScanLedger(*kv_, job, prefix, PrefixEnd(prefix), "record",
-                                    DecodeStepRecord, [&](LineageNumber, Step, StepRecord record) {
-                                      records.push_back(std::move(record));
-                                      return GoesOn(stop);
-                                    }));
-  return records;
-}
-
 absl::StatusOr<std::vector<FingerprintEntry>> Journal::Fingerprints(
     const std::string& job, const std::stop_token& stop) const {
   std::vector<FingerprintEntry> entries;
