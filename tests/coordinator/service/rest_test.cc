@@ -118,6 +118,7 @@ TEST_F(RestTest, AStreamGoesOnAfterTheEventThatIsNamed) {
     return http::StreamEvents(Url("/v1/jobs/a/events" + query), [](const auto&) { return false; },
                               {.last_event_id = last_id});
   };
+  api_.event = {.id = "3-15", .seq = 15, .event = "step"};
   EXPECT_TRUE(follow("?from=3-14", "").ok());
   ASSERT_TRUE(api_.asked_after.has_value());
   EXPECT_EQ(api_.asked_after->term, TermNumber(3));
