@@ -20,6 +20,7 @@
 #include "lib/base/loopback.h"
 #include "lib/base/version.h"
 #include "lib/config/field_error.h"
+#include "lib/launch/command_line.h"
 #include "lib/wire/job_codec.h"
 
 namespace muster::cli {
@@ -532,7 +533,7 @@ Parsed ParseArguments(int argc, const char* const* argv) {
   if (std::string unknown = UnknownCommand(app, argc, argv); !unknown.empty())
     return {.exit_code = kExitBadConfiguration, .text = std::move(unknown)};
   try {
-    app.parse(argc, argv);
+    ParseCommandLine(app, argc, argv);
   } catch (const CLI::ParseError& error) {
     std::ostringstream out;
     const int code = app.exit(error, out, out);

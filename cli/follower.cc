@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/json_text.h"
-#include "lib/base/clock.h"
+#include "lib/base/time.h"
 
 namespace muster::cli {
 namespace {
@@ -54,26 +54,10 @@ Follower::Follower(std::string url, std::string id, std::string spec_json, Poste
       carrying_([this] { CarryWishes(); }) {}
 
 Follower::~Follower() {
-  {
-    MutexLock lock(mutex_);
-    ending_ = true;
-  }
-  changed_.NotifyAll();
+  stop_.Stop();
+  SetWish(Wish::kEnd);
   following_.join();
   carrying_.join();
-}
-
-bool Follower::ending() {
-  MutexLock lock(mutex_);
-  return ending_;
-}
-
-bool Follower::Pause() {
-  MutexLock lock(mutex_);
-  const Time until = RealClock().Now() + kPause;
-  while (!ending_ && changed_.WaitUntil(mutex_, until)) {
-  }
-  return !ending_;
 }
 
 void Follower::Follow() {
@@ -92,7 +76,7 @@ void Follower::Follow() {
       return OnEvent(event);
     });
     // A stream that ended in order ended with the job.
-    if (!followed.ok() && !Pause()) return;
+    if (!followed.ok() && stop_.WaitFor(kPause)) return;
   }
 }
 
@@ -103,7 +87,7 @@ bool Follower::OnEvent(const EventAnswer& event) {
     if (job.ok()) post_([this, job = *job] { events_.on_job(job); });
     if (job.ok() && IsOver(*job)) return false;
   }
-  return !ending() && event.name != "done";
+  return !stop_.stopped() && event.name != "done";
 }
 
 // False: refused, or this is being destroyed.
@@ -118,7 +102,7 @@ bool Follower::Submit(JobAnswer& job) {
       post_([this, why = accepted.status()] { events_.on_refused(why); });
       return false;
     }
-    if (!Pause()) return false;
+    if (stop_.WaitFor(kPause)) return false;
   }
 }
 
@@ -133,10 +117,10 @@ bool Follower::WillBeStopped(const absl::Status& refused) const {
 // Also true when this is being destroyed.
 bool Follower::FinishIfOver() {
   const absl::StatusOr<JobAnswer> job = rest_.Job(id_);
-  if (!job.ok() || !IsOver(*job)) return ending();
+  if (!job.ok() || !IsOver(*job)) return stop_.stopped();
   const absl::StatusOr<std::vector<StepFingerprint>> fingerprints =
-      AllFingerprints(rest_, id_, [this] { return Pause(); });
-  if (ending()) return true;
+      AllFingerprints(rest_, id_, [this] { return !stop_.WaitFor(kPause); });
+  if (stop_.stopped()) return true;
   if (!fingerprints.ok())
     post_([this, event = NoFingerprints(fingerprints.status())] { events_.on_event(event); });
   post_([this, job = *job, list = fingerprints.value_or(std::vector<StepFingerprint>())] {
@@ -161,16 +145,16 @@ void Follower::CarryWishes() {
     Wish wish = Wish::kNone;
     {
       MutexLock lock(mutex_);
-      while (!ending_ && (!accepted_ || wish_ == Wish::kNone)) changed_.Wait(mutex_);
-      if (ending_) return;
+      while (wish_ == Wish::kNone || (!accepted_ && wish_ != Wish::kEnd)) changed_.Wait(mutex_);
       wish = wish_;
     }
+    if (wish == Wish::kEnd) return;
     const absl::Status heard =
         wish == Wish::kStop ? rest_.Stop(id_).status() : rest_.Cancel(id_).status();
     if (!IsPassing(heard)) {
       MutexLock lock(mutex_);
       if (wish_ == wish) wish_ = Wish::kNone;
-    } else if (!Pause()) {
+    } else if (stop_.WaitFor(kPause)) {
       return;
     }
   }

@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "cli/rest_client.h"
 #include "lib/base/mutex.h"
-#include "lib/base/time.h"
+#include "lib/base/stop_signal.h"
 
 namespace muster::cli {
 
@@ -40,7 +40,7 @@ class Follower {
   void AskCancel();
 
  private:
-  enum class Wish { kNone, kStop, kCancel };
+  enum class Wish { kNone, kStop, kCancel, kEnd };  // kEnd: this is being destroyed
 
   void Follow();
   void CarryWishes();
@@ -49,9 +49,6 @@ class Follower {
   bool FinishIfOver();
   bool OnEvent(const EventAnswer& event);
   void SetWish(Wish wish);
-  // False when this is being destroyed.
-  bool Pause();
-  bool ending();
 
   const RestClient rest_;
   const std::string id_;
@@ -59,9 +56,9 @@ class Follower {
   const Poster post_;
   const FollowerEvents events_;
 
+  StopSignal stop_;
   Mutex mutex_;
   CondVar changed_;
-  bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   bool accepted_ ABSL_GUARDED_BY(mutex_) = false;
   Wish wish_ ABSL_GUARDED_BY(mutex_) = Wish::kNone;
 

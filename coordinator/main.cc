@@ -36,6 +36,7 @@
 #include "lib/base/version.h"
 #include "lib/base/whole_file.h"
 #include "lib/http/server.h"
+#include "lib/launch/command_line.h"
 #include "lib/launch/log_flags.h"
 #include "lib/log/log.h"
 #include "lib/metrics/metrics.h"
@@ -269,7 +270,7 @@ int Main(int argc, char** argv) {
   app.set_version_flag("--version", kVersion);
   Define(app, arguments);
   try {
-    app.parse(argc, argv);
+    ParseCommandLine(app, argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kExitDone : kExitBadConfiguration;
   }

@@ -21,7 +21,7 @@ namespace {
 
 std::string HostName() {
   std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
+  return gethostname(name.data(), name.size() - 1) == 0 && name[0] != 0 ? name.data() : "localhost";
 }
 
 SupervisorOptions WithSlots(SupervisorOptions options, int slots) {

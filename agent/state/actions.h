@@ -28,8 +28,8 @@ struct SupervisorOptions {
   int crash_limit = 5;
   Duration healthy_after = std::chrono::minutes(10);
   // What the host did to a process (no room for another process or for its log; SIGKILL by somebody
-  // for one that has completed steps) says nothing about the program: it is no such failure, and it
-  // is tried again for so long without progress.
+  // for one that has completed steps, for a coordinator that has come up) says nothing about the
+  // program: it is no such failure, and it is tried again for so long without progress.
   Duration host_patience = std::chrono::hours(1);
   // Failures of a coordinator count for so long: without a job there is no progress.
   Duration coordinator_crash_window = std::chrono::hours(1);

@@ -124,15 +124,16 @@ AfterExit ProcessesOfJob::Judge(Process& process, const Exit& exit, Time now) co
 }
 
 // A program does not kill itself: somebody did, or the kernel for memory, which is its own doing.
-// One that never came so far that it completed a step may be killed for what it does at its start.
+// One that never came so far that it worked may be killed for what it does at its start.
 bool ProcessesOfJob::IsOfTheHost(const Process& process, const Exit& exit) {
   const bool killed = exit.signal == SIGKILL && !exit.out_of_memory;
-  return exit.host_is_short || (killed && process.has_progressed);
+  return exit.host_is_short || (killed && process.has_worked);
 }
 
 // True when it has lasted too long.
 bool ProcessesOfJob::CountHostFailure(Process& process, Time now) const {
   const bool ran_well = now - process.since >= options_.healthy_after;
+  if (ran_well) process.backoff = Duration();
   if (!process.host_fails_since || ran_well) process.host_fails_since = now;
   return now - *process.host_fails_since >= options_.host_patience;
 }
@@ -157,7 +158,7 @@ void ProcessesOfJob::Process::StartAfresh() {
 
 void ProcessesOfJob::Process::Progressed() {
   StartAfresh();
-  has_progressed = true;
+  has_worked = true;
 }
 
 // Members go on for a while without a coordinator: their steps say nothing about one that has not
@@ -183,9 +184,10 @@ void ProcessesOfJob::OnSessionUp(Actions& out) {
   for (ProcessExited& exited : EndsToTell()) out.push_back(ReportExit{std::move(exited)});
   for (auto& [name, process] : processes_) {
     if (is_coordinator()) {
-      process.is_up = true;
-      // It could not work for now, and has recovered; reset the back-off.
-      if (process.failures.empty()) process.backoff = Duration();
+      process.is_up = process.has_worked = true;
+      // It could not work for now, and has recovered. Where somebody kills it over and over, it
+      // comes up each time.
+      if (process.failures.empty() && !process.host_fails_since) process.backoff = Duration();
       continue;
     }
     const bool told = process.last_exit && process.last_exit->lanes.incarnation != Incarnation{};

@@ -69,7 +69,7 @@ class ProcessesOfJob {
     Duration backoff{};  // before the last start; zero: nothing failed since progress
     std::deque<Time> failures{};             // without progress in between
     std::optional<Time> host_fails_since{};  // likewise, and no failure of its own in between
-    bool has_progressed = false;             // at any time
+    bool has_worked = false;                 // at any time: it completed a step, or is_up
     bool is_up = false;  // the coordinator, since its last start: it has spoken with us
     std::optional<Exit> last_exit{};
     std::deque<Exit> counted_exits{};  // the last ones that say what a worker had run

@@ -295,7 +295,7 @@ absl::StatusOr<KnownJobsPtr> Driver::Known() const {
 
 // What is known to be over is published before its end is told (Flush), and the end that comes
 // after `since` is the one that is not known yet.
-void Driver::Watch(const std::string& job, const std::string& after,
+void Driver::Watch(const std::string& job, std::optional<EventPlace> after,
                    std::function<void(absl::Status)> found, std::shared_ptr<JobWatcher> watcher) {
   const int64_t since = events_.next();
   const absl::StatusOr<KnownJobsPtr> jobs = Known();

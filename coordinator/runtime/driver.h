@@ -79,7 +79,7 @@ class Driver {
   absl::StatusOr<KnownJobsPtr> Known() const;
   // `found` tells, at once, whether there is such a job; then the events follow, until it is over.
   // Nothing that is decided waits for it, either.
-  void Watch(const std::string& job, const std::string& after,
+  void Watch(const std::string& job, std::optional<EventPlace> after,
              std::function<void(absl::Status)> found, std::shared_ptr<JobWatcher> watcher);
   // For queries that take long and change nothing: one runs at a time, behind nothing that a job
   // waits for. kUnavailable, and `call` is dropped: too many wait already, or the driver ends.

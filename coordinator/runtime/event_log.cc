@@ -3,33 +3,11 @@
 #include <algorithm>
 #include <optional>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "lib/base/printable.h"
 
 namespace muster::coordinator {
-namespace {
-
-struct Place {
-  std::optional<int64_t> term;  // not given: this term
-  int64_t seq = 0;
-};
-
-Place ParsePlace(const std::string& after) {
-  Place place;
-  const std::pair<std::string, std::string> parts = absl::StrSplit(after, absl::MaxSplits('-', 1));
-  int64_t term = 0;
-  if (parts.second.empty()) {
-    if (!absl::SimpleAtoi(parts.first, &place.seq)) place.seq = 0;
-  } else if (absl::SimpleAtoi(parts.first, &term) && absl::SimpleAtoi(parts.second, &place.seq)) {
-    place.term = term;
-  }
-  return place;
-}
-
-}  // namespace
 
 std::string EventLog::IdOf(int64_t seq) const { return absl::StrCat(term_.value(), "-", seq); }
 
@@ -100,14 +78,13 @@ void EventLog::AllIsTold() {
   ++told_;
 }
 
-void EventLog::Watch(const std::string& job, const std::string& after, int64_t since,
+void EventLog::Watch(const std::string& job, std::optional<EventPlace> after, int64_t since,
                      std::shared_ptr<JobWatcher> watcher, bool over) {
-  const Place place = ParsePlace(after);
   {
     const MutexLock lock(mutex_);
-    const bool other_term = (place.term && *place.term != term_.value()) || place.seq >= next_;
+    const bool other_term = after && (after->term != term_ || after->seq >= next_);
     watchers_.push_back(std::make_shared<Watcher>(
-        Watcher{job, std::move(watcher), other_term ? 0 : place.seq, since, other_term,
+        Watcher{job, std::move(watcher), after && !other_term ? after->seq : 0, since, other_term,
                 over ? std::optional(told_ + 1) : std::nullopt}));
     news_ = true;
   }

@@ -42,11 +42,11 @@ class EventLog {
   // The number that the next event gets.
   int64_t next() const;
 
-  // The watcher is to get the kept events after `after`, and those to come. Where events are
-  // missing it first gets one "gap", or "restart" if `after` is of another term. `since` is what
-  // next() was before the job was looked at: a "done" from there on is its end. Of a job that was
-  // over then it is let go when it has had what is kept once all is told (AllIsTold).
-  void Watch(const std::string& job, const std::string& after, int64_t since,
+  // The watcher is to get the kept events after `after` (nothing: all), and those to come. Where
+  // events are missing it first gets one "gap", or "restart" if `after` is of another term. `since`
+  // is what next() was before the job was looked at: a "done" from there on is its end. Of a job
+  // that was over then it is let go when it has had what is kept once all is told (AllIsTold).
+  void Watch(const std::string& job, std::optional<EventPlace> after, int64_t since,
              std::shared_ptr<JobWatcher> watcher, bool over);
 
   // Of what others may know to be over, the end has been appended.

@@ -4,6 +4,7 @@
 
 #include "absl/strings/strip.h"
 #include "lib/base/digits.h"
+#include "lib/base/ids.h"
 #include "lib/base/status.h"
 #include "lib/domain/ledger.h"
 #include "lib/optim/schedule.h"
@@ -46,7 +47,6 @@ HistoryStep StepAt(const TrainingSpec& training, int64_t total,
 
 // A number that a step or a lineage may have.
 bool ConsumeNumber(absl::string_view& text, absl::string_view name, int64_t* number) {
-  constexpr int64_t kMaxNumber = int64_t{1} << 62;
   if (!absl::ConsumePrefix(&text, name)) return false;
   const absl::string_view digits = text.substr(0, text.find(','));
   text.remove_prefix(digits.size());

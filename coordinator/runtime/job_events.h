@@ -4,7 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+
+#include "absl/strings/string_view.h"
+#include "lib/base/ids.h"
 
 namespace muster {
 
@@ -18,6 +22,17 @@ struct JobEvent {
   std::string text;
   std::map<std::string, std::string> fields;
 };
+
+// Where a watcher goes on: after the event of that number.
+struct EventPlace {
+  TermNumber term{0};
+  int64_t seq = 0;
+};
+
+// That an event's id names; nothing: the text is no such id.
+std::optional<EventPlace> ParseEventPlace(absl::string_view id);
+inline constexpr char kEventPlaceForm[] =
+    "must be the id of an event, TERM-NUMBER, as in 1-14; leave it out for all that are kept";
 
 // About what it takes in memory.
 inline size_t BytesOf(const JobEvent& event) {

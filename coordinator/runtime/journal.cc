@@ -67,9 +67,10 @@ std::string LedgerKey(const std::string& job, char kind, LineageNumber lineage, 
 }
 
 absl::Status Damaged(absl::string_view what, absl::string_view why) {
-  return absl::DataLossError(
-      absl::StrCat("the journal is damaged: ", what, ": ", why,
-                   "; bring back a copy of the directory, or begin a new cluster in an empty one"));
+  return absl::DataLossError(absl::StrCat(
+      "the journal is damaged: ", what, ": ", why,
+      ". Bring back the newest copy of the directory; where there is none, begin a new "
+      "cluster in another one, which knows none of the jobs"));
 }
 
 // The last line of defence against two coordinators of one term: members would obey both.
@@ -90,11 +91,12 @@ absl::Status CheckTermFile(const std::string& file, const std::string& cluster, 
   else if (term > last)
     what = absl::StrCat("it ends with term ", last, ", and ", file, " names term ", term);
   if (what.empty()) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(
-      "the journal is not the one that was here last: ", what,
-      ". Bring back the newest copy of the directory; or, to go on from this one and lose what was "
-      "decided since, delete the folder ",
-      std::filesystem::path(file).parent_path().string()));
+  return absl::DataLossError(
+      absl::StrCat("the journal is not the one that was here last: ", what,
+                   ". Bring back the newest copy of the directory; or, to ",
+                   cluster.empty() ? "begin anew without the jobs that were in it"
+                                   : "go on from this one and lose what was decided since",
+                   ", delete the folder ", std::filesystem::path(file).parent_path().string()));
 }
 
 absl::StatusOr<bool> GoesOn(const std::stop_token& stop) {
@@ -346,18 +348,6 @@ JobTimes Journal::TimesOf(const std::string& job) const {
 JobTail Journal::TailOf(const std::string& job) const {
   const auto it = tails_.find(job);
   return it == tails_.end() ? JobTail{} : it->second;
-}
-
-absl::StatusOr<std::vector<StepRecord>> Journal::Records(const std::string& job,
-                                                         const std::stop_token& stop) const {
-  std::vector<StepRecord> records;
-  const std::string prefix = LedgerPrefix(job, kRecord);
-  MUSTER_RETURN_IF_ERROR(ScanLedger(*kv_, job, prefix, PrefixEnd(prefix), "record",
-                                    DecodeStepRecord, [&](LineageNumber, Step, StepRecord record) {
-                                      records.push_back(std::move(record));
-                                      return GoesOn(stop);
-                                    }));
-  return records;
 }
 
 absl::StatusOr<std::vector<FingerprintEntry>> Journal::Fingerprints(

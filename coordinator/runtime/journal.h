@@ -70,8 +70,6 @@ class Journal {
 
   // Of all lineages, ascending (lineage, step), all in memory. Thread-safe. kCancelled: `stop` was
   // asked for before the end.
-  absl::StatusOr<std::vector<StepRecord>> Records(const std::string& job,
-                                                  const std::stop_token& stop = {}) const;
   absl::StatusOr<std::vector<FingerprintEntry>> Fingerprints(
       const std::string& job, const std::stop_token& stop = {}) const;
   // Of a history (lib/domain/ledger.h), by step, in [first, end), one after another until `visit`

@@ -9,6 +9,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/ids.h"
 #include "lib/base/status.h"
 #include "lib/wire/job_codec.h"
 #include "lib/wire/journal_codec.h"
@@ -17,8 +18,6 @@ namespace muster::coordinator {
 namespace {
 
 constexpr int64_t kFormat = 3;
-// As in messages: room is left to add to a number without overflow.
-constexpr int64_t kMaxNumber = int64_t{1} << 62;
 constexpr int64_t kMaxExitCode = 255;
 
 using Fields = std::map<std::string, std::string>;

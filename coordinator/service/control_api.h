@@ -192,9 +192,9 @@ class JobApi {
   // What is kept of it is removed, which takes a while; then there is no such job.
   // kFailedPrecondition: it has not ended.
   virtual void Delete(const std::string& id, Reply<JobInfo> reply) = 0;
-  // Events after `after` ("TERM-SEQ", or a number of this term; empty: all that are kept), then
-  // those to come until the job is over. `reply` comes before the first event.
-  virtual void Watch(const std::string& id, const std::string& after, Reply<bool> reply,
+  // Events after `after` (nothing: all that are kept), then those to come until the job is over.
+  // `reply` comes before the first event.
+  virtual void Watch(const std::string& id, std::optional<EventPlace> after, Reply<bool> reply,
                      std::shared_ptr<JobWatcher> watcher) = 0;
   // Those of the step `from` and later ones.
   virtual void Fingerprints(const std::string& id, int64_t from, Reply<JobFingerprints> reply) = 0;

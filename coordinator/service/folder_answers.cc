@@ -64,7 +64,7 @@ class FolderApi final : public JobApi {
   void Cancel(const std::string&, Reply<JobInfo> reply) override { reply(NothingRuns()); }
   void Stop(const std::string&, Reply<JobInfo> reply) override { reply(NothingRuns()); }
   void Delete(const std::string&, Reply<JobInfo> reply) override { reply(NothingRuns()); }
-  void Watch(const std::string&, const std::string&, Reply<bool> reply,
+  void Watch(const std::string&, std::optional<EventPlace>, Reply<bool> reply,
              std::shared_ptr<JobWatcher>) override {
     reply(NothingRuns());
   }

@@ -110,7 +110,7 @@ class Api final : public JobApi {
     });
   }
 
-  void Watch(const std::string& id, const std::string& after, Reply<bool> reply,
+  void Watch(const std::string& id, std::optional<EventPlace> after, Reply<bool> reply,
              std::shared_ptr<JobWatcher> watcher) override {
     driver_.Watch(
         id, after,

@@ -230,11 +230,21 @@ void Submit(JobApi& api, const http::Request& request, const http::Responder& re
              });
 }
 
-std::string PlaceOf(const http::Request& request) {
+// Where the client goes on. A client that has had no event yet may say so with an empty header.
+absl::StatusOr<std::optional<EventPlace>> PlaceIn(const http::Request& request) {
+  std::string key = "Last-Event-ID";
+  std::string id;
   if (const auto header = request.headers.find("last-event-id"); header != request.headers.end())
-    return header->second;
-  const auto query = request.query.find("from");
-  return query == request.query.end() ? "" : query->second;
+    id = header->second;
+  if (id.empty()) {
+    key = "from";
+    const auto query = request.query.find(key);
+    if (query == request.query.end()) return std::nullopt;
+    id = query->second;
+  }
+  const std::optional<EventPlace> place = ParseEventPlace(id);
+  if (!place) return FieldError("", key, kEventPlaceForm);
+  return place;
 }
 
 // One client's stream of events; it ends with this object.
@@ -254,9 +264,11 @@ class StreamWatcher final : public JobWatcher {
 };
 
 void Watch(JobApi& api, const http::Request& request, const http::Responder& respond) {
+  const auto place = PlaceIn(request);
+  if (!place.ok()) return respond.Send(place.status(), FieldOf(place.status()));
   const auto watcher = std::make_shared<StreamWatcher>();
   api.Watch(
-      request.params.at("id"), PlaceOf(request),
+      request.params.at("id"), *place,
       [respond, watcher](const absl::StatusOr<bool>& found) {
         if (!found.ok()) return respond.Send(found.status());
         watcher->Begin(respond);
@@ -336,6 +348,7 @@ absl::StatusOr<JobQuery> QueryIn(const http::Request& request) {
       if (value.empty()) return FieldError("", key, "is empty; leave it out for jobs in any state");
       query.state = value;
     } else if (key == "page_token") {
+      if (value.empty()) return FieldError("", key, "is empty; leave it out for the first page");
       query.page_token = value;
     } else if (!ParseDigits(value, &query.limit) || query.limit < 1) {
       return FieldError("", "limit", absl::StrCat("must be 1 to ", kMostJobsPerPage));

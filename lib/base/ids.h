@@ -33,6 +33,10 @@ class StrongInt {
   Rep value_ = 0;
 };
 
+// Largest step, view, lineage, term, weight or count that is read from outside or from disk: room
+// is left to add to it without overflow.
+inline constexpr int64_t kMaxNumber = int64_t{1} << 62;
+
 using Step = StrongInt<struct StepTag>;  // state(step) is what a step starts from; 0 first
 using LaneId = StrongInt<struct LaneTag, int32_t>;  // 0 … L-1
 // 0 … C-1, ascending addresses of the flat space.

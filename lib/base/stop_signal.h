@@ -18,6 +18,11 @@ class StopSignal {
     changed_.NotifyAll();
   }
 
+  bool stopped() {
+    const MutexLock lock(mutex_);
+    return stopped_;
+  }
+
   // True: we are told to stop, and need not wait any longer. False: that time has come.
   bool WaitUntil(Time until) {
     const MutexLock lock(mutex_);

@@ -88,10 +88,4 @@ std::vector<LineagePart> HistoryOf(const std::vector<Lineage>& lineages);
 // all.
 Step ContinueAt(const std::vector<LineagePart>& history, LineageNumber held, Step next);
 
-// The records that made state(end) of `last`, in step order: one per step, from the lineage that
-// owns that step. kDataLoss names the first step without a record.
-absl::StatusOr<std::vector<StepRecord>> Ancestry(const std::vector<Lineage>& lineages,
-                                                 const std::vector<StepRecord>& records,
-                                                 LineageNumber last, Step end);
-
 }  // namespace muster

@@ -8,6 +8,7 @@
 #include "lib/base/memory_cgroup.h"
 #include "lib/base/status.h"
 #include "lib/base/version.h"
+#include "lib/launch/command_line.h"
 #include "lib/launch/log_flags.h"
 #include "lib/log/log.h"
 #include "lib/transport/grpc/grpc_transport.h"
@@ -77,7 +78,7 @@ int RunMember(int argc, char** argv, const MemberProgram& program) {
   AddLogFlags(app, "the log", log);
   if (program.add_options) program.add_options(app);
   try {
-    app.parse(argc, argv);
+    ParseCommandLine(app, argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kExitDone : kExitBadConfiguration;
   }

@@ -202,14 +202,16 @@ absl::Status Lost(const std::string& path, absl::string_view what) {
   return absl::DataLossError(absl::StrCat(
       "store '", path, "' lacks something that it had acknowledged (", what,
       "): a file of it was deleted or cut, or an older copy was brought back. Bring back the "
-      "newest copy of the directory; or, to go on from what is there, delete the folder '",
+      "newest copy of the directory; or, to go on from what is there and lose the rest, delete the "
+      "folder '",
       MarksOf(path), "'"));
 }
 
 absl::Status Damaged(const std::string& path, absl::string_view what) {
   return absl::DataLossError(
       absl::StrCat("store '", path, "' is damaged: ", what,
-                   "; bring back a copy of the directory, or begin anew in an empty one"));
+                   ". Bring back the newest copy of the directory; where there is none, begin anew "
+                   "in another one, which knows nothing of what was recorded in this one"));
 }
 
 // RocksDB tells it by its text only.
@@ -241,16 +243,15 @@ absl::StatusOr<std::set<std::string>> AllFamilies(const std::string& path,
 // Without CURRENT a new store would be made over what is left of the old one.
 absl::Status CheckNotLost(const std::string& path, std::optional<uint64_t> reached) {
   if (IsThere(path)) return absl::OkStatus();
-  if (reached.value_or(0) > 0)
-    return Lost(path, absl::StrCat(*reached, " changes were written, none is there"));
+  bool had_one = reached.value_or(0) > 0;
   std::error_code error;
   for (std::filesystem::directory_iterator it(path, error), end; !error && it != end;
        it.increment(error)) {
     const std::string file = it->path().filename().string();
-    if (absl::EndsWith(file, ".sst") || absl::EndsWith(file, ".log"))
-      return Damaged(path, absl::StrCat("it holds ", file, ", but no file CURRENT"));
+    had_one = had_one || absl::EndsWith(file, ".sst") || absl::EndsWith(file, ".log");
   }
-  return absl::OkStatus();
+  if (!had_one) return absl::OkStatus();
+  return Damaged(path, "its file CURRENT is missing, without which the others cannot be read");
 }
 
 struct Opened {
@@ -294,8 +295,13 @@ absl::Status CheckReached(const std::string& path, std::optional<uint64_t> reach
 
 absl::StatusOr<std::optional<uint64_t>> ReadMark(const std::string& path) {
   absl::StatusOr<std::optional<uint64_t>> reached = SequenceMark::Read(MarkFile(path));
-  if (absl::IsDataLoss(reached.status())) return Lost(path, reached.status().message());
-  return reached;
+  if (!absl::IsDataLoss(reached.status())) return reached;
+  return absl::DataLossError(absl::StrCat(
+      "store '", path,
+      "' may lack something that it had acknowledged: ", reached.status().message(),
+      ", which is to say how much was written. Bring back the newest copy of the directory and of "
+      "that file; or, to take the store as it is, delete the folder '",
+      MarksOf(path), "'"));
 }
 
 }  // namespace

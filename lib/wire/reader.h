@@ -18,8 +18,6 @@
 
 namespace muster {
 
-// Largest step, view, lineage, term, weight or count: room is left to add to it without overflow.
-inline constexpr int64_t kMaxNumber = int64_t{1} << 62;
 inline constexpr int64_t kMaxChunks = kMostChunks;
 inline constexpr int64_t kMaxMembers = 4096;
 inline constexpr int64_t kMaxLanes = 4096;

@@ -115,6 +115,33 @@ TEST(ArgumentsTest, OptionsOfTheCommandsForJobs) {
   EXPECT_GE(std::get<UpArguments>(Parse({"up"}).arguments).slots, 1);
 }
 
+// As of a variable of a shell that is not set.
+TEST(ArgumentsTest, AnEmptyValueIsRefusedByName) {
+  const std::pair<std::vector<const char*>, const char*> cases[] = {
+      {{"train", "a.yaml", "--dir", ""}, "muster train: --dir: is empty"},
+      {{"train", "a.yaml", "--dir="}, "muster train: --dir: is empty"},
+      {{"train", "--dir=", "a.yaml"}, "muster train: --dir: is empty"},
+      {{"train", "a.yaml", "--faults", ""}, "--faults: is empty"},
+      {{"train", "a.yaml", "--set", ""}, "--set: is empty"},
+      {{"train", ""}, "spec: is empty"},
+      {{"up", "--dir", ""}, "muster up: --dir: is empty"},
+      {{"demo", "--spec", ""}, "--spec: is empty"},
+      {{"list", "--state", ""}, "--state: is empty"},
+      {{"status", "--dir", ""}, "muster status: --dir: is empty"},
+      {{"status", "j", "--to", ""}, "--to: is empty"},
+      {{"status", ""}, "job: is empty"},
+      {{"submit", "a.yaml", "--id", ""}, "--id: is empty"},
+      {{"logs", "j", "--member", ""}, "--member: is empty"},
+      {{"delete", "j", "--dir", ""}, "muster delete: --dir: is empty"}};
+  for (const auto& [words, says] : cases) {
+    const Parsed refused = Parse(words);
+    EXPECT_EQ(refused.exit_code, 64) << says;
+    EXPECT_THAT(refused.text, HasSubstr(says));
+  }
+  EXPECT_THAT(std::get<TrainArguments>(Parse({"train", "a.yaml", "--set=a="}).arguments).settings,
+              ElementsAre("a="));
+}
+
 TEST(ArgumentsTest, AFolderStandsForItsJob) {
   for (const char* command : {"status", "stop", "digest", "audit", "ledger", "history", "logs"}) {
     const Parsed parsed = Parse({command, "--dir", "runs/one"});

@@ -199,6 +199,14 @@ TEST_P(EachMouth, EventsAreReplayedAndThenFollow) {
   EXPECT_THAT(client_->WatchUntil("a", "1-3", "done", answer), ElementsAre("done"));
 }
 
+TEST_P(EachMouth, EventsAfterWhatIsNoEventsIdAreRefused) {
+  EXPECT_EQ(client_->Submit("a", kSpec).code, "ok");
+  Answer answer;
+  client_->WatchUntil("a", "-1--1", "never", answer);
+  EXPECT_EQ(answer.code, "invalid_argument");
+  EXPECT_THAT(answer.message, HasSubstr("TERM-NUMBER"));
+}
+
 TEST_P(EachMouth, TheEventsOfAJobThatIsOverEnd) {
   ASSERT_EQ(client_->Submit("a", kSpec).code, "ok");
   ASSERT_EQ(client_->Cancel("a").code, "ok");
@@ -465,6 +473,7 @@ TEST(ProgramTest, BadConfigurationIsRefusedWithWhatToDo) {
                         {{"--lease-ms", "600001"}, "--lease-ms"},
                         {{"--thread-patience", "0"}, "--thread-patience"},
                         {{"--log-level", "loud"}, "use debug, info, warning or error"},
+                        {{"--checkpoint-dir", ""}, "--checkpoint-dir: is empty"},
                         {{"--nonsense"}, "--nonsense"}};
   for (const Case& bad : cases) {
     const Directory store;

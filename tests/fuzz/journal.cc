@@ -14,6 +14,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/proto_mutator.h"
 #include "tests/lib/wire/random_message.h"
+#include "tests/support/recorded_steps.h"
 
 namespace muster::coordinator {
 namespace {
@@ -200,7 +201,7 @@ void ExpectAll() {
 }
 
 void ReadLedger(const Journal& journal, const std::string& job) {
-  const auto records = journal.Records(job);
+  const auto records = RecordedSteps(journal, job);
   if (!records.ok()) fuzz::ReachError(records.status().message());
   if (records.ok() && !records->empty()) fuzz::Reach("read", "records");
   const auto fingerprints = journal.Fingerprints(job);

@@ -36,11 +36,13 @@ class Api final : public JobApi {
   void Cancel(const std::string& id, Reply<JobInfo> reply) override { Known(id, std::move(reply)); }
   void Stop(const std::string& id, Reply<JobInfo> reply) override { Known(id, std::move(reply)); }
   void Delete(const std::string& id, Reply<JobInfo> reply) override { Known(id, std::move(reply)); }
-  void Watch(const std::string& id, const std::string& after, Reply<bool> reply,
+  void Watch(const std::string& id, std::optional<EventPlace> after, Reply<bool> reply,
              std::shared_ptr<JobWatcher> watcher) override {
     if (id != "a") return reply(absl::NotFoundError("there is no job " + id));
+    if (after)
+      Check(after->term.value() >= 0 && after->seq >= 0, "the place of an event that is none");
     reply(true);
-    watcher->OnEvent({.id = "1-1", .seq = 1, .event = "state", .text = after});
+    watcher->OnEvent({.id = "1-1", .seq = 1, .event = "state"});
   }
   void Fingerprints(const std::string&, int64_t from, Reply<JobFingerprints> reply) override {
     Check(from >= 0, "a step that is none");

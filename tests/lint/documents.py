@@ -4,8 +4,9 @@
 usage: documents.py [ROOT]              prints one line per contradiction, exit status 1 if there is any
        documents.py --metrics [ROOT]    prints the table of docs/metrics.md, made from lib/metrics/catalog.h
 
-Links and named files exist, and so do the documents and sections that comments in the code name. What the code offers to people (commands, options, events, metrics, requests, fault plans,
-failpoints) is described, and what is described is offered. The rules are the functions named check_… below.
+Links and named files exist, and so do the documents and sections that comments in the code name. What the code offers
+to people (commands, options, events, metrics, requests, fault plans, failpoints) is described, and what is described is
+offered. Lines of text are no longer than 120. The rules are the functions named check_… below.
 """
 
 import glob
@@ -23,6 +24,8 @@ DECISIONS = 'docs/decisions'
 OUR_FOLDERS = ('proto', 'lib', 'coordinator', 'server', 'worker', 'agent', 'cli', 'tests', 'bench', 'docs', 'examples', 'cmake')
 NAMED_FILE = re.compile(r'`((?:%s)/[\w./-]+)`' % '|'.join(OUR_FOLDERS))
 LINK = re.compile(r'(?<!!)\[[^\]]*\]\(([^)\s]+)\)')
+# Of text; tables, code and links by themselves may be as long as they are.
+MOST_COLUMNS = 120
 FENCE = re.compile(r'^ *```.*?^ *```', re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r'^#+ +(.+?) *$', re.MULTILINE)
 
@@ -159,6 +162,7 @@ class Check:
         for path in documents(self.root):
             self.check_links(path)
             self.check_named_files(path)
+            self.check_columns(path)
         for path in sources(self.root):
             self.check_named_places(path)
         self.check_decisions()
@@ -183,6 +187,13 @@ class Check:
                 self.report(path, f'link to {target}: there is no {where}')
             elif place and where.endswith('.md') and place not in anchors(read(self.root, where)):
                 self.report(path, f'link to {target}: {where} has no such heading')
+
+    def check_columns(self, path):
+        text = FENCE.sub(lambda code: '\n' * code.group().count('\n'), read(self.root, path))
+        for number, line in enumerate(text.split('\n'), 1):
+            is_text = not line.startswith(('|', '    ')) and re.search(r'\w', LINK.sub('', line))
+            if is_text and len(line) > MOST_COLUMNS:
+                self.report(f'{path}:{number}', f'has {len(line)} columns; at most {MOST_COLUMNS}')
 
     def check_named_files(self, path):
         for name in NAMED_FILE.findall(FENCE.sub('', read(self.root, path))):

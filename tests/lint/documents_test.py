@@ -84,6 +84,13 @@ class DocumentsTest(unittest.TestCase):
     def test_named_files(self):
         self.expect('lib/none/file.h is named', self.appended('README.md', '`lib/none/file.h`\n'))
 
+    def test_columns(self):
+        long = 'word ' * 24 + 'end'
+        self.expect('README.md:5: has 123 columns', self.appended('README.md', '\n' + long + '\n'))
+        self.expect('README.md:5: has', self.appended('README.md', '\n' + long + ' [how](docs/operations.md)\n'))
+        link = '- [' + long + '](docs/operations.md).\n'
+        self.assertEqual(problems(self.appended('README.md', f'\n```\n{long}\n```\n\n| {long} |\n|---|\n\n    {long}\n{link}')), [])
+
     def test_named_places(self):
         document = {'docs/rules.md': '# Rules\n\n## 1. Words\n\n## 2. Steps\n\n### 2.1 First\n\n```\n## 9. None\n```\n'}
         self.assertEqual(problems({**document, 'lib/a.h': '// The words (docs/rules.md sections 1\n// and 2.1). See docs/rules.md.\n',

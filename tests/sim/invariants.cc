@@ -11,6 +11,7 @@
 #include "lib/base/lease.h"
 #include "lib/domain/audit.h"
 #include "tests/sim/member_process.h"
+#include "tests/support/ancestry.h"
 
 namespace muster::sim {
 

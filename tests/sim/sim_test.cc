@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "tests/sim/seeds.h"
+#include "tests/support/ancestry.h"
 
 namespace muster::sim {
 namespace {

@@ -72,6 +72,7 @@ TEST_P(Programs, BadWordsEndWith64AndSayWhatToDo) {
   ExpectRefused({"--listen", "nonsense"}, 64, "--listen");
   ExpectRefused({"--listen", "10.9.8.7:0"}, 64, "10.9.8.7");
   ExpectRefused({"--fail-at", "nowhere:1"}, 64, "half_sent");
+  ExpectRefused({"--node", ""}, 64, "--node: is empty");
   ExpectRefused({"--log-level", "loud"}, 64, "use debug, info, warning or error");
 }
 

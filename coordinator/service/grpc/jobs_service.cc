@@ -331,11 +331,17 @@ class JobsService final : public v1::Jobs::CallbackService {
     api_.Digest(request->id(), step, Finishing<JobDigest>(context, reactor, response));
     return reactor;
   }
-  grpc::ServerWriteReactor<v1::JobEvent>* Watch(Context*,
+  grpc::ServerWriteReactor<v1::JobEvent>* Watch(Context* context,
                                                 const v1::WatchRequest* request) override {
     const std::shared_ptr<Watcher> watcher = Watcher::Make();
+    const std::optional<EventPlace> after = ParseEventPlace(request->after());
+    if (!after && !request->after().empty()) {
+      context->AddTrailingMetadata(kFieldMetadata, "after");
+      watcher->End(ToGrpc(FieldError("", "after", kEventPlaceForm)));
+      return watcher.get();
+    }
     api_.Watch(
-        request->id(), request->after(),
+        request->id(), after,
         [watcher](const absl::StatusOr<bool>& found) {
           if (!found.ok()) return watcher->End(ToGrpc(found.status()));
           watcher->Begin();

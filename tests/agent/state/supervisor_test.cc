@@ -420,6 +420,51 @@ TEST_F(SupervisorTest, SigkillFromOutsideIsNoFailureOfAMemberThatHasTrained) {
   EXPECT_THAT(Exits("worker-0", 1).back(), HasSubstr("again"));
 }
 
+// Before the first step of its first job, too: it has listened and read its journal.
+TEST_F(SupervisorTest, SigkillFromOutsideIsNoFailureOfACoordinatorThatHasComeUp) {
+  Do(WantCoordinator{});
+  std::vector<std::string> notes;
+  for (int i = 0; i < 8; ++i) {
+    Do(SessionUp{});
+    notes.push_back(Exits("coordinator", 0, SIGKILL).back());
+    ASSERT_THAT(notes.back(), HasSubstr("again"));
+    TickWhenDue();
+  }
+  EXPECT_THAT(
+      notes, ElementsAre("note coordinator again in 200 ms", "note coordinator again in 400 ms",
+                         "note coordinator again in 800 ms", "note coordinator again in 1600 ms",
+                         "note coordinator again in 3200 ms", "note coordinator again in 5000 ms",
+                         "note coordinator again in 5000 ms", "note coordinator again in 5000 ms"));
+  // Its own failures are counted from the first one.
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_THAT(Exits("coordinator", 1).back(), HasSubstr("again"));
+    TickWhenDue();
+  }
+  EXPECT_EQ(Exits("coordinator", 1).back(), "note coordinator given up");
+}
+
+TEST_F(SupervisorTest, ACoordinatorThatIsKilledForAnHourIsGivenUp) {
+  Do(WantCoordinator{});
+  const Time begin = now_;
+  while (now_ - begin < std::chrono::minutes(59)) {
+    Do(SessionUp{});
+    ASSERT_THAT(Exits("coordinator", 0, SIGKILL).back(), HasSubstr("again"));
+    TickWhenDue();
+    now_ += std::chrono::minutes(1);
+  }
+  now_ += std::chrono::minutes(2);
+  EXPECT_EQ(Exits("coordinator", 0, SIGKILL).back(), "note coordinator given up");
+}
+
+TEST_F(SupervisorTest, SigkillOfACoordinatorThatNeverCameUpIsAFailure) {
+  Do(WantCoordinator{});
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_THAT(Exits("coordinator", 0, SIGKILL).back(), HasSubstr("again"));
+    TickWhenDue();
+  }
+  EXPECT_EQ(Exits("coordinator", 0, SIGKILL).back(), "note coordinator given up");
+}
+
 // Killed once a day, on a cluster that has no job now.
 TEST_F(SupervisorTest, SigkillOfACoordinatorThatRanForLongIsForgotten) {
   Do(WantCoordinator{});
@@ -427,7 +472,7 @@ TEST_F(SupervisorTest, SigkillOfACoordinatorThatRanForLongIsForgotten) {
   Do(Progressed{Key("worker-0")});
   for (int day = 0; day < 20; ++day) {
     now_ += std::chrono::hours(24);
-    ASSERT_THAT(Exits("coordinator", 0, SIGKILL).back(), HasSubstr("again"));
+    ASSERT_THAT(Exits("coordinator", 0, SIGKILL).back(), HasSubstr("again in 200 ms"));
     TickWhenDue();
   }
 }

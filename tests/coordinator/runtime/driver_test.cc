@@ -14,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "tests/coordinator/runtime/driver_rig.h"
 #include "tests/coordinator/runtime/kept_events.h"
+#include "tests/support/recorded_steps.h"
 
 // Debian's Abseil is not built with the thread sanitizer, which so does not see how copies of a
 // status count each other.
@@ -117,7 +118,7 @@ TEST_F(DriverTest, WhileTheDiskIsFullNothingIsKeptAndAfterwardsAllIsSaidAgain) {
   EXPECT_EQ(again.Next<Activate>().view, view) << "the view goes on";
   again.Say(Records{{again.RecordOf(view, Step(0)), again.RecordOf(view, Step(1))}});
   EXPECT_EQ(again.Next<AckRecords>().below, Step(2));
-  EXPECT_EQ(journal_->Records("a")->size(), 2u);
+  EXPECT_EQ(RecordedSteps(*journal_, "a")->size(), 2u);
   EXPECT_TRUE(driver_->Ready().ok());
 }
 
@@ -297,7 +298,8 @@ TEST_F(DriverTest, ALostMemberLeadsToANewView) {
 absl::Status WatchJob(Driver& driver, const std::string& job, std::shared_ptr<JobWatcher> watcher) {
   std::promise<absl::Status> found;
   driver.Watch(
-      job, "", [&](absl::Status s) { found.set_value(std::move(s)); }, std::move(watcher));
+      job, std::nullopt, [&](absl::Status s) { found.set_value(std::move(s)); },
+      std::move(watcher));
   return found.get_future().get();
 }
 
@@ -457,7 +459,7 @@ TEST_F(DriverTest, OfADeletedJobNothingIsLeft) {
   while (!Look().empty() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
   ASSERT_TRUE(Look().empty());
   EXPECT_FALSE(std::filesystem::exists(CheckpointDir(root_, "a")));
-  EXPECT_TRUE(journal_->Records("a")->empty());
+  EXPECT_TRUE(RecordedSteps(*journal_, "a")->empty());
   Stop();
   Start();
   EXPECT_TRUE(Look().empty());

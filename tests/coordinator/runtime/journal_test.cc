@@ -16,6 +16,7 @@
 #include "lib/wire/journal_codec.h"
 #include "tests/coordinator/runtime/scripted_member.h"
 #include "tests/support/faulty_kv.h"
+#include "tests/support/recorded_steps.h"
 
 namespace muster::coordinator {
 namespace {
@@ -298,8 +299,8 @@ TEST(Journal, FindsTheRecordsOfTheCurrentLineageUpToTheFirstGap) {
     const PersistFingerprint fingerprint{"a", LineageNumber(2), Step(6), {1, 2, true}};
     ASSERT_TRUE(
         (*journal)->Write({PersistJob{Running()}, records, neighbour, fingerprint}, 1000).ok());
-    EXPECT_EQ((*journal)->Records("a")->size(), 11u);
-    EXPECT_EQ((*journal)->Records("ab")->size(), 1u);
+    EXPECT_EQ(RecordedSteps(**journal, "a")->size(), 11u);
+    EXPECT_EQ(RecordedSteps(**journal, "ab")->size(), 1u);
   }
   const auto journal = OpenOn(*kv);
   ASSERT_TRUE(journal.ok());
@@ -395,9 +396,9 @@ TEST(Journal, ErasesAJobAndNothingOfAnother) {
                           1)
                   .ok());
   ASSERT_TRUE((*journal)->Erase("a").ok());
-  EXPECT_TRUE((*journal)->Records("a")->empty());
+  EXPECT_TRUE(RecordedSteps(**journal, "a")->empty());
   EXPECT_TRUE((*journal)->Fingerprints("a")->empty());
-  EXPECT_EQ((*journal)->Records("ab")->size(), 1u);
+  EXPECT_EQ(RecordedSteps(**journal, "ab")->size(), 1u);
   const auto found = LoadFrom(*kv);
   ASSERT_TRUE(found.ok());
   ASSERT_EQ(found->jobs.size(), 1u);
@@ -431,9 +432,9 @@ TEST(Journal, WhatAFailedWriteHeldIsNotRememberedAndAnotherTryWorks) {
                                           PersistRecords{"a", {Record(LineageNumber(2), Step(5))}}};
   EXPECT_TRUE(absl::IsResourceExhausted((*journal)->Write(changes, 1)));
   EXPECT_EQ((*journal)->TimesOf("a"), JobTimes{});
-  EXPECT_TRUE((*journal)->Records("a")->empty());
+  EXPECT_TRUE(RecordedSteps(**journal, "a")->empty());
   EXPECT_TRUE((*journal)->Write(changes, 2).ok());
-  EXPECT_EQ((*journal)->Records("a")->size(), 1u);
+  EXPECT_EQ(RecordedSteps(**journal, "a")->size(), 1u);
 }
 
 TEST(Journal, DamageIsToldAndNotGuessedAround) {
@@ -456,21 +457,23 @@ TEST(Journal, DamageIsToldAndNotGuessedAround) {
     const auto found = LoadFrom(*kv);
     EXPECT_TRUE(absl::IsDataLoss(found.status())) << found.status();
     EXPECT_THAT(found.status().message(), HasSubstr(damage.says));
-    EXPECT_THAT(found.status().message(), HasSubstr("bring back a copy"));
+    EXPECT_THAT(found.status().message(), HasSubstr("Bring back the newest copy"));
   }
 }
 
 TEST(Journal, AKeyOfTheLedgerThatIsNoneIsDamage) {
   const std::string records("a\0r", 3), fingerprints("a\0f", 3);
-  for (const std::string& key : {records, records + "1", records + std::string(15, '\0'),
-                                 records + std::string(17, '\0'), fingerprints + "1"}) {
+  for (const std::string& key :
+       {records + std::string(17, '\0'), records + std::string(16, '\0') + "1", fingerprints,
+        fingerprints + "1", fingerprints + std::string(15, '\0'),
+        fingerprints + std::string(17, '\0')}) {
     const auto kv = OpenMemory(JournalFamilies());
     const auto journal = OpenOn(*kv);
     ASSERT_TRUE(journal.ok());
     Batch batch;
     batch.Put("ledger", key, "");
     ASSERT_TRUE(kv->Write(batch).ok());
-    const absl::Status found = key.starts_with(records) ? (*journal)->Records("a").status()
+    const absl::Status found = key.starts_with(records) ? RecordedSteps(**journal, "a").status()
                                                         : (*journal)->Fingerprints("a").status();
     EXPECT_TRUE(absl::IsDataLoss(found)) << key.size() << ": " << found;
     EXPECT_THAT(found.message(), HasSubstr("job a"));

@@ -29,8 +29,9 @@ class ScriptedApi final : public JobApi {
   void Cancel(const std::string&, Reply<JobInfo> reply) override { reply(Unscripted()); }
   void Stop(const std::string&, Reply<JobInfo> reply) override { reply(Unscripted()); }
   void Delete(const std::string&, Reply<JobInfo> reply) override { reply(Unscripted()); }
-  void Watch(const std::string&, const std::string&, Reply<bool> reply,
+  void Watch(const std::string&, std::optional<EventPlace> after, Reply<bool> reply,
              std::shared_ptr<JobWatcher> watcher) override {
+    asked_after = after;
     reply(true);
     watcher->OnEvent(event);
   }
@@ -61,6 +62,7 @@ class ScriptedApi final : public JobApi {
   JobLedger ledger;
   LedgerQuery asked_of_ledger;
   std::atomic<int64_t> asked_from{-1};
+  std::optional<EventPlace> asked_after;
 
  private:
   static absl::Status Unscripted() { return absl::UnimplementedError("not of this test"); }
@@ -111,6 +113,25 @@ TEST_F(RestTest, FieldsOfEventsThatAreNumbersAreNumbers) {
   EXPECT_EQ(data["value"], "12") << "a fingerprint is text";
 }
 
+TEST_F(RestTest, AStreamGoesOnAfterTheEventThatIsNamed) {
+  const auto follow = [&](const std::string& query, const std::string& last_id) {
+    return http::StreamEvents(Url("/v1/jobs/a/events" + query), [](const auto&) { return false; },
+                              {.last_event_id = last_id});
+  };
+  api_.event = {.id = "3-15", .seq = 15, .event = "step"};
+  EXPECT_TRUE(follow("?from=3-14", "").ok());
+  ASSERT_TRUE(api_.asked_after.has_value());
+  EXPECT_EQ(api_.asked_after->term, TermNumber(3));
+  EXPECT_EQ(api_.asked_after->seq, 14);
+  EXPECT_TRUE(follow("?from=3-14", "3-20").ok());
+  EXPECT_EQ(api_.asked_after->seq, 20) << "a browser that comes back repeats the query";
+  EXPECT_TRUE(follow("", "").ok());
+  EXPECT_FALSE(api_.asked_after.has_value());
+  for (const char* from : {"-1--1", "2", "", "x", "+1-1", "1-%201", "1-99999999999999999999"})
+    EXPECT_EQ(Get(std::string("/v1/jobs/a/events?from=") + from)["error"]["field"], "from") << from;
+  EXPECT_EQ(follow("?from=3-14", "-1--1").code(), absl::StatusCode::kInvalidArgument);
+}
+
 TEST_F(RestTest, ListsOnePageOfTheJobsInAState) {
   api_.page.jobs.resize(2);
   api_.page.next_page_token = "17";
@@ -125,6 +146,7 @@ TEST_F(RestTest, ListsOnePageOfTheJobsInAState) {
     EXPECT_EQ(Get(std::string("/v1/jobs?limit=") + limit)["error"]["field"], "limit");
   EXPECT_EQ(Get("/v1/jobs?stat=running")["error"]["field"], "stat");
   EXPECT_EQ(Get("/v1/jobs?state=")["error"]["field"], "state");
+  EXPECT_EQ(Get("/v1/jobs?page_token=")["error"]["field"], "page_token");
 }
 
 TEST_F(RestTest, RefusesParametersThatItDoesNotTake) {
@@ -185,7 +207,11 @@ TEST_F(RestTest, TheHistoryComesInParts) {
   EXPECT_EQ(part["steps"][0]["time"], "1970-01-01T00:00:01.000Z");
   EXPECT_EQ(part["next"], 8);
   EXPECT_EQ(Get("/v1/jobs/a/history?limit=0")["error"]["field"], "limit");
-  EXPECT_EQ(Get("/v1/jobs/a/history?from=x")["error"]["field"], "from");
+  for (const char* from :
+       {"", "x", "-1", "+1", "%2B1", "%201", "1%20", "1-2", "99999999999999999999"})
+    for (const char* what : {"history", "ledger", "fingerprints"})
+      EXPECT_EQ(Get(std::string("/v1/jobs/a/") + what + "?from=" + from)["error"]["field"], "from")
+          << what << " " << from;
 }
 
 TEST_F(RestTest, AJobSaysWhichOfItsIdItIs) {

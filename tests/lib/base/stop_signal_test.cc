@@ -10,9 +10,11 @@ namespace {
 
 TEST(StopSignal, WaitsForItsTimeUntilItIsGiven) {
   StopSignal stop;
+  EXPECT_FALSE(stop.stopped());
   EXPECT_FALSE(stop.WaitFor(std::chrono::milliseconds(1)));
   EXPECT_FALSE(stop.WaitUntil(Time{})) << "that time is over";
   stop.Stop();
+  EXPECT_TRUE(stop.stopped());
   EXPECT_TRUE(stop.WaitFor(std::chrono::hours(1)));
   EXPECT_TRUE(stop.WaitUntil(Time{}));
 }

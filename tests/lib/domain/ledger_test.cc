@@ -7,6 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lib/domain/audit.h"
+#include "tests/support/ancestry.h"
 
 namespace muster {
 namespace {

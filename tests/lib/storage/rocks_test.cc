@@ -179,7 +179,7 @@ TEST_F(LostLog, AnOlderCopyOfTheStoreIsNoticed) {
 
 TEST_F(LostLog, AStoreThatIsGoneIsNotMadeAnew) {
   fs::remove_all(dir_);
-  ExpectLost("changes were written");
+  ExpectLost("its file CURRENT is missing");
 }
 
 TEST_F(LostLog, WithoutCurrentNoStoreIsMadeOverTheOldOne) {
@@ -191,13 +191,14 @@ TEST_F(LostLog, WithoutCurrentNoStoreIsMadeOverTheOldOne) {
     return names;
   };
   const std::set<std::string> before = files();
-  ExpectLost("changes were written");
+  ExpectLost("its file CURRENT is missing");
   EXPECT_EQ(files(), before) << "what is left may still be of use";
   fs::remove_all(MarksOf(dir_));
-  const auto kv = OpenRocks(dir_, kFamilies);
-  EXPECT_TRUE(absl::IsDataLoss(kv.status())) << kv.status();
-  EXPECT_THAT(std::string(kv.status().message()), HasSubstr("no file CURRENT"));
+  ExpectLost("its file CURRENT is missing");
   EXPECT_EQ(files(), before);
+  EXPECT_THAT(std::string(OpenRocks(dir_, kFamilies).status().message()),
+              testing::Not(HasSubstr("delete")))
+      << "a copy may still be found";
 }
 
 struct Damage {
@@ -231,7 +232,7 @@ TEST_P(DamagedStore, IsSaidWithItsFolderAndWhatToDo) {
     const auto kv = OpenRocks(dir_, kFamilies);
     ASSERT_TRUE(absl::IsDataLoss(kv.status())) << kv.status();
     EXPECT_THAT(std::string(kv.status().message()),
-                AllOf(HasSubstr(dir_), testing::ContainsRegex("[Bb]ring back")));
+                AllOf(HasSubstr(dir_), HasSubstr("Bring back")));
   }
   EXPECT_TRUE(absl::IsDataLoss(OpenRocksToRead(dir_, kFamilies).status()));
 }

@@ -1,0 +1,38 @@
+#include "lib/launch/command_line.h"
+
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+
+namespace muster {
+namespace {
+
+void RefuseEmptyValues(CLI::App& app) {
+  const auto why_not = [](const std::string& value) {
+    return std::string(value.empty() ? "is empty; give it a value or leave it out" : "");
+  };
+  for (CLI::Option* option : app.get_options())
+    if (option->get_items_expected_max() > 0) option->check(why_not);
+  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; }))
+    RefuseEmptyValues(*command);
+}
+
+}  // namespace
+
+void ParseCommandLine(CLI::App& app, int argc, const char* const* argv) {
+  RefuseEmptyValues(app);
+  std::vector<std::string> words;
+  for (int i = 0; i < argc; ++i) {
+    const std::string word = argv[i];
+    // CLI11 would take the next word for the value of "--dir=".
+    const bool is_empty = i > 0 && word.starts_with("--") && word.find('=') == word.size() - 1;
+    words.push_back(is_empty ? word.substr(0, word.size() - 1) : word);
+    if (is_empty) words.emplace_back();
+  }
+  std::vector<const char*> texts;
+  for (const std::string& word : words) texts.push_back(word.c_str());
+  app.parse(static_cast<int>(texts.size()), texts.data());
+}
+
+}  // namespace muster
