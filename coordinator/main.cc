@@ -176,6 +176,7 @@ class Program {
   absl::Status Start() {
     for (const std::string& point : arguments_.fail_at)
       MUSTER_RETURN_IF_ERROR(failpoints_.Arm(point));
+    MUSTER_ASSIGN_OR_RETURN(budget_, SplitDescriptors(RaiseDescriptorLimit()));
     arguments_.dir = std::filesystem::absolute(arguments_.dir).lexically_normal();
     if (arguments_.checkpoint_dir.empty())
       arguments_.checkpoint_dir = arguments_.dir + "/checkpoints";
@@ -195,6 +196,7 @@ class Program {
     MUSTER_RETURN_IF_ERROR(Prefix("--checkpoint-dir", root.status()));
     checkpoint_root_.emplace(*std::move(root));
     DriverOptions options{.checkpoint_root = checkpoints,
+                          .connections = budget_.sessions,
                           .pass = [this](absl::string_view point) { failpoints_.Pass(point); },
                           // Main waits for it.
                           .on_broken = [](const absl::Status&) { kill(getpid(), SIGTERM); }};
@@ -213,11 +215,9 @@ class Program {
 
  private:
   absl::Status Listen() {
-    MUSTER_ASSIGN_OR_RETURN(const DescriptorBudget budget,
-                            SplitDescriptors(RaiseDescriptorLimit()));
     const Credentials credentials{.allow_plaintext = arguments_.allow_plaintext};
     transport_ = MakeGrpcTransport({.credentials = credentials,
-                                    .connections = budget.sessions,
+                                    .connections = budget_.sessions,
                                     .assembling_bytes = kAssemblingBytes,
                                     .warn = [](const std::string& line) { LogError("%s", line); }});
     jobs_service_ = MakeJobsService(*api_);
@@ -230,11 +230,13 @@ class Program {
         RestRoutes(
             *api_, [this] { return metrics_.Text(); }, [this] { return driver_->Healthy(); },
             [this] { return driver_->Ready(); }),
-        {.limits = {.connections = budget.http}, .credentials = credentials, .metrics = &metrics_});
+        {.limits = {.connections = budget_.http},
+         .credentials = credentials,
+         .metrics = &metrics_});
     if (!server.ok()) return CannotListen("--http", server.status(), jobs_wait_);
     http_ = *std::move(server);
     LogInfo("listens on %s for members and gRPC (%d connections), on %s for HTTP (%d connections)",
-            listener_->Address(), budget.sessions, http_->Address(), budget.http);
+            listener_->Address(), budget_.sessions, http_->Address(), budget_.http);
     probe_ = std::make_unique<SelfProbe>(
         std::vector<ProbedListener>{{listener_->Address(), kGrpcGreeting},
                                     {http_->Address(), kHttpGreeting}},
@@ -247,6 +249,7 @@ class Program {
   }
 
   Arguments arguments_;
+  DescriptorBudget budget_;
   Failpoints failpoints_;
   const RealClock real_clock_;
   std::optional<AwakeClock> clock_;

@@ -109,6 +109,9 @@ KnownJobs ListOf(const std::map<std::string, KnownJobPtr>& jobs) {
   return list;
 }
 
+// Some places stay free for those who come before the driver gets to it.
+size_t RoomFor(int connections) { return static_cast<size_t>(connections - connections / 8); }
+
 bool HadMembers(const RecoveredState& recovered) {
   return std::any_of(recovered.jobs.begin(), recovered.jobs.end(), [](const JobJournal& job) {
     return !Ended(job.phase) && job.number > ViewNumber(0);
@@ -130,7 +133,8 @@ Driver::Driver(Journal& journal, RecoveredState recovered, const Clock& clock, M
                    clock.Now()),
       started_(clock.Now()),
       sessions_({.input = [this](Input input) { Feed(std::move(input)); },
-                 .asked = [this](SessionId id, const AskJob& ask) { AnswerAsk(id, ask); }}),
+                 .asked = [this](SessionId id, const AskJob& ask) { AnswerAsk(id, ask); }},
+                RoomFor(options_.connections)),
       query_thread_(kMostWaitingQueries) {
   LookAtWritten({});
   Publish();

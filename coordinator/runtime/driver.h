@@ -30,6 +30,7 @@
 #include "coordinator/runtime/member_sessions.h"
 #include "coordinator/state/coordinator.h"
 #include "lib/base/clock.h"
+#include "lib/base/descriptors.h"
 #include "lib/metrics/metrics.h"
 #include "lib/transport/transport.h"
 
@@ -37,7 +38,8 @@ namespace muster::coordinator {
 
 struct DriverOptions {
   Settings settings;
-  std::string checkpoint_root;  // absolute
+  std::string checkpoint_root;      // absolute
+  int connections = kMostSessions;  // that the port of members may have
   // Frames of one job's members that wait for the driver; sessions that bring more are broken.
   TurnLimits most_waiting_of_job{.items = 400'000, .bytes = int64_t{512} << 20};
   Duration tick = std::chrono::milliseconds(50);

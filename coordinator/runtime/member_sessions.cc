@@ -10,6 +10,7 @@ namespace muster::coordinator {
 
 void MemberSessions::Opened(SessionId id, std::shared_ptr<Session> session, Time now,
                             std::function<Time(Time now)> heard) {
+  MakeRoom();
   peers_[id] = {std::move(session), std::move(heard), now, /*leaves=*/false, {}};
 }
 
@@ -21,24 +22,44 @@ std::map<MemberId, Time> MemberSessions::WhenMembersWereHeard(Time now) const {
 
 // Nothing: it may be silent, as far as its session goes.
 std::optional<MemberSessions::Patience> MemberSessions::PatienceWith(const Peer& peer) {
-  if (peer.leaves) return Patience{kLeavePatience, "it was told to leave and did not in time"};
+  if (peer.leaves) return Patience{kLeavePatience, "it was told to leave and did not in time", 0};
   if (std::holds_alternative<std::monostate>(peer.who))
-    return Patience{kGreetingPatience, "the first frame did not come in time"};
+    return Patience{kGreetingPatience, "the first frame did not come in time", 1};
   if (std::holds_alternative<Asker>(peer.who))
-    return Patience{kJoinPatience, "it asked for its job and did not join in time"};
+    return Patience{kJoinPatience, "it asked for its job and did not join in time", 2};
   return std::nullopt;
 }
 
-void MemberSessions::CloseSilent(Time now) {
-  std::vector<SessionId> silent;
+// Whoever opens sessions without end then takes the places of his own. One that is closed and means
+// well comes again.
+void MemberSessions::MakeRoom() {
+  if (peers_.size() < room_) return;
+  std::optional<std::pair<int, SessionId>> first;
   for (const auto& [id, peer] : peers_) {
     const std::optional<Patience> patience = PatienceWith(peer);
-    if (!patience || now - peer.since < patience->time) continue;
-    closed_.Warn("session of %s is closed: %s", peer.session->Peer(), patience->what);
-    peer.session->Close(absl::DeadlineExceededError(patience->what));
-    silent.push_back(id);
+    if (patience && (!first || patience->turn < first->first)) first = {patience->turn, id};
+    if (first && first->first == 0) break;
   }
-  for (const SessionId id : silent) Broken(id);
+  if (first)
+    Close(first->second,
+          absl::ResourceExhaustedError(absl::StrCat(
+              "there are ", peers_.size(), " sessions, and others need the place; come again")));
+}
+
+void MemberSessions::Close(SessionId id, const absl::Status& why) {
+  Session& session = *peers_.at(id).session;
+  closed_.Warn("session of %s is closed: %s", session.Peer(), why.message());
+  session.Close(why);
+  Broken(id);
+}
+
+void MemberSessions::CloseSilent(Time now) {
+  std::vector<std::pair<SessionId, const char*>> silent;
+  for (const auto& [id, peer] : peers_) {
+    const std::optional<Patience> patience = PatienceWith(peer);
+    if (patience && now - peer.since >= patience->time) silent.emplace_back(id, patience->what);
+  }
+  for (const auto& [id, what] : silent) Close(id, absl::DeadlineExceededError(what));
 }
 
 void MemberSessions::Said(SessionId id, const AtCoordinator& message, Time came) {

@@ -44,7 +44,9 @@ struct SessionEvents {
 // All methods on the driver's thread.
 class MemberSessions {
  public:
-  explicit MemberSessions(SessionEvents events) : events_(std::move(events)) {}
+  // `room`: where there are so many sessions, one that was turned away, or is of nobody yet, is
+  // closed for each that is opened.
+  MemberSessions(SessionEvents events, size_t room) : events_(std::move(events)), room_(room) {}
 
   // `heard`: when the newest of its frames came, whether it was given to Said or not.
   void Opened(SessionId id, std::shared_ptr<Session> session, Time now,
@@ -89,11 +91,14 @@ class MemberSessions {
   struct Patience {
     Duration time;
     const char* what;  // is closed after that
+    int turn;          // to be closed where there is no room; the oldest of the lowest goes first
   };
 
   void From(SessionId id, const ToCoordinator& message, Time came);
   void From(SessionId id, const FromAgent& message, Time came);
   void Bind(SessionId id, Peer& peer, const Join& join);
+  void MakeRoom();
+  void Close(SessionId id, const absl::Status& why);
   void Replace(SessionId older);
   void Refuse(SessionId id, const std::string& why);
   static std::optional<Patience> PatienceWith(const Peer& peer);
@@ -101,7 +106,8 @@ class MemberSessions {
   static void Send(Session& session, Frame frame);
 
   const SessionEvents events_;
-  LimitedLog closed_;   // of silent ones
+  const size_t room_;
+  LimitedLog closed_;   // of silent ones, and for want of room
   LimitedLog refused_;  // of others
   std::map<SessionId, Peer> peers_;
   std::map<MemberId, SessionId> by_member_;

@@ -22,12 +22,26 @@ class Differences {
     else
       more_ = absl::StrCat(" and ", count_ - kMostShown, " more");
   }
+  bool empty() const { return count_ == 0; }
   std::string Text() const { return text_ + more_; }
 
  private:
   int count_ = 0;
   std::string text_, more_;
 };
+
+// What the specification fixes does not depend on who came first.
+void AddUnspecified(const TrainingSpec& training, const NumericEnvironment& theirs,
+                    Differences& differ) {
+  const uint64_t samples = training.data.samples;
+  if (samples > 0 && theirs.samples != samples)
+    differ.Add(absl::StrCat("data (", Plural(theirs.samples, "sample"),
+                            "; its specification says data.samples: ", samples, ")"));
+  const auto threads = theirs.numeric.find(kThreads);
+  if (threads != theirs.numeric.end() && threads->second != absl::StrCat(training.threads))
+    differ.Add(absl::StrCat("threads (", threads->second,
+                            "; its specification says threads: ", training.threads, ")"));
+}
 
 // The entry counts the skipped steps below its mark; records may have come after it.
 StepLedger LedgerOf(const JobJournal& journal, Step recorded, RecentSteps recent) {
@@ -236,12 +250,33 @@ void JobRun::From(const MemberId&, const AskJob&) {}
 
 void JobRun::From(const MemberId& member, const Alive& alive) { membership_.Note(member, alive); }
 
-// A server has no task: of the numeric environment it reports only what concerns the kernels, which
-// it runs too.
+// Without those whose place this one takes.
+bool JobRun::HasOtherWorker(const Join& join, bool with_session) const {
+  const auto& live = membership_.live();
+  return std::any_of(live.begin(), live.end(), [&](const auto& entry) {
+    const auto& [id, other] = entry;
+    const bool is_replaced = id.name == join.id.name && id != join.id;
+    return other.member.role == Role::kWorker && !is_replaced && (other.up || !with_session);
+  });
+}
+
+// A server has no task: what it says of the data and the tensors is what it was told.
+bool JobRun::KnowsEnvironment(const Join& server) const {
+  if (!journal_.environment) return false;
+  const NumericEnvironment &ours = *journal_.environment, &theirs = server.environment;
+  return theirs.samples == ours.samples && theirs.data_hash == ours.data_hash &&
+         theirs.tensors == ours.tensors;
+}
+
+// From the first view on the environment is the job's. Before that, it is only what the live
+// workers say of themselves: where no other is left, a worker is compared with nothing.
 std::string JobRun::EnvironmentDifferences(const Join& join) const {
-  if (!journal_.environment) return "";
-  const NumericEnvironment &ours = *journal_.environment, &theirs = join.environment;
   Differences differ;
+  if (join.role == Role::kWorker) AddUnspecified(journal_.spec.training, join.environment, differ);
+  const bool is_held =
+      journal_.view || join.role == Role::kServer || HasOtherWorker(join, /*with_session=*/false);
+  if (!differ.empty() || !is_held || !journal_.environment) return differ.Text();
+  const NumericEnvironment &ours = *journal_.environment, &theirs = join.environment;
   if (join.role == Role::kWorker) {
     if (theirs.samples != ours.samples || theirs.data_hash != ours.data_hash)
       differ.Add(absl::StrCat("data (", Plural(theirs.samples, "sample"), ", hash ",
@@ -336,6 +371,9 @@ bool JobRun::Admit(const Join& join) {
   } else if (join.role == Role::kWorker && RoleOfName(join.id.name) == Role::kServer) {
     // It would take that server's place, and nobody else has what a server holds.
     refusal = "it is a worker under the name of one of the job's servers";
+  } else if (join.role == Role::kServer && !KnowsEnvironment(join)) {
+    refusal = "the numeric environment that it was told is not the job's; it is to ask again";
+    code = kExitLater;
   } else if (join.role == Role::kWorker && !IsSampleCount(join.environment.samples)) {
     // All steps are computed from it.
     refusal = absl::StrCat("it found ", join.environment.samples,
@@ -345,7 +383,9 @@ bool JobRun::Admit(const Join& join) {
   } else if (const std::string differ = EnvironmentDifferences(join); !differ.empty()) {
     kind = "its numeric environment differs from the job's";
     refusal = absl::StrCat(kind, ":", differ);
-    code = kExitOtherEnvironment;
+    // Nothing binds yet but what was said by workers that may be gone for good.
+    const bool may_pass = !journal_.view && !HasOtherWorker(join, /*with_session=*/true);
+    code = may_pass ? kExitLater : kExitOtherEnvironment;
   }
   if (refusal.empty()) return true;
   // Terms of another cluster are no terms of ours, and it hears no lower one than it knows.
@@ -367,17 +407,28 @@ void JobRun::From(const MemberId& member, const Join& join) {
   for (const MemberId& id : membership_.OthersOfName(member))
     Evict(id, "a newer incarnation came", kExitReplaced);
   const bool is_new = membership_.Admit(join, now_);
-  if (!journal_.environment && join.role == Role::kWorker) {
-    journal_.environment = join.environment;
-    Persist();
-    const auto left_out = join.environment.numeric.find(kDataLeftOut);
-    if (left_out != join.environment.numeric.end())
-      Say("state", absl::StrCat("the data is without ", Cut(left_out->second)));
-  }
+  if (join.role == Role::kWorker && journal_.environment != join.environment)
+    LearnEnvironment(join);
   if (is_new && reattachment_) reattachment_->Came(member, join.node, last_tick_);
   if (is_new) membership_.NoteState(member, ViewGivesState(member));
   if (is_new) Say("process", absl::StrCat(member.name, " joined"), {{"member", member.name}});
   Reattach(join);
+}
+
+// The first worker's, or that of one that comes before there is a view and where no other is left.
+// Servers were told what was said before, so their next processes ask again.
+void JobRun::LearnEnvironment(const Join& worker) {
+  journal_.environment = worker.environment;
+  layout_.reset();
+  std::vector<MemberId> servers;
+  for (const auto& [id, live] : membership_.live())
+    if (live.member.role == Role::kServer) servers.push_back(id);
+  for (const MemberId& id : servers)
+    Evict(id, "the workers whose numeric environment it was told are gone", kExitLater);
+  Persist();
+  const auto left_out = worker.environment.numeric.find(kDataLeftOut);
+  if (left_out != worker.environment.numeric.end())
+    Say("state", absl::StrCat("the data is without ", Cut(left_out->second)));
 }
 
 // A member whose session is new is told where things stand.

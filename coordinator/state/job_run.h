@@ -98,12 +98,15 @@ class JobRun {
   void LeaveUnusedLineages();
 
   // Members.
+  bool HasOtherWorker(const Join& join, bool with_session) const;
+  bool KnowsEnvironment(const Join& server) const;
   std::string EnvironmentDifferences(const Join& join) const;
   std::string WhyJournalIsOlder(const Join& join) const;  // empty: it is not
   bool IsOlderThan(const Join& join);
   bool IsReplaced(const Join& join) const;
   bool Admit(const Join& join);
   void SayRefused(const Join& join, const std::string& kind, const std::string& text);
+  void LearnEnvironment(const Join& worker);
   void Reattach(const Join& join);
   // Its agent starts it again, unless `exit_code` says otherwise.
   void Evict(const MemberId& member, const std::string& why, int exit_code = kExitFailed);

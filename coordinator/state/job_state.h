@@ -51,6 +51,8 @@ struct JobJournal {
   int32_t workers = 0;  // as many as its last start was granted; 0: it never started
   JobPhase phase = JobPhase::kQueued;
   std::string reason;  // why it is in that phase, for people
+  // The job's once it has a view. Until then it is what its workers said, and binds only while one
+  // of them is live.
   std::optional<NumericEnvironment> environment;
   std::vector<Lineage> lineages;
   ViewNumber number;         // highest view that was formed or published

@@ -23,8 +23,11 @@ namespace muster {
 
 // A key of NumericEnvironment::numeric: what of the data could not be read and was left out.
 inline constexpr char kDataLeftOut[] = "data_left_out";
+// Another: how many threads a worker computes with.
+inline constexpr char kThreads[] = "threads";
 
-// What a job's first worker finds out and later ones must match (docs/architecture.md section 1).
+// What a job's workers find out, each for itself, and must agree on (docs/architecture.md
+// section 1).
 struct NumericEnvironment {
   uint64_t samples = 0;
   std::string data_hash;
@@ -127,8 +130,8 @@ struct JobIs {
   TermNumber term;
   JobSpec spec;
   std::string checkpoint_dir;  // absolute
-  // Once the first worker has joined: what servers, which have no task, learn the layout from.
-  // Without it a server waits; it is told again when it is known.
+  // Once a worker has joined: what servers, which have no task, learn the layout from. Without it a
+  // server waits; it is told again when it is known.
   std::optional<NumericEnvironment> environment;
 };
 struct Seal {  // view `view` is forming: stop the one before and say what you hold

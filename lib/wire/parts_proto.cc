@@ -41,6 +41,12 @@ MemberId Read(Reader& reader, const v1::MemberId& message) {
           {message.incarnation_hi(), message.incarnation_lo()}};
 }
 
+MemberId ReadSpeaker(Reader& reader, const char* field, const v1::MemberId& message) {
+  const Reader::Scope scope(reader, field);
+  return {reader.OwnName("name", message.name()),
+          {message.incarnation_hi(), message.incarnation_lo()}};
+}
+
 void Write(const std::vector<ViewMember>& members, ProtoMembers& out) {
   out.Reserve(static_cast<int>(members.size()));
   for (const ViewMember& member : members) {

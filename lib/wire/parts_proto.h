@@ -37,6 +37,8 @@ void Write(const Lineage& lineage, v1::Lineage& out);
 void Write(const NumericEnvironment& environment, v1::NumericEnvironment& out);
 
 MemberId Read(Reader& reader, const v1::MemberId& message);
+// In `field`: who says who it is.
+MemberId ReadSpeaker(Reader& reader, const char* field, const v1::MemberId& message);
 std::vector<ViewMember> Read(Reader& reader, const ProtoMembers& message);
 ChunkSet Read(Reader& reader, const char* field, const v1::ChunkSet& message);
 // At most `most` of them, each minus `shift` below `end`.

@@ -37,7 +37,7 @@ void Put(const Hello& hello, v1::PeerFrame& frame) {
 }
 
 Hello Get(Reader& reader, const v1::Hello& message) {
-  return {reader.Text("job", message.job()), Read(reader, message.from()),
+  return {reader.Text("job", message.job()), ReadSpeaker(reader, "from", message.from()),
           Read(reader, message.to())};
 }
 

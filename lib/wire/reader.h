@@ -15,6 +15,7 @@
 #include "lib/base/printable.h"
 #include "lib/domain/lanes.h"
 #include "lib/domain/layout.h"
+#include "lib/domain/member_name.h"
 
 namespace muster {
 
@@ -22,7 +23,6 @@ inline constexpr int64_t kMaxChunks = kMostChunks;
 inline constexpr int64_t kMaxMembers = 4096;
 inline constexpr int64_t kMaxLanes = 4096;
 inline constexpr int64_t kMaxTextBytes = 64 * 1024;
-inline constexpr size_t kMaxMemberNameBytes = 256;
 inline constexpr int64_t kMaxTensors = 100'000;
 inline constexpr int64_t kMaxDimensions = 16;
 inline constexpr int64_t kMaxCommands = 4096;
@@ -93,10 +93,18 @@ class Reader {
   static std::string Words(const std::string& text) { return Cut(Printable(text)); }
   // Also as it will be shown: a name that is cut would be another's.
   std::string MemberName(const char* field, const std::string& text) {
-    std::string shown = text.size() <= kMaxMemberNameBytes ? Printable(text) : text;
-    if (shown.size() <= kMaxMemberNameBytes) return shown;
+    std::string shown = text.size() <= kLongestMemberName ? Printable(text) : text;
+    if (shown.size() <= kLongestMemberName) return shown;
     Refuse(field,
-           absl::StrCat(shown.size(), " bytes; a member's name may have ", kMaxMemberNameBytes));
+           absl::StrCat(shown.size(), " bytes; a member's name may have ", kLongestMemberName));
+    return "";
+  }
+  // Of one who says who it is. What others say of it is read by MemberName.
+  std::string OwnName(const char* field, const std::string& text) {
+    if (IsMemberName(text)) return text;
+    constexpr size_t kMostQuoted = 64;
+    Refuse(field, absl::StrCat("'", Cut(Printable(text), kMostQuoted),
+                               "' is no name of a member; it must be ", MemberNameRule()));
     return "";
   }
   // Lines of a log: more of them, with room for a sentence before them.

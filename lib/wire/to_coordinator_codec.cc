@@ -35,7 +35,7 @@ void Put(const AskJob& ask, v1::CoordinatorFrame& frame) {
 }
 
 AskJob Get(Reader& reader, const v1::AskJob& message) {
-  return {Name(reader, "job", message.job()), reader.MemberName("name", message.name())};
+  return {Name(reader, "job", message.job()), reader.OwnName("name", message.name())};
 }
 
 void Put(const Join& join, v1::CoordinatorFrame& frame) {
@@ -59,7 +59,7 @@ Join Get(Reader& reader, const v1::Join& message) {
   Join join;
   join.job = Name(reader, "job", message.job());
   join.start = StartNumber(reader.Number("start", message.start()));
-  join.id = Read(reader, message.id());
+  join.id = ReadSpeaker(reader, "id", message.id());
   join.role = reader.Enum("role", message.role(), Role::kServer);
   join.node = Reader::Words(message.node());
   join.address = Reader::Words(message.address());

@@ -98,18 +98,36 @@ TEST_F(Crowd, OfSessionsIsRefusedWithTheReason) {
   absl::Status refused;
   {
     const auto transport = MakeGrpcTransport({});
-    std::deque<ScriptedMember> members;
+    std::deque<ScriptedAgent> agents;  // whose sessions are closed for nobody
     for (int i = 0; i < kCrowd && refused.ok(); ++i) {
-      members.emplace_back(*transport, program_.grpc(),
-                           MemberId{"worker-" + std::to_string(i), {}});
-      members.back().Say(AskJob{"a", members.back().id().name});
-      if (!members.back().HeardBeforeBroken()) refused = members.back().Broken();
+      agents.emplace_back(*transport, program_.grpc(), DecodeToAgent);
+      agents.back().Say(AgentHello{"node-" + std::to_string(i), 0});
+      if (!agents.back().HeardBeforeBroken()) refused = agents.back().Broken();
     }
-    EXPECT_LT(members.size(), size_t{kDescriptors});
+    EXPECT_LT(agents.size(), size_t{kDescriptors});
   }
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted) << refused;
   EXPECT_THAT(std::string(refused.message()),
               HasSubstr("sessions, all that this process may have"));
+  EXPECT_EQ(JoinSoon().members.size(), 1u);
+}
+
+// Each keeps its session, as if it did not hear that it is to leave. Connections may run out for a
+// moment, because those that have gone are noticed late.
+TEST_F(Crowd, OfThoseTurnedAwayTakesOnlyTheirOwnPlaces) {
+  ASSERT_TRUE(program_.listens());
+  ASSERT_EQ(MakeRestClient(program_.http())->Submit("a", kSpec).code, "ok");
+  const auto transport = MakeGrpcTransport({});
+  std::deque<ScriptedMember> strangers;
+  for (int i = 0; i < kCrowd; ++i) {
+    strangers.emplace_back(*transport, program_.grpc(),
+                           MemberId{"worker-" + std::to_string(i), {}});
+    strangers.back().Say(AskJob{"none", strangers.back().id().name});
+    if (strangers.back().HeardBeforeBroken()) continue;
+    ASSERT_THAT(std::string(strangers.back().Broken().message()),
+                ::testing::Not(HasSubstr("sessions, all that this process may have")))
+        << "of stranger " << i;
+  }
   EXPECT_EQ(JoinSoon().members.size(), 1u);
 }
 

@@ -142,7 +142,7 @@ absl::StatusOr<SetupPtr> Trainer::Prepare(const JobIs& job) {
 
 absl::StatusOr<std::map<std::string, std::string>> Trainer::NumericProperties(const Setup& setup) {
   std::map<std::string, std::string> environment = KernelProperties(setup.spec.training);
-  environment["threads"] = absl::StrCat(setup.spec.training.threads);
+  environment[kThreads] = absl::StrCat(setup.spec.training.threads);
   const std::string library = parts_.library_properties ? parts_.library_properties() : "";
   for (absl::string_view line : absl::StrSplit(library, '\n', absl::SkipEmpty())) {
     const std::pair<std::string, std::string> property =

@@ -13,7 +13,7 @@
 #include "lib/base/loopback.h"
 #include "lib/base/status.h"
 #include "lib/base/version.h"
-#include "lib/domain/manifest.h"
+#include "lib/domain/member_name.h"
 #include "lib/log/log.h"
 
 namespace muster {
@@ -42,9 +42,9 @@ sigset_t WatchedSignals() {
 }
 
 absl::Status Check(const ProcessOptions& options) {
-  if (options.name.find('/') != std::string::npos || !IsSafeRelativeName(options.name))
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--name '", options.name, "': use letters, digits, '.', '_' and '-', not '.' first"));
+  if (!IsMemberName(options.name))
+    return absl::InvalidArgumentError(
+        absl::StrCat("--name '", options.name, "': must be ", MemberNameRule()));
   if (options.job.empty()) return absl::InvalidArgumentError("--job: say which job to work for");
   if (options.lease_ms < kShortestLease.count() || options.lease_ms > kLongestLease.count())
     return absl::InvalidArgumentError(absl::StrCat("--lease-ms: ", kShortestLease.count(), " to ",

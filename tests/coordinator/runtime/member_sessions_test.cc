@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
+
 namespace muster::coordinator {
 namespace {
 
@@ -21,6 +23,7 @@ class KeptSession final : public Session {
 };
 
 constexpr Duration kTick = std::chrono::milliseconds(1);
+constexpr size_t kRoom = 4;
 
 const Time kCame = Time(std::chrono::seconds(3));
 
@@ -42,7 +45,8 @@ class MemberSessionsTest : public ::testing::Test {
              if (const auto* down = std::get_if<MemberDown>(&input)) down_.push_back(down->member);
              if (const auto* says = std::get_if<MemberSays>(&input)) came_.push_back(says->came);
            },
-       .asked = [this](SessionId id, const AskJob&) { asked_.push_back(id); }}};
+       .asked = [this](SessionId id, const AskJob&) { asked_.push_back(id); }},
+      kRoom};
 };
 
 TEST_F(MemberSessionsTest, WhoAsksAgainBeforeItIsAnsweredIsSentAway) {
@@ -123,6 +127,43 @@ TEST_F(MemberSessionsTest, WhoSaysNothingIsClosedInTime) {
     EXPECT_EQ(down_.size(), was_member && row.closed ? 1u : 0u) << row.name;
     sessions_.Broken(1);
     EXPECT_EQ(sessions_.members(), 0u) << row.name;
+  }
+}
+
+// m: a member's, a: a host agent's, l: told to leave, s: silent, q: asked for its job.
+TEST_F(MemberSessionsTest, WherePlacesRunShortThoseOfNobodyAreClosedFirst) {
+  const auto speak = [&](SessionId id, char as) {
+    const MemberId member{absl::StrCat("worker-", id), {1, static_cast<uint64_t>(id)}};
+    Join join;
+    join.id = member;
+    if (as == 'q') sessions_.Said(id, ToCoordinator(AskJob{"a", member.name}));
+    if (as == 'm' || as == 'l') sessions_.Said(id, ToCoordinator(join));
+    if (as == 'l') sessions_.Tell(member, Leave{TermNumber(1), 1, "nobody wants it"}, Time());
+    if (as == 'a')
+      sessions_.Said(id, FromAgent(AgentHello{.node = absl::StrCat("node-", id), .slots = 1}));
+  };
+  struct Row {
+    std::string there;  // the oldest first
+    SessionId closed;   // for one more; 0: none
+  };
+  for (const Row& row :
+       {Row{"mmml", 4}, Row{"lmml", 1}, Row{"slml", 2}, Row{"smam", 1}, Row{"qsmq", 2},
+        Row{"mqqm", 2}, Row{"mama", 0}, Row{"mmmmm", 0}, Row{"mmls", 3}, Row{"lsq", 0}}) {
+    std::map<SessionId, std::shared_ptr<KeptSession>> there;
+    for (const char as : row.there) {
+      const auto id = static_cast<SessionId>(there.size() + 1);
+      there[id] = Open(id);
+      speak(id, as);
+    }
+    down_.clear();
+    const auto last = Open(100);
+    for (const auto& [id, session] : there)
+      EXPECT_EQ(!session->closed.ok(), id == row.closed) << row.there << ", session " << id;
+    EXPECT_TRUE(last->closed.ok()) << row.there;
+    const bool was_turned_away =
+        row.closed != 0 && row.there[static_cast<size_t>(row.closed - 1)] == 'l';
+    EXPECT_EQ(down_.size(), was_turned_away ? 1u : 0u) << row.there;
+    sessions_.CloseAll(absl::CancelledError("the next row"));
   }
 }
 

@@ -116,7 +116,7 @@ class ScriptedMember : public ScriptedPeer<ToCoordinator, FromCoordinator> {
               .role = role_,
               .node = "here",
               .address = id_.name + ":1"};
-    if (role_ == Role::kWorker) join.environment = CountingEnvironment();
+    join.environment = CountingEnvironment();
     return join;
   }
   void JoinJob(const std::string& job, StartNumber start = kFirstStart) { Say(JoinOf(job, start)); }

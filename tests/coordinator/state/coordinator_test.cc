@@ -169,6 +169,200 @@ TEST(Start, ADifferentNumericEnvironmentIsNamedFieldByField) {
             "isa (sse2; the job has avx2)");
 }
 
+// Until there is a view, nothing that a stranger tells outlives its place among the members.
+TEST(Start, OneThatCameAndLeftBindsNobody) {
+  NumericEnvironment strange = Environment();
+  strange.samples = 7;
+  strange.data_hash = "d2";
+  strange.tensors = {{"weight", {640}, TensorKind::kParameter}};
+  const MemberId stranger = Id("stranger");
+  struct Row {
+    std::string what;
+    std::function<void(Desk& desk)> leave;
+    int exit_code;  // of the worker that comes then; 0: it takes part
+  };
+  const auto breaks_off = [&](Desk& desk) { desk.Give(MemberDown{stranger}); };
+  const auto pass = [](Desk& desk, milliseconds time) {
+    for (milliseconds waited{0}; waited < time; waited += milliseconds(500)) {
+      desk.Wait(milliseconds(500));
+      desk.Give(Tick{});
+    }
+  };
+  const std::vector<Row> rows = {
+      {"it is there", [](Desk&) {}, kExitOtherEnvironment},
+      {"its session is broken, and its lease is not over", breaks_off, kExitLater},
+      {"its lease is over",
+       [&](Desk& desk) {
+         breaks_off(desk);
+         pass(desk, milliseconds(5000));
+       },
+       0},
+      {"it is silent for longer than its lease",
+       [&](Desk& desk) { pass(desk, milliseconds(5000)); }, 0},
+      {"its process ended",
+       [&](Desk& desk) {
+         breaks_off(desk);
+         ProcessExited exited = ExitOf(desk, stranger.name, "exit code 1");
+         exited.lanes.incarnation = stranger.incarnation;
+         desk.Give(AgentSays{exited});
+       },
+       0},
+  };
+  for (const Row& row : rows) {
+    Desk desk;
+    desk.Give(Submit{"job", SpecOf(2, 2)});
+    desk.Join(stranger, "job", strange);
+    ASSERT_EQ(desk.Job().environment, strange) << row.what;
+    row.leave(desk);
+    desk.Drain<Announce>();
+    desk.Join(kA);
+    const auto leave = desk.Sent<Leave>();
+    const int code = leave.empty() ? 0 : leave[0].second.exit_code;
+    EXPECT_EQ(code, row.exit_code) << row.what << ": the first Join binds the job";
+    if (row.exit_code != 0) continue;
+    EXPECT_EQ(desk.Job().environment, Environment()) << row.what;
+    desk.Join(kB);
+    desk.Activate({kA, kB});
+    EXPECT_EQ(desk.Job().phase, JobPhase::kRunning) << row.what;
+    EXPECT_EQ(desk.Status().steps, 20) << row.what;
+  }
+}
+
+TEST(Start, FromTheFirstViewOnTheEnvironmentIsTheJobs) {
+  Desk desk;
+  RunTwo(desk);
+  for (const MemberId& id : {kA, kB}) desk.Give(MemberDown{id});
+  for (int i = 0; i < 40; ++i) {
+    desk.Wait(milliseconds(500));
+    desk.Give(Tick{});
+  }
+  ASSERT_THAT(desk.Status().members, IsEmpty());
+  desk.Drain<Announce>();
+  NumericEnvironment other = Environment();
+  other.data_hash = "d2";
+  desk.Join(Id("worker-0", 2), "job", other);
+  const auto leave = desk.Sent<Leave>();
+  ASSERT_EQ(leave.size(), 1u) << "a later worker changes what the job was trained with";
+  EXPECT_EQ(leave[0].second.exit_code, kExitOtherEnvironment);
+}
+
+// The view forms, and the only one that told its tensors leaves before it is active.
+TEST(Start, AViewThatWasNeverActiveBindsNobody) {
+  Desk desk;
+  desk.Give(Submit{"job", SpecOf(1, 1)});
+  NumericEnvironment strange = Environment();
+  strange.tensors = {{"weight", {640}, TensorKind::kParameter}};
+  desk.Join(Id("stranger"), "job", strange);
+  desk.Say(Id("stranger"), Sealed{desk.Job().number, {}});
+  ASSERT_EQ(desk.Sent<Heal>().size(), 1u);
+  desk.Give(MemberDown{Id("stranger")});
+  for (int i = 0; i < 10; ++i) {
+    desk.Wait(milliseconds(500));
+    desk.Give(Tick{});
+  }
+  desk.Join(kA);
+  desk.Say(kA, Sealed{desk.Job().number, {}});
+  const auto heals = desk.Sent<Heal>();
+  ASSERT_EQ(heals.size(), 1u);
+  EXPECT_EQ(heals[0].second.plan.owner_of.size(), 2u) << "chunks of the stranger's tensors";
+}
+
+TEST(Start, AfterARestartTheEnvironmentIsTheJobsOnlyWithAView) {
+  for (const bool has_view : {false, true}) {
+    Desk before;
+    RunTwo(before);
+    RecoveredState found;
+    found.jobs = {before.Job()};
+    if (!has_view) {
+      found.jobs[0].phase = JobPhase::kStarting;
+      found.jobs[0].view.reset();
+    }
+    Desk desk(std::move(found));
+    NumericEnvironment other = Environment();
+    other.numeric["isa"] = "sse2";
+    desk.Drain<Announce>();
+    desk.Join(Id("worker-0", 2), "job", other);
+    EXPECT_EQ(desk.Sent<Leave>().size(), has_view ? 1u : 0u) << "what was journalled binds the job";
+  }
+}
+
+TEST(Start, WhoTakesThePlaceOfTheOnlyWorkerMayTellAnotherEnvironment) {
+  NumericEnvironment other = Environment();
+  other.data_hash = "d2";
+  for (const bool has_other : {false, true}) {
+    Desk desk;
+    desk.Give(Submit{"job", SpecOf(3, 3)});
+    desk.Join(kA);
+    if (has_other) desk.Join(kB);
+    desk.Drain<Announce>();
+    desk.Join(Id("worker-0", 2), "job", other);
+    EXPECT_EQ(desk.Job().environment, has_other ? Environment() : other);
+  }
+}
+
+// What a server holds is laid out as it was told.
+TEST(Start, AServerGoesWithTheEnvironmentThatItWasTold) {
+  const MemberId server = Id("server-0"), again = Id("server-0", 2);
+  Desk desk;
+  JobSpec spec = SpecOf(1, 2);
+  spec.training.sync = Sync::kServer;
+  spec.runtime.servers = 1;
+  desk.Give(Submit{"job", spec});
+  const auto code_of = [&](const MemberId& id, const NumericEnvironment& told) {
+    desk.Drain<Announce>();
+    desk.Join(id, "job", told, Role::kServer);
+    const auto leave = desk.Sent<Leave>();
+    return leave.empty() ? 0 : leave[0].second.exit_code;
+  };
+  NumericEnvironment other = Environment();
+  other.tensors = {{"weight", {640}, TensorKind::kParameter}};
+  EXPECT_EQ(code_of(server, other), kExitLater) << "nobody has told it";
+  desk.Join(kC, "job", other);
+  ASSERT_EQ(code_of(server, other), 0);
+  desk.Give(MemberDown{kC});
+  for (int i = 0; i < 10; ++i) {
+    desk.Wait(milliseconds(500));
+    desk.Say(server, Alive{});
+    desk.Give(Tick{});
+  }
+  desk.Drain<Announce>();
+  desk.Join(kA);
+  const auto evicted = desk.Sent<Leave>();
+  ASSERT_EQ(evicted.size(), 1u) << "it stays with the layout of those who are gone";
+  EXPECT_EQ(evicted[0].first, "server-0");
+  EXPECT_EQ(evicted[0].second.exit_code, kExitLater);
+  EXPECT_EQ(code_of(again, other), kExitLater) << "it is laid out otherwise";
+  EXPECT_EQ(code_of(again, Environment()), 0);
+}
+
+TEST(Start, WhatTheSpecificationFixesIsComparedWithItFirst) {
+  struct Row {
+    std::string said;  // empty: it takes part
+    uint64_t samples;
+    std::string threads;
+  };
+  for (const Row& row :
+       {Row{"", 100, "1"},
+        Row{"data (101 samples; its specification says data.samples: 100)", 101, "1"},
+        Row{"threads (2; its specification says threads: 1)", 100, "2"}}) {
+    Desk desk;
+    JobSpec spec = SpecOf(1, 2);
+    spec.training.data.samples = 100;
+    desk.Give(Submit{"job", spec});
+    desk.Drain<Announce>();
+    NumericEnvironment told = Environment();
+    told.samples = row.samples;
+    told.numeric["threads"] = row.threads;
+    desk.Join(kA, "job", told);
+    const auto leave = desk.Sent<Leave>();
+    ASSERT_EQ(leave.size(), row.said.empty() ? 0u : 1u) << row.said;
+    if (leave.empty()) continue;
+    EXPECT_THAT(leave[0].second.reason, HasSubstr(row.said));
+    EXPECT_EQ(leave[0].second.exit_code, kExitOtherEnvironment) << row.said;
+    EXPECT_FALSE(desk.Job().environment) << row.said;
+  }
+}
+
 TEST(Start, OfWhatIsOneItIsSaidSo) {
   Desk desk;
   JobSpec spec = SpecOf(1, 2);
@@ -1275,6 +1469,7 @@ TEST(Members, AServerWithOtherKernelsIsTurnedAway) {
   join.start = desk.StartOf();
   join.id = Id("server-0");
   join.role = Role::kServer;
+  join.environment = Environment();
   join.environment.numeric = {{"isa", "avx512"}};
   desk.Say(join.id, join);
   EXPECT_THAT(

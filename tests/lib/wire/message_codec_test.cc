@@ -247,9 +247,33 @@ TEST(MessageCodecTest, NamesOfMembersAreBoundedWhereverTheyStand) {
     ExpectRefused(status, "name");
 }
 
+TEST(MessageCodecTest, WhoSaysWhoItIsHasAName) {
+  const auto refusals = [](const std::string& name) {
+    Join join;
+    join.id.name = name;
+    return std::vector<std::pair<std::string, absl::Status>>{
+        {"name", DecodeAtCoordinator(Encode(ToCoordinator(AskJob{"job", name}))).status()},
+        {"id.name", DecodeAtCoordinator(Encode(ToCoordinator(join))).status()},
+        {"from.name",
+         DecodePeerMessage(Encode(PeerMessage(Hello{"job", {name, {1, 2}}, {}}))).status()}};
+  };
+  for (const char* name : {"", " ", "worker 0", "a/b", "..", "-worker", "w\n", "\x1b[2J", "\xff"})
+    for (const auto& [field, refused] : refusals(name)) {
+      EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument)
+          << "'" << name << "' is taken for a name";
+      EXPECT_THAT(
+          std::string(refused.message()),
+          testing::AllOf(testing::HasSubstr(field + ": '"),
+                         testing::HasSubstr("is no name of a member; it must be 1 to 256")));
+      EXPECT_EQ(Printable(refused.message()), refused.message());
+    }
+}
+
 TEST(MessageCodecTest, OfOneWhoHasNotSaidWhoItIsNothingElseIsRead) {
+  Join join;
+  join.id.name = "w0";
   const std::string said[] = {Encode(ToCoordinator(AskJob{"job", "w0"})),
-                              Encode(ToCoordinator(Join{})),
+                              Encode(ToCoordinator(join)),
                               Encode(FromAgent(AgentHello{"host", 1}))};
   for (const std::string& header : said)
     EXPECT_TRUE(DecodeGreetingAtCoordinator(header).ok()) << absl::BytesToHexString(header);

@@ -124,6 +124,15 @@ class RandomMessage {
   void Fill(std::optional<T>& value) {
     if (Below(2) == 1) Fill(value.emplace());
   }
+  // Of those who say who they are, names are looked at.
+  template <class M>
+  void FillNamed(M& message, std::string& name) {
+    ForEachField(message, [this](auto& field) { Fill(field); });
+    name = "member-" + std::to_string(Below(100));
+  }
+  void Fill(AskJob& ask) { FillNamed(ask, ask.name); }
+  void Fill(Join& join) { FillNamed(join, join.id.name); }
+  void Fill(Hello& hello) { FillNamed(hello, hello.from.name); }
   void Fill(JobSpec& spec) { spec = RandomJob(random_()).Make(); }
   void Fill(TreeNode& node) {
     node.lo = static_cast<int32_t>(Below(4096));

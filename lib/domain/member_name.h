@@ -1,0 +1,18 @@
+// The name of a member: a process of a job. It is also a part of the names of files and a word of
+// command lines, so it can neither lead out of a folder nor look like an option.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace muster {
+
+inline constexpr size_t kLongestMemberName = 256;
+
+bool IsMemberName(absl::string_view name);
+// The rule of IsMemberName for people, as in "must be …".
+std::string MemberNameRule();
+
+}  // namespace muster
