@@ -281,7 +281,7 @@ struct Figure {
       medians.push_back(Median(std::move(drawn)));
     }
     std::sort(medians.begin(), medians.end());
-    return {medians[50], medians[950]};
+    return {medians[47], medians[950]};
   }
 };
 

@@ -39,14 +39,15 @@ class MemberSessionsTest : public ::testing::Test {
   std::vector<SessionId> asked_;
   std::vector<MemberId> down_;
   std::vector<std::optional<Time>> came_;
-  MemberSessions sessions_{
-      {.input =
-           [this](const Input& input) {
-             if (const auto* down = std::get_if<MemberDown>(&input)) down_.push_back(down->member);
-             if (const auto* says = std::get_if<MemberSays>(&input)) came_.push_back(says->came);
-           },
-       .asked = [this](SessionId id, const AskJob&) { asked_.push_back(id); }},
-      kRoom};
+  MemberSessions sessions_{{.input =
+                                [this](const Input& input) {
+                                  if (const auto* down = std::get_if<MemberDown>(&input))
+                                    down_.push_back(down->member);
+                                  if (const auto* says = std::get_if<MemberSays>(&input))
+                                    came_.push_back(says->came);
+                                },
+                            .asked = [this](SessionId id, const AskJob&) { asked_.push_back(id); }},
+                           kRoom};
 };
 
 TEST_F(MemberSessionsTest, WhoAsksAgainBeforeItIsAnsweredIsSentAway) {
