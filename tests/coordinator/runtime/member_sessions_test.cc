@@ -137,11 +137,12 @@ TEST_F(MemberSessionsTest, WherePlacesRunShortThoseOfNobodyAreClosedFirst) {
     const MemberId member{absl::StrCat("worker-", id), {1, static_cast<uint64_t>(id)}};
     Join join;
     join.id = member;
-    if (as == 'q') sessions_.Said(id, ToCoordinator(AskJob{"a", member.name}));
-    if (as == 'm' || as == 'l') sessions_.Said(id, ToCoordinator(join));
+    if (as == 'q') sessions_.Said(id, ToCoordinator(AskJob{"a", member.name}), kCame);
+    if (as == 'm' || as == 'l') sessions_.Said(id, ToCoordinator(join), kCame);
     if (as == 'l') sessions_.Tell(member, Leave{TermNumber(1), 1, "nobody wants it"}, Time());
     if (as == 'a')
-      sessions_.Said(id, FromAgent(AgentHello{.node = absl::StrCat("node-", id), .slots = 1}));
+      sessions_.Said(id, FromAgent(AgentHello{.node = absl::StrCat("node-", id), .slots = 1}),
+                     kCame);
   };
   struct Row {
     std::string there;  // the oldest first
