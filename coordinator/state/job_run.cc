@@ -11,6 +11,8 @@
 namespace muster::coordinator {
 namespace {
 
+constexpr char kOtherEnvironment[] = "its numeric environment differs from the job's";
+
 // A list for people of what may be very many things, in the words of others.
 class Differences {
  public:
@@ -268,14 +270,19 @@ bool JobRun::KnowsEnvironment(const Join& server) const {
          theirs.tensors == ours.tensors;
 }
 
+std::string JobRun::SpecificationDifferences(const Join& join) const {
+  Differences differ;
+  if (join.role == Role::kWorker) AddUnspecified(journal_.spec.training, join.environment, differ);
+  return differ.Text();
+}
+
 // From the first view on the environment is the job's. Before that, it is only what the live
 // workers say of themselves: where no other is left, a worker is compared with nothing.
 std::string JobRun::EnvironmentDifferences(const Join& join) const {
-  Differences differ;
-  if (join.role == Role::kWorker) AddUnspecified(journal_.spec.training, join.environment, differ);
   const bool is_held =
       journal_.view || join.role == Role::kServer || HasOtherWorker(join, /*with_session=*/false);
-  if (!differ.empty() || !is_held || !journal_.environment) return differ.Text();
+  if (!is_held || !journal_.environment) return "";
+  Differences differ;
   const NumericEnvironment &ours = *journal_.environment, &theirs = join.environment;
   if (join.role == Role::kWorker) {
     if (theirs.samples != ours.samples || theirs.data_hash != ours.data_hash)
@@ -380,8 +387,12 @@ bool JobRun::Admit(const Join& join) {
                            " samples in its data; a job needs 1 to ", kMostSamples);
     kind = "its data has no number of samples that a job may have";
     code = kExitBadData;
+  } else if (const std::string unlike = SpecificationDifferences(join); !unlike.empty()) {
+    kind = kOtherEnvironment;
+    refusal = absl::StrCat(kind, ":", unlike);
+    code = kExitOtherEnvironment;
   } else if (const std::string differ = EnvironmentDifferences(join); !differ.empty()) {
-    kind = "its numeric environment differs from the job's";
+    kind = kOtherEnvironment;
     refusal = absl::StrCat(kind, ":", differ);
     // Nothing binds yet but what was said by workers that may be gone for good.
     const bool may_pass = !journal_.view && !HasOtherWorker(join, /*with_session=*/true);

@@ -60,6 +60,7 @@ TEST(MessageCodec, WordsOfOthersArePrintableAndBounded) {
   EXPECT_EQ(phase.substr(0, 7), "\\x1b[2J");
   EXPECT_EQ(phase.size(), kMostShownBytes);
   Join join;
+  join.id.name = "worker-0";
   join.node = join.address = join.cluster = wild;
   const auto joins = DecodeToCoordinator(Encode(ToCoordinator(join)));
   ASSERT_TRUE(joins.ok()) << joins.status();
