@@ -59,7 +59,7 @@ std::string TorchProperties() {
   return absl::StrCat("torch ", TORCH_VERSION, "\ncapability ", at::get_cpu_capability(), "\nmkl ",
                       at::hasMKL() ? OneLine(at::get_mkl_version()) : "none", "\nonednn ",
                       at::hasMKLDNN() ? OneLine(at::get_mkldnn_version()) : "none", "\nopenmp ",
-                      OneLine(at::get_openmp_version()), "\nthreads ", at::get_num_threads(), "\n");
+                      OneLine(at::get_openmp_version()), "\n");
 }
 
 }  // namespace muster::worker
