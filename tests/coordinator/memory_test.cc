@@ -151,6 +151,52 @@ TEST_F(AStranger, WhoseBodiesNeverEndCostNoMoreThanTheirConnectionsMayHold) {
   ExpectCost(64 * kMiB);
 }
 
+// About as long as a body may be, and valid.
+std::string LargeSubmission(const std::string& id) {
+  return absl::StrCat(R"({"id":")", id,
+                      R"(","spec":{"name":"large","task":"code-lm","lanes":2,"batch":2,"epochs":1,)"
+                      R"("data":{"paths":["/)",
+                      std::string(950'000, 'x'),
+                      R"("]},"optimizer":{"kind":"sgd","learning_rate":1}}})");
+}
+
+// What is accepted stays, also after a restart, until somebody deletes it.
+TEST_F(AStranger, WhoseJobsAreAcceptedFillsNoMoreThanAllJobsMay) {
+  int accepted = 0, refused = 0;
+  std::string why;
+  for (int i = 0; i < 200; ++i) {
+    const auto answer =
+        http::Post(program_.Url("/v1/jobs"), LargeSubmission(absl::StrCat("large", i)));
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    accepted += answer->status == 201 ? 1 : 0;
+    refused += answer->status == 429 ? 1 : 0;
+    if (answer->status == 429) why = answer->body;
+  }
+  EXPECT_EQ(accepted + refused, 200);
+  EXPECT_GT(accepted, 50);
+  EXPECT_GT(refused, 100) << "all jobs together are bounded";
+  EXPECT_THAT(why, HasSubstr("`muster delete JOB`"));
+  ExpectCost(320 * kMiB);
+}
+
+TEST_F(AStranger, WhoAsksForLargeAnswersAndReadsNoneCostsNoMoreThanAllAnswersMay) {
+  for (const char* id : {"a", "b"}) {
+    const auto answer = http::Post(program_.Url("/v1/jobs"), LargeSubmission(id));
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    ASSERT_EQ(answer->status, 201) << answer->body;
+  }
+  std::deque<RawClient> clients;
+  for (int i = 0; i < 500; ++i) {
+    clients.emplace_back(program_.http(), 4096);
+    clients.back().Send(http::GetText("/v1/jobs?limit=1000"));
+  }
+  int refused = 0;
+  for (RawClient& client : clients)
+    refused += http::StatusOf(client.ReadUntil("\r\n\r\n")) == 503 ? 1 : 0;
+  EXPECT_GT(refused, 0);
+  ExpectCost(256 * kMiB);
+}
+
 TEST_F(AStranger, WhoSendsTheLargestFramesThatAreNoMessageCostsLittle) {
   const auto transport = MakeGrpcTransport({});
   for (int i = 0; i < 20; ++i) {
