@@ -18,9 +18,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/byte_room.h"
 #include "lib/base/mutex.h"
 #include "lib/http/beast.h"
-#include "lib/http/byte_room.h"
 #include "lib/http/router.h"
 #include "lib/http/server.h"
 #include "lib/http/stream_queue.h"

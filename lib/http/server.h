@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "lib/base/byte_room.h"
 #include "lib/base/clock.h"
 #include "lib/base/credentials.h"
 #include "lib/base/descriptors.h"
@@ -65,16 +66,12 @@ struct Route {
   bool streams = false;  // it answers with events
 };
 
-// An answer with a body of up to so much, and a stream of which no more waits, never lacks room
-// among those of others, so that errors, health and metrics get through; connections bound their
-// number.
-inline constexpr size_t kSmallAnswerBytes = size_t{64} << 10;
-
 struct Limits {
-  size_t header_bytes = size_t{16} << 10;   // request line and headers; more: 431
-  size_t body_bytes = size_t{1} << 20;      // more: 413
-  size_t bodies_bytes = size_t{64} << 20;   // of all requests that have no answer yet; more: 503
-  size_t answers_bytes = size_t{64} << 20;  // of all large answers that are on their way; more: 503
+  size_t header_bytes = size_t{16} << 10;  // request line and headers; more: 431
+  size_t body_bytes = size_t{1} << 20;     // more: 413
+  size_t bodies_bytes = size_t{64} << 20;  // of all requests that have no answer yet; more: 503
+  // Of all answers larger than kSmallAnswerBytes that are on their way; more: 503.
+  size_t answers_bytes = size_t{64} << 20;
   size_t stream_queue_bytes = size_t{1}
                               << 20;        // events not yet taken by a client; more: it is dropped
   size_t streams_bytes = size_t{64} << 20;  // of events not yet written, of all clients; likewise

@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "lib/http/server.h"
-
 namespace muster::http {
 
 StreamQueue::StreamQueue(StreamBudget budget, Counter* dropped, std::function<void()> wake)

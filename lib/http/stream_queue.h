@@ -4,8 +4,8 @@
 #include <functional>
 #include <string>
 
+#include "lib/base/byte_room.h"
 #include "lib/base/mutex.h"
-#include "lib/http/byte_room.h"
 #include "lib/metrics/metrics.h"
 
 namespace muster::http {

@@ -1,4 +1,5 @@
-// Private to the room: memory that many connections share, counted in bytes.
+// Memory that many connections share, counted in bytes. Values that live as long as whoever holds
+// them.
 #pragma once
 
 #include <atomic>
@@ -6,12 +7,17 @@
 #include <memory>
 #include <utility>
 
-namespace muster::http {
+namespace muster {
+
+// An answer of up to so much, and a stream of events of which no more waits, never lacks room among
+// those of others, so that errors, health and metrics get through; connections bound their number.
+inline constexpr size_t kSmallAnswerBytes = size_t{64} << 10;
 
 // What is taken in sum. Thread-safe.
 using ByteCount = std::shared_ptr<std::atomic<size_t>>;
 
-// Room for so many bytes among those of all others, until it is let go. It may outlive the server.
+// Room for so many bytes among those of all others, until it is let go. It may outlive whoever made
+// the count.
 class ByteRoom {
  public:
   // Null: all would come to more than `most`.
@@ -33,4 +39,4 @@ class ByteRoom {
   const size_t bytes_;
 };
 
-}  // namespace muster::http
+}  // namespace muster
