@@ -181,7 +181,8 @@ class JobApi {
   // `id` empty: made of the name and random bits. The same id with the same training specification
   // is the same job; one that was stopped goes on. kAlreadyExists: the id has another training
   // specification; the message names the fields. kFailedPrecondition: it is stopping, is being
-  // deleted, or runs with other fields of the runtime specification.
+  // deleted, or runs with other fields of the runtime specification. kResourceExhausted: with it,
+  // all jobs that are kept would be more than may be.
   virtual void Submit(std::string id, JobSpec spec, Reply<SubmittedJob> reply) = 0;
   virtual void Get(const std::string& id, Reply<JobInfo> reply) = 0;
   virtual void List(const JobQuery& query, Reply<JobPage> reply) = 0;

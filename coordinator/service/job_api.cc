@@ -59,8 +59,8 @@ absl::StatusOr<T> UnlessStopped(absl::StatusOr<T> answer) {
 
 class Api final : public JobApi {
  public:
-  Api(Driver& driver, const Journal& journal, std::string root)
-      : driver_(driver), journal_(journal), root_(std::move(root)) {}
+  Api(Driver& driver, const Journal& journal, std::string root, JobBudget most_kept)
+      : driver_(driver), journal_(journal), root_(std::move(root)), most_kept_(most_kept) {}
 
   void Submit(std::string id, JobSpec spec, Reply<SubmittedJob> reply) override {
     if (id.empty()) id = MakeId(spec.runtime.name);
@@ -68,8 +68,9 @@ class Api final : public JobApi {
     if (const absl::Status bad = CheckDataPaths(spec.training.data.paths); !bad.ok())
       return reply(bad);
     const auto created = std::make_shared<bool>(false);
-    const auto decide = [id, spec = std::move(spec), created](const KnownJobs& jobs) {
-      return DecideSubmit(jobs, id, spec, *created);
+    const auto decide = [id, spec = std::move(spec), created,
+                         most_kept = most_kept_](const KnownJobs& jobs) {
+      return DecideSubmit(jobs, id, spec, most_kept, *created);
     };
     driver_.Change(decide, [id, created, reply = std::move(reply)](absl::StatusOr<KnownJobs> jobs) {
       absl::StatusOr<JobInfo> info = Pick(jobs, id);
@@ -216,13 +217,25 @@ class Api final : public JobApi {
                      absl::StrJoin(differences, "; "), "); submit this one under another id"));
   }
 
+  // `held`: what the job has now; null: it is a new one.
+  static absl::Status CheckRoom(const KnownJobs& jobs, const JobSpec& spec, const JobSpec* held,
+                                const JobBudget& most_kept) {
+    KeptJobs kept{.jobs = jobs.size()};
+    for (const KnownJobPtr& job : jobs) kept.spec_bytes += job->status.spec_bytes;
+    const std::string why_not = WhyNotKept(kept, spec, held, most_kept);
+    return why_not.empty() ? absl::OkStatus() : absl::ResourceExhaustedError(why_not);
+  }
+
   static absl::StatusOr<std::optional<Input>> DecideSubmit(const KnownJobs& jobs,
                                                            const std::string& id,
-                                                           const JobSpec& spec, bool& created) {
+                                                           const JobSpec& spec,
+                                                           const JobBudget& most_kept,
+                                                           bool& created) {
     const auto known = FindJob(jobs, id);
     created = !known.ok();
     if (created) {
       MUSTER_RETURN_IF_ERROR(CheckResume({}, spec.runtime.resume));
+      MUSTER_RETURN_IF_ERROR(CheckRoom(jobs, spec, nullptr, most_kept));
       return coordinator::Submit{id, spec};
     }
     const JobStatus& status = (*known)->status;
@@ -241,6 +254,7 @@ class Api final : public JobApi {
       if (other.empty()) return std::nullopt;
     }
     MUSTER_RETURN_IF_ERROR(CheckResume(status, spec.runtime.resume));
+    MUSTER_RETURN_IF_ERROR(CheckRoom(jobs, spec, &status.job.spec, most_kept));
     return coordinator::Submit{id, spec};
   }
 
@@ -314,6 +328,7 @@ class Api final : public JobApi {
   Driver& driver_;
   const Journal& journal_;
   const std::string root_;
+  const JobBudget most_kept_;
   Mutex digests_mutex_;
   std::map<DigestKey, std::weak_ptr<SharedAnswer<JobDigest>>> digests_
       ABSL_GUARDED_BY(digests_mutex_);
@@ -322,8 +337,8 @@ class Api final : public JobApi {
 }  // namespace
 
 std::unique_ptr<JobApi> MakeJobApi(Driver& driver, const Journal& journal,
-                                   std::string checkpoint_root) {
-  return std::make_unique<Api>(driver, journal, std::move(checkpoint_root));
+                                   std::string checkpoint_root, JobBudget most_kept) {
+  return std::make_unique<Api>(driver, journal, std::move(checkpoint_root), most_kept);
 }
 
 }  // namespace muster::coordinator

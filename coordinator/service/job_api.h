@@ -8,11 +8,13 @@
 #include "coordinator/runtime/driver.h"
 #include "coordinator/runtime/journal.h"
 #include "coordinator/service/control_api.h"
+#include "coordinator/state/kept_jobs.h"
 
 namespace muster::coordinator {
 
-// `driver` and `journal` outlive it; `checkpoint_root` as in DriverOptions.
+// `driver` and `journal` outlive it; `checkpoint_root` as in DriverOptions; `most_kept` bounds what
+// is submitted.
 std::unique_ptr<JobApi> MakeJobApi(Driver& driver, const Journal& journal,
-                                   std::string checkpoint_root);
+                                   std::string checkpoint_root, JobBudget most_kept = {});
 
 }  // namespace muster::coordinator

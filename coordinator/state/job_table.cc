@@ -1,6 +1,7 @@
 #include "coordinator/state/job_table.h"
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/state/kept_jobs.h"
 #include "lib/base/exit_codes.h"
 
 namespace muster::coordinator {
@@ -38,7 +39,10 @@ const JobJournal* JobTable::Find(const std::string& id) const {
 JobStatus JobTable::StatusOf(const std::string& id) const {
   const Job& job = jobs_.at(id);
   const JobRun* run = std::get_if<JobRun>(&job);
-  return run != nullptr ? run->Status() : coordinator::StatusOf(std::get<StoredJob>(job));
+  JobStatus status =
+      run != nullptr ? run->Status() : coordinator::StatusOf(std::get<StoredJob>(job));
+  status.spec_bytes = BytesOf(status.job.spec);
+  return status;
 }
 
 std::vector<JobStatus> JobTable::Status() const {

@@ -1,6 +1,7 @@
 // What people are shown of jobs and members. Plain values that live until something newer is shown.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -29,6 +30,7 @@ struct JobStatus {
   bool may_have_members = false;  // or has: after a restart they may still come back
   std::vector<std::pair<LineageNumber, Step>> checkpoints;
   std::string waits_for;  // the reason of the last decision
+  size_t spec_bytes = 0;  // of job.spec, as kept_jobs.h counts them; in JobTable::StatusOf
 };
 
 }  // namespace muster::coordinator

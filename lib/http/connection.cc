@@ -265,9 +265,10 @@ void Connection::AfterHead() {
   request_.params = std::move(found.params);
   if (parser_->is_done()) return Dispatch();
   const auto length = parser_->content_length();
-  room_ = BodyRoom::Take(
-      core_, length ? std::min(size_t{*length}, limits().body_bytes) : limits().body_bytes);
-  if (!room_) {
+  const size_t most = limits().body_bytes;
+  body_room_ = ByteRoom::Take(core_->bodies_bytes, length ? std::min(size_t{*length}, most) : most,
+                              limits().bodies_bytes);
+  if (!body_room_) {
     return Refuse(JsonError(503, "unavailable",
                             "too many requests are under way to take this one; try again later"));
   }
@@ -309,8 +310,10 @@ void Connection::Dispatch() {
   (*handler_)(std::move(request_), std::move(responder));
 }
 
-void Connection::Deliver(uint64_t request, const Response& response) {
+void Connection::Deliver(uint64_t request, const Response& response,
+                         std::shared_ptr<ByteRoom> room) {
   if (request != request_number_ || state_ != State::kAnswering) return;  // too late
+  answer_room_ = std::move(room);
   WriteAnswer(response, keep_alive_);
 }
 
@@ -328,7 +331,7 @@ void Connection::WriteAnswer(const Response& response, bool keep_alive) {
   SetTimer(limits().write_timeout);
   const bool head = parser_->get().method() == beast::http::verb::head;
   parser_->get().body() = {};
-  room_.reset();
+  body_room_.reset();
   Write(FormatResponse(response, {.keep_alive = keep_alive, .without_body = head}),
         &Connection::AfterAnswer);
 }
@@ -340,6 +343,8 @@ void Connection::Write(std::string bytes, void (Connection::*then)()) {
   net::async_write(
       socket_, net::buffer(out_), [self = shared_from_this(), then](error_code ec, size_t) {
         self->writing_ = false;
+        std::string().swap(self->out_);  // a quiet connection holds nothing
+        self->answer_room_.reset();
         if (self->state_ == State::kClosed) return;
         if (ec) return self->Close();
         if (self->timed_out_) {

@@ -18,6 +18,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/byte_room.h"
 #include "lib/base/mutex.h"
 #include "lib/http/beast.h"
 #include "lib/http/router.h"
@@ -39,7 +40,11 @@ struct Core {
   bool loopback_only = true;
   Counter* streams_dropped = nullptr;
   net::io_context io;
-  std::atomic<size_t> bodies_bytes{0};  // that requests without an answer may come to
+  // What requests without an answer may come to, large answers that are not written yet, and events
+  // likewise.
+  const ByteCount bodies_bytes = std::make_shared<std::atomic<size_t>>(0);
+  const ByteCount answers_bytes = std::make_shared<std::atomic<size_t>>(0);
+  const ByteCount streams_bytes = std::make_shared<std::atomic<size_t>>(0);
 
   enum class Room {
     kForMore,  // taken
@@ -68,28 +73,6 @@ struct Core {
   std::unordered_map<Connection*, std::weak_ptr<Connection>> connections ABSL_GUARDED_BY(mutex);
 };
 
-// Room for the body of a request among those of all others, until its answer is there.
-class BodyRoom {
- public:
-  // Null: there is none.
-  static std::unique_ptr<BodyRoom> Take(std::shared_ptr<Core> core, size_t bytes) {
-    if (core->bodies_bytes.fetch_add(bytes) + bytes > core->options.limits.bodies_bytes) {
-      core->bodies_bytes -= bytes;
-      return nullptr;
-    }
-    return std::unique_ptr<BodyRoom>(new BodyRoom(std::move(core), bytes));
-  }
-  BodyRoom(const BodyRoom&) = delete;
-  BodyRoom& operator=(const BodyRoom&) = delete;
-  ~BodyRoom() { core_->bodies_bytes -= bytes_; }
-
- private:
-  BodyRoom(std::shared_ptr<Core> core, size_t bytes) : core_(std::move(core)), bytes_(bytes) {}
-
-  const std::shared_ptr<Core> core_;
-  const size_t bytes_;
-};
-
 // One client. Everything but the registry runs on the connection's strand, one thing at a time;
 // there is at most one read and one write under way, and one timer whose meaning is the state.
 class Connection final : public std::enable_shared_from_this<Connection> {
@@ -106,7 +89,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void SayNo();     // instead of Start, where there is no room for more
   void TurnAway();  // likewise, where there is none even for that; on any thread
   void Close();
-  void Deliver(uint64_t request, const Response& response);
+  void Deliver(uint64_t request, const Response& response,
+               std::shared_ptr<ByteRoom> room = nullptr);
   void StartStream(uint64_t request, std::shared_ptr<StreamQueue> queue);
   void OnStreamNews();
   const std::shared_ptr<Core>& core() const { return core_; }
@@ -155,7 +139,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   bool keep_alive_ = false;
   uint64_t request_number_ = 0;  // the request that may be answered now
   beast::flat_buffer buffer_;
-  std::unique_ptr<BodyRoom> room_;  // for the body in the parser, or at the handler
+  std::unique_ptr<ByteRoom> body_room_;    // for the body in the parser, or at the handler
+  std::shared_ptr<ByteRoom> answer_room_;  // for what is written
   std::optional<beast::http::request_parser<beast::http::string_body>> parser_;
   Request request_;
   const Handler* handler_ = nullptr;

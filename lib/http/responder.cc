@@ -45,6 +45,15 @@ Response NoAnswer() {
   return JsonError(500, "internal", "the request was dropped without an answer");
 }
 
+Response NoRoomForAnswer() {
+  Response response =
+      JsonError(503, "unavailable",
+                "too many large answers are on their way to others; ask again in a second, or for "
+                "less at once");
+  response.headers.emplace_back("Retry-After", "1");
+  return response;
+}
+
 AnswerToConnection::AnswerToConnection(std::weak_ptr<Connection> connection, uint64_t request)
     : connection_(std::move(connection)), request_(request) {}
 
@@ -56,7 +65,10 @@ std::shared_ptr<EventStream> AnswerToConnection::Begin() {
   const auto connection = connection_.lock();
   const auto core = connection ? connection->core() : nullptr;
   auto queue = std::make_shared<StreamQueue>(
-      core ? core->options.limits.stream_queue_bytes : 0, core ? core->streams_dropped : nullptr,
+      core ? StreamBudget{core->options.limits.stream_queue_bytes, core->streams_bytes,
+                          core->options.limits.streams_bytes}
+           : StreamBudget{},
+      core ? core->streams_dropped : nullptr,
       [weak = connection_] { PostTo(weak, [](Connection& c) { c.OnStreamNews(); }); });
   PostTo(connection_,
          [queue, request = request_](Connection& c) { c.StartStream(request, queue); });
@@ -65,10 +77,18 @@ std::shared_ptr<EventStream> AnswerToConnection::Begin() {
   return std::make_shared<StreamHandle>(std::move(queue));
 }
 
+// It takes its room here, as many answers may wait for their connections.
 void AnswerToConnection::Deliver(Response response) {
-  PostTo(connection_, [response = std::move(response), request = request_](Connection& c) {
-    c.Deliver(request, response);
-  });
+  const auto connection = connection_.lock();
+  if (connection == nullptr) return;
+  std::shared_ptr<ByteRoom> room;
+  if (const size_t bytes = response.body.size(); bytes > kSmallAnswerBytes) {
+    const Core& core = *connection->core();
+    room = ByteRoom::Take(core.answers_bytes, bytes, core.options.limits.answers_bytes);
+    if (room == nullptr) response = NoRoomForAnswer();
+  }
+  PostTo(connection_, [response = std::move(response), room = std::move(room),
+                       request = request_](Connection& c) { c.Deliver(request, response, room); });
 }
 
 Responder::Responder(std::shared_ptr<Answer> answer) : answer_(std::move(answer)) {}

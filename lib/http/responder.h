@@ -45,4 +45,7 @@ class AnswerToConnection final : public Responder::Answer {
 // What a client is told whose request got lost.
 Response NoAnswer();
 
+// What a client is told whose answer would be more than all that are on their way may come to.
+Response NoRoomForAnswer();
+
 }  // namespace muster::http

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "lib/base/byte_room.h"
 #include "lib/base/clock.h"
 #include "lib/base/credentials.h"
 #include "lib/base/descriptors.h"
@@ -69,9 +70,12 @@ struct Limits {
   size_t header_bytes = size_t{16} << 10;  // request line and headers; more: 431
   size_t body_bytes = size_t{1} << 20;     // more: 413
   size_t bodies_bytes = size_t{64} << 20;  // of all requests that have no answer yet; more: 503
+  // Of all answers larger than kSmallAnswerBytes that are on their way; more: 503.
+  size_t answers_bytes = size_t{64} << 20;
   size_t stream_queue_bytes = size_t{1}
-                              << 20;       // events not yet taken by a client; more: it is dropped
-  int connections = kMostHttpConnections;  // more: 503 and closed; a few above it while told so
+                              << 20;        // events not yet taken by a client; more: it is dropped
+  size_t streams_bytes = size_t{64} << 20;  // of events not yet written, of all clients; likewise
+  int connections = kMostHttpConnections;   // more: 503 and closed; a few above it while told so
   Duration header_timeout =
       std::chrono::seconds(10);  // from the connection or first byte to the last header; 408
   Duration body_timeout = std::chrono::seconds(30);    // for the whole body; 408

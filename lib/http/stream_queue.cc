@@ -4,8 +4,25 @@
 
 namespace muster::http {
 
-StreamQueue::StreamQueue(size_t max_bytes, Counter* dropped, std::function<void()> wake)
-    : max_bytes_(max_bytes), dropped_(dropped), wake_(std::move(wake)) {}
+StreamQueue::StreamQueue(StreamBudget budget, Counter* dropped, std::function<void()> wake)
+    : budget_(std::move(budget)), dropped_(dropped), wake_(std::move(wake)) {}
+
+StreamQueue::~StreamQueue() {
+  MutexLock lock(mutex_);
+  Weigh(0);
+}
+
+bool StreamQueue::Fits(size_t bytes) const {
+  const size_t queued = bytes_.size() + bytes;
+  if (queued > budget_.queue) return false;
+  return queued + under_way_ <= kSmallAnswerBytes || *budget_.taken + bytes <= budget_.in_all;
+}
+
+void StreamQueue::Weigh(size_t bytes) {
+  if (budget_.taken == nullptr) return;
+  *budget_.taken += bytes - weight_;  // modulo 2^64, so it may be less as well
+  weight_ = bytes;
+}
 
 bool StreamQueue::Push(std::string bytes) {
   bool wake = false;
@@ -13,14 +30,15 @@ bool StreamQueue::Push(std::string bytes) {
   {
     MutexLock lock(mutex_);
     if (closed_) return false;
-    if (bytes_.size() + bytes.size() > max_bytes_) {
+    if (!Fits(bytes.size())) {
       closed_ = broken_ = true;
-      bytes_.clear();
+      std::string().swap(bytes_);
       taken = false;
       if (dropped_ != nullptr) dropped_->Add();
     } else {
       bytes_ += bytes;
     }
+    Weigh(bytes_.size() + under_way_);
     wake = !std::exchange(woken_, true);
   }
   if (wake) wake_();
@@ -39,7 +57,9 @@ void StreamQueue::Close() {
 void StreamQueue::Break() {
   MutexLock lock(mutex_);
   closed_ = broken_ = true;
-  bytes_.clear();
+  std::string().swap(bytes_);
+  under_way_ = 0;
+  Weigh(0);
 }
 
 bool StreamQueue::closed() const {
@@ -50,6 +70,8 @@ bool StreamQueue::closed() const {
 StreamQueue::News StreamQueue::Take() {
   MutexLock lock(mutex_);
   woken_ = false;
+  under_way_ = bytes_.size();
+  Weigh(under_way_);
   return {std::exchange(bytes_, {}), closed_, broken_};
 }
 

@@ -3,11 +3,13 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/security/credentials.h>
+#include <grpcpp/support/channel_arguments.h>
 #include <unistd.h>
 
 #include <deque>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -19,6 +21,7 @@
 #include "lib/base/frame_limits.h"
 #include "lib/http/client.h"
 #include "lib/transport/grpc/grpc_transport.h"
+#include "muster/v1/control.pb.h"
 #include "tests/coordinator/control_client.h"
 #include "tests/coordinator/program.h"
 #include "tests/coordinator/runtime/scripted_member.h"
@@ -149,6 +152,116 @@ TEST_F(AStranger, WhoseBodiesNeverEndCostNoMoreThanTheirConnectionsMayHold) {
     clients.back().Send(half);
   }
   ExpectCost(64 * kMiB);
+}
+
+// About as long as a body may be, and valid.
+std::string LargeSubmission(const std::string& id) {
+  return absl::StrCat(R"({"id":")", id,
+                      R"(","spec":{"name":"large","task":"code-lm","lanes":2,"batch":2,"epochs":1,)"
+                      R"("data":{"paths":["/)",
+                      std::string(950'000, 'x'),
+                      R"("]},"optimizer":{"kind":"sgd","learning_rate":1}}})");
+}
+
+// What is accepted stays, also after a restart, until somebody deletes it.
+TEST_F(AStranger, WhoseJobsAreAcceptedFillsNoMoreThanAllJobsMay) {
+  int accepted = 0, refused = 0;
+  std::string why;
+  for (int i = 0; i < 200; ++i) {
+    const auto answer =
+        http::Post(program_.Url("/v1/jobs"), LargeSubmission(absl::StrCat("large", i)));
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    accepted += answer->status == 201 ? 1 : 0;
+    refused += answer->status == 429 ? 1 : 0;
+    if (answer->status == 429) why = answer->body;
+  }
+  EXPECT_EQ(accepted + refused, 200);
+  EXPECT_GT(accepted, 50);
+  EXPECT_GT(refused, 100) << "all jobs together are bounded";
+  EXPECT_THAT(why, HasSubstr("`muster delete JOB`"));
+  ExpectCost(320 * kMiB);
+}
+
+TEST_F(AStranger, WhoAsksForLargeAnswersAndReadsNoneCostsNoMoreThanAllAnswersMay) {
+  for (const char* id : {"a", "b"}) {
+    const auto answer = http::Post(program_.Url("/v1/jobs"), LargeSubmission(id));
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    ASSERT_EQ(answer->status, 201) << answer->body;
+  }
+  std::deque<RawClient> clients;
+  for (int i = 0; i < 500; ++i) {
+    clients.emplace_back(program_.http(), 4096);
+    clients.back().Send(http::GetText("/v1/jobs?limit=1000"));
+  }
+  int refused = 0;
+  for (RawClient& client : clients)
+    refused += http::StatusOf(client.ReadUntil("\r\n\r\n")) == 503 ? 1 : 0;
+  EXPECT_GT(refused, 0);
+  ExpectCost(256 * kMiB);
+}
+
+// Calls of a client whose windows stay closed: it takes the head of each answer, and nothing else.
+class UnreadLists {
+ public:
+  UnreadLists(const std::string& address, size_t calls) : calls_(calls) {
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);            // it would open the windows
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a connection of its own
+    grpc::GenericStub stub(
+        grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
+    v1::ListRequest request;
+    request.set_limit(1000);
+    const std::string bytes = request.SerializeAsString();
+    const grpc::Slice slice(bytes);
+    for (Unread& call : calls_) {
+      call.stream = stub.PrepareCall(&call.context, "/muster.v1.Jobs/List", &queue_);
+      call.stream->StartCall(&call);
+      Await(1);
+      call.stream->WriteLast(grpc::ByteBuffer(&slice, 1), {}, &call);
+      Await(1);
+    }
+    for (Unread& call : calls_) call.stream->ReadInitialMetadata(&call);
+    Await(calls_.size());
+  }
+  ~UnreadLists() {
+    for (Unread& call : calls_) {
+      call.context.TryCancel();
+      call.stream->Finish(&call.status, &call);
+    }
+    Await(calls_.size());
+    queue_.Shutdown();
+    void* tag = nullptr;
+    bool ok = false;
+    while (queue_.Next(&tag, &ok)) {
+    }
+  }
+
+ private:
+  struct Unread {
+    grpc::ClientContext context;
+    std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream;
+    grpc::Status status;
+  };
+  void Await(size_t tags) {
+    void* tag = nullptr;
+    bool ok = false;
+    for (; tags > 0; --tags) queue_.Next(&tag, &ok);
+  }
+
+  grpc::CompletionQueue queue_;
+  std::deque<Unread> calls_;
+};
+
+TEST_F(AStranger, WhoAsksByGrpcForLargeAnswersAndReadsNoneCostsNoMoreThanAllAnswersMay) {
+  for (const char* id : {"a", "b"}) {
+    const auto answer = http::Post(program_.Url("/v1/jobs"), LargeSubmission(id));
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    ASSERT_EQ(answer->status, 201) << answer->body;
+  }
+  const UnreadLists first(program_.grpc(), 90), second(program_.grpc(), 90);
+  EXPECT_EQ(MakeGrpcClient(program_.grpc())->Get("none").code, "not_found");
+  SCOPED_TRACE("answers that nobody reads");
+  ExpectCost(320 * kMiB);
 }
 
 TEST_F(AStranger, WhoSendsTheLargestFramesThatAreNoMessageCostsLittle) {

@@ -3,11 +3,14 @@
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/server_callback.h>
 
+#include <atomic>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "lib/base/byte_room.h"
 #include "lib/base/mutex.h"
 #include "lib/base/printable.h"
 #include "lib/config/field_error.h"
@@ -20,6 +23,9 @@ namespace {
 // Events that a client has not taken yet, more than are kept of a job; more, and it is dropped.
 constexpr size_t kMostQueuedEvents = 20'000;
 constexpr size_t kMostQueuedBytes = size_t{16} << 20;
+// Of all clients that do not read, beyond what is small: answers, and events.
+constexpr size_t kMostAnswerBytes = size_t{64} << 20;
+constexpr size_t kMostEventBytes = size_t{64} << 20;
 
 void Fill(const JobMember& from, v1::JobMember& to) {
   to.set_name(from.name);
@@ -137,25 +143,49 @@ grpc::Status ToGrpc(const absl::Status& status) {
   return {static_cast<grpc::StatusCode>(status.code()), Cut(PrintableLines(status.message()))};
 }
 
+// One call with one answer. gRPC is done with it when the answer has been taken, or the client is
+// gone.
+class Call final : public grpc::ServerUnaryReactor {
+ public:
+  explicit Call(ByteCount answers) : answers_(std::move(answers)) {}
+  void OnDone() override { delete this; }
+
+  // False: the answers that are on their way leave it no room.
+  bool HasRoomFor(size_t bytes) {
+    if (bytes <= kSmallAnswerBytes) return true;
+    room_ = ByteRoom::Take(answers_, bytes, kMostAnswerBytes);
+    return room_ != nullptr;
+  }
+
+ private:
+  const ByteCount answers_;
+  std::unique_ptr<ByteRoom> room_;
+};
+
 // One answer of the api becomes the end of one call.
 template <class T, class Response>
-JobApi::Reply<T> Finishing(grpc::CallbackServerContext* context, grpc::ServerUnaryReactor* reactor,
-                           Response* response) {
-  return [context, reactor, response](absl::StatusOr<T> answer) {
+JobApi::Reply<T> Finishing(grpc::CallbackServerContext* context, Call* call, Response* response) {
+  return [context, call, response](absl::StatusOr<T> answer) {
     if (answer.ok()) {
       Fill(*answer, *response);
+      if (!call->HasRoomFor(response->ByteSizeLong())) {
+        response->Clear();
+        answer = absl::UnavailableError(
+            "too many large answers are on their way to others; ask again in a second, or for "
+            "less at once");
+      }
     } else if (const std::string field = FieldOf(answer.status()); !field.empty()) {
       context->AddTrailingMetadata(kFieldMetadata, AsciiText(field));
     }
-    reactor->Finish(ToGrpc(answer.status()));
+    call->Finish(ToGrpc(answer.status()));
   };
 }
 
 // One client that watches. Lives until gRPC is done with it and nobody has events for it.
 class Watcher final : public grpc::ServerWriteReactor<v1::JobEvent> {
  public:
-  static std::shared_ptr<Watcher> Make() {
-    std::shared_ptr<Watcher> watcher(new Watcher);
+  static std::shared_ptr<Watcher> Make(ByteCount events) {
+    std::shared_ptr<Watcher> watcher(new Watcher(std::move(events)));
     watcher->self_ = watcher;
     return watcher;
   }
@@ -166,8 +196,12 @@ class Watcher final : public grpc::ServerWriteReactor<v1::JobEvent> {
       MutexLock lock(mutex_);
       if (end_) return false;
       const size_t bytes = BytesOf(event);
-      if (queue_.size() < kMostQueuedEvents && queued_bytes_ + bytes <= kMostQueuedBytes) {
-        queue_.push_back({ToProto(event), bytes});
+      const bool is_little = queued_bytes_ + bytes <= kSmallAnswerBytes;
+      auto room = is_little ? nullptr : ByteRoom::Take(events_, bytes, kMostEventBytes);
+      const bool has_room = is_little || room != nullptr;
+      if (has_room && queue_.size() < kMostQueuedEvents &&
+          queued_bytes_ + bytes <= kMostQueuedBytes) {
+        queue_.push_back({ToProto(event), bytes, std::move(room)});
         queued_bytes_ += bytes;
       } else {
         queue_.clear();
@@ -224,7 +258,7 @@ class Watcher final : public grpc::ServerWriteReactor<v1::JobEvent> {
   void OnDone() override { const std::shared_ptr<Watcher> last = std::move(self_); }
 
  private:
-  Watcher() = default;
+  explicit Watcher(ByteCount events) : events_(std::move(events)) {}
 
   // Starts what is next, if nothing is under way: a write, or the end.
   void Advance() {
@@ -248,10 +282,12 @@ class Watcher final : public grpc::ServerWriteReactor<v1::JobEvent> {
 
   std::shared_ptr<Watcher> self_;  // until OnDone
   v1::JobEvent writing_;           // gRPC's while busy_
+  const ByteCount events_;         // that wait, of all watchers
   mutable Mutex mutex_;
   struct Queued {
     v1::JobEvent event;
     size_t bytes = 0;
+    std::unique_ptr<ByteRoom> room;  // null: little waits
   };
   std::deque<Queued> queue_ ABSL_GUARDED_BY(mutex_);
   size_t queued_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of queue_; not counted any more at the end
@@ -283,25 +319,25 @@ class JobsService final : public v1::Jobs::CallbackService {
 
   Unary* Submit(Context* context, const v1::SubmitRequest* request,
                 v1::SubmitResponse* response) override {
-    Unary* reactor = context->DefaultReactor();
-    const auto reply = Finishing<SubmittedJob>(context, reactor, response);
+    Call* call = new Call(answers_);
+    const auto reply = Finishing<SubmittedJob>(context, call, response);
     absl::StatusOr<JobSpec> spec = FromProto(request->spec());
     if (spec.ok()) {
       api_.Submit(request->id(), *std::move(spec), reply);
     } else {
       reply(spec.status());
     }
-    return reactor;
+    return call;
   }
   Unary* Get(Context* context, const v1::JobRequest* request, v1::Job* response) override {
     return Ask<JobInfo>(context, request, response, &JobApi::Get);
   }
   Unary* List(Context* context, const v1::ListRequest* request,
               v1::ListResponse* response) override {
-    Unary* reactor = context->DefaultReactor();
+    Call* call = new Call(answers_);
     api_.List({request->limit(), request->page_token(), request->state()},
-              Finishing<JobPage>(context, reactor, response));
-    return reactor;
+              Finishing<JobPage>(context, call, response));
+    return call;
   }
   Unary* Cancel(Context* context, const v1::JobRequest* request, v1::Job* response) override {
     return Ask<JobInfo>(context, request, response, &JobApi::Cancel);
@@ -314,10 +350,10 @@ class JobsService final : public v1::Jobs::CallbackService {
   }
   Unary* Fingerprints(Context* context, const v1::FingerprintsRequest* request,
                       v1::FingerprintsResponse* response) override {
-    Unary* reactor = context->DefaultReactor();
+    Call* call = new Call(answers_);
     api_.Fingerprints(request->id(), request->from(),
-                      Finishing<JobFingerprints>(context, reactor, response));
-    return reactor;
+                      Finishing<JobFingerprints>(context, call, response));
+    return call;
   }
   Unary* Audit(Context* context, const v1::JobRequest* request,
                v1::AuditResponse* response) override {
@@ -325,15 +361,15 @@ class JobsService final : public v1::Jobs::CallbackService {
   }
   Unary* Digest(Context* context, const v1::DigestRequest* request,
                 v1::DigestResponse* response) override {
-    Unary* reactor = context->DefaultReactor();
+    Call* call = new Call(answers_);
     const std::optional<int64_t> step =
         request->has_step() ? std::optional(request->step()) : std::nullopt;
-    api_.Digest(request->id(), step, Finishing<JobDigest>(context, reactor, response));
-    return reactor;
+    api_.Digest(request->id(), step, Finishing<JobDigest>(context, call, response));
+    return call;
   }
   grpc::ServerWriteReactor<v1::JobEvent>* Watch(Context* context,
                                                 const v1::WatchRequest* request) override {
-    const std::shared_ptr<Watcher> watcher = Watcher::Make();
+    const std::shared_ptr<Watcher> watcher = Watcher::Make(events_);
     const std::optional<EventPlace> after = ParseEventPlace(request->after());
     if (!after && !request->after().empty()) {
       context->AddTrailingMetadata(kFieldMetadata, "after");
@@ -353,12 +389,14 @@ class JobsService final : public v1::Jobs::CallbackService {
   template <class T, class Response>
   Unary* Ask(Context* context, const v1::JobRequest* request, Response* response,
              void (JobApi::*ask)(const std::string&, JobApi::Reply<T>)) {
-    Unary* reactor = context->DefaultReactor();
-    (api_.*ask)(request->id(), Finishing<T>(context, reactor, response));
-    return reactor;
+    Call* call = new Call(answers_);
+    (api_.*ask)(request->id(), Finishing<T>(context, call, response));
+    return call;
   }
 
   JobApi& api_;
+  const ByteCount answers_ = std::make_shared<std::atomic<size_t>>(0);
+  const ByteCount events_ = std::make_shared<std::atomic<size_t>>(0);
 };
 
 }  // namespace

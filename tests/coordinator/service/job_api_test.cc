@@ -3,7 +3,9 @@
 #include <future>
 #include <memory>
 #include <optional>
+#include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "coordinator/service/job_questions.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -32,9 +34,12 @@ class JobApiTest : public DriverRig {
     api_->Digest("a", step, [this](absl::StatusOr<JobDigest> d) { digests_.Post(std::move(d)); });
   }
   absl::Status Submitted(const std::string& id, const JobSpec& spec) {
+    return SubmittedTo(*api_, id, spec);
+  }
+  static absl::Status SubmittedTo(JobApi& api, const std::string& id, const JobSpec& spec) {
     std::promise<absl::Status> answer;
-    api_->Submit(id, spec,
-                 [&](const absl::StatusOr<SubmittedJob>& job) { answer.set_value(job.status()); });
+    api.Submit(id, spec,
+               [&](const absl::StatusOr<SubmittedJob>& job) { answer.set_value(job.status()); });
     return answer.get_future().get();
   }
   absl::StatusOr<JobInfo> Cancelled(const std::string& id) {
@@ -245,6 +250,50 @@ TEST_F(JobApiTest, MoreFingerprintsThanOneAnswerHoldsComeInParts) {
   EXPECT_EQ(last.fingerprints.back().step, most + 5);
   EXPECT_FALSE(last.next);
   EXPECT_TRUE(ask(most + 6).fingerprints.empty());
+  Stop();
+}
+
+TEST_F(JobApiTest, JobsAreKeptUpToABoundAndADeletedOneMakesRoom) {
+  const auto api = MakeJobApi(*driver_, *journal_, root_, {.jobs = 2});
+  const auto submitted = [&](const std::string& id) {
+    return SubmittedTo(*api, id, CountingSpec(1));
+  };
+  EXPECT_TRUE(submitted("a").ok());
+  EXPECT_TRUE(submitted("b").ok());
+  const absl::Status refused = submitted("c");
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted) << refused;
+  EXPECT_THAT(refused.message(), HasSubstr("may keep 2; delete jobs that are over"));
+  ASSERT_TRUE(Change(coordinator::Stop{"a"}).ok());
+  EXPECT_EQ(submitted("c").code(), absl::StatusCode::kResourceExhausted) << "what ended counts";
+  EXPECT_TRUE(submitted("a").ok()) << "it is kept already";
+  ASSERT_TRUE(Change(coordinator::Cancel{"a"}).ok());
+  ASSERT_TRUE(Change(coordinator::Delete{"a"}).ok());
+  const Time limit = RealClock().Now() + kPatience;
+  while (Look().size() > 1 && RealClock().Now() < limit) std::this_thread::yield();
+  EXPECT_TRUE(submitted("c").ok());
+}
+
+TEST_F(JobApiTest, SpecificationsAreKeptUpToABoundInSum) {
+  JobSpec large = CountingSpec(1);
+  large.training.data.paths = {absl::StrCat("/", std::string(10'000, 'x'))};
+  const auto api = MakeJobApi(*driver_, *journal_, root_, {.spec_bytes = 2 * BytesOf(large)});
+  EXPECT_TRUE(SubmittedTo(*api, "a", large).ok());
+  EXPECT_TRUE(SubmittedTo(*api, "b", large).ok());
+  const absl::Status refused = SubmittedTo(*api, "c", large);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted) << refused;
+  EXPECT_THAT(refused.message(), HasSubstr("`muster delete JOB`"));
+}
+
+// The store of an earlier coordinator may hold more.
+TEST_F(JobApiTest, MoreJobsThanMayBeKeptAreServedAfterARestart) {
+  EXPECT_TRUE(Submitted("a", CountingSpec(1)).ok());
+  EXPECT_TRUE(Submitted("b", CountingSpec(1)).ok());
+  Stop();
+  Start();
+  const auto api = MakeJobApi(*driver_, *journal_, root_, {.jobs = 1});
+  EXPECT_EQ(Look().size(), 2u);
+  EXPECT_TRUE(SubmittedTo(*api, "b", CountingSpec(1)).ok());
+  EXPECT_EQ(SubmittedTo(*api, "c", CountingSpec(1)).code(), absl::StatusCode::kResourceExhausted);
   Stop();
 }
 

@@ -285,6 +285,44 @@ TEST_F(BadInputTest, AClientThatDoesNotTakeItsAnswerIsCutOff) {
   EXPECT_LT(client.ReadToEnd().size(), size_t{64} << 20);
 }
 
+// A client that asks and does not read costs what its answer takes, until the time for it is over.
+TEST_F(BadInputTest, LargeAnswersThatNobodyReadsAreBoundedInSum) {
+  constexpr size_t kLarge = size_t{24} << 20;  // no socket holds as much
+  ServerOptions options;
+  options.limits.answers_bytes = 2 * kLarge;
+  const auto with = [](size_t bytes) -> Handler {
+    return [bytes](const Request&, const Responder& responder) {
+      responder.Send({.body = std::string(bytes, 'x')});
+    };
+  };
+  auto server = Server::Start(
+      "127.0.0.1:0", {{"GET", "/large", with(kLarge)}, {"GET", "/small", with(kSmallAnswerBytes)}},
+      options);
+  ASSERT_TRUE(server.ok()) << server.status();
+  std::vector<RawClient> held;
+  for (int i = 0; i < 2; ++i) {
+    held.emplace_back((*server)->Address(), 4096);
+    ASSERT_TRUE(held.back().Send(GetText("/large")));
+    EXPECT_EQ(StatusOf(held.back().ReadUntil("\r\n\r\n")), 200);
+  }
+  RawClient third((*server)->Address());
+  ASSERT_TRUE(third.Send(GetText("/large")));
+  const std::string refused = third.ReadAnswer();
+  ASSERT_EQ(StatusOf(refused), 503) << "a large answer too many is under way";
+  EXPECT_THAT(refused, HasSubstr("Retry-After: 1\r\n"));
+  EXPECT_THAT(refused, HasSubstr("too many large answers are on their way"));
+  ASSERT_TRUE(third.Send(GetText("/small")));
+  EXPECT_EQ(StatusOf(third.ReadAnswer()), 200) << "small ones always pass";
+  held.pop_back();
+  int status = 0;
+  const Time limit = RealClock().Now() + std::chrono::seconds(30);
+  while (status != 200 && RealClock().Now() < limit) {
+    ASSERT_TRUE(third.Send(GetText("/large")));
+    status = StatusOf(third.ReadAnswer());
+  }
+  EXPECT_EQ(status, 200) << "there is room when one has gone";
+}
+
 TEST_F(BadInputTest, ConnectionsBeyondTheLimitAreTurnedAway) {
   ServerOptions options;
   options.limits.connections = 3;

@@ -128,6 +128,33 @@ TEST_F(StreamTest, AClientThatReadsTooSlowlyIsDroppedAndTheOthersAreNot) {
   EXPECT_EQ(Dropped(), 1);
 }
 
+TEST_F(StreamTest, EventsThatManyClientsDoNotTakeAreBoundedInSum) {
+  ServerOptions options;
+  options.limits.stream_queue_bytes = size_t{1} << 30;
+  options.limits.streams_bytes = 256 << 10;
+  Start(options);
+  const std::string text(16 << 10, 'x');
+  std::vector<RawClient> slow;
+  std::vector<std::shared_ptr<EventStream>> streams;
+  int sent = 0;
+  for (int i = 0; i < 3; ++i) {
+    slow.emplace_back(server_->Address(), 4096);
+    ASSERT_TRUE(slow.back().Send(GetText("/events")));
+    streams.push_back(TakeOpened().stream);
+  }
+  while (Dropped() == 0 && sent++ < 2000)
+    for (const auto& stream : streams) stream->Send("1", "e", text);
+  EXPECT_LT(sent, 2000) << "all of them together are bounded";
+  RawClient quick(server_->Address());
+  ASSERT_TRUE(quick.Send(GetText("/events")));
+  const Opened to_quick = TakeOpened();
+  ASSERT_NE(quick.ReadUntil("\r\n\r\n"), "");
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(to_quick.stream->Send(absl::StrCat(i), "e", text)) << "it has little that waits";
+    EXPECT_THAT(quick.ReadUntil("\n\n"), HasSubstr(absl::StrCat("id: ", i, "\n")));
+  }
+}
+
 TEST_F(StreamTest, QuietStreamsHaveHeartbeats) {
   ServerOptions options;
   options.limits.stream_heartbeat = std::chrono::milliseconds(10);

@@ -1,0 +1,45 @@
+#include "coordinator/state/kept_jobs.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace muster::coordinator {
+namespace {
+
+constexpr size_t kMapNode = 64;
+constexpr char kNextStep[] =
+    "delete jobs that are over (`muster delete JOB`), then submit this one again";
+
+size_t BytesOf(const std::string& text) { return sizeof(text) + text.size(); }
+
+size_t BytesOf(const std::vector<std::string>& texts) {
+  size_t bytes = 0;
+  for (const std::string& text : texts) bytes += BytesOf(text);
+  return bytes;
+}
+
+}  // namespace
+
+size_t BytesOf(const JobSpec& spec) {
+  size_t bytes = sizeof(spec) + spec.training.task.size() + spec.runtime.name.size() +
+                 BytesOf(spec.training.data.paths) + BytesOf(spec.training.data.suffixes);
+  for (const auto& [name, value] : spec.training.parameters)
+    bytes += kMapNode + BytesOf(name) + sizeof(value);
+  return bytes;
+}
+
+std::string WhyNotKept(const KeptJobs& kept, const JobSpec& spec, const JobSpec* held,
+                       const JobBudget& budget) {
+  if (held == nullptr && kept.jobs >= budget.jobs)
+    return absl::StrCat("the coordinator keeps ", kept.jobs, " jobs and may keep ", budget.jobs,
+                        "; ", kNextStep);
+  const size_t asked = BytesOf(spec), had = held == nullptr ? 0 : BytesOf(*held);
+  if (asked <= had || kept.spec_bytes - had + asked <= budget.spec_bytes) return "";
+  return absl::StrCat("the specifications of all jobs that are kept take ", kept.spec_bytes / 1024,
+                      " KiB, this one takes ", asked / 1024, " KiB, and all may take ",
+                      budget.spec_bytes / 1024, " KiB; ", kNextStep,
+                      ", or name folders in data.paths instead of their files");
+}
+
+}  // namespace muster::coordinator
