@@ -329,16 +329,19 @@ void Faults::FailWhileForming() {
 
 // While the owner of chunk 0 gets a stop another member of the view dies. Then the view is sealed
 // before the result of chunk 0 can carry the stop, and the same owner gets it again in the next
-// one.
+// one; at times from another coordinator, which knows of it by the journal.
 void Faults::AmbushStop(const MemberId& owner) {
   const MemberProcess* process = world_.Find(owner);
   if (process == nullptr || over() || !around_.schedule.OneIn(2)) return;
   const MemberProcess* other = AnyOther(*process);
   if (other == nullptr) return;
   --left_;
-  around_.schedule.At(around_.schedule.Random(0, 12), [this, node = other->node()] {
-    world_.End(node, "was killed while a stop was given", 0, SIGKILL);
-  });
+  const bool with_coordinator = around_.schedule.OneIn(3);
+  around_.schedule.At(around_.schedule.Random(0, 12),
+                      [this, node = other->node(), with_coordinator] {
+                        world_.End(node, "was killed while a stop was given", 0, SIGKILL);
+                        if (with_coordinator) KillCoordinator();
+                      });
 }
 
 // One member does not hear of the new lineage before the view that begins it fails.
