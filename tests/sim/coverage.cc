@@ -22,6 +22,7 @@ constexpr Row kRows[] = {
     {Corner::kCatchUps, "catch-ups", 10},
     {Corner::kRewinds, "rewinds", 100},
     {Corner::kJudgedRewinds, "rewinds for which a live copy of the state was looked for", 30},
+    {Corner::kKillsOneByOne, "kills of one worker when all members were there again", 20},
     {Corner::kTornDeliveries, "torn deliveries", 100},
     {Corner::kStoodStill, "frames not read before others were dealt with", 20},
     {Corner::kRestartsInForming, "coordinator restarts in a forming view", 100},

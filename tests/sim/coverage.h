@@ -19,6 +19,7 @@ enum class Corner {
   kCatchUps,
   kRewinds,
   kJudgedRewinds,
+  kKillsOneByOne,
   kTornDeliveries,
   kStoodStill,
   kRestartsInForming,

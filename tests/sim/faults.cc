@@ -43,6 +43,7 @@ void Faults::Inject() {
       &Faults::DamageCheckpoint,   &Faults::BreakAgentSession, &Faults::StallCoordinator,
       &Faults::CutFromCoordinator, &Faults::StopJob,           &Faults::StallMember,
       &Faults::HangTrainThread,    &Faults::StallEverything,   &Faults::HoldUpDecisions,
+      &Faults::KillOneByOne,
   };
   const auto last = static_cast<int64_t>(std::size(kFaults)) - 1;
   (this->*kFaults[around_.schedule.Random(0, last)])();
@@ -98,6 +99,23 @@ void Faults::KillMany() {
   for (const MemberProcess* p : world_.AllMembers())
     if (all || p->role() == Role::kWorker)
       world_.End(p->node(), "was killed with the others", 0, SIGKILL);
+}
+
+// One worker after the other, each when all members are there again, and the coordinator in
+// between. Where there are several workers, one that has the state lives at every moment.
+void Faults::KillOneByOne() {
+  for (int64_t times = 0; times < 5; ++times)
+    around_.schedule.At(times * around_.schedule.Random(300, 900), [this] { KillOneOfAll(); });
+}
+
+void Faults::KillOneOfAll() {
+  if (over() || world_.ended()) return;
+  --left_;
+  if (around_.schedule.OneIn(3)) return KillCoordinator();
+  const MemberProcess* p = AnyMember();
+  if (p == nullptr || p->role() != Role::kWorker || !HasAllItsMembers(p->job())) return;
+  around_.coverage.Add(Corner::kKillsOneByOne);
+  world_.End(p->node(), "was killed alone", 0, SIGKILL);
 }
 
 void Faults::KillMemberAndCoordinator() {
