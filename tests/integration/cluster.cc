@@ -164,6 +164,7 @@ TrainRun Train(const TrainOptions& options) {
   for (std::string line; child.ReadLine(line, deadline);) {
     Json event = Json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!event.is_object()) continue;
+    if (options.on_event) options.on_event(event);
     if (!killed && options.kill_all_at && options.kill_all_at(event)) {
       child.Kill();
       killed = true;

@@ -37,6 +37,8 @@ struct TrainOptions {
   int servers = 0;
   std::vector<std::string> faults;    // entries of a fault plan: "{at_step: 4, kill: worker-1}"
   std::vector<std::string> settings;  // "steps=4"
+  // Is told each event when it comes.
+  std::function<void(const nlohmann::json& event)> on_event{};
   // True: kill muster itself with SIGKILL now, which ends everything.
   std::function<bool(const nlohmann::json& event)> kill_all_at{};
   // True: send muster a SIGINT now, once, as Ctrl-C does.

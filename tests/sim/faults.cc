@@ -43,6 +43,7 @@ void Faults::Inject() {
       &Faults::DamageCheckpoint,   &Faults::BreakAgentSession, &Faults::StallCoordinator,
       &Faults::CutFromCoordinator, &Faults::StopJob,           &Faults::StallMember,
       &Faults::HangTrainThread,    &Faults::StallEverything,   &Faults::HoldUpDecisions,
+      &Faults::KillOneByOne,
   };
   const auto last = static_cast<int64_t>(std::size(kFaults)) - 1;
   (this->*kFaults[around_.schedule.Random(0, last)])();
@@ -98,6 +99,23 @@ void Faults::KillMany() {
   for (const MemberProcess* p : world_.AllMembers())
     if (all || p->role() == Role::kWorker)
       world_.End(p->node(), "was killed with the others", 0, SIGKILL);
+}
+
+// One worker after the other, each when all members are there again, and the coordinator in
+// between. Where there are several workers, one that has the state lives at every moment.
+void Faults::KillOneByOne() {
+  for (int64_t times = 0; times < 5; ++times)
+    around_.schedule.At(times * around_.schedule.Random(300, 900), [this] { KillOneOfAll(); });
+}
+
+void Faults::KillOneOfAll() {
+  if (over() || world_.ended()) return;
+  --left_;
+  if (around_.schedule.OneIn(3)) return KillCoordinator();
+  const MemberProcess* p = AnyMember();
+  if (p == nullptr || p->role() != Role::kWorker || !HasAllItsMembers(p->job())) return;
+  around_.coverage.Add(Corner::kKillsOneByOne);
+  world_.End(p->node(), "was killed alone", 0, SIGKILL);
 }
 
 void Faults::KillMemberAndCoordinator() {
@@ -329,16 +347,19 @@ void Faults::FailWhileForming() {
 
 // While the owner of chunk 0 gets a stop another member of the view dies. Then the view is sealed
 // before the result of chunk 0 can carry the stop, and the same owner gets it again in the next
-// one.
+// one; at times from another coordinator, which knows of it by the journal.
 void Faults::AmbushStop(const MemberId& owner) {
   const MemberProcess* process = world_.Find(owner);
   if (process == nullptr || over() || !around_.schedule.OneIn(2)) return;
   const MemberProcess* other = AnyOther(*process);
   if (other == nullptr) return;
   --left_;
-  around_.schedule.At(around_.schedule.Random(0, 12), [this, node = other->node()] {
-    world_.End(node, "was killed while a stop was given", 0, SIGKILL);
-  });
+  const bool with_coordinator = around_.schedule.OneIn(3);
+  around_.schedule.At(around_.schedule.Random(0, 12),
+                      [this, node = other->node(), with_coordinator] {
+                        world_.End(node, "was killed while a stop was given", 0, SIGKILL);
+                        if (with_coordinator) KillCoordinator();
+                      });
 }
 
 // One member does not hear of the new lineage before the view that begins it fails.

@@ -36,6 +36,8 @@ class Faults {
   void KillMember();
   void KillServer();
   void KillMany();
+  void KillOneByOne();
+  void KillOneOfAll();
   void KillMemberAndCoordinator();
   void StallMember();
   void HangTrainThread();

@@ -17,6 +17,28 @@ namespace muster::sim {
 
 using coordinator::JobPhase;
 
+namespace {
+
+// Nothing that happened to a process longer ago is a reason to give it up: beyond the patience with
+// the only copy of the state.
+constexpr int64_t kLongAgo = 20000;
+
+const MemberId& OwnerOfFirstChunk(const View& view) {
+  return view.members[static_cast<size_t>(view.owner_of[0])].id;
+}
+
+// It goes on under this view: no later one is forming.
+bool IsActive(const coordinator::JobJournal& journal) {
+  return journal.view && !journal.resumes && journal.view->number == journal.number &&
+         !coordinator::Ended(journal.phase);
+}
+
+bool AsksForStop(const coordinator::JobJournal& journal) {
+  return journal.ending.stop_asked && !journal.ending.stop_at;
+}
+
+}  // namespace
+
 void Invariants::Violate(const SimJob& job, const std::string& what) {
   around_.trace.Violate(absl::StrCat(job.options.id, ": ", what));
 }
@@ -31,6 +53,8 @@ void Invariants::BeforePersist(const SimJob& job, const coordinator::JobJournal&
   if (next.spec.training != now->spec.training)
     Violate(job, "the training specification of a job changed");
   around_.coverage.Add(Corner::kRewinds, next.rewinds - now->rewinds);
+  if (next.rewinds > now->rewinds) CheckRewind(job);
+  NoteStop(job, next);
   if (now->phase == JobPhase::kQueued && next.phase == JobPhase::kStarting) CheckStart(job, next);
 }
 
@@ -75,6 +99,87 @@ void Invariants::CheckStart(const SimJob& job, const coordinator::JobJournal& ne
   if (passed > sight_.slots - least)
     Violate(job, absl::StrCat("those that passed ", head->id, " in the queue hold ", passed,
                               " slots and leave it less than ", least));
+}
+
+// Has the coordinator no reason to give the process up? It is narrow: whoever stood still or was
+// cut off from the coordinator of late, however shortly, may have been given up while others had
+// the state.
+bool Invariants::IsWithinReach(const MemberProcess& process) const {
+  if (process.hangs() || process.leaving()) return false;
+  const auto is_long_ago = [&](int64_t at) {
+    return at == 0 || around_.schedule.now() - at > kLongAgo;
+  };
+  // When the session of the one that took its place breaks, that one is taken for the ended one.
+  const auto nameless = nameless_ends_.find({process.job().options.id, process.id().name});
+  const Network& network = around_.network;
+  return is_long_ago(process.runner().stalled_until()) &&
+         is_long_ago(network.CutUntil(process.node(), kCoordinatorNode)) &&
+         is_long_ago(network.CutUntil(kCoordinatorNode, process.node())) &&
+         (nameless == nameless_ends_.end() || is_long_ago(nameless->second));
+}
+
+bool Invariants::HoldsStateOf(const MemberId& member, LineageNumber lineage) const {
+  const MemberProcess* process = sight_.find(member);
+  if (process == nullptr || process->machine() == nullptr || !IsWithinReach(*process)) return false;
+  const Member& machine = process->machine()->member();
+  return machine.has_state() && machine.lineage() == lineage;
+}
+
+// The coordinator has decided to go back to a checkpoint. With servers the state is what all that
+// own chunks hold; else every worker with lanes has the whole. While a rewind is under way, nobody
+// has the new lineage's state yet, so that the next one is not judged.
+void Invariants::CheckRewind(const SimJob& job) {
+  const coordinator::JobJournal& journal = *job.store.journal;
+  if (!journal.view || journal.view->lineage != journal.lineages.back().number) return;
+  around_.coverage.Add(Corner::kJudgedRewinds);
+  const View& view = *journal.view;
+  const bool of_servers = job.options.sync == Sync::kServer;
+  const ViewMember* holder = nullptr;
+  for (size_t i = 0; i < view.members.size(); ++i) {
+    const ViewMember& m = view.members[i];
+    const bool counts =
+        (m.role == Role::kServer) == of_servers && view.HasPart(static_cast<int32_t>(i));
+    if (!counts) continue;
+    if (HoldsStateOf(m.id, view.lineage))
+      holder = &m;
+    else if (of_servers)
+      return;
+  }
+  if (holder == nullptr) return;
+  Violate(job, absl::StrCat("it goes back to a checkpoint although ",
+                            of_servers ? "all servers live" : holder->id.name + " lives",
+                            " and has the state"));
+}
+
+// A stop that was accepted is in the journal until the job has ended.
+void Invariants::NoteStop(const SimJob& job, const coordinator::JobJournal& next) {
+  const coordinator::JobJournal& now = *job.store.journal;
+  const bool goes_on = next.start == now.start && !coordinator::Ended(now.phase) &&
+                       !coordinator::Ended(next.phase) && next.phase != JobPhase::kQueued;
+  if (goes_on && now.ending.stop_asked && !next.ending.stop_asked)
+    Violate(job, "the stop that was accepted is not in its journal any more");
+  if (goes_on && !now.ending.stop_asked && AsksForStop(next) && IsActive(next))
+    stops_due_[OwnerOfFirstChunk(*next.view)] = &job;
+}
+
+// Whoever owns chunk 0 of a view that begins, or stands after a restart, is given the stop, too.
+void Invariants::CheckStopsGiven(const SimJob& job, const MemberId& to,
+                                 const FromCoordinator& message) {
+  const coordinator::JobJournal& journal = *job.store.journal;
+  const bool is_active =
+      std::holds_alternative<Activate>(message) || std::holds_alternative<ViewStands>(message);
+  if (is_active && IsActive(journal) && AsksForStop(journal) &&
+      OwnerOfFirstChunk(*journal.view) == to)
+    stops_due_[to] = &job;
+  const auto* give = std::get_if<GiveCommand>(&message);
+  if (give != nullptr && give->command.kind == JobCommandKind::kStop) stops_due_.erase(to);
+}
+
+void Invariants::CheckNoStopIsDue() {
+  for (const auto& [owner, job] : stops_due_)
+    if (!coordinator::Ended(job->store.journal->phase))
+      Violate(*job, absl::StrCat(owner.name, " owns chunk 0 and is not given the stop"));
+  stops_due_.clear();
 }
 
 // Weights, samples and losses are those of an undisturbed run; in free order losses are rounded in
@@ -136,6 +241,7 @@ void Invariants::CheckSentAway(const MemberId& member, const std::string& why) {
 // of an older view than the first who told, and those of one view name the same holders of lanes.
 // A member that a view has left out may tell late what it did before, and nobody listens to it.
 void Invariants::CheckTold(const MemberId& from, const ToCoordinator& message) {
+  CheckNoStopIsDue();
   if (const auto* sealed = std::get_if<Sealed>(&message)) sealed_[from] = *sealed;
   const auto* told = std::get_if<Records>(&message);
   const SimJob* job = sight_.job_of(from);
@@ -173,6 +279,7 @@ void Invariants::CheckSaid(const MemberId& to, const FromCoordinator& message) {
       if (job->store.ledger.count({ack->lineage, s}) == 0)
         Violate(*job, "a record was acknowledged that is not in the ledger");
   if (const auto* heal = std::get_if<Heal>(&message)) CheckHolders(*job, *heal);
+  CheckStopsGiven(*job, to, message);
   const auto* leave = std::get_if<Leave>(&message);
   if (leave != nullptr && absl::StrContains(leave->reason, "another start of the job"))
     around_.coverage.Add(Corner::kJoinsOfOtherStarts);
@@ -342,7 +449,8 @@ void Invariants::CheckDigest(SimJob& job, Step end) {
 
 // The job is done. A stop that reached the owner of chunk 0 takes effect after that step or the
 // next one. If their view was sealed before, the stop may be lost for the moment between two
-// sessions, which costs a few steps more. A coordinator that died meanwhile costs any number.
+// sessions, which costs a few steps more. A coordinator that died meanwhile costs any number, until
+// the next one has given it again.
 void Invariants::CheckStop(const SimJob& job, TermNumber term) {
   constexpr int64_t kWellBefore = 10;
   const coordinator::JobJournal& journal = *job.store.journal;

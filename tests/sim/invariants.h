@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/state/actions.h"
 #include "tests/sim/around.h"
 #include "tests/sim/job.h"
 
@@ -41,11 +42,16 @@ class Invariants {
   void CoordinatorStarts() {
     words_.clear();
     wakes_at_ = 0;
+    stops_due_.clear();
   }
   void CoordinatorStandsStill(int64_t until);
   // To the coordinator, though it may still wait to be handled.
   void WordCame(const MemberId& from) {
     words_[from] = {around_.schedule.now(), stood_still_, standstills_};
+  }
+  // A process has ended of which its agent cannot tell the incarnation.
+  void NamelessEnd(const agent::ProcessKey& process) {
+    nameless_ends_[process] = around_.schedule.now();
   }
   // It sends a member away with its state, because it knows more than the journal.
   void CheckSentAway(const MemberId& member, const std::string& why);
@@ -55,6 +61,12 @@ class Invariants {
  private:
   void Violate(const SimJob& job, const std::string& what);
   void CheckStart(const SimJob& job, const coordinator::JobJournal& next);
+  void CheckRewind(const SimJob& job);
+  bool IsWithinReach(const MemberProcess& process) const;
+  bool HoldsStateOf(const MemberId& member, LineageNumber lineage) const;
+  void NoteStop(const SimJob& job, const coordinator::JobJournal& next);
+  void CheckStopsGiven(const SimJob& job, const MemberId& to, const FromCoordinator& message);
+  void CheckNoStopIsDue();
   void CheckView(const SimJob& job, const View& view);
   void CheckMembers(const SimJob& job, const View& view);
   void CheckLanesOf(const SimJob& job, const View& view);
@@ -80,6 +92,10 @@ class Invariants {
   int64_t stood_still_ = 0;
   int64_t standstills_ = 0;
   std::map<MemberId, Sealed> sealed_;  // what each answered last
+  std::map<agent::ProcessKey, int64_t> nameless_ends_;
+  // Jobs that were told to stop, by the owner of chunk 0 of their active view, which is to be given
+  // the stop before the coordinator handles anything else.
+  std::map<MemberId, const SimJob*> stops_due_;
 };
 
 }  // namespace muster::sim

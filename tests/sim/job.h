@@ -84,7 +84,7 @@ struct SimJob {
   int64_t lanes_of_dead = 0;              // run by incarnations that are gone
   int64_t told_to_go = 0;                 // processes of it, by the agent, so far
   std::set<Incarnation> ends_to_be_told;  // the coordinator has not heard of them
-  std::optional<StopGiven> stop_given;    // the first one of the newest start that was given one
+  std::optional<StopGiven> stop_given;    // the first one of the newest start and term
   bool delete_asked = false;
   bool gone = false;  // deleted; processes of it may still run
 };

@@ -101,14 +101,18 @@ void Machine::NoteCommand(const FromCoordinator& message) {
   const View* view = member_.view();
   const bool ours = member_.active() && member_.has_state() && give->view == view->number &&
                     view->owner_of[0] == view->IndexOf(config_.id);
-  if (!ours || (stop_given_ && stop_given_->view == give->view)) return;
+  if (!ours) return;
+  const StopGiven given{config_.start, give->term, give->view, give->command.id, member_.step()};
+  std::optional<StopGiven>& first = outside_.job->stop_given;
+  const bool is_known = first && first->start == given.start;
+  if (is_known && first->term < given.term) outside_.coverage->Add(Corner::kStopsOfLaterTerms);
+  if (!is_known || first->term < given.term) first = given;
+  if (stop_given_ && stop_given_->view == give->view) return;
   const bool did_not_ride = stop_given_ && stop_given_->id == give->command.id &&
                             stop_given_->step == member_.step() &&
                             memory_.ReceiveBuffer(member_.step())[0] == kTorn;
   if (did_not_ride) outside_.coverage->Add(Corner::kStopsGivenAgain);
-  stop_given_ = {config_.start, view->term, give->view, give->command.id, member_.step()};
-  std::optional<StopGiven>& first = outside_.job->stop_given;
-  if (!first || first->start != config_.start) first = stop_given_;
+  stop_given_ = given;
 }
 
 void Machine::CheckInvariants() {

@@ -41,6 +41,7 @@ class MemberProcess {
   NodeId node() const { return place_.node; }
   SimJob& job() const { return *place_.job; }
   Runner& runner() { return runner_; }
+  const Runner& runner() const { return runner_; }
   const Machine* machine() const { return machine_.get(); }  // null: not a member yet
   LaneCount lane_count() const;
   bool reaches_coordinator() const { return session_ != 0; }
@@ -52,6 +53,7 @@ class MemberProcess {
   // already.
   bool HangTrainThread();
   bool hangs() const { return hangs_; }
+  bool leaving() const { return leaving_; }
 
  private:
   void ConnectCoordinator();

@@ -53,6 +53,9 @@ class Network {
   // frame that the cut holds back or loses; for one that it holds back, each time it would arrive.
   void Cut(NodeId from, NodeId to, int64_t ms, std::function<void()> stops_a_frame = nullptr);
 
+  // The end of the last cut of that way; not after now: it is open.
+  int64_t CutUntil(NodeId from, NodeId to) const;
+
   struct Ends {
     NodeId from, to;
   };
@@ -89,7 +92,6 @@ class Network {
   void ReadOn(SimSessionId id, bool out);
   void End(SimSessionId id, bool local);
   void LoseTail(Direction& direction);
-  int64_t CutUntil(NodeId from, NodeId to) const;  // not after now: it is open
   void NoteStoppedFrame(NodeId from, NodeId to);
 
   Schedule& schedule_;

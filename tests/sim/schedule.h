@@ -54,6 +54,8 @@ class Runner {
   void Stall(int64_t ms);
   void Continue();  // ends a stall at once
   void Die() { life_.reset(); }
+  // The end of the last time in which it stands or stood still; 0: it never did.
+  int64_t stalled_until() const { return life_ ? life_->stalled_until : 0; }
   // Runs it then if the process lives and still stands still.
   void IfStalledIn(int64_t ms, std::function<void()> run);
 

@@ -170,6 +170,7 @@ void World::End(NodeId node, const std::string& cause, int exit_code, int signal
   exited.exit.lanes = process.lane_count();
   process.job().lanes_of_dead += exited.exit.lanes.total;
   if (exited.exit.lanes.total > 0) process.job().ends_to_be_told.insert(process.id().incarnation);
+  if (exited.exit.lanes.incarnation == Incarnation{}) invariants_.NamelessEnd(exited.key);
   members_.erase(it);
   agent_.runner().Later(schedule_.Random(1, 30), [this, exited] { agent_.Do(exited); });
 }
