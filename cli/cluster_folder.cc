@@ -44,6 +44,12 @@ std::string TextIn(const std::string& file, const char* name) {
   return is_there ? object[name].get<std::string>() : "";
 }
 
+// Empty: it is no folder of a muster train.
+std::string TrainJobIn(const std::string& cluster) {
+  const std::string id = TextIn(cluster + "/job.json", "id");
+  return IsJobId(id) ? id : "";
+}
+
 absl::Status CannotRemove(const std::string& path, const std::error_code& error) {
   return absl::PermissionDeniedError(
       absl::StrCat("cannot remove ", path, ": ", error.message(), "; remove it by hand"));
@@ -66,8 +72,10 @@ std::string UrlOfCluster(const std::string& cluster) {
 
 bool IsInUse(const std::string& cluster) { return IsFileLocked(cluster + "/lock"); }
 
+bool IsOfTrain(const std::string& cluster) { return !TrainJobIn(cluster).empty(); }
+
 absl::StatusOr<std::string> OnlyJobIn(const std::string& cluster) {
-  if (const std::string id = TextIn(cluster + "/job.json", "id"); IsJobId(id)) return id;
+  if (const std::string id = TrainJobIn(cluster); !id.empty()) return id;
   std::vector<std::string> jobs;
   std::error_code error;
   for (fs::directory_iterator it(cluster + "/jobs", error);

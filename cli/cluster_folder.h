@@ -22,6 +22,9 @@ std::string UrlOfCluster(const std::string& cluster);
 // A `muster` holds the folder now: something runs there, or is about to.
 bool IsInUse(const std::string& cluster);
 
+// It is the folder of a muster train, which has one job and ends with it.
+bool IsOfTrain(const std::string& cluster);
+
 // The id of the only job there. kNotFound: no such folder, or no job in it; kInvalidArgument: it
 // holds several, which are named.
 absl::StatusOr<std::string> OnlyJobIn(const std::string& cluster);

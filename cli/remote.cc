@@ -200,8 +200,10 @@ class Watcher {
       screen_.Emit(Text(object));
     } else if (event.name == "step") {
       ShowStep(event);
-    } else if (event.name != "fingerprint" && !event.text.empty()) {
+    } else if (IsSaidAtOnce(event)) {
       screen_.Say(event.text);
+    } else if (IsLog(event)) {
+      log_ = event.text;
     }
   }
 
@@ -230,6 +232,9 @@ class Watcher {
   // With --json the last line is the job itself: events of an earlier term of the coordinator are
   // not kept, its "done" neither.
   int ShowEnd(const JobAnswer& job) {
+    // Where the process said what is wrong, that is the job's reason.
+    const bool is_said = EndsItsJob(static_cast<int>(job.exit_code));
+    if (!log_.empty() && job.state == "failed" && !is_said) screen_.Say(log_);
     screen_.Finish();
     nlohmann::ordered_json object = {{"event", "job"}};
     object.update(nlohmann::ordered_json::parse(job.json));
@@ -246,8 +251,18 @@ class Watcher {
   ProgressTracker tracker_;
   std::optional<TrainingSpec> training_;  // where details are shown, and it can be read
   std::string last_id_;
+  std::string log_;          // the last lines of a process with which the job may have failed
   bool has_totals_ = false;  // since the first step: then they are known
 };
+
+// A muster train ends with its job, and its coordinator with it.
+std::string HowItGoesOn(const RemoteArguments& arguments, const std::string& job) {
+  if (arguments.has_dir && IsOfTrain(arguments.dir))
+    return absl::StrCat("it goes on with the same muster train command again, with --dir ",
+                        ShellWord(arguments.dir));
+  const std::string to = arguments.has_dir ? UrlOfCluster(arguments.dir) : arguments.to;
+  return absl::StrCat("it goes on with: muster resume ", job, " --to ", to);
+}
 
 absl::StatusOr<int> Stop(const RemoteArguments& arguments, const Place& place, std::ostream& out) {
   if (place.is_at_rest) {
@@ -261,15 +276,14 @@ absl::StatusOr<int> Stop(const RemoteArguments& arguments, const Place& place, s
   }
   MUSTER_ASSIGN_OR_RETURN(const JobAnswer job, place.rest.Stop(arguments.job));
   const bool was_over = IsOver(job) && job.state != "stopped";
-  const std::string sentence =
-      was_over
-          ? absl::StrCat("job ", job.id, " is ", job.state, " already; there is nothing to stop")
-      : IsOver(job) ? absl::StrCat("job ", job.id, " is stopped; it goes on with: muster resume ",
-                                   job.id, " --to ", arguments.to)
-                    : absl::StrCat("job ", job.id,
-                                   " stops after a checkpoint; it goes on with: muster resume ",
-                                   job.id, " --to ", arguments.to);
-  return Say(arguments, job, sentence, out);
+  if (was_over)
+    return Say(
+        arguments, job,
+        absl::StrCat("job ", job.id, " is ", job.state, " already; there is nothing to stop"), out);
+  return Say(arguments, job,
+             absl::StrCat("job ", job.id, IsOver(job) ? " is stopped" : " stops after a checkpoint",
+                          "; ", HowItGoesOn(arguments, job.id)),
+             out);
 }
 
 absl::StatusOr<int> Cancel(const RemoteArguments& arguments, const RestClient& rest,
@@ -319,13 +333,25 @@ absl::StatusOr<int> History(const RemoteArguments& arguments, const RestClient& 
           << " meanwhile: what follows takes the place of the lines above from that step on"
           << std::endl;
     for (const HistoryStepAnswer& step : page.steps) {
-      out << (arguments.json ? step.json + "\n" : PrintableLines(HistoryText(step, arguments.csv)));
+      out << (arguments.json ? HistoryJson(step)
+                             : PrintableLines(HistoryText(step, arguments.csv)));
       lineage = step.lineage;
     }
     out << std::flush;
     from = page.next;
   }
   return kExitDone;
+}
+
+// Above the steps: what no step of them used. As JSON an object of its own, so that those of the
+// steps stay alike.
+void ShowDataLeftOut(const std::string& left_out, bool json, std::ostream& out) {
+  if (left_out.empty()) return;
+  if (json) {
+    out << Text(nlohmann::ordered_json({{"data_left_out", left_out}})) << "\n";
+  } else {
+    out << "the data is without " << Printable(left_out) << "\n";
+  }
 }
 
 // Page by page, so that any number of steps needs the memory of one page.
@@ -338,7 +364,7 @@ absl::StatusOr<int> Ledger(const RemoteArguments& arguments, const RestClient& r
         rest.Ledger(arguments.job, from, arguments.sample, arguments.step ? 1 : 0));
     for (const LedgerStepAnswer& step : page.steps) {
       if (arguments.step && step.step != *arguments.step) continue;
-      is_empty = false;
+      if (std::exchange(is_empty, false)) ShowDataLeftOut(page.data_left_out, arguments.json, out);
       out << (arguments.json ? step.json + "\n" : PrintableLines(LedgerText(step)));
     }
     out << std::flush;
@@ -439,19 +465,34 @@ std::string JobTable(const std::vector<JobAnswer>& jobs, bool with_head) {
 
 namespace {
 
-// Some reasons say no more than the state.
-std::string ReasonText(const JobAnswer& job) {
-  return job.reason.empty() || job.reason == job.state ? ""
-                                                       : absl::StrCat(": ", Printable(job.reason));
-}
-
 // What people ask first.
 std::string ProgressText(const JobAnswer& job) {
   std::string text =
-      absl::StrCat("  step ", StepText(job), EpochText(job), ", loss ", Loss(job.loss));
+      absl::StrCat("step ", StepText(job), EpochText(job), ", loss ", Loss(job.loss));
   if (job.seconds_left >= 0) absl::StrAppend(&text, ", ", HowLong(job.seconds_left), " left");
-  return absl::StrCat(text, "\n  ", Plural(job.samples, "sample"), " in ", HowLong(job.seconds),
-                      "\n");
+  return text;
+}
+
+// Why it waits, or how it ended. The reason of a job that runs is that of its view.
+std::string ReasonText(const JobAnswer& job) {
+  const bool says_more = !job.reason.empty() && job.reason != job.state && job.state != "running";
+  return says_more ? absl::StrCat("  reason: ", Printable(job.reason), "\n") : "";
+}
+
+// A job that goes on and waits has samples already, and has not begun to take time.
+std::string SamplesText(const JobAnswer& job) {
+  const bool takes_time = job.seconds > 0 && job.state != "queued" && job.state != "starting";
+  return absl::StrCat("  ", Plural(job.samples, "sample"),
+                      takes_time ? absl::StrCat(" in ", HowLong(job.seconds)) : "", "\n");
+}
+
+std::string InsideText(const JobAnswer& job) {
+  const bool has_reason = job.state == "running" && !job.reason.empty();
+  return absl::StrCat("  inside: view ", job.view, ", lineage ", job.lineage, "; ",
+                      Plural(job.recoveries, "recovery", "recoveries"), ", ",
+                      Plural(job.rewinds, "rewind"), ", ", Plural(job.lanes_recomputed, "lane"),
+                      " computed again", has_reason ? "; " : "",
+                      has_reason ? Printable(job.reason) : "", "\n");
 }
 
 std::string MemberText(const MemberAnswer& member) {
@@ -465,16 +506,13 @@ std::string MemberText(const MemberAnswer& member) {
 }  // namespace
 
 std::string JobText(const JobAnswer& job) {
-  std::string text =
-      absl::StrCat("job ", job.id, " is ", job.state, ReasonText(job), "\n", ProgressText(job));
+  std::string text = absl::StrCat("job ", job.id, " is ", job.state, ": ", ProgressText(job), "\n",
+                                  ReasonText(job), SamplesText(job));
   if (job.checkpoint_step >= 0)
     absl::StrAppend(&text, "  newest checkpoint: step ", job.checkpoint_step, "\n");
   if (const std::string digest = DigestOf(job); !digest.empty())
     absl::StrAppend(&text, "  digest ", digest, "\n");
-  absl::StrAppend(&text, "  inside: view ", job.view, ", lineage ", job.lineage, "; ",
-                  Plural(job.recoveries, "recovery", "recoveries"), ", ",
-                  Plural(job.rewinds, "rewind"), ", ", Plural(job.lanes_recomputed, "lane"),
-                  " computed again\n");
+  text += InsideText(job);
   if (!job.fingerprint.empty())
     absl::StrAppend(&text, "  fingerprint ", job.fingerprint, " after step ", job.fingerprint_step,
                     "\n");
@@ -526,6 +564,11 @@ std::string CsvNumber(double number) {
   return std::isfinite(number) ? absl::StrFormat("%.9g", number) : "";
 }
 
+std::string JsonNumber(double number) {
+  const std::string text = CsvNumber(number);
+  return text.empty() ? "null" : text;
+}
+
 std::string Short(double number) {
   return std::isfinite(number) ? absl::StrFormat("%.4g", number) : "-";
 }
@@ -536,6 +579,16 @@ std::string HistoryHead(bool csv) {
   if (csv) return "step,epoch,time,loss,learning_rate,gradient_norm,samples_per_second\n";
   return absl::StrFormat("%-8s  %-5s  %-24s  %-10s  %-10s  %-10s  %s\n", "step", "epoch", "time",
                          "loss", "rate", "norm", "samples/s");
+}
+
+std::string HistoryJson(const HistoryStepAnswer& step) {
+  const std::string time = step.time.empty() ? "null" : Text(nlohmann::json(step.time));
+  return absl::StrCat("{\"step\":", step.step, ",\"lineage\":", step.lineage,
+                      ",\"epoch\":", step.epoch, ",\"time\":", time,
+                      ",\"loss\":", JsonNumber(step.loss),
+                      ",\"learning_rate\":", JsonNumber(step.learning_rate),
+                      ",\"gradient_norm\":", JsonNumber(step.gradient_norm),
+                      ",\"samples_per_second\":", JsonNumber(step.samples_per_second), "}\n");
 }
 
 std::string HistoryText(const HistoryStepAnswer& step, bool csv) {

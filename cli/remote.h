@@ -31,8 +31,10 @@ std::string JobText(const JobAnswer& job);
 std::string DigestText(const DigestAnswer& digest);
 std::string AuditText(const AuditAnswer& audit);
 std::string LedgerText(const LedgerStepAnswer& step);
-// What history prints: the head, and a line for each step.
+// What history prints: the head, and a line for each step; as JSON the line of metrics.jsonl
+// (docs/formats.md).
 std::string HistoryHead(bool csv);
+std::string HistoryJson(const HistoryStepAnswer& step);
 std::string HistoryText(const HistoryStepAnswer& step, bool csv);
 
 }  // namespace muster::cli

@@ -3,6 +3,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cli/json_text.h"
 #include "lib/base/status.h"
@@ -116,6 +117,14 @@ JobAnswer StatusFrom(const Json& object) {
 
 }  // namespace
 
+bool IsLog(const EventAnswer& event) { return absl::StrContains(event.text, '\n'); }
+
+bool IsSaidAtOnce(const EventAnswer& event) {
+  const bool is_for_people =
+      !event.text.empty() && event.name != "step" && event.name != "fingerprint";
+  return is_for_people && event.name != "done" && !IsLog(event);
+}
+
 bool IsOver(const JobAnswer& job) {
   return job.state == "done" || job.state == "stopped" || job.state == "failed" ||
          job.state == "cancelled";
@@ -224,7 +233,6 @@ absl::StatusOr<HistoryPageAnswer> ParseHistory(const std::string& json) {
     Read(entry, "learning_rate", step.learning_rate);
     Read(entry, "gradient_norm", step.gradient_norm);
     Read(entry, "samples_per_second", step.samples_per_second);
-    step.json = Text(entry);
   }
   Read(object, "next", page.next);
   return page;
@@ -256,6 +264,7 @@ absl::StatusOr<LedgerPage> ParseLedger(const std::string& json) {
     step.json = Text(entry);
   }
   Read(object, "next", page.next);
+  Read(object, "data_left_out", page.data_left_out);
   return page;
 }
 

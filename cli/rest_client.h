@@ -101,6 +101,11 @@ struct EventAnswer {
   std::string json;
 };
 
+// The last lines of a process' log, with which a job fails.
+bool IsLog(const EventAnswer& event);
+// A sentence that people are told as it comes. How and why a job ended is told with the job.
+bool IsSaidAtOnce(const EventAnswer& event);
+
 struct DigestAnswer {
   int64_t lineage = 0;
   int64_t step = 0;  // the state before it
@@ -146,7 +151,8 @@ struct LedgerStepAnswer {
 
 struct LedgerPage {
   std::vector<LedgerStepAnswer> steps;
-  int64_t next = -1;  // from where those follow; -1: there are none
+  int64_t next = -1;          // from where those follow; -1: there are none
+  std::string data_left_out;  // what of the data could not be read; empty: nothing
 };
 
 struct HistoryStepAnswer {
@@ -158,7 +164,6 @@ struct HistoryStepAnswer {
   double learning_rate = 0;
   double gradient_norm = 0;
   double samples_per_second = 0;
-  std::string json;
 };
 
 struct HistoryPageAnswer {

@@ -6,7 +6,6 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/cluster_folder.h"
@@ -245,11 +244,8 @@ class TrainRun {
       follower_->AskCancel();
     // Steps come faster through the report pipes, which show them.
     if (event.name == "step") return;
-    const bool is_told_below = event.name == "done";  // with the result
-    // What is told of how it ends was shown when the process ended.
-    const bool is_a_log = absl::StrContains(event.text, '\n');
-    if (event.name != "fingerprint" && !event.text.empty() && !is_told_below && !is_a_log)
-      screen_.Say(event.text);
+    // A log that is to be seen was shown when its process ended.
+    if (IsSaidAtOnce(event)) screen_.Say(event.text);
     if (screen_.json()) {
       Json object = {{"event", event.name}};
       object.update(Json::parse(event.json));

@@ -272,11 +272,8 @@ int Main(int argc, char** argv) {
   Arguments arguments;
   app.set_version_flag("--version", kVersion);
   Define(app, arguments);
-  try {
-    ParseCommandLine(app, argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kExitDone : kExitBadConfiguration;
-  }
+  if (const std::optional<int> code = ParseOrExit(app, "muster-coordinator", argc, argv))
+    return *code;
   // Before any thread is made, so that all inherit it and only sigwait sees the signals.
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);  // a limit of file sizes is an error of the write, not our end

@@ -21,8 +21,10 @@
 #include "absl/time/time.h"
 #include "lib/base/check.h"
 #include "lib/base/descriptor.h"
+#include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/base/utf8.h"
+#include "nlohmann/json.hpp"
 
 namespace muster::agent {
 namespace {
@@ -89,14 +91,29 @@ absl::Status LogStatus(const std::string& path, const absl::Status& why) {
   return HostStatus(why, absl::StrCat("cannot write the log ", path));
 }
 
-absl::StatusOr<Descriptor> OpenLog(const std::string& path, const std::string& program) {
+// The first line of a run. Where the program's own lines are JSON, it is one of the same form.
+std::string FirstLine(const std::vector<std::string>& arguments) {
+  const std::string& program = arguments[0];
+  const auto now = [](const char* format) {
+    return absl::FormatTime(format, absl::Now(), absl::UTCTimeZone());
+  };
+  if (std::find(arguments.begin(), arguments.end(), "--log-json") == arguments.end())
+    return absl::StrCat("--- ", now("%Y-%m-%dT%H:%M:%SZ"), " starting ", program, "\n");
+  const std::string name = program.substr(program.rfind('/') + 1);
+  const nlohmann::ordered_json line = {{"time", now("%Y-%m-%dT%H:%M:%E3SZ")},
+                                       {"level", "info"},
+                                       {"program", Printable(name)},
+                                       {"text", absl::StrCat("starting ", Printable(program))}};
+  return line.dump() + "\n";
+}
+
+absl::StatusOr<Descriptor> OpenLog(const std::string& path,
+                                   const std::vector<std::string>& arguments) {
   auto opened = MovedUp(
       Descriptor(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644)), "open");
   if (!opened.ok()) return LogStatus(path, opened.status());
   Descriptor log = *std::move(opened);
-  const std::string header =
-      absl::StrCat("--- ", absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::Now(), absl::UTCTimeZone()),
-                   " starting ", program, "\n");
+  const std::string header = FirstLine(arguments);
   if (write(log.get(), header.data(), header.size()) < 0)
     return LogStatus(path, ErrnoStatus(errno, "write"));
   return log;
@@ -175,7 +192,7 @@ absl::StatusOr<ChildProcess> ChildProcess::Start(const Command& command) {
   // us.
   signal(SIGCHLD, SIG_DFL);
   const std::string& program = command.arguments[0];
-  MUSTER_ASSIGN_OR_RETURN(Descriptor log, OpenLog(command.log_file, program));
+  MUSTER_ASSIGN_OR_RETURN(Descriptor log, OpenLog(command.log_file, command.arguments));
   MUSTER_ASSIGN_OR_RETURN(
       Descriptor null, MovedUp(Descriptor(open("/dev/null", O_RDONLY | O_CLOEXEC)), "/dev/null"));
   MUSTER_ASSIGN_OR_RETURN(Pipe report, MakePipe());

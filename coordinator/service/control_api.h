@@ -161,6 +161,7 @@ struct LedgerStep {
 struct JobLedger {
   std::vector<LedgerStep> steps;  // of the history of the last lineage, by step
   std::optional<int64_t> next;    // the step from which to ask for those that follow; nothing: none
+  std::string data_left_out{};    // for people: what of the data could not be read; empty: nothing
 };
 
 struct JobDigest {

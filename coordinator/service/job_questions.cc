@@ -214,6 +214,16 @@ absl::StatusOr<JobFingerprints> ReadFingerprints(const Journal& journal, const J
   return part;
 }
 
+namespace {
+
+// Empty: all of the data could be read.
+std::string DataLeftOut(const NumericEnvironment& environment) {
+  const auto left_out = environment.numeric.find(kDataLeftOut);
+  return left_out == environment.numeric.end() ? "" : left_out->second;
+}
+
+}  // namespace
+
 absl::StatusOr<JobAudit> RunAudit(const Journal& journal, const JobStatus& status,
                                   const std::stop_token& stop) {
   const JobJournal& job = status.job;
@@ -232,9 +242,8 @@ absl::StatusOr<JobAudit> RunAudit(const Journal& journal, const JobStatus& statu
   const AuditReport report = std::move(auditor).Conclude(status.step);
   audit.ok = report.ok;
   audit.conclusion = report.conclusion;
-  const auto left_out = job.environment->numeric.find(kDataLeftOut);
-  if (left_out != job.environment->numeric.end())
-    absl::StrAppend(&audit.conclusion, "; the data is without ", left_out->second);
+  if (const std::string left_out = DataLeftOut(*job.environment); !left_out.empty())
+    absl::StrAppend(&audit.conclusion, "; the data is without ", left_out);
   audit.steps = report.steps;
   audit.full_epochs = report.full_epochs;
   audit.samples = report.samples;
@@ -387,7 +396,10 @@ absl::StatusOr<JobLedger> ReadLedger(const Journal& journal, const JobStatus& st
   const bool is_over = Step(query.from) >= status.step;
   if (is_over || status.job.lineages.empty() || !status.job.environment) return JobLedger{};
   const LedgerSource source{journal, status};
-  return query.sample ? ReadUses(source, query, stop) : ReadSteps(source, query, stop);
+  MUSTER_ASSIGN_OR_RETURN(JobLedger ledger, query.sample ? ReadUses(source, query, stop)
+                                                         : ReadSteps(source, query, stop));
+  ledger.data_left_out = DataLeftOut(*status.job.environment);
+  return ledger;
 }
 
 }  // namespace muster::coordinator

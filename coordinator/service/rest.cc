@@ -122,7 +122,9 @@ Json ToJson(const LedgerStep& step) {
 Json ToJson(const JobLedger& ledger) {
   Json steps = Json::array();
   for (const LedgerStep& step : ledger.steps) steps.push_back(ToJson(step));
-  return {{"steps", std::move(steps)}, {"next", ledger.next ? Json(*ledger.next) : Json(nullptr)}};
+  return {{"steps", std::move(steps)},
+          {"next", ledger.next ? Json(*ledger.next) : Json(nullptr)},
+          {"data_left_out", ledger.data_left_out}};
 }
 
 Json ToJson(const HistoryStep& step) {

@@ -147,6 +147,8 @@ class JobRun {
   void NoteNotFinite(const StepRecord& record);
   std::string SamplesOf(Step step, LaneId lane) const;
   std::string WhyNotFinite(Step end) const;  // empty: the last step is
+  std::string NewestFinite() const;          // for people: the newest finite checkpoint
+  std::string StateNotFinite() const;        // empty: the newest checkpoint is finite, or none
   void GiveCommands();
   void CheckpointByTime();
   void Acknowledge(const std::vector<SegmentToAcknowledge>& segments);

@@ -137,19 +137,25 @@ std::string JobRun::WhyNotFinite(Step end) const {
     const std::vector<LaneId> lanes = ledger_.LanesNotFinite(last);
     why = absl::StrCat("step ", last.value(), " is not finite", lanes.empty() ? "" : ": ",
                        absl::StrJoin(lanes, ", ", name), "; nothing of it was applied");
-  } else if (end == Step(TotalSteps()) && SavesItsEnd() &&
-             !IsFinite(checkpoints_.committed().back())) {
-    why = "the final state is not finite";
-  } else {
-    return "";
+    return absl::StrCat(why, "; ", NewestFinite());
   }
+  return end == Step(TotalSteps()) && SavesItsEnd() ? StateNotFinite() : "";
+}
+
+std::string JobRun::NewestFinite() const {
   const std::vector<Manifest>& all = checkpoints_.committed();
   const auto finite =
       std::find_if(all.rbegin(), all.rend(), [](const Manifest& m) { return IsFinite(m); });
-  return absl::StrCat(why, finite == all.rend()
-                               ? "; no checkpoint is finite"
-                               : absl::StrCat("; the newest finite checkpoint is that of step ",
-                                              finite->step.value()));
+  return finite == all.rend()
+             ? "no checkpoint is finite"
+             : absl::StrCat("the newest finite checkpoint is that of step ", finite->step.value());
+}
+
+std::string JobRun::StateNotFinite() const {
+  const std::vector<Manifest>& all = checkpoints_.committed();
+  if (all.empty() || IsFinite(all.back())) return "";
+  return absl::StrCat("the state after ", Plural(all.back().step.value(), "step"),
+                      " is not finite; ", NewestFinite());
 }
 
 // Commands are issued again after every view, until a record shows them.
@@ -350,11 +356,15 @@ void JobRun::Finish() {
   const Step end = EndStep();
   if (const std::string why = WhyNotFinite(end); !why.empty())
     return End(JobPhase::kFailed, why, kExitNotFinite);
+  // Whoever let the job go on with what is not finite is told, too, where it was finite last.
+  const std::string spoiled = StateNotFinite();
+  const std::string more = spoiled.empty() ? "" : absl::StrCat("; ", spoiled);
   if (journal_.ending.stop_at && *journal_.ending.stop_at < Step(TotalSteps()))
-    return End(JobPhase::kStopped,
-               absl::StrCat("stopped after the checkpoint of step ", end.value(), "; it can go on"),
-               kExitStopped);
-  End(JobPhase::kDone, WhatIsDone(end.value(), ledger_.skipped()), kExitDone);
+    return End(
+        JobPhase::kStopped,
+        absl::StrCat("stopped after the checkpoint of step ", end.value(), "; it can go on", more),
+        kExitStopped);
+  End(JobPhase::kDone, absl::StrCat(WhatIsDone(end.value(), ledger_.skipped()), more), kExitDone);
 }
 
 }  // namespace muster::coordinator

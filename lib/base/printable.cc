@@ -1,6 +1,8 @@
 #include "lib/base/printable.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -9,10 +11,43 @@
 namespace muster {
 namespace {
 
-// U+0080 to U+009F are control characters, too.
-bool BeginsWithOneOfSecondSet(absl::string_view text) {
-  return text.size() >= 2 && text[0] == '\xC2' &&
-         (static_cast<unsigned char>(text[1]) & 0xE0) == 0x80;
+// Of the well-formed character that `text` is.
+char32_t CodeOf(absl::string_view text) {
+  const auto first = static_cast<unsigned char>(text[0]);
+  if (text.size() == 1) return first;
+  char32_t code = first & (0x7F >> text.size());
+  for (const char c : text.substr(1)) code = code << 6 | (static_cast<unsigned char>(c) & 0x3F);
+  return code;
+}
+
+// It is not seen, and steers a terminal or changes how the text around it reads: control characters
+// of both sets, marks that turn the direction of writing, line separators, joiners and tags.
+bool IsUnseen(char32_t code) {
+  struct Range {
+    char32_t first, last;
+  };
+  constexpr Range kRanges[] = {{0x00, 0x1F},     {0x7F, 0x9F},      {0x061C, 0x061C},
+                               {0x200E, 0x200F}, {0x2028, 0x202E},  {0x2060, 0x206F},
+                               {0xFEFF, 0xFEFF}, {0xE0000, 0xE007F}};
+  return std::any_of(std::begin(kRanges), std::end(kRanges), [code](const Range& range) {
+    return range.first <= code && code <= range.last;
+  });
+}
+
+// As C++ writes it.
+std::string Escaped(char32_t code) {
+  if (code == '\n') return "\\n";
+  if (code <= 0xFF) return absl::StrFormat("\\x%02x", static_cast<uint32_t>(code));
+  if (code <= 0xFFFF) return absl::StrFormat("\\u%04x", static_cast<uint32_t>(code));
+  return absl::StrFormat("\\U%08x", static_cast<uint32_t>(code));
+}
+
+// As JSON writes it: above U+FFFF as two halves.
+std::string EscapedInJson(char32_t code) {
+  const auto unit = [](char32_t c) { return absl::StrFormat("\\u%04x", static_cast<uint32_t>(c)); };
+  if (code <= 0xFFFF) return unit(code);
+  const char32_t above = code - 0x10000;
+  return unit(0xD800 + (above >> 10)) + unit(0xDC00 + (above & 0x3FF));
 }
 
 }  // namespace
@@ -20,20 +55,16 @@ bool BeginsWithOneOfSecondSet(absl::string_view text) {
 std::string Printable(absl::string_view text) {
   std::string out;
   while (!text.empty()) {
-    const size_t length = std::max<size_t>(Utf8Length(text), 1);
-    const auto byte = static_cast<unsigned char>(text[0]);
-    if (Utf8Length(text) == 0) {
+    const size_t length = Utf8Length(text);
+    const absl::string_view character = text.substr(0, std::max<size_t>(length, 1));
+    const char32_t code = length == 0 ? '?' : CodeOf(character);
+    if (length == 0)
       out += '?';
-    } else if (byte == '\n') {
-      out += "\\n";
-    } else if ((byte < 0x20 && byte != '\t') || byte == 0x7f) {
-      absl::StrAppendFormat(&out, "\\x%02x", byte);
-    } else if (BeginsWithOneOfSecondSet(text)) {
-      absl::StrAppendFormat(&out, "\\x%02x", static_cast<unsigned char>(text[1]));
-    } else {
-      out.append(text.data(), length);
-    }
-    text.remove_prefix(length);
+    else if (code != '\t' && IsUnseen(code))
+      out += Escaped(code);
+    else
+      absl::StrAppend(&out, character);
+    text.remove_prefix(character.size());
   }
   return out;
 }
@@ -49,13 +80,13 @@ std::string PrintableJson(absl::string_view json) {
   std::string out;
   out.reserve(json.size());
   while (!json.empty()) {
-    const bool is_of_second_set = BeginsWithOneOfSecondSet(json);
-    const size_t length = is_of_second_set ? 2 : 1;
-    if (is_of_second_set || json[0] == '\x7f')
-      absl::StrAppendFormat(&out, "\\u%04x", static_cast<unsigned char>(json[length - 1]));
+    const absl::string_view character = json.substr(0, std::max<size_t>(Utf8Length(json), 1));
+    const bool is_ascii = static_cast<unsigned char>(json[0]) < 0x7F;
+    if (!is_ascii && IsUnseen(CodeOf(character)))
+      out += EscapedInJson(CodeOf(character));
     else
-      out += json[0];
-    json.remove_prefix(length);
+      absl::StrAppend(&out, character);
+    json.remove_prefix(character.size());
   }
   return out;
 }

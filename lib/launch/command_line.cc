@@ -1,9 +1,12 @@
 #include "lib/launch/command_line.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "lib/base/exit_codes.h"
+#include "lib/log/log.h"
 
 namespace muster {
 namespace {
@@ -33,6 +36,20 @@ void ParseCommandLine(CLI::App& app, int argc, const char* const* argv) {
   std::vector<const char*> texts;
   for (const std::string& word : words) texts.push_back(word.c_str());
   app.parse(static_cast<int>(texts.size()), texts.data());
+}
+
+std::optional<int> ParseOrExit(CLI::App& app, const std::string& program, int argc,
+                               const char* const* argv) {
+  try {
+    ParseCommandLine(app, argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const bool asks = error.get_exit_code() == 0;  // for help or the version
+    const bool logs_json = std::find(argv, argv + argc, std::string("--log-json")) != argv + argc;
+    if (asks || !logs_json) return app.exit(error) == 0 ? kExitDone : kExitBadConfiguration;
+    if (StartLog({.program = program, .json = true}).ok()) LogError("%s", error.what());
+    return kExitBadConfiguration;
+  }
+  return std::nullopt;
 }
 
 }  // namespace muster

@@ -1,6 +1,7 @@
 #include "lib/launch/member_program.h"
 
 #include <memory>
+#include <optional>
 
 #include "CLI/CLI.hpp"
 #include "lib/base/descriptors.h"
@@ -77,11 +78,7 @@ int RunMember(int argc, char** argv, const MemberProgram& program) {
   LogFlags log;
   AddLogFlags(app, "the log", log);
   if (program.add_options) program.add_options(app);
-  try {
-    ParseCommandLine(app, argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kExitDone : kExitBadConfiguration;
-  }
+  if (const std::optional<int> code = ParseOrExit(app, program.name, argc, argv)) return *code;
   const absl::StatusOr<int> code = RunProcess(program, options, log);
   if (code.ok()) return *code;
   LogError("%s", code.status().message());

@@ -94,7 +94,13 @@ class JobCommandsTest : public ::testing::Test {
     if (job == states_.end())
       return respond.Send(absl::NotFoundError(absl::StrCat("there is no job ", id)));
     if (!refuse_.ok()) return respond.Send(refuse_);
-    const std::string json = JobJson(id, job->second, first_start_);
+    std::string json = JobJson(id, job->second, first_start_);
+    if (job->second == "failed" && !failure_.empty()) {
+      auto object = nlohmann::json::parse(json);
+      object["reason"] = reason_;
+      object["exit_code"] = exit_code_;
+      json = object.dump();
+    }
     if (request.method == "DELETE" && is_taken_again_) {
       job->second = "running";
       WriteFirstStart(id, ++first_start_);
@@ -125,6 +131,12 @@ class JobCommandsTest : public ::testing::Test {
   // The last steps of a job, and its end.
   void Events(const http::Responder& respond) {
     const auto stream = respond.Stream();
+    if (!failure_.empty()) {
+      SetState("runs", "failed");
+      for (const auto& [name, text] : failure_)
+        stream->Send("1-1", name, nlohmann::json({{"text", text}}).dump());
+      return;
+    }
     for (int step : {1, 2, 3})
       stream->Send(absl::StrCat("1-", step), "step",
                    absl::StrCat(R"({"time":"2026-11-21T10:11:2)", step, R"(.500Z","step":)", step,
@@ -144,6 +156,10 @@ class JobCommandsTest : public ::testing::Test {
   }
 
   std::string cluster_ = ::testing::TempDir() + "/muster-jobs-XXXXXX";
+  // The events of a job that fails, name and text; and of the job then, its reason and exit code.
+  std::vector<std::pair<std::string, std::string>> failure_;
+  std::string reason_;
+  int exit_code_ = 0;
   Mutex mutex_;
   std::map<std::string, std::string> states_ ABSL_GUARDED_BY(mutex_) = {{"done", "done"},
                                                                         {"runs", "running"}};
@@ -226,7 +242,7 @@ TEST_F(JobCommandsTest, WatchShowsTheLineThatTrainShows) {
   EXPECT_THAT(out_.str(), HasSubstr("step 2 of 4 · epoch 1 · loss 0.2500\n"));
   EXPECT_THAT(
       out_.str(),
-      HasSubstr("step 4 of 4 · epoch 1 · loss 0.2500 · 8.00 samples/s\nall steps are done\n"));
+      HasSubstr("step 4 of 4 · epoch 1 · loss 0.2500 · 8.00 samples/s\njob runs is done: "));
 }
 
 TEST_F(JobCommandsTest, WatchShowsRateAndNormWhereTheyAreAskedFor) {
@@ -400,9 +416,29 @@ TEST_F(JobCommandsTest, AFolderIsAskedAlsoWhenNothingRunsThere) {
   ASSERT_TRUE(lock.ok()) << lock.status();
   opened.clear();
   EXPECT_EQ(ask(Command::kStop), 0) << err_.str();
-  EXPECT_THAT(out_.str(), HasSubstr("job runs stops after a checkpoint"));
+  EXPECT_EQ(
+      out_.str(),
+      "job runs stops after a checkpoint; it goes on with the same muster train command again, "
+      "with --dir " +
+          cluster_ + "\n");
   EXPECT_EQ(opened, "");
   EXPECT_THAT(Asked(), ElementsAre("POST runs"));
+}
+
+TEST_F(JobCommandsTest, AJobThatIsStoppedGoesOnWhereItsClusterIs) {
+  WriteAddress(server_->Address());
+  const auto lock = LockFile(cluster_ + "/lock");
+  ASSERT_TRUE(lock.ok()) << lock.status();
+  for (const std::string id : {"runs", "stopped"}) {
+    SetState(id, id == "runs" ? "running" : "stopped");
+    out_.str("");
+    EXPECT_EQ(Remote({.command = Command::kStop, .job = id, .dir = cluster_, .has_dir = true},
+                     {.out = out_, .err = err_}),
+              0)
+        << err_.str();
+    EXPECT_THAT(out_.str(), HasSubstr(absl::StrCat("; it goes on with: muster resume ", id,
+                                                   " --to http://", server_->Address(), "\n")));
+  }
 }
 
 // muster train may end before its coordinator has heard what the last worker told when it left.
@@ -498,6 +534,71 @@ TEST_F(JobCommandsTest, AFolderOfSeveralJobsNamesThem) {
   EXPECT_THAT(err_.str(), HasSubstr("there is no job in "));
 }
 
+size_t Times(const std::string& text, const std::string& what) {
+  size_t times = 0;
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++times;
+  return times;
+}
+
+TEST_F(JobCommandsTest, WatchSaysOnceWhyAJobFailed) {
+  const std::string log =
+      "the log of worker-1 ends with:\nt error m data.paths: gone\nt error m data.paths: gone";
+  reason_ = "worker-1 ended with exit code 65 (bad data): data.paths: gone";
+  failure_ = {{"process", "worker-1 joined"}, {"process", log}, {"done", reason_}};
+  exit_code_ = 65;
+  EXPECT_EQ(Run({.command = Command::kWatch, .job = "runs"}), 65);
+  EXPECT_EQ(Times(out_.str(), "data.paths: gone"), 1u) << out_.str();
+  EXPECT_THAT(out_.str(), StartsWith("worker-1 joined\njob runs is failed: "));
+  EXPECT_THAT(out_.str(), HasSubstr("\n  reason: " + reason_ + "\n"));
+}
+
+// It fell, and nobody else knows where.
+TEST_F(JobCommandsTest, WatchShowsTheLogOfAProcessThatDidNotSayWhyItFailed) {
+  const std::string log = "the log of worker-1 ends with:\nx\ny";
+  reason_ = "worker-1 fails again and again: exit code 1";
+  failure_ = {{"process", log}, {"done", reason_}};
+  exit_code_ = 1;
+  EXPECT_EQ(Run({.command = Command::kWatch, .job = "runs"}), 1);
+  EXPECT_THAT(out_.str(), StartsWith(log + "\njob runs is failed: "));
+  EXPECT_EQ(Times(out_.str(), reason_), 1u) << out_.str();
+}
+
+TEST_F(JobCommandsTest, TheLedgerBeginsWithWhatTheDataIsWithout) {
+  std::string left_out = "1 file that cannot be read, the first is /a\\u001b[2J";
+  const FolderOpener open = [&](const std::string&) -> absl::StatusOr<Exchange> {
+    return Exchange([&](const std::string&, const std::string& target,
+                        const std::string&) -> absl::StatusOr<http::Response> {
+      const bool is_first = target.find("from=0") != std::string::npos;
+      return http::Response{.body = absl::StrCat(R"({"steps":[{"step":)", is_first ? 0 : 1,
+                                                 R"(}],"next":)", is_first ? "1" : "null",
+                                                 R"(,"data_left_out":")", left_out, "\"}")};
+    });
+  };
+  const auto ask = [&](bool json, std::optional<int64_t> step) {
+    out_.str("");
+    EXPECT_EQ(Remote({.command = Command::kLedger,
+                      .job = "runs",
+                      .dir = cluster_,
+                      .has_dir = true,
+                      .step = step,
+                      .json = json},
+                     {.out = out_, .err = err_}, nullptr, open),
+              0)
+        << err_.str();
+    return out_.str();
+  };
+  const std::string line =
+      "the data is without 1 file that cannot be read, the first is /a\\x1b[2J\n";
+  EXPECT_THAT(ask(false, std::nullopt), StartsWith(line + "step 0: "));
+  EXPECT_EQ(Times(out_.str(), line), 1u) << "above all pages";
+  EXPECT_THAT(ask(false, 1), StartsWith(line + "step 1: "));
+  EXPECT_THAT(ask(true, 1), StartsWith(R"({"data_left_out":"1 file that cannot be read, the )"));
+  EXPECT_THAT(out_.str(), HasSubstr("\n{\"step\":1}\n"));
+  left_out = "";
+  EXPECT_THAT(ask(false, std::nullopt), StartsWith("step 0: "));
+  EXPECT_THAT(ask(true, std::nullopt), StartsWith("{\"step\":0}\n"));
+}
+
 // Of a term of the coordinator before this one, whose events are not kept.
 TEST_F(JobCommandsTest, WatchOfAJobThatIsOverEndsWithTheJob) {
   EXPECT_EQ(Run({.command = Command::kWatch, .job = "done", .json = true}), 0);
@@ -506,7 +607,7 @@ TEST_F(JobCommandsTest, WatchOfAJobThatIsOverEndsWithTheJob) {
   EXPECT_EQ(out_.str().find('\n'), out_.str().size() - 1) << "one line";
   SetState("done", "cancelled");
   EXPECT_EQ(Run({.command = Command::kWatch, .job = "done"}), 67);
-  EXPECT_THAT(out_.str(), StartsWith("job done is cancelled"));
+  EXPECT_THAT(out_.str(), StartsWith("job done is cancelled: step 0 of 4"));
 }
 
 }  // namespace

@@ -11,9 +11,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lib/base/version.h"
+#include "tests/support/json_lines.h"
 
 namespace muster {
 namespace {
@@ -118,12 +120,21 @@ TEST(MusterTest, TheProcessesLogAsItsOptionsSay) {
     return TextOf(folder + "/logs/coordinator.log");
   };
   EXPECT_THAT(log_of({}), HasSubstr(" info muster-coordinator listens on "));
-  EXPECT_THAT(log_of({"--log-json"}),
+  const std::string json = log_of({"--log-json"});
+  EXPECT_THAT(json,
               HasSubstr(R"("level":"info","program":"muster-coordinator","text":"listens on )"));
+  EXPECT_EQ(LineThatIsNoJson(json), "");
   EXPECT_THAT(log_of({"--log-level", "error"}), Not(HasSubstr("listens on")));
   Program wrong(Muster({"up", "--dir", MakeFolder(), "--log-level", "loud"}));
   EXPECT_TRUE(wrong.WaitFor("use debug, info, warning or error")) << wrong.output();
   EXPECT_EQ(wrong.Wait(), 64);
+}
+
+TEST(MusterTest, WhatIsWrongWithTheCoordinatorsCommandLineIsALineOfItsLog) {
+  Program refused({MUSTER_COORDINATOR, "--bogus", "--log-json"});
+  EXPECT_EQ(refused.End(), 64);
+  EXPECT_EQ(LineThatIsNoJson(refused.output()), "");
+  EXPECT_THAT(refused.output(), HasSubstr(R"("level":"error","program":"muster-coordinator")"));
 }
 
 TEST(MusterTest, TheMembersOfAJobLogAsItsOptionsSay) {
@@ -136,8 +147,11 @@ TEST(MusterTest, TheMembersOfAJobLogAsItsOptionsSay) {
   ASSERT_TRUE(std::filesystem::is_directory(jobs));
   const auto job = std::filesystem::directory_iterator(jobs);
   const std::string logs = job->path().string() + "/logs";
-  EXPECT_THAT(TextOf(logs + "/worker-0.log"), HasSubstr(R"("program":"muster-worker")"));
-  EXPECT_THAT(TextOf(logs + "/server-0.log"), HasSubstr(R"("program":"muster-server")"));
+  for (const char* role : {"worker", "server"}) {
+    const std::string log = TextOf(absl::StrCat(logs, "/", role, "-0.log"));
+    EXPECT_THAT(log, HasSubstr(absl::StrCat(R"("program":"muster-)", role, R"(","member")")));
+    EXPECT_EQ(LineThatIsNoJson(log), "");
+  }
   Program shown(
       Muster({"logs", job->path().filename().string(), "--dir", folder, "--member", "server-0"}));
   EXPECT_EQ(shown.End(), 0);

@@ -10,9 +10,11 @@ namespace muster::cli {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
 
 constexpr char kJob[] =
-    R"({"id":"code-lm-1","name":"code-lm","state":"running","reason":"","step":118,"steps":300,
+    R"({"id":"code-lm-1","name":"code-lm","state":"running","reason":"base is step 112","step":118,"steps":300,
   "epoch":0,"epochs":0,"samples":2832,"loss":2.5,"fingerprint":"f0","fingerprint_step":110,"view":3,"lineage":1,
   "workers":2,"seconds_left":94.5,"recoveries":1,"rewinds":0,"lanes_recomputed":2,"seconds":61.2,"checkpoint_step":100,
   "members":[{"name":"worker-0","role":"worker","rank":0,"node":"here","lanes":[0,1,2],"state":"active","phase":"lane 2 of 3"}],
@@ -50,11 +52,11 @@ TEST(RestClientTest, WhatIsOver) {
 
 TEST(RemoteTest, AJobReadsWell) {
   EXPECT_EQ(JobText(ParseJobAnswer(kJob).value()),
-            "job code-lm-1 is running\n"
-            "  step 118 of 300, epoch 1, loss 2.5000, 1:35 min left\n"
+            "job code-lm-1 is running: step 118 of 300, epoch 1, loss 2.5000, 1:35 min left\n"
             "  2832 samples in 1:01 min\n"
             "  newest checkpoint: step 100\n"
-            "  inside: view 3, lineage 1; 1 recovery, 0 rewinds, 2 lanes computed again\n"
+            "  inside: view 3, lineage 1; 1 recovery, 0 rewinds, 2 lanes computed again; base is "
+            "step 112\n"
             "  fingerprint f0 after step 110\n"
             "  worker-0 on here: active, 3 lanes, lane 2 of 3\n");
 }
@@ -91,7 +93,31 @@ TEST(RemoteTest, TheEpochIsOneOfThoseThereAre) {
   EXPECT_THAT(text(31, 1, 2), HasSubstr("step 31 of 32, epoch 2 of 2, loss"));
   EXPECT_THAT(text(32, 2, 2), HasSubstr("step 32 of 32, epoch 2 of 2, loss")) << "done";
   EXPECT_THAT(JobText({.id = "j", .state = "queued", .loss = NAN}),
-              HasSubstr("\n  step 0, loss ?\n  0 samples in "));
+              HasSubstr("is queued: step 0, loss ?\n  0 samples\n"));
+}
+
+TEST(RemoteTest, WhyAJobWaitsOrHasEndedStandsBelowHowFarItIs) {
+  const auto text = [](const std::string& state, const std::string& reason) {
+    return JobText({.id = "j", .state = state, .reason = reason, .step = 3, .steps = 9, .loss = 1});
+  };
+  EXPECT_THAT(text("queued", "needs 1 slot; 0 of 1 are free"),
+              StartsWith("job j is queued: step 3 of 9, epoch 1, loss 1.0000\n"
+                         "  reason: needs 1 slot; 0 of 1 are free\n"));
+  EXPECT_THAT(text("failed", "worker-1 ended\x1b[2J"),
+              HasSubstr("\n  reason: worker-1 ended\\x1b[2J\n"));
+  EXPECT_THAT(text("running", "base is step 3"), Not(HasSubstr("reason")));
+  EXPECT_THAT(text("failed", "failed"), Not(HasSubstr("reason")));
+}
+
+// What it has was done before: by when it goes on, no time has passed.
+TEST(RemoteTest, AJobThatWaitsHasNoSpeed) {
+  const auto text = [](const std::string& state, double seconds) {
+    return JobText({.id = "j", .state = state, .samples = 10354, .loss = NAN, .seconds = seconds});
+  };
+  for (const char* state : {"queued", "starting"})
+    for (const double seconds : {0.0, 0.02, 30.0})
+      EXPECT_THAT(text(state, seconds), HasSubstr("\n  10354 samples\n")) << state << seconds;
+  EXPECT_THAT(text("running", 30), HasSubstr("\n  10354 samples in 30 s\n"));
 }
 
 TEST(RemoteTest, AReasonIsOneLineThatSaysMoreThanTheState) {
@@ -181,6 +207,12 @@ TEST(RemoteTest, TheHistoryReadsToPeopleAndToTables) {
   EXPECT_EQ(
       HistoryText(page.steps[0], false),
       "3         2      2026-11-21T10:11:20.096Z  0.1235      0.001       -           512.2\n");
+  // docs/formats.md#metricsjsonl
+  EXPECT_EQ(HistoryJson(page.steps[0]),
+            R"({"step":3,"lineage":0,"epoch":1,"time":"2026-11-21T10:11:20.096Z",)"
+            R"("loss":0.123456789,"learning_rate":0.001,"gradient_norm":null,)"
+            R"("samples_per_second":512.25})"
+            "\n");
 }
 
 }  // namespace

@@ -139,6 +139,15 @@ TEST_P(NotFiniteTest, AJobStopsAtTheFirstAndNamesLanesAndSamples) {
   EXPECT_EQ(again.result.value("steps", -1), BadSteps().at(1).step + 1);
 }
 
+TEST_P(NotFiniteTest, AJobThatGoesOnSaysAtItsEndThatItsStateIsSpoiled) {
+  const Folder folder;
+  const TrainRun run = Train(OptionsOf(folder / "job", "continue", 2, GetParam()));
+  EXPECT_EQ(run.exit_code, 0) << run.Trace();
+  EXPECT_THAT(run.result.value("reason", ""),
+              HasSubstr(absl::StrCat("all ", kSteps, " steps are done; the state after ", kSteps,
+                                     " steps is not finite; ")));
+}
+
 INSTANTIATE_TEST_SUITE_P(Servers, NotFiniteTest, testing::Values(0, 2), [](const auto& test) {
   return std::string(test.param == 0 ? "none" : "two");
 });

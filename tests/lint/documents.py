@@ -226,7 +226,8 @@ class Check:
                 self.report(path, f'{DECISIONS}/README.md does not list it')
 
     def check_glossary(self):
-        """The glossary is in order and says each word in one line; README says a word, in *italics*, where it first uses it."""
+        """The glossary is in order and says each word in one line; README says a word, in *italics*, where it first uses it,
+        and before its picture does."""
         rows = re.findall(r'^\| ([a-z ]+) \| (.*) \|$', read(self.root, GLOSSARY), re.MULTILINE)[1:]
         words = [word for word, _ in rows]
         if words != sorted(set(words)):
@@ -238,6 +239,11 @@ class Check:
             if first and not re.match(r'\*', text[first.start() - 1:]):
                 line = text[text.rfind('\n', 0, first.start()) + 1:first.end()]
                 self.report(README, f'uses "{word}" before it says what that is (*{word}*): …{line[-60:]}')
+        picture = re.search(r'^## The picture$\s*^```$(.*?)^```$', read(self.root, README), re.MULTILINE | re.DOTALL)
+        for word in sorted(set(words) - EVERYDAY_WORDS) if picture else ():
+            said_before = re.search(r'\*%ss?\b' % word, picture.string[:picture.start()], re.IGNORECASE)
+            if not said_before and re.search(r'\b%ss?\b' % word, picture[1], re.IGNORECASE):
+                self.report(README, f'its picture uses "{word}" before it says what that is (*{word}*)')
         for said in sorted(set(re.findall(r'(?<!\*)\*([a-z][a-z ]*?)\*(?!\*)', text))):
             if not {said, said.rstrip('s'), said.removesuffix('ed')} & set(words):
                 self.report(README, f'says what "{said}" is, and {GLOSSARY} does not')

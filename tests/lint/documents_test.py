@@ -111,6 +111,9 @@ class DocumentsTest(unittest.TestCase):
         said = self.appended('README.md', 'A *view* says it. Two views, `lane`.\n\n```\nlanes\n```\n')
         self.assertEqual(problems(said), [])
         self.expect('uses "lane" before it says', self.appended('README.md', 'Lanes are parts. A *lane* is one.\n'))
+        picture = '\n## The picture\n\n```\nLanes ──▶\n```\n'
+        self.expect('its picture uses "lane" before it says', self.appended('README.md', picture + 'A *lane* is one.\n'))
+        self.assertEqual(problems(self.appended('README.md', 'A *lane* is one.\n' + picture)), [])
         self.expect('says what "chunk" is', self.appended('README.md', 'A *chunk* is small.\n'))
         self.expect('not in order', self.replaced('docs/glossary.md', '| lane | a part |\n| view | who |', '| view | who |\n| lane | a part |'))
 

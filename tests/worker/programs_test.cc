@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/version.h"
+#include "tests/support/json_lines.h"
 #include "tests/support/program.h"
 
 namespace muster {
@@ -110,10 +111,25 @@ TEST_P(Programs, LogsAsItsOptionsSay) {
   };
   const std::string name = GetParam();
   EXPECT_THAT(log_of({}), HasSubstr(absl::StrCat(" info ", name, " member-0 leaving")));
-  EXPECT_THAT(log_of({"--log-json"}),
-              HasSubstr(absl::StrCat(R"("level":"info","program":")", name,
-                                     R"(","member":"member-0","text":"leaving)")));
+  const std::string json = log_of({"--log-json"});
+  EXPECT_THAT(json, HasSubstr(absl::StrCat(R"("level":"info","program":")", name,
+                                           R"(","member":"member-0","text":"leaving)")));
+  EXPECT_EQ(LineThatIsNoJson(json), "");
   EXPECT_THAT(log_of({"--log-level", "warning"}), Not(HasSubstr("leaving")));
+}
+
+TEST_P(Programs, WhatIsWrongWithItsCommandLineIsALineOfItsLog) {
+  const std::string program = absl::StrCat(MUSTER_BIN_DIR, "/", GetParam());
+  for (const char* wrong : {"--bogus", "--log-level=loud", "--node="}) {
+    Program refused({program, "--log-json", wrong});
+    EXPECT_EQ(refused.End(), 64);
+    EXPECT_EQ(LineThatIsNoJson(refused.output()), "");
+    EXPECT_THAT(refused.output(), HasSubstr(absl::StrCat(R"("level":"error","program":")",
+                                                         GetParam(), R"(","text":")")));
+  }
+  Program plain({program, "--bogus"});
+  EXPECT_EQ(plain.End(), 64);
+  EXPECT_THAT(plain.output(), Not(HasSubstr("\"text\"")));
 }
 
 TEST_P(Programs, TellsItsVersion) {

@@ -24,12 +24,15 @@
 #include "agent/runtime/report.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 #include "tests/agent/runtime/stand_in.h"
 
 namespace muster::agent {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 bool WaitReadable(int fd) {
   pollfd wait{.fd = fd, .events = POLLIN, .revents = 0};
@@ -105,6 +108,34 @@ TEST_F(ProcessTest, KeepsItsLogAndTellsTheLastLinesOfThisRun) {
     EXPECT_EQ(ExitOf(*process).last_lines, std::string(what).substr(4));
   }
   EXPECT_THAT(LogText(), HasSubstr("first words\n--- "));
+}
+
+// Collectors read every line of the file, ours too.
+TEST_F(ProcessTest, ItsLogBeginsAsItGoesOn) {
+  for (const bool json : {false, true}) {
+    std::filesystem::remove(log_);
+    const std::string program = "/bin/sh";
+    std::vector<std::string> arguments = {program, "-c", "exit 0"};
+    if (json) arguments.push_back("--log-json");
+    auto process = ChildProcess::Start({.arguments = arguments, .log_file = log_});
+    ASSERT_TRUE(process.ok()) << process.status();
+    ExitOf(*process);
+    std::ifstream in(log_);
+    std::string line;
+    ASSERT_TRUE(std::getline(in, line));
+    if (!json) {
+      EXPECT_THAT(line, StartsWith("--- 20"));
+      EXPECT_THAT(line, EndsWith("Z starting " + program));
+      continue;
+    }
+    const auto object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    ASSERT_TRUE(object.is_object()) << line;
+    EXPECT_THAT(line, StartsWith(R"({"time":"20)"));
+    EXPECT_EQ(object.value("time", "").size(), std::string("2026-11-21T08:32:00.123Z").size());
+    EXPECT_EQ(object.value("level", ""), "info");
+    EXPECT_EQ(object.value("program", ""), "sh");
+    EXPECT_EQ(object.value("text", ""), "starting " + program);
+  }
 }
 
 TEST_F(ProcessTest, LastLinesAreWholeText) {

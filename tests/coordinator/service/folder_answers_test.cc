@@ -22,6 +22,8 @@ constexpr int kBatch = 4;
 constexpr int kSteps = 6;
 constexpr uint64_t kManySamples = 97;  // no epoch ends within these steps
 
+constexpr char kLeftOut[] = "1 file or directory that cannot be read, the first is /data/b.h";
+
 // One job of two lanes; it was cut off after its last step but one.
 JobJournal CutOffJob() {
   JobJournal job;
@@ -37,6 +39,7 @@ JobJournal CutOffJob() {
   job.phase = JobPhase::kRunning;
   job.environment = CountingEnvironment();
   job.environment->samples = kManySamples;
+  job.environment->numeric[kDataLeftOut] = kLeftOut;
   job.lineages = {{LineageNumber(1), LineageNumber(0), Step(0), "start"},
                   {LineageNumber(2), LineageNumber(1), Step(2), "a rewind"}};
   return job;
@@ -125,6 +128,11 @@ TEST_F(FolderAnswersTest, TheLedgerIsThatOfTheHistoryThatCounts) {
   EXPECT_TRUE(Get("/v1/jobs/a/ledger?from=3&limit=2")["next"].is_null());
   EXPECT_EQ(Get("/v1/jobs/a/ledger?from=99")["steps"].size(), 0u);
   EXPECT_EQ(Get("/v1/jobs/a/ledger?limit=1001")["error"]["field"], "limit");
+}
+
+TEST_F(FolderAnswersTest, TheLedgerSaysWhatTheDataIsWithout) {
+  for (const char* query : {"", "?from=3&limit=1", "?sample=28"})
+    EXPECT_EQ(Get(std::string("/v1/jobs/a/ledger") + query)["data_left_out"], kLeftOut) << query;
 }
 
 TEST_F(FolderAnswersTest, OneSampleIsFoundWhereItWasUsed) {

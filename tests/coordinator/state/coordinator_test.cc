@@ -848,6 +848,58 @@ TEST(NotFinite, IsOneStepOfAJobThatSkips) {
                                             "because it was not finite"));
 }
 
+// Nobody but the checkpoints shows that training has spoiled its parameters.
+TEST(NotFinite, AStateThatIsNotIsSaidAtEveryEndOfAJobThatGoesOn) {
+  for (const bool saves_its_end : {true, false}) {
+    for (const bool is_stopped : {false, true}) {
+      if (is_stopped && !saves_its_end) continue;  // a stop saves the state in any case
+      Desk desk;
+      JobSpec spec = SpecWith(OnNan::kContinue);
+      spec.runtime.checkpoint.at_end = saves_its_end;
+      RunTwo(desk, spec);
+      const int64_t all = desk.Status().steps;
+      for (int64_t step = 0; step < 6; ++step) desk.Record(kA, step);
+      Commit(desk, 2, true);
+      Commit(desk, 5, false);
+      int64_t end = 5;
+      if (is_stopped) {
+        end = 7;
+        desk.Give(Stop{"job"});
+        const auto commands = desk.Sent<GiveCommand>();
+        ASSERT_EQ(commands.size(), 1u);
+        desk.Record(kA, 6, {commands[0].second.command});
+      } else {
+        for (int64_t step = 6; step < all; ++step) desk.Record(kA, step);
+        if (saves_its_end) end = all;
+      }
+      if (end != 5) {
+        Commit(desk, end, false);
+        desk.Give(DigestDone{"job", desk.StartOf(), "abc", ""});
+      }
+      EXPECT_EQ(desk.Job().phase, is_stopped ? JobPhase::kStopped : JobPhase::kDone);
+      const std::string first = is_stopped ? "stopped after the checkpoint of step 7; it can go on"
+                                           : absl::StrCat("all ", all, " steps are done");
+      const std::string reason =
+          absl::StrCat(first, "; the state after ", end,
+                       " steps is not finite; the newest finite checkpoint is that of step 2");
+      EXPECT_EQ(desk.Job().reason, reason);
+      EXPECT_THAT(desk.Told(), Contains(reason)) << "the last event says it";
+    }
+  }
+}
+
+TEST(NotFinite, AStateThatIsFiniteIsNoNewsAtTheEnd) {
+  Desk desk;
+  RunTwoWith(desk, OnNan::kContinue);
+  const int64_t end = desk.Status().steps;
+  for (int64_t step = 0; step < 4; ++step) desk.Record(kA, step);
+  Commit(desk, 3, false);
+  for (int64_t step = 4; step < end; ++step) desk.Record(kA, step);
+  Commit(desk, end, true);
+  desk.Give(DigestDone{"job", desk.StartOf(), "abc", ""});
+  EXPECT_EQ(desk.Job().reason, absl::StrCat("all ", end, " steps are done"));
+}
+
 TEST(Jobs, OneThatIsDoneGoesOnWithMoreSteps) {
   Desk desk;
   RunTwo(desk);

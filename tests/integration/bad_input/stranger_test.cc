@@ -163,6 +163,8 @@ TEST(StrangerTest, DataThatFailsWhileItIsReadIsNamedOrAccountedFor) {
       "1 file or directory that cannot be read, the first is " + folder + "/data/b.h";
   ExpectEnds(Train(spec, folder + "/skips", skipping), 0, {"the data is without " + left_out});
   ExpectEnds({ProgramPath("muster"), "audit", "--dir", folder + "/skips"}, 0, {left_out});
+  ExpectEnds({ProgramPath("muster"), "ledger", "--dir", folder + "/skips"}, 0,
+             {"the data is without " + left_out});
 }
 
 TEST(StrangerTest, AModelThatNoMachineHoldsIsRefusedAndNotTriedAgain) {

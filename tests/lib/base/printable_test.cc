@@ -1,5 +1,10 @@
 #include "lib/base/printable.h"
 
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "lib/base/utf8.h"
 
@@ -22,6 +27,28 @@ TEST(Printable, JsonSaysTheSameAndCannotSteerATerminal) {
   EXPECT_EQ(PrintableJson("{\"a\":\"\xc2\x9b\x7f\xc2\xa0\xc3\xa9\"}"),
             "{\"a\":\"\\u009b\\u007f\xc2\xa0\xc3\xa9\"}");
   EXPECT_EQ(PrintableJson("[1]"), "[1]");
+}
+
+// Else a name could be read as another, from right to left or with a part that nobody sees.
+TEST(Printable, WhatIsNotSeenIsWrittenOut) {
+  const std::vector<std::pair<const char*, std::string>> rows = {
+      {"\u061c", "\\u061c"},  // marks and overrides of the direction of writing
+      {"\u200e", "\\u200e"},         {"\u200f", "\\u200f"}, {"\u202a", "\\u202a"},
+      {"\u202e", "\\u202e"},         {"\u2066", "\\u2066"}, {"\u2069", "\\u2069"},
+      {"\u2028", "\\u2028"},  // separators of lines and paragraphs
+      {"\u2029", "\\u2029"},         {"\u2060", "\\u2060"}, {"\ufeff", "\\ufeff"},
+      {"\U000e0001", "\\U000e0001"},  // tags
+      {"\U000e007f", "\\U000e007f"}};
+  for (const auto& [character, escape] : rows) {
+    EXPECT_EQ(Printable(absl::StrCat("a", character, "b")), absl::StrCat("a", escape, "b"));
+    EXPECT_EQ(PrintableLines(absl::StrCat("a\n", character)), absl::StrCat("a\n", escape));
+    EXPECT_EQ(Printable(escape), escape);
+  }
+  EXPECT_EQ(PrintableJson("\"\u202e\U000e0001\""), R"("\u202e\udb40\udc01")");
+  for (const char* seen : {"\u200d", "\u2027", "\u202f", "\u2070", "\uff00", "\U0001f600"}) {
+    EXPECT_EQ(Printable(seen), seen);
+    EXPECT_EQ(PrintableJson(seen), seen);
+  }
 }
 
 TEST(Printable, WhatIsLongerIsCutBetweenCharacters) {
