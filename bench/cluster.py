@@ -8,6 +8,8 @@
 steps       seconds of a step of the transformer of examples/transformer.yaml: two workers beside
             one, and with free order of sums beside canonical; exposed communication, bytes copied
             per byte sent
+finite      seconds of a step of the same with one server, which under `on_nan: stop` applies
+            nothing before all sums are known to be finite, and under `continue` each chunk at once
 recovery    seconds from SIGKILL of a worker to the next complete step, and from the start of a
             killed coordinator's next process until it is ready
 checkpoint  seconds that training stands still for one checkpoint of examples/code-lm.yaml
@@ -96,24 +98,44 @@ def measure_steps(muster, options):
     }
 
 
-def steps(muster, rounds):
-    variants = {
-        'one worker': ['--workers', '1'],
-        'two workers': ['--workers', '2'],
-        'two workers, free order': ['--workers', '2', '--set', 'order=free'],
-    }
+def measure_variants(muster, rounds, variants):
     found = {name: [] for name in variants}
     for _ in range(rounds):
         for name, options in variants.items():
             found[name].append(measure_steps(muster, [*options, '--set', 'steps=10']))
+    return found
+
+
+def ratio_of_steps(found, a, b):
+    return [x['step'] / y['step'] for x, y in zip(found[a], found[b])]
+
+
+def steps(muster, rounds):
+    found = measure_variants(muster, rounds, {
+        'one worker': ['--workers', '1'],
+        'two workers': ['--workers', '2'],
+        'two workers, free order': ['--workers', '2', '--set', 'order=free'],
+    })
     for name, runs in found.items():
         yield f'transformer step, {name}', 's', [r['step'] for r in runs]
         yield f'  exposed communication per step and worker, {name}', 's', [r['exposed'] for r in runs]
         if name != 'one worker':
             yield f'  bytes copied per byte sent, {name}', '', [r['copied'] for r in runs]
-    ratio = lambda a, b: [x['step'] / y['step'] for x, y in zip(found[a], found[b])]
-    yield 'transformer step, one worker / two', '', ratio('one worker', 'two workers')
-    yield 'transformer step, canonical / free order', '', ratio('two workers', 'two workers, free order')
+    yield 'transformer step, one worker / two', '', ratio_of_steps(found, 'one worker', 'two workers')
+    yield ('transformer step, canonical / free order', '',
+           ratio_of_steps(found, 'two workers', 'two workers, free order'))
+
+
+def finite(muster, rounds):
+    served = ['--workers', '2', '--set', 'sync=server', '--set', 'servers=1']
+    found = measure_variants(muster, rounds, {
+        'on_nan: stop': [*served, '--set', 'on_nan=stop'],
+        'on_nan: continue': [*served, '--set', 'on_nan=continue'],
+    })
+    for name, runs in found.items():
+        yield f'transformer step with a server, {name}', 's', [r['step'] for r in runs]
+    yield ('transformer step with a server, stop / continue', '',
+           ratio_of_steps(found, 'on_nan: stop', 'on_nan: continue'))
 
 
 def next_step_after_kill(muster):
@@ -177,7 +199,7 @@ def checkpoint(muster, rounds):
 
 
 def main():
-    figures = {'steps': steps, 'recovery': recovery, 'checkpoint': checkpoint}
+    figures = {'steps': steps, 'finite': finite, 'recovery': recovery, 'checkpoint': checkpoint}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('figure', nargs='*', help=', '.join(figures))
     parser.add_argument('--rounds', type=int, default=3)

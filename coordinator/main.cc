@@ -64,6 +64,8 @@ struct Arguments {
   std::string history_dir;
   int64_t lease_ms = kDefaultLease.count();
   int64_t thread_patience_s = kDefaultThreadPatience.count();
+  int64_t probe_every_ms =
+      std::chrono::ceil<std::chrono::milliseconds>(ProbeOptions().every).count();
   int32_t slots = 0;
   std::vector<std::string> allow_plaintext;
   int report_fd = STDOUT_FILENO;
@@ -93,6 +95,10 @@ void Define(CLI::App& app, Arguments& arguments) {
                  "a member of which a thread stands still in its work for so many seconds counts "
                  "as lost")
       ->check(CLI::Range(kShortestThreadPatience.count(), kLongestThreadPatience.count()))
+      ->capture_default_str();
+  app.add_option("--probe-every-ms", arguments.probe_every_ms,
+                 "how often it asks whether its own listeners answer, in milliseconds (tests)")
+      ->check(CLI::Range(1, 60'000))
       ->capture_default_str();
   app.add_option("--slots", arguments.slots,
                  "how many members may run besides those of host agents, for members that are "
@@ -240,7 +246,8 @@ class Program {
     probe_ = std::make_unique<SelfProbe>(
         std::vector<ProbedListener>{{listener_->Address(), kGrpcGreeting},
                                     {http_->Address(), kHttpGreeting}},
-        ProbeOptions(), [](const std::string& deaf) {
+        ProbeOptions{.every = std::chrono::milliseconds(arguments_.probe_every_ms)},
+        [](const std::string& deaf) {
           LogError("%s; this process ends, so that it is started again", deaf);
           _exit(kExitLater);  // all that was decided is on disk
         });

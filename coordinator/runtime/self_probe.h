@@ -22,7 +22,7 @@ inline constexpr char kHttpGreeting[] = "GET /healthz HTTP/1.1\r\nHost: localhos
 inline const std::string kGrpcGreeting("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0", 33);
 
 struct ProbeOptions {
-  Duration every = std::chrono::seconds(5);
+  Duration every = std::chrono::seconds(5);      // from one round of all listeners to the next
   Duration patience = std::chrono::seconds(10);  // for a byte, however busy the machine is
   int failures = 3;                              // without an answer between them
   // Likewise, times that we could not even ask. Who has no descriptor left for a minute has none

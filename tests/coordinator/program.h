@@ -68,6 +68,11 @@ class Program {
     const rlimit limit{bytes, RLIM_INFINITY};
     ASSERT_EQ(prlimit(pid_, RLIMIT_FSIZE, &limit, nullptr), 0);
   }
+  // It may open no file and take no connection any more; what it has open stays.
+  void LimitDescriptors() {
+    const rlimit none{0, 0};
+    ASSERT_EQ(prlimit(pid_, RLIMIT_NOFILE, &none, nullptr), 0);
+  }
   // The exit code; 128 + n after signal n.
   int Wait() {
     int status = 0;

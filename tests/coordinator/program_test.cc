@@ -424,6 +424,23 @@ TEST(ProgramTest, AJournalThatCannotBeWrittenAnyMoreEndsItAndTheNextStartGoesOn)
   EXPECT_EQ(submit(program, "b"), 201);
 }
 
+// To who started it such a process looks alive, and to everybody else it is gone.
+TEST(ProgramTest, OneThatMayTakeNoConnectionAnyMoreEndsItselfAndTheNextStartGoesOn) {
+  const Directory dir;
+  {
+    Program program(dir.path(), {"--probe-every-ms", "20"});
+    ASSERT_EQ(MakeRestClient(program.http())->Submit("a", kSpec).code, "ok");
+    program.LimitDescriptors();
+    EXPECT_EQ(program.Wait(), 75);
+    EXPECT_THAT(program.Said(), AllOf(HasSubstr("this process may open no more files"),
+                                      HasSubstr("this process ends, so that it is started again")));
+  }
+  const Program program(dir.path());
+  ASSERT_TRUE(program.listens());
+  EXPECT_EQ(http::Get(program.Url("/healthz"))->status, 200);
+  EXPECT_EQ(MakeRestClient(program.http())->Get("a").state, "starting");
+}
+
 TEST(ProgramTest, APortInUseIsAnErrorThatNamesIt) {
   const Directory first_dir;
   const Program first(first_dir.path());
@@ -472,6 +489,7 @@ TEST(ProgramTest, BadConfigurationIsRefusedWithWhatToDo) {
                         {{"--lease-ms", "499"}, "--lease-ms"},
                         {{"--lease-ms", "600001"}, "--lease-ms"},
                         {{"--thread-patience", "0"}, "--thread-patience"},
+                        {{"--probe-every-ms", "0"}, "--probe-every-ms"},
                         {{"--log-level", "loud"}, "use debug, info, warning or error"},
                         {{"--checkpoint-dir", ""}, "--checkpoint-dir: is empty"},
                         {{"--nonsense"}, "--nonsense"}};

@@ -1,5 +1,5 @@
-// Requests of HTTP/1.1, whole connections of them: the first byte of the input says in which pieces
-// the rest comes. The server must say the same however it is cut.
+// Requests of HTTP/1.1, whole connections of them: the first byte of the input says to which server
+// they come, and in which pieces. It must say the same however they are cut.
 #include <algorithm>
 
 #include "nlohmann/json.hpp"
@@ -11,6 +11,10 @@ namespace {
 
 constexpr size_t kMostHeld = size_t{4} << 20;
 constexpr size_t kMostHeldPerByte = 1000;  // an answer to "GET /x" has many times its bytes
+// First bytes: below, the usual server, and how long a piece is; from here on, a narrow one, and by
+// how much more it is.
+constexpr size_t kNarrow = 0xc0, kHasty = 0xff;
+constexpr size_t kLongestPiece = 40;  // of those that are made
 
 const std::vector<std::string>& Methods() {
   static const auto& methods =
@@ -63,6 +67,8 @@ const std::vector<std::string>& Headers() {
                                                              "X: \x80",
                                                              " folded",
                                                              "Content-Length: +1",
+                                                             "Content-Length: 1048577",
+                                                             "X: " + std::string(1100, 'x'),
                                                              "Upgrade: h2c",
                                                              "Transfer-Encoding: gzip"};
   return headers;
@@ -110,9 +116,13 @@ std::string MakeRequest(Random& random) {
 }
 
 std::string Make(Random& random) {
-  std::string input(1, static_cast<char>(1 + Below(random, 40)));
+  const size_t server = Below(random, 8), piece = 1 + Below(random, kLongestPiece);
+  std::string input(1, static_cast<char>(server == 0   ? kHasty
+                                         : server == 1 ? kNarrow + piece
+                                                       : piece));
   for (size_t requests = 1 + Below(random, 3); requests > 0; --requests)
     input += MakeRequest(random);
+  if (server == 0) input.resize(1 + Below(random, input.size()));
   return input;
 }
 
@@ -124,7 +134,7 @@ std::string Change(const std::string& input, Random& random) {
 const Form kForm = {Make, Change};
 
 void ExpectAll() {
-  Expect("status", {"100", "200", "400", "403", "404", "405"});
+  Expect("status", {"100", "200", "400", "403", "404", "405", "408", "413", "431", "503"});
   Expect("content", {"application/json", "text/event-stream"});
   ExpectAtLeast("error", 20);
 }
@@ -145,11 +155,18 @@ void ReachAnswer(const Answer& answer) {
 
 void Run(std::string_view input) {
   if (input.empty()) return;
-  const auto piece = static_cast<uint8_t>(input[0]);
+  const size_t first = static_cast<uint8_t>(input[0]);
+  input.remove_prefix(1);
+  const bool is_narrow = first >= kNarrow;
+  const ServerKind kind = first == kHasty ? ServerKind::kHasty
+                          : is_narrow     ? ServerKind::kNarrow
+                                          : ServerKind::kUsual;
   const MemoryLimit limit(kMostHeld + kMostHeldPerByte * input.size());
-  const std::string answers = AnswersTo(input.substr(1), 0);
+  const std::string answers = AnswersTo(input, 0, kind);
   for (const Answer& answer : Split(answers)) ReachAnswer(answer);
-  if (piece > 0) Check(AnswersTo(input.substr(1), piece) == answers, "the same however it is cut");
+  const size_t piece = is_narrow ? first - kNarrow : first;
+  if (piece > 0 && kind != ServerKind::kHasty)
+    Check(AnswersTo(input, piece, kind) == answers, "the same however it is cut");
 }
 
 }  // namespace

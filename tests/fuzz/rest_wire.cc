@@ -6,6 +6,7 @@
 
 #include <array>
 #include <charconv>
+#include <map>
 #include <memory>
 #include <utility>
 
@@ -74,13 +75,32 @@ class Api final : public JobApi {
   }
 };
 
-std::shared_ptr<http::Core> MakeCore() {
+http::Limits LimitsOf(ServerKind kind) {
+  http::Limits limits;
+  if (kind == ServerKind::kNarrow) {
+    limits.header_bytes = 1024;
+    limits.bodies_bytes = 0;
+  } else if (kind == ServerKind::kHasty) {
+    limits.header_timeout = limits.body_timeout = Duration();
+  }
+  return limits;
+}
+
+std::shared_ptr<http::Core> MakeCore(ServerKind kind) {
   static Api api;
   const auto fine = [] { return absl::OkStatus(); };
   auto router = http::Router::Make(coordinator::RestRoutes(
       api, [] { return std::string("# metrics\n"); }, fine, fine));
   Check(router.ok(), router.status().ToString());
-  return std::make_shared<http::Core>(*std::move(router), http::ServerOptions{});
+  return std::make_shared<http::Core>(*std::move(router),
+                                      http::ServerOptions{.limits = LimitsOf(kind)});
+}
+
+const std::shared_ptr<http::Core>& CoreOf(ServerKind kind) {
+  static auto& cores = *new std::map<ServerKind, std::shared_ptr<http::Core>>;
+  std::shared_ptr<http::Core>& core = cores[kind];
+  if (core == nullptr) core = MakeCore(kind);
+  return core;
 }
 
 void RunAll(http::Core& core) {
@@ -101,12 +121,19 @@ bool Take(int fd, std::string& said) {
 
 }  // namespace
 
-std::string AnswersTo(std::string_view bytes, size_t piece) {
-  static const std::shared_ptr<http::Core> core = MakeCore();
+std::string AnswersTo(std::string_view bytes, size_t piece, ServerKind kind) {
+  const std::shared_ptr<http::Core>& core = CoreOf(kind);
   std::array<int, 2> ends;
   Check(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0, "a pair of sockets");
   http::tcp::socket socket(core->io);
   socket.assign(http::tcp::v4(), ends[0]);
+  const auto send_some = [&](size_t most) {
+    const ssize_t sent =
+        send(ends[1], bytes.data(), std::min(most, bytes.size()), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent > 0) bytes.remove_prefix(static_cast<size_t>(sent));
+    return sent > 0;
+  };
+  if (kind == ServerKind::kHasty) send_some(bytes.size());
   {
     const auto connection = std::make_shared<http::Connection>(core, std::move(socket));
     core->Register(connection);
@@ -117,12 +144,10 @@ std::string AnswersTo(std::string_view bytes, size_t piece) {
   bool open = true;
   if (piece == 0) piece = bytes.size();
   while (open && !bytes.empty()) {
-    const ssize_t sent =
-        send(ends[1], bytes.data(), std::min(piece, bytes.size()), MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (sent > 0) bytes.remove_prefix(static_cast<size_t>(sent));
+    const bool sent = send_some(piece);
     RunAll(*core);
     open = Take(ends[1], said);
-    Check(sent > 0 || !open, "the server reads or closes");
+    Check(sent || !open, "the server reads or closes");
   }
   shutdown(ends[1], SHUT_WR);
   RunAll(*core);

@@ -8,8 +8,15 @@
 
 namespace muster::fuzz {
 
+enum class ServerKind {
+  kUsual,
+  kNarrow,  // takes heads of 1 KiB, and has no room for bodies
+  kHasty,   // what is not there when it looks has not come in time
+};
+
 // All that the server says to these bytes, which come to it in pieces of `piece` bytes (0: in one).
-std::string AnswersTo(std::string_view bytes, size_t piece);
+// To a hasty one they come at once.
+std::string AnswersTo(std::string_view bytes, size_t piece, ServerKind kind = ServerKind::kUsual);
 
 struct Answer {
   int status = 0;

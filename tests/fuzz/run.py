@@ -8,8 +8,8 @@ Each target runs for S seconds (--in-all: all together as many seconds of the cl
 processors: first over the seeds that its own encoders make and over its kept inputs (tests/fuzz/corpus/NAME), then over
 changes of these. It fails where libFuzzer finds something, or where it has not come to all that the target expects of a run
 in S seconds of a processor: on a machine that has others to serve, it goes on for some times as long.
---keep: afterwards the kept inputs become the smallest ones found that reach what the seeds do not, beside those that
-people have named.
+--keep: afterwards the kept inputs become the smallest ones found that reach what the seeds do not, 64 of a target at most,
+beside those that people have named.
 
 What is found lies in build/fuzz/findings; new inputs are gathered in build/fuzz/found. Exit status 1 if a target failed.
 """
@@ -34,7 +34,7 @@ LENGTHS = {'frames': 100_000, 'joins': 16384}  # texts above 64 KiB are refused 
 ONE_INPUT_TAKES_AT_MOST = 25  # seconds
 BESIDES_AT_MOST = 600  # seconds, for seeds, kept inputs and the end
 ROUNDS_AT_MOST = 10  # while others have the processors
-KEPT_INPUT_BYTES, KEPT_BYTES = 4096, 65536  # of one input, and of a target's together
+KEPT_INPUT_BYTES, KEPT_BYTES, KEPT_INPUTS = 4096, 65536, 64  # of one input, and of a target's together
 
 EXECUTED = re.compile(r'^stat::number_of_executed_units: *(\d+)', re.MULTILINE)
 EDGES = re.compile(r'\bcov: (\d+)')
@@ -145,7 +145,7 @@ class Target:
                 if NAMED_BY_LIBFUZZER.fullmatch(name):  # what a person named stays
                     os.unlink(os.path.join(self.kept, name))
             room, count = KEPT_BYTES, 0
-            for size, name in new:
+            for size, name in new[:KEPT_INPUTS]:
                 room -= size
                 if room < 0:
                     break

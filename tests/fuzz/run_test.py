@@ -26,7 +26,10 @@ case $0 in
   *_slow) echo run >>"$0.runs"; echo "processor: 0.4 seconds"; [ $(wc -l <"$0.runs") -ge 2 ] || exit 3 ;;
   *_bad) echo "unsound: the words of the finding"; exit 77 ;;
 esac
-for folder; do case $folder in */found/*) echo new >"$folder/$(printf %040d 7)" ;; esac; done
+case $0 in *_much) count=100 ;; *) count=1 ;; esac
+for folder; do case $folder in */found/*)
+  for number in $(seq 7 $((6 + count))); do head -c $number /dev/zero >"$folder/$(printf %040d $number)"; done ;;
+esac; done
 '''
 
 
@@ -93,6 +96,12 @@ class RunTest(unittest.TestCase):
                 f.write('old')
         self.main('--seconds', '1', '--keep', 'one')
         self.assertEqual(sorted(os.listdir(os.path.join(run.KEPT, 'one'))), ['0' * 39 + '7', 'f' * 40, 'what-it-was'])
+
+    def test_keeps_no_more_than_a_few_small_ones(self):
+        self.target('much')
+        self.main('--seconds', '1', '--keep', 'much')
+        self.assertEqual(sorted(os.listdir(os.path.join(run.KEPT, 'much'))), [f'{n:040}' for n in range(7, 7 + 64)])
+        self.assertEqual(run.KEPT_INPUTS, 64)
 
 
 if __name__ == '__main__':

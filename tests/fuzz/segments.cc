@@ -6,8 +6,13 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
+#include <string>
+#include <string_view>
+#include <vector>
 
+#include "absl/types/span.h"
 #include "lib/base/bytes.h"
 #include "lib/checkpoint/segment.h"
 #include "lib/kernels/crc.h"
@@ -35,6 +40,26 @@ void Put(std::string& bytes, size_t at, T value) {
     std::memcpy(bytes.data() + at, &value, sizeof(T));
 }
 
+struct Field {
+  const char* name;
+  size_t at, bytes;
+  bool refused = true, taken = false;  // what must come of it when it is another
+};
+constexpr Field kHeaderFields[] = {{"magic", 0, 8},
+                                   {"version", 8, 4},
+                                   {"header crc", kCrcAt, 4},
+                                   {"header_bytes", kHeaderBytesAt, 8},
+                                   {"file_bytes", kFileBytesAt, 8},
+                                   {"lineage", 32, 8, true, true},
+                                   {"step", 40, 8, true, true},
+                                   {"entries", kEntriesAt, 4},
+                                   {"job_bytes", kJobBytesAt, 4},
+                                   {"cluster_bytes", kClusterBytesAt, 4},
+                                   {"zero of the header", 60, 4}};
+constexpr Field kRowFields[] = {
+    {"slot", 0, 4, true, true}, {"chunk", 4, 4, true, true},       {"offset", 8, 8},
+    {"bytes", 16, 8},           {"entry crc", 24, 4, false, true}, {"zero of a row", 28, 4}};
+
 uint32_t Crc(std::string_view bytes) {
   return Crc32c(
       absl::MakeConstSpan(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()));
@@ -43,6 +68,12 @@ uint32_t Crc(std::string_view bytes) {
 size_t TableAt(std::string_view bytes) {
   return kFixedBytes + size_t{At<uint32_t>(bytes, kJobBytesAt)} +
          At<uint32_t>(bytes, kClusterBytesAt);
+}
+
+void MakeHeaderCrcRight(std::string& bytes) {
+  const auto header = At<uint64_t>(bytes, kHeaderBytesAt);
+  Put<uint32_t>(bytes, kCrcAt, 0);
+  if (header <= bytes.size()) Put<uint32_t>(bytes, kCrcAt, Crc(bytes.substr(0, header)));
 }
 
 // The checksums of a file made right, as far as its sizes lead somewhere.
@@ -57,9 +88,7 @@ void MakeRight(std::string& bytes) {
     if (offset <= bytes.size() && size <= bytes.size() - offset)
       Put<uint32_t>(bytes, row + 24, Crc(std::string_view(bytes).substr(offset, size)));
   }
-  const auto header = At<uint64_t>(bytes, kHeaderBytesAt);
-  Put<uint32_t>(bytes, kCrcAt, 0);
-  if (header <= bytes.size()) Put<uint32_t>(bytes, kCrcAt, Crc(bytes.substr(0, header)));
+  MakeHeaderCrcRight(bytes);
 }
 
 // In memory: a folder of a disk would be slow.
@@ -101,7 +130,32 @@ const Form kForm = {Written, Change};
 void ExpectAll() {
   Expect("end", {"opened", "an entry read", "no header"});
   ExpectAtLeast("error", 9);
+  std::vector<std::string> ends;
+  for (const auto& fields : {absl::MakeConstSpan(kHeaderFields), absl::MakeConstSpan(kRowFields)})
+    for (const Field& field : fields) {
+      if (field.refused) ends.push_back(std::string(field.name) + " refused");
+      if (field.taken) ends.push_back(std::string(field.name) + " taken");
+    }
+  Expect("field", ends);
 }
+
+const char kFolder[] = "/proc/self/fd";
+
+// As long as it lives, a file of its name lies in kFolder.
+class FileInMemory {
+ public:
+  explicit FileInMemory(std::string_view bytes) : fd_(memfd_create("segment", MFD_CLOEXEC)) {
+    Check(fd_ >= 0 && write(fd_, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()),
+          "a file in memory");
+  }
+  ~FileInMemory() { close(fd_); }
+  FileInMemory(const FileInMemory&) = delete;
+  FileInMemory& operator=(const FileInMemory&) = delete;
+  std::string name() const { return std::to_string(fd_); }
+
+ private:
+  const int fd_;
+};
 
 // The file's own table, as a manifest would have it.
 Segment TableOf(std::string_view bytes, const std::string& file) {
@@ -114,18 +168,43 @@ Segment TableOf(std::string_view bytes, const std::string& file) {
   return segment;
 }
 
-void Read(std::string_view bytes, const std::string& dir, const std::string& file) {
-  const auto meta = ReadSegmentMeta(dir + "/" + file);
+// A bit of one field of a sound file changed, and the checksum of the header made right: the file
+// may be sound again, but it is not the one that its manifest tells of.
+void ChangeOneField(std::string_view bytes, Segment table, const SegmentMeta& meta) {
+  size_t draw = std::hash<std::string_view>()(bytes);  // each file has a field of its own changed
+  const auto choose = [&draw](size_t end) {
+    const size_t chosen = draw % end;
+    draw /= end;
+    return chosen;
+  };
+  const size_t rows = table.entries.size(), in_header = std::size(kHeaderFields);
+  const size_t chosen = choose(in_header + (rows == 0 ? 0 : std::size(kRowFields)));
+  const Field& field = chosen < in_header ? kHeaderFields[chosen] : kRowFields[chosen - in_header];
+  const size_t at = field.at + (chosen < in_header ? 0 : TableAt(bytes) + kRowBytes * choose(rows));
+  std::string changed(bytes);
+  const bool lowest = choose(2) == 0;
+  char& byte = changed[lowest ? at : at + field.bytes - 1];
+  byte = static_cast<char>(byte ^ (lowest ? 0x01 : 0x80));
+  if (at != kCrcAt) MakeHeaderCrcRight(changed);
+  const FileInMemory file(changed);
+  const bool taken = ReadSegmentMeta(kFolder + ("/" + file.name())).ok();
+  Reach("field", std::string(field.name) + (taken ? " taken" : " refused"));
+  table.file = file.name();
+  Check(!SegmentReader::Open(kFolder, table, meta).ok(), "a changed field is told");
+}
+
+void Read(std::string_view bytes, const std::string& file) {
+  const auto meta = ReadSegmentMeta(kFolder + ("/" + file));
   if (!meta.ok()) {
     Reach("end", "no header");
     const std::string said(meta.status().message());
     ReachError(said);
     // It must not be opened as a checkpoint either.
-    Check(!SegmentReader::Open(dir, {file, bytes.size(), 0, {}}, {"job"}).ok(), "opened");
+    Check(!SegmentReader::Open(kFolder, {file, bytes.size(), 0, {}}, {"job"}).ok(), "opened");
     return;
   }
   Segment table = TableOf(bytes, file);
-  const auto reader = SegmentReader::Open(dir, table, *meta);
+  const auto reader = SegmentReader::Open(kFolder, table, *meta);
   Check(reader.ok(), reader.status().ToString());
   Reach("end", "opened");
   for (const SegmentEntry& entry : table.entries) {
@@ -137,20 +216,16 @@ void Read(std::string_view bytes, const std::string& dir, const std::string& fil
   }
   SegmentMeta other = *meta;
   other.job += "x";
-  Check(!SegmentReader::Open(dir, table, other).ok(), "the segment of another job is refused");
+  Check(!SegmentReader::Open(kFolder, table, other).ok(), "the segment of another job is refused");
+  ChangeOneField(bytes, table, *meta);
   table.header_crc32c ^= 1;
-  Check(!SegmentReader::Open(dir, table, *meta).ok(), "another table is refused");
+  Check(!SegmentReader::Open(kFolder, table, *meta).ok(), "another table is refused");
 }
 
 void Run(std::string_view input) {
-  const int fd = memfd_create("segment", MFD_CLOEXEC);
-  Check(fd >= 0 && write(fd, input.data(), input.size()) == static_cast<ssize_t>(input.size()),
-        "a file in memory");
-  {
-    const MemoryLimit limit(kMostHeld + kMostHeldPerByte * input.size());
-    Read(input, "/proc/self/fd", std::to_string(fd));
-  }
-  close(fd);
+  const FileInMemory file(input);
+  const MemoryLimit limit(kMostHeld + kMostHeldPerByte * input.size());
+  Read(input, file.name());
 }
 
 }  // namespace

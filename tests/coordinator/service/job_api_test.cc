@@ -1,9 +1,12 @@
 #include "coordinator/service/job_api.h"
 
+#include <atomic>
+#include <chrono>
 #include <future>
 #include <memory>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/service/job_questions.h"
@@ -12,6 +15,7 @@
 #include "lib/base/mailbox.h"
 #include "lib/config/field_error.h"
 #include "tests/coordinator/runtime/driver_rig.h"
+#include "tests/coordinator/runtime/kept_events.h"
 
 namespace muster::coordinator {
 namespace {
@@ -130,21 +134,64 @@ TEST_F(JobApiTest, OtherDigestsAreOtherQueriesOfWhichSomeMayWait) {
   EXPECT_TRUE(absl::IsNotFound(NextDigest().status())) << "there is room again";
 }
 
-// So nothing that is decided waits for whoever reads, however many they are.
-TEST_F(JobApiTest, ReadersAreAnsweredWithoutTheThreadThatDecides) {
-  SubmitJob();
+// So nothing that is decided waits for whoever reads, however many they are, and a heartbeat counts
+// as it came.
+TEST_F(JobApiTest, AThousandReadersAreAnsweredWithoutTheThreadThatDecides) {
+  using std::chrono::milliseconds;
+  constexpr size_t kThreads = 8, kReaders = 1000;
+  constexpr int kMostRequests = 256;  // that may wait for a decision
+  SubmitJob(2);
+  ScriptedMember speaks = Member("worker-0", 1);
+  ScriptedMember silent = Member("worker-1", 2);
+  for (ScriptedMember* member : {&speaks, &silent}) member->JoinJob("a");
+  std::thread second([&] { silent.FollowIntoView(); });
+  const View view = speaks.FollowIntoView();
+  second.join();
+  ASSERT_EQ(view.members.size(), 2u);
+  clock_.Advance(milliseconds(1400));  // a lease is a little longer
+
   std::promise<void> enough;
   HoldUp(enough);
-  int answers = 0;
-  api_->Get("a", [&](const absl::StatusOr<JobInfo>& job) { answers += job.ok() ? 1 : 0; });
-  api_->List({}, [&](const absl::StatusOr<JobPage>& page) {
-    answers += page.ok() && page->jobs.size() == 1 ? 1 : 0;
-  });
-  api_->Get("b", [&](const absl::StatusOr<JobInfo>& job) {
-    answers += absl::IsNotFound(job.status()) ? 1 : 0;
-  });
-  EXPECT_EQ(answers, 3);
+  const auto answers = std::make_shared<std::atomic<size_t>>(0);
+  const auto count = [answers](bool as_it_should_be) { *answers += as_it_should_be ? 1 : 0; };
+  const auto ask = [&](KeptEvents& events) {
+    api_->Get("a", [count](const absl::StatusOr<JobInfo>& job) { count(job.ok()); });
+    api_->Get("b", [count](const absl::StatusOr<JobInfo>& job) {
+      count(absl::IsNotFound(job.status()));
+    });
+    api_->List({}, [count](const absl::StatusOr<JobPage>& page) {
+      count(page.ok() && page->jobs.size() == 1);
+    });
+    api_->Watch(
+        "a", std::nullopt, [count](const absl::StatusOr<bool>& found) { count(found.ok()); },
+        events.NewWatcher());
+  };
+  std::vector<KeptEvents> events(kReaders);
+  std::vector<std::thread> threads;
+  for (size_t first = 0; first < kThreads; ++first)
+    threads.emplace_back([&, first] {
+      for (size_t reader = first; reader < kReaders; reader += kThreads) ask(events[reader]);
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(answers->load(), 4 * kReaders) << "before anything is decided";
+  size_t told = 0;
+  while (told < kReaders && !events[told].Next().event.empty()) ++told;
+  EXPECT_EQ(told, kReaders) << "of the job's events";
+  const auto refused = std::make_shared<std::atomic<int>>(0);
+  for (int i = 0; i < kMostRequests; ++i)
+    driver_->Change([](const KnownJobs&) { return std::nullopt; },
+                    [refused](const auto& jobs) { *refused += jobs.ok() ? 0 : 1; });
+  EXPECT_EQ(refused->load(), 0) << "no reader has taken the place of who wants a decision";
+
+  speaks.Say(Alive{Step(0), ""});
+  ScriptedMember other = Member("worker-2");  // heard after what was said has come
+  other.SayBytes("garbage");
+  EXPECT_FALSE(other.Broken().ok());
+  clock_.Advance(milliseconds(600));
   enough.set_value();
+  EXPECT_GT(speaks.Next<Seal>().view, view.number) << "it spoke within its lease";
+  EXPECT_EQ(silent.Next<Leave>().reason, "evicted: silent for longer than its lease");
+  for (KeptEvents& kept : events) kept.Close();
 }
 
 TEST_F(JobApiTest, QueriesThatWaitAreToldThatTheCoordinatorEnds) {

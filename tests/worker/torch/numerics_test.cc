@@ -31,11 +31,10 @@ TEST(Numerics, EachThreadIsPreparedForItself) {
   }).join();
 }
 
-TEST(Numerics, PropertiesAreLinesAndTellTheThreads) {
-  ASSERT_TRUE(UseTorchHere(2).ok());
-  EXPECT_THAT(TorchProperties(), testing::HasSubstr("threads 2\n"));
-  ASSERT_TRUE(UseTorchHere(1).ok());
-  EXPECT_THAT(TorchProperties(), testing::HasSubstr("threads 1\n"));
+// How many threads compute is the specification's: the default of the library is that of the
+// machine, which says nothing of a task that does not use it.
+TEST(Numerics, PropertiesAreLinesAndLeaveOutTheThreads) {
+  EXPECT_THAT(TorchProperties(), testing::Not(testing::HasSubstr("threads ")));
   for (const char* name : {"torch 2.", "\ncapability ", "\nmkl ", "\nonednn "})
     EXPECT_THAT(TorchProperties(), testing::HasSubstr(name));
 }
