@@ -40,13 +40,16 @@ struct ProcessExit {
   int code = 0;
   int signal = 0;
   bool given_up = false;
-  std::string text;        // for people
-  std::string last_lines;  // of its log
+  bool host_is_short = false;  // it was not started: this host has no room for it now
+  std::string text;            // for people
+  std::string last_lines;      // of its log
 };
 
-// A coordinator that cannot work for now is started again and again, with the same words each time.
+// A coordinator that cannot work, or cannot be started, for now is started again and again, with
+// the same words each time.
 inline bool IsLeftForNow(const ProcessExit& exit) {
-  return exit.is_coordinator && !exit.given_up && exit.signal == 0 && exit.code == kExitLater;
+  const bool left = exit.signal == 0 && exit.code == kExitLater;
+  return exit.is_coordinator && !exit.given_up && (left || exit.host_is_short);
 }
 // Without what comes next, which is another delay at first.
 inline std::string CauseOfLeaving(const ProcessExit& exit) {

@@ -2,17 +2,17 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <system_error>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "lib/base/file_lock.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
+#include "lib/base/whole_file.h"
 #include "lib/domain/job_id.h"
 #include "nlohmann/json.hpp"
 
@@ -22,6 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMostNamed = 10;
+constexpr size_t kMostBytes = size_t{16} << 20;  // of a file with a specification in it
 
 std::string JobFolder(const std::string& cluster, const std::string& job) {
   return absl::StrCat(cluster, "/jobs/", job);
@@ -29,16 +30,15 @@ std::string JobFolder(const std::string& cluster, const std::string& job) {
 
 // Which job of its id the folder belongs to (agent/runtime/run_folder.h).
 std::optional<int64_t> FirstStartIn(const std::string& folder) {
-  std::ifstream in(folder + "/first_start");
+  const absl::StatusOr<std::string> text = ReadWholeFile(folder + "/first_start");
   int64_t number = 0;
-  if (in >> number) return number;
+  if (text.ok() && absl::SimpleAtoi(*text, &number)) return number;
   return std::nullopt;
 }
 
-// A text of a JSON object in a file; empty: it is not there.
+// A text of a JSON object in a file; empty: it is not there, or cannot be read.
 std::string TextIn(const std::string& file, const char* name) {
-  std::ifstream in(file);
-  const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  const std::string text = ReadWholeFile(file, kMostBytes).value_or("");
   const auto object = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   const bool is_there = object.is_object() && object.contains(name) && object[name].is_string();
   return is_there ? object[name].get<std::string>() : "";
@@ -68,6 +68,12 @@ std::string HistoryFileOf(const std::string& cluster, const std::string& job) {
 std::string UrlOfCluster(const std::string& cluster) {
   const std::string http = TextIn(cluster + "/cluster.json", "http");
   return http.empty() ? "" : "http://" + http;
+}
+
+absl::Status CheckFilesOf(const std::string& cluster) {
+  for (const char* name : {"lock", "cluster.json", "job.json", "result.json"})
+    MUSTER_RETURN_IF_ERROR(CheckRegularFile(absl::StrCat(cluster, "/", name)));
+  return absl::OkStatus();
 }
 
 bool IsInUse(const std::string& cluster) { return IsFileLocked(cluster + "/lock"); }

@@ -19,6 +19,9 @@ std::string HistoryFileOf(const std::string& cluster, const std::string& job);
 // Where its coordinator answers, "http://127.0.0.1:8080"; empty: the folder does not say.
 std::string UrlOfCluster(const std::string& cluster);
 
+// kDataLoss: something else lies in the place of a file that the commands read, which is named.
+absl::Status CheckFilesOf(const std::string& cluster);
+
 // A `muster` holds the folder now: something runs there, or is about to.
 bool IsInUse(const std::string& cluster);
 

@@ -1,9 +1,7 @@
 #include "cli/job_file.h"
 
 #include <filesystem>
-#include <fstream>
 #include <random>
-#include <sstream>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -19,6 +17,8 @@ namespace muster::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr size_t kMostBytes = size_t{16} << 20;  // a specification has 1 MiB before it is JSON
 
 absl::Status Write(const std::string& path, const std::string& id, const JobSpec& spec) {
   const nlohmann::ordered_json object = {{"id", id},
@@ -61,15 +61,14 @@ nlohmann::json ResultOf(const std::string& folder, const std::string& state, int
 
 absl::StatusOr<std::string> JobIdOf(const std::string& folder, const JobSpec& spec) {
   const std::string path = folder + "/job.json";
-  std::ifstream in(path);
-  if (!in) {
+  const absl::StatusOr<std::string> text = ReadWholeFile(path, kMostBytes);
+  if (absl::IsNotFound(text.status())) {
     const std::string id = NewJobId(spec.runtime.name);
     MUSTER_RETURN_IF_ERROR(Write(path, id, spec));
     return id;
   }
-  std::ostringstream text;
-  text << in.rdbuf();
-  const auto object = nlohmann::json::parse(text.str(), nullptr, /*allow_exceptions=*/false);
+  MUSTER_RETURN_IF_ERROR(text.status());
+  const auto object = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
   const bool whole = object.is_object() && object.contains("id") && object["id"].is_string() &&
                      object.contains("spec");
   if (!whole) return absl::DataLossError(absl::StrCat(path, " cannot be read: give another --dir"));

@@ -1,15 +1,21 @@
 #include "cli/job_logs.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/strip.h"
+#include "lib/base/descriptor.h"
+#include "lib/base/status.h"
+#include "lib/base/whole_file.h"
 
 namespace muster::cli {
 namespace {
@@ -59,17 +65,19 @@ const LogFile::Line* LogFile::Peek(bool ends) {
 
 // Until the line has its end, there is no more, or the line is too long.
 void LogFile::ReadMore() {
-  std::ifstream in(path_, std::ios::binary);
-  in.seekg(offset_);
+  const absl::StatusOr<Descriptor> file = OpenRegularFile(path_, O_RDONLY);
+  if (absl::IsNotFound(file.status())) return;
+  status_ = file.status();
   std::array<char, 16 * 1024> buffer;
-  while (in && pending_.size() < kLongestLine) {
-    in.read(buffer.data(),
-            static_cast<std::streamsize>(std::min(buffer.size(), kLongestLine - pending_.size())));
-    const auto n = static_cast<size_t>(in.gcount());
-    if (n == 0) return;
-    offset_ += static_cast<int64_t>(n);
-    pending_.append(buffer.data(), n);
-    if (pending_.find('\n', pending_.size() - n) != std::string::npos) return;
+  while (status_.ok() && pending_.size() < kLongestLine) {
+    const size_t most = std::min(buffer.size(), kLongestLine - pending_.size());
+    const ssize_t n = pread(file->get(), buffer.data(), most, offset_);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) status_ = FileError(errno, "read", path_);
+    if (n <= 0) return;
+    offset_ += n;
+    pending_.append(buffer.data(), static_cast<size_t>(n));
+    if (pending_.find('\n', pending_.size() - static_cast<size_t>(n)) != std::string::npos) return;
   }
 }
 
@@ -86,6 +94,11 @@ void JobLogs::FindFiles() {
   for (const std::string& member : Members())
     if (member_.empty() || member == member_)
       files_.try_emplace(member, folder_ + "/" + member + ".log");
+}
+
+absl::Status JobLogs::status() const {
+  for (const auto& [member, file] : files_) MUSTER_RETURN_IF_ERROR(file.status());
+  return absl::OkStatus();
 }
 
 int64_t JobLogs::Read(bool ends, const OnLine& on_line) {

@@ -29,6 +29,8 @@ class LogFile {
   // `ends`: the file will not grow, so that its last line is whole without its end.
   const Line* Peek(bool ends);
   void Drop() { line_.reset(); }
+  // Why the file could not be read further; what is not there yet is no error.
+  const absl::Status& status() const { return status_; }
 
  private:
   void ReadMore();
@@ -38,6 +40,7 @@ class LogFile {
   std::string pending_;  // read, and not part of a line yet
   std::string time_;     // of the last line
   std::optional<Line> line_;
+  absl::Status status_;
 };
 
 class JobLogs {
@@ -51,6 +54,8 @@ class JobLogs {
   // Hands over the lines that are there and were not handed over before. How many they were.
   using OnLine = std::function<void(const std::string& member, const std::string& text)>;
   int64_t Read(bool ends, const OnLine& on_line);
+  // Of the first file that could not be read.
+  absl::Status status() const;
 
  private:
   void FindFiles();

@@ -98,6 +98,7 @@ absl::StatusOr<int> Follow(const RemoteArguments& arguments, const RestClient& r
   for (bool over = false; quiet < kQuietLooks;) {
     const int64_t lines = logs.Read(/*ends=*/false, print);
     out.flush();
+    MUSTER_RETURN_IF_ERROR(logs.status());
     quiet = over && lines == 0 ? quiet + 1 : 0;
     const absl::StatusOr<JobAnswer> job = rest.Job(arguments.job);
     if (!job.ok() && !IsPassing(job.status())) return job.status();
@@ -111,6 +112,7 @@ absl::StatusOr<int> Follow(const RemoteArguments& arguments, const RestClient& r
   }
   logs.Read(/*ends=*/true, print);
   out.flush();
+  MUSTER_RETURN_IF_ERROR(logs.status());
   MUSTER_RETURN_IF_ERROR(CheckMembers(arguments, folder, logs.Members()));
   return kExitDone;
 }
@@ -128,6 +130,7 @@ absl::StatusOr<int> Logs(const RemoteArguments& arguments, const RestClient& res
   MUSTER_RETURN_IF_ERROR(CheckMembers(arguments, folder, logs.Members()));
   logs.Read(/*ends=*/true, Printer(arguments, out));
   out.flush();
+  MUSTER_RETURN_IF_ERROR(logs.status());
   return kExitDone;
 }
 

@@ -45,6 +45,7 @@ cli::ProcessExit ExitFrom(const agent::NoteExit& note) {
           .code = note.exit.code,
           .signal = note.exit.signal,
           .given_up = note.after == agent::AfterExit::kGivenUp,
+          .host_is_short = note.exit.host_is_short,
           .text = note.text,
           .last_lines = note.exit.last_lines};
 }

@@ -403,6 +403,9 @@ absl::StatusOr<int> RunAtItsPlace(RemoteArguments arguments, const Terminal& ter
                                   const Asker& ask, const FolderOpener& open_folder) {
   const bool needs_no_job =
       arguments.command == Command::kList || arguments.command == Command::kSubmit;
+  const bool reads_files =
+      arguments.command == Command::kLogs || arguments.command == Command::kDelete;
+  if (arguments.has_dir || reads_files) MUSTER_RETURN_IF_ERROR(CheckFilesOf(arguments.dir));
   if (arguments.has_dir && arguments.job.empty() && !needs_no_job) {
     MUSTER_ASSIGN_OR_RETURN(arguments.job, OnlyJobIn(arguments.dir));
   }

@@ -23,6 +23,8 @@ using Json = nlohmann::ordered_json;
 
 // Members end by themselves after the job; those that do not within this time are told to.
 constexpr Duration kLeaveTime = std::chrono::seconds(5);
+// A coordinator that is away when the job is to be stopped is waited for so long.
+constexpr Duration kStopPatience = std::chrono::seconds(60);
 
 Time Now() { return std::chrono::steady_clock::now(); }
 
@@ -274,8 +276,10 @@ class TrainRun {
 
   void OnInterrupt() {
     if (!std::exchange(interrupted_, true) && !over_ && !stopping_) {
+      if (coordinator_down_ && !accepted_) return GiveUp(NothingToSave());
       screen_.Say("stopping after a checkpoint; press Ctrl-C again to stop at once");
       follower_->AskStop();
+      cluster_->After(kStopPatience, [this] { LookAtTheStop(); });
       return;
     }
     if (!over_)
@@ -283,6 +287,26 @@ class TrainRun {
           "stopped at once; started again it goes on from its newest checkpoint"));
     StopCluster();
     cluster_->Stop();
+  }
+
+  // None of its processes runs before a coordinator has taken the job.
+  static absl::Status NothingToSave() {
+    return absl::CancelledError(
+        "stopped before a coordinator has taken the job, so that there was nothing to save; the "
+        "same command begins it, or goes on with it");
+  }
+
+  // A checkpoint takes its time. Without a coordinator none is made.
+  void LookAtTheStop() {
+    if (over_ || stopping_) return;
+    if (!accepted_) return GiveUp(NothingToSave());
+    if (!coordinator_down_) {
+      cluster_->After(kStopPatience, [this] { LookAtTheStop(); });
+      return;
+    }
+    GiveUp(absl::CancelledError(
+        "no coordinator answered when the job was to be stopped: the steps since its newest "
+        "checkpoint are not saved; started again it goes on from there"));
   }
 
   void GiveUp(const absl::Status& why) {
@@ -332,8 +356,7 @@ class TrainRun {
     result_.error = error_;
     result_.job.state = interrupted ? "interrupted" : "failed";
     result_.job.reason = std::string(error_.message());
-    // A job that was accepted is in the journal.
-    result_.exit_code = interrupted && accepted_ ? kExitLater : ExitCodeOf(error_);
+    result_.exit_code = interrupted ? kExitLater : ExitCodeOf(error_);
     const auto progress = tracker_.Now();
     if (!progress || progress->step < result_.job.step) return;
     result_.job.step = progress->step + 1;

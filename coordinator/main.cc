@@ -66,6 +66,8 @@ struct Arguments {
   int64_t thread_patience_s = kDefaultThreadPatience.count();
   int64_t probe_every_ms =
       std::chrono::ceil<std::chrono::milliseconds>(ProbeOptions().every).count();
+  bool await_listen = false;
+  bool await_http = false;
   int32_t slots = 0;
   std::vector<std::string> allow_plaintext;
   int report_fd = STDOUT_FILENO;
@@ -82,6 +84,10 @@ void Define(CLI::App& app, Arguments& arguments) {
       ->capture_default_str();
   app.add_option("--http", arguments.http, "address of REST, events and metrics; port 0: any")
       ->capture_default_str();
+  app.add_flag("--await-listen", arguments.await_listen,
+               "where another process holds the address of --listen, end with 75 (later), as for "
+               "one that was chosen because it was free");
+  app.add_flag("--await-http", arguments.await_http, "the same for the address of --http");
   app.add_option("--checkpoint-dir", arguments.checkpoint_dir,
                  "where members write checkpoints (default: checkpoints in --dir)");
   app.add_option("--history-dir", arguments.history_dir,
@@ -137,10 +143,11 @@ bool HasUnfinishedJobs(const RecoveredState& recovered) {
 }
 
 // A person who names an address that is taken is told at once. But where jobs wait for this
-// coordinator, their members know this address: it is worth waiting for.
-absl::Status CannotListen(const char* flag, const absl::Status& why, bool jobs_wait) {
+// coordinator, their members know this address: it is worth waiting for. An agent that chose one
+// which was free has nobody to tell.
+absl::Status CannotListen(const char* flag, const absl::Status& why, bool may_wait) {
   const absl::Status told = Prefix(flag, why);
-  if (!jobs_wait || !absl::IsAlreadyExists(told)) return told;
+  if (!may_wait || !absl::IsAlreadyExists(told)) return told;
   return absl::UnavailableError(told.message());
 }
 
@@ -229,7 +236,8 @@ class Program {
     jobs_service_ = MakeJobsService(*api_);
     auto listener =
         transport_->Listen(arguments_.listen, driver_->MakeAcceptor(), {jobs_service_.get()});
-    if (!listener.ok()) return CannotListen("--listen", listener.status(), jobs_wait_);
+    if (!listener.ok())
+      return CannotListen("--listen", listener.status(), jobs_wait_ || arguments_.await_listen);
     listener_ = *std::move(listener);
     auto server = http::Server::Start(
         arguments_.http,
@@ -239,7 +247,8 @@ class Program {
         {.limits = {.connections = budget_.http},
          .credentials = credentials,
          .metrics = &metrics_});
-    if (!server.ok()) return CannotListen("--http", server.status(), jobs_wait_);
+    if (!server.ok())
+      return CannotListen("--http", server.status(), jobs_wait_ || arguments_.await_http);
     http_ = *std::move(server);
     LogInfo("listens on %s for members and gRPC (%d connections), on %s for HTTP (%d connections)",
             listener_->Address(), budget_.sessions, http_->Address(), budget_.http);

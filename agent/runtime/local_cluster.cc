@@ -147,7 +147,10 @@ std::vector<std::string> LocalCluster::CoordinatorCommand() const {
                                       "--listen",
                                       addresses_.grpc,
                                       "--http",
-                                      addresses_.http};
+                                      addresses_.http,
+                                      "--await-listen"};
+  // Otherwise a person has named it, who is told that it is taken.
+  if (options_.http != addresses_.http) command.emplace_back("--await-http");
   command.insert(command.end(), options_.coordinator_arguments.begin(),
                  options_.coordinator_arguments.end());
   return command;

@@ -24,6 +24,7 @@
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/base/utf8.h"
+#include "lib/base/whole_file.h"
 #include "nlohmann/json.hpp"
 
 namespace muster::agent {
@@ -109,8 +110,11 @@ std::string FirstLine(const std::vector<std::string>& arguments) {
 
 absl::StatusOr<Descriptor> OpenLog(const std::string& path,
                                    const std::vector<std::string>& arguments) {
-  auto opened = MovedUp(
-      Descriptor(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644)), "open");
+  // Whoever reads a pipe in its place, or does not, would hold us up.
+  if (const absl::Status regular = CheckRegularFile(path); !regular.ok())
+    return LogStatus(path, regular);
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW;
+  auto opened = MovedUp(Descriptor(open(path.c_str(), kFlags, 0644)), "open");
   if (!opened.ok()) return LogStatus(path, opened.status());
   Descriptor log = *std::move(opened);
   const std::string header = FirstLine(arguments);
@@ -272,13 +276,13 @@ std::optional<Exit> ChildProcess::TryReap() {
 }
 
 std::string ChildProcess::LastLines() const {
-  const Descriptor file(open(log_file_.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.is_open()) return "";
-  const off_t end = lseek(file.get(), 0, SEEK_END);
+  const absl::StatusOr<Descriptor> file = OpenRegularFile(log_file_, O_RDONLY);
+  if (!file.ok()) return "";
+  const off_t end = lseek(file->get(), 0, SEEK_END);
   const off_t from = std::max(log_start_, end - kTailBytes);
   if (end <= from) return "";
   std::string text(static_cast<size_t>(end - from), '\0');
-  const ssize_t n = pread(file.get(), text.data(), text.size(), from);
+  const ssize_t n = pread(file->get(), text.data(), text.size(), from);
   text.resize(n > 0 ? static_cast<size_t>(n) : 0);
   while (!text.empty() && text.back() == '\n') text.pop_back();
   size_t begin = text.size();

@@ -3,13 +3,13 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -36,21 +36,20 @@ constexpr char kFirstStart[] = "/first_start";
 constexpr char kLock[] = "lock";
 
 absl::Status CannotWrite(const std::string& path, const absl::Status& why) {
+  if (absl::IsDataLoss(why)) return why;  // it says what lies there
   const std::string text = absl::StrCat("cannot write ", path, ": ", why.message());
   if (absl::IsResourceExhausted(why))
     return absl::ResourceExhaustedError(absl::StrCat(text, ", or give another --dir"));
-  return absl::PermissionDeniedError(absl::StrCat(text, "; give a --dir that this user may write"));
+  return absl::PermissionDeniedError(
+      absl::StrCat(text, absl::IsPermissionDenied(why) ? "; give a --dir that this user may write"
+                                                       : "; give another --dir"));
 }
 absl::Status CannotWrite(const std::string& path, const char* action, int error) {
   return CannotWrite(path, FileError(error, action, path));
 }
 
-std::string ReadFile(const std::string& path) {
-  std::ifstream in(path);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
+// Empty: it cannot be read, whatever lies there.
+std::string ReadFile(const std::string& path) { return ReadWholeFile(path).value_or(""); }
 
 absl::Status RemoveFolder(const std::string& path) {
   std::error_code error;
@@ -142,6 +141,28 @@ absl::StatusOr<std::pair<sockaddr_storage, socklen_t>> SocketAddress(const HostP
       absl::StrCat("address ", host, " is neither numeric nor localhost"));
 }
 
+// Tells every other agent of this network namespace, for as long as it is open, that the port is
+// ours: between our look at it and the coordinator's listening it would take it as free. kAborted:
+// another agent has it.
+absl::StatusOr<Descriptor> ReservePort(int port) {
+  Descriptor name(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  // The leading zero makes it a name of no file, which ends with its socket.
+  const std::string text = absl::StrCat("muster-port-", port);
+  text.copy(address.sun_path + 1, sizeof address.sun_path - 1);
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
+  if (bind(name.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0 &&
+      errno == EADDRINUSE)
+    return absl::AbortedError(absl::StrCat("another muster has port ", port));
+  return name;  // where there are no such names, nothing is told
+}
+
+int PortOf(const std::string& address) {
+  const auto parsed = ParseHostPort(address);
+  return parsed.ok() ? parsed->port : 0;
+}
+
 // The address with the port in effect when nobody has it; port 0 asks for any.
 absl::StatusOr<std::string> FreeAddress(const std::string& address) {
   MUSTER_ASSIGN_OR_RETURN(const HostPort parsed, ParseHostPort(address));
@@ -164,23 +185,19 @@ absl::StatusOr<std::string> FreeAddress(const std::string& address) {
   return absl::StrCat(address.substr(0, address.rfind(':')), ":", port);
 }
 
-bool IsFree(const std::string& address) {
-  const auto parsed = ParseHostPort(address);
-  return parsed.ok() && parsed->port != 0 && FreeAddress(address).ok();
-}
-
 bool IsOnHostOf(const std::string& address, const std::string& other) {
   return address.substr(0, address.rfind(':')) == other.substr(0, other.rfind(':'));
 }
 
-ClusterAddresses ReadAddresses(const std::string& file) {
+absl::StatusOr<ClusterAddresses> ReadAddresses(const std::string& file) {
+  MUSTER_RETURN_IF_ERROR(CheckRegularFile(file));
   const auto object = nlohmann::json::parse(ReadFile(file), nullptr, /*allow_exceptions=*/false);
   const auto text = [&](const char* name) {
     return object.is_object() && object.contains(name) && object[name].is_string()
                ? object[name].get<std::string>()
                : "";
   };
-  return {.grpc = text("grpc"), .http = text("http")};
+  return ClusterAddresses{.grpc = text("grpc"), .http = text("http")};
 }
 
 }  // namespace
@@ -196,6 +213,7 @@ absl::StatusOr<RunFolder> RunFolder::Open(const std::string& path) {
   for (const std::string& inner :
        {folder.logs(), folder.jobs(), folder.store(), folder.checkpoints()})
     MUSTER_RETURN_IF_ERROR(MakeFolder(inner));
+  MUSTER_RETURN_IF_ERROR(CheckRegularFile(folder.LogFile(kCoordinatorKey)));
   RemoveDeletedJobs(folder.jobs());
   return folder;
 }
@@ -224,20 +242,35 @@ absl::Status RunFolder::MakeJob(const std::string& id, StartNumber first_start) 
   return Replace(job(id) + kFirstStart, number);
 }
 
+bool RunFolder::Take(const std::string& address) {
+  const int port = PortOf(address);
+  if (port == 0 || !FreeAddress(address).ok()) return false;
+  if (ports_.contains(port)) return true;
+  absl::StatusOr<Descriptor> reserved = ReservePort(port);
+  if (!reserved.ok()) return false;
+  ports_.emplace(port, *std::move(reserved));
+  return true;
+}
+
+absl::StatusOr<std::string> RunFolder::TakeAny(const std::string& address) {
+  for (;;) {
+    MUSTER_ASSIGN_OR_RETURN(std::string free, FreeAddress(address));
+    if (!ports_.contains(PortOf(free)) && Take(free)) return free;
+  }
+}
+
 absl::StatusOr<ClusterAddresses> RunFolder::PickAddresses(const std::string& http) {
   const std::string file = path_ + "/cluster.json";
-  const ClusterAddresses before = ReadAddresses(file);
+  MUSTER_ASSIGN_OR_RETURN(const ClusterAddresses before, ReadAddresses(file));
   ClusterAddresses now = before;
-  if (!IsFree(now.grpc)) {
-    MUSTER_ASSIGN_OR_RETURN(now.grpc, FreeAddress(kAny));
+  if (!Take(now.grpc)) {
+    MUSTER_ASSIGN_OR_RETURN(now.grpc, TakeAny(kAny));
   }
   const std::string wish = http.empty() ? kAny : http;
   MUSTER_ASSIGN_OR_RETURN(const HostPort wished, ParseHostPort(wish));
   if (wished.port != 0) now.http = wish;
-  if (wished.port == 0 && !(IsFree(now.http) && IsOnHostOf(now.http, wish))) {
-    do {
-      MUSTER_ASSIGN_OR_RETURN(now.http, FreeAddress(wish));
-    } while (now.http == now.grpc);
+  if (wished.port == 0 && !(IsOnHostOf(now.http, wish) && Take(now.http))) {
+    MUSTER_ASSIGN_OR_RETURN(now.http, TakeAny(wish));
   }
   if (now == before) return now;
   const nlohmann::ordered_json object = {{"grpc", now.grpc}, {"http", now.http}};

@@ -38,8 +38,8 @@ struct ClusterAddresses {
 class RunFolder {
  public:
   // Makes what is missing and takes the lock. kFailedPrecondition: another agent holds it (the
-  // message has its process id), or the folder holds files of somebody else; kPermissionDenied and
-  // others: cannot be written.
+  // message has its process id), or the folder holds files of somebody else; kDataLoss: something
+  // lies in the place of a file of it; kPermissionDenied and others: cannot be written.
   static absl::StatusOr<RunFolder> Open(const std::string& path);
   RunFolder(RunFolder&&) = default;
   RunFolder& operator=(RunFolder&&) = delete;
@@ -53,7 +53,8 @@ class RunFolder {
   std::string checkpoints() const { return path_ + "/checkpoints"; }
   std::string targets() const { return path_ + "/prometheus-targets.json"; }
 
-  // The addresses of the last time where they are still free, else new ones. `http` is the address
+  // The addresses of the last time where they are still free, else new ones: no other agent picks
+  // them as long as this lives. `http` is the address
   // asked for: port 0 means any port of that host, empty any port of loopback. kInvalidArgument: it
   // is not an address; kUnavailable: it is not an address of this machine.
   absl::StatusOr<ClusterAddresses> PickAddresses(const std::string& http = "");
@@ -68,8 +69,14 @@ class RunFolder {
 
  private:
   RunFolder(std::string path, Descriptor lock) : path_(std::move(path)), lock_(std::move(lock)) {}
+  // Whether nobody else has the address, which is ours from then on.
+  bool Take(const std::string& address);
+  // One with the port in effect, of the host of `address`, which names port 0.
+  absl::StatusOr<std::string> TakeAny(const std::string& address);
+
   std::string path_;
   Descriptor lock_;
+  std::map<int, Descriptor> ports_;  // of ours, so that no other agent takes them
 };
 
 }  // namespace muster::agent

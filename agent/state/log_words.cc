@@ -6,7 +6,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "nlohmann/json.hpp"
 
 namespace muster::agent {
@@ -47,21 +46,23 @@ std::optional<LogLine> Parse(absl::string_view line) {
 
 }  // namespace
 
-std::string LastWords(absl::string_view lines) {
-  while (absl::ConsumeSuffix(&lines, "\n")) {
+std::string LastError(absl::string_view lines) {
+  std::string last, error;
+  for (const absl::string_view line : absl::StrSplit(lines, '\n', absl::SkipEmpty())) {
+    const std::optional<LogLine> parsed = Parse(line);
+    if (parsed && absl::StartsWith(parsed->text, "RocksDB: ")) continue;
+    last = parsed ? parsed->text : std::string(line);
+    if (parsed && parsed->level == "error") error = last;
   }
-  const size_t end = lines.rfind('\n');
-  const absl::string_view last = end == absl::string_view::npos ? lines : lines.substr(end + 1);
-  if (last.empty()) return "its log is empty";
-  const std::optional<LogLine> parsed = Parse(last);
-  return parsed ? parsed->text : std::string(last);
+  if (!error.empty()) return error;
+  return last.empty() ? "its log does not say why" : last;
 }
 
 std::string WhyOf(absl::string_view lines) {
   for (const absl::string_view line : absl::StrSplit(lines, '\n'))
     if (std::optional<LogLine> parsed = Parse(line); parsed && parsed->level == "error")
       return parsed->text;
-  return lines.find_first_not_of('\n') == absl::string_view::npos ? "" : LastWords(lines);
+  return lines.find_first_not_of('\n') == absl::string_view::npos ? "" : LastError(lines);
 }
 
 }  // namespace muster::agent

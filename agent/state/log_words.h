@@ -8,11 +8,12 @@
 
 namespace muster::agent {
 
-// Of the last line its message, so that the same words at another time are the same; a line that is
-// none of a log as it is.
-std::string LastWords(absl::string_view lines);
+// The message of the last error; where there is none, of the last line. Without its time, so that
+// the same words at another time are the same; a line that is none of a log as it is. What RocksDB
+// says of its inner workings, which it may do last, is no cause.
+std::string LastError(absl::string_view lines);
 
-// The message of the first error; where there is none, the last words. Empty: nothing was logged.
+// The message of the first error; where there is none, as LastError. Empty: nothing was logged.
 std::string WhyOf(absl::string_view lines);
 
 }  // namespace muster::agent

@@ -25,7 +25,7 @@ std::string WhatHappened(const ProcessKey& key, const Exit& exit) {
   if (exit.out_of_memory) return absl::StrCat(key.name, " ran out of memory");
   if (exit.signal != 0) return absl::StrCat(key.name, " was ", CauseOf(exit));
   if (CannotWorkForNow(key, exit))
-    return absl::StrCat(key.name, " cannot work for now (", LastWords(exit.last_lines), ")");
+    return absl::StrCat(key.name, " cannot work for now (", LastError(exit.last_lines), ")");
   return absl::StrCat(key.name, " ended with ", CauseOf(exit));
 }
 

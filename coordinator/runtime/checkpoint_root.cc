@@ -48,10 +48,9 @@ absl::StatusOr<CheckpointRoot> CheckpointRoot::Take(const std::string& path,
         path, " holds the checkpoints of cluster ", owner, ", and this one is cluster ", cluster,
         ", which would delete them: name another directory; or, where cluster ", owner,
         " is gone for good, delete ", file));
-  const int fd = open(file.c_str(), O_RDWR | O_CLOEXEC);
-  if (fd < 0) return FileError(errno, "open", file);
-  CheckpointRoot root(fd);
-  if (flock(fd, LOCK_EX | LOCK_NB) == 0) return root;
+  MUSTER_ASSIGN_OR_RETURN(Descriptor opened, OpenRegularFile(file, O_RDWR));
+  CheckpointRoot root(std::move(opened));
+  if (flock(root.lock_.get(), LOCK_EX | LOCK_NB) == 0) return root;
   if (errno == EWOULDBLOCK)
     return absl::AlreadyExistsError(
         absl::StrCat(path,
@@ -59,10 +58,6 @@ absl::StatusOr<CheckpointRoot> CheckpointRoot::Take(const std::string& path,
                      "of this journal; stop that one, or name another directory"));
   LogWarning("%s cannot be locked; see that no copy of this coordinator uses it", path);
   return root;
-}
-
-CheckpointRoot::~CheckpointRoot() {
-  if (lock_fd_ >= 0) close(lock_fd_);
 }
 
 }  // namespace muster::coordinator

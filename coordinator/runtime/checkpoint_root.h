@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "lib/base/descriptor.h"
 
 namespace muster::coordinator {
 
@@ -18,16 +19,9 @@ class CheckpointRoot {
   // read. Others as FileError.
   static absl::StatusOr<CheckpointRoot> Take(const std::string& path, const std::string& cluster);
 
-  CheckpointRoot(CheckpointRoot&& other) noexcept : lock_fd_(std::exchange(other.lock_fd_, -1)) {}
-  CheckpointRoot& operator=(CheckpointRoot&& other) noexcept {
-    std::swap(lock_fd_, other.lock_fd_);
-    return *this;
-  }
-  ~CheckpointRoot();  // whoever waits may take it
-
  private:
-  explicit CheckpointRoot(int lock_fd) : lock_fd_(lock_fd) {}
-  int lock_fd_;
+  explicit CheckpointRoot(Descriptor lock) : lock_(std::move(lock)) {}
+  Descriptor lock_;  // with its end, whoever waits may take it
 };
 
 }  // namespace muster::coordinator

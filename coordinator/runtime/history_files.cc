@@ -22,21 +22,18 @@ constexpr Duration kPeriod = std::chrono::seconds(1);
 // A line is much shorter: the last whole one is in so much of the end.
 constexpr int64_t kTail = 16 * 1024;
 
-Descriptor Open(const std::string& path, int flags) {
-  return Descriptor(open(path.c_str(), flags | O_CLOEXEC, 0644));
-}
-
 }  // namespace
 
 absl::Status HistoryFile::FindEnd() {
   end_ = next_ = lineage_ = 0;
-  const Descriptor file = Open(path_, O_RDONLY);
-  if (!file.is_open() && errno == ENOENT) return absl::OkStatus();
+  const absl::StatusOr<Descriptor> file = OpenRegularFile(path_, O_RDONLY);
+  if (absl::IsNotFound(file.status())) return absl::OkStatus();
+  MUSTER_RETURN_IF_ERROR(file.status());
   struct stat status {};
-  if (!file.is_open() || fstat(file.get(), &status) != 0) return FileError(errno, "read", path_);
+  if (fstat(file->get(), &status) != 0) return FileError(errno, "read", path_);
   const int64_t start = std::max<int64_t>(0, status.st_size - kTail);
   std::string tail(static_cast<size_t>(status.st_size - start), '\0');
-  const ssize_t read = pread(file.get(), tail.data(), tail.size(), start);
+  const ssize_t read = pread(file->get(), tail.data(), tail.size(), start);
   if (read < 0) return FileError(errno, "read", path_);
   tail.resize(static_cast<size_t>(read));
   const size_t last = tail.rfind('\n');
@@ -59,9 +56,9 @@ bool HistoryFile::IsAsWritten() const {
 }
 
 absl::Status HistoryFile::Append(const std::string& lines) {
-  const Descriptor file = Open(path_, O_WRONLY | O_CREAT);
+  MUSTER_ASSIGN_OR_RETURN(const Descriptor file, OpenRegularFile(path_, O_WRONLY | O_CREAT));
   struct stat status {};
-  if (!file.is_open() || fstat(file.get(), &status) != 0) return FileError(errno, "write", path_);
+  if (fstat(file.get(), &status) != 0) return FileError(errno, "write", path_);
   if (status.st_size < end_)  // since we looked: there would be a hole before what we write
     return absl::AbortedError(absl::StrCat(path_, " was cut by somebody else"));
   if (ftruncate(file.get(), end_) != 0) return FileError(errno, "write", path_);

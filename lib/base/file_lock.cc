@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/status.h"
 #include "lib/base/whole_file.h"
 
 namespace muster {
@@ -21,8 +22,7 @@ struct flock WholeFile() {
 }  // namespace
 
 absl::StatusOr<Descriptor> LockFile(const std::string& path) {
-  Descriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
-  if (!file.is_open()) return FileError(errno, "open", path);
+  MUSTER_ASSIGN_OR_RETURN(Descriptor file, OpenRegularFile(path, O_RDWR | O_CREAT));
   struct flock lock = WholeFile();
   if (fcntl(file.get(), F_OFD_SETLK, &lock) == 0) return file;
   if (errno == EAGAIN || errno == EACCES)
@@ -31,9 +31,9 @@ absl::StatusOr<Descriptor> LockFile(const std::string& path) {
 }
 
 bool IsFileLocked(const std::string& path) {
-  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const absl::StatusOr<Descriptor> file = OpenRegularFile(path, O_RDONLY);
   struct flock lock = WholeFile();
-  return file.is_open() && fcntl(file.get(), F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+  return file.ok() && fcntl(file->get(), F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
 }  // namespace muster

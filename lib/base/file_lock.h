@@ -10,7 +10,7 @@
 namespace muster {
 
 // Makes the file where it is missing. Read and write. kAborted: somebody holds the lock, perhaps
-// another descriptor of this process; others as FileError.
+// another descriptor of this process; others as OpenRegularFile.
 absl::StatusOr<Descriptor> LockFile(const std::string& path);
 
 // False as well where there is no such file, or it cannot be opened.

@@ -1,47 +1,57 @@
 #include "lib/base/whole_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <filesystem>
 #include <system_error>
-#include <utility>
 
 #include "lib/base/status.h"
 
 namespace muster {
 namespace {
 
-class OpenFile {
- public:
-  OpenFile(const std::string& path, int flags) {
-    do {
-      fd_ = open(path.c_str(), flags | O_CLOEXEC, 0644);
-    } while (fd_ < 0 && errno == EINTR);
-  }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-  ~OpenFile() {
-    if (fd_ >= 0) close(fd_);
-  }
-  int fd() const { return fd_; }
+Descriptor Open(const std::string& path, int flags) {
+  int fd = -1;
+  do {
+    fd = open(path.c_str(), flags | O_CLOEXEC, 0644);
+  } while (fd < 0 && errno == EINTR);
+  return Descriptor(fd);
+}
 
- private:
-  int fd_ = -1;
-};
+std::string KindOf(mode_t mode) {
+  if (S_ISFIFO(mode)) return "a pipe";
+  if (S_ISLNK(mode)) return "a symbolic link";
+  if (S_ISSOCK(mode)) return "a socket";
+  return S_ISDIR(mode) ? "a directory" : "a device";
+}
+
+absl::Status NotRegular(const std::string& path, mode_t mode) {
+  return absl::DataLossError(
+      absl::StrCat("'", path, "' is ", KindOf(mode),
+                   " in the place of a file that Muster keeps: remove it, or bring the file back"));
+}
 
 absl::Status WriteAndSync(const std::string& path, absl::string_view content) {
-  const OpenFile file(path, O_WRONLY | O_CREAT | O_TRUNC);
-  if (file.fd() < 0) return FileError(errno, "create", path);
+  MUSTER_ASSIGN_OR_RETURN(const Descriptor file,
+                          OpenRegularFile(path, O_WRONLY | O_CREAT | O_TRUNC));
   while (!content.empty()) {
-    const ssize_t n = write(file.fd(), content.data(), content.size());
+    const ssize_t n = write(file.get(), content.data(), content.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return FileError(errno, "write", path);
     content.remove_prefix(static_cast<size_t>(n));
   }
-  return fsync(file.fd()) == 0 ? absl::OkStatus() : FileError(errno, "sync", path);
+  return fsync(file.get()) == 0 ? absl::OkStatus() : FileError(errno, "sync", path);
+}
+
+// Of what is there: something else, or a link that leads nowhere.
+std::error_code WhyNoDirectory(const std::filesystem::path& path) {
+  struct stat status {};
+  if (stat(path.c_str(), &status) != 0) return {errno, std::generic_category()};
+  return std::make_error_code(std::errc::not_a_directory);
 }
 
 std::string FolderOf(const std::string& path) {
@@ -68,10 +78,33 @@ absl::Status FileError(int error_number, absl::string_view action, absl::string_
   }
 }
 
+absl::Status CheckRegularFile(const std::string& path) {
+  struct stat there {};
+  if (lstat(path.c_str(), &there) != 0 || S_ISREG(there.st_mode)) return absl::OkStatus();
+  return NotRegular(path, there.st_mode);
+}
+
+absl::StatusOr<Descriptor> OpenRegularFile(const std::string& path, int flags) {
+  Descriptor file = Open(path, flags | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY);
+  if (!file.is_open()) {
+    const int error = errno;
+    MUSTER_RETURN_IF_ERROR(CheckRegularFile(path));
+    const bool only_reads = (flags & O_ACCMODE) == O_RDONLY;
+    if (only_reads && error == EACCES)
+      return absl::PermissionDeniedError(absl::StrCat(
+          "'", path, "' may not be read by this user: give the command as the one who may"));
+    return FileError(error, (flags & O_CREAT) != 0 ? "create" : "open", path);
+  }
+  struct stat status {};
+  if (fstat(file.get(), &status) != 0) return FileError(errno, "look at", path);
+  if (!S_ISREG(status.st_mode)) return NotRegular(path, status.st_mode);
+  return file;
+}
+
 absl::Status SyncDirectory(const std::string& path) {
-  const OpenFile folder(path, O_RDONLY | O_DIRECTORY);
-  if (folder.fd() < 0) return FileError(errno, "open directory", path);
-  return fsync(folder.fd()) == 0 ? absl::OkStatus() : FileError(errno, "sync directory", path);
+  const Descriptor folder = Open(path, O_RDONLY | O_DIRECTORY);
+  if (!folder.is_open()) return FileError(errno, "open directory", path);
+  return fsync(folder.get()) == 0 ? absl::OkStatus() : FileError(errno, "sync directory", path);
 }
 
 absl::Status MakeDirectories(const std::string& path) {
@@ -83,8 +116,7 @@ absl::Status MakeDirectories(const std::string& path) {
   for (const fs::path& part : absolute) {
     at /= part;
     const bool made = fs::create_directory(at, error);
-    // What is there is something else.
-    if (error == std::errc::file_exists) error = std::make_error_code(std::errc::not_a_directory);
+    if (error == std::errc::file_exists) error = WhyNoDirectory(at);
     if (error) return FileError(error.value(), "make directory", at.string());
     if (made) MUSTER_RETURN_IF_ERROR(SyncDirectory(at.parent_path().string()));
   }
@@ -104,12 +136,11 @@ absl::Status ReplaceFile(const std::string& path, absl::string_view content) {
 }
 
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path, size_t most_bytes) {
-  const OpenFile file(path, O_RDONLY | O_NONBLOCK);  // a FIFO in its place must not hang us
-  if (file.fd() < 0) return FileError(errno, "open", path);
+  MUSTER_ASSIGN_OR_RETURN(const Descriptor file, OpenRegularFile(path, O_RDONLY));
   std::string content;
   std::array<char, 4096> buffer{};
   for (;;) {
-    const ssize_t n = read(file.fd(), buffer.data(), buffer.size());
+    const ssize_t n = read(file.get(), buffer.data(), buffer.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return FileError(errno, "read", path);
     if (n == 0) return content;

@@ -1,6 +1,6 @@
-// Files that are written whole, and folders: after a crash or a loss of power a file has its old
-// content or its new one, and an entry that was made is there. Whoever writes a file in one go
-// writes it with ReplaceFile.
+// Files that Muster itself keeps, and folders: after a crash or a loss of power a file that was
+// written whole has its old content or its new one, and an entry that was made is there. Whoever
+// writes a file in one go writes it with ReplaceFile.
 #pragma once
 
 #include <string>
@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "lib/base/descriptor.h"
 
 namespace muster {
 
@@ -15,6 +16,16 @@ namespace muster {
 // ENOENT: kNotFound; EACCES, EPERM and EROFS: kPermissionDenied; EEXIST: kAlreadyExists; anything
 // else: kUnavailable.
 absl::Status FileError(int error_number, absl::string_view action, absl::string_view path);
+
+// Opens a file of a folder that Muster fills; `flags` as of open(2), a new one gets mode 0644.
+// kDataLoss: what lies there is none, but a pipe, a device, a link or the like: it could hang us,
+// or lead what we write to a place of somebody else. kPermissionDenied: it may not be read. Others
+// as FileError.
+absl::StatusOr<Descriptor> OpenRegularFile(const std::string& path, int flags);
+
+// kDataLoss as above; what is not there, or cannot be looked at, is no error. For files that others
+// open, which then say what is wrong.
+absl::Status CheckRegularFile(const std::string& path);
 
 // The suffix of temporary files: what a crash leaves is recognised by it.
 inline constexpr char kTemporarySuffix[] = ".writing";
@@ -31,7 +42,8 @@ absl::Status MakeDirectories(const std::string& path);
 // writer at a time.
 absl::Status ReplaceFile(const std::string& path, absl::string_view content);
 
-// All of a small file. kNotFound: it is not there; kDataLoss: longer than `most_bytes`.
+// All of a small file, as OpenRegularFile opens it. kNotFound: it is not there; kDataLoss: longer
+// than `most_bytes`, too.
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path, size_t most_bytes = 1 << 20);
 
 }  // namespace muster

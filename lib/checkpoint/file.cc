@@ -72,7 +72,8 @@ absl::Status FileHandle::ReadAt(uint64_t offset, void* to, size_t bytes) const {
 
 // Some file systems refuse such files when they are opened, others when they are written.
 absl::StatusOr<std::unique_ptr<FileWriter>> FileWriter::Create(std::string path, PageCache cache) {
-  constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
+  MUSTER_RETURN_IF_ERROR(CheckRegularFile(path));
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW;
   int fd = -1;
   if (cache == PageCache::kPast) fd = open(path.c_str(), kFlags | O_DIRECT, 0644);
   const bool past = fd >= 0;

@@ -12,8 +12,9 @@
 #include <cstring>
 #include <filesystem>
 
-#include "absl/cleanup/cleanup.h"
+#include "lib/base/descriptor.h"
 #include "lib/base/status.h"
+#include "lib/base/whole_file.h"
 
 namespace muster {
 namespace {
@@ -50,6 +51,12 @@ constexpr off_t kRecordBytes = 64;
 constexpr size_t kWords = kRecordBytes / sizeof(int64_t);
 constexpr off_t kPageBytes = 4096;  // no record lies across two
 static_assert(kPageBytes % kRecordBytes == 0);
+
+absl::StatusOr<Descriptor> OpenFile(const std::string& path, int flags) {
+  absl::StatusOr<Descriptor> file = OpenRegularFile(path, flags);
+  if (!file.ok()) return Prefix("lane count file", file.status());
+  return file;
+}
 
 // Where the new record begins. Its space is allocated now, because a write into a hole of a mapped
 // file raises SIGBUS when the disk is full.
@@ -92,11 +99,10 @@ absl::StatusOr<bool> ReadRecord(int fd, off_t at, const std::string& path,
 absl::StatusOr<std::unique_ptr<LaneCounter>> LaneCounter::Open(const std::string& path,
                                                                Incarnation incarnation) {
   static_assert(sizeof(Record) == kRecordBytes);
-  std::error_code ignored;  // open() below says what is wrong
+  std::error_code ignored;  // opening below says what is wrong
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
-  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (fd < 0) return Failed("open it", path, errno);
-  const absl::Cleanup close_it = [fd] { close(fd); };
+  MUSTER_ASSIGN_OR_RETURN(const Descriptor file, OpenFile(path, O_RDWR | O_CREAT));
+  const int fd = file.get();
   MUSTER_ASSIGN_OR_RETURN(const off_t begin, Grow(fd, path));
   const off_t page = begin / kPageBytes * kPageBytes;
   void* memory = mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, page);
@@ -121,13 +127,11 @@ void LaneCounter::Count(LineageNumber lineage, Step step) {
 }
 
 absl::StatusOr<std::vector<LaneCount>> ReadLaneCounts(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return Failed("open it", path, errno);
-  const absl::Cleanup close_it = [fd] { close(fd); };
+  MUSTER_ASSIGN_OR_RETURN(const Descriptor file, OpenFile(path, O_RDONLY));
   std::vector<LaneCount> counts;
   for (off_t at = 0;; at += kRecordBytes) {
     std::array<int64_t, kWords> words{};
-    MUSTER_ASSIGN_OR_RETURN(const bool is_there, ReadRecord(fd, at, path, words));
+    MUSTER_ASSIGN_OR_RETURN(const bool is_there, ReadRecord(file.get(), at, path, words));
     if (!is_there) return counts;
     if (words[0] != 0) counts.push_back(CountFrom(words));
   }

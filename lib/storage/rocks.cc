@@ -32,6 +32,10 @@ bool HeldByAnother(const rocksdb::Status& status) {
                                 absl::StrContains(text, "lock hold by current process"));
 }
 
+constexpr size_t kWriteBuffer = 8 << 20;  // of a family: small values, and a short log to replay
+// RocksDB begins another file long before, for its log as well as for its manifest.
+constexpr uintmax_t kLongestLog = 64 * kWriteBuffer;
+
 // The one place where RocksDB's errors become ours.
 absl::Status Translate(const std::string& path, const rocksdb::Status& status) {
   if (status.ok()) return absl::OkStatus();
@@ -86,8 +90,9 @@ rocksdb::Options StoreOptions(bool track_logs) {
   // acknowledged: an error.
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
   options.track_and_verify_wals_in_manifest = track_logs;
-  options.write_buffer_size = 8 << 20;  // small values, and a short log to replay
-  options.allow_fallocate = false;      // the log takes the space it uses: small disks stay usable
+  options.write_buffer_size = kWriteBuffer;
+  options.max_manifest_file_size = kWriteBuffer;
+  options.allow_fallocate = false;  // the log takes the space it uses: small disks stay usable
   options.max_bgerror_resume_count = 0;
   options.listeners.push_back(std::make_shared<NoRecoveryByItself>());
   options.info_log = std::make_shared<ToOurLog>();
@@ -214,6 +219,28 @@ absl::Status Damaged(const std::string& path, absl::string_view what) {
                    "in another one, which knows nothing of what was recorded in this one"));
 }
 
+// RocksDB waits for ever for the writer of a pipe, and for hours for the end of a log that somebody
+// made long without writing to it. Only its tables may be large.
+absl::Status CheckFiles(const std::string& path) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(path, error), end; !error && it != end;
+       it.increment(error)) {
+    std::error_code gone;
+    if (it->is_directory(gone) && !it->is_symlink(gone)) continue;
+    const std::string file = it->path().string();
+    if (const absl::Status regular = CheckRegularFile(file); !regular.ok())
+      return Damaged(path, regular.message());
+    const uintmax_t bytes = it->file_size(gone);
+    if (!gone && bytes > kLongestLog && it->path().extension() != ".sst")
+      return Damaged(path, absl::StrCat("its file '", file, "' has ", bytes,
+                                        " bytes, many more than are ever written to it"));
+  }
+  if (error == std::errc::permission_denied)
+    return absl::PermissionDeniedError(absl::StrCat(
+        "store '", path, "' may not be read by this user: give the command as the one who may"));
+  return absl::OkStatus();
+}
+
 // RocksDB tells it by its text only.
 absl::Status TranslateOpening(const std::string& path, const rocksdb::Status& status) {
   const bool log_is_missing =
@@ -312,6 +339,7 @@ absl::StatusOr<std::unique_ptr<Kv>> OpenRocks(const std::string& path,
                                               const std::vector<std::string>& families) {
   MUSTER_RETURN_IF_ERROR(MakeStoreDirectory(path));
   MUSTER_ASSIGN_OR_RETURN(const std::optional<uint64_t> reached, ReadMark(path));
+  MUSTER_RETURN_IF_ERROR(CheckFiles(path));
   MUSTER_RETURN_IF_ERROR(CheckNotLost(path, reached));
   const bool as_it_is = !reached && IsThere(path);
   if (as_it_is)
@@ -333,6 +361,7 @@ absl::StatusOr<std::unique_ptr<Kv>> OpenRocks(const std::string& path,
 absl::StatusOr<std::unique_ptr<Kv>> OpenRocksToRead(const std::string& path,
                                                     const std::vector<std::string>& families) {
   MUSTER_ASSIGN_OR_RETURN(const std::optional<uint64_t> reached, ReadMark(path));
+  MUSTER_RETURN_IF_ERROR(CheckFiles(path));
   MUSTER_RETURN_IF_ERROR(CheckNotLost(path, reached));
   if (!IsThere(path)) return absl::NotFoundError(absl::StrCat("there is no store '", path, "'"));
   // Where logs are not tracked RocksDB would note that in the store.

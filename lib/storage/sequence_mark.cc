@@ -3,8 +3,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <filesystem>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -38,21 +38,17 @@ absl::StatusOr<std::unique_ptr<SequenceMark>> SequenceMark::Begin(const std::str
                                                                   uint64_t sequence) {
   MUSTER_RETURN_IF_ERROR(MakeDirectories(std::filesystem::path(file).parent_path().string()));
   MUSTER_RETURN_IF_ERROR(ReplaceFile(file, LineOf(sequence)));
-  const int fd = open(file.c_str(), O_WRONLY | O_CLOEXEC);
-  if (fd < 0) return FileError(errno, "open", file);
-  return std::unique_ptr<SequenceMark>(new SequenceMark(fd, sequence));
+  MUSTER_ASSIGN_OR_RETURN(Descriptor opened, OpenRegularFile(file, O_WRONLY));
+  return std::unique_ptr<SequenceMark>(new SequenceMark(std::move(opened), sequence));
 }
 
-SequenceMark::~SequenceMark() {
-  fsync(fd_);
-  close(fd_);
-}
+SequenceMark::~SequenceMark() { fsync(file_.get()); }
 
 void SequenceMark::Reach(uint64_t sequence) {
   MutexLock lock(mutex_);
   if (sequence <= sequence_) return;
   const std::string line = LineOf(sequence);
-  if (pwrite(fd_, line.data(), line.size(), 0) == static_cast<ssize_t>(line.size()))
+  if (pwrite(file_.get(), line.data(), line.size(), 0) == static_cast<ssize_t>(line.size()))
     sequence_ = sequence;
 }
 

@@ -8,15 +8,18 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
+#include "lib/base/descriptor.h"
 #include "lib/base/mutex.h"
 
 namespace muster {
 
 class SequenceMark {
  public:
-  // The number in `file`; nothing: there is no such file. kDataLoss: it cannot be read.
+  // The number in `file`; nothing: there is no such file. kDataLoss: it cannot be read;
+  // others as ReadWholeFile.
   static absl::StatusOr<std::optional<uint64_t>> Read(const std::string& file);
 
   // Makes the file (its folder too) with this number, synced. Errors as FileError.
@@ -32,8 +35,8 @@ class SequenceMark {
   void Reach(uint64_t sequence);
 
  private:
-  SequenceMark(int fd, uint64_t sequence) : fd_(fd), sequence_(sequence) {}
-  const int fd_;
+  SequenceMark(Descriptor file, uint64_t sequence) : file_(std::move(file)), sequence_(sequence) {}
+  const Descriptor file_;
   Mutex mutex_;
   uint64_t sequence_ ABSL_GUARDED_BY(mutex_);
 };

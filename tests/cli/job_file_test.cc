@@ -1,5 +1,7 @@
 #include "cli/job_file.h"
 
+#include <sys/stat.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -103,6 +105,14 @@ TEST(JobFileTest, TheSampleIsThatOfTheSameEndOfTheSameJob) {
     ASSERT_TRUE(KeepResult(folder, odd).ok());
     EXPECT_EQ(KeptSample(folder, "a", "done", 7), "") << odd;
   }
+}
+
+TEST(JobFileTest, APipeInItsPlaceIsNamed) {
+  const std::string folder = MakeFolder();
+  ASSERT_EQ(mkfifo((folder + "/job.json").c_str(), 0600), 0);
+  const auto id = JobIdOf(folder, Spec());
+  EXPECT_EQ(id.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(id.status().message()), HasSubstr(folder + "/job.json' is a pipe"));
 }
 
 TEST(JobFileTest, ADamagedFileIsNamed) {

@@ -1,5 +1,7 @@
 #include "cli/job_logs.h"
 
+#include <sys/stat.h>
+
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -114,6 +116,22 @@ TEST_F(JobLogsTest, WhatIsNotThereIsNamed) {
   Append("worker-0", "x\n");
   EXPECT_EQ(Logs({.member = "worker-7"}), 1);
   EXPECT_THAT(err_.str(), HasSubstr("no log of a member worker-7; there are logs of worker-0"));
+}
+
+TEST_F(JobLogsTest, APipeInThePlaceOfAFileIsNamed) {
+  Append("worker-0", "x\n");
+  for (const std::string& file :
+       {folder() + "/worker-1.log", cluster_ + "/cluster.json", cluster_ + "/job.json"}) {
+    ASSERT_EQ(mkfifo(file.c_str(), 0600), 0);
+    EXPECT_EQ(Logs({}), 65);
+    EXPECT_THAT(err_.str(), HasSubstr(file + "' is a pipe"));
+    EXPECT_EQ(UrlOfCluster(cluster_), "");
+    std::filesystem::remove(file);
+  }
+  const std::string number = cluster_ + "/jobs/j/first_start";
+  ASSERT_EQ(mkfifo(number.c_str(), 0600), 0);
+  EXPECT_TRUE(RemoveJobFolder(cluster_, "j", 1).ok());
+  EXPECT_TRUE(std::filesystem::exists(folder())) << "it does not say whose it is";
 }
 
 TEST_F(JobLogsTest, AnIdThatLeadsElsewhereIsRefused) {

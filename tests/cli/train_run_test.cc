@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <sstream>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
@@ -53,7 +54,7 @@ class HandCluster final : public Cluster {
   }
   void Quit() override { quit_ = true; }
   void Post(std::function<void()> call) override { calls_.Post(std::move(call)); }
-  void After(Duration, std::function<void()>) override {}
+  void After(Duration, std::function<void()> call) override { later.push_back(std::move(call)); }
   std::string url() const override { return url_; }
   std::string folder() const override { return folder_; }
   std::vector<std::string> JobsUnderWay() const override { return jobs_under_way; }
@@ -65,6 +66,7 @@ class HandCluster final : public Cluster {
   std::function<void()> on_stop;
   std::vector<std::string> jobs_under_way;
   std::vector<std::string> missed_faults;
+  std::vector<std::function<void()>> later;  // what is to be called after some time
   std::optional<int64_t> last_step;
   int stops = 0;
 
@@ -405,6 +407,7 @@ TEST_F(JobRunTest, AViewAfterTheLastStepDisturbsNone) {
 
 TEST_F(JobRunTest, CtrlCStopsAfterACheckpoint) {
   on_start_ = [](HandCluster& cluster) {
+    cluster.events.on_coordinator(true);
     cluster.Post([&cluster] { cluster.events.on_interrupt(2); });
   };
   const auto result = Run();
@@ -416,6 +419,7 @@ TEST_F(JobRunTest, CtrlCStopsAfterACheckpoint) {
 TEST_F(JobRunTest, ASecondCtrlCStopsAtOnce) {
   Set([&](Answers& a) { a.refuse = absl::UnavailableError("never ready"); });
   on_start_ = [](HandCluster& cluster) {
+    cluster.events.on_coordinator(true);
     cluster.Post([&cluster] {
       cluster.events.on_interrupt(2);
       EXPECT_EQ(cluster.stops, 0);
@@ -424,8 +428,66 @@ TEST_F(JobRunTest, ASecondCtrlCStopsAtOnce) {
     });
   };
   const JobResult result = Run();
-  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.exit_code, 75);
   EXPECT_EQ(result.job.state, "interrupted");
+}
+
+// As on a disk that was full from the start.
+TEST_F(JobRunTest, WithoutACoordinatorTheFirstCtrlCEndsWhatHasNotBegun) {
+  Set([](Answers& a) { a.refuse = absl::UnavailableError("never ready"); });
+  on_start_ = [](HandCluster& cluster) {
+    cluster.Post([&cluster] {
+      cluster.events.on_interrupt(2);
+      EXPECT_EQ(cluster.stops, 1);
+    });
+  };
+  EXPECT_EQ(TrainJson(), 75);
+  ExpectAWholeResult();
+  EXPECT_EQ(objects_.back()["state"], "interrupted");
+  EXPECT_THAT(std::string(objects_.back()["reason"]), HasSubstr("nothing to save"));
+}
+
+// One that comes up, but whose disk has no room for the job.
+TEST_F(JobRunTest, ACoordinatorThatDoesNotTakeTheJobIsNotWaitedForWithoutEnd) {
+  Set([](Answers& a) { a.refuse = absl::UnavailableError("never ready"); });
+  on_start_ = [](HandCluster& cluster) {
+    cluster.events.on_coordinator(true);
+    cluster.Post([&cluster] {
+      cluster.events.on_interrupt(2);
+      EXPECT_EQ(cluster.stops, 0);
+      ASSERT_EQ(cluster.later.size(), 1U);
+      cluster.later.front()();
+      EXPECT_EQ(cluster.stops, 1);
+    });
+  };
+  EXPECT_EQ(TrainJson(), 75);
+  EXPECT_THAT(std::string(objects_.back()["reason"]), HasSubstr("nothing to save"));
+}
+
+TEST_F(JobRunTest, ACoordinatorThatIsAwayIsNotWaitedForWithoutEndAtTheStop) {
+  Set([](Answers& a) { a.stop_answer = absl::UnavailableError("not now"); });
+  on_start_ = [this](HandCluster& cluster) {
+    cluster.events.on_coordinator(true);
+    Set([&](Answers& a) {
+      a.on_stream = [&cluster] {
+        cluster.Post([&cluster] {
+          const auto look = [&] {
+            ASSERT_EQ(cluster.later.size(), 1U);
+            std::exchange(cluster.later, {}).front()();
+          };
+          cluster.events.on_interrupt(2);
+          look();
+          EXPECT_EQ(cluster.stops, 0) << "a checkpoint takes its time";
+          cluster.events.on_coordinator(false);
+          look();
+          EXPECT_EQ(cluster.stops, 1);
+        });
+      };
+    });
+  };
+  EXPECT_EQ(TrainJson(), 75);
+  EXPECT_EQ(objects_.back()["state"], "interrupted");
+  EXPECT_THAT(std::string(objects_.back()["reason"]), HasSubstr("are not saved"));
 }
 
 TEST_F(JobRunTest, ARefusedJobIsBadConfiguration) {
@@ -737,6 +799,24 @@ TEST_F(JobRunTest, ACoordinatorThatDoesNotComeUpIsALineThatCounts) {
   EXPECT_THAT(text, HasSubstr(absl::StrCat("the coordinator does not answer\n", cause,
                                            "; it starts again in 5.0 s\n", cause, ": 2 times\n",
                                            cause, ": 4 times\nstopping")));
+}
+
+TEST_F(JobRunTest, ACoordinatorForWhichThereIsNoRoomIsALineThatCounts) {
+  const std::string cause = "coordinator could not be started: no space";
+  on_start_ = [&](HandCluster& cluster) {
+    cluster.Post([&] {
+      for (int i = 0; i < 5; ++i)
+        cluster.events.on_exit({.process = "coordinator",
+                                .is_coordinator = true,
+                                .code = 1,
+                                .host_is_short = true,
+                                .text = cause + "; it starts again in 5.0 s"});
+      cluster.events.on_interrupt(2);
+    });
+  };
+  EXPECT_EQ(Run().exit_code, 75);
+  EXPECT_THAT(out_.str(), HasSubstr(absl::StrCat(cause, "; it starts again in 5.0 s\n", cause,
+                                                 ": 2 times\n", cause, ": 4 times\n")));
 }
 
 TEST_F(JobRunTest, WatchingAJobThatIsOverEnds) {

@@ -449,6 +449,14 @@ TEST(ProgramTest, APortInUseIsAnErrorThatNamesIt) {
     Program second(dir.path(), {"--http", first.http()});
     ExpectRefused(second, "port is in use");
   }
+  {
+    Program second(dir.path(), {"--listen", first.grpc(), "--await-listen"});
+    ExpectRefused(second, "is in use by another process", 75);
+  }
+  {
+    Program second(dir.path(), {"--http", first.http(), "--await-listen"});
+    ExpectRefused(second, "port is in use");
+  }
   Program second(dir.path(), {"--listen", first.grpc()});
   ExpectRefused(second, "is in use by another process");
 }

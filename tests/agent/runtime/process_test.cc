@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -176,6 +177,11 @@ TEST_F(ProcessTest, SaysWhyItCannotStart) {
       ChildProcess::Start({.arguments = StandIn("exit 0"), .log_file = folder_ + "/absent/x.log"});
   EXPECT_EQ(no_log.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(no_log.status().message()), HasSubstr("absent/x.log"));
+  const std::string pipe = folder_ + "/pipe.log";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  auto no_file = ChildProcess::Start({.arguments = StandIn("exit 0"), .log_file = pipe});
+  EXPECT_EQ(no_file.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(no_file.status().message()), HasSubstr(pipe + "' is a pipe"));
 }
 
 TEST_F(ProcessTest, AHostWithoutDescriptorsIsToldFromAProgramThatCannotRun) {

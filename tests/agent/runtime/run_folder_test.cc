@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -20,6 +21,7 @@ namespace muster::agent {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 std::string Text(const std::string& path) {
@@ -64,6 +66,40 @@ TEST(RunFolderTest, OneAgentAtATime) {
                 HasSubstr(absl::StrCat("process ", getpid())));
   }
   EXPECT_TRUE(RunFolder::Open(path).ok()) << "the lock ends with its holder";
+}
+
+TEST(RunFolderTest, APipeInThePlaceOfAFileIsNamed) {
+  for (const char* name : {"lock", "cluster.json", "logs/coordinator.log"}) {
+    const std::string path = MakeTestFolder();
+    ASSERT_TRUE(RunFolder::Open(path).ok());
+    const std::string file = absl::StrCat(path, "/", name);
+    std::filesystem::remove(file);
+    ASSERT_EQ(mkfifo(file.c_str(), 0600), 0);
+    auto folder = RunFolder::Open(path);
+    const absl::Status refused = folder.ok() ? folder->PickAddresses().status() : folder.status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kDataLoss) << refused;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr(file + "' is a pipe"));
+    EXPECT_THAT(std::string(refused.message()), Not(HasSubstr("this user may write")));
+  }
+}
+
+// The number of the job takes its place.
+TEST(RunFolderTest, APipeInThePlaceOfAJobsNumberIsReplaced) {
+  const auto folder = RunFolder::Open(MakeTestFolder());
+  ASSERT_TRUE(folder.ok()) << folder.status();
+  std::filesystem::create_directories(folder->job("a"));
+  ASSERT_EQ(mkfifo((folder->job("a") + "/first_start").c_str(), 0600), 0);
+  EXPECT_FALSE(folder->HoldsAnotherJob("a", StartNumber(1)));
+  ASSERT_TRUE(folder->MakeJob("a", StartNumber(1)).ok());
+  EXPECT_EQ(Text(folder->job("a") + "/first_start"), "1\n");
+}
+
+TEST(RunFolderTest, ALinkThatLeadsToItselfIsSaidToBeOne) {
+  const std::string path = MakeTestFolder() + "/loop";
+  std::filesystem::create_symlink("loop", path);
+  const std::string said(RunFolder::Open(path).status().message());
+  EXPECT_THAT(said, HasSubstr("Too many levels of symbolic links"));
+  EXPECT_THAT(said, Not(HasSubstr("this user may write")));
 }
 
 TEST(RunFolderTest, AFolderThatCannotBeMadeIsNamed) {
@@ -117,6 +153,22 @@ TEST(RunFolderTest, ATakenPortIsReplaced) {
   close(fd);
   EXPECT_NE(second.grpc, first.grpc);
   EXPECT_EQ(second.http, first.http);
+}
+
+// Their coordinators are started later: until then nobody listens there.
+TEST(RunFolderTest, CopiesOfAFolderThatStartAtOnceHaveAddressesOfTheirOwn) {
+  const std::string path = MakeTestFolder();
+  const std::string copy = MakeTestFolder() + "/copy";
+  const ClusterAddresses before = RunFolder::Open(path)->PickAddresses().value();
+  std::filesystem::copy(path, copy, std::filesystem::copy_options::recursive);
+  auto first = RunFolder::Open(path).value();
+  auto second = RunFolder::Open(copy).value();
+  EXPECT_EQ(first.PickAddresses().value(), before);
+  const ClusterAddresses other = second.PickAddresses().value();
+  EXPECT_NE(other.grpc, before.grpc);
+  EXPECT_NE(other.http, before.http);
+  EXPECT_EQ(first.PickAddresses().value(), before) << "they are its own";
+  EXPECT_EQ(second.PickAddresses().value(), other);
 }
 
 TEST(RunFolderTest, ADamagedAddressFileIsReplaced) {

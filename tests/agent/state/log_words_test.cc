@@ -18,19 +18,32 @@ TEST(LogWords, WhyIsWhatTheFirstErrorSays) {
             "gone");
 }
 
-TEST(LogWords, WithoutAnErrorWhyIsTheLastWords) {
+TEST(LogWords, WithoutAnErrorWhyIsTheLastLine) {
   EXPECT_EQ(WhyOf("t info muster-worker worker-0 b\nterminate called\n"), "terminate called");
   EXPECT_EQ(WhyOf("t info muster-worker worker-0 b\n"), "b");
   EXPECT_EQ(WhyOf("\n"), "");
   EXPECT_EQ(WhyOf(""), "");
 }
 
-TEST(LogWords, LastWordsAreAMessageWithoutItsTime) {
-  EXPECT_EQ(LastWords("t info muster-coordinator a\nt error muster-coordinator --dir: full\n\n"),
+TEST(LogWords, TheLastErrorIsAMessageWithoutItsTime) {
+  EXPECT_EQ(LastError("t info muster-coordinator a\nt error muster-coordinator --dir: full\n\n"),
             "--dir: full");
-  EXPECT_EQ(LastWords("{\"text\":7}"), "{\"text\":7}");
-  EXPECT_EQ(LastWords("[1]"), "[1]");
-  EXPECT_EQ(LastWords("\n"), "its log is empty");
+  EXPECT_EQ(LastError("{\"text\":7}"), "{\"text\":7}");
+  EXPECT_EQ(LastError("[1]"), "[1]");
+  EXPECT_EQ(LastError("\n"), "its log does not say why");
+}
+
+// Its coordinator closes the store after it has said why it ends.
+TEST(LogWords, WhatRocksDBSaysIsNoCause) {
+  const std::string rocks =
+      "t warning muster-coordinator RocksDB: [ERROR] [db/version_set.cc:5250] Error in committing "
+      "version edit\n";
+  const std::string full = "t error muster-coordinator --dir: No space left on device\n";
+  EXPECT_EQ(LastError(full + rocks), "--dir: No space left on device");
+  EXPECT_EQ(LastError(full + "t info muster-coordinator leaves\n"),
+            "--dir: No space left on device");
+  EXPECT_EQ(LastError("t info muster-coordinator begins\n" + rocks), "begins");
+  EXPECT_EQ(LastError(rocks), "its log does not say why");
 }
 
 }  // namespace

@@ -359,7 +359,7 @@ TEST_F(SupervisorTest, WhyACoordinatorCannotWorkIsItsLastMessage) {
        R"({"time":"2026-11-21T10:09:51.268Z","text":7})"},
       {"[1]", "[1]"},
       {"terminate called", "terminate called"},
-      {"\n", "its log is empty"},
+      {"\n", "its log does not say why"},
   };
   for (const auto& [lines, reason] : cases) {
     supervisor_.emplace();

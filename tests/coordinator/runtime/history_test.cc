@@ -244,6 +244,19 @@ TEST_F(HistoryTest, WhatWasCutShortIsWrittenAgain) {
   }
 }
 
+// It would be written into a file of somebody else.
+TEST_F(HistoryTest, ALinkInThePlaceOfTheFileIsNotFollowed) {
+  Record(0, 5);
+  const std::string elsewhere = folder_ + "/elsewhere";
+  std::ofstream(elsewhere) << "theirs";
+  std::filesystem::create_symlink(elsewhere, path_);
+  EXPECT_TRUE(absl::IsDataLoss(Follow()));
+  EXPECT_EQ(std::filesystem::file_size(elsewhere), 6U);
+  std::filesystem::remove(path_);
+  ASSERT_TRUE(Follow().ok());
+  EXPECT_EQ(Lines(), OfTheLedger());
+}
+
 // Not with zeros where the lines were.
 TEST_F(HistoryTest, WhatSomebodyRemovedWhileTheJobRunsIsWrittenAgain) {
   Record(0, 5);

@@ -1,5 +1,7 @@
 #include "lib/base/file_lock.h"
 
+#include <sys/stat.h>
+
 #include <atomic>
 #include <cstdlib>
 #include <fstream>
@@ -34,6 +36,13 @@ TEST(FileLock, IsHeldAsLongAsItsDescriptor) {
   EXPECT_FALSE(IsFileLocked(file));
   EXPECT_TRUE(LockFile(file).ok());
   EXPECT_TRUE(absl::IsNotFound(LockFile(MakeFolder() + "/nowhere/lock").status()));
+}
+
+TEST(FileLock, APipeInItsPlaceIsNoLock) {
+  const std::string file = MakeFolder() + "/lock";
+  ASSERT_EQ(mkfifo(file.c_str(), 0600), 0);
+  EXPECT_TRUE(absl::IsDataLoss(LockFile(file).status()));
+  EXPECT_FALSE(IsFileLocked(file));
 }
 
 // `muster status --dir` beside a `muster train` that starts there.

@@ -1,6 +1,7 @@
 #include "lib/base/whole_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -111,6 +113,60 @@ TEST_F(WholeFile, AFolderThatCannotBeMadeIsNamed) {
   const absl::Status made = MakeDirectories(dir_ + "/file/inner");
   EXPECT_FALSE(made.ok());
   EXPECT_THAT(std::string(made.message()), HasSubstr(dir_ + "/file': Not a directory"));
+}
+
+TEST_F(WholeFile, ALinkThatLeadsNowhereIsNoFolder) {
+  std::filesystem::create_symlink("loop", dir_ + "/loop");
+  EXPECT_THAT(std::string(MakeDirectories(dir_ + "/loop").message()),
+              HasSubstr(dir_ + "/loop': Too many levels of symbolic links"));
+  std::filesystem::create_symlink("nowhere", dir_ + "/dangling");
+  EXPECT_THAT(std::string(MakeDirectories(dir_ + "/dangling").message()),
+              HasSubstr(dir_ + "/dangling': No such file or directory"));
+  std::filesystem::create_directory(dir_ + "/real");
+  std::filesystem::create_symlink("real", dir_ + "/link");
+  EXPECT_TRUE(MakeDirectories(dir_ + "/link/inner").ok()) << "a link to a folder is one";
+}
+
+// A pipe without a reader, or a writer, held up whoever opened it, for ever.
+TEST_F(WholeFile, WhatIsNoFileIsNamedAndLeftAlone) {
+  ASSERT_EQ(mkfifo((dir_ + "/pipe").c_str(), 0600), 0);
+  std::ofstream(dir_ + "/elsewhere") << "theirs";
+  std::filesystem::create_symlink("elsewhere", dir_ + "/link");
+  std::filesystem::create_symlink("/dev/zero", dir_ + "/device");
+  std::filesystem::create_directory(dir_ + "/folder");
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"pipe", "a pipe"},
+      {"link", "a symbolic link"},
+      {"device", "a symbolic link"},
+      {"folder", "a directory"},
+  };
+  for (const auto& [name, kind] : cases) {
+    const std::string path = dir_ + "/" + name;
+    for (const int flags : {O_RDONLY, O_WRONLY, O_RDWR | O_CREAT, O_WRONLY | O_TRUNC}) {
+      const absl::Status refused = OpenRegularFile(path, flags).status();
+      EXPECT_EQ(refused.code(), absl::StatusCode::kDataLoss) << refused;
+      EXPECT_THAT(std::string(refused.message()), HasSubstr("'" + path + "' is " + kind));
+    }
+    EXPECT_EQ(ReadWholeFile(path).status().code(), absl::StatusCode::kDataLoss);
+    EXPECT_EQ(CheckRegularFile(path).code(), absl::StatusCode::kDataLoss);
+  }
+  EXPECT_EQ(OpenRegularFile("/dev/null", O_RDONLY).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(ReadWholeFile(dir_ + "/elsewhere").value(), "theirs");
+  EXPECT_TRUE(CheckRegularFile(dir_ + "/elsewhere").ok());
+  EXPECT_TRUE(CheckRegularFile(dir_ + "/none").ok());
+  EXPECT_TRUE(OpenRegularFile(dir_ + "/new", O_WRONLY | O_CREAT).ok());
+}
+
+TEST_F(WholeFile, WhatMayNotBeReadIsNoQuestionOfWriting) {
+  const std::string path = dir_ + "/secret";
+  std::ofstream(path) << "x";
+  ASSERT_EQ(chmod(path.c_str(), 0), 0);
+  const bool reads_all = geteuid() == 0;
+  ASSERT_TRUE(!reads_all || seteuid(65534) == 0);
+  const absl::Status refused = ReadWholeFile(path).status();
+  ASSERT_TRUE(!reads_all || seteuid(0) == 0);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("may not be read by this user"));
 }
 
 TEST_F(WholeFile, ReadingHasABound) {

@@ -1,5 +1,7 @@
 #include "lib/checkpoint/file.h"
 
+#include <sys/stat.h>
+
 #include <string>
 
 #include "gtest/gtest.h"
@@ -53,6 +55,12 @@ TEST_F(FileWriterTest, WhatWasThereIsGone) {
   WriteFile(path, Content(FileWriter::kBlockBytes + 5));
   Write(path, "short", 5, FileWriter::PageCache::kPast);
   EXPECT_EQ(ReadFile(path), "short");
+}
+
+TEST_F(FileWriterTest, APipeInThePlaceOfAFileHoldsNobodyUp) {
+  ASSERT_EQ(mkfifo((dir_ + "/pipe").c_str(), 0600), 0);
+  for (const auto cache : {FileWriter::PageCache::kPast, FileWriter::PageCache::kThrough})
+    EXPECT_TRUE(absl::IsDataLoss(FileWriter::Create(dir_ + "/pipe", cache).status()));
 }
 
 TEST_F(FileWriterTest, AFolderThatIsMissingIsNamed) {

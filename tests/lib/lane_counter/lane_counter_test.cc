@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -40,6 +41,16 @@ TEST_F(LaneCounterTest, CountsInAllAndInTheOpenStep) {
   count = Newest().value();
   EXPECT_EQ(count.in_step, 1);
   EXPECT_EQ(count.lineage, LineageNumber(2));
+}
+
+TEST_F(LaneCounterTest, APipeInItsPlaceIsNamed) {
+  std::filesystem::create_directories(dir_ + "/run");
+  ASSERT_EQ(mkfifo(file_.c_str(), 0600), 0);
+  for (const absl::Status& refused :
+       {LaneCounter::Open(file_, me_).status(), ReadLaneCounts(file_).status()}) {
+    EXPECT_EQ(refused.code(), absl::StatusCode::kDataLoss) << refused;
+    EXPECT_NE(refused.message().find(file_ + "' is a pipe"), std::string::npos) << refused;
+  }
 }
 
 TEST_F(LaneCounterTest, SurvivesAKill) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -223,6 +224,18 @@ void Empty(const fs::path& file) { fs::resize_file(file, 0); }
 void Halve(const fs::path& file) { fs::resize_file(file, fs::file_size(file) / 2); }
 void Overwrite(const fs::path& file) { std::ofstream(file) << "garbage"; }
 
+void Lengthen(const fs::path& file) { fs::resize_file(file, uintmax_t{1} << 30); }
+void MakePipe(const fs::path& file) {
+  fs::remove(file);
+  ASSERT_EQ(mkfifo(file.c_str(), 0600), 0);
+}
+void MakeLink(const fs::path& file) {
+  const fs::path elsewhere = file.parent_path() / "lost" / file.filename();
+  fs::create_directory(elsewhere.parent_path());
+  fs::rename(file, elsewhere);
+  fs::create_symlink(elsewhere, file);
+}
+
 TEST_P(DamagedStore, IsSaidWithItsFolderAndWhatToDo) {
   { const auto kv = Open(dir_); }  // turns the log into a table
   const fs::path file = Find(GetParam().file);
@@ -237,18 +250,20 @@ TEST_P(DamagedStore, IsSaidWithItsFolderAndWhatToDo) {
   EXPECT_TRUE(absl::IsDataLoss(OpenRocksToRead(dir_, kFamilies).status()));
 }
 
-INSTANTIATE_TEST_SUITE_P(Rocks, DamagedStore,
-                         testing::Values(Damage{"manifest_deleted", "MANIFEST", Remove},
-                                         Damage{"manifest_empty", "MANIFEST", Empty},
-                                         Damage{"manifest_cut", "MANIFEST", Halve},
-                                         Damage{"manifest_garbage", "MANIFEST", Overwrite},
-                                         Damage{"current_deleted", "CURRENT", Remove},
-                                         Damage{"current_empty", "CURRENT", Empty},
-                                         Damage{"current_garbage", "CURRENT", Overwrite},
-                                         Damage{"table_deleted", ".sst", Remove},
-                                         Damage{"table_empty", ".sst", Empty},
-                                         Damage{"table_cut", ".sst", Halve}),
-                         [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    Rocks, DamagedStore,
+    testing::Values(
+        Damage{"manifest_deleted", "MANIFEST", Remove}, Damage{"manifest_empty", "MANIFEST", Empty},
+        Damage{"manifest_cut", "MANIFEST", Halve},
+        Damage{"manifest_garbage", "MANIFEST", Overwrite},
+        Damage{"current_deleted", "CURRENT", Remove}, Damage{"current_empty", "CURRENT", Empty},
+        Damage{"current_garbage", "CURRENT", Overwrite}, Damage{"table_deleted", ".sst", Remove},
+        Damage{"table_empty", ".sst", Empty}, Damage{"table_cut", ".sst", Halve},
+        Damage{"manifest_long", "MANIFEST", Lengthen},
+        Damage{"manifest_pipe", "MANIFEST", MakePipe}, Damage{"current_long", "CURRENT", Lengthen},
+        Damage{"current_pipe", "CURRENT", MakePipe}, Damage{"log_long", ".log", Lengthen},
+        Damage{"log_pipe", ".log", MakePipe}, Damage{"table_link", ".sst", MakeLink}),
+    [](const auto& test) { return std::string(test.param.name); });
 
 // The store opens with our options, and only notes them there.
 TEST_F(RocksTest, WhatItNotedOfItsOptionsIsNotNeeded) {
