@@ -38,6 +38,7 @@
 #include "lib/http/server.h"
 #include "lib/launch/command_line.h"
 #include "lib/launch/log_flags.h"
+#include "lib/launch/standard_output.h"
 #include "lib/log/log.h"
 #include "lib/metrics/metrics.h"
 #include "lib/storage/kv.h"
@@ -268,6 +269,7 @@ class Program {
 };
 
 int Main(int argc, char** argv) {
+  StandardOutput output;
   CLI::App app("The coordinator of a Muster cluster", "muster-coordinator");
   Arguments arguments;
   app.set_version_flag("--version", kVersion);
@@ -275,7 +277,8 @@ int Main(int argc, char** argv) {
   try {
     ParseCommandLine(app, argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kExitDone : kExitBadConfiguration;
+    return output.CodeOnceWritten(app.exit(error) == 0 ? kExitDone : kExitBadConfiguration,
+                                  "muster-coordinator");
   }
   // Before any thread is made, so that all inherit it and only sigwait sees the signals.
   signal(SIGPIPE, SIG_IGN);

@@ -10,6 +10,7 @@
 #include "lib/base/version.h"
 #include "lib/launch/command_line.h"
 #include "lib/launch/log_flags.h"
+#include "lib/launch/standard_output.h"
 #include "lib/log/log.h"
 #include "lib/transport/grpc/grpc_transport.h"
 
@@ -69,6 +70,7 @@ absl::StatusOr<int> RunProcess(const MemberProgram& program, ProcessOptions opti
 }  // namespace
 
 int RunMember(int argc, char** argv, const MemberProgram& program) {
+  StandardOutput output;
   ProcessOptions options;
   options.role = program.role;
   CLI::App app(program.description);
@@ -80,7 +82,8 @@ int RunMember(int argc, char** argv, const MemberProgram& program) {
   try {
     ParseCommandLine(app, argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kExitDone : kExitBadConfiguration;
+    return output.CodeOnceWritten(app.exit(error) == 0 ? kExitDone : kExitBadConfiguration,
+                                  program.name);
   }
   const absl::StatusOr<int> code = RunProcess(program, options, log);
   if (code.ok()) return *code;
