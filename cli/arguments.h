@@ -1,12 +1,14 @@
 // The command line of `muster`, read once into plain structs.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "lib/base/time.h"
 #include "lib/launch/log_flags.h"
 
 namespace muster::cli {
@@ -69,6 +71,8 @@ struct RemoteArguments {
   std::optional<int64_t> sample;  // kLedger: only steps that used it
   bool csv = false;               // kHistory
   bool details = false;           // kWatch: learning rate and gradient norm
+  // kResume: for how long a job that is stopping is waited for.
+  Duration patience = std::chrono::minutes(1);
   bool json = false;
 };
 

@@ -95,7 +95,7 @@ absl::StatusOr<int> Follow(const RemoteArguments& arguments, const RestClient& r
   const Printer print(arguments, out);
   int quiet = 0;
   int unanswered = 0;
-  for (bool over = false; quiet < kQuietLooks;) {
+  for (bool over = false; out && quiet < kQuietLooks;) {
     const int64_t lines = logs.Read(/*ends=*/false, print);
     out.flush();
     MUSTER_RETURN_IF_ERROR(logs.status());

@@ -25,6 +25,7 @@
 #include "lib/base/loopback.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
+#include "lib/launch/standard_output.h"
 #include "lib/log/log.h"
 #include "lib/transport/grpc/grpc_transport.h"
 
@@ -209,13 +210,16 @@ absl::StatusOr<cli::Exchange> AnswersOfFolder(const std::string& folder) {
 }
 
 int Main(int argc, char** argv) {
+  StandardOutput output;
   const cli::Parsed parsed = cli::ParseArguments(argc, argv);
   if (parsed.exit_code) {
     (*parsed.exit_code == 0 ? std::cout : std::cerr) << PrintableLines(parsed.text) << std::flush;
-    return *parsed.exit_code;
+    return output.CodeOnceWritten(*parsed.exit_code, "muster");
   }
   if (const auto* remote = std::get_if<cli::RemoteArguments>(&parsed.arguments))
-    return cli::Remote(*remote, TerminalOfOurs(), AskAtTerminal, AnswersOfFolder);
+    return output.CodeOnceWritten(
+        cli::Remote(*remote, TerminalOfOurs(), AskAtTerminal, AnswersOfFolder), "muster");
+  // What follows goes on without its output: what it starts is what counts.
   agent::BlockSignals();  // before the transport starts its threads
   const cli::Terminal terminal = TerminalOfOurs();
   const cli::ClusterMaker make_cluster = [&](const cli::ClusterOptions& options,

@@ -33,6 +33,7 @@ using Command = RemoteArguments::Command;
 // How long we wait for a coordinator that has answered before and does not answer now.
 constexpr int kReconnects = 60;
 constexpr Duration kReconnectPause = std::chrono::seconds(1);
+constexpr Duration kLookPause = std::chrono::milliseconds(250);
 
 // One answer about a job: for programs the job itself, for people a sentence.
 int Say(const RemoteArguments& arguments, const JobAnswer& job, const std::string& sentence,
@@ -70,10 +71,31 @@ absl::StatusOr<int> Submit(const RemoteArguments& arguments, const RestClient& r
   return SayTaken(arguments, job, out);
 }
 
+// A job that stops makes a checkpoint first, which may take its time: it is waited for.
+absl::StatusOr<JobAnswer> OnceStopped(const RemoteArguments& arguments, const RestClient& rest,
+                                      std::ostream& err) {
+  MUSTER_ASSIGN_OR_RETURN(JobAnswer job, rest.Job(arguments.job));
+  if (job.state == "stopping")
+    err << "muster resume: job " << job.id << " is stopping; waiting until it is stopped"
+        << std::endl;
+  const auto patience = std::chrono::steady_clock::now() + arguments.patience;
+  while (job.state == "stopping") {
+    if (std::chrono::steady_clock::now() >= patience)
+      return absl::FailedPreconditionError(absl::StrCat(
+          "job ", job.id, " is still stopping after ", HowLong(Seconds(arguments.patience)),
+          ", and nothing is changed; resume it when muster status says that it is "
+          "stopped"));
+    std::this_thread::sleep_for(kLookPause);
+    MUSTER_ASSIGN_OR_RETURN(job, rest.Job(arguments.job));
+  }
+  return job;
+}
+
 // The job as it is known there, submitted once more, from its newest checkpoint.
 absl::StatusOr<int> Resume(const RemoteArguments& arguments, const RestClient& rest,
-                           std::ostream& out) {
-  MUSTER_ASSIGN_OR_RETURN(const JobAnswer before, rest.Job(arguments.job));
+                           const Terminal& terminal) {
+  std::ostream& out = terminal.out;
+  MUSTER_ASSIGN_OR_RETURN(const JobAnswer before, OnceStopped(arguments, rest, terminal.err));
   if (!IsOver(before))
     return Say(arguments, before,
                absl::StrCat("job ", before.id, " is ", before.state,
@@ -97,7 +119,7 @@ absl::StatusOr<int> List(const RemoteArguments& arguments, const RestClient& res
       for (const JobAnswer& job : page.jobs) out << job.json << std::endl;
     is_first = false;
     page_token = page.next_page_token;
-  } while (!page_token.empty());
+  } while (out && !page_token.empty());
   return kExitDone;
 }
 
@@ -164,11 +186,12 @@ class Watcher {
   }
 
  private:
-  // The job is looked at before each stream: one that is over may send no event any more.
+  // The job is looked at before each stream: one that is over may send no event any more. Where
+  // nothing can be written any more, nobody follows.
   absl::StatusOr<int> Follow() {
     MUSTER_RETURN_IF_ERROR(rest_.Job(job_).status());
     int failures = 0;
-    while (true) {
+    while (out_) {
       const absl::StatusOr<JobAnswer> now = rest_.Job(job_);
       if (now.ok() && IsOver(*now)) return ShowEnd(*now);
       if (now.ok()) Take(*now);
@@ -176,7 +199,7 @@ class Watcher {
         last_id_ = event.id;
         failures = 0;
         Show(event);
-        return event.name != "done";
+        return event.name != "done" && out_.good();
       });
       if (followed.ok()) continue;
       if (!IsPassing(followed)) return followed;
@@ -184,6 +207,7 @@ class Watcher {
         return absl::UnavailableError("the coordinator does not answer any more");
       std::this_thread::sleep_for(kReconnectPause);
     }
+    return kExitFailed;
   }
 
   void Take(const JobAnswer& job) {
@@ -324,7 +348,7 @@ absl::StatusOr<int> History(const RemoteArguments& arguments, const RestClient& 
   std::ostream& out = terminal.out;
   if (!arguments.json) out << HistoryHead(arguments.csv);
   int64_t lineage = 0;  // of the last step that is printed
-  for (int64_t from = 0; from >= 0;) {
+  for (int64_t from = 0; out && from >= 0;) {
     MUSTER_ASSIGN_OR_RETURN(const HistoryPageAnswer page,
                             rest.History(arguments.job, from, lineage));
     if (!page.steps.empty() && page.steps.front().step < from)
@@ -358,7 +382,7 @@ void ShowDataLeftOut(const std::string& left_out, bool json, std::ostream& out) 
 absl::StatusOr<int> Ledger(const RemoteArguments& arguments, const RestClient& rest,
                            std::ostream& out) {
   bool is_empty = true;
-  for (int64_t from = arguments.step.value_or(0); from >= 0;) {
+  for (int64_t from = arguments.step.value_or(0); out && from >= 0;) {
     MUSTER_ASSIGN_OR_RETURN(
         const LedgerPage page,
         rest.Ledger(arguments.job, from, arguments.sample, arguments.step ? 1 : 0));
@@ -386,7 +410,7 @@ absl::StatusOr<int> Run(const RemoteArguments& arguments, const Place& place,
     case Command::kStatus: return Status(arguments, place, out);
     case Command::kWatch: return Watcher(arguments, rest, terminal).Run();
     case Command::kStop: return Stop(arguments, place, out);
-    case Command::kResume: return Resume(arguments, rest, out);
+    case Command::kResume: return Resume(arguments, rest, terminal);
     case Command::kCancel: return Cancel(arguments, rest, out);
     case Command::kDelete: return Delete(arguments, rest, ask, out);
     case Command::kLogs: return Logs(arguments, rest, out);

@@ -10,6 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "cli/format.h"
 #include "lib/base/status.h"
+#include "lib/config/field_error.h"
+#include "lib/task/model_size.h"
 #include "lib/wire/job_codec.h"
 
 namespace muster::cli {
@@ -52,6 +54,8 @@ absl::StatusOr<JobSpec> ReadSpec(const std::string& path, const std::vector<std:
   }
   for (std::string& data : spec.training.data.paths) data = WholePath(data);
   if (servers) spec.runtime.servers = *servers;
+  if (const auto too_large = TooLargeForAJob(spec.training))
+    return FieldError(path, too_large->field, too_large->reason);
   return Complete(spec);
 }
 

@@ -38,6 +38,7 @@
 #include "lib/http/server.h"
 #include "lib/launch/command_line.h"
 #include "lib/launch/log_flags.h"
+#include "lib/launch/standard_output.h"
 #include "lib/log/log.h"
 #include "lib/metrics/metrics.h"
 #include "lib/storage/kv.h"
@@ -284,12 +285,13 @@ class Program {
 };
 
 int Main(int argc, char** argv) {
+  StandardOutput output;
   CLI::App app("The coordinator of a Muster cluster", "muster-coordinator");
   Arguments arguments;
   app.set_version_flag("--version", kVersion);
   Define(app, arguments);
   if (const std::optional<int> code = ParseOrExit(app, "muster-coordinator", argc, argv))
-    return *code;
+    return output.CodeOnceWritten(*code, "muster-coordinator");
   // Before any thread is made, so that all inherit it and only sigwait sees the signals.
   signal(SIGPIPE, SIG_IGN);
   signal(SIGXFSZ, SIG_IGN);  // a limit of file sizes is an error of the write, not our end

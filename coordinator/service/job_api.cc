@@ -21,6 +21,7 @@
 #include "lib/config/field_error.h"
 #include "lib/config/places.h"
 #include "lib/domain/job_id.h"
+#include "lib/task/model_size.h"
 #include "lib/wire/job_codec.h"
 
 namespace muster::coordinator {
@@ -67,6 +68,8 @@ class Api final : public JobApi {
     if (const absl::Status bad = CheckId(id); !bad.ok()) return reply(bad);
     if (const absl::Status bad = CheckDataPaths(spec.training.data.paths); !bad.ok())
       return reply(bad);
+    if (const auto too_large = TooLargeForAJob(spec.training))
+      return reply(FieldError("", too_large->field, too_large->reason));
     const auto created = std::make_shared<bool>(false);
     const auto decide = [id, spec = std::move(spec), created,
                          most_kept = most_kept_](const KnownJobs& jobs) {

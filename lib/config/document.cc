@@ -57,6 +57,8 @@ class Builder {
 
   absl::Status Key(std::string key, int line) {
     Level& level = open_.back();
+    if (key.empty())
+      return FieldError(PlaceOf(line), "", "the key \"\" is empty; write the name of a field");
     if (level.value.contains(key)) {
       level.key = std::move(key);
       return FieldError(PlaceOf(line), NextField(), "occurs twice; keep one of them");
@@ -143,6 +145,7 @@ class YamlEvents final : public YAML::EventHandler {
   explicit YamlEvents(absl::string_view source) : source_(source), builder_(source) {}
 
   bool started() const { return started_; }
+  int last_scalar_line() const { return last_scalar_line_; }
   Document Finish() { return builder_.Finish(); }
 
   void OnDocumentStart(const YAML::Mark&) override { started_ = true; }
@@ -150,7 +153,7 @@ class YamlEvents final : public YAML::EventHandler {
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     RefuseAnchor(mark, anchor);
-    if (builder_.WantsKey()) Refuse(mark, "a key must not be empty");
+    if (builder_.WantsKey()) Refuse(mark, "a key is empty; write the name of a field");
     builder_.Value(nullptr, Line(mark));
   }
 
@@ -160,6 +163,7 @@ class YamlEvents final : public YAML::EventHandler {
 
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
+    last_scalar_line_ = Line(mark);
     RefuseAnchor(mark, anchor);
     if (builder_.WantsKey()) return OrThrow(builder_.Key(value, Line(mark)));
     const bool text = tag == "!" || tag == "tag:yaml.org,2002:str";
@@ -210,6 +214,7 @@ class YamlEvents final : public YAML::EventHandler {
   std::string source_;
   Builder builder_;
   bool started_ = false;
+  int last_scalar_line_ = kNoLine;
 };
 
 class JsonEvents final : public nlohmann::json_sax<json> {
@@ -264,7 +269,7 @@ absl::Status CheckText(absl::string_view text, absl::string_view source) {
     return FieldError(
         source, "",
         absl::StrCat(text.size(), " bytes are too many; at most ", kMaxBytes, " are read"));
-  if (!IsUtf8(text)) return FieldError(source, "", "the text is not UTF-8");
+  if (!IsUtf8(text)) return FieldError(source, "", "the text is not UTF-8; save it as UTF-8");
   return absl::OkStatus();
 }
 
@@ -281,13 +286,66 @@ absl::Status CheckPrintable(absl::string_view text, absl::string_view source) {
   return absl::OkStatus();
 }
 
+void HandleFirstDocument(const std::string& text, YamlEvents& events) {
+  std::istringstream in(text);
+  YAML::Parser(in).HandleNextDocument(events);
+}
+
+// yaml-cpp takes the end of a text that ends with a line for the end of quotes, too. It tells them
+// only from within a line: with one that is added, and of which nothing else is asked.
+bool EndsWithinQuotes(absl::string_view text) {
+  try {
+    YamlEvents unused("");
+    HandleFirstDocument(absl::StrCat(text, "\nx"), unused);
+  } catch (const Refused&) {
+  } catch (const YAML::Exception& error) {
+    return error.msg == YAML::ErrorMsg::EOF_IN_SCALAR;
+  }
+  return false;
+}
+
+// Of a text that ends within quotes: with the end of a line they count as closed, and as the last
+// text that there is.
+absl::Status OpenQuotesError(absl::string_view text, absl::string_view source) {
+  YamlEvents events("");
+  try {
+    HandleFirstDocument(absl::StrCat(text, "\n"), events);
+  } catch (const Refused&) {
+  } catch (const YAML::Exception&) {
+  }
+  return FieldError(PlaceText(source, {events.last_scalar_line(), false, {}}), "",
+                    "the quote that opens here is not closed; close it");
+}
+
+// `line`: from 0, as yaml-cpp counts.
+bool IsIndentedByTabs(absl::string_view text, int line) {
+  const std::vector<absl::string_view> lines = absl::StrSplit(text, '\n');
+  if (line < 0 || static_cast<size_t>(line) >= lines.size()) return false;
+  const absl::string_view at = lines[static_cast<size_t>(line)];
+  return absl::StrContains(at.substr(0, at.find_first_not_of(" \t")), '\t');
+}
+
+absl::string_view NextStepFor(const YAML::Exception& error, absl::string_view text) {
+  namespace Said = YAML::ErrorMsg;
+  const std::string& message = error.msg;
+  if (message == Said::TAB_IN_INDENTATION || IsIndentedByTabs(text, error.mark.line))
+    return "indent with spaces";
+  if (message == Said::END_OF_SEQ || message == Said::END_OF_MAP)
+    return "begin the lines of a list or a mapping in one column";
+  if (message == Said::END_OF_SEQ_FLOW) return "close the list with ]";
+  if (message == Said::END_OF_MAP_FLOW) return "close the mapping with }";
+  return "correct this line or the one before it";
+}
+
 absl::StatusOr<Document> ParseCheckedYaml(absl::string_view text, absl::string_view source) {
   try {
     std::istringstream in{std::string(text)};
     YAML::Parser parser(in);
     YamlEvents events(source);
     parser.HandleNextDocument(events);
-    if (!events.started()) return FieldError(source, "", "the document is empty");
+    if (EndsWithinQuotes(text)) return OpenQuotesError(text, source);
+    if (!events.started())
+      return FieldError(source, "", "the document is empty; write fields and their values into it");
     YamlEvents more(source);
     if (parser.HandleNextDocument(more))
       return FieldError(source, "", "more than one document; keep one");
@@ -295,10 +353,9 @@ absl::StatusOr<Document> ParseCheckedYaml(absl::string_view text, absl::string_v
   } catch (const Refused& refused) {
     return refused.status;
   } catch (const YAML::Exception& error) {
-    const std::string line = absl::StrCat(error.mark.line + 1);
-    return FieldError(
-        source.empty() ? absl::StrCat("line ", line) : absl::StrCat(source, ":", line), "",
-        error.msg);
+    if (EndsWithinQuotes(text)) return OpenQuotesError(text, source);
+    return FieldError(PlaceText(source, {error.mark.line + 1, false, {}}), "",
+                      absl::StrCat(error.msg, "; ", NextStepFor(error, text)));
   }
 }
 

@@ -24,8 +24,9 @@ struct Document {
   Place places;        // of `root`; JSON has none
 };
 
-// One YAML 1.2 document (core schema). Refused: more than 1 MiB, more than 64 levels, keys that
-// occur twice, anchors and aliases, non-finite numbers, control characters, text that is not UTF-8.
+// One YAML 1.2 document (core schema). Refused: more than 1 MiB, more than 64 levels, keys that are
+// empty or occur twice, anchors and aliases, non-finite numbers, control characters, text that is
+// not UTF-8, quotes that are not closed.
 absl::StatusOr<Document> ParseYamlDocument(absl::string_view text, absl::string_view source);
 
 // The same for JSON; also refused: a byte order mark and anything after the value. Without lines.

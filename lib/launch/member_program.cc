@@ -11,6 +11,7 @@
 #include "lib/base/version.h"
 #include "lib/launch/command_line.h"
 #include "lib/launch/log_flags.h"
+#include "lib/launch/standard_output.h"
 #include "lib/log/log.h"
 #include "lib/transport/grpc/grpc_transport.h"
 
@@ -70,6 +71,7 @@ absl::StatusOr<int> RunProcess(const MemberProgram& program, ProcessOptions opti
 }  // namespace
 
 int RunMember(int argc, char** argv, const MemberProgram& program) {
+  StandardOutput output;
   ProcessOptions options;
   options.role = program.role;
   CLI::App app(program.description);
@@ -78,7 +80,8 @@ int RunMember(int argc, char** argv, const MemberProgram& program) {
   LogFlags log;
   AddLogFlags(app, "the log", log);
   if (program.add_options) program.add_options(app);
-  if (const std::optional<int> code = ParseOrExit(app, program.name, argc, argv)) return *code;
+  if (const std::optional<int> code = ParseOrExit(app, program.name, argc, argv))
+    return output.CodeOnceWritten(*code, program.name);
   const absl::StatusOr<int> code = RunProcess(program, options, log);
   if (code.ok()) return *code;
   LogError("%s", code.status().message());

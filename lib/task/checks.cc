@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_join.h"
 #include "lib/base/status.h"
+#include "lib/task/model_size.h"
 #include "lib/task/registry.h"
 
 namespace muster {
@@ -43,6 +44,13 @@ absl::Status CheckTask(const TrainingSpec& training) {
                      info->data_needed ? " reads files; name at least one file or directory"
                                        : " makes its own data; leave it empty"));
   return absl::OkStatus();
+}
+
+absl::Status CheckTaskFits(const TrainingSpec& training, int64_t memory) {
+  std::optional<TooLarge> too_large = TooLargeForAJob(training);
+  if (!too_large) too_large = TooLargeForAWorker(training, memory);
+  if (!too_large) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(too_large->field, ": ", too_large->reason));
 }
 
 absl::Status CheckLayout(const std::vector<TensorSpec>& tensors, const Layout& layout) {

@@ -15,6 +15,10 @@ namespace muster {
 // lib/task/registry.h does not allow it.
 absl::Status CheckTask(const TrainingSpec& training);
 
+// kInvalidArgument, naming the field: its model or its data is larger than a job may have, or than
+// `memory` bytes hold. After CheckTask.
+absl::Status CheckTaskFits(const TrainingSpec& training, int64_t memory);
+
 // kInvalidArgument unless `layout` places exactly `tensors`, in their order.
 absl::Status CheckLayout(const std::vector<TensorSpec>& tensors, const Layout& layout);
 

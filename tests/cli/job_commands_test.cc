@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <sstream>
+#include <streambuf>
 #include <string>
 #include <vector>
 
@@ -101,6 +102,7 @@ class JobCommandsTest : public ::testing::Test {
       object["exit_code"] = exit_code_;
       json = object.dump();
     }
+    if (job->second == "stopping" && --looks_until_stopped_ == 0) job->second = "stopped";
     if (request.method == "DELETE" && is_taken_again_) {
       job->second = "running";
       WriteFirstStart(id, ++first_start_);
@@ -166,6 +168,7 @@ class JobCommandsTest : public ::testing::Test {
   std::vector<std::string> asked_ ABSL_GUARDED_BY(mutex_);
   absl::Status refuse_ ABSL_GUARDED_BY(mutex_);  // whatever is asked of a job
   int64_t first_start_ ABSL_GUARDED_BY(mutex_) = 1;
+  int looks_until_stopped_ ABSL_GUARDED_BY(mutex_) = 2;
   bool is_taken_again_ ABSL_GUARDED_BY(mutex_) = false;  // a deleted id, at once by another job
   const std::unique_ptr<http::Server> server_ =
       http::Server::Start(
@@ -235,6 +238,43 @@ TEST_F(JobCommandsTest, ResumeLetsAJobGoOnFromItsNewestCheckpoint) {
   EXPECT_EQ(Run({.command = Command::kResume, .job = "done"}), 0);
   EXPECT_THAT(out_.str(), StartsWith("job done is done already"));
   EXPECT_EQ(Run({.command = Command::kResume, .job = "nobody"}), 1);
+}
+
+TEST_F(JobCommandsTest, ResumeWaitsForAJobThatIsStopping) {
+  SetState("halts", "stopping");
+  EXPECT_EQ(Run({.command = Command::kResume, .job = "halts"}), 0) << err_.str();
+  EXPECT_THAT(Asked(),
+              ElementsAre("GET halts", "GET halts", "GET halts", "submit halts \"latest\""));
+  EXPECT_THAT(err_.str(), HasSubstr("job halts is stopping; waiting until it is stopped"));
+  EXPECT_THAT(out_.str(), StartsWith("job halts is queued"));
+}
+
+TEST_F(JobCommandsTest, ResumeGivesUpAJobThatDoesNotComeToItsStop) {
+  SetState("halts", "stopping");
+  EXPECT_EQ(Run({.command = Command::kResume, .job = "halts", .patience = Duration(0)}), 64);
+  EXPECT_THAT(err_.str(), HasSubstr("job halts is still stopping"));
+  EXPECT_THAT(Asked(), ElementsAre("GET halts"));
+}
+
+// A file system that is full.
+class FullOutput : public std::streambuf {
+ protected:
+  int_type overflow(int_type) override { return traits_type::eof(); }
+  std::streamsize xsputn(const char*, std::streamsize) override { return 0; }
+};
+
+TEST_F(JobCommandsTest, WhereNothingCanBeWrittenNothingMoreIsAsked) {
+  FullOutput full;
+  std::ostream out(&full);
+  const auto run = [&](RemoteArguments arguments) {
+    out.clear();
+    arguments.to = "http://" + server_->Address();
+    return Remote(arguments, {.out = out, .err = err_}, nullptr);
+  };
+  run({.command = Command::kList});
+  EXPECT_EQ(Asked().size(), 1u) << "no second page";
+  EXPECT_EQ(run({.command = Command::kWatch, .job = "runs", .json = true}), 1);
+  EXPECT_EQ(Asked().size(), 3u) << "before the events, and not after them";
 }
 
 TEST_F(JobCommandsTest, WatchShowsTheLineThatTrainShows) {

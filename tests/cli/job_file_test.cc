@@ -146,6 +146,15 @@ TEST(SpecFileTest, RelativeDataIsTakenFromWhereTheCommandRuns) {
                           (here.parent_path() / "x").string(), "/whole/"));
 }
 
+TEST(SpecFileTest, AModelThatNoJobMayHaveIsRefused) {
+  const std::string path = MakeFolder() + "/spec.yaml";
+  std::ofstream(path) << "task: counting\nsteps: 1\ndata: {samples: 1099511627776}\n";
+  const absl::Status refused = ReadSpec(path, {}).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr(path + ": data.samples: samples 1099511"));
+  EXPECT_TRUE(ReadSpec(path, {"data.samples=5"}).ok());
+}
+
 TEST(SpecFileTest, WhatIsHardlyMeantIsNoted) {
   const auto notes = [](const std::string& more) {
     return NotesOn(ParseJobYaml("task: counting\nsteps: 10\n" + more, "a.yaml").value());

@@ -158,6 +158,38 @@ TEST(MusterTest, TheMembersOfAJobLogAsItsOptionsSay) {
   EXPECT_THAT(shown.output(), HasSubstr(R"("program":"muster-server")"));
 }
 
+TEST(MusterTest, AnAnswerThatCannotBeWrittenIsNoSuccess) {
+  const std::string muster = MUSTER_PROGRAM;
+  const auto run = [](const std::string& command) {
+    Program program({"/bin/sh", "-c", command});
+    const int code = program.End();
+    return std::pair(code, program.output());
+  };
+  for (const std::string& program : {muster, std::string(MUSTER_COORDINATOR)}) {
+    for (const char* option : {" --help", " --version"}) {
+      const auto full = run(program + option + " >/dev/full");
+      EXPECT_EQ(full.first, 1) << program << option;
+      EXPECT_THAT(full.second, HasSubstr("cannot write the output: No space left on device"));
+      const auto closed = run(program + option + " >&-");
+      EXPECT_EQ(closed.first, 1) << program << option;
+      EXPECT_THAT(closed.second, HasSubstr("cannot write the output: Bad file descriptor"));
+    }
+  }
+  // A closed stream is no place that a connection or a file takes.
+  Program up(Muster({"up", "--dir", MakeFolder(), "--listen", "127.0.0.1:0"}));
+  ASSERT_TRUE(up.WaitFor("ready at http://")) << up.output();
+  const size_t at = up.output().find("http://");
+  ASSERT_TRUE(up.WaitFor("\n", at)) << up.output();
+  const std::string url = up.output().substr(at, up.output().find_first_of(" \r\n", at) - at);
+  const std::string list = muster + " list --to " + url;
+  EXPECT_EQ(run(list).first, 0);
+  for (const char* end : {" >/dev/full", " >&-"}) {
+    const auto refused = run(list + end);
+    EXPECT_EQ(refused.first, 1) << end;
+    EXPECT_THAT(refused.second, HasSubstr("muster: cannot write the output")) << end;
+  }
+}
+
 TEST(MusterTest, TellsItsVersion) {
   for (const char* program : {MUSTER_PROGRAM, MUSTER_COORDINATOR}) {
     Program asked({program, "--version"});

@@ -1,7 +1,9 @@
 #include "worker/tasks/corpus.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -38,6 +40,15 @@ bool IsOurOwn(const fs::path& directory) {
   return fs::exists(directory / kOwnFolderMark, ignored);
 }
 
+// The system makes what is read there on the way, some of it without end, and differently for each
+// process. What sysfs makes has an end, and is found to be shorter than it says.
+bool IsMadeWhileRead(int fd) {
+  struct statfs system {};
+  if (fstatfs(fd, &system) != 0) return false;
+  const auto type = static_cast<uint64_t>(system.f_type);
+  return type == PROC_SUPER_MAGIC || type == DEBUGFS_MAGIC || type == TRACEFS_MAGIC;
+}
+
 class Reader {
  public:
   explicit Reader(const DataSpec& data)
@@ -51,7 +62,7 @@ class Reader {
     if (fs::is_regular_file(status)) return AddNamedFile(path);
     return absl::InvalidArgumentError(
         absl::StrCat("data.paths: ", path,
-                     fs::exists(status) ? " is not a file or directory"
+                     fs::exists(status) ? " is not a file or directory; name files or directories"
                      : status.type() == fs::file_type::not_found
                          ? " does not exist; name files or directories"
                          : absl::StrCat(" cannot be read: ", error.message())));
@@ -150,6 +161,8 @@ class Reader {
       const ssize_t got = read(fd, piece.data(), piece.size());
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) return std::generic_category().message(errno);
+      if (read_bytes == 0 && got > 0 && IsMadeWhileRead(fd))
+        return "it is no stored file: the system makes it while it is read";
       read_bytes += got;
       if (got == 0 && read_bytes < file.st_size) return "it became shorter while it was read";
       if (got == 0) return "";

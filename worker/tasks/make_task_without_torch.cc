@@ -1,3 +1,4 @@
+#include "lib/base/memory_cgroup.h"
 #include "lib/base/status.h"
 #include "lib/task/checks.h"
 #include "lib/task/counting.h"
@@ -7,6 +8,7 @@ namespace muster::worker {
 
 absl::StatusOr<std::unique_ptr<Task>> MakeTask(const TrainingSpec& training, CopyCounter&) {
   MUSTER_RETURN_IF_ERROR(CheckTask(training));
+  MUSTER_RETURN_IF_ERROR(CheckTaskFits(training, MemoryForUs()));
   if (training.task == "counting") return MakeCounting(training);
   return absl::InvalidArgumentError(absl::StrCat(
       "task: '", training.task, "' needs LibTorch and this program was built without it; ",

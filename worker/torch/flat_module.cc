@@ -11,6 +11,7 @@
 #include <new>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "lib/base/check.h"
 #include "lib/base/status.h"
 #include "lib/base/time.h"
@@ -53,6 +54,12 @@ double SecondsOf(const std::function<void()>& work) {
   return Seconds(std::chrono::steady_clock::now() - begin);
 }
 
+absl::Status OutOfMemory() {
+  return absl::ResourceExhaustedError(
+      "LibTorch is out of memory: take more lanes or a smaller batch, make the model smaller, or "
+      "let fewer workers run on one machine");
+}
+
 }  // namespace
 
 absl::Status CatchTorch(const std::function<void()>& f) {
@@ -60,9 +67,12 @@ absl::Status CatchTorch(const std::function<void()>& f) {
     f();
     return absl::OkStatus();
   } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError("LibTorch is out of memory: use smaller lanes");
+    return OutOfMemory();
   } catch (const c10::Error& e) {
-    return absl::InternalError(absl::StrCat("LibTorch: ", e.what_without_backtrace()));
+    const std::string what = e.what_without_backtrace();
+    // Its allocator throws the same as everything else does.
+    if (absl::StrContains(what, "DefaultCPUAllocator")) return OutOfMemory();
+    return absl::InternalError(absl::StrCat("LibTorch: ", what));
   } catch (const std::exception& e) {
     return absl::InternalError(absl::StrCat("LibTorch: ", e.what()));
   }

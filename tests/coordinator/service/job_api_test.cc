@@ -71,6 +71,15 @@ TEST_F(JobApiTest, AnIdThatLooksLikeAnOptionIsRefused) {
   EXPECT_TRUE(Submitted("a-b", CountingSpec(1)).ok());
 }
 
+TEST_F(JobApiTest, AModelThatNoJobMayHaveIsRefusedBeforeItIsKept) {
+  JobSpec spec = CountingSpec(1);
+  spec.training.data.samples = uint64_t{1} << 40;
+  const absl::Status refused = Submitted("a", spec);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(FieldOf(refused), "data.samples");
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("1099511627776 parameters"));
+}
+
 TEST_F(JobApiTest, AStepThatNobodyCanResumeFromIsAnErrorOfThatField) {
   JobSpec spec = CountingSpec(1);
   spec.runtime.resume = {ResumeKind::kStep, 5};

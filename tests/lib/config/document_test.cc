@@ -114,8 +114,9 @@ TEST(YamlDocument, KnowsTheLineOfEveryField) {
 }
 
 TEST(YamlDocument, RefusesWhatItCannotMean) {
-  EXPECT_EQ(YamlError(""), "a.yaml: the document is empty");
-  EXPECT_EQ(YamlError("# only a comment\n"), "a.yaml: the document is empty");
+  EXPECT_EQ(YamlError(""), "a.yaml: the document is empty; write fields and their values into it");
+  EXPECT_EQ(YamlError("# only a comment\n"),
+            "a.yaml: the document is empty; write fields and their values into it");
   EXPECT_EQ(YamlError("a: 1\nb:\n  c: 2\n  c: 3\n"),
             "a.yaml:4: b.c: occurs twice; keep one of them");
   EXPECT_EQ(YamlError("a: 1\n---\nb: 2\n"), "a.yaml: more than one document; keep one");
@@ -129,7 +130,7 @@ TEST(YamlDocument, RefusesWhatItCannotMean) {
   EXPECT_EQ(YamlError("a: !!binary aGVsbG8=\n"),
             "a.yaml:1: a: the tag tag:yaml.org,2002:binary is not supported");
   EXPECT_EQ(YamlError("[a, b]: 1\n"), "a.yaml:1: a key must be text, not a list or a mapping");
-  EXPECT_EQ(YamlError("a: '\xff'\n"), "a.yaml: the text is not UTF-8");
+  EXPECT_EQ(YamlError("a: '\xff'\n"), "a.yaml: the text is not UTF-8; save it as UTF-8");
   EXPECT_EQ(YamlError(std::string("a: 1\0b: 2\n", 10)),
             "a.yaml: control character 0x00 at byte 4; remove it");
 }
@@ -138,6 +139,32 @@ TEST(YamlDocument, TellsTheLineOfASyntaxError) {
   EXPECT_THAT(YamlError("a: 1\nb: [1, 2\nc: 3\n"), HasSubstr("a.yaml:3: "));
   EXPECT_THAT(YamlError("a: 1\n b: 2\n"), HasSubstr("a.yaml:2: "));
   EXPECT_THAT(YamlError("a: 1\nb: }\n"), HasSubstr("a.yaml:2: "));
+}
+
+TEST(YamlDocument, TellsWhatToDoAboutASyntaxError) {
+  EXPECT_EQ(YamlError("a: 1\nb: [1, 2\n"),
+            "a.yaml:3: end of sequence flow not found; close the list with ]");
+  EXPECT_EQ(YamlError("a: {b: 1\n"),
+            "a.yaml:2: end of map flow not found; close the mapping with }");
+  EXPECT_THAT(YamlError("a:\n\tb: 1\n"), HasSubstr("; indent with spaces"));
+  EXPECT_THAT(YamlError("a: 1\nb: }\n"), HasSubstr("; correct this line or the one before it"));
+}
+
+TEST(YamlDocument, TellsWhereAQuoteOpensThatIsNotClosed) {
+  const std::string error = ": the quote that opens here is not closed; close it";
+  for (const char* text : {"a: 1\nb: \"x\n", "a: 1\nb: \"x", "a: 1\nb: '\n", "a: 1\nb: 'it''\n",
+                           "a: 1\nb: \"\\\"\n", "a: 1\nb: \"x\n  y\n\n", "a: 1\nb: ['x', \"y\n"})
+    EXPECT_EQ(YamlError(text), "a.yaml:2" + error) << text;
+  EXPECT_EQ(YamlError("'a: 1\n"), "a.yaml:1" + error);
+  for (const char* text : {"a: 'it''s'\n", "a: it's\n", "a: 1  # don't\n", "a: |\n  \"x\n",
+                           "a: \"\\\"\"\n", "a: \"x\"  # 'y\n", "a: 'x\n  y'\n"})
+    EXPECT_TRUE(ParseYamlDocument(text, "a.yaml").ok()) << text;
+}
+
+TEST(Document, AnEmptyKeyIsToldWithItsLine) {
+  const std::string error = "the key \"\" is empty; write the name of a field";
+  EXPECT_EQ(YamlError("a: 1\nb:\n  \"\": 1\n"), "a.yaml:3: " + error);
+  EXPECT_EQ(JsonError(R"({"a": {"": 1}})"), "body: " + error);
 }
 
 TEST(Document, HasLimits) {
@@ -168,7 +195,7 @@ TEST(JsonDocument, RefusesWhatItCannotMean) {
   EXPECT_EQ(JsonError(R"({"a": 1, "b": {"c": 2, "c": 3}})"),
             "body: b.c: occurs twice; keep one of them");
   EXPECT_EQ(JsonError("\xEF\xBB\xBF{}"), "body: the text begins with a byte order mark; remove it");
-  EXPECT_EQ(JsonError("{\"a\": \"\xff\"}"), "body: the text is not UTF-8");
+  EXPECT_EQ(JsonError("{\"a\": \"\xff\"}"), "body: the text is not UTF-8; save it as UTF-8");
   for (const char* text : {"", "{", "{}x", "{} {}", "[1,]", "{\"a\" 1}", "NaN", "[Infinity]", "'a'",
                            "{a: 1}", "[01]", "\"\\ud800\"", "// comment\n1"})
     EXPECT_THAT(JsonError(text), HasSubstr("body: parse error at line ")) << text;

@@ -354,7 +354,7 @@ INSTANTIATE_TEST_SUITE_P(
             "name, on_nan, optimizer, order, parameters, precision, reduction, resume, retries, "
             "schedule, seed, servers, steps, "
             "sync, task, thread_patience, threads, workers"},
-        BadWhole{"", "", "a.yaml: the document is empty"}));
+        BadWhole{"", "", "a.yaml: the document is empty; write fields and their values into it"}));
 
 TEST(JobJson, IsReadByTheSameRules) {
   const auto error = [](const std::string& text) {

@@ -207,6 +207,27 @@ TEST_F(Corpus, AFileThatEndsBeforeItsSizeIsNamed) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("it became shorter while it was read"));
 }
 
+// Some of it has no end.
+TEST_F(Corpus, WhatTheSystemMakesWhileItIsReadIsNoData) {
+  fs::create_directory(root_ / "src");
+  fs::create_symlink("/proc/self/status", root_ / "src" / "a.h");
+  Write("src/b.h", "b");
+  for (const std::string& path :
+       {(root_ / "src").string(), std::string("/proc/sys/kernel/random")}) {
+    const absl::Status status = ReadCorpus({.paths = {path}}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("data.paths: " + path));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("the system makes it while it is read"));
+  }
+  const auto skipped =
+      ReadCorpus({.paths = {(root_ / "src").string()}, .unreadable = Unreadable::kSkip});
+  ASSERT_TRUE(skipped.ok()) << skipped.status();
+  EXPECT_EQ(skipped->bytes, "b");
+  EXPECT_THAT(skipped->left_out, HasSubstr("a.h"));
+  const absl::Status named = ReadCorpus({.paths = {"/proc/self/status"}}).status();
+  EXPECT_EQ(named.code(), absl::StatusCode::kInvalidArgument) << named;
+}
+
 // Whoever opened the pipe would wait for a writer without end.
 TEST_F(Corpus, PipesSocketsAndDevicesAreNeverOpened) {
   Write("src/b.h", "b");

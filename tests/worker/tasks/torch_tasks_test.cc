@@ -7,6 +7,7 @@
 #include <set>
 
 #include "lib/base/hash.h"
+#include "lib/task/model_size.h"
 #include "tests/worker/tasks/lane_rig.h"
 #include "tests/worker/tasks/small_specs.h"
 #include "worker/tasks/make_task.h"
@@ -181,6 +182,14 @@ TEST_P(TorchTasks, RefusesSamplesThatAreNotThere) {
   EXPECT_EQ(rig.Run({rig.task().SampleCount()}, 1, gradient).status().code(),
             absl::StatusCode::kInvalidArgument);
   EXPECT_TRUE(rig.Run({rig.task().SampleCount() - 1}, 1, gradient).ok());
+}
+
+// Whoever has no LibTorch knows it by arithmetic.
+TEST_P(TorchTasks, TheModelIsAsLargeAsItsParametersSay) {
+  LaneRig rig = Rig();
+  int64_t elements = 0;
+  for (const TensorSpec& tensor : rig.task().Tensors()) elements += tensor.Elements();
+  EXPECT_EQ(ModelElements(GetParam()()), elements);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TorchTasks, testing::Values(&SmallCodeLm, &SmallTransformer),

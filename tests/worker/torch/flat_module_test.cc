@@ -192,6 +192,12 @@ TEST(FlatModule, WhatTorchThrowsIsAStatus) {
   EXPECT_TRUE(rig.Run([&] { return rig.net->Loss(at::ones({2, 5})); }).ok()) << "and goes on";
 }
 
+TEST(FlatModule, WhatNoMachineHoldsIsAWordAboutMemory) {
+  const absl::Status status = CatchTorch([] { at::empty({int64_t{1} << 58}, at::kFloat); });
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_NE(status.message().find("make the model smaller"), std::string::npos) << status;
+}
+
 TEST(FlatModule, RefusesMemoryThatIsNotAligned) {
   Rig rig;
   const FlatMemory larger(rig.layout.elements() + 16);
