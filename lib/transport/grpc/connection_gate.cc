@@ -3,11 +3,9 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -22,7 +20,7 @@
 namespace muster {
 namespace {
 
-constexpr Duration kLookEvery = std::chrono::milliseconds(50);
+constexpr int kJudgeMs = 50;   // between two looks at strangers
 constexpr int kPauseMs = 100;  // when nobody can be accepted
 
 struct SocketAddress {
@@ -44,6 +42,25 @@ bool Fill(const HostPort& address, SocketAddress& to) {
   to.size = sizeof(*v4);
   const std::string host = address.host == "localhost" ? "127.0.0.1" : address.host;
   return inet_pton(AF_INET, host.c_str(), &v4->sin_addr) == 1;
+}
+
+// As gRPC says it of the same connection (Session::Peer).
+std::string PeerText(const SocketAddress& peer) {
+  char host[INET6_ADDRSTRLEN] = "";
+  if (peer.storage.ss_family != AF_INET6) {
+    const auto* v4 = reinterpret_cast<const sockaddr_in*>(&peer.storage);
+    inet_ntop(AF_INET, &v4->sin_addr, host, sizeof(host));
+    return absl::StrCat(host, ":", ntohs(v4->sin_port));
+  }
+  const auto* v6 = reinterpret_cast<const sockaddr_in6*>(&peer.storage);
+  const uint16_t port = ntohs(v6->sin6_port);
+  if (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr)) {
+    inet_ntop(AF_INET, &v6->sin6_addr.s6_addr[12], host, sizeof(host));
+    return absl::StrCat(host, ":", port);
+  }
+  inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof(host));
+  const std::string scope = v6->sin6_scope_id == 0 ? "" : absl::StrCat("%25", v6->sin6_scope_id);
+  return absl::StrCat("[", host, scope, "]:", port);
 }
 
 // A socket that listens, or minus the reason.
@@ -100,41 +117,22 @@ bool OutOfDescriptors(int error) {
 
 }  // namespace
 
-bool GivenSockets::HasRoom(Time now) {
-  if (inode_of_.size() < most_) return true;
-  if (now - looked_ < kLookEvery) return false;
-  looked_ = now;
-  ForgetClosed();
-  return inode_of_.size() < most_;
-}
-
-void GivenSockets::Add(int fd) {
-  struct stat environment {};
-  if (fstat(fd, &environment) == 0) inode_of_[fd] = environment.st_ino;
-}
-
-void GivenSockets::ForgetClosed() {
-  std::erase_if(inode_of_, [](const auto& given) {
-    struct stat environment {};
-    return fstat(given.first, &environment) != 0 || environment.st_ino != given.second;
-  });
-}
-
 absl::StatusOr<std::unique_ptr<ConnectionGate>> ConnectionGate::Listen(const HostPort& address,
-                                                                       int connections) {
+                                                                       int connections,
+                                                                       uint64_t most_of_stranger) {
   const int listener = ListeningSocket(address);
   if (listener < 0) return CannotListen(address, -listener);
-  std::unique_ptr<ConnectionGate> gate(new ConnectionGate(connections, listener));
+  std::unique_ptr<ConnectionGate> gate(new ConnectionGate(connections, most_of_stranger, listener));
   MUSTER_RETURN_IF_ERROR(gate->ReadAddress(address));
   return gate;
 }
 
-ConnectionGate::ConnectionGate(int connections, int listener)
+ConnectionGate::ConnectionGate(int connections, uint64_t most_of_stranger, int listener)
     : connections_(connections),
       listener_(listener),
       closing_(eventfd(0, EFD_CLOEXEC)),
       spare_(OpenSpare()),
-      given_(static_cast<size_t>(connections)) {}
+      given_(std::make_shared<GivenSockets>(static_cast<size_t>(connections), most_of_stranger)) {}
 
 ConnectionGate::~ConnectionGate() {
   if (thread_.joinable()) {
@@ -162,37 +160,55 @@ void ConnectionGate::Open(Welcome welcome) {
 }
 
 void ConnectionGate::Run() {
-  while (AwaitKnock(-1)) AcceptAll();
+  int timeout_ms = -1;
+  while (AwaitKnock(timeout_ms)) {
+    AcceptAll();
+    timeout_ms = given_->Judge(std::chrono::steady_clock::now()) ? kJudgeMs : -1;
+  }
 }
 
 bool ConnectionGate::AwaitKnock(int timeout_ms) {
   pollfd waits[2] = {{.fd = closing_, .events = POLLIN, .revents = 0},
                      {.fd = listener_, .events = POLLIN, .revents = 0}};
-  const nfds_t count = timeout_ms < 0 ? 2 : 1;  // a pause: only for the end
-  while (poll(waits, count, timeout_ms) < 0 && errno == EINTR) {
+  while (poll(waits, 2, timeout_ms) < 0 && errno == EINTR) {
   }
   return waits[0].revents == 0;
 }
 
+// Only the end cuts it short.
+void ConnectionGate::Pause() {
+  pollfd end{.fd = closing_, .events = POLLIN, .revents = 0};
+  poll(&end, 1, kPauseMs);
+}
+
 void ConnectionGate::AcceptAll() {
   while (true) {
-    const int fd = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    SocketAddress peer;
+    peer.size = sizeof(peer.storage);
+    const int fd = accept4(listener_, peer.get(), &peer.size, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0 && OutOfDescriptors(errno)) return AcceptWithSpare();
     if (fd < 0 && (errno == ECONNABORTED || errno == EINTR)) continue;
     if (fd < 0) return;
-    if (!given_.HasRoom(std::chrono::steady_clock::now())) {
-      TurnAway(fd);
-      continue;
-    }
-    ApplySocketSettings(fd);
-    given_.Add(fd);
-    welcome_(listener_, fd);
+    Take(fd, PeerText(peer));
+    given_->Judge(std::chrono::steady_clock::now());
   }
 }
 
-void ConnectionGate::TurnAway(int fd) const {
-  const std::string words = GoAway(absl::StrCat(
-      address_, " has ", connections_, " connections, all that it may have; try again later"));
+void ConnectionGate::Take(int fd, const std::string& peer) {
+  if (!given_->HasRoom(std::chrono::steady_clock::now())) return TurnAway(fd, Full());
+  if (!given_->Add(fd, peer))
+    return TurnAway(fd, absl::StrCat(peer, " has a connection to ", address_, " already"));
+  ApplySocketSettings(fd);
+  welcome_(listener_, fd);
+}
+
+std::string ConnectionGate::Full() const {
+  return absl::StrCat(address_, " has ", connections_,
+                      " connections, all that it may have; try again later");
+}
+
+void ConnectionGate::TurnAway(int fd, const std::string& why) const {
+  const std::string words = GoAway(why);
   send(fd, words.data(), words.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   shutdown(fd, SHUT_WR);
   close(fd);
@@ -202,10 +218,10 @@ void ConnectionGate::AcceptWithSpare() {
   if (spare_ >= 0) {
     close(spare_);
     const int fd = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd >= 0) TurnAway(fd);
+    if (fd >= 0) TurnAway(fd, Full());
   }
   spare_ = OpenSpare();
-  AwaitKnock(kPauseMs);
+  Pause();
 }
 
 }  // namespace muster

@@ -4,38 +4,16 @@
 // on.
 #pragma once
 
-#include <sys/types.h>
-
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <thread>
 
 #include "absl/status/statusor.h"
 #include "lib/base/loopback.h"
-#include "lib/base/time.h"
+#include "lib/transport/grpc/given_sockets.h"
 
 namespace muster {
-
-// Which of the sockets that were given away are still open. gRPC closes them without a word, so
-// they are looked at: a descriptor that is closed, or is another socket by now, is gone.
-class GivenSockets {
- public:
-  explicit GivenSockets(size_t most) : most_(most) {}
-  // Whether one more may be given away. Looks at all of them only when there seem to be `most`,
-  // and then at most every 50 ms, so that a flood of connections costs little.
-  bool HasRoom(Time now);
-  void Add(int fd);
-  size_t size() const { return inode_of_.size(); }  // may count some that are closed already
-
- private:
-  void ForgetClosed();
-
-  const size_t most_;
-  std::map<int, ino_t> inode_of_;
-  Time looked_{};
-};
 
 class ConnectionGate {
  public:
@@ -44,8 +22,10 @@ class ConnectionGate {
 
   // Listens, and lets connections wait until Open. kAlreadyExists: port in use; kInvalidArgument:
   // no address of this machine; kPermissionDenied; kUnavailable: other.
+  // `most_of_stranger`: see GivenSockets.
   static absl::StatusOr<std::unique_ptr<ConnectionGate>> Listen(const HostPort& address,
-                                                                int connections);
+                                                                int connections,
+                                                                uint64_t most_of_stranger);
   ~ConnectionGate();  // no Welcome is called after it
   ConnectionGate(const ConnectionGate&) = delete;
   ConnectionGate& operator=(const ConnectionGate&) = delete;
@@ -53,24 +33,28 @@ class ConnectionGate {
   // Once.
   void Open(Welcome welcome);
   const std::string& address() const { return address_; }  // in effect
+  const std::shared_ptr<GivenSockets>& given() const { return given_; }
 
  private:
-  ConnectionGate(int connections, int listener);
+  ConnectionGate(int connections, uint64_t most_of_stranger, int listener);
   absl::Status ReadAddress(HostPort address);
   void Run();
-  // Waits for a connection that wants to be accepted; false: the gate is to close.
+  // Waits for a connection that wants to be accepted, or for the time; false: the gate is to close.
   bool AwaitKnock(int timeout_ms);
+  void Pause();
   void AcceptAll();
-  void TurnAway(int fd) const;
+  void Take(int fd, const std::string& peer);
+  std::string Full() const;
+  void TurnAway(int fd, const std::string& why) const;
   // No connection can be accepted for want of a descriptor: the spare one is given up for as long
   // as it takes to accept one and tell it so.
   void AcceptWithSpare();
 
   const int connections_;
   const int listener_;
-  const int closing_;  // eventfd
-  int spare_;          // the gate's thread's, once open
-  GivenSockets given_;
+  const int closing_;                          // eventfd
+  int spare_;                                  // the gate's thread's, once open
+  const std::shared_ptr<GivenSockets> given_;  // sessions outlive the gate
   std::string address_;
   Welcome welcome_;
   std::thread thread_;

@@ -1,6 +1,8 @@
 #include "lib/transport/grpc/grpc_listener.h"
 
 #include <grpcpp/security/server_credentials.h>
+#include <grpcpp/support/interceptor.h>
+#include <grpcpp/support/server_interceptor.h>
 
 #include <algorithm>
 #include <chrono>
@@ -17,6 +19,51 @@ namespace {
 
 // How many of the connections are kept for other calls than sessions, and for saying no.
 int SpareConnections(int connections) { return std::clamp(connections / 16, 1, 64); }
+
+// Streams of one connection at a time: programs may ask for much at once.
+constexpr int kStreamsOfPrograms = 100;
+
+// Tells the connection of one call of a typed service that it came, and that it was answered.
+class CallWatch final : public grpc::experimental::Interceptor {
+ public:
+  using Point = grpc::experimental::InterceptionHookPoints;
+
+  CallWatch(std::shared_ptr<GivenSockets> given, grpc::ServerContextBase* context)
+      : given_(std::move(given)), context_(context) {}
+
+  void Intercept(grpc::experimental::InterceptorBatchMethods* batch) override {
+    if (batch->QueryInterceptionHookPoint(Point::POST_RECV_INITIAL_METADATA)) {
+      connection_ = given_->Find(ReadablePeer(context_->peer()));
+      if (connection_) connection_->CallComes();
+    }
+    const bool answers = batch->QueryInterceptionHookPoint(Point::PRE_SEND_MESSAGE) ||
+                         batch->QueryInterceptionHookPoint(Point::PRE_SEND_STATUS);
+    // Whoever has left is answered nothing.
+    if (answers && connection_ && !context_->IsCancelled()) connection_->CallIsAnswered();
+    batch->Proceed();
+  }
+
+ private:
+  const std::shared_ptr<GivenSockets> given_;
+  grpc::ServerContextBase* const context_;
+  std::shared_ptr<GivenSocket> connection_;  // null: it was closed by then
+};
+
+class CallWatches final : public grpc::experimental::ServerInterceptorFactoryInterface {
+ public:
+  explicit CallWatches(std::shared_ptr<GivenSockets> given) : given_(std::move(given)) {}
+
+  grpc::experimental::Interceptor* CreateServerInterceptor(
+      grpc::experimental::ServerRpcInfo* call) override {
+    // Streams in both directions are sessions, which OnCall counts.
+    using Type = grpc::experimental::ServerRpcInfo::Type;
+    if (call->type() == Type::BIDI_STREAMING) return nullptr;
+    return new CallWatch(given_, call->server_context());
+  }
+
+ private:
+  const std::shared_ptr<GivenSockets> given_;
+};
 
 }  // namespace
 
@@ -39,9 +86,16 @@ absl::StatusOr<std::unique_ptr<Listener>> GrpcListener::Make(
 
 absl::Status GrpcListener::Start(const HostPort& address,
                                  const std::vector<grpc::Service*>& services) {
-  MUSTER_ASSIGN_OR_RETURN(gate_, ConnectionGate::Listen(address, limits_.connections));
+  const bool asked = !services.empty();
+  MUSTER_ASSIGN_OR_RETURN(gate_,
+                          ConnectionGate::Listen(address, limits_.connections,
+                                                 kMostOfStranger + (asked ? kMostOfRequest : 0)));
+  given_ = gate_->given();
   grpc::ServerBuilder builder;
-  ApplyServerSettings(builder);
+  ApplyServerSettings(builder, asked ? kStreamsOfPrograms : kMostSessionsOfConnection);
+  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> watches;
+  watches.push_back(std::make_unique<CallWatches>(given_));
+  builder.experimental().SetInterceptorCreators(std::move(watches));
   if (limits_.quota != nullptr) builder.SetResourceQuota(*limits_.quota);
   into_server_ = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
@@ -120,9 +174,16 @@ void GrpcListener::Slot::Done(bool ok) {
 void GrpcListener::OnCall(std::unique_ptr<grpc::GenericServerContext> context,
                           std::unique_ptr<grpc::GenericServerAsyncReaderWriter> stream) {
   const std::string method = context->method();
+  const std::shared_ptr<GivenSocket> connection = given_->Find(ReadablePeer(context->peer()));
   auto core = std::make_shared<ServerStream>(registry_, std::move(context), std::move(stream));
   const size_t before = registry_->size();
   if (!registry_->Add(core)) return;
+  if (connection && !connection->SessionComes()) {
+    return core->Reject({grpc::StatusCode::RESOURCE_EXHAUSTED,
+                         absl::StrCat("a connection may open ", kMostSessionsOfConnection,
+                                      " sessions, and yours opened more")});
+  }
+  core->ComesOn(connection);
   if (method != kSessionMethod) {
     return core->Reject({grpc::StatusCode::UNIMPLEMENTED, absl::StrCat("no method ", method)});
   }

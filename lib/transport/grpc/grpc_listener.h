@@ -69,6 +69,7 @@ class GrpcListener final : public Listener {
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> into_server_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<ConnectionGate> gate_;
+  std::shared_ptr<GivenSockets> given_;  // of the gate, and longer there than it
   std::vector<std::unique_ptr<Slot>> slots_;
   std::vector<std::unique_ptr<CompletionThread>> threads_;
 

@@ -57,7 +57,7 @@ class SessionCore : public std::enable_shared_from_this<SessionCore> {
   virtual ~SessionCore() = default;
 
   void Send(Frame frame);
-  void Admit() { room_->Admit(); }
+  virtual void Admit() { room_->Admit(); }
   // Ends the stream in the way that tells the peer `why`, where that needs no waiting.
   void Close(const absl::Status& why);
   // As Close, at once, also when a polite end is under way.

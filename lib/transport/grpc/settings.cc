@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "lib/base/printable.h"
 #include "lib/transport/grpc/frame_codec.h"
 #include "lib/transport/transport.h"
@@ -50,7 +51,6 @@ constexpr IntSetting kConnectingEnd[] = {
 // A connection without a call is closed after a while: it takes a descriptor (connection_gate.h).
 constexpr IntSetting kAcceptingEnd[] = {
     {GRPC_ARG_MAX_CONNECTION_IDLE_MS, 30'000},
-    {GRPC_ARG_MAX_CONCURRENT_STREAMS, 100},
     {GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10'000},
     {GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000},
     {GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0},
@@ -65,7 +65,8 @@ grpc::ChannelArguments ChannelSettings() {
   return arguments;
 }
 
-void ApplyServerSettings(grpc::ServerBuilder& builder) {
+void ApplyServerSettings(grpc::ServerBuilder& builder, int streams) {
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, streams);
   for (const IntSetting& s : kBothEnds) builder.AddChannelArgument(s.name, s.value);
   for (const IntSetting& s : kAcceptingEnd) builder.AddChannelArgument(s.name, s.value);
   builder.SetMaxReceiveMessageSize(static_cast<int>(kMaxMessageBytes));
@@ -89,6 +90,12 @@ std::string NumericAddress(const HostPort& address) {
 std::string ChannelTarget(const HostPort& address) {
   const bool v6 = address.host.find(':') != std::string::npos;
   return absl::StrCat(v6 ? "ipv6:" : "ipv4:", NumericAddress(address));
+}
+
+std::string ReadablePeer(const std::string& peer) {
+  const std::string plain = absl::StrReplaceAll(peer, {{"%5B", "["}, {"%5D", "]"}});
+  const bool prefixed = plain.starts_with("ipv4:") || plain.starts_with("ipv6:");
+  return prefixed ? plain.substr(5) : plain;
 }
 
 grpc::Status GoodbyeStatus(const absl::Status& why) {

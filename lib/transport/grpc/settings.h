@@ -14,7 +14,8 @@ namespace muster {
 inline constexpr char kSessionMethod[] = "/muster.v1.Exchange/Session";
 
 grpc::ChannelArguments ChannelSettings();
-void ApplyServerSettings(grpc::ServerBuilder& builder);
+// `streams`: that a connection may have open at a time.
+void ApplyServerSettings(grpc::ServerBuilder& builder, int streams);
 // Of a connection that was accepted for a server: what gRPC's own acceptor would set.
 void ApplySocketSettings(int fd);
 
@@ -22,6 +23,8 @@ void ApplySocketSettings(int fd);
 std::string NumericAddress(const HostPort& address);
 // The same as a gRPC target that no resolver looks up.
 std::string ChannelTarget(const HostPort& address);
+// A peer as gRPC names it, "ipv4:127.0.0.1:80", "ipv6:%5B::1%5D:80", as people write it.
+std::string ReadablePeer(const std::string& peer);
 
 // Our own reason for ending a stream, as the accepting end says it, and what the connecting end
 // makes of any status it got from `peer`.

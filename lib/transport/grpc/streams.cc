@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
 #include "lib/transport/grpc/settings.h"
 
@@ -17,13 +16,6 @@ namespace {
 gpr_timespec FromNow(Duration delay) {
   return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
                       gpr_time_from_nanos(delay.count(), GPR_TIMESPAN));
-}
-
-// "ipv4:127.0.0.1:80", "ipv6:%5B::1%5D:80" as people write them.
-std::string ReadablePeer(const std::string& peer) {
-  const std::string plain = absl::StrReplaceAll(peer, {{"%5B", "["}, {"%5D", "]"}});
-  const bool prefixed = plain.starts_with("ipv4:") || plain.starts_with("ipv6:");
-  return prefixed ? plain.substr(5) : plain;
 }
 
 }  // namespace
@@ -99,7 +91,13 @@ ServerStream::ServerStream(std::shared_ptr<SessionRegistry> registry,
   call_.Set(std::move(context), std::move(stream));
 }
 
+void ServerStream::Admit() {
+  if (connection_) connection_->Admit();
+  SessionCore::Admit();
+}
+
 void ServerStream::Accept(SessionHandler handler) {
+  if (connection_) connection_->SessionMayBring(handler.inbound.first_frame);
   SetHandler(std::move(handler));
   CountOperation();
   call_.ForOperation(&answer_operation_)->SendInitialMetadata(&answer_operation_);

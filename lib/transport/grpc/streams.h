@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "lib/base/mutex.h"
+#include "lib/transport/grpc/given_sockets.h"
 #include "lib/transport/grpc/hand_over.h"
 #include "lib/transport/grpc/session_core.h"
 
@@ -94,6 +95,9 @@ class ServerStream final : public SessionCore {
                std::unique_ptr<grpc::GenericServerContext> context,
                std::unique_ptr<grpc::GenericServerAsyncReaderWriter> stream);
 
+  void Admit() override;
+  // Before Accept.
+  void ComesOn(std::shared_ptr<GivenSocket> connection) { connection_ = std::move(connection); }
   // One of both, once, after the registry has taken the core.
   void Accept(SessionHandler handler);
   void Reject(const grpc::Status& why);
@@ -109,6 +113,7 @@ class ServerStream final : public SessionCore {
 
  private:
   CallHolder<grpc::GenericServerContext, grpc::GenericServerAsyncReaderWriter> call_;
+  std::shared_ptr<GivenSocket> connection_;  // null: it was closed by then
   Operation answer_operation_;
   Operation reject_operation_;
 };

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <string>
 #include <utility>
@@ -61,6 +62,12 @@ class RawClient {
     while (ReadMore()) {
     }
     return Cut(read_.size());
+  }
+  // Whether the server closes, whatever it says before.
+  bool AwaitClosed() {
+    errno = 0;
+    ReadToEnd();
+    return errno != EAGAIN;
   }
   // One whole answer with its Content-Length.
   std::string ReadAnswer() {

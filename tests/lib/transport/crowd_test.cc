@@ -2,13 +2,11 @@
 // many is told so, and the listener hears again afterwards.
 #include <fcntl.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <deque>
 
-#include "lib/transport/grpc/connection_gate.h"
 #include "lib/transport/grpc/grpc_transport.h"
 #include "tests/lib/http/raw_client.h"
 #include "tests/lib/transport/transport_suite.h"
@@ -21,31 +19,6 @@ using testing::HasSubstr;
 
 constexpr int kConnections = 6;
 constexpr int kSessions = 5;  // one connection is kept for other calls
-
-int OpenSocket() { return socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0); }
-
-TEST(GivenSockets, AreForgottenWhenTheirDescriptorIsClosedOrAnothers) {
-  constexpr Time kStart{std::chrono::seconds(1)};
-  constexpr Duration kLater = std::chrono::milliseconds(50);
-  GivenSockets given(2);
-  const int first = OpenSocket();
-  const int second = OpenSocket();
-  given.Add(first);
-  EXPECT_TRUE(given.HasRoom(kStart));
-  given.Add(second);
-  EXPECT_FALSE(given.HasRoom(kStart));
-  close(first);
-  EXPECT_FALSE(given.HasRoom(kStart + kLater - Duration(1))) << "it has just looked";
-  EXPECT_TRUE(given.HasRoom(kStart + kLater));
-  EXPECT_EQ(given.size(), 1u);
-  const int third = OpenSocket();
-  given.Add(third);
-  const int other = OpenSocket();
-  ASSERT_EQ(dup2(other, second), second);  // its number, but not it
-  EXPECT_TRUE(given.HasRoom(kStart + 2 * kLater));
-  EXPECT_EQ(given.size(), 1u);
-  for (const int fd : {second, third, other}) close(fd);
-}
 
 class GrpcCrowd : public testing::Test {
  protected:

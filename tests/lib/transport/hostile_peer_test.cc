@@ -11,7 +11,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/transport/grpc/frame_codec.h"
+#include "lib/transport/grpc/given_sockets.h"
 #include "lib/transport/grpc/settings.h"
+#include "tests/lib/http/raw_client.h"
 #include "tests/lib/transport/grpc_world.h"
 
 namespace muster {
@@ -136,6 +138,87 @@ TEST_F(GrpcPair, GarbageAndSilenceOnThePortDisturbNobody) {
     garbage.AwaitClosed();
     if (i % 10 == 0) ExpectUndisturbed();
   }
+}
+
+constexpr char kPreface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+constexpr int kHeaders = 1;
+constexpr int kReset = 3;
+constexpr int kSettings = 4;
+constexpr int kContinuation = 9;
+constexpr int kEndHeaders = 4;
+
+std::string Http2Frame(int type, int flags, uint32_t stream, const std::string& content) {
+  const auto byte = [](size_t value) { return static_cast<char>(value & 0xff); };
+  const size_t size = content.size();
+  return std::string{byte(size >> 16),   byte(size >> 8),   byte(size),
+                     byte(type),         byte(flags),       byte(stream >> 24),
+                     byte(stream >> 16), byte(stream >> 8), byte(stream)} +
+         content;
+}
+
+// A text of fewer than 127 bytes, as HPACK says it.
+std::string HpackText(const std::string& text) {
+  return std::string(1, static_cast<char>(text.size())) + text;
+}
+std::string HpackField(const std::string& name, const std::string& value) {
+  return std::string(1, '\0') + HpackText(name) + HpackText(value);
+}
+// POST, http, the path of a session, and what gRPC asks for besides.
+std::string HeadersOfASession() {
+  return "\x83\x86\x04" + HpackText(kSessionMethod) + "\x41" + HpackText("localhost") +
+         HpackField("content-type", "application/grpc") + HpackField("te", "trailers");
+}
+
+TEST_F(GrpcPair, WhoOpensAndCancelsSessionsWithoutEndIsClosedAndLeavesNone) {
+  constexpr uint32_t kTimes = 2000;
+  http::RawClient hasty(listener_->Address());
+  std::string words = kPreface + Http2Frame(kSettings, 0, 0, "");
+  for (uint32_t i = 0; i < kTimes; ++i) {
+    const uint32_t stream = 1 + 2 * i;
+    words += Http2Frame(kHeaders, kEndHeaders, stream, HeadersOfASession());
+    words += Http2Frame(kReset, 0, stream, std::string("\0\0\0\x08", 4));
+  }
+  hasty.Send(words);  // it may be closed before the last of them
+  EXPECT_TRUE(hasty.AwaitClosed()) << kTimes << " sessions on one connection";
+  for (size_t i = 1; i < lobby_.size(); ++i)
+    EXPECT_TRUE(lobby_.Await(i)->recorder->AwaitBroken()) << i;
+}
+
+TEST_F(GrpcPair, AHeaderWithoutEndIsNotTakenForLong) {
+  http::RawClient endless(listener_->Address());
+  ASSERT_TRUE(endless.Send(kPreface + Http2Frame(kSettings, 0, 0, "") +
+                           Http2Frame(kHeaders, 0, 1, HeadersOfASession())));
+  const std::string more = Http2Frame(kContinuation, 0, 1, HpackField("x", std::string(100, 'y')));
+  std::string words;
+  while (words.size() <= kMostOfStranger) words += more;
+  endless.Send(words);  // and then it waits, as if there were more to say
+  EXPECT_TRUE(endless.AwaitClosed()) << words.size() << " bytes were taken, and more would be";
+}
+
+TEST_F(GrpcPair, OneWhoWasAdmittedMayBringAnything) {
+  constexpr size_t kFrames = 16;
+  const auto recorder = std::make_shared<Recorder>();
+  auto server = MakeGrpcTransport({});
+  std::shared_ptr<Session> welcome;
+  auto listener = server->Listen("127.0.0.1:0", [&](std::shared_ptr<Session> session) {
+    welcome = std::move(session);
+    SessionHandler handler = recorder->Handler({.first_frame = 100});
+    handler.on_frame = [&welcome, take = handler.on_frame](Frame frame) {
+      welcome->Admit();
+      take(std::move(frame));
+    };
+    return handler;
+  });
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  const auto own = std::make_shared<Recorder>();
+  auto session = client_->Connect((*listener)->Address(), kConnectTimeout, own->Handler());
+  session->Send(HeaderFrame("hello"));
+  ASSERT_TRUE(recorder->AwaitFrames(1)) << own->broken();
+  for (size_t i = 0; i < kFrames; ++i) session->Send(PatternFrame("more", 1, 1 << 20, 1 << 20));
+  EXPECT_TRUE(recorder->AwaitFrames(1 + kFrames)) << own->broken();
+  session.reset();
+  welcome.reset();
+  listener->reset();
 }
 
 TEST_F(GrpcPair, CountersCountHeadersAndPayloads) {

@@ -3,6 +3,7 @@
 #include <grpcpp/security/credentials.h>
 
 #include "echo.grpc.pb.h"
+#include "lib/transport/grpc/given_sockets.h"
 #include "tests/lib/transport/grpc_world.h"
 
 namespace muster {
@@ -58,6 +59,43 @@ TEST_F(ServicesBesideSessions, ATypedServiceAnswersOnTheSamePort) {
   ASSERT_TRUE(status.ok()) << status.error_message();
   EXPECT_EQ(response.text(), "same port");
   ExpectUndisturbed();
+}
+
+TEST_F(ServicesBesideSessions, WhoIsAnsweredMayAskOn) {
+  auto stub = test::Echo::NewStub(Channel());
+  test::Text request;
+  request.set_text(std::string(kMostOfRequest / 2, 'x'));
+  for (int i = 0; i < 20; ++i) {
+    test::Text response;
+    grpc::ClientContext context;
+    const grpc::Status status = stub->Say(&context, request, &response);
+    ASSERT_TRUE(status.ok()) << i << ": " << status.error_message();
+  }
+}
+
+// Nothing of theirs is answered, so that nothing else bounds them.
+TEST_F(ServicesBesideSessions, WhoAsksNothingThatIsServedIsClosed) {
+  auto channel = Channel();
+  grpc::GenericStub stub(channel);
+  grpc::CompletionQueue queue;
+  grpc::Status status;
+  for (int i = 0; i <= kMostSessionsOfConnection; ++i) {
+    grpc::ClientContext context;
+    const grpc::Slice nothing;
+    auto call =
+        stub.PrepareUnaryCall(&context, "/test.Echo/Other", grpc::ByteBuffer(&nothing, 1), &queue);
+    grpc::ByteBuffer response;
+    call->StartCall();
+    call->Finish(&response, &status, nullptr);
+    void* tag = nullptr;
+    bool ok = false;
+    queue.Next(&tag, &ok);
+    if (i < kMostSessionsOfConnection) {
+      EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED) << i;
+    }
+  }
+  EXPECT_NE(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
+  queue.Shutdown();
 }
 
 TEST_F(ServicesBesideSessions, ATypedServiceStreams) {

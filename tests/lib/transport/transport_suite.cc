@@ -97,6 +97,11 @@ std::optional<Accepted> Lobby::Await(size_t index) {
   return accepted_[index];
 }
 
+size_t Lobby::size() {
+  const MutexLock lock(mutex_);
+  return accepted_.size();
+}
+
 Frame HeaderFrame(const std::string& header) { return {header, {}}; }
 
 std::string Pattern(uint32_t seed, size_t size) {

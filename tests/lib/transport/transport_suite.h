@@ -93,6 +93,7 @@ class Lobby {
  public:
   Acceptor acceptor();
   std::optional<Accepted> Await(size_t index);
+  size_t size();
 
  private:
   Mutex mutex_;
