@@ -48,16 +48,15 @@ std::string EncodeIn(const Message& message, const PutInto& put) {
   return frame.SerializeAsString();
 }
 
-// Of a header that is parsed, in memory: several times what the largest honest one takes. Smaller
-// headers cannot come to it.
+// Of a header that is parsed, in memory: several times what the largest honest one takes.
 inline constexpr size_t kMostParsedBytes = 8 * kMaxHeaderBytes;
-inline constexpr size_t kNeverTooLarge = size_t{64} << 10;
 
 template <class Frame>
 absl::Status CheckParsedBytes(std::string_view header) {
-  if (header.size() <= kNeverTooLarge ||
-      ParsedBytes(header, *Frame::descriptor(), kMostParsedBytes) <= kMostParsedBytes)
-    return absl::OkStatus();
+  const auto bytes = ParsedBytes(header, *Frame::descriptor(), kMostParsedBytes);
+  if (!bytes)
+    return absl::InvalidArgumentError("header: a part of it says that it is longer than the rest");
+  if (*bytes <= kMostParsedBytes) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("header: its ", header.size(),
                                                  " bytes would take more than ", kMostParsedBytes,
                                                  " in memory; so many are allowed"));

@@ -25,31 +25,30 @@ constexpr size_t kPackedNumberBytes = 8;  // of each byte, which may be a whole 
 class Counter {
  public:
   explicit Counter(size_t most) : most_(most) {}
-  size_t sum() const { return sum_; }
+  std::optional<size_t> sum() const { return is_whole_ ? std::optional(sum_) : std::nullopt; }
 
   // Everything up to the end of the bytes, which are of `type`.
   void Count(std::string_view bytes, const Descriptor& type, int depth) {
     google::protobuf::io::CodedInputStream in(reinterpret_cast<const uint8_t*>(bytes.data()),
                                               static_cast<int>(bytes.size()));
-    while (sum_ <= most_ && depth <= kMostDepth) {
+    while (is_whole_ && sum_ <= most_ && depth <= kMostDepth) {
       const uint32_t tag = in.ReadTag();
       if (tag == 0) return;
       const FieldDescriptor* field = type.FindFieldByNumber(WireFormatLite::GetTagFieldNumber(tag));
       switch (WireFormatLite::GetTagWireType(tag)) {
         case WireFormatLite::WIRETYPE_LENGTH_DELIMITED: {
           uint32_t size = 0;
-          if (!in.ReadVarint32(&size)) return;
+          is_whole_ = in.ReadVarint32(&size);
           const auto at = static_cast<size_t>(in.CurrentPosition());
-          if (size > bytes.size() - at) return;
+          is_whole_ = is_whole_ && size <= bytes.size() - at;
+          if (!is_whole_) return;
           CountPart(bytes.substr(at, size), field, depth);
           in.Skip(static_cast<int>(size));
           break;
         }
         case WireFormatLite::WIRETYPE_START_GROUP:
         case WireFormatLite::WIRETYPE_END_GROUP: sum_ += kTextBytes; break;
-        default:
-          sum_ += kScalarBytes;
-          if (!WireFormatLite::SkipField(&in, tag)) return;
+        default: sum_ += kScalarBytes; is_whole_ = WireFormatLite::SkipField(&in, tag);
       }
     }
   }
@@ -91,12 +90,13 @@ class Counter {
 
   const size_t most_;
   size_t sum_ = 0;
+  bool is_whole_ = true;
   std::map<const Descriptor*, size_t> sizes_;
 };
 
 }  // namespace
 
-size_t ParsedBytes(std::string_view bytes, const Descriptor& type, size_t most) {
+std::optional<size_t> ParsedBytes(std::string_view bytes, const Descriptor& type, size_t most) {
   Counter counter(most);
   counter.Count(bytes, type, 0);
   return counter.sum();

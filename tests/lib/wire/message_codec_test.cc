@@ -78,6 +78,16 @@ TEST(MessageCodec, WordsOfOthersArePrintableAndBounded) {
   EXPECT_EQ(std::get<ProcessExited>(*told).sample, lines);
 }
 
+// Protobuf would make room for what such a part says that it holds.
+TEST(MessageCodec, APartThatSaysItIsLongerThanTheRestIsRefusedUnparsed) {
+  const std::string wanted = Encode(ToAgent(Wanted{}));
+  ASSERT_TRUE(DecodeToAgent(wanted).ok());
+  for (const char* longer : {"\x12\x7f", "\x8a\x01\xff\xff\xff\x07", "\xfa\x01\xff"}) {
+    const auto decoded = DecodeToAgent(wanted + longer);
+    EXPECT_THAT(decoded.status().message(), testing::HasSubstr("longer than the rest"));
+  }
+}
+
 // Whatever decodes is valid: encoded again, it decodes again.
 template <class Message>
 void ExpectRefusedOrValid(const std::string& bytes) {
