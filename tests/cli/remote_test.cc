@@ -120,16 +120,6 @@ TEST(RemoteTest, AJobThatWaitsHasNoSpeed) {
   EXPECT_THAT(text("running", 30), HasSubstr("\n  10354 samples in 30 s\n"));
 }
 
-TEST(RemoteTest, AReasonIsOneLineThatSaysMoreThanTheState) {
-  const auto first_line = [](const std::string& reason) {
-    const std::string text = JobText({.id = "j", .state = "cancelled", .reason = reason});
-    return text.substr(0, text.find('\n'));
-  };
-  EXPECT_EQ(first_line(""), "job j is cancelled");
-  EXPECT_EQ(first_line("cancelled"), "job j is cancelled");
-  EXPECT_EQ(first_line("a\x1b[2J"), "job j is cancelled: a\\x1b[2J");
-}
-
 // Whoever took part last takes up no slot any more.
 TEST(RemoteTest, AJobThatIsOverHasNoWorkersInAList) {
   const std::string table =
