@@ -19,6 +19,8 @@
 namespace muster::http {
 namespace {
 
+constexpr int kSendBufferBytes = 128 << 10;
+
 using Parser = beast::http::request_parser<beast::http::string_body>;
 
 constexpr size_t kReadBytes = size_t{16} << 10;
@@ -128,6 +130,8 @@ void Core::CloseAll() {
 void Connection::Start() {
   error_code ignored;
   socket_.set_option(tcp::no_delay(true), ignored);
+  // The system would take in up to 4 MiB of an answer that nobody reads, which nobody counts.
+  socket_.set_option(tcp::socket::send_buffer_size(kSendBufferBytes), ignored);
   AwaitRequest();
 }
 

@@ -55,7 +55,6 @@ size_t MostMemory(pid_t pid) {
 
 class AStranger : public ::testing::Test {
  protected:
-  AStranger() { std::filesystem::remove_all(dir_); }
   ~AStranger() override {
     program_.Kill();
     std::filesystem::remove_all(dir_);
@@ -79,7 +78,13 @@ class AStranger : public ::testing::Test {
     return answer.ok() && answer->status == 200;
   }
 
-  const std::string dir_ = ::testing::TempDir() + "memory-" + std::to_string(getpid());
+  static std::string NewDirectory() {
+    const std::string dir = ::testing::TempDir() + "memory-" + std::to_string(getpid());
+    std::filesystem::remove_all(dir);
+    return dir;
+  }
+
+  const std::string dir_ = NewDirectory();
   Program program_{dir_};
   size_t before_ = 0;
 };

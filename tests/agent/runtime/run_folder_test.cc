@@ -78,7 +78,7 @@ TEST(RunFolderTest, APipeInThePlaceOfAFileIsNamed) {
     auto folder = RunFolder::Open(path);
     const absl::Status refused = folder.ok() ? folder->PickAddresses().status() : folder.status();
     EXPECT_EQ(refused.code(), absl::StatusCode::kDataLoss) << refused;
-    EXPECT_THAT(std::string(refused.message()), HasSubstr(file + "' is a pipe"));
+    EXPECT_THAT(std::string(refused.message()), HasSubstr(absl::StrCat("/", name, "' is a pipe")));
     EXPECT_THAT(std::string(refused.message()), Not(HasSubstr("this user may write")));
   }
 }
