@@ -50,7 +50,7 @@ absl::Status CheckTaskFits(const TrainingSpec& training, int64_t memory) {
   std::optional<TooLarge> too_large = TooLargeForAJob(training);
   if (!too_large) too_large = TooLargeForAWorker(training, memory);
   if (!too_large) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(too_large->field, ": ", too_large->reason));
+  return absl::FailedPreconditionError(absl::StrCat(too_large->field, ": ", too_large->reason));
 }
 
 absl::Status CheckLayout(const std::vector<TensorSpec>& tensors, const Layout& layout) {

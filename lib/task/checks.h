@@ -15,8 +15,8 @@ namespace muster {
 // lib/task/registry.h does not allow it.
 absl::Status CheckTask(const TrainingSpec& training);
 
-// kInvalidArgument, naming the field: its model or its data is larger than a job may have, or than
-// `memory` bytes hold. After CheckTask.
+// kFailedPrecondition, naming the field: its model or its data is larger than a job may have, or
+// than `memory` bytes hold. After CheckTask.
 absl::Status CheckTaskFits(const TrainingSpec& training, int64_t memory);
 
 // kInvalidArgument unless `layout` places exactly `tensors`, in their order.

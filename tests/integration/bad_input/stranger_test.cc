@@ -180,10 +180,11 @@ TEST(StrangerTest, AModelThatNoMachineHoldsIsRefusedAndNotTriedAgain) {
 TEST(StrangerTest, ADirectoryThatCannotBeWrittenIsNamed) {
   const std::string folder = MakeFolder();
   const std::string spec = WriteText(folder + "/spec.yaml", CountingSpec(2));
-  ExpectEnds(Train(spec, spec), 64, {"cannot write " + spec, "give a --dir"});
-  ExpectEnds(Train(spec, "/proc/nowhere"), 64, {"cannot write /proc/nowhere", "give a --dir"});
+  ExpectEnds(Train(spec, spec), 64, {"cannot write " + spec, "give another --dir"});
+  ExpectEnds(Train(spec, "/proc/nowhere"), 64,
+             {"cannot write /proc/nowhere", "give another --dir"});
   ExpectEnds({ProgramPath("muster"), "up", "--dir", spec}, 64,
-             {"cannot write " + spec, "give a --dir"});
+             {"cannot write " + spec, "give another --dir"});
 }
 
 TEST(StrangerTest, ADirectoryHoldsOneJobUnderOneTraining) {

@@ -95,7 +95,7 @@ TEST(ModelSize, DataThatATaskMakesCounts) {
 
 TEST(CheckTaskFits, NamesTheFieldAndWhatMayBe) {
   const absl::Status refused = CheckTaskFits(SpecOf("code-lm", {{"width", 6144}}), 1'000'000'000);
-  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << "its data is not bad";
   EXPECT_THAT(std::string(refused.message()),
               AllOf(HasSubstr("parameters.width: width 6144"), HasSubstr("GB of memory and more"),
                     HasSubstr("1.0 GB of this machine's")));
