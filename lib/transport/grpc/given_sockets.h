@@ -1,7 +1,7 @@
 // The connections that were given to gRPC, which has no bound of its own for what a stranger brings
 // on one (1.51): it keeps the bytes of a header that never ends, and makes a call of each stream,
 // however fast they are cancelled. So the bytes and the calls are counted here, and who brings too
-// many is shut down (docs/decisions/0052).
+// many is shut down (docs/decisions/0048).
 #pragma once
 
 #include <sys/types.h>

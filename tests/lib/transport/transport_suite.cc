@@ -321,8 +321,8 @@ TEST_P(HeldFrames, AFirstFrameThatIsTooLargeBreaksTheSession) {
 TEST_P(HeldFrames, WhoseReceiverTakesNothingStandsStillAndLosesNothing) {
   constexpr uint32_t kFrames = 64;
   constexpr size_t kBytes = size_t{1} << 20;
-  for (uint32_t i = 1; i <= kFrames; ++i) near_->Send(PatternFrame("data", i, kBytes, kBytes));
   far_.session->Admit();
+  for (uint32_t i = 1; i <= kFrames; ++i) near_->Send(PatternFrame("data", i, kBytes, kBytes));
   // The greeting and four, with which it is more than may be held.
   ASSERT_TRUE(far_.recorder->AwaitFrames(5));
   Settle();
