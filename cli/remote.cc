@@ -86,7 +86,11 @@ absl::StatusOr<JobAnswer> OnceStopped(const RemoteArguments& arguments, const Re
           ", and nothing is changed; resume it when muster status says that it is "
           "stopped"));
     std::this_thread::sleep_for(kLookPause);
-    MUSTER_ASSIGN_OR_RETURN(job, rest.Job(arguments.job));
+    absl::StatusOr<JobAnswer> now = rest.Job(arguments.job);
+    if (now.ok())
+      job = *std::move(now);
+    else if (!IsPassing(now.status()))
+      return now.status();
   }
   return job;
 }
@@ -207,7 +211,7 @@ class Watcher {
         return absl::UnavailableError("the coordinator does not answer any more");
       std::this_thread::sleep_for(kReconnectPause);
     }
-    return kExitFailed;
+    return kExitDone;  // nobody reads it any more, or main says why it could not be written
   }
 
   void Take(const JobAnswer& job) {

@@ -213,6 +213,7 @@ void JobRun::On(const ProcessExited& exited) {
 }
 
 bool JobRun::EndsWith(const ProcessExited& exited) {
+  if (finishes_since_) return false;  // all that the job needs is there
   const bool is_hopeless = exited.signal == 0 && EndsItsJob(exited.exit_code);
   if (!exited.gave_up && !is_hopeless) return false;
   if (!exited.last_lines.empty())
@@ -227,8 +228,7 @@ bool JobRun::EndsWith(const ProcessExited& exited) {
 
 void JobRun::On(const Tick& tick) {
   const Duration counts = leadership_.settings.lease / 2;  // at most, of the time between two ticks
-  if (reattachment_ && now_ - last_tick_ > counts)
-    reattachment_->HeldUp(now_ - last_tick_ - counts);
+  if (now_ - last_tick_ > counts) HeldUp(now_ - last_tick_ - counts);
   if (reattachment_ && tick.was_deaf) reattachment_->WasDeaf(now_);
   last_tick_ = now_;
   if (tick.heard) membership_.WordsCame(*tick.heard);
@@ -238,6 +238,14 @@ void JobRun::On(const Tick& tick) {
   EndWhenDone();
   if (!ended()) RetryLast();
   if (!ended()) CheckpointByTime();
+}
+
+// Nothing was decided for so long, or longer. What members did meanwhile may still wait: their
+// answers, and the Joins of those whose sessions broke.
+void JobRun::HeldUp(Duration time) {
+  if (reattachment_) reattachment_->HeldUp(time);
+  if (change_) change_->HeldUp(time, now_);
+  membership_.HeldUp(time, now_);
 }
 
 // ---- members

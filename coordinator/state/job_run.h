@@ -112,6 +112,7 @@ class JobRun {
   // Its agent starts it again, unless `exit_code` says otherwise.
   void Evict(const MemberId& member, const std::string& why, int exit_code = kExitFailed);
   void EvictEnded();
+  void HeldUp(Duration time);
   void EvictLost();
   std::set<MemberId> LastCopies(const std::set<MemberId>& lost) const;
   bool ViewGivesState(const MemberId& member) const;

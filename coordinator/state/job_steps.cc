@@ -303,6 +303,8 @@ bool JobRun::SavesItsEnd() const {
 void JobRun::EndWhenDone() {
   if (finishes_since_) return Finish();
   if (!journal_.view || journal_.lineages.empty() || digesting_) return;
+  // It is to go on from somewhere else than its end.
+  if (journal_.resumes && journal_.spec.runtime.resume.kind != ResumeKind::kLatest) return;
   const Step end = EndStep();
   if (ledger_.recorded() < end) return;
   if (!SavesItsEnd()) {

@@ -107,7 +107,8 @@ Duration JobRun::WithTimeForState(Duration patience) const {
 
 // Evicts members that are not ready within a generous time, because everybody waits for them.
 void JobRun::EvictSlow() {
-  if (now_ - change_->since() <= WithTimeForState(leadership_.settings.forming_patience)) return;
+  if (last_tick_ - change_->since() <= WithTimeForState(leadership_.settings.forming_patience))
+    return;
   for (const MemberId& id : change_->NotReady())
     Evict(id, "did not get ready for the new view in time");
 }
@@ -262,6 +263,7 @@ void JobRun::Rewind(Planned& planned) {
   ledger_.Rewind(base, planned.heal.manifest ? planned.heal.manifest->skipped : 0);
   membership_.NobodyHoldsState();
   Acknowledge(checkpoints_.DropAll());
+  digesting_.reset();  // of a state that may not be the end any more
   j.lineages.push_back(*planned.rewind);
   if (j.ending.stop_at && *j.ending.stop_at > base) j.ending.stop_at.reset();
   planned.view.end = EndStep();

@@ -114,6 +114,11 @@ void Membership::NobodyHoldsState() {
   for (auto& [id, live] : live_) live.holds_state = false;
 }
 
+void Membership::HeldUp(Duration time, Time now) {
+  for (auto& [id, live] : live_)
+    if (!live.up) live.heard = std::min(now, live.heard + time);
+}
+
 bool Membership::WaitFor(const MemberId& member) {
   const auto it = live_.find(member);
   return it != live_.end() && !std::exchange(it->second.waited_for, true);

@@ -64,6 +64,8 @@ class Membership {
   void Note(const MemberId& member, const Alive& alive);
   void NoteState(const MemberId& member, bool holds);
   void NobodyHoldsState();
+  // Nothing was handled for so long: those without a session may be back already.
+  void HeldUp(Duration time, Time now);
   // It is kept though its lease is over. True: that is new.
   bool WaitFor(const MemberId& member);
   void Down(const MemberId& member, Time now);  // its session broke

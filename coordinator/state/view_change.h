@@ -5,6 +5,7 @@
 //      └──────────── a named member is lost, or is not ready in time ───────────▶ the next change
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
@@ -25,7 +26,8 @@ class ViewChange {
   const std::vector<MemberId>& members() const { return members_; }
   const std::string& cause() const { return cause_; }
   bool after_loss() const { return after_loss_; }
-  Time since() const { return since_; }
+  Time since() const { return since_; }  // as far as others were heard
+  void HeldUp(Duration time, Time now) { since_ = std::min(now, since_ + time); }
   bool Names(const MemberId& member) const;
 
   // Takes what a member holds. Answers of others, about other views or after the plan are ignored.
@@ -53,7 +55,7 @@ class ViewChange {
   const std::vector<MemberId> members_;  // ascending
   const std::string cause_;
   const bool after_loss_;
-  const Time since_;
+  Time since_;
   std::map<MemberId, LocalState> answers_;
   std::optional<Planned> plan_;
   std::map<MemberId, int64_t> holding_;

@@ -386,6 +386,7 @@ void Connection::Discard() {
 void Connection::StartStream(uint64_t request, std::shared_ptr<StreamQueue> queue) {
   if (request != request_number_ || state_ != State::kAnswering) return queue->Break();
   ++request_number_;
+  body_room_.reset();  // the handler has had it, and a stream may last for hours
   core_->CountAnswer(200);
   SetTimer(limits().write_timeout);
   if (parser_->get().method() == beast::http::verb::head) {

@@ -1,6 +1,7 @@
 #include "lib/launch/standard_output.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -52,7 +53,12 @@ bool StandardOutput::WriteBuffer() {
   while (error_ == 0 && at < pptr()) {
     const ssize_t written = write(STDOUT_FILENO, at, static_cast<size_t>(pptr() - at));
     if (written >= 0) at += written;
-    if (written < 0 && errno != EINTR) error_ = errno;
+    if (written >= 0 || errno == EINTR) continue;
+    pollfd room{STDOUT_FILENO, POLLOUT, 0};  // whoever shares it with us may have set O_NONBLOCK
+    if (errno == EAGAIN)
+      poll(&room, 1, -1);
+    else
+      error_ = errno;
   }
   setp(buffer_.data(), buffer_.data() + buffer_.size());
   return error_ == 0;

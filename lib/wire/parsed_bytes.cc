@@ -82,8 +82,10 @@ class Counter {
     }
   }
 
-  size_t SizeOf(const Descriptor& type) {
-    size_t& size = sizes_[&type];
+  // Asked for with each frame, and found under a lock of the whole process.
+  static size_t SizeOf(const Descriptor& type) {
+    thread_local std::map<const Descriptor*, size_t> sizes;
+    size_t& size = sizes[&type];
     if (size == 0) size = MessageFactory::generated_factory()->GetPrototype(&type)->SpaceUsedLong();
     return size;
   }
@@ -91,7 +93,6 @@ class Counter {
   const size_t most_;
   size_t sum_ = 0;
   bool is_whole_ = true;
-  std::map<const Descriptor*, size_t> sizes_;
 };
 
 }  // namespace

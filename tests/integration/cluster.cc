@@ -159,7 +159,7 @@ void WriteFile(const std::string& path, const std::string& text) {
 TrainRun Train(const TrainOptions& options) {
   TrainRun run;
   Child child(CommandOf(options));
-  const Clock::time_point deadline = Clock::now() + kDeadline;
+  const Clock::time_point deadline = Clock::now() + options.hangs_after;
   bool killed = false, interrupted = false;
   for (std::string line; child.ReadLine(line, deadline);) {
     Json event = Json::parse(line, nullptr, /*allow_exceptions=*/false);

@@ -3,6 +3,7 @@
 // with everything it started, when it does not.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -43,6 +44,7 @@ struct TrainOptions {
   std::function<bool(const nlohmann::json& event)> kill_all_at{};
   // True: send muster a SIGINT now, once, as Ctrl-C does.
   std::function<bool(const nlohmann::json& event)> interrupt_at{};
+  std::chrono::seconds hangs_after{100};
 };
 
 struct TrainRun {

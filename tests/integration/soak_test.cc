@@ -310,10 +310,13 @@ class Soak : public testing::Test {
                          .faults = plan.faults,
                          // One may be killed each time before it has trained.
                          .settings = {"retries=100"},
-                         .on_event = [&](const nlohmann::json& event) {
-                           unexcused.Note(event);
-                           if (plan.one_by_one) kills.Note(event);
-                         }};
+                         .on_event =
+                             [&](const nlohmann::json& event) {
+                               unexcused.Note(event);
+                               if (plan.one_by_one) kills.Note(event);
+                             },
+                         // Its length was guessed from a round that may have had a faster machine.
+                         .hangs_after = std::chrono::minutes(10)};
     std::optional<FullForAWhile> disk;
     if (plan.full_at > 0) disk.emplace(disk_, plan.full_at, plan.full_for);
     const Clock::time_point start = Clock::now();

@@ -150,9 +150,10 @@ void Exchange::LearnJob(JobIs job) {
     parts_.train->box.Post(DoPrepare{*job_});
     return;
   }
+  // Of what computes, a server has the kernels only: the rest that it was told may be of workers
+  // that are gone.
   NumericEnvironment environment = *job_->environment;
-  for (auto& [name, value] : KernelProperties(job_->spec.training))
-    environment.numeric[name] = value;
+  environment.numeric = KernelProperties(job_->spec.training);
   Handle(Prepared{MakeSetup(*job_, std::move(environment))});
 }
 

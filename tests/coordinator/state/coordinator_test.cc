@@ -820,6 +820,9 @@ TEST(NotFinite, WhileALaneIsWaitedForTheLossOfMembersChangesNothing) {
     EXPECT_EQ(number, ViewNumber(view_forms ? 2 : 1));
     if (view_forms) desk.Say(kA, Sealed{number, {}});
     for (const MemberId& id : {kA, kB}) kill(id);
+    ProcessExited given_up = ExitOf(desk, "worker-1", "killed by SIGKILL");
+    given_up.gave_up = true;
+    desk.Give(AgentSays{given_up});
     const MemberId again = Id("worker-0", 2);  // which would have to begin at the beginning
     desk.Join(again);
     desk.Say(again, Sealed{desk.Job().number, {}});
@@ -831,6 +834,66 @@ TEST(NotFinite, WhileALaneIsWaitedForTheLossOfMembersChangesNothing) {
     EXPECT_EQ(desk.Job().phase, JobPhase::kDone);
     EXPECT_EQ(desk.Job().rewinds, 0);
   }
+}
+
+// Ends both members of RunTwo.
+void KillBoth(Desk& desk) {
+  for (const MemberId& id : {kA, kB}) {
+    ProcessExited exited = ExitOf(desk, id.name, "killed by SIGKILL");
+    exited.lanes.incarnation = id.incarnation;
+    desk.Give(AgentSays{exited});
+  }
+}
+
+TEST(Checkpoint, ADigestThatWasAskedForBeforeARewindEndsNothing) {
+  Desk desk;
+  RunTwo(desk);
+  for (int64_t step = 0; step < 20; ++step) desk.Record(kA, step);
+  Commit(desk, 10, true);
+  Commit(desk, 20, true);
+  KillBoth(desk);
+  const MemberId again = Id("worker-0", 2);
+  desk.Join(again);
+  desk.Say(again, Sealed{desk.Job().number, {}});
+  BaseFailed failed;
+  failed.view = desk.Job().number;
+  failed.damaged = true;
+  desk.Say(again, failed);
+  desk.Say(again, Sealed{desk.Job().number, {}});
+  ASSERT_EQ(desk.Job().lineages.back().fork, Step(10));
+  desk.Give(DigestDone{"job", desk.StartOf(), "abc", ""});
+  EXPECT_FALSE(Ended(desk.Job().phase));
+}
+
+// What its members answered waits to be heard.
+TEST(Forming, ATimeInWhichNothingIsDecidedIsNotThatOfItsMembers) {
+  Desk desk;
+  RunTwo(desk);
+  ProcessExited exited = ExitOf(desk, kB.name, "killed by SIGKILL");
+  exited.lanes.incarnation = kB.incarnation;
+  desk.Give(AgentSays{exited});
+  ASSERT_EQ(desk.Sent<Seal>().size(), 1u);
+  desk.Wait(milliseconds(130'000));
+  desk.Say(kA, Alive{});
+  desk.Give(Tick{});
+  EXPECT_THAT(desk.Sent<Leave>(), IsEmpty());
+  LetPass(desk, milliseconds(121'000), {kA});
+  EXPECT_EQ(desk.Sent<Leave>().size(), 1u) << "one that never answers goes all the same";
+}
+
+TEST(Members, OneThatMayBeBackWhileNothingIsDecidedIsNotSilent) {
+  Desk desk;
+  RunTwo(desk);
+  desk.Give(MemberDown{kB});
+  const auto held_up = [&] {
+    desk.Wait(milliseconds(2000));
+    desk.Say(kA, Alive{});
+    desk.Give(Tick{});
+  };
+  held_up();
+  EXPECT_THAT(desk.Sent<Seal>(), IsEmpty()) << "its Join may wait";
+  for (int i = 0; i < 3; ++i) held_up();
+  EXPECT_EQ(desk.Sent<Seal>().size(), 1u) << "but not for ever";
 }
 
 TEST(NotFinite, IsOneStepOfAJobThatSkips) {
@@ -1326,6 +1389,24 @@ TEST(Resume, TheDigestOfWhereItStoppedIsNotTheOneOfWhatFollows) {
   PlanAfter(desk, {ResumeKind::kLatest, 0});
   EXPECT_EQ(desk.Job().ending.digest, "");
   EXPECT_EQ(desk.Job().ending.exit_code, 0);
+}
+
+TEST(Resume, FromAnEarlierCheckpointAlsoAtTheEnd) {
+  for (const ResumeKind kind : {ResumeKind::kStep, ResumeKind::kNever}) {
+    RecoveredState found = StoppedAt({10, 20});
+    found.jobs[0].phase = JobPhase::kFailed;
+    found.recorded["job"] = Step(20);
+    found.jobs[0].view.emplace();
+    found.jobs[0].view->number = ViewNumber(3);
+    found.jobs[0].view->lineage = LineageNumber(1);
+    found.jobs[0].number = ViewNumber(3);
+    Desk desk(std::move(found));
+    JobSpec spec = SpecOf(1, 1);
+    spec.runtime.resume = {kind, kind == ResumeKind::kStep ? 10 : 0};
+    desk.Give(Submit{"job", spec});
+    desk.Give(Tick{});
+    EXPECT_THAT(desk.Drain<ComputeDigest>(), IsEmpty()) << "of where it does not go on";
+  }
 }
 
 TEST(Resume, AFailedJobGoesOnOnceItsReasonIsMended) {
