@@ -273,7 +273,8 @@ TEST_F(JobCommandsTest, WhereNothingCanBeWrittenNothingMoreIsAsked) {
   };
   run({.command = Command::kList});
   EXPECT_EQ(Asked().size(), 1u) << "no second page";
-  EXPECT_EQ(run({.command = Command::kWatch, .job = "runs", .json = true}), 1);
+  EXPECT_EQ(run({.command = Command::kWatch, .job = "runs", .json = true}), 0)
+      << "main says why, if it is an error";
   EXPECT_EQ(Asked().size(), 3u) << "before the events, and not after them";
 }
 
