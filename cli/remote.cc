@@ -360,8 +360,8 @@ absl::StatusOr<int> History(const RemoteArguments& arguments, const RestClient& 
           << "muster history: the job went back to step " << page.steps.front().step
           << " meanwhile: what follows takes the place of the lines above from that step on"
           << std::endl;
-    for (const HistoryStepAnswer& step : page.steps) {
-      out << (arguments.json ? HistoryJson(step)
+    for (const HistoryStep& step : page.steps) {
+      out << (arguments.json ? HistoryLine(step)
                              : PrintableLines(HistoryText(step, arguments.csv)));
       lineage = step.lineage;
     }
@@ -591,17 +591,12 @@ std::string LedgerText(const LedgerStepAnswer& step) {
 namespace {
 
 // For programs all digits that the number has; what is not known is empty.
-std::string CsvNumber(double number) {
-  return std::isfinite(number) ? absl::StrFormat("%.9g", number) : "";
+std::string CsvNumber(std::optional<double> number) {
+  return number ? absl::StrFormat("%.9g", *number) : "";
 }
 
-std::string JsonNumber(double number) {
-  const std::string text = CsvNumber(number);
-  return text.empty() ? "null" : text;
-}
-
-std::string Short(double number) {
-  return std::isfinite(number) ? absl::StrFormat("%.4g", number) : "-";
+std::string Short(std::optional<double> number) {
+  return number ? absl::StrFormat("%.4g", *number) : "-";
 }
 
 }  // namespace
@@ -612,26 +607,15 @@ std::string HistoryHead(bool csv) {
                          "loss", "rate", "norm", "samples/s");
 }
 
-std::string HistoryJson(const HistoryStepAnswer& step) {
-  const std::string time = step.time.empty() ? "null" : Text(nlohmann::json(step.time));
-  return absl::StrCat("{\"step\":", step.step, ",\"lineage\":", step.lineage,
-                      ",\"epoch\":", step.epoch, ",\"time\":", time,
-                      ",\"loss\":", JsonNumber(step.loss),
-                      ",\"learning_rate\":", JsonNumber(step.learning_rate),
-                      ",\"gradient_norm\":", JsonNumber(step.gradient_norm),
-                      ",\"samples_per_second\":", JsonNumber(step.samples_per_second), "}\n");
-}
-
-std::string HistoryText(const HistoryStepAnswer& step, bool csv) {
+std::string HistoryText(const HistoryStep& step, bool csv) {
+  const std::string time = step.unix_ms == 0 ? "" : UtcTime(step.unix_ms);
   if (csv)
-    return absl::StrCat(step.step, ",", step.epoch, ",", Printable(step.time), ",",
-                        CsvNumber(step.loss), ",", CsvNumber(step.learning_rate), ",",
-                        CsvNumber(step.gradient_norm), ",", CsvNumber(step.samples_per_second),
-                        "\n");
+    return absl::StrCat(step.step, ",", step.epoch, ",", time, ",", CsvNumber(step.loss), ",",
+                        CsvNumber(step.learning_rate), ",", CsvNumber(step.gradient_norm), ",",
+                        CsvNumber(step.samples_per_second), "\n");
   return absl::StrFormat("%-8d  %-5d  %-24s  %-10s  %-10s  %-10s  %s\n", step.step, step.epoch + 1,
-                         step.time.empty() ? "-" : Printable(step.time), Short(step.loss),
-                         Short(step.learning_rate), Short(step.gradient_norm),
-                         Short(step.samples_per_second));
+                         time.empty() ? "-" : time, Short(step.loss), Short(step.learning_rate),
+                         Short(step.gradient_norm), Short(step.samples_per_second));
 }
 
 }  // namespace muster::cli

@@ -31,10 +31,8 @@ std::string JobText(const JobAnswer& job);
 std::string DigestText(const DigestAnswer& digest);
 std::string AuditText(const AuditAnswer& audit);
 std::string LedgerText(const LedgerStepAnswer& step);
-// What history prints: the head, and a line for each step; as JSON the line of metrics.jsonl
-// (docs/formats.md).
+// What history prints: the head, and a line for each step; as JSON it is HistoryLine.
 std::string HistoryHead(bool csv);
-std::string HistoryJson(const HistoryStepAnswer& step);
-std::string HistoryText(const HistoryStepAnswer& step, bool csv);
+std::string HistoryText(const HistoryStep& step, bool csv);
 
 }  // namespace muster::cli

@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "cli/json_text.h"
 #include "lib/base/status.h"
 #include "lib/http/client.h"
@@ -26,9 +27,20 @@ void Read(const Json& object, const char* name, T& value) {
     if (it->is_string()) value = it->get<std::string>();
   } else if constexpr (std::is_integral_v<T>) {
     if (it->is_number_integer()) value = it->get<T>();
+  } else if constexpr (std::is_same_v<T, std::optional<double>>) {
+    if (it->is_number()) value = it->template get<double>();
   } else {
     if (it->is_number()) value = it->get<T>();
   }
+}
+
+// 0: none is there.
+int64_t UnixMillisIn(const Json& object, const char* name) {
+  std::string text;
+  Read(object, name, text);
+  absl::Time time;
+  const bool is_time = absl::ParseTime(absl::RFC3339_full, text, &time, nullptr);
+  return is_time ? absl::ToUnixMillis(time) : 0;
 }
 
 std::string PathOf(const std::string& id) { return "/v1/jobs/" + http::EscapeUrlPart(id); }
@@ -222,13 +234,11 @@ absl::StatusOr<HistoryPageAnswer> ParseHistory(const std::string& json) {
   MUSTER_ASSIGN_OR_RETURN(const Json object, ParseObject(json));
   HistoryPageAnswer page;
   for (const Json& entry : ListIn(object, "steps")) {
-    HistoryStepAnswer& step = page.steps.emplace_back();
-    step.loss = step.learning_rate = step.gradient_norm = step.samples_per_second =
-        std::numeric_limits<double>::quiet_NaN();
+    HistoryStep& step = page.steps.emplace_back();
     Read(entry, "step", step.step);
     Read(entry, "lineage", step.lineage);
     Read(entry, "epoch", step.epoch);
-    Read(entry, "time", step.time);
+    step.unix_ms = UnixMillisIn(entry, "time");
     Read(entry, "loss", step.loss);
     Read(entry, "learning_rate", step.learning_rate);
     Read(entry, "gradient_norm", step.gradient_norm);

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lib/base/credentials.h"
+#include "lib/domain/history.h"
 #include "lib/http/message.h"
 
 namespace muster::cli {
@@ -155,19 +156,8 @@ struct LedgerPage {
   std::string data_left_out;  // what of the data could not be read; empty: nothing
 };
 
-struct HistoryStepAnswer {
-  int64_t step = 0;
-  int64_t lineage = 0;
-  int64_t epoch = 0;
-  std::string time;  // empty: not known; of the numbers below, not a number: it has none
-  double loss = 0;
-  double learning_rate = 0;
-  double gradient_norm = 0;
-  double samples_per_second = 0;
-};
-
 struct HistoryPageAnswer {
-  std::vector<HistoryStepAnswer> steps;
+  std::vector<HistoryStep> steps;
   int64_t next = -1;  // from where those follow; -1: there are none
 };
 

@@ -4,21 +4,11 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <vector>
 
-namespace muster {
+#include "lib/domain/history.h"
 
-struct HistoryStep {
-  int64_t step = 0;
-  int64_t lineage = 0;
-  int64_t epoch = 0;
-  int64_t unix_ms = 0;                  // when it was recorded; 0: not known
-  std::optional<double> loss;           // mean; nothing: it is not finite, or there were no samples
-  std::optional<double> learning_rate;  // nothing: the job has no such step
-  std::optional<double> gradient_norm;  // before clipping; nothing: it is not measured
-  std::optional<double> samples_per_second;  // over the last steps of its view; nothing: unknown
-};
+namespace muster {
 
 struct HistoryQuery {
   int64_t from = 0;     // this step and later ones
@@ -34,11 +24,5 @@ struct HistoryPage {
   std::vector<HistoryStep> steps;
   std::optional<int64_t> next;  // the step from which those follow; nothing: there are none
 };
-
-// As one line of metrics.jsonl, with its end.
-std::string HistoryLine(const HistoryStep& step);
-
-// "2026-11-21T10:11:20.096Z", as all times that programs are given.
-std::string UtcTime(int64_t unix_ms);
 
 }  // namespace muster

@@ -198,7 +198,7 @@ TEST(RemoteTest, TheHistoryReadsToPeopleAndToTables) {
       HistoryText(page.steps[0], false),
       "3         2      2026-11-21T10:11:20.096Z  0.1235      0.001       -           512.2\n");
   // docs/formats.md#metricsjsonl
-  EXPECT_EQ(HistoryJson(page.steps[0]),
+  EXPECT_EQ(HistoryLine(page.steps[0]),
             R"({"step":3,"lineage":0,"epoch":1,"time":"2026-11-21T10:11:20.096Z",)"
             R"("loss":0.123456789,"learning_rate":0.001,"gradient_norm":null,)"
             R"("samples_per_second":512.25})"

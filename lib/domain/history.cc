@@ -1,4 +1,4 @@
-#include "coordinator/runtime/job_history.h"
+#include "lib/domain/history.h"
 
 #include <cmath>
 

@@ -1,0 +1,28 @@
+// One step of a job's loss history, and how programs are told of it: in metrics.jsonl, and by
+// muster history. Plain values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace muster {
+
+struct HistoryStep {
+  int64_t step = 0;
+  int64_t lineage = 0;
+  int64_t epoch = 0;
+  int64_t unix_ms = 0;                  // when it was recorded; 0: not known
+  std::optional<double> loss;           // mean; nothing: it is not finite, or there were no samples
+  std::optional<double> learning_rate;  // nothing: the job has no such step
+  std::optional<double> gradient_norm;  // before clipping; nothing: it is not measured
+  std::optional<double> samples_per_second;  // over the last steps of its view; nothing: unknown
+};
+
+// As one line of metrics.jsonl, with its end.
+std::string HistoryLine(const HistoryStep& step);
+
+// "2026-11-21T10:11:20.096Z", as all times that programs are given.
+std::string UtcTime(int64_t unix_ms);
+
+}  // namespace muster
