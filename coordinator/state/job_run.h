@@ -100,7 +100,6 @@ class JobRun {
   // Members.
   bool HasOtherWorker(const Join& join, bool with_session) const;
   bool KnowsEnvironment(const Join& server) const;
-  std::string SpecificationDifferences(const Join& join) const;
   std::string EnvironmentDifferences(const Join& join) const;
   std::string WhyJournalIsOlder(const Join& join) const;  // empty: it is not
   bool IsOlderThan(const Join& join);
