@@ -372,8 +372,10 @@ bool JobRun::Admit(const Join& join) {
   } else if (membership_.HasSuccessor(join)) {
     refusal = "a later process of that name takes part";
     code = kExitLater;
-  } else if (membership_.WasEvicted(join.id.incarnation)) {
+  } else if (const auto evicted = membership_.EvictedWith(join.id.incarnation)) {
+    // What those with a session were told: one that is to come again later has not failed.
     refusal = "it was evicted, or its process has ended; a fresh incarnation may come";
+    code = *evicted;
   } else if (join.role == Role::kServer && RoleOfName(join.id.name) != Role::kServer) {
     // A server's chunks follow from the number of servers. One left over from a larger number would
     // shift everybody's chunks; one under a worker's name would take that worker's place.
@@ -469,7 +471,7 @@ void JobRun::On(const MemberDown& down) {
 }
 
 void JobRun::Evict(const MemberId& member, const std::string& why, int exit_code) {
-  const std::optional<bool> was_up = membership_.Evict(member);
+  const std::optional<bool> was_up = membership_.Evict(member, exit_code);
   if (!was_up) return;
   if (*was_up)
     Do(ToMember{member, Leave{leadership_.term, exit_code, absl::StrCat("evicted: ", why)}});
