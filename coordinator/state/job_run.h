@@ -166,7 +166,9 @@ class JobRun {
   const Time started_;
   Time now_{};                   // of the input that is handled
   std::vector<Action> actions_;  // of that input
-  Time last_tick_;  // the return of members is judged by this: only a tick knows a gap in our own
+  // Who may come back, and who is to get ready for a view, is judged by this: only a tick knows a
+  // gap of our own.
+  Time last_tick_;
 
   JobJournal journal_;
   Membership membership_;
