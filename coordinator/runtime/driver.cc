@@ -48,9 +48,14 @@ std::string TurnOf(const AtCoordinator& first) {
   return kStrangers;
 }
 
+// Null: it is another message.
+const Join* JoinIn(const AtCoordinator& message) {
+  const ToCoordinator* said = std::get_if<ToCoordinator>(&message);
+  return said == nullptr ? nullptr : std::get_if<Join>(said);
+}
+
 bool SaysWho(const AtCoordinator& message) {
-  if (std::holds_alternative<FromAgent>(message)) return true;
-  return std::holds_alternative<Join>(std::get<ToCoordinator>(message));
+  return std::holds_alternative<FromAgent>(message) || JoinIn(message) != nullptr;
 }
 
 // Of one session: what may be read of it, whose turn its frames wait for, so that they stay in
@@ -212,8 +217,10 @@ void Driver::OnTick() {
 }
 
 std::shared_ptr<const std::map<MemberId, Time>> Driver::WhenMembersWereHeard() const {
-  return std::make_shared<const std::map<MemberId, Time>>(
-      sessions_.WhenMembersWereHeard(clock_.Now()));
+  const Time now = clock_.Now();
+  std::map<MemberId, Time> heard = sessions_.WhenMembersWereHeard(now);
+  waiting_joins_.AddTo(heard, now);
+  return std::make_shared<const std::map<MemberId, Time>>(std::move(heard));
 }
 
 // ---- what comes
@@ -248,15 +255,19 @@ SessionHandler Driver::Accept(std::shared_ptr<Session> session) {
     absl::StatusOr<AtCoordinator> message = inbound->Read(frame.header);
     if (!message.ok()) return refuse("header", message.status());
     const std::string turn = inbound->TurnFor(*message);
+    if (const Join* join = JoinIn(*message))
+      waiting_joins_.Came(id, join->id, [inbound](Time now) { return inbound->Heard(now); });
     auto say = [this, id, inbound, open, came, size = frame.header.size(), receipt = frame.receipt,
                 message = *std::move(message)] {
       inbound->Taken(size);
+      if (JoinIn(message) != nullptr) waiting_joins_.Taken(id);
       open();
       sessions_.Said(id, message, came);
     };
-    if (!mailbox_.Offer(turn, std::move(say), bytes))
-      refuse("too_many",
-             absl::ResourceExhaustedError("too many frames or bytes of its job are waiting"));
+    if (mailbox_.Offer(turn, std::move(say), bytes)) return;
+    waiting_joins_.Taken(id);
+    refuse("too_many",
+           absl::ResourceExhaustedError("too many frames or bytes of its job are waiting"));
   };
   return {.on_frame = on_frame,
           .on_broken =

@@ -28,6 +28,7 @@
 #include "coordinator/runtime/journal.h"
 #include "coordinator/runtime/known_job.h"
 #include "coordinator/runtime/member_sessions.h"
+#include "coordinator/runtime/waiting_joins.h"
 #include "coordinator/state/coordinator.h"
 #include "lib/base/clock.h"
 #include "lib/base/descriptors.h"
@@ -139,6 +140,7 @@ class Driver {
   const DriverOptions options_;
 
   FairMailbox<std::function<void()>> mailbox_;  // by job
+  WaitingJoins waiting_joins_;                  // in the mailbox
   std::atomic<SessionId> next_session_{1};
   std::atomic<bool> stopping_{false};
   std::atomic<bool> failing_{false};

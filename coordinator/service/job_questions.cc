@@ -214,16 +214,6 @@ absl::StatusOr<JobFingerprints> ReadFingerprints(const Journal& journal, const J
   return part;
 }
 
-namespace {
-
-// Empty: all of the data could be read.
-std::string DataLeftOut(const NumericEnvironment& environment) {
-  const auto left_out = environment.numeric.find(kDataLeftOut);
-  return left_out == environment.numeric.end() ? "" : left_out->second;
-}
-
-}  // namespace
-
 absl::StatusOr<JobAudit> RunAudit(const Journal& journal, const JobStatus& status,
                                   const std::stop_token& stop) {
   const JobJournal& job = status.job;

@@ -24,7 +24,6 @@ class Differences {
     else
       more_ = absl::StrCat(" and ", count_ - kMostShown, " more");
   }
-  bool empty() const { return count_ == 0; }
   std::string Text() const { return text_ + more_; }
 
  private:
@@ -32,9 +31,12 @@ class Differences {
   std::string text_, more_;
 };
 
-// What the specification fixes does not depend on who came first.
-void AddUnspecified(const TrainingSpec& training, const NumericEnvironment& theirs,
-                    Differences& differ) {
+// What the specification fixes does not depend on who came first. A server has neither data nor
+// threads of its own.
+std::string SpecificationDifferences(const TrainingSpec& training, const Join& join) {
+  if (join.role != Role::kWorker) return "";
+  Differences differ;
+  const NumericEnvironment& theirs = join.environment;
   const uint64_t samples = training.data.samples;
   if (samples > 0 && theirs.samples != samples)
     differ.Add(absl::StrCat("data (", Plural(theirs.samples, "sample"),
@@ -43,6 +45,7 @@ void AddUnspecified(const TrainingSpec& training, const NumericEnvironment& thei
   if (threads != theirs.numeric.end() && threads->second != absl::StrCat(training.threads))
     differ.Add(absl::StrCat("threads (", threads->second,
                             "; its specification says threads: ", training.threads, ")"));
+  return differ.Text();
 }
 
 // The entry counts the skipped steps below its mark; records may have come after it.
@@ -278,12 +281,6 @@ bool JobRun::KnowsEnvironment(const Join& server) const {
          theirs.tensors == ours.tensors;
 }
 
-std::string JobRun::SpecificationDifferences(const Join& join) const {
-  Differences differ;
-  if (join.role == Role::kWorker) AddUnspecified(journal_.spec.training, join.environment, differ);
-  return differ.Text();
-}
-
 // From the first view on the environment is the job's. Before that, it is only what the live
 // workers say of themselves: where no other is left, a worker is compared with nothing.
 std::string JobRun::EnvironmentDifferences(const Join& join) const {
@@ -375,8 +372,10 @@ bool JobRun::Admit(const Join& join) {
   } else if (membership_.HasSuccessor(join)) {
     refusal = "a later process of that name takes part";
     code = kExitLater;
-  } else if (membership_.WasEvicted(join.id.incarnation)) {
+  } else if (const auto evicted = membership_.EvictedWith(join.id.incarnation)) {
+    // What those with a session were told: one that is to come again later has not failed.
     refusal = "it was evicted, or its process has ended; a fresh incarnation may come";
+    code = *evicted;
   } else if (join.role == Role::kServer && RoleOfName(join.id.name) != Role::kServer) {
     // A server's chunks follow from the number of servers. One left over from a larger number would
     // shift everybody's chunks; one under a worker's name would take that worker's place.
@@ -395,7 +394,8 @@ bool JobRun::Admit(const Join& join) {
                            " samples in its data; a job needs 1 to ", kMostSamples);
     kind = "its data has no number of samples that a job may have";
     code = kExitBadData;
-  } else if (const std::string unlike = SpecificationDifferences(join); !unlike.empty()) {
+  } else if (const std::string unlike = SpecificationDifferences(journal_.spec.training, join);
+             !unlike.empty()) {
     kind = kOtherEnvironment;
     refusal = absl::StrCat(kind, ":", unlike);
     code = kExitOtherEnvironment;
@@ -445,9 +445,8 @@ void JobRun::LearnEnvironment(const Join& worker) {
   for (const MemberId& id : servers)
     Evict(id, "the workers whose numeric environment it was told are gone", kExitLater);
   Persist();
-  const auto left_out = worker.environment.numeric.find(kDataLeftOut);
-  if (left_out != worker.environment.numeric.end())
-    Say("state", absl::StrCat("the data is without ", Cut(left_out->second)));
+  if (const std::string left_out = DataLeftOut(worker.environment); !left_out.empty())
+    Say("state", absl::StrCat("the data is without ", Cut(left_out)));
 }
 
 // A member whose session is new is told where things stand.
@@ -472,7 +471,7 @@ void JobRun::On(const MemberDown& down) {
 }
 
 void JobRun::Evict(const MemberId& member, const std::string& why, int exit_code) {
-  const std::optional<bool> was_up = membership_.Evict(member);
+  const std::optional<bool> was_up = membership_.Evict(member, exit_code);
   if (!was_up) return;
   if (*was_up)
     Do(ToMember{member, Leave{leadership_.term, exit_code, absl::StrCat("evicted: ", why)}});

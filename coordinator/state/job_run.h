@@ -100,7 +100,6 @@ class JobRun {
   // Members.
   bool HasOtherWorker(const Join& join, bool with_session) const;
   bool KnowsEnvironment(const Join& server) const;
-  std::string SpecificationDifferences(const Join& join) const;
   std::string EnvironmentDifferences(const Join& join) const;
   std::string WhyJournalIsOlder(const Join& join) const;  // empty: it is not
   bool IsOlderThan(const Join& join);
@@ -167,7 +166,9 @@ class JobRun {
   const Time started_;
   Time now_{};                   // of the input that is handled
   std::vector<Action> actions_;  // of that input
-  Time last_tick_;  // the return of members is judged by this: only a tick knows a gap in our own
+  // Who may come back, and who is to get ready for a view, is judged by this: only a tick knows a
+  // gap of our own.
+  Time last_tick_;
 
   JobJournal journal_;
   Membership membership_;

@@ -128,16 +128,15 @@ std::string JobRun::SamplesOf(Step step, LaneId lane) const {
 
 std::string JobRun::WhyNotFinite(Step end) const {
   if (journal_.spec.training.on_nan != OnNan::kStop || end == Step(0)) return "";
-  std::string why;
   const Step last = end - 1;
   if (ledger_.WasSkipped(last)) {
     const auto name = [&](std::string* out, LaneId lane) {
       absl::StrAppend(out, SamplesOf(last, lane));
     };
     const std::vector<LaneId> lanes = ledger_.LanesNotFinite(last);
-    why = absl::StrCat("step ", last.value(), " is not finite", lanes.empty() ? "" : ": ",
-                       absl::StrJoin(lanes, ", ", name), "; nothing of it was applied");
-    return absl::StrCat(why, "; ", NewestFinite());
+    return absl::StrCat("step ", last.value(), " is not finite", lanes.empty() ? "" : ": ",
+                        absl::StrJoin(lanes, ", ", name), "; nothing of it was applied; ",
+                        NewestFinite());
   }
   return end == Step(TotalSteps()) && SavesItsEnd() ? StateNotFinite() : "";
 }

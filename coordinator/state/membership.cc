@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "lib/base/exit_codes.h"
 
 namespace muster::coordinator {
 namespace {
@@ -32,6 +33,18 @@ void WordCame(LiveMember& live, Time came) {
 }
 
 }  // namespace
+
+Membership::Membership(Patience patience, const std::set<Incarnation>& evicted)
+    : patience_(patience) {
+  for (const Incarnation member : evicted) Ban(member);
+}
+
+std::optional<int> Membership::EvictedWith(Incarnation member) const {
+  const auto it = evicted_.find(member);
+  return it == evicted_.end() ? std::nullopt : std::optional(it->second);
+}
+
+void Membership::Ban(Incarnation member) { evicted_.try_emplace(member, kExitFailed); }
 
 bool Membership::AllLive(const std::vector<MemberId>& members) const {
   return std::all_of(members.begin(), members.end(),
@@ -177,13 +190,13 @@ std::vector<std::pair<MemberId, std::string>> Membership::Lost(Time now) const {
   return lost;
 }
 
-std::optional<bool> Membership::Evict(const MemberId& member) {
+std::optional<bool> Membership::Evict(const MemberId& member, int exit_code) {
   const auto it = live_.find(member);
   if (it == live_.end()) return std::nullopt;
   const bool up = it->second.up;
   --count_[it->second.member.role];
   live_.erase(it);
-  evicted_.insert(member.incarnation);
+  evicted_[member.incarnation] = exit_code;
   ++revision_;
   return up;
 }

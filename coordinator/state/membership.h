@@ -33,8 +33,7 @@ class Membership {
     Duration lease;   // with one that is silent
     Duration thread;  // with one of which a thread stands still in its work
   };
-  Membership(Patience patience, std::set<Incarnation> evicted)
-      : patience_(patience), evicted_(std::move(evicted)) {}
+  Membership(Patience patience, const std::set<Incarnation>& evicted);
 
   const std::map<MemberId, LiveMember>& live() const { return live_; }
   bool IsLive(const MemberId& member) const { return live_.count(member) > 0; }
@@ -47,7 +46,8 @@ class Membership {
   // Another number than before: somebody came or went, or an agent told of an end.
   int64_t revision() const { return revision_; }
 
-  bool WasEvicted(Incarnation member) const { return evicted_.count(member) > 0; }
+  // The exit code with which it is to leave should it come back. Nothing: it was not evicted.
+  std::optional<int> EvictedWith(Incarnation member) const;
   // Live ones of the same name under another incarnation.
   std::vector<MemberId> OthersOfName(const MemberId& member) const;
 
@@ -80,14 +80,14 @@ class Membership {
   // Whose process has ended, whose lease is over, and who has a thread that hangs.
   std::vector<std::pair<MemberId, std::string>> Lost(Time now) const;
   // Evicts it for good. Returns whether its session was up; nothing if it was not live.
-  std::optional<bool> Evict(const MemberId& member);
-  void Ban(Incarnation member) { evicted_.insert(member); }  // refuses it from now on
+  std::optional<bool> Evict(const MemberId& member, int exit_code);
+  void Ban(Incarnation member);  // refuses it from now on
 
  private:
   const Patience patience_;
   std::map<MemberId, LiveMember> live_;
-  std::map<Role, size_t> count_;  // of them
-  std::set<Incarnation> evicted_;
+  std::map<Role, size_t> count_;        // of them
+  std::map<Incarnation, int> evicted_;  // with the exit code
   // By name: the agent told the end of a process whose session may still seem up.
   std::map<std::string, Time> ended_at_;
   int64_t revision_ = 0;

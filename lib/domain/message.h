@@ -37,6 +37,12 @@ struct NumericEnvironment {
   bool operator==(const NumericEnvironment&) const = default;
 };
 
+// Empty: all of the data could be read.
+inline std::string DataLeftOut(const NumericEnvironment& environment) {
+  const auto left_out = environment.numeric.find(kDataLeftOut);
+  return left_out == environment.numeric.end() ? "" : left_out->second;
+}
+
 // ---- members → coordinator
 
 struct AskJob {  // first frame of a process that does not know its job yet

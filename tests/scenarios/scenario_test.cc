@@ -46,6 +46,8 @@ JobOptions OptionsOf(const Words& words) {
       options.steps = NumberOf(value);
     else if (key == "checkpoint")
       options.checkpoint_every = NumberOf(value);
+    else if (key == "fingerprint")
+      options.fingerprint_ms = NumberOf(value);
     else if (key == "sync")
       options.sync = value == "server" ? Sync::kServer : Sync::kAllreduce;
     else if (key == "order")

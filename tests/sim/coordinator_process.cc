@@ -87,6 +87,11 @@ coordinator::Tick CoordinatorProcess::WhatTickSays() const {
     const Peer& peer = peers_.at(session);
     heard[member] = peer.broke ? now : peer.came;
   }
+  for (const auto& [session, peer] : peers_) {
+    if (!peer.joins) continue;
+    Time& newest = heard[*peer.joins];
+    newest = std::max(newest, peer.broke ? now : peer.came);
+  }
   return {std::make_shared<const std::map<MemberId, Time>>(std::move(heard))};
 }
 
@@ -167,6 +172,7 @@ void CoordinatorProcess::Said(SimSessionId session, const ToCoordinator& message
   const auto peer = peers_.find(session);
   if (peer == peers_.end()) return;
   const Time came = peer->second.came = clock_.Now();
+  if (const auto* join = std::get_if<Join>(&message)) peer->second.joins = join->id;
   if (const MemberId* member = std::get_if<MemberId>(&peer->second.who))
     invariants_.WordCame(*member);
   InTurn([this, session, message, came] { Hear(session, message, came); });
@@ -179,6 +185,7 @@ void CoordinatorProcess::Hear(SimSessionId session, const ToCoordinator& message
     return Answer(session, *ask);
   }
   if (const auto* join = std::get_if<Join>(&message)) {
+    peers_[session].joins.reset();
     Bind(session, join->id);
     invariants_.WordCame(join->id);  // its lease begins when it is let in
   }

@@ -56,8 +56,9 @@ class CoordinatorProcess {
   struct Peer {
     NodeId node = 0;
     std::variant<std::monostate, Asker, MemberId, Agent> who;
-    Time came{};         // the newest of its words, whether it was handled or not
-    bool broke = false;  // which was not handled yet
+    Time came{};                      // the newest of its words, whether it was handled or not
+    bool broke = false;               // which was not handled yet
+    std::optional<MemberId> joins{};  // its Join waits
   };
   class SimClock final : public Clock {
    public:

@@ -28,6 +28,7 @@ struct JobOptions {
   int64_t batch = 0;    // 0: one sample a lane
   int64_t steps = 20;
   int64_t checkpoint_every = 5;
+  int64_t fingerprint_ms = 0;  // what a worker's fingerprint takes at least
   double checkpoint_seconds = 0;
   bool checkpoint_at_end = true;
   double clip_norm = 0;

@@ -26,7 +26,8 @@ Machine::Machine(MemberConfig config, Outside outside)
   };
   train_.emplace(TrainThread::Parts{outside_.schedule, outside_.runner, &terms_,
                                     [this](const Make& make) { return Load(make); }, post,
-                                    [this] { outside_.coverage->Add(Corner::kBusyThreads); }},
+                                    [this] { outside_.coverage->Add(Corner::kBusyThreads); },
+                                    outside_.job->options.fingerprint_ms},
                  config_.id.incarnation);
 }
 

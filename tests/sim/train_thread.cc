@@ -154,8 +154,9 @@ void TrainThread::Run(const DoApply& command) {
 void TrainThread::Run(const DoStepBoundary& command) {
   // Fingerprints and copies of a large state take their time.
   const bool slow = parts_.schedule->OneIn(60);
+  const int64_t least = command.boundary.fingerprint ? parts_.fingerprint_ms : 0;
   const int64_t most = slow ? 800 : 3;
-  After(parts_.schedule->Random(0, most), [this, command] {
+  After(least + parts_.schedule->Random(0, most), [this, command] {
     StepBoundaryTaken taken{{command.boundary.step, std::nullopt}, std::nullopt};
     std::vector<ChunkId> all;
     for (int32_t c = 0; c < terms_.chunks(); ++c) all.emplace_back(c);

@@ -83,6 +83,7 @@ class TrainThread {
     std::function<absl::StatusOr<SimState>(const Make&)> load;
     std::function<void(TrainEvent)> post;
     std::function<void()> busy_beyond_lease;
+    int64_t fingerprint_ms = 0;  // at least
   };
   TrainThread(Parts parts, Incarnation incarnation);
 

@@ -108,7 +108,13 @@ void Member::On(const Seal& seal, Outcome& out) {
   out.Do(ForgetSums{});
   seal_answer_due_ = true;
   parts_.ForgetPostponed();  // the next view begins with it
-  if (!train_.has_state) AnswerSeal(out);
+  AnswerDueSeal(out);
+}
+
+// Others may go on from the state that the answer names, and then nobody else can tell how it was
+// made. So no record of ours may still wait for its fingerprint.
+void Member::AnswerDueSeal(Outcome& out) {
+  if (seal_answer_due_ && !train_.has_state && !outbox_.AwaitsFingerprint()) AnswerSeal(out);
 }
 
 void Member::AnswerSeal(Outcome& out) {
@@ -168,8 +174,6 @@ void Member::GoOnHealing(Outcome& out) {
         out.Do(healer_->Ask(reachable_));
         break;
       case Healer::Next::kTellBase:
-        // Others may go on from our state, and then nobody else can tell how it was made.
-        if (outbox_.AwaitsFingerprint()) return;
         healer_->Told();
         out.Do(TellCoordinator{HoldsBase{sealed_, train_.lanes_run}});
     }
@@ -317,7 +321,7 @@ void Member::On(const Applied& applied, Outcome& out) {
   if (!applied.not_finite.empty())
     out.Do(outbox_.Add(LanesNotFinite{state_->lineage, applied.step, applied.not_finite}));
   Advance(out);
-  if (seal_answer_due_) return AnswerSeal(out);
+  AnswerDueSeal(out);
   GoOnHealing(out);
 }
 
@@ -344,7 +348,7 @@ bool Member::FingerprintIsDue() const {
 
 void Member::On(const StepBoundaryDone& done, Outcome& out) {
   if (done.fingerprint) out.Do(outbox_.AddFingerprint(done.step, *done.fingerprint, sealed_));
-  GoOnHealing(out);
+  AnswerDueSeal(out);
 }
 
 // ---- parts of checkpoints

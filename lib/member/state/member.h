@@ -9,7 +9,8 @@
 //                       ▲                │                    │
 //                       └──────Seal──────┴────────Seal────────┘
 //
-//   Seal      ends the ActiveView or the Healer. It is answered when no Apply or Make is under way.
+//   Seal      ends the ActiveView or the Healer. It is answered when no Apply or Make is under way
+//             and no record waits for its fingerprint.
 //   Heal      begins a Healer. When it holds the base it tells the coordinator.
 //   Activate  ends the Healer and begins an ActiveView. A spare takes no part in its steps.
 //
@@ -97,6 +98,7 @@ class Member {
   void From(const MemberId& peer, const Fetch& fetch, Outcome& out);
   void From(const MemberId& peer, const Pieces& pieces, Outcome& out);
 
+  void AnswerDueSeal(Outcome& out);
   void AnswerSeal(Outcome& out);
   void StartHealing(Healer healer, Outcome& out);
   void GoOnHealing(Outcome& out);

@@ -384,6 +384,53 @@ TEST_F(DriverTest, WhoseBrokenSessionWaitsForTheDriverIsNotSilent) {
   EXPECT_FALSE(members[0].up);
 }
 
+// It is back, though the driver's thread does not know it yet.
+TEST_F(DriverTest, WhoseJoinWaitsForTheDriverIsNotSilent) {
+  const Duration some = Settings().lease * 2 / 5;  // a gap between ticks that counts whole
+  SubmitJob(2);
+  ScriptedMember breaks = Member("worker-0", 1);
+  ScriptedMember loud = Member("worker-1", 2);
+  for (ScriptedMember* member : {&breaks, &loud}) member->JoinJob("a");
+  std::thread follows([&] { loud.FollowIntoView(); });
+  const View view = breaks.FollowIntoView();
+  follows.join();
+  std::vector<MemberStatus> members;
+  const auto is_up = [&] {
+    members = Look().at(0)->status.members;
+    return members.size() == 2 && members[0].up;
+  };
+  breaks.Hang();
+  const Time end = RealClock().Now() + std::chrono::seconds(30);
+  while (is_up() && RealClock().Now() < end) std::this_thread::yield();
+  ASSERT_EQ(members.size(), 2u);
+  for (int i = 0; i < 2; ++i) {
+    clock_.Advance(some);
+    loud.Say(Alive{Step(0), ""});
+    const int64_t enough_reads = clock_.reads() + 60;  // of more than one whole tick
+    while (clock_.reads() < enough_reads) std::this_thread::yield();
+  }
+  ASSERT_EQ(Look().at(0)->status.members.size(), 2u) << "a lease is longer";
+
+  std::promise<void> enough;
+  HoldUp(enough);
+  // More than the driver takes between two ticks stands before the Join.
+  for (int i = 0; i < 300; ++i) loud.Say(Alive{Step(0), ""});
+  ScriptedMember again = Member("worker-0", 1);
+  again.JoinJob("a");
+  ScriptedMember other = Member("worker-2");  // heard after what was said has come
+  other.SayBytes("garbage");
+  EXPECT_FALSE(other.Broken().ok());
+  clock_.Advance(some);
+  const Time due = RealClock().Now() + std::chrono::milliseconds(10);  // the next tick
+  while (RealClock().Now() < due) std::this_thread::yield();
+  enough.set_value();
+  const Time limit = RealClock().Now() + std::chrono::seconds(30);
+  while (!is_up() && members.size() == 2 && RealClock().Now() < limit) std::this_thread::yield();
+  ASSERT_EQ(members.size(), 2u) << "its Join had come within its lease";
+  EXPECT_TRUE(members[0].up);
+  EXPECT_EQ(Job().number, view.number);
+}
+
 // So that a clock that knows when somebody asks can tell a slow disk from a machine that slept.
 TEST_F(DriverTest, WhileDecisionsWaitTheTimeIsAskedFor) {
   std::promise<void> enough;

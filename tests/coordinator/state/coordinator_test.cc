@@ -335,6 +335,35 @@ TEST(Start, AServerGoesWithTheEnvironmentThatItWasTold) {
   EXPECT_EQ(code_of(again, Environment()), 0);
 }
 
+// It could not be told when it was let go. That is no failure of its.
+TEST(Start, AServerThatIsLetGoWhileItsSessionIsBrokenComesAgainLater) {
+  const MemberId server = Id("server-0");
+  Desk desk;
+  JobSpec spec = SpecOf(1, 2);
+  spec.training.sync = Sync::kServer;
+  spec.runtime.servers = 1;
+  desk.Give(Submit{"job", spec});
+  NumericEnvironment other = Environment();
+  other.tensors = {{"weight", {640}, TensorKind::kParameter}};
+  desk.Join(kC, "job", other);
+  desk.Join(server, "job", other, Role::kServer);
+  ASSERT_EQ(desk.Status().members.size(), 2u);
+  desk.Give(MemberDown{kC});
+  for (int i = 0; i < 10; ++i) {
+    desk.Wait(milliseconds(500));
+    desk.Say(server, Alive{});
+    desk.Give(Tick{});
+  }
+  desk.Give(MemberDown{server});
+  desk.Drain<Announce>();
+  desk.Join(kA);
+  ASSERT_THAT(desk.Sent<Leave>(), IsEmpty()) << "it has no session";
+  desk.Join(server, "job", other, Role::kServer);
+  const auto leave = desk.Sent<Leave>();
+  ASSERT_EQ(leave.size(), 1u);
+  EXPECT_EQ(leave[0].second.exit_code, kExitLater) << "it counts as a failure";
+}
+
 TEST(Start, WhatTheSpecificationFixesIsComparedWithItFirst) {
   struct Row {
     std::string said;  // empty: it takes part

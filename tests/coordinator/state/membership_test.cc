@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lib/base/exit_codes.h"
 
 namespace muster::coordinator {
 namespace {
@@ -39,7 +40,7 @@ Membership MembersAt(At at) {
   if (at == At::kDown) members.Down(kA, kStart);
   if (at == At::kMayHaveEnded) members.Exited(kA.name, {}, kStart);
   if (at == At::kEnded) members.Exited(kA.name, kA.incarnation, kStart);
-  if (at == At::kEvicted) members.Evict(kA);
+  if (at == At::kEvicted) members.Evict(kA, kExitFailed);
   return members;
 }
 
@@ -59,7 +60,7 @@ std::string Give(Membership& members, Input input, Time now) {
     case Input::kEndsWithoutLife: return word(members.Exited(kA.name, {}, now));
     case Input::kEarlierEnds: return word(members.Exited(kA.name, {5, 5}, now));
     case Input::kIsEvicted: {
-      const std::optional<bool> was_up = members.Evict(kA);
+      const std::optional<bool> was_up = members.Evict(kA, kExitFailed);
       return was_up ? word(*was_up) : "-";
     }
   }
@@ -68,7 +69,7 @@ std::string Give(Membership& members, Input input, Time now) {
 
 std::string StateOf(const Membership& members) {
   const std::vector<MemberId> ended = members.Ended();
-  if (!members.IsLive(kA)) return members.WasEvicted(kA.incarnation) ? "evicted" : "unknown";
+  if (!members.IsLive(kA)) return members.EvictedWith(kA.incarnation) ? "evicted" : "unknown";
   return absl::StrCat(members.live().at(kA).up ? "up" : "down", ended.empty() ? "" : ", ended");
 }
 
@@ -289,8 +290,8 @@ TEST(Membership, CountsByRoleAndKnowsWhoIsLive) {
   EXPECT_FALSE(members.AllLive({kA, kNewA}));
   EXPECT_THAT(members.OthersOfName(kNewA), ElementsAre(kA));
   EXPECT_THAT(members.OthersOfName(kA), IsEmpty());
-  EXPECT_TRUE(members.WasEvicted({9, 9})) << "an earlier start evicted it";
-  members.Evict(kA);
+  EXPECT_EQ(members.EvictedWith({9, 9}), kExitFailed) << "an earlier start evicted it";
+  members.Evict(kA, kExitFailed);
   EXPECT_EQ(members.Count(Role::kWorker), 0u);
 }
 
@@ -305,9 +306,16 @@ TEST(Membership, KeepsWhatAMemberSaysOfItself) {
 
 TEST(Membership, WhoIsBannedIsRefusedAndNobodyElse) {
   Membership members = MembersAt(At::kEvicted);
-  EXPECT_FALSE(members.WasEvicted(kNewA.incarnation));
+  EXPECT_EQ(members.EvictedWith(kNewA.incarnation), std::nullopt);
   members.Ban({3, 3});
-  EXPECT_TRUE(members.WasEvicted({3, 3}));
+  EXPECT_EQ(members.EvictedWith({3, 3}), kExitFailed);
+}
+
+TEST(Membership, WhoIsEvictedLeavesWithItsCodeWheneverItComes) {
+  Membership members = MembersAt(At::kDown);
+  members.Evict(kA, kExitLater);
+  members.Ban(kA.incarnation);  // its process has ended, too
+  EXPECT_EQ(members.EvictedWith(kA.incarnation), kExitLater);
 }
 
 TEST(Membership, TellsTheHighestSealedView) {

@@ -18,9 +18,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "lib/base/exit_codes.h"
+#include "lib/base/mailbox.h"
 #include "lib/checkpoint/load.h"
 #include "lib/domain/samples.h"
 #include "lib/task/counting.h"
+#include "lib/wire/message_codec.h"
 #include "tests/support/cluster.h"
 
 namespace muster {
@@ -197,6 +199,33 @@ TEST(Training, SoDoServers) {
     cluster.End();
     EXPECT_EQ(cluster.FinalValues(), std::vector<float>(97, 3.0f)) << servers << " servers";
   }
+}
+
+// It was told more, which may be of workers that are gone.
+TEST(Training, AServerSaysItsOwnKernelsOnly) {
+  const JobShape shape{.servers = 1};
+  Mailbox<Join> joins;
+  Cluster cluster;
+  cluster.coordinator().Submit("job", SpecOf(shape));
+  cluster.Start({.name = "worker-0"});
+  const auto keep = [&joins](const Frame& frame) {
+    const absl::StatusOr<ToCoordinator> said = DecodeToCoordinator(frame.header);
+    const Join* join = said.ok() ? std::get_if<Join>(&*said) : nullptr;
+    if (join != nullptr && join->id.name == "server-0") joins.Post(*join);
+  };
+  cluster.Start({.name = "server-0", .role = Role::kServer, .spoil = keep});
+  const NumericEnvironment jobs = cluster.End().environment.value();
+  const std::optional<Join> join = joins.TryTake();
+  ASSERT_TRUE(join.has_value());
+  const NumericEnvironment& said = join->environment;
+  EXPECT_EQ(said.samples, jobs.samples);
+  EXPECT_EQ(said.data_hash, jobs.data_hash);
+  EXPECT_EQ(said.tensors, jobs.tensors);
+  EXPECT_THAT(jobs.numeric, testing::Contains(testing::Key(kThreads))) << "as the worker found out";
+  EXPECT_THAT(said.numeric, testing::ElementsAre(testing::Key("float_environment"),
+                                                 testing::Key("instruction_set"),
+                                                 testing::Key("optimizer_probe")))
+      << "a server says what only a worker can find out";
 }
 
 TEST(Training, TheSameBitsWhoeverComputes) {

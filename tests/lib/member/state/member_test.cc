@@ -270,6 +270,30 @@ TEST(Seal, IsAnsweredOnlyWhenTheApplyIsDone) {
   EXPECT_TRUE(sealed[0].local_state.previous_results);
 }
 
+// Who copies that state from us goes on when we are gone, and then nobody else could tell the
+// record of the step before it.
+TEST(Seal, IsAnsweredOnceEveryRecordBelowTheStateIsTold) {
+  MemberConfig config = ConfigOf(kMe);
+  config.fingerprint_every = 1;
+  for (const bool while_applying : {false, true}) {
+    Rig rig = TwoWorkers(config);
+    UntilApply(rig);
+    Outcome sealed;
+    if (while_applying) sealed = rig.Coordinator(Seal{TermNumber(1), ViewNumber(2)});
+    EXPECT_THAT(Told<Sealed>(sealed), IsEmpty());
+    const Outcome applied = rig.member.Handle(Applied{Step(0)});
+    if (!while_applying) sealed = rig.Coordinator(Seal{TermNumber(1), ViewNumber(2)});
+    EXPECT_THAT(Told<Records>(applied), IsEmpty()) << "it waits for its fingerprint";
+    EXPECT_THAT(Told<Sealed>(applied), IsEmpty()) << "the record of step 0 is not told";
+    EXPECT_THAT(Told<Sealed>(sealed), IsEmpty()) << "the record of step 0 is not told";
+    const Outcome done = rig.member.Handle(StepBoundaryDone{Step(1), FingerprintPart{1, 2, true}});
+    EXPECT_THAT(Told<Records>(done), testing::Not(IsEmpty()));
+    ASSERT_EQ(Told<Sealed>(done).size(), 1u);
+    EXPECT_EQ(Told<Sealed>(done)[0].local_state.step, Step(1));
+    EXPECT_TRUE(std::holds_alternative<Records>(Of<TellCoordinator>(done)[0].message));
+  }
+}
+
 TEST(Seal, TheAnswerNamesResultsAndLanes) {
   Rig rig = TwoWorkers();
   rig.Peer(kPeer, rig.ResultsOf(0, {1}));
@@ -902,24 +926,6 @@ TEST(Heal, WithTheStateItsLanesAndRecordsAreForgotten) {
   ASSERT_EQ(again.size(), 1u);
   EXPECT_THAT(again[0].lanes, ElementsAre(LaneId(0))) << "they are run anew";
   EXPECT_GT(again[0].id, Of<Abandon>(healing)[0].id);
-}
-
-// Who copies the base from us goes on when we are gone, and then nobody else could tell the record
-// of the step before it.
-TEST(Heal, TheBaseIsHeldOnceEveryRecordBelowItIsTold) {
-  MemberConfig config = ConfigOf(kMe);
-  config.fingerprint_every = 1;
-  Rig rig = TwoWorkers(config);
-  UntilApply(rig);
-  EXPECT_THAT(Told<Records>(rig.member.Handle(Applied{Step(0)})), IsEmpty());
-  rig.Coordinator(Seal{TermNumber(1), ViewNumber(2)});
-  const View next = ViewOf(2, {kMe, kPeer}, {0, 1}, {0, 1}, 1);
-  const Outcome healing = rig.Coordinator(
-      Heal{TermNumber(1), ViewNumber(2), PlanOf(next, {HealBy::kHold, HealBy::kCopy})});
-  EXPECT_THAT(Told<HoldsBase>(healing), IsEmpty()) << "the record of step 0 is not told";
-  const Outcome done = rig.member.Handle(StepBoundaryDone{Step(1), FingerprintPart{1, 2, true}});
-  EXPECT_EQ(Told<Records>(done).size(), 1u);
-  EXPECT_EQ(Told<HoldsBase>(done).size(), 1u);
 }
 
 TEST(Heal, APlanThatNeedsAStateWeDoNotHoldIsDropped) {
