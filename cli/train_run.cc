@@ -165,6 +165,7 @@ class TrainRun {
       ShowEvent(
           "failpoint", absl::StrCat(report.process, " has come to its failpoint"),
           {{"process", report.process}, {"point", Json::parse(report.json).value("point", "")}});
+    if (report.event == "prepares") OnPrepares(report.process);
     if (report.event == "sample" && !report.text.empty())
       result_.sample = PrintableLines(report.text);
     if (!report.step || !tracker_.OnStep(*report.step, Now())) return;
@@ -174,6 +175,15 @@ class TrainRun {
       screen_.ShowProgress(*progress, Now());
       EmitStep(*progress);
     }
+  }
+
+  // Large data is read for minutes, in which nothing else happens. What the first one does all do,
+  // so that people are told once.
+  void OnPrepares(const std::string& process) {
+    const std::string text =
+        absl::StrCat(process, " reads its data and makes its model, as each worker does first");
+    if (!std::exchange(told_prepares_, true)) screen_.Say(text);
+    screen_.Emit(Text(Json({{"event", "prepares"}, {"text", text}, {"process", process}})));
   }
 
   void AddDetails(Progress& progress) const {
@@ -380,6 +390,7 @@ class TrainRun {
   bool result_is_kept_ = false;  // of an earlier run, in which the job has ended
   bool accepted_ = false;
   bool has_begun_ = false;        // a process of the job has run
+  bool told_prepares_ = false;    // what workers do before they join
   bool told_last_lines_ = false;  // of a process that fails again and again; others fail likewise
   bool coordinator_down_ = true;
   bool interrupted_ = false;

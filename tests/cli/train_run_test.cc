@@ -406,6 +406,18 @@ TEST_F(JobRunTest, AViewAfterTheLastStepDisturbsNone) {
   EXPECT_EQ(Run().last_disturbed_step, 19);
 }
 
+TEST_F(JobRunTest, ThatWorkersReadTheirDataIsSaidOnce) {
+  on_start_ = [this](HandCluster& cluster) {
+    cluster.events.on_report({.process = "worker-1", .event = "prepares"});
+    cluster.events.on_report({.process = "worker-0", .event = "prepares"});
+    cluster.Post([&] { Become("done", 0); });
+  };
+  EXPECT_EQ(Run().exit_code, 0);
+  EXPECT_THAT(out_.str(), HasSubstr("worker-1 reads its data and makes its model, as each worker "
+                                    "does first\n"));
+  EXPECT_THAT(out_.str(), Not(HasSubstr("worker-0")));
+}
+
 TEST_F(JobRunTest, CtrlCStopsAfterACheckpoint) {
   on_start_ = [](HandCluster& cluster) {
     cluster.events.on_coordinator(true);
