@@ -374,15 +374,14 @@ CLI::Validator WholeNumber() {
   return {read, "", ""};
 }
 
+// Of the commands that no folder can answer, or that delete.
+CLI::App* NeedsJob(CLI::App* command) {
+  command->get_option("job")->required()->description("id of the job (muster list shows them)");
+  return command;
+}
+
 void AddJobCommands(CLI::App& app, RemoteArguments& remote) {
   const auto with_job = [&](const char* name, const char* about) {
-    CLI::App* command = AddRemote(app, name, about, remote);
-    command->add_option("job", remote.job, "id of the job (muster list shows them)")
-        ->required()
-        ->type_name("JOB");
-    return command;
-  };
-  const auto with_job_or_folder = [&](const char* name, const char* about) {
     CLI::App* command = AddRemote(app, name, about, remote);
     command
         ->add_option("job", remote.job,
@@ -391,40 +390,38 @@ void AddJobCommands(CLI::App& app, RemoteArguments& remote) {
         ->type_name("JOB");
     return command;
   };
-  AddRunFolder(with_job_or_folder("status", "show how a job stands, and its members"), remote)
+  AddRunFolder(with_job("status", "show how a job stands, and its members"), remote)
       ->footer(kStatusFooter);
-  CLI::App* watch = with_job("watch", "follow a job's events until it is over");
+  CLI::App* watch = NeedsJob(with_job("watch", "follow a job's events until it is over"));
   watch->add_flag("--details", remote.details, kAboutDetails);
   watch->footer(kWatchFooter);
-  AddRunFolder(with_job_or_folder("stop", "stop a job after a checkpoint; it can go on later"),
-               remote)
+  AddRunFolder(with_job("stop", "stop a job after a checkpoint; it can go on later"), remote)
       ->footer(kStopFooter);
-  with_job("resume", "let a job go on that was stopped or has failed")->footer(kResumeFooter);
-  with_job("cancel", "end a job for good, also one that was stopped or failed")
+  NeedsJob(with_job("resume", "let a job go on that was stopped or has failed"))
+      ->footer(kResumeFooter);
+  NeedsJob(with_job("cancel", "end a job for good, also one that was stopped or failed"))
       ->footer(kCancelFooter);
-  CLI::App* remove = with_job("delete", "delete a job that has ended, with its checkpoints");
+  CLI::App* remove =
+      NeedsJob(with_job("delete", "delete a job that has ended, with its checkpoints"));
   remove->add_flag("--yes", remote.yes, "do not ask");
   remove->footer(kDeleteFooter);
   AddFolder(*remove, remote);
-  CLI::App* logs = with_job_or_folder("logs", "print what the members of a job printed");
+  CLI::App* logs = with_job("logs", "print what the members of a job printed");
   logs->add_option("--member", remote.member, "only of this member, such as worker-0 or server-1")
       ->type_name("NAME");
   logs->add_flag("--follow", remote.follow, "go on with new lines until the job is over");
   logs->footer(kLogsFooter);
   AddFolder(*logs, remote);
-  AddRunFolder(
-      with_job_or_folder("digest", "show the SHA-256 of a job's parameters and optimizer state"),
-      remote)
+  AddRunFolder(with_job("digest", "show the SHA-256 of a job's parameters and optimizer state"),
+               remote)
       ->footer(kDigestFooter);
   AddRunFolder(
-      with_job_or_folder(
-          "audit",
-          "prove that each sample was used once per epoch, or name the first that was not"),
+      with_job("audit",
+               "prove that each sample was used once per epoch, or name the first that was not"),
       remote)
       ->footer(kAuditFooter);
   CLI::App* ledger = AddRunFolder(
-      with_job_or_folder("ledger", "show which samples each step used, and who computed them"),
-      remote);
+      with_job("ledger", "show which samples each step used, and who computed them"), remote);
   ledger->add_option("--step", remote.step, "of this step only")
       ->transform(WholeNumber())
       ->type_name("N");
@@ -432,10 +429,9 @@ void AddJobCommands(CLI::App& app, RemoteArguments& remote) {
       ->transform(WholeNumber())
       ->type_name("ID");
   ledger->footer(kLedgerFooter);
-  CLI::App* history =
-      AddRunFolder(with_job_or_folder(
-                       "history", "show loss, learning rate, gradient norm and speed of each step"),
-                   remote);
+  CLI::App* history = AddRunFolder(
+      with_job("history", "show loss, learning rate, gradient norm and speed of each step"),
+      remote);
   history->add_flag("--csv", remote.csv, "comma-separated values, with a head")->excludes("--json");
   history->footer(kHistoryFooter);
 }

@@ -178,7 +178,7 @@ TEST(ArgumentsTest, AFolderStandsForItsJob) {
 }
 
 TEST(ArgumentsTest, TheHelpSaysWhereTheJobMayBeLeftOut) {
-  const auto help_of = [](const std::string& command) { return Parse({command, "--help"}).text; };
+  const auto help_of = [](const char* command) { return Parse({command, "--help"}).text; };
   for (const char* command : {"watch", "resume", "cancel", "delete"}) {
     EXPECT_THAT(help_of(command),
                 AllOf(HasSubstr("JOB REQUIRED"), Not(HasSubstr("left out where"))));
