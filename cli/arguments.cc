@@ -47,10 +47,11 @@ constexpr char kExamples[] =
     "\n"
     "muster COMMAND --help explains a command. Exit codes: 0 done, 64 bad configuration, 65 bad "
     "data, 66 a step\n"
-    "was not finite, 67 a person stopped or cancelled the job, 69 another process has taken this "
-    "one's place,\n"
-    "75 a signal ended it and it can go on, 78 another numeric environment than its job's, 1 "
-    "otherwise.";
+    "was not finite, 67 a person stopped or cancelled the job, 75 a signal ended it and "
+    "it can go on,\n"
+    "78 another numeric environment than its job's, 1 otherwise; of a worker or server also 69 "
+    "another process\n"
+    "has taken its place.";
 
 constexpr char kTrainFooter[] =
     "Ctrl-C stops the job after a checkpoint. A second Ctrl-C stops at once. After either the exit "
@@ -90,7 +91,11 @@ constexpr char kUpFooter[] =
     "process and\n"
     "steps are meant.\n"
     "\n"
-    "Example:\n"
+    "Ctrl-C stops everything without a checkpoint and names the jobs that it cuts off; the same "
+    "command goes on\n"
+    "with them.\n"
+    "\n"
+    "Example, the second line from another terminal:\n"
     "  muster up --dir cluster --listen 127.0.0.1:8080 --slots 4\n"
     "  muster submit examples/counting.yaml --to http://127.0.0.1:8080";
 
@@ -127,6 +132,7 @@ constexpr char kWatchFooter[] =
 constexpr char kResumeFooter[] =
     "It goes on from its newest checkpoint, with the specification that it has. One that runs is "
     "left alone.\n"
+    "A job of muster train goes on with the same muster train command and its --dir.\n"
     "\n"
     "Example:\n"
     "  muster resume count-1 && muster watch count-1";
@@ -156,9 +162,9 @@ constexpr char kAuditFooter[] =
 constexpr char kStopFooter[] =
     "The job stops at its next step, after a checkpoint. A job that has ended stays as it is.\n"
     "\n"
-    "Example:\n"
-    "  muster stop count-1\n"
-    "  muster resume count-1      goes on";
+    "Examples:\n"
+    "  muster stop count-1        muster resume count-1 lets it go on\n"
+    "  muster stop --dir runs/one of a muster train, which goes on with the same command";
 
 constexpr char kDeleteFooter[] =
     "The job must have ended. Its records and checkpoints go, and its logs, where --dir is the "
@@ -191,6 +197,8 @@ constexpr char kLogsFooter[] =
     "  muster logs count-1 | grep -v ' info '            warnings and errors";
 
 constexpr char kLedgerFooter[] =
+    "Steps and samples are counted from 0. Steps that a rewind left out are not in the ledger.\n"
+    "\n"
     "Examples:\n"
     "  muster ledger count-1 --step 12             who computed which lane, and of which samples\n"
     "  muster ledger --dir runs/one --sample 4711  every use of one sample";
@@ -203,6 +211,8 @@ constexpr char kHistoryFooter[] =
     "Examples:\n"
     "  muster history count-1 --csv > loss.csv\n"
     "  muster history --dir runs/one --json | jq .loss";
+
+constexpr char kMissingJob[] = "job is required: the id of a job (muster list shows them)";
 
 constexpr char kAboutDetails[] = "progress shows learning rate and gradient norm, too";
 
@@ -231,7 +241,7 @@ void AddPatience(CLI::App& command, double& lease, int64_t& thread_patience) {
   command
       .add_option("--thread-patience", thread_patience,
                   absl::StrCat("seconds that one piece of a process's work, such as a lane, may "
-                               "take before it counts as lost (default: ",
+                               "take before the process counts as lost (default: ",
                                kDefaultThreadPatience.count(), ")"))
       ->check(CLI::Range(kShortestThreadPatience.count(), kLongestThreadPatience.count()))
       ->type_name("SECONDS");
@@ -256,8 +266,10 @@ void AddTrain(CLI::App& app, TrainArguments& train, LogFlags& log) {
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   command
-      ->add_option("--dir", train.dir,
-                   "where logs, checkpoints and state go (default: a fresh one, which is named)")
+      ->add_option(
+          "--dir", train.dir,
+          "where logs, checkpoints and state go (default: a fresh folder under muster-runs/, "
+          "which is named)")
       ->type_name("DIR");
   command->add_option("--faults", train.faults, "kill and pause processes as this file says")
       ->type_name("PLAN.yaml");
@@ -299,14 +311,16 @@ void AddUp(CLI::App& app, UpArguments& up, LogFlags& log) {
 void AddDemo(CLI::App& app, DemoArguments& demo, LogFlags& log) {
   CLI::App* command = app.add_subcommand(
       "demo", "see it train through kills, and prove that the result is the same");
-  command->add_option("--spec", demo.spec, "the job")
+  command->add_option("--spec", demo.spec, "the job, of 80 steps at least")
       ->capture_default_str()
       ->type_name("SPEC.yaml");
   command->add_option("--set", demo.settings, "set a field of the job; may be given again")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   command
-      ->add_option("--dir", demo.dir, "where both runs go (default: a fresh one, which is named)")
+      ->add_option("--dir", demo.dir,
+                   "where both runs go (default: a fresh folder under muster-runs/, which is "
+                   "named)")
       ->type_name("DIR");
   AddLogFlags(*command, kWhoseLog, log);
   command->footer(kDemoFooter);
@@ -332,7 +346,7 @@ CLI::App* AddRunFolder(CLI::App* command, RemoteArguments& remote) {
   command
       ->add_option("--dir", remote.dir,
                    "in place of --to: the folder of a run or a cluster on this machine, also when "
-                   "nothing runs there; JOB may be left out where it holds one job")
+                   "nothing runs there")
       ->default_str("")
       ->type_name("DIR")
       ->excludes("--to");
@@ -360,24 +374,35 @@ CLI::Validator WholeNumber() {
   return {read, "", ""};
 }
 
+// Of the commands that no folder can answer, or that delete.
+CLI::App* NeedsJob(CLI::App* command) {
+  command->get_option("job")->required()->description("id of the job (muster list shows them)");
+  return command;
+}
+
 void AddJobCommands(CLI::App& app, RemoteArguments& remote) {
   const auto with_job = [&](const char* name, const char* about) {
     CLI::App* command = AddRemote(app, name, about, remote);
-    command->add_option("job", remote.job, "id of the job (muster list shows them)")
+    command
+        ->add_option("job", remote.job,
+                     "id of the job (muster list shows them); with --dir it may be left out where "
+                     "the folder holds one job")
         ->type_name("JOB");
     return command;
   };
   AddRunFolder(with_job("status", "show how a job stands, and its members"), remote)
       ->footer(kStatusFooter);
-  CLI::App* watch = with_job("watch", "follow a job's events until it is over");
+  CLI::App* watch = NeedsJob(with_job("watch", "follow a job's events until it is over"));
   watch->add_flag("--details", remote.details, kAboutDetails);
   watch->footer(kWatchFooter);
   AddRunFolder(with_job("stop", "stop a job after a checkpoint; it can go on later"), remote)
       ->footer(kStopFooter);
-  with_job("resume", "let a job go on that was stopped or has failed")->footer(kResumeFooter);
-  with_job("cancel", "end a job for good, also one that was stopped or failed")
+  NeedsJob(with_job("resume", "let a job go on that was stopped or has failed"))
+      ->footer(kResumeFooter);
+  NeedsJob(with_job("cancel", "end a job for good, also one that was stopped or failed"))
       ->footer(kCancelFooter);
-  CLI::App* remove = with_job("delete", "delete a job that has ended, with its checkpoints");
+  CLI::App* remove =
+      NeedsJob(with_job("delete", "delete a job that has ended, with its checkpoints"));
   remove->add_flag("--yes", remote.yes, "do not ask");
   remove->footer(kDeleteFooter);
   AddFolder(*remove, remote);
@@ -425,7 +450,10 @@ void AddRemotes(CLI::App& app, RemoteArguments& remote) {
       ->type_name("ID");
   submit->footer(kSubmitFooter);
   CLI::App* list = AddRemote(app, "list", "show the jobs of a cluster", remote);
-  list->add_option("--state", remote.state, "only jobs in this state, such as running or queued")
+  list->add_option(
+          "--state", remote.state,
+          "only jobs in this state: queued, starting, running, recovering, stopping, done, "
+          "stopped, failed or cancelled")
       ->type_name("STATE");
   AddRunFolder(list, remote)->footer(kListFooter);
   AddJobCommands(app, remote);
@@ -475,9 +503,8 @@ std::string MissingJob(const std::string& command, const RemoteArguments& remote
   const bool needs_none = remote.command == Command::kList || remote.command == Command::kSubmit;
   const bool has_folder = remote.has_dir && remote.command != Command::kDelete;
   if (needs_none || has_folder || !remote.job.empty()) return "";
-  return absl::StrCat("muster ", command,
-                      ": job is required: the id of a job (muster list shows them)\nmuster ",
-                      command, " --help explains what is allowed.\n");
+  return absl::StrCat("muster ", command, ": ", kMissingJob, "\nmuster ", command,
+                      " --help explains what is allowed.\n");
 }
 
 // CLI11 says only that a command is missing.
@@ -510,6 +537,7 @@ std::string FailureText(const CLI::App* app, const CLI::Error& error) {
   std::string why = UnknownOption(given.empty() ? *app : *given.front());
   if (why.empty() && given.empty()) why = "say what to do, such as muster train job.yaml";
   if (why.empty()) why = error.what();
+  if (why == "job is required") why = kMissingJob;
   return absl::StrCat(command, ": ", why, "\n", command, " --help explains what is allowed.\n");
 }
 

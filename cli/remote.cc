@@ -160,11 +160,12 @@ absl::StatusOr<JobAnswer> JobAt(const RemoteArguments& arguments, const Place& p
 
 absl::StatusOr<int> Status(const RemoteArguments& arguments, const Place& place,
                            std::ostream& out) {
-  MUSTER_ASSIGN_OR_RETURN(const JobAnswer job, JobAt(arguments, place));
+  MUSTER_ASSIGN_OR_RETURN(JobAnswer job, JobAt(arguments, place));
   if (arguments.json) {
     out << job.json << std::endl;
     return kExitDone;
   }
+  if (place.is_at_rest) job.waits_for.clear();  // the last line says it
   out << PrintableLines(JobText(job)) << std::flush;
   if (place.is_at_rest && !IsOver(job))
     out << "nothing runs in " << Printable(arguments.dir)
@@ -510,6 +511,11 @@ std::string ReasonText(const JobAnswer& job) {
   return says_more ? absl::StrCat("  reason: ", Printable(job.reason), "\n") : "";
 }
 
+std::string WaitsText(const JobAnswer& job) {
+  const bool says_more = !IsOver(job) && !job.waits_for.empty() && job.waits_for != job.reason;
+  return says_more ? absl::StrCat("  waits: ", Printable(job.waits_for), "\n") : "";
+}
+
 // A job that goes on and waits has samples already, and has not begun to take time.
 std::string SamplesText(const JobAnswer& job) {
   const bool takes_time = job.seconds > 0 && job.state != "queued" && job.state != "starting";
@@ -538,7 +544,7 @@ std::string MemberText(const MemberAnswer& member) {
 
 std::string JobText(const JobAnswer& job) {
   std::string text = absl::StrCat("job ", job.id, " is ", job.state, ": ", ProgressText(job), "\n",
-                                  ReasonText(job), SamplesText(job));
+                                  ReasonText(job), WaitsText(job), SamplesText(job));
   if (job.checkpoint_step >= 0)
     absl::StrAppend(&text, "  newest checkpoint: step ", job.checkpoint_step, "\n");
   if (const std::string digest = DigestOf(job); !digest.empty())

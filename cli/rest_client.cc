@@ -90,6 +90,7 @@ JobAnswer StatusFrom(const Json& object) {
   Read(object, "name", job.name);
   Read(object, "state", job.state);
   Read(object, "reason", job.reason);
+  Read(object, "waits_for", job.waits_for);
   Read(object, "deleting", job.deleting);
   Read(object, "first_start", job.first_start);
   Read(object, "step", job.step);

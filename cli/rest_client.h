@@ -31,6 +31,7 @@ struct JobAnswer {
   std::string name;
   std::string state;
   std::string reason;
+  std::string waits_for;  // empty: nothing
   bool deleting = false;
   int64_t first_start = 0;  // which job of that id it is; 0: it never started
   int64_t step = 0;

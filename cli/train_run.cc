@@ -107,6 +107,7 @@ class TrainRun {
 
   void OnStart(const ProcessStart& start) {
     running_.insert(start.process);
+    has_begun_ = has_begun_ || !start.job.empty();
     screen_.Emit(
         Text(Json({{"event", "process_start"}, {"process", start.process}, {"pid", start.pid}})));
   }
@@ -164,6 +165,7 @@ class TrainRun {
       ShowEvent(
           "failpoint", absl::StrCat(report.process, " has come to its failpoint"),
           {{"process", report.process}, {"point", Json::parse(report.json).value("point", "")}});
+    if (report.event == "prepares") OnPrepares(report.process);
     if (report.event == "sample" && !report.text.empty())
       result_.sample = PrintableLines(report.text);
     if (!report.step || !tracker_.OnStep(*report.step, Now())) return;
@@ -173,6 +175,15 @@ class TrainRun {
       screen_.ShowProgress(*progress, Now());
       EmitStep(*progress);
     }
+  }
+
+  // Large data is read for minutes, in which nothing else happens. What the first one does all do,
+  // so that people are told once.
+  void OnPrepares(const std::string& process) {
+    const std::string text =
+        absl::StrCat(process, " reads its data and makes its model, as each worker does first");
+    if (!std::exchange(told_prepares_, true)) screen_.Say(text);
+    screen_.Emit(Text(Json({{"event", "prepares"}, {"text", text}, {"process", process}})));
   }
 
   void AddDetails(Progress& progress) const {
@@ -276,7 +287,7 @@ class TrainRun {
 
   void OnInterrupt() {
     if (!std::exchange(interrupted_, true) && !over_ && !stopping_) {
-      if (coordinator_down_ && !accepted_) return GiveUp(NothingToSave());
+      if (coordinator_down_ && !IsUnderWay()) return GiveUp(NothingToSave());
       screen_.Say("stopping after a checkpoint; press Ctrl-C again to stop at once");
       follower_->AskStop();
       cluster_->After(kStopPatience, [this] { LookAtTheStop(); });
@@ -289,18 +300,21 @@ class TrainRun {
     cluster_->Stop();
   }
 
-  // None of its processes runs before a coordinator has taken the job.
+  // A coordinator that knows the job from an earlier run lets its processes begin before it has
+  // answered us.
+  bool IsUnderWay() const { return accepted_ || has_begun_; }
+
   static absl::Status NothingToSave() {
     return absl::CancelledError(
-        "stopped before a coordinator has taken the job, so that there was nothing to save; the "
-        "same command begins it, or goes on with it");
+        "stopped before a process of the job has run, so that there was nothing to save; the same "
+        "command begins the job, or goes on with it");
   }
 
   // A checkpoint takes its time. Without a coordinator none is made.
   void LookAtTheStop() {
     if (over_ || stopping_) return;
-    if (!accepted_) return GiveUp(NothingToSave());
-    if (!coordinator_down_) {
+    if (!IsUnderWay()) return GiveUp(NothingToSave());
+    if (!coordinator_down_ && accepted_) {
       cluster_->After(kStopPatience, [this] { LookAtTheStop(); });
       return;
     }
@@ -375,6 +389,8 @@ class TrainRun {
   absl::Status error_;
   bool result_is_kept_ = false;  // of an earlier run, in which the job has ended
   bool accepted_ = false;
+  bool has_begun_ = false;        // a process of the job has run
+  bool told_prepares_ = false;    // what workers do before they join
   bool told_last_lines_ = false;  // of a process that fails again and again; others fail likewise
   bool coordinator_down_ = true;
   bool interrupted_ = false;

@@ -6,7 +6,9 @@
 #include <type_traits>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "coordinator/runtime/checkpoints.h"
 #include "coordinator/runtime/once.h"
@@ -121,6 +123,23 @@ bool HadMembers(const RecoveredState& recovered) {
   return std::any_of(recovered.jobs.begin(), recovered.jobs.end(), [](const JobJournal& job) {
     return !Ended(job.phase) && job.number > ViewNumber(0);
   });
+}
+
+// What a job waits for, with the workers that read their data meanwhile, which may take minutes:
+// they join only after that. Servers have none to read.
+std::string WithPreparing(const std::string& waits_for, const std::set<std::string>& names) {
+  constexpr size_t kNamed = 3;
+  std::vector<std::string> workers;
+  for (const std::string& name : names)
+    if (absl::StartsWith(name, "worker-")) workers.push_back(name);
+  if (waits_for.empty() || workers.empty()) return waits_for;
+  if (workers.size() == 1)
+    return absl::StrCat(waits_for, "; ", workers[0], " reads its data and makes its model");
+  const std::string last =
+      workers.size() > kNamed ? absl::StrCat(workers.size() - kNamed, " more") : workers.back();
+  workers.resize(std::min(kNamed, workers.size() - 1));
+  return absl::StrCat(waits_for, "; ", absl::StrJoin(workers, ", "), " and ", last,
+                      " read their data and make their models");
 }
 
 }  // namespace
@@ -499,10 +518,16 @@ void Driver::LookAtWritten(const std::vector<Persisted>& changes) {
 
 void Driver::Publish() {
   auto known = std::make_shared<KnownJobs>(ListOf(last_written_));
+  const auto preparing = sessions_.Preparing();
   for (KnownJobPtr& job : *known) {
-    if (failure_.ok() || Ended(job->status.job.phase)) continue;
+    if (Ended(job->status.job.phase)) continue;
+    std::string waits_for(failure_.message());
+    if (const auto those = preparing.find(job->status.job.id);
+        failure_.ok() && those != preparing.end())
+      waits_for = WithPreparing(job->status.waits_for, those->second);
+    if (waits_for.empty() || waits_for == job->status.waits_for) continue;
     KnownJob waiting = *job;
-    waiting.status.waits_for = std::string(failure_.message());
+    waiting.status.waits_for = std::move(waits_for);
     job = std::make_shared<const KnownJob>(std::move(waiting));
   }
   const MutexLock lock(known_mutex_);

@@ -98,7 +98,7 @@ void MemberSessions::From(SessionId id, const ToCoordinator& message, Time came)
       return Refuse(id, "a member asked for its job after it had joined");
     if (const Asker* asker = std::get_if<Asker>(&peer.who); asker != nullptr && asker->unanswered)
       return Refuse(id, "a process asked for its job again before it was answered");
-    peer.who = Asker{};
+    peer.who = Asker{.job = ask->job, .name = ask->name};
     return events_.asked(id, *ask);
   }
   if (const Join* join = std::get_if<Join>(&message)) {
@@ -210,9 +210,20 @@ void MemberSessions::Answer(SessionId id, const FromCoordinator& message, Time n
   const JobIs* job = std::get_if<JobIs>(&message);
   Asker* asker = std::get_if<Asker>(&it->second.who);
   if (asker != nullptr) asker->unanswered = false;
-  if (job != nullptr && asker != nullptr)
+  if (job != nullptr && asker != nullptr) {
+    asker->prepares = true;
     asker->waits_for_environment = job->environment ? "" : job->job;
+  }
   Send(*it->second.session, {Encode(message), {}});
+}
+
+std::map<std::string, std::set<std::string>> MemberSessions::Preparing() const {
+  std::map<std::string, std::set<std::string>> preparing;
+  for (const auto& [id, peer] : peers_) {
+    const Asker* asker = std::get_if<Asker>(&peer.who);
+    if (asker != nullptr && asker->prepares) preparing[asker->job].insert(asker->name);
+  }
+  return preparing;
 }
 
 bool MemberSessions::WaitsForEnvironment(const std::string& job) const {

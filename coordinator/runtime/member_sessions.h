@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -69,13 +70,18 @@ class MemberSessions {
   // An answer without the numeric environment is given again by TellEnvironment, once it is known.
   void Answer(SessionId id, const FromCoordinator& message, Time now);
   bool WaitsForEnvironment(const std::string& job) const;
+  // The processes that were told their job and have not joined yet, by job. Their names are what
+  // they say.
+  std::map<std::string, std::set<std::string>> Preparing() const;
   void TellEnvironment(const JobIs& job);
 
   size_t members() const { return by_member_.size(); }
 
  private:
   struct Asker {
+    std::string job, name;
     bool unanswered = true;
+    bool prepares = false;              // it was told its job
     std::string waits_for_environment;  // the job; empty: no
   };
   struct Agent {

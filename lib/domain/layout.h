@@ -43,6 +43,13 @@ inline constexpr int64_t kAlignElements = 16;
 inline constexpr int64_t kMaxChunkBytes = 256 * 1024;
 inline constexpr int64_t kMostChunks = int64_t{1} << 22;
 
+// The bytes that every member of a job needs at least for a flat space of so many elements: values,
+// results of two steps, own gradients, and the optimizer's slots.
+constexpr double LeastMemoryOfMember(int64_t elements, int slots) {
+  constexpr int kBuffers = 4;
+  return 4.0 * (kBuffers + slots) * static_cast<double>(elements);
+}
+
 class Layout {
  public:
   Layout() = default;

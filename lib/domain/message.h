@@ -308,7 +308,7 @@ using PeerMessage =
 
 // ---- host agent ↔ coordinator
 
-// What a worker counts in a mapped file that outlives it (lib/lane_counter/lane_counter.h).
+// What a worker counts in a file that outlives it (lib/lane_counter/lane_counter.h).
 struct LaneCount {
   Incarnation incarnation;  // whose count; zero: it had not joined
   int64_t total = 0;        // lanes run by this incarnation

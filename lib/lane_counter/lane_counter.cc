@@ -1,18 +1,15 @@
 #include "lib/lane_counter/lane_counter.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
-#include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <filesystem>
 
-#include "lib/base/descriptor.h"
 #include "lib/base/status.h"
 #include "lib/base/whole_file.h"
 
@@ -20,8 +17,12 @@ namespace muster {
 namespace {
 
 constexpr uint64_t kMagic = 0x316c656e616c756d;  // "mulanel1"
-using Word = std::atomic<int64_t>;
-static_assert(Word::is_always_lock_free && sizeof(Word) == 8, "words are shared between processes");
+constexpr off_t kRecordBytes = 64;
+constexpr size_t kWords = kRecordBytes / sizeof(int64_t);
+// As it lies in the file, one after the other: magic, version, incarnation (two words), total,
+// lineage, step, lanes of the step. A hole has magic 0.
+using Words = std::array<int64_t, kWords>;
+static_assert(sizeof(Words) == kRecordBytes);
 
 absl::Status Failed(absl::string_view what, const std::string& path, int error) {
   const std::string text =
@@ -35,41 +36,13 @@ absl::Status Failed(absl::string_view what, const std::string& path, int error) 
   }
 }
 
-}  // namespace
-
-// As it lies in the file, one after the other. `version` is odd while the rest changes.
-struct LaneCounter::Record {
-  std::atomic<uint64_t> magic;  // 0: its worker died before it could begin
-  Word version;
-  std::atomic<uint64_t> incarnation_hi, incarnation_lo;
-  Word total, lineage, step, in_step;
-};
-
-namespace {
-
-constexpr off_t kRecordBytes = 64;
-constexpr size_t kWords = kRecordBytes / sizeof(int64_t);
-constexpr off_t kPageBytes = 4096;  // no record lies across two
-static_assert(kPageBytes % kRecordBytes == 0);
-
 absl::StatusOr<Descriptor> OpenFile(const std::string& path, int flags) {
   absl::StatusOr<Descriptor> file = OpenRegularFile(path, flags);
   if (!file.ok()) return Prefix("lane count file", file.status());
   return file;
 }
 
-// Where the new record begins. Its space is allocated now, because a write into a hole of a mapped
-// file raises SIGBUS when the disk is full.
-absl::StatusOr<off_t> Grow(int fd, const std::string& path) {
-  struct stat file {};
-  if (fstat(fd, &file) != 0) return Failed("look at it", path, errno);
-  const off_t begin = file.st_size / kRecordBytes * kRecordBytes;
-  if (const int error = posix_fallocate(fd, begin, kRecordBytes); error != 0)
-    return Failed("make room in it", path, error);
-  return begin;
-}
-
-LaneCount CountFrom(const std::array<int64_t, kWords>& words) {
+LaneCount CountFrom(const Words& words) {
   LaneCount count;
   count.incarnation = {static_cast<uint64_t>(words[2]), static_cast<uint64_t>(words[3])};
   count.total = words[4];
@@ -79,9 +52,21 @@ LaneCount CountFrom(const std::array<int64_t, kWords>& words) {
   return count;
 }
 
+Words WordsOf(const LaneCount& count, int64_t version) {
+  return {static_cast<int64_t>(kMagic),
+          version,
+          static_cast<int64_t>(count.incarnation.hi),
+          static_cast<int64_t>(count.incarnation.lo),
+          count.total,
+          count.lineage.value(),
+          count.step.value(),
+          count.in_step};
+}
+
+off_t WholeRecords(off_t bytes) { return bytes / kRecordBytes * kRecordBytes; }
+
 // False at the end of the file.
-absl::StatusOr<bool> ReadRecord(int fd, off_t at, const std::string& path,
-                                std::array<int64_t, kWords>& words) {
+absl::StatusOr<bool> ReadRecord(int fd, off_t at, const std::string& path, Words& words) {
   // Reads until the record did not change while it was read; a dead writer changes nothing.
   for (int64_t before = -1; words[1] != before || before < 0;) {
     before = words[1];
@@ -98,39 +83,61 @@ absl::StatusOr<bool> ReadRecord(int fd, off_t at, const std::string& path,
 
 absl::StatusOr<std::unique_ptr<LaneCounter>> LaneCounter::Open(const std::string& path,
                                                                Incarnation incarnation) {
-  static_assert(sizeof(Record) == kRecordBytes);
-  std::error_code ignored;  // opening below says what is wrong
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
-  MUSTER_ASSIGN_OR_RETURN(const Descriptor file, OpenFile(path, O_RDWR | O_CREAT));
-  const int fd = file.get();
-  MUSTER_ASSIGN_OR_RETURN(const off_t begin, Grow(fd, path));
-  const off_t page = begin / kPageBytes * kPageBytes;
-  void* memory = mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, page);
-  if (memory == MAP_FAILED) return Failed("map it", path, errno);
-  Record* record = reinterpret_cast<Record*>(static_cast<std::byte*>(memory) + (begin - page));
-  record->incarnation_hi = incarnation.hi;
-  record->incarnation_lo = incarnation.lo;
-  record->magic = kMagic;
-  return std::unique_ptr<LaneCounter>(new LaneCounter(memory, record));
+  std::unique_ptr<LaneCounter> counter(new LaneCounter(path, incarnation));
+  MUSTER_RETURN_IF_ERROR(counter->Begin());
+  return counter;
 }
 
-LaneCounter::~LaneCounter() { munmap(mapping_, kPageBytes); }
+absl::Status LaneCounter::Begin() {
+  std::error_code ignored;  // opening below says what is wrong
+  std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), ignored);
+  MUSTER_ASSIGN_OR_RETURN(file_, OpenFile(path_, O_RDWR | O_CREAT));
+  struct stat file {};
+  if (fstat(file_.get(), &file) != 0) return Failed("look at it", path_, errno);
+  device_ = file.st_dev;
+  inode_ = file.st_ino;
+  at_ = WholeRecords(file.st_size);
+  return Write();
+}
 
-void LaneCounter::Count(LineageNumber lineage, Step step) {
-  const bool same = record_->lineage == lineage.value() && record_->step == step.value();
-  ++record_->version;
-  record_->lineage = lineage.value();
-  record_->step = step.value();
-  record_->in_step = same ? record_->in_step + 1 : 1;
-  ++record_->total;
-  ++record_->version;
+absl::Status LaneCounter::Write() {
+  const Words words = WordsOf(count_, ++version_);
+  const ssize_t n = pwrite(file_.get(), words.data(), kRecordBytes, at_);
+  if (n == kRecordBytes) return absl::OkStatus();
+  return Failed("write to it", path_, n < 0 ? errno : ENOSPC);
+}
+
+absl::Status LaneCounter::Count(LineageNumber lineage, Step step) {
+  const bool same = count_.lineage == lineage && count_.step == step;
+  count_.lineage = lineage;
+  count_.step = step;
+  count_.in_step = same ? count_.in_step + 1 : 1;
+  ++count_.total;
+  struct stat file {};
+  if (lstat(path_.c_str(), &file) != 0 || file.st_dev != device_ || file.st_ino != inode_) {
+    spoiled_.Warn(
+        "lane count file '%s' was removed or replaced while lanes were counted in it; "
+        "it gets the counts of this process again",
+        path_);
+    return Begin();
+  }
+  if (file.st_size < at_ + kRecordBytes) {
+    spoiled_.Warn(
+        "lane count file '%s' was cut while lanes were counted in it; it gets the "
+        "counts of this process again",
+        path_);
+    // The half of a record that somebody left would be read as a whole one.
+    if (ftruncate(file_.get(), WholeRecords(file.st_size)) != 0)
+      return Failed("mend it", path_, errno);
+  }
+  return Write();
 }
 
 absl::StatusOr<std::vector<LaneCount>> ReadLaneCounts(const std::string& path) {
   MUSTER_ASSIGN_OR_RETURN(const Descriptor file, OpenFile(path, O_RDONLY));
   std::vector<LaneCount> counts;
   for (off_t at = 0;; at += kRecordBytes) {
-    std::array<int64_t, kWords> words{};
+    Words words{};
     MUSTER_ASSIGN_OR_RETURN(const bool is_there, ReadRecord(file.get(), at, path, words));
     if (!is_there) return counts;
     if (words[0] != 0) counts.push_back(CountFrom(words));

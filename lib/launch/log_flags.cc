@@ -9,8 +9,9 @@ void AddLogFlags(CLI::App& app, const std::string& whose, LogFlags& flags) {
   const auto why_not = [](const std::string& text) {
     return std::string(ParseLogLevel(text).status().message());
   };
-  app.add_option("--log-level", flags.level,
-                 absl::StrCat("the least that ", whose, " says: debug, info, warning or error"))
+  app.add_option(
+         "--log-level", flags.level,
+         absl::StrCat("the least that goes into ", whose, ": debug, info, warning or error"))
       ->check(why_not)
       ->capture_default_str()
       ->type_name("LEVEL");

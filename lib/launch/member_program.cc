@@ -74,7 +74,7 @@ int RunMember(int argc, char** argv, const MemberProgram& program) {
   StandardOutput output;
   ProcessOptions options;
   options.role = program.role;
-  CLI::App app(program.description);
+  CLI::App app(program.description, program.name);
   app.set_version_flag("--version", kVersion);
   AddOptions(app, options);
   LogFlags log;

@@ -108,15 +108,14 @@ std::optional<TooLarge> TooLargeForAJob(const TrainingSpec& training) {
                                                             : "them smaller")};
 }
 
-// As lib/member/runtime/setup.cc counts it for every member: values, optimizer slots, results of
-// two steps, own gradients. There it is too late for a worker, which has made its model by then.
+// When a member looks at this itself, it is too late for a worker, which has made its model by
+// then.
 std::optional<TooLarge> TooLargeForAWorker(const TrainingSpec& training, int64_t memory) {
   constexpr double kGigabyte = 1e9;
   const Sizes sizes(training);
   const Size size = sizes.Take();
   const auto have = static_cast<double>(memory);
-  const double model =
-      4.0 * (4 + SlotCount(training.optimizer.kind)) * static_cast<double>(size.elements);
+  const double model = LeastMemoryOfMember(size.elements, SlotCount(training.optimizer.kind));
   if (model > have)
     return TooLarge{
         size.fields.front(),

@@ -10,9 +10,11 @@
 namespace muster::cli {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 Parsed Parse(std::vector<const char*> words) {
   words.insert(words.begin(), "muster");
@@ -173,6 +175,22 @@ TEST(ArgumentsTest, AFolderStandsForItsJob) {
   EXPECT_FALSE(std::get<RemoteArguments>(Parse({"watch", "a"}).arguments).details);
   EXPECT_TRUE(std::get<RemoteArguments>(Parse({"history", "a", "--csv"}).arguments).csv);
   EXPECT_EQ(Parse({"history", "a", "--csv", "--json"}).exit_code, 64);
+}
+
+TEST(ArgumentsTest, TheHelpSaysWhereTheJobMayBeLeftOut) {
+  const auto help_of = [](const char* command) { return Parse({command, "--help"}).text; };
+  for (const char* command : {"watch", "resume", "cancel", "delete"}) {
+    EXPECT_THAT(help_of(command),
+                AllOf(HasSubstr("JOB REQUIRED"), Not(HasSubstr("left out where"))));
+    const Parsed without = Parse({command});
+    EXPECT_EQ(without.exit_code, 64);
+    EXPECT_THAT(without.text,
+                HasSubstr("job is required: the id of a job (muster list shows them)"));
+  }
+  for (const char* command : {"status", "stop", "digest", "audit", "ledger", "history", "logs"})
+    EXPECT_THAT(help_of(command),
+                HasSubstr("with --dir it may be left out where the folder holds"));
+  EXPECT_THAT(help_of("list"), Not(HasSubstr("left out where")));
 }
 
 // Each that a person may see.

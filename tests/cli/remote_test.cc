@@ -50,6 +50,18 @@ TEST(RestClientTest, WhatIsOver) {
     EXPECT_FALSE(IsOver({.state = state})) << state;
 }
 
+TEST(RemoteTest, WhatAJobWaitsForIsShown) {
+  const auto text = [](const std::string& state, const std::string& reason) {
+    const auto job = ParseJobAnswer(R"({"id":"a","state":")" + state + R"(","reason":")" + reason +
+                                    R"(","waits_for":"no worker has joined"})");
+    return JobText(job.value());
+  };
+  constexpr char kWaits[] = "  waits: no worker has joined\n";
+  EXPECT_THAT(text("starting", "waits for its members"), HasSubstr(kWaits));
+  EXPECT_THAT(text("queued", "no worker has joined"), Not(HasSubstr(kWaits))) << "twice";
+  EXPECT_THAT(text("done", "done"), Not(HasSubstr(kWaits)));
+}
+
 TEST(RemoteTest, AJobReadsWell) {
   EXPECT_EQ(JobText(ParseJobAnswer(kJob).value()),
             "job code-lm-1 is running: step 118 of 300, epoch 1, loss 2.5000, 1:35 min left\n"

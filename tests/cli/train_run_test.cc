@@ -25,6 +25,7 @@
 namespace muster::cli {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -405,6 +406,18 @@ TEST_F(JobRunTest, AViewAfterTheLastStepDisturbsNone) {
   EXPECT_EQ(Run().last_disturbed_step, 19);
 }
 
+TEST_F(JobRunTest, ThatWorkersReadTheirDataIsSaidOnce) {
+  on_start_ = [this](HandCluster& cluster) {
+    cluster.events.on_report({.process = "worker-1", .event = "prepares"});
+    cluster.events.on_report({.process = "worker-0", .event = "prepares"});
+    cluster.Post([&] { Become("done", 0); });
+  };
+  EXPECT_EQ(Run().exit_code, 0);
+  EXPECT_THAT(out_.str(), HasSubstr("worker-1 reads its data and makes its model, as each worker "
+                                    "does first\n"));
+  EXPECT_THAT(out_.str(), Not(HasSubstr("worker-0")));
+}
+
 TEST_F(JobRunTest, CtrlCStopsAfterACheckpoint) {
   on_start_ = [](HandCluster& cluster) {
     cluster.events.on_coordinator(true);
@@ -445,6 +458,27 @@ TEST_F(JobRunTest, WithoutACoordinatorTheFirstCtrlCEndsWhatHasNotBegun) {
   ExpectAWholeResult();
   EXPECT_EQ(objects_.back()["state"], "interrupted");
   EXPECT_THAT(std::string(objects_.back()["reason"]), HasSubstr("nothing to save"));
+}
+
+// A coordinator that knew the job let it go on, and was gone before it had answered.
+TEST_F(JobRunTest, WhatHasBegunIsNotSaidToHaveNothingToSave) {
+  Set([](Answers& a) { a.refuse = absl::UnavailableError("never ready"); });
+  on_start_ = [](HandCluster& cluster) {
+    cluster.events.on_coordinator(true);
+    cluster.events.on_start({.job = "", .process = "coordinator", .pid = 1});
+    cluster.events.on_start({.job = "one", .process = "worker-0", .pid = 2});
+    cluster.events.on_coordinator(false);
+    cluster.Post([&cluster] {
+      cluster.events.on_interrupt(2);
+      EXPECT_EQ(cluster.stops, 0) << "a coordinator that comes back can save it";
+      ASSERT_EQ(cluster.later.size(), 1U);
+      cluster.later.front()();
+      EXPECT_EQ(cluster.stops, 1);
+    });
+  };
+  EXPECT_EQ(TrainJson(), 75);
+  EXPECT_THAT(std::string(objects_.back()["reason"]),
+              AllOf(Not(HasSubstr("nothing to save")), HasSubstr("are not saved")));
 }
 
 // One that comes up, but whose disk has no room for the job.

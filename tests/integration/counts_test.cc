@@ -1,6 +1,8 @@
 // Every sample counts once per epoch, on any number of workers, undisturbed and with one of them
 // killed. Needs no LibTorch, so that sanitizers can look at whole clusters.
+#include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -52,6 +54,28 @@ TEST_P(CountingTest, EveryWeightIsTheNumberOfEpochs) {
   EXPECT_EQ(run.result.value("samples", 0), samples * epochs);
   EXPECT_EQ(run.result.value("lanes_recomputed", -1), 0);
   EXPECT_EQ(run.result.value("views", -1), 1) << run.Trace();
+  EXPECT_EQ(run.Events("prepares").size(), static_cast<size_t>(s.workers)) << run.Trace();
+}
+
+// As an editor does it, or somebody who makes room.
+TEST(LaneFileTest, OneThatIsCutOrRemovedCostsNoProcessAndNoLane) {
+  const Folder folder;
+  const std::string dir = folder / "job";
+  bool spoiled = false;
+  const auto spoil = [&](const nlohmann::json& event) {
+    if (event.value("event", "") != "step" || std::exchange(spoiled, true)) return;
+    for (const std::filesystem::path& job : std::filesystem::directory_iterator(dir + "/jobs")) {
+      std::filesystem::resize_file(job / "run/worker-0.lanes", 0);
+      std::filesystem::remove(job / "run/worker-1.lanes");
+    }
+  };
+  const TrainRun run =
+      Train({.spec = CountingSpec(1009, kLanes, 20), .dir = dir, .workers = 2, .on_event = spoil});
+  ASSERT_TRUE(spoiled);
+  Expect(run, dir, CountingDigest(1009, 20));
+  EXPECT_EQ(run.result.value("recoveries", -1), 0) << run.Trace();
+  EXPECT_TRUE(AMemberSays(dir, "worker-0.lanes' was cut"));
+  EXPECT_TRUE(AMemberSays(dir, "worker-1.lanes' was removed"));
 }
 
 class CountingKillTest : public testing::TestWithParam<Shape> {};

@@ -27,7 +27,7 @@ absl::StatusOr<LaneOutput> LaneRunner::Run(LineageNumber lineage, Step step, Lan
                                            absl::Span<const float> parameters,
                                            const GradientSink& sink) {
   ++lanes_run_;
-  if (counter_ != nullptr) counter_->Count(lineage, step);
+  if (counter_ != nullptr) MUSTER_RETURN_IF_ERROR(counter_->Count(lineage, step));
   failpoints_.Pass("forward");
   const Moment begin = Now();
   const SampleRange range = LaneSamples(training_, task_.SampleCount(), step, lane);

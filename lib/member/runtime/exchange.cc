@@ -147,6 +147,8 @@ void Exchange::LearnJob(JobIs job) {
   job_ = std::move(job);
   if (!can_begin || std::exchange(preparing_, true)) return;
   if (options_.place.role == Role::kWorker) {
+    LogInfo("reads its data and makes its model; then it joins");
+    parts_.reporter->Prepares();
     parts_.train->box.Post(DoPrepare{*job_});
     return;
   }

@@ -44,6 +44,8 @@ void Reporter::MetricsAt(absl::string_view address) const {
   Line("metrics", absl::StrCat(",\"metrics\":", JsonText(address)));
 }
 
+void Reporter::Prepares() const { Line("prepares", ""); }
+
 void Reporter::Sample(absl::string_view text) const {
   Line("sample", absl::StrCat(",\"text\":", JsonText(text)));
 }

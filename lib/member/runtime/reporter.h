@@ -23,6 +23,8 @@ class Reporter {
   void Step(const StepRecord& record, Rank rank, double seconds) const;
   void Joined(const View& view, Rank rank, Incarnation incarnation) const;
   void MetricsAt(absl::string_view address) const;
+  // It reads its data and makes its model, which may take minutes; then it joins.
+  void Prepares() const;
   void Sample(absl::string_view text) const;
 
  private:

@@ -11,9 +11,8 @@
 namespace muster {
 namespace {
 
-// The memory that every member needs: values, optimizer slots, results of two steps, own gradients.
 absl::Status CheckMemory(const Layout& layout, int32_t slots) {
-  const double need = 4.0 * (4 + slots) * static_cast<double>(layout.elements());
+  const double need = LeastMemoryOfMember(layout.elements(), slots);
   const auto have = static_cast<double>(MemoryForUs());
   if (need <= have) return absl::OkStatus();
   int64_t parameters = 0;

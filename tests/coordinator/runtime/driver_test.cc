@@ -47,6 +47,32 @@ TEST_F(DriverTest, WhoAsksIsToldTheJobAndWhereItsCheckpointsLie) {
   EXPECT_EQ(job.checkpoint_dir, CheckpointDir(root_, "a"));
 }
 
+// Large data is read for minutes.
+TEST_F(DriverTest, WhoeverAsksSeesWhichWorkersReadTheirData) {
+  SubmitJob(4);
+  const auto waits = [&](const std::string& expected) {
+    while (Published().at(0)->status.waits_for != expected) std::this_thread::yield();
+  };
+  waits("no worker has joined");
+  std::vector<ScriptedMember> members;
+  for (uint64_t i = 0; i < 5; ++i) {
+    const std::string name = i == 4 ? "server-0" : "worker-" + std::to_string(i);
+    members.push_back(Member(name, i + 1));
+    members.back().Say(AskJob{"a", name});
+    members.back().Next<JobIs>();
+    if (i == 0) waits("no worker has joined; worker-0 reads its data and makes its model");
+    if (i == 1)
+      waits("no worker has joined; worker-0 and worker-1 read their data and make their models");
+  }
+  waits(
+      "no worker has joined; worker-0, worker-1, worker-2 and 1 more read their data and make "
+      "their models");
+  members[0].JoinJob("a");
+  waits(
+      "1 of 4 workers have joined; worker-1, worker-2 and worker-3 read their data and make "
+      "their models");
+}
+
 TEST_F(DriverTest, AServerThatAskedTooEarlyIsToldTheEnvironmentOnceItIsKnown) {
   SubmitJob();
   ScriptedMember server = Member("server-0", 9, Role::kServer);

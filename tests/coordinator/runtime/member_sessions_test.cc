@@ -69,6 +69,29 @@ TEST_F(MemberSessionsTest, WhoWasAnsweredMayAskAgain) {
   EXPECT_THAT(asked_, testing::ElementsAre(1, 1));
 }
 
+TEST_F(MemberSessionsTest, WhoWasToldItsJobPreparesUntilItJoinsOrIsGone) {
+  using Names = std::map<std::string, std::set<std::string>>;
+  const auto ask = [&](SessionId id, const std::string& name) {
+    sessions_.Said(id, ToCoordinator(AskJob{"a", name}), kCame);
+  };
+  const std::vector<std::shared_ptr<KeptSession>> open = {Open(1), Open(2), Open(3)};
+  ask(1, "worker-0");
+  ask(2, "worker-1");
+  ask(3, "worker-2");
+  EXPECT_EQ(sessions_.Preparing(), Names());
+  sessions_.Answer(1, JobIs{.job = "a"}, Time());
+  sessions_.Answer(2, JobIs{.job = "a"}, Time());
+  sessions_.Answer(3, Leave{TermNumber(1), 1, "nobody wants it"}, Time());
+  EXPECT_EQ(sessions_.Preparing(), (Names{{"a", {"worker-0", "worker-1"}}}));
+  Join join;
+  join.job = "a";
+  join.id = {"worker-0", {1, 1}};
+  sessions_.Said(1, ToCoordinator(join), kCame);
+  EXPECT_EQ(sessions_.Preparing(), (Names{{"a", {"worker-1"}}}));
+  sessions_.Broken(2);
+  EXPECT_EQ(sessions_.Preparing(), Names());
+}
+
 TEST_F(MemberSessionsTest, WhoSaysNothingIsClosedInTime) {
   const MemberId member{"worker-0", {1, 1}};
   const ToCoordinator ask = AskJob{"a", "worker-0"};

@@ -53,6 +53,13 @@ TEST(Layout, ParametersLieInReverseOrderThenTheBuffers) {
   EXPECT_EQ(layout.elements(), 128);
 }
 
+// The specification and the member refuse what is too large by the same number.
+TEST(Layout, AMemberNeedsFourBuffersAndTheSlots) {
+  EXPECT_EQ(LeastMemoryOfMember(1000, 0), 16'000);
+  EXPECT_EQ(LeastMemoryOfMember(1000, 2), 24'000);
+  EXPECT_EQ(LeastMemoryOfMember(int64_t{1} << 40, 2), 24.0 * (int64_t{1} << 40));
+}
+
 // A stranger's Join may say so: nothing may be allocated for it.
 TEST(Layout, MoreChunksThanAllowedAreRefusedBeforeTheyAreMade) {
   EXPECT_THAT(ErrorOf({Parameter("a", {int64_t{1} << 40})}),

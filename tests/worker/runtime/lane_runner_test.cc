@@ -1,13 +1,17 @@
 #include "worker/runtime/lane_runner.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cfenv>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
 
 #include "lib/kernels/float_env.h"
+#include "lib/lane_counter/lane_counter.h"
 #include "lib/task/counting.h"
 
 namespace muster::worker {
@@ -49,9 +53,9 @@ class LaneRunnerTest : public testing::Test {
     training.batch = 7;
     return training;
   }
-  LaneRunner RunnerOf(Task& task) {
+  LaneRunner RunnerOf(Task& task, LaneCounter* counter = nullptr) {
     EXPECT_TRUE(task.Bind(layout_).ok());
-    return LaneRunner(task, training_, nullptr, metrics_, failpoints_);
+    return LaneRunner(task, training_, counter, metrics_, failpoints_);
   }
   absl::StatusOr<LaneOutput> RunLane(LaneRunner& runner) {
     std::vector<float> gradient(values_.size());
@@ -94,6 +98,23 @@ TEST_F(LaneRunnerTest, TheRestIsCompute) {
   LaneRunner runner = RunnerOf(no_input);
   WhereLanesRun([&] { EXPECT_TRUE(RunLane(runner).ok()); });
   EXPECT_GT(Phase("compute"), 0);
+}
+
+// Otherwise what a recovery computes again would be known no more.
+TEST_F(LaneRunnerTest, ALaneThatCannotBeCountedDoesNotRun) {
+  const std::string folder = testing::TempDir() + "lane-runner-" + std::to_string(getpid());
+  const auto counter = LaneCounter::Open(folder + "/worker-0.lanes", {1, 2});
+  ASSERT_TRUE(counter.ok()) << counter.status();
+  Claiming task(training_, 0);
+  LaneRunner runner = RunnerOf(task, counter->get());
+  WhereLanesRun([&] { EXPECT_TRUE(RunLane(runner).ok()); });
+  const double before = Phase("compute");
+  std::filesystem::remove_all(folder);
+  std::ofstream(folder) << "a file in the place of its folder";
+  WhereLanesRun(
+      [&] { EXPECT_EQ(RunLane(runner).status().code(), absl::StatusCode::kUnavailable); });
+  EXPECT_EQ(Phase("compute"), before);
+  std::filesystem::remove(folder);
 }
 
 using LaneRunnerDeathTest = LaneRunnerTest;

@@ -40,6 +40,11 @@ TEST_F(ReporterTest, AFullPipeLosesWholeLines) {
   EXPECT_EQ(text, whole);
 }
 
+TEST_F(ReporterTest, SaysThatItPrepares) {
+  Reporter(ends_[1], "worker-0").Prepares();
+  EXPECT_EQ(ReadAll(), "{\"event\":\"prepares\",\"member\":\"worker-0\"}\n");
+}
+
 // A pipe would take the part of it that fits, and spoil the line after it.
 TEST_F(ReporterTest, ALineLongerThanAPipeTakesAtOnceIsLeftOut) {
   const Reporter reporter(ends_[1], "worker-0");

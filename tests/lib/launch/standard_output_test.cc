@@ -1,0 +1,94 @@
+#include "lib/launch/standard_output.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <iostream>
+#include <string>
+#include <thread>
+
+#include "lib/base/descriptor.h"
+#include "lib/base/exit_codes.h"
+
+namespace muster {
+namespace {
+
+constexpr int kOnePage = 4096;  // the least that a pipe holds
+
+// A pipe in the place of this process's standard output that does not block, as one that is shared
+// with a program that has set O_NONBLOCK.
+class NonBlockingOutput {
+ public:
+  NonBlockingOutput() : before_(dup(STDOUT_FILENO)) {
+    std::array<int, 2> ends{};
+    if (pipe2(ends.data(), O_CLOEXEC) != 0) return;
+    reads_ = Descriptor(ends[0]);
+    const Descriptor writes(ends[1]);
+    is_made_ = fcntl(writes.get(), F_SETPIPE_SZ, kOnePage) == kOnePage &&
+               fcntl(writes.get(), F_SETFL, O_NONBLOCK) == 0 &&
+               dup2(writes.get(), STDOUT_FILENO) == STDOUT_FILENO;
+  }
+  ~NonBlockingOutput() { End(); }
+  NonBlockingOutput(const NonBlockingOutput&) = delete;
+  NonBlockingOutput& operator=(const NonBlockingOutput&) = delete;
+
+  bool is_made() const { return is_made_; }
+  int reads() const { return reads_.get(); }
+  // Who reads comes to the end.
+  void End() {
+    if (before_.is_open()) dup2(before_.get(), STDOUT_FILENO);
+    before_.Close();
+  }
+
+ private:
+  Descriptor before_;
+  Descriptor reads_;
+  bool is_made_ = false;
+};
+
+// All that comes, each time only once the pipe is full: so its writer finds no room again and
+// again.
+std::string ReadWhenFull(int fd, const std::atomic<bool>& has_ended) {
+  std::string all;
+  std::array<char, kOnePage> page{};
+  while (true) {
+    int waiting = 0;
+    while (!has_ended && ioctl(fd, FIONREAD, &waiting) == 0 && waiting < kOnePage)
+      std::this_thread::yield();
+    const ssize_t n = read(fd, page.data(), page.size());
+    if (n <= 0) return all;
+    all.append(page.data(), static_cast<size_t>(n));
+  }
+}
+
+// A thousand times as much as the pipe holds: who does not wait for room loses some of it.
+TEST(StandardOutputTest, OneThatIsFullAndDoesNotBlockIsWaitedFor) {
+  std::string expected;
+  for (int line = 0; expected.size() < 1000 * kOnePage; ++line)
+    expected += "line " + std::to_string(line) + " of what is printed\n";
+  NonBlockingOutput pipe;
+  ASSERT_TRUE(pipe.is_made());
+  std::atomic<bool> has_ended = false;
+  std::string came;
+  std::thread reader([&] { came = ReadWhenFull(pipe.reads(), has_ended); });
+  int code = kExitFailed;
+  {
+    StandardOutput output;
+    std::cout << expected;
+    code = output.CodeOnceWritten(kExitDone, "test");
+  }
+  std::cout.clear();
+  pipe.End();
+  has_ended = true;
+  reader.join();
+  EXPECT_EQ(code, kExitDone);
+  EXPECT_EQ(came.size(), expected.size());
+  EXPECT_TRUE(came == expected) << "something is lost, twice there, or in another order";
+}
+
+}  // namespace
+}  // namespace muster
