@@ -6,6 +6,7 @@
 #include <fstream>
 #include <functional>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -190,9 +191,9 @@ TEST_F(LocalClusterTest, ACoordinatorWhosePortIsTakenGoesElsewhere) {
                                          Grpc() + " takes its place"));
   EXPECT_EQ(notes_.size(), 2u) << "of workers, which the coordinator there wanted";
   std::ifstream log(cluster_->folder().LogFile({"j", "worker-0"}));
-  std::string arguments;
-  std::getline(log, arguments);
-  EXPECT_THAT(arguments, testing::HasSubstr("--coordinator " + Grpc()));
+  std::ostringstream lines;
+  lines << log.rdbuf();
+  EXPECT_THAT(lines.str(), testing::HasSubstr("--coordinator " + Grpc()));
 }
 
 TEST_F(LocalClusterTest, AnAddressThatMembersKnowStaysAndItIsSaidWhoHasIt) {
