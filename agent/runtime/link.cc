@@ -36,6 +36,16 @@ CoordinatorLink::~CoordinatorLink() {
 
 void CoordinatorLink::Start() { Connect(); }
 
+// Whoever answers at the old one is somebody else.
+void CoordinatorLink::GoTo(const std::string& address) {
+  address_ = address;
+  if (session_ == nullptr) return;  // not started yet
+  if (timer_) loop_.Cancel(*timer_);
+  if (std::exchange(up_, false)) events_.on_down(absl::CancelledError("it listens elsewhere now"));
+  pause_ = kFirstPause;
+  Connect();
+}
+
 void CoordinatorLink::Connect() {
   timer_.reset();
   const int64_t number = ++session_number_;

@@ -34,6 +34,8 @@ class CoordinatorLink {
   CoordinatorLink& operator=(const CoordinatorLink&) = delete;
 
   void Start();
+  // The coordinator listens there from now on.
+  void GoTo(const std::string& address);
   // Does nothing while no session is up: the supervisor tells it again when one is.
   void SendExit(const ProcessExited& exited);
   bool up() const { return up_; }
@@ -45,7 +47,7 @@ class CoordinatorLink {
 
   EventLoop& loop_;
   Transport& transport_;
-  const std::string address_;
+  std::string address_;
   const std::string node_;
   const int32_t slots_;
   const LinkEvents events_;

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -18,6 +19,8 @@
 
 namespace muster::agent {
 namespace {
+
+constexpr char kStopThatProgram[] = ": stop that program, or end this muster and start it again";
 
 std::string HostName() {
   std::array<char, 256> name{};
@@ -245,7 +248,39 @@ void LocalCluster::OnReport(const ProcessKey& key, const Report& report) {
   if (events_.on_report) events_.on_report(key, report);
 }
 
-void LocalCluster::OnExit(const NoteExit& note) {
+// After an end of the coordinator, which could not listen. A wait for an address that another
+// program keeps has no end, so it goes elsewhere where that is possible. What follows, for people.
+std::string LocalCluster::LeaveTakenAddresses() {
+  std::string text;
+  if (const std::string taken = addresses_.grpc; RunFolder::IsTaken(taken)) {
+    absl::StrAppend(&text, "; another program has ", taken, " (gRPC), ");
+    const auto picked = MembersRun() ? absl::FailedPreconditionError("members that run know it")
+                                     : folder_.PickAddresses(addresses_.http);
+    if (picked.ok()) {
+      addresses_ = *picked;
+      link_.GoTo(addresses_.grpc);
+      absl::StrAppend(&text, "so ", addresses_.grpc, " takes its place");
+    } else {
+      absl::StrAppend(&text, "and it cannot go elsewhere (", picked.status().message(), ")",
+                      kStopThatProgram);
+    }
+  }
+  if (RunFolder::IsTaken(addresses_.http))
+    absl::StrAppend(&text, "; another program has ", addresses_.http,
+                    " (REST), which has been told to people", kStopThatProgram);
+  return text;
+}
+
+bool LocalCluster::MembersRun() const {
+  const std::vector<ProcessKey> running = agent_.Running();
+  return std::any_of(running.begin(), running.end(),
+                     [](const ProcessKey& key) { return key != kCoordinatorKey; });
+}
+
+void LocalCluster::OnExit(NoteExit note) {
+  const bool left = note.exit.signal == 0 && note.exit.code == kExitLater;
+  if (note.key == kCoordinatorKey && left && note.after == AfterExit::kStartsAgain)
+    absl::StrAppend(&note.text, LeaveTakenAddresses());
   if (note.key != kCoordinatorKey && metrics_.erase(note.key) > 0) WriteTargets();
   if (!agent_.Has(note.key.job)) jobs_.erase(note.key.job);
   if (note.key == kCoordinatorKey && events_.on_coordinator) events_.on_coordinator(false);

@@ -63,7 +63,9 @@ class LocalCluster {
   std::vector<std::string> CoordinatorCommand() const;
   std::vector<std::string> MemberCommand(const Spawn& spawn) const;
   void OnReport(const ProcessKey& key, const Report& report);
-  void OnExit(const NoteExit& note);
+  void OnExit(NoteExit note);
+  std::string LeaveTakenAddresses();
+  bool MembersRun() const;
   void OnWanted(const Wanted& wanted);
   LaneCount LanesOf(const ProcessKey& key);
   void WriteTargets();
@@ -85,8 +87,8 @@ class LocalCluster {
 
   const LocalClusterOptions options_;
   const LocalClusterEvents events_;
-  const RunFolder folder_;
-  const ClusterAddresses addresses_;
+  RunFolder folder_;
+  ClusterAddresses addresses_;  // that of gRPC changes where nobody else was told it
   const std::string node_;
   std::map<std::string, LanesByName> run_before_;  // of jobs that have not been wanted yet
   std::map<std::string, Job> jobs_;

@@ -34,6 +34,7 @@ namespace fs = std::filesystem;
 constexpr char kAny[] = "127.0.0.1:0";
 constexpr char kFirstStart[] = "/first_start";
 constexpr char kLock[] = "lock";
+constexpr int kTriesForAPort = 1000;
 
 absl::Status CannotWrite(const std::string& path, const absl::Status& why) {
   if (absl::IsDataLoss(why)) return why;  // it says what lies there
@@ -163,7 +164,7 @@ int PortOf(const std::string& address) {
   return parsed.ok() ? parsed->port : 0;
 }
 
-// The address with the port in effect when nobody has it; port 0 asks for any.
+// The address with the port in effect; port 0 asks for any. kAlreadyExists: another program has it.
 absl::StatusOr<std::string> FreeAddress(const std::string& address) {
   MUSTER_ASSIGN_OR_RETURN(const HostPort parsed, ParseHostPort(address));
   MUSTER_ASSIGN_OR_RETURN(auto bound_to, SocketAddress(parsed));
@@ -178,6 +179,8 @@ absl::StatusOr<std::string> FreeAddress(const std::string& address) {
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   const bool bound =
       bind(fd, socket_address, size) == 0 && getsockname(fd, socket_address, &size) == 0;
+  if (!bound && errno == EADDRINUSE && parsed.port != 0)
+    return absl::AlreadyExistsError(absl::StrCat("another program has ", address));
   if (!bound)
     return absl::UnavailableError(absl::StrCat("address ", address, ": ", std::strerror(errno)));
   // Of both families the port stands at the same place.
@@ -242,6 +245,10 @@ absl::Status RunFolder::MakeJob(const std::string& id, StartNumber first_start) 
   return Replace(job(id) + kFirstStart, number);
 }
 
+bool RunFolder::IsTaken(const std::string& address) {
+  return absl::IsAlreadyExists(FreeAddress(address).status());
+}
+
 bool RunFolder::Take(const std::string& address) {
   const int port = PortOf(address);
   if (port == 0 || !FreeAddress(address).ok()) return false;
@@ -252,25 +259,33 @@ bool RunFolder::Take(const std::string& address) {
   return true;
 }
 
-absl::StatusOr<std::string> RunFolder::TakeAny(const std::string& address) {
-  for (;;) {
+absl::StatusOr<std::string> RunFolder::TakeAny(const std::string& address, int other) {
+  for (int i = 0; i < kTriesForAPort; ++i) {
     MUSTER_ASSIGN_OR_RETURN(std::string free, FreeAddress(address));
-    if (!ports_.contains(PortOf(free)) && Take(free)) return free;
+    const int port = PortOf(free);
+    if (port != other && !ports_.contains(port) && Take(free)) return free;
   }
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "address ", address, ": others took each port that was free; try again in a moment"));
 }
 
 absl::StatusOr<ClusterAddresses> RunFolder::PickAddresses(const std::string& http) {
   const std::string file = path_ + "/cluster.json";
   MUSTER_ASSIGN_OR_RETURN(const ClusterAddresses before, ReadAddresses(file));
   ClusterAddresses now = before;
-  if (!Take(now.grpc)) {
-    MUSTER_ASSIGN_OR_RETURN(now.grpc, TakeAny(kAny));
-  }
   const std::string wish = http.empty() ? kAny : http;
   MUSTER_ASSIGN_OR_RETURN(const HostPort wished, ParseHostPort(wish));
-  if (wished.port != 0) now.http = wish;
-  if (wished.port == 0 && !(IsOnHostOf(now.http, wish) && Take(now.http))) {
-    MUSTER_ASSIGN_OR_RETURN(now.http, TakeAny(wish));
+  // A person may name the port that gRPC had, and the file may name one for both.
+  if (PortOf(now.grpc) == wished.port || !Take(now.grpc)) {
+    MUSTER_ASSIGN_OR_RETURN(now.grpc, TakeAny(kAny, wished.port));
+  }
+  const int taken = PortOf(now.grpc);
+  const bool stays =
+      IsOnHostOf(now.http, wish) && PortOf(now.http) != taken && wished.port == 0 && Take(now.http);
+  if (wished.port != 0) {
+    now.http = wish;
+  } else if (!stays) {
+    MUSTER_ASSIGN_OR_RETURN(now.http, TakeAny(wish, taken));
   }
   if (now == before) return now;
   const nlohmann::ordered_json object = {{"grpc", now.grpc}, {"http", now.http}};

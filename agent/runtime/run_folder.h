@@ -54,10 +54,13 @@ class RunFolder {
   std::string targets() const { return path_ + "/prometheus-targets.json"; }
 
   // The addresses of the last time where they are still free, else new ones: no other agent picks
-  // them as long as this lives. `http` is the address
-  // asked for: port 0 means any port of that host, empty any port of loopback. kInvalidArgument: it
-  // is not an address; kUnavailable: it is not an address of this machine.
+  // them as long as this lives, and they never have one port. `http` is the address asked for: port
+  // 0 means any port of that host, empty any port of loopback. kInvalidArgument: it is not an
+  // address; kUnavailable: it is not an address of this machine; kResourceExhausted: no port can be
+  // had.
   absl::StatusOr<ClusterAddresses> PickAddresses(const std::string& http = "");
+  // Whether another program has one that was picked.
+  static bool IsTaken(const std::string& address);
 
   // What lies there was left by another job of that id, which has been deleted since.
   bool HoldsAnotherJob(const std::string& id, StartNumber first_start) const;
@@ -71,8 +74,9 @@ class RunFolder {
   RunFolder(std::string path, Descriptor lock) : path_(std::move(path)), lock_(std::move(lock)) {}
   // Whether nobody else has the address, which is ours from then on.
   bool Take(const std::string& address);
-  // One with the port in effect, of the host of `address`, which names port 0.
-  absl::StatusOr<std::string> TakeAny(const std::string& address);
+  // One with the port in effect, which is neither one of ours nor `other`, of the host of
+  // `address`, which names port 0.
+  absl::StatusOr<std::string> TakeAny(const std::string& address, int other);
 
   std::string path_;
   Descriptor lock_;

@@ -1,7 +1,9 @@
 #include "lib/http/connection.h"
 
 #include <algorithm>
+#include <boost/asio/completion_condition.hpp>
 #include <boost/asio/write.hpp>
+#include <chrono>
 #include <map>
 #include <optional>
 #include <vector>
@@ -18,6 +20,8 @@
 
 namespace muster::http {
 namespace {
+
+Time Now() { return std::chrono::steady_clock::now(); }
 
 constexpr int kSendBufferBytes = 128 << 10;
 
@@ -176,13 +180,20 @@ void Connection::OnTimer() {
       return Deliver(request_number_, JsonError(504, "deadline_exceeded",
                                                 "no answer was found in time; ask again later"));
     case State::kStreaming:
-      if (writing_) return Close();
+      if (writing_) return CloseUnlessWritten();
       stream_->Push(std::string(kHeartbeat));
       return;
-    case State::kWriting:
+    case State::kWriting: return CloseUnlessWritten();
     case State::kLingering:
     case State::kClosed: return Close();
   }
+}
+
+// The time was set when the write began, and what was taken since has given it more.
+void Connection::CloseUnlessWritten() {
+  const Duration left =
+      WriteDeadline(progress_, limits().write_timeout, limits().write_pace) - Now();
+  left > Duration() ? SetTimer(left) : Close();
 }
 
 void Connection::Close() {
@@ -344,8 +355,14 @@ void Connection::Write(std::string bytes, void (Connection::*then)()) {
   MUSTER_CHECK(!writing_, "(one write at a time)");
   writing_ = true;
   out_ = std::move(bytes);
+  progress_ = {.began = Now(), .moved = Now()};
+  const auto note = [this](error_code ec, size_t taken) {
+    if (taken > progress_.taken) progress_.moved = Now();
+    progress_.taken = taken;
+    return net::transfer_all()(ec, taken);
+  };
   net::async_write(
-      socket_, net::buffer(out_), [self = shared_from_this(), then](error_code ec, size_t) {
+      socket_, net::buffer(out_), note, [self = shared_from_this(), then](error_code ec, size_t) {
         self->writing_ = false;
         std::string().swap(self->out_);  // a quiet connection holds nothing
         self->answer_room_.reset();

@@ -24,6 +24,7 @@
 #include "lib/http/router.h"
 #include "lib/http/server.h"
 #include "lib/http/stream_queue.h"
+#include "lib/http/write_progress.h"
 
 namespace muster::http {
 
@@ -109,6 +110,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
 
   const Limits& limits() const { return core_->options.limits; }
   void SetTimer(Duration d);
+  void CloseUnlessWritten();
   void OnTimer();
 
   void AwaitRequest();
@@ -147,6 +149,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
 
   std::string out_;
   bool writing_ = false;
+  WriteProgress progress_;  // of the write under way
   std::shared_ptr<StreamQueue> stream_;
   std::array<char, 4096> discard_;
   size_t discarded_ = 0;

@@ -81,8 +81,10 @@ struct Limits {
   Duration body_timeout = std::chrono::seconds(30);    // for the whole body; 408
   Duration idle_timeout = std::chrono::seconds(60);    // between requests on one connection
   Duration answer_timeout = std::chrono::seconds(60);  // for the handler; 504
-  Duration write_timeout =
-      std::chrono::seconds(30);  // for one answer, or one batch of events, to be taken
+  // How long a client may take nothing of an answer, or of a batch of events, and how many bytes a
+  // second it takes besides; more slowly: it is cut off (write_progress.h).
+  Duration write_timeout = std::chrono::seconds(30);
+  size_t write_pace = size_t{8} << 10;
   Duration stream_heartbeat =
       std::chrono::seconds(15);  // a comment on quiet streams, so that dead ones are noticed
 };

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,7 +21,6 @@
 namespace muster {
 namespace {
 
-constexpr int kJudgeMs = 50;   // between two looks at strangers
 constexpr int kPauseMs = 100;  // when nobody can be accepted
 
 struct SocketAddress {
@@ -109,6 +109,11 @@ std::string GoAway(const std::string& why) {
   return frames + why;
 }
 
+// As poll takes it.
+int Milliseconds(std::optional<Duration> wait) {
+  return wait ? static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(*wait).count()) : -1;
+}
+
 int OpenSpare() { return open("/dev/null", O_RDONLY | O_CLOEXEC); }
 
 bool OutOfDescriptors(int error) {
@@ -163,7 +168,7 @@ void ConnectionGate::Run() {
   int timeout_ms = -1;
   while (AwaitKnock(timeout_ms)) {
     AcceptAll();
-    timeout_ms = given_->Judge(std::chrono::steady_clock::now()) ? kJudgeMs : -1;
+    timeout_ms = Milliseconds(given_->Judge(std::chrono::steady_clock::now()));
   }
 }
 

@@ -3,22 +3,20 @@
 #include <fcntl.h>
 #include <linux/tcp.h>  // that of the C library has no tcpi_bytes_received
 #include <netinet/in.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <chrono>
+#include <array>
 #include <cstddef>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "lib/log/limited_log.h"
 
 namespace muster {
 namespace {
-
-constexpr Duration kLookEvery = std::chrono::milliseconds(50);
 
 // Strangers cause these lines. Never destroyed: sessions outlive those who accept them.
 LimitedLog& Refusals() {
@@ -39,7 +37,22 @@ GivenSocket::GivenSocket(int fd, ino_t inode, std::string peer, uint64_t most)
 
 bool GivenSocket::IsOpen() const { return IsSocket(fd_, inode_); }
 
+// Of what has come the kernel tells only where something can be done with it when it is asked, and
+// gRPC may have read it by then. So it is asked for room to write, too, which is there unless the
+// peer takes none of our answers; Look sees that.
+void GivenSocket::Watch(int stirs) {
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLOUT | EPOLLET;
+  event.data.fd = fd_;
+  watched_ = epoll_ctl(stirs, EPOLL_CTL_ADD, fd_, &event) == 0;
+}
+
+void GivenSocket::Unwatch(int stirs) {
+  if (std::exchange(watched_, false)) epoll_ctl(stirs, EPOLL_CTL_DEL, fd_, nullptr);
+}
+
 bool GivenSocket::SessionComes() {
+  ++open_sessions_;
   if (++sessions_ <= kMostSessionsOfConnection) return true;
   ShutDown(absl::StrCat("it opened more than ", kMostSessionsOfConnection, " sessions"));
   return false;
@@ -58,31 +71,54 @@ void GivenSocket::CallComes() {
 }
 
 void GivenSocket::CallIsAnswered() {
+  Stir();
   calls_in_vain_ = 0;
-  const std::optional<uint64_t> brought = Brought();
-  if (!brought) return;
-  const uint64_t may_bring = *brought + most_;
+  const std::optional<Seen> seen = Look();
+  if (!seen) return;
+  const uint64_t may_bring = seen->brought + most_;
   uint64_t before = may_bring_;
   while (before < may_bring && !may_bring_.compare_exchange_weak(before, may_bring)) {
   }
 }
 
-void GivenSocket::Judge() const {
-  const uint64_t may_bring = may_bring_;
-  const std::optional<uint64_t> brought = Brought();
-  if (brought && *brought > may_bring && !admitted_)
-    ShutDown(absl::StrCat("it brought ", *brought, " bytes, and ", may_bring,
+bool GivenSocket::IsDue(Time now) {
+  if (HasLeft(now)) return true;
+  return !admitted_ && (stirred_ || !watched_ || now >= look_at_);
+}
+
+bool GivenSocket::HasLeft(Time now) {
+  const bool left = sessions_ > 0 && open_sessions_ == 0;
+  if (!left) {
+    left_since_.reset();
+  } else if (!left_since_) {
+    left_since_ = now;
+  }
+  return left && now - *left_since_ >= kLeaveTime;
+}
+
+bool GivenSocket::Judge(Time now) {
+  if (stirred_.exchange(false)) closely_until_ = now + kLookClosely;
+  const std::optional<Seen> seen = Look();
+  const uint64_t may_bring = may_bring_;  // after what was brought: an answer may raise it
+  const bool too_much = seen && seen->brought > may_bring && !admitted_;
+  if (too_much)
+    ShutDown(absl::StrCat("it brought ", seen->brought, " bytes, and ", may_bring,
                           " are all that one who has not said who it is may bring here"));
+  if (HasLeft(now)) ShutDown("its session has ended, and it stayed");
+  const bool closely = too_much || now < closely_until_ || (seen && !seen->takes_all);
+  look_at_ = now + (closely ? kLookEvery : kLookAtLatest);
+  return IsOpen();
 }
 
 // Nothing: it is closed, or no TCP connection.
-std::optional<uint64_t> GivenSocket::Brought() const {
+std::optional<GivenSocket::Seen> GivenSocket::Look() const {
   tcp_info info{};
   socklen_t size = sizeof(info);
-  constexpr size_t kNeeded = offsetof(tcp_info, tcpi_bytes_received) + sizeof(uint64_t);
+  constexpr size_t kNeeded = offsetof(tcp_info, tcpi_notsent_bytes) + sizeof(uint32_t);
   const bool told = getsockopt(fd_, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 && size >= kNeeded;
   if (!told || !IsOpen()) return std::nullopt;  // looked at last: it was ours before, too
-  return info.tcpi_bytes_received;
+  return Seen{.brought = info.tcpi_bytes_received,
+              .takes_all = info.tcpi_unacked == 0 && info.tcpi_notsent_bytes == 0};
 }
 
 // By a descriptor of our own: the number may become another socket's at any time.
@@ -99,6 +135,9 @@ void GivenSocket::ShutDown(const std::string& why) const {
   }
   close(own);
 }
+
+GivenSockets::GivenSockets(size_t most, uint64_t most_of_stranger)
+    : most_(most), most_of_stranger_(most_of_stranger), stirs_(epoll_create1(EPOLL_CLOEXEC)) {}
 
 bool GivenSockets::HasRoom(Time now) {
   if (size() < most_) return true;
@@ -118,25 +157,52 @@ bool GivenSockets::Add(int fd, const std::string& peer) {
   std::shared_ptr<GivenSocket>& at = by_fd_[fd];
   if (at != nullptr) ForgetPeer(*at);  // closed: its number is given again
   by_peer_[peer] = at = std::move(given);
+  at->Watch(stirs_.get());
   strangers_ = true;
   return true;
 }
 
-bool GivenSockets::Judge(Time now) {
-  if (!strangers_ || now - judged_ < kLookEvery) return strangers_;
-  judged_ = now;
-  std::vector<std::shared_ptr<GivenSocket>> strangers;
-  {
-    const MutexLock lock(mutex_);
-    for (const auto& [fd, given] : by_fd_)
-      if (!given->admitted()) strangers.push_back(given);
+std::optional<Duration> GivenSockets::Judge(Time now) {
+  if (now - judged_ >= kLookEvery) {
+    judged_ = now;
+    Sockets closed;
+    for (const auto& due : TakeDue(Stirred(), now)) {
+      ++looks_;
+      if (!due->Judge(now)) closed.push_back(due);
+    }
+    Forget(closed);
   }
+  if (strangers_) return kLookEvery;
+  return size() > 0 ? std::optional(kLookAtLatest) : std::nullopt;
+}
+
+// Descriptors on which something came since the last time.
+std::vector<int> GivenSockets::Stirred() const {
+  std::vector<int> fds;
+  std::array<epoll_event, 256> events;
+  const auto most = static_cast<int>(events.size());
+  // Bounded: whoever is told of may stir again meanwhile.
+  for (size_t told = 0; told <= most_; told += events.size()) {
+    const int count = epoll_wait(stirs_.get(), events.data(), most, 0);
+    for (int i = 0; i < count; ++i) fds.push_back(events[static_cast<size_t>(i)].data.fd);
+    if (count < most) break;
+  }
+  return fds;
+}
+
+// Passes over all of them in memory; the system is asked about those that it returns.
+GivenSockets::Sockets GivenSockets::TakeDue(const std::vector<int>& stirred, Time now) {
+  Sockets due;
   strangers_ = false;
-  for (const auto& stranger : strangers) {
-    stranger->Judge();
-    strangers_ = strangers_ || stranger->IsOpen();
+  const MutexLock lock(mutex_);
+  for (const int fd : stirred)
+    if (const auto given = by_fd_.find(fd); given != by_fd_.end()) given->second->Stir();
+  for (const auto& [fd, given] : by_fd_) {
+    if (given->admitted()) given->Unwatch(stirs_.get());
+    strangers_ = strangers_ || !given->admitted();
+    if (given->IsDue(now)) due.push_back(given);
   }
-  return strangers_;
+  return due;
 }
 
 std::shared_ptr<GivenSocket> GivenSockets::Find(const std::string& peer) const {
@@ -154,6 +220,14 @@ size_t GivenSockets::size() const {
 void GivenSockets::ForgetPeer(const GivenSocket& given) {
   const auto found = by_peer_.find(given.peer());
   if (found != by_peer_.end() && found->second.get() == &given) by_peer_.erase(found);
+}
+
+void GivenSockets::Forget(const Sockets& closed) {
+  const MutexLock lock(mutex_);
+  for (const auto& given : closed) {
+    ForgetPeer(*given);
+    by_fd_.erase(given->fd());  // nobody else has been given away since
+  }
 }
 
 void GivenSockets::ForgetClosed() {

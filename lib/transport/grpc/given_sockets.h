@@ -1,18 +1,21 @@
 // The connections that were given to gRPC, which has no bound of its own for what a stranger brings
 // on one (1.51): it keeps the bytes of a header that never ends, and makes a call of each stream,
 // however fast they are cancelled. So the bytes and the calls are counted here, and who brings too
-// many is shut down (docs/decisions/0048).
+// many is shut down (docs/decisions/0048). So is a connection that outlives its session.
 #pragma once
 
 #include <sys/types.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "lib/base/descriptor.h"
 #include "lib/base/mutex.h"
 #include "lib/base/time.h"
 
@@ -31,6 +34,14 @@ inline constexpr uint64_t kMostOfRequest = 2 << 20;
 // On top of that, once a session has begun: with its first frame, what is under way behind it while
 // we do not read on.
 inline constexpr uint64_t kMostBehindFirstFrame = 1 << 20;
+// How often strangers who stirred are looked at, and how often the others at least.
+inline constexpr Duration kLookEvery = std::chrono::milliseconds(50);
+inline constexpr Duration kLookAtLatest = std::chrono::seconds(1);
+// A stranger who stirred is looked at every time for so long: our answer may be on its way by then.
+inline constexpr Duration kLookClosely = 4 * kLookEvery;
+// A session has its connection for itself (docs/decisions/0010). When it has ended, its peer has so
+// long to read why and to close: gRPC would leave the place to it for 30 s.
+inline constexpr Duration kLeaveTime = std::chrono::seconds(2);
 
 // Thread-safe. gRPC owns the descriptor and closes it without a word: it is used only while it is
 // still the socket that was given.
@@ -45,16 +56,34 @@ class GivenSocket {
   bool SessionComes();
   // The session that came, whose first frame may have so much.
   void SessionMayBring(uint64_t first_frame);
+  // One that came has ended, and the reason has been handed over. Without another, the connection
+  // is shut down after kLeaveTime.
+  void SessionEnds() { --open_sessions_; }
   // It carries a session of one we know: what it brings is not judged any more.
   void Admit() { admitted_ = true; }
   bool admitted() const { return admitted_; }
   void CallComes();
   void CallIsAnswered();
-  // Shuts it down when it has brought too much.
-  void Judge() const;
+
+  // Of the thread that gives them away.
+  // Has `stirs`, an epoll, tell of it. Where that cannot be, it is due every time.
+  void Watch(int stirs);
+  void Unwatch(int stirs);
+  // Bytes may have come, or an answer goes out. On any thread.
+  void Stir() { stirred_ = true; }
+  bool IsDue(Time now);
+  // Shuts it down when it has brought too much, or when its sessions have ended and it stays.
+  // False: it is closed.
+  bool Judge(Time now);
+  int fd() const { return fd_; }
 
  private:
-  std::optional<uint64_t> Brought() const;
+  struct Seen {
+    uint64_t brought = 0;
+    bool takes_all = true;  // nothing of what we sent is still on its way
+  };
+  std::optional<Seen> Look() const;
+  bool HasLeft(Time now);
   void ShutDown(const std::string& why) const;
 
   const int fd_;
@@ -64,39 +93,54 @@ class GivenSocket {
   std::atomic<uint64_t> may_bring_;  // in all
   std::atomic<bool> has_session_{false};
   std::atomic<bool> admitted_{false};
+  std::atomic<bool> stirred_{true};
   std::atomic<int> sessions_{0};
+  std::atomic<int> open_sessions_{0};  // with calls of methods that nobody serves, for ever
   std::atomic<int> calls_in_vain_{0};
   mutable std::atomic<bool> shut_down_{false};
+  // Of the thread that gives them away.
+  bool watched_ = false;
+  Time look_at_{};  // at the latest
+  Time closely_until_{};
+  std::optional<Time> left_since_{};  // as far as was seen
 };
 
 class GivenSockets {
  public:
   // `most_of_stranger`: what each may bring between answers before it is admitted.
-  GivenSockets(size_t most, uint64_t most_of_stranger)
-      : most_(most), most_of_stranger_(most_of_stranger) {}
+  GivenSockets(size_t most, uint64_t most_of_stranger);
 
   // Of the thread that gives them away.
   // Whether one more may be given away. Looks at all of them only when there seem to be `most`,
-  // and then at most every 50 ms, so that a flood of connections costs little.
+  // and then at most every kLookEvery, so that a flood of connections costs little.
   bool HasRoom(Time now);
   // False: another of the same address is open, so that nobody could tell their calls apart.
   bool Add(int fd, const std::string& peer);
-  // Judges those that were not admitted, at most every 50 ms. Whether there may be such.
-  bool Judge(Time now);
+  // Judges those that are due (docs/decisions/0050), at most every kLookEvery. How long until it is
+  // to be called again; nothing: none is left.
+  std::optional<Duration> Judge(Time now);
+  size_t looks() const { return looks_; }  // at one, by Judge
 
   // On any thread. Null: it was closed meanwhile.
   std::shared_ptr<GivenSocket> Find(const std::string& peer) const;
   size_t size() const;  // may count some that are closed already
 
  private:
+  using Sockets = std::vector<std::shared_ptr<GivenSocket>>;
+
+  std::vector<int> Stirred() const;
+  Sockets TakeDue(const std::vector<int>& stirred, Time now);
+  void Forget(const Sockets& closed);
   void ForgetPeer(const GivenSocket& given) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ForgetClosed();
 
   const size_t most_;
   const uint64_t most_of_stranger_;
+  const Descriptor stirs_;  // epoll, which tells of strangers on whose connections something came
   Time looked_{};
   Time judged_{};
   bool strangers_ = false;
+  size_t looks_ = 0;
   mutable Mutex mutex_;
   std::map<int, std::shared_ptr<GivenSocket>> by_fd_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, std::shared_ptr<GivenSocket>> by_peer_ ABSL_GUARDED_BY(mutex_);

@@ -183,10 +183,10 @@ void GrpcListener::OnCall(std::unique_ptr<grpc::GenericServerContext> context,
                          absl::StrCat("a connection may open ", kMostSessionsOfConnection,
                                       " sessions, and yours opened more")});
   }
-  core->ComesOn(connection);
   if (method != kSessionMethod) {
     return core->Reject({grpc::StatusCode::UNIMPLEMENTED, absl::StrCat("no method ", method)});
   }
+  core->ComesOn(connection);
   if (before >= most_sessions_) {
     return core->Reject(
         {grpc::StatusCode::RESOURCE_EXHAUSTED,

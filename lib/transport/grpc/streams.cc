@@ -96,6 +96,11 @@ void ServerStream::Admit() {
   SessionCore::Admit();
 }
 
+void ServerStream::Release() {
+  call_.Reset();
+  if (connection_) connection_->SessionEnds();
+}
+
 void ServerStream::Accept(SessionHandler handler) {
   if (connection_) connection_->SessionMayBring(handler.inbound.first_frame);
   SetHandler(std::move(handler));
@@ -114,6 +119,7 @@ void ServerStream::StartRead(grpc::ByteBuffer* message, Completion* done) {
   call_.ForOperation(done)->Read(message, done);
 }
 void ServerStream::StartWrite(const grpc::ByteBuffer& message, Completion* done) {
+  if (connection_) connection_->Stir();
   call_.ForOperation(done)->Write(message, done);
 }
 void ServerStream::StartFinish(const absl::Status& why, Completion* done) {

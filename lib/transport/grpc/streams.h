@@ -96,7 +96,7 @@ class ServerStream final : public SessionCore {
                std::unique_ptr<grpc::GenericServerAsyncReaderWriter> stream);
 
   void Admit() override;
-  // Before Accept.
+  // Before Accept or Reject: the connection that is this session's.
   void ComesOn(std::shared_ptr<GivenSocket> connection) { connection_ = std::move(connection); }
   // One of both, once, after the registry has taken the core.
   void Accept(SessionHandler handler);
@@ -107,7 +107,7 @@ class ServerStream final : public SessionCore {
   void StartWrite(const grpc::ByteBuffer& message, Completion* done) override;
   void StartFinish(const absl::Status& why, Completion* done) override;
   void Cancel() override { call_.Cancel(); }
-  void Release() override { call_.Reset(); }
+  void Release() override;
   bool FinishSpeaks() const override { return true; }
   absl::Status PeerReason() const override;
 

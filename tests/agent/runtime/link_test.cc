@@ -17,10 +17,10 @@ using ::testing::ElementsAre;
 // The other end of the session; it answers as a coordinator does.
 class LinkTest : public ::testing::Test {
  protected:
-  void Listen() {
+  void Listen(const std::string& address = "coordinator:1") {
     listener_ =
         coordinator_
-            ->Listen("coordinator:1",
+            ->Listen(address,
                      [this](std::shared_ptr<Session> session) {
                        session_ = session;
                        return SessionHandler{.on_frame = [this](Frame frame) { OnFrame(frame); },
@@ -67,6 +67,16 @@ class LinkTest : public ::testing::Test {
   std::unique_ptr<Listener> listener_;
   std::optional<CoordinatorLink> link_;
 };
+
+TEST_F(LinkTest, GoesToAnotherAddress) {
+  Listen("coordinator:2");
+  on_wanted_ = [&] { loop_->Quit(); };
+  MakeLink();
+  link_->GoTo("coordinator:2");
+  RunUntilQuit(*loop_);
+  link_.reset();
+  EXPECT_THAT(events_, ElementsAre("up", "wanted worker-0"));
+}
 
 TEST_F(LinkTest, SaysHelloHearsWhatIsWantedTellsExits) {
   Listen();

@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <optional>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,7 @@
 #include "lib/wire/message_codec.h"
 #include "nlohmann/json.hpp"
 #include "tests/agent/runtime/stand_in.h"
+#include "tests/agent/runtime/taken_port.h"
 
 namespace muster::agent {
 namespace {
@@ -37,10 +40,16 @@ class LocalClusterTest : public ::testing::Test {
          .on_stopped = [this] { loop_->Quit(); }});
     EXPECT_TRUE(made.ok()) << made.status();
     cluster_ = *std::move(made);
+    Listen();
+  }
+  std::string Grpc() const {
     std::ifstream file(folder_ + "/cluster/cluster.json");
-    const std::string address = nlohmann::json::parse(file)["grpc"].get<std::string>();
+    return nlohmann::json::parse(file)["grpc"].get<std::string>();
+  }
+  void Listen() {
+    listener_.reset();
     listener_ = there_
-                    ->Listen(address,
+                    ->Listen(Grpc(),
                              [this](std::shared_ptr<Session> session) {
                                loop_->Post([this, session] {
                                  session_ = session;
@@ -67,7 +76,7 @@ class LocalClusterTest : public ::testing::Test {
     session_->Send({.header = Encode(ToAgent(Wanted{{job}})), .payload = {}});
   }
   void OnExit(const NoteExit& note) {
-    if (note.key == kCoordinatorKey) return;
+    if (note.key == kCoordinatorKey) return on_coordinator ? on_coordinator(note) : void();
     notes_.push_back(note.text);
     if (notes_.size() == 1) {  // the job is deleted, and submitted again; or it goes on
       if (folder_goes_) std::filesystem::remove_all(cluster_->folder().job("j"));
@@ -95,10 +104,11 @@ class LocalClusterTest : public ::testing::Test {
     return times;
   }
 
-  bool folder_goes_ = false;        // with the job
-  bool starts_again_ = false;       // its process does, and no job is submitted
-  std::function<void()> on_worker;  // has started
-  bool goes_on_ = false;            // it is not another job, but the next start of the same
+  bool folder_goes_ = false;                            // with the job
+  bool starts_again_ = false;                           // its process does, and no job is submitted
+  std::function<void()> on_worker;                      // has started
+  std::function<void(const NoteExit&)> on_coordinator;  // has ended
+  bool goes_on_ = false;  // it is not another job, but the next start of the same
   const std::string folder_ = MakeTestFolder();
   std::unique_ptr<EventLoop> loop_ = EventLoop::Make().value();
   LoopNetwork network_;
@@ -159,6 +169,56 @@ TEST_F(LocalClusterTest, AJobThatHasEndedIsNotUnderWayAnyMore) {
   starts_again_ = true;
   cluster_->Start();
   RunUntilQuit(*loop_);
+}
+
+// It would wait without end. Nobody but the agent knows the address yet.
+TEST_F(LocalClusterTest, ACoordinatorWhosePortIsTakenGoesElsewhere) {
+  MakeProgram("muster-coordinator", "exit 75");
+  MakeProgram("muster-worker", "echo \"$@\"; exit 0");
+  listener_.reset();
+  const std::string before = Grpc();
+  const TakenPort taken(before);
+  std::vector<std::string> said;
+  on_coordinator = [&](const NoteExit& note) {
+    said.push_back(note.text);
+    if (said.size() == 1) Listen();
+  };
+  cluster_->Start();
+  RunUntilQuit(*loop_);
+  ASSERT_FALSE(said.empty());
+  EXPECT_NE(Grpc(), before);
+  EXPECT_THAT(said[0], testing::EndsWith("; another program has " + before + " (gRPC), so " +
+                                         Grpc() + " takes its place"));
+  EXPECT_EQ(notes_.size(), 2u) << "of workers, which the coordinator there wanted";
+  std::ifstream log(cluster_->folder().LogFile({"j", "worker-0"}));
+  std::ostringstream lines;
+  lines << log.rdbuf();
+  EXPECT_THAT(lines.str(), testing::HasSubstr("--coordinator " + Grpc()));
+}
+
+TEST_F(LocalClusterTest, AnAddressThatMembersKnowStaysAndItIsSaidWhoHasIt) {
+  MakeProgram("muster-coordinator",
+              "while [ ! -e " + folder_ + "/go ]; do sleep 0.01; done; exit 75");
+  MakeProgram("muster-worker", "exec sleep 600");
+  const std::string before = Grpc();
+  std::optional<TakenPort> taken;
+  on_worker = [&] {
+    taken.emplace(before);
+    std::ofstream(folder_ + "/go") << "x";
+  };
+  std::string said;
+  on_coordinator = [&](const NoteExit& note) {
+    said = note.text;
+    starts_again_ = true;  // whatever ends now does so because of Stop
+    cluster_->Stop();
+    cluster_->Stop();
+  };
+  cluster_->Start();
+  RunUntilQuit(*loop_);
+  EXPECT_THAT(said, testing::HasSubstr("; another program has " + before +
+                                       " (gRPC), and it cannot go elsewhere (members that run "
+                                       "know it): stop that program"));
+  EXPECT_EQ(Grpc(), before);
 }
 
 // A deletion through REST leaves the folder.

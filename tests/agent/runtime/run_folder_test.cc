@@ -1,8 +1,5 @@
 #include "agent/runtime/run_folder.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,12 +7,12 @@
 #include <fstream>
 #include <sstream>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/agent/runtime/stand_in.h"
+#include "tests/agent/runtime/taken_port.h"
 
 namespace muster::agent {
 namespace {
@@ -140,19 +137,26 @@ TEST(RunFolderTest, ATakenPortIsReplaced) {
   const std::string path = MakeTestFolder();
   auto folder = RunFolder::Open(path).value();
   const ClusterAddresses first = folder.PickAddresses().value();
-  int port = 0;
-  ASSERT_TRUE(absl::SimpleAtoi(first.grpc.substr(first.grpc.rfind(':') + 1), &port));
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-  ASSERT_EQ(listen(fd, 1), 0);
+  EXPECT_FALSE(RunFolder::IsTaken(first.grpc));
+  const TakenPort taken(first.grpc);
+  EXPECT_TRUE(RunFolder::IsTaken(first.grpc));
   const ClusterAddresses second = folder.PickAddresses().value();
-  close(fd);
   EXPECT_NE(second.grpc, first.grpc);
   EXPECT_EQ(second.http, first.http);
+}
+
+TEST(RunFolderTest, OnePortIsNotGivenToBoth) {
+  const std::string path = MakeTestFolder();
+  auto folder = RunFolder::Open(path).value();
+  const ClusterAddresses first = folder.PickAddresses().value();
+  std::ofstream(path + "/cluster.json")
+      << nlohmann::json{{"grpc", first.grpc}, {"http", first.grpc}};
+  const ClusterAddresses second = folder.PickAddresses().value();
+  EXPECT_EQ(second.grpc, first.grpc);
+  EXPECT_NE(second.http, first.grpc);
+  const ClusterAddresses named = folder.PickAddresses(first.grpc).value();
+  EXPECT_EQ(named.http, first.grpc) << "a person wishes it";
+  EXPECT_NE(named.grpc, first.grpc);
 }
 
 // Their coordinators are started later: until then nobody listens there.

@@ -11,13 +11,15 @@
 #include <cerrno>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace muster {
 namespace {
 
 constexpr Time kStart{std::chrono::seconds(1)};
-constexpr Duration kLater = std::chrono::milliseconds(50);
+constexpr Duration kLater = kLookEvery;
+constexpr int kTimesASecond = kLookAtLatest / kLater;
 constexpr uint64_t kMost = 1000;
 
 int OpenSocket() { return socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0); }
@@ -61,7 +63,25 @@ class Given {
     char byte = 0;
     return recv(far_, &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN;
   }
-  bool MayHoldStrangers() { return sockets_.Judge(now_ += kLater); }
+  bool MayHoldStrangers() { return sockets_.Judge(now_ += kLater) == kLookEvery; }
+  // How often it was looked at in so many times of looking.
+  size_t LooksIn(int times) {
+    const size_t before = sockets_.looks();
+    for (int i = 0; i < times; ++i) sockets_.Judge(now_ += kLater);
+    return sockets_.looks() - before;
+  }
+  // What its peer does not take.
+  void AnswerUntilNoMoreFits() {
+    const std::string part(1 << 16, 'x');
+    while (send(near_, part.data(), part.size(), MSG_NOSIGNAL | MSG_DONTWAIT) > 0) {
+    }
+    socket().Stir();
+  }
+  bool IsShutDown() {
+    sockets_.Judge(now_ += kLater);
+    char byte = 0;
+    return recv(near_, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 0;
+  }
 
  private:
   GivenSockets sockets_{2, kMost};
@@ -110,6 +130,64 @@ TEST(GivenSocket, IsShutDownWhenAStrangerBringsTooMuch) {
   EXPECT_TRUE(given.MayHoldStrangers());
   given.Bring(1);
   EXPECT_FALSE(given.StaysOpen());
+}
+
+// All strangers together may not cost a call of the system each, every time.
+TEST(GivenSocket, ThatIsQuietIsLookedAtOnceASecond) {
+  Given given;
+  EXPECT_GT(given.LooksIn(kTimesASecond), 1u) << "it is new";
+  EXPECT_EQ(given.LooksIn(kTimesASecond), 1u);
+  given.Bring(1);
+  EXPECT_EQ(given.LooksIn(1), 1u) << "something came";
+}
+
+TEST(GivenSocket, ThatWasQuietIsShutDownAtOnceWhenItBringsTooMuch) {
+  Given given;
+  given.LooksIn(kTimesASecond);
+  given.Bring(kMost + 1);
+  EXPECT_FALSE(given.StaysOpen()) << "though all of it has been read by now";
+}
+
+// The kernel does not tell of what comes from there, once it has been read.
+TEST(GivenSocket, ThatTakesNoAnswersIsShutDownAtOnceWhenItBringsTooMuch) {
+  Given given;
+  given.LooksIn(kTimesASecond);
+  given.AnswerUntilNoMoreFits();
+  given.LooksIn(kTimesASecond - 1);
+  EXPECT_FALSE(given.IsShutDown());
+  given.Bring(kMost + 1);
+  EXPECT_TRUE(given.IsShutDown());
+}
+
+TEST(GivenSocket, IsShutDownAWhileAfterItsSessionHasEnded) {
+  Given given;
+  EXPECT_TRUE(given.socket().SessionComes());
+  given.socket().Admit();
+  for (Duration time{}; time < 2 * kLeaveTime; time += kLater)
+    ASSERT_TRUE(given.StaysOpen()) << "its session goes on";
+  given.socket().SessionEnds();
+  for (Duration time{}; time < kLeaveTime; time += kLater)
+    ASSERT_TRUE(given.StaysOpen()) << "it has time to read why";
+  EXPECT_FALSE(given.StaysOpen());
+}
+
+TEST(GivenSocket, StaysWhileAnotherSessionGoesOn) {
+  Given given;
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(given.socket().SessionComes());
+  given.socket().SessionEnds();
+  for (Duration time{}; time < 2 * kLeaveTime; time += kLater) ASSERT_TRUE(given.StaysOpen());
+}
+
+TEST(GivenSockets, WithoutAnyAreNotJudged) {
+  GivenSockets given(2, kMost);
+  EXPECT_EQ(given.Judge(kStart), std::nullopt);
+  const int socket = OpenSocket();
+  ASSERT_TRUE(given.Add(socket, "it"));
+  EXPECT_EQ(given.Judge(kStart + kLater), kLookEvery);
+  close(socket);
+  given.Judge(kStart + kLater + kLookAtLatest);
+  EXPECT_EQ(given.size(), 0u);
+  EXPECT_EQ(given.Judge(kStart + 2 * kLater + kLookAtLatest), std::nullopt);
 }
 
 TEST(GivenSocket, OfOneWhoWasAdmittedIsNotJudged) {

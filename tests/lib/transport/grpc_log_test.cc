@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <fstream>
+#include <memory>
 #include <sstream>
 #include <string>
 
@@ -10,6 +11,8 @@
 #include "gtest/gtest.h"
 #include "lib/log/log.h"
 #include "lib/transport/grpc/grpc_transport.h"
+#include "tests/lib/http/raw_client.h"
+#include "tests/lib/transport/http2_words.h"
 
 namespace muster {
 namespace {
@@ -19,16 +22,40 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
+std::string Text(const std::string& path) {
+  std::ifstream in(path);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
 TEST(GrpcLogTest, WhatGrpcComplainsOfIsALineOfOurLog) {
   const std::string path = ::testing::TempDir() + "/grpc-log-" + std::to_string(getpid());
   ASSERT_TRUE(StartLog({.program = "muster-worker", .file = path, .json = true}).ok());
   const auto transport = MakeGrpcTransport({});
   gpr_log(GPR_ERROR, "port %d is taken", 7);
-  std::ifstream in(path);
-  std::ostringstream text;
-  text << in.rdbuf();
-  EXPECT_THAT(text.str(), AllOf(StartsWith("{\"time\":"), HasSubstr("\"level\":\"warning\""),
+  EXPECT_THAT(Text(path), AllOf(StartsWith("{\"time\":"), HasSubstr("\"level\":\"warning\""),
                                 HasSubstr("\"text\":\"grpc: port 7 is taken\""), EndsWith("}\n")));
+  std::remove(path.c_str());
+}
+
+// gRPC itself would leave the place to it for half a minute, and close it without a word in our
+// log.
+TEST(GrpcLogTest, AConnectionThatStaysWhenItsSessionHasEndedIsClosed) {
+  const std::string path = ::testing::TempDir() + "/grpc-stays-" + std::to_string(getpid());
+  ASSERT_TRUE(StartLog({.program = "muster-worker", .file = path}).ok());
+  const auto transport = MakeGrpcTransport({});
+  auto listener = transport->Listen("127.0.0.1:0", [](const std::shared_ptr<Session>& session) {
+    session->Close(absl::PermissionDeniedError("you are not one of us"));
+    return SessionHandler{.on_frame = [](const Frame&) {}, .on_broken = [](const absl::Status&) {}};
+  });
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  http::RawClient stays((*listener)->Address());
+  ASSERT_TRUE(stays.Send(kPreface + Http2Frame(kSettings, 0, 0, "") +
+                         Http2Frame(kHeaders, kEndHeaders, 1, HeadersOfASession())));
+  EXPECT_TRUE(stays.AwaitClosed());
+  listener->reset();  // its thread has written the line by then
+  EXPECT_THAT(Text(path), HasSubstr("its session has ended, and it stayed"));
   std::remove(path.c_str());
 }
 

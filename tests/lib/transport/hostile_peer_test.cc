@@ -15,6 +15,7 @@
 #include "lib/transport/grpc/settings.h"
 #include "tests/lib/http/raw_client.h"
 #include "tests/lib/transport/grpc_world.h"
+#include "tests/lib/transport/http2_words.h"
 
 namespace muster {
 
@@ -138,35 +139,6 @@ TEST_F(GrpcPair, GarbageAndSilenceOnThePortDisturbNobody) {
     garbage.AwaitClosed();
     if (i % 10 == 0) ExpectUndisturbed();
   }
-}
-
-constexpr char kPreface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-constexpr int kHeaders = 1;
-constexpr int kReset = 3;
-constexpr int kSettings = 4;
-constexpr int kContinuation = 9;
-constexpr int kEndHeaders = 4;
-
-std::string Http2Frame(int type, int flags, uint32_t stream, const std::string& content) {
-  const auto byte = [](size_t value) { return static_cast<char>(value & 0xff); };
-  const size_t size = content.size();
-  return std::string{byte(size >> 16),   byte(size >> 8),   byte(size),
-                     byte(type),         byte(flags),       byte(stream >> 24),
-                     byte(stream >> 16), byte(stream >> 8), byte(stream)} +
-         content;
-}
-
-// A text of fewer than 127 bytes, as HPACK says it.
-std::string HpackText(const std::string& text) {
-  return std::string(1, static_cast<char>(text.size())) + text;
-}
-std::string HpackField(const std::string& name, const std::string& value) {
-  return std::string(1, '\0') + HpackText(name) + HpackText(value);
-}
-// POST, http, the path of a session, and what gRPC asks for besides.
-std::string HeadersOfASession() {
-  return "\x83\x86\x04" + HpackText(kSessionMethod) + "\x41" + HpackText("localhost") +
-         HpackField("content-type", "application/grpc") + HpackField("te", "trailers");
 }
 
 TEST_F(GrpcPair, WhoOpensAndCancelsSessionsWithoutEndIsClosedAndLeavesNone) {
