@@ -96,7 +96,7 @@ class ServerStream final : public SessionCore {
                std::unique_ptr<grpc::GenericServerAsyncReaderWriter> stream);
 
   void Admit() override;
-  // Before Accept.
+  // Before Accept, and before Reject of a call that is no session: that counts as its answer.
   void ComesOn(std::shared_ptr<GivenSocket> connection) { connection_ = std::move(connection); }
   // One of both, once, after the registry has taken the core.
   void Accept(SessionHandler handler);
