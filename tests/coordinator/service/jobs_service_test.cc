@@ -235,7 +235,7 @@ TEST_F(JobsServiceTest, AnAnswerThatNobodyTakesGivesItsRoomBackInTime) {
   AwaitLooks();
   EXPECT_GE(*waiting_.answers, kLarge) << "its client still has time";
   clock_.Advance(Duration(1));
-  EXPECT_TRUE(IsWhole(waiting_.answers)) << "an answer that nobody takes keeps its room";
+  ASSERT_TRUE(IsWhole(waiting_.answers)) << "an answer that nobody takes keeps its room";
   unread->ReadAll();
   EXPECT_EQ(unread->AwaitEnd().error_code(), grpc::StatusCode::CANCELLED);
 }
@@ -268,7 +268,7 @@ TEST_F(JobsServiceTest, AStreamThatStandsStillEndsAndGivesItsRoomBack) {
   EXPECT_GE(*waiting_.events, kLarge) << "its client still has time";
   EXPECT_FALSE(watcher->closed());
   clock_.Advance(Duration(1));
-  EXPECT_TRUE(IsWhole(waiting_.events)) << "a stream that stands still keeps its room";
+  ASSERT_TRUE(IsWhole(waiting_.events)) << "a stream that stands still keeps its room";
   EXPECT_TRUE(Await([&] { return watcher->closed(); }));
   unread->ReadAll();
   EXPECT_EQ(unread->AwaitEnd().error_code(), grpc::StatusCode::CANCELLED);
