@@ -234,7 +234,7 @@ class Program {
                                     .connections = budget_.sessions,
                                     .assembling_bytes = kAssemblingBytes,
                                     .warn = [](const std::string& line) { LogError("%s", line); }});
-    jobs_service_ = MakeJobsService(*api_);
+    jobs_service_ = MakeJobsService(*api_, *clock_);
     auto listener =
         transport_->Listen(arguments_.listen, driver_->MakeAcceptor(), {jobs_service_.get()});
     if (!listener.ok())

@@ -12,6 +12,9 @@ namespace muster {
 // An answer of up to so much, and a stream of events of which no more waits, never lacks room among
 // those of others, so that errors, health and metrics get through; connections bound their number.
 inline constexpr size_t kSmallAnswerBytes = size_t{64} << 10;
+// What is said instead of a larger one that has no room.
+inline constexpr char kNoRoomForAnswer[] =
+    "too many large answers are on their way to others; ask again in a second, or for less at once";
 
 // What is taken in sum. Thread-safe.
 using ByteCount = std::shared_ptr<std::atomic<size_t>>;

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "lib/base/byte_room.h"
 #include "lib/base/check.h"
 #include "lib/http/sse.h"
 #include "lib/http/stream_queue.h"
@@ -46,10 +47,7 @@ Response NoAnswer() {
 }
 
 Response NoRoomForAnswer() {
-  Response response =
-      JsonError(503, "unavailable",
-                "too many large answers are on their way to others; ask again in a second, or for "
-                "less at once");
+  Response response = JsonError(503, "unavailable", kNoRoomForAnswer);
   response.headers.emplace_back("Retry-After", "1");
   return response;
 }

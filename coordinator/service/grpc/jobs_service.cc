@@ -1,16 +1,18 @@
 #include "coordinator/service/grpc/jobs_service.h"
 
 #include <grpcpp/server_context.h>
+#include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
-#include <atomic>
 #include <deque>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "lib/base/byte_room.h"
+#include "lib/base/check.h"
 #include "lib/base/mutex.h"
 #include "lib/base/printable.h"
 #include "lib/config/field_error.h"
@@ -143,49 +145,118 @@ grpc::Status ToGrpc(const absl::Status& status) {
   return {static_cast<grpc::StatusCode>(status.code()), Cut(PrintableLines(status.message()))};
 }
 
-// One call with one answer. gRPC is done with it when the answer has been taken, or the client is
-// gone.
-class Call final : public grpc::ServerUnaryReactor {
- public:
-  explicit Call(ByteCount answers) : answers_(std::move(answers)) {}
-  void OnDone() override { delete this; }
+// A request as it came. kResourceExhausted: it is too large, and is not parsed, as that may take
+// many times its bytes.
+template <class Request>
+absl::StatusOr<Request> Read(const grpc::ByteBuffer& bytes) {
+  if (bytes.Length() > kMostRequestBytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the request has ", bytes.Length(), " bytes, and ", kMostRequestBytes,
+                     " are all that it may have; name directories instead of many files"));
+  }
+  Request request;
+  grpc::ByteBuffer taken = bytes;
+  if (!grpc::SerializationTraits<Request>::Deserialize(&taken, &request).ok())
+    return absl::InvalidArgumentError(absl::StrCat("the request is no ", request.GetTypeName()));
+  return request;
+}
 
-  // False: the answers that are on their way leave it no room.
-  bool HasRoomFor(size_t bytes) {
-    if (bytes <= kSmallAnswerBytes) return true;
-    room_ = ByteRoom::Take(answers_, bytes, kMostAnswerBytes);
-    return room_ != nullptr;
+template <class Message>
+grpc::ByteBuffer Written(const Message& message) {
+  grpc::ByteBuffer bytes;
+  bool own = false;
+  const grpc::Status status = grpc::SerializationTraits<Message>::Serialize(message, &bytes, &own);
+  MUSTER_CHECK(status.ok(), "(a message of our own can be written)");
+  return bytes;
+}
+
+// A call that another thread may cancel while gRPC has it.
+class CallInGrpc {
+ public:
+  explicit CallInGrpc(grpc::CallbackServerContext* context) : context_(context) {}
+
+  // gRPC calls nobody back on this thread, so none of its calls meets our lock.
+  void Cancel() {
+    const MutexLock lock(mutex_);
+    if (context_ != nullptr) context_->TryCancel();
+  }
+  void Done() {
+    const MutexLock lock(mutex_);
+    context_ = nullptr;
   }
 
  private:
+  Mutex mutex_;
+  grpc::CallbackServerContext* context_ ABSL_GUARDED_BY(mutex_);
+};
+
+// One call with one answer. gRPC is done with it when the answer has been taken, or the client is
+// gone, or it has not taken the answer for too long.
+class Call final : public grpc::ServerUnaryReactor {
+ public:
+  Call(grpc::CallbackServerContext* context, grpc::ByteBuffer* response, ByteCount answers,
+       LateWrites& late_writes)
+      : context_(context),
+        response_(response),
+        answers_(std::move(answers)),
+        late_writes_(late_writes),
+        in_grpc_(std::make_shared<CallInGrpc>(context)) {}
+
+  // One of both, once.
+  template <class Response>
+  void Answer(const Response& response) {
+    const size_t bytes = response.ByteSizeLong();
+    if (bytes > kSmallAnswerBytes) {
+      room_ = ByteRoom::Take(answers_, bytes, kMostAnswerBytes);
+      if (room_ == nullptr) return Refuse(absl::UnavailableError(kNoRoomForAnswer));
+    }
+    *response_ = Written(response);
+    End(grpc::Status::OK);
+  }
+  void Refuse(const absl::Status& why) {
+    const std::string field = FieldOf(why);
+    if (!field.empty()) context_->AddTrailingMetadata(kFieldMetadata, AsciiText(field));
+    End(ToGrpc(why));
+  }
+
+  void OnDone() override {
+    in_grpc_->Done();
+    delete this;
+  }
+
+ private:
+  void End(const grpc::Status& status) {
+    write_ = late_writes_.Begin([call = in_grpc_] { call->Cancel(); });
+    Finish(status);
+  }
+
+  grpc::CallbackServerContext* const context_;
+  grpc::ByteBuffer* const response_;
   const ByteCount answers_;
+  LateWrites& late_writes_;
+  const std::shared_ptr<CallInGrpc> in_grpc_;
   std::unique_ptr<ByteRoom> room_;
+  std::unique_ptr<LateWrites::Write> write_;  // null until it is answered
 };
 
 // One answer of the api becomes the end of one call.
-template <class T, class Response>
-JobApi::Reply<T> Finishing(grpc::CallbackServerContext* context, Call* call, Response* response) {
-  return [context, call, response](absl::StatusOr<T> answer) {
-    if (answer.ok()) {
-      Fill(*answer, *response);
-      if (!call->HasRoomFor(response->ByteSizeLong())) {
-        response->Clear();
-        answer = absl::UnavailableError(
-            "too many large answers are on their way to others; ask again in a second, or for "
-            "less at once");
-      }
-    } else if (const std::string field = FieldOf(answer.status()); !field.empty()) {
-      context->AddTrailingMetadata(kFieldMetadata, AsciiText(field));
-    }
-    call->Finish(ToGrpc(answer.status()));
+template <class Response, class T>
+JobApi::Reply<T> AnswerOf(Call* call) {
+  return [call](const absl::StatusOr<T>& answer) {
+    if (!answer.ok()) return call->Refuse(answer.status());
+    Response response;
+    Fill(*answer, response);
+    call->Answer(response);
   };
 }
 
 // One client that watches. Lives until gRPC is done with it and nobody has events for it.
-class Watcher final : public grpc::ServerWriteReactor<v1::JobEvent> {
+class Watcher final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
+                      public std::enable_shared_from_this<Watcher> {
  public:
-  static std::shared_ptr<Watcher> Make(ByteCount events) {
-    std::shared_ptr<Watcher> watcher(new Watcher(std::move(events)));
+  static std::shared_ptr<Watcher> Make(grpc::CallbackServerContext* context, ByteCount events,
+                                       LateWrites& late_writes) {
+    std::shared_ptr<Watcher> watcher(new Watcher(context, std::move(events), late_writes));
     watcher->self_ = watcher;
     return watcher;
   }
@@ -205,9 +276,7 @@ class Watcher final : public grpc::ServerWriteReactor<v1::JobEvent> {
         queued_bytes_ += bytes;
       } else {
         queue_.clear();
-        end_ =
-            grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED,
-                         "the events are read too slowly; come again with the id of the last one");
+        end_ = TooSlow();
       }
     }
     Advance();
@@ -223,10 +292,15 @@ class Watcher final : public grpc::ServerWriteReactor<v1::JobEvent> {
     Advance();
   }
 
-  // The job is there: its events follow.
+  // The job is there: its events follow. The client is told so, also where there are none yet.
   void Begin() {
-    MutexLock lock(mutex_);
-    begun_ = true;
+    {
+      MutexLock lock(mutex_);
+      begun_ = true;
+      if (end_ || busy_) return;
+      StartOperation();
+    }
+    StartSendInitialMetadata();
   }
 
   // After what was added has been written. Where nothing has begun, the question itself was
@@ -246,23 +320,48 @@ class Watcher final : public grpc::ServerWriteReactor<v1::JobEvent> {
     return end_.has_value();
   }
 
-  void OnWriteDone(bool ok) override {
+  void OnSendInitialMetadataDone(bool ok) override { OperationDone(ok); }
+  void OnWriteDone(bool ok) override { OperationDone(ok); }
+  void OnCancel() override { End(grpc::Status(grpc::StatusCode::CANCELLED, "cancelled")); }
+  void OnDone() override {
+    in_grpc_.Done();
+    const std::shared_ptr<Watcher> last = std::move(self_);
+  }
+
+ private:
+  Watcher(grpc::CallbackServerContext* context, ByteCount events, LateWrites& late_writes)
+      : events_(std::move(events)), late_writes_(late_writes), in_grpc_(context) {}
+
+  static grpc::Status TooSlow() {
+    return {grpc::StatusCode::RESOURCE_EXHAUSTED,
+            "the events are read too slowly; come again with the id of the last one"};
+  }
+
+  void StartOperation() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    busy_ = true;
+    operation_ = late_writes_.Begin([weak = weak_from_this()] {
+      if (const auto watcher = weak.lock()) watcher->CutOff();
+    });
+  }
+  void OperationDone(bool ok) {
     {
       MutexLock lock(mutex_);
       busy_ = false;
+      operation_.reset();
     }
     if (!ok) End(grpc::Status(grpc::StatusCode::CANCELLED, "the client is gone"));
     Advance();
   }
-  void OnCancel() override { End(grpc::Status(grpc::StatusCode::CANCELLED, "cancelled")); }
-  void OnDone() override { const std::shared_ptr<Watcher> last = std::move(self_); }
-
- private:
-  explicit Watcher(ByteCount events) : events_(std::move(events)) {}
+  // Its operation stands still, and no other can end the call before that.
+  void CutOff() {
+    End(TooSlow());
+    in_grpc_.Cancel();
+  }
 
   // Starts what is next, if nothing is under way: a write, or the end.
   void Advance() {
     std::optional<grpc::Status> end;
+    v1::JobEvent event;
     {
       MutexLock lock(mutex_);
       if (busy_ || finished_ || (queue_.empty() && !end_)) return;
@@ -270,19 +369,22 @@ class Watcher final : public grpc::ServerWriteReactor<v1::JobEvent> {
         finished_ = true;
         end = end_;
       } else {
-        busy_ = true;
-        writing_ = std::move(queue_.front().event);
+        StartOperation();
+        event = std::move(queue_.front().event);
         queued_bytes_ -= queue_.front().bytes;
         queue_.pop_front();
       }
     }
     if (end) return Finish(*end);
+    writing_ = Written(event);
     StartWrite(&writing_);
   }
 
   std::shared_ptr<Watcher> self_;  // until OnDone
-  v1::JobEvent writing_;           // gRPC's while busy_
+  grpc::ByteBuffer writing_;       // of the operation that is under way
   const ByteCount events_;         // that wait, of all watchers
+  LateWrites& late_writes_;
+  CallInGrpc in_grpc_;
   mutable Mutex mutex_;
   struct Queued {
     v1::JobEvent event;
@@ -293,7 +395,8 @@ class Watcher final : public grpc::ServerWriteReactor<v1::JobEvent> {
   size_t queued_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of queue_; not counted any more at the end
   std::optional<grpc::Status> end_ ABSL_GUARDED_BY(mutex_);  // no more events are taken
   bool begun_ ABSL_GUARDED_BY(mutex_) = false;
-  bool busy_ ABSL_GUARDED_BY(mutex_) = false;  // a write is under way
+  bool busy_ ABSL_GUARDED_BY(mutex_) = false;  // an operation is under way
+  std::unique_ptr<LateWrites::Write> operation_ ABSL_GUARDED_BY(mutex_);  // set while busy_
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
@@ -309,75 +412,94 @@ class WatcherEnd final : public JobWatcher {
   const std::shared_ptr<Watcher> watcher_;
 };
 
-class JobsService final : public v1::Jobs::CallbackService {
+// All methods take the bytes as they came, and look at their number first.
+template <template <class> class... Methods>
+struct Stacked;
+template <>
+struct Stacked<> {
+  using Type = v1::Jobs::Service;
+};
+template <template <class> class First, template <class> class... Others>
+struct Stacked<First, Others...> {
+  using Type = First<typename Stacked<Others...>::Type>;
+};
+using J = v1::Jobs;
+using RawJobs = Stacked<J::WithRawCallbackMethod_Submit, J::WithRawCallbackMethod_Get,
+                        J::WithRawCallbackMethod_List, J::WithRawCallbackMethod_Cancel,
+                        J::WithRawCallbackMethod_Stop, J::WithRawCallbackMethod_Delete,
+                        J::WithRawCallbackMethod_Watch, J::WithRawCallbackMethod_Fingerprints,
+                        J::WithRawCallbackMethod_Audit, J::WithRawCallbackMethod_Digest>::Type;
+
+class JobsService final : public RawJobs {
  public:
-  explicit JobsService(JobApi& api) : api_(api) {}
+  JobsService(JobApi& api, const Clock& clock, JobsWaiting waiting)
+      : api_(api), waiting_(std::move(waiting)), late_writes_(clock, waiting_.writes) {}
 
  private:
+  using Bytes = grpc::ByteBuffer;
   using Context = grpc::CallbackServerContext;
   using Unary = grpc::ServerUnaryReactor;
 
-  Unary* Submit(Context* context, const v1::SubmitRequest* request,
-                v1::SubmitResponse* response) override {
-    Call* call = new Call(answers_);
-    const auto reply = Finishing<SubmittedJob>(context, call, response);
-    absl::StatusOr<JobSpec> spec = FromProto(request->spec());
-    if (spec.ok()) {
-      api_.Submit(request->id(), *std::move(spec), reply);
-    } else {
-      reply(spec.status());
+  Unary* Submit(Context* context, const Bytes* request, Bytes* response) override {
+    const auto ask = [this](const v1::SubmitRequest& asked, Call* call) {
+      absl::StatusOr<JobSpec> spec = FromProto(asked.spec());
+      if (!spec.ok()) return call->Refuse(spec.status());
+      api_.Submit(asked.id(), *std::move(spec), AnswerOf<v1::SubmitResponse, SubmittedJob>(call));
+    };
+    return Ask<v1::SubmitRequest>(context, request, response, ask);
+  }
+  Unary* Get(Context* context, const Bytes* request, Bytes* response) override {
+    return AskOfJob<v1::Job>(context, request, response, &JobApi::Get);
+  }
+  Unary* List(Context* context, const Bytes* request, Bytes* response) override {
+    const auto ask = [this](const v1::ListRequest& asked, Call* call) {
+      api_.List({asked.limit(), asked.page_token(), asked.state()},
+                AnswerOf<v1::ListResponse, JobPage>(call));
+    };
+    return Ask<v1::ListRequest>(context, request, response, ask);
+  }
+  Unary* Cancel(Context* context, const Bytes* request, Bytes* response) override {
+    return AskOfJob<v1::Job>(context, request, response, &JobApi::Cancel);
+  }
+  Unary* Delete(Context* context, const Bytes* request, Bytes* response) override {
+    return AskOfJob<v1::Job>(context, request, response, &JobApi::Delete);
+  }
+  Unary* Stop(Context* context, const Bytes* request, Bytes* response) override {
+    return AskOfJob<v1::Job>(context, request, response, &JobApi::Stop);
+  }
+  Unary* Fingerprints(Context* context, const Bytes* request, Bytes* response) override {
+    const auto ask = [this](const v1::FingerprintsRequest& asked, Call* call) {
+      api_.Fingerprints(asked.id(), asked.from(),
+                        AnswerOf<v1::FingerprintsResponse, JobFingerprints>(call));
+    };
+    return Ask<v1::FingerprintsRequest>(context, request, response, ask);
+  }
+  Unary* Audit(Context* context, const Bytes* request, Bytes* response) override {
+    return AskOfJob<v1::AuditResponse>(context, request, response, &JobApi::Audit);
+  }
+  Unary* Digest(Context* context, const Bytes* request, Bytes* response) override {
+    const auto ask = [this](const v1::DigestRequest& asked, Call* call) {
+      const std::optional<int64_t> step =
+          asked.has_step() ? std::optional(asked.step()) : std::nullopt;
+      api_.Digest(asked.id(), step, AnswerOf<v1::DigestResponse, JobDigest>(call));
+    };
+    return Ask<v1::DigestRequest>(context, request, response, ask);
+  }
+  grpc::ServerWriteReactor<Bytes>* Watch(Context* context, const Bytes* request) override {
+    const std::shared_ptr<Watcher> watcher = Watcher::Make(context, waiting_.events, late_writes_);
+    const absl::StatusOr<v1::WatchRequest> asked = Read<v1::WatchRequest>(*request);
+    if (!asked.ok()) {
+      watcher->End(ToGrpc(asked.status()));
+      return watcher.get();
     }
-    return call;
-  }
-  Unary* Get(Context* context, const v1::JobRequest* request, v1::Job* response) override {
-    return Ask<JobInfo>(context, request, response, &JobApi::Get);
-  }
-  Unary* List(Context* context, const v1::ListRequest* request,
-              v1::ListResponse* response) override {
-    Call* call = new Call(answers_);
-    api_.List({request->limit(), request->page_token(), request->state()},
-              Finishing<JobPage>(context, call, response));
-    return call;
-  }
-  Unary* Cancel(Context* context, const v1::JobRequest* request, v1::Job* response) override {
-    return Ask<JobInfo>(context, request, response, &JobApi::Cancel);
-  }
-  Unary* Delete(Context* context, const v1::JobRequest* request, v1::Job* response) override {
-    return Ask<JobInfo>(context, request, response, &JobApi::Delete);
-  }
-  Unary* Stop(Context* context, const v1::JobRequest* request, v1::Job* response) override {
-    return Ask<JobInfo>(context, request, response, &JobApi::Stop);
-  }
-  Unary* Fingerprints(Context* context, const v1::FingerprintsRequest* request,
-                      v1::FingerprintsResponse* response) override {
-    Call* call = new Call(answers_);
-    api_.Fingerprints(request->id(), request->from(),
-                      Finishing<JobFingerprints>(context, call, response));
-    return call;
-  }
-  Unary* Audit(Context* context, const v1::JobRequest* request,
-               v1::AuditResponse* response) override {
-    return Ask<JobAudit>(context, request, response, &JobApi::Audit);
-  }
-  Unary* Digest(Context* context, const v1::DigestRequest* request,
-                v1::DigestResponse* response) override {
-    Call* call = new Call(answers_);
-    const std::optional<int64_t> step =
-        request->has_step() ? std::optional(request->step()) : std::nullopt;
-    api_.Digest(request->id(), step, Finishing<JobDigest>(context, call, response));
-    return call;
-  }
-  grpc::ServerWriteReactor<v1::JobEvent>* Watch(Context* context,
-                                                const v1::WatchRequest* request) override {
-    const std::shared_ptr<Watcher> watcher = Watcher::Make(events_);
-    const std::optional<EventPlace> after = ParseEventPlace(request->after());
-    if (!after && !request->after().empty()) {
+    const std::optional<EventPlace> after = ParseEventPlace(asked->after());
+    if (!after && !asked->after().empty()) {
       context->AddTrailingMetadata(kFieldMetadata, "after");
       watcher->End(ToGrpc(FieldError("", "after", kEventPlaceForm)));
       return watcher.get();
     }
     api_.Watch(
-        request->id(), after,
+        asked->id(), after,
         [watcher](const absl::StatusOr<bool>& found) {
           if (!found.ok()) return watcher->End(ToGrpc(found.status()));
           watcher->Begin();
@@ -386,23 +508,37 @@ class JobsService final : public v1::Jobs::CallbackService {
     return watcher.get();
   }
 
-  template <class T, class Response>
-  Unary* Ask(Context* context, const v1::JobRequest* request, Response* response,
-             void (JobApi::*ask)(const std::string&, JobApi::Reply<T>)) {
-    Call* call = new Call(answers_);
-    (api_.*ask)(request->id(), Finishing<T>(context, call, response));
+  // `ask` is given the request, and the call, which it answers once.
+  template <class Request, class Asking>
+  Unary* Ask(Context* context, const Bytes* request, Bytes* response, const Asking& ask) {
+    Call* call = new Call(context, response, waiting_.answers, late_writes_);
+    const absl::StatusOr<Request> asked = Read<Request>(*request);
+    if (asked.ok()) {
+      ask(*asked, call);
+    } else {
+      call->Refuse(asked.status());
+    }
     return call;
+  }
+  template <class Response, class T>
+  Unary* AskOfJob(Context* context, const Bytes* request, Bytes* response,
+                  void (JobApi::*ask)(const std::string&, JobApi::Reply<T>)) {
+    const auto ask_job = [this, ask](const v1::JobRequest& asked, Call* call) {
+      (api_.*ask)(asked.id(), AnswerOf<Response, T>(call));
+    };
+    return Ask<v1::JobRequest>(context, request, response, ask_job);
   }
 
   JobApi& api_;
-  const ByteCount answers_ = std::make_shared<std::atomic<size_t>>(0);
-  const ByteCount events_ = std::make_shared<std::atomic<size_t>>(0);
+  const JobsWaiting waiting_;
+  LateWrites late_writes_;
 };
 
 }  // namespace
 
-std::shared_ptr<grpc::Service> MakeJobsService(JobApi& api) {
-  return std::make_shared<JobsService>(api);
+std::shared_ptr<grpc::Service> MakeJobsService(JobApi& api, const Clock& clock,
+                                               const JobsWaiting& waiting) {
+  return std::make_shared<JobsService>(api, clock, waiting);
 }
 
 }  // namespace muster

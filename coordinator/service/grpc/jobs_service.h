@@ -1,9 +1,14 @@
 // The typed gRPC service muster.v1.Jobs over a JobApi.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <memory>
 
 #include "coordinator/service/control_api.h"
+#include "coordinator/service/grpc/late_writes.h"
+#include "lib/base/byte_room.h"
+#include "lib/base/clock.h"
 
 namespace grpc {
 class Service;
@@ -13,9 +18,21 @@ namespace muster {
 
 // Trailing: the field that an error is about.
 inline constexpr char kFieldMetadata[] = "muster-field";
+// A larger request is refused before it is parsed. Twice what REST takes, as a specification of
+// many small fields takes up to twice its JSON.
+inline constexpr size_t kMostRequestBytes = size_t{2} << 20;
+
+// What waits for all clients together.
+struct JobsWaiting {
+  ByteCount answers = std::make_shared<std::atomic<size_t>>(0);  // that are large
+  ByteCount events = std::make_shared<std::atomic<size_t>>(0);   // of streams with more than a few
+  std::shared_ptr<WritesUnderWay> writes = std::make_shared<WritesUnderWay>();
+};
 
 // For GrpcTransport::Listen. `api` outlives the listener, and answers whatever is still asked
-// before that is destroyed.
-std::shared_ptr<grpc::Service> MakeJobsService(JobApi& api);
+// before that is destroyed; `clock` outlives the service. A client that does not take what is
+// written to it within kMostWriteTime of that clock loses its call.
+std::shared_ptr<grpc::Service> MakeJobsService(JobApi& api, const Clock& clock,
+                                               const JobsWaiting& waiting = {});
 
 }  // namespace muster

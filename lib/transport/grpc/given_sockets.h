@@ -28,9 +28,9 @@ inline constexpr int kMostSessionsOfConnection = 8;
 inline constexpr int kMostCallsInVain = 256;
 // What a connection may bring, from its start or from the last call that was answered on it.
 inline constexpr uint64_t kMostOfStranger = 256 << 10;
-// On top of that, where typed services are served: twice what REST takes, as a specification of
-// many small fields takes up to twice its JSON.
-inline constexpr uint64_t kMostOfRequest = 2 << 20;
+// On top of that, where typed services are served: more than any of their requests may have, so
+// that one that is too large is told so.
+inline constexpr uint64_t kMostOfRequests = 8 << 20;
 // On top of that, once a session has begun: with its first frame, what is under way behind it while
 // we do not read on.
 inline constexpr uint64_t kMostBehindFirstFrame = 1 << 20;
@@ -95,7 +95,7 @@ class GivenSocket {
   std::atomic<bool> admitted_{false};
   std::atomic<bool> stirred_{true};
   std::atomic<int> sessions_{0};
-  std::atomic<int> open_sessions_{0};  // with calls of methods that nobody serves, for ever
+  std::atomic<int> open_sessions_{0};
   std::atomic<int> calls_in_vain_{0};
   mutable std::atomic<bool> shut_down_{false};
   // Of the thread that gives them away.

@@ -36,7 +36,8 @@ class CallWatch final : public grpc::experimental::Interceptor {
       connection_ = given_->Find(ReadablePeer(context_->peer()));
       if (connection_) connection_->CallComes();
     }
-    const bool answers = batch->QueryInterceptionHookPoint(Point::PRE_SEND_MESSAGE) ||
+    const bool answers = batch->QueryInterceptionHookPoint(Point::PRE_SEND_INITIAL_METADATA) ||
+                         batch->QueryInterceptionHookPoint(Point::PRE_SEND_MESSAGE) ||
                          batch->QueryInterceptionHookPoint(Point::PRE_SEND_STATUS);
     // Whoever has left is answered nothing.
     if (answers && connection_ && !context_->IsCancelled()) connection_->CallIsAnswered();
@@ -89,7 +90,7 @@ absl::Status GrpcListener::Start(const HostPort& address,
   const bool asked = !services.empty();
   MUSTER_ASSIGN_OR_RETURN(gate_,
                           ConnectionGate::Listen(address, limits_.connections,
-                                                 kMostOfStranger + (asked ? kMostOfRequest : 0)));
+                                                 kMostOfStranger + (asked ? kMostOfRequests : 0)));
   given_ = gate_->given();
   grpc::ServerBuilder builder;
   ApplyServerSettings(builder, asked ? kStreamsOfPrograms : kMostSessionsOfConnection);
@@ -178,15 +179,18 @@ void GrpcListener::OnCall(std::unique_ptr<grpc::GenericServerContext> context,
   auto core = std::make_shared<ServerStream>(registry_, std::move(context), std::move(stream));
   const size_t before = registry_->size();
   if (!registry_->Add(core)) return;
+  if (method != kSessionMethod) {
+    // A program of another version, perhaps: a call like those of typed services.
+    if (connection) connection->CallComes();
+    core->ComesOn(connection, /*is_session=*/false);
+    return core->Reject({grpc::StatusCode::UNIMPLEMENTED, absl::StrCat("no method ", method)});
+  }
   if (connection && !connection->SessionComes()) {
     return core->Reject({grpc::StatusCode::RESOURCE_EXHAUSTED,
                          absl::StrCat("a connection may open ", kMostSessionsOfConnection,
                                       " sessions, and yours opened more")});
   }
-  if (method != kSessionMethod) {
-    return core->Reject({grpc::StatusCode::UNIMPLEMENTED, absl::StrCat("no method ", method)});
-  }
-  core->ComesOn(connection);
+  core->ComesOn(connection, /*is_session=*/true);
   if (before >= most_sessions_) {
     return core->Reject(
         {grpc::StatusCode::RESOURCE_EXHAUSTED,

@@ -87,7 +87,9 @@ ServerStream::ServerStream(std::shared_ptr<SessionRegistry> registry,
                            std::unique_ptr<grpc::GenericServerAsyncReaderWriter> stream)
     : SessionCore(std::move(registry), ReadablePeer(context->peer())),
       answer_operation_(this, [this](bool ok) { Opened(ok); }),
-      reject_operation_(this, [](bool) {}) {
+      reject_operation_(this, [this](bool heard) {
+        if (heard && connection_ && !is_session_) connection_->CallIsAnswered();
+      }) {
   call_.Set(std::move(context), std::move(stream));
 }
 
@@ -98,7 +100,7 @@ void ServerStream::Admit() {
 
 void ServerStream::Release() {
   call_.Reset();
-  if (connection_) connection_->SessionEnds();
+  if (connection_ && is_session_) connection_->SessionEnds();
 }
 
 void ServerStream::Accept(SessionHandler handler) {

@@ -96,8 +96,11 @@ class ServerStream final : public SessionCore {
                std::unique_ptr<grpc::GenericServerAsyncReaderWriter> stream);
 
   void Admit() override;
-  // Before Accept or Reject: the connection that is this session's.
-  void ComesOn(std::shared_ptr<GivenSocket> connection) { connection_ = std::move(connection); }
+  // Before Accept or Reject: what it comes on. That it is no session is answered as a call is.
+  void ComesOn(std::shared_ptr<GivenSocket> connection, bool is_session) {
+    connection_ = std::move(connection);
+    is_session_ = is_session;
+  }
   // One of both, once, after the registry has taken the core.
   void Accept(SessionHandler handler);
   void Reject(const grpc::Status& why);
@@ -114,6 +117,7 @@ class ServerStream final : public SessionCore {
  private:
   CallHolder<grpc::GenericServerContext, grpc::GenericServerAsyncReaderWriter> call_;
   std::shared_ptr<GivenSocket> connection_;  // null: it was closed by then
+  bool is_session_ = true;
   Operation answer_operation_;
   Operation reject_operation_;
 };

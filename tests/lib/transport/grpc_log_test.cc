@@ -52,7 +52,7 @@ TEST(GrpcLogTest, AConnectionThatStaysWhenItsSessionHasEndedIsClosed) {
   ASSERT_TRUE(listener.ok()) << listener.status();
   http::RawClient stays((*listener)->Address());
   ASSERT_TRUE(stays.Send(kPreface + Http2Frame(kSettings, 0, 0, "") +
-                         Http2Frame(kHeaders, kEndHeaders, 1, HeadersOfASession())));
+                         Http2Frame(kHeaders, kEndHeaders, 1, HeadersOfACall(kSessionMethod))));
   EXPECT_TRUE(stays.AwaitClosed());
   listener->reset();  // its thread has written the line by then
   EXPECT_THAT(Text(path), HasSubstr("its session has ended, and it stayed"));

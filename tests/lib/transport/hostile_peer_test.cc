@@ -141,25 +141,44 @@ TEST_F(GrpcPair, GarbageAndSilenceOnThePortDisturbNobody) {
   }
 }
 
-TEST_F(GrpcPair, WhoOpensAndCancelsSessionsWithoutEndIsClosedAndLeavesNone) {
-  constexpr uint32_t kTimes = 2000;
-  http::RawClient hasty(listener_->Address());
+// So many calls, each cancelled as soon as it is made. Fewer bytes than a stranger may bring.
+std::string CallsThatAreLeft(const std::string& method, uint32_t times) {
   std::string words = kPreface + Http2Frame(kSettings, 0, 0, "");
-  for (uint32_t i = 0; i < kTimes; ++i) {
+  for (uint32_t i = 0; i < times; ++i) {
     const uint32_t stream = 1 + 2 * i;
-    words += Http2Frame(kHeaders, kEndHeaders, stream, HeadersOfASession());
+    words += Http2Frame(kHeaders, kEndHeaders, stream, HeadersOfACall(method));
     words += Http2Frame(kReset, 0, stream, std::string("\0\0\0\x08", 4));
   }
-  hasty.Send(words);  // it may be closed before the last of them
-  EXPECT_TRUE(hasty.AwaitClosed()) << kTimes << " sessions on one connection";
+  return words;
+}
+
+TEST_F(GrpcPair, WhoOpensAndCancelsSessionsWithoutEndIsClosedAndLeavesNone) {
+  http::RawClient hasty(listener_->Address());
+  hasty.Send(CallsThatAreLeft(kSessionMethod, 2000));  // it may be closed before the last of them
+  EXPECT_TRUE(hasty.AwaitClosed()) << "2000 sessions on one connection";
   for (size_t i = 1; i < lobby_.size(); ++i)
     EXPECT_TRUE(lobby_.Await(i)->recorder->AwaitBroken()) << i;
+}
+
+// Nothing else closes it: these are fewer bytes than a stranger may bring, and each ping is
+// answered as long as the connection stands.
+TEST_F(GrpcPair, WhoAsksForWhatIsNotServedAndLeavesBeforeTheAnswerIsClosed) {
+  constexpr size_t kPings = 5000;
+  const std::string ping = Http2Frame(kPing, 0, 0, "stillup!");
+  const std::string words = CallsThatAreLeft("/No/Method", 1500);
+  ASSERT_LT(words.size() + kPings * ping.size(), kMostOfStranger);
+  http::RawClient hasty(listener_->Address());
+  hasty.Send(words);
+  bool stands = true;
+  for (size_t i = 0; i < kPings && stands; ++i)
+    stands = hasty.Send(ping) && hasty.ReadUntil("stillup!").ends_with("stillup!");
+  EXPECT_FALSE(stands) << "1500 calls that nobody waits for";
 }
 
 TEST_F(GrpcPair, AHeaderWithoutEndIsNotTakenForLong) {
   http::RawClient endless(listener_->Address());
   ASSERT_TRUE(endless.Send(kPreface + Http2Frame(kSettings, 0, 0, "") +
-                           Http2Frame(kHeaders, 0, 1, HeadersOfASession())));
+                           Http2Frame(kHeaders, 0, 1, HeadersOfACall(kSessionMethod))));
   const std::string more = Http2Frame(kContinuation, 0, 1, HpackField("x", std::string(100, 'y')));
   std::string words;
   while (words.size() <= kMostOfStranger) words += more;

@@ -12,6 +12,7 @@ inline constexpr char kPreface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 inline constexpr int kHeaders = 1;
 inline constexpr int kReset = 3;
 inline constexpr int kSettings = 4;
+inline constexpr int kPing = 6;
 inline constexpr int kContinuation = 9;
 inline constexpr int kEndHeaders = 4;
 
@@ -31,9 +32,9 @@ inline std::string HpackText(const std::string& text) {
 inline std::string HpackField(const std::string& name, const std::string& value) {
   return std::string(1, '\0') + HpackText(name) + HpackText(value);
 }
-// POST, http, the path of a session, and what gRPC asks for besides.
-inline std::string HeadersOfASession() {
-  return "\x83\x86\x04" + HpackText(kSessionMethod) + "\x41" + HpackText("localhost") +
+// POST, http, the path, and what gRPC asks for besides.
+inline std::string HeadersOfACall(const std::string& method) {
+  return "\x83\x86\x04" + HpackText(method) + "\x41" + HpackText("localhost") +
          HpackField("content-type", "application/grpc") + HpackField("te", "trailers");
 }
 

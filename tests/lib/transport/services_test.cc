@@ -2,6 +2,8 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/security/credentials.h>
 
+#include <chrono>
+
 #include "echo.grpc.pb.h"
 #include "lib/transport/grpc/given_sockets.h"
 #include "tests/lib/transport/grpc_world.h"
@@ -21,6 +23,14 @@ class EchoService final : public test::Echo::CallbackService {
 
   grpc::ServerWriteReactor<test::Text>* SayThrice(grpc::CallbackServerContext*,
                                                   const test::Text* request) override {
+    // Says that it has begun, and nothing else.
+    class Begun final : public grpc::ServerWriteReactor<test::Text> {
+     public:
+      Begun() { StartSendInitialMetadata(); }
+      void OnCancel() override { Finish(grpc::Status::CANCELLED); }
+      void OnDone() override { delete this; }
+    };
+    if (request->text() == "begin only") return new Begun;
     class Thrice final : public grpc::ServerWriteReactor<test::Text> {
      public:
       explicit Thrice(test::Text text) : text_(std::move(text)) { StartWrite(&text_); }
@@ -64,7 +74,7 @@ TEST_F(ServicesBesideSessions, ATypedServiceAnswersOnTheSamePort) {
 TEST_F(ServicesBesideSessions, WhoIsAnsweredMayAskOn) {
   auto stub = test::Echo::NewStub(Channel());
   test::Text request;
-  request.set_text(std::string(kMostOfRequest / 2, 'x'));
+  request.set_text(std::string(kMostOfRequests / 4, 'x'));
   for (int i = 0; i < 20; ++i) {
     test::Text response;
     grpc::ClientContext context;
@@ -73,14 +83,14 @@ TEST_F(ServicesBesideSessions, WhoIsAnsweredMayAskOn) {
   }
 }
 
-// Nothing of theirs is answered, so that nothing else bounds them.
-TEST_F(ServicesBesideSessions, WhoAsksNothingThatIsServedIsClosed) {
+// As a program of another version may: it is told so, however often, and its connection stays.
+TEST_F(ServicesBesideSessions, WhoAsksForAMethodThatIsNotServedIsToldSoEachTime) {
   auto channel = Channel();
   grpc::GenericStub stub(channel);
   grpc::CompletionQueue queue;
-  grpc::Status status;
-  for (int i = 0; i <= kMostSessionsOfConnection; ++i) {
+  for (int i = 0; i < 3 * kMostSessionsOfConnection; ++i) {
     grpc::ClientContext context;
+    grpc::Status status;
     const grpc::Slice nothing;
     auto call =
         stub.PrepareUnaryCall(&context, "/test.Echo/Other", grpc::ByteBuffer(&nothing, 1), &queue);
@@ -90,12 +100,31 @@ TEST_F(ServicesBesideSessions, WhoAsksNothingThatIsServedIsClosed) {
     void* tag = nullptr;
     bool ok = false;
     queue.Next(&tag, &ok);
-    if (i < kMostSessionsOfConnection) {
-      EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED) << i;
-    }
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED)
+        << "call " << i << " of a method that is not served";
+    EXPECT_THAT(status.error_message(), testing::HasSubstr("/test.Echo/Other"));
   }
-  EXPECT_NE(status.error_code(), grpc::StatusCode::UNIMPLEMENTED);
+  auto echo = test::Echo::NewStub(channel);
+  test::Text text;
+  grpc::ClientContext context;
+  EXPECT_TRUE(echo->Say(&context, text, &text).ok());
   queue.Shutdown();
+}
+
+// More of them than calls may be left before their answers.
+TEST_F(ServicesBesideSessions, AStreamThatHasBegunCountsAsAnsweredBeforeItsFirstMessage) {
+  auto stub = test::Echo::NewStub(Channel());
+  for (int i = 0; i < kMostCallsInVain + 10; ++i) {
+    test::Text request;
+    request.set_text("begin only");
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + kPatience);
+    auto stream = stub->SayThrice(&context, request);
+    stream->WaitForInitialMetadata();
+    context.TryCancel();
+    ASSERT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED)
+        << "call " << i << " was not begun, or lost its connection";
+  }
 }
 
 TEST_F(ServicesBesideSessions, ATypedServiceStreams) {
