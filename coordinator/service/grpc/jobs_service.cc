@@ -205,11 +205,7 @@ class Call final : public grpc::ServerUnaryReactor {
   // One of both, once.
   template <class Response>
   void Answer(const Response& response) {
-    const size_t bytes = response.ByteSizeLong();
-    if (bytes > kSmallAnswerBytes) {
-      room_ = ByteRoom::Take(answers_, bytes, kMostAnswerBytes);
-      if (room_ == nullptr) return Refuse(absl::UnavailableError(kNoRoomForAnswer));
-    }
+    if (!TakeRoom(response.ByteSizeLong())) return Refuse(absl::UnavailableError(kNoRoomForAnswer));
     *response_ = Written(response);
     End(grpc::Status::OK);
   }
@@ -221,12 +217,27 @@ class Call final : public grpc::ServerUnaryReactor {
 
   void OnDone() override {
     in_grpc_->Done();
+    {
+      const MutexLock lock(mutex_);  // as it may have been answered on another thread
+      write_.reset();
+      room_.reset();
+    }
     delete this;
   }
 
  private:
+  // False: the answers that are on their way leave it none.
+  bool TakeRoom(size_t bytes) {
+    if (bytes <= kSmallAnswerBytes) return true;
+    const MutexLock lock(mutex_);
+    room_ = ByteRoom::Take(answers_, bytes, kMostAnswerBytes);
+    return room_ != nullptr;
+  }
   void End(const grpc::Status& status) {
-    write_ = late_writes_.Begin([call = in_grpc_] { call->Cancel(); });
+    {
+      const MutexLock lock(mutex_);
+      write_ = late_writes_.Begin([call = in_grpc_] { call->Cancel(); });
+    }
     Finish(status);
   }
 
@@ -235,8 +246,9 @@ class Call final : public grpc::ServerUnaryReactor {
   const ByteCount answers_;
   LateWrites& late_writes_;
   const std::shared_ptr<CallInGrpc> in_grpc_;
-  std::unique_ptr<ByteRoom> room_;
-  std::unique_ptr<LateWrites::Write> write_;  // null until it is answered
+  Mutex mutex_;
+  std::unique_ptr<ByteRoom> room_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<LateWrites::Write> write_ ABSL_GUARDED_BY(mutex_);  // null until it is answered
 };
 
 // One answer of the api becomes the end of one call.
