@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -22,6 +23,8 @@ namespace muster {
 namespace {
 
 constexpr int kPauseMs = 100;  // when nobody can be accepted
+// What somebody who was shut down had brought is freed by then. The allocator would keep it.
+constexpr Duration kGiveBackAfter = std::chrono::seconds(2);
 
 struct SocketAddress {
   sockaddr_storage storage{};
@@ -168,14 +171,24 @@ void ConnectionGate::Run() {
   int timeout_ms = -1;
   while (AwaitKnock(timeout_ms)) {
     AcceptAll();
-    timeout_ms = Milliseconds(given_->Judge(std::chrono::steady_clock::now()));
+    const Time now = std::chrono::steady_clock::now();
+    if (given_->JudgeStirred(now)) gives_back_at_ = now + kGiveBackAfter;
+    timeout_ms = Milliseconds(given_->Judge(now));
+    if (!gives_back_at_) continue;
+    if (now >= *gives_back_at_) {
+      malloc_trim(0);
+      gives_back_at_.reset();
+    } else if (timeout_ms < 0 || timeout_ms > kGiveBackAfter / std::chrono::milliseconds(1)) {
+      timeout_ms = Milliseconds(kGiveBackAfter);
+    }
   }
 }
 
 bool ConnectionGate::AwaitKnock(int timeout_ms) {
-  pollfd waits[2] = {{.fd = closing_, .events = POLLIN, .revents = 0},
-                     {.fd = listener_, .events = POLLIN, .revents = 0}};
-  while (poll(waits, 2, timeout_ms) < 0 && errno == EINTR) {
+  pollfd waits[3] = {{.fd = closing_, .events = POLLIN, .revents = 0},
+                     {.fd = listener_, .events = POLLIN, .revents = 0},
+                     {.fd = given_->stirs(), .events = POLLIN, .revents = 0}};
+  while (poll(waits, 3, timeout_ms) < 0 && errno == EINTR) {
   }
   return waits[0].revents == 0;
 }
@@ -200,7 +213,9 @@ void ConnectionGate::AcceptAll() {
 }
 
 void ConnectionGate::Take(int fd, const std::string& peer) {
-  if (!given_->HasRoom(std::chrono::steady_clock::now())) return TurnAway(fd, Full());
+  const Time now = std::chrono::steady_clock::now();
+  if (!given_->HasRoom(now)) return TurnAway(fd, Full());
+  if (const std::string why = given_->WhyNot(peer, now); !why.empty()) return TurnAway(fd, why);
   if (!given_->Add(fd, peer))
     return TurnAway(fd, absl::StrCat(peer, " has a connection to ", address_, " already"));
   ApplySocketSettings(fd);

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -57,6 +58,7 @@ class ConnectionGate {
   const std::shared_ptr<GivenSockets> given_;  // sessions outlive the gate
   std::string address_;
   Welcome welcome_;
+  std::optional<Time> gives_back_at_;  // of the thread; freed memory to the system
   std::thread thread_;
 };
 

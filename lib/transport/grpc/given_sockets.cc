@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <utility>
@@ -24,6 +25,12 @@ LimitedLog& Refusals() {
   return log;
 }
 
+// Of all that were looked for, so that the next one need not be looked for among the old ones.
+std::atomic<ConnectionNumber>& NewestNumber() {
+  static std::atomic<ConnectionNumber> newest{0};
+  return newest;
+}
+
 bool IsSocket(int fd, ino_t inode) {
   struct stat environment {};
   return fstat(fd, &environment) == 0 && S_ISSOCK(environment.st_mode) &&
@@ -33,7 +40,13 @@ bool IsSocket(int fd, ino_t inode) {
 }  // namespace
 
 GivenSocket::GivenSocket(int fd, ino_t inode, std::string peer, uint64_t most)
-    : fd_(fd), inode_(inode), peer_(std::move(peer)), most_(most), may_bring_(most) {}
+    : fd_(fd),
+      inode_(inode),
+      peer_(std::move(peer)),
+      host_(peer_.substr(0, peer_.rfind(':'))),
+      most_(most),
+      may_bring_(most),
+      after_(NewestNumber()) {}
 
 bool GivenSocket::IsOpen() const { return IsSocket(fd_, inode_); }
 
@@ -54,7 +67,7 @@ void GivenSocket::Unwatch(int stirs) {
 bool GivenSocket::SessionComes() {
   ++open_sessions_;
   if (++sessions_ <= kMostSessionsOfConnection) return true;
-  ShutDown(absl::StrCat("it opened more than ", kMostSessionsOfConnection, " sessions"));
+  Flooded(absl::StrCat("it opened more than ", kMostSessionsOfConnection, " sessions"));
   return false;
 }
 
@@ -67,12 +80,13 @@ void GivenSocket::SessionMayBring(uint64_t first_frame) {
 
 void GivenSocket::CallComes() {
   if (++calls_in_vain_ > kMostCallsInVain)
-    ShutDown(absl::StrCat("it left more than ", kMostCallsInVain, " calls before their answers"));
+    Flooded(absl::StrCat("it left more than ", kMostCallsInVain, " calls before their answers"));
 }
 
 void GivenSocket::CallIsAnswered() {
   Stir();
   calls_in_vain_ = 0;
+  ++answers_;
   const std::optional<Seen> seen = Look();
   if (!seen) return;
   const uint64_t may_bring = seen->brought + most_;
@@ -102,12 +116,26 @@ bool GivenSocket::Judge(Time now) {
   const uint64_t may_bring = may_bring_;  // after what was brought: an answer may raise it
   const bool too_much = seen && seen->brought > may_bring && !admitted_;
   if (too_much)
-    ShutDown(absl::StrCat("it brought ", seen->brought, " bytes, and ", may_bring,
-                          " are all that one who has not said who it is may bring here"));
+    Flooded(absl::StrCat("it brought ", seen->brought, " bytes, and ", may_bring,
+                         " are all that one who has not said who it is may bring here"));
+  if (seen && !admitted_ && OpensTooMany(seen->brought))
+    Flooded(absl::StrCat("it opened more than ", kMostStreamsInVain, " streams for one answer"));
   if (HasLeft(now)) ShutDown("its session has ended, and it stayed");
   const bool closely = too_much || now < closely_until_ || (seen && !seen->takes_all);
   look_at_ = now + (closely ? kLookEvery : kLookAtLatest);
   return IsOpen();
+}
+
+bool GivenSocket::OpensTooMany(uint64_t brought) {
+  if (brought - counted_at_ < kCountStreamsEvery) return false;
+  counted_at_ = brought;
+  if (!number_ && (number_ = NumberOfConnection(peer_, after_)))
+    NewestNumber() = std::max<ConnectionNumber>(NewestNumber(), *number_);
+  const std::optional<int64_t> streams = number_ ? StreamsStarted(*number_) : std::nullopt;
+  if (!streams) return false;
+  const int64_t answers = answers_;
+  if (std::exchange(answers_seen_, answers) != answers) streams_answered_ = *streams;
+  return *streams - streams_answered_ > kMostStreamsInVain;
 }
 
 // Nothing: it is closed, or no TCP connection.
@@ -119,6 +147,12 @@ std::optional<GivenSocket::Seen> GivenSocket::Look() const {
   if (!told || !IsOpen()) return std::nullopt;  // looked at last: it was ours before, too
   return Seen{.brought = info.tcpi_bytes_received,
               .takes_all = info.tcpi_unacked == 0 && info.tcpi_notsent_bytes == 0};
+}
+
+void GivenSocket::Flooded(const std::string& why) {
+  flooded_ = true;
+  Stir();
+  ShutDown(why);
 }
 
 // By a descriptor of our own: the number may become another socket's at any time.
@@ -138,6 +172,27 @@ void GivenSocket::ShutDown(const std::string& why) const {
 
 GivenSockets::GivenSockets(size_t most, uint64_t most_of_stranger)
     : most_(most), most_of_stranger_(most_of_stranger), stirs_(epoll_create1(EPOLL_CLOEXEC)) {}
+
+// Of one who was admitted nothing is noted: we know who it is.
+bool GivenSockets::NoteFlood(const GivenSocket& given, Time now) {
+  if (!given.has_flooded()) return false;
+  constexpr size_t kMostHosts = 1024;
+  std::erase_if(flooded_, [&](const auto& host) { return now - host.second > kWatchAfterFlood; });
+  if (flooded_.size() < kMostHosts) flooded_[given.host()] = now;
+  return true;
+}
+
+std::string GivenSockets::WhyNot(const std::string& peer, Time now) const {
+  const std::string host = peer.substr(0, peer.rfind(':'));
+  const auto flooded = flooded_.find(host);
+  if (flooded == flooded_.end() || now - flooded->second > kWatchAfterFlood) return "";
+  const std::string why = absl::StrCat("too much was brought from ", host, "; try again later");
+  if (now - flooded->second < kWaitAfterFlood) return why;
+  const MutexLock lock(mutex_);
+  for (const auto& [fd, given] : by_fd_)
+    if (given->host() == host && !given->admitted() && given->IsOpen()) return why;
+  return "";
+}
 
 bool GivenSockets::HasRoom(Time now) {
   if (size() < most_) return true;
@@ -169,11 +224,33 @@ std::optional<Duration> GivenSockets::Judge(Time now) {
     for (const auto& due : TakeDue(Stirred(), now)) {
       ++looks_;
       if (!due->Judge(now)) closed.push_back(due);
+      NoteFlood(*due, now);
     }
     Forget(closed);
   }
   if (strangers_) return kLookEvery;
   return size() > 0 ? std::optional(kLookAtLatest) : std::nullopt;
+}
+
+bool GivenSockets::JudgeStirred(Time now) {
+  Sockets stirred;
+  for (const int fd : Stirred()) {
+    const MutexLock lock(mutex_);
+    const auto given = by_fd_.find(fd);
+    if (given == by_fd_.end()) continue;
+    if (given->second->admitted())
+      given->second->Unwatch(stirs_.get());
+    else
+      stirred.push_back(given->second);
+  }
+  bool any = false;
+  for (const auto& given : stirred) {
+    ++looks_;
+    given->Stir();
+    given->Judge(now);
+    any = NoteFlood(*given, now) || any;
+  }
+  return any;
 }
 
 // Descriptors on which something came since the last time.

@@ -18,6 +18,7 @@
 #include "lib/base/descriptor.h"
 #include "lib/base/mutex.h"
 #include "lib/base/time.h"
+#include "lib/transport/grpc/stream_counts.h"
 
 namespace muster {
 
@@ -26,11 +27,16 @@ inline constexpr int kMostSessionsOfConnection = 8;
 // Calls of typed services of which none is answered before its caller leaves: more than twice as
 // many as may be open at a time.
 inline constexpr int kMostCallsInVain = 256;
+// Streams that a connection may open before one of its calls is answered: those calls, and what is
+// under way when the next one is counted. A stream that was cancelled may cost 20 KB until gRPC is
+// through with it. They are counted once so many bytes have come, again each time.
+inline constexpr int64_t kMostStreamsInVain = 2 * kMostCallsInVain;
+inline constexpr uint64_t kCountStreamsEvery = 32 << 10;
 // What a connection may bring, from its start or from the last call that was answered on it.
 inline constexpr uint64_t kMostOfStranger = 256 << 10;
 // On top of that, where typed services are served: more than any of their requests may have, so
 // that one that is too large is told so.
-inline constexpr uint64_t kMostOfRequests = 8 << 20;
+inline constexpr uint64_t kMostOfRequests = 4 << 20;
 // On top of that, once a session has begun: with its first frame, what is under way behind it while
 // we do not read on.
 inline constexpr uint64_t kMostBehindFirstFrame = 1 << 20;
@@ -42,6 +48,10 @@ inline constexpr Duration kLookClosely = 4 * kLookEvery;
 // A session has its connection for itself (docs/decisions/0010). When it has ended, its peer has so
 // long to read why and to close: gRPC would leave the place to it for 30 s.
 inline constexpr Duration kLeaveTime = std::chrono::seconds(2);
+// Where somebody brought too much, the next stranger of that address waits for so long; and for as
+// long as the second says, there is one of them at a time (docs/decisions/0054).
+inline constexpr Duration kWaitAfterFlood = std::chrono::seconds(1);
+inline constexpr Duration kWatchAfterFlood = std::chrono::seconds(10);
 
 // Thread-safe. gRPC owns the descriptor and closes it without a word: it is used only while it is
 // still the socket that was given.
@@ -76,6 +86,9 @@ class GivenSocket {
   // False: it is closed.
   bool Judge(Time now);
   int fd() const { return fd_; }
+  // It brought too much, or too many, and was shut down.
+  bool has_flooded() const { return flooded_; }
+  const std::string& host() const { return host_; }
 
  private:
   struct Seen {
@@ -84,11 +97,14 @@ class GivenSocket {
   };
   std::optional<Seen> Look() const;
   bool HasLeft(Time now);
+  bool OpensTooMany(uint64_t brought);
+  void Flooded(const std::string& why);
   void ShutDown(const std::string& why) const;
 
   const int fd_;
   const ino_t inode_;
   const std::string peer_;
+  const std::string host_;  // of that address
   const uint64_t most_;
   std::atomic<uint64_t> may_bring_;  // in all
   std::atomic<bool> has_session_{false};
@@ -97,8 +113,15 @@ class GivenSocket {
   std::atomic<int> sessions_{0};
   std::atomic<int> open_sessions_{0};
   std::atomic<int> calls_in_vain_{0};
+  std::atomic<int64_t> answers_{0};
   mutable std::atomic<bool> shut_down_{false};
+  std::atomic<bool> flooded_{false};
   // Of the thread that gives them away.
+  const ConnectionNumber after_;  // that of the newest connection before this one
+  std::optional<ConnectionNumber> number_{};
+  uint64_t counted_at_ = 0;  // bytes that had come when streams were counted last
+  int64_t answers_seen_ = 0;
+  int64_t streams_answered_ = 0;  // as many had been opened when an answer was seen last
   bool watched_ = false;
   Time look_at_{};  // at the latest
   Time closely_until_{};
@@ -114,11 +137,18 @@ class GivenSockets {
   // Whether one more may be given away. Looks at all of them only when there seem to be `most`,
   // and then at most every kLookEvery, so that a flood of connections costs little.
   bool HasRoom(Time now);
+  // Empty: one more of that address may be given away. Else why not, for the peer.
+  std::string WhyNot(const std::string& peer, Time now) const;
   // False: another of the same address is open, so that nobody could tell their calls apart.
   bool Add(int fd, const std::string& peer);
   // Judges those that are due (docs/decisions/0050), at most every kLookEvery. How long until it is
   // to be called again; nothing: none is left.
   std::optional<Duration> Judge(Time now);
+  // Judges those on which something came since it was last asked, without waiting for the interval:
+  // on a fast link that is many megabytes. True: somebody has been shut down for a flood.
+  bool JudgeStirred(Time now);
+  // Readable when somebody stirs.
+  int stirs() const { return stirs_.get(); }
   size_t looks() const { return looks_; }  // at one, by Judge
 
   // On any thread. Null: it was closed meanwhile.
@@ -133,12 +163,14 @@ class GivenSockets {
   void Forget(const Sockets& closed);
   void ForgetPeer(const GivenSocket& given) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ForgetClosed();
+  bool NoteFlood(const GivenSocket& given, Time now);
 
   const size_t most_;
   const uint64_t most_of_stranger_;
   const Descriptor stirs_;  // epoll, which tells of strangers on whose connections something came
   Time looked_{};
   Time judged_{};
+  std::map<std::string, Time> flooded_;  // by host, the last time
   bool strangers_ = false;
   size_t looks_ = 0;
   mutable Mutex mutex_;

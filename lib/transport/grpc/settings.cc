@@ -52,6 +52,7 @@ constexpr IntSetting kConnectingEnd[] = {
 constexpr IntSetting kAcceptingEnd[] = {
     {GRPC_ARG_MAX_CONNECTION_IDLE_MS, 30'000},
     {GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10'000},
+    {GRPC_ARG_ENABLE_CHANNELZ, 1},  // it counts streams (stream_counts.h)
     {GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000},
     {GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0},
 };

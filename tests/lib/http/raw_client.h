@@ -46,6 +46,12 @@ class RawClient {
     }
     return true;
   }
+  std::string Address() const {  // our own, as the server sees it
+    sockaddr_in name{};
+    socklen_t size = sizeof name;
+    EXPECT_EQ(getsockname(fd_, reinterpret_cast<sockaddr*>(&name), &size), 0);
+    return "127.0.0.1:" + std::to_string(ntohs(name.sin_port));
+  }
   void EndSending() { shutdown(fd_, SHUT_WR); }
   void Close() {
     if (fd_ >= 0) close(std::exchange(fd_, -1));

@@ -59,6 +59,7 @@ class Given {
     sockets_.Judge(now_ += kLater);
     return IsOpen();
   }
+  bool JudgeStirred() { return sockets_.JudgeStirred(now_); }
   bool IsOpen() const {
     char byte = 0;
     return recv(far_, &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN;
@@ -246,6 +247,38 @@ TEST(GivenSocket, IsShutDownWithTooManyCallsInVain) {
   for (int i = 0; i < kMostCallsInVain; ++i) given.socket().CallComes();
   EXPECT_TRUE(given.IsOpen());
   given.socket().CallComes();
+  EXPECT_FALSE(given.IsOpen());
+}
+
+// The process would make new ones as fast as it shuts them down.
+TEST(GivenSockets, AfterAFloodStrangersOfThatAddressComeOneAtATime) {
+  GivenSockets given(4, kMost);
+  const int flood = OpenSocket(), next = OpenSocket();
+  ASSERT_TRUE(given.Add(flood, "192.0.2.1:7"));
+  EXPECT_EQ(given.WhyNot("192.0.2.1:8", kStart), "");
+  for (int i = 0; i <= kMostCallsInVain; ++i) given.Find("192.0.2.1:7")->CallComes();
+  given.Judge(kStart);
+  EXPECT_NE(given.WhyNot("192.0.2.1:8", kStart), "");
+  EXPECT_EQ(given.WhyNot("192.0.2.2:8", kStart), "") << "another address";
+  close(flood);
+  const Time later = kStart + kWaitAfterFlood;
+  EXPECT_NE(given.WhyNot("192.0.2.1:8", later - Duration(1)), "");
+  EXPECT_EQ(given.WhyNot("192.0.2.1:8", later), "");
+  ASSERT_TRUE(given.Add(next, "192.0.2.1:8"));
+  EXPECT_NE(given.WhyNot("192.0.2.1:9", later), "") << "there is one, which has not said who it is";
+  given.Find("192.0.2.1:8")->Admit();
+  EXPECT_EQ(given.WhyNot("192.0.2.1:9", later), "");
+  EXPECT_EQ(given.WhyNot("192.0.2.1:9", kStart + kWatchAfterFlood + Duration(1)), "");
+  close(next);
+}
+
+// Without waiting for the time at which it would be looked at.
+TEST(GivenSocket, IsJudgedWhenSomethingComes) {
+  Given given;
+  given.StaysOpen();
+  EXPECT_FALSE(given.JudgeStirred());
+  given.Bring(kMost + 1);
+  EXPECT_TRUE(given.JudgeStirred());
   EXPECT_FALSE(given.IsOpen());
 }
 

@@ -9,10 +9,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <thread>
+
 #include "absl/strings/str_cat.h"
 #include "lib/transport/grpc/frame_codec.h"
 #include "lib/transport/grpc/given_sockets.h"
 #include "lib/transport/grpc/settings.h"
+#include "lib/transport/grpc/stream_counts.h"
 #include "tests/lib/http/raw_client.h"
 #include "tests/lib/transport/grpc_world.h"
 #include "tests/lib/transport/http2_words.h"
@@ -173,6 +176,21 @@ TEST_F(GrpcPair, WhoAsksForWhatIsNotServedAndLeavesBeforeTheAnswerIsClosed) {
   for (size_t i = 0; i < kPings && stands; ++i)
     stands = hasty.Send(ping) && hasty.ReadUntil("stillup!").ends_with("stillup!");
   EXPECT_FALSE(stands) << "1500 calls that nobody waits for";
+}
+
+// gRPC makes them calls only later, each of some kilobytes, and hands none to us while it is busy.
+TEST_F(GrpcPair, StreamsAreCountedWhenTheyAreRead) {
+  constexpr uint32_t kStreams = 7;
+  http::RawClient client(listener_->Address());
+  ASSERT_TRUE(client.Send(CallsThatAreLeft("/No/Method", kStreams)));
+  const std::string peer = client.Address();
+  std::optional<ConnectionNumber> number;
+  while (!(number = NumberOfConnection(peer, 0))) std::this_thread::yield();
+  while (StreamsStarted(*number) < kStreams) std::this_thread::yield();
+  EXPECT_EQ(StreamsStarted(*number), kStreams);
+  EXPECT_FALSE(NumberOfConnection(peer, *number)) << "it is not above itself";
+  client.Close();
+  while (StreamsStarted(*number)) std::this_thread::yield();
 }
 
 TEST_F(GrpcPair, AHeaderWithoutEndIsNotTakenForLong) {
