@@ -271,9 +271,12 @@ TEST_F(JobsServiceTest, LargeAnswersHaveTheirRoomBeforeTheyAreMadeAndKeepNoOther
     context.set_deadline(std::chrono::system_clock::now() + kPatience);
     return stub_->Get(&context, {}, &job);
   };
-  std::promise<void> go_on;
-  large_answers_.Run(
-      [until = go_on.get_future().share()](const std::stop_token&) { until.wait(); });
+  std::promise<void> held, go_on;
+  large_answers_.Run([&held, until = go_on.get_future().share()](const std::stop_token&) {
+    held.set_value();
+    until.wait();
+  });
+  held.get_future().wait();
   auto large = std::async(std::launch::async, get);
   EXPECT_TRUE(Await([&] { return large_answers_.queued() == 1; }))
       << "a large answer was made on gRPC's thread";

@@ -114,8 +114,10 @@ class LargeAnswersTest : public RestTest {
     api_.page.jobs.front().reason = std::string(kLarge, 'x');
     large_answers_.Run([this, until = go_on_.get_future().share()](const std::stop_token& stop) {
       const std::stop_callback opens(stop, [this] { GoOn(); });
+      held_.set_value();
       until.wait();
     });
+    held_.get_future().wait();
   }
   ~LargeAnswersTest() override {
     GoOn();
@@ -133,6 +135,7 @@ class LargeAnswersTest : public RestTest {
   }
 
  private:
+  std::promise<void> held_;
   std::promise<void> go_on_;
   bool goes_on_ = false;
 };
