@@ -16,6 +16,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "coordinator/runtime/background.h"
 #include "coordinator/runtime/checkpoint_root.h"
 #include "coordinator/runtime/driver.h"
 #include "coordinator/runtime/history_files.h"
@@ -179,10 +180,11 @@ class Program {
         failpoints_([fd = arguments_.report_fd](absl::string_view point) { DieAt(point, fd); }),
         metrics_({.job = "", .role = "coordinator", .member = ""}, kVersion) {}
 
-  // The listeners wait for their open requests, which wait for the driver.
+  // The listeners wait for their open requests, which wait for the driver, or to be answered.
   ~Program() {
     history_.reset();
     if (driver_ != nullptr) driver_->Stop();
+    large_answers_.Stop();
   }
 
   absl::Status Healthy() const { return driver_->Healthy(); }
@@ -234,7 +236,7 @@ class Program {
                                     .connections = budget_.sessions,
                                     .assembling_bytes = kAssemblingBytes,
                                     .warn = [](const std::string& line) { LogError("%s", line); }});
-    jobs_service_ = MakeJobsService(*api_, *clock_);
+    jobs_service_ = MakeJobsService(*api_, *clock_, large_answers_);
     auto listener =
         transport_->Listen(arguments_.listen, driver_->MakeAcceptor(), {jobs_service_.get()});
     if (!listener.ok())
@@ -244,7 +246,7 @@ class Program {
         arguments_.http,
         RestRoutes(
             *api_, [this] { return metrics_.Text(); }, [this] { return driver_->Healthy(); },
-            [this] { return driver_->Ready(); }),
+            [this] { return driver_->Ready(); }, &large_answers_),
         {.limits = {.connections = budget_.http},
          .credentials = credentials,
          .metrics = &metrics_});
@@ -277,6 +279,7 @@ class Program {
   std::unique_ptr<JobApi> api_;
   std::unique_ptr<Driver> driver_;
   std::unique_ptr<HistoryFiles> history_;
+  Background large_answers_;
   std::shared_ptr<grpc::Service> jobs_service_;
   std::unique_ptr<Listener> listener_;
   std::unique_ptr<http::Server> http_;

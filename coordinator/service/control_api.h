@@ -72,7 +72,8 @@ struct JobInfo {
   std::optional<double> seconds_left;  // at its pace of late; nothing: not known
   std::optional<int64_t> checkpoint_step;
   std::vector<CheckpointRef> checkpoints;
-  JobSpec spec;
+  // Of many megabytes at times, so it is shared with what is known of the job. Never null.
+  std::shared_ptr<const JobSpec> spec = std::make_shared<const JobSpec>();
 };
 
 // Which jobs a list shows.

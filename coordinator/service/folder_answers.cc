@@ -70,33 +70,33 @@ class FolderApi final : public JobApi {
   }
 
   void Get(const std::string& id, Reply<JobInfo> reply) override {
-    Answer<JobInfo>(id, reply, [](const KnownJob& known) { return DescribeNow(known); });
+    Answer<JobInfo>(id, reply, [](const KnownJobPtr& known) { return DescribeNow(known); });
   }
   void List(const JobQuery& query, Reply<JobPage> reply) override { reply(PageOf(jobs_, query)); }
   void Fingerprints(const std::string& id, int64_t from, Reply<JobFingerprints> reply) override {
-    Answer<JobFingerprints>(id, reply, [&](const KnownJob& known) {
-      return ReadFingerprints(journal_, known.status.job, Step(from), {});
+    Answer<JobFingerprints>(id, reply, [&](const KnownJobPtr& known) {
+      return ReadFingerprints(journal_, known->status.job, Step(from), {});
     });
   }
   void Audit(const std::string& id, Reply<JobAudit> reply) override {
-    Answer<JobAudit>(id, reply,
-                     [&](const KnownJob& known) { return RunAudit(journal_, known.status, {}); });
+    Answer<JobAudit>(
+        id, reply, [&](const KnownJobPtr& known) { return RunAudit(journal_, known->status, {}); });
   }
   void History(const std::string& id, const HistoryQuery& query,
                Reply<HistoryPage> reply) override {
     if (const absl::Status bad = CheckHistoryQuery(query); !bad.ok()) return reply(bad);
-    Answer<HistoryPage>(id, reply, [&](const KnownJob& known) {
-      return ReadHistory(journal_, known.status.job, known.status.step, query, {});
+    Answer<HistoryPage>(id, reply, [&](const KnownJobPtr& known) {
+      return ReadHistory(journal_, known->status.job, known->status.step, query, {});
     });
   }
   void Ledger(const std::string& id, LedgerQuery query, Reply<JobLedger> reply) override {
     if (const absl::Status bad = CheckLedgerQuery(query); !bad.ok()) return reply(bad);
-    Answer<JobLedger>(id, reply, [&](const KnownJob& known) {
-      return ReadLedger(journal_, known.status, query, {});
+    Answer<JobLedger>(id, reply, [&](const KnownJobPtr& known) {
+      return ReadLedger(journal_, known->status, query, {});
     });
   }
   void Digest(const std::string& id, std::optional<int64_t> step, Reply<JobDigest> reply) override {
-    Answer<JobDigest>(id, reply, [&](const KnownJob& known) {
+    Answer<JobDigest>(id, reply, [&](const KnownJobPtr& known) {
       return DigestOf(journal_, root_, known, step, {});
     });
   }
@@ -108,7 +108,7 @@ class FolderApi final : public JobApi {
   void Answer(const std::string& id, const Reply<T>& reply, const Work& work) const {
     const absl::StatusOr<KnownJobPtr> known = FindJob(jobs_, id);
     if (!known.ok()) return reply(known.status());
-    reply(work(**known));
+    reply(work(*known));
   }
 
   const Journal& journal_;

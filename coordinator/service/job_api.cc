@@ -85,7 +85,7 @@ class Api final : public JobApi {
   void Get(const std::string& id, Reply<JobInfo> reply) override {
     const absl::StatusOr<KnownJobPtr> known = Find(id);
     if (!known.ok()) return reply(known.status());
-    reply(DescribeNow(**known));
+    reply(DescribeNow(*known));
   }
 
   void List(const JobQuery& query, Reply<JobPage> reply) override {
@@ -167,7 +167,7 @@ class Api final : public JobApi {
                                       const std::string& id) {
     MUSTER_RETURN_IF_ERROR(jobs.status());
     MUSTER_ASSIGN_OR_RETURN(const KnownJobPtr known, FindJob(*jobs, id));
-    return DescribeNow(*known);
+    return DescribeNow(known);
   }
 
   // Checked before the job accepts it, so that a typing error costs nothing.
@@ -300,7 +300,7 @@ class Api final : public JobApi {
     if (answer == nullptr) return;
     const absl::Status taken =
         driver_.Ask([this, answer, known, step](const std::stop_token& stop) {
-          answer->Give(UnlessStopped(DigestOf(journal_, root_, *known, step, stop)));
+          answer->Give(UnlessStopped(DigestOf(journal_, root_, known, step, stop)));
         });
     if (!taken.ok()) answer->Give(taken);
   }

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "coordinator/runtime/checkpoints.h"
+#include "coordinator/service/answer_size.h"
 #include "coordinator/state/plan.h"
 #include "lib/base/digits.h"
 #include "lib/base/status.h"
@@ -79,8 +81,8 @@ void DescribeView(const JobJournal& job, JobInfo& info) {
 
 }  // namespace
 
-JobInfo Describe(const KnownJob& known, int64_t now_unix_ms) {
-  const JobStatus& status = known.status;
+JobInfo Describe(const KnownJobPtr& known, int64_t now_unix_ms) {
+  const JobStatus& status = known->status;
   const JobJournal& job = status.job;
   JobInfo info{.id = job.id,
                .name = job.spec.runtime.name,
@@ -95,13 +97,14 @@ JobInfo Describe(const KnownJob& known, int64_t now_unix_ms) {
                .recoveries = job.recoveries,
                .rewinds = job.rewinds,
                .lanes_recomputed = job.lanes.recomputed(),
-               .spec = job.spec};
+               .spec = std::shared_ptr<const JobSpec>(known, &job.spec)};
   DescribeProgress(status, info);
   DescribeView(job, info);
-  info.loss = known.tail.loss;
-  if (known.tail.fingerprint) {
-    info.fingerprint = ToHex(known.tail.fingerprint->value);
-    info.fingerprint_step = known.tail.fingerprint->step.value();
+  const JobTail& tail = known->tail;
+  info.loss = tail.loss;
+  if (tail.fingerprint) {
+    info.fingerprint = ToHex(tail.fingerprint->value);
+    info.fingerprint_step = tail.fingerprint->step.value();
   }
   for (const MemberStatus& member : status.members) info.members.push_back(DescribeMember(member));
   for (const auto& [lineage, step] : status.checkpoints)
@@ -109,18 +112,18 @@ JobInfo Describe(const KnownJob& known, int64_t now_unix_ms) {
   if (!info.checkpoints.empty()) info.checkpoint_step = info.checkpoints.back().step;
   if (Ended(job.phase)) info.exit_code = job.ending.exit_code;
   if (!info.digest.empty()) info.digest_step = info.checkpoint_step.value_or(info.step);
-  const JobTimes& times = known.times;
+  const JobTimes& times = known->times;
   if (times.started > 0)
     info.seconds =
         static_cast<double>((times.ended > 0 ? times.ended : now_unix_ms) - times.started) / 1000;
-  const std::optional<double> per_step = known.tail.pace.SecondsPerStep();
+  const std::optional<double> per_step = tail.pace.SecondsPerStep();
   if (per_step && info.steps > 0 && job.phase == JobPhase::kRunning)
     info.seconds_left =
         *per_step * static_cast<double>(std::max<int64_t>(0, info.steps - info.step));
   return info;
 }
 
-JobInfo DescribeNow(const KnownJob& known) {
+JobInfo DescribeNow(const KnownJobPtr& known) {
   return Describe(known, absl::ToUnixMillis(absl::Now()));
 }
 
@@ -149,19 +152,6 @@ absl::StatusOr<PageBounds> BoundsOf(const JobQuery& query) {
   return bounds;
 }
 
-// About what a job takes in an answer.
-size_t BytesOf(const JobInfo& info) {
-  size_t bytes = 2048 + info.reason.size() + info.waits_for.size() + info.sample.size() +
-                 32 * info.checkpoints.size();
-  for (const JobMember& member : info.members)
-    bytes += 256 + member.name.size() + member.phase.size() + 8 * member.lanes.size();
-  const TrainingSpec& training = info.spec.training;
-  for (const std::string& path : training.data.paths) bytes += path.size() + 4;
-  for (const std::string& suffix : training.data.suffixes) bytes += suffix.size() + 4;
-  for (const auto& [name, value] : training.parameters) bytes += name.size() + 32;
-  return bytes;
-}
-
 JobPage PageWithin(KnownJobs jobs, const PageBounds& bounds) {
   std::erase_if(jobs, [&](const KnownJobPtr& known) {
     const JobJournal& job = known->status.job;
@@ -175,8 +165,8 @@ JobPage PageWithin(KnownJobs jobs, const PageBounds& bounds) {
   int64_t last = 0;
   size_t bytes = 0;
   for (const KnownJobPtr& known : jobs) {
-    JobInfo info = DescribeNow(*known);
-    bytes += BytesOf(info);
+    JobInfo info = DescribeNow(known);
+    bytes += AboutBytesOf(info);
     const bool full = page.jobs.size() == bounds.limit || bytes > kMostPageBytes;
     if (full && !page.jobs.empty()) {
       page.next_page_token = absl::StrCat(last);
@@ -244,9 +234,9 @@ absl::StatusOr<JobAudit> RunAudit(const Journal& journal, const JobStatus& statu
 }
 
 absl::StatusOr<JobDigest> DigestOf(const Journal& journal, const std::string& root,
-                                   const KnownJob& known, std::optional<int64_t> step,
+                                   const KnownJobPtr& known, std::optional<int64_t> step,
                                    const std::stop_token& stop) {
-  const JobJournal& job = known.status.job;
+  const JobJournal& job = known->status.job;
   MUSTER_ASSIGN_OR_RETURN(const Catalogue::Listing listing, Catalogue(journal.kv()).List(job.id));
   for (auto m = listing.manifests.rbegin(); m != listing.manifests.rend(); ++m) {
     if (!OnAncestry(job.lineages, m->lineage, m->step) || (step && m->step != Step(*step)))

@@ -15,9 +15,10 @@
 
 namespace muster::coordinator {
 
-// What a caller is told of a job.
-JobInfo Describe(const KnownJob& known, int64_t now_unix_ms);
-JobInfo DescribeNow(const KnownJob& known);
+// What a caller is told of a job. It shares the specification with `known`, so that it costs little
+// however large that is.
+JobInfo Describe(const KnownJobPtr& known, int64_t now_unix_ms);
+JobInfo DescribeNow(const KnownJobPtr& known);
 
 absl::StatusOr<JobPage> PageOf(const KnownJobs& jobs, const JobQuery& query);
 
@@ -27,7 +28,7 @@ absl::StatusOr<JobAudit> RunAudit(const Journal& journal, const JobStatus& statu
                                   const std::stop_token& stop);
 // `root` as in DriverOptions.
 absl::StatusOr<JobDigest> DigestOf(const Journal& journal, const std::string& root,
-                                   const KnownJob& known, std::optional<int64_t> step,
+                                   const KnownJobPtr& known, std::optional<int64_t> step,
                                    const std::stop_token& stop);
 absl::Status CheckHistoryQuery(const HistoryQuery& query);
 // Sets what the query leaves to us, and refuses what no query may have.

@@ -3,10 +3,14 @@
 #include <cmath>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "coordinator/runtime/once.h"
+#include "coordinator/service/answer_size.h"
+#include "lib/base/byte_room.h"
 #include "lib/base/digits.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
@@ -76,11 +80,13 @@ Json ToJson(const JobInfo& job) {
                {"seconds", job.seconds},
                {"seconds_left", NumberOrNull(job.seconds_left)},
                {"checkpoints", std::move(checkpoints)},
-               {"spec", Json(ToDocument(job.spec))}};
+               {"spec", Json(ToDocument(*job.spec))}};
   json["exit_code"] = job.exit_code ? Json(*job.exit_code) : Json(nullptr);
   json["checkpoint_step"] = job.checkpoint_step ? Json(*job.checkpoint_step) : Json(nullptr);
   return json;
 }
+
+Json ToJson(const SubmittedJob& submitted) { return ToJson(submitted.job); }
 
 Json ToJson(const JobAudit& audit) {
   Json lineages = Json::array();
@@ -184,19 +190,34 @@ Json ToJson(const JobEvent& event) {
   return json;
 }
 
-void SendJson(const http::Responder& respond, int status, const Json& json) {
+template <class T>
+int HttpStatusOf(const T&) {
+  return 200;
+}
+int HttpStatusOf(const SubmittedJob& submitted) { return submitted.created ? 201 : 200; }
+
+template <class T>
+void SendAsJson(const http::Responder& respond, const absl::StatusOr<T>& answer) {
+  if (!answer.ok()) return respond.Send(answer.status(), FieldOf(answer.status()));
   http::Response response;
-  response.status = status;
-  response.body = Text(json) + "\n";
+  response.status = HttpStatusOf(*answer);
+  response.body = Text(ToJson(*answer)) + "\n";
   respond.Send(std::move(response));
 }
 
-// The reply that sends what it is given as JSON.
+// The reply that sends what it is given as JSON. The caller's thread may be that of all
+// connections, or the one that decides, so a large answer is not made on it; and it has its room
+// before, so that one which is refused costs nothing. What waits for the thread is bounded by that
+// room.
 template <class T>
-JobApi::Reply<T> Answering(http::Responder respond) {
-  return [respond = std::move(respond)](absl::StatusOr<T> answer) {
-    if (!answer.ok()) return respond.Send(answer.status(), FieldOf(answer.status()));
-    SendJson(respond, 200, ToJson(*answer));
+JobApi::Reply<T> Answering(http::Responder respond, Background* large_answers = nullptr) {
+  return [respond = std::move(respond), large_answers](absl::StatusOr<T> answer) {
+    const size_t bytes = answer.ok() ? AboutBytesOf(*answer) : 0;
+    if (large_answers == nullptr || bytes <= kSmallAnswerBytes) return SendAsJson(respond, answer);
+    if (!respond.Reserve(bytes)) return respond.Send(http::NoRoomForAnswer());
+    const auto send = Once<T>([respond](const absl::StatusOr<T>& a) { SendAsJson(respond, a); });
+    large_answers->Run(
+        [send, answer = std::move(answer)](const std::stop_token&) { send(answer); });
   };
 }
 
@@ -222,14 +243,12 @@ absl::StatusOr<Submission> ParseSubmission(const std::string& body) {
   return submission;
 }
 
-void Submit(JobApi& api, const http::Request& request, const http::Responder& respond) {
+void Submit(JobApi& api, Background* large_answers, const http::Request& request,
+            const http::Responder& respond) {
   absl::StatusOr<Submission> submission = ParseSubmission(request.body);
   if (!submission.ok()) return respond.Send(submission.status(), FieldOf(submission.status()));
   api.Submit(submission->id, std::move(submission->spec),
-             [respond](absl::StatusOr<SubmittedJob> answer) {
-               if (!answer.ok()) return respond.Send(answer.status(), FieldOf(answer.status()));
-               SendJson(respond, answer->created ? 201 : 200, ToJson(answer->job));
-             });
+             Answering<SubmittedJob>(respond, large_answers));
 }
 
 // Where the client goes on. A client that has had no event yet may say so with an empty header.
@@ -359,10 +378,11 @@ absl::StatusOr<JobQuery> QueryIn(const http::Request& request) {
   return query;
 }
 
-void List(JobApi& api, const http::Request& request, const http::Responder& respond) {
+void List(JobApi& api, Background* large_answers, const http::Request& request,
+          const http::Responder& respond) {
   const absl::StatusOr<JobQuery> query = QueryIn(request);
   if (!query.ok()) return respond.Send(query.status(), FieldOf(query.status()));
-  api.List(*query, Answering<JobPage>(respond));
+  api.List(*query, Answering<JobPage>(respond, large_answers));
 }
 
 template <class T>
@@ -370,9 +390,11 @@ using Asking = void (JobApi::*)(const std::string& id, JobApi::Reply<T> reply);
 
 // A route that asks one thing about one job.
 template <class T>
-http::Route JobRoute(JobApi& api, const char* method, const char* pattern, Asking<T> ask) {
-  return {method, pattern, [&api, ask](const http::Request& request, http::Responder respond) {
-            (api.*ask)(request.params.at("id"), Answering<T>(std::move(respond)));
+http::Route JobRoute(JobApi& api, Background* large_answers, const char* method,
+                     const char* pattern, Asking<T> ask) {
+  return {method, pattern,
+          [&api, large_answers, ask](const http::Request& request, http::Responder respond) {
+            (api.*ask)(request.params.at("id"), Answering<T>(std::move(respond), large_answers));
           }};
 }
 
@@ -380,22 +402,30 @@ http::Route JobRoute(JobApi& api, const char* method, const char* pattern, Askin
 
 std::vector<http::Route> RestRoutes(JobApi& api, std::function<std::string()> metrics,
                                     std::function<absl::Status()> healthy,
-                                    std::function<absl::Status()> ready) {
+                                    std::function<absl::Status()> ready,
+                                    Background* large_answers) {
   using Handle = void (*)(JobApi&, const http::Request&, const http::Responder&);
   const auto with_api = [&api](Handle handle) -> http::Handler {
     return [&api, handle](const http::Request& request, const http::Responder& respond) {
       handle(api, request, respond);
     };
   };
-  return {{"POST", "/v1/jobs", with_api(Submit)},
-          {"GET", "/v1/jobs", with_api(List), {"limit", "page_token", "state"}},
-          JobRoute<JobInfo>(api, "GET", "/v1/jobs/{id}", &JobApi::Get),
-          JobRoute<JobInfo>(api, "DELETE", "/v1/jobs/{id}", &JobApi::Delete),
-          JobRoute<JobInfo>(api, "POST", "/v1/jobs/{id}:cancel", &JobApi::Cancel),
-          JobRoute<JobInfo>(api, "POST", "/v1/jobs/{id}:stop", &JobApi::Stop),
+  using HandleLarge = void (*)(JobApi&, Background*, const http::Request&, const http::Responder&);
+  const auto with_both = [&api, large_answers](HandleLarge handle) -> http::Handler {
+    return [&api, large_answers, handle](const http::Request& request,
+                                         const http::Responder& respond) {
+      handle(api, large_answers, request, respond);
+    };
+  };
+  return {{"POST", "/v1/jobs", with_both(Submit)},
+          {"GET", "/v1/jobs", with_both(List), {"limit", "page_token", "state"}},
+          JobRoute<JobInfo>(api, large_answers, "GET", "/v1/jobs/{id}", &JobApi::Get),
+          JobRoute<JobInfo>(api, large_answers, "DELETE", "/v1/jobs/{id}", &JobApi::Delete),
+          JobRoute<JobInfo>(api, large_answers, "POST", "/v1/jobs/{id}:cancel", &JobApi::Cancel),
+          JobRoute<JobInfo>(api, large_answers, "POST", "/v1/jobs/{id}:stop", &JobApi::Stop),
           {"GET", "/v1/jobs/{id}/events", with_api(Watch), {"from"}, /*streams=*/true},
           {"GET", "/v1/jobs/{id}/fingerprints", with_api(Fingerprints), {"from"}},
-          JobRoute<JobAudit>(api, "GET", "/v1/jobs/{id}/audit", &JobApi::Audit),
+          JobRoute<JobAudit>(api, large_answers, "GET", "/v1/jobs/{id}/audit", &JobApi::Audit),
           {"GET", "/v1/jobs/{id}/history", with_api(History), {"from", "lineage", "limit"}},
           {"GET", "/v1/jobs/{id}/ledger", with_api(Ledger), {"from", "limit", "sample"}},
           {"GET", "/v1/jobs/{id}/digest", with_api(Digest), {"step"}},

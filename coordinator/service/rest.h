@@ -7,15 +7,18 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "coordinator/runtime/background.h"
 #include "coordinator/service/control_api.h"
 #include "lib/http/server.h"
 
 namespace muster::coordinator {
 
 // `api` outlives the server that gets the routes. `metrics`, `healthy` and `ready` as in
-// MetricsRoute, HealthRoute and ReadyRoute.
+// MetricsRoute, HealthRoute and ReadyRoute. Large answers of the api are made on the thread
+// `large_answers`, which outlives the server too; null: at once, as all others are.
 std::vector<http::Route> RestRoutes(JobApi& api, std::function<std::string()> metrics,
                                     std::function<absl::Status()> healthy,
-                                    std::function<absl::Status()> ready);
+                                    std::function<absl::Status()> ready,
+                                    Background* large_answers = nullptr);
 
 }  // namespace muster::coordinator

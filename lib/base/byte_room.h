@@ -35,11 +35,39 @@ class ByteRoom {
   ByteRoom& operator=(const ByteRoom&) = delete;
   ~ByteRoom() { *taken_ -= bytes_; }
 
+  // False: it would grow, and all would come to more than `most`; it stays as it was.
+  bool Resize(size_t bytes, size_t most) {
+    const size_t more = bytes > bytes_ ? bytes - bytes_ : 0;
+    if (more > 0 && taken_->fetch_add(more) + more > most) {
+      *taken_ -= more;
+      return false;
+    }
+    if (bytes < bytes_) *taken_ -= bytes_ - bytes;
+    bytes_ = bytes;
+    return true;
+  }
+
  private:
   ByteRoom(ByteCount taken, size_t bytes) : taken_(std::move(taken)), bytes_(bytes) {}
 
   const ByteCount taken_;
-  const size_t bytes_;
+  size_t bytes_;
 };
+
+// Makes `room`, which may be null, that of an answer of so many bytes: before it is made, of about
+// as many as it will have; then of as many as it has. A small one needs none. False: all would come
+// to more than `most`; `room` is null then.
+inline bool FitAnswer(std::unique_ptr<ByteRoom>& room, const ByteCount& taken, size_t bytes,
+                      size_t most) {
+  const bool is_small = bytes <= kSmallAnswerBytes;
+  if (is_small) {
+    room.reset();
+  } else if (room == nullptr) {
+    room = ByteRoom::Take(taken, bytes, most);
+  } else if (!room->Resize(bytes, most)) {
+    room.reset();
+  }
+  return is_small || room != nullptr;
+}
 
 }  // namespace muster

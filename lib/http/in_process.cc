@@ -19,6 +19,7 @@ class ClosedStream final : public EventStream {
 class AnswerKept final : public Responder::Answer {
  public:
   explicit AnswerKept(std::shared_ptr<Response> kept) : kept_(std::move(kept)) {}
+  bool Reserve(size_t) override { return true; }
 
  private:
   void Deliver(Response response) override { *kept_ = std::move(response); }

@@ -75,16 +75,18 @@ std::shared_ptr<EventStream> AnswerToConnection::Begin() {
   return std::make_shared<StreamHandle>(std::move(queue));
 }
 
-// It takes its room here, as many answers may wait for their connections.
-void AnswerToConnection::Deliver(Response response) {
+bool AnswerToConnection::Reserve(size_t bytes) {
   const auto connection = connection_.lock();
-  if (connection == nullptr) return;
-  std::shared_ptr<ByteRoom> room;
-  if (const size_t bytes = response.body.size(); bytes > kSmallAnswerBytes) {
-    const Core& core = *connection->core();
-    room = ByteRoom::Take(core.answers_bytes, bytes, core.options.limits.answers_bytes);
-    if (room == nullptr) response = NoRoomForAnswer();
-  }
+  if (connection == nullptr) return false;
+  const Core& core = *connection->core();
+  return FitAnswer(room_, core.answers_bytes, bytes, core.options.limits.answers_bytes);
+}
+
+// It has its room from here on at the latest, as many answers may wait for their connections.
+void AnswerToConnection::Deliver(Response response) {
+  if (connection_.expired()) return;
+  if (!Reserve(response.body.size())) response = NoRoomForAnswer();
+  std::shared_ptr<ByteRoom> room = std::move(room_);
   PostTo(connection_, [response = std::move(response), room = std::move(room),
                        request = request_](Connection& c) { c.Deliver(request, response, room); });
 }
@@ -92,5 +94,6 @@ void AnswerToConnection::Deliver(Response response) {
 Responder::Responder(std::shared_ptr<Answer> answer) : answer_(std::move(answer)) {}
 void Responder::Send(Response response) const { answer_->Send(std::move(response)); }
 std::shared_ptr<EventStream> Responder::Stream() const { return answer_->Stream(); }
+bool Responder::Reserve(size_t bytes) const { return answer_->Reserve(bytes); }
 
 }  // namespace muster::http

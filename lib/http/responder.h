@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "lib/base/byte_room.h"
 #include "lib/http/connection.h"
 #include "lib/http/server.h"
 
@@ -16,6 +17,7 @@ class Responder::Answer {
   virtual ~Answer() = default;
   void Send(Response response);
   std::shared_ptr<EventStream> Stream();
+  virtual bool Reserve(size_t bytes) = 0;
 
  protected:
   bool is_used() const { return used_; }
@@ -33,6 +35,7 @@ class AnswerToConnection final : public Responder::Answer {
  public:
   AnswerToConnection(std::weak_ptr<Connection> connection, uint64_t request);
   ~AnswerToConnection() override;
+  bool Reserve(size_t bytes) override;
 
  private:
   void Deliver(Response response) override;
@@ -40,12 +43,10 @@ class AnswerToConnection final : public Responder::Answer {
 
   const std::weak_ptr<Connection> connection_;
   const uint64_t request_;
+  std::unique_ptr<ByteRoom> room_;  // null: none is needed, or none was reserved
 };
 
 // What a client is told whose request got lost.
 Response NoAnswer();
-
-// What a client is told whose answer would be more than all that are on their way may come to.
-Response NoRoomForAnswer();
 
 }  // namespace muster::http

@@ -45,10 +45,17 @@ class Responder {
     Send(ErrorResponse(error, field));
   }
   std::shared_ptr<EventStream> Stream() const;  // answers 200 with text/event-stream
+  // Takes room for an answer of about so many bytes, before the time and the memory are spent to
+  // make it; what it turns out not to need is given back when it is sent. False: those under way
+  // leave none, so send NoRoomForAnswer instead. Not at the same time as another call.
+  bool Reserve(size_t bytes) const;
 
  private:
   std::shared_ptr<Answer> answer_;
 };
+
+// What a client is told whose answer would be more than all that are on their way may come to.
+Response NoRoomForAnswer();
 
 // Called on an I/O thread: returns at once and calls the responder then or later. Does not throw.
 using Handler = std::function<void(Request, Responder)>;

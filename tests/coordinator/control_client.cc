@@ -7,7 +7,7 @@
 #include <cctype>
 
 #include "absl/status/status.h"
-#include "coordinator/service/grpc/jobs_service.h"
+#include "coordinator/service/grpc/refusal.h"
 #include "lib/http/client.h"
 #include "lib/wire/job_codec.h"
 #include "lib/wire/job_codec_proto.h"

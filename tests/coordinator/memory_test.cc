@@ -19,9 +19,11 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lib/base/frame_limits.h"
+#include "lib/base/printable.h"
 #include "lib/http/client.h"
 #include "lib/transport/grpc/grpc_transport.h"
 #include "muster/v1/control.pb.h"
+#include "nlohmann/json.hpp"
 #include "tests/coordinator/control_client.h"
 #include "tests/coordinator/program.h"
 #include "tests/coordinator/runtime/scripted_member.h"
@@ -134,14 +136,18 @@ TEST_F(AStranger, WhoSubmitsWhatIsNoJobIsToldSoAndCostsLittle) {
                                      absl::StrCat("{\"id\":\"odd\",\"spec\":", spec, "}"));
       ASSERT_TRUE(answer.ok()) << answer.status();
       EXPECT_EQ(answer->status, 400) << answer->body.substr(0, 1000);
-      EXPECT_LT(answer->body.size(), 4096u);
+      const auto body = nlohmann::json::parse(answer->body, nullptr, false);
+      ASSERT_TRUE(body.is_object() && body.contains("error")) << answer->body.substr(0, 1000);
+      EXPECT_LE(body["error"].value("message", "").size(), kMostShownBytes);
+      EXPECT_LE(body["error"].value("field", "").size(), kMostShownBytes);
     }
   const auto grpc = MakeGrpcClient(program_.grpc());
   const std::string long_name = absl::StrCat("{\"", std::string(700'000, 'k'), "\":0}");
   for (const std::string& odd : {long_name, ManyFields(), std::string(kOddLetters)}) {
     const Answer answer = grpc->Submit("odd", absl::StrCat("{\"parameters\":", odd, "}"));
     EXPECT_EQ(answer.code, "invalid_argument");
-    EXPECT_LT(answer.message.size(), 4096u);
+    EXPECT_LE(answer.message.size(), kMostShownBytes);
+    EXPECT_LE(answer.field.size(), kMostShownBytes);
     EXPECT_NE(answer.message, "not a JobSpec") << "it was not sent";
   }
   ExpectCost(96 * kMiB);

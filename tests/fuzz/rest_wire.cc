@@ -26,7 +26,7 @@ class Api final : public JobApi {
     if (id == "gone") return reply(absl::FailedPreconditionError("it is being deleted"));
     JobInfo job;
     job.id = std::move(id);
-    job.spec = std::move(spec);
+    job.spec = std::make_shared<const JobSpec>(std::move(spec));
     reply(SubmittedJob{std::move(job), true});
   }
   void Get(const std::string& id, Reply<JobInfo> reply) override { Known(id, std::move(reply)); }

@@ -3,8 +3,8 @@
 #include <grpc/grpc.h>
 #include <grpc/slice.h>
 
+#include "coordinator/service/grpc/refusal.h"
 #include "lib/base/printable.h"
-#include "lib/config/field_error.h"
 #include "lib/wire/job_codec.h"
 #include "lib/wire/job_codec_proto.h"
 #include "muster/v1/control.pb.h"
@@ -18,13 +18,16 @@ namespace {
 constexpr size_t kMostHeld = size_t{4} << 20;
 constexpr size_t kMostHeldPerByte = 200;
 
-// As coordinator/service/grpc answers.
+// What the service answers.
 void CheckAnswer(const absl::Status& why) {
-  const std::string field = AsciiText(FieldOf(why));
+  const Refusal refusal = RefusalOf(why);
+  const std::string& field = refusal.field;
   const grpc_slice value = grpc_slice_from_copied_buffer(field.data(), field.size());
   Check(grpc_header_nonbin_value_is_legal(value) != 0, "trailing metadata is legal");
   grpc_slice_unref(value);
-  Check(Cut(PrintableLines(why.message())).size() <= kMostShownBytes, "what is said is short");
+  const std::string said = refusal.status.error_message();
+  Check(field.size() <= kMostShownBytes && said.size() <= kMostShownBytes, "what is said is short");
+  Check(PrintableLines(said) == said, "what is said is fit for a terminal");
   ReachError(why.message());
 }
 

@@ -7,14 +7,17 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/runtime/once.h"
+#include "coordinator/service/answer_size.h"
+#include "coordinator/service/grpc/refusal.h"
 #include "lib/base/byte_room.h"
 #include "lib/base/check.h"
 #include "lib/base/mutex.h"
-#include "lib/base/printable.h"
 #include "lib/config/field_error.h"
 #include "lib/wire/job_codec_proto.h"
 #include "muster/v1/control.grpc.pb.h"
@@ -82,7 +85,7 @@ void Fill(const JobInfo& from, v1::Job& to) {
     added.set_lineage(checkpoint.lineage);
     added.set_step(checkpoint.step);
   }
-  *to.mutable_spec() = ToProto(from.spec);
+  *to.mutable_spec() = ToProto(*from.spec);
 }
 
 void Fill(const SubmittedJob& from, v1::SubmitResponse& to) {
@@ -140,11 +143,6 @@ v1::JobEvent ToProto(const JobEvent& from) {
   return to;
 }
 
-// absl's codes are gRPC's.
-grpc::Status ToGrpc(const absl::Status& status) {
-  return {static_cast<grpc::StatusCode>(status.code()), Cut(PrintableLines(status.message()))};
-}
-
 // A request as it came. kResourceExhausted: it is too large, and is not parsed, as that may take
 // many times its bytes.
 template <class Request>
@@ -195,24 +193,36 @@ class CallInGrpc {
 class Call final : public grpc::ServerUnaryReactor {
  public:
   Call(grpc::CallbackServerContext* context, grpc::ByteBuffer* response, ByteCount answers,
-       LateWrites& late_writes)
+       coordinator::Background& large_answers, LateWrites& late_writes)
       : context_(context),
         response_(response),
         answers_(std::move(answers)),
+        large_answers_(large_answers),
         late_writes_(late_writes),
         in_grpc_(std::make_shared<CallInGrpc>(context)) {}
+
+  // Takes room for an answer of about so many bytes, before it is made. False: there is none.
+  bool Reserve(size_t bytes) {
+    const MutexLock lock(mutex_);
+    return FitAnswer(room_, answers_, bytes, kMostAnswerBytes);
+  }
+  coordinator::Background& large_answers() { return large_answers_; }
 
   // One of both, once.
   template <class Response>
   void Answer(const Response& response) {
-    if (!TakeRoom(response.ByteSizeLong())) return Refuse(absl::UnavailableError(kNoRoomForAnswer));
+    if (!Reserve(response.ByteSizeLong())) return Refuse(absl::UnavailableError(kNoRoomForAnswer));
     *response_ = Written(response);
     End(grpc::Status::OK);
   }
   void Refuse(const absl::Status& why) {
-    const std::string field = FieldOf(why);
-    if (!field.empty()) context_->AddTrailingMetadata(kFieldMetadata, AsciiText(field));
-    End(ToGrpc(why));
+    {
+      const MutexLock lock(mutex_);
+      room_.reset();
+    }
+    const Refusal refusal = RefusalOf(why);
+    if (!refusal.field.empty()) context_->AddTrailingMetadata(kFieldMetadata, refusal.field);
+    End(refusal.status);
   }
 
   void OnDone() override {
@@ -226,13 +236,6 @@ class Call final : public grpc::ServerUnaryReactor {
   }
 
  private:
-  // False: the answers that are on their way leave it none.
-  bool TakeRoom(size_t bytes) {
-    if (bytes <= kSmallAnswerBytes) return true;
-    const MutexLock lock(mutex_);
-    room_ = ByteRoom::Take(answers_, bytes, kMostAnswerBytes);
-    return room_ != nullptr;
-  }
   void End(const grpc::Status& status) {
     {
       const MutexLock lock(mutex_);
@@ -244,21 +247,32 @@ class Call final : public grpc::ServerUnaryReactor {
   grpc::CallbackServerContext* const context_;
   grpc::ByteBuffer* const response_;
   const ByteCount answers_;
+  coordinator::Background& large_answers_;
   LateWrites& late_writes_;
   const std::shared_ptr<CallInGrpc> in_grpc_;
   Mutex mutex_;
+  // Null: none is needed, or none was reserved.
   std::unique_ptr<ByteRoom> room_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<LateWrites::Write> write_ ABSL_GUARDED_BY(mutex_);  // null until it is answered
 };
 
-// One answer of the api becomes the end of one call.
+// One answer of the api becomes the end of one call. A large one has its room before it is made,
+// and is made on another thread, as gRPC has few; what waits for that is bounded by the room.
 template <class Response, class T>
 JobApi::Reply<T> AnswerOf(Call* call) {
-  return [call](const absl::StatusOr<T>& answer) {
+  const auto make = [call](const absl::StatusOr<T>& answer) {
     if (!answer.ok()) return call->Refuse(answer.status());
     Response response;
     Fill(*answer, response);
     call->Answer(response);
+  };
+  return [call, make](absl::StatusOr<T> answer) {
+    const size_t bytes = answer.ok() ? coordinator::AboutBytesOf(*answer) : 0;
+    if (bytes <= kSmallAnswerBytes) return make(answer);
+    if (!call->Reserve(bytes)) return call->Refuse(absl::UnavailableError(kNoRoomForAnswer));
+    const auto once = coordinator::Once<T>(make);
+    call->large_answers().Run(
+        [once, answer = std::move(answer)](const std::stop_token&) { once(answer); });
   };
 }
 
@@ -444,8 +458,12 @@ using RawJobs = Stacked<J::WithRawCallbackMethod_Submit, J::WithRawCallbackMetho
 
 class JobsService final : public RawJobs {
  public:
-  JobsService(JobApi& api, const Clock& clock, JobsWaiting waiting)
-      : api_(api), waiting_(std::move(waiting)), late_writes_(clock, waiting_.writes) {}
+  JobsService(JobApi& api, const Clock& clock, coordinator::Background& large_answers,
+              JobsWaiting waiting)
+      : api_(api),
+        large_answers_(large_answers),
+        waiting_(std::move(waiting)),
+        late_writes_(clock, waiting_.writes) {}
 
  private:
   using Bytes = grpc::ByteBuffer;
@@ -501,19 +519,20 @@ class JobsService final : public RawJobs {
     const std::shared_ptr<Watcher> watcher = Watcher::Make(context, waiting_.events, late_writes_);
     const absl::StatusOr<v1::WatchRequest> asked = Read<v1::WatchRequest>(*request);
     if (!asked.ok()) {
-      watcher->End(ToGrpc(asked.status()));
+      watcher->End(RefusalOf(asked.status()).status);
       return watcher.get();
     }
     const std::optional<EventPlace> after = ParseEventPlace(asked->after());
     if (!after && !asked->after().empty()) {
-      context->AddTrailingMetadata(kFieldMetadata, "after");
-      watcher->End(ToGrpc(FieldError("", "after", kEventPlaceForm)));
+      const Refusal refusal = RefusalOf(FieldError("", "after", kEventPlaceForm));
+      context->AddTrailingMetadata(kFieldMetadata, refusal.field);
+      watcher->End(refusal.status);
       return watcher.get();
     }
     api_.Watch(
         asked->id(), after,
         [watcher](const absl::StatusOr<bool>& found) {
-          if (!found.ok()) return watcher->End(ToGrpc(found.status()));
+          if (!found.ok()) return watcher->End(RefusalOf(found.status()).status);
           watcher->Begin();
         },
         std::make_shared<WatcherEnd>(watcher));
@@ -523,7 +542,7 @@ class JobsService final : public RawJobs {
   // `ask` is given the request, and the call, which it answers once.
   template <class Request, class Asking>
   Unary* Ask(Context* context, const Bytes* request, Bytes* response, const Asking& ask) {
-    Call* call = new Call(context, response, waiting_.answers, late_writes_);
+    Call* call = new Call(context, response, waiting_.answers, large_answers_, late_writes_);
     const absl::StatusOr<Request> asked = Read<Request>(*request);
     if (asked.ok()) {
       ask(*asked, call);
@@ -542,6 +561,7 @@ class JobsService final : public RawJobs {
   }
 
   JobApi& api_;
+  coordinator::Background& large_answers_;
   const JobsWaiting waiting_;
   LateWrites late_writes_;
 };
@@ -549,8 +569,9 @@ class JobsService final : public RawJobs {
 }  // namespace
 
 std::shared_ptr<grpc::Service> MakeJobsService(JobApi& api, const Clock& clock,
+                                               coordinator::Background& large_answers,
                                                const JobsWaiting& waiting) {
-  return std::make_shared<JobsService>(api, clock, waiting);
+  return std::make_shared<JobsService>(api, clock, large_answers, waiting);
 }
 
 }  // namespace muster

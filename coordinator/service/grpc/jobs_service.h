@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 
+#include "coordinator/runtime/background.h"
 #include "coordinator/service/control_api.h"
 #include "coordinator/service/grpc/late_writes.h"
 #include "lib/base/byte_room.h"
@@ -16,8 +17,6 @@ class Service;
 
 namespace muster {
 
-// Trailing: the field that an error is about.
-inline constexpr char kFieldMetadata[] = "muster-field";
 // A larger request is refused before it is parsed. Twice what REST takes, as a specification of
 // many small fields takes up to twice its JSON.
 inline constexpr size_t kMostRequestBytes = size_t{2} << 20;
@@ -30,9 +29,11 @@ struct JobsWaiting {
 };
 
 // For GrpcTransport::Listen. `api` outlives the listener, and answers whatever is still asked
-// before that is destroyed; `clock` outlives the service. A client that does not take what is
-// written to it within kMostWriteTime of that clock loses its call.
+// before that is destroyed. Large answers are made on the thread `large_answers`, which is stopped
+// before that, too, and outlives it; `clock` outlives the service. A client that does not take what
+// is written to it within kMostWriteTime of that clock loses its call.
 std::shared_ptr<grpc::Service> MakeJobsService(JobApi& api, const Clock& clock,
+                                               coordinator::Background& large_answers,
                                                const JobsWaiting& waiting = {});
 
 }  // namespace muster

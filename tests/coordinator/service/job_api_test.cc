@@ -222,22 +222,31 @@ TEST_F(JobApiTest, QueriesThatWaitAreToldThatTheCoordinatorEnds) {
   EXPECT_TRUE(told.ok() || absl::IsUnavailable(told)) << told;
 }
 
+JobInfo Described(const KnownJob& known) {
+  return Describe(std::make_shared<const KnownJob>(known), 0);
+}
+
+TEST(DescribeTest, ASpecificationIsNotCopied) {
+  const auto known = std::make_shared<const KnownJob>();
+  EXPECT_EQ(Describe(known, 0).spec.get(), &known->status.job.spec);
+}
+
 TEST(DescribeTest, StepsOfAJobThatWaitsAreKnown) {
   KnownJob known;
   TrainingSpec& training = known.status.job.spec.training;
   training.task = "counting";
   training.batch = 100;
   training.epochs = 3;
-  EXPECT_EQ(Describe(known, 0).steps, 33) << "1009 samples";
+  EXPECT_EQ(Described(known).steps, 33) << "1009 samples";
   training.data.samples = 150;
-  EXPECT_EQ(Describe(known, 0).steps, 6);
+  EXPECT_EQ(Described(known).steps, 6);
   training.task = "code-lm";
-  EXPECT_EQ(Describe(known, 0).steps, 0) << "nobody has read the files";
+  EXPECT_EQ(Described(known).steps, 0) << "nobody has read the files";
   training.epochs = 0;
   training.steps = 7;
-  EXPECT_EQ(Describe(known, 0).steps, 7);
+  EXPECT_EQ(Described(known).steps, 7);
   known.status.steps = 12;
-  EXPECT_EQ(Describe(known, 0).steps, 12) << "the state machine knows better";
+  EXPECT_EQ(Described(known).steps, 12) << "the state machine knows better";
 }
 
 TEST(DescribeTest, TheTimeThatIsLeftFollowsFromThePaceOfLate) {
@@ -245,17 +254,17 @@ TEST(DescribeTest, TheTimeThatIsLeftFollowsFromThePaceOfLate) {
   known.status.job.phase = JobPhase::kRunning;
   known.status.steps = 100;
   known.status.step = Step(40);
-  EXPECT_FALSE(Describe(known, 0).seconds_left);
+  EXPECT_FALSE(Described(known).seconds_left);
   for (int64_t step = 30; step < 40; ++step)
     known.tail.pace.Add(1'000'000 + step * 500, Step(step));
-  EXPECT_DOUBLE_EQ(Describe(known, 0).seconds_left.value_or(-1), 30);
+  EXPECT_DOUBLE_EQ(Described(known).seconds_left.value_or(-1), 30);
   known.tail.pace.Add(1'020'500, Step(35));
-  EXPECT_FALSE(Describe(known, 0).seconds_left) << "back to a checkpoint";
+  EXPECT_FALSE(Described(known).seconds_left) << "back to a checkpoint";
   known.tail.pace.Add(1'022'500, Step(36));
   known.tail.pace.Add(1'022'500, Step(37));
-  EXPECT_DOUBLE_EQ(Describe(known, 0).seconds_left.value_or(-1), 60) << "two at once";
+  EXPECT_DOUBLE_EQ(Described(known).seconds_left.value_or(-1), 60) << "two at once";
   known.status.job.phase = JobPhase::kStopped;
-  EXPECT_FALSE(Describe(known, 0).seconds_left);
+  EXPECT_FALSE(Described(known).seconds_left);
 }
 
 TEST_F(JobApiTest, MoreEpochsReopenAJobThatIsDone) {

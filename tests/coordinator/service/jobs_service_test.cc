@@ -8,12 +8,15 @@
 
 #include <atomic>
 #include <chrono>
+#include <future>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "coordinator/runtime/background.h"
 #include "coordinator/service/grpc/late_writes.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -221,7 +224,9 @@ class JobsServiceTest : public ::testing::Test {
   ScriptedApi api_;
   HandClock clock_;
   const JobsWaiting waiting_;
-  const std::shared_ptr<grpc::Service> service_ = MakeJobsService(api_, clock_, waiting_);
+  coordinator::Background large_answers_;
+  const std::shared_ptr<grpc::Service> service_ =
+      MakeJobsService(api_, clock_, large_answers_, waiting_);
   const std::unique_ptr<GrpcTransport> transport_ = MakeGrpcTransport({});
   std::unique_ptr<Listener> listener_;
   std::shared_ptr<grpc::Channel> channel_;
@@ -257,6 +262,45 @@ TEST_F(JobsServiceTest, AnswersAreRefusedWhileOthersFillTheirRoom) {
   EXPECT_EQ(status.error_message(), kNoRoomForAnswer);
   *waiting_.answers -= size_t{64} << 20;
   EXPECT_TRUE(IsWhole(waiting_.answers)) << "what is refused takes no room";
+}
+
+TEST_F(JobsServiceTest, LargeAnswersHaveTheirRoomBeforeTheyAreMadeAndKeepNoOthersWaiting) {
+  const auto get = [this] {
+    v1::Job job;
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + kPatience);
+    return stub_->Get(&context, {}, &job);
+  };
+  std::promise<void> held, go_on;
+  large_answers_.Run([&held, until = go_on.get_future().share()](const std::stop_token&) {
+    held.set_value();
+    until.wait();
+  });
+  held.get_future().wait();
+  auto large = std::async(std::launch::async, get);
+  EXPECT_TRUE(Await([&] { return large_answers_.queued() == 1; }))
+      << "a large answer was made on gRPC's thread";
+  EXPECT_GE(*waiting_.answers, kLarge);
+  *waiting_.answers += size_t{63} << 20;
+  EXPECT_EQ(get().error_message(), kNoRoomForAnswer) << "an answer is made before it has room";
+  *waiting_.answers -= size_t{63} << 20;
+  v1::ListResponse list;
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kPatience);
+  EXPECT_TRUE(stub_->List(&context, {}, &list).ok()) << "a small answer waits for large ones";
+  go_on.set_value();
+  EXPECT_TRUE(large.get().ok());
+  EXPECT_TRUE(IsWhole(waiting_.answers));
+}
+
+TEST_F(JobsServiceTest, ALargeAnswerThatCannotBeMadeAnyMoreIsAnError) {
+  large_answers_.Stop();
+  v1::Job job;
+  grpc::ClientContext context;
+  const grpc::Status status = stub_->Get(&context, {}, &job);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_THAT(status.error_message(), HasSubstr("shutting down"));
+  EXPECT_TRUE(IsWhole(waiting_.answers));
 }
 
 TEST_F(JobsServiceTest, AStreamThatStandsStillEndsAndGivesItsRoomBack) {

@@ -1,5 +1,6 @@
 // Many who look at jobs over HTTP while nothing is decided, as when the journal's disk is slow.
 #include <algorithm>
+#include <chrono>
 #include <deque>
 #include <future>
 #include <iterator>
@@ -8,6 +9,7 @@
 
 #include "coordinator/service/job_api.h"
 #include "coordinator/service/rest.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lib/http/server.h"
 #include "tests/coordinator/runtime/driver_rig.h"
@@ -60,6 +62,26 @@ TEST_F(PollersTest, AreAnsweredThoughNothingIsDecided) {
   })) << "they are told of the job's events";
   enough.set_value();
   EXPECT_EQ(Look().size(), 1u);
+}
+
+TEST_F(PollersTest, AreToldThatTheJournalCannotBeWrittenAnyMore) {
+  SubmitJob();
+  RawClient poller(server_->Address());
+  poller.Send(http::GetText("/healthz"));
+  EXPECT_EQ(http::StatusOf(poller.ReadAnswer()), 200);
+  *broken_ = true;
+  driver_->Change(
+      [](const KnownJobs&) {
+        return Input(Submit{"b", CountingSpec(1)});
+      },
+      [](const absl::StatusOr<KnownJobs>&) {});
+  ASSERT_TRUE(told_broken_.TakeUntil(RealClock().Now() + std::chrono::seconds(30)).has_value());
+  for (const char* target : {"/healthz", "/readyz"}) {
+    poller.Send(http::GetText(target));
+    const std::string answer = poller.ReadAnswer();
+    EXPECT_EQ(http::StatusOf(answer), 503) << target;
+    EXPECT_THAT(answer, ::testing::HasSubstr("journal")) << target;
+  }
 }
 
 }  // namespace

@@ -2,26 +2,45 @@
 #include "coordinator/service/rest.h"
 
 #include <atomic>
+#include <chrono>
+#include <deque>
+#include <future>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "coordinator/runtime/background.h"
 #include "gtest/gtest.h"
+#include "lib/base/clock.h"
 #include "lib/http/client.h"
 #include "lib/http/server.h"
 #include "nlohmann/json.hpp"
+#include "tests/lib/http/raw_client.h"
 
 namespace muster::coordinator {
 namespace {
 
 using Json = nlohmann::json;
 
+constexpr size_t kLarge = size_t{1} << 20;
+constexpr size_t kRoom = 4 * kLarge;
+
 // Says what the test gives it, of any job.
 class ScriptedApi final : public JobApi {
  public:
-  void Submit(std::string, JobSpec, Reply<SubmittedJob> reply) override { reply(Unscripted()); }
-  void Get(const std::string&, Reply<JobInfo> reply) override { reply(Unscripted()); }
+  void Submit(std::string, JobSpec, Reply<SubmittedJob> reply) override {
+    if (page.jobs.empty()) return reply(Unscripted());
+    reply(SubmittedJob{page.jobs.front(), true});
+  }
+  void Get(const std::string&, Reply<JobInfo> reply) override {
+    if (page.jobs.empty()) return reply(Unscripted());
+    reply(page.jobs.front());
+  }
   void List(const JobQuery& query, Reply<JobPage> reply) override {
     asked_for = query;
     reply(page);
@@ -77,13 +96,110 @@ class RestTest : public ::testing::Test {
   }
 
   ScriptedApi api_;
+  Background large_answers_;
   const std::unique_ptr<http::Server> server_ =
       http::Server::Start("127.0.0.1:0",
                           RestRoutes(
                               api_, [] { return std::string(); }, [] { return absl::OkStatus(); },
-                              [] { return absl::OkStatus(); }))
+                              [] { return absl::OkStatus(); }, &large_answers_),
+                          {.limits = {.answers_bytes = kRoom}})
           .value();
 };
+
+// Large answers are made on a thread that stands still until the test says so.
+class LargeAnswersTest : public RestTest {
+ protected:
+  LargeAnswersTest() {
+    api_.page.jobs.resize(1);
+    api_.page.jobs.front().reason = std::string(kLarge, 'x');
+    large_answers_.Run([this, until = go_on_.get_future().share()](const std::stop_token& stop) {
+      const std::stop_callback opens(stop, [this] { GoOn(); });
+      held_.set_value();
+      until.wait();
+    });
+    held_.get_future().wait();
+  }
+  ~LargeAnswersTest() override {
+    GoOn();
+    large_answers_.Stop();
+  }
+  void GoOn() {
+    if (!std::exchange(goes_on_, true)) go_on_.set_value();
+  }
+  // Their room is taken, and they wait for that thread.
+  bool AwaitWaiting(size_t answers) const {
+    const Time until = RealClock().Now() + std::chrono::seconds(30);
+    while (large_answers_.queued() < answers && RealClock().Now() < until)
+      std::this_thread::yield();
+    return large_answers_.queued() == answers;
+  }
+
+ private:
+  std::promise<void> held_;
+  std::promise<void> go_on_;
+  bool goes_on_ = false;
+};
+
+TEST_F(LargeAnswersTest, AreNotMadeOnTheThreadThatAnswersAllOthers) {
+  const std::string submission =
+      R"({"spec":{"name":"a","task":"counting","lanes":2,"batch":5,"epochs":1,"reduction":"sum",)"
+      R"("data":{"samples":10},"optimizer":{"kind":"sgd","learning_rate":1}}})";
+  struct Row {
+    std::string request;
+    int status;
+  };
+  const Row rows[] = {{http::GetText("/v1/jobs"), 200},
+                      {http::GetText("/v1/jobs/a"), 200},
+                      {absl::StrCat("POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: ",
+                                    submission.size(), "\r\n\r\n", submission),
+                       201}};
+  std::deque<http::RawClient> large;
+  for (const Row& row : rows) {
+    large.emplace_back(server_->Address()).Send(row.request);
+    ASSERT_TRUE(AwaitWaiting(large.size())) << row.request << " was answered at once";
+  }
+  for (const char* small : {"/healthz", "/readyz", "/metrics", "/v1/jobs/a/history"}) {
+    http::RawClient client(server_->Address());
+    client.Send(http::GetText(small));
+    EXPECT_EQ(http::StatusOf(client.ReadAnswer()), 200) << small << " waits for large answers";
+  }
+  GoOn();
+  for (size_t i = 0; i < large.size(); ++i) {
+    const std::string answer = large[i].ReadAnswer();
+    EXPECT_EQ(http::StatusOf(answer), rows[i].status) << rows[i].request;
+    EXPECT_GT(answer.size(), kLarge) << rows[i].request;
+  }
+}
+
+TEST_F(LargeAnswersTest, AreRefusedBeforeTheyAreMade) {
+  std::deque<http::RawClient> clients;
+  for (size_t i = 0; i < kRoom / (kLarge + 4096); ++i) {
+    clients.emplace_back(server_->Address()).Send(http::GetText("/v1/jobs"));
+    ASSERT_TRUE(AwaitWaiting(i + 1));
+  }
+  http::RawClient late(server_->Address());
+  late.Send(http::GetText("/v1/jobs"));
+  const std::string refused = late.ReadAnswer();
+  EXPECT_EQ(http::StatusOf(refused), 503) << "an answer is made before it has room";
+  EXPECT_NE(refused.find("Retry-After: 1\r\n"), std::string::npos);
+  GoOn();
+  for (int asked_again = 0; asked_again < 2; ++asked_again) {
+    for (http::RawClient& client : clients) {
+      EXPECT_EQ(http::StatusOf(client.ReadAnswer()), 200);
+      client.Send(http::GetText("/v1/jobs"));  // by then its room was given back
+    }
+  }
+}
+
+TEST_F(LargeAnswersTest, EndWithTheThreadThatMakesThem) {
+  http::RawClient client(server_->Address());
+  client.Send(http::GetText("/v1/jobs"));
+  ASSERT_TRUE(AwaitWaiting(1));
+  large_answers_.Stop();
+  EXPECT_EQ(http::StatusOf(client.ReadAnswer()), 503) << "it waited";
+  client.Send(http::GetText("/v1/jobs"));
+  EXPECT_EQ(http::StatusOf(client.ReadAnswer()), 503) << "it came later";
+}
 
 TEST_F(RestTest, FieldsOfEventsThatAreNumbersAreNumbers) {
   api_.event = {.id = "1-1",

@@ -1,0 +1,34 @@
+// About how many bytes an answer takes before it is made, in JSON or as a message: large ones need
+// room first, and are made on a thread of their own.
+#pragma once
+
+#include <cstddef>
+
+#include "coordinator/service/control_api.h"
+
+namespace muster::coordinator {
+
+inline size_t AboutBytesOf(const JobInfo& info) {
+  size_t bytes = 2048 + info.reason.size() + info.waits_for.size() + info.sample.size() +
+                 32 * info.checkpoints.size();
+  for (const JobMember& member : info.members)
+    bytes += 256 + member.name.size() + member.phase.size() + 8 * member.lanes.size();
+  const TrainingSpec& training = info.spec->training;
+  for (const std::string& path : training.data.paths) bytes += path.size() + 4;
+  for (const std::string& suffix : training.data.suffixes) bytes += suffix.size() + 4;
+  for (const auto& [name, value] : training.parameters) bytes += name.size() + 32;
+  return bytes;
+}
+inline size_t AboutBytesOf(const SubmittedJob& submitted) { return AboutBytesOf(submitted.job); }
+inline size_t AboutBytesOf(const JobPage& page) {
+  size_t bytes = 0;
+  for (const JobInfo& job : page.jobs) bytes += AboutBytesOf(job);
+  return bytes;
+}
+// All others are bounded in number and made where they are found, on the query thread.
+template <class T>
+size_t AboutBytesOf(const T&) {
+  return 0;
+}
+
+}  // namespace muster::coordinator
