@@ -22,6 +22,7 @@
 #include "lib/base/exit_codes.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
+#include "lib/domain/notes.h"
 #include "lib/http/client.h"
 #include "lib/wire/job_codec.h"
 

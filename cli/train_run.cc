@@ -14,6 +14,7 @@
 #include "cli/spec_file.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
+#include "lib/domain/notes.h"
 #include "lib/wire/job_codec.h"
 
 namespace muster::cli {
@@ -65,8 +66,10 @@ class TrainRun {
     const std::string& id = result_.job.id;
     screen_.Say(absl::StrCat("job ", id, " in ", result_.folder));
     EmitStart(id);
-    for (const std::string& note : NotesOn(request_.spec))
+    for (const std::string& note : NotesOn(request_.spec)) {
+      notes_.insert(absl::StrCat("note: ", note));
       ShowEvent("note", absl::StrCat("note: ", note), Json::object());
+    }
     began_ = Now();
     cluster_->Start();
     follower_ = std::make_unique<Follower>(
@@ -120,10 +123,14 @@ class TrainRun {
       return;
     }
     if (exit.code != 0 || exit.signal != 0) Disturbed(0);
+    // The coordinator hears of members and decides; of its own end nobody hears but us. Why is said
+    // at the end.
+    if (exit.given_up && exit.is_coordinator) {
+      EmitExit(exit);
+      return GiveUp(CoordinatorError(exit));
+    }
     TellExit(exit);
     if (!exit.given_up) return;
-    // The coordinator hears of members and decides; of its own end nobody hears but us.
-    if (exit.is_coordinator) return GiveUp(CoordinatorError(exit));
     // Where the process says what is wrong, that is why the job ends, and is said then.
     if (exit.last_lines.empty() || (exit.signal == 0 && EndsItsJob(exit.code))) return;
     if (!std::exchange(told_last_lines_, true)) screen_.Say(LastLines(exit));
@@ -135,6 +142,10 @@ class TrainRun {
     } else {
       screen_.Say(exit.text);
     }
+    EmitExit(exit);
+  }
+
+  void EmitExit(const ProcessExit& exit) {
     if (!screen_.json()) return;
     Json object = {{"event", "process"},
                    {"text", exit.text},
@@ -146,15 +157,12 @@ class TrainRun {
   }
 
   std::string LastLines(const ProcessExit& exit) const {
-    const std::string folder =
-        exit.job.empty() ? result_.folder + "/logs" : LogFolder(result_.folder, exit.job);
-    return absl::StrCat("the last lines of its log (", folder, "/", exit.process, ".log):\n",
-                        exit.last_lines);
+    return absl::StrCat("the last lines of its log (", LogFolder(result_.folder, exit.job), "/",
+                        exit.process, ".log):\n", exit.last_lines);
   }
 
   absl::Status CoordinatorError(const ProcessExit& exit) const {
-    const std::string text =
-        exit.last_lines.empty() ? exit.text : absl::StrCat(exit.text, "; ", LastLines(exit));
+    const std::string text = WhyGivenUp(exit, result_.folder);
     if (exit.code == kExitBadConfiguration) return absl::InvalidArgumentError(text);
     if (exit.code == kExitBadData) return absl::DataLossError(text);
     return absl::UnavailableError(text);
@@ -257,6 +265,8 @@ class TrainRun {
       follower_->AskCancel();
     // Steps come faster through the report pipes, which show them.
     if (event.name == "step") return;
+    // The coordinator says them to whoever follows a job that was submitted in another way.
+    if (event.name == "note" && notes_.contains(event.text)) return;
     // A log that is to be seen was shown when its process ended.
     if (IsSaidAtOnce(event)) screen_.Say(event.text);
     if (screen_.json()) {
@@ -385,6 +395,7 @@ class TrainRun {
   std::unique_ptr<Follower> follower_;
   ProgressTracker tracker_;
   std::set<std::string> running_;
+  std::set<std::string> notes_;  // that were shown
   Time began_{};
   absl::Status error_;
   bool result_is_kept_ = false;  // of an earlier run, in which the job has ended
