@@ -224,16 +224,23 @@ class TrainRun {
     tracker_.SetTotals(job.steps, job.epochs);
     if (job.steps > 0) cluster_->JobEndsAfter(job.id, job.steps - 1);
     if (std::exchange(accepted_, true)) return;
+    result_.steps_before = IsOver(job) ? job.step : GoesOnAfter(job);
     if (IsOver(job)) return OnOverAlready(job);
     if (job.step > 0) screen_.Say(WhereItGoesOn(job));
   }
 
-  // All members are new: of what the ledger has, only a checkpoint still lives.
+  // So many steps it does not do again. All members are new: of what the ledger has, only a
+  // checkpoint still lives.
+  int64_t GoesOnAfter(const JobAnswer& job) const {
+    const Resume& resume = request_.spec.runtime.resume;
+    if (job.step == 0 || resume.kind == ResumeKind::kNever) return 0;
+    const int64_t from = resume.kind == ResumeKind::kStep ? resume.step : job.checkpoint_step;
+    return std::max<int64_t>(0, from);
+  }
+
   std::string WhereItGoesOn(const JobAnswer& job) const {
     const Resume& resume = request_.spec.runtime.resume;
-    const int64_t from = resume.kind == ResumeKind::kStep    ? resume.step
-                         : resume.kind == ResumeKind::kNever ? 0
-                                                             : job.checkpoint_step;
+    const int64_t from = GoesOnAfter(job);
     if (from > 0) return absl::StrCat("the job goes on after ", Plural(from, "step"));
     return absl::StrCat("the job begins anew",
                         resume.kind == ResumeKind::kNever ? "" : ": it has no checkpoint yet",
@@ -242,6 +249,7 @@ class TrainRun {
   }
 
   void OnOverAlready(const JobAnswer& job) {
+    result_.was_over = true;
     result_is_kept_ = HasResultOf(result_.folder, job.state, job.step);
     ShowEvent("state",
               absl::StrCat("the job of this folder is ", job.state,
@@ -450,12 +458,25 @@ std::string ResultJson(const JobResult& result) {
                     {"exit_code", result.exit_code}}));
 }
 
+namespace {
+
+// The time is that of this run, and is said of what this run did.
+std::string HowItEnded(const JobResult& result) {
+  const std::string& state = result.job.state;
+  if (result.was_over) return absl::StrCat(" was ", state, " before");
+  const std::string time = HowLong(result.seconds);
+  return result.steps_before > 0 ? absl::StrCat(" is ", state, ", ", time, " after it went on")
+                                 : absl::StrCat(" is ", state, " after ", time);
+}
+
+}  // namespace
+
 std::string ResultText(const JobResult& result) {
   const JobAnswer& job = result.job;
   std::string text =
-      absl::StrCat("job ", job.id, " is ", job.state, " after ", HowLong(result.seconds), ": ",
-                   Plural(job.step, "step"), ", ", Plural(job.samples, "sample"), ", ",
-                   Plural(job.workers, "worker"), "\n");
+      absl::StrCat("job ", job.id, HowItEnded(result), ": ", Plural(job.step, "step"),
+                   result.steps_before > 0 ? " in all" : "", ", ", Plural(job.samples, "sample"),
+                   ", ", Plural(job.workers, "worker"), "\n");
   if (!job.reason.empty() && job.reason != job.state)
     absl::StrAppend(&text, "  reason       ", job.reason, "\n");
   if (std::isfinite(job.loss)) {

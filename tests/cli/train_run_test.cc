@@ -697,6 +697,27 @@ TEST_F(JobRunTest, AFolderWhoseJobIsOverEndsTheSameWayAndKeepsItsResult) {
   EXPECT_EQ(kept(), first);
   EXPECT_EQ(Run().exit_code, 67);
   EXPECT_THAT(out_.str(), HasSubstr("give another --dir"));
+  Screen screen({.out = out_, .err = out_}, /*json=*/false);
+  EXPECT_THAT(ResultText(RunJob({.spec = spec_, .folder = folder_}, Maker(), screen)),
+              HasSubstr(" was cancelled before: "));
+}
+
+// The seconds of a run are not those of steps that were done before it.
+TEST(ResultTextTest, TimeIsSaidOfWhatThisRunDid) {
+  JobResult result;
+  result.job = {.id = "j", .state = "done", .step = 12, .samples = 96, .loss = NAN, .workers = 1};
+  result.seconds = 2;
+  const auto first_line = [&] {
+    const std::string text = ResultText(result);
+    return text.substr(0, text.find('\n'));
+  };
+  EXPECT_EQ(first_line(), "job j is done after 2.0 s: 12 steps, 96 samples, 1 worker");
+  result.steps_before = 5;
+  EXPECT_EQ(first_line(),
+            "job j is done, 2.0 s after it went on: 12 steps in all, 96 samples, 1 worker");
+  result.was_over = true;
+  result.steps_before = 12;
+  EXPECT_EQ(first_line(), "job j was done before: 12 steps in all, 96 samples, 1 worker");
 }
 
 // As if its coordinator had ended before it heard what the worker told.

@@ -2219,9 +2219,10 @@ TEST(Jobs, WhatIsHardlyMeantIsToldWhenTheJobIsSubmitted) {
   JobSpec spec = SpecOf(1, 2);
   spec.training.schedule.warmup_steps = 21;
   desk.Give(Submit{"job", spec});
-  EXPECT_THAT(desk.Told(),
-              Contains("note: schedule.warmup_steps (21) is more than steps (20): the learning rate "
-                       "never reaches its full size"));
+  EXPECT_THAT(
+      desk.Told(),
+      Contains("note: schedule.warmup_steps (21) is more than steps (20): the learning rate "
+               "never reaches its full size"));
 }
 
 // Where the data are files, only a worker knows how long an epoch is.
