@@ -41,7 +41,7 @@ bool WaitReadable(int fd) {
 }
 
 // From here on this system call fails in this process and in those that it starts.
-void Deny(long call, int error) {
+void Deny(int call, int error) {
   std::array<sock_filter, 4> rules = {{
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(call), 0, 1),
@@ -202,14 +202,14 @@ TEST_F(ProcessTest, AHostWithoutDescriptorsIsToldFromAProgramThatCannotRun) {
 
 // Each says nothing about the program, so that it is tried again.
 TEST_F(ProcessTest, WhatTheHostLacksIsToldByItsErrno) {
-  const auto told_as = [&](const std::vector<long>& calls, int error) {
-    for (const long call : calls) Deny(call, error);
+  const auto told_as = [&](const std::vector<int>& calls, int error) {
+    for (const int call : calls) Deny(call, error);
     _exit(static_cast<int>(Start("exit 0").status().code()));
   };
   const auto as_code = [](absl::StatusCode code) {
     return ::testing::ExitedWithCode(static_cast<int>(code));
   };
-  const std::vector<long> fork_calls = {SYS_clone, SYS_clone3};
+  const std::vector<int> fork_calls = {SYS_clone, SYS_clone3};
   EXPECT_EXIT(told_as(fork_calls, EAGAIN), as_code(absl::StatusCode::kUnavailable), "");
   EXPECT_EXIT(told_as(fork_calls, ENOMEM), as_code(absl::StatusCode::kResourceExhausted), "");
   // The log's first line.
@@ -221,7 +221,7 @@ TEST_F(ProcessTest, WhatTheHostLacksIsToldByItsErrno) {
 // by number arrives.
 TEST_F(ProcessTest, SignalsGoByTheDescriptorOfTheProcess) {
   const auto killed = [&] {
-    for (const long call : {SYS_kill, SYS_tkill, SYS_tgkill}) Deny(call, EPERM);
+    for (const int call : {SYS_kill, SYS_tkill, SYS_tgkill}) Deny(call, EPERM);
     auto process = Start("ignore SIGTERM");
     if (!process.ok()) _exit(2);
     process->Signal(SIGKILL);
