@@ -145,6 +145,17 @@ TEST_F(ProcessTest, LastLinesAreWholeText) {
   EXPECT_EQ(ExitOf(*process).last_lines, "caf\xC3\xA9 ?( ??? ? ??");
 }
 
+// Half a line of what went well would be taken for a cause.
+TEST_F(ProcessTest, LastLinesAreWholeLines) {
+  const auto last_lines_of = [&](const std::string& script) {
+    auto process = ChildProcess::Start({.arguments = {"/bin/sh", "-c", script}, .log_file = log_});
+    return process.ok() ? ExitOf(*process).last_lines : process.status().ToString();
+  };
+  const std::string long_line = "head -c 5000 /dev/zero | tr '\\0' a";
+  EXPECT_EQ(last_lines_of(long_line + "; echo; echo b; echo c"), "b\nc");
+  EXPECT_THAT(last_lines_of(long_line), StartsWith("aaa")) << "there is no other";
+}
+
 TEST_F(ProcessTest, InheritsNothingItShouldNot) {
   signal(SIGPIPE, SIG_IGN);
   sigset_t term;
