@@ -131,10 +131,11 @@ TEST(RolesTest, AMemberExportsOnlyWhatItMeasures) {
     const auto answer = http::Get("http://" + at + "/metrics");
     ASSERT_TRUE(answer.ok()) << answer.status();
     EXPECT_EQ(MetricsIn(answer->body), role == "worker" ? of_worker : of_both) << role;
-    if (role == "server")  // the parameters are its own: it copies them, and its workers wait
-      EXPECT_THAT(
-          answer->body,
-          testing::Not(testing::ContainsRegex("muster_checkpoint_stall_seconds_count[^\n]* 0\n")));
+    if (role != "server") continue;
+    // The parameters are its own: it copies them, and its workers wait.
+    EXPECT_THAT(
+        answer->body,
+        testing::Not(testing::ContainsRegex("muster_checkpoint_stall_seconds_count[^\n]* 0\n")));
   }
   EXPECT_EQ(seen, (std::set<std::string>{"server", "worker"})) << targets;
   job.Signal(SIGINT);
