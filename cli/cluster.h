@@ -43,6 +43,7 @@ struct ProcessExit {
   bool host_is_short = false;  // it was not started: this host has no room for it now
   std::string text;            // for people
   std::string last_lines;      // of its log
+  std::string why{};           // what they say of the cause; empty: nothing
 };
 
 // A coordinator that cannot work, or cannot be started, for now is started again and again, with
@@ -54,6 +55,13 @@ inline bool IsLeftForNow(const ProcessExit& exit) {
 // Without what comes next, which is another delay at first.
 inline std::string CauseOfLeaving(const ProcessExit& exit) {
   return exit.text.substr(0, exit.text.rfind("; it starts again"));
+}
+
+// Of a coordinator that is not started again. Its log has more.
+inline std::string WhyGivenUp(const ProcessExit& exit, const std::string& folder) {
+  const std::string log = folder + "/logs/" + exit.process + ".log";
+  return exit.why.empty() ? exit.text + "; its log " + log + " does not say why"
+                          : exit.text + ": " + exit.why + "; its log is " + log;
 }
 
 struct ProcessReport {

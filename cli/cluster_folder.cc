@@ -81,12 +81,16 @@ bool IsInUse(const std::string& cluster) { return IsFileLocked(cluster + "/lock"
 bool IsOfTrain(const std::string& cluster) { return !TrainJobIn(cluster).empty(); }
 
 absl::StatusOr<std::string> OnlyJobIn(const std::string& cluster) {
-  if (const std::string id = TrainJobIn(cluster); !id.empty()) return id;
+  if (std::string id = TrainJobIn(cluster); !id.empty()) return id;
   std::vector<std::string> jobs;
   std::error_code error;
   for (fs::directory_iterator it(cluster + "/jobs", error);
        !error && it != fs::directory_iterator(); it.increment(error))
     if (const std::string id = it->path().filename().string(); IsJobId(id)) jobs.push_back(id);
+  return OnlyOneOf(std::move(jobs), cluster);
+}
+
+absl::StatusOr<std::string> OnlyOneOf(std::vector<std::string> jobs, const std::string& cluster) {
   std::sort(jobs.begin(), jobs.end());
   if (jobs.size() == 1) return jobs[0];
   if (jobs.empty())

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -28,9 +29,11 @@ bool IsInUse(const std::string& cluster);
 // It is the folder of a muster train, which has one job and ends with it.
 bool IsOfTrain(const std::string& cluster);
 
-// The id of the only job there. kNotFound: no such folder, or no job in it; kInvalidArgument: it
-// holds several, which are named.
+// The id of the only job that has files there: one that was cancelled in the queue has none.
+// kNotFound: no such folder, or no job in it; kInvalidArgument: it holds several, which are named.
 absl::StatusOr<std::string> OnlyJobIn(const std::string& cluster);
+// The same of these jobs, which somebody else has listed.
+absl::StatusOr<std::string> OnlyOneOf(std::vector<std::string> jobs, const std::string& cluster);
 
 // Removes what the processes of a job left there: logs and lane counts. Nothing there is no error,
 // and what belongs to another job of that id stays.

@@ -17,6 +17,7 @@
 #include "agent/runtime/fault_plan.h"
 #include "agent/runtime/local_cluster.h"
 #include "agent/runtime/signals.h"
+#include "agent/state/log_words.h"
 #include "cli/arguments.h"
 #include "cli/cluster.h"
 #include "cli/remote.h"
@@ -48,7 +49,8 @@ cli::ProcessExit ExitFrom(const agent::NoteExit& note) {
           .given_up = note.after == agent::AfterExit::kGivenUp,
           .host_is_short = note.exit.host_is_short,
           .text = note.text,
-          .last_lines = note.exit.last_lines};
+          .last_lines = note.exit.last_lines,
+          .why = agent::WhyOf(note.exit.last_lines)};
 }
 
 cli::ProcessReport ReportFrom(const agent::ProcessKey& key, const agent::Report& report) {

@@ -22,6 +22,7 @@
 #include "lib/base/exit_codes.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
+#include "lib/domain/notes.h"
 #include "lib/http/client.h"
 #include "lib/wire/job_codec.h"
 
@@ -428,6 +429,20 @@ absl::StatusOr<int> Run(const RemoteArguments& arguments, const Place& place,
   return absl::InternalError("unknown command");
 }
 
+// What --dir stands for without an id. Only the journal knows all of its jobs; logs are files.
+absl::StatusOr<std::string> OnlyJobAt(const RemoteArguments& arguments, const Place& place) {
+  const std::string& folder = arguments.dir;
+  if (arguments.command == Command::kLogs || IsOfTrain(folder)) return OnlyJobIn(folder);
+  std::vector<std::string> jobs;
+  std::string page_token;
+  do {
+    MUSTER_ASSIGN_OR_RETURN(JobList page, place.rest.List("", page_token));
+    for (JobAnswer& job : page.jobs) jobs.push_back(std::move(job.id));
+    page_token = std::move(page.next_page_token);
+  } while (!page_token.empty());
+  return OnlyOneOf(std::move(jobs), folder);
+}
+
 absl::StatusOr<int> RunAtItsPlace(RemoteArguments arguments, const Terminal& terminal,
                                   const Asker& ask, const FolderOpener& open_folder) {
   const bool needs_no_job =
@@ -435,10 +450,10 @@ absl::StatusOr<int> RunAtItsPlace(RemoteArguments arguments, const Terminal& ter
   const bool reads_files =
       arguments.command == Command::kLogs || arguments.command == Command::kDelete;
   if (arguments.has_dir || reads_files) MUSTER_RETURN_IF_ERROR(CheckFilesOf(arguments.dir));
-  if (arguments.has_dir && arguments.job.empty() && !needs_no_job) {
-    MUSTER_ASSIGN_OR_RETURN(arguments.job, OnlyJobIn(arguments.dir));
-  }
   MUSTER_ASSIGN_OR_RETURN(const Place place, PlaceOf(arguments, open_folder));
+  if (arguments.has_dir && arguments.job.empty() && !needs_no_job) {
+    MUSTER_ASSIGN_OR_RETURN(arguments.job, OnlyJobAt(arguments, place));
+  }
   // Files of members that do not run do not grow.
   if (place.is_at_rest) arguments.follow = false;
   return Run(arguments, place, terminal, ask);
@@ -516,11 +531,13 @@ std::string WaitsText(const JobAnswer& job) {
   return says_more ? absl::StrCat("  waits: ", Printable(job.waits_for), "\n") : "";
 }
 
-// A job that goes on and waits has samples already, and has not begun to take time.
+// Samples are those of the whole job, the time is that of its last start. A job that goes on and
+// waits has samples already, and has not begun to take time.
 std::string SamplesText(const JobAnswer& job) {
   const bool takes_time = job.seconds > 0 && job.state != "queued" && job.state != "starting";
-  return absl::StrCat("  ", Plural(job.samples, "sample"),
-                      takes_time ? absl::StrCat(" in ", HowLong(job.seconds)) : "", "\n");
+  const std::string time =
+      takes_time ? absl::StrCat(" in all; ", HowLong(job.seconds), " in its last start") : "";
+  return absl::StrCat("  ", Plural(job.samples, "sample"), time, "\n");
 }
 
 std::string InsideText(const JobAnswer& job) {

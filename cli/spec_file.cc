@@ -8,7 +8,6 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
-#include "cli/format.h"
 #include "lib/base/status.h"
 #include "lib/config/field_error.h"
 #include "lib/task/model_size.h"
@@ -57,30 +56,6 @@ absl::StatusOr<JobSpec> ReadSpec(const std::string& path, const std::vector<std:
   if (const auto too_large = TooLargeForAJob(spec.training))
     return FieldError(path, too_large->field, too_large->reason);
   return Complete(spec);
-}
-
-std::vector<std::string> NotesOn(const JobSpec& spec) {
-  const TrainingSpec& training = spec.training;
-  std::vector<std::string> notes;
-  if (const int spares = spec.runtime.workers_max - training.lanes; spares > 0)
-    notes.push_back(absl::StrCat(Plural(training.lanes, "lane"), " for ", spec.runtime.workers_max,
-                                 " workers: ", spares, spares == 1 ? " has" : " have",
-                                 " nothing to compute and only stand", spares == 1 ? "s" : "",
-                                 " by; take fewer workers, or more lanes"));
-  if (training.batch < training.lanes)
-    notes.push_back(absl::StrCat(Plural(training.batch, "sample"), " of a step (batch) for ",
-                                 training.lanes, " lanes: ", training.lanes - training.batch,
-                                 " of them stay empty; take a larger batch, or fewer lanes"));
-  if (training.steps > 0 && training.schedule.warmup_steps > training.steps)
-    notes.push_back(absl::StrCat("schedule.warmup_steps (", training.schedule.warmup_steps,
-                                 ") is more than steps (", training.steps,
-                                 "): the learning rate never reaches its full size"));
-  const CheckpointPolicy& checkpoint = spec.runtime.checkpoint;
-  if (!checkpoint.at_end && checkpoint.every_steps == 0 && checkpoint.every_seconds == 0)
-    notes.push_back(
-        "no checkpoint is ever made: checkpoint.every_steps and checkpoint.every_seconds are 0, "
-        "and checkpoint.at_end is false");
-  return notes;
 }
 
 }  // namespace muster::cli

@@ -20,8 +20,4 @@ absl::StatusOr<std::string> ReadTextFile(const std::string& path);
 absl::StatusOr<JobSpec> ReadSpec(const std::string& path, const std::vector<std::string>& settings,
                                  std::optional<int> workers = {}, std::optional<int> servers = {});
 
-// What is allowed but hardly meant, a sentence each: workers without a lane, lanes without a
-// sample, a warm-up that never ends.
-std::vector<std::string> NotesOn(const JobSpec& spec);
-
 }  // namespace muster::cli

@@ -100,8 +100,7 @@ class UpRun {
   absl::StatusOr<int> Run(const UpArguments& arguments, const ClusterMaker& make_cluster) {
     MUSTER_ASSIGN_OR_RETURN(const ClusterOptions options, OptionsFrom(arguments));
     MUSTER_ASSIGN_OR_RETURN(cluster_, make_cluster(options, Events()));
-    Say(absl::StrCat("cluster in ", cluster_->folder(), " with ", Plural(arguments.slots, "slot"),
-                     "; submit jobs with: muster submit SPEC.yaml --to ", cluster_->url()));
+    Say(absl::StrCat("cluster in ", cluster_->folder(), " with ", Plural(arguments.slots, "slot")));
     cluster_->Start();
     cluster_->Run();
     return code_;
@@ -119,19 +118,22 @@ class UpRun {
   void OnExit(const ProcessExit& exit) {
     if (stopping_) return;
     if (IsLeftForNow(exit)) return screen_.SayAgain(CauseOfLeaving(exit), exit.text);
-    Say(exit.job.empty() ? exit.text : absl::StrCat("job ", exit.job, ": ", exit.text));
-    if (!exit.given_up || !exit.is_coordinator) return;
-    Say(exit.last_lines);
+    if (!exit.given_up || !exit.is_coordinator)
+      return Say(exit.job.empty() ? exit.text : absl::StrCat("job ", exit.job, ": ", exit.text));
+    Say(WhyGivenUp(exit, cluster_->folder()));
     const bool named = exit.code == kExitBadConfiguration || exit.code == kExitBadData;
     code_ = named ? exit.code : kExitFailed;
     Stop();
   }
 
-  // Each time that it ends we are told that it is not up; one that never was is no news.
+  // Each time that it ends we are told that it is not up; one that never was is no news. Nobody is
+  // told to submit jobs before one can.
   void OnCoordinator(bool up) {
     if (stopping_ || std::exchange(is_up_, up) == up) return;
     if (up) screen_.NotAgain();
     Say(up ? absl::StrCat("ready at ", cluster_->url()) : "the coordinator does not answer");
+    if (up && !std::exchange(was_up_, true))
+      Say(absl::StrCat("submit jobs with: muster submit SPEC.yaml --to ", cluster_->url()));
   }
 
   // The second time it ends at once.
@@ -163,6 +165,7 @@ class UpRun {
   std::unique_ptr<Cluster> cluster_;
   int code_ = kExitDone;
   bool is_up_ = false;
+  bool was_up_ = false;  // at any time
   bool stopping_ = false;
 };
 

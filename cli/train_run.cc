@@ -14,6 +14,7 @@
 #include "cli/spec_file.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
+#include "lib/domain/notes.h"
 #include "lib/wire/job_codec.h"
 
 namespace muster::cli {
@@ -65,8 +66,10 @@ class TrainRun {
     const std::string& id = result_.job.id;
     screen_.Say(absl::StrCat("job ", id, " in ", result_.folder));
     EmitStart(id);
-    for (const std::string& note : NotesOn(request_.spec))
+    for (const std::string& note : NotesOn(request_.spec)) {
+      notes_.insert(absl::StrCat("note: ", note));
       ShowEvent("note", absl::StrCat("note: ", note), Json::object());
+    }
     began_ = Now();
     cluster_->Start();
     follower_ = std::make_unique<Follower>(
@@ -120,10 +123,14 @@ class TrainRun {
       return;
     }
     if (exit.code != 0 || exit.signal != 0) Disturbed(0);
+    // The coordinator hears of members and decides; of its own end nobody hears but us. Why is said
+    // at the end.
+    if (exit.given_up && exit.is_coordinator) {
+      EmitExit(exit);
+      return GiveUp(CoordinatorError(exit));
+    }
     TellExit(exit);
     if (!exit.given_up) return;
-    // The coordinator hears of members and decides; of its own end nobody hears but us.
-    if (exit.is_coordinator) return GiveUp(CoordinatorError(exit));
     // Where the process says what is wrong, that is why the job ends, and is said then.
     if (exit.last_lines.empty() || (exit.signal == 0 && EndsItsJob(exit.code))) return;
     if (!std::exchange(told_last_lines_, true)) screen_.Say(LastLines(exit));
@@ -135,6 +142,10 @@ class TrainRun {
     } else {
       screen_.Say(exit.text);
     }
+    EmitExit(exit);
+  }
+
+  void EmitExit(const ProcessExit& exit) {
     if (!screen_.json()) return;
     Json object = {{"event", "process"},
                    {"text", exit.text},
@@ -146,15 +157,12 @@ class TrainRun {
   }
 
   std::string LastLines(const ProcessExit& exit) const {
-    const std::string folder =
-        exit.job.empty() ? result_.folder + "/logs" : LogFolder(result_.folder, exit.job);
-    return absl::StrCat("the last lines of its log (", folder, "/", exit.process, ".log):\n",
-                        exit.last_lines);
+    return absl::StrCat("the last lines of its log (", LogFolder(result_.folder, exit.job), "/",
+                        exit.process, ".log):\n", exit.last_lines);
   }
 
   absl::Status CoordinatorError(const ProcessExit& exit) const {
-    const std::string text =
-        exit.last_lines.empty() ? exit.text : absl::StrCat(exit.text, "; ", LastLines(exit));
+    const std::string text = WhyGivenUp(exit, result_.folder);
     if (exit.code == kExitBadConfiguration) return absl::InvalidArgumentError(text);
     if (exit.code == kExitBadData) return absl::DataLossError(text);
     return absl::UnavailableError(text);
@@ -216,16 +224,23 @@ class TrainRun {
     tracker_.SetTotals(job.steps, job.epochs);
     if (job.steps > 0) cluster_->JobEndsAfter(job.id, job.steps - 1);
     if (std::exchange(accepted_, true)) return;
+    result_.steps_before = IsOver(job) ? job.step : GoesOnAfter(job);
     if (IsOver(job)) return OnOverAlready(job);
     if (job.step > 0) screen_.Say(WhereItGoesOn(job));
   }
 
-  // All members are new: of what the ledger has, only a checkpoint still lives.
+  // So many steps it does not do again. All members are new: of what the ledger has, only a
+  // checkpoint still lives.
+  int64_t GoesOnAfter(const JobAnswer& job) const {
+    const Resume& resume = request_.spec.runtime.resume;
+    if (job.step == 0 || resume.kind == ResumeKind::kNever) return 0;
+    const int64_t from = resume.kind == ResumeKind::kStep ? resume.step : job.checkpoint_step;
+    return std::max<int64_t>(0, from);
+  }
+
   std::string WhereItGoesOn(const JobAnswer& job) const {
     const Resume& resume = request_.spec.runtime.resume;
-    const int64_t from = resume.kind == ResumeKind::kStep    ? resume.step
-                         : resume.kind == ResumeKind::kNever ? 0
-                                                             : job.checkpoint_step;
+    const int64_t from = GoesOnAfter(job);
     if (from > 0) return absl::StrCat("the job goes on after ", Plural(from, "step"));
     return absl::StrCat("the job begins anew",
                         resume.kind == ResumeKind::kNever ? "" : ": it has no checkpoint yet",
@@ -234,6 +249,7 @@ class TrainRun {
   }
 
   void OnOverAlready(const JobAnswer& job) {
+    result_.was_over = true;
     result_is_kept_ = HasResultOf(result_.folder, job.state, job.step);
     ShowEvent("state",
               absl::StrCat("the job of this folder is ", job.state,
@@ -257,6 +273,8 @@ class TrainRun {
       follower_->AskCancel();
     // Steps come faster through the report pipes, which show them.
     if (event.name == "step") return;
+    // The coordinator says them to whoever follows a job that was submitted in another way.
+    if (event.name == "note" && notes_.contains(event.text)) return;
     // A log that is to be seen was shown when its process ended.
     if (IsSaidAtOnce(event)) screen_.Say(event.text);
     if (screen_.json()) {
@@ -385,6 +403,7 @@ class TrainRun {
   std::unique_ptr<Follower> follower_;
   ProgressTracker tracker_;
   std::set<std::string> running_;
+  std::set<std::string> notes_;  // that were shown
   Time began_{};
   absl::Status error_;
   bool result_is_kept_ = false;  // of an earlier run, in which the job has ended
@@ -439,12 +458,25 @@ std::string ResultJson(const JobResult& result) {
                     {"exit_code", result.exit_code}}));
 }
 
+namespace {
+
+// The time is that of this run, and is said of what this run did.
+std::string HowItEnded(const JobResult& result) {
+  const std::string& state = result.job.state;
+  if (result.was_over) return absl::StrCat(" was ", state, " before");
+  const std::string time = HowLong(result.seconds);
+  return result.steps_before > 0 ? absl::StrCat(" is ", state, ", ", time, " after it went on")
+                                 : absl::StrCat(" is ", state, " after ", time);
+}
+
+}  // namespace
+
 std::string ResultText(const JobResult& result) {
   const JobAnswer& job = result.job;
   std::string text =
-      absl::StrCat("job ", job.id, " is ", job.state, " after ", HowLong(result.seconds), ": ",
-                   Plural(job.step, "step"), ", ", Plural(job.samples, "sample"), ", ",
-                   Plural(job.workers, "worker"), "\n");
+      absl::StrCat("job ", job.id, HowItEnded(result), ": ", Plural(job.step, "step"),
+                   result.steps_before > 0 ? " in all" : "", ", ", Plural(job.samples, "sample"),
+                   ", ", Plural(job.workers, "worker"), "\n");
   if (!job.reason.empty() && job.reason != job.state)
     absl::StrAppend(&text, "  reason       ", job.reason, "\n");
   if (std::isfinite(job.loss)) {

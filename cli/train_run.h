@@ -42,6 +42,8 @@ struct JobResult {
   JobAnswer job;
   std::vector<StepFingerprint> fingerprints;
   std::optional<double> first_loss;
+  int64_t steps_before = 0;     // of the job, from earlier runs; nothing of them is in `seconds`
+  bool was_over = false;        // before this run
   double seconds = 0;           // from the start of the cluster to the end of the job
   int exit_code = kExitFailed;  // of `muster train`
   std::string sample;           // text that the trained model made, fit for a terminal; empty: none

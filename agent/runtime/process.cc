@@ -288,6 +288,8 @@ std::string ChildProcess::LastLines() const {
   size_t begin = text.size();
   for (int lines = 0; lines < kTailLines && begin != std::string::npos && begin > 0; ++lines)
     begin = text.rfind('\n', begin - 1);
+  // The first may have lost its beginning, and with it what it is.
+  if (begin == std::string::npos && from > log_start_) begin = text.find('\n');
   return begin == std::string::npos || begin == 0 ? text : text.substr(begin + 1);
 }
 

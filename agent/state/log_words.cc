@@ -44,25 +44,37 @@ std::optional<LogLine> Parse(absl::string_view line) {
   return parsed;
 }
 
-}  // namespace
+// What went well is no cause, though it may stand last.
+bool MayBeACause(const LogLine& line) {
+  const bool goes_well = line.level == "info" || line.level == "debug";
+  return !goes_well && !absl::StartsWith(line.text, "RocksDB: ");
+}
 
-std::string LastError(absl::string_view lines) {
+// The last error; where there is none, the last line that may be a cause; else empty.
+std::string LastCause(absl::string_view lines) {
   std::string last, error;
   for (const absl::string_view line : absl::StrSplit(lines, '\n', absl::SkipEmpty())) {
     const std::optional<LogLine> parsed = Parse(line);
-    if (parsed && absl::StartsWith(parsed->text, "RocksDB: ")) continue;
+    if (parsed && !MayBeACause(*parsed)) continue;
     last = parsed ? parsed->text : std::string(line);
     if (parsed && parsed->level == "error") error = last;
   }
-  if (!error.empty()) return error;
-  return last.empty() ? "its log does not say why" : last;
+  return error.empty() ? last : error;
+}
+
+}  // namespace
+
+std::string LastError(absl::string_view lines) {
+  std::string cause = LastCause(lines);
+  return cause.empty() ? "its log does not say why" : cause;
 }
 
 std::string WhyOf(absl::string_view lines) {
   for (const absl::string_view line : absl::StrSplit(lines, '\n'))
-    if (std::optional<LogLine> parsed = Parse(line); parsed && parsed->level == "error")
+    if (std::optional<LogLine> parsed = Parse(line);
+        parsed && parsed->level == "error" && MayBeACause(*parsed))
       return parsed->text;
-  return lines.find_first_not_of('\n') == absl::string_view::npos ? "" : LastError(lines);
+  return LastCause(lines);
 }
 
 }  // namespace muster::agent

@@ -8,12 +8,13 @@
 
 namespace muster::agent {
 
-// The message of the last error; where there is none, of the last line. Without its time, so that
-// the same words at another time are the same; a line that is none of a log as it is. What RocksDB
-// says of its inner workings, which it may do last, is no cause.
+// The message of the last error; where there is none, of the last warning, or the last line that is
+// none of a log, as it is ("terminate called …"). Without its time, so that the same words at
+// another time are the same. Neither what went well is a cause nor what RocksDB says of its inner
+// workings, though both may stand last.
 std::string LastError(absl::string_view lines);
 
-// The message of the first error; where there is none, as LastError. Empty: nothing was logged.
+// The message of the first error; where there is none, as LastError. Empty: no line says a cause.
 std::string WhyOf(absl::string_view lines);
 
 }  // namespace muster::agent

@@ -29,7 +29,8 @@ std::string WhatHappened(const ProcessKey& key, const Exit& exit) {
   return absl::StrCat(key.name, " ended with ", CauseOf(exit));
 }
 
-std::string WhatFollows(const Exit& exit, AfterExit after, Duration delay) {
+// `only_failure`: it is the first in a row, and none is allowed.
+std::string WhatFollows(const Exit& exit, AfterExit after, Duration delay, bool only_failure) {
   switch (after) {
     case AfterExit::kStartsAgain:
       return absl::StrFormat("; it starts again in %.1f s", Seconds(delay));
@@ -39,7 +40,8 @@ std::string WhatFollows(const Exit& exit, AfterExit after, Duration delay) {
       return MeaningOf(exit) == ExitMeaning::kHopeless ? "; it is not started again"
              : exit.host_is_short
                  ? "; this host has had no room for it for too long, and it is not started again"
-                 : "; it fails over and over and is not started again";
+             : only_failure ? "; its job allows no retries, and it is not started again"
+                            : "; it fails over and over and is not started again";
   }
   return "";
 }
@@ -85,7 +87,8 @@ void ProcessesOfJob::OnExit(const std::string& name, const Exit& exit, Time now,
   if (process.counted_exits.size() > kCountedExits) process.counted_exits.pop_front();
   NoteExit note{.key = key, .exit = exit, .after = after};
   if (after == AfterExit::kStartsAgain) note.delay = process.backoff = NextBackoff(process);
-  note.text = WhatHappened(key, exit) + WhatFollows(exit, after, note.delay);
+  const bool only_failure = options_.crash_limit == 1 && process.failures.size() == 1;
+  note.text = WhatHappened(key, exit) + WhatFollows(exit, after, note.delay, only_failure);
   process.phase = PhaseAfter(after);
   process.due = now + note.delay;
   if (!is_coordinator()) out.push_back(ReportExit{ReportOf(name, process, exit)});

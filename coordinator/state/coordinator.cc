@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/exit_codes.h"
+#include "lib/domain/notes.h"
 
 namespace muster::coordinator {
 
@@ -47,6 +48,8 @@ void Coordinator::On(const Submit& submit) {
   Change(*job, Enqueue(*job, known == nullptr ? "submitted"
                              : is_longer      ? "submitted again, with more steps"
                                               : "submitted again, to go on"));
+  for (const std::string& note : NotesOn(submit.spec))
+    Do(Announce{submit.id, "note", absl::StrCat("note: ", note), {}});
 }
 
 // A job that was cut off is submitted with another runtime specification, or with more steps: it

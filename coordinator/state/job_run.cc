@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/plural.h"
 #include "lib/base/printable.h"
+#include "lib/domain/notes.h"
 
 namespace muster::coordinator {
 namespace {
@@ -221,9 +222,11 @@ bool JobRun::EndsWith(const ProcessExited& exited) {
   if (!exited.gave_up && !is_hopeless) return false;
   if (!exited.last_lines.empty())
     Say("process", absl::StrCat("the log of ", exited.name, " ends with:\n", exited.last_lines));
+  // Without retries it failed once.
+  const char* how = journal_.spec.runtime.retries == 0 ? " failed and is not started again"
+                                                       : " fails again and again";
   if (exited.gave_up)
-    End(JobPhase::kFailed, absl::StrCat(exited.name, " fails again and again: ", exited.cause),
-        kExitFailed);
+    End(JobPhase::kFailed, absl::StrCat(exited.name, how, ": ", exited.cause), kExitFailed);
   else
     End(JobPhase::kFailed, HowItEnded(exited), exited.exit_code);
   return true;
@@ -447,6 +450,15 @@ void JobRun::LearnEnvironment(const Join& worker) {
   Persist();
   if (const std::string left_out = DataLeftOut(worker.environment); !left_out.empty())
     Say("state", absl::StrCat("the data is without ", Cut(left_out)));
+  SayWarmup(worker.environment.samples);
+}
+
+// How long epochs are is known now, where the specification does not say it.
+void JobRun::SayWarmup(uint64_t samples) {
+  const TrainingSpec& training = journal_.spec.training;
+  if (training.steps > 0 || training.data.samples > 0) return;
+  if (const std::string note = NoteOnWarmup(training, samples); !note.empty())
+    Say("note", absl::StrCat("note: ", note));
 }
 
 // A member whose session is new is told where things stand.

@@ -107,6 +107,7 @@ class JobRun {
   bool Admit(const Join& join);
   void SayRefused(const Join& join, const std::string& kind, const std::string& text);
   void LearnEnvironment(const Join& worker);
+  void SayWarmup(uint64_t samples);
   void Reattach(const Join& join);
   // Its agent starts it again, unless `exit_code` says otherwise.
   void Evict(const MemberId& member, const std::string& why, int exit_code = kExitFailed);

@@ -575,6 +575,26 @@ TEST_F(JobCommandsTest, AFolderOfSeveralJobsNamesThem) {
   EXPECT_THAT(err_.str(), HasSubstr("there is no job in "));
 }
 
+// One that was cancelled in the queue has no files, and is in the journal all the same.
+TEST_F(JobCommandsTest, AFolderOfSeveralJobsNamesAlsoThoseThatNeverRan) {
+  WriteLog("ran", "worker-0");
+  std::vector<std::string> pages = {
+      R"({"jobs":[{"id":"ran","state":"done"}],"next_page_token":"1"})",
+      R"({"jobs":[{"id":"cancelled","state":"cancelled"}]})"};
+  size_t asked = 0;
+  const FolderOpener open = [&](const std::string&) -> absl::StatusOr<Exchange> {
+    return Exchange([&](const std::string&, const std::string&,
+                        const std::string&) -> absl::StatusOr<http::Response> {
+      return http::Response{.body = pages[asked++ % pages.size()]};
+    });
+  };
+  EXPECT_EQ(Remote({.command = Command::kStatus, .dir = cluster_, .has_dir = true},
+                   {.out = out_, .err = err_}, nullptr, open),
+            64);
+  EXPECT_EQ(asked, 2u);
+  EXPECT_THAT(err_.str(), HasSubstr("holds several jobs: say which of cancelled, ran"));
+}
+
 size_t Times(const std::string& text, const std::string& what) {
   size_t times = 0;
   for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++times;

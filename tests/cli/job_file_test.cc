@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lib/base/whole_file.h"
+#include "lib/domain/notes.h"
 #include "lib/wire/job_codec.h"
 
 namespace muster::cli {
@@ -168,6 +169,16 @@ TEST(SpecFileTest, WhatIsHardlyMeantIsNoted) {
                           "larger batch, or fewer lanes"));
   EXPECT_THAT(notes("schedule: {warmup_steps: 11}"),
               ElementsAre(HasSubstr("schedule.warmup_steps (11) is more than steps (10)")));
+  // 100 samples are 25 steps of 4: two epochs are 50.
+  const auto in_epochs = [](const std::string& more) {
+    return NotesOn(
+        ParseJobYaml("task: counting\nepochs: 2\nbatch: 4\nlanes: 4\n" + more, "a.yaml").value());
+  };
+  EXPECT_THAT(in_epochs("data: {samples: 100}\nschedule: {warmup_steps: 50}"), IsEmpty());
+  EXPECT_THAT(in_epochs("data: {samples: 100}\nschedule: {warmup_steps: 51}"),
+              ElementsAre("schedule.warmup_steps (51) is more than the 50 steps of 2 epochs: the "
+                          "learning rate never reaches its full size"));
+  EXPECT_THAT(in_epochs("schedule: {warmup_steps: 51}"), IsEmpty()) << "nobody knows yet";
   EXPECT_THAT(notes("checkpoint: {every_seconds: 0, at_end: false}"),
               ElementsAre(HasSubstr("no checkpoint is ever made")));
   EXPECT_THAT(notes("checkpoint: {at_end: false}"), IsEmpty());

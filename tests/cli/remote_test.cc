@@ -65,7 +65,7 @@ TEST(RemoteTest, WhatAJobWaitsForIsShown) {
 TEST(RemoteTest, AJobReadsWell) {
   EXPECT_EQ(JobText(ParseJobAnswer(kJob).value()),
             "job code-lm-1 is running: step 118 of 300, epoch 1, loss 2.5000, 1:35 min left\n"
-            "  2832 samples in 1:01 min\n"
+            "  2832 samples in all; 1:01 min in its last start\n"
             "  newest checkpoint: step 100\n"
             "  inside: view 3, lineage 1; 1 recovery, 0 rewinds, 2 lanes computed again; base is "
             "step 112\n"
@@ -129,7 +129,7 @@ TEST(RemoteTest, AJobThatWaitsHasNoSpeed) {
   for (const char* state : {"queued", "starting"})
     for (const double seconds : {0.0, 0.02, 30.0})
       EXPECT_THAT(text(state, seconds), HasSubstr("\n  10354 samples\n")) << state << seconds;
-  EXPECT_THAT(text("running", 30), HasSubstr("\n  10354 samples in 30 s\n"));
+  EXPECT_THAT(text("running", 30), HasSubstr("\n  10354 samples in all; 30 s in its last start\n"));
 }
 
 // Whoever took part last takes up no slot any more.

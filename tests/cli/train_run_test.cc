@@ -221,7 +221,8 @@ class JobRunTest : public ::testing::Test {
              .code = 1,
              .given_up = true,
              .text = "coordinator ended with exit code 1; it is not started again",
-             .last_lines = "store: no space left"});
+             .last_lines = "t info m begins\nt error m store: no space left",
+             .why = "store: no space left"});
       });
     };
   }
@@ -537,7 +538,39 @@ TEST_F(JobRunTest, ACoordinatorThatCannotStayUpEndsTheRun) {
   TheCoordinatorCannotStayUp();
   const auto result = Run();
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(std::string(result.error.message()), HasSubstr("store: no space left"));
+  EXPECT_EQ(std::string(result.error.message()),
+            "coordinator ended with exit code 1; it is not started again: store: no space left; "
+            "its log is " +
+                folder_ + "/logs/coordinator.log");
+  EXPECT_THAT(out_.str(), Not(HasSubstr("ended with exit code"))) << "it is said once, at the end";
+}
+
+// Nobody is told to submit jobs to a cluster that does not come up, nor shown raw lines of a log.
+TEST_F(JobRunTest, ACoordinatorOfUpThatIsGivenUpIsSaidOnceWithItsCause) {
+  TheCoordinatorCannotStayUp();
+  EXPECT_EQ(Up({.dir = folder_}, Maker(), {.out = out_, .err = out_}), 1);
+  EXPECT_EQ(out_.str(),
+            absl::StrCat("cluster in ", folder_, " with 1 slot\n",
+                         "coordinator ended with exit code 1; it is not started again: store: no "
+                         "space left; its log is ",
+                         folder_, "/logs/coordinator.log\n"));
+}
+
+TEST_F(JobRunTest, UpSaysOnceHowJobsAreSubmitted) {
+  on_start_ = [](HandCluster& cluster) {
+    cluster.Post([&cluster] {
+      for (const bool is_up : {true, false, true}) cluster.events.on_coordinator(is_up);
+      cluster.events.on_interrupt(2);
+    });
+  };
+  EXPECT_EQ(Up({.dir = folder_}, Maker(), {.out = out_, .err = out_}), 0);
+  const std::string url = "http://" + server_->Address();
+  EXPECT_THAT(out_.str(),
+              HasSubstr(absl::StrCat("ready at ", url,
+                                     "\nsubmit jobs with: muster submit "
+                                     "SPEC.yaml --to ",
+                                     url, "\nthe coordinator does not answer\nready at ", url,
+                                     "\nstopping")));
 }
 
 TEST_F(JobRunTest, TheExitCodeIsTheOneOfTheJob) {
@@ -637,7 +670,8 @@ TEST_F(JobRunTest, ProgramsLearnTheLastLinesOfACoordinatorToo) {
   const auto is_exit = [](const nlohmann::json& o) { return o["event"] == "process"; };
   const auto exit = std::find_if(objects_.begin(), objects_.end(), is_exit);
   ASSERT_NE(exit, objects_.end());
-  EXPECT_EQ((*exit).value("last_lines", ""), "store: no space left");
+  EXPECT_EQ((*exit).value("last_lines", ""), "t info m begins\nt error m store: no space left");
+  EXPECT_THAT(objects_.back()["reason"].get<std::string>(), Not(HasSubstr("t error m")));
 }
 
 TEST_F(JobRunTest, ArgumentsThatAreNoUtf8AreTakenAsTheyAre) {
@@ -663,6 +697,27 @@ TEST_F(JobRunTest, AFolderWhoseJobIsOverEndsTheSameWayAndKeepsItsResult) {
   EXPECT_EQ(kept(), first);
   EXPECT_EQ(Run().exit_code, 67);
   EXPECT_THAT(out_.str(), HasSubstr("give another --dir"));
+  Screen screen({.out = out_, .err = out_}, /*json=*/false);
+  EXPECT_THAT(ResultText(RunJob({.spec = spec_, .folder = folder_}, Maker(), screen)),
+              HasSubstr(" was cancelled before: "));
+}
+
+// The seconds of a run are not those of steps that were done before it.
+TEST(ResultTextTest, TimeIsSaidOfWhatThisRunDid) {
+  JobResult result;
+  result.job = {.id = "j", .state = "done", .step = 12, .samples = 96, .loss = NAN, .workers = 1};
+  result.seconds = 2;
+  const auto first_line = [&] {
+    const std::string text = ResultText(result);
+    return text.substr(0, text.find('\n'));
+  };
+  EXPECT_EQ(first_line(), "job j is done after 2.0 s: 12 steps, 96 samples, 1 worker");
+  result.steps_before = 5;
+  EXPECT_EQ(first_line(),
+            "job j is done, 2.0 s after it went on: 12 steps in all, 96 samples, 1 worker");
+  result.was_over = true;
+  result.steps_before = 12;
+  EXPECT_EQ(first_line(), "job j was done before: 12 steps in all, 96 samples, 1 worker");
 }
 
 // As if its coordinator had ended before it heard what the worker told.

@@ -52,6 +52,8 @@ Exchange::Exchange(ExchangeOptions options, ExchangeParts parts)
     : options_(std::move(options)),
       parts_(std::move(parts)),
       metrics_(*parts_.metrics),
+      steps_(options_.place.role == Role::kWorker ? std::optional<StepMetrics>(*parts_.metrics)
+                                                  : std::nullopt),
       sessions_(*parts_.transport, parts_.events, parts_.next_link, SessionOptions(options_)),
       coordinator_(*parts_.transport, options_.coordinator, parts_.events, parts_.next_link,
                    SeedOf(options_.place.id)),

@@ -137,6 +137,7 @@ class Exchange {
   const ExchangeParts parts_;
   RealClock clock_;
   MemberMetrics metrics_;
+  std::optional<StepMetrics> steps_;  // of a worker
   PeerSessions sessions_;
   CoordinatorLink coordinator_;
   std::optional<JobIs> job_;

@@ -131,8 +131,10 @@ Exchange::Answer Exchange::Do(const StepBoundary& action, const Incoming*) {
     done.fingerprint =
         FingerprintOfState(*setup_, state, OwnChunks(), /*whole=*/false, [this] { GoOn(); });
   if (!action.part.empty()) {
-    writer_->Write(CopyCheckpointPart(*setup_, state, member_->lineage(), action.step, action.part,
-                                      *parts_.copied, [this] { GoOn(); }));
+    CheckpointPartCopy part = CopyCheckpointPart(*setup_, state, member_->lineage(), action.step,
+                                                 action.part, *parts_.copied, [this] { GoOn(); });
+    metrics_.checkpoint_stall.Observe(part.stall_seconds);
+    writer_->Write(std::move(part));
     parts_.failpoints->Pass("part_copied");
   }
   return done;
@@ -165,10 +167,10 @@ Exchange::Answer Exchange::Do(const Completed& action, const Incoming*) {
   const Time now = clock_.Now();
   const Time since = std::exchange(last_completed_, now);
   const double seconds = since == Time() ? 0 : Seconds(now - since);
-  metrics_.steps.Add();
-  metrics_.step_seconds.Observe(seconds);
+  steps_->steps.Add();
+  steps_->step_seconds.Observe(seconds);
   if (action.record.weight > 0)
-    metrics_.loss.Set(action.record.loss / static_cast<double>(action.record.weight));
+    steps_->loss.Set(action.record.loss / static_cast<double>(action.record.weight));
   parts_.reporter->Step(action.record, OurRank(), seconds);
   return std::nullopt;
 }

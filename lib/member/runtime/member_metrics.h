@@ -7,10 +7,7 @@ namespace muster {
 
 struct MemberMetrics {
   explicit MemberMetrics(Metrics& m)
-      : steps(m.GetCounter("muster_steps_total")),
-        loss(m.GetGauge("muster_loss")),
-        step_seconds(m.GetHistogram("muster_step_seconds")),
-        bytes_sent(m.GetCounter("muster_bytes_sent_total")),
+      : bytes_sent(m.GetCounter("muster_bytes_sent_total")),
         bytes_received(m.GetCounter("muster_bytes_received_total")),
         bytes_copied(m.GetCounter("muster_bytes_copied_total")),
         members(m.GetGauge("muster_members")),
@@ -26,9 +23,6 @@ struct MemberMetrics {
         records(m.GetGauge("muster_records_pending")),
         refused(m.GetCounter("muster_frames_refused_total", "peer")) {}
 
-  Counter& steps;
-  Gauge& loss;
-  Histogram& step_seconds;
   Counter& bytes_sent;
   Counter& bytes_received;
   Counter& bytes_copied;
@@ -44,6 +38,18 @@ struct MemberMetrics {
   Gauge& checkpoint;
   Gauge& records;
   Counter& refused;
+};
+
+// Likewise of complete steps, which only a worker is told of.
+struct StepMetrics {
+  explicit StepMetrics(Metrics& m)
+      : steps(m.GetCounter("muster_steps_total")),
+        loss(m.GetGauge("muster_loss")),
+        step_seconds(m.GetHistogram("muster_step_seconds")) {}
+
+  Counter& steps;
+  Gauge& loss;
+  Histogram& step_seconds;
 };
 
 // Likewise of the train thread, which only workers have.

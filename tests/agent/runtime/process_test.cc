@@ -40,12 +40,12 @@ bool WaitReadable(int fd) {
   return poll(&wait, 1, 40'000) == 1;
 }
 
-// From here on pidfd_open fails in this process, as on an old kernel or in a strict container.
-void TakePidfdsAway(uint32_t error) {
+// From here on this system call fails in this process and in those that it starts.
+void Deny(int call, int error) {
   std::array<sock_filter, 4> rules = {{
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_open, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(call), 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<uint32_t>(error)),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   }};
   const sock_fprog program{.len = rules.size(), .filter = rules.data()};
@@ -145,6 +145,17 @@ TEST_F(ProcessTest, LastLinesAreWholeText) {
   EXPECT_EQ(ExitOf(*process).last_lines, "caf\xC3\xA9 ?( ??? ? ??");
 }
 
+// Half a line of what went well would be taken for a cause.
+TEST_F(ProcessTest, LastLinesAreWholeLines) {
+  const auto last_lines_of = [&](const std::string& script) {
+    auto process = ChildProcess::Start({.arguments = {"/bin/sh", "-c", script}, .log_file = log_});
+    return process.ok() ? ExitOf(*process).last_lines : process.status().ToString();
+  };
+  const std::string long_line = "head -c 5000 /dev/zero | tr '\\0' a";
+  EXPECT_EQ(last_lines_of(long_line + "; echo; echo b; echo c"), "b\nc");
+  EXPECT_THAT(last_lines_of(long_line), StartsWith("aaa")) << "there is no other";
+}
+
 TEST_F(ProcessTest, InheritsNothingItShouldNot) {
   signal(SIGPIPE, SIG_IGN);
   sigset_t term;
@@ -200,11 +211,41 @@ TEST_F(ProcessTest, AHostWithoutDescriptorsIsToldFromAProgramThatCannotRun) {
       << no_program.status();
 }
 
+// Each says nothing about the program, so that it is tried again.
+TEST_F(ProcessTest, WhatTheHostLacksIsToldByItsErrno) {
+  const auto told_as = [&](const std::vector<int>& calls, int error) {
+    for (const int call : calls) Deny(call, error);
+    _exit(static_cast<int>(Start("exit 0").status().code()));
+  };
+  const auto as_code = [](absl::StatusCode code) {
+    return ::testing::ExitedWithCode(static_cast<int>(code));
+  };
+  const std::vector<int> fork_calls = {SYS_clone, SYS_clone3};
+  EXPECT_EXIT(told_as(fork_calls, EAGAIN), as_code(absl::StatusCode::kUnavailable), "");
+  EXPECT_EXIT(told_as(fork_calls, ENOMEM), as_code(absl::StatusCode::kResourceExhausted), "");
+  // The log's first line.
+  EXPECT_EXIT(told_as({SYS_write}, ENOSPC), as_code(absl::StatusCode::kResourceExhausted), "");
+  EXPECT_EXIT(told_as({SYS_pipe2}, ENFILE), as_code(absl::StatusCode::kResourceExhausted), "");
+}
+
+// A number may belong to another process once ours was reaped, a descriptor may not. Here no signal
+// by number arrives.
+TEST_F(ProcessTest, SignalsGoByTheDescriptorOfTheProcess) {
+  const auto killed = [&] {
+    for (const int call : {SYS_kill, SYS_tkill, SYS_tgkill}) Deny(call, EPERM);
+    auto process = Start("ignore SIGTERM");
+    if (!process.ok()) _exit(2);
+    process->Signal(SIGKILL);
+    _exit(ExitOf(*process).signal == SIGKILL ? 0 : 1);
+  };
+  EXPECT_EXIT(killed(), ::testing::ExitedWithCode(0), "");
+}
+
 // Once the child ran on unwatched, and whoever let go of it waited for it for ever.
 TEST_F(ProcessTest, AChildThatCannotBeWatchedIsGoneBeforeStartReturns) {
   const auto told_as = [&](int error) {
-    TakePidfdsAway(static_cast<uint32_t>(error));
-    alarm(40);  // ends this process where nothing else does
+    Deny(SYS_pidfd_open, error);  // as on an old kernel, or in a strict container
+    alarm(40);                    // ends this process where nothing else does
     const auto started = Start("ignore SIGTERM");
     const bool is_gone = waitpid(-1, nullptr, WNOHANG) < 0 && errno == ECHILD;
     _exit(is_gone ? static_cast<int>(started.status().code()) : 2);

@@ -18,9 +18,14 @@ TEST(LogWords, WhyIsWhatTheFirstErrorSays) {
             "gone");
 }
 
-TEST(LogWords, WithoutAnErrorWhyIsTheLastLine) {
+// What went well before somebody killed it is no cause.
+TEST(LogWords, WithoutAnErrorWhyIsTheLastLineThatMayBeACause) {
   EXPECT_EQ(WhyOf("t info muster-worker worker-0 b\nterminate called\n"), "terminate called");
-  EXPECT_EQ(WhyOf("t info muster-worker worker-0 b\n"), "b");
+  EXPECT_EQ(WhyOf("terminate called\nt info muster-worker worker-0 b\n"), "terminate called");
+  EXPECT_EQ(WhyOf("t warning muster-worker worker-0 slow\nt info muster-worker worker-0 b\n"),
+            "slow");
+  EXPECT_EQ(WhyOf("t info muster-worker worker-0 b\nt debug muster-worker worker-0 c\n"), "");
+  EXPECT_EQ(WhyOf("{\"level\":\"info\",\"text\":\"b\"}\n"), "");
   EXPECT_EQ(WhyOf("\n"), "");
   EXPECT_EQ(WhyOf(""), "");
 }
@@ -42,7 +47,7 @@ TEST(LogWords, WhatRocksDBSaysIsNoCause) {
   EXPECT_EQ(LastError(full + rocks), "--dir: No space left on device");
   EXPECT_EQ(LastError(full + "t info muster-coordinator leaves\n"),
             "--dir: No space left on device");
-  EXPECT_EQ(LastError("t info muster-coordinator begins\n" + rocks), "begins");
+  EXPECT_EQ(LastError("t info muster-coordinator begins\n" + rocks), "its log does not say why");
   EXPECT_EQ(LastError(rocks), "its log does not say why");
 }
 

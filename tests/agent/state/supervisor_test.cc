@@ -350,7 +350,7 @@ TEST_F(SupervisorTest, WhyACoordinatorCannotWorkIsItsLastMessage) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"2026-11-21T10:09:51.268Z error muster-coordinator --dir: no space left\n",
        "--dir: no space left"},
-      {"2026-11-21T10:09:51.268Z info muster-coordinator leaves", "leaves"},
+      {"2026-11-21T10:09:51.268Z info muster-coordinator leaves", "its log does not say why"},
       {R"({"time":"2026-11-21T10:09:51.268Z","level":"error","program":"muster-coordinator",)"
        R"("text":"--dir: \"x\" is full"})"
        "\n",
@@ -838,6 +838,30 @@ TEST_F(SupervisorTest, NotesReadWell) {
             "worker-1 ended with exit code 65 (bad data); it is not started again");
   EXPECT_EQ(text(kCoordinatorKey, {.signal = SIGKILL, .out_of_memory = true}),
             "coordinator ran out of memory; it starts again in 0.2 s");
+}
+
+// One failure is not several.
+TEST_F(SupervisorTest, HowOftenAProcessFailedIsSaidAsItIs) {
+  for (const int32_t retries : {0, 1}) {
+    supervisor_.emplace();
+    Wanted wanted;
+    wanted.jobs.push_back({"j", StartNumber(1), {{"worker-0", Role::kWorker}}});
+    wanted.jobs.back().retries = retries;
+    Do(WantMembers{wanted});
+    for (int i = 0; i < retries; ++i) {
+      Exits("worker-0", 1);
+      TickWhenDue();
+    }
+    const auto actions = supervisor_->Step(Exited{Key("worker-0"), Exit{.signal = SIGKILL}}, now_);
+    EXPECT_TRUE(std::get<ReportExit>(actions.at(0)).exited.gave_up);
+    EXPECT_EQ(std::get<ReportExit>(actions.at(0)).exited.cause, "killed by SIGKILL");
+    EXPECT_EQ(std::get<NoteExit>(actions.at(1)).text,
+              retries == 0
+                  ? "worker-0 was killed by SIGKILL; its job allows no retries, and it is not "
+                    "started again"
+                  : "worker-0 was killed by SIGKILL; it fails over and over and is not started "
+                    "again");
+  }
 }
 
 }  // namespace

@@ -24,6 +24,7 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 // Of the job's present start.
 ProcessExited ExitOf(const Desk& desk, const std::string& name, const std::string& cause) {
@@ -2199,6 +2200,48 @@ TEST(Members, AProcessThatGaveUpEndsTheJobAndItsLastLinesAreTold) {
   EXPECT_EQ(desk.Job().phase, JobPhase::kFailed);
   EXPECT_EQ(desk.Job().reason, "worker-1 fails again and again: exit code 1: no such file");
   EXPECT_THAT(desk.Told(), Contains("the log of worker-1 ends with:\nerror: no such file"));
+}
+
+TEST(Members, AFailureOfAJobWithoutRetriesIsNotSaidToBeSeveral) {
+  Desk desk;
+  JobSpec spec = SpecOf(2, 2);
+  spec.runtime.retries = 0;
+  desk.Give(Submit{"job", spec});
+  ProcessExited exited = ExitOf(desk, "worker-1", "killed by SIGKILL");
+  exited.gave_up = true;
+  desk.Give(AgentSays{exited});
+  EXPECT_EQ(desk.Job().reason, "worker-1 failed and is not started again: killed by SIGKILL");
+}
+
+// Whoever submits by REST or gRPC has no command that would say it.
+TEST(Jobs, WhatIsHardlyMeantIsToldWhenTheJobIsSubmitted) {
+  Desk desk;
+  JobSpec spec = SpecOf(1, 2);
+  spec.training.schedule.warmup_steps = 21;
+  desk.Give(Submit{"job", spec});
+  EXPECT_THAT(
+      desk.Told(),
+      Contains("note: schedule.warmup_steps (21) is more than steps (20): the learning rate "
+               "never reaches its full size"));
+}
+
+// Where the data are files, only a worker knows how long an epoch is.
+TEST(Jobs, AWarmupThatIsLongerThanTheEpochsIsToldOnceTheyAreKnown) {
+  JobSpec spec = SpecOf(1, 2);
+  spec.training.steps = 0;
+  spec.training.epochs = 2;  // of 100 samples, 25 steps each
+  for (const int64_t warmup : {50, 51}) {
+    Desk desk;
+    spec.training.schedule.warmup_steps = warmup;
+    desk.Give(Submit{"job", spec});
+    const auto note = HasSubstr("is more than the 50 steps of 2 epochs");
+    EXPECT_THAT(desk.Told(), Not(Contains(note)));
+    desk.Join(kA);
+    if (warmup > 50)
+      EXPECT_THAT(desk.Told(), Contains(note));
+    else
+      EXPECT_THAT(desk.Told(), Not(Contains(note)));
+  }
 }
 
 // The view may be large, and is the same for all.

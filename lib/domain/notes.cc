@@ -1,0 +1,42 @@
+#include "lib/domain/notes.h"
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/plural.h"
+
+namespace muster {
+
+std::vector<std::string> NotesOn(const JobSpec& spec) {
+  const TrainingSpec& training = spec.training;
+  std::vector<std::string> notes;
+  if (const int spares = spec.runtime.workers_max - training.lanes; spares > 0)
+    notes.push_back(absl::StrCat(Plural(training.lanes, "lane"), " for ", spec.runtime.workers_max,
+                                 " workers: ", spares, spares == 1 ? " has" : " have",
+                                 " nothing to compute and only stand", spares == 1 ? "s" : "",
+                                 " by; take fewer workers, or more lanes"));
+  if (training.batch < training.lanes)
+    notes.push_back(absl::StrCat(Plural(training.batch, "sample"), " of a step (batch) for ",
+                                 training.lanes, " lanes: ", training.lanes - training.batch,
+                                 " of them stay empty; take a larger batch, or fewer lanes"));
+  if (training.steps > 0 || training.data.samples > 0)
+    if (std::string note = NoteOnWarmup(training, training.data.samples); !note.empty())
+      notes.push_back(std::move(note));
+  const CheckpointPolicy& checkpoint = spec.runtime.checkpoint;
+  if (!checkpoint.at_end && checkpoint.every_steps == 0 && checkpoint.every_seconds == 0)
+    notes.push_back(
+        "no checkpoint is ever made: checkpoint.every_steps and checkpoint.every_seconds are 0, "
+        "and checkpoint.at_end is false");
+  return notes;
+}
+
+std::string NoteOnWarmup(const TrainingSpec& training, uint64_t samples) {
+  const int64_t steps = TotalSteps(training, samples);
+  if (training.schedule.warmup_steps <= steps) return "";
+  const std::string length =
+      training.steps > 0
+          ? absl::StrCat("steps (", steps, ")")
+          : absl::StrCat("the ", Plural(steps, "step"), " of ", Plural(training.epochs, "epoch"));
+  return absl::StrCat("schedule.warmup_steps (", training.schedule.warmup_steps, ") is more than ",
+                      length, ": the learning rate never reaches its full size");
+}
+
+}  // namespace muster

@@ -1,0 +1,20 @@
+// What is allowed in a job and yet hardly meant. Pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/domain/job.h"
+
+namespace muster {
+
+// A sentence each: workers without a lane, lanes without a sample, a warm-up that never ends, no
+// checkpoint ever. A warm-up in a job of so many epochs is judged only where its specification says
+// how many samples there are.
+std::vector<std::string> NotesOn(const JobSpec& spec);
+
+// Empty, or that a warm-up is longer than a job of so many samples.
+std::string NoteOnWarmup(const TrainingSpec& training, uint64_t samples);
+
+}  // namespace muster
