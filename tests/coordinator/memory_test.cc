@@ -28,6 +28,7 @@
 #include "tests/coordinator/program.h"
 #include "tests/coordinator/runtime/scripted_member.h"
 #include "tests/lib/http/raw_client.h"
+#include "tests/lib/transport/http2_words.h"
 
 namespace muster::coordinator {
 namespace {
@@ -283,6 +284,22 @@ TEST_F(AStranger, WhoSendsTheLargestFramesThatAreNoMessageCostsLittle) {
     EXPECT_FALSE(stranger.Broken().ok());
   }
   ExpectCost(128 * kMiB);
+}
+
+// Streams that are cancelled at once: gRPC makes each a call of some kilobytes, long after it has
+// read it. It was 700 MB for each connection.
+TEST_F(AStranger, WhoOpensAndCancelsStreamsWithoutEndCostsLittle) {
+  constexpr uint32_t kStreams = 30'000;
+  std::string words = kPreface + Http2Frame(kSettings, 0, 0, "");
+  for (uint32_t stream = 1; stream < 2 * kStreams; stream += 2) {
+    words += Http2Frame(kHeaders, kEndHeaders, stream, HeadersOfACall("/No/Method"));
+    words += Http2Frame(kReset, 0, stream, std::string("\0\0\0\x08", 4));
+  }
+  std::deque<RawClient> clients;
+  for (int i = 0; i < 4; ++i) clients.emplace_back(program_.grpc());
+  for (RawClient& client : clients) client.Send(words);  // it may be closed before the last of them
+  for (RawClient& client : clients) EXPECT_TRUE(client.AwaitClosed());
+  ExpectCost(400 * kMiB);
 }
 
 // A GiB in all: nothing but the first frame of each is read.
