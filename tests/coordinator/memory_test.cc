@@ -289,6 +289,7 @@ TEST_F(AStranger, WhoSendsTheLargestFramesThatAreNoMessageCostsLittle) {
 // Streams that are cancelled at once: gRPC makes each a call of some kilobytes, long after it has
 // read it. It was 700 MB for each connection.
 TEST_F(AStranger, WhoOpensAndCancelsStreamsWithoutEndCostsLittle) {
+  SCOPED_TRACE("streams that are cancelled");
   constexpr uint32_t kStreams = 30'000;
   std::string words = kPreface + Http2Frame(kSettings, 0, 0, "");
   for (uint32_t stream = 1; stream < 2 * kStreams; stream += 2) {
