@@ -26,6 +26,7 @@
 #include "lib/base/loopback.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
+#include "lib/launch/host_limits.h"
 #include "lib/launch/standard_output.h"
 #include "lib/log/log.h"
 #include "lib/transport/grpc/grpc_transport.h"
@@ -212,6 +213,7 @@ absl::StatusOr<cli::Exchange> AnswersOfFolder(const std::string& folder) {
 }
 
 int Main(int argc, char** argv) {
+  EndInWordsAtLimits("muster", kExitLater);
   StandardOutput output;
   const cli::Parsed parsed = cli::ParseArguments(argc, argv);
   if (parsed.exit_code) {

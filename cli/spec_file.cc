@@ -1,13 +1,17 @@
 #include "cli/spec_file.h"
 
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/descriptor.h"
 #include "lib/base/status.h"
 #include "lib/config/field_error.h"
 #include "lib/task/model_size.h"
@@ -15,18 +19,36 @@
 
 namespace muster::cli {
 
+namespace {
+
+constexpr int kMostSilenceMs = 10'000;
+
+}  // namespace
+
 absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
-  errno = 0;
-  std::ifstream in(path, std::ios::binary);
+  const auto cannot = [&](const std::string& why) {
+    return absl::InvalidArgumentError(absl::StrCat("cannot read ", path, ": ", why));
+  };
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!file.is_open()) return cannot(std::strerror(errno));
   std::string text(kMostTextBytes + 1, '\0');
-  if (in) in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!in.eof() && !in)
-    return absl::InvalidArgumentError(
-        absl::StrCat("cannot read ", path, ": ", std::strerror(errno != 0 ? errno : EIO)));
-  if (in)
+  size_t size = 0;
+  while (size < text.size()) {
+    // A pipe that nobody writes to would hold us for ever.
+    pollfd wait{.fd = file.get(), .events = POLLIN, .revents = 0};
+    const int ready = poll(&wait, 1, kMostSilenceMs);
+    if (ready == 0) return cannot(absl::StrCat("nothing came for ", kMostSilenceMs / 1000, " s"));
+    const ssize_t count = ready < 0 ? -1 : read(file.get(), text.data() + size, text.size() - size);
+    if (count == 0) break;
+    if (count > 0)
+      size += static_cast<size_t>(count);
+    else if (errno != EINTR && errno != EAGAIN)
+      return cannot(std::strerror(errno));
+  }
+  if (size == text.size())
     return absl::InvalidArgumentError(
         absl::StrCat(path, " has more than the ", kMostTextBytes >> 20, " MiB that are allowed"));
-  text.resize(static_cast<size_t>(in.gcount()));
+  text.resize(size);
   return text;
 }
 

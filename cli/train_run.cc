@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/cluster_folder.h"
@@ -271,6 +272,7 @@ class TrainRun {
     if (event.name == "fingerprint" && request_.cancel_after >= 0 &&
         event.step >= request_.cancel_after)
       follower_->AskCancel();
+    NoteTrouble(event);
     // Steps come faster through the report pipes, which show them.
     if (event.name == "step") return;
     // The coordinator says them to whoever follows a job that was submitted in another way.
@@ -299,6 +301,21 @@ class TrainRun {
     }
   }
 
+  // What keeps checkpoints from being made is told, and told again.
+  void NoteTrouble(const EventAnswer& event) {
+    const bool is_trouble =
+        absl::StrContains(event.text, "cannot be written (") ||
+        absl::StrContains(event.text, "could not be committed") ||
+        (event.name == "checkpoint" && absl::StrContains(event.text, "given up"));
+    if (is_trouble) {
+      trouble_ = event.text;
+      return;
+    }
+    went_on_ = true;
+    if (event.name == "checkpoint" || absl::StrContains(event.text, "can be written again"))
+      trouble_.clear();
+  }
+
   bool OnlyCoordinatorRuns() const {
     return running_.empty() || (running_.size() == 1 && running_.contains("coordinator"));
   }
@@ -306,7 +323,11 @@ class TrainRun {
   void OnInterrupt() {
     if (!std::exchange(interrupted_, true) && !over_ && !stopping_) {
       if (coordinator_down_ && !IsUnderWay()) return GiveUp(NothingToSave());
-      screen_.Say("stopping after a checkpoint; press Ctrl-C again to stop at once");
+      screen_.Say(absl::StrCat(
+          "stopping after a checkpoint",
+          trouble_.empty() ? "" : absl::StrCat(", which is waited for for a minute: ", trouble_),
+          "; press Ctrl-C again to stop at once"));
+      went_on_ = false;
       follower_->AskStop();
       cluster_->After(kStopPatience, [this] { LookAtTheStop(); });
       return;
@@ -333,6 +354,12 @@ class TrainRun {
     if (over_ || stopping_) return;
     if (!IsUnderWay()) return GiveUp(NothingToSave());
     if (!coordinator_down_ && accepted_) {
+      const bool goes_on = std::exchange(went_on_, false);
+      if (!trouble_.empty() && !goes_on)
+        return GiveUp(
+            absl::CancelledError(absl::StrCat("the last checkpoint cannot be made: ", trouble_,
+                                              "; the steps since the newest one are not saved; "
+                                              "started again it goes on from there")));
       cluster_->After(kStopPatience, [this] { LookAtTheStop(); });
       return;
     }
@@ -413,6 +440,8 @@ class TrainRun {
   bool told_last_lines_ = false;  // of a process that fails again and again; others fail likewise
   bool coordinator_down_ = true;
   bool interrupted_ = false;
+  std::string trouble_;   // why no checkpoint is made, as was told last; empty: nothing is known
+  bool went_on_ = false;  // since the stop was looked at last
   bool over_ = false;
   bool stopping_ = false;
 };

@@ -38,6 +38,7 @@
 #include "lib/base/whole_file.h"
 #include "lib/http/server.h"
 #include "lib/launch/command_line.h"
+#include "lib/launch/host_limits.h"
 #include "lib/launch/log_flags.h"
 #include "lib/launch/standard_output.h"
 #include "lib/log/log.h"
@@ -288,6 +289,7 @@ class Program {
 };
 
 int Main(int argc, char** argv) {
+  EndInWordsAtLimits("muster-coordinator", kExitLater);
   StandardOutput output;
   CLI::App app("The coordinator of a Muster cluster", "muster-coordinator");
   Arguments arguments;
@@ -297,7 +299,6 @@ int Main(int argc, char** argv) {
     return output.CodeOnceWritten(*code, "muster-coordinator");
   // Before any thread is made, so that all inherit it and only sigwait sees the signals.
   signal(SIGPIPE, SIG_IGN);
-  signal(SIGXFSZ, SIG_IGN);  // a limit of file sizes is an error of the write, not our end
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);

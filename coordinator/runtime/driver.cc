@@ -586,9 +586,12 @@ void Driver::Commit(const Manifest& manifest, bool replaces) {
       CommitCheckpoint(journal_.kv(), manifest, replaces, UnixMillis() / 1000);
   if (!committed.ok()) {
     Post(TurnOf(manifest.job),
-         [this, failed = ManifestFailed{manifest.job, manifest.lineage, manifest.step,
-                                        std::string(committed.status().message())}] {
+         [this, why = committed.status(),
+          failed = ManifestFailed{manifest.job, manifest.lineage, manifest.step,
+                                  std::string(committed.status().message())}] {
            Feed(failed);
+           // The store takes no writes any more, also not those of the journal.
+           if (absl::IsUnavailable(why) && !broken_) OnWriteFailed(why);
          });
     return;
   }

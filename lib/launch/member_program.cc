@@ -10,6 +10,7 @@
 #include "lib/base/status.h"
 #include "lib/base/version.h"
 #include "lib/launch/command_line.h"
+#include "lib/launch/host_limits.h"
 #include "lib/launch/log_flags.h"
 #include "lib/launch/standard_output.h"
 #include "lib/log/log.h"
@@ -71,6 +72,7 @@ absl::StatusOr<int> RunProcess(const MemberProgram& program, ProcessOptions opti
 }  // namespace
 
 int RunMember(int argc, char** argv, const MemberProgram& program) {
+  EndInWordsAtLimits(program.name, kExitFailed);
   StandardOutput output;
   ProcessOptions options;
   options.role = program.role;

@@ -525,6 +525,34 @@ TEST_F(JobRunTest, ACoordinatorThatIsAwayIsNotWaitedForWithoutEndAtTheStop) {
   EXPECT_THAT(std::string(objects_.back()["reason"]), HasSubstr("are not saved"));
 }
 
+// Where there is no room for it, nobody can say when there will be.
+TEST_F(JobRunTest, ACheckpointThatCannotBeMadeIsNotWaitedForWithoutEndAtTheStop) {
+  Set([](Answers& a) {
+    a.first_events = {{"state", R"({"text":"the journal cannot be written (No space left)"})"}};
+  });
+  on_start_ = [this](HandCluster& cluster) {
+    cluster.events.on_coordinator(true);
+    Set([&](Answers& a) {
+      a.on_stream = [&cluster] {
+        cluster.Post([&cluster] {
+          cluster.events.on_interrupt(2);
+          const auto look = std::make_shared<std::function<void()>>();
+          *look = [&cluster, look] {  // until what was told has come, and then once more
+            if (cluster.stops > 0) return;
+            std::exchange(cluster.later, {}).front()();
+            cluster.Post(*look);
+          };
+          (*look)();
+        });
+      };
+    });
+  };
+  EXPECT_EQ(TrainJson(), 75);
+  EXPECT_EQ(objects_.back()["state"], "interrupted");
+  EXPECT_THAT(std::string(objects_.back()["reason"]),
+              AllOf(HasSubstr("No space left"), HasSubstr("are not saved")));
+}
+
 TEST_F(JobRunTest, ARefusedJobIsBadConfiguration) {
   Set([&](Answers& a) {
     a.refuse = absl::InvalidArgumentError("optimizer.kind: 'adamm' is not known");

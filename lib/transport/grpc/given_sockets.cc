@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <fstream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -170,28 +171,37 @@ void GivenSocket::ShutDown(const std::string& why) const {
   close(own);
 }
 
-GivenSockets::GivenSockets(size_t most, uint64_t most_of_stranger)
-    : most_(most), most_of_stranger_(most_of_stranger), stirs_(epoll_create1(EPOLL_CLOEXEC)) {}
+size_t MemoryHeld() {
+  std::ifstream statm("/proc/self/statm");
+  size_t all = 0, resident = 0;
+  statm >> all >> resident;
+  return statm ? resident * static_cast<size_t>(sysconf(_SC_PAGESIZE)) : 0;
+}
 
-// Of one who was admitted nothing is noted: we know who it is.
+GivenSockets::GivenSockets(size_t most, uint64_t most_of_stranger, std::function<size_t()> memory)
+    : most_(most),
+      most_of_stranger_(most_of_stranger),
+      stirs_(epoll_create1(EPOLL_CLOEXEC)),
+      memory_(std::move(memory)) {}
+
 bool GivenSockets::NoteFlood(const GivenSocket& given, Time now) {
   if (!given.has_flooded()) return false;
   constexpr size_t kMostHosts = 1024;
   std::erase_if(flooded_, [&](const auto& host) { return now - host.second > kWatchAfterFlood; });
+  if (flooded_.empty()) memory_before_ = memory_();
   if (flooded_.size() < kMostHosts) flooded_[given.host()] = now;
   return true;
 }
 
+// Others of that address, and members among them, wait too: but only where the process would come
+// to more than it can hold.
 std::string GivenSockets::WhyNot(const std::string& peer, Time now) const {
   const std::string host = peer.substr(0, peer.rfind(':'));
   const auto flooded = flooded_.find(host);
-  if (flooded == flooded_.end() || now - flooded->second > kWatchAfterFlood) return "";
-  const std::string why = absl::StrCat("too much was brought from ", host, "; try again later");
-  if (now - flooded->second < kWaitAfterFlood) return why;
-  const MutexLock lock(mutex_);
-  for (const auto& [fd, given] : by_fd_)
-    if (given->host() == host && !given->admitted() && given->IsOpen()) return why;
-  return "";
+  if (flooded == flooded_.end() || now - flooded->second > kWatchAfterFlood ||
+      memory_() < memory_before_ + kMostOfFlood)
+    return "";
+  return absl::StrCat("too much was brought from ", host, "; try again later");
 }
 
 bool GivenSockets::HasRoom(Time now) {

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -48,10 +49,10 @@ inline constexpr Duration kLookClosely = 4 * kLookEvery;
 // A session has its connection for itself (docs/decisions/0010). When it has ended, its peer has so
 // long to read why and to close: gRPC would leave the place to it for 30 s.
 inline constexpr Duration kLeaveTime = std::chrono::seconds(2);
-// Where somebody brought too much, the next stranger of that address waits for so long; and for as
-// long as the second says, there is one of them at a time (docs/decisions/0054).
-inline constexpr Duration kWaitAfterFlood = std::chrono::seconds(1);
+// After a flood strangers of that address are turned away for so long, as long as the process holds
+// so much more memory than when it began (docs/decisions/0054).
 inline constexpr Duration kWatchAfterFlood = std::chrono::seconds(10);
+inline constexpr size_t kMostOfFlood = size_t{256} << 20;
 
 // Thread-safe. gRPC owns the descriptor and closes it without a word: it is used only while it is
 // still the socket that was given.
@@ -128,10 +129,14 @@ class GivenSocket {
   std::optional<Time> left_since_{};  // as far as was seen
 };
 
+// Of this process, in bytes, which lie in memory; 0: the system does not say.
+size_t MemoryHeld();
+
 class GivenSockets {
  public:
-  // `most_of_stranger`: what each may bring between answers before it is admitted.
-  GivenSockets(size_t most, uint64_t most_of_stranger);
+  // `most_of_stranger`: what each may bring between answers before it is admitted. `memory`: bytes
+  // that the process holds.
+  GivenSockets(size_t most, uint64_t most_of_stranger, std::function<size_t()> memory = MemoryHeld);
 
   // Of the thread that gives them away.
   // Whether one more may be given away. Looks at all of them only when there seem to be `most`,
@@ -171,6 +176,8 @@ class GivenSockets {
   Time looked_{};
   Time judged_{};
   std::map<std::string, Time> flooded_;  // by host, the last time
+  const std::function<size_t()> memory_;
+  size_t memory_before_ = 0;  // the first of these floods
   bool strangers_ = false;
   size_t looks_ = 0;
   mutable Mutex mutex_;

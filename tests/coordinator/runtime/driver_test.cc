@@ -701,6 +701,26 @@ TEST_F(DriverTest, AWatcherThatIsClosedIsLetGoThoughNothingHappens) {
   EXPECT_TRUE(kept.AwaitEnd());
 }
 
+// Nothing else may be to be written for a long time.
+TEST_F(DriverTest, ACommitThatTheStoreRefusesForGoodEndsIt) {
+  std::promise<void> disk;
+  hold_first_commit_ = disk.get_future().share();
+  SubmitJob();
+  ScriptedMember member = Member("worker-0");
+  member.JoinJob("a");
+  const View view = member.FollowIntoView();
+  member.Say(Records{{member.RecordOf(view, Step(0)), member.RecordOf(view, Step(1))}});
+  EXPECT_EQ(member.Next<AckRecords>().below, Step(2));
+  member.SaveState(CheckpointDir(root_, "a"), view, Step(2), 1.0f);
+  while (commits_ == 0) std::this_thread::yield();
+  *broken_ = true;
+  disk.set_value();
+  const auto why = told_broken_.TakeUntil(RealClock().Now() + std::chrono::seconds(30));
+  ASSERT_TRUE(why.has_value());
+  EXPECT_THAT(std::string(why->message()), HasSubstr("Input/output error"));
+  *broken_ = false;
+}
+
 // After such an error RocksDB refuses every write, also when the disk is well again.
 TEST_F(DriverTest, AfterAnyOtherErrorOfTheDiskOnlyAnotherStartHelps) {
   SubmitJob();

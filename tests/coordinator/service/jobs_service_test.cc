@@ -376,7 +376,7 @@ TEST_F(JobsServiceTest, TheRoomOfAStreamIsWholeAgainWhenTooMuchWaits) {
 }
 
 TEST_F(JobsServiceTest, ARequestThatIsTooLargeIsToldItsLimit) {
-  for (const size_t bytes : {kMostRequestBytes + 1, size_t{3} << 20, size_t{7} << 20}) {
+  for (const size_t bytes : {kMostRequestBytes + 1, size_t{3} << 20, size_t{4} << 20}) {
     v1::SubmitRequest request;
     request.set_id(std::string(bytes, 'x'));
     v1::SubmitResponse response;
