@@ -230,7 +230,8 @@ void AddPatience(CLI::App& command, double& lease, int64_t& thread_patience) {
       ->check(CLI::Validator(
           [=](const std::string& text) {
             double number = 0;
-            const bool fits = absl::SimpleAtod(text, &number) &&
+            const bool is_decimal = text.find_first_not_of("0123456789.") == std::string::npos;
+            const bool fits = is_decimal && absl::SimpleAtod(text, &number) &&
                               number >= seconds(kShortestLease) && number <= seconds(kLongestLease);
             return fits ? std::string()
                         : absl::StrCat("'", text, "' is not ", seconds(kShortestLease), " to ",
@@ -487,7 +488,12 @@ std::string UrlFrom(std::string to) {
 std::string WrongAddress(const std::string& command, const std::string& to) {
   constexpr absl::string_view kScheme = "http://";
   const absl::string_view rest = absl::StripPrefix(to, kScheme);
-  const absl::Status wrong = ParseHostPort(rest.substr(0, rest.find('/'))).status();
+  const absl::string_view address = rest.substr(0, rest.find('/'));
+  const absl::Status wrong =
+      absl::StrContains(address, "@")
+          ? absl::InvalidArgumentError(
+                "a user or a password in the address is not taken; write http://HOST:PORT")
+          : ParseHostPort(address).status();
   if (absl::StartsWith(to, kScheme) && wrong.ok()) return "";
   return absl::StrCat("muster ", command, ": --to: ",
                       absl::StartsWith(to, kScheme)

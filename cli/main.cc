@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "agent/runtime/event_loop.h"
 #include "agent/runtime/fault_plan.h"
@@ -92,8 +93,10 @@ class AgentCluster final : public cli::Cluster {
     }
     if (!options.http.empty()) {
       const Credentials credentials{.allow_plaintext = options.allow_plaintext};
-      MUSTER_RETURN_IF_ERROR(Prefix(
-          "--listen", CheckPlaintextAddress(options.http, credentials, ReadNetworkNamespaces())));
+      const absl::Status allowed =
+          CheckPlaintextAddress(options.http, credentials, ReadNetworkNamespaces());
+      if (absl::StartsWith(allowed.message(), "--allow-plaintext")) return allowed;
+      MUSTER_RETURN_IF_ERROR(Prefix("--listen", allowed));
     }
     MUSTER_ASSIGN_OR_RETURN(auto loop, agent::EventLoop::Make());
     std::unique_ptr<AgentCluster> cluster(new AgentCluster(std::move(loop), std::move(events)));

@@ -352,11 +352,11 @@ absl::Status NoSuchStep(const RemoteArguments& arguments) {
 absl::StatusOr<int> History(const RemoteArguments& arguments, const RestClient& rest,
                             const Terminal& terminal) {
   std::ostream& out = terminal.out;
-  if (!arguments.json) out << HistoryHead(arguments.csv);
   int64_t lineage = 0;  // of the last step that is printed
   for (int64_t from = 0; out && from >= 0;) {
     MUSTER_ASSIGN_OR_RETURN(const HistoryPageAnswer page,
                             rest.History(arguments.job, from, lineage));
+    if (from == 0 && !arguments.json) out << HistoryHead(arguments.csv);
     if (!page.steps.empty() && page.steps.front().step < from)
       terminal.err
           << "muster history: the job went back to step " << page.steps.front().step

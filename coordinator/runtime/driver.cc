@@ -579,19 +579,30 @@ void Driver::CarryOut(const CommitManifest& action) {
                                 const std::stop_token&) { Commit(manifest, replaces); });
 }
 
+// The store takes no write any more, whoever's failed first: then the driver ends the process
+// instead of trying the commit again. A commit fails for other reasons, too, so an empty batch
+// tells. On a commit thread.
+bool Driver::TakesNoWrite(const std::string& job, const absl::Status& failed) {
+  if (absl::IsResourceExhausted(failed)) return false;
+  const absl::Status store = journal_.kv().Write({});
+  if (store.ok() || absl::IsResourceExhausted(store)) return false;
+  Post(TurnOf(job), [this, store] {
+    if (!broken_) OnWriteFailed(store);
+  });
+  return true;
+}
+
 // On the job's commit thread.
 void Driver::Commit(const Manifest& manifest, bool replaces) {
   options_.pass("before_commit");
   const absl::StatusOr<Manifest> committed =
       CommitCheckpoint(journal_.kv(), manifest, replaces, UnixMillis() / 1000);
   if (!committed.ok()) {
+    if (TakesNoWrite(manifest.job, committed.status())) return;
     Post(TurnOf(manifest.job),
-         [this, why = committed.status(),
-          failed = ManifestFailed{manifest.job, manifest.lineage, manifest.step,
-                                  std::string(committed.status().message())}] {
+         [this, failed = ManifestFailed{manifest.job, manifest.lineage, manifest.step,
+                                        std::string(committed.status().message())}] {
            Feed(failed);
-           // The store takes no writes any more, also not those of the journal.
-           if (absl::IsUnavailable(why) && !broken_) OnWriteFailed(why);
          });
     return;
   }
@@ -635,6 +646,7 @@ void Driver::CarryOut(const DeleteJob& action) {
     absl::Status erased = Catalogue(journal_.kv(), journal_.cluster())
                               .RemoveAll(id, CheckpointDir(options_.checkpoint_root, id));
     if (erased.ok()) erased = journal_.Erase(id);
+    if (!erased.ok() && TakesNoWrite(id, erased)) return;
     Post(TurnOf(id), [this, done = JobDeleted{id, std::string(erased.message())}] { Feed(done); });
   });
 }

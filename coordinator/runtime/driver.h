@@ -124,6 +124,7 @@ class Driver {
   void CarryOut(const ToAgents& action);
   void CarryOut(const CommitManifest& action);
   void Commit(const Manifest& manifest, bool replaces);
+  bool TakesNoWrite(const std::string& job, const absl::Status& failed);
   void CarryOut(const PruneManifests& action);
   void CarryOut(const ComputeDigest& action);
   void MakeCheckpointDir(const std::string& job);

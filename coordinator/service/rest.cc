@@ -227,6 +227,8 @@ struct Submission {
 };
 
 absl::StatusOr<Submission> ParseSubmission(const std::string& body) {
+  if (body.empty())
+    return absl::InvalidArgumentError("the body is empty; send the job as a JSON object");
   MUSTER_ASSIGN_OR_RETURN(Document document, ParseJsonDocument(body, ""));
   MUSTER_RETURN_IF_ERROR(CheckKeys(document, "", document.root, {"id", "spec"}));
   Submission submission;

@@ -51,7 +51,7 @@ bool Contains(const Network& network, const IpBytes& ip) {
 absl::StatusOr<Network> ParseCidr(const std::string& text) {
   const auto bad = [&](absl::string_view why) {
     return absl::InvalidArgumentError(
-        absl::StrCat("allow-plaintext: \"", text, "\" ", why,
+        absl::StrCat("--allow-plaintext: \"", text, "\" ", why,
                      "; write a network like 10.231.0.0/24 or fd00::/8"));
   };
   const size_t slash = text.find('/');

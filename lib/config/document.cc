@@ -131,6 +131,44 @@ json ResolvePlain(const std::string& text) {
   return text;
 }
 
+// Of a list or mapping in brackets, and with `text` from the bracket that opens it on: why it is
+// none, or nothing where it ends. yaml-cpp takes one without an end for a key.
+std::string WhyNoEnd(absl::string_view text) {
+  size_t depth = 0;
+  char before = ' ';  // the last character that is no blank
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const bool begins_text = absl::StrContains("[{,:", before);
+    if ((c == '"' || c == '\'') && begins_text) {
+      while (++i < text.size() && text[i] != c) i += c == '"' && text[i] == '\\' ? 1 : 0;
+    } else if (c == '#' && i > 0 && absl::ascii_isspace(static_cast<unsigned char>(text[i - 1]))) {
+      i = std::min(text.find('\n', i), text.size());
+      continue;
+    } else if (c == '[' || c == '{') {
+      if (++depth > kMaxDepth)
+        return absl::StrCat("more than ", kMaxDepth, " levels; make it flatter");
+    } else if ((c == ']' || c == '}') && --depth == 0) {
+      return "";
+    }
+    if (!absl::ascii_isspace(static_cast<unsigned char>(c))) before = c;
+  }
+  return absl::StrCat("the bracket ", text.substr(0, 1),
+                      " that opens here is not closed; close it");
+}
+
+// What stands at `mark` and after it.
+absl::string_view From(absl::string_view text, const YAML::Mark& mark) {
+  size_t at = 0;
+  for (int line = 0; line < mark.line && at != absl::string_view::npos; ++line) {
+    at = text.find('\n', at);
+    if (at != absl::string_view::npos) ++at;
+  }
+  if (at == absl::string_view::npos) return "";
+  // A column counts characters, of which each has one byte or more.
+  at = text.find_first_of("[{", std::min(at + static_cast<size_t>(mark.column), text.size()));
+  return at == absl::string_view::npos ? "" : text.substr(at);
+}
+
 // yaml-cpp has no other way to stop it than an exception; it ends in ParseYamlDocument.
 struct Refused {
   absl::Status status;
@@ -142,7 +180,8 @@ void OrThrow(absl::Status status) {
 
 class YamlEvents final : public YAML::EventHandler {
  public:
-  explicit YamlEvents(absl::string_view source) : source_(source), builder_(source) {}
+  YamlEvents(absl::string_view source, absl::string_view text)
+      : source_(source), text_(text), builder_(source) {}
 
   bool started() const { return started_; }
   int last_scalar_line() const { return last_scalar_line_; }
@@ -207,11 +246,16 @@ class YamlEvents final : public YAML::EventHandler {
   void Begin(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, json empty) {
     RefuseAnchor(mark, anchor);
     RefuseTag(mark, tag);
-    if (builder_.WantsKey()) Refuse(mark, "a key must be text, not a list or a mapping");
+    if (builder_.WantsKey()) {
+      const absl::string_view rest = From(text_, mark);
+      const std::string no_end = rest.empty() ? "" : WhyNoEnd(rest);
+      Refuse(mark, no_end.empty() ? "a key must be text, not a list or a mapping" : no_end);
+    }
     OrThrow(builder_.Begin(std::move(empty), Line(mark)));
   }
 
-  std::string source_;
+  const std::string source_;
+  const absl::string_view text_;
   Builder builder_;
   bool started_ = false;
   int last_scalar_line_ = kNoLine;
@@ -295,7 +339,7 @@ void HandleFirstDocument(const std::string& text, YamlEvents& events) {
 // only from within a line: with one that is added, and of which nothing else is asked.
 bool EndsWithinQuotes(absl::string_view text) {
   try {
-    YamlEvents unused("");
+    YamlEvents unused("", text);
     HandleFirstDocument(absl::StrCat(text, "\nx"), unused);
   } catch (const Refused&) {
   } catch (const YAML::Exception& error) {
@@ -307,7 +351,7 @@ bool EndsWithinQuotes(absl::string_view text) {
 // Of a text that ends within quotes: with the end of a line they count as closed, and as the last
 // text that there is.
 absl::Status OpenQuotesError(absl::string_view text, absl::string_view source) {
-  YamlEvents events("");
+  YamlEvents events("", text);
   try {
     HandleFirstDocument(absl::StrCat(text, "\n"), events);
   } catch (const Refused&) {
@@ -341,12 +385,12 @@ absl::StatusOr<Document> ParseCheckedYaml(absl::string_view text, absl::string_v
   try {
     std::istringstream in{std::string(text)};
     YAML::Parser parser(in);
-    YamlEvents events(source);
+    YamlEvents events(source, text);
     parser.HandleNextDocument(events);
     if (EndsWithinQuotes(text)) return OpenQuotesError(text, source);
     if (!events.started())
       return FieldError(source, "", "the document is empty; write fields and their values into it");
-    YamlEvents more(source);
+    YamlEvents more(source, text);
     if (parser.HandleNextDocument(more))
       return FieldError(source, "", "more than one document; keep one");
     return events.Finish();

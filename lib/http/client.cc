@@ -48,6 +48,10 @@ absl::StatusOr<Url> ParseUrl(const std::string& url) {
   const std::string rest = url.substr(kScheme.size());
   const size_t slash = std::min(rest.find_first_of("/?"), rest.size());
   Url out{rest.substr(0, slash), rest.substr(slash)};
+  // It may hold a password, so it is not repeated.
+  if (absl::StrContains(out.address, "@"))
+    return absl::InvalidArgumentError(
+        "a URL with a user or a password is not taken; write http://host:port");
   if (!absl::StartsWith(out.target, "/")) out.target.insert(0, "/");
   MUSTER_RETURN_IF_ERROR(
       Prefix(absl::StrCat("URL \"", url, "\""), ParseHostPort(out.address).status()));

@@ -117,7 +117,8 @@ std::optional<Response> WhyNot(const Request& request, const Router::Found& foun
     const std::string allowed = found.query->empty()
                                     ? "this takes no parameters"
                                     : "allowed: " + absl::StrJoin(*found.query, ", ");
-    return JsonError(400, "invalid_argument", absl::StrCat(key, ": is not known; ", allowed), key);
+    const std::string what = key.empty() ? "a parameter without a name" : key + ":";
+    return JsonError(400, "invalid_argument", absl::StrCat(what, " is not known; ", allowed), key);
   }
   return std::nullopt;
 }

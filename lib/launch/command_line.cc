@@ -5,26 +5,38 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
 #include "lib/base/exit_codes.h"
 #include "lib/log/log.h"
 
 namespace muster {
 namespace {
 
-void RefuseEmptyValues(CLI::App& app) {
+// The longest that the system opens; it would come back whole in an error.
+constexpr size_t kLongestPath = 4095;
+
+void RefuseBadValues(CLI::App& app) {
   const auto why_not = [](const std::string& value) {
     return std::string(value.empty() ? "is empty; give it a value or leave it out" : "");
   };
-  for (CLI::Option* option : app.get_options())
+  const auto is_too_long = [](const std::string& path) {
+    const bool fits = path.size() <= kLongestPath;
+    return fits ? std::string()
+                : absl::StrCat("has ", path.size(), " characters, and a path has at most ",
+                               kLongestPath, "; name a shorter one");
+  };
+  for (CLI::Option* option : app.get_options()) {
     if (option->get_items_expected_max() > 0) option->check(why_not);
+    if (option->get_type_name() == "DIR") option->check(is_too_long);
+  }
   for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; }))
-    RefuseEmptyValues(*command);
+    RefuseBadValues(*command);
 }
 
 }  // namespace
 
 void ParseCommandLine(CLI::App& app, int argc, const char* const* argv) {
-  RefuseEmptyValues(app);
+  RefuseBadValues(app);
   std::vector<std::string> words;
   for (int i = 0; i < argc; ++i) {
     const std::string word = argv[i];

@@ -72,7 +72,7 @@ absl::StatusOr<int> RunProcess(const MemberProgram& program, ProcessOptions opti
 }  // namespace
 
 int RunMember(int argc, char** argv, const MemberProgram& program) {
-  EndInWordsAtLimits(program.name, kExitFailed);
+  EndInWordsAtLimits(program.name.c_str(), kExitFailed);
   StandardOutput output;
   ProcessOptions options;
   options.role = program.role;

@@ -215,7 +215,7 @@ TEST(ArgumentsTest, TheLeaseIsInSeconds) {
             2.5);
   EXPECT_EQ(std::get<UpArguments>(Parse({"up", "--lease", "600"}).arguments).lease, 600);
   EXPECT_EQ(std::get<UpArguments>(Parse({"up"}).arguments).lease, 0);
-  for (const char* lease : {"0", "0.1", "0.49", "601", "-1", "soon"}) {
+  for (const char* lease : {"0", "0.1", "0.49", "601", "-1", "soon", "0x1p0", "1e1"}) {
     const Parsed parsed = Parse({"up", "--lease", lease});
     EXPECT_EQ(parsed.exit_code, 64) << lease;
     EXPECT_THAT(parsed.text, HasSubstr("--lease")) << lease;
@@ -255,12 +255,15 @@ TEST(ArgumentsTest, AnErrorNamesTheWordThatIsWrong) {
     std::vector<const char*> words;
     const char* said;
   };
+  const std::string long_path(5000, 'x');
   const Row rows[] = {
+      {{"list", "--to", "http://user:pw@127.0.0.1:8080/x"}, "--to: a user or a password in"},
       {{}, "muster: say what to do"},
       {{"train", "--worker", "3"}, "--worker: there is no such option; did you mean '--workers'?"},
       {{"list", "--bogus"}, "--bogus: there is no such option\n"},
       {{"ledger", "j", "--step", "-1"}, "--step: '-1' is not a whole number"},
       {{"ledger", "j", "--sample", "x"}, "--sample: 'x' is not a whole number"},
+      {{"up", "--dir", long_path.c_str()}, "--dir: has 5000 characters"},
       {{"up", "--lease", "0"}, "--lease: '0' is not 0.5 to 600 seconds"},
       {{"train", "a.yaml", "--workers", "0"}, "--workers: Value 0 not in range 1 to 4096"},
       {{"list", "--to", "nonsense"}, "muster list: --to: 'nonsense' is not an address"},

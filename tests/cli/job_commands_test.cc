@@ -81,6 +81,8 @@ class JobCommandsTest : public ::testing::Test {
     const auto step = [](int number, int of) {
       return absl::StrCat(R"({"step":)", number, R"(,"lineage":)", of, R"(,"epoch":0})");
     };
+    if (request.params.at("id") == "nosuch")
+      return respond.Send(absl::NotFoundError("there is no job nosuch"));
     if (from == "0")
       return respond.Send({.body = absl::StrCat(R"({"steps":[)", step(0, 1), ",", step(1, 1), ",",
                                                 step(2, 1), R"(],"next":3})")});
@@ -290,6 +292,12 @@ TEST_F(JobCommandsTest, WatchShowsRateAndNormWhereTheyAreAskedFor) {
   EXPECT_EQ(Run({.command = Command::kWatch, .job = "runs", .details = true}), 0);
   EXPECT_THAT(out_.str(),
               HasSubstr("step 2 of 4 · epoch 1 · loss 0.2500 · rate 0.01 · norm 1.5\n"));
+}
+
+TEST_F(JobCommandsTest, AHistoryThatIsNotThereHasNoHead) {
+  EXPECT_EQ(Run({.command = Command::kHistory, .job = "nosuch"}), 1);
+  EXPECT_EQ(out_.str(), "");
+  EXPECT_THAT(err_.str(), HasSubstr("there is no job nosuch"));
 }
 
 TEST_F(JobCommandsTest, AHistoryThatARewindCutsSaysSo) {

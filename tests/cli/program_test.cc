@@ -84,7 +84,8 @@ TEST(MusterTest, AnAddressThatIsNotAllowedIsRefusedBeforeAnythingStarts) {
   EXPECT_TRUE(refused.WaitFor("--listen: address 192.0.2.1:0 refused")) << refused.output();
   EXPECT_EQ(refused.Wait(), 64);
   Program wrong(up({"--allow-plaintext", "192.0.2.0"}));
-  EXPECT_TRUE(wrong.WaitFor("has no prefix length")) << wrong.output();
+  EXPECT_TRUE(wrong.WaitFor("muster: --allow-plaintext: \"192.0.2.0\" has no prefix length"))
+      << wrong.output();
   EXPECT_EQ(wrong.Wait(), 64);
   EXPECT_FALSE(std::filesystem::exists(folder));
 }

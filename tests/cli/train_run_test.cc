@@ -528,7 +528,7 @@ TEST_F(JobRunTest, ACoordinatorThatIsAwayIsNotWaitedForWithoutEndAtTheStop) {
 // Where there is no room for it, nobody can say when there will be.
 TEST_F(JobRunTest, ACheckpointThatCannotBeMadeIsNotWaitedForWithoutEndAtTheStop) {
   Set([](Answers& a) {
-    a.first_events = {{"state", R"({"text":"the journal cannot be written (No space left)"})"}};
+    a.first_events = {{"state", R"x({"text":"the journal cannot be written (No space left)"})x"}};
   });
   on_start_ = [this](HandCluster& cluster) {
     cluster.events.on_coordinator(true);

@@ -223,7 +223,7 @@ class JobsServiceTest : public ::testing::Test {
 
   ScriptedApi api_;
   HandClock clock_;
-  const JobsWaiting waiting_;
+  const JobsWaiting waiting_{};
   coordinator::Background large_answers_;
   const std::shared_ptr<grpc::Service> service_ =
       MakeJobsService(api_, clock_, large_answers_, waiting_);

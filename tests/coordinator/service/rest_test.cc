@@ -271,6 +271,14 @@ TEST_F(RestTest, RefusesParametersThatItDoesNotTake) {
     EXPECT_EQ(Get(path)["error"]["field"], "page") << path;
 }
 
+TEST_F(RestTest, AnEmptyBodyIsNamed) {
+  const auto answer = http::Post(Url("/v1/jobs"), "");
+  ASSERT_TRUE(answer.ok());
+  EXPECT_EQ(answer->status, 400);
+  EXPECT_EQ(Json::parse(answer->body)["error"]["message"],
+            "the body is empty; send the job as a JSON object");
+}
+
 TEST_F(RestTest, FingerprintsComeInPartsFromAStepOn) {
   api_.fingerprints = {.fingerprints = {{.step = 20, .lineage = 1, .value = "aa"}}, .next = 30};
   Json part = Get("/v1/jobs/a/fingerprints?from=15");

@@ -150,6 +150,17 @@ TEST(YamlDocument, TellsWhatToDoAboutASyntaxError) {
   EXPECT_THAT(YamlError("a: 1\nb: }\n"), HasSubstr("; correct this line or the one before it"));
 }
 
+TEST(YamlDocument, TellsWhereABracketOpensThatIsNotClosed) {
+  const std::string error = " that opens here is not closed; close it";
+  EXPECT_EQ(YamlError("[1"), "a.yaml:1: the bracket [" + error);
+  EXPECT_EQ(YamlError("{a: 1"), "a.yaml:1: the bracket {" + error);
+  EXPECT_THAT(YamlError("[']', \"]\\\"]\", it's # ]\n"), HasSubstr("bracket [" + error));
+  EXPECT_THAT(YamlError(std::string(100'000, '[')),
+              HasSubstr("more than 64 levels; make it flatter"));
+  EXPECT_EQ(YamlError("['[', \"[\"]: 1\n"),
+            "a.yaml:1: a key must be text, not a list or a mapping");
+}
+
 TEST(YamlDocument, TellsWhereAQuoteOpensThatIsNotClosed) {
   const std::string error = ": the quote that opens here is not closed; close it";
   for (const char* text : {"a: 1\nb: \"x\n", "a: 1\nb: \"x", "a: 1\nb: '\n", "a: 1\nb: 'it''\n",

@@ -10,6 +10,7 @@ namespace muster::http {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 TEST(Client, RefusesWrongUrls) {
   for (const char* url :
@@ -19,6 +20,9 @@ TEST(Client, RefusesWrongUrls) {
   }
   EXPECT_THAT(std::string(Get("https://127.0.0.1:80").status().message()),
               HasSubstr("certificates"));
+  const std::string with_user(Get("http://user:secret@127.0.0.1:80/x").status().message());
+  EXPECT_THAT(with_user, HasSubstr("a URL with a user or a password is not taken"));
+  EXPECT_THAT(with_user, Not(HasSubstr("secret")));
 }
 
 TEST(Client, SpeaksPlainTextOnlyToLoopback) {

@@ -80,6 +80,7 @@ TEST(Server, RefusesParametersThatARouteDoesNotTake) {
   EXPECT_EQ(refused->status, 400);
   EXPECT_THAT(refused->body, HasSubstr("z: is not known; allowed: x"));
   EXPECT_EQ(nlohmann::json::parse(refused->body)["error"]["field"], "z");
+  EXPECT_THAT(Get(url + "/a?=")->body, HasSubstr("a parameter without a name is not known"));
   EXPECT_THAT(Post(url + "/b?x=1", "")->body,
               HasSubstr("x: is not known; this takes no parameters"));
 }
