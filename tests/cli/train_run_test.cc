@@ -529,6 +529,7 @@ TEST_F(JobRunTest, ACoordinatorThatIsAwayIsNotWaitedForWithoutEndAtTheStop) {
 TEST_F(JobRunTest, ACheckpointThatCannotBeMadeIsNotWaitedForWithoutEndAtTheStop) {
   Set([](Answers& a) {
     a.first_events = {{"state", R"x({"text":"the journal cannot be written (No space left)"})x"}};
+    a.stop_answer = absl::UnavailableError("No space left");  // nothing is decided
   });
   on_start_ = [this](HandCluster& cluster) {
     cluster.events.on_coordinator(true);
