@@ -32,6 +32,9 @@ std::atomic<ConnectionNumber>& NewestNumber() {
   return newest;
 }
 
+// Without the port.
+std::string HostOf(const std::string& peer) { return peer.substr(0, peer.rfind(':')); }
+
 bool IsSocket(int fd, ino_t inode) {
   struct stat environment {};
   return fstat(fd, &environment) == 0 && S_ISSOCK(environment.st_mode) &&
@@ -44,7 +47,7 @@ GivenSocket::GivenSocket(int fd, ino_t inode, std::string peer, uint64_t most)
     : fd_(fd),
       inode_(inode),
       peer_(std::move(peer)),
-      host_(peer_.substr(0, peer_.rfind(':'))),
+      host_(HostOf(peer_)),
       most_(most),
       may_bring_(most),
       after_(NewestNumber()) {}
@@ -196,7 +199,7 @@ bool GivenSockets::NoteFlood(const GivenSocket& given, Time now) {
 // Others of that address, and members among them, wait too: but only where the process would come
 // to more than it can hold.
 std::string GivenSockets::WhyNot(const std::string& peer, Time now) const {
-  const std::string host = peer.substr(0, peer.rfind(':'));
+  const std::string host = HostOf(peer);
   const auto flooded = flooded_.find(host);
   if (flooded == flooded_.end() || now - flooded->second > kWatchAfterFlood ||
       memory_() < memory_before_ + kMostOfFlood)
