@@ -22,8 +22,9 @@ target_include_directories(muster_options INTERFACE ${CMAKE_SOURCE_DIR})
 
 if(MUSTER_SANITIZE OR CMAKE_BUILD_TYPE STREQUAL "Release")
   # What GCC adds for a sanitizer hides from it that a value was set; at -O3 GCC 12 takes the
-  # alternatives that a std::variant does not hold for values that were not set.
-  target_compile_options(muster_options INTERFACE -Wno-maybe-uninitialized)
+  # alternatives that a std::variant does not hold for values that were not set, and a text that is
+  # put before another for one that overlaps it (its bug 105651).
+  target_compile_options(muster_options INTERFACE -Wno-maybe-uninitialized -Wno-restrict)
 endif()
 foreach(sanitizer IN LISTS MUSTER_SANITIZE)
   add_compile_options(-fsanitize=${sanitizer} -fno-omit-frame-pointer)
