@@ -183,6 +183,8 @@ absl::StatusOr<EventAnswer> ParseEventAnswer(const std::string& name, const std:
     Read(object, "gradient_norm", norm);
     event.gradient_norm = norm;
   }
+  if (const auto saves = object.find("saves"); saves != object.end() && saves->is_boolean())
+    event.saves = saves->get<bool>();
   Read(object, "value", event.value);
   return event;
 }

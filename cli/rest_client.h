@@ -98,8 +98,9 @@ struct EventAnswer {
   int64_t samples = 0;
   double loss = 0;  // not a number: it has none
   std::optional<double> gradient_norm;
-  std::string time;   // "2026-11-21T10:11:20.096Z"
-  std::string value;  // of a fingerprint
+  std::optional<bool> saves;  // false: no checkpoint is made for now; true: they are made (again)
+  std::string time;           // "2026-11-21T10:11:20.096Z"
+  std::string value;          // of a fingerprint
   std::string json;
 };
 

@@ -303,17 +303,9 @@ class TrainRun {
 
   // What keeps checkpoints from being made is told, and told again.
   void NoteTrouble(const EventAnswer& event) {
-    const bool is_trouble =
-        absl::StrContains(event.text, "cannot be written (") ||
-        absl::StrContains(event.text, "could not be committed") ||
-        (event.name == "checkpoint" && absl::StrContains(event.text, "given up"));
-    if (is_trouble) {
-      trouble_ = event.text;
-      return;
-    }
-    went_on_ = true;
-    if (event.name == "checkpoint" || absl::StrContains(event.text, "can be written again"))
-      trouble_.clear();
+    const bool is_trouble = event.saves == false;
+    if (is_trouble || event.saves == true) trouble_ = is_trouble ? event.text : "";
+    went_on_ = went_on_ || !is_trouble;
   }
 
   bool OnlyCoordinatorRuns() const {

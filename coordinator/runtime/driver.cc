@@ -6,9 +6,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "coordinator/runtime/checkpoints.h"
 #include "coordinator/runtime/once.h"
@@ -123,23 +121,6 @@ bool HadMembers(const RecoveredState& recovered) {
   return std::any_of(recovered.jobs.begin(), recovered.jobs.end(), [](const JobJournal& job) {
     return !Ended(job.phase) && job.number > ViewNumber(0);
   });
-}
-
-// What a job waits for, with the workers that read their data meanwhile, which may take minutes:
-// they join only after that. Servers have none to read.
-std::string WithPreparing(const std::string& waits_for, const std::set<std::string>& names) {
-  constexpr size_t kNamed = 3;
-  std::vector<std::string> workers;
-  for (const std::string& name : names)
-    if (absl::StartsWith(name, "worker-")) workers.push_back(name);
-  if (waits_for.empty() || workers.empty()) return waits_for;
-  if (workers.size() == 1)
-    return absl::StrCat(waits_for, "; ", workers[0], " reads its data and makes its model");
-  const std::string last =
-      workers.size() > kNamed ? absl::StrCat(workers.size() - kNamed, " more") : workers.back();
-  workers.resize(std::min(kNamed, workers.size() - 1));
-  return absl::StrCat(waits_for, "; ", absl::StrJoin(workers, ", "), " and ", last,
-                      " read their data and make their models");
 }
 
 }  // namespace
@@ -469,7 +450,7 @@ void Driver::TellFailure(const std::string& text) {
   LogError("%s", text);
   for (const auto& [id, known] : last_written_)
     if (!Ended(known->status.job.phase))
-      events_.Append(id, {"", 0, UnixMillis(), "state", text, {}});
+      events_.Append(id, {"", 0, UnixMillis(), "state", text, {{"saves", "false"}}});
 }
 
 void Driver::OnWritten() {
@@ -479,7 +460,9 @@ void Driver::OnWritten() {
   LogInfo("the journal can be written again");
   for (const std::string& id : coordinator_.jobs().Ids())
     if (!Ended(coordinator_.jobs().Find(id)->phase))
-      events_.Append(id, {"", 0, UnixMillis(), "state", "the journal can be written again", {}});
+      events_.Append(
+          id,
+          {"", 0, UnixMillis(), "state", "the journal can be written again", {{"saves", "true"}}});
   for (const Input& input : std::exchange(held_back_, {})) Handle(input);
   // Who is connected has spoken, though nothing of that was kept.
   Handle(Tick{WhenMembersWereHeard(), /*was_deaf=*/true});

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "lib/base/printable.h"
 
 namespace muster::coordinator {
@@ -19,6 +21,21 @@ absl::StatusOr<KnownJobPtr> FindJob(const KnownJobs& jobs, const std::string& id
                                       });
   if (known == jobs.end() || (*known)->status.job.id != id) return NoSuchJob(id);
   return *known;
+}
+
+std::string WithPreparing(const std::string& waits_for, const std::set<std::string>& processes) {
+  constexpr size_t kNamed = 3;
+  std::vector<std::string> workers;
+  for (const std::string& name : processes)
+    if (absl::StartsWith(name, "worker-")) workers.push_back(name);
+  if (waits_for.empty() || workers.empty()) return waits_for;
+  if (workers.size() == 1)
+    return absl::StrCat(waits_for, "; ", workers[0], " reads its data and makes its model");
+  const std::string last =
+      workers.size() > kNamed ? absl::StrCat(workers.size() - kNamed, " more") : workers.back();
+  workers.resize(std::min(kNamed, workers.size() - 1));
+  return absl::StrCat(waits_for, "; ", absl::StrJoin(workers, ", "), " and ", last,
+                      " read their data and make their models");
 }
 
 }  // namespace muster::coordinator

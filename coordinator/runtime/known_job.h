@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,5 +25,9 @@ using KnownJobsPtr = std::shared_ptr<const KnownJobs>;
 absl::Status NoSuchJob(const std::string& id);
 // kNotFound, as NoSuchJob says it.
 absl::StatusOr<KnownJobPtr> FindJob(const KnownJobs& jobs, const std::string& id);
+
+// What a job waits for, with those of these processes that are workers: they read their data, which
+// may take minutes, and join only after that. Servers have none to read.
+std::string WithPreparing(const std::string& waits_for, const std::set<std::string>& processes);
 
 }  // namespace muster::coordinator

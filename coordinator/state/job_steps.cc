@@ -194,8 +194,10 @@ void JobRun::From(const MemberId& member, const SegmentWritten& written) {
 
 void JobRun::From(const MemberId& member, const SegmentFailed& failed) {
   if (journal_.lineages.empty() || failed.lineage != journal_.lineages.back().number) return;
-  Say("checkpoint", absl::StrCat("checkpoint of step ", failed.step.value(),
-                                 " was given up: ", member.name, ": ", failed.reason));
+  Say("checkpoint",
+      absl::StrCat("checkpoint of step ", failed.step.value(), " was given up: ", member.name, ": ",
+                   failed.reason),
+      {{"step", absl::StrCat(failed.step.value())}, {"saves", "false"}});
   const bool last = failed.step == EndStep();  // which is written again
   Acknowledge(last ? checkpoints_.Drop(failed.step)
                    : checkpoints_.GiveUp(failed.step, failed.disk_is_slow));
@@ -238,15 +240,17 @@ void JobRun::On(const ManifestCommitted& committed) {
   last_checkpoint_ = now_;
   if (m.step == EndStep()) last_.Arrived();
   Say("checkpoint", absl::StrCat("checkpoint of step ", m.step.value(), " is complete"),
-      {{"step", absl::StrCat(m.step.value())}});
+      {{"step", absl::StrCat(m.step.value())}, {"saves", "true"}});
   Acknowledge(to_acknowledge);
   TryCommit();
   EndWhenDone();
 }
 
 void JobRun::On(const ManifestFailed& failed) {
-  Say("checkpoint", absl::StrCat("checkpoint of step ", failed.step.value(),
-                                 " could not be committed: ", failed.reason));
+  Say("checkpoint",
+      absl::StrCat("checkpoint of step ", failed.step.value(),
+                   " could not be committed: ", failed.reason),
+      {{"step", absl::StrCat(failed.step.value())}, {"saves", "false"}});
   if (!checkpoints_.HasRound(failed.step) || failed.lineage != journal_.lineages.back().number)
     return;
   if (failed.step != EndStep()) {

@@ -528,7 +528,8 @@ TEST_F(JobRunTest, ACoordinatorThatIsAwayIsNotWaitedForWithoutEndAtTheStop) {
 // Where there is no room for it, nobody can say when there will be.
 TEST_F(JobRunTest, ACheckpointThatCannotBeMadeIsNotWaitedForWithoutEndAtTheStop) {
   Set([](Answers& a) {
-    a.first_events = {{"state", R"x({"text":"the journal cannot be written (No space left)"})x"}};
+    a.first_events = {
+        {"state", R"x({"text":"the journal cannot be written (No space left)","saves":false})x"}};
     a.stop_answer = absl::UnavailableError("No space left");  // nothing is decided
   });
   on_start_ = [this](HandCluster& cluster) {

@@ -114,8 +114,18 @@ TEST_F(DriverTest, MembersFormAViewTrainAndTheJobEndsWithItsDigest) {
   EXPECT_EQ(done.tail.fingerprint->value, (FingerprintPart{7, 2, true}));
 }
 
+absl::Status WatchJob(Driver& driver, const std::string& job, std::shared_ptr<JobWatcher> watcher) {
+  std::promise<absl::Status> found;
+  driver.Watch(
+      job, std::nullopt, [&](absl::Status s) { found.set_value(std::move(s)); },
+      std::move(watcher));
+  return found.get_future().get();
+}
+
 TEST_F(DriverTest, WhileTheDiskIsFullNothingIsKeptAndAfterwardsAllIsSaidAgain) {
   SubmitJob();
+  KeptEvents kept;
+  ASSERT_TRUE(WatchJob(*driver_, "a", kept.NewWatcher()).ok());
   ScriptedMember member = Member("worker-0");
   member.JoinJob("a");
   const View view = member.FollowIntoView();
@@ -137,6 +147,13 @@ TEST_F(DriverTest, WhileTheDiskIsFullNothingIsKeptAndAfterwardsAllIsSaidAgain) {
   EXPECT_FALSE(member.Broken().ok());
   EXPECT_FALSE(agent.Broken().ok());
   EXPECT_EQ(Look().at(0)->status.step, Step(1)) << "what was said meanwhile was not kept";
+  std::vector<std::string> saves;
+  while (saves.size() < 2) {
+    const JobEvent event = kept.Next();
+    ASSERT_NE(event.event, "") << "none came";
+    if (event.fields.contains("saves")) saves.push_back(event.fields.at("saves"));
+  }
+  EXPECT_EQ(saves, (std::vector<std::string>{"false", "true"}));
   ScriptedMember again = Member("worker-0");
   Join join = again.JoinOf("a");
   join.sealed = view.number;
@@ -319,14 +336,6 @@ TEST_F(DriverTest, ALostMemberLeadsToANewView) {
                           .cause = "killed by SIGKILL",
                           .lanes = {.incarnation = {2, 2}}});
   EXPECT_GT(first.Next<Seal>().view, view.number);
-}
-
-absl::Status WatchJob(Driver& driver, const std::string& job, std::shared_ptr<JobWatcher> watcher) {
-  std::promise<absl::Status> found;
-  driver.Watch(
-      job, std::nullopt, [&](absl::Status s) { found.set_value(std::move(s)); },
-      std::move(watcher));
-  return found.get_future().get();
 }
 
 // Words wait for the driver's thread, so long that a tick judges before they are handled. When they

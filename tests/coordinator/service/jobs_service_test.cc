@@ -24,6 +24,7 @@
 #include "lib/transport/grpc/given_sockets.h"
 #include "lib/transport/grpc/grpc_transport.h"
 #include "muster/v1/control.grpc.pb.h"
+#include "tests/support/generic_call.h"
 #include "tests/support/hand_clock.h"
 
 namespace muster {
@@ -392,22 +393,9 @@ TEST_F(JobsServiceTest, ARequestThatIsTooLargeIsToldItsLimit) {
 }
 
 TEST_F(JobsServiceTest, WhatIsNoRequestIsToldSo) {
-  grpc::GenericStub stub(channel_);
-  grpc::ClientContext context;
-  grpc::CompletionQueue queue;
-  const grpc::Slice slice("\xff\xff");
-  auto call =
-      stub.PrepareUnaryCall(&context, "/muster.v1.Jobs/Get", grpc::ByteBuffer(&slice, 1), &queue);
-  grpc::ByteBuffer response;
-  grpc::Status status;
-  call->StartCall();
-  call->Finish(&response, &status, nullptr);
-  void* tag = nullptr;
-  bool ok = false;
-  queue.Next(&tag, &ok);
+  const grpc::Status status = CallGenerically(channel_, "/muster.v1.Jobs/Get", "\xff\xff").status;
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_THAT(status.error_message(), HasSubstr("no muster.v1.JobRequest"));
-  queue.Shutdown();
 }
 
 // Their jobs say nothing, and yet they are answered: nobody takes them for a stranger's.

@@ -671,7 +671,10 @@ TEST(Checkpoint, OneThatFailsDoesNotBlockTheNext) {
   desk.Segment(kA, 1, {0, 1}, 1);
   ASSERT_EQ(desk.Drain<CommitManifest>().size(), 1u);
   desk.Give(ManifestFailed{"job", LineageNumber(1), Step(1), "disk full"});
-  EXPECT_THAT(desk.Told(), ElementsAre("checkpoint of step 1 could not be committed: disk full"));
+  const std::vector<Announce> told = desk.Drain<Announce>();
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].text, "checkpoint of step 1 could not be committed: disk full");
+  EXPECT_EQ(told[0].fields.at("saves"), "false");
   desk.Record(kA, 1);
   desk.Segment(kA, 2, {0, 1}, 2);
   EXPECT_EQ(desk.Drain<CommitManifest>().size(), 1u);
@@ -1305,8 +1308,11 @@ TEST(Checkpoint, ALostSegmentGivesTheRoundUp) {
   desk.Record(kA, 0);
   desk.Segment(kA, 1, {0}, 1);
   desk.Say(kB, SegmentFailed{LineageNumber(1), Step(1), "disk full"});
-  EXPECT_THAT(desk.Told(),
-              testing::Contains("checkpoint of step 1 was given up: worker-1: disk full"));
+  EXPECT_THAT(
+      desk.Drain<Announce>(),
+      testing::Contains(testing::AllOf(
+          testing::Field(&Announce::text, "checkpoint of step 1 was given up: worker-1: disk full"),
+          testing::Field(&Announce::fields, testing::Contains(testing::Pair("saves", "false"))))));
   desk.Segment(kB, 1, {0, 1}, 2);
   EXPECT_THAT(desk.Drain<CommitManifest>(), IsEmpty()) << "not without the part that is lost";
   desk.Segment(kB, 1, {0, 1}, 3);

@@ -1,5 +1,4 @@
 #include <grpcpp/create_channel.h>
-#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/security/credentials.h>
 
 #include <chrono>
@@ -9,6 +8,7 @@
 #include "echo.grpc.pb.h"
 #include "lib/transport/grpc/given_sockets.h"
 #include "tests/lib/transport/grpc_world.h"
+#include "tests/support/generic_call.h"
 
 namespace muster {
 namespace {
@@ -101,21 +101,9 @@ TEST_F(ServicesBesideSessions, WhoIsAnsweredMayAskOn) {
 
 // As a program of another version may: it is told so, however often, and its connection stays.
 TEST_F(ServicesBesideSessions, WhoAsksForAMethodThatIsNotServedIsToldSoEachTime) {
-  auto channel = Channel();
-  grpc::GenericStub stub(channel);
-  grpc::CompletionQueue queue;
+  const auto channel = Channel();
   for (int i = 0; i < 3 * kMostSessionsOfConnection; ++i) {
-    grpc::ClientContext context;
-    grpc::Status status;
-    const grpc::Slice nothing;
-    auto call =
-        stub.PrepareUnaryCall(&context, "/test.Echo/Other", grpc::ByteBuffer(&nothing, 1), &queue);
-    grpc::ByteBuffer response;
-    call->StartCall();
-    call->Finish(&response, &status, nullptr);
-    void* tag = nullptr;
-    bool ok = false;
-    queue.Next(&tag, &ok);
+    const grpc::Status status = CallGenerically(channel, "/test.Echo/Other", "").status;
     EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED)
         << "call " << i << " of a method that is not served";
     EXPECT_THAT(status.error_message(), testing::HasSubstr("/test.Echo/Other"));
@@ -124,7 +112,6 @@ TEST_F(ServicesBesideSessions, WhoAsksForAMethodThatIsNotServedIsToldSoEachTime)
   test::Text text;
   grpc::ClientContext context;
   EXPECT_TRUE(echo->Say(&context, text, &text).ok());
-  queue.Shutdown();
 }
 
 // More of them than calls may be left before their answers. A client whose connection is closed
@@ -158,25 +145,9 @@ TEST_F(ServicesBesideSessions, ATypedServiceStreams) {
 }
 
 TEST_F(ServicesBesideSessions, HealthSaysServing) {
-  grpc::GenericStub stub(Channel());
-  grpc::ClientContext context;
-  grpc::CompletionQueue queue;
-  const grpc::Slice nothing;  // HealthCheckRequest{}
-  auto call = stub.PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check",
-                                    grpc::ByteBuffer(&nothing, 1), &queue);
-  grpc::ByteBuffer response;
-  grpc::Status status;
-  call->StartCall();
-  call->Finish(&response, &status, nullptr);
-  void* tag = nullptr;
-  bool ok = false;
-  queue.Next(&tag, &ok);
-  ASSERT_TRUE(status.ok()) << status.error_message();
-  grpc::Slice bytes;
-  ASSERT_TRUE(response.DumpToSingleSlice(&bytes).ok());
-  const std::string serving = "\x08\x01";  // HealthCheckResponse{status: SERVING}
-  EXPECT_EQ(std::string(bytes.begin(), bytes.end()), serving);
-  queue.Shutdown();
+  const GenericAnswer answer = CallGenerically(Channel(), "/grpc.health.v1.Health/Check", "");
+  ASSERT_TRUE(answer.status.ok()) << answer.status.error_message();
+  EXPECT_EQ(answer.bytes, "\x08\x01") << "HealthCheckResponse{status: SERVING}";
 }
 
 }  // namespace
