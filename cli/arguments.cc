@@ -84,6 +84,20 @@ constexpr char kDemoFooter[] =
     "Example:\n"
     "  muster demo --dir runs/demo";
 
+constexpr char kAgentFooter[] =
+    "The host takes members of jobs as the coordinator places them, and starts those that fail "
+    "again. It says so\n"
+    "when it has joined; without a coordinator its members train on, and after ten minutes it ends "
+    "with exit code 75.\n"
+    "Ctrl-C ends its members, whose work others take over.\n"
+    "\n"
+    "The programs, the data of jobs and the cluster's folder are at the same paths on each host, "
+    "as on shared storage.\n"
+    "\n"
+    "Example, on two hosts (docs/operations.md tells more):\n"
+    "  muster up --dir cluster --coordinator 127.0.0.1:7070\n"
+    "  muster agent --dir cluster --coordinator 127.0.0.1:7070 --host b --slots 4";
+
 constexpr char kUpFooter[] =
     "A job starts when its least number of workers and its servers fit into the free slots; until "
     "then it waits,\n"
@@ -282,6 +296,31 @@ void AddTrain(CLI::App& app, TrainArguments& train, LogFlags& log) {
   command->footer(kTrainFooter);
 }
 
+void AddSlots(CLI::App& command, int& slots) {
+  command
+      .add_option("--slots", slots,
+                  "how many workers and servers may run here at once (default: the number of "
+                  "cores)")
+      ->check(CLI::Range(1, kMaxProcesses))
+      ->type_name("N");
+}
+
+void AddHost(CLI::App& command, std::string& host) {
+  command
+      .add_option("--host", host,
+                  "name of this host, unique in the cluster (default: the machine's)")
+      ->type_name("NAME");
+}
+
+void AddPlaintext(CLI::App& command, std::vector<std::string>& networks, const char* what) {
+  command
+      .add_option("--allow-plaintext", networks,
+                  absl::StrCat("a network where ", what,
+                               " may lie although there are no certificates; may be given again"))
+      ->type_name("CIDR")
+      ->allow_extra_args(false);
+}
+
 void AddUp(CLI::App& app, UpArguments& up, LogFlags& log) {
   CLI::App* command =
       app.add_subcommand("up", "start a cluster on this machine that waits for jobs");
@@ -292,21 +331,44 @@ void AddUp(CLI::App& app, UpArguments& up, LogFlags& log) {
       ->capture_default_str()
       ->type_name("HOST:PORT");
   command
-      ->add_option("--allow-plaintext", up.allow_plaintext,
-                   "a network where --listen may lie although there are no certificates; may be "
-                   "given again")
-      ->type_name("CIDR")
-      ->allow_extra_args(false);
-  command
-      ->add_option("--slots", up.slots,
-                   "how many workers and servers may run at once (default: the number of cores)")
-      ->check(CLI::Range(1, kMaxProcesses))
-      ->type_name("N");
+      ->add_option("--coordinator", up.coordinator,
+                   "where the coordinator listens for agents of other hosts, and on whose address "
+                   "the members of this one listen (default: any port on loopback)")
+      ->type_name("HOST:PORT");
+  AddHost(*command, up.host);
+  AddPlaintext(*command, up.allow_plaintext, "--listen and --coordinator");
+  AddSlots(*command, up.slots);
   AddPatience(*command, up.lease, up.thread_patience);
   command->add_option("--faults", up.faults, "kill and pause processes as this file says")
       ->type_name("PLAN.yaml");
   AddLogFlags(*command, kWhoseLog, log);
   command->footer(kUpFooter);
+}
+
+void AddAgent(CLI::App& app, AgentArguments& agent, LogFlags& log) {
+  CLI::App* command =
+      app.add_subcommand("agent", "join a cluster with this machine as one more host");
+  command
+      ->add_option("--coordinator", agent.coordinator,
+                   "where the coordinator listens, as `muster up --coordinator` was told")
+      ->required()
+      ->type_name("HOST:PORT");
+  command
+      ->add_option("--dir", agent.dir,
+                   "where logs and state of this host go, in hosts/NAME; hosts may share it")
+      ->capture_default_str()
+      ->type_name("DIR");
+  AddHost(*command, agent.host);
+  command
+      ->add_option("--address", agent.address,
+                   "address of this host for the members of others (default: the one by which it "
+                   "reaches the coordinator)")
+      ->type_name("IP");
+  AddSlots(*command, agent.slots);
+  AddPlaintext(*command, agent.allow_plaintext, "--coordinator and --address");
+  AddPatience(*command, agent.lease, agent.thread_patience);
+  AddLogFlags(*command, kWhoseLog, log);
+  command->footer(kAgentFooter);
 }
 
 void AddDemo(CLI::App& app, DemoArguments& demo, LogFlags& log) {
@@ -332,12 +394,7 @@ CLI::App* AddRemote(CLI::App& app, const char* name, const char* about, RemoteAr
   command->add_option("--to", remote.to, "REST interface of the cluster; http:// may be left out")
       ->capture_default_str()
       ->type_name("HOST:PORT");
-  command
-      ->add_option("--allow-plaintext", remote.allow_plaintext,
-                   "a network where --to may lie although there are no certificates; may be given "
-                   "again")
-      ->type_name("CIDR")
-      ->allow_extra_args(false);
+  AddPlaintext(*command, remote.allow_plaintext, "--to");
   command->add_flag("--json", remote.json, "JSON, for programs");
   return command;
 }
@@ -551,7 +608,9 @@ std::string FailureText(const CLI::App* app, const CLI::Error& error) {
 
 Parsed ParseArguments(int argc, const char* const* argv) {
   TrainArguments train;
-  UpArguments up{.slots = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))};
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  UpArguments up{.slots = cores};
+  AgentArguments agent{.slots = cores};
   RemoteArguments remote;
   DemoArguments demo;
   CLI::App app(kAbout, "muster");
@@ -562,6 +621,7 @@ Parsed ParseArguments(int argc, const char* const* argv) {
   AddTrain(app, train, parsed.log);
   AddDemo(app, demo, parsed.log);
   AddUp(app, up, parsed.log);
+  AddAgent(app, agent, parsed.log);
   AddRemotes(app, remote);
   app.footer(kExamples);
   if (std::string unknown = UnknownCommand(app, argc, argv); !unknown.empty())
@@ -582,6 +642,8 @@ Parsed ParseArguments(int argc, const char* const* argv) {
     parsed.arguments = demo;
   } else if (name == "up") {
     parsed.arguments = up;
+  } else if (name == "agent") {
+    parsed.arguments = agent;
   } else {
     const CLI::App& given = *app.get_subcommands().front();
     remote.command = RemoteCommand(name);

@@ -26,14 +26,28 @@ struct TrainArguments {
   bool json = false;
 };
 
-struct UpArguments {
-  std::string dir = "muster-cluster";
-  std::string listen = "127.0.0.1:8080";     // of the REST interface
-  std::vector<std::string> allow_plaintext;  // networks (CIDR) in which `listen` may lie
+struct AgentArguments {
+  std::string coordinator;                   // HOST:PORT
+  std::string dir = "muster-cluster";        // which hosts may share
+  std::string host;                          // empty: the machine's name
+  std::string address;                       // empty: where the coordinator sees this host
+  std::vector<std::string> allow_plaintext;  // networks (CIDR)
   double lease = 0;                          // seconds; 0: the default
   int64_t thread_patience = 0;               // the same
   int slots = 1;                             // members that may run at once; default: cores
-  std::string faults;                        // a file; empty: none
+};
+
+struct UpArguments {
+  std::string dir = "muster-cluster";
+  std::string listen = "127.0.0.1:8080";  // of the REST interface
+  std::string coordinator;  // HOST:PORT for agents and members; empty: any port on loopback
+  std::string host;         // name of this one; empty: the machine's name
+  // Networks (CIDR) in which these may lie.
+  std::vector<std::string> allow_plaintext;
+  double lease = 0;             // seconds; 0: the default
+  int64_t thread_patience = 0;  // the same
+  int slots = 1;                // members that may run at once; default: cores
+  std::string faults;           // a file; empty: none
 };
 
 struct RemoteArguments {
@@ -82,11 +96,12 @@ struct DemoArguments {
   std::string dir;  // empty: a fresh one
 };
 
-using Arguments = std::variant<TrainArguments, UpArguments, RemoteArguments, DemoArguments>;
+using Arguments =
+    std::variant<TrainArguments, UpArguments, AgentArguments, RemoteArguments, DemoArguments>;
 
 struct Parsed {
   Arguments arguments;
-  LogFlags log;                  // train, demo, up: of the processes that they start
+  LogFlags log;                  // train, demo, up, agent: of the processes that they start
   std::optional<int> exit_code;  // set: print `text` (to standard error unless 0) and end
   std::string text;
 };

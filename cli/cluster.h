@@ -16,8 +16,14 @@ namespace muster::cli {
 
 struct ClusterOptions {
   std::string folder;
-  std::string http;           // address of the REST port; empty: any on loopback
-  std::string faults;         // a fault plan as YAML; empty: none
+  bool joins = false;  // a cluster that is elsewhere, as one more host
+  // HOST:PORT where the coordinator listens, or is to listen, for agents and members; empty: any
+  // port on loopback.
+  std::string coordinator;
+  std::string host;     // name of this one; empty: that of the machine
+  std::string address;  // where its members listen; empty: where the coordinator sees this host
+  std::string http;     // address of the REST port; empty: any on loopback
+  std::string faults;   // a fault plan as YAML; empty: none
   std::string faults_source;  // what errors call it
   int workers = 0;            // of the job, which faults may name
   int servers = 0;
@@ -79,7 +85,9 @@ struct ClusterEvents {
   std::function<void(const ProcessExit&)> on_exit;
   std::function<void(const ProcessReport&)> on_report;
   std::function<void(const std::string& text)> on_fault;
-  std::function<void(bool up)> on_coordinator;   // it answers, or does so no more
+  std::function<void(bool up)> on_coordinator;  // it answers, or does so no more
+  // Of one that joins, each time that it has tried in vain, or has lost the coordinator.
+  std::function<void(const std::string& why)> on_no_coordinator;
   std::function<void(int signal)> on_interrupt;  // Ctrl-C, SIGTERM, SIGHUP
   std::function<void()> on_stopped;              // after Stop: no process is left
 };
@@ -93,7 +101,9 @@ class Cluster {
   virtual void Quit() = 0;
   virtual void Post(std::function<void()> call) = 0;  // any thread; runs inside Run
   virtual void After(Duration delay, std::function<void()> call) = 0;
-  virtual std::string url() const = 0;  // of the REST interface
+  virtual std::string url() const = 0;          // of the REST interface; empty: of one that joins
+  virtual std::string coordinator() const = 0;  // where agents of other hosts find it
+  virtual std::string host() const = 0;         // its name
   virtual std::string folder() const = 0;
   // Those that have been started and have not ended, as the coordinator said last.
   virtual std::vector<std::string> JobsUnderWay() const = 0;

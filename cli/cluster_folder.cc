@@ -55,6 +55,27 @@ absl::Status CannotRemove(const std::string& path, const std::error_code& error)
       absl::StrCat("cannot remove ", path, ": ", error.message(), "; remove it by hand"));
 }
 
+// Of the cluster, or of one of its hosts.
+absl::Status RemoveFrom(const std::string& folder_of_jobs, const std::string& job,
+                        int64_t first_start) {
+  const std::string folder = JobFolder(folder_of_jobs, job);
+  if (FirstStartIn(folder) != first_start) return absl::OkStatus();
+  // No job has an id like that, so whoever makes the folder meanwhile for the next job of the id
+  // loses nothing.
+  const std::string aside = absl::StrCat(folder_of_jobs, "/jobs/.deleted-", job, "-", first_start);
+  std::error_code error;
+  fs::rename(folder, aside, error);
+  if (error == std::errc::no_such_file_or_directory) return absl::OkStatus();
+  if (error) return CannotRemove(folder, error);
+  if (FirstStartIn(aside) != first_start) {  // the next job came between our look and the renaming
+    fs::rename(aside, folder, error);
+    return error ? CannotRemove(aside, error) : absl::OkStatus();
+  }
+  fs::remove_all(aside, error);
+  if (!error || error == std::errc::no_such_file_or_directory) return absl::OkStatus();
+  return CannotRemove(aside, error);
+}
+
 }  // namespace
 
 std::string LogFolder(const std::string& cluster, const std::string& job) {
@@ -106,22 +127,12 @@ absl::StatusOr<std::string> OnlyOneOf(std::vector<std::string> jobs, const std::
 absl::Status RemoveJobFolder(const std::string& cluster, const std::string& job,
                              int64_t first_start) {
   MUSTER_RETURN_IF_ERROR(CheckJobId(job));
-  const std::string folder = JobFolder(cluster, job);
-  if (FirstStartIn(folder) != first_start) return absl::OkStatus();
-  // No job has an id like that, so whoever makes the folder meanwhile for the next job of the id
-  // loses nothing.
-  const std::string aside = absl::StrCat(cluster, "/jobs/.deleted-", job, "-", first_start);
+  absl::Status status = RemoveFrom(cluster, job, first_start);
   std::error_code error;
-  fs::rename(folder, aside, error);
-  if (error == std::errc::no_such_file_or_directory) return absl::OkStatus();
-  if (error) return CannotRemove(folder, error);
-  if (FirstStartIn(aside) != first_start) {  // the next job came between our look and the renaming
-    fs::rename(aside, folder, error);
-    return error ? CannotRemove(aside, error) : absl::OkStatus();
-  }
-  fs::remove_all(aside, error);
-  if (!error || error == std::errc::no_such_file_or_directory) return absl::OkStatus();
-  return CannotRemove(aside, error);
+  for (fs::directory_iterator it(cluster + "/hosts", error);
+       !error && it != fs::directory_iterator(); it.increment(error))
+    status.Update(RemoveFrom(it->path().string(), job, first_start));
+  return status;
 }
 
 absl::Status CheckJobId(const std::string& job) {

@@ -16,9 +16,11 @@
 #include "absl/strings/str_cat.h"
 #include "agent/runtime/event_loop.h"
 #include "agent/runtime/fault_plan.h"
+#include "agent/runtime/host_agent.h"
 #include "agent/runtime/local_cluster.h"
 #include "agent/runtime/signals.h"
 #include "agent/state/log_words.h"
+#include "cli/agent.h"
 #include "cli/arguments.h"
 #include "cli/cluster.h"
 #include "cli/remote.h"
@@ -26,6 +28,7 @@
 #include "coordinator/service/folder_answers.h"
 #include "lib/base/loopback.h"
 #include "lib/base/printable.h"
+#include "lib/base/socket_address.h"
 #include "lib/base/status.h"
 #include "lib/launch/host_limits.h"
 #include "lib/launch/standard_output.h"
@@ -71,12 +74,13 @@ cli::ProcessReport ReportFrom(const agent::ProcessKey& key, const agent::Report&
   return out;
 }
 
-// Members stay on loopback: only REST may lie elsewhere.
-std::vector<std::string> CoordinatorArguments(const cli::ClusterOptions& options) {
-  std::vector<std::string> arguments;
-  for (const std::string& network : options.allow_plaintext)
-    arguments.insert(arguments.end(), {"--allow-plaintext", network});
-  return arguments;
+// An address that is not loopback needs a network that was named.
+absl::Status CheckAddress(const char* flag, const std::string& address,
+                          const Credentials& credentials) {
+  if (address.empty()) return absl::OkStatus();
+  const absl::Status allowed = CheckPlaintextAddress(address, credentials, ReadNetworkNamespaces());
+  if (absl::StartsWith(allowed.message(), "--allow-plaintext")) return allowed;
+  return Prefix(flag, allowed);
 }
 
 class AgentCluster final : public cli::Cluster {
@@ -85,83 +89,131 @@ class AgentCluster final : public cli::Cluster {
   static absl::StatusOr<std::unique_ptr<cli::Cluster>> Make(std::vector<std::string> arguments,
                                                             const cli::ClusterOptions& options,
                                                             cli::ClusterEvents events) {
-    agent::FaultPlan faults;
+    agent::HostOptions host{.programs = ProgramFolder(),
+                            .name = options.host,
+                            .coordinator = options.coordinator,
+                            .arguments = std::move(arguments),
+                            .slots = options.slots};
     if (!options.faults.empty()) {
       MUSTER_ASSIGN_OR_RETURN(
-          faults, agent::ParseFaultPlan(options.faults, options.faults_source,
-                                        {.workers = options.workers, .servers = options.servers}));
+          host.faults,
+          agent::ParseFaultPlan(options.faults, options.faults_source,
+                                {.workers = options.workers, .servers = options.servers}));
     }
-    if (!options.http.empty()) {
-      const Credentials credentials{.allow_plaintext = options.allow_plaintext};
-      const absl::Status allowed =
-          CheckPlaintextAddress(options.http, credentials, ReadNetworkNamespaces());
-      if (absl::StartsWith(allowed.message(), "--allow-plaintext")) return allowed;
-      MUSTER_RETURN_IF_ERROR(Prefix("--listen", allowed));
-    }
+    const Credentials credentials{.allow_plaintext = options.allow_plaintext};
+    MUSTER_RETURN_IF_ERROR(CheckAddress("--listen", options.http, credentials));
+    MUSTER_RETURN_IF_ERROR(CheckAddress("--coordinator", options.coordinator, credentials));
     MUSTER_ASSIGN_OR_RETURN(auto loop, agent::EventLoop::Make());
-    std::unique_ptr<AgentCluster> cluster(new AgentCluster(std::move(loop), std::move(events)));
-    MUSTER_RETURN_IF_ERROR(cluster->MakeLocal(std::move(arguments), options, std::move(faults)));
+    std::unique_ptr<AgentCluster> cluster(
+        new AgentCluster(std::move(loop), std::move(events), credentials));
+    MUSTER_RETURN_IF_ERROR(options.joins ? cluster->MakeHost(options, std::move(host))
+                                         : cluster->MakeLocal(options, std::move(host)));
     return cluster;
   }
 
-  void Start() override { local_->Start(); }
-  void Stop() override { local_->Stop(); }
+  void Start() override {
+    if (local_ != nullptr) return local_->Start();
+    joined_->Start();
+  }
+  void Stop() override { host_->Stop(); }
   void Run() override { loop_->Run(); }
   void Quit() override { loop_->Quit(); }
   void Post(std::function<void()> call) override { loop_->Post(std::move(call)); }
   void After(Duration delay, std::function<void()> call) override {
     loop_->At(std::chrono::steady_clock::now() + delay, std::move(call));
   }
-  std::string url() const override { return local_->url(); }
-  std::string folder() const override { return local_->folder().path(); }
-  std::vector<std::string> JobsUnderWay() const override { return local_->WantedJobs(); }
-  std::vector<std::string> MissedFaults() const override { return local_->MissedFaults(); }
+  std::string url() const override { return local_ ? local_->url() : ""; }
+  std::string coordinator() const override { return host_->coordinator(); }
+  std::string host() const override { return host_->name(); }
+  std::string folder() const override { return local_ ? local_->folder().path() : folder_->path(); }
+  std::vector<std::string> JobsUnderWay() const override { return host_->WantedJobs(); }
+  std::vector<std::string> MissedFaults() const override { return host_->MissedFaults(); }
   void JobEndsAfter(const std::string& job, int64_t last_step) override {
-    local_->JobEndsAfter(job, last_step);
+    host_->JobEndsAfter(job, last_step);
   }
 
  private:
-  AgentCluster(std::unique_ptr<agent::EventLoop> loop, cli::ClusterEvents events)
+  AgentCluster(std::unique_ptr<agent::EventLoop> loop, cli::ClusterEvents events,
+               const Credentials& credentials)
       : events_(std::move(events)),
         loop_(std::move(loop)),
         signals_(*loop_,
                  [this](int signal) {
                    if (events_.on_interrupt) events_.on_interrupt(signal);
                  }),
-        transport_(MakeGrpcTransport({})) {}
+        transport_(MakeGrpcTransport({.credentials = credentials})) {}
 
-  absl::Status MakeLocal(std::vector<std::string> arguments, const cli::ClusterOptions& options,
-                         agent::FaultPlan faults) {
+  void OnStart(const agent::ProcessKey& key, pid_t pid) const {
+    if (events_.on_start) events_.on_start({.job = key.job, .process = key.name, .pid = pid});
+  }
+  void OnExit(const agent::NoteExit& note) const {
+    if (events_.on_exit) events_.on_exit(ExitFrom(note));
+  }
+  void OnReport(const agent::ProcessKey& key, const agent::Report& report) const {
+    if (events_.on_report) events_.on_report(ReportFrom(key, report));
+  }
+  void OnFault(const agent::FaultAction& action) const {
+    if (events_.on_fault && !action.text.empty()) events_.on_fault(action.text);
+  }
+
+  absl::Status MakeLocal(const cli::ClusterOptions& options, agent::HostOptions host) {
     MUSTER_ASSIGN_OR_RETURN(
-        local_, agent::LocalCluster::Make(
-                    *loop_, *transport_,
-                    {.folder = options.folder,
-                     .programs = ProgramFolder(),
-                     .http = options.http,
-                     .arguments = std::move(arguments),
-                     .coordinator_arguments = CoordinatorArguments(options),
-                     .slots = options.slots,
-                     .faults = std::move(faults)},
-                    {.on_start =
-                         [this](const agent::ProcessKey& key, pid_t pid) {
-                           if (events_.on_start)
-                             events_.on_start({.job = key.job, .process = key.name, .pid = pid});
-                         },
-                     .on_exit =
-                         [this](const agent::NoteExit& note) {
-                           if (events_.on_exit) events_.on_exit(ExitFrom(note));
-                         },
-                     .on_report =
-                         [this](const agent::ProcessKey& key, const agent::Report& report) {
-                           if (events_.on_report) events_.on_report(ReportFrom(key, report));
-                         },
-                     .on_fault =
-                         [this](const agent::FaultAction& action) {
-                           if (events_.on_fault && !action.text.empty())
-                             events_.on_fault(action.text);
-                         },
-                     .on_coordinator = events_.on_coordinator,
-                     .on_stopped = events_.on_stopped}));
+        local_,
+        agent::LocalCluster::Make(
+            *loop_, *transport_,
+            {.folder = options.folder, .http = options.http, .host = std::move(host)},
+            {.on_start = [this](const agent::ProcessKey& key, pid_t pid) { OnStart(key, pid); },
+             .on_exit = [this](const agent::NoteExit& note) { OnExit(note); },
+             .on_report = [this](const agent::ProcessKey& key,
+                                 const agent::Report& report) { OnReport(key, report); },
+             .on_fault = [this](const agent::FaultAction& action) { OnFault(action); },
+             .on_coordinator = events_.on_coordinator,
+             .on_stopped = events_.on_stopped}));
+    host_ = &local_->host();
+    return absl::OkStatus();
+  }
+
+  absl::Status MakeHost(const cli::ClusterOptions& options, agent::HostOptions host) {
+    if (host.name.empty()) host.name = agent::HostAgent::OwnHostName();
+    MUSTER_ASSIGN_OR_RETURN(const HostPort coordinator, ParseHostPort(options.coordinator));
+    if (coordinator.port == 0)
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--coordinator: ", options.coordinator, " names no port; `muster up` says which it is"));
+    host.address = options.address;
+    if (host.address.empty()) {
+      MUSTER_ASSIGN_OR_RETURN(host.address, AddressTowards(coordinator));
+    }
+    const std::string listen = absl::StrCat(host.address, ":0");
+    const absl::StatusOr<HostPort> parsed = ParseHostPort(listen);
+    if (!parsed.ok() || !ToSocketAddress(*parsed).ok())
+      return absl::InvalidArgumentError(
+          absl::StrCat("--address: '", host.address,
+                       "' is no numeric address without a port, as in 10.0.0.7 or [fd00::7]"));
+    MUSTER_RETURN_IF_ERROR(
+        CheckAddress("--address", listen, {.allow_plaintext = options.allow_plaintext}));
+    MUSTER_RETURN_IF_ERROR(agent::HostAgent::Check(host, /*with_coordinator=*/false));
+    MUSTER_ASSIGN_OR_RETURN(agent::RunFolder folder,
+                            agent::RunFolder::OpenHost(options.folder, host.name));
+    folder_.emplace(std::move(folder));
+    MUSTER_ASSIGN_OR_RETURN(
+        joined_,
+        agent::HostAgent::Make(
+            *loop_, *transport_, *folder_, std::move(host),
+            {.on_start = [this](const agent::ProcessKey& key, pid_t pid) { OnStart(key, pid); },
+             .on_exit = [this](const agent::NoteExit& note) { OnExit(note); },
+             .on_report = [this](const agent::ProcessKey& key,
+                                 const agent::Report& report) { OnReport(key, report); },
+             .on_stopped = events_.on_stopped,
+             .on_session =
+                 [this] {
+                   if (events_.on_coordinator) events_.on_coordinator(true);
+                 },
+             .on_no_session =
+                 [this](const absl::Status& why) {
+                   if (events_.on_no_coordinator)
+                     events_.on_no_coordinator(std::string(why.message()));
+                 }}));
+    host_ = joined_.get();
     return absl::OkStatus();
   }
 
@@ -169,7 +221,11 @@ class AgentCluster final : public cli::Cluster {
   const std::unique_ptr<agent::EventLoop> loop_;
   agent::SignalWatch signals_;
   const std::unique_ptr<GrpcTransport> transport_;
+  // It starts a cluster, or joins one with a folder of its own.
   std::unique_ptr<agent::LocalCluster> local_;
+  std::optional<agent::RunFolder> folder_;
+  std::unique_ptr<agent::HostAgent> joined_;
+  agent::HostAgent* host_ = nullptr;
 };
 
 size_t WidthOfTerminal() {
@@ -238,12 +294,16 @@ int Main(int argc, char** argv) {
     if (options.thread_patience > 0)
       arguments.insert(arguments.end(),
                        {"--thread-patience", absl::StrCat(options.thread_patience)});
+    for (const std::string& network : options.allow_plaintext)
+      arguments.insert(arguments.end(), {"--allow-plaintext", network});
     return AgentCluster::Make(std::move(arguments), options, std::move(events));
   };
   if (const auto* train = std::get_if<cli::TrainArguments>(&parsed.arguments))
     return cli::Train(*train, make_cluster, terminal);
   if (const auto* demo = std::get_if<cli::DemoArguments>(&parsed.arguments))
     return cli::Demo(*demo, make_cluster, terminal);
+  if (const auto* agent = std::get_if<cli::AgentArguments>(&parsed.arguments))
+    return cli::RunAgent(*agent, make_cluster, terminal);
   return cli::Up(std::get<cli::UpArguments>(parsed.arguments), make_cluster, terminal);
 }
 

@@ -79,6 +79,8 @@ namespace {
 
 absl::StatusOr<ClusterOptions> OptionsFrom(const UpArguments& arguments) {
   ClusterOptions options{.folder = arguments.dir,
+                         .coordinator = arguments.coordinator,
+                         .host = arguments.host,
                          .http = arguments.listen,
                          .workers = kMaxProcesses,  // of jobs that are to come
                          .servers = kMaxProcesses,
@@ -99,6 +101,7 @@ class UpRun {
 
   absl::StatusOr<int> Run(const UpArguments& arguments, const ClusterMaker& make_cluster) {
     MUSTER_ASSIGN_OR_RETURN(const ClusterOptions options, OptionsFrom(arguments));
+    has_address_ = !arguments.coordinator.empty();
     MUSTER_ASSIGN_OR_RETURN(cluster_, make_cluster(options, Events()));
     Say(absl::StrCat("cluster in ", cluster_->folder(), " with ", Plural(arguments.slots, "slot")));
     cluster_->Start();
@@ -132,8 +135,11 @@ class UpRun {
     if (stopping_ || std::exchange(is_up_, up) == up) return;
     if (up) screen_.NotAgain();
     Say(up ? absl::StrCat("ready at ", cluster_->url()) : "the coordinator does not answer");
-    if (up && !std::exchange(was_up_, true))
-      Say(absl::StrCat("submit jobs with: muster submit SPEC.yaml --to ", cluster_->url()));
+    if (!up || std::exchange(was_up_, true)) return;
+    Say(absl::StrCat("submit jobs with: muster submit SPEC.yaml --to ", cluster_->url()));
+    if (has_address_)
+      Say(absl::StrCat("other hosts join with: muster agent --coordinator ",
+                       cluster_->coordinator()));
   }
 
   // The second time it ends at once.
@@ -164,6 +170,7 @@ class UpRun {
   Screen screen_;
   std::unique_ptr<Cluster> cluster_;
   int code_ = kExitDone;
+  bool has_address_ = false;  // at which other hosts may join
   bool is_up_ = false;
   bool was_up_ = false;  // at any time
   bool stopping_ = false;

@@ -18,12 +18,11 @@ Frame FrameOf(const FromAgent& message) { return {.header = Encode(message), .pa
 }  // namespace
 
 CoordinatorLink::CoordinatorLink(EventLoop& loop, Transport& transport, std::string address,
-                                 std::string node, int32_t slots, LinkEvents events)
+                                 AgentHello hello, LinkEvents events)
     : loop_(loop),
       transport_(transport),
       address_(std::move(address)),
-      node_(std::move(node)),
-      slots_(slots),
+      hello_(std::move(hello)),
       events_(std::move(events)),
       self_(std::make_shared<CoordinatorLink*>(this)),
       pause_(kFirstPause) {}
@@ -69,7 +68,7 @@ void CoordinatorLink::Connect() {
                                 });
                               }});
   session_->Admit();  // we know whom we called
-  session_->Send(FrameOf(AgentHello{.node = node_, .slots = slots_}));
+  session_->Send(FrameOf(hello_));
 }
 
 void CoordinatorLink::OnFrame(int64_t session_number, const Frame& frame) {
@@ -87,7 +86,11 @@ void CoordinatorLink::OnFrame(int64_t session_number, const Frame& frame) {
 
 void CoordinatorLink::OnBroken(int64_t session_number, const absl::Status& why) {
   if (session_number != session_number_ || timer_) return;
-  if (std::exchange(up_, false)) events_.on_down(why);
+  if (std::exchange(up_, false)) {
+    events_.on_down(why);
+  } else if (events_.on_failed) {
+    events_.on_failed(why);
+  }
   timer_ = loop_.At(std::chrono::steady_clock::now() + pause_, [this] { Connect(); });
   pause_ = std::min(pause_ * 2, kLongestPause);
 }

@@ -20,15 +20,16 @@ namespace muster::agent {
 
 struct LinkEvents {
   std::function<void()> on_up;
-  std::function<void(const Wanted&)> on_wanted;      // after on_up
-  std::function<void(const absl::Status&)> on_down;  // an up session broke
+  std::function<void(const Wanted&)> on_wanted;        // after on_up
+  std::function<void(const absl::Status&)> on_down;    // an up session broke
+  std::function<void(const absl::Status&)> on_failed;  // a try to get one; may be null
 };
 
 class CoordinatorLink {
  public:
-  // `slots`: how many members this host holds.
-  CoordinatorLink(EventLoop& loop, Transport& transport, std::string address, std::string node,
-                  int32_t slots, LinkEvents events);
+  // `hello`: what we say first in each session.
+  CoordinatorLink(EventLoop& loop, Transport& transport, std::string address, AgentHello hello,
+                  LinkEvents events);
   ~CoordinatorLink();
   CoordinatorLink(const CoordinatorLink&) = delete;
   CoordinatorLink& operator=(const CoordinatorLink&) = delete;
@@ -48,8 +49,7 @@ class CoordinatorLink {
   EventLoop& loop_;
   Transport& transport_;
   std::string address_;
-  const std::string node_;
-  const int32_t slots_;
+  const AgentHello hello_;
   const LinkEvents events_;
   // Calls that transport threads posted do nothing once this is gone.
   std::shared_ptr<CoordinatorLink*> self_;

@@ -1,6 +1,5 @@
 #include "agent/runtime/run_folder.h"
 
-#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -22,6 +21,7 @@
 #include "lib/base/loopback.h"
 #include "lib/base/own_folder.h"
 #include "lib/base/printable.h"
+#include "lib/base/socket_address.h"
 #include "lib/base/status.h"
 #include "lib/base/whole_file.h"
 #include "nlohmann/json.hpp"
@@ -57,6 +57,11 @@ absl::Status RemoveFolder(const std::string& path) {
   fs::remove_all(path, error);
   if (error) return CannotWrite(path, "remove", error.value());
   return absl::OkStatus();
+}
+
+std::string Absolute(const std::string& path) {
+  std::error_code error;
+  return fs::absolute(path, error).lexically_normal().string();
 }
 
 absl::Status MakeFolder(const std::string& path) {
@@ -122,26 +127,6 @@ absl::StatusOr<Descriptor> AcquireLock(const std::string& folder) {
   return lock;
 }
 
-// Numeric, or localhost.
-absl::StatusOr<std::pair<sockaddr_storage, socklen_t>> SocketAddress(const HostPort& at) {
-  sockaddr_storage storage{};
-  auto* v4 = reinterpret_cast<sockaddr_in*>(&storage);
-  auto* v6 = reinterpret_cast<sockaddr_in6*>(&storage);
-  const std::string host = at.host == "localhost" ? "127.0.0.1" : at.host;
-  if (inet_pton(AF_INET, host.c_str(), &v4->sin_addr) == 1) {
-    v4->sin_family = AF_INET;
-    v4->sin_port = htons(at.port);
-    return std::pair(storage, socklen_t{sizeof *v4});
-  }
-  if (inet_pton(AF_INET6, host.c_str(), &v6->sin6_addr) == 1) {
-    v6->sin6_family = AF_INET6;
-    v6->sin6_port = htons(at.port);
-    return std::pair(storage, socklen_t{sizeof *v6});
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("address ", host, " is neither numeric nor localhost"));
-}
-
 // Tells every other agent of this network namespace, for as long as it is open, that the port is
 // ours: between our look at it and the coordinator's listening it would take it as free. kAborted:
 // another agent has it.
@@ -167,7 +152,7 @@ int PortOf(const std::string& address) {
 // The address with the port in effect; port 0 asks for any. kAlreadyExists: another program has it.
 absl::StatusOr<std::string> FreeAddress(const std::string& address) {
   MUSTER_ASSIGN_OR_RETURN(const HostPort parsed, ParseHostPort(address));
-  MUSTER_ASSIGN_OR_RETURN(auto bound_to, SocketAddress(parsed));
+  MUSTER_ASSIGN_OR_RETURN(SocketAddress bound_to, ToSocketAddress(parsed));
   auto& [storage, size] = bound_to;
   auto* socket_address = reinterpret_cast<sockaddr*>(&storage);
   const Descriptor probe(socket(storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -206,17 +191,28 @@ absl::StatusOr<ClusterAddresses> ReadAddresses(const std::string& file) {
 }  // namespace
 
 absl::StatusOr<RunFolder> RunFolder::Open(const std::string& path) {
-  std::error_code error;
-  const std::string absolute = fs::absolute(path, error).lexically_normal().string();
+  MUSTER_ASSIGN_OR_RETURN(RunFolder folder, Take(Absolute(path)));
+  for (const std::string& inner : {folder.logs(), folder.store(), folder.checkpoints()})
+    MUSTER_RETURN_IF_ERROR(MakeFolder(inner));
+  MUSTER_RETURN_IF_ERROR(CheckRegularFile(folder.LogFile(kCoordinatorKey)));
+  return folder;
+}
+
+absl::StatusOr<RunFolder> RunFolder::OpenHost(const std::string& path, const std::string& host) {
+  const std::string absolute = Absolute(path);
+  MUSTER_RETURN_IF_ERROR(MakeFolder(absolute));
+  MUSTER_RETURN_IF_ERROR(CheckOurs(absolute));
+  MUSTER_RETURN_IF_ERROR(MarkAsOurs(absolute));
+  return Take(absl::StrCat(absolute, "/hosts/", host));
+}
+
+absl::StatusOr<RunFolder> RunFolder::Take(const std::string& absolute) {
   MUSTER_RETURN_IF_ERROR(MakeFolder(absolute));
   MUSTER_RETURN_IF_ERROR(CheckOurs(absolute));
   MUSTER_ASSIGN_OR_RETURN(Descriptor lock, AcquireLock(absolute));
   RunFolder folder(absolute, std::move(lock));
   MUSTER_RETURN_IF_ERROR(MarkAsOurs(absolute));
-  for (const std::string& inner :
-       {folder.logs(), folder.jobs(), folder.store(), folder.checkpoints()})
-    MUSTER_RETURN_IF_ERROR(MakeFolder(inner));
-  MUSTER_RETURN_IF_ERROR(CheckRegularFile(folder.LogFile(kCoordinatorKey)));
+  MUSTER_RETURN_IF_ERROR(MakeFolder(folder.jobs()));
   RemoveDeletedJobs(folder.jobs());
   return folder;
 }
@@ -224,6 +220,16 @@ absl::StatusOr<RunFolder> RunFolder::Open(const std::string& path) {
 std::string RunFolder::LogFile(const ProcessKey& key) const {
   const std::string folder = key == kCoordinatorKey ? logs() : job(key.job) + "/logs";
   return absl::StrCat(folder, "/", key.name, ".log");
+}
+
+absl::StatusOr<Incarnation> RunFolder::Follow(Incarnation agent) const {
+  const std::string file = path_ + "/agent";
+  const std::string text = ReadFile(file);
+  Incarnation before;
+  const bool is_sound = text.size() == 33 && absl::SimpleHexAtoi(text.substr(0, 16), &before.hi) &&
+                        absl::SimpleHexAtoi(text.substr(16, 16), &before.lo);
+  MUSTER_RETURN_IF_ERROR(ReplaceFile(file, absl::StrCat(ToHex(agent), "\n")));
+  return is_sound ? before : Incarnation{};
 }
 
 bool RunFolder::HoldsAnotherJob(const std::string& id, StartNumber first_start) const {
@@ -249,7 +255,7 @@ bool RunFolder::IsTaken(const std::string& address) {
   return absl::IsAlreadyExists(FreeAddress(address).status());
 }
 
-bool RunFolder::Take(const std::string& address) {
+bool RunFolder::Reserve(const std::string& address) {
   const int port = PortOf(address);
   if (port == 0 || !FreeAddress(address).ok()) return false;
   if (ports_.contains(port)) return true;
@@ -263,25 +269,35 @@ absl::StatusOr<std::string> RunFolder::TakeAny(const std::string& address, int o
   for (int i = 0; i < kTriesForAPort; ++i) {
     MUSTER_ASSIGN_OR_RETURN(std::string free, FreeAddress(address));
     const int port = PortOf(free);
-    if (port != other && !ports_.contains(port) && Take(free)) return free;
+    if (port != other && !ports_.contains(port) && Reserve(free)) return free;
   }
   return absl::ResourceExhaustedError(absl::StrCat(
       "address ", address, ": others took each port that was free; try again in a moment"));
 }
 
-absl::StatusOr<ClusterAddresses> RunFolder::PickAddresses(const std::string& http) {
+absl::StatusOr<ClusterAddresses> RunFolder::PickAddresses(const std::string& http,
+                                                          const std::string& grpc) {
   const std::string file = path_ + "/cluster.json";
   MUSTER_ASSIGN_OR_RETURN(const ClusterAddresses before, ReadAddresses(file));
   ClusterAddresses now = before;
   const std::string wish = http.empty() ? kAny : http;
+  const std::string wish_grpc = grpc.empty() ? kAny : grpc;
   MUSTER_ASSIGN_OR_RETURN(const HostPort wished, ParseHostPort(wish));
+  MUSTER_ASSIGN_OR_RETURN(const HostPort wished_grpc, ParseHostPort(wish_grpc));
+  if (wished.port != 0 && wished.port == wished_grpc.port)
+    return absl::InvalidArgumentError(
+        absl::StrCat("REST and the coordinator's gRPC cannot both have port ", wished.port,
+                     ": give one of them another"));
   // A person may name the port that gRPC had, and the file may name one for both.
-  if (PortOf(now.grpc) == wished.port || !Take(now.grpc)) {
-    MUSTER_ASSIGN_OR_RETURN(now.grpc, TakeAny(kAny, wished.port));
+  if (wished_grpc.port != 0) {
+    now.grpc = wish_grpc;
+  } else if (!IsOnHostOf(now.grpc, wish_grpc) || PortOf(now.grpc) == wished.port ||
+             !Reserve(now.grpc)) {
+    MUSTER_ASSIGN_OR_RETURN(now.grpc, TakeAny(wish_grpc, wished.port));
   }
   const int taken = PortOf(now.grpc);
-  const bool stays =
-      IsOnHostOf(now.http, wish) && PortOf(now.http) != taken && wished.port == 0 && Take(now.http);
+  const bool stays = IsOnHostOf(now.http, wish) && PortOf(now.http) != taken && wished.port == 0 &&
+                     Reserve(now.http);
   if (wished.port != 0) {
     now.http = wish;
   } else if (!stays) {

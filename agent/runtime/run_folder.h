@@ -1,4 +1,5 @@
-// The folder of a local cluster:
+// The folder of a local cluster, and of a host that has joined another one (only what its agent
+// writes: agent, jobs, lock, muster-folder and prometheus-targets.json):
 //
 //   cluster.json              addresses of the coordinator, kept so that they survive restarts
 //   job.json                  the job it holds (muster train): id and specification
@@ -12,6 +13,8 @@
 //   checkpoints/
 //   prometheus-targets.json   for Prometheus' file_sd_configs: who serves metrics now
 //   muster-folder             says that Muster fills the folder: it is no training data
+//   hosts/HOST/               folders of agents of other hosts, where they share this one
+//   agent                     the incarnation of the agent that uses the folder, or used it last
 //   lock                      held by the one agent that uses the folder
 //
 // Files are replaced whole, so that no reader sees half of one. Not thread-safe.
@@ -41,6 +44,9 @@ class RunFolder {
   // message has its process id), or the folder holds files of somebody else; kDataLoss: something
   // lies in the place of a file of it; kPermissionDenied and others: cannot be written.
   static absl::StatusOr<RunFolder> Open(const std::string& path);
+  // The same for one host of a cluster that is elsewhere: hosts/HOST of `path`, which other hosts
+  // may share.
+  static absl::StatusOr<RunFolder> OpenHost(const std::string& path, const std::string& host);
   RunFolder(RunFolder&&) = default;
   RunFolder& operator=(RunFolder&&) = delete;
 
@@ -54,13 +60,18 @@ class RunFolder {
   std::string targets() const { return path_ + "/prometheus-targets.json"; }
 
   // The addresses of the last time where they are still free, else new ones: no other agent picks
-  // them as long as this lives, and they never have one port. `http` is the address asked for: port
-  // 0 means any port of that host, empty any port of loopback. kInvalidArgument: it is not an
-  // address; kUnavailable: it is not an address of this machine; kResourceExhausted: no port can be
-  // had.
-  absl::StatusOr<ClusterAddresses> PickAddresses(const std::string& http = "");
+  // them as long as this lives, and they never have one port. `http` and `grpc` are the addresses
+  // asked for: port 0 means any port of that host, empty any port of loopback. kInvalidArgument: it
+  // is not an address, or both are to have one port; kUnavailable: it is not an address of this
+  // machine; kResourceExhausted: no port can be had.
+  absl::StatusOr<ClusterAddresses> PickAddresses(const std::string& http = "",
+                                                 const std::string& grpc = "");
   // Whether another program has one that was picked.
   static bool IsTaken(const std::string& address);
+
+  // Writes down who uses the folder now. The agent that used it before, which has ended, and its
+  // processes with it; zero: there was none.
+  absl::StatusOr<Incarnation> Follow(Incarnation agent) const;
 
   // What lies there was left by another job of that id, which has been deleted since.
   bool HoldsAnotherJob(const std::string& id, StartNumber first_start) const;
@@ -72,8 +83,9 @@ class RunFolder {
 
  private:
   RunFolder(std::string path, Descriptor lock) : path_(std::move(path)), lock_(std::move(lock)) {}
+  static absl::StatusOr<RunFolder> Take(const std::string& absolute);
   // Whether nobody else has the address, which is ours from then on.
-  bool Take(const std::string& address);
+  bool Reserve(const std::string& address);
   // One with the port in effect, which is neither one of ours nor `other`, of the host of
   // `address`, which names port 0.
   absl::StatusOr<std::string> TakeAny(const std::string& address, int other);

@@ -83,6 +83,7 @@ struct Spawn {
   ProcessKey key;
   StartNumber start;  // of the job, which has a later one when it was put back into the queue
   Role role = Role::kWorker;  // means nothing for the coordinator
+  PlacementNumber placement{};
 };
 struct SendSignal {
   ProcessKey key;

@@ -56,6 +56,17 @@ void ProcessesOfJob::Want(const std::vector<ProcessWanted>& wanted, Time now, Ac
     const auto [it, is_new] = processes_.try_emplace(process.name);
     it->second.role = process.role;
     it->second.wanted = true;
+    it->second.next_placement.reset();
+    if (is_new) it->second.placement = process.placement;
+    if (it->second.placement != process.placement) {
+      if (Runs(it->second)) {
+        it->second.next_placement = process.placement;
+        if (it->second.phase == Phase::kRunning) LetLeave(process.name, it->second, now, out);
+      } else {
+        it->second.BeginAt(process.placement, now);
+      }
+      continue;
+    }
     // It left, perhaps because a person told it to go, and its job goes on.
     const bool starts_again = it->second.phase == Phase::kFinished;
     if (starts_again) it->second.StartAfresh();
@@ -83,7 +94,8 @@ void ProcessesOfJob::OnExit(const std::string& name, const Exit& exit, Time now,
   const ProcessKey key = KeyOf(name);
   const AfterExit after = Judge(process, exit, now);
   process.last_exit = exit;
-  if (exit.lanes.incarnation != Incarnation{}) process.counted_exits.push_back(exit);
+  if (exit.lanes.incarnation != Incarnation{})
+    process.counted_exits.emplace_back(process.placement, exit);
   if (process.counted_exits.size() > kCountedExits) process.counted_exits.pop_front();
   NoteExit note{.key = key, .exit = exit, .after = after};
   if (after == AfterExit::kStartsAgain) note.delay = process.backoff = NextBackoff(process);
@@ -91,9 +103,13 @@ void ProcessesOfJob::OnExit(const std::string& name, const Exit& exit, Time now,
   note.text = WhatHappened(key, exit) + WhatFollows(exit, after, note.delay, only_failure);
   process.phase = PhaseAfter(after);
   process.due = now + note.delay;
-  if (!is_coordinator()) out.push_back(ReportExit{ReportOf(name, process, exit)});
+  if (!is_coordinator())
+    out.push_back(ReportExit{ReportOf(name, process, process.placement, exit)});
   out.push_back(std::move(note));
-  if (!process.wanted) processes_.erase(it);
+  if (!process.wanted)
+    processes_.erase(it);
+  else if (process.next_placement)
+    process.BeginAt(*process.next_placement, now);
 }
 
 ProcessesOfJob::Phase ProcessesOfJob::PhaseAfter(AfterExit after) {
@@ -159,6 +175,12 @@ void ProcessesOfJob::Process::StartAfresh() {
   backoff = Duration();
 }
 
+void ProcessesOfJob::Process::BeginAt(PlacementNumber place, Time now) {
+  Process fresh{.role = role, .placement = place, .kept_down = kept_down, .due = now};
+  fresh.counted_exits = std::move(counted_exits);
+  *this = std::move(fresh);
+}
+
 void ProcessesOfJob::Process::Progressed() {
   StartAfresh();
   has_worked = true;
@@ -195,14 +217,15 @@ void ProcessesOfJob::OnSessionUp(Actions& out) {
     }
     const bool told = process.last_exit && process.last_exit->lanes.incarnation != Incarnation{};
     if (!Runs(process) && process.last_exit && !told)
-      out.push_back(ReportExit{ReportOf(name, process, *process.last_exit)});
+      out.push_back(ReportExit{ReportOf(name, process, process.placement, *process.last_exit)});
   }
 }
 
 std::deque<ProcessExited> ProcessesOfJob::EndsToTell() const {
   std::deque<ProcessExited> ends = ended_before_;
   for (const auto& [name, process] : processes_)
-    for (const Exit& exit : process.counted_exits) ends.push_back(ReportOf(name, process, exit));
+    for (const auto& [placement, exit] : process.counted_exits)
+      ends.push_back(ReportOf(name, process, placement, exit));
   while (ends.size() > kEndsBefore) ends.pop_front();
   return ends;
 }
@@ -271,7 +294,7 @@ void ProcessesOfJob::StartWhatIsDue(Time now, const MayStart& may_start, Actions
     process.since = now;
     process.has_run = true;
     process.is_up = false;
-    out.push_back(Spawn{KeyOf(name), start_, process.role});
+    out.push_back(Spawn{KeyOf(name), start_, process.role, process.placement});
   }
 }
 
@@ -322,7 +345,7 @@ void ProcessesOfJob::StopOne(const std::string& name, Process& process, Time now
 }
 
 ProcessExited ProcessesOfJob::ReportOf(const std::string& name, const Process& process,
-                                       const Exit& exit) const {
+                                       PlacementNumber placement, const Exit& exit) const {
   // A process that is hopeless says so by its exit code.
   const bool is_hopeless = MeaningOf(exit) == ExitMeaning::kHopeless;
   const bool gave_up = process.phase == Phase::kGivenUp && MeaningOf(exit) == ExitMeaning::kFailure;
@@ -330,6 +353,7 @@ ProcessExited ProcessesOfJob::ReportOf(const std::string& name, const Process& p
   const std::string why = is_hopeless || gave_up ? WhyOf(exit.last_lines) : "";
   return {.job = job_,
           .start = start_,
+          .placement = placement,
           .name = name,
           .exit_code = exit.signal == 0 ? exit.code : 0,
           .signal = exit.signal,

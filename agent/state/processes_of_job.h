@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "agent/state/actions.h"
@@ -60,6 +61,9 @@ class ProcessesOfJob {
   enum class Phase { kWaiting, kRunning, kLeaving, kStopping, kFinished, kGivenUp };
   struct Process {
     Role role = Role::kWorker;
+    PlacementNumber placement{};  // of the process that runs, or that is to run next
+    // Its name has another place by now: it is let go, and then a process of that place starts.
+    std::optional<PlacementNumber> next_placement{};
     bool wanted = true;
     bool kept_down = false;
     bool has_run = false;
@@ -72,9 +76,11 @@ class ProcessesOfJob {
     bool has_worked = false;                 // at any time: it completed a step, or is_up
     bool is_up = false;  // the coordinator, since its last start: it has spoken with us
     std::optional<Exit> last_exit{};
-    std::deque<Exit> counted_exits{};  // the last ones that say what a worker had run
-    void StartAfresh();                // no failures are counted any more
+    // The last ones that say what a worker had run.
+    std::deque<std::pair<PlacementNumber, Exit>> counted_exits{};
+    void StartAfresh();  // no failures are counted any more
     void Progressed();
+    void BeginAt(PlacementNumber place, Time now);  // nothing of before counts, but its counts
   };
 
   ProcessKey KeyOf(const std::string& name) const { return {job_, name}; }
@@ -90,7 +96,8 @@ class ProcessesOfJob {
   bool CountFailure(Process& process, Time now) const;
   static Phase PhaseAfter(AfterExit after);
   Duration NextBackoff(const Process& process) const;
-  ProcessExited ReportOf(const std::string& name, const Process& process, const Exit& exit) const;
+  ProcessExited ReportOf(const std::string& name, const Process& process, PlacementNumber placement,
+                         const Exit& exit) const;
 
   const std::string job_;
   const StartNumber start_;

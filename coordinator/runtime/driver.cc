@@ -357,7 +357,7 @@ void Driver::Feed(Input input) {
   if (const AgentDown* down = std::get_if<AgentDown>(&input))
     std::erase_if(held_back_, [&](const Input& other) {
       const AgentDown* earlier = std::get_if<AgentDown>(&other);
-      return earlier != nullptr && earlier->node == down->node;
+      return earlier != nullptr && earlier->agent == down->agent;
     });
   held_back_.push_back(std::move(input));
 }
@@ -551,7 +551,9 @@ void Driver::CarryOut(const ToMembers& action) {
 
 void Driver::CarryOut(const EndSession& action) { sessions_.End(action.member, action.why); }
 
-void Driver::CarryOut(const ToAgents& action) { sessions_.TellAgents(action.wanted); }
+void Driver::CarryOut(const ToHost& action) { sessions_.Tell(action.agent, action.wanted); }
+
+void Driver::CarryOut(const EndAgentSession& action) { sessions_.End(action.agent, action.why); }
 
 void Driver::CarryOut(const CommitManifest& action) {
   const JobJournal* job = coordinator_.jobs().Find(action.manifest.job);

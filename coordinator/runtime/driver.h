@@ -121,7 +121,8 @@ class Driver {
   void CarryOut(const ToMember& action);
   void CarryOut(const ToMembers& action);
   void CarryOut(const EndSession& action);
-  void CarryOut(const ToAgents& action);
+  void CarryOut(const ToHost& action);
+  void CarryOut(const EndAgentSession& action);
   void CarryOut(const CommitManifest& action);
   void Commit(const Manifest& manifest, bool replaces);
   bool TakesNoWrite(const std::string& job, const absl::Status& failed);

@@ -73,6 +73,12 @@ absl::Status Damaged(absl::string_view what, absl::string_view why) {
       "cluster in another one, which knows none of the jobs"));
 }
 
+absl::Status WhyNotRead(absl::string_view key, const absl::Status& why) {
+  if (absl::IsDataLoss(why)) return Damaged(key, why.message());
+  return absl::FailedPreconditionError(
+      absl::StrCat("the journal cannot be read: ", key, ": ", why.message()));
+}
+
 // The last line of defence against two coordinators of one term: members would obey both.
 // `cluster` empty: the store is new.
 absl::Status CheckTermFile(const std::string& file, const std::string& cluster, int64_t last) {
@@ -256,7 +262,7 @@ absl::StatusOr<RecoveredState> Journal::Load(std::vector<std::string>& damaged) 
                                    [&](absl::string_view key, absl::string_view value) {
                                      auto entry = DecodeJob(Std(value));
                                      if (!entry.ok()) {
-                                       status = Damaged(key, entry.status().message());
+                                       status = WhyNotRead(key, entry.status());
                                        return false;
                                      }
                                      times_[entry->job.id] = entry->times;

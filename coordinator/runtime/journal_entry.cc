@@ -17,7 +17,7 @@
 namespace muster::coordinator {
 namespace {
 
-constexpr int64_t kFormat = 3;
+constexpr int64_t kFormat = 4;
 constexpr int64_t kMaxExitCode = 255;
 
 using Fields = std::map<std::string, std::string>;
@@ -106,9 +106,58 @@ void ReadLineages(FieldReader& read, std::vector<Lineage>& lineages) {
     read.Part(LineageField(i), DecodeLineage, lineages.emplace_back());
 }
 
-std::string DepartedField(size_t index) { return absl::StrCat("departed/", index); }
-
 std::string Whole(uint64_t x) { return absl::StrCat(static_cast<int64_t>(x)); }
+
+std::string PlacementField(size_t index) { return absl::StrCat("placement/", index); }
+std::string LeftOutField(size_t index) { return absl::StrCat("left_out/", index); }
+
+using PlacementEntry = std::pair<std::string, Placement>;
+
+std::string EncodePlacement(const std::string& member, const Placement& placement) {
+  Fields fields = {{"member", member},
+                   {"server", placement.role == Role::kServer ? "1" : "0"},
+                   {"number", absl::StrCat(placement.number.value())},
+                   {"agent_hi", Whole(placement.agent.hi)},
+                   {"agent_lo", Whole(placement.agent.lo)}};
+  if (placement.host) fields["host"] = *placement.host;
+  return EncodeFields(fields);
+}
+
+absl::StatusOr<PlacementEntry> DecodePlacement(std::string_view bytes) {
+  MUSTER_ASSIGN_OR_RETURN(Fields fields, DecodeFields(bytes));
+  FieldReader read(std::move(fields));
+  PlacementEntry entry;
+  auto& [member, placement] = entry;
+  read.Text("member", member);
+  bool is_server = false;
+  read.Flag("server", is_server);
+  placement.role = is_server ? Role::kServer : Role::kWorker;
+  int64_t number = 0;
+  read.Number("number", number);
+  placement.number = PlacementNumber(number);
+  read.Signed("agent_hi", number);
+  placement.agent.hi = static_cast<uint64_t>(number);
+  read.Signed("agent_lo", number);
+  placement.agent.lo = static_cast<uint64_t>(number);
+  if (read.Find("host") != nullptr) read.Text("host", placement.host.emplace());
+  MUSTER_RETURN_IF_ERROR(read.status());
+  return entry;
+}
+
+void ReadPlacements(FieldReader& read, JobJournal& job) {
+  for (size_t i = 0; read.Find(PlacementField(i)) != nullptr; ++i) {
+    PlacementEntry entry;
+    read.Part(PlacementField(i), DecodePlacement, entry);
+    job.placements.insert(std::move(entry));
+  }
+  for (size_t i = 0; read.Find(LeftOutField(i)) != nullptr; ++i) {
+    std::string host;
+    read.Text(LeftOutField(i), host);
+    job.left_out.insert(std::move(host));
+  }
+}
+
+std::string DepartedField(size_t index) { return absl::StrCat("departed/", index); }
 
 std::string EncodeDeparted(Incarnation member, const LaneAccount::Departed& departed) {
   Fields fields = {{"hi", Whole(member.hi)},
@@ -196,8 +245,7 @@ void ReadJob(FieldReader& read, JobJournal& job) {
   job.start = StartNumber(number);
   read.Number("first_start", number);
   job.first_start = StartNumber(number);
-  read.Number("workers", number, 0, std::numeric_limits<int32_t>::max());
-  job.workers = static_cast<int32_t>(number);
+  ReadPlacements(read, job);
   ReadPhase(read, job.phase);
   read.Text("reason", job.reason);
   read.MaybePart("environment", DecodeEnvironment, job.environment);
@@ -260,7 +308,6 @@ std::string EncodeJob(const JournalEntry& entry) {
                    {"spec", ToJson(job.spec)},
                    {"start", absl::StrCat(job.start.value())},
                    {"first_start", absl::StrCat(job.first_start.value())},
-                   {"workers", absl::StrCat(job.workers)},
                    {"phase", std::string(PhaseName(job.phase))},
                    {"reason", job.reason},
                    {"number", absl::StrCat(job.number.value())},
@@ -283,6 +330,11 @@ std::string EncodeJob(const JournalEntry& entry) {
   if (job.environment) fields["environment"] = EncodeEnvironment(*job.environment);
   for (size_t i = 0; i < job.lineages.size(); ++i)
     fields[LineageField(i)] = EncodeLineage(job.lineages[i]);
+  size_t place = 0;
+  for (const auto& [member, placement] : job.placements)
+    fields[PlacementField(place++)] = EncodePlacement(member, placement);
+  size_t left_out = 0;
+  for (const std::string& host : job.left_out) fields[LeftOutField(left_out++)] = host;
   if (job.view) fields["view"] = EncodeView(*job.view);
   if (!job.ending.sample.empty()) fields["sample"] = job.ending.sample;
   if (job.ending.stop_at) fields["stop_at"] = absl::StrCat(job.ending.stop_at->value());
@@ -296,9 +348,9 @@ absl::StatusOr<JournalEntry> DecodeJob(std::string_view bytes) {
   int64_t format = 0;
   read.Number("format", format);
   if (read.status().ok() && format != kFormat)
-    return Damaged(
-        "format",
-        absl::StrCat(format, " is not known to this version of muster; use the one that wrote it"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("it has format ", format, ", and this version of muster knows ", kFormat,
+                     ": use the version that wrote it, or begin a new cluster in another folder"));
   JournalEntry entry;
   ReadJob(read, entry.job);
   read.Number("time_submitted", entry.times.submitted);

@@ -75,9 +75,9 @@ void MemberSessions::Broken(SessionId id) {
   if (const MemberId* member = std::get_if<MemberId>(&who)) {
     by_member_.erase(*member);
     events_.input(MemberDown{*member});
-  } else if (const Agent* agent = std::get_if<Agent>(&who)) {
-    by_node_.erase(agent->node);
-    events_.input(AgentDown{agent->node});
+  } else if (const AgentId* agent = std::get_if<AgentId>(&who)) {
+    by_agent_.erase(*agent);
+    events_.input(AgentDown{*agent});
   }
 }
 
@@ -92,7 +92,8 @@ void MemberSessions::CloseAll(const absl::Status& why) {
 
 void MemberSessions::From(SessionId id, const ToCoordinator& message, Time came) {
   Peer& peer = peers_.at(id);
-  if (std::holds_alternative<Agent>(peer.who)) return Refuse(id, "a host agent spoke as a member");
+  if (std::holds_alternative<AgentId>(peer.who))
+    return Refuse(id, "a host agent spoke as a member");
   if (const AskJob* ask = std::get_if<AskJob>(&message)) {
     if (std::holds_alternative<MemberId>(peer.who))
       return Refuse(id, "a member asked for its job after it had joined");
@@ -136,17 +137,17 @@ void MemberSessions::From(SessionId id, const FromAgent& message, Time) {
   Peer& peer = peers_.at(id);
   const AgentHello* hello = std::get_if<AgentHello>(&message);
   if (hello != nullptr && std::holds_alternative<std::monostate>(peer.who)) {
-    peer.who = Agent{hello->node};
+    peer.who = hello->agent;
     peer.session->Admit();
-    const auto [it, fresh] = by_node_.try_emplace(hello->node, id);
+    const auto [it, fresh] = by_agent_.try_emplace(hello->agent, id);
     if (!fresh) Replace(std::exchange(it->second, id));
-    return events_.input(AgentUp{hello->node, hello->slots});
+    return events_.input(AgentUp{*hello});
   }
-  const Agent* agent = std::get_if<Agent>(&peer.who);
+  const AgentId* agent = std::get_if<AgentId>(&peer.who);
   if (agent == nullptr) return Refuse(id, "the first frame of a host agent is not AgentHello");
-  if (hello != nullptr && hello->node != agent->node)
-    return Refuse(id, absl::StrCat("the session of the host agent of ", agent->node,
-                                   " spoke as that of ", hello->node));
+  if (hello != nullptr && hello->agent != *agent)
+    return Refuse(id, absl::StrCat("the session of the host agent of ", agent->host,
+                                   " spoke as that of ", hello->agent.host));
   if (const ProcessExited* exited = std::get_if<ProcessExited>(&message))
     events_.input(AgentSays{*exited});
 }
@@ -192,15 +193,19 @@ void MemberSessions::TellAll(const std::vector<MemberId>& members, const FromCoo
   }
 }
 
-void MemberSessions::TellAgents(const Wanted& wanted) {
-  const auto header = std::make_shared<const std::string>(Encode(ToAgent(wanted)));
-  for (auto& [id, peer] : peers_)
-    if (std::holds_alternative<Agent>(peer.who)) Send(*peer.session, FrameOfMany(header));
+void MemberSessions::Tell(const AgentId& agent, const Wanted& wanted) {
+  const auto it = by_agent_.find(agent);
+  if (it != by_agent_.end()) Send(*peers_.at(it->second).session, {Encode(ToAgent(wanted)), {}});
 }
 
 void MemberSessions::End(const MemberId& member, const std::string& why) {
   const auto it = by_member_.find(member);
   if (it != by_member_.end()) Refuse(it->second, why);
+}
+
+void MemberSessions::End(const AgentId& agent, const std::string& why) {
+  const auto it = by_agent_.find(agent);
+  if (it != by_agent_.end()) Refuse(it->second, why);
 }
 
 void MemberSessions::Answer(SessionId id, const FromCoordinator& message, Time now) {

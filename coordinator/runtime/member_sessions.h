@@ -65,8 +65,9 @@ class MemberSessions {
   // A message to a member without a session is dropped; the member is told again when it is back.
   void Tell(const MemberId& member, const FromCoordinator& message, Time now);
   void TellAll(const std::vector<MemberId>& members, const FromCoordinator& message, Time now);
-  void TellAgents(const Wanted& wanted);
+  void Tell(const AgentId& agent, const Wanted& wanted);
   void End(const MemberId& member, const std::string& why);
+  void End(const AgentId& agent, const std::string& why);
   // An answer without the numeric environment is given again by TellEnvironment, once it is known.
   void Answer(SessionId id, const FromCoordinator& message, Time now);
   bool WaitsForEnvironment(const std::string& job) const;
@@ -84,15 +85,12 @@ class MemberSessions {
     bool prepares = false;              // it was told its job
     std::string waits_for_environment;  // the job; empty: no
   };
-  struct Agent {
-    std::string node;
-  };
   struct Peer {
     std::shared_ptr<Session> session;
     std::function<Time(Time now)> heard;
     Time since;  // when it was opened, or told to leave first
     bool leaves = false;
-    std::variant<std::monostate, Asker, MemberId, Agent> who;
+    std::variant<std::monostate, Asker, MemberId, AgentId> who;
   };
   struct Patience {
     Duration time;
@@ -117,7 +115,7 @@ class MemberSessions {
   LimitedLog refused_;  // of others
   std::map<SessionId, Peer> peers_;
   std::map<MemberId, SessionId> by_member_;
-  std::map<std::string, SessionId> by_node_;  // of agents
+  std::map<AgentId, SessionId> by_agent_;
 };
 
 }  // namespace muster::coordinator

@@ -48,11 +48,10 @@ struct MemberDown {  // its session broke
   MemberId member;
 };
 struct AgentUp {
-  std::string node;
-  int32_t slots = 0;
+  AgentHello hello;
 };
-struct AgentDown {
-  std::string node;
+struct AgentDown {  // its session broke
+  AgentId agent;
 };
 struct AgentSays {
   ProcessExited exited;
@@ -110,8 +109,14 @@ struct EndSession {
   MemberId member;
   std::string why;
 };
-struct ToAgents {
+struct ToHost {  // to the agent that speaks for it
+  AgentId agent;
   Wanted wanted;
+};
+// It does not speak for its host; it may come again.
+struct EndAgentSession {
+  AgentId agent;
+  std::string why;
 };
 // Off the driver's thread; answered by ManifestCommitted or ManifestFailed.
 struct CommitManifest {
@@ -141,8 +146,8 @@ struct Announce {  // an event for people and programs
   std::string text;   // a human sentence; may be empty for "step"
   std::map<std::string, std::string> fields;
 };
-using Action =
-    std::variant<PersistJob, PersistRecords, PersistFingerprint, ToMember, ToMembers, EndSession,
-                 ToAgents, CommitManifest, PruneManifests, ComputeDigest, DeleteJob, Announce>;
+using Action = std::variant<PersistJob, PersistRecords, PersistFingerprint, ToMember, ToMembers,
+                            EndSession, ToHost, EndAgentSession, CommitManifest, PruneManifests,
+                            ComputeDigest, DeleteJob, Announce>;
 
 }  // namespace muster::coordinator

@@ -7,15 +7,29 @@
 #include "lib/domain/notes.h"
 
 namespace muster::coordinator {
+namespace {
+
+template <class Range, class Function>
+bool AnyOf(const Range& range, const Function& holds) {
+  return std::any_of(range.begin(), range.end(), holds);
+}
+
+}  // namespace
 
 Coordinator::Coordinator(std::string cluster, TermNumber term, Settings settings,
                          RecoveredState recovered, Time now)
     : leadership_{std::move(cluster), term, settings},
-      jobs_(leadership_, std::move(recovered), now) {
+      jobs_(leadership_, std::move(recovered), now),
+      hosts_(settings.slots, settings.lease),
+      last_tick_(now) {
   for (const std::string& id : jobs_.Ids()) {
     const JobJournal& journal = *jobs_.Find(id);
     next_submission_ = std::max(next_submission_, journal.submission + 1);
     if (journal.deleting) to_delete_.push_back(id);
+    if (jobs_.RunOf(id) == nullptr) continue;
+    for (const auto& [name, placement] : journal.placements)
+      if (placement.host && !placement.host->empty())
+        hosts_.Expect({*placement.host, placement.agent}, now);
   }
 }
 
@@ -23,8 +37,8 @@ std::vector<Action> Coordinator::Handle(const Input& input, Time now) {
   now_ = now;
   for (const std::string& id : std::exchange(to_delete_, {})) On(Delete{id});
   std::visit([this](const auto& x) { On(x); }, input);
-  if (std::exchange(queue_changed_, false)) StartWhatFits();
-  if (std::exchange(wanted_changed_, false)) Do(ToAgents{jobs_.EverythingWanted()});
+  if (std::exchange(places_changed_, false)) PlaceWhatFits();
+  if (std::exchange(wanted_changed_, false)) TellHosts();
   return std::exchange(actions_, {});
 }
 
@@ -132,14 +146,27 @@ void Coordinator::On(const MemberDown& down) {
 }
 
 void Coordinator::On(const AgentUp& up) {
-  slots_[up.node] = up.slots;
+  const AgentId& agent = up.hello.agent;
+  const bool lives = AnyOf(jobs_.Running(), [&](const std::string& id) {
+    return jobs_.RunOf(id)->MayLiveOn(agent.host, {agent.incarnation, up.hello.follows});
+  });
+  if (const std::string why = hosts_.Up(up.hello, lives, now_); !why.empty())
+    return Do(EndAgentSession{agent, why});
+  told_.erase(agent);
+  TakeBack(agent.host, agent.incarnation);
+  // The machine may have another name now.
+  for (const std::string& host : hosts_.OthersOf(agent, up.hello.follows)) {
+    hosts_.Forget(host);
+    TakeBack(host, Incarnation{});
+  }
   wanted_changed_ = true;
-  queue_changed_ = true;
+  places_changed_ = true;
 }
 
 void Coordinator::On(const AgentDown& down) {
-  slots_.erase(down.node);
-  queue_changed_ = true;
+  if (!hosts_.Down(down.agent, now_)) return;
+  told_.erase(down.agent);
+  places_changed_ = true;
 }
 
 void Coordinator::On(const AgentSays& says) {
@@ -150,8 +177,29 @@ void Coordinator::On(const AgentSays& says) {
   // It may have left because a person told it to. Wanted is sent again, so that its agent starts it
   // again.
   const bool left = exited.exit_code == kExitDone || exited.exit_code == kExitLater;
-  if (exited.start == run->journal().start && exited.signal == 0 && left) wanted_changed_ = true;
-  Pass(exited.job, exited);
+  const Placement* placement = PlacementOf(run->journal(), exited.name);
+  const bool counts = exited.start == run->journal().start && placement != nullptr &&
+                      placement->number == exited.placement;
+  if (counts && exited.signal == 0 && left)
+    std::erase_if(told_, [&](const auto& told) { return told.first.host == placement->host; });
+  wanted_changed_ = true;
+  Pass(exited.job, ExitTold{exited, counts && MayMove(exited)});
+  places_changed_ = true;  // its member may be placed on another host
+}
+
+// Without the host of that member there are still enough for its job.
+bool Coordinator::MayMove(const ProcessExited& exited) const {
+  const JobJournal& job = *jobs_.Find(exited.job);
+  const Placement* placement = PlacementOf(job, exited.name);
+  constexpr size_t kMostAlike = 3;  // that fail alike: it is not the hosts
+  if (placement == nullptr || !placement->host) return false;
+  const size_t others = job.left_out.size() - job.left_out.count(*placement->host);
+  if (others + 1 >= kMostAlike) return false;
+  if (hosts_.AwaitsAnother(*placement->host)) return true;  // it may have many slots
+  int64_t slots = 0;
+  for (const HostRoom& room : hosts_.Rooms())  // one that is away may come back
+    if (room.name != *placement->host && !job.left_out.contains(room.name)) slots += room.slots;
+  return slots >= job.spec.runtime.workers_min + job.spec.runtime.servers;
 }
 
 void Coordinator::On(const ManifestCommitted& committed) {
@@ -165,7 +213,42 @@ void Coordinator::On(const ManifestFailed& failed) { Pass(failed.job, failed); }
 void Coordinator::On(const DigestDone& done) { Pass(done.job, done); }
 
 void Coordinator::On(const Tick& tick) {
+  const Duration counts = leadership_.settings.lease / 2;  // at most, of the time between two ticks
+  if (now_ - last_tick_ > counts) hosts_.HeldUp(now_ - last_tick_ - counts, now_);
+  last_tick_ = now_;
   for (const std::string& id : jobs_.Running()) Pass(id, tick);
+  LoseHosts();
+  if (now_ - looked_for_room_ < leadership_.settings.grow_interval) return;
+  looked_for_room_ = now_;
+  places_changed_ = true;
+}
+
+// A host of which nobody speaks: neither its agent nor a member that was placed there. Where nobody
+// was placed, nothing is lost.
+void Coordinator::LoseHosts() {
+  for (const std::string& host : hosts_.SilentFor(2 * leadership_.settings.lease, now_)) {
+    const bool has_places = AnyOf(jobs_.Running(), [&](const std::string& id) {
+      return jobs_.RunOf(id)->HasPlaces(host, Incarnation{});
+    });
+    if (has_places) continue;
+    hosts_.Forget(host);
+    places_changed_ = true;
+  }
+  for (const std::string& host : hosts_.SilentFor(leadership_.settings.host_patience, now_)) {
+    const bool lives = AnyOf(jobs_.Running(), [&](const std::string& id) {
+      return jobs_.RunOf(id)->MayLiveOn(host, {});
+    });
+    if (lives) continue;
+    hosts_.Forget(host);
+    TakeBack(host, Incarnation{});
+  }
+}
+
+// Places that another agent than this one was told of: its processes are gone.
+void Coordinator::TakeBack(const std::string& host, Incarnation agent) {
+  for (const std::string& id : jobs_.Running())
+    if (jobs_.RunOf(id)->HasPlaces(host, agent)) Pass(id, HostLost{host, agent});
+  places_changed_ = true;
 }
 
 // ---- jobs
@@ -178,13 +261,13 @@ void Coordinator::Pass(const std::string& id, const JobInput& input) {
   DoAll(std::move(actions));
   if (!run->ended()) return;
   PutToRest(std::string(id));  // a copy: `id` may refer into job_of_, from which PutToRest erases
-  queue_changed_ = true;
+  places_changed_ = true;
 }
 
 void Coordinator::Change(StoredJob& job, std::vector<Action> actions) {
   if (actions.empty()) return;
   jobs_.Changed(job.journal.id);
-  queue_changed_ = true;
+  places_changed_ = true;
   DoAll(std::move(actions));
 }
 
@@ -199,43 +282,57 @@ std::string Coordinator::JobOfMember(const MemberId& member) const {
   return it == job_of_.end() ? "" : it->second;
 }
 
-// ---- the queue
+// ---- who is placed where
 
-QueueInput Coordinator::InputOfQueue() const {
-  QueueInput input = jobs_.InputOfQueue();
-  input.total = leadership_.settings.slots;
-  for (const auto& [node, slots] : slots_) input.total += slots;
-  input.has_agents = !slots_.empty() || leadership_.settings.slots > 0;
+PlacementInput Coordinator::InputOfPlacement() const {
+  PlacementInput input = jobs_.InputOfPlacement();
+  input.hosts = hosts_.Rooms();
   return input;
 }
 
-void Coordinator::StartWhatFits() {
-  QueueDecision decision = DecideQueue(InputOfQueue());
-  for (; decision.start; decision = DecideQueue(InputOfQueue())) Start(*decision.start);
+void Coordinator::PlaceWhatFits() {
+  const PlacementDecision decision = DecidePlacement(InputOfPlacement());
+  std::map<std::string, Placements> by_job;
+  for (const auto& [job, member, host] : decision.places) {
+    const PlacementNumber number(host.empty() ? 0 : NextNumber());
+    by_job[job][member.name] = {member.role, host, number, hosts_.AgentOf(host)};
+  }
+  for (auto& [id, placements] : by_job) {
+    wanted_changed_ = true;
+    if (!decision.starts.contains(id)) {
+      Pass(id, Place{std::move(placements)});
+      continue;
+    }
+    jobs_.Start(id, now_);
+    Pass(id, StartRun{StartNumber(NextNumber()), std::move(placements)});
+  }
   TellWhyTheyWait(decision);
 }
 
-void Coordinator::Start(const QueueDecision::Start& start) {
-  const int32_t workers = start.slots - jobs_.Find(start.id)->spec.runtime.servers;
-  jobs_.Start(start.id, now_);
-  wanted_changed_ = true;
-  Pass(start.id, StartRun{NextStart(), workers});
-}
-
 // The term is in the upper bits, so no other term gives the same number.
-StartNumber Coordinator::NextStart() {
+int64_t Coordinator::NextNumber() {
   constexpr int kBitsOfCounter = 32;
-  return StartNumber((leadership_.term.value() << kBitsOfCounter) + ++starts_);
+  return (leadership_.term.value() << kBitsOfCounter) + ++numbers_;
 }
 
-void Coordinator::TellWhyTheyWait(const QueueDecision& decision) {
+void Coordinator::TellWhyTheyWait(const PlacementDecision& decision) {
   for (const auto& [id, reason] : decision.reasons) {
     StoredJob& job = *jobs_.AtRest(id);
     if (job.waits_for == reason) continue;
     job.waits_for = reason;
     jobs_.Changed(id);
-    if (decision.too_large.count(id) > 0)
+    if (decision.too_large.contains(id))
       Do(Announce{id, "state", absl::StrCat("waits: ", reason), {}});
+  }
+}
+
+void Coordinator::TellHosts() {
+  for (const AgentId& agent : hosts_.Agents()) {
+    Wanted wanted = jobs_.WantedOn(agent.host);
+    const auto told = told_.find(agent);
+    if (told != told_.end() && told->second == wanted) continue;
+    told_[agent] = wanted;
+    Do(ToHost{agent, std::move(wanted)});
   }
 }
 

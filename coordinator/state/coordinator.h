@@ -1,5 +1,5 @@
-// The coordinator's state machine (docs/protocol.md sections 2 and 4 to 8): the table of jobs, the
-// queue and the slots of the cluster; everything else it hands to the JobRun concerned. It decides;
+// The coordinator's state machine (docs/protocol.md sections 2 and 4 to 8): the tables of jobs and
+// of hosts, and who is placed where; everything else it hands to the JobRun concerned. It decides;
 // coordinator/runtime persists and publishes, in the order of the actions. Deterministic,
 // single-threaded; time comes with each input. Lives as long as the program: one term.
 //
@@ -14,8 +14,9 @@
 #include <vector>
 
 #include "coordinator/state/actions.h"
+#include "coordinator/state/host_table.h"
 #include "coordinator/state/job_table.h"
-#include "coordinator/state/queue.h"
+#include "coordinator/state/placement.h"
 #include "coordinator/state/settings.h"
 
 namespace muster::coordinator {
@@ -27,6 +28,7 @@ class Coordinator {
   std::vector<Action> Handle(const Input& input, Time now);
 
   const JobTable& jobs() const { return jobs_; }
+  const HostTable& hosts() const { return hosts_; }
   // Jobs of which something may have changed since this was called last, or that are gone.
   std::set<std::string> TakeChanged() { return jobs_.TakeChanged(); }
   std::string JobOfMember(const MemberId& member) const;  // empty: of none
@@ -55,24 +57,30 @@ class Coordinator {
   void Change(StoredJob& job, std::vector<Action> actions);
   StoredJob& PutToRest(const std::string& id);
   void PutBack(const std::string& id, const JobSpec& spec);
-  void StartWhatFits();
-  QueueInput InputOfQueue() const;
-  void Start(const QueueDecision::Start& start);
-  StartNumber NextStart();
-  void TellWhyTheyWait(const QueueDecision& decision);
+  void PlaceWhatFits();
+  PlacementInput InputOfPlacement() const;
+  int64_t NextNumber();
+  void TellWhyTheyWait(const PlacementDecision& decision);
+  bool MayMove(const ProcessExited& exited) const;
+  void LoseHosts();
+  void TakeBack(const std::string& host, Incarnation agent);
+  void TellHosts();
 
   const Leadership leadership_;
   Time now_{};                   // of the input that is handled
   std::vector<Action> actions_;  // of that input
-  bool queue_changed_ = true;    // by that input: something may start
-  bool wanted_changed_ = false;  // by that input: agents are told
+  bool places_changed_ = true;   // by that input: something may start, or move
+  bool wanted_changed_ = false;  // by that input: agents may be told something else
 
   JobTable jobs_;
   std::map<Incarnation, std::string> job_of_;  // members of jobs that run, live and evicted ones
-  std::map<std::string, int32_t> slots_;       // of host agents that are there, by node
-  std::vector<std::string> to_delete_;         // found at the start; until the first input
+  HostTable hosts_;
+  std::map<AgentId, Wanted> told_;  // what each agent with a session was told last
+  Time last_tick_;
+  Time looked_for_room_{};
+  std::vector<std::string> to_delete_;  // found at the start; until the first input
   int64_t next_submission_ = 1;
-  int64_t starts_ = 0;  // of jobs, in this term
+  int64_t numbers_ = 0;  // of starts and placements, in this term
 };
 
 }  // namespace muster::coordinator

@@ -67,6 +67,11 @@ Leadership WithPatienceOf(const RuntimeSpec& runtime, Leadership leadership) {
   return leadership;
 }
 
+// An agent that came later on that host knows nothing of that place.
+bool IsBefore(const Placement& placement, const std::string& host, Incarnation agent) {
+  return placement.host == host && placement.agent != agent;
+}
+
 // "worker-1 killed by SIGKILL", "worker-1 ended with exit code 1".
 std::string HowItEnded(const ProcessExited& exited) {
   const bool by_itself = absl::StartsWith(exited.cause, "exit code");
@@ -78,6 +83,7 @@ std::string HowItEnded(const ProcessExited& exited) {
 JobRun::JobRun(Leadership leadership, StoredJob job, Time now)
     : leadership_(WithPatienceOf(job.journal.spec.runtime, std::move(leadership))),
       started_(now),
+      grown_(now),
       last_tick_(now),
       journal_(std::move(job.journal)),
       membership_({leadership_.settings.lease, leadership_.settings.thread_patience},
@@ -112,16 +118,45 @@ bool JobRun::HasMembers() const {
   return may_come || !membership_.live().empty();
 }
 
-int32_t JobRun::slots() const { return journal_.workers + journal_.spec.runtime.servers; }
+PlacedJob JobRun::Places() const {
+  PlacedJob job{journal_.id, journal_.submission, {}, {}, journal_.left_out, 0};
+  for (const auto& [name, placement] : journal_.placements) {
+    if (placement.host)
+      job.placed[name] = *placement.host;
+    else
+      job.unplaced.push_back({name, placement.role});
+  }
+  const bool may_grow =
+      journal_.phase == JobPhase::kRunning && now_ >= grown_ + leadership_.settings.grow_interval;
+  if (may_grow)
+    job.may_grow_by = std::max(0, journal_.spec.runtime.workers_max - WorkersOf(journal_));
+  return job;
+}
 
-JobProcesses JobRun::Processes() const {
+JobProcesses JobRun::ProcessesOn(const std::string& host) const {
   JobProcesses job{
       journal_.id, journal_.start, {}, journal_.first_start, journal_.spec.runtime.retries};
-  for (int32_t i = 0; i < journal_.workers; ++i)
-    job.processes.push_back({absl::StrCat("worker-", i), Role::kWorker});
-  for (int32_t i = 0; i < journal_.spec.runtime.servers; ++i)
-    job.processes.push_back({absl::StrCat("server-", i), Role::kServer});
+  for (const auto& [name, placement] : journal_.placements)
+    if (placement.host == host) job.processes.push_back({name, placement.role, placement.number});
   return job;
+}
+
+bool JobRun::HasPlaces(const std::string& host, Incarnation agent) const {
+  return std::any_of(journal_.placements.begin(), journal_.placements.end(),
+                     [&](const auto& entry) { return IsBefore(entry.second, host, agent); });
+}
+
+bool JobRun::MayLiveOn(const std::string& host, const std::set<Incarnation>& agents) const {
+  const auto is_of_others = [&](const Placement& placement) {
+    return placement.host == host && !agents.contains(placement.agent);
+  };
+  if (reattachment_)
+    return std::any_of(journal_.placements.begin(), journal_.placements.end(),
+                       [&](const auto& entry) { return is_of_others(entry.second); });
+  return std::any_of(membership_.live().begin(), membership_.live().end(), [&](const auto& entry) {
+    const Placement* placement = PlacementOf(journal_, entry.first.name);
+    return placement != nullptr && is_of_others(*placement);
+  });
 }
 
 void JobRun::DoAll(std::vector<Action> actions) {
@@ -157,9 +192,38 @@ void JobRun::SayPhase(std::string text) {
 void JobRun::On(const StartRun& start) {
   journal_.start = start.start;
   if (journal_.first_start == StartNumber(0)) journal_.first_start = start.start;
-  journal_.workers = start.workers;
+  journal_.placements = start.placements;
+  journal_.left_out.clear();
+  grown_ = now_;
   journal_.ending.digest.clear();  // of the start before
   SetPhase(JobPhase::kStarting, "waits for its members");
+}
+
+void JobRun::On(const Place& place) {
+  bool grows = false;
+  for (const auto& [name, placement] : place.placements)
+    grows |= journal_.placements.insert_or_assign(name, placement).second;
+  if (grows) grown_ = now_;
+  Persist();
+}
+
+// None of its members lives any more: else it was not lost.
+void JobRun::On(const HostLost& lost) {
+  std::set<std::string> names;
+  for (auto& [name, placement] : journal_.placements) {
+    if (!IsBefore(placement, lost.host, lost.agent)) continue;
+    placement = {.role = placement.role};
+    names.insert(name);
+  }
+  Persist();
+  std::vector<MemberId> gone;
+  for (const auto& [id, live] : membership_.live())
+    if (names.contains(id.name)) gone.push_back(id);
+  for (const MemberId& id : gone) Evict(id, "the agent that started it has ended");
+  const bool is_lost = lost.agent == Incarnation{};  // else its agent was started again
+  if (is_lost)
+    Say("process", absl::StrCat("host ", lost.host, " is lost; its members are placed anew"),
+        {{"host", lost.host}});
 }
 
 void JobRun::On(const Cancel&) { End(JobPhase::kCancelled, "cancelled", kExitStopped); }
@@ -202,26 +266,35 @@ void JobRun::End(JobPhase phase, const std::string& reason, int exit_code) {
   if (!up.empty()) Do(ToMembers{std::move(up), Leave{leadership_.term, exit_code, reason}});
 }
 
-void JobRun::On(const ProcessExited& exited) {
+void JobRun::On(const ExitTold& told) {
+  const ProcessExited& exited = told.exited;
   const bool known = exited.lanes.incarnation != Incarnation{};
   if (known && journal_.lanes.Told(exited.lanes)) Persist();
   if (known) membership_.Ban(exited.lanes.incarnation);  // its Join may come late, or again
   if (known && reattachment_) reattachment_->Ended(exited.lanes.incarnation, last_tick_);
-  // The exit of a process of another start only tells how many lanes that incarnation ran.
-  const bool of_this_start = exited.start == journal_.start;
-  if (!of_this_start && !known) return;
-  if (of_this_start && EndsWith(exited)) return;
+  // The exit of a process of another start, or of a place that was given to another host, only
+  // tells how many lanes that incarnation ran.
+  const bool counts =
+      exited.start == journal_.start && exited.placement == PlacementNumberOf(exited.name);
+  if (!counts && !known) return;
+  if (counts && EndsWith(told)) return;
   if (membership_.Exited(exited.name, exited.lanes.incarnation, now_))
     Next().cause = HowItEnded(exited);
   EvictEnded();
 }
 
-bool JobRun::EndsWith(const ProcessExited& exited) {
+bool JobRun::EndsWith(const ExitTold& told) {
+  const ProcessExited& exited = told.exited;
   if (finishes_since_) return false;  // all that the job needs is there
   const bool is_hopeless = exited.signal == 0 && EndsItsJob(exited.exit_code);
   if (!exited.gave_up && !is_hopeless) return false;
   if (!exited.last_lines.empty())
     Say("process", absl::StrCat("the log of ", exited.name, " ends with:\n", exited.last_lines));
+  // No host would do better with a specification that is bad.
+  if (told.may_move && (exited.gave_up || exited.exit_code != kExitBadConfiguration)) {
+    LeaveOut(exited);
+    return false;
+  }
   // Without retries it failed once.
   const char* how = journal_.spec.runtime.retries == 0 ? " failed and is not started again"
                                                        : " fails again and again";
@@ -230,6 +303,25 @@ bool JobRun::EndsWith(const ProcessExited& exited) {
   else
     End(JobPhase::kFailed, HowItEnded(exited), exited.exit_code);
   return true;
+}
+
+// Other hosts may do better than that of the member.
+void JobRun::LeaveOut(const ProcessExited& exited) {
+  Placement& placement = journal_.placements.at(exited.name);
+  const std::string host = *placement.host;
+  placement = {.role = placement.role};
+  journal_.left_out.insert(host);
+  Persist();
+  std::vector<MemberId> gone;  // its session may not have broken yet
+  for (const auto& [id, live] : membership_.live())
+    if (id.name == exited.name) gone.push_back(id);
+  for (const MemberId& id : gone) Evict(id, HowItEnded(exited));
+  Say("process",
+      absl::StrCat("host ", host, " is left out for this job: ",
+                   exited.gave_up
+                       ? absl::StrCat(exited.name, " fails again and again there: ", exited.cause)
+                       : HowItEnded(exited)),
+      {{"host", host}});
 }
 
 void JobRun::On(const Tick& tick) {
@@ -323,9 +415,13 @@ bool JobRun::IsReplaced(const Join& join) const {
 }
 
 std::optional<Role> JobRun::RoleOfName(const std::string& name) const {
-  for (const ProcessWanted& process : Processes().processes)
-    if (process.name == name) return process.role;
-  return std::nullopt;
+  const Placement* placement = PlacementOf(journal_, name);
+  return placement == nullptr ? std::nullopt : std::optional(placement->role);
+}
+
+PlacementNumber JobRun::PlacementNumberOf(const std::string& name) const {
+  const Placement* placement = PlacementOf(journal_, name);
+  return placement == nullptr ? PlacementNumber() : placement->number;
 }
 
 // A sound journal knows all that members were told. What the member holds may be the only copy, so
@@ -369,6 +465,9 @@ bool JobRun::Admit(const Join& join) {
   } else if (join.start != journal_.start) {
     refusal = "it was told of another start of the job";
     code = kExitLater;
+  } else if (join.placement != PlacementNumberOf(join.id.name)) {
+    refusal = "another placement has taken this member's place";
+    code = kExitReplaced;
   } else if (IsReplaced(join)) {
     refusal = "a newer process of that name has taken its place";
     code = kExitReplaced;

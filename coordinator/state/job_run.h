@@ -19,6 +19,7 @@
 #include "coordinator/state/actions.h"
 #include "coordinator/state/checkpoint_rounds.h"
 #include "coordinator/state/membership.h"
+#include "coordinator/state/placement.h"
 #include "coordinator/state/reattachment.h"
 #include "coordinator/state/record_check.h"
 #include "coordinator/state/refusals.h"
@@ -30,12 +31,25 @@
 
 namespace muster::coordinator {
 
+using Placements = std::map<std::string, Placement>;  // by member's name
+
 struct StartRun {  // the first input, of a job that comes from the queue
   StartNumber start;
-  int32_t workers = 0;
+  Placements placements;
 };
-using JobInput = std::variant<StartRun, MemberSays, MemberDown, ProcessExited, Cancel, Stop,
-                              ManifestCommitted, ManifestFailed, DigestDone, Tick>;
+struct Place {  // members that waited for room, and new ones: the job grows
+  Placements placements;
+};
+struct HostLost {
+  std::string host;
+  Incarnation agent{};  // that speaks for it now, and knows nothing of earlier places
+};
+struct ExitTold {
+  ProcessExited exited;
+  bool may_move = false;  // without that host there are still enough
+};
+using JobInput = std::variant<StartRun, Place, HostLost, MemberSays, MemberDown, ExitTold, Cancel,
+                              Stop, ManifestCommitted, ManifestFailed, DigestDone, Tick>;
 
 // Why the next view is to be formed, and what that still waits for. Not within the class: clang
 // cannot make one of its default values there before the class is complete.
@@ -57,16 +71,25 @@ class JobRun {
   // After a restart those that it had may still come back.
   bool HasMembers() const;
   bool Has(const MemberId& member) const { return membership_.IsLive(member); }
-  int32_t slots() const;  // that it holds
-  JobProcesses Processes() const;
+  PlacedJob Places() const;
+  // What is to run there; without processes: nothing.
+  JobProcesses ProcessesOn(const std::string& host) const;
+  // Members are placed there that another agent than this one was told of.
+  bool HasPlaces(const std::string& host, Incarnation agent) const;
+  // One that was placed there by none of these agents lives, as far as is known, or may still come
+  // back.
+  bool MayLiveOn(const std::string& host, const std::set<Incarnation>& agents) const;
   JobStatus Status() const;
 
  private:
   void On(const StartRun&);
+  void On(const Place&);
+  void On(const HostLost&);
   void On(const MemberSays&);
   void On(const MemberDown&);
-  void On(const ProcessExited&);
-  bool EndsWith(const ProcessExited& exited);
+  void On(const ExitTold&);
+  bool EndsWith(const ExitTold& told);
+  void LeaveOut(const ProcessExited& exited);
   void On(const Cancel&);
   void On(const Stop&);
   void On(const ManifestCommitted&);
@@ -117,6 +140,7 @@ class JobRun {
   std::set<MemberId> LastCopies(const std::set<MemberId>& lost) const;
   bool ViewGivesState(const MemberId& member) const;
   std::optional<Role> RoleOfName(const std::string& name) const;  // none: it is not the job's
+  PlacementNumber PlacementNumberOf(const std::string& name) const;
   std::vector<MemberStatus> StatusOfMembers() const;
 
   // Views (job_views.cc).
@@ -128,6 +152,7 @@ class JobRun {
   void EvictSlow();
   bool ViewStillFits() const;
   std::optional<std::string> WhyNotYet() const;
+  std::optional<std::string> WhoHasNotJoined() const;
   std::vector<MemberId> MembersOfNextView() const;
   void Form(const std::string& cause, bool after_loss);
   absl::StatusOr<const Layout*> LayoutNow();
@@ -167,6 +192,7 @@ class JobRun {
   const Time started_;
   Time now_{};                   // of the input that is handled
   std::vector<Action> actions_;  // of that input
+  Time grown_{};                 // when its number of workers changed last
   // Who may come back, and who is to get ready for a view, is judged by this: only a tick knows a
   // gap of our own.
   Time last_tick_;

@@ -1,5 +1,7 @@
 #include "coordinator/state/job_state.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 
 namespace muster::coordinator {
@@ -25,6 +27,17 @@ bool Ended(JobPhase phase) {
 }
 
 bool CanGoOn(JobPhase phase) { return phase == JobPhase::kStopped || phase == JobPhase::kFailed; }
+
+int32_t WorkersOf(const JobJournal& job) {
+  return static_cast<int32_t>(
+      std::count_if(job.placements.begin(), job.placements.end(),
+                    [](const auto& entry) { return entry.second.role == Role::kWorker; }));
+}
+
+const Placement* PlacementOf(const JobJournal& job, const std::string& member) {
+  const auto it = job.placements.find(member);
+  return it == job.placements.end() ? nullptr : &it->second;
+}
 
 std::string WhyNotDeleted(const JobJournal& job) {
   if (Ended(job.phase)) return "";

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -42,13 +43,25 @@ struct JobEnding {
   std::string sample{};  // text that the trained model made; it comes after the end
 };
 
+// Where a member of a started job runs, or is to run.
+struct Placement {
+  Role role = Role::kWorker;
+  // Empty: it is started by others, in the coordinator's own slots. Nothing: it waits for room.
+  std::optional<std::string> host;
+  PlacementNumber number;  // 0: no host agent starts it
+  Incarnation agent{};     // that was told to; one that comes after it knows nothing of it
+  bool operator==(const Placement&) const = default;
+};
+
 struct JobJournal {
   std::string id;
   int64_t submission = 0;  // 1, 2, … in the order of submission
   JobSpec spec;
   StartNumber start;  // of its last start; 0: it never started
   StartNumber first_start;
-  int32_t workers = 0;  // as many as its last start was granted; 0: it never started
+  // Of its last start, by member; empty: it never started.
+  std::map<std::string, Placement> placements;
+  std::set<std::string> left_out;  // hosts that could not run a member of this start
   JobPhase phase = JobPhase::kQueued;
   std::string reason;  // why it is in that phase, for people
   // The job's once it has a view. Until then it is what its workers said, and binds only while one
@@ -68,6 +81,11 @@ struct JobJournal {
   Step recorded;          // steps below it are in the ledger; more may be, while the job runs
   bool deleting = false;  // what is kept of it is being removed
 };
+
+// How many workers its last start was granted; 0: it never started.
+int32_t WorkersOf(const JobJournal& job);
+// Of that member; nothing: it has none, on no host.
+const Placement* PlacementOf(const JobJournal& job, const std::string& member);
 
 // Why the job may not be deleted, for people; empty: it may.
 std::string WhyNotDeleted(const JobJournal& job);

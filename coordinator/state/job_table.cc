@@ -66,23 +66,25 @@ Leave JobTable::LeaveOf(const std::string& id) const {
           absl::StrCat("job ", id, " is ", std::string(PhaseName(job->phase)))};
 }
 
-Wanted JobTable::EverythingWanted() const {
+Wanted JobTable::WantedOn(const std::string& host) const {
   Wanted wanted;
   for (const auto& [id, job] : jobs_)
-    if (const JobRun* run = std::get_if<JobRun>(&job)) wanted.jobs.push_back(run->Processes());
+    if (const JobRun* run = std::get_if<JobRun>(&job))
+      if (JobProcesses processes = run->ProcessesOn(host); !processes.processes.empty())
+        wanted.jobs.push_back(std::move(processes));
   return wanted;
 }
 
-QueueInput JobTable::InputOfQueue() const {
-  QueueInput input;
+PlacementInput JobTable::InputOfPlacement() const {
+  PlacementInput input;
   for (const auto& [id, job] : jobs_) {
     const JobJournal& j = JournalOf(job);
     const RuntimeSpec& runtime = j.spec.runtime;
     if (const JobRun* run = std::get_if<JobRun>(&job))
-      input.held.push_back({j.submission, run->slots()});
+      input.running.push_back(run->Places());
     else if (j.phase == JobPhase::kQueued)
-      input.queued.push_back({id, j.submission, runtime.workers_min + runtime.servers,
-                              runtime.workers_max + runtime.servers});
+      input.queued.push_back(
+          {id, j.submission, runtime.workers_min, runtime.workers_max, runtime.servers, {}});
   }
   return input;
 }

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "coordinator/state/job_run.h"
-#include "coordinator/state/queue.h"
+#include "coordinator/state/placement.h"
 #include "coordinator/state/settings.h"
 #include "coordinator/state/status.h"
 #include "coordinator/state/stored_job.h"
@@ -43,8 +43,8 @@ class JobTable {
   // What it is told if there is none: to end as its job has ended, or, if the job has not ended, in
   // a way that lets it be started again.
   Leave LeaveOf(const std::string& id) const;
-  Wanted EverythingWanted() const;
-  QueueInput InputOfQueue() const;  // without the cluster's slots
+  Wanted WantedOn(const std::string& host) const;
+  PlacementInput InputOfPlacement() const;  // without the hosts
 
   // Null: the job of that id does not run, or is not at rest, or is unknown. Whoever changes
   // something through these pointers calls Changed.

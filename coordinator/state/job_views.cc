@@ -31,6 +31,21 @@ std::map<MemberId, int32_t> IndexesIn(const std::optional<View>& view) {
   return view ? view->Indexes() : std::map<MemberId, int32_t>();
 }
 
+// Of members that have no place, for people; empty: all have one.
+std::string WhoHasNoRoom(const JobJournal& job) {
+  std::vector<std::string> names;
+  for (const auto& [name, placement] : job.placements)
+    if (!placement.host) names.push_back(name);
+  if (names.empty()) return "";
+  std::string text = absl::StrCat(
+      "; ", names[0], names.size() > 1 ? absl::StrCat(" and ", names.size() - 1, " more") : "",
+      names.size() > 1 ? " wait for free slots" : " waits for a free slot");
+  if (!job.left_out.empty())
+    absl::StrAppend(&text, ", and ", absl::StrJoin(job.left_out, ", "),
+                    job.left_out.size() == 1 ? " is" : " are", " left out for this job");
+  return text;
+}
+
 }  // namespace
 
 // Compares the membership with the active or forming view, after every input. Does nothing while
@@ -117,12 +132,19 @@ void JobRun::EvictSlow() {
 bool JobRun::ViewStillFits() const {
   const JobJournal& j = journal_;
   if (!j.view || j.view->number != j.number || j.resumes) return false;
-  const size_t workers = std::min(membership_.Count(Role::kWorker), static_cast<size_t>(j.workers));
+  const size_t workers =
+      std::min(membership_.Count(Role::kWorker), static_cast<size_t>(WorkersOf(j)));
   return workers + membership_.Count(Role::kServer) == j.view->members.size() &&
          membership_.AllLive(IdsOf(j.view->members));
 }
 
 std::optional<std::string> JobRun::WhyNotYet() const {
+  std::optional<std::string> why = WhoHasNotJoined();
+  if (why) absl::StrAppend(&*why, WhoHasNoRoom(journal_));
+  return why;
+}
+
+std::optional<std::string> JobRun::WhoHasNotJoined() const {
   const RuntimeSpec& runtime = journal_.spec.runtime;
   const size_t workers = membership_.Count(Role::kWorker);
   const size_t servers = membership_.Count(Role::kServer);
@@ -131,11 +153,11 @@ std::optional<std::string> JobRun::WhyNotYet() const {
     return absl::StrCat(servers, " of ", Plural(runtime.servers, "server"),
                         runtime.servers == 1 ? " has joined" : " have joined");
   if (journal_.view && !journal_.resumes) return std::nullopt;
-  if (static_cast<int32_t>(workers) >= journal_.workers) return std::nullopt;
+  if (static_cast<int32_t>(workers) >= WorkersOf(journal_)) return std::nullopt;
   const bool patient = now_ - started_ < leadership_.settings.start_patience;
   if (!patient && static_cast<int32_t>(workers) >= runtime.workers_min) return std::nullopt;
   return absl::StrCat(
-      workers, " of ", journal_.workers, " workers have joined",
+      workers, " of ", WorkersOf(journal_), " workers have joined",
       patient ? "" : absl::StrCat("; at least ", runtime.workers_min, " are needed"));
 }
 
@@ -147,11 +169,12 @@ std::vector<MemberId> JobRun::MembersOfNextView() const {
     return live.holds_state ? 0 : in_view.count(id) > 0 ? 1 : 2;
   };
   std::vector<MemberId> members;
+  const int32_t most = WorkersOf(journal_);
   int32_t workers = 0;
   for (const int turn : {0, 1, 2})
     for (const auto& [id, live] : membership_.live()) {
       if (turn_of(id, live) != turn) continue;
-      if (live.member.role == Role::kWorker && workers++ >= journal_.workers) continue;
+      if (live.member.role == Role::kWorker && workers++ >= most) continue;
       members.push_back(id);
     }
   return members;

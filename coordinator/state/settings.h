@@ -22,6 +22,11 @@ struct Settings {
   // After a restart, for those that have not come back: an attempt to connect that began before it,
   // and the next one.
   Duration return_patience = kCoordinatorConnectTimeout + std::chrono::seconds(1);
+  // Without a word of a host's agent, nor of any member placed there: then they are placed anew.
+  // Longer than the patience with the only copy of the state, which may be there.
+  Duration host_patience = std::chrono::seconds(20);
+  // Between two looks for room into which jobs may grow.
+  Duration grow_interval = std::chrono::seconds(60);
   Duration start_patience = std::chrono::seconds(10);  // for more than the least number of workers
   // For a member to get ready, and for the last checkpoint to come; besides, a second for each 10
   // MB of state.

@@ -47,6 +47,9 @@ using LineageNumber = StrongInt<struct LineageTag>;  // 0: before any state exis
 using TermNumber = StrongInt<struct TermTag>;        // one leadership of a coordinator
 // One start of a job, unique for ever (docs/protocol.md section 1); 0: none.
 using StartNumber = StrongInt<struct StartTag>;
+// One member's place on one host, unique for ever (docs/hosts.md section 1); 0: a process that no
+// host agent started.
+using PlacementNumber = StrongInt<struct PlacementTag>;
 
 // 128 random bits, drawn by a process each time it joins.
 struct Incarnation {

@@ -51,7 +51,8 @@ struct AskJob {  // first frame of a process that does not know its job yet
 };
 struct Join {  // also after every new session to the coordinator: then the member is already known
   std::string job;
-  StartNumber start;  // as JobIs said
+  StartNumber start;          // as JobIs said
+  PlacementNumber placement;  // as its agent said when it started the process
   MemberId id;
   Role role = Role::kWorker;
   std::string node;
@@ -318,13 +319,23 @@ struct LaneCount {
   bool operator==(const LaneCount&) const = default;
 };
 
+struct AgentId {
+  std::string host;
+  Incarnation incarnation;  // of its process
+  auto operator<=>(const AgentId&) const = default;
+};
+// The first frame of a session.
 struct AgentHello {
-  std::string node;
+  AgentId agent;
+  // The agent before it on that host, whose processes have all ended, as is known for certain.
+  Incarnation follows{};
+  std::string node;   // the machine; several hosts may share it
   int32_t slots = 0;  // how many members, workers and servers, this host can hold
 };
 struct ProcessExited {
   std::string job;
   StartNumber start;  // for which it was started; 0: not known any more
+  PlacementNumber placement;
   std::string name;
   int exit_code = 0;  // when signal is 0
   int signal = 0;
@@ -337,6 +348,8 @@ struct ProcessExited {
 struct ProcessWanted {
   std::string name;
   Role role = Role::kWorker;
+  PlacementNumber placement{};
+  bool operator==(const ProcessWanted&) const = default;
 };
 struct JobProcesses {
   std::string job;
@@ -346,11 +359,13 @@ struct JobProcesses {
   // was deleted, has another.
   StartNumber first_start{};
   int32_t retries = kDefaultRetries;  // of each process (RuntimeSpec)
+  bool operator==(const JobProcesses&) const = default;
 };
 // Everything that should run on this host, complete each time: the agent starts what is missing and
 // stops what is not listed, whole jobs too.
 struct Wanted {
   std::vector<JobProcesses> jobs;
+  bool operator==(const Wanted&) const = default;
 };
 using FromAgent = std::variant<AgentHello, ProcessExited>;
 using ToAgent = std::variant<Wanted>;

@@ -24,6 +24,7 @@ void AddOptions(CLI::App& app, ProcessOptions& p) {
   app.add_option("--job", p.job, "id of the job")->required();
   app.add_option("--start", p.start,
                  "number of the job's start that this process is for; without it, any");
+  app.add_option("--placement", p.placement, "number of its place on this host, from its agent");
   app.add_option("--name", p.name, "name of this process, unique in the job")->required();
   app.add_option("--node", p.node, "name of this host; members of one node are neighbours");
   app.add_option("--listen", p.listen, "address of the data port")->capture_default_str();

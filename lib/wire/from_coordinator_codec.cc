@@ -225,6 +225,7 @@ void Put(const Wanted& wanted, v1::MemberFrame& frame) {
       v1::ProcessWanted& message = *to.add_processes();
       message.set_name(process.name);
       message.set_role(WireRole(process.role));
+      message.set_placement(process.placement.value());
     }
   }
 }
@@ -239,8 +240,9 @@ JobProcesses ReadProcesses(Reader& reader, const v1::JobProcesses& message) {
   for (int i = 0; i < message.processes_size() && reader.ok(); ++i) {
     const Reader::Scope scope(reader, "processes", i);
     const v1::ProcessWanted& process = message.processes(i);
-    job.processes.push_back(
-        {reader.Text("name", process.name()), reader.Enum("role", process.role(), Role::kServer)});
+    job.processes.push_back({reader.Text("name", process.name()),
+                             reader.Enum("role", process.role(), Role::kServer),
+                             PlacementNumber(reader.Number("placement", process.placement()))});
   }
   return job;
 }

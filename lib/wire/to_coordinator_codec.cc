@@ -42,6 +42,7 @@ void Put(const Join& join, v1::CoordinatorFrame& frame) {
   v1::Join& out = *frame.mutable_join();
   out.set_job(join.job);
   out.set_start(join.start.value());
+  out.set_placement(join.placement.value());
   Write(join.id, *out.mutable_id());
   out.set_role(WireRole(join.role));
   out.set_node(join.node);
@@ -59,6 +60,7 @@ Join Get(Reader& reader, const v1::Join& message) {
   Join join;
   join.job = Name(reader, "job", message.job());
   join.start = StartNumber(reader.Number("start", message.start()));
+  join.placement = PlacementNumber(reader.Number("placement", message.placement()));
   join.id = ReadSpeaker(reader, "id", message.id());
   join.role = reader.Enum("role", message.role(), Role::kServer);
   join.node = Reader::Words(message.node());
@@ -234,18 +236,29 @@ LanesNotFinite Get(Reader& reader, const v1::LanesNotFinite& message) {
 
 void Put(const AgentHello& hello, v1::CoordinatorFrame& frame) {
   v1::AgentHello& out = *frame.mutable_agent_hello();
+  out.set_host(hello.agent.host);
+  out.set_incarnation_hi(hello.agent.incarnation.hi);
+  out.set_incarnation_lo(hello.agent.incarnation.lo);
+  out.set_follows_hi(hello.follows.hi);
+  out.set_follows_lo(hello.follows.lo);
   out.set_node(hello.node);
   out.set_slots(hello.slots);
 }
 
 AgentHello Get(Reader& reader, const v1::AgentHello& message) {
-  return {Reader::Words(message.node()), reader.Small("slots", message.slots(), 0, kMaxMembers)};
+  const Incarnation incarnation{message.incarnation_hi(), message.incarnation_lo()};
+  reader.Require(incarnation != Incarnation{}, "incarnation", "an agent has one");
+  return {{reader.OwnName("host", message.host()), incarnation},
+          {message.follows_hi(), message.follows_lo()},
+          Reader::Words(message.node()),
+          reader.Small("slots", message.slots(), 0, kMaxMembers)};
 }
 
 void Put(const ProcessExited& exited, v1::CoordinatorFrame& frame) {
   v1::ProcessExited& out = *frame.mutable_process_exited();
   out.set_job(exited.job);
   out.set_start(exited.start.value());
+  out.set_placement(exited.placement.value());
   out.set_name(exited.name);
   out.set_exit_code(exited.exit_code);
   out.set_signal(exited.signal);
@@ -274,6 +287,7 @@ LaneCount ReadLanes(Reader& reader, const v1::LaneCount& message) {
 ProcessExited Get(Reader& reader, const v1::ProcessExited& message) {
   return {reader.Text("job", message.job()),
           StartNumber(reader.Number("start", message.start())),
+          PlacementNumber(reader.Number("placement", message.placement())),
           reader.MemberName("name", message.name()),
           reader.Small("exit_code", message.exit_code(), 0, kMaxExitCode),
           reader.Small("signal", message.signal(), 0, kMaxSignal),

@@ -214,6 +214,10 @@ TEST(ArgumentsTest, TheLeaseIsInSeconds) {
   EXPECT_EQ(std::get<TrainArguments>(Parse({"train", "a.yaml", "--lease", "2.5"}).arguments).lease,
             2.5);
   EXPECT_EQ(std::get<UpArguments>(Parse({"up", "--lease", "600"}).arguments).lease, 600);
+  EXPECT_EQ(std::get<AgentArguments>(
+                Parse({"agent", "--coordinator", "127.0.0.1:7070", "--lease", "600"}).arguments)
+                .lease,
+            600);
   EXPECT_EQ(std::get<UpArguments>(Parse({"up"}).arguments).lease, 0);
   for (const char* lease : {"0", "0.1", "0.49", "601", "-1", "soon", "0x1p0", "1e1"}) {
     const Parsed parsed = Parse({"up", "--lease", lease});

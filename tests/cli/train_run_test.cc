@@ -16,11 +16,11 @@
 #include "cli/train.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "lib/base/mailbox.h"
 #include "lib/base/mutex.h"
 #include "lib/http/server.h"
 #include "lib/wire/job_codec.h"
 #include "nlohmann/json.hpp"
+#include "tests/cli/hand_cluster.h"
 
 namespace muster::cli {
 namespace {
@@ -28,55 +28,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-// The main loop of a cluster without processes. What the test wants to happen in it is posted.
-class HandCluster final : public Cluster {
- public:
-  HandCluster(std::string url, std::string folder, ClusterEvents given)
-      : events(std::move(given)), url_(std::move(url)), folder_(std::move(folder)) {}
-  void Start() override {
-    if (on_start) on_start(*this);
-  }
-  void Stop() override {
-    ++stops;
-    if (on_stop) on_stop();
-    events.on_stopped();
-  }
-  void Run() override {
-    while (!quit_) {
-      const auto call =
-          calls_.TakeUntil(std::chrono::steady_clock::now() + std::chrono::seconds(40));
-      if (!call) {
-        ADD_FAILURE() << "what the test waits for did not happen";
-        return;
-      }
-      (*call)();
-    }
-  }
-  void Quit() override { quit_ = true; }
-  void Post(std::function<void()> call) override { calls_.Post(std::move(call)); }
-  void After(Duration, std::function<void()> call) override { later.push_back(std::move(call)); }
-  std::string url() const override { return url_; }
-  std::string folder() const override { return folder_; }
-  std::vector<std::string> JobsUnderWay() const override { return jobs_under_way; }
-  std::vector<std::string> MissedFaults() const override { return missed_faults; }
-  void JobEndsAfter(const std::string&, int64_t step) override { last_step = step; }
-
-  const ClusterEvents events;
-  std::function<void(HandCluster&)> on_start;
-  std::function<void()> on_stop;
-  std::vector<std::string> jobs_under_way;
-  std::vector<std::string> missed_faults;
-  std::vector<std::function<void()>> later;  // what is to be called after some time
-  std::optional<int64_t> last_step;
-  int stops = 0;
-
- private:
-  const std::string url_;
-  const std::string folder_;
-  Mailbox<std::function<void()>> calls_;
-  bool quit_ = false;
-};
 
 // What the coordinator that the test plays answers.
 struct Answers {

@@ -62,7 +62,7 @@ MemberId Id(size_t number) { return {absl::StrCat("worker-", number), {1, number
 class World {
  public:
   explicit World(bool servers) {
-    Give(AgentUp{"host", 16});
+    Give(AgentUp{{{"host", {1, 1}}, {}, "host", 16}});
     Give(Submit{"job", Spec(servers)});
   }
 
@@ -76,12 +76,17 @@ class World {
   }
   void Wait(int64_t milliseconds) { now_ += std::chrono::milliseconds(milliseconds); }
   StartNumber Start() const { return coordinator_.jobs().Find("job")->start; }
+  PlacementNumber PlacementOf(const std::string& name) const {
+    const Placement* placement = coordinator::PlacementOf(*coordinator_.jobs().Find("job"), name);
+    return placement == nullptr ? PlacementNumber() : placement->number;
+  }
   ViewNumber View() const { return coordinator_.jobs().Find("job")->number; }
 
   Join SoundJoin(size_t number) const {
     Join join;
     join.job = "job";
     join.start = Start();
+    join.placement = PlacementOf(absl::StrCat("worker-", number));
     join.id = Id(number);
     join.node = "host";
     join.address = "host:1";
@@ -119,7 +124,11 @@ class World {
     Safe(a.why);
     next.emplace_back(MemberDown{a.member});
   }
-  void Look(const ToAgents& a, std::vector<Input>&) {
+  void Look(const EndAgentSession& a, std::vector<Input>& next) {
+    Safe(a.why);
+    next.emplace_back(AgentDown{a.agent});
+  }
+  void Look(const ToHost& a, std::vector<Input>&) {
     Check(DecodeToAgent(Encode(ToAgent(a.wanted))).ok(), "what agents are told is readable");
   }
   void Look(const CommitManifest& a, std::vector<Input>& next) {
@@ -157,6 +166,7 @@ void Begin(World& world, size_t stage) {
   for (size_t number = 0; number < (stage == 3 ? 3 : 2); ++number) {
     Join join = world.SoundJoin(number);
     if (number == 2) join.id.name = "server-0";
+    join.placement = world.PlacementOf(join.id.name);
     if (number == 2) join.role = Role::kServer;
     members.push_back(join.id);
     world.Give(MemberSays{join.id, join});
@@ -224,6 +234,7 @@ std::string AnyFrame(Random& random) {
         const MemberId id = Id(Below(random, 2));
         exited->job = "job";
         exited->start = world.Start();
+        exited->placement = world.PlacementOf(id.name);
         exited->name = id.name;
         exited->lanes.incarnation = id.incarnation;
         exited->exit_code = std::vector{0, 1, 64, 65, 78}[Below(random, 5)];
@@ -293,8 +304,7 @@ void ExpectAll() {
 // What the driver does with a frame.
 void Say(World& world, MemberId& speaker, const std::variant<ToCoordinator, FromAgent>& message) {
   if (const auto* agent = std::get_if<FromAgent>(&message)) {
-    if (const auto* hello = std::get_if<AgentHello>(agent))
-      return world.Give(AgentUp{hello->node, hello->slots});
+    if (const auto* hello = std::get_if<AgentHello>(agent)) return world.Give(AgentUp{*hello});
     return world.Give(AgentSays{std::get<ProcessExited>(*agent)});
   }
   const auto& words = std::get<ToCoordinator>(message);

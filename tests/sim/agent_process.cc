@@ -18,14 +18,20 @@ agent::SupervisorOptions Quick(int32_t slots) {
 
 }  // namespace
 
-AgentProcess::AgentProcess(Around around, int32_t slots, Events events)
+AgentProcess::AgentProcess(Around around, NodeId node, AgentHello hello, Events events)
     : around_(around),
-      slots_(slots),
+      node_(node),
+      hello_(std::move(hello)),
       events_(std::move(events)),
       runner_(around_.schedule),
-      supervisor_(Quick(slots)) {
-  around_.network.Add(kAgentNode, &runner_);
+      supervisor_(Quick(hello_.slots)) {
+  around_.network.Add(node_, &runner_);
   runner_.Later(0, [this] { Connect(); });
+}
+
+AgentProcess::~AgentProcess() {
+  runner_.Die();
+  around_.network.Remove(node_);
 }
 
 void AgentProcess::Do(const agent::SupervisorEvent& event) {
@@ -53,9 +59,9 @@ void AgentProcess::Connect() {
   if (session_ != 0 || dialed_ != 0) return;
   if (CoordinatorProcess* coordinator = events_.coordinator())
     dialed_ = around_.network.Open(
-        kAgentNode, kCoordinatorNode,
+        node_, kCoordinatorNode,
         {[this](SimSessionId s) { OnUp(s); }, [this](SimSessionId s) { OnDown(s); }},
-        coordinator->Accept(kAgentNode));
+        coordinator->Accept(node_));
   if (dialed_ == 0) runner_.Later(around_.schedule.Random(50, 500), [this] { Connect(); });
 }
 
@@ -63,10 +69,7 @@ void AgentProcess::OnUp(SimSessionId session) {
   dialed_ = 0;
   session_ = session;
   heard_ = false;
-  AgentHello hello;
-  hello.node = "host";
-  hello.slots = slots_;
-  Send(hello);
+  Send(hello_);
 }
 
 void AgentProcess::OnDown(SimSessionId session) {
@@ -78,11 +81,9 @@ void AgentProcess::OnDown(SimSessionId session) {
 
 void AgentProcess::Send(const FromAgent& message) {
   if (session_ == 0) return;
-  around_.network.Send(session_, kAgentNode,
-                       [session = session_, find = events_.coordinator, message] {
-                         if (CoordinatorProcess* coordinator = find())
-                           coordinator->Said(session, message);
-                       });
+  around_.network.Send(session_, node_, [session = session_, find = events_.coordinator, message] {
+    if (CoordinatorProcess* coordinator = find()) coordinator->Said(session, message);
+  });
 }
 
 // We send nothing before the coordinator has spoken, because what it missed is told again then.

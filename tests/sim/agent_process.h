@@ -1,5 +1,5 @@
-// The host agent of the simulation: the real supervisor, and its session with the coordinator, as
-// agent/runtime/link.h has it. Lives as long as the world.
+// The agent of one host of the simulation: the real supervisor, and its session with the
+// coordinator, as agent/runtime/link.h has it. Lives from its start to its death.
 #pragma once
 
 #include <functional>
@@ -15,12 +15,16 @@ class CoordinatorProcess;
 class AgentProcess {
  public:
   struct Events {
-    std::function<void(const agent::ProcessKey&, Role)> spawn;
+    std::function<void(const agent::Spawn&)> spawn;
     std::function<void(const agent::ProcessKey&, int signal)> signal;
     std::function<CoordinatorProcess*()> coordinator;  // null: it is down
   };
-  AgentProcess(Around around, int32_t slots, Events events);
+  // `hello`: what it says first in each session.
+  AgentProcess(Around around, NodeId node, AgentHello hello, Events events);
+  ~AgentProcess();
 
+  NodeId node() const { return node_; }
+  const AgentId& id() const { return hello_.agent; }
   Runner& runner() { return runner_; }
   // Something happened on its host; the supervisor decides what follows.
   void Do(const agent::SupervisorEvent& event);
@@ -32,14 +36,15 @@ class AgentProcess {
   void OnUp(SimSessionId session);
   void OnDown(SimSessionId session);
   void Send(const FromAgent& message);
-  void Act(const agent::Spawn& a) { events_.spawn(a.key, a.role); }
+  void Act(const agent::Spawn& a) { events_.spawn(a); }
   void Act(const agent::SendSignal& a) { events_.signal(a.key, a.signal); }
   void Act(const agent::ReportExit& a);
   void Act(const agent::NoteExit& a);
   void SetTimer();
 
   Around around_;
-  const int32_t slots_;  // how many members it can hold
+  const NodeId node_;
+  const AgentHello hello_;
   const Events events_;
   Runner runner_;
   agent::Supervisor supervisor_;

@@ -28,6 +28,7 @@ coordinator::Settings TheSettings() {
   settings.start_patience = std::chrono::seconds(3);
   settings.thread_patience = kThreadPatience;
   settings.checkpoint_patience = std::chrono::seconds(5);
+  settings.grow_interval = std::chrono::seconds(2);
   return settings;
 }
 
@@ -154,18 +155,16 @@ void CoordinatorProcess::Broken(SimSessionId session) {
   if (it == peers_.end()) return;
   const MemberId* member = std::get_if<MemberId>(&it->second.who);
   const std::optional<MemberId> lost = member == nullptr ? std::nullopt : std::optional(*member);
-  const bool agent = std::holds_alternative<Agent>(it->second.who);
+  const AgentId* speaker = std::get_if<AgentId>(&it->second.who);
+  const std::optional<AgentId> agent = speaker == nullptr ? std::nullopt : std::optional(*speaker);
   peers_.erase(it);
-  if (agent && !AnyAgent()) Handle(coordinator::AgentDown{"host"});
+  if (agent) {
+    by_agent_.erase(*agent);
+    Handle(coordinator::AgentDown{*agent});
+  }
   if (!lost) return;
   by_member_.erase(*lost);
   Handle(coordinator::MemberDown{*lost});
-}
-
-bool CoordinatorProcess::AnyAgent() const {
-  return std::any_of(peers_.begin(), peers_.end(), [](const auto& entry) {
-    return std::holds_alternative<Agent>(entry.second.who);
-  });
 }
 
 void CoordinatorProcess::Said(SimSessionId session, const ToCoordinator& message) {
@@ -215,9 +214,14 @@ void CoordinatorProcess::Hear(SimSessionId session, const FromAgent& message) {
   const auto* exited = std::get_if<ProcessExited>(&message);
   if (exited == nullptr) {
     const auto& hello = std::get<AgentHello>(message);
-    peers_[session].who = Agent{};
-    Handle(coordinator::AgentUp{hello.node, hello.slots});
-    if (!dead_) events_.to_agent(last_wanted_.value_or(Wanted{}));
+    peers_[session].who = hello.agent;
+    const auto [it, fresh] = by_agent_.try_emplace(hello.agent, session);
+    if (!fresh && it->second != session) {
+      const SimSessionId older = std::exchange(it->second, session);
+      peers_.erase(older);
+      around_.network.Break(older);
+    }
+    Handle(coordinator::AgentUp{hello});
     return;
   }
   Handle(coordinator::AgentSays{*exited});
@@ -283,9 +287,14 @@ void CoordinatorProcess::Do(const coordinator::EndSession& a) {
   invariants_.CheckSentAway(a.member, a.why);
 }
 
-void CoordinatorProcess::Do(const coordinator::ToAgents& a) {
-  last_wanted_ = a.wanted;
-  events_.to_agent(a.wanted);
+void CoordinatorProcess::Do(const coordinator::ToHost& a) {
+  if (by_agent_.contains(a.agent)) events_.to_agent(a.agent, a.wanted);
+}
+
+void CoordinatorProcess::Do(const coordinator::EndAgentSession& a) {
+  around_.coverage.Add(Corner::kAgentsTurnedAway);
+  if (const auto it = by_agent_.find(a.agent); it != by_agent_.end())
+    around_.network.Break(it->second);
 }
 
 // ---- the thread that keeps checkpoints

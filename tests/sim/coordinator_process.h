@@ -24,7 +24,7 @@ class CoordinatorProcess {
  public:
   struct Events {
     std::function<MemberProcess*(NodeId)> member;
-    std::function<void(const Wanted&)> to_agent;
+    std::function<void(const AgentId&, const Wanted&)> to_agent;
     std::function<void(SimJob&)> persisted;           // after each change of a job's journal
     std::function<void(const std::string&)> deleted;  // nothing of the job is left
     std::function<void(const MemberId&, const FromCoordinator&)> says;
@@ -49,13 +49,12 @@ class CoordinatorProcess {
   bool dead() const { return dead_; }
 
  private:
-  struct Agent {};
   struct Asker {
     std::string waits_for_environment;  // the job; empty: no
   };
   struct Peer {
     NodeId node = 0;
-    std::variant<std::monostate, Asker, MemberId, Agent> who;
+    std::variant<std::monostate, Asker, MemberId, AgentId> who;
     Time came{};                      // the newest of its words, whether it was handled or not
     bool broke = false;               // which was not handled yet
     std::optional<MemberId> joins{};  // its Join waits
@@ -79,7 +78,6 @@ class CoordinatorProcess {
   void Hear(SimSessionId session, const FromAgent& message);
   void Die();
   void Broken(SimSessionId session);
-  bool AnyAgent() const;
   void Bind(SimSessionId session, const MemberId& member);
   void Answer(SimSessionId session, const AskJob& ask);
   void TellEnvironment(const coordinator::JobJournal& job);
@@ -92,7 +90,8 @@ class CoordinatorProcess {
   void Do(const coordinator::ToMember& a);
   void Do(const coordinator::ToMembers&) {}  // told one by one
   void Do(const coordinator::EndSession& a);
-  void Do(const coordinator::ToAgents& a);
+  void Do(const coordinator::ToHost& a);
+  void Do(const coordinator::EndAgentSession& a);
   void Do(const coordinator::DeleteJob& a);
   void Do(const coordinator::CommitManifest& a);
   void Do(const coordinator::PruneManifests& a);
@@ -115,7 +114,7 @@ class CoordinatorProcess {
   std::map<SimSessionId, Peer> peers_;
   std::map<MemberId, SimSessionId> by_member_;
   OrderedQueue commit_thread_;  // commits, prunes and digests, one after the other
-  std::optional<Wanted> last_wanted_;
+  std::map<AgentId, SimSessionId> by_agent_;
   std::string last_recorded_;  // id of the job whose records were persisted last
   bool dead_ = false;
 };

@@ -43,7 +43,7 @@ void Faults::Inject() {
       &Faults::DamageCheckpoint,   &Faults::BreakAgentSession, &Faults::StallCoordinator,
       &Faults::CutFromCoordinator, &Faults::StopJob,           &Faults::StallMember,
       &Faults::HangTrainThread,    &Faults::StallEverything,   &Faults::HoldUpDecisions,
-      &Faults::KillOneByOne,
+      &Faults::KillOneByOne,       &Faults::KillHost,          &Faults::CutAgent,
   };
   const auto last = static_cast<int64_t>(std::size(kFaults)) - 1;
   (this->*kFaults[around_.schedule.Random(0, last)])();
@@ -164,8 +164,9 @@ void Faults::HoldUpDecisions() {
 }
 
 void Faults::StallAgent() {
-  Stall("agent", around_.schedule.Random(100, 5000), Corner::kAgentStalls,
-        Corner::kLongAgentStalls);
+  const size_t host = AnyHost();
+  Stall(host == 0 ? "agent" : absl::StrCat("agent-", host), around_.schedule.Random(100, 5000),
+        Corner::kAgentStalls, Corner::kLongAgentStalls);
 }
 
 // The machine sleeps for longer than the patience with a thread. When it wakes nobody is given up,
@@ -175,7 +176,8 @@ void Faults::StallEverything() {
   for (const MemberProcess* p : world_.AllMembers())
     world_.Stall(absl::StrCat(p->job().options.id, "/", p->id().name), ms);
   world_.Stall("coordinator", ms);
-  world_.Stall("agent", ms);
+  for (size_t i = 0; i < world_.hosts_.size(); ++i)
+    world_.Stall(i == 0 ? "agent" : absl::StrCat("agent-", i), ms);
   quiet_until_ = around_.schedule.now() + ms + 2 * kLease;
   ambush_ = false;
   for (const auto& [id, job] : world_.jobs_) {
@@ -233,11 +235,41 @@ void Faults::BreakSessions() {
 
 // When it is made again the agent tells what ended processes had run.
 void Faults::BreakAgentSession() {
-  const SimSessionId session = around_.network.Between(kAgentNode, kCoordinatorNode);
+  const SimSessionId session =
+      around_.network.Between(kFirstAgentNode + static_cast<NodeId>(AnyHost()), kCoordinatorNode);
   if (session == 0) return;
   if (!world_.AllMembers().empty()) around_.coverage.Add(Corner::kAgentBreaks);
   around_.trace.Note("the session of the agent breaks");
   around_.network.Break(session);
+}
+
+size_t Faults::AnyHost() {
+  return static_cast<size_t>(
+      around_.schedule.Random(0, static_cast<int64_t>(world_.hosts_.size()) - 1));
+}
+
+// In half of the cases for so long that its members are placed on other hosts.
+void Faults::KillHost() {
+  const size_t host = AnyHost();
+  const bool is_long = around_.schedule.OneIn(2);
+  if (!world_.hosts_[host].agent) return;
+  around_.coverage.Add(Corner::kHostDeaths);
+  world_.KillHost(
+      host, is_long ? around_.schedule.Random(21000, 40000) : around_.schedule.Random(50, 5000));
+}
+
+// Its members still reach the coordinator. Now and then they die in that time, one after the other,
+// and their agent starts them again, until the host counts as lost.
+void Faults::CutAgent() {
+  const NodeId agent = kFirstAgentNode + static_cast<NodeId>(AnyHost());
+  const int64_t ms = around_.schedule.OneIn(2) ? around_.schedule.Random(22000, 30000)
+                                               : around_.schedule.Random(500, 6000);
+  around_.coverage.Add(Corner::kCutAgents);
+  around_.trace.Note(absl::StrCat("the agent at node ", agent, " is cut off for ", ms, " ms"));
+  around_.network.Cut(agent, kCoordinatorNode, ms);
+  around_.network.Cut(kCoordinatorNode, agent, ms);
+  if (const SimSessionId session = around_.network.Between(agent, kCoordinatorNode))
+    around_.network.Break(session);
 }
 
 void Faults::CutMembers() {

@@ -50,6 +50,9 @@ class Faults {
   void KillCoordinator();
   void BreakSessions();
   void BreakAgentSession();
+  size_t AnyHost();
+  void KillHost();
+  void CutAgent();
   void CutMembers();
   void CutFromCoordinator();
   void CutPair(const std::string& a, const std::string& b, int64_t from, int64_t to);

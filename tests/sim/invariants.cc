@@ -45,6 +45,14 @@ void Invariants::Violate(const SimJob& job, const std::string& what) {
 
 // ---- what is persisted
 
+namespace {
+
+int32_t HostSlotsOf(const coordinator::JobJournal& journal) {
+  return static_cast<int32_t>(journal.placements.size());
+}
+
+}  // namespace
+
 void Invariants::BeforePersist(const SimJob& job, const coordinator::JobJournal& next) {
   const auto& now = job.store.journal;
   if (!now) return;
@@ -55,16 +63,60 @@ void Invariants::BeforePersist(const SimJob& job, const coordinator::JobJournal&
   around_.coverage.Add(Corner::kRewinds, next.rewinds - now->rewinds);
   if (next.rewinds > now->rewinds) CheckRewind(job);
   NoteStop(job, next);
+  CheckPlaces(job, next);
   if (now->phase == JobPhase::kQueued && next.phase == JobPhase::kStarting) CheckStart(job, next);
 }
 
-namespace {
-
-int32_t HostSlotsOf(const coordinator::JobJournal& journal) {
-  return journal.workers + journal.spec.runtime.servers;
+// Members are placed anew where nothing is heard of them any more, and never beyond what the job
+// may have.
+void Invariants::CheckPlaces(const SimJob& job, const coordinator::JobJournal& next) {
+  const coordinator::JobJournal& now = *job.store.journal;
+  const bool runs =
+      next.start == now.start && !coordinator::Ended(next.phase) && next.phase != JobPhase::kQueued;
+  if (!runs) return;
+  if (HostSlotsOf(next) > next.spec.runtime.workers_max + next.spec.runtime.servers)
+    Violate(job, "it has more members than it may have");
+  if (next.placements.size() > now.placements.size() && !now.placements.empty())
+    around_.coverage.Add(Corner::kGrowths);
+  for (const auto& [name, placement] : now.placements) {
+    const coordinator::Placement* after = coordinator::PlacementOf(next, name);
+    if (after == nullptr || after->number == placement.number) continue;
+    if (!placement.host) {
+      around_.coverage.Add(Corner::kPlacedAnew);
+      continue;
+    }
+    around_.coverage.Add(Corner::kHostsLost);
+    for (const MemberProcess* process : sight_.members(job))
+      if (process->placement() == placement.number && process->machine() != nullptr &&
+          IsWithinReach(*process))
+        Violate(job, absl::StrCat("the place of ", name, ", which lives, is taken back"));
+  }
 }
 
-}  // namespace
+void Invariants::CheckWanted(const AgentId& agent, const Wanted& wanted) {
+  for (const JobProcesses& of_job : wanted.jobs)
+    for (const SimJob* job : sight_.jobs()) {
+      if (job->options.id != of_job.job) continue;
+      for (const ProcessWanted& process : of_job.processes) {
+        const auto [it, is_new] = agent_of_.try_emplace(process.placement, agent);
+        if (it->second != agent)
+          Violate(*job, absl::StrCat("the place of ", process.name, " is told to two agents"));
+        const coordinator::Placement* placement =
+            coordinator::PlacementOf(*job->store.journal, process.name);
+        if (placement == nullptr || placement->number != process.placement ||
+            placement->host != agent.host)
+          Violate(*job, absl::StrCat(agent.host, " is told of a place of ", process.name,
+                                     " that is not in the journal"));
+      }
+    }
+}
+
+void Invariants::CheckSpawn(const SimJob& job, const AgentId& agent, const agent::Spawn& spawn) {
+  const auto it = agent_of_.find(spawn.placement);
+  if (it == agent_of_.end() || it->second != agent)
+    Violate(job, absl::StrCat(agent.host, " starts ", spawn.key.name,
+                              " in a place that it was not told of"));
+}
 
 // The rules of the queue: what runs fits into the host, and what passes the head of the queue
 // leaves room for it.
@@ -77,7 +129,7 @@ void Invariants::CheckStart(const SimJob& job, const coordinator::JobJournal& ne
     const muster::RuntimeSpec& runtime = journal->spec.runtime;
     const bool waits = journal->phase == JobPhase::kQueued;
     if (!waits) held += HostSlotsOf(*journal);
-    const bool fits = runtime.workers_min + runtime.servers <= sight_.slots;
+    const bool fits = runtime.workers_min + runtime.servers <= sight_.slots_known();
     if (waits && fits && journal->submission < next.submission &&
         (head == nullptr || journal->submission < head->submission))
       head = &*journal;
@@ -96,7 +148,7 @@ void Invariants::CheckStart(const SimJob& job, const coordinator::JobJournal& ne
     if (runs && journal->submission > head->submission) passed += HostSlotsOf(*journal);
   }
   const int32_t least = head->spec.runtime.workers_min + head->spec.runtime.servers;
-  if (passed > sight_.slots - least)
+  if (passed > sight_.slots_known() - least)
     Violate(job, absl::StrCat("those that passed ", head->id, " in the queue hold ", passed,
                               " slots and leave it less than ", least));
 }
@@ -283,6 +335,8 @@ void Invariants::CheckSaid(const MemberId& to, const FromCoordinator& message) {
   const auto* leave = std::get_if<Leave>(&message);
   if (leave != nullptr && absl::StrContains(leave->reason, "another start of the job"))
     around_.coverage.Add(Corner::kJoinsOfOtherStarts);
+  if (leave != nullptr && absl::StrContains(leave->reason, "another placement"))
+    around_.coverage.Add(Corner::kJoinsOfOtherPlaces);
   if (leave != nullptr && absl::StrContains(leave->reason, "silent for longer than its lease"))
     CheckSilence(*job, to);
 }
@@ -350,6 +404,10 @@ void Invariants::CheckMembers(const SimJob& job, const View& view) {
     if (process != nullptr && process->machine() != nullptr &&
         process->machine()->member().config().start != job.store.journal->start)
       Violate(job, "a member that was told of another start is in a view");
+    const coordinator::Placement* placement =
+        coordinator::PlacementOf(*job.store.journal, m.id.name);
+    if (process != nullptr && placement != nullptr && placement->number != process->placement())
+      Violate(job, "a member whose place was taken back is in a view");
     ranks[m.role].insert(m.rank.value());
     ++count[m.role];
   }

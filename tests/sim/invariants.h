@@ -24,7 +24,8 @@ class Invariants {
     std::function<SimJob*(const MemberId&)> job_of;             // also of the dead
     std::function<std::vector<const MemberProcess*>(const SimJob&)> members;
     std::function<std::vector<const SimJob*>()> jobs;
-    int32_t slots = 0;
+    int32_t slots = 0;                     // of all hosts
+    std::function<int32_t()> slots_known;  // of those that the coordinator knows of
   };
   Invariants(Around around, Sight sight) : around_(around), sight_(std::move(sight)) {}
 
@@ -38,6 +39,9 @@ class Invariants {
   // A member is about to hear this.
   void CheckHeard(const MemberProcess& member, const FromCoordinator& message);
   void CheckWords(const std::string& text);
+  // An agent is told this; one starts this.
+  void CheckWanted(const AgentId& agent, const Wanted& wanted);
+  void CheckSpawn(const SimJob& job, const AgentId& agent, const agent::Spawn& spawn);
   // From now on another one judges, which has heard nobody.
   void CoordinatorStarts() {
     words_.clear();
@@ -62,6 +66,7 @@ class Invariants {
   void Violate(const SimJob& job, const std::string& what);
   void CheckStart(const SimJob& job, const coordinator::JobJournal& next);
   void CheckRewind(const SimJob& job);
+  void CheckPlaces(const SimJob& job, const coordinator::JobJournal& next);
   bool IsWithinReach(const MemberProcess& process) const;
   bool HoldsStateOf(const MemberId& member, LineageNumber lineage) const;
   void NoteStop(const SimJob& job, const coordinator::JobJournal& next);
@@ -91,7 +96,8 @@ class Invariants {
   int64_t wakes_at_ = 0;
   int64_t stood_still_ = 0;
   int64_t standstills_ = 0;
-  std::map<MemberId, Sealed> sealed_;  // what each answered last
+  std::map<PlacementNumber, AgentId> agent_of_;  // all that were ever told or started
+  std::map<MemberId, Sealed> sealed_;            // what each answered last
   std::map<agent::ProcessKey, int64_t> nameless_ends_;
   // Jobs that were told to stop, by the owner of chunk 0 of their active view, which is to be given
   // the stop before the coordinator handles anything else.

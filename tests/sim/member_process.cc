@@ -182,9 +182,10 @@ MemberConfig MemberProcess::ConfigFor(const JobIs& job) const {
   MemberConfig config;
   config.job = job.job;
   config.start = job.start;
+  config.placement = place_.placement;
   config.id = place_.id;
   config.role = place_.role;
-  config.node = "host";
+  config.node = place_.agent.host;
   config.address = absl::StrCat("node:", place_.node);
   // The layout puts the buffers behind the parameters, as the job's numeric environment list them.
   config.chunks = place_.job->Kinds();

@@ -24,6 +24,8 @@ class MemberProcess {
     MemberId id;
     Role role;
     NodeId node;
+    AgentId agent;  // that started it
+    PlacementNumber placement;
   };
   struct Events {
     std::function<MemberProcess*(const MemberId&)> find;
@@ -40,6 +42,8 @@ class MemberProcess {
   Role role() const { return place_.role; }
   NodeId node() const { return place_.node; }
   SimJob& job() const { return *place_.job; }
+  const AgentId& agent() const { return place_.agent; }
+  PlacementNumber placement() const { return place_.placement; }
   Runner& runner() { return runner_; }
   const Runner& runner() const { return runner_; }
   const Machine* machine() const { return machine_.get(); }  // null: not a member yet

@@ -19,11 +19,11 @@
 
 namespace muster::sim {
 
-using NodeId = int64_t;  // of a process; the coordinator and the agent keep theirs
+using NodeId = int64_t;  // of a process; the coordinator and the agents of hosts keep theirs
 using SimSessionId = int64_t;
 inline constexpr NodeId kCoordinatorNode = 1;
-inline constexpr NodeId kAgentNode = 2;
-inline constexpr NodeId kFirstMemberNode = 3;
+inline constexpr NodeId kFirstAgentNode = 2;  // of the first host; the others follow
+inline constexpr NodeId kFirstMemberNode = 100;
 
 // What one end of a session hears, in its own process. `down` comes also without `up`.
 struct SimSessionEvents {

@@ -14,13 +14,17 @@ class SeedOptions {
     options.seed = seed_;
     options.faults = Pick(8, 2, 14);
     options.jobs = {Job("a", 100)};
-    if (!OneIn(9, 3)) return options;
+    if (!OneIn(9, 3)) {
+      if (OneIn(19, 2)) options.hosts = Hosts(Pick(16, 7, 12));
+      return options;
+    }
     options.jobs[0].steps = Pick(10, 10, 40);
     options.jobs.push_back(Job("b", 200));
     options.jobs[1].steps = Pick(11, 10, 40);
     options.jobs[1].submit_at = Pick(12, 1, 1500);
-    options.slots = Pick(16, 7, 12);  // the largest job needs 7
-    if (OneIn(13, 2)) AddThird(options);
+    int32_t slots = Pick(16, 7, 12);  // the largest job needs 7
+    if (OneIn(13, 2)) AddThird(options, slots);
+    options.hosts = Hosts(slots);
     return options;
   }
 
@@ -32,7 +36,7 @@ class SeedOptions {
 
   // In two of three worlds the third job is small enough to pass the second, which waits for the
   // first. For that the second must not fit beside the first, and must leave a slot.
-  void AddThird(WorldOptions& options) const {
+  void AddThird(WorldOptions& options, int32_t& slots) const {
     JobOptions job = Job("c", 300);
     job.steps = Pick(14, 10, 30);
     job.submit_at = Pick(15, 1, 1500);
@@ -43,9 +47,20 @@ class SeedOptions {
       job.workers = Pick(18, 1, 2);
       job.workers_min = 1;
       job.submit_at = second.submit_at + Pick(15, 1, 400);
-      options.slots = Pick(16, 8, 9);
+      slots = Pick(16, 8, 9);
     }
     options.jobs.push_back(job);
+  }
+
+  // So many slots on one to three hosts.
+  std::vector<int32_t> Hosts(int32_t slots) const {
+    std::vector<int32_t> hosts;
+    for (int32_t left = Pick(20, 1, 3); left > 0; --left) {
+      const int32_t here = left == 1 ? slots : slots / left;
+      hosts.push_back(here);
+      slots -= here;
+    }
+    return hosts;
   }
 
   JobOptions Job(const std::string& id, uint64_t salt) const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -24,16 +25,16 @@ World::World(WorldOptions options)
       around_{schedule_, network_, trace_, coverage_},
       invariants_(around_, SightOfAll()),
       client_(around_, [this](const coordinator::Input& input) { return Ask(input); }),
-      agent_(around_, options_.slots,
-             {[this](const agent::ProcessKey& key, Role role) { Spawn(key, role); },
-              [this](const agent::ProcessKey& key, int signal) { Signal(key, signal); },
-              [this] { return coordinator_.get(); }}),
       faults_(*this, around_, options_.faults) {
   for (const JobOptions& job : options_.jobs) {
     const auto made = jobs_.emplace(job.id, std::make_unique<SimJob>(job)).first;
     if (first_job_ == nullptr) first_job_ = made->second.get();
   }
   if (jobs_.size() > 1) coverage_.Add(Corner::kSecondJobs);
+  for (size_t i = 0; i < options_.hosts.size(); ++i)
+    hosts_.push_back({i == 0 ? "host" : absl::StrCat("host-", i), options_.hosts[i], 0, nullptr});
+  if (hosts_.size() > 1) coverage_.Add(Corner::kSeveralHosts);
+  for (Host& host : hosts_) StartAgent(host);
   StartCoordinator();
   for (auto& [id, job] : jobs_)
     if (job->options.submit_at > 0)
@@ -59,7 +60,13 @@ Invariants::Sight World::SightOfAll() {
             for (const auto& [id, job] : jobs_) jobs.push_back(job.get());
             return jobs;
           },
-          options_.slots};
+          std::accumulate(options_.hosts.begin(), options_.hosts.end(), 0),
+          [this] {
+            int32_t slots = 0;
+            for (const coordinator::HostRoom& room : coordinator_->state().hosts().Rooms())
+              slots += room.slots;
+            return slots;
+          }};
 }
 
 // ---- finding
@@ -76,24 +83,37 @@ agent::ProcessKey World::KeyOf(const std::string& name) const {
   return {parts[0], parts[1]};
 }
 
+// The one that was started last: on two hosts two of one name may run, of which one was given up.
 MemberProcess* World::FindByName(const std::string& name) {
   const agent::ProcessKey key = KeyOf(name);
+  MemberProcess* found = nullptr;
   for (const auto& [node, process] : members_)
     if (process->id().name == key.name && process->job().options.id == key.job)
-      return process.get();
+      found = process.get();
+  return found;
+}
+
+World::Host* World::HostOf(const std::string& agent) {
+  for (size_t i = 0; i < hosts_.size(); ++i)
+    if (agent == (i == 0 ? "agent" : absl::StrCat("agent-", i))) return &hosts_[i];
   return nullptr;
+}
+
+World::Host& World::HostOf(const MemberProcess& member) {
+  return *std::find_if(hosts_.begin(), hosts_.end(),
+                       [&](const Host& host) { return host.name == member.agent().host; });
 }
 
 NodeId World::NodeOf(const std::string& name) {
   if (name == "coordinator") return kCoordinatorNode;
-  if (name == "agent") return kAgentNode;
+  if (const Host* host = HostOf(name)) return host->agent ? host->agent->node() : 0;
   const MemberProcess* process = FindByName(name);
   return process == nullptr ? 0 : process->node();
 }
 
 Runner* World::RunnerOf(const std::string& name) {
   if (name == "coordinator") return coordinator_ ? &coordinator_->runner() : nullptr;
-  if (name == "agent") return &agent_.runner();
+  if (const Host* host = HostOf(name)) return host->agent ? &host->agent->runner() : nullptr;
   MemberProcess* process = FindByName(name);
   return process == nullptr ? nullptr : &process->runner();
 }
@@ -120,13 +140,30 @@ bool World::ended() const { return over_.size() == jobs_.size(); }
 
 // ---- processes
 
-void World::Spawn(const agent::ProcessKey& key, Role role) {
+void World::StartAgent(Host& host) {
+  const NodeId node = kFirstAgentNode + static_cast<NodeId>(&host - hosts_.data());
+  const uint64_t name = HashBytes(host.name);
+  AgentHello hello{.agent = {host.name, {++host.lives, name}}, .node = host.name};
+  // It finds the folder of the one before it.
+  if (host.lives > 1) hello.follows = {host.lives - 1, name};
+  hello.slots = host.slots;
+  host.agent = std::make_unique<AgentProcess>(
+      around_, node, std::move(hello),
+      AgentProcess::Events{
+          [this, &host](const agent::Spawn& spawn) { Spawn(host, spawn); },
+          [this, &host](const agent::ProcessKey& key, int signal) { Signal(host, key, signal); },
+          [this] { return coordinator_.get(); }});
+}
+
+void World::Spawn(Host& host, const agent::Spawn& spawn) {
+  const agent::ProcessKey& key = spawn.key;
   SimJob& job = *jobs_.at(key.job);
   const MemberId id{
       key.name,
       {static_cast<uint64_t>(++starts_[key]), HashBytes(absl::StrCat(key.job, "/", key.name))}};
   const NodeId node = next_node_++;
   job_of_[id] = &job;
+  invariants_.CheckSpawn(job, host.agent->id(), spawn);
   MemberProcess::Events events;
   events.find = [this](const MemberId& member) { return Find(member); };
   events.coordinator = [this] { return coordinator_.get(); };
@@ -135,20 +172,30 @@ void World::Spawn(const agent::ProcessKey& key, Role role) {
     invariants_.CheckHeard(member, message);
     faults_.OnHeard(member, message);
   };
-  events.step_done = [this, key] { agent_.Do(agent::Progressed{key}); };
+  events.step_done = [agent = host.agent.get(), key] { agent->Do(agent::Progressed{key}); };
   events.left = [this, node](int code, const std::string& reason) {
     schedule_.At(0, [this, node, code, reason] { End(node, "left: " + reason, code, 0); });
   };
-  auto process =
-      std::make_unique<MemberProcess>(around_, MemberProcess::Place{&job, id, role, node}, events);
-  trace_.Note(absl::StrCat(NameOf(*process), " starts (incarnation ", id.incarnation.hi, ")"));
+  auto process = std::make_unique<MemberProcess>(
+      around_, MemberProcess::Place{&job, id, spawn.role, node, host.agent->id(), spawn.placement},
+      events);
+  trace_.Note(absl::StrCat(NameOf(*process), " starts",
+                           hosts_.size() > 1 ? absl::StrCat(" on ", host.name) : "",
+                           " (incarnation ", id.incarnation.hi, ")"));
   members_[node] = std::move(process);
-  if (members_.size() > static_cast<size_t>(options_.slots))
-    trace_.Violate(absl::StrCat(members_.size(), " processes run on ", options_.slots, " slots"));
+  const auto here = std::count_if(members_.begin(), members_.end(), [&](const auto& entry) {
+    return entry.second->agent().host == host.name;
+  });
+  if (here > host.slots)
+    trace_.Violate(absl::StrCat(here, " processes run on ", host.slots, " slots of ", host.name));
 }
 
-void World::Signal(const agent::ProcessKey& key, int signal) {
-  MemberProcess* process = FindByName(absl::StrCat(key.job, "/", key.name));
+void World::Signal(const Host& host, const agent::ProcessKey& key, int signal) {
+  MemberProcess* process = nullptr;
+  for (const auto& [node, member] : members_)
+    if (member->agent().host == host.name && member->id().name == key.name &&
+        member->job().options.id == key.job)
+      process = member.get();
   if (process == nullptr) return;
   if (signal == SIGCONT) return process->runner().Continue();
   if (signal == SIGKILL) return End(process->node(), "was killed by its agent", 0, SIGKILL);
@@ -171,8 +218,23 @@ void World::End(NodeId node, const std::string& cause, int exit_code, int signal
   process.job().lanes_of_dead += exited.exit.lanes.total;
   if (exited.exit.lanes.total > 0) process.job().ends_to_be_told.insert(process.id().incarnation);
   if (exited.exit.lanes.incarnation == Incarnation{}) invariants_.NamelessEnd(exited.key);
+  AgentProcess* agent = HostOf(process).agent.get();
   members_.erase(it);
-  agent_.runner().Later(schedule_.Random(1, 30), [this, exited] { agent_.Do(exited); });
+  if (agent != nullptr)
+    agent->runner().Later(schedule_.Random(1, 30), [agent, exited] { agent->Do(exited); });
+}
+
+// Nobody tells what its processes had run: a host that is lost has lost its folder, too.
+void World::KillHost(size_t host, int64_t down_ms) {
+  Host& lost = hosts_[host];
+  if (!lost.agent) return;
+  trace_.Note(absl::StrCat(lost.name, " dies; it is down for ", down_ms, " ms"));
+  lost.agent.reset();
+  for (const MemberProcess* p : AllMembers())
+    if (p->agent().host == lost.name) End(p->node(), "died with its host", 0, SIGKILL);
+  schedule_.At(down_ms, [this, host] {
+    if (!hosts_[host].agent && !ended()) StartAgent(hosts_[host]);
+  });
 }
 
 void World::Kill(const std::string& name) {
@@ -198,9 +260,16 @@ void World::HoldUpDecisions(int64_t ms) {
   coordinator_->HoldUp(ms);
 }
 
-void World::HoldBack(const std::string& name) { agent_.Do(agent::KeepDown{KeyOf(name)}); }
+// Whichever host it is to run on.
+void World::HoldBack(const std::string& name) {
+  for (Host& host : hosts_)
+    if (host.agent) host.agent->Do(agent::KeepDown{KeyOf(name)});
+}
 
-void World::Start(const std::string& name) { agent_.Do(agent::Release{KeyOf(name)}); }
+void World::Start(const std::string& name) {
+  for (Host& host : hosts_)
+    if (host.agent) host.agent->Do(agent::Release{KeyOf(name)});
+}
 
 void World::BreakSession(const std::string& a, const std::string& b) {
   const SimSessionId session = network_.Between(NodeOf(a), NodeOf(b));
@@ -245,7 +314,11 @@ CoordinatorProcess::Events World::CoordinatorEvents() {
     const auto it = members_.find(node);
     return it == members_.end() ? nullptr : it->second.get();
   };
-  events.to_agent = [this](const Wanted& wanted) { agent_.SendWanted(wanted); };
+  events.to_agent = [this](const AgentId& agent, const Wanted& wanted) {
+    invariants_.CheckWanted(agent, wanted);
+    for (Host& host : hosts_)
+      if (host.agent && host.agent->id() == agent) host.agent->SendWanted(wanted);
+  };
   events.persisted = [this](SimJob& job) { OnPersisted(job); };
   events.deleted = [this](const std::string& id) { OnDeleted(id); };
   events.says = [this](const MemberId& to, const FromCoordinator& message) {

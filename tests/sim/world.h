@@ -1,5 +1,5 @@
 // The whole protocol in one thread from one seed: a coordinator, the members of one or more jobs,
-// a host agent, the network and the disk between them, and faults.
+// the agents of one or more hosts, the network and the disk between them, and faults.
 #pragma once
 
 #include <functional>
@@ -22,9 +22,9 @@ namespace muster::sim {
 struct WorldOptions {
   uint64_t seed = 1;
   std::vector<JobOptions> jobs = {JobOptions()};
-  int32_t slots = 64;   // of the host
-  int faults = 8;       // how many, at random; 0: none
-  bool smooth = false;  // no random delays: for scenarios
+  std::vector<int32_t> hosts = {64};  // their slots
+  int faults = 8;                     // how many, at random; 0: none
+  bool smooth = false;                // no random delays: for scenarios
 };
 
 class World {
@@ -43,11 +43,14 @@ class World {
   void Kill(const std::string& name);
   void KillAll();  // every member; the coordinator lives
   void KillCoordinator(int64_t down_ms);
-  // Also "coordinator", "agent", and "decisions": only the coordinator's thread that decides.
+  // Also "coordinator", "agent" (of the first host; "agent-1" of the second), and "decisions": only
+  // the coordinator's thread that decides.
   void Stall(const std::string& name, int64_t ms);
   void BreakSession(const std::string& a, const std::string& b);
   // Nothing comes through from one to the other.
   void Cut(const std::string& from, const std::string& to, int64_t ms);
+  // Its agent dies with all its processes, and starts again later.
+  void KillHost(size_t host, int64_t down_ms);
   void HoldBack(const std::string& name);  // the agent does not start it again …
   void Start(const std::string& name);     // … until now
   void StopJob(const std::string& id);
@@ -77,8 +80,17 @@ class World {
   std::string NameOf(const MemberProcess& member) const;
   Invariants::Sight SightOfAll();
 
-  void Spawn(const agent::ProcessKey& key, Role role);
-  void Signal(const agent::ProcessKey& key, int signal);
+  struct Host {
+    std::string name;
+    int32_t slots = 0;
+    uint64_t lives = 0;                   // of its agent
+    std::unique_ptr<AgentProcess> agent;  // null: it is down
+  };
+  Host* HostOf(const std::string& agent);  // "agent", "agent-1"; null: another name
+  Host& HostOf(const MemberProcess& member);
+  void StartAgent(Host& host);
+  void Spawn(Host& host, const agent::Spawn& spawn);
+  void Signal(const Host& host, const agent::ProcessKey& key, int signal);
   void End(NodeId node, const std::string& cause, int exit_code, int signal);
   void StartCoordinator();
   void CrashCoordinator(int64_t down_ms);
@@ -104,7 +116,7 @@ class World {
   std::map<MemberId, SimJob*> job_of_;  // all that ever started
   std::map<agent::ProcessKey, int64_t> starts_;
   NodeId next_node_ = kFirstMemberNode;
-  AgentProcess agent_;
+  std::vector<Host> hosts_;
   std::unique_ptr<CoordinatorProcess> coordinator_;
   int64_t term_ = 0;
   std::set<const SimJob*> ended_;  // for good

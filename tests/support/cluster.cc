@@ -333,7 +333,7 @@ TestMember::TestMember(LoopNetwork& network, const std::string& coordinator,
                   .value();
   ExchangeOptions exchange;
   exchange.job = options.job;
-  exchange.place = {id_, options.role, "host", listener_->Address()};
+  exchange.place = {id_, {}, options.role, "host", listener_->Address()};
   exchange.coordinator = coordinator;
   exchange.held_bytes = options.held_bytes;
   ExchangeParts parts;

@@ -6,12 +6,11 @@
 
 #include <chrono>
 #include <cstdlib>
-#include <random>
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "lib/base/loopback.h"
 #include "lib/base/status.h"
+#include "lib/base/this_process.h"
 #include "lib/base/version.h"
 #include "lib/domain/member_name.h"
 #include "lib/log/log.h"
@@ -20,19 +19,6 @@ namespace muster {
 namespace {
 
 constexpr int kEndWatch = SIGUSR1;  // wakes the signal thread at the end
-
-// When the process began, so that of two of one name on one host the later is known; and a random
-// number, so that no two are the same.
-Incarnation DrawIncarnation() {
-  std::random_device random;
-  return {static_cast<uint64_t>(absl::ToUnixMicros(absl::Now())),
-          (static_cast<uint64_t>(random()) << 32) | random()};
-}
-
-std::string HostName() {
-  char name[256] = {};
-  return gethostname(name, sizeof(name) - 1) == 0 && name[0] != 0 ? name : "localhost";
-}
 
 sigset_t WatchedSignals() {
   sigset_t set;
@@ -112,8 +98,8 @@ absl::Status MemberProcess::Begin(Transport& transport, const TransportCounters*
   ExchangeOptions exchange;
   exchange.job = options_.job;
   exchange.start = StartNumber(options_.start);
-  exchange.place = {id_, options_.role, options_.node.empty() ? HostName() : options_.node,
-                    listener_->Address()};
+  exchange.place = {id_, PlacementNumber(options_.placement), options_.role,
+                    options_.node.empty() ? HostName() : options_.node, listener_->Address()};
   exchange.coordinator = options_.coordinator;
   exchange.lease = std::chrono::milliseconds(options_.lease_ms);
   exchange.thread_patience = std::chrono::seconds(options_.thread_patience_s);

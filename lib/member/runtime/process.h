@@ -36,7 +36,8 @@ struct ProcessOptions {
   int64_t lease_ms = kDefaultLease.count();
   int64_t thread_patience_s = kDefaultThreadPatience.count();
   int64_t coordinator_timeout_s = 600;
-  int64_t start = 0;  // of the job, that the process was started for; 0: whichever is under way
+  int64_t start = 0;      // of the job, that the process was started for; 0: whichever is under way
+  int64_t placement = 0;  // as the host agent was told; 0: no agent started the process
   std::vector<std::string> fail_at;
   Credentials credentials;
 };

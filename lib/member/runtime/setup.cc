@@ -53,6 +53,7 @@ MemberConfig ConfigOf(const Setup& setup, const MemberPlace& place) {
   config.job = setup.job;
   config.start = setup.start;
   config.id = place.id;
+  config.placement = place.placement;
   config.role = place.role;
   config.node = place.node;
   config.address = place.address;

@@ -36,6 +36,7 @@ absl::StatusOr<SetupPtr> MakeSetup(const JobIs& job, NumericEnvironment environm
 
 struct MemberPlace {
   MemberId id;
+  PlacementNumber placement;  // 0: no host agent started us
   Role role = Role::kWorker;
   std::string node;
   std::string address;  // of its data port

@@ -15,7 +15,8 @@ namespace muster {
 
 struct MemberConfig {
   std::string job;
-  StartNumber start;  // of the job, as the JobIs said that this was made of
+  StartNumber start;          // of the job, as the JobIs said that this was made of
+  PlacementNumber placement;  // 0: no host agent started us
   MemberId id;
   Role role = Role::kWorker;
   std::string node;

@@ -57,8 +57,8 @@ std::string Member::Phase() const {
 // ---- the coordinator
 
 void Member::On(const CoordinatorUp&, Outcome& out) {
-  out.Do(TellCoordinator{Join{config_->job, config_->start, config_->id, config_->role,
-                              config_->node, config_->address, cluster_, term_,
+  out.Do(TellCoordinator{Join{config_->job, config_->start, config_->placement, config_->id,
+                              config_->role, config_->node, config_->address, cluster_, term_,
                               config_->environment, sealed_, active_ ? sealed_ : ViewNumber(),
                               outbox_.acknowledged().lineage, outbox_.acknowledged().below}});
   out.Do(outbox_.TellAgain(sealed_));

@@ -44,7 +44,8 @@ class LinkTest : public ::testing::Test {
   }
   void MakeLink() {
     link_.emplace(
-        *loop_, *agent_, "coordinator:1", "node-a", /*slots=*/3,
+        *loop_, *agent_, "coordinator:1",
+        AgentHello{.agent = {"node-a", {1, 1}}, .node = "node-a", .slots = 3},
         LinkEvents{.on_up = [this] { events_.push_back("up"); },
                    .on_wanted =
                        [this](const Wanted& wanted) {

@@ -31,7 +31,7 @@ class LocalClusterTest : public ::testing::Test {
     MakeProgram("muster-server", "exit 0");
     MakeProgram("muster-worker", "echo works; exit 0");
     auto made = LocalCluster::Make(
-        *loop_, *here_, {.folder = folder_ + "/cluster", .programs = folder_, .slots = 2},
+        *loop_, *here_, {.folder = folder_ + "/cluster", .host = {.programs = folder_, .slots = 2}},
         {.on_start =
              [this](const ProcessKey& key, pid_t) {
                if (key != kCoordinatorKey && on_worker) on_worker();
@@ -83,16 +83,16 @@ class LocalClusterTest : public ::testing::Test {
       if (starts_again_) return;
       return Want(2);
     }
-    cluster_->Stop();
-    cluster_->Stop();
+    cluster_->host().Stop();
+    cluster_->host().Stop();
   }
 
   void LookWhetherItIsOver() {
     loop_->At(std::chrono::steady_clock::now() + std::chrono::milliseconds(10), [this] {
-      if (!cluster_->WantedJobs().empty()) return LookWhetherItIsOver();
+      if (!cluster_->host().WantedJobs().empty()) return LookWhetherItIsOver();
       EXPECT_TRUE(notes_.empty()) << "its process runs";
       std::ofstream(folder_ + "/go") << "x";
-      cluster_->Stop();
+      cluster_->host().Stop();
     });
   }
 
@@ -122,8 +122,8 @@ class LocalClusterTest : public ::testing::Test {
 
 TEST_F(LocalClusterTest, AMissingProgramIsSaidBeforeAnythingStarts) {
   std::filesystem::remove(folder_ + "/muster-worker");
-  const auto made =
-      LocalCluster::Make(*loop_, *here_, {.folder = folder_ + "/other", .programs = folder_}, {});
+  const auto made = LocalCluster::Make(
+      *loop_, *here_, {.folder = folder_ + "/other", .host = {.programs = folder_}}, {});
   EXPECT_EQ(made.status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(made.status().message()),
               testing::HasSubstr(folder_ + "/muster-worker is no program that can be run"));
@@ -133,7 +133,8 @@ TEST_F(LocalClusterTest, AMissingProgramIsSaidBeforeAnythingStarts) {
 // That nothing was wanted in between, the agent may not have heard.
 TEST_F(LocalClusterTest, MoreSlotsThanItMayHaveFilesForAreRefused) {
   const auto made = LocalCluster::Make(
-      *loop_, *here_, {.folder = folder_ + "/other", .programs = folder_, .slots = 100'000}, {});
+      *loop_, *here_,
+      {.folder = folder_ + "/other", .host = {.programs = folder_, .slots = 100'000}}, {});
   EXPECT_EQ(made.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(made.status().message()), testing::HasSubstr("100000 are asked for"));
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/other"));
@@ -162,7 +163,7 @@ TEST_F(LocalClusterTest, AJobThatHasEndedIsNotUnderWayAnyMore) {
   MakeProgram("muster-worker",
               "trap '' TERM; while [ ! -e " + folder_ + "/go ]; do sleep 0.01; done");
   on_worker = [this] {
-    EXPECT_THAT(cluster_->WantedJobs(), ElementsAre("j"));
+    EXPECT_THAT(cluster_->host().WantedJobs(), ElementsAre("j"));
     session_->Send({.header = Encode(ToAgent(Wanted{{}})), .payload = {}});
     LookWhetherItIsOver();
   };
@@ -210,8 +211,8 @@ TEST_F(LocalClusterTest, AnAddressThatMembersKnowStaysAndItIsSaidWhoHasIt) {
   on_coordinator = [&](const NoteExit& note) {
     said = note.text;
     starts_again_ = true;  // whatever ends now does so because of Stop
-    cluster_->Stop();
-    cluster_->Stop();
+    cluster_->host().Stop();
+    cluster_->host().Stop();
   };
   cluster_->Start();
   RunUntilQuit(*loop_);

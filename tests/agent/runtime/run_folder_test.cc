@@ -121,6 +121,40 @@ TEST(RunFolderTest, AddressesSurviveARestart) {
   EXPECT_EQ(again.PickAddresses("127.0.0.1:8080")->http, "127.0.0.1:8080");
 }
 
+TEST(RunFolderTest, TheCoordinatorMayHaveAnAddressThatOthersKnow) {
+  auto folder = RunFolder::Open(MakeTestFolder()).value();
+  EXPECT_EQ(folder.PickAddresses("", "127.0.0.2:7070")->grpc, "127.0.0.2:7070");
+  EXPECT_EQ(folder.PickAddresses("127.0.0.1:8080", "127.0.0.2:7071")->grpc, "127.0.0.2:7071");
+  EXPECT_THAT(folder.PickAddresses("", "127.0.0.2:0")->grpc, StartsWith("127.0.0.2:"));
+  const absl::Status one_port = folder.PickAddresses("127.0.0.1:8080", "127.0.0.1:8080").status();
+  EXPECT_EQ(one_port.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(one_port.message()), testing::HasSubstr("8080"));
+}
+
+// Hosts share the folder of their cluster, whichever of them comes first.
+TEST(RunFolderTest, AHostHasItsOwnPlaceInTheFolderOfACluster) {
+  const std::string path = MakeTestFolder() + "/cluster";
+  const auto b = RunFolder::OpenHost(path, "b");
+  ASSERT_TRUE(b.ok()) << b.status();
+  EXPECT_THAT(b->path(), testing::EndsWith("/cluster/hosts/b"));
+  const auto cluster = RunFolder::Open(path);
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  EXPECT_TRUE(RunFolder::OpenHost(path, "c").ok());
+  EXPECT_EQ(RunFolder::OpenHost(path, "b").status().code(), absl::StatusCode::kFailedPrecondition)
+      << "an agent of that name runs";
+}
+
+// What ran for the agent before ended with it: the folder is locked.
+TEST(RunFolderTest, AnAgentFollowsTheOneThatHadTheFolderBefore) {
+  const std::string path = MakeTestFolder();
+  const Incarnation first{1, 7}, second{2, 7};
+  const auto folder = RunFolder::Open(path).value();
+  EXPECT_EQ(folder.Follow(first).value(), Incarnation{});
+  EXPECT_EQ(folder.Follow(second).value(), first);
+  std::ofstream(path + "/agent") << "nonsense";
+  EXPECT_EQ(folder.Follow(second).value(), Incarnation{}) << "a file that is damaged names nobody";
+}
+
 TEST(RunFolderTest, AnyPortOfAnotherHost) {
   const std::string path = MakeTestFolder();
   auto folder = RunFolder::Open(path).value();

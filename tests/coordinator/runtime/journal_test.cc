@@ -67,7 +67,10 @@ JobJournal EverythingSet() {
   job.ending.exit_code = 75;
   job.start = StartNumber(7);
   job.first_start = StartNumber(5);
-  job.workers = 3;
+  job.placements = {{"worker-0", {Role::kWorker, "host-a", PlacementNumber(77), {3, ~0ull}}},
+                    {"worker-1", {Role::kWorker, std::nullopt, {}}},
+                    {"server-0", {Role::kServer, "", {}}}};
+  job.left_out = {"host-b", "host-c"};
   job.recorded = Step(9);
   job.deleting = true;
   return job;
@@ -97,7 +100,8 @@ void ExpectSame(const JobJournal& a, const JobJournal& b) {
   EXPECT_EQ(a.ending.exit_code, b.ending.exit_code);
   EXPECT_EQ(a.start, b.start);
   EXPECT_EQ(a.first_start, b.first_start);
-  EXPECT_EQ(a.workers, b.workers);
+  EXPECT_EQ(a.placements, b.placements);
+  EXPECT_EQ(a.left_out, b.left_out);
   EXPECT_EQ(a.recorded, b.recorded);
   EXPECT_EQ(a.deleting, b.deleting);
 }
@@ -192,8 +196,6 @@ TEST(JobCodec, RefusesNumbersThatCannotBe) {
                {"recorded", -1},
                {"stop_at", std::numeric_limits<int64_t>::max()},
                {"stop_at", -1},
-               {"workers", int64_t{1} << 32},
-               {"workers", -1},
                {"exit_code", int64_t{1} << 32},
                {"exit_code", 256},
                {"exit_code", -1},

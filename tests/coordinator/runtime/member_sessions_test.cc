@@ -120,7 +120,7 @@ TEST_F(MemberSessionsTest, WhoSaysNothingIsClosedInTime) {
     sessions_.TellAll({member}, leave, Time() + kHour);
   };
   const auto is_agent = [&] {
-    sessions_.Said(1, FromAgent(AgentHello{.node = "here", .slots = 1}), kCame);
+    sessions_.Said(1, FromAgent(AgentHello{.agent = {"here", {}}, .slots = 1}), kCame);
   };
   struct Row {
     std::string name;
@@ -164,8 +164,8 @@ TEST_F(MemberSessionsTest, WherePlacesRunShortThoseOfNobodyAreClosedFirst) {
     if (as == 'm' || as == 'l') sessions_.Said(id, ToCoordinator(join), kCame);
     if (as == 'l') sessions_.Tell(member, Leave{TermNumber(1), 1, "nobody wants it"}, Time());
     if (as == 'a')
-      sessions_.Said(id, FromAgent(AgentHello{.node = absl::StrCat("node-", id), .slots = 1}),
-                     kCame);
+      sessions_.Said(
+          id, FromAgent(AgentHello{.agent = {absl::StrCat("node-", id), {}}, .slots = 1}), kCame);
   };
   struct Row {
     std::string there;  // the oldest first
@@ -195,10 +195,10 @@ TEST_F(MemberSessionsTest, WherePlacesRunShortThoseOfNobodyAreClosedFirst) {
 TEST_F(MemberSessionsTest, ASessionIsOfOneAgent) {
   const auto session = Open(1);
   for (int i = 0; i < 2; ++i) {
-    sessions_.Said(1, FromAgent(AgentHello{.node = "here", .slots = 1}), kCame);
+    sessions_.Said(1, FromAgent(AgentHello{.agent = {"here", {}}, .slots = 1}), kCame);
     EXPECT_TRUE(session->closed.ok()) << "hello no. " << i;
   }
-  sessions_.Said(1, FromAgent(AgentHello{.node = "elsewhere", .slots = 1}), kCame);
+  sessions_.Said(1, FromAgent(AgentHello{.agent = {"elsewhere", {}}, .slots = 1}), kCame);
   EXPECT_THAT(session->closed.message(), HasSubstr("spoke as that of elsewhere"));
 }
 
@@ -210,10 +210,11 @@ TEST_F(MemberSessionsTest, WhoSaysWhoItIsIsAdmitted) {
   };
   Join join;
   join.id = {"worker-0", {1, 1}};
-  for (const Row& row : {Row{"asks", ToCoordinator(AskJob{"a", "worker-0"}), false},
-                         Row{"joins", ToCoordinator(join), true},
-                         Row{"agent", FromAgent(AgentHello{.node = "here", .slots = 1}), true},
-                         Row{"neither", ToCoordinator(Alive{}), false}}) {
+  for (const Row& row :
+       {Row{"asks", ToCoordinator(AskJob{"a", "worker-0"}), false},
+        Row{"joins", ToCoordinator(join), true},
+        Row{"agent", FromAgent(AgentHello{.agent = {"here", {}}, .slots = 1}), true},
+        Row{"neither", ToCoordinator(Alive{}), false}}) {
     const auto session = Open(1);
     sessions_.Said(1, row.first, kCame);
     EXPECT_EQ(session->admitted, row.admitted) << row.name;

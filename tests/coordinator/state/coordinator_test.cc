@@ -49,7 +49,7 @@ TEST(Jobs, RunOneAtATimeInTheOrderOfSubmissionWhereThereIsOneSlot) {
   desk.Give(Cancel{"second"});
   EXPECT_EQ(desk.Job("second").phase, JobPhase::kCancelled);
   EXPECT_EQ(desk.Job("a-later-one").phase, JobPhase::kStarting);
-  const std::vector<ToAgents> wanted = desk.Drain<ToAgents>();
+  const std::vector<ToHost> wanted = desk.Drain<ToHost>();
   ASSERT_EQ(wanted.size(), 1u);
   ASSERT_EQ(wanted[0].wanted.jobs.size(), 1u) << "what is not listed is stopped";
   EXPECT_EQ(wanted[0].wanted.jobs[0].job, "a-later-one");
@@ -1027,7 +1027,7 @@ TEST(Jobs, OneThatWasDoneKeepsItsResultWhenItIsCancelledInTheQueue) {
   for (int64_t step = 0; step < 20; ++step) desk.Record(kA, step);
   Commit(desk, 20, true);
   desk.Give(DigestDone{"job", desk.StartOf(), "abc", ""});
-  desk.Give(AgentDown{"host"});
+  desk.Give(AgentDown{HelloOf("host", 0).agent});
   JobSpec longer = SpecOf(1, 2);
   longer.training.steps = 30;
   desk.Give(Submit{"job", longer});

@@ -41,15 +41,35 @@ inline MemberId Id(const std::string& name, uint64_t life = 1) {
   return {name, {life, std::hash<std::string>()(name)}};
 }
 
+inline AgentHello HelloOf(const std::string& host, int32_t slots, uint64_t life = 1) {
+  return {{host, {life, std::hash<std::string>()(host)}}, {}, host, slots};
+}
+
+// Of workers and servers that others start than host agents.
+inline Placements PlacesOf(int32_t workers, int32_t servers = 0) {
+  Placements places;
+  for (int32_t i = 0; i < workers; ++i)
+    places["worker-" + std::to_string(i)] = {Role::kWorker, "", {}};
+  for (int32_t i = 0; i < servers; ++i)
+    places["server-" + std::to_string(i)] = {Role::kServer, "", {}};
+  return places;
+}
+
 class Desk {
  public:
   explicit Desk(RecoveredState found = {}, int32_t slots = 16, Settings settings = {})
       : coordinator_("cluster", TermNumber(1), settings, std::move(found), now_) {
-    Give(AgentUp{"host", slots});
+    Give(AgentUp{HelloOf("host", slots)});
     actions_.clear();
   }
 
-  void Give(const Input& input) {
+  // Where a process does not say its place, it says the right one.
+  void Give(Input input) {
+    if (auto* says = std::get_if<AgentSays>(&input))
+      FillIn(says->exited.placement, says->exited.job, says->exited.name);
+    if (auto* says = std::get_if<MemberSays>(&input))
+      if (auto* join = std::get_if<muster::Join>(&says->message))
+        FillIn(join->placement, join->job, join->id.name);
     const std::vector<Action> actions = coordinator_.Handle(input, now_);
     actions_.insert(actions_.end(), actions.begin(), actions.end());
   }
@@ -141,6 +161,12 @@ class Desk {
   Coordinator& coordinator() { return coordinator_; }
 
  private:
+  void FillIn(PlacementNumber& number, const std::string& job, const std::string& name) const {
+    const JobJournal* journal = coordinator_.jobs().Find(job);
+    const Placement* placement = journal == nullptr ? nullptr : PlacementOf(*journal, name);
+    if (number == PlacementNumber() && placement != nullptr) number = placement->number;
+  }
+
   Time now_ = Time(std::chrono::seconds(1000));
   Coordinator coordinator_;
   std::vector<Action> actions_;

@@ -54,17 +54,17 @@ std::vector<A> Of(const std::vector<Action>& actions) {
 
 TEST(JobRun, HoldsTheSlotsThatItWasGranted) {
   JobRun run = RunOf(Queued(1, 8, 2));
-  run.Handle(StartRun{kFirst, 3}, kNow);
-  EXPECT_EQ(run.slots(), 5);
+  run.Handle(StartRun{kFirst, PlacesOf(3, 2)}, kNow);
+  EXPECT_EQ(run.Places().placed.size(), 5u);
   std::vector<std::string> names;
-  for (const ProcessWanted& process : run.Processes().processes) names.push_back(process.name);
-  EXPECT_THAT(names, ElementsAre("worker-0", "worker-1", "worker-2", "server-0", "server-1"));
+  for (const ProcessWanted& process : run.ProcessesOn("").processes) names.push_back(process.name);
+  EXPECT_THAT(names, ElementsAre("server-0", "server-1", "worker-0", "worker-1", "worker-2"));
   EXPECT_EQ(run.journal().phase, JobPhase::kStarting);
 }
 
 TEST(JobRun, GivesBackWhatTheNextOneIsMadeOf) {
   JobRun run = RunOf(Queued(1, 1));
-  run.Handle(StartRun{kFirst, 1}, kNow);
+  run.Handle(StartRun{kFirst, PlacesOf(1)}, kNow);
   run.Handle(MemberSays{kA, JoinOf(kA)}, kNow);
   EXPECT_TRUE(run.HasMembers());
   run.Handle(Cancel{"job"}, kNow);
@@ -79,7 +79,7 @@ TEST(JobRun, GivesBackWhatTheNextOneIsMadeOf) {
 // A heartbeat changes nothing that is decided, so nothing comes out of it.
 TEST(JobRun, AHeartbeatAsksForNothing) {
   JobRun run = RunOf(Queued(1, 1));
-  run.Handle(StartRun{kFirst, 1}, kNow);
+  run.Handle(StartRun{kFirst, PlacesOf(1)}, kNow);
   run.Handle(MemberSays{kA, JoinOf(kA)}, kNow);
   const ViewNumber number = run.journal().number;
   run.Handle(MemberSays{kA, Sealed{number, {}}}, kNow);
@@ -93,7 +93,7 @@ TEST(JobRun, AHeartbeatAsksForNothing) {
 // Seal, plan and view are the same for all: one message for any number of members.
 TEST(JobRun, SaysTheSameToAllMembersOnce) {
   JobRun run = RunOf(Queued(2, 2));
-  run.Handle(StartRun{kFirst, 2}, kNow);
+  run.Handle(StartRun{kFirst, PlacesOf(2)}, kNow);
   run.Handle(MemberSays{kA, JoinOf(kA)}, kNow);
   auto actions = run.Handle(MemberSays{kB, JoinOf(kB)}, kNow);
   ASSERT_EQ(Of<ToMembers>(actions).size(), 1u);
@@ -114,7 +114,7 @@ const char* const kStates[] = {"starting", "sealing", "healing", "running", "sto
 // Two workers, 0 and 1.
 JobRun RunAt(At at) {
   JobRun run = RunOf(Queued(2, 2));
-  run.Handle(StartRun{kFirst, 2}, kNow);
+  run.Handle(StartRun{kFirst, PlacesOf(2)}, kNow);
   if (at >= At::kSealing)
     for (const MemberId& id : {kA, kB}) run.Handle(MemberSays{id, JoinOf(id)}, kNow);
   const ViewNumber number = run.journal().number;
@@ -172,7 +172,7 @@ Join Back(const MemberId& id, ViewNumber active) {
   return join;
 }
 
-ProcessExited ExitOf(const MemberId& member, int code, StartNumber start = kFirst) {
+ExitTold ExitOf(const MemberId& member, int code, StartNumber start = kFirst) {
   ProcessExited exited;
   exited.job = "job";
   exited.start = start;
@@ -180,15 +180,15 @@ ProcessExited ExitOf(const MemberId& member, int code, StartNumber start = kFirs
   exited.exit_code = code;
   exited.cause = absl::StrCat("exit code ", code);
   exited.lanes.incarnation = member.incarnation;
-  return exited;
+  return {exited};
 }
 
 // In a crash loop; the agent does not know which life was the last.
-ProcessExited GaveUp(const MemberId& member, StartNumber start = kFirst) {
-  ProcessExited exited = ExitOf(member, 1, start);
-  exited.lanes = {};
-  exited.gave_up = true;
-  return exited;
+ExitTold GaveUp(const MemberId& member, StartNumber start = kFirst) {
+  ExitTold told = ExitOf(member, 1, start);
+  told.exited.lanes = {};
+  told.exited.gave_up = true;
+  return told;
 }
 
 SegmentWritten SegmentOf(LineageNumber lineage) {
@@ -362,7 +362,7 @@ TEST(JobRun, WaitsForItsMembersAfterARestart) {
   JobRun run = RunOf(std::move(stored));
   EXPECT_TRUE(run.HasMembers()) << "they may come back";
   EXPECT_FALSE(run.Has(kA));
-  EXPECT_EQ(run.slots(), 2);
+  EXPECT_EQ(run.Places().placed.size(), 2u);
   EXPECT_THAT(run.Handle(Tick{}, kNow), IsEmpty());
   EXPECT_EQ(Describe(run.Handle(Says(kA, Back(kA, kFirstView)), kNow)), "say process, stands to 0");
   EXPECT_EQ(Describe(run.Handle(Says(kB, Back(kB, kFirstView)), kNow)), "say process, stands to 1");

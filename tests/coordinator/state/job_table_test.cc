@@ -3,6 +3,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lib/base/exit_codes.h"
+#include "tests/coordinator/state/desk.h"
 
 namespace muster::coordinator {
 namespace {
@@ -14,7 +15,7 @@ JobJournal JobIn(JobPhase phase, const std::string& id, int64_t submission = 1) 
   job.id = id;
   job.phase = phase;
   job.submission = submission;
-  job.workers = 3;
+  job.placements = PlacesOf(3, 1);
   job.spec.runtime.workers_min = 2;
   job.spec.runtime.workers_max = 4;
   job.spec.runtime.servers = 1;
@@ -32,7 +33,7 @@ TEST(JobTable, ARestartRunsWhatWasUnderWay) {
     EXPECT_EQ(jobs.RunOf("a") != nullptr, runs) << PhaseName(phase);
     EXPECT_EQ(jobs.AtRest("a") != nullptr, !runs) << PhaseName(phase);
     EXPECT_EQ(jobs.JobOf("a").has_value(), runs) << PhaseName(phase);
-    EXPECT_EQ(jobs.EverythingWanted().jobs.size(), runs ? 1u : 0u) << PhaseName(phase);
+    EXPECT_EQ(jobs.WantedOn("").jobs.size(), runs ? 1u : 0u) << PhaseName(phase);
   }
 }
 
@@ -49,13 +50,14 @@ TEST(JobTable, TheQueueSeesWhatIsHeldAndWhoWaits) {
   const JobTable jobs =
       TableOf({JobIn(JobPhase::kRunning, "a", 5), JobIn(JobPhase::kQueued, "b", 6),
                JobIn(JobPhase::kFailed, "c", 7)});
-  const QueueInput input = jobs.InputOfQueue();
-  ASSERT_EQ(input.held.size(), 1u);
-  EXPECT_EQ(input.held[0].submission, 5);
-  EXPECT_EQ(input.held[0].slots, 4) << "three workers and a server";
+  const PlacementInput input = jobs.InputOfPlacement();
+  ASSERT_EQ(input.running.size(), 1u);
+  EXPECT_EQ(input.running[0].submission, 5);
+  EXPECT_EQ(input.running[0].placed.size(), 4u) << "three workers and a server";
   ASSERT_EQ(input.queued.size(), 1u);
-  EXPECT_EQ(input.queued[0].least, 3);
-  EXPECT_EQ(input.queued[0].most, 5);
+  EXPECT_EQ(input.queued[0].workers_min, 2);
+  EXPECT_EQ(input.queued[0].workers_max, 4);
+  EXPECT_EQ(input.queued[0].servers, 1);
 }
 
 TEST(JobTable, AJobStartsRestsAndGoes) {

@@ -75,7 +75,7 @@ TEST(KeptJobs, JobsCountInEachPhaseUntilTheyAreGone) {
     JobJournal& job = found.jobs.emplace_back();
     job.id = std::string(PhaseName(phase));
     job.phase = phase;
-    job.workers = 1;
+    job.placements["worker-0"] = {.host = ""};
     job.spec = SpecWithPath(8 << 20);
   }
   JobTable jobs({"cluster", TermNumber(7), Settings()}, std::move(found), Time());

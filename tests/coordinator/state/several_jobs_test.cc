@@ -38,27 +38,32 @@ std::vector<std::string> WantedJobs(const Wanted& wanted) {
 
 TEST(Slots, NothingStartsBeforeAnAgentHasSaidHello) {
   Desk desk({}, /*slots=*/0);
-  desk.Give(AgentDown{"host"});
+  desk.Give(AgentDown{HelloOf("host", 0).agent});
   desk.Give(Submit{"job", SpecOf(1, 2)});
   EXPECT_EQ(desk.Job().phase, JobPhase::kQueued);
   EXPECT_EQ(desk.Job().reason, "waits for a host agent");
-  desk.Give(AgentUp{"host", 1});
+  desk.Give(AgentUp{HelloOf("host", 1)});
   EXPECT_EQ(desk.Job().phase, JobPhase::kStarting);
 }
 
-TEST(Slots, AJobTakesWhatIsFreeUpToItsMostAndKeepsThat) {
+TEST(Slots, AJobTakesWhatIsFreeUpToItsMostAndGrowsLater) {
   Desk desk({}, /*slots=*/3);
   desk.Give(Submit{"job", SpecOf(1, 8)});
-  EXPECT_EQ(desk.Job().workers, 3);
-  const auto wanted = desk.Drain<ToAgents>();
+  EXPECT_EQ(WorkersOf(desk.Job()), 3);
+  const auto wanted = desk.Drain<ToHost>();
   ASSERT_EQ(wanted.size(), 1u);
   EXPECT_THAT(WantedJobs(wanted[0].wanted), ElementsAre("job:3"));
   for (const MemberId& id : {kA, kB, kC}) desk.Join(id);
   EXPECT_EQ(desk.Job().number, ViewNumber(1)) << "all that it was granted are there";
   desk.Activate({kA, kB, kC});
-  desk.Give(AgentUp{"another", 5});
-  EXPECT_EQ(desk.Job().workers, 3);
-  EXPECT_EQ(desk.Job().number, ViewNumber(1)) << "growing comes later";
+  desk.Give(AgentUp{HelloOf("another", 5)});
+  EXPECT_EQ(WorkersOf(desk.Job()), 3) << "it has only just begun";
+  for (int i = 0; i < 61; ++i) {
+    desk.Wait(seconds(1));
+    for (const MemberId& id : {kA, kB, kC}) desk.Say(id, Alive{Step(0), ""});
+    desk.Give(Tick{});
+  }
+  EXPECT_EQ(WorkersOf(desk.Job()), 8) << "it grows into what is free";
 }
 
 TEST(Slots, OfTwoAgentsAreAdded) {
@@ -66,7 +71,7 @@ TEST(Slots, OfTwoAgentsAreAdded) {
   desk.Give(Submit{"job", SpecOf(2, 2)});
   EXPECT_EQ(desk.Job().reason, "needs 2 slots; the cluster has 1");
   EXPECT_THAT(desk.Told(), ElementsAre("submitted", "waits: needs 2 slots; the cluster has 1"));
-  desk.Give(AgentUp{"another", 1});
+  desk.Give(AgentUp{HelloOf("another", 1)});
   EXPECT_EQ(desk.Job().phase, JobPhase::kStarting);
 }
 
@@ -76,16 +81,16 @@ TEST(Slots, AreHeldWhenTheAgentComesBackWithFewer) {
   Desk desk(RecoveredState{.jobs = {before.Job()}}, /*slots=*/1);
   desk.Give(Submit{"next", SpecOf(1, 1)});
   EXPECT_EQ(desk.Job("next").reason, "needs 1 slot; 0 of 1 are free");
-  desk.Give(AgentUp{"host", 3});
+  desk.Give(AgentUp{HelloOf("host", 3)});
   EXPECT_EQ(desk.Job("next").phase, JobPhase::kStarting);
 }
 
 TEST(SeveralJobs, RunAtOnceAndTheAgentIsToldOfAll) {
   Desk desk;
   RunAlone(desk, "one");
-  desk.Drain<ToAgents>();
+  desk.Drain<ToHost>();
   RunAlone(desk, "two");
-  const auto wanted = desk.Drain<ToAgents>();
+  const auto wanted = desk.Drain<ToHost>();
   ASSERT_EQ(wanted.size(), 1u);
   EXPECT_THAT(WantedJobs(wanted[0].wanted), ElementsAre("one:1", "two:1"));
   EXPECT_EQ(desk.Job("one").number, ViewNumber(1)) << "the other's worker-0 is none of its own";
@@ -192,7 +197,7 @@ TEST(SeveralJobs, TheSlotsOfOneThatEndsAreTheNextOnes) {
   desk.Drain<Announce>();
   desk.Give(Cancel{"one"});
   EXPECT_EQ(desk.Job("three").phase, JobPhase::kStarting);
-  const auto wanted = desk.Drain<ToAgents>();
+  const auto wanted = desk.Drain<ToHost>();
   ASSERT_EQ(wanted.size(), 1u);
   EXPECT_THAT(WantedJobs(wanted[0].wanted), ElementsAre("three:1", "two:1"));
 }

@@ -72,21 +72,21 @@ TEST(Starts, WhoWasToldOfADeletedJobDoesNotTrainInTheNextOfItsId) {
 TEST(Starts, AJobKeepsItsFirstStartAndTheNextOfItsIdHasAnother) {
   Desk desk;
   const auto first_start = [&] {
-    const auto wanted = desk.Drain<ToAgents>();
+    const auto wanted = desk.Drain<ToHost>();
     return wanted.empty() ? StartNumber(0) : wanted.back().wanted.jobs.at(0).first_start;
   };
   desk.Give(Submit{"job", SpecOf(1, 1)});
   const StartNumber first = desk.StartOf();
   EXPECT_EQ(first_start(), first);
   desk.Give(Stop{"job"});
-  desk.Drain<ToAgents>();
+  desk.Drain<ToHost>();
   desk.Give(Submit{"job", SpecOf(1, 1)});
   EXPECT_NE(desk.StartOf(), first);
   EXPECT_EQ(first_start(), first) << "the job goes on";
   desk.Give(Cancel{"job"});
   desk.Give(Delete{"job"});
   desk.Give(JobDeleted{"job", ""});
-  desk.Drain<ToAgents>();
+  desk.Drain<ToHost>();
   desk.Give(Submit{"job", SpecOf(1, 1)});
   EXPECT_EQ(first_start(), desk.StartOf());
 }
@@ -97,7 +97,7 @@ TEST(Starts, AgentsHearOfTheJobsRetries) {
     JobSpec spec = SpecOf(1, 1);
     spec.runtime.retries = retries;
     desk.Give(Submit{"job", spec});
-    const auto wanted = desk.Drain<ToAgents>();
+    const auto wanted = desk.Drain<ToHost>();
     ASSERT_FALSE(wanted.empty());
     EXPECT_EQ(wanted.back().wanted.jobs.at(0).retries, retries);
   }
@@ -112,7 +112,7 @@ TEST(Starts, AJobThatIsPutBackStartsAnew) {
   desk.Give(Submit{"job", other});
   const StartNumber second = desk.coordinator().jobs().JobOf("job")->start;
   EXPECT_NE(second, first);
-  const auto wanted = desk.Drain<ToAgents>();
+  const auto wanted = desk.Drain<ToHost>();
   ASSERT_FALSE(wanted.empty());
   EXPECT_EQ(wanted.back().wanted.jobs.at(0).start, second);
   desk.Say(kA, JoinFor(first, kA));
@@ -126,10 +126,11 @@ TEST(Starts, ARestartOfTheCoordinatorKeepsTheNumberAndGivesOthersToOthers) {
   Coordinator after("cluster", TermNumber(2), Settings(), {.jobs = {before.Job()}}, Time{});
   EXPECT_EQ(after.jobs().Find("job")->start, start);
   muster::Join join = JoinFor(start, kA);
+  join.placement = before.Job().placements.at("worker-0").number;
   join.sealed = ViewNumber(1);
   after.Handle(MemberSays{kA, join}, Time{});
   EXPECT_EQ(after.jobs().StatusOf("job").members.size(), 1u);
-  after.Handle(AgentUp{"host", 8}, Time{});
+  after.Handle(AgentUp{HelloOf("host", 8)}, Time{});
   after.Handle(Submit{"next", SpecOf(1, 1)}, Time{});
   EXPECT_GT(after.jobs().Find("next")->start, start);
 }
@@ -180,9 +181,9 @@ TEST(Starts, WhoLeftAnEarlierStartIsNotAskedForAgain) {
   const StartNumber first = RunASecondTime(desk);
   for (const int code : {kExitDone, kExitStopped, kExitLater})
     desk.Give(AgentSays{ExitOf(first, code)});
-  EXPECT_THAT(desk.Drain<ToAgents>(), IsEmpty());
+  EXPECT_THAT(desk.Drain<ToHost>(), IsEmpty());
   desk.Give(AgentSays{ExitOf(desk.StartOf(), kExitLater)});
-  EXPECT_EQ(desk.Drain<ToAgents>().size(), 1u) << "a person told it to go; its job goes on";
+  EXPECT_EQ(desk.Drain<ToHost>().size(), 1u) << "a person told it to go; its job goes on";
 }
 
 TEST(Starts, WhatAWorkerOfAnEarlierStartHadRunIsCounted) {

@@ -17,12 +17,15 @@ inline std::string ProgramPath(const std::string& name) {
 }
 
 // 1009 is a prime: 16 steps in each epoch, the last one short.
-inline std::string CountingSpec(int epochs, const std::string& more = "") {
-  return "name: count\ntask: counting\ndata: {samples: 1009}\nbatch: 64\nlanes: 7\nepochs: " +
-         std::to_string(epochs) +
+// `length`: "epochs: 2", "steps: 30".
+inline std::string CountingSpecOf(const std::string& length, const std::string& more = "") {
+  return "name: count\ntask: counting\ndata: {samples: 1009}\nbatch: 64\nlanes: 7\n" + length +
          "\nreduction: sum\noptimizer: {kind: sgd, learning_rate: 1}\ncheckpoint: {every_steps: "
          "100}\n" +
          more;
+}
+inline std::string CountingSpec(int epochs, const std::string& more = "") {
+  return CountingSpecOf("epochs: " + std::to_string(epochs), more);
 }
 
 inline std::string WriteText(const std::string& path, const std::string& text) {

@@ -285,7 +285,7 @@ TEST(MessageCodecTest, OfOneWhoHasNotSaidWhoItIsNothingElseIsRead) {
   join.id.name = "w0";
   const std::string said[] = {Encode(ToCoordinator(AskJob{"job", "w0"})),
                               Encode(ToCoordinator(join)),
-                              Encode(FromAgent(AgentHello{"host", 1}))};
+                              Encode(FromAgent(AgentHello{{"host", {1, 1}}, {}, "node", 1}))};
   for (const std::string& header : said)
     EXPECT_TRUE(DecodeGreetingAtCoordinator(header).ok()) << absl::BytesToHexString(header);
   const std::string records = Encode(ToCoordinator(Records{{StepRecord{}}}));
@@ -406,14 +406,17 @@ TEST(MessageCodecTest, FirstFrameTellsWhoSpeaks) {
   const auto member = DecodeAtCoordinator(Encode(ToCoordinator(AskJob{"job", "w0"})));
   ASSERT_TRUE(member.ok()) << member.status();
   EXPECT_TRUE(std::holds_alternative<ToCoordinator>(*member));
-  const auto agent = DecodeAtCoordinator(Encode(FromAgent(AgentHello{"host", 12})));
+  const auto agent =
+      DecodeAtCoordinator(Encode(FromAgent(AgentHello{{"host", {1, 1}}, {}, "node", 12})));
   ASSERT_TRUE(agent.ok()) << agent.status();
   ASSERT_TRUE(std::holds_alternative<FromAgent>(*agent));
   EXPECT_EQ(std::get<AgentHello>(std::get<FromAgent>(*agent)).slots, 12);
-  EXPECT_FALSE(DecodeToCoordinator(Encode(FromAgent(AgentHello{"host", 1}))).ok());
+  EXPECT_FALSE(
+      DecodeToCoordinator(Encode(FromAgent(AgentHello{{"host", {1, 1}}, {}, "node", 1}))).ok());
   EXPECT_FALSE(DecodeFromAgent(Encode(ToCoordinator(AskJob{"job", "w0"}))).ok());
-  ExpectRefused(DecodeFromAgent(Encode(FromAgent(AgentHello{"host", -1}))).status(),
-                "agent_hello: slots");
+  ExpectRefused(
+      DecodeFromAgent(Encode(FromAgent(AgentHello{{"host", {1, 1}}, {}, "node", -1}))).status(),
+      "agent_hello: slots");
 }
 
 TEST(MessageCodecTest, WhatIsWantedNamesEachJobsProcesses) {

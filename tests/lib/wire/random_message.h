@@ -133,6 +133,10 @@ class RandomMessage {
   void Fill(AskJob& ask) { FillNamed(ask, ask.name); }
   void Fill(Join& join) { FillNamed(join, join.id.name); }
   void Fill(Hello& hello) { FillNamed(hello, hello.from.name); }
+  void Fill(AgentHello& hello) {
+    FillNamed(hello, hello.agent.host);
+    hello.agent.incarnation.hi |= 1;  // an agent has one
+  }
   void Fill(JobSpec& spec) { spec = RandomJob(random_()).Make(); }
   void Fill(TreeNode& node) {
     node.lo = static_cast<int32_t>(Below(4096));

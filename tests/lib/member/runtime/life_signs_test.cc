@@ -191,7 +191,7 @@ TEST(Exchange, AMemberWhoseExchangeThreadIsBusyIsNotSilent) {
   const Reporter reporter(-1, "server-0");
   ExchangeOptions options;
   options.job = "job";
-  options.place = {{"server-0", {1, 1}}, Role::kServer, "host", "server-0:1"};
+  options.place = {{"server-0", {1, 1}}, {}, Role::kServer, "host", "server-0:1"};
   options.coordinator = "coordinator";
   options.lease = 3 * kEvery;
   ExchangeParts parts;

@@ -1,0 +1,272 @@
+#include "agent/runtime/host_agent.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/descriptors.h"
+#include "lib/base/plural.h"
+#include "lib/base/printable.h"
+#include "lib/base/status.h"
+#include "lib/base/this_process.h"
+#include "lib/domain/member_name.h"
+#include "lib/lane_counter/lane_counter.h"
+#include "lib/log/log.h"
+
+namespace muster::agent {
+namespace {
+
+SupervisorOptions WithSlots(SupervisorOptions options, int slots) {
+  options.slots = slots;
+  return options;
+}
+
+// For each process that it starts an agent holds a pidfd and a pipe.
+absl::Status CheckDescriptors(int slots) {
+  constexpr int kOfItself = 64, kOfAProcess = 2;
+  const int limit = RaiseDescriptorLimit();
+  const int most = (limit - kOfItself) / kOfAProcess;
+  if (slots <= most) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("this process may open ", limit, " files, which is enough for ",
+                   Plural(std::max(0, most), "slot"), "; ", slots, slots == 1 ? " is" : " are",
+                   " asked for: raise the limit with ", "`ulimit -n`, or give fewer slots"));
+}
+
+// Otherwise each start of a process would find it out for itself.
+absl::Status CheckPrograms(const std::string& folder, bool with_coordinator) {
+  std::vector<std::string> names = {"muster-server", "muster-worker"};
+  if (with_coordinator) names.insert(names.begin(), "muster-coordinator");
+  for (const std::string& name : names)
+    if (const std::string path = absl::StrCat(folder, "/", name); access(path.c_str(), X_OK) != 0)
+      return absl::NotFoundError(absl::StrCat(
+          path, " is no program that can be run (", std::strerror(errno),
+          "): it belongs beside muster; build or install it, or start the muster that it lies by"));
+  return absl::OkStatus();
+}
+
+// It is also the name of a folder.
+absl::Status CheckName(const std::string& host) {
+  if (IsMemberName(host)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the name of this host, '", Cut(Printable(host)),
+                                                 "', must be ", MemberNameRule(),
+                                                 ": give it another (--host)"));
+}
+
+}  // namespace
+
+// Nobody has told it yet.
+std::map<std::string, HostAgent::LanesByName> HostAgent::LanesRunBefore(const RunFolder& folder) {
+  std::map<std::string, LanesByName> before;
+  std::error_code none;
+  for (const auto& job : std::filesystem::directory_iterator(folder.jobs(), none)) {
+    for (const auto& file : std::filesystem::directory_iterator(job.path() / "run", none)) {
+      if (file.path().extension() != ".lanes") continue;
+      const auto counts = ReadLaneCounts(file.path());
+      if (!counts.ok()) continue;
+      LanesByName& of_job = before[job.path().filename()];
+      for (const LaneCount& count : *counts) of_job.emplace_back(file.path().stem(), count);
+    }
+  }
+  return before;
+}
+
+absl::Status HostAgent::Check(const HostOptions& options, bool with_coordinator) {
+  if (!options.name.empty()) MUSTER_RETURN_IF_ERROR(CheckName(options.name));
+  MUSTER_RETURN_IF_ERROR(CheckPrograms(options.programs, with_coordinator));
+  return CheckDescriptors(options.slots);
+}
+
+std::string HostAgent::OwnHostName() {
+  const std::string name = HostName();
+  return IsMemberName(name) ? name : "host";
+}
+
+absl::StatusOr<std::unique_ptr<HostAgent>> HostAgent::Make(EventLoop& loop, Transport& transport,
+                                                           const RunFolder& folder,
+                                                           HostOptions options, HostEvents events) {
+  if (options.name.empty()) options.name = OwnHostName();
+  MUSTER_RETURN_IF_ERROR(CheckName(options.name));
+  AgentHello hello{.agent = {options.name, DrawIncarnation()}};
+  MUSTER_ASSIGN_OR_RETURN(hello.follows, folder.Follow(hello.agent.incarnation));
+  hello.node = HostName();
+  hello.slots = options.slots;
+  return std::unique_ptr<HostAgent>(new HostAgent(loop, transport, folder, std::move(options),
+                                                  std::move(events), std::move(hello)));
+}
+
+HostAgent::HostAgent(EventLoop& loop, Transport& transport, const RunFolder& folder,
+                     HostOptions options, HostEvents events, AgentHello hello)
+    : options_(std::move(options)),
+      events_(std::move(events)),
+      folder_(folder),
+      run_before_(LanesRunBefore(folder_)),
+      agent_(loop,
+             {.log_file = [this](const ProcessKey& key) { return LogFile(key); },
+              .command = [this](const Spawn& spawn) { return CommandFor(spawn); },
+              .lanes = [this](const ProcessKey& key) { return LanesOf(key); },
+              .supervisor = WithSlots(options_.supervisor, options_.slots),
+              .faults = options_.faults},
+             {.on_start = events_.on_start,
+              .on_exit = [this](const NoteExit& note) { OnExit(note); },
+              .on_report = [this](const ProcessKey& key,
+                                  const Report& report) { OnReport(key, report); },
+              .on_fault = events_.on_fault,
+              .tell_coordinator = [this](const ProcessExited& exited) { link_.SendExit(exited); },
+              .on_stopped = events_.on_stopped}),
+      link_(loop, transport, options_.coordinator, std::move(hello),
+            {.on_up =
+                 [this] {
+                   agent_.Do(SessionUp{});
+                   for (auto& [id, job] : jobs_) job.told_before = false;
+                   // Of jobs, too, whose members are placed elsewhere now.
+                   for (const auto& [id, lanes] : run_before_) TellLanesRunBefore(id, lanes);
+                   if (events_.on_session) events_.on_session();
+                 },
+             .on_wanted = [this](const Wanted& wanted) { OnWanted(wanted); },
+             .on_down = [this](const absl::Status& why) { OnNoSession(why); },
+             .on_failed = [this](const absl::Status& why) { OnNoSession(why); }}) {}
+
+void HostAgent::OnNoSession(const absl::Status& why) {
+  if (events_.on_no_session) events_.on_no_session(why);
+}
+
+void HostAgent::StartCoordinator() { agent_.Do(WantCoordinator{}); }
+
+void HostAgent::GoTo(const std::string& coordinator) {
+  options_.coordinator = coordinator;
+  link_.GoTo(coordinator);
+}
+
+void HostAgent::CoordinatorServesAt(const std::string& http) { metrics_[kCoordinatorKey] = http; }
+
+std::vector<std::string> HostAgent::WantedJobs() const {
+  std::vector<std::string> wanted;
+  for (const auto& [id, job] : jobs_)
+    if (job.is_wanted) wanted.push_back(id);
+  return wanted;
+}
+
+std::vector<std::string> HostAgent::CommandFor(const Spawn& spawn) const {
+  std::vector<std::string> command =
+      spawn.key == kCoordinatorKey ? events_.coordinator_command() : MemberCommand(spawn);
+  command.insert(command.end(), options_.arguments.begin(), options_.arguments.end());
+  return command;
+}
+
+std::vector<std::string> HostAgent::MemberCommand(const Spawn& spawn) const {
+  const ProcessKey& key = spawn.key;
+  const char* program = spawn.role == Role::kServer ? "/muster-server" : "/muster-worker";
+  std::vector<std::string> command = {options_.programs + program,
+                                      "--coordinator",
+                                      options_.coordinator,
+                                      "--job",
+                                      key.job,
+                                      "--start",
+                                      absl::StrCat(spawn.start.value()),
+                                      "--placement",
+                                      absl::StrCat(spawn.placement.value()),
+                                      "--name",
+                                      key.name,
+                                      "--node",
+                                      HostName(),
+                                      "--listen",
+                                      options_.address + ":0",
+                                      "--metrics",
+                                      options_.address + ":0"};
+  if (spawn.role == Role::kWorker)
+    command.insert(command.end(), {"--dir", folder_.job(key.job)});  // a server has no files there
+  return command;
+}
+
+// Of a worker; a server, or a worker that never came so far, has no count, whatever one of its name
+// had counted before.
+LaneCount HostAgent::LanesOf(const ProcessKey& key) {
+  const auto job = jobs_.find(key.job);
+  if (job == jobs_.end()) return {};
+  const auto counts =
+      ReadLaneCounts(absl::StrCat(folder_.job(key.job), "/run/", key.name, ".lanes"));
+  if (!counts.ok() || counts->empty()) return {};
+  const LaneCount& newest = counts->back();
+  Incarnation& counted = job->second.counted[key.name];
+  const bool told = std::exchange(counted, newest.incarnation) == newest.incarnation;
+  return told ? LaneCount{} : newest;
+}
+
+void HostAgent::OnWanted(const Wanted& wanted) {
+  for (auto& [id, job] : jobs_) job.is_wanted = false;
+  for (const JobProcesses& job : wanted.jobs) Begin(job);
+  agent_.Do(WantMembers{wanted});
+  std::erase_if(jobs_, [this](const auto& job) { return !agent_.Has(job.first); });
+}
+
+void HostAgent::Begin(const JobProcesses& wanted) {
+  const std::string& id = wanted.job;
+  const auto [it, is_new] = jobs_.try_emplace(id);
+  Job& job = it->second;
+  job.is_wanted = true;
+  job.first_start = wanted.first_start;
+  // The job of that id may have been deleted, with its folder or without, and submitted again: we
+  // do not hear of a deletion.
+  if (folder_.HoldsAnotherJob(id, wanted.first_start)) {
+    job.run_before.clear();
+    run_before_.erase(id);
+  }
+  MakeFolder(id, job);
+  if (is_new) {
+    if (auto before = run_before_.extract(id); !before.empty())
+      job.run_before = std::move(before.mapped());
+  }
+  if (!std::exchange(job.told_before, true)) TellLanesRunBefore(id, job.run_before);
+}
+
+// Where it cannot be made, no process of the job can be started, and that is told.
+void HostAgent::MakeFolder(const std::string& id, const Job& job) const {
+  if (const absl::Status made = folder_.MakeJob(id, job.first_start); !made.ok())
+    LogWarning("%s", made.message());
+}
+
+// Of a process that is about to start. Somebody may have removed the folder since the last one did.
+std::string HostAgent::LogFile(const ProcessKey& key) const {
+  if (const auto job = jobs_.find(key.job); job != jobs_.end()) MakeFolder(key.job, job->second);
+  return folder_.LogFile(key);
+}
+
+void HostAgent::TellLanesRunBefore(const std::string& id, const LanesByName& before) {
+  for (const auto& [name, lanes] : before)
+    link_.SendExit({.job = id,
+                    .name = name,
+                    .signal = SIGKILL,
+                    .cause = "ended together with an earlier muster",
+                    .lanes = lanes});
+}
+
+void HostAgent::OnReport(const ProcessKey& key, const Report& report) {
+  if (!report.metrics.empty() && std::exchange(metrics_[key], report.metrics) != report.metrics)
+    WriteTargets();
+  if (events_.on_report) events_.on_report(key, report);
+}
+
+bool HostAgent::MembersRun() const {
+  const std::vector<ProcessKey> running = agent_.Running();
+  return std::any_of(running.begin(), running.end(),
+                     [](const ProcessKey& key) { return key != kCoordinatorKey; });
+}
+
+void HostAgent::OnExit(NoteExit note) {
+  if (note.key != kCoordinatorKey && metrics_.erase(note.key) > 0) WriteTargets();
+  if (!agent_.Has(note.key.job)) jobs_.erase(note.key.job);
+  if (events_.on_exit) events_.on_exit(std::move(note));
+}
+
+void HostAgent::WriteTargets() {
+  if (const absl::Status written = folder_.WriteTargets(metrics_); !written.ok())
+    LogWarning("%s", written.message());
+}
+
+}  // namespace muster::agent

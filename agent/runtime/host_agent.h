@@ -1,0 +1,113 @@
+// One host of a cluster: its agent, the folder in which its members' files lie, and its session
+// with the coordinator, wherever that is. On the loop's thread, the main thread.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "agent/runtime/agent.h"
+#include "agent/runtime/link.h"
+#include "agent/runtime/run_folder.h"
+#include "lib/transport/transport.h"
+
+namespace muster::agent {
+
+struct HostOptions {
+  std::string programs;     // folder with muster-worker and muster-server
+  std::string name;         // of the host; empty: that of the machine
+  std::string coordinator;  // HOST:PORT (gRPC)
+  // Where members listen, without a port: an address at which those of other hosts reach them.
+  std::string address = "127.0.0.1";
+  std::vector<std::string> arguments;  // further ones of every process
+  int slots = 1;                       // how many members this host holds
+  FaultPlan faults;
+  SupervisorOptions supervisor;
+};
+
+// Each may be null.
+struct HostEvents {
+  std::function<void(const ProcessKey&, pid_t)> on_start;
+  std::function<void(NoteExit)> on_exit;
+  std::function<void(const ProcessKey&, const Report&)> on_report;
+  std::function<void(const FaultAction&)> on_fault;
+  std::function<void()> on_stopped;
+  // The coordinator has let us in; we lost the session with it, or could not get one, with the
+  // reason, which comes again with each try.
+  std::function<void()> on_session;
+  std::function<void(const absl::Status&)> on_no_session;
+  // The command of the coordinator, where this host starts it.
+  std::function<std::vector<std::string>()> coordinator_command;
+};
+
+class HostAgent {
+ public:
+  // `folder` outlives it. kInvalidArgument: the name; others: the folder cannot be written.
+  static absl::StatusOr<std::unique_ptr<HostAgent>> Make(EventLoop& loop, Transport& transport,
+                                                         const RunFolder& folder,
+                                                         HostOptions options, HostEvents events);
+  // Before anything is written. kFailedPrecondition: too few descriptors for the slots; kNotFound:
+  // a program of ours is missing.
+  static absl::Status Check(const HostOptions& options, bool with_coordinator);
+
+  // That of the machine, where it can be one.
+  static std::string OwnHostName();
+
+  void Start() { link_.Start(); }
+  void StartCoordinator();                    // and keep it running
+  void Stop() { agent_.Do(StopAll{}); }       // politely; a second time: at once
+  void GoTo(const std::string& coordinator);  // it listens there from now on
+  bool MembersRun() const;
+  void WriteTargets();  // who serves metrics where
+  void CoordinatorServesAt(const std::string& http);
+  const std::string& name() const { return options_.name; }
+  const std::string& coordinator() const { return options_.coordinator; }
+  // Whose processes the coordinator wants to run here, by what it said last: they are under way.
+  std::vector<std::string> WantedJobs() const;
+  std::vector<std::string> MissedFaults() const { return agent_.MissedFaults(); }
+  void JobEndsAfter(const std::string& job, int64_t last_step) {
+    agent_.JobEndsAfter(job, last_step);
+  }
+
+ private:
+  using LanesByName = std::vector<std::pair<std::string, LaneCount>>;
+  // What this host knows of a job, as long as it is wanted or a process of it runs.
+  struct Job {
+    bool is_wanted = false;  // if not, its last processes are ending
+    StartNumber first_start;
+    LanesByName run_before;    // by workers that ended together with an earlier agent of the folder
+    bool told_before = false;  // … to the coordinator of this session
+    std::map<std::string, Incarnation> counted;  // by worker, the last one whose lanes were told
+  };
+
+  HostAgent(EventLoop& loop, Transport& transport, const RunFolder& folder, HostOptions options,
+            HostEvents events, AgentHello hello);
+  static std::map<std::string, LanesByName> LanesRunBefore(const RunFolder& folder);
+  std::vector<std::string> CommandFor(const Spawn& spawn) const;
+  std::vector<std::string> MemberCommand(const Spawn& spawn) const;
+  void OnReport(const ProcessKey& key, const Report& report);
+  void OnExit(NoteExit note);
+  void OnNoSession(const absl::Status& why);
+  void OnWanted(const Wanted& wanted);
+  LaneCount LanesOf(const ProcessKey& key);
+  void Begin(const JobProcesses& wanted);
+  void MakeFolder(const std::string& id, const Job& job) const;
+  std::string LogFile(const ProcessKey& key) const;
+  void TellLanesRunBefore(const std::string& id, const LanesByName& before);
+
+  HostOptions options_;
+  const HostEvents events_;
+  const RunFolder& folder_;
+  std::map<std::string, LanesByName> run_before_;  // of jobs that have not been wanted yet
+  std::map<std::string, Job> jobs_;
+  std::map<ProcessKey, std::string> metrics_;  // of processes that run
+  Agent agent_;
+  CoordinatorLink link_;
+};
+
+}  // namespace muster::agent

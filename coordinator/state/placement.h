@@ -1,0 +1,74 @@
+// Which member of which job runs on which host (docs/hosts.md section 4): a pure function of the
+// hosts, the jobs and what is placed already. It moves nobody.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "lib/domain/view.h"
+
+namespace muster::coordinator {
+
+// What a host offers. The coordinator's own slots are a host without a name.
+struct HostRoom {
+  std::string name;
+  std::string node;       // hosts of one machine share it
+  int32_t slots = 0;      // members that it can hold
+  bool takes_new = true;  // it has a session; one that is away keeps what it has
+};
+
+struct MemberToPlace {
+  std::string name;
+  Role role = Role::kWorker;
+  bool operator==(const MemberToPlace&) const = default;
+};
+
+// A job that runs: its members that have a place, and those that wait for one.
+struct PlacedJob {
+  std::string id;
+  int64_t submission = 0;                     // its number; earlier ones come first
+  std::map<std::string, std::string> placed;  // host by member
+  std::vector<MemberToPlace> unplaced;
+  std::set<std::string> left_out;  // hosts on which none of its members may be started
+  int32_t may_grow_by = 0;         // workers that it would take besides all of these
+};
+
+struct QueuedJob {
+  std::string id;
+  int64_t submission = 0;
+  int32_t workers_min = 1;
+  int32_t workers_max = 1;
+  int32_t servers = 0;
+  std::set<std::string> left_out;
+};
+
+struct PlacementInput {
+  std::vector<HostRoom> hosts;
+  std::vector<PlacedJob> running;
+  std::vector<QueuedJob> queued;
+};
+
+struct PlacementDecision {
+  struct Place {
+    std::string job;
+    MemberToPlace member;
+    std::string host;
+    bool operator==(const Place&) const = default;
+  };
+  std::vector<Place> places;
+  std::map<std::string, int32_t> starts;       // queued jobs that start, and their workers
+  std::map<std::string, int32_t> grows;        // running jobs that get more workers: how many more
+  std::map<std::string, std::string> reasons;  // why each other queued job waits, for people
+  std::set<std::string> too_large;             // those that the whole cluster cannot hold
+};
+
+PlacementDecision DecidePlacement(const PlacementInput& input);
+
+// "worker-3": the first of these names that is not among `taken`.
+std::string FreeWorkerName(const std::set<std::string>& taken);
+
+}  // namespace muster::coordinator

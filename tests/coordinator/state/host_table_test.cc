@@ -1,0 +1,134 @@
+#include "coordinator/state/host_table.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace muster::coordinator {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr Duration kLease = seconds(2);
+const Time kStart = Time(seconds(1000));
+
+AgentHello Hello(const std::string& host, uint64_t life, uint64_t follows = 0) {
+  AgentHello hello{.agent = {host, {life, 7}}, .node = host, .slots = 4};
+  if (follows > 0) hello.follows = {follows, 7};
+  return hello;
+}
+
+TEST(HostTable, KnowsTheRoomOfWhoeverIsThere) {
+  HostTable hosts(0, kLease);
+  EXPECT_THAT(hosts.Rooms(), IsEmpty());
+  EXPECT_EQ(hosts.Up(Hello("a", 1), false, kStart), "");
+  ASSERT_EQ(hosts.Rooms().size(), 1u);
+  EXPECT_EQ(hosts.Rooms()[0].slots, 4);
+  EXPECT_TRUE(hosts.Rooms()[0].takes_new);
+  EXPECT_TRUE(hosts.Down({"a", {1, 7}}, kStart));
+  EXPECT_FALSE(hosts.Rooms()[0].takes_new);
+  EXPECT_THAT(hosts.Agents(), IsEmpty());
+  hosts.Forget("a");
+  EXPECT_THAT(hosts.Rooms(), IsEmpty());
+}
+
+TEST(HostTable, ItsOwnSlotsAreAHostWithoutAName) {
+  ASSERT_EQ(HostTable(3, kLease).Rooms().size(), 1u);
+  EXPECT_EQ(HostTable(3, kLease).Rooms()[0].name, "");
+  EXPECT_EQ(HostTable(3, kLease).Rooms()[0].slots, 3);
+}
+
+TEST(HostTable, OneAgentSpeaksForAHost) {
+  struct Case {
+    const char* what;
+    bool is_up;        // the one before
+    Duration away;     // if it is not
+    bool lives;        // a member that it started may
+    uint64_t follows;  // whom the newcomer follows
+    bool may_speak;
+  };
+  const Case cases[] = {
+      {"the one before is there", true, {}, false, 0, false},
+      {"it is there, but ended, as the newcomer knows", true, {}, false, 1, true},
+      {"its lease is not over", false, kLease, false, 0, false},
+      {"its lease is over", false, kLease + milliseconds(1), false, 0, true},
+      {"its lease is over, and a member of it may live", false, seconds(60), true, 0, false},
+      {"it has ended, and only members of others may live", false, {}, true, 1, false},
+      {"it has ended", false, {}, false, 1, true},
+      {"the newcomer follows another one", false, {}, false, 9, false},
+  };
+  for (const Case& c : cases) {
+    HostTable hosts(0, kLease);
+    ASSERT_EQ(hosts.Up(Hello("a", 1), false, kStart), "");
+    if (!c.is_up) {
+      ASSERT_TRUE(hosts.Down({"a", {1, 7}}, kStart));
+    }
+    const std::string why = hosts.Up(Hello("a", 2, c.follows), c.lives, kStart + c.away);
+    EXPECT_EQ(why.empty(), c.may_speak) << c.what << ": " << why;
+    if (!c.may_speak) {
+      EXPECT_THAT(why, HasSubstr("--host")) << c.what;
+    }
+    EXPECT_EQ(hosts.Speaks({"a", {2, 7}}), c.may_speak) << c.what;
+    EXPECT_EQ(hosts.Speaks({"a", {1, 7}}), !c.may_speak && c.is_up) << c.what;
+  }
+}
+
+TEST(HostTable, TheSameAgentComesBackAtOnce) {
+  HostTable hosts(0, kLease);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(hosts.Up(Hello("a", 1), true, kStart), "");
+}
+
+TEST(HostTable, TheEndOfAnEarlierAgentsSessionChangesNothing) {
+  HostTable hosts(0, kLease);
+  ASSERT_EQ(hosts.Up(Hello("a", 1), false, kStart), "");
+  ASSERT_EQ(hosts.Up(Hello("a", 2, 1), false, kStart), "");
+  EXPECT_FALSE(hosts.Down({"a", {1, 7}}, kStart));
+  EXPECT_TRUE(hosts.Speaks({"a", {2, 7}}));
+}
+
+TEST(HostTable, SilenceCountsFromTheEndOfTheSessionWithoutOurOwnGaps) {
+  HostTable hosts(0, kLease);
+  hosts.Expect({"expected", {1, 7}}, kStart);
+  ASSERT_EQ(hosts.Up(Hello("a", 1), false, kStart), "");
+  ASSERT_EQ(hosts.Up(Hello("b", 1), false, kStart), "");
+  hosts.Down({"a", {1, 7}}, kStart + seconds(5));
+  EXPECT_THAT(hosts.SilentFor(seconds(20), kStart + seconds(20)), ElementsAre("expected"));
+  EXPECT_THAT(hosts.SilentFor(seconds(20), kStart + seconds(25)), ElementsAre("a", "expected"));
+  hosts.HeldUp(seconds(10), kStart + seconds(25));
+  EXPECT_THAT(hosts.SilentFor(seconds(20), kStart + seconds(25)), IsEmpty());
+  EXPECT_THAT(hosts.SilentFor(seconds(20), kStart + seconds(30)), ElementsAre("expected"));
+}
+
+TEST(HostTable, WhoLeavesWhileNothingIsHandledHasBeenAwaySinceNow) {
+  HostTable hosts(0, kLease);
+  ASSERT_EQ(hosts.Up(Hello("a", 1), false, kStart), "");
+  hosts.Down({"a", {1, 7}}, kStart);
+  hosts.HeldUp(seconds(3600), kStart);
+  EXPECT_THAT(hosts.SilentFor(seconds(20), kStart + seconds(20)), ElementsAre("a"));
+}
+
+// The journal says which agent was told to run what runs there.
+TEST(HostTable, OfAnExpectedHostItsOwnAgentSpeaksAndWhoFollowsIt) {
+  HostTable hosts(0, kLease);
+  hosts.Expect({"a", {1, 7}}, kStart);
+  EXPECT_THAT(hosts.Up(Hello("a", 2), false, kStart), HasSubstr("another agent"));
+  EXPECT_TRUE(hosts.AwaitsAnother("b"));
+  EXPECT_FALSE(hosts.AwaitsAnother("a"));
+  EXPECT_THAT(hosts.OthersOf({"b", {3, 7}}, {1, 7}), ElementsAre("a"));
+  EXPECT_THAT(hosts.OthersOf({"b", {3, 7}}, {}), IsEmpty());
+  EXPECT_EQ(hosts.Up(Hello("a", 3, 1), false, kStart), "");
+  EXPECT_FALSE(hosts.AwaitsAnother("b"));
+}
+
+TEST(HostTable, HasABound) {
+  HostTable hosts(0, kLease);
+  for (size_t i = 0; i < kMostHosts; ++i)
+    ASSERT_EQ(hosts.Up(Hello("a" + std::to_string(i), 1), false, kStart), "");
+  EXPECT_THAT(hosts.Up(Hello("more", 1), false, kStart), HasSubstr("4096 hosts"));
+}
+
+}  // namespace
+}  // namespace muster::coordinator

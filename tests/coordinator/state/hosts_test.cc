@@ -1,0 +1,280 @@
+// Jobs on several hosts: who is placed where, hosts that are lost and come back, and whose word
+// counts (docs/hosts.md).
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/coordinator/state/desk.h"
+
+namespace muster::coordinator {
+namespace {
+
+using std::chrono::seconds;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// "host/worker-0", of those that have a place.
+std::vector<std::string> PlacesIn(const JobJournal& job) {
+  std::vector<std::string> places;
+  for (const auto& [name, placement] : job.placements)
+    if (placement.host) places.push_back(*placement.host + "/" + name);
+  return places;
+}
+
+// What each host was told last, "worker-0 worker-1".
+std::map<std::string, std::string> Told(Desk& desk) {
+  std::map<std::string, std::string> told;
+  for (const ToHost& to : desk.Drain<ToHost>()) {
+    std::string& names = told[to.agent.host];
+    names.clear();
+    for (const JobProcesses& job : to.wanted.jobs)
+      for (const ProcessWanted& process : job.processes)
+        names += (names.empty() ? "" : " ") + process.name;
+  }
+  return told;
+}
+
+// Two hosts of two slots, and a job of two to three workers.
+class HostsTest : public testing::Test {
+ protected:
+  HostsTest() {
+    desk_.Give(AgentUp{HelloOf("other", 2)});
+    desk_.Give(Submit{"job", SpecOf(2, 3)});
+  }
+  PlacementNumber NumberOf(const std::string& name) {
+    return desk_.Job().placements.at(name).number;
+  }
+  void Train() {
+    for (const MemberId& id : {kA, kB, kC}) desk_.Join(id);
+    desk_.Activate({kA, kB, kC});
+    ASSERT_EQ(desk_.Job().phase, JobPhase::kRunning);
+    desk_.Drain<Announce>();
+  }
+  // Of all but `silent`, so that nobody else is lost; `ticks` of a second.
+  void Live(int ticks, const std::vector<MemberId>& alive) {
+    for (int i = 0; i < ticks; ++i) {
+      desk_.Wait(seconds(1));
+      for (const MemberId& id : alive) desk_.Say(id, Alive{Step(0), ""});
+      desk_.Give(Tick{});
+    }
+  }
+
+  Desk desk_{{}, /*slots=*/2};
+};
+
+TEST_F(HostsTest, EachHostIsToldOfItsOwn) {
+  EXPECT_THAT(PlacesIn(desk_.Job()),
+              ElementsAre("host/worker-0", "host/worker-1", "other/worker-2"));
+  const auto told = Told(desk_);
+  EXPECT_EQ(told.at("host"), "worker-0 worker-1");
+  EXPECT_EQ(told.at("other"), "worker-2");
+}
+
+TEST_F(HostsTest, WhatDoesNotChangeIsNotToldAgain) {
+  Told(desk_);
+  desk_.Give(Submit{"next", SpecOf(1, 1)});
+  EXPECT_THAT(Told(desk_), ElementsAre(testing::Pair("other", "worker-2 worker-0")));
+}
+
+TEST_F(HostsTest, AMemberOfAnotherPlaceIsTurnedAwayForGood) {
+  muster::Join join;
+  join.job = "job";
+  join.start = desk_.StartOf();
+  join.placement = NumberOf("worker-0") + 1000;
+  join.id = kA;
+  join.environment = Environment();
+  desk_.Drain<Announce>();
+  desk_.Say(kA, join);
+  const auto leave = desk_.Sent<Leave>();
+  ASSERT_EQ(leave.size(), 1u);
+  EXPECT_EQ(leave[0].second.exit_code, kExitReplaced);
+  EXPECT_THAT(leave[0].second.reason, HasSubstr("another placement"));
+  EXPECT_THAT(desk_.Status().members, IsEmpty());
+  EXPECT_FALSE(desk_.Job().environment) << "nothing is learnt of it";
+}
+
+TEST_F(HostsTest, AHostWhoseAgentIsAwayKeepsItsMembers) {
+  Train();
+  desk_.Give(AgentDown{HelloOf("other", 2).agent});
+  Live(60, {kA, kB, kC});
+  EXPECT_EQ(PlacesIn(desk_.Job()).size(), 3u);
+  EXPECT_EQ(desk_.Status().members.size(), 3u);
+}
+
+TEST_F(HostsTest, AHostThatIsSilentIsLostAndItsMembersArePlacedAnew) {
+  Train();
+  const PlacementNumber before = NumberOf("worker-2");
+  desk_.Give(AgentUp{HelloOf("third", 1)});
+  desk_.Give(AgentDown{HelloOf("other", 2).agent});
+  desk_.Give(MemberDown{kC});
+  Live(10, {kA, kB});
+  EXPECT_EQ(NumberOf("worker-2"), before) << "it may come back";
+  EXPECT_EQ(desk_.Status().members.size(), 2u);
+  Told(desk_);
+  Live(20, {kA, kB});  // of a second between two ticks not all counts
+  EXPECT_THAT(PlacesIn(desk_.Job()), Contains("third/worker-2"));
+  EXPECT_NE(NumberOf("worker-2"), before);
+  // It comes back, and is told to let go; who ran there is turned away.
+  desk_.Give(AgentUp{HelloOf("other", 2)});
+  EXPECT_EQ(Told(desk_).at("other"), "");
+  muster::Join join;
+  join.job = "job";
+  join.start = desk_.StartOf();
+  join.placement = before;
+  join.id = Id("worker-2", 2);
+  join.environment = Environment();
+  desk_.Say(join.id, join);
+  EXPECT_EQ(desk_.Sent<Leave>().at(0).second.exit_code, kExitReplaced);
+}
+
+TEST_F(HostsTest, WithoutRoomALostMemberWaitsAndTheJobGoesOn) {
+  Train();
+  desk_.Give(AgentDown{HelloOf("other", 2).agent});
+  desk_.Give(MemberDown{kC});
+  Live(30, {kA, kB});
+  EXPECT_THAT(PlacesIn(desk_.Job()), ElementsAre("host/worker-0", "host/worker-1"));
+  EXPECT_NE(desk_.Job().phase, JobPhase::kFailed);
+  desk_.Give(AgentUp{HelloOf("other", 2, 2)});
+  EXPECT_THAT(PlacesIn(desk_.Job()), Contains("other/worker-2")) << "the host is back";
+}
+
+TEST_F(HostsTest, AnAgentThatFollowsTheOneBeforeItTakesOverAtOnce) {
+  Train();
+  const PlacementNumber before = NumberOf("worker-2");
+  desk_.Give(AgentDown{HelloOf("other", 2).agent});
+  AgentHello next = HelloOf("other", 2, 2);
+  next.follows = HelloOf("other", 2).agent.incarnation;
+  desk_.Drain<Announce>();
+  desk_.Give(AgentUp{next});
+  EXPECT_THAT(PlacesIn(desk_.Job()), Contains("other/worker-2"));
+  EXPECT_NE(NumberOf("worker-2"), before) << "the number is of the agent that was told of it";
+  EXPECT_EQ(desk_.Status().members.size(), 2u) << "its processes have ended with it";
+}
+
+TEST_F(HostsTest, AnotherAgentOfThatNameIsTurnedAwayWhileMembersLive) {
+  Train();
+  desk_.Give(AgentDown{HelloOf("other", 2).agent});
+  Live(5, {kA, kB, kC});
+  desk_.Drain<Announce>();
+  desk_.Give(AgentUp{HelloOf("other", 2, 2)});
+  ASSERT_EQ(desk_.Drain<EndAgentSession>().size(), 1u);
+  desk_.Give(AgentUp{HelloOf("other", 2)});
+  EXPECT_EQ(Told(desk_).at("other"), "worker-2") << "the one before is back";
+}
+
+TEST_F(HostsTest, TheExitOfAnotherPlaceEndsNothing) {
+  Train();
+  ProcessExited exited;
+  exited.job = "job";
+  exited.start = desk_.StartOf();
+  exited.placement = NumberOf("worker-2") + 1000;
+  exited.name = "worker-2";
+  exited.exit_code = kExitBadData;
+  exited.cause = "exit code 65";
+  desk_.Give(AgentSays{exited});
+  EXPECT_EQ(desk_.Job().phase, JobPhase::kRunning);
+  EXPECT_THAT(desk_.Job().left_out, IsEmpty());
+}
+
+TEST_F(HostsTest, AHostThatCannotRunAJobIsLeftOutForIt) {
+  desk_.Give(AgentUp{HelloOf("third", 4)});
+  Train();
+  ProcessExited exited;
+  exited.job = "job";
+  exited.start = desk_.StartOf();
+  exited.name = "worker-2";
+  exited.exit_code = kExitBadData;
+  exited.cause = "exit code 65";
+  desk_.Give(AgentSays{exited});
+  EXPECT_THAT(desk_.Job().left_out, ElementsAre("other"));
+  EXPECT_THAT(PlacesIn(desk_.Job()), Contains("third/worker-2"));
+  EXPECT_NE(desk_.Job().phase, JobPhase::kFailed);
+  // A bad specification is no host's fault.
+  exited.name = "worker-0";
+  exited.exit_code = kExitBadConfiguration;
+  desk_.Give(AgentSays{exited});
+  EXPECT_EQ(desk_.Job().phase, JobPhase::kFailed);
+}
+
+TEST_F(HostsTest, WhereTheOtherHostsAreTooSmallTheJobFails) {
+  Train();
+  ProcessExited exited;
+  exited.job = "job";
+  exited.start = desk_.StartOf();
+  exited.name = "worker-2";
+  exited.gave_up = true;
+  exited.cause = "exit code 1";
+  desk_.Give(AgentSays{exited});
+  EXPECT_THAT(desk_.Job().left_out, ElementsAre("other")) << "two slots are enough";
+  exited.name = "worker-0";
+  desk_.Give(AgentSays{exited});
+  EXPECT_EQ(desk_.Job().phase, JobPhase::kFailed);
+}
+
+TEST_F(HostsTest, ARestartOfTheCoordinatorKeepsPlacesAndWaitsForTheirHosts) {
+  Train();
+  Desk after(RecoveredState{.jobs = {desk_.Job()}}, /*slots=*/2);
+  EXPECT_EQ(after.Job().placements, desk_.Job().placements);
+  EXPECT_EQ(PlacesIn(after.Job()).size(), 3u);
+  after.Give(AgentUp{HelloOf("other", 2)});
+  EXPECT_EQ(Told(after).at("other"), "worker-2");
+}
+
+// Both of its members meet the same thing there.
+TEST_F(HostsTest, AHostThatFailsTwoMembersIsOneHost) {
+  desk_.Give(AgentUp{HelloOf("third", 4)});
+  desk_.Give(AgentUp{HelloOf("fourth", 4)});
+  Train();
+  ProcessExited exited;
+  exited.job = "job";
+  exited.start = desk_.StartOf();
+  exited.exit_code = kExitOtherEnvironment;
+  exited.cause = "exit code 78";
+  for (const char* name : {"worker-2", "worker-0", "worker-1"}) {
+    exited.name = name;
+    desk_.Give(AgentSays{exited});
+    EXPECT_NE(desk_.Job().phase, JobPhase::kFailed) << name;
+  }
+  EXPECT_THAT(desk_.Job().left_out, ElementsAre("host", "other"));
+}
+
+// Its session may break later.
+TEST_F(HostsTest, WhoEndedOnAHostThatIsLeftOutTakesNoPartAnyMore) {
+  desk_.Give(AgentUp{HelloOf("third", 4)});
+  Train();
+  ProcessExited exited;
+  exited.job = "job";
+  exited.start = desk_.StartOf();
+  exited.name = "worker-2";
+  exited.gave_up = true;
+  exited.cause = "exit code 1";
+  desk_.Give(AgentSays{exited});
+  EXPECT_EQ(desk_.Status().members.size(), 2u);
+}
+
+// How many slots another host has is not known before it is back.
+TEST_F(HostsTest, AfterARestartNobodyIsJudgedByHostsThatAreNotBack) {
+  Train();
+  Desk after(RecoveredState{.jobs = {desk_.Job()}}, /*slots=*/2);
+  ProcessExited exited;
+  exited.job = "job";
+  exited.start = after.StartOf();
+  exited.name = "worker-0";
+  exited.exit_code = kExitBadData;
+  exited.cause = "exit code 65";
+  after.Give(AgentSays{exited});
+  EXPECT_NE(after.Job().phase, JobPhase::kFailed);
+  EXPECT_THAT(after.Job().left_out, ElementsAre("host"));
+}
+
+TEST_F(HostsTest, AMachineThatHasAnotherNameNowIsNotWaitedFor) {
+  Train();
+  desk_.Give(AgentDown{HelloOf("other", 2).agent});
+  AgentHello renamed = HelloOf("renamed", 2, 2);
+  renamed.follows = HelloOf("other", 2).agent.incarnation;
+  desk_.Give(AgentUp{renamed});
+  EXPECT_THAT(PlacesIn(desk_.Job()), Contains("renamed/worker-2"));
+}
+
+}  // namespace
+}  // namespace muster::coordinator

@@ -1,0 +1,159 @@
+// A cluster of three hosts, each a network namespace with an agent: hosts are killed, cut off and
+// come back, and each job ends with the bits that it has on one machine.
+#include <signal.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/integration/cluster.h"
+#include "tests/integration/host_network.h"
+#include "tests/integration/jobs.h"
+#include "tests/integration/up_cluster.h"
+#include "tests/support/program.h"
+
+namespace muster::integration {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int kSamples = 1009;
+constexpr int kEpochs = 250;
+
+class HostsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!network_.missing().empty()) GTEST_SKIP() << network_.missing();
+    WriteFile(folder_ / "job.yaml", CountingSpec(kSamples, /*lanes=*/7, kEpochs));
+    up_ = Start(0, {"up", "--listen", network_.Address(0) + ":8080", "--host", "a"});
+    ASSERT_TRUE(up_->WaitFor("other hosts join with")) << up_->output();
+    agents_.resize(3);
+    for (const int host : {1, 2}) Join(host);
+  }
+
+  std::unique_ptr<Program> Start(int host, std::vector<std::string> words) const {
+    words.insert(words.end(),
+                 {"--dir", folder_ / "cluster", "--slots", "2", "--coordinator",
+                  network_.Address(0) + ":7070", "--allow-plaintext", HostNetwork::kNetwork});
+    return std::make_unique<Program>(MusterCommand(words), network_.On(host));
+  }
+  void Join(int host) {
+    agents_[static_cast<size_t>(host)] = Start(host, {"agent", "--host", host == 1 ? "b" : "c"});
+    ASSERT_TRUE(Agent(host).WaitFor("joined the cluster")) << Agent(host).output();
+  }
+  Program& Agent(int host) { return *agents_[static_cast<size_t>(host)]; }
+
+  UpCluster::Said Say(std::vector<std::string> words) const {
+    words.insert(words.end(), {"--to", network_.Address(0) + ":8080", "--allow-plaintext",
+                               HostNetwork::kNetwork});
+    Program program(MusterCommand(words), network_.On(0));
+    const int exit_code = program.End();
+    return {exit_code, program.output()};
+  }
+  nlohmann::json Ask(const std::vector<std::string>& words) const {
+    const UpCluster::Said said = Say(words);
+    const auto json = nlohmann::json::parse(said.text, nullptr, /*allow_exceptions=*/false);
+    return json.is_object() ? json : nlohmann::json({{"said", said.text}});
+  }
+  void Submit(const std::string& id, int workers, int epochs = kEpochs) {
+    const UpCluster::Said said =
+        Say({"submit", folder_ / "job.yaml", "--id", id, "--set",
+             "workers=" + std::to_string(workers), "--set", "epochs=" + std::to_string(epochs)});
+    ASSERT_EQ(said.exit_code, 0) << said.text;
+  }
+  nlohmann::json StatusOf(const std::string& job) const { return Ask({"status", job, "--json"}); }
+  int64_t StepOf(const std::string& job) const {
+    const nlohmann::json status = StatusOf(job);
+    const auto step = status.find("step");
+    return step != status.end() && step->is_number() ? step->get<int64_t>() : -1;
+  }
+  // Until that many more steps are recorded, while it is under way.
+  void AwaitSteps(const std::string& job, int64_t more) const {
+    const int64_t before = StepOf(job);
+    ASSERT_GE(before, 0);
+    for (int64_t step = before; step < before + more; step = StepOf(job)) {
+      const nlohmann::json status = StatusOf(job);
+      const std::string state = status.value("state", "");
+      ASSERT_TRUE(state == "starting" || state == "running" || state == "recovering") << status;
+    }
+  }
+  void ExpectCounted(const std::string& job) const {
+    const UpCluster::Said watched = Say({"watch", job});
+    EXPECT_EQ(watched.exit_code, 0) << watched.text;
+    const nlohmann::json digest = Ask({"digest", job, "--json"});
+    EXPECT_EQ(digest.value("digest", ""), CountingDigest(kSamples, static_cast<float>(kEpochs)))
+        << job << ": " << digest;
+    const nlohmann::json audit = Ask({"audit", job, "--json"});
+    EXPECT_TRUE(audit.value("ok", false)) << job << ": " << audit;
+  }
+
+  void ExpectThatAllEnd() {
+    for (const int host : {1, 2}) {
+      Agent(host).Signal(SIGTERM);
+      EXPECT_EQ(Agent(host).End(), 75) << Agent(host).output();
+    }
+    up_->Signal(SIGINT);
+    EXPECT_EQ(up_->End(), 0) << up_->output();
+  }
+
+  const Folder folder_;
+  HostNetwork network_{3};
+  std::unique_ptr<Program> up_;
+  std::vector<std::unique_ptr<Program>> agents_;
+};
+
+TEST_F(HostsTest, JobsEndWithTheBitsOfOneHostThoughHostsDieAndAreCutOff) {
+  AdoptOrphans();
+  Submit("one", 3);
+  Submit("two", 3);
+  AwaitSteps("one", 50);
+  const nlohmann::json status = StatusOf("one");
+  EXPECT_EQ(status.value("workers", 0), 3) << status;
+
+  Agent(2).Signal(SIGKILL);  // and its members with it
+  AwaitSteps("two", 50);
+  Join(2);
+  AwaitSteps("one", 50);
+  network_.Cut(1);
+  AwaitSteps("two", 50);
+  network_.Heal(1);
+  ExpectCounted("one");
+  ExpectCounted("two");
+  ExpectThatAllEnd();
+}
+
+// Members of a host that stays away are started on others, and it finds nothing to do when it comes
+// back.
+TEST_F(HostsTest, MembersOfALostHostAreStartedOnAnother) {
+  AdoptOrphans();
+  Submit("job", 4, 100 * kEpochs);  // on two of three hosts
+  AwaitSteps("job", 50);
+  Program watch(MusterCommand({"watch", "job", "--to", network_.Address(0) + ":8080",
+                               "--allow-plaintext", HostNetwork::kNetwork}),
+                network_.On(0));
+  ASSERT_TRUE(watch.WaitFor("step")) << watch.output();
+  const int lost = Agent(1).Children().empty() ? 2 : 1;
+  Agent(lost).Signal(SIGKILL);
+  const std::string name = lost == 1 ? "b" : "c";
+  EXPECT_TRUE(watch.WaitFor("host " + name + " is lost; its members are placed anew"))
+      << watch.output();
+  AwaitSteps("job", 50);
+  for (int64_t workers = 0; workers < 4;) workers = StatusOf("job").value("workers", 4);
+  Join(lost);
+  AwaitSteps("job", 50);
+  EXPECT_EQ(StatusOf("job").value("rewinds", -1), 0);
+  EXPECT_EQ(Say({"cancel", "job"}).exit_code, 0);
+  EXPECT_EQ(watch.End(), 67) << watch.output();
+  ExpectThatAllEnd();
+}
+
+}  // namespace
+}  // namespace muster::integration
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  return muster::integration::RunAsProcessOne([] { return RUN_ALL_TESTS(); });
+}
