@@ -18,8 +18,6 @@
 namespace muster::integration {
 namespace {
 
-using ::testing::HasSubstr;
-
 constexpr int kSamples = 1009;
 constexpr int kEpochs = 250;
 

@@ -8,7 +8,6 @@ namespace muster::coordinator {
 namespace {
 
 using std::chrono::milliseconds;
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 

@@ -10,7 +10,8 @@ namespace muster {
 
 struct AnyField {
   template <class T>
-  operator T() const;  // never defined: only asked whether it could be
+  // Implicit, because it stands in for any field; never defined: only asked whether it could be.
+  operator T() const;  // NOLINT(google-explicit-constructor)
 };
 
 template <class T, size_t... i>
