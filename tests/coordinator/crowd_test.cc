@@ -101,7 +101,7 @@ TEST_F(Crowd, OfSessionsIsRefusedWithTheReason) {
     std::deque<ScriptedAgent> agents;  // whose sessions are closed for nobody
     for (int i = 0; i < kCrowd && refused.ok(); ++i) {
       agents.emplace_back(*transport, program_.grpc(), DecodeToAgent);
-      agents.back().Say(AgentHello{"node-" + std::to_string(i), 0});
+      agents.back().Say(AgentHello{.agent = {"node-" + std::to_string(i), {1, 1}}});
       if (!agents.back().HeardBeforeBroken()) refused = agents.back().Broken();
     }
     EXPECT_LT(agents.size(), size_t{kDescriptors});
