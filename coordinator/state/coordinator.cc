@@ -182,8 +182,9 @@ void Coordinator::On(const AgentSays& says) {
                       placement->number == exited.placement;
   if (counts && exited.signal == 0 && left)
     std::erase_if(told_, [&](const auto& told) { return told.first.host == placement->host; });
-  wanted_changed_ = true;
   Pass(exited.job, ExitTold{exited, counts && MayMove(exited)});
+  if (!counts) return;
+  wanted_changed_ = true;
   places_changed_ = true;  // its member may be placed on another host
 }
 

@@ -1,5 +1,5 @@
 // The hosts of a cluster: which agents are there, what they offer, and since when those that are
-// away have been silent (docs/hosts.md sections 1, 2 and 7). It knows nothing of jobs. Lives as
+// away have been silent (docs/hosts.md sections 1, 2 and 5). It knows nothing of jobs. Lives as
 // long as its Coordinator.
 #pragma once
 

@@ -44,6 +44,20 @@ class HostsTest : public testing::Test {
   PlacementNumber NumberOf(const std::string& name) {
     return desk_.Job().placements.at(name).number;
   }
+  ProcessExited ExitOf(const std::string& name, int code) const {
+    ProcessExited exited;
+    exited.job = "job";
+    exited.start = desk_.StartOf();
+    exited.name = name;
+    exited.exit_code = code;
+    exited.cause = "exit code " + std::to_string(code);
+    return exited;
+  }
+  ProcessExited GaveUp(const std::string& name) const {
+    ProcessExited exited = ExitOf(name, 1);
+    exited.gave_up = true;
+    return exited;
+  }
   void Train() {
     for (const MemberId& id : {kA, kB, kC}) desk_.Join(id);
     desk_.Activate({kA, kB, kC});
@@ -164,13 +178,8 @@ TEST_F(HostsTest, AnotherAgentOfThatNameIsTurnedAwayWhileMembersLive) {
 
 TEST_F(HostsTest, TheExitOfAnotherPlaceEndsNothing) {
   Train();
-  ProcessExited exited;
-  exited.job = "job";
-  exited.start = desk_.StartOf();
+  ProcessExited exited = ExitOf("worker-2", kExitBadData);
   exited.placement = NumberOf("worker-2") + 1000;
-  exited.name = "worker-2";
-  exited.exit_code = kExitBadData;
-  exited.cause = "exit code 65";
   desk_.Give(AgentSays{exited});
   EXPECT_EQ(desk_.Job().phase, JobPhase::kRunning);
   EXPECT_THAT(desk_.Job().left_out, IsEmpty());
@@ -179,35 +188,20 @@ TEST_F(HostsTest, TheExitOfAnotherPlaceEndsNothing) {
 TEST_F(HostsTest, AHostThatCannotRunAJobIsLeftOutForIt) {
   desk_.Give(AgentUp{HelloOf("third", 4)});
   Train();
-  ProcessExited exited;
-  exited.job = "job";
-  exited.start = desk_.StartOf();
-  exited.name = "worker-2";
-  exited.exit_code = kExitBadData;
-  exited.cause = "exit code 65";
-  desk_.Give(AgentSays{exited});
+  desk_.Give(AgentSays{ExitOf("worker-2", kExitBadData)});
   EXPECT_THAT(desk_.Job().left_out, ElementsAre("other"));
   EXPECT_THAT(PlacesIn(desk_.Job()), Contains("third/worker-2"));
   EXPECT_NE(desk_.Job().phase, JobPhase::kFailed);
   // A bad specification is no host's fault.
-  exited.name = "worker-0";
-  exited.exit_code = kExitBadConfiguration;
-  desk_.Give(AgentSays{exited});
+  desk_.Give(AgentSays{ExitOf("worker-0", kExitBadConfiguration)});
   EXPECT_EQ(desk_.Job().phase, JobPhase::kFailed);
 }
 
 TEST_F(HostsTest, WhereTheOtherHostsAreTooSmallTheJobFails) {
   Train();
-  ProcessExited exited;
-  exited.job = "job";
-  exited.start = desk_.StartOf();
-  exited.name = "worker-2";
-  exited.gave_up = true;
-  exited.cause = "exit code 1";
-  desk_.Give(AgentSays{exited});
+  desk_.Give(AgentSays{GaveUp("worker-2")});
   EXPECT_THAT(desk_.Job().left_out, ElementsAre("other")) << "two slots are enough";
-  exited.name = "worker-0";
-  desk_.Give(AgentSays{exited});
+  desk_.Give(AgentSays{GaveUp("worker-0")});
   EXPECT_EQ(desk_.Job().phase, JobPhase::kFailed);
 }
 
@@ -225,14 +219,8 @@ TEST_F(HostsTest, AHostThatFailsTwoMembersIsOneHost) {
   desk_.Give(AgentUp{HelloOf("third", 4)});
   desk_.Give(AgentUp{HelloOf("fourth", 4)});
   Train();
-  ProcessExited exited;
-  exited.job = "job";
-  exited.start = desk_.StartOf();
-  exited.exit_code = kExitOtherEnvironment;
-  exited.cause = "exit code 78";
   for (const char* name : {"worker-2", "worker-0", "worker-1"}) {
-    exited.name = name;
-    desk_.Give(AgentSays{exited});
+    desk_.Give(AgentSays{ExitOf(name, kExitOtherEnvironment)});
     EXPECT_NE(desk_.Job().phase, JobPhase::kFailed) << name;
   }
   EXPECT_THAT(desk_.Job().left_out, ElementsAre("host", "other"));
@@ -242,13 +230,7 @@ TEST_F(HostsTest, AHostThatFailsTwoMembersIsOneHost) {
 TEST_F(HostsTest, WhoEndedOnAHostThatIsLeftOutTakesNoPartAnyMore) {
   desk_.Give(AgentUp{HelloOf("third", 4)});
   Train();
-  ProcessExited exited;
-  exited.job = "job";
-  exited.start = desk_.StartOf();
-  exited.name = "worker-2";
-  exited.gave_up = true;
-  exited.cause = "exit code 1";
-  desk_.Give(AgentSays{exited});
+  desk_.Give(AgentSays{GaveUp("worker-2")});
   EXPECT_EQ(desk_.Status().members.size(), 2u);
 }
 
@@ -256,13 +238,8 @@ TEST_F(HostsTest, WhoEndedOnAHostThatIsLeftOutTakesNoPartAnyMore) {
 TEST_F(HostsTest, AfterARestartNobodyIsJudgedByHostsThatAreNotBack) {
   Train();
   Desk after(RecoveredState{.jobs = {desk_.Job()}}, /*slots=*/2);
-  ProcessExited exited;
-  exited.job = "job";
-  exited.start = after.StartOf();
-  exited.name = "worker-0";
-  exited.exit_code = kExitBadData;
-  exited.cause = "exit code 65";
-  after.Give(AgentSays{exited});
+  ASSERT_EQ(after.StartOf(), desk_.StartOf());
+  after.Give(AgentSays{ExitOf("worker-0", kExitBadData)});
   EXPECT_NE(after.Job().phase, JobPhase::kFailed);
   EXPECT_THAT(after.Job().left_out, ElementsAre("host"));
 }
