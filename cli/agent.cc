@@ -12,6 +12,9 @@ namespace muster::cli {
 namespace {
 
 constexpr Duration kPatience = std::chrono::minutes(10);  // with a coordinator that is away
+// For members to leave at a step boundary. What still runs then is stopped, which takes at most
+// twelve seconds more: whoever ends programs waits for thirty, as a rule.
+constexpr Duration kLeavePatience = std::chrono::seconds(13);
 
 // `muster agent` from start to end.
 class AgentRun {
@@ -73,10 +76,18 @@ class AgentRun {
     });
   }
 
-  // The second time it ends at once.
+  // The second time its members are stopped wherever they are, the third time at once.
   void OnInterrupt() {
-    if (!stopping_) Say("stopping; members that run here end, and others take their work over");
-    Stop();
+    if (std::exchange(leaving_, true)) {
+      if (!stopping_) Say("stopping without waiting for members that run here to leave");
+      return Stop();
+    }
+    Say("leaving: members that run here hand their work over to others and end; the same again "
+        "stops them at once");
+    cluster_->Leave();
+    cluster_->After(kLeavePatience, [this] {
+      if (!stopping_) Stop();
+    });
   }
 
   void Stop() {
@@ -96,6 +107,7 @@ class AgentRun {
   const int code_ = kExitLater;  // it ends only when it is told to, or has waited too long
   bool is_joined_ = false;
   int64_t sessions_ = 0;  // that it has had
+  bool leaving_ = false;
   bool stopping_ = false;
 };
 

@@ -44,6 +44,8 @@ constexpr char kExamples[] =
     "  muster logs JOB --follow                              what the members of a job print\n"
     "  muster stop JOB                                       it goes on with muster resume JOB; "
     "muster cancel JOB ends it for good\n"
+    "  muster top                                            hosts and jobs, each second; muster "
+    "drain HOST empties a host\n"
     "\n"
     "muster COMMAND --help explains a command. Exit codes: 0 done, 64 bad configuration, 65 bad "
     "data, 66 a step\n"
@@ -200,14 +202,18 @@ constexpr char kLogsFooter[] =
     "The files lie in the folder of the cluster (--dir), as jobs/JOB/logs/NAME.log. They stay when "
     "the job is over\n"
     "and when nothing runs there. JOB may be left out with --dir where the folder holds one job. "
-    "Only --follow\n"
-    "asks the cluster (--to), whether the job is over. What the coordinator wrote is in "
-    "logs/coordinator.log.\n"
+    "What the\n"
+    "coordinator wrote is in logs/coordinator.log.\n"
+    "\n"
+    "With --to, or where the folder has no log of the job, the coordinator is asked: it keeps the "
+    "newest lines of\n"
+    "the members on all hosts. --follow reads files, and asks only whether the job is over.\n"
     "\n"
     "Examples:\n"
     "  muster logs count-1                               of the cluster in muster-cluster\n"
     "  muster logs --dir runs/one                        of the only job of a muster train\n"
     "  muster logs count-1 --member worker-0 --follow    one member's, until the job is over\n"
+    "  muster logs count-1 --to 10.0.0.1:8080            from another machine, of all hosts\n"
     "  muster logs count-1 | grep -v ' info '            warnings and errors";
 
 constexpr char kLedgerFooter[] =
@@ -225,6 +231,52 @@ constexpr char kHistoryFooter[] =
     "Examples:\n"
     "  muster history count-1 --csv > loss.csv\n"
     "  muster history --dir runs/one --json | jq .loss";
+
+constexpr char kHostsFooter[] =
+    "A host is an agent: one of muster up or of muster agent. It is away while the coordinator has "
+    "no "
+    "session with its\n"
+    "agent; its members train on. One that drains takes no new members.\n"
+    "\n"
+    "Examples:\n"
+    "  muster hosts\n"
+    "  muster hosts --json | jq -r 'select(.up) | .name'";
+
+constexpr char kDrainFooter[] =
+    "Nothing new is placed on that host, and the members there leave at a step boundary: no step "
+    "is "
+    "lost. This command\n"
+    "waits until none is left. Ctrl-C ends the waiting, not the draining; --undo ends that. The "
+    "host "
+    "stays drained,\n"
+    "also when it comes back, until it is told otherwise.\n"
+    "Exit code 0 once nothing is left there, 1 if somebody else has undone it meanwhile or nothing "
+    "leaves for ten minutes.\n"
+    "\n"
+    "Examples:\n"
+    "  muster drain b              before the machine is switched off\n"
+    "  muster drain b --undo       it takes members again";
+
+constexpr char kScaleFooter[] =
+    "The job grows when slots are free, and shrinks at a step boundary; the result has the same "
+    "bits. N is one to N\n"
+    "workers, as `workers` in a job's file. Servers cannot be scaled.\n"
+    "Exit code 0 once the cluster has taken it.\n"
+    "\n"
+    "Examples:\n"
+    "  muster scale count-1 --workers 8\n"
+    "  muster scale count-1 --workers 2:4   at least 2, at most 4";
+
+constexpr char kTopFooter[] =
+    "On a terminal it is drawn anew each second until Ctrl-C; elsewhere it is printed once. --json "
+    "prints a line each\n"
+    "second, {\"hosts\": […], \"jobs\": […]}. Jobs that are over are in muster list.\n"
+    "\n"
+    "Examples:\n"
+    "  muster top\n"
+    "  muster top --once --json | jq '.hosts | length'";
+
+constexpr char kMissingHost[] = "host is required: the name of a host (muster hosts shows them)";
 
 constexpr char kMissingJob[] = "job is required: the id of a job (muster list shows them)";
 
@@ -349,10 +401,12 @@ void AddAgent(CLI::App& app, AgentArguments& agent, LogFlags& log) {
   CLI::App* command =
       app.add_subcommand("agent", "join a cluster with this machine as one more host");
   command
-      ->add_option("--coordinator", agent.coordinator,
-                   "where the coordinator listens, as `muster up --coordinator` was told")
+      ->add_option(
+          "--coordinator", agent.coordinator,
+          "where the coordinator listens, as `muster up --coordinator` was told; several, with "
+          "commas, are tried in turn: it may move from one to another")
       ->required()
-      ->type_name("HOST:PORT");
+      ->type_name("HOST:PORT[,HOST:PORT...]");
   command
       ->add_option("--dir", agent.dir,
                    "where logs and state of this host go, in hosts/NAME; hosts may share it")
@@ -517,6 +571,52 @@ void AddRemotes(CLI::App& app, RemoteArguments& remote) {
   AddJobCommands(app, remote);
 }
 
+// N, or MIN:MAX. The option is checked when it is read, so what is wrong names it.
+CLI::Validator WorkerRange(RemoteArguments& remote) {
+  const auto read = [&remote](const std::string& text) -> std::string {
+    const size_t colon = text.find(':');
+    const bool is_range = colon != std::string::npos;
+    int64_t least = 1;
+    int64_t most = 0;
+    const bool are_digits = ParseDigits(is_range ? text.substr(colon + 1) : text, &most) &&
+                            (!is_range || ParseDigits(text.substr(0, colon), &least));
+    if (!are_digits || least < 1 || most < 1 || least > kMaxProcesses || most > kMaxProcesses)
+      return absl::StrCat("'", text, "' is neither N nor MIN:MAX, each from 1 to ", kMaxProcesses);
+    if (least > most)
+      return absl::StrCat("'", text, "': ", least, " is more than ", most, "; write MIN:MAX");
+    remote.workers_min = least;
+    remote.workers_max = most;
+    return "";
+  };
+  return CLI::Validator(read, "");
+}
+
+void AddHostCommands(CLI::App& app, RemoteArguments& remote, std::string& workers) {
+  AddRemote(app, "hosts", "show the hosts of a cluster, and who is placed there", remote)
+      ->footer(kHostsFooter);
+  CLI::App* drain =
+      AddRemote(app, "drain", "let all members of a host leave, and place nothing there", remote);
+  drain->add_option("host", remote.host, "name of the host (muster hosts shows them)")
+      ->required()
+      ->type_name("HOST");
+  CLI::Option* undo = drain->add_flag("--undo", remote.undo, "the host takes members again");
+  drain->add_flag("--no-wait", remote.no_wait, "do not wait until nothing is left there")
+      ->excludes(undo);
+  drain->footer(kDrainFooter);
+  CLI::App* scale = AddRemote(app, "scale", "change how many workers a job may have", remote);
+  scale->add_option("job", remote.job, "id of the job (muster list shows them)")
+      ->required()
+      ->type_name("JOB");
+  scale->add_option("--workers", workers, "how many")
+      ->required()
+      ->check(WorkerRange(remote))
+      ->type_name("N|MIN:MAX");
+  scale->footer(kScaleFooter);
+  CLI::App* top = AddRemote(app, "top", "show hosts and jobs as they are, each second", remote);
+  top->add_flag("--once", remote.once, "once, in place of each second");
+  top->footer(kTopFooter);
+}
+
 RemoteArguments::Command RemoteCommand(const std::string& name) {
   using Command = RemoteArguments::Command;
   if (name == "submit") return Command::kSubmit;
@@ -531,6 +631,10 @@ RemoteArguments::Command RemoteCommand(const std::string& name) {
   if (name == "audit") return Command::kAudit;
   if (name == "ledger") return Command::kLedger;
   if (name == "history") return Command::kHistory;
+  if (name == "hosts") return Command::kHosts;
+  if (name == "drain") return Command::kDrain;
+  if (name == "scale") return Command::kScale;
+  if (name == "top") return Command::kTop;
   return Command::kList;
 }
 
@@ -560,10 +664,15 @@ std::string WrongAddress(const std::string& command, const std::string& to) {
                       "\nmuster ", command, " --help explains what is allowed.\n");
 }
 
+bool NeedsJob(RemoteArguments::Command command) {
+  using Command = RemoteArguments::Command;
+  return command != Command::kList && command != Command::kSubmit && !IsAboutHosts(command);
+}
+
 // Where it is left out the folder says it.
 std::string MissingJob(const std::string& command, const RemoteArguments& remote) {
   using Command = RemoteArguments::Command;
-  const bool needs_none = remote.command == Command::kList || remote.command == Command::kSubmit;
+  const bool needs_none = !NeedsJob(remote.command);
   const bool has_folder = remote.has_dir && remote.command != Command::kDelete;
   if (needs_none || has_folder || !remote.job.empty()) return "";
   return absl::StrCat("muster ", command, ": ", kMissingJob, "\nmuster ", command,
@@ -601,6 +710,7 @@ std::string FailureText(const CLI::App* app, const CLI::Error& error) {
   if (why.empty() && given.empty()) why = "say what to do, such as muster train job.yaml";
   if (why.empty()) why = error.what();
   if (why == "job is required") why = kMissingJob;
+  if (why == "host is required") why = kMissingHost;
   return absl::StrCat(command, ": ", why, "\n", command, " --help explains what is allowed.\n");
 }
 
@@ -623,6 +733,8 @@ Parsed ParseArguments(int argc, const char* const* argv) {
   AddUp(app, up, parsed.log);
   AddAgent(app, agent, parsed.log);
   AddRemotes(app, remote);
+  std::string workers;  // of scale, which `remote` has as numbers
+  AddHostCommands(app, remote, workers);
   app.footer(kExamples);
   if (std::string unknown = UnknownCommand(app, argc, argv); !unknown.empty())
     return {.exit_code = kExitBadConfiguration, .text = std::move(unknown)};
@@ -650,6 +762,7 @@ Parsed ParseArguments(int argc, const char* const* argv) {
     remote.has_dir = given.get_option_no_throw("--dir") != nullptr && given.count("--dir") > 0;
     if (std::string missing = MissingJob(name, remote); !missing.empty())
       return {.exit_code = kExitBadConfiguration, .text = std::move(missing)};
+    remote.has_to = given.count("--to") > 0;
     // A folder says where its cluster answers, unless the command line does.
     const bool has_folder = remote.command == RemoteArguments::Command::kDelete ||
                             remote.command == RemoteArguments::Command::kLogs;

@@ -64,7 +64,11 @@ struct RemoteArguments {
     kDigest,
     kAudit,
     kLedger,
-    kHistory
+    kHistory,
+    kHosts,
+    kDrain,
+    kScale,
+    kTop
   };
   Command command = Command::kList;
   std::string to = "http://127.0.0.1:8080";
@@ -78,6 +82,7 @@ struct RemoteArguments {
   // place of `to`, also when nothing runs there.
   std::string dir = "muster-cluster";
   bool has_dir = false;           // `dir` was named
+  bool has_to = false;            // `to` was named
   std::string member;             // kLogs: whose; empty: of all members
   bool follow = false;            // kLogs: until the job ends
   bool yes = false;               // kDelete: without asking
@@ -85,10 +90,26 @@ struct RemoteArguments {
   std::optional<int64_t> sample;  // kLedger: only steps that used it
   bool csv = false;               // kHistory
   bool details = false;           // kWatch: learning rate and gradient norm
+  std::string host;               // kDrain
+  bool undo = false;              // kDrain: it takes members again
+  bool no_wait = false;           // kDrain: it is not waited for until nothing is left there
+  int64_t workers_min = 1;        // kScale
+  int64_t workers_max = 1;        // the same
+  bool once = false;              // kTop: in place of each second
+  // kTop: from one picture to the next. kDrain: from one look to the next.
+  Duration pause = std::chrono::seconds(1);
+  // kDrain: for how long it is waited for although nothing leaves.
+  Duration drain_patience = std::chrono::minutes(10);
   // kResume: for how long a job that is stopping is waited for.
   Duration patience = std::chrono::minutes(1);
   bool json = false;
 };
+
+// Its words name no job.
+inline bool IsAboutHosts(RemoteArguments::Command command) {
+  using Command = RemoteArguments::Command;
+  return command == Command::kHosts || command == Command::kDrain || command == Command::kTop;
+}
 
 struct DemoArguments {
   std::string spec = "examples/code-lm.yaml";

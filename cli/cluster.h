@@ -96,8 +96,9 @@ class Cluster {
  public:
   virtual ~Cluster() = default;  // ends what still runs
   virtual void Start() = 0;
-  virtual void Stop() = 0;  // politely; a second time: at once
-  virtual void Run() = 0;   // until Quit
+  virtual void Stop() = 0;   // politely; a second time: at once
+  virtual void Leave() = 0;  // one more host: it stops once its members have left
+  virtual void Run() = 0;    // until Quit
   virtual void Quit() = 0;
   virtual void Post(std::function<void()> call) = 0;  // any thread; runs inside Run
   virtual void After(Duration delay, std::function<void()> call) = 0;

@@ -1,6 +1,7 @@
 #include "cli/job_logs.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -63,17 +64,29 @@ const LogFile::Line* LogFile::Peek(bool ends) {
   return &*line_;
 }
 
+// From its beginning.
+void LogFile::ReadNewer() {
+  in_older_ = false;
+  offset_ = 0;
+  ReadMore();
+}
+
 // Until the line has its end, there is no more, or the line is too long.
 void LogFile::ReadMore() {
-  const absl::StatusOr<Descriptor> file = OpenRegularFile(path_, O_RDONLY);
-  if (absl::IsNotFound(file.status())) return;
+  const std::string path = in_older_ ? path_ + ".1" : path_;
+  const absl::StatusOr<Descriptor> file = OpenRegularFile(path, O_RDONLY);
+  if (absl::IsNotFound(file.status())) return in_older_ ? ReadNewer() : void();
   status_ = file.status();
+  struct stat now {};
+  if (status_.ok() && !in_older_ && fstat(file->get(), &now) == 0 && now.st_size < offset_)
+    return ReadNewer();
   std::array<char, 16 * 1024> buffer;
   while (status_.ok() && pending_.size() < kLongestLine) {
     const size_t most = std::min(buffer.size(), kLongestLine - pending_.size());
     const ssize_t n = pread(file->get(), buffer.data(), most, offset_);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) status_ = FileError(errno, "read", path_);
+    if (n < 0) status_ = FileError(errno, "read", path);
+    if (n == 0 && in_older_) return ReadNewer();
     if (n <= 0) return;
     offset_ += n;
     pending_.append(buffer.data(), static_cast<size_t>(n));

@@ -15,7 +15,9 @@
 
 namespace muster::cli {
 
-// One file that may still grow. A line that is longer than the limit comes in pieces.
+// One file that may still grow, after the part of the log before it (agent/runtime/log_file.h), if
+// there is one. Where it is cut meanwhile, it is read from its new beginning. A line that is longer
+// than the limit comes in pieces.
 class LogFile {
  public:
   static constexpr size_t kLongestLine = 64 * 1024;
@@ -34,11 +36,13 @@ class LogFile {
 
  private:
   void ReadMore();
+  void ReadNewer();
 
   const std::string path_;
-  int64_t offset_ = 0;   // of the first byte behind `pending_`
-  std::string pending_;  // read, and not part of a line yet
-  std::string time_;     // of the last line
+  bool in_older_ = true;  // the part before is read first
+  int64_t offset_ = 0;    // of the first byte behind `pending_`
+  std::string pending_;   // read, and not part of a line yet
+  std::string time_;      // of the last line
   std::optional<Line> line_;
   absl::Status status_;
 };

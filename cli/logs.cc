@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "cli/cluster_folder.h"
 #include "cli/format.h"
 #include "cli/job_logs.h"
@@ -15,6 +17,7 @@
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/base/time.h"
+#include "lib/http/client.h"
 
 namespace muster::cli {
 namespace {
@@ -53,7 +56,8 @@ absl::Status NoLogsError(const std::string& job, const std::string& folder) {
   return absl::NotFoundError(
       absl::StrCat("there are no logs of a job ", job, " in ", folder,
                    ". Logs are read from the folder of the cluster, on its machine: --dir names it "
-                   "(the --dir of muster up, or of muster train)"));
+                   "(the --dir of muster up, or of muster train); elsewhere --to names the "
+                   "coordinator, which keeps the newest lines"));
 }
 
 absl::Status CheckMembers(const RemoteArguments& arguments, const std::string& folder,
@@ -117,6 +121,34 @@ absl::StatusOr<int> Follow(const RemoteArguments& arguments, const RestClient& r
   return kExitDone;
 }
 
+// What the coordinator keeps, in the order of the lines' times. A line without one follows the line
+// before it of its member.
+absl::StatusOr<int> PrintKept(const RemoteArguments& arguments, const std::string& text,
+                              std::ostream& out) {
+  struct Line {
+    std::string time, member, text;
+  };
+  std::vector<Line> lines;
+  for (const absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
+    std::pair<absl::string_view, absl::string_view> parts = {arguments.member, line};
+    if (arguments.member.empty()) parts = absl::StrSplit(line, absl::MaxSplits(": ", 1));
+    std::string time = TimeOfLine(parts.second);
+    if (!lines.empty() && lines.back().member == parts.first)
+      time = std::max(time, lines.back().time);
+    lines.push_back({std::move(time), std::string(parts.first), std::string(parts.second)});
+  }
+  if (lines.empty())
+    return absl::NotFoundError(
+        absl::StrCat("the coordinator keeps no lines of job ", arguments.job,
+                     ": none of its members has printed any on a host that told them"));
+  std::stable_sort(lines.begin(), lines.end(),
+                   [](const Line& a, const Line& b) { return a.time < b.time; });
+  const Printer print(arguments, out);
+  for (const Line& line : lines) print(line.member, line.text);
+  out.flush();
+  return kExitDone;
+}
+
 }  // namespace
 
 absl::StatusOr<int> Logs(const RemoteArguments& arguments, const RestClient& rest,
@@ -126,6 +158,12 @@ absl::StatusOr<int> Logs(const RemoteArguments& arguments, const RestClient& res
   if (arguments.follow) {
     MUSTER_RETURN_IF_ERROR(rest.Job(arguments.job).status());
     return Follow(arguments, rest, folder, logs, out);
+  }
+  if (!arguments.has_dir && (arguments.has_to || logs.Members().empty())) {
+    const absl::StatusOr<std::string> kept = rest.Logs(arguments.job, arguments.member);
+    if (kept.ok()) return PrintKept(arguments, *kept, out);
+    const bool is_away = absl::IsUnavailable(kept.status()) && http::NobodyListens(kept.status());
+    if (arguments.has_to || !is_away) return kept.status();
   }
   MUSTER_RETURN_IF_ERROR(CheckMembers(arguments, folder, logs.Members()));
   logs.Read(/*ends=*/true, Printer(arguments, out));

@@ -14,6 +14,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "agent/runtime/event_loop.h"
 #include "agent/runtime/fault_plan.h"
 #include "agent/runtime/host_agent.h"
@@ -26,6 +27,7 @@
 #include "cli/remote.h"
 #include "cli/train.h"
 #include "coordinator/service/folder_answers.h"
+#include "lib/base/address_list.h"
 #include "lib/base/loopback.h"
 #include "lib/base/printable.h"
 #include "lib/base/socket_address.h"
@@ -102,7 +104,8 @@ class AgentCluster final : public cli::Cluster {
     }
     const Credentials credentials{.allow_plaintext = options.allow_plaintext};
     MUSTER_RETURN_IF_ERROR(CheckAddress("--listen", options.http, credentials));
-    MUSTER_RETURN_IF_ERROR(CheckAddress("--coordinator", options.coordinator, credentials));
+    if (!options.joins)
+      MUSTER_RETURN_IF_ERROR(CheckAddress("--coordinator", options.coordinator, credentials));
     MUSTER_ASSIGN_OR_RETURN(auto loop, agent::EventLoop::Make());
     std::unique_ptr<AgentCluster> cluster(
         new AgentCluster(std::move(loop), std::move(events), credentials));
@@ -116,6 +119,7 @@ class AgentCluster final : public cli::Cluster {
     joined_->Start();
   }
   void Stop() override { host_->Stop(); }
+  void Leave() override { host_->Leave(); }
   void Run() override { loop_->Run(); }
   void Quit() override { loop_->Quit(); }
   void Post(std::function<void()> call) override { loop_->Post(std::move(call)); }
@@ -175,13 +179,21 @@ class AgentCluster final : public cli::Cluster {
 
   absl::Status MakeHost(const cli::ClusterOptions& options, agent::HostOptions host) {
     if (host.name.empty()) host.name = agent::HostAgent::OwnHostName();
-    MUSTER_ASSIGN_OR_RETURN(const HostPort coordinator, ParseHostPort(options.coordinator));
-    if (coordinator.port == 0)
-      return absl::InvalidArgumentError(absl::StrCat(
-          "--coordinator: ", options.coordinator, " names no port; `muster up` says which it is"));
+    const auto coordinators = ParseAddressList(options.coordinator);
+    MUSTER_RETURN_IF_ERROR(Prefix("--coordinator", coordinators.status()));
+    for (const std::string& address : *coordinators) {
+      MUSTER_RETURN_IF_ERROR(
+          CheckAddress("--coordinator", address, {.allow_plaintext = options.allow_plaintext}));
+      MUSTER_ASSIGN_OR_RETURN(const HostPort parsed, ParseHostPort(address));
+      if (parsed.port == 0)
+        return absl::InvalidArgumentError(absl::StrCat(
+            "--coordinator: ", address, " names no port; `muster up` says which it is"));
+    }
+    host.coordinator = absl::StrJoin(*coordinators, ",");
     host.address = options.address;
     if (host.address.empty()) {
-      MUSTER_ASSIGN_OR_RETURN(host.address, AddressTowards(coordinator));
+      MUSTER_ASSIGN_OR_RETURN(host.address,
+                              AddressTowards(ParseHostPort(coordinators->front()).value()));
     }
     const std::string listen = absl::StrCat(host.address, ":0");
     const absl::StatusOr<HostPort> parsed = ParseHostPort(listen);

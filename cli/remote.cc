@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "cli/cluster_folder.h"
 #include "cli/format.h"
+#include "cli/hosts.h"
 #include "cli/job_file.h"
 #include "cli/json_text.h"
 #include "cli/logs.h"
@@ -407,6 +408,7 @@ absl::StatusOr<int> Ledger(const RemoteArguments& arguments, const RestClient& r
 absl::StatusOr<int> Run(const RemoteArguments& arguments, const Place& place,
                         const Terminal& terminal, const Asker& ask) {
   const bool names_a_job = arguments.command != Command::kList &&
+                           !IsAboutHosts(arguments.command) &&
                            !(arguments.command == Command::kSubmit && arguments.job.empty());
   if (names_a_job) MUSTER_RETURN_IF_ERROR(CheckJobId(arguments.job));
   const RestClient& rest = place.rest;
@@ -425,6 +427,10 @@ absl::StatusOr<int> Run(const RemoteArguments& arguments, const Place& place,
     case Command::kAudit: return Audit(arguments, rest, out);
     case Command::kLedger: return Ledger(arguments, rest, out);
     case Command::kHistory: return History(arguments, rest, terminal);
+    case Command::kHosts: return Hosts(arguments, rest, out);
+    case Command::kDrain: return Drain(arguments, rest, terminal);
+    case Command::kScale: return Scale(arguments, rest, out);
+    case Command::kTop: return Top(arguments, rest, terminal);
   }
   return absl::InternalError("unknown command");
 }

@@ -1,6 +1,6 @@
 // The commands that talk to a cluster through REST: submit, status, watch, stop, resume, cancel,
-// delete, list, logs, digest, audit, ledger, history. Some of them take the folder of a run in
-// place of a cluster, and then work where nothing runs, too.
+// delete, list, logs, digest, audit, ledger, history, and those of cli/hosts.h. Some of them take
+// the folder of a run in place of a cluster, and then work where nothing runs, too.
 #pragma once
 
 #include <functional>

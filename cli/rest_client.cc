@@ -233,6 +233,44 @@ absl::StatusOr<AuditAnswer> ParseAudit(const std::string& json) {
   return audit;
 }
 
+namespace {
+
+HostAnswer HostFrom(const Json& object) {
+  HostAnswer host;
+  Read(object, "name", host.name);
+  Read(object, "node", host.node);
+  Read(object, "slots", host.slots);
+  Read(object, "used", host.used);
+  Read(object, "up", host.up);
+  Read(object, "away_for_seconds", host.away_for_seconds);
+  Read(object, "draining", host.draining);
+  for (const Json& entry : ListIn(object, "members")) {
+    HostMemberAnswer& member = host.members.emplace_back();
+    Read(entry, "job", member.job);
+    Read(entry, "member", member.member);
+    Read(entry, "state", member.state);
+  }
+  host.json = Text(object);
+  return host;
+}
+
+std::string PathOfHost(const std::string& name) { return "/v1/hosts/" + http::EscapeUrlPart(name); }
+
+}  // namespace
+
+absl::StatusOr<HostList> ParseHostList(const std::string& json) {
+  MUSTER_ASSIGN_OR_RETURN(const Json object, ParseObject(json));
+  HostList list;
+  for (const Json& entry : ListIn(object, "hosts")) list.hosts.push_back(HostFrom(entry));
+  Read(object, "next_page_token", list.next_page_token);
+  return list;
+}
+
+absl::StatusOr<HostAnswer> ParseHost(const std::string& json) {
+  MUSTER_ASSIGN_OR_RETURN(const Json object, ParseObject(json));
+  return HostFrom(object);
+}
+
 absl::StatusOr<HistoryPageAnswer> ParseHistory(const std::string& json) {
   MUSTER_ASSIGN_OR_RETURN(const Json object, ParseObject(json));
   HistoryPageAnswer page;
@@ -340,6 +378,31 @@ absl::StatusOr<JobAnswer> RestClient::Cancel(const std::string& id) const {
   return ParseJobAnswer(answer);
 }
 
+absl::StatusOr<JobAnswer> RestClient::Scale(const std::string& id, int64_t workers_min,
+                                            int64_t workers_max) const {
+  const Json body = {{"workers", {{"min", workers_min}, {"max", workers_max}}}};
+  MUSTER_ASSIGN_OR_RETURN(const std::string answer, Post(PathOf(id) + ":scale", Text(body)));
+  return ParseJobAnswer(answer);
+}
+
+absl::StatusOr<HostList> RestClient::Hosts(const std::string& page_token) const {
+  const std::string query =
+      page_token.empty() ? "" : "?page_token=" + http::EscapeUrlPart(page_token);
+  MUSTER_ASSIGN_OR_RETURN(const std::string answer, Get("/v1/hosts" + query));
+  return ParseHostList(answer);
+}
+
+absl::StatusOr<HostAnswer> RestClient::Host(const std::string& name) const {
+  MUSTER_ASSIGN_OR_RETURN(const std::string answer, Get(PathOfHost(name)));
+  return ParseHost(answer);
+}
+
+absl::StatusOr<HostAnswer> RestClient::Drain(const std::string& name, bool on) const {
+  MUSTER_ASSIGN_OR_RETURN(const std::string answer,
+                          Post(PathOfHost(name) + (on ? ":drain" : ":undrain"), "{}"));
+  return ParseHost(answer);
+}
+
 absl::StatusOr<FingerprintPage> RestClient::Fingerprints(const std::string& id,
                                                          int64_t from) const {
   MUSTER_ASSIGN_OR_RETURN(const std::string answer,
@@ -372,6 +435,13 @@ absl::StatusOr<LedgerPage> RestClient::Ledger(const std::string& id, int64_t fro
   if (limit > 0) absl::StrAppend(&path, "&limit=", limit);
   MUSTER_ASSIGN_OR_RETURN(const std::string answer, Get(path));
   return ParseLedger(answer);
+}
+
+absl::StatusOr<std::string> RestClient::Logs(const std::string& id,
+                                             const std::string& member) const {
+  std::string path = PathOf(id) + "/logs?tail=10000";
+  if (!member.empty()) absl::StrAppend(&path, "&member=", http::EscapeUrlPart(member));
+  return Get(path);
 }
 
 absl::Status RestClient::Follow(const std::string& id, const std::string& last_id,

@@ -90,7 +90,8 @@ struct FingerprintPage {
 
 struct EventAnswer {
   std::string id;  // for following on from it
-  // One of "state", "view", "recovery", "checkpoint", "step", "fingerprint", "process", "done".
+  // One of "state", "view", "recovery", "verdict", "checkpoint", "step", "fingerprint", "process",
+  // "done".
   std::string name;
   std::string text;   // a sentence for people; may be empty
   int64_t step = -1;  // where the event has one
@@ -163,6 +164,32 @@ struct HistoryPageAnswer {
   int64_t next = -1;  // from where those follow; -1: there are none
 };
 
+struct HostMemberAnswer {
+  std::string job;
+  std::string member;
+  std::string state;
+};
+
+struct HostAnswer {
+  std::string name;
+  std::string node;
+  int64_t slots = 0;
+  int64_t used = 0;
+  bool up = false;
+  double away_for_seconds = 0;  // where it is not up
+  bool draining = false;
+  std::vector<HostMemberAnswer> members;
+  std::string json;
+};
+
+// One page: as many as the coordinator gives at once.
+struct HostList {
+  std::vector<HostAnswer> hosts;  // by name
+  std::string next_page_token;    // for those that follow; empty: there are none
+};
+
+absl::StatusOr<HostList> ParseHostList(const std::string& json);
+absl::StatusOr<HostAnswer> ParseHost(const std::string& json);
 absl::StatusOr<JobList> ParseJobList(const std::string& json);
 absl::StatusOr<JobAnswer> ParseJobAnswer(const std::string& json);
 absl::StatusOr<EventAnswer> ParseEventAnswer(const std::string& name, const std::string& json);
@@ -199,6 +226,13 @@ class RestClient {
   absl::StatusOr<JobAnswer> Delete(const std::string& id) const;
   // The job as it is now; one that was over before stays as it was.
   absl::StatusOr<JobAnswer> Cancel(const std::string& id) const;
+  // The job, which is to have so many workers from now on.
+  absl::StatusOr<JobAnswer> Scale(const std::string& id, int64_t workers_min,
+                                  int64_t workers_max) const;
+  absl::StatusOr<HostList> Hosts(const std::string& page_token) const;
+  absl::StatusOr<HostAnswer> Host(const std::string& name) const;
+  // The host as it is now; its members leave later. `on` false: it takes members again.
+  absl::StatusOr<HostAnswer> Drain(const std::string& name, bool on) const;
   // Of the step `from` and later ones.
   absl::StatusOr<FingerprintPage> Fingerprints(const std::string& id, int64_t from) const;
   absl::StatusOr<DigestAnswer> Digest(const std::string& id) const;
@@ -212,6 +246,9 @@ class RestClient {
   // `sample` only those that used it.
   absl::StatusOr<LedgerPage> Ledger(const std::string& id, int64_t from,
                                     std::optional<int64_t> sample, int64_t limit) const;
+
+  // The newest lines that the coordinator keeps of that member; of all (empty) each after "NAME: ".
+  absl::StatusOr<std::string> Logs(const std::string& id, const std::string& member) const;
 
   // Events after `last_id` (empty: all) until `on_event` returns false (OK) or the stream ends
   // (kUnavailable).

@@ -28,13 +28,13 @@ endfunction()
 
 # tests_LABEL builds the tests of one label; `asan` and `tsan` mark the integration tests chosen for a sanitizer,
 # `sanitized` those that every `./dev test` repeats under this preset's sanitizer (tests/CMakeLists.txt names them).
-foreach(label unit sim integration slow soak asan tsan sanitized)
+foreach(label unit sim integration slow cluster soak asan tsan sanitized)
   add_custom_target(tests_${label})
 endforeach()
 
 # muster_test(NAME SRCS … DEPS … [LABEL unit] [ALSO asan tsan] [TIMEOUT 60] [PROGRAMS …] [WHOLE]): one GoogleTest
 # binary. Each case is a ctest entry, or the binary is one with WHOLE (for what is slow to start). PROGRAMS are built
-# before it. Integration tests run alone; under a sanitizer the timeout is five times as long.
+# before it. Integration and cluster tests run alone; under a sanitizer the timeout is five times as long.
 function(muster_test name)
   cmake_parse_arguments(ARG "WHOLE" "LABEL;TIMEOUT" "SRCS;DEPS;ALSO;PROGRAMS" ${ARGN})
   if(NOT ARG_LABEL)
@@ -50,7 +50,7 @@ function(muster_test name)
     math(EXPR ARG_TIMEOUT "5 * ${ARG_TIMEOUT}")
   endif()
   set(serial FALSE)
-  if(ARG_LABEL STREQUAL integration)
+  if(ARG_LABEL MATCHES "^(integration|cluster)$")
     set(serial TRUE)
   endif()
   add_executable(${name} ${ARG_SRCS})

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,8 +22,10 @@
 #include "coordinator/runtime/driver.h"
 #include "coordinator/runtime/history_files.h"
 #include "coordinator/runtime/journal.h"
+#include "coordinator/runtime/log_store.h"
 #include "coordinator/runtime/self_probe.h"
 #include "coordinator/service/grpc/jobs_service.h"
+#include "coordinator/service/host_api.h"
 #include "coordinator/service/job_api.h"
 #include "coordinator/service/rest.h"
 #include "lib/base/awake_clock.h"
@@ -34,6 +37,7 @@
 #include "lib/base/own_folder.h"
 #include "lib/base/plural.h"
 #include "lib/base/status.h"
+#include "lib/base/this_process.h"
 #include "lib/base/version.h"
 #include "lib/base/whole_file.h"
 #include "lib/http/server.h"
@@ -212,18 +216,24 @@ class Program {
     auto root = CheckpointRoot::Take(checkpoints, journal_->cluster());
     MUSTER_RETURN_IF_ERROR(Prefix("--checkpoint-dir", root.status()));
     checkpoint_root_.emplace(*std::move(root));
+    std::set<std::string> ids;
+    for (const JobJournal& job : recovered->jobs) ids.insert(job.id);
+    logs_ = std::make_unique<LogStore>(LogsOf(arguments_.dir), std::move(ids));
     DriverOptions options{.checkpoint_root = checkpoints,
                           .connections = budget_.sessions,
+                          .logs = logs_.get(),
                           .pass = [this](absl::string_view point) { failpoints_.Pass(point); },
                           // Main waits for it.
                           .on_broken = [](const absl::Status&) { kill(getpid(), SIGTERM); }};
     options.settings.lease = std::chrono::milliseconds(arguments_.lease_ms);
     options.settings.thread_patience = std::chrono::seconds(arguments_.thread_patience_s);
     options.settings.slots = arguments_.slots;
+    options.settings.node = HostName();
     clock_.emplace(real_clock_, options.settings.lease / 4);
     driver_ = std::make_unique<Driver>(*journal_, *std::move(recovered), *clock_, metrics_,
                                        std::move(options));
-    api_ = MakeJobApi(*driver_, *journal_, checkpoints);
+    host_api_ = MakeHostApi(*driver_, *clock_);
+    api_ = MakeJobApi(*driver_, *journal_, checkpoints, {}, LogsOf(arguments_.dir));
     if (!arguments_.history_dir.empty())
       history_ = std::make_unique<HistoryFiles>(*journal_, arguments_.history_dir,
                                                 [this] { return driver_->Known(); });
@@ -237,20 +247,23 @@ class Program {
                                     .connections = budget_.sessions,
                                     .assembling_bytes = kAssemblingBytes,
                                     .warn = [](const std::string& line) { LogError("%s", line); }});
-    jobs_service_ = MakeJobsService(*api_, *clock_, large_answers_);
-    auto listener =
-        transport_->Listen(arguments_.listen, driver_->MakeAcceptor(), {jobs_service_.get()});
+    const JobsWaiting waiting;
+    jobs_service_ = MakeJobsService(*api_, *clock_, large_answers_, waiting);
+    hosts_service_ = MakeHostsService(*host_api_, *clock_, large_answers_, waiting);
+    auto listener = transport_->Listen(arguments_.listen, driver_->MakeAcceptor(),
+                                       {jobs_service_.get(), hosts_service_.get()});
     if (!listener.ok())
       return CannotListen("--listen", listener.status(), jobs_wait_ || arguments_.await_listen);
     listener_ = *std::move(listener);
-    auto server = http::Server::Start(
-        arguments_.http,
-        RestRoutes(
-            *api_, [this] { return metrics_.Text(); }, [this] { return driver_->Healthy(); },
-            [this] { return driver_->Ready(); }, &large_answers_),
-        {.limits = {.connections = budget_.http},
-         .credentials = credentials,
-         .metrics = &metrics_});
+    std::vector<http::Route> routes = RestRoutes(
+        *api_, [this] { return metrics_.Text(); }, [this] { return driver_->Healthy(); },
+        [this] { return driver_->Ready(); }, &large_answers_);
+    for (http::Route& route : HostRoutes(*host_api_, &large_answers_))
+      routes.push_back(std::move(route));
+    auto server = http::Server::Start(arguments_.http, std::move(routes),
+                                      {.limits = {.connections = budget_.http},
+                                       .credentials = credentials,
+                                       .metrics = &metrics_});
     if (!server.ok())
       return CannotListen("--http", server.status(), jobs_wait_ || arguments_.await_http);
     http_ = *std::move(server);
@@ -278,10 +291,13 @@ class Program {
   std::optional<CheckpointRoot> checkpoint_root_;
   std::unique_ptr<GrpcTransport> transport_;
   std::unique_ptr<JobApi> api_;
+  std::unique_ptr<HostApi> host_api_;
+  std::unique_ptr<LogStore> logs_;
   std::unique_ptr<Driver> driver_;
   std::unique_ptr<HistoryFiles> history_;
   Background large_answers_;
   std::shared_ptr<grpc::Service> jobs_service_;
+  std::shared_ptr<grpc::Service> hosts_service_;
   std::unique_ptr<Listener> listener_;
   std::unique_ptr<http::Server> http_;
   std::unique_ptr<SelfProbe> probe_;

@@ -56,8 +56,8 @@ void Agent::Act(const Spawn& action) {
   const ProcessKey key = action.key;
   std::vector<std::string> arguments = options_.command(action);
   if (const auto point = faults_.Arm(key)) arguments.insert(arguments.end(), {"--fail-at", *point});
-  auto started =
-      ChildProcess::Start({.arguments = std::move(arguments), .log_file = options_.log_file(key)});
+  auto started = ChildProcess::Start(
+      {.arguments = std::move(arguments), .log_file = options_.log_file(action)});
   if (!started.ok()) {
     const bool short_of_something =
         absl::IsResourceExhausted(started.status()) || absl::IsUnavailable(started.status());

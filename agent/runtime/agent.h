@@ -20,8 +20,8 @@
 namespace muster::agent {
 
 struct AgentOptions {
-  // The file to which a process prints; its folder exists.
-  std::function<std::string(const ProcessKey&)> log_file;
+  // The file to which a process prints, asked for when it is about to start; its folder exists.
+  std::function<std::string(const Spawn&)> log_file;
   // Program and arguments of a process.
   std::function<std::vector<std::string>(const Spawn&)> command;
   // What a worker that has ended had run; may be null.

@@ -102,12 +102,15 @@ absl::StatusOr<std::unique_ptr<HostAgent>> HostAgent::Make(EventLoop& loop, Tran
 
 HostAgent::HostAgent(EventLoop& loop, Transport& transport, const RunFolder& folder,
                      HostOptions options, HostEvents events, AgentHello hello)
-    : options_(std::move(options)),
+    : loop_(loop),
+      options_(std::move(options)),
       events_(std::move(events)),
       folder_(folder),
       run_before_(LanesRunBefore(folder_)),
+      logs_([this] { return link_.up() && link_.QueuedBytes() < kMostQueuedLogs; },
+            [this](const LogLines& lines) { link_.SendLog(lines); }),
       agent_(loop,
-             {.log_file = [this](const ProcessKey& key) { return LogFile(key); },
+             {.log_file = [this](const Spawn& spawn) { return LogFile(spawn); },
               .command = [this](const Spawn& spawn) { return CommandFor(spawn); },
               .lanes = [this](const ProcessKey& key) { return LanesOf(key); },
               .supervisor = WithSlots(options_.supervisor, options_.slots),
@@ -123,6 +126,7 @@ HostAgent::HostAgent(EventLoop& loop, Transport& transport, const RunFolder& fol
             {.on_up =
                  [this] {
                    agent_.Do(SessionUp{});
+                   if (leaves_) link_.SendEnds();
                    for (auto& [id, job] : jobs_) job.told_before = false;
                    // Of jobs, too, whose members are placed elsewhere now.
                    for (const auto& [id, lanes] : run_before_) TellLanesRunBefore(id, lanes);
@@ -130,10 +134,34 @@ HostAgent::HostAgent(EventLoop& loop, Transport& transport, const RunFolder& fol
                  },
              .on_wanted = [this](const Wanted& wanted) { OnWanted(wanted); },
              .on_down = [this](const absl::Status& why) { OnNoSession(why); },
-             .on_failed = [this](const absl::Status& why) { OnNoSession(why); }}) {}
+             .on_failed = [this](const absl::Status& why) { OnNoSession(why); }}) {
+  LookAtLogs();
+}
+
+HostAgent::~HostAgent() {
+  if (next_look_) loop_.Cancel(*next_look_);
+}
+
+void HostAgent::LookAtLogs() {
+  const Time now = std::chrono::steady_clock::now();
+  logs_.Look(now);
+  next_look_ = loop_.At(now + kLogLook, [this] { LookAtLogs(); });
+}
 
 void HostAgent::OnNoSession(const absl::Status& why) {
   if (events_.on_no_session) events_.on_no_session(why);
+}
+
+void HostAgent::Leave() {
+  leaves_ = true;
+  link_.SendEnds();
+  StopWhenEmpty();
+}
+
+void HostAgent::StopWhenEmpty() {
+  if (!leaves_ || MembersRun() || !WantedJobs().empty()) return;
+  leaves_ = false;
+  Stop();
 }
 
 void HostAgent::StartCoordinator() { agent_.Do(WantCoordinator{}); }
@@ -203,6 +231,7 @@ void HostAgent::OnWanted(const Wanted& wanted) {
   for (const JobProcesses& job : wanted.jobs) Begin(job);
   agent_.Do(WantMembers{wanted});
   std::erase_if(jobs_, [this](const auto& job) { return !agent_.Has(job.first); });
+  StopWhenEmpty();
 }
 
 void HostAgent::Begin(const JobProcesses& wanted) {
@@ -232,9 +261,12 @@ void HostAgent::MakeFolder(const std::string& id, const Job& job) const {
 }
 
 // Of a process that is about to start. Somebody may have removed the folder since the last one did.
-std::string HostAgent::LogFile(const ProcessKey& key) const {
+std::string HostAgent::LogFile(const Spawn& spawn) {
+  const ProcessKey& key = spawn.key;
   if (const auto job = jobs_.find(key.job); job != jobs_.end()) MakeFolder(key.job, job->second);
-  return folder_.LogFile(key);
+  std::string path = folder_.LogFile(key);
+  logs_.Starts(spawn, path);
+  return path;
 }
 
 void HostAgent::TellLanesRunBefore(const std::string& id, const LanesByName& before) {
@@ -259,9 +291,12 @@ bool HostAgent::MembersRun() const {
 }
 
 void HostAgent::OnExit(NoteExit note) {
+  logs_.Ended(note.key);
+  logs_.Look(std::chrono::steady_clock::now());  // its last lines, as we may end next
   if (note.key != kCoordinatorKey && metrics_.erase(note.key) > 0) WriteTargets();
   if (!agent_.Has(note.key.job)) jobs_.erase(note.key.job);
   if (events_.on_exit) events_.on_exit(std::move(note));
+  StopWhenEmpty();
 }
 
 void HostAgent::WriteTargets() {

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "agent/runtime/agent.h"
 #include "agent/runtime/link.h"
+#include "agent/runtime/log_follower.h"
 #include "agent/runtime/run_folder.h"
 #include "lib/transport/transport.h"
 
@@ -51,6 +52,10 @@ class HostAgent {
   static absl::StatusOr<std::unique_ptr<HostAgent>> Make(EventLoop& loop, Transport& transport,
                                                          const RunFolder& folder,
                                                          HostOptions options, HostEvents events);
+  ~HostAgent();
+  HostAgent(const HostAgent&) = delete;
+  HostAgent& operator=(const HostAgent&) = delete;
+
   // Before anything is written. kFailedPrecondition: too few descriptors for the slots; kNotFound:
   // a program of ours is missing.
   static absl::Status Check(const HostOptions& options, bool with_coordinator);
@@ -61,6 +66,7 @@ class HostAgent {
   void Start() { link_.Start(); }
   void StartCoordinator();                    // and keep it running
   void Stop() { agent_.Do(StopAll{}); }       // politely; a second time: at once
+  void Leave();                               // stops once its members have left, as if it was said
   void GoTo(const std::string& coordinator);  // it listens there from now on
   bool MembersRun() const;
   void WriteTargets();  // who serves metrics where
@@ -94,18 +100,24 @@ class HostAgent {
   void OnExit(NoteExit note);
   void OnNoSession(const absl::Status& why);
   void OnWanted(const Wanted& wanted);
+  void StopWhenEmpty();
   LaneCount LanesOf(const ProcessKey& key);
   void Begin(const JobProcesses& wanted);
   void MakeFolder(const std::string& id, const Job& job) const;
-  std::string LogFile(const ProcessKey& key) const;
+  std::string LogFile(const Spawn& spawn);
+  void LookAtLogs();
   void TellLanesRunBefore(const std::string& id, const LanesByName& before);
 
+  EventLoop& loop_;
   HostOptions options_;
   const HostEvents events_;
   const RunFolder& folder_;
   std::map<std::string, LanesByName> run_before_;  // of jobs that have not been wanted yet
   std::map<std::string, Job> jobs_;
   std::map<ProcessKey, std::string> metrics_;  // of processes that run
+  bool leaves_ = false;                        // and waits for its members to leave
+  LogFollower logs_;
+  std::optional<EventLoop::TimerId> next_look_;
   Agent agent_;
   CoordinatorLink link_;
 };

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "lib/base/printable.h"
 #include "lib/log/log.h"
 #include "lib/wire/message_codec.h"
 
@@ -21,7 +23,7 @@ CoordinatorLink::CoordinatorLink(EventLoop& loop, Transport& transport, std::str
                                  AgentHello hello, LinkEvents events)
     : loop_(loop),
       transport_(transport),
-      address_(std::move(address)),
+      addresses_(address),
       hello_(std::move(hello)),
       events_(std::move(events)),
       self_(std::make_shared<CoordinatorLink*>(this)),
@@ -37,7 +39,7 @@ void CoordinatorLink::Start() { Connect(); }
 
 // Whoever answers at the old one is somebody else.
 void CoordinatorLink::GoTo(const std::string& address) {
-  address_ = address;
+  addresses_ = AddressRound(address);
   if (session_ == nullptr) return;  // not started yet
   if (timer_) loop_.Cancel(*timer_);
   if (std::exchange(up_, false)) events_.on_down(absl::CancelledError("it listens elsewhere now"));
@@ -54,7 +56,7 @@ void CoordinatorLink::Connect() {
     });
   };
   session_ =
-      transport_.Connect(address_, kConnectTimeout,
+      transport_.Connect(addresses_.current(), kConnectTimeout,
                          {.on_frame =
                               [post, number](Frame frame) {
                                 post([number, frame = std::move(frame)](CoordinatorLink& link) {
@@ -79,17 +81,41 @@ void CoordinatorLink::OnFrame(int64_t session_number, const Frame& frame) {
     session_->Close(message.status());
     return;
   }
+  const Wanted& wanted = std::get<Wanted>(*message);
+  if (const std::string why = WhyNotObeyed(wanted); !why.empty()) {
+    LogWarning("%s: it is not obeyed", why);
+    return session_->Close(absl::FailedPreconditionError(why));
+  }
+  cluster_ = wanted.cluster;
+  term_ = wanted.term;
   pause_ = kFirstPause;
-  if (!std::exchange(up_, true)) events_.on_up();
-  events_.on_wanted(std::get<Wanted>(*message));
+  if (!std::exchange(up_, true)) {
+    if (addresses_.Answers()) LogInfo("the coordinator is at %s", addresses_.current());
+    events_.on_up();
+  }
+  events_.on_wanted(wanted);
+}
+
+// One that was replaced, and does not know it yet, would end what its successor wants.
+std::string CoordinatorLink::WhyNotObeyed(const Wanted& wanted) const {
+  if (!cluster_.empty() && wanted.cluster != cluster_)
+    return absl::StrCat("the coordinator at ", addresses_.current(), " is of another cluster (",
+                        Cut(Printable(wanted.cluster)), ") than the one before (", cluster_, ")");
+  if (wanted.term < term_)
+    return absl::StrCat("the coordinator at ", addresses_.current(),
+                        " has been replaced: it is of term ", wanted.term.value(),
+                        ", and a later one of term ", term_.value(), " was heard");
+  return "";
 }
 
 void CoordinatorLink::OnBroken(int64_t session_number, const absl::Status& why) {
   if (session_number != session_number_ || timer_) return;
+  // One that answered is most likely to come back where it was, so that is tried first.
   if (std::exchange(up_, false)) {
     events_.on_down(why);
-  } else if (events_.on_failed) {
-    events_.on_failed(why);
+  } else {
+    addresses_.GoOn();
+    if (events_.on_failed) events_.on_failed(why);
   }
   timer_ = loop_.At(std::chrono::steady_clock::now() + pause_, [this] { Connect(); });
   pause_ = std::min(pause_ * 2, kLongestPause);
@@ -97,6 +123,14 @@ void CoordinatorLink::OnBroken(int64_t session_number, const absl::Status& why) 
 
 void CoordinatorLink::SendExit(const ProcessExited& exited) {
   if (up_) session_->Send(FrameOf(exited));
+}
+
+void CoordinatorLink::SendEnds() {
+  if (up_) session_->Send(FrameOf(AgentEnds{}));
+}
+
+void CoordinatorLink::SendLog(const LogLines& lines) {
+  if (up_) session_->Send(FrameOf(lines));
 }
 
 }  // namespace muster::agent

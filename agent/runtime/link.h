@@ -13,6 +13,7 @@
 #include <string>
 
 #include "agent/runtime/event_loop.h"
+#include "lib/base/address_list.h"
 #include "lib/domain/message.h"
 #include "lib/transport/transport.h"
 
@@ -27,7 +28,8 @@ struct LinkEvents {
 
 class CoordinatorLink {
  public:
-  // `hello`: what we say first in each session.
+  // `address`: one, or a list of those at which the coordinator may be; while none answers they are
+  // tried in turn. `hello`: what we say first in each session.
   CoordinatorLink(EventLoop& loop, Transport& transport, std::string address, AgentHello hello,
                   LinkEvents events);
   ~CoordinatorLink();
@@ -39,16 +41,22 @@ class CoordinatorLink {
   void GoTo(const std::string& address);
   // Does nothing while no session is up: the supervisor tells it again when one is.
   void SendExit(const ProcessExited& exited);
+  void SendEnds();  // likewise
+  // Likewise, and nobody tells it again.
+  void SendLog(const LogLines& lines);
+  // What the network has not taken yet.
+  size_t QueuedBytes() const { return up_ ? session_->QueuedBytes() : 0; }
   bool up() const { return up_; }
 
  private:
   void Connect();
   void OnFrame(int64_t session_number, const Frame& frame);
   void OnBroken(int64_t session_number, const absl::Status& why);
+  std::string WhyNotObeyed(const Wanted& wanted) const;
 
   EventLoop& loop_;
   Transport& transport_;
-  std::string address_;
+  AddressRound addresses_;
   const AgentHello hello_;
   const LinkEvents events_;
   // Calls that transport threads posted do nothing once this is gone.
@@ -56,6 +64,8 @@ class CoordinatorLink {
   std::shared_ptr<Session> session_;
   int64_t session_number_ = 0;  // what older sessions still post is stale
   bool up_ = false;
+  std::string cluster_;  // of the first coordinator that answered
+  TermNumber term_;      // the highest that was heard
   Duration pause_{};
   std::optional<EventLoop::TimerId> timer_;
 };

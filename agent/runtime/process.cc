@@ -279,7 +279,8 @@ std::string ChildProcess::LastLines() const {
   const absl::StatusOr<Descriptor> file = OpenRegularFile(log_file_, O_RDONLY);
   if (!file.ok()) return "";
   const off_t end = lseek(file->get(), 0, SEEK_END);
-  const off_t from = std::max(log_start_, end - kTailBytes);
+  const off_t start = end < log_start_ ? 0 : log_start_;  // it was cut (log_file.h)
+  const off_t from = std::max(start, end - kTailBytes);
   if (end <= from) return "";
   std::string text(static_cast<size_t>(end - from), '\0');
   const ssize_t n = pread(file->get(), text.data(), text.size(), from);
@@ -289,7 +290,7 @@ std::string ChildProcess::LastLines() const {
   for (int lines = 0; lines < kTailLines && begin != std::string::npos && begin > 0; ++lines)
     begin = text.rfind('\n', begin - 1);
   // The first may have lost its beginning, and with it what it is.
-  if (begin == std::string::npos && from > log_start_) begin = text.find('\n');
+  if (begin == std::string::npos && from > start) begin = text.find('\n');
   return begin == std::string::npos || begin == 0 ? text : text.substr(begin + 1);
 }
 

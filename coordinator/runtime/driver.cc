@@ -104,7 +104,8 @@ class Inbound {
 std::string JobOfChange(const Persisted& change) {
   if (const PersistJob* job = std::get_if<PersistJob>(&change)) return job->job.id;
   if (const PersistRecords* records = std::get_if<PersistRecords>(&change)) return records->job;
-  return std::get<PersistFingerprint>(change).job;
+  if (const auto* print = std::get_if<PersistFingerprint>(&change)) return print->job;
+  return "";  // of no job
 }
 
 KnownJobs ListOf(const std::map<std::string, KnownJobPtr>& jobs) {
@@ -137,9 +138,11 @@ Driver::Driver(Journal& journal, RecoveredState recovered, const Clock& clock, M
       coordinator_(journal.cluster(), journal.term(), options_.settings, std::move(recovered),
                    clock.Now()),
       started_(clock.Now()),
-      sessions_({.input = [this](Input input) { Feed(std::move(input)); },
-                 .asked = [this](SessionId id, const AskJob& ask) { AnswerAsk(id, ask); }},
-                RoomFor(options_.connections)),
+      sessions_(
+          {.input = [this](Input input) { Feed(std::move(input)); },
+           .asked = [this](SessionId id, const AskJob& ask) { AnswerAsk(id, ask); },
+           .printed = [this](const AgentId& agent, const LogLines& lines) { Keep(agent, lines); }},
+          RoomFor(options_.connections)),
       query_thread_(kMostWaitingQueries) {
   LookAtWritten({});
   Publish();
@@ -305,6 +308,12 @@ absl::Status Driver::Request(std::function<void()> call) {
 absl::StatusOr<KnownJobsPtr> Driver::Known() const {
   if (stopping_) return ShuttingDown();
   const MutexLock lock(known_mutex_);
+  return known_.jobs;
+}
+
+absl::StatusOr<KnownCluster> Driver::KnownWithHosts() const {
+  if (stopping_) return ShuttingDown();
+  const MutexLock lock(known_mutex_);
   return known_;
 }
 
@@ -400,9 +409,9 @@ void Driver::Sort(Action action) {
         return other != nullptr && other->job.id == a.job.id;
       };
       std::erase_if(unsaved_, same);
-      unsaved_.push_back(std::move(a));
+      unsaved_.emplace_back(std::move(a));
     } else if constexpr (std::is_constructible_v<Persisted, A>) {
-      unsaved_.push_back(std::move(a));
+      unsaved_.emplace_back(std::move(a));
     } else {
       AfterWrite([this, a = std::move(a)] { CarryOut(a); });
     }
@@ -489,7 +498,10 @@ void Driver::LookAt(const std::string& id) {
 void Driver::LookAtWritten(const std::vector<Persisted>& changes) {
   std::set<std::string> changed = coordinator_.TakeChanged();
   for (const Persisted& change : changes) changed.insert(JobOfChange(change));
+  changed.erase("");  // of hosts
   for (const std::string& id : changed) LookAt(id);
+  if (coordinator_.TakeHostsChanged())
+    hosts_ = std::make_shared<const KnownHosts>(coordinator_.hosts().Status());
   for (const std::string& id : std::exchange(unwritten_, {})) {
     const auto job = looked_at_.find(id);
     if (job == looked_at_.end())
@@ -514,13 +526,15 @@ void Driver::Publish() {
     job = std::make_shared<const KnownJob>(std::move(waiting));
   }
   const MutexLock lock(known_mutex_);
-  known_ = std::move(known);
+  known_ = {std::move(known), hosts_};
 }
 
 void Driver::ForgetJob(const std::string& id) {
   journal_.Forget(id);
   events_.Forget(id);
   checkpoint_times_.Forget(id);
+  log_places_.Forget(id);
+  if (options_.logs != nullptr) options_.logs->Forget(id);
   looked_at_.erase(id);
   last_written_.erase(id);
   Publish();
@@ -551,7 +565,10 @@ void Driver::CarryOut(const ToMembers& action) {
 
 void Driver::CarryOut(const EndSession& action) { sessions_.End(action.member, action.why); }
 
-void Driver::CarryOut(const ToHost& action) { sessions_.Tell(action.agent, action.wanted); }
+void Driver::CarryOut(const ToHost& action) {
+  log_places_.Told(action.agent, action.wanted);
+  sessions_.Tell(action.agent, action.wanted);
+}
 
 void Driver::CarryOut(const EndAgentSession& action) { sessions_.End(action.agent, action.why); }
 
@@ -653,6 +670,10 @@ void Driver::AnswerAsk(SessionId id, const AskJob& ask) {
   });
 }
 
+void Driver::Keep(const AgentId& agent, const LogLines& lines) {
+  if (options_.logs != nullptr && log_places_.Has(agent, lines)) options_.logs->Add(lines);
+}
+
 std::optional<JobIs> Driver::JobFor(const std::string& job) const {
   std::optional<JobIs> is = coordinator_.jobs().JobOf(job);
   if (is) is->checkpoint_dir = CheckpointDir(options_.checkpoint_root, job);
@@ -681,6 +702,25 @@ void Driver::MeasureView() {
   metrics_.GetGauge("muster_loss").Set(loss);
 }
 
+// A host that drains counts as that alone.
+void Driver::MeasureHosts() {
+  std::map<std::string, double> by_state{{"up", 0}, {"away", 0}, {"draining", 0}};
+  double slots = 0;
+  for (const HostStatus& host : *hosts_) {
+    ++by_state[host.draining ? "draining" : host.up ? "up" : "away"];
+    slots += host.slots;
+  }
+  double used = 0;
+  for (const auto& [id, known] : last_written_) {
+    if (!HoldsPlaces(known->status.job)) continue;
+    for (const auto& [member, placement] : known->status.job.placements)
+      if (placement.host && !placement.host->empty()) ++used;
+  }
+  for (const auto& [state, count] : by_state) metrics_.GetGauge("muster_hosts", state).Set(count);
+  metrics_.GetGauge("muster_host_slots", "total").Set(slots);
+  metrics_.GetGauge("muster_host_slots", "used").Set(used);
+}
+
 void Driver::Measure() {
   std::map<std::string, double> by_state;
   for (const JobPhase phase : kJobPhases) by_state[std::string(PhaseName(phase))] = 0;
@@ -695,6 +735,7 @@ void Driver::Measure() {
     lanes += static_cast<double>(job.lanes.recomputed());
   }
   MeasureView();
+  MeasureHosts();
   metrics_.GetGauge("muster_term").Set(static_cast<double>(journal_.term().value()));
   for (const auto& [state, count] : by_state) metrics_.GetGauge("muster_jobs", state).Set(count);
   const auto grown = [this](const char* name, double total) {

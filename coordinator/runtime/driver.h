@@ -27,6 +27,8 @@
 #include "coordinator/runtime/fair_mailbox.h"
 #include "coordinator/runtime/journal.h"
 #include "coordinator/runtime/known_job.h"
+#include "coordinator/runtime/log_places.h"
+#include "coordinator/runtime/log_store.h"
 #include "coordinator/runtime/member_sessions.h"
 #include "coordinator/runtime/waiting_joins.h"
 #include "coordinator/state/coordinator.h"
@@ -44,6 +46,8 @@ struct DriverOptions {
   // Frames of one job's members that wait for the driver; sessions that bring more are broken.
   TurnLimits most_waiting_of_job{.items = 400'000, .bytes = int64_t{512} << 20};
   Duration tick = std::chrono::milliseconds(50);
+  // What members print goes there; outlives the driver. Null: it is not kept.
+  LogStore* logs = nullptr;
   // Called when the program passes a point at which tests kill it: persisted_unpublished, forming,
   // before_commit.
   std::function<void(absl::string_view point)> pass = [](absl::string_view) {};
@@ -80,6 +84,7 @@ class Driver {
   // What was known when it was last published: at each write, and four times a second. Nothing that
   // is decided waits for whoever reads it. kUnavailable: the driver was stopped.
   absl::StatusOr<KnownJobsPtr> Known() const;
+  absl::StatusOr<KnownCluster> KnownWithHosts() const;
   // `found` tells, at once, whether there is such a job; then the events follow, until it is over.
   // Nothing that is decided waits for it, either.
   void Watch(const std::string& job, std::optional<EventPlace> after,
@@ -132,9 +137,11 @@ class Driver {
   void CarryOut(const DeleteJob& action);
   void CarryOut(const Announce& action);
   void AnswerAsk(SessionId id, const AskJob& ask);
+  void Keep(const AgentId& agent, const LogLines& lines);
   std::optional<JobIs> JobFor(const std::string& job) const;
   void Measure();
   void MeasureView();
+  void MeasureHosts();
 
   Journal& journal_;
   const Clock& clock_;
@@ -149,13 +156,14 @@ class Driver {
   std::atomic<bool> broken_{false};  // failing for good
   std::atomic<bool> reattaching_{false};
   mutable Mutex known_mutex_;
-  KnownJobsPtr known_ ABSL_GUARDED_BY(known_mutex_) = std::make_shared<const KnownJobs>();
+  KnownCluster known_ ABSL_GUARDED_BY(known_mutex_);
   EventLog events_;
 
   // The driver's thread only, from here on.
   Coordinator coordinator_;
   const Time started_;
   MemberSessions sessions_;
+  LogPlaces log_places_;
   std::vector<Persisted> unsaved_;
   std::deque<std::function<void()>> after_write_;  // of `unsaved_`
   // While the journal cannot be written: who went down, once each, and what became of work on disk.
@@ -165,7 +173,8 @@ class Driver {
   // By id. A job may be large, and jobs may be many: only what has changed is looked at again.
   using Jobs = std::map<std::string, KnownJobPtr>;
   Jobs looked_at_;
-  Jobs last_written_;                // what is published
+  Jobs last_written_;  // what is published
+  std::shared_ptr<const KnownHosts> hosts_ = std::make_shared<const KnownHosts>();
   std::set<std::string> unwritten_;  // jobs in which these two may differ
   CheckpointTimes checkpoint_times_;
   std::map<std::string, double> counted_;  // what counters have been given so far, by metric

@@ -22,6 +22,7 @@ namespace {
 constexpr char kJournal[] = "journal";
 constexpr char kLedger[] = "ledger";
 constexpr char kClusterKey[] = "cluster";
+constexpr char kDrainedKey[] = "drained";  // hosts that are to be empty, by name
 constexpr char kTermKey[] = "term";
 constexpr char kJobPrefix[] = "job/";
 constexpr char kRecord = 'r';
@@ -153,6 +154,12 @@ struct Writer {
     TailOf(change.job).fingerprint = {change.lineage, change.step, change.value};
   }
 
+  void operator()(const PersistDrained& change) {
+    std::map<std::string, std::string> hosts;
+    for (const std::string& host : change.hosts) hosts[host] = "";
+    batch.Put(kJournal, kDrainedKey, EncodeFields(hosts));
+  }
+
   JobTail& TailOf(const std::string& job) {
     return tails.try_emplace(job, journal.TailOf(job)).first->second;
   }
@@ -271,6 +278,13 @@ absl::StatusOr<RecoveredState> Journal::Load(std::vector<std::string>& damaged) 
                                      return true;
                                    }));
   MUSTER_RETURN_IF_ERROR(status);
+  if (const auto drained = kv_->Get(kJournal, kDrainedKey); drained.ok()) {
+    const auto hosts = DecodeFields(*drained);
+    if (!hosts.ok()) return Damaged("the list of drained hosts", hosts.status().message());
+    for (const auto& [host, none] : *hosts) recovered.drained.insert(host);
+  } else if (!absl::IsNotFound(drained.status())) {
+    return drained.status();
+  }
   const Catalogue catalogue(*kv_);
   for (const JobJournal& job : recovered.jobs) {
     MUSTER_RETURN_IF_ERROR(LoadLedger(job, recovered));

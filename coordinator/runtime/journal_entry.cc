@@ -111,6 +111,10 @@ std::string Whole(uint64_t x) { return absl::StrCat(static_cast<int64_t>(x)); }
 std::string PlacementField(size_t index) { return absl::StrCat("placement/", index); }
 std::string LeftOutField(size_t index) { return absl::StrCat("left_out/", index); }
 
+std::string ApartField(size_t index, const char* end) {
+  return absl::StrCat("apart/", index, "/", end);
+}
+
 using PlacementEntry = std::pair<std::string, Placement>;
 
 std::string EncodePlacement(const std::string& member, const Placement& placement) {
@@ -119,6 +123,7 @@ std::string EncodePlacement(const std::string& member, const Placement& placemen
                    {"number", absl::StrCat(placement.number.value())},
                    {"agent_hi", Whole(placement.agent.hi)},
                    {"agent_lo", Whole(placement.agent.lo)}};
+  if (placement.leaving) fields["leaving"] = "1";
   if (placement.host) fields["host"] = *placement.host;
   return EncodeFields(fields);
 }
@@ -139,6 +144,7 @@ absl::StatusOr<PlacementEntry> DecodePlacement(std::string_view bytes) {
   placement.agent.hi = static_cast<uint64_t>(number);
   read.Signed("agent_lo", number);
   placement.agent.lo = static_cast<uint64_t>(number);
+  if (read.Find("leaving") != nullptr) read.Flag("leaving", placement.leaving);
   if (read.Find("host") != nullptr) read.Text("host", placement.host.emplace());
   MUSTER_RETURN_IF_ERROR(read.status());
   return entry;
@@ -154,6 +160,12 @@ void ReadPlacements(FieldReader& read, JobJournal& job) {
     std::string host;
     read.Text(LeftOutField(i), host);
     job.left_out.insert(std::move(host));
+  }
+  for (size_t i = 0; read.Find(ApartField(i, "a")) != nullptr; ++i) {
+    std::pair<std::string, std::string> nodes;
+    read.Text(ApartField(i, "a"), nodes.first);
+    read.Text(ApartField(i, "b"), nodes.second);
+    job.apart.insert(std::move(nodes));
   }
 }
 
@@ -255,6 +267,7 @@ void ReadJob(FieldReader& read, JobJournal& job) {
   read.MaybePart("view", DecodeView, job.view);
   read.Flag("resumes", job.resumes);
   read.Flag("stop_asked", job.ending.stop_asked);
+  if (read.Find("gives_way") != nullptr) read.Flag("gives_way", job.ending.gives_way);
   if (read.Find("stop_at") != nullptr) {
     read.Number("stop_at", number);
     job.ending.stop_at = Step(number);
@@ -335,8 +348,14 @@ std::string EncodeJob(const JournalEntry& entry) {
     fields[PlacementField(place++)] = EncodePlacement(member, placement);
   size_t left_out = 0;
   for (const std::string& host : job.left_out) fields[LeftOutField(left_out++)] = host;
+  size_t apart = 0;
+  for (const auto& [a, b] : job.apart) {
+    fields[ApartField(apart, "a")] = a;
+    fields[ApartField(apart++, "b")] = b;
+  }
   if (job.view) fields["view"] = EncodeView(*job.view);
   if (!job.ending.sample.empty()) fields["sample"] = job.ending.sample;
+  if (job.ending.gives_way) fields["gives_way"] = "1";
   if (job.ending.stop_at) fields["stop_at"] = absl::StrCat(job.ending.stop_at->value());
   return EncodeFields(fields);
 }

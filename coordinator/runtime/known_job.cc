@@ -9,6 +9,10 @@
 
 namespace muster::coordinator {
 
+bool HoldsPlaces(const JobJournal& job) {
+  return job.phase != JobPhase::kQueued && !Ended(job.phase);
+}
+
 absl::Status NoSuchJob(const std::string& id) {
   return absl::NotFoundError(
       absl::StrCat("there is no job ", Cut(Printable(id)), "; `muster list` shows all jobs"));

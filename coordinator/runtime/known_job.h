@@ -1,4 +1,4 @@
-// What readers are shown of a job. Immutable once it is shown.
+// What readers are shown of jobs and hosts. Immutable once it is shown.
 #pragma once
 
 #include <memory>
@@ -21,6 +21,14 @@ struct KnownJob {
 using KnownJobPtr = std::shared_ptr<const KnownJob>;
 using KnownJobs = std::vector<KnownJobPtr>;  // in the order of their ids
 using KnownJobsPtr = std::shared_ptr<const KnownJobs>;
+
+using KnownHosts = std::vector<HostStatus>;  // by name
+struct KnownCluster {                        // as both stood at one time; neither is null
+  KnownJobsPtr jobs = std::make_shared<const KnownJobs>();
+  std::shared_ptr<const KnownHosts> hosts = std::make_shared<const KnownHosts>();
+};
+// Its placements are where its members run or are to run: it has started, and has not ended.
+bool HoldsPlaces(const JobJournal& job);
 
 absl::Status NoSuchJob(const std::string& id);
 // kNotFound, as NoSuchJob says it.

@@ -149,7 +149,10 @@ void MemberSessions::From(SessionId id, const FromAgent& message, Time) {
     return Refuse(id, absl::StrCat("the session of the host agent of ", agent->host,
                                    " spoke as that of ", hello->agent.host));
   if (const ProcessExited* exited = std::get_if<ProcessExited>(&message))
-    events_.input(AgentSays{*exited});
+    return events_.input(AgentSays{*exited});
+  if (std::holds_alternative<AgentEnds>(message)) return events_.input(HostEnds{*agent});
+  const LogLines* lines = std::get_if<LogLines>(&message);
+  if (lines != nullptr && events_.printed) events_.printed(*agent, *lines);
 }
 
 void MemberSessions::Refuse(SessionId id, const std::string& why) {

@@ -40,6 +40,8 @@ using AtCoordinator = std::variant<ToCoordinator, FromAgent>;
 struct SessionEvents {
   std::function<void(Input)> input;
   std::function<void(SessionId, const AskJob&)> asked;  // answered by Answer
+  // A word of that agent about what a member printed, which decides nothing; may be null.
+  std::function<void(const AgentId&, const LogLines&)> printed = nullptr;
 };
 
 // All methods on the driver's thread.

@@ -25,6 +25,18 @@ inline size_t AboutBytesOf(const JobPage& page) {
   for (const JobInfo& job : page.jobs) bytes += AboutBytesOf(job);
   return bytes;
 }
+inline size_t AboutBytesOf(const HostInfo& host) {
+  size_t bytes = 256 + host.name.size() + host.node.size();
+  for (const std::string& job : host.left_out_by) bytes += 4 + job.size();
+  for (const HostMember& member : host.members)
+    bytes += 128 + member.job.size() + member.member.size();
+  return bytes;
+}
+inline size_t AboutBytesOf(const HostPage& page) {
+  size_t bytes = 0;
+  for (const HostInfo& host : page.hosts) bytes += AboutBytesOf(host);
+  return bytes;
+}
 // All others are bounded in number and made where they are found, on the query thread.
 template <class T>
 size_t AboutBytesOf(const T&) {

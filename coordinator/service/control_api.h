@@ -171,6 +171,21 @@ struct JobDigest {
   std::string digest;
 };
 
+// Which of the lines that members printed are asked for.
+struct LogQuery {
+  std::string member;  // empty: of all
+  int64_t tail = 0;    // the last so many lines of each, up to kMostLogLines; 0: kLogLines
+};
+inline constexpr int64_t kLogLines = 100;
+inline constexpr int64_t kMostLogLines = 10'000;
+// Of one answer. Of several members each has an equal part.
+inline constexpr size_t kMostLogAnswerBytes = size_t{1} << 20;
+
+struct LogTail {
+  // Fit for a terminal. Of all members: one after the other by name, each line after "NAME: ".
+  std::string text;
+};
+
 // All methods thread-safe; none blocks; every reply is called once, on any thread, and is quick.
 // Errors: kNotFound (no such job), kInvalidArgument (FieldOf names the field), kUnavailable
 // (shutting down, or the journal cannot be written).
@@ -195,6 +210,10 @@ class JobApi {
   // What is kept of it is removed, which takes a while; then there is no such job.
   // kFailedPrecondition: it has not ended.
   virtual void Delete(const std::string& id, Reply<JobInfo> reply) = 0;
+  // From now on it may have so many workers. kInvalidArgument: 1 to 4,096, the least no more than
+  // the most. kFailedPrecondition: it has ended, or is stopping.
+  virtual void Scale(const std::string& id, int32_t workers_min, int32_t workers_max,
+                     Reply<JobInfo> reply) = 0;
   // Events after `after` (nothing: all that are kept), then those to come until the job is over.
   // `reply` comes before the first event.
   virtual void Watch(const std::string& id, std::optional<EventPlace> after, Reply<bool> reply,
@@ -205,9 +224,57 @@ class JobApi {
   virtual void History(const std::string& id, const HistoryQuery& query,
                        Reply<HistoryPage> reply) = 0;
   virtual void Ledger(const std::string& id, LedgerQuery query, Reply<JobLedger> reply) = 0;
+  // What members of host agents printed, as far as it is kept. kNotFound, too: the job has no log
+  // of that member; the message names those that there are.
+  virtual void Logs(const std::string& id, LogQuery query, Reply<LogTail> reply) = 0;
   // Of the checkpoint of `step`; without one, of the final state, else of the newest checkpoint.
   virtual void Digest(const std::string& id, std::optional<int64_t> step,
                       Reply<JobDigest> reply) = 0;
+};
+
+// A member that is placed on a host.
+struct HostMember {
+  std::string job;
+  std::string member;
+  std::string role;       // worker, server
+  int64_t placement = 0;  // its number
+  std::string state;      // as of JobMember; absent: it has no session now
+};
+
+struct HostInfo {
+  std::string name;
+  std::string node;
+  int32_t slots = 0;
+  int32_t used = 0;  // members that are placed there
+  int32_t free = 0;
+  bool up = false;                         // its agent has a session
+  double away_for_seconds = 0;             // where it has none
+  bool draining = false;                   // nothing new is placed there, and its members leave
+  std::vector<std::string> left_out_by{};  // jobs that could not run there
+  std::vector<HostMember> members{};       // by job and name
+};
+
+// By name. Pages end as those of jobs do.
+struct HostQuery {
+  int64_t limit = 0;       // as of JobQuery
+  std::string page_token;  // the same
+};
+struct HostPage {
+  std::vector<HostInfo> hosts;
+  std::string next_page_token;  // empty: this is the last page
+};
+
+// As JobApi.
+class HostApi {
+ public:
+  template <class T>
+  using Reply = JobApi::Reply<T>;
+
+  virtual ~HostApi() = default;
+  virtual void List(const HostQuery& query, Reply<HostPage> reply) = 0;
+  virtual void Get(const std::string& name, Reply<HostInfo> reply) = 0;
+  // `on`: nothing new is placed there, and its members leave; else it takes members again.
+  virtual void Drain(const std::string& name, bool on, Reply<HostInfo> reply) = 0;
 };
 
 }  // namespace muster

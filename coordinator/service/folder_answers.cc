@@ -6,6 +6,7 @@
 
 #include "coordinator/runtime/history.h"
 #include "coordinator/runtime/known_job.h"
+#include "coordinator/runtime/log_store.h"
 #include "coordinator/service/job_questions.h"
 #include "coordinator/service/rest.h"
 #include "coordinator/state/stored_job.h"
@@ -57,13 +58,16 @@ KnownJobs JobsIn(const Journal& journal, RecoveredState recovered) {
 // Answers before it returns.
 class FolderApi final : public JobApi {
  public:
-  FolderApi(const Journal& journal, KnownJobs jobs, std::string root)
-      : journal_(journal), jobs_(std::move(jobs)), root_(std::move(root)) {}
+  FolderApi(const Journal& journal, KnownJobs jobs, std::string root, std::string logs)
+      : journal_(journal), jobs_(std::move(jobs)), root_(std::move(root)), logs_(std::move(logs)) {}
 
   void Submit(std::string, JobSpec, Reply<SubmittedJob> reply) override { reply(NothingRuns()); }
   void Cancel(const std::string&, Reply<JobInfo> reply) override { reply(NothingRuns()); }
   void Stop(const std::string&, Reply<JobInfo> reply) override { reply(NothingRuns()); }
   void Delete(const std::string&, Reply<JobInfo> reply) override { reply(NothingRuns()); }
+  void Scale(const std::string&, int32_t, int32_t, Reply<JobInfo> reply) override {
+    reply(NothingRuns());
+  }
   void Watch(const std::string&, std::optional<EventPlace>, Reply<bool> reply,
              std::shared_ptr<JobWatcher>) override {
     reply(NothingRuns());
@@ -95,6 +99,10 @@ class FolderApi final : public JobApi {
       return ReadLedger(journal_, known->status, query, {});
     });
   }
+  void Logs(const std::string& id, LogQuery query, Reply<LogTail> reply) override {
+    if (const absl::Status bad = CheckLogQuery(query); !bad.ok()) return reply(bad);
+    Answer<LogTail>(id, reply, [&](const KnownJobPtr&) { return ReadLogs(logs_, id, query); });
+  }
   void Digest(const std::string& id, std::optional<int64_t> step, Reply<JobDigest> reply) override {
     Answer<JobDigest>(id, reply, [&](const KnownJobPtr& known) {
       return DigestOf(journal_, root_, known, step, {});
@@ -114,6 +122,7 @@ class FolderApi final : public JobApi {
   const Journal& journal_;
   const KnownJobs jobs_;
   const std::string root_;
+  const std::string logs_;
 };
 
 }  // namespace
@@ -127,7 +136,7 @@ absl::StatusOr<std::unique_ptr<FolderAnswers>> FolderAnswers::Open(const std::st
   std::vector<std::string> damaged;  // checkpoints that nothing can be read from
   MUSTER_ASSIGN_OR_RETURN(RecoveredState recovered, journal->Load(damaged));
   auto api = std::make_unique<FolderApi>(*journal, JobsIn(*journal, std::move(recovered)),
-                                         std::move(checkpoint_root));
+                                         std::move(checkpoint_root), LogsOf(dir));
   MUSTER_ASSIGN_OR_RETURN(http::Router router,
                           http::Router::Make(RestRoutes(
                               *api, [] { return std::string(); }, [] { return absl::OkStatus(); },

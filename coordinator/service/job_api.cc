@@ -60,8 +60,13 @@ absl::StatusOr<T> UnlessStopped(absl::StatusOr<T> answer) {
 
 class Api final : public JobApi {
  public:
-  Api(Driver& driver, const Journal& journal, std::string root, JobBudget most_kept)
-      : driver_(driver), journal_(journal), root_(std::move(root)), most_kept_(most_kept) {}
+  Api(Driver& driver, const Journal& journal, std::string root, JobBudget most_kept,
+      std::string logs)
+      : driver_(driver),
+        journal_(journal),
+        root_(std::move(root)),
+        most_kept_(most_kept),
+        logs_(std::move(logs)) {}
 
   void Submit(std::string id, JobSpec spec, Reply<SubmittedJob> reply) override {
     if (id.empty()) id = MakeId(spec.runtime.name);
@@ -114,6 +119,18 @@ class Api final : public JobApi {
     });
   }
 
+  void Scale(const std::string& id, int32_t workers_min, int32_t workers_max,
+             Reply<JobInfo> reply) override {
+    if (const absl::Status bad = CheckWorkers(workers_min, workers_max); !bad.ok())
+      return reply(bad);
+    const auto decide = [=](const KnownJobs& jobs) {
+      return DecideScale(jobs, id, workers_min, workers_max);
+    };
+    driver_.Change(decide, [id, reply = std::move(reply)](absl::StatusOr<KnownJobs> jobs) {
+      reply(Pick(jobs, id));
+    });
+  }
+
   void Watch(const std::string& id, std::optional<EventPlace> after, Reply<bool> reply,
              std::shared_ptr<JobWatcher> watcher) override {
     driver_.Watch(
@@ -154,6 +171,14 @@ class Api final : public JobApi {
                            [this, query](const KnownJob& known, const std::stop_token& stop) {
                              return ReadLedger(journal_, known.status, query, stop);
                            });
+  }
+
+  void Logs(const std::string& id, LogQuery query, Reply<LogTail> reply) override {
+    if (const absl::Status bad = CheckLogQuery(query); !bad.ok()) return reply(bad);
+    AnswerLater<LogTail>(id, std::move(reply),
+                         [this, query](const KnownJob& known, const std::stop_token&) {
+                           return ReadLogs(logs_, known.status.job.id, query);
+                         });
   }
 
   void Digest(const std::string& id, std::optional<int64_t> step, Reply<JobDigest> reply) override {
@@ -261,6 +286,41 @@ class Api final : public JobApi {
     return coordinator::Submit{id, spec};
   }
 
+  // REST has read them as a specification; gRPC brings any numbers.
+  static absl::Status CheckWorkers(int32_t workers_min, int32_t workers_max) {
+    for (const auto& [field, count] :
+         {std::pair("workers.min", workers_min), std::pair("workers.max", workers_max)})
+      if (count < 1 || count > kMaxProcesses)
+        return FieldError("", field,
+                          absl::StrCat(count, " is out of range; allowed: 1 to ", kMaxProcesses));
+    if (workers_min <= workers_max) return absl::OkStatus();
+    return FieldError("", "workers.min",
+                      absl::StrCat(workers_min, " is more than workers.max (", workers_max, ")"));
+  }
+
+  // The same numbers again are nothing new.
+  static absl::StatusOr<std::optional<Input>> DecideScale(const KnownJobs& jobs,
+                                                          const std::string& id,
+                                                          int32_t workers_min,
+                                                          int32_t workers_max) {
+    MUSTER_ASSIGN_OR_RETURN(const KnownJobPtr known, FindJob(jobs, id));
+    const JobJournal& job = known->status.job;
+    if (Ended(job.phase))
+      return absl::FailedPreconditionError(
+          absl::StrCat("job ", id, " is ", std::string(PhaseName(job.phase)),
+                       ": a job that has ended has no workers; `workers` of its specification says "
+                       "how many it has when it is submitted again"));
+    if (job.ending.stop_asked)
+      return absl::FailedPreconditionError(
+          absl::StrCat("job ", id,
+                       " is stopping; submit it again with other `workers` when it is "
+                       "stopped"));
+    const RuntimeSpec& runtime = job.spec.runtime;
+    if (runtime.workers_min == workers_min && runtime.workers_max == workers_max)
+      return std::nullopt;
+    return coordinator::Scale{id, workers_min, workers_max};
+  }
+
   // Once it has ended, a second time is the same as the first.
   template <class What>
   void End(const std::string& id, Reply<JobInfo> reply) {
@@ -332,6 +392,7 @@ class Api final : public JobApi {
   const Journal& journal_;
   const std::string root_;
   const JobBudget most_kept_;
+  const std::string logs_;
   Mutex digests_mutex_;
   std::map<DigestKey, std::weak_ptr<SharedAnswer<JobDigest>>> digests_
       ABSL_GUARDED_BY(digests_mutex_);
@@ -340,8 +401,10 @@ class Api final : public JobApi {
 }  // namespace
 
 std::unique_ptr<JobApi> MakeJobApi(Driver& driver, const Journal& journal,
-                                   std::string checkpoint_root, JobBudget most_kept) {
-  return std::make_unique<Api>(driver, journal, std::move(checkpoint_root), most_kept);
+                                   std::string checkpoint_root, JobBudget most_kept,
+                                   std::string logs) {
+  return std::make_unique<Api>(driver, journal, std::move(checkpoint_root), most_kept,
+                               std::move(logs));
 }
 
 }  // namespace muster::coordinator

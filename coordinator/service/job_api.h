@@ -13,8 +13,9 @@
 namespace muster::coordinator {
 
 // `driver` and `journal` outlive it; `checkpoint_root` as in DriverOptions; `most_kept` bounds what
-// is submitted.
+// is submitted; `logs` as LogStore's folder.
 std::unique_ptr<JobApi> MakeJobApi(Driver& driver, const Journal& journal,
-                                   std::string checkpoint_root, JobBudget most_kept = {});
+                                   std::string checkpoint_root, JobBudget most_kept = {},
+                                   std::string logs = "");
 
 }  // namespace muster::coordinator

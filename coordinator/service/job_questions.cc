@@ -9,9 +9,11 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "coordinator/runtime/checkpoints.h"
+#include "coordinator/runtime/log_store.h"
 #include "coordinator/service/answer_size.h"
 #include "coordinator/state/plan.h"
 #include "lib/base/digits.h"
+#include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/checkpoint/catalogue.h"
 #include "lib/checkpoint/load.h"
@@ -19,6 +21,7 @@
 #include "lib/config/places.h"
 #include "lib/domain/audit.h"
 #include "lib/domain/ledger.h"
+#include "lib/domain/member_name.h"
 #include "lib/domain/samples.h"
 #include "lib/task/registry.h"
 #include "lib/wire/job_codec.h"
@@ -380,6 +383,64 @@ absl::StatusOr<JobLedger> ReadLedger(const Journal& journal, const JobStatus& st
                                                          : ReadSteps(source, query, stop));
   ledger.data_left_out = DataLeftOut(*status.job.environment);
   return ledger;
+}
+
+absl::Status CheckLogQuery(LogQuery& query) {
+  if (query.tail < 0 || query.tail > kMostLogLines)
+    return FieldError("", "tail", absl::StrCat("must be 1 to ", kMostLogLines));
+  if (!query.member.empty() && !IsMemberName(query.member))
+    return FieldError("", "member", absl::StrCat("must be ", MemberNameRule()));
+  if (query.tail == 0) query.tail = kLogLines;
+  return absl::OkStatus();
+}
+
+namespace {
+
+// The newest lines that are whole, printable, at most so many and together at most so many bytes,
+// each after `before`.
+std::string LastLines(const KeptLog& log, const std::string& before, int64_t most_lines,
+                      size_t most_bytes) {
+  std::vector<std::string> lines;
+  size_t bytes = 0;
+  absl::string_view rest = log.text;
+  if (!rest.empty() && rest.back() == '\n') rest.remove_suffix(1);
+  bool is_more = !log.text.empty();
+  while (is_more && static_cast<int64_t>(lines.size()) < most_lines) {
+    const size_t end = rest.rfind('\n');
+    is_more = end != absl::string_view::npos;
+    if (!is_more && log.is_cut) break;  // the beginning of that line is missing
+    const absl::string_view line = is_more ? rest.substr(end + 1) : rest;
+    lines.push_back(absl::StrCat(before, Cut(Printable(line), kMostLinesBytes), "\n"));
+    bytes += lines.back().size();
+    if (bytes > most_bytes) {
+      lines.pop_back();
+      break;
+    }
+    rest = rest.substr(0, is_more ? end : 0);
+  }
+  std::reverse(lines.begin(), lines.end());
+  return absl::StrJoin(lines, "");
+}
+
+}  // namespace
+
+absl::StatusOr<LogTail> ReadLogs(const std::string& logs, const std::string& job,
+                                 const LogQuery& query) {
+  const std::vector<std::string> members = MembersWithLogs(logs, job);
+  if (!query.member.empty()) {
+    if (std::find(members.begin(), members.end(), query.member) == members.end())
+      return absl::NotFoundError(absl::StrCat(
+          "job ", job, " has no log of a member ", query.member, "; there are logs of ",
+          members.empty() ? "none" : absl::StrJoin(members, ", ")));
+    return LogTail{LastLines(ReadKeptLog(logs, job, query.member, kMostLogAnswerBytes), "",
+                             query.tail, kMostLogAnswerBytes)};
+  }
+  LogTail tail;
+  for (const std::string& member : members) {
+    const size_t part = kMostLogAnswerBytes / members.size();
+    tail.text += LastLines(ReadKeptLog(logs, job, member, part), member + ": ", query.tail, part);
+  }
+  return tail;
 }
 
 }  // namespace muster::coordinator

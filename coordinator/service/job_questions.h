@@ -36,4 +36,9 @@ absl::Status CheckLedgerQuery(LedgerQuery& query);
 absl::StatusOr<JobLedger> ReadLedger(const Journal& journal, const JobStatus& status,
                                      const LedgerQuery& query, const std::stop_token& stop);
 
+absl::Status CheckLogQuery(LogQuery& query);
+// `logs` as LogStore's folder.
+absl::StatusOr<LogTail> ReadLogs(const std::string& logs, const std::string& job,
+                                 const LogQuery& query);
+
 }  // namespace muster::coordinator

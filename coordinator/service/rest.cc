@@ -168,6 +168,32 @@ Json ToJson(const JobPage& page) {
   return {{"jobs", std::move(list)}, {"next_page_token", page.next_page_token}};
 }
 
+Json ToJson(const HostInfo& host) {
+  Json members = Json::array();
+  for (const HostMember& m : host.members)
+    members.push_back({{"job", m.job},
+                       {"member", m.member},
+                       {"role", m.role},
+                       {"placement", m.placement},
+                       {"state", m.state}});
+  return {{"name", host.name},
+          {"node", host.node},
+          {"slots", host.slots},
+          {"used", host.used},
+          {"free", host.free},
+          {"up", host.up},
+          {"away_for_seconds", host.up ? Json(nullptr) : Json(host.away_for_seconds)},
+          {"draining", host.draining},
+          {"left_out_by", host.left_out_by},
+          {"members", std::move(members)}};
+}
+
+Json ToJson(const HostPage& page) {
+  Json list = Json::array();
+  for (const HostInfo& host : page.hosts) list.push_back(ToJson(host));
+  return {{"hosts", std::move(list)}, {"next_page_token", page.next_page_token}};
+}
+
 // Fields of events are text; those that are numbers become numbers.
 Json FieldValue(const std::string& name, const std::string& text) {
   int64_t whole = 0;
@@ -251,6 +277,33 @@ void Submit(JobApi& api, Background* large_answers, const http::Request& request
   if (!submission.ok()) return respond.Send(submission.status(), FieldOf(submission.status()));
   api.Submit(submission->id, std::move(submission->spec),
              Answering<SubmittedJob>(respond, large_answers));
+}
+
+// As a specification says it; nothing else of what is answered is set.
+absl::StatusOr<JobSpec> ParseScaling(const std::string& body) {
+  if (body.empty())
+    return absl::InvalidArgumentError(
+        "the body is empty; send a JSON object such as {\"workers\": 4}");
+  MUSTER_ASSIGN_OR_RETURN(const Document document, ParseJsonDocument(body, ""));
+  if (document.root.is_object() && document.root.contains("servers"))
+    return ErrorAt(document, "servers",
+                   "cannot be scaled, as they hold the state of the job; stop the job and submit "
+                   "it again with other servers");
+  MUSTER_RETURN_IF_ERROR(CheckKeys(document, "", document.root, {"workers"}));
+  const auto workers = document.root.find("workers");
+  if (workers == document.root.end() || workers->is_null())
+    return ErrorAt(document, "workers", "is missing: a number, or {min, max}");
+  JobSpec spec;
+  MUSTER_RETURN_IF_ERROR(ReadWorkers(document, *workers, spec));
+  return spec;
+}
+
+void Scale(JobApi& api, Background* large_answers, const http::Request& request,
+           const http::Responder& respond) {
+  const absl::StatusOr<JobSpec> spec = ParseScaling(request.body);
+  if (!spec.ok()) return respond.Send(spec.status(), FieldOf(spec.status()));
+  api.Scale(request.params.at("id"), spec->runtime.workers_min, spec->runtime.workers_max,
+            Answering<JobInfo>(respond, large_answers));
 }
 
 // Where the client goes on. A client that has had no event yet may say so with an empty header.
@@ -364,6 +417,28 @@ void Ledger(JobApi& api, const http::Request& request, const http::Responder& re
   api.Ledger(request.params.at("id"), *query, Answering<JobLedger>(respond));
 }
 
+absl::StatusOr<LogQuery> LogQueryIn(const http::Request& request) {
+  LogQuery query;
+  for (const auto& [key, value] : request.query) {
+    if (key == "member") {
+      if (value.empty()) return FieldError("", key, "is empty; leave it out for all members");
+      query.member = value;
+    } else if (!ParseDigits(value, &query.tail) || query.tail < 1) {
+      return FieldError("", "tail", absl::StrCat("must be 1 to ", kMostLogLines));
+    }
+  }
+  return query;
+}
+
+void Logs(JobApi& api, const http::Request& request, const http::Responder& respond) {
+  const absl::StatusOr<LogQuery> query = LogQueryIn(request);
+  if (!query.ok()) return respond.Send(query.status(), FieldOf(query.status()));
+  api.Logs(request.params.at("id"), *query, [respond](absl::StatusOr<LogTail> tail) {
+    if (!tail.ok()) return respond.Send(tail.status(), FieldOf(tail.status()));
+    respond.Send({.content_type = "text/plain; charset=utf-8", .body = std::move(tail->text)});
+  });
+}
+
 absl::StatusOr<JobQuery> QueryIn(const http::Request& request) {
   JobQuery query;
   for (const auto& [key, value] : request.query) {
@@ -385,6 +460,19 @@ void List(JobApi& api, Background* large_answers, const http::Request& request,
   const absl::StatusOr<JobQuery> query = QueryIn(request);
   if (!query.ok()) return respond.Send(query.status(), FieldOf(query.status()));
   api.List(*query, Answering<JobPage>(respond, large_answers));
+}
+
+absl::StatusOr<HostQuery> HostQueryIn(const http::Request& request) {
+  HostQuery query;
+  for (const auto& [key, value] : request.query) {
+    if (key == "page_token") {
+      if (value.empty()) return FieldError("", key, "is empty; leave it out for the first page");
+      query.page_token = value;
+    } else if (!ParseDigits(value, &query.limit) || query.limit < 1) {
+      return FieldError("", "limit", absl::StrCat("must be 1 to ", kMostJobsPerPage));
+    }
+  }
+  return query;
 }
 
 template <class T>
@@ -425,15 +513,39 @@ std::vector<http::Route> RestRoutes(JobApi& api, std::function<std::string()> me
           JobRoute<JobInfo>(api, large_answers, "DELETE", "/v1/jobs/{id}", &JobApi::Delete),
           JobRoute<JobInfo>(api, large_answers, "POST", "/v1/jobs/{id}:cancel", &JobApi::Cancel),
           JobRoute<JobInfo>(api, large_answers, "POST", "/v1/jobs/{id}:stop", &JobApi::Stop),
+          {"POST", "/v1/jobs/{id}:scale", with_both(Scale)},
           {"GET", "/v1/jobs/{id}/events", with_api(Watch), {"from"}, /*streams=*/true},
           {"GET", "/v1/jobs/{id}/fingerprints", with_api(Fingerprints), {"from"}},
           JobRoute<JobAudit>(api, large_answers, "GET", "/v1/jobs/{id}/audit", &JobApi::Audit),
           {"GET", "/v1/jobs/{id}/history", with_api(History), {"from", "lineage", "limit"}},
           {"GET", "/v1/jobs/{id}/ledger", with_api(Ledger), {"from", "limit", "sample"}},
+          {"GET", "/v1/jobs/{id}/logs", with_api(Logs), {"member", "tail"}},
           {"GET", "/v1/jobs/{id}/digest", with_api(Digest), {"step"}},
           http::MetricsRoute(std::move(metrics)),
           http::HealthRoute(std::move(healthy)),
           http::ReadyRoute(std::move(ready))};
+}
+
+std::vector<http::Route> HostRoutes(HostApi& api, Background* large_answers) {
+  const auto list = [&api, large_answers](const http::Request& request,
+                                          const http::Responder& respond) {
+    const absl::StatusOr<HostQuery> query = HostQueryIn(request);
+    if (!query.ok()) return respond.Send(query.status(), FieldOf(query.status()));
+    api.List(*query, Answering<HostPage>(respond, large_answers));
+  };
+  const auto get = [&api, large_answers](const http::Request& request,
+                                         const http::Responder& respond) {
+    api.Get(request.params.at("name"), Answering<HostInfo>(respond, large_answers));
+  };
+  const auto drain = [&api, large_answers](bool on) -> http::Handler {
+    return [&api, large_answers, on](const http::Request& request, const http::Responder& respond) {
+      api.Drain(request.params.at("name"), on, Answering<HostInfo>(respond, large_answers));
+    };
+  };
+  return {{"GET", "/v1/hosts", list, {"limit", "page_token"}},
+          {"GET", "/v1/hosts/{name}", get},
+          {"POST", "/v1/hosts/{name}:drain", drain(true)},
+          {"POST", "/v1/hosts/{name}:undrain", drain(false)}};
 }
 
 }  // namespace muster::coordinator

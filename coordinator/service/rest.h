@@ -20,5 +20,7 @@ std::vector<http::Route> RestRoutes(JobApi& api, std::function<std::string()> me
                                     std::function<absl::Status()> healthy,
                                     std::function<absl::Status()> ready,
                                     Background* large_answers = nullptr);
+// The paths of hosts, to be served beside these.
+std::vector<http::Route> HostRoutes(HostApi& api, Background* large_answers = nullptr);
 
 }  // namespace muster::coordinator

@@ -35,6 +35,17 @@ struct Stop {  // after a checkpoint; the job can go on later
 struct Delete {
   std::string id;
 };
+// How many workers a job may have from now on; it grows, or some of them leave at a step boundary.
+struct Scale {
+  std::string id;
+  int32_t workers_min = 1;
+  int32_t workers_max = 1;
+};
+// Nothing new is placed on that host, and the members there leave; or it takes members again.
+struct Drain {
+  std::string host;
+  bool on = true;
+};
 struct JobDeleted {  // answers DeleteJob
   std::string id;
   std::string failure;  // empty: nothing of it is left
@@ -49,6 +60,9 @@ struct MemberDown {  // its session broke
 };
 struct AgentUp {
   AgentHello hello;
+};
+struct HostEnds {  // its agent waits only for its members to leave
+  AgentId agent;
 };
 struct AgentDown {  // its session broke
   AgentId agent;
@@ -76,10 +90,13 @@ struct Tick {
   // may still wait its turn: then it is we who are late. Every job that runs gets each tick.
   std::shared_ptr<const std::map<MemberId, Time>> heard{};
   bool was_deaf = false;  // nothing of what was said since the tick before was kept
+  // Hosts of other machines are known, and none of their agents is heard: perhaps it is we who are
+  // cut off. The Coordinator finds that out for its jobs.
+  bool hears_no_other_machine = false;
 };
-using Input =
-    std::variant<Submit, Cancel, Stop, Delete, JobDeleted, MemberSays, MemberDown, AgentUp,
-                 AgentDown, AgentSays, ManifestCommitted, ManifestFailed, DigestDone, Tick>;
+using Input = std::variant<Submit, Cancel, Stop, Delete, Scale, Drain, JobDeleted, MemberSays,
+                           MemberDown, AgentUp, HostEnds, AgentDown, AgentSays, ManifestCommitted,
+                           ManifestFailed, DigestDone, Tick>;
 
 // ---- actions, carried out in order: a Persist… must be on disk before a later one is carried out
 
@@ -95,6 +112,9 @@ struct PersistFingerprint {
   LineageNumber lineage;
   Step step;
   FingerprintPart value;
+};
+struct PersistDrained {
+  std::vector<std::string> hosts;
 };
 struct ToMember {
   MemberId member;
@@ -146,8 +166,8 @@ struct Announce {  // an event for people and programs
   std::string text;   // a human sentence; may be empty for "step"
   std::map<std::string, std::string> fields;
 };
-using Action = std::variant<PersistJob, PersistRecords, PersistFingerprint, ToMember, ToMembers,
-                            EndSession, ToHost, EndAgentSession, CommitManifest, PruneManifests,
-                            ComputeDigest, DeleteJob, Announce>;
+using Action = std::variant<PersistJob, PersistRecords, PersistFingerprint, PersistDrained,
+                            ToMember, ToMembers, EndSession, ToHost, EndAgentSession,
+                            CommitManifest, PruneManifests, ComputeDigest, DeleteJob, Announce>;
 
 }  // namespace muster::coordinator

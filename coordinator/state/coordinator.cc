@@ -19,8 +19,8 @@ bool AnyOf(const Range& range, const Function& holds) {
 Coordinator::Coordinator(std::string cluster, TermNumber term, Settings settings,
                          RecoveredState recovered, Time now)
     : leadership_{std::move(cluster), term, settings},
+      hosts_(settings.slots, settings.lease, std::move(recovered.drained)),
       jobs_(leadership_, std::move(recovered), now),
-      hosts_(settings.slots, settings.lease),
       last_tick_(now) {
   for (const std::string& id : jobs_.Ids()) {
     const JobJournal& journal = *jobs_.Find(id);
@@ -98,6 +98,20 @@ void Coordinator::On(const Delete& request) {
   if (job != nullptr && WhyNotDeleted(job->journal).empty()) Change(*job, BeginDeletion(*job));
 }
 
+void Coordinator::On(const Scale& scale) {
+  StoredJob* job = jobs_.AtRest(scale.id);
+  places_changed_ = true;
+  if (job == nullptr) return Pass(scale.id, scale);
+  if (!Ended(job->journal.phase)) Change(*job, ScaleAtRest(*job, scale));
+}
+
+void Coordinator::On(const Drain& drain) {
+  if (!hosts_.Drain(drain.host, drain.on)) return;
+  const std::set<std::string>& drained = hosts_.drained();
+  Do(PersistDrained{{drained.begin(), drained.end()}});
+  places_changed_ = true;
+}
+
 void Coordinator::On(const JobDeleted& deleted) {
   StoredJob* job = jobs_.AtRest(deleted.id);
   if (job == nullptr || !job->journal.deleting) return;
@@ -163,6 +177,8 @@ void Coordinator::On(const AgentUp& up) {
   places_changed_ = true;
 }
 
+void Coordinator::On(const HostEnds& ends) { places_changed_ |= hosts_.Ends(ends.agent); }
+
 void Coordinator::On(const AgentDown& down) {
   if (!hosts_.Down(down.agent, now_)) return;
   told_.erase(down.agent);
@@ -199,7 +215,8 @@ bool Coordinator::MayMove(const ProcessExited& exited) const {
   if (hosts_.AwaitsAnother(*placement->host)) return true;  // it may have many slots
   int64_t slots = 0;
   for (const HostRoom& room : hosts_.Rooms())  // one that is away may come back
-    if (room.name != *placement->host && !job.left_out.contains(room.name)) slots += room.slots;
+    if (room.name != *placement->host && !room.drains && !job.left_out.contains(room.name))
+      slots += room.slots;
   return slots >= job.spec.runtime.workers_min + job.spec.runtime.servers;
 }
 
@@ -217,9 +234,13 @@ void Coordinator::On(const Tick& tick) {
   const Duration counts = leadership_.settings.lease / 2;  // at most, of the time between two ticks
   if (now_ - last_tick_ > counts) hosts_.HeldUp(now_ - last_tick_ - counts, now_);
   last_tick_ = now_;
-  for (const std::string& id : jobs_.Running()) Pass(id, tick);
+  Tick seen = tick;
+  seen.hears_no_other_machine = hosts_.HearsNoOther(leadership_.settings.node);
+  for (const std::string& id : jobs_.Running()) Pass(id, seen);
   LoseHosts();
-  if (now_ - looked_for_room_ < leadership_.settings.grow_interval) return;
+  // A job may grow once in that time; it does not wait for the next look as long again.
+  constexpr int kLooks = 12;
+  if (now_ - looked_for_room_ < leadership_.settings.grow_interval / kLooks) return;
   looked_for_room_ = now_;
   places_changed_ = true;
 }
@@ -257,12 +278,18 @@ void Coordinator::TakeBack(const std::string& host, Incarnation agent) {
 void Coordinator::Pass(const std::string& id, const JobInput& input) {
   JobRun* run = jobs_.RunOf(id);
   if (run == nullptr) return;
+  const int64_t places = run->place_changes();
   std::vector<Action> actions = run->Handle(input, now_);
+  if (run->place_changes() != places) places_changed_ = wanted_changed_ = true;
   if (!actions.empty() || !std::holds_alternative<Tick>(input)) jobs_.Changed(id);
   DoAll(std::move(actions));
+  if (run->GivesUpPlaces()) wanted_changed_ = places_changed_ = true;
   if (!run->ended()) return;
-  PutToRest(std::string(id));  // a copy: `id` may refer into job_of_, from which PutToRest erases
+  // A copy: `id` may refer into job_of_, from which PutToRest erases.
+  StoredJob& job = PutToRest(std::string(id));
   places_changed_ = true;
+  if (job.journal.phase == JobPhase::kStopped && job.journal.ending.gives_way)
+    Change(job, Enqueue(job, "stopped so that it goes on elsewhere, or later"));
 }
 
 void Coordinator::Change(StoredJob& job, std::vector<Action> actions) {
@@ -293,6 +320,7 @@ PlacementInput Coordinator::InputOfPlacement() const {
 
 void Coordinator::PlaceWhatFits() {
   const PlacementDecision decision = DecidePlacement(InputOfPlacement());
+  LetLeave(decision);  // first, so that no job ever has more members that stay than it may
   std::map<std::string, Placements> by_job;
   for (const auto& [job, member, host] : decision.places) {
     const PlacementNumber number(host.empty() ? 0 : NextNumber());
@@ -308,6 +336,23 @@ void Coordinator::PlaceWhatFits() {
     Pass(id, StartRun{StartNumber(NextNumber()), std::move(placements)});
   }
   TellWhyTheyWait(decision);
+}
+
+void Coordinator::LetLeave(const PlacementDecision& decision) {
+  static const std::map<std::string, LeaveCause> kNobody;
+  for (const std::string& id : jobs_.Running()) {
+    const JobJournal& journal = *jobs_.Find(id);
+    if (const auto way = decision.give_way.find(id); way != decision.give_way.end()) {
+      if (!journal.ending.stop_asked) Pass(id, GiveWay{way->second});
+      continue;
+    }
+    const auto of_job = decision.leaves.find(id);
+    const auto& leaves = of_job == decision.leaves.end() ? kNobody : of_job->second;
+    const bool is_told = std::all_of(
+        journal.placements.begin(), journal.placements.end(),
+        [&](const auto& entry) { return entry.second.leaving == leaves.contains(entry.first); });
+    if (!is_told) Pass(id, Leavers{leaves});
+  }
 }
 
 // The term is in the upper bits, so no other term gives the same number.
@@ -330,6 +375,8 @@ void Coordinator::TellWhyTheyWait(const PlacementDecision& decision) {
 void Coordinator::TellHosts() {
   for (const AgentId& agent : hosts_.Agents()) {
     Wanted wanted = jobs_.WantedOn(agent.host);
+    wanted.cluster = leadership_.cluster;
+    wanted.term = leadership_.term;
     const auto told = told_.find(agent);
     if (told != told_.end() && told->second == wanted) continue;
     told_[agent] = wanted;

@@ -31,6 +31,8 @@ class Coordinator {
   const HostTable& hosts() const { return hosts_; }
   // Jobs of which something may have changed since this was called last, or that are gone.
   std::set<std::string> TakeChanged() { return jobs_.TakeChanged(); }
+  // The same of the hosts, without what stands in the jobs.
+  bool TakeHostsChanged() { return hosts_.TakeChanged(); }
   std::string JobOfMember(const MemberId& member) const;  // empty: of none
   TermNumber term() const { return leadership_.term; }
 
@@ -39,10 +41,13 @@ class Coordinator {
   void On(const Cancel&);
   void On(const Stop&);
   void On(const Delete&);
+  void On(const Scale&);
+  void On(const Drain&);
   void On(const JobDeleted&);
   void On(const MemberSays&);
   void On(const MemberDown&);
   void On(const AgentUp&);
+  void On(const HostEnds&);
   void On(const AgentDown&);
   void On(const AgentSays&);
   void On(const ManifestCommitted&);
@@ -58,6 +63,7 @@ class Coordinator {
   StoredJob& PutToRest(const std::string& id);
   void PutBack(const std::string& id, const JobSpec& spec);
   void PlaceWhatFits();
+  void LetLeave(const PlacementDecision& decision);
   PlacementInput InputOfPlacement() const;
   int64_t NextNumber();
   void TellWhyTheyWait(const PlacementDecision& decision);
@@ -72,10 +78,10 @@ class Coordinator {
   bool places_changed_ = true;   // by that input: something may start, or move
   bool wanted_changed_ = false;  // by that input: agents may be told something else
 
+  HostTable hosts_;
   JobTable jobs_;
   std::map<Incarnation, std::string> job_of_;  // members of jobs that run, live and evicted ones
-  HostTable hosts_;
-  std::map<AgentId, Wanted> told_;  // what each agent with a session was told last
+  std::map<AgentId, Wanted> told_;             // what each agent with a session was told last
   Time last_tick_;
   Time looked_for_room_{};
   std::vector<std::string> to_delete_;  // found at the start; until the first input

@@ -12,6 +12,7 @@ void HostTable::Expect(const AgentId& agent, Time now) {
   host.is_expected = true;
   host.down_since = now;
   ++host.slots;
+  changed_ = true;
 }
 
 // Two agents of one name, on two machines, would each start what one of them is to run.
@@ -30,12 +31,26 @@ std::string HostTable::Up(const AgentHello& hello, bool lives, Time now) {
     return absl::StrCat("the cluster has ", kMostHosts,
                         " hosts, which is the most that it may have");
   Host& host = hosts_[hello.agent.host];
+  if (host.incarnation != hello.agent.incarnation) host.ends = false;
   host.is_expected = false;
   host.incarnation = hello.agent.incarnation;
   host.node = hello.node;
   host.slots = hello.slots;
   host.up = true;
+  changed_ = true;
   return "";
+}
+
+bool HostTable::Drain(const std::string& host, bool on) {
+  const bool is_new = on ? drained_.insert(host).second : drained_.erase(host) > 0;
+  changed_ |= is_new;
+  return is_new;
+}
+
+bool HostTable::Ends(const AgentId& agent) {
+  const bool is_new = Speaks(agent) && !std::exchange(hosts_.at(agent.host).ends, true);
+  changed_ |= is_new;
+  return is_new;
 }
 
 bool HostTable::Down(const AgentId& agent, Time now) {
@@ -43,12 +58,28 @@ bool HostTable::Down(const AgentId& agent, Time now) {
   Host& host = hosts_.at(agent.host);
   host.up = false;
   host.down_since = now;
+  changed_ = true;
   return true;
 }
 
 void HostTable::HeldUp(Duration time, Time now) {
   for (auto& [name, host] : hosts_)
     if (!host.up) host.down_since = std::min(host.down_since + time, now);
+  changed_ = true;
+}
+
+void HostTable::Forget(const std::string& host) {
+  if (hosts_.erase(host) > 0) changed_ = true;
+}
+
+bool HostTable::HearsNoOther(const std::string& node) const {
+  bool knows_others = false;
+  for (const auto& [name, host] : hosts_) {
+    if (host.node == node) continue;
+    if (host.up) return false;
+    knows_others = true;
+  }
+  return knows_others;
 }
 
 bool HostTable::AwaitsAnother(const std::string& than) const {
@@ -73,8 +104,22 @@ bool HostTable::Speaks(const AgentId& agent) const {
 std::vector<HostRoom> HostTable::Rooms() const {
   std::vector<HostRoom> rooms;
   if (own_slots_ > 0) rooms.push_back({"", "", own_slots_});
-  for (const auto& [name, host] : hosts_) rooms.push_back({name, host.node, host.slots, host.up});
+  for (const auto& [name, host] : hosts_)
+    rooms.push_back({name, host.node, host.slots, host.up, Drains(name, host), host.ends});
   return rooms;
+}
+
+std::vector<HostStatus> HostTable::Status() const {
+  std::vector<HostStatus> hosts;
+  hosts.reserve(hosts_.size());
+  for (const auto& [name, host] : hosts_)
+    hosts.push_back({name, host.node, host.slots, host.up, host.down_since, Drains(name, host)});
+  // One that is not known any more is drained until somebody says otherwise.
+  for (const std::string& name : drained_)
+    if (!hosts_.contains(name)) hosts.push_back({.name = name, .draining = true});
+  std::sort(hosts.begin(), hosts.end(),
+            [](const HostStatus& a, const HostStatus& b) { return a.name < b.name; });
+  return hosts;
 }
 
 Incarnation HostTable::AgentOf(const std::string& host) const {

@@ -6,10 +6,13 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "coordinator/state/placement.h"
+#include "coordinator/state/status.h"
 #include "lib/base/time.h"
 #include "lib/domain/message.h"
 
@@ -20,7 +23,9 @@ inline constexpr size_t kMostHosts = 4096;  // as members of a job
 class HostTable {
  public:
   // `own_slots`: of members that are started by others than host agents. `lease`: of an agent.
-  HostTable(int32_t own_slots, Duration lease) : own_slots_(own_slots), lease_(lease) {}
+  // `drained`: hosts that are to be empty, as the journal says.
+  HostTable(int32_t own_slots, Duration lease, std::set<std::string> drained = {})
+      : own_slots_(own_slots), lease_(lease), drained_(std::move(drained)) {}
 
   // A member is placed there, as the journal says, by that agent, which may come.
   void Expect(const AgentId& agent, Time now);
@@ -31,10 +36,22 @@ class HostTable {
   bool Down(const AgentId& agent, Time now);
   // Nothing was handled for so long, or longer, until now: agents may be back already.
   void HeldUp(Duration time, Time now);
+  // A person wants it to be empty, or to take members again; also one that is not there. False: it
+  // is so already.
+  bool Drain(const std::string& host, bool on);
+  const std::set<std::string>& drained() const { return drained_; }
+  // That agent is about to end. False: it speaks for no host, or has said so.
+  bool Ends(const AgentId& agent);
   // Its members are placed anew; should it come back, it begins afresh.
-  void Forget(const std::string& host) { hosts_.erase(host); }
+  void Forget(const std::string& host);
 
   std::vector<HostRoom> Rooms() const;  // with the coordinator's own slots, if it has any
+  // By name, for people; without the coordinator's own slots, which nobody can see or drain.
+  std::vector<HostStatus> Status() const;
+  // Status may tell something else than when this was called last.
+  bool TakeChanged() { return std::exchange(changed_, false); }
+  // Hosts of other machines than this are known, and none has a session.
+  bool HearsNoOther(const std::string& node) const;
   // An agent is expected that has not said yet how many slots its host has.
   bool AwaitsAnother(const std::string& than) const;
   // Other hosts of which that agent spoke.
@@ -52,12 +69,19 @@ class HostTable {
     int32_t slots = 0;  // of one that is expected: as many as are placed there
     bool is_expected = false;
     bool up = false;
+    bool ends = false;  // as its agent said in this session
     Time down_since{};
   };
+
+  bool Drains(const std::string& name, const Host& host) const {
+    return host.ends || drained_.contains(name);
+  }
 
   const int32_t own_slots_;
   const Duration lease_;
   std::map<std::string, Host> hosts_;
+  std::set<std::string> drained_;  // by name
+  bool changed_ = true;            // since somebody looked
 };
 
 }  // namespace muster::coordinator

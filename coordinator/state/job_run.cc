@@ -88,11 +88,15 @@ JobRun::JobRun(Leadership leadership, StoredJob job, Time now)
       journal_(std::move(job.journal)),
       membership_({leadership_.settings.lease, leadership_.settings.thread_patience},
                   journal_.lanes.Gone()),
+      reach_(leadership_.settings.lease * 2 / 3),  // two life signs
+      parted_(now),
       ledger_(LedgerOf(journal_, job.recorded, std::move(job.recent))),
       checkpoints_(std::move(job.manifests)),
       last_({leadership_.settings.first_retry, leadership_.settings.longest_retry,
              leadership_.settings.retries}),
       last_checkpoint_(now) {
+  if (journal_.view) reach_.Learn(journal_.view->number, journal_.view->members);
+  for (const auto& [name, placement] : journal_.placements) has_leavers_ |= placement.leaving;
   if (journal_.phase != JobPhase::kQueued && journal_.number > ViewNumber(0))
     reattachment_.emplace(journal_, now);
 }
@@ -119,17 +123,25 @@ bool JobRun::HasMembers() const {
 }
 
 PlacedJob JobRun::Places() const {
-  PlacedJob job{journal_.id, journal_.submission, {}, {}, journal_.left_out, 0};
+  const RuntimeSpec& runtime = journal_.spec.runtime;
+  PlacedJob job{.id = journal_.id,
+                .submission = journal_.submission,
+                .left_out = journal_.left_out,
+                .workers_min = runtime.workers_min,
+                .workers_max = runtime.workers_max,
+                .workers = WorkersInLeavingOrder(),
+                .apart = KeptApart()};
   for (const auto& [name, placement] : journal_.placements) {
     if (placement.host)
       job.placed[name] = *placement.host;
     else
       job.unplaced.push_back({name, placement.role});
+    if (placement.leaving) job.leaving.insert(name);
   }
-  const bool may_grow =
+  job.may_shrink =
+      journal_.view && !journal_.resumes && !journal_.ending.stop_asked && !WhoHasNotJoined();
+  job.may_grow =
       journal_.phase == JobPhase::kRunning && now_ >= grown_ + leadership_.settings.grow_interval;
-  if (may_grow)
-    job.may_grow_by = std::max(0, journal_.spec.runtime.workers_max - WorkersOf(journal_));
   return job;
 }
 
@@ -194,6 +206,8 @@ void JobRun::On(const StartRun& start) {
   if (journal_.first_start == StartNumber(0)) journal_.first_start = start.start;
   journal_.placements = start.placements;
   journal_.left_out.clear();
+  journal_.apart.clear();
+  has_leavers_ = false;
   grown_ = now_;
   journal_.ending.digest.clear();  // of the start before
   SetPhase(JobPhase::kStarting, "waits for its members");
@@ -212,7 +226,7 @@ void JobRun::On(const HostLost& lost) {
   std::set<std::string> names;
   for (auto& [name, placement] : journal_.placements) {
     if (!IsBefore(placement, lost.host, lost.agent)) continue;
-    placement = {.role = placement.role};
+    placement = {.role = placement.role, .leaving = placement.leaving};
     names.insert(name);
   }
   Persist();
@@ -229,6 +243,8 @@ void JobRun::On(const HostLost& lost) {
 void JobRun::On(const Cancel&) { End(JobPhase::kCancelled, "cancelled", kExitStopped); }
 
 void JobRun::On(const Stop&) {
+  if (std::exchange(journal_.ending.gives_way, false))  // a person wants it to stay stopped
+    return SetPhase(JobPhase::kStopping, "stops after a checkpoint");
   if (journal_.ending.stop_asked) return;
   journal_.ending.stop_asked = true;
   if (!journal_.view || journal_.resumes)  // the view is of an earlier start
@@ -259,7 +275,15 @@ void JobRun::End(JobPhase phase, const std::string& reason, int exit_code) {
   LeaveUnusedLineages();
   journal_.recorded = ledger_.recorded();
   journal_.skipped = ledger_.skipped();
-  DoAll(MarkEnded(journal_, phase, reason, exit_code));
+  const bool gives_way = phase == JobPhase::kStopped && journal_.ending.gives_way;
+  if (gives_way) {  // its next entry puts it into the queue
+    exit_code = kExitLater;
+    journal_.phase = phase;
+    // Nobody decides to begin anew, or from an old checkpoint: that was done when it began.
+    if (!journal_.resumes) journal_.spec.runtime.resume = {};
+  } else {
+    DoAll(MarkEnded(journal_, phase, reason, exit_code));
+  }
   std::vector<MemberId> up;
   for (const auto& [id, live] : membership_.live())
     if (live.up) up.push_back(id);
@@ -309,7 +333,7 @@ bool JobRun::EndsWith(const ExitTold& told) {
 void JobRun::LeaveOut(const ProcessExited& exited) {
   Placement& placement = journal_.placements.at(exited.name);
   const std::string host = *placement.host;
-  placement = {.role = placement.role};
+  placement = {.role = placement.role, .leaving = placement.leaving};
   journal_.left_out.insert(host);
   Persist();
   std::vector<MemberId> gone;  // its session may not have broken yet
@@ -330,10 +354,14 @@ void JobRun::On(const Tick& tick) {
   if (reattachment_ && tick.was_deaf) reattachment_->WasDeaf(now_);
   last_tick_ = now_;
   if (tick.heard) membership_.WordsCame(*tick.heard);
+  hears_no_other_machine_ = tick.hears_no_other_machine;
+  looks_for_leavers_ = true;
   EvictLost();
+  JudgeReach();
   for (Refusals* refusals : {&refusals_, &untaken_records_})
     for (const std::string& told : refusals->TellRest(now_)) Say("process", told);
   EndWhenDone();
+  if (!ended()) EndIfNobodyIsLeftToStop();
   if (!ended()) RetryLast();
   if (!ended()) CheckpointByTime();
 }
@@ -351,6 +379,8 @@ void JobRun::HeldUp(Duration time) {
 void JobRun::On(const MemberSays& says) {
   const bool live = membership_.Heard(says.member, says.came.value_or(now_));
   if (!live && !std::holds_alternative<Join>(says.message)) return;  // it was evicted
+  if (const auto* alive = std::get_if<Alive>(&says.message))
+    reach_.Hear(says.member, alive->unreachable, says.came.value_or(now_));
   std::visit([&](const auto& m) { From(says.member, m); }, says.message);
 }
 
@@ -478,6 +508,10 @@ bool JobRun::Admit(const Join& join) {
     // What those with a session were told: one that is to come again later has not failed.
     refusal = "it was evicted, or its process has ended; a fresh incarnation may come";
     code = *evicted;
+  } else if (const LiveMember* other = OutOfReachOf(join)) {
+    refusal = absl::StrCat("its node and that of ", other->member.id.name,
+                           " cannot reach each other, and are kept apart for this start");
+    code = kExitLater;
   } else if (join.role == Role::kServer && RoleOfName(join.id.name) != Role::kServer) {
     // A server's chunks follow from the number of servers. One left over from a larger number would
     // shift everybody's chunks; one under a worker's name would take that worker's place.
@@ -578,12 +612,15 @@ void JobRun::Reattach(const Join& join) {
 
 void JobRun::On(const MemberDown& down) {
   membership_.Down(down.member, now_);
+  reach_.Forget(down.member);
   EvictEnded();
 }
 
 void JobRun::Evict(const MemberId& member, const std::string& why, int exit_code) {
+  looks_for_leavers_ = true;
   const std::optional<bool> was_up = membership_.Evict(member, exit_code);
   if (!was_up) return;
+  reach_.Forget(member);
   if (*was_up)
     Do(ToMember{member, Leave{leadership_.term, exit_code, absl::StrCat("evicted: ", why)}});
   const int32_t index = journal_.view ? journal_.view->IndexOf(member) : -1;
@@ -629,13 +666,26 @@ void JobRun::EvictLost() {
   EvictEnded();
   const std::vector<std::pair<MemberId, std::string>> lost = membership_.Lost(now_);
   if (lost.empty()) return;
+  const Settings& settings = leadership_.settings;
+  const Duration lately = settings.lease / 2;  // more than one life sign
+  // When all fall silent together, one of them does so first, and one is back first. Whoever was
+  // not heard lately may be silent, too, and words of the others may be on their way.
   std::set<MemberId> ids;
   for (const auto& [id, why] : lost) ids.insert(id);
+  for (const auto& [id, live] : membership_.live())
+    if (now_ - live.heard > lately) ids.insert(id);
   const std::set<MemberId> copies = LastCopies(ids);
+  if (!copies.empty()) heard_no_copy_ = now_;
+  const bool were_silent = heard_no_copy_ && now_ - *heard_no_copy_ <= lately;
   for (const auto& [id, why] : lost) {
+    const Placement* placement = PlacementOf(journal_, id.name);
+    const bool is_elsewhere = placement != nullptr && placement->host && !placement->host->empty();
+    const Duration patience = is_elsewhere && hears_no_other_machine_ ? settings.cut_off_patience
+                                                                      : settings.last_copy_patience;
     const Duration silence = now_ - membership_.live().at(id).heard;
-    const bool is_silent = silence > leadership_.settings.lease;  // else a thread of it hangs
-    if (copies.count(id) == 0 || !is_silent || silence > leadership_.settings.last_copy_patience) {
+    const bool is_silent = silence > settings.lease;  // else a thread of it hangs
+    const bool may_be_last = copies.count(id) > 0 || (copies.empty() && were_silent);
+    if (!may_be_last || !is_silent || silence > patience) {
       Evict(id, why);
     } else if (membership_.WaitFor(id)) {
       Say("state",

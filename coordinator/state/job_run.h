@@ -20,6 +20,7 @@
 #include "coordinator/state/checkpoint_rounds.h"
 #include "coordinator/state/membership.h"
 #include "coordinator/state/placement.h"
+#include "coordinator/state/reach.h"
 #include "coordinator/state/reattachment.h"
 #include "coordinator/state/record_check.h"
 #include "coordinator/state/refusals.h"
@@ -40,6 +41,12 @@ struct StartRun {  // the first input, of a job that comes from the queue
 struct Place {  // members that waited for room, and new ones: the job grows
   Placements placements;
 };
+struct Leavers {  // all workers that are to leave while they live; whoever else was, stays
+  std::map<std::string, LeaveCause> causes;
+};
+struct GiveWay {  // it is stopped with a checkpoint, and goes on when there is room for it
+  std::string why;
+};
 struct HostLost {
   std::string host;
   Incarnation agent{};  // that speaks for it now, and knows nothing of earlier places
@@ -48,8 +55,9 @@ struct ExitTold {
   ProcessExited exited;
   bool may_move = false;  // without that host there are still enough
 };
-using JobInput = std::variant<StartRun, Place, HostLost, MemberSays, MemberDown, ExitTold, Cancel,
-                              Stop, ManifestCommitted, ManifestFailed, DigestDone, Tick>;
+using JobInput =
+    std::variant<StartRun, Place, Leavers, GiveWay, HostLost, MemberSays, MemberDown, ExitTold,
+                 Cancel, Stop, Scale, ManifestCommitted, ManifestFailed, DigestDone, Tick>;
 
 // Why the next view is to be formed, and what that still waits for. Not within the class: clang
 // cannot make one of its default values there before the class is complete.
@@ -72,6 +80,8 @@ class JobRun {
   bool HasMembers() const;
   bool Has(const MemberId& member) const { return membership_.IsLive(member); }
   PlacedJob Places() const;
+  // Another number than before: it has taken places back by itself.
+  int64_t place_changes() const { return place_changes_; }
   // What is to run there; without processes: nothing.
   JobProcesses ProcessesOn(const std::string& host) const;
   // Members are placed there that another agent than this one was told of.
@@ -80,10 +90,15 @@ class JobRun {
   // back.
   bool MayLiveOn(const std::string& host, const std::set<Incarnation>& agents) const;
   JobStatus Status() const;
+  // It has given up places of members since it was last asked.
+  bool GivesUpPlaces() { return std::exchange(gives_up_places_, false); }
 
  private:
   void On(const StartRun&);
   void On(const Place&);
+  void On(const Leavers&);
+  void On(const GiveWay&);
+  void On(const Scale&);
   void On(const HostLost&);
   void On(const MemberSays&);
   void On(const MemberDown&);
@@ -143,6 +158,17 @@ class JobRun {
   PlacementNumber PlacementNumberOf(const std::string& name) const;
   std::vector<MemberStatus> StatusOfMembers() const;
 
+  // Those that leave while they live (job_leaving.cc).
+  bool IsLeaving(const std::string& name) const;
+  std::vector<std::string> WorkersInLeavingOrder() const;
+  void LetLeaversGo();
+  std::vector<MemberId> WhoMayGo() const;
+  bool OthersHoldState() const;
+  bool LeaverHasPart() const;
+  bool StayerIsIdle() const;
+  void EndIfNobodyIsLeftToStop();
+  void NoteFirstStep(const MemberId& member, const StepRecord& record);
+
   // Views (job_views.cc).
   void Consider();  // does membership ask for a new view?
   bool Reattaches();
@@ -163,6 +189,14 @@ class JobRun {
   void SayView(const std::string& event, const View& view);
   void SayRecovery(const std::string& cause, const Planned& planned, int64_t again);
   View ViewOfThisTerm() const;
+
+  // Who cannot reach whom (job_reach.cc).
+  const View* ViewToJudge() const;
+  void JudgeReach();
+  bool KeepApart(const std::vector<ViewMember>& members, const Verdict& verdict);
+  void LeaveOutOfReach(const std::vector<ViewMember>& members, const Verdict& verdict, bool parts);
+  NodePairs KeptApart() const;
+  const LiveMember* OutOfReachOf(const Join& join) const;
 
   // Steps, checkpoints, commands, the end (job_steps.cc).
   Step EndStep() const;
@@ -190,9 +224,15 @@ class JobRun {
 
   const Leadership leadership_;
   const Time started_;
-  Time now_{};                   // of the input that is handled
-  std::vector<Action> actions_;  // of that input
-  Time grown_{};                 // when its number of workers changed last
+  Time now_{};                     // of the input that is handled
+  std::vector<Action> actions_;    // of that input
+  Time grown_{};                   // when its number of workers changed last
+  bool has_leavers_ = false;       // perhaps
+  bool looks_for_leavers_ = true;  // something has changed for them since we looked, or time passed
+  bool hears_no_other_machine_ = false;  // as the last tick said
+  ViewNumber first_step_done_;           // the view of which a worker told the first step
+  int64_t place_changes_ = 0;
+  std::optional<Time> heard_no_copy_;  // at that tick nobody was heard of late who has the state
   // Who may come back, and who is to get ready for a view, is judged by this: only a tick knows a
   // gap of our own.
   Time last_tick_;
@@ -210,6 +250,10 @@ class JobRun {
     bool operator==(const Considered&) const = default;
   };
   std::optional<Considered> fits_;  // found to fit; what is equal need not be looked at again
+
+  Reach reach_;
+  Time parted_;  // when two nodes were kept apart last
+  bool gives_up_places_ = false;
 
   StepLedger ledger_;
   CheckpointRounds checkpoints_;

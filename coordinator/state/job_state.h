@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "coordinator/state/lane_account.h"
@@ -35,6 +36,8 @@ bool CanGoOn(JobPhase phase);                // when it is submitted again: stop
 // How one start of a job comes to its end. The next start has another.
 struct JobEnding {
   bool stop_asked = false;
+  // It stops so that others have its place, and goes back into the queue where it was.
+  bool gives_way = false;
   std::optional<Step> stop_at;  // a record shows the stop command: members halt at this state
   // Of the final checkpoint; empty until the job has ended with one. While the job waits to go on,
   // of what it reached before.
@@ -50,8 +53,12 @@ struct Placement {
   std::optional<std::string> host;
   PlacementNumber number;  // 0: no host agent starts it
   Incarnation agent{};     // that was told to; one that comes after it knows nothing of it
+  bool leaving = false;    // it is to leave while it lives, at a step boundary
   bool operator==(const Placement&) const = default;
 };
+
+// The lesser name first.
+using NodePairs = std::set<std::pair<std::string, std::string>>;
 
 struct JobJournal {
   std::string id;
@@ -62,6 +69,7 @@ struct JobJournal {
   // Of its last start, by member; empty: it never started.
   std::map<std::string, Placement> placements;
   std::set<std::string> left_out;  // hosts that could not run a member of this start
+  NodePairs apart;                 // nodes that could not reach each other in this start
   JobPhase phase = JobPhase::kQueued;
   std::string reason;  // why it is in that phase, for people
   // The job's once it has a view. Until then it is what its workers said, and binds only while one
@@ -82,7 +90,7 @@ struct JobJournal {
   bool deleting = false;  // what is kept of it is being removed
 };
 
-// How many workers its last start was granted; 0: it never started.
+// How many workers its last start was granted, with those that are to leave; 0: it never started.
 int32_t WorkersOf(const JobJournal& job);
 // Of that member; nothing: it has none, on no host.
 const Placement* PlacementOf(const JobJournal& job, const std::string& member);

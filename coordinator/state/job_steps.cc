@@ -67,6 +67,7 @@ void JobRun::From(const MemberId& member, const Records& told) {
   const std::vector<StepRecord> taken = Taken(member, told, current);
   DoAll(ledger_.Add(member.name, taken, journal_.view));
   for (const StepRecord& record : taken) {
+    NoteFirstStep(member, record);
     NoteCommands(record);
     NoteNotFinite(record);
   }

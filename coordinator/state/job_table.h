@@ -26,6 +26,7 @@ struct RecoveredState {
   std::map<std::string, Step> recorded;
   std::map<std::string, RecentSteps> recent;
   std::map<std::string, std::vector<Manifest>> manifests;
+  std::set<std::string> drained;  // hosts that are to be empty
 };
 
 class JobTable {

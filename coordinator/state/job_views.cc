@@ -43,6 +43,8 @@ std::string WhoHasNoRoom(const JobJournal& job) {
   if (!job.left_out.empty())
     absl::StrAppend(&text, ", and ", absl::StrJoin(job.left_out, ", "),
                     job.left_out.size() == 1 ? " is" : " are", " left out for this job");
+  for (const auto& [a, b] : job.apart)
+    absl::StrAppend(&text, "; ", a, " and ", b, " cannot reach each other");
   return text;
 }
 
@@ -53,6 +55,7 @@ std::string WhoHasNoRoom(const JobJournal& job) {
 void JobRun::Consider() {
   if (finishes_since_) return;  // nothing is left to do for a view
   if (Reattaches()) return;
+  LetLeaversGo();
   if (change_) EvictSlow();
   const bool is_view = change_ || (journal_.view && journal_.view->number == journal_.number);
   const Considered now{journal_.number, change_.has_value(), membership_.revision()};
@@ -63,6 +66,8 @@ void JobRun::Consider() {
   }
   const std::optional<std::string> why_not = WhyNotYet();
   NextView& next = Next();
+  if (next.cause.empty() && !change_ && has_leavers_ && journal_.view && LeaverHasPart())
+    next.cause = "workers are to leave";
   if (!why_not) return Form(next.cause.empty() ? "members joined" : next.cause, next.after_loss);
   change_.reset();  // it names members that are gone
   if (next.waits_for != *why_not) {
@@ -79,8 +84,9 @@ bool JobRun::Reattaches() {
   if (!reattachment_) return false;
   const Settings& settings = leadership_.settings;
   const Duration patience = settings.PatienceAfterRestart();
-  if (reattachment_->IsOver(last_tick_, patience,
-                            std::max(patience, settings.last_copy_patience))) {
+  const Duration for_copy =
+      hears_no_other_machine_ ? settings.cut_off_patience : settings.last_copy_patience;
+  if (reattachment_->IsOver(last_tick_, patience, std::max(patience, for_copy))) {
     EndReattachment();
     return false;
   }
@@ -135,7 +141,8 @@ bool JobRun::ViewStillFits() const {
   const size_t workers =
       std::min(membership_.Count(Role::kWorker), static_cast<size_t>(WorkersOf(j)));
   return workers + membership_.Count(Role::kServer) == j.view->members.size() &&
-         membership_.AllLive(IdsOf(j.view->members));
+         membership_.AllLive(IdsOf(j.view->members)) && !(has_leavers_ && LeaverHasPart()) &&
+         !StayerIsIdle();
 }
 
 std::optional<std::string> JobRun::WhyNotYet() const {
@@ -243,6 +250,7 @@ void JobRun::Plan() {
                "back, or start anew with resume: never",
                kExitBadData);
   if (planned.rewind) Rewind(planned);
+  reach_.Learn(planned.view.number, planned.heal.members);
   change_->Follow(std::move(planned));
   Do(ToMembers{change_->members(), change_->CurrentMessage(leadership_.term)});
 }
@@ -260,8 +268,13 @@ PlanInput JobRun::InputOfPlan(const Layout& layout) const {
       std::max<int64_t>(1, j.spec.runtime.bucket_bytes / ChunkBytes(j.spec.training)));
   input.lineages = j.lineages;
   const std::map<MemberId, int32_t> indexes = IndexesIn(j.view);
+  const bool others_stay =
+      std::any_of(change_->members().begin(), change_->members().end(), [this](const MemberId& id) {
+        return membership_.live().at(id).member.role == Role::kWorker && !IsLeaving(id.name);
+      });
   for (const auto& [id, local_state] : change_->answers()) {
-    Candidate candidate{membership_.live().at(id).member, std::nullopt, local_state};
+    Candidate candidate{membership_.live().at(id).member, std::nullopt, local_state,
+                        others_stay && IsLeaving(id.name)};
     if (const auto index = indexes.find(id); index != indexes.end())
       candidate.rank = j.view->members[static_cast<size_t>(index->second)].rank;
     input.candidates.push_back(std::move(candidate));
@@ -328,6 +341,7 @@ void JobRun::Activate() {
   const ViewChange formed = *std::move(change_);
   change_.reset();
   next_view_.reset();
+  looks_for_leavers_ = true;
   checkpoints_.Renew();
   const Planned& planned = *formed.plan();
   // A view that was to begin a lineage may have failed while it formed; then this one begins it.

@@ -1,5 +1,6 @@
-// Which member of which job runs on which host (docs/hosts.md section 4): a pure function of the
-// hosts, the jobs and what is placed already. It moves nobody.
+// Which member of which job runs on which host, and which are to leave theirs (docs/hosts.md
+// sections 4 and 7): a pure function of the hosts, the jobs and what is placed already. It moves
+// nobody.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/domain/view.h"
@@ -19,6 +21,9 @@ struct HostRoom {
   std::string node;       // hosts of one machine share it
   int32_t slots = 0;      // members that it can hold
   bool takes_new = true;  // it has a session; one that is away keeps what it has
+  // Its members are to leave: a person wants it to be empty, or it says itself that it ends.
+  bool drains = false;
+  bool ends = false;  // it drains, and waits for room elsewhere no more
 };
 
 struct MemberToPlace {
@@ -34,7 +39,15 @@ struct PlacedJob {
   std::map<std::string, std::string> placed;  // host by member
   std::vector<MemberToPlace> unplaced;
   std::set<std::string> left_out;  // hosts on which none of its members may be started
-  int32_t may_grow_by = 0;         // workers that it would take besides all of these
+  int32_t workers_min = 1;
+  int32_t workers_max = 1;
+  // Its workers, placed or not, in the order in which they would leave.
+  std::vector<std::string> workers{};
+  std::set<std::string> leaving{};  // those of them that were told to
+  bool may_shrink = false;          // for others: its steps go on
+  bool may_grow = false;
+  // Pairs of nodes: it has members on one of the two only.
+  std::set<std::pair<std::string, std::string>> apart{};
 };
 
 struct QueuedJob {
@@ -52,6 +65,8 @@ struct PlacementInput {
   std::vector<QueuedJob> queued;
 };
 
+enum class LeaveCause { kScaled, kMakesRoom, kDrained };
+
 struct PlacementDecision {
   struct Place {
     std::string job;
@@ -60,13 +75,17 @@ struct PlacementDecision {
     bool operator==(const Place&) const = default;
   };
   std::vector<Place> places;
-  std::map<std::string, int32_t> starts;       // queued jobs that start, and their workers
-  std::map<std::string, int32_t> grows;        // running jobs that get more workers: how many more
+  std::map<std::string, int32_t> starts;  // queued jobs that start, and their workers
+  std::map<std::string, int32_t> grows;   // running jobs that get more workers: how many more
+  // Of running jobs: all that are to leave while they live. Who is not among them stays.
+  std::map<std::string, std::map<std::string, LeaveCause>> leaves;
+  // Running jobs that are to be stopped with a checkpoint and to wait in the queue, and why.
+  std::map<std::string, std::string> give_way;
   std::map<std::string, std::string> reasons;  // why each other queued job waits, for people
   std::set<std::string> too_large;             // those that the whole cluster cannot hold
 };
 
-PlacementDecision DecidePlacement(const PlacementInput& input);
+PlacementDecision DecidePlacement(PlacementInput input);
 
 // "worker-3": the first of these names that is not among `taken`.
 std::string FreeWorkerName(const std::set<std::string>& taken);

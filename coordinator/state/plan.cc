@@ -42,7 +42,8 @@ class Planner {
 
   // Survivors keep their rank unless it is too high; the others take the lowest free ones, those
   // that hold a state first: when there are more workers than lanes, they must not become spares.
-  // Servers go by name alone: what a server holds follows from its rank.
+  // Those that are leaving come last. Servers go by name alone: what a server holds follows from
+  // its rank.
   void GiveRanks() {
     std::vector<Candidate> ordered;
     for (Role role : {Role::kWorker, Role::kServer}) {
@@ -56,11 +57,15 @@ class Planner {
         };
         return key(a) < key(b);
       });
+      const auto leaving = std::stable_partition(of_role.begin(), of_role.end(),
+                                                 [](const Candidate& c) { return !c.leaving; });
+      const auto staying = static_cast<int32_t>(leaving - of_role.begin());
+      if (role == Role::kWorker) staying_workers_ = staying;
       std::vector<std::optional<Candidate>> by_rank(of_role.size());
       std::vector<Candidate> rest;
       for (Candidate& c : of_role) {
-        const bool keeps = role == Role::kWorker && c.rank &&
-                           c.rank->value() < static_cast<int32_t>(by_rank.size()) &&
+        const bool keeps = role == Role::kWorker && !c.leaving && c.rank &&
+                           c.rank->value() < staying &&
                            !by_rank[static_cast<size_t>(c.rank->value())];
         if (keeps) {
           by_rank[static_cast<size_t>(c.rank->value())] = c;
@@ -154,11 +159,7 @@ class Planner {
     out_.heal.owner_of = StripeOwners(in_.chunks, stripe, owners);
   }
 
-  LaneMap Balanced() const {
-    const auto workers = std::count_if(members().begin(), members().end(),
-                                       [](const ViewMember& m) { return m.role == Role::kWorker; });
-    return {BalancedLanes(in_.lanes, static_cast<int32_t>(workers))};
-  }
+  LaneMap Balanced() const { return {BalancedLanes(in_.lanes, staying_workers_)}; }
 
   void Prepare() {
     const auto chunks = static_cast<size_t>(in_.chunks);
@@ -301,6 +302,7 @@ class Planner {
   Planned out_;
   std::vector<LocalState> local_state_;  // by member
   std::optional<Step> base_;
+  int32_t staying_workers_ = 0;  // they have the lowest ranks
 };
 
 }  // namespace

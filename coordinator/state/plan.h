@@ -15,6 +15,9 @@ struct Candidate {
   ViewMember member;         // rank and local rank are filled in by the plan
   std::optional<Rank> rank;  // in the last active view
   LocalState local_state;
+  // A worker that keeps the lanes of the first step that it has, and gets nothing else. Not all
+  // workers are.
+  bool leaving = false;
 };
 
 struct PlanInput {

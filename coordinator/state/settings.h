@@ -19,6 +19,8 @@ struct Settings {
   // For those that are silent, or do not come back after a restart, and hold the only copy of the
   // state: to give them up costs the steps since the last checkpoint.
   Duration last_copy_patience = std::chrono::seconds(15);
+  // The same while no other machine is heard at all, and perhaps it is we who are cut off.
+  Duration cut_off_patience = std::chrono::seconds(60);
   // After a restart, for those that have not come back: an attempt to connect that began before it,
   // and the next one.
   Duration return_patience = kCoordinatorConnectTimeout + std::chrono::seconds(1);
@@ -35,6 +37,7 @@ struct Settings {
   Duration first_retry = std::chrono::seconds(1);  // of the last checkpoint; doubled up to …
   Duration longest_retry = std::chrono::seconds(60);
   int retries = 100;
+  std::string node;   // the machine that this coordinator runs on
   int32_t slots = 0;  // for members that are started by others than host agents
 
   Duration PatienceAfterRestart() const { return std::max(lease, return_patience); }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "coordinator/state/job_state.h"
+#include "lib/base/time.h"
 
 namespace muster::coordinator {
 
@@ -31,6 +32,16 @@ struct JobStatus {
   std::vector<std::pair<LineageNumber, Step>> checkpoints;
   std::string waits_for;  // the reason of the last decision
   size_t spec_bytes = 0;  // of job.spec, as kept_jobs.h counts them; in JobTable::StatusOf
+};
+
+// Without its members: those stand in the jobs, as placements.
+struct HostStatus {
+  std::string name;
+  std::string node;
+  int32_t slots = 0;
+  bool up = false;    // its agent has a session
+  Time away_since{};  // where it has none
+  bool draining = false;
 };
 
 }  // namespace muster::coordinator

@@ -78,6 +78,13 @@ std::vector<Action> StopAtRest(StoredJob& job) {
                    kExitStopped);
 }
 
+std::vector<Action> ScaleAtRest(StoredJob& job, const Scale& scale) {
+  RuntimeSpec& runtime = job.journal.spec.runtime;
+  runtime.workers_min = scale.workers_min;
+  runtime.workers_max = scale.workers_max;
+  return {PersistJob{job.journal}};
+}
+
 // The id stays taken until everything of the job has been removed.
 std::vector<Action> BeginDeletion(StoredJob& job) {
   if (std::exchange(job.being_deleted, true)) return {};

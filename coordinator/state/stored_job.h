@@ -29,6 +29,7 @@ std::vector<Action> Enqueue(StoredJob& job, const std::string& text);
 std::vector<Action> CancelAtRest(StoredJob& job);
 // Before it was started.
 std::vector<Action> StopAtRest(StoredJob& job);
+std::vector<Action> ScaleAtRest(StoredJob& job, const Scale& scale);
 // Nothing if it is being deleted already.
 std::vector<Action> BeginDeletion(StoredJob& job);
 std::vector<Action> DeletionFailed(StoredJob& job, const std::string& why);

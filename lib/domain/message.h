@@ -122,10 +122,18 @@ inline constexpr char kCheckpointThread[] = "checkpoint";
 // Whether a thread that stands still too long costs its member. The one that only waits for a disk
 // is shown to people, and no more: no step waits for it.
 inline bool IsJudged(const ThreadAge& age) { return age.thread != kCheckpointThread; }
-struct Alive {  // about three per lease
+// Members of a view with whom the sender has no session, though it wants one.
+struct Unreachable {
+  ViewNumber view;               // active or forming
+  std::vector<int32_t> members;  // indices into its members; ascending
+  bool operator==(const Unreachable&) const = default;
+};
+inline constexpr size_t kMostUnreachable = 64;  // that are named; the lowest ones
+struct Alive {                                  // about three per lease
   Step step;
   std::string phase;  // for people: "lane 3 of 6", "waiting for results of worker-1"
-  std::vector<ThreadAge> threads;
+  std::vector<ThreadAge> threads{};
+  Unreachable unreachable{};
 };
 
 // ---- coordinator → members
@@ -332,6 +340,9 @@ struct AgentHello {
   std::string node;   // the machine; several hosts may share it
   int32_t slots = 0;  // how many members, workers and servers, this host can hold
 };
+// It was told to end: its members are to leave, and nothing more is placed here. Said again in each
+// new session.
+struct AgentEnds {};
 struct ProcessExited {
   std::string job;
   StartNumber start;  // for which it was started; 0: not known any more
@@ -365,9 +376,23 @@ struct JobProcesses {
 // stops what is not listed, whole jobs too.
 struct Wanted {
   std::vector<JobProcesses> jobs;
+  // Of whom it comes: an agent obeys no other cluster than its first, and no earlier term than it
+  // has heard.
+  std::string cluster{};
+  TermNumber term{};
   bool operator==(const Wanted&) const = default;
 };
-using FromAgent = std::variant<AgentHello, ProcessExited>;
+// What a member printed, as its agent read it from its log. Nobody answers; what is lost is lost.
+struct LogLines {
+  std::string job;
+  StartNumber start;  // for which it was started
+  PlacementNumber placement;
+  std::string name;
+  std::string text;      // any bytes, at most kMostLogText
+  int64_t left_out = 0;  // bytes of the log just before these, which nobody gets
+};
+inline constexpr size_t kMostLogText = size_t{32} << 10;
+using FromAgent = std::variant<AgentHello, ProcessExited, AgentEnds, LogLines>;
 using ToAgent = std::variant<Wanted>;
 
 }  // namespace muster

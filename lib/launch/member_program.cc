@@ -20,7 +20,9 @@ namespace muster {
 namespace {
 
 void AddOptions(CLI::App& app, ProcessOptions& p) {
-  app.add_option("--coordinator", p.coordinator, "host:port of the coordinator")->required();
+  app.add_option("--coordinator", p.coordinator,
+                 "host:port of the coordinator, or several with commas that are tried in turn")
+      ->required();
   app.add_option("--job", p.job, "id of the job")->required();
   app.add_option("--start", p.start,
                  "number of the job's start that this process is for; without it, any");

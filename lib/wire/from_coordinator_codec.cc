@@ -215,6 +215,8 @@ Leave Get(Reader& reader, const v1::Leave& message) {
 
 void Put(const Wanted& wanted, v1::MemberFrame& frame) {
   v1::Wanted& out = *frame.mutable_wanted();
+  out.set_cluster(wanted.cluster);
+  out.set_term(wanted.term.value());
   for (const JobProcesses& job : wanted.jobs) {
     v1::JobProcesses& to = *out.add_jobs();
     to.set_job(job.job);
@@ -254,6 +256,8 @@ Wanted Get(Reader& reader, const v1::Wanted& message) {
     const Reader::Scope scope(reader, "jobs", i);
     wanted.jobs.push_back(ReadProcesses(reader, message.jobs(i)));
   }
+  wanted.cluster = reader.Text("cluster", message.cluster());
+  wanted.term = TermNumber(reader.Number("term", message.term()));
   return wanted;
 }
 

@@ -11,4 +11,8 @@ namespace muster {
 absl::StatusOr<JobSpec> FromDocument(const Document& document);
 nlohmann::json ToDocument(const JobSpec& spec);
 
+// The value of the field `workers` alone, into a spec that has none yet. "workers: 3" is one to
+// three.
+absl::Status ReadWorkers(const Document& document, const nlohmann::json& value, JobSpec& spec);
+
 }  // namespace muster

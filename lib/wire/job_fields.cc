@@ -14,6 +14,7 @@
 #include "lib/domain/layout.h"
 #include "lib/task/registry.h"
 #include "lib/wire/job_codec.h"
+#include "lib/wire/job_document.h"
 
 namespace muster {
 namespace {
@@ -224,7 +225,8 @@ FieldRule SecondsOrZero(const char* name, Member member, Duration least, Duratio
   return field;
 }
 
-// "workers: 3" is one to three.
+}  // namespace
+
 absl::Status ReadWorkers(const Document& document, const json& value, JobSpec& spec) {
   RuntimeSpec& runtime = spec.runtime;
   auto count = [&](const std::string& field, const json& number, int32_t& into) -> absl::Status {
@@ -251,6 +253,8 @@ absl::Status ReadWorkers(const Document& document, const json& value, JobSpec& s
       document, "workers.min",
       absl::StrCat(runtime.workers_min, " is more than workers.max (", runtime.workers_max, ")"));
 }
+
+namespace {
 
 FieldRule Workers() {
   auto write = [](const JobSpec& spec) {

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <functional>
 #include <optional>
 #include <variant>
 
@@ -208,10 +210,24 @@ void Put(const Alive& alive, v1::CoordinatorFrame& frame) {
     thread.set_name(age.thread);
     thread.set_seconds(age.seconds);
   }
+  Write(alive.unreachable.members, *out.mutable_unreachable());
+  out.set_unreachable_in(alive.unreachable.view.value());
+}
+
+Unreachable ReadUnreachable(Reader& reader, const v1::Alive& message) {
+  Unreachable unreachable{ViewNumber(reader.Number("unreachable_in", message.unreachable_in())),
+                          ReadIndices(reader, "unreachable", message.unreachable(),
+                                      int64_t{kMostUnreachable}, size_t{kMaxMembers})};
+  const std::vector<int32_t>& members = unreachable.members;
+  const bool ascending =
+      std::adjacent_find(members.begin(), members.end(), std::greater_equal<>()) == members.end();
+  reader.Require(ascending, "unreachable", "not ascending");
+  return unreachable;
 }
 
 Alive Get(Reader& reader, const v1::Alive& message) {
-  Alive alive{Step(reader.Number("step", message.step())), Reader::Words(message.phase()), {}};
+  Alive alive{Step(reader.Number("step", message.step())), Reader::Words(message.phase())};
+  alive.unreachable = ReadUnreachable(reader, message);
   if (!reader.Count("threads", message.threads_size(), kMaxThreads)) return alive;
   for (int i = 0; i < message.threads_size() && reader.ok(); ++i) {
     const Reader::Scope scope(reader, "threads", i);
@@ -253,6 +269,8 @@ AgentHello Get(Reader& reader, const v1::AgentHello& message) {
           Reader::Words(message.node()),
           reader.Small("slots", message.slots(), 0, kMaxMembers)};
 }
+
+void Put(const AgentEnds&, v1::CoordinatorFrame& frame) { frame.mutable_agent_ends(); }
 
 void Put(const ProcessExited& exited, v1::CoordinatorFrame& frame) {
   v1::ProcessExited& out = *frame.mutable_process_exited();
@@ -298,6 +316,26 @@ ProcessExited Get(Reader& reader, const v1::ProcessExited& message) {
           Reader::Lines(message.sample())};
 }
 
+void Put(const LogLines& lines, v1::CoordinatorFrame& frame) {
+  v1::LogLines& out = *frame.mutable_log_lines();
+  out.set_job(lines.job);
+  out.set_start(lines.start.value());
+  out.set_placement(lines.placement.value());
+  out.set_name(lines.name);
+  out.set_text(lines.text);
+  out.set_left_out(lines.left_out);
+}
+
+// The text stays as it is: it is made printable where people read it.
+LogLines Get(Reader& reader, const v1::LogLines& message) {
+  return {reader.Text("job", message.job()),
+          StartNumber(reader.Number("start", message.start())),
+          PlacementNumber(reader.Number("placement", message.placement())),
+          reader.MemberName("name", message.name()),
+          reader.Text("text", message.text()),
+          reader.Number("left_out", message.left_out())};
+}
+
 using Either = std::variant<ToCoordinator, FromAgent>;
 
 std::optional<Either> Open(Reader& reader, const v1::CoordinatorFrame& frame) {
@@ -316,6 +354,8 @@ std::optional<Either> Open(Reader& reader, const v1::CoordinatorFrame& frame) {
     case Kind::kLanesNotFinite: return member(frame.lanes_not_finite());
     case Kind::kAgentHello: return FromAgent(Get(reader, frame.agent_hello()));
     case Kind::kProcessExited: return FromAgent(Get(reader, frame.process_exited()));
+    case Kind::kLogLines: return FromAgent(Get(reader, frame.log_lines()));
+    case Kind::kAgentEnds: return FromAgent(AgentEnds{});
     case Kind::KIND_NOT_SET: return std::nullopt;
   }
   return std::nullopt;

@@ -42,6 +42,9 @@ TEST_F(AgentTest, SaysThatItHasJoinedAndEndsWhenItIsToldTo) {
       cluster.events.on_coordinator(true);
       cluster.events.on_exit({.job = "j", .process = "worker-0", .text = "worker-0 has ended"});
       cluster.events.on_interrupt(15);
+      EXPECT_EQ(cluster.leaves, 1);
+      EXPECT_EQ(cluster.stops, 0) << "its members leave first";
+      cluster.Stop();  // as the host does when they have
     });
   };
   EXPECT_EQ(Run(), 75);
@@ -52,7 +55,32 @@ TEST_F(AgentTest, SaysThatItHasJoinedAndEndsWhenItIsToldTo) {
                                     "listens; trying again"));
   EXPECT_THAT(out_.str(), HasSubstr("joined the cluster at 127.0.0.1:7070"));
   EXPECT_THAT(out_.str(), HasSubstr("job j: worker-0 has ended"));
-  EXPECT_THAT(out_.str(), HasSubstr("stopping"));
+  EXPECT_THAT(out_.str(), HasSubstr("leaving"));
+}
+
+TEST_F(AgentTest, MembersThatDoNotLeaveAreStopped) {
+  on_start_ = [](HandCluster& cluster) {
+    cluster.Post([&cluster] {
+      cluster.events.on_coordinator(true);
+      cluster.events.on_interrupt(15);
+      EXPECT_EQ(cluster.stops, 0);
+      cluster.later.back()();  // their time to leave is over
+      EXPECT_EQ(cluster.stops, 1);
+    });
+  };
+  EXPECT_EQ(Run(), 75);
+}
+
+TEST_F(AgentTest, TheSecondTimeItDoesNotWaitForThemToLeave) {
+  on_start_ = [](HandCluster& cluster) {
+    cluster.Post([&cluster] {
+      cluster.events.on_interrupt(2);
+      cluster.events.on_interrupt(2);
+      EXPECT_EQ(cluster.leaves, 1);
+      EXPECT_EQ(cluster.stops, 1);
+    });
+  };
+  EXPECT_EQ(Run(), 75);
 }
 
 // It waits anew from when it has lost the coordinator.

@@ -118,6 +118,39 @@ TEST(ArgumentsTest, OptionsOfTheCommandsForJobs) {
 }
 
 // As of a variable of a shell that is not set.
+TEST(ArgumentsTest, HowManyWorkersAJobIsScaledTo) {
+  const auto workers = [](const char* text) {
+    const Parsed parsed = Parse({"scale", "j", "--workers", text});
+    if (parsed.exit_code) return parsed.text;
+    const auto& remote = std::get<RemoteArguments>(parsed.arguments);
+    EXPECT_EQ(remote.command, RemoteArguments::Command::kScale);
+    EXPECT_EQ(remote.job, "j");
+    return absl::StrCat(remote.workers_min, "-", remote.workers_max);
+  };
+  EXPECT_EQ(workers("4"), "1-4");
+  EXPECT_EQ(workers("2:4"), "2-4");
+  EXPECT_EQ(workers("4096:4096"), "4096-4096");
+  for (const char* wrong : {"0", "4097", "-1", "x", "", ":", "1:", ":2", "1:2:3", "0:2", "1:4097"})
+    EXPECT_THAT(workers(wrong), HasSubstr("--workers")) << wrong;
+  EXPECT_THAT(workers("4:2"), HasSubstr("4 is more than 2"));
+  EXPECT_THAT(Parse({"scale", "j"}).text, HasSubstr("--workers"));
+}
+
+TEST(ArgumentsTest, TheCommandsOfHosts) {
+  const Parsed drain = Parse({"drain", "b", "--no-wait", "--to", "127.0.0.1:9"});
+  ASSERT_EQ(drain.exit_code, std::nullopt) << drain.text;
+  const auto& remote = std::get<RemoteArguments>(drain.arguments);
+  EXPECT_EQ(remote.command, RemoteArguments::Command::kDrain);
+  EXPECT_EQ(remote.host, "b");
+  EXPECT_TRUE(remote.no_wait);
+  EXPECT_EQ(remote.to, "http://127.0.0.1:9");
+  EXPECT_TRUE(std::get<RemoteArguments>(Parse({"drain", "b", "--undo"}).arguments).undo);
+  EXPECT_THAT(Parse({"drain"}).text, HasSubstr("muster hosts shows them"));
+  EXPECT_EQ(Parse({"drain", "b", "--undo", "--no-wait"}).exit_code, kExitBadConfiguration);
+  EXPECT_EQ(Parse({"hosts", "--json"}).exit_code, std::nullopt);
+  EXPECT_TRUE(std::get<RemoteArguments>(Parse({"top", "--once"}).arguments).once);
+}
+
 TEST(ArgumentsTest, AnEmptyValueIsRefusedByName) {
   const std::pair<std::vector<const char*>, const char*> cases[] = {
       {{"train", "a.yaml", "--dir", ""}, "muster train: --dir: is empty"},

@@ -22,6 +22,7 @@ class HandCluster final : public Cluster {
   void Start() override {
     if (on_start) on_start(*this);
   }
+  void Leave() override { ++leaves; }
   void Stop() override {
     ++stops;
     if (on_stop) on_stop();
@@ -57,6 +58,7 @@ class HandCluster final : public Cluster {
   std::vector<std::function<void()>> later;  // what is to be called after some time
   std::optional<int64_t> last_step;
   int stops = 0;
+  int leaves = 0;
 
  private:
   const std::string url_;

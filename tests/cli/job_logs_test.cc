@@ -41,6 +41,7 @@ class JobLogsTest : public ::testing::Test {
   }
   int Logs(RemoteArguments arguments) {
     arguments.command = RemoteArguments::Command::kLogs;
+    if (!arguments.has_to) arguments.to = "http://127.0.0.1:1";  // nobody listens there
     arguments.dir = cluster_;
     arguments.job = "j";
     out_.str("");
@@ -63,6 +64,17 @@ TEST_F(JobLogsTest, LinesOfAllMembersComeInTheOrderOfTheirTimes) {
                           "worker-0: 2026-11-21T10:00:02.500Z info b",
                           "worker-1: 2026-11-21T10:00:03.000Z c"));
   EXPECT_THAT(Lines(logs), IsEmpty());
+}
+
+// As the agent makes them (agent/runtime/log_file.h).
+TEST_F(JobLogsTest, ThePartBeforeAFileComesFirstAndOneThatIsCutIsReadAnew) {
+  std::ofstream(folder() + "/worker-0.log.1") << "one\n";
+  Append("worker-0", "two, which is long\n");
+  JobLogs logs(folder(), "");
+  EXPECT_THAT(logs.Members(), ElementsAre("worker-0"));
+  EXPECT_THAT(Lines(logs), ElementsAre("worker-0: one", "worker-0: two, which is long"));
+  std::ofstream(folder() + "/worker-0.log", std::ios::trunc) << "three\n";
+  EXPECT_THAT(Lines(logs), ElementsAre("worker-0: three"));
 }
 
 TEST_F(JobLogsTest, ALineIsToldOnceItIsWhole) {

@@ -305,7 +305,8 @@ void ExpectAll() {
 void Say(World& world, MemberId& speaker, const std::variant<ToCoordinator, FromAgent>& message) {
   if (const auto* agent = std::get_if<FromAgent>(&message)) {
     if (const auto* hello = std::get_if<AgentHello>(agent)) return world.Give(AgentUp{*hello});
-    return world.Give(AgentSays{std::get<ProcessExited>(*agent)});
+    if (const auto* exited = std::get_if<ProcessExited>(agent)) world.Give(AgentSays{*exited});
+    return;  // lines of logs are no input
   }
   const auto& words = std::get<ToCoordinator>(message);
   if (std::holds_alternative<AskJob>(words)) return;

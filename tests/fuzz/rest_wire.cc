@@ -37,6 +37,11 @@ class Api final : public JobApi {
   void Cancel(const std::string& id, Reply<JobInfo> reply) override { Known(id, std::move(reply)); }
   void Stop(const std::string& id, Reply<JobInfo> reply) override { Known(id, std::move(reply)); }
   void Delete(const std::string& id, Reply<JobInfo> reply) override { Known(id, std::move(reply)); }
+  void Scale(const std::string& id, int32_t workers_min, int32_t workers_max,
+             Reply<JobInfo> reply) override {
+    Check(1 <= workers_min && workers_min <= workers_max, "a number of workers that is none");
+    Known(id, std::move(reply));
+  }
   void Watch(const std::string& id, std::optional<EventPlace> after, Reply<bool> reply,
              std::shared_ptr<JobWatcher> watcher) override {
     if (id != "a") return reply(absl::NotFoundError("there is no job " + id));
@@ -57,6 +62,10 @@ class Api final : public JobApi {
   void Ledger(const std::string&, LedgerQuery query, Reply<JobLedger> reply) override {
     Check(query.from >= 0 && query.limit >= 0, "a step that is none");
     reply(JobLedger{{{.step = query.from, .lanes = {{.worker = "worker-0"}}}}, std::nullopt});
+  }
+  void Logs(const std::string&, LogQuery query, Reply<LogTail> reply) override {
+    Check(query.tail >= 0, "lines that are none");
+    reply(LogTail{query.member + ": x\n"});
   }
   void Digest(const std::string&, std::optional<int64_t> step, Reply<JobDigest> reply) override {
     Check(step.value_or(0) >= 0, "a step that is none");

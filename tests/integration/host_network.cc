@@ -1,8 +1,11 @@
 #include "tests/integration/host_network.h"
 
 #include <fcntl.h>
+#include <linux/if_tun.h>
+#include <net/if.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -10,6 +13,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <sstream>
 #include <utility>
 
 #include "tests/support/program.h"
@@ -39,12 +43,12 @@ int RunAsProcessOne(const std::function<int()>& run) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
-HostNetwork::HostNetwork(int hosts) {
+HostNetwork::HostNetwork(int hosts, Wire wire) {
   bridge_ = NewNamespace();
   for (int i = 0; i < hosts; ++i) hosts_.push_back(NewNamespace());
   Ip(bridge_, {"link", "add", "bridge", "type", "bridge"});
   Ip(bridge_, {"link", "set", "bridge", "up"});
-  for (int i = 0; i < hosts; ++i) Connect(i);
+  for (int i = 0; i < hosts; ++i) Connect(i, wire);
 }
 
 Descriptor HostNetwork::NewNamespace() {
@@ -59,20 +63,55 @@ Descriptor HostNetwork::NewNamespace() {
   return made;
 }
 
-void HostNetwork::Ip(const Descriptor& where, std::vector<std::string> words) {
-  if (!missing_.empty()) return;
-  words.insert(words.begin(), "/usr/sbin/ip");
-  Program ip(words, Inside(where.get()));
-  if (ip.End() == 0) return;
-  for (const std::string& word : words) missing_ += word + " ";
-  missing_ += "fails: " + ip.output();
+// Its frames have whole checksums and are no longer than the MTU, because the device says that it
+// can do nothing for the kernel.
+Descriptor HostNetwork::NewTap(const Descriptor& where, const std::string& name) {
+  if (!missing_.empty()) return {};
+  const Descriptor ours(open(kOurs, O_RDONLY | O_CLOEXEC));
+  if (setns(where.get(), CLONE_NEWNET) != 0) missing_ = "there is no way there";
+  Descriptor tap(open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC));
+  ifreq request{};
+  request.ifr_flags = IFF_TAP | IFF_NO_PI;
+  name.copy(request.ifr_name, IFNAMSIZ - 1);
+  if (missing_.empty() && (!tap.is_open() || ioctl(tap.get(), TUNSETIFF, &request) != 0))
+    missing_ = std::string("TAP devices cannot be made here: ") + std::strerror(errno);
+  if (setns(ours.get(), CLONE_NEWNET) != 0) missing_ = "there is no way back";
+  return tap;
 }
 
-void HostNetwork::Connect(int host) {
-  const Descriptor& there = hosts_[static_cast<size_t>(host)];
-  const std::string path =
-      "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(there.get());
-  Ip(bridge_, {"link", "add", Port(host), "type", "veth", "peer", "name", "wire", "netns", path});
+std::string HostNetwork::Run(const Descriptor& where, std::vector<std::string> words) {
+  if (!missing_.empty()) return "";
+  words[0] = "/usr/sbin/" + words[0];
+  Program program(words, Inside(where.get()));
+  const int exit_code = program.End();
+  if (exit_code == 0) return program.output();
+  if (exit_code == 127) missing_ = "not installed, see ./dev setup: ";
+  for (const std::string& word : words) missing_ += word + " ";
+  missing_ += "fails: " + program.output();
+  return "";
+}
+
+void HostNetwork::Ip(const Descriptor& where, std::vector<std::string> words) {
+  words.insert(words.begin(), "ip");
+  Run(where, std::move(words));
+}
+
+std::string HostNetwork::Rules(int host, std::vector<std::string> words) {
+  words.insert(words.begin(), {"iptables", "-w"});
+  return Run(Host(host), std::move(words));
+}
+
+void HostNetwork::Connect(int host, Wire wire) {
+  const Descriptor& there = Host(host);
+  if (wire == Wire::kRelay) {
+    Descriptor port = NewTap(bridge_, Port(host));
+    relays_.push_back(std::make_unique<FrameRelay>(NewTap(there, "wire"), std::move(port),
+                                                   static_cast<uint64_t>(host)));
+  } else {
+    const std::string path =
+        "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(there.get());
+    Ip(bridge_, {"link", "add", Port(host), "type", "veth", "peer", "name", "wire", "netns", path});
+  }
   Ip(bridge_, {"link", "set", Port(host), "master", "bridge"});
   Ip(bridge_, {"link", "set", Port(host), "up"});
   Ip(there, {"address", "add", Address(host) + "/24", "dev", "wire"});
@@ -80,9 +119,65 @@ void HostNetwork::Connect(int host) {
   Ip(there, {"link", "set", "lo", "up"});
 }
 
-std::function<bool()> HostNetwork::On(int host) const {
-  return Inside(hosts_[static_cast<size_t>(host)].get());
+// What a host says to itself goes by another device, and is not touched by any rule.
+void HostNetwork::CutInbound(int host) { Rules(host, {"-A", "INPUT", "-i", "wire", "-j", "DROP"}); }
+
+void HostNetwork::CutOutbound(int host) {
+  Rules(host, {"-A", "OUTPUT", "-o", "wire", "-j", "DROP"});
 }
+
+void HostNetwork::CutOneWay(int from, int to) {
+  Rules(to, {"-A", "INPUT", "-s", Address(from), "-j", "DROP"});
+}
+
+void HostNetwork::CutPair(int host, int other) {
+  CutOneWay(other, host);
+  CutOneWay(host, other);
+}
+
+void HostNetwork::Lose(int host, double probability) {
+  for (const auto& [chain, device] : {std::pair{"INPUT", "-i"}, {"OUTPUT", "-o"}})
+    Rules(host, {"-A", chain, device, "wire", "-m", "statistic", "--mode", "random",
+                 "--probability", std::to_string(probability), "-j", "DROP"});
+}
+
+void HostNetwork::DropLongerThan(int host, int bytes) {
+  Rules(host, {"-A", "OUTPUT", "-o", "wire", "-m", "length", "--length",
+               std::to_string(bytes + 1) + ":", "-j", "DROP"});
+}
+
+void HostNetwork::ResetConnections(int host) {
+  Rules(host,
+        {"-A", "INPUT", "-i", "wire", "-p", "tcp", "-j", "REJECT", "--reject-with", "tcp-reset"});
+}
+
+int64_t HostNetwork::PacketsTaken(int host) {
+  std::istringstream lines(Rules(host, {"-L", "-v", "-x", "-n"}));
+  int64_t taken = 0;
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    int64_t packets = 0, bytes = 0;
+    if (words >> packets >> bytes) taken += packets;
+  }
+  return taken;
+}
+
+void HostNetwork::LiftRules(int host) { Rules(host, {"-F"}); }
+
+void HostNetwork::Narrow(int host, const std::string& rate) {
+  Run(Host(host), {"tc", "qdisc", "add", "dev", "wire", "root", "tbf", "rate", rate, "burst",
+                   "16kbit", "latency", "100ms"});
+}
+
+void HostNetwork::Widen(int host) {
+  Run(Host(host), {"tc", "qdisc", "del", "dev", "wire", "root"});
+}
+
+void HostNetwork::Unplug(int host) { Ip(Host(host), {"link", "set", "wire", "down"}); }
+
+void HostNetwork::PlugIn(int host) { Ip(Host(host), {"link", "set", "wire", "up"}); }
+
+std::function<bool()> HostNetwork::On(int host) const { return Inside(Host(host).get()); }
 
 std::string HostNetwork::Address(int host) const { return "10.77.0." + std::to_string(host + 1); }
 

@@ -123,6 +123,23 @@ TEST_F(HostsTest, JobsEndWithTheBitsOfOneHostThoughHostsDieAndAreCutOff) {
   ExpectThatAllEnd();
 }
 
+TEST_F(HostsTest, WhatWorkersOfAllHostsPrintedIsTold) {
+  AdoptOrphans();
+  Submit("job", 3);  // on two of three hosts
+  ExpectCounted("job");
+  for (const std::string name : {"worker-0", "worker-1", "worker-2"}) {
+    const std::string line = "takes part in job job";
+    UpCluster::Said said;
+    for (int look = 0; look < 500 && said.text.find(line) == std::string::npos; ++look)
+      said = Say({"logs", "job", "--member", name});
+    EXPECT_EQ(said.exit_code, 0) << name;
+    EXPECT_THAT(said.text, ::testing::HasSubstr(line)) << name;
+  }
+  const UpCluster::Said all = Say({"logs", "job"});
+  EXPECT_THAT(all.text, ::testing::HasSubstr("worker-2 | ")) << all.text;
+  ExpectThatAllEnd();
+}
+
 // Members of a host that stays away are started on others, and it finds nothing to do when it comes
 // back.
 TEST_F(HostsTest, MembersOfALostHostAreStartedOnAnother) {

@@ -70,6 +70,12 @@ void AgentProcess::OnUp(SimSessionId session) {
   session_ = session;
   heard_ = false;
   Send(hello_);
+  if (ends_) Send(AgentEnds{});
+}
+
+void AgentProcess::SayThatItEnds() {
+  ends_ = true;
+  Send(AgentEnds{});
 }
 
 void AgentProcess::OnDown(SimSessionId session) {

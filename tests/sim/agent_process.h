@@ -30,6 +30,7 @@ class AgentProcess {
   void Do(const agent::SupervisorEvent& event);
   // The coordinator sends this over the open session.
   void SendWanted(const Wanted& wanted);
+  void SayThatItEnds();  // now, and in each new session
 
  private:
   void Connect();
@@ -50,6 +51,7 @@ class AgentProcess {
   agent::Supervisor supervisor_;
   SimSessionId session_ = 0;
   SimSessionId dialed_ = 0;
+  bool ends_ = false;
   bool heard_ = false;  // the coordinator has spoken in this session
   int64_t timer_ = 0;
 };

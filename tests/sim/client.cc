@@ -74,6 +74,17 @@ void Client::Stop(SimJob& job) {
     around_.trace.Note(absl::StrCat(job.options.id, " is told to stop"));
 }
 
+void Client::Scale(SimJob& job) {
+  muster::RuntimeSpec& runtime = job.spec.runtime;
+  const auto most = static_cast<int32_t>(around_.schedule.Random(1, 4));
+  const auto least = static_cast<int32_t>(around_.schedule.Random(1, most));
+  if (job.store.ended() || !ask_(coordinator::Scale{job.options.id, least, most})) return;
+  runtime.workers_max = most;
+  runtime.workers_min = least;
+  around_.coverage.Add(Corner::kScales);
+  around_.trace.Note(absl::StrCat(job.options.id, " is scaled to ", least, " to ", most));
+}
+
 void Client::Cancel(SimJob& job) {
   if (job.store.ended() || !ask_(coordinator::Cancel{job.options.id})) return;
   around_.trace.Note(absl::StrCat(job.options.id, " was cancelled"));

@@ -25,6 +25,8 @@ class Client {
   void Persisted(SimJob& job);
   void Stop(SimJob& job);
   void Cancel(SimJob& job);
+  // Another number of workers while it runs.
+  void Scale(SimJob& job);
   // Submits the job with other runtime fields.
   void SubmitChanged(SimJob& job);
   // The job has ended; it is deleted a little later.

@@ -35,10 +35,12 @@ coordinator::Settings TheSettings() {
 }  // namespace
 
 CoordinatorProcess::CoordinatorProcess(Around around, int64_t term, const SimJobs& jobs,
-                                       Invariants& invariants, Events events)
+                                       std::set<std::string>& drained, Invariants& invariants,
+                                       Events events)
     : around_(around),
       term_(term),
       jobs_(jobs),
+      drained_(drained),
       invariants_(invariants),
       events_(std::move(events)),
       runner_(around_.schedule),
@@ -72,6 +74,7 @@ coordinator::RecoveredState CoordinatorProcess::Recovered() const {
     found.recent[id] = store.Recent();
     found.manifests[id] = store.catalogue;
   }
+  found.drained = drained_;
   return found;
 }
 
@@ -211,6 +214,8 @@ void CoordinatorProcess::Said(SimSessionId session, const FromAgent& message) {
 
 void CoordinatorProcess::Hear(SimSessionId session, const FromAgent& message) {
   if (peers_.count(session) == 0) return;
+  if (std::holds_alternative<AgentEnds>(message))
+    return Handle(coordinator::HostEnds{std::get<AgentId>(peers_[session].who)});
   const auto* exited = std::get_if<ProcessExited>(&message);
   if (exited == nullptr) {
     const auto& hello = std::get<AgentHello>(message);

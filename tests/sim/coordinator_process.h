@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -31,8 +32,9 @@ class CoordinatorProcess {
     std::function<bool()> dies_now;  // between two actions
     std::function<void()> died;
   };
-  CoordinatorProcess(Around around, int64_t term, const SimJobs& jobs, Invariants& invariants,
-                     Events events);
+  // `drained`: hosts, as persisted.
+  CoordinatorProcess(Around around, int64_t term, const SimJobs& jobs,
+                     std::set<std::string>& drained, Invariants& invariants, Events events);
   ~CoordinatorProcess();
 
   // A process calls; this says what our end of the session does.
@@ -45,6 +47,7 @@ class CoordinatorProcess {
   void HoldUp(int64_t ms);
 
   Runner& runner() { return runner_; }
+  int64_t held_until() const { return held_until_; }  // its decisions, the last time
   const coordinator::Coordinator& state() const { return *state_; }
   bool dead() const { return dead_; }
 
@@ -87,6 +90,7 @@ class CoordinatorProcess {
   void Do(const coordinator::PersistJob& a);
   void Do(const coordinator::PersistRecords& a);
   void Do(const coordinator::PersistFingerprint& a);
+  void Do(const coordinator::PersistDrained& a) { drained_ = {a.hosts.begin(), a.hosts.end()}; }
   void Do(const coordinator::ToMember& a);
   void Do(const coordinator::ToMembers&) {}  // told one by one
   void Do(const coordinator::EndSession& a);
@@ -103,6 +107,7 @@ class CoordinatorProcess {
   Around around_;
   const int64_t term_;
   const SimJobs& jobs_;
+  std::set<std::string>& drained_;
   Invariants& invariants_;
   const Events events_;
   Runner runner_;

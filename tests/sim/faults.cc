@@ -13,6 +13,9 @@ namespace muster::sim {
 namespace {
 
 constexpr int64_t kLease = kDefaultLease / std::chrono::milliseconds(1);
+// A session over a way that is cut breaks after 3 s at most; then both name each other for 2 s, and
+// their words come twice a second, some late.
+constexpr int64_t kVerdictAfter = 8000;
 
 }  // namespace
 
@@ -44,6 +47,8 @@ void Faults::Inject() {
       &Faults::CutFromCoordinator, &Faults::StopJob,           &Faults::StallMember,
       &Faults::HangTrainThread,    &Faults::StallEverything,   &Faults::HoldUpDecisions,
       &Faults::KillOneByOne,       &Faults::KillHost,          &Faults::CutAgent,
+      &Faults::CutHosts,           &Faults::CutHosts,          &Faults::EndHost,
+      &Faults::DrainHost,          &Faults::ScaleJob,          &Faults::ScaleJob,
   };
   const auto last = static_cast<int64_t>(std::size(kFaults)) - 1;
   (this->*kFaults[around_.schedule.Random(0, last)])();
@@ -258,6 +263,23 @@ void Faults::KillHost() {
       host, is_long ? around_.schedule.Random(21000, 40000) : around_.schedule.Random(50, 5000));
 }
 
+// Its members leave at a step boundary, as far as there is time.
+void Faults::EndHost() {
+  const size_t host = AnyHost();
+  if (!world_.hosts_[host].agent) return;
+  around_.coverage.Add(Corner::kHostEnds);
+  world_.EndHost(host, around_.schedule.Random(500, 13000), around_.schedule.Random(50, 5000));
+}
+
+void Faults::DrainHost() {
+  around_.coverage.Add(Corner::kDrains);
+  world_.DrainHost(AnyHost(), around_.schedule.Random(100, 10000));
+}
+
+void Faults::ScaleJob() {
+  if (SimJob* job = AnyJob()) world_.client_.Scale(*job);
+}
+
 // Its members still reach the coordinator. Now and then they die in that time, one after the other,
 // and their agent starts them again, until the host counts as lost.
 void Faults::CutAgent() {
@@ -277,6 +299,66 @@ void Faults::CutMembers() {
   const MemberProcess* b = a == nullptr ? nullptr : AnyOther(*a);
   if (b == nullptr) return;
   CutPair(world_.NameOf(*a), world_.NameOf(*b), a->node(), b->node());
+}
+
+// Everybody reaches the coordinator all the time. Where each worker has the whole state, one of the
+// two hosts is enough for ever. Servers may have no room on one.
+void Faults::CutHosts() {
+  if (world_.hosts_.size() < 2) return CutMembers();
+  const auto last = static_cast<int64_t>(world_.hosts_.size()) - 1;
+  const auto a = static_cast<size_t>(around_.schedule.Random(0, last - 1));
+  const auto b = static_cast<size_t>(around_.schedule.Random(static_cast<int64_t>(a) + 1, last));
+  bool of_workers = true;
+  for (const auto& [id, job] : world_.jobs_) of_workers &= job->options.sync == Sync::kAllreduce;
+  constexpr int64_t kForEver = 3600000;
+  const int64_t ms =
+      of_workers && around_.schedule.OneIn(2) ? kForEver : around_.schedule.Random(3000, 15000);
+  world_.CutHosts(a, b, ms);
+  for (const MemberProcess* here : world_.AllMembers())
+    for (const MemberProcess* there : world_.AllMembers()) {
+      const bool are_cut = here->agent().host == world_.hosts_[a].name &&
+                           there->agent().host == world_.hosts_[b].name &&
+                           &here->job() == &there->job();
+      if (!are_cut) continue;
+      around_.coverage.Add(Corner::kCutHosts);
+      if (ms > kVerdictAfter) ExpectVerdict(*here, *there);
+    }
+}
+
+// As long as one view stays active with both, and they, their ways to the coordinator and that
+// itself are sound.
+void Faults::ExpectVerdict(const MemberProcess& a, const MemberProcess& b) {
+  const auto view_with_both = [this, job = &a.job(), a = a.id(), b = b.id()] {
+    const auto& journal = job->store.journal;
+    const bool runs = journal && journal->phase == coordinator::JobPhase::kRunning &&
+                      journal->view && journal->view->number == journal->number;
+    if (!runs || job->gone) return ViewNumber();
+    const View& view = *journal->view;
+    const int32_t at_a = view.IndexOf(a), at_b = view.IndexOf(b);
+    const bool exchange = at_a >= 0 && at_b >= 0 &&
+                          coordinator::Exchange(view, job->options.sync, static_cast<size_t>(at_a),
+                                                static_cast<size_t>(at_b));
+    return exchange ? view.number : ViewNumber();
+  };
+  const ViewNumber before = view_with_both();
+  if (before == ViewNumber()) return;
+  around_.schedule.At(
+      kVerdictAfter, [this, view_with_both, before, a = a.id(), b = b.id(), term = world_.term_] {
+        if (view_with_both() != before || world_.term_ != term || !world_.coordinator_) return;
+        const int64_t since = around_.schedule.now() - kVerdictAfter;
+        if (world_.coordinator_->runner().stalled_until() > since) return;
+        if (world_.coordinator_->held_until() > since) return;
+        for (const MemberId& id : {a, b}) {
+          const MemberProcess* process = world_.Find(id);
+          if (process == nullptr || process->leaving()) return;
+          if (process->runner().stalled_until() > since) return;
+          const Network& network = around_.network;
+          if (network.CutUntil(process->node(), kCoordinatorNode) > since) return;
+          if (network.CutUntil(kCoordinatorNode, process->node()) > since) return;
+        }
+        around_.trace.Violate(absl::StrCat(a.name, " and ", b.name,
+                                           " cannot reach each other, and nobody is left out"));
+      });
 }
 
 void Faults::CutFromCoordinator() {

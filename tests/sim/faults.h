@@ -52,8 +52,13 @@ class Faults {
   void BreakAgentSession();
   size_t AnyHost();
   void KillHost();
+  void EndHost();
+  void DrainHost();
+  void ScaleJob();
   void CutAgent();
   void CutMembers();
+  void CutHosts();
+  void ExpectVerdict(const MemberProcess& a, const MemberProcess& b);
   void CutFromCoordinator();
   void CutPair(const std::string& a, const std::string& b, int64_t from, int64_t to);
   void StopJob();

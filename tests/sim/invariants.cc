@@ -22,6 +22,8 @@ namespace {
 // Nothing that happened to a process longer ago is a reason to give it up: beyond the patience with
 // the only copy of the state.
 constexpr int64_t kLongAgo = 20000;
+// From the end of a cut to when nobody can be left out for it any more.
+constexpr int64_t kVerdictTime = 5000;
 
 const MemberId& OwnerOfFirstChunk(const View& view) {
   return view.members[static_cast<size_t>(view.owner_of[0])].id;
@@ -51,12 +53,32 @@ int32_t HostSlotsOf(const coordinator::JobJournal& journal) {
   return static_cast<int32_t>(journal.placements.size());
 }
 
+// Those that wait for room hold nothing: what is free may be of no use to them.
+int32_t PlacedOf(const coordinator::JobJournal& journal) {
+  return static_cast<int32_t>(
+      std::count_if(journal.placements.begin(), journal.placements.end(),
+                    [](const auto& entry) { return entry.second.host.has_value(); }));
+}
+
+int32_t StayingOf(const coordinator::JobJournal& journal) {
+  return static_cast<int32_t>(
+      std::count_if(journal.placements.begin(), journal.placements.end(),
+                    [](const auto& entry) { return !entry.second.leaving; }));
+}
+
+bool IsInView(const coordinator::JobJournal& journal, const std::string& name) {
+  return journal.view && std::any_of(journal.view->members.begin(), journal.view->members.end(),
+                                     [&](const ViewMember& m) { return m.id.name == name; });
+}
+
 }  // namespace
 
 void Invariants::BeforePersist(const SimJob& job, const coordinator::JobJournal& next) {
   const auto& now = job.store.journal;
   if (!now) return;
   if (next.number < now->number) Violate(job, "a view number went back");
+  if (now->ending.gives_way && next.phase == JobPhase::kQueued)
+    around_.coverage.Add(Corner::kGaveWay);
   if (next.lineages.size() < now->lineages.size()) Violate(job, "a lineage was forgotten");
   if (next.spec.training != now->spec.training)
     Violate(job, "the training specification of a job changed");
@@ -74,13 +96,20 @@ void Invariants::CheckPlaces(const SimJob& job, const coordinator::JobJournal& n
   const bool runs =
       next.start == now.start && !coordinator::Ended(next.phase) && next.phase != JobPhase::kQueued;
   if (!runs) return;
-  if (HostSlotsOf(next) > next.spec.runtime.workers_max + next.spec.runtime.servers)
+  // One that was scaled has more of them until they have left.
+  const int32_t most = next.spec.runtime.workers_max + next.spec.runtime.servers;
+  if (StayingOf(next) > std::max(most, StayingOf(now)))
     Violate(job, "it has more members than it may have");
   if (next.placements.size() > now.placements.size() && !now.placements.empty())
     around_.coverage.Add(Corner::kGrowths);
   for (const auto& [name, placement] : now.placements) {
     const coordinator::Placement* after = coordinator::PlacementOf(next, name);
-    if (after == nullptr || after->number == placement.number) continue;
+    if (after == nullptr) {
+      if (!placement.leaving) Violate(job, absl::StrCat("the place of ", name, " is gone"));
+      if (IsInView(now, name)) around_.coverage.Add(Corner::kLeaves);
+      continue;
+    }
+    if (after->number == placement.number) continue;
     if (!placement.host) {
       around_.coverage.Add(Corner::kPlacedAnew);
       continue;
@@ -88,7 +117,7 @@ void Invariants::CheckPlaces(const SimJob& job, const coordinator::JobJournal& n
     around_.coverage.Add(Corner::kHostsLost);
     for (const MemberProcess* process : sight_.members(job))
       if (process->placement() == placement.number && process->machine() != nullptr &&
-          IsWithinReach(*process))
+          IsWithinReach(*process) && !WasCut(*process, kVerdictTime))
         Violate(job, absl::StrCat("the place of ", name, ", which lives, is taken back"));
   }
 }
@@ -122,13 +151,13 @@ void Invariants::CheckSpawn(const SimJob& job, const AgentId& agent, const agent
 // leaves room for it.
 void Invariants::CheckStart(const SimJob& job, const coordinator::JobJournal& next) {
   const coordinator::JobJournal* head = nullptr;
-  int32_t held = HostSlotsOf(next);
+  int32_t held = PlacedOf(next);
   for (const SimJob* other : sight_.jobs()) {
     const auto& journal = other->store.journal;
     if (other == &job || !journal || coordinator::Ended(journal->phase)) continue;
     const muster::RuntimeSpec& runtime = journal->spec.runtime;
     const bool waits = journal->phase == JobPhase::kQueued;
-    if (!waits) held += HostSlotsOf(*journal);
+    if (!waits) held += PlacedOf(*journal);
     const bool fits = runtime.workers_min + runtime.servers <= sight_.slots_known();
     if (waits && fits && journal->submission < next.submission &&
         (head == nullptr || journal->submission < head->submission))
@@ -137,7 +166,7 @@ void Invariants::CheckStart(const SimJob& job, const coordinator::JobJournal& ne
   if (held > sight_.slots)
     Violate(job, absl::StrCat("it was started when ", held, " of ", sight_.slots,
                               " slots would be held"));
-  if (held > HostSlotsOf(next)) around_.coverage.Add(Corner::kStartsBesideOthers);
+  if (held > PlacedOf(next)) around_.coverage.Add(Corner::kStartsBesideOthers);
   if (head == nullptr) return;
   around_.coverage.Add(Corner::kPassers);
   int32_t passed = HostSlotsOf(next);
@@ -170,6 +199,11 @@ bool Invariants::IsWithinReach(const MemberProcess& process) const {
          (nameless == nameless_ends_.end() || is_long_ago(nameless->second));
 }
 
+// From another member, in the last so many milliseconds.
+bool Invariants::WasCut(const MemberProcess& process, int64_t ms) const {
+  return around_.network.WasCutFromMembers(process.node(), around_.schedule.now() - ms);
+}
+
 bool Invariants::HoldsStateOf(const MemberId& member, LineageNumber lineage) const {
   const MemberProcess* process = sight_.find(member);
   if (process == nullptr || process->machine() == nullptr || !IsWithinReach(*process)) return false;
@@ -192,6 +226,9 @@ void Invariants::CheckRewind(const SimJob& job) {
     const bool counts =
         (m.role == Role::kServer) == of_servers && view.HasPart(static_cast<int32_t>(i));
     if (!counts) continue;
+    // Of two servers one is left out, and nobody else has what it holds.
+    const MemberProcess* process = sight_.find(m.id);
+    if (of_servers && process != nullptr && WasCut(*process, kLongAgo)) return;
     if (HoldsStateOf(m.id, view.lineage))
       holder = &m;
     else if (of_servers)
@@ -339,6 +376,38 @@ void Invariants::CheckSaid(const MemberId& to, const FromCoordinator& message) {
     around_.coverage.Add(Corner::kJoinsOfOtherPlaces);
   if (leave != nullptr && absl::StrContains(leave->reason, "silent for longer than its lease"))
     CheckSilence(*job, to);
+  if (leave != nullptr && absl::StrContains(leave->reason, "cannot reach each other") &&
+      absl::StartsWith(leave->reason, "evicted"))
+    CheckVerdict(*job, to, leave->reason);
+}
+
+// It is cut from the other one that is named, or was a moment ago, and both spoke all the time.
+void Invariants::CheckVerdict(const SimJob& job, const MemberId& out, const std::string& why) {
+  around_.coverage.Add(Corner::kVerdicts);
+  if (!IsActive(*job.store.journal)) around_.coverage.Add(Corner::kVerdictsWhileForming);
+  const MemberProcess* process = sight_.find(out);
+  if (process == nullptr) return;
+  const int64_t now = around_.schedule.now();
+  for (const MemberProcess* other : sight_.members(job)) {
+    const Network& network = around_.network;
+    const bool is_named = absl::StrContains(why, absl::StrCat(" ", other->id().name, " "));
+    const int64_t until = std::max(network.CutUntil(process->node(), other->node()),
+                                   network.CutUntil(other->node(), process->node()));
+    if (is_named && until > now - kVerdictTime && SpokeOfLate(out) && SpokeOfLate(other->id()))
+      return;
+  }
+  Violate(job, absl::StrCat(out.name, " is left out without need: ", why));
+}
+
+// Its last word to the coordinator is no older than two life signs; for one that stood still longer
+// it is.
+bool Invariants::SpokeOfLate(const MemberId& member) const {
+  const auto word = words_.find(member);
+  if (word == words_.end()) return false;
+  const int64_t lease = kDefaultLease / std::chrono::milliseconds(1);
+  const int64_t silent =
+      around_.schedule.now() - word->second.at - (stood_still_ - word->second.stood_still);
+  return silent <= lease;
 }
 
 void Invariants::CoordinatorStandsStill(int64_t until) {

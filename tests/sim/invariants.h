@@ -68,6 +68,9 @@ class Invariants {
   void CheckRewind(const SimJob& job);
   void CheckPlaces(const SimJob& job, const coordinator::JobJournal& next);
   bool IsWithinReach(const MemberProcess& process) const;
+  bool WasCut(const MemberProcess& process, int64_t ms) const;
+  void CheckVerdict(const SimJob& job, const MemberId& out, const std::string& why);
+  bool SpokeOfLate(const MemberId& member) const;
   bool HoldsStateOf(const MemberId& member, LineageNumber lineage) const;
   void NoteStop(const SimJob& job, const coordinator::JobJournal& next);
   void CheckStopsGiven(const SimJob& job, const MemberId& to, const FromCoordinator& message);

@@ -122,7 +122,8 @@ void MemberProcess::SayAlive() {
     SayAlive();
     if (!machine_) return;
     const std::vector<ThreadAge> threads = machine_->threads(gaps_);
-    Tell(Alive{machine_->member().step(), machine_->member().Phase(), threads});
+    const Member& member = machine_->member();
+    Tell(Alive{member.step(), member.Phase(), threads, member.WhoIsUnreachable()});
     EndIfHung(threads);
   });
 }

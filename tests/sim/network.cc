@@ -43,7 +43,7 @@ SimSessionId Network::Open(NodeId from, NodeId to, SimSessionEvents at_from,
                  {[this, id](const Receipt&) { sessions_[id].at_from.up(id); }, nullptr, false});
           events.up(id);
         },
-        nullptr, false});
+        nullptr, false, /*both_ways=*/true});
   return id;
 }
 
@@ -92,7 +92,9 @@ void Network::Arrive(SimSessionId id, bool out) {
   Session& session = sessions_[id];
   Direction& direction = out ? session.out : session.back;
   if (direction.under_way.empty()) return;
-  const int64_t until = CutUntil(direction.from, direction.to);
+  int64_t until = CutUntil(direction.from, direction.to);
+  if (direction.under_way.front().both_ways)
+    until = std::max(until, CutUntil(direction.to, direction.from));
   if (until > schedule_.now() && !direction.under_way.front().local) {
     NoteStoppedFrame(direction.from, direction.to);
     const auto to = runners_.find(direction.to);
@@ -158,6 +160,23 @@ void Network::Cut(NodeId from, NodeId to, int64_t ms, std::function<void()> stop
   std::vector<CutWay>& cuts = cuts_[{from, to}];
   std::erase_if(cuts, [this](const CutWay& cut) { return cut.until <= schedule_.now(); });
   cuts.push_back({schedule_.now() + ms, std::move(stops_a_frame)});
+  if (from >= kFirstMemberNode && to >= kFirstMemberNode)
+    schedule_.At(schedule_.Random(2000, 3000), [this, from, to] { BreakSilent(from, to); });
+}
+
+void Network::BreakSilent(NodeId from, NodeId to) {
+  if (CutUntil(from, to) <= schedule_.now()) return;
+  for (const auto& [id, ends] : OpenSessions())
+    if ((ends.from == from && ends.to == to) || (ends.from == to && ends.to == from)) Break(id);
+}
+
+bool Network::WasCutFromMembers(NodeId node, int64_t since) const {
+  for (const auto& [way, cuts] : cuts_) {
+    const bool concerns = (way.first == node && way.second >= kFirstMemberNode) ||
+                          (way.second == node && way.first >= kFirstMemberNode);
+    if (concerns && CutUntil(way.first, way.second) > since) return true;
+  }
+  return false;
 }
 
 int64_t Network::CutUntil(NodeId from, NodeId to) const {

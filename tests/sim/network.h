@@ -49,12 +49,17 @@ class Network {
   void Break(SimSessionId session);
   // One end wants no more of it: as Break, and that end reads what still comes.
   void Close(SimSessionId session, NodeId by);
-  // Nothing comes through from one to the other for so long. `stops_a_frame` is called for each
-  // frame that the cut holds back or loses; for one that it holds back, each time it would arrive.
+  // Nothing comes through from one to the other for so long. Where both are members, the kernels of
+  // both find the way silent when that lasts, and their sessions break. `stops_a_frame` is called
+  // for each frame that the cut holds back or loses; for one that it holds back, each time it would
+  // arrive.
   void Cut(NodeId from, NodeId to, int64_t ms, std::function<void()> stops_a_frame = nullptr);
 
   // The end of the last cut of that way; not after now: it is open.
   int64_t CutUntil(NodeId from, NodeId to) const;
+
+  // A way between it and another member was cut then, or later.
+  bool WasCutFromMembers(NodeId node, int64_t since) const;
 
   struct Ends {
     NodeId from, to;
@@ -66,7 +71,8 @@ class Network {
   struct Frame {
     std::function<void(Receipt)> deliver;
     std::function<void()> lost;
-    bool local = false;  // an end's own knowledge: no partition holds it up
+    bool local = false;      // an end's own knowledge: no partition holds it up
+    bool both_ways = false;  // it needs an answer: a cut of either way holds it up
   };
   struct Direction {
     NodeId from = 0, to = 0;
@@ -92,6 +98,7 @@ class Network {
   void ReadOn(SimSessionId id, bool out);
   void End(SimSessionId id, bool local);
   void LoseTail(Direction& direction);
+  void BreakSilent(NodeId from, NodeId to);
   void NoteStoppedFrame(NodeId from, NodeId to);
 
   Schedule& schedule_;

@@ -64,7 +64,7 @@ Invariants::Sight World::SightOfAll() {
           [this] {
             int32_t slots = 0;
             for (const coordinator::HostRoom& room : coordinator_->state().hosts().Rooms())
-              slots += room.slots;
+              if (!room.drains) slots += room.slots;
             return slots;
           }};
 }
@@ -144,8 +144,9 @@ void World::StartAgent(Host& host) {
   const NodeId node = kFirstAgentNode + static_cast<NodeId>(&host - hosts_.data());
   const uint64_t name = HashBytes(host.name);
   AgentHello hello{.agent = {host.name, {++host.lives, name}}, .node = host.name};
-  // It finds the folder of the one before it.
-  if (host.lives > 1) hello.follows = {host.lives - 1, name};
+  // It finds the folder of the one before it, unless another machine has taken its name.
+  if (host.lives > 1 && (schedule_.smooth() || !schedule_.OneIn(6)))
+    hello.follows = {host.lives - 1, name};
   hello.slots = host.slots;
   host.agent = std::make_unique<AgentProcess>(
       around_, node, std::move(hello),
@@ -182,6 +183,7 @@ void World::Spawn(Host& host, const agent::Spawn& spawn) {
   trace_.Note(absl::StrCat(NameOf(*process), " starts",
                            hosts_.size() > 1 ? absl::StrCat(" on ", host.name) : "",
                            " (incarnation ", id.incarnation.hi, ")"));
+  for (const HostCut& hosts : cut_hosts_) Cut(hosts, *process);
   members_[node] = std::move(process);
   const auto here = std::count_if(members_.begin(), members_.end(), [&](const auto& entry) {
     return entry.second->agent().host == host.name;
@@ -237,6 +239,28 @@ void World::KillHost(size_t host, int64_t down_ms) {
   });
 }
 
+void World::EndHost(size_t host, int64_t waits_ms, int64_t down_ms) {
+  AgentProcess* agent = hosts_[host].agent.get();
+  if (agent == nullptr) return;
+  trace_.Note(absl::StrCat(hosts_[host].name, " ends in ", waits_ms, " ms"));
+  agent->SayThatItEnds();
+  schedule_.At(waits_ms, [this, host, life = hosts_[host].lives, down_ms] {
+    if (hosts_[host].lives == life && !ended()) KillHost(host, down_ms);
+  });
+}
+
+void World::DrainHost(size_t host, int64_t ms) {
+  const std::string& name = hosts_[host].name;
+  trace_.Note(absl::StrCat(name, " is drained for ", ms, " ms"));
+  AskUntilHeard(coordinator::Drain{name, true});
+  schedule_.At(ms, [this, name] { AskUntilHeard(coordinator::Drain{name, false}); });
+}
+
+void World::AskUntilHeard(const coordinator::Input& input) {
+  if (Ask(input) || ended()) return;
+  schedule_.At(100, [this, input] { AskUntilHeard(input); });
+}
+
 void World::Kill(const std::string& name) {
   if (const MemberProcess* p = FindByName(name)) End(p->node(), "was killed", 0, SIGKILL);
 }
@@ -281,6 +305,27 @@ void World::BreakSession(const std::string& a, const std::string& b) {
 void World::Cut(const std::string& from, const std::string& to, int64_t ms) {
   trace_.Note(absl::StrCat("nothing comes through from ", from, " to ", to, " for ", ms, " ms"));
   network_.Cut(NodeOf(from), NodeOf(to), ms);
+}
+
+void World::CutHosts(size_t a, size_t b, int64_t ms) {
+  const HostCut& hosts =
+      cut_hosts_.emplace_back(HostCut{hosts_[a].name, hosts_[b].name, schedule_.now() + ms});
+  trace_.Note(absl::StrCat("members on ", hosts.a, " and ", hosts.b,
+                           " cannot reach each other for ", ms, " ms"));
+  for (const auto& [node, member] : members_)
+    if (member->agent().host == hosts.a) Cut(hosts, *member);
+}
+
+void World::Cut(const HostCut& hosts, const MemberProcess& member) {
+  const int64_t ms = hosts.until - schedule_.now();
+  const std::string& here = member.agent().host;
+  if (ms <= 0 || (here != hosts.a && here != hosts.b)) return;
+  for (const auto& [node, other] : members_) {
+    const std::string& there = other->agent().host;
+    if (there == here || (there != hosts.a && there != hosts.b)) continue;
+    network_.Cut(member.node(), node, ms);
+    network_.Cut(node, member.node(), ms);
+  }
 }
 
 void World::StopJob(const std::string& id) { client_.Stop(*jobs_.at(id)); }
@@ -334,8 +379,8 @@ CoordinatorProcess::Events World::CoordinatorEvents() {
 
 void World::StartCoordinator() {
   invariants_.CoordinatorStarts();
-  coordinator_ = std::make_unique<CoordinatorProcess>(around_, ++term_, jobs_, invariants_,
-                                                      CoordinatorEvents());
+  coordinator_ = std::make_unique<CoordinatorProcess>(around_, ++term_, jobs_, drained_,
+                                                      invariants_, CoordinatorEvents());
   for (auto& [id, job] : jobs_) client_.AskAgain(*job);
 }
 

@@ -49,10 +49,15 @@ class World {
   void BreakSession(const std::string& a, const std::string& b);
   // Nothing comes through from one to the other.
   void Cut(const std::string& from, const std::string& to, int64_t ms);
+  // Between members of two hosts, also those that start meanwhile.
+  void CutHosts(size_t a, size_t b, int64_t ms);
   // Its agent dies with all its processes, and starts again later.
   void KillHost(size_t host, int64_t down_ms);
-  void HoldBack(const std::string& name);  // the agent does not start it again …
-  void Start(const std::string& name);     // … until now
+  // Its agent says that it ends, waits so long for its members to leave, and dies.
+  void EndHost(size_t host, int64_t waits_ms, int64_t down_ms);
+  void DrainHost(size_t host, int64_t ms);  // and takes members again after that
+  void HoldBack(const std::string& name);   // the agent does not start it again …
+  void Start(const std::string& name);      // … until now
   void StopJob(const std::string& id);
   void DamageCheckpoint(const std::string& id);  // the newest one
 
@@ -86,6 +91,11 @@ class World {
     uint64_t lives = 0;                   // of its agent
     std::unique_ptr<AgentProcess> agent;  // null: it is down
   };
+  struct HostCut {
+    std::string a, b;  // their names
+    int64_t until = 0;
+  };
+  void Cut(const HostCut& hosts, const MemberProcess& member);
   Host* HostOf(const std::string& agent);  // "agent", "agent-1"; null: another name
   Host& HostOf(const MemberProcess& member);
   void StartAgent(Host& host);
@@ -98,6 +108,7 @@ class World {
   void OnPersisted(SimJob& job);
   void OnDeleted(const std::string& id);
   bool Ask(const coordinator::Input& input);
+  void AskUntilHeard(const coordinator::Input& input);
   void NoteWhereItStands();
   void CheckItGoesOn();
 
@@ -117,6 +128,8 @@ class World {
   std::map<agent::ProcessKey, int64_t> starts_;
   NodeId next_node_ = kFirstMemberNode;
   std::vector<Host> hosts_;
+  std::set<std::string> drained_;  // hosts, as persisted
+  std::vector<HostCut> cut_hosts_;
   std::unique_ptr<CoordinatorProcess> coordinator_;
   int64_t term_ = 0;
   std::set<const SimJob*> ended_;  // for good

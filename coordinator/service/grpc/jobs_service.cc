@@ -132,6 +132,32 @@ void Fill(const JobDigest& from, v1::DigestResponse& to) {
   to.set_digest(from.digest);
 }
 
+void Fill(const HostInfo& from, v1::Host& to) {
+  to.set_name(from.name);
+  to.set_node(from.node);
+  to.set_slots(from.slots);
+  to.set_used(from.used);
+  to.set_free(from.free);
+  to.set_up(from.up);
+  to.set_away_for_seconds(from.away_for_seconds);
+  to.set_draining(from.draining);
+  for (const std::string& job : from.left_out_by) to.add_left_out_by(job);
+  for (const HostMember& member : from.members) {
+    v1::HostMember& added = *to.add_members();
+    added.set_job(member.job);
+    added.set_member(member.member);
+    added.set_role(member.role);
+    added.set_placement(member.placement);
+    added.set_state(member.state);
+  }
+}
+
+void Fill(const HostPage& from, v1::ListHostsResponse& to) {
+  for (const HostInfo& host : from.hosts) Fill(host, *to.add_hosts());
+  to.set_next_page_token(from.next_page_token);
+}
+void Fill(const LogTail& from, v1::LogsResponse& to) { to.set_text(from.text); }
+
 v1::JobEvent ToProto(const JobEvent& from) {
   v1::JobEvent to;
   to.set_id(from.id);
@@ -274,6 +300,18 @@ JobApi::Reply<T> AnswerOf(Call* call) {
     call->large_answers().Run(
         [once, answer = std::move(answer)](const std::stop_token&) { once(answer); });
   };
+}
+
+// `ask` is given the request, and the call, which it answers once.
+template <class Request, class Asking>
+Call* Begin(Call* call, const grpc::ByteBuffer& request, const Asking& ask) {
+  const absl::StatusOr<Request> asked = Read<Request>(request);
+  if (asked.ok()) {
+    ask(*asked, call);
+  } else {
+    call->Refuse(asked.status());
+  }
+  return call;
 }
 
 // One client that watches. Lives until gRPC is done with it and nobody has events for it.
@@ -439,22 +477,21 @@ class WatcherEnd final : public JobWatcher {
 };
 
 // All methods take the bytes as they came, and look at their number first.
-template <template <class> class... Methods>
-struct Stacked;
-template <>
-struct Stacked<> {
-  using Type = v1::Jobs::Service;
+template <class Base, template <class> class... Methods>
+struct Stacked {
+  using Type = Base;
 };
-template <template <class> class First, template <class> class... Others>
-struct Stacked<First, Others...> {
-  using Type = First<typename Stacked<Others...>::Type>;
+template <class Base, template <class> class First, template <class> class... Others>
+struct Stacked<Base, First, Others...> {
+  using Type = First<typename Stacked<Base, Others...>::Type>;
 };
 using J = v1::Jobs;
-using RawJobs = Stacked<J::WithRawCallbackMethod_Submit, J::WithRawCallbackMethod_Get,
+using RawJobs = Stacked<J::Service, J::WithRawCallbackMethod_Submit, J::WithRawCallbackMethod_Get,
                         J::WithRawCallbackMethod_List, J::WithRawCallbackMethod_Cancel,
                         J::WithRawCallbackMethod_Stop, J::WithRawCallbackMethod_Delete,
                         J::WithRawCallbackMethod_Watch, J::WithRawCallbackMethod_Fingerprints,
-                        J::WithRawCallbackMethod_Audit, J::WithRawCallbackMethod_Digest>::Type;
+                        J::WithRawCallbackMethod_Audit, J::WithRawCallbackMethod_Digest,
+                        J::WithRawCallbackMethod_Scale, J::WithRawCallbackMethod_Logs>::Type;
 
 class JobsService final : public RawJobs {
  public:
@@ -497,6 +534,13 @@ class JobsService final : public RawJobs {
   Unary* Stop(Context* context, const Bytes* request, Bytes* response) override {
     return AskOfJob<v1::Job>(context, request, response, &JobApi::Stop);
   }
+  Unary* Scale(Context* context, const Bytes* request, Bytes* response) override {
+    const auto ask = [this](const v1::ScaleRequest& asked, Call* call) {
+      api_.Scale(asked.id(), asked.workers_min(), asked.workers_max(),
+                 AnswerOf<v1::Job, JobInfo>(call));
+    };
+    return Ask<v1::ScaleRequest>(context, request, response, ask);
+  }
   Unary* Fingerprints(Context* context, const Bytes* request, Bytes* response) override {
     const auto ask = [this](const v1::FingerprintsRequest& asked, Call* call) {
       api_.Fingerprints(asked.id(), asked.from(),
@@ -514,6 +558,13 @@ class JobsService final : public RawJobs {
       api_.Digest(asked.id(), step, AnswerOf<v1::DigestResponse, JobDigest>(call));
     };
     return Ask<v1::DigestRequest>(context, request, response, ask);
+  }
+  Unary* Logs(Context* context, const Bytes* request, Bytes* response) override {
+    const auto ask = [this](const v1::LogsRequest& asked, Call* call) {
+      api_.Logs(asked.id(), {asked.member(), asked.tail()},
+                AnswerOf<v1::LogsResponse, LogTail>(call));
+    };
+    return Ask<v1::LogsRequest>(context, request, response, ask);
   }
   grpc::ServerWriteReactor<Bytes>* Watch(Context* context, const Bytes* request) override {
     const std::shared_ptr<Watcher> watcher = Watcher::Make(context, waiting_.events, late_writes_);
@@ -539,17 +590,10 @@ class JobsService final : public RawJobs {
     return watcher.get();
   }
 
-  // `ask` is given the request, and the call, which it answers once.
   template <class Request, class Asking>
   Unary* Ask(Context* context, const Bytes* request, Bytes* response, const Asking& ask) {
-    Call* call = new Call(context, response, waiting_.answers, large_answers_, late_writes_);
-    const absl::StatusOr<Request> asked = Read<Request>(*request);
-    if (asked.ok()) {
-      ask(*asked, call);
-    } else {
-      call->Refuse(asked.status());
-    }
-    return call;
+    return Begin<Request>(
+        new Call(context, response, waiting_.answers, large_answers_, late_writes_), *request, ask);
   }
   template <class Response, class T>
   Unary* AskOfJob(Context* context, const Bytes* request, Bytes* response,
@@ -566,7 +610,69 @@ class JobsService final : public RawJobs {
   LateWrites late_writes_;
 };
 
+using H = v1::Hosts;
+using RawHosts = Stacked<H::Service, H::WithRawCallbackMethod_List, H::WithRawCallbackMethod_Get,
+                         H::WithRawCallbackMethod_Drain, H::WithRawCallbackMethod_Undrain>::Type;
+
+class HostsService final : public RawHosts {
+ public:
+  HostsService(HostApi& api, const Clock& clock, coordinator::Background& large_answers,
+               JobsWaiting waiting)
+      : api_(api),
+        large_answers_(large_answers),
+        waiting_(std::move(waiting)),
+        late_writes_(clock, waiting_.writes) {}
+
+ private:
+  using Bytes = grpc::ByteBuffer;
+  using Context = grpc::CallbackServerContext;
+  using Unary = grpc::ServerUnaryReactor;
+
+  Unary* List(Context* context, const Bytes* request, Bytes* response) override {
+    return Ask<v1::ListHostsRequest>(context, request, response,
+                                     [this](const v1::ListHostsRequest& asked, Call* call) {
+                                       api_.List({asked.limit(), asked.page_token()},
+                                                 AnswerOf<v1::ListHostsResponse, HostPage>(call));
+                                     });
+  }
+  Unary* Get(Context* context, const Bytes* request, Bytes* response) override {
+    return Ask<v1::HostRequest>(context, request, response,
+                                [this](const v1::HostRequest& asked, Call* call) {
+                                  api_.Get(asked.name(), AnswerOf<v1::Host, HostInfo>(call));
+                                });
+  }
+  Unary* Drain(Context* context, const Bytes* request, Bytes* response) override {
+    return Drain(context, request, response, true);
+  }
+  Unary* Undrain(Context* context, const Bytes* request, Bytes* response) override {
+    return Drain(context, request, response, false);
+  }
+
+  Unary* Drain(Context* context, const Bytes* request, Bytes* response, bool on) {
+    return Ask<v1::HostRequest>(context, request, response,
+                                [this, on](const v1::HostRequest& asked, Call* call) {
+                                  api_.Drain(asked.name(), on, AnswerOf<v1::Host, HostInfo>(call));
+                                });
+  }
+  template <class Request, class Asking>
+  Unary* Ask(Context* context, const Bytes* request, Bytes* response, const Asking& ask) {
+    return Begin<Request>(
+        new Call(context, response, waiting_.answers, large_answers_, late_writes_), *request, ask);
+  }
+
+  HostApi& api_;
+  coordinator::Background& large_answers_;
+  const JobsWaiting waiting_;
+  LateWrites late_writes_;
+};
+
 }  // namespace
+
+std::shared_ptr<grpc::Service> MakeHostsService(HostApi& api, const Clock& clock,
+                                                coordinator::Background& large_answers,
+                                                const JobsWaiting& waiting) {
+  return std::make_shared<HostsService>(api, clock, large_answers, waiting);
+}
 
 std::shared_ptr<grpc::Service> MakeJobsService(JobApi& api, const Clock& clock,
                                                coordinator::Background& large_answers,

@@ -1,4 +1,4 @@
-// The typed gRPC service muster.v1.Jobs over a JobApi.
+// The typed gRPC services muster.v1.Jobs over a JobApi and muster.v1.Hosts over a HostApi.
 #pragma once
 
 #include <atomic>
@@ -35,5 +35,9 @@ struct JobsWaiting {
 std::shared_ptr<grpc::Service> MakeJobsService(JobApi& api, const Clock& clock,
                                                coordinator::Background& large_answers,
                                                const JobsWaiting& waiting = {});
+// The same for hosts; with the same `waiting` both share what waits.
+std::shared_ptr<grpc::Service> MakeHostsService(HostApi& api, const Clock& clock,
+                                                coordinator::Background& large_answers,
+                                                const JobsWaiting& waiting = {});
 
 }  // namespace muster

@@ -13,7 +13,7 @@ CoordinatorLink::CoordinatorLink(Transport& transport, std::string address,
                                  std::shared_ptr<EventBox> events,
                                  std::shared_ptr<std::atomic<LinkId>> next_id, uint64_t seed)
     : transport_(transport),
-      address_(std::move(address)),
+      addresses_(address),
       events_(std::move(events)),
       next_id_(std::move(next_id)),
       backoff_(seed) {}
@@ -28,7 +28,7 @@ void CoordinatorLink::Connect(Time now) {
   heard_ = false;
   began_ = now;
   id_ = next_id_->fetch_add(1);
-  session_ = transport_.Connect(address_, kCoordinatorConnectTimeout,
+  session_ = transport_.Connect(addresses_.current(), kCoordinatorConnectTimeout,
                                 {[events = events_, id = id_](Frame frame) {
                                    events->Post(FrameCame{id, std::move(frame)});
                                  },
@@ -48,7 +48,9 @@ absl::StatusOr<FromCoordinator> CoordinatorLink::Handle(const FrameCame& came) {
     session_->Close(message.status());
     return Prefix("what came from the coordinator", message.status());
   }
-  if (std::exchange(down_told_, false)) LogInfo("the coordinator at %s is back", address_);
+  if (std::exchange(down_told_, false))
+    LogInfo("the coordinator at %s is back", addresses_.current());
+  if (addresses_.Answers()) LogInfo("the coordinator is at %s", addresses_.current());
   backoff_.Reset();
   heard_ = true;
   return message;
@@ -56,9 +58,14 @@ absl::StatusOr<FromCoordinator> CoordinatorLink::Handle(const FrameCame& came) {
 
 void CoordinatorLink::Handle(const SessionBroke& broke, Time now) {
   if (!std::exchange(down_told_, true))
-    LogWarning("no coordinator at %s: %s; training goes on, and we try to connect again", address_,
-               broke.why.ToString());
-  if (IsOpen(now)) away_since_ = now;
+    LogWarning("no coordinator at %s: %s; training goes on, and we try to connect again",
+               addresses_.All(), broke.why.ToString());
+  // One that answered is most likely to come back where it was, so that is tried first.
+  if (IsOpen(now)) {
+    away_since_ = now;
+  } else {
+    addresses_.GoOn();
+  }
   session_.reset();
   connect_at_ = now + backoff_.Next();
 }

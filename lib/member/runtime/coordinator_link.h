@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "lib/base/address_list.h"
 #include "lib/domain/message.h"
 #include "lib/member/runtime/backoff.h"
 #include "lib/member/runtime/events.h"
@@ -16,6 +17,8 @@ namespace muster {
 
 class CoordinatorLink {
  public:
+  // `address`: one, or a list of those at which the coordinator may be; while none answers they are
+  // tried in turn.
   CoordinatorLink(Transport& transport, std::string address, std::shared_ptr<EventBox> events,
                   std::shared_ptr<std::atomic<LinkId>> next_id, uint64_t seed);
   ~CoordinatorLink();
@@ -41,7 +44,7 @@ class CoordinatorLink {
   bool IsOpen(Time now) const;
 
   Transport& transport_;
-  const std::string address_;
+  AddressRound addresses_;
   const std::shared_ptr<EventBox> events_;
   const std::shared_ptr<std::atomic<LinkId>> next_id_;
   Backoff backoff_;

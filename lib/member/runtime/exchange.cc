@@ -117,7 +117,8 @@ void Exchange::Tick() {
 }
 
 void Exchange::NoteWhatWeDo() {
-  if (member_) life_signs_.Note(member_->step(), member_->Phase());
+  if (!member_) return;
+  life_signs_.Note(member_->step(), member_->Phase(), member_->WhoIsUnreachable(), clock_.Now());
 }
 
 // ---- the coordinator

@@ -40,10 +40,12 @@ void LifeSigns::SayTo(std::shared_ptr<Session> coordinator) {
   coordinator_.swap(coordinator);  // the old one ends without the lock
 }
 
-void LifeSigns::Note(Step step, std::string phase) {
+void LifeSigns::Note(Step step, std::string phase, Unreachable unreachable, Time now) {
   MutexLock lock(mutex_);
   alive_.step = step;
   alive_.phase = std::move(phase);
+  alive_.unreachable = std::move(unreachable);
+  noted_ = now;
 }
 
 void LifeSigns::Run() {
@@ -52,8 +54,8 @@ void LifeSigns::Run() {
   OwnGaps gaps(std::max(2 * options_.every, options_.patience / 10), clock.Now());
   Time next = clock.Now() + options_.every;
   while (!stop_.WaitUntil(next)) {
-    const Saying saying = WhatToSay();
     const Time now = clock.Now();
+    const Saying saying = WhatToSay(now);
     next = now + options_.every;
     gaps.Wake(now);
     Alive alive = saying.alive;
@@ -63,8 +65,9 @@ void LifeSigns::Run() {
   }
 }
 
-LifeSigns::Saying LifeSigns::WhatToSay() {
+LifeSigns::Saying LifeSigns::WhatToSay(Time now) {
   MutexLock lock(mutex_);
+  if (now - noted_ > 2 * options_.every) alive_.unreachable = {};
   return {coordinator_, alive_, was_member_, patience_};
 }
 

@@ -43,8 +43,9 @@ class LifeSigns {
   // Any thread. A session to the coordinator where we have introduced ourselves; null: there is
   // none.
   void SayTo(std::shared_ptr<Session> coordinator);
-  // Any thread. What is said from now on.
-  void Note(Step step, std::string phase);
+  // Any thread. What is said from now on; of who is unreachable nothing more, where it is not noted
+  // again for longer than two life signs: they may have come back, and nobody has looked.
+  void Note(Step step, std::string phase, Unreachable unreachable, Time now);
 
  private:
   struct Saying {
@@ -55,7 +56,7 @@ class LifeSigns {
   };
 
   void Run();
-  Saying WhatToSay();
+  Saying WhatToSay(Time now);
   void Judge(const std::vector<ThreadAge>& ages, Duration patience);
 
   const Options options_;
@@ -68,6 +69,7 @@ class LifeSigns {
   Duration patience_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<Session> coordinator_ ABSL_GUARDED_BY(mutex_);
   Alive alive_ ABSL_GUARDED_BY(mutex_);
+  Time noted_ ABSL_GUARDED_BY(mutex_){};
 
   std::thread thread_;
 };

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "lib/base/address_list.h"
 #include "lib/base/loopback.h"
 #include "lib/base/status.h"
 #include "lib/base/this_process.h"
@@ -42,8 +43,13 @@ absl::Status Check(const ProcessOptions& options) {
                      kLongestThreadPatience.count(), " is allowed"));
   if (options.coordinator_timeout_s < 1)
     return absl::InvalidArgumentError("--coordinator-timeout: must be at least 1 second");
-  return Prefix("--coordinator", CheckPlaintextAddress(options.coordinator, options.credentials,
-                                                       ReadNetworkNamespaces()));
+  const auto addresses = ParseAddressList(options.coordinator);
+  MUSTER_RETURN_IF_ERROR(Prefix("--coordinator", addresses.status()));
+  const NetworkNamespaces namespaces = ReadNetworkNamespaces();
+  for (const std::string& address : *addresses)
+    MUSTER_RETURN_IF_ERROR(
+        Prefix("--coordinator", CheckPlaintextAddress(address, options.credentials, namespaces)));
+  return absl::OkStatus();
 }
 
 // A thread that hangs cannot be told to leave. Our agent waits for our exit to start another.

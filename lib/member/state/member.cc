@@ -37,6 +37,20 @@ ChunkSet Member::HeldResults() const {
   return state_ ? state_->open.results() : ChunkSet(config_->chunks.size(), false);
 }
 
+// Sealed, before it knows the plan of the next view, it holds the sessions of the one before, of
+// which some members may be gone.
+Unreachable Member::WhoIsUnreachable() const {
+  if (!healer_ && !active_) return {};
+  Unreachable found{sealed_, {}};
+  const std::vector<ViewMember>& members = healer_ ? healer_->plan().members : seat_->view.members;
+  for (size_t i = 0; i < members.size() && found.members.size() < kMostUnreachable; ++i) {
+    const MemberId& peer = members[i].id;
+    if (peer != config_->id && !reachable_.contains(peer))
+      found.members.push_back(static_cast<int32_t>(i));
+  }
+  return found;
+}
+
 std::string Member::Phase() const {
   if (healer_ && !healer_->told())
     return absl::StrCat("healing to step ", healer_->plan().base.value());

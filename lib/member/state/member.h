@@ -57,6 +57,9 @@ class Member {
   std::vector<LaneId> lanes_issued() const;
   size_t records_waiting() const { return outbox_.records(); }
   std::string Phase() const;  // for people: what it does or waits for
+  // Of the members of our view, active or forming, those without a session; view 0: we are in none
+  // and hold no sessions for one.
+  Unreachable WhoIsUnreachable() const;
 
  private:
   // What the train thread was given and has not answered. Lives as long as the member.

@@ -16,8 +16,12 @@ inline constexpr char kSessionMethod[] = "/muster.v1.Exchange/Session";
 grpc::ChannelArguments ChannelSettings();
 // `streams`: that a connection may have open at a time.
 void ApplyServerSettings(grpc::ServerBuilder& builder, int streams);
-// Of a connection that was accepted for a server: what gRPC's own acceptor would set.
+// Of a connection that was accepted for a server: what gRPC's own acceptor would set, and what
+// finds a silent way soon.
 void ApplySocketSettings(int fd);
+// The same for our connections to that peer: gRPC does not say which descriptor one has that it
+// made. False: there is none.
+bool ApplySocketSettingsTo(const HostPort& peer);
 
 // "localhost" is 127.0.0.1, so that a port is one socket. "127.0.0.1:80", "[::1]:80".
 std::string NumericAddress(const HostPort& address);

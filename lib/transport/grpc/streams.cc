@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "lib/base/loopback.h"
 #include "lib/transport/grpc/settings.h"
 
 namespace muster {
@@ -68,6 +69,8 @@ void ClientStream::OnStarted(bool ok) {
 
 void ClientStream::OnAnswered(bool ok) {
   timer_.Cancel();
+  if (const absl::StatusOr<HostPort> address = ParseHostPort(peer()); ok && address.ok())
+    ApplySocketSettingsTo(*address);
   Opened(ok);
 }
 

@@ -27,8 +27,8 @@ class AgentTest : public ::testing::Test {
         *loop_,
         AgentOptions{
             .log_file =
-                [folder = MakeTestFolder()](const ProcessKey& key) {
-                  return folder + "/" + key.job + key.name + ".log";
+                [folder = MakeTestFolder()](const Spawn& spawn) {
+                  return folder + "/" + spawn.key.job + spawn.key.name + ".log";
                 },
             .command = [this](const Spawn& spawn) { return StandIn(what_.at(spawn.key.name)); },
             .supervisor = {.first_backoff = milliseconds(1),
@@ -126,8 +126,8 @@ TEST_F(AgentTest, AProgramThatIsMissingIsGivenUpToo) {
   agent_.emplace(
       *loop_,
       AgentOptions{.log_file =
-                       [folder = MakeTestFolder()](const ProcessKey& key) {
-                         return folder + "/" + key.job + key.name + ".log";
+                       [folder = MakeTestFolder()](const Spawn& spawn) {
+                         return folder + "/" + spawn.key.job + spawn.key.name + ".log";
                        },
                    .command = [](const Spawn&) { return std::vector<std::string>{"/nowhere/x"}; },
                    .supervisor = {.first_backoff = milliseconds(1)}},
@@ -146,7 +146,7 @@ TEST_F(AgentTest, ALogThatCannotBeWrittenIsNoCrashLoopOfTheProgram) {
   agent_.emplace(
       *loop_,
       AgentOptions{
-          .log_file = [&](const ProcessKey& key) { return folder + "/absent/" + key.name; },
+          .log_file = [&](const Spawn& spawn) { return folder + "/absent/" + spawn.key.name; },
           .command = [](const Spawn&) { return std::vector<std::string>{"/bin/true"}; },
           .supervisor = {.first_backoff = milliseconds(1), .longest_backoff = milliseconds(1)}},
       AgentEvents{.on_exit = [&](const NoteExit& note) {

@@ -33,18 +33,21 @@ class LinkTest : public ::testing::Test {
     if (const auto* hello = std::get_if<AgentHello>(&message)) {
       EXPECT_EQ(hello->slots, 3);
       heard_.push_back("hello from " + hello->node);
+      if (on_hello_) on_hello_();
       if (answers_)
         session_->Send({.header = Encode(ToAgent(Wanted{
-                            .jobs = {{.job = "j", .processes = {{"worker-0", Role::kWorker}}}}}))});
+                            .jobs = {{.job = "j", .processes = {{"worker-0", Role::kWorker}}}},
+                            .cluster = cluster_,
+                            .term = term_}))});
     } else {
       const auto& exited = std::get<ProcessExited>(message);
       heard_.push_back(exited.name + " " + exited.cause);
       loop_->Post([this] { loop_->Quit(); });
     }
   }
-  void MakeLink() {
+  void MakeLink(const std::string& addresses = "coordinator:1") {
     link_.emplace(
-        *loop_, *agent_, "coordinator:1",
+        *loop_, *agent_, addresses,
         AgentHello{.agent = {"node-a", {1, 1}}, .node = "node-a", .slots = 3},
         LinkEvents{.on_up = [this] { events_.push_back("up"); },
                    .on_wanted =
@@ -61,10 +64,13 @@ class LinkTest : public ::testing::Test {
   std::unique_ptr<Transport> coordinator_ = network_.MakeTransport("coordinator");
   std::unique_ptr<Transport> agent_ = network_.MakeTransport("agent");
   bool answers_ = true;
+  std::string cluster_ = "ours";
+  TermNumber term_{2};
   std::shared_ptr<Session> session_;
   std::vector<std::string> heard_;   // by the coordinator
   std::vector<std::string> events_;  // of the link
   std::function<void()> on_wanted_;
+  std::function<void()> on_hello_;  // before it is answered
   std::unique_ptr<Listener> listener_;
   std::optional<CoordinatorLink> link_;
 };
@@ -77,6 +83,42 @@ TEST_F(LinkTest, GoesToAnotherAddress) {
   RunUntilQuit(*loop_);
   link_.reset();
   EXPECT_THAT(events_, ElementsAre("up", "wanted worker-0"));
+}
+
+TEST_F(LinkTest, GoesRoundItsAddressesAndFollowsACoordinatorThatMoved) {
+  Listen("coordinator:2");
+  int times = 0;
+  on_wanted_ = [&] {
+    if (++times == 2) return loop_->Quit();
+    loop_->Post([this] {
+      listener_.reset();
+      Listen("coordinator:1");
+    });
+  };
+  MakeLink("coordinator:1,coordinator:2");
+  RunUntilQuit(*loop_);
+  link_.reset();
+  EXPECT_THAT(events_, ElementsAre("up", "wanted worker-0", "down", "up", "wanted worker-0"));
+}
+
+TEST_F(LinkTest, OneThatWasReplacedOrIsOfAnotherClusterIsNotObeyed) {
+  Listen();
+  int hellos = 0;
+  on_hello_ = [&] {
+    ++hellos;
+    term_ = TermNumber(hellos == 2 ? 1 : 3);
+    cluster_ = hellos == 3 ? "theirs" : "ours";
+  };
+  int times = 0;
+  on_wanted_ = [&] {
+    if (++times == 2) return loop_->Quit();
+    network_.Break("agent", "coordinator");
+  };
+  MakeLink();
+  RunUntilQuit(*loop_);
+  link_.reset();
+  EXPECT_EQ(hellos, 4);
+  EXPECT_THAT(events_, ElementsAre("up", "wanted worker-0", "down", "up", "wanted worker-0"));
 }
 
 TEST_F(LinkTest, SaysHelloHearsWhatIsWantedTellsExits) {

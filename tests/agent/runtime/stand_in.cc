@@ -40,23 +40,24 @@ int OpenDescriptors() {
   auto loop = EventLoop::Make().value();
   int ready = 0;
   pid_t last = 0;
-  Agent agent(*loop,
-              {.log_file = [&](const ProcessKey& key) { return folder + "/" + key.name + ".log"; },
-               .command = [](const Spawn&) { return StandIn("hang"); },
-               .lanes = {},
-               .supervisor = {},
-               .faults = {}},
-              {.on_start =
-                   [&](const ProcessKey&, pid_t pid) {
-                     last = pid;
-                     Say(report_fd, absl::StrCat(R"({"event":"pid","text":")", pid, "\"}"));
-                   },
-               .on_report =
-                   [&](const ProcessKey&, const Report&) {
-                     if (++ready < children) return;
-                     kill(last, SIGSTOP);
-                     Say(report_fd, R"({"event":"ready"})");
-                   }});
+  Agent agent(
+      *loop,
+      {.log_file = [&](const Spawn& spawn) { return folder + "/" + spawn.key.name + ".log"; },
+       .command = [](const Spawn&) { return StandIn("hang"); },
+       .lanes = {},
+       .supervisor = {},
+       .faults = {}},
+      {.on_start =
+           [&](const ProcessKey&, pid_t pid) {
+             last = pid;
+             Say(report_fd, absl::StrCat(R"({"event":"pid","text":")", pid, "\"}"));
+           },
+       .on_report =
+           [&](const ProcessKey&, const Report&) {
+             if (++ready < children) return;
+             kill(last, SIGSTOP);
+             Say(report_fd, R"({"event":"ready"})");
+           }});
   JobProcesses job{.job = "j", .start = StartNumber(1), .processes = {}};
   for (int i = 0; i < children; ++i)
     job.processes.push_back({absl::StrCat("worker-", i), Role::kWorker});

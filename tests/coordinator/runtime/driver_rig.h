@@ -80,6 +80,7 @@ class DriverRig : public ::testing::Test {
     auto found = journal_->Load(damaged);
     ASSERT_TRUE(found.ok()) << found.status();
     DriverOptions options{.checkpoint_root = root_, .tick = std::chrono::milliseconds(5)};
+    options.logs = logs_;
     options.settings.slots = 8;
     options.most_waiting_of_job.items = 500;  // fewer than of one session
     options.on_broken = [this](const absl::Status& why) { told_broken_.Post(why); };
@@ -156,6 +157,7 @@ class DriverRig : public ::testing::Test {
   const std::shared_ptr<Kv> kv_{OpenMemory(JournalFamilies())};
   const std::shared_ptr<std::atomic<bool>> full_ = std::make_shared<std::atomic<bool>>(false);
   const std::shared_ptr<std::atomic<bool>> broken_ = std::make_shared<std::atomic<bool>>(false);
+  LogStore* logs_ = nullptr;  // of the next Start
   Mailbox<absl::Status> told_broken_;
   std::atomic<int> writes_{0};
   std::atomic<int> formings_{0};

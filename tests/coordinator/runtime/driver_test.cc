@@ -491,6 +491,40 @@ TEST_F(DriverTest, AgentsAreToldWhatIsWantedWhenTheyComeAndWhenItChanges) {
   EXPECT_TRUE(ProcessesIn(agent.Next<Wanted>()).empty());
 }
 
+TEST_F(DriverTest, OnlyWhatTheAgentOfAMemberSaysThatItPrintedIsKept) {
+  Stop();
+  const std::string folder = root_ + "/logs";
+  LogStore store(folder, {});
+  logs_ = &store;
+  Start();
+  ScriptedAgent agent(*there_, kAddress, DecodeToAgent);
+  agent.Say(HelloOf("here", 16));
+  EXPECT_TRUE(agent.Next<Wanted>().jobs.empty());
+  ScriptedAgent other(*there_, kAddress, DecodeToAgent);
+  other.Say(HelloOf("there", 1));
+  EXPECT_TRUE(other.Next<Wanted>().jobs.empty());
+  SubmitJob(3);
+  const ProcessWanted placed = agent.Next<Wanted>().jobs.at(0).processes.at(0);
+  LogLines lines{.job = "a", .placement = placed.placement, .name = placed.name};
+  const auto say = [&](ScriptedAgent& speaker, const std::string& text) {
+    lines.text = text;
+    speaker.Say(lines);
+    Look();
+  };
+  say(agent, "its words\n");
+  say(other, "of a stranger\n");
+  say(agent, "its last words\n");
+  const std::string expected = "its words\nits last words\n";
+  std::string kept;
+  for (int look = 0; look < 1000 && kept.size() < expected.size(); ++look) {
+    Look();
+    ASSERT_TRUE(store.Await());
+    kept = ReadKeptLog(folder, "a", placed.name, 1000).text;
+  }
+  EXPECT_EQ(kept, expected);
+  Stop();
+}
+
 TEST_F(DriverTest, TheSlotsOfAnAgentAreThereWhileItsSessionIs) {
   ASSERT_TRUE(Change(Submit{"a", CountingSpec(8)}).ok());  // all that are there without an agent
   JobSpec wide = CountingSpec(4);

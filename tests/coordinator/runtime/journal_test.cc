@@ -50,6 +50,7 @@ JobJournal EverythingSet() {
   job.view = view;
   job.resumes = true;
   job.ending.stop_asked = true;
+  job.ending.gives_way = true;
   job.ending.stop_at = Step(12);
   job.next_command = 3;
   job.views = 4;
@@ -67,10 +68,12 @@ JobJournal EverythingSet() {
   job.ending.exit_code = 75;
   job.start = StartNumber(7);
   job.first_start = StartNumber(5);
-  job.placements = {{"worker-0", {Role::kWorker, "host-a", PlacementNumber(77), {3, ~0ull}}},
-                    {"worker-1", {Role::kWorker, std::nullopt, {}}},
-                    {"server-0", {Role::kServer, "", {}}}};
+  job.placements = {
+      {"worker-0", {Role::kWorker, "host-a", PlacementNumber(77), {3, ~0ull}, /*leaving=*/true}},
+      {"worker-1", {Role::kWorker, std::nullopt, {}}},
+      {"server-0", {Role::kServer, "", {}}}};
   job.left_out = {"host-b", "host-c"};
+  job.apart = {{"node-a", "node-b"}, {"node-a", "node-c"}};
   job.recorded = Step(9);
   job.deleting = true;
   return job;
@@ -88,6 +91,7 @@ void ExpectSame(const JobJournal& a, const JobJournal& b) {
   EXPECT_EQ(a.view, b.view);
   EXPECT_EQ(a.resumes, b.resumes);
   EXPECT_EQ(a.ending.stop_asked, b.ending.stop_asked);
+  EXPECT_EQ(a.ending.gives_way, b.ending.gives_way);
   EXPECT_EQ(a.ending.stop_at, b.ending.stop_at);
   EXPECT_EQ(a.next_command, b.next_command);
   EXPECT_EQ(a.views, b.views);
@@ -102,6 +106,7 @@ void ExpectSame(const JobJournal& a, const JobJournal& b) {
   EXPECT_EQ(a.first_start, b.first_start);
   EXPECT_EQ(a.placements, b.placements);
   EXPECT_EQ(a.left_out, b.left_out);
+  EXPECT_EQ(a.apart, b.apart);
   EXPECT_EQ(a.recorded, b.recorded);
   EXPECT_EQ(a.deleting, b.deleting);
 }
@@ -382,6 +387,19 @@ TEST(Journal, OfAJobThatIsOverTheLedgerIsNotRead) {
   EXPECT_EQ(found->recorded.at("a"), Step(9));
   EXPECT_EQ((*journal)->TailOf("a").loss, 2.0);
   EXPECT_EQ((*journal)->TailOf("a").fingerprint->step, Step(6));
+}
+
+TEST(Journal, KnowsWhichHostsAreDrained) {
+  const auto kv = OpenMemory(JournalFamilies());
+  std::vector<std::string> damaged;
+  {
+    const auto journal = *OpenOn(*kv);
+    EXPECT_TRUE(journal->Load(damaged)->drained.empty());
+    ASSERT_TRUE(journal->Write({PersistDrained{{"host-a", "host-b"}}}, 1).ok());
+    ASSERT_TRUE(journal->Write({PersistDrained{{"host-b"}}}, 2).ok());
+  }
+  const auto journal = *OpenOn(*kv);
+  EXPECT_EQ(journal->Load(damaged)->drained, std::set<std::string>{"host-b"});
 }
 
 TEST(Journal, ErasesAJobAndNothingOfAnother) {

@@ -14,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "lib/base/mailbox.h"
 #include "lib/config/field_error.h"
+#include "lib/wire/job_codec.h"
 #include "tests/coordinator/runtime/driver_rig.h"
 #include "tests/coordinator/runtime/kept_events.h"
 
@@ -49,6 +50,12 @@ class JobApiTest : public DriverRig {
   absl::StatusOr<JobInfo> Cancelled(const std::string& id) {
     std::promise<absl::StatusOr<JobInfo>> answer;
     api_->Cancel(id, [&](absl::StatusOr<JobInfo> job) { answer.set_value(std::move(job)); });
+    return answer.get_future().get();
+  }
+  absl::Status Scaled(const std::string& id, int32_t workers_min, int32_t workers_max) {
+    std::promise<absl::Status> answer;
+    api_->Scale(id, workers_min, workers_max,
+                [&](const absl::StatusOr<JobInfo>& job) { answer.set_value(job.status()); });
     return answer.get_future().get();
   }
   absl::StatusOr<JobDigest> NextDigest() {
@@ -113,6 +120,24 @@ TEST_F(JobApiTest, AStoppedJobIsCancelledForGood) {
   EXPECT_EQ(job->reason, "cancelled after it was stopped");
   EXPECT_TRUE(Submitted("a", CountingSpec(1)).ok());
   EXPECT_EQ(Job().phase, JobPhase::kCancelled);
+}
+
+TEST_F(JobApiTest, OnlyAJobThatHasNotEndedIsScaled) {
+  EXPECT_EQ(Scaled("a", 1, 2).code(), absl::StatusCode::kNotFound);
+  SubmitJob();
+  EXPECT_TRUE(Scaled("a", 1, 2).ok());
+  ASSERT_TRUE(Change(coordinator::Stop{"a"}).ok());
+  const absl::Status refused = Scaled("a", 1, 2);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(refused.message(), HasSubstr("job a is stopped"));
+}
+
+TEST_F(JobApiTest, AJobHasAsManyWorkersAsItsSpecificationMaySay) {
+  SubmitJob();
+  EXPECT_EQ(FieldOf(Scaled("a", 0, 2)), "workers.min");
+  EXPECT_EQ(FieldOf(Scaled("a", 1, kMaxProcesses + 1)), "workers.max");
+  EXPECT_EQ(FieldOf(Scaled("a", 3, 2)), "workers.min");
+  EXPECT_THAT(Scaled("a", 1, 0).message(), HasSubstr("allowed: 1 to 4096"));
 }
 
 TEST_F(JobApiTest, ManyWhoAskForTheSameDigestAreOneQuery) {

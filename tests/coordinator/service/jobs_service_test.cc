@@ -69,6 +69,9 @@ class ScriptedApi final : public JobApi {
   void Cancel(const std::string&, Reply<JobInfo> reply) override { reply(Unscripted()); }
   void Stop(const std::string&, Reply<JobInfo> reply) override { reply(Unscripted()); }
   void Delete(const std::string&, Reply<JobInfo> reply) override { reply(Unscripted()); }
+  void Scale(const std::string&, int32_t, int32_t, Reply<JobInfo> reply) override {
+    reply(Unscripted());
+  }
   void Watch(const std::string&, std::optional<EventPlace>, Reply<bool> reply,
              std::shared_ptr<JobWatcher> watcher) override {
     reply(true);
@@ -79,6 +82,10 @@ class ScriptedApi final : public JobApi {
     reply(Unscripted());
   }
   void Audit(const std::string&, Reply<JobAudit> reply) override { reply(Unscripted()); }
+  void Logs(const std::string&, LogQuery query, Reply<LogTail> reply) override {
+    asked_of_logs = query;
+    reply(logs);
+  }
   void History(const std::string&, const HistoryQuery&, Reply<HistoryPage> reply) override {
     reply(Unscripted());
   }
@@ -89,6 +96,8 @@ class ScriptedApi final : public JobApi {
     reply(Unscripted());
   }
 
+  LogTail logs;
+  LogQuery asked_of_logs;
   int submitted() const { return submitted_; }
   // Of those who have begun to watch and were not taken yet; null: nobody.
   std::shared_ptr<JobWatcher> TakeWatcher() {

@@ -48,6 +48,11 @@ class ScriptedApi final : public JobApi {
   void Cancel(const std::string&, Reply<JobInfo> reply) override { reply(Unscripted()); }
   void Stop(const std::string&, Reply<JobInfo> reply) override { reply(Unscripted()); }
   void Delete(const std::string&, Reply<JobInfo> reply) override { reply(Unscripted()); }
+  void Scale(const std::string&, int32_t workers_min, int32_t workers_max,
+             Reply<JobInfo> reply) override {
+    asked_of_scale = {workers_min, workers_max};
+    reply(JobInfo{});
+  }
   void Watch(const std::string&, std::optional<EventPlace> after, Reply<bool> reply,
              std::shared_ptr<JobWatcher> watcher) override {
     asked_after = after;
@@ -59,6 +64,10 @@ class ScriptedApi final : public JobApi {
     reply(fingerprints);
   }
   void Audit(const std::string&, Reply<JobAudit> reply) override { reply(Unscripted()); }
+  void Logs(const std::string&, LogQuery query, Reply<LogTail> reply) override {
+    asked_of_logs = query;
+    reply(logs);
+  }
   void Digest(const std::string&, std::optional<int64_t>, Reply<JobDigest> reply) override {
     reply(Unscripted());
   }
@@ -76,8 +85,11 @@ class ScriptedApi final : public JobApi {
   JobFingerprints fingerprints;
   JobPage page;
   JobQuery asked_for;
+  std::pair<int32_t, int32_t> asked_of_scale;
   HistoryPage history;
   HistoryQuery asked_of_history;
+  LogTail logs;
+  LogQuery asked_of_logs;
   JobLedger ledger;
   LedgerQuery asked_of_ledger;
   std::atomic<int64_t> asked_from{-1};
@@ -85,6 +97,33 @@ class ScriptedApi final : public JobApi {
 
  private:
   static absl::Status Unscripted() { return absl::UnimplementedError("not of this test"); }
+};
+
+class ScriptedHosts final : public HostApi {
+ public:
+  void List(const HostQuery& query, Reply<HostPage> reply) override {
+    asked_for = query;
+    reply(HostPage{{Host("a")}, "a"});
+  }
+  void Get(const std::string& name, Reply<HostInfo> reply) override { reply(Host(name)); }
+  void Drain(const std::string& name, bool on, Reply<HostInfo> reply) override {
+    HostInfo host = Host(name);
+    host.draining = on;
+    reply(std::move(host));
+  }
+
+  HostQuery asked_for;
+
+ private:
+  static HostInfo Host(const std::string& name) {
+    return {.name = name,
+            .slots = 4,
+            .used = 1,
+            .free = 3,
+            .away_for_seconds = 12,
+            .left_out_by = {"k"},
+            .members = {{.job = "j", .member = "worker-0"}}};
+  }
 };
 
 class RestTest : public ::testing::Test {
@@ -96,14 +135,19 @@ class RestTest : public ::testing::Test {
   }
 
   ScriptedApi api_;
+  std::vector<http::Route> Routes() {
+    std::vector<http::Route> routes = RestRoutes(
+        api_, [] { return std::string(); }, [] { return absl::OkStatus(); },
+        [] { return absl::OkStatus(); }, &large_answers_);
+    for (http::Route& route : HostRoutes(hosts_, &large_answers_))
+      routes.push_back(std::move(route));
+    return routes;
+  }
+
+  ScriptedHosts hosts_;
   Background large_answers_;
   const std::unique_ptr<http::Server> server_ =
-      http::Server::Start("127.0.0.1:0",
-                          RestRoutes(
-                              api_, [] { return std::string(); }, [] { return absl::OkStatus(); },
-                              [] { return absl::OkStatus(); }, &large_answers_),
-                          {.limits = {.answers_bytes = kRoom}})
-          .value();
+      http::Server::Start("127.0.0.1:0", Routes(), {.limits = {.answers_bytes = kRoom}}).value();
 };
 
 // Large answers are made on a thread that stands still until the test says so.
@@ -271,12 +315,68 @@ TEST_F(RestTest, RefusesParametersThatItDoesNotTake) {
     EXPECT_EQ(Get(path)["error"]["field"], "page") << path;
 }
 
+TEST_F(RestTest, TellsOfHosts) {
+  const Json page = Get("/v1/hosts?limit=1&page_token=0");
+  EXPECT_EQ(page["next_page_token"], "a");
+  EXPECT_EQ(page["hosts"][0]["free"], 3);
+  EXPECT_EQ(hosts_.asked_for.limit, 1);
+  EXPECT_EQ(hosts_.asked_for.page_token, "0");
+  const Json host = Get("/v1/hosts/b");
+  EXPECT_EQ(host["name"], "b");
+  EXPECT_EQ(host["away_for_seconds"], 12);
+  EXPECT_EQ(host["left_out_by"], Json::array({"k"}));
+  EXPECT_EQ(host["members"][0]["job"], "j");
+  EXPECT_EQ(Get("/v1/hosts?limit=0")["error"]["field"], "limit");
+  for (const bool on : {true, false}) {
+    const auto answer = http::Post(Url(on ? "/v1/hosts/b:drain" : "/v1/hosts/b:undrain"), "{}");
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    EXPECT_EQ(Json::parse(answer->body)["draining"], on);
+  }
+}
+
+TEST_F(RestTest, AJobIsScaledAsItsSpecificationSaysIt) {
+  const auto scaled = [this](const std::string& body) {
+    const auto answer = http::Post(Url("/v1/jobs/j:scale"), body);
+    return answer.ok() ? Json::parse(answer->body, nullptr, false)["error"] : Json("no answer");
+  };
+  EXPECT_EQ(scaled(R"({"workers": 4})"), Json(nullptr));
+  EXPECT_EQ(api_.asked_of_scale, std::pair(1, 4));
+  EXPECT_EQ(scaled(R"({"workers": {"min": 2, "max": 3}})"), Json(nullptr));
+  EXPECT_EQ(api_.asked_of_scale, std::pair(2, 3));
+  EXPECT_EQ(scaled(R"({"workers": 0})")["field"], "workers");
+  EXPECT_EQ(scaled(R"({"workers": {"min": 1, "max": 4097}})")["field"], "workers.max");
+  EXPECT_EQ(scaled(R"({"workers": {"min": 3, "max": 2}})")["field"], "workers.min");
+  EXPECT_EQ(scaled("{}")["field"], "workers");
+  EXPECT_EQ(scaled(R"({"workers": null})")["field"], "workers");
+  const Json servers = scaled(R"({"workers": 2, "servers": 2})");
+  EXPECT_EQ(servers["field"], "servers");
+  EXPECT_NE(std::string(servers["message"]).find("cannot be scaled"), std::string::npos);
+  EXPECT_EQ(scaled("")["code"], "invalid_argument");
+  EXPECT_EQ(scaled("[1]")["code"], "invalid_argument");
+}
+
 TEST_F(RestTest, AnEmptyBodyIsNamed) {
   const auto answer = http::Post(Url("/v1/jobs"), "");
   ASSERT_TRUE(answer.ok());
   EXPECT_EQ(answer->status, 400);
   EXPECT_EQ(Json::parse(answer->body)["error"]["message"],
             "the body is empty; send the job as a JSON object");
+}
+
+TEST_F(RestTest, LinesOfMembersAreText) {
+  api_.logs = {"worker-0: one\n"};
+  const auto answer = http::Get(Url("/v1/jobs/a/logs"));
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->content_type, "text/plain; charset=utf-8");
+  EXPECT_EQ(answer->body, "worker-0: one\n");
+  EXPECT_EQ(api_.asked_of_logs.member, "");
+  EXPECT_EQ(api_.asked_of_logs.tail, 0);
+  EXPECT_TRUE(http::Get(Url("/v1/jobs/a/logs?member=worker-0&tail=7")).ok());
+  EXPECT_EQ(api_.asked_of_logs.member, "worker-0");
+  EXPECT_EQ(api_.asked_of_logs.tail, 7);
+  for (const char* query : {"tail=0", "tail=-1", "tail=x"})
+    EXPECT_EQ(Get(std::string("/v1/jobs/a/logs?") + query)["error"]["field"], "tail") << query;
+  EXPECT_EQ(Get("/v1/jobs/a/logs?member=")["error"]["field"], "member");
 }
 
 TEST_F(RestTest, FingerprintsComeInPartsFromAStepOn) {

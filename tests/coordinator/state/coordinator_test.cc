@@ -479,7 +479,7 @@ TEST(Start, AMemberOfAnotherClusterIsTurnedAway) {
 
 TEST(Cancel, OfAQueuedJobLeavesTheRunningOneAlone) {
   Desk desk;
-  RunTwo(desk);
+  RunTwo(desk, SpecOf(2, 2));
   desk.Give(Submit{"next", SpecOf(15, 15)});
   desk.Give(Cancel{"next"});
   EXPECT_EQ(desk.Job("next").phase, JobPhase::kCancelled);

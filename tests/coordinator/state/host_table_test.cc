@@ -35,6 +35,29 @@ TEST(HostTable, KnowsTheRoomOfWhoeverIsThere) {
   EXPECT_THAT(hosts.Rooms(), IsEmpty());
 }
 
+TEST(HostTable, SaysWhenSomethingElseIsToBeSeen) {
+  HostTable hosts(2, kLease);
+  const auto changed_by = [&](const auto& change) {
+    hosts.TakeChanged();
+    change();
+    const bool changed = hosts.TakeChanged();
+    EXPECT_FALSE(hosts.TakeChanged()) << "it was told";
+    return changed;
+  };
+  const AgentId agent{"a", {1, 7}};
+  EXPECT_TRUE(changed_by([&] { hosts.Up(Hello("a", 1), false, kStart); }));
+  EXPECT_FALSE(changed_by([&] { hosts.SilentFor(kLease, kStart); }));
+  EXPECT_TRUE(changed_by([&] { hosts.Down(agent, kStart + seconds(1)); }));
+  ASSERT_EQ(hosts.Status().size(), 1u) << "its own slots are no host to be seen";
+  EXPECT_EQ(hosts.Status()[0].name, "a");
+  EXPECT_EQ(hosts.Status()[0].slots, 4);
+  EXPECT_FALSE(hosts.Status()[0].up);
+  EXPECT_EQ(hosts.Status()[0].away_since, kStart + seconds(1));
+  EXPECT_FALSE(changed_by([&] { hosts.Down(agent, kStart + seconds(2)); }));
+  EXPECT_FALSE(changed_by([&] { hosts.Forget("b"); }));
+  EXPECT_TRUE(changed_by([&] { hosts.Forget("a"); }));
+}
+
 TEST(HostTable, ItsOwnSlotsAreAHostWithoutAName) {
   ASSERT_EQ(HostTable(3, kLease).Rooms().size(), 1u);
   EXPECT_EQ(HostTable(3, kLease).Rooms()[0].name, "");

@@ -115,6 +115,54 @@ TEST_F(HostsTest, AHostWhoseAgentIsAwayKeepsItsMembers) {
   EXPECT_EQ(desk_.Status().members.size(), 3u);
 }
 
+// It hears no other machine at all: then it is more likely that it is cut off itself.
+TEST_F(HostsTest, ACoordinatorThatIsCutOffGivesUpNoState) {
+  Train();
+  desk_.Give(AgentDown{HelloOf("host", 2).agent});
+  desk_.Give(AgentDown{HelloOf("other", 2).agent});
+  Live(40, {});
+  EXPECT_EQ(desk_.Status().members.size(), 3u);
+  desk_.Say(kB, Alive{});  // one is heard first
+  desk_.Give(Tick{});
+  desk_.Wait(std::chrono::milliseconds(500));
+  for (const MemberId& id : {kA, kC}) desk_.Say(id, Alive{});
+  desk_.Give(Tick{});
+  Live(3, {kA, kB, kC});
+  EXPECT_EQ(desk_.Status().members.size(), 3u);
+  EXPECT_EQ(PlacesIn(desk_.Job()).size(), 3u);
+  EXPECT_EQ(desk_.Job().views, 1);
+  // It does not wait for ever.
+  Live(70, {});
+  EXPECT_THAT(desk_.Status().members, IsEmpty());
+}
+
+TEST_F(HostsTest, WhileAnotherMachineIsHeardASilentOneIsNotWaitedForAnyLonger) {
+  desk_.Give(AgentUp{HelloOf("third", 2)});
+  Train();
+  desk_.Give(AgentDown{HelloOf("host", 2).agent});
+  desk_.Give(AgentDown{HelloOf("other", 2).agent});
+  Live(17, {});
+  EXPECT_THAT(desk_.Status().members, IsEmpty());
+}
+
+// All fall silent at once, but the last words of one are older.
+TEST_F(HostsTest, OfThoseThatFallSilentTogetherTheFirstIsNotGivenUp) {
+  Train();
+  Live(1, {kA, kB, kC});
+  desk_.Wait(std::chrono::milliseconds(500));
+  for (const MemberId& id : {kB, kC}) desk_.Say(id, Alive{});
+  for (int i = 0; i < 80; ++i) {
+    desk_.Wait(std::chrono::milliseconds(100));
+    desk_.Give(Tick{});
+  }
+  EXPECT_EQ(desk_.Status().members.size(), 3u);
+  desk_.Say(kC, Alive{});
+  desk_.Give(Tick{});
+  EXPECT_EQ(desk_.Status().members.size(), 3u) << "the others may be back at any moment";
+  Live(2, {kC});
+  EXPECT_EQ(desk_.Status().members.size(), 1u);
+}
+
 TEST_F(HostsTest, AHostThatIsSilentIsLostAndItsMembersArePlacedAnew) {
   Train();
   const PlacementNumber before = NumberOf("worker-2");

@@ -22,12 +22,44 @@ QueuedJob Queued(const std::string& id, int64_t submission, int32_t min, int32_t
   return {id, submission, min, max, servers, {}};
 }
 
-// Of so many workers on these hosts, in turn.
+// Of so many workers on these hosts, in turn; as many as it may have.
 PlacedJob Running(const std::string& id, int64_t submission,
                   const std::vector<std::string>& hosts) {
-  PlacedJob job{id, submission, {}, {}, {}, 0};
-  for (size_t i = 0; i < hosts.size(); ++i) job.placed[absl::StrCat("worker-", i)] = hosts[i];
+  PlacedJob job{.id = id, .submission = submission};
+  for (size_t i = 0; i < hosts.size(); ++i) {
+    const std::string name = absl::StrCat("worker-", i);
+    job.placed[name] = hosts[i];
+    job.workers.insert(job.workers.begin(), name);  // the highest rank leaves first
+  }
+  job.workers_min = job.workers_max = static_cast<int32_t>(hosts.size());
   return job;
+}
+
+PlacedJob Elastic(const std::string& id, int64_t submission, const std::vector<std::string>& hosts,
+                  int32_t min, int32_t max) {
+  PlacedJob job = Running(id, submission, hosts);
+  job.workers_min = min;
+  job.workers_max = max;
+  job.may_shrink = true;
+  return job;
+}
+
+void Unplace(PlacedJob& job, const std::string& name) {
+  job.unplaced.push_back({name, Role::kWorker});
+  job.workers.insert(job.workers.begin(), name);
+  job.workers_max = std::max(job.workers_max, static_cast<int32_t>(job.workers.size()));
+}
+
+// "job/worker-1 scaled", in the order of jobs and names.
+std::string LeavesOf(const PlacementDecision& decision) {
+  std::vector<std::string> texts;
+  for (const auto& [job, members] : decision.leaves)
+    for (const auto& [name, cause] : members)
+      texts.push_back(absl::StrCat(job, "/", name,
+                                   cause == LeaveCause::kScaled      ? " scaled"
+                                   : cause == LeaveCause::kMakesRoom ? " makes room"
+                                                                     : " drained"));
+  return absl::StrJoin(texts, ", ");
 }
 
 // "job/worker-0@host job/worker-1@host"
@@ -108,7 +140,7 @@ TEST(Placement, HostsOfOneNodeAreTakenTogether) {
 
 TEST(Placement, WhatWasLostComesBeforeWhatIsNew) {
   PlacedJob hurt = Running("hurt", 1, {"a"});
-  hurt.unplaced = {{"worker-1", Role::kWorker}};
+  Unplace(hurt, "worker-1");
   const PlacementDecision decision =
       DecidePlacement({{Host("a", 1), Host("b", 1)}, {hurt}, {Queued("new", 2, 1, 1)}});
   EXPECT_EQ(PlacesOf(decision), "hurt/worker-1@b");
@@ -117,7 +149,7 @@ TEST(Placement, WhatWasLostComesBeforeWhatIsNew) {
 
 TEST(Placement, AMemberIsNotPlacedWhereItsJobIsLeftOut) {
   PlacedJob hurt = Running("hurt", 1, {"a"});
-  hurt.unplaced = {{"worker-1", Role::kWorker}};
+  Unplace(hurt, "worker-1");
   hurt.left_out = {"b"};
   const std::vector<HostRoom> hosts = {Host("a", 1), Host("b", 4)};
   EXPECT_THAT(DecidePlacement({hosts, {hurt}, {}}).places, IsEmpty());
@@ -127,7 +159,8 @@ TEST(Placement, AMemberIsNotPlacedWhereItsJobIsLeftOut) {
 
 TEST(Placement, JobsGrowIntoWhatNobodyWaitsFor) {
   PlacedJob small = Running("small", 1, {"a"});
-  small.may_grow_by = 5;
+  small.workers_max = 6;
+  small.may_grow = true;
   const std::vector<HostRoom> hosts = {Host("a", 2), Host("b", 1)};
   PlacementDecision decision = DecidePlacement({hosts, {small}, {}});
   EXPECT_EQ(PlacesOf(decision), "small/worker-1@a small/worker-2@b");
@@ -141,10 +174,40 @@ TEST(Placement, JobsGrowIntoWhatNobodyWaitsFor) {
   EXPECT_THAT(decision.grows, ElementsAre(Pair("small", 2)));
 }
 
+// Two hosts of node a, and one of node b.
+TEST(Placement, NodesThatAreKeptApartShareNoJob) {
+  const std::vector<HostRoom> hosts = {{"a1", "a", 2}, {"a2", "a", 1}, {"b", "b", 3}};
+  PlacedJob job = Running("j", 1, {"a1"});
+  job.unplaced = {
+      {"worker-1", Role::kWorker}, {"worker-2", Role::kWorker}, {"server-0", Role::kServer}};
+  EXPECT_EQ(PlacesOf(DecidePlacement({hosts, {job}, {}})),
+            "j/worker-1@a1 j/worker-2@a2 j/server-0@b");
+  job.apart = {{"a", "b"}};
+  EXPECT_EQ(PlacesOf(DecidePlacement({hosts, {job}, {}})), "j/worker-1@a1 j/worker-2@a2");
+  job.apart = {{"a", "c"}};
+  EXPECT_EQ(PlacesOf(DecidePlacement({hosts, {job}, {}})),
+            "j/worker-1@a1 j/worker-2@a2 j/server-0@b");
+  // It does not grow there either.
+  job = Running("j", 1, {"b", "b", "b"});
+  job.apart = {{"a", "b"}};
+  job.may_grow = true;
+  job.workers_max = 5;
+  const PlacementDecision decision = DecidePlacement({hosts, {job}, {}});
+  EXPECT_EQ(PlacesOf(decision), "");
+  EXPECT_THAT(decision.grows, IsEmpty());
+  // Where none of its members is on either, the first one decides.
+  job = Running("j", 1, {});
+  job.apart = {{"a", "b"}};
+  job.unplaced = {{"worker-0", Role::kWorker}, {"worker-1", Role::kWorker}};
+  EXPECT_EQ(PlacesOf(DecidePlacement({hosts, {job}, {}})), "j/worker-0@b j/worker-1@b");
+}
+
 TEST(Placement, NewWorkersTakeTheNamesThatAreFree) {
   PlacedJob job = Running("j", 1, {"a", "a", "a"});
   job.placed.erase("worker-1");
-  job.may_grow_by = 2;
+  std::erase(job.workers, "worker-1");
+  job.workers_max = 4;
+  job.may_grow = true;
   EXPECT_EQ(PlacesOf(DecidePlacement({{Host("a", 4)}, {job}, {}})), "j/worker-1@a j/worker-3@a");
 }
 
@@ -168,6 +231,125 @@ TEST(Placement, WhoPassesTheHeadTakesOnlyWhatTheHeadLeaves) {
               ElementsAre(Pair("head", 6)));
 }
 
+TEST(Placement, MoreWorkersThanAJobMayHaveLeave) {
+  const std::vector<HostRoom> hosts = {Host("a", 4)};
+  PlacedJob job = Elastic("j", 1, {"a", "a", "a"}, 1, 1);
+  EXPECT_EQ(LeavesOf(DecidePlacement({hosts, {job}, {}})), "j/worker-1 scaled, j/worker-2 scaled");
+  // Those that wait for room are not placed first.
+  job = Elastic("j", 1, {"a", "a"}, 1, 2);
+  Unplace(job, "worker-2");
+  job.workers_max = 2;
+  const PlacementDecision decision = DecidePlacement({hosts, {job}, {}});
+  EXPECT_EQ(LeavesOf(decision), "j/worker-2 scaled");
+  EXPECT_THAT(decision.places, IsEmpty());
+}
+
+TEST(Placement, JobsMakeRoomForTheHeadOfTheQueue) {
+  const std::vector<HostRoom> hosts = {Host("a", 4)};
+  const PlacedJob older = Elastic("older", 1, {"a", "a"}, 1, 2);
+  const PlacedJob newer = Elastic("newer", 2, {"a", "a"}, 1, 2);
+  const auto leaves = [&](std::vector<PlacedJob> running, std::vector<QueuedJob> queued) {
+    return LeavesOf(DecidePlacement({hosts, std::move(running), std::move(queued)}));
+  };
+  EXPECT_EQ(leaves({older, newer}, {}), "");
+  EXPECT_EQ(leaves({older, newer}, {Queued("head", 3, 1, 4)}), "newer/worker-1 makes room");
+  EXPECT_EQ(leaves({older, newer}, {Queued("head", 3, 2, 4)}),
+            "newer/worker-1 makes room, older/worker-1 makes room");
+  EXPECT_EQ(leaves({older, newer}, {Queued("head", 3, 3, 4)}), "") << "it would not fit then";
+  EXPECT_EQ(leaves({older, newer}, {Queued("huge", 3, 9, 9), Queued("head", 4, 1, 1)}),
+            "newer/worker-1 makes room");
+  PlacedJob busy = newer;
+  busy.may_shrink = false;
+  EXPECT_EQ(leaves({older, busy}, {Queued("head", 3, 1, 4)}), "older/worker-1 makes room");
+}
+
+TEST(Placement, WhatBeganGoesOnWhileAHostIsAway) {
+  std::vector<HostRoom> hosts = {Host("a", 2), Host("b", 2)};
+  hosts[1].takes_new = false;
+  PlacedJob job = Elastic("j", 1, {"a", "a"}, 1, 2);
+  EXPECT_EQ(LeavesOf(DecidePlacement({hosts, {job}, {Queued("head", 2, 1, 1)}})), "");
+  job.leaving = {"worker-1"};
+  EXPECT_EQ(LeavesOf(DecidePlacement({hosts, {job}, {Queued("head", 2, 1, 1)}})),
+            "j/worker-1 makes room");
+}
+
+TEST(Placement, WhatIsMadeForTheHeadIsKeptForIt) {
+  const std::vector<HostRoom> hosts = {Host("a", 4)};
+  const PlacedJob elastic = Elastic("elastic", 1, {"a", "a", "a"}, 1, 3);
+  const PlacementDecision decision =
+      DecidePlacement({hosts, {elastic}, {Queued("head", 2, 3, 3), Queued("small", 3, 1, 1)}});
+  EXPECT_EQ(LeavesOf(decision), "elastic/worker-1 makes room, elastic/worker-2 makes room");
+  EXPECT_THAT(decision.starts, IsEmpty());
+}
+
+TEST(Placement, MembersOfADrainedHostLeaveAndNothingNewComes) {
+  std::vector<HostRoom> hosts = {Host("a", 4), Host("b", 4)};
+  hosts[0].drains = true;
+  // As many as leave the job its least number of workers.
+  EXPECT_EQ(LeavesOf(DecidePlacement({hosts, {Elastic("j", 1, {"a", "a", "b"}, 1, 3)}, {}})),
+            "j/worker-0 drained, j/worker-1 drained");
+  // Else others come first, on another host.
+  const PlacedJob whole = Elastic("j", 1, {"a", "a"}, 2, 2);
+  PlacementDecision decision = DecidePlacement({hosts, {whole}, {Queued("next", 2, 3, 3)}});
+  EXPECT_EQ(LeavesOf(decision), "j/worker-0 drained, j/worker-1 drained");
+  EXPECT_EQ(PlacesOf(decision), "j/worker-2@b j/worker-3@b");
+  EXPECT_THAT(decision.reasons, ElementsAre(Pair("next", "needs 3 slots; 2 of 4 are free")));
+  // Where there is no room they stay, those with the lowest ranks.
+  hosts[1].slots = 1;
+  decision = DecidePlacement({hosts, {whole}, {}});
+  EXPECT_EQ(LeavesOf(decision), "j/worker-1 drained");
+  EXPECT_EQ(PlacesOf(decision), "j/worker-2@b");
+}
+
+TEST(Placement, AHostThatEndsWaitsForNoRoom) {
+  std::vector<HostRoom> hosts = {Host("a", 4), Host("b", 4)};
+  hosts[0].drains = hosts[0].ends = true;
+  EXPECT_EQ(LeavesOf(DecidePlacement({hosts, {Elastic("j", 1, {"a", "b"}, 1, 2)}, {}})),
+            "j/worker-0 drained");
+  const PlacementDecision decision =
+      DecidePlacement({hosts, {Elastic("j", 1, {"a", "b"}, 2, 2)}, {}});
+  EXPECT_EQ(LeavesOf(decision), "");
+  EXPECT_THAT(decision.places, IsEmpty());
+  EXPECT_THAT(decision.give_way,
+              ElementsAre(Pair("j",
+                               "host a ends, and without it the job has fewer than "
+                               "workers.min")));
+}
+
+// They keep no state, and may wait for long.
+TEST(Placement, WorkersWithoutAPlaceDoNotStayInTheStead) {
+  std::vector<HostRoom> hosts = {Host("a", 2), Host("b", 1)};
+  hosts[0].drains = true;
+  PlacedJob job = Elastic("j", 1, {"a", "b"}, 2, 2);
+  Unplace(job, "worker-2");
+  EXPECT_EQ(LeavesOf(DecidePlacement({hosts, {job}, {}})), "") << "two are to stay";
+  hosts[0].ends = true;
+  EXPECT_EQ(DecidePlacement({hosts, {job}, {}}).give_way.size(), 1u);
+}
+
+TEST(Placement, NothingIsPlacedWhileItIsNotKnownWhichNodesAreApart) {
+  std::vector<HostRoom> hosts = {Host("a", 2), Host("b", 1)};
+  hosts[0].node = "";  // its agent is not back after a restart
+  hosts[0].takes_new = false;
+  PlacedJob job = Elastic("j", 1, {"a"}, 1, 2);
+  Unplace(job, "worker-1");
+  job.apart = {{"a", "b"}};
+  EXPECT_THAT(DecidePlacement({hosts, {job}, {}}).places, IsEmpty());
+  job.apart = {};
+  EXPECT_EQ(PlacesOf(DecidePlacement({hosts, {job}, {}})), "j/worker-1@b");
+}
+
+TEST(Placement, AJobWithAServerOnADrainedHostGivesWay) {
+  std::vector<HostRoom> hosts = {Host("a", 4), Host("b", 4)};
+  hosts[0].drains = true;
+  PlacedJob job = Elastic("j", 1, {"b", "b"}, 1, 2);
+  job.placed["server-0"] = "a";
+  EXPECT_THAT(DecidePlacement({hosts, {job}, {}}).give_way,
+              ElementsAre(Pair("j",
+                               "host a is drained, and a server cannot leave while the job "
+                               "runs")));
+}
+
 // Random clusters: whatever is decided fits.
 TEST(Placement, NoHostGetsMoreThanItsSlotsAndNobodyIsPlacedTwice) {
   std::mt19937 random(7);
@@ -179,14 +361,20 @@ TEST(Placement, NoHostGetsMoreThanItsSlotsAndNobodyIsPlacedTwice) {
     std::map<std::string, int32_t> left;
     for (int32_t i = 1 + upto(5); i > 0; --i) {
       const std::string name = absl::StrCat("h", i);
-      input.hosts.push_back({name, absl::StrCat("n", i / 2), upto(5), upto(4) > 0});
+      const bool drains = upto(5) == 0;
+      input.hosts.push_back(
+          {name, absl::StrCat("n", i / 2), upto(5), upto(4) > 0, drains, drains && upto(2) == 0});
       left[name] = input.hosts.back().slots;
     }
     for (int32_t j = upto(4); j > 0; --j) {
-      PlacedJob job{absl::StrCat("r", j), j, {}, {}, {}, upto(3)};
+      PlacedJob job{.id = absl::StrCat("r", j), .submission = j};
+      job.may_shrink = upto(2) == 0;
+      job.may_grow = upto(2) == 0;
       for (int32_t w = upto(4); w > 0; --w) {
         const std::string host = absl::StrCat("h", 1 + upto(6));
         const std::string name = absl::StrCat("worker-", w);
+        job.workers.push_back(name);
+        if (upto(4) == 0) job.leaving.insert(name);
         if (left.count(host) > 0 && left[host] > 0) {
           job.placed[name] = host;
           --left[host];
@@ -195,6 +383,8 @@ TEST(Placement, NoHostGetsMoreThanItsSlotsAndNobodyIsPlacedTwice) {
         }
       }
       if (upto(3) == 0) job.left_out.insert("h1");
+      job.workers_min = 1 + upto(3);
+      job.workers_max = job.workers_min + upto(3);
       input.running.push_back(job);
     }
     for (int32_t j = upto(4); j > 0; --j)
@@ -209,6 +399,8 @@ TEST(Placement, NoHostGetsMoreThanItsSlotsAndNobodyIsPlacedTwice) {
           EXPECT_EQ(job.placed.count(place.member.name), 0u);
           EXPECT_EQ(job.left_out.count(place.host), 0u);
         }
+      for (const HostRoom& host : input.hosts)
+        EXPECT_FALSE(host.name == place.host && host.drains) << "round " << round;
     }
     for (const auto& [id, workers] : decision.starts) {
       const auto job = std::find_if(input.queued.begin(), input.queued.end(),
@@ -221,6 +413,21 @@ TEST(Placement, NoHostGetsMoreThanItsSlotsAndNobodyIsPlacedTwice) {
       EXPECT_EQ(placed, workers + job->servers) << "a job starts whole";
     }
     EXPECT_EQ(decision.starts.size() + decision.reasons.size(), input.queued.size());
+    for (const PlacedJob& job : input.running) {
+      const auto leaves = decision.leaves.find(job.id);
+      const auto grows = decision.grows.find(job.id);
+      const auto had = static_cast<int32_t>(job.workers.size());
+      const int32_t gone =
+          leaves == decision.leaves.end() ? 0 : static_cast<int32_t>(leaves->second.size());
+      const int32_t got = grows == decision.grows.end() ? 0 : grows->second;
+      if (decision.give_way.contains(job.id)) {
+        EXPECT_EQ(gone + got, 0) << "round " << round;
+        continue;
+      }
+      EXPECT_LE(had - gone + got, job.workers_max) << "round " << round;
+      EXPECT_GE(had - gone + got, std::min(had, job.workers_min))
+          << "round " << round << ": only those leave without whom there are still enough";
+    }
   }
 }
 

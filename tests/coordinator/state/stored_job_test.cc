@@ -12,7 +12,8 @@ StoredJob StoppedJob() {
   StoredJob job;
   job.journal.id = "a";
   job.journal.phase = JobPhase::kStopped;
-  job.journal.ending = {true, Step(3), "digest", kExitStopped};
+  job.journal.ending = {.stop_asked = true, .stop_at = Step(3), .digest = "digest"};
+  job.journal.ending.exit_code = kExitStopped;
   job.journal.view.emplace().members = {{.id = kMember}};
   job.waits_for = "needs 9 slots";
   return job;

@@ -48,6 +48,8 @@ void ResolveAll(Metrics& metrics) {
   for (const char* queue : {"mailbox", "transport", "checkpoint"})
     metrics.GetGauge("muster_queue_depth", queue);
   metrics.GetGauge("muster_jobs", "running");
+  metrics.GetGauge("muster_hosts", "up");
+  metrics.GetGauge("muster_host_slots", "used");
   metrics.GetGauge("muster_records_pending");
   metrics.GetCounter("muster_http_requests_total", "200");
   metrics.GetCounter("muster_sse_dropped_total");

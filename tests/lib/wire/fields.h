@@ -30,6 +30,7 @@ constexpr size_t FieldCount() {
 template <class T>
 auto FieldsOf(T& s) {
   constexpr size_t n = FieldCount<std::remove_const_t<T>>();
+  if constexpr (n == 0) return std::tie();
 #define MUSTER_FIELDS(count, ...) \
   if constexpr (n == count) {     \
     auto& [__VA_ARGS__] = s;      \

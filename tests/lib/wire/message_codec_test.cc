@@ -51,6 +51,22 @@ TYPED_TEST(EveryMessageTest, WhateverBytesTextsHoldTheyComeBackFromTheSecondTime
   }
 }
 
+TEST(MessageCodec, WhoIsUnreachableIsAscendingAndFew) {
+  Alive alive{Step(1), "applying"};
+  const auto decoded = [&] { return DecodeToCoordinator(Encode(ToCoordinator(alive))); };
+  for (int32_t i = 0; i < 64; ++i) alive.unreachable.members.push_back(2 * i);
+  alive.unreachable.view = ViewNumber(7);
+  const auto sound = decoded();
+  ASSERT_TRUE(sound.ok()) << sound.status();
+  EXPECT_EQ(std::get<Alive>(*sound).unreachable, alive.unreachable);
+  alive.unreachable.members.push_back(1000);
+  EXPECT_FALSE(decoded().ok()) << "at most 64";
+  for (const std::vector<int32_t>& wrong : {std::vector<int32_t>{3, 3}, {4, 3}, {4096}, {-1}}) {
+    alive.unreachable.members = wrong;
+    EXPECT_FALSE(decoded().ok());
+  }
+}
+
 // A member's words reach terminals, logs, events and the journal: they cannot steer or fill them.
 TEST(MessageCodec, WordsOfOthersArePrintableAndBounded) {
   const std::string wild = "\x1b[2J" + std::string(60'000, 'x');

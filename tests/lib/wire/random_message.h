@@ -165,6 +165,10 @@ class RandomMessage {
     ForEachField(found, [this](auto& field) { Fill(field); });
     FillAscending(found.lanes);
   }
+  void Fill(Unreachable& unreachable) {
+    ForEachField(unreachable, [this](auto& field) { Fill(field); });
+    FillAscending(unreachable.members);
+  }
   void Fill(TensorSpec& tensor) {
     Fill(tensor.name);
     Fill(tensor.kind);
@@ -214,9 +218,10 @@ class RandomMessage {
   size_t Below(size_t n) { return random_() % n; }
 
  private:
-  void FillAscending(std::vector<LaneId>& lanes) {
-    for (size_t i = 0; i < lanes.size(); ++i)
-      lanes[i] = LaneId(static_cast<int32_t>(i * 1000 + Below(1000) % 96));
+  template <class Index>
+  void FillAscending(std::vector<Index>& indices) {
+    for (size_t i = 0; i < indices.size(); ++i)
+      indices[i] = Index(static_cast<int32_t>(i * 1000 + Below(1000) % 96));
   }
   // `count` numbers from -spare to end - 1.
   void Indices(std::vector<int32_t>& indices, size_t count, size_t end, size_t spare) {

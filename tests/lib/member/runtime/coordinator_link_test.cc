@@ -27,10 +27,13 @@ class HandTransport final : public Transport {
   absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string&, Acceptor) override {
     return absl::UnimplementedError("not here");
   }
-  std::shared_ptr<Session> Connect(const std::string&, Duration, SessionHandler handler) override {
+  std::shared_ptr<Session> Connect(const std::string& address, Duration,
+                                   SessionHandler handler) override {
+    addresses.push_back(address);
     handlers.push_back(std::move(handler));
     return std::make_shared<DeafSession>();
   }
+  std::vector<std::string> addresses;  // one for each session
   std::vector<SessionHandler> handlers;
 };
 
@@ -66,7 +69,7 @@ class CoordinatorLinkTest : public ::testing::Test {
   Time now_ = Time{} + seconds(100);
   HandTransport transport_;
   std::shared_ptr<EventBox> events_ = std::make_shared<EventBox>();
-  CoordinatorLink link_{transport_, "coordinator", events_,
+  CoordinatorLink link_{transport_, "first:1,second:1", events_,
                         std::make_shared<std::atomic<LinkId>>(1), 7};
 };
 
@@ -103,6 +106,25 @@ TEST_F(CoordinatorLinkTest, CountsFromTheEndOfTheLastSession) {
   EXPECT_EQ(link_.Away(now_), now_ - broke);
   Says();
   EXPECT_EQ(link_.Away(now_), Duration(0));
+}
+
+TEST_F(CoordinatorLinkTest, GoesRoundItsAddressesWhileNoneAnswers) {
+  const auto again = [&] {
+    Breaks();
+    now_ = link_.NextTick();
+    ASSERT_TRUE(link_.Tick(now_));
+  };
+  again();
+  again();
+  again();
+  EXPECT_EQ(transport_.addresses,
+            (std::vector<std::string>{"first:1", "second:1", "first:1", "second:1"}));
+  // The one that answered is tried first when its session breaks.
+  Says();
+  again();
+  again();
+  EXPECT_EQ(transport_.addresses.at(4), "second:1");
+  EXPECT_EQ(transport_.addresses.at(5), "first:1");
 }
 
 }  // namespace

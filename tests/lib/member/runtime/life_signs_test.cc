@@ -84,7 +84,7 @@ TEST(LifeSigns, TellWhatIsDoneAndHowLongThreadsHaveStoodStill) {
   ThreadProgress train("train"), exchange("exchange");
   train.GoesOn(RealClock().Now() - seconds(50));
   LifeSigns signs({kEvery, seconds(1000), {}}, {&train, &exchange});
-  signs.Note(Step(4), "applying");
+  signs.Note(Step(4), "applying", {ViewNumber(3), {1}}, RealClock().Now() + seconds(1000));
   const auto heard = std::make_shared<Heard>();
   signs.SayTo(heard);
   for (int i = 0; i < 3; ++i) {
@@ -92,10 +92,22 @@ TEST(LifeSigns, TellWhatIsDoneAndHowLongThreadsHaveStoodStill) {
     ASSERT_TRUE(alive);
     EXPECT_EQ(alive->step, Step(4));
     EXPECT_EQ(alive->phase, "applying");
+    EXPECT_EQ(alive->unreachable, (Unreachable{ViewNumber(3), {1}}));
     ASSERT_EQ(alive->threads.size(), 1u) << "the exchange thread has no work";
     EXPECT_EQ(alive->threads[0].thread, "train");
     EXPECT_GE(alive->threads[0].seconds, 50);
   }
+}
+
+// The exchange thread is busy with something else: peers may have come back meanwhile.
+TEST(LifeSigns, NameNobodyOfWhomNothingIsKnownAnyMore) {
+  LifeSigns signs({kEvery, seconds(1000), {}}, {});
+  signs.Note(Step(4), "applying", {ViewNumber(3), {1}}, RealClock().Now() - 3 * kEvery);
+  const auto heard = std::make_shared<Heard>();
+  signs.SayTo(heard);
+  const std::optional<Alive> alive = heard->Await<Alive>();
+  ASSERT_TRUE(alive);
+  EXPECT_EQ(alive->unreachable, Unreachable());
 }
 
 TEST(LifeSigns, AThreadThatHangsIsToldOnce) {

@@ -196,6 +196,24 @@ TEST(Member, TheWayFromSealToTheFirstLanes) {
   EXPECT_THAT(compute[0].subtrees, ElementsAre(TreeNode{0, 1}));
 }
 
+TEST(Member, SaysWhomOfItsViewItDoesNotReach) {
+  Rig rig(ConfigOf(kMe));
+  const View view = ViewOf(1, {kMe, kPeer}, {0, 1}, {0, 1});
+  EXPECT_EQ(rig.member.WhoIsUnreachable(), Unreachable()) << "it is in no view";
+  rig.Coordinator(Seal{TermNumber(1), ViewNumber(1)});
+  rig.Coordinator(Heal{TermNumber(1), ViewNumber(1), PlanOf(view, {HealBy::kMake, HealBy::kCopy})});
+  const Unreachable peer{ViewNumber(1), {1}}, nobody{ViewNumber(1), {}};
+  EXPECT_EQ(rig.member.WhoIsUnreachable(), peer) << "of a view that forms";
+  rig.member.Handle(PeerUp{kPeer});
+  EXPECT_EQ(rig.member.WhoIsUnreachable(), nobody);
+  rig.member.Handle(Made{});
+  rig.Coordinator(Activate{view});
+  rig.member.Handle(PeerDown{kPeer});
+  EXPECT_EQ(rig.member.WhoIsUnreachable(), peer);
+  rig.Coordinator(Seal{TermNumber(1), ViewNumber(2)});
+  EXPECT_EQ(rig.member.WhoIsUnreachable(), Unreachable()) << "its sessions are of another view";
+}
+
 TEST(Member, ACheckpointThatCannotBeLoadedIsToldWithItsReason) {
   Rig rig(ConfigOf(kMe));
   rig.Coordinator(Seal{TermNumber(1), ViewNumber(1)});

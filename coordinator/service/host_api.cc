@@ -1,0 +1,148 @@
+#include "coordinator/service/host_api.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "coordinator/service/answer_size.h"
+#include "lib/base/printable.h"
+#include "lib/base/status.h"
+#include "lib/config/field_error.h"
+
+namespace muster::coordinator {
+namespace {
+
+HostInfo InfoOf(const HostStatus& host, Time now) {
+  HostInfo info{.name = host.name,
+                .node = host.node,
+                .slots = host.slots,
+                .up = host.up,
+                .draining = host.draining};
+  // It was shown before `now` was asked, and may have been lost since.
+  if (!host.up)
+    info.away_for_seconds =
+        std::max(0.0, std::chrono::duration<double>(now - host.away_since).count());
+  return info;
+}
+
+// Into those of `hosts` that are there.
+void AddJob(const JobStatus& status, std::map<std::string, HostInfo>& hosts) {
+  const JobJournal& job = status.job;
+  if (!HoldsPlaces(job)) return;
+  std::map<std::string, std::string> states;  // by member that has a session
+  for (const MemberStatus& member : status.members)
+    if (member.up) states[member.member.id.name] = member.state;
+  for (const auto& [name, placement] : job.placements) {
+    const auto host = placement.host ? hosts.find(*placement.host) : hosts.end();
+    if (host == hosts.end()) continue;
+    host->second.members.push_back({.job = job.id,
+                                    .member = name,
+                                    .role = placement.role == Role::kWorker ? "worker" : "server",
+                                    .placement = placement.number.value(),
+                                    .state = states.contains(name) ? states[name] : "absent"});
+  }
+  for (const std::string& name : job.left_out)
+    if (const auto host = hosts.find(name); host != hosts.end())
+      host->second.left_out_by.push_back(job.id);
+}
+
+void AddJobs(const KnownCluster& known, std::map<std::string, HostInfo>& hosts) {
+  for (const KnownJobPtr& job : *known.jobs) AddJob(job->status, hosts);
+  for (auto& [name, host] : hosts) {
+    host.used = static_cast<int32_t>(host.members.size());
+    host.free = std::max(0, host.slots - host.used);
+  }
+}
+
+absl::Status NoSuchHost(const KnownHosts& hosts, const std::string& name) {
+  constexpr size_t kNamed = 5;
+  std::vector<std::string> names;
+  for (size_t i = 0; i < std::min(kNamed, hosts.size()); ++i)
+    names.push_back(Cut(Printable(hosts[i].name)));
+  const std::string there =
+      names.empty() ? "no host has joined yet; `muster agent` joins one"
+                    : absl::StrCat("there are: ", absl::StrJoin(names, ", "),
+                                   hosts.size() > kNamed ? ", …; `muster hosts` shows all" : "");
+  return absl::NotFoundError(absl::StrCat("there is no host ", Cut(Printable(name)), "; ", there));
+}
+
+class Api final : public HostApi {
+ public:
+  Api(Driver& driver, const Clock& clock) : driver_(driver), clock_(clock) {}
+
+  void List(const HostQuery& query, Reply<HostPage> reply) override {
+    const absl::StatusOr<KnownCluster> known = driver_.KnownWithHosts();
+    if (!known.ok()) return reply(known.status());
+    reply(HostPageOf(*known, query, clock_.Now()));
+  }
+
+  void Get(const std::string& name, Reply<HostInfo> reply) override { reply(Find(name)); }
+
+  void Drain(const std::string& name, bool on, Reply<HostInfo> reply) override {
+    if (const absl::StatusOr<HostInfo> host = Find(name); !host.ok()) return reply(host.status());
+    driver_.Change(
+        [name, on](const KnownJobs&) -> absl::StatusOr<std::optional<Input>> {
+          return coordinator::Drain{name, on};
+        },
+        // What was decided is published once it is written, which is before this.
+        [this, name, reply = std::move(reply)](const absl::StatusOr<KnownJobs>& jobs) {
+          if (!jobs.ok()) return reply(jobs.status());
+          reply(Find(name));
+        });
+  }
+
+ private:
+  absl::StatusOr<HostInfo> Find(const std::string& name) const {
+    MUSTER_ASSIGN_OR_RETURN(const KnownCluster known, driver_.KnownWithHosts());
+    return HostOf(known, name, clock_.Now());
+  }
+
+  Driver& driver_;
+  const Clock& clock_;
+};
+
+}  // namespace
+
+absl::StatusOr<HostPage> HostPageOf(const KnownCluster& known, const HostQuery& query, Time now) {
+  if (query.limit < 0 || query.limit > kMostJobsPerPage)
+    return FieldError("", "limit", absl::StrCat("must be 1 to ", kMostJobsPerPage));
+  const auto limit = static_cast<size_t>(query.limit == 0 ? kJobsPerPage : query.limit);
+  std::map<std::string, HostInfo> hosts;
+  bool is_last = true;
+  for (const HostStatus& host : *known.hosts) {
+    if (!query.page_token.empty() && host.name <= query.page_token) continue;
+    is_last = hosts.size() < limit;
+    if (!is_last) break;
+    hosts[host.name] = InfoOf(host, now);
+  }
+  AddJobs(known, hosts);
+  HostPage page;
+  size_t bytes = 0;
+  for (auto& [name, host] : hosts) {
+    bytes += AboutBytesOf(host);
+    is_last = is_last && (bytes <= kMostPageBytes || page.hosts.empty());
+    if (bytes > kMostPageBytes && !page.hosts.empty()) break;
+    page.hosts.push_back(std::move(host));
+  }
+  if (!is_last) page.next_page_token = page.hosts.back().name;
+  return page;
+}
+
+absl::StatusOr<HostInfo> HostOf(const KnownCluster& known, const std::string& name, Time now) {
+  const KnownHosts& all = *known.hosts;
+  const auto host = std::find_if(all.begin(), all.end(),
+                                 [&](const HostStatus& status) { return status.name == name; });
+  if (host == all.end()) return NoSuchHost(all, name);
+  std::map<std::string, HostInfo> hosts{{name, InfoOf(*host, now)}};
+  AddJobs(known, hosts);
+  return std::move(hosts.at(name));
+}
+
+std::unique_ptr<HostApi> MakeHostApi(Driver& driver, const Clock& clock) {
+  return std::make_unique<Api>(driver, clock);
+}
+
+}  // namespace muster::coordinator

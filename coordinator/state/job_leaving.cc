@@ -1,0 +1,221 @@
+// A started job's workers that leave while they live, and how it gives its place to others
+// (docs/hosts.md section 7).
+#include <algorithm>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "coordinator/state/job_run.h"
+#include "lib/base/plural.h"
+
+namespace muster::coordinator {
+namespace {
+
+const char* WhyItLeaves(LeaveCause cause) {
+  switch (cause) {
+    case LeaveCause::kScaled: return "the job has more workers than it may have now";
+    case LeaveCause::kMakesRoom: return "it makes room for a job that waits";
+    case LeaveCause::kDrained: return "its host is drained";
+  }
+  return "";
+}
+
+std::string WorkersText(const RuntimeSpec& runtime) {
+  if (runtime.workers_min == runtime.workers_max) return Plural(runtime.workers_max, "worker");
+  return absl::StrCat(runtime.workers_min, " to ", Plural(runtime.workers_max, "worker"));
+}
+
+bool Names(const std::vector<int32_t>& holders, int32_t index) {
+  return std::find(holders.begin(), holders.end(), index) != holders.end();
+}
+
+}  // namespace
+
+bool JobRun::IsLeaving(const std::string& name) const {
+  const Placement* placement = PlacementOf(journal_, name);
+  return placement != nullptr && placement->leaving;
+}
+
+// In the order in which they would leave: those that were told to, those that are not there, then
+// the highest ranks.
+std::vector<std::string> JobRun::WorkersInLeavingOrder() const {
+  std::map<std::string, int32_t> rank_of;
+  if (journal_.view)
+    for (const ViewMember& m : journal_.view->members)
+      if (membership_.IsLive(m.id)) rank_of[m.id.name] = m.rank.value();
+  using Key = std::tuple<bool, bool, bool, int32_t>;
+  std::vector<std::pair<Key, std::string>> ordered;
+  for (const auto& [name, placement] : journal_.placements) {
+    if (placement.role != Role::kWorker) continue;
+    const auto rank = rank_of.find(name);
+    const bool is_there = rank != rank_of.end();
+    ordered.push_back(
+        {{!placement.leaving, placement.host.has_value(), is_there, is_there ? -rank->second : 0},
+         name});
+  }
+  std::sort(ordered.begin(), ordered.end());
+  std::vector<std::string> names;
+  for (auto& [key, name] : ordered) names.push_back(std::move(name));
+  return names;
+}
+
+void JobRun::On(const Leavers& leavers) {
+  std::vector<std::string> leave, stay;
+  for (auto& [name, placement] : journal_.placements) {
+    const auto cause = leavers.causes.find(name);
+    const bool is_leaving = cause != leavers.causes.end();
+    if (std::exchange(placement.leaving, is_leaving) == is_leaving) continue;
+    if (is_leaving)
+      leave.push_back(absl::StrCat(name, " is to leave, because ", WhyItLeaves(cause->second)));
+    else
+      stay.push_back(absl::StrCat(name, " stays after all"));
+  }
+  if (leave.empty() && stay.empty()) return;
+  has_leavers_ = !leavers.causes.empty();
+  looks_for_leavers_ = true;
+  fits_.reset();
+  Persist();
+  for (const std::string& text : leave) Say("process", text);
+  for (const std::string& text : stay) Say("process", text);
+}
+
+// Whoever is marked loses its part in the next view, and then, when the step in which it still had
+// one is done, its place.
+void JobRun::LetLeaversGo() {
+  if (!has_leavers_ || reattachment_ || !std::exchange(looks_for_leavers_, false)) return;
+  std::set<std::string> live;
+  for (const auto& [id, member] : membership_.live()) live.insert(id.name);
+  const std::vector<MemberId> go = change_ ? std::vector<MemberId>() : WhoMayGo();
+  std::set<std::string> names;
+  for (const MemberId& id : go) names.insert(id.name);
+  for (const auto& [name, placement] : journal_.placements)
+    if (placement.leaving && !live.contains(name)) names.insert(name);
+  if (names.empty()) return;
+  std::erase_if(journal_.placements,
+                [&](const auto& entry) { return names.contains(entry.first); });
+  ++place_changes_;
+  has_leavers_ = std::any_of(journal_.placements.begin(), journal_.placements.end(),
+                             [](const auto& entry) { return entry.second.leaving; });
+  bool changes_view = false;
+  const std::map<MemberId, int32_t> in_view =
+      journal_.view ? journal_.view->Indexes() : std::map<MemberId, int32_t>();
+  for (const MemberId& id : go) {
+    if (!in_view.contains(id)) continue;
+    journal_.lanes.Lose(id.incarnation, Role::kWorker);
+    changes_view = true;
+  }
+  Persist();
+  for (const MemberId& id : go)
+    if (membership_.Evict(id, kExitLater).value_or(false))
+      Do(ToMember{id, Leave{leadership_.term, kExitLater,
+                            "its place was taken back; others have all that it held"}});
+  const std::string text =
+      absl::StrCat(absl::StrJoin(names, ", "), names.size() == 1 ? " has left" : " have left");
+  if (changes_view && Next().cause.empty()) Next().cause = text;
+  Say("process", text);
+}
+
+// Leavers that have no part in what is still to be computed, if others have the state.
+std::vector<MemberId> JobRun::WhoMayGo() const {
+  const std::optional<View>& view = journal_.view;
+  const bool has_begun = view && !journal_.resumes;  // else nobody has a state yet
+  if (has_begun && view->number != journal_.number) return {};
+  if (has_begun && !OthersHoldState()) return {};
+  std::map<MemberId, int32_t> indexes;
+  std::vector<bool> has_part;
+  if (has_begun) {
+    indexes = view->Indexes();
+    has_part.resize(view->members.size(), false);
+    const auto note = [&](const std::vector<int32_t>& holders) {
+      for (const int32_t holder : holders) has_part[static_cast<size_t>(holder)] = true;
+    };
+    note(view->lanes.holder_of);
+    note(view->owner_of);
+    if (first_step_done_ != view->number) note(view->first_lanes.holder_of);
+  }
+  std::vector<MemberId> go;
+  for (const auto& [id, live] : membership_.live()) {
+    if (!IsLeaving(id.name)) continue;
+    const auto index = indexes.find(id);
+    if (index == indexes.end() || !has_part[static_cast<size_t>(index->second)]) go.push_back(id);
+  }
+  return go;
+}
+
+// Members that stay, and that were heard lately: whoever was not may be gone.
+bool JobRun::OthersHoldState() const {
+  if (journal_.spec.training.sync == Sync::kServer) return true;
+  return std::any_of(membership_.live().begin(), membership_.live().end(), [&](const auto& entry) {
+    const auto& [id, live] = entry;
+    return live.holds_state && live.up && now_ - live.heard <= leadership_.settings.lease / 2 &&
+           live.member.role == Role::kWorker && !IsLeaving(id.name);
+  });
+}
+
+// One that stays has no lane although there is one for it: it was to leave when the view formed.
+bool JobRun::StayerIsIdle() const {
+  const View& view = *journal_.view;
+  const std::set<int32_t> holders(view.lanes.holder_of.begin(), view.lanes.holder_of.end());
+  size_t staying = 0;
+  for (const ViewMember& m : view.members)
+    staying += m.role == Role::kWorker && !IsLeaving(m.id.name) ? 1 : 0;
+  return holders.size() < std::min(staying, view.lanes.holder_of.size());
+}
+
+// It stops for others and cannot form a view any more: what it lacks has no room. It goes back to
+// its last checkpoint in any case, and does not keep its other places meanwhile.
+void JobRun::EndIfNobodyIsLeftToStop() {
+  if (!journal_.ending.gives_way || reattachment_ || !WhoHasNotJoined()) return;
+  const bool waits_for_room =
+      std::any_of(journal_.placements.begin(), journal_.placements.end(),
+                  [](const auto& entry) { return !entry.second.host.has_value(); });
+  if (waits_for_room)
+    End(JobPhase::kStopped, "gives way without a checkpoint of its end", kExitLater);
+}
+
+// The view gives lanes to one that is leaving although others could have them.
+bool JobRun::LeaverHasPart() const {
+  const auto& live = membership_.live();
+  const bool others_stay = std::any_of(live.begin(), live.end(), [&](const auto& entry) {
+    return entry.second.member.role == Role::kWorker && !IsLeaving(entry.first.name);
+  });
+  if (!others_stay) return false;
+  const View& view = *journal_.view;
+  for (size_t i = 0; i < view.members.size(); ++i)
+    if (view.members[i].role == Role::kWorker && IsLeaving(view.members[i].id.name) &&
+        Names(view.lanes.holder_of, static_cast<int32_t>(i)))
+      return true;
+  return false;
+}
+
+// A worker tells the first step of the active view: it has all results, so all lanes of it are in.
+void JobRun::NoteFirstStep(const MemberId& member, const StepRecord& record) {
+  if (!journal_.view || record.view != journal_.view->number) return;
+  const auto live = membership_.live().find(member);
+  if (live == membership_.live().end() || live->second.member.role != Role::kWorker) return;
+  looks_for_leavers_ |= first_step_done_ != record.view;
+  first_step_done_ = record.view;
+}
+
+void JobRun::On(const Scale& scale) {
+  RuntimeSpec& runtime = journal_.spec.runtime;
+  if (runtime.workers_min == scale.workers_min && runtime.workers_max == scale.workers_max) return;
+  runtime.workers_min = scale.workers_min;
+  runtime.workers_max = scale.workers_max;
+  grown_ = now_ - leadership_.settings.grow_interval;  // a person does not wait for the next look
+  Persist();
+  Say("state", absl::StrCat("the job may have ", WorkersText(runtime), " now"));
+}
+
+// As a stop, but others need its place: it goes on later.
+void JobRun::On(const GiveWay& give_way) {
+  if (journal_.ending.stop_asked) return;
+  journal_.ending.stop_asked = true;
+  journal_.ending.gives_way = true;
+  if (!journal_.view || journal_.resumes) return End(JobPhase::kStopped, give_way.why, kExitLater);
+  SetPhase(JobPhase::kStopping,
+           absl::StrCat("stops after a checkpoint, and waits in the queue: ", give_way.why));
+  GiveCommands();
+}
+
+}  // namespace muster::coordinator

@@ -1,0 +1,139 @@
+// Members that reach the coordinator, and not each other (docs/hosts.md section 8).
+#include <algorithm>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/coordinator/state/desk.h"
+
+namespace muster::coordinator {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Pair;
+
+// Two hosts of two slots, and a job of three workers: two on "host", the third on "other".
+class JobReachTest : public testing::Test {
+ protected:
+  explicit JobReachTest(const std::string& node = "other") {
+    desk_.Give(AgentUp{HelloOf("other", 2)});
+    desk_.Give(Submit{"job", SpecOf(2, 3)});
+    for (const MemberId& id : {kA, kB}) desk_.Join(id);
+    JoinOn(kC, node);
+    desk_.Activate({kA, kB, kC});
+    desk_.Drain<Announce>();
+  }
+  void JoinOn(const MemberId& id, const std::string& node) {
+    muster::Join join;
+    join.job = "job";
+    join.start = desk_.StartOf();
+    join.id = id;
+    join.node = node;
+    join.address = id.name;
+    join.environment = Environment();
+    desk_.Say(id, join);
+  }
+  // For so long; each word names those that its sender does not reach, by rank.
+  void Live(Duration time, const std::map<MemberId, std::vector<int32_t>>& unreachable) {
+    for (Duration passed{}; passed < time; passed += milliseconds(500)) {
+      desk_.Wait(milliseconds(500));
+      for (const auto& [id, members] : unreachable) {
+        Alive alive{Step(0), ""};
+        alive.unreachable = {desk_.Job().view->number, members};
+        desk_.Say(id, alive);
+      }
+      desk_.Give(Tick{});
+    }
+  }
+  std::vector<Announce> Verdicts() {
+    std::vector<Announce> verdicts = desk_.Drain<Announce>();
+    std::erase_if(verdicts, [](const Announce& said) { return said.event != "verdict"; });
+    return verdicts;
+  }
+
+  Desk desk_{{}, /*slots=*/2};
+};
+
+TEST_F(JobReachTest, OneOfAPairIsLeftOutAndItsNodesAreKeptApart) {
+  const PlacementNumber before = desk_.Job().placements.at("worker-2").number;
+  Live(seconds(2), {{kA, {2}}, {kB, {}}, {kC, {0}}});
+  EXPECT_THAT(Verdicts(), IsEmpty()) << "from the first word it is a second and a half";
+  Live(milliseconds(500), {{kA, {2}}, {kB, {}}, {kC, {0}}});
+  EXPECT_THAT(desk_.Job().apart, ElementsAre(Pair("host", "other")));
+  EXPECT_EQ(desk_.Job().placements.at("worker-2").host, std::nullopt)
+      << "there is room on the other host only";
+  EXPECT_NE(desk_.Job().placements.at("worker-2").number, before);
+  EXPECT_EQ(desk_.Status().members.size(), 2u);
+  const std::vector<Announce> verdicts = Verdicts();
+  ASSERT_EQ(verdicts.size(), 1u);
+  EXPECT_THAT(verdicts[0].text, HasSubstr("worker-2 on other and worker-0 on host"));
+  EXPECT_EQ(verdicts[0].fields.at("member"), "worker-2");
+  EXPECT_EQ(verdicts[0].fields.at("other"), "worker-0");
+  desk_.Activate({kA, kB});
+  EXPECT_EQ(desk_.Job().phase, JobPhase::kRunning);
+}
+
+TEST_F(JobReachTest, ItIsToldToComeLaterAndPlacedElsewhere) {
+  desk_.Give(AgentUp{HelloOf("third", 1)});
+  for (int i = 0; i < 5; ++i) {
+    desk_.Drain<ToHost>();
+    Live(milliseconds(500), {{kA, {2}}, {kB, {2}}, {kC, {0, 1}}});
+  }
+  EXPECT_EQ(*desk_.Job().placements.at("worker-2").host, "third");
+  const auto sent = desk_.Sent<Leave>();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].first, "worker-2");
+  EXPECT_EQ(sent[0].second.exit_code, kExitLater);
+}
+
+TEST_F(JobReachTest, OneWordIsNotEnough) {
+  Live(seconds(10), {{kA, {2}}, {kB, {}}, {kC, {}}});
+  Live(seconds(10), {{kA, {}}, {kB, {}}, {kC, {0}}});
+  EXPECT_THAT(Verdicts(), IsEmpty());
+  EXPECT_EQ(desk_.Status().members.size(), 3u);
+}
+
+TEST_F(JobReachTest, TheNextStartKeepsNobodyApart) {
+  Live(seconds(3), {{kA, {2}}, {kB, {}}, {kC, {0}}});
+  ProcessExited exited{.job = "job", .start = desk_.StartOf(), .name = "worker-0"};
+  exited.exit_code = kExitBadConfiguration;
+  exited.cause = "exit code 64";
+  desk_.Give(AgentSays{exited});
+  ASSERT_EQ(desk_.Job().phase, JobPhase::kFailed);
+  desk_.Give(Submit{"job", SpecOf(2, 3)});
+  EXPECT_THAT(desk_.Job().apart, IsEmpty());
+}
+
+TEST_F(JobReachTest, AfterARestartTheyAreStillKeptApart) {
+  Live(seconds(3), {{kA, {2}}, {kB, {}}, {kC, {0}}});
+  RecoveredState found;
+  found.jobs.push_back(desk_.Job());
+  Desk after(found, 2);
+  after.Give(AgentUp{HelloOf("other", 2)});
+  EXPECT_THAT(after.Job().apart, ElementsAre(Pair("host", "other")));
+  EXPECT_EQ(after.Job().placements.at("worker-2").host, std::nullopt);
+}
+
+// On one node it is a failure of that process.
+class OneNodeTest : public JobReachTest {
+ protected:
+  OneNodeTest() : JobReachTest("host") {}
+};
+
+TEST_F(OneNodeTest, ItsProcessIsStartedAgainWhereItWas) {
+  const PlacementNumber before = desk_.Job().placements.at("worker-2").number;
+  Live(seconds(2), {{kA, {2}}, {kB, {}}, {kC, {0}}});
+  desk_.Drain<Announce>();
+  Live(milliseconds(500), {{kA, {2}}, {kB, {}}, {kC, {0}}});
+  const auto sent = desk_.Sent<Leave>();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].second.exit_code, kExitFailed);
+  EXPECT_EQ(desk_.Job().placements.at("worker-2").number, before);
+  EXPECT_THAT(desk_.Job().apart, IsEmpty());
+}
+
+}  // namespace
+}  // namespace muster::coordinator
