@@ -69,7 +69,7 @@ class HostTable {
     int32_t slots = 0;  // of one that is expected: as many as are placed there
     bool is_expected = false;
     bool up = false;
-    bool ends = false;  // as its agent said in this session
+    bool ends = false;  // as its agent said
     Time down_since{};
   };
 
