@@ -278,9 +278,7 @@ void Coordinator::TakeBack(const std::string& host, Incarnation agent) {
 void Coordinator::Pass(const std::string& id, const JobInput& input) {
   JobRun* run = jobs_.RunOf(id);
   if (run == nullptr) return;
-  const int64_t places = run->place_changes();
   std::vector<Action> actions = run->Handle(input, now_);
-  if (run->place_changes() != places) places_changed_ = wanted_changed_ = true;
   if (!actions.empty() || !std::holds_alternative<Tick>(input)) jobs_.Changed(id);
   DoAll(std::move(actions));
   if (run->GivesUpPlaces()) wanted_changed_ = places_changed_ = true;

@@ -93,7 +93,7 @@ void JobRun::LetLeaversGo() {
   if (names.empty()) return;
   std::erase_if(journal_.placements,
                 [&](const auto& entry) { return names.contains(entry.first); });
-  ++place_changes_;
+  gives_up_places_ = true;
   has_leavers_ = std::any_of(journal_.placements.begin(), journal_.placements.end(),
                              [](const auto& entry) { return entry.second.leaving; });
   bool changes_view = false;

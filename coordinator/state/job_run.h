@@ -80,8 +80,6 @@ class JobRun {
   bool HasMembers() const;
   bool Has(const MemberId& member) const { return membership_.IsLive(member); }
   PlacedJob Places() const;
-  // Another number than before: it has taken places back by itself.
-  int64_t place_changes() const { return place_changes_; }
   // What is to run there; without processes: nothing.
   JobProcesses ProcessesOn(const std::string& host) const;
   // Members are placed there that another agent than this one was told of.
@@ -231,8 +229,7 @@ class JobRun {
   bool looks_for_leavers_ = true;  // something has changed for them since we looked, or time passed
   bool hears_no_other_machine_ = false;  // as the last tick said
   ViewNumber first_step_done_;           // the view of which a worker told the first step
-  int64_t place_changes_ = 0;
-  std::optional<Time> heard_no_copy_;  // at that tick nobody was heard of late who has the state
+  std::optional<Time> heard_no_copy_;    // at that tick nobody was heard of late who has the state
   // Who may come back, and who is to get ready for a view, is judged by this: only a tick knows a
   // gap of our own.
   Time last_tick_;
