@@ -118,6 +118,7 @@ class World {
       Check(DecodeStepRecord(EncodeStepRecord(record)).ok(), "a record is readable");
   }
   void Look(const PersistFingerprint&, std::vector<Input>&) {}
+  void Look(const PersistDrained&, std::vector<Input>&) {}
   void Look(const ToMember& a, std::vector<Input>&) { Readable(a.message); }
   void Look(const ToMembers& a, std::vector<Input>&) { Readable(a.message); }
   void Look(const EndSession& a, std::vector<Input>& next) {
