@@ -252,13 +252,17 @@ void World::EndHost(size_t host, int64_t waits_ms, int64_t down_ms) {
 void World::DrainHost(size_t host, int64_t ms) {
   const std::string& name = hosts_[host].name;
   trace_.Note(absl::StrCat(name, " is drained for ", ms, " ms"));
-  AskUntilHeard(coordinator::Drain{name, true});
-  schedule_.At(ms, [this, name] { AskUntilHeard(coordinator::Drain{name, false}); });
+  AskUntilDrained(name, true, [this, name, ms] {
+    schedule_.At(ms, [this, name] { AskUntilDrained(name, false, [] {}); });
+  });
 }
 
-void World::AskUntilHeard(const coordinator::Input& input) {
-  if (Ask(input) || ended()) return;
-  schedule_.At(100, [this, input] { AskUntilHeard(input); });
+// As a person does: again where a coordinator died over it, and nothing else before it holds.
+void World::AskUntilDrained(const std::string& host, bool on, const std::function<void()>& then) {
+  if (ended()) return;
+  if ((drained_.count(host) > 0) == on) return then();
+  Ask(coordinator::Drain{host, on});
+  schedule_.At(100, [this, host, on, then] { AskUntilDrained(host, on, then); });
 }
 
 void World::Kill(const std::string& name) {

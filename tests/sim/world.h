@@ -108,7 +108,7 @@ class World {
   void OnPersisted(SimJob& job);
   void OnDeleted(const std::string& id);
   bool Ask(const coordinator::Input& input);
-  void AskUntilHeard(const coordinator::Input& input);
+  void AskUntilDrained(const std::string& host, bool on, const std::function<void()>& then);
   void NoteWhereItStands();
   void CheckItGoesOn();
 
