@@ -255,7 +255,7 @@ constexpr char kDrainFooter[] =
     "\n"
     "Examples:\n"
     "  muster drain b              before the machine is switched off\n"
-    "  muster drain b --undo       it takes members again";
+    "  muster drain b --undo       it takes members again, also one that was left out for all jobs";
 
 constexpr char kScaleFooter[] =
     "The job grows when slots are free, and shrinks at a step boundary; the result has the same "

@@ -27,6 +27,8 @@ constexpr char kEraseScreen[] = "\x1b[H\x1b[2J";
 
 std::string StateOf(const HostAnswer& host) {
   const std::string away = host.up ? "" : absl::StrCat("away ", HowLong(host.away_for_seconds));
+  if (!host.draining && !host.left_out.empty())
+    return host.up ? "left out" : absl::StrCat("left out, ", away);
   if (!host.draining) return host.up ? "up" : away;
   return host.up ? "draining" : absl::StrCat("draining, ", away);
 }
@@ -57,6 +59,10 @@ std::string HostTable(const std::vector<HostAnswer>& hosts, bool with_head) {
   for (const HostAnswer& host : hosts)
     add(host.name, host.node, absl::StrCat(host.used, "/", host.slots), StateOf(host),
         JobsOf(host));
+  for (const HostAnswer& host : hosts)
+    if (!host.left_out.empty())
+      absl::StrAppend(&text, host.name, " is left out for all jobs: ", host.left_out,
+                      "; muster drain ", host.name, " --undo lets it back\n");
   return text;
 }
 

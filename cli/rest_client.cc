@@ -244,6 +244,7 @@ HostAnswer HostFrom(const Json& object) {
   Read(object, "up", host.up);
   Read(object, "away_for_seconds", host.away_for_seconds);
   Read(object, "draining", host.draining);
+  Read(object, "left_out", host.left_out);
   for (const Json& entry : ListIn(object, "members")) {
     HostMemberAnswer& member = host.members.emplace_back();
     Read(entry, "job", member.job);

@@ -178,6 +178,7 @@ struct HostAnswer {
   bool up = false;
   double away_for_seconds = 0;  // where it is not up
   bool draining = false;
+  std::string left_out{};  // why, for all jobs; empty: it is not
   std::vector<HostMemberAnswer> members;
   std::string json;
 };

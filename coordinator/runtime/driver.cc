@@ -702,12 +702,15 @@ void Driver::MeasureView() {
   metrics_.GetGauge("muster_loss").Set(loss);
 }
 
-// A host that drains counts as that alone.
+// A host that drains counts as that alone; else one that is left out for all jobs does.
 void Driver::MeasureHosts() {
-  std::map<std::string, double> by_state{{"up", 0}, {"away", 0}, {"draining", 0}};
+  std::map<std::string, double> by_state{{"up", 0}, {"away", 0}, {"draining", 0}, {"left_out", 0}};
   double slots = 0;
   for (const HostStatus& host : *hosts_) {
-    ++by_state[host.draining ? "draining" : host.up ? "up" : "away"];
+    ++by_state[host.draining            ? "draining"
+               : !host.left_out.empty() ? "left_out"
+               : host.up                ? "up"
+                                        : "away"];
     slots += host.slots;
   }
   double used = 0;

@@ -22,7 +22,8 @@ namespace {
 constexpr char kJournal[] = "journal";
 constexpr char kLedger[] = "ledger";
 constexpr char kClusterKey[] = "cluster";
-constexpr char kDrainedKey[] = "drained";  // hosts that are to be empty, by name
+constexpr char kDrainedKey[] = "drained";   // hosts that are to be empty, by name
+constexpr char kLeftOutKey[] = "left_out";  // hosts that are left out for all jobs: why, by name
 constexpr char kTermKey[] = "term";
 constexpr char kJobPrefix[] = "job/";
 constexpr char kRecord = 'r';
@@ -159,6 +160,9 @@ struct Writer {
     for (const std::string& host : change.hosts) hosts[host] = "";
     batch.Put(kJournal, kDrainedKey, EncodeFields(hosts));
   }
+  void operator()(const PersistLeftOut& change) {
+    batch.Put(kJournal, kLeftOutKey, EncodeFields(change.hosts));
+  }
 
   JobTail& TailOf(const std::string& job) {
     return tails.try_emplace(job, journal.TailOf(job)).first->second;
@@ -284,6 +288,13 @@ absl::StatusOr<RecoveredState> Journal::Load(std::vector<std::string>& damaged) 
     for (const auto& [host, none] : *hosts) recovered.drained.insert(host);
   } else if (!absl::IsNotFound(drained.status())) {
     return drained.status();
+  }
+  if (const auto left_out = kv_->Get(kJournal, kLeftOutKey); left_out.ok()) {
+    auto hosts = DecodeFields(*left_out);
+    if (!hosts.ok()) return Damaged("the list of hosts left out", hosts.status().message());
+    recovered.left_out = *std::move(hosts);
+  } else if (!absl::IsNotFound(left_out.status())) {
+    return left_out.status();
   }
   const Catalogue catalogue(*kv_);
   for (const JobJournal& job : recovered.jobs) {

@@ -1,6 +1,6 @@
 // The coordinator's memory on disk: journal, ledger and catalogue, families of one store. Layout
 // (docs/formats.md):
-//   journal    cluster · term · drained → hosts · job/ID → JournalEntry
+//   journal    cluster · term · drained → hosts · left_out → hosts · job/ID → JournalEntry
 //   ledger     ID \0 r LINEAGE STEP → StepRecord        (numbers: 8 bytes, big-endian)
 //              ID \0 f LINEAGE STEP → FingerprintPart
 //   catalogue  lib/checkpoint/catalogue.h
@@ -30,7 +30,8 @@ std::vector<std::string> JournalFamilies();
 std::string JournalOf(const std::string& dir);
 std::string TermFileOf(const std::string& dir);
 
-using Persisted = std::variant<PersistJob, PersistRecords, PersistFingerprint, PersistDrained>;
+using Persisted =
+    std::variant<PersistJob, PersistRecords, PersistFingerprint, PersistDrained, PersistLeftOut>;
 
 // One thread at a time, except for the methods that say otherwise. Errors of the store pass
 // through; kDataLoss: damaged, and the message says what and what to do.

@@ -26,7 +26,7 @@ inline size_t AboutBytesOf(const JobPage& page) {
   return bytes;
 }
 inline size_t AboutBytesOf(const HostInfo& host) {
-  size_t bytes = 256 + host.name.size() + host.node.size();
+  size_t bytes = 256 + host.name.size() + host.node.size() + host.left_out.size();
   for (const std::string& job : host.left_out_by) bytes += 4 + job.size();
   for (const HostMember& member : host.members)
     bytes += 128 + member.job.size() + member.member.size();

@@ -251,6 +251,7 @@ struct HostInfo {
   double away_for_seconds = 0;             // where it has none
   bool draining = false;                   // nothing new is placed there, and its members leave
   std::vector<std::string> left_out_by{};  // jobs that could not run there
+  std::string left_out{};                  // why it is left out for all jobs; empty: it is not
   std::vector<HostMember> members{};       // by job and name
 };
 

@@ -20,7 +20,8 @@ HostInfo InfoOf(const HostStatus& host, Time now) {
                 .node = host.node,
                 .slots = host.slots,
                 .up = host.up,
-                .draining = host.draining};
+                .draining = host.draining,
+                .left_out = host.left_out};
   // It was shown before `now` was asked, and may have been lost since.
   if (!host.up)
     info.away_for_seconds =

@@ -185,6 +185,7 @@ Json ToJson(const HostInfo& host) {
           {"away_for_seconds", host.up ? Json(nullptr) : Json(host.away_for_seconds)},
           {"draining", host.draining},
           {"left_out_by", host.left_out_by},
+          {"left_out", host.left_out},
           {"members", std::move(members)}};
 }
 

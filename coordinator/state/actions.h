@@ -116,6 +116,9 @@ struct PersistFingerprint {
 struct PersistDrained {
   std::vector<std::string> hosts;
 };
+struct PersistLeftOut {                      // for all jobs
+  std::map<std::string, std::string> hosts;  // and why
+};
 struct ToMember {
   MemberId member;
   FromCoordinator message;
@@ -166,8 +169,9 @@ struct Announce {  // an event for people and programs
   std::string text;   // a human sentence; may be empty for "step"
   std::map<std::string, std::string> fields;
 };
-using Action = std::variant<PersistJob, PersistRecords, PersistFingerprint, PersistDrained,
-                            ToMember, ToMembers, EndSession, ToHost, EndAgentSession,
-                            CommitManifest, PruneManifests, ComputeDigest, DeleteJob, Announce>;
+using Action =
+    std::variant<PersistJob, PersistRecords, PersistFingerprint, PersistDrained, PersistLeftOut,
+                 ToMember, ToMembers, EndSession, ToHost, EndAgentSession, CommitManifest,
+                 PruneManifests, ComputeDigest, DeleteJob, Announce>;
 
 }  // namespace muster::coordinator

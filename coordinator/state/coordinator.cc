@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "lib/base/exit_codes.h"
 #include "lib/domain/notes.h"
 
@@ -19,7 +20,8 @@ bool AnyOf(const Range& range, const Function& holds) {
 Coordinator::Coordinator(std::string cluster, TermNumber term, Settings settings,
                          RecoveredState recovered, Time now)
     : leadership_{std::move(cluster), term, settings},
-      hosts_(settings.slots, settings.lease, std::move(recovered.drained)),
+      hosts_(settings.slots, settings.lease, std::move(recovered.drained),
+             std::move(recovered.left_out)),
       jobs_(leadership_, std::move(recovered), now),
       last_tick_(now) {
   for (const std::string& id : jobs_.Ids()) {
@@ -106,6 +108,7 @@ void Coordinator::On(const Scale& scale) {
 }
 
 void Coordinator::On(const Drain& drain) {
+  if (!drain.on) LetBack(drain.host);
   if (!hosts_.Drain(drain.host, drain.on)) return;
   const std::set<std::string>& drained = hosts_.drained();
   Do(PersistDrained{{drained.begin(), drained.end()}});
@@ -198,8 +201,11 @@ void Coordinator::On(const AgentSays& says) {
                       placement->number == exited.placement;
   if (counts && exited.signal == 0 && left)
     std::erase_if(told_, [&](const auto& told) { return told.first.host == placement->host; });
+  const std::string host = counts ? placement->host.value_or("") : "";
+  const bool was_left_out = run->journal().left_out.contains(host);
   Pass(exited.job, ExitTold{exited, counts && MayMove(exited)});
   if (!counts) return;
+  if (!host.empty() && !was_left_out) NoteFailure(host, exited.job);
   wanted_changed_ = true;
   places_changed_ = true;  // its member may be placed on another host
 }
@@ -214,10 +220,55 @@ bool Coordinator::MayMove(const ProcessExited& exited) const {
   if (others + 1 >= kMostAlike) return false;
   if (hosts_.AwaitsAnother(*placement->host)) return true;  // it may have many slots
   int64_t slots = 0;
+  const std::set<std::string> kept_off = hosts_.KeptOff();
   for (const HostRoom& room : hosts_.Rooms())  // one that is away may come back
-    if (room.name != *placement->host && !room.drains && !job.left_out.contains(room.name))
+    if (room.name != *placement->host && !room.drains && !job.left_out.contains(room.name) &&
+        !kept_off.contains(room.name))
       slots += room.slots;
   return slots >= job.spec.runtime.workers_min + job.spec.runtime.servers;
+}
+
+// One host that fails members of several jobs, while these run elsewhere, would fail the next ones,
+// too, each after as long.
+void Coordinator::NoteFailure(const std::string& host, const std::string& job) {
+  const JobJournal& journal = *jobs_.Find(job);
+  if (!journal.left_out.contains(host)) return;
+  const auto before = failures_.Bad();
+  failures_.Note(host, job, /*elsewhere=*/journal.left_out.size() > 1, now_);
+  const auto bad = failures_.Bad();
+  for (const auto& [name, jobs] : bad)
+    if (!before.contains(name)) SayLeftOut(name, jobs);
+  for (const auto& [name, jobs] : before)
+    if (!bad.contains(name) && LetBack(name))
+      Do(Announce{job,
+                  "process",
+                  absl::StrCat("host ", name, " is taken again: job ", job,
+                               " cannot run on another host either"),
+                  {{"host", name}}});
+}
+
+void Coordinator::SayLeftOut(const std::string& host, const std::vector<std::string>& jobs) {
+  const std::string why =
+      absl::StrCat("members of jobs ", absl::StrJoin(jobs, " and "), " could not run there");
+  if (!hosts_.LeaveOut(host, why)) return;
+  Do(PersistLeftOut{hosts_.left_out()});
+  places_changed_ = true;
+  const std::string text =
+      absl::StrCat("host ", host, " is left out for all jobs: ", why,
+                   hosts_.KeptOff().contains(host)
+                       ? absl::StrCat("; muster drain ", host, " --undo lets it back")
+                       : "; as no other host remains, it is taken all the same until there is one");
+  for (const std::string& job : jobs)
+    if (jobs_.Find(job) != nullptr) Do(Announce{job, "process", text, {{"host", host}}});
+}
+
+// A person trusts it again, or what spoke against it is gone.
+bool Coordinator::LetBack(const std::string& host) {
+  failures_.Forgive(host);
+  if (!hosts_.LetBack(host)) return false;
+  Do(PersistLeftOut{hosts_.left_out()});
+  places_changed_ = true;
+  return true;
 }
 
 void Coordinator::On(const ManifestCommitted& committed) {
@@ -313,6 +364,9 @@ std::string Coordinator::JobOfMember(const MemberId& member) const {
 PlacementInput Coordinator::InputOfPlacement() const {
   PlacementInput input = jobs_.InputOfPlacement();
   input.hosts = hosts_.Rooms();
+  const std::set<std::string> kept_off = hosts_.KeptOff();
+  for (PlacedJob& job : input.running) job.left_out.insert(kept_off.begin(), kept_off.end());
+  for (QueuedJob& job : input.queued) job.left_out.insert(kept_off.begin(), kept_off.end());
   return input;
 }
 
@@ -360,8 +414,14 @@ int64_t Coordinator::NextNumber() {
 }
 
 void Coordinator::TellWhyTheyWait(const PlacementDecision& decision) {
-  for (const auto& [id, reason] : decision.reasons) {
+  const std::set<std::string> kept_off = hosts_.KeptOff();
+  const std::string without = kept_off.empty()
+                                  ? ""
+                                  : absl::StrCat(" (without ", absl::StrJoin(kept_off, ", "),
+                                                 ", left out for all jobs: muster hosts says why)");
+  for (const auto& [id, why] : decision.reasons) {
     StoredJob& job = *jobs_.AtRest(id);
+    const std::string reason = why + without;
     if (job.waits_for == reason) continue;
     job.waits_for = reason;
     jobs_.Changed(id);

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "coordinator/state/actions.h"
+#include "coordinator/state/host_failures.h"
 #include "coordinator/state/host_table.h"
 #include "coordinator/state/job_table.h"
 #include "coordinator/state/placement.h"
@@ -68,6 +69,9 @@ class Coordinator {
   int64_t NextNumber();
   void TellWhyTheyWait(const PlacementDecision& decision);
   bool MayMove(const ProcessExited& exited) const;
+  void NoteFailure(const std::string& host, const std::string& job);
+  void SayLeftOut(const std::string& host, const std::vector<std::string>& jobs);
+  bool LetBack(const std::string& host);
   void LoseHosts();
   void TakeBack(const std::string& host, Incarnation agent);
   void TellHosts();
@@ -79,6 +83,7 @@ class Coordinator {
   bool wanted_changed_ = false;  // by that input: agents may be told something else
 
   HostTable hosts_;
+  HostFailures failures_;
   JobTable jobs_;
   std::map<Incarnation, std::string> job_of_;  // members of jobs that run, live and evicted ones
   std::map<AgentId, Wanted> told_;             // what each agent with a session was told last

@@ -47,6 +47,35 @@ bool HostTable::Drain(const std::string& host, bool on) {
   return is_new;
 }
 
+bool HostTable::LeaveOut(const std::string& host, std::string why) {
+  if (!hosts_.contains(host) || left_out_.contains(host)) return false;
+  // Machines come and go, and nobody need let back one that is gone.
+  if (left_out_.size() >= kMostHosts)
+    std::erase_if(left_out_, [this](const auto& entry) { return !hosts_.contains(entry.first); });
+  left_out_[host] = std::move(why);
+  changed_ = true;
+  return true;
+}
+
+bool HostTable::LetBack(const std::string& host) {
+  const bool is_new = left_out_.erase(host) > 0;
+  changed_ |= is_new;
+  return is_new;
+}
+
+// One that is away may come back, and is lost before long if it does not.
+std::set<std::string> HostTable::KeptOff() const {
+  std::set<std::string> names;
+  if (left_out_.empty()) return names;
+  const std::vector<HostRoom> rooms = Rooms();
+  const bool others_remain = std::any_of(rooms.begin(), rooms.end(), [this](const HostRoom& room) {
+    return !room.drains && room.slots > 0 && !left_out_.contains(room.name);
+  });
+  if (others_remain)
+    for (const auto& [name, why] : left_out_) names.insert(name);
+  return names;
+}
+
 bool HostTable::Ends(const AgentId& agent) {
   const bool is_new = Speaks(agent) && !std::exchange(hosts_.at(agent.host).ends, true);
   changed_ |= is_new;
@@ -114,9 +143,15 @@ std::vector<HostStatus> HostTable::Status() const {
   hosts.reserve(hosts_.size());
   for (const auto& [name, host] : hosts_)
     hosts.push_back({name, host.node, host.slots, host.up, host.down_since, Drains(name, host)});
-  // One that is not known any more is drained until somebody says otherwise.
-  for (const std::string& name : drained_)
-    if (!hosts_.contains(name)) hosts.push_back({.name = name, .draining = true});
+  // One that is not known any more is drained, or left out, until somebody says otherwise.
+  std::set<std::string> gone = drained_;
+  for (const auto& [name, why] : left_out_) gone.insert(name);
+  for (const std::string& name : gone)
+    if (!hosts_.contains(name))
+      hosts.push_back({.name = name, .draining = drained_.contains(name)});
+  const std::set<std::string> kept_off = KeptOff();
+  for (HostStatus& host : hosts)
+    if (kept_off.contains(host.name)) host.left_out = left_out_.at(host.name);
   std::sort(hosts.begin(), hosts.end(),
             [](const HostStatus& a, const HostStatus& b) { return a.name < b.name; });
   return hosts;

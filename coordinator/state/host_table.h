@@ -23,9 +23,13 @@ inline constexpr size_t kMostHosts = 4096;  // as members of a job
 class HostTable {
  public:
   // `own_slots`: of members that are started by others than host agents. `lease`: of an agent.
-  // `drained`: hosts that are to be empty, as the journal says.
-  HostTable(int32_t own_slots, Duration lease, std::set<std::string> drained = {})
-      : own_slots_(own_slots), lease_(lease), drained_(std::move(drained)) {}
+  // `drained`: hosts that are to be empty, `left_out`: for all jobs, and why, as the journal says.
+  HostTable(int32_t own_slots, Duration lease, std::set<std::string> drained = {},
+            std::map<std::string, std::string> left_out = {})
+      : own_slots_(own_slots),
+        lease_(lease),
+        drained_(std::move(drained)),
+        left_out_(std::move(left_out)) {}
 
   // A member is placed there, as the journal says, by that agent, which may come.
   void Expect(const AgentId& agent, Time now);
@@ -40,6 +44,13 @@ class HostTable {
   // is so already.
   bool Drain(const std::string& host, bool on);
   const std::set<std::string>& drained() const { return drained_; }
+  // No job may place anything new there until it is let back, because of `why`. False: it is so
+  // already, or nobody knows such a host.
+  bool LeaveOut(const std::string& host, std::string why);
+  bool LetBack(const std::string& host);  // false: it was not left out
+  const std::map<std::string, std::string>& left_out() const { return left_out_; }
+  // Hosts that all jobs are kept off: those that are left out, as long as another one remains.
+  std::set<std::string> KeptOff() const;
   // That agent is about to end. False: it speaks for no host, or has said so.
   bool Ends(const AgentId& agent);
   // Its members are placed anew; should it come back, it begins afresh.
@@ -80,8 +91,9 @@ class HostTable {
   const int32_t own_slots_;
   const Duration lease_;
   std::map<std::string, Host> hosts_;
-  std::set<std::string> drained_;  // by name
-  bool changed_ = true;            // since somebody looked
+  std::set<std::string> drained_;                // by name
+  std::map<std::string, std::string> left_out_;  // for all jobs: why, by name
+  bool changed_ = true;                          // since somebody looked
 };
 
 }  // namespace muster::coordinator

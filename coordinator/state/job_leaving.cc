@@ -33,7 +33,41 @@ bool Names(const std::vector<int32_t>& holders, int32_t index) {
 
 bool JobRun::IsLeaving(const std::string& name) const {
   const Placement* placement = PlacementOf(journal_, name);
-  return placement != nullptr && placement->leaving;
+  if (placement != nullptr) return placement->leaving;
+  return has_leavers_ && LeavingUnderOtherNames().contains(name);
+}
+
+// Of our own slots, and nobody of that name is there: a member under another name may stand for it.
+bool JobRun::IsEmptySlot(const std::string& name, const Placement& placement) const {
+  return placement.role == Role::kWorker && placement.host == "" &&
+         membership_.OthersOfName({name, {}}).empty();
+}
+
+// In our own slots members may have any names, and each stands for a place that nobody has by name.
+// Where there are fewer such places that stay, those leave that are not in the view, then the
+// highest ranks.
+std::set<std::string> JobRun::LeavingUnderOtherNames() const {
+  size_t stay = 0, leave = 0;
+  for (const auto& [name, placement] : journal_.placements)
+    if (IsEmptySlot(name, placement)) ++(placement.leaving ? leave : stay);
+  std::set<std::string> names;
+  if (leave == 0) return names;
+  const std::map<MemberId, int32_t> in_view =
+      journal_.view ? journal_.view->Indexes() : std::map<MemberId, int32_t>();
+  using Key = std::tuple<bool, int32_t, std::string>;
+  std::vector<Key> ordered;
+  for (const auto& [id, live] : membership_.live()) {
+    if (live.member.role != Role::kWorker || PlacementOf(journal_, id.name) != nullptr) continue;
+    const auto index = in_view.find(id);
+    const bool is_there = index != in_view.end();
+    const int32_t rank =
+        is_there ? journal_.view->members[static_cast<size_t>(index->second)].rank.value() : 0;
+    ordered.emplace_back(is_there, -rank, id.name);
+  }
+  std::sort(ordered.begin(), ordered.end());
+  const size_t too_many = ordered.size() - std::min(ordered.size(), stay);
+  for (size_t i = 0; i < std::min(too_many, leave); ++i) names.insert(std::get<2>(ordered[i]));
+  return names;
 }
 
 // In the order in which they would leave: those that were told to, those that are not there, then
@@ -88,8 +122,15 @@ void JobRun::LetLeaversGo() {
   const std::vector<MemberId> go = change_ ? std::vector<MemberId>() : WhoMayGo();
   std::set<std::string> names;
   for (const MemberId& id : go) names.insert(id.name);
-  for (const auto& [name, placement] : journal_.placements)
-    if (placement.leaving && !live.contains(name)) names.insert(name);
+  // Who stands for a place under another name, and cannot go yet, keeps one.
+  const std::set<std::string> under_other_names = LeavingUnderOtherNames();
+  const auto kept = std::count_if(under_other_names.begin(), under_other_names.end(),
+                                  [&](const std::string& name) { return !names.contains(name); });
+  int64_t empty_slots = 0;
+  for (const auto& [name, placement] : journal_.placements) {
+    if (!placement.leaving || live.contains(name)) continue;
+    if (!IsEmptySlot(name, placement) || ++empty_slots > kept) names.insert(name);
+  }
   if (names.empty()) return;
   std::erase_if(journal_.placements,
                 [&](const auto& entry) { return names.contains(entry.first); });
@@ -118,7 +159,10 @@ void JobRun::LetLeaversGo() {
 // Leavers that have no part in what is still to be computed, if others have the state.
 std::vector<MemberId> JobRun::WhoMayGo() const {
   const std::optional<View>& view = journal_.view;
-  const bool has_begun = view && !journal_.resumes;  // else nobody has a state yet
+  // Else nobody has a state yet; or the job stands still for want of a server, whose chunks no
+  // worker has.
+  const auto servers = static_cast<size_t>(journal_.spec.runtime.servers);
+  const bool has_begun = view && !journal_.resumes && membership_.Count(Role::kServer) >= servers;
   if (has_begun && view->number != journal_.number) return {};
   if (has_begun && !OthersHoldState()) return {};
   std::map<MemberId, int32_t> indexes;

@@ -158,6 +158,8 @@ class JobRun {
 
   // Those that leave while they live (job_leaving.cc).
   bool IsLeaving(const std::string& name) const;
+  std::set<std::string> LeavingUnderOtherNames() const;
+  bool IsEmptySlot(const std::string& name, const Placement& placement) const;
   std::vector<std::string> WorkersInLeavingOrder() const;
   void LetLeaversGo();
   std::vector<MemberId> WhoMayGo() const;

@@ -42,6 +42,7 @@ struct HostStatus {
   bool up = false;    // its agent has a session
   Time away_since{};  // where it has none
   bool draining = false;
+  std::string left_out{};  // why nothing new is placed there, for any job; empty: it is not so
 };
 
 }  // namespace muster::coordinator

@@ -62,7 +62,7 @@ inline constexpr MetricEntry kCatalog[] = {
      "Things waiting in a queue: mailbox, transport, checkpoint, queries"},
     {"muster_jobs", MetricKind::kGauge, "1", "state", "Jobs known to the coordinator, by state"},
     {"muster_hosts", MetricKind::kGauge, "1", "state",
-     "Hosts known to the coordinator, by state: up, away, draining"},
+     "Hosts known to the coordinator, by state: up, away, draining, left_out"},
     {"muster_host_slots", MetricKind::kGauge, "1", "state",
      "Slots of these hosts: total, and used by members that are placed there"},
     {"muster_records_pending", MetricKind::kGauge, "1", "",

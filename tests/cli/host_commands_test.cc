@@ -215,6 +215,9 @@ TEST(HostTable, SaysWhatAHostDoes) {
   EXPECT_THAT(state(false, false), HasSubstr("  away 12 s  "));
   EXPECT_THAT(state(true, true), HasSubstr("  draining  "));
   EXPECT_THAT(state(false, true), HasSubstr("  draining, away 12 s  "));
+  const std::string text = HostTable({{.name = "a", .up = true, .left_out = "why"}});
+  EXPECT_THAT(text, HasSubstr("  left out  "));
+  EXPECT_THAT(text, HasSubstr("a is left out for all jobs: why; muster drain a --undo lets it"));
   EXPECT_THAT(HostTable({}), HasSubstr("There are no hosts"));
   EXPECT_THAT(HostTable({}, false), IsEmpty());
 }

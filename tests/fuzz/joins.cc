@@ -119,6 +119,9 @@ class World {
   }
   void Look(const PersistFingerprint&, std::vector<Input>&) {}
   void Look(const PersistDrained&, std::vector<Input>&) {}
+  void Look(const PersistLeftOut& a, std::vector<Input>&) {
+    for (const auto& [host, why] : a.hosts) Safe(why);
+  }
   void Look(const ToMember& a, std::vector<Input>&) { Readable(a.message); }
   void Look(const ToMembers& a, std::vector<Input>&) { Readable(a.message); }
   void Look(const EndSession& a, std::vector<Input>& next) {

@@ -91,6 +91,7 @@ class CoordinatorProcess {
   void Do(const coordinator::PersistRecords& a);
   void Do(const coordinator::PersistFingerprint& a);
   void Do(const coordinator::PersistDrained& a) { drained_ = {a.hosts.begin(), a.hosts.end()}; }
+  void Do(const coordinator::PersistLeftOut&) {}  // no process fails because of its host here
   void Do(const coordinator::ToMember& a);
   void Do(const coordinator::ToMembers&) {}  // told one by one
   void Do(const coordinator::EndSession& a);

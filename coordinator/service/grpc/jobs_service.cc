@@ -142,6 +142,7 @@ void Fill(const HostInfo& from, v1::Host& to) {
   to.set_away_for_seconds(from.away_for_seconds);
   to.set_draining(from.draining);
   for (const std::string& job : from.left_out_by) to.add_left_out_by(job);
+  to.set_left_out(from.left_out);
   for (const HostMember& member : from.members) {
     v1::HostMember& added = *to.add_members();
     added.set_job(member.job);

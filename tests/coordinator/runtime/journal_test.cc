@@ -402,6 +402,19 @@ TEST(Journal, KnowsWhichHostsAreDrained) {
   EXPECT_EQ(journal->Load(damaged)->drained, std::set<std::string>{"host-b"});
 }
 
+TEST(Journal, KnowsWhichHostsAreLeftOutForAllJobs) {
+  const auto kv = OpenMemory(JournalFamilies());
+  std::vector<std::string> damaged;
+  const std::map<std::string, std::string> hosts = {{"host-a", "why"}};
+  {
+    const auto journal = *OpenOn(*kv);
+    EXPECT_TRUE(journal->Load(damaged)->left_out.empty());
+    ASSERT_TRUE(journal->Write({PersistLeftOut{hosts}}, 1).ok());
+  }
+  const auto journal = *OpenOn(*kv);
+  EXPECT_EQ(journal->Load(damaged)->left_out, hosts);
+}
+
 TEST(Journal, ErasesAJobAndNothingOfAnother) {
   const auto kv = OpenMemory(JournalFamilies());
   const auto journal = OpenOn(*kv);

@@ -122,6 +122,7 @@ class ScriptedHosts final : public HostApi {
             .free = 3,
             .away_for_seconds = 12,
             .left_out_by = {"k"},
+            .left_out = "why",
             .members = {{.job = "j", .member = "worker-0"}}};
   }
 };
@@ -325,6 +326,7 @@ TEST_F(RestTest, TellsOfHosts) {
   EXPECT_EQ(host["name"], "b");
   EXPECT_EQ(host["away_for_seconds"], 12);
   EXPECT_EQ(host["left_out_by"], Json::array({"k"}));
+  EXPECT_EQ(host["left_out"], "why");
   EXPECT_EQ(host["members"][0]["job"], "j");
   EXPECT_EQ(Get("/v1/hosts?limit=0")["error"]["field"], "limit");
   for (const bool on : {true, false}) {

@@ -146,6 +146,29 @@ TEST(HostTable, OfAnExpectedHostItsOwnAgentSpeaksAndWhoFollowsIt) {
   EXPECT_FALSE(hosts.AwaitsAnother("b"));
 }
 
+TEST(HostTable, JobsAreKeptOffWhatIsLeftOutAsLongAsAnotherHostRemains) {
+  HostTable hosts(0, kLease);
+  for (const char* name : {"a", "b"}) ASSERT_EQ(hosts.Up(Hello(name, 1), false, kStart), "");
+  EXPECT_FALSE(hosts.LeaveOut("x", "nobody knows it"));
+  EXPECT_TRUE(hosts.LeaveOut("a", "why"));
+  EXPECT_FALSE(hosts.LeaveOut("a", "why"));
+  EXPECT_THAT(hosts.KeptOff(), ElementsAre("a"));
+  EXPECT_EQ(hosts.Status()[0].left_out, "why");
+  EXPECT_TRUE(hosts.LeaveOut("b", "why"));
+  EXPECT_THAT(hosts.KeptOff(), IsEmpty());
+  EXPECT_EQ(hosts.Status()[0].left_out, "");
+  ASSERT_EQ(hosts.Up(Hello("c", 1), false, kStart), "");
+  EXPECT_THAT(hosts.KeptOff(), ElementsAre("a", "b"));
+  hosts.Drain("c", true);
+  EXPECT_THAT(hosts.KeptOff(), IsEmpty()) << "nothing would be left";
+  hosts.Drain("c", false);
+  hosts.Forget("a");
+  EXPECT_EQ(hosts.Status()[0].left_out, "why") << "until somebody lets it back";
+  EXPECT_TRUE(hosts.LetBack("a"));
+  EXPECT_FALSE(hosts.LetBack("a"));
+  EXPECT_THAT(hosts.KeptOff(), ElementsAre("b"));
+}
+
 TEST(HostTable, HasABound) {
   HostTable hosts(0, kLease);
   for (size_t i = 0; i < kMostHosts; ++i)

@@ -282,6 +282,44 @@ TEST_F(HostsTest, WhoEndedOnAHostThatIsLeftOutTakesNoPartAnyMore) {
   EXPECT_EQ(desk_.Status().members.size(), 2u);
 }
 
+// "other" fails a member of the job, and then one of another job.
+TEST_F(HostsTest, AHostThatFailsSeveralJobsIsLeftOutForAllUntilAPersonLetsItBack) {
+  desk_.Give(AgentUp{HelloOf("third", 4)});
+  Train();
+  desk_.Give(AgentSays{GaveUp("worker-2")});
+  EXPECT_THAT(desk_.Drain<PersistLeftOut>(), IsEmpty()) << "it may be the job";
+  desk_.Give(Submit{"next", SpecOf(5, 5)});
+  ASSERT_EQ(desk_.Job("next").phase, JobPhase::kStarting);
+  ProcessExited exited = GaveUp("");
+  exited.job = "next";
+  exited.start = desk_.StartOf("next");
+  const JobJournal next = desk_.Job("next");
+  for (const auto& [name, placement] : next.placements)
+    if (placement.host == "other") exited.name = name;
+  ASSERT_NE(exited.name, "");
+  desk_.Give(AgentUp{HelloOf("fourth", 8)});
+  desk_.Give(AgentSays{exited});
+  const auto written = desk_.Drain<PersistLeftOut>();
+  ASSERT_EQ(written.size(), 1u);
+  ASSERT_EQ(written[0].hosts.size(), 1u);
+  EXPECT_THAT(written[0].hosts.at("other"), HasSubstr("members of jobs job and next"));
+  desk_.Give(Submit{"later", SpecOf(1, 9)});
+  EXPECT_THAT(PlacesIn(desk_.Job("later")), testing::Not(Contains(HasSubstr("other/"))));
+  // Who runs there stays.
+  EXPECT_THAT(PlacesIn(desk_.Job("next")), Contains(HasSubstr("other/")));
+  // A restart knows it.
+  RecoveredState found;
+  found.left_out = written[0].hosts;
+  Desk again(std::move(found), /*slots=*/2);
+  again.Give(AgentUp{HelloOf("other", 2)});
+  again.Give(Submit{"job", SpecOf(1, 4)});
+  EXPECT_THAT(PlacesIn(again.Job()), ElementsAre("host/worker-0", "host/worker-1"));
+  again.Give(Drain{"other", false});
+  EXPECT_THAT(again.Drain<PersistLeftOut>().at(0).hosts, IsEmpty());
+  again.Give(Submit{"free", SpecOf(2, 2)});
+  EXPECT_THAT(PlacesIn(again.Job("free")), ElementsAre("other/worker-0", "other/worker-1"));
+}
+
 // How many slots another host has is not known before it is back.
 TEST_F(HostsTest, AfterARestartNobodyIsJudgedByHostsThatAreNotBack) {
   Train();

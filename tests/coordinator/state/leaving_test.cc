@@ -294,6 +294,64 @@ TEST_F(LeavingTest, AJobThatCannotStopAnyMoreGivesWayAtOnce) {
   EXPECT_EQ(desk_.Job().phase, JobPhase::kQueued);
 }
 
+// Without all its servers it computes nothing, and no worker has what they had.
+TEST_F(LeavingTest, WhoIsMarkedGoesWhileTheJobStandsStillForWantOfAServer) {
+  JobSpec spec = SpecOf(1, 2);
+  spec.training.sync = Sync::kServer;
+  spec.runtime.servers = 2;
+  desk_.Give(Submit{"job", spec});
+  for (const MemberId& id : {kA, kB}) desk_.Join(id);
+  for (const MemberId& id : {Id("server-0"), Id("server-1")}) desk_.Join(id, Role::kServer);
+  desk_.Activate({kA, kB, Id("server-0"), Id("server-1")});
+  ASSERT_EQ(desk_.Job().phase, JobPhase::kRunning);
+  ProcessExited exited;
+  exited.job = "job";
+  exited.start = desk_.StartOf();
+  exited.name = "server-1";
+  exited.signal = 9;
+  exited.cause = "killed by SIGKILL";
+  desk_.Give(AgentSays{exited});
+  desk_.Give(MemberDown{Id("server-1")});
+  desk_.Drain<Announce>();
+  desk_.Give(Scale{"job", 1, 1});
+  desk_.Give(Tick{});
+  EXPECT_FALSE(desk_.Job().placements.contains("worker-1"));
+  EXPECT_TRUE(desk_.Job().placements.contains("worker-0"));
+}
+
+TEST_F(LeavingTest, OneUnderANameOfItsOwnIsToldToLeave) {
+  Settings settings;
+  settings.slots = 2;
+  Desk desk({}, /*slots=*/0, settings);
+  desk.Give(Submit{"job", SpecOf(1, 2)});
+  const MemberId alice = Id("alice"), bob = Id("bob");
+  for (const MemberId& id : {alice, bob}) desk.Join(id);
+  desk.Activate({alice, bob});
+  ASSERT_EQ(desk.Job().phase, JobPhase::kRunning);
+  for (int64_t step = 0; step < 5; ++step) desk.Record(alice, step);
+  desk.Drain<Announce>();
+  desk.Give(Scale{"job", 1, 1});
+  EXPECT_EQ(desk.Job().placements.size(), 2u) << "one stands for each";
+  for (const auto& [id, lanes] :
+       std::map<MemberId, std::vector<int32_t>>{{alice, {0, 1}}, {bob, {2, 3}}}) {
+    LocalState held{.has_state = true,
+                    .lineage = desk.Job().lineages.back().number,
+                    .step = Step(5),
+                    .results = ChunkSet(2, false),
+                    .sums = ChunkSet(2, false)};
+    for (const int32_t lane : lanes) held.lanes.emplace_back(lane);
+    desk.Say(id, Sealed{desk.Job().number, held});
+  }
+  for (const MemberId& id : {alice, bob}) desk.Say(id, HoldsBase{desk.Job().number, 0});
+  EXPECT_THAT(desk.Sent<Leave>(), IsEmpty()) << "its lanes of step 5 are not in";
+  desk.Record(alice, 5);
+  const auto left = desk.Sent<Leave>();
+  ASSERT_EQ(left.size(), 1u);
+  EXPECT_EQ(left[0].first, "bob");
+  EXPECT_EQ(left[0].second.exit_code, kExitLater);
+  EXPECT_EQ(desk.Job().placements.size(), 1u);
+}
+
 TEST_F(LeavingTest, AJobInTheQueueIsScaledBeforeItStarts) {
   desk_.Give(Submit{"job", SpecOf(9, 9)});
   EXPECT_EQ(desk_.Job().phase, JobPhase::kQueued);
