@@ -284,7 +284,8 @@ absl::StatusOr<LaunchPlan> FromLauncher(const Environment& environment,
                                         const LaunchOptions& options) {
   if (options.number || (!options.hosts.empty() && !Has(environment, "JOB_COMPLETION_INDEX")))
     return FromOptions(options);
-  if (Has(environment, "WORLD_SIZE") && Has(environment, "MASTER_ADDR"))
+  // Batch scripts set some of torchrun's variables themselves; its ranks come from torchrun alone.
+  if (Has(environment, "RANK") && Has(environment, "WORLD_SIZE") && Has(environment, "LOCAL_RANK"))
     return FromTorchrun(environment);
   if (Has(environment, "OMPI_COMM_WORLD_RANK")) return FromOpenMpi(environment);
   if (Has(environment, "PALS_RANKID") ||

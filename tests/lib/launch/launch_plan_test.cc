@@ -111,6 +111,12 @@ TEST(LaunchPlan, SlurmSaysTheStep) {
   EXPECT_THAT(plan->machines, ElementsAre("n1", "n2", "n3"));
 }
 
+TEST(LaunchPlan, ABatchScriptThatNamesItsFirstNodeIsNoTorchrun) {
+  const auto plan = PlanLaunch(With(SlurmStep(), {{"MASTER_ADDR", "n1"}, {"WORLD_SIZE", "6"}}), {});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->launcher, Launcher::kSlurm);
+}
+
 TEST(LaunchPlan, AnAllocationWithoutAStepIsOneHostAndSaysSo) {
   const auto plan = PlanLaunch({{"SLURM_JOB_ID", "17"}, {"SLURM_JOB_NODELIST", "n[1-3]"}}, {});
   ASSERT_TRUE(plan.ok()) << plan.status();
