@@ -1,0 +1,261 @@
+// The table of launchers: their environments, as their documentation gives them or as they were
+// seen, and what becomes of values that no launcher would set.
+#include "lib/launch/launch_plan.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace muster {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// srun -N3 -n6, its last task.
+Environment SlurmStep() {
+  return {{"SLURM_JOB_ID", "17"},
+          {"SLURM_STEP_ID", "2"},
+          {"SLURM_STEP_NODELIST", "n[1-3]"},
+          {"SLURM_STEP_NUM_NODES", "3"},
+          {"SLURM_STEP_NUM_TASKS", "6"},
+          {"SLURM_PROCID", "5"},
+          {"SLURM_LOCALID", "1"},
+          {"SLURM_NODEID", "2"},
+          {"SLURM_JOB_NODELIST", "n[0-3]"},
+          {"SLURMD_NODENAME", "n3"}};
+}
+
+// mpirun -n 4 of Open MPI 4.1.4.
+Environment OpenMpi() {
+  return {{"OMPI_COMM_WORLD_RANK", "3"},
+          {"OMPI_COMM_WORLD_SIZE", "4"},
+          {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+          {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+          {"PMIX_NAMESPACE", "90767361"},
+          {"PMIX_RANK", "3"},
+          {"OMPI_MCA_orte_precondition_transports", "60923c49a4eb9546-d93cf49bce906277"}};
+}
+
+Environment Torchrun() {
+  return {{"MASTER_ADDR", "node-a"}, {"MASTER_PORT", "29500"},
+          {"WORLD_SIZE", "8"},       {"RANK", "6"},
+          {"LOCAL_RANK", "2"},       {"GROUP_RANK", "1"},
+          {"LOCAL_WORLD_SIZE", "4"}, {"TORCHELASTIC_RUN_ID", "none"}};
+}
+
+Environment Pals() {
+  return {{"PBS_JOBID", "123.head"}, {"PBS_NODEFILE", "/var/spool/pbs/aux/123.head"},
+          {"PALS_RANKID", "1"},      {"PALS_LOCAL_RANKID", "1"},
+          {"PALS_APID", "f00-1"},    {"PMI_RANK", "1"},
+          {"PMI_SIZE", "4"}};
+}
+
+Environment Hydra() {
+  return {{"PMI_RANK", "2"},
+          {"PMI_SIZE", "3"},
+          {"PMI_FD", "7"},
+          {"MPI_LOCALRANKID", "0"},
+          {"MPI_LOCALNRANKS", "1"}};
+}
+
+Environment With(Environment environment, const Environment& others) {
+  for (const auto& [name, value] : others) environment[name] = value;
+  return environment;
+}
+
+std::string ErrorOf(const Environment& environment, const LaunchOptions& options = {}) {
+  const auto plan = PlanLaunch(environment, options);
+  return plan.ok() ? "no error" : std::string(plan.status().message());
+}
+
+TEST(LaunchPlan, NobodyMeansOneHost) {
+  const auto plan = PlanLaunch({}, {});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->launcher, Launcher::kNone);
+  EXPECT_EQ(plan->hosts_max, 1);
+  EXPECT_EQ(plan->number, 0);
+  EXPECT_THAT(plan->run_id, IsEmpty());
+}
+
+TEST(LaunchPlan, OptionsSayAll) {
+  const auto plan = PlanLaunch(
+      SlurmStep(),
+      {.hosts = "2:4", .number = 3, .slots = 8, .coordinator = "10.0.0.1:7070", .run_id = "mine"});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->launcher, Launcher::kOptions);
+  EXPECT_EQ(plan->hosts_min, 2);
+  EXPECT_EQ(plan->hosts_max, 4);
+  EXPECT_EQ(plan->number, 3);
+  EXPECT_EQ(plan->first, "10.0.0.1");
+  EXPECT_EQ(plan->port, 7070);
+  EXPECT_EQ(plan->slots, 8);
+  EXPECT_EQ(plan->run_id, "run-mine");
+  EXPECT_EQ(plan->suffix, "-3");
+}
+
+TEST(LaunchPlan, SlurmSaysTheStep) {
+  const auto plan = PlanLaunch(SlurmStep(), {});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->launcher, Launcher::kSlurm);
+  EXPECT_EQ(plan->hosts_min, 6);
+  EXPECT_EQ(plan->number, 5);
+  EXPECT_EQ(plan->local_rank, 1);
+  EXPECT_EQ(plan->first, "n1") << "the step's first node, not that of the allocation";
+  EXPECT_EQ(plan->run_id, "slurm-17-2");
+  EXPECT_THAT(plan->machines, ElementsAre("n1", "n2", "n3"));
+}
+
+TEST(LaunchPlan, ABatchScriptThatNamesItsFirstNodeIsNoTorchrun) {
+  const auto plan = PlanLaunch(With(SlurmStep(), {{"MASTER_ADDR", "n1"}, {"WORLD_SIZE", "6"}}), {});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->launcher, Launcher::kSlurm);
+}
+
+TEST(LaunchPlan, AnAllocationWithoutAStepIsOneHostAndSaysSo) {
+  const auto plan = PlanLaunch({{"SLURM_JOB_ID", "17"}, {"SLURM_JOB_NODELIST", "n[1-3]"}}, {});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->hosts_max, 1);
+  EXPECT_EQ(plan->run_id, "slurm-17");
+  EXPECT_THAT(plan->notes, ElementsAre(HasSubstr("srun muster run")));
+}
+
+TEST(LaunchPlan, OpenMpiInsideAStepOfSlurm) {
+  for (const Environment& environment : {OpenMpi(), With(SlurmStep(), OpenMpi())}) {
+    const auto plan = PlanLaunch(environment, {});
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    EXPECT_EQ(plan->launcher, Launcher::kOpenMpi);
+    EXPECT_EQ(plan->hosts_min, 4);
+    EXPECT_EQ(plan->number, 3);
+    EXPECT_EQ(plan->local_rank, 1);
+    EXPECT_THAT(plan->first, IsEmpty());
+    EXPECT_THAT(plan->run_id, HasSubstr("mpi-90767361"));
+  }
+}
+
+TEST(LaunchPlan, TwoRunsOfMpirunHaveTwoIds) {
+  const auto other =
+      With(OpenMpi(), {{"OMPI_MCA_orte_precondition_transports", "60923c49a4eb9546-0"}});
+  EXPECT_NE(PlanLaunch(OpenMpi(), {})->run_id, PlanLaunch(other, {})->run_id);
+}
+
+TEST(LaunchPlan, TorchrunsPortIsLeftAloneAndItsRanksNameNoHost) {
+  const auto plan = PlanLaunch(Torchrun(), {});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->launcher, Launcher::kTorchrun);
+  EXPECT_EQ(plan->hosts_min, 8);
+  EXPECT_EQ(plan->number, 6);
+  EXPECT_EQ(plan->first, "node-a");
+  EXPECT_EQ(plan->port, 0);
+  EXPECT_EQ(plan->suffix, "-2");
+  EXPECT_THAT(plan->run_id, IsEmpty()) << "none is no id";
+  EXPECT_EQ(PlanLaunch(With(Torchrun(), {{"TORCHELASTIC_RUN_ID", "a1"}}), {})->run_id,
+            "torchrun-a1");
+}
+
+TEST(LaunchPlan, PalsHasTheNodeFile) {
+  const auto plan = PlanLaunch(Pals(), {.node_file = "x1.cluster\nx1.cluster\nx2.cluster\n"});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->launcher, Launcher::kPals);
+  EXPECT_EQ(plan->number, 1);
+  EXPECT_EQ(plan->hosts_min, 4);
+  EXPECT_EQ(plan->first, "x1.cluster");
+  EXPECT_THAT(plan->machines, ElementsAre("x1.cluster", "x2.cluster"));
+  EXPECT_THAT(plan->run_id, AllOf(HasSubstr("pals-123-head-f00-1")));
+}
+
+TEST(LaunchPlan, HydraGivesNoId) {
+  const auto plan = PlanLaunch(Hydra(), {});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->launcher, Launcher::kHydra);
+  EXPECT_EQ(plan->number, 2);
+  EXPECT_THAT(plan->run_id, IsEmpty());
+  EXPECT_THAT(plan->first, IsEmpty());
+}
+
+TEST(LaunchPlan, APodOfAnIndexedJobFindsTheFirst) {
+  const Environment pod = {{"JOB_COMPLETION_INDEX", "2"}, {"HOSTNAME", "train-2"}};
+  const auto plan = PlanLaunch(pod, {.hosts = "2:4"});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->launcher, Launcher::kKubernetes);
+  EXPECT_EQ(plan->number, 2);
+  EXPECT_EQ(plan->first, "train-0");
+  EXPECT_THAT(ErrorOf(pod), HasSubstr("--nnodes"));
+  EXPECT_THAT(ErrorOf({{"JOB_COMPLETION_INDEX", "2"}, {"HOSTNAME", "elsewhere"}}, {.hosts = "4"}),
+              HasSubstr("HOSTNAME"));
+}
+
+TEST(LaunchPlan, WhatIsWrongIsNamed) {
+  struct Row {
+    Environment environment;
+    std::string variable;
+  };
+  std::vector<Row> rows;
+  for (const char* bad : {"", "-1", "+1", " 1", "0x1", "99999999999999999999", "4097"}) {
+    for (const char* name : {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"})
+      rows.push_back({With(SlurmStep(), {{name, bad}}), name});
+    for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK"})
+      rows.push_back({With(Torchrun(), {{name, bad}}), name});
+    for (const char* name : {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"})
+      rows.push_back({With(OpenMpi(), {{name, bad}}), name});
+    rows.push_back({With(Pals(), {{"PMI_SIZE", bad}}), "PMI_SIZE"});
+    rows.push_back({With(Hydra(), {{"PMI_RANK", bad}}), "PMI_RANK"});
+  }
+  for (const char* bad : {"", "n[1-3", "n[3-1]", "n[]", "n[1-99999]", "n[1-],x", "a b,n"})
+    rows.push_back({With(SlurmStep(), {{"SLURM_STEP_NODELIST", bad}}), "SLURM_STEP_NODELIST"});
+  rows.push_back({With(SlurmStep(), {{"SLURM_STEP_NUM_NODES", "2"}}), "SLURM_STEP_NUM_NODES"});
+  rows.push_back({With(SlurmStep(), {{"SLURM_PROCID", "6"}}), "SLURM_PROCID"});
+  rows.push_back({With(Torchrun(), {{"MASTER_ADDR", ""}}), "MASTER_ADDR"});
+  for (const Row& row : rows) EXPECT_THAT(ErrorOf(row.environment), HasSubstr(row.variable));
+}
+
+TEST(LaunchPlan, WrongOptionsAreNamed) {
+  for (const char* bad : {"0", "-1", "3:2", ":2", "2:", "a", "1:99999"})
+    EXPECT_THAT(ErrorOf({}, {.hosts = bad, .number = 0}), HasSubstr("--nnodes"));
+  EXPECT_THAT(ErrorOf({}, {.number = 0}), HasSubstr("--nnodes"));
+  EXPECT_THAT(ErrorOf({}, {.hosts = "2"}), HasSubstr("--node-rank"));
+  EXPECT_THAT(ErrorOf({}, {.hosts = "2", .number = 2}), HasSubstr("--node-rank"));
+  EXPECT_THAT(ErrorOf({}, {.hosts = "2", .number = -1}), HasSubstr("--node-rank"));
+  EXPECT_THAT(ErrorOf({}, {.slots = 0}), HasSubstr("--nproc-per-node"));
+  EXPECT_THAT(ErrorOf({}, {.coordinator = "no-port"}), HasSubstr("--coordinator"));
+}
+
+TEST(NodeList, IsExpandedAsSlurmDoes) {
+  const auto of = [](const std::string& list) { return ExpandNodeList(list).value(); };
+  EXPECT_THAT(of("node[01-03,7],x[1-2]y"),
+              ElementsAre("node01", "node02", "node03", "node7", "x1y", "x2y"));
+  EXPECT_THAT(of("n[09-11]"), ElementsAre("n09", "n10", "n11"));
+  EXPECT_THAT(of("a[1-2]b[1-2]"), ElementsAre("a1b1", "a1b2", "a2b1", "a2b2"));
+  EXPECT_THAT(of("alone"), ElementsAre("alone"));
+  EXPECT_EQ(of("n[1-4096]").size(), 4096u);
+}
+
+TEST(NodeList, IsBounded) {
+  for (const std::string& bad :
+       {std::string("n[1-4097]"), std::string("n[1-4096],m"), std::string("a[1-100]b[1-100]"),
+        std::string("n[0-999999999999]"), std::string("n[99999999999999999999]"),
+        std::string(1 << 19, 'a'), std::string(300, 'a'), std::string("n[1],"), std::string("]"),
+        std::string("n[[1]"), std::string("-o"), std::string("a\0b", 3), std::string(",")})
+    EXPECT_FALSE(ExpandNodeList(bad).ok()) << bad.substr(0, 40);
+}
+
+TEST(NodeFile, HasEachMachineOnce) {
+  EXPECT_THAT(MachinesOf("b\r\na\n\nb\n").value(), ElementsAre("b", "a"));
+  for (const char* bad : {"", "\n", "a b\n", "-o\n"}) EXPECT_FALSE(MachinesOf(bad).ok()) << bad;
+}
+
+TEST(PortsOfRun, DifferByRunAndNotByCall) {
+  const std::vector<int> ports = PortsOfRun("slurm-17-0");
+  EXPECT_EQ(ports, PortsOfRun("slurm-17-0"));
+  EXPECT_NE(ports, PortsOfRun("slurm-17-1"));
+  EXPECT_EQ(ports.size(), 8u);
+  for (const int port : ports) EXPECT_TRUE(port >= 20000 && port < 32768) << port;
+}
+
+}  // namespace
+}  // namespace muster
