@@ -1,0 +1,64 @@
+// Certificates, as PEM: making them, and who it is that they prove (docs/identity.md section 1).
+// Time comes in by the door; it is that of the wall, since certificates are compared by it. All
+// functions are thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "lib/identity/peer_name.h"
+
+namespace muster {
+
+inline constexpr size_t kMostPemBytes = 64 << 10;  // of one file
+inline constexpr size_t kMostCertificates = 8;     // in one file
+
+// Clocks of hosts differ.
+inline constexpr absl::Duration kBeginsBefore = absl::Hours(1);
+inline constexpr absl::Duration kLeafLasts = absl::Hours(24);
+inline constexpr absl::Duration kAuthorityLasts = absl::Hours(24 * 3652);
+
+// Whoever holds it says who is who.
+struct Authority {
+  std::string certificates_pem;  // whom to trust: one, or several while the authority is changed
+  std::string key_pem;           // of one of them
+};
+
+// A new one. kInvalidArgument: no name for a cluster.
+absl::StatusOr<Authority> MakeAuthority(const std::string& cluster, absl::Time now);
+// kInvalidArgument: the key is of none of these certificates, or that one may not sign.
+absl::Status CheckAuthority(const Authority& authority);
+
+struct Leaf {
+  PeerName name;
+  std::string public_key;  // PublicKeyOf
+  // Addresses and names by which the holder is reached by HTTPS: "10.0.0.2", "node7.example".
+  std::vector<std::string> reached_by = {};
+  absl::Duration lasts = kLeafLasts;
+};
+// The certificate, and behind it that of the authority where it is no root itself. It begins
+// kBeginsBefore `now`, and ends no later than the authority. kInvalidArgument: the key, a name, or
+// the authority is none.
+absl::StatusOr<std::string> SignLeaf(const Authority& authority, const Leaf& leaf, absl::Time now);
+
+// What stands in the first certificate of a text. Nothing is verified.
+struct CertificateContent {
+  PeerName name;
+  std::string public_key;
+  absl::Time begins;
+  absl::Time ends;
+};
+// kInvalidArgument: no certificate, or one with no name of ours or with several.
+absl::StatusOr<CertificateContent> ReadCertificate(absl::string_view pem);
+
+// Who the first certificate of `chain_pem` proves its holder to be, to those who trust
+// `authority_pem`, at `now`; those behind it may lead there. kUnauthenticated: it proves nothing,
+// and why. The cluster is the caller's to compare.
+absl::StatusOr<PeerName> Verify(absl::string_view authority_pem, absl::string_view chain_pem,
+                                absl::Time now);
+
+}  // namespace muster

@@ -1,0 +1,34 @@
+// The folder that holds an identity (docs/identity.md section 1): `current` is a symbolic link to a
+// folder with authority.pem, certificate.pem and key.pem, and is swapped by a rename, so that
+// readers see the three of one time. Only the owner may look into it, and into keys. A folder
+// without `current`, which holds the files themselves, is of somebody else's making.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "lib/identity/identity.h"
+
+namespace muster {
+
+// kNotFound: no folder, or a file of it is missing; kPermissionDenied: somebody else may read or
+// write what only the owner may, and which file that is; kInvalidArgument: files that do not fit
+// together, which may pass where somebody else is just writing them. All name the file.
+absl::StatusOr<Identity> ReadIdentity(const std::string& folder);
+// Makes the folder where it is missing. One writer at a time.
+absl::Status WriteIdentity(const std::string& folder, const Identity& identity);
+
+// The cluster's own authority lies beside that of the coordinator: its key as authority.key, whom
+// to trust in the identity's authority.pem. kNotFound: there is no authority.key.
+absl::StatusOr<Authority> ReadAuthority(const std::string& folder);
+// With the first identity, which is the coordinator's.
+absl::Status WriteAuthority(const std::string& folder, const Authority& authority,
+                            const Identity& coordinator);
+
+// A file of the folder that only its owner may read, such as a token (0600).
+absl::Status WriteSecret(const std::string& path, const std::string& content);
+// kPermissionDenied: others may read or write it.
+absl::StatusOr<std::string> ReadSecret(const std::string& path);
+
+}  // namespace muster

@@ -1,0 +1,97 @@
+#include "lib/identity/identity_source.h"
+
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/status.h"
+#include "lib/identity/identity_folder.h"
+#include "lib/log/log.h"
+
+namespace muster {
+namespace {
+
+constexpr std::chrono::seconds kLookAtMostEvery{1};
+
+bool Same(const Identity& a, const Identity& b) {
+  return a.authority_pem == b.authority_pem && a.certificate_pem == b.certificate_pem &&
+         a.key_pem == b.key_pem;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<IdentitySource>> IdentitySource::Open(std::string folder) {
+  MUSTER_ASSIGN_OR_RETURN(Identity identity, ReadIdentity(folder));
+  return std::shared_ptr<IdentitySource>(
+      new IdentitySource(std::move(folder), std::move(identity)));
+}
+
+std::shared_ptr<IdentitySource> IdentitySource::Of(Identity identity) {
+  return std::shared_ptr<IdentitySource>(new IdentitySource("", std::move(identity)));
+}
+
+IdentitySource::IdentitySource(std::string folder, Identity identity)
+    : folder_(std::move(folder)), identity_(std::make_shared<const Identity>(std::move(identity))) {
+  if (!folder_.empty()) thread_ = std::thread([this] { Run(); });
+}
+
+IdentitySource::~IdentitySource() {
+  {
+    const MutexLock lock(mutex_);
+    closing_ = true;
+  }
+  wakes_.NotifyAll();
+  if (thread_.joinable()) thread_.join();
+}
+
+std::shared_ptr<const Identity> IdentitySource::Get() const {
+  const MutexLock lock(mutex_);
+  return identity_;
+}
+
+void IdentitySource::Set(Identity identity) {
+  auto fresh = std::make_shared<const Identity>(std::move(identity));
+  const MutexLock lock(mutex_);
+  identity_.swap(fresh);
+}
+
+void IdentitySource::LookSoon() {
+  {
+    const MutexLock lock(mutex_);
+    look_soon_ = true;
+  }
+  wakes_.NotifyAll();
+}
+
+void IdentitySource::Run() {
+  MutexLock lock(mutex_);
+  while (!closing_) {
+    const Time now = std::chrono::steady_clock::now();
+    while (!closing_ && wakes_.WaitUntil(mutex_, now + kLookAtMostEvery)) {
+    }
+    while (!closing_ && !look_soon_ && wakes_.WaitUntil(mutex_, now + kLookAtIdentityEvery)) {
+    }
+    if (closing_) return;
+    look_soon_ = false;
+    lock.Unlock();
+    Look();
+    lock.Relock();
+  }
+}
+
+// What cannot be read now may be half written; the last one that was whole stays in use.
+void IdentitySource::Look() {
+  absl::StatusOr<Identity> found = ReadIdentity(folder_);
+  const std::shared_ptr<const Identity> known = Get();
+  if (!found.ok()) {
+    LogWarning("%s; the one that was read before is used on, until %s", found.status().message(),
+               absl::FormatTime(known->ends));
+    return;
+  }
+  if (Same(*found, *known)) return;
+  LogInfo("identity of %s was renewed, until %s", ToUri(found->name),
+          absl::FormatTime(found->ends));
+  Set(*std::move(found));
+}
+
+}  // namespace muster
