@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -249,9 +250,12 @@ TEST(Training, TheSameBitsWhoeverComputes) {
 
 // ---- members that may hold little of what their peers send
 
-// Lets everybody else go ahead.
+// Lets everybody else go ahead. Where other programs take a slice of time at each yield, a few are
+// enough.
 void Dawdle() {
-  for (int i = 0; i < 100; ++i) std::this_thread::yield();
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(1);
+  for (int i = 0; i < 100 && std::chrono::steady_clock::now() < until; ++i)
+    std::this_thread::yield();
 }
 
 class Slow final : public AroundCounting {
