@@ -252,8 +252,12 @@ void World::EndHost(size_t host, int64_t waits_ms, int64_t down_ms) {
 void World::DrainHost(size_t host, int64_t ms) {
   const std::string& name = hosts_[host].name;
   trace_.Note(absl::StrCat(name, " is drained for ", ms, " ms"));
-  AskUntilDrained(name, true, [this, name, ms] {
-    schedule_.At(ms, [this, name] { AskUntilDrained(name, false, [] {}); });
+  // A later wish takes the place of this one: two that ask for both in turn would never end.
+  const int64_t wish = ++drain_wishes_[name];
+  AskUntilDrained(name, true, [this, name, ms, wish] {
+    schedule_.At(ms, [this, name, wish] {
+      if (drain_wishes_[name] == wish) AskUntilDrained(name, false, [] {});
+    });
   });
 }
 
@@ -262,7 +266,9 @@ void World::AskUntilDrained(const std::string& host, bool on, const std::functio
   if (ended()) return;
   if ((drained_.count(host) > 0) == on) return then();
   Ask(coordinator::Drain{host, on});
-  schedule_.At(100, [this, host, on, then] { AskUntilDrained(host, on, then); });
+  schedule_.At(100, [this, host, on, then, wish = drain_wishes_[host]] {
+    if (drain_wishes_[host] == wish) AskUntilDrained(host, on, then);
+  });
 }
 
 void World::Kill(const std::string& name) {

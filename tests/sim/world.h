@@ -128,7 +128,8 @@ class World {
   std::map<agent::ProcessKey, int64_t> starts_;
   NodeId next_node_ = kFirstMemberNode;
   std::vector<Host> hosts_;
-  std::set<std::string> drained_;  // hosts, as persisted
+  std::set<std::string> drained_;                // hosts, as persisted
+  std::map<std::string, int64_t> drain_wishes_;  // how often a person began to drain each
   std::vector<HostCut> cut_hosts_;
   std::unique_ptr<CoordinatorProcess> coordinator_;
   int64_t term_ = 0;
