@@ -21,7 +21,6 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <random>
 #include <string>
 #include <thread>
 #include <utility>
@@ -29,6 +28,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "bench/statistics.h"
 #include "lib/base/bytes.h"
 #include "lib/base/check.h"
 #include "lib/kernels/add.h"
@@ -38,6 +38,8 @@
 
 namespace muster {
 namespace {
+
+using bench::Figure;
 
 struct Settings {
   int rounds = 10;
@@ -260,31 +262,6 @@ class ThroughPageCache : public Writing {
   std::thread thread_;
 };
 
-// One figure over the rounds.
-struct Figure {
-  std::string name;
-  std::string unit;
-  std::vector<double> values{};
-
-  static double Median(std::vector<double> values) {
-    std::sort(values.begin(), values.end());
-    return values[values.size() / 2];
-  }
-  // The 5 … 95 % bootstrap interval of the median.
-  std::pair<double, double> Interval() const {
-    std::mt19937 random(1);
-    std::uniform_int_distribution<size_t> pick(0, values.size() - 1);
-    std::vector<double> medians;
-    for (int i = 0; i < 1000; ++i) {
-      std::vector<double> drawn;
-      for (size_t j = 0; j < values.size(); ++j) drawn.push_back(values[pick(random)]);
-      medians.push_back(Median(std::move(drawn)));
-    }
-    std::sort(medians.begin(), medians.end());
-    return {medians[47], medians[950]};
-  }
-};
-
 class Bench {
  public:
   explicit Bench(const Settings& settings)
@@ -339,12 +316,8 @@ class Bench {
                              {"threads", settings_.threads},
                              {"rounds", settings_.rounds}};
     for (const Figure& figure : figures_) {
-      const double median = Figure::Median(figure.values);
-      const auto [low, high] = figure.Interval();
-      std::printf("%-52s %8.3f %-2s %.3f … %.3f\n", figure.name.c_str(), median,
-                  figure.unit.c_str(), low, high);
-      record["figures"][figure.name] = {
-          {"median", median}, {"low", low}, {"high", high}, {"values", figure.values}};
+      figure.Print();
+      record["figures"][figure.name] = figure.Record();
     }
     if (!settings_.json.empty()) std::ofstream(settings_.json) << record.dump(2) << "\n";
   }

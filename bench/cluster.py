@@ -3,41 +3,76 @@
 
     ./dev bench cluster                     all figures
     ./dev bench cluster steps recovery      some of them
-    ./dev bench cluster --rounds 5 --json   more rounds; one JSON object per figure
+    ./dev bench cluster --rounds 5 --json FILE
+                                            more rounds; and a machine-readable record
+    ./dev bench cluster --small             with models of which a step takes no time, to see that it works
 
 steps       seconds of a step of the transformer of examples/transformer.yaml: two workers beside
             one, and with free order of sums beside canonical; exposed communication, bytes copied
             per byte sent
 finite      seconds of a step of the same with one server, which under `on_nan: stop` applies
             nothing before all sums are known to be finite, and under `continue` each chunk at once
+tls         the same with certificates and without: two workers of one host of a cluster; and the
+            processor time of both workers for a step. Plain text is spoken by programs of their own
+            (bench/plaintext)
 recovery    seconds from SIGKILL of a worker to the next complete step, and from the start of a
             killed coordinator's next process until it is ready
 checkpoint  seconds that training stands still for one checkpoint of examples/code-lm.yaml
 
 Variants of a figure alternate, round by round, so that a change of the machine's load meets all.
-Minimum, median and maximum over the rounds are printed. Nothing else should run meanwhile.
+Nothing else should run meanwhile.
 """
 import argparse
 import json
+import os
 import pathlib
 import re
-import statistics
+import ssl
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
 
+from local_cluster import Cluster
+from report import Report
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WARM_UP = 2  # steps that are not counted
+TRANSFORMER, CODE_LM = 'examples/transformer.yaml', 'examples/code-lm.yaml'
+SMALL = {
+    TRANSFORMER: ['parameters.width=16', 'parameters.heads=2', 'parameters.encoder_layers=1',
+                  'parameters.decoder_layers=1', 'parameters.feedforward=32', 'parameters.target_length=4'],
+    CODE_LM: ['parameters.layers=1', 'parameters.width=16', 'parameters.heads=2', 'parameters.context=32'],
+}
+SMALL_STEPS = 20  # that take no longer than one of the examples
+
+
+def length(options, steps):
+    """So many steps of the examples, or as many of a small model as take about as long."""
+    return steps * SMALL_STEPS if options.small else steps
+
+
+def model(options, spec):
+    """What is set in its job."""
+    return SMALL[spec] if options.small else []
+
+
+def needed(value, what):
+    """Ends the benchmark where it did not happen."""
+    if value is None:
+        sys.exit(f'this did not happen: {what}')
+    return value
 
 
 class Run:
     """`muster train` of a spec: its events with the time they came."""
 
-    def __init__(self, muster, spec, options=(), faults=None):
+    def __init__(self, options, spec, steps, words=(), faults=None):
         self.folder = tempfile.TemporaryDirectory(prefix='muster-bench-')
-        command = [muster, 'train', str(ROOT / spec), '--json', '--dir', self.folder.name + '/job', *options]
+        command = [options.muster, 'train', str(ROOT / spec), '--json', '--dir', self.folder.name + '/job', *words]
+        for setting in [f'steps={length(options, steps)}', *model(options, spec)]:
+            command += ['--set', setting]
         if faults:
             plan = pathlib.Path(self.folder.name) / 'faults.yaml'
             plan.write_text(faults)
@@ -51,6 +86,10 @@ class Run:
         if self.process.wait() != 0:
             sys.exit(f'a job failed: {error}')
         self.folder.cleanup()
+
+    def trust(self):
+        """Whom to expect at REST: its coordinator, whose certificate names the address, too."""
+        return ssl.create_default_context(cafile=self.folder.name + '/job/store/identity/current/authority.pem')
 
     def members(self):
         """The metrics of each member: values by name, or by name and phase."""
@@ -74,9 +113,9 @@ def total(members, name):
     return sum(value for m in members for series, value in m.items() if series == name)
 
 
-def measure_steps(muster, options):
+def measure_steps(options, words):
     """Seconds of a step after the warm-up, and what the members' metrics say of the same steps."""
-    run = Run(muster, 'examples/transformer.yaml', options)
+    run = Run(options, TRANSFORMER, 10, words)
     times, first, last = [], [], []
     for now, event in run.events():
         if event['event'] != 'step':
@@ -98,11 +137,11 @@ def measure_steps(muster, options):
     }
 
 
-def measure_variants(muster, rounds, variants):
+def measure_variants(options, variants):
     found = {name: [] for name in variants}
-    for _ in range(rounds):
-        for name, options in variants.items():
-            found[name].append(measure_steps(muster, [*options, '--set', 'steps=10']))
+    for _ in range(options.rounds):
+        for name, words in variants.items():
+            found[name].append(measure_steps(options, words))
     return found
 
 
@@ -110,8 +149,8 @@ def ratio_of_steps(found, a, b):
     return [x['step'] / y['step'] for x, y in zip(found[a], found[b])]
 
 
-def steps(muster, rounds):
-    found = measure_variants(muster, rounds, {
+def steps(options):
+    found = measure_variants(options, {
         'one worker': ['--workers', '1'],
         'two workers': ['--workers', '2'],
         'two workers, free order': ['--workers', '2', '--set', 'order=free'],
@@ -126,9 +165,9 @@ def steps(muster, rounds):
            ratio_of_steps(found, 'two workers', 'two workers, free order'))
 
 
-def finite(muster, rounds):
+def finite(options):
     served = ['--workers', '2', '--set', 'sync=server', '--set', 'servers=1']
-    found = measure_variants(muster, rounds, {
+    found = measure_variants(options, {
         'on_nan: stop': [*served, '--set', 'on_nan=stop'],
         'on_nan: continue': [*served, '--set', 'on_nan=continue'],
     })
@@ -138,84 +177,126 @@ def finite(muster, rounds):
            ratio_of_steps(found, 'on_nan: stop', 'on_nan: continue'))
 
 
-def next_step_after_kill(muster):
-    run = Run(muster, 'examples/code-lm.yaml', ['--set', 'steps=24'],
-              'faults: [{at_step: 10, kill: worker-2}]')
-    killed = recovered = None
-    steps_after = []
+def processor_seconds(pids):
+    seconds = 0
+    for pid in pids:
+        # The second field, the program's name, may hold blanks; it ends at the last parenthesis.
+        fields = pathlib.Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()
+        seconds += (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
+    return seconds
+
+
+def children(pid):
+    return pathlib.Path(f'/proc/{pid}/task/{pid}/children').read_text().split()
+
+
+def measure_steps_of_cluster(options, certificates, steps=10):
+    """Seconds of a step after the warm-up, and processor seconds of both workers. The job has no end: its workers live
+    when they are looked at."""
+    endless = ['workers={min: 2, max: 2}', 'steps=1000000', *model(options, TRANSFORMER)]
+    with Cluster(pathlib.Path(options.muster).parent, ['a'], slots=2, tls=certificates) as cluster:
+        with cluster.submit('job', ROOT / TRANSFORMER, *endless) as watch:
+            begin, first = watch.step('the warm-up', lambda event: event['step'] >= WARM_UP - 1)
+            workers = children(cluster.agents['a'].pid)
+            cpu = processor_seconds(workers)
+            until = first['step'] + length(options, steps)
+            end, last = watch.step('the last step', lambda event: event['step'] >= until)
+            taken = last['step'] - first['step']
+            return {'step': (end - begin) / taken, 'cpu': (processor_seconds(workers) - cpu) / taken}
+
+
+def tls(options):
+    variants = {'with certificates': True, 'in plain text': False}
+    found = {name: [] for name in variants}
+    for _ in range(options.rounds):
+        for name, certificates in variants.items():
+            found[name].append(measure_steps_of_cluster(options, certificates))
+    for name, runs in found.items():
+        yield f'transformer step, two workers {name}', 's', [r['step'] for r in runs]
+        yield f'  processor time of both workers for it, {name}', 's', [r['cpu'] for r in runs]
+    for what, field in (('transformer step', 'step'), ('  processor time of both workers for it', 'cpu')):
+        yield (f'{what}, with certificates / in plain text', '',
+               [x[field] / y[field] for x, y in zip(*found.values())])
+
+
+def next_step_after_kill(options):
+    run = Run(options, CODE_LM, 24, faults='faults: [{at_step: 10, kill: worker-2}]')
+    killed = recovered = step = None
     for now, event in run.events():
         if event['event'] == 'fault' and killed is None:
             killed = now
         elif event['event'] == 'recovery':
             recovered = now
-        elif event['event'] == 'step' and recovered:
-            steps_after.append(now)
-    return recovered - killed, steps_after[0] - killed
+        elif event['event'] == 'step' and recovered and step is None:
+            step = now
+    needed(step, 'a step after a worker was killed')
+    return recovered - killed, step - killed
 
 
-def ready(url):
+def ready(url, trust):
     try:
-        with urllib.request.urlopen(url + '/readyz', timeout=1):
+        with urllib.request.urlopen(url + '/readyz', timeout=1, context=trust):
             return True
     except OSError:
         return False
 
 
-def coordinator_ready(muster):
-    run = Run(muster, 'examples/code-lm.yaml', ['--set', 'steps=30'],
-              'faults: [{at_step: 8, kill: coordinator, for_steps: 2}]')
+def coordinator_ready(options):
+    run = Run(options, CODE_LM, 30, faults='faults: [{at_step: 8, kill: coordinator, for_steps: 2}]')
     url, starts, seconds = None, 0, None
     for now, event in run.events():
         url = event.get('url', url)
         if event['event'] != 'process_start' or event.get('process') != 'coordinator':
             continue
         starts += 1
+        trust = run.trust()
         while starts == 2 and seconds is None and time.monotonic() - now < 30:
-            if ready(url):
+            if ready(url, trust):
                 seconds = time.monotonic() - now
             else:
                 time.sleep(0.002)
-    return seconds
+    return needed(seconds, 'a killed coordinator is ready again within 30 s')
 
 
-def recovery(muster, rounds):
-    kills = [next_step_after_kill(muster) for _ in range(rounds)]
+def recovery(options):
+    kills = [next_step_after_kill(options) for _ in range(options.rounds)]
     yield 'SIGKILL of a worker to the next view', 's', [k[0] for k in kills]
     yield 'SIGKILL of a worker to the next complete step', 's', [k[1] for k in kills]
-    yield 'start of a coordinator until it is ready', 's', [coordinator_ready(muster) for _ in range(rounds)]
+    yield 'start of a coordinator until it is ready', 's', [coordinator_ready(options) for _ in range(options.rounds)]
 
 
-def checkpoint(muster, rounds):
+def checkpoint(options):
     stalls = []
-    for _ in range(rounds):
-        run = Run(muster, 'examples/code-lm.yaml', ['--set', 'steps=30', '--set', 'checkpoint.every_steps=5'])
+    for _ in range(options.rounds):
+        run = Run(options, CODE_LM, 30, ['--set', 'checkpoint.every_steps=5'])
         members = []
         for _, event in run.events():
             if event['event'] == 'step':
                 members = list(run.members()) or members
         name = 'muster_checkpoint_stall_seconds'
-        stalls.append(total(members, name + '_sum') / max(1, total(members, name + '_count')))
+        count = total(members, name + '_count')
+        needed(count or None, 'a member tells how long a checkpoint held it up')
+        stalls.append(total(members, name + '_sum') / count)
     yield 'stall of a worker for one checkpoint of code-lm', 's', stalls
 
 
 def main():
-    figures = {'steps': steps, 'finite': finite, 'recovery': recovery, 'checkpoint': checkpoint}
+    figures = {'steps': steps, 'finite': finite, 'tls': tls, 'recovery': recovery, 'checkpoint': checkpoint}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('figure', nargs='*', help=', '.join(figures))
     parser.add_argument('--rounds', type=int, default=3)
+    parser.add_argument('--small', action='store_true', help='small models, to see that it works')
     parser.add_argument('--muster', default=str(ROOT / 'build/release/bin/muster'))
-    parser.add_argument('--json', action='store_true')
+    parser.add_argument('--json', metavar='FILE', help='file for a machine-readable record')
     options = parser.parse_args()
     unknown = sorted(set(options.figure) - set(figures))
     if unknown or options.rounds < 1:
         parser.error(f'no figure {unknown[0]!r}; there are {", ".join(figures)}' if unknown else '--rounds: at least 1')
+    report = Report(options.rounds)
     for name in options.figure or figures:
-        for what, unit, values in figures[name](options.muster, options.rounds):
-            low, middle, high = min(values), statistics.median(values), max(values)
-            if options.json:
-                print(json.dumps({'figure': what, 'unit': unit, 'values': values}), flush=True)
-            else:
-                print(f'{what:62} {middle:9.4f} {unit:2} [{low:.4f}, {high:.4f}]', flush=True)
+        for what, unit, values in figures[name](options):
+            report.add(what, unit, values)
+    report.write(options.json)
 
 
 if __name__ == '__main__':

@@ -3,6 +3,8 @@
 // stream that is read and thrown away (L, the limit). Sender and receiver are two processes, one
 // core each; the three take turns. The sums are checked after every round. The naive peer shares
 // our processes and so our allocator settings (MakeGrpcTransport), which help it as much as us.
+// With --tls our sessions with mutual TLS take the place of the naive peer: what it costs both ends
+// that each shows a certificate and every byte is encrypted. Handshakes are not measured.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <grpcpp/create_channel.h>
@@ -26,11 +28,14 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <cstring>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -38,16 +43,23 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "bench/statistics.h"
 #include "lib/base/check.h"
 #include "lib/base/loopback.h"
 #include "lib/base/mutex.h"
 #include "lib/base/time.h"
+#include "lib/identity/identity.h"
+#include "lib/identity/identity_folder.h"
+#include "lib/identity/identity_source.h"
 #include "lib/kernels/add.h"
 #include "lib/transport/grpc/grpc_transport.h"
 #include "naive.grpc.pb.h"
 
 namespace muster {
 namespace {
+
+constexpr std::chrono::seconds kConnectTimeout{10};
 
 struct Settings {
   bool receive = false;
@@ -58,6 +70,8 @@ struct Settings {
   int threads = 1;
   int send_core = 0;
   int receive_core = 1;
+  bool tls = false;
+  std::string identity;  // of the receiving process: its folder
   std::string json;
 
   size_t bytes() const { return mib << 20; }
@@ -91,19 +105,34 @@ int TcpSocket() {
   return fd;
 }
 
+// Both ends have a certificate, as two members of a job have.
+PeerName NameOf(const std::string& member) {
+  return {"bench", MemberPeer{"stream", member, PlacementNumber(1), Incarnation{1, 1}}};
+}
+
+std::unique_ptr<GrpcTransport> TransportOf(const Settings& settings, const Identity* identity) {
+  GrpcOptions options;
+  if (!settings.receive) options.threads = settings.threads;
+  if (identity != nullptr) options.credentials.identity = IdentitySource::Of(*identity);
+  return MakeGrpcTransport(std::move(options));
+}
+
 // The receiving process. It is asked for one thing at a time, over a session of its own
 // ("control"): "report": the sum of all values and the CPU time so far; the values begin anew at
 // zero.
 class Receiver {
  public:
   explicit Receiver(const Settings& settings)
-      : values_(settings.bytes() / 4), transport_(MakeGrpcTransport({})), naive_(this) {}
+      : values_(settings.bytes() / 4), transport_(TransportOf(settings, nullptr)), naive_(this) {
+    if (settings.identity.empty()) return;
+    const absl::StatusOr<Identity> identity = ReadIdentity(settings.identity);
+    MUSTER_CHECK(identity.ok());
+    tls_transport_ = TransportOf(settings, &*identity);
+  }
 
   int Run() {
-    auto listener = transport_->Listen("127.0.0.1:0", [this](std::shared_ptr<Session> session) {
-      return Accept(std::move(session));
-    });
-    MUSTER_CHECK(listener.ok());
+    std::unique_ptr<Listener> listener = Listen(*transport_);
+    std::unique_ptr<Listener> tls_listener = tls_transport_ ? Listen(*tls_transport_) : nullptr;
     int naive_port = 0;
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &naive_port);
@@ -116,7 +145,9 @@ class Receiver {
     MUSTER_CHECK(bind(tcp, reinterpret_cast<sockaddr*>(&name), size) == 0 && listen(tcp, 8) == 0);
     getsockname(tcp, reinterpret_cast<sockaddr*>(&name), &size);
     std::thread tcp_thread([&] { ServeTcp(tcp); });
-    std::printf("%s %d %d\n", (*listener)->Address().c_str(), naive_port, ntohs(name.sin_port));
+    std::printf("%s %s %d %d\n", listener->Address().c_str(),
+                tls_listener ? tls_listener->Address().c_str() : "none", naive_port,
+                ntohs(name.sin_port));
     std::fflush(stdout);
     for (char byte; read(STDIN_FILENO, &byte, 1) > 0;) {
     }
@@ -124,11 +155,18 @@ class Receiver {
     tcp_thread.join();
     close(tcp);
     server->Shutdown();
-    listener->reset();
     return 0;
   }
 
  private:
+  std::unique_ptr<Listener> Listen(GrpcTransport& transport) {
+    auto listener = transport.Listen("127.0.0.1:0", [this](std::shared_ptr<Session> session) {
+      return Accept(std::move(session));
+    });
+    MUSTER_CHECK(listener.ok());
+    return *std::move(listener);
+  }
+
   class NaiveService final : public bench::Naive::Service {
    public:
     explicit NaiveService(Receiver* receiver) : receiver_(receiver) {}
@@ -200,6 +238,7 @@ class Receiver {
   Mutex mutex_;
   std::vector<std::shared_ptr<Session>> sessions_ ABSL_GUARDED_BY(mutex_);
   const std::unique_ptr<GrpcTransport> transport_;
+  std::unique_ptr<GrpcTransport> tls_transport_;  // null: without --tls
   NaiveService naive_;
 };
 
@@ -207,11 +246,13 @@ struct Peer {
   pid_t pid = -1;
   int input = -1;
   std::string sessions;
+  std::string tls_sessions;
   std::string naive;
   uint16_t tcp = 0;
 };
 
-Peer StartReceiver(const Settings& settings) {
+// `identity`: the folder with that of the receiver; empty: it has none.
+Peer StartReceiver(const Settings& settings, const std::string& identity) {
   std::array<int, 2> in;
   std::array<int, 2> out;
   MUSTER_CHECK(pipe2(in.data(), O_CLOEXEC) == 0 && pipe2(out.data(), O_CLOEXEC) == 0);
@@ -222,6 +263,7 @@ Peer StartReceiver(const Settings& settings) {
   std::vector<std::string> words = {"stream_bench",   "--receive",
                                     "--mib",          absl::StrCat(settings.mib),
                                     "--receive-core", absl::StrCat(settings.receive_core)};
+  if (!identity.empty()) words.insert(words.end(), {"--identity", identity});
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
@@ -234,10 +276,13 @@ Peer StartReceiver(const Settings& settings) {
   peer.input = in[1];
   FILE* lines = fdopen(out[0], "r");
   std::array<char, 128> address{};
+  std::array<char, 128> tls_address{};
   int naive = 0;
-  MUSTER_CHECK(std::fscanf(lines, "%127s %d %hu", address.data(), &naive, &peer.tcp) == 3);
+  MUSTER_CHECK(std::fscanf(lines, "%127s %127s %d %hu", address.data(), tls_address.data(), &naive,
+                           &peer.tcp) == 4);
   std::fclose(lines);
   peer.sessions = address.data();
+  peer.tls_sessions = tls_address.data();
   peer.naive = absl::StrCat("127.0.0.1:", naive);
   return peer;
 }
@@ -279,20 +324,51 @@ class Replies {
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
+// Of one tensor.
 struct Round {
   double seconds = 0;
-  double cpu_seconds = 0;  // of both processes
+  double sender_cpu = 0;  // seconds
+  double receiver_cpu = 0;
+};
+
+// Of both ends, by one authority; that of the receiver is in a folder until it has started.
+class Identities {
+ public:
+  Identities() {
+    const absl::Time now = absl::Now();
+    const Authority authority = MakeAuthority("bench", now).value();
+    sender_ = IssueIdentity(authority, NameOf("sender"), now).value();
+    MUSTER_CHECK(mkdtemp(folder_.data()) != nullptr);
+    MUSTER_CHECK(
+        WriteIdentity(receiver(), IssueIdentity(authority, NameOf("receiver"), now).value()).ok());
+  }
+  ~Identities() {
+    std::error_code error;
+    std::filesystem::remove_all(folder_, error);
+  }
+  Identities(const Identities&) = delete;
+  Identities& operator=(const Identities&) = delete;
+
+  const Identity& sender() const { return sender_; }
+  std::string receiver() const { return folder_ + "/receiver"; }
+
+ private:
+  std::string folder_ = std::filesystem::temp_directory_path() / "muster-stream-bench-XXXXXX";
+  Identity sender_;
 };
 
 class Sender {
  public:
-  explicit Sender(const Settings& settings)
-      : settings_(settings), peer_(StartReceiver(settings)), values_(settings.bytes() / 4) {
+  explicit Sender(const Settings& settings) : settings_(settings), values_(settings.bytes() / 4) {
+    std::optional<Identities> identities;
+    if (settings.tls) identities.emplace();
+    peer_ = StartReceiver(settings, identities ? identities->receiver() : "");
     for (size_t i = 0; i < values_.size(); ++i) values_[i] = static_cast<float>(i % 7);
-    GrpcOptions options;
-    options.threads = settings.threads;
-    transport_ = MakeGrpcTransport(std::move(options));
+    transport_ = TransportOf(settings, nullptr);
     for (size_t i = 0; i < settings.connections; ++i) sessions_.push_back(Connect());
+    if (identities) tls_transport_ = TransportOf(settings, &identities->sender());
+    for (size_t i = 0; i < settings.connections && settings.tls; ++i)
+      tls_sessions_.push_back(ConnectWithTls());
     control_ = Connect();
     channel_ = grpc::CreateChannel(peer_.naive, grpc::InsecureChannelCredentials());
   }
@@ -300,20 +376,14 @@ class Sender {
   ~Sender() {
     replies_.ExpectClose();
     transport_.reset();
+    tls_transport_.reset();
+    channel_.reset();  // the receiver would wait for it
     close(peer_.input);
     waitpid(peer_.pid, nullptr, 0);
   }
 
-  Round Ours() {
-    return Measure(1, [&] {
-      for (size_t i = 0; i < settings_.pieces(); ++i) {
-        Frame frame{absl::StrCat(i * settings_.piece_bytes()), {}};
-        frame.payload.slices.push_back(Piece(i));
-        sessions_[i % sessions_.size()]->Send(std::move(frame));
-      }
-      replies_.Await(1);
-    });
-  }
+  Round Ours() { return SendOver(sessions_); }
+  Round OursWithTls() { return SendOver(tls_sessions_); }
 
   Round Naive() {
     return Measure(1, [&] {
@@ -354,7 +424,23 @@ class Sender {
 
  private:
   std::shared_ptr<Session> Connect() {
-    return transport_->Connect(peer_.sessions, std::chrono::seconds(10), replies_.Handler());
+    return transport_->Connect(peer_.sessions, kConnectTimeout, replies_.Handler());
+  }
+  std::shared_ptr<Session> ConnectWithTls() {
+    SessionHandler handler = replies_.Handler();
+    handler.expected = ExpectedMember{"stream", "receiver", Incarnation{1, 1}};
+    return tls_transport_->Connect(peer_.tls_sessions, kConnectTimeout, std::move(handler));
+  }
+
+  Round SendOver(const std::vector<std::shared_ptr<Session>>& sessions) {
+    return Measure(1, [&] {
+      for (size_t i = 0; i < settings_.pieces(); ++i) {
+        Frame frame{absl::StrCat(i * settings_.piece_bytes()), {}};
+        frame.payload.slices.push_back(Piece(i));
+        sessions[i % sessions.size()]->Send(std::move(frame));
+      }
+      replies_.Await(1);
+    });
   }
 
   absl::Span<const std::byte> Piece(size_t i) const {
@@ -369,7 +455,7 @@ class Sender {
     work();
     Round round;
     round.seconds = Seconds(std::chrono::steady_clock::now() - begin);
-    round.cpu_seconds = CpuSeconds() - own_before;
+    round.sender_cpu = CpuSeconds() - own_before;
     control_->Send({"report", {}});
     const std::vector<std::string> report = absl::StrSplit(replies_.Await(1), ' ');
     int64_t sum = 0;
@@ -378,60 +464,75 @@ class Sender {
                  absl::SimpleAtoi(report.at(1), &cpu_micros));
     const double expected = std::accumulate(values_.begin(), values_.end(), 0.0) * times;
     MUSTER_CHECK(sum == static_cast<int64_t>(expected), "the receiver's sums are wrong");
-    round.cpu_seconds += 1e-6 * static_cast<double>(cpu_micros - receiver_cpu_micros_);
+    round.receiver_cpu = 1e-6 * static_cast<double>(cpu_micros - receiver_cpu_micros_);
     receiver_cpu_micros_ = cpu_micros;
     return round;
   }
 
   const Settings settings_;
-  const Peer peer_;
+  Peer peer_;
   std::vector<float> values_;
   Replies replies_;
-  std::unique_ptr<GrpcTransport> transport_;
-  std::vector<std::shared_ptr<Session>> sessions_;
+  std::unique_ptr<GrpcTransport> transport_, tls_transport_;
+  std::vector<std::shared_ptr<Session>> sessions_, tls_sessions_;
   std::shared_ptr<Session> control_;
   std::shared_ptr<grpc::Channel> channel_;
   int64_t receiver_cpu_micros_ = 0;
 };
 
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t n = values.size();
-  return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
-
 struct Series {
   std::string name;
-  std::vector<Round> rounds;
+  std::function<Round(Sender&)> run;
+  std::vector<Round> rounds{};
 
-  double MedianOf(double Round::*field) const {
-    std::vector<double> values;
-    for (const Round& round : rounds) values.push_back(round.*field);
-    return Median(values);
+  double MedianOf(const std::function<double(const Round&)>& of) const {
+    return bench::Median(EachOf(of));
   }
-  double RatioTo(const Series& other) const {
-    std::vector<double> ratios;
-    for (size_t i = 0; i < rounds.size(); ++i) {
-      ratios.push_back(other.rounds[i].seconds / rounds[i].seconds);
-    }
-    return Median(ratios);
+  std::vector<double> EachOf(const std::function<double(const Round&)>& of) const {
+    std::vector<double> values;
+    for (const Round& round : rounds) values.push_back(of(round));
+    return values;
   }
 };
 
-int Run(const Settings& settings) {
-  Sender sender(settings);
-  Series ours{"muster sessions", {}};
-  Series naive{"naive protobuf bytes", {}};
-  Series tcp{"plain TCP (limit)", {}};
-  for (int round = -1; round < settings.rounds; ++round) {
-    const Round a = sender.Ours();
-    const Round b = sender.Naive();
-    const Round l = sender.Tcp();
-    if (round < 0) continue;  // warm-up
-    ours.rounds.push_back(a);
-    naive.rounds.push_back(b);
-    tcp.rounds.push_back(l);
+double SecondsOf(const Round& round) { return round.seconds; }
+double SenderCpu(const Round& round) { return round.sender_cpu; }
+double ReceiverCpu(const Round& round) { return round.receiver_cpu; }
+double Cpu(const Round& round) { return round.sender_cpu + round.receiver_cpu; }
+
+// Of the same rounds.
+bench::Figure Ratio(std::string name, const std::vector<double>& a, const std::vector<double>& b) {
+  bench::Figure ratio{std::move(name), ""};
+  for (size_t i = 0; i < a.size(); ++i) ratio.values.push_back(a[i] / b[i]);
+  return ratio;
+}
+
+// The first series is ours. Rates and CPU seconds of it beside those of each other one.
+std::vector<bench::Figure> RatiosOf(const std::vector<Series>& all) {
+  std::vector<bench::Figure> ratios;
+  const Series& ours = all.front();
+  for (size_t i = 1; i < all.size(); ++i) {
+    const std::string names = absl::StrCat(ours.name, " ÷ ", all[i].name);
+    ratios.push_back(
+        Ratio(absl::StrCat("rate: ", names), all[i].EachOf(SecondsOf), ours.EachOf(SecondsOf)));
+    ratios.push_back(Ratio(absl::StrCat("CPU: ", names), ours.EachOf(Cpu), all[i].EachOf(Cpu)));
   }
+  return ratios;
+}
+
+int Run(const Settings& settings) {
+  std::vector<Series> all = {{"sessions", &Sender::Ours}};
+  if (settings.tls)
+    all.insert(all.begin(), {"sessions with TLS", &Sender::OursWithTls});
+  else
+    all.push_back({"naive protobuf bytes", &Sender::Naive});
+  all.push_back({"plain TCP (limit)", &Sender::Tcp});
+  Sender sender(settings);
+  for (int round = -1; round < settings.rounds; ++round)
+    for (Series& series : all) {
+      const Round measured = series.run(sender);
+      if (round >= 0) series.rounds.push_back(measured);  // the first one warms up
+    }
   const double gigabytes = static_cast<double>(settings.bytes()) * 1e-9;
   nlohmann::json record = {{"bench", "stream"},
                            {"mib", settings.mib},
@@ -440,17 +541,24 @@ int Run(const Settings& settings) {
                            {"rounds", settings.rounds}};
   std::printf("%zu MiB in %zu KiB pieces, %zu connection(s), median of %d rounds\n", settings.mib,
               settings.piece_kib, settings.connections, settings.rounds);
-  std::printf("%-22s %8s %12s\n", "", "GB/s", "CPU-s/GB");
-  for (const Series* series : {&ours, &naive, &tcp}) {
-    const double rate = gigabytes / series->MedianOf(&Round::seconds);
-    const double cpu = series->MedianOf(&Round::cpu_seconds) / gigabytes;
-    std::printf("%-22s %8.2f %12.2f\n", series->name.c_str(), rate, cpu);
-    record["series"][series->name] = {{"gb_per_s", rate}, {"cpu_s_per_gb", cpu}};
+  std::printf("%-22s %8s %12s %12s %12s\n", "", "GB/s", "CPU-s/GB", "sender", "receiver");
+  for (const Series& series : all) {
+    const double rate = gigabytes / series.MedianOf(SecondsOf);
+    const double cpu = series.MedianOf(Cpu) / gigabytes;
+    const double sender_cpu = series.MedianOf(SenderCpu) / gigabytes;
+    const double receiver_cpu = series.MedianOf(ReceiverCpu) / gigabytes;
+    std::printf("%-22s %8.2f %12.2f %12.2f %12.2f\n", series.name.c_str(), rate, cpu, sender_cpu,
+                receiver_cpu);
+    record["series"][series.name] = {{"gb_per_s", rate},
+                                     {"cpu_s_per_gb", cpu},
+                                     {"sender_cpu_s_per_gb", sender_cpu},
+                                     {"receiver_cpu_s_per_gb", receiver_cpu}};
   }
-  record["ours_to_naive"] = ours.RatioTo(naive);
-  record["ours_to_limit"] = ours.RatioTo(tcp);
-  std::printf("ours ÷ naive %.2f, ours ÷ limit %.2f (medians of the ratios of each round)\n",
-              ours.RatioTo(naive), ours.RatioTo(tcp));
+  std::printf("\n%-52s %10s   5 … 95 %%\n", "ratios of each round", "median");
+  for (const bench::Figure& ratio : RatiosOf(all)) {
+    ratio.Print();
+    record["ratios"][ratio.name] = ratio.Record();
+  }
   if (!settings.json.empty()) std::ofstream(settings.json) << record.dump(2) << "\n";
   return 0;
 }
@@ -470,6 +578,8 @@ int main(int argc, char** argv) {
   app.add_option("--connections", settings.connections)->check(CLI::Range(1, 64));
   app.add_option("--threads", settings.threads, "of the sender's transport")
       ->check(CLI::Range(1, 16));
+  app.add_flag("--tls", settings.tls, "measure sessions with mutual TLS beside those without");
+  app.add_option("--identity", settings.identity, "of the receiving process (used by the bench)");
   app.add_option("--send-core", settings.send_core);
   app.add_option("--receive-core", settings.receive_core);
   app.add_option("--json", settings.json, "file for a machine-readable record");

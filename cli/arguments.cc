@@ -96,9 +96,35 @@ constexpr char kAgentFooter[] =
     "The programs, the data of jobs and the cluster's folder are at the same paths on each host, "
     "as on shared storage.\n"
     "\n"
-    "Example, on two hosts (docs/operations.md tells more):\n"
-    "  muster up --dir cluster --coordinator 127.0.0.1:7070\n"
-    "  muster agent --dir cluster --coordinator 127.0.0.1:7070 --host b --slots 4";
+    "Example, on two hosts, the first of which is 10.0.0.1 (docs/operations.md tells more):\n"
+    "  muster up --dir cluster --coordinator 10.0.0.1:7070                             on one\n"
+    "  muster agent --dir cluster --coordinator 10.0.0.1:7070 --host b --slots 4       on the "
+    "other";
+
+constexpr char kRunFooter[] =
+    "The same command on each host, started by srun, mpirun, torchrun, mpiexec of PBS or an "
+    "Indexed "
+    "Job, whose\n"
+    "variables say which host is the first. It holds the coordinator; the others join it, and all "
+    "end with the\n"
+    "job's exit code. --dir must be a folder that all of them see. Without a launcher it is one "
+    "host, or --nnodes\n"
+    "and --node-rank say which of several; --hosts and --hostfile start it on each by ssh, "
+    "without passwords.\n"
+    "\n"
+    "SIGTERM to a host lets its members leave at a step boundary; to the first host, or to all, it "
+    "stops the job\n"
+    "after a checkpoint. Either ends with exit code 75, and the same command with the same --dir "
+    "goes on. SIGUSR1 and\n"
+    "SIGUSR2, with which launchers say that time runs out, are taken likewise.\n"
+    "\n"
+    "Examples:\n"
+    "  srun --nodes 4 --ntasks-per-node 1 muster run job.yaml --workers 16\n"
+    "  mpirun -n 4 --bind-to none muster run job.yaml --workers 16\n"
+    "  muster run job.yaml --nnodes 2 --node-rank 0 --dir runs/one    and --node-rank 1 on the "
+    "other\n"
+    "  muster run job.yaml --hosts node[01-04] --exclude node03 --dir runs/one --env "
+    "OMP_NUM_THREADS";
 
 constexpr char kUpFooter[] =
     "A job starts when its least number of workers and its servers fit into the free slots; until "
@@ -113,7 +139,7 @@ constexpr char kUpFooter[] =
     "\n"
     "Example, the second line from another terminal:\n"
     "  muster up --dir cluster --listen 127.0.0.1:8080 --slots 4\n"
-    "  muster submit examples/counting.yaml --to http://127.0.0.1:8080";
+    "  muster submit examples/counting.yaml --dir cluster";
 
 constexpr char kSubmitFooter[] =
     "Prints the id that the job has. It trains when its turn comes, also when this terminal is "
@@ -123,6 +149,17 @@ constexpr char kSubmitFooter[] =
     "Examples:\n"
     "  muster submit examples/counting.yaml\n"
     "  muster submit job.yaml --id mine --set steps=500 && muster watch mine";
+
+constexpr char kAdoptFooter[] =
+    "FOLDER is a job's folder of checkpoints (CHECKPOINTS/JOB), which another cluster left. The "
+    "coordinator\n"
+    "must be able to read it: on another machine the path is that machine's. The newest checkpoint "
+    "that is whole\n"
+    "is copied, so FOLDER may go afterwards; the job goes on from there, with the same bits.\n"
+    "\n"
+    "Examples:\n"
+    "  muster adopt old-cluster/checkpoints/count-1\n"
+    "  muster adopt /shared/checkpoints/count-1 --as count-2 --to 10.0.0.1:8080";
 
 constexpr char kListFooter[] =
     "Examples:\n"
@@ -207,13 +244,22 @@ constexpr char kLogsFooter[] =
     "\n"
     "With --to, or where the folder has no log of the job, the coordinator is asked: it keeps the "
     "newest lines of\n"
-    "the members on all hosts. --follow reads files, and asks only whether the job is over.\n"
+    "the members on all hosts, and --follow goes on with those of all hosts, wherever members "
+    "move and also when it\n"
+    "is started again. \"... N lines (M bytes) are left out here\" stands where lines came faster "
+    "than they were\n"
+    "kept or read, or got lost with a session.\n"
+    "--tail and --since begin later; a line without a time counts with the line before it.\n"
     "\n"
     "Examples:\n"
     "  muster logs count-1                               of the cluster in muster-cluster\n"
     "  muster logs --dir runs/one                        of the only job of a muster train\n"
     "  muster logs count-1 --member worker-0 --follow    one member's, until the job is over\n"
     "  muster logs count-1 --to 10.0.0.1:8080            from another machine, of all hosts\n"
+    "  muster logs count-1 --to 10.0.0.1:8080 --follow --tail 20\n"
+    "                                                    the same, the last lines and what "
+    "follows\n"
+    "  muster logs count-1 --since 15m                   of the last quarter of an hour\n"
     "  muster logs count-1 | grep -v ' info '            warnings and errors";
 
 constexpr char kLedgerFooter[] =
@@ -267,6 +313,28 @@ constexpr char kScaleFooter[] =
     "  muster scale count-1 --workers 8\n"
     "  muster scale count-1 --workers 2:4   at least 2, at most 4";
 
+constexpr char kQueueFooter[] =
+    "What is not named stays as it is. It may be changed at any time, also while the job runs: a "
+    "higher priority takes\n"
+    "places of running jobs with a lower one, which then wait and go on later.\n"
+    "Exit code 0 once the cluster has taken it.\n"
+    "\n"
+    "Examples:\n"
+    "  muster queue count-1 --priority 10\n"
+    "  muster queue count-1 --deadline 3600 --label team=vision --no-label draft";
+
+constexpr char kQuotaFooter[] =
+    "Running jobs are not stopped for a quota that was lowered; those that can shrink do. Jobs "
+    "keep "
+    "the priority that\n"
+    "they have. Operators and admins may give any.\n"
+    "\n"
+    "Examples:\n"
+    "  muster quota\n"
+    "  muster quota vision --slots 8 --queued 100\n"
+    "  muster quota vision --slots none\n"
+    "  muster quota vision --priority 10";
+
 constexpr char kTopFooter[] =
     "On a terminal it is drawn anew each second until Ctrl-C; elsewhere it is printed once. --json "
     "prints a line each\n"
@@ -275,6 +343,54 @@ constexpr char kTopFooter[] =
     "Examples:\n"
     "  muster top\n"
     "  muster top --once --json | jq '.hosts | length'";
+
+constexpr char kTokenFooter[] =
+    "A coordinator that was started with --tokens asks who calls. The token of its first admin is "
+    "in\n"
+    "identity/admin.token of its --dir. muster sends the token that lies in the file which "
+    "MUSTER_TOKEN_FILE\n"
+    "names, else the first admin's in --dir, else that in ~/.config/muster/token; over https:// to "
+    "the\n"
+    "coordinator of that cluster (--authority), or on its own machine.\n"
+    "\n"
+    "Examples:\n"
+    "  (umask 077; muster token make ada --role submitter --namespace default > ada.token)\n"
+    "  muster token list\n"
+    "  MUSTER_TOKEN_FILE=ada.token muster list";
+
+constexpr char kHostTokenFooter[] =
+    "The token is printed once, and is for one host of that name, which takes jobs of one "
+    "namespace "
+    "only. It binds to\n"
+    "the first key that joins with it; a new one takes the place of that before.\n"
+    "\n"
+    "Examples:\n"
+    "  (umask 077; muster token host node7 --namespace vision > node7.token)\n"
+    "  muster token revoke node7";
+
+constexpr char kCertsFooter[] =
+    "A coordinator with --authority makes the authority of its cluster by itself. init makes it "
+    "before, so that its\n"
+    "certificate can be given to others first.\n"
+    "\n"
+    "Examples:\n"
+    "  muster certs init --dir coordinator --cluster-id c1\n"
+    "  muster certs show coordinator/identity";
+
+constexpr char kCertsUserFooter[] =
+    "Programs that speak gRPC to a coordinator with certificates need one of a user. It is made "
+    "with the token that\n"
+    "muster sends (muster token --help), is of that user, and may what that token may, for 24 "
+    "hours "
+    "and as long as\n"
+    "nobody revokes the token. The same command makes the next one.\n"
+    "\n"
+    "With --role an admin makes a token for USER first, which then lies in FOLDER/token.\n"
+    "\n"
+    "Examples:\n"
+    "  muster certs user --identity ada-identity --to https://10.0.0.1:7080\n"
+    "  muster certs user ada --role submitter --namespace default --identity ada-identity\n"
+    "  MUSTER_TOKEN_FILE=ada-identity/token muster certs user --identity ada-identity";
 
 constexpr char kMissingHost[] = "host is required: the name of a host (muster hosts shows them)";
 
@@ -314,24 +430,47 @@ void AddPatience(CLI::App& command, double& lease, int64_t& thread_patience) {
       ->type_name("SECONDS");
 }
 
-void AddTrain(CLI::App& app, TrainArguments& train, LogFlags& log) {
-  CLI::App* command = app.add_subcommand("train", "train a job on this machine, from start to end");
+// Digits that fit: CLI11 takes the largest number for one that is too large, and 010 for 8.
+CLI::Validator WholeNumber() {
+  const auto read = [](std::string& text) -> std::string {
+    int64_t number = 0;
+    if (!ParseDigits(text, &number))
+      return absl::StrCat("'", text, "' is not a whole number from 0 to ",
+                          std::numeric_limits<int64_t>::max());
+    text = absl::StrCat(number);
+    return "";
+  };
+  return {read, "", ""};
+}
+
+// Of train and run.
+template <class Arguments>
+void AddJob(CLI::App& command, Arguments& arguments) {
   command
-      ->add_option("spec", train.spec,
-                   "the job: a YAML or JSON file (docs/job-spec.md explains every field)")
+      .add_option("spec", arguments.spec,
+                  "the job: a YAML or JSON file (docs/job-spec.md explains every field)")
       ->required()
       ->type_name("SPEC.yaml");
-  command->add_option("--workers", train.workers, "worker processes, in place of the file's")
+  command.add_option("--workers", arguments.workers, "worker processes, in place of the file's")
       ->check(CLI::Range(1, kMaxProcesses))
       ->type_name("N");
   command
-      ->add_option("--servers", train.servers,
-                   "server processes, in place of the file's (sync: server)")
+      .add_option("--servers", arguments.servers,
+                  "server processes, in place of the file's (sync: server)")
       ->check(CLI::Range(0, kMaxProcesses))
       ->type_name("M");
-  command->add_option("--set", train.settings, "set a field of the file; may be given again")
+  command.add_option("--set", arguments.settings, "set a field of the file; may be given again")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
+  AddPatience(command, arguments.lease, arguments.thread_patience);
+  command.add_flag("--details", arguments.details, kAboutDetails);
+  command.add_flag("--json", arguments.json,
+                   "one JSON object per event, for programs; the last one is the result");
+}
+
+void AddTrain(CLI::App& app, TrainArguments& train, LogFlags& log) {
+  CLI::App* command = app.add_subcommand("train", "train a job on this machine, from start to end");
+  AddJob(*command, train);
   command
       ->add_option(
           "--dir", train.dir,
@@ -340,10 +479,6 @@ void AddTrain(CLI::App& app, TrainArguments& train, LogFlags& log) {
       ->type_name("DIR");
   command->add_option("--faults", train.faults, "kill and pause processes as this file says")
       ->type_name("PLAN.yaml");
-  AddPatience(*command, train.lease, train.thread_patience);
-  command->add_flag("--details", train.details, kAboutDetails);
-  command->add_flag("--json", train.json,
-                    "one JSON object per event, for programs; the last one is the result");
   AddLogFlags(*command, kWhoseLog, log);
   command->footer(kTrainFooter);
 }
@@ -357,6 +492,16 @@ void AddSlots(CLI::App& command, int& slots) {
       ->type_name("N");
 }
 
+void AddDevices(CLI::App& command, std::string& devices) {
+  command
+      .add_option("--devices", devices,
+                  "GPUs of this host for jobs with `devices`, each for one worker at a time: none, "
+                  "how many, or their ids with commas. auto: those of CUDA_VISIBLE_DEVICES, else "
+                  "all")
+      ->capture_default_str()
+      ->type_name("auto|none|N|LIST");
+}
+
 void AddHost(CLI::App& command, std::string& host) {
   command
       .add_option("--host", host,
@@ -364,13 +509,13 @@ void AddHost(CLI::App& command, std::string& host) {
       ->type_name("NAME");
 }
 
-void AddPlaintext(CLI::App& command, std::vector<std::string>& networks, const char* what) {
+void AddNode(CLI::App& command, std::string& node) {
   command
-      .add_option("--allow-plaintext", networks,
-                  absl::StrCat("a network where ", what,
-                               " may lie although there are no certificates; may be given again"))
-      ->type_name("CIDR")
-      ->allow_extra_args(false);
+      .add_option("--node", node,
+                  "name of this machine, the same for all hosts on it: workers of a job are placed "
+                  "node by node (default: made of the kernel's boot and the network namespace, so "
+                  "that machines of one name are two)")
+      ->type_name("NAME");
 }
 
 void AddUp(CLI::App& app, UpArguments& up, LogFlags& log) {
@@ -387,9 +532,15 @@ void AddUp(CLI::App& app, UpArguments& up, LogFlags& log) {
                    "where the coordinator listens for agents of other hosts, and on whose address "
                    "the members of this one listen (default: any port on loopback)")
       ->type_name("HOST:PORT");
+  command
+      ->add_option("--join-listen", up.join_listen,
+                   "where other hosts join (default: any port on the address of --coordinator, if "
+                   "that is given)")
+      ->type_name("HOST:PORT");
   AddHost(*command, up.host);
-  AddPlaintext(*command, up.allow_plaintext, "--listen and --coordinator");
+  AddNode(*command, up.node);
   AddSlots(*command, up.slots);
+  AddDevices(*command, up.devices);
   AddPatience(*command, up.lease, up.thread_patience);
   command->add_option("--faults", up.faults, "kill and pause processes as this file says")
       ->type_name("PLAN.yaml");
@@ -403,8 +554,8 @@ void AddAgent(CLI::App& app, AgentArguments& agent, LogFlags& log) {
   command
       ->add_option(
           "--coordinator", agent.coordinator,
-          "where the coordinator listens, as `muster up --coordinator` was told; several, with "
-          "commas, are tried in turn: it may move from one to another")
+          "where the coordinator listens, as `muster up --coordinator` was told, or with the name "
+          "of that host; several, with commas, are tried in turn: it may move from one to another")
       ->required()
       ->type_name("HOST:PORT[,HOST:PORT...]");
   command
@@ -413,16 +564,123 @@ void AddAgent(CLI::App& app, AgentArguments& agent, LogFlags& log) {
       ->capture_default_str()
       ->type_name("DIR");
   AddHost(*command, agent.host);
+  AddNode(*command, agent.node);
   command
       ->add_option("--address", agent.address,
                    "address of this host for the members of others (default: the one by which it "
                    "reaches the coordinator)")
       ->type_name("IP");
+  CLI::Option* identity =
+      command
+          ->add_option("--identity", agent.identity,
+                       "folder with the certificate of this host, on the machine's own disk; it "
+                       "has the name that stands there; --join fills it and renews what is in it "
+                       "(default: one that is removed at the end, where --dir is the folder of "
+                       "muster up and says how to join)")
+          ->type_name("FOLDER");
+  CLI::Option* join =
+      command
+          ->add_option("--join", agent.join,
+                       "where the coordinator lets hosts join (its --join-listen); several, with "
+                       "commas, are tried in turn")
+          ->type_name("HOST:PORT[,HOST:PORT...]")
+          ->needs(identity);
+  command
+      ->add_option("--join-token-file", agent.join_token_file,
+                   "file with the token of this host (muster token host); it is kept in --identity "
+                   "from then on")
+      ->type_name("FILE")
+      ->needs(join);
   AddSlots(*command, agent.slots);
-  AddPlaintext(*command, agent.allow_plaintext, "--coordinator and --address");
+  AddDevices(*command, agent.devices);
   AddPatience(*command, agent.lease, agent.thread_patience);
   AddLogFlags(*command, kWhoseLog, log);
   command->footer(kAgentFooter);
+}
+
+// Names as those of torchrun and of what people write around it, too.
+void AddRun(CLI::App& app, RunArguments& run, LogFlags& log) {
+  CLI::App* command = app.add_subcommand(
+      "run", "train a job on the hosts of a launcher: Slurm, MPI, torchrun, PBS, Kubernetes");
+  AddJob(*command, run);
+  command
+      ->add_option("--dir", run.dir,
+                   "where logs, checkpoints and state go: a folder that all hosts see (default: "
+                   "under muster-runs/, named after the launcher's run)")
+      ->type_name("DIR");
+  command
+      ->add_option("--nnodes,--nodes", run.launch.hosts,
+                   "how many hosts take part, or the least and the most (default: as the launcher "
+                   "says)")
+      ->type_name("N|MIN:MAX");
+  command
+      ->add_option("--node-rank,--node_rank", run.launch.number,
+                   "which of them this is, from 0 (default: as the launcher says)")
+      ->type_name("I");
+  command
+      ->add_option("--nproc-per-node,--nproc_per_node,--gpus", run.launch.slots,
+                   "how many workers and servers may run on each host (default: as many as the job "
+                   "needs)")
+      ->type_name("N");
+  command
+      ->add_option("--coordinator", run.launch.coordinator,
+                   "where the coordinator listens, on the first host (default: as the launcher "
+                   "says, any port)")
+      ->type_name("HOST:PORT");
+  command
+      ->add_option("--run-id", run.launch.run_id,
+                   "what no other run that sees this folder has (default: as the launcher says)")
+      ->type_name("ID");
+  command
+      ->add_option("--interface", run.interface,
+                   "the network that hosts speak over: an interface's name or an address range")
+      ->type_name("NAME|CIDR");
+  AddNode(*command, run.node);
+  command
+      ->add_option("--host-suffix", run.host_suffix,
+                   "what comes after the launcher's name of the first host, to name its address "
+                   "in a faster network, such as -ib")
+      ->type_name("TEXT");
+  command
+      ->add_option("--join-timeout", run.join_timeout,
+                   "how long hosts that are missing are waited for")
+      ->check(CLI::Range(int64_t{1}, int64_t{86400}))
+      ->capture_default_str()
+      ->type_name("SECONDS");
+  command
+      ->add_option("--hosts", run.hosts,
+                   "start on these hosts by ssh, the first of which has the coordinator: names as "
+                   "ssh knows them, such as a,b[1-3]")
+      ->type_name("NAMES");
+  command
+      ->add_option("--hostfile", run.host_file,
+                   "the same of a file with a name on each line, and perhaps slots=N")
+      ->type_name("FILE");
+  command->add_option("--exclude", run.exclude, "leave these hosts out; may be given again")
+      ->type_name("NAMES")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--env", run.env,
+                   "a variable for all processes of the run; without a value, that which it has "
+                   "here; may be given again")
+      ->type_name("NAME[=VALUE]")
+      ->allow_extra_args(false);
+  command->add_flag("--bind-cores", run.bind_cores,
+                    "each member runs on an equal share of the cores that its host may use");
+  command->add_flag("--logs", run.logs, "show what all members print, on the first host");
+  command
+      ->add_option("--stop-before-end", run.stop_before_end,
+                   "how long before the end of the allocation, where the launcher says when that "
+                   "is, the job is stopped after a checkpoint")
+      ->check(CLI::Range(int64_t{0}, int64_t{86400}))
+      ->capture_default_str()
+      ->type_name("SECONDS");
+  command->add_flag("--over-ssh", run.over_ssh, "what --hosts gives to the hosts")->group("");
+  command->add_option("--epochs", run.epochs, "as --set epochs=N")
+      ->transform(WholeNumber())
+      ->type_name("N");
+  AddLogFlags(*command, kWhoseLog, log);
+  command->footer(kRunFooter);
 }
 
 void AddDemo(CLI::App& app, DemoArguments& demo, LogFlags& log) {
@@ -445,27 +703,36 @@ void AddDemo(CLI::App& app, DemoArguments& demo, LogFlags& log) {
 
 CLI::App* AddRemote(CLI::App& app, const char* name, const char* about, RemoteArguments& remote) {
   CLI::App* command = app.add_subcommand(name, about);
-  command->add_option("--to", remote.to, "REST interface of the cluster; http:// may be left out")
+  command
+      ->add_option("--to", remote.to, "REST interface of the cluster; https:// may stand before it")
       ->capture_default_str()
       ->type_name("HOST:PORT");
-  AddPlaintext(*command, remote.allow_plaintext, "--to");
+  command
+      ->add_option("--authority", remote.authority,
+                   "whom to trust at https://: authority.pem of the cluster's identity (default: "
+                   "MUSTER_AUTHORITY, the one in --dir, ~/.config/muster/authority.pem)")
+      ->type_name("FILE");
+  command
+      ->add_option("--dir", remote.dir,
+                   "in place of --to: the folder of a cluster that runs on this machine (default: "
+                   "muster-cluster, where one runs in that)")
+      ->default_str("")
+      ->type_name("DIR")
+      ->excludes("--to");
   command->add_flag("--json", remote.json, "JSON, for programs");
   return command;
 }
 
 // Of the commands that a folder can answer in place of its cluster.
-CLI::App* AddRunFolder(CLI::App* command, RemoteArguments& remote) {
-  command
-      ->add_option("--dir", remote.dir,
-                   "in place of --to: the folder of a run or a cluster on this machine, also when "
-                   "nothing runs there")
-      ->default_str("")
-      ->type_name("DIR")
-      ->excludes("--to");
+CLI::App* AddRunFolder(CLI::App* command) {
+  command->get_option("--dir")->description(
+      "in place of --to: the folder of a run or a cluster on this machine, also when nothing runs "
+      "there");
   return command;
 }
 
 void AddFolder(CLI::App& command, RemoteArguments& remote) {
+  command.remove_option(command.get_option("--dir"));
   command
       .add_option("--dir", remote.dir,
                   "the folder of the cluster (--dir of muster up); it says where --to is, too")
@@ -473,23 +740,33 @@ void AddFolder(CLI::App& command, RemoteArguments& remote) {
       ->type_name("DIR");
 }
 
-// Digits that fit: CLI11 takes the largest number for one that is too large, and 010 for 8.
-CLI::Validator WholeNumber() {
-  const auto read = [](std::string& text) -> std::string {
-    int64_t number = 0;
-    if (!ParseDigits(text, &number))
-      return absl::StrCat("'", text, "' is not a whole number from 0 to ",
-                          std::numeric_limits<int64_t>::max());
-    text = absl::StrCat(number);
-    return "";
-  };
-  return {read, "", ""};
-}
-
 // Of the commands that no folder can answer, or that delete.
 CLI::App* NeedsJob(CLI::App* command) {
   command->get_option("job")->required()->description("id of the job (muster list shows them)");
   return command;
+}
+
+constexpr int64_t kMostTail = 10'000;
+
+// "90s", "15m", "2h", "3d", or seconds, as seconds.
+CLI::Validator Period() {
+  const auto read = [](std::string& text) -> std::string {
+    constexpr int64_t kLongest = 1'000'000'000;
+    const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+    const std::string unit = text.substr(digits);
+    const int64_t seconds = unit.empty() || unit == "s" ? 1
+                            : unit == "m"               ? 60
+                            : unit == "h"               ? 3600
+                            : unit == "d"               ? 86400
+                                                        : 0;
+    int64_t number = 0;
+    if (seconds == 0 || !ParseDigits(text.substr(0, digits), &number) || number < 1 ||
+        number > kLongest / seconds)
+      return absl::StrCat("'", text, "' is no time; write 90s, 15m, 2h or 3d");
+    text = absl::StrCat(number * seconds);
+    return "";
+  };
+  return CLI::Validator(read, "");
 }
 
 void AddJobCommands(CLI::App& app, RemoteArguments& remote) {
@@ -502,12 +779,11 @@ void AddJobCommands(CLI::App& app, RemoteArguments& remote) {
         ->type_name("JOB");
     return command;
   };
-  AddRunFolder(with_job("status", "show how a job stands, and its members"), remote)
-      ->footer(kStatusFooter);
+  AddRunFolder(with_job("status", "show how a job stands, and its members"))->footer(kStatusFooter);
   CLI::App* watch = NeedsJob(with_job("watch", "follow a job's events until it is over"));
   watch->add_flag("--details", remote.details, kAboutDetails);
   watch->footer(kWatchFooter);
-  AddRunFolder(with_job("stop", "stop a job after a checkpoint; it can go on later"), remote)
+  AddRunFolder(with_job("stop", "stop a job after a checkpoint; it can go on later"))
       ->footer(kStopFooter);
   NeedsJob(with_job("resume", "let a job go on that was stopped or has failed"))
       ->footer(kResumeFooter);
@@ -522,18 +798,22 @@ void AddJobCommands(CLI::App& app, RemoteArguments& remote) {
   logs->add_option("--member", remote.member, "only of this member, such as worker-0 or server-1")
       ->type_name("NAME");
   logs->add_flag("--follow", remote.follow, "go on with new lines until the job is over");
+  logs->add_option("--tail", remote.tail, "only the last so many lines of each member")
+      ->check(CLI::Range(int64_t{1}, kMostTail))
+      ->type_name("N");
+  logs->add_option("--since", remote.since, "only lines of the last 90s, 15m, 2h or 3d")
+      ->transform(Period())
+      ->type_name("TIME");
   logs->footer(kLogsFooter);
   AddFolder(*logs, remote);
-  AddRunFolder(with_job("digest", "show the SHA-256 of a job's parameters and optimizer state"),
-               remote)
+  AddRunFolder(with_job("digest", "show the SHA-256 of a job's parameters and optimizer state"))
       ->footer(kDigestFooter);
   AddRunFolder(
       with_job("audit",
-               "prove that each sample was used once per epoch, or name the first that was not"),
-      remote)
+               "prove that each sample was used once per epoch, or name the first that was not"))
       ->footer(kAuditFooter);
-  CLI::App* ledger = AddRunFolder(
-      with_job("ledger", "show which samples each step used, and who computed them"), remote);
+  CLI::App* ledger =
+      AddRunFolder(with_job("ledger", "show which samples each step used, and who computed them"));
   ledger->add_option("--step", remote.step, "of this step only")
       ->transform(WholeNumber())
       ->type_name("N");
@@ -542,8 +822,7 @@ void AddJobCommands(CLI::App& app, RemoteArguments& remote) {
       ->type_name("ID");
   ledger->footer(kLedgerFooter);
   CLI::App* history = AddRunFolder(
-      with_job("history", "show loss, learning rate, gradient norm and speed of each step"),
-      remote);
+      with_job("history", "show loss, learning rate, gradient norm and speed of each step"));
   history->add_flag("--csv", remote.csv, "comma-separated values, with a head")->excludes("--json");
   history->footer(kHistoryFooter);
 }
@@ -561,13 +840,26 @@ void AddRemotes(CLI::App& app, RemoteArguments& remote) {
                    "id of the job (default: made of its name); the same id twice is one job")
       ->type_name("ID");
   submit->footer(kSubmitFooter);
+  CLI::App* adopt =
+      AddRemote(app, "adopt", "take over a job from checkpoints of a cluster that is gone", remote);
+  adopt->add_option("folder", remote.checkpoints, "the job's folder of checkpoints")
+      ->required()
+      ->type_name("FOLDER");
+  adopt->add_option("--as", remote.job, "id that it gets (default: the one it had)")
+      ->type_name("JOB_ID");
+  AddRunFolder(adopt)->footer(kAdoptFooter);
   CLI::App* list = AddRemote(app, "list", "show the jobs of a cluster", remote);
   list->add_option(
           "--state", remote.state,
           "only jobs in this state: queued, starting, running, recovering, stopping, done, "
           "stopped, failed or cancelled")
       ->type_name("STATE");
-  AddRunFolder(list, remote)->footer(kListFooter);
+  list->add_option("--namespace", remote.name_space, "only jobs in this namespace")
+      ->type_name("NAMESPACE");
+  list->add_option("--label", remote.labels, "only jobs with this label; may be given again")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  AddRunFolder(list)->footer(kListFooter);
   AddJobCommands(app, remote);
 }
 
@@ -591,6 +883,61 @@ CLI::Validator WorkerRange(RemoteArguments& remote) {
   return CLI::Validator(read, "");
 }
 
+// A number, or "none". The option is checked when it is read, so what is wrong names it.
+CLI::Validator Bound() {
+  const auto read = [](std::string& text) -> std::string {
+    int64_t number = 0;
+    if (text == "none")
+      text = "-1";
+    else if (!ParseDigits(text, &number))
+      return absl::StrCat("'", text, "' is neither a number nor none");
+    return "";
+  };
+  return CLI::Validator(read, "");
+}
+
+void AddQueueCommands(CLI::App& app, RemoteArguments& remote) {
+  CLI::App* queue =
+      AddRemote(app, "queue", "change a job's priority, deadline, retries or labels", remote);
+  queue->add_option("job", remote.job, "id of the job (muster list shows them)")
+      ->required()
+      ->type_name("JOB");
+  queue->add_option("--priority", remote.priority, "-1000 to 1000; higher ones go first")
+      ->type_name("N");
+  queue->add_option("--deadline", remote.deadline, "how long it may run in all; 0: without end")
+      ->type_name("SECONDS");
+  queue
+      ->add_option("--time-to-live", remote.time_to_live,
+                   "how long after its end it is kept; 0: until it is deleted")
+      ->type_name("SECONDS");
+  queue
+      ->add_option("--retries", remote.retries,
+                   "how often it goes back into the queue after it failed")
+      ->type_name("N");
+  queue->add_option("--label", remote.labels, "give it this label; may be given again")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  queue->add_option("--no-label", remote.no_labels, "take this label away; may be given again")
+      ->type_name("KEY")
+      ->allow_extra_args(false);
+  queue->footer(kQueueFooter);
+  CLI::App* quota =
+      AddRemote(app, "quota", "show or set how much the jobs of a namespace may hold", remote);
+  quota->add_option("namespace", remote.name_space, "name of the namespace (default: show all)")
+      ->type_name("NAMESPACE");
+  quota->add_option("--slots", remote.quota_slots, "slots that its running jobs may hold")
+      ->transform(Bound())
+      ->type_name("N|none");
+  quota->add_option("--queued", remote.quota_queued, "jobs of it that may wait")
+      ->transform(Bound())
+      ->type_name("N|none");
+  quota
+      ->add_option("--priority", remote.priority,
+                   "the highest priority that its submitters may give: -1000 to 1000, at first 0")
+      ->type_name("N");
+  quota->footer(kQuotaFooter);
+}
+
 void AddHostCommands(CLI::App& app, RemoteArguments& remote, std::string& workers) {
   AddRemote(app, "hosts", "show the hosts of a cluster, and who is placed there", remote)
       ->footer(kHostsFooter);
@@ -612,14 +959,95 @@ void AddHostCommands(CLI::App& app, RemoteArguments& remote, std::string& worker
       ->check(WorkerRange(remote))
       ->type_name("N|MIN:MAX");
   scale->footer(kScaleFooter);
+  AddQueueCommands(app, remote);
   CLI::App* top = AddRemote(app, "top", "show hosts and jobs as they are, each second", remote);
   top->add_flag("--once", remote.once, "once, in place of each second");
   top->footer(kTopFooter);
 }
 
+void AddTokenCommands(CLI::App& app, RemoteArguments& remote) {
+  CLI::App* token =
+      app.add_subcommand("token", "make, list and revoke tokens of people, and of hosts");
+  token->require_subcommand(1);
+  token->footer(kTokenFooter);
+  CLI::App* make = AddRemote(*token, "make", "make a token, which is printed once", remote);
+  make->add_option("user", remote.user, "whose it is")->required()->type_name("USER");
+  make->add_option("--role", remote.role, "viewer, submitter, operator or admin")
+      ->required()
+      ->check(CLI::IsMember({"viewer", "submitter", "operator", "admin"}))
+      ->type_name("ROLE");
+  make->add_option("--namespace", remote.name_space, "where it is of use; * for all")
+      ->required()
+      ->type_name("NAME");
+  make->footer(kTokenFooter);
+  AddRemote(*token, "list", "show what tokens there are, without their secrets", remote);
+  CLI::App* host = AddRemote(*token, "host", "make the token with which a host joins", remote);
+  host->add_option("host", remote.host, "its name (--host of muster agent)")
+      ->required()
+      ->type_name("HOST");
+  host->add_option("--namespace", remote.name_space,
+                   "jobs of which it takes (default: those of the namespace default)")
+      ->type_name("NAME");
+  host->add_flag("--certified", remote.certified,
+                 "it has a certificate of an authority from outside, and needs no token");
+  host->footer(kHostTokenFooter);
+  CLI::App* revoke =
+      AddRemote(*token, "revoke", "take a token away, or a host out of the cluster", remote);
+  revoke
+      ->add_option("id", remote.token_id,
+                   "id of the token (muster token list shows them), or the name of a host")
+      ->required()
+      ->type_name("ID|HOST");
+}
+
+void AddCerts(CLI::App& app, CertsArguments& certs, RemoteArguments& remote) {
+  const auto add = [](CLI::App* above, const char* name, const char* about) {
+    return above->add_subcommand(name, about);
+  };
+  CLI::App* command = app.add_subcommand("certs", "make an authority, make and show certificates");
+  command->require_subcommand(1);
+  command->footer(kCertsFooter);
+  CLI::App* init = add(command, "init", "make the authority of a cluster that is begun next");
+  init->add_option("--dir", certs.dir, "what will be --dir of muster-coordinator")
+      ->capture_default_str()
+      ->type_name("DIR");
+  init->add_option("--cluster-id", certs.cluster,
+                   "the cluster, as certificates name it (default: random)")
+      ->type_name("ID");
+  CLI::App* show = add(command, "show", "show who an identity folder is, until when");
+  show->add_option("folder", certs.folder, "the identity folder")->required()->type_name("FOLDER");
+  show->add_flag("--json", certs.json, "one object in JSON");
+  CLI::App* user = AddRemote(*command, "user", "make the certificate of a user, for gRPC", remote);
+  CLI::Option* name =
+      user->add_option("user", remote.user, "who it is (default: the user of the token)")
+          ->type_name("USER");
+  user->add_option("--identity", remote.identity,
+                   "the identity folder that it is put into, with its key")
+      ->required()
+      ->type_name("FOLDER");
+  CLI::Option* role =
+      user->add_option("--role", remote.role,
+                       "make a token for it first: viewer, submitter, operator or admin")
+          ->check(CLI::IsMember({"viewer", "submitter", "operator", "admin"}))
+          ->needs(name)
+          ->type_name("ROLE");
+  CLI::Option* name_space =
+      user->add_option("--namespace", remote.name_space, "where that is of use; * for all")
+          ->needs(role)
+          ->type_name("NAME");
+  role->needs(name_space);
+  user->footer(kCertsUserFooter);
+}
+
 RemoteArguments::Command RemoteCommand(const std::string& name) {
   using Command = RemoteArguments::Command;
+  if (name == "token make") return Command::kMakeToken;
+  if (name == "token host") return Command::kHostToken;
+  if (name == "token list") return Command::kListTokens;
+  if (name == "token revoke") return Command::kRevokeToken;
+  if (name == "certs user") return Command::kCertifyUser;
   if (name == "submit") return Command::kSubmit;
+  if (name == "adopt") return Command::kAdopt;
   if (name == "status") return Command::kStatus;
   if (name == "watch") return Command::kWatch;
   if (name == "stop") return Command::kStop;
@@ -635,29 +1063,31 @@ RemoteArguments::Command RemoteCommand(const std::string& name) {
   if (name == "drain") return Command::kDrain;
   if (name == "scale") return Command::kScale;
   if (name == "top") return Command::kTop;
+  if (name == "queue") return Command::kQueue;
+  if (name == "quota") return Command::kQuota;
   return Command::kList;
 }
 
-// "127.0.0.1:8080" → "http://127.0.0.1:8080".
+// "127.0.0.1:8080" → "https://127.0.0.1:8080".
 std::string UrlFrom(std::string to) {
   const bool is_address = to.find(':') != std::string::npos && to.find("://") == std::string::npos;
-  if (is_address) to.insert(0, "http://");
+  if (is_address) to.insert(0, "https://");
   while (!to.empty() && to.back() == '/') to.pop_back();
   return to;
 }
 
 std::string WrongAddress(const std::string& command, const std::string& to) {
-  constexpr absl::string_view kScheme = "http://";
-  const absl::string_view rest = absl::StripPrefix(to, kScheme);
+  const absl::string_view scheme = absl::StartsWith(to, "https://") ? "https://" : "http://";
+  const absl::string_view rest = absl::StripPrefix(to, scheme);
   const absl::string_view address = rest.substr(0, rest.find('/'));
   const absl::Status wrong =
       absl::StrContains(address, "@")
           ? absl::InvalidArgumentError(
-                "a user or a password in the address is not taken; write http://HOST:PORT")
+                "a user or a password in the address is not taken; write https://HOST:PORT")
           : ParseHostPort(address).status();
-  if (absl::StartsWith(to, kScheme) && wrong.ok()) return "";
+  if (absl::StartsWith(to, scheme) && wrong.ok()) return "";
   return absl::StrCat("muster ", command, ": --to: ",
-                      absl::StartsWith(to, kScheme)
+                      absl::StartsWith(to, scheme)
                           ? std::string(wrong.message())
                           : absl::StrCat("'", to, "' is not an address; write HOST:PORT, such as ",
                                          RemoteArguments().to),
@@ -666,7 +1096,8 @@ std::string WrongAddress(const std::string& command, const std::string& to) {
 
 bool NeedsJob(RemoteArguments::Command command) {
   using Command = RemoteArguments::Command;
-  return command != Command::kList && command != Command::kSubmit && !IsAboutHosts(command);
+  return command != Command::kList && command != Command::kSubmit && command != Command::kAdopt &&
+         !IsAboutHosts(command) && !IsAboutTokens(command);
 }
 
 // Where it is left out the folder says it.
@@ -719,27 +1150,38 @@ std::string FailureText(const CLI::App* app, const CLI::Error& error) {
 Parsed ParseArguments(int argc, const char* const* argv) {
   TrainArguments train;
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  RunArguments run;
   UpArguments up{.slots = cores};
   AgentArguments agent{.slots = cores};
   RemoteArguments remote;
   DemoArguments demo;
+  CertsArguments certs;
   CLI::App app(kAbout, "muster");
   app.set_version_flag("--version", kVersion);
   app.require_subcommand(1);
   app.failure_message(FailureText);
   Parsed parsed;
   AddTrain(app, train, parsed.log);
+  AddRun(app, run, parsed.log);
   AddDemo(app, demo, parsed.log);
   AddUp(app, up, parsed.log);
   AddAgent(app, agent, parsed.log);
   AddRemotes(app, remote);
   std::string workers;  // of scale, which `remote` has as numbers
   AddHostCommands(app, remote, workers);
+  AddTokenCommands(app, remote);
+  AddCerts(app, certs, remote);
   app.footer(kExamples);
   if (std::string unknown = UnknownCommand(app, argc, argv); !unknown.empty())
     return {.exit_code = kExitBadConfiguration, .text = std::move(unknown)};
+  // Scripts for torchrun are full of -nr, which is no option of one letter.
+  std::vector<const char*> words(argv, argv + argc);
+  if (argc > 1 && absl::string_view(argv[1]) == "run")
+    std::replace_if(
+        words.begin() + 2, words.end(),
+        [](const char* word) { return absl::string_view(word) == "-nr"; }, "--node-rank");
   try {
-    ParseCommandLine(app, argc, argv);
+    ParseCommandLine(app, argc, words.data());
   } catch (const CLI::ParseError& error) {
     std::ostringstream out;
     const int code = app.exit(error, out, out);
@@ -747,17 +1189,28 @@ Parsed ParseArguments(int argc, const char* const* argv) {
     parsed.text = out.str();
     return parsed;
   }
-  const std::string name = app.get_subcommands().front()->get_name();
+  const CLI::App& first = *app.get_subcommands().front();
+  const bool is_pair = !first.get_subcommands().empty();
+  const CLI::App& given = is_pair ? *first.get_subcommands().front() : first;
+  const std::string name =
+      is_pair ? absl::StrCat(first.get_name(), " ", given.get_name()) : first.get_name();
   if (name == "train") {
     parsed.arguments = train;
+  } else if (name == "run") {
+    if (run.epochs) run.settings.push_back(absl::StrCat("epochs=", *run.epochs));
+    run.words.assign(words.begin() + 2, words.end());
+    parsed.arguments = run;
   } else if (name == "demo") {
     parsed.arguments = demo;
   } else if (name == "up") {
     parsed.arguments = up;
   } else if (name == "agent") {
     parsed.arguments = agent;
+  } else if (name == "certs init" || name == "certs show") {
+    certs.command =
+        name == "certs init" ? CertsArguments::Command::kInit : CertsArguments::Command::kShow;
+    parsed.arguments = certs;
   } else {
-    const CLI::App& given = *app.get_subcommands().front();
     remote.command = RemoteCommand(name);
     remote.has_dir = given.get_option_no_throw("--dir") != nullptr && given.count("--dir") > 0;
     if (std::string missing = MissingJob(name, remote); !missing.empty())
@@ -766,7 +1219,8 @@ Parsed ParseArguments(int argc, const char* const* argv) {
     // A folder says where its cluster answers, unless the command line does.
     const bool has_folder = remote.command == RemoteArguments::Command::kDelete ||
                             remote.command == RemoteArguments::Command::kLogs;
-    const std::string url = has_folder ? UrlOfCluster(remote.dir) : "";
+    const bool says_nothing = !remote.has_dir && !remote.has_to && IsInUse(remote.dir);
+    const std::string url = has_folder || says_nothing ? UrlOfCluster(remote.dir) : "";
     if (!url.empty() && given.count("--to") == 0) remote.to = url;
     remote.to = UrlFrom(remote.to);
     if (std::string wrong = given.count("--to") > 0 ? WrongAddress(name, remote.to) : "";

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "lib/base/time.h"
+#include "lib/identity/tls_context.h"
+#include "lib/launch/launch_plan.h"
 #include "lib/launch/log_flags.h"
 
 namespace muster::cli {
@@ -27,14 +29,56 @@ struct TrainArguments {
 };
 
 struct AgentArguments {
-  std::string coordinator;                   // HOST:PORT
-  std::string dir = "muster-cluster";        // which hosts may share
-  std::string host;                          // empty: the machine's name
-  std::string address;                       // empty: where the coordinator sees this host
-  std::vector<std::string> allow_plaintext;  // networks (CIDR)
-  double lease = 0;                          // seconds; 0: the default
-  int64_t thread_patience = 0;               // the same
-  int slots = 1;                             // members that may run at once; default: cores
+  std::string coordinator;             // HOST:PORT
+  std::string dir = "muster-cluster";  // which hosts may share
+  std::string host;                    // empty: the machine's name
+  std::string node;                    // of the machine; empty: a name of its own
+  std::string address;                 // empty: where the coordinator sees this host
+  double lease = 0;                    // seconds; 0: the default
+  int64_t thread_patience = 0;         // the same
+  int slots = 1;                       // members that may run at once; default: cores
+  std::string devices = "auto";        // none, how many, or ids with commas
+  bool bind_cores = false;             // each member to its share of the cores
+  std::string join;             // HOST:PORT of the coordinator's join port; empty: it has joined
+  std::string join_token_file;  // empty: it is in `identity`
+  std::string identity;         // folder of its certificate; empty: one of its own, while it runs
+};
+
+// What lies in folders, without a coordinator.
+struct CertsArguments {
+  enum class Command { kInit, kShow };
+  Command command = Command::kShow;
+  std::string dir = "muster-coordinator";  // kInit: --dir of muster-coordinator
+  std::string cluster;                     // kInit: the id; empty: a random one
+  std::string folder;                      // kShow: an identity folder
+  bool json = false;
+};
+
+struct RunArguments {
+  std::string spec;
+  std::optional<int> workers;
+  std::optional<int> servers;
+  std::vector<std::string> settings;  // key=value
+  std::string dir;                    // that all hosts see; empty: made of the run's id
+  std::optional<int64_t> epochs;      // in `settings`, too
+  LaunchOptions launch;               // without the node file
+  std::string interface;              // a name or a network (CIDR); empty: as the launcher says
+  std::string node;                   // of the machine; empty: a name of its own
+  std::string host_suffix;            // after the name that the launcher gives the first host
+  int64_t join_timeout = 600;         // seconds
+  std::string hosts;                  // over ssh: "a,b[1-3]"
+  std::string host_file;              // over ssh: a file
+  std::vector<std::string> exclude;   // of these; each "a,b[1-3]"
+  std::vector<std::string> env;       // NAME or NAME=VALUE
+  int64_t stop_before_end = 120;      // seconds, where the launcher says when it ends the run
+  bool bind_cores = false;            // each member to its share of the cores
+  bool logs = false;                  // the first host shows what all members print
+  bool over_ssh = false;              // another muster run has started this one
+  std::vector<std::string> words;     // all of these, as they were given
+  double lease = 0;                   // seconds; 0: the default
+  int64_t thread_patience = 0;        // the same
+  bool details = false;
+  bool json = false;
 };
 
 struct UpArguments {
@@ -42,17 +86,20 @@ struct UpArguments {
   std::string listen = "127.0.0.1:8080";  // of the REST interface
   std::string coordinator;  // HOST:PORT for agents and members; empty: any port on loopback
   std::string host;         // name of this one; empty: the machine's name
-  // Networks (CIDR) in which these may lie.
-  std::vector<std::string> allow_plaintext;
-  double lease = 0;             // seconds; 0: the default
-  int64_t thread_patience = 0;  // the same
-  int slots = 1;                // members that may run at once; default: cores
-  std::string faults;           // a file; empty: none
+  std::string node;         // of the machine; empty: a name of its own
+  std::string
+      join_listen;   // where those join; empty: any port beside `coordinator`, if that is given
+  double lease = 0;  // seconds; 0: the default
+  int64_t thread_patience = 0;   // the same
+  int slots = 1;                 // members that may run at once; default: cores
+  std::string devices = "auto";  // none, how many, or ids with commas
+  std::string faults;            // a file; empty: none
 };
 
 struct RemoteArguments {
   enum class Command {
     kSubmit,
+    kAdopt,
     kStatus,
     kWatch,
     kStop,
@@ -68,35 +115,65 @@ struct RemoteArguments {
     kHosts,
     kDrain,
     kScale,
-    kTop
+    kTop,
+    kQueue,
+    kQuota,
+    kMakeToken,
+    kListTokens,
+    kRevokeToken,
+    kHostToken,
+    kCertifyUser
   };
   Command command = Command::kList;
-  std::string to = "http://127.0.0.1:8080";
-  std::vector<std::string> allow_plaintext;  // networks (CIDR) in which `to` may lie
-  // An id; of kSubmit: the id to give, empty: a new one. Empty of another: the one job of `dir`.
+  std::string to = "https://127.0.0.1:8080";
+  bool may_ask_in_plain_text = true;  // false: over https:// alone
+  std::string authority;              // a file: whom to trust at https://; empty: not named
+  // An id; of kSubmit and kAdopt: the id to give, empty: a new one, or the one it had. Empty of
+  // another: the one job of `dir`.
   std::string job;
-  std::string spec;                   // kSubmit: a file
-  std::vector<std::string> settings;  // kSubmit
-  std::string state;                  // kList: of the jobs to show; empty: all
+  std::string spec;                     // kSubmit: a file
+  std::string checkpoints;              // kAdopt: a folder
+  std::vector<std::string> settings;    // kSubmit
+  std::string state;                    // kList: of the jobs to show; empty: all
+  std::string name_space;               // kList: the same; kQuota: which, empty: all; kMakeToken
+  std::vector<std::string> labels;      // kList: that they have; kQueue: to set. "key=value"
+  std::vector<std::string> no_labels;   // kQueue: keys to take away
+  std::optional<int64_t> priority;      // kQueue; kQuota: the highest of submitters
+  std::optional<double> deadline;       // the same
+  std::optional<double> time_to_live;   // the same
+  std::optional<int64_t> retries;       // the same
+  std::optional<int64_t> quota_slots;   // kQuota; -1: none
+  std::optional<int64_t> quota_queued;  // the same
   // The folder of a run or cluster. kLogs, kDelete: where logs lie. Of others: who is asked in
-  // place of `to`, also when nothing runs there.
+  // place of `to`; of those that only look, also when nothing runs there.
   std::string dir = "muster-cluster";
   bool has_dir = false;           // `dir` was named
   bool has_to = false;            // `to` was named
   std::string member;             // kLogs: whose; empty: of all members
   bool follow = false;            // kLogs: until the job ends
+  int64_t tail = 0;               // kLogs: the last so many lines of each member; 0: all
+  double since = 0;               // kLogs: only of the last so many seconds; 0: all
   bool yes = false;               // kDelete: without asking
   std::optional<int64_t> step;    // kLedger: this one only
   std::optional<int64_t> sample;  // kLedger: only steps that used it
   bool csv = false;               // kHistory
   bool details = false;           // kWatch: learning rate and gradient norm
-  std::string host;               // kDrain
+  std::string host;               // kDrain, kHostToken
   bool undo = false;              // kDrain: it takes members again
   bool no_wait = false;           // kDrain: it is not waited for until nothing is left there
   int64_t workers_min = 1;        // kScale
   int64_t workers_max = 1;        // the same
-  bool once = false;              // kTop: in place of each second
-  // kTop: from one picture to the next. kDrain: from one look to the next.
+  std::string user;               // kMakeToken; kCertifyUser: empty: whose token it is
+  std::string role;               // the same; kCertifyUser: empty: of the token that there is
+  std::string identity;           // kCertifyUser: the folder that is filled
+  std::string token_id;           // kRevokeToken: an id, or the name of a host
+  bool certified = false;         // kHostToken: its certificate is from outside
+  // Tells the coordinator who asks (cli/tokens.h); empty: it does not ask. No part of a command
+  // line, which everybody on the machine can read.
+  std::string token;
+  Trust trust;        // likewise: what was found of whom to trust
+  bool once = false;  // kTop: in place of each second
+  // kTop: from one picture to the next. kAdopt, kDrain: from one look to the next.
   Duration pause = std::chrono::seconds(1);
   // kDrain: for how long it is waited for although nothing leaves.
   Duration drain_patience = std::chrono::minutes(10);
@@ -108,7 +185,15 @@ struct RemoteArguments {
 // Its words name no job.
 inline bool IsAboutHosts(RemoteArguments::Command command) {
   using Command = RemoteArguments::Command;
-  return command == Command::kHosts || command == Command::kDrain || command == Command::kTop;
+  return command == Command::kHosts || command == Command::kDrain || command == Command::kTop ||
+         command == Command::kQuota;
+}
+
+inline bool IsAboutTokens(RemoteArguments::Command command) {
+  using Command = RemoteArguments::Command;
+  return command == Command::kMakeToken || command == Command::kListTokens ||
+         command == Command::kRevokeToken || command == Command::kHostToken ||
+         command == Command::kCertifyUser;
 }
 
 struct DemoArguments {
@@ -117,12 +202,12 @@ struct DemoArguments {
   std::string dir;  // empty: a fresh one
 };
 
-using Arguments =
-    std::variant<TrainArguments, UpArguments, AgentArguments, RemoteArguments, DemoArguments>;
+using Arguments = std::variant<TrainArguments, RunArguments, UpArguments, AgentArguments,
+                               RemoteArguments, DemoArguments, CertsArguments>;
 
 struct Parsed {
   Arguments arguments;
-  LogFlags log;                  // train, demo, up, agent: of the processes that they start
+  LogFlags log;                  // train, run, demo, up, agent: of the processes that they start
   std::optional<int> exit_code;  // set: print `text` (to standard error unless 0) and end
   std::string text;
 };

@@ -88,7 +88,29 @@ std::string HistoryFileOf(const std::string& cluster, const std::string& job) {
 
 std::string UrlOfCluster(const std::string& cluster) {
   const std::string http = TextIn(cluster + "/cluster.json", "http");
-  return http.empty() ? "" : "http://" + http;
+  if (http.empty()) return "";
+  return (AuthorityFileIn(cluster).empty() ? "http://" : "https://") + http;
+}
+
+// As lib/identity/identity_folder.h lays an identity out, ours or somebody else's; in a folder of
+// muster up the coordinator's own is `store`.
+std::string AuthorityFileIn(const std::string& cluster) {
+  for (const char* place :
+       {"/identity/current/authority.pem", "/identity/authority.pem",
+        "/store/identity/current/authority.pem", "/store/identity/authority.pem"}) {
+    std::error_code ignored;
+    if (fs::exists(cluster + place, ignored)) return cluster + place;
+  }
+  return "";
+}
+
+std::string JoinAddressOf(const std::string& cluster) {
+  return TextIn(cluster + "/cluster.json", "join");
+}
+
+// agent/runtime/own_identity.h puts it there.
+std::string JoinSecretFileOf(const std::string& cluster) {
+  return cluster + "/store/identity/join.secret";
 }
 
 absl::Status CheckFilesOf(const std::string& cluster) {

@@ -17,8 +17,16 @@ std::string LogFolder(const std::string& cluster, const std::string& job);
 // The history of a job, one line of JSON for each step.
 std::string HistoryFileOf(const std::string& cluster, const std::string& job);
 
-// Where its coordinator answers, "http://127.0.0.1:8080"; empty: the folder does not say.
+// Where its coordinator answers, "http://127.0.0.1:8080", or "https://127.0.0.1:8080" where the
+// folder holds an authority; empty: the folder does not say.
 std::string UrlOfCluster(const std::string& cluster);
+
+// The file of whom members of that cluster trust; empty: there is none.
+std::string AuthorityFileIn(const std::string& cluster);
+
+// Where other hosts join it, empty: they do not. And the file with the secret that they need.
+std::string JoinAddressOf(const std::string& cluster);
+std::string JoinSecretFileOf(const std::string& cluster);
 
 // kDataLoss: something else lies in the place of a file that the commands read, which is named.
 absl::Status CheckFilesOf(const std::string& cluster);

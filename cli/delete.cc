@@ -8,6 +8,7 @@
 #include "cli/cluster_folder.h"
 #include "cli/format.h"
 #include "cli/json_text.h"
+#include "cli/tokens.h"
 #include "lib/base/exit_codes.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
@@ -69,13 +70,13 @@ absl::Status AwaitGone(const JobAnswer& deleted, const RestClient& rest) {
 class FolderOfCluster {
  public:
   FolderOfCluster(const RemoteArguments& arguments, const JobAnswer& job)
-      : rest_(UrlOfCluster(arguments.dir), arguments.allow_plaintext), knew_job_(Knows(job)) {}
+      : rest_(UrlOfCluster(arguments.dir), arguments.token, TrustIn(arguments.dir)),
+        knew_job_(CheckMayAsk(arguments, UrlOfCluster(arguments.dir)).ok() && Knows(job)) {}
 
   bool IsOfTheClusterOf(const JobAnswer& deleted) const {
+    if (!knew_job_) return false;
     const absl::StatusOr<JobAnswer> seen = rest_.Job(deleted.id);
-    const bool is_gone =
-        seen.ok() ? seen->first_start != deleted.first_start : absl::IsNotFound(seen.status());
-    return knew_job_ && is_gone;
+    return seen.ok() ? seen->first_start != deleted.first_start : absl::IsNotFound(seen.status());
   }
 
  private:

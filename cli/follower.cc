@@ -43,9 +43,9 @@ EventAnswer NoFingerprints(const absl::Status& why) {
 
 }  // namespace
 
-Follower::Follower(std::string url, std::string id, std::string spec_json, Poster post,
+Follower::Follower(RestClient rest, std::string id, std::string spec_json, Poster post,
                    FollowerEvents events)
-    : rest_(std::move(url)),
+    : rest_(std::move(rest)),
       id_(std::move(id)),
       spec_json_(std::move(spec_json)),
       post_(std::move(post)),
@@ -70,22 +70,22 @@ void Follower::Follow() {
   changed_.NotifyAll();
   post_([this, job] { events_.on_job(job); });
   std::string last_id;
-  while (!FinishIfOver()) {
+  do {
     const absl::Status followed = rest_.Follow(id_, last_id, [&](const EventAnswer& event) {
       last_id = event.id;
       return OnEvent(event);
     });
     // A stream that ended in order ended with the job.
     if (!followed.ok() && stop_.WaitFor(kPause)) return;
-  }
+  } while (!FinishIfOver());
 }
 
+// False after the last one. A job may be over before: what happened until then is still to come.
 bool Follower::OnEvent(const EventAnswer& event) {
   post_([this, event] { events_.on_event(event); });
   if (event.name == "state" || event.name == "checkpoint") {
     const absl::StatusOr<JobAnswer> job = rest_.Job(id_);
     if (job.ok()) post_([this, job = *job] { events_.on_job(job); });
-    if (job.ok() && IsOver(*job)) return false;
   }
   return !stop_.stopped() && event.name != "done";
 }

@@ -29,7 +29,7 @@ class Follower {
   using Poster = std::function<void(std::function<void()>)>;
 
   // The threads start at once.
-  Follower(std::string url, std::string id, std::string spec_json, Poster post,
+  Follower(RestClient rest, std::string id, std::string spec_json, Poster post,
            FollowerEvents events);
   ~Follower();  // waits for the request under way: the coordinator answers it or is gone
   Follower(const Follower&) = delete;

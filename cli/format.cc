@@ -61,6 +61,18 @@ std::string Join(const std::vector<std::string>& names) {
   return text;
 }
 
+std::string DevicesText(const std::vector<std::string>& ids) {
+  if (ids.empty()) return "no devices";
+  return absl::StrCat(Plural(static_cast<int64_t>(ids.size()), "device"), " (", Join(ids), ")");
+}
+
+std::string LostWithThisHost(const std::string& what, const std::string& folder) {
+  return absl::StrCat(
+      "losing this host loses ", what, ": ", folder,
+      " lies on its own disk, with the journal and the checkpoints; what lies in a "
+      "--dir on shared storage, or on a disk that moves along, can go on elsewhere");
+}
+
 std::string ProgressLine(const Progress& p) {
   const int64_t done = p.step + 1;
   std::string line = absl::StrCat("step ", done);

@@ -19,6 +19,12 @@ std::string Loss(double loss);  // "2.3456"; "?" when not finite
 std::string Bytes(double bytes);                          // "640 B", "1.5 KiB", "25 MiB"
 std::string Join(const std::vector<std::string>& names);  // "a", "a and b", "a, b and c"
 
+// "no devices", "1 device (0)", "2 devices (0 and 1)".
+std::string DevicesText(const std::vector<std::string>& ids);
+
+// Where `folder`, with journal and checkpoints, lies on this host's own disk. `what`: "the run".
+std::string LostWithThisHost(const std::string& what, const std::string& folder);
+
 // The one line that `muster train` keeps up to date.
 struct Progress {
   int64_t step = 0;    // the newest complete one, from 0

@@ -41,6 +41,17 @@ std::string JobsOf(const HostAnswer& host) {
 
 }  // namespace
 
+absl::StatusOr<std::vector<HostAnswer>> AllHosts(const RestClient& rest) {
+  std::vector<HostAnswer> hosts;
+  std::string page_token;
+  do {
+    MUSTER_ASSIGN_OR_RETURN(HostList page, rest.Hosts(page_token));
+    for (HostAnswer& host : page.hosts) hosts.push_back(std::move(host));
+    page_token = std::move(page.next_page_token);
+  } while (!page_token.empty());
+  return hosts;
+}
+
 std::string HostTable(const std::vector<HostAnswer>& hosts, bool with_head) {
   if (hosts.empty()) return with_head ? "There are no hosts; muster agent joins one.\n" : "";
   size_t name_width = 4;
@@ -49,16 +60,26 @@ std::string HostTable(const std::vector<HostAnswer>& hosts, bool with_head) {
     name_width = std::max(name_width, host.name.size());
     node_width = std::max(node_width, host.node.size());
   }
+  // Only where hosts were admitted for one.
+  size_t space_width = 0;
+  for (const HostAnswer& host : hosts)
+    if (!host.name_space.empty())
+      space_width = std::max({space_width, host.name_space.size(), size_t{9}});
   std::string text;
   const auto add = [&](const std::string& name, const std::string& node, const std::string& slots,
-                       const std::string& state, const std::string& jobs) {
-    absl::StrAppendFormat(&text, "%-*s  %-*s  %-9s  %-16s  %s\n", static_cast<int>(name_width),
-                          name, static_cast<int>(node_width), node, slots, state, jobs);
+                       const std::string& devices, const std::string& state,
+                       const std::string& name_space, const std::string& jobs) {
+    absl::StrAppendFormat(&text, "%-*s  %-*s  %-9s  %-7s  %-16s  ", static_cast<int>(name_width),
+                          name, static_cast<int>(node_width), node, slots, devices, state);
+    if (space_width > 0)
+      absl::StrAppendFormat(&text, "%-*s  ", static_cast<int>(space_width), name_space);
+    absl::StrAppend(&text, jobs, "\n");
   };
-  if (with_head) add("host", "node", "slots", "state", "jobs");
+  if (with_head) add("host", "node", "slots", "devices", "state", "namespace", "jobs");
   for (const HostAnswer& host : hosts)
-    add(host.name, host.node, absl::StrCat(host.used, "/", host.slots), StateOf(host),
-        JobsOf(host));
+    add(host.name, host.node, absl::StrCat(host.used, "/", host.slots),
+        host.devices > 0 ? absl::StrCat(host.devices_used, "/", host.devices) : "-", StateOf(host),
+        host.name_space.empty() ? "-" : host.name_space, JobsOf(host));
   for (const HostAnswer& host : hosts)
     if (!host.left_out.empty())
       absl::StrAppend(&text, host.name, " is left out for all jobs: ", host.left_out,
@@ -174,12 +195,7 @@ struct Picture {
 // The first page of each state: a picture has no room for more.
 absl::StatusOr<Picture> Take(const RestClient& rest) {
   Picture picture;
-  std::string page_token;
-  do {
-    MUSTER_ASSIGN_OR_RETURN(HostList page, rest.Hosts(page_token));
-    for (HostAnswer& host : page.hosts) picture.hosts.push_back(std::move(host));
-    page_token = std::move(page.next_page_token);
-  } while (!page_token.empty());
+  MUSTER_ASSIGN_OR_RETURN(picture.hosts, AllHosts(rest));
   for (const char* state : {"running", "recovering", "starting", "stopping", "queued"}) {
     MUSTER_ASSIGN_OR_RETURN(JobList page, rest.List(state, ""));
     for (JobAnswer& job : page.jobs) picture.jobs.push_back(std::move(job));

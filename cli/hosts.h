@@ -22,6 +22,9 @@ absl::StatusOr<int> Scale(const RemoteArguments& arguments, const RestClient& re
 absl::StatusOr<int> Top(const RemoteArguments& arguments, const RestClient& rest,
                         const Terminal& terminal);
 
+// By name, page by page.
+absl::StatusOr<std::vector<HostAnswer>> AllHosts(const RestClient& rest);
+
 // What hosts prints.
 std::string HostTable(const std::vector<HostAnswer>& hosts, bool with_head = true);
 // What top prints of jobs.

@@ -59,11 +59,12 @@ nlohmann::json ResultOf(const std::string& folder, const std::string& state, int
 
 }  // namespace
 
-absl::StatusOr<std::string> JobIdOf(const std::string& folder, const JobSpec& spec) {
+absl::StatusOr<std::string> JobIdOf(const std::string& folder, const JobSpec& spec,
+                                    const std::string& new_id) {
   const std::string path = folder + "/job.json";
   const absl::StatusOr<std::string> text = ReadWholeFile(path, kMostBytes);
   if (absl::IsNotFound(text.status())) {
-    const std::string id = NewJobId(spec.runtime.name);
+    const std::string id = new_id.empty() ? NewJobId(spec.runtime.name) : new_id;
     MUSTER_RETURN_IF_ERROR(Write(path, id, spec));
     return id;
   }
@@ -73,7 +74,7 @@ absl::StatusOr<std::string> JobIdOf(const std::string& folder, const JobSpec& sp
                      object.contains("spec");
   if (!whole) return absl::DataLossError(absl::StrCat(path, " cannot be read: give another --dir"));
   const std::string id = object["id"].get<std::string>();
-  MUSTER_ASSIGN_OR_RETURN(const JobSpec held, ParseJobJson(Text(object["spec"]), path));
+  MUSTER_ASSIGN_OR_RETURN(const JobSpec held, ParseStoredJob(Text(object["spec"]), path));
   MUSTER_RETURN_IF_ERROR(CheckTraining(folder, id, held.training, spec.training));
   if (!(held.training == spec.training)) MUSTER_RETURN_IF_ERROR(Write(path, id, spec));
   return id;

@@ -10,10 +10,12 @@
 
 namespace muster::cli {
 
-// Id of the job that `folder` holds, or, where it holds none, of a new one that is written there.
+// Id of the job that `folder` holds, or, where it holds none, of a new one that is written there:
+// `new_id`, or where that is empty one that no other job has.
 // kFailedPrecondition: it holds a job under another training specification; the message names the
 // fields. kDataLoss: the file cannot be read.
-absl::StatusOr<std::string> JobIdOf(const std::string& folder, const JobSpec& spec);
+absl::StatusOr<std::string> JobIdOf(const std::string& folder, const JobSpec& spec,
+                                    const std::string& new_id = "");
 
 // result.json of a run's folder: how its job ended, for people; what counts is in the journal. An
 // error names the file.

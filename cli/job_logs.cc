@@ -64,6 +64,15 @@ const LogFile::Line* LogFile::Peek(bool ends) {
   return &*line_;
 }
 
+// It was cut, or has taken the place of one that is the part before it now: what that one got last
+// was not read yet.
+void LogFile::ReadCut() {
+  struct stat older {};
+  in_older_ = stat((path_ + ".1").c_str(), &older) == 0 && older.st_size >= offset_;
+  if (!in_older_) offset_ = 0;
+  ReadMore();
+}
+
 // From its beginning.
 void LogFile::ReadNewer() {
   in_older_ = false;
@@ -79,7 +88,7 @@ void LogFile::ReadMore() {
   status_ = file.status();
   struct stat now {};
   if (status_.ok() && !in_older_ && fstat(file->get(), &now) == 0 && now.st_size < offset_)
-    return ReadNewer();
+    return ReadCut();
   std::array<char, 16 * 1024> buffer;
   while (status_.ok() && pending_.size() < kLongestLine) {
     const size_t most = std::min(buffer.size(), kLongestLine - pending_.size());

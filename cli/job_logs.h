@@ -36,6 +36,7 @@ class LogFile {
 
  private:
   void ReadMore();
+  void ReadCut();
   void ReadNewer();
 
   const std::string path_;

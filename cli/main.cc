@@ -1,38 +1,62 @@
 // muster: chooses the parts and joins them. It alone knows both the commands and the host agent.
+#include <sched.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "agent/runtime/devices.h"
 #include "agent/runtime/event_loop.h"
 #include "agent/runtime/fault_plan.h"
+#include "agent/runtime/first_process.h"
 #include "agent/runtime/host_agent.h"
+#include "agent/runtime/host_identity.h"
 #include "agent/runtime/local_cluster.h"
 #include "agent/runtime/signals.h"
 #include "agent/state/log_words.h"
 #include "cli/agent.h"
 #include "cli/arguments.h"
+#include "cli/certs.h"
 #include "cli/cluster.h"
 #include "cli/remote.h"
+#include "cli/run.h"
+#include "cli/ssh_input.h"
+#include "cli/ssh_run.h"
+#include "cli/tokens.h"
 #include "cli/train.h"
+#include "coordinator/service/cluster_authority.h"
 #include "coordinator/service/folder_answers.h"
 #include "lib/base/address_list.h"
+#include "lib/base/exit_codes.h"
 #include "lib/base/loopback.h"
 #include "lib/base/printable.h"
 #include "lib/base/socket_address.h"
 #include "lib/base/status.h"
+#include "lib/base/this_process.h"
+#include "lib/base/whole_file.h"
+#include "lib/identity/identity_source.h"
 #include "lib/launch/host_limits.h"
+#include "lib/launch/own_address.h"
+#include "lib/launch/own_disk.h"
+#include "lib/launch/plaintext.h"
 #include "lib/launch/standard_output.h"
 #include "lib/log/log.h"
 #include "lib/transport/grpc/grpc_transport.h"
@@ -45,6 +69,25 @@ std::string ProgramFolder() {
   std::error_code error;
   const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
   return error ? "." : path.parent_path().string();
+}
+
+// That this process may run on, which its launcher may have bound.
+std::vector<int> OwnCores() {
+  cpu_set_t set;
+  std::vector<int> cores;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(static_cast<size_t>(core), &set)) cores.push_back(core);
+  return cores;
+}
+
+cli::ProcessStart StartFrom(const agent::NoteStart& note) {
+  const bool is_known = note.incarnation != Incarnation{};
+  return {.job = note.key.job,
+          .process = note.key.name,
+          .pid = note.pid,
+          .placement = note.placement.value(),
+          .incarnation = is_known ? ToHex(note.incarnation) : ""};
 }
 
 cli::ProcessExit ExitFrom(const agent::NoteExit& note) {
@@ -76,13 +119,41 @@ cli::ProcessReport ReportFrom(const agent::ProcessKey& key, const agent::Report&
   return out;
 }
 
-// An address that is not loopback needs a network that was named.
-absl::Status CheckAddress(const char* flag, const std::string& address,
-                          const Credentials& credentials) {
-  if (address.empty()) return absl::OkStatus();
-  const absl::Status allowed = CheckPlaintextAddress(address, credentials, ReadNetworkNamespaces());
-  if (absl::StartsWith(allowed.message(), "--allow-plaintext")) return allowed;
-  return Prefix(flag, allowed);
+// For keys of a host that joins for as long as it runs: on its own disk, as folders of runs are
+// shared.
+class KeyFolder {
+ public:
+  static absl::StatusOr<std::unique_ptr<KeyFolder>> Make() {
+    const char* const named = std::getenv("TMPDIR");
+    std::string path =
+        absl::StrCat(named == nullptr || *named == '\0' ? "/tmp" : named, "/muster-keys-XXXXXX");
+    if (mkdtemp(path.data()) == nullptr)  // it is nobody else's: 0700
+      return Prefix("--identity names a folder for the certificate of this host; without it",
+                    FileError(errno, "make directory", path));
+    return std::unique_ptr<KeyFolder>(new KeyFolder(std::move(path)));
+  }
+  ~KeyFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  KeyFolder(const KeyFolder&) = delete;
+  KeyFolder& operator=(const KeyFolder&) = delete;
+  std::string identity() const { return path_ + "/host"; }
+
+ private:
+  explicit KeyFolder(std::string path) : path_(std::move(path)) {}
+  const std::string path_;
+};
+
+// Ctrl-C and its kin, before a cluster watches for them: they are blocked.
+bool WaitForSignal(Duration time) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int s : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) sigaddset(&set, s);
+  const auto nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
+  constexpr int64_t kPerSecond = 1000000000;
+  const timespec wait{.tv_sec = nanoseconds / kPerSecond, .tv_nsec = nanoseconds % kPerSecond};
+  return sigtimedwait(&set, nullptr, &wait) > 0;
 }
 
 class AgentCluster final : public cli::Cluster {
@@ -93,24 +164,37 @@ class AgentCluster final : public cli::Cluster {
                                                             cli::ClusterEvents events) {
     agent::HostOptions host{.programs = ProgramFolder(),
                             .name = options.host,
+                            .node = options.node,
                             .coordinator = options.coordinator,
                             .arguments = std::move(arguments),
                             .slots = options.slots};
+    const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+    MUSTER_ASSIGN_OR_RETURN(
+        host.devices,
+        agent::DevicesOfHost(options.devices,
+                             visible ? std::optional<std::string>(visible) : std::nullopt));
+    if (options.bind_cores) host.cores = OwnCores();
     if (!options.faults.empty()) {
       MUSTER_ASSIGN_OR_RETURN(
           host.faults,
           agent::ParseFaultPlan(options.faults, options.faults_source,
                                 {.workers = options.workers, .servers = options.servers}));
     }
-    const Credentials credentials{.allow_plaintext = options.allow_plaintext};
-    MUSTER_RETURN_IF_ERROR(CheckAddress("--listen", options.http, credentials));
-    if (!options.joins)
-      MUSTER_RETURN_IF_ERROR(CheckAddress("--coordinator", options.coordinator, credentials));
+    // Before anything watches for signals.
+    Proof proof;
+    if (options.joins) {
+      MUSTER_ASSIGN_OR_RETURN(proof, ProofOf(options));
+    }
     MUSTER_ASSIGN_OR_RETURN(auto loop, agent::EventLoop::Make());
-    std::unique_ptr<AgentCluster> cluster(
-        new AgentCluster(std::move(loop), std::move(events), credentials));
-    MUSTER_RETURN_IF_ERROR(options.joins ? cluster->MakeHost(options, std::move(host))
-                                         : cluster->MakeLocal(options, std::move(host)));
+    std::unique_ptr<AgentCluster> cluster(new AgentCluster(std::move(loop), std::move(events)));
+    if (!options.joins) {
+      MUSTER_RETURN_IF_ERROR(cluster->MakeLocal(options, std::move(host)));
+      return cluster;
+    }
+    host.identity_folder = proof.folder;
+    MUSTER_ASSIGN_OR_RETURN(host.identity, IdentitySource::OpenFlag(proof.folder));
+    cluster->proof_ = std::move(proof);
+    MUSTER_RETURN_IF_ERROR(cluster->MakeHost(options, std::move(host)));
     return cluster;
   }
 
@@ -120,6 +204,7 @@ class AgentCluster final : public cli::Cluster {
   }
   void Stop() override { host_->Stop(); }
   void Leave() override { host_->Leave(); }
+  void GoTo(const std::string& coordinator) override { host_->GoTo(coordinator); }
   void Run() override { loop_->Run(); }
   void Quit() override { loop_->Quit(); }
   void Post(std::function<void()> call) override { loop_->Post(std::move(call)); }
@@ -127,9 +212,13 @@ class AgentCluster final : public cli::Cluster {
     loop_->At(std::chrono::steady_clock::now() + delay, std::move(call));
   }
   std::string url() const override { return local_ ? local_->url() : ""; }
+  Trust trust() const override { return local_ ? local_->trust() : Trust{}; }
   std::string coordinator() const override { return host_->coordinator(); }
+  std::string join() const override { return local_ ? local_->join() : ""; }
   std::string host() const override { return host_->name(); }
   std::string folder() const override { return local_ ? local_->folder().path() : folder_->path(); }
+  std::vector<std::string> devices() const override { return host_->devices(); }
+  bool LiesOnOwnDisk() const override { return muster::LiesOnOwnDisk(folder()); }
   std::vector<std::string> JobsUnderWay() const override { return host_->WantedJobs(); }
   std::vector<std::string> MissedFaults() const override { return host_->MissedFaults(); }
   void JobEndsAfter(const std::string& job, int64_t last_step) override {
@@ -137,18 +226,60 @@ class AgentCluster final : public cli::Cluster {
   }
 
  private:
-  AgentCluster(std::unique_ptr<agent::EventLoop> loop, cli::ClusterEvents events,
-               const Credentials& credentials)
-      : events_(std::move(events)),
-        loop_(std::move(loop)),
-        signals_(*loop_,
-                 [this](int signal) {
-                   if (events_.on_interrupt) events_.on_interrupt(signal);
-                 }),
-        transport_(MakeGrpcTransport({.credentials = credentials})) {}
+  // Who a host that joins is: a folder with its certificate, and what fills that.
+  struct Proof {
+    std::string folder;  // empty: it has none
+    std::unique_ptr<KeyFolder> own;
+    std::unique_ptr<agent::HostIdentity> joins;
+  };
 
-  void OnStart(const agent::ProcessKey& key, pid_t pid) const {
-    if (events_.on_start) events_.on_start({.job = key.job, .process = key.name, .pid = pid});
+  static absl::StatusOr<Proof> ProofOf(const cli::ClusterOptions& options) {
+    Proof proof{.folder = options.identity};
+    if (options.join.empty()) {
+      MUSTER_RETURN_IF_ERROR(CheckHasIdentity(
+          proof.folder,
+          "a host gets one where it joins: with --dir, the folder of muster up, where this host "
+          "sees that, or with --join HOST:PORT and the token that muster token host makes"));
+      return proof;
+    }
+    if (proof.folder.empty()) {
+      MUSTER_ASSIGN_OR_RETURN(proof.own, KeyFolder::Make());
+      proof.folder = proof.own->identity();
+    }
+    MUSTER_ASSIGN_OR_RETURN(proof.joins, Join(options, proof.folder));
+    return proof;
+  }
+
+  static absl::StatusOr<std::unique_ptr<agent::HostIdentity>> Join(
+      const cli::ClusterOptions& options, const std::string& folder) {
+    return agent::HostIdentity::Make(
+        {.folder = folder,
+         .join = options.join,
+         .token_file = options.join_token_file,
+         .host = options.host.empty() ? agent::HostAgent::OwnHostName() : options.host,
+         .node = options.node.empty() ? OwnNode() : options.node},
+        {.say =
+             [](const std::string& text) {
+               std::cerr << "muster agent: " << PrintableLines(text) << std::endl;
+             },
+         .wait =
+             [&options](Duration time) {
+               if (WaitForSignal(time)) return false;
+               return !options.may_still_join || options.may_still_join();
+             }});
+  }
+
+  static std::unique_ptr<Transport> SpeakAs(const std::shared_ptr<IdentitySource>& identity) {
+    return MakeGrpcTransport({.credentials = {.identity = identity}});
+  }
+
+  AgentCluster(std::unique_ptr<agent::EventLoop> loop, cli::ClusterEvents events)
+      : events_(std::move(events)), loop_(std::move(loop)), signals_(*loop_, [this](int signal) {
+          if (events_.on_interrupt) events_.on_interrupt(signal);
+        }) {}
+
+  void OnStart(const agent::NoteStart& note) const {
+    if (events_.on_start) events_.on_start(StartFrom(note));
   }
   void OnExit(const agent::NoteExit& note) const {
     if (events_.on_exit) events_.on_exit(ExitFrom(note));
@@ -162,28 +293,34 @@ class AgentCluster final : public cli::Cluster {
 
   absl::Status MakeLocal(const cli::ClusterOptions& options, agent::HostOptions host) {
     MUSTER_ASSIGN_OR_RETURN(
-        local_,
-        agent::LocalCluster::Make(
-            *loop_, *transport_,
-            {.folder = options.folder, .http = options.http, .host = std::move(host)},
-            {.on_start = [this](const agent::ProcessKey& key, pid_t pid) { OnStart(key, pid); },
-             .on_exit = [this](const agent::NoteExit& note) { OnExit(note); },
-             .on_report = [this](const agent::ProcessKey& key,
-                                 const agent::Report& report) { OnReport(key, report); },
-             .on_fault = [this](const agent::FaultAction& action) { OnFault(action); },
-             .on_coordinator = events_.on_coordinator,
-             .on_stopped = events_.on_stopped}));
+        local_, agent::LocalCluster::Make(
+                    *loop_, SpeakAs,
+                    {.folder = options.folder,
+                     .http = options.http,
+                     .join = options.join,
+                     .cluster_in = coordinator::ClusterWithoutAuthority,
+                     .host = std::move(host)},
+                    {.on_start = [this](const agent::NoteStart& note) { OnStart(note); },
+                     .on_exit = [this](const agent::NoteExit& note) { OnExit(note); },
+                     .on_report = [this](const agent::ProcessKey& key,
+                                         const agent::Report& report) { OnReport(key, report); },
+                     .on_fault = [this](const agent::FaultAction& action) { OnFault(action); },
+                     .on_coordinator = events_.on_coordinator,
+                     .on_no_session = events_.on_no_coordinator,
+                     .on_stopped = events_.on_stopped}));
     host_ = &local_->host();
     return absl::OkStatus();
   }
 
   absl::Status MakeHost(const cli::ClusterOptions& options, agent::HostOptions host) {
-    if (host.name.empty()) host.name = agent::HostAgent::OwnHostName();
+    MUSTER_ASSIGN_OR_RETURN(host.name, agent::HostAgent::NameOf(host));
+    const bool is_plain = host.identity == nullptr;
     const auto coordinators = ParseAddressList(options.coordinator);
     MUSTER_RETURN_IF_ERROR(Prefix("--coordinator", coordinators.status()));
     for (const std::string& address : *coordinators) {
-      MUSTER_RETURN_IF_ERROR(
-          CheckAddress("--coordinator", address, {.allow_plaintext = options.allow_plaintext}));
+      // What a name turns out to be is looked at by the transport.
+      if (is_plain && !NameIn(address))
+        MUSTER_RETURN_IF_ERROR(Prefix("--coordinator", CheckPlaintextAddress(address)));
       MUSTER_ASSIGN_OR_RETURN(const HostPort parsed, ParseHostPort(address));
       if (parsed.port == 0)
         return absl::InvalidArgumentError(absl::StrCat(
@@ -191,40 +328,43 @@ class AgentCluster final : public cli::Cluster {
     }
     host.coordinator = absl::StrJoin(*coordinators, ",");
     host.address = options.address;
-    if (host.address.empty()) {
-      MUSTER_ASSIGN_OR_RETURN(host.address,
-                              AddressTowards(ParseHostPort(coordinators->front()).value()));
+    host.check_address = [is_plain](const std::string& address) {
+      if (!is_plain) return absl::OkStatus();
+      return Prefix("--address", CheckPlaintextAddress(absl::StrCat(address, ":0")));
+    };
+    if (!host.address.empty()) {
+      const absl::StatusOr<HostPort> parsed = ParseHostPort(absl::StrCat(host.address, ":0"));
+      if (!parsed.ok() || !ToSocketAddress(*parsed).ok())
+        return absl::InvalidArgumentError(
+            absl::StrCat("--address: '", host.address,
+                         "' is no numeric address without a port, as in 10.0.0.7 or [fd00::7]"));
+      MUSTER_RETURN_IF_ERROR(host.check_address(host.address));
     }
-    const std::string listen = absl::StrCat(host.address, ":0");
-    const absl::StatusOr<HostPort> parsed = ParseHostPort(listen);
-    if (!parsed.ok() || !ToSocketAddress(*parsed).ok())
-      return absl::InvalidArgumentError(
-          absl::StrCat("--address: '", host.address,
-                       "' is no numeric address without a port, as in 10.0.0.7 or [fd00::7]"));
-    MUSTER_RETURN_IF_ERROR(
-        CheckAddress("--address", listen, {.allow_plaintext = options.allow_plaintext}));
     MUSTER_RETURN_IF_ERROR(agent::HostAgent::Check(host, /*with_coordinator=*/false));
     MUSTER_ASSIGN_OR_RETURN(agent::RunFolder folder,
                             agent::RunFolder::OpenHost(options.folder, host.name));
     folder_.emplace(std::move(folder));
+    transport_ = SpeakAs(host.identity);
     MUSTER_ASSIGN_OR_RETURN(
-        joined_,
-        agent::HostAgent::Make(
-            *loop_, *transport_, *folder_, std::move(host),
-            {.on_start = [this](const agent::ProcessKey& key, pid_t pid) { OnStart(key, pid); },
-             .on_exit = [this](const agent::NoteExit& note) { OnExit(note); },
-             .on_report = [this](const agent::ProcessKey& key,
-                                 const agent::Report& report) { OnReport(key, report); },
-             .on_stopped = events_.on_stopped,
-             .on_session =
-                 [this] {
-                   if (events_.on_coordinator) events_.on_coordinator(true);
-                 },
-             .on_no_session =
-                 [this](const absl::Status& why) {
-                   if (events_.on_no_coordinator)
-                     events_.on_no_coordinator(std::string(why.message()));
-                 }}));
+        joined_, agent::HostAgent::Make(
+                     *loop_, *transport_, *folder_, std::move(host),
+                     {.on_start = [this](const agent::NoteStart& note) { OnStart(note); },
+                      .on_exit = [this](const agent::NoteExit& note) { OnExit(note); },
+                      .on_report = [this](const agent::ProcessKey& key,
+                                          const agent::Report& report) { OnReport(key, report); },
+                      .on_stopped = events_.on_stopped,
+                      .on_session =
+                          [this] {
+                            if (events_.on_coordinator) events_.on_coordinator(true);
+                          },
+                      .on_no_session =
+                          [this](const absl::Status& why) {
+                            const bool is_refused =
+                                absl::IsPermissionDenied(why) || absl::IsUnauthenticated(why);
+                            if (is_refused && proof_.joins != nullptr) proof_.joins->JoinSoon();
+                            if (events_.on_no_coordinator)
+                              events_.on_no_coordinator(std::string(why.message()));
+                          }}));
     host_ = joined_.get();
     return absl::OkStatus();
   }
@@ -232,9 +372,10 @@ class AgentCluster final : public cli::Cluster {
   const cli::ClusterEvents events_;
   const std::unique_ptr<agent::EventLoop> loop_;
   agent::SignalWatch signals_;
-  const std::unique_ptr<GrpcTransport> transport_;
   // It starts a cluster, or joins one with a folder of its own.
   std::unique_ptr<agent::LocalCluster> local_;
+  Proof proof_;
+  std::unique_ptr<Transport> transport_;
   std::optional<agent::RunFolder> folder_;
   std::unique_ptr<agent::HostAgent> joined_;
   agent::HostAgent* host_ = nullptr;
@@ -244,6 +385,16 @@ size_t WidthOfTerminal() {
   winsize size{};
   const bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
   return known ? size.ws_col : size_t{80};
+}
+
+cli::TokenPlaces TokenPlacesOfOurs() {
+  const auto read = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  return {.file = read("MUSTER_TOKEN_FILE"),
+          .home = read("HOME"),
+          .authority = read("MUSTER_AUTHORITY")};
 }
 
 cli::Terminal TerminalOfOurs() {
@@ -283,6 +434,63 @@ absl::StatusOr<cli::Exchange> AnswersOfFolder(const std::string& folder) {
   };
 }
 
+cli::RunSurroundings SurroundingsOfOurs() {
+  cli::RunSurroundings surroundings{.machine = HostName(), .wait = WaitForSignal};
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    if (const size_t equals = text.find('='); equals != std::string::npos)
+      surroundings.environment.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  surroundings.address = [](const std::string& interface,
+                            const std::string& name) -> absl::StatusOr<std::string> {
+    const std::vector<std::string> named =
+        name.empty() || !interface.empty() ? std::vector<std::string>{} : AddressesOf(name);
+    MUSTER_ASSIGN_OR_RETURN(const std::string ip, ChooseAddress(OwnAddresses(), interface, named));
+    return BeforePort(ip);
+  };
+  surroundings.set_environment = [](const std::string& name, const std::string& value) {
+    setenv(name.c_str(), value.c_str(), /*overwrite=*/1);
+  };
+  surroundings.unix_seconds = [] { return static_cast<int64_t>(std::time(nullptr)); };
+  surroundings.draw_id = [] { return absl::StrFormat("%08x", std::random_device{}()); };
+  std::error_code error;
+  surroundings.program = ProgramFolder() + "/muster";
+  surroundings.folder = std::filesystem::current_path(error);
+  return surroundings;
+}
+
+// On a host that another muster run has started this one on: its environment comes first, then
+// wishes, each as if it were SIGTERM.
+absl::StatusOr<std::unique_ptr<cli::SshInput>> BeginOverSsh(cli::RunSurroundings& surroundings) {
+  std::cout << cli::kSshBegun << std::endl;
+  MUSTER_ASSIGN_OR_RETURN(const Environment environment,
+                          cli::ReadEnvironment(STDIN_FILENO, std::chrono::minutes(1)));
+  for (const auto& [name, value] : environment) {
+    surroundings.environment[name] = value;
+    surroundings.set_environment(name, value);
+  }
+  return std::make_unique<cli::SshInput>(STDIN_FILENO, cli::SshInput::Patience{},
+                                         [] { kill(getpid(), SIGTERM); });
+}
+
+int Run(const cli::RunArguments& arguments, const cli::ClusterMaker& make_cluster,
+        const cli::Terminal& terminal) {
+  cli::RunSurroundings surroundings = SurroundingsOfOurs();
+  surroundings.run_over_ssh = [&](const cli::SshRun& run) {
+    return cli::RunOverSsh(run, terminal);
+  };
+  std::unique_ptr<cli::SshInput> input;
+  if (arguments.over_ssh) {
+    absl::StatusOr<std::unique_ptr<cli::SshInput>> begun = BeginOverSsh(surroundings);
+    if (!begun.ok()) {
+      std::cerr << "muster: " << PrintableLines(begun.status().message()) << std::endl;
+      return ExitCodeOf(begun.status());
+    }
+    input = *std::move(begun);
+  }
+  return cli::Run(arguments, surroundings, make_cluster, terminal);
+}
+
 int Main(int argc, char** argv) {
   EndInWordsAtLimits("muster", kExitLater);
   StandardOutput output;
@@ -291,10 +499,24 @@ int Main(int argc, char** argv) {
     (*parsed.exit_code == 0 ? std::cout : std::cerr) << PrintableLines(parsed.text) << std::flush;
     return output.CodeOnceWritten(*parsed.exit_code, "muster");
   }
-  if (const auto* remote = std::get_if<cli::RemoteArguments>(&parsed.arguments))
+  if (const auto* given = std::get_if<cli::RemoteArguments>(&parsed.arguments)) {
+    cli::RemoteArguments remote = *given;
+    remote.may_ask_in_plain_text = MaySpeakPlaintext();
+    if (const absl::Status found = cli::FindWhatItShows(TokenPlacesOfOurs(), remote); !found.ok()) {
+      std::cerr << "muster: " << PrintableLines(found.message()) << std::endl;
+      return output.CodeOnceWritten(kExitBadConfiguration, "muster");
+    }
     return output.CodeOnceWritten(
-        cli::Remote(*remote, TerminalOfOurs(), AskAtTerminal, AnswersOfFolder), "muster");
+        cli::Remote(remote, TerminalOfOurs(), AskAtTerminal, AnswersOfFolder), "muster");
+  }
+  if (const auto* certs = std::get_if<cli::CertsArguments>(&parsed.arguments)) {
+    const absl::StatusOr<int> code = cli::Certs(*certs, absl::Now(), std::cout);
+    if (!code.ok())
+      std::cerr << "muster certs: " << PrintableLines(code.status().message()) << std::endl;
+    return output.CodeOnceWritten(code.ok() ? *code : ExitCodeOf(code.status()), "muster");
+  }
   // What follows goes on without its output: what it starts is what counts.
+  if (const std::optional<int> code = agent::ReapForAChild()) return *code;
   agent::BlockSignals();  // before the transport starts its threads
   const cli::Terminal terminal = TerminalOfOurs();
   const cli::ClusterMaker make_cluster = [&](const cli::ClusterOptions& options,
@@ -306,12 +528,12 @@ int Main(int argc, char** argv) {
     if (options.thread_patience > 0)
       arguments.insert(arguments.end(),
                        {"--thread-patience", absl::StrCat(options.thread_patience)});
-    for (const std::string& network : options.allow_plaintext)
-      arguments.insert(arguments.end(), {"--allow-plaintext", network});
     return AgentCluster::Make(std::move(arguments), options, std::move(events));
   };
   if (const auto* train = std::get_if<cli::TrainArguments>(&parsed.arguments))
     return cli::Train(*train, make_cluster, terminal);
+  if (const auto* run = std::get_if<cli::RunArguments>(&parsed.arguments))
+    return Run(*run, make_cluster, terminal);
   if (const auto* demo = std::get_if<cli::DemoArguments>(&parsed.arguments))
     return cli::Demo(*demo, make_cluster, terminal);
   if (const auto* agent = std::get_if<cli::AgentArguments>(&parsed.arguments))

@@ -6,10 +6,13 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
+#include "cli/adopt.h"
+#include "cli/certs.h"
 #include "cli/cluster_folder.h"
 #include "cli/format.h"
 #include "cli/hosts.h"
@@ -17,7 +20,9 @@
 #include "cli/json_text.h"
 #include "cli/logs.h"
 #include "cli/progress.h"
+#include "cli/queue.h"
 #include "cli/spec_file.h"
+#include "cli/tokens.h"
 #include "cli/train_run.h"
 #include "lib/base/clock.h"
 #include "lib/base/exit_codes.h"
@@ -54,11 +59,21 @@ int SayOver(const RemoteArguments& arguments, const JobAnswer& job, std::ostream
   return static_cast<int>(job.exit_code);
 }
 
+// How the next command names the same cluster.
+std::string WhereItIs(const RemoteArguments& arguments) {
+  const bool is_of_folder = !arguments.has_to && arguments.to == UrlOfCluster(arguments.dir);
+  if (arguments.has_dir || is_of_folder) return absl::StrCat(" --dir ", ShellWord(arguments.dir));
+  const std::string authority = arguments.authority.empty()
+                                    ? ""
+                                    : absl::StrCat(" --authority ", ShellWord(arguments.authority));
+  return absl::StrCat(" --to ", arguments.to, authority);
+}
+
 int SayTaken(const RemoteArguments& arguments, const JobAnswer& job, std::ostream& out) {
   if (IsOver(job)) return SayOver(arguments, job, out);
   return Say(arguments, job,
              absl::StrCat("job ", job.id, " is ", job.state, "; follow it with: muster watch ",
-                          job.id, " --to ", arguments.to),
+                          job.id, WhereItIs(arguments)),
              out);
 }
 
@@ -119,7 +134,9 @@ absl::StatusOr<int> List(const RemoteArguments& arguments, const RestClient& res
   std::string page_token;
   bool is_first = true;
   do {
-    MUSTER_ASSIGN_OR_RETURN(const JobList page, rest.List(arguments.state, page_token));
+    MUSTER_ASSIGN_OR_RETURN(const JobList page,
+                            rest.List(arguments.state, page_token, arguments.name_space,
+                                      absl::StrJoin(arguments.labels, ",")));
     if (!arguments.json) out << PrintableLines(JobTable(page.jobs, is_first)) << std::flush;
     if (arguments.json)
       for (const JobAnswer& job : page.jobs) out << job.json << std::endl;
@@ -135,17 +152,37 @@ struct Place {
   bool is_at_rest = false;  // a folder in which nothing runs
 };
 
+// No folder at rest can do it.
+bool NeedsCluster(Command command) {
+  return IsAboutHosts(command) || IsAboutTokens(command) || command == Command::kSubmit ||
+         command == Command::kWatch || command == Command::kResume || command == Command::kCancel ||
+         command == Command::kScale || command == Command::kQueue;
+}
+
 absl::StatusOr<Place> PlaceOf(const RemoteArguments& arguments, const FolderOpener& open_folder) {
   const bool reads_files = arguments.command == Command::kLogs;
   const bool is_asked_for_folder = arguments.has_dir && arguments.command != Command::kDelete;
   const bool is_at_rest = is_asked_for_folder && !IsInUse(arguments.dir);
+  if (is_at_rest && NeedsCluster(arguments.command))
+    return absl::FailedPreconditionError(
+        absl::StrCat("nothing runs in ", Cut(Printable(arguments.dir)), " now; muster up --dir ",
+                     Cut(Printable(arguments.dir)), " starts a cluster"));
   if (is_at_rest && !reads_files && open_folder) {
     MUSTER_ASSIGN_OR_RETURN(Exchange exchange, open_folder(arguments.dir));
     return Place{RestClient(std::move(exchange)), true};
   }
-  if (!is_asked_for_folder || reads_files)
-    return Place{RestClient(arguments.to, arguments.allow_plaintext), is_at_rest};
-  return Place{RestClient(UrlOfCluster(arguments.dir), arguments.allow_plaintext), false};
+  const std::string& url =
+      is_asked_for_folder && !reads_files ? UrlOfCluster(arguments.dir) : arguments.to;
+  if (const absl::Status may_ask = CheckMayAsk(arguments, url); !may_ask.ok()) {
+    if (!reads_files) return may_ask;
+    // What it reads may be all that it needs.
+    const Exchange refuses = [may_ask](const std::string&, const std::string&,
+                                       const std::string&) -> absl::StatusOr<http::Response> {
+      return may_ask;
+    };
+    return Place{RestClient(refuses), is_at_rest};
+  }
+  return Place{RestClient(url, arguments.token, arguments.trust), reads_files && is_at_rest};
 }
 
 // A worker tells what the trained model writes when it leaves, and muster train may end before the
@@ -291,8 +328,7 @@ std::string HowItGoesOn(const RemoteArguments& arguments, const std::string& job
   if (arguments.has_dir && IsOfTrain(arguments.dir))
     return absl::StrCat("it goes on with the same muster train command again, with --dir ",
                         ShellWord(arguments.dir));
-  const std::string to = arguments.has_dir ? UrlOfCluster(arguments.dir) : arguments.to;
-  return absl::StrCat("it goes on with: muster resume ", job, " --to ", to);
+  return absl::StrCat("it goes on with: muster resume ", job, WhereItIs(arguments));
 }
 
 absl::StatusOr<int> Stop(const RemoteArguments& arguments, const Place& place, std::ostream& out) {
@@ -407,14 +443,20 @@ absl::StatusOr<int> Ledger(const RemoteArguments& arguments, const RestClient& r
 
 absl::StatusOr<int> Run(const RemoteArguments& arguments, const Place& place,
                         const Terminal& terminal, const Asker& ask) {
+  const bool may_make_an_id =
+      arguments.command == Command::kSubmit || arguments.command == Command::kAdopt;
   const bool names_a_job = arguments.command != Command::kList &&
-                           !IsAboutHosts(arguments.command) &&
-                           !(arguments.command == Command::kSubmit && arguments.job.empty());
+                           !IsAboutHosts(arguments.command) && !IsAboutTokens(arguments.command) &&
+                           !(may_make_an_id && arguments.job.empty());
   if (names_a_job) MUSTER_RETURN_IF_ERROR(CheckJobId(arguments.job));
   const RestClient& rest = place.rest;
   std::ostream& out = terminal.out;
   switch (arguments.command) {
     case Command::kSubmit: return Submit(arguments, rest, out);
+    case Command::kAdopt: {
+      MUSTER_ASSIGN_OR_RETURN(const JobAnswer job, Adopt(arguments, rest, terminal));
+      return SayTaken(arguments, job, out);
+    }
     case Command::kStatus: return Status(arguments, place, out);
     case Command::kWatch: return Watcher(arguments, rest, terminal).Run();
     case Command::kStop: return Stop(arguments, place, out);
@@ -431,6 +473,13 @@ absl::StatusOr<int> Run(const RemoteArguments& arguments, const Place& place,
     case Command::kDrain: return Drain(arguments, rest, terminal);
     case Command::kScale: return Scale(arguments, rest, out);
     case Command::kTop: return Top(arguments, rest, terminal);
+    case Command::kQueue: return SetQueue(arguments, rest, out);
+    case Command::kQuota: return Quota(arguments, rest, out);
+    case Command::kMakeToken: return MakeToken(arguments, rest, out);
+    case Command::kListTokens: return ListTokens(arguments, rest, out);
+    case Command::kRevokeToken: return RevokeToken(arguments, rest, out);
+    case Command::kHostToken: return MakeHostToken(arguments, rest, out);
+    case Command::kCertifyUser: return CertifyUser(arguments, rest, out);
   }
   return absl::InternalError("unknown command");
 }
@@ -451,8 +500,10 @@ absl::StatusOr<std::string> OnlyJobAt(const RemoteArguments& arguments, const Pl
 
 absl::StatusOr<int> RunAtItsPlace(RemoteArguments arguments, const Terminal& terminal,
                                   const Asker& ask, const FolderOpener& open_folder) {
-  const bool needs_no_job =
-      arguments.command == Command::kList || arguments.command == Command::kSubmit;
+  const bool needs_no_job = arguments.command == Command::kList ||
+                            arguments.command == Command::kSubmit ||
+                            arguments.command == Command::kAdopt ||
+                            IsAboutHosts(arguments.command) || IsAboutTokens(arguments.command);
   const bool reads_files =
       arguments.command == Command::kLogs || arguments.command == Command::kDelete;
   if (arguments.has_dir || reads_files) MUSTER_RETURN_IF_ERROR(CheckFilesOf(arguments.dir));
@@ -476,7 +527,8 @@ int Remote(const RemoteArguments& arguments, const Terminal& terminal, const Ask
   if (http::NobodyListens(code.status()))
     err << (arguments.has_dir
                 ? "A muster holds that folder, and its coordinator does not answer now: try again."
-                : "Does a cluster run there? muster up starts one, and --to says where it is.")
+                : "Does a cluster run there? muster up starts one; --dir names its folder, or --to "
+                  "says where it is.")
         << std::endl;
   return ExitCodeOf(code.status());
 }
@@ -556,9 +608,9 @@ std::string InsideText(const JobAnswer& job) {
 }
 
 std::string MemberText(const MemberAnswer& member) {
-  std::string text =
-      absl::StrCat("  ", Printable(member.name), " on ", Printable(member.node), ": ",
-                   Printable(member.state), ", ", Plural(member.lanes, "lane"));
+  std::string text = absl::StrCat("  ", Printable(member.name), " on ",
+                                  Printable(member.host.empty() ? member.node : member.host), ": ",
+                                  Printable(member.state), ", ", Plural(member.lanes, "lane"));
   if (!member.phase.empty()) absl::StrAppend(&text, ", ", Printable(member.phase));
   return text + "\n";
 }

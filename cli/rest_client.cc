@@ -3,8 +3,10 @@
 #include <limits>
 #include <type_traits>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "cli/json_text.h"
 #include "lib/base/status.h"
@@ -62,12 +64,18 @@ std::vector<Json> ListIn(const Json& object, const char* name) {
   return list;
 }
 
+int64_t LengthOf(const Json& object, const char* list) {
+  const auto it = object.find(list);
+  return it != object.end() && it->is_array() ? static_cast<int64_t>(it->size()) : 0;
+}
+
 MemberAnswer MemberFrom(const Json& object) {
   MemberAnswer member;
   Read(object, "name", member.name);
   Read(object, "role", member.role);
   Read(object, "rank", member.rank);
   Read(object, "node", member.node);
+  Read(object, "host", member.host);
   Read(object, "state", member.state);
   Read(object, "phase", member.phase);
   if (const auto lanes = object.find("lanes"); lanes != object.end() && lanes->is_array())
@@ -206,6 +214,21 @@ absl::StatusOr<FingerprintPage> ParseFingerprints(const std::string& json) {
   return page;
 }
 
+absl::StatusOr<LogPageAnswer> ParseLogPage(const std::string& json) {
+  MUSTER_ASSIGN_OR_RETURN(const Json object, ParseObject(json));
+  LogPageAnswer page;
+  for (const Json& entry : ListIn(object, "lines")) {
+    auto& [member, line] = page.lines.emplace_back();
+    Read(entry, "member", member);
+    Read(entry, "line", line);
+  }
+  Read(object, "next", page.next);
+  Read(object, "over", page.over);
+  if (page.next.empty() && !page.over)
+    return absl::InternalError("the answer does not say where the lines go on");
+  return page;
+}
+
 absl::StatusOr<DigestAnswer> ParseDigest(const std::string& json) {
   MUSTER_ASSIGN_OR_RETURN(const Json object, ParseObject(json));
   DigestAnswer digest{.json = Text(object)};
@@ -241,10 +264,13 @@ HostAnswer HostFrom(const Json& object) {
   Read(object, "node", host.node);
   Read(object, "slots", host.slots);
   Read(object, "used", host.used);
+  host.devices = LengthOf(object, "devices");
+  host.devices_used = LengthOf(object, "devices_used");
   Read(object, "up", host.up);
   Read(object, "away_for_seconds", host.away_for_seconds);
   Read(object, "draining", host.draining);
   Read(object, "left_out", host.left_out);
+  Read(object, "namespace", host.name_space);
   for (const Json& entry : ListIn(object, "members")) {
     HostMemberAnswer& member = host.members.emplace_back();
     Read(entry, "job", member.job);
@@ -256,6 +282,9 @@ HostAnswer HostFrom(const Json& object) {
 }
 
 std::string PathOfHost(const std::string& name) { return "/v1/hosts/" + http::EscapeUrlPart(name); }
+std::string PathOfNamespace(const std::string& name) {
+  return "/v1/namespaces/" + http::EscapeUrlPart(name);
+}
 
 }  // namespace
 
@@ -270,6 +299,26 @@ absl::StatusOr<HostList> ParseHostList(const std::string& json) {
 absl::StatusOr<HostAnswer> ParseHost(const std::string& json) {
   MUSTER_ASSIGN_OR_RETURN(const Json object, ParseObject(json));
   return HostFrom(object);
+}
+
+absl::StatusOr<AdoptionAnswer> ParseAdoption(const std::string& json) {
+  MUSTER_ASSIGN_OR_RETURN(const Json object, ParseObject(json));
+  AdoptionAnswer adoption;
+  Read(object, "adoption", adoption.adoption);
+  Read(object, "job", adoption.job);
+  Read(object, "state", adoption.state);
+  Read(object, "bytes", adoption.bytes);
+  Read(object, "of_bytes", adoption.of_bytes);
+  Read(object, "bytes_per_second", adoption.bytes_per_second);
+  Read(object, "seconds_left", adoption.seconds_left);
+  Read(object, "step", adoption.step);
+  if (const auto list = object.find("passed_over"); list != object.end() && list->is_array())
+    for (const Json& why : *list)
+      if (why.is_string()) adoption.passed_over.push_back(why.get<std::string>());
+  // It stands there as in the body of an answer that is an error.
+  if (adoption.state == "failed")
+    adoption.error = http::StatusFromResponse({.status = 500, .body = json});
+  return adoption;
 }
 
 absl::StatusOr<HistoryPageAnswer> ParseHistory(const std::string& json) {
@@ -322,12 +371,14 @@ absl::StatusOr<LedgerPage> ParseLedger(const std::string& json) {
 
 absl::StatusOr<std::string> RestClient::Send(const std::string& method, const std::string& path,
                                              const std::string& body) const {
-  const http::ClientOptions options{.credentials = credentials_};
-  absl::StatusOr<http::Response> response = exchange_         ? exchange_(method, path, body)
-                                            : method == "GET" ? http::Get(url_ + path, options)
-                                            : method == "DELETE"
-                                                ? http::Delete(url_ + path, options)
-                                                : http::Post(url_ + path, body, options);
+  const http::ClientOptions options{.token = token_, .trust = trust_};
+  absl::StatusOr<http::Response> response =
+      exchange_            ? exchange_(method, path, body)
+      : method == "GET"    ? http::Get(url_ + path, options)
+      : method == "DELETE" ? http::Delete(url_ + path, options)
+      : method == "PUT"    ? http::Put(url_ + path, body, options)
+      : method == "PATCH"  ? http::Patch(url_ + path, body, options)
+                           : http::Post(url_ + path, body, options);
   MUSTER_RETURN_IF_ERROR(response.status());
   MUSTER_RETURN_IF_ERROR(http::StatusFromResponse(*response));
   return std::move(response->body);
@@ -349,9 +400,26 @@ absl::StatusOr<JobAnswer> RestClient::Submit(const std::string& id,
   return ParseJobAnswer(answer);
 }
 
-absl::StatusOr<JobList> RestClient::List(const std::string& state,
-                                         const std::string& page_token) const {
+absl::StatusOr<AdoptionAnswer> RestClient::Adopt(const std::string& folder,
+                                                 const std::string& id) const {
+  Json body = {{"folder", folder}};
+  if (!id.empty()) body["id"] = id;
+  MUSTER_ASSIGN_OR_RETURN(const std::string answer, Post("/v1/adoptions", Text(body)));
+  return ParseAdoption(answer);
+}
+
+absl::StatusOr<AdoptionAnswer> RestClient::Adoption(const std::string& adoption) const {
+  MUSTER_ASSIGN_OR_RETURN(const std::string answer,
+                          Get("/v1/adoptions/" + http::EscapeUrlPart(adoption)));
+  return ParseAdoption(answer);
+}
+
+absl::StatusOr<JobList> RestClient::List(const std::string& state, const std::string& page_token,
+                                         const std::string& name_space,
+                                         const std::string& labels) const {
   std::string query;
+  if (!name_space.empty()) absl::StrAppend(&query, "&namespace=", http::EscapeUrlPart(name_space));
+  if (!labels.empty()) absl::StrAppend(&query, "&label=", http::EscapeUrlPart(labels));
   if (!state.empty()) absl::StrAppend(&query, "&state=", http::EscapeUrlPart(state));
   if (!page_token.empty()) absl::StrAppend(&query, "&page_token=", http::EscapeUrlPart(page_token));
   if (!query.empty()) query[0] = '?';
@@ -386,6 +454,52 @@ absl::StatusOr<JobAnswer> RestClient::Scale(const std::string& id, int64_t worke
   return ParseJobAnswer(answer);
 }
 
+absl::StatusOr<JobAnswer> RestClient::SetQueue(const std::string& id,
+                                               const std::string& change_json) const {
+  MUSTER_ASSIGN_OR_RETURN(const std::string answer, Send("PATCH", PathOf(id), change_json));
+  return ParseJobAnswer(answer);
+}
+
+namespace {
+
+NamespaceAnswer NamespaceOf(const Json& object) {
+  NamespaceAnswer answer;
+  Read(object, "name", answer.name);
+  Read(object, "slots", answer.slots);
+  Read(object, "queued", answer.queued);
+  Read(object, "priority", answer.priority);
+  Read(object, "slots_held", answer.slots_held);
+  Read(object, "jobs_running", answer.jobs_running);
+  Read(object, "jobs_queued", answer.jobs_queued);
+  answer.json = Text(object);
+  return answer;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<NamespaceAnswer>> RestClient::Namespaces() const {
+  MUSTER_ASSIGN_OR_RETURN(const std::string answer, Get("/v1/namespaces"));
+  MUSTER_ASSIGN_OR_RETURN(const Json object, ParseObject(answer));
+  std::vector<NamespaceAnswer> all;
+  for (const Json& entry : ListIn(object, "namespaces")) all.push_back(NamespaceOf(entry));
+  return all;
+}
+
+absl::StatusOr<NamespaceAnswer> RestClient::Namespace(const std::string& name) const {
+  MUSTER_ASSIGN_OR_RETURN(const std::string answer, Get(PathOfNamespace(name)));
+  MUSTER_ASSIGN_OR_RETURN(const Json object, ParseObject(answer));
+  return NamespaceOf(object);
+}
+
+absl::StatusOr<NamespaceAnswer> RestClient::SetQuota(const std::string& name, int64_t slots,
+                                                     int64_t queued, int64_t priority) const {
+  const auto bound = [](int64_t most) { return most < 0 ? Json(nullptr) : Json(most); };
+  const Json body = {{"slots", bound(slots)}, {"queued", bound(queued)}, {"priority", priority}};
+  MUSTER_ASSIGN_OR_RETURN(const std::string answer, Send("PUT", PathOfNamespace(name), Text(body)));
+  MUSTER_ASSIGN_OR_RETURN(const Json object, ParseObject(answer));
+  return NamespaceOf(object);
+}
+
 absl::StatusOr<HostList> RestClient::Hosts(const std::string& page_token) const {
   const std::string query =
       page_token.empty() ? "" : "?page_token=" + http::EscapeUrlPart(page_token);
@@ -402,6 +516,92 @@ absl::StatusOr<HostAnswer> RestClient::Drain(const std::string& name, bool on) c
   MUSTER_ASSIGN_OR_RETURN(const std::string answer,
                           Post(PathOfHost(name) + (on ? ":drain" : ":undrain"), "{}"));
   return ParseHost(answer);
+}
+
+namespace {
+
+TokenAnswer TokenFrom(const Json& object) {
+  TokenAnswer token;
+  Read(object, "id", token.id);
+  Read(object, "user", token.user);
+  Read(object, "role", token.role);
+  Read(object, "namespace", token.name_space);
+  Read(object, "made", token.made);
+  Read(object, "token", token.token);
+  token.json = Text(object);
+  return token;
+}
+
+// To a coordinator that has no tokens there is no such path, which tells nobody what to do.
+absl::Status WithoutTokens(const absl::Status& failure) {
+  if (!absl::IsNotFound(failure)) return failure;
+  return absl::FailedPreconditionError(
+      "this coordinator asks nobody for a token, and so makes none; start it with --tokens, as "
+      "muster up does where --listen is beyond loopback");
+}
+
+}  // namespace
+
+absl::StatusOr<TokenAnswer> RestClient::MakeToken(const std::string& user, const std::string& role,
+                                                  const std::string& name_space) const {
+  const Json grant = {{"user", user}, {"role", role}, {"namespace", name_space}};
+  const absl::StatusOr<std::string> json = Post("/v1/tokens", Text(grant));
+  if (!json.ok()) return WithoutTokens(json.status());
+  MUSTER_ASSIGN_OR_RETURN(const Json object, ParseObject(*json));
+  return TokenFrom(object);
+}
+
+absl::StatusOr<std::vector<TokenAnswer>> RestClient::Tokens() const {
+  const absl::StatusOr<std::string> json = Get("/v1/tokens");
+  if (!json.ok()) return WithoutTokens(json.status());
+  MUSTER_ASSIGN_OR_RETURN(const Json object, ParseObject(*json));
+  std::vector<TokenAnswer> tokens;
+  for (const Json& entry : ListIn(object, "tokens")) tokens.push_back(TokenFrom(entry));
+  return tokens;
+}
+
+absl::StatusOr<TokenAnswer> RestClient::RevokeToken(const std::string& id) const {
+  MUSTER_ASSIGN_OR_RETURN(const std::string json,
+                          Send("DELETE", "/v1/tokens/" + http::EscapeUrlPart(id), ""));
+  MUSTER_ASSIGN_OR_RETURN(const Json object, ParseObject(json));
+  return TokenFrom(object);
+}
+
+namespace {
+
+absl::StatusOr<HostTokenAnswer> HostTokenFrom(const std::string& json) {
+  MUSTER_ASSIGN_OR_RETURN(const Json object, ParseObject(json));
+  HostTokenAnswer answer;
+  Read(object, "host", answer.host);
+  Read(object, "token", answer.token);
+  answer.json = Text(object);
+  return answer;
+}
+
+}  // namespace
+
+absl::StatusOr<HostTokenAnswer> RestClient::AdmitHost(const std::string& host,
+                                                      const std::string& name_space,
+                                                      bool certified) const {
+  const Json body = {{"namespace", name_space}, {"certified", certified}};
+  MUSTER_ASSIGN_OR_RETURN(const std::string json, Post(PathOfHost(host) + ":admit", Text(body)));
+  return HostTokenFrom(json);
+}
+
+absl::StatusOr<HostTokenAnswer> RestClient::RevokeHost(const std::string& host) const {
+  MUSTER_ASSIGN_OR_RETURN(const std::string json, Post(PathOfHost(host) + ":revoke", "{}"));
+  return HostTokenFrom(json);
+}
+
+absl::StatusOr<CertificateAnswer> RestClient::SignUser(const std::string& public_key) const {
+  const Json body = {{"public_key", absl::Base64Escape(public_key)}};
+  MUSTER_ASSIGN_OR_RETURN(const std::string json, Post("/v1/certificates", Text(body)));
+  MUSTER_ASSIGN_OR_RETURN(const Json object, ParseObject(json));
+  CertificateAnswer answer;
+  Read(object, "certificate", answer.certificate_pem);
+  Read(object, "authority", answer.authority_pem);
+  Read(object, "now", answer.now);
+  return answer;
 }
 
 absl::StatusOr<FingerprintPage> RestClient::Fingerprints(const std::string& id,
@@ -438,11 +638,25 @@ absl::StatusOr<LedgerPage> RestClient::Ledger(const std::string& id, int64_t fro
   return ParseLedger(answer);
 }
 
-absl::StatusOr<std::string> RestClient::Logs(const std::string& id,
-                                             const std::string& member) const {
-  std::string path = PathOf(id) + "/logs?tail=10000";
+absl::StatusOr<std::string> RestClient::Logs(const std::string& id, const std::string& member,
+                                             int64_t tail) const {
+  constexpr int64_t kMostLines = 10'000;
+  std::string path = absl::StrCat(PathOf(id), "/logs?tail=", tail == 0 ? kMostLines : tail);
   if (!member.empty()) absl::StrAppend(&path, "&member=", http::EscapeUrlPart(member));
   return Get(path);
+}
+
+absl::StatusOr<LogPageAnswer> RestClient::FollowLogs(const std::string& id,
+                                                     const std::string& member, int64_t tail,
+                                                     const std::string& after) const {
+  std::vector<std::string> query;
+  if (!after.empty()) query.push_back(absl::StrCat("after=", http::EscapeUrlPart(after)));
+  if (!member.empty()) query.push_back(absl::StrCat("member=", http::EscapeUrlPart(member)));
+  if (tail > 0) query.push_back(absl::StrCat("tail=", tail));
+  MUSTER_ASSIGN_OR_RETURN(const std::string answer,
+                          Get(absl::StrCat(PathOf(id), "/logs:follow", query.empty() ? "" : "?",
+                                           absl::StrJoin(query, "&"))));
+  return ParseLogPage(answer);
 }
 
 absl::Status RestClient::Follow(const std::string& id, const std::string& last_id,
@@ -457,7 +671,7 @@ absl::Status RestClient::Follow(const std::string& id, const std::string& last_i
                               event->id = raw.id;
                               return on_event(*event);
                             },
-                            {.last_event_id = last_id, .credentials = credentials_});
+                            {.last_event_id = last_id, .token = token_, .trust = trust_});
 }
 
 }  // namespace muster::cli

@@ -6,13 +6,14 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "lib/base/credentials.h"
 #include "lib/domain/history.h"
 #include "lib/http/message.h"
+#include "lib/identity/tls_context.h"
 
 namespace muster::cli {
 
@@ -21,6 +22,7 @@ struct MemberAnswer {
   std::string role;
   int64_t rank = -1;
   std::string node;
+  std::string host;  // empty: no agent started it
   std::string state;
   std::string phase;
   int64_t lanes = 0;
@@ -70,10 +72,57 @@ bool IsOver(const JobAnswer& job);
 // For people: the digest, or why a job that is done has none; empty before.
 std::string DigestOf(const JobAnswer& job);
 
+// How far the adoption of a job is.
+struct AdoptionAnswer {
+  std::string adoption;  // its name
+  std::string job;       // empty: not known yet
+  std::string state;     // waiting, copying, done, failed
+  double bytes = 0;      // copied
+  double of_bytes = 0;   // 0: not known yet
+  double bytes_per_second = 0;
+  double seconds_left = -1;              // negative: not known
+  int64_t step = -1;                     // of the checkpoint, once it is done
+  std::vector<std::string> passed_over;  // newer checkpoints that could not be used, and why
+  absl::Status error;                    // once it has failed
+};
+
 // One page: as many as the coordinator gives at once.
 struct JobList {
   std::vector<JobAnswer> jobs;  // in order of submission
   std::string next_page_token;  // for those that follow; empty: there are none
+};
+
+struct NamespaceAnswer {
+  std::string name;
+  int64_t slots = -1;    // that its running jobs may hold; -1: without a bound
+  int64_t queued = -1;   // jobs that may wait; -1: without a bound
+  int64_t priority = 0;  // the highest that its submitters may give
+  int64_t slots_held = 0;
+  int64_t jobs_running = 0;
+  int64_t jobs_queued = 0;
+  std::string json;  // as it came
+};
+
+struct TokenAnswer {
+  std::string id;
+  std::string user;
+  std::string role;
+  std::string name_space;
+  std::string made;   // as of EventAnswer::time
+  std::string token;  // of one that was made just now
+  std::string json;
+};
+
+struct CertificateAnswer {
+  std::string certificate_pem;
+  std::string authority_pem;
+  std::string now;  // as of EventAnswer::time, by the coordinator's clock
+};
+
+struct HostTokenAnswer {
+  std::string host;
+  std::string token;  // empty: it has none
+  std::string json;
 };
 
 struct StepFingerprint {
@@ -175,10 +224,13 @@ struct HostAnswer {
   std::string node;
   int64_t slots = 0;
   int64_t used = 0;
+  int64_t devices = 0;
+  int64_t devices_used = 0;
   bool up = false;
   double away_for_seconds = 0;  // where it is not up
   bool draining = false;
-  std::string left_out{};  // why, for all jobs; empty: it is not
+  std::string left_out{};    // why, for all jobs; empty: it is not
+  std::string name_space{};  // jobs of which it takes; empty: nobody has said
   std::vector<HostMemberAnswer> members;
   std::string json;
 };
@@ -192,6 +244,14 @@ struct HostList {
 absl::StatusOr<HostList> ParseHostList(const std::string& json);
 absl::StatusOr<HostAnswer> ParseHost(const std::string& json);
 absl::StatusOr<JobList> ParseJobList(const std::string& json);
+absl::StatusOr<AdoptionAnswer> ParseAdoption(const std::string& json);
+struct LogPageAnswer {
+  std::vector<std::pair<std::string, std::string>> lines;  // member and line
+  std::string next;
+  bool over = false;  // the job is over, and all was given
+};
+
+absl::StatusOr<LogPageAnswer> ParseLogPage(const std::string& json);
 absl::StatusOr<JobAnswer> ParseJobAnswer(const std::string& json);
 absl::StatusOr<EventAnswer> ParseEventAnswer(const std::string& name, const std::string& json);
 absl::StatusOr<FingerprintPage> ParseFingerprints(const std::string& json);
@@ -211,15 +271,22 @@ using Exchange = std::function<absl::StatusOr<http::Response>(
 // Errors are those of the server (their message names the field) or of lib/http/client.h.
 class RestClient {
  public:
-  // `allow_plaintext`: networks (CIDR) beyond loopback in which the coordinator may be.
-  explicit RestClient(std::string url, std::vector<std::string> allow_plaintext = {})
-      : url_(std::move(url)), credentials_{.allow_plaintext = std::move(allow_plaintext)} {}
+  // `token` tells it who asks; empty: it does not ask. `trust`: who it must be, at https://.
+  explicit RestClient(std::string url, std::string token = "", Trust trust = {})
+      : url_(std::move(url)), token_(std::move(token)), trust_(std::move(trust)) {}
   // Without a coordinator; there are no events then.
   explicit RestClient(Exchange exchange) : exchange_(std::move(exchange)) {}
 
   absl::StatusOr<JobAnswer> Submit(const std::string& id, const std::string& spec_json) const;
-  // One page of the jobs in that state (empty: in any).
-  absl::StatusOr<JobList> List(const std::string& state, const std::string& page_token) const;
+  // The job of the newest whole checkpoint in a folder, an absolute path on the coordinator's
+  // machine, which copies it meanwhile; `id` empty: as it was called.
+  absl::StatusOr<AdoptionAnswer> Adopt(const std::string& folder, const std::string& id) const;
+  absl::StatusOr<AdoptionAnswer> Adoption(const std::string& adoption) const;
+  // One page of the jobs in that state and namespace (empty: in any) with these labels
+  // ("key=value,key=value").
+  absl::StatusOr<JobList> List(const std::string& state, const std::string& page_token,
+                               const std::string& name_space = "",
+                               const std::string& labels = "") const;
   absl::StatusOr<JobAnswer> Job(const std::string& id) const;
   // After a checkpoint. The job as it is now; one that was over before stays as it was.
   absl::StatusOr<JobAnswer> Stop(const std::string& id) const;
@@ -230,10 +297,33 @@ class RestClient {
   // The job, which is to have so many workers from now on.
   absl::StatusOr<JobAnswer> Scale(const std::string& id, int64_t workers_min,
                                   int64_t workers_max) const;
+  // The job, of which the queue and people know this from now on: fields as in its specification.
+  absl::StatusOr<JobAnswer> SetQueue(const std::string& id, const std::string& change_json) const;
+  absl::StatusOr<std::vector<NamespaceAnswer>> Namespaces() const;
+  absl::StatusOr<NamespaceAnswer> Namespace(const std::string& name) const;
+  // -1: slots, or jobs, without a bound.
+  absl::StatusOr<NamespaceAnswer> SetQuota(const std::string& name, int64_t slots, int64_t queued,
+                                           int64_t priority) const;
   absl::StatusOr<HostList> Hosts(const std::string& page_token) const;
   absl::StatusOr<HostAnswer> Host(const std::string& name) const;
   // The host as it is now; its members leave later. `on` false: it takes members again.
   absl::StatusOr<HostAnswer> Drain(const std::string& name, bool on) const;
+  absl::StatusOr<TokenAnswer> MakeToken(const std::string& user, const std::string& role,
+                                        const std::string& name_space) const;
+  absl::StatusOr<std::vector<TokenAnswer>> Tokens() const;
+  // What it was.
+  absl::StatusOr<TokenAnswer> RevokeToken(const std::string& id) const;
+  absl::StatusOr<HostTokenAnswer> AdmitHost(const std::string& host, const std::string& name_space,
+                                            bool certified) const;
+  absl::StatusOr<HostTokenAnswer> RevokeHost(const std::string& host) const;
+  // For that public half of a key, of whoever has the token.
+  absl::StatusOr<CertificateAnswer> SignUser(const std::string& public_key) const;
+  // The same, asked by whoever has that token.
+  RestClient As(std::string token) const {
+    RestClient other = *this;
+    other.token_ = std::move(token);
+    return other;
+  }
   // Of the step `from` and later ones.
   absl::StatusOr<FingerprintPage> Fingerprints(const std::string& id, int64_t from) const;
   absl::StatusOr<DigestAnswer> Digest(const std::string& id) const;
@@ -249,7 +339,13 @@ class RestClient {
                                     std::optional<int64_t> sample, int64_t limit) const;
 
   // The newest lines that the coordinator keeps of that member; of all (empty) each after "NAME: ".
-  absl::StatusOr<std::string> Logs(const std::string& id, const std::string& member) const;
+  // `tail`: at most so many of each; 0: as many as it gives.
+  absl::StatusOr<std::string> Logs(const std::string& id, const std::string& member,
+                                   int64_t tail = 0) const;
+  // What comes after `after` (empty: from the beginning, or, with `tail`, from the last so many
+  // lines of each); it waits for some seconds until there is something.
+  absl::StatusOr<LogPageAnswer> FollowLogs(const std::string& id, const std::string& member,
+                                           int64_t tail, const std::string& after) const;
 
   // Events after `last_id` (empty: all) until `on_event` returns false (OK) or the stream ends
   // (kUnavailable).
@@ -264,7 +360,8 @@ class RestClient {
 
   std::string url_;
   Exchange exchange_;  // in place of `url_`, where it is there
-  Credentials credentials_;
+  std::string token_;
+  Trust trust_;
 };
 
 }  // namespace muster::cli

@@ -15,10 +15,20 @@ void Screen::ShowProgress(const Progress& progress, Time now) {
   if (kind_ == Kind::kJson) return;
   waiting_ = progress;
   const bool is_last = progress.steps > 0 && progress.step + 1 >= progress.steps;
-  const Duration pause = kind_ == Kind::kTerminal ? kRedraw : kPrint;
-  if (!is_last && last_ && now - *last_ < pause) return;
+  if (!IsDue(now) && !is_last) return;
   last_ = now;
   Draw(progress);
+}
+
+void Screen::ShowLine(const std::string& line, Time now) {
+  if (kind_ == Kind::kJson || !IsDue(now)) return;
+  last_ = now;
+  DrawLine(line);
+}
+
+bool Screen::IsDue(Time now) const {
+  const Duration pause = kind_ == Kind::kTerminal ? kRedraw : kPrint;
+  return !last_ || now - *last_ >= pause;
 }
 
 void Screen::Draw(const Progress& progress) {

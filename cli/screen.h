@@ -39,6 +39,8 @@ class Screen {
 
   // Not each time, but always at the last step.
   void ShowProgress(const Progress& progress, Time now);
+  // Likewise, a line in the place of the one before.
+  void ShowLine(const std::string& line, Time now);
   // A sentence for people; not shown as JSON.
   void Say(absl::string_view text);
   // The same, of what happens again and again, each time with another text for the same cause:
@@ -52,6 +54,7 @@ class Screen {
   bool json() const { return kind_ == Kind::kJson; }
 
  private:
+  bool IsDue(Time now) const;
   void Draw(const Progress& progress);
   void DrawLine(const std::string& text);
   void EraseLine();

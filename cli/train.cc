@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "cli/cluster_folder.h"
 #include "cli/format.h"
 #include "cli/job_file.h"
 #include "cli/spec_file.h"
@@ -60,32 +61,50 @@ void SayResult(const JobResult& result, Screen& screen, std::ostream& err) {
 
 }  // namespace
 
-int Train(const TrainArguments& arguments, const ClusterMaker& make_cluster,
-          const Terminal& terminal) {
-  Screen screen(terminal, arguments.json);
-  const absl::StatusOr<JobRequest> request = RequestFrom(arguments);
+int ShowRun(const absl::StatusOr<JobRequest>& request,
+            const std::function<std::string(const std::string& folder)>& to_go_on, bool json,
+            const ClusterMaker& make_cluster, const Terminal& terminal) {
+  Screen screen(terminal, json);
   const JobResult result =
       request.ok() ? RunJob(*request, make_cluster, screen) : FailedResult(request.status());
   screen.Finish();
   SayResult(result, screen, terminal.err);
   if (result.exit_code == kExitLater || result.job.state == "stopped")
-    screen.Say(absl::StrCat("to go on: ",
-                            CommandToGoOn(arguments, request->spec.runtime.resume, result.folder)));
+    screen.Say(absl::StrCat("to go on: ", to_go_on(result.folder)));
   screen.Emit(ResultJson(result));
   return result.exit_code;
 }
 
+int Train(const TrainArguments& arguments, const ClusterMaker& make_cluster,
+          const Terminal& terminal) {
+  const absl::StatusOr<JobRequest> request = RequestFrom(arguments);
+  return ShowRun(
+      request,
+      [&](const std::string& folder) {
+        return CommandToGoOn(arguments, request->spec.runtime.resume, folder);
+      },
+      arguments.json, make_cluster, terminal);
+}
+
 namespace {
+
+// Where other hosts join: beside the place where they are to find the coordinator.
+std::string JoinListenOf(const UpArguments& arguments) {
+  if (!arguments.join_listen.empty() || arguments.coordinator.empty()) return arguments.join_listen;
+  return arguments.coordinator.substr(0, arguments.coordinator.rfind(':')) + ":0";
+}
 
 absl::StatusOr<ClusterOptions> OptionsFrom(const UpArguments& arguments) {
   ClusterOptions options{.folder = arguments.dir,
                          .coordinator = arguments.coordinator,
                          .host = arguments.host,
+                         .node = arguments.node,
                          .http = arguments.listen,
                          .workers = kMaxProcesses,  // of jobs that are to come
                          .servers = kMaxProcesses,
                          .slots = arguments.slots,
-                         .allow_plaintext = arguments.allow_plaintext,
+                         .devices = arguments.devices,
+                         .join = JoinListenOf(arguments),
                          .lease = arguments.lease,
                          .thread_patience = arguments.thread_patience};
   if (arguments.faults.empty()) return options;
@@ -104,6 +123,8 @@ class UpRun {
     has_address_ = !arguments.coordinator.empty();
     MUSTER_ASSIGN_OR_RETURN(cluster_, make_cluster(options, Events()));
     Say(absl::StrCat("cluster in ", cluster_->folder(), " with ", Plural(arguments.slots, "slot")));
+    if (cluster_->LiesOnOwnDisk())
+      Say(absl::StrCat("note: ", LostWithThisHost("the jobs", cluster_->folder())));
     cluster_->Start();
     cluster_->Run();
     return code_;
@@ -111,11 +132,18 @@ class UpRun {
 
  private:
   ClusterEvents Events() {
-    return {.on_exit = [this](const ProcessExit& exit) { OnExit(exit); },
+    return {.on_start = [this](const ProcessStart& start) { OnStart(start); },
+            .on_exit = [this](const ProcessExit& exit) { OnExit(exit); },
             .on_fault = [this](const std::string& text) { Say(text); },
             .on_coordinator = [this](bool up) { OnCoordinator(up); },
+            .on_no_coordinator = [this](const std::string& why) { OnNotHeard(why); },
             .on_interrupt = [this](int) { OnInterrupt(); },
             .on_stopped = [this] { cluster_->Quit(); }};
+  }
+
+  // That the coordinator is there is said when it answers.
+  void OnStart(const ProcessStart& start) {
+    if (!start.job.empty()) Say(TextOf(start));
   }
 
   void OnExit(const ProcessExit& exit) {
@@ -136,10 +164,19 @@ class UpRun {
     if (up) screen_.NotAgain();
     Say(up ? absl::StrCat("ready at ", cluster_->url()) : "the coordinator does not answer");
     if (!up || std::exchange(was_up_, true)) return;
-    Say(absl::StrCat("submit jobs with: muster submit SPEC.yaml --to ", cluster_->url()));
+    Say(absl::StrCat("submit jobs with: muster submit SPEC.yaml --dir ",
+                     ShellWord(cluster_->folder())));
     if (has_address_)
       Say(absl::StrCat("other hosts join with: muster agent --coordinator ",
-                       cluster_->coordinator()));
+                       cluster_->coordinator(), " --dir ", ShellWord(cluster_->folder()),
+                       " where they see that folder, else with --join ", cluster_->join(),
+                       " --join-token-file FILE --identity FOLDER and a copy of ",
+                       JoinSecretFileOf(cluster_->folder()), "; who loses that folder loses the ",
+                       "jobs, but for what muster adopt can take from its checkpoints"));
+  }
+
+  void OnNotHeard(const std::string& why) {
+    if (!stopping_) screen_.SayAgain(why, NotHeard(cluster_->host(), why));
   }
 
   // The second time it ends at once.

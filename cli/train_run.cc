@@ -10,8 +10,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/cluster_folder.h"
+#include "cli/each_second.h"
+#include "cli/format.h"
+#include "cli/hosts.h"
 #include "cli/job_file.h"
 #include "cli/json_text.h"
+#include "cli/meeting.h"
+#include "cli/run_logs.h"
 #include "cli/spec_file.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
@@ -25,8 +30,14 @@ using Json = nlohmann::ordered_json;
 
 // Members end by themselves after the job; those that do not within this time are told to.
 constexpr Duration kLeaveTime = std::chrono::seconds(5);
+// Other hosts end once they have read how the run ended; those that do not are not waited for.
+constexpr Duration kHostsLeaveTime = std::chrono::seconds(60);
 // A coordinator that is away when the job is to be stopped is waited for so long.
 constexpr Duration kStopPatience = std::chrono::seconds(60);
+
+// Of the names of processes.
+constexpr char kWorkerPrefix[] = "worker-";
+constexpr char kCoordinatorsWord[] = "";  // in place of the worker that has told a step
 
 Time Now() { return std::chrono::steady_clock::now(); }
 
@@ -46,24 +57,38 @@ class TrainRun {
     error_.Update(Begin(make_cluster));
     if (error_.ok()) cluster_->Run();
     follower_.reset();
+    hosts_watch_.reset();
     if (error_.ok()) TellMissedFaults();
+    TellEarlyEnd();
+    EndLogs();
     cluster_.reset();
     return Result();
   }
 
  private:
+  ClusterOptions Options() const {
+    ClusterOptions options{.folder = request_.folder,
+                           .faults = request_.faults,
+                           .faults_source = request_.faults_source,
+                           .workers = request_.spec.runtime.workers_max,
+                           .servers = request_.spec.runtime.servers,
+                           .slots = SlotsOf(request_.spec),
+                           .bind_cores = request_.bind_cores,
+                           .lease = request_.lease,
+                           .thread_patience = request_.thread_patience};
+    if (!request_.hosts) return options;
+    options.coordinator = request_.hosts->coordinator;
+    options.host = request_.hosts->host;
+    options.node = request_.hosts->node;
+    options.slots = request_.hosts->slots;
+    options.join = request_.hosts->join;
+    return options;
+  }
+
   absl::Status Begin(const ClusterMaker& make_cluster) {
-    MUSTER_ASSIGN_OR_RETURN(cluster_, make_cluster({.folder = request_.folder,
-                                                    .faults = request_.faults,
-                                                    .faults_source = request_.faults_source,
-                                                    .workers = request_.spec.runtime.workers_max,
-                                                    .servers = request_.spec.runtime.servers,
-                                                    .slots = SlotsOf(request_.spec),
-                                                    .lease = request_.lease,
-                                                    .thread_patience = request_.thread_patience},
-                                                   Events()));
+    MUSTER_ASSIGN_OR_RETURN(cluster_, make_cluster(Options(), Events()));
     result_.folder = cluster_->folder();
-    MUSTER_ASSIGN_OR_RETURN(result_.job.id, JobIdOf(result_.folder, request_.spec));
+    MUSTER_ASSIGN_OR_RETURN(result_.job.id, JobIdOf(result_.folder, request_.spec, request_.id));
     const std::string& id = result_.job.id;
     screen_.Say(absl::StrCat("job ", id, " in ", result_.folder));
     EmitStart(id);
@@ -72,9 +97,58 @@ class TrainRun {
       ShowEvent("note", absl::StrCat("note: ", note), Json::object());
     }
     began_ = Now();
+    SayWhatIsLost();
+    if (request_.hosts) MUSTER_RETURN_IF_ERROR(Meet(std::nullopt));
+    if (request_.shows_logs) FollowLogs();
+    if (request_.stop_after) cluster_->After(*request_.stop_after, [this] { OnTimeIsUp(); });
     cluster_->Start();
+    if (LeastHosts() == 1) {
+      Follow();
+    } else {
+      AwaitHosts();
+    }
+    return absl::OkStatus();
+  }
+
+  // A run on one machine is lost with it anyway.
+  void SayWhatIsLost() {
+    if (!request_.hosts) return;
+    const LaunchPlan& plan = request_.hosts->plan;
+    if (plan.hosts_max == 1 || plan.one_machine || !cluster_->LiesOnOwnDisk()) return;
+    const std::string text = absl::StrCat("note: ", LostWithThisHost("the run", result_.folder));
+    ShowEvent("note", text, Json::object());
+  }
+
+  // The folder may be on another machine, where a look takes long.
+  void FollowLogs() {
+    logs_ = std::make_unique<RunLogs>(result_.folder, result_.job.id);
+    logs_watch_ = std::make_unique<EachSecond>([this] {
+      if (log_lines_.Read(*logs_)) cluster_->Post([this] { ShowLogLines(); });
+    });
+  }
+
+  void ShowLogLines() {
+    for (const auto& [member, text] : log_lines_.Take()) ShowLogLine(member, text);
+  }
+
+  void EndLogs() {
+    logs_watch_.reset();
+    if (logs_ == nullptr) return;
+    ShowLogLines();
+    logs_->Read(/*ends=*/true, [this](const std::string& member, const std::string& text) {
+      ShowLogLine(member, text);
+    });
+  }
+
+  void ShowLogLine(const std::string& member, const std::string& text) {
+    screen_.Say(absl::StrCat(Printable(member), " | ", Printable(text)));
+    screen_.Emit(Text(Json({{"event", "log"}, {"member", member}, {"line", text}})));
+  }
+
+  void Follow() {
+    hosts_watch_.reset();
     follower_ = std::make_unique<Follower>(
-        cluster_->url(), id, ToJson(request_.spec),
+        Rest(), result_.job.id, ToJson(request_.spec),
         [this](std::function<void()> call) { cluster_->Post(std::move(call)); },
         FollowerEvents{
             .on_job = [this](const JobAnswer& job) { OnJob(job); },
@@ -82,7 +156,55 @@ class TrainRun {
             .on_event = [this](const EventAnswer& event) { OnEvent(event); },
             .on_over = [this](const JobAnswer& job,
                               const std::vector<StepFingerprint>& list) { OnOver(job, list); }});
-    return absl::OkStatus();
+  }
+
+  RestClient Rest() const { return RestClient(cluster_->url(), "", cluster_->trust()); }
+
+  int LeastHosts() const { return request_.hosts ? request_.hosts->plan.hosts_min : 1; }
+
+  // Where the other hosts find us, and how the run ended.
+  absl::Status Meet(std::optional<int> exit_code) {
+    return WriteMeeting(result_.folder, {.coordinator = cluster_->coordinator(),
+                                         .join = cluster_->join(),
+                                         .run_id = request_.hosts->plan.run_id,
+                                         .exit_code = exit_code});
+  }
+
+  // `on_hosts` gets the names of those that are there, this one among them.
+  void WatchHosts(std::function<void(const std::vector<std::string>&)> on_hosts) {
+    hosts_watch_ =
+        std::make_unique<EachSecond>([this, rest = Rest(), on_hosts = std::move(on_hosts)] {
+          const absl::StatusOr<std::vector<HostAnswer>> hosts = AllHosts(rest);
+          if (!hosts.ok()) return;  // the coordinator is being started
+          std::vector<std::string> names;
+          for (const HostAnswer& host : *hosts)
+            if (host.up) names.push_back(host.name);
+          cluster_->Post([on_hosts, names = std::move(names)] { on_hosts(names); });
+        });
+  }
+
+  // A job that was begun with fewer would wait in the queue for those that are still to come, or
+  // begin small.
+  void AwaitHosts() {
+    screen_.Say(
+        absl::StrCat("waiting for ", Plural(LeastHosts(), "host"), ", this one among them"));
+    WatchHosts([this](const std::vector<std::string>& names) {
+      if (follower_ != nullptr || stopping_) return;
+      present_ = names;
+      if (static_cast<int>(names.size()) < LeastHosts()) return;
+      screen_.Say(absl::StrCat(Plural(static_cast<int64_t>(names.size()), "host"), " are there"));
+      if (request_.hosts->on_enough) request_.hosts->on_enough();
+      Follow();
+    });
+    cluster_->After(request_.hosts->patience, [this] {
+      if (follower_ != nullptr || stopping_) return;
+      GiveUp(absl::CancelledError(absl::StrCat(
+          "of at least ", Plural(LeastHosts(), "host"), " only ", present_.size(),
+          present_.size() == 1 ? " has" : " have", " joined within ",
+          HowLong(Seconds(request_.hosts->patience)), MissingHosts(request_.hosts->plan, present_),
+          ": look at what they print, and see that all have the same folder ", result_.folder,
+          "; --join-timeout waits longer")));
+    });
   }
 
   ClusterEvents Events() {
@@ -92,6 +214,7 @@ class TrainRun {
         .on_report = [this](const ProcessReport& report) { OnReport(report); },
         .on_fault = [this](const std::string& text) { ShowEvent("fault", text, Json::object()); },
         .on_coordinator = [this](bool up) { OnCoordinator(up); },
+        .on_no_coordinator = [this](const std::string& why) { OnNotHeard(why); },
         .on_interrupt = [this](int) { OnInterrupt(); },
         .on_stopped = [this] { cluster_->Quit(); }};
   }
@@ -111,6 +234,7 @@ class TrainRun {
 
   void OnStart(const ProcessStart& start) {
     running_.insert(start.process);
+    if (absl::StartsWith(start.process, kWorkerPrefix)) tracker_.OnGone(kCoordinatorsWord);
     has_begun_ = has_begun_ || !start.job.empty();
     screen_.Emit(
         Text(Json({{"event", "process_start"}, {"process", start.process}, {"pid", start.pid}})));
@@ -120,7 +244,7 @@ class TrainRun {
     running_.erase(exit.process);
     tracker_.OnGone(exit.process);
     if (over_ || stopping_) {
-      if (over_ && OnlyCoordinatorRuns()) StopCluster();
+      if (over_) EndOnceAllHaveLeft();
       return;
     }
     if (exit.code != 0 || exit.signal != 0) Disturbed(0);
@@ -177,13 +301,37 @@ class TrainRun {
     if (report.event == "prepares") OnPrepares(report.process);
     if (report.event == "sample" && !report.text.empty())
       result_.sample = PrintableLines(report.text);
-    if (!report.step || !tracker_.OnStep(*report.step, Now())) return;
-    if (coordinator_down_) ++result_.steps_without_coordinator;
+    if (!report.step) return;
+    told_by_worker_ = true;
+    if (ShowStep(*report.step) && coordinator_down_) ++result_.steps_without_coordinator;
+  }
+
+  // The coordinator's word comes later than that of a worker here, and counts where there is none:
+  // on a host that has servers alone, or whose workers have left. What they had told is not shown
+  // again.
+  void OnRecordedStep(const EventAnswer& event) {
+    const auto first = running_.lower_bound(kWorkerPrefix);
+    if (first != running_.end() && absl::StartsWith(*first, kWorkerPrefix)) return;
+    const auto progress = tracker_.Now();
+    if (told_by_worker_ && progress && event.step <= progress->step) return;
+    told_by_worker_ = false;
+    ShowStep({.member = kCoordinatorsWord,
+              .step = event.step,
+              .epoch = event.epoch,
+              .loss = event.loss,
+              .samples = event.samples,
+              .gradient_norm = event.gradient_norm});
+  }
+
+  // False: it was known.
+  bool ShowStep(const StepSeen& seen) {
+    if (!tracker_.OnStep(seen, Now())) return false;
     if (auto progress = tracker_.Now()) {
       AddDetails(*progress);
       screen_.ShowProgress(*progress, Now());
       EmitStep(*progress);
     }
+    return true;
   }
 
   // Large data is read for minutes, in which nothing else happens. What the first one does all do,
@@ -218,6 +366,14 @@ class TrainRun {
     coordinator_down_ = !up;
     if (up) screen_.NotAgain();
     if (up) Disturbed(0);
+  }
+
+  void OnNotHeard(const std::string& why) {
+    if (over_ || stopping_) return;
+    const std::string text = NotHeard(cluster_->host(), why);
+    screen_.SayAgain(why, text);
+    if (std::exchange(not_heard_, why) != why)
+      screen_.Emit(Text(Json({{"event", "note"}, {"text", text}})));
   }
 
   void OnJob(const JobAnswer& job) {
@@ -273,8 +429,7 @@ class TrainRun {
         event.step >= request_.cancel_after)
       follower_->AskCancel();
     NoteTrouble(event);
-    // Steps come faster through the report pipes, which show them.
-    if (event.name == "step") return;
+    if (event.name == "step") return OnRecordedStep(event);
     // The coordinator says them to whoever follows a job that was submitted in another way.
     if (event.name == "note" && notes_.contains(event.text)) return;
     // A log that is to be seen was shown when its process ended.
@@ -294,11 +449,42 @@ class TrainRun {
     if (result_.sample.empty()) result_.sample = PrintableLines(job.sample);
     if (result_.sample.empty() && result_is_kept_)
       result_.sample = PrintableLines(KeptSample(result_.folder, job.id, job.state, job.step));
-    if (OnlyCoordinatorRuns()) {
-      StopCluster();
-    } else {
-      cluster_->After(kLeaveTime, [this] { StopCluster(); });
+    if (!OnlyCoordinatorRuns()) {
+      members_may_run_ = true;
+      cluster_->After(kLeaveTime, [this] {
+        members_may_run_ = false;
+        EndOnceAllHaveLeft();
+      });
     }
+    if (request_.hosts) AwaitOtherHostsEnd();
+    EndOnceAllHaveLeft();
+  }
+
+  // The coordinator stays until the others know: whom it does not answer waits for it to come back.
+  void AwaitOtherHostsEnd() {
+    if (const absl::Status told = Meet(ExitCodeOfJob()); !told.ok()) return TellNotTold(told);
+    others_run_ = true;
+    WatchHosts([this](const std::vector<std::string>& names) {
+      const std::string self = cluster_->host();
+      others_run_ = std::any_of(names.begin(), names.end(),
+                                [&](const std::string& name) { return name != self; });
+      EndOnceAllHaveLeft();
+    });
+    cluster_->After(kHostsLeaveTime, [this] {
+      others_run_ = false;
+      EndOnceAllHaveLeft();
+    });
+  }
+
+  void TellNotTold(const absl::Status& why) {
+    ShowEvent("note",
+              absl::StrCat("note: the other hosts are not told that the run is over: ",
+                           why.message(), "; they end by themselves, ten minutes later, with 75"),
+              Json::object());
+  }
+
+  void EndOnceAllHaveLeft() {
+    if (!others_run_ && (OnlyCoordinatorRuns() || !members_may_run_)) StopCluster();
   }
 
   // What keeps checkpoints from being made is told, and told again.
@@ -312,23 +498,39 @@ class TrainRun {
     return running_.empty() || (running_.size() == 1 && running_.contains("coordinator"));
   }
 
+  // After OnTimeIsUp the first signal is what a launcher sends before it kills: the job stops
+  // already, and its checkpoint is not to be lost.
   void OnInterrupt() {
-    if (!std::exchange(interrupted_, true) && !over_ && !stopping_) {
-      if (coordinator_down_ && !IsUnderWay()) return GiveUp(NothingToSave());
-      screen_.Say(absl::StrCat(
-          "stopping after a checkpoint",
-          trouble_.empty() ? "" : absl::StrCat(", which is waited for for a minute: ", trouble_),
-          "; press Ctrl-C again to stop at once"));
-      went_on_ = false;
-      follower_->AskStop();
-      cluster_->After(kStopPatience, [this] { LookAtTheStop(); });
-      return;
+    if (!std::exchange(signalled_, true) && !over_ && !stopping_) {
+      if (interrupted_) return screen_.Say("stopping already; press Ctrl-C again to stop at once");
+      return StopAfterCheckpoint();
     }
     if (!over_)
       error_.Update(absl::CancelledError(
           "stopped at once; started again it goes on from its newest checkpoint"));
     StopCluster();
     cluster_->Stop();
+  }
+
+  void OnTimeIsUp() {
+    if (interrupted_ || over_ || stopping_) return;
+    screen_.Say("the end of the allocation is near");
+    StopAfterCheckpoint();
+  }
+
+  void StopAfterCheckpoint() {
+    interrupted_ = true;
+    if (!IsUnderWay() && (coordinator_down_ || follower_ == nullptr))
+      return GiveUp(NothingToSave());
+    // The coordinator went on by itself with a job that is to be stopped now.
+    if (follower_ == nullptr) Follow();
+    screen_.Say(absl::StrCat(
+        "stopping after a checkpoint",
+        trouble_.empty() ? "" : absl::StrCat(", which is waited for for a minute: ", trouble_),
+        "; press Ctrl-C again to stop at once"));
+    went_on_ = false;
+    follower_->AskStop();
+    cluster_->After(kStopPatience, [this] { LookAtTheStop(); });
   }
 
   // A coordinator that knows the job from an earlier run lets its processes begin before it has
@@ -384,11 +586,15 @@ class TrainRun {
       EndEarly();
       return result_;
     }
-    result_.exit_code = static_cast<int>(result_.job.exit_code);
-    // It was stopped for our signal, not by somebody who wants it to end.
-    if (interrupted_ && result_.job.state == "stopped") result_.exit_code = kExitLater;
+    result_.exit_code = ExitCodeOfJob();
     Keep();
     return result_;
+  }
+
+  int ExitCodeOfJob() const {
+    // It was stopped for our signal, not by somebody who wants it to end.
+    if (interrupted_ && result_.job.state == "stopped") return kExitLater;
+    return static_cast<int>(result_.job.exit_code);
   }
 
   // The journal knows how the job ended, whether the file can be written or not.
@@ -402,12 +608,22 @@ class TrainRun {
                 Json::object());
   }
 
+  int ExitCodeOfError() const {
+    return absl::IsCancelled(error_) ? kExitLater : ExitCodeOf(error_);
+  }
+
+  // Before the folder is let go, in which another run may begin.
+  void TellEarlyEnd() {
+    if (error_.ok() || !request_.hosts || cluster_ == nullptr) return;
+    if (const absl::Status told = Meet(ExitCodeOfError()); !told.ok()) TellNotTold(told);
+  }
+
   void EndEarly() {
     const bool interrupted = absl::IsCancelled(error_);
     result_.error = error_;
     result_.job.state = interrupted ? "interrupted" : "failed";
     result_.job.reason = std::string(error_.message());
-    result_.exit_code = interrupted ? kExitLater : ExitCodeOf(error_);
+    result_.exit_code = ExitCodeOfError();
     const auto progress = tracker_.Now();
     if (!progress || progress->step < result_.job.step) return;
     result_.job.step = progress->step + 1;
@@ -419,10 +635,16 @@ class TrainRun {
   Screen& screen_;
   JobResult result_;
   std::unique_ptr<Cluster> cluster_;
-  std::unique_ptr<Follower> follower_;
+  std::unique_ptr<Follower> follower_;       // once the job is submitted
+  std::unique_ptr<EachSecond> hosts_watch_;  // while other hosts are waited for
+  LogLines log_lines_;                       // that are to be shown
+  std::unique_ptr<RunLogs> logs_;            // of the thread below, while that is there
+  std::unique_ptr<EachSecond> logs_watch_;
+  std::vector<std::string> present_;  // hosts, while they are to join
   ProgressTracker tracker_;
   std::set<std::string> running_;
   std::set<std::string> notes_;  // that were shown
+  std::string not_heard_;        // why this host was not, as it was told last; empty: it was
   Time began_{};
   absl::Status error_;
   bool result_is_kept_ = false;  // of an earlier run, in which the job has ended
@@ -431,10 +653,14 @@ class TrainRun {
   bool told_prepares_ = false;    // what workers do before they join
   bool told_last_lines_ = false;  // of a process that fails again and again; others fail likewise
   bool coordinator_down_ = true;
-  bool interrupted_ = false;
+  bool interrupted_ = false;  // the job is stopped for a signal, or as time is up
+  bool signalled_ = false;
+  bool told_by_worker_ = false;  // the newest step that was shown
   std::string trouble_;   // why no checkpoint is made, as was told last; empty: nothing is known
   bool went_on_ = false;  // since the stop was looked at last
   bool over_ = false;
+  bool members_may_run_ = false;  // though it is over
+  bool others_run_ = false;       // other hosts, likewise
   bool stopping_ = false;
 };
 

@@ -1,5 +1,5 @@
 // One job on a cluster of this machine, from start to end, shown on a screen: what `muster train`
-// does, and `muster demo` twice. Main thread.
+// does, `muster demo` twice, and `muster run` on its first host. Main thread.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,23 @@
 #include "cli/rest_client.h"
 #include "cli/screen.h"
 #include "lib/base/exit_codes.h"
+#include "lib/base/time.h"
 #include "lib/domain/job.h"
+#include "lib/launch/launch_plan.h"
 
 namespace muster::cli {
+
+// The hosts of `muster run`, of which this is host 0.
+struct HostsOfRun {
+  LaunchPlan plan;
+  std::string coordinator;  // HOST:PORT where the others find us; port 0: any
+  std::string join;         // the same, where they join
+  std::string host;         // name of this one
+  std::string node{};       // of its machine; empty: a name of its own
+  int slots = 1;            // of each host
+  Duration patience{};      // the job is not begun before the plan's least number of hosts is there
+  std::function<void()> on_enough{};  // they are there; may be empty
+};
 
 struct JobRequest {
   JobSpec spec;  // complete
@@ -28,9 +42,15 @@ struct JobRequest {
   // The job is cancelled once its fingerprint of this step or a later one is known; negative:
   // never.
   int64_t cancel_after = -1;
-  double lease = 0;             // seconds, as in ClusterOptions
-  int64_t thread_patience = 0;  // the same
-  bool shows_details = false;   // learning rate and gradient norm in the progress
+  double lease = 0;                 // seconds, as in ClusterOptions
+  int64_t thread_patience = 0;      // the same
+  bool shows_details = false;       // learning rate and gradient norm in the progress
+  std::string id;                   // of the job, where the folder holds none yet; empty: a new one
+  std::optional<HostsOfRun> hosts;  // other than this one
+  bool shows_logs = false;          // what all members print
+  bool bind_cores = false;          // each member to its share of the cores
+  // The job is stopped after a checkpoint when so much time has gone by, as if by Ctrl-C.
+  std::optional<Duration> stop_after{};
 };
 
 struct JobResult {

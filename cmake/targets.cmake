@@ -19,6 +19,16 @@ function(muster_program name)
   target_link_libraries(${name} PRIVATE muster_options ${ARG_DEPS})
 endfunction()
 
+# muster_shipped_program(NAME SRCS … DEPS …): a program that people get, which speaks no plain text. NAME-parts is all of
+# it but what says so (lib/launch/plaintext.h); bench/plaintext makes another program of that.
+function(muster_shipped_program name)
+  cmake_parse_arguments(ARG "" "" "SRCS;DEPS" ${ARGN})
+  add_library(${name}-parts OBJECT ${ARG_SRCS})
+  target_link_libraries(${name}-parts PUBLIC muster_options muster_launch_plaintext ${ARG_DEPS})
+  add_executable(${name} ${CMAKE_SOURCE_DIR}/lib/launch/no_plaintext.cc)
+  target_link_libraries(${name} PRIVATE ${name}-parts)
+endfunction()
+
 # generated_sources makes what is generated and builds nothing: who reads sources needs no more (./dev lint).
 add_custom_target(generated_sources)
 function(muster_generated name)
@@ -28,7 +38,7 @@ endfunction()
 
 # tests_LABEL builds the tests of one label; `asan` and `tsan` mark the integration tests chosen for a sanitizer,
 # `sanitized` those that every `./dev test` repeats under this preset's sanitizer (tests/CMakeLists.txt names them).
-foreach(label unit sim integration slow cluster soak asan tsan sanitized)
+foreach(label unit sim integration slow cluster launchers soak asan tsan sanitized)
   add_custom_target(tests_${label})
 endforeach()
 
@@ -50,7 +60,7 @@ function(muster_test name)
     math(EXPR ARG_TIMEOUT "5 * ${ARG_TIMEOUT}")
   endif()
   set(serial FALSE)
-  if(ARG_LABEL MATCHES "^(integration|cluster)$")
+  if(ARG_LABEL MATCHES "^(integration|cluster|launchers)$")
     set(serial TRUE)
   endif()
   add_executable(${name} ${ARG_SRCS})

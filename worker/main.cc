@@ -46,5 +46,5 @@ int main(int argc, char** argv) {
     if (lane_file.empty()) lane_file = dir + "/run/" + options.name + ".lanes";
     return muster::worker::Train(process, lane_file);
   };
-  return muster::RunMember(argc, argv, program);
+  muster::worker::EndProcess(muster::RunMember(argc, argv, program));
 }

@@ -4,6 +4,8 @@
 #include <csignal>
 #include <utility>
 
+#include "lib/log/log.h"
+
 namespace muster::agent {
 namespace {
 
@@ -56,8 +58,10 @@ void Agent::Act(const Spawn& action) {
   const ProcessKey key = action.key;
   std::vector<std::string> arguments = options_.command(action);
   if (const auto point = faults_.Arm(key)) arguments.insert(arguments.end(), {"--fail-at", *point});
-  auto started = ChildProcess::Start(
-      {.arguments = std::move(arguments), .log_file = options_.log_file(action)});
+  Command command{.arguments = std::move(arguments), .log_file = options_.log_file(action)};
+  if (options_.environment) command.environment = options_.environment(action);
+  if (options_.cores) command.cores = options_.cores(key);
+  auto started = ChildProcess::Start(command);
   if (!started.ok()) {
     const bool short_of_something =
         absl::IsResourceExhausted(started.status()) || absl::IsUnavailable(started.status());
@@ -67,14 +71,21 @@ void Agent::Act(const Spawn& action) {
   Child& child = children_.emplace(key, Child{.process = *std::move(started)}).first->second;
   loop_.Watch(child.process.report_fd(), [this, key] { ReadReports(key); });
   loop_.Watch(child.process.exit_fd(), [this, key] { OnEnd(key); });
-  CallIfSet(events_.on_start, key, child.process.pid());
+  CallIfSet(events_.on_start,
+            NoteStart{.key = key, .placement = action.placement, .pid = child.process.pid()});
 }
+
+void Agent::Act(const AskToSign& action) { CallIfSet(events_.ask_to_sign, action); }
 
 void Agent::Act(const SendSignal& action) { Send(action.key, action.signal); }
 
 void Agent::Act(const ReportExit& action) { CallIfSet(events_.tell_coordinator, action.exited); }
 
+void Agent::Act(const TellDevices& action) { CallIfSet(events_.tell_devices, action.devices); }
+
 void Agent::Act(const NoteExit& action) { CallIfSet(events_.on_exit, action); }
+
+void Agent::Act(const NoteWait& action) { LogInfo("job %s: %s", action.key.job, action.text); }
 
 void Agent::Send(const ProcessKey& key, int signal) {
   const auto it = children_.find(key);

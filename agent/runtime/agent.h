@@ -24,19 +24,34 @@ struct AgentOptions {
   std::function<std::string(const Spawn&)> log_file;
   // Program and arguments of a process.
   std::function<std::vector<std::string>(const Spawn&)> command;
+  // What of its environment is another than ours; may be null.
+  std::function<std::map<std::string, std::string>(const Spawn&)> environment;
+  // The cores that a process may run on, asked for when it is about to start; empty: ours. May be
+  // null.
+  std::function<std::vector<int>(const ProcessKey&)> cores;
   // What a worker that has ended had run; may be null.
   std::function<LaneCount(const ProcessKey&)> lanes;
   SupervisorOptions supervisor;
   FaultPlan faults;
 };
 
+struct NoteStart {  // for people
+  ProcessKey key;
+  PlacementNumber placement{};
+  Incarnation incarnation{};  // zero: the process draws it itself
+  pid_t pid = 0;
+};
+
 // Each may be null. They may call the agent's methods.
 struct AgentEvents {
-  std::function<void(const ProcessKey&, pid_t)> on_start;
+  std::function<void(NoteStart)> on_start;
   std::function<void(const NoteExit&)> on_exit;
   std::function<void(const ProcessKey&, const Report&)> on_report;
   std::function<void(const FaultAction&)> on_fault;
   std::function<void(const ProcessExited&)> tell_coordinator;
+  std::function<void(const std::vector<HostDevice>&)> tell_devices;
+  // Answered by Signed or SignFailed; set where the supervisor asks for certificates.
+  std::function<void(const AskToSign&)> ask_to_sign;
   std::function<void()> on_stopped;  // after StopAll: no process is left
 };
 
@@ -47,10 +62,15 @@ class Agent {
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
 
-  // WantCoordinator, WantMembers, SessionUp, StopAll; the rest comes from the processes themselves.
+  // WantCoordinator, WantMembers, Signed, SignFailed, SessionUp, StopAll; the rest comes from the
+  // processes themselves.
   void Do(SupervisorEvent event);
 
   std::vector<ProcessKey> Running() const { return supervisor_.Running(); }
+  // It runs, or waits for its certificate.
+  bool Holds(const ProcessKey& key) const {
+    return supervisor_.Runs(key) || supervisor_.IsSigning(key);
+  }
   // What the fault plan has not done, for people.
   std::vector<std::string> MissedFaults() const { return faults_.Missed(); }
   void JobEndsAfter(const std::string& job, int64_t last_step) {
@@ -70,9 +90,12 @@ class Agent {
 
   void Drain();
   void Act(const Spawn& action);
+  void Act(const AskToSign& action);
   void Act(const SendSignal& action);
   void Act(const ReportExit& action);
+  void Act(const TellDevices& action);
   void Act(const NoteExit& action);
+  static void Act(const NoteWait& action);
   void Send(const ProcessKey& key, int signal);
   void ReadReports(const ProcessKey& key);
   void OnReport(const ProcessKey& key, absl::string_view line);

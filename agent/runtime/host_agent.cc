@@ -9,9 +9,13 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
 #include "lib/base/descriptors.h"
+#include "lib/base/loopback.h"
 #include "lib/base/plural.h"
 #include "lib/base/printable.h"
+#include "lib/base/socket_address.h"
 #include "lib/base/status.h"
 #include "lib/base/this_process.h"
 #include "lib/domain/member_name.h"
@@ -21,8 +25,11 @@
 namespace muster::agent {
 namespace {
 
-SupervisorOptions WithSlots(SupervisorOptions options, int slots) {
-  options.slots = slots;
+SupervisorOptions SupervisionOf(const HostOptions& host) {
+  SupervisorOptions options = host.supervisor;
+  options.slots = host.slots;
+  options.devices = host.devices;
+  options.signs = host.identity != nullptr;
   return options;
 }
 
@@ -58,6 +65,13 @@ absl::Status CheckName(const std::string& host) {
                                                  ": give it another (--host)"));
 }
 
+// Each of its members says it, too.
+absl::Status CheckNode(const std::string& node) {
+  if (node.empty() || IsMemberName(node)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--node: '", Cut(Printable(node)), "' must be ", MemberNameRule()));
+}
+
 }  // namespace
 
 // Nobody has told it yet.
@@ -78,6 +92,7 @@ std::map<std::string, HostAgent::LanesByName> HostAgent::LanesRunBefore(const Ru
 
 absl::Status HostAgent::Check(const HostOptions& options, bool with_coordinator) {
   if (!options.name.empty()) MUSTER_RETURN_IF_ERROR(CheckName(options.name));
+  MUSTER_RETURN_IF_ERROR(CheckNode(options.node));
   MUSTER_RETURN_IF_ERROR(CheckPrograms(options.programs, with_coordinator));
   return CheckDescriptors(options.slots);
 }
@@ -87,65 +102,173 @@ std::string HostAgent::OwnHostName() {
   return IsMemberName(name) ? name : "host";
 }
 
+absl::StatusOr<std::string> HostAgent::NameOf(const HostOptions& options) {
+  const std::string given = options.name.empty() ? OwnHostName() : options.name;
+  if (!options.identity) return given;
+  const PeerName proved = options.identity->Get()->name;
+  const auto* host = std::get_if<HostPeer>(&proved.who);
+  if (host != nullptr && (options.name.empty() || host->host == given)) return host->host;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--identity: it is that of ", ToUri(proved),
+                   host == nullptr ? ", and not of a host"
+                                   : absl::StrCat(", and this is host ", given, " (--host)")));
+}
+
 absl::StatusOr<std::unique_ptr<HostAgent>> HostAgent::Make(EventLoop& loop, Transport& transport,
                                                            const RunFolder& folder,
                                                            HostOptions options, HostEvents events) {
-  if (options.name.empty()) options.name = OwnHostName();
+  MUSTER_ASSIGN_OR_RETURN(options.name, NameOf(options));
   MUSTER_RETURN_IF_ERROR(CheckName(options.name));
   AgentHello hello{.agent = {options.name, DrawIncarnation()}};
   MUSTER_ASSIGN_OR_RETURN(hello.follows, folder.Follow(hello.agent.incarnation));
-  hello.node = HostName();
+  MUSTER_RETURN_IF_ERROR(CheckNode(options.node));
+  if (options.node.empty()) options.node = OwnNode();
+  hello.node = options.node;
   hello.slots = options.slots;
+  for (const std::string& id : options.devices) hello.devices.push_back({id});
+  std::unique_ptr<MemberIdentities> identities;
+  if (options.identity) {
+    MUSTER_ASSIGN_OR_RETURN(identities,
+                            MemberIdentities::Open(options.identity, options.identity_folder));
+  }
+  KnownTerms known;
+  if (!events.coordinator_command) {
+    MUSTER_ASSIGN_OR_RETURN(known, folder.ReadTerms());
+  }
   return std::unique_ptr<HostAgent>(new HostAgent(loop, transport, folder, std::move(options),
-                                                  std::move(events), std::move(hello)));
+                                                  std::move(events), std::move(hello),
+                                                  std::move(known), std::move(identities)));
 }
 
 HostAgent::HostAgent(EventLoop& loop, Transport& transport, const RunFolder& folder,
-                     HostOptions options, HostEvents events, AgentHello hello)
+                     HostOptions options, HostEvents events, AgentHello hello, KnownTerms known,
+                     std::unique_ptr<MemberIdentities> identities)
     : loop_(loop),
       options_(std::move(options)),
+      finds_address_(options_.address.empty()),
       events_(std::move(events)),
       folder_(folder),
       run_before_(LanesRunBefore(folder_)),
+      cores_(options_.cores, options_.slots),
       logs_([this] { return link_.up() && link_.QueuedBytes() < kMostQueuedLogs; },
             [this](const LogLines& lines) { link_.SendLog(lines); }),
+      identities_(std::move(identities)),
       agent_(loop,
              {.log_file = [this](const Spawn& spawn) { return LogFile(spawn); },
               .command = [this](const Spawn& spawn) { return CommandFor(spawn); },
+              .environment = [this](const Spawn& spawn) { return EnvironmentOf(spawn); },
+              .cores =
+                  [this](const ProcessKey& key) {
+                    return key == kCoordinatorKey ? std::vector<int>() : cores_.Take(key);
+                  },
               .lanes = [this](const ProcessKey& key) { return LanesOf(key); },
-              .supervisor = WithSlots(options_.supervisor, options_.slots),
+              .supervisor = SupervisionOf(options_),
               .faults = options_.faults},
-             {.on_start = events_.on_start,
+             {.on_start = [this](NoteStart note) { OnStart(std::move(note)); },
               .on_exit = [this](const NoteExit& note) { OnExit(note); },
               .on_report = [this](const ProcessKey& key,
                                   const Report& report) { OnReport(key, report); },
               .on_fault = events_.on_fault,
               .tell_coordinator = [this](const ProcessExited& exited) { link_.SendExit(exited); },
+              .tell_devices =
+                  [this](const std::vector<HostDevice>& devices) { link_.SendDevices(devices); },
+              .ask_to_sign =
+                  [this](const agent::AskToSign& ask) { AskToSign(ask.key, ask.placement); },
               .on_stopped = events_.on_stopped}),
       link_(loop, transport, options_.coordinator, std::move(hello),
             {.on_up =
                  [this] {
+                   finds_address_ = false;
                    agent_.Do(SessionUp{});
                    if (leaves_) link_.SendEnds();
+                   if (identities_)
+                     for (const SignMember& question : identities_->Unanswered())
+                       link_.SendQuestion(question);
                    for (auto& [id, job] : jobs_) job.told_before = false;
                    // Of jobs, too, whose members are placed elsewhere now.
                    for (const auto& [id, lanes] : run_before_) TellLanesRunBefore(id, lanes);
                    if (events_.on_session) events_.on_session();
                  },
              .on_wanted = [this](const Wanted& wanted) { OnWanted(wanted); },
+             .on_signed =
+                 [this](const MemberSigned& answer) {
+                   if (identities_) Follow(identities_->On(answer));
+                 },
+             .on_sign_refused =
+                 [this](const SignRefused& refused) {
+                   if (identities_) Follow(identities_->On(refused));
+                 },
              .on_down = [this](const absl::Status& why) { OnNoSession(why); },
-             .on_failed = [this](const absl::Status& why) { OnNoSession(why); }}) {
-  LookAtLogs();
+             .on_failed = [this](const absl::Status& why) { OnNoSession(why); },
+             .on_new_term =
+                 [this](const KnownTerms& terms) {
+                   // Our own coordinator has no rival here: its store lies in the same folder.
+                   if (events_.coordinator_command) return;
+                   unkept_ = terms;
+                   KeepTerms();
+                 },
+             .on_try = [this](const std::string& at) { return FindAddress(at); }},
+            std::move(known)) {
+  Look();
 }
 
 HostAgent::~HostAgent() {
   if (next_look_) loop_.Cancel(*next_look_);
 }
 
-void HostAgent::LookAtLogs() {
+void HostAgent::Look() {
   const Time now = std::chrono::steady_clock::now();
   logs_.Look(now);
-  next_look_ = loop_.At(now + kLogLook, [this] { LookAtLogs(); });
+  if (identities_)
+    for (const SignMember& question : identities_->Renew(now, absl::Now()))
+      link_.SendQuestion(question);
+  KeepTerms();
+  next_look_ = loop_.At(now + kLogLook, [this] { Look(); });
+}
+
+// Where it cannot be written, the coordinator is obeyed all the same: a full disk would else take
+// the host from its jobs. Only an agent that is started again before there was room could obey a
+// coordinator that was replaced.
+void HostAgent::KeepTerms() {
+  constexpr Duration kPause = std::chrono::seconds(10);  // a disk that fails may take its time
+  const Time now = std::chrono::steady_clock::now();
+  if (!unkept_ || (is_unkept_said_ && now < keep_again_)) return;
+  keep_again_ = now + kPause;
+  const absl::Status kept = folder_.WriteTerms(*unkept_);
+  if (kept.ok()) {
+    if (std::exchange(is_unkept_said_, false)) LogInfo("%s is written again", folder_.terms());
+    unkept_.reset();
+  } else if (!std::exchange(is_unkept_said_, true)) {
+    LogWarning("%s; it is tried again, and the coordinator obeyed meanwhile", kept.message());
+  }
+}
+
+// Nobody hears it while there is no session: it is asked again in the next one.
+void HostAgent::AskToSign(const ProcessKey& key, PlacementNumber placement) {
+  const absl::StatusOr<SignMember> question = identities_->Begin(key, placement);
+  if (question.ok()) return link_.SendQuestion(*question);
+  agent_.Do(SignFailed{key, placement, std::string(question.status().message())});
+}
+
+void HostAgent::Follow(std::optional<SupervisorEvent> event) {
+  if (event) agent_.Do(*std::move(event));
+}
+
+// Of what is not to start any more, or not there.
+void HostAgent::DropIdentities() {
+  if (!identities_) return;
+  for (const ProcessKey& key : identities_->All())
+    if (!agent_.Holds(key)) identities_->End(key);
+}
+
+// Before anything is promised to the coordinator there: a host whose members cannot listen would
+// fail whatever is placed on it.
+absl::Status HostAgent::FindAddress(const std::string& coordinator) {
+  if (!finds_address_) return absl::OkStatus();
+  MUSTER_ASSIGN_OR_RETURN(const HostPort peer, ParseHostPort(coordinator));
+  MUSTER_ASSIGN_OR_RETURN(options_.address, AddressTowards(peer));
+  if (!options_.check_address) return absl::OkStatus();
+  return options_.check_address(options_.address);
 }
 
 void HostAgent::OnNoSession(const absl::Status& why) {
@@ -190,26 +313,24 @@ std::vector<std::string> HostAgent::CommandFor(const Spawn& spawn) const {
 std::vector<std::string> HostAgent::MemberCommand(const Spawn& spawn) const {
   const ProcessKey& key = spawn.key;
   const char* program = spawn.role == Role::kServer ? "/muster-server" : "/muster-worker";
-  std::vector<std::string> command = {options_.programs + program,
-                                      "--coordinator",
-                                      options_.coordinator,
-                                      "--job",
-                                      key.job,
-                                      "--start",
-                                      absl::StrCat(spawn.start.value()),
-                                      "--placement",
-                                      absl::StrCat(spawn.placement.value()),
-                                      "--name",
-                                      key.name,
-                                      "--node",
-                                      HostName(),
-                                      "--listen",
-                                      options_.address + ":0",
-                                      "--metrics",
-                                      options_.address + ":0"};
+  std::vector<std::string> command = {
+      options_.programs + program, "--coordinator", link_.FromWhatAnswered(), "--job", key.job,
+      "--start", absl::StrCat(spawn.start.value()), "--placement",
+      absl::StrCat(spawn.placement.value()), "--name", key.name, "--node", options_.node,
+      "--listen", options_.address + ":0", "--metrics",
+      // Nobody proves there who he is.
+      (options_.identity ? "127.0.0.1" : options_.address) + ":0"};
+  if (identities_) command.insert(command.end(), {"--identity", identities_->FolderOf(key)});
+  if (!link_.cluster().empty()) command.insert(command.end(), {"--cluster", link_.cluster()});
   if (spawn.role == Role::kWorker)
     command.insert(command.end(), {"--dir", folder_.job(key.job)});  // a server has no files there
   return command;
+}
+
+// What CUDA finds, in the order in which it counts.
+std::map<std::string, std::string> HostAgent::EnvironmentOf(const Spawn& spawn) const {
+  if (options_.devices.empty() || spawn.key == kCoordinatorKey) return {};
+  return {{"CUDA_VISIBLE_DEVICES", absl::StrJoin(spawn.devices, ",")}};
 }
 
 // Of a worker; a server, or a worker that never came so far, has no count, whatever one of its name
@@ -230,6 +351,7 @@ void HostAgent::OnWanted(const Wanted& wanted) {
   for (auto& [id, job] : jobs_) job.is_wanted = false;
   for (const JobProcesses& job : wanted.jobs) Begin(job);
   agent_.Do(WantMembers{wanted});
+  DropIdentities();
   std::erase_if(jobs_, [this](const auto& job) { return !agent_.Has(job.first); });
   StopWhenEmpty();
 }
@@ -278,6 +400,12 @@ void HostAgent::TellLanesRunBefore(const std::string& id, const LanesByName& bef
                     .lanes = lanes});
 }
 
+// Of a member with a certificate we have drawn the incarnation, which stands in there.
+void HostAgent::OnStart(NoteStart note) {
+  if (identities_) note.incarnation = identities_->IncarnationOf(note.key);
+  if (events_.on_start) events_.on_start(std::move(note));
+}
+
 void HostAgent::OnReport(const ProcessKey& key, const Report& report) {
   if (!report.metrics.empty() && std::exchange(metrics_[key], report.metrics) != report.metrics)
     WriteTargets();
@@ -291,8 +419,10 @@ bool HostAgent::MembersRun() const {
 }
 
 void HostAgent::OnExit(NoteExit note) {
+  cores_.Free(note.key);
   logs_.Ended(note.key);
   logs_.Look(std::chrono::steady_clock::now());  // its last lines, as we may end next
+  if (identities_) identities_->End(note.key);
   if (note.key != kCoordinatorKey && metrics_.erase(note.key) > 0) WriteTargets();
   if (!agent_.Has(note.key.job)) jobs_.erase(note.key.job);
   if (events_.on_exit) events_.on_exit(std::move(note));

@@ -14,7 +14,10 @@
 #include "agent/runtime/agent.h"
 #include "agent/runtime/link.h"
 #include "agent/runtime/log_follower.h"
+#include "agent/runtime/member_identities.h"
 #include "agent/runtime/run_folder.h"
+#include "agent/state/core_shares.h"
+#include "lib/identity/identity_source.h"
 #include "lib/transport/transport.h"
 
 namespace muster::agent {
@@ -22,18 +25,28 @@ namespace muster::agent {
 struct HostOptions {
   std::string programs;     // folder with muster-worker and muster-server
   std::string name;         // of the host; empty: that of the machine
-  std::string coordinator;  // HOST:PORT (gRPC)
+  std::string node;         // hosts of one machine have the same; empty: OwnNode
+  std::string coordinator;  // HOST:PORT (gRPC), or several with commas
   // Where members listen, without a port: an address at which those of other hosts reach them.
+  // Empty: the one by which this host reaches the coordinator that answers first.
   std::string address = "127.0.0.1";
+  // Whether members may listen at an address that was found so; may be null.
+  std::function<absl::Status(const std::string& address)> check_address;
   std::vector<std::string> arguments;  // further ones of every process
   int slots = 1;                       // how many members this host holds
+  std::vector<std::string> devices{};  // ids; empty: it has none, and leaves members their GPUs
+  std::vector<int> cores;  // of which each slot gets an equal share; empty: nobody is bound
+  // Of this host, and the folder that it is read from: then its members have certificates, too, and
+  // speak TLS. Null: nobody has.
+  std::shared_ptr<IdentitySource> identity = nullptr;
+  std::string identity_folder{};
   FaultPlan faults;
   SupervisorOptions supervisor;
 };
 
 // Each may be null.
 struct HostEvents {
-  std::function<void(const ProcessKey&, pid_t)> on_start;
+  std::function<void(NoteStart)> on_start;
   std::function<void(NoteExit)> on_exit;
   std::function<void(const ProcessKey&, const Report&)> on_report;
   std::function<void(const FaultAction&)> on_fault;
@@ -62,6 +75,9 @@ class HostAgent {
 
   // That of the machine, where it can be one.
   static std::string OwnHostName();
+  // The one that is given, or that the certificate proves. kInvalidArgument: they differ, or the
+  // certificate is no host's.
+  static absl::StatusOr<std::string> NameOf(const HostOptions& options);
 
   void Start() { link_.Start(); }
   void StartCoordinator();                    // and keep it running
@@ -73,6 +89,7 @@ class HostAgent {
   void CoordinatorServesAt(const std::string& http);
   const std::string& name() const { return options_.name; }
   const std::string& coordinator() const { return options_.coordinator; }
+  const std::vector<std::string>& devices() const { return options_.devices; }
   // Whose processes the coordinator wants to run here, by what it said last: they are under way.
   std::vector<std::string> WantedJobs() const;
   std::vector<std::string> MissedFaults() const { return agent_.MissedFaults(); }
@@ -92,32 +109,46 @@ class HostAgent {
   };
 
   HostAgent(EventLoop& loop, Transport& transport, const RunFolder& folder, HostOptions options,
-            HostEvents events, AgentHello hello);
+            HostEvents events, AgentHello hello, KnownTerms known,
+            std::unique_ptr<MemberIdentities> identities);
   static std::map<std::string, LanesByName> LanesRunBefore(const RunFolder& folder);
   std::vector<std::string> CommandFor(const Spawn& spawn) const;
   std::vector<std::string> MemberCommand(const Spawn& spawn) const;
+  std::map<std::string, std::string> EnvironmentOf(const Spawn& spawn) const;
+  void OnStart(NoteStart note);
   void OnReport(const ProcessKey& key, const Report& report);
   void OnExit(NoteExit note);
+  absl::Status FindAddress(const std::string& coordinator);
   void OnNoSession(const absl::Status& why);
   void OnWanted(const Wanted& wanted);
   void StopWhenEmpty();
+  void AskToSign(const ProcessKey& key, PlacementNumber placement);
+  void Follow(std::optional<SupervisorEvent> event);
+  void DropIdentities();
   LaneCount LanesOf(const ProcessKey& key);
   void Begin(const JobProcesses& wanted);
   void MakeFolder(const std::string& id, const Job& job) const;
   std::string LogFile(const Spawn& spawn);
-  void LookAtLogs();
+  void Look();
+  void KeepTerms();
   void TellLanesRunBefore(const std::string& id, const LanesByName& before);
 
   EventLoop& loop_;
   HostOptions options_;
+  bool finds_address_ = false;  // nobody has said it, and no coordinator has answered yet
   const HostEvents events_;
   const RunFolder& folder_;
   std::map<std::string, LanesByName> run_before_;  // of jobs that have not been wanted yet
   std::map<std::string, Job> jobs_;
   std::map<ProcessKey, std::string> metrics_;  // of processes that run
   bool leaves_ = false;                        // and waits for its members to leave
+  std::optional<KnownTerms> unkept_;           // what the folder is to know and does not yet
+  bool is_unkept_said_ = false;
+  Time keep_again_;
+  CoreShares cores_;
   LogFollower logs_;
   std::optional<EventLoop::TimerId> next_look_;
+  const std::unique_ptr<MemberIdentities> identities_;  // null: members have none
   Agent agent_;
   CoordinatorLink link_;
 };

@@ -4,7 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/printable.h"
+#include "absl/time/clock.h"
+#include "lib/base/time.h"
 #include "lib/log/log.h"
 #include "lib/wire/message_codec.h"
 
@@ -12,6 +13,7 @@ namespace muster::agent {
 namespace {
 
 constexpr Duration kConnectTimeout = std::chrono::seconds(2);
+constexpr Duration kLookupTimeout = std::chrono::seconds(10);  // a resolver tries several servers
 constexpr Duration kFirstPause = std::chrono::milliseconds(50);
 constexpr Duration kLongestPause = std::chrono::milliseconds(500);
 
@@ -20,16 +22,27 @@ Frame FrameOf(const FromAgent& message) { return {.header = Encode(message), .pa
 }  // namespace
 
 CoordinatorLink::CoordinatorLink(EventLoop& loop, Transport& transport, std::string address,
-                                 AgentHello hello, LinkEvents events)
+                                 AgentHello hello, LinkEvents events, KnownTerms known,
+                                 NameLookup names)
     : loop_(loop),
       transport_(transport),
+      names_(std::move(names)),
       addresses_(address),
       hello_(std::move(hello)),
       events_(std::move(events)),
       self_(std::make_shared<CoordinatorLink*>(this)),
-      pause_(kFirstPause) {}
+      ear_(std::make_shared<Ear>()),
+      obedience_(std::move(known)),
+      pause_(kFirstPause) {
+  const MutexLock lock(ear_->mutex);
+  ear_->loop = &loop_;
+}
 
 CoordinatorLink::~CoordinatorLink() {
+  {
+    const MutexLock lock(ear_->mutex);
+    ear_->loop = nullptr;
+  }
   if (timer_) loop_.Cancel(*timer_);
   self_.reset();
   session_.reset();
@@ -40,7 +53,7 @@ void CoordinatorLink::Start() { Connect(); }
 // Whoever answers at the old one is somebody else.
 void CoordinatorLink::GoTo(const std::string& address) {
   addresses_ = AddressRound(address);
-  if (session_ == nullptr) return;  // not started yet
+  if (session_number_ == 0) return;  // not started yet
   if (timer_) loop_.Cancel(*timer_);
   if (std::exchange(up_, false)) events_.on_down(absl::CancelledError("it listens elsewhere now"));
   pause_ = kFirstPause;
@@ -49,14 +62,49 @@ void CoordinatorLink::GoTo(const std::string& address) {
 
 void CoordinatorLink::Connect() {
   timer_.reset();
-  const int64_t number = ++session_number_;
+  ++session_number_;
+  session_.reset();
+  if (const std::optional<std::string> name = addresses_.NameToLookUp()) return LookUp(*name);
+  BeginSession(addresses_.current());
+}
+
+void CoordinatorLink::LookUp(const std::string& name) {
+  const int64_t number = session_number_;
+  timer_ = loop_.At(std::chrono::steady_clock::now() + kLookupTimeout, [this, number, name] {
+    OnFound(number,
+            absl::DeadlineExceededError(absl::StrCat("the name ", name, " was not found within ",
+                                                     Seconds(kLookupTimeout), " s")));
+  });
+  names_.Ask(name, [ear = ear_, weak = std::weak_ptr(self_), number](auto found) {
+    const MutexLock lock(ear->mutex);
+    if (ear->loop == nullptr) return;
+    ear->loop->Post([weak, number, found = std::move(found)] {
+      if (const auto self = weak.lock()) (*self)->OnFound(number, found);
+    });
+  });
+}
+
+void CoordinatorLink::OnFound(int64_t session_number,
+                              const absl::StatusOr<std::vector<std::string>>& found) {
+  if (session_number != session_number_) return;
+  if (timer_) loop_.Cancel(*timer_);
+  timer_.reset();
+  ++session_number_;  // the answer, or the end of waiting for it, that comes later is stale
+  if (!found.ok()) return EndTry(found.status());
+  BeginSession(addresses_.Choose(*found));
+}
+
+void CoordinatorLink::BeginSession(const std::string& address) {
+  if (events_.on_try)
+    if (const absl::Status may = events_.on_try(address); !may.ok()) return EndTry(may);
+  const int64_t number = session_number_;
   const auto post = [&loop = loop_, weak = std::weak_ptr(self_)](auto call) {
     loop.Post([weak, call = std::move(call)] {
       if (const auto self = weak.lock()) call(**self);
     });
   };
   session_ =
-      transport_.Connect(addresses_.current(), kConnectTimeout,
+      transport_.Connect(address, kConnectTimeout,
                          {.on_frame =
                               [post, number](Frame frame) {
                                 post([number, frame = std::move(frame)](CoordinatorLink& link) {
@@ -68,8 +116,10 @@ void CoordinatorLink::Connect() {
                                 post([number, why = std::move(why)](CoordinatorLink& link) {
                                   link.OnBroken(number, why);
                                 });
-                              }});
+                              },
+                          .expected = CoordinatorPeer{}});
   session_->Admit();  // we know whom we called
+  hello_.now_unix_ms = absl::ToUnixMillis(absl::Now());
   session_->Send(FrameOf(hello_));
 }
 
@@ -81,13 +131,24 @@ void CoordinatorLink::OnFrame(int64_t session_number, const Frame& frame) {
     session_->Close(message.status());
     return;
   }
-  const Wanted& wanted = std::get<Wanted>(*message);
-  if (const std::string why = WhyNotObeyed(wanted); !why.empty()) {
+  std::visit([this](const auto& said) { On(said); }, *message);
+}
+
+void CoordinatorLink::On(const MemberSigned& answer) const {
+  if (up_ && events_.on_signed) events_.on_signed(answer);
+}
+
+void CoordinatorLink::On(const SignRefused& refused) const {
+  if (up_ && events_.on_sign_refused) events_.on_sign_refused(refused);
+}
+
+void CoordinatorLink::On(const Wanted& wanted) {
+  if (const std::string what = obedience_.WhyNot(wanted); !what.empty()) {
+    const std::string why = absl::StrCat("the coordinator at ", addresses_.current(), " ", what);
     LogWarning("%s: it is not obeyed", why);
     return session_->Close(absl::FailedPreconditionError(why));
   }
-  cluster_ = wanted.cluster;
-  term_ = wanted.term;
+  if (obedience_.Obey(wanted) && events_.on_new_term) events_.on_new_term(obedience_.known());
   pause_ = kFirstPause;
   if (!std::exchange(up_, true)) {
     if (addresses_.Answers()) LogInfo("the coordinator is at %s", addresses_.current());
@@ -96,20 +157,12 @@ void CoordinatorLink::OnFrame(int64_t session_number, const Frame& frame) {
   events_.on_wanted(wanted);
 }
 
-// One that was replaced, and does not know it yet, would end what its successor wants.
-std::string CoordinatorLink::WhyNotObeyed(const Wanted& wanted) const {
-  if (!cluster_.empty() && wanted.cluster != cluster_)
-    return absl::StrCat("the coordinator at ", addresses_.current(), " is of another cluster (",
-                        Cut(Printable(wanted.cluster)), ") than the one before (", cluster_, ")");
-  if (wanted.term < term_)
-    return absl::StrCat("the coordinator at ", addresses_.current(),
-                        " has been replaced: it is of term ", wanted.term.value(),
-                        ", and a later one of term ", term_.value(), " was heard");
-  return "";
-}
-
 void CoordinatorLink::OnBroken(int64_t session_number, const absl::Status& why) {
   if (session_number != session_number_ || timer_) return;
+  EndTry(why);
+}
+
+void CoordinatorLink::EndTry(const absl::Status& why) {
   // One that answered is most likely to come back where it was, so that is tried first.
   if (std::exchange(up_, false)) {
     events_.on_down(why);
@@ -127,6 +180,15 @@ void CoordinatorLink::SendExit(const ProcessExited& exited) {
 
 void CoordinatorLink::SendEnds() {
   if (up_) session_->Send(FrameOf(AgentEnds{}));
+}
+
+void CoordinatorLink::SendDevices(const std::vector<HostDevice>& devices) {
+  hello_.devices = devices;
+  if (up_) session_->Send(FrameOf(DevicesHeld{devices}));
+}
+
+void CoordinatorLink::SendQuestion(const SignMember& question) {
+  if (up_) session_->Send(FrameOf(question));
 }
 
 void CoordinatorLink::SendLog(const LogLines& lines) {

@@ -3,28 +3,32 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/loopback.h"
 #include "lib/base/status.h"
 
 namespace muster::agent {
 namespace {
 
+// Of a session with a coordinator that listens: two or three seconds.
+constexpr int kTriesBeforeItIsTold = 8;
 constexpr char kStopThatProgram[] = ": stop that program, or end this muster and start it again";
 
 std::string HostOf(const std::string& address) { return address.substr(0, address.rfind(':')); }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Make(EventLoop& loop,
-                                                                 Transport& transport,
-                                                                 LocalClusterOptions options,
-                                                                 LocalClusterEvents events) {
+absl::StatusOr<std::unique_ptr<LocalCluster>> LocalCluster::Make(
+    EventLoop& loop, const TransportMaker& make_transport, LocalClusterOptions options,
+    LocalClusterEvents events) {
   MUSTER_RETURN_IF_ERROR(HostAgent::Check(options.host, /*with_coordinator=*/true));
   MUSTER_ASSIGN_OR_RETURN(RunFolder folder, RunFolder::Open(options.folder));
-  MUSTER_ASSIGN_OR_RETURN(ClusterAddresses addresses,
-                          folder.PickAddresses(options.http, options.host.coordinator));
+  MUSTER_ASSIGN_OR_RETURN(
+      ClusterAddresses addresses,
+      folder.PickAddresses(options.http, options.host.coordinator, options.join));
   std::unique_ptr<LocalCluster> cluster(new LocalCluster(std::move(options), std::move(events),
                                                          std::move(folder), std::move(addresses)));
-  MUSTER_RETURN_IF_ERROR(cluster->MakeHost(loop, transport));
+  MUSTER_RETURN_IF_ERROR(cluster->MakeIdentity());
+  MUSTER_RETURN_IF_ERROR(cluster->MakeHost(loop, make_transport));
   return cluster;
 }
 
@@ -35,24 +39,61 @@ LocalCluster::LocalCluster(LocalClusterOptions options, LocalClusterEvents event
       folder_(std::move(folder)),
       addresses_(std::move(addresses)) {}
 
-absl::Status LocalCluster::MakeHost(EventLoop& loop, Transport& transport) {
-  HostOptions host = options_.host;
-  host.coordinator = addresses_.grpc;
-  host.address = HostOf(addresses_.grpc);
+// Once the folder is ours.
+absl::Status LocalCluster::MakeIdentity() {
+  if (!options_.cluster_in) return absl::OkStatus();
+  MUSTER_ASSIGN_OR_RETURN(const std::string host, HostAgent::NameOf(options_.host));
   MUSTER_ASSIGN_OR_RETURN(
-      host_, HostAgent::Make(loop, transport, folder_, std::move(host),
-                             {.on_start = events_.on_start,
-                              .on_exit = [this](NoteExit note) { OnExit(std::move(note)); },
-                              .on_report = [this](const ProcessKey& key,
-                                                  const Report& report) { OnReport(key, report); },
-                              .on_fault = events_.on_fault,
-                              .on_stopped = events_.on_stopped,
-                              .coordinator_command = [this] { return CoordinatorCommand(); }}));
+      identity_,
+      OwnIdentity::Make({.authority = folder_.authority(),
+                         .folder = folder_.keys(),
+                         .host = host,
+                         .cluster = [this] { return options_.cluster_in(folder_.store()); }}));
+  if (addresses_.join.empty()) return absl::OkStatus();
+  MUSTER_ASSIGN_OR_RETURN(join_secret_file_, ProvideJoinSecret(folder_.authority()));
   return absl::OkStatus();
 }
 
+absl::Status LocalCluster::MakeHost(EventLoop& loop, const TransportMaker& make_transport) {
+  HostOptions host = options_.host;
+  if (identity_ != nullptr) {
+    host.identity = identity_->source();
+    host.identity_folder = OwnIdentity::FolderIn(folder_.keys());
+  }
+  transport_ = make_transport(host.identity);
+  host.coordinator = addresses_.grpc;
+  host.address = HostOf(addresses_.grpc);
+  MUSTER_ASSIGN_OR_RETURN(
+      host_,
+      HostAgent::Make(loop, *transport_, folder_, std::move(host),
+                      {.on_start = events_.on_start,
+                       .on_exit = [this](NoteExit note) { OnExit(std::move(note)); },
+                       .on_report = [this](const ProcessKey& key,
+                                           const Report& report) { OnReport(key, report); },
+                       .on_fault = events_.on_fault,
+                       .on_stopped = events_.on_stopped,
+                       .on_session =
+                           [this] {
+                             if (tries_in_vain_) tries_in_vain_ = 0;
+                           },
+                       .on_no_session = [this](const absl::Status& why) { OnNoSession(why); },
+                       .coordinator_command = [this] { return CoordinatorCommand(); }}));
+  return absl::OkStatus();
+}
+
+std::string LocalCluster::url() const {
+  return absl::StrCat(identity_ == nullptr ? "http://" : "https://", addresses_.http);
+}
+
+Trust LocalCluster::trust() const {
+  if (identity_ == nullptr) return {};
+  const std::shared_ptr<const Identity> own = identity_->source()->Get();
+  return {own->authority_pem, own->name.cluster};
+}
+
 void LocalCluster::Start() {
-  host_->CoordinatorServesAt(addresses_.http);
+  // With certificates its metrics have a port of their own, of which it tells.
+  if (identity_ == nullptr) host_->CoordinatorServesAt(addresses_.http);
   host_->WriteTargets();
   host_->StartCoordinator();
   host_->Start();
@@ -71,22 +112,39 @@ std::vector<std::string> LocalCluster::CoordinatorCommand() const {
                                       "--http",
                                       addresses_.http,
                                       "--await-listen"};
+  // Its first host is on its own machine.
+  if (!options_.host.node.empty()) command.insert(command.end(), {"--node", options_.host.node});
+  if (identity_ != nullptr) command.emplace_back("--authority");
+  // Beyond this machine nobody is let in without a token.
+  if (identity_ != nullptr && !IsLoopbackAddress(addresses_.http)) command.emplace_back("--tokens");
+  if (!join_secret_file_.empty())
+    command.insert(command.end(),
+                   {"--join-listen", addresses_.join, "--join-secret-file", join_secret_file_});
   // Otherwise a person has named it, who is told that it is taken.
   if (options_.http != addresses_.http) command.emplace_back("--await-http");
   return command;
 }
 
 void LocalCluster::OnReport(const ProcessKey& key, const Report& report) {
-  if (key == kCoordinatorKey && report.event == "listening" && events_.on_coordinator)
-    events_.on_coordinator(true);
+  if (key == kCoordinatorKey && report.event == "listening") {
+    tries_in_vain_ = 0;
+    if (events_.on_coordinator) events_.on_coordinator(true);
+  }
   if (events_.on_report) events_.on_report(key, report);
+}
+
+// That the coordinator has ended is told of its process. Why one that listens does not hear its own
+// host would stand in its log alone, while jobs wait for slots.
+void LocalCluster::OnNoSession(const absl::Status& why) {
+  if (!tries_in_vain_ || ++*tries_in_vain_ < kTriesBeforeItIsTold) return;
+  if (events_.on_no_session) events_.on_no_session(std::string(why.message()));
 }
 
 absl::StatusOr<ClusterAddresses> LocalCluster::OtherAddresses() {
   if (host_->MembersRun()) return absl::FailedPreconditionError("members that run know it");
   if (!options_.host.coordinator.empty())
     return absl::FailedPreconditionError("agents of other hosts know it");
-  return folder_.PickAddresses(addresses_.http);
+  return folder_.PickAddresses(addresses_.http, "", options_.join);
 }
 
 // After an end of the coordinator, which could not listen. A wait for an address that another
@@ -112,6 +170,7 @@ std::string LocalCluster::LeaveTakenAddresses() {
 }
 
 void LocalCluster::OnExit(NoteExit note) {
+  if (note.key == kCoordinatorKey) tries_in_vain_.reset();
   const bool left = note.exit.signal == 0 && note.exit.code == kExitLater;
   if (note.key == kCoordinatorKey && left && note.after == AfterExit::kStartsAgain)
     absl::StrAppend(&note.text, LeaveTakenAddresses());

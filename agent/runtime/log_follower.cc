@@ -45,18 +45,40 @@ off_t SizeOf(const absl::StatusOr<Descriptor>& file) {
   return file.ok() && fstat(file->get(), &found) == 0 ? found.st_size : 0;
 }
 
+LogAmount AmountOf(const std::string& text) {
+  return {static_cast<int64_t>(text.size()), std::count(text.begin(), text.end(), '\n')};
+}
+
+// Of what stands between those places, as far as it can be read.
+LogAmount AmountBetween(const absl::StatusOr<Descriptor>& file, off_t from, off_t to) {
+  constexpr off_t kPiece = off_t{64} << 10;
+  LogAmount amount{.bytes = std::max<off_t>(0, to - from)};
+  while (file.ok() && from < to) {
+    std::string text(static_cast<size_t>(std::min(kPiece, to - from)), '\0');
+    const ssize_t n = pread(file->get(), text.data(), text.size(), from);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) break;
+    text.resize(static_cast<size_t>(n));
+    amount.lines += AmountOf(text).lines;
+    from += n;
+  }
+  return amount;
+}
+
 }  // namespace
 
 void LogFollower::Starts(const Spawn& spawn, const std::string& path) {
-  const off_t before = SizeOf(OpenRegularFile(path, O_RDONLY));
-  const off_t size = BeginLog(path, limits_.on_disk);
   const auto [it, is_new] = logs_.try_emplace(spawn.key);
   Followed& log = it->second;
   const bool goes_on = !is_new && log.path == path;
+  const absl::StatusOr<Descriptor> file = OpenRegularFile(path, O_RDONLY);
+  const off_t before = SizeOf(file);
+  const LogAmount unsent = goes_on ? AmountBetween(file, log.sent, before) : LogAmount{};
+  const off_t size = BeginLog(path, limits_.on_disk);
   if (!goes_on) {
-    log = {.path = path, .sent = std::max<off_t>(size, 0)};
+    log = {.path = path, .sent = std::max<off_t>(size, 0), .told = log.told};
   } else if (size < before || size < log.sent) {  // it begins anew
-    log.left_out += std::max<off_t>(0, before - log.sent);
+    log.left_out += unsent;
     log.sent = 0;
   }
   log.start = spawn.start;
@@ -87,14 +109,18 @@ void LogFollower::Look(Time now) {
 // What is cut away and was not sent is left out. False: all was sent, and no more comes.
 bool LogFollower::Keep(Followed& log) const {
   const absl::StatusOr<Descriptor> file = OpenRegularFile(log.path, O_RDONLY);
+  // For want of descriptors, say: it is there, and what was sent of it is not sent again.
+  if (!file.ok() && !absl::IsNotFound(file.status())) return !log.has_ended;
   const off_t size = SizeOf(file);
   if (size < log.sent) log.sent = 0;  // somebody has made it empty, or removed it
+  const LogAmount unsent =
+      size > limits_.on_disk ? AmountBetween(file, log.sent, size) : LogAmount{};
   if (CutLog(log.path, limits_.on_disk)) {
-    log.left_out += size - log.sent;
+    log.left_out += unsent;
     log.sent = 0;
   } else if (size - log.sent > limits_.behind) {
     const off_t from = NextLine(file->get(), size - limits_.behind / 2);
-    log.left_out += from - log.sent;
+    log.left_out += AmountBetween(file, log.sent, from);
     log.sent = from;
   }
   return !log.has_ended || log.sent < size;
@@ -110,16 +136,20 @@ bool LogFollower::SendSome(const ProcessKey& key, Followed& log, Time now) {
   std::string text =
       file.ok() ? ReadLines(file->get(), log.sent, static_cast<size_t>(most)) : std::string();
   if (text.empty()) return false;
-  const auto bytes = static_cast<int64_t>(text.size());
-  rate_.Sent(bytes);
-  log.sent += bytes;
+  const LogAmount amount = AmountOf(text);
+  rate_.Sent(amount.bytes);
+  log.sent += amount.bytes;
   last_ = key;
+  const LogAmount left_out = std::exchange(log.left_out, {}), before = log.told;
+  log.told += left_out;
+  log.told += amount;
   send_({.job = key.job,
          .start = log.start,
          .placement = log.placement,
          .name = key.name,
          .text = std::move(text),
-         .left_out = std::exchange(log.left_out, 0)});
+         .left_out = left_out,
+         .before = before});
   return true;
 }
 

@@ -55,8 +55,9 @@ class LogFollower {
     std::string path;
     StartNumber start;
     PlacementNumber placement;
-    off_t sent = 0;  // where in the file what is not sent yet begins
-    int64_t left_out = 0;
+    off_t sent = 0;      // where in the file what is not sent yet begins
+    LogAmount left_out;  // to be told with what comes next
+    LogAmount told;      // before that
     bool has_ended = false;
   };
 

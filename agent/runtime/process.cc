@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/close_range.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -123,15 +124,36 @@ absl::StatusOr<Descriptor> OpenLog(const std::string& path,
   return log;
 }
 
+// Ours, with these in it.
+std::vector<std::string> EnvironmentWith(const std::map<std::string, std::string>& changed) {
+  std::vector<std::string> environment;
+  for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
+    const std::string text = *variable;
+    if (!changed.contains(text.substr(0, text.find('=')))) environment.push_back(text);
+  }
+  for (const auto& [name, value] : changed) environment.push_back(absl::StrCat(name, "=", value));
+  return environment;
+}
+
 // Everything the child needs, made before the fork: after it only system calls are allowed.
 struct ChildPlan {
-  std::vector<char*> arguments;  // ends with nullptr
+  std::vector<char*> arguments;    // ends with nullptr
+  std::vector<char*> environment;  // likewise
   pid_t parent;
   int null_fd;
   int log_fd;
   int report_fd;
   int error_fd;
+  cpu_set_t cores;
+  bool has_cores;
 };
+
+cpu_set_t SetOf(const std::vector<int>& cores) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int core : cores) CPU_SET(static_cast<size_t>(core), &set);
+  return set;
+}
 
 [[noreturn]] void RunChild(const ChildPlan& plan) {
   const auto fail = [&] {
@@ -149,10 +171,14 @@ struct ChildPlan {
   // those open.
   syscall(SYS_close_range, kReportFd + 1, ~0U, CLOSE_RANGE_CLOEXEC);
   for (int s = 1; s < NSIG; ++s) signal(s, SIG_DFL);
+  // What a launcher sends to all processes of a step, and would end this one.
+  for (const int s : {SIGHUP, SIGUSR1, SIGUSR2}) signal(s, SIG_IGN);
+  // One of them may have been taken away from us meanwhile: then it runs where we do.
+  if (plan.has_cores) sched_setaffinity(0, sizeof plan.cores, &plan.cores);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  execv(plan.arguments[0], plan.arguments.data());
+  execve(plan.arguments[0], plan.arguments.data(), plan.environment.data());
   fail();
   _exit(127);
 }
@@ -214,9 +240,14 @@ absl::StatusOr<ChildProcess> ChildProcess::Start(const Command& command) {
                  .null_fd = null.get(),
                  .log_fd = log.get(),
                  .report_fd = report.write.get(),
-                 .error_fd = error.write.get()};
+                 .error_fd = error.write.get(),
+                 .cores = SetOf(command.cores),
+                 .has_cores = !command.cores.empty()};
   for (std::string& argument : arguments) plan.arguments.push_back(argument.data());
   plan.arguments.push_back(nullptr);
+  std::vector<std::string> environment = EnvironmentWith(command.environment);
+  for (std::string& variable : environment) plan.environment.push_back(variable.data());
+  plan.environment.push_back(nullptr);
 
   ChildProcess child;
   child.log_file_ = command.log_file;

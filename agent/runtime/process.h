@@ -8,6 +8,7 @@
 
 #include <sys/types.h>
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,7 +22,9 @@ namespace muster::agent {
 struct Command {
   // The first is the program's path; "--report-fd N" is added at the end.
   std::vector<std::string> arguments;
-  std::string log_file;  // appended to; its folder exists
+  std::string log_file;                              // appended to; its folder exists
+  std::map<std::string, std::string> environment{};  // that is another than ours, by name
+  std::vector<int> cores{};                          // that it may run on; empty: ours
 };
 
 class ChildProcess {

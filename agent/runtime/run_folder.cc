@@ -116,9 +116,8 @@ absl::StatusOr<Descriptor> AcquireLock(const std::string& folder) {
   absl::StatusOr<Descriptor> lock = LockFile(file);
   if (absl::IsAborted(lock.status())) {
     const std::string holder(absl::StripAsciiWhitespace(ReadFile(file)));
-    return absl::FailedPreconditionError(absl::StrCat(folder,
-                                                      " is in use by another muster (process ",
-                                                      holder, "): stop it or give another --dir"));
+    return absl::AlreadyExistsError(absl::StrCat(folder, " is in use by another muster (process ",
+                                                 holder, "): stop it or give another --dir"));
   }
   if (!lock.ok()) return CannotWrite(file, lock.status());
   const std::string pid = absl::StrCat(getpid(), "\n");
@@ -185,7 +184,7 @@ absl::StatusOr<ClusterAddresses> ReadAddresses(const std::string& file) {
                ? object[name].get<std::string>()
                : "";
   };
-  return ClusterAddresses{.grpc = text("grpc"), .http = text("http")};
+  return ClusterAddresses{.grpc = text("grpc"), .http = text("http"), .join = text("join")};
 }
 
 }  // namespace
@@ -232,6 +231,22 @@ absl::StatusOr<Incarnation> RunFolder::Follow(Incarnation agent) const {
   return is_sound ? before : Incarnation{};
 }
 
+absl::StatusOr<KnownTerms> RunFolder::ReadTerms() const {
+  const absl::StatusOr<std::string> text = ReadWholeFile(terms());
+  if (absl::IsNotFound(text.status())) return KnownTerms();
+  MUSTER_RETURN_IF_ERROR(text.status());
+  absl::StatusOr<KnownTerms> known = ParseKnownTerms(*text);
+  if (!known.ok())
+    return absl::DataLossError(absl::StrCat(
+        terms(), ": ", known.status().message(),
+        "; remove it once no coordinator runs that was replaced by another, and start this again"));
+  return known;
+}
+
+absl::Status RunFolder::WriteTerms(const KnownTerms& known) const {
+  return Replace(terms(), TextOf(known));
+}
+
 bool RunFolder::HoldsAnotherJob(const std::string& id, StartNumber first_start) const {
   int64_t held = 0;
   return absl::SimpleAtoi(ReadFile(job(id) + kFirstStart), &held) && held != first_start.value();
@@ -275,8 +290,23 @@ absl::StatusOr<std::string> RunFolder::TakeAny(const std::string& address, int o
       "address ", address, ": others took each port that was free; try again in a moment"));
 }
 
+absl::StatusOr<std::string> RunFolder::PickJoin(const std::string& wish, const std::string& before,
+                                                const ClusterAddresses& others) {
+  if (wish.empty()) return "";
+  MUSTER_ASSIGN_OR_RETURN(const HostPort wished, ParseHostPort(wish));
+  const int grpc = PortOf(others.grpc), http = PortOf(others.http);
+  if (wished.port != 0 && (wished.port == grpc || wished.port == http))
+    return absl::InvalidArgumentError(absl::StrCat("the port at which hosts join cannot be ",
+                                                   wished.port, ", which REST or gRPC has"));
+  if (wished.port != 0) return wish;
+  const bool stays = IsOnHostOf(before, wish) && PortOf(before) != grpc && PortOf(before) != http &&
+                     Reserve(before);
+  return stays ? before : TakeAny(wish, http);
+}
+
 absl::StatusOr<ClusterAddresses> RunFolder::PickAddresses(const std::string& http,
-                                                          const std::string& grpc) {
+                                                          const std::string& grpc,
+                                                          const std::string& join) {
   const std::string file = path_ + "/cluster.json";
   MUSTER_ASSIGN_OR_RETURN(const ClusterAddresses before, ReadAddresses(file));
   ClusterAddresses now = before;
@@ -303,8 +333,10 @@ absl::StatusOr<ClusterAddresses> RunFolder::PickAddresses(const std::string& htt
   } else if (!stays) {
     MUSTER_ASSIGN_OR_RETURN(now.http, TakeAny(wish, taken));
   }
+  MUSTER_ASSIGN_OR_RETURN(now.join, PickJoin(join, before.join, now));
   if (now == before) return now;
-  const nlohmann::ordered_json object = {{"grpc", now.grpc}, {"http", now.http}};
+  nlohmann::ordered_json object = {{"grpc", now.grpc}, {"http", now.http}};
+  if (!now.join.empty()) object["join"] = now.join;
   MUSTER_RETURN_IF_ERROR(Replace(file, object.dump(2) + "\n"));
   return now;
 }

@@ -11,7 +11,8 @@
 
 namespace muster::agent {
 
-// SIGINT, SIGTERM and SIGHUP wait for a SignalWatch from now on; SIGPIPE is ignored.
+// SIGINT, SIGTERM and SIGHUP wait for a SignalWatch from now on, as do SIGUSR1 and SIGUSR2, with
+// which launchers say that the end of an allocation is near; SIGPIPE is ignored.
 void BlockSignals();
 
 // A person's Ctrl-C may reach a process twice: once through its group and once through its leader.

@@ -19,12 +19,15 @@ struct SupervisorOptions {
   // How many members this host holds; 0: any number. As long as some run that are wanted no more,
   // no others are started beyond this.
   int32_t slots = 0;
+  // Of this host: ids. Of two processes that are to have the same one, the second starts when the
+  // first has ended.
+  std::vector<std::string> devices{};
   Duration first_backoff = std::chrono::milliseconds(200);  // doubles with each failure in a row …
   Duration longest_backoff = std::chrono::seconds(5);       // … up to this
   // So many failures without progress in between, however long each run was: given up. A step is
   // progress of the member that reports it, of a coordinator that has come up, and of members of
   // the job that have run for `healthy_after` already (a spare has no steps of its own). This is
-  // the coordinator's limit; a job's processes have its `retries` before theirs.
+  // the coordinator's limit; a job's processes have its `restarts` before theirs.
   int crash_limit = 5;
   Duration healthy_after = std::chrono::minutes(10);
   // What the host did to a process (no room for another process or for its log; SIGKILL by somebody
@@ -37,6 +40,9 @@ struct SupervisorOptions {
   // to leave, and it may have something to report first.
   Duration leave_grace = std::chrono::seconds(2);
   Duration stop_grace = std::chrono::seconds(10);  // from SIGTERM to SIGKILL
+  // A member starts once it has a certificate, for which its coordinator is asked. Until there is
+  // one it waits, and nothing is counted.
+  bool signs = false;
 };
 
 struct ProcessKey {
@@ -57,6 +63,15 @@ struct SpawnFailed {  // answers Spawn; a Spawn that is not answered so is a run
   std::string reason;
   bool host_is_short = false;  // as in Exit
 };
+struct Signed {  // answers AskToSign: the process may start
+  ProcessKey key;
+  PlacementNumber placement;
+};
+struct SignFailed {  // answers it, too: it may be tried again
+  ProcessKey key;
+  PlacementNumber placement;
+  std::string reason;
+};
 struct Exited {
   ProcessKey key;
   Exit exit;
@@ -74,8 +89,9 @@ struct Release {
 };
 struct StopAll {};  // for good; a second one: at once
 struct Tick {};
-using SupervisorEvent = std::variant<WantCoordinator, WantMembers, SpawnFailed, Exited, Progressed,
-                                     SessionUp, KeepDown, Release, StopAll, Tick>;
+using SupervisorEvent =
+    std::variant<WantCoordinator, WantMembers, SpawnFailed, Signed, SignFailed, Exited, Progressed,
+                 SessionUp, KeepDown, Release, StopAll, Tick>;
 
 // ---- actions, in order
 
@@ -84,6 +100,11 @@ struct Spawn {
   StartNumber start;  // of the job, which has a later one when it was put back into the queue
   Role role = Role::kWorker;  // means nothing for the coordinator
   PlacementNumber placement{};
+  std::vector<std::string> devices{};  // ids
+};
+struct AskToSign {  // the certificate of a process that starts next
+  ProcessKey key;
+  PlacementNumber placement{};
 };
 struct SendSignal {
   ProcessKey key;
@@ -91,6 +112,9 @@ struct SendSignal {
 };
 struct ReportExit {
   ProcessExited exited;
+};
+struct TellDevices {  // all of them, where one has another holder than was told last
+  std::vector<HostDevice> devices;
 };
 enum class AfterExit {
   kStartsAgain,  // after `delay`
@@ -105,7 +129,12 @@ struct NoteExit {  // for people
   Duration delay{};
   std::string text;  // "worker-2 was killed by SIGKILL; it starts again in 0.2 s"
 };
-using SupervisorAction = std::variant<Spawn, SendSignal, ReportExit, NoteExit>;
+struct NoteWait {  // for people: it is due, and a device of its place is held
+  ProcessKey key;
+  std::string text;  // "worker-2 waits for device 1, which a process that ends still has"
+};
+using SupervisorAction =
+    std::variant<Spawn, AskToSign, SendSignal, ReportExit, TellDevices, NoteExit, NoteWait>;
 using SupervisorActions = std::vector<SupervisorAction>;
 
 }  // namespace muster::agent

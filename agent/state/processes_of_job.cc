@@ -40,7 +40,7 @@ std::string WhatFollows(const Exit& exit, AfterExit after, Duration delay, bool 
       return MeaningOf(exit) == ExitMeaning::kHopeless ? "; it is not started again"
              : exit.host_is_short
                  ? "; this host has had no room for it for too long, and it is not started again"
-             : only_failure ? "; its job allows no retries, and it is not started again"
+             : only_failure ? "; its job allows no restarts, and it is not started again"
                             : "; it fails over and over and is not started again";
   }
   return "";
@@ -57,13 +57,17 @@ void ProcessesOfJob::Want(const std::vector<ProcessWanted>& wanted, Time now, Ac
     it->second.role = process.role;
     it->second.wanted = true;
     it->second.next_placement.reset();
-    if (is_new) it->second.placement = process.placement;
+    if (is_new) {
+      it->second.placement = process.placement;
+      it->second.devices = process.devices;
+    }
     if (it->second.placement != process.placement) {
       if (Runs(it->second)) {
         it->second.next_placement = process.placement;
+        it->second.next_devices = process.devices;
         if (it->second.phase == Phase::kRunning) LetLeave(process.name, it->second, now, out);
       } else {
-        it->second.BeginAt(process.placement, now);
+        it->second.BeginAt(process.placement, process.devices, now);
       }
       continue;
     }
@@ -109,7 +113,7 @@ void ProcessesOfJob::OnExit(const std::string& name, const Exit& exit, Time now,
   if (!process.wanted)
     processes_.erase(it);
   else if (process.next_placement)
-    process.BeginAt(*process.next_placement, now);
+    process.BeginAt(*process.next_placement, process.next_devices, now);
 }
 
 ProcessesOfJob::Phase ProcessesOfJob::PhaseAfter(AfterExit after) {
@@ -175,8 +179,13 @@ void ProcessesOfJob::Process::StartAfresh() {
   backoff = Duration();
 }
 
-void ProcessesOfJob::Process::BeginAt(PlacementNumber place, Time now) {
-  Process fresh{.role = role, .placement = place, .kept_down = kept_down, .due = now};
+void ProcessesOfJob::Process::BeginAt(PlacementNumber place, std::vector<std::string> devices_there,
+                                      Time now) {
+  Process fresh{.role = role,
+                .placement = place,
+                .devices = std::move(devices_there),
+                .kept_down = kept_down,
+                .due = now};
   fresh.counted_exits = std::move(counted_exits);
   *this = std::move(fresh);
 }
@@ -237,7 +246,8 @@ bool ProcessesOfJob::HasPlace(const std::string& name) const {
 
 bool ProcessesOfJob::HasPlace(const Process& process) {
   const bool starts_again = process.phase == Phase::kWaiting || process.phase == Phase::kFinished;
-  return Runs(process) || (starts_again && process.has_run && process.wanted);
+  return Runs(process) || process.phase == Phase::kSigning ||
+         (starts_again && process.has_run && process.wanted);
 }
 
 size_t ProcessesOfJob::Places() const {
@@ -290,12 +300,52 @@ void ProcessesOfJob::StartWhatIsDue(Time now, const MayStart& may_start, Actions
   for (auto& [name, process] : processes_) {
     if (process.phase != Phase::kWaiting || process.kept_down || process.due > now) continue;
     if (!may_start(name)) continue;
-    process.phase = Phase::kRunning;
+    if (!options_.signs || is_coordinator()) {
+      Start(name, process, now, out);
+      continue;
+    }
+    process.phase = Phase::kSigning;
     process.since = now;
-    process.has_run = true;
-    process.is_up = false;
-    out.push_back(Spawn{KeyOf(name), start_, process.role, process.placement});
+    out.push_back(AskToSign{KeyOf(name), process.placement});
   }
+}
+
+void ProcessesOfJob::Start(const std::string& name, Process& process, Time now,
+                           Actions& out) const {
+  process.phase = Phase::kRunning;
+  process.since = now;
+  process.has_run = true;
+  process.is_up = false;
+  out.push_back(Spawn{KeyOf(name), start_, process.role, process.placement, process.devices});
+}
+
+ProcessesOfJob::Process* ProcessesOfJob::Signing(const std::string& name,
+                                                 PlacementNumber placement) {
+  const auto it = processes_.find(name);
+  const bool signs = it != processes_.end() && it->second.phase == Phase::kSigning &&
+                     it->second.placement == placement;
+  return signs ? &it->second : nullptr;
+}
+
+bool ProcessesOfJob::IsSigning(const std::string& name) const {
+  const auto it = processes_.find(name);
+  return it != processes_.end() && it->second.phase == Phase::kSigning;
+}
+
+// One that was kept down meanwhile asks again when it is released.
+void ProcessesOfJob::OnSigned(const std::string& name, PlacementNumber placement, Time now,
+                              Actions& out) {
+  Process* const process = Signing(name, placement);
+  if (process == nullptr) return;
+  if (!stopping_ && !process->kept_down) return Start(name, *process, now, out);
+  process->phase = Phase::kWaiting;
+  process->due = now;
+}
+
+void ProcessesOfJob::OnSignFailed(const std::string& name, PlacementNumber placement,
+                                  const std::string& why, Time now, Actions& out) {
+  if (Signing(name, placement) == nullptr) return;
+  OnExit(name, {.code = kExitFailed, .not_started = why, .host_is_short = true}, now, out);
 }
 
 std::optional<Time> ProcessesOfJob::NextTick(const MayStart& may_start) const {
@@ -307,6 +357,18 @@ std::optional<Time> ProcessesOfJob::NextTick(const MayStart& may_start) const {
     if (!next || process.due < *next) next = process.due;
   }
   return next;
+}
+
+const std::vector<std::string>& ProcessesOfJob::DevicesOf(const std::string& name) const {
+  static const std::vector<std::string> kNone;
+  const auto it = processes_.find(name);
+  return it == processes_.end() ? kNone : it->second.devices;
+}
+
+void ProcessesOfJob::AddHeld(std::map<std::string, PlacementNumber>& held) const {
+  for (const auto& [name, process] : processes_)
+    if (Runs(process))
+      for (const std::string& id : process.devices) held[id] = process.placement;
 }
 
 bool ProcessesOfJob::Runs(const std::string& name) const {

@@ -33,6 +33,9 @@ class ProcessesOfJob {
   // The complete list: what is missing will be started, what is not listed is let go.
   void Want(const std::vector<ProcessWanted>& processes, Time now, Actions& out);
   void OnExit(const std::string& name, const Exit& exit, Time now, Actions& out);
+  void OnSigned(const std::string& name, PlacementNumber placement, Time now, Actions& out);
+  void OnSignFailed(const std::string& name, PlacementNumber placement, const std::string& why,
+                    Time now, Actions& out);
   void OnProgress(const std::string& name, Time now);  // a member of this job completed a step
   void OnProgressOfMembers();  // of the coordinator: a member of any job completed a step
   void OnSessionUp(Actions& out);
@@ -45,6 +48,10 @@ class ProcessesOfJob {
   void StartWhatIsDue(Time now, const MayStart& may_start, Actions& out);
 
   std::optional<Time> NextTick(const MayStart& may_start) const;
+  // Those of the place of a process that waits to be started; empty: there is none of that name.
+  const std::vector<std::string>& DevicesOf(const std::string& name) const;
+  // By id, those that processes have which run.
+  void AddHeld(std::map<std::string, PlacementNumber>& held) const;
   StartNumber start() const { return start_; }
   // What OnSessionUp tells of those that had run lanes.
   std::deque<ProcessExited> EndsToTell() const;
@@ -53,22 +60,25 @@ class ProcessesOfJob {
   size_t Places() const;
   bool HasPlace(const std::string& name) const;
   bool Runs(const std::string& name) const;
+  bool IsSigning(const std::string& name) const;  // it was asked for, and not answered yet
   std::vector<ProcessKey> Running() const;
   // Nothing is wanted and nothing runs: this can go.
   bool over() const { return processes_.empty(); }
 
  private:
-  enum class Phase { kWaiting, kRunning, kLeaving, kStopping, kFinished, kGivenUp };
+  enum class Phase { kWaiting, kSigning, kRunning, kLeaving, kStopping, kFinished, kGivenUp };
   struct Process {
     Role role = Role::kWorker;
     PlacementNumber placement{};  // of the process that runs, or that is to run next
     // Its name has another place by now: it is let go, and then a process of that place starts.
     std::optional<PlacementNumber> next_placement{};
+    std::vector<std::string> devices{};       // of `placement`
+    std::vector<std::string> next_devices{};  // of `next_placement`
     bool wanted = true;
     bool kept_down = false;
     bool has_run = false;
     Phase phase = Phase::kWaiting;
-    Time since{};        // kRunning: of the start
+    Time since{};        // kRunning: of the start; kSigning: of the question
     Time due{};          // kWaiting: of the start; kLeaving: of SIGTERM; kStopping: of SIGKILL
     Duration backoff{};  // before the last start; zero: nothing failed since progress
     std::deque<Time> failures{};             // without progress in between
@@ -80,7 +90,8 @@ class ProcessesOfJob {
     std::deque<std::pair<PlacementNumber, Exit>> counted_exits{};
     void StartAfresh();  // no failures are counted any more
     void Progressed();
-    void BeginAt(PlacementNumber place, Time now);  // nothing of before counts, but its counts
+    // Nothing of before counts, but its counts.
+    void BeginAt(PlacementNumber place, std::vector<std::string> devices_there, Time now);
   };
 
   ProcessKey KeyOf(const std::string& name) const { return {job_, name}; }
@@ -90,6 +101,8 @@ class ProcessesOfJob {
   static bool HasPlace(const Process& process);
   static bool Ends(const Process& process);  // by itself or by us
   static bool Runs(const Process& process);
+  Process* Signing(const std::string& name, PlacementNumber placement);  // null: it is not
+  void Start(const std::string& name, Process& process, Time now, Actions& out) const;
   AfterExit Judge(Process& process, const Exit& exit, Time now) const;
   static bool IsOfTheHost(const Process& process, const Exit& exit);
   bool CountHostFailure(Process& process, Time now) const;

@@ -5,6 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace muster::agent {
 
 SupervisorActions Supervisor::Step(const SupervisorEvent& event, Time now) {
@@ -14,7 +16,47 @@ SupervisorActions Supervisor::Step(const SupervisorEvent& event, Time now) {
   for (auto& [job, starts] : jobs_)
     starts.remove_if([](const ProcessesOfJob& start) { return start.over(); });
   std::erase_if(jobs_, [](const auto& entry) { return entry.second.empty(); });
+  std::erase_if(waiting_, [this](const ProcessKey& key) { return !jobs_.contains(key.job); });
+  if (options_.devices.empty()) return out;
+  std::vector<HostDevice> devices = Devices();
+  const bool is_new = devices != told_ || std::holds_alternative<SessionUp>(event);
+  if (is_new) out.push_back(TellDevices{told_ = std::move(devices)});
   return out;
+}
+
+std::vector<HostDevice> Supervisor::Devices() const {
+  const std::map<std::string, PlacementNumber> held = Held();
+  std::vector<HostDevice> devices;
+  for (const std::string& id : options_.devices) {
+    const auto holder = held.find(id);
+    devices.push_back({id, holder == held.end() ? PlacementNumber() : holder->second});
+  }
+  return devices;
+}
+
+std::string Supervisor::HeldDeviceOf(const ProcessesOfJob& start, const std::string& name) const {
+  const std::vector<std::string>& devices = start.DevicesOf(name);
+  if (devices.empty()) return "";
+  const std::map<std::string, PlacementNumber> held = Held();
+  const auto first = std::find_if(devices.begin(), devices.end(),
+                                  [&](const std::string& id) { return held.contains(id); });
+  return first == devices.end() ? "" : *first;
+}
+
+// Once for each wait.
+void Supervisor::SayWhatItWaitsFor(const ProcessesOfJob& start, const ProcessKey& key,
+                                   Actions& out) {
+  const std::string device = HeldDeviceOf(start, key.name);
+  if (device.empty() || !waiting_.insert(key).second) return;
+  out.push_back(NoteWait{key, absl::StrCat(key.name, " waits for device ", device,
+                                           ", which a process that ends still has")});
+}
+
+std::map<std::string, PlacementNumber> Supervisor::Held() const {
+  std::map<std::string, PlacementNumber> held;
+  for (const auto& [job, starts] : jobs_)
+    for (const ProcessesOfJob& start : starts) start.AddHeld(held);
+  return held;
 }
 
 void Supervisor::StartWhatIsDue(Time now, Actions& out) {
@@ -22,7 +64,11 @@ void Supervisor::StartWhatIsDue(Time now, Actions& out) {
   for (auto& [job, starts] : jobs_) {
     for (ProcessesOfJob& start : starts) {
       const auto may_start = [&, &id = job](const std::string& name) {
-        if (IsHeldBack(start, {id, name}, members)) return false;
+        if (IsHeldBack(start, {id, name}, members)) {
+          SayWhatItWaitsFor(start, {id, name}, out);
+          return false;
+        }
+        waiting_.erase({id, name});
         if (id != kCoordinatorKey.job && !start.HasPlace(name)) ++members.places;
         return true;
       };
@@ -43,13 +89,14 @@ Supervisor::Members Supervisor::CountMembers() const {
   return members;
 }
 
-// Slots are freed when the leaving processes exit (SIGKILL at the latest); that exit starts the
-// waiting ones. Whoever has run already has its place: what another job lets go of does not hold it
-// up.
+// Slots and devices are freed when the leaving processes exit (SIGKILL at the latest); that exit
+// starts the waiting ones. Whoever has run already has its place: what another job lets go of does
+// not hold it up.
 bool Supervisor::IsHeldBack(const ProcessesOfJob& start, const ProcessKey& key,
                             const Members& members) const {
   if (key == kCoordinatorKey) return false;
   if (Runs(key)) return true;  // for an earlier start of its job
+  if (!HeldDeviceOf(start, key.name).empty()) return true;
   return options_.slots > 0 && members.letting_go > 0 && !start.HasPlace(key.name) &&
          members.places >= static_cast<size_t>(options_.slots);
 }
@@ -72,6 +119,12 @@ bool Supervisor::Runs(const ProcessKey& key) const {
   return it != jobs_.end() &&
          std::any_of(it->second.begin(), it->second.end(),
                      [&](const ProcessesOfJob& start) { return start.Runs(key.name); });
+}
+
+// What starts is of the last start.
+bool Supervisor::IsSigning(const ProcessKey& key) const {
+  const auto it = jobs_.find(key.job);
+  return it != jobs_.end() && it->second.back().IsSigning(key.name);
 }
 
 std::vector<ProcessKey> Supervisor::Running() const {
@@ -110,7 +163,7 @@ ProcessesOfJob& Supervisor::StartOf(const JobProcesses& wanted, Time now, Action
     starts.back().Want({}, now, out);
   }
   SupervisorOptions options = options_;
-  if (wanted.job != kCoordinatorKey.job) options.crash_limit = wanted.retries + 1;
+  if (wanted.job != kCoordinatorKey.job) options.crash_limit = wanted.restarts + 1;
   return starts.emplace_back(wanted.job, wanted.start, options, std::move(ended));
 }
 
@@ -131,6 +184,16 @@ void Supervisor::On(const SpawnFailed& event, Time now, Actions& out) {
                             .not_started = event.reason,
                             .host_is_short = event.host_is_short}},
      now, out);
+}
+
+void Supervisor::On(const Signed& event, Time now, Actions& out) {
+  if (ProcessesOfJob* job = Find(event.key))
+    job->OnSigned(event.key.name, event.placement, now, out);
+}
+
+void Supervisor::On(const SignFailed& event, Time now, Actions& out) {
+  if (ProcessesOfJob* job = Find(event.key))
+    job->OnSignFailed(event.key.name, event.placement, event.reason, now, out);
 }
 
 void Supervisor::On(const Exited& event, Time now, Actions& out) {

@@ -10,7 +10,9 @@
 #include <list>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "agent/state/actions.h"
@@ -20,7 +22,8 @@ namespace muster::agent {
 
 class Supervisor {
  public:
-  explicit Supervisor(SupervisorOptions options = {}) : options_(options) {}
+  explicit Supervisor(SupervisorOptions options = {})
+      : options_(std::move(options)), told_(Devices()) {}
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
 
@@ -29,7 +32,10 @@ class Supervisor {
   // When the next Tick is due at the latest; nothing: not before another event.
   std::optional<Time> NextTick() const;
   bool Runs(const ProcessKey& key) const;
+  bool IsSigning(const ProcessKey& key) const;
   std::vector<ProcessKey> Running() const;
+  // Of this host, and who has them.
+  std::vector<HostDevice> Devices() const;
   // Whether the job is wanted here, or a process of it has not ended yet.
   bool Has(const std::string& job) const { return jobs_.contains(job); }
 
@@ -39,6 +45,8 @@ class Supervisor {
   void On(const WantCoordinator&, Time now, Actions& out);
   void On(const WantMembers& event, Time now, Actions& out);
   void On(const SpawnFailed& event, Time now, Actions& out);
+  void On(const Signed& event, Time now, Actions& out);
+  void On(const SignFailed& event, Time now, Actions& out);
   void On(const Exited& event, Time now, Actions& out);
   void On(const Progressed& event, Time now, Actions& out);
   void On(const SessionUp&, Time now, Actions& out);
@@ -59,9 +67,15 @@ class Supervisor {
   void StartWhatIsDue(Time now, Actions& out);
   Members CountMembers() const;
   bool IsHeldBack(const ProcessesOfJob& start, const ProcessKey& key, const Members& members) const;
+  std::map<std::string, PlacementNumber> Held() const;  // devices, by id
+  // Of the place of a process that is to start: the first that is held; empty: all are free.
+  std::string HeldDeviceOf(const ProcessesOfJob& start, const std::string& name) const;
+  void SayWhatItWaitsFor(const ProcessesOfJob& start, const ProcessKey& key, Actions& out);
 
   const SupervisorOptions options_;
   std::map<std::string, Starts> jobs_;  // the coordinator is the one without an id
+  std::vector<HostDevice> told_;        // where they are told
+  std::set<ProcessKey> waiting_;        // for devices, of which that was said
   bool stopping_ = false;
 };
 

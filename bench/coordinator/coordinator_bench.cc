@@ -4,6 +4,10 @@
 // answer takes meanwhile, what a member weighs, how long the view after a loss takes, and how long
 // it takes after the coordinator was killed until everybody is told the view again.
 //
+// With --hosts the same for a cluster that grows: simulated agents of so many hosts
+// (simulated_agents.h, host_round.h) say hello, are told of a job of all slots and of one for each
+// host, come again one by one, and all at once after the coordinator was killed.
+//
 // Coordinator and load program share the machine's cores.
 #include <unistd.h>
 
@@ -21,7 +25,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "bench/coordinator/coordinator_process.h"
+#include "bench/coordinator/host_round.h"
 #include "bench/coordinator/simulated_members.h"
+#include "bench/coordinator/table.h"
 #include "lib/base/mutex.h"
 #include "lib/http/client.h"
 #include "lib/wire/job_codec.h"
@@ -30,10 +36,10 @@
 namespace muster::bench {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 struct Settings {
   std::vector<int32_t> members = {100, 500, 2000};
+  std::vector<int32_t> hosts;
+  int32_t slots = HostSettings().slots;
   double seconds = 6;       // of each steady phase
   double step_seconds = 1;  // between steps whose records everybody sends
   double patience = 120;    // for what must happen
@@ -42,25 +48,6 @@ struct Settings {
   std::string dir;
   std::string json;
 };
-
-Duration FromSeconds(double seconds) {
-  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
-}
-
-class Stopwatch {
- public:
-  double Seconds() const { return muster::Seconds(std::chrono::steady_clock::now() - begin_); }
-
- private:
-  const Time begin_ = std::chrono::steady_clock::now();
-};
-
-// The value that 99 of 100 do not exceed.
-double P99(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  return values[(values.size() * 99 + 99) / 100 - 1];
-}
 
 // Asks again and again while somebody else loads the coordinator: GET of the job, and AskJob on a
 // session of its own, which goes through the driver as every member's frame does.
@@ -270,13 +257,6 @@ class Round {
   std::string failed_;
 };
 
-struct Row {
-  const char* label;
-  const char* phase;  // empty: of the whole round
-  const char* field;
-  const char* format;
-};
-
 constexpr Row kRows[] = {
     {"connect, told the job (s)", "", "connect_seconds", "%.2f"},
     {"  CPU of it (s)", "", "connect_cpu_seconds", "%.2f"},
@@ -302,48 +282,23 @@ constexpr Row kRows[] = {
     {"restart until all have the view (s)", "", "restart_seconds", "%.2f"},
 };
 
-std::string CellOf(const Json& round, const Row& row) {
-  const Json* from = &round;
-  if (*row.phase != 0) {
-    if (!round.contains(row.phase)) return "-";
-    from = &round[row.phase];
-  }
-  if (!from->contains(row.field)) return "-";
-  char text[32];
-  std::snprintf(text, sizeof text, row.format, (*from)[row.field].get<double>());
-  return text;
-}
-
-void Print(const Settings& settings, const std::vector<Json>& rounds) {
-  std::printf("a lease of 1.5 s, three heartbeats in each; records of one step every %g s\n\n",
-              settings.step_seconds);
-  std::printf("%-36s", "members");
-  for (const Json& round : rounds) std::printf("%12d", round["members"].get<int>());
-  std::printf("\n");
-  for (const Row& row : kRows) {
-    // A µ is two bytes and one column.
-    const int extra = std::string_view(row.label).find("µ") != std::string_view::npos ? 1 : 0;
-    std::printf("%-*s", 36 + extra, row.label);
-    for (const Json& round : rounds) std::printf("%12s", CellOf(round, row).c_str());
-    std::printf("\n");
-  }
-  for (const Json& round : rounds)
-    if (round.contains("failed"))
-      std::printf("\n%d members: %s\n", round["members"].get<int>(),
-                  round["failed"].get<std::string>().c_str());
-}
-
 int Main(int argc, char** argv) {
   Settings settings;
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  settings.program = self.parent_path() / "muster-coordinator";
+  // It speaks plain text: what members and hosts cost is measured, and not their certificates.
+  settings.program = self.parent_path().parent_path() / "plaintext/muster-coordinator";
   settings.dir =
       std::filesystem::temp_directory_path() / absl::StrCat("muster-coordinator-bench-", getpid());
   CLI::App app("What a coordinator costs as its job grows");
   app.add_option("--members", settings.members,
                  "how many simulated members; several: one after the other")
       ->check(CLI::Range(2, 4096))
+      ->capture_default_str();
+  app.add_option("--hosts", settings.hosts, "how many simulated hosts, in place of members")
+      ->check(CLI::Range(2, 4096));
+  app.add_option("--slots", settings.slots, "of each simulated host")
+      ->check(CLI::Range(1, 64))
       ->capture_default_str();
   app.add_option("--seconds", settings.seconds, "of each steady phase")->capture_default_str();
   app.add_option("--step-seconds", settings.step_seconds, "between the steps that all record")
@@ -360,12 +315,23 @@ int Main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   std::vector<Json> rounds;
   bool whole = true;
-  for (const int32_t members : settings.members) {
-    rounds.push_back(Round(settings, members).Run());
+  const bool of_hosts = !settings.hosts.empty();
+  for (const int32_t size : of_hosts ? settings.hosts : settings.members) {
+    rounds.push_back(of_hosts ? MeasureHosts({settings.slots, FromSeconds(settings.patience),
+                                              settings.program, settings.dir},
+                                             size)
+                              : Round(settings, size).Run());
     whole = whole && !rounds.back().contains("failed");
     std::fprintf(stderr, "%s\n", rounds.back().dump().c_str());
   }
-  Print(settings, rounds);
+  if (of_hosts) {
+    std::printf("%d slots a host\n\n", settings.slots);
+    PrintTable("hosts", RowsOfHosts(), rounds);
+  } else {
+    std::printf("a lease of 1.5 s, three heartbeats in each; records of one step every %g s\n\n",
+                settings.step_seconds);
+    PrintTable("members", kRows, rounds);
+  }
   if (app.count("--dir") == 0) std::filesystem::remove_all(settings.dir, error);
   if (!settings.json.empty()) std::ofstream(settings.json) << Json(rounds).dump(1) << "\n";
   return whole ? 0 : 1;

@@ -179,6 +179,7 @@ std::string SimulatedMembers::JoinOf(const Member& member) const {
   join.address = absl::StrCat(member.id.name, ":1");
   join.environment = environment_;
   join.sealed = member.sealed;
+  join.term = member.term;
   if (member.in_view) join.active = member.sealed;
   return Encode(ToCoordinator(join));
 }
@@ -238,6 +239,7 @@ std::string SimulatedMembers::Answer(size_t index, const std::string& header) {
 std::string SimulatedMembers::AnswerSeal(Member& member, const Seal& seal) {
   if (!std::exchange(sealed_, true)) changed_.NotifyOne();
   member.sealed = seal.view;
+  member.term = seal.term;
   member.in_view = false;
   if (std::exchange(member.active, false)) --active_;
   Sealed sealed{seal.view, {}};

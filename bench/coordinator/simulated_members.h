@@ -73,6 +73,7 @@ class SimulatedMembers {
     bool active = false;   // and has been told since it last connected that it stands
     bool gone = false;
     ViewNumber sealed;
+    TermNumber term;    // in which it was told of that view
     StartNumber start;  // of the job, as it was told
   };
 

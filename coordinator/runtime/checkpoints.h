@@ -2,26 +2,41 @@
 // Runs on the commit thread of the job.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "lib/checkpoint/catalogue.h"
+#include "lib/checkpoint/manifest_file.h"
 #include "lib/domain/ledger.h"
 #include "lib/domain/manifest.h"
-#include "lib/storage/kv.h"
 
 namespace muster::coordinator {
 
 // Where the segments of a job lie.
 std::string CheckpointDir(const std::string& root, const std::string& job);
 
-// Completes the manifest (time, total) and commits it, synced. Errors as Catalogue::Commit.
-absl::StatusOr<Manifest> CommitCheckpoint(Kv& kv, Manifest manifest, bool replaces,
+// Completes the manifest (time, total), writes its file beside its segments, and commits it,
+// synced. Nothing is written of one that the catalogue refuses. What fails after the file was
+// written leaves it there: the state that it tells of is whole, and it goes as an orphan. Errors as
+// Catalogue::Commit and WriteManifestFile; kFailedPrecondition: another cluster's file lies there;
+// kUnavailable, kPermissionDenied: nobody knows whose file lies there.
+absl::StatusOr<Manifest> CommitCheckpoint(Catalogue catalogue, ManifestFile file,
+                                          CheckpointFiles& files, bool replaces,
                                           int64_t unix_seconds);
 
 // Removes checkpoints beyond the newest `keep` on the ancestry, then files of aborted rounds of
-// this cluster before `newest`. A failure is logged only: the next commit tries again.
-void PruneCheckpoints(Kv& kv, const std::string& cluster, const std::string& dir,
-                      const Manifest& newest, const std::vector<Lineage>& lineages, int32_t keep);
+// this cluster before `newest`. A failure is only logged and told: the next commit tries again.
+absl::Status PruneCheckpoints(Catalogue catalogue, CheckpointFiles& files, const Manifest& newest,
+                              const std::vector<Lineage>& lineages, int32_t keep);
+
+// What a crash left between the first byte of an adopted job's checkpoint and the journalling of
+// the job, or amid the removal of such a copy: checkpoints and files of jobs that the journal does
+// not know go, so that no job of that id, submitted
+// later, goes on from them. Once, before anything is submitted. An error: some are left in the
+// catalogue; a file that cannot be deleted is only logged.
+absl::Status DropUnknownJobs(Catalogue catalogue, const std::set<std::string>& known,
+                             const std::string& root);
 
 }  // namespace muster::coordinator

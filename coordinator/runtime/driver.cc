@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <set>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -10,10 +12,12 @@
 #include "absl/time/clock.h"
 #include "coordinator/runtime/checkpoints.h"
 #include "coordinator/runtime/once.h"
+#include "coordinator/state/signatures.h"
+#include "lib/base/exit_codes.h"
 #include "lib/base/mutex.h"
-#include "lib/base/whole_file.h"
 #include "lib/checkpoint/catalogue.h"
 #include "lib/checkpoint/load.h"
+#include "lib/identity/keys.h"
 #include "lib/log/log.h"
 #include "lib/wire/job_codec.h"
 #include "lib/wire/message_codec.h"
@@ -37,6 +41,7 @@ int64_t UnixMillis() { return absl::ToUnixMillis(absl::Now()); }
 constexpr char kRequests[] = "requests";
 constexpr char kAgents[] = "agents";
 constexpr char kStrangers[] = "strangers";
+constexpr char kClaim[] = "claim";
 std::string TurnOf(const std::string& job) { return absl::StrCat("job ", job); }
 
 // The first frame of a session says whose it is.
@@ -140,14 +145,27 @@ Driver::Driver(Journal& journal, RecoveredState recovered, const Clock& clock, M
       started_(clock.Now()),
       sessions_(
           {.input = [this](Input input) { Feed(std::move(input)); },
-           .asked = [this](SessionId id, const AskJob& ask) { AnswerAsk(id, ask); },
-           .printed = [this](const AgentId& agent, const LogLines& lines) { Keep(agent, lines); }},
+           .asked = [this](
+                        SessionId id, const AskJob& ask,
+                        const std::optional<ProcessName>& proven) { AnswerAsk(id, ask, proven); },
+           .printed = [this](const AgentId& agent, const LogLines& lines) { Keep(agent, lines); },
+           .asked_to_sign = [this](const AgentId& agent,
+                                   const SignMember& ask) { OnAskedToSign(agent, ask); },
+           .why_not_heard =
+               [this](const std::string& host, const std::string& key_hash) {
+                 return WhyNotHeard(coordinator_.host_records(), host, key_hash);
+               }},
           RoomFor(options_.connections)),
       query_thread_(kMostWaitingQueries) {
+  quotas_ = std::make_shared<const Quotas>(coordinator_.quotas());
+  host_records_ = std::make_shared<const HostRecords>(coordinator_.host_records());
   LookAtWritten({});
   Publish();
   events_thread_ = std::thread([this] { GiveEvents(); });
   thread_ = std::thread([this] { Loop(); });
+  claim_watch_.emplace(
+      options_.check_claim, options_.look_at_claim,
+      [this](const absl::Status& why) { Post(kClaim, [this, why] { OnReplaced(why); }); });
 }
 
 Driver::~Driver() { Stop(); }
@@ -160,6 +178,8 @@ void Driver::Stop() {
   if (events_thread_.joinable()) events_thread_.join();
   for (const auto& [job, commit_thread] : commit_threads_) commit_thread->Stop();
   query_thread_.Stop();
+  long_thread_.Stop();
+  if (claim_watch_) claim_watch_->Stop();
   // What is dropped here answers, so that nobody waits for ever.
   while (mailbox_.TryTake()) {
   }
@@ -320,12 +340,15 @@ absl::StatusOr<KnownCluster> Driver::KnownWithHosts() const {
 // What is known to be over is published before its end is told (Flush), and the end that comes
 // after `since` is the one that is not known yet.
 void Driver::Watch(const std::string& job, std::optional<EventPlace> after,
-                   std::function<void(absl::Status)> found, std::shared_ptr<JobWatcher> watcher) {
+                   std::function<void(absl::Status)> found, std::shared_ptr<JobWatcher> watcher,
+                   const std::function<absl::Status(const KnownJob&)>& check) {
   const int64_t since = events_.next();
   const absl::StatusOr<KnownJobsPtr> jobs = Known();
   if (!jobs.ok()) return found(jobs.status());
   const absl::StatusOr<KnownJobPtr> known = FindJob(**jobs, job);
   if (!known.ok()) return found(known.status());
+  if (check != nullptr)
+    if (const absl::Status refused = check(**known); !refused.ok()) return found(refused);
   const bool is_over = Ended((*known)->status.job.phase);
   found(absl::OkStatus());
   events_.Watch(job, after, since, std::move(watcher), is_over);
@@ -354,9 +377,9 @@ absl::Status Driver::Ready() const {
 
 void Driver::Feed(Input input) {
   if (failure_.ok()) return Handle(input);
-  const bool said_again = std::holds_alternative<MemberSays>(input) ||
-                          std::holds_alternative<AgentSays>(input) ||
-                          std::holds_alternative<AgentUp>(input);
+  const bool said_again =
+      std::holds_alternative<MemberSays>(input) || std::holds_alternative<AgentSays>(input) ||
+      std::holds_alternative<SignatureAsked>(input) || std::holds_alternative<AgentUp>(input);
   if (said_again) return;
   if (const MemberDown* down = std::get_if<MemberDown>(&input))
     std::erase_if(held_back_, [&](const Input& other) {
@@ -373,7 +396,7 @@ void Driver::Feed(Input input) {
 
 void Driver::Handle(const Input& input) {
   TimeCheckpoint(input);
-  for (Action& action : coordinator_.Handle(input, clock_.Now())) Sort(std::move(action));
+  for (Action& action : coordinator_.Take(input, clock_.Now())) Sort(std::move(action));
   const JobDeleted* deleted = std::get_if<JobDeleted>(&input);
   if (deleted != nullptr && coordinator_.jobs().Find(deleted->id) == nullptr)
     ForgetJob(deleted->id);
@@ -423,6 +446,9 @@ void Driver::AfterWrite(std::function<void()> call) { after_write_.push_back(std
 
 void Driver::Flush() {
   if (broken_) return;
+  // Nothing was taken since a write failed: what it left is tried again as it is.
+  if (failure_.ok())
+    for (Action& action : coordinator_.Settle(clock_.Now())) Sort(std::move(action));
   if (!unsaved_.empty()) {
     if (const absl::Status written = journal_.Write(unsaved_, UnixMillis()); !written.ok())
       return OnWriteFailed(written);
@@ -453,6 +479,18 @@ void Driver::OnWriteFailed(const absl::Status& why) {
   }
   Publish();
   if (broken_) options_.on_broken(failure_);
+}
+
+// Members go on, and find the other one, or wait for a coordinator.
+void Driver::OnReplaced(const absl::Status& why) {
+  if (broken_) return;
+  broken_ = true;
+  failing_ = true;
+  failure_ = absl::Status(why.code(),
+                          absl::StrCat(why.message(), ": it decides nothing any more, and ends"));
+  TellFailure(std::string(failure_.message()));
+  Publish();
+  options_.on_broken(failure_);
 }
 
 void Driver::TellFailure(const std::string& text) {
@@ -497,11 +535,21 @@ void Driver::LookAt(const std::string& id) {
 // Their times and last values are others now.
 void Driver::LookAtWritten(const std::vector<Persisted>& changes) {
   std::set<std::string> changed = coordinator_.TakeChanged();
-  for (const Persisted& change : changes) changed.insert(JobOfChange(change));
-  changed.erase("");  // of hosts
+  bool hosts_changed = false;  // their records
+  for (const Persisted& change : changes) {
+    changed.insert(JobOfChange(change));
+    if (std::holds_alternative<PersistHost>(change)) hosts_changed = true;
+    if (const auto* quotas = std::get_if<PersistQuotas>(&change))
+      quotas_ = std::make_shared<const Quotas>(quotas->quotas);
+  }
+  changed.erase("");  // of hosts and namespaces
   for (const std::string& id : changed) LookAt(id);
   if (coordinator_.TakeHostsChanged())
-    hosts_ = std::make_shared<const KnownHosts>(coordinator_.hosts().Status());
+    hosts_ = std::make_shared<const KnownHosts>(coordinator_.HostStatuses());
+  if (hosts_changed)
+    host_records_ = std::make_shared<const HostRecords>(coordinator_.host_records());
+  if (*tokens_ != coordinator_.tokens())
+    tokens_ = std::make_shared<const std::vector<Token>>(coordinator_.tokens());
   for (const std::string& id : std::exchange(unwritten_, {})) {
     const auto job = looked_at_.find(id);
     if (job == looked_at_.end())
@@ -526,7 +574,7 @@ void Driver::Publish() {
     job = std::make_shared<const KnownJob>(std::move(waiting));
   }
   const MutexLock lock(known_mutex_);
-  known_ = {std::move(known), hosts_};
+  known_ = {std::move(known), hosts_, quotas_, tokens_, host_records_};
 }
 
 void Driver::ForgetJob(const std::string& id) {
@@ -534,6 +582,7 @@ void Driver::ForgetJob(const std::string& id) {
   events_.Forget(id);
   checkpoint_times_.Forget(id);
   log_places_.Forget(id);
+  log_marks_.Forget(id);
   if (options_.logs != nullptr) options_.logs->Forget(id);
   looked_at_.erase(id);
   last_written_.erase(id);
@@ -570,22 +619,43 @@ void Driver::CarryOut(const ToHost& action) {
   sessions_.Tell(action.agent, action.wanted);
 }
 
+void Driver::CarryOut(const Sign& action) {
+  const absl::StatusOr<MemberSigned> answer = options_.sign(action.ask);
+  if (answer.ok()) return sessions_.Tell(action.agent, *answer);
+  LogWarning("the certificate of %s of job %s cannot be signed: %s", action.ask.process.name,
+             action.ask.process.job, answer.status().message());
+  sessions_.Tell(action.agent,
+                 SignRefused{action.ask.process, std::string(answer.status().message())});
+}
+
+void Driver::CarryOut(const RefuseToSign& action) { sessions_.Tell(action.agent, action.refused); }
+
 void Driver::CarryOut(const EndAgentSession& action) { sessions_.End(action.agent, action.why); }
 
 void Driver::CarryOut(const CommitManifest& action) {
   const JobJournal* job = coordinator_.jobs().Find(action.manifest.job);
   if (job == nullptr) return;
-  Manifest manifest = action.manifest;
-  manifest.spec = ToJson(job->spec);
-  CommitThread(job->id).Run([this, manifest = std::move(manifest), replaces = action.replaces](
-                                const std::stop_token&) { Commit(manifest, replaces); });
+  ManifestFile file{journal_.cluster(), action.manifest,
+                    job->environment.value_or(NumericEnvironment{}), job->lineages};
+  file.manifest.spec = ToJson(job->spec);
+  CommitThread(job->id).Run([this, file = std::move(file), replaces = action.replaces](
+                                const std::stop_token&) { Commit(file, replaces); });
+}
+
+Catalogue Driver::OurCatalogue() const {
+  return Catalogue(journal_.kv(), journal_.cluster(), options_.check_claim);
 }
 
 // The store takes no write any more, whoever's failed first: then the driver ends the process
 // instead of trying the commit again. A commit fails for other reasons, too, so an empty batch
 // tells. On a commit thread.
+// Likewise where another coordinator has taken our place.
 bool Driver::TakesNoWrite(const std::string& job, const absl::Status& failed) {
   if (absl::IsResourceExhausted(failed)) return false;
+  if (absl::IsAborted(failed)) {
+    Post(TurnOf(job), [this, failed] { OnReplaced(failed); });
+    return true;
+  }
   const absl::Status store = journal_.kv().Write({});
   if (store.ok() || absl::IsResourceExhausted(store)) return false;
   Post(TurnOf(job), [this, store] {
@@ -594,11 +664,16 @@ bool Driver::TakesNoWrite(const std::string& job, const absl::Status& failed) {
   return true;
 }
 
+std::unique_ptr<CheckpointFiles> Driver::FilesOf(const std::string& job) const {
+  return CheckpointFilesIn(CheckpointDir(options_.checkpoint_root, job));
+}
+
 // On the job's commit thread.
-void Driver::Commit(const Manifest& manifest, bool replaces) {
+void Driver::Commit(const ManifestFile& file, bool replaces) {
   options_.pass("before_commit");
+  const Manifest& manifest = file.manifest;
   const absl::StatusOr<Manifest> committed =
-      CommitCheckpoint(journal_.kv(), manifest, replaces, UnixMillis() / 1000);
+      CommitCheckpoint(OurCatalogue(), file, *FilesOf(manifest.job), replaces, UnixMillis() / 1000);
   if (!committed.ok()) {
     if (TakesNoWrite(manifest.job, committed.status())) return;
     Post(TurnOf(manifest.job),
@@ -613,18 +688,16 @@ void Driver::Commit(const Manifest& manifest, bool replaces) {
 }
 
 void Driver::CarryOut(const PruneManifests& action) {
-  CommitThread(action.newest.job)
-      .Run([this, action, dir = CheckpointDir(options_.checkpoint_root, action.newest.job)](
-               const std::stop_token&) {
-        PruneCheckpoints(journal_.kv(), journal_.cluster(), dir, action.newest, action.lineages,
-                         action.keep);
-      });
+  CommitThread(action.newest.job).Run([this, action](const std::stop_token&) {
+    const absl::Status pruned = PruneCheckpoints(OurCatalogue(), *FilesOf(action.newest.job),
+                                                 action.newest, action.lineages, action.keep);
+    if (absl::IsAborted(pruned)) TakesNoWrite(action.newest.job, pruned);
+  });
 }
 
 void Driver::CarryOut(const ComputeDigest& action) {
   CommitThread(action.job).Run([this, action](const std::stop_token& stop) {
-    const absl::StatusOr<std::string> digest =
-        Digest(CheckpointDir(options_.checkpoint_root, action.job), action.manifest, stop);
+    const absl::StatusOr<std::string> digest = Digest(*FilesOf(action.job), action.manifest, stop);
     if (absl::IsCancelled(digest.status())) return;  // the next term computes it
     Post(TurnOf(action.job),
          [this, done = DigestDone{action.job, action.start, digest.value_or(""),
@@ -635,18 +708,17 @@ void Driver::CarryOut(const ComputeDigest& action) {
 // Members write into it and do not make it: one that outlives its deleted job leaves nothing
 // behind.
 void Driver::MakeCheckpointDir(const std::string& job) {
-  CommitThread(job).Run(
-      [dir = CheckpointDir(options_.checkpoint_root, job)](const std::stop_token&) {
-        const absl::Status made = MakeDirectories(dir);
-        if (!made.ok())
-          LogWarning("the checkpoint folder %s cannot be made: %s", dir, made.message());
-      });
+  CommitThread(job).Run([this, job](const std::stop_token&) {
+    const std::unique_ptr<CheckpointFiles> files = FilesOf(job);
+    const absl::Status made = files->MakeFolder();
+    if (!made.ok())
+      LogWarning("the checkpoint folder %s cannot be made: %s", files->PathOf(""), made.message());
+  });
 }
 
 void Driver::CarryOut(const DeleteJob& action) {
   CommitThread(action.id).Run([this, id = action.id](const std::stop_token&) {
-    absl::Status erased = Catalogue(journal_.kv(), journal_.cluster())
-                              .RemoveAll(id, CheckpointDir(options_.checkpoint_root, id));
+    absl::Status erased = OurCatalogue().RemoveAll(id, *FilesOf(id));
     if (erased.ok()) erased = journal_.Erase(id);
     if (!erased.ok() && TakesNoWrite(id, erased)) return;
     Post(TurnOf(id), [this, done = JobDeleted{id, std::string(erased.message())}] { Feed(done); });
@@ -662,16 +734,43 @@ void Driver::CarryOut(const Announce& action) {
   events_.Append(action.job, {"", 0, UnixMillis(), action.event, action.text, action.fields});
 }
 
-void Driver::AnswerAsk(SessionId id, const AskJob& ask) {
+// As its Join would be answered.
+std::optional<Leave> Driver::WhyItLeaves(const ProcessName& process) const {
+  const JobJournal* job = coordinator_.jobs().Find(process.job);
+  if (job == nullptr || !HoldsPlaces(*job)) return std::nullopt;
+  const std::string why = WhyNotTold(*job, process);
+  if (why.empty()) return std::nullopt;
+  return Leave{coordinator_.term(), kExitReplaced,
+               absl::StrCat(process.name, " cannot take part: ", why), journal_.cluster()};
+}
+
+void Driver::AnswerAsk(SessionId id, const AskJob& ask, const std::optional<ProcessName>& proven) {
   if (!failure_.ok()) return;  // its session will end, and it asks again
-  AfterWrite([this, id, ask] {
+  AfterWrite([this, id, ask, proven] {
+    if (proven)
+      if (const auto leave = WhyItLeaves(*proven))
+        return sessions_.Answer(id, *leave, clock_.Now());
     if (const auto job = JobFor(ask.job)) return sessions_.Answer(id, *job, clock_.Now());
     sessions_.Answer(id, coordinator_.jobs().LeaveOf(ask.job), clock_.Now());
   });
 }
 
 void Driver::Keep(const AgentId& agent, const LogLines& lines) {
-  if (options_.logs != nullptr && log_places_.Has(agent, lines)) options_.logs->Add(lines);
+  if (options_.logs == nullptr || !log_places_.Has(agent, lines)) return;
+  LogLines kept = lines;
+  kept.left_out += log_marks_.Note(agent, lines);
+  options_.logs->Add(std::move(kept));
+}
+
+// What cannot be signed is not journalled as signed.
+void Driver::OnAskedToSign(const AgentId& agent, const SignMember& ask) {
+  absl::Status may = CheckPublicKey(ask.public_key);
+  if (!options_.sign)
+    may = absl::FailedPreconditionError(
+        "this coordinator has no authority that signs certificates (authority.key in the folder "
+        "that --identity names)");
+  if (!may.ok()) return sessions_.Tell(agent, SignRefused{ask.process, std::string(may.message())});
+  Feed(SignatureAsked{agent, ask, HashOfKey(ask.public_key)});
 }
 
 std::optional<JobIs> Driver::JobFor(const std::string& job) const {
@@ -705,23 +804,33 @@ void Driver::MeasureView() {
 // A host that drains counts as that alone; else one that is left out for all jobs does.
 void Driver::MeasureHosts() {
   std::map<std::string, double> by_state{{"up", 0}, {"away", 0}, {"draining", 0}, {"left_out", 0}};
-  double slots = 0;
+  double slots = 0, devices = 0;
+  std::set<std::pair<std::string, std::string>> used_devices;  // with their hosts
   for (const HostStatus& host : *hosts_) {
     ++by_state[host.draining            ? "draining"
                : !host.left_out.empty() ? "left_out"
                : host.up                ? "up"
                                         : "away"];
     slots += host.slots;
+    devices += static_cast<double>(host.devices.size());
+    for (const HostDevice& device : host.devices)
+      if (device.holder != PlacementNumber()) used_devices.emplace(host.name, device.id);
   }
   double used = 0;
   for (const auto& [id, known] : last_written_) {
     if (!HoldsPlaces(known->status.job)) continue;
-    for (const auto& [member, placement] : known->status.job.placements)
-      if (placement.host && !placement.host->empty()) ++used;
+    for (const auto& [member, placement] : known->status.job.placements) {
+      if (!placement.host || placement.host->empty()) continue;
+      ++used;
+      for (const std::string& device : placement.devices)
+        used_devices.emplace(*placement.host, device);
+    }
   }
   for (const auto& [state, count] : by_state) metrics_.GetGauge("muster_hosts", state).Set(count);
   metrics_.GetGauge("muster_host_slots", "total").Set(slots);
   metrics_.GetGauge("muster_host_slots", "used").Set(used);
+  metrics_.GetGauge("muster_host_devices", "total").Set(devices);
+  metrics_.GetGauge("muster_host_devices", "used").Set(static_cast<double>(used_devices.size()));
 }
 
 void Driver::Measure() {

@@ -23,17 +23,23 @@
 #include "absl/strings/string_view.h"
 #include "coordinator/runtime/background.h"
 #include "coordinator/runtime/checkpoint_times.h"
+#include "coordinator/runtime/claim_watch.h"
 #include "coordinator/runtime/event_log.h"
 #include "coordinator/runtime/fair_mailbox.h"
 #include "coordinator/runtime/journal.h"
 #include "coordinator/runtime/known_job.h"
+#include "coordinator/runtime/log_marks.h"
 #include "coordinator/runtime/log_places.h"
 #include "coordinator/runtime/log_store.h"
 #include "coordinator/runtime/member_sessions.h"
+#include "coordinator/runtime/signer.h"
 #include "coordinator/runtime/waiting_joins.h"
 #include "coordinator/state/coordinator.h"
 #include "lib/base/clock.h"
 #include "lib/base/descriptors.h"
+#include "lib/checkpoint/catalogue.h"
+#include "lib/checkpoint/files.h"
+#include "lib/checkpoint/manifest_file.h"
 #include "lib/metrics/metrics.h"
 #include "lib/transport/transport.h"
 
@@ -48,11 +54,19 @@ struct DriverOptions {
   Duration tick = std::chrono::milliseconds(50);
   // What members print goes there; outlives the driver. Null: it is not kept.
   LogStore* logs = nullptr;
+  // Of certificates for members; null: this coordinator has no authority, and signs nothing.
+  Signer sign = nullptr;
   // Called when the program passes a point at which tests kill it: persisted_unpublished, forming,
   // before_commit.
   std::function<void(absl::string_view point)> pass = [](absl::string_view) {};
+  // Asked before each commit and each deletion of checkpoints, and each `look_at_claim` on a thread
+  // of its own; it may take long, and the driver's thread never asks. kAborted: another coordinator
+  // has taken this one's place, which so does none of them any more, writes no journal and is
+  // broken. Others: nobody knows now.
+  std::function<absl::Status()> check_claim = [] { return absl::OkStatus(); };
+  Duration look_at_claim = std::chrono::seconds(1);
   // Called once, on the driver's thread: the journal cannot be written any more unless it is opened
-  // anew. Nothing is decided from then on: the program is to end and be started again.
+  // anew, or another coordinator has taken this one's place (kAborted).
   std::function<void(const absl::Status& why)> on_broken = [](const absl::Status&) {};
 };
 
@@ -86,12 +100,19 @@ class Driver {
   absl::StatusOr<KnownJobsPtr> Known() const;
   absl::StatusOr<KnownCluster> KnownWithHosts() const;
   // `found` tells, at once, whether there is such a job; then the events follow, until it is over.
-  // Nothing that is decided waits for it, either.
+  // Nothing that is decided waits for it, either. `check`: whether that job may be watched; null:
+  // any may.
   void Watch(const std::string& job, std::optional<EventPlace> after,
-             std::function<void(absl::Status)> found, std::shared_ptr<JobWatcher> watcher);
+             std::function<void(absl::Status)> found, std::shared_ptr<JobWatcher> watcher,
+             const std::function<absl::Status(const KnownJob&)>& check = nullptr);
   // For queries that take long and change nothing: one runs at a time, behind nothing that a job
   // waits for. kUnavailable, and `call` is dropped: too many wait already, or the driver ends.
   absl::Status Ask(Background::Call call);
+  // For what may take hours: one runs at a time, behind nothing but its like, for which the caller
+  // has a bound. False, and `call` is dropped: the driver ends.
+  bool RunLong(Background::Call call) { return long_thread_.Run(std::move(call)); }
+  // It changes nothing once another coordinator has taken this one's place. Thread-safe.
+  Catalogue OurCatalogue() const;
   // OK once members that this start found in the journal had time to come back, and while the
   // journal can be written.
   absl::Status Ready() const;
@@ -127,17 +148,24 @@ class Driver {
   void CarryOut(const ToMembers& action);
   void CarryOut(const EndSession& action);
   void CarryOut(const ToHost& action);
+  void CarryOut(const Sign& action);
+  void CarryOut(const RefuseToSign& action);
   void CarryOut(const EndAgentSession& action);
   void CarryOut(const CommitManifest& action);
-  void Commit(const Manifest& manifest, bool replaces);
+  void Commit(const ManifestFile& file, bool replaces);
   bool TakesNoWrite(const std::string& job, const absl::Status& failed);
+  void OnReplaced(const absl::Status& why);
   void CarryOut(const PruneManifests& action);
   void CarryOut(const ComputeDigest& action);
+  std::unique_ptr<CheckpointFiles> FilesOf(const std::string& job) const;
   void MakeCheckpointDir(const std::string& job);
   void CarryOut(const DeleteJob& action);
   void CarryOut(const Announce& action);
-  void AnswerAsk(SessionId id, const AskJob& ask);
+  void AnswerAsk(SessionId id, const AskJob& ask, const std::optional<ProcessName>& proven);
+  // What stands against telling that process what its job is; nothing: nothing does.
+  std::optional<Leave> WhyItLeaves(const ProcessName& process) const;
   void Keep(const AgentId& agent, const LogLines& lines);
+  void OnAskedToSign(const AgentId& agent, const SignMember& ask);
   std::optional<JobIs> JobFor(const std::string& job) const;
   void Measure();
   void MeasureView();
@@ -164,6 +192,7 @@ class Driver {
   const Time started_;
   MemberSessions sessions_;
   LogPlaces log_places_;
+  LogMarks log_marks_;
   std::vector<Persisted> unsaved_;
   std::deque<std::function<void()>> after_write_;  // of `unsaved_`
   // While the journal cannot be written: who went down, once each, and what became of work on disk.
@@ -175,6 +204,9 @@ class Driver {
   Jobs looked_at_;
   Jobs last_written_;  // what is published
   std::shared_ptr<const KnownHosts> hosts_ = std::make_shared<const KnownHosts>();
+  std::shared_ptr<const Quotas> quotas_;  // what is published
+  std::shared_ptr<const std::vector<Token>> tokens_ = std::make_shared<const std::vector<Token>>();
+  std::shared_ptr<const HostRecords> host_records_ = std::make_shared<const HostRecords>();
   std::set<std::string> unwritten_;  // jobs in which these two may differ
   CheckpointTimes checkpoint_times_;
   std::map<std::string, double> counted_;  // what counters have been given so far, by metric
@@ -183,8 +215,10 @@ class Driver {
   // another's disk. Made when it is needed; dropped when the job is over and all is done.
   std::map<std::string, std::unique_ptr<Background>> commit_threads_;
   Background query_thread_;
+  Background long_thread_;
   std::thread events_thread_;  // gives watchers their events
   std::thread thread_;
+  std::optional<ClaimWatch> claim_watch_;
 };
 
 }  // namespace muster::coordinator

@@ -1,6 +1,7 @@
 #include "coordinator/runtime/journal.h"
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <random>
 #include <utility>
@@ -24,7 +25,12 @@ constexpr char kLedger[] = "ledger";
 constexpr char kClusterKey[] = "cluster";
 constexpr char kDrainedKey[] = "drained";   // hosts that are to be empty, by name
 constexpr char kLeftOutKey[] = "left_out";  // hosts that are left out for all jobs: why, by name
+constexpr char kQuotasKey[] = "quotas";     // by namespace
+constexpr char kTokensKey[] = "tokens";     // of people
+constexpr char kHostPrefix[] = "host/";
+constexpr char kAuthorityKey[] = "authority";
 constexpr char kTermKey[] = "term";
+constexpr char kClaimKey[] = "claim";
 constexpr char kJobPrefix[] = "job/";
 constexpr char kRecord = 'r';
 constexpr char kFingerprint = 'f';
@@ -47,6 +53,37 @@ int64_t ReadBigEndian(absl::string_view bytes) {
   uint64_t number = 0;
   for (const char c : bytes.substr(0, 8)) number = number << 8 | static_cast<unsigned char>(c);
   return static_cast<int64_t>(number);
+}
+
+// "0007 HASH" → "ROLE NAMESPACE TIME USER", in order; none of these has a blank.
+std::string EncodeTokens(const std::vector<Token>& tokens) {
+  std::map<std::string, std::string> fields;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const Caller& grant = tokens[i].grant;
+    fields[absl::StrCat(absl::Dec(i, absl::kZeroPad4), " ", tokens[i].hash)] =
+        absl::StrCat(std::string(RoleName(grant.role)), " ", grant.scope, " ",
+                     tokens[i].made_unix_ms, " ", grant.user);
+  }
+  return EncodeFields(fields);
+}
+
+absl::StatusOr<std::vector<Token>> DecodeTokens(std::string_view bytes) {
+  MUSTER_ASSIGN_OR_RETURN(const auto fields, DecodeFields(bytes));
+  std::vector<Token> tokens;
+  for (const auto& [key, value] : fields) {
+    const std::vector<std::string> names = absl::StrSplit(key, ' ');
+    const std::vector<std::string> parts = absl::StrSplit(value, ' ');
+    Token token;
+    const auto role = parts.size() == 4 ? RoleNamed(parts[0]) : std::nullopt;
+    if (names.size() != 2 || !role || !absl::SimpleAtoi(parts[2], &token.made_unix_ms))
+      return absl::InvalidArgumentError(absl::StrCat("token ", tokens.size(), " is not one"));
+    token.hash = names[1];
+    token.grant = {parts[3], *role, parts[1]};
+    if (const std::string why = WhyNoGrant(token.grant); !why.empty())
+      return absl::InvalidArgumentError(absl::StrCat("token ", tokens.size(), ": ", why));
+    tokens.push_back(std::move(token));
+  }
+  return tokens;
 }
 
 std::string LedgerPrefix(const std::string& job, char kind) {
@@ -120,6 +157,50 @@ JobTimes Advanced(JobTimes times, JobPhase phase, int64_t now) {
   return times;
 }
 
+// "SLOTS QUEUED PRIORITY", the first two each a number or "-"; earlier versions wrote and read no
+// third one, and it is left out where it says nothing.
+std::string EncodeQuota(const Quota& quota) {
+  const auto text = [](const std::optional<int32_t>& most) {
+    return most ? absl::StrCat(*most) : std::string("-");
+  };
+  return absl::StrCat(text(quota.slots), " ", text(quota.queued),
+                      quota.priority == 0 ? "" : absl::StrCat(" ", quota.priority));
+}
+
+std::optional<Quota> DecodeQuota(const std::string& text) {
+  const std::vector<std::string> words = absl::StrSplit(text, ' ');
+  if (words.size() != 2 && words.size() != 3) return std::nullopt;
+  Quota quota;
+  const auto read = [](const std::string& word, std::optional<int32_t>& most) {
+    int32_t number = 0;
+    if (word == "-") return true;
+    if (!absl::SimpleAtoi(word, &number) || number < 0) return false;
+    most = number;
+    return true;
+  };
+  if (!read(words[0], quota.slots) || !read(words[1], quota.queued)) return std::nullopt;
+  if (words.size() == 3 && !absl::SimpleAtoi(words[2], &quota.priority)) return std::nullopt;
+  return quota;
+}
+
+std::string EncodeHost(const HostRecord& record) {
+  return EncodeFields({{"namespace", record.name_space},
+                       {"secret", record.secret},
+                       {"key", record.key_hash},
+                       {"certified", record.certified ? "1" : ""},
+                       {"revoked", record.revoked ? "1" : ""}});
+}
+
+absl::StatusOr<HostRecord> DecodeHost(std::string_view bytes) {
+  MUSTER_ASSIGN_OR_RETURN(auto fields, DecodeFields(bytes));
+  if (!fields.contains("namespace")) return absl::InvalidArgumentError("namespace: is missing");
+  return HostRecord{.name_space = fields["namespace"],
+                    .secret = fields["secret"],
+                    .key_hash = fields["key"],
+                    .certified = !fields["certified"].empty(),
+                    .revoked = !fields["revoked"].empty()};
+}
+
 // Adds changes to a batch, and to what will be known of their jobs once it is written.
 struct Writer {
   const Journal& journal;
@@ -162,6 +243,20 @@ struct Writer {
   }
   void operator()(const PersistLeftOut& change) {
     batch.Put(kJournal, kLeftOutKey, EncodeFields(change.hosts));
+  }
+
+  void operator()(const PersistQuotas& change) {
+    std::map<std::string, std::string> quotas;
+    for (const auto& [name_space, quota] : change.quotas) quotas[name_space] = EncodeQuota(quota);
+    batch.Put(kJournal, kQuotasKey, EncodeFields(quotas));
+  }
+
+  void operator()(const PersistTokens& change) {
+    batch.Put(kJournal, kTokensKey, EncodeTokens(change.tokens));
+  }
+
+  void operator()(const PersistHost& change) {
+    batch.Put(kJournal, absl::StrCat(kHostPrefix, change.host), EncodeHost(change.record));
   }
 
   JobTail& TailOf(const std::string& job) {
@@ -224,10 +319,11 @@ std::string JournalOf(const std::string& dir) { return dir + "/journal"; }
 std::string TermFileOf(const std::string& dir) { return MarksOf(JournalOf(dir)) + "/term"; }
 
 absl::StatusOr<std::unique_ptr<Journal>> Journal::Open(std::unique_ptr<Kv> kv,
-                                                       const std::string& term_file) {
+                                                       const std::string& term_file,
+                                                       const std::string& new_cluster) {
   std::unique_ptr<Journal> journal(new Journal(std::move(kv)));
   MUSTER_RETURN_IF_ERROR(journal->ReadTerm(term_file));
-  MUSTER_RETURN_IF_ERROR(journal->BeginTerm(term_file));
+  MUSTER_RETURN_IF_ERROR(journal->BeginTerm(term_file, new_cluster));
   return journal;
 }
 
@@ -251,10 +347,10 @@ absl::Status Journal::ReadTerm(const std::string& term_file) {
   return term_file.empty() ? absl::OkStatus() : CheckTermFile(term_file, cluster_, last);
 }
 
-absl::Status Journal::BeginTerm(const std::string& term_file) {
+absl::Status Journal::BeginTerm(const std::string& term_file, const std::string& new_cluster) {
   Batch batch;
   if (cluster_.empty()) {
-    cluster_ = RandomId();
+    cluster_ = new_cluster.empty() ? RandomId() : new_cluster;
     batch.Put(kJournal, kClusterKey, cluster_);
   }
   ++term_;
@@ -266,7 +362,49 @@ absl::Status Journal::BeginTerm(const std::string& term_file) {
              : ReplaceFile(term_file, absl::StrCat(cluster_, " ", term_.value(), "\n"));
 }
 
-absl::StatusOr<RecoveredState> Journal::Load(std::vector<std::string>& damaged) {
+absl::StatusOr<std::string> Journal::Claim() const {
+  absl::StatusOr<std::string> claim = kv_->Get(kJournal, kClaimKey);
+  return absl::IsNotFound(claim.status()) ? std::string() : claim;
+}
+
+absl::Status Journal::NoteClaim(const std::string& claim) const {
+  Batch batch;
+  batch.Put(kJournal, kClaimKey, claim);
+  return kv_->Write(batch);
+}
+
+absl::StatusOr<bool> Journal::HasAuthority() const {
+  const auto mark = kv_->Get(kJournal, kAuthorityKey);
+  if (absl::IsNotFound(mark.status())) return false;
+  MUSTER_RETURN_IF_ERROR(mark.status());
+  return true;
+}
+
+absl::Status Journal::NoteAuthority() const {
+  Batch batch;
+  batch.Put(kJournal, kAuthorityKey, "its own");
+  return kv_->Write(batch);
+}
+
+absl::StatusOr<HostRecords> Journal::LoadHosts() const {
+  HostRecords hosts;
+  absl::Status status;
+  MUSTER_RETURN_IF_ERROR(kv_->Scan(kJournal, kHostPrefix, PrefixEnd(kHostPrefix),
+                                   [&](absl::string_view key, absl::string_view value) {
+                                     auto record = DecodeHost(Std(value));
+                                     if (!record.ok()) {
+                                       status = Damaged(key, record.status().message());
+                                       return false;
+                                     }
+                                     hosts[std::string(absl::StripPrefix(key, kHostPrefix))] =
+                                         *std::move(record);
+                                     return true;
+                                   }));
+  MUSTER_RETURN_IF_ERROR(status);
+  return hosts;
+}
+
+absl::StatusOr<RecoveredState> Journal::Load(std::vector<std::string>& damaged, int64_t unix_ms) {
   RecoveredState recovered;
   absl::Status status;
   MUSTER_RETURN_IF_ERROR(kv_->Scan(kJournal, kJobPrefix, PrefixEnd(kJobPrefix),
@@ -278,6 +416,10 @@ absl::StatusOr<RecoveredState> Journal::Load(std::vector<std::string>& damaged) 
                                      }
                                      times_[entry->job.id] = entry->times;
                                      tails_[entry->job.id] = entry->tail;
+                                     const int64_t ended = entry->times.ended;
+                                     if (ended > 0 && unix_ms > ended)
+                                       recovered.since_end[entry->job.id] =
+                                           std::chrono::milliseconds(unix_ms - ended);
                                      recovered.jobs.push_back(std::move(entry->job));
                                      return true;
                                    }));
@@ -296,6 +438,15 @@ absl::StatusOr<RecoveredState> Journal::Load(std::vector<std::string>& damaged) 
   } else if (!absl::IsNotFound(left_out.status())) {
     return left_out.status();
   }
+  MUSTER_ASSIGN_OR_RETURN(recovered.quotas, LoadQuotas());
+  MUSTER_ASSIGN_OR_RETURN(recovered.hosts, LoadHosts());
+  if (const auto tokens = kv_->Get(kJournal, kTokensKey); tokens.ok()) {
+    auto decoded = DecodeTokens(*tokens);
+    if (!decoded.ok()) return Damaged("the list of tokens", decoded.status().message());
+    recovered.tokens = *std::move(decoded);
+  } else if (!absl::IsNotFound(tokens.status())) {
+    return tokens.status();
+  }
   const Catalogue catalogue(*kv_);
   for (const JobJournal& job : recovered.jobs) {
     MUSTER_RETURN_IF_ERROR(LoadLedger(job, recovered));
@@ -304,6 +455,21 @@ absl::StatusOr<RecoveredState> Journal::Load(std::vector<std::string>& damaged) 
     recovered.manifests[job.id] = std::move(listing.manifests);
   }
   return recovered;
+}
+
+absl::StatusOr<Quotas> Journal::LoadQuotas() const {
+  Quotas quotas;
+  const auto bytes = kv_->Get(kJournal, kQuotasKey);
+  if (absl::IsNotFound(bytes.status())) return quotas;
+  MUSTER_RETURN_IF_ERROR(bytes.status());
+  const auto fields = DecodeFields(*bytes);
+  if (!fields.ok()) return Damaged("the quotas", fields.status().message());
+  for (const auto& [name_space, text] : *fields) {
+    const std::optional<Quota> quota = DecodeQuota(text);
+    if (!quota) return Damaged("the quotas", absl::StrCat("that of ", name_space));
+    quotas[name_space] = *quota;
+  }
+  return quotas;
 }
 
 // The records of the current lineage without a gap, and the last values. Of both, what was known

@@ -1,6 +1,8 @@
 // The coordinator's memory on disk: journal, ledger and catalogue, families of one store. Layout
 // (docs/formats.md):
-//   journal    cluster · term · drained → hosts · left_out → hosts · job/ID → JournalEntry
+//   journal    cluster · term · claim · drained → hosts · left_out → hosts · quotas ·
+//              tokens → EncodeTokens · host/NAME → HostRecord · authority ·
+//              job/ID → JournalEntry
 //   ledger     ID \0 r LINEAGE STEP → StepRecord        (numbers: 8 bytes, big-endian)
 //              ID \0 f LINEAGE STEP → FingerprintPart
 //   catalogue  lib/checkpoint/catalogue.h
@@ -30,8 +32,8 @@ std::vector<std::string> JournalFamilies();
 std::string JournalOf(const std::string& dir);
 std::string TermFileOf(const std::string& dir);
 
-using Persisted =
-    std::variant<PersistJob, PersistRecords, PersistFingerprint, PersistDrained, PersistLeftOut>;
+using Persisted = std::variant<PersistJob, PersistRecords, PersistFingerprint, PersistDrained,
+                               PersistLeftOut, PersistQuotas, PersistTokens, PersistHost>;
 
 // One thread at a time, except for the methods that say otherwise. Errors of the store pass
 // through; kDataLoss: damaged, and the message says what and what to do.
@@ -42,8 +44,10 @@ class Journal {
   // It is to be alone in its folder but for the store's own marks: who deletes the folder goes on
   // from what is there. kDataLoss also where it tells of a later term or of another cluster: an
   // older copy of the store, or another one, was brought back.
+  // `new_cluster`: the id of a cluster that is begun now; empty: a random one.
   static absl::StatusOr<std::unique_ptr<Journal>> Open(std::unique_ptr<Kv> kv,
-                                                       const std::string& term_file = "");
+                                                       const std::string& term_file = "",
+                                                       const std::string& new_cluster = "");
 
   // The journal as the last term left it, only to be read; of the store only what reads is called.
   static absl::StatusOr<std::unique_ptr<Journal>> OpenToRead(std::unique_ptr<Kv> kv,
@@ -53,9 +57,19 @@ class Journal {
   TermNumber term() const { return term_; }
   Kv& kv() const { return *kv_; }  // thread-safe
 
+  // What this store, or the one that it is a copy of, claimed last (checkpoint_root.h); empty:
+  // nothing.
+  absl::StatusOr<std::string> Claim() const;
+  absl::Status NoteClaim(const std::string& claim) const;
+
+  // The cluster has an authority of its own, which was made with the store.
+  absl::StatusOr<bool> HasAuthority() const;
+  absl::Status NoteAuthority() const;
+
   // What earlier terms left; once, before the first Write. The ledger is read only of jobs that can
-  // go on. Damaged manifests are passed over and told in `damaged`.
-  absl::StatusOr<RecoveredState> Load(std::vector<std::string>& damaged);
+  // go on. Damaged manifests are passed over and told in `damaged`. `unix_ms` is now, for how long
+  // ago jobs have ended; 0: that is not wanted.
+  absl::StatusOr<RecoveredState> Load(std::vector<std::string>& damaged, int64_t unix_ms = 0);
 
   // All or nothing, synced. After an error nothing of it is remembered: the same call may be made
   // again.
@@ -89,7 +103,9 @@ class Journal {
   explicit Journal(std::unique_ptr<Kv> kv) : kv_(std::move(kv)) {}
   // What the store says of its cluster and its last term; nothing: it is new.
   absl::Status ReadTerm(const std::string& term_file);
-  absl::Status BeginTerm(const std::string& term_file);
+  absl::Status BeginTerm(const std::string& term_file, const std::string& new_cluster);
+  absl::StatusOr<HostRecords> LoadHosts() const;
+  absl::StatusOr<Quotas> LoadQuotas() const;
   absl::Status LoadLedger(const JobJournal& job, RecoveredState& found);
   absl::StatusOr<RecentSteps> LoadRecent(const JobJournal& job, Step next) const;
   // Of one lineage, steps in [first, end). What cannot be read is kDataLoss.

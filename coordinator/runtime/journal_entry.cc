@@ -1,6 +1,8 @@
 #include "coordinator/runtime/journal_entry.h"
 
+#include <algorithm>
 #include <bit>
+#include <chrono>
 #include <limits>
 #include <map>
 #include <optional>
@@ -9,8 +11,11 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "lib/base/ids.h"
 #include "lib/base/status.h"
+#include "lib/domain/device_id.h"
 #include "lib/wire/job_codec.h"
 #include "lib/wire/journal_codec.h"
 
@@ -19,6 +24,7 @@ namespace {
 
 constexpr int64_t kFormat = 4;
 constexpr int64_t kMaxExitCode = 255;
+constexpr int64_t kMostRanMs = int64_t{1} << 42;  // a century, as nanoseconds within 63 bits
 
 using Fields = std::map<std::string, std::string>;
 
@@ -124,6 +130,7 @@ std::string EncodePlacement(const std::string& member, const Placement& placemen
                    {"agent_hi", Whole(placement.agent.hi)},
                    {"agent_lo", Whole(placement.agent.lo)}};
   if (placement.leaving) fields["leaving"] = "1";
+  if (!placement.devices.empty()) fields["devices"] = absl::StrJoin(placement.devices, ",");
   if (placement.host) fields["host"] = *placement.host;
   return EncodeFields(fields);
 }
@@ -146,6 +153,43 @@ absl::StatusOr<PlacementEntry> DecodePlacement(std::string_view bytes) {
   placement.agent.lo = static_cast<uint64_t>(number);
   if (read.Find("leaving") != nullptr) read.Flag("leaving", placement.leaving);
   if (read.Find("host") != nullptr) read.Text("host", placement.host.emplace());
+  if (read.Find("devices") != nullptr) {
+    std::string ids;
+    read.Text("devices", ids);
+    placement.devices = absl::StrSplit(ids, ',');
+    for (const std::string& id : placement.devices)
+      if (!IsDeviceId(id)) read.Fail("devices", absl::StrCat("'", id, "' is no id of a device"));
+  }
+  MUSTER_RETURN_IF_ERROR(read.status());
+  return entry;
+}
+
+std::string SignatureField(size_t index) { return absl::StrCat("signed/", index); }
+
+using SignatureEntry = std::pair<Incarnation, Signature>;
+
+std::string EncodeSignature(Incarnation process, const Signature& signature) {
+  return EncodeFields({{"hi", Whole(process.hi)},
+                       {"lo", Whole(process.lo)},
+                       {"number", absl::StrCat(signature.placement.value())},
+                       {"host", signature.host},
+                       {"key", signature.key_hash}});
+}
+
+absl::StatusOr<SignatureEntry> DecodeSignature(std::string_view bytes) {
+  MUSTER_ASSIGN_OR_RETURN(Fields fields, DecodeFields(bytes));
+  FieldReader read(std::move(fields));
+  SignatureEntry entry;
+  auto& [process, signature] = entry;
+  int64_t number = 0;
+  read.Signed("hi", number);
+  process.hi = static_cast<uint64_t>(number);
+  read.Signed("lo", number);
+  process.lo = static_cast<uint64_t>(number);
+  read.Number("number", number);
+  signature.placement = PlacementNumber(number);
+  read.Text("host", signature.host);
+  read.Text("key", signature.key_hash);
   MUSTER_RETURN_IF_ERROR(read.status());
   return entry;
 }
@@ -166,6 +210,11 @@ void ReadPlacements(FieldReader& read, JobJournal& job) {
     read.Text(ApartField(i, "a"), nodes.first);
     read.Text(ApartField(i, "b"), nodes.second);
     job.apart.insert(std::move(nodes));
+  }
+  for (size_t i = 0; read.Find(SignatureField(i)) != nullptr; ++i) {
+    SignatureEntry entry;
+    read.Part(SignatureField(i), DecodeSignature, entry);
+    job.signatures.insert(std::move(entry));
   }
 }
 
@@ -252,7 +301,7 @@ void ReadJob(FieldReader& read, JobJournal& job) {
   read.Text("id", job.id);
   read.Number("submission", job.submission);
   read.Part(
-      "spec", [](const std::string& json) { return ParseJobJson(json); }, job.spec);
+      "spec", [](const std::string& json) { return ParseStoredJob(json); }, job.spec);
   read.Number("start", number);
   job.start = StartNumber(number);
   read.Number("first_start", number);
@@ -285,6 +334,17 @@ void ReadJob(FieldReader& read, JobJournal& job) {
   read.Number("recorded", number);
   job.recorded = Step(number);
   read.Flag("deleting", job.deleting);
+  if (read.Find("urgent") != nullptr) read.Flag("urgent", job.ending.is_urgent);
+  if (read.Find("late") != nullptr) read.Flag("late", job.ending.is_late);
+  if (read.Find("ran_ms") != nullptr) {
+    read.Number("ran_ms", number, 0, kMostRanMs);
+    job.ran = std::chrono::milliseconds(number);
+  }
+  if (read.Find("retried") != nullptr) {
+    read.Number("retried", number, 0, kMostRetries);
+    job.retried = static_cast<int32_t>(number);
+  }
+  if (read.Find("owner") != nullptr) read.Text("owner", job.owner);
 }
 
 void AddTail(const JobTail& tail, Fields& fields) {
@@ -353,9 +413,19 @@ std::string EncodeJob(const JournalEntry& entry) {
     fields[ApartField(apart, "a")] = a;
     fields[ApartField(apart++, "b")] = b;
   }
+  size_t signature = 0;
+  for (const auto& [process, one] : job.signatures)
+    fields[SignatureField(signature++)] = EncodeSignature(process, one);
   if (job.view) fields["view"] = EncodeView(*job.view);
   if (!job.ending.sample.empty()) fields["sample"] = job.ending.sample;
   if (job.ending.gives_way) fields["gives_way"] = "1";
+  if (job.ending.is_urgent) fields["urgent"] = "1";
+  if (job.ending.is_late) fields["late"] = "1";
+  if (const auto ran = std::chrono::duration_cast<std::chrono::milliseconds>(job.ran).count();
+      ran > 0)
+    fields["ran_ms"] = absl::StrCat(std::min<int64_t>(ran, kMostRanMs));
+  if (job.retried > 0) fields["retried"] = absl::StrCat(job.retried);
+  if (!job.owner.empty()) fields["owner"] = job.owner;
   if (job.ending.stop_at) fields["stop_at"] = absl::StrCat(job.ending.stop_at->value());
   return EncodeFields(fields);
 }

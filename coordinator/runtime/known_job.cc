@@ -13,9 +13,23 @@ bool HoldsPlaces(const JobJournal& job) {
   return job.phase != JobPhase::kQueued && !Ended(job.phase);
 }
 
+JobRights RightsOf(const JobJournal& job) {
+  return {std::string(NamespaceOf(job.spec)), job.owner};
+}
+
 absl::Status NoSuchJob(const std::string& id) {
   return absl::NotFoundError(
       absl::StrCat("there is no job ", Cut(Printable(id)), "; `muster list` shows all jobs"));
+}
+
+absl::Status CheckRights(const Caller& caller, Need need, const std::string& object,
+                         const JobRights* job) {
+  switch (RulingOn(caller, need, job)) {
+    case Ruling::kAllowed: return absl::OkStatus();
+    case Ruling::kNoSuchJob: return NoSuchJob(object);
+    case Ruling::kForbidden: break;
+  }
+  return absl::PermissionDeniedError(WhatItNeeds(caller, need, job));
 }
 
 absl::StatusOr<KnownJobPtr> FindJob(const KnownJobs& jobs, const std::string& id) {

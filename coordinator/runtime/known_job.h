@@ -9,6 +9,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "coordinator/runtime/journal_entry.h"
+#include "coordinator/state/host_records.h"
+#include "coordinator/state/quotas.h"
+#include "coordinator/state/rights.h"
 #include "coordinator/state/status.h"
 
 namespace muster::coordinator {
@@ -23,12 +26,22 @@ using KnownJobs = std::vector<KnownJobPtr>;  // in the order of their ids
 using KnownJobsPtr = std::shared_ptr<const KnownJobs>;
 
 using KnownHosts = std::vector<HostStatus>;  // by name
-struct KnownCluster {                        // as both stood at one time; neither is null
+struct KnownCluster {                        // as all stood at one time; none is null
   KnownJobsPtr jobs = std::make_shared<const KnownJobs>();
   std::shared_ptr<const KnownHosts> hosts = std::make_shared<const KnownHosts>();
+  std::shared_ptr<const Quotas> quotas = std::make_shared<const Quotas>();
+  std::shared_ptr<const std::vector<Token>> tokens = std::make_shared<const std::vector<Token>>();
+  std::shared_ptr<const HostRecords> host_records = std::make_shared<const HostRecords>();
 };
 // Its placements are where its members run or are to run: it has started, and has not ended.
 bool HoldsPlaces(const JobJournal& job);
+
+// What counts of it where somebody asks for it.
+JobRights RightsOf(const JobJournal& job);
+// What RulingOn says, as an error: kNotFound, as of a job that is not there; kPermissionDenied.
+// `object`: the job's id.
+absl::Status CheckRights(const Caller& caller, Need need, const std::string& object,
+                         const JobRights* job);
 
 absl::Status NoSuchJob(const std::string& id);
 // kNotFound, as NoSuchJob says it.

@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lib/identity/clocks.h"
+#include "lib/identity/may_say.h"
 #include "lib/wire/message_codec.h"
 
 namespace muster::coordinator {
@@ -11,7 +13,15 @@ namespace muster::coordinator {
 void MemberSessions::Opened(SessionId id, std::shared_ptr<Session> session, Time now,
                             std::function<Time(Time now)> heard) {
   MakeRoom();
-  peers_[id] = {std::move(session), std::move(heard), now, /*leaves=*/false, {}};
+  std::optional<PeerName> proven = session->ProvenPeer();
+  std::string key = session->ProvenKey();
+  peers_[id] = {std::move(session),
+                std::move(heard),
+                std::move(proven),
+                std::move(key),
+                now,
+                /*leaves=*/false,
+                {}};
 }
 
 std::map<MemberId, Time> MemberSessions::WhenMembersWereHeard(Time now) const {
@@ -63,7 +73,12 @@ void MemberSessions::CloseSilent(Time now) {
 }
 
 void MemberSessions::Said(SessionId id, const AtCoordinator& message, Time came) {
-  if (peers_.count(id) == 0) return;  // broken by us meanwhile
+  const auto peer = peers_.find(id);
+  if (peer == peers_.end()) return;  // broken by us meanwhile
+  const auto may_say = [&](const auto& from) {
+    return peer->second.proven ? MaySay(*peer->second.proven, from) : absl::OkStatus();
+  };
+  if (const absl::Status may = std::visit(may_say, message); !may.ok()) return Refuse(id, may);
   std::visit([&](const auto& from) { From(id, from, came); }, message);
 }
 
@@ -90,6 +105,13 @@ void MemberSessions::CloseAll(const absl::Status& why) {
   }
 }
 
+// Nothing: it has not proven that it is a process of a member.
+std::optional<ProcessName> MemberSessions::ProcessOf(const Peer& peer) {
+  const auto* process = peer.proven ? std::get_if<MemberPeer>(&peer.proven->who) : nullptr;
+  if (process == nullptr) return std::nullopt;
+  return ProcessName{process->job, process->name, process->placement, process->incarnation};
+}
+
 void MemberSessions::From(SessionId id, const ToCoordinator& message, Time came) {
   Peer& peer = peers_.at(id);
   if (std::holds_alternative<AgentId>(peer.who))
@@ -100,7 +122,7 @@ void MemberSessions::From(SessionId id, const ToCoordinator& message, Time came)
     if (const Asker* asker = std::get_if<Asker>(&peer.who); asker != nullptr && asker->unanswered)
       return Refuse(id, "a process asked for its job again before it was answered");
     peer.who = Asker{.job = ask->job, .name = ask->name};
-    return events_.asked(id, *ask);
+    return events_.asked(id, *ask, ProcessOf(peer));
   }
   if (const Join* join = std::get_if<Join>(&message)) {
     Bind(id, peer, *join);
@@ -109,7 +131,7 @@ void MemberSessions::From(SessionId id, const ToCoordinator& message, Time came)
   const MemberId* member = std::get_if<MemberId>(&peer.who);
   if (member == nullptr)
     return Refuse(id, "the first frame is neither AskJob nor Join nor AgentHello");
-  events_.input(MemberSays{*member, message, came});
+  events_.input(MemberSays{*member, message, came, peer.proven.has_value()});
 }
 
 void MemberSessions::Bind(SessionId id, Peer& peer, const Join& join) {
@@ -133,10 +155,21 @@ void MemberSessions::Replace(SessionId older) {
   peers_.erase(it);
 }
 
+// Before it takes the place of another session of that agent.
+absl::Status MemberSessions::CheckHello(const Peer& peer, const AgentHello& hello) const {
+  if (!peer.proven) return absl::OkStatus();
+  const std::string& host = hello.agent.host;
+  if (events_.why_not_heard)
+    if (const std::string why = events_.why_not_heard(host, peer.key); !why.empty())
+      return absl::PermissionDeniedError(why);
+  return CheckClocks(wall_(), absl::FromUnixMillis(hello.now_unix_ms), absl::StrCat("host ", host));
+}
+
 void MemberSessions::From(SessionId id, const FromAgent& message, Time) {
   Peer& peer = peers_.at(id);
   const AgentHello* hello = std::get_if<AgentHello>(&message);
   if (hello != nullptr && std::holds_alternative<std::monostate>(peer.who)) {
+    if (const absl::Status may = CheckHello(peer, *hello); !may.ok()) return Refuse(id, may);
     peer.who = hello->agent;
     peer.session->Admit();
     const auto [it, fresh] = by_agent_.try_emplace(hello->agent, id);
@@ -149,16 +182,24 @@ void MemberSessions::From(SessionId id, const FromAgent& message, Time) {
     return Refuse(id, absl::StrCat("the session of the host agent of ", agent->host,
                                    " spoke as that of ", hello->agent.host));
   if (const ProcessExited* exited = std::get_if<ProcessExited>(&message))
-    return events_.input(AgentSays{*exited});
+    return events_.input(AgentSays{*exited, peer.proven ? agent->host : ""});
   if (std::holds_alternative<AgentEnds>(message)) return events_.input(HostEnds{*agent});
+  if (const DevicesHeld* held = std::get_if<DevicesHeld>(&message))
+    return events_.input(DevicesTold{*agent, held->devices});
+  const SignMember* ask = std::get_if<SignMember>(&message);
+  if (ask != nullptr && events_.asked_to_sign) events_.asked_to_sign(*agent, *ask);
   const LogLines* lines = std::get_if<LogLines>(&message);
   if (lines != nullptr && events_.printed) events_.printed(*agent, *lines);
 }
 
 void MemberSessions::Refuse(SessionId id, const std::string& why) {
+  Refuse(id, absl::InvalidArgumentError(why));
+}
+
+void MemberSessions::Refuse(SessionId id, const absl::Status& why) {
   const auto it = peers_.find(id);
-  refused_.Warn("session of %s is broken: %s", it->second.session->Peer(), why);
-  it->second.session->Close(absl::InvalidArgumentError(why));
+  refused_.Warn("session of %s is broken: %s", it->second.session->Peer(), why.message());
+  it->second.session->Close(why);
   Broken(id);
 }
 
@@ -196,9 +237,9 @@ void MemberSessions::TellAll(const std::vector<MemberId>& members, const FromCoo
   }
 }
 
-void MemberSessions::Tell(const AgentId& agent, const Wanted& wanted) {
+void MemberSessions::Tell(const AgentId& agent, const ToAgent& message) {
   const auto it = by_agent_.find(agent);
-  if (it != by_agent_.end()) Send(*peers_.at(it->second).session, {Encode(ToAgent(wanted)), {}});
+  if (it != by_agent_.end()) Send(*peers_.at(it->second).session, {Encode(message), {}});
 }
 
 void MemberSessions::End(const MemberId& member, const std::string& why) {

@@ -15,6 +15,8 @@
 #include <variant>
 #include <vector>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "coordinator/state/actions.h"
 #include "lib/base/time.h"
 #include "lib/log/limited_log.h"
@@ -39,17 +41,25 @@ using AtCoordinator = std::variant<ToCoordinator, FromAgent>;
 
 struct SessionEvents {
   std::function<void(Input)> input;
-  std::function<void(SessionId, const AskJob&)> asked;  // answered by Answer
+  // Answered by Answer. `proven`: the process that asks; nothing: without certificates.
+  std::function<void(SessionId, const AskJob&, const std::optional<ProcessName>& proven)> asked;
   // A word of that agent about what a member printed, which decides nothing; may be null.
   std::function<void(const AgentId&, const LogLines&)> printed = nullptr;
+  // That agent wants a certificate for a process; may be null.
+  std::function<void(const AgentId&, const SignMember&)> asked_to_sign = nullptr;
+  // What stands against whoever proves with that key that it is that host; empty: nothing. May be
+  // null.
+  std::function<std::string(const std::string& host, const std::string& key_hash)> why_not_heard =
+      nullptr;
 };
 
 // All methods on the driver's thread.
 class MemberSessions {
  public:
   // `room`: where there are so many sessions, one that was turned away, or is of nobody yet, is
-  // closed for each that is opened.
-  MemberSessions(SessionEvents events, size_t room) : events_(std::move(events)), room_(room) {}
+  // closed for each that is opened. `wall`: the clock by which certificates are compared.
+  MemberSessions(SessionEvents events, size_t room, std::function<absl::Time()> wall = absl::Now)
+      : events_(std::move(events)), room_(room), wall_(std::move(wall)) {}
 
   // `heard`: when the newest of its frames came, whether it was given to Said or not.
   void Opened(SessionId id, std::shared_ptr<Session> session, Time now,
@@ -67,7 +77,7 @@ class MemberSessions {
   // A message to a member without a session is dropped; the member is told again when it is back.
   void Tell(const MemberId& member, const FromCoordinator& message, Time now);
   void TellAll(const std::vector<MemberId>& members, const FromCoordinator& message, Time now);
-  void Tell(const AgentId& agent, const Wanted& wanted);
+  void Tell(const AgentId& agent, const ToAgent& message);
   void End(const MemberId& member, const std::string& why);
   void End(const AgentId& agent, const std::string& why);
   // An answer without the numeric environment is given again by TellEnvironment, once it is known.
@@ -90,7 +100,9 @@ class MemberSessions {
   struct Peer {
     std::shared_ptr<Session> session;
     std::function<Time(Time now)> heard;
-    Time since;  // when it was opened, or told to leave first
+    std::optional<PeerName> proven;  // nothing: without certificates
+    std::string key;                 // that proves it
+    Time since;                      // when it was opened, or told to leave first
     bool leaves = false;
     std::variant<std::monostate, Asker, MemberId, AgentId> who;
   };
@@ -102,17 +114,21 @@ class MemberSessions {
 
   void From(SessionId id, const ToCoordinator& message, Time came);
   void From(SessionId id, const FromAgent& message, Time came);
+  absl::Status CheckHello(const Peer& peer, const AgentHello& hello) const;
   void Bind(SessionId id, Peer& peer, const Join& join);
   void MakeRoom();
   void Close(SessionId id, const absl::Status& why);
   void Replace(SessionId older);
   void Refuse(SessionId id, const std::string& why);
+  void Refuse(SessionId id, const absl::Status& why);
   static std::optional<Patience> PatienceWith(const Peer& peer);
+  static std::optional<ProcessName> ProcessOf(const Peer& peer);
   static void NoteLeave(Peer& peer, const FromCoordinator& message, Time now);
   static void Send(Session& session, Frame frame);
 
   const SessionEvents events_;
   const size_t room_;
+  const std::function<absl::Time()> wall_;
   LimitedLog closed_;   // of silent ones, and for want of room
   LimitedLog refused_;  // of others
   std::map<SessionId, Peer> peers_;

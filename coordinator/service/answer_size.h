@@ -12,11 +12,13 @@ inline size_t AboutBytesOf(const JobInfo& info) {
   size_t bytes = 2048 + info.reason.size() + info.waits_for.size() + info.sample.size() +
                  32 * info.checkpoints.size();
   for (const JobMember& member : info.members)
-    bytes += 256 + member.name.size() + member.phase.size() + 8 * member.lanes.size();
+    bytes += 256 + member.name.size() + member.host.size() + member.phase.size() +
+             8 * member.lanes.size();
   const TrainingSpec& training = info.spec->training;
   for (const std::string& path : training.data.paths) bytes += path.size() + 4;
   for (const std::string& suffix : training.data.suffixes) bytes += suffix.size() + 4;
   for (const auto& [name, value] : training.parameters) bytes += name.size() + 32;
+  for (const auto& [key, value] : info.spec->queue.labels) bytes += key.size() + value.size() + 8;
   return bytes;
 }
 inline size_t AboutBytesOf(const SubmittedJob& submitted) { return AboutBytesOf(submitted.job); }
@@ -29,13 +31,24 @@ inline size_t AboutBytesOf(const HostInfo& host) {
   size_t bytes = 256 + host.name.size() + host.node.size() + host.left_out.size();
   for (const std::string& job : host.left_out_by) bytes += 4 + job.size();
   for (const HostMember& member : host.members)
-    bytes += 128 + member.job.size() + member.member.size();
+    bytes += 128 + member.job.size() + member.member.size() + 16 * member.devices.size();
+  for (const std::string& id : host.devices) bytes += 8 + 2 * id.size();
+  return bytes;
+}
+inline size_t AboutBytesOf(const TokenList& list) {
+  size_t bytes = 0;
+  for (const TokenInfo& token : list.tokens)
+    bytes += 128 + token.user.size() + token.name_space.size();
   return bytes;
 }
 inline size_t AboutBytesOf(const HostPage& page) {
   size_t bytes = 0;
   for (const HostInfo& host : page.hosts) bytes += AboutBytesOf(host);
   return bytes;
+}
+inline size_t AboutBytesOf(const NamespaceList& list) {
+  constexpr size_t kOfOne = 256;
+  return kOfOne * list.namespaces.size();
 }
 // All others are bounded in number and made where they are found, on the query thread.
 template <class T>

@@ -4,14 +4,17 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "coordinator/runtime/job_events.h"
 #include "coordinator/runtime/job_history.h"
+#include "coordinator/state/rights.h"
 #include "lib/domain/job.h"
 
 namespace muster {
@@ -22,6 +25,7 @@ struct JobMember {
   int32_t rank = 0;
   int32_t local_rank = 0;  // among those of its role on its node
   std::string node;
+  std::string host;  // on which it is placed; empty: no agent started it
   std::string address;
   std::string incarnation;
   std::vector<int32_t> lanes;
@@ -72,15 +76,19 @@ struct JobInfo {
   std::optional<double> seconds_left;  // at its pace of late; nothing: not known
   std::optional<int64_t> checkpoint_step;
   std::vector<CheckpointRef> checkpoints;
+  std::string owner{};  // the user who submitted it first; empty: nobody was asked
   // Of many megabytes at times, so it is shared with what is known of the job. Never null.
   std::shared_ptr<const JobSpec> spec = std::make_shared<const JobSpec>();
 };
 
 // Which jobs a list shows.
 struct JobQuery {
-  int64_t limit = 0;       // most jobs of one page, up to kMostJobsPerPage; 0: kJobsPerPage
-  std::string page_token;  // next_page_token of the page before; empty: the first page
-  std::string state;       // "running", …; empty: any
+  int64_t limit = 0;         // most jobs of one page, up to kMostJobsPerPage; 0: kJobsPerPage
+  std::string page_token;    // next_page_token of the page before; empty: the first page
+  std::string state;         // "running", …; empty: any
+  std::string name_space{};  // empty: any
+  std::map<std::string, std::string> labels{};     // that it has, with these values
+  std::string scope{coordinator::kAllNamespaces};  // only jobs of that namespace
 };
 inline constexpr int64_t kJobsPerPage = 100;
 inline constexpr int64_t kMostJobsPerPage = 1000;
@@ -93,9 +101,31 @@ struct JobPage {
   std::string next_page_token;  // empty: this is the last page
 };
 
+// States of an adoption.
+inline constexpr char kAdoptionWaits[] = "waiting";  // for its turn, or until the job is known
+inline constexpr char kAdoptionCopies[] = "copying";
+inline constexpr char kAdoptionDone[] = "done";
+inline constexpr char kAdoptionFailed[] = "failed";
+
 struct SubmittedJob {
   JobInfo job;
   bool created = false;  // false: it was there already
+};
+
+// How far the adoption of a job is.
+struct AdoptionInfo {
+  std::string adoption;  // its name, for FindAdoption
+  std::string folder;
+  std::string job;  // the id that the job gets; empty: it was not asked for, and not read yet
+  std::string state = kAdoptionWaits;
+  uint64_t bytes = 0;     // copied
+  uint64_t of_bytes = 0;  // 0: not known yet
+  double seconds = 0;     // that it copies, or did
+  double bytes_per_second = 0;
+  std::optional<double> seconds_left;      // nothing: not known
+  int64_t step = 0;                        // of the checkpoint, once it is done
+  std::vector<std::string> passed_over{};  // newer checkpoints, and what is wrong with each
+  absl::Status error;                      // once it has failed
 };
 
 struct JobFingerprint {
@@ -181,6 +211,29 @@ inline constexpr int64_t kMostLogLines = 10'000;
 // Of one answer. Of several members each has an equal part.
 inline constexpr size_t kMostLogAnswerBytes = size_t{1} << 20;
 
+// Which lines a follower has not had yet.
+struct FollowQuery {
+  std::string member;  // as of LogQuery
+  int64_t tail = 0;    // only where `after` is empty: the last so many lines of each; 0: all
+  std::string after;   // `next` of the page before; empty: this is the first
+};
+// Of members that are followed at once, and of `after`, which is a part of a URL.
+inline constexpr size_t kMostFollowedMembers = 256;
+inline constexpr size_t kMostFollowedBytes = size_t{12} << 10;
+// Of the lines of one page, as members printed them. Of several members each has an equal part.
+inline constexpr size_t kMostLogPageBytes = size_t{256} << 10;
+inline constexpr size_t kLeastBytesOfLine = 32;  // a shorter one counts as so many
+struct LogLine {
+  std::string member;
+  std::string line;  // fit for a terminal
+  bool operator==(const LogLine&) const = default;
+};
+struct LogPage {
+  std::vector<LogLine> lines;  // of one member after the other, by name
+  std::string next;            // ask for what comes after it
+  bool over = false;           // the job is over, and all was given
+};
+
 struct LogTail {
   // Fit for a terminal. Of all members: one after the other by name, each line after "NAME: ".
   std::string text;
@@ -197,26 +250,50 @@ class JobApi {
   virtual ~JobApi() = default;
   // `id` empty: made of the name and random bits. The same id with the same training specification
   // is the same job; one that was stopped goes on. kAlreadyExists: the id has another training
-  // specification; the message names the fields. kFailedPrecondition: it is stopping, is being
-  // deleted, or runs with other fields of the runtime specification. kResourceExhausted: with it,
-  // all jobs that are kept would be more than may be.
-  virtual void Submit(std::string id, JobSpec spec, Reply<SubmittedJob> reply) = 0;
+  // specification; the message names the fields; or it is being adopted. kFailedPrecondition: it is
+  // stopping, is being deleted, or runs with other fields of the runtime specification.
+  // kResourceExhausted: with it, all jobs that are kept would be more than may be.
+  // kPermissionDenied: `caller` may not, or the job of that id is another's.
+  virtual void Submit(std::string id, JobSpec spec, const coordinator::Caller& caller,
+                      Reply<SubmittedJob> reply) = 0;
+  // A job of another cluster, from the newest whole checkpoint in `folder`, which the coordinator
+  // can read; `id` empty: as it was called there. It is copied, and goes on from there. The answer
+  // comes at once; the same folder and id while that is under way is the same adoption.
+  // It is `caller`'s then. kAlreadyExists: there is a job of that id, or one is being adopted;
+  // kUnavailable: too many adoptions are under way, too.
+  virtual void Adopt(std::string folder, std::string id, const coordinator::Caller& caller,
+                     Reply<AdoptionInfo> reply) = 0;
+  // Those under way, and the last that ended, since the coordinator started. What it failed with:
+  // kNotFound: no checkpoint lies there; kDataLoss: none that can be used; kFailedPrecondition: its
+  // cluster lives, or the folder is where the job would lie here; kPermissionDenied: it may not be
+  // read; kResourceExhausted: the disk is full, or as Submit; others as Submit and Adopt.
+  virtual void FindAdoption(const std::string& adoption, Reply<AdoptionInfo> reply) = 0;
   virtual void Get(const std::string& id, Reply<JobInfo> reply) = 0;
   virtual void List(const JobQuery& query, Reply<JobPage> reply) = 0;
-  // For good, also a job that was stopped or failed and could go on. One that is done or cancelled
-  // stays as it is.
-  virtual void Cancel(const std::string& id, Reply<JobInfo> reply) = 0;
-  virtual void Stop(const std::string& id, Reply<JobInfo> reply) = 0;
+  // What changes a job is refused by what is known when it is decided (kPermissionDenied,
+  // kNotFound): since `caller` was let in, its id may have become another's. For good, also a job
+  // that was stopped or failed and could go on. One that is done or cancelled stays as it is.
+  virtual void Cancel(const std::string& id, const coordinator::Caller& caller,
+                      Reply<JobInfo> reply) = 0;
+  virtual void Stop(const std::string& id, const coordinator::Caller& caller,
+                    Reply<JobInfo> reply) = 0;
   // What is kept of it is removed, which takes a while; then there is no such job.
   // kFailedPrecondition: it has not ended.
-  virtual void Delete(const std::string& id, Reply<JobInfo> reply) = 0;
+  virtual void Delete(const std::string& id, const coordinator::Caller& caller,
+                      Reply<JobInfo> reply) = 0;
   // From now on it may have so many workers. kInvalidArgument: 1 to 4,096, the least no more than
   // the most. kFailedPrecondition: it has ended, or is stopping.
   virtual void Scale(const std::string& id, int32_t workers_min, int32_t workers_max,
-                     Reply<JobInfo> reply) = 0;
+                     const coordinator::Caller& caller, Reply<JobInfo> reply) = 0;
+  // What the queue and people know of it, from now on, whatever its state is. kInvalidArgument: it
+  // is not allowed. kFailedPrecondition: it is being deleted. kResourceExhausted: as Submit.
+  // kPermissionDenied, too: a priority that the caller may not ask for.
+  virtual void SetQueue(const std::string& id, const QueueChange& change,
+                        const coordinator::Caller& caller, Reply<JobInfo> reply) = 0;
   // Events after `after` (nothing: all that are kept), then those to come until the job is over.
-  // `reply` comes before the first event.
-  virtual void Watch(const std::string& id, std::optional<EventPlace> after, Reply<bool> reply,
+  // `reply` comes before the first event. kUnavailable, too: the caller watches enough already.
+  virtual void Watch(const std::string& id, std::optional<EventPlace> after,
+                     const coordinator::Caller& caller, Reply<bool> reply,
                      std::shared_ptr<JobWatcher> watcher) = 0;
   // Those of the step `from` and later ones.
   virtual void Fingerprints(const std::string& id, int64_t from, Reply<JobFingerprints> reply) = 0;
@@ -227,18 +304,54 @@ class JobApi {
   // What members of host agents printed, as far as it is kept. kNotFound, too: the job has no log
   // of that member; the message names those that there are.
   virtual void Logs(const std::string& id, LogQuery query, Reply<LogTail> reply) = 0;
+  // The reply comes once there are lines after those that were given, or the job is over, or, with
+  // none, after some seconds. kUnavailable, too: too many wait, or the caller does so often enough.
+  // kNotFound, too: the job is over, and has no log of that member.
+  virtual void FollowLogs(const std::string& id, FollowQuery query,
+                          const coordinator::Caller& caller, Reply<LogPage> reply) = 0;
   // Of the checkpoint of `step`; without one, of the final state, else of the newest checkpoint.
   virtual void Digest(const std::string& id, std::optional<int64_t> step,
                       Reply<JobDigest> reply) = 0;
+};
+
+// Nothing: no bound.
+struct NamespaceInfo {
+  std::string name;
+  std::optional<int32_t> slots;   // that its running jobs may hold
+  std::optional<int32_t> queued;  // jobs that may wait
+  int32_t priority = 0;           // the highest that its submitters may give
+  int32_t slots_held = 0;
+  int32_t jobs_running = 0;
+  int32_t jobs_queued = 0;
+};
+struct NamespaceList {
+  std::vector<NamespaceInfo> namespaces;  // by name; as many as have a quota or a job
+};
+
+// As JobApi. Every name is a namespace: it needs not be made.
+class NamespaceApi {
+ public:
+  template <class T>
+  using Reply = JobApi::Reply<T>;
+
+  virtual ~NamespaceApi() = default;
+  // Of `scope`, or of all (coordinator::kAllNamespaces).
+  virtual void List(const std::string& scope, Reply<NamespaceList> reply) = 0;
+  virtual void Get(const std::string& name, Reply<NamespaceInfo> reply) = 0;
+  // All of it, from now on. What runs is not stopped, but shrinks where it can. kResourceExhausted:
+  // too many namespaces have quotas.
+  virtual void SetQuota(const std::string& name, const coordinator::Quota& quota,
+                        Reply<NamespaceInfo> reply) = 0;
 };
 
 // A member that is placed on a host.
 struct HostMember {
   std::string job;
   std::string member;
-  std::string role;       // worker, server
-  int64_t placement = 0;  // its number
-  std::string state;      // as of JobMember; absent: it has no session now
+  std::string role;                    // worker, server
+  int64_t placement = 0;               // its number
+  std::string state;                   // as of JobMember; absent: it has no session now
+  std::vector<std::string> devices{};  // ids
 };
 
 struct HostInfo {
@@ -252,13 +365,17 @@ struct HostInfo {
   bool draining = false;                   // nothing new is placed there, and its members leave
   std::vector<std::string> left_out_by{};  // jobs that could not run there
   std::string left_out{};                  // why it is left out for all jobs; empty: it is not
+  std::string name_space{};                // jobs of which it takes; empty: nobody has said
   std::vector<HostMember> members{};       // by job and name
+  std::vector<std::string> devices{};      // ids
+  std::set<std::string> devices_used{};    // those that members have, or processes that end
 };
 
 // By name. Pages end as those of jobs do.
 struct HostQuery {
-  int64_t limit = 0;       // as of JobQuery
-  std::string page_token;  // the same
+  int64_t limit = 0;                               // as of JobQuery
+  std::string page_token;                          // the same
+  std::string scope{coordinator::kAllNamespaces};  // jobs of that namespace alone are told of
 };
 struct HostPage {
   std::vector<HostInfo> hosts;
@@ -273,9 +390,84 @@ class HostApi {
 
   virtual ~HostApi() = default;
   virtual void List(const HostQuery& query, Reply<HostPage> reply) = 0;
-  virtual void Get(const std::string& name, Reply<HostInfo> reply) = 0;
+  // `scope` as in HostQuery.
+  virtual void Get(const std::string& name, const std::string& scope, Reply<HostInfo> reply) = 0;
   // `on`: nothing new is placed there, and its members leave; else it takes members again.
   virtual void Drain(const std::string& name, bool on, Reply<HostInfo> reply) = 0;
+};
+
+struct TokenInfo {
+  std::string id;
+  std::string user;
+  std::string role;
+  std::string name_space;
+  int64_t made_unix_ms = 0;
+};
+struct MadeToken {
+  TokenInfo info;
+  std::string token;  // told this once, and kept nowhere
+};
+struct TokenList {
+  std::vector<TokenInfo> tokens;  // in the order in which they were made
+};
+
+// Of people. As JobApi.
+class TokenApi {
+ public:
+  template <class T>
+  using Reply = JobApi::Reply<T>;
+
+  virtual ~TokenApi() = default;
+  // kResourceExhausted: there are as many as may be.
+  virtual void Make(const coordinator::Caller& grant, Reply<MadeToken> reply) = 0;
+  virtual void List(Reply<TokenList> reply) = 0;
+  // What it was. kFailedPrecondition: without it nobody could make tokens any more.
+  virtual void Revoke(const std::string& id, Reply<TokenInfo> reply) = 0;
+};
+
+// A host that may join.
+struct AdmittedHost {
+  std::string host;
+  std::string name_space;  // empty: it joined with the secret of a run
+  bool certified = false;  // by an authority from outside
+  bool revoked = false;
+  std::string token;  // told this once; empty: there is none
+};
+
+// As JobApi.
+class HostTokenApi {
+ public:
+  template <class T>
+  using Reply = JobApi::Reply<T>;
+
+  virtual ~HostTokenApi() = default;
+  // The host is known by this token from now on, and by none before. kResourceExhausted: too many
+  // hosts are known.
+  virtual void Admit(const std::string& host, const std::string& name_space, bool certified,
+                     Reply<AdmittedHost> reply) = 0;
+  // Its session and its members' end, and nothing is signed for it any more. kNotFound: nobody
+  // knows it.
+  virtual void Revoke(const std::string& host, Reply<AdmittedHost> reply) = 0;
+};
+
+struct SignedCertificate {
+  std::string cluster;
+  std::string certificate_pem;
+  std::string authority_pem;
+  int64_t now_unix_ms = 0;
+};
+
+// As JobApi.
+class CertificateApi {
+ public:
+  template <class T>
+  using Reply = JobApi::Reply<T>;
+
+  virtual ~CertificateApi() = default;
+  // For the key of a user, who asks with the token of that id: the certificate counts as long as it
+  // does. kFailedPrecondition: this coordinator signs nothing.
+  virtual void SignUser(const std::string& user, const std::string& token_id,
+                        const std::string& public_key, Reply<SignedCertificate> reply) = 0;
 };
 
 }  // namespace muster

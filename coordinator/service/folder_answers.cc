@@ -61,14 +61,32 @@ class FolderApi final : public JobApi {
   FolderApi(const Journal& journal, KnownJobs jobs, std::string root, std::string logs)
       : journal_(journal), jobs_(std::move(jobs)), root_(std::move(root)), logs_(std::move(logs)) {}
 
-  void Submit(std::string, JobSpec, Reply<SubmittedJob> reply) override { reply(NothingRuns()); }
-  void Cancel(const std::string&, Reply<JobInfo> reply) override { reply(NothingRuns()); }
-  void Stop(const std::string&, Reply<JobInfo> reply) override { reply(NothingRuns()); }
-  void Delete(const std::string&, Reply<JobInfo> reply) override { reply(NothingRuns()); }
-  void Scale(const std::string&, int32_t, int32_t, Reply<JobInfo> reply) override {
+  void Submit(std::string, JobSpec, const Caller&, Reply<SubmittedJob> reply) override {
     reply(NothingRuns());
   }
-  void Watch(const std::string&, std::optional<EventPlace>, Reply<bool> reply,
+  void Adopt(std::string, std::string, const Caller&, Reply<AdoptionInfo> reply) override {
+    reply(NothingRuns());
+  }
+  void FindAdoption(const std::string&, Reply<AdoptionInfo> reply) override {
+    reply(NothingRuns());
+  }
+  void Cancel(const std::string&, const Caller&, Reply<JobInfo> reply) override {
+    reply(NothingRuns());
+  }
+  void Stop(const std::string&, const Caller&, Reply<JobInfo> reply) override {
+    reply(NothingRuns());
+  }
+  void Delete(const std::string&, const Caller&, Reply<JobInfo> reply) override {
+    reply(NothingRuns());
+  }
+  void Scale(const std::string&, int32_t, int32_t, const Caller&, Reply<JobInfo> reply) override {
+    reply(NothingRuns());
+  }
+  void SetQueue(const std::string&, const QueueChange&, const Caller&,
+                Reply<JobInfo> reply) override {
+    reply(NothingRuns());
+  }
+  void Watch(const std::string&, std::optional<EventPlace>, const Caller&, Reply<bool> reply,
              std::shared_ptr<JobWatcher>) override {
     reply(NothingRuns());
   }
@@ -102,6 +120,13 @@ class FolderApi final : public JobApi {
   void Logs(const std::string& id, LogQuery query, Reply<LogTail> reply) override {
     if (const absl::Status bad = CheckLogQuery(query); !bad.ok()) return reply(bad);
     Answer<LogTail>(id, reply, [&](const KnownJobPtr&) { return ReadLogs(logs_, id, query); });
+  }
+  void FollowLogs(const std::string& id, FollowQuery query, const Caller&,
+                  Reply<LogPage> reply) override {
+    if (const absl::Status bad = CheckFollowQuery(query); !bad.ok()) return reply(bad);
+    Answer<LogPage>(id, reply, [&](const KnownJobPtr&) {
+      return ReadLogPage(logs_, id, query, /*ends=*/true);
+    });
   }
   void Digest(const std::string& id, std::optional<int64_t> step, Reply<JobDigest> reply) override {
     Answer<JobDigest>(id, reply, [&](const KnownJobPtr& known) {

@@ -22,6 +22,10 @@ HostInfo InfoOf(const HostStatus& host, Time now) {
                 .up = host.up,
                 .draining = host.draining,
                 .left_out = host.left_out};
+  for (const HostDevice& device : host.devices) {
+    info.devices.push_back(device.id);
+    if (device.holder != PlacementNumber()) info.devices_used.insert(device.id);
+  }
   // It was shown before `now` was asked, and may have been lost since.
   if (!host.up)
     info.away_for_seconds =
@@ -29,32 +33,44 @@ HostInfo InfoOf(const HostStatus& host, Time now) {
   return info;
 }
 
-// Into those of `hosts` that are there.
-void AddJob(const JobStatus& status, std::map<std::string, HostInfo>& hosts) {
+// Into those of `hosts` that are there. What is no business of `scope` is only counted.
+void AddJob(const JobStatus& status, const std::string& scope,
+            std::map<std::string, HostInfo>& hosts) {
   const JobJournal& job = status.job;
   if (!HoldsPlaces(job)) return;
+  const bool is_seen = Sees({.scope = scope}, RightsOf(job));
   std::map<std::string, std::string> states;  // by member that has a session
   for (const MemberStatus& member : status.members)
     if (member.up) states[member.member.id.name] = member.state;
   for (const auto& [name, placement] : job.placements) {
     const auto host = placement.host ? hosts.find(*placement.host) : hosts.end();
     if (host == hosts.end()) continue;
+    ++host->second.used;
+    host->second.devices_used.insert(placement.devices.begin(), placement.devices.end());
+    if (!is_seen) continue;
     host->second.members.push_back({.job = job.id,
                                     .member = name,
                                     .role = placement.role == Role::kWorker ? "worker" : "server",
                                     .placement = placement.number.value(),
-                                    .state = states.contains(name) ? states[name] : "absent"});
+                                    .state = states.contains(name) ? states[name] : "absent",
+                                    .devices = placement.devices});
   }
+  if (!is_seen) return;
   for (const std::string& name : job.left_out)
     if (const auto host = hosts.find(name); host != hosts.end())
       host->second.left_out_by.push_back(job.id);
 }
 
-void AddJobs(const KnownCluster& known, std::map<std::string, HostInfo>& hosts) {
-  for (const KnownJobPtr& job : *known.jobs) AddJob(job->status, hosts);
+void AddJobs(const KnownCluster& known, const std::string& scope,
+             std::map<std::string, HostInfo>& hosts) {
+  for (const KnownJobPtr& job : *known.jobs) AddJob(job->status, scope, hosts);
   for (auto& [name, host] : hosts) {
-    host.used = static_cast<int32_t>(host.members.size());
+    if (const auto record = known.host_records->find(name); record != known.host_records->end())
+      host.name_space = record->second.name_space;
     host.free = std::max(0, host.slots - host.used);
+    // The reason names jobs, and these may be of any namespace.
+    if (scope != kAllNamespaces && !host.left_out.empty())
+      host.left_out = "members of several jobs could not run there";
   }
 }
 
@@ -80,7 +96,9 @@ class Api final : public HostApi {
     reply(HostPageOf(*known, query, clock_.Now()));
   }
 
-  void Get(const std::string& name, Reply<HostInfo> reply) override { reply(Find(name)); }
+  void Get(const std::string& name, const std::string& scope, Reply<HostInfo> reply) override {
+    reply(Find(name, scope));
+  }
 
   void Drain(const std::string& name, bool on, Reply<HostInfo> reply) override {
     if (const absl::StatusOr<HostInfo> host = Find(name); !host.ok()) return reply(host.status());
@@ -96,9 +114,10 @@ class Api final : public HostApi {
   }
 
  private:
-  absl::StatusOr<HostInfo> Find(const std::string& name) const {
+  absl::StatusOr<HostInfo> Find(const std::string& name,
+                                const std::string& scope = std::string(kAllNamespaces)) const {
     MUSTER_ASSIGN_OR_RETURN(const KnownCluster known, driver_.KnownWithHosts());
-    return HostOf(known, name, clock_.Now());
+    return HostOf(known, name, clock_.Now(), scope);
   }
 
   Driver& driver_;
@@ -119,7 +138,7 @@ absl::StatusOr<HostPage> HostPageOf(const KnownCluster& known, const HostQuery& 
     if (!is_last) break;
     hosts[host.name] = InfoOf(host, now);
   }
-  AddJobs(known, hosts);
+  AddJobs(known, query.scope, hosts);
   HostPage page;
   size_t bytes = 0;
   for (auto& [name, host] : hosts) {
@@ -132,13 +151,14 @@ absl::StatusOr<HostPage> HostPageOf(const KnownCluster& known, const HostQuery& 
   return page;
 }
 
-absl::StatusOr<HostInfo> HostOf(const KnownCluster& known, const std::string& name, Time now) {
+absl::StatusOr<HostInfo> HostOf(const KnownCluster& known, const std::string& name, Time now,
+                                const std::string& scope) {
   const KnownHosts& all = *known.hosts;
   const auto host = std::find_if(all.begin(), all.end(),
                                  [&](const HostStatus& status) { return status.name == name; });
   if (host == all.end()) return NoSuchHost(all, name);
   std::map<std::string, HostInfo> hosts{{name, InfoOf(*host, now)}};
-  AddJobs(known, hosts);
+  AddJobs(known, scope, hosts);
   return std::move(hosts.at(name));
 }
 

@@ -16,6 +16,7 @@ std::unique_ptr<HostApi> MakeHostApi(Driver& driver, const Clock& clock);
 
 absl::StatusOr<HostPage> HostPageOf(const KnownCluster& known, const HostQuery& query, Time now);
 // kNotFound names some that are there.
-absl::StatusOr<HostInfo> HostOf(const KnownCluster& known, const std::string& name, Time now);
+absl::StatusOr<HostInfo> HostOf(const KnownCluster& known, const std::string& name, Time now,
+                                const std::string& scope = std::string(kAllNamespaces));
 
 }  // namespace muster::coordinator

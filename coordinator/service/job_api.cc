@@ -1,9 +1,11 @@
 #include "coordinator/service/job_api.h"
 
+#include <algorithm>
+#include <climits>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
-#include <random>
 #include <stop_token>
 #include <tuple>
 #include <utility>
@@ -11,12 +13,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "coordinator/runtime/checkpoints.h"
 #include "coordinator/runtime/history.h"
 #include "coordinator/runtime/once.h"
+#include "coordinator/service/adoptions.h"
 #include "coordinator/service/job_questions.h"
+#include "coordinator/service/namespace_api.h"
+#include "coordinator/service/new_job_id.h"
 #include "coordinator/service/shared_answer.h"
 #include "coordinator/state/plan.h"
 #include "lib/base/mutex.h"
+#include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/config/field_error.h"
 #include "lib/config/places.h"
@@ -26,8 +33,6 @@
 
 namespace muster::coordinator {
 namespace {
-
-constexpr size_t kLongestNameInId = 60;
 
 absl::Status CheckId(const std::string& id) {
   if (IsJobId(id)) return absl::OkStatus();
@@ -43,13 +48,14 @@ absl::Status CheckDataPaths(const std::vector<std::string>& paths) {
   return absl::OkStatus();
 }
 
-std::string MakeId(const std::string& name) {
-  std::string id = name.substr(0, kLongestNameInId);
-  for (char& c : id)
-    if (!IsJobIdCharacter(c)) c = '-';
-  if (id.empty() || IsBadStartOfJobId(id[0])) id.insert(0, "job");
-  std::random_device random;
-  return absl::StrCat(id, "-", absl::Hex(uint32_t{random()}, absl::kZeroPad8));
+absl::Status CheckFolder(const std::string& folder) {
+  if (folder.empty() || folder[0] != '/')
+    return FieldError("", "folder",
+                      absl::StrCat("'", Cut(folder),
+                                   "' is relative; write the whole path of a folder that the "
+                                   "coordinator can read"));
+  if (folder.size() < PATH_MAX && folder.find('\0') == std::string::npos) return absl::OkStatus();
+  return FieldError("", "folder", "is no path: it is too long, or holds a zero byte");
 }
 
 // Work that was stopped says so in words for people.
@@ -58,33 +64,85 @@ absl::StatusOr<T> UnlessStopped(absl::StatusOr<T> answer) {
   return absl::IsCancelled(answer.status()) ? ShuttingDown() : std::move(answer);
 }
 
+// How many watch, by user.
+struct Watching {
+  Mutex mutex;
+  std::map<std::string, size_t> of_user ABSL_GUARDED_BY(mutex);
+};
+
+// A watcher that is counted while it lives.
+class CountedWatcher final : public JobWatcher {
+ public:
+  CountedWatcher(std::shared_ptr<Watching> watching, std::string user,
+                 std::shared_ptr<JobWatcher> watcher)
+      : watching_(std::move(watching)), user_(std::move(user)), watcher_(std::move(watcher)) {}
+  ~CountedWatcher() override {
+    const MutexLock lock(watching_->mutex);
+    const auto of = watching_->of_user.find(user_);
+    if (--of->second == 0) watching_->of_user.erase(of);
+  }
+  bool OnEvent(const JobEvent& event) override { return watcher_->OnEvent(event); }
+  bool closed() const override { return watcher_->closed(); }
+
+ private:
+  const std::shared_ptr<Watching> watching_;
+  const std::string user_;
+  const std::shared_ptr<JobWatcher> watcher_;
+};
+
 class Api final : public JobApi {
  public:
   Api(Driver& driver, const Journal& journal, std::string root, JobBudget most_kept,
-      std::string logs)
+      std::string logs, LogFollowers* followers, size_t watchers)
       : driver_(driver),
         journal_(journal),
         root_(std::move(root)),
         most_kept_(most_kept),
-        logs_(std::move(logs)) {}
+        logs_(std::move(logs)),
+        followers_(followers),
+        most_watched_(std::max(size_t{1}, watchers / 8)),
+        adoptions_(driver, journal, root_,
+                   [this](const KnownJobs& jobs, const std::string& id, const JobSpec& spec) {
+                     return CheckAdoption(jobs, id, spec);
+                   }) {}
 
-  void Submit(std::string id, JobSpec spec, Reply<SubmittedJob> reply) override {
-    if (id.empty()) id = MakeId(spec.runtime.name);
+  void Submit(std::string id, JobSpec spec, const Caller& caller,
+              Reply<SubmittedJob> reply) override {
+    if (id.empty()) id = MakeJobId(spec.runtime.name);
     if (const absl::Status bad = CheckId(id); !bad.ok()) return reply(bad);
     if (const absl::Status bad = CheckDataPaths(spec.training.data.paths); !bad.ok())
       return reply(bad);
     if (const auto too_large = TooLargeForAJob(spec.training))
       return reply(FieldError("", too_large->field, too_large->reason));
     const auto created = std::make_shared<bool>(false);
-    const auto decide = [id, spec = std::move(spec), created,
-                         most_kept = most_kept_](const KnownJobs& jobs) {
-      return DecideSubmit(jobs, id, spec, most_kept, *created);
+    const auto decide = [this, id, spec = std::move(spec), caller,
+                         created](const KnownJobs& jobs) -> absl::StatusOr<std::optional<Input>> {
+      MUSTER_RETURN_IF_ERROR(adoptions_.CheckFree(id));
+      MUSTER_ASSIGN_OR_RETURN(const KnownCluster known, driver_.KnownWithHosts());
+      MUSTER_ASSIGN_OR_RETURN(
+          std::optional<Input> input,
+          DecideSubmit(jobs, *known.quotas, id, spec, caller, most_kept_, *created));
+      if (!input) return input;
+      MUSTER_RETURN_IF_ERROR(CheckQueued(known, id, spec.queue.name_space));
+      return input;
     };
     driver_.Change(decide, [id, created, reply = std::move(reply)](absl::StatusOr<KnownJobs> jobs) {
       absl::StatusOr<JobInfo> info = Pick(jobs, id);
       if (!info.ok()) return reply(info.status());
       reply(SubmittedJob{*std::move(info), *created});
     });
+  }
+
+  void Adopt(std::string folder, std::string id, const Caller& caller,
+             Reply<AdoptionInfo> reply) override {
+    if (const absl::Status bad = CheckFolder(folder); !bad.ok()) return reply(bad);
+    if (!id.empty())
+      if (const absl::Status bad = CheckId(id); !bad.ok()) return reply(bad);
+    adoptions_.Begin({std::move(folder), std::move(id), caller.user}, std::move(reply));
+  }
+
+  void FindAdoption(const std::string& adoption, Reply<AdoptionInfo> reply) override {
+    reply(adoptions_.Find(adoption));
   }
 
   void Get(const std::string& id, Reply<JobInfo> reply) override {
@@ -99,17 +157,18 @@ class Api final : public JobApi {
     reply(PageOf(**jobs, query));
   }
 
-  void Cancel(const std::string& id, Reply<JobInfo> reply) override {
-    End<coordinator::Cancel>(id, std::move(reply));
+  void Cancel(const std::string& id, const Caller& caller, Reply<JobInfo> reply) override {
+    End<coordinator::Cancel>(id, caller, std::move(reply));
   }
-  void Stop(const std::string& id, Reply<JobInfo> reply) override {
-    End<coordinator::Stop>(id, std::move(reply));
+  void Stop(const std::string& id, const Caller& caller, Reply<JobInfo> reply) override {
+    End<coordinator::Stop>(id, caller, std::move(reply));
   }
 
   // A second time is the same as the first; after a failure it is tried again.
-  void Delete(const std::string& id, Reply<JobInfo> reply) override {
-    const auto decide = [id](const KnownJobs& jobs) -> absl::StatusOr<std::optional<Input>> {
-      MUSTER_ASSIGN_OR_RETURN(const KnownJobPtr known, FindJob(jobs, id));
+  void Delete(const std::string& id, const Caller& caller, Reply<JobInfo> reply) override {
+    const auto decide = [id,
+                         caller](const KnownJobs& jobs) -> absl::StatusOr<std::optional<Input>> {
+      MUSTER_ASSIGN_OR_RETURN(const KnownJobPtr known, FindToChange(jobs, id, caller));
       const std::string why_not = WhyNotDeleted(known->status.job);
       if (!why_not.empty()) return absl::FailedPreconditionError(why_not);
       return coordinator::Delete{id};
@@ -119,27 +178,63 @@ class Api final : public JobApi {
     });
   }
 
-  void Scale(const std::string& id, int32_t workers_min, int32_t workers_max,
+  void Scale(const std::string& id, int32_t workers_min, int32_t workers_max, const Caller& caller,
              Reply<JobInfo> reply) override {
     if (const absl::Status bad = CheckWorkers(workers_min, workers_max); !bad.ok())
       return reply(bad);
     const auto decide = [=](const KnownJobs& jobs) {
-      return DecideScale(jobs, id, workers_min, workers_max);
+      return DecideScale(jobs, id, workers_min, workers_max, caller);
     };
     driver_.Change(decide, [id, reply = std::move(reply)](absl::StatusOr<KnownJobs> jobs) {
       reply(Pick(jobs, id));
     });
   }
 
-  void Watch(const std::string& id, std::optional<EventPlace> after, Reply<bool> reply,
-             std::shared_ptr<JobWatcher> watcher) override {
+  void SetQueue(const std::string& id, const QueueChange& change, const Caller& caller,
+                Reply<JobInfo> reply) override {
+    const auto decide = [this, id, change,
+                         caller](const KnownJobs& jobs) -> absl::StatusOr<std::optional<Input>> {
+      MUSTER_ASSIGN_OR_RETURN(const KnownJobPtr known, FindToChange(jobs, id, caller));
+      const JobJournal& job = known->status.job;
+      MUSTER_ASSIGN_OR_RETURN(const QueueSpec queue, Changed(job.spec.queue, change));
+      if (job.deleting)
+        return absl::FailedPreconditionError(absl::StrCat("job ", id, " is being deleted"));
+      if (queue == job.spec.queue) return std::nullopt;
+      MUSTER_ASSIGN_OR_RETURN(const KnownCluster cluster, driver_.KnownWithHosts());
+      MUSTER_RETURN_IF_ERROR(CheckPriority(caller, queue, &job.spec.queue, *cluster.quotas));
+      JobSpec changed = job.spec;
+      changed.queue = queue;
+      MUSTER_RETURN_IF_ERROR(CheckRoom(jobs, changed, &job.spec, most_kept_, caller));
+      return coordinator::SetQueue{id, queue};
+    };
+    driver_.Change(decide, [id, reply = std::move(reply)](absl::StatusOr<KnownJobs> jobs) {
+      reply(Pick(jobs, id));
+    });
+  }
+
+  void Watch(const std::string& id, std::optional<EventPlace> after, const Caller& caller,
+             Reply<bool> reply, std::shared_ptr<JobWatcher> watcher) override {
+    bool is_often = false;
+    if (!caller.user.empty()) {
+      const MutexLock lock(watching_->mutex);
+      size_t& held = watching_->of_user[caller.user];
+      is_often = held >= most_watched_;
+      if (!is_often) ++held;
+    }
+    if (is_often)
+      return reply(
+          absl::UnavailableError(absl::StrCat(caller.user, " watches ", most_watched_,
+                                              " jobs already; end some of them, or retry later")));
+    if (!caller.user.empty())
+      watcher = std::make_shared<CountedWatcher>(watching_, caller.user, std::move(watcher));
     driver_.Watch(
         id, after,
         [reply = std::move(reply)](const absl::Status& found) {
           if (!found.ok()) return reply(found);
           reply(true);
         },
-        std::move(watcher));
+        std::move(watcher),
+        [caller](const KnownJob& known) { return CheckOf(known, caller, Need::kSeeJobs); });
   }
 
   void Fingerprints(const std::string& id, int64_t from, Reply<JobFingerprints> reply) override {
@@ -181,6 +276,15 @@ class Api final : public JobApi {
                          });
   }
 
+  void FollowLogs(const std::string& id, FollowQuery query, const Caller& caller,
+                  Reply<LogPage> reply) override {
+    if (const absl::Status bad = CheckFollowQuery(query); !bad.ok()) return reply(bad);
+    if (const absl::Status unknown = Find(id).status(); !unknown.ok()) return reply(unknown);
+    if (followers_ == nullptr)
+      return reply(absl::UnavailableError("this coordinator keeps no logs"));
+    followers_->Follow(id, std::move(query), caller.user, std::move(reply));
+  }
+
   void Digest(const std::string& id, std::optional<int64_t> step, Reply<JobDigest> reply) override {
     const absl::StatusOr<KnownJobPtr> known = Find(id);
     if (!known.ok()) return reply(known.status());
@@ -188,6 +292,20 @@ class Api final : public JobApi {
   }
 
  private:
+  static absl::Status CheckOf(const KnownJob& known, const Caller& caller, Need need) {
+    const JobRights rights = RightsOf(known.status.job);
+    return CheckRights(caller, need, known.status.job.id, &rights);
+  }
+
+  // Where it is decided: the job that had this id when the caller was let in may be gone, and
+  // another's in its place.
+  static absl::StatusOr<KnownJobPtr> FindToChange(const KnownJobs& jobs, const std::string& id,
+                                                  const Caller& caller) {
+    MUSTER_ASSIGN_OR_RETURN(KnownJobPtr known, FindJob(jobs, id));
+    MUSTER_RETURN_IF_ERROR(CheckOf(*known, caller, Need::kChangeJob));
+    return known;
+  }
+
   static absl::StatusOr<JobInfo> Pick(const absl::StatusOr<KnownJobs>& jobs,
                                       const std::string& id) {
     MUSTER_RETURN_IF_ERROR(jobs.status());
@@ -245,28 +363,65 @@ class Api final : public JobApi {
                      absl::StrJoin(differences, "; "), "); submit this one under another id"));
   }
 
-  // `held`: what the job has now; null: it is a new one.
-  static absl::Status CheckRoom(const KnownJobs& jobs, const JobSpec& spec, const JobSpec* held,
-                                const JobBudget& most_kept) {
-    KeptJobs kept{.jobs = jobs.size()};
-    for (const KnownJobPtr& job : jobs) kept.spec_bytes += job->status.spec_bytes;
-    const std::string why_not = WhyNotKept(kept, spec, held, most_kept);
-    return why_not.empty() ? absl::OkStatus() : absl::ResourceExhaustedError(why_not);
+  absl::Status CheckAdoption(const KnownJobs& jobs, const std::string& id,
+                             const JobSpec& spec) const {
+    if (FindJob(jobs, id).ok())
+      return absl::AlreadyExistsError(
+          absl::StrCat("job ", id, " exists already; adopt this one under another id"));
+    MUSTER_RETURN_IF_ERROR(CheckDataPaths(spec.training.data.paths));
+    if (const auto too_large = TooLargeForAJob(spec.training))
+      return FieldError("", too_large->field, too_large->reason);
+    MUSTER_RETURN_IF_ERROR(CheckRoom(jobs, spec, nullptr, most_kept_, Anybody()));
+    MUSTER_ASSIGN_OR_RETURN(const KnownCluster known, driver_.KnownWithHosts());
+    return CheckQueued(known, id, spec.queue.name_space);
   }
 
-  static absl::StatusOr<std::optional<Input>> DecideSubmit(const KnownJobs& jobs,
-                                                           const std::string& id,
-                                                           const JobSpec& spec,
-                                                           const JobBudget& most_kept,
-                                                           bool& created) {
+  // `held`: what the job has now; null: it is a new one.
+  static absl::Status CheckRoom(const KnownJobs& jobs, const JobSpec& spec, const JobSpec* held,
+                                const JobBudget& most_kept, const Caller& caller) {
+    const auto kept_of = [&](const std::function<bool(const JobJournal&)>& counts) {
+      KeptJobs kept;
+      for (const KnownJobPtr& job : jobs) {
+        if (!counts(job->status.job)) continue;
+        ++kept.jobs;
+        kept.spec_bytes += job->status.spec_bytes;
+      }
+      return kept;
+    };
+    const auto check = [&](const KeptJobs& kept, size_t shares, const std::string& who) {
+      const std::string why_not = WhyNotKept(kept, spec, held, ShareOf(most_kept, shares), who);
+      return why_not.empty() ? absl::OkStatus() : absl::ResourceExhaustedError(why_not);
+    };
+    MUSTER_RETURN_IF_ERROR(
+        check(kept_of([](const JobJournal&) { return true; }), 1, "the coordinator"));
+    if (caller.user.empty() || caller.role == UserRole::kAdmin) return absl::OkStatus();
+    // Ended ones count, too: whoever submits and cancels would leave no room for others.
+    const std::string& name_space = spec.queue.name_space;
+    MUSTER_RETURN_IF_ERROR(
+        check(kept_of([&](const JobJournal& job) { return job.owner == caller.user; }),
+              kSharesOfUsers, absl::StrCat("user ", caller.user)));
+    return check(
+        kept_of([&](const JobJournal& job) { return NamespaceOf(job.spec) == name_space; }),
+        kSharesOfNamespaces, absl::StrCat("namespace ", name_space));
+  }
+
+  static absl::StatusOr<std::optional<Input>> DecideSubmit(
+      const KnownJobs& jobs, const Quotas& quotas, const std::string& id, const JobSpec& spec,
+      const Caller& caller, const JobBudget& most_kept, bool& created) {
     const auto known = FindJob(jobs, id);
     created = !known.ok();
+    // Here, as two may submit the same id at once.
+    const JobRights asked{std::string(NamespaceOf(spec)), caller.user};
+    const JobRights held = created ? JobRights() : RightsOf((*known)->status.job);
+    MUSTER_RETURN_IF_ERROR(CheckSubmission(caller, id, asked, created ? nullptr : &held));
     if (created) {
+      MUSTER_RETURN_IF_ERROR(CheckPriority(caller, spec.queue, nullptr, quotas));
       MUSTER_RETURN_IF_ERROR(CheckResume({}, spec.runtime.resume));
-      MUSTER_RETURN_IF_ERROR(CheckRoom(jobs, spec, nullptr, most_kept));
-      return coordinator::Submit{id, spec};
+      MUSTER_RETURN_IF_ERROR(CheckRoom(jobs, spec, nullptr, most_kept, caller));
+      return coordinator::Submit{id, spec, caller.user};
     }
     const JobStatus& status = (*known)->status;
+    MUSTER_RETURN_IF_ERROR(CheckNamespace(status.job, spec.queue));
     MUSTER_ASSIGN_OR_RETURN(const bool is_longer, CheckTraining(status.job, spec.training));
     if (status.job.deleting)
       return absl::FailedPreconditionError(
@@ -281,9 +436,31 @@ class Api final : public JobApi {
       MUSTER_RETURN_IF_ERROR(CheckUnderWay(status, other));
       if (other.empty()) return std::nullopt;
     }
-    MUSTER_RETURN_IF_ERROR(CheckResume(status, spec.runtime.resume));
-    MUSTER_RETURN_IF_ERROR(CheckRoom(jobs, spec, &status.job.spec, most_kept));
+    if (Ended(status.job.phase) || !status.job.view)  // else it is not looked at
+      MUSTER_RETURN_IF_ERROR(CheckResume(status, spec.runtime.resume));
+    if (Ended(status.job.phase)) {
+      MUSTER_RETURN_IF_ERROR(CheckPriority(caller, spec.queue, &status.job.spec.queue, quotas));
+      MUSTER_RETURN_IF_ERROR(CheckDeadline(status.job, spec.queue));
+    }
+    MUSTER_RETURN_IF_ERROR(CheckRoom(jobs, spec, &status.job.spec, most_kept, caller));
     return coordinator::Submit{id, spec};
+  }
+
+  // Else whoever knows an id could take the job into a namespace of theirs.
+  static absl::Status CheckNamespace(const JobJournal& job, const QueueSpec& asked) {
+    const std::string& held = job.spec.queue.name_space;
+    if (asked.name_space == held) return absl::OkStatus();
+    return absl::AlreadyExistsError(absl::StrCat("job ", job.id, " exists in namespace ", held,
+                                                 "; submit this one under another id"));
+  }
+
+  // It would be stopped at once.
+  static absl::Status CheckDeadline(const JobJournal& job, const QueueSpec& asked) {
+    if (asked.deadline <= 0 || Seconds(job.ran) < asked.deadline) return absl::OkStatus();
+    return FieldError(
+        "", "deadline",
+        absl::StrCat(asked.deadline, " s have passed: job ", job.id, " has run ", Seconds(job.ran),
+                     " s; give it more (muster queue JOB --deadline), or none (0)"));
   }
 
   // REST has read them as a specification; gRPC brings any numbers.
@@ -301,9 +478,9 @@ class Api final : public JobApi {
   // The same numbers again are nothing new.
   static absl::StatusOr<std::optional<Input>> DecideScale(const KnownJobs& jobs,
                                                           const std::string& id,
-                                                          int32_t workers_min,
-                                                          int32_t workers_max) {
-    MUSTER_ASSIGN_OR_RETURN(const KnownJobPtr known, FindJob(jobs, id));
+                                                          int32_t workers_min, int32_t workers_max,
+                                                          const Caller& caller) {
+    MUSTER_ASSIGN_OR_RETURN(const KnownJobPtr known, FindToChange(jobs, id, caller));
     const JobJournal& job = known->status.job;
     if (Ended(job.phase))
       return absl::FailedPreconditionError(
@@ -323,9 +500,10 @@ class Api final : public JobApi {
 
   // Once it has ended, a second time is the same as the first.
   template <class What>
-  void End(const std::string& id, Reply<JobInfo> reply) {
-    const auto decide = [id](const KnownJobs& jobs) -> absl::StatusOr<std::optional<Input>> {
-      MUSTER_RETURN_IF_ERROR(FindJob(jobs, id).status());
+  void End(const std::string& id, const Caller& caller, Reply<JobInfo> reply) {
+    const auto decide = [id,
+                         caller](const KnownJobs& jobs) -> absl::StatusOr<std::optional<Input>> {
+      MUSTER_RETURN_IF_ERROR(FindToChange(jobs, id, caller).status());
       return What{id};
     };
     driver_.Change(decide, [id, reply = std::move(reply)](absl::StatusOr<KnownJobs> jobs) {
@@ -393,6 +571,10 @@ class Api final : public JobApi {
   const std::string root_;
   const JobBudget most_kept_;
   const std::string logs_;
+  LogFollowers* const followers_;
+  const size_t most_watched_;  // by one user
+  const std::shared_ptr<Watching> watching_ = std::make_shared<Watching>();
+  Adoptions adoptions_;
   Mutex digests_mutex_;
   std::map<DigestKey, std::weak_ptr<SharedAnswer<JobDigest>>> digests_
       ABSL_GUARDED_BY(digests_mutex_);
@@ -402,9 +584,9 @@ class Api final : public JobApi {
 
 std::unique_ptr<JobApi> MakeJobApi(Driver& driver, const Journal& journal,
                                    std::string checkpoint_root, JobBudget most_kept,
-                                   std::string logs) {
+                                   std::string logs, LogFollowers* followers, size_t watchers) {
   return std::make_unique<Api>(driver, journal, std::move(checkpoint_root), most_kept,
-                               std::move(logs));
+                               std::move(logs), followers, watchers);
 }
 
 }  // namespace muster::coordinator

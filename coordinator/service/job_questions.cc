@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "coordinator/runtime/checkpoints.h"
 #include "coordinator/runtime/log_store.h"
@@ -20,6 +23,7 @@
 #include "lib/config/field_error.h"
 #include "lib/config/places.h"
 #include "lib/domain/audit.h"
+#include "lib/domain/labels.h"
 #include "lib/domain/ledger.h"
 #include "lib/domain/member_name.h"
 #include "lib/domain/samples.h"
@@ -38,6 +42,7 @@ JobMember DescribeMember(const MemberStatus& status) {
                    .rank = status.member.rank.value(),
                    .local_rank = status.member.local_rank,
                    .node = status.member.node,
+                   .host = status.host,
                    .address = status.member.address,
                    .incarnation = ToHex(status.member.id.incarnation),
                    .state = status.state,
@@ -100,6 +105,7 @@ JobInfo Describe(const KnownJobPtr& known, int64_t now_unix_ms) {
                .recoveries = job.recoveries,
                .rewinds = job.rewinds,
                .lanes_recomputed = job.lanes.recomputed(),
+               .owner = job.owner,
                .spec = std::shared_ptr<const JobSpec>(known, &job.spec)};
   DescribeProgress(status, info);
   DescribeView(job, info);
@@ -137,10 +143,21 @@ struct PageBounds {
   size_t limit = 0;
   int64_t after = 0;  // in the order of submission
   std::string state;
+  std::string name_space;
+  std::map<std::string, std::string> labels;
+  std::string scope;
 };
 
 absl::StatusOr<PageBounds> BoundsOf(const JobQuery& query) {
-  PageBounds bounds{.state = query.state};
+  PageBounds bounds{.state = query.state,
+                    .name_space = query.name_space,
+                    .labels = query.labels,
+                    .scope = query.scope};
+  if (!query.name_space.empty() && !IsDnsLabel(query.name_space))
+    return FieldError("", "namespace", "must be 1 to 63 lower-case letters, digits and hyphens");
+  for (const auto& [key, value] : query.labels)
+    if (const std::string why = WhyNotLabel(key, value); !why.empty())
+      return FieldError("", "label", why);
   if (query.limit < 0 || query.limit > kMostJobsPerPage)
     return FieldError("", "limit", absl::StrCat("must be 1 to ", kMostJobsPerPage));
   bounds.limit = static_cast<size_t>(query.limit == 0 ? kJobsPerPage : query.limit);
@@ -159,7 +176,10 @@ JobPage PageWithin(KnownJobs jobs, const PageBounds& bounds) {
   std::erase_if(jobs, [&](const KnownJobPtr& known) {
     const JobJournal& job = known->status.job;
     return job.submission <= bounds.after ||
-           (!bounds.state.empty() && PhaseName(job.phase) != bounds.state);
+           (!bounds.state.empty() && PhaseName(job.phase) != bounds.state) ||
+           (!bounds.name_space.empty() && job.spec.queue.name_space != bounds.name_space) ||
+           !HasLabels(job.spec.queue.labels, bounds.labels) ||
+           !Sees({.scope = bounds.scope}, RightsOf(job));
   });
   std::sort(jobs.begin(), jobs.end(), [](const KnownJobPtr& a, const KnownJobPtr& b) {
     return a->status.job.submission < b->status.job.submission;
@@ -217,14 +237,19 @@ absl::StatusOr<JobAudit> RunAudit(const Journal& journal, const JobStatus& statu
     audit.conclusion = "no step has been done yet";
     return audit;
   }
-  Auditor auditor(job.spec.training, job.environment->samples);
+  const std::vector<LineagePart> history = HistoryOf(job.lineages);
+  const Step first = history.front().first;  // of an adopted job
+  Auditor auditor(job.spec.training, job.environment->samples, first);
   const auto add = [&](const RecordedStep& step) { return auditor.Add(step.record, stop); };
-  MUSTER_RETURN_IF_ERROR(
-      journal.ScanHistory(job.id, HistoryOf(job.lineages), Step(0), status.step, add, stop));
+  MUSTER_RETURN_IF_ERROR(journal.ScanHistory(job.id, history, Step(0), status.step, add, stop));
   if (stop.stop_requested()) return absl::CancelledError("the audit was stopped");
   const AuditReport report = std::move(auditor).Conclude(status.step);
   audit.ok = report.ok;
   audit.conclusion = report.conclusion;
+  if (first > Step(0))
+    absl::StrAppend(&audit.conclusion, "; the steps below ", first.value(),
+                    " are not in this ledger: the checkpoint that was ", job.lineages.front().cause,
+                    ", vouches for them");
   if (const std::string left_out = DataLeftOut(*job.environment); !left_out.empty())
     absl::StrAppend(&audit.conclusion, "; the data is without ", left_out);
   audit.steps = report.steps;
@@ -248,7 +273,8 @@ absl::StatusOr<JobDigest> DigestOf(const Journal& journal, const std::string& ro
     const bool is_final =
         !job.ending.digest.empty() && m->step.value() == Describe(known, 0).digest_step;
     if (is_final) return digest;
-    MUSTER_ASSIGN_OR_RETURN(digest.digest, muster::Digest(CheckpointDir(root, job.id), *m, stop));
+    MUSTER_ASSIGN_OR_RETURN(
+        digest.digest, muster::Digest(*CheckpointFilesIn(CheckpointDir(root, job.id)), *m, stop));
     return digest;
   }
   return absl::NotFoundError(
@@ -374,11 +400,13 @@ absl::Status CheckLedgerQuery(LedgerQuery& query) {
 }
 
 absl::StatusOr<JobLedger> ReadLedger(const Journal& journal, const JobStatus& status,
-                                     const LedgerQuery& query, const std::stop_token& stop) {
+                                     LedgerQuery query, const std::stop_token& stop) {
   // With a step that is recorded no number below can overflow.
   const bool is_over = Step(query.from) >= status.step;
   if (is_over || status.job.lineages.empty() || !status.job.environment) return JobLedger{};
   const LedgerSource source{journal, status};
+  // That of an adopted job begins later.
+  query.from = std::max(query.from, source.history.front().first.value());
   MUSTER_ASSIGN_OR_RETURN(JobLedger ledger, query.sample ? ReadUses(source, query, stop)
                                                          : ReadSteps(source, query, stop));
   ledger.data_left_out = DataLeftOut(*status.job.environment);
@@ -441,6 +469,111 @@ absl::StatusOr<LogTail> ReadLogs(const std::string& logs, const std::string& job
     tail.text += LastLines(ReadKeptLog(logs, job, member, part), member + ": ", query.tail, part);
   }
   return tail;
+}
+
+namespace {
+
+// How far a follower is: by member. "1~worker-0~0123456789abcdef~1048576~worker-1…": no character
+// of it is escaped in a URL, nor part of the name of a member. The first word is the form's.
+using LogPlacesRead = std::map<std::string, LogPlace>;
+constexpr char kPlaceSeparator = '~';
+constexpr absl::string_view kPlacesForm = "1";
+
+std::string PlacesText(const LogPlacesRead& places) {
+  std::string text(kPlacesForm);
+  for (const auto& [member, place] : places)
+    absl::StrAppend(&text, "~", member, "~", absl::Hex(place.log, absl::kZeroPad16), "~", place.at);
+  return text;
+}
+
+absl::StatusOr<LogPlacesRead> PlacesIn(const std::string& text) {
+  const absl::Status bad =
+      FieldError("", "after", "is not what an answer said in `next`; leave it out to begin anew");
+  LogPlacesRead places;
+  if (text.empty()) return places;
+  if (text.size() > kMostFollowedBytes) return bad;
+  const std::vector<std::string> words = absl::StrSplit(text, kPlaceSeparator);
+  if (words[0] != kPlacesForm || words.size() % 3 != 1) return bad;
+  for (size_t i = 1; i < words.size(); i += 3) {
+    LogPlace place;
+    const bool is_place = IsMemberName(words[i]) && words[i + 1].size() == 16 &&
+                          absl::SimpleHexAtoi(words[i + 1], &place.log) &&
+                          ParseDigits(words[i + 2], &place.at) && !words[i + 2].empty();
+    if (!is_place || !places.emplace(words[i], place).second) return bad;
+  }
+  return places;
+}
+
+// A line takes more of an answer than its bytes: a page of line ends alone would take a hundred
+// megabytes while it is made. So it has no more lines than if each had so many bytes.
+void KeepLines(size_t most, LogSpan& span) {
+  size_t end = 0;
+  for (size_t lines = 0; lines < most && end < span.text.size(); ++lines) {
+    const size_t at = span.text.find('\n', end);
+    end = at == std::string::npos ? span.text.size() : at + 1;
+  }
+  if (end == span.text.size()) return;
+  span.next.at -= static_cast<int64_t>(span.text.size() - end);
+  span.text.resize(end);
+  span.is_more = true;
+}
+
+void AddLines(const std::string& member, const LogSpan& span, std::vector<LogLine>& lines) {
+  if (span.is_other)
+    lines.push_back({member, "... what was printed before this is not kept any more"});
+  if (span.left_out > 0) lines.push_back({member, GapText({.bytes = span.left_out})});
+  absl::string_view rest = span.text;
+  while (!rest.empty()) {
+    const size_t end = std::min(rest.find('\n'), rest.size());
+    lines.push_back({member, Cut(Printable(rest.substr(0, end)), kMostLinesBytes)});
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+}
+
+}  // namespace
+
+absl::Status CheckFollowQuery(const FollowQuery& query) {
+  LogQuery as_tail{query.member, query.tail};
+  MUSTER_RETURN_IF_ERROR(CheckLogQuery(as_tail));
+  return PlacesIn(query.after).status();
+}
+
+absl::StatusOr<LogPage> ReadLogPage(const std::string& logs, const std::string& job,
+                                    const FollowQuery& query, bool ends) {
+  MUSTER_ASSIGN_OR_RETURN(LogPlacesRead places, PlacesIn(query.after));
+  std::vector<std::string> members = MembersWithLogs(logs, job);
+  if (!query.member.empty()) {
+    if (ends && std::find(members.begin(), members.end(), query.member) == members.end())
+      return absl::NotFoundError(absl::StrCat(
+          "job ", job, " has no log of a member ", query.member, "; there are logs of ",
+          members.empty() ? "none" : absl::StrJoin(members, ", ")));
+    members = {query.member};
+  }
+  if (members.size() > kMostFollowedMembers)
+    return FieldError(
+        "", "member",
+        absl::StrCat("is needed: ", members.size(), " members of job ", job, " have a log, and ",
+                     kMostFollowedMembers, " may be followed at once; name one of them"));
+  LogPage page;
+  bool is_more = false;
+  const size_t part = kMostLogPageBytes / std::max<size_t>(1, members.size());
+  for (const std::string& member : members) {
+    std::optional<LogPlace> after;
+    if (const auto known = places.find(member); known != places.end()) after = known->second;
+    if (query.after.empty() && query.tail > 0)
+      after = PlaceOfTail(logs, job, member, query.tail, kMostLogAnswerBytes / members.size());
+    std::optional<LogSpan> span = ReadLogAfter(logs, job, member, after, part, ends);
+    if (!span) continue;
+    KeepLines(std::max<size_t>(1, part / kLeastBytesOfLine), *span);
+    AddLines(member, *span, page.lines);
+    places[member] = span->next;
+    is_more |= span->is_more;
+  }
+  page.next = PlacesText(places);
+  if (page.next.size() > kMostFollowedBytes)
+    return FieldError("", "member", "is needed: the names of all members are too long together");
+  page.over = ends && !is_more;
+  return page;
 }
 
 }  // namespace muster::coordinator

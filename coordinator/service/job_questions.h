@@ -34,11 +34,16 @@ absl::Status CheckHistoryQuery(const HistoryQuery& query);
 // Sets what the query leaves to us, and refuses what no query may have.
 absl::Status CheckLedgerQuery(LedgerQuery& query);
 absl::StatusOr<JobLedger> ReadLedger(const Journal& journal, const JobStatus& status,
-                                     const LedgerQuery& query, const std::stop_token& stop);
+                                     LedgerQuery query, const std::stop_token& stop);
 
 absl::Status CheckLogQuery(LogQuery& query);
 // `logs` as LogStore's folder.
 absl::StatusOr<LogTail> ReadLogs(const std::string& logs, const std::string& job,
                                  const LogQuery& query);
+absl::Status CheckFollowQuery(const FollowQuery& query);
+// What there is after what was given. `ends`: no more is printed, so that a line without its end is
+// given, too; `over` says then whether this is all.
+absl::StatusOr<LogPage> ReadLogPage(const std::string& logs, const std::string& job,
+                                    const FollowQuery& query, bool ends);
 
 }  // namespace muster::coordinator

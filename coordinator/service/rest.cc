@@ -1,20 +1,28 @@
 #include "coordinator/service/rest.h"
 
 #include <cmath>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <stop_token>
+#include <string_view>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "coordinator/runtime/once.h"
 #include "coordinator/service/answer_size.h"
+#include "coordinator/service/new_job_id.h"
 #include "lib/base/byte_room.h"
+#include "lib/base/check.h"
 #include "lib/base/digits.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/config/document.h"
+#include "lib/wire/job_codec.h"
 #include "lib/wire/job_document.h"
 #include "nlohmann/json.hpp"
 
@@ -32,17 +40,12 @@ Json NumberOrNull(std::optional<double> value) {
 }
 
 Json ToJson(const JobMember& m) {
-  return {{"name", m.name},
-          {"role", m.role},
-          {"rank", m.rank},
-          {"local_rank", m.local_rank},
-          {"node", m.node},
-          {"address", m.address},
-          {"incarnation", m.incarnation},
-          {"lanes", m.lanes},
-          {"state", m.state},
-          {"phase", m.phase},
-          {"step", m.step}};
+  return {{"name", m.name},       {"role", m.role},
+          {"rank", m.rank},       {"local_rank", m.local_rank},
+          {"node", m.node},       {"host", m.host},
+          {"address", m.address}, {"incarnation", m.incarnation},
+          {"lanes", m.lanes},     {"state", m.state},
+          {"phase", m.phase},     {"step", m.step}};
 }
 
 Json ToJson(const JobInfo& job) {
@@ -57,6 +60,7 @@ Json ToJson(const JobInfo& job) {
                {"reason", job.reason},
                {"waits_for", job.waits_for},
                {"deleting", job.deleting},
+               {"owner", job.owner},
                {"first_start", job.first_start},
                {"step", job.step},
                {"steps", job.steps},
@@ -87,6 +91,28 @@ Json ToJson(const JobInfo& job) {
 }
 
 Json ToJson(const SubmittedJob& submitted) { return ToJson(submitted.job); }
+
+// As the body of an answer that is an error says it.
+Json ErrorOf(const absl::Status& error) {
+  if (error.ok()) return nullptr;
+  const http::Response response = http::ErrorResponse(error, FieldOf(error));
+  return Json::parse(response.body).at("error");
+}
+
+Json ToJson(const AdoptionInfo& adoption) {
+  return {{"adoption", adoption.adoption},
+          {"folder", adoption.folder},
+          {"job", adoption.job.empty() ? Json(nullptr) : Json(adoption.job)},
+          {"state", adoption.state},
+          {"step", adoption.state == kAdoptionDone ? Json(adoption.step) : Json(nullptr)},
+          {"bytes", adoption.bytes},
+          {"of_bytes", adoption.of_bytes == 0 ? Json(nullptr) : Json(adoption.of_bytes)},
+          {"seconds", adoption.seconds},
+          {"bytes_per_second", adoption.bytes_per_second},
+          {"seconds_left", NumberOrNull(adoption.seconds_left)},
+          {"passed_over", adoption.passed_over},
+          {"error", ErrorOf(adoption.error)}};
+}
 
 Json ToJson(const JobAudit& audit) {
   Json lineages = Json::array();
@@ -154,6 +180,13 @@ Json ToJson(const JobDigest& digest) {
   return {{"lineage", digest.lineage}, {"step", digest.step}, {"digest", digest.digest}};
 }
 
+Json ToJson(const LogPage& page) {
+  Json lines = Json::array();
+  for (const LogLine& line : page.lines)
+    lines.push_back({{"member", line.member}, {"line", line.line}});
+  return {{"lines", std::move(lines)}, {"next", page.next}, {"over", page.over}};
+}
+
 Json ToJson(const JobFingerprints& part) {
   Json list = Json::array();
   for (const JobFingerprint& f : part.fingerprints)
@@ -175,24 +208,84 @@ Json ToJson(const HostInfo& host) {
                        {"member", m.member},
                        {"role", m.role},
                        {"placement", m.placement},
+                       {"devices", m.devices},
                        {"state", m.state}});
   return {{"name", host.name},
           {"node", host.node},
           {"slots", host.slots},
           {"used", host.used},
           {"free", host.free},
+          {"devices", host.devices},
+          {"devices_used", host.devices_used},
           {"up", host.up},
           {"away_for_seconds", host.up ? Json(nullptr) : Json(host.away_for_seconds)},
           {"draining", host.draining},
           {"left_out_by", host.left_out_by},
           {"left_out", host.left_out},
+          {"namespace", host.name_space.empty() ? Json(nullptr) : Json(host.name_space)},
           {"members", std::move(members)}};
+}
+
+template <class T>
+Json OrNull(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+Json ToJson(const NamespaceInfo& info) {
+  return {{"name", info.name},
+          {"slots", OrNull(info.slots)},
+          {"queued", OrNull(info.queued)},
+          {"priority", info.priority},
+          {"slots_held", info.slots_held},
+          {"jobs_running", info.jobs_running},
+          {"jobs_queued", info.jobs_queued}};
+}
+
+Json ToJson(const NamespaceList& all) {
+  Json list = Json::array();
+  for (const NamespaceInfo& info : all.namespaces) list.push_back(ToJson(info));
+  return {{"namespaces", std::move(list)}};
 }
 
 Json ToJson(const HostPage& page) {
   Json list = Json::array();
   for (const HostInfo& host : page.hosts) list.push_back(ToJson(host));
   return {{"hosts", std::move(list)}, {"next_page_token", page.next_page_token}};
+}
+
+Json ToJson(const TokenInfo& token) {
+  return {{"id", token.id},
+          {"user", token.user},
+          {"role", token.role},
+          {"namespace", token.name_space},
+          {"made", UtcTime(token.made_unix_ms)}};
+}
+
+Json ToJson(const MadeToken& made) {
+  Json json = ToJson(made.info);
+  json["token"] = made.token;
+  return json;
+}
+
+Json ToJson(const TokenList& list) {
+  Json tokens = Json::array();
+  for (const TokenInfo& token : list.tokens) tokens.push_back(ToJson(token));
+  return {{"tokens", std::move(tokens)}};
+}
+
+Json ToJson(const AdmittedHost& host) {
+  return {{"host", host.host},
+          {"namespace", host.name_space.empty() ? Json(nullptr) : Json(host.name_space)},
+          {"certified", host.certified},
+          {"revoked", host.revoked},
+          {"token", host.token.empty() ? Json(nullptr) : Json(host.token)}};
+}
+
+Json ToJson(const SignedCertificate& made) {
+  return {{"cluster", made.cluster},
+          {"certificate", made.certificate_pem},
+          {"authority", made.authority_pem},
+          {"now", UtcTime(made.now_unix_ms)}};
 }
 
 // Fields of events are text; those that are numbers become numbers.
@@ -222,6 +315,11 @@ int HttpStatusOf(const T&) {
   return 200;
 }
 int HttpStatusOf(const SubmittedJob& submitted) { return submitted.created ? 201 : 200; }
+int HttpStatusOf(const AdoptionInfo& adoption) {
+  return adoption.state == kAdoptionWaits || adoption.state == kAdoptionCopies ? 202 : 200;
+}
+int HttpStatusOf(const MadeToken&) { return 201; }
+int HttpStatusOf(const SignedCertificate&) { return 201; }
 
 template <class T>
 void SendAsJson(const http::Responder& respond, const absl::StatusOr<T>& answer) {
@@ -248,6 +346,68 @@ JobApi::Reply<T> Answering(http::Responder respond, Background* large_answers = 
   };
 }
 
+// ---- who may come in
+
+using Handle = std::function<void(const Caller&, http::Request, const http::Responder&)>;
+
+CallOrigin OriginOf(const MethodRights& rights, const http::Request& request) {
+  const auto header = request.headers.find("authorization");
+  return {header == request.headers.end() ? "" : header->second, request.peer,
+          absl::StrCat(std::string(rights.verb), " ", std::string(rights.pattern))};
+}
+
+std::string ObjectOf(const http::Request& request) {
+  return request.params.empty() ? "" : request.params.begin()->second;
+}
+
+http::Response RefusalOf(const absl::Status& why) {
+  http::Response response = http::ErrorResponse(why);
+  if (absl::IsUnauthenticated(why)) response.headers.emplace_back("WWW-Authenticate", "Bearer");
+  return response;
+}
+
+// Looked at before the body is read, and again when it is there, as that may take its time. What is
+// made is named in the body: then `handle` enters with its name.
+http::Route Guarded(Gate* gate, http::Route route, Handle handle) {
+  if (gate == nullptr) {
+    route.handler = [handle = std::move(handle)](http::Request request,
+                                                 const http::Responder& respond) {
+      handle(Anybody(), std::move(request), respond);
+    };
+    return route;
+  }
+  const MethodRights* rights = RightsOfRoute(route.method, route.pattern);
+  MUSTER_CHECK(rights != nullptr, "(a route has rights)");
+  const auto look = [gate, rights](const http::Request& request) {
+    return gate->Look(*rights, OriginOf(*rights, request), ObjectOf(request));
+  };
+  route.admit = [look](const http::Request& head) -> std::optional<http::Response> {
+    const absl::StatusOr<Caller> caller = look(head);
+    if (caller.ok()) return std::nullopt;
+    return RefusalOf(caller.status());
+  };
+  const bool enters = rights->pattern.find('{') != std::string_view::npos;
+  route.handler = [=, handle = std::move(handle)](http::Request request,
+                                                  const http::Responder& respond) {
+    const absl::StatusOr<Caller> caller =
+        enters ? gate->Enter(*rights, OriginOf(*rights, request), ObjectOf(request))
+               : look(request);
+    if (!caller.ok()) return respond.Send(RefusalOf(caller.status()));
+    handle(*caller, std::move(request), respond);
+  };
+  return route;
+}
+
+// One whose handler does not ask who calls.
+http::Route Guarded(Gate* gate, http::Route route) {
+  http::Handler handler = std::move(route.handler);
+  return Guarded(gate, std::move(route),
+                 [handler = std::move(handler)](const Caller&, http::Request request,
+                                                const http::Responder& respond) {
+                   handler(std::move(request), respond);
+                 });
+}
+
 struct Submission {
   std::string id;
   JobSpec spec;
@@ -272,11 +432,18 @@ absl::StatusOr<Submission> ParseSubmission(const std::string& body) {
   return submission;
 }
 
-void Submit(JobApi& api, Background* large_answers, const http::Request& request,
+void Submit(JobApi& api, Background* large_answers, Gate* gate, const http::Request& request,
             const http::Responder& respond) {
   absl::StatusOr<Submission> submission = ParseSubmission(request.body);
   if (!submission.ok()) return respond.Send(submission.status(), FieldOf(submission.status()));
-  api.Submit(submission->id, std::move(submission->spec),
+  absl::StatusOr<Caller> caller = Anybody();
+  if (gate != nullptr) {
+    if (submission->id.empty()) submission->id = MakeJobId(submission->spec.runtime.name);
+    caller = gate->EnterToSubmit(OriginOf(*RightsOfRoute("POST", "/v1/jobs"), request),
+                                 submission->id, submission->spec);
+  }
+  if (!caller.ok()) return respond.Send(RefusalOf(caller.status()));
+  api.Submit(submission->id, std::move(submission->spec), *caller,
              Answering<SubmittedJob>(respond, large_answers));
 }
 
@@ -299,12 +466,87 @@ absl::StatusOr<JobSpec> ParseScaling(const std::string& body) {
   return spec;
 }
 
-void Scale(JobApi& api, Background* large_answers, const http::Request& request,
-           const http::Responder& respond) {
+void Scale(JobApi& api, Background* large_answers, const Caller& caller,
+           const http::Request& request, const http::Responder& respond) {
   const absl::StatusOr<JobSpec> spec = ParseScaling(request.body);
   if (!spec.ok()) return respond.Send(spec.status(), FieldOf(spec.status()));
-  api.Scale(request.params.at("id"), spec->runtime.workers_min, spec->runtime.workers_max,
+  api.Scale(request.params.at("id"), spec->runtime.workers_min, spec->runtime.workers_max, caller,
             Answering<JobInfo>(respond, large_answers));
+}
+
+struct Adoption {
+  std::string folder;
+  std::string id;
+};
+
+absl::StatusOr<Adoption> ParseAdoption(const std::string& body) {
+  if (body.empty())
+    return absl::InvalidArgumentError("the body is empty; send {\"folder\": …} as JSON");
+  MUSTER_ASSIGN_OR_RETURN(Document document, ParseJsonDocument(body, ""));
+  MUSTER_RETURN_IF_ERROR(CheckKeys(document, "", document.root, {"folder", "id"}));
+  Adoption adoption;
+  const auto folder = document.root.find("folder");
+  if (folder == document.root.end())
+    return ErrorAt(document, "folder", "is missing: a job's folder of checkpoints");
+  MUSTER_ASSIGN_OR_RETURN(adoption.folder, ReadText(document, "folder", *folder));
+  if (const auto id = document.root.find("id"); id != document.root.end()) {
+    MUSTER_ASSIGN_OR_RETURN(adoption.id, ReadText(document, "id", *id));
+    if (adoption.id.empty())
+      return ErrorAt(document, "id", "is empty; leave it out to keep the job's own");
+  }
+  return adoption;
+}
+
+void Adopt(JobApi& api, Gate* gate, const http::Request& request, const http::Responder& respond) {
+  absl::StatusOr<Adoption> adoption = ParseAdoption(request.body);
+  if (!adoption.ok()) return respond.Send(adoption.status(), FieldOf(adoption.status()));
+  absl::StatusOr<Caller> caller = Anybody();
+  if (gate != nullptr) {
+    const MethodRights& rights = *RightsOfRoute("POST", "/v1/adoptions");
+    caller = gate->Enter(rights, OriginOf(rights, request), adoption->folder);
+  }
+  if (!caller.ok()) return respond.Send(RefusalOf(caller.status()));
+  api.Adopt(std::move(adoption->folder), std::move(adoption->id), *caller,
+            Answering<AdoptionInfo>(respond));
+}
+
+void FindAdoption(JobApi& api, const http::Request& request, const http::Responder& respond) {
+  api.FindAdoption(request.params.at("adoption"), Answering<AdoptionInfo>(respond));
+}
+
+void SetQueue(JobApi& api, Background* large_answers, const Caller& caller,
+              const http::Request& request, const http::Responder& respond) {
+  if (request.body.empty())
+    return respond.Send(absl::InvalidArgumentError(
+        "the body is empty; send a JSON object such as {\"priority\": 5}"));
+  const absl::StatusOr<QueueChange> change = ParseQueueChange(request.body);
+  if (!change.ok()) return respond.Send(change.status(), FieldOf(change.status()));
+  api.SetQueue(request.params.at("id"), *change, caller,
+               Answering<JobInfo>(respond, large_answers));
+}
+
+// All of it is replaced: what is left out is without a bound, and the priority is 0.
+absl::StatusOr<Quota> ParseQuota(const std::string& body) {
+  constexpr int32_t kMost = 1'000'000;
+  if (body.empty())
+    return absl::InvalidArgumentError(
+        "the body is empty; send a JSON object such as {\"slots\": 8, \"queued\": 100}");
+  MUSTER_ASSIGN_OR_RETURN(const Document document, ParseJsonDocument(body, ""));
+  MUSTER_RETURN_IF_ERROR(CheckKeys(document, "", document.root, {"slots", "queued", "priority"}));
+  Quota asked;
+  for (const auto& [name, most] :
+       {std::pair("slots", &asked.slots), std::pair("queued", &asked.queued)}) {
+    const auto value = document.root.find(name);
+    if (value == document.root.end() || value->is_null()) continue;
+    MUSTER_ASSIGN_OR_RETURN(const absl::int128 number, ReadWhole(document, name, *value, 0, kMost));
+    *most = static_cast<int32_t>(number);
+  }
+  const auto priority = document.root.find("priority");
+  if (priority == document.root.end() || priority->is_null()) return asked;
+  MUSTER_ASSIGN_OR_RETURN(const absl::int128 number, ReadWhole(document, "priority", *priority,
+                                                               -kMostPriority, kMostPriority));
+  asked.priority = static_cast<int32_t>(number);
+  return asked;
 }
 
 // Where the client goes on. A client that has had no event yet may say so with an empty header.
@@ -327,6 +569,8 @@ absl::StatusOr<std::optional<EventPlace>> PlaceIn(const http::Request& request) 
 // One client's stream of events; it ends with this object.
 class StreamWatcher final : public JobWatcher {
  public:
+  // `stays_in`: false once its token is taken away; empty: nobody is asked who he is.
+  explicit StreamWatcher(std::function<bool()> stays_in) : stays_in_(std::move(stays_in)) {}
   ~StreamWatcher() override {
     if (stream_) stream_->Close();
   }
@@ -334,18 +578,22 @@ class StreamWatcher final : public JobWatcher {
   bool OnEvent(const JobEvent& event) override {
     return stream_->Send(event.id, event.event, Text(ToJson(event)));
   }
-  bool closed() const override { return stream_->closed(); }
+  bool closed() const override { return stream_->closed() || (stays_in_ && !stays_in_()); }
 
  private:
+  const std::function<bool()> stays_in_;
   std::shared_ptr<http::EventStream> stream_;  // once the job is found, before the first event
 };
 
-void Watch(JobApi& api, const http::Request& request, const http::Responder& respond) {
+void Watch(JobApi& api, const Gate* gate, const Caller& caller, const http::Request& request,
+           const http::Responder& respond) {
   const auto place = PlaceIn(request);
   if (!place.ok()) return respond.Send(place.status(), FieldOf(place.status()));
-  const auto watcher = std::make_shared<StreamWatcher>();
+  const MethodRights& rights = *RightsOfRoute("GET", "/v1/jobs/{id}/events");
+  const auto watcher = std::make_shared<StreamWatcher>(
+      gate == nullptr ? nullptr : gate->StaysIn(OriginOf(rights, request)));
   api.Watch(
-      request.params.at("id"), *place,
+      request.params.at("id"), *place, caller,
       [respond, watcher](const absl::StatusOr<bool>& found) {
         if (!found.ok()) return respond.Send(found.status());
         watcher->Begin(respond);
@@ -440,12 +688,54 @@ void Logs(JobApi& api, const http::Request& request, const http::Responder& resp
   });
 }
 
+absl::StatusOr<FollowQuery> FollowQueryIn(const http::Request& request) {
+  FollowQuery query;
+  for (const auto& [key, value] : request.query) {
+    if (key == "after") {
+      if (value.empty()) return FieldError("", key, "is empty; leave it out to begin anew");
+      query.after = value;
+    } else if (key == "member") {
+      if (value.empty()) return FieldError("", key, "is empty; leave it out for all members");
+      query.member = value;
+    } else if (!ParseDigits(value, &query.tail) || query.tail < 1) {
+      return FieldError("", "tail", absl::StrCat("must be 1 to ", kMostLogLines));
+    }
+  }
+  return query;
+}
+
+void FollowLogs(JobApi& api, const Caller& caller, const http::Request& request,
+                const http::Responder& respond) {
+  const absl::StatusOr<FollowQuery> query = FollowQueryIn(request);
+  if (!query.ok()) return respond.Send(query.status(), FieldOf(query.status()));
+  api.FollowLogs(request.params.at("id"), *query, caller, Answering<LogPage>(respond));
+}
+
+// "team=see,stage=one": neither keys nor values have a comma.
+absl::StatusOr<std::map<std::string, std::string>> LabelsIn(const std::string& text) {
+  std::map<std::string, std::string> labels;
+  for (const absl::string_view part : absl::StrSplit(text, ',')) {
+    const size_t equals = part.find('=');
+    if (equals == absl::string_view::npos)
+      return FieldError("", "label", "must be KEY=VALUE, several with commas between them");
+    const std::string key(part.substr(0, equals));
+    if (!labels.emplace(key, std::string(part.substr(equals + 1))).second)
+      return FieldError("", "label", absl::StrCat(Cut(Printable(key)), " stands twice"));
+  }
+  return labels;
+}
+
 absl::StatusOr<JobQuery> QueryIn(const http::Request& request) {
   JobQuery query;
   for (const auto& [key, value] : request.query) {
     if (key == "state") {
       if (value.empty()) return FieldError("", key, "is empty; leave it out for jobs in any state");
       query.state = value;
+    } else if (key == "namespace") {
+      if (value.empty()) return FieldError("", key, "is empty; leave it out for all namespaces");
+      query.name_space = value;
+    } else if (key == "label") {
+      MUSTER_ASSIGN_OR_RETURN(query.labels, LabelsIn(value));
     } else if (key == "page_token") {
       if (value.empty()) return FieldError("", key, "is empty; leave it out for the first page");
       query.page_token = value;
@@ -456,10 +746,11 @@ absl::StatusOr<JobQuery> QueryIn(const http::Request& request) {
   return query;
 }
 
-void List(JobApi& api, Background* large_answers, const http::Request& request,
-          const http::Responder& respond) {
-  const absl::StatusOr<JobQuery> query = QueryIn(request);
+void List(JobApi& api, Background* large_answers, const Caller& caller,
+          const http::Request& request, const http::Responder& respond) {
+  absl::StatusOr<JobQuery> query = QueryIn(request);
   if (!query.ok()) return respond.Send(query.status(), FieldOf(query.status()));
+  query->scope = caller.scope;
   api.List(*query, Answering<JobPage>(respond, large_answers));
 }
 
@@ -489,64 +780,239 @@ http::Route JobRoute(JobApi& api, Background* large_answers, const char* method,
           }};
 }
 
+// One that changes it.
+Handle ChangeJob(JobApi& api, Background* large_answers,
+                 void (JobApi::*change)(const std::string& id, const Caller& caller,
+                                        JobApi::Reply<JobInfo> reply)) {
+  return [&api, large_answers, change](const Caller& caller, const http::Request& request,
+                                       const http::Responder& respond) {
+    (api.*change)(request.params.at("id"), caller, Answering<JobInfo>(respond, large_answers));
+  };
+}
+
 }  // namespace
 
 std::vector<http::Route> RestRoutes(JobApi& api, std::function<std::string()> metrics,
                                     std::function<absl::Status()> healthy,
-                                    std::function<absl::Status()> ready,
-                                    Background* large_answers) {
-  using Handle = void (*)(JobApi&, const http::Request&, const http::Responder&);
-  const auto with_api = [&api](Handle handle) -> http::Handler {
+                                    std::function<absl::Status()> ready, Background* large_answers,
+                                    Gate* gate) {
+  using HandleJob = void (*)(JobApi&, const http::Request&, const http::Responder&);
+  const auto with_api = [&api](HandleJob handle) -> http::Handler {
     return [&api, handle](const http::Request& request, const http::Responder& respond) {
       handle(api, request, respond);
     };
   };
-  using HandleLarge = void (*)(JobApi&, Background*, const http::Request&, const http::Responder&);
-  const auto with_both = [&api, large_answers](HandleLarge handle) -> http::Handler {
-    return [&api, large_answers, handle](const http::Request& request,
-                                         const http::Responder& respond) {
-      handle(api, large_answers, request, respond);
-    };
+  const auto submit = [&api, large_answers, gate](const http::Request& request,
+                                                  const http::Responder& respond) {
+    Submit(api, large_answers, gate, request, respond);
   };
-  return {{"POST", "/v1/jobs", with_both(Submit)},
-          {"GET", "/v1/jobs", with_both(List), {"limit", "page_token", "state"}},
-          JobRoute<JobInfo>(api, large_answers, "GET", "/v1/jobs/{id}", &JobApi::Get),
-          JobRoute<JobInfo>(api, large_answers, "DELETE", "/v1/jobs/{id}", &JobApi::Delete),
-          JobRoute<JobInfo>(api, large_answers, "POST", "/v1/jobs/{id}:cancel", &JobApi::Cancel),
-          JobRoute<JobInfo>(api, large_answers, "POST", "/v1/jobs/{id}:stop", &JobApi::Stop),
-          {"POST", "/v1/jobs/{id}:scale", with_both(Scale)},
-          {"GET", "/v1/jobs/{id}/events", with_api(Watch), {"from"}, /*streams=*/true},
-          {"GET", "/v1/jobs/{id}/fingerprints", with_api(Fingerprints), {"from"}},
-          JobRoute<JobAudit>(api, large_answers, "GET", "/v1/jobs/{id}/audit", &JobApi::Audit),
-          {"GET", "/v1/jobs/{id}/history", with_api(History), {"from", "lineage", "limit"}},
-          {"GET", "/v1/jobs/{id}/ledger", with_api(Ledger), {"from", "limit", "sample"}},
-          {"GET", "/v1/jobs/{id}/logs", with_api(Logs), {"member", "tail"}},
-          {"GET", "/v1/jobs/{id}/digest", with_api(Digest), {"step"}},
-          http::MetricsRoute(std::move(metrics)),
-          http::HealthRoute(std::move(healthy)),
-          http::ReadyRoute(std::move(ready))};
+  const auto list = [&api, large_answers](const Caller& caller, const http::Request& request,
+                                          const http::Responder& respond) {
+    List(api, large_answers, caller, request, respond);
+  };
+  const auto adopt = [&api, gate](const http::Request& request, const http::Responder& respond) {
+    Adopt(api, gate, request, respond);
+  };
+  const auto watch = [&api, gate](const Caller& caller, const http::Request& request,
+                                  const http::Responder& respond) {
+    Watch(api, gate, caller, request, respond);
+  };
+  const auto follow = [&api](const Caller& caller, const http::Request& request,
+                             const http::Responder& respond) {
+    FollowLogs(api, caller, request, respond);
+  };
+  const auto scale = [&api, large_answers](const Caller& caller, const http::Request& request,
+                                           const http::Responder& respond) {
+    Scale(api, large_answers, caller, request, respond);
+  };
+  const auto set_queue = [&api, large_answers](const Caller& caller, const http::Request& request,
+                                               const http::Responder& respond) {
+    SetQueue(api, large_answers, caller, request, respond);
+  };
+  std::vector<http::Route> routes = {
+      {"POST", "/v1/jobs", submit},
+      {"POST", "/v1/adoptions", adopt},
+      {"GET", "/v1/adoptions/{adoption}", with_api(FindAdoption)},
+      JobRoute<JobInfo>(api, large_answers, "GET", "/v1/jobs/{id}", &JobApi::Get),
+      {"GET", "/v1/jobs/{id}/fingerprints", with_api(Fingerprints), {"from"}},
+      JobRoute<JobAudit>(api, large_answers, "GET", "/v1/jobs/{id}/audit", &JobApi::Audit),
+      {"GET", "/v1/jobs/{id}/history", with_api(History), {"from", "lineage", "limit"}},
+      {"GET", "/v1/jobs/{id}/ledger", with_api(Ledger), {"from", "limit", "sample"}},
+      {"GET", "/v1/jobs/{id}/logs", with_api(Logs), {"member", "tail"}},
+      {"GET", "/v1/jobs/{id}/digest", with_api(Digest), {"step"}},
+      http::MetricsRoute(std::move(metrics)),
+      http::HealthRoute(std::move(healthy)),
+      http::ReadyRoute(std::move(ready))};
+  for (http::Route& route : routes) route = Guarded(gate, std::move(route));
+  // What asks who calls.
+  const auto add = [&](http::Route route, Handle handle) {
+    routes.push_back(Guarded(gate, std::move(route), std::move(handle)));
+  };
+  add({"GET", "/v1/jobs", nullptr, {"label", "limit", "namespace", "page_token", "state"}}, list);
+  add({"DELETE", "/v1/jobs/{id}", nullptr}, ChangeJob(api, large_answers, &JobApi::Delete));
+  add({"POST", "/v1/jobs/{id}:cancel", nullptr}, ChangeJob(api, large_answers, &JobApi::Cancel));
+  add({"POST", "/v1/jobs/{id}:stop", nullptr}, ChangeJob(api, large_answers, &JobApi::Stop));
+  add({"POST", "/v1/jobs/{id}:scale", nullptr}, scale);
+  add({"PATCH", "/v1/jobs/{id}", nullptr}, set_queue);
+  add({"GET", "/v1/jobs/{id}/events", nullptr, {"from"}, /*streams=*/true}, watch);
+  add({"GET", "/v1/jobs/{id}/logs:follow", nullptr, {"after", "member", "tail"}}, follow);
+  return routes;
 }
 
-std::vector<http::Route> HostRoutes(HostApi& api, Background* large_answers) {
-  const auto list = [&api, large_answers](const http::Request& request,
+std::vector<http::Route> NamespaceRoutes(NamespaceApi& api, Background* large_answers, Gate* gate) {
+  const auto list = [&api, large_answers](const Caller& caller, const http::Request&,
                                           const http::Responder& respond) {
-    const absl::StatusOr<HostQuery> query = HostQueryIn(request);
+    api.List(caller.scope, Answering<NamespaceList>(respond, large_answers));
+  };
+  const auto get = [&api](const http::Request& request, const http::Responder& respond) {
+    api.Get(request.params.at("name"), Answering<NamespaceInfo>(respond));
+  };
+  const auto put = [&api](const http::Request& request, const http::Responder& respond) {
+    const absl::StatusOr<Quota> asked = ParseQuota(request.body);
+    if (!asked.ok()) return respond.Send(asked.status(), FieldOf(asked.status()));
+    api.SetQuota(request.params.at("name"), *asked, Answering<NamespaceInfo>(respond));
+  };
+  return {Guarded(gate, {"GET", "/v1/namespaces", nullptr}, list),
+          Guarded(gate, {"GET", "/v1/namespaces/{name}", get}),
+          Guarded(gate, {"PUT", "/v1/namespaces/{name}", put})};
+}
+
+std::vector<http::Route> HostRoutes(HostApi& api, Background* large_answers, Gate* gate) {
+  const auto list = [&api, large_answers](const Caller& caller, const http::Request& request,
+                                          const http::Responder& respond) {
+    absl::StatusOr<HostQuery> query = HostQueryIn(request);
     if (!query.ok()) return respond.Send(query.status(), FieldOf(query.status()));
+    query->scope = caller.scope;
     api.List(*query, Answering<HostPage>(respond, large_answers));
   };
-  const auto get = [&api, large_answers](const http::Request& request,
+  const auto get = [&api, large_answers](const Caller& caller, const http::Request& request,
                                          const http::Responder& respond) {
-    api.Get(request.params.at("name"), Answering<HostInfo>(respond, large_answers));
+    api.Get(request.params.at("name"), caller.scope, Answering<HostInfo>(respond, large_answers));
   };
   const auto drain = [&api, large_answers](bool on) -> http::Handler {
     return [&api, large_answers, on](const http::Request& request, const http::Responder& respond) {
       api.Drain(request.params.at("name"), on, Answering<HostInfo>(respond, large_answers));
     };
   };
-  return {{"GET", "/v1/hosts", list, {"limit", "page_token"}},
-          {"GET", "/v1/hosts/{name}", get},
-          {"POST", "/v1/hosts/{name}:drain", drain(true)},
-          {"POST", "/v1/hosts/{name}:undrain", drain(false)}};
+  return {Guarded(gate, {"GET", "/v1/hosts", nullptr, {"limit", "page_token"}}, list),
+          Guarded(gate, {"GET", "/v1/hosts/{name}", nullptr}, get),
+          Guarded(gate, {"POST", "/v1/hosts/{name}:drain", drain(true)}),
+          Guarded(gate, {"POST", "/v1/hosts/{name}:undrain", drain(false)})};
+}
+
+namespace {
+
+absl::StatusOr<Caller> ParseGrant(const std::string& body) {
+  if (body.empty())
+    return absl::InvalidArgumentError(
+        "the body is empty; send a JSON object such as {\"user\": \"ada\", \"role\": "
+        "\"viewer\", \"namespace\": \"default\"}");
+  MUSTER_ASSIGN_OR_RETURN(const Document document, ParseJsonDocument(body, ""));
+  MUSTER_RETURN_IF_ERROR(CheckKeys(document, "", document.root, {"namespace", "role", "user"}));
+  std::map<std::string, std::string> fields;
+  for (const char* key : {"namespace", "role", "user"}) {
+    const auto value = document.root.find(key);
+    if (value == document.root.end()) return ErrorAt(document, key, "is missing");
+    MUSTER_ASSIGN_OR_RETURN(fields[key], ReadText(document, key, *value));
+  }
+  const std::optional<UserRole> role = RoleNamed(fields["role"]);
+  if (!role) return ErrorAt(document, "role", "must be viewer, submitter, operator or admin");
+  Caller grant{fields["user"], *role, fields["namespace"]};
+  if (const std::string why = WhyNoGrant(grant); !why.empty())
+    return absl::InvalidArgumentError(why);
+  return grant;
+}
+
+}  // namespace
+
+std::vector<http::Route> TokenRoutes(TokenApi& api, Background* large_answers, Gate& gate) {
+  const auto make = [&api, &gate](const http::Request& request, const http::Responder& respond) {
+    const absl::StatusOr<Caller> grant = ParseGrant(request.body);
+    if (!grant.ok()) return respond.Send(grant.status(), FieldOf(grant.status()));
+    const MethodRights& rights = *RightsOfRoute("POST", "/v1/tokens");
+    const std::string object =
+        absl::StrCat(grant->user, " ", std::string(RoleName(grant->role)), " ", grant->scope);
+    const absl::StatusOr<Caller> caller = gate.Enter(rights, OriginOf(rights, request), object);
+    if (!caller.ok()) return respond.Send(RefusalOf(caller.status()));
+    api.Make(*grant, Answering<MadeToken>(respond));
+  };
+  const auto list = [&api, large_answers](const http::Request&, const http::Responder& respond) {
+    api.List(Answering<TokenList>(respond, large_answers));
+  };
+  const auto revoke = [&api](const http::Request& request, const http::Responder& respond) {
+    api.Revoke(request.params.at("id"), Answering<TokenInfo>(respond));
+  };
+  return {Guarded(&gate, {"POST", "/v1/tokens", make}), Guarded(&gate, {"GET", "/v1/tokens", list}),
+          Guarded(&gate, {"DELETE", "/v1/tokens/{id}", revoke})};
+}
+
+namespace {
+
+struct AdmissionAsked {
+  std::string name_space{kFirstNamespace};
+  bool certified = false;
+};
+
+absl::StatusOr<AdmissionAsked> ParseAdmission(const std::string& body) {
+  AdmissionAsked asked;
+  if (body.empty()) return asked;
+  MUSTER_ASSIGN_OR_RETURN(const Document document, ParseJsonDocument(body, ""));
+  MUSTER_RETURN_IF_ERROR(CheckKeys(document, "", document.root, {"certified", "namespace"}));
+  if (const auto value = document.root.find("namespace"); value != document.root.end()) {
+    MUSTER_ASSIGN_OR_RETURN(asked.name_space, ReadText(document, "namespace", *value));
+  }
+  if (const auto value = document.root.find("certified"); value != document.root.end()) {
+    if (!value->is_boolean()) return ErrorAt(document, "certified", "must be true or false");
+    asked.certified = value->get<bool>();
+  }
+  return asked;
+}
+
+absl::StatusOr<std::string> ParsePublicKey(const std::string& body) {
+  if (body.empty())
+    return absl::InvalidArgumentError(
+        "the body is empty; send a JSON object such as {\"public_key\": \"BASE64\"}");
+  MUSTER_ASSIGN_OR_RETURN(const Document document, ParseJsonDocument(body, ""));
+  MUSTER_RETURN_IF_ERROR(CheckKeys(document, "", document.root, {"public_key"}));
+  const auto value = document.root.find("public_key");
+  if (value == document.root.end()) return ErrorAt(document, "public_key", "is missing");
+  MUSTER_ASSIGN_OR_RETURN(const std::string text, ReadText(document, "public_key", *value));
+  std::string key;
+  if (!absl::Base64Unescape(text, &key)) return ErrorAt(document, "public_key", "is no base64");
+  return key;
+}
+
+}  // namespace
+
+std::vector<http::Route> JoiningRoutes(HostTokenApi& hosts, CertificateApi& certificates,
+                                       Gate* gate) {
+  const auto admit = [&hosts](const http::Request& request, const http::Responder& respond) {
+    const absl::StatusOr<AdmissionAsked> asked = ParseAdmission(request.body);
+    if (!asked.ok()) return respond.Send(asked.status(), FieldOf(asked.status()));
+    hosts.Admit(request.params.at("name"), asked->name_space, asked->certified,
+                Answering<AdmittedHost>(respond));
+  };
+  const auto revoke = [&hosts](const http::Request& request, const http::Responder& respond) {
+    hosts.Revoke(request.params.at("name"), Answering<AdmittedHost>(respond));
+  };
+  const auto sign = [&certificates, gate](const http::Request& request,
+                                          const http::Responder& respond) {
+    const absl::StatusOr<std::string> key = ParsePublicKey(request.body);
+    if (!key.ok()) return respond.Send(key.status(), FieldOf(key.status()));
+    std::string user, token_id;
+    if (gate != nullptr) {
+      const MethodRights& rights = *RightsOfRoute("POST", "/v1/certificates");
+      const CallOrigin origin = OriginOf(rights, request);
+      const absl::StatusOr<Caller> caller = gate->Enter(rights, origin, "");
+      if (!caller.ok()) return respond.Send(RefusalOf(caller.status()));
+      user = caller->user;
+      token_id = TokenIdIn(origin);
+    }
+    certificates.SignUser(user, token_id, *key, Answering<SignedCertificate>(respond));
+  };
+  return {Guarded(gate, {"POST", "/v1/hosts/{name}:admit", admit}),
+          Guarded(gate, {"POST", "/v1/hosts/{name}:revoke", revoke}),
+          Guarded(gate, {"POST", "/v1/certificates", sign})};
 }
 
 }  // namespace muster::coordinator

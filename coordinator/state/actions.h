@@ -9,7 +9,10 @@
 #include <variant>
 #include <vector>
 
+#include "coordinator/state/host_records.h"
 #include "coordinator/state/job_state.h"
+#include "coordinator/state/quotas.h"
+#include "coordinator/state/rights.h"
 #include "lib/base/time.h"
 #include "lib/domain/message.h"
 
@@ -23,6 +26,17 @@ namespace muster::coordinator {
 struct Submit {
   std::string id;
   JobSpec spec;
+  std::string owner{};  // of a new job: the user who submits it; empty: nobody was asked
+};
+// A job of another cluster, of which a checkpoint was copied and committed here: the caller has
+// seen to it that there is no job of that id. It goes on from there.
+struct Adopt {
+  std::string id;
+  JobSpec spec;
+  Manifest manifest;  // under the id, of lineage 1
+  NumericEnvironment environment;
+  std::string cause;    // for people: whose it was
+  std::string owner{};  // the user who adopts it; empty: nobody was asked
 };
 struct Cancel {
   std::string id;
@@ -41,10 +55,37 @@ struct Scale {
   int32_t workers_min = 1;
   int32_t workers_max = 1;
 };
+// What the queue and people know of a job is this from now on. The caller has validated it.
+struct SetQueue {
+  std::string id;
+  QueueSpec queue;
+};
+// How much the jobs of a namespace may hold from now on.
+struct SetQuota {
+  std::string name_space;
+  Quota quota;
+};
 // Nothing new is placed on that host, and the members there leave; or it takes members again.
 struct Drain {
   std::string host;
   bool on = true;
+};
+// The caller has been told by WhyNotMade and WhyNotRevoked (rights.h) if that is not possible.
+struct MakeToken {
+  Token token;
+};
+struct RevokeToken {
+  std::string id;
+};
+// A person lets the host join, with a new secret or as one whose certificate is from outside. The
+// caller has been told by WhyNotAdmitted (host_records.h) if that is not possible.
+struct AdmitHost {
+  std::string host;
+  HostRecord record;  // bound to no key
+};
+// Nothing is signed for it any more, its places are taken back, and its sessions end.
+struct RevokeHost {
+  std::string host;
 };
 struct JobDeleted {  // answers DeleteJob
   std::string id;
@@ -54,6 +95,7 @@ struct MemberSays {
   MemberId member;
   ToCoordinator message;       // not AskJob: the driver answers it with JobOf
   std::optional<Time> came{};  // if it had to wait for us; nothing: now
+  bool is_proven = false;      // a certificate says who speaks
 };
 struct MemberDown {  // its session broke
   MemberId member;
@@ -67,8 +109,20 @@ struct HostEnds {  // its agent waits only for its members to leave
 struct AgentDown {  // its session broke
   AgentId agent;
 };
+struct DevicesTold {  // which of its host's are held
+  AgentId agent;
+  std::vector<HostDevice> devices;
+};
 struct AgentSays {
   ProcessExited exited;
+  std::string
+      proven_host{};  // that a certificate names as the one who speaks; empty: there is none
+};
+// An agent asks for the certificate of a process. The key is one.
+struct SignatureAsked {
+  AgentId agent;
+  SignMember ask;
+  std::string key_hash;  // of its public key
 };
 struct ManifestCommitted {
   Manifest manifest;
@@ -94,9 +148,11 @@ struct Tick {
   // cut off. The Coordinator finds that out for its jobs.
   bool hears_no_other_machine = false;
 };
-using Input = std::variant<Submit, Cancel, Stop, Delete, Scale, Drain, JobDeleted, MemberSays,
-                           MemberDown, AgentUp, HostEnds, AgentDown, AgentSays, ManifestCommitted,
-                           ManifestFailed, DigestDone, Tick>;
+using Input =
+    std::variant<Submit, Adopt, Cancel, Stop, Delete, Scale, SetQueue, SetQuota, Drain, MakeToken,
+                 RevokeToken, AdmitHost, RevokeHost, HostJoins, JobDeleted, MemberSays, MemberDown,
+                 AgentUp, HostEnds, AgentDown, AgentSays, DevicesTold, SignatureAsked,
+                 ManifestCommitted, ManifestFailed, DigestDone, Tick>;
 
 // ---- actions, carried out in order: a Persist… must be on disk before a later one is carried out
 
@@ -119,6 +175,16 @@ struct PersistDrained {
 struct PersistLeftOut {                      // for all jobs
   std::map<std::string, std::string> hosts;  // and why
 };
+struct PersistQuotas {
+  Quotas quotas;
+};
+struct PersistTokens {
+  std::vector<Token> tokens;  // all that there are
+};
+struct PersistHost {
+  std::string host;
+  HostRecord record;
+};
 struct ToMember {
   MemberId member;
   FromCoordinator message;
@@ -135,6 +201,15 @@ struct EndSession {
 struct ToHost {  // to the agent that speaks for it
   AgentId agent;
   Wanted wanted;
+};
+// Signs, and tells that agent.
+struct Sign {
+  AgentId agent;
+  SignMember ask;
+};
+struct RefuseToSign {
+  AgentId agent;
+  SignRefused refused;
 };
 // It does not speak for its host; it may come again.
 struct EndAgentSession {
@@ -169,9 +244,9 @@ struct Announce {  // an event for people and programs
   std::string text;   // a human sentence; may be empty for "step"
   std::map<std::string, std::string> fields;
 };
-using Action =
-    std::variant<PersistJob, PersistRecords, PersistFingerprint, PersistDrained, PersistLeftOut,
-                 ToMember, ToMembers, EndSession, ToHost, EndAgentSession, CommitManifest,
-                 PruneManifests, ComputeDigest, DeleteJob, Announce>;
+using Action = std::variant<PersistJob, PersistRecords, PersistFingerprint, PersistDrained,
+                            PersistLeftOut, PersistQuotas, PersistTokens, PersistHost, ToMember,
+                            ToMembers, EndSession, ToHost, Sign, RefuseToSign, EndAgentSession,
+                            CommitManifest, PruneManifests, ComputeDigest, DeleteJob, Announce>;
 
 }  // namespace muster::coordinator

@@ -64,6 +64,11 @@ bool CheckpointRounds::committing() const {
                      [](const auto& entry) { return entry.second.committing; });
 }
 
+bool CheckpointRounds::HasAllOf(LineageNumber lineage, Step step) const {
+  const auto round = rounds_.find(step);
+  return IsNewest(lineage, step) || (round != rounds_.end() && round->second.committing);
+}
+
 std::vector<SegmentToAcknowledge> CheckpointRounds::Commit(const Manifest& manifest,
                                                            const std::vector<Lineage>& lineages,
                                                            size_t keep) {

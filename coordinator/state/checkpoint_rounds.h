@@ -34,6 +34,9 @@ class CheckpointRounds {
   // is under way: manifests are committed in the order of their steps.
   std::optional<Manifest> Begin(Step recorded, size_t parts);
   bool committing() const;
+  // All its parts are there: it is committed, or being committed, and can be read, as far as is
+  // known. What a member could not write of it once more is not missing.
+  bool HasAllOf(LineageNumber lineage, Step step) const;
   // Keeps the newest `keep` on the ancestry and the newest that is finite, as the catalogue does:
   // others can never be gone back to. What was collected for this one and older ones is to be
   // acknowledged.

@@ -1,10 +1,13 @@
 #include "coordinator/state/coordinator.h"
 
 #include <algorithm>
+#include <chrono>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "lib/base/exit_codes.h"
+#include "lib/domain/given_number.h"
 #include "lib/domain/notes.h"
 
 namespace muster::coordinator {
@@ -22,7 +25,11 @@ Coordinator::Coordinator(std::string cluster, TermNumber term, Settings settings
     : leadership_{std::move(cluster), term, settings},
       hosts_(settings.slots, settings.lease, std::move(recovered.drained),
              std::move(recovered.left_out)),
+      book_(std::move(recovered.hosts), now),
+      quotas_(std::move(recovered.quotas)),
+      tokens_(std::move(recovered.tokens)),
       jobs_(leadership_, std::move(recovered), now),
+      began_(now),
       last_tick_(now) {
   for (const std::string& id : jobs_.Ids()) {
     const JobJournal& journal = *jobs_.Find(id);
@@ -31,17 +38,35 @@ Coordinator::Coordinator(std::string cluster, TermNumber term, Settings settings
     if (jobs_.RunOf(id) == nullptr) continue;
     for (const auto& [name, placement] : journal.placements)
       if (placement.host && !placement.host->empty())
-        hosts_.Expect({*placement.host, placement.agent}, now);
+        hosts_.Expect({*placement.host, placement.agent}, placement.devices, now);
   }
 }
 
 std::vector<Action> Coordinator::Handle(const Input& input, Time now) {
+  std::vector<Action> actions = Take(input, now);
+  std::vector<Action> more = Settle(now);
+  std::move(more.begin(), more.end(), std::back_inserter(actions));
+  return actions;
+}
+
+std::vector<Action> Coordinator::Take(const Input& input, Time now) {
   now_ = now;
+  // Whoever has no place at a tick is to have none because there is no room.
+  if (std::holds_alternative<Tick>(input)) PlaceAndTell();
   for (const std::string& id : std::exchange(to_delete_, {})) On(Delete{id});
   std::visit([this](const auto& x) { On(x); }, input);
+  return std::exchange(actions_, {});
+}
+
+std::vector<Action> Coordinator::Settle(Time now) {
+  now_ = now;
+  PlaceAndTell();
+  return std::exchange(actions_, {});
+}
+
+void Coordinator::PlaceAndTell() {
   if (std::exchange(places_changed_, false)) PlaceWhatFits();
   if (std::exchange(wanted_changed_, false)) TellHosts();
-  return std::exchange(actions_, {});
 }
 
 void Coordinator::DoAll(std::vector<Action> actions) {
@@ -58,9 +83,10 @@ void Coordinator::On(const Submit& submit) {
                          LengtheningOf(known->spec.training, submit.spec.training).is_possible();
   if (known != nullptr && !CanGoOn(known->phase) && !is_longer)
     return PutBack(submit.id, submit.spec);
-  if (job == nullptr) job = &jobs_.Add({.journal = {.id = submit.id}});
+  if (job == nullptr) job = &jobs_.Add({.journal = {.id = submit.id, .owner = submit.owner}});
   job->journal.spec = submit.spec;
   job->journal.submission = next_submission_++;
+  job->journal.retried = 0;
   Change(*job, Enqueue(*job, known == nullptr ? "submitted"
                              : is_longer      ? "submitted again, with more steps"
                                               : "submitted again, to go on"));
@@ -68,15 +94,38 @@ void Coordinator::On(const Submit& submit) {
     Do(Announce{submit.id, "note", absl::StrCat("note: ", note), {}});
 }
 
+// Its first lineage begins at the checkpoint: nothing is known here of the steps below.
+void Coordinator::On(const Adopt& adopt) {
+  if (jobs_.Find(adopt.id) != nullptr) return;
+  const Manifest& manifest = adopt.manifest;
+  StoredJob& job = jobs_.Add({.journal = {.id = adopt.id, .spec = adopt.spec, .owner = adopt.owner},
+                              .recorded = manifest.step,
+                              .manifests = {manifest}});
+  JobJournal& journal = job.journal;
+  journal.submission = next_submission_++;
+  journal.environment = adopt.environment;
+  journal.lineages = {{manifest.lineage, LineageNumber(0), manifest.step, adopt.cause}};
+  journal.skipped = manifest.skipped;
+  journal.recorded = manifest.step;
+  Change(job, Enqueue(job, adopt.cause));
+}
+
 // A job that was cut off is submitted with another runtime specification, or with more steps: it
 // starts again, from its old place in the queue.
 void Coordinator::PutBack(const std::string& id, const JobSpec& spec) {
   const JobJournal& known = *jobs_.Find(id);
   const JobRun* run = jobs_.RunOf(id);
-  if (Ended(known.phase) || known.spec == spec || (run && run->HasMembers())) return;
+  RuntimeSpec runtime = spec.runtime;
+  // Nobody decides to begin anew, or from an old checkpoint: the same file is often submitted
+  // again, and what it says of the beginning was heeded when the job began.
+  if (known.view) runtime.resume = known.resumes ? known.spec.runtime.resume : Resume{};
+  RuntimeSpec compared = runtime;
+  compared.resume = known.spec.runtime.resume;
+  const bool is_same = known.spec.training == spec.training && known.spec.runtime == compared;
+  if (Ended(known.phase) || is_same || (run && run->HasMembers())) return;
   StoredJob& job = run ? PutToRest(id) : *jobs_.AtRest(id);
   JobSpec& held = job.journal.spec;
-  held.runtime = spec.runtime;
+  held.runtime = std::move(runtime);
   if (LengtheningOf(held.training, spec.training).is_possible()) held.training = spec.training;
   Change(job, Enqueue(job, "submitted again with other fields"));
 }
@@ -107,6 +156,26 @@ void Coordinator::On(const Scale& scale) {
   if (!Ended(job->journal.phase)) Change(*job, ScaleAtRest(*job, scale));
 }
 
+void Coordinator::On(const SetQueue& set) {
+  const JobJournal* known = jobs_.Find(set.id);
+  if (known == nullptr) return;
+  // Nothing else of it says who is placed.
+  places_changed_ |= known->spec.queue.priority != set.queue.priority;
+  StoredJob* job = jobs_.AtRest(set.id);
+  if (job == nullptr) return Pass(set.id, set);
+  DoAll(SetQueueAtRest(*job, set));
+  jobs_.Changed(set.id);
+}
+
+void Coordinator::On(const SetQuota& set) {
+  if (set.quota.is_none())
+    quotas_.erase(set.name_space);
+  else
+    quotas_[set.name_space] = set.quota;
+  Do(PersistQuotas{quotas_});
+  places_changed_ = true;
+}
+
 void Coordinator::On(const Drain& drain) {
   if (!drain.on) LetBack(drain.host);
   if (!hosts_.Drain(drain.host, drain.on)) return;
@@ -115,10 +184,93 @@ void Coordinator::On(const Drain& drain) {
   places_changed_ = true;
 }
 
+void Coordinator::On(const MakeToken& make) {
+  if (!WhyNotMade(tokens_, make.token).empty()) return;
+  tokens_.push_back(make.token);
+  Do(PersistTokens{tokens_});
+}
+
+void Coordinator::On(const RevokeToken& revoke) {
+  if (!WhyNotRevoked(tokens_, revoke.id).empty()) return;
+  const auto is_it = [&](const Token& token) { return TokenId(token) == revoke.id; };
+  if (std::erase_if(tokens_, is_it) > 0) Do(PersistTokens{tokens_});
+}
+
+// What it is to run of another namespace than before has no place there any more, and a new secret
+// is for a new key.
+void Coordinator::On(const AdmitHost& admit) {
+  if (!WhyNotAdmitted(book_.records(), admit.host, admit.record).empty()) return;
+  const HostRecord* const known = book_.Find(admit.host);
+  const bool moves = known != nullptr && known->name_space != admit.record.name_space;
+  book_.Put(admit.host, admit.record, now_);
+  Do(PersistHost{admit.host, admit.record});
+  if (moves) Expel(admit.host, "is of another namespace now");
+  places_changed_ = true;
+}
+
+void Coordinator::On(const RevokeHost& revoke) {
+  const HostRecord* const known = book_.Find(revoke.host);
+  if (known != nullptr && known->revoked) return;
+  if (known == nullptr && book_.records().size() >= kMostHosts) return;
+  const HostRecord tombstone{.name_space = known == nullptr ? kFirstNamespace : known->name_space,
+                             .revoked = true};
+  book_.Put(revoke.host, tombstone, now_);
+  Do(PersistHost{revoke.host, tombstone});
+  Expel(revoke.host, "was revoked");
+}
+
+void Coordinator::On(const HostJoins& joins) {
+  // The hosts of a run have one secret, and new keys each time that it goes on: none of them could
+  // take another's place that it might not take under a name of its own.
+  const Duration patience = joins.by_run ? Duration{} : leadership_.settings.host_patience;
+  const bool may_bind_anew = book_.IsAwayFor(joins.host, patience, now_) && !LivesOn(joins.host);
+  if (!WhyNotJoined(book_.records(), joins, may_bind_anew, Namespaces().size() <= 1).empty())
+    return;
+  const HostRecord* const known = book_.Find(joins.host);
+  HostRecord record = known == nullptr ? HostRecord{.name_space = ""} : *known;
+  if (record.key_hash == joins.key_hash) return;
+  record.key_hash = joins.key_hash;
+  book_.Put(joins.host, record, now_);
+  Do(PersistHost{joins.host, std::move(record)});
+  // Whoever speaks there came before that token was used; with the new key it is heard again.
+  if (joins.by_run) return;
+  const AgentId agent{joins.host, hosts_.AgentOf(joins.host)};
+  if (hosts_.Speaks(agent))
+    Do(EndAgentSession{agent, absl::StrCat("host ", joins.host, " has joined with a new token")});
+}
+
+// Whoever is there loses its session and its places, and nothing is waited for.
+void Coordinator::Expel(const std::string& host, const std::string& why) {
+  const AgentId agent{host, hosts_.AgentOf(host)};
+  if (hosts_.Speaks(agent)) Do(EndAgentSession{agent, absl::StrCat("host ", host, " ", why)});
+  told_.erase(agent);
+  hosts_.Forget(host);
+  book_.Went(host, now_);
+  TakeBack(host, Incarnation{}, why);
+}
+
+// A member that an agent of that host was told to start may live.
+bool Coordinator::LivesOn(const std::string& host) {
+  return AnyOf(jobs_.Running(),
+               [&](const std::string& id) { return jobs_.RunOf(id)->MayLiveOn(host, {}); });
+}
+
+// Of jobs that wait or run, and of hosts.
+std::set<std::string> Coordinator::Namespaces() const {
+  std::set<std::string> names;
+  for (const std::string& id : jobs_.Ids())
+    if (const JobJournal& job = *jobs_.Find(id); !Ended(job.phase))
+      names.insert(job.spec.queue.name_space);
+  for (const auto& [host, record] : book_.records())
+    if (!record.name_space.empty() && !record.revoked) names.insert(record.name_space);
+  return names;
+}
+
 void Coordinator::On(const JobDeleted& deleted) {
   StoredJob* job = jobs_.AtRest(deleted.id);
   if (job == nullptr || !job->journal.deleting) return;
   if (deleted.failure.empty()) return jobs_.Erase(deleted.id);
+  job->ended = now_;  // one whose time is over is not tried again at once
   Change(*job, DeletionFailed(*job, deleted.failure));
 }
 
@@ -164,11 +316,18 @@ void Coordinator::On(const MemberDown& down) {
 
 void Coordinator::On(const AgentUp& up) {
   const AgentId& agent = up.hello.agent;
+  if (book_.IsRevoked(agent.host))
+    return Do(EndAgentSession{
+        agent,
+        absl::StrCat("host ", agent.host, " was revoked; an admin lets it back with ",
+                     "`muster token host ", agent.host, "`, or, where it needs no token, as ",
+                     "that of muster up, with --certified")});
   const bool lives = AnyOf(jobs_.Running(), [&](const std::string& id) {
     return jobs_.RunOf(id)->MayLiveOn(agent.host, {agent.incarnation, up.hello.follows});
   });
   if (const std::string why = hosts_.Up(up.hello, lives, now_); !why.empty())
     return Do(EndAgentSession{agent, why});
+  book_.Came(agent.host);
   told_.erase(agent);
   TakeBack(agent.host, agent.incarnation);
   // The machine may have another name now.
@@ -182,14 +341,49 @@ void Coordinator::On(const AgentUp& up) {
 
 void Coordinator::On(const HostEnds& ends) { places_changed_ |= hosts_.Ends(ends.agent); }
 
+void Coordinator::On(const DevicesTold& told) {
+  places_changed_ |= hosts_.Hold(told.agent, told.devices);
+}
+
 void Coordinator::On(const AgentDown& down) {
   if (!hosts_.Down(down.agent, now_)) return;
+  book_.Went(down.agent.host, now_);
   told_.erase(down.agent);
   places_changed_ = true;
 }
 
+// A signature is in the journal before anybody has it, so that after a crash, too, an incarnation
+// has one key.
+void Coordinator::On(const SignatureAsked& asked) {
+  const ProcessName& process = asked.ask.process;
+  std::string why;
+  if (!hosts_.Speaks(asked.agent))
+    why = "another agent speaks for its host, or none yet";
+  else if (jobs_.RunOf(process.job) == nullptr)
+    why = "its job is not running";
+  else if (IsOfAnotherJob(process))
+    why = "this incarnation has a certificate of another job";
+  if (why.empty()) return Pass(process.job, asked);
+  Do(RefuseToSign{asked.agent, {process, why}});
+}
+
+// Members are told apart by name and incarnation alone, also those of several jobs. So a host that
+// gave its own process the incarnation of another host's could speak for that one's member.
+bool Coordinator::IsOfAnotherJob(const ProcessName& process) const {
+  return AnyOf(jobs_.Running(), [&](const std::string& id) {
+    return id != process.job && jobs_.Find(id)->signatures.contains(process.incarnation);
+  });
+}
+
 void Coordinator::On(const AgentSays& says) {
-  const ProcessExited& exited = says.exited;
+  const JobJournal* known = jobs_.Find(says.exited.job);
+  if (known == nullptr) return;
+  const std::optional<ProcessExited> told =
+      says.proven_host.empty() ? says.exited : SaidByHost(*known, says.exited, says.proven_host);
+  if (told) OnExit(*told);
+}
+
+void Coordinator::OnExit(const ProcessExited& exited) {
   if (StoredJob* job = jobs_.AtRest(exited.job)) return Change(*job, NoteExit(*job, exited));
   const JobRun* run = jobs_.RunOf(exited.job);
   if (run == nullptr) return;
@@ -219,25 +413,26 @@ bool Coordinator::MayMove(const ProcessExited& exited) const {
   const size_t others = job.left_out.size() - job.left_out.count(*placement->host);
   if (others + 1 >= kMostAlike) return false;
   if (hosts_.AwaitsAnother(*placement->host)) return true;  // it may have many slots
-  int64_t slots = 0;
-  const std::set<std::string> kept_off = hosts_.KeptOff();
-  for (const HostRoom& room : hosts_.Rooms())  // one that is away may come back
+  int64_t slots = 0, workers = 0;
+  const RuntimeSpec& runtime = job.spec.runtime;
+  const std::vector<HostRoom> rooms = Rooms();
+  const std::set<std::string> kept_off = hosts_.KeptOff(rooms);
+  for (const HostRoom& room : rooms)  // one that is away may come back
     if (room.name != *placement->host && !room.drains && !job.left_out.contains(room.name) &&
-        !kept_off.contains(room.name))
+        !kept_off.contains(room.name) && Takes(room, job.spec.queue.name_space)) {
       slots += room.slots;
-  return slots >= job.spec.runtime.workers_min + job.spec.runtime.servers;
+      workers += MostWorkersOn(room, runtime.devices);
+    }
+  return slots >= runtime.workers_min + runtime.servers && workers >= runtime.workers_min;
 }
 
-// One host that fails members of several jobs, while these run elsewhere, would fail the next ones,
-// too, each after as long.
+// It speaks against the host once the job runs elsewhere; two such hosts speak against the job.
 void Coordinator::NoteFailure(const std::string& host, const std::string& job) {
   const JobJournal& journal = *jobs_.Find(job);
   if (!journal.left_out.contains(host)) return;
   const auto before = failures_.Bad();
-  failures_.Note(host, job, /*elsewhere=*/journal.left_out.size() > 1, now_);
+  failures_.Note(host, {job, journal.owner}, /*elsewhere=*/journal.left_out.size() > 1, now_);
   const auto bad = failures_.Bad();
-  for (const auto& [name, jobs] : bad)
-    if (!before.contains(name)) SayLeftOut(name, jobs);
   for (const auto& [name, jobs] : before)
     if (!bad.contains(name) && LetBack(name))
       Do(Announce{job,
@@ -247,19 +442,34 @@ void Coordinator::NoteFailure(const std::string& host, const std::string& job) {
                   {{"host", name}}});
 }
 
+// One host that fails members of several jobs, while these run elsewhere, would fail the next ones,
+// too, each after as long.
+void Coordinator::NoteWhereItRuns(const JobRun& run) {
+  const std::optional<std::set<std::string>> hosts = run.HostsOfView();
+  if (!hosts) return;
+  const auto before = failures_.Bad();
+  failures_.Runs(run.journal().id, *hosts);
+  for (const auto& [name, jobs] : failures_.Bad())
+    if (!before.contains(name)) SayLeftOut(name, jobs);
+}
+
 void Coordinator::SayLeftOut(const std::string& host, const std::vector<std::string>& jobs) {
   const std::string why =
       absl::StrCat("members of jobs ", absl::StrJoin(jobs, " and "), " could not run there");
   if (!hosts_.LeaveOut(host, why)) return;
   Do(PersistLeftOut{hosts_.left_out()});
   places_changed_ = true;
-  const std::string text =
-      absl::StrCat("host ", host, " is left out for all jobs: ", why,
-                   hosts_.KeptOff().contains(host)
-                       ? absl::StrCat("; muster drain ", host, " --undo lets it back")
-                       : "; as no other host remains, it is taken all the same until there is one");
-  for (const std::string& job : jobs)
-    if (jobs_.Find(job) != nullptr) Do(Announce{job, "process", text, {{"host", host}}});
+  const std::string next =
+      hosts_.KeptOff(Rooms()).contains(host)
+          ? absl::StrCat("muster drain ", host, " --undo lets it back")
+          : "as no other host remains, it is taken all the same until there is one";
+  for (const std::string& job : jobs)  // the others may be of other namespaces
+    if (jobs_.Find(job) != nullptr)
+      Do(Announce{job,
+                  "process",
+                  absl::StrCat("host ", host, " is left out for all jobs: members of job ", job,
+                               " and of others could not run there; ", next),
+                  {{"host", host}}});
 }
 
 // A person trusts it again, or what spoke against it is gone.
@@ -283,7 +493,10 @@ void Coordinator::On(const DigestDone& done) { Pass(done.job, done); }
 
 void Coordinator::On(const Tick& tick) {
   const Duration counts = leadership_.settings.lease / 2;  // at most, of the time between two ticks
-  if (now_ - last_tick_ > counts) hosts_.HeldUp(now_ - last_tick_ - counts, now_);
+  if (now_ - last_tick_ > counts) {
+    hosts_.HeldUp(now_ - last_tick_ - counts, now_);
+    book_.HeldUp(now_ - last_tick_ - counts, now_);
+  }
   last_tick_ = now_;
   Tick seen = tick;
   seen.hears_no_other_machine = hosts_.HearsNoOther(leadership_.settings.node);
@@ -294,33 +507,48 @@ void Coordinator::On(const Tick& tick) {
   if (now_ - looked_for_room_ < leadership_.settings.grow_interval / kLooks) return;
   looked_for_room_ = now_;
   places_changed_ = true;
+  DeleteWhatIsOver();
+}
+
+// Jobs whose time to live is over. One that was stopped is to go on, and is kept. How long before
+// our start a job ended was told by a wall clock that may be wrong: nothing is deleted by that for
+// a while, in which people see it.
+void Coordinator::DeleteWhatIsOver() {
+  constexpr Duration kUntilBelieved = std::chrono::hours(1);
+  const bool is_believed = now_ - began_ >= kUntilBelieved;
+  for (const std::string& id : jobs_.Ids()) {
+    StoredJob* job = jobs_.AtRest(id);
+    if (job == nullptr || !Ended(job->journal.phase) || job->being_deleted) continue;
+    if (!job->ended) job->ended = now_;
+    const double time_to_live = job->journal.spec.queue.time_to_live;
+    if (time_to_live <= 0 || job->journal.phase == JobPhase::kStopped) continue;
+    if (*job->ended < began_ && !is_believed) continue;
+    if (now_ - *job->ended >= DurationOf(time_to_live)) On(Delete{id});
+  }
 }
 
 // A host of which nobody speaks: neither its agent nor a member that was placed there. Where nobody
 // was placed, nothing is lost.
 void Coordinator::LoseHosts() {
-  for (const std::string& host : hosts_.SilentFor(2 * leadership_.settings.lease, now_)) {
-    const bool has_places = AnyOf(jobs_.Running(), [&](const std::string& id) {
-      return jobs_.RunOf(id)->HasPlaces(host, Incarnation{});
-    });
-    if (has_places) continue;
+  const std::vector<std::string> silent = hosts_.SilentFor(2 * leadership_.settings.lease, now_);
+  if (silent.empty()) return;
+  const std::set<std::string> have_places = jobs_.HostsWithPlaces();
+  for (const std::string& host : silent) {
+    if (have_places.contains(host)) continue;
     hosts_.Forget(host);
     places_changed_ = true;
   }
   for (const std::string& host : hosts_.SilentFor(leadership_.settings.host_patience, now_)) {
-    const bool lives = AnyOf(jobs_.Running(), [&](const std::string& id) {
-      return jobs_.RunOf(id)->MayLiveOn(host, {});
-    });
-    if (lives) continue;
+    if (LivesOn(host)) continue;
     hosts_.Forget(host);
     TakeBack(host, Incarnation{});
   }
 }
 
 // Places that another agent than this one was told of: its processes are gone.
-void Coordinator::TakeBack(const std::string& host, Incarnation agent) {
+void Coordinator::TakeBack(const std::string& host, Incarnation agent, const std::string& why) {
   for (const std::string& id : jobs_.Running())
-    if (jobs_.RunOf(id)->HasPlaces(host, agent)) Pass(id, HostLost{host, agent});
+    if (jobs_.RunOf(id)->HasPlaces(host, agent)) Pass(id, HostLost{host, agent, why});
   places_changed_ = true;
 }
 
@@ -332,13 +560,14 @@ void Coordinator::Pass(const std::string& id, const JobInput& input) {
   std::vector<Action> actions = run->Handle(input, now_);
   if (!actions.empty() || !std::holds_alternative<Tick>(input)) jobs_.Changed(id);
   DoAll(std::move(actions));
+  if (failures_.Awaits(id)) NoteWhereItRuns(*run);
   if (run->GivesUpPlaces()) wanted_changed_ = places_changed_ = true;
   if (!run->ended()) return;
+  const std::string goes_back = run->goes_back();
   // A copy: `id` may refer into job_of_, from which PutToRest erases.
   StoredJob& job = PutToRest(std::string(id));
   places_changed_ = true;
-  if (job.journal.phase == JobPhase::kStopped && job.journal.ending.gives_way)
-    Change(job, Enqueue(job, "stopped so that it goes on elsewhere, or later"));
+  if (!goes_back.empty()) Change(job, Enqueue(job, goes_back));
 }
 
 void Coordinator::Change(StoredJob& job, std::vector<Action> actions) {
@@ -363,20 +592,49 @@ std::string Coordinator::JobOfMember(const MemberId& member) const {
 
 PlacementInput Coordinator::InputOfPlacement() const {
   PlacementInput input = jobs_.InputOfPlacement();
-  input.hosts = hosts_.Rooms();
-  const std::set<std::string> kept_off = hosts_.KeptOff();
+  input.hosts = Rooms();
+  const std::set<std::string> kept_off = hosts_.KeptOff(input.hosts);
   for (PlacedJob& job : input.running) job.left_out.insert(kept_off.begin(), kept_off.end());
   for (QueuedJob& job : input.queued) job.left_out.insert(kept_off.begin(), kept_off.end());
+  for (const auto& [name_space, quota] : quotas_)
+    if (quota.slots) input.quotas[name_space] = *quota.slots;
   return input;
+}
+
+// Whoever shares a machine and a user shares its keys. Where no host was admitted for a namespace
+// and nobody is asked who he is, all are of everybody.
+std::vector<HostRoom> Coordinator::Rooms() const {
+  std::vector<HostRoom> rooms = hosts_.Rooms();
+  const bool any = AnyOf(book_.records(), [](const auto& entry) {
+    return !entry.second.name_space.empty() && !entry.second.revoked;
+  });
+  if (!any && !leadership_.settings.keeps_namespaces_apart) return rooms;
+  const std::set<std::string> names = Namespaces();
+  for (HostRoom& room : rooms) {
+    const HostRecord* const record = book_.Find(room.name);
+    room.name_space = record == nullptr ? kFirstNamespace : record->name_space;
+    // It joined with the secret of a run, when there was one namespace.
+    if (room.name_space.empty())
+      room.name_space = names.size() == 1 ? *names.begin() : kFirstNamespace;
+  }
+  return rooms;
+}
+
+std::vector<HostStatus> Coordinator::HostStatuses() const {
+  return hosts_.Status(hosts_.KeptOff(Rooms()));
 }
 
 void Coordinator::PlaceWhatFits() {
   const PlacementDecision decision = DecidePlacement(InputOfPlacement());
   LetLeave(decision);  // first, so that no job ever has more members that stay than it may
   std::map<std::string, Placements> by_job;
-  for (const auto& [job, member, host] : decision.places) {
+  for (const auto& [job, member, host, devices] : decision.places) {
     const PlacementNumber number(host.empty() ? 0 : NextNumber());
-    by_job[job][member.name] = {member.role, host, number, hosts_.AgentOf(host)};
+    by_job[job][member.name] = {.role = member.role,
+                                .host = host,
+                                .number = number,
+                                .agent = hosts_.AgentOf(host),
+                                .devices = devices};
   }
   for (auto& [id, placements] : by_job) {
     wanted_changed_ = true;
@@ -395,7 +653,8 @@ void Coordinator::LetLeave(const PlacementDecision& decision) {
   for (const std::string& id : jobs_.Running()) {
     const JobJournal& journal = *jobs_.Find(id);
     if (const auto way = decision.give_way.find(id); way != decision.give_way.end()) {
-      if (!journal.ending.stop_asked) Pass(id, GiveWay{way->second});
+      if (!journal.ending.stop_asked)
+        Pass(id, GiveWay{way->second, decision.preempted.contains(id)});
       continue;
     }
     const auto of_job = decision.leaves.find(id);
@@ -409,19 +668,29 @@ void Coordinator::LetLeave(const PlacementDecision& decision) {
 
 // The term is in the upper bits, so no other term gives the same number.
 int64_t Coordinator::NextNumber() {
-  constexpr int kBitsOfCounter = 32;
   return (leadership_.term.value() << kBitsOfCounter) + ++numbers_;
 }
 
 void Coordinator::TellWhyTheyWait(const PlacementDecision& decision) {
-  const std::set<std::string> kept_off = hosts_.KeptOff();
-  const std::string without = kept_off.empty()
-                                  ? ""
-                                  : absl::StrCat(" (without ", absl::StrJoin(kept_off, ", "),
-                                                 ", left out for all jobs: muster hosts says why)");
+  // Most clusters leave out none of their hosts, of which there may be thousands.
+  std::vector<HostRoom> kept_off;
+  if (!hosts_.left_out().empty()) {
+    kept_off = Rooms();
+    std::erase_if(kept_off, [names = hosts_.KeptOff(kept_off)](const HostRoom& room) {
+      return !names.contains(room.name);
+    });
+  }
+  const auto without = [&](const std::string& name_space) {
+    std::vector<std::string> names;
+    for (const HostRoom& room : kept_off)
+      if (Takes(room, name_space)) names.push_back(room.name);
+    return names.empty() ? ""
+                         : absl::StrCat(" (without ", absl::StrJoin(names, ", "),
+                                        ", left out for all jobs: muster hosts says why)");
+  };
   for (const auto& [id, why] : decision.reasons) {
     StoredJob& job = *jobs_.AtRest(id);
-    const std::string reason = why + without;
+    const std::string reason = why + without(job.journal.spec.queue.name_space);
     if (job.waits_for == reason) continue;
     job.waits_for = reason;
     jobs_.Changed(id);
@@ -431,10 +700,11 @@ void Coordinator::TellWhyTheyWait(const PlacementDecision& decision) {
 }
 
 void Coordinator::TellHosts() {
+  std::map<std::string, std::vector<JobProcesses>> by_host = jobs_.WantedByHost();
   for (const AgentId& agent : hosts_.Agents()) {
-    Wanted wanted = jobs_.WantedOn(agent.host);
-    wanted.cluster = leadership_.cluster;
-    wanted.term = leadership_.term;
+    Wanted wanted{.cluster = leadership_.cluster, .term = leadership_.term};
+    if (const auto jobs = by_host.find(agent.host); jobs != by_host.end())
+      wanted.jobs = std::move(jobs->second);
     const auto told = told_.find(agent);
     if (told != told_.end() && told->second == wanted) continue;
     told_[agent] = wanted;

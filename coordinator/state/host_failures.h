@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,16 +19,35 @@ class HostFailures {
   static constexpr Duration kWindow = std::chrono::hours(1);
   static constexpr size_t kEnough = 2;  // jobs that a host has failed within that time
 
-  // That start of the job leaves the host out from now on. `elsewhere`: it leaves out another host,
-  // too. Then it is more likely the job, and it speaks against none of them.
-  void Note(const std::string& host, const std::string& job, bool elsewhere, Time now);
+  struct Job {
+    std::string id;
+    std::string
+        owner{};  // all jobs of one owner are one; empty: not known, and it is one by itself
+  };
+
+  // That start of the job leaves the host out from now on. It counts once the job runs without that
+  // host. `elsewhere`: it leaves out another host, too. Then it is more likely the job, and it
+  // speaks against none of them.
+  void Note(const std::string& host, const Job& job, bool elsewhere, Time now);
+  // The job runs, with members on these hosts only.
+  void Runs(const std::string& job, const std::set<std::string>& hosts);
+  // It could not run on some host, and has not run without that host yet.
+  bool Awaits(const std::string& job) const;
   // A person trusts it again.
   void Forgive(const std::string& host) { jobs_.erase(host); }
   // Hosts that have failed enough jobs, and these. Time alone takes none of them off.
   std::map<std::string, std::vector<std::string>> Bad() const;
 
  private:
-  std::map<std::string, std::map<std::string, Time>> jobs_;  // by host: when each job failed there
+  struct Failure {
+    Time when{};
+    std::string owner{};
+    bool counts = false;  // the job has run without the host
+  };
+  using Failures = std::map<std::string, Failure>;  // by job
+  static bool AreEnough(const Failures& failures);
+
+  std::map<std::string, Failures> jobs_;  // by host
 };
 
 }  // namespace muster::coordinator

@@ -6,12 +6,13 @@
 
 namespace muster::coordinator {
 
-void HostTable::Expect(const AgentId& agent, Time now) {
+void HostTable::Expect(const AgentId& agent, const std::vector<std::string>& devices, Time now) {
   Host& host = hosts_[agent.host];
   host.incarnation = std::max(host.incarnation, agent.incarnation);
   host.is_expected = true;
   host.down_since = now;
   ++host.slots;
+  for (const std::string& id : devices) host.devices.push_back({id});
   changed_ = true;
 }
 
@@ -36,6 +37,7 @@ std::string HostTable::Up(const AgentHello& hello, bool lives, Time now) {
   host.incarnation = hello.agent.incarnation;
   host.node = hello.node;
   host.slots = hello.slots;
+  host.devices = hello.devices;
   host.up = true;
   changed_ = true;
   return "";
@@ -64,20 +66,33 @@ bool HostTable::LetBack(const std::string& host) {
 }
 
 // One that is away may come back, and is lost before long if it does not.
-std::set<std::string> HostTable::KeptOff() const {
-  std::set<std::string> names;
-  if (left_out_.empty()) return names;
-  const std::vector<HostRoom> rooms = Rooms();
-  const bool others_remain = std::any_of(rooms.begin(), rooms.end(), [this](const HostRoom& room) {
-    return !room.drains && room.slots > 0 && !left_out_.contains(room.name);
-  });
-  if (others_remain)
-    for (const auto& [name, why] : left_out_) names.insert(name);
-  return names;
+std::set<std::string> HostTable::KeptOff(const std::vector<HostRoom>& rooms) const {
+  std::set<std::string> have_others, kept_off;  // of the first: namespaces
+  for (const HostRoom& room : rooms)
+    if (!room.drains && room.slots > 0 && !left_out_.contains(room.name))
+      have_others.insert(room.name_space);
+  for (const HostRoom& room : rooms)
+    if (left_out_.contains(room.name) && have_others.contains(room.name_space))
+      kept_off.insert(room.name);
+  return kept_off;
 }
 
 bool HostTable::Ends(const AgentId& agent) {
   const bool is_new = Speaks(agent) && !std::exchange(hosts_.at(agent.host).ends, true);
+  changed_ |= is_new;
+  return is_new;
+}
+
+bool HostTable::Hold(const AgentId& agent, const std::vector<HostDevice>& devices) {
+  if (!Speaks(agent)) return false;
+  std::map<std::string, PlacementNumber> holders;
+  for (const HostDevice& device : devices) holders[device.id] = device.holder;
+  bool is_new = false;
+  for (HostDevice& device : hosts_.at(agent.host).devices) {
+    const auto holder = holders.find(device.id);
+    const PlacementNumber now = holder == holders.end() ? PlacementNumber() : holder->second;
+    is_new |= std::exchange(device.holder, now) != now;
+  }
   changed_ |= is_new;
   return is_new;
 }
@@ -104,7 +119,7 @@ void HostTable::Forget(const std::string& host) {
 bool HostTable::HearsNoOther(const std::string& node) const {
   bool knows_others = false;
   for (const auto& [name, host] : hosts_) {
-    if (host.node == node) continue;
+    if (!host.is_expected && host.node == node) continue;
     if (host.up) return false;
     knows_others = true;
   }
@@ -133,25 +148,38 @@ bool HostTable::Speaks(const AgentId& agent) const {
 std::vector<HostRoom> HostTable::Rooms() const {
   std::vector<HostRoom> rooms;
   if (own_slots_ > 0) rooms.push_back({"", "", own_slots_});
-  for (const auto& [name, host] : hosts_)
-    rooms.push_back({name, host.node, host.slots, host.up, Drains(name, host), host.ends});
+  for (const auto& [name, host] : hosts_) {
+    HostRoom& room = rooms.emplace_back(
+        HostRoom{name, host.node, host.slots, host.up, Drains(name, host), host.ends});
+    for (const HostDevice& device : host.devices) {
+      room.devices.push_back(device.id);
+      if (device.holder != PlacementNumber()) room.held.insert(device.id);
+    }
+  }
   return rooms;
 }
 
-std::vector<HostStatus> HostTable::Status() const {
+std::vector<HostStatus> HostTable::Status(const std::set<std::string>& kept_off) const {
   std::vector<HostStatus> hosts;
   hosts.reserve(hosts_.size());
   for (const auto& [name, host] : hosts_)
-    hosts.push_back({name, host.node, host.slots, host.up, host.down_since, Drains(name, host)});
+    hosts.push_back({.name = name,
+                     .node = host.node,
+                     .slots = host.slots,
+                     .up = host.up,
+                     .away_since = host.down_since,
+                     .draining = Drains(name, host),
+                     .devices = host.devices});
   // One that is not known any more is drained, or left out, until somebody says otherwise.
   std::set<std::string> gone = drained_;
   for (const auto& [name, why] : left_out_) gone.insert(name);
   for (const std::string& name : gone)
     if (!hosts_.contains(name))
       hosts.push_back({.name = name, .draining = drained_.contains(name)});
-  const std::set<std::string> kept_off = KeptOff();
   for (HostStatus& host : hosts)
-    if (kept_off.contains(host.name)) host.left_out = left_out_.at(host.name);
+    if (const auto why = left_out_.find(host.name);
+        why != left_out_.end() && (kept_off.contains(host.name) || !hosts_.contains(host.name)))
+      host.left_out = why->second;
   std::sort(hosts.begin(), hosts.end(),
             [](const HostStatus& a, const HostStatus& b) { return a.name < b.name; });
   return hosts;

@@ -31,8 +31,9 @@ class HostTable {
         drained_(std::move(drained)),
         left_out_(std::move(left_out)) {}
 
-  // A member is placed there, as the journal says, by that agent, which may come.
-  void Expect(const AgentId& agent, Time now);
+  // A member is placed there, with these devices, as the journal says, by that agent, which may
+  // come.
+  void Expect(const AgentId& agent, const std::vector<std::string>& devices, Time now);
   // `lives`: a member that another agent of that name was told to start may live. Why this agent
   // cannot speak for its host, for people; empty: it does from now on.
   std::string Up(const AgentHello& hello, bool lives, Time now);
@@ -49,19 +50,24 @@ class HostTable {
   bool LeaveOut(const std::string& host, std::string why);
   bool LetBack(const std::string& host);  // false: it was not left out
   const std::map<std::string, std::string>& left_out() const { return left_out_; }
-  // Hosts that all jobs are kept off: those that are left out, as long as another one remains.
-  std::set<std::string> KeptOff() const;
+  // Hosts that all jobs are kept off: those that are left out, as long as another one of their
+  // namespace remains. `rooms` are Rooms() with their namespaces.
+  std::set<std::string> KeptOff(const std::vector<HostRoom>& rooms) const;
   // That agent is about to end. False: it speaks for no host, or has said so.
   bool Ends(const AgentId& agent);
+  // Which of its devices are held, of those that it said it has. False: as before, or that agent
+  // speaks for no host.
+  bool Hold(const AgentId& agent, const std::vector<HostDevice>& devices);
   // Its members are placed anew; should it come back, it begins afresh.
   void Forget(const std::string& host);
 
   std::vector<HostRoom> Rooms() const;  // with the coordinator's own slots, if it has any
   // By name, for people; without the coordinator's own slots, which nobody can see or drain.
-  std::vector<HostStatus> Status() const;
+  std::vector<HostStatus> Status(const std::set<std::string>& kept_off) const;
   // Status may tell something else than when this was called last.
   bool TakeChanged() { return std::exchange(changed_, false); }
-  // Hosts of other machines than this are known, and none has a session.
+  // Hosts of other machines than this are known, and none has a session. One that is expected, and
+  // has not said where it is, counts as one of them.
   bool HearsNoOther(const std::string& node) const;
   // An agent is expected that has not said yet how many slots its host has.
   bool AwaitsAnother(const std::string& than) const;
@@ -77,7 +83,8 @@ class HostTable {
   struct Host {
     Incarnation incarnation{};  // of the agent that speaks for it, or spoke last; zero: none yet
     std::string node;
-    int32_t slots = 0;  // of one that is expected: as many as are placed there
+    int32_t slots = 0;                  // of one that is expected: as many as are placed there
+    std::vector<HostDevice> devices{};  // the same
     bool is_expected = false;
     bool up = false;
     bool ends = false;  // as its agent said

@@ -1,6 +1,7 @@
 // A started job's workers that leave while they live, and how it gives its place to others
 // (docs/hosts.md section 7).
 #include <algorithm>
+#include <chrono>
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +17,7 @@ const char* WhyItLeaves(LeaveCause cause) {
     case LeaveCause::kScaled: return "the job has more workers than it may have now";
     case LeaveCause::kMakesRoom: return "it makes room for a job that waits";
     case LeaveCause::kDrained: return "its host is drained";
+    case LeaveCause::kQuota: return "its namespace holds more slots than its quota";
   }
   return "";
 }
@@ -149,7 +151,8 @@ void JobRun::LetLeaversGo() {
   for (const MemberId& id : go)
     if (membership_.Evict(id, kExitLater).value_or(false))
       Do(ToMember{id, Leave{leadership_.term, kExitLater,
-                            "its place was taken back; others have all that it held"}});
+                            "its place was taken back; others have all that it held",
+                            leadership_.cluster}});
   const std::string text =
       absl::StrCat(absl::StrJoin(names, ", "), names.size() == 1 ? " has left" : " have left");
   if (changes_view && Next().cause.empty()) Next().cause = text;
@@ -206,15 +209,24 @@ bool JobRun::StayerIsIdle() const {
   return holders.size() < std::min(staying, view.lanes.holder_of.size());
 }
 
-// It stops for others and cannot form a view any more: what it lacks has no room. It goes back to
-// its last checkpoint in any case, and does not keep its other places meanwhile.
+// It stops and cannot form a view any more: what it lacks has no room. It goes back to its last
+// checkpoint in any case. For others it does not keep its other places meanwhile; stopped by a
+// person it waits for a while, as a host that comes back would have room.
 void JobRun::EndIfNobodyIsLeftToStop() {
-  if (!journal_.ending.gives_way || reattachment_ || !WhoHasNotJoined()) return;
+  const JobEnding& ending = journal_.ending;
   const bool waits_for_room =
+      ending.stop_asked && !reattachment_ && WhoHasNotJoined() &&
       std::any_of(journal_.placements.begin(), journal_.placements.end(),
                   [](const auto& entry) { return !entry.second.host.has_value(); });
-  if (waits_for_room)
-    End(JobPhase::kStopped, "gives way without a checkpoint of its end", kExitLater);
+  if (!waits_for_room) return cannot_stop_since_.reset();
+  if (ending.gives_way)
+    return End(JobPhase::kStopped, "gives way without a checkpoint of its end", kExitLater);
+  if (!cannot_stop_since_) cannot_stop_since_ = now_;
+  if (ending.is_late || now_ - *cannot_stop_since_ <= leadership_.settings.stop_patience) return;
+  End(JobPhase::kStopped,
+      "stopped without a checkpoint of its end, as there is no room for what it lacks; it goes on "
+      "from the last one",
+      kExitStopped);
 }
 
 // The view gives lanes to one that is leaving although others could have them.
@@ -251,11 +263,62 @@ void JobRun::On(const Scale& scale) {
   Say("state", absl::StrCat("the job may have ", WorkersText(runtime), " now"));
 }
 
+void JobRun::On(const SetQueue& set) {
+  if (journal_.spec.queue == set.queue) return;
+  journal_.spec.queue = set.queue;
+  Persist();
+}
+
+// Time in which there was no coordinator is not known.
+void JobRun::CountTime() { journal_.ran += now_ - std::exchange(counted_, now_); }
+
+// Nothing else may be written for hours, and a restart knows only what is.
+void JobRun::KeepTime() {
+  constexpr Duration kMostUncounted = std::chrono::seconds(60);
+  if (journal_.spec.queue.deadline > 0 && now_ - counted_ >= kMostUncounted) Persist();
+}
+
+std::string JobRun::WhyItIsLate() const {
+  return absl::StrCat("its deadline has passed: it may run ", journal_.spec.queue.deadline,
+                      " s in all");
+}
+
+// As a stop, but it has failed. A person who stopped it before has it stopped.
+void JobRun::StopWhenLate() {
+  const double deadline = journal_.spec.queue.deadline;
+  JobEnding& ending = journal_.ending;
+  const bool is_stopped = ending.stop_asked && !ending.gives_way;
+  if (deadline <= 0 || is_stopped || finishes_since_) return;
+  if (Seconds(journal_.ran + (now_ - counted_)) < deadline) return;
+  const bool stops_already = std::exchange(ending.stop_asked, true);
+  ending.gives_way = false;
+  ending.is_urgent = ending.is_late = true;
+  if (!stops_already) stops_since_ = now_;
+  if (!journal_.view || journal_.resumes) return End(JobPhase::kFailed, WhyItIsLate(), kExitFailed);
+  SetPhase(JobPhase::kStopping, absl::StrCat("stops after a checkpoint: ", WhyItIsLate()));
+  GiveCommands();
+}
+
+// It goes on, if it does, from its last checkpoint. Its processes are let go with its places.
+void JobRun::EndIfStopTakesTooLong() {
+  const JobEnding& ending = journal_.ending;
+  if (!ending.is_urgent || finishes_since_ || digesting_ ||
+      now_ - stops_since_ <= WithTimeForState(leadership_.settings.stop_patience))
+    return;
+  const char* without = "no checkpoint of its end came in time";
+  if (ending.is_late)
+    return End(JobPhase::kFailed, absl::StrCat(WhyItIsLate(), "; ", without), kExitFailed);
+  End(JobPhase::kStopped, absl::StrCat("stopped; ", without, ", and it goes on from the last one"),
+      kExitStopped);
+}
+
 // As a stop, but others need its place: it goes on later.
 void JobRun::On(const GiveWay& give_way) {
   if (journal_.ending.stop_asked) return;
   journal_.ending.stop_asked = true;
   journal_.ending.gives_way = true;
+  journal_.ending.is_urgent = give_way.is_urgent;
+  stops_since_ = now_;
   if (!journal_.view || journal_.resumes) return End(JobPhase::kStopped, give_way.why, kExitLater);
   SetPhase(JobPhase::kStopping,
            absl::StrCat("stops after a checkpoint, and waits in the queue: ", give_way.why));

@@ -10,8 +10,14 @@
 namespace muster::coordinator {
 namespace {
 
-// Both have named each other for so long. A session that only broke is made again before.
+// Both have named each other for so long. A session that only broke is made again before, also when
+// the first packet of the new one is lost; one that was never there may take longer.
+constexpr Duration kPatienceWithBreak = std::chrono::milliseconds(1250);
 constexpr Duration kPatienceWithPair = std::chrono::seconds(2);
+
+bool IsCut(const NamedPair& pair) {
+  return pair.lasts >= (pair.broke ? kPatienceWithBreak : kPatienceWithPair);
+}
 
 std::pair<std::string, std::string> PairOf(const std::string& a, const std::string& b) {
   return std::minmax(a, b);
@@ -34,10 +40,8 @@ const View* JobRun::ViewToJudge() const {
 void JobRun::JudgeReach() {
   const View* view = ViewToJudge();
   if (view == nullptr) return;
-  const std::vector<NamedPair> named = reach_.Pairs();
-  if (std::none_of(named.begin(), named.end(),
-                   [](const NamedPair& pair) { return pair.lasts >= kPatienceWithPair; }))
-    return;
+  const std::vector<NamedPair> named = reach_.Pairs(now_);
+  if (std::none_of(named.begin(), named.end(), IsCut)) return;
   const Sync sync = journal_.spec.training.sync;
   const std::map<MemberId, int32_t> indexes = view->Indexes();
   std::vector<PartyPair> pairs;
@@ -49,7 +53,7 @@ void JobRun::JudgeReach() {
     const bool matters =
         change_ ? change_->holding().count(pair.a) == 0 || change_->holding().count(pair.b) == 0
                 : Exchange(*view, sync, at_a, at_b);
-    if (matters) pairs.push_back({at_a, at_b, pair.lasts >= kPatienceWithPair});
+    if (matters) pairs.push_back({at_a, at_b, IsCut(pair)});
   }
   std::vector<Party> parties;
   for (const ViewMember& m : view->members) {
@@ -60,10 +64,13 @@ void JobRun::JudgeReach() {
   const std::vector<Verdict> verdicts = WhomToLeaveOut(parties, std::move(pairs), sync);
   if (verdicts.empty()) return;
   const std::vector<ViewMember> members = view->members;  // what follows ends the view
+  std::vector<std::string> places;                        // before some are taken back
+  for (const ViewMember& m : members) places.push_back(WhereIs(m));
   std::vector<bool> parts;
   for (const Verdict& verdict : verdicts) parts.push_back(KeepApart(members, verdict));
   Persist();
-  for (size_t i = 0; i < verdicts.size(); ++i) LeaveOutOfReach(members, verdicts[i], parts[i]);
+  for (size_t i = 0; i < verdicts.size(); ++i)
+    LeaveOutOfReach(members, places, verdicts[i], parts[i]);
 }
 
 // True: another place is looked for. Else it is on the node of those that it is cut from.
@@ -86,14 +93,21 @@ bool JobRun::KeepApart(const std::vector<ViewMember>& members, const Verdict& ve
   return true;
 }
 
+std::string JobRun::WhereIs(const ViewMember& member) const {
+  const std::string host = HostOfMember(journal_, member.id.name);
+  return host.empty() ? member.node : host;
+}
+
 // On one node it is a failure of that process: its agent counts it, and starts it again.
-void JobRun::LeaveOutOfReach(const std::vector<ViewMember>& members, const Verdict& verdict,
+void JobRun::LeaveOutOfReach(const std::vector<ViewMember>& members,
+                             const std::vector<std::string>& places, const Verdict& verdict,
                              bool parts) {
   const ViewMember& out = members[verdict.out];
   const ViewMember& other = members[verdict.others.front()];
   const size_t more = verdict.others.size() - 1;
   Say("verdict",
-      absl::StrCat(out.id.name, " on ", out.node, " and ", other.id.name, " on ", other.node,
+      absl::StrCat(out.id.name, " on ", places[verdict.out], " and ", other.id.name, " on ",
+                   places[verdict.others.front()],
                    more == 0 ? "" : absl::StrCat(", and ", Plural(more, "other"), ","),
                    " cannot reach each other, though all reach the coordinator: ", out.id.name,
                    " is left out",

@@ -84,6 +84,8 @@ JobRun::JobRun(Leadership leadership, StoredJob job, Time now)
     : leadership_(WithPatienceOf(job.journal.spec.runtime, std::move(leadership))),
       started_(now),
       grown_(now),
+      counted_(now),
+      stops_since_(now),
       last_tick_(now),
       journal_(std::move(job.journal)),
       membership_({leadership_.settings.lease, leadership_.settings.thread_patience},
@@ -109,6 +111,7 @@ std::vector<Action> JobRun::Handle(const JobInput& input, Time now) {
 }
 
 StoredJob JobRun::PutToRest() && {
+  CountTime();  // one that is put back has not ended
   const bool goes_on = !ended() || CanGoOn(journal_.phase);
   return {std::move(journal_), ledger_.recorded(),
           goes_on ? std::move(ledger_).ReleaseRecent() : RecentSteps(), checkpoints_.committed()};
@@ -130,13 +133,18 @@ PlacedJob JobRun::Places() const {
                 .workers_min = runtime.workers_min,
                 .workers_max = runtime.workers_max,
                 .workers = WorkersInLeavingOrder(),
-                .apart = KeptApart()};
+                .apart = KeptApart(),
+                .priority = journal_.spec.queue.priority,
+                .name_space = journal_.spec.queue.name_space,
+                .stops = journal_.ending.stop_asked,
+                .devices_each = runtime.devices};
   for (const auto& [name, placement] : journal_.placements) {
     if (placement.host)
       job.placed[name] = *placement.host;
     else
       job.unplaced.push_back({name, placement.role});
     if (placement.leaving) job.leaving.insert(name);
+    if (!placement.devices.empty()) job.devices[name] = placement.devices;
   }
   job.may_shrink =
       journal_.view && !journal_.resumes && !journal_.ending.stop_asked && !WhoHasNotJoined();
@@ -145,12 +153,16 @@ PlacedJob JobRun::Places() const {
   return job;
 }
 
-JobProcesses JobRun::ProcessesOn(const std::string& host) const {
-  JobProcesses job{
-      journal_.id, journal_.start, {}, journal_.first_start, journal_.spec.runtime.retries};
+std::map<std::string, JobProcesses> JobRun::ProcessesByHost() const {
+  const JobProcesses none{
+      journal_.id, journal_.start, {}, journal_.first_start, journal_.spec.runtime.restarts};
+  std::map<std::string, JobProcesses> jobs;
   for (const auto& [name, placement] : journal_.placements)
-    if (placement.host == host) job.processes.push_back({name, placement.role, placement.number});
-  return job;
+    if (placement.host)
+      jobs.try_emplace(*placement.host, none)
+          .first->second.processes.push_back(
+              {name, placement.role, placement.number, placement.devices});
+  return jobs;
 }
 
 bool JobRun::HasPlaces(const std::string& host, Incarnation agent) const {
@@ -171,12 +183,26 @@ bool JobRun::MayLiveOn(const std::string& host, const std::set<Incarnation>& age
   });
 }
 
+std::optional<std::set<std::string>> JobRun::HostsOfView() const {
+  const std::optional<View>& view = journal_.view;
+  if (journal_.phase != JobPhase::kRunning || !view || journal_.resumes || next_view_ ||
+      reattachment_)
+    return std::nullopt;
+  std::set<std::string> hosts;
+  for (const ViewMember& m : view->members) {
+    const Placement* placement = PlacementOf(journal_, m.id.name);
+    if (placement != nullptr) hosts.insert(placement->host.value_or(""));
+  }
+  return hosts;
+}
+
 void JobRun::DoAll(std::vector<Action> actions) {
   for (Action& action : actions) actions_.push_back(std::move(action));
 }
 
 // With how far the ledger is, so that a restart reads only what came after.
 void JobRun::Persist() {
+  CountTime();
   journal_.recorded = ledger_.recorded();
   journal_.skipped = ledger_.skipped();
   Do(PersistJob{journal_});
@@ -221,7 +247,7 @@ void JobRun::On(const Place& place) {
   Persist();
 }
 
-// None of its members lives any more: else it was not lost.
+// None of its members lives any more, unless a person took it away: else it was not lost.
 void JobRun::On(const HostLost& lost) {
   std::set<std::string> names;
   for (auto& [name, placement] : journal_.placements) {
@@ -233,18 +259,26 @@ void JobRun::On(const HostLost& lost) {
   std::vector<MemberId> gone;
   for (const auto& [id, live] : membership_.live())
     if (names.contains(id.name)) gone.push_back(id);
-  for (const MemberId& id : gone) Evict(id, "the agent that started it has ended");
+  for (const MemberId& id : gone) {
+    const std::string why = absl::StrCat("host ", lost.host, " ", lost.why);
+    Evict(id, lost.why.empty() ? "the agent that started it has ended" : why);
+    if (!lost.why.empty()) Do(EndSession{id, why});
+  }
   const bool is_lost = lost.agent == Incarnation{};  // else its agent was started again
   if (is_lost)
-    Say("process", absl::StrCat("host ", lost.host, " is lost; its members are placed anew"),
+    Say("process",
+        absl::StrCat("host ", lost.host, " ", lost.why.empty() ? "is lost" : lost.why,
+                     "; its members are placed anew"),
         {{"host", lost.host}});
 }
 
 void JobRun::On(const Cancel&) { End(JobPhase::kCancelled, "cancelled", kExitStopped); }
 
 void JobRun::On(const Stop&) {
-  if (std::exchange(journal_.ending.gives_way, false))  // a person wants it to stay stopped
+  if (std::exchange(journal_.ending.gives_way, false)) {  // a person wants it to stay stopped
+    journal_.ending.is_urgent = false;                    // and with its checkpoint
     return SetPhase(JobPhase::kStopping, "stops after a checkpoint");
+  }
   if (journal_.ending.stop_asked) return;
   journal_.ending.stop_asked = true;
   if (!journal_.view || journal_.resumes)  // the view is of an earlier start
@@ -273,10 +307,11 @@ void JobRun::LeaveUnusedLineages() {
 
 void JobRun::End(JobPhase phase, const std::string& reason, int exit_code) {
   LeaveUnusedLineages();
+  CountTime();
   journal_.recorded = ledger_.recorded();
   journal_.skipped = ledger_.skipped();
-  const bool gives_way = phase == JobPhase::kStopped && journal_.ending.gives_way;
-  if (gives_way) {  // its next entry puts it into the queue
+  goes_back_ = WhyItGoesBack(phase, reason, exit_code);
+  if (!goes_back_.empty()) {  // its next entry puts it into the queue
     exit_code = kExitLater;
     journal_.phase = phase;
     // Nobody decides to begin anew, or from an old checkpoint: that was done when it began.
@@ -287,7 +322,23 @@ void JobRun::End(JobPhase phase, const std::string& reason, int exit_code) {
   std::vector<MemberId> up;
   for (const auto& [id, live] : membership_.live())
     if (live.up) up.push_back(id);
-  if (!up.empty()) Do(ToMembers{std::move(up), Leave{leadership_.term, exit_code, reason}});
+  if (!up.empty())
+    Do(ToMembers{std::move(up), Leave{leadership_.term, exit_code, reason, leadership_.cluster}});
+}
+
+// Where a bad job fails, it would fail again.
+std::string JobRun::WhyItGoesBack(JobPhase phase, const std::string& reason, int exit_code) {
+  const JobEnding& ending = journal_.ending;
+  if (phase == JobPhase::kStopped && ending.gives_way)
+    return "stopped so that it goes on elsewhere, or later";
+  const int32_t retries = journal_.spec.queue.retries;
+  const bool is_wanted = (!ending.stop_asked || ending.gives_way) && !ending.is_late;
+  if (phase != JobPhase::kFailed || !is_wanted || journal_.retried >= retries ||
+      EndsItsJob(exit_code) || exit_code == kExitNotFinite)
+    return "";
+  ++journal_.retried;
+  return absl::StrCat("failed: ", reason, "; it is tried again, ", journal_.retried, " of ",
+                      Plural(retries, "time"));
 }
 
 void JobRun::On(const ExitTold& told) {
@@ -319,14 +370,29 @@ bool JobRun::EndsWith(const ExitTold& told) {
     LeaveOut(exited);
     return false;
   }
-  // Without retries it failed once.
-  const char* how = journal_.spec.runtime.retries == 0 ? " failed and is not started again"
-                                                       : " fails again and again";
+  // Without restarts it failed once.
+  const char* how = journal_.spec.runtime.restarts == 0 ? " failed and is not started again"
+                                                        : " fails again and again";
   if (exited.gave_up)
     End(JobPhase::kFailed, absl::StrCat(exited.name, how, ": ", exited.cause), kExitFailed);
   else
     End(JobPhase::kFailed, HowItEnded(exited), exited.exit_code);
   return true;
+}
+
+void JobRun::On(const SignatureAsked& asked) {
+  const ProcessName& process = asked.ask.process;
+  const Placement* placement = PlacementOf(journal_, process.name);
+  const bool is_told = placement != nullptr && placement->number == process.placement &&
+                       placement->host == asked.agent.host &&
+                       placement->agent == asked.agent.incarnation;
+  const Signature signature{process.placement, asked.agent.host, asked.key_hash};
+  const std::string why = is_told
+                              ? WhyNotSigned(journal_.signatures, process.incarnation, signature)
+                              : "its agent is not to start it, or not at that place";
+  if (!why.empty()) return Do(RefuseToSign{asked.agent, {process, why}});
+  if (AddSignature(journal_, process.incarnation, signature)) Persist();
+  Do(Sign{asked.agent, asked.ask});
 }
 
 // Other hosts may do better than that of the member.
@@ -362,6 +428,9 @@ void JobRun::On(const Tick& tick) {
     for (const std::string& told : refusals->TellRest(now_)) Say("process", told);
   EndWhenDone();
   if (!ended()) EndIfNobodyIsLeftToStop();
+  if (!ended()) StopWhenLate();
+  if (!ended()) EndIfStopTakesTooLong();
+  if (!ended()) KeepTime();
   if (!ended()) RetryLast();
   if (!ended()) CheckpointByTime();
 }
@@ -372,13 +441,17 @@ void JobRun::HeldUp(Duration time) {
   if (reattachment_) reattachment_->HeldUp(time);
   if (change_) change_->HeldUp(time, now_);
   membership_.HeldUp(time, now_);
+  stops_since_ += time;
+  if (cannot_stop_since_) *cannot_stop_since_ += time;
 }
 
 // ---- members
 
 void JobRun::On(const MemberSays& says) {
   const bool live = membership_.Heard(says.member, says.came.value_or(now_));
-  if (!live && !std::holds_alternative<Join>(says.message)) return;  // it was evicted
+  if (const Join* join = std::get_if<Join>(&says.message))
+    return OnJoin(says.member, *join, says.is_proven);
+  if (!live) return;  // it was evicted
   if (const auto* alive = std::get_if<Alive>(&says.message))
     reach_.Hear(says.member, alive->unreachable, says.came.value_or(now_));
   std::visit([&](const auto& m) { From(says.member, m); }, says.message);
@@ -406,11 +479,12 @@ bool JobRun::KnowsEnvironment(const Join& server) const {
          theirs.tensors == ours.tensors;
 }
 
-// From the first view on the environment is the job's. Before that, it is only what the live
-// workers say of themselves: where no other is left, a worker is compared with nothing.
+// From the first view on the environment is the job's, and that of an adopted one is from the
+// start. Before that, it is only what the live workers say of themselves: where no other is left, a
+// worker is compared with nothing.
 std::string JobRun::EnvironmentDifferences(const Join& join) const {
-  const bool is_held =
-      journal_.view || join.role == Role::kServer || HasOtherWorker(join, /*with_session=*/false);
+  const bool is_held = journal_.view || AdoptedAt(journal_) > Step(0) ||
+                       join.role == Role::kServer || HasOtherWorker(join, /*with_session=*/false);
   if (!is_held || !journal_.environment) return "";
   Differences differ;
   const NumericEnvironment &ours = *journal_.environment, &theirs = join.environment;
@@ -464,6 +538,15 @@ std::string JobRun::WhyJournalIsOlder(const Join& join) const {
   if (join.sealed > journal_.number)
     return absl::StrCat("it was told of view ", join.sealed.value(), ", the journal has ",
                         journal_.number.value());
+  // A member hears of a view in the term in which that is formed. So this one was told of another
+  // view of that number, by a coordinator that decides beside us.
+  const auto is_of_another = [&](ViewNumber number, TermNumber term) {
+    return join.sealed >= number && join.term < term;
+  };
+  if ((change_ && is_of_another(change_->number(), leadership_.term)) ||
+      (journal_.view && is_of_another(journal_.view->number, journal_.view->term)))
+    return absl::StrCat("it was told of view ", join.sealed.value(), " in term ", join.term.value(),
+                        ", the journal has another one of that number");
   const bool same_lineage =
       !journal_.lineages.empty() && join.recorded_lineage == journal_.lineages.back().number;
   if (same_lineage && join.recorded > ledger_.recorded())
@@ -484,7 +567,7 @@ bool JobRun::IsOlderThan(const Join& join) {
   return true;
 }
 
-bool JobRun::Admit(const Join& join) {
+bool JobRun::Admit(const Join& join, bool is_proven) {
   std::string refusal;
   std::string kind;  // where the refusal has words of the member in it
   int code = kExitFailed;
@@ -497,6 +580,9 @@ bool JobRun::Admit(const Join& join) {
     code = kExitLater;
   } else if (join.placement != PlacementNumberOf(join.id.name)) {
     refusal = "another placement has taken this member's place";
+    code = kExitReplaced;
+  } else if (is_proven && !IsSignedLast(journal_, join)) {
+    refusal = "a later process of its placement has a certificate";
     code = kExitReplaced;
   } else if (IsReplaced(join)) {
     refusal = "a newer process of that name has taken its place";
@@ -539,13 +625,15 @@ bool JobRun::Admit(const Join& join) {
     kind = kOtherEnvironment;
     refusal = absl::StrCat(kind, ":", differ);
     // Nothing binds yet but what was said by workers that may be gone for good.
-    const bool may_pass = !journal_.view && !HasOtherWorker(join, /*with_session=*/true);
+    const bool may_pass = !journal_.view && AdoptedAt(journal_) == Step(0) &&
+                          !HasOtherWorker(join, /*with_session=*/true);
     code = may_pass ? kExitLater : kExitOtherEnvironment;
   }
   if (refusal.empty()) return true;
   // Terms of another cluster are no terms of ours, and it hears no lower one than it knows.
   Do(ToMember{join.id, Leave{std::max(leadership_.term, join.term), code,
-                             absl::StrCat(join.id.name, " cannot take part: ", refusal)}});
+                             absl::StrCat(join.id.name, " cannot take part: ", refusal),
+                             leadership_.cluster}});
   SayRefused(join, kind.empty() ? refusal : kind,
              absl::StrCat(join.id.name, " was turned away: ", refusal));
   return false;
@@ -557,8 +645,8 @@ void JobRun::SayRefused(const Join& join, const std::string& kind, const std::st
     Say("process", told);
 }
 
-void JobRun::From(const MemberId& member, const Join& join) {
-  if (IsOlderThan(join) || !Admit(join)) return;
+void JobRun::OnJoin(const MemberId& member, const Join& join, bool is_proven) {
+  if (IsOlderThan(join) || !Admit(join, is_proven)) return;
   for (const MemberId& id : membership_.OthersOfName(member))
     Evict(id, "a newer incarnation came", kExitReplaced);
   const bool is_new = membership_.Admit(join, now_);
@@ -622,7 +710,8 @@ void JobRun::Evict(const MemberId& member, const std::string& why, int exit_code
   if (!was_up) return;
   reach_.Forget(member);
   if (*was_up)
-    Do(ToMember{member, Leave{leadership_.term, exit_code, absl::StrCat("evicted: ", why)}});
+    Do(ToMember{member, Leave{leadership_.term, exit_code, absl::StrCat("evicted: ", why),
+                              leadership_.cluster}});
   const int32_t index = journal_.view ? journal_.view->IndexOf(member) : -1;
   if (index < 0) return;
   NextView& next = Next();
@@ -718,8 +807,13 @@ std::vector<MemberStatus> JobRun::StatusOfMembers() const {
   std::vector<std::vector<LaneId>> lanes = LanesByHolder(view.lanes.holder_of, view.members.size());
   std::vector<MemberStatus> all;
   for (const auto& [id, live] : membership_.live()) {
-    MemberStatus& m = all.emplace_back(
-        MemberStatus{live.member, live.up, "joined", membership_.PhaseOf(live), live.step, {}});
+    MemberStatus& m = all.emplace_back(MemberStatus{live.member,
+                                                    live.up,
+                                                    "joined",
+                                                    membership_.PhaseOf(live),
+                                                    live.step,
+                                                    {},
+                                                    HostOfMember(journal_, id.name)});
     const auto in_view = indexes.find(id);
     if (in_view == indexes.end()) continue;
     const auto index = static_cast<size_t>(in_view->second);

@@ -46,18 +46,20 @@ struct Leavers {  // all workers that are to leave while they live; whoever else
 };
 struct GiveWay {  // it is stopped with a checkpoint, and goes on when there is room for it
   std::string why;
+  bool is_urgent = false;  // a job waits for its place: without that checkpoint after a while
 };
 struct HostLost {
   std::string host;
   Incarnation agent{};  // that speaks for it now, and knows nothing of earlier places
+  std::string why{};    // a person took it away, and its members may still live; empty: nobody did
 };
 struct ExitTold {
   ProcessExited exited;
   bool may_move = false;  // without that host there are still enough
 };
-using JobInput =
-    std::variant<StartRun, Place, Leavers, GiveWay, HostLost, MemberSays, MemberDown, ExitTold,
-                 Cancel, Stop, Scale, ManifestCommitted, ManifestFailed, DigestDone, Tick>;
+using JobInput = std::variant<StartRun, Place, Leavers, GiveWay, HostLost, MemberSays, MemberDown,
+                              ExitTold, SignatureAsked, Cancel, Stop, Scale, SetQueue,
+                              ManifestCommitted, ManifestFailed, DigestDone, Tick>;
 
 // Why the next view is to be formed, and what that still waits for. Not within the class: clang
 // cannot make one of its default values there before the class is complete.
@@ -73,6 +75,9 @@ class JobRun {
   std::vector<Action> Handle(const JobInput& input, Time now);
 
   bool ended() const { return Ended(journal_.phase); }
+  // Why it goes back into the queue by itself, now that it has ended, for people; empty: it does
+  // not.
+  const std::string& goes_back() const { return goes_back_; }
   StoredJob PutToRest() &&;  // once it has ended, or is put back into the queue
 
   const JobJournal& journal() const { return journal_; }
@@ -80,13 +85,15 @@ class JobRun {
   bool HasMembers() const;
   bool Has(const MemberId& member) const { return membership_.IsLive(member); }
   PlacedJob Places() const;
-  // What is to run there; without processes: nothing.
-  JobProcesses ProcessesOn(const std::string& host) const;
+  // What is to run on each host; not named: nothing.
+  std::map<std::string, JobProcesses> ProcessesByHost() const;
   // Members are placed there that another agent than this one was told of.
   bool HasPlaces(const std::string& host, Incarnation agent) const;
   // One that was placed there by none of these agents lives, as far as is known, or may still come
   // back.
   bool MayLiveOn(const std::string& host, const std::set<Incarnation>& agents) const;
+  // Where the members of its active view are; nothing: it has none, or another one is to be formed.
+  std::optional<std::set<std::string>> HostsOfView() const;
   JobStatus Status() const;
   // It has given up places of members since it was last asked.
   bool GivesUpPlaces() { return std::exchange(gives_up_places_, false); }
@@ -97,10 +104,12 @@ class JobRun {
   void On(const Leavers&);
   void On(const GiveWay&);
   void On(const Scale&);
+  void On(const SetQueue&);
   void On(const HostLost&);
   void On(const MemberSays&);
   void On(const MemberDown&);
   void On(const ExitTold&);
+  void On(const SignatureAsked&);
   bool EndsWith(const ExitTold& told);
   void LeaveOut(const ProcessExited& exited);
   void On(const Cancel&);
@@ -111,7 +120,7 @@ class JobRun {
   void On(const Tick& tick);
 
   void From(const MemberId& member, const AskJob&);
-  void From(const MemberId& member, const Join&);
+  void From(const MemberId&, const Join&) {}  // OnJoin
   void From(const MemberId& member, const Sealed&);
   void From(const MemberId& member, const HoldsBase&);
   void From(const MemberId& member, const BaseFailed&);
@@ -131,6 +140,7 @@ class JobRun {
   void SetPhase(JobPhase phase, std::string reason);
   void SayPhase(std::string text);
   void End(JobPhase phase, const std::string& reason, int exit_code);
+  std::string WhyItGoesBack(JobPhase phase, const std::string& reason, int exit_code);
   void LeaveUnusedLineages();
 
   // Members.
@@ -140,7 +150,8 @@ class JobRun {
   std::string WhyJournalIsOlder(const Join& join) const;  // empty: it is not
   bool IsOlderThan(const Join& join);
   bool IsReplaced(const Join& join) const;
-  bool Admit(const Join& join);
+  bool Admit(const Join& join, bool is_proven);
+  void OnJoin(const MemberId& member, const Join& join, bool is_proven);
   void SayRefused(const Join& join, const std::string& kind, const std::string& text);
   void LearnEnvironment(const Join& worker);
   void SayWarmup(uint64_t samples);
@@ -167,6 +178,11 @@ class JobRun {
   bool LeaverHasPart() const;
   bool StayerIsIdle() const;
   void EndIfNobodyIsLeftToStop();
+  void CountTime();
+  void KeepTime();
+  std::string WhyItIsLate() const;
+  void StopWhenLate();
+  void EndIfStopTakesTooLong();
   void NoteFirstStep(const MemberId& member, const StepRecord& record);
 
   // Views (job_views.cc).
@@ -194,7 +210,10 @@ class JobRun {
   const View* ViewToJudge() const;
   void JudgeReach();
   bool KeepApart(const std::vector<ViewMember>& members, const Verdict& verdict);
-  void LeaveOutOfReach(const std::vector<ViewMember>& members, const Verdict& verdict, bool parts);
+  // For people: the host of the member, or the node where no agent started it.
+  std::string WhereIs(const ViewMember& member) const;
+  void LeaveOutOfReach(const std::vector<ViewMember>& members,
+                       const std::vector<std::string>& places, const Verdict& verdict, bool parts);
   NodePairs KeptApart() const;
   const LiveMember* OutOfReachOf(const Join& join) const;
 
@@ -224,9 +243,14 @@ class JobRun {
 
   const Leadership leadership_;
   const Time started_;
-  Time now_{};                     // of the input that is handled
-  std::vector<Action> actions_;    // of that input
-  Time grown_{};                   // when its number of workers changed last
+  Time now_{};                   // of the input that is handled
+  std::vector<Action> actions_;  // of that input
+  Time grown_{};                 // when its number of workers changed last
+  Time counted_;                 // until then the journal knows how long it ran
+  Time stops_since_;             // it was told to stop, or this coordinator has begun
+  // It is to stop, and what it lacks for that has no room.
+  std::optional<Time> cannot_stop_since_;
+  std::string goes_back_;
   bool has_leavers_ = false;       // perhaps
   bool looks_for_leavers_ = true;  // something has changed for them since we looked, or time passed
   bool hears_no_other_machine_ = false;  // as the last tick said

@@ -39,6 +39,15 @@ const Placement* PlacementOf(const JobJournal& job, const std::string& member) {
   return it == job.placements.end() ? nullptr : &it->second;
 }
 
+std::string HostOfMember(const JobJournal& job, const std::string& member) {
+  const Placement* placement = PlacementOf(job, member);
+  return placement == nullptr ? "" : placement->host.value_or("");
+}
+
+Step AdoptedAt(const JobJournal& job) {
+  return job.lineages.empty() ? Step(0) : job.lineages.front().fork;
+}
+
 std::string WhyNotDeleted(const JobJournal& job) {
   if (Ended(job.phase)) return "";
   return absl::StrCat("job ", job.id, " is ", std::string(PhaseName(job.phase)),

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "coordinator/state/lane_account.h"
+#include "coordinator/state/signatures.h"
+#include "lib/base/time.h"
 #include "lib/domain/message.h"
 
 namespace muster::coordinator {
@@ -38,6 +40,9 @@ struct JobEnding {
   bool stop_asked = false;
   // It stops so that others have its place, and goes back into the queue where it was.
   bool gives_way = false;
+  // Others wait for its place, or its time is over: after a while it ends without that checkpoint.
+  bool is_urgent = false;
+  bool is_late = false;         // its deadline has passed
   std::optional<Step> stop_at;  // a record shows the stop command: members halt at this state
   // Of the final checkpoint; empty until the job has ended with one. While the job waits to go on,
   // of what it reached before.
@@ -54,6 +59,7 @@ struct Placement {
   PlacementNumber number;  // 0: no host agent starts it
   Incarnation agent{};     // that was told to; one that comes after it knows nothing of it
   bool leaving = false;    // it is to leave while it lives, at a step boundary
+  std::vector<std::string> devices{};  // ids of its host's; a number keeps them
   bool operator==(const Placement&) const = default;
 };
 
@@ -68,6 +74,7 @@ struct JobJournal {
   StartNumber first_start;
   // Of its last start, by member; empty: it never started.
   std::map<std::string, Placement> placements;
+  Signatures signatures;           // of its processes; also of earlier places and starts
   std::set<std::string> left_out;  // hosts that could not run a member of this start
   NodePairs apart;                 // nodes that could not reach each other in this start
   JobPhase phase = JobPhase::kQueued;
@@ -88,12 +95,21 @@ struct JobJournal {
   LaneAccount lanes;      // that were run again
   Step recorded;          // steps below it are in the ledger; more may be, while the job runs
   bool deleting = false;  // what is kept of it is being removed
+  Duration ran{};         // over all its starts, while the coordinator was there to see it
+  int32_t retried = 0;    // how often it was put back after it failed, since it was submitted last
+  std::string owner{};    // the user who submitted it first; empty: nobody was asked
 };
 
 // How many workers its last start was granted, with those that are to leave; 0: it never started.
 int32_t WorkersOf(const JobJournal& job);
 // Of that member; nothing: it has none, on no host.
 const Placement* PlacementOf(const JobJournal& job, const std::string& member);
+// The host on which it is placed; empty: it has no place, or no agent starts it.
+std::string HostOfMember(const JobJournal& job, const std::string& member);
+
+// The step that the job was adopted at: its records begin there, and its numeric environment is
+// that of whoever did the steps below. 0: it began here.
+Step AdoptedAt(const JobJournal& job);
 
 // Why the job may not be deleted, for people; empty: it may.
 std::string WhyNotDeleted(const JobJournal& job);

@@ -195,6 +195,10 @@ void JobRun::From(const MemberId& member, const SegmentWritten& written) {
 
 void JobRun::From(const MemberId& member, const SegmentFailed& failed) {
   if (journal_.lineages.empty() || failed.lineage != journal_.lineages.back().number) return;
+  // Members write their parts again at the beginning of a view. If those of the view before are
+  // being committed, this round must stay: else another one of that step would be committed beside
+  // it.
+  if (checkpoints_.HasAllOf(failed.lineage, failed.step)) return;
   Say("checkpoint",
       absl::StrCat("checkpoint of step ", failed.step.value(), " was given up: ", member.name, ": ",
                    failed.reason),
@@ -365,7 +369,15 @@ void JobRun::Finish() {
   // Whoever let the job go on with what is not finite is told, too, where it was finite last.
   const std::string spoiled = StateNotFinite();
   const std::string more = spoiled.empty() ? "" : absl::StrCat("; ", spoiled);
-  if (journal_.ending.stop_at && *journal_.ending.stop_at < Step(TotalSteps()))
+  const bool is_cut_short =
+      journal_.ending.stop_at && *journal_.ending.stop_at < Step(TotalSteps());
+  if (is_cut_short && journal_.ending.is_late)
+    return End(
+        JobPhase::kFailed,
+        absl::StrCat(WhyItIsLate(), "; it was stopped after the checkpoint of step ", end.value(),
+                     ", and goes on when it is submitted again with a later ", "deadline", more),
+        kExitFailed);
+  if (is_cut_short)
     return End(
         JobPhase::kStopped,
         absl::StrCat("stopped after the checkpoint of step ", end.value(), "; it can go on", more),

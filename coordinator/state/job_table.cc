@@ -19,8 +19,9 @@ JobTable::JobTable(Leadership leadership, RecoveredState recovered, Time now)
   for (JobJournal& journal : recovered.jobs) {
     const std::string id = journal.id;
     const bool runs = !Ended(journal.phase) && journal.phase != JobPhase::kQueued;
-    Add({std::move(journal), recovered.recorded[id], std::move(recovered.recent[id]),
-         std::move(recovered.manifests[id])});
+    StoredJob& job = Add({std::move(journal), recovered.recorded[id],
+                          std::move(recovered.recent[id]), std::move(recovered.manifests[id])});
+    if (Ended(job.journal.phase)) job.ended = now - recovered.since_end[id];
     if (runs) Start(id, now);
   }
 }
@@ -61,18 +62,30 @@ std::optional<JobIs> JobTable::JobOf(const std::string& id) const {
 Leave JobTable::LeaveOf(const std::string& id) const {
   const JobJournal* job = Find(id);
   if (job == nullptr || !Ended(job->phase))
-    return {leadership_.term, kExitLater, absl::StrCat("job ", id, " is not running")};
+    return {leadership_.term, kExitLater, absl::StrCat("job ", id, " is not running"),
+            leadership_.cluster};
   return {leadership_.term, job->ending.exit_code,
-          absl::StrCat("job ", id, " is ", std::string(PhaseName(job->phase)))};
+          absl::StrCat("job ", id, " is ", std::string(PhaseName(job->phase))),
+          leadership_.cluster};
 }
 
-Wanted JobTable::WantedOn(const std::string& host) const {
-  Wanted wanted;
+// All hosts at once: there may be thousands of them, and of members.
+std::map<std::string, std::vector<JobProcesses>> JobTable::WantedByHost() const {
+  std::map<std::string, std::vector<JobProcesses>> wanted;
   for (const auto& [id, job] : jobs_)
     if (const JobRun* run = std::get_if<JobRun>(&job))
-      if (JobProcesses processes = run->ProcessesOn(host); !processes.processes.empty())
-        wanted.jobs.push_back(std::move(processes));
+      for (auto& [host, processes] : run->ProcessesByHost())
+        wanted[host].push_back(std::move(processes));
   return wanted;
+}
+
+std::set<std::string> JobTable::HostsWithPlaces() const {
+  std::set<std::string> hosts;
+  for (const auto& [id, job] : jobs_)
+    if (const JobRun* run = std::get_if<JobRun>(&job))
+      for (const auto& [name, placement] : run->journal().placements)
+        if (placement.host) hosts.insert(*placement.host);
+  return hosts;
 }
 
 PlacementInput JobTable::InputOfPlacement() const {
@@ -83,8 +96,15 @@ PlacementInput JobTable::InputOfPlacement() const {
     if (const JobRun* run = std::get_if<JobRun>(&job))
       input.running.push_back(run->Places());
     else if (j.phase == JobPhase::kQueued)
-      input.queued.push_back(
-          {id, j.submission, runtime.workers_min, runtime.workers_max, runtime.servers, {}});
+      input.queued.push_back({id,
+                              j.submission,
+                              runtime.workers_min,
+                              runtime.workers_max,
+                              runtime.servers,
+                              {},
+                              j.spec.queue.priority,
+                              j.spec.queue.name_space,
+                              runtime.devices});
   }
   return input;
 }

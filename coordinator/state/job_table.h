@@ -10,8 +10,11 @@
 #include <variant>
 #include <vector>
 
+#include "coordinator/state/host_records.h"
 #include "coordinator/state/job_run.h"
 #include "coordinator/state/placement.h"
+#include "coordinator/state/quotas.h"
+#include "coordinator/state/rights.h"
 #include "coordinator/state/settings.h"
 #include "coordinator/state/status.h"
 #include "coordinator/state/stored_job.h"
@@ -28,6 +31,10 @@ struct RecoveredState {
   std::map<std::string, std::vector<Manifest>> manifests;
   std::set<std::string> drained;                // hosts that are to be empty
   std::map<std::string, std::string> left_out;  // hosts that are left out for all jobs, and why
+  Quotas quotas;
+  std::map<std::string, Duration> since_end;  // of jobs that have ended; not named: none
+  std::vector<Token> tokens;                  // of people
+  HostRecords hosts;                          // that may join, or may not any more
 };
 
 class JobTable {
@@ -45,7 +52,10 @@ class JobTable {
   // What it is told if there is none: to end as its job has ended, or, if the job has not ended, in
   // a way that lets it be started again.
   Leave LeaveOf(const std::string& id) const;
-  Wanted WantedOn(const std::string& host) const;
+  // What the agent of each host is to run, by host; not named: nothing.
+  std::map<std::string, std::vector<JobProcesses>> WantedByHost() const;
+  // On which members are placed.
+  std::set<std::string> HostsWithPlaces() const;
   PlacementInput InputOfPlacement() const;  // without the hosts
 
   // Null: the job of that id does not run, or is not at rest, or is unknown. Whoever changes

@@ -39,7 +39,8 @@ std::string WhoHasNoRoom(const JobJournal& job) {
   if (names.empty()) return "";
   std::string text = absl::StrCat(
       "; ", names[0], names.size() > 1 ? absl::StrCat(" and ", names.size() - 1, " more") : "",
-      names.size() > 1 ? " wait for free slots" : " waits for a free slot");
+      names.size() > 1 ? " wait for free slots" : " waits for a free slot",
+      job.spec.runtime.devices > 0 ? " with devices" : "");
   if (!job.left_out.empty())
     absl::StrAppend(&text, ", and ", absl::StrJoin(job.left_out, ", "),
                     job.left_out.size() == 1 ? " is" : " are", " left out for this job");

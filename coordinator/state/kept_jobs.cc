@@ -1,5 +1,6 @@
 #include "coordinator/state/kept_jobs.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -26,19 +27,26 @@ size_t BytesOf(const JobSpec& spec) {
                  BytesOf(spec.training.data.paths) + BytesOf(spec.training.data.suffixes);
   for (const auto& [name, value] : spec.training.parameters)
     bytes += kMapNode + BytesOf(name) + sizeof(value);
+  bytes += spec.queue.name_space.size();
+  for (const auto& [key, value] : spec.queue.labels)
+    bytes += kMapNode + BytesOf(key) + BytesOf(value);
   return bytes;
 }
 
+JobBudget ShareOf(const JobBudget& all, size_t shares) {
+  return {std::max(size_t{1}, all.jobs / shares), std::max(size_t{1}, all.spec_bytes / shares)};
+}
+
 std::string WhyNotKept(const KeptJobs& kept, const JobSpec& spec, const JobSpec* held,
-                       const JobBudget& budget) {
+                       const JobBudget& budget, const std::string& who) {
   if (held == nullptr && kept.jobs >= budget.jobs)
-    return absl::StrCat("the coordinator keeps ", kept.jobs, " jobs and may keep ", budget.jobs,
-                        "; ", kNextStep);
+    return absl::StrCat(who, " keeps ", kept.jobs, " jobs and may keep ", budget.jobs, "; ",
+                        kNextStep);
   const size_t asked = BytesOf(spec), had = held == nullptr ? 0 : BytesOf(*held);
   if (asked <= had || kept.spec_bytes - had + asked <= budget.spec_bytes) return "";
-  return absl::StrCat("the specifications of all jobs that are kept take ", kept.spec_bytes / 1024,
-                      " KiB, this one takes ", asked / 1024, " KiB, and all may take ",
-                      budget.spec_bytes / 1024, " KiB; ", kNextStep,
+  return absl::StrCat("the specifications of all jobs that ", who, " keeps take ",
+                      kept.spec_bytes / 1024, " KiB, this one takes ", asked / 1024,
+                      " KiB, and all may take ", budget.spec_bytes / 1024, " KiB; ", kNextStep,
                       ", or name folders in data.paths instead of their files");
 }
 

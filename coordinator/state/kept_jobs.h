@@ -20,12 +20,18 @@ struct KeptJobs {
   size_t spec_bytes = 0;
 };
 
+// One of so many equal shares, of each at least one.
+JobBudget ShareOf(const JobBudget& all, size_t shares);
+inline constexpr size_t kSharesOfUsers = 8;  // as many users together fill it
+inline constexpr size_t kSharesOfNamespaces = 2;
+
 // About what it takes in memory. A list of short texts takes several times its length in JSON.
 size_t BytesOf(const JobSpec& spec);
 
-// Why a job with this specification is not taken, for people; empty: it is. `held` is what the job
+// Why a job with this specification is not taken, for people; empty: it is. `who`: keeps them: "the
+// coordinator". `held` is what the job
 // of its id has now, which never lacks room for no more than that; null: it is a new one.
 std::string WhyNotKept(const KeptJobs& kept, const JobSpec& spec, const JobSpec* held,
-                       const JobBudget& budget = {});
+                       const JobBudget& budget = {}, const std::string& who = "the coordinator");
 
 }  // namespace muster::coordinator

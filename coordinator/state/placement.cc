@@ -1,6 +1,10 @@
 #include "coordinator/state/placement.h"
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
+#include <limits>
+#include <memory>
 #include <tuple>
 #include <utility>
 
@@ -12,55 +16,187 @@ namespace {
 
 using NodePairs = std::set<std::pair<std::string, std::string>>;
 
+using Devices = std::vector<std::string>;
+
+// A host, and what is left of it while places are given away.
 struct Host {
-  HostRoom room;
+  std::shared_ptr<const HostRoom> room{};  // of all copies, as trials make many
+  int32_t node = 0;                        // a number for it
   int32_t free = 0;
+  bool takes_new = true;
+  bool heeds_holders = true;  // else as it will be when they have ended
+  std::vector<bool> taken{};  // of its devices
+  int32_t free_devices = 0;
+
+  bool IsFree(size_t device) const {
+    return !taken[device] && !(heeds_holders && room->held.contains(room->devices[device]));
+  }
+  void CountFreeDevices() {
+    free_devices = 0;
+    for (size_t i = 0; i < taken.size(); ++i) free_devices += IsFree(i) ? 1 : 0;
+  }
+  void Mark(const Devices& devices, bool is_taken) {
+    for (const std::string& id : devices)
+      for (size_t i = 0; i < taken.size(); ++i)
+        if (room->devices[i] == id) taken[i] = is_taken;
+    if (!devices.empty()) CountFreeDevices();
+  }
+  Devices FreeDevices() const {
+    Devices ids;
+    for (size_t i = 0; i < taken.size(); ++i)
+      if (IsFree(i)) ids.push_back(room->devices[i]);
+    return ids;
+  }
+  // Workers that need so many devices each.
+  int32_t Fits(int32_t devices_each) const {
+    const int32_t slots = std::max(0, free);
+    if (devices_each == 0 || slots == 0) return slots;
+    return std::min(slots, free_devices / devices_each);
+  }
 };
 
-bool TakesNew(const HostRoom& room) { return room.takes_new && !room.drains; }
+bool TakesNew(const Host& host) { return host.takes_new && !host.room->drains; }
 
-// The hosts, and what is left of them while places are given away.
+const Devices& DevicesOf(const PlacedJob& job, const std::string& member) {
+  static const Devices kNone;
+  const auto it = job.devices.find(member);
+  return it == job.devices.end() ? kNone : it->second;
+}
+
+// The hosts, and what is left of them while places are given away. There may be thousands of them,
+// and of jobs that wait and are each asked about: what hosts have together is counted once.
 class Room {
  public:
-  explicit Room(const PlacementInput& input) {
-    for (const HostRoom& host : input.hosts) hosts_[host.name] = {host, host.slots};
-    for (const PlacedJob& job : input.running)
-      for (const auto& [member, host] : job.placed)
-        if (const auto it = hosts_.find(host); it != hosts_.end()) --it->second.free;
+  Room(const std::vector<HostRoom>& hosts, const std::vector<PlacedJob>& running) {
+    std::map<std::string, int32_t> nodes;
+    for (const HostRoom& room : hosts) {
+      const auto count = static_cast<int32_t>(nodes.size());
+      hosts_.push_back({.room = std::make_shared<const HostRoom>(room),
+                        .node = nodes.try_emplace(room.node, count).first->second,
+                        .free = room.slots,
+                        .takes_new = room.takes_new,
+                        .taken = std::vector<bool>(room.devices.size(), false)});
+      hosts_.back().CountFreeDevices();
+    }
+    std::sort(hosts_.begin(), hosts_.end(),
+              [](const Host& a, const Host& b) { return a.room->name < b.room->name; });
+    for (const PlacedJob& job : running)
+      for (const auto& [member, host] : job.placed) Take(host, DevicesOf(job, member));
   }
 
   bool empty() const {
     return std::none_of(hosts_.begin(), hosts_.end(),
-                        [](const auto& entry) { return TakesNew(entry.second.room); });
+                        [](const Host& host) { return TakesNew(host); });
   }
   // It may come back with room for those who wait.
   bool is_one_away() const {
-    return std::any_of(hosts_.begin(), hosts_.end(), [](const auto& entry) {
-      return !entry.second.room.takes_new && !entry.second.room.drains;
-    });
+    return std::any_of(hosts_.begin(), hosts_.end(),
+                       [](const Host& host) { return !host.takes_new && !host.room->drains; });
   }
-  const std::map<std::string, Host>& hosts() const { return hosts_; }
+  const std::vector<Host>& hosts() const { return hosts_; }  // by name
+  // Of that name among them; nothing: there is none.
+  std::optional<size_t> IndexOf(const std::string& name) const {
+    const auto it = std::lower_bound(
+        hosts_.begin(), hosts_.end(), name,
+        [](const Host& host, const std::string& n) { return host.room->name < n; });
+    if (it == hosts_.end() || it->room->name != name) return std::nullopt;
+    return static_cast<size_t>(it - hosts_.begin());
+  }
   const Host* Find(const std::string& name) const {
-    const auto it = hosts_.find(name);
-    return it == hosts_.end() ? nullptr : &it->second;
+    const std::optional<size_t> index = IndexOf(name);
+    return index ? &hosts_[*index] : nullptr;
   }
   // Hosts that are away count: they come back, or are lost before long and not listed any more.
   int32_t SlotsFor(const std::set<std::string>& left_out) const {
-    int32_t slots = 0;
-    for (const auto& [name, host] : hosts_)
-      if (left_out.count(name) == 0 && !host.room.drains) slots += host.room.slots;
-    return slots;
+    return SumsFor(left_out, 0).slots;
   }
-  int32_t FreeFor(const std::set<std::string>& left_out) const {
-    int32_t free = 0;
-    for (const auto& [name, host] : hosts_)
-      if (TakesNew(host.room) && left_out.count(name) == 0) free += std::max(0, host.free);
-    return free;
+  int32_t MostWorkersFor(const std::set<std::string>& left_out, int32_t devices_each) const {
+    return SumsFor(left_out, devices_each).most_workers;
   }
-  void Take(const std::string& name) { --hosts_.at(name).free; }
+  size_t MostDevicesFor(const std::set<std::string>& left_out) const {
+    return SumsFor(left_out, 0).most_devices;
+  }
+  int32_t FreeFor(const std::set<std::string>& left_out, int32_t devices_each = 0) const {
+    return SumsFor(left_out, devices_each).free;
+  }
+  // Free slots can be added up; devices cannot.
+  bool Holds(const QueuedJob& job) const {
+    return FreeFor(job.left_out) >= job.workers_min + job.servers &&
+           FreeFor(job.left_out, job.devices_each) >= job.workers_min;
+  }
+  // On a host that is not known any more nothing is taken, or given back.
+  void Take(const std::string& name, const Devices& devices) {
+    if (const std::optional<size_t> index = IndexOf(name)) Change(*index, devices, true);
+  }
+  void TakeAt(size_t index, const Devices& devices) { Change(index, devices, true); }
+  void GiveBack(const std::string& name, const Devices& devices) {
+    if (const std::optional<size_t> index = IndexOf(name)) Change(*index, devices, false);
+  }
+  // As it will be when the processes have ended that nobody wants any more.
+  Room WithoutHolders() const {
+    Room room = *this;
+    room.sums_ = {};
+    for (Host& host : room.hosts_) {
+      host.heeds_holders = false;
+      host.CountFreeDevices();
+    }
+    return room;
+  }
+  // As it will be when nobody is there any more, and who is away has come back.
+  Room Emptied() const {
+    Room room = *this;
+    room.sums_ = {};
+    for (Host& host : room.hosts_) {
+      host.free = host.room->slots;
+      host.taken.assign(host.taken.size(), false);
+      host.takes_new = true;
+      host.heeds_holders = false;
+      host.CountFreeDevices();
+    }
+    return room;
+  }
 
  private:
-  std::map<std::string, Host> hosts_;
+  // Of all hosts that are not left out, for workers that need so many devices each.
+  struct Sums {
+    int32_t slots = 0;
+    int32_t most_workers = 0;
+    size_t most_devices = 0;
+    int32_t free = 0;
+  };
+  // Until something else is taken. Most jobs leave out the same hosts.
+  struct KnownSums {
+    std::set<std::string> left_out{};
+    std::map<int32_t, Sums> by_devices{};
+  };
+
+  void Change(size_t index, const Devices& devices, bool is_taken) {
+    sums_ = {};
+    Host& host = hosts_[index];
+    host.free += is_taken ? -1 : 1;
+    host.Mark(devices, is_taken);
+  }
+  const Sums& SumsFor(const std::set<std::string>& left_out, int32_t devices_each) const {
+    if (sums_.left_out != left_out) sums_ = {.left_out = left_out};
+    const auto [it, is_new] = sums_.by_devices.try_emplace(devices_each);
+    if (is_new) it->second = Count(left_out, devices_each);
+    return it->second;
+  }
+  Sums Count(const std::set<std::string>& left_out, int32_t devices_each) const {
+    Sums sums;
+    for (const Host& host : hosts_) {
+      if (left_out.contains(host.room->name)) continue;
+      if (TakesNew(host)) sums.free += host.Fits(devices_each);
+      if (host.room->drains) continue;
+      sums.slots += host.room->slots;
+      sums.most_workers += MostWorkersOn(*host.room, devices_each);
+      sums.most_devices = std::max(sums.most_devices, host.room->devices.size());
+    }
+    return sums;
+  }
+
+  std::vector<Host> hosts_;
+  mutable KnownSums sums_;
 };
 
 bool IsServer(const std::string& name) { return name.rfind("server-", 0) == 0; }
@@ -72,76 +208,133 @@ class Places {
          const std::map<std::string, std::string>& placed, NodePairs apart = {})
       : left_out_(std::move(left_out)), apart_(std::move(apart)) {
     for (const auto& [member, host] : placed)
-      Count(room, host, IsServer(member) ? Role::kServer : Role::kWorker);
+      if (const std::optional<size_t> index = room.IndexOf(host))
+        placed_.emplace_back(*index, IsServer(member) ? Role::kServer : Role::kWorker);
   }
 
   // The workers of a job fill one node after the other, so that their ranks are consecutive there;
-  // its servers are spread. Nothing: no host has room.
-  std::optional<std::string> Give(Room& room, Role role) {
-    using Key = std::tuple<int32_t, int32_t, int32_t, std::string>;  // the smallest is the best
+  // its servers are spread. Who needs no devices leaves hosts with devices to others. Nothing: no
+  // host has room.
+  struct Given {
+    std::string host;
+    Devices devices;
+  };
+  std::optional<Given> Give(Room& room, Role role, int32_t devices) {
+    // The smallest is the best; of equal ones the first by name.
+    using Key = std::tuple<int32_t, int32_t, int32_t, int32_t>;
+    if (on_host_.empty()) Look(room);
     // After a restart: a host that has not come back yet may be one that others cannot reach.
     if (!apart_.empty() && nodes_.count("") > 0) return std::nullopt;
-    std::optional<Key> best;
-    for (const auto& [name, host] : room.hosts()) {
-      if (!TakesNew(host.room) || host.free <= 0 || left_out_.count(name) > 0 ||
-          IsKeptApart(host.room.node))
+    const std::vector<Host>& hosts = room.hosts();
+    std::optional<std::pair<Key, size_t>> best;
+    for (size_t i = 0; i < hosts.size(); ++i) {
+      const Host& host = hosts[i];
+      const int32_t fits = host.Fits(devices);
+      const Here& here = on_host_[i];
+      if (fits <= 0 || !TakesNew(host) || here.is_left_out || IsKeptApart(host.room->node))
         continue;
-      const bool is_known = workers_of_node_.count(host.room.node) > 0;
-      const bool is_here = workers_of_host_.count(name) > 0;
-      const auto servers = servers_of_host_.find(name);
-      Key key = role == Role::kWorker ? Key{!is_known, !is_here, -host.free, name}
-                                      : Key{servers == servers_of_host_.end() ? 0 : servers->second,
-                                            0, -host.free, name};
-      if (!best || key < *best) best = std::move(key);
+      const bool is_known = has_workers_[static_cast<size_t>(host.node)];
+      const bool wastes = devices == 0 && !host.room->devices.empty();
+      const Key key = role == Role::kWorker ? Key{!is_known, here.workers == 0, wastes, -fits}
+                                            : Key{here.servers, 0, wastes, -fits};
+      if (!best || key < best->first) best = {key, i};
     }
     if (!best) return std::nullopt;
-    const std::string host = std::get<std::string>(*best);
-    room.Take(host);
-    Count(room, host, role);
-    return host;
+    const size_t index = best->second;
+    Devices ids;
+    if (devices > 0) ids = hosts[index].FreeDevices();
+    ids.resize(static_cast<size_t>(devices));
+    room.TakeAt(index, ids);
+    Count(room, index, role);
+    return Given{hosts[index].room->name, std::move(ids)};
   }
 
  private:
+  struct Here {
+    int32_t workers = 0, servers = 0;
+    bool is_left_out = false;
+  };
+
   bool IsKeptApart(const std::string& node) const {
     return std::any_of(apart_.begin(), apart_.end(), [&](const auto& pair) {
       return (pair.first == node && nodes_.count(pair.second) > 0) ||
              (pair.second == node && nodes_.count(pair.first) > 0);
     });
   }
-  void Count(const Room& room, const std::string& name, Role role) {
-    if (const Host* host = room.Find(name); host != nullptr && !name.empty())
-      nodes_.insert(host->room.node);
+  // Most jobs need no place, and it is done for none of these.
+  void Look(const Room& room) {
+    on_host_.resize(room.hosts().size());
+    has_workers_.resize(room.hosts().size(), false);
+    for (const std::string& name : left_out_)
+      if (const std::optional<size_t> index = room.IndexOf(name))
+        on_host_[*index].is_left_out = true;
+    for (const auto& [index, role] : std::exchange(placed_, {})) Count(room, index, role);
+  }
+  void Count(const Room& room, size_t index, Role role) {
+    const Host& host = room.hosts()[index];
+    if (!host.room->name.empty()) nodes_.insert(host.room->node);
     if (role == Role::kServer) {
-      ++servers_of_host_[name];
+      ++on_host_[index].servers;
       return;
     }
-    workers_of_host_.insert(name);
-    if (const Host* host = room.Find(name)) workers_of_node_.insert(host->room.node);
+    ++on_host_[index].workers;
+    has_workers_[static_cast<size_t>(host.node)] = true;
   }
 
   const std::set<std::string> left_out_;
   const NodePairs apart_;
-  std::set<std::string> nodes_;  // of all members
-  std::set<std::string> workers_of_node_, workers_of_host_;
-  std::map<std::string, int32_t> servers_of_host_;
+  std::vector<std::pair<size_t, Role>> placed_;  // hosts of those that were before the first look
+  std::set<std::string> nodes_;                  // of all members
+  std::vector<Here> on_host_;                    // in the order of the room
+  std::vector<bool> has_workers_;                // by node
 };
 
 std::string Slots(int32_t count) { return Plural(count, "slot"); }
 
 int32_t LeastOf(const QueuedJob& job) { return job.workers_min + job.servers; }
 
+// What comes first has the lesser one.
+using Order = std::pair<int32_t, int64_t>;
+
 template <class Job>
-std::vector<Job> BySubmission(std::vector<Job> jobs) {
+Order OrderOf(const Job& job) {
+  return {-job.priority, job.submission};
+}
+
+template <class Job>
+std::vector<Job> InOrder(std::vector<Job> jobs) {
   std::sort(jobs.begin(), jobs.end(),
-            [](const Job& a, const Job& b) { return a.submission < b.submission; });
+            [](const Job& a, const Job& b) { return OrderOf(a) < OrderOf(b); });
   return jobs;
+}
+
+// Devices that a member needs.
+template <class Job>
+int32_t NeedOf(const Job& job, Role role) {
+  return role == Role::kWorker ? job.devices_each : 0;
+}
+
+// What those who may look at `reader` are told of that job: others of their namespace they know.
+template <class Job>
+std::string NameFor(const Job& reader, const QueuedJob& job, const char* word) {
+  return reader.name_space == job.name_space ? absl::StrCat(word, job.id)
+                                             : "a job of another namespace";
+}
+
+int32_t MembersOf(const PlacedJob& job) {
+  return static_cast<int32_t>(job.placed.size() + job.unplaced.size());
 }
 
 // One decision, while it is made.
 class Decider {
  public:
-  explicit Decider(PlacementInput input) : room_(input), queued_(BySubmission(input.queued)) {
-    for (PlacedJob& job : BySubmission(std::move(input.running))) {
+  explicit Decider(PlacementInput input)
+      : room_(input.hosts, input.running),
+        queued_(InOrder(std::move(input.queued))),
+        quotas_(std::move(input.quotas)),
+        of_namespace_(OfNamespace(input.hosts)) {
+    for (PlacedJob& job : InOrder(std::move(input.running))) {
+      held_[job.name_space] += MembersOf(job);
       Places places(room_, job.left_out, job.placed, job.apart);
       running_.push_back({std::move(job), std::move(places)});
     }
@@ -152,11 +345,17 @@ class Decider {
     // What running jobs have lost comes before anything new.
     for (Running& job : running_) PlaceWaiting(job);
     for (Running& job : running_) StayOrMove(job);
+    for (const auto& [name_space, quota] : quotas_) ShrinkToQuota(name_space, quota);
     for (const QueuedJob& job : queued_) StartOrWait(job);
     // Somebody who waits could use what is free, soon or when more of it is: nobody grows into it.
     if (!head_)
       for (Running& job : running_) Grow(job);
-    for (const auto& [id, why] : decision_.give_way) decision_.leaves.erase(id);
+    for (const auto& [id, why] : decision_.give_way) {
+      decision_.leaves.erase(id);
+      decision_.grows.erase(id);
+      std::erase_if(decision_.places,
+                    [&, &job = id](const auto& place) { return place.job == job; });
+    }
     return std::move(decision_);
   }
 
@@ -167,14 +366,19 @@ class Decider {
     std::set<std::string> fresh{};  // workers that it gets now
   };
 
-  const HostRoom* HostOf(const PlacedJob& job, const std::string& member) const {
+  // " of namespace vision", where hosts are of namespaces.
+  static std::string OfNamespace(const std::vector<HostRoom>& hosts) {
+    const bool any = !hosts.empty() && !hosts.front().name_space.empty();
+    return any ? absl::StrCat(" for namespace ", hosts.front().name_space) : "";
+  }
+
+  const Host* HostOf(const PlacedJob& job, const std::string& member) const {
     const auto it = job.placed.find(member);
-    const Host* host = it == job.placed.end() ? nullptr : room_.Find(it->second);
-    return host == nullptr ? nullptr : &host->room;
+    return it == job.placed.end() ? nullptr : room_.Find(it->second);
   }
   bool IsDrained(const PlacedJob& job, const std::string& member) const {
-    const HostRoom* host = HostOf(job, member);
-    return host != nullptr && host->drains;
+    const Host* host = HostOf(job, member);
+    return host != nullptr && host->room->drains;
   }
   bool Leaves(const PlacedJob& job, const std::string& member) const {
     const auto it = decision_.leaves.find(job.id);
@@ -187,10 +391,12 @@ class Decider {
     return static_cast<int32_t>(running.job.workers.size() + running.fresh.size() - leaving);
   }
 
-  bool Place(const std::string& job, Places& places, const MemberToPlace& member) {
-    std::optional<std::string> host = places.Give(room_, member.role);
-    if (!host) return false;
-    decision_.places.push_back({job, member, *std::move(host)});
+  bool Place(Running& running, const MemberToPlace& member) {
+    const PlacedJob& job = running.job;
+    std::optional<Places::Given> given =
+        running.places.Give(room_, member.role, NeedOf(job, member.role));
+    if (!given) return false;
+    decision_.places.push_back({job.id, member, std::move(given->host), std::move(given->devices)});
     return true;
   }
   // At most so many, on hosts that have room.
@@ -198,11 +404,14 @@ class Decider {
     const PlacedJob& job = running.job;
     std::set<std::string> names(job.workers.begin(), job.workers.end());
     names.insert(running.fresh.begin(), running.fresh.end());
-    for (int32_t i = 0; i < count && room_.FreeFor(job.left_out) > 0; ++i) {
-      const std::string name = FreeWorkerName(names);
+    int32_t next = 0;  // of the names
+    for (int32_t i = 0; i < count; ++i) {
+      std::string name = WorkerName(next);
+      while (names.contains(name)) name = WorkerName(++next);
+      if (!Place(running, {name, Role::kWorker})) break;  // no room, kept apart, or no devices
       names.insert(name);
-      if (!Place(job.id, running.places, {name, Role::kWorker})) break;  // kept apart
       running.fresh.insert(name);
+      ++held_[job.name_space];
       ++decision_.grows[job.id];
     }
   }
@@ -230,9 +439,14 @@ class Decider {
   void PlaceWaiting(Running& running) {
     const PlacedJob& job = running.job;
     if (GivesWay(job)) return;
-    for (const MemberToPlace& member : job.unplaced)
-      if (!Leaves(job, member.name) && Place(job.id, running.places, member) &&
-          member.role == Role::kWorker)
+    std::vector<MemberToPlace> waiting = job.unplaced;
+    // A server would take the slot that a worker needs for its devices.
+    if (job.devices_each > 0)
+      std::stable_partition(waiting.begin(), waiting.end(), [](const MemberToPlace& member) {
+        return member.role == Role::kWorker;
+      });
+    for (const MemberToPlace& member : waiting)
+      if (!Leaves(job, member.name) && Place(running, member) && member.role == Role::kWorker)
         ++placed_now_[job.id];
   }
 
@@ -254,9 +468,9 @@ class Decider {
     for (const std::string& name : job.workers) {
       const auto cause = leaves->second.find(name);
       if (cause == leaves->second.end() || cause->second != LeaveCause::kDrained) continue;
-      const HostRoom* host = HostOf(job, name);
-      if (host->ends)
-        ending = host->name;
+      const HostRoom& host = *HostOf(job, name)->room;
+      if (host.ends)
+        ending = host.name;
       else
         may_stay.push_back(name);
     }
@@ -273,65 +487,341 @@ class Decider {
     }
   }
 
+  // How many more slots jobs of that namespace may hold. Those that are to leave count until they
+  // are gone.
+  int32_t QuotaLeft(const std::string& name_space) const {
+    const auto quota = quotas_.find(name_space);
+    if (quota == quotas_.end()) return std::numeric_limits<int32_t>::max();
+    const auto held = held_.find(name_space);
+    return std::max(0, quota->second - (held == held_.end() ? 0 : held->second));
+  }
+
+  // What its jobs hold beyond a quota that was lowered, as far as they can shrink. The last ones
+  // first.
+  void ShrinkToQuota(const std::string& name_space, int32_t quota) {
+    int32_t over = -quota;
+    for (const Running& running : running_)
+      if (running.job.name_space == name_space) over += StayingMembers(running);
+    for (auto it = running_.rbegin(); it != running_.rend() && over > 0; ++it) {
+      const PlacedJob& job = it->job;
+      if (job.name_space != name_space || !job.may_shrink || GivesWay(job)) continue;
+      int32_t more = Staying(*it) - std::max(1, job.workers_min);
+      for (const std::string& name : job.workers) {
+        if (more <= 0 || over <= 0) break;
+        if (Leaves(job, name)) continue;
+        decision_.leaves[job.id][name] = LeaveCause::kQuota;
+        --more;
+        --over;
+      }
+    }
+  }
+
+  // With its servers; none of a job that stops.
+  int32_t StayingMembers(const Running& running) const {
+    const PlacedJob& job = running.job;
+    if (job.stops || GivesWay(job)) return 0;
+    return MembersOf(job) - static_cast<int32_t>(job.workers.size()) + Staying(running);
+  }
+
+  // The namespace of this job has no room for it, the cluster may have: it is not the head, and
+  // holds up only those of its namespace.
+  void WaitForQuota(const QueuedJob& job) {
+    const int32_t quota = quotas_.at(job.name_space);
+    if (LeastOf(job) > quota) {
+      decision_.reasons[job.id] =
+          absl::StrCat("needs ", Slots(LeastOf(job)), "; the quota of namespace ", job.name_space,
+                       " is ", quota);
+      decision_.too_large.insert(job.id);
+      return;
+    }
+    decision_.reasons[job.id] =
+        absl::StrCat("needs ", Slots(LeastOf(job)), "; namespace ", job.name_space, " holds ",
+                     held_[job.name_space], " of its quota of ", quota);
+    const auto [first, is_first] = waits_for_quota_.try_emplace(job.name_space, job.id);
+    const bool is_behind_head = head_ && head_->name_space == job.name_space;
+    if (!is_first || is_behind_head) {
+      decision_.reasons[job.id] =
+          absl::StrCat("needs ", Slots(LeastOf(job)), "; what is left of the quota of namespace ",
+                       job.name_space, " is kept for ", is_first ? head_->id : first->second,
+                       ", which comes first");
+      return;
+    }
+    int32_t stays = 0;
+    for (const Running& running : running_)
+      if (running.job.name_space == job.name_space) stays += StayingMembers(running);
+    for (const auto& [id, slots] : started_in_[job.name_space]) stays += slots;
+    const int32_t lack = stays + LeastOf(job) - quota;
+    const bool only_begun = room_.is_one_away();
+    // Behind a head it might not start all the same, and who left for it would take its quota
+    // again.
+    if (lack <= 0 || head_ || (!only_begun && !CouldFitAsHead(job))) return;
+    Claim(
+        job, [&](const Claimed& claimed) { return claimed.room >= lack; }, only_begun,
+        [&](const PlacedJob& other, const std::string&) {
+          return other.name_space == job.name_space;
+        });
+  }
+
+  // Once its namespace has room for it, it finds places, or others can make room for it.
+  bool CouldFitAsHead(const QueuedJob& job) const {
+    const Frees frees = FreesFor(job);
+    const auto never = [](const Claimed&) { return false; };
+    const Claimed most = Choose(job, never, /*only_begun=*/false, frees);
+    return After(ComingFor(job), most, frees).Holds(job);
+  }
+
   void StartOrWait(const QueuedJob& job) {
-    const bool could_fit = LeastOf(job) <= room_.SlotsFor(job.left_out);
+    const bool could_fit = LeastOf(job) <= room_.SlotsFor(job.left_out) &&
+                           job.workers_min <= room_.MostWorkersFor(job.left_out, job.devices_each);
+    const int32_t quota_left = QuotaLeft(job.name_space);
+    if (could_fit && (LeastOf(job) > quota_left || waits_for_quota_.count(job.name_space) > 0))
+      return WaitForQuota(job);
     int32_t free = room_.FreeFor(job.left_out);
     if (head_) free = std::min(free, LeftForPassing());
-    if (!could_fit || LeastOf(job) > free) {
+    int32_t workers = std::min({job.workers_max, std::min(free, quota_left) - job.servers,
+                                room_.FreeFor(job.left_out, job.devices_each)});
+    if (!could_fit || workers < job.workers_min || !Start(job, workers)) {
       decision_.reasons[job.id] = WhyItWaits(job);
       if (!could_fit && !room_.empty()) decision_.too_large.insert(job.id);
       if (!could_fit || head_) return;
       head_ = job;
+      placed_before_head_ = decision_.places.size();
       MakeRoom();
+      // Nobody of its namespace passes it into its quota.
+      started_in_[job.name_space][job.id] = LeastOf(job);
+      held_[job.name_space] += LeastOf(job);
       return;
     }
-    const int32_t workers = std::min(job.workers_max, free - job.servers);
-    Places places(room_, job.left_out, {});
-    for (int32_t i = 0; i < job.servers; ++i)
-      Place(job.id, places, {absl::StrCat("server-", i), Role::kServer});
-    for (int32_t i = 0; i < workers; ++i)
-      Place(job.id, places, {absl::StrCat("worker-", i), Role::kWorker});
     decision_.starts[job.id] = workers;
-    started_[job.submission] = workers + job.servers;
+    started_[OrderOf(job)] = workers + job.servers;
+    started_in_[job.name_space][job.id] = workers + job.servers;
+    held_[job.name_space] += workers + job.servers;
   }
 
-  // Of which the head may use the slot once it is gone.
-  bool LeavesRoom(const PlacedJob& job, const std::string& member) const {
-    const HostRoom* host = HostOf(job, member);
-    return host != nullptr && TakesNew(*host) && head_->left_out.count(host->name) == 0;
+  // With so many workers, or with its least number of them where more would take devices that the
+  // head needs. False: these would, too.
+  bool Start(const QueuedJob& job, int32_t& workers) {
+    if (head_ && head_->devices_each > 0 && ++tried_ > kMostTried) return false;
+    for (const int32_t count : {workers, job.workers_min}) {
+      Room room = room_;
+      std::vector<PlacementDecision::Place> places = Assign(job, count, room);
+      if (!HeadStillFits(places)) continue;
+      workers = count;
+      room_ = std::move(room);
+      std::move(places.begin(), places.end(), std::back_inserter(decision_.places));
+      return true;
+    }
+    return false;
   }
 
-  // Jobs with more workers than their least give some up, if the head then fits: the job that was
-  // submitted last first. While a host is away, what was begun goes on and nothing new begins.
-  void MakeRoom() {
-    coming_ = 0;
+  // A server would take the slot that a worker needs for its devices.
+  static std::vector<PlacementDecision::Place> Assign(const QueuedJob& job, int32_t workers,
+                                                      Room& room) {
+    std::vector<MemberToPlace> members;
+    for (int32_t i = 0; i < job.servers; ++i)
+      members.push_back({absl::StrCat("server-", i), Role::kServer});
+    for (int32_t i = 0; i < workers; ++i) members.push_back({WorkerName(i), Role::kWorker});
+    if (job.devices_each > 0)
+      std::rotate(members.begin(), members.begin() + job.servers, members.end());
+    Places places(room, job.left_out, {});
+    std::vector<PlacementDecision::Place> assigned;
+    for (MemberToPlace& member : members) {
+      const int32_t need = NeedOf(job, member.role);
+      if (std::optional<Places::Given> given = places.Give(room, member.role, need))
+        assigned.push_back(
+            {job.id, std::move(member), std::move(given->host), std::move(given->devices)});
+    }
+    return assigned;
+  }
+
+  // With these places given away the head, if it needs devices, finds its own once the jobs that
+  // come before it have ended, or what is made for it is there.
+  bool HeadStillFits(const std::vector<PlacementDecision::Place>& places) const {
+    if (!head_ || head_->devices_each == 0) return true;
+    const auto fits_in = [&](Room room) {
+      for (size_t i = placed_before_head_; i < decision_.places.size(); ++i)
+        room.Take(decision_.places[i].host, decision_.places[i].devices);
+      for (const auto& place : places) room.Take(place.host, place.devices);
+      return room.Holds(*head_);
+    };
+    Room later = room_.Emptied();
+    for (const Running& running : running_)
+      if (const PlacedJob& job = running.job; OrderOf(job) > OrderOf(*head_))
+        for (const auto& [member, host] : job.placed) later.Take(host, DevicesOf(job, member));
+    return fits_in(std::move(later)) && (!made_room_ || fits_in(*made_room_));
+  }
+
+  // Of whom a job that waits may use the slot once it is gone.
+  using Frees = std::function<bool(const PlacedJob&, const std::string&)>;
+  Frees FreesFor(const QueuedJob& waiting) const {
+    return [this, left_out = waiting.left_out](const PlacedJob& job, const std::string& member) {
+      const Host* host = HostOf(job, member);
+      return host != nullptr && TakesNew(*host) && left_out.count(host->room->name) == 0;
+    };
+  }
+
+  // As it will be for that job when those have gone who leave or stop already.
+  Room ComingFor(const QueuedJob& waiting) const {
+    Room coming = room_.WithoutHolders();
+    const Frees frees = FreesFor(waiting);
     for (const Running& running : running_)
       for (const auto& [member, host] : running.job.placed)
-        if ((Leaves(running.job, member) || GivesWay(running.job)) &&
-            LeavesRoom(running.job, member))
-          ++coming_;
-    const int32_t lack = LeastOf(*head_) - room_.FreeFor(head_->left_out) - coming_;
-    std::vector<std::pair<std::string, std::string>> chosen;  // job and member
-    int32_t room = 0;
-    const bool only_begun = room_.is_one_away();
-    for (auto it = running_.rbegin(); it != running_.rend() && room < lack; ++it) {
+        if ((Leaves(running.job, member) || GivesWay(running.job) || running.job.stops) &&
+            frees(running.job, member))
+          coming.GiveBack(host, DevicesOf(running.job, member));
+    return coming;
+  }
+
+  // While a host is away, what was begun goes on and nothing new begins.
+  void MakeRoom() {
+    Room coming = ComingFor(*head_);
+    const int32_t lack = LeastOf(*head_) - coming.FreeFor(head_->left_out);
+    coming_ = coming.FreeFor(head_->left_out) - room_.FreeFor(head_->left_out);
+    const Frees frees = FreesFor(*head_);
+    const auto suffices = [&](const Claimed& claimed) {
+      return claimed.room >= lack &&
+             (head_->devices_each == 0 || After(coming, claimed, frees).Holds(*head_));
+    };
+    const std::optional<Claimed> made = Claim(*head_, suffices, room_.is_one_away(), frees);
+    if (!made) return;
+    coming_ += made->room;
+    if (suffices(*made)) made_room_ = After(std::move(coming), *made, frees);
+  }
+
+  // Whose place it is, and what a job that waits gains by it.
+  struct Leaver {
+    std::string job;
+    std::string name;
+    int32_t gain = 0;
+  };
+  struct Victim {
+    std::string job;
+    int32_t gain = 0;
+  };
+  struct Claimed {
+    std::vector<Leaver> leavers{};
+    std::vector<Victim> victims{};
+    int32_t room = 0;  // places that become free
+  };
+  using Suffices = std::function<bool(const Claimed&)>;
+
+  // What those who gain nothing hold is as it was.
+  Room After(Room room, const Claimed& claimed, const Frees& frees) const {
+    std::set<std::pair<std::string, std::string>> leavers;
+    std::set<std::string> victims;
+    for (const Leaver& leaver : claimed.leavers)
+      if (leaver.gain > 0) leavers.emplace(leaver.job, leaver.name);
+    for (const Victim& victim : claimed.victims)
+      if (victim.gain > 0) victims.insert(victim.job);
+    for (const Running& running : running_)
+      for (const auto& [member, host] : running.job.placed) {
+        const bool goes = leavers.contains({running.job.id, member}) ||
+                          (victims.contains(running.job.id) && !Leaves(running.job, member));
+        if (goes && frees(running.job, member)) room.GiveBack(host, DevicesOf(running.job, member));
+      }
+    return room;
+  }
+
+  // Places for a job that waits. Jobs that have no higher priority give up workers beyond their
+  // least number; where that does not suffice, jobs with a lower priority give way whole. Of both
+  // the last ones first, until it suffices.
+  Claimed Choose(const QueuedJob& waiting, const Suffices& suffices, bool only_begun,
+                 const Frees& frees) const {
+    Claimed claimed;
+    for (auto it = running_.rbegin(); it != running_.rend() && !suffices(claimed); ++it) {
       const PlacedJob& job = it->job;
-      if (!job.may_shrink || GivesWay(job)) continue;
+      if (!job.may_shrink || GivesWay(job) || job.priority > waiting.priority ||
+          GainOf(job, {}, frees) == 0)
+        continue;
       int32_t more = Staying(*it) - std::max(1, job.workers_min);
-      for (const std::string& name : job.workers) {
-        if (more <= 0 || room >= lack) break;
+      for (const std::string& name : InLeavingOrder(job, waiting)) {
+        if (more <= 0 || suffices(claimed)) break;
+        const bool is_free = frees(job, name);
         const bool is_placed = job.placed.count(name) > 0;
-        if (Leaves(job, name) || (is_placed && !LeavesRoom(job, name))) continue;
+        if (Leaves(job, name) || (is_placed && !is_free)) continue;
         if (only_begun && job.leaving.count(name) == 0) continue;
-        chosen.emplace_back(job.id, name);
+        claimed.leavers.push_back({job.id, name, is_free ? 1 : 0});
         --more;
-        if (is_placed) ++room;
+        claimed.room += is_free ? 1 : 0;
       }
     }
-    if (room < lack && !only_begun) return;
-    for (const auto& [job, name] : chosen) decision_.leaves[job][name] = LeaveCause::kMakesRoom;
-    coming_ += room;
-    is_made_room_ = lack <= room;
+    for (auto it = running_.rbegin(); it != running_.rend() && !only_begun && !suffices(claimed);
+         ++it) {
+      const PlacedJob& job = it->job;
+      if (job.priority >= waiting.priority || GivesWay(job) || job.stops) continue;
+      const int32_t gain = GainOf(job, claimed.leavers, frees);
+      if (gain == 0) continue;
+      claimed.victims.push_back({job.id, gain});
+      claimed.room += gain;
+    }
+    return claimed;
+  }
+
+  // No more than is lacking; nobody, where it would not suffice. Returns what becomes free;
+  // nothing: nobody was chosen in vain.
+  std::optional<Claimed> Claim(const QueuedJob& waiting, const Suffices& suffices, bool only_begun,
+                               const Frees& frees) {
+    Claimed claimed = Choose(waiting, suffices, only_begun, frees);
+    if (!only_begun && !suffices(claimed)) return std::nullopt;
+    const bool is_by_devices = waiting.devices_each > 0 && !only_begun;
+    // A later one may have more than all before it: those are not needed then. Nor are those who
+    // leave a host on which the devices do not suffice all the same.
+    const auto spare = [&](auto& chosen) {
+      for (auto it = chosen.rbegin(); it != chosen.rend(); ++it) {
+        const int32_t gain = std::exchange(it->gain, 0);
+        claimed.room -= gain;
+        if (suffices(claimed)) continue;
+        it->gain = gain;
+        claimed.room += gain;
+      }
+      std::erase_if(chosen, [](const auto& one) { return one.gain == 0; });
+    };
+    if (!claimed.victims.empty() || is_by_devices) {
+      spare(claimed.victims);
+      spare(claimed.leavers);
+    }
+    for (const Leaver& leaver : claimed.leavers)
+      decision_.leaves[leaver.job][leaver.name] = LeaveCause::kMakesRoom;
+    for (const Victim& victim : claimed.victims) {
+      decision_.preempted.insert(victim.job);
+      decision_.give_way[victim.job] = absl::StrCat(NameFor(JobOf(victim.job), waiting, "job "),
+                                                    " has a higher priority and needs its places");
+    }
+    return claimed;
+  }
+
+  const PlacedJob& JobOf(const std::string& id) const {
+    return std::find_if(running_.begin(), running_.end(),
+                        [&](const Running& running) { return running.job.id == id; })
+        ->job;
+  }
+
+  // For devices workers leave one host after the other, the same one in all jobs; who was told to
+  // goes first.
+  static std::vector<std::string> InLeavingOrder(const PlacedJob& job, const QueuedJob& waiting) {
+    std::vector<std::string> names = job.workers;
+    if (waiting.devices_each == 0) return names;
+    const auto key = [&](const std::string& name) {
+      const auto place = job.placed.find(name);
+      return std::pair(job.leaving.count(name) == 0,
+                       place == job.placed.end() ? "" : place->second);
+    };
+    std::stable_sort(names.begin(), names.end(),
+                     [&](const std::string& a, const std::string& b) { return key(a) < key(b); });
+    return names;
+  }
+
+  // By all its members that are not to leave already.
+  int32_t GainOf(const PlacedJob& job, const std::vector<Leaver>& leavers,
+                 const Frees& frees) const {
+    std::set<std::string> names;
+    for (const auto& [name, host] : job.placed) names.insert(name);
+    for (const MemberToPlace& member : job.unplaced) names.insert(member.name);
+    for (const Leaver& leaver : leavers)
+      if (leaver.job == job.id) names.erase(leaver.name);
+    return static_cast<int32_t>(std::count_if(names.begin(), names.end(), [&](const auto& name) {
+      return !Leaves(job, name) && frees(job, name);
+    }));
   }
 
   // How many slots later jobs may still take, so that the head finds room once the jobs that were
@@ -339,11 +829,10 @@ class Decider {
   int32_t LeftForPassing() const {
     int32_t left = room_.SlotsFor(head_->left_out) - LeastOf(*head_);
     for (const auto& [job, places, fresh] : running_)
-      if (job.submission > head_->submission)
-        left -= static_cast<int32_t>(job.placed.size() + job.unplaced.size());
-    for (const auto& [submission, slots] : started_)
-      if (submission > head_->submission) left -= slots;
-    if (is_made_room_)
+      if (OrderOf(job) > OrderOf(*head_)) left -= MembersOf(job);
+    for (const auto& [order, slots] : started_)
+      if (order > OrderOf(*head_)) left -= slots;
+    if (made_room_)
       left = std::min(left, room_.FreeFor(head_->left_out) + coming_ - LeastOf(*head_));
     return std::max(0, left);
   }
@@ -352,40 +841,116 @@ class Decider {
     if (room_.empty()) return "waits for a host agent";
     const int32_t total = room_.SlotsFor(job.left_out), free = room_.FreeFor(job.left_out);
     const int32_t least = LeastOf(job);
-    if (least > total) return absl::StrCat("needs ", Slots(least), "; the cluster has ", total);
+    if (least > total)
+      return absl::StrCat("needs ", Slots(least), "; the cluster has ", total, of_namespace_);
     if (least > free)
-      return absl::StrCat("needs ", Slots(least), "; ", free, " of ", total, " are free");
+      return absl::StrCat("needs ", Slots(least), "; ", free, " of ", total, of_namespace_,
+                          " are free");
+    if (const int32_t each = job.devices_each; each > 0) {
+      const auto most = static_cast<int32_t>(room_.MostDevicesFor(job.left_out));
+      if (each > most)
+        return absl::StrCat("needs ", Plural(each, "device"), " for each worker; no host",
+                            of_namespace_,
+                            most == 0 ? " has any (muster agent --devices)"
+                                      : absl::StrCat(" has more than ", most));
+      const int32_t could = room_.MostWorkersFor(job.left_out, each);
+      const int32_t can = room_.FreeFor(job.left_out, each);
+      const std::string need = absl::StrCat("needs ", Plural(job.workers_min, "worker"), " with ",
+                                            Plural(each, "device"), " each; ");
+      if (job.workers_min > could)
+        return absl::StrCat(need, "the hosts", of_namespace_, " have enough for ", could);
+      if (job.workers_min > can)
+        return absl::StrCat(need, "enough are free for ", can, " of ", could);
+    }
     if (!head_) return "waits for its turn";
-    return absl::StrCat("needs ", Slots(least), "; they are kept for ", head_->id,
-                        ", which was submitted before");
+    return absl::StrCat("needs ", Slots(least), "; they are kept for ", NameFor(job, *head_, ""),
+                        head_->priority > job.priority ? ", which has a higher priority"
+                                                       : ", which was submitted before");
   }
 
   void Grow(Running& running) {
     const PlacedJob& job = running.job;
-    if (!job.may_grow || GivesWay(job)) return;
-    AddWorkers(running, job.workers_max - Staying(running));
+    if (!job.may_grow || GivesWay(job) || waits_for_quota_.count(job.name_space) > 0) return;
+    AddWorkers(running, std::min(job.workers_max - Staying(running), QuotaLeft(job.name_space)));
   }
 
+  static std::string WorkerName(int32_t number) { return absl::StrCat("worker-", number); }
+
   Room room_;
-  const std::vector<QueuedJob> queued_;        // by submission
-  std::vector<Running> running_;               // by submission
-  std::optional<QueuedJob> head_;              // of the queue
-  std::map<int64_t, int32_t> started_;         // slots by submission
+  const std::vector<QueuedJob> queued_;  // in order
+  std::vector<Running> running_;         // in order
+  const std::map<std::string, int32_t> quotas_;
+  const std::string of_namespace_;       // for people; empty: hosts take jobs of all
+  std::map<std::string, int32_t> held_;  // slots by namespace, with those that are given now
+  std::map<std::string, std::map<std::string, int32_t>> started_in_;  // slots by namespace and job
+  std::map<std::string, std::string> waits_for_quota_;                // the first job by namespace
+  std::optional<QueuedJob> head_;                                     // of the queue
+  std::map<Order, int32_t> started_;                                  // slots
+  // Each job that is tried behind a head with devices costs copies of the room.
+  static constexpr int32_t kMostTried = 100;
+  int32_t tried_ = 0;
   int32_t coming_ = 0;                         // slots that the head may use once leavers are gone
-  bool is_made_room_ = false;                  // with these the head fits
+  std::optional<Room> made_room_{};            // when they are gone, and the head fits in
+  size_t placed_before_head_ = 0;              // places of the decision
   std::map<std::string, int32_t> placed_now_;  // workers that waited, by job
   PlacementDecision decision_;
 };
 
-}  // namespace
-
-PlacementDecision DecidePlacement(PlacementInput input) {
-  return Decider(std::move(input)).Decide();
+// Where hosts are of namespaces, each of these is a cluster of its own: its head of the queue holds
+// up nobody else. A member that is on a host of another one, as its job was moved since, takes up
+// a slot there, and its devices.
+std::map<std::string, PlacementInput> ByNamespace(PlacementInput input) {
+  std::map<std::string, PlacementInput> parts;
+  std::map<std::string, std::string> name_spaces;  // by host
+  for (const HostRoom& host : input.hosts) name_spaces[host.name] = host.name_space;
+  std::map<std::string, int32_t> taken;  // slots, by host
+  std::map<std::string, std::set<std::string>> devices;
+  for (const PlacedJob& job : input.running)
+    for (const auto& [member, host] : job.placed)
+      if (const auto it = name_spaces.find(host);
+          it != name_spaces.end() && it->second != job.name_space) {
+        ++taken[host];
+        const Devices& of_member = DevicesOf(job, member);
+        devices[host].insert(of_member.begin(), of_member.end());
+      }
+  for (HostRoom& host : input.hosts) {
+    host.slots = std::max(0, host.slots - taken[host.name]);
+    std::erase_if(host.devices, [&](const auto& id) { return devices[host.name].contains(id); });
+    parts[host.name_space].hosts.push_back(std::move(host));
+  }
+  for (PlacedJob& job : input.running) parts[job.name_space].running.push_back(std::move(job));
+  for (QueuedJob& job : input.queued) parts[job.name_space].queued.push_back(std::move(job));
+  for (const auto& [name_space, quota] : input.quotas) parts[name_space].quotas[name_space] = quota;
+  return parts;
 }
 
-std::string FreeWorkerName(const std::set<std::string>& taken) {
-  for (int32_t i = 0;; ++i)
-    if (std::string name = absl::StrCat("worker-", i); taken.count(name) == 0) return name;
+// Of disjoint jobs.
+void Add(PlacementDecision part, PlacementDecision& whole) {
+  whole.places.insert(whole.places.end(), part.places.begin(), part.places.end());
+  whole.starts.merge(part.starts);
+  whole.grows.merge(part.grows);
+  whole.leaves.merge(part.leaves);
+  whole.give_way.merge(part.give_way);
+  whole.preempted.merge(part.preempted);
+  whole.reasons.merge(part.reasons);
+  whole.too_large.merge(part.too_large);
+}
+
+}  // namespace
+
+int32_t MostWorkersOn(const HostRoom& host, int32_t devices_each) {
+  if (devices_each == 0) return host.slots;
+  return std::min(host.slots, static_cast<int32_t>(host.devices.size()) / devices_each);
+}
+
+PlacementDecision DecidePlacement(PlacementInput input) {
+  const bool is_apart = std::any_of(input.hosts.begin(), input.hosts.end(),
+                                    [](const auto& host) { return !host.name_space.empty(); });
+  if (!is_apart) return Decider(std::move(input)).Decide();
+  PlacementDecision whole;
+  for (auto& [name_space, part] : ByNamespace(std::move(input)))
+    Add(Decider(std::move(part)).Decide(), whole);
+  return whole;
 }
 
 }  // namespace muster::coordinator

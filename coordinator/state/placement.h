@@ -24,7 +24,16 @@ struct HostRoom {
   // Its members are to leave: a person wants it to be empty, or it says itself that it ends.
   bool drains = false;
   bool ends = false;  // it drains, and waits for room elsewhere no more
+  // Ids; a worker of a job with devices gets some of them. Of the held ones a process has not let
+  // go yet, whoever is placed.
+  std::vector<std::string> devices{};
+  std::set<std::string> held{};
+  // Jobs of which it takes; either all hosts of an input have one, or none has: then all take any.
+  std::string name_space{};
 };
+inline bool Takes(const HostRoom& room, const std::string& name_space) {
+  return room.name_space.empty() || room.name_space == name_space;
+}
 
 struct MemberToPlace {
   std::string name;
@@ -35,7 +44,7 @@ struct MemberToPlace {
 // A job that runs: its members that have a place, and those that wait for one.
 struct PlacedJob {
   std::string id;
-  int64_t submission = 0;                     // its number; earlier ones come first
+  int64_t submission = 0;  // its number; of one priority, earlier ones come first
   std::map<std::string, std::string> placed;  // host by member
   std::vector<MemberToPlace> unplaced;
   std::set<std::string> left_out;  // hosts on which none of its members may be started
@@ -48,6 +57,11 @@ struct PlacedJob {
   bool may_grow = false;
   // Pairs of nodes: it has members on one of the two only.
   std::set<std::pair<std::string, std::string>> apart{};
+  int32_t priority = 0;
+  std::string name_space{};
+  bool stops = false;        // it was told to: all its places come free
+  int32_t devices_each = 0;  // that a worker needs
+  std::map<std::string, std::vector<std::string>> devices{};  // by member that has some
 };
 
 struct QueuedJob {
@@ -57,21 +71,26 @@ struct QueuedJob {
   int32_t workers_max = 1;
   int32_t servers = 0;
   std::set<std::string> left_out;
+  int32_t priority = 0;
+  std::string name_space{};
+  int32_t devices_each = 0;  // that a worker needs
 };
 
 struct PlacementInput {
   std::vector<HostRoom> hosts;
   std::vector<PlacedJob> running;
   std::vector<QueuedJob> queued;
+  std::map<std::string, int32_t> quotas{};  // most slots by namespace; not named: no bound
 };
 
-enum class LeaveCause { kScaled, kMakesRoom, kDrained };
+enum class LeaveCause { kScaled, kMakesRoom, kDrained, kQuota };
 
 struct PlacementDecision {
   struct Place {
     std::string job;
     MemberToPlace member;
     std::string host;
+    std::vector<std::string> devices{};
     bool operator==(const Place&) const = default;
   };
   std::vector<Place> places;
@@ -81,13 +100,14 @@ struct PlacementDecision {
   std::map<std::string, std::map<std::string, LeaveCause>> leaves;
   // Running jobs that are to be stopped with a checkpoint and to wait in the queue, and why.
   std::map<std::string, std::string> give_way;
+  std::set<std::string> preempted;  // those of them of which a job that waits needs the places
   std::map<std::string, std::string> reasons;  // why each other queued job waits, for people
   std::set<std::string> too_large;             // those that the whole cluster cannot hold
 };
 
 PlacementDecision DecidePlacement(PlacementInput input);
 
-// "worker-3": the first of these names that is not among `taken`.
-std::string FreeWorkerName(const std::set<std::string>& taken);
+// How many workers that need so many devices each the host can hold when nobody is there.
+int32_t MostWorkersOn(const HostRoom& host, int32_t devices_each);
 
 }  // namespace muster::coordinator

@@ -28,8 +28,11 @@ void Reach::Hear(const MemberId& from, const Unreachable& said, Time came) {
     const MemberId& peer = members[static_cast<size_t>(index)];
     const auto known = before.find(peer);
     const bool goes_on = known != before.end() && !paused;
-    speaker.names[peer] = {goes_on ? known->second.first : came, came};
+    const bool breaks = !paused && speaker.reached_all == said.view;
+    speaker.names[peer] =
+        goes_on ? Run{known->second.first, came, known->second.broke} : Run{came, came, breaks};
   }
+  if (said.members.empty()) speaker.reached_all = said.view;
 }
 
 void Reach::Forget(const MemberId& member) {
@@ -37,7 +40,7 @@ void Reach::Forget(const MemberId& member) {
   for (auto& [from, speaker] : speakers_) speaker.names.erase(member);
 }
 
-std::vector<NamedPair> Reach::Pairs() const {
+std::vector<NamedPair> Reach::Pairs(Time now) const {
   std::vector<NamedPair> pairs;
   for (const auto& [a, speaker] : speakers_)
     for (const auto& [b, run] : speaker.names) {
@@ -45,11 +48,10 @@ std::vector<NamedPair> Reach::Pairs() const {
       if (other == speakers_.end()) continue;
       const auto back = other->second.names.find(a);
       if (back == other->second.names.end()) continue;
-      const auto [first, last] = back->second;
-      const Duration apart = std::max(run.last, last) - std::min(run.last, last);
-      if (apart > pause_) continue;  // one of them has fallen silent
+      const auto [first, last, broke] = back->second;
+      if (now - std::min(run.last, last) > pause_) continue;
       const Duration both = std::min(run.last, last) - std::max(run.first, first);
-      pairs.push_back({a, b, std::max(both, Duration(0))});
+      pairs.push_back({a, b, std::max(both, Duration(0)), run.broke && broke});
     }
   return pairs;
 }

@@ -17,6 +17,7 @@ namespace muster::coordinator {
 struct NamedPair {
   MemberId a, b;  // a < b
   Duration lasts{};
+  bool broke = false;  // both had said before, in the same view, that they reach everybody
   bool operator==(const NamedPair&) const = default;
 };
 
@@ -31,14 +32,18 @@ class Reach {
   // `from` said this; it came then.
   void Hear(const MemberId& from, const Unreachable& said, Time came);
   void Forget(const MemberId& member);  // it has no session, or takes no part any more
-  std::vector<NamedPair> Pairs() const;
+  // Whose last words of each other are recent: else one has fallen silent, or all stood still and
+  // the way may be there again.
+  std::vector<NamedPair> Pairs(Time now) const;
 
  private:
   struct Run {  // of words that name it, without a pause
     Time first, last;
+    bool broke = false;
   };
   struct Speaker {
     Time last{};
+    ViewNumber reached_all{};  // the last view of which it has named nobody
     std::map<MemberId, Run> names;
   };
   const Duration pause_;

@@ -34,11 +34,15 @@ struct Settings {
   // MB of state.
   Duration forming_patience = std::chrono::seconds(120);
   Duration checkpoint_patience = std::chrono::seconds(60);
+  // For a job to stop with a checkpoint while others wait for its place, or its time is over.
+  Duration stop_patience = std::chrono::seconds(60);
   Duration first_retry = std::chrono::seconds(1);  // of the last checkpoint; doubled up to …
   Duration longest_retry = std::chrono::seconds(60);
   int retries = 100;
   std::string node;   // the machine that this coordinator runs on
   int32_t slots = 0;  // for members that are started by others than host agents
+  // A host takes jobs of one namespace only, also one that nobody admitted for another.
+  bool keeps_namespaces_apart = false;
 
   Duration PatienceAfterRestart() const { return std::max(lease, return_patience); }
 };

@@ -20,6 +20,7 @@ struct MemberStatus {
   std::string phase;
   Step step;
   std::vector<LaneId> lanes;
+  std::string host;  // on which it is placed; empty: no agent started it
 };
 struct JobStatus {
   JobJournal job;     // of a queued job, the reason says what it waits for
@@ -43,6 +44,7 @@ struct HostStatus {
   Time away_since{};  // where it has none
   bool draining = false;
   std::string left_out{};  // why nothing new is placed there, for any job; empty: it is not so
+  std::vector<HostDevice> devices{};
 };
 
 }  // namespace muster::coordinator

@@ -47,6 +47,7 @@ std::vector<Action> Enqueue(StoredJob& job, const std::string& text) {
   // What it reached stays its result until it has started: it may be cancelled before that.
   j.ending = {.digest = std::move(j.ending.digest)};
   job.waits_for.clear();
+  job.ended.reset();
   return {PersistJob{j}, Announce{j.id, "state", text, {{"state", "queued"}}}};
 }
 
@@ -82,6 +83,12 @@ std::vector<Action> ScaleAtRest(StoredJob& job, const Scale& scale) {
   RuntimeSpec& runtime = job.journal.spec.runtime;
   runtime.workers_min = scale.workers_min;
   runtime.workers_max = scale.workers_max;
+  return {PersistJob{job.journal}};
+}
+
+std::vector<Action> SetQueueAtRest(StoredJob& job, const SetQueue& set) {
+  if (job.journal.deleting || job.journal.spec.queue == set.queue) return {};
+  job.journal.spec.queue = set.queue;
   return {PersistJob{job.journal}};
 }
 

@@ -3,6 +3,7 @@
 // back.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct StoredJob {
   std::vector<Manifest> manifests;  // committed ones, oldest first
   std::string waits_for{};          // in the queue
   bool being_deleted = false;       // DeleteJob has not been answered
+  std::optional<Time> ended{};      // when that was noticed
 };
 
 JobStatus StatusOf(const StoredJob& job);
@@ -30,6 +32,7 @@ std::vector<Action> CancelAtRest(StoredJob& job);
 // Before it was started.
 std::vector<Action> StopAtRest(StoredJob& job);
 std::vector<Action> ScaleAtRest(StoredJob& job, const Scale& scale);
+std::vector<Action> SetQueueAtRest(StoredJob& job, const SetQueue& set);
 // Nothing if it is being deleted already.
 std::vector<Action> BeginDeletion(StoredJob& job);
 std::vector<Action> DeletionFailed(StoredJob& job, const std::string& why);

@@ -1,15 +1,16 @@
 // Who we are and whom we trust, as an argument of everything that listens or connects. Without
-// certificates only loopback is spoken to, unless `allow_plaintext` holds the peer or listen
-// address (lib/base/loopback.h decides).
+// certificates only loopback is spoken to (lib/base/loopback.h).
 #pragma once
 
-#include <string>
-#include <vector>
+#include <memory>
 
 namespace muster {
 
+class IdentitySource;  // lib/identity
+
 struct Credentials {
-  std::vector<std::string> allow_plaintext;  // CIDRs, for example "10.231.0.0/24" or "fd00::/8"
+  // With it gRPC speaks TLS only, with certificates at both ends, and to any address.
+  std::shared_ptr<IdentitySource> identity = nullptr;
 };
 
 }  // namespace muster

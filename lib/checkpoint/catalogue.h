@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lib/base/ids.h"
+#include "lib/checkpoint/files.h"
 #include "lib/domain/manifest.h"
 #include "lib/storage/kv.h"
 
@@ -22,10 +24,18 @@ using Allowed = std::function<bool(LineageNumber, Step)>;
 
 // One writer, the coordinator, off its driver's thread; readers on any thread. `kv` outlives it.
 // Segments that name another cluster than `cluster` are no files of ours; empty: whatever they
-// name. `dir` is always the job's own checkpoint directory. Errors of the store pass through.
+// name. `files` are always those of the job itself. Errors of the store and of `files` pass
+// through.
 class Catalogue {
  public:
-  explicit Catalogue(Kv& kv, std::string cluster = "") : kv_(kv), cluster_(std::move(cluster)) {}
+  // Asked before each commit and each deletion, which its error keeps from being done.
+  using MayChange = std::function<absl::Status()>;
+
+  explicit Catalogue(
+      Kv& kv, std::string cluster = "", MayChange may_change = [] { return absl::OkStatus(); })
+      : kv_(kv), cluster_(std::move(cluster)), may_change_(std::move(may_change)) {}
+
+  absl::Status MayChangeNow() const { return may_change_(); }
 
   struct Listing {
     std::vector<Manifest> manifests;   // ascending (lineage, step): the last one is the newest
@@ -37,28 +47,47 @@ class Catalogue {
   // job, lineage and step, which this one does not replace. The files of a replaced one are orphans
   // from then on.
   absl::Status Commit(const Manifest& manifest, bool replaces = false);
+  // From now on, synced, the job counts as unfinished, until one of its manifests is committed or
+  // RemoveAll is done: what lies in its directory is nobody's where the journal does not know the
+  // job. For whoever writes files there before there is such a job.
+  absl::Status Begin(const std::string& job);
+  // Ids of all jobs that are unfinished. RemoveAll leaves a job so where it is broken off.
+  absl::StatusOr<std::set<std::string>> Unfinished() const;
+  // Whether Commit would refuse it, before anything is written for it. True: it would change
+  // something; false: it is committed already.
+  absl::StatusOr<bool> CheckCommit(const Manifest& manifest, bool replaces) const;
   absl::StatusOr<Listing> List(const std::string& job) const;
-  // Takes the manifest out, synced; then deletes its files. Not there: OK.
+  // Ids of all jobs that have a manifest here, also one that cannot be read.
+  absl::StatusOr<std::set<std::string>> Jobs() const;
+  // Takes the manifest out, synced; then deletes its files, the manifest's own first. Not there:
+  // OK. The manifest's own file stays where it is of another cluster, here and below. What we may
+  // not read is none of ours; what cannot be read just now may be anybody's: it stays, and the
+  // error, kUnavailable, is told once all else is done.
   absl::Status Remove(const std::string& job, LineageNumber lineage, Step step,
-                      const std::string& dir);
+                      CheckpointFiles& files);
   // Keeps the newest `keep` (at least 1) allowed checkpoints, and the newest one that is finite;
   // every other one of the job is removed.
   absl::Status Prune(const std::string& job, const Allowed& allowed, int32_t keep,
-                     const std::string& dir);
-  // Takes every manifest of the job out, synced; then deletes all checkpoint files in `dir`, and
-  // the folders that are empty then. Files we did not make are left alone. Broken off, it can be
+                     CheckpointFiles& files);
+  // Takes every manifest of the job out, synced; then deletes all its checkpoint files, and the
+  // folders that are empty then. Files we did not make are left alone. Broken off, it can be
   // called again.
-  absl::Status RemoveAll(const std::string& job, const std::string& dir);
+  absl::Status RemoveAll(const std::string& job, CheckpointFiles& files);
   // Deletes what aborted rounds left: files of checkpoint folders that no manifest names, temporary
   // ones included, except of (lineage, step) and later ones, where a round may be open. Files we
   // did not make are left alone. kDataLoss, nothing deleted: a manifest cannot be read, so nobody
   // knows which files it names.
-  absl::Status RemoveOrphans(const std::string& dir, const std::string& job, LineageNumber lineage,
+  absl::Status RemoveOrphans(CheckpointFiles& files, const std::string& job, LineageNumber lineage,
                              Step step);
 
  private:
+  // Of these folders, all but what is named.
+  absl::Status DeleteOrphans(CheckpointFiles& files, const std::vector<std::string>& folders,
+                             const std::set<std::string>& named) const;
+
   Kv& kv_;
   const std::string cluster_;
+  const MayChange may_change_;
 };
 
 }  // namespace muster

@@ -63,7 +63,8 @@ std::vector<Run> PlanDigest(const Layout& layout, int32_t slots) {
 // Chunks of a checkpoint, one in memory at a time and one file open.
 class ChunkSource {
  public:
-  ChunkSource(const std::string& dir, const Manifest& manifest) : dir_(dir), manifest_(manifest) {
+  ChunkSource(const CheckpointFiles& files, const Manifest& manifest)
+      : files_(files), manifest_(manifest) {
     for (size_t i = 0; i < manifest.segments.size(); ++i) {
       for (const SegmentEntry& entry : manifest.segments[i].entries)
         places_[{entry.slot, entry.chunk}] = {i, &entry};
@@ -94,13 +95,13 @@ class ChunkSource {
   absl::Status OpenSegment(size_t segment) {
     if (reader_ && open_segment_ == segment) return absl::OkStatus();
     MUSTER_ASSIGN_OR_RETURN(
-        reader_, SegmentReader::Open(dir_, manifest_.segments[segment],
+        reader_, SegmentReader::Open(files_, manifest_.segments[segment],
                                      {manifest_.job, manifest_.lineage, manifest_.step}));
     open_segment_ = segment;
     return absl::OkStatus();
   }
 
-  const std::string& dir_;
+  const CheckpointFiles& files_;
   const Manifest& manifest_;
   std::map<Key, Place> places_;
   std::optional<SegmentReader> reader_;
@@ -111,11 +112,11 @@ class ChunkSource {
 
 }  // namespace
 
-absl::StatusOr<std::string> Digest(const std::string& dir, const Manifest& manifest,
+absl::StatusOr<std::string> Digest(const CheckpointFiles& files, const Manifest& manifest,
                                    const std::stop_token& stop) {
   MUSTER_ASSIGN_OR_RETURN(const Layout layout, LayoutOf(manifest));
   MUSTER_RETURN_IF_ERROR(CheckComplete(manifest, layout, manifest.slots));
-  ChunkSource source(dir, manifest);
+  ChunkSource source(files, manifest);
   Sha256 sha;
   for (const Run& run : PlanDigest(layout, manifest.slots)) {
     if (stop.stop_requested()) return absl::CancelledError("the digest was stopped");

@@ -48,7 +48,7 @@ absl::StatusOr<std::vector<std::vector<Reading>>> PlanReadings(const Manifest& m
 
 }  // namespace
 
-absl::Status LoadParts(const std::string& dir, const Manifest& manifest, const Layout& layout,
+absl::Status LoadParts(const CheckpointFiles& files, const Manifest& manifest, const Layout& layout,
                        absl::Span<const PartDest> parts, const std::function<void()>& after_each) {
   MUSTER_RETURN_IF_ERROR(CheckComplete(manifest, layout, manifest.slots));
   MUSTER_ASSIGN_OR_RETURN(const std::vector<std::vector<Reading>> readings,
@@ -56,7 +56,7 @@ absl::Status LoadParts(const std::string& dir, const Manifest& manifest, const L
   for (size_t i = 0; i < readings.size(); ++i) {
     if (readings[i].empty()) continue;
     MUSTER_ASSIGN_OR_RETURN(const SegmentReader reader,
-                            SegmentReader::Open(dir, manifest.segments[i], MetaOf(manifest)));
+                            SegmentReader::Open(files, manifest.segments[i], MetaOf(manifest)));
     for (const Reading& reading : readings[i]) {
       MUSTER_RETURN_IF_ERROR(reader.Read(*reading.entry, reading.values));
       if (after_each) after_each();

@@ -6,10 +6,11 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/strip.h"
 #include "lib/base/bytes.h"
 #include "lib/base/plural.h"
 #include "lib/base/status.h"
-#include "lib/checkpoint/file.h"
 #include "lib/domain/layout.h"
 #include "lib/kernels/crc.h"
 
@@ -174,16 +175,17 @@ struct SegmentHeader {
   Segment segment;
 };
 
-absl::StatusOr<SegmentHeader> ReadHeader(const FileHandle& in, const std::string& file) {
-  MUSTER_ASSIGN_OR_RETURN(const uint64_t file_bytes, in.Size());
+absl::StatusOr<SegmentHeader> ReadHeader(const CheckpointFile& in, const std::string& path,
+                                         const std::string& file) {
+  const uint64_t file_bytes = in.size();
   FixedHeader fixed;
-  if (file_bytes < sizeof(fixed)) return Damaged(in.path(), "too short");
+  if (file_bytes < sizeof(fixed)) return Damaged(path, "too short");
   MUSTER_RETURN_IF_ERROR(in.ReadAt(0, &fixed, sizeof(fixed)));
-  MUSTER_RETURN_IF_ERROR(CheckFixed(in.path(), fixed, file_bytes));
+  MUSTER_RETURN_IF_ERROR(CheckFixed(path, fixed, file_bytes));
   std::string header(fixed.header_bytes, '\0');
   MUSTER_RETURN_IF_ERROR(in.ReadAt(0, header.data(), header.size()));
   if (HeaderChecksum(header) != fixed.crc32c)
-    return Damaged(in.path(), "checksum of the header is wrong");
+    return Damaged(path, "checksum of the header is wrong");
   SegmentHeader out;
   out.meta = {header.substr(sizeof(fixed), fixed.job_bytes), LineageNumber(fixed.lineage),
               Step(fixed.step),
@@ -191,12 +193,12 @@ absl::StatusOr<SegmentHeader> ReadHeader(const FileHandle& in, const std::string
   out.segment = {file, file_bytes, fixed.crc32c, {}};
   MUSTER_ASSIGN_OR_RETURN(
       out.segment.entries,
-      ParseTable(in.path(), fixed,
+      ParseTable(path, fixed,
                  header.data() + sizeof(fixed) + fixed.job_bytes + fixed.cluster_bytes));
   return out;
 }
 
-absl::Status WriteContent(FileWriter& out, const std::string& header,
+absl::Status WriteContent(Appender& out, const std::string& header,
                           absl::Span<const PartView> parts, const AfterPart& after_part) {
   MUSTER_RETURN_IF_ERROR(
       out.Append({reinterpret_cast<const std::byte*>(header.data()), header.size()}));
@@ -233,56 +235,76 @@ std::string CheckpointFolder(LineageNumber lineage, Step step) {
   return absl::StrCat("lineage-", lineage.value(), "-step-", step.value());
 }
 
+std::optional<std::pair<LineageNumber, Step>> PlaceOfFolder(const std::string& name) {
+  absl::string_view rest = name;
+  const size_t split = rest.find("-step-");
+  int64_t lineage = 0;
+  int64_t step = 0;
+  if (!absl::ConsumePrefix(&rest, "lineage-") || split == absl::string_view::npos)
+    return std::nullopt;
+  if (!absl::SimpleAtoi(name.substr(8, split - 8), &lineage) ||
+      !absl::SimpleAtoi(name.substr(split + 6), &step))
+    return std::nullopt;
+  if (CheckpointFolder(LineageNumber(lineage), Step(step)) != name) return std::nullopt;
+  return std::pair(LineageNumber(lineage), Step(step));
+}
+
+std::string WriterName(const MemberId& member) {
+  constexpr size_t kMostOfName = 128;  // for people; the incarnation alone is unique
+  return absl::StrCat(member.name.substr(0, kMostOfName), "-", ToHex(member.incarnation));
+}
+
 std::string SegmentFile(LineageNumber lineage, Step step, absl::string_view writer) {
   return absl::StrCat(CheckpointFolder(lineage, step), "/", writer, kSegmentSuffix);
 }
 
-absl::StatusOr<Segment> WriteSegment(const std::string& dir, const std::string& file,
+absl::StatusOr<Segment> WriteSegment(CheckpointFiles& files, const std::string& file,
                                      const SegmentMeta& meta, absl::Span<const PartView> parts,
                                      const AfterPart& after_part) {
-  const std::string path = absl::StrCat(dir, "/", file);
   if (!IsSafeRelativeName(file))
     return absl::InvalidArgumentError(absl::StrCat("'", file, "': not a safe file name"));
-  MUSTER_RETURN_IF_ERROR(CheckParts(path, meta, parts));
+  MUSTER_RETURN_IF_ERROR(CheckParts(files.PathOf(file), meta, parts));
   Segment segment = PlanSegment(file, meta, parts, after_part);
   const std::string header = MakeHeader(meta, segment);
-  MUSTER_RETURN_IF_ERROR(WriteFileDurably(
-      dir, file, [&](FileWriter& out) { return WriteContent(out, header, parts, after_part); }));
+  MUSTER_RETURN_IF_ERROR(files.Create(
+      file, [&](Appender& out) { return WriteContent(out, header, parts, after_part); }));
   return segment;
 }
 
-absl::StatusOr<SegmentMeta> ReadSegmentMeta(const std::string& path) {
-  MUSTER_ASSIGN_OR_RETURN(const FileHandle in, FileHandle::OpenToRead(path));
-  MUSTER_ASSIGN_OR_RETURN(SegmentHeader header, ReadHeader(in, path));
+absl::StatusOr<SegmentMeta> ReadSegmentMeta(const CheckpointFiles& files, const std::string& file) {
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointFile> in, files.Open(file));
+  MUSTER_ASSIGN_OR_RETURN(SegmentHeader header, ReadHeader(*in, files.PathOf(file), file));
   return std::move(header.meta);
 }
 
-absl::StatusOr<SegmentReader> SegmentReader::Open(const std::string& dir, const Segment& expected,
+absl::StatusOr<SegmentReader> SegmentReader::Open(const CheckpointFiles& files,
+                                                  const Segment& expected,
                                                   const SegmentMeta& meta) {
   if (!IsSafeRelativeName(expected.file))
     return absl::InvalidArgumentError(absl::StrCat("'", expected.file, "': not a safe file name"));
-  auto in = FileHandle::OpenToRead(absl::StrCat(dir, "/", expected.file));
+  std::string path = files.PathOf(expected.file);
+  auto in = files.Open(expected.file);
   if (absl::IsNotFound(in.status())) return absl::DataLossError(in.status().message());
   MUSTER_RETURN_IF_ERROR(in.status());
-  MUSTER_ASSIGN_OR_RETURN(const SegmentHeader header, ReadHeader(*in, expected.file));
+  MUSTER_ASSIGN_OR_RETURN(const SegmentHeader header, ReadHeader(**in, path, expected.file));
   if (!BelongTogether(header.meta, meta))
-    return Damaged(in->path(),
+    return Damaged(path,
                    absl::StrCat("belongs to job '", header.meta.job, "', lineage ",
                                 header.meta.lineage.value(), ", step ", header.meta.step.value()));
   if (!Describes(header.segment, expected))
-    return Damaged(in->path(), "its table is not the one in the manifest");
-  return SegmentReader(*std::move(in));
+    return Damaged(path, "its table is not the one in the manifest");
+  return SegmentReader(*std::move(in), std::move(path));
 }
 
 absl::Status SegmentReader::Read(const SegmentEntry& entry, absl::Span<float> values) const {
   const auto where = [&](absl::string_view what) {
-    return absl::StrCat("'", file_.path(), "', slot ", entry.slot, ", chunk ", entry.chunk.value(),
-                        ": ", what);
+    return absl::StrCat("'", path_, "', slot ", entry.slot, ", chunk ", entry.chunk.value(), ": ",
+                        what);
   };
   if (values.size() * sizeof(float) != entry.bytes)
     return absl::InvalidArgumentError(
         where(absl::StrCat("room for ", values.size(), " elements is given")));
-  const absl::Status read = file_.ReadAt(entry.offset_in_file, values.data(), entry.bytes);
+  const absl::Status read = file_->ReadAt(entry.offset_in_file, values.data(), entry.bytes);
   if (!read.ok()) return absl::Status(read.code(), where(read.message()));
   if (Crc32c(BytesOf(values)) != entry.crc32c)
     return absl::DataLossError(where("checksum is wrong"));

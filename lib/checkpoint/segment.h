@@ -7,7 +7,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -15,8 +18,9 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "lib/base/ids.h"
-#include "lib/checkpoint/file.h"
+#include "lib/checkpoint/files.h"
 #include "lib/domain/manifest.h"
+#include "lib/domain/view.h"
 
 namespace muster {
 
@@ -44,22 +48,24 @@ struct PartDest {
 // '.', '_', '-') must be unique per attempt, for instance NAME-INCARNATION-ROUND: a segment file is
 // never written twice.
 std::string CheckpointFolder(LineageNumber lineage, Step step);
+// What a folder that CheckpointFolder named is for; nothing for any other name.
+std::optional<std::pair<LineageNumber, Step>> PlaceOfFolder(const std::string& name);
+// Of a member, before the number of the attempt: no other has it, and it is never too long.
+std::string WriterName(const MemberId& member);
 std::string SegmentFile(LineageNumber lineage, Step step, absl::string_view writer);
 inline constexpr char kSegmentSuffix[] = ".segment";
 
-// Writes `dir`/`file` (its folder is made): under a temporary name, synced, renamed, directory
-// synced. Parts: 1 … 262144 bytes each, any order, no (slot, chunk) twice. Reentrant. After any
-// error no file of it stays behind. kInvalidArgument: unsafe name or bad parts; kAlreadyExists: the
-// file is there; kResourceExhausted: disk full; kPermissionDenied; kUnavailable: another failure of
-// the disk. Every message names the file. It goes through the parts twice, for their checksums and
-// to write them, and calls `after_part`, if given, with a part's bytes after each part.
-absl::StatusOr<Segment> WriteSegment(const std::string& dir, const std::string& file,
+// Creates `file`. Parts: 1 … 262144 bytes each, any order, no (slot, chunk) twice. Reentrant. After
+// any error no file of it stays behind. kInvalidArgument: unsafe name or bad parts; others as
+// CheckpointFiles::Create. Every message names the file. It goes through the parts twice, for their
+// checksums and to write them, and calls `after_part`, if given, with a part's bytes after each
+// part.
+absl::StatusOr<Segment> WriteSegment(CheckpointFiles& files, const std::string& file,
                                      const SegmentMeta& meta, absl::Span<const PartView> parts,
                                      const std::function<void(size_t bytes)>& after_part = {});
 
-// Of the file `path`, whatever its name. kDataLoss: it has no whole header; others as
-// SegmentReader::Open.
-absl::StatusOr<SegmentMeta> ReadSegmentMeta(const std::string& path);
+// Of a file, whatever its name. kDataLoss: it has no whole header; others as CheckpointFiles::Open.
+absl::StatusOr<SegmentMeta> ReadSegmentMeta(const CheckpointFiles& files, const std::string& file);
 
 // An open segment, compared with what the manifest says. Movable; one thread at a time.
 class SegmentReader {
@@ -68,7 +74,7 @@ class SegmentReader {
   // describe; `expected` may leave out entries of the file, but changes none and keeps their order.
   // The header is checked, the entries' bytes are not yet. Nothing is allocated from a size that
   // the real file does not back. Others: kPermissionDenied, kUnavailable.
-  static absl::StatusOr<SegmentReader> Open(const std::string& dir, const Segment& expected,
+  static absl::StatusOr<SegmentReader> Open(const CheckpointFiles& files, const Segment& expected,
                                             const SegmentMeta& meta);
 
   // Reads one of the expected entries; after an error the content of `values` is unspecified.
@@ -77,8 +83,10 @@ class SegmentReader {
   absl::Status Read(const SegmentEntry& entry, absl::Span<float> values) const;
 
  private:
-  explicit SegmentReader(FileHandle file) : file_(std::move(file)) {}
-  FileHandle file_;
+  SegmentReader(std::unique_ptr<CheckpointFile> file, std::string path)
+      : file_(std::move(file)), path_(std::move(path)) {}
+  std::unique_ptr<CheckpointFile> file_;
+  std::string path_;
 };
 
 }  // namespace muster

@@ -35,13 +35,19 @@ std::string Violation(const TrainingSpec& training, uint64_t n, const StepRecord
 
 }  // namespace
 
-Auditor::Auditor(TrainingSpec training, uint64_t sample_count)
+Auditor::Auditor(TrainingSpec training, uint64_t sample_count, Step first)
     : training_(std::move(training)),
       sample_count_(sample_count),
       order_(training_.seed, 0, std::max<uint64_t>(sample_count, 1)) {
   if (!IsSampleCount(sample_count))
     report_.conclusion =
         absl::StrCat("the job is told to have ", sample_count, " samples, which no data set has");
+  if (first == Step(0) || !report_.conclusion.empty()) return;
+  const SampleRange begins = StepSamples(training_, sample_count, first);
+  report_.steps = first.value();
+  epoch_ = begins.epoch;
+  order_ = EpochOrder(training_.seed, epoch_, sample_count_);
+  next_ = begins.first;
 }
 
 bool Auditor::Add(const StepRecord& r, const std::stop_token& stop) {

@@ -31,7 +31,9 @@ struct AuditReport {
 // none: its memory depends neither on how many there are nor on how many samples.
 class Auditor {
  public:
-  Auditor(TrainingSpec training, uint64_t sample_count);
+  // `first`: the records begin there, and somebody else vouches for the steps below. They count as
+  // steps and as epochs, not as samples and lanes.
+  Auditor(TrainingSpec training, uint64_t sample_count, Step first = Step(0));
   // False: no more is to be looked at, because of a violation or of `stop`.
   bool Add(const StepRecord& record, const std::stop_token& stop = {});
   // Of the records below `end`.

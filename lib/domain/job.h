@@ -1,10 +1,11 @@
 // What a user asks for (docs/protocol.md section 1). `TrainingSpec`: whatever can change a bit;
-// hashed, immutable. `RuntimeSpec`: whatever cannot. Plain values; lib/wire/job_codec reads and
-// writes them as YAML, JSON and protobuf and checks them.
+// hashed, immutable. `RuntimeSpec`: how it runs. `QueueSpec`: what the queue and people need. Plain
+// values; lib/wire/job_codec reads and writes them as YAML, JSON and protobuf and checks them.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -91,17 +92,20 @@ struct Resume {
   bool operator==(const Resume&) const = default;
 };
 
-inline constexpr int32_t kDefaultRetries = 4;
-inline constexpr int32_t kMostRetries = 1'000'000;
+inline constexpr int32_t kDefaultRestarts = 4;
+inline constexpr int32_t kMostRestarts = 1'000'000;
+
+inline constexpr int32_t kMostDevices = 256;  // of a host
 
 struct RuntimeSpec {
   std::string name = "job";
   int32_t workers_min = 1;
   int32_t workers_max = 1;
   int32_t servers = 0;  // processes; at least 1 if and only if sync is server
+  int32_t devices = 0;  // of its host, such as GPUs, for each worker
   // How often a process that fails is started again without a step in between; the failure after
   // these ends the job.
-  int32_t retries = kDefaultRetries;
+  int32_t restarts = kDefaultRestarts;
   CheckpointPolicy checkpoint;
   Resume resume;
   int64_t bucket_bytes = 25 << 20;  // a send schedule only
@@ -114,9 +118,40 @@ struct RuntimeSpec {
   bool operator==(const RuntimeSpec&) const = default;
 };
 
+inline constexpr char kDefaultNamespace[] = "default";
+inline constexpr int32_t kMostPriority = 1000;  // and the least is its negative
+inline constexpr int32_t kMostRetries = 1000;
+inline constexpr double kMostQueueSeconds = 1e9;
+inline constexpr size_t kMostLabels = 64;
+
+// May be another one at any time, also while the job runs; no bit and no process depends on it.
+struct QueueSpec {
+  std::string name_space = kDefaultNamespace;  // the one part that stays as it was submitted
+  int32_t priority = 0;                        // higher ones go first
+  // Seconds that the job may run in all, over all its starts; 0: without end.
+  double deadline = 0;
+  // Seconds after its end when all that is kept of it is deleted; 0: it is kept.
+  double time_to_live = 0;
+  // How often a job that failed is put back into the queue by itself.
+  int32_t retries = 0;
+  std::map<std::string, std::string> labels;
+  bool operator==(const QueueSpec&) const = default;
+};
+
+// What is to be another in it; nothing: it stays.
+struct QueueChange {
+  std::optional<int32_t> priority;
+  std::optional<double> deadline;
+  std::optional<double> time_to_live;
+  std::optional<int32_t> retries;
+  std::map<std::string, std::optional<std::string>> labels;  // nothing: it is taken away
+  bool operator==(const QueueChange&) const = default;
+};
+
 struct JobSpec {
   TrainingSpec training;
   RuntimeSpec runtime;
+  QueueSpec queue{};
   bool operator==(const JobSpec&) const = default;
 };
 

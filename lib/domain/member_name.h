@@ -9,7 +9,9 @@
 
 namespace muster {
 
-inline constexpr size_t kLongestMemberName = 256;
+// What comes behind it in the name of a file, which has at most 255 bytes, fits there, too:
+// NAME.lanes, NAME.log.1.
+inline constexpr size_t kLongestMemberName = 240;
 
 bool IsMemberName(absl::string_view name);
 // The rule of IsMemberName for people, as in "must be …".

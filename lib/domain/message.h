@@ -4,6 +4,7 @@
 // bytes each, little-endian.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -208,6 +209,7 @@ struct Leave {
   TermNumber term;
   int exit_code = 0;
   std::string reason;
+  std::string cluster{};  // empty: not said, by a coordinator of an earlier version
 };
 
 // ---- member ↔ member
@@ -312,6 +314,18 @@ inline TermNumber TermOf(const FromCoordinator& message) {
       },
       message);
 }
+// Of whom it comes, where the message says so. What a coordinator tells those whom it has not let
+// in does; they may be members of another cluster.
+inline std::string ClusterOf(const FromCoordinator& message) {
+  return std::visit(
+      [](const auto& said) -> std::string {
+        if constexpr (requires { said.cluster; })
+          return said.cluster;
+        else
+          return "";
+      },
+      message);
+}
 using PeerMessage =
     std::variant<Hello, Inventory, Partials, Results, Norms, GlobalNorm, Fetch, Pieces>;
 
@@ -332,6 +346,12 @@ struct AgentId {
   Incarnation incarnation;  // of its process
   auto operator<=>(const AgentId&) const = default;
 };
+// Something of a host that one process at a time may use, such as a GPU.
+struct HostDevice {
+  std::string id;
+  PlacementNumber holder{};  // whose process has it, as far as its agent knows; 0: nobody's
+  bool operator==(const HostDevice&) const = default;
+};
 // The first frame of a session.
 struct AgentHello {
   AgentId agent;
@@ -339,10 +359,16 @@ struct AgentHello {
   Incarnation follows{};
   std::string node;   // the machine; several hosts may share it
   int32_t slots = 0;  // how many members, workers and servers, this host can hold
+  std::vector<HostDevice> devices{};
+  int64_t now_unix_ms = 0;  // by the host's clock, as certificates need clocks that agree
 };
 // It was told to end: its members are to leave, and nothing more is placed here. Said again in each
 // new session.
 struct AgentEnds {};
+// All devices of the host, each time that one has another holder, and when a session is up.
+struct DevicesHeld {
+  std::vector<HostDevice> devices;
+};
 struct ProcessExited {
   std::string job;
   StartNumber start;  // for which it was started; 0: not known any more
@@ -360,6 +386,7 @@ struct ProcessWanted {
   std::string name;
   Role role = Role::kWorker;
   PlacementNumber placement{};
+  std::vector<std::string> devices{};  // ids, always the same for one number
   bool operator==(const ProcessWanted&) const = default;
 };
 struct JobProcesses {
@@ -369,7 +396,7 @@ struct JobProcesses {
   // The same for all starts of a job. Another job, of which the id is the same because the first
   // was deleted, has another.
   StartNumber first_start{};
-  int32_t retries = kDefaultRetries;  // of each process (RuntimeSpec)
+  int32_t restarts = kDefaultRestarts;  // of each process (RuntimeSpec)
   bool operator==(const JobProcesses&) const = default;
 };
 // Everything that should run on this host, complete each time: the agent starts what is missing and
@@ -382,17 +409,56 @@ struct Wanted {
   TermNumber term{};
   bool operator==(const Wanted&) const = default;
 };
-// What a member printed, as its agent read it from its log. Nobody answers; what is lost is lost.
+// A part of a log. Sums stay below what a number holds, whatever somebody claims to have left out.
+inline constexpr int64_t kMostLogAmount = int64_t{1} << 60;
+struct LogAmount {
+  int64_t bytes = 0;
+  int64_t lines = 0;  // ends of lines
+  bool operator==(const LogAmount&) const = default;
+  LogAmount& operator+=(const LogAmount& more) {
+    bytes = std::min(bytes + more.bytes, kMostLogAmount);
+    lines = std::min(lines + more.lines, kMostLogAmount);
+    return *this;
+  }
+};
+// What a member printed, as its agent read it from its log. Nobody answers: what is lost with a
+// session is lost, and seen to be missing by what comes next.
 struct LogLines {
   std::string job;
   StartNumber start;  // for which it was started
   PlacementNumber placement;
   std::string name;
   std::string text;      // any bytes, at most kMostLogText
-  int64_t left_out = 0;  // bytes of the log just before these, which nobody gets
+  LogAmount left_out{};  // of the log just before these, which nobody gets
+  LogAmount before{};    // that this agent has sent or left out of this log, before `left_out`
 };
 inline constexpr size_t kMostLogText = size_t{32} << 10;
-using FromAgent = std::variant<AgentHello, ProcessExited, AgentEnds, LogLines>;
-using ToAgent = std::variant<Wanted>;
+// One process of a member that an agent starts.
+struct ProcessName {
+  std::string job;
+  std::string name;
+  PlacementNumber placement;
+  Incarnation incarnation;
+  bool operator==(const ProcessName&) const = default;
+};
+// The process is about to start and needs a certificate; or it runs and needs a new one
+// (docs/identity.md section 4).
+struct SignMember {
+  ProcessName process;
+  std::string public_key;  // lib/identity/keys.h
+};
+struct MemberSigned {
+  ProcessName process;
+  std::string certificate_pem;
+  std::string authority_pem;  // whom to trust
+  int64_t now_unix_ms = 0;    // by the coordinator's clock
+};
+struct SignRefused {
+  ProcessName process;
+  std::string why;
+};
+using FromAgent =
+    std::variant<AgentHello, ProcessExited, AgentEnds, LogLines, DevicesHeld, SignMember>;
+using ToAgent = std::variant<Wanted, MemberSigned, SignRefused>;
 
 }  // namespace muster

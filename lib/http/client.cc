@@ -1,13 +1,21 @@
 #include "lib/http/client.h"
 
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/error.hpp>
+#include <boost/asio/ssl/stream.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <boost/beast/http/write.hpp>
+#include <chrono>
 #include <limits>
+#include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -15,7 +23,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
 #include "lib/base/loopback.h"
+#include "lib/base/mutex.h"
+#include "lib/base/name_lookup.h"
 #include "lib/base/status.h"
 #include "lib/http/beast.h"
 #include "lib/http/sse.h"
@@ -30,71 +41,115 @@ constexpr char kNobodyListens[] = "muster.dev/nobody-listens";
 constexpr uint64_t kMaxBodyBytes = uint64_t{16} << 20;
 
 struct Url {
+  bool is_tls = false;
   std::string address;  // host:port
   std::string target;   // path and query
 };
 
+std::string Place(const Url& url) {
+  return absl::StrCat(url.is_tls ? "https://" : "http://", url.address);
+}
+
 absl::StatusOr<Url> ParseUrl(const std::string& url) {
   const auto bad = [&](absl::string_view why) {
     return absl::InvalidArgumentError(
-        absl::StrCat("URL \"", url, "\" ", why, "; write http://host:port/path"));
+        absl::StrCat("URL \"", url, "\" ", why, "; write https://host:port/path"));
   };
-  constexpr absl::string_view kScheme = "http://";
-  if (absl::StartsWith(url, "https://")) return bad("asks for https, which needs certificates");
-  if (!absl::StartsWith(url, kScheme)) return bad("does not begin with http://");
+  const bool is_tls = absl::StartsWith(url, "https://");
+  const absl::string_view scheme = is_tls ? "https://" : "http://";
+  if (!absl::StartsWith(url, scheme)) return bad("does not begin with https:// or http://");
   for (const unsigned char c : url) {
     if (c <= 0x20 || c >= 0x7f) return bad("holds a character that must be percent-encoded");
   }
-  const std::string rest = url.substr(kScheme.size());
+  const std::string rest = url.substr(scheme.size());
   const size_t slash = std::min(rest.find_first_of("/?"), rest.size());
-  Url out{rest.substr(0, slash), rest.substr(slash)};
+  Url out{is_tls, rest.substr(0, slash), rest.substr(slash)};
   // It may hold a password, so it is not repeated.
   if (absl::StrContains(out.address, "@"))
     return absl::InvalidArgumentError(
-        "a URL with a user or a password is not taken; write http://host:port");
+        "a URL with a user or a password is not taken; write https://host:port");
   if (!absl::StartsWith(out.target, "/")) out.target.insert(0, "/");
   MUSTER_RETURN_IF_ERROR(
       Prefix(absl::StrCat("URL \"", url, "\""), ParseHostPort(out.address).status()));
   return out;
 }
 
+// What a name turns out to be, or an address as it is written. The system's look-up has no deadline
+// of its own.
+absl::StatusOr<std::vector<tcp::endpoint>> EndpointsOf(const HostPort& at, Duration timeout) {
+  struct Answer {
+    Mutex mutex;
+    CondVar changed;
+    std::optional<absl::StatusOr<std::vector<std::string>>> found ABSL_GUARDED_BY(mutex);
+  };
+  error_code ec;
+  const auto ip = net::ip::make_address(at.host == "localhost" ? "127.0.0.1" : at.host, ec);
+  if (!ec) return std::vector<tcp::endpoint>{{ip, at.port}};
+  const auto answer = std::make_shared<Answer>();
+  NameLookup().Ask(at.host, [answer](absl::StatusOr<std::vector<std::string>> found) {
+    const MutexLock lock(answer->mutex);
+    answer->found = std::move(found);
+    answer->changed.NotifyAll();
+  });
+  const Time deadline = std::chrono::steady_clock::now() + timeout;
+  MutexLock lock(answer->mutex);
+  while (!answer->found && answer->changed.WaitUntil(answer->mutex, deadline)) {
+  }
+  if (!answer->found)
+    return absl::DeadlineExceededError(
+        absl::StrCat("the name ", at.host, " could not be looked up in time"));
+  MUSTER_RETURN_IF_ERROR(answer->found->status());
+  std::vector<tcp::endpoint> endpoints;
+  for (const std::string& text : **answer->found) {
+    const std::string plain(absl::StripSuffix(absl::StripPrefix(text, "["), "]"));
+    const auto found = net::ip::make_address(plain, ec);
+    if (!ec) endpoints.emplace_back(found, at.port);
+  }
+  return endpoints;
+}
+
 // One connection for one request and its answer. Every call runs until it is done or `deadline` has
 // passed.
 class RoundTrip {
  public:
-  explicit RoundTrip(std::string address) : address_(std::move(address)), stream_(io_) {}
+  RoundTrip(Url url, Trust trust)
+      : url_(std::move(url)), check_{.trust = std::move(trust), .found = {}}, stream_(io_) {}
 
-  absl::Status Connect(const Credentials& credentials, Duration timeout) {
-    MUSTER_RETURN_IF_ERROR(CheckPlaintextAddress(address_, credentials, ReadNetworkNamespaces()));
-    MUSTER_ASSIGN_OR_RETURN(const HostPort parsed, ParseHostPort(address_));
-    error_code ec;
-    const auto ip =
-        net::ip::make_address(parsed.host == "localhost" ? "127.0.0.1" : parsed.host, ec);
-    if (ec)
-      return absl::InvalidArgumentError(absl::StrCat("address ", address_, ": ", ec.message()));
+  absl::Status Connect(Duration timeout) {
+    if (!url_.is_tls) MUSTER_RETURN_IF_ERROR(CheckPlaintextAddress(url_.address));
+    if (url_.is_tls && check_.trust.authority_pem.empty())
+      return absl::FailedPreconditionError(
+          absl::StrCat("whom to trust at ", Place(url_),
+                       " is not known: name the authority of its cluster with ",
+                       "--authority FILE (authority.pem of the coordinator's identity)"));
+    MUSTER_ASSIGN_OR_RETURN(const HostPort parsed, ParseHostPort(url_.address));
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<tcp::endpoint> endpoints,
+                            EndpointsOf(parsed, timeout));
     ExpireAfter(timeout);
-    return Run([&](auto done) { stream_.async_connect(tcp::endpoint(ip, parsed.port), done); });
+    MUSTER_RETURN_IF_ERROR(Run([&](auto done) {
+      stream_.async_connect(endpoints, [done](error_code ec, const tcp::endpoint&) { done(ec); });
+    }));
+    return url_.is_tls ? ShakeHands() : absl::OkStatus();
   }
   absl::Status Write(const WireRequest& request) {
-    return Run([&](auto done) {
-      beast::http::async_write(stream_, request, [done](error_code ec, size_t) { done(ec); });
+    return Over([&](auto& stream, auto done) {
+      beast::http::async_write(stream, request, [done](error_code ec, size_t) { done(ec); });
     });
   }
   absl::Status ReadHeader(Parser& parser) {
-    return Run([&](auto done) {
-      beast::http::async_read_header(stream_, buffer_, parser,
+    return Over([&](auto& stream, auto done) {
+      beast::http::async_read_header(stream, buffer_, parser,
                                      [done](error_code ec, size_t) { done(ec); });
     });
   }
   absl::Status ReadRest(Parser& parser) {
-    return Run([&](auto done) {
-      beast::http::async_read(stream_, buffer_, parser,
-                              [done](error_code ec, size_t) { done(ec); });
+    return Over([&](auto& stream, auto done) {
+      beast::http::async_read(stream, buffer_, parser, [done](error_code ec, size_t) { done(ec); });
     });
   }
   absl::Status ReadSome(Parser& parser) {
-    return Run([&](auto done) {
-      beast::http::async_read_some(stream_, buffer_, parser,
+    return Over([&](auto& stream, auto done) {
+      beast::http::async_read_some(stream, buffer_, parser,
                                    [done](error_code ec, size_t) { done(ec); });
     });
   }
@@ -103,6 +158,22 @@ class RoundTrip {
   }
 
  private:
+  // Nothing of the request is sent before it has succeeded.
+  absl::Status ShakeHands() {
+    MUSTER_ASSIGN_OR_RETURN(TlsContext made, TlsContextToCoordinator(&check_));
+    net::ssl::context context(made.release());
+    tls_.emplace(stream_, context);
+    const absl::Status shaken =
+        Run([&](auto done) { tls_->async_handshake(net::ssl::stream_base::client, done); });
+    if (shaken.ok() || !check_.found || check_.found->ok()) return shaken;
+    return absl::Status(check_.found->code(),
+                        absl::StrCat(Place(url_), " is not spoken to: ", check_.found->message(),
+                                     "; --authority names whom to trust"));
+  }
+  template <class Begin>
+  absl::Status Over(Begin begin) {
+    return Run([&](auto done) { tls_ ? begin(*tls_, done) : begin(stream_, done); });
+  }
   template <class Begin>
   absl::Status Run(Begin begin) {
     error_code result;
@@ -114,26 +185,36 @@ class RoundTrip {
   absl::Status Translate(const error_code& ec) const {
     if (!ec) return absl::OkStatus();
     if (ec == beast::error::timeout) {
-      return absl::DeadlineExceededError(
-          absl::StrCat("http://", address_, " did not answer in time"));
+      return absl::DeadlineExceededError(absl::StrCat(Place(url_), " did not answer in time"));
     }
     if (ec == net::error::connection_refused) {
-      absl::Status refused = absl::UnavailableError(
-          absl::StrCat("nobody listens at http://", address_,
-                       ": is the coordinator running, and is this its address?"));
+      absl::Status refused =
+          absl::UnavailableError(absl::StrCat("nobody listens at ", Place(url_),
+                                              ": is the coordinator running, and is this its "
+                                              "address?"));
       refused.SetPayload(kNobodyListens, absl::Cord("1"));
       return refused;
     }
     if (ec == beast::http::error::body_limit) {
       return absl::ResourceExhaustedError(
-          absl::StrCat("http://", address_, ": the answer is larger than 16 MiB"));
+          absl::StrCat(Place(url_), ": the answer is larger than 16 MiB"));
     }
-    return absl::UnavailableError(absl::StrCat("http://", address_, ": ", ec.message()));
+    if (ec.category() == net::error::get_ssl_category()) {
+      if (IsTlsNoRoom(static_cast<unsigned long>(ec.value())))
+        return absl::UnavailableError(
+            absl::StrCat(Place(url_), " has all connections that it may have; ask again later"));
+      return absl::FailedPreconditionError(
+          absl::StrCat(Place(url_), ": TLS failed (", ec.message(),
+                       "); is it the address of a coordinator with --identity?"));
+    }
+    return absl::UnavailableError(absl::StrCat(Place(url_), ": ", ec.message()));
   }
 
-  const std::string address_;
+  const Url url_;
+  CoordinatorCheck check_;
   net::io_context io_;
   beast::tcp_stream stream_;
+  std::optional<net::ssl::stream<beast::tcp_stream&>> tls_;
   beast::flat_buffer buffer_;
 };
 
@@ -143,6 +224,20 @@ WireRequest MakeRequest(beast::http::verb method, const Url& url) {
   request.set(beast::http::field::user_agent, "muster");
   request.keep_alive(false);
   return request;
+}
+
+// Whoever reads what goes to another machine would have the token.
+absl::Status AddToken(const std::string& token, const Url& url, WireRequest& request) {
+  if (token.empty()) return absl::OkStatus();
+  if (!url.is_tls && !IsLoopbackAddress(url.address))
+    return absl::FailedPreconditionError(absl::StrCat(
+        "no token is sent to ", Place(url), ", as everybody on the way could read it; ask for ",
+        "https:// where the coordinator has a certificate, or ask on its own machine, or through ",
+        "a tunnel to it (ssh -L)"));
+  if (std::any_of(token.begin(), token.end(), [](char c) { return c <= ' ' || c > '~'; }))
+    return absl::InvalidArgumentError("the token holds a character that no token has");
+  request.set(beast::http::field::authorization, absl::StrCat("Bearer ", token));
+  return absl::OkStatus();
 }
 
 Response Convert(Parser::value_type message) {
@@ -157,10 +252,10 @@ Response Convert(Parser::value_type message) {
   return response;
 }
 
-absl::StatusOr<Response> Ask(const Url& url, const WireRequest& request,
-                             const ClientOptions& options) {
-  RoundTrip round_trip(url.address);
-  MUSTER_RETURN_IF_ERROR(round_trip.Connect(options.credentials, options.timeout));
+absl::StatusOr<Response> Ask(const Url& url, WireRequest request, const ClientOptions& options) {
+  MUSTER_RETURN_IF_ERROR(AddToken(options.token, url, request));
+  RoundTrip round_trip(url, options.trust);
+  MUSTER_RETURN_IF_ERROR(round_trip.Connect(options.timeout));
   MUSTER_RETURN_IF_ERROR(round_trip.Write(request));
   Parser parser;
   parser.body_limit(kMaxBodyBytes);
@@ -193,14 +288,33 @@ absl::StatusOr<Response> Get(const std::string& url, const ClientOptions& option
   return Ask(parsed, MakeRequest(beast::http::verb::get, parsed), options);
 }
 
-absl::StatusOr<Response> Post(const std::string& url, const std::string& json,
-                              const ClientOptions& options) {
+namespace {
+
+absl::StatusOr<Response> SendJson(beast::http::verb verb, const std::string& url,
+                                  const std::string& json, const ClientOptions& options) {
   MUSTER_ASSIGN_OR_RETURN(const Url parsed, ParseUrl(url));
-  WireRequest request = MakeRequest(beast::http::verb::post, parsed);
+  WireRequest request = MakeRequest(verb, parsed);
   request.set(beast::http::field::content_type, "application/json");
   request.body() = json;
   request.prepare_payload();
-  return Ask(parsed, request, options);
+  return Ask(parsed, std::move(request), options);
+}
+
+}  // namespace
+
+absl::StatusOr<Response> Post(const std::string& url, const std::string& json,
+                              const ClientOptions& options) {
+  return SendJson(beast::http::verb::post, url, json, options);
+}
+
+absl::StatusOr<Response> Put(const std::string& url, const std::string& json,
+                             const ClientOptions& options) {
+  return SendJson(beast::http::verb::put, url, json, options);
+}
+
+absl::StatusOr<Response> Patch(const std::string& url, const std::string& json,
+                               const ClientOptions& options) {
+  return SendJson(beast::http::verb::patch, url, json, options);
 }
 
 absl::StatusOr<Response> Delete(const std::string& url, const ClientOptions& options) {
@@ -229,8 +343,9 @@ absl::Status StreamEvents(const std::string& url, const std::function<bool(const
   WireRequest request = MakeRequest(beast::http::verb::get, parsed);
   request.set(beast::http::field::accept, "text/event-stream");
   if (!options.last_event_id.empty()) request.set("Last-Event-ID", options.last_event_id);
-  RoundTrip round_trip(parsed.address);
-  MUSTER_RETURN_IF_ERROR(round_trip.Connect(options.credentials, options.connect_timeout));
+  MUSTER_RETURN_IF_ERROR(AddToken(options.token, parsed, request));
+  RoundTrip round_trip(parsed, options.trust);
+  MUSTER_RETURN_IF_ERROR(round_trip.Connect(options.connect_timeout));
   MUSTER_RETURN_IF_ERROR(round_trip.Write(request));
   Parser parser;
   parser.body_limit(

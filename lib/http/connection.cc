@@ -17,6 +17,7 @@
 #include "lib/http/sse.h"
 #include "lib/http/target.h"
 #include "lib/http/wire.h"
+#include "lib/identity/tls_context.h"
 
 namespace muster::http {
 namespace {
@@ -55,9 +56,14 @@ Response NoRoom() {
                    "too many connections: this server has all that it may have; ask again later");
 }
 
+Response SpeaksHttps() {
+  return {.status = 400, .content_type = "text/plain", .body = kSpeaksHttps};
+}
+
 // Refuses what the parser lets pass although two readers could understand it differently, or a web
 // page could send it unasked.
-absl::Status CheckHeaders(const Parser::value_type& message, bool loopback_only) {
+absl::Status CheckHeaders(const Parser::value_type& message, bool loopback_only,
+                          absl::string_view scheme) {
   using beast::http::field;
   const auto bad = [](absl::string_view why) {
     return absl::InvalidArgumentError(absl::StrCat("headers: ", why));
@@ -91,7 +97,7 @@ absl::Status CheckHeaders(const Parser::value_type& message, bool loopback_only)
   }
   const absl::string_view origin = View(message[field::origin]);
   if (!IsReading(std::string(View(message.method_string()))) && !origin.empty() &&
-      origin != absl::StrCat("http://", host)) {
+      origin != absl::StrCat(scheme, "://", host)) {
     return absl::PermissionDeniedError("requests from web pages of another origin are refused");
   }
   return absl::OkStatus();
@@ -133,27 +139,66 @@ void Core::CloseAll() {
 
 void Connection::Start() {
   error_code ignored;
-  socket_.set_option(tcp::no_delay(true), ignored);
+  socket_.bottom().set_option(tcp::no_delay(true), ignored);
   // The system would take in up to 4 MiB of an answer that nobody reads, which nobody counts.
-  socket_.set_option(tcp::socket::send_buffer_size(kSendBufferBytes), ignored);
-  AwaitRequest();
+  socket_.bottom().set_option(tcp::socket::send_buffer_size(kSendBufferBytes), ignored);
+  Greet(&Connection::AwaitRequest);
 }
 
+void Connection::SayNo() { Greet(&Connection::RefuseForWantOfRoom); }
+
 // The answer does not depend on the request; the client has time to read it.
-void Connection::SayNo() {
+void Connection::RefuseForWantOfRoom() {
   parser_.emplace();
   Refuse(NoRoom());
 }
 
-// Sends the answer only as far as that takes no waiting.
+// Sends the answer only as far as that takes no waiting. Also without a handshake some byte is an
+// answer (coordinator/runtime/self_probe.h).
 void Connection::TurnAway() {
   core_->CountAnswer(503);
-  const std::string answer = FormatResponse(NoRoom(), {.keep_alive = false});
+  const std::string answer = core_->tls != nullptr
+                                 ? std::string(kTlsNoRoom)
+                                 : FormatResponse(NoRoom(), {.keep_alive = false});
   error_code ignored;
-  socket_.non_blocking(true, ignored);
-  socket_.write_some(net::buffer(answer), ignored);
-  socket_.shutdown(tcp::socket::shutdown_send, ignored);
-  socket_.close(ignored);
+  tcp::socket& socket = socket_.bottom();
+  socket.non_blocking(true, ignored);
+  socket.write_some(net::buffer(answer), ignored);
+  socket.shutdown(tcp::socket::shutdown_send, ignored);
+  socket.close(ignored);
+}
+
+// On a port of TLS the first byte says whether the client speaks that. One who does not is told so
+// in plain text; nothing of what he asks is read.
+void Connection::Greet(void (Connection::*then)()) {
+  error_code ignored;
+  peer_ = socket_.bottom().remote_endpoint(ignored).address().to_string();
+  if (core_->tls == nullptr) return (this->*then)();
+  state_ = State::kGreeting;
+  SetTimer(limits().handshake_timeout);
+  socket_.bottom().async_read_some(
+      net::buffer(&greeting_, 1), [self = shared_from_this(), then](error_code ec, size_t) {
+        if (self->state_ == State::kClosed) return;
+        if (ec) return self->Close();
+        if (self->greeting_ == kTlsHandshake) return self->ShakeHands(then);
+        self->core_->refused.Warn("%s spoke plain text where HTTPS is spoken", self->peer_);
+        self->parser_.emplace();
+        self->Refuse(SpeaksHttps());
+      });
+}
+
+// All of it within the time that began with the connection. Who fails is told by TLS itself, in few
+// words; the others are for the log. One who just leaves, as a probe does, leaves no line.
+void Connection::ShakeHands(void (Connection::*then)()) {
+  socket_.async_handshake(*core_->tls->Now(), net::buffer(&greeting_, 1),
+                          [self = shared_from_this(), then](error_code ec) {
+                            if (self->state_ == State::kClosed) return;
+                            if (ec.category() == net::error::get_ssl_category())
+                              self->core_->refused.Warn("%s came to no end with TLS: %s",
+                                                        self->peer_, ec.message());
+                            if (ec) return self->Close();
+                            (self.get()->*then)();
+                          });
 }
 
 void Connection::SetTimer(Duration d) {
@@ -173,7 +218,7 @@ void Connection::OnTimer() {
       // Ends the read under way, whose handler then answers: there is one read or write at a time.
       timed_out_ = true;
       error_code ignored;
-      socket_.cancel(ignored);
+      socket_.bottom().cancel(ignored);
       return;
     }
     case State::kAnswering:
@@ -184,6 +229,7 @@ void Connection::OnTimer() {
       stream_->Push(std::string(kHeartbeat));
       return;
     case State::kWriting: return CloseUnlessWritten();
+    case State::kGreeting:
     case State::kLingering:
     case State::kClosed: return Close();
   }
@@ -203,7 +249,7 @@ void Connection::Close() {
   ++request_number_;
   timer_.cancel();
   error_code ignored;
-  socket_.close(ignored);
+  socket_.bottom().close(ignored);
   if (stream_) stream_->Break();
 }
 
@@ -267,7 +313,8 @@ void Connection::ParseHead() {
 
 // Decides what can be decided without the body, which then need not be read.
 void Connection::AfterHead() {
-  const absl::Status headers = CheckHeaders(parser_->get(), core_->loopback_only);
+  const absl::Status headers =
+      CheckHeaders(parser_->get(), core_->loopback_only, socket_.is_tls() ? "https" : "http");
   if (!headers.ok()) return Refuse(ErrorResponse(headers));
   absl::StatusOr<Request> request = MakeRequest();
   if (!request.ok()) return Refuse(ErrorResponse(request.status()));
@@ -278,6 +325,9 @@ void Connection::AfterHead() {
     return parser_->is_done() ? WriteAnswer(*refusal, keep_alive_) : Refuse(*refusal);
   handler_ = found.handler;
   request_.params = std::move(found.params);
+  if (*found.admit)
+    if (const std::optional<Response> refusal = (*found.admit)(request_))
+      return parser_->is_done() ? WriteAnswer(*refusal, keep_alive_) : Refuse(*refusal);
   if (parser_->is_done()) return Dispatch();
   const auto length = parser_->content_length();
   const size_t most = limits().body_bytes;
@@ -300,6 +350,7 @@ absl::StatusOr<Request> Connection::MakeRequest() {
   request.path = std::move(target.path);
   request.query = std::move(target.query);
   request.headers = CopyHeaders(parser_->get());
+  request.peer = peer_;
   return request;
 }
 
@@ -382,22 +433,32 @@ void Connection::AfterAnswer() { keep_alive_ ? AwaitRequest() : Linger(); }
 // way.
 void Connection::Linger() {
   state_ = State::kLingering;
-  error_code ec;
-  socket_.shutdown(tcp::socket::shutdown_send, ec);
-  if (ec) return Close();
   SetTimer(kLinger);
+  if (!socket_.is_tls()) return EndSending();
+  socket_.async_say_end([self = shared_from_this()] {
+    if (self->state_ != State::kClosed) self->EndSending();
+  });
+}
+
+void Connection::EndSending() {
+  error_code ec;
+  socket_.bottom().shutdown(tcp::socket::shutdown_send, ec);
+  if (ec) return Close();
   if (!discarding_) Discard();
 }
 
+// What comes after all is said is not even deciphered.
 void Connection::Discard() {
   discarding_ = true;
-  socket_.async_read_some(net::buffer(discard_),
-                          [self = shared_from_this()](error_code ec, size_t n) {
-                            self->discarded_ += n;
-                            if (self->state_ == State::kClosed) return;
-                            if (ec || self->discarded_ > kMaxDiscardedBytes) return self->Close();
-                            self->Discard();
-                          });
+  const auto then = [self = shared_from_this()](error_code ec, size_t n) {
+    self->discarded_ += n;
+    if (self->state_ == State::kClosed) return;
+    if (ec || self->discarded_ > kMaxDiscardedBytes) return self->Close();
+    self->Discard();
+  };
+  if (state_ == State::kLingering)
+    return socket_.bottom().async_read_some(net::buffer(discard_), then);
+  socket_.async_read_some(net::buffer(discard_), then);
 }
 
 void Connection::StartStream(uint64_t request, std::shared_ptr<StreamQueue> queue) {

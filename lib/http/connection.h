@@ -24,7 +24,9 @@
 #include "lib/http/router.h"
 #include "lib/http/server.h"
 #include "lib/http/stream_queue.h"
+#include "lib/http/tls.h"
 #include "lib/http/write_progress.h"
+#include "lib/log/limited_log.h"
 
 namespace muster::http {
 
@@ -39,6 +41,8 @@ struct Core {
   const ServerOptions options;
   const Router router;
   bool loopback_only = true;
+  std::unique_ptr<ServerTls> tls;  // null: it speaks plain text
+  LimitedLog refused;              // who did not come to HTTPS: strangers cause it
   Counter* streams_dropped = nullptr;
   net::io_context io;
   // What requests without an answer may come to, large answers that are not written yet, and events
@@ -98,6 +102,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
 
  private:
   enum class State {
+    kGreeting,   // of TLS: the handshake
     kIdle,       // nothing of the next request is here
     kHead,       // some of it is
     kBody,       // its head is parsed, its body is under way
@@ -112,6 +117,10 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void SetTimer(Duration d);
   void CloseUnlessWritten();
   void OnTimer();
+
+  void Greet(void (Connection::*then)());
+  void ShakeHands(void (Connection::*then)());
+  void RefuseForWantOfRoom();
 
   void AwaitRequest();
   void ReadMore();
@@ -128,16 +137,19 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void WriteAnswer(const Response& response, bool keep_alive);
   void AfterAnswer();
   void Linger();
+  void EndSending();
   void Discard();
 
   const std::shared_ptr<Core> core_;
-  tcp::socket socket_;
+  ClientSocket socket_;
+  std::string peer_;  // its address, without the port; a connection that is over has none
   net::steady_timer timer_;
   uint64_t timer_number_ = 0;
 
   State state_ = State::kIdle;
   bool timed_out_ = false;
   bool first_ = true;
+  char greeting_ = 0;  // the first byte, where this is a port of TLS
   bool keep_alive_ = false;
   uint64_t request_number_ = 0;  // the request that may be answered now
   beast::flat_buffer buffer_;

@@ -74,6 +74,10 @@ Response ErrorResponse(const absl::Status& status, absl::string_view field) {
 
 absl::Status StatusFromResponse(const Response& response) {
   if (response.status >= 200 && response.status < 300) return absl::OkStatus();
+  if (response.status == 400 && response.body == kSpeaksHttps)
+    return absl::FailedPreconditionError(
+        "the coordinator speaks HTTPS: ask for https:// in place of http://, and name its "
+        "authority with --authority FILE");
   const auto body = nlohmann::json::parse(response.body, nullptr, false);
   if (!body.is_object() || !body.contains("error") || !body["error"].is_object()) {
     return absl::Status(

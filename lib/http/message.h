@@ -19,6 +19,7 @@ struct Request {
   std::map<std::string, std::string>
       headers;  // names in lower case; repeated ones joined with ", "
   std::string body;
+  std::string peer;  // the client's address, without the port; empty: there is no connection
 };
 
 struct Response {
@@ -27,6 +28,10 @@ struct Response {
   std::string body;
   std::vector<std::pair<std::string, std::string>> headers;
 };
+
+// What is said in plain text, with status 400, to one who speaks that to a port of TLS.
+inline constexpr char kSpeaksHttps[] =
+    "this port speaks HTTPS: ask for https:// in place of http://\n";
 
 // {"error":{"code":"invalid_argument","message":"…","field":"…"}}; `field` is left out where empty.
 Response JsonError(int http_status, absl::string_view code, absl::string_view message,

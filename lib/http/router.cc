@@ -29,7 +29,8 @@ absl::StatusOr<Router::Entry> Router::Parse(Route route) {
   if (!word) return bad("the method must be upper-case letters");
   if (!route.handler) return bad("has no handler");
   if (!absl::StartsWith(route.pattern, "/")) return bad("the pattern must begin with '/'");
-  Entry entry{std::move(route.method), {}, std::move(route.handler), std::move(route.query), 0};
+  Entry entry{std::move(route.method), {}, std::move(route.handler), std::move(route.admit),
+              std::move(route.query),  0};
   std::set<std::string> names;
   for (const absl::string_view text : Split(route.pattern)) {
     const size_t close = text.find('}');
@@ -94,6 +95,7 @@ Router::Found Router::Find(absl::string_view method, absl::string_view path) con
     if (entry.method == "GET") methods.insert("HEAD");
     if (found.handler == nullptr && entry.method == method) {
       found.handler = &entry.handler;
+      found.admit = &entry.admit;
       found.query = &entry.query;
       found.params = std::move(params);
     }

@@ -19,6 +19,7 @@ class Router {
 
   struct Found {
     const Handler* handler = nullptr;                 // null: nothing for this method here
+    const Admit* admit = nullptr;                     // with a handler
     const std::vector<std::string>* query = nullptr;  // parameters that it takes; with a handler
     std::map<std::string, std::string> params;
     std::string allowed;  // the methods that this path has, "GET, POST"; empty: the path is unknown
@@ -35,6 +36,7 @@ class Router {
     std::string method;
     std::vector<Segment> segments;
     Handler handler;
+    Admit admit;
     std::vector<std::string> query;
     int names = 0;
   };

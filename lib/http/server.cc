@@ -124,11 +124,14 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const std::string& address
   const bool streams =
       std::any_of(routes.begin(), routes.end(), [](const Route& r) { return r.streams; });
   MUSTER_ASSIGN_OR_RETURN(Router router, Router::Make(std::move(routes)));
-  MUSTER_RETURN_IF_ERROR(
-      CheckPlaintextAddress(address, options.credentials, ReadNetworkNamespaces()));
+  const bool is_tls = options.credentials.identity != nullptr;
+  const bool anywhere = is_tls || options.plaintext_anywhere;
+  if (!anywhere) MUSTER_RETURN_IF_ERROR(CheckPlaintextAddress(address));
   auto core = std::make_shared<Core>(std::move(router), options);
   core->loopback_only = IsLoopbackAddress(address);
-  if (!core->loopback_only) LogWarning("%s", PlaintextWarning(address));
+  if (is_tls) {
+    MUSTER_ASSIGN_OR_RETURN(core->tls, ServerTls::Make(options.credentials.identity));
+  }
   if (options.metrics != nullptr && streams)
     core->streams_dropped = &options.metrics->GetCounter("muster_sse_dropped_total");
   tcp::acceptor acceptor(net::make_strand(core->io));

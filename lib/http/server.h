@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -60,6 +61,10 @@ Response NoRoomForAnswer();
 // Called on an I/O thread: returns at once and calls the responder then or later. Does not throw.
 using Handler = std::function<void(Request, Responder)>;
 
+// Asked with the head of a request, before its body is read; nothing: it may come in. On an I/O
+// thread, which it does not hold up.
+using Admit = std::function<std::optional<Response>(const Request& head)>;
+
 // A pattern's segments are literal or begin with one {name}, which stands for a segment or its part
 // before the literal rest: "/v1/jobs/{id}", "/v1/jobs/{id}:cancel". A {name} never stands for
 // nothing nor for text with ':'.
@@ -71,6 +76,7 @@ struct Route {
   // Parameters of the query that it takes; a request with another one is refused (400).
   std::vector<std::string> query = {};
   bool streams = false;  // it answers with events
+  Admit admit = {};      // none: every request may come in
 };
 
 struct Limits {
@@ -83,6 +89,7 @@ struct Limits {
                               << 20;        // events not yet taken by a client; more: it is dropped
   size_t streams_bytes = size_t{64} << 20;  // of events not yet written, of all clients; likewise
   int connections = kMostHttpConnections;   // more: 503 and closed; a few above it while told so
+  Duration handshake_timeout = std::chrono::seconds(10);  // of TLS, from the connection on
   Duration header_timeout =
       std::chrono::seconds(10);  // from the connection or first byte to the last header; 408
   Duration body_timeout = std::chrono::seconds(30);    // for the whole body; 408
@@ -96,9 +103,16 @@ struct Limits {
       std::chrono::seconds(15);  // a comment on quiet streams, so that dead ones are noticed
 };
 
+// So many bytes may come in a row of which nothing is content: a handshake, or what TLS says beside
+// it, such as new keys. A record of content is shorter.
+inline constexpr size_t kMostTlsWithoutContent = size_t{32} << 10;
+
 struct ServerOptions {
   Limits limits;
+  // With an identity it speaks HTTPS, at any address, and shows that certificate; it asks for none.
   Credentials credentials;
+  // Plain text at any address, which a person chose: nothing is told that is secret (metrics).
+  bool plaintext_anywhere = false;
   int threads = 1;
   Metrics* metrics = nullptr;  // not owned; outlives the server
 };
@@ -106,7 +120,8 @@ struct ServerOptions {
 class Server {
  public:
   // Listens on host:port (port 0: any). kInvalidArgument: address, pattern or method does not
-  // parse, or two routes are the same; kFailedPrecondition: refused by the loopback rule;
+  // parse, or two routes are the same; kFailedPrecondition: refused by the loopback rule, which is
+  // for plain text;
   // kAlreadyExists: port in use; kUnavailable: other.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const std::string& address,
                                                        std::vector<Route> routes,

@@ -12,6 +12,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/domain/member_name.h"
@@ -27,7 +28,10 @@ using openssl::Key;
 constexpr long kVersion3 = 2;
 constexpr int kSerialBytes = 16;
 constexpr int kDeepestChain = 4;
-constexpr size_t kLongestCommonName = 64;
+constexpr int kLeastStrength = 2;  // OpenSSL's level of 112 bits: RSA of 2048, no SHA-1
+constexpr size_t kLongestInSubject = 64;
+constexpr char kUriOfCluster[] = "spiffe://";     // before the name of the cluster
+constexpr char kUnitOfToken[] = "Muster token ";  // before the id of a token
 
 bool SetSerial(X509* certificate) {
   std::array<unsigned char, kSerialBytes> random{};
@@ -40,10 +44,10 @@ bool SetSerial(X509* certificate) {
   return set;
 }
 
-bool SetCommonName(X509* certificate, absl::string_view text) {
+bool AddToSubject(X509* certificate, const char* field, absl::string_view text) {
   X509_NAME* const name = X509_get_subject_name(certificate);
-  const std::string cut(text.substr(0, kLongestCommonName));
-  return X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC,
+  const std::string cut(text.substr(0, kLongestInSubject));
+  return X509_NAME_add_entry_by_txt(name, field, MBSTRING_ASC,
                                     reinterpret_cast<const unsigned char*>(cut.data()),
                                     static_cast<int>(cut.size()), -1, 0) == 1;
 }
@@ -116,7 +120,7 @@ absl::StatusOr<Certificate> Begin(EVP_PKEY* public_key, absl::string_view common
   ERR_clear_error();
   Certificate made(X509_new());
   if (made == nullptr || X509_set_version(made.get(), kVersion3) != 1 || !SetSerial(made.get()) ||
-      !SetCommonName(made.get(), common_name) || !SetTimes(made.get(), begins, ends) ||
+      !AddToSubject(made.get(), "CN", common_name) || !SetTimes(made.get(), begins, ends) ||
       X509_set_pubkey(made.get(), public_key) != 1)
     return openssl::Failed("begin a certificate");
   return made;
@@ -128,7 +132,7 @@ absl::Time TimeOf(const ASN1_TIME* text) {
   return absl::FromTM(parts, absl::UTCTimeZone());
 }
 
-absl::StatusOr<PeerName> NameIn(const X509* certificate) {
+absl::StatusOr<std::string> UriIn(const X509* certificate) {
   const openssl::Names names(static_cast<GENERAL_NAMES*>(
       X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr)));
   std::optional<std::string> uri;
@@ -142,7 +146,48 @@ absl::StatusOr<PeerName> NameIn(const X509* certificate) {
                 static_cast<size_t>(ASN1_STRING_length(text)));
   }
   if (!uri) return absl::InvalidArgumentError("the certificate has no name (URI)");
-  return ParsePeerName(*uri);
+  return *std::move(uri);
+}
+
+absl::StatusOr<PeerName> NameIn(const X509* certificate) {
+  MUSTER_ASSIGN_OR_RETURN(const std::string uri, UriIn(certificate));
+  return ParsePeerName(uri);
+}
+
+std::string TextOfAddress(const std::string& bytes) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  const int family = bytes.size() == 4 ? AF_INET : AF_INET6;
+  const bool right = bytes.size() == 4 || bytes.size() == 16;
+  const char* const written =
+      right ? inet_ntop(family, bytes.data(), text.data(), text.size()) : nullptr;
+  return written == nullptr ? "" : written;
+}
+
+std::vector<std::string> ReachIn(const X509* certificate) {
+  const openssl::Names names(static_cast<GENERAL_NAMES*>(
+      X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr)));
+  std::vector<std::string> all;
+  for (int i = 0; names != nullptr && i < sk_GENERAL_NAME_num(names.get()); ++i) {
+    int kind = 0;
+    const void* const value = GENERAL_NAME_get0_value(sk_GENERAL_NAME_value(names.get(), i), &kind);
+    if (kind != GEN_DNS && kind != GEN_IPADD) continue;
+    const auto* text = static_cast<const ASN1_STRING*>(value);
+    const std::string bytes(reinterpret_cast<const char*>(ASN1_STRING_get0_data(text)),
+                            static_cast<size_t>(ASN1_STRING_length(text)));
+    all.push_back(kind == GEN_DNS ? bytes : TextOfAddress(bytes));
+  }
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+std::string TokenIn(const X509* certificate) {
+  const X509_NAME* const subject = X509_get_subject_name(certificate);
+  const int at = X509_NAME_get_index_by_NID(subject, NID_organizationalUnitName, -1);
+  if (at < 0) return "";
+  const ASN1_STRING* const unit = X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at));
+  absl::string_view text(reinterpret_cast<const char*>(ASN1_STRING_get0_data(unit)),
+                         static_cast<size_t>(ASN1_STRING_length(unit)));
+  return absl::ConsumePrefix(&text, kUnitOfToken) ? std::string(text) : "";
 }
 
 struct Signer {
@@ -183,6 +228,9 @@ absl::Status CheckLeaf(const Leaf& leaf) {
   if (const std::string uri = ToUri(leaf.name); !ParsePeerName(uri).ok())
     return absl::InvalidArgumentError(
         absl::StrCat("'", Cut(Printable(uri)), "' is no name for a certificate"));
+  const bool is_user = std::holds_alternative<UserPeer>(leaf.name.who);
+  if (!leaf.token.empty() && (!is_user || !IsMemberName(leaf.token)))
+    return absl::InvalidArgumentError("that is no id of a token, or not for a user");
   for (const std::string& one : leaf.reached_by)
     if (!AddressBytes(one) && !IsDnsName(one))
       return absl::InvalidArgumentError(
@@ -206,10 +254,30 @@ absl::StatusOr<Authority> MakeAuthority(const std::string& cluster, absl::Time n
       !AddExtension(x, x, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") ||
       !AddExtension(x, x, NID_key_usage, "critical,keyCertSign,cRLSign") ||
       !AddExtension(x, x, NID_subject_key_identifier, "hash") ||
-      !AddNames(x, absl::StrCat("spiffe://", cluster), {}) ||
+      !AddNames(x, absl::StrCat(kUriOfCluster, cluster), {}) ||
       X509_sign(x, key.get(), EVP_sha256()) <= 0)
     return openssl::Failed("make an authority");
   return Authority{openssl::PemOf(x), std::move(key_pem)};
+}
+
+absl::StatusOr<std::string> ClusterOfAuthority(absl::string_view certificates_pem) {
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<Certificate> all,
+                          openssl::ParseCertificates(certificates_pem));
+  std::string cluster;
+  for (const Certificate& one : all) {
+    const std::string uri = UriIn(one.get()).value_or("");
+    const absl::string_view named = absl::StripPrefix(uri, kUriOfCluster);
+    if (named.size() == uri.size() || !IsMemberName(named)) return "";
+    if (!cluster.empty() && cluster != named) return "";
+    cluster = std::string(named);
+  }
+  return cluster;
+}
+
+std::string ReachOf(const std::string& address_or_name) {
+  if (const std::optional<std::string> bytes = AddressBytes(address_or_name))
+    return TextOfAddress(*bytes);
+  return IsDnsName(address_or_name) ? address_or_name : "";
 }
 
 absl::Status CheckAuthority(const Authority& authority) { return SignerOf(authority).status(); }
@@ -224,7 +292,9 @@ absl::StatusOr<std::string> SignLeaf(const Authority& authority, const Leaf& lea
                           Begin(public_key.get(), absl::StrCat("Muster ", KindOf(leaf.name)),
                                 now - kBeginsBefore, ends));
   X509* const x = made.get();
+  const bool has_token = !leaf.token.empty();
   if (X509_set_issuer_name(x, X509_get_subject_name(issuer)) != 1 ||
+      (has_token && !AddToSubject(x, "OU", absl::StrCat(kUnitOfToken, leaf.token))) ||
       !AddExtension(x, issuer, NID_basic_constraints, "critical,CA:FALSE") ||
       !AddExtension(x, issuer, NID_key_usage, "critical,digitalSignature") ||
       !AddExtension(x, issuer, NID_ext_key_usage, "serverAuth,clientAuth") ||
@@ -246,11 +316,13 @@ absl::StatusOr<CertificateContent> ReadCertificate(absl::string_view pem) {
   MUSTER_ASSIGN_OR_RETURN(content.public_key, openssl::DerOf(key));
   content.begins = TimeOf(X509_get0_notBefore(first));
   content.ends = TimeOf(X509_get0_notAfter(first));
+  content.reached_by = ReachIn(first);
+  content.token = TokenIn(first);
   return content;
 }
 
 absl::StatusOr<PeerName> Verify(absl::string_view authority_pem, absl::string_view chain_pem,
-                                absl::Time now) {
+                                absl::Time now, ShownBy shown_by) {
   const auto refused = [](const absl::Status& why) {
     return absl::UnauthenticatedError(why.message());
   };
@@ -273,6 +345,8 @@ absl::StatusOr<PeerName> Verify(absl::string_view authority_pem, absl::string_vi
   X509_VERIFY_PARAM* const how = X509_STORE_CTX_get0_param(context.get());
   X509_VERIFY_PARAM_set_time(how, absl::ToTimeT(now));
   X509_VERIFY_PARAM_set_depth(how, kDeepestChain);
+  X509_VERIFY_PARAM_set_auth_level(how, kLeastStrength);
+  if (shown_by == ShownBy::kServer) X509_VERIFY_PARAM_set_purpose(how, X509_PURPOSE_SSL_SERVER);
   if (X509_verify_cert(context.get()) != 1) {
     const int error = X509_STORE_CTX_get_error(context.get());
     ERR_clear_error();

@@ -33,17 +33,26 @@ absl::StatusOr<Authority> MakeAuthority(const std::string& cluster, absl::Time n
 // kInvalidArgument: the key is of none of these certificates, or that one may not sign.
 absl::Status CheckAuthority(const Authority& authority);
 
+// The cluster for which it speaks, as an authority of Muster's own says it. Empty: these say none,
+// or several. kInvalidArgument: there is no certificate.
+absl::StatusOr<std::string> ClusterOfAuthority(absl::string_view certificates_pem);
+
 struct Leaf {
   PeerName name;
   std::string public_key;  // PublicKeyOf
   // Addresses and names by which the holder is reached by HTTPS: "10.0.0.2", "node7.example".
   std::vector<std::string> reached_by = {};
   absl::Duration lasts = kLeafLasts;
+  std::string token = {};  // of a user: the id of the token that it was asked for with
 };
 // The certificate, and behind it that of the authority where it is no root itself. It begins
 // kBeginsBefore `now`, and ends no later than the authority. kInvalidArgument: the key, a name, or
 // the authority is none.
 absl::StatusOr<std::string> SignLeaf(const Authority& authority, const Leaf& leaf, absl::Time now);
+
+// As it stands in a certificate: addresses in their usual form. Empty: it is neither an address nor
+// a name of a host.
+std::string ReachOf(const std::string& address_or_name);
 
 // What stands in the first certificate of a text. Nothing is verified.
 struct CertificateContent {
@@ -51,14 +60,21 @@ struct CertificateContent {
   std::string public_key;
   absl::Time begins;
   absl::Time ends;
+  std::vector<std::string> reached_by = {};  // each as of ReachOf, in order
+  std::string token = {};                    // as of Leaf; empty: none
 };
 // kInvalidArgument: no certificate, or one with no name of ours or with several.
 absl::StatusOr<CertificateContent> ReadCertificate(absl::string_view pem);
 
+// Who shows a certificate. Ours serve both ends of a connection; an authority from outside may make
+// some for one end alone.
+enum class ShownBy { kAnyEnd, kServer };
+
 // Who the first certificate of `chain_pem` proves its holder to be, to those who trust
 // `authority_pem`, at `now`; those behind it may lead there. kUnauthenticated: it proves nothing,
-// and why. The cluster is the caller's to compare.
+// and why; so does one with a key that is too weak (RSA below 2048 bits). The cluster is the
+// caller's to compare.
 absl::StatusOr<PeerName> Verify(absl::string_view authority_pem, absl::string_view chain_pem,
-                                absl::Time now);
+                                absl::Time now, ShownBy shown_by = ShownBy::kAnyEnd);
 
 }  // namespace muster

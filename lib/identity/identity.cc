@@ -39,6 +39,15 @@ absl::StatusOr<Identity> MakeIdentity(std::string authority_pem, std::string cer
                   content->begins,          content->ends};
 }
 
+absl::Status CheckTime(const Identity& identity, absl::Time now) {
+  if (identity.begins <= now && now < identity.ends) return absl::OkStatus();
+  const absl::TimeZone utc = absl::UTCTimeZone();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "certificate.pem is valid from ", absl::FormatTime(identity.begins, utc), " until ",
+      absl::FormatTime(identity.ends, utc), ", and now it is ", absl::FormatTime(now, utc),
+      " by this machine's clock: set the clock right, or put a certificate there that is valid"));
+}
+
 absl::StatusOr<Identity> IssueIdentity(const Authority& authority, const PeerName& name,
                                        absl::Time now, std::vector<std::string> reached_by) {
   MUSTER_ASSIGN_OR_RETURN(std::string key_pem, MakeKey());

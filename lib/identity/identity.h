@@ -26,6 +26,9 @@ struct Identity {
 absl::StatusOr<Identity> MakeIdentity(std::string authority_pem, std::string certificate_pem,
                                       std::string key_pem);
 
+// Whether its certificate is valid at `now`. kFailedPrecondition: when it is, and what to do.
+absl::Status CheckTime(const Identity& identity, absl::Time now);
+
 // Of a leaf that this authority signs: a new key, and its certificate.
 absl::StatusOr<Identity> IssueIdentity(const Authority& authority, const PeerName& name,
                                        absl::Time now, std::vector<std::string> reached_by = {});

@@ -36,32 +36,28 @@ constexpr int kReadings = 3;
 constexpr mode_t kOthersMayNothing = 0077;
 // Of files that somebody else mounted: their group may read them, as Kubernetes does it for a pod.
 constexpr mode_t kOthersMayNotWriteNorStrangersRead = 0037;
+constexpr mode_t kOthersMayNotWrite = 0022;
 
 std::string In(const std::string& folder, absl::string_view name) {
   return absl::StrCat(folder, "/", name);
+}
+
+absl::Status IsOfAnother(const std::string& path, uid_t owner) {
+  return absl::PermissionDeniedError(absl::StrCat("'", path, "' belongs to user ", owner,
+                                                  ", and not to this one: give the command as "
+                                                  "that user, or make it yours with chown"));
 }
 
 // `path` is there, is ours or root's, and gives none of the rights in `forbidden`.
 absl::Status CheckRights(const std::string& path, mode_t forbidden) {
   struct stat there {};
   if (stat(path.c_str(), &there) != 0) return FileError(errno, "look at", path);
-  if (there.st_uid != geteuid() && there.st_uid != 0)
-    return absl::PermissionDeniedError(absl::StrCat("'", path, "' belongs to user ", there.st_uid,
-                                                    ", and not to this one: give the command as "
-                                                    "that user, or make it yours with chown"));
+  if (there.st_uid != geteuid() && there.st_uid != 0) return IsOfAnother(path, there.st_uid);
   if ((there.st_mode & forbidden) == 0) return absl::OkStatus();
   return absl::PermissionDeniedError(absl::StrFormat(
-      "'%s' may be read or written by others (mode %04o): chmod %s '%s', and make new keys if "
-      "somebody may have read them",
+      "'%s' may be read or written by others (mode %04o): chmod %s '%s', and have what is secret "
+      "in it made anew if somebody may have read it",
       path, there.st_mode & 07777, S_ISDIR(there.st_mode) ? "700" : "600", path));
-}
-
-absl::Status MakePrivateFolder(const std::string& folder) {
-  const std::string above = std::filesystem::path(folder).parent_path().string();
-  if (!above.empty()) MUSTER_RETURN_IF_ERROR(MakeDirectories(above));
-  if (mkdir(folder.c_str(), 0700) == 0) return SyncDirectory(above.empty() ? "." : above);
-  if (errno != EEXIST) return FileError(errno, "make directory", folder);
-  return CheckRights(folder, kOthersMayNothing);
 }
 
 absl::Status WriteAll(int fd, const std::string& path, absl::string_view content) {
@@ -112,6 +108,8 @@ absl::StatusOr<std::string> RealPath(const std::string& path) {
 
 absl::StatusOr<Identity> ReadForeign(const std::string& folder) {
   MUSTER_ASSIGN_OR_RETURN(const std::string authority, RealPath(In(folder, kAuthorityFile)));
+  // Whoever may write it says whom we trust.
+  MUSTER_RETURN_IF_ERROR(CheckRights(authority, kOthersMayNotWrite));
   MUSTER_ASSIGN_OR_RETURN(const std::string certificate, RealPath(In(folder, kCertificateFile)));
   MUSTER_ASSIGN_OR_RETURN(const std::string key, RealPath(In(folder, kKeyFile)));
   MUSTER_RETURN_IF_ERROR(CheckRights(key, kOthersMayNotWriteNorStrangersRead));
@@ -129,7 +127,50 @@ void RemoveOlder(const std::string& folder, const std::string& now, const std::s
   }
 }
 
+// A folder of that name with the three, where `current` leads from then on. Failed: not there.
+absl::Status WriteNext(const std::string& folder, const std::string& name,
+                       const Identity& identity) {
+  const std::string in = In(folder, name);
+  MUSTER_RETURN_IF_ERROR(MakePrivateFolder(in));
+  MUSTER_RETURN_IF_ERROR(WriteSecret(In(in, kAuthorityFile), identity.authority_pem));
+  MUSTER_RETURN_IF_ERROR(WriteSecret(In(in, kCertificateFile), identity.certificate_pem));
+  MUSTER_RETURN_IF_ERROR(WriteSecret(In(in, kKeyFile), identity.key_pem));
+  const std::string link = In(folder, kCurrent);
+  const std::string temporary = absl::StrCat(link, kTemporarySuffix);
+  unlink(temporary.c_str());  // of a writer that crashed
+  if (symlink(name.c_str(), temporary.c_str()) != 0)
+    return FileError(errno, "make link", temporary);
+  if (rename(temporary.c_str(), link.c_str()) != 0) return FileError(errno, "rename", temporary);
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+absl::Status MakePrivateFolder(const std::string& folder) {
+  const std::string above = std::filesystem::path(folder).parent_path().string();
+  if (!above.empty()) MUSTER_RETURN_IF_ERROR(MakeDirectories(above));
+  if (mkdir(folder.c_str(), 0700) == 0) return SyncDirectory(above.empty() ? "." : above);
+  if (errno != EEXIST) return FileError(errno, "make directory", folder);
+  return CheckRights(folder, kOthersMayNothing);
+}
+
+absl::Status CloseToOthers(const std::string& folder, bool may_be_link) {
+  if (mkdir(folder.c_str(), 0700) == 0) return absl::OkStatus();
+  if (errno != EEXIST) return FileError(errno, "make directory", folder);
+  // What is looked at is what is closed.
+  const int how = O_RDONLY | O_DIRECTORY | O_CLOEXEC | (may_be_link ? 0 : O_NOFOLLOW);
+  const Descriptor there(open(folder.c_str(), how));
+  if (!there.is_open() && (errno == ENOTDIR || errno == ELOOP))
+    return absl::FailedPreconditionError(
+        absl::StrCat("'", folder, "' is no folder, or leads elsewhere: move it away"));
+  if (!there.is_open()) return FileError(errno, "open directory", folder);
+  struct stat found {};
+  if (fstat(there.get(), &found) != 0) return FileError(errno, "look at", folder);
+  if (found.st_uid != geteuid()) return IsOfAnother(folder, found.st_uid);
+  if ((found.st_mode & kOthersMayNothing) == 0 || fchmod(there.get(), 0700) == 0)
+    return absl::OkStatus();
+  return FileError(errno, "close to others", folder);
+}
 
 absl::StatusOr<Identity> ReadIdentity(const std::string& folder) {
   MUSTER_ASSIGN_OR_RETURN(std::optional<std::string> current, ReadCurrent(folder));
@@ -147,21 +188,18 @@ absl::Status WriteIdentity(const std::string& folder, const Identity& identity) 
   MUSTER_RETURN_IF_ERROR(MakePrivateFolder(folder));
   MUSTER_ASSIGN_OR_RETURN(const std::optional<std::string> before, ReadCurrent(folder));
   const std::string name = absl::StrCat(kOfPrefix, ToHex(DrawIncarnation()));
-  const std::string in = In(folder, name);
-  MUSTER_RETURN_IF_ERROR(MakePrivateFolder(in));
-  MUSTER_RETURN_IF_ERROR(WriteSecret(In(in, kAuthorityFile), identity.authority_pem));
-  MUSTER_RETURN_IF_ERROR(WriteSecret(In(in, kCertificateFile), identity.certificate_pem));
-  MUSTER_RETURN_IF_ERROR(WriteSecret(In(in, kKeyFile), identity.key_pem));
-  const std::string link = In(folder, kCurrent);
-  const std::string temporary = absl::StrCat(link, kTemporarySuffix);
-  unlink(temporary.c_str());  // of a writer that crashed
-  if (symlink(name.c_str(), temporary.c_str()) != 0)
-    return FileError(errno, "make link", temporary);
-  if (rename(temporary.c_str(), link.c_str()) != 0) return FileError(errno, "rename", temporary);
+  if (const absl::Status written = WriteNext(folder, name, identity); !written.ok()) {
+    // Where the disk is full it is tried again and again, each time with a key in it.
+    std::error_code ignored;
+    std::filesystem::remove_all(In(folder, name), ignored);
+    return written;
+  }
   MUSTER_RETURN_IF_ERROR(SyncDirectory(folder));
   RemoveOlder(folder, name, before.value_or(name));
   return absl::OkStatus();
 }
+
+std::string UnusedMarkOf(const std::string& folder) { return In(folder, "unused"); }
 
 absl::StatusOr<Authority> ReadAuthority(const std::string& folder) {
   Authority authority;
@@ -179,6 +217,17 @@ absl::Status WriteAuthority(const std::string& folder, const Authority& authorit
   return WriteSecret(In(folder, kAuthorityKeyFile), authority.key_pem);
 }
 
+// The mark goes first: an authority without it and without a store is one whose store was lost.
+absl::Status MakeUnusedAuthority(const std::string& folder, const std::string& cluster,
+                                 absl::Time now) {
+  MUSTER_ASSIGN_OR_RETURN(const Authority authority, MakeAuthority(cluster, now));
+  MUSTER_ASSIGN_OR_RETURN(const Identity own,
+                          IssueIdentity(authority, {cluster, CoordinatorPeer{}}, now));
+  MUSTER_RETURN_IF_ERROR(MakePrivateFolder(folder));
+  MUSTER_RETURN_IF_ERROR(WriteSecret(UnusedMarkOf(folder), ""));
+  return WriteAuthority(folder, authority, own);
+}
+
 absl::Status WriteSecret(const std::string& path, const std::string& content) {
   const std::string temporary = absl::StrCat(path, kTemporarySuffix);
   unlink(temporary.c_str());  // of a writer that crashed; it may have other rights
@@ -186,7 +235,10 @@ absl::Status WriteSecret(const std::string& path, const std::string& content) {
     const Descriptor file(
         open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!file.is_open()) return FileError(errno, "create", temporary);
-    MUSTER_RETURN_IF_ERROR(WriteAll(file.get(), temporary, content));
+    if (const absl::Status written = WriteAll(file.get(), temporary, content); !written.ok()) {
+      unlink(temporary.c_str());
+      return written;
+    }
   }
   if (rename(temporary.c_str(), path.c_str()) != 0) return FileError(errno, "rename", temporary);
   const std::string above = std::filesystem::path(path).parent_path().string();

@@ -26,6 +26,19 @@ absl::StatusOr<Authority> ReadAuthority(const std::string& folder);
 absl::Status WriteAuthority(const std::string& folder, const Authority& authority,
                             const Identity& coordinator);
 
+// A file beside an authority that was made before its cluster: no store belongs to it yet.
+std::string UnusedMarkOf(const std::string& folder);
+// Makes such an authority, with the coordinator's first identity and the mark.
+absl::Status MakeUnusedAuthority(const std::string& folder, const std::string& cluster,
+                                 absl::Time now);
+
+// Only its owner may look into it. kPermissionDenied: it is there, and others may.
+absl::Status MakePrivateFolder(const std::string& folder);
+// As MakePrivateFolder; where it is there already, others lose the rights that they have in it.
+// kPermissionDenied: it is somebody else's; kFailedPrecondition: it is no folder, or a link and
+// may be none, as where others may put something into its place.
+absl::Status CloseToOthers(const std::string& folder, bool may_be_link);
+
 // A file of the folder that only its owner may read, such as a token (0600).
 absl::Status WriteSecret(const std::string& path, const std::string& content);
 // kPermissionDenied: others may read or write it.

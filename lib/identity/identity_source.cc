@@ -1,9 +1,12 @@
 #include "lib/identity/identity_source.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "lib/base/status.h"
 #include "lib/identity/identity_folder.h"
 #include "lib/log/log.h"
@@ -13,17 +16,41 @@ namespace {
 
 constexpr std::chrono::seconds kLookAtMostEvery{1};
 
+// A quarter of what is left of its time is soon enough for one that lasts as long as they do; tests
+// make some that last seconds.
+Duration LookEvery(absl::Time ends) {
+  const absl::Duration left = std::max(ends - absl::Now(), absl::ZeroDuration());
+  return std::clamp<Duration>(absl::ToChronoNanoseconds(left / 4), kLookAtMostEvery,
+                              kLookAtIdentityEvery);
+}
+
 bool Same(const Identity& a, const Identity& b) {
   return a.authority_pem == b.authority_pem && a.certificate_pem == b.certificate_pem &&
          a.key_pem == b.key_pem;
 }
 
+// One that is valid now.
+absl::StatusOr<Identity> ReadValid(const std::string& folder) {
+  MUSTER_ASSIGN_OR_RETURN(Identity identity, ReadIdentity(folder));
+  MUSTER_RETURN_IF_ERROR(
+      Prefix(absl::StrCat("identity in '", folder, "'"), CheckTime(identity, absl::Now())));
+  return identity;
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<IdentitySource>> IdentitySource::Open(std::string folder) {
-  MUSTER_ASSIGN_OR_RETURN(Identity identity, ReadIdentity(folder));
+  MUSTER_ASSIGN_OR_RETURN(Identity identity, ReadValid(folder));
   return std::shared_ptr<IdentitySource>(
       new IdentitySource(std::move(folder), std::move(identity)));
+}
+
+absl::StatusOr<std::shared_ptr<IdentitySource>> IdentitySource::OpenFlag(
+    const std::string& folder) {
+  if (folder.empty()) return nullptr;
+  absl::StatusOr<std::shared_ptr<IdentitySource>> opened = Open(folder);
+  if (!opened.ok()) return Prefix("--identity", opened.status());
+  return opened;
 }
 
 std::shared_ptr<IdentitySource> IdentitySource::Of(Identity identity) {
@@ -63,13 +90,19 @@ void IdentitySource::LookSoon() {
   wakes_.NotifyAll();
 }
 
+bool IdentitySource::looks_soon() const {
+  const MutexLock lock(mutex_);
+  return look_soon_;
+}
+
 void IdentitySource::Run() {
   MutexLock lock(mutex_);
   while (!closing_) {
     const Time now = std::chrono::steady_clock::now();
     while (!closing_ && wakes_.WaitUntil(mutex_, now + kLookAtMostEvery)) {
     }
-    while (!closing_ && !look_soon_ && wakes_.WaitUntil(mutex_, now + kLookAtIdentityEvery)) {
+    const Time next = now + LookEvery(identity_->ends);
+    while (!closing_ && !look_soon_ && wakes_.WaitUntil(mutex_, next)) {
     }
     if (closing_) return;
     look_soon_ = false;
@@ -79,9 +112,10 @@ void IdentitySource::Run() {
   }
 }
 
-// What cannot be read now may be half written; the last one that was whole stays in use.
+// What cannot be read now may be half written; the last one that was whole, and valid, stays in
+// use.
 void IdentitySource::Look() {
-  absl::StatusOr<Identity> found = ReadIdentity(folder_);
+  absl::StatusOr<Identity> found = ReadValid(folder_);
   const std::shared_ptr<const Identity> known = Get();
   if (!found.ok()) {
     LogWarning("%s; the one that was read before is used on, until %s", found.status().message(),

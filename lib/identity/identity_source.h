@@ -14,14 +14,17 @@
 
 namespace muster {
 
-// How often the folder is looked at.
+// How often the folder is looked at; more often where what it holds ends soon.
 inline constexpr Duration kLookAtIdentityEvery = std::chrono::seconds(10);
 
 // Thread-safe. No method waits for a disk but Open.
 class IdentitySource {
  public:
-  // Reads the folder, and again on a thread of its own from then on. Errors of ReadIdentity.
+  // Reads the folder, and again on a thread of its own from then on. Errors of ReadIdentity, and of
+  // CheckTime.
   static absl::StatusOr<std::shared_ptr<IdentitySource>> Open(std::string folder);
+  // As Open, of the flag --identity of a program; null where it was not given. Errors name it.
+  static absl::StatusOr<std::shared_ptr<IdentitySource>> OpenFlag(const std::string& folder);
   // One that only Set changes.
   static std::shared_ptr<IdentitySource> Of(Identity identity);
   ~IdentitySource();
@@ -32,6 +35,7 @@ class IdentitySource {
   void Set(Identity identity);
   // A handshake failed: the folder may hold a newer identity. Looks soon, at most once a second.
   void LookSoon();
+  bool looks_soon() const;  // it was asked to, and has not yet
 
  private:
   IdentitySource(std::string folder, Identity identity);

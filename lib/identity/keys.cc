@@ -4,6 +4,7 @@
 
 #include "lib/base/status.h"
 #include "lib/identity/openssl.h"
+#include "lib/kernels/sha256.h"
 
 namespace muster {
 
@@ -26,6 +27,13 @@ absl::StatusOr<std::string> PublicKeyOf(absl::string_view key_pem) {
 
 absl::Status CheckPublicKey(absl::string_view public_key) {
   return openssl::ParsePublicKey(public_key).status();
+}
+
+std::string HashOfKey(absl::string_view public_key) {
+  Sha256 hash;
+  hash.Update(absl::MakeConstSpan(reinterpret_cast<const std::byte*>(public_key.data()),
+                                  public_key.size()));
+  return hash.HexFinish();
 }
 
 }  // namespace muster

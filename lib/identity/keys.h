@@ -16,5 +16,7 @@ absl::StatusOr<std::string> MakeKey();  // the private key, in PEM
 absl::StatusOr<std::string> PublicKeyOf(absl::string_view key_pem);
 // kInvalidArgument: it is no public key of P-256, or written in another way than PublicKeyOf does.
 absl::Status CheckPublicKey(absl::string_view public_key);
+// By which the journal knows that public half: its SHA-256, 64 lower-case digits.
+std::string HashOfKey(absl::string_view public_key);
 
 }  // namespace muster

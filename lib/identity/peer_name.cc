@@ -72,7 +72,8 @@ struct PathOf {
 struct TextOf {
   std::string operator()(const CoordinatorPeer&) const { return "the coordinator"; }
   std::string operator()(const ExpectedMember& member) const {
-    return absl::StrCat(member.name, " of job ", member.job);
+    return absl::StrCat(member.name, " of job ", member.job, " (",
+                        ToHex(member.incarnation).substr(0, 8), ")");
   }
 };
 
@@ -81,7 +82,8 @@ bool Is(const ExpectedPeer& expected, const PeerName& there) {
     return std::holds_alternative<CoordinatorPeer>(there.who);
   const auto& wanted = std::get<ExpectedMember>(expected);
   const auto* member = std::get_if<MemberPeer>(&there.who);
-  return member != nullptr && member->job == wanted.job && member->name == wanted.name;
+  return member != nullptr && member->job == wanted.job && member->name == wanted.name &&
+         member->incarnation == wanted.incarnation;
 }
 
 }  // namespace

@@ -46,9 +46,10 @@ absl::StatusOr<PeerName> ParsePeerName(absl::string_view uri);
 std::string ToUri(const PeerName& name);
 
 // Whom somebody who connects expects at the other end.
-struct ExpectedMember {
+struct ExpectedMember {  // of a view, so it is one process
   std::string job;
   std::string name;
+  Incarnation incarnation;
   auto operator<=>(const ExpectedMember&) const = default;
 };
 using ExpectedPeer = std::variant<CoordinatorPeer, ExpectedMember>;

@@ -1,12 +1,14 @@
 #include "lib/launch/launch_plan.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "lib/base/digits.h"
 #include "lib/base/hash.h"
@@ -20,9 +22,6 @@ namespace {
 constexpr size_t kLongestName = 255;      // of a machine, as in DNS
 constexpr size_t kLongestList = 1 << 18;  // a node list of bytes
 constexpr size_t kLongestRunId = 60;      // the name of the job comes before it
-constexpr int kFirstPort = 20000;
-constexpr int kPorts = 12000;  // the kernel's own begin at 32768
-constexpr int kPortTries = 8;
 
 absl::Status Wrong(absl::string_view variable, absl::string_view value, absl::string_view why) {
   return absl::InvalidArgumentError(
@@ -120,6 +119,15 @@ void Take(const Place& place, LaunchPlan& plan) {
   plan.hosts_min = plan.hosts_max = place.size;
 }
 
+// How many hosts this machine has, where the launcher says it.
+void TakeLocalSize(const Environment& environment, const std::string& name, LaunchPlan& plan) {
+  const std::string text = Value(environment, name);
+  int size = 0;
+  if (text.empty() || !ParseDigits(text, &size) || size < 1 || size > kMostHosts) return;
+  plan.local_size = size;
+  plan.one_machine = size == plan.hosts_max;
+}
+
 absl::StatusOr<LaunchPlan> FromOptions(const LaunchOptions& options) {
   LaunchPlan plan{.launcher = Launcher::kOptions};
   if (options.hosts.empty())
@@ -152,6 +160,7 @@ absl::StatusOr<LaunchPlan> FromTorchrun(const Environment& environment) {
     return absl::InvalidArgumentError(
         "MASTER_ADDR is empty or not set, which torchrun sets: it says where rank 0 is");
   plan.suffix = absl::StrCat("-", plan.local_rank);
+  TakeLocalSize(environment, "LOCAL_WORLD_SIZE", plan);
   // MASTER_PORT may be torchrun's own, and is left alone.
   const std::string id = Value(environment, "TORCHELASTIC_RUN_ID");
   if (!id.empty() && id != "none") plan.run_id = RunIdFrom("torchrun", id);
@@ -174,6 +183,7 @@ absl::StatusOr<LaunchPlan> FromOpenMpi(const Environment& environment) {
   MUSTER_ASSIGN_OR_RETURN(
       plan.local_rank, Number(environment, "OMPI_COMM_WORLD_LOCAL_RANK", 0, kMostHosts - 1, kName));
   plan.suffix = absl::StrCat("-", plan.number);
+  TakeLocalSize(environment, "OMPI_COMM_WORLD_LOCAL_SIZE", plan);
   // Open MPI 4 makes the namespace of a process number, which comes again; its key is random.
   std::string id = absl::StrCat(Value(environment, "PMIX_NAMESPACE"),
                                 Value(environment, "OMPI_MCA_orte_precondition_transports"));
@@ -197,6 +207,7 @@ absl::StatusOr<LaunchPlan> FromPmi(const Environment& environment, const LaunchO
     MUSTER_ASSIGN_OR_RETURN(plan.local_rank, Number(environment, local, 0, kMostHosts - 1, name));
   }
   plan.suffix = absl::StrCat("-", plan.number);
+  TakeLocalSize(environment, is_pals ? "PALS_LOCAL_SIZE" : "MPI_LOCALNRANKS", plan);
   if (!options.node_file.empty()) {
     MUSTER_ASSIGN_OR_RETURN(plan.machines, MachinesOf(options.node_file));
     plan.first = plan.machines.front();
@@ -375,6 +386,10 @@ absl::StatusOr<LaunchPlan> PlanLaunch(const Environment& environment,
     return Wrong("--nproc-per-node", absl::StrCat(*options.slots),
                  absl::StrCat("is not from 1 to ", kMostSlotsOfHost));
   plan.slots = options.slots;
+  if (int64_t ends = 0; ParseDigits(Value(environment, "SLURM_JOB_END_TIME"), &ends) && ends > 0)
+    plan.ends_at = ends;
+  plan.one_machine =
+      plan.one_machine || plan.hosts_max == 1 || (plan.machines.size() == 1 && !plan.first.empty());
   if (!options.run_id.empty()) plan.run_id = RunIdFrom("run", options.run_id);
   if (!options.coordinator.empty()) {
     const absl::StatusOr<HostPort> named = ParseHostPort(options.coordinator);
@@ -406,13 +421,13 @@ absl::StatusOr<std::vector<std::string>> ExpandNodeList(absl::string_view list) 
 
 absl::StatusOr<std::vector<std::string>> MachinesOf(absl::string_view node_file) {
   std::vector<std::string> machines;
-  std::map<std::string, bool> seen;
+  std::set<std::string> seen;
   for (absl::string_view line : absl::StrSplit(node_file, '\n')) {
     line = absl::StripAsciiWhitespace(line);
     if (line.empty()) continue;
     if (!IsMachineName(line))
       return Wrong("a line of the node file", line, "is not the name of a host");
-    if (!seen.emplace(std::string(line), true).second) continue;
+    if (!seen.emplace(line).second) continue;
     machines.emplace_back(line);
     if (machines.size() > kMostHosts)
       return absl::InvalidArgumentError(
@@ -423,14 +438,73 @@ absl::StatusOr<std::vector<std::string>> MachinesOf(absl::string_view node_file)
   return machines;
 }
 
-std::vector<int> PortsOfRun(absl::string_view run_id) {
-  std::vector<int> ports;
-  const uint64_t seed = HashBytes({run_id.data(), run_id.size()});
-  for (uint64_t i = 0; static_cast<int>(ports.size()) < kPortTries; ++i) {
-    const int port = kFirstPort + static_cast<int>(Mix64(seed, i) % kPorts);
-    if (std::find(ports.begin(), ports.end(), port) == ports.end()) ports.push_back(port);
+std::string HostNameIn(const LaunchPlan& plan, absl::string_view machine) {
+  std::string name;
+  for (const char c : machine.substr(0, kLongestName - plan.suffix.size())) {
+    const bool fits = IsNameCharacter(c) && !(name.empty() && (c == '.' || c == '-'));
+    name += fits ? c : '_';
   }
-  return ports;
+  return absl::StrCat(name.empty() ? "host" : name, plan.suffix);
+}
+
+std::string DevicesOf(const LaunchPlan& plan, const Environment& environment) {
+  // What Slurm shows to a task is that task's, and pods have devices of their own.
+  const bool shares = plan.launcher == Launcher::kOpenMpi || plan.launcher == Launcher::kPals ||
+                      plan.launcher == Launcher::kHydra || plan.launcher == Launcher::kTorchrun;
+  const std::string all = Value(environment, "CUDA_VISIBLE_DEVICES");
+  const std::vector<std::string> devices = absl::StrSplit(all, ',');
+  const auto hosts = static_cast<size_t>(plan.local_size);
+  const auto rank = static_cast<size_t>(plan.local_rank);
+  if (!shares || hosts < 2 || rank >= hosts || devices.size() < hosts) return "";
+  const auto from = [&](size_t r) {
+    return devices.begin() + static_cast<std::ptrdiff_t>(r * devices.size() / hosts);
+  };
+  return absl::StrJoin(from(rank), from(rank + 1), ",");
+}
+
+absl::StatusOr<Environment> NamedEnvironment(const std::vector<std::string>& names,
+                                             const Environment& environment) {
+  Environment named;
+  for (const std::string& text : names) {
+    const size_t equals = text.find('=');
+    const std::string name = text.substr(0, equals);
+    if (name.empty())
+      return Wrong("--env", text, "has no name: give --env NAME or --env NAME=VALUE");
+    if (equals != std::string::npos) {
+      named[name] = text.substr(equals + 1);
+    } else if (Has(environment, name)) {
+      named[name] = Value(environment, name);
+    } else {
+      return Wrong("--env", text, "is not set here: set and export it, or give --env NAME=VALUE");
+    }
+  }
+  return named;
+}
+
+std::string MissingHosts(const LaunchPlan& plan, const std::vector<std::string>& names) {
+  // Ranks of one machine come again on each other one.
+  if (plan.launcher == Launcher::kTorchrun || plan.hosts_max < 2) return "";
+  std::vector<bool> is_there(static_cast<size_t>(plan.hosts_max), false);
+  for (const std::string& name : names) {
+    const size_t dash = name.rfind('-');
+    size_t number = 0;
+    if (dash != std::string::npos && ParseDigits(name.substr(dash + 1), &number) &&
+        number < is_there.size())
+      is_there[number] = true;
+  }
+  // With several hosts on a machine the launcher does not say which is where.
+  const bool has_machines = plan.machines.size() == is_there.size();
+  constexpr size_t kMostNamed = 20;
+  std::vector<std::string> missing;
+  for (size_t i = 0; i < is_there.size(); ++i)
+    if (!is_there[i])
+      missing.push_back(has_machines ? absl::StrCat(i, " (on ", plan.machines[i], ")")
+                                     : absl::StrCat(i));
+  if (missing.empty()) return "";
+  const size_t more = missing.size() > kMostNamed ? missing.size() - kMostNamed : 0;
+  missing.resize(missing.size() - more);
+  return absl::StrCat(", without ", absl::StrJoin(missing, ", "),
+                      more > 0 ? absl::StrCat(" and ", more, " more") : "");
 }
 
 }  // namespace muster

@@ -59,11 +59,15 @@ struct LaunchPlan {
   int port = 0;              // of the coordinator, where a person has named it
   std::optional<int> slots;  // that a person has named, for each host
   int local_rank = 0;        // of this host among those of its machine
+  int local_size = 0;        // how many those are; 0: the launcher does not say
+  bool one_machine = false;  // all hosts are known to be on this one
   // What tells this host from others of its machine, after the machine's name: "-3". Ranks of
   // torchrun move when it starts anew, so there it is the rank on the machine.
   std::string suffix;
   std::vector<std::string> machines;  // in their order, where the launcher lists them
   std::vector<std::string> notes;     // for people
+  // When the launcher ends what still runs, in seconds since 1970; nothing: it does not say.
+  std::optional<int64_t> ends_at;
 };
 
 // kInvalidArgument: what is wrong, in which variable or option, and what to do.
@@ -78,8 +82,22 @@ absl::StatusOr<std::vector<std::string>> ExpandNodeList(absl::string_view list);
 // line is no name, or they are too many.
 absl::StatusOr<std::vector<std::string>> MachinesOf(absl::string_view node_file);
 
-// Ports at which the coordinator of a run may listen, in the order in which they are tried: below
-// those that the kernel gives away by itself.
-std::vector<int> PortsOfRun(absl::string_view run_id);
+// The name of a host: that of its machine, with what tells it from others there. It is a part of
+// paths, so that what a machine may be called beyond that is replaced.
+std::string HostNameIn(const LaunchPlan& plan, absl::string_view machine);
+
+// What CUDA_VISIBLE_DEVICES is to be on this host. mpirun, mpiexec and torchrun let all hosts of a
+// machine see the same devices: then it is an equal share of them, by the local rank. Empty: as it
+// is, because the launcher has shared them out itself, has named none, or too few.
+std::string DevicesOf(const LaunchPlan& plan, const Environment& environment);
+
+// --env NAME or NAME=VALUE: what the processes of a run get beside what they have. NAME alone is
+// the value that it has in `environment`. kInvalidArgument: it has none there, or no name.
+absl::StatusOr<Environment> NamedEnvironment(const std::vector<std::string>& names,
+                                             const Environment& environment);
+
+// Which hosts of the plan are not among these, for people: ", without 2 (on node03) and 5". Empty:
+// their names do not tell.
+std::string MissingHosts(const LaunchPlan& plan, const std::vector<std::string>& names);
 
 }  // namespace muster

@@ -65,6 +65,8 @@ inline constexpr MetricEntry kCatalog[] = {
      "Hosts known to the coordinator, by state: up, away, draining, left_out"},
     {"muster_host_slots", MetricKind::kGauge, "1", "state",
      "Slots of these hosts: total, and used by members that are placed there"},
+    {"muster_host_devices", MetricKind::kGauge, "1", "state",
+     "Devices of these hosts: total, and used by members that are placed there or still end"},
     {"muster_records_pending", MetricKind::kGauge, "1", "",
      "Ledger records not yet acknowledged by the coordinator"},
     {"muster_http_requests_total", MetricKind::kCounter, "1", "code",

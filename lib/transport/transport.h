@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -15,6 +16,7 @@
 #include "lib/base/credentials.h"
 #include "lib/base/frame_limits.h"
 #include "lib/base/time.h"
+#include "lib/identity/peer_name.h"
 #include "lib/transport/inbound.h"
 #include "lib/transport/payload.h"
 
@@ -59,7 +61,9 @@ inline absl::Status CheckFrameLimits(size_t header_bytes, size_t payload_bytes) 
 // or could not be reached (see IsConnectRefused) · kDeadlineExceeded: not connected within the
 // timeout · kFailedPrecondition: address refused without certificates · kInvalidArgument: the peer
 // sent what is no frame, or the address is no address · kResourceExhausted: a frame above the
-// limits · kUnimplemented: the peer does not speak this protocol · kCancelled: destroyed.
+// limits · kUnimplemented: the peer does not speak this protocol · kUnauthenticated: its
+// certificate makes it nobody, or ours made us nobody to it · kPermissionDenied: it is not whom we
+// expected · kCancelled: destroyed.
 //
 // A session that its receiver holds too much of (`inbound`) stands still, and with it the peer's
 // sending: nothing is lost. A break that only reading shows is then told when it reads on.
@@ -67,6 +71,8 @@ struct SessionHandler {
   std::function<void(Frame)> on_frame;
   std::function<void(absl::Status)> on_broken;
   InboundLimits inbound = {};
+  // Of one who connects: who must be there, where there are certificates. Nobody else gets a frame.
+  std::optional<ExpectedPeer> expected = std::nullopt;
 };
 
 // All methods thread-safe; none blocks.
@@ -78,11 +84,17 @@ class Session {
   virtual void Send(Frame frame) = 0;  // queued in order; dropped once broken
   // The receiver knows who speaks: from now on as much may be held as the handler's `inbound` says.
   virtual void Admit() = 0;
-  // Breaks both ends. Queued frames may be lost, in both directions. The other end gets
-  // kUnavailable, with this reason in the message where it could still be carried.
+  // Breaks both ends. Queued frames may be lost, in both directions. The other end gets `why` where
+  // it could still be carried: as kPermissionDenied where it is that, else in a kUnavailable.
   virtual void Close(absl::Status why) = 0;
   virtual size_t QueuedBytes() const = 0;  // payload and header bytes not yet given to the network
   virtual std::string Peer() const = 0;    // for messages to people
+  // Whom the certificate of the other end names; nothing without certificates. The accepting end
+  // knows it from the start, the connecting one before the first frame that comes.
+  virtual std::optional<PeerName> ProvenPeer() const { return std::nullopt; }
+  // At the accepting end: HashOfKey (lib/identity/keys.h) of the key in that certificate. Empty
+  // without certificates, and at the connecting end.
+  virtual std::string ProvenKey() const { return ""; }
 };
 
 // What the accepting side makes of a new session, before its first frame; called on transport

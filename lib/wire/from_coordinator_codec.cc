@@ -205,12 +205,13 @@ void Put(const Leave& leave, v1::MemberFrame& frame) {
   out.set_term(leave.term.value());
   out.set_exit_code(leave.exit_code);
   out.set_reason(leave.reason);
+  out.set_cluster(leave.cluster);
 }
 
 Leave Get(Reader& reader, const v1::Leave& message) {
   return {TermNumber(reader.Number("term", message.term())),
           reader.Small("exit_code", message.exit_code(), 0, kMaxExitCode),
-          Reader::Words(message.reason())};
+          Reader::Words(message.reason()), reader.Text("cluster", message.cluster())};
 }
 
 void Put(const Wanted& wanted, v1::MemberFrame& frame) {
@@ -222,12 +223,13 @@ void Put(const Wanted& wanted, v1::MemberFrame& frame) {
     to.set_job(job.job);
     to.set_start(job.start.value());
     to.set_first_start(job.first_start.value());
-    to.set_retries(job.retries);
+    to.set_restarts(job.restarts);
     for (const ProcessWanted& process : job.processes) {
       v1::ProcessWanted& message = *to.add_processes();
       message.set_name(process.name);
       message.set_role(WireRole(process.role));
       message.set_placement(process.placement.value());
+      for (const std::string& id : process.devices) message.add_devices(id);
     }
   }
 }
@@ -237,7 +239,7 @@ JobProcesses ReadProcesses(Reader& reader, const v1::JobProcesses& message) {
                    StartNumber(reader.Number("start", message.start())),
                    {},
                    StartNumber(reader.Number("first_start", message.first_start())),
-                   reader.Small("retries", message.retries(), 0, kMostRetries)};
+                   reader.Small("restarts", message.restarts(), 0, kMostRestarts)};
   if (!reader.Count("processes", message.processes_size(), kMaxMembers)) return job;
   for (int i = 0; i < message.processes_size() && reader.ok(); ++i) {
     const Reader::Scope scope(reader, "processes", i);
@@ -245,6 +247,9 @@ JobProcesses ReadProcesses(Reader& reader, const v1::JobProcesses& message) {
     job.processes.push_back({reader.Text("name", process.name()),
                              reader.Enum("role", process.role(), Role::kServer),
                              PlacementNumber(reader.Number("placement", process.placement()))});
+    if (!reader.Count("devices", process.devices_size(), kMostDevices)) return job;
+    for (const std::string& id : process.devices())
+      job.processes.back().devices.push_back(reader.DeviceId("devices", id));
   }
   return job;
 }
@@ -259,6 +264,31 @@ Wanted Get(Reader& reader, const v1::Wanted& message) {
   wanted.cluster = reader.Text("cluster", message.cluster());
   wanted.term = TermNumber(reader.Number("term", message.term()));
   return wanted;
+}
+
+void Put(const MemberSigned& answer, v1::MemberFrame& frame) {
+  v1::MemberSigned& out = *frame.mutable_member_signed();
+  Write(answer.process, *out.mutable_process());
+  out.set_certificate_pem(answer.certificate_pem);
+  out.set_authority_pem(answer.authority_pem);
+  out.set_now_unix_ms(answer.now_unix_ms);
+}
+
+MemberSigned Get(Reader& reader, const v1::MemberSigned& message) {
+  return {Read(reader, message.process()),
+          reader.Text("certificate_pem", message.certificate_pem()),
+          reader.Text("authority_pem", message.authority_pem()),
+          reader.Number("now_unix_ms", message.now_unix_ms())};
+}
+
+void Put(const SignRefused& refused, v1::MemberFrame& frame) {
+  v1::SignRefused& out = *frame.mutable_sign_refused();
+  Write(refused.process, *out.mutable_process());
+  out.set_why(refused.why);
+}
+
+SignRefused Get(Reader& reader, const v1::SignRefused& message) {
+  return {Read(reader, message.process()), Reader::Words(message.why())};
 }
 
 using Either = std::variant<FromCoordinator, ToAgent>;
@@ -277,6 +307,8 @@ std::optional<Either> Open(Reader& reader, const v1::MemberFrame& frame) {
     case Kind::kAckSegments: return member(frame.ack_segments());
     case Kind::kLeave: return member(frame.leave());
     case Kind::kWanted: return ToAgent(Get(reader, frame.wanted()));
+    case Kind::kMemberSigned: return ToAgent(Get(reader, frame.member_signed()));
+    case Kind::kSignRefused: return ToAgent(Get(reader, frame.sign_refused()));
     case Kind::KIND_NOT_SET: return std::nullopt;
   }
   return std::nullopt;

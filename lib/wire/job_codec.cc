@@ -116,7 +116,7 @@ void Put(json& root, const FieldRule& rule, const JobSpec& spec) {
 json TrainingDocument(const TrainingSpec& training) {
   json root = json::object();
   for (const FieldRule& rule : FieldRules())
-    if (rule.training) Put(root, rule, JobSpec{training, {}});
+    if (rule.part == SpecPart::kTraining) Put(root, rule, JobSpec{training, {}, {}});
   return root;
 }
 
@@ -143,10 +143,10 @@ std::string YamlScalar(const json& value) {
 void AppendYaml(std::string& out, absl::string_view indent, const std::string& key,
                 const json& value) {
   if (!value.is_object() || value.empty()) {
-    absl::StrAppend(&out, indent, key, ": ", YamlScalar(value), "\n");
+    absl::StrAppend(&out, indent, YamlScalar(key), ": ", YamlScalar(value), "\n");
     return;
   }
-  absl::StrAppend(&out, indent, key, ":\n");
+  absl::StrAppend(&out, indent, YamlScalar(key), ":\n");
   for (const auto& item : value.items())
     AppendYaml(out, absl::StrCat(indent, "  "), item.key(), item.value());
 }
@@ -207,6 +207,16 @@ absl::StatusOr<JobSpec> ParseJobJson(absl::string_view text, absl::string_view s
   return FromDocument(document);
 }
 
+absl::StatusOr<JobSpec> ParseStoredJob(absl::string_view json, absl::string_view source) {
+  MUSTER_ASSIGN_OR_RETURN(Document document, ParseJsonDocument(json, source));
+  nlohmann::json& root = document.root;
+  if (root.is_object() && !root.contains("restarts") && root.contains("retries")) {
+    root["restarts"] = root["retries"];
+    root.erase("retries");
+  }
+  return FromDocument(document);
+}
+
 std::string ToJson(const JobSpec& spec) { return Dump(ToDocument(spec)); }
 
 std::string ToYaml(const JobSpec& spec) {
@@ -260,11 +270,83 @@ std::vector<std::string> TrainingDifferences(const TrainingSpec& ours, const Tra
 std::vector<std::string> RuntimeDifferences(const JobSpec& ours, const JobSpec& theirs) {
   std::vector<std::string> differences;
   for (const FieldRule& rule : FieldRules()) {
-    if (rule.training) continue;
+    if (rule.part != SpecPart::kRuntime || rule.name == "resume") continue;
     const json a = rule.write(ours), b = rule.write(theirs);
     if (a != b) differences.push_back(absl::StrCat(rule.name, ": ", Dump(a), " against ", Dump(b)));
   }
   return differences;
+}
+
+namespace {
+
+bool MayChange(const FieldRule& rule) {
+  return rule.part == SpecPart::kQueue && rule.name != "namespace";
+}
+
+}  // namespace
+
+absl::StatusOr<QueueChange> ParseQueueChange(absl::string_view text) {
+  MUSTER_ASSIGN_OR_RETURN(const Document document, ParseJsonDocument(text, ""));
+  if (document.root.is_object() && document.root.contains("namespace"))
+    return ErrorAt(document, "namespace",
+                   "cannot be changed; submit the job under another id in that namespace");
+  std::vector<std::string> allowed;
+  for (const FieldRule& rule : FieldRules())
+    if (MayChange(rule)) allowed.push_back(rule.name);
+  MUSTER_RETURN_IF_ERROR(CheckKeys(document, "", document.root, allowed));
+  JobSpec spec;  // a field that is null keeps its default
+  for (const FieldRule& rule : FieldRules()) {
+    const json& value = ValueAt(document.root, rule.name);
+    if (MayChange(rule) && !value.is_null())
+      MUSTER_RETURN_IF_ERROR(rule.read(document, value, spec));
+  }
+  const auto has = [&](const char* name) { return document.root.contains(name); };
+  QueueChange change;
+  if (has("priority")) change.priority = spec.queue.priority;
+  if (has("deadline")) change.deadline = spec.queue.deadline;
+  if (has("time_to_live")) change.time_to_live = spec.queue.time_to_live;
+  if (has("retries")) change.retries = spec.queue.retries;
+  if (!has("labels")) return change;
+  const json& labels = document.root["labels"];
+  if (labels.is_null())
+    return ErrorAt(document, "labels",
+                   "is null; write {key: null} for each label that is to be taken away");
+  for (const auto& item : labels.items()) {
+    const auto given = spec.queue.labels.find(item.key());
+    change.labels[item.key()] =
+        given == spec.queue.labels.end() ? std::nullopt : std::optional(given->second);
+  }
+  return change;
+}
+
+absl::StatusOr<QueueSpec> Changed(const QueueSpec& held, const QueueChange& change) {
+  JobSpec asked;
+  asked.queue = held;
+  asked.queue.priority = change.priority.value_or(held.priority);
+  asked.queue.deadline = change.deadline.value_or(held.deadline);
+  asked.queue.time_to_live = change.time_to_live.value_or(held.time_to_live);
+  asked.queue.retries = change.retries.value_or(held.retries);
+  for (const auto& [key, value] : change.labels) {
+    if (value)
+      asked.queue.labels[key] = *value;
+    else
+      asked.queue.labels.erase(key);
+  }
+  // gRPC brings any values; the rules know what is allowed.
+  JobSpec read;
+  read.queue.name_space = held.name_space;
+  for (const FieldRule& rule : FieldRules())
+    if (MayChange(rule)) MUSTER_RETURN_IF_ERROR(rule.read({}, rule.write(asked), read));
+  return read.queue;
+}
+
+const char* PartName(SpecPart part) {
+  switch (part) {
+    case SpecPart::kTraining: return "training";
+    case SpecPart::kRuntime: return "runtime";
+    case SpecPart::kQueue: return "queue";
+  }
+  return "";
 }
 
 std::vector<JobField> JobFields() {
@@ -272,8 +354,8 @@ std::vector<JobField> JobFields() {
   for (const FieldRule& rule : FieldRules()) {
     const json value = rule.write(DefaultSpec());
     const std::string written = value.is_null() ? "" : Dump(value);
-    fields.push_back({rule.name, rule.training,
-                      rule.default_text.empty() ? written : rule.default_text, rule.allowed});
+    fields.push_back({rule.name, rule.part, rule.default_text.empty() ? written : rule.default_text,
+                      rule.allowed});
   }
   return fields;
 }

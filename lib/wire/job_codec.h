@@ -1,6 +1,6 @@
 // Job specifications as people and programs write them: YAML and JSON with the same flat fields,
-// and one table that says of each field where it lives, what it may be, and whether it belongs to
-// the training specification or to the runtime specification (docs/job-spec.md lists them).
+// and one table that says of each field where it lives, what it may be, and of which part of the
+// specification it is (docs/job-spec.md lists them).
 // Protobuf: lib/wire/job_codec_proto.h.
 //
 // Errors are kInvalidArgument; they name the place, the field, what was found and what is allowed,
@@ -27,6 +27,9 @@ namespace muster {
 absl::StatusOr<JobSpec> ParseJobYaml(absl::string_view text, absl::string_view source,
                                      absl::Span<const std::string> settings = {});
 absl::StatusOr<JobSpec> ParseJobJson(absl::string_view text, absl::string_view source = "");
+// What ToJson wrote, of an earlier version, too: where `restarts` is missing, `retries` had its
+// meaning.
+absl::StatusOr<JobSpec> ParseStoredJob(absl::string_view json, absl::string_view source = "");
 
 // Canonical: keys in order, defaults written out, fields that have no meaning for this job (beta1
 // of sgd) left out. Parse…(To…(spec)) == spec for every valid spec. 64-bit numbers are JSON
@@ -46,13 +49,23 @@ std::string TrainingHash(const TrainingSpec& training);
 // One line for each field that differs, with both values: "lanes: 4 against 6". Empty: they are
 // equal.
 std::vector<std::string> TrainingDifferences(const TrainingSpec& ours, const TrainingSpec& theirs);
-// Likewise of what may differ from one start to the next.
+// Likewise of what may differ from one start to the next, in the runtime specification; without
+// `resume`, which says where a start begins and is nothing that it is run with.
 std::vector<std::string> RuntimeDifferences(const JobSpec& ours, const JobSpec& theirs);
+
+// A JSON object with some of the fields priority, deadline, time_to_live, retries and labels (null:
+// its default; of a label: it is taken away).
+absl::StatusOr<QueueChange> ParseQueueChange(absl::string_view json);
+// `held` with the change, if that is allowed.
+absl::StatusOr<QueueSpec> Changed(const QueueSpec& held, const QueueChange& change);
+
+enum class SpecPart { kTraining, kRuntime, kQueue };
+const char* PartName(SpecPart part);  // "training" …
 
 // The schema as data: for documentation, completion and tests.
 struct JobField {
-  std::string name;           // "optimizer.kind"
-  bool training = false;      // else it belongs to the runtime specification
+  std::string name;  // "optimizer.kind"
+  SpecPart part = SpecPart::kRuntime;
   std::string default_value;  // as JSON, or how it is found; empty: none, the field is needed
   std::string allowed;        // "1 … 4096"; "sgd, momentum, adam, adamw"
 };

@@ -5,12 +5,12 @@
 #include <limits>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "lib/base/lease.h"
 #include "lib/base/status.h"
 #include "lib/base/time.h"
+#include "lib/domain/labels.h"
 #include "lib/domain/layout.h"
 #include "lib/task/registry.h"
 #include "lib/wire/job_codec.h"
@@ -21,8 +21,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr bool kTraining = true;
-constexpr bool kRuntime = false;
+constexpr SpecPart kTraining = SpecPart::kTraining;
+constexpr SpecPart kRuntime = SpecPart::kRuntime;
+constexpr SpecPart kQueue = SpecPart::kQueue;
 constexpr int64_t kMaxSteps = int64_t{1} << 40;
 constexpr size_t kMaxListItems = 4096;
 
@@ -39,30 +40,30 @@ json FromNumber(double number) {
 }
 
 template <class Member>
-FieldRule Whole(const char* name, bool training, Member member, absl::int128 min,
+FieldRule Whole(const char* name, SpecPart part, Member member, absl::int128 min,
                 absl::int128 max) {
   auto read = [=](const Document& document, const json& value, JobSpec& spec) -> absl::Status {
     MUSTER_ASSIGN_OR_RETURN(const absl::int128 number, ReadWhole(document, name, value, min, max));
     member(spec) = static_cast<std::decay_t<decltype(member(spec))>>(number);
     return absl::OkStatus();
   };
-  return {name, training, ToText(min, max), read,
+  return {name, part, ToText(min, max), read,
           [=](const JobSpec& spec) { return json(member(spec)); }};
 }
 
 template <class Member>
-FieldRule Real(const char* name, bool training, Member member, NumberRange range) {
+FieldRule Real(const char* name, SpecPart part, Member member, NumberRange range) {
   auto read = [=](const Document& document, const json& value, JobSpec& spec) -> absl::Status {
     MUSTER_ASSIGN_OR_RETURN(member(spec), ReadNumber(document, name, value, range));
     return absl::OkStatus();
   };
-  return {name, training, ToText(range), read,
+  return {name, part, ToText(range), read,
           [=](const JobSpec& spec) { return FromNumber(member(spec)); }};
 }
 
 // `choices` in the order of the enum's values, which count from 0.
 template <class Member>
-FieldRule Choice(const char* name, bool training, Member member, std::vector<std::string> choices) {
+FieldRule Choice(const char* name, SpecPart part, Member member, std::vector<std::string> choices) {
   auto read = [=](const Document& document, const json& value, JobSpec& spec) -> absl::Status {
     MUSTER_ASSIGN_OR_RETURN(const std::string word, ReadChoice(document, name, value, choices));
     const auto index = std::find(choices.begin(), choices.end(), word) - choices.begin();
@@ -72,21 +73,20 @@ FieldRule Choice(const char* name, bool training, Member member, std::vector<std
   auto write = [=](const JobSpec& spec) {
     return json(choices.at(static_cast<size_t>(member(spec))));
   };
-  return {name, training, absl::StrJoin(choices, ", "), read, write};
+  return {name, part, absl::StrJoin(choices, ", "), read, write};
 }
 
 template <class Member>
-FieldRule Switch(const char* name, bool training, Member member) {
+FieldRule Switch(const char* name, SpecPart part, Member member) {
   auto read = [=](const Document& document, const json& value, JobSpec& spec) -> absl::Status {
     MUSTER_ASSIGN_OR_RETURN(member(spec), ReadSwitch(document, name, value));
     return absl::OkStatus();
   };
-  return {name, training, "true, false", read,
-          [=](const JobSpec& spec) { return json(member(spec)); }};
+  return {name, part, "true, false", read, [=](const JobSpec& spec) { return json(member(spec)); }};
 }
 
 template <class Member>
-FieldRule Texts(const char* name, bool training, Member member, bool empty_allowed) {
+FieldRule Texts(const char* name, SpecPart part, Member member, bool empty_allowed) {
   auto read = [=](const Document& document, const json& value, JobSpec& spec) -> absl::Status {
     if (!value.is_array() || value.size() > kMaxListItems)
       return ErrorAt(
@@ -104,7 +104,7 @@ FieldRule Texts(const char* name, bool training, Member member, bool empty_allow
     }
     return absl::OkStatus();
   };
-  return {name, training, "a list of texts", read,
+  return {name, part, "a list of texts", read,
           [=](const JobSpec& spec) { return json(member(spec)); }};
 }
 
@@ -120,27 +120,58 @@ FieldRule Later(FieldRule field) {
   return field;
 }
 
-bool IsDnsLabel(absl::string_view name) {
-  constexpr size_t kLongest = 63;
-  auto alphanumeric = [](char c) {
-    return absl::ascii_islower(static_cast<unsigned char>(c)) ||
-           absl::ascii_isdigit(static_cast<unsigned char>(c));
-  };
-  return !name.empty() && name.size() <= kLongest && alphanumeric(name.front()) &&
-         alphanumeric(name.back()) &&
-         std::all_of(name.begin(), name.end(), [&](char c) { return alphanumeric(c) || c == '-'; });
-}
+constexpr char kDnsLabel[] = "1 to 63 lower-case letters, digits and inner hyphens";
 
 FieldRule Name() {
-  static constexpr char kAllowed[] = "1 to 63 lower-case letters, digits and inner hyphens";
   auto read = [](const Document& document, const json& value, JobSpec& spec) -> absl::Status {
     MUSTER_ASSIGN_OR_RETURN(spec.runtime.name, ReadText(document, "name", value));
     if (IsDnsLabel(spec.runtime.name)) return absl::OkStatus();
     return ErrorAt(document, "name",
-                   absl::StrCat(Describe(value), " is not a name; allowed: ", kAllowed));
+                   absl::StrCat(Describe(value), " is not a name; allowed: ", kDnsLabel));
   };
-  return {"name", kRuntime, kAllowed, read,
+  return {"name", kRuntime, kDnsLabel, read,
           [](const JobSpec& spec) { return json(spec.runtime.name); }};
+}
+
+FieldRule Namespace() {
+  auto read = [](const Document& document, const json& value, JobSpec& spec) -> absl::Status {
+    MUSTER_ASSIGN_OR_RETURN(spec.queue.name_space, ReadText(document, "namespace", value));
+    if (IsDnsLabel(spec.queue.name_space)) return absl::OkStatus();
+    return ErrorAt(document, "namespace",
+                   absl::StrCat(Describe(value), " is not a namespace; allowed: ", kDnsLabel));
+  };
+  return {"namespace", kQueue, kDnsLabel, read,
+          [](const JobSpec& spec) { return json(spec.queue.name_space); }};
+}
+
+// Bounds of Kubernetes, so that a label of a pod can be a job's.
+absl::Status ReadLabels(const Document& document, const json& value, JobSpec& spec) {
+  if (!value.is_object())
+    return ErrorAt(document, "labels",
+                   absl::StrCat(Describe(value), " is not a mapping; write {key: value}"));
+  if (value.size() > kMostLabels)
+    return ErrorAt(document, "labels",
+                   absl::StrCat(value.size(), " labels; at most ", kMostLabels, " are allowed"));
+  spec.queue.labels.clear();
+  for (const auto& item : value.items()) {
+    if (item.value().is_null()) continue;
+    const std::string field = FieldPath("labels", item.key());
+    MUSTER_ASSIGN_OR_RETURN(std::string text, ReadText(document, field, item.value()));
+    if (const std::string why = WhyNotLabel(item.key(), text); !why.empty())
+      return ErrorAt(document, field, why);
+    spec.queue.labels[item.key()] = std::move(text);
+  }
+  return absl::OkStatus();
+}
+
+FieldRule Labels() {
+  auto write = [](const JobSpec& spec) {
+    json labels = json::object();
+    for (const auto& [key, value] : spec.queue.labels) labels[key] = value;
+    return labels;
+  };
+  return {"labels", kQueue, absl::StrCat("at most ", kMostLabels, " texts by key"), ReadLabels,
+          write};
 }
 
 FieldRule TaskName() {
@@ -407,7 +438,8 @@ std::vector<FieldRule> MakeFieldRules() {
       ChunkBytes(),
       Workers(),
       Servers(),
-      Whole("retries", kRuntime, MUSTER_MEMBER(runtime.retries), 0, kMostRetries),
+      Whole("devices", kRuntime, MUSTER_MEMBER(runtime.devices), 0, kMostDevices),
+      Whole("restarts", kRuntime, MUSTER_MEMBER(runtime.restarts), 0, kMostRestarts),
       Whole("checkpoint.every_steps", kRuntime, MUSTER_MEMBER(runtime.checkpoint.every_steps), 0,
             kMaxSteps),
       Real("checkpoint.every_seconds", kRuntime, MUSTER_MEMBER(runtime.checkpoint.every_seconds),
@@ -422,6 +454,12 @@ std::vector<FieldRule> MakeFieldRules() {
       SecondsOrZero("lease", MUSTER_MEMBER(runtime.lease), kShortestLease, kLongestLease),
       SecondsOrZero("thread_patience", MUSTER_MEMBER(runtime.thread_patience),
                     kShortestThreadPatience, kLongestThreadPatience),
+      Namespace(),
+      Whole("priority", kQueue, MUSTER_MEMBER(queue.priority), -kMostPriority, kMostPriority),
+      Real("deadline", kQueue, MUSTER_MEMBER(queue.deadline), {0, kMostQueueSeconds}),
+      Real("time_to_live", kQueue, MUSTER_MEMBER(queue.time_to_live), {0, kMostQueueSeconds}),
+      Whole("retries", kQueue, MUSTER_MEMBER(queue.retries), 0, kMostRetries),
+      Labels(),
   };
 }
 

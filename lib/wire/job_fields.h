@@ -1,7 +1,7 @@
 // For lib/wire alone: the schema of a job specification as a table, one line a field: where it
-// lives in JobSpec, what it may be, whether it belongs to the training or to the runtime
-// specification, and for which jobs it means anything. Everything else about specifications
-// (documents, hash, differences, documentation) walks this table.
+// lives in JobSpec, what it may be, of which part of the specification it is, and for which jobs it
+// means anything. Everything else about specifications (documents, hash, differences,
+// documentation) walks this table.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,14 @@
 #include "absl/status/status.h"
 #include "lib/config/document.h"
 #include "lib/domain/job.h"
+#include "lib/wire/job_codec.h"
 
 namespace muster {
 
 // One field of the schema.
 struct FieldRule {
   std::string name;
-  bool training = false;  // else it belongs to the runtime specification
+  SpecPart part = SpecPart::kRuntime;
   std::string allowed;
   // Reads a value that is not null into the spec.
   std::function<absl::Status(const Document&, const nlohmann::json&, JobSpec&)> read;

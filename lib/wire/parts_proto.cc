@@ -279,4 +279,20 @@ NumericEnvironment Read(Reader& reader, const v1::NumericEnvironment& message) {
   return environment;
 }
 
+void Write(const ProcessName& process, v1::ProcessName& out) {
+  out.set_job(process.job);
+  out.set_name(process.name);
+  out.set_placement(process.placement.value());
+  out.set_incarnation_hi(process.incarnation.hi);
+  out.set_incarnation_lo(process.incarnation.lo);
+}
+
+ProcessName Read(Reader& reader, const v1::ProcessName& message) {
+  const Reader::Scope scope(reader, "process");
+  return {reader.Text("job", message.job()),
+          reader.MemberName("name", message.name()),
+          PlacementNumber(reader.Number("placement", message.placement())),
+          {message.incarnation_hi(), message.incarnation_lo()}};
+}
+
 }  // namespace muster

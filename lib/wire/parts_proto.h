@@ -10,6 +10,7 @@
 #include "google/protobuf/repeated_field.h"
 #include "lib/domain/message.h"
 #include "lib/wire/reader.h"
+#include "muster/v1/agent.pb.h"
 #include "muster/v1/ledger.pb.h"
 #include "muster/v1/membership.pb.h"
 #include "muster/v1/view.pb.h"
@@ -35,6 +36,7 @@ void Write(const FingerprintPart& part, v1::FingerprintPart& out);
 void Write(const StepRecord& record, v1::StepRecord& out);
 void Write(const Lineage& lineage, v1::Lineage& out);
 void Write(const NumericEnvironment& environment, v1::NumericEnvironment& out);
+void Write(const ProcessName& process, v1::ProcessName& out);
 
 MemberId Read(Reader& reader, const v1::MemberId& message);
 // In `field`: who says who it is.
@@ -51,6 +53,7 @@ FingerprintPart Read(const v1::FingerprintPart& message);
 StepRecord Read(Reader& reader, const v1::StepRecord& message);
 Lineage Read(Reader& reader, const v1::Lineage& message);
 NumericEnvironment Read(Reader& reader, const v1::NumericEnvironment& message);
+ProcessName Read(Reader& reader, const v1::ProcessName& message);
 
 // kInvalidArgument: not a message of this kind.
 template <class Message>

@@ -13,6 +13,7 @@
 #include "lib/base/ids.h"
 #include "lib/base/plural.h"
 #include "lib/base/printable.h"
+#include "lib/domain/device_id.h"
 #include "lib/domain/lanes.h"
 #include "lib/domain/layout.h"
 #include "lib/domain/member_name.h"
@@ -105,6 +106,12 @@ class Reader {
     constexpr size_t kMostQuoted = 64;
     Refuse(field, absl::StrCat("'", Cut(Printable(text), kMostQuoted),
                                "' is no name of a member; it must be ", MemberNameRule()));
+    return "";
+  }
+  std::string DeviceId(const char* field, const std::string& text) {
+    if (IsDeviceId(text)) return text;
+    Refuse(field, absl::StrCat("'", Cut(Printable(text), kLongestDeviceId),
+                               "' is no id of a device; it must be ", DeviceIdRule()));
     return "";
   }
   // Lines of a log: more of them, with room for a sentence before them.

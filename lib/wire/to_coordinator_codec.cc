@@ -1,7 +1,10 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
+#include <set>
+#include <string>
 #include <variant>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "lib/wire/frame_proto.h"
@@ -250,6 +253,29 @@ LanesNotFinite Get(Reader& reader, const v1::LanesNotFinite& message) {
           Step(reader.Number("step", message.step())), ReadLaneIds(reader, message.lanes())};
 }
 
+void Put(const std::vector<HostDevice>& devices,
+         google::protobuf::RepeatedPtrField<v1::HostDevice>& out) {
+  for (const HostDevice& device : devices) {
+    v1::HostDevice& message = *out.Add();
+    message.set_id(device.id);
+    message.set_holder(device.holder.value());
+  }
+}
+
+std::vector<HostDevice> ReadDevices(
+    Reader& reader, const google::protobuf::RepeatedPtrField<v1::HostDevice>& message) {
+  std::vector<HostDevice> devices;
+  if (!reader.Count("devices", message.size(), kMostDevices)) return devices;
+  std::set<std::string> ids;
+  for (int i = 0; i < message.size() && reader.ok(); ++i) {
+    const Reader::Scope scope(reader, "devices", i);
+    devices.push_back({reader.DeviceId("id", message[i].id()),
+                       PlacementNumber(reader.Number("holder", message[i].holder()))});
+    reader.Require(ids.insert(devices.back().id).second, "id", "is there twice");
+  }
+  return devices;
+}
+
 void Put(const AgentHello& hello, v1::CoordinatorFrame& frame) {
   v1::AgentHello& out = *frame.mutable_agent_hello();
   out.set_host(hello.agent.host);
@@ -259,6 +285,8 @@ void Put(const AgentHello& hello, v1::CoordinatorFrame& frame) {
   out.set_follows_lo(hello.follows.lo);
   out.set_node(hello.node);
   out.set_slots(hello.slots);
+  Put(hello.devices, *out.mutable_devices());
+  out.set_now_unix_ms(hello.now_unix_ms);
 }
 
 AgentHello Get(Reader& reader, const v1::AgentHello& message) {
@@ -267,10 +295,20 @@ AgentHello Get(Reader& reader, const v1::AgentHello& message) {
   return {{reader.OwnName("host", message.host()), incarnation},
           {message.follows_hi(), message.follows_lo()},
           Reader::Words(message.node()),
-          reader.Small("slots", message.slots(), 0, kMaxMembers)};
+          reader.Small("slots", message.slots(), 0, kMaxMembers),
+          ReadDevices(reader, message.devices()),
+          reader.Number("now_unix_ms", message.now_unix_ms())};
 }
 
 void Put(const AgentEnds&, v1::CoordinatorFrame& frame) { frame.mutable_agent_ends(); }
+
+void Put(const DevicesHeld& held, v1::CoordinatorFrame& frame) {
+  Put(held.devices, *frame.mutable_devices_held()->mutable_devices());
+}
+
+DevicesHeld Get(Reader& reader, const v1::DevicesHeld& message) {
+  return {ReadDevices(reader, message.devices())};
+}
 
 void Put(const ProcessExited& exited, v1::CoordinatorFrame& frame) {
   v1::ProcessExited& out = *frame.mutable_process_exited();
@@ -323,7 +361,10 @@ void Put(const LogLines& lines, v1::CoordinatorFrame& frame) {
   out.set_placement(lines.placement.value());
   out.set_name(lines.name);
   out.set_text(lines.text);
-  out.set_left_out(lines.left_out);
+  out.set_left_out(lines.left_out.bytes);
+  out.set_left_out_lines(lines.left_out.lines);
+  out.set_before(lines.before.bytes);
+  out.set_before_lines(lines.before.lines);
 }
 
 // The text stays as it is: it is made printable where people read it.
@@ -333,7 +374,20 @@ LogLines Get(Reader& reader, const v1::LogLines& message) {
           PlacementNumber(reader.Number("placement", message.placement())),
           reader.MemberName("name", message.name()),
           reader.Text("text", message.text()),
-          reader.Number("left_out", message.left_out())};
+          {reader.Number("left_out", message.left_out(), 0, kMostLogAmount),
+           reader.Number("left_out_lines", message.left_out_lines(), 0, kMostLogAmount)},
+          {reader.Number("before", message.before(), 0, kMostLogAmount),
+           reader.Number("before_lines", message.before_lines(), 0, kMostLogAmount)}};
+}
+
+void Put(const SignMember& sign, v1::CoordinatorFrame& frame) {
+  v1::SignMember& out = *frame.mutable_sign_member();
+  Write(sign.process, *out.mutable_process());
+  out.set_public_key(sign.public_key);
+}
+
+SignMember Get(Reader& reader, const v1::SignMember& message) {
+  return {Read(reader, message.process()), Name(reader, "public_key", message.public_key())};
 }
 
 using Either = std::variant<ToCoordinator, FromAgent>;
@@ -356,6 +410,8 @@ std::optional<Either> Open(Reader& reader, const v1::CoordinatorFrame& frame) {
     case Kind::kProcessExited: return FromAgent(Get(reader, frame.process_exited()));
     case Kind::kLogLines: return FromAgent(Get(reader, frame.log_lines()));
     case Kind::kAgentEnds: return FromAgent(AgentEnds{});
+    case Kind::kDevicesHeld: return FromAgent(Get(reader, frame.devices_held()));
+    case Kind::kSignMember: return FromAgent(Get(reader, frame.sign_member()));
     case Kind::KIND_NOT_SET: return std::nullopt;
   }
   return std::nullopt;

@@ -1,8 +1,11 @@
 #include "cli/arguments.h"
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "cli/queue.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lib/base/exit_codes.h"
@@ -36,13 +39,32 @@ TEST(ArgumentsTest, Train) {
   EXPECT_TRUE(train.json);
 }
 
+TEST(ArgumentsTest, RunTakesTheNamesThatPeopleKnow) {
+  for (const std::vector<const char*>& words :
+       {std::vector<const char*>{"--nnodes", "2:4", "--node-rank", "3", "--nproc-per-node", "8"},
+        {"--nodes", "2:4", "-nr", "3", "--gpus", "8"},
+        {"--nnodes", "2:4", "--node_rank", "3", "--nproc_per_node", "8"}}) {
+    std::vector<const char*> all = {"run", "a.yaml", "--epochs", "5", "--set", "seed=7"};
+    all.insert(all.end(), words.begin(), words.end());
+    const Parsed parsed = Parse(all);
+    ASSERT_EQ(parsed.exit_code, std::nullopt) << parsed.text;
+    const auto& run = std::get<RunArguments>(parsed.arguments);
+    EXPECT_EQ(run.launch.hosts, "2:4");
+    EXPECT_EQ(run.launch.number, 3);
+    EXPECT_EQ(run.launch.slots, 8);
+    EXPECT_THAT(run.settings, ElementsAre("seed=7", "epochs=5"));
+  }
+  EXPECT_EQ(Parse({"run", "a.yaml", "--join-timeout", "0"}).exit_code, 64);
+}
+
 TEST(ArgumentsTest, AnAddressIsAUrlWithoutItsBeginning) {
   const auto to = [](const char* text) {
     return std::get<RemoteArguments>(Parse({"list", "--to", text}).arguments).to;
   };
-  EXPECT_EQ(to("127.0.0.1:9"), "http://127.0.0.1:9");
-  EXPECT_EQ(to("[::1]:9"), "http://[::1]:9");
+  EXPECT_EQ(to("127.0.0.1:9"), "https://127.0.0.1:9");
+  EXPECT_EQ(to("[::1]:9"), "https://[::1]:9");
   EXPECT_EQ(to("http://127.0.0.1:9/"), "http://127.0.0.1:9");
+  EXPECT_EQ(to("https://node7.example:9/"), "https://node7.example:9");
 }
 
 TEST(ArgumentsTest, WhatIsNotSaidStaysWithTheFile) {
@@ -55,11 +77,11 @@ TEST(ArgumentsTest, WhatIsNotSaidStaysWithTheFile) {
 }
 
 TEST(ArgumentsTest, Up) {
-  const Parsed parsed = Parse({"up", "--listen", "10.1.2.3:0", "--allow-plaintext", "10.1.0.0/16"});
+  const Parsed parsed = Parse({"up", "--listen", "10.1.2.3:0", "--join-listen", "10.1.2.3:7071"});
   ASSERT_EQ(parsed.exit_code, std::nullopt) << parsed.text;
   const auto& up = std::get<UpArguments>(parsed.arguments);
   EXPECT_EQ(up.listen, "10.1.2.3:0");
-  EXPECT_THAT(up.allow_plaintext, ElementsAre("10.1.0.0/16"));
+  EXPECT_EQ(up.join_listen, "10.1.2.3:7071");
 }
 
 TEST(ArgumentsTest, TheLogOfTheProcesses) {
@@ -111,6 +133,9 @@ TEST(ArgumentsTest, OptionsOfTheCommandsForJobs) {
   EXPECT_EQ(logs.member, "worker-0");
   EXPECT_EQ(logs.dir, "c");
   EXPECT_TRUE(logs.follow && logs.json);
+  const RemoteArguments late = remote({"logs", "j", "--tail", "20", "--since", "15m"});
+  EXPECT_EQ(late.tail, 20);
+  EXPECT_EQ(late.since, 900);
   EXPECT_TRUE(remote({"stop", "j", "--json"}).json);
   const Parsed up = Parse({"up", "--slots", "3"});
   EXPECT_EQ(std::get<UpArguments>(up.arguments).slots, 3);
@@ -136,6 +161,47 @@ TEST(ArgumentsTest, HowManyWorkersAJobIsScaledTo) {
   EXPECT_THAT(Parse({"scale", "j"}).text, HasSubstr("--workers"));
 }
 
+TEST(ArgumentsTest, TheCommandsOfTheQueue) {
+  const auto change = [](std::vector<const char*> words) -> std::string {
+    words.insert(words.begin(), {"queue", "j"});
+    const Parsed parsed = Parse(words);
+    if (parsed.exit_code) return parsed.text;
+    const auto& remote = std::get<RemoteArguments>(parsed.arguments);
+    EXPECT_EQ(remote.command, RemoteArguments::Command::kQueue);
+    EXPECT_EQ(remote.job, "j");
+    const absl::StatusOr<std::string> json = QueueChangeOf(remote);
+    return json.ok() ? *json : std::string(json.status().message());
+  };
+  EXPECT_EQ(change({"--priority", "-5"}), R"({"priority":-5})");
+  EXPECT_EQ(change({"--deadline", "0.5", "--time-to-live", "60", "--retries", "2"}),
+            R"({"deadline":0.5,"time_to_live":60.0,"retries":2})");
+  // As null it would be the default, which is no deadline.
+  EXPECT_THAT(change({"--deadline", "nan"}), HasSubstr("--deadline: 'nan' is not a number"));
+  EXPECT_THAT(change({"--time-to-live", "inf"}), HasSubstr("--time-to-live: 'inf' is not"));
+  EXPECT_EQ(change({"--label", "a=b", "--label", "c=", "--no-label", "d"}),
+            R"({"labels":{"a":"b","c":"","d":null}})");
+  EXPECT_THAT(change({"--label", "a"}), HasSubstr("--label: 'a' is not KEY=VALUE"));
+  EXPECT_THAT(change({}), HasSubstr("say what is to change"));
+
+  const auto quota = [](const std::vector<const char*>& words) {
+    const Parsed parsed = Parse(words);
+    if (parsed.exit_code) return parsed.text;
+    const auto& remote = std::get<RemoteArguments>(parsed.arguments);
+    return absl::StrCat(remote.name_space, " ", remote.quota_slots.value_or(-2), " ",
+                        remote.quota_queued.value_or(-2));
+  };
+  EXPECT_EQ(quota({"quota"}), " -2 -2");
+  EXPECT_EQ(quota({"quota", "vision", "--slots", "8"}), "vision 8 -2");
+  EXPECT_EQ(quota({"quota", "vision", "--slots", "none", "--queued", "0"}), "vision -1 0");
+  const Parsed priority = Parse({"quota", "vision", "--priority", "-5"});
+  ASSERT_EQ(priority.exit_code, std::nullopt) << priority.text;
+  EXPECT_EQ(std::get<RemoteArguments>(priority.arguments).priority, -5);
+  EXPECT_THAT(quota({"quota", "vision", "--slots", "-1"}), HasSubstr("--slots"));
+  EXPECT_EQ(NamespaceTable({{.name = "vision", .slots = 8, .slots_held = 3, .jobs_running = 1}}),
+            "namespace  slots          running  queued         priority\n"
+            "vision     3/8            1        0              0\n");
+}
+
 TEST(ArgumentsTest, TheCommandsOfHosts) {
   const Parsed drain = Parse({"drain", "b", "--no-wait", "--to", "127.0.0.1:9"});
   ASSERT_EQ(drain.exit_code, std::nullopt) << drain.text;
@@ -143,7 +209,7 @@ TEST(ArgumentsTest, TheCommandsOfHosts) {
   EXPECT_EQ(remote.command, RemoteArguments::Command::kDrain);
   EXPECT_EQ(remote.host, "b");
   EXPECT_TRUE(remote.no_wait);
-  EXPECT_EQ(remote.to, "http://127.0.0.1:9");
+  EXPECT_EQ(remote.to, "https://127.0.0.1:9");
   EXPECT_TRUE(std::get<RemoteArguments>(Parse({"drain", "b", "--undo"}).arguments).undo);
   EXPECT_THAT(Parse({"drain"}).text, HasSubstr("muster hosts shows them"));
   EXPECT_EQ(Parse({"drain", "b", "--undo", "--no-wait"}).exit_code, kExitBadConfiguration);
@@ -167,6 +233,8 @@ TEST(ArgumentsTest, AnEmptyValueIsRefusedByName) {
       {{"status", ""}, "job: is empty"},
       {{"submit", "a.yaml", "--id", ""}, "--id: is empty"},
       {{"logs", "j", "--member", ""}, "--member: is empty"},
+      {{"logs", "j", "--since", "soon"}, "--since: 'soon' is no time; write 90s, 15m, 2h or 3d"},
+      {{"logs", "j", "--since", "0m"}, "--since: '0m' is no time; write 90s, 15m, 2h or 3d"},
       {{"delete", "j", "--dir", ""}, "muster delete: --dir: is empty"}};
   for (const auto& [words, says] : cases) {
     const Parsed refused = Parse(words);
@@ -175,6 +243,28 @@ TEST(ArgumentsTest, AnEmptyValueIsRefusedByName) {
   }
   EXPECT_THAT(std::get<TrainArguments>(Parse({"train", "a.yaml", "--set=a="}).arguments).settings,
               ElementsAre("a="));
+}
+
+TEST(ArgumentsTest, AFolderStandsForItsCluster) {
+  const std::vector<std::vector<const char*>> commands = {{"submit", "a.yaml"},
+                                                          {"watch", "j"},
+                                                          {"resume", "j"},
+                                                          {"cancel", "j"},
+                                                          {"hosts"},
+                                                          {"drain", "a"},
+                                                          {"top"},
+                                                          {"queue", "j", "--priority", "1"},
+                                                          {"quota"},
+                                                          {"token", "list"}};
+  for (std::vector<const char*> words : commands) {
+    words.insert(words.end(), {"--dir", "cluster"});
+    const Parsed parsed = Parse(words);
+    ASSERT_EQ(parsed.exit_code, std::nullopt) << words[0] << ": " << parsed.text;
+    EXPECT_TRUE(std::get<RemoteArguments>(parsed.arguments).has_dir) << words[0];
+    EXPECT_EQ(std::get<RemoteArguments>(parsed.arguments).dir, "cluster") << words[0];
+    words.insert(words.end(), {"--to", "127.0.0.1:9"});
+    EXPECT_EQ(Parse(words).exit_code, 64) << words[0] << ": one of them";
+  }
 }
 
 TEST(ArgumentsTest, AFolderStandsForItsJob) {
@@ -268,6 +358,33 @@ TEST(ArgumentsTest, ThePatienceWithThreadsIsInSeconds) {
     EXPECT_EQ(Parse({"up", "--thread-patience", patience}).exit_code, 64) << patience;
 }
 
+TEST(ArgumentsTest, DevicesAreSaidOfAHost) {
+  EXPECT_EQ(std::get<UpArguments>(Parse({"up"}).arguments).devices, "auto");
+  EXPECT_EQ(std::get<UpArguments>(Parse({"up", "--devices", "0,1"}).arguments).devices, "0,1");
+  const Parsed agent = Parse({"agent", "--coordinator", "h:1", "--devices", "none"});
+  EXPECT_EQ(std::get<AgentArguments>(agent.arguments).devices, "none");
+}
+
+TEST(ArgumentsTest, AMachineMayBeNamed) {
+  EXPECT_EQ(std::get<UpArguments>(Parse({"up"}).arguments).node, "");
+  EXPECT_EQ(std::get<UpArguments>(Parse({"up", "--node", "m"}).arguments).node, "m");
+  const Parsed agent = Parse({"agent", "--coordinator", "h:1", "--node", "m"});
+  EXPECT_EQ(std::get<AgentArguments>(agent.arguments).node, "m");
+  const Parsed run = Parse({"run", "a.yaml", "--node", "m", "--nodes", "2", "--node-rank", "1"});
+  EXPECT_EQ(std::get<RunArguments>(run.arguments).node, "m");
+  EXPECT_EQ(std::get<RunArguments>(run.arguments).launch.hosts, "2");
+}
+
+TEST(ArgumentsTest, AnAgentMayHaveACertificate) {
+  const auto identity = [](const std::vector<const char*>& more) {
+    std::vector<const char*> words = {"agent", "--coordinator", "127.0.0.1:7070"};
+    words.insert(words.end(), more.begin(), more.end());
+    return std::get<AgentArguments>(Parse(words).arguments).identity;
+  };
+  EXPECT_EQ(identity({}), "");
+  EXPECT_EQ(identity({"--identity", "/etc/muster/a"}), "/etc/muster/a");
+}
+
 TEST(ArgumentsTest, WrongWordsAreBadConfiguration) {
   const std::vector<std::vector<const char*>> cases = {{},
                                                        {"trian", "a.yaml"},
@@ -304,7 +421,8 @@ TEST(ArgumentsTest, AnErrorNamesTheWordThatIsWrong) {
       {{"up", "--lease", "0"}, "--lease: '0' is not 0.5 to 600 seconds"},
       {{"train", "a.yaml", "--workers", "0"}, "--workers: Value 0 not in range 1 to 4096"},
       {{"list", "--to", "nonsense"}, "muster list: --to: 'nonsense' is not an address"},
-      {{"list", "--to", "https://127.0.0.1:9"}, "--to: 'https://127.0.0.1:9' is not an address"},
+      {{"list", "--to", "https://127.0.0.1"}, "--to: address \"127.0.0.1\" has no port"},
+      {{"list", "--to", "ftp://127.0.0.1:9"}, "--to: 'ftp://127.0.0.1:9' is not an address"},
       {{"list", "--to", "127.0.0.1:99999"}, "--to: address \"127.0.0.1:99999\" has a wrong port"},
   };
   for (const Row& row : rows) {
@@ -317,12 +435,21 @@ TEST(ArgumentsTest, AnErrorNamesTheWordThatIsWrong) {
 
 TEST(ArgumentsTest, EachCommandHasAnExample) {
   for (const std::string command :
-       {"train", "demo", "up", "submit", "list", "status", "watch", "stop", "resume", "cancel",
-        "delete", "logs", "digest", "audit", "ledger", "history"}) {
+       {"train", "demo", "up", "submit", "adopt", "list", "status", "watch", "stop", "resume",
+        "cancel", "delete", "logs", "digest", "audit", "ledger", "history"}) {
     const Parsed parsed = Parse({command.c_str(), "--help"});
     EXPECT_EQ(parsed.exit_code, 0);
     EXPECT_THAT(parsed.text, HasSubstr("\n  muster " + command)) << command;
   }
+}
+
+TEST(ArgumentsTest, AnAdoptionNeedsAFolderAndMayNameAnId) {
+  const auto adopt = std::get<RemoteArguments>(Parse({"adopt", "old/a", "--as", "b"}).arguments);
+  EXPECT_EQ(adopt.command, RemoteArguments::Command::kAdopt);
+  EXPECT_EQ(adopt.checkpoints, "old/a");
+  EXPECT_EQ(adopt.job, "b");
+  EXPECT_EQ(Parse({"adopt", "old/a"}).exit_code, std::nullopt) << "the job keeps its id";
+  EXPECT_EQ(Parse({"adopt"}).exit_code, 64);
 }
 
 TEST(ArgumentsTest, HelpTeaches) {

@@ -23,6 +23,7 @@ class HandCluster final : public Cluster {
     if (on_start) on_start(*this);
   }
   void Leave() override { ++leaves; }
+  void GoTo(const std::string& coordinator) override { went_to.push_back(coordinator); }
   void Stop() override {
     ++stops;
     if (on_stop) on_stop();
@@ -43,9 +44,13 @@ class HandCluster final : public Cluster {
   void Post(std::function<void()> call) override { calls_.Post(std::move(call)); }
   void After(Duration, std::function<void()> call) override { later.push_back(std::move(call)); }
   std::string url() const override { return url_; }
+  Trust trust() const override { return {}; }
   std::string coordinator() const override { return "127.0.0.1:7070"; }
+  std::string join() const override { return joins_at; }
   std::string host() const override { return "here"; }
   std::string folder() const override { return folder_; }
+  std::vector<std::string> devices() const override { return has_devices; }
+  bool LiesOnOwnDisk() const override { return on_own_disk; }
   std::vector<std::string> JobsUnderWay() const override { return jobs_under_way; }
   std::vector<std::string> MissedFaults() const override { return missed_faults; }
   void JobEndsAfter(const std::string&, int64_t step) override { last_step = step; }
@@ -55,8 +60,12 @@ class HandCluster final : public Cluster {
   std::function<void()> on_stop;
   std::vector<std::string> jobs_under_way;
   std::vector<std::string> missed_faults;
+  std::vector<std::string> went_to;
   std::vector<std::function<void()>> later;  // what is to be called after some time
   std::optional<int64_t> last_step;
+  std::string joins_at;
+  std::vector<std::string> has_devices;
+  bool on_own_disk = false;
   int stops = 0;
   int leaves = 0;
 

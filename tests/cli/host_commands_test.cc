@@ -22,6 +22,7 @@ namespace muster::cli {
 namespace {
 
 using Command = RemoteArguments::Command;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -32,6 +33,7 @@ std::string HostJson(const std::string& name, int members, bool draining = false
   for (int i = 0; i < members; ++i)
     there.push_back(absl::StrCat(R"({"job":"j","member":"worker-)", i, "\"}"));
   return absl::StrCat(R"({"name":")", name, R"(","node":"n","slots":4,"up":true,"used":)", members,
+                      name == "a" ? R"(,"devices":["0","1"],"devices_used":["1"])" : "",
                       R"(,"draining":)", draining ? "true" : "false", R"(,"members":[)",
                       absl::StrJoin(there, ","), "]}");
 }
@@ -120,9 +122,9 @@ class HostCommandsTest : public ::testing::Test {
 TEST_F(HostCommandsTest, HostsGoThroughAllPages) {
   EXPECT_EQ(Run({.command = Command::kHosts}), 0);
   EXPECT_EQ(out_.str(),
-            "host  node  slots      state             jobs\n"
-            "a     n     1/4        up                j\n"
-            "b     n     1/4        up                j\n");
+            "host  node  slots      devices  state             jobs\n"
+            "a     n     1/4        1/2      up                j\n"
+            "b     n     1/4        -        up                j\n");
 }
 
 TEST_F(HostCommandsTest, HostsAreALineEachForPrograms) {
@@ -218,6 +220,9 @@ TEST(HostTable, SaysWhatAHostDoes) {
   const std::string text = HostTable({{.name = "a", .up = true, .left_out = "why"}});
   EXPECT_THAT(text, HasSubstr("  left out  "));
   EXPECT_THAT(text, HasSubstr("a is left out for all jobs: why; muster drain a --undo lets it"));
+  EXPECT_THAT(
+      HostTable({{.name = "a", .up = true, .name_space = "vision"}, {.name = "b"}}),
+      AllOf(HasSubstr("namespace  jobs"), HasSubstr("vision     -"), HasSubstr("-          -")));
   EXPECT_THAT(HostTable({}), HasSubstr("There are no hosts"));
   EXPECT_THAT(HostTable({}, false), IsEmpty());
 }

@@ -12,6 +12,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "cli/adopt.h"
 #include "cli/cluster_folder.h"
 #include "cli/remote.h"
 #include "gmock/gmock.h"
@@ -132,6 +133,36 @@ class JobCommandsTest : public ::testing::Test {
     if (state == "stopped") state = "queued";
     respond.Send({.body = JobJson(id, state)});
   }
+  // What became of it, as the test wants; the last answer again and again.
+  void Adopt(const http::Request& request, const http::Responder& respond) {
+    MutexLock lock(mutex_);
+    const auto adoption = request.params.find("adoption");
+    asked_.push_back(adoption == request.params.end() ? "adopt " + request.body
+                                                      : "look at " + adoption->second);
+    if (adoptions_.empty()) return respond.Send(absl::NotFoundError("there is no adoption 1-1"));
+    respond.Send({.status = 202, .body = adoptions_.front()});
+    adoptions_.erase(adoptions_.begin());
+  }
+  // The next page of lines; an empty one is an answer that does not come in time.
+  void Page(const http::Request& request, const http::Responder& respond) {
+    std::string query;
+    for (const auto& [key, value] : request.query) absl::StrAppend(&query, key, "=", value, " ");
+    MutexLock lock(mutex_);
+    asked_.push_back("follow " + query);
+    if (pages_.empty()) return respond.Send(absl::InternalError("no page is left"));
+    const std::string page = pages_.front();
+    pages_.erase(pages_.begin());
+    if (page.empty()) return respond.Send(absl::UnavailableError("starts"));
+    respond.Send({.body = page});
+  }
+  void SetPages(std::vector<std::string> pages) {
+    MutexLock lock(mutex_);
+    pages_ = std::move(pages);
+  }
+  void SetAdoptions(std::vector<std::string> adoptions) {
+    MutexLock lock(mutex_);
+    adoptions_ = std::move(adoptions);
+  }
   // The last steps of a job, and its end.
   void Events(const http::Responder& respond) {
     const auto stream = respond.Stream();
@@ -168,6 +199,8 @@ class JobCommandsTest : public ::testing::Test {
   std::map<std::string, std::string> states_ ABSL_GUARDED_BY(mutex_) = {{"done", "done"},
                                                                         {"runs", "running"}};
   std::vector<std::string> asked_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::string> adoptions_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::string> pages_ ABSL_GUARDED_BY(mutex_);
   absl::Status refuse_ ABSL_GUARDED_BY(mutex_);  // whatever is asked of a job
   int64_t first_start_ ABSL_GUARDED_BY(mutex_) = 1;
   int looks_until_stopped_ ABSL_GUARDED_BY(mutex_) = 2;
@@ -184,10 +217,23 @@ class JobCommandsTest : public ::testing::Test {
            {"POST", "/v1/jobs/{id}:stop", Answering()},
            {"POST", "/v1/jobs",
             [this](const http::Request& q, const http::Responder& r) { Submit(q, r); }},
+           {"POST", "/v1/adoptions",
+            [this](const http::Request& q, const http::Responder& r) { Adopt(q, r); }},
+           {"GET", "/v1/adoptions/{adoption}",
+            [this](const http::Request& q, const http::Responder& r) { Adopt(q, r); }},
            {"GET",
             "/v1/jobs/{id}/history",
             [this](const http::Request& q, const http::Responder& r) { History(q, r); },
             {"from", "lineage"}},
+           {"GET",
+            "/v1/jobs/{id}/logs",
+            [](const http::Request&,
+               const http::Responder& r) { r.Send({.status = 200, .body = "one\n\ntwo\n"}); },
+            {"member", "tail"}},
+           {"GET",
+            "/v1/jobs/{id}/logs:follow",
+            [this](const http::Request& q, const http::Responder& r) { Page(q, r); },
+            {"after", "member", "tail"}},
            {"GET",
             "/v1/jobs/{id}/events",
             [this](const http::Request&, const http::Responder& r) { Events(r); },
@@ -228,6 +274,48 @@ TEST_F(JobCommandsTest, SubmittingAJobThatIsOverSaysSoAndEndsAsItDid) {
   EXPECT_EQ(Run({.command = Command::kSubmit, .job = "new", .spec = spec}), 0);
   EXPECT_THAT(out_.str(), HasSubstr("note: 1 lane for 2 workers: 1 has nothing to compute"));
   EXPECT_THAT(out_.str(), HasSubstr("job new is queued; follow it with"));
+}
+
+TEST_F(JobCommandsTest, AdoptLooksUntilTheJobIsThere) {
+  SetAdoptions({R"({"adoption":"1-1","job":null,"state":"waiting","of_bytes":null,"error":null})",
+                R"({"adoption":"1-1","job":"runs","state":"copying","bytes":1,"of_bytes":2})",
+                R"({"adoption":"1-1","job":"runs","state":"done","step":8,"error":null,)"
+                R"("passed_over":["lineage-1-step-9 is cut short"]})"});
+  const RemoteArguments adopt{
+      .command = Command::kAdopt, .job = "runs", .checkpoints = "/old/a/", .pause = Duration(0)};
+  EXPECT_EQ(Run(adopt), 0) << err_.str();
+  EXPECT_THAT(Asked(), ElementsAre(R"(adopt {"folder":"/old/a/","id":"runs"})", "look at 1-1",
+                                   "look at 1-1", "GET runs"));
+  EXPECT_THAT(out_.str(), StartsWith("adoption 1-1: reads what is there\n"));
+  EXPECT_THAT(out_.str(), HasSubstr("job runs is running; follow it with"));
+  EXPECT_THAT(err_.str(), HasSubstr("passed over: lineage-1-step-9 is cut short"));
+}
+
+TEST_F(JobCommandsTest, AnAdoptionThatFailsSaysWhy) {
+  const RemoteArguments adopt{
+      .command = Command::kAdopt, .checkpoints = "/old/a", .pause = Duration(0)};
+  SetAdoptions({R"({"adoption":"1-1","state":"waiting"})",
+                R"({"adoption":"1-1","state":"failed",)"
+                R"("error":{"code":"data_loss","message":"no checkpoint is whole"}})"});
+  EXPECT_EQ(Run(adopt), 65);
+  EXPECT_THAT(err_.str(), HasSubstr("no checkpoint is whole"));
+  // The coordinator has started again meanwhile.
+  SetAdoptions({R"({"adoption":"1-1","state":"waiting"})"});
+  EXPECT_NE(Run(adopt), 0);
+  EXPECT_THAT(err_.str(), HasSubstr("there is no adoption 1-1"));
+}
+
+TEST_F(JobCommandsTest, AnAdoptionTellsItsRateAndTheTimeLeft) {
+  AdoptionAnswer adoption{.adoption = "1-1"};
+  EXPECT_EQ(AdoptionLine(adoption), "adoption 1-1: reads what is there");
+  adoption.job = "a\x1b[2J";
+  adoption.of_bytes = 4 << 20;
+  EXPECT_EQ(AdoptionLine(adoption), "adoption 1-1 of job a\\x1b[2J: 0 B of 4.0 MiB copied");
+  adoption.bytes = 1 << 20;
+  adoption.bytes_per_second = 512 << 10;
+  adoption.seconds_left = 6;
+  EXPECT_EQ(AdoptionLine(adoption),
+            "adoption 1-1 of job a\\x1b[2J: 1.0 MiB of 4.0 MiB copied · 512 KiB/s · 6.0 s left");
 }
 
 TEST_F(JobCommandsTest, ResumeLetsAJobGoOnFromItsNewestCheckpoint) {
@@ -417,8 +505,11 @@ TEST_F(JobCommandsTest, WhetherAClusterRunsIsAskedOnlyWhereNobodyListens) {
 }
 
 TEST_F(JobCommandsTest, ToFollowALogThatNeverComesIsAnError) {
+  const auto in_use = LockFile(cluster_ + "/lock");  // else nothing is followed
+  ASSERT_TRUE(in_use.ok());
   const auto follow = [&](const std::string& job, const std::string& member) {
-    return Run({.command = Command::kLogs, .job = job, .member = member, .follow = true});
+    return Run(
+        {.command = Command::kLogs, .job = job, .has_dir = true, .member = member, .follow = true});
   };
   EXPECT_EQ(follow("done", ""), 1);
   EXPECT_THAT(err_.str(), HasSubstr("there are no logs of a job done in "));
@@ -433,6 +524,68 @@ TEST_F(JobCommandsTest, ToFollowALogThatNeverComesIsAnError) {
   EXPECT_THAT(err_.str(), HasSubstr("no log of a member worker-1; there are logs of worker-0"));
   EXPECT_EQ(follow("done", "worker-0"), 0);
   EXPECT_EQ(out_.str(), "a line\n");
+}
+
+// Of all hosts; in the order of their times, and on from where the answer before has ended, also
+// when the coordinator does not answer in between.
+TEST_F(JobCommandsTest, LinesOfAllHostsAreFollowedUntilTheJobIsOver) {
+  SetPages({R"({"lines":[{"member":"worker-0","line":"2026-11-21T10:00:02.000Z info b"},)"
+            R"({"member":"worker-0","line":"more of b"},)"
+            R"({"member":"worker-1","line":"2026-11-21T10:00:01.000Z info a"}],)"
+            R"("next":"1~x","over":false})",
+            "", R"({"lines":[],"next":"1~x","over":false})",
+            R"({"lines":[{"member":"worker-1","line":"the end"}],"next":"1~y","over":true})"});
+  EXPECT_EQ(
+      Run({.command = Command::kLogs, .job = "runs", .has_to = true, .follow = true, .tail = 7}), 0)
+      << err_.str();
+  EXPECT_EQ(out_.str(),
+            "worker-1 | 2026-11-21T10:00:01.000Z info a\n"
+            "worker-0 | 2026-11-21T10:00:02.000Z info b\n"
+            "worker-0 | more of b\n"
+            "worker-1 | the end\n");
+  EXPECT_THAT(Asked(), ElementsAre("GET runs", "follow tail=7 ", "follow after=1~x tail=7 ",
+                                   "follow after=1~x tail=7 ", "follow after=1~x tail=7 "));
+}
+
+TEST_F(JobCommandsTest, LinesOfAMemberThatAreEmptyArePrinted) {
+  EXPECT_EQ(Run({.command = Command::kLogs, .job = "runs", .has_to = true, .member = "worker-0"}),
+            0);
+  EXPECT_EQ(out_.str(), "one\n\ntwo\n");
+}
+
+TEST_F(JobCommandsTest, LinesThatAreTooOldAreNotPrinted) {
+  SetPages({R"({"lines":[{"member":"worker-0","line":"no time"},)"
+            R"({"member":"worker-0","line":"2026-11-21T10:00:02.000Z info old"},)"
+            R"({"member":"worker-0","line":"9999-11-21T10:00:02.000Z info new"},)"
+            R"({"member":"worker-0","line":"more of it"}],"next":"1~x","over":true})"});
+  EXPECT_EQ(Run({.command = Command::kLogs,
+                 .job = "runs",
+                 .has_to = true,
+                 .member = "worker-0",
+                 .follow = true,
+                 .since = 60}),
+            0);
+  EXPECT_EQ(out_.str(), "9999-11-21T10:00:02.000Z info new\nmore of it\n");
+}
+
+TEST_F(JobCommandsTest, OfAFolderTheLastLinesArePrinted) {
+  WriteLog("done", "worker-0");
+  std::ofstream(LogFolder(cluster_, "done") + "/worker-1.log") << "one\ntwo\nthree\n";
+  for (const bool follow : {false, true}) {
+    EXPECT_EQ(Run({.command = Command::kLogs, .job = "done", .follow = follow, .tail = 2}), 0);
+    EXPECT_EQ(out_.str(), "worker-0 | a line\nworker-1 | two\nworker-1 | three\n");
+  }
+}
+
+TEST_F(JobCommandsTest, ToFollowAMemberThatNeverComesIsAnError) {
+  EXPECT_EQ(Run({.command = Command::kLogs,
+                 .job = "runs",
+                 .has_to = true,
+                 .member = "worker-2",
+                 .follow = true}),
+            1);
+  EXPECT_THAT(err_.str(),
+              HasSubstr("job runs has no member worker-2; it asks for at most 2 workers"));
 }
 
 TEST_F(JobCommandsTest, AFolderIsAskedAlsoWhenNothingRunsThere) {
@@ -474,6 +627,16 @@ TEST_F(JobCommandsTest, AFolderIsAskedAlsoWhenNothingRunsThere) {
   EXPECT_THAT(Asked(), ElementsAre("POST runs"));
 }
 
+TEST_F(JobCommandsTest, WhereNothingRunsNothingIsSubmitted) {
+  for (const Command command : {Command::kSubmit, Command::kWatch, Command::kHosts}) {
+    err_.str("");
+    EXPECT_EQ(Remote({.command = command, .job = "j", .dir = cluster_, .has_dir = true},
+                     {.out = out_, .err = err_}),
+              64);
+    EXPECT_THAT(err_.str(), HasSubstr(absl::StrCat("nothing runs in ", cluster_)));
+  }
+}
+
 TEST_F(JobCommandsTest, AJobThatIsStoppedGoesOnWhereItsClusterIs) {
   WriteAddress(server_->Address());
   const auto lock = LockFile(cluster_ + "/lock");
@@ -486,7 +649,7 @@ TEST_F(JobCommandsTest, AJobThatIsStoppedGoesOnWhereItsClusterIs) {
               0)
         << err_.str();
     EXPECT_THAT(out_.str(), HasSubstr(absl::StrCat("; it goes on with: muster resume ", id,
-                                                   " --to http://", server_->Address(), "\n")));
+                                                   " --dir ", cluster_, "\n")));
   }
 }
 

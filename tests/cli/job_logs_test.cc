@@ -77,6 +77,18 @@ TEST_F(JobLogsTest, ThePartBeforeAFileComesFirstAndOneThatIsCutIsReadAnew) {
   EXPECT_THAT(Lines(logs), ElementsAre("worker-0: three"));
 }
 
+// The agent has renamed it since we looked: what it got last is in the part before now.
+TEST_F(JobLogsTest, TheLastLinesBeforeAFileIsRotatedAreNotLost) {
+  Append("worker-0", "one\n");
+  JobLogs logs(folder(), "");
+  EXPECT_THAT(Lines(logs), ElementsAre("worker-0: one"));
+  Append("worker-0", "two\n");
+  std::filesystem::rename(folder() + "/worker-0.log", folder() + "/worker-0.log.1");
+  Append("worker-0", "3\n");
+  EXPECT_THAT(Lines(logs), ElementsAre("worker-0: two", "worker-0: 3"));
+  EXPECT_THAT(Lines(logs), IsEmpty());
+}
+
 TEST_F(JobLogsTest, ALineIsToldOnceItIsWhole) {
   Append("worker-0", "half");
   JobLogs logs(folder(), "");

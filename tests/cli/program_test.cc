@@ -6,13 +6,13 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +22,7 @@
 #include "gtest/gtest.h"
 #include "lib/base/version.h"
 #include "tests/support/json_lines.h"
+#include "tests/support/text_of.h"
 
 namespace muster {
 namespace {
@@ -74,20 +75,50 @@ TEST(MusterTest, OneFolderOneCluster) {
   EXPECT_EQ(second.Wait(), 64);
 }
 
-TEST(MusterTest, AnAddressThatIsNotAllowedIsRefusedBeforeAnythingStarts) {
+TEST(MusterTest, AnAddressOfAnotherMachineIsRefusedBeforeAnythingStarts) {
   const std::string folder = MakeFolder() + "/cluster";
-  const auto up = [&](std::vector<std::string> more) {
-    more.insert(more.begin(), {"up", "--dir", folder, "--listen", "192.0.2.1:0"});
-    return Muster(more);
-  };
-  Program refused(up({}));
-  EXPECT_TRUE(refused.WaitFor("--listen: address 192.0.2.1:0 refused")) << refused.output();
-  EXPECT_EQ(refused.Wait(), 64);
-  Program wrong(up({"--allow-plaintext", "192.0.2.0"}));
-  EXPECT_TRUE(wrong.WaitFor("muster: --allow-plaintext: \"192.0.2.0\" has no prefix length"))
-      << wrong.output();
-  EXPECT_EQ(wrong.Wait(), 64);
-  EXPECT_FALSE(std::filesystem::exists(folder));
+  Program refused(Muster({"up", "--dir", folder, "--listen", "192.0.2.1:0"}));
+  EXPECT_NE(refused.End(), 0);
+  EXPECT_THAT(refused.output(), HasSubstr("address 192.0.2.1:0"));
+  EXPECT_FALSE(std::filesystem::exists(folder + "/store/identity"));
+}
+
+// Another program in place of ssh, which comes first in PATH.
+std::vector<std::string> OverSsh(const std::string& script, std::vector<std::string> more) {
+  const std::string folder = MakeFolder();
+  std::ofstream(folder + "/ssh") << "#!/bin/sh\n" << script << "\n";
+  std::filesystem::permissions(folder + "/ssh", std::filesystem::perms::owner_all);
+  std::vector<std::string> words = {"/usr/bin/env", "PATH=" + folder + ":/usr/bin:/bin",
+                                    MUSTER_PROGRAM, "run", "job.yaml"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+TEST(MusterTest, AnSshThatIsStoppedHoldsNoRunUp) {
+  Program program(OverSsh("kill -STOP $$", {"--hosts", "a", "--join-timeout", "1"}));
+  EXPECT_EQ(program.End(), 1) << program.output();
+}
+
+// Each takes more than one; the soft limit is low on many machines.
+TEST(MusterTest, ManyHostsHaveTheirDescriptors) {
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  if (limit.rlim_max < 256) GTEST_SKIP() << "at most " << limit.rlim_max << " are allowed here";
+  Program program(OverSsh("exit 255", {"--hosts", "a[1-40]"}), [&limit] {
+    limit.rlim_cur = 64;
+    return setrlimit(RLIMIT_NOFILE, &limit) == 0;
+  });
+  EXPECT_EQ(program.End(), 1) << program.output();
+  EXPECT_THAT(program.output(), HasSubstr("host a1, the first one, cannot be reached"));
+}
+
+// As a profile with a prompt: it does not hide that the program runs there.
+TEST(MusterTest, WhatAShellPrintsBeforeUsMayLackItsEnd) {
+  Program program(OverSsh("printf 'hello'; for last; do :; done; exec sh -c \"$last\"",
+                          {"--hosts", "a", "--dir", MakeFolder()}));
+  EXPECT_EQ(program.End(), 64) << program.output();
+  EXPECT_THAT(program.output(), HasSubstr("hello\n"));
+  EXPECT_THAT(program.output(), Not(HasSubstr("muster-run-begun")));
 }
 
 TEST(MusterTest, BadWordsAndFilesAreBadConfiguration) {
@@ -105,15 +136,16 @@ TEST(MusterTest, BadWordsAndFilesAreBadConfiguration) {
   EXPECT_TRUE(stranger.WaitFor("[0].kill: 'worker-9' is not a process of this job"))
       << stranger.output();
   EXPECT_EQ(stranger.Wait(), 64);
+  Program node(Muster({"up", "--dir", MakeFolder(), "--node", "a b"}));
+  EXPECT_TRUE(node.WaitFor("--node: 'a b' must be")) << node.output();
+  EXPECT_EQ(node.Wait(), 64);
+  Program devices(Muster({"up", "--dir", MakeFolder(), "--devices", "00"}));
+  EXPECT_TRUE(devices.WaitFor("--devices 00: a number has no zero before it")) << devices.output();
+  EXPECT_EQ(devices.Wait(), 64);
   std::ofstream(spec) << "task: counting\nepohcs: 2\nbatch: 8\n";
   Program wrong(Muster({"train", spec, "--dir", MakeFolder()}));
   EXPECT_TRUE(wrong.WaitFor("epohcs")) << wrong.output();
   EXPECT_EQ(wrong.Wait(), 64);
-}
-
-std::string TextOf(const std::string& file) {
-  std::ifstream in(file);
-  return {std::istreambuf_iterator<char>(in), {}};
 }
 
 TEST(MusterTest, TheProcessesLogAsItsOptionsSay) {
@@ -236,12 +268,10 @@ TEST(MusterTest, AnAnswerThatCannotBeWrittenIsNoSuccess) {
     }
   }
   // A closed stream is no place that a connection or a file takes.
-  Program up(Muster({"up", "--dir", MakeFolder(), "--listen", "127.0.0.1:0"}));
-  ASSERT_TRUE(up.WaitFor("ready at http://")) << up.output();
-  const size_t at = up.output().find("http://");
-  ASSERT_TRUE(up.WaitFor("\n", at)) << up.output();
-  const std::string url = up.output().substr(at, up.output().find_first_of(" \r\n", at) - at);
-  const std::string list = muster + " list --to " + url;
+  const std::string folder = MakeFolder();
+  Program up(Muster({"up", "--dir", folder, "--listen", "127.0.0.1:0"}));
+  ASSERT_TRUE(up.WaitFor("ready at https://")) << up.output();
+  const std::string list = muster + " list --dir " + folder;
   EXPECT_EQ(run(list).first, 0);
   for (const char* end : {" >/dev/full", " >&-"}) {
     const auto refused = run(list + end);

@@ -1,6 +1,7 @@
 #include "cli/train_run.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -12,6 +13,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "cli/job_file.h"
+#include "cli/meeting.h"
 #include "cli/remote.h"
 #include "cli/train.h"
 #include "gmock/gmock.h"
@@ -26,6 +28,7 @@ namespace muster::cli {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -39,8 +42,11 @@ struct Answers {
   int unavailable = 0;
   int stopping = 0;  // submissions that find the job stopping; with the last of them it is stopped
   absl::Status fingerprints_error;
-  int no_fingerprints = 0;  // answers with that error
-  int too_slow = 0;         // streams that get no answer in time
+  int no_fingerprints = 0;                      // answers with that error
+  std::vector<std::vector<std::string>> hosts;  // that are up, look by look; the last one stays
+  size_t looks = 0;                             // at them
+  size_t looks_before = 0;                      // the job was submitted
+  int too_slow = 0;                             // streams that get no answer in time
   bool gone = false;
   std::vector<std::pair<std::string, std::string>> first_events;  // of every stream
   std::string after_events;  // state of the job after them; empty: as it was
@@ -57,6 +63,8 @@ class JobRunTest : public ::testing::Test {
                     [this](const http::Request& request, const http::Responder& r) {
                       OnSubmit(request, r);
                     }},
+                   {"GET", "/v1/hosts",
+                    [this](const http::Request&, const http::Responder& r) { OnHosts(r); }},
                    {"GET", "/v1/jobs/{id}",
                     [this](const http::Request&, const http::Responder& r) {
                       r.Send({.body = JobJson()});
@@ -109,9 +117,19 @@ class JobRunTest : public ::testing::Test {
       responder.Send(answers_.refuse);
     } else {
       answers_.job["id"] = body["id"];
+      answers_.looks_before = answers_.looks;
       if (answers_.job["state"] == "stopped") answers_.job["state"] = "running";
       responder.Send({.body = answers_.job.dump()});
     }
+  }
+
+  void OnHosts(const http::Responder& responder) {
+    nlohmann::json list = {{"hosts", nlohmann::json::array()}, {"next_page_token", ""}};
+    MutexLock lock(mutex_);
+    const size_t look = std::min(answers_.looks++, answers_.hosts.size() - 1);
+    for (const std::string& name : answers_.hosts[look])
+      list["hosts"].push_back({{"name", name}, {"up", true}});
+    responder.Send({.body = list.dump()});
   }
 
   void OnStop(const http::Responder& responder) {
@@ -180,8 +198,12 @@ class JobRunTest : public ::testing::Test {
 
   JobResult Run(int64_t cancel_after = -1) {
     Screen screen({.out = out_, .err = out_}, /*json=*/false);
-    return RunJob({.spec = spec_, .folder = folder_, .cancel_after = cancel_after}, Maker(),
-                  screen);
+    return RunJob({.spec = spec_,
+                   .folder = folder_,
+                   .cancel_after = cancel_after,
+                   .hosts = hosts_,
+                   .stop_after = stop_after_},
+                  Maker(), screen);
   }
   ClusterMaker Maker() {
     return [this](const ClusterOptions& options,
@@ -195,6 +217,7 @@ class JobRunTest : public ::testing::Test {
       auto cluster = std::make_unique<HandCluster>("http://" + server_->Address(), options.folder,
                                                    std::move(events));
       cluster->on_start = on_start_;
+      cluster->on_own_disk = on_own_disk_;
       cluster->on_stop = [this] { Leave(); };
       return cluster;
     };
@@ -237,6 +260,9 @@ class JobRunTest : public ::testing::Test {
   JobSpec spec_ =
       ParseJobYaml("task: counting\nreduction: sum\nepochs: 2\nbatch: 8\n", "spec.yaml").value();
   std::function<void(HandCluster&)> on_start_;
+  std::optional<HostsOfRun> hosts_;
+  bool on_own_disk_ = false;
+  std::optional<Duration> stop_after_;
   ClusterOptions options_;  // of the last cluster
   std::ostringstream out_;
   std::vector<nlohmann::json> objects_;
@@ -270,6 +296,106 @@ TEST_F(JobRunTest, FollowsAJobToItsEnd) {
   EXPECT_THAT(out_.str(), HasSubstr("worker-2 was killed; its lanes went to workers 0 and 1\n"));
   EXPECT_THAT(out_.str(), Not(HasSubstr("not for people")));
   EXPECT_EQ(result.last_disturbed_step, 7);
+}
+
+// As on a host of `muster run` that has servers alone or nobody. A worker tells steps sooner, and
+// those that it has told are not told again when it has ended.
+TEST_F(JobRunTest, WhereNoWorkerRunsTheCoordinatorTellsTheSteps) {
+  const auto shown = [this](bool has_worker) {
+    Set([](Answers& a) {
+      a.job["state"] = "running";
+      a.after_events = "done";
+      a.first_events.clear();
+      for (const int step : {7, 8})
+        a.first_events.emplace_back(
+            "step",
+            nlohmann::json({{"step", step}, {"epoch", 0}, {"loss", 2.5}, {"samples", 4}}).dump());
+    });
+    on_start_ = [has_worker](HandCluster& cluster) {
+      if (!has_worker) return;
+      cluster.events.on_start({.job = "j", .process = "worker-0", .pid = 2});
+      cluster.events.on_report({.process = "worker-0", .event = "step", .step = Step(8, 5.5)});
+      cluster.events.on_exit({.job = "j", .process = "worker-0", .text = "it has left"});
+    };
+    EXPECT_EQ(TrainJson("", folder_ + (has_worker ? "/with" : "/without")), 0);
+    std::vector<std::pair<int, double>> steps;
+    for (const nlohmann::json& object : objects_)
+      if (object["event"] == "step") steps.emplace_back(object["step"], object["loss"]);
+    return steps;
+  };
+  EXPECT_THAT(shown(false), ElementsAre(std::pair(7, 2.5), std::pair(8, 2.5)));
+  EXPECT_THAT(shown(true), ElementsAre(std::pair(8, 5.5)));
+}
+
+// Of three hosts two are enough.
+TEST_F(JobRunTest, WithOtherHostsItBeginsOnceTheyAreThereAndEndsOnceTheyHaveLeft) {
+  hosts_ = HostsOfRun{.plan = {.run_id = "slurm-17-0", .hosts_min = 2, .hosts_max = 3},
+                      .coordinator = "127.0.0.1:7070",
+                      .host = "here",
+                      .node = "machine",
+                      .slots = 5};
+  Set([&](Answers& a) {
+    a.hosts = {{"here"}, {"here", "other"}, {"here", "other"}, {"here"}};
+    a.after_events = "done";
+  });
+  on_start_ = [&](HandCluster&) {
+    const auto meeting = MeetingReader(folder_, "slurm-17-0").Look();
+    ASSERT_TRUE(meeting);
+    EXPECT_EQ(meeting->coordinator, "127.0.0.1:7070");
+    EXPECT_EQ(meeting->exit_code, std::nullopt);
+  };
+  const MeetingReader reader(folder_, "slurm-17-0");
+  const auto result = Run();
+  ASSERT_TRUE(result.error.ok()) << result.error;
+  EXPECT_EQ(options_.slots, 5);
+  EXPECT_EQ(options_.host, "here");
+  EXPECT_EQ(options_.node, "machine");
+  EXPECT_THAT(out_.str(), Not(HasSubstr("losing this host"))) << "the folder is shared";
+  EXPECT_THAT(out_.str(), HasSubstr("2 hosts are there"));
+  ASSERT_TRUE(reader.Look());
+  EXPECT_EQ(reader.Look()->exit_code, 0);
+  Set([](const Answers& a) {
+    EXPECT_EQ(a.looks_before, 2U) << "it was submitted before two were there";
+    EXPECT_GE(a.looks, 4U) << "it ended before the other host had left";
+  });
+}
+
+TEST_F(JobRunTest, WhatIsLostWithTheFirstHostIsSaidAtTheStart) {
+  on_own_disk_ = true;
+  hosts_ = HostsOfRun{.plan = {.run_id = "r", .hosts_min = 1, .hosts_max = 2}};
+  Set([](Answers& a) {
+    a.hosts = {{"here"}};
+    a.after_events = "done";
+  });
+  EXPECT_TRUE(Run().error.ok());
+  EXPECT_THAT(out_.str(),
+              HasSubstr(absl::StrCat("note: losing this host loses the run: ", folder_)));
+}
+
+TEST_F(JobRunTest, OfARunOnOneMachineNobodyNeedsToBeTold) {
+  on_own_disk_ = true;
+  hosts_ = HostsOfRun{.plan = {.run_id = "r", .hosts_min = 1, .hosts_max = 2, .one_machine = true}};
+  Set([](Answers& a) {
+    a.hosts = {{"here"}};
+    a.after_events = "done";
+  });
+  EXPECT_TRUE(Run().error.ok());
+  EXPECT_THAT(out_.str(), Not(HasSubstr("losing this host")));
+}
+
+TEST_F(JobRunTest, HostsThatDoNotComeAreNamed) {
+  hosts_ = HostsOfRun{.plan = {.launcher = Launcher::kOptions, .hosts_min = 3, .hosts_max = 3},
+                      .patience = std::chrono::seconds(600)};
+  Set([](Answers& a) { a.hosts.emplace_back(); });
+  on_start_ = [](HandCluster& cluster) { cluster.Post([&cluster] { cluster.later.front()(); }); };
+  const MeetingReader reader(folder_, "");
+  const auto result = Run();
+  EXPECT_EQ(result.exit_code, 75);
+  EXPECT_THAT(std::string(result.error.message()),
+              AllOf(HasSubstr("of at least 3 hosts only 0 have joined"),
+                    HasSubstr(", without 0, 1, 2"), HasSubstr("--join-timeout")));
+  ASSERT_TRUE(reader.Look());
+  EXPECT_EQ(reader.Look()->exit_code, 75) << "the others are told";
 }
 
 TEST_F(JobRunTest, WhyAJobFailedIsSaidOnce) {
@@ -358,6 +484,17 @@ TEST_F(JobRunTest, AViewAfterTheLastStepDisturbsNone) {
   EXPECT_EQ(Run().last_disturbed_step, 19);
 }
 
+// A short job ends while one of its events is looked at.
+TEST_F(JobRunTest, WhatHappenedBeforeTheEndIsToldAlsoAfterTheJobIsOver) {
+  Set([&](Answers& a) {
+    a.after_events = "done";
+    a.first_events = {{"state", R"({"state":"recovering","text":"recovers"})"},
+                      {"recovery", R"({"text":"its lanes went to worker-2","step":5})"}};
+  });
+  EXPECT_EQ(Run().last_disturbed_step, 5);
+  EXPECT_THAT(out_.str(), HasSubstr("its lanes went to worker-2\n"));
+}
+
 TEST_F(JobRunTest, ThatWorkersReadTheirDataIsSaidOnce) {
   on_start_ = [this](HandCluster& cluster) {
     cluster.events.on_report({.process = "worker-1", .event = "prepares"});
@@ -395,6 +532,28 @@ TEST_F(JobRunTest, ASecondCtrlCStopsAtOnce) {
   const JobResult result = Run();
   EXPECT_EQ(result.exit_code, 75);
   EXPECT_EQ(result.job.state, "interrupted");
+}
+
+// A launcher warns, or ends the step, when the allocation is near its end: that we saw it, too,
+// does not make it a second Ctrl-C.
+TEST_F(JobRunTest, AfterTheEndOfTheAllocationWasNearTheFirstSignalIsGentle) {
+  stop_after_ = std::chrono::seconds(1);
+  Set([](Answers& a) { a.refuse = absl::UnavailableError("never ready"); });
+  on_start_ = [](HandCluster& cluster) {
+    cluster.events.on_coordinator(true);
+    cluster.Post([&cluster] {
+      cluster.later.front()();
+      EXPECT_EQ(cluster.stops, 0);
+      cluster.events.on_interrupt(15);
+      EXPECT_EQ(cluster.stops, 0) << "its checkpoint is being made";
+      cluster.events.on_interrupt(15);
+      EXPECT_EQ(cluster.stops, 2);
+    });
+  };
+  EXPECT_EQ(Run().exit_code, 75);
+  EXPECT_THAT(out_.str(), HasSubstr("the end of the allocation is near\nstopping after a "
+                                    "checkpoint; press Ctrl-C again to stop at once\n"
+                                    "stopping already"));
 }
 
 // As on a disk that was full from the start.
@@ -537,7 +696,26 @@ TEST_F(JobRunTest, ACoordinatorOfUpThatIsGivenUpIsSaidOnceWithItsCause) {
                          folder_, "/logs/coordinator.log\n"));
 }
 
+// Otherwise jobs wait for slots for ever, and only the coordinator's log knows why.
+TEST_F(JobRunTest, UpSaysWhyItsHostIsNotHeard) {
+  on_start_ = [](HandCluster& cluster) {
+    cluster.Post([&cluster] {
+      cluster.events.on_coordinator(true);
+      for (int i = 0; i < 3; ++i) cluster.events.on_no_coordinator("host here was revoked");
+      cluster.events.on_interrupt(2);
+      cluster.events.on_no_coordinator("it ends");
+    });
+  };
+  EXPECT_EQ(Up({.dir = folder_}, Maker(), {.out = out_, .err = out_}), 0);
+  EXPECT_THAT(out_.str(), HasSubstr("this host, here, has no session with the coordinator, so "
+                                    "nothing is started here: host here was revoked; trying "
+                                    "again\n"));
+  EXPECT_THAT(out_.str(), HasSubstr("host here was revoked: 2 times"));
+  EXPECT_THAT(out_.str(), Not(HasSubstr("it ends")));
+}
+
 TEST_F(JobRunTest, UpSaysOnceHowJobsAreSubmitted) {
+  on_own_disk_ = true;
   on_start_ = [](HandCluster& cluster) {
     cluster.Post([&cluster] {
       for (const bool is_up : {true, false, true}) cluster.events.on_coordinator(is_up);
@@ -549,9 +727,10 @@ TEST_F(JobRunTest, UpSaysOnceHowJobsAreSubmitted) {
   EXPECT_THAT(out_.str(),
               HasSubstr(absl::StrCat("ready at ", url,
                                      "\nsubmit jobs with: muster submit "
-                                     "SPEC.yaml --to ",
-                                     url, "\nthe coordinator does not answer\nready at ", url,
+                                     "SPEC.yaml --dir ",
+                                     folder_, "\nthe coordinator does not answer\nready at ", url,
                                      "\nstopping")));
+  EXPECT_THAT(out_.str(), HasSubstr("with 1 slot\nnote: losing this host loses the jobs: "));
 }
 
 TEST_F(JobRunTest, TheExitCodeIsTheOneOfTheJob) {

@@ -11,18 +11,18 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "tests/support/text_of.h"
 
 namespace muster::coordinator {
 
-// MUSTER_COORDINATOR, the path of the program, is a compile definition of the test.
+// MUSTER_COORDINATOR, the path of the program, is a compile definition of the test: the one that
+// people get, or that of bench/plaintext.
 class Program {
  public:
   // `dir` is its --dir; what it logs goes to `dir`.log. Any ports, unless `arguments` name others.
@@ -55,6 +55,8 @@ class Program {
   bool listens() const { return !http_.empty(); }
   const std::string& http() const { return http_; }
   const std::string& grpc() const { return grpc_; }
+  const std::string& metrics() const { return metrics_; }
+  const std::string& join() const { return join_; }
   std::string Url(const std::string& path) const { return "http://" + http_ + path; }
 
   void Kill() {
@@ -81,8 +83,7 @@ class Program {
   }
   // What it has logged, and said on standard error. After Wait.
   std::string Said() {
-    std::ifstream log(log_);
-    std::string said((std::istreambuf_iterator<char>(log)), std::istreambuf_iterator<char>());
+    std::string said = TextOf(log_);
     char buffer[4096];
     for (ssize_t n; (n = read(errors_, buffer, sizeof buffer)) > 0;)
       said.append(buffer, static_cast<size_t>(n));
@@ -123,6 +124,8 @@ class Program {
     if (!json.is_object() || json.value("event", "") != "listening") return;
     http_ = json.value("http", "");
     grpc_ = json.value("grpc", "");
+    metrics_ = json.value("metrics", "");
+    join_ = json.value("join", "");
   }
 
   const std::string log_;
@@ -132,6 +135,8 @@ class Program {
   int errors_ = -1;
   std::string http_;
   std::string grpc_;
+  std::string metrics_;
+  std::string join_;  // empty: no host joins there
 };
 
 }  // namespace muster::coordinator

@@ -1,16 +1,25 @@
 // The real program on loopback: what it answers, and what it survives.
 #include "tests/coordinator/program.h"
 
+#include <sys/stat.h>
+
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lib/http/client.h"
+#include "lib/identity/identity_folder.h"
+#include "lib/identity/keys.h"
+#include "lib/join/join_client.h"
+#include "nlohmann/json.hpp"
 #include "tests/coordinator/control_client.h"
 #include "tests/lib/http/raw_client.h"
 
@@ -383,6 +392,19 @@ TEST(ProgramTest, AnOlderCopyOfTheJournalIsRefused) {
   ExpectRefused(program, "Bring back the newest copy of the directory", 65);
 }
 
+// On another machine, which does not see its lock.
+TEST(ProgramTest, OneWhoseCheckpointsAnotherClaimsEndsAndIsNotToBeStartedAgain) {
+  constexpr int kReplaced = 69;
+  const Directory dir;
+  Program program(dir.path(), {});
+  ASSERT_TRUE(program.listens());
+  std::string cluster;
+  std::ifstream(dir.path() + "/checkpoints/.owner") >> cluster;
+  std::ofstream(dir.path() + "/checkpoints/.term-" + cluster + "-7") << "7 0123\n";
+  EXPECT_EQ(program.Wait(), kReplaced) << "it finds that out by itself";
+  EXPECT_THAT(program.Said(), HasSubstr("has been replaced by one of term 7"));
+}
+
 TEST(ProgramTest, TwoClustersDoNotShareAFolderOfCheckpoints) {
   const Directory dir;
   const Directory other_dir;
@@ -488,8 +510,8 @@ TEST(ProgramTest, BadConfigurationIsRefusedWithWhatToDo) {
                         {{"--checkpoint-dir", file + "/store"}, "name a directory"},
                         {{"--listen", "nowhere"}, "--listen"},
                         {{"--http", "127.0.0.1:99999"}, "--http"},
-                        {{"--listen", "8.8.8.8:0"}, "allow-plaintext"},
-                        {{"--http", "0.0.0.0:0"}, "allow-plaintext"},
+                        {{"--listen", "8.8.8.8:0"}, "it is not loopback"},
+                        {{"--http", "0.0.0.0:0"}, "it is not loopback"},
                         {{"--fail-at", "lunch:1"}, "persisted_unpublished"},
                         {{"--fail-at", "forming:0"}, "N from 1"},
                         {{"--lease-ms", "499"}, "--lease-ms"},
@@ -543,6 +565,276 @@ TEST(ProgramTest, KilledBetweenTheJournalAndTheAnswerTheJobIsThereAfterwards) {
   EXPECT_EQ(program.Wait(), 128 + SIGKILL);
   Program again(dir.path());
   EXPECT_EQ(MakeRestClient(again.http())->Get("a").state, "starting");
+}
+
+std::string FirstLineOf(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+int StatusWith(const Program& program, const std::string& path, const std::string& token) {
+  const auto answer = http::Get(program.Url(path), {.token = token});
+  return answer.ok() ? answer->status : 0;
+}
+
+TEST(ProgramTest, TokensAreAskedForAndOutliveARestart) {
+  const Directory dir;
+  const std::string admin_file = dir.path() + "/identity/admin.token";
+  std::string admin, ada;
+  {
+    const Program program(dir.path(), {"--tokens"});
+    ASSERT_TRUE(program.listens());
+    admin = FirstLineOf(admin_file);
+    EXPECT_EQ(StatusWith(program, "/healthz", ""), 200);
+    EXPECT_EQ(StatusWith(program, "/v1/jobs", ""), 401);
+    EXPECT_EQ(StatusWith(program, "/v1/jobs", admin), 200);
+    EXPECT_EQ(MakeGrpcClient(program.grpc())->Get("a").code, "unauthenticated");
+    const auto made =
+        http::Post(program.Url("/v1/tokens"),
+                   R"({"user":"ada","role":"viewer","namespace":"default"})", {.token = admin});
+    ASSERT_TRUE(made.ok()) << made.status();
+    ASSERT_EQ(made->status, 201) << made->body;
+    ada = nlohmann::json::parse(made->body)["token"];
+  }
+  namespace fs = std::filesystem;
+  EXPECT_EQ(fs::status(admin_file).permissions(), fs::perms::owner_read | fs::perms::owner_write);
+  const Program again(dir.path(), {"--tokens"});
+  EXPECT_EQ(FirstLineOf(admin_file), admin) << "it is made once";
+  EXPECT_EQ(StatusWith(again, "/v1/jobs", ada), 200);
+  EXPECT_EQ(StatusWith(again, "/v1/tokens", ada), 403);
+  const auto tokens = http::Get(again.Url("/v1/tokens"), {.token = admin});
+  const auto list = nlohmann::json::parse(tokens->body)["tokens"];
+  ASSERT_EQ(list.size(), 2u);
+  const auto revoke = [&](size_t i) {
+    const std::string id = list[i]["id"];
+    return http::Delete(again.Url("/v1/tokens/" + id), {.token = admin})->status;
+  };
+  EXPECT_EQ(revoke(0), 409) << "it is the last admin's";
+  EXPECT_EQ(revoke(1), 200);
+  EXPECT_EQ(StatusWith(again, "/v1/jobs", ada), 401);
+  EXPECT_THAT(FirstLineOf(dir.path() + "/audit.jsonl"), HasSubstr("ada viewer default"));
+}
+
+// As after an end between the file and the journal.
+TEST(ProgramTest, TheTokenOfTheFirstAdminIsTheOneThatLiesThere) {
+  const Directory dir;
+  const std::string admin = "muster-admin-00112233445566778899aabbccddeeff";
+  std::filesystem::create_directories(dir.path() + "/identity");
+  ASSERT_TRUE(WriteSecret(dir.path() + "/identity/admin.token", admin + "\n").ok());
+  const Program program(dir.path(), {"--tokens"});
+  EXPECT_EQ(StatusWith(program, "/v1/tokens", admin), 200);
+}
+
+// Somebody may know it who is no admin.
+TEST(ProgramTest, ATokenOfTheFirstAdminThatOthersCanReadIsNotTaken) {
+  const Directory dir;
+  std::filesystem::create_directories(dir.path() + "/identity");
+  std::ofstream(dir.path() + "/identity/admin.token")
+      << "muster-admin-00112233445566778899aabbccddeeff\n";
+  ASSERT_EQ(chmod((dir.path() + "/identity/admin.token").c_str(), 0644), 0);
+  Program program(dir.path(), {"--tokens"});
+  ASSERT_FALSE(program.listens());
+  EXPECT_NE(program.Wait(), 0);
+  EXPECT_THAT(program.Said(), HasSubstr("admin.token' may be read or written by others"));
+}
+
+// With an identity, and asking for tokens.
+class HttpsProgramTest : public ::testing::Test {
+ protected:
+  HttpsProgramTest() {
+    const Identity own = IssueIdentity(authority_, {"c1", CoordinatorPeer{}}, absl::Now()).value();
+    EXPECT_TRUE(WriteIdentity(identity_.path(), own).ok());
+    program_.emplace(dir_.path(),
+                     std::vector<std::string>{"--tokens", "--identity", identity_.path(),
+                                              "--probe-every-ms", "1"});
+    admin_ = FirstLineOf(dir_.path() + "/identity/admin.token");
+  }
+  http::ClientOptions As(const std::string& token) const {
+    return {.token = token, .trust = trust_};
+  }
+  std::string Url(const std::string& path) const { return "https://" + program_->http() + path; }
+  int StatusAs(const std::string& path, const std::string& token) const {
+    const auto answer = http::Get(Url(path), As(token));
+    return answer.ok() ? answer->status : 0;
+  }
+  std::string MakeToken(const std::string& grant) const {
+    const auto made = http::Post(Url("/v1/tokens"), grant, As(admin_));
+    return made.ok() ? nlohmann::json::parse(made->body).value("token", "") : "";
+  }
+
+  const Directory dir_, identity_;
+  const Authority authority_ = MakeAuthority("c1", absl::Now()).value();
+  const Trust trust_{authority_.certificates_pem, "c1"};
+  std::optional<Program> program_;
+  std::string admin_;
+};
+
+TEST_F(HttpsProgramTest, RestIsHttpsAndMetricsStayPlain) {
+  ASSERT_TRUE(program_->listens());
+  EXPECT_EQ(StatusAs("/healthz", ""), 200);
+  EXPECT_EQ(StatusAs("/readyz", ""), 200);
+  EXPECT_EQ(StatusAs("/v1/jobs", ""), 401);
+  EXPECT_EQ(StatusAs("/v1/jobs", admin_), 200);
+  const auto plain = http::Get("http://" + program_->http() + "/healthz");
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  EXPECT_EQ(plain->status, 400);
+  EXPECT_THAT(plain->body, HasSubstr("speaks HTTPS"));
+  ASSERT_NE(program_->metrics(), program_->http());
+  const auto metrics = http::Get("http://" + program_->metrics() + "/metrics");
+  ASSERT_TRUE(metrics.ok()) << metrics.status();
+  EXPECT_THAT(metrics->body, HasSubstr("muster_http_requests_total"));
+  EXPECT_EQ(http::Get("http://" + program_->metrics() + "/v1/jobs")->status, 404);
+}
+
+TEST_F(HttpsProgramTest, AWatchEndsWhenItsTokenIsTakenAway) {
+  const std::string ada = MakeToken(R"({"user":"ada","role":"viewer","namespace":"default"})");
+  ASSERT_NE(ada, "");
+  const std::string body = absl::StrCat(R"({"id":"a","spec":)", kSpec, "}");
+  ASSERT_EQ(http::Post(Url("/v1/jobs"), body, As(admin_))->status, 201);
+  const auto list = nlohmann::json::parse(http::Get(Url("/v1/tokens"), As(admin_))->body)["tokens"];
+  ASSERT_EQ(list.size(), 2u);
+  const std::string id = list[1]["id"];
+  bool is_revoked = false;
+  const auto revoke_once = [&](const http::Event&) {
+    if (!is_revoked) is_revoked = http::Delete(Url("/v1/tokens/" + id), As(admin_))->status == 200;
+    return is_revoked;
+  };
+  const http::StreamOptions as_ada{.token = ada, .trust = trust_};
+  const absl::Status ended = http::StreamEvents(Url("/v1/jobs/a/events"), revoke_once, as_ada);
+  EXPECT_TRUE(is_revoked);
+  EXPECT_EQ(ended.code(), absl::StatusCode::kUnavailable) << ended;
+  EXPECT_EQ(http::StreamEvents(Url("/v1/jobs/a/events"), revoke_once, as_ada).code(),
+            absl::StatusCode::kUnauthenticated);
+}
+
+TEST_F(HttpsProgramTest, AnIdThatIsTakenInAnotherNamespaceIsToldWithNothingOfIt) {
+  const std::string far = MakeToken(R"({"user":"far","role":"submitter","namespace":"other"})");
+  const std::string body = absl::StrCat(R"({"id":"a","spec":)", kSpec, "}");
+  ASSERT_EQ(http::Post(Url("/v1/jobs"), body, As(admin_))->status, 201);
+  const std::string theirs = absl::StrCat(R"({"id":"a","spec":{"namespace":"other",)",
+                                          absl::string_view(kSpec).substr(1), "}");
+  const auto refused = http::Post(Url("/v1/jobs"), theirs, As(far));
+  ASSERT_TRUE(refused.ok()) << refused.status();
+  EXPECT_EQ(refused->status, 409) << refused->body;
+  EXPECT_THAT(refused->body, HasSubstr("the id a is not free"));
+  EXPECT_EQ(StatusAs("/v1/jobs/a", far), 404);
+}
+
+absl::StatusOr<Identity> JoinAs(const std::string& host, const std::string& token,
+                                const Program& program, const std::string& key) {
+  return JoinCluster(
+      {.address = program.join(), .token = ParseJoinToken(token).value(), .host = host}, key,
+      std::chrono::steady_clock::now() + std::chrono::seconds(60), {});
+}
+
+// As a person asks who has the authority that lies in the folder.
+absl::StatusOr<http::Response> AskedOfHost(const Program& program, const Directory& dir,
+                                           const std::string& host_and_verb) {
+  const Identity own = ReadIdentity(dir.path() + "/identity").value();
+  return http::Post("https://" + program.http() + "/v1/hosts/" + host_and_verb, "{}",
+                    {.trust = {own.authority_pem, own.name.cluster}});
+}
+
+TEST(ProgramTest, HostsJoinTheClusterOfItsOwnAuthorityAlsoAfterARestart) {
+  const Directory dir;
+  const std::vector<std::string> arguments = {"--authority", "--join-listen", "127.0.0.1:0"};
+  const std::string key = MakeKey().value();
+  std::string token;
+  {
+    const Program program(dir.path(), arguments);
+    ASSERT_TRUE(program.listens());
+    const auto admitted = AskedOfHost(program, dir, "node7:admit");
+    ASSERT_TRUE(admitted.ok()) << admitted.status();
+    ASSERT_EQ(admitted->status, 200) << admitted->body;
+    token = nlohmann::json::parse(admitted->body).value("token", "");
+    const absl::StatusOr<Identity> joined = JoinAs("node7", token, program, key);
+    ASSERT_TRUE(joined.ok()) << joined.status();
+    EXPECT_THAT(ToUri(joined->name), ::testing::EndsWith("/host/node7"));
+  }
+  const Program again(dir.path(), arguments);
+  ASSERT_TRUE(again.listens());
+  EXPECT_TRUE(JoinAs("node7", token, again, key).ok()) << "the same key is renewed";
+  EXPECT_EQ(JoinAs("node7", token, again, MakeKey().value()).status().code(),
+            absl::StatusCode::kAborted)
+      << "it may still be there with the first";
+  EXPECT_EQ(JoinAs("node8", token, again, key).status().code(),
+            absl::StatusCode::kPermissionDenied);
+  ASSERT_EQ(AskedOfHost(again, dir, "node7:revoke")->status, 200);
+  EXPECT_EQ(JoinAs("node7", token, again, key).status().code(), absl::StatusCode::kUnauthenticated);
+  EXPECT_EQ(AskedOfHost(again, dir, "nobody:revoke")->status, 404);
+}
+
+// What is in it would let others of this machine join in the place of a host.
+TEST(ProgramTest, OnlyItsOwnerLooksIntoAStoreWithKeysOfHosts) {
+  namespace fs = std::filesystem;
+  const Directory dir;
+  const fs::path journal = dir.path() + "/journal";
+  const auto rights = [&](std::vector<std::string> arguments) {
+    Program program(dir.path(), std::move(arguments));
+    EXPECT_TRUE(program.listens());
+    return fs::status(journal).permissions();
+  };
+  EXPECT_EQ(rights({"--authority"}), fs::perms::owner_all);
+  fs::permissions(journal, fs::perms::owner_all | fs::perms::others_read | fs::perms::others_exec);
+  EXPECT_EQ(rights({"--authority"}), fs::perms::owner_all) << "of an earlier version";
+}
+
+TEST(ProgramTest, BeyondThisMachineNobodyIsAnsweredWithoutATokenAlsoOverHttps) {
+  const Directory dir;
+  Program open(dir.path(), {"--authority", "--http", "0.0.0.0:0"});
+  ASSERT_FALSE(open.listens());
+  EXPECT_NE(open.Wait(), 0);
+  EXPECT_THAT(open.Said(), HasSubstr("give --tokens"));
+  EXPECT_TRUE(Program(dir.path(), {"--authority", "--tokens", "--http", "0.0.0.0:0"}).listens());
+}
+
+TEST(ProgramTest, HostsJoinWhereSomebodySignsForThem) {
+  const Directory dir, identity;
+  const Authority authority = MakeAuthority("c1", absl::Now()).value();
+  const Identity own = IssueIdentity(authority, {"c1", CoordinatorPeer{}}, absl::Now()).value();
+  ASSERT_TRUE(WriteIdentity(identity.path(), own).ok());
+  Program program(dir.path(), {"--identity", identity.path(), "--join-listen", "127.0.0.1:0"});
+  ASSERT_FALSE(program.listens());
+  EXPECT_NE(program.Wait(), 0);
+  EXPECT_THAT(program.Said(), HasSubstr("--join-listen: hosts join where"));
+}
+
+TEST(ProgramTest, WhatIsNoSecretOfARunIsToldWithAWayToMakeOne) {
+  for (const std::string text : {"", "muster-join-node7-00112233445566778899aabbccddeeff"}) {
+    const Directory dir, other;
+    const std::string file = other.path() + "/secret";
+    std::filesystem::create_directories(other.path());
+    ASSERT_TRUE(WriteSecret(file, text + "\n").ok());
+    Program program(dir.path(), {"--authority", "--join-secret-file", file});
+    ASSERT_FALSE(program.listens());
+    EXPECT_NE(program.Wait(), 0);
+    EXPECT_THAT(program.Said(), HasSubstr("echo muster-join-")) << text;
+  }
+}
+
+TEST(ProgramTest, StoreAndAuthorityAreNotStartedWithoutEachOther) {
+  const Directory dir;
+  ASSERT_TRUE(Program(dir.path(), {"--authority"}).listens());
+  const auto refused = [&](std::vector<std::string> arguments) {
+    Program program(dir.path(), std::move(arguments));
+    EXPECT_FALSE(program.listens());
+    EXPECT_NE(program.Wait(), 0);
+    return program.Said();
+  };
+  EXPECT_THAT(refused({}), HasSubstr("start it with --authority"));
+  std::filesystem::rename(dir.path() + "/identity", dir.path() + "/elsewhere");
+  EXPECT_THAT(refused({"--authority"}), HasSubstr("is missing"));
+  std::filesystem::rename(dir.path() + "/elsewhere", dir.path() + "/identity");
+  std::filesystem::remove_all(dir.path() + "/journal");
+  for (const auto& entry : std::filesystem::directory_iterator(dir.path()))
+    if (entry.path().filename() != "identity") std::filesystem::remove_all(entry.path());
+  EXPECT_THAT(refused({"--authority"}), HasSubstr("bring back the store"));
+  const std::string cluster = ReadIdentity(dir.path() + "/identity")->name.cluster;
+  std::filesystem::remove_all(dir.path() + "/journal");
+  std::filesystem::remove_all(dir.path() + "/journal.marks");
+  EXPECT_THAT(refused({"--authority", "--cluster-id", cluster}), HasSubstr("bring back the store"));
 }
 
 TEST(ProgramTest, GarbageOnBothPortsHoldsUpNobody) {

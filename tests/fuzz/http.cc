@@ -18,7 +18,7 @@ constexpr size_t kLongestPiece = 40;  // of those that are made
 
 const std::vector<std::string>& Methods() {
   static const auto& methods =
-      *new std::vector<std::string>{"GET", "HEAD", "POST", "DELETE", "PUT"};
+      *new std::vector<std::string>{"GET", "HEAD", "POST", "DELETE", "PUT", "PATCH"};
   return methods;
 }
 const std::vector<std::string>& Paths() {

@@ -44,6 +44,7 @@ JobSpec Spec(bool servers) {
   spec.runtime.workers_max = 2;
   if (servers) spec.training.sync = Sync::kServer;
   if (servers) spec.runtime.servers = 1;
+  if (servers) spec.runtime.devices = 1;
   return spec;
 }
 
@@ -62,7 +63,7 @@ MemberId Id(size_t number) { return {absl::StrCat("worker-", number), {1, number
 class World {
  public:
   explicit World(bool servers) {
-    Give(AgentUp{{{"host", {1, 1}}, {}, "host", 16}});
+    Give(AgentUp{{{"host", {1, 1}}, {}, "host", 16, {{"0"}, {"1"}, {"2"}}}});
     Give(Submit{"job", Spec(servers)});
   }
 
@@ -122,6 +123,9 @@ class World {
   void Look(const PersistLeftOut& a, std::vector<Input>&) {
     for (const auto& [host, why] : a.hosts) Safe(why);
   }
+  void Look(const PersistQuotas&, std::vector<Input>&) {}
+  void Look(const PersistTokens&, std::vector<Input>&) {}
+  void Look(const PersistHost&, std::vector<Input>&) {}
   void Look(const ToMember& a, std::vector<Input>&) { Readable(a.message); }
   void Look(const ToMembers& a, std::vector<Input>&) { Readable(a.message); }
   void Look(const EndSession& a, std::vector<Input>& next) {
@@ -134,6 +138,16 @@ class World {
   }
   void Look(const ToHost& a, std::vector<Input>&) {
     Check(DecodeToAgent(Encode(ToAgent(a.wanted))).ok(), "what agents are told is readable");
+  }
+  void Look(const Sign& a, std::vector<Input>&) {
+    const JobJournal& job = *coordinator_.jobs().Find(a.ask.process.job);
+    Check(job.signatures.contains(a.ask.process.incarnation), "what is signed is journalled");
+    fuzz::Reach("sign", "signed");
+  }
+  void Look(const RefuseToSign& a, std::vector<Input>&) {
+    Safe(a.refused.why);
+    Check(DecodeToAgent(Encode(ToAgent(a.refused))).ok(), "what agents are told is readable");
+    fuzz::Reach("sign", "refused");
   }
   void Look(const CommitManifest& a, std::vector<Input>& next) {
     const auto layout = LayoutOf(a.manifest);
@@ -243,6 +257,10 @@ std::string AnyFrame(Random& random) {
         exited->lanes.incarnation = id.incarnation;
         exited->exit_code = std::vector{0, 1, 64, 65, 78}[Below(random, 5)];
       }
+      if (auto* ask = std::get_if<SignMember>(&said); ask && Below(random, 4) > 0) {
+        const MemberId id = Id(Below(random, 2));
+        ask->process = {"job", id.name, world.PlacementOf(id.name), id.incarnation};
+      }
       return FrameOf(Encode(said), random);
     }
     default: return FrameOf(Encode(AnySound(random, world)), random);
@@ -301,6 +319,7 @@ void ExpectAll() {
     fuzz::Expect("said", {frame.field(i)->message_type()->name()});
   fuzz::Expect("phase", {"queued", "starting", "running", "recovering", "failed"});
   fuzz::Expect("field", fuzz::FieldsOfType(*v1::Join::descriptor()));
+  fuzz::Expect("sign", {"signed", "refused"});
   fuzz::ExpectAtLeast("told", 5);
   fuzz::ExpectAtLeast("error", 40);  // what the coordinator announces
 }
@@ -310,6 +329,10 @@ void Say(World& world, MemberId& speaker, const std::variant<ToCoordinator, From
   if (const auto* agent = std::get_if<FromAgent>(&message)) {
     if (const auto* hello = std::get_if<AgentHello>(agent)) return world.Give(AgentUp{*hello});
     if (const auto* exited = std::get_if<ProcessExited>(agent)) world.Give(AgentSays{*exited});
+    if (const auto* held = std::get_if<DevicesHeld>(agent))
+      world.Give(DevicesTold{{"host", {1, 1}}, held->devices});
+    if (const auto* ask = std::get_if<SignMember>(agent))
+      world.Give(SignatureAsked{{"host", {1, 1}}, *ask, ask->public_key});
     return;  // lines of logs are no input
   }
   const auto& words = std::get<ToCoordinator>(message);

@@ -56,7 +56,12 @@ JobJournal AnyJob(Random& random) {
   any.Fill(job.ending.stop_at);
   any.Fill(job.ending.digest);
   job.lanes = AnyLanes(any, random);
+  for (size_t left = Below(random, 3); left > 0; --left)
+    job.signatures[{random(), random()}] = {PlacementNumber(7), "host", "00ff"};
   job.recorded = Step(static_cast<int64_t>(Below(random, 4)));
+  if (Below(random, 2) == 0)
+    job.placements["worker-0"] = {
+        .host = "host", .number = PlacementNumber(7), .agent = {1, 2}, .devices = {"0", "GPU-1"}};
   job.deleting = Below(random, 4) == 0;
   return job;
 }
@@ -142,7 +147,8 @@ std::string ChangedFields(const std::string& bytes, Random& random) {
   if (!fields.ParseFromString(bytes) || fields.fields_size() == 0) return bytes;
   const auto at = static_cast<int>(Below(random, static_cast<size_t>(fields.fields_size())));
   Fields::Field& field = *fields.mutable_fields(at);
-  const bool nested = field.name() == "lanes" || field.name().starts_with("departed/");
+  const bool nested = field.name() == "lanes" || field.name().starts_with("departed/") ||
+                      field.name().starts_with("placement/");
   switch (Below(random, 8)) {
     case 0: fields.mutable_fields()->DeleteSubrange(at, 1); break;
     case 1: *fields.add_fields() = Fields::Field(field); break;

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <charconv>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <utility>
@@ -22,28 +23,54 @@ constexpr int kMostRounds = 1000;
 // Answers everything about one job, and knows no other.
 class Api final : public JobApi {
  public:
-  void Submit(std::string id, JobSpec spec, Reply<SubmittedJob> reply) override {
+  void Submit(std::string id, JobSpec spec, const coordinator::Caller&,
+              Reply<SubmittedJob> reply) override {
     if (id == "gone") return reply(absl::FailedPreconditionError("it is being deleted"));
     JobInfo job;
     job.id = std::move(id);
     job.spec = std::make_shared<const JobSpec>(std::move(spec));
     reply(SubmittedJob{std::move(job), true});
   }
+  void Adopt(std::string folder, std::string id, const coordinator::Caller&,
+             Reply<AdoptionInfo> reply) override {
+    if (folder.empty()) return reply(absl::InvalidArgumentError("folder: is empty"));
+    AdoptionInfo info;
+    info.folder = std::move(folder);
+    info.job = std::move(id);
+    if (info.folder == "/gone") info.error = absl::NotFoundError("it holds no manifest");
+    reply(std::move(info));
+  }
+  void FindAdoption(const std::string& adoption, Reply<AdoptionInfo> reply) override {
+    if (adoption != "1-1") return reply(absl::NotFoundError("there is no adoption " + adoption));
+    reply(AdoptionInfo{.adoption = adoption});
+  }
   void Get(const std::string& id, Reply<JobInfo> reply) override { Known(id, std::move(reply)); }
   void List(const JobQuery& query, Reply<JobPage> reply) override {
     Check(query.limit >= 0, "a limit that is none");
     reply(JobPage{{Job("a")}, query.page_token});
   }
-  void Cancel(const std::string& id, Reply<JobInfo> reply) override { Known(id, std::move(reply)); }
-  void Stop(const std::string& id, Reply<JobInfo> reply) override { Known(id, std::move(reply)); }
-  void Delete(const std::string& id, Reply<JobInfo> reply) override { Known(id, std::move(reply)); }
+  void Cancel(const std::string& id, const coordinator::Caller&, Reply<JobInfo> reply) override {
+    Known(id, std::move(reply));
+  }
+  void Stop(const std::string& id, const coordinator::Caller&, Reply<JobInfo> reply) override {
+    Known(id, std::move(reply));
+  }
+  void Delete(const std::string& id, const coordinator::Caller&, Reply<JobInfo> reply) override {
+    Known(id, std::move(reply));
+  }
   void Scale(const std::string& id, int32_t workers_min, int32_t workers_max,
-             Reply<JobInfo> reply) override {
+             const coordinator::Caller&, Reply<JobInfo> reply) override {
     Check(1 <= workers_min && workers_min <= workers_max, "a number of workers that is none");
     Known(id, std::move(reply));
   }
-  void Watch(const std::string& id, std::optional<EventPlace> after, Reply<bool> reply,
-             std::shared_ptr<JobWatcher> watcher) override {
+  void SetQueue(const std::string& id, const QueueChange& change, const coordinator::Caller&,
+                Reply<JobInfo> reply) override {
+    Check(!change.priority || std::abs(*change.priority) <= kMostPriority,
+          "a priority that is none");
+    Known(id, std::move(reply));
+  }
+  void Watch(const std::string& id, std::optional<EventPlace> after, const coordinator::Caller&,
+             Reply<bool> reply, std::shared_ptr<JobWatcher> watcher) override {
     if (id != "a") return reply(absl::NotFoundError("there is no job " + id));
     if (after)
       Check(after->term.value() >= 0 && after->seq >= 0, "the place of an event that is none");
@@ -66,6 +93,11 @@ class Api final : public JobApi {
   void Logs(const std::string&, LogQuery query, Reply<LogTail> reply) override {
     Check(query.tail >= 0, "lines that are none");
     reply(LogTail{query.member + ": x\n"});
+  }
+  void FollowLogs(const std::string&, FollowQuery query, const coordinator::Caller&,
+                  Reply<LogPage> reply) override {
+    Check(query.tail >= 0, "lines that are none");
+    reply(LogPage{{{query.member, "x"}}, query.after, true});
   }
   void Digest(const std::string&, std::optional<int64_t> step, Reply<JobDigest> reply) override {
     Check(step.value_or(0) >= 0, "a step that is none");

@@ -8,8 +8,8 @@ Each target runs for S seconds (--in-all: all together as many seconds of the cl
 processors: first over the seeds that its own encoders make and over its kept inputs (tests/fuzz/corpus/NAME), then over
 changes of these. It fails where libFuzzer finds something, or where it has not come to all that the target expects of a run
 in S seconds of a processor: on a machine that has others to serve, it goes on for some times as long.
---keep: afterwards the kept inputs become the smallest ones found that reach what the seeds do not, 64 of a target at most,
-beside those that people have named.
+--keep: afterwards the kept inputs become the smallest ones found that reach what the seeds do not, beside those that people
+have named: first what the target expects of every run, so that a run of any length comes to it, then 64 others at most.
 
 What is found lies in build/fuzz/findings; new inputs are gathered in build/fuzz/found. Exit status 1 if a target failed.
 """
@@ -28,18 +28,20 @@ KEPT = os.path.join(ROOT, 'tests', 'fuzz', 'corpus')
 
 # In MB: one allocation, and the whole process with what the sanitizer keeps. A coordinator may hold a job of 2^22 chunks.
 USUAL_LIMITS = 64, 1024
-LIMITS = {'joins': (256, 2048), 'manifests': (256, 2048)}
+LIMITS = {'joins': (256, 2048), 'manifest_files': (256, 2048), 'manifests': (256, 2048)}
 USUAL_LENGTH = 8192
 LENGTHS = {'frames': 100_000, 'joins': 16384}  # texts above 64 KiB are refused in frames
 ONE_INPUT_TAKES_AT_MOST = 25  # seconds
 BESIDES_AT_MOST = 600  # seconds, for seeds, kept inputs and the end
 ROUNDS_AT_MOST = 10  # while others have the processors
-KEPT_INPUT_BYTES, KEPT_BYTES, KEPT_INPUTS = 4096, 65536, 64  # of one input, and of a target's together
+KEPT_INPUT_BYTES, KEPT_BYTES = 4096, 131072  # of one input, and of a target's together
+KEPT_INPUTS = 64  # besides those that the floor needs
 
 EXECUTED = re.compile(r'^stat::number_of_executed_units: *(\d+)', re.MULTILINE)
 EDGES = re.compile(r'\bcov: (\d+)')
 PROCESSOR = re.compile(r'^processor: ([0-9.]+) seconds$', re.MULTILINE)
 REACHED = re.compile(r'^reached: (.*)$', re.MULTILINE)
+FLOOR = re.compile(r'^reached: (\d+) of (\d+) (.*)$', re.MULTILINE)
 MISSING = re.compile(r'^not reached: .*$', re.MULTILINE)
 NAMED_BY_LIBFUZZER = re.compile(r'[0-9a-f]{40}')
 BELOW_THE_FLOOR = 3  # exit status
@@ -52,10 +54,11 @@ def targets():
     return sorted(name[len('fuzz_'):] for name in names if name.startswith('fuzz_'))
 
 
-def environment(floor):
+def environment(floor=False, names=False):
     # Containers that cross into Debian's libraries, built without the sanitizer, would be taken for overflown.
     options = {'ASAN_OPTIONS': 'detect_container_overflow=0:quarantine_size_mb=32'}
-    return {**os.environ, **options, **({'MUSTER_FUZZ_FLOOR': '1'} if floor else {})}
+    asked = {'MUSTER_FUZZ_FLOOR': floor, 'MUSTER_FUZZ_NAMES': names}
+    return {**os.environ, **options, **{name: '1' for name, is_asked in asked.items() if is_asked}}
 
 
 def made_anew(*path):
@@ -78,11 +81,11 @@ class Target:
         self.program = os.path.join(BUILD, 'fuzz', 'fuzz_' + name)
         self.kept = os.path.join(KEPT, name)
 
-    def call(self, arguments, seconds, floor=False):
+    def call(self, arguments, seconds, **asked):
         """(exit status, what was said); None for the status if it took too long."""
         try:
             done = subprocess.run([self.program, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                  stderr=subprocess.STDOUT, text=True, errors='replace', env=environment(floor),
+                                  stderr=subprocess.STDOUT, text=True, errors='replace', env=environment(**asked),
                                   timeout=seconds)
             return done.returncode, done.stdout
         except subprocess.TimeoutExpired as late:
@@ -124,6 +127,31 @@ class Target:
         last = '\n'.join(said.splitlines()[-LAST_LINES:])
         return f'{last}\n{line}\n{self.name}: a finding ({why}); it lies in build/fuzz/findings'
 
+    def reach(self, *inputs):
+        """({what is reached}, {what is missed of what is expected}, {kind: how many of it are expected})."""
+        _, said = self.call(['-runs=0', *inputs] if os.path.isdir(inputs[0]) else inputs, BESIDES_AT_MOST, names=True)
+        floors = {kind: int(floor) for _, floor, kind in FLOOR.findall(said)}
+        names = {line for line in said.splitlines() if line.partition(': ')[0] in floors}
+        missing = {f'{kind}: {line[len(start):]}' for line in MISSING.findall(said) for kind in floors
+                   if line.startswith(start := f'not reached: {kind} ')}
+        return names, missing, floors
+
+    def for_the_floor(self, corpora, paths):
+        """Those of paths that reach what the target expects of a run, and the corpora do not."""
+        reached, missing, floors = self.reach(*corpora)
+        chosen = []
+        for path in paths:
+            short = {kind for kind, floor in floors.items()
+                     if sum(name.startswith(kind + ': ') for name in reached) < floor}
+            if not missing and not short:
+                break
+            names = self.reach(path)[0]
+            if any(name in missing or name.partition(': ')[0] in short for name in names - reached):
+                chosen.append(path)
+                reached |= names
+                missing -= names
+        return chosen
+
     def keep(self):
         """Of what was found and was kept, the smallest that reach more than the seeds."""
         seeds = self.seeds()
@@ -139,19 +167,25 @@ class Target:
             status, said = self.call(['-merge=1', f'-max_len={KEPT_INPUT_BYTES}', merged, small], 3600)
             if status != 0:
                 sys.exit(f'{self.name} cannot be merged:\n{said[-4000:]}')
-            new = sorted((os.path.getsize(os.path.join(merged, name)), name)
-                         for name in os.listdir(merged) if NAMED_BY_LIBFUZZER.fullmatch(name))
-            for name in os.listdir(self.kept) if os.path.isdir(self.kept) else []:
+            new = sorted((os.path.join(merged, name) for name in os.listdir(merged) if NAMED_BY_LIBFUZZER.fullmatch(name)),
+                         key=lambda path: (os.path.getsize(path), path))
+            kept = folder_of(self.kept)
+            for name in os.listdir(kept):
                 if NAMED_BY_LIBFUZZER.fullmatch(name):  # what a person named stays
-                    os.unlink(os.path.join(self.kept, name))
+                    os.unlink(os.path.join(kept, name))
+            first = self.for_the_floor([seeds, kept], new)
             room, count = KEPT_BYTES, 0
-            for size, name in new[:KEPT_INPUTS]:
-                room -= size
+            for path in first + [path for path in new if path not in set(first)][:KEPT_INPUTS]:
+                room -= os.path.getsize(path)
                 if room < 0:
                     break
-                shutil.copy(os.path.join(merged, name), os.path.join(folder_of(self.kept), name))
+                shutil.copy(path, kept)
                 count += 1
-        print(f'{self.name}: {count} inputs are kept')
+        if not os.listdir(kept):
+            os.rmdir(kept)
+        missing = sorted(self.reach(*([seeds, kept] if os.path.isdir(kept) else [seeds]))[1])
+        print(f'{self.name}: {count} inputs are kept, {len(first)} of them for the floor'
+              + ''.join(f'\nno input is found that reaches {name}' for name in missing))
 
 
 def run_all(names, seconds):

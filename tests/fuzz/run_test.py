@@ -6,6 +6,7 @@ import io
 import os
 import tempfile
 import unittest
+import unittest.mock
 
 import run
 
@@ -18,6 +19,15 @@ for argument; do
   esac
 done
 if [ -n "$merging" ]; then cp "$4"/* "$3"; exit 0; fi
+if [ -n "$MUSTER_FUZZ_NAMES" ]; then
+  for name; do [ -d "$name" ] && set -- "$@" "$name"/*; done
+  for name; do [ -f "$name" ] && reached="$reached f$(wc -c <"$name")"; done
+  case $0 in *_floor) ;; *) reached="$reached f90" ;; esac
+  for name in $reached; do echo "refused field: $name"; done
+  echo "reached: 1 of 1 refused field"
+  case "$reached " in *" f90 "*) ;; *) echo "not reached: refused field f90" ;; esac
+  exit 0
+fi
 echo "#99 DONE cov: 12 ft: 30"
 echo "reached: 3 of 4 field"
 echo "stat::number_of_executed_units: 99"
@@ -26,7 +36,7 @@ case $0 in
   *_slow) echo run >>"$0.runs"; echo "processor: 0.4 seconds"; [ $(wc -l <"$0.runs") -ge 2 ] || exit 3 ;;
   *_bad) echo "unsound: the words of the finding"; exit 77 ;;
 esac
-case $0 in *_much) count=100 ;; *) count=1 ;; esac
+case $0 in *_much|*_floor) count=100 ;; *) count=1 ;; esac
 for folder; do case $folder in */found/*)
   for number in $(seq 7 $((6 + count))); do head -c $number /dev/zero >"$folder/$(printf %040d $number)"; done ;;
 esac; done
@@ -102,6 +112,19 @@ class RunTest(unittest.TestCase):
         self.main('--seconds', '1', '--keep', 'much')
         self.assertEqual(sorted(os.listdir(os.path.join(run.KEPT, 'much'))), [f'{n:040}' for n in range(7, 7 + 64)])
         self.assertEqual(run.KEPT_INPUTS, 64)
+
+    def test_keeps_what_the_floor_needs(self):
+        self.target('floor')
+        _, said = self.main('--seconds', '1', '--keep', 'floor')
+        self.assertEqual(sorted(os.listdir(os.path.join(run.KEPT, 'floor'))),
+                         [f'{n:040}' for n in [*range(7, 7 + 64), 90]])
+        self.assertIn('floor: 65 inputs are kept, 1 of them for the floor\n', said)
+
+    def test_says_what_no_kept_input_reaches(self):
+        self.target('floor')
+        with unittest.mock.patch.object(run, 'KEPT_INPUT_BYTES', 80):
+            _, said = self.main('--seconds', '1', '--keep', 'floor')
+        self.assertIn('no input is found that reaches refused field: f90\n', said)
 
 
 if __name__ == '__main__':

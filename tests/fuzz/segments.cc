@@ -1,13 +1,8 @@
-// A segment file of a checkpoint, read from memory as from a disk.
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
+// A segment file of a checkpoint.
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <iterator>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +12,7 @@
 #include "lib/checkpoint/segment.h"
 #include "lib/kernels/crc.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/support/memory_files.h"
 
 namespace muster::fuzz {
 namespace {
@@ -91,10 +87,9 @@ void MakeRight(std::string& bytes) {
   MakeHeaderCrcRight(bytes);
 }
 
-// In memory: a folder of a disk would be slow.
+const char kFile[] = "a.segment";
+
 std::string Written(Random& random) {
-  const std::string dir = "/dev/shm/muster-fuzz-" + std::to_string(getpid());
-  std::filesystem::create_directories(dir);
   std::vector<std::vector<float>> values(Below(random, 5));
   std::vector<PartView> parts;
   for (size_t i = 0; i < values.size(); ++i) {
@@ -103,12 +98,11 @@ std::string Written(Random& random) {
   }
   const SegmentMeta meta{"job", LineageNumber(1), Step(static_cast<int64_t>(Below(random, 9))),
                          Below(random, 2) == 0 ? "" : "cluster"};
-  const auto segment = WriteSegment(dir, "a.segment", meta, parts);
+  MemoryFiles files;
+  Check(files.MakeFolder().ok(), "a folder in memory");
+  const auto segment = WriteSegment(files, kFile, meta, parts);
   Check(segment.ok(), segment.status().ToString());
-  std::ifstream in(dir + "/a.segment", std::ios::binary);
-  std::string bytes(std::istreambuf_iterator<char>(in), {});
-  std::filesystem::remove_all(dir);
-  return bytes;
+  return *files.content.at(kFile);
 }
 
 std::string Change(const std::string& input, Random& random) {
@@ -139,27 +133,15 @@ void ExpectAll() {
   Expect("field", ends);
 }
 
-const char kFolder[] = "/proc/self/fd";
-
-// As long as it lives, a file of its name lies in kFolder.
-class FileInMemory {
- public:
-  explicit FileInMemory(std::string_view bytes) : fd_(memfd_create("segment", MFD_CLOEXEC)) {
-    Check(fd_ >= 0 && write(fd_, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()),
-          "a file in memory");
-  }
-  ~FileInMemory() { close(fd_); }
-  FileInMemory(const FileInMemory&) = delete;
-  FileInMemory& operator=(const FileInMemory&) = delete;
-  std::string name() const { return std::to_string(fd_); }
-
- private:
-  const int fd_;
-};
+MemoryFiles FilesOf(std::string_view bytes) {
+  MemoryFiles files;
+  files.content[kFile] = std::make_shared<const std::string>(bytes);
+  return files;
+}
 
 // The file's own table, as a manifest would have it.
-Segment TableOf(std::string_view bytes, const std::string& file) {
-  Segment segment{file, bytes.size(), At<uint32_t>(bytes, kCrcAt), {}};
+Segment TableOf(std::string_view bytes) {
+  Segment segment{kFile, bytes.size(), At<uint32_t>(bytes, kCrcAt), {}};
   size_t row = TableAt(bytes);
   for (uint32_t i = 0; i < At<uint32_t>(bytes, kEntriesAt); ++i, row += kRowBytes)
     segment.entries.push_back({At<int32_t>(bytes, row), ChunkId(At<int32_t>(bytes, row + 4)),
@@ -170,7 +152,7 @@ Segment TableOf(std::string_view bytes, const std::string& file) {
 
 // A bit of one field of a sound file changed, and the checksum of the header made right: the file
 // may be sound again, but it is not the one that its manifest tells of.
-void ChangeOneField(std::string_view bytes, Segment table, const SegmentMeta& meta) {
+void ChangeOneField(std::string_view bytes, const Segment& table, const SegmentMeta& meta) {
   size_t draw = std::hash<std::string_view>()(bytes);  // each file has a field of its own changed
   const auto choose = [&draw](size_t end) {
     const size_t chosen = draw % end;
@@ -186,25 +168,24 @@ void ChangeOneField(std::string_view bytes, Segment table, const SegmentMeta& me
   char& byte = changed[lowest ? at : at + field.bytes - 1];
   byte = static_cast<char>(byte ^ (lowest ? 0x01 : 0x80));
   if (at != kCrcAt) MakeHeaderCrcRight(changed);
-  const FileInMemory file(changed);
-  const bool taken = ReadSegmentMeta(kFolder + ("/" + file.name())).ok();
+  const MemoryFiles files = FilesOf(changed);
+  const bool taken = ReadSegmentMeta(files, kFile).ok();
   Reach("field", std::string(field.name) + (taken ? " taken" : " refused"));
-  table.file = file.name();
-  Check(!SegmentReader::Open(kFolder, table, meta).ok(), "a changed field is told");
+  Check(!SegmentReader::Open(files, table, meta).ok(), "a changed field is told");
 }
 
-void Read(std::string_view bytes, const std::string& file) {
-  const auto meta = ReadSegmentMeta(kFolder + ("/" + file));
+void Read(std::string_view bytes, const MemoryFiles& files) {
+  const auto meta = ReadSegmentMeta(files, kFile);
   if (!meta.ok()) {
     Reach("end", "no header");
     const std::string said(meta.status().message());
     ReachError(said);
     // It must not be opened as a checkpoint either.
-    Check(!SegmentReader::Open(kFolder, {file, bytes.size(), 0, {}}, {"job"}).ok(), "opened");
+    Check(!SegmentReader::Open(files, {kFile, bytes.size(), 0, {}}, {"job"}).ok(), "opened");
     return;
   }
-  Segment table = TableOf(bytes, file);
-  const auto reader = SegmentReader::Open(kFolder, table, *meta);
+  Segment table = TableOf(bytes);
+  const auto reader = SegmentReader::Open(files, table, *meta);
   Check(reader.ok(), reader.status().ToString());
   Reach("end", "opened");
   for (const SegmentEntry& entry : table.entries) {
@@ -216,16 +197,16 @@ void Read(std::string_view bytes, const std::string& file) {
   }
   SegmentMeta other = *meta;
   other.job += "x";
-  Check(!SegmentReader::Open(kFolder, table, other).ok(), "the segment of another job is refused");
+  Check(!SegmentReader::Open(files, table, other).ok(), "the segment of another job is refused");
   ChangeOneField(bytes, table, *meta);
   table.header_crc32c ^= 1;
-  Check(!SegmentReader::Open(kFolder, table, *meta).ok(), "another table is refused");
+  Check(!SegmentReader::Open(files, table, *meta).ok(), "another table is refused");
 }
 
 void Run(std::string_view input) {
-  const FileInMemory file(input);
+  const MemoryFiles files = FilesOf(input);
   const MemoryLimit limit(kMostHeld + kMostHeldPerByte * input.size());
-  Read(input, file.name());
+  Read(input, files);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "tests/integration/cluster.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -18,10 +19,8 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "lib/checkpoint/catalogue.h"
-#include "lib/http/client.h"
 #include "lib/lane_counter/lane_counter.h"
 #include "lib/storage/kv.h"
-#include "tests/coordinator/program.h"
 
 namespace muster::integration {
 namespace {
@@ -217,9 +216,12 @@ std::string TrainRun::Trace() const {
   return trace;
 }
 
-std::map<std::string, std::vector<LaneCount>> LanesRun(const std::string& dir) {
+std::map<std::string, std::vector<LaneCount>> LanesRun(const std::string& dir,
+                                                       const std::string& job) {
   std::map<std::string, std::vector<LaneCount>> lanes;
-  for (const auto& file : fs::recursive_directory_iterator(dir + "/jobs")) {
+  const std::string jobs = dir + "/jobs/" + job;
+  if (!fs::exists(jobs)) return lanes;  // nobody of it was ever there
+  for (const auto& file : fs::recursive_directory_iterator(jobs)) {
     if (file.path().extension() != ".lanes") continue;
     const auto counts = ReadLaneCounts(file.path().string());
     EXPECT_TRUE(counts.ok()) << counts.status();
@@ -228,9 +230,9 @@ std::map<std::string, std::vector<LaneCount>> LanesRun(const std::string& dir) {
   return lanes;
 }
 
-int64_t TotalLanes(const std::string& dir) {
+int64_t TotalLanes(const std::string& dir, const std::string& job) {
   int64_t total = 0;
-  for (const auto& [worker, counts] : LanesRun(dir))
+  for (const auto& [worker, counts] : LanesRun(dir, job))
     for (const LaneCount& count : counts) total += count.total;
   return total;
 }
@@ -265,11 +267,12 @@ void DamageFile(const std::string& path) {
 }
 
 Json Audit(const std::string& dir, const std::string& job) {
-  coordinator::Program program(dir + "/store", {"--checkpoint-dir", dir + "/checkpoints"});
-  const auto answer = http::Get(program.Url(absl::StrCat("/v1/jobs/", job, "/audit")));
-  if (!answer.ok())
-    return Json::object({{"ok", false}, {"conclusion", std::string(answer.status().message())}});
-  return Json::parse(answer->body, nullptr, /*allow_exceptions=*/false);
+  Child audit({absl::StrCat(MUSTER_PROGRAMS, "/muster"), "audit", job, "--dir", dir, "--json"});
+  std::string line;
+  audit.ReadLine(line, Clock::now() + kDeadline);
+  Json answer = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (answer.is_object()) return answer;
+  return Json::object({{"ok", false}, {"conclusion", line}});
 }
 
 }  // namespace muster::integration

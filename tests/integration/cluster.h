@@ -62,8 +62,9 @@ struct TrainRun {
 TrainRun Train(const TrainOptions& options);
 
 // By worker, one entry for each incarnation.
-std::map<std::string, std::vector<LaneCount>> LanesRun(const std::string& dir);
-int64_t TotalLanes(const std::string& dir);
+std::map<std::string, std::vector<LaneCount>> LanesRun(const std::string& dir,
+                                                       const std::string& job = "");
+int64_t TotalLanes(const std::string& dir, const std::string& job = "");
 
 // Whether a log of a worker or server says so.
 bool AMemberSays(const std::string& dir, const std::string& text);
@@ -73,7 +74,7 @@ std::vector<Manifest> Checkpoints(const std::string& dir, const std::string& job
 // Turns over one bit in the middle of a file.
 void DamageFile(const std::string& path);
 
-// What a coordinator that is started on the folder answers; the job has ended.
+// What `muster audit` answers for the folder, in which nothing runs; the job has ended.
 nlohmann::json Audit(const std::string& dir, const std::string& job);
 
 }  // namespace muster::integration

@@ -13,7 +13,11 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <set>
 #include <sstream>
+#include <system_error>
 #include <utility>
 
 #include "tests/support/program.h"
@@ -22,6 +26,43 @@ namespace muster::integration {
 namespace {
 
 constexpr char kOurs[] = "/proc/self/ns/net";
+
+// "socket:[4711]" for each that the process has open.
+std::set<std::string> SocketsOf(pid_t process) {
+  std::set<std::string> sockets;
+  std::error_code gone;
+  const std::string folder = "/proc/" + std::to_string(process) + "/fd";
+  for (const auto& entry : std::filesystem::directory_iterator(folder, gone)) {
+    const std::filesystem::path target = std::filesystem::read_symlink(entry.path(), gone);
+    if (!gone) sockets.insert(target.string());
+  }
+  return sockets;
+}
+
+// "…:1F90" → 8080
+int PortIn(const std::string& address) {
+  return std::stoi(address.substr(address.rfind(':') + 1), nullptr, 16);
+}
+
+// The ports from which the process has connections to that port.
+std::vector<int> PortsOf(pid_t process, int port) {
+  const std::set<std::string> sockets = SocketsOf(process);
+  std::vector<int> ports;
+  for (const char* table : {"tcp", "tcp6"}) {
+    std::ifstream lines("/proc/" + std::to_string(process) + "/net/" + table);
+    std::string line;
+    std::getline(lines, line);  // the head
+    while (std::getline(lines, line)) {
+      std::istringstream words(line);
+      std::string slot, local, remote, state, queues, timer, resent, user, timeout, inode;
+      words >> slot >> local >> remote >> state >> queues >> timer >> resent >> user >> timeout >>
+          inode;
+      if (PortIn(remote) == port && sockets.contains("socket:[" + inode + "]"))
+        ports.push_back(PortIn(local));
+    }
+  }
+  return ports;
+}
 
 std::function<bool()> Inside(int name_space) {
   return [name_space] { return setns(name_space, CLONE_NEWNET) == 0; };
@@ -45,7 +86,10 @@ int RunAsProcessOne(const std::function<int()>& run) {
 
 HostNetwork::HostNetwork(int hosts, Wire wire) {
   bridge_ = NewNamespace();
-  for (int i = 0; i < hosts; ++i) hosts_.push_back(NewNamespace());
+  for (int i = 0; i < hosts; ++i) {
+    hosts_.push_back(NewNamespace());
+    addresses_.push_back(i + 1);
+  }
   Ip(bridge_, {"link", "add", "bridge", "type", "bridge"});
   Ip(bridge_, {"link", "set", "bridge", "up"});
   for (int i = 0; i < hosts; ++i) Connect(i, wire);
@@ -136,9 +180,8 @@ void HostNetwork::CutPair(int host, int other) {
 }
 
 void HostNetwork::Lose(int host, double probability) {
-  for (const auto& [chain, device] : {std::pair{"INPUT", "-i"}, {"OUTPUT", "-o"}})
-    Rules(host, {"-A", chain, device, "wire", "-m", "statistic", "--mode", "random",
-                 "--probability", std::to_string(probability), "-j", "DROP"});
+  Rules(host, {"-A", "INPUT", "-i", "wire", "-m", "statistic", "--mode", "random", "--probability",
+               std::to_string(probability), "-j", "DROP"});
 }
 
 void HostNetwork::DropLongerThan(int host, int bytes) {
@@ -149,6 +192,30 @@ void HostNetwork::DropLongerThan(int host, int bytes) {
 void HostNetwork::ResetConnections(int host) {
   Rules(host,
         {"-A", "INPUT", "-i", "wire", "-p", "tcp", "-j", "REJECT", "--reject-with", "tcp-reset"});
+}
+
+void HostNetwork::ResetConnectionsAfter(int host, int64_t bytes) {
+  Rules(host, {"-A", "INPUT", "-i", "wire", "-p", "tcp", "-m", "connbytes", "--connbytes",
+               std::to_string(bytes) + ":", "--connbytes-dir", "both", "--connbytes-mode", "bytes",
+               "-j", "REJECT", "--reject-with", "tcp-reset"});
+}
+
+// First it can make no new one, then those that it has are found.
+void HostNetwork::CutConnections(int host, pid_t process, int port) {
+  const std::string to = std::to_string(port);
+  Rules(host, {"-A", "OUTPUT", "-o", "wire", "-p", "tcp", "--syn", "--dport", to, "-j", "DROP"});
+  const std::vector<int> own = PortsOf(process, port);
+  if (own.empty() && missing_.empty()) missing_ = "the process has no connection to port " + to;
+  for (const int from : own)
+    Rules(host, {"-A", "OUTPUT", "-o", "wire", "-p", "tcp", "--sport", std::to_string(from),
+                 "--dport", to, "-j", "DROP"});
+}
+
+void HostNetwork::Readdress(int host) {
+  const Descriptor& there = Host(host);
+  Ip(there, {"address", "flush", "dev", "wire"});
+  addresses_[static_cast<size_t>(host)] += 100;
+  Ip(there, {"address", "add", Address(host) + "/24", "dev", "wire"});
 }
 
 int64_t HostNetwork::PacketsTaken(int host) {
@@ -179,6 +246,8 @@ void HostNetwork::PlugIn(int host) { Ip(Host(host), {"link", "set", "wire", "up"
 
 std::function<bool()> HostNetwork::On(int host) const { return Inside(Host(host).get()); }
 
-std::string HostNetwork::Address(int host) const { return "10.77.0." + std::to_string(host + 1); }
+std::string HostNetwork::Address(int host) const {
+  return "10.77.0." + std::to_string(addresses_[static_cast<size_t>(host)]);
+}
 
 }  // namespace muster::integration

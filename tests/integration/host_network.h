@@ -3,6 +3,8 @@
 // them, also when it is killed, and so do their rules.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -30,6 +32,7 @@ class HostNetwork {
   // For Program: the child is to run on that host.
   std::function<bool()> On(int host) const;
   std::string Address(int host) const;  // 10.77.0.1 is that of host 0
+  void Readdress(int host);  // it has another address from now on, and the one before no more
   static constexpr char kNetwork[] = "10.77.0.0/24";
   // Nothing comes from there or gets there, without anybody being told.
   void Cut(int host) { Ip(bridge_, {"link", "set", Port(host), "down"}); }
@@ -40,11 +43,16 @@ class HostNetwork {
   void CutOutbound(int host);                // nobody hears it
   void CutPair(int host, int other);         // neither hears the other
   void CutOneWay(int from, int to);          // `to` does not hear `from`
-  void Lose(int host, double probability);   // of each packet, in each direction
+  void Lose(int host, double probability);   // of each packet that comes to it
   void DropLongerThan(int host, int bytes);  // what it sends; a hole of the path's MTU
   // What comes is answered with a reset: its peers see their connections end, and it learns of it
   // when it sends something later.
   void ResetConnections(int host);
+  // Likewise, each connection once that many bytes went over it, in both directions together.
+  void ResetConnectionsAfter(int host, int64_t bytes);
+  // What that process of it says to that port of others is lost; nobody there connects to it anew.
+  // Connections of other processes stay.
+  void CutConnections(int host, pid_t process, int port);
   // How many packets the rules of that host have taken, so that a test knows of its fault.
   int64_t PacketsTaken(int host);
   void LiftRules(int host);
@@ -70,6 +78,7 @@ class HostNetwork {
   std::string missing_;
   Descriptor bridge_;
   std::vector<Descriptor> hosts_;
+  std::vector<int> addresses_;  // the last part of each
   std::vector<std::unique_ptr<FrameRelay>> relays_;
 };
 

@@ -1,11 +1,17 @@
 // A cluster of three hosts, each a network namespace with an agent: hosts are killed, cut off and
 // come back, and each job ends with the bits that it has on one machine.
 #include <signal.h>
+#include <stdlib.h>
 
+#include <fstream>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -14,12 +20,23 @@
 #include "tests/integration/jobs.h"
 #include "tests/integration/up_cluster.h"
 #include "tests/support/program.h"
+#include "tests/support/run_trust.h"
 
 namespace muster::integration {
 namespace {
 
 constexpr int kSamples = 1009;
 constexpr int kEpochs = 250;
+
+// By the name that its kernel has of it, of at most 15 characters.
+std::optional<pid_t> ChildCalled(const Program& program, const std::string& name) {
+  for (const pid_t child : program.Children()) {
+    std::ifstream comm("/proc/" + std::to_string(child) + "/comm");
+    std::string called;
+    if (std::getline(comm, called) && called == name) return child;
+  }
+  return std::nullopt;
+}
 
 class HostsTest : public ::testing::Test {
  protected:
@@ -33,9 +50,8 @@ class HostsTest : public ::testing::Test {
   }
 
   std::unique_ptr<Program> Start(int host, std::vector<std::string> words) const {
-    words.insert(words.end(),
-                 {"--dir", folder_ / "cluster", "--slots", "2", "--coordinator",
-                  network_.Address(0) + ":7070", "--allow-plaintext", HostNetwork::kNetwork});
+    words.insert(words.end(), {"--dir", folder_ / "cluster", "--slots", "2", "--coordinator",
+                               network_.Address(0) + ":7070"});
     return std::make_unique<Program>(MusterCommand(words), network_.On(host));
   }
   void Join(int host) {
@@ -44,12 +60,20 @@ class HostsTest : public ::testing::Test {
   }
   Program& Agent(int host) { return *agents_[static_cast<size_t>(host)]; }
 
-  UpCluster::Said Say(std::vector<std::string> words) const {
-    words.insert(words.end(), {"--to", network_.Address(0) + ":8080", "--allow-plaintext",
-                               HostNetwork::kNetwork});
-    Program program(MusterCommand(words), network_.On(0));
-    const int exit_code = program.End();
-    return {exit_code, program.output()};
+  // Logs are asked of the coordinator, not of the folder.
+  std::unique_ptr<Program> Asking(std::vector<std::string> words) const {
+    const std::string cluster = folder_ / "cluster";
+    words.insert(words.end(), {"--to", "https://" + network_.Address(0) + ":8080", "--authority",
+                               AuthorityFileOf(cluster)});
+    const auto enter = [on = network_.On(0), token = cluster + "/store/identity/admin.token"] {
+      return on() && setenv("MUSTER_TOKEN_FILE", token.c_str(), /*overwrite=*/1) == 0;
+    };
+    return std::make_unique<Program>(MusterCommand(words), enter);
+  }
+  UpCluster::Said Say(const std::vector<std::string>& words) const {
+    const std::unique_ptr<Program> program = Asking(words);
+    const int exit_code = program->End();
+    return {exit_code, program->output()};
   }
   nlohmann::json Ask(const std::vector<std::string>& words) const {
     const UpCluster::Said said = Say(words);
@@ -123,6 +147,29 @@ TEST_F(HostsTest, JobsEndWithTheBitsOfOneHostThoughHostsDieAndAreCutOff) {
   ExpectThatAllEnd();
 }
 
+// All have the name of this machine, and networks of their own.
+TEST_F(HostsTest, AreNodesOfTheirOwnAndKeepTheTermThatTheyObey) {
+  AdoptOrphans();
+  std::set<std::string> nodes;
+  UpCluster::Said hosts;
+  for (int look = 0; look < 500 && nodes.size() < 3; ++look) {  // each is told of a moment later
+    hosts = Say({"hosts", "--json"});
+    for (const absl::string_view line : absl::StrSplit(hosts.text, '\n', absl::SkipEmpty())) {
+      const auto host = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+      if (host.is_object()) nodes.insert(host.value("node", ""));
+    }
+  }
+  EXPECT_EQ(nodes.size(), 3U) << hosts.text;
+  for (const std::string name : {"b", "c"}) {
+    std::ifstream terms(folder_ / ("cluster/hosts/" + name + "/terms"));
+    std::string cluster;
+    int64_t term = 0;
+    EXPECT_TRUE(terms >> cluster >> term) << name;
+    EXPECT_EQ(term, 1) << name;
+  }
+  ExpectThatAllEnd();
+}
+
 TEST_F(HostsTest, WhatWorkersOfAllHostsPrintedIsTold) {
   AdoptOrphans();
   Submit("job", 3);  // on two of three hosts
@@ -140,15 +187,37 @@ TEST_F(HostsTest, WhatWorkersOfAllHostsPrintedIsTold) {
   ExpectThatAllEnd();
 }
 
+// Each line once, though the coordinator is started again meanwhile.
+TEST_F(HostsTest, LinesOfAllHostsAreFollowedUntilTheJobIsOver) {
+  AdoptOrphans();
+  Submit("job", 3);  // on two of three hosts
+  const std::unique_ptr<Program> following = Asking({"logs", "job", "--follow"});
+  Program& follow = *following;
+  for (const std::string name : {"worker-0", "worker-1", "worker-2"})
+    ASSERT_TRUE(follow.WaitFor(name + " | ")) << follow.output();
+  Program watch(MusterCommand({"watch", "job", "--dir", folder_ / "cluster"}), network_.On(0));
+  ASSERT_TRUE(watch.WaitFor("step")) << watch.output();
+  const std::optional<pid_t> coordinator = ChildCalled(*up_, "muster-coordina");
+  ASSERT_TRUE(coordinator);
+  ASSERT_EQ(kill(*coordinator, SIGKILL), 0);
+  EXPECT_EQ(watch.End(), 0) << watch.output();
+  EXPECT_EQ(follow.End(), 0) << follow.output();
+  std::set<std::string> lines;
+  for (const absl::string_view line : absl::StrSplit(follow.output(), '\n', absl::SkipEmpty()))
+    EXPECT_TRUE(!absl::StrContains(line, "muster-worker") || lines.insert(std::string(line)).second)
+        << "twice: " << line;
+  for (const std::string name : {"worker-0", "worker-1", "worker-2"})
+    EXPECT_THAT(follow.output(), ::testing::ContainsRegex(name + " \\| .*leaving: "));
+  ExpectThatAllEnd();
+}
+
 // Members of a host that stays away are started on others, and it finds nothing to do when it comes
 // back.
 TEST_F(HostsTest, MembersOfALostHostAreStartedOnAnother) {
   AdoptOrphans();
   Submit("job", 4, 100 * kEpochs);  // on two of three hosts
   AwaitSteps("job", 50);
-  Program watch(MusterCommand({"watch", "job", "--to", network_.Address(0) + ":8080",
-                               "--allow-plaintext", HostNetwork::kNetwork}),
-                network_.On(0));
+  Program watch(MusterCommand({"watch", "job", "--dir", folder_ / "cluster"}), network_.On(0));
   ASSERT_TRUE(watch.WaitFor("step")) << watch.output();
   const int lost = Agent(1).Children().empty() ? 2 : 1;
   Agent(lost).Signal(SIGKILL);

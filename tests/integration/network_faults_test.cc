@@ -1,16 +1,21 @@
-// What a network may do between three hosts, one fault after the other: the job goes on with the
-// bits of an undisturbed run, nothing is run or added twice, and no member is started a second time
-// where it still runs. Faults last until something has been seen, never for a time.
+// What a network may do between three hosts, one fault after the other, with two jobs on them, one
+// of which has a server: each goes on with the bits of an undisturbed run, nothing is run or added
+// twice, and nobody is started twice. Faults last until something has been seen, never for a time.
 #include <signal.h>
 
 #include <algorithm>
 #include <chrono>
+#include <iostream>
+#include <limits>
+#include <map>
 #include <memory>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/integration/host_cluster.h"
@@ -24,7 +29,8 @@ constexpr int kManySamples = 60013;  // of 240 KB, so that a chunk takes several
 
 class NetworkFaults : public ::testing::Test {
  protected:
-  explicit NetworkFaults(HostNetwork::Wire wire = HostNetwork::Wire::kPlain) : network_(3, wire) {}
+  explicit NetworkFaults(HostNetwork::Wire wire = HostNetwork::Wire::kPlain, int hosts = 3)
+      : network_(hosts, wire) {}
 
   void SetUp() override {
     network_.LiftRules(0);  // says whether there can be rules
@@ -32,15 +38,18 @@ class NetworkFaults : public ::testing::Test {
   }
   void TearDown() override { EXPECT_EQ(network_.missing(), ""); }
 
-  // One member of the job on each host; so it is known who is cut off.
+  // A worker of each of the two jobs on each host; so it is known who is cut off.
   void Begin(int samples = kSamples, const std::vector<std::string>& settings = {}) {
-    Begin({1, 1, 1}, 3, samples, settings);
+    Begin(kThreeHosts, 3, samples, settings);
   }
-  void Begin(const std::vector<int>& slots, int workers, int samples,
+  void Begin(const HostClusterOptions& options, int workers = 3, int samples = kSamples,
              const std::vector<std::string>& settings = {}) {
-    cluster_ = std::make_unique<HostCluster>(network_, slots);
-    cluster_->Submit(workers, samples, settings);
+    Start(options);
+    cluster_->SubmitTwo(workers, samples, settings);
     cluster_->AwaitSteps(20);
+  }
+  void Start(const HostClusterOptions& options) {
+    cluster_ = std::make_unique<HostCluster>(network_, options);
   }
   // All are there, and training goes on with them.
   void End(int workers = 3) {
@@ -49,13 +58,20 @@ class NetworkFaults : public ::testing::Test {
   }
   void EndWithWhoIsThere() {
     cluster_->AwaitSteps(20);
-    job_ = cluster_->StopAndCheck();
+    jobs_ = cluster_->StopAndCheck();
     cluster_->ExpectThatAllEnd();
   }
   // Nobody was lost, and nobody came a second time.
-  void ExpectThatNobodyWasLost(int workers = 3) {
-    EXPECT_EQ(job_.value("views", 0), 1) << cluster_->Trace();
-    EXPECT_EQ(cluster_->Processes(), workers) << cluster_->Trace();
+  void ExpectThatNobodyWasLost() {
+    for (const auto& [id, job] : jobs_) ExpectThatNobodyWasLostOf(id);
+  }
+  void ExpectThatNobodyWasLostOf(const std::string& job) {
+    EXPECT_EQ(jobs_[job].value("views", 0), 1) << job << "\n" << cluster_->Trace();
+    EXPECT_EQ(cluster_->Starts(job), cluster_->Members(job)) << job << "\n" << cluster_->Trace();
+  }
+  void ExpectOneRecoveryOfEach() {
+    for (const auto& [id, job] : jobs_)
+      EXPECT_EQ(job.value("recoveries", 0), 1) << id << "\n" << cluster_->Trace();
   }
   void AwaitPacketsTaken(int host, int64_t packets) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
@@ -65,7 +81,7 @@ class NetworkFaults : public ::testing::Test {
 
   HostNetwork network_;
   std::unique_ptr<HostCluster> cluster_;
-  nlohmann::json job_;
+  std::map<std::string, nlohmann::json> jobs_;
 };
 
 enum class Direction { kBoth, kIn, kOut };
@@ -94,7 +110,7 @@ TEST_P(CutTest, AHostThatIsCutOffForLongerIsGoneOnWithoutAndComesBack) {
   cluster_->AwaitSteps(50);
   network_.LiftRules(2);
   End();
-  EXPECT_EQ(job_.value("recoveries", 0), 1) << cluster_->Trace();
+  ExpectOneRecoveryOfEach();
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, CutTest,
@@ -106,21 +122,117 @@ INSTANTIATE_TEST_SUITE_P(Ways, CutTest,
                          });
 
 // Those who train are on the other hosts. The coordinator hears none of them any more, and waits
-// for all of them, because they have the state.
+// for all who have the state: the workers of one job, and of the other one the server, whose
+// workers are lost for it meanwhile. Of those it waits for, all are back within half a lease of the
+// first.
 TEST_F(NetworkFaults, StepsGoOnWithoutTheCoordinatorsHostAndAreRecordedAfterwards) {
-  Begin({1, 2, 2}, 4, kSamples);
+  Start({.slots = {1, 3, 2}, .devices = {0, 1, 1}});
+  ASSERT_EQ(cluster_->Say({"drain", "a"}).exit_code, 0);
+  cluster_->SubmitTwo(2, kSamples, {"lease=4"});
+  cluster_->AwaitSteps(20);
   network_.Cut(0);
-  cluster_->AwaitEvent("that members are silent", [](const auto& event) {
-    return absl::StrContains(event.value("text", ""), "is waited for");
-  });
-  const nlohmann::json before = cluster_->Status();
-  for (const int host : {1, 2}) cluster_->AwaitLanes(host, 200);
-  const nlohmann::json after = cluster_->Status();
-  for (const char* field : {"step", "checkpoint_step"}) EXPECT_EQ(before[field], after[field]);
+  for (const char* job : {kServed, kSummed})
+    cluster_->AwaitEvent(
+        "that members are silent",
+        [](const auto& event) {
+          return absl::StrContains(event.value("text", ""), "is waited for");
+        },
+        job);
+  std::map<std::string, nlohmann::json> before;
+  for (const char* job : {kServed, kSummed}) before[job] = cluster_->Status(job);
+  for (const int host : {1, 2}) cluster_->AwaitLanes(host, 400);
+  for (const char* job : {kServed, kSummed}) {
+    const nlohmann::json after = cluster_->Status(job);
+    for (const char* field : {"step", "checkpoint_step"})
+      EXPECT_EQ(before[job][field], after[field]) << job;
+  }
   network_.Heal(0);
   cluster_->AwaitSteps(100);
-  End(4);
-  ExpectThatNobodyWasLost(4);
+  End(2);
+  ExpectThatNobodyWasLostOf(kSummed);
+}
+
+// Agents and members know both addresses. Who trained beside it has the state meanwhile, and the
+// server is on another host.
+TEST_F(NetworkFaults, ACoordinatorThatMovesToAnotherHostIsFound) {
+  AdoptOrphans();
+  Begin({.slots = {2, 3, 2}, .devices = {1, 1, 1}, .coordinators = {0, 1}});
+  cluster_->MoveCoordinator(1);
+  End();
+}
+
+// Somebody starts it again where it was before, on the copy that stayed there: it is turned away by
+// the lock on the checkpoints, and by the claim on them where that lock is lost. Agents and members
+// try its address, too, as long as it is up.
+TEST_F(NetworkFaults, ASecondCoordinatorThatIsStartedByMistakeIsTurnedAway) {
+  AdoptOrphans();
+  Begin({.slots = {2, 3, 2}, .devices = {1, 1, 1}, .coordinators = {0, 1}});
+  cluster_->MoveCoordinator(1);
+  cluster_->AwaitWorkers(3);
+  for (const char* why : {"is in use by another coordinator of the same cluster",
+                          "does not know of it: it is an older copy"}) {
+    const UpCluster::Said said = cluster_->StartWhatStayedBehind();
+    EXPECT_NE(said.exit_code, 0) << said.text;
+    EXPECT_THAT(said.text, ::testing::HasSubstr(why));
+    cluster_->AwaitSteps(20);
+    cluster_->LoseLocks();
+  }
+  End();
+}
+
+// A name is looked up again for each try: first it means nothing, then one machine, then another.
+TEST_F(NetworkFaults, ACoordinatorIsFoundByItsNameThatComesLateAndThenMeansAnotherAddress) {
+  AdoptOrphans();
+  Begin({.slots = {2, 3, 2}, .devices = {1, 1, 1}, .by_name = true});
+  cluster_->MoveCoordinator(1);
+  End();
+}
+
+TEST_F(NetworkFaults, AHostThatComesBackUnderAnotherAddressTakesPartAgain) {
+  Begin();
+  network_.Readdress(2);
+  cluster_->Agent(2).Signal(SIGKILL);
+  cluster_->AwaitWorkers(2);
+  cluster_->AwaitSteps(20);
+  cluster_->Join(2);
+  cluster_->AwaitWorkers(3);
+  for (const char* job : {kServed, kSummed}) EXPECT_NE(cluster_->MemberOn(2, job), "");
+  End();
+  ExpectOneRecoveryOfEach();
+}
+
+class FourHosts : public NetworkFaults {
+ protected:
+  FourHosts() : NetworkFaults(HostNetwork::Wire::kPlain, 4) {}
+};
+
+// The fourth host comes later and has room for whoever may be placed anew. Host b has lost its
+// agent alone: its members go on, and nobody is started in their stead, however long it lasts. Host
+// c has lost everybody: its members are placed anew, and end when it is back. As b is away for
+// longer than c, it would have been lost before.
+TEST_F(FourHosts, NobodyIsStartedTwiceThoughAgentsAreCutOffForLongAndThereIsRoom) {
+  Begin({.slots = {3, 2, 2, 4}, .devices = {1, 1, 1, 2}, .hosts = 3});
+  cluster_->Join(3);
+  network_.CutConnections(1, cluster_->Agent(1).pid(), 7070);
+  cluster_->AwaitHost(1, /*up=*/false);
+  network_.Cut(2);
+  for (const char* job : {kServed, kSummed})
+    cluster_->AwaitEvent(
+        "the loss of host c",
+        [](const auto& event) {
+          return absl::StrContains(event.value("text", ""),
+                                   "host c is lost; its members are placed anew");
+        },
+        job);
+  cluster_->AwaitWorkers(3);
+  cluster_->AwaitSteps(20);
+  cluster_->AwaitHost(1, /*up=*/false);  // still
+  network_.Heal(2);
+  network_.LiftRules(1);
+  for (const int host : {1, 2}) cluster_->AwaitHost(host, /*up=*/true);
+  End();
+  ExpectOneRecoveryOfEach();
+  EXPECT_EQ(cluster_->Starts(), cluster_->Members() + 2) << "one of each job is placed anew";
 }
 
 class LossTest : public NetworkFaults, public ::testing::WithParamInterface<int> {};
@@ -131,10 +243,22 @@ TEST_P(LossTest, PacketsThatAreLostLoseNobody) {
   cluster_->AwaitSteps(50);
   AwaitPacketsTaken(1, 1);
   End();
+  ExpectThatNobodyWasLost();
 }
 
 INSTANTIATE_TEST_SUITE_P(Percent, LossTest, ::testing::Values(1, 10),
                          ::testing::PrintToStringParamName());
+
+// Where almost every third packet is lost, sessions break again and again, and a member may be left
+// out for it. Steps are made all the same, and are the right ones.
+TEST_F(NetworkFaults, AThirdOfAllPacketsLostStopsNoJob) {
+  Begin(kSamples, {"lease=30"});
+  for (const int host : {0, 1, 2}) network_.Lose(host, 0.3);
+  cluster_->AwaitSteps(20);
+  for (const int host : {0, 1, 2}) AwaitPacketsTaken(host, 20);
+  for (const int host : {0, 1, 2}) network_.LiftRules(host);
+  EndWithWhoIsThere();
+}
 
 // What comes too slowly still comes.
 TEST_F(NetworkFaults, ANarrowLinkLosesNobody) {
@@ -183,6 +307,17 @@ TEST_F(NetworkFaults, ConnectionsThatAreResetInTheMiddleOfAChunkAddNothingTwice)
   End();
 }
 
+// A step of both jobs is less than a megabyte for any of them, so that the cut comes in the middle
+// of one, at another byte each time.
+TEST_F(NetworkFaults, ConnectionsThatAreResetAfterSoManyBytesAddNothingTwice) {
+  Begin(kManySamples);
+  network_.ResetConnectionsAfter(2, 3 << 20);
+  AwaitPacketsTaken(2, 20);
+  cluster_->AwaitSteps(20);
+  network_.LiftRules(2);
+  EndWithWhoIsThere();
+}
+
 // Nobody says goodbye for it: its cable was pulled first.
 TEST_F(NetworkFaults, AHostThatDiesSilentlyIsGoneOnWithout) {
   Begin();
@@ -206,26 +341,58 @@ TEST_F(NetworkFaults, AHoleForLongPacketsCutsSessionsAndIsGoneOnFrom) {
   EndWithWhoIsThere();
 }
 
-// The coordinator hears both. One of them is left out, and there is no other host for it.
-TEST_F(NetworkFaults, AVerdictNamesAPairThatIsCut) {
-  Begin();
-  const std::string one = cluster_->MemberOn(1), other = cluster_->MemberOn(2);
-  network_.CutPair(1, 2);
-  const nlohmann::json verdict = cluster_->AwaitEvent(
-      "a verdict", [](const auto& event) { return event.value("event", "") == "verdict"; });
-  const std::string text = verdict.is_object() ? verdict.value("text", "") : "";
-  EXPECT_THAT(text, ::testing::AllOf(::testing::HasSubstr(one), ::testing::HasSubstr(other)));
-  cluster_->AwaitSteps(20);
-  for (const int host : {1, 2}) network_.LiftRules(host);
-  End(2);
+class VerdictTest : public NetworkFaults {
+ protected:
+  // From the cut to the verdict. The coordinator hears both hosts. One worker of the job that sums
+  // is left out, and there is no other host for it; those of the other one need only the server.
+  double SecondsToTheVerdict() {
+    constexpr double kNever = std::numeric_limits<double>::infinity();
+    Begin();
+    const std::string one = cluster_->MemberOn(1, kSummed), other = cluster_->MemberOn(2, kSummed);
+    const absl::Time cut = absl::Now();
+    network_.CutPair(1, 2);
+    const nlohmann::json verdict = cluster_->AwaitEvent(
+        "a verdict", [](const auto& event) { return event.value("event", "") == "verdict"; },
+        kSummed);
+    if (!verdict.is_object()) return kNever;
+    EXPECT_THAT(verdict.value("text", ""),
+                ::testing::AllOf(::testing::HasSubstr(one), ::testing::HasSubstr(other)));
+    cluster_->AwaitSteps(20);
+    for (const int host : {1, 2}) network_.LiftRules(host);
+    cluster_->AwaitWorkers(2, kSummed);
+    cluster_->AwaitWorkers(3, kServed);
+    EndWithWhoIsThere();
+    ExpectThatNobodyWasLostOf(kServed);
+    absl::Time came;
+    const bool is_time =
+        absl::ParseTime(absl::RFC3339_full, verdict.value("time", ""), &came, nullptr);
+    return is_time ? absl::ToDoubleSeconds(came - cut) : kNever;
+  }
+};
+
+// The one test that looks at a clock, because five seconds are what is promised to people. Where
+// others have the processors for a while, it is given two more tries.
+TEST_F(VerdictTest, NamesAPairThatIsCutWithinFiveSeconds) {
+  constexpr double kMost = 5;
+  double best = std::numeric_limits<double>::infinity();
+  for (int round = 0; round < 3 && best > kMost && !HasFailure(); ++round) {
+    cluster_.reset();  // before the next one has its addresses
+    const double seconds = SecondsToTheVerdict();
+    std::cout << "the verdict came " << seconds << " s after the cut\n";
+    best = std::min(best, seconds);
+  }
+  EXPECT_LE(best, kMost);
 }
 
 using std::chrono::milliseconds;
 
+// Each way between two hosts goes through the weather of both.
 struct Forecast {
   std::string name;
   Weather weather;
   int64_t Fates::*must_happen;
+  int steps = 50;
+  std::vector<std::string> settings{};
 };
 
 class WeatherTest : public NetworkFaults, public ::testing::WithParamInterface<Forecast> {
@@ -234,9 +401,9 @@ class WeatherTest : public NetworkFaults, public ::testing::WithParamInterface<F
 };
 
 TEST_P(WeatherTest, LosesNobody) {
-  Begin(kSamples);
+  Begin(kSamples, GetParam().settings);
   for (const int host : {0, 1, 2}) network_.Relay(host).SetWeather(GetParam().weather);
-  cluster_->AwaitSteps(50);
+  cluster_->AwaitSteps(GetParam().steps);
   End();
   ExpectThatNobodyWasLost();
   for (const int host : {0, 1, 2})
@@ -249,6 +416,12 @@ INSTANTIATE_TEST_SUITE_P(
         Forecast{"Late", {.delay = milliseconds(1), .jitter = milliseconds(1)}, &Fates::admitted},
         Forecast{
             "VeryLate", {.delay = milliseconds(50), .jitter = milliseconds(20)}, &Fates::admitted},
+        // When it begins, TCP takes what is late for lost, and life signs queue behind that.
+        Forecast{"HalfASecondLate",
+                 {.delay = milliseconds(250), .jitter = milliseconds(50)},
+                 &Fates::admitted,
+                 /*steps=*/5,
+                 {"lease=5"}},
         Forecast{"Overtaken", {.delay = milliseconds(2), .overtake = 0.05}, &Fates::overtook},
         Forecast{"Twice", {.delay = milliseconds(1), .duplicate = 0.05}, &Fates::duplicated},
         Forecast{"Corrupted", {.corrupt = 0.001}, &Fates::corrupted}),

@@ -1,5 +1,5 @@
-// A host that hears everybody and that nobody hears: it does not stay half a member for ever. The
-// other faults of a network are in network_faults_test.
+// A host that hears everybody and that nobody hears, with a worker of each of two jobs: they do not
+// stay half members for ever. The other faults of a network are in network_faults_test.
 #include "gtest/gtest.h"
 #include "tests/integration/host_cluster.h"
 #include "tests/integration/host_network.h"
@@ -11,8 +11,8 @@ TEST(OneWayCut, AHostThatNobodyHearsIsGoneOnWithoutAndComesBack) {
   HostNetwork network(3);
   network.LiftRules(2);  // says whether there can be rules
   if (!network.missing().empty()) GTEST_SKIP() << network.missing();
-  HostCluster cluster(network, {1, 1, 1});
-  cluster.Submit(/*workers=*/3, /*samples=*/1009);
+  HostCluster cluster(network, kThreeHosts);
+  cluster.SubmitTwo(/*workers=*/3, /*samples=*/1009);
   cluster.AwaitSteps(20);
   network.CutOutbound(2);
   cluster.AwaitWorkers(2);
@@ -20,8 +20,8 @@ TEST(OneWayCut, AHostThatNobodyHearsIsGoneOnWithoutAndComesBack) {
   network.LiftRules(2);
   cluster.AwaitWorkers(3);
   cluster.AwaitSteps(20);
-  const nlohmann::json job = cluster.StopAndCheck();
-  EXPECT_EQ(job.value("recoveries", 0), 1) << cluster.Trace();
+  for (const auto& [id, job] : cluster.StopAndCheck())
+    EXPECT_EQ(job.value("recoveries", 0), 1) << id << "\n" << cluster.Trace();
   cluster.ExpectThatAllEnd();
   EXPECT_EQ(network.missing(), "");
 }

@@ -15,6 +15,7 @@
 #include "tests/integration/cluster.h"
 #include "tests/integration/jobs.h"
 #include "tests/integration/up_cluster.h"
+#include "tests/support/run_trust.h"
 
 namespace muster::integration {
 namespace {
@@ -51,16 +52,18 @@ struct ToldEvent {
   std::string job;
 };
 
-void AddEvents(const std::string& url, const std::string& job, std::vector<ToldEvent>& events) {
+void AddEvents(const UpCluster& cluster, const std::string& job, std::vector<ToldEvent>& events) {
   std::string term;
   const absl::Status told = http::StreamEvents(
-      absl::StrCat(url, "/v1/jobs/", job, "/events"), [&](const http::Event& event) {
+      absl::StrCat(cluster.url(), "/v1/jobs/", job, "/events"),
+      [&](const http::Event& event) {
         if (term.empty()) term = event.id.substr(0, event.id.find('-'));
         EXPECT_EQ(event.id.substr(0, event.id.find('-')), term) << "events of one term are kept";
         const auto data = nlohmann::json::parse(event.data, nullptr, false);
         events.push_back({data.value("seq", int64_t{-1}), event.name, job});
         return event.name != "done";
-      });
+      },
+      {.trust = TrustOf(cluster.dir())});
   // A stream of a job that is over ends by itself.
   EXPECT_TRUE(told.ok() || absl::IsUnavailable(told)) << told;
 }
@@ -96,19 +99,12 @@ class SeveralJobsTest : public ::testing::Test {
     ASSERT_EQ(said.exit_code, 0) << said.text;
   }
   void ExpectCounted(const std::string& job, int epochs) {
-    const UpCluster::Said watched = cluster_.Say({"watch", job});
-    EXPECT_EQ(watched.exit_code, 0) << watched.text;
-    const nlohmann::json digest = cluster_.Ask({"digest", job, "--json"});
-    ASSERT_TRUE(digest.is_object()) << digest;
-    EXPECT_EQ(digest.value("digest", ""), CountingDigest(kSamples, static_cast<float>(epochs)))
-        << job;
-    const nlohmann::json audit = cluster_.Ask({"audit", job, "--json"});
-    EXPECT_TRUE(audit.is_object() && audit.value("ok", false)) << job << ": " << audit;
+    ExpectCountedJob(cluster_, job, kSamples, epochs);
   }
   // In the order in which they happened.
   std::vector<ToldEvent> EventsOf(const std::vector<std::string>& jobs) const {
     std::vector<ToldEvent> events;
-    for (const std::string& job : jobs) AddEvents(cluster_.url(), job, events);
+    for (const std::string& job : jobs) AddEvents(cluster_, job, events);
     std::sort(events.begin(), events.end(),
               [](const ToldEvent& a, const ToldEvent& b) { return a.seq < b.seq; });
     return events;

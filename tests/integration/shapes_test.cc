@@ -8,6 +8,7 @@
 #include "lib/http/client.h"
 #include "tests/integration/cluster.h"
 #include "tests/integration/jobs.h"
+#include "tests/support/run_trust.h"
 
 namespace muster::integration {
 namespace {
@@ -15,9 +16,10 @@ namespace {
 constexpr int kWorkers = 3;
 
 // How many members a job has in each state, as the coordinator tells it.
-std::map<std::string, int> StatesOf(const std::string& url, const std::string& job) {
+std::map<std::string, int> StatesOf(const std::string& url, const std::string& dir,
+                                    const std::string& job) {
   std::map<std::string, int> states;
-  const auto answer = http::Get(absl::StrCat(url, "/v1/jobs/", job));
+  const auto answer = http::Get(absl::StrCat(url, "/v1/jobs/", job), {.trust = TrustOf(dir)});
   EXPECT_TRUE(answer.ok()) << answer.status();
   if (!answer.ok()) return states;
   const auto status = nlohmann::json::parse(answer->body, nullptr, /*allow_exceptions=*/false);
@@ -46,7 +48,7 @@ TEST_F(SpareTest, AWorkerWithoutLanesIsASpareAndTheStatusSaysSo) {
       url = event.value("url", "");
       job = event.value("job", "");
     }
-    if (event.value("event", "") == "step" && states.empty()) states = StatesOf(url, job);
+    if (event.value("event", "") == "step" && states.empty()) states = StatesOf(url, dir, job);
     return false;
   };
   const TrainRun run = Train(options);

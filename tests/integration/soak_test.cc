@@ -36,6 +36,7 @@
 #include "lib/http/client.h"
 #include "tests/integration/cluster.h"
 #include "tests/integration/jobs.h"
+#include "tests/support/run_trust.h"
 #include "tests/support/small_disk.h"
 
 namespace muster::integration {
@@ -152,6 +153,7 @@ class KillsOneByOne {
   static constexpr auto kBetweenLooks = std::chrono::milliseconds(100);
 
   void Begin(const nlohmann::json& start) {
+    trust_ = TrustOf(start.value("folder", ""));
     job_url_ = absl::StrCat(start.value("url", ""), "/v1/jobs/", start.value("job", ""));
     const Clock::time_point now = Clock::now();
     ends_ = now + std::chrono::seconds(static_cast<int>(kRoundSecondsOneByOne));
@@ -180,6 +182,7 @@ class KillsOneByOne {
   std::map<std::string, std::string> HoldersOfTheState() const {
     http::ClientOptions options;
     options.timeout = std::chrono::seconds(2);
+    options.trust = trust_;
     const auto answer = http::Get(job_url_, options);
     if (!answer.ok()) return {};
     const auto job = nlohmann::json::parse(answer->body, nullptr, /*allow_exceptions=*/false);
@@ -209,6 +212,7 @@ class KillsOneByOne {
   }
 
   std::mt19937_64 engine_;
+  Trust trust_;
   std::string job_url_;
   std::map<std::string, int> pids_;            // of those that run
   std::map<std::string, std::string> killed_;  // by name, the incarnation that was killed last
@@ -309,7 +313,7 @@ class Soak : public testing::Test {
                          .servers = plan.servers,
                          .faults = plan.faults,
                          // One may be killed each time before it has trained.
-                         .settings = {"retries=100"},
+                         .settings = {"restarts=100"},
                          .on_event =
                              [&](const nlohmann::json& event) {
                                unexcused.Note(event);

@@ -2,6 +2,10 @@
 
 #include <fstream>
 
+#include "gtest/gtest.h"
+#include "tests/integration/jobs.h"
+#include "tests/support/run_trust.h"
+
 namespace muster::integration {
 namespace {
 
@@ -26,7 +30,7 @@ std::vector<std::string> MusterCommand(std::vector<std::string> arguments) {
 }
 
 UpCluster::UpCluster(const std::string& dir, const std::vector<std::string>& options)
-    : up_(UpCommand(dir, options)) {
+    : dir_(dir), up_(UpCommand(dir, options)) {
   const std::string ready = "ready at ";
   if (!up_.WaitFor(ready) || !up_.WaitFor("\n", up_.output().find(ready))) return;
   const size_t at = up_.output().find(ready) + ready.size();
@@ -34,7 +38,7 @@ UpCluster::UpCluster(const std::string& dir, const std::vector<std::string>& opt
 }
 
 std::vector<std::string> UpCluster::Command(std::vector<std::string> words) const {
-  words.insert(words.end(), {"--to", url_});
+  words.insert(words.end(), {"--to", url_, "--authority", AuthorityFileOf(dir_)});
   return MusterCommand(words);
 }
 
@@ -55,6 +59,16 @@ std::vector<pid_t> UpCluster::WorkerPids() const {
   for (const pid_t child : up_.Children())
     if (NameOf(child) == "muster-worker") workers.push_back(child);
   return workers;
+}
+
+void ExpectCountedJob(const UpCluster& cluster, const std::string& job, int samples, int epochs) {
+  const UpCluster::Said watched = cluster.Say({"watch", job});
+  EXPECT_EQ(watched.exit_code, 0) << watched.text;
+  const nlohmann::json digest = cluster.Ask({"digest", job, "--json"});
+  ASSERT_TRUE(digest.is_object()) << digest;
+  EXPECT_EQ(digest.value("digest", ""), CountingDigest(samples, static_cast<float>(epochs))) << job;
+  const nlohmann::json audit = cluster.Ask({"audit", job, "--json"});
+  EXPECT_TRUE(audit.is_object() && audit.value("ok", false)) << job << ": " << audit;
 }
 
 }  // namespace muster::integration

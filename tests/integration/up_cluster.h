@@ -30,11 +30,16 @@ class UpCluster {
 
   std::vector<pid_t> WorkerPids() const;
   const std::string& url() const { return url_; }
+  const std::string& dir() const { return dir_; }
   Program& up() { return up_; }
 
  private:
+  const std::string dir_;
   Program up_;
   std::string url_;
 };
+
+// A counting job ends well, with the digest that it has alone and an account of all its samples.
+void ExpectCountedJob(const UpCluster& cluster, const std::string& job, int samples, int epochs);
 
 }  // namespace muster::integration

@@ -36,7 +36,7 @@ NAMED_FROM_OUTSIDE = re.compile(r'\b(?:PROTOCOL|ARCHITECTURE)\b')
 SECTION = re.compile(r'^#+ +(\d+(?:\.\d+)*)\.? ', re.MULTILINE)
 
 # Words in docs that look like options of ours and are those of others.
-FOREIGN_OPTIONS = {'--config', '--help', '--test-dir'}
+FOREIGN_OPTIONS = {'--bind-to', '--config', '--help', '--kill-on-bad-exit', '--rdzv-id', '--signal', '--test-dir'}
 
 
 def read(root, path):
@@ -118,7 +118,7 @@ def events(root):
 
 def requests(root):
     code = read(root, 'coordinator/service/rest.cc')
-    routes = set(re.findall(r'"(GET|POST|DELETE|PUT)",\s*"([^"]+)"', code))
+    routes = set(re.findall(r'"(GET|POST|DELETE|PUT|PATCH)",\s*"([^"]+)"', code))
     return {f'{method} {path}' for method, path in routes}
 
 
@@ -254,7 +254,7 @@ class Check:
         self.compare(OPERATIONS, 'command', commands(self.root), described)
 
     def check_options(self):
-        described = set(re.findall(r'(?<![\w-])--[a-z][a-z-]*', read(self.root, OPERATIONS)))
+        described = set(re.findall(r'(?<![\w-])--[a-z][a-z_-]*', read(self.root, OPERATIONS)))
         self.compare(OPERATIONS, 'option', options(self.root) - FOREIGN_OPTIONS, described - FOREIGN_OPTIONS)
 
     def check_events(self):

@@ -34,6 +34,7 @@ LEVELS = {
     'agent/state': 4,
     'lib/transport': 4,
     'lib/http': 4,
+    'lib/join': 4,
     'lib/checkpoint': 4,
     'lib/transport/loop': 5,
     'lib/transport/grpc': 5,
@@ -105,7 +106,7 @@ FOREIGN = [
     ('CLI11', r'CLI/', ('cli', 'lib/launch', '*/main.cc'), ANY_TEST),
     ('Highway', r'hwy/', ('lib/kernels', 'lib/optim'), ANY_TEST),
     ('ISA-L', r'isa-l', ('lib/kernels',), ANY_TEST),
-    ('OpenSSL', r'openssl/', ('lib/kernels', 'lib/identity'), ANY_TEST),
+    ('OpenSSL', r'openssl/', ('lib/kernels', 'lib/identity', 'lib/join'), ANY_TEST),
     ('GoogleTest', r'(gtest|gmock)/', (), ANY_TEST),
     ('Google Benchmark', r'benchmark/', (), ('bench',)),
 ]

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/state/claims.h"
 
 namespace muster::sim {
 namespace {
@@ -29,26 +30,31 @@ coordinator::Settings TheSettings() {
   settings.thread_patience = kThreadPatience;
   settings.checkpoint_patience = std::chrono::seconds(5);
   settings.grow_interval = std::chrono::seconds(2);
+  settings.stop_patience = std::chrono::seconds(5);
   return settings;
 }
 
 }  // namespace
 
-CoordinatorProcess::CoordinatorProcess(Around around, int64_t term, const SimJobs& jobs,
-                                       std::set<std::string>& drained, Invariants& invariants,
-                                       Events events)
+CoordinatorProcess::CoordinatorProcess(Around around, NodeId node, int64_t term,
+                                       const SimJobs& jobs, std::set<std::string>& drained,
+                                       coordinator::Quotas& quotas, Invariants& invariants,
+                                       bool signs, Events events)
     : around_(around),
+      node_(node),
       term_(term),
       jobs_(jobs),
       drained_(drained),
+      quotas_(quotas),
       invariants_(invariants),
+      signs_(signs),
       events_(std::move(events)),
       runner_(around_.schedule),
       real_clock_(around_.schedule),
       clock_(real_clock_, TheSettings().lease / 4),
       state_(std::make_unique<coordinator::Coordinator>("cluster", TermNumber(term), TheSettings(),
                                                         Recovered(), clock_.Now())) {
-  around_.network.Add(kCoordinatorNode, &runner_);
+  around_.network.Add(node_, &runner_);
   around_.trace.Note(absl::StrCat("coordinator starts, term ", term_));
   runner_.Later(kTick, [this] { Tick(); });
 }
@@ -60,7 +66,22 @@ CoordinatorProcess::~CoordinatorProcess() {
 void CoordinatorProcess::Die() {
   dead_ = true;
   runner_.Die();
-  around_.network.Remove(kCoordinatorNode);
+  around_.network.Remove(node_);
+}
+
+void CoordinatorProcess::IsReplaced(int64_t looks_in_ms) {
+  own_.emplace();
+  for (const auto& [id, job] : jobs_) own_->stores[id] = job->store;
+  own_->drained = drained_;
+  own_->quotas = quotas_;
+  runner_.Later(looks_in_ms, [this] { MayChangeFolder(); });
+}
+
+bool CoordinatorProcess::MayChangeFolder() {
+  if (!coordinator::IsReplaced(events_.claimed(), TermNumber(term_))) return true;
+  Die();
+  events_.ends();
+  return false;
 }
 
 // A new life of the coordinator begins with what the journal holds.
@@ -75,6 +96,7 @@ coordinator::RecoveredState CoordinatorProcess::Recovered() const {
     found.manifests[id] = store.catalogue;
   }
   found.drained = drained_;
+  found.quotas = quotas_;
   return found;
 }
 
@@ -128,7 +150,7 @@ void CoordinatorProcess::Feed(const coordinator::Input& input) {
 
 void CoordinatorProcess::Handle(const coordinator::Input& input) {
   const std::vector<coordinator::Action> actions = OneByOne(state_->Handle(input, clock_.Now()));
-  const bool crashes = actions.size() > 1 && events_.dies_now();
+  const bool crashes = actions.size() > 1 && !own_ && events_.dies_now();
   const size_t upto =
       crashes
           ? static_cast<size_t>(around_.schedule.Random(0, static_cast<int64_t>(actions.size())))
@@ -175,8 +197,8 @@ void CoordinatorProcess::Said(SimSessionId session, const ToCoordinator& message
   if (peer == peers_.end()) return;
   const Time came = peer->second.came = clock_.Now();
   if (const auto* join = std::get_if<Join>(&message)) peer->second.joins = join->id;
-  if (const MemberId* member = std::get_if<MemberId>(&peer->second.who))
-    invariants_.WordCame(*member);
+  const MemberId* member = std::get_if<MemberId>(&peer->second.who);
+  if (member != nullptr && !own_) invariants_.WordCame(*member);
   InTurn([this, session, message, came] { Hear(session, message, came); });
 }
 
@@ -189,11 +211,11 @@ void CoordinatorProcess::Hear(SimSessionId session, const ToCoordinator& message
   if (const auto* join = std::get_if<Join>(&message)) {
     peers_[session].joins.reset();
     Bind(session, join->id);
-    invariants_.WordCame(join->id);  // its lease begins when it is let in
+    if (!own_) invariants_.WordCame(join->id);  // its lease begins when it is let in
   }
   if (const MemberId* member = std::get_if<MemberId>(&peers_[session].who)) {
-    invariants_.CheckTold(*member, message);
-    Handle(coordinator::MemberSays{*member, message, came});
+    if (!own_) invariants_.CheckTold(*member, message);
+    Handle(coordinator::MemberSays{*member, message, came, signs_});
   }
 }
 
@@ -216,6 +238,14 @@ void CoordinatorProcess::Hear(SimSessionId session, const FromAgent& message) {
   if (peers_.count(session) == 0) return;
   if (std::holds_alternative<AgentEnds>(message))
     return Handle(coordinator::HostEnds{std::get<AgentId>(peers_[session].who)});
+  if (const auto* held = std::get_if<DevicesHeld>(&message)) {
+    const AgentId agent = std::get<AgentId>(peers_[session].who);
+    invariants_.CheckHeld(agent, held->devices);
+    return Handle(coordinator::DevicesTold{agent, held->devices});
+  }
+  if (const auto* ask = std::get_if<SignMember>(&message))
+    return Handle(
+        coordinator::SignatureAsked{std::get<AgentId>(peers_[session].who), *ask, ask->public_key});
   const auto* exited = std::get_if<ProcessExited>(&message);
   if (exited == nullptr) {
     const auto& hello = std::get<AgentHello>(message);
@@ -229,8 +259,16 @@ void CoordinatorProcess::Hear(SimSessionId session, const FromAgent& message) {
     Handle(coordinator::AgentUp{hello});
     return;
   }
-  Handle(coordinator::AgentSays{*exited});
-  if (!dead_) JobOf(exited->job).ends_to_be_told.erase(exited->lanes.incarnation);
+  // Also of one that was not started, for want of a certificate.
+  if (!own_ && exited->lanes.incarnation == Incarnation{})
+    invariants_.NamelessEnd({exited->job, exited->name});
+  Handle(
+      coordinator::AgentSays{*exited, signs_ ? std::get<AgentId>(peers_[session].who).host : ""});
+  if (dead_ || own_) return;
+  SimJob& job = JobOf(exited->job);
+  job.ends_to_be_told.erase(exited->lanes.incarnation);
+  if (job.store.journal && job.store.journal->phase == coordinator::JobPhase::kStopped)
+    invariants_.CheckEnd(job, TermNumber(term_));
 }
 
 void CoordinatorProcess::Answer(SimSessionId session, const AskJob& ask) {
@@ -252,8 +290,8 @@ void CoordinatorProcess::TellEnvironment(const coordinator::JobJournal& job) {
 
 void CoordinatorProcess::Send(SimSessionId session, const FromCoordinator& message) {
   const NodeId node = peers_[session].node;
-  around_.network.Send(session, kCoordinatorNode, [this_events = events_, node, message] {
-    if (MemberProcess* process = this_events.member(node)) process->Said(message);
+  around_.network.Send(session, node_, [this_events = events_, node, session, message] {
+    if (MemberProcess* process = this_events.member(node)) process->Said(session, message);
   });
 }
 
@@ -261,9 +299,9 @@ void CoordinatorProcess::Send(SimSessionId session, const FromCoordinator& messa
 
 void CoordinatorProcess::Do(const coordinator::PersistJob& a) {
   SimJob& job = JobOf(a.job.id);
-  invariants_.BeforePersist(job, a.job);
-  job.store.journal = a.job;
-  events_.persisted(job);
+  if (!own_) invariants_.BeforePersist(job, a.job);
+  StoreOf(job).journal = a.job;
+  if (!own_) events_.persisted(job);
   TellEnvironment(a.job);
 }
 
@@ -273,27 +311,57 @@ void CoordinatorProcess::Do(const coordinator::PersistRecords& a) {
     around_.coverage.Add(Corner::kAlternations);
   last_recorded_ = a.job;
   for (const StepRecord& record : a.records) {
-    invariants_.CheckRecord(job, record);
-    job.store.ledger.emplace(std::pair(record.lineage, record.step), record);
+    if (!own_) invariants_.CheckRecord(job, record);
+    StoreOf(job).ledger.emplace(std::pair(record.lineage, record.step), record);
   }
 }
 
 void CoordinatorProcess::Do(const coordinator::PersistFingerprint& a) {
-  JobOf(a.job).store.fingerprints[{a.lineage, a.step}] = a.value;
+  StoreOf(JobOf(a.job)).fingerprints[{a.lineage, a.step}] = a.value;
 }
 
 void CoordinatorProcess::Do(const coordinator::ToMember& a) {
   const auto session = by_member_.find(a.member);
-  events_.says(a.member, a.message);
+  if (!own_) events_.says(a.member, a.message);
   if (session != by_member_.end()) Send(session->second, a.message);
 }
 
+// One that was replaced sends away whoever has heard of its successor.
 void CoordinatorProcess::Do(const coordinator::EndSession& a) {
-  invariants_.CheckSentAway(a.member, a.why);
+  if (!own_) events_.sent_away(a.member, a.why);
+  if (const auto it = by_member_.find(a.member); it != by_member_.end())
+    around_.network.Break(it->second);
+}
+
+void CoordinatorProcess::Tell(const AgentId& agent, const ToAgent& message) {
+  const auto it = by_agent_.find(agent);
+  if (it != by_agent_.end())
+    around_.network.Send(it->second, node_,
+                         [tell = events_.to_agent, session = it->second, agent, message] {
+                           tell(agent, session, message);
+                         });
 }
 
 void CoordinatorProcess::Do(const coordinator::ToHost& a) {
-  if (by_agent_.contains(a.agent)) events_.to_agent(a.agent, a.wanted);
+  invariants_.CheckWanted(a.agent, a.wanted, /*is_replaced=*/own_.has_value());
+  Tell(a.agent, a.wanted);
+}
+
+// The answer is lost at times.
+void CoordinatorProcess::Do(const coordinator::Sign& a) {
+  if (!own_) invariants_.CheckSigned(JobOf(a.ask.process.job), a.ask);
+  const auto session = by_agent_.find(a.agent);
+  if (session == by_agent_.end()) return;
+  if (around_.schedule.OneIn(12)) {
+    around_.coverage.Add(Corner::kAnswersLost);
+    return around_.network.Break(session->second);
+  }
+  Tell(a.agent, MemberSigned{a.ask.process, a.ask.public_key, "authority"});
+}
+
+void CoordinatorProcess::Do(const coordinator::RefuseToSign& a) {
+  around_.coverage.Add(Corner::kSignaturesRefused);
+  Tell(a.agent, a.refused);
 }
 
 void CoordinatorProcess::Do(const coordinator::EndAgentSession& a) {
@@ -310,15 +378,17 @@ void CoordinatorProcess::OnCommitThread(int64_t most, std::function<void()> run)
 
 void CoordinatorProcess::Do(const coordinator::CommitManifest& a) {
   SimJob& job = JobOf(a.manifest.job);
-  invariants_.CheckManifest(job, a.manifest);
+  if (!own_) invariants_.CheckManifest(job, a.manifest);
   const bool late = around_.schedule.OneIn(25);
   if (late) around_.coverage.Add(Corner::kLateCommits);
   OnCommitThread(late ? 4000 : 40, [this, &job, m = a.manifest, replaces = a.replaces] {
+    if (!MayChangeFolder()) return;
     if (around_.schedule.OneIn(30)) {
       around_.coverage.Add(Corner::kFailedCommits);
       return Feed(coordinator::ManifestFailed{m.job, m.lineage, m.step, "no space"});
     }
-    std::vector<Manifest>& catalogue = job.store.catalogue;
+    if (own_) around_.trace.Violate("a coordinator that was replaced commits a checkpoint");
+    std::vector<Manifest>& catalogue = StoreOf(job).catalogue;
     const auto is_same = [&](const Manifest& known) {
       return known.lineage == m.lineage && known.step == m.step;
     };
@@ -331,9 +401,10 @@ void CoordinatorProcess::Do(const coordinator::CommitManifest& a) {
 }
 
 void CoordinatorProcess::Do(const coordinator::DeleteJob& a) {
-  if (!JobOf(a.id).delete_asked)
+  if (!own_ && !JobOf(a.id).delete_asked)
     around_.trace.Violate(absl::StrCat(a.id, " is deleted, which nobody asked for"));
   OnCommitThread(60, [this, id = a.id] {
+    if (!MayChangeFolder()) return;
     const bool fails = around_.schedule.OneIn(6);
     if (fails)
       around_.coverage.Add(Corner::kFailedDeletions);
@@ -346,7 +417,9 @@ void CoordinatorProcess::Do(const coordinator::DeleteJob& a) {
 }
 
 void CoordinatorProcess::Do(const coordinator::PruneManifests& a) {
-  OnCommitThread(200, [&job = JobOf(a.newest.job), a] { job.store.Prune(a); });
+  OnCommitThread(200, [this, &job = JobOf(a.newest.job), a] {
+    if (MayChangeFolder()) StoreOf(job).Prune(a);
+  });
 }
 
 void CoordinatorProcess::Do(const coordinator::ComputeDigest& a) {
@@ -370,8 +443,9 @@ std::string CoordinatorProcess::DigestOfFiles(const SimJob& job, const Manifest&
 void CoordinatorProcess::Do(const coordinator::Announce& a) {
   if (a.text.empty()) return;
   const bool named = jobs_.size() > 1;
-  around_.trace.Note(absl::StrCat("> ", named ? absl::StrCat(a.job, ": ") : "", a.text));
-  invariants_.CheckWords(a.text);
+  around_.trace.Note(absl::StrCat(own_ ? absl::StrCat("> (term ", term_, ") ") : "> ",
+                                  named ? absl::StrCat(a.job, ": ") : "", a.text));
+  if (!own_) invariants_.CheckWords(a.text);
 }
 
 }  // namespace muster::sim

@@ -25,16 +25,23 @@ class CoordinatorProcess {
  public:
   struct Events {
     std::function<MemberProcess*(NodeId)> member;
-    std::function<void(const AgentId&, const Wanted&)> to_agent;
+    // Over that session comes what a host agent is to run, or an answer about a certificate.
+    std::function<void(const AgentId&, SimSessionId, const ToAgent&)> to_agent;
     std::function<void(SimJob&)> persisted;           // after each change of a job's journal
     std::function<void(const std::string&)> deleted;  // nothing of the job is left
     std::function<void(const MemberId&, const FromCoordinator&)> says;
     std::function<bool()> dies_now;  // between two actions
     std::function<void()> died;
+    // The term that was claimed last in the folder of checkpoints.
+    std::function<TermNumber()> claimed;
+    std::function<void()> ends;  // because of that
+    // A member that knows more than the journal.
+    std::function<void(const MemberId&, const std::string& why)> sent_away;
   };
-  // `drained`: hosts, as persisted.
-  CoordinatorProcess(Around around, int64_t term, const SimJobs& jobs,
-                     std::set<std::string>& drained, Invariants& invariants, Events events);
+  // `drained`: hosts, as persisted; and quotas. `signs`: sessions have proven peers.
+  CoordinatorProcess(Around around, NodeId node, int64_t term, const SimJobs& jobs,
+                     std::set<std::string>& drained, coordinator::Quotas& quotas,
+                     Invariants& invariants, bool signs, Events events);
   ~CoordinatorProcess();
 
   // A process calls; this says what our end of the session does.
@@ -43,9 +50,15 @@ class CoordinatorProcess {
   void Said(SimSessionId session, const FromAgent& message);
   // A client asks for this.
   void Feed(const coordinator::Input& input);
+  // Another one has claimed the folder of checkpoints, on a copy of the journal, which is the
+  // cluster's from now on. This one lives on with the journal that it has until it looks at the
+  // claims, in so many milliseconds at the latest.
+  void IsReplaced(int64_t looks_in_ms);
   // The thread that decides waits for its disk; the others run.
   void HoldUp(int64_t ms);
 
+  NodeId node() const { return node_; }
+  int64_t term() const { return term_; }
   Runner& runner() { return runner_; }
   int64_t held_until() const { return held_until_; }  // its decisions, the last time
   const coordinator::Coordinator& state() const { return *state_; }
@@ -85,17 +98,29 @@ class CoordinatorProcess {
   void Answer(SimSessionId session, const AskJob& ask);
   void TellEnvironment(const coordinator::JobJournal& job);
   void Send(SimSessionId session, const FromCoordinator& message);
+  void Tell(const AgentId& agent, const ToAgent& message);
   SimJob& JobOf(const std::string& id) { return *jobs_.at(id); }
+  JobStore& StoreOf(SimJob& job) { return own_ ? own_->stores[job.options.id] : job.store; }
+  // Whoever is about to change the folder of checkpoints looks first. False: it ends.
+  bool MayChangeFolder();
 
   void Do(const coordinator::PersistJob& a);
   void Do(const coordinator::PersistRecords& a);
   void Do(const coordinator::PersistFingerprint& a);
-  void Do(const coordinator::PersistDrained& a) { drained_ = {a.hosts.begin(), a.hosts.end()}; }
+  void Do(const coordinator::PersistDrained& a) {
+    std::set<std::string>& drained = own_ ? own_->drained : drained_;
+    drained = {a.hosts.begin(), a.hosts.end()};
+  }
   void Do(const coordinator::PersistLeftOut&) {}  // no process fails because of its host here
+  void Do(const coordinator::PersistQuotas& a) { (own_ ? own_->quotas : quotas_) = a.quotas; }
+  void Do(const coordinator::PersistTokens&) {}  // nobody is asked who he is
+  void Do(const coordinator::PersistHost&) {}    // the same
   void Do(const coordinator::ToMember& a);
   void Do(const coordinator::ToMembers&) {}  // told one by one
   void Do(const coordinator::EndSession& a);
   void Do(const coordinator::ToHost& a);
+  void Do(const coordinator::Sign& a);
+  void Do(const coordinator::RefuseToSign& a);
   void Do(const coordinator::EndAgentSession& a);
   void Do(const coordinator::DeleteJob& a);
   void Do(const coordinator::CommitManifest& a);
@@ -105,11 +130,21 @@ class CoordinatorProcess {
   void OnCommitThread(int64_t most, std::function<void()> run);
   std::string DigestOfFiles(const SimJob& job, const Manifest& manifest) const;
 
+  // What one that was replaced goes on to write, which is nobody's journal any more.
+  struct OwnJournal {
+    std::map<std::string, JobStore> stores;  // of jobs, by id
+    std::set<std::string> drained;
+    coordinator::Quotas quotas;
+  };
+
   Around around_;
+  const NodeId node_;
   const int64_t term_;
   const SimJobs& jobs_;
   std::set<std::string>& drained_;
+  coordinator::Quotas& quotas_;
   Invariants& invariants_;
+  const bool signs_;
   const Events events_;
   Runner runner_;
   const SimClock real_clock_;
@@ -121,7 +156,8 @@ class CoordinatorProcess {
   std::map<MemberId, SimSessionId> by_member_;
   OrderedQueue commit_thread_;  // commits, prunes and digests, one after the other
   std::map<AgentId, SimSessionId> by_agent_;
-  std::string last_recorded_;  // id of the job whose records were persisted last
+  std::string last_recorded_;      // id of the job whose records were persisted last
+  std::optional<OwnJournal> own_;  // none: it is the coordinator
   bool dead_ = false;
 };
 

@@ -1,7 +1,6 @@
 #include "tests/sim/faults.h"
 
 #include <algorithm>
-#include <csignal>
 #include <memory>
 #include <utility>
 
@@ -13,9 +12,9 @@ namespace muster::sim {
 namespace {
 
 constexpr int64_t kLease = kDefaultLease / std::chrono::milliseconds(1);
-// A session over a way that is cut breaks after 3 s at most; then both name each other for 2 s, and
-// their words come twice a second, some late.
-constexpr int64_t kVerdictAfter = 8000;
+// A session over a way that is cut breaks after 3 s at most; then both name each other for 2 s at
+// most, and their words come four times a second, some late.
+constexpr int64_t kVerdictAfter = 7000;
 
 }  // namespace
 
@@ -90,20 +89,19 @@ SimJob* Faults::AnyJob() {
 // ---- deaths
 
 void Faults::KillMember() {
-  if (const MemberProcess* p = AnyMember()) world_.End(p->node(), "was killed", 0, SIGKILL);
+  if (const MemberProcess* p = AnyMember()) world_.Crash(p->node(), "was killed");
 }
 
 void Faults::KillServer() {
   for (const MemberProcess* p : world_.AllMembers())
-    if (p->role() == Role::kServer) return world_.End(p->node(), "was killed", 0, SIGKILL);
+    if (p->role() == Role::kServer) return world_.Crash(p->node(), "was killed");
 }
 
 // Kills all members, so that only the journal and the disk are left, or all workers.
 void Faults::KillMany() {
   const bool all = around_.schedule.OneIn(2);
   for (const MemberProcess* p : world_.AllMembers())
-    if (all || p->role() == Role::kWorker)
-      world_.End(p->node(), "was killed with the others", 0, SIGKILL);
+    if (all || p->role() == Role::kWorker) world_.Crash(p->node(), "was killed with the others");
 }
 
 // One worker after the other, each when all members are there again, and the coordinator in
@@ -120,7 +118,7 @@ void Faults::KillOneOfAll() {
   const MemberProcess* p = AnyMember();
   if (p == nullptr || p->role() != Role::kWorker || !HasAllItsMembers(p->job())) return;
   around_.coverage.Add(Corner::kKillsOneByOne);
-  world_.End(p->node(), "was killed alone", 0, SIGKILL);
+  world_.Crash(p->node(), "was killed alone");
 }
 
 void Faults::KillMemberAndCoordinator() {
@@ -190,12 +188,16 @@ void Faults::StallEverything() {
     around_.coverage.Add(Corner::kAllStalls);
     const int64_t rewinds = job->store.journal->rewinds;
     around_.schedule.At(ms + 2 * kLease, [this, id = id, before = job.get(), rewinds, left = left_,
-                                          told_to_go = job->told_to_go] {
+                                          told_to_go = job->told_to_go, crashes = job->crashes] {
       const auto now = world_.jobs_.find(id);
       if (left_ != left || now == world_.jobs_.end() || now->second.get() != before) return;
+      // Members that know more than a copy of the journal have states that nobody can use.
+      if (!world_.sent_away_.empty()) return;
       // One of an earlier start, for which its job was submitted again before everything stood
       // still.
       if (before->told_to_go != told_to_go) return;
+      // A fault that began before may kill now, as where a host ends whose time is up.
+      if (before->crashes != crashes) return;
       if (before->store.journal->rewinds != rewinds)
         around_.trace.Violate(absl::StrCat(id, " went back because everything stood still"));
     });
@@ -240,8 +242,8 @@ void Faults::BreakSessions() {
 
 // When it is made again the agent tells what ended processes had run.
 void Faults::BreakAgentSession() {
-  const SimSessionId session =
-      around_.network.Between(kFirstAgentNode + static_cast<NodeId>(AnyHost()), kCoordinatorNode);
+  const SimSessionId session = around_.network.Between(
+      kFirstAgentNode + static_cast<NodeId>(AnyHost()), world_.coordinator_node());
   if (session == 0) return;
   if (!world_.AllMembers().empty()) around_.coverage.Add(Corner::kAgentBreaks);
   around_.trace.Note("the session of the agent breaks");
@@ -288,9 +290,9 @@ void Faults::CutAgent() {
                                                : around_.schedule.Random(500, 6000);
   around_.coverage.Add(Corner::kCutAgents);
   around_.trace.Note(absl::StrCat("the agent at node ", agent, " is cut off for ", ms, " ms"));
-  around_.network.Cut(agent, kCoordinatorNode, ms);
-  around_.network.Cut(kCoordinatorNode, agent, ms);
-  if (const SimSessionId session = around_.network.Between(agent, kCoordinatorNode))
+  around_.network.Cut(agent, world_.coordinator_node(), ms);
+  around_.network.Cut(world_.coordinator_node(), agent, ms);
+  if (const SimSessionId session = around_.network.Between(agent, world_.coordinator_node()))
     around_.network.Break(session);
 }
 
@@ -302,7 +304,8 @@ void Faults::CutMembers() {
 }
 
 // Everybody reaches the coordinator all the time. Where each worker has the whole state, one of the
-// two hosts is enough for ever. Servers may have no room on one.
+// two hosts is enough for ever, if the least number of workers that people ask for has room there;
+// else it is for longer than anybody waits for anything. Servers may have no room on one.
 void Faults::CutHosts() {
   if (world_.hosts_.size() < 2) return CutMembers();
   const auto last = static_cast<int64_t>(world_.hosts_.size()) - 1;
@@ -310,9 +313,18 @@ void Faults::CutHosts() {
   const auto b = static_cast<size_t>(around_.schedule.Random(static_cast<int64_t>(a) + 1, last));
   bool of_workers = true;
   for (const auto& [id, job] : world_.jobs_) of_workers &= job->options.sync == Sync::kAllreduce;
-  constexpr int64_t kForEver = 3600000;
-  const int64_t ms =
-      of_workers && around_.schedule.OneIn(2) ? kForEver : around_.schedule.Random(3000, 15000);
+  constexpr int64_t kForEver = 3600000, kVeryLong = 60000;
+  constexpr int32_t kMostNeeded = 4;
+  int32_t devices_each = 0;
+  for (const auto& [id, job] : world_.jobs_)
+    devices_each = std::max(devices_each, job->options.devices);
+  const auto is_enough = [devices_each](const World::Host& host) {
+    return host.slots >= kMostNeeded && host.devices >= kMostNeeded * devices_each;
+  };
+  const bool one_is_enough = is_enough(world_.hosts_[a]) && is_enough(world_.hosts_[b]);
+  const int64_t ms = of_workers && around_.schedule.OneIn(2)
+                         ? (one_is_enough ? kForEver : kVeryLong)
+                         : around_.schedule.Random(3000, 15000);
   world_.CutHosts(a, b, ms);
   for (const MemberProcess* here : world_.AllMembers())
     for (const MemberProcess* there : world_.AllMembers()) {
@@ -353,8 +365,8 @@ void Faults::ExpectVerdict(const MemberProcess& a, const MemberProcess& b) {
           if (process == nullptr || process->leaving()) return;
           if (process->runner().stalled_until() > since) return;
           const Network& network = around_.network;
-          if (network.CutUntil(process->node(), kCoordinatorNode) > since) return;
-          if (network.CutUntil(kCoordinatorNode, process->node()) > since) return;
+          if (network.CutUntil(process->node(), world_.coordinator_node()) > since) return;
+          if (network.CutUntil(world_.coordinator_node(), process->node()) > since) return;
         }
         around_.trace.Violate(absl::StrCat(a.name, " and ", b.name,
                                            " cannot reach each other, and nobody is left out"));
@@ -364,7 +376,7 @@ void Faults::ExpectVerdict(const MemberProcess& a, const MemberProcess& b) {
 void Faults::CutFromCoordinator() {
   const MemberProcess* a = AnyMember();
   if (a == nullptr) return;
-  CutPair(world_.NameOf(*a), "coordinator", a->node(), kCoordinatorNode);
+  CutPair(world_.NameOf(*a), "coordinator", a->node(), world_.coordinator_node());
 }
 
 // Cuts one way or both. Now and then an end gives its session up meanwhile.
@@ -375,7 +387,7 @@ void Faults::CutPair(const std::string& a, const std::string& b, int64_t from, i
   std::vector<Corner> corners = {is_long ? Corner::kLongCuts : Corner::kShortCuts,
                                  both ? Corner::kTwoWayCuts : Corner::kOneWayCuts};
   if (is_long && !both) corners.push_back(Corner::kLongOneWayCuts);
-  if (to == kCoordinatorNode) corners.push_back(Corner::kCutsFromCoordinator);
+  if (to == world_.coordinator_node()) corners.push_back(Corner::kCutsFromCoordinator);
   const std::function<void()> stops_a_frame = AddOnce(corners);
   if (both || !turned) around_.network.Cut(from, to, ms, stops_a_frame);
   if (both || turned) around_.network.Cut(to, from, ms, stops_a_frame);
@@ -456,7 +468,7 @@ void Faults::FailWhileForming() {
   around_.coverage.Add(Corner::kSecondFailures);
   if (around_.schedule.OneIn(4)) return KillCoordinator();
   if (const MemberProcess* p = AnyMember())
-    world_.End(p->node(), "was killed while a view was forming", 0, SIGKILL);
+    world_.Crash(p->node(), "was killed while a view was forming");
 }
 
 // While the owner of chunk 0 gets a stop another member of the view dies. Then the view is sealed
@@ -471,7 +483,7 @@ void Faults::AmbushStop(const MemberId& owner) {
   const bool with_coordinator = around_.schedule.OneIn(3);
   around_.schedule.At(around_.schedule.Random(0, 12),
                       [this, node = other->node(), with_coordinator] {
-                        world_.End(node, "was killed while a stop was given", 0, SIGKILL);
+                        world_.Crash(node, "was killed while a stop was given");
                         if (with_coordinator) KillCoordinator();
                       });
 }
@@ -484,7 +496,8 @@ void Faults::AmbushRewind(const MemberId& member, const Heal& heal) {
   const bool rewinds = journal->view && heal.plan.lineage != journal->view->lineage;
   if (!rewinds || !around_.schedule.OneIn(6)) return;
   --left_;
-  if (const SimSessionId session = around_.network.Between(process->node(), kCoordinatorNode))
+  if (const SimSessionId session =
+          around_.network.Between(process->node(), world_.coordinator_node()))
     around_.network.Break(session);
   around_.schedule.At(around_.schedule.Random(0, 10), [this] { FailWhileForming(); });
 }

@@ -39,6 +39,14 @@ bool AsksForStop(const coordinator::JobJournal& journal) {
   return journal.ending.stop_asked && !journal.ending.stop_at;
 }
 
+// Else it goes on from an older checkpoint, if at all, and only then what was run beyond that is
+// counted.
+bool HasSavedItsStop(const SimJob& job) {
+  const std::optional<Step>& stop_at = job.store.journal->ending.stop_at;
+  const std::vector<Manifest>& saved = job.store.catalogue;
+  return stop_at && !saved.empty() && saved.back().step == *stop_at;
+}
+
 }  // namespace
 
 void Invariants::Violate(const SimJob& job, const std::string& what) {
@@ -77,8 +85,12 @@ void Invariants::BeforePersist(const SimJob& job, const coordinator::JobJournal&
   const auto& now = job.store.journal;
   if (!now) return;
   if (next.number < now->number) Violate(job, "a view number went back");
-  if (now->ending.gives_way && next.phase == JobPhase::kQueued)
+  if (now->ending.gives_way && next.phase == JobPhase::kQueued) {
     around_.coverage.Add(Corner::kGaveWay);
+    if (now->ending.is_urgent) around_.coverage.Add(Corner::kPreempted);
+  }
+  CheckPreemption(job, next);
+  CheckQuota(job, next);
   if (next.lineages.size() < now->lineages.size()) Violate(job, "a lineage was forgotten");
   if (next.spec.training != now->spec.training)
     Violate(job, "the training specification of a job changed");
@@ -89,6 +101,47 @@ void Invariants::BeforePersist(const SimJob& job, const coordinator::JobJournal&
   if (now->phase == JobPhase::kQueued && next.phase == JobPhase::kStarting) CheckStart(job, next);
 }
 
+// Only a job that waits and has a higher priority makes another stop.
+void Invariants::CheckPreemption(const SimJob& job, const coordinator::JobJournal& next) {
+  const bool begins =
+      next.ending.gives_way && next.ending.is_urgent && !job.store.journal->ending.is_urgent;
+  if (!begins) return;
+  for (const SimJob* other : sight_.jobs()) {
+    const auto& journal = other->store.journal;
+    if (other != &job && journal && journal->phase == JobPhase::kQueued &&
+        journal->spec.queue.priority > next.spec.queue.priority)
+      return;
+  }
+  Violate(job, "it is preempted, and nobody waits who has a higher priority");
+}
+
+// All jobs are of one namespace. Whoever is to leave makes room for who is placed in its stead,
+// also where it leaves first, because it has no part in anything.
+void Invariants::CheckQuota(const SimJob& job, const coordinator::JobJournal& next) {
+  const coordinator::Quotas& quotas = sight_.quotas();
+  const auto quota = quotas.find(next.spec.queue.name_space);
+  const coordinator::JobJournal& now = *job.store.journal;
+  const auto holds = [](const coordinator::JobJournal& journal) {
+    return !coordinator::Ended(journal.phase) && journal.phase != JobPhase::kQueued;
+  };
+  const int32_t had = holds(now) ? static_cast<int32_t>(now.placements.size()) : 0;
+  const auto left = left_at_.find(job.options.id);
+  const bool is_replaced = (left != left_at_.end() && left->second == around_.schedule.now()) ||
+                           std::any_of(next.placements.begin(), next.placements.end(),
+                                       [](const auto& entry) { return entry.second.leaving; });
+  const bool grows =
+      holds(next) && !is_replaced && static_cast<int32_t>(next.placements.size()) > had;
+  if (quota == quotas.end() || !quota->second.slots || !grows) return;
+  around_.coverage.Add(Corner::kPlacedUnderQuota);
+  int32_t others = 0;
+  for (const SimJob* other : sight_.jobs())
+    if (other != &job && other->store.journal && holds(*other->store.journal))
+      others += StayingOf(*other->store.journal);
+  const int32_t before = others + (holds(now) ? StayingOf(now) : 0);
+  if (others + StayingOf(next) > std::max(*quota->second.slots, before))
+    Violate(job, absl::StrCat("it is placed beyond the quota of ", *quota->second.slots));
+}
+
 // Members are placed anew where nothing is heard of them any more, and never beyond what the job
 // may have.
 void Invariants::CheckPlaces(const SimJob& job, const coordinator::JobJournal& next) {
@@ -96,6 +149,7 @@ void Invariants::CheckPlaces(const SimJob& job, const coordinator::JobJournal& n
   const bool runs =
       next.start == now.start && !coordinator::Ended(next.phase) && next.phase != JobPhase::kQueued;
   if (!runs) return;
+  CheckDevices(job, next);
   // One that was scaled has more of them until they have left.
   const int32_t most = next.spec.runtime.workers_max + next.spec.runtime.servers;
   if (StayingOf(next) > std::max(most, StayingOf(now)))
@@ -106,6 +160,7 @@ void Invariants::CheckPlaces(const SimJob& job, const coordinator::JobJournal& n
     const coordinator::Placement* after = coordinator::PlacementOf(next, name);
     if (after == nullptr) {
       if (!placement.leaving) Violate(job, absl::StrCat("the place of ", name, " is gone"));
+      left_at_[job.options.id] = around_.schedule.now();
       if (IsInView(now, name)) around_.coverage.Add(Corner::kLeaves);
       continue;
     }
@@ -122,7 +177,55 @@ void Invariants::CheckPlaces(const SimJob& job, const coordinator::JobJournal& n
   }
 }
 
-void Invariants::CheckWanted(const AgentId& agent, const Wanted& wanted) {
+// Whoever is placed has its own, and keeps them.
+void Invariants::CheckDevices(const SimJob& job, const coordinator::JobJournal& next) {
+  std::map<std::pair<std::string, std::string>, std::string> placed;  // by host and id
+  const auto add = [&](const coordinator::JobJournal& journal) {
+    for (const auto& [name, placement] : journal.placements)
+      for (const std::string& id : placement.devices)
+        if (const auto [it, is_new] = placed.try_emplace({*placement.host, id}, name); !is_new)
+          Violate(job, absl::StrCat(name, " and ", it->second, " are placed on device ", id, " of ",
+                                    *placement.host));
+  };
+  for (const SimJob* other : sight_.jobs())
+    if (const auto& journal = other->store.journal; other != &job && journal &&
+                                                    !coordinator::Ended(journal->phase) &&
+                                                    journal->phase != JobPhase::kQueued)
+      add(*journal);
+  add(next);
+  for (const auto& [name, placement] : next.placements) {
+    const auto wanted = static_cast<size_t>(
+        placement.role == Role::kWorker && placement.host ? next.spec.runtime.devices : 0);
+    if (placement.devices.size() != wanted)
+      Violate(job, absl::StrCat(name, " has ", placement.devices.size(), " devices, not ", wanted));
+    const coordinator::Placement* before = coordinator::PlacementOf(*job.store.journal, name);
+    if (before != nullptr && before->number == placement.number &&
+        before->devices != placement.devices)
+      Violate(job, absl::StrCat(name, " has other devices in the same place"));
+  }
+}
+
+void Invariants::CheckHeld(const AgentId& agent, const std::vector<HostDevice>& devices) {
+  for (const HostDevice& device : devices) {
+    if (device.holder == PlacementNumber()) continue;
+    const auto told = agent_of_.find(device.holder);
+    bool is_placed = false;
+    for (const SimJob* job : sight_.jobs()) {
+      if (told == agent_of_.end() || told->second != agent)
+        Violate(*job, absl::StrCat(agent.host, " says that a place that it was not told of has ",
+                                   "device ", device.id));
+      if (!job->store.journal) continue;
+      for (const auto& [name, placement] : job->store.journal->placements)
+        is_placed |=
+            placement.number == device.holder && !coordinator::Ended(job->store.journal->phase);
+    }
+    if (!is_placed) around_.coverage.Add(Corner::kHeldDevices);
+  }
+}
+
+// What one that was replaced wants is in its own journal alone. But no place that it gives is given
+// by another one.
+void Invariants::CheckWanted(const AgentId& agent, const Wanted& wanted, bool is_replaced) {
   for (const JobProcesses& of_job : wanted.jobs)
     for (const SimJob* job : sight_.jobs()) {
       if (job->options.id != of_job.job) continue;
@@ -130,6 +233,7 @@ void Invariants::CheckWanted(const AgentId& agent, const Wanted& wanted) {
         const auto [it, is_new] = agent_of_.try_emplace(process.placement, agent);
         if (it->second != agent)
           Violate(*job, absl::StrCat("the place of ", process.name, " is told to two agents"));
+        if (is_replaced) continue;
         const coordinator::Placement* placement =
             coordinator::PlacementOf(*job->store.journal, process.name);
         if (placement == nullptr || placement->number != process.placement ||
@@ -147,9 +251,30 @@ void Invariants::CheckSpawn(const SimJob& job, const AgentId& agent, const agent
                               " in a place that it was not told of"));
 }
 
+// What is signed is in the journal: the next coordinator must know it.
+void Invariants::CheckSigned(const SimJob& job, const SignMember& ask) {
+  const Incarnation process = ask.process.incarnation;
+  const auto [known, is_new] = keys_.emplace(process, ask.public_key);
+  if (known->second != ask.public_key) Violate(job, "two keys are signed for one incarnation");
+  const coordinator::Signatures& persisted = job.store.journal->signatures;
+  const auto signature = persisted.find(process);
+  if (signature == persisted.end() || signature->second.key_hash != ask.public_key)
+    Violate(job, "a process is signed of which the journal does not know");
+}
+
+void Invariants::CheckHasCertificate(const SimJob& job, const MemberId& member) {
+  if (sight_.signs && !keys_.contains(member.incarnation))
+    Violate(job, absl::StrCat(member.name, " starts without a certificate"));
+}
+
 // The rules of the queue: what runs fits into the host, and what passes the head of the queue
 // leaves room for it.
 void Invariants::CheckStart(const SimJob& job, const coordinator::JobJournal& next) {
+  const auto comes_before = [](const coordinator::JobJournal& a, const coordinator::JobJournal& b) {
+    return std::pair(-a.spec.queue.priority, a.submission) <
+           std::pair(-b.spec.queue.priority, b.submission);
+  };
+  const bool has_quota = !sight_.quotas().empty();  // who waits for it is no head
   const coordinator::JobJournal* head = nullptr;
   int32_t held = PlacedOf(next);
   for (const SimJob* other : sight_.jobs()) {
@@ -158,9 +283,10 @@ void Invariants::CheckStart(const SimJob& job, const coordinator::JobJournal& ne
     const muster::RuntimeSpec& runtime = journal->spec.runtime;
     const bool waits = journal->phase == JobPhase::kQueued;
     if (!waits) held += PlacedOf(*journal);
-    const bool fits = runtime.workers_min + runtime.servers <= sight_.slots_known();
-    if (waits && fits && journal->submission < next.submission &&
-        (head == nullptr || journal->submission < head->submission))
+    const bool fits = runtime.workers_min + runtime.servers <= sight_.slots_known() &&
+                      runtime.workers_min <= sight_.workers_known(runtime.devices);
+    if (waits && fits && !has_quota && comes_before(*journal, next) &&
+        (head == nullptr || comes_before(*journal, *head)))
       head = &*journal;
   }
   if (held > sight_.slots)
@@ -174,7 +300,7 @@ void Invariants::CheckStart(const SimJob& job, const coordinator::JobJournal& ne
     const auto& journal = other->store.journal;
     const bool runs = other != &job && journal && !coordinator::Ended(journal->phase) &&
                       journal->phase != JobPhase::kQueued;
-    if (runs && journal->submission > head->submission) passed += HostSlotsOf(*journal);
+    if (runs && comes_before(*head, *journal)) passed += HostSlotsOf(*journal);
   }
   const int32_t least = head->spec.runtime.workers_min + head->spec.runtime.servers;
   if (passed > sight_.slots_known() - least)
@@ -190,12 +316,13 @@ bool Invariants::IsWithinReach(const MemberProcess& process) const {
   const auto is_long_ago = [&](int64_t at) {
     return at == 0 || around_.schedule.now() - at > kLongAgo;
   };
+  if (!is_long_ago(two_until_)) return false;
   // When the session of the one that took its place breaks, that one is taken for the ended one.
   const auto nameless = nameless_ends_.find({process.job().options.id, process.id().name});
   const Network& network = around_.network;
   return is_long_ago(process.runner().stalled_until()) &&
-         is_long_ago(network.CutUntil(process.node(), kCoordinatorNode)) &&
-         is_long_ago(network.CutUntil(kCoordinatorNode, process.node())) &&
+         is_long_ago(network.CutUntil(process.node(), sight_.coordinator_node())) &&
+         is_long_ago(network.CutUntil(sight_.coordinator_node(), process.node())) &&
          (nameless == nameless_ends_.end() || is_long_ago(nameless->second));
 }
 
@@ -322,6 +449,7 @@ void Invariants::CheckManifest(SimJob& job, const Manifest& manifest) {
 // ---- what members say
 
 void Invariants::CheckSentAway(const MemberId& member, const std::string& why) {
+  if (two_until_ > 0) return TwoCoordinators();  // it keeps what it holds, and nobody can use that
   if (const SimJob* job = sight_.job_of(member))
     Violate(*job, why + ", but nobody puts an older copy of the journal back");
 }
@@ -334,7 +462,7 @@ void Invariants::CheckTold(const MemberId& from, const ToCoordinator& message) {
   if (const auto* sealed = std::get_if<Sealed>(&message)) sealed_[from] = *sealed;
   const auto* told = std::get_if<Records>(&message);
   const SimJob* job = sight_.job_of(from);
-  if (told == nullptr || job == nullptr || !job->store.journal) return;
+  if (told == nullptr || job == nullptr || !job->store.journal || two_until_ > 0) return;
   const std::optional<View>& view = job->store.journal->view;
   if (!view || view->IndexOf(from) < 0) return;
   for (const StepRecord& record : told->records) {
@@ -387,14 +515,13 @@ void Invariants::CheckVerdict(const SimJob& job, const MemberId& out, const std:
   if (!IsActive(*job.store.journal)) around_.coverage.Add(Corner::kVerdictsWhileForming);
   const MemberProcess* process = sight_.find(out);
   if (process == nullptr) return;
-  const int64_t now = around_.schedule.now();
+  const int64_t since = BeforeAwake(kVerdictTime);
   for (const MemberProcess* other : sight_.members(job)) {
     const Network& network = around_.network;
     const bool is_named = absl::StrContains(why, absl::StrCat(" ", other->id().name, " "));
     const int64_t until = std::max(network.CutUntil(process->node(), other->node()),
                                    network.CutUntil(other->node(), process->node()));
-    if (is_named && until > now - kVerdictTime && SpokeOfLate(out) && SpokeOfLate(other->id()))
-      return;
+    if (is_named && until > since && SpokeOfLate(out) && SpokeOfLate(other->id())) return;
   }
   Violate(job, absl::StrCat(out.name, " is left out without need: ", why));
 }
@@ -414,7 +541,20 @@ void Invariants::CoordinatorStandsStill(int64_t until) {
   const int64_t from = std::max(around_.schedule.now(), wakes_at_);
   wakes_at_ = std::max(wakes_at_, until);
   stood_still_ += wakes_at_ - from;
+  if (wakes_at_ > from) standstill_times_.push_back({from, wakes_at_});
   ++standstills_;
+}
+
+// When it began that the coordinator has not stood still for so long, all in all.
+int64_t Invariants::BeforeAwake(int64_t ms) const {
+  int64_t at = around_.schedule.now();
+  for (auto still = standstill_times_.rbegin(); still != standstill_times_.rend(); ++still) {
+    const int64_t awake = std::max<int64_t>(at - still->until, 0);
+    if (ms <= awake) break;
+    ms -= awake;
+    at = std::min(at, still->from);
+  }
+  return at - ms;
 }
 
 // Of each time in which the coordinator stood still no more than a quarter of a lease counts, and
@@ -477,6 +617,8 @@ void Invariants::CheckMembers(const SimJob& job, const View& view) {
         coordinator::PlacementOf(*job.store.journal, m.id.name);
     if (process != nullptr && placement != nullptr && placement->number != process->placement())
       Violate(job, "a member whose place was taken back is in a view");
+    if (sight_.signs && !keys_.contains(m.id.incarnation))
+      Violate(job, "a member without a certificate is in a view");
     ranks[m.role].insert(m.rank.value());
     ++count[m.role];
   }
@@ -538,8 +680,8 @@ void Invariants::CheckWords(const std::string& text) {
   // No fault lasts as long as the patience with a forming view.
   if (absl::StrContains(text, "did not get ready for the new view in time"))
     around_.trace.Violate(absl::StrCat("a forming view hung: ", text));
-  if (absl::StrContains(text, "disagree") || absl::StrContains(text, "differ") ||
-      absl::StrContains(text, "is not taken"))
+  const bool is_not_taken = absl::StrContains(text, "is not taken") && two_until_ == 0;
+  if (absl::StrContains(text, "disagree") || absl::StrContains(text, "differ") || is_not_taken)
     around_.trace.Violate(text);
 }
 
@@ -548,6 +690,7 @@ void Invariants::CheckWords(const std::string& text) {
 void Invariants::CheckEnd(SimJob& job, TermNumber term) {
   const coordinator::JobJournal& journal = *job.store.journal;
   CheckAudit(job);
+  if (journal.phase == JobPhase::kStopped && HasSavedItsStop(job)) CheckAccount(job);
   if (journal.phase != JobPhase::kDone) return;
   const Step end(job.options.steps);
   CheckStop(job, term);
@@ -610,10 +753,13 @@ void Invariants::CheckAudit(const SimJob& job) {
 }
 
 // The lanes that were run more than once must be as many as the job says it ran again. The
-// coordinator cannot count the lanes of a process of whose end it has not heard yet.
+// coordinator cannot count the lanes of a process of whose end it has not heard yet, nor those that
+// members ran as one that was replaced had decided.
 void Invariants::CheckAccount(const SimJob& job) {
-  if (!job.ends_to_be_told.empty()) return;
+  if (!job.ends_to_be_told.empty() || two_until_ > 0) return;
   const coordinator::JobJournal& journal = *job.store.journal;
+  // What was run beyond the checkpoint of its last end is counted when it has gone on from there.
+  if (!journal.view || journal.resumes) return;
   int64_t run = job.lanes_of_dead;
   for (const MemberProcess* process : sight_.members(job)) {
     // It was evicted and does not know it yet.
@@ -622,7 +768,7 @@ void Invariants::CheckAccount(const SimJob& job) {
   }
   around_.coverage.Add(Corner::kAccountsChecked);
   around_.coverage.Add(Corner::kLanesRunAgain, journal.lanes.recomputed());
-  const int64_t again = run - job.options.steps * job.options.lanes;
+  const int64_t again = run - journal.recorded.value() * job.options.lanes;
   if (again != journal.lanes.recomputed())
     Violate(job, absl::StrCat(again, " lanes were run again, the job says ",
                               journal.lanes.recomputed()));

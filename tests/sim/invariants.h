@@ -24,8 +24,13 @@ class Invariants {
     std::function<SimJob*(const MemberId&)> job_of;             // also of the dead
     std::function<std::vector<const MemberProcess*>(const SimJob&)> members;
     std::function<std::vector<const SimJob*>()> jobs;
-    int32_t slots = 0;                     // of all hosts
-    std::function<int32_t()> slots_known;  // of those that the coordinator knows of
+    int32_t slots = 0;                                     // of all hosts
+    std::function<int32_t()> slots_known;                  // of those that the coordinator knows of
+    std::function<const coordinator::Quotas&()> quotas{};  // as persisted
+    // Of so many devices each that would fit into the hosts that the coordinator knows of.
+    std::function<int32_t(int32_t devices_each)> workers_known{};
+    std::function<NodeId()> coordinator_node{};
+    bool signs = false;  // members need certificates
   };
   Invariants(Around around, Sight sight) : around_(around), sight_(std::move(sight)) {}
 
@@ -40,8 +45,13 @@ class Invariants {
   void CheckHeard(const MemberProcess& member, const FromCoordinator& message);
   void CheckWords(const std::string& text);
   // An agent is told this; one starts this.
-  void CheckWanted(const AgentId& agent, const Wanted& wanted);
+  void CheckWanted(const AgentId& agent, const Wanted& wanted, bool is_replaced);
   void CheckSpawn(const SimJob& job, const AgentId& agent, const agent::Spawn& spawn);
+  // It says so of its host.
+  void CheckHeld(const AgentId& agent, const std::vector<HostDevice>& devices);
+  // The coordinator signs this; a process with this certificate, or without one, starts.
+  void CheckSigned(const SimJob& job, const SignMember& ask);
+  void CheckHasCertificate(const SimJob& job, const MemberId& member);
   // From now on another one judges, which has heard nobody.
   void CoordinatorStarts() {
     words_.clear();
@@ -49,6 +59,9 @@ class Invariants {
     stops_due_.clear();
   }
   void CoordinatorStandsStill(int64_t until);
+  // A coordinator that was replaced lives now, on a journal of its own: it tells members and agents
+  // what nobody else knows. Whether the other one is right about who lives is not judged then.
+  void TwoCoordinators() { two_until_ = around_.schedule.now(); }
   // To the coordinator, though it may still wait to be handled.
   void WordCame(const MemberId& from) {
     words_[from] = {around_.schedule.now(), stood_still_, standstills_};
@@ -66,11 +79,15 @@ class Invariants {
   void Violate(const SimJob& job, const std::string& what);
   void CheckStart(const SimJob& job, const coordinator::JobJournal& next);
   void CheckRewind(const SimJob& job);
+  void CheckPreemption(const SimJob& job, const coordinator::JobJournal& next);
+  void CheckQuota(const SimJob& job, const coordinator::JobJournal& next);
   void CheckPlaces(const SimJob& job, const coordinator::JobJournal& next);
+  void CheckDevices(const SimJob& job, const coordinator::JobJournal& next);
   bool IsWithinReach(const MemberProcess& process) const;
   bool WasCut(const MemberProcess& process, int64_t ms) const;
   void CheckVerdict(const SimJob& job, const MemberId& out, const std::string& why);
   bool SpokeOfLate(const MemberId& member) const;
+  int64_t BeforeAwake(int64_t ms) const;
   bool HoldsStateOf(const MemberId& member, LineageNumber lineage) const;
   void NoteStop(const SimJob& job, const coordinator::JobJournal& next);
   void CheckStopsGiven(const SimJob& job, const MemberId& to, const FromCoordinator& message);
@@ -99,7 +116,14 @@ class Invariants {
   int64_t wakes_at_ = 0;
   int64_t stood_still_ = 0;
   int64_t standstills_ = 0;
+  std::map<std::string, int64_t> left_at_;  // when a member of a job left last, by the job's id
+  int64_t two_until_ = 0;  // since then there is one coordinator; 0: there never were two
+  struct Standstill {
+    int64_t from = 0, until = 0;
+  };
+  std::vector<Standstill> standstill_times_;     // of the coordinator, one after the other
   std::map<PlacementNumber, AgentId> agent_of_;  // all that were ever told or started
+  std::map<Incarnation, std::string> keys_;      // that were ever signed
   std::map<MemberId, Sealed> sealed_;            // what each answered last
   std::map<agent::ProcessKey, int64_t> nameless_ends_;
   // Jobs that were told to stop, by the owner of chunk 0 of their active view, which is to be given

@@ -23,10 +23,12 @@ JobSpec SpecOf(const JobOptions& options) {
   spec.runtime.workers_max = options.workers;
   spec.runtime.workers_min = options.workers_min;
   spec.runtime.servers = options.sync == Sync::kServer ? options.servers : 0;
-  spec.runtime.retries = kMostRetries;  // processes die more often here than any job puts up with
+  spec.runtime.devices = options.devices;
+  spec.runtime.restarts = kMostRestarts;  // processes die more often here than any job puts up with
   spec.runtime.checkpoint.every_steps = options.checkpoint_every;
   spec.runtime.checkpoint.every_seconds = options.checkpoint_seconds;
   spec.runtime.checkpoint.at_end = options.checkpoint_at_end;
+  spec.queue.priority = options.priority;
   spec.runtime.bucket_bytes = 64;
   spec.runtime.fingerprint_every = 3;
   return spec;

@@ -39,7 +39,9 @@ struct JobOptions {
   int64_t submit_at = 0;
   bool may_be_cancelled = false;
   bool changes_runtime = false;  // when it is submitted again
-  bool is_deleted = false;       // once it has ended; then its id is taken by another
+  int32_t priority = 0;
+  int32_t devices = 0;      // of each worker
+  bool is_deleted = false;  // once it has ended; then its id is taken by another
 };
 
 JobSpec SpecOf(const JobOptions& options);
@@ -71,6 +73,17 @@ struct StopGiven {
   Step step;
 };
 
+// Who is in a view, as its plan said.
+struct Named {
+  ViewNumber view;
+  std::set<MemberId> members;
+
+  Named() = default;
+  Named(ViewNumber number, const std::vector<ViewMember>& all) : view(number) {
+    for (const ViewMember& member : all) members.insert(member.id);
+  }
+};
+
 struct SimJob {
   explicit SimJob(const JobOptions& options);
   std::vector<TensorKind> Kinds() const;
@@ -84,6 +97,7 @@ struct SimJob {
   JobStore store;
   int64_t lanes_of_dead = 0;              // run by incarnations that are gone
   int64_t told_to_go = 0;                 // processes of it, by the agent, so far
+  int64_t crashes = 0;                    // processes of it that a fault killed, so far
   std::set<Incarnation> ends_to_be_told;  // the coordinator has not heard of them
   std::optional<StopGiven> stop_given;    // the first one of the newest start and term
   bool delete_asked = false;

@@ -6,6 +6,20 @@
 #include "absl/strings/str_cat.h"
 
 namespace muster::sim {
+namespace {
+
+ViewNumber ViewOf(const PeerMessage& message) {
+  return std::visit(
+      [](const auto& said) {
+        if constexpr (requires { said.view; })
+          return said.view;
+        else
+          return ViewNumber();
+      },
+      message);
+}
+
+}  // namespace
 
 Machine::Machine(MemberConfig config, Outside outside)
     : config_(std::move(config)),
@@ -47,7 +61,10 @@ std::vector<ThreadAge> Machine::threads(const OwnGaps& gaps) const {
 
 void Machine::Feed(const Input& input) {
   if (left_) return;
-  if (const auto* says = std::get_if<CoordinatorSays>(&input)) NoteCommand(says->message);
+  if (const auto* says = std::get_if<CoordinatorSays>(&input)) {
+    NoteCommand(says->message);
+    NoteWhoIsNamed(says->message);
+  }
   Carry(member_.Handle(input).actions, nullptr);
   NoteChanges();
 }
@@ -55,6 +72,7 @@ void Machine::Feed(const Input& input) {
 void Machine::Deliver(const MemberId& from, SimFrame frame) {
   if (left_) return;
   const Outcome outcome = member_.Handle(PeerSays{from, frame.message});
+  if (outcome.fate == Fate::kTaken) CheckIsInView("it took a frame of", from, frame.message);
   Carry(outcome.actions, &frame);
   if (outcome.fate == Fate::kRefused)
     outside_.violate(absl::StrCat("a message of a sound member was refused: ", outcome.reason));
@@ -114,6 +132,22 @@ void Machine::NoteCommand(const FromCoordinator& message) {
                             memory_.ReceiveBuffer(member_.step())[0] == kTorn;
   if (did_not_ride) outside_.coverage->Add(Corner::kStopsGivenAgain);
   stop_given_ = given;
+}
+
+// The machine itself keeps who is in its view; this does not ask it.
+void Machine::NoteWhoIsNamed(const FromCoordinator& message) {
+  if (const auto* heal = std::get_if<Heal>(&message); heal && heal->view == member_.sealed())
+    named_ = Named(heal->view, heal->plan.members);
+  const auto* activate = std::get_if<Activate>(&message);
+  if (activate && activate->view.number == member_.sealed())
+    named_ = Named(activate->view.number, activate->view.members);
+}
+
+void Machine::CheckIsInView(const char* what, const MemberId& peer, const PeerMessage& message) {
+  const ViewNumber view = ViewOf(message);
+  if (view == named_.view && named_.members.contains(peer)) return;
+  outside_.violate(absl::StrCat(what, " ", peer.name, ", who is not in the view ", view.value(),
+                                " that it is of"));
 }
 
 void Machine::CheckInvariants() {
@@ -247,6 +281,7 @@ Machine::Answer Machine::Do(const Send& a, const SimFrame*) {
   if (const auto* p = std::get_if<Partials>(&a.message); p != nullptr && p->view < member_.sealed())
     outside_.violate(
         absl::StrCat("partials were sent in view ", p->view.value(), ", which is sealed"));
+  CheckIsInView("it sent a frame to", a.to, a.message);
   outside_.send(a.to, SimFrame{a.message, PayloadOf(a.message)});
   return std::nullopt;
 }

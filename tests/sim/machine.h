@@ -89,6 +89,8 @@ class Machine {
   void HoldBack(const MemberId& from, SimFrame frame);
   void NoteChanges();
   void CheckInvariants();
+  void NoteWhoIsNamed(const FromCoordinator& message);
+  void CheckIsInView(const char* what, const MemberId& peer, const PeerMessage& message);
   void NoteCommand(const FromCoordinator& message);
   absl::StatusOr<SimState> Load(const Make& make);
   void CheckLoaded(const Make& make, const SimState& state);
@@ -118,6 +120,7 @@ class Machine {
   std::vector<Value> sums_;                         // owner that applies: complete ones
   std::vector<ResultMeta> sum_meta_;
 
+  Named named_;  // by the last plan, or the last view, that the coordinator told us
   std::optional<StopGiven> stop_given_;  // the last one that we got as the owner of chunk 0
   std::map<MemberId, std::deque<SimFrame>> held_;  // frames that came too early
   int64_t edition_ = 0;

@@ -1,15 +1,25 @@
 #include "tests/sim/member_process.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/exit_codes.h"
 #include "lib/base/lease.h"
+#include "lib/domain/given_number.h"
 #include "tests/sim/coordinator_process.h"
 
 namespace muster::sim {
 namespace {
+
+void Renumber(PeerMessage& message, ViewNumber view) {
+  std::visit(
+      [view](auto& said) {
+        if constexpr (requires { said.view; }) said.view = view;
+      },
+      message);
+}
 
 constexpr int64_t kAliveEvery = 500;
 static_assert(kDefaultLease == std::chrono::milliseconds(3 * kAliveEvery));
@@ -24,16 +34,17 @@ MemberProcess::MemberProcess(Around around, Place place, Events events)
       events_(std::move(events)),
       runner_(around_.schedule),
       links_(around_, runner_, place_.node, place_.id,
-             {[this](const MemberId& peer) { machine_->SessionUp(peer); },
-              [this](const MemberId& peer) { machine_->SessionDown(peer); },
+             {[this](const MemberId& peer) { ChangeSession(peer, &Machine::SessionUp); },
+              [this](const MemberId& peer) { ChangeSession(peer, &Machine::SessionDown); },
               [this](const MemberId& peer) {
                 MemberProcess* process = events_.find(peer);
                 return process == nullptr || !process->machine_ ? nullptr : &process->links_;
               }}),
-      gaps_(kLongestGap, TimeOf(around_.schedule.now())) {
+      gaps_(kLongestGap, TimeOf(around_.schedule.now())),
+      pace_(std::chrono::milliseconds(kAliveEvery), TimeOf(around_.schedule.now())) {
   around_.network.Add(place_.node, &runner_);
   ConnectCoordinator();
-  SayAlive();
+  Live();
 }
 
 MemberProcess::~MemberProcess() {
@@ -54,14 +65,16 @@ void MemberProcess::Leave(int exit_code, const std::string& reason) {
 
 void MemberProcess::ConnectCoordinator() {
   if (session_ != 0 || dialed_ != 0) return;
-  CoordinatorProcess* coordinator = events_.coordinator();
+  const NodeId address = place_.addresses.current();
+  CoordinatorProcess* coordinator = events_.coordinator(address);
   if (coordinator != nullptr)
-    dialed_ = around_.network.Open(place_.node, kCoordinatorNode,
+    dialed_ = around_.network.Open(place_.node, address,
                                    {[this](SimSessionId s) { OnCoordinatorUp(s); },
                                     [this](SimSessionId s) { OnCoordinatorDown(s); }},
                                    coordinator->Accept(place_.node));
-  if (dialed_ == 0)
-    runner_.Later(around_.schedule.Random(20, 80), [this] { ConnectCoordinator(); });
+  if (dialed_ != 0) return;
+  place_.addresses.GoOn();
+  runner_.Later(around_.schedule.Random(20, 80), [this] { ConnectCoordinator(); });
 }
 
 void MemberProcess::OnCoordinatorUp(SimSessionId session) {
@@ -73,6 +86,7 @@ void MemberProcess::OnCoordinatorUp(SimSessionId session) {
 void MemberProcess::OnCoordinatorDown(SimSessionId session) {
   if (session != session_ && session != dialed_) return;
   session_ = dialed_ = 0;
+  if (!std::exchange(heard_, false)) place_.addresses.GoOn();
   late_records_.clear();  // they are told again at the next session
   runner_.Later(around_.schedule.Random(1, 40), [this] { ConnectCoordinator(); });
 }
@@ -103,8 +117,8 @@ void MemberProcess::SendToCoordinator(const ToCoordinator& message) {
   const bool alive = std::holds_alternative<Alive>(message);
   around_.network.Send(
       session_, place_.node,
-      [this, session = session_, find = events_.coordinator, message] {
-        if (CoordinatorProcess* coordinator = find()) coordinator->Said(session, message);
+      [session = session_, find = events_.coordinator, to = place_.addresses.current(), message] {
+        if (CoordinatorProcess* coordinator = find(to)) coordinator->Said(session, message);
       },
       [this, alive] {
         if (alive) around_.coverage.Add(Corner::kAlivesLost);
@@ -116,15 +130,41 @@ void MemberProcess::Introduce() {
   Tell(AskJob{place_.job->options.id, place_.id.name});
 }
 
-void MemberProcess::SayAlive() {
-  runner_.Later(kAliveEvery, [this] {
-    gaps_.Wake(TimeOf(around_.schedule.now()));
-    SayAlive();
-    if (!machine_) return;
-    const std::vector<ThreadAge> threads = machine_->threads(gaps_);
+// The thread of the life signs.
+void MemberProcess::Live() {
+  const Time now = TimeOf(around_.schedule.now());
+  if (pace_.Wake(now, has_news_)) SayAlive(now);
+  const int64_t wait = (pace_.Next(has_news_) - now) / std::chrono::milliseconds(1);
+  runner_.Later(std::max<int64_t>(1, wait), [this] { Live(); });
+}
+
+void MemberProcess::SayAlive(Time now) {
+  has_news_ = false;
+  gaps_.Wake(now);
+  Alive alive;
+  if (machine_) {
     const Member& member = machine_->member();
-    Tell(Alive{member.step(), member.Phase(), threads, member.WhoIsUnreachable()});
-    EndIfHung(threads);
+    alive = {member.step(), member.Phase(), machine_->threads(gaps_), member.WhoIsUnreachable()};
+  }
+  pace_.Spoke(now, !alive.unreachable.members.empty());
+  if (!pace_.MayName(now, now)) alive.unreachable = {};
+  if (!machine_) return;
+  Tell(alive);
+  EndIfHung(alive.threads);
+}
+
+// As in exchange.cc: whom it does not reach any more, or again, is news.
+void MemberProcess::ChangeSession(const MemberId& peer,
+                                  void (Machine::*change)(const MemberId& peer)) {
+  const Unreachable before = machine_->member().WhoIsUnreachable();
+  (machine_.get()->*change)(peer);
+  if (!machine_ || machine_->member().WhoIsUnreachable() == before) return;
+  has_news_ = true;
+  const Time now = TimeOf(around_.schedule.now());
+  const int64_t wait = (pace_.Next(has_news_) - now) / std::chrono::milliseconds(1);
+  runner_.Later(std::max<int64_t>(0, wait), [this] {
+    const Time woke = TimeOf(around_.schedule.now());
+    if (pace_.Wake(woke, has_news_)) SayAlive(woke);
   });
 }
 
@@ -136,8 +176,20 @@ void MemberProcess::EndIfHung(const std::vector<ThreadAge>& threads) {
   }
 }
 
-void MemberProcess::Said(const FromCoordinator& message) {
+// It was started by a later coordinator than this (lib/member/runtime/coordinator_link.h).
+bool MemberProcess::IsReplaced(const FromCoordinator& message) {
+  if (TermOf(message) >= TermThatGave(place_.placement)) return false;
+  around_.coverage.Add(Corner::kNotObeyed);
+  around_.network.Break(session_);
+  return true;
+}
+
+void MemberProcess::Said(SimSessionId session, const FromCoordinator& message) {
+  if (session != session_ || IsReplaced(message)) return;
+  heard_ = true;
   events_.hears(*this, message);
+  if (lied_ && std::holds_alternative<Seal>(message))
+    return Leave(kExitLater, "it gave its frames false numbers");
   if (const auto* leave = std::get_if<muster::Leave>(&message)) CheckLeave(*leave);
   if (machine_) return machine_->Feed(CoordinatorSays{message});
   if (const auto* leave = std::get_if<muster::Leave>(&message))
@@ -199,6 +251,19 @@ MemberConfig MemberProcess::ConfigFor(const JobIs& job) const {
   return config;
 }
 
+// Half of those that the coordinator does not reach, and forms a view without, number their frames
+// as if they were in it. Should it reach them in time after all, they end: they may not be in it.
+bool MemberProcess::GivesFalseNumbers() const {
+  const Incarnation& incarnation = place_.id.incarnation;
+  const bool is_liar = !around_.schedule.smooth() && (incarnation.hi + incarnation.lo) % 2 == 0;
+  const Network& network = around_.network;
+  const int64_t cut_until = std::max(network.CutUntil(place_.node, kCoordinatorNode),
+                                     network.CutUntil(kCoordinatorNode, place_.node));
+  const auto& journal = place_.job->store.journal;
+  return is_liar && cut_until > around_.schedule.now() && journal &&
+         journal->number > machine_->member().sealed();
+}
+
 Machine::Outside MemberProcess::OutsideOf() {
   Machine::Outside out;
   out.schedule = &around_.schedule;
@@ -208,6 +273,11 @@ Machine::Outside MemberProcess::OutsideOf() {
   out.send = [this](const MemberId& to, SimFrame frame) {
     const SimSessionId session = links_.SessionTo(to);
     if (session == 0) return;
+    if (GivesFalseNumbers()) {
+      lied_ = true;
+      around_.coverage.Add(Corner::kFalseNumbers);
+      Renumber(frame.message, place_.job->store.journal->number);
+    }
     around_.network.SendWeighed(
         session, place_.node,
         [find = events_.find, from = place_.id, to, session,

@@ -38,13 +38,18 @@ SimSessionId Network::Open(NodeId from, NodeId to, SimSessionEvents at_from,
   Push(id, /*out=*/true, schedule_.Random(0, 5),
        {[this, id](const Receipt&) {
           const SimSessionEvents events = sessions_[id].at_to;
-          if (!sessions_[id].broken)
-            Push(id, /*out=*/false, schedule_.Random(0, 5),
-                 {[this, id](const Receipt&) { sessions_[id].at_from.up(id); }, nullptr, false});
-          events.up(id);
+          if (!events.answers || events.answers(id)) Greet(id);
         },
         nullptr, false, /*both_ways=*/true});
   return id;
+}
+
+void Network::Greet(SimSessionId id) {
+  const SimSessionEvents events = sessions_[id].at_to;
+  if (!sessions_[id].broken)
+    Push(id, /*out=*/false, schedule_.Random(0, 5),
+         {[this, id](const Receipt&) { sessions_[id].at_from.up(id); }, nullptr, false});
+  events.up(id);
 }
 
 // A scenario's members hold as much as real ones do. Elsewhere they hold one frame, so that whoever

@@ -22,13 +22,32 @@ namespace muster::sim {
 using NodeId = int64_t;  // of a process; the coordinator and the agents of hosts keep theirs
 using SimSessionId = int64_t;
 inline constexpr NodeId kCoordinatorNode = 1;
-inline constexpr NodeId kFirstAgentNode = 2;  // of the first host; the others follow
+inline constexpr NodeId kFirstAgentNode = 2;         // of the first host; the others follow
+inline constexpr NodeId kOtherCoordinatorNode = 50;  // where a second one is started by mistake
 inline constexpr NodeId kFirstMemberNode = 100;
+
+// Where a coordinator may be: tried in turn while none answers.
+class CoordinatorAddresses {
+ public:
+  explicit CoordinatorAddresses(bool are_two) : are_two_(are_two) {}
+  NodeId current() const { return current_; }
+  void GoOn() {
+    if (are_two_)
+      current_ = current_ == kCoordinatorNode ? kOtherCoordinatorNode : kCoordinatorNode;
+  }
+
+ private:
+  bool are_two_;
+  NodeId current_ = kCoordinatorNode;
+};
 
 // What one end of a session hears, in its own process. `down` comes also without `up`.
 struct SimSessionEvents {
   std::function<void(SimSessionId)> up;
   std::function<void(SimSessionId)> down;
+  // Of the end that is called: whether it answers now. If not it calls Greet later, or closes.
+  // Null: it always does.
+  std::function<bool(SimSessionId)> answers = nullptr;
 };
 
 class Network {
@@ -41,6 +60,8 @@ class Network {
 
   // 0: nobody listens there.
   SimSessionId Open(NodeId from, NodeId to, SimSessionEvents at_from, SimSessionEvents at_to);
+  // The end that was called answers: both are up.
+  void Greet(SimSessionId session);
   // The frame is lost when the session has broken. `lost` is called when it is lost under way.
   void Send(SimSessionId session, NodeId from, std::function<void()> deliver,
             std::function<void()> lost = nullptr);

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/base/lease.h"
+
 namespace muster::sim {
 namespace {
 
 constexpr int64_t kGreetingTimeout = 2000;
+constexpr int64_t kWaits = kDefaultLease.count();
 
 }  // namespace
 
@@ -33,7 +36,33 @@ std::vector<MemberId> PeerLinks::Hold(const std::vector<ViewMember>& peers) {
     if (old == before.end() && me_ < peer && !Up(peer))
       ConnectLater(peer, around_.schedule.Random(1, 20));
   }
+  for (const auto& [peer, session] : waiting_)
+    if (listed_.count(peer) > 0)
+      runner_.Later(0, [this, peer = peer, session = session] { LetIn(peer, session); });
   return down;
+}
+
+bool PeerLinks::Answers(const MemberId& peer, SimSessionId session) {
+  if (listed_.count(peer) > 0) return true;
+  around_.coverage.Add(Corner::kEarlyGreetings);
+  const SimSessionId older = std::exchange(waiting_[peer], session);
+  if (older != 0) around_.network.Close(older, node_);
+  runner_.Later(kWaits, [this, peer, session] {
+    const auto it = waiting_.find(peer);
+    if (it == waiting_.end() || it->second != session) return;
+    waiting_.erase(it);
+    around_.coverage.Add(Corner::kRefusedGreetings);
+    around_.network.Close(session, node_);
+  });
+  return false;
+}
+
+void PeerLinks::LetIn(const MemberId& peer, SimSessionId session) {
+  const auto it = waiting_.find(peer);
+  if (it == waiting_.end() || it->second != session || listed_.count(peer) == 0) return;
+  waiting_.erase(it);
+  around_.coverage.Add(Corner::kLetIn);
+  around_.network.Greet(session);
 }
 
 void PeerLinks::ConnectLater(const MemberId& peer, int64_t delay) {
@@ -61,7 +90,8 @@ void PeerLinks::Connect(const MemberId& peer) {
 
 SimSessionEvents PeerLinks::EventsWith(const MemberId& peer) {
   return {[this, peer](SimSessionId session) { OnUp(peer, session); },
-          [this, peer](SimSessionId session) { OnDown(peer, session); }};
+          [this, peer](SimSessionId session) { OnDown(peer, session); },
+          [this, peer](SimSessionId session) { return Answers(peer, session); }};
 }
 
 void PeerLinks::OnUp(const MemberId& peer, SimSessionId session) {
@@ -82,6 +112,8 @@ void PeerLinks::OnUp(const MemberId& peer, SimSessionId session) {
 
 void PeerLinks::OnDown(const MemberId& peer, SimSessionId session) {
   if (dialed_[peer] == session) dialed_[peer] = 0;
+  if (const auto it = waiting_.find(peer); it != waiting_.end() && it->second == session)
+    waiting_.erase(it);
   if (const auto it = up_.find(peer); it != up_.end() && it->second == session) {
     up_.erase(it);
     events_.down(peer);

@@ -1,6 +1,6 @@
 // A member's sessions with other members, as lib/member/runtime/peer_sessions.h holds them: the end
-// with the smaller id connects and tries again; a newer session replaces the older one. Lives as
-// long as the process.
+// with the smaller id connects and tries again; a newer session replaces the older one; who is not
+// listed yet waits, unanswered. Lives as long as the process.
 #pragma once
 
 #include <functional>
@@ -33,6 +33,8 @@ class PeerLinks {
 
  private:
   SimSessionEvents EventsWith(const MemberId& peer);
+  bool Answers(const MemberId& peer, SimSessionId session);
+  void LetIn(const MemberId& peer, SimSessionId session);
   void Connect(const MemberId& peer);
   void ConnectLater(const MemberId& peer, int64_t delay);
   void OnUp(const MemberId& peer, SimSessionId session);
@@ -46,6 +48,7 @@ class PeerLinks {
   std::map<MemberId, bool> listed_;          // is a connect under way or due?
   std::map<MemberId, SimSessionId> dialed_;  // by us, not greeted yet
   std::map<MemberId, SimSessionId> up_;
+  std::map<MemberId, SimSessionId> waiting_;  // greeted, and not listed
 };
 
 }  // namespace muster::sim

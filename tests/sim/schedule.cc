@@ -52,7 +52,7 @@ void Runner::IfStalledIn(int64_t ms, std::function<void()> run) {
 }
 
 void Runner::Continue() {
-  if (life_) life_->stalled_until = 0;
+  if (life_) life_->stalled_until = std::min(life_->stalled_until, schedule_.now());
 }
 
 void OrderedQueue::Push(Schedule& schedule, Runner& to, int64_t delay, std::function<void()> run) {

@@ -1,6 +1,8 @@
 // Makes the options of a world from a seed.
 #pragma once
 
+#include <algorithm>
+
 #include "tests/sim/world.h"
 
 namespace muster::sim {
@@ -14,8 +16,17 @@ class SeedOptions {
     options.seed = seed_;
     options.faults = Pick(8, 2, 14);
     options.jobs = {Job("a", 100)};
+    if (OneIn(31, 8)) {
+      options.mistake_at = Pick(32, 300, 4000);
+      options.copy_age = OneIn(33, 2) ? Pick(34, 1, 1500) : 0;
+      options.copy_age = std::min(options.copy_age, options.mistake_at - 1);
+      options.looks_ms = Pick(35, 0, OneIn(36, 2) ? 8000 : 1000);
+    }
+    // An older copy of the journal does not know what was signed since.
+    options.signs = options.mistake_at == 0 && OneIn(45, 2);
     if (!OneIn(9, 3)) {
       if (OneIn(19, 2)) options.hosts = Hosts(Pick(16, 7, 12));
+      AddDevices(options);
       return options;
     }
     options.jobs[0].steps = Pick(10, 10, 40);
@@ -23,8 +34,12 @@ class SeedOptions {
     options.jobs[1].steps = Pick(11, 10, 40);
     options.jobs[1].submit_at = Pick(12, 1, 1500);
     int32_t slots = Pick(16, 7, 12);  // the largest job needs 7
-    if (OneIn(13, 2)) AddThird(options, slots);
+    if (OneIn(13, 2))
+      AddThird(options, slots);
+    else if (OneIn(25, 2))
+      Prioritize(options, slots);
     options.hosts = Hosts(slots);
+    AddDevices(options);
     return options;
   }
 
@@ -50,6 +65,33 @@ class SeedOptions {
       slots = Pick(16, 8, 9);
     }
     options.jobs.push_back(job);
+  }
+
+  // The second job goes first, and often there is no room for it beside the first; in half of these
+  // worlds the two may hold fewer slots for some time.
+  void Prioritize(WorldOptions& options, int32_t& slots) const {
+    JobOptions& second = options.jobs[1];
+    second.priority = Pick(26, 1, 2);
+    second.workers_min = second.workers;
+    slots = 7;
+    if (!OneIn(27, 2)) return;
+    options.quota = Pick(28, 2, 6);
+    options.quota_at = Pick(29, 1, 1500);
+    options.quota_ms = Pick(30, 500, 8000);
+  }
+
+  // In a third of the worlds with few slots. Each job fits, whatever number of workers it is given
+  // (at most four) and of devices (at most two each); two jobs often do not.
+  void AddDevices(WorldOptions& options) const {
+    if (!OneIn(31, 3) || options.hosts == WorldOptions().hosts) return;
+    for (size_t i = 0; i < options.jobs.size(); ++i) options.jobs[i].devices = Pick(32 + i, 0, 2);
+    int32_t workers = Pick(36, 4, 6), hosts = static_cast<int32_t>(options.hosts.size());
+    for (const int32_t slots : options.hosts) {
+      const int32_t here = std::min(slots, (workers + hosts - 1) / hosts);
+      options.devices.push_back(2 * here + Pick(37 + static_cast<uint64_t>(hosts), 0, 1));
+      workers -= here;
+      --hosts;
+    }
   }
 
   // So many slots on one to three hosts.

@@ -50,6 +50,9 @@ TEST(Twins, AnUndisturbedRunHasTheSameStateAndRecords) {
     World disturbed(options);
     ASSERT_TRUE(disturbed.Run()) << disturbed.violation();
     options.smooth = true;
+    options.quota = 0;
+    options.mistake_at = 0;
+    for (JobOptions& job : options.jobs) job.priority = 0;  // nobody is preempted
     World calm(options);
     ASSERT_TRUE(calm.Run()) << calm.violation();
     for (const JobOptions& job : options.jobs) {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "coordinator/state/claims.h"
 #include "lib/base/lease.h"
 
 namespace muster::sim {
@@ -32,13 +33,20 @@ World::World(WorldOptions options)
   }
   if (jobs_.size() > 1) coverage_.Add(Corner::kSecondJobs);
   for (size_t i = 0; i < options_.hosts.size(); ++i)
-    hosts_.push_back({i == 0 ? "host" : absl::StrCat("host-", i), options_.hosts[i], 0, nullptr});
+    hosts_.push_back({.name = i == 0 ? "host" : absl::StrCat("host-", i),
+                      .slots = options_.hosts[i],
+                      .devices = i < options_.devices.size() ? options_.devices[i] : 0});
   if (hosts_.size() > 1) coverage_.Add(Corner::kSeveralHosts);
   for (Host& host : hosts_) StartAgent(host);
   StartCoordinator();
   for (auto& [id, job] : jobs_)
     if (job->options.submit_at > 0)
       schedule_.At(job->options.submit_at, [this, j = job.get()] { client_.Submit(*j); });
+  if (options_.quota > 0) schedule_.At(options_.quota_at, [this] { SetQuota(); });
+  if (options_.mistake_at > 0) {
+    schedule_.At(options_.mistake_at - options_.copy_age, [this] { CopyJournal(); });
+    schedule_.At(options_.mistake_at, [this] { StartOnCopy(); });
+  }
 }
 
 World::~World() = default;
@@ -63,10 +71,19 @@ Invariants::Sight World::SightOfAll() {
           std::accumulate(options_.hosts.begin(), options_.hosts.end(), 0),
           [this] {
             int32_t slots = 0;
-            for (const coordinator::HostRoom& room : coordinator_->state().hosts().Rooms())
+            for (const coordinator::HostRoom& room : coordinator_->state().Rooms())
               if (!room.drains) slots += room.slots;
             return slots;
-          }};
+          },
+          [this]() -> const coordinator::Quotas& { return quotas_; },
+          [this](int32_t devices_each) {
+            int32_t workers = 0;
+            for (const coordinator::HostRoom& room : coordinator_->state().Rooms())
+              if (!room.drains) workers += coordinator::MostWorkersOn(room, devices_each);
+            return workers;
+          },
+          [this] { return coordinator_node_; },
+          options_.signs};
 }
 
 // ---- finding
@@ -105,7 +122,7 @@ World::Host& World::HostOf(const MemberProcess& member) {
 }
 
 NodeId World::NodeOf(const std::string& name) {
-  if (name == "coordinator") return kCoordinatorNode;
+  if (name == "coordinator") return coordinator_node_;
   if (const Host* host = HostOf(name)) return host->agent ? host->agent->node() : 0;
   const MemberProcess* process = FindByName(name);
   return process == nullptr ? 0 : process->node();
@@ -145,29 +162,49 @@ void World::StartAgent(Host& host) {
   const uint64_t name = HashBytes(host.name);
   AgentHello hello{.agent = {host.name, {++host.lives, name}}, .node = host.name};
   // It finds the folder of the one before it, unless another machine has taken its name.
-  if (host.lives > 1 && (schedule_.smooth() || !schedule_.OneIn(6)))
+  if (host.lives > 1 && (schedule_.smooth() || !schedule_.OneIn(6))) {
     hello.follows = {host.lives - 1, name};
+  } else {
+    host.known.clear();
+    host.obeyed = TermNumber();
+  }
   hello.slots = host.slots;
+  for (int32_t i = 0; i < host.devices; ++i) hello.devices.push_back({absl::StrCat(i)});
   host.agent = std::make_unique<AgentProcess>(
-      around_, node, std::move(hello),
+      around_, node, std::move(hello), host.known, Addresses(), options_.signs,
       AgentProcess::Events{
-          [this, &host](const agent::Spawn& spawn) { Spawn(host, spawn); },
+          [this, &host](const agent::Spawn& spawn, std::optional<Incarnation> drawn) {
+            Spawn(host, spawn, drawn);
+          },
           [this, &host](const agent::ProcessKey& key, int signal) { Signal(host, key, signal); },
-          [this] { return coordinator_.get(); }});
+          [this](NodeId at) { return CoordinatorAt(at); },
+          [this](const agent::ProcessKey& key) { return Draw(key); },
+          [&host](const agent::KnownTerms& known) { host.known = known; },
+          [this, &host](TermNumber term) { NoteObeyed(host, term); }});
 }
 
-void World::Spawn(Host& host, const agent::Spawn& spawn) {
+void World::NoteObeyed(Host& host, TermNumber term) {
+  if (term < host.obeyed)
+    trace_.Violate(absl::StrCat(host.name, " obeys term ", term.value(), ", though it has obeyed ",
+                                host.obeyed.value()));
+  host.obeyed = std::max(host.obeyed, term);
+}
+
+Incarnation World::Draw(const agent::ProcessKey& key) {
+  return {static_cast<uint64_t>(++starts_[key]), HashBytes(absl::StrCat(key.job, "/", key.name))};
+}
+
+void World::Spawn(Host& host, const agent::Spawn& spawn, std::optional<Incarnation> drawn) {
   const agent::ProcessKey& key = spawn.key;
   SimJob& job = *jobs_.at(key.job);
-  const MemberId id{
-      key.name,
-      {static_cast<uint64_t>(++starts_[key]), HashBytes(absl::StrCat(key.job, "/", key.name))}};
+  const MemberId id{key.name, drawn ? *drawn : Draw(key)};
   const NodeId node = next_node_++;
   job_of_[id] = &job;
   invariants_.CheckSpawn(job, host.agent->id(), spawn);
+  invariants_.CheckHasCertificate(job, id);
   MemberProcess::Events events;
   events.find = [this](const MemberId& member) { return Find(member); };
-  events.coordinator = [this] { return coordinator_.get(); };
+  events.coordinator = [this](NodeId at) { return CoordinatorAt(at); };
   events.job = [this, id, name = key.job] { return job_of_[id] = jobs_.at(name).get(); };
   events.hears = [this](const MemberProcess& member, const FromCoordinator& message) {
     invariants_.CheckHeard(member, message);
@@ -178,8 +215,17 @@ void World::Spawn(Host& host, const agent::Spawn& spawn) {
     schedule_.At(0, [this, node, code, reason] { End(node, "left: " + reason, code, 0); });
   };
   auto process = std::make_unique<MemberProcess>(
-      around_, MemberProcess::Place{&job, id, spawn.role, node, host.agent->id(), spawn.placement},
+      around_,
+      MemberProcess::Place{&job, id, spawn.role, node, host.agent->id(), spawn.placement,
+                           spawn.devices, Addresses()},
       events);
+  if (!spawn.devices.empty()) coverage_.Add(Corner::kDevices);
+  for (const auto& [other, member] : members_)
+    for (const std::string& device : member->devices())
+      if (member->agent().host == host.name &&
+          std::count(spawn.devices.begin(), spawn.devices.end(), device) > 0)
+        trace_.Violate(absl::StrCat(NameOf(*process), " and ", NameOf(*member),
+                                    " live and have device ", device, " of ", host.name));
   trace_.Note(absl::StrCat(NameOf(*process), " starts",
                            hosts_.size() > 1 ? absl::StrCat(" on ", host.name) : "",
                            " (incarnation ", id.incarnation.hi, ")"));
@@ -226,6 +272,13 @@ void World::End(NodeId node, const std::string& cause, int exit_code, int signal
     agent->runner().Later(schedule_.Random(1, 30), [agent, exited] { agent->Do(exited); });
 }
 
+void World::Crash(NodeId node, const std::string& cause) {
+  const auto it = members_.find(node);
+  if (it == members_.end()) return;
+  ++it->second->job().crashes;
+  End(node, cause, 0, SIGKILL);
+}
+
 // Nobody tells what its processes had run: a host that is lost has lost its folder, too.
 void World::KillHost(size_t host, int64_t down_ms) {
   Host& lost = hosts_[host];
@@ -233,7 +286,7 @@ void World::KillHost(size_t host, int64_t down_ms) {
   trace_.Note(absl::StrCat(lost.name, " dies; it is down for ", down_ms, " ms"));
   lost.agent.reset();
   for (const MemberProcess* p : AllMembers())
-    if (p->agent().host == lost.name) End(p->node(), "died with its host", 0, SIGKILL);
+    if (p->agent().host == lost.name) Crash(p->node(), "died with its host");
   schedule_.At(down_ms, [this, host] {
     if (!hosts_[host].agent && !ended()) StartAgent(hosts_[host]);
   });
@@ -261,6 +314,22 @@ void World::DrainHost(size_t host, int64_t ms) {
   });
 }
 
+void World::SetQuota() {
+  trace_.Note(
+      absl::StrCat("all jobs may hold ", options_.quota, " slots for ", options_.quota_ms, " ms"));
+  Ask(coordinator::SetQuota{kDefaultNamespace, {.slots = options_.quota}});
+  schedule_.At(options_.quota_ms,
+               [this, until = schedule_.now() + options_.quota_ms + 10000] { LiftQuota(until); });
+}
+
+// Again and again, because a coordinator may die before that is persisted, or hear only now of the
+// quota: else jobs might wait for ever.
+void World::LiftQuota(int64_t until) {
+  if (ended() || (quotas_.empty() && schedule_.now() >= until)) return;
+  Ask(coordinator::SetQuota{kDefaultNamespace, {}});
+  schedule_.At(200, [this, until] { LiftQuota(until); });
+}
+
 // As a person does: again where a coordinator died over it, and nothing else before it holds.
 void World::AskUntilDrained(const std::string& host, bool on, const std::function<void()>& then) {
   if (ended()) return;
@@ -272,11 +341,11 @@ void World::AskUntilDrained(const std::string& host, bool on, const std::functio
 }
 
 void World::Kill(const std::string& name) {
-  if (const MemberProcess* p = FindByName(name)) End(p->node(), "was killed", 0, SIGKILL);
+  if (const MemberProcess* p = FindByName(name)) Crash(p->node(), "was killed");
 }
 
 void World::KillAll() {
-  for (const MemberProcess* p : AllMembers()) End(p->node(), "was killed", 0, SIGKILL);
+  for (const MemberProcess* p : AllMembers()) Crash(p->node(), "was killed");
 }
 
 void World::Stall(const std::string& name, int64_t ms) {
@@ -355,10 +424,13 @@ void World::DamageCheckpoint(const std::string& id) {
 
 bool World::Ask(const coordinator::Input& input) {
   if (!coordinator_ || coordinator_->dead()) return false;
+  // The one that was replaced might start the job that is gone, under the id of the one after it.
+  if (replaced_ && std::holds_alternative<coordinator::Delete>(input)) return false;
   if (schedule_.smooth()) {
     coordinator_->Feed(input);
   } else {
-    coordinator_->runner().Later(0, [this, input] { coordinator_->Feed(input); });
+    // It may be replaced meanwhile, and hears it all the same.
+    coordinator_->runner().Later(0, [to = coordinator_.get(), input] { to->Feed(input); });
   }
   return true;
 }
@@ -369,10 +441,9 @@ CoordinatorProcess::Events World::CoordinatorEvents() {
     const auto it = members_.find(node);
     return it == members_.end() ? nullptr : it->second.get();
   };
-  events.to_agent = [this](const AgentId& agent, const Wanted& wanted) {
-    invariants_.CheckWanted(agent, wanted);
+  events.to_agent = [this](const AgentId& agent, SimSessionId session, const ToAgent& message) {
     for (Host& host : hosts_)
-      if (host.agent && host.agent->id() == agent) host.agent->SendWanted(wanted);
+      if (host.agent && host.agent->id() == agent) host.agent->Said(session, message);
   };
   events.persisted = [this](SimJob& job) { OnPersisted(job); };
   events.deleted = [this](const std::string& id) { OnDeleted(id); };
@@ -384,13 +455,141 @@ CoordinatorProcess::Events World::CoordinatorEvents() {
   events.died = [this] {
     schedule_.At(0, [this] { CrashCoordinator(schedule_.Random(50, 1500)); });
   };
+  events.claimed = [this] { return coordinator::TermOfClaim(claim_); };
+  events.ends = [this] {
+    trace_.Note(absl::StrCat("the coordinator of term ", replaced_->term(),
+                             " has been replaced, and ends"));
+    coverage_.Add(Corner::kReplacedEnds);
+    invariants_.TwoCoordinators();
+    schedule_.At(0, [this] {
+      replaced_.reset();
+      for (auto& [id, job] : jobs_)
+        if (job->delete_asked) client_.DeleteLater(*job);
+    });
+  };
+  events.sent_away = [this](const MemberId& member, const std::string& why) {
+    NoteSentAway(member, why);
+  };
   return events;
 }
 
+CoordinatorProcess* World::CoordinatorAt(NodeId node) {
+  if (coordinator_ && coordinator_->node() == node) return coordinator_.get();
+  return replaced_ && replaced_->node() == node ? replaced_.get() : nullptr;
+}
+
+// ---- a second coordinator on a copy of the journal
+
+void World::CopyJournal() {
+  copy_.emplace();
+  for (const auto& [id, job] : jobs_) copy_->jobs[id] = {job.get(), job->store};
+  copy_->drained = drained_;
+  copy_->quotas = quotas_;
+  copy_->claim = journal_claim_;
+}
+
+// Nothing has begun or ended meanwhile: people would have to be told that it did not.
+bool World::CopyIsOfTheseJobs() const {
+  return std::all_of(jobs_.begin(), jobs_.end(), [this](const auto& entry) {
+    const auto& [of, store] = copy_->jobs.at(entry.first);
+    const auto &then = store.journal, &now = entry.second->store.journal;
+    if (of != entry.second.get() || then.has_value() != now.has_value()) return false;
+    return !now || coordinator::Ended(then->phase) == coordinator::Ended(now->phase);
+  });
+}
+
+// The first one lives on, and some reach only this one.
+void World::StartOnCopy() {
+  if (ended() || !coordinator_ || coordinator_->dead() || !CopyIsOfTheseJobs()) return;
+  if (coordinator::IsOfAnother(claim_, copy_->claim)) {
+    trace_.Note("a coordinator on an older copy of the journal is refused");
+    return coverage_.Add(Corner::kRefusedCopies);
+  }
+  trace_.Note(absl::StrCat("a second coordinator is started, on a copy of the journal from ",
+                           options_.copy_age, " ms ago"));
+  coverage_.Add(Corner::kTwoCoordinators);
+  replaced_ = std::move(coordinator_);
+  replaced_->IsReplaced(options_.looks_ms);
+  for (const auto& [id, job] : jobs_) job->store = copy_->jobs.at(id).second;
+  const std::set<std::string> drained = std::exchange(drained_, copy_->drained);
+  quotas_ = copy_->quotas;
+  coordinator_node_ =
+      replaced_->node() == kCoordinatorNode ? kOtherCoordinatorNode : kCoordinatorNode;
+  invariants_.TwoCoordinators();
+  StartCoordinator();
+  // A person sees that a host is drained again which was taken back after the copy was made.
+  for (const std::string& host : copy_->drained)
+    if (drained.count(host) == 0) AskUntilDrained(host, false, [] {});
+  CutFromReplaced();
+  const int64_t stands_still = std::max<int64_t>(0, replaced_->runner().stalled_until() - now());
+  schedule_.At(options_.looks_ms + stands_still + 1000, [this] {
+    if (replaced_) trace_.Violate("a coordinator that was replaced lives on");
+  });
+}
+
+void World::CutFromReplaced() {
+  const NodeId replaced = replaced_->node();
+  for (size_t host = 0; host < hosts_.size(); ++host) {
+    if (!hosts_[host].agent || !schedule_.OneIn(2)) continue;
+    const NodeId node = hosts_[host].agent->node();
+    const int64_t ms = schedule_.Random(1000, 8000);
+    CutFromOneOfTwo(node, replaced, ms);
+    if (schedule_.OneIn(2)) schedule_.At(ms, [this, host] { LeaveWithReplaced(host); });
+  }
+  for (const auto& [node, member] : members_)
+    if (schedule_.OneIn(2)) CutFromOneOfTwo(node, replaced, schedule_.Random(1000, 8000));
+}
+
+// Now it reaches only the one that was replaced, and must not obey it any more; not as another
+// agent with that disk either.
+void World::LeaveWithReplaced(size_t host) {
+  if (ended() || !replaced_ || !hosts_[host].agent) return;
+  CutFromOneOfTwo(hosts_[host].agent->node(), coordinator_node_, schedule_.Random(1000, 3000));
+  if (schedule_.OneIn(2)) KillHost(host, schedule_.Random(20, 200));
+}
+
+// A try to connect through a cut lasts as long as that. So it is ended: the other one comes next.
+void World::CutFromOneOfTwo(NodeId node, NodeId coordinator, int64_t ms) {
+  const auto end_session = [this, node, coordinator] {
+    if (const SimSessionId session = network_.Between(node, coordinator)) network_.Break(session);
+  };
+  network_.Cut(node, coordinator, ms);
+  network_.Cut(coordinator, node, ms);
+  end_session();
+  schedule_.At(schedule_.Random(500, 1000), end_session);
+}
+
+// What it knows was decided by the one that was replaced. It is sent away again and again, and
+// keeps what it holds, until a person ends it.
+void World::NoteSentAway(const MemberId& member, const std::string& why) {
+  invariants_.CheckSentAway(member, why);
+  const auto [it, is_new] = sent_away_.insert_or_assign(member, schedule_.now());
+  if (!is_new) return;
+  trace_.Note(absl::StrCat("> ", member.name, " is sent away: ", why));
+  coverage_.Add(Corner::kSentAway);
+  EndIfSentAway(member);
+}
+
+void World::EndIfSentAway(const MemberId& member) {
+  constexpr int64_t kLately = 1000;
+  schedule_.At(schedule_.Random(2000, 5000), [this, member] {
+    const MemberProcess* process = Find(member);
+    if (process == nullptr) return;
+    if (schedule_.now() - sent_away_[member] <= kLately)
+      return Crash(process->node(), "was killed by a person: it knows more than the journal");
+    EndIfSentAway(member);
+  });
+}
+
+// ---- the coordinator, again
+
 void World::StartCoordinator() {
   invariants_.CoordinatorStarts();
-  coordinator_ = std::make_unique<CoordinatorProcess>(around_, ++term_, jobs_, drained_,
-                                                      invariants_, CoordinatorEvents());
+  ++term_;
+  claim_ = journal_claim_ = coordinator::ClaimOf(TermNumber(term_), "0");
+  coordinator_ = std::make_unique<CoordinatorProcess>(around_, coordinator_node_, term_, jobs_,
+                                                      drained_, quotas_, invariants_,
+                                                      options_.signs, CoordinatorEvents());
   for (auto& [id, job] : jobs_) client_.AskAgain(*job);
 }
 
@@ -410,6 +609,7 @@ void World::KillCoordinator(int64_t down_ms) {
 void World::OnPersisted(SimJob& job) {
   client_.Persisted(job);
   const coordinator::JobPhase phase = job.store.journal->phase;
+  if (phase == coordinator::JobPhase::kStopped) invariants_.CheckEnd(job, TermNumber(term_));
   const bool for_good =
       phase == coordinator::JobPhase::kDone || phase == coordinator::JobPhase::kCancelled;
   if (!for_good || !ended_.insert(&job).second) return;
@@ -445,7 +645,29 @@ bool World::Run() {
   faults_.Begin();
   while (!ended() && violation().empty() && schedule_.RunNext()) CheckItGoesOn();
   if (!ended() && violation().empty()) trace_.Violate("nothing is left to happen");
+  if (violation().empty() && !options_.devices.empty()) CheckRest();
   return violation().empty();
+}
+
+// Once no process lives any more, nobody has a device.
+void World::CheckRest() {
+  constexpr int64_t kRest = 60000;
+  const int64_t until = schedule_.now() + kRest;
+  while (violation().empty() && (!members_.empty() || !WhoHoldsDevices().empty()) &&
+         schedule_.now() < until)
+    if (!schedule_.RunNext()) break;
+  if (!violation().empty() || !members_.empty()) return;
+  if (const std::string held = WhoHoldsDevices(); !held.empty())
+    trace_.Violate(absl::StrCat("nothing runs any more, and the coordinator holds ", held));
+}
+
+// "device 1 of host-1", of hosts that speak with the coordinator; empty: none.
+std::string World::WhoHoldsDevices() const {
+  if (!coordinator_ || coordinator_->dead()) return "";
+  for (const coordinator::HostRoom& room : coordinator_->state().Rooms())
+    if (room.takes_new && !room.held.empty())
+      return absl::StrCat("device ", *room.held.begin(), " of ", room.name);
+  return "";
 }
 
 void World::CheckItGoesOn() {

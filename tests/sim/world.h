@@ -23,8 +23,18 @@ struct WorldOptions {
   uint64_t seed = 1;
   std::vector<JobOptions> jobs = {JobOptions()};
   std::vector<int32_t> hosts = {64};  // their slots
+  std::vector<int32_t> devices{};     // of each of them; left out: none
   int faults = 8;                     // how many, at random; 0: none
   bool smooth = false;                // no random delays: for scenarios
+  int32_t quota = 0;                  // slots that all jobs may hold for some time; 0: none
+  int64_t quota_at = 0;
+  int64_t quota_ms = 0;
+  // A second coordinator is started then, by mistake, on a copy of the journal that is so old; the
+  // first one, if it lives, looks at the claims so much later. 0: none is.
+  int64_t mistake_at = 0;
+  int64_t copy_age = 0;
+  int64_t looks_ms = 0;
+  bool signs = false;  // members need certificates
 };
 
 class World {
@@ -88,8 +98,11 @@ class World {
   struct Host {
     std::string name;
     int32_t slots = 0;
-    uint64_t lives = 0;                   // of its agent
-    std::unique_ptr<AgentProcess> agent;  // null: it is down
+    int32_t devices = 0;
+    uint64_t lives = 0;                     // of its agent
+    agent::KnownTerms known{};              // on its disk
+    TermNumber obeyed{};                    // the highest that an agent with that disk has obeyed
+    std::unique_ptr<AgentProcess> agent{};  // null: it is down
   };
   struct HostCut {
     std::string a, b;  // their names
@@ -99,18 +112,43 @@ class World {
   Host* HostOf(const std::string& agent);  // "agent", "agent-1"; null: another name
   Host& HostOf(const MemberProcess& member);
   void StartAgent(Host& host);
-  void Spawn(Host& host, const agent::Spawn& spawn);
+  void NoteObeyed(Host& host, TermNumber term);
+  Incarnation Draw(const agent::ProcessKey& key);
+  void Spawn(Host& host, const agent::Spawn& spawn, std::optional<Incarnation> drawn);
   void Signal(const Host& host, const agent::ProcessKey& key, int signal);
   void End(NodeId node, const std::string& cause, int exit_code, int signal);
+  void Crash(NodeId node, const std::string& cause);  // a fault kills it
   void StartCoordinator();
   void CrashCoordinator(int64_t down_ms);
   CoordinatorProcess::Events CoordinatorEvents();
   void OnPersisted(SimJob& job);
   void OnDeleted(const std::string& id);
   bool Ask(const coordinator::Input& input);
+  void SetQuota();
+  void LiftQuota(int64_t until);
   void AskUntilDrained(const std::string& host, bool on, const std::function<void()>& then);
+  // What a person copies of the coordinator's folder.
+  struct JournalCopy {
+    std::map<std::string, std::pair<const SimJob*, JobStore>> jobs;
+    std::set<std::string> drained;
+    coordinator::Quotas quotas;
+    std::string claim;
+  };
+  void CopyJournal();
+  bool CopyIsOfTheseJobs() const;
+  void StartOnCopy();
+  void CutFromReplaced();
+  void LeaveWithReplaced(size_t host);
+  void CutFromOneOfTwo(NodeId node, NodeId coordinator, int64_t ms);
+  void NoteSentAway(const MemberId& member, const std::string& why);
+  void EndIfSentAway(const MemberId& member);
+  NodeId coordinator_node() const { return coordinator_node_; }
+  CoordinatorAddresses Addresses() const { return CoordinatorAddresses(options_.mistake_at > 0); }
+  CoordinatorProcess* CoordinatorAt(NodeId node);
   void NoteWhereItStands();
   void CheckItGoesOn();
+  void CheckRest();
+  std::string WhoHoldsDevices() const;
 
   const WorldOptions options_;
   Schedule schedule_;
@@ -128,13 +166,20 @@ class World {
   std::map<agent::ProcessKey, int64_t> starts_;
   NodeId next_node_ = kFirstMemberNode;
   std::vector<Host> hosts_;
+  coordinator::Quotas quotas_;                   // as persisted
   std::set<std::string> drained_;                // hosts, as persisted
   std::map<std::string, int64_t> drain_wishes_;  // how often a person began to drain each
   std::vector<HostCut> cut_hosts_;
   std::unique_ptr<CoordinatorProcess> coordinator_;
   int64_t term_ = 0;
-  std::set<const SimJob*> ended_;  // for good
-  std::set<std::string> over_;     // ids under which nothing more will happen
+  NodeId coordinator_node_ = kCoordinatorNode;
+  std::string claim_;          // the latest in the folder of checkpoints
+  std::string journal_claim_;  // the one that the journal knows
+  std::optional<JournalCopy> copy_;
+  std::unique_ptr<CoordinatorProcess> replaced_;  // it lives, and may not know of the other one
+  std::map<MemberId, int64_t> sent_away_;         // when they were last
+  std::set<const SimJob*> ended_;                 // for good
+  std::set<std::string> over_;                    // ids under which nothing more will happen
   Faults faults_;
   int64_t calm_since_ = -1;
 };

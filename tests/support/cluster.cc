@@ -41,6 +41,8 @@ class SpoilingSession final : public Session {
   void Close(absl::Status why) override { inner_->Close(std::move(why)); }
   size_t QueuedBytes() const override { return inner_->QueuedBytes(); }
   std::string Peer() const override { return inner_->Peer(); }
+  std::optional<PeerName> ProvenPeer() const override { return inner_->ProvenPeer(); }
+  std::string ProvenKey() const override { return inner_->ProvenKey(); }
 
  private:
   const std::shared_ptr<Session> inner_;
@@ -123,7 +125,7 @@ TestCoordinator::TestCoordinator(LoopNetwork& network, std::string checkpoint_di
   auto next = std::make_shared<std::atomic<uint64_t>>(1);
   listener_ =
       transport_
-          ->Listen("coordinator:0",
+          ->Listen("127.0.0.1:0",
                    [box = box_, next](std::shared_ptr<Session> session) {
                      const uint64_t id = (*next)++;
                      session->Admit();
@@ -224,7 +226,7 @@ void TestCoordinator::Do(const coordinator::Action& action) {
     manifests_.push_back(manifest);
     inputs_.push_back(coordinator::ManifestCommitted{manifest});
   } else if (const auto* digest = std::get_if<coordinator::ComputeDigest>(&action)) {
-    const absl::StatusOr<std::string> sum = Digest(dir_, digest->manifest);
+    const absl::StatusOr<std::string> sum = Digest(*CheckpointFilesIn(dir_), digest->manifest);
     inputs_.push_back(coordinator::DigestDone{digest->job, digest->start, sum.ok() ? *sum : "",
                                               std::string(sum.status().message())});
   } else if (const auto* to = std::get_if<coordinator::ToMember>(&action)) {

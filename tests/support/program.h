@@ -76,6 +76,7 @@ class Program {
     for (pid_t child = 0; in >> child;) children.push_back(child);
     return children;
   }
+  pid_t pid() const { return pid_; }
   void Signal(int signal) const { kill(pid_, signal); }
   // Reads all there is to come. The exit code, or minus the signal.
   int End() {

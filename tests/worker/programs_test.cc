@@ -10,11 +10,13 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/version.h"
 #include "tests/support/json_lines.h"
+#include "tests/support/member_identity.h"
 #include "tests/support/program.h"
 
 namespace muster {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -23,7 +25,12 @@ class Programs : public testing::TestWithParam<const char*> {
   // Arguments that are right, then others, which win.
   std::vector<std::string> Arguments(const std::vector<std::string>& more) const {
     std::vector<std::string> arguments = {std::string(MUSTER_BIN_DIR) + "/" + GetParam(),
-                                          "--coordinator", "127.0.0.1:1", "--job", "j"};
+                                          "--coordinator",
+                                          "127.0.0.1:1",
+                                          "--job",
+                                          "j",
+                                          "--identity",
+                                          identity_};
     if (more.empty() || more[0] != "--name") {
       arguments.push_back("--name");
       arguments.push_back("member-0");
@@ -40,6 +47,9 @@ class Programs : public testing::TestWithParam<const char*> {
     EXPECT_EQ(program.End(), code) << reason;
     EXPECT_THAT(program.output(), HasSubstr(reason));
   }
+
+  const std::string identity_ = MakeMemberIdentity(
+      testing::TempDir() + "programs-" + std::to_string(getpid()) + ".identity", "j", "member-0");
 };
 
 // A port of this machine that somebody listens at.
@@ -71,10 +81,22 @@ TEST_P(Programs, BadWordsEndWith64AndSayWhatToDo) {
   ExpectRefused({"--thread-patience", "0"}, 64, "--thread-patience: 1 to 86400 is allowed");
   ExpectRefused({"--coordinator-timeout", "0"}, 64, "--coordinator-timeout");
   ExpectRefused({"--listen", "nonsense"}, 64, "--listen");
-  ExpectRefused({"--listen", "10.9.8.7:0"}, 64, "10.9.8.7");
   ExpectRefused({"--fail-at", "nowhere:1"}, 64, "half_sent");
   ExpectRefused({"--node", ""}, 64, "--node: is empty");
   ExpectRefused({"--log-level", "loud"}, 64, "use debug, info, warning or error");
+}
+
+// Those of bench/plaintext, which nobody installs.
+TEST_P(Programs, PlainTextIsForLoopbackAlone) {
+  const std::string program = absl::StrCat(MUSTER_PLAINTEXT_DIR, "/", GetParam());
+  for (const std::string flag : {"--listen", "--metrics", "--coordinator"}) {
+    std::vector<std::string> command = {program, "--job", "j", "--name", "m", flag, "0.0.0.0:7"};
+    if (flag != "--coordinator") command.insert(command.end(), {"--coordinator", "127.0.0.1:1"});
+    Program refused(command);
+    EXPECT_EQ(refused.End(), 64) << flag;
+    EXPECT_THAT(refused.output(), AllOf(HasSubstr(flag), HasSubstr("0.0.0.0:7 refused"),
+                                        HasSubstr("without certificates")));
+  }
 }
 
 TEST_P(Programs, APortInUseIsAnError) {
@@ -98,6 +120,31 @@ TEST_P(Programs, LeavesCleanlyWhenTold) {
     EXPECT_EQ(program.End(), 143);
     EXPECT_THAT(program.output(), HasSubstr("leaving"));
   }
+}
+
+// A launcher signals all processes of a step; their agent decides what each of them does.
+TEST_P(Programs, HeedsItsAgentAlone) {
+  Program program(Arguments({"--report-fd", "1"}));
+  ASSERT_TRUE(program.WaitFor("metrics at")) << program.output();
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) {
+    Program stranger({"/bin/kill", absl::StrCat("-", signal), absl::StrCat(program.pid())});
+    EXPECT_EQ(stranger.End(), 0) << stranger.output();
+    EXPECT_TRUE(program.WaitFor(absl::StrCat("signal ", signal, " of process")))
+        << "a stranger has ended it: " << program.output();
+  }
+  program.Signal(SIGINT);
+  EXPECT_EQ(program.End(), 143);
+  EXPECT_THAT(program.output(), HasSubstr("leaving"));
+}
+
+// It ends its own watch with that signal.
+TEST_P(Programs, ASignalOfOthersDoesNotMakeItDeaf) {
+  Program program(Arguments({}));
+  ASSERT_TRUE(program.WaitFor("metrics at")) << program.output();
+  program.Signal(SIGUSR1);
+  program.Signal(SIGTERM);
+  ASSERT_TRUE(program.WaitFor("leaving")) << "it is deaf: " << program.output();
+  EXPECT_EQ(program.End(), 143);
 }
 
 TEST_P(Programs, LogsAsItsOptionsSay) {

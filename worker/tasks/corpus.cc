@@ -40,6 +40,26 @@ bool IsOurOwn(const fs::path& directory) {
   return fs::exists(directory / kOwnFolderMark, ignored);
 }
 
+// Where a person keeps a token for `muster`, which makes no folder there and so marks none.
+bool IsSettings(const fs::path& directory) {
+  if (directory.filename() != "muster") return false;
+  std::error_code ignored;
+  return fs::canonical(directory, ignored).parent_path().filename() == ".config";
+}
+
+// The folder of ours that `path` is or lies in, whatever links lead there; empty: none. Tokens,
+// keys and checkpoints of others lie below it, which the user of the workers can read, and whoever
+// submitted the job may not.
+fs::path OurOwnAround(const fs::path& path) {
+  std::error_code error;
+  fs::path at = fs::canonical(path, error);
+  if (error) return {};  // whoever opens it says why
+  for (;; at = at.parent_path()) {
+    if (IsOurOwn(at) || IsSettings(at)) return at;
+    if (at == at.root_path()) return {};
+  }
+}
+
 // The system makes what is read there on the way, some of it without end, and differently for each
 // process. What sysfs makes has an end, and is found to be shorter than it says.
 bool IsMadeWhileRead(int fd) {
@@ -58,7 +78,11 @@ class Reader {
   absl::Status AddPath(const std::string& path) {
     std::error_code error;
     const fs::file_status status = fs::status(path, error);
-    if (fs::is_directory(status)) return AddNamedDirectory(path);
+    if (const fs::path own = OurOwnAround(path); !own.empty()) return IsOurs(path, own);
+    if (fs::is_directory(status)) {
+      AddDirectory(path);
+      return absl::OkStatus();
+    }
     if (fs::is_regular_file(status)) return AddNamedFile(path);
     return absl::InvalidArgumentError(
         absl::StrCat("data.paths: ", path,
@@ -85,14 +109,13 @@ class Reader {
  private:
   bool full() const { return bytes_.size() >= limit_; }
 
-  absl::Status AddNamedDirectory(const fs::path& directory) {
-    if (IsOurOwn(directory))
-      return absl::InvalidArgumentError(absl::StrCat(
-          "data.paths: ", directory.string(),
-          " is the folder of a run or a cluster, which changes while the job runs; give the run "
-          "another --dir, or name the data below it"));
-    AddDirectory(directory);
-    return absl::OkStatus();
+  static absl::Status IsOurs(const std::string& path, const fs::path& own) {
+    std::error_code ignored;
+    const bool is_itself = fs::equivalent(path, own, ignored);
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data.paths: ", path, is_itself ? " is" : absl::StrCat(" lies in ", own.string(), ","),
+        " the folder of a run or a cluster, which changes while the job runs and holds what is of "
+        "others; give the run another --dir, or keep the data outside of it"));
   }
 
   absl::Status AddNamedFile(const fs::path& path) {
@@ -114,15 +137,16 @@ class Reader {
       std::error_code ignored;
       if (!fs::is_directory(fs::symlink_status(path, ignored))) {
         if (HasSuffix(name, data_.suffixes)) AddFound(path);
-      } else if (!IsOurOwn(path)) {
+      } else if (!IsOurOwn(path) && !IsSettings(path)) {
         AddDirectory(path);
       }
     }
   }
 
-  // Pipes, devices and links to directories are no files.
+  // Pipes, devices and links to directories are no files. A link may lead into a folder of ours.
   void AddFound(const fs::path& path) {
     std::error_code error;
+    if (fs::is_symlink(path, error) && !OurOwnAround(path).empty()) return;
     const fs::file_status status = fs::status(path, error);
     if (fs::is_regular_file(status)) return AddFile(path);
     if (!fs::exists(status)) CountUnreadable(path, error.message());

@@ -6,6 +6,8 @@
 #include <torch/version.h>
 
 #include <atomic>
+#include <cstdio>
+#include <cstdlib>
 #include <mutex>
 
 #include "absl/strings/str_cat.h"
@@ -60,6 +62,14 @@ std::string TorchProperties() {
                       at::hasMKL() ? OneLine(at::get_mkl_version()) : "none", "\nonednn ",
                       at::hasMKLDNN() ? OneLine(at::get_mkldnn_version()) : "none", "\nopenmp ",
                       OneLine(at::get_openmp_version()), "\n");
+}
+
+void EndProcess(int exit_code) {
+#if !defined(__SANITIZE_ADDRESS__)  // which looks for leaks when a process exits
+  std::fflush(nullptr);
+  std::_Exit(exit_code);
+#endif
+  std::exit(exit_code);
 }
 
 }  // namespace muster::worker

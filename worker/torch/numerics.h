@@ -1,6 +1,6 @@
 // What LibTorch's sums depend on besides their order (docs/architecture.md section 1): set the same
 // way on every member, and told in one text that members compare. No LibTorch in this header; a
-// build without LibTorch has both functions too.
+// build without LibTorch has these functions too.
 #pragma once
 
 #include <cstdint>
@@ -19,5 +19,9 @@ absl::Status UseTorchHere(int32_t threads);
 // One property per line, "name value\n": LibTorch's version and instruction set, MKL, oneDNN,
 // OpenMP, threads. Members of a job must agree on it.
 std::string TorchProperties();
+
+// Ends the process, once everything of ours has ended. LibTorch would take its tables apart first,
+// which costs a fifth of a second, and our agent waits for it, as does whoever has told it to end.
+[[noreturn]] void EndProcess(int exit_code);
 
 }  // namespace muster::worker

@@ -7,6 +7,7 @@
 
 #include "coordinator/runtime/background.h"
 #include "coordinator/service/control_api.h"
+#include "coordinator/service/gate.h"
 #include "coordinator/service/grpc/late_writes.h"
 #include "lib/base/byte_room.h"
 #include "lib/base/clock.h"
@@ -31,13 +32,16 @@ struct JobsWaiting {
 // For GrpcTransport::Listen. `api` outlives the listener, and answers whatever is still asked
 // before that is destroyed. Large answers are made on the thread `large_answers`, which is stopped
 // before that, too, and outlives it; `clock` outlives the service. A client that does not take what
-// is written to it within kMostWriteTime of that clock loses its call.
+// is written to it within kMostWriteTime of that clock loses its call. `gate` lets in whoever may,
+// and outlives the service; null: nobody is asked who he is.
 std::shared_ptr<grpc::Service> MakeJobsService(JobApi& api, const Clock& clock,
                                                coordinator::Background& large_answers,
-                                               const JobsWaiting& waiting = {});
+                                               const JobsWaiting& waiting = {},
+                                               coordinator::Gate* gate = nullptr);
 // The same for hosts; with the same `waiting` both share what waits.
 std::shared_ptr<grpc::Service> MakeHostsService(HostApi& api, const Clock& clock,
                                                 coordinator::Background& large_answers,
-                                                const JobsWaiting& waiting = {});
+                                                const JobsWaiting& waiting = {},
+                                                coordinator::Gate* gate = nullptr);
 
 }  // namespace muster

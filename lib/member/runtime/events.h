@@ -92,6 +92,10 @@ struct SessionBroke {
   LinkId id = 0;
   absl::Status why;
 };
+struct AddressesFound {  // of the coordinator's host, for a name that was looked up
+  LinkId id = 0;
+  absl::StatusOr<std::vector<std::string>> found;
+};
 struct Prepared {
   absl::StatusOr<SetupPtr> setup;
 };
@@ -131,9 +135,10 @@ struct StopAsked {  // a signal: leave cleanly
   int exit_code = 0;
   std::string reason;
 };
-using Event = std::variant<SessionAccepted, FrameCame, SessionBroke, Prepared, GradientsReady,
-                           StateApplied, LanesAbandoned, StepBoundaryTaken, StateMade, Generated,
-                           TrainFailed, SegmentWritten, SegmentFailed, StopAsked>;
+using Event =
+    std::variant<SessionAccepted, FrameCame, SessionBroke, AddressesFound, Prepared, GradientsReady,
+                 StateApplied, LanesAbandoned, StepBoundaryTaken, StateMade, Generated, TrainFailed,
+                 SegmentWritten, SegmentFailed, StopAsked>;
 // What our own threads, signals and the coordinator say is posted; what comes from peers is posted
 // behind it. So however much data waits here, a Seal, a stop or an update that is done does not
 // wait for it. Frames of one session stay in order.

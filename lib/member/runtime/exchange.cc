@@ -10,6 +10,7 @@
 #include "lib/base/exit_codes.h"
 #include "lib/base/hash.h"
 #include "lib/base/status.h"
+#include "lib/domain/given_number.h"
 #include "lib/kernels/float_env.h"
 #include "lib/log/log.h"
 #include "lib/member/runtime/load_state.h"
@@ -29,6 +30,7 @@ PeerSessions::Options SessionOptions(const ExchangeOptions& options) {
   sessions.me = options.place.id;
   sessions.seed = SeedOf(options.place.id);
   sessions.held_bytes = options.held_bytes;
+  sessions.waits = options.lease;
   return sessions;
 }
 
@@ -55,8 +57,8 @@ Exchange::Exchange(ExchangeOptions options, ExchangeParts parts)
       steps_(options_.place.role == Role::kWorker ? std::optional<StepMetrics>(*parts_.metrics)
                                                   : std::nullopt),
       sessions_(*parts_.transport, parts_.events, parts_.next_link, SessionOptions(options_)),
-      coordinator_(*parts_.transport, options_.coordinator, parts_.events, parts_.next_link,
-                   SeedOf(options_.place.id)),
+      coordinator_(*parts_.transport, options_.coordinator, options_.cluster, parts_.events,
+                   parts_.next_link, SeedOf(options_.place.id)),
       life_signs_({options_.lease / 3, options_.thread_patience + options_.lease, options_.hangs},
                   ThreadsOf(parts_.train, progress_, writer_progress_)) {}
 
@@ -65,8 +67,9 @@ Exchange::~Exchange() = default;
 int Exchange::Run() {
   SetFloatEnvironment();
   next_note_ = clock_.Now();
-  coordinator_.Connect(clock_.Now());
-  Introduce();
+  coordinator_.HearFrom(
+      std::max(TermThatGave(options_.start), TermThatGave(options_.place.placement)));
+  if (coordinator_.Connect(clock_.Now())) Introduce();
   while (!quit_) {
     progress_.Rests();
     std::optional<Event> event = parts_.events->TakeUntil(NextTick());
@@ -97,7 +100,9 @@ void Exchange::Tick() {
   sessions_.Tick(now);
   if (coordinator_.Tick(now)) Introduce();
   if (now < next_note_) return;
-  next_note_ = now + options_.lease / 3;
+  const bool names = member_ && !member_->WhoIsUnreachable().members.empty();
+  next_note_ =
+      now + (names ? std::min<Duration>(options_.lease / 3, kBetweenNews) : options_.lease / 3);
   NoteWhatWeDo();
   const bool waits = !member_ || !member_->active() || member_->halted();
   if (waits && coordinator_.Away(now) > options_.coordinator_timeout)
@@ -171,9 +176,8 @@ void Exchange::BecomeMember(SetupPtr setup) {
   setup_ = std::move(setup);
   life_signs_.BePatient(DurationOf(setup_->spec.runtime.thread_patience) + options_.lease);
   data_ = std::make_unique<DataPath>(setup_, *parts_.copied);
-  writer_ = std::make_unique<SegmentWriter>(
-      setup_, absl::StrCat(options_.place.id.name, "-", ToHex(options_.place.id.incarnation)),
-      parts_.events, *parts_.failpoints, writer_progress_);
+  writer_ = std::make_unique<SegmentWriter>(setup_, WriterName(options_.place.id), parts_.events,
+                                            *parts_.failpoints, writer_progress_);
   early_.emplace(static_cast<size_t>(setup_->layout.chunk_count()));
   member_ = std::make_unique<Member>(ConfigOf(*setup_, options_.place));
   Feed(CoordinatorSays{*job_});
@@ -185,9 +189,11 @@ void Exchange::BecomeMember(SetupPtr setup) {
 void Exchange::Handle(SessionAccepted event) { sessions_.Accept(std::move(event), clock_.Now()); }
 
 void Exchange::Handle(FrameCame event) {
-  if (!coordinator_.Owns(event.id)) return HandleNews(sessions_.Handle(std::move(event)));
+  if (!coordinator_.Owns(event.id))
+    return HandleNews(sessions_.Handle(std::move(event), clock_.Now()));
   absl::StatusOr<FromCoordinator> message = coordinator_.Handle(event);
   if (message.ok()) return FromCoordinatorSide(*std::move(message));
+  if (absl::IsFailedPrecondition(message.status())) return;  // the link has said it, once
   LogWarning("%s", message.status().ToString());
   metrics_.refused.Add();
 }
@@ -195,19 +201,37 @@ void Exchange::Handle(FrameCame event) {
 void Exchange::Handle(SessionBroke event) {
   if (coordinator_.Owns(event.id)) {
     life_signs_.SayTo(nullptr);
-    return coordinator_.Handle(event, clock_.Now());
+    coordinator_.Handle(event, clock_.Now());
+    if (const std::string why = coordinator_.WhyNoneIsOurs(); !why.empty())
+      quit_ = Quit{kExitFailed, why};
+    return;
   }
   HandleNews(sessions_.Handle(event, clock_.Now()));
+}
+
+void Exchange::Handle(AddressesFound event) {
+  if (coordinator_.Handle(event, clock_.Now())) Introduce();
 }
 
 void Exchange::HandleNews(PeerSessions::News news) {
   if (news.down) {
     if (early_) early_->Forget(*news.down);
-    if (member_) Feed(PeerDown{*news.down});
+    if (member_) FeedAndTell(PeerDown{*news.down});
   }
-  if (news.up && member_) Feed(PeerUp{*news.up});
+  if (news.up && member_) FeedAndTell(PeerUp{*news.up});
   if (news.said && member_)
     FromPeer(*news.said, std::move(news.message), std::move(news.payload), std::move(news.receipt));
+}
+
+// The coordinator counts how long two members name each other, so it is told at once of the first
+// time, and that it is over.
+void Exchange::FeedAndTell(const Input& about_peer) {
+  const Unreachable before = member_->WhoIsUnreachable();
+  Feed(about_peer);
+  if (member_->WhoIsUnreachable() == before) return;
+  next_note_ = clock_.Now();
+  NoteWhatWeDo();
+  life_signs_.SayNow();
 }
 
 void Exchange::FromPeer(const MemberId& peer, PeerMessage message, Payload payload,
@@ -291,22 +315,13 @@ void Exchange::Deliver(Incoming incoming) {
   Carry(std::move(outcome.actions), &incoming);
   absl::Status sound;
   if (outcome.fate == Fate::kRefused) sound = absl::FailedPreconditionError(outcome.reason);
-  if (outcome.fate == Fate::kHold) sound = HoldBack(std::move(incoming));
+  if (outcome.fate == Fate::kHold && !early_->Keep(std::move(incoming)))
+    sound = absl::FailedPreconditionError("it asks for too much ahead of time");
   if (!sound.ok()) {
     sessions_.Break(peer, sound, clock_.Now());
     HandleNews({.down = peer, .up = {}, .said = {}, .message = {}, .payload = {}});
   }
   NoteChanges();
-}
-
-// Nobody is in a view before we hold its base, and then we know who is in it. Who heals may ask
-// before we know.
-absl::Status Exchange::HoldBack(Incoming incoming) {
-  if (!std::holds_alternative<Fetch>(incoming.message) && !sessions_.Lists(incoming.from))
-    return absl::FailedPreconditionError("it is in no view of ours and sends data ahead of time");
-  if (!early_->Keep(std::move(incoming)))
-    return absl::FailedPreconditionError("it asks for too much ahead of time");
-  return absl::OkStatus();
 }
 
 // Answers are fed at once, before the actions that follow: what the machine decides next must know

@@ -37,7 +37,8 @@ struct ExchangeOptions {
   std::string job;
   StartNumber start;  // of the job, that the process was started for; 0: whichever is under way
   MemberPlace place;  // address: what our listener says
-  std::string coordinator;
+  std::string coordinator;         // an address, or a list of them
+  std::string cluster;             // of the coordinator; empty: of the first that answers
   Duration lease = kDefaultLease;  // we say three times per lease that we live
   Duration thread_patience = kDefaultThreadPatience;
   size_t held_bytes = kMaxHeldBytes;  // of a session that we make, not dealt with yet
@@ -78,6 +79,7 @@ class Exchange {
   void Handle(SessionAccepted event);
   void Handle(FrameCame event);
   void Handle(SessionBroke event);
+  void Handle(AddressesFound event);
   void Handle(Prepared event);
   void Handle(GradientsReady event);
   void Handle(StateApplied event);
@@ -94,6 +96,7 @@ class Exchange {
   void GoOn() { progress_.GoesOn(clock_.Now()); }  // between the parts of long work
   Time NextTick() const;
   void HandleNews(PeerSessions::News news);
+  void FeedAndTell(const Input& about_peer);
   void FromPeer(const MemberId& peer, PeerMessage message, Payload payload, Receipt receipt);
   void FromCoordinatorSide(FromCoordinator message);
   void LearnJob(JobIs job);
@@ -147,7 +150,6 @@ class Exchange {
   std::unique_ptr<DataPath> data_;
   ThreadProgress writer_progress_{kCheckpointThread};
   std::unique_ptr<SegmentWriter> writer_;
-  absl::Status HoldBack(Incoming incoming);
   std::optional<EarlyFrames> early_;  // once there is a machine
   bool redelivering_ = false;
 

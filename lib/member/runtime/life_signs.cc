@@ -25,7 +25,11 @@ LifeSigns::LifeSigns(Options options, std::vector<const ThreadProgress*> threads
       thread_([this] { Run(); }) {}
 
 LifeSigns::~LifeSigns() {
-  stop_.Stop();
+  {
+    MutexLock lock(mutex_);
+    ends_ = true;
+  }
+  changed_.NotifyAll();
   thread_.join();
 }
 
@@ -44,19 +48,39 @@ void LifeSigns::Note(Step step, std::string phase, Unreachable unreachable, Time
   MutexLock lock(mutex_);
   alive_.step = step;
   alive_.phase = std::move(phase);
-  alive_.unreachable = std::move(unreachable);
+  missed_.Note(std::move(unreachable));
   noted_ = now;
+}
+
+void LifeSigns::SayNow() {
+  {
+    MutexLock lock(mutex_);
+    has_news_ = true;
+  }
+  changed_.NotifyAll();
+}
+
+// True: we are to end. False: it is time to say something, for which there may have been news.
+bool LifeSigns::EndsBeforeWord(WordPace& pace) {
+  const RealClock clock;
+  MutexLock lock(mutex_);
+  do {
+    const Time next = pace.Next(has_news_);
+    if (!ends_) changed_.WaitUntil(mutex_, next);
+  } while (!ends_ && !pace.Wake(clock.Now(), has_news_));
+  has_news_ = false;
+  return ends_;
 }
 
 void LifeSigns::Run() {
   const RealClock clock;
   // A shorter gap is little beside the patience, and a busy machine makes many.
   OwnGaps gaps(std::max(2 * options_.every, options_.patience / 10), clock.Now());
-  Time next = clock.Now() + options_.every;
-  while (!stop_.WaitUntil(next)) {
+  WordPace pace(options_.every, clock.Now());
+  while (!EndsBeforeWord(pace)) {
     const Time now = clock.Now();
-    const Saying saying = WhatToSay(now);
-    next = now + options_.every;
+    const Saying saying = WhatToSay(now, pace);
+    pace.Spoke(now, saying.misses_somebody);
     gaps.Wake(now);
     Alive alive = saying.alive;
     alive.threads = AgesOf(threads_, gaps, now);
@@ -65,10 +89,12 @@ void LifeSigns::Run() {
   }
 }
 
-LifeSigns::Saying LifeSigns::WhatToSay(Time now) {
+LifeSigns::Saying LifeSigns::WhatToSay(Time now, const WordPace& pace) {
   MutexLock lock(mutex_);
-  if (now - noted_ > 2 * options_.every) alive_.unreachable = {};
-  return {coordinator_, alive_, was_member_, patience_};
+  alive_.unreachable = missed_.Name();
+  Saying saying{coordinator_, alive_, was_member_, patience_, !missed_.missed().members.empty()};
+  if (!pace.MayName(now, noted_)) saying.alive.unreachable = {};
+  return saying;
 }
 
 void LifeSigns::Judge(const std::vector<ThreadAge>& ages, Duration patience) {

@@ -11,9 +11,10 @@
 
 #include "lib/base/mutex.h"
 #include "lib/base/own_gaps.h"
-#include "lib/base/stop_signal.h"
 #include "lib/domain/message.h"
 #include "lib/member/runtime/thread_progress.h"
+#include "lib/member/state/missed_peers.h"
+#include "lib/member/state/word_pace.h"
 #include "lib/transport/transport.h"
 
 namespace muster {
@@ -44,8 +45,11 @@ class LifeSigns {
   // none.
   void SayTo(std::shared_ptr<Session> coordinator);
   // Any thread. What is said from now on; of who is unreachable nothing more, where it is not noted
-  // again for longer than two life signs: they may have come back, and nobody has looked.
+  // again for longer than twice 250 ms: they may have come back, and nobody has looked.
   void Note(Step step, std::string phase, Unreachable unreachable, Time now);
+  // Any thread. What was noted last is news: it is said at once, not only when the next life sign
+  // is due; at most four times a second. While somebody is unreachable it is said so often.
+  void SayNow();
 
  private:
   struct Saying {
@@ -53,22 +57,27 @@ class LifeSigns {
     Alive alive;
     bool was_member = false;
     Duration patience;
+    bool misses_somebody = false;  // though it may not name them now
   };
 
   void Run();
-  Saying WhatToSay(Time now);
+  bool EndsBeforeWord(WordPace& pace);
+  Saying WhatToSay(Time now, const WordPace& pace);
   void Judge(const std::vector<ThreadAge>& ages, Duration patience);
 
   const Options options_;
   const std::vector<const ThreadProgress*> threads_;
   bool told_ = false;  // the thread's
 
-  StopSignal stop_;
   Mutex mutex_;
+  CondVar changed_;
+  bool ends_ ABSL_GUARDED_BY(mutex_) = false;
+  bool has_news_ ABSL_GUARDED_BY(mutex_) = false;
   bool was_member_ ABSL_GUARDED_BY(mutex_) = false;
   Duration patience_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<Session> coordinator_ ABSL_GUARDED_BY(mutex_);
   Alive alive_ ABSL_GUARDED_BY(mutex_);
+  MissedPeers missed_ ABSL_GUARDED_BY(mutex_);
   Time noted_ ABSL_GUARDED_BY(mutex_){};
 
   std::thread thread_;

@@ -30,8 +30,8 @@ absl::StatusOr<StateMemory> LoadState(const Setup& setup, const Make& make,
     for (size_t s = 0; s < state.slots.size(); ++s)
       parts.push_back({static_cast<int32_t>(s) + 1, c, state.slots[s]->of(chunk)});
   }
-  MUSTER_RETURN_IF_ERROR(
-      LoadParts(setup.checkpoint_dir, *make.manifest, setup.layout, parts, after_each));
+  MUSTER_RETURN_IF_ERROR(LoadParts(*CheckpointFilesIn(setup.checkpoint_dir), *make.manifest,
+                                   setup.layout, parts, after_each));
   return state;
 }
 

@@ -1,17 +1,20 @@
 #include "lib/member/runtime/peer_sessions.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/hash.h"
 #include "lib/base/status.h"
+#include "lib/identity/may_say.h"
 #include "lib/log/log.h"
 #include "lib/wire/message_codec.h"
+#include "lib/wire/reader.h"
 
 namespace muster {
 namespace {
+
+static_assert(kMostWaiting == kMaxMembers);
 
 // A break comes behind the frames that came before it: they may be the last of a member that died.
 SessionHandler PostInto(std::shared_ptr<EventBox> events, LinkId id, size_t held_bytes) {
@@ -24,6 +27,11 @@ SessionHandler PostInto(std::shared_ptr<EventBox> events, LinkId id, size_t held
                 events->PostBehind(SessionBroke{id, std::move(why)});
               },
           .inbound = {.first_frame = kMaxGreetingBytes, .held = held_bytes}};
+}
+
+// Of a greeting that waits no more is kept than it says, and its receipt.
+Frame WhatCounts(const Hello& hello, Frame frame) {
+  return {.header = Encode(PeerMessage(hello)), .payload = {}, .receipt = std::move(frame.receipt)};
 }
 
 std::string NameOf(const MemberId& id) {
@@ -73,15 +81,32 @@ std::vector<MemberId> PeerSessions::Hold(const std::vector<ViewMember>& peers, T
   for (LinkId id : unwanted)
     CloseLink(id, absl::CancelledError("the view goes on without this member"));
   std::erase_if(listed_, [&](const auto& entry) { return wanted.count(entry.first) == 0; });
+  LetIn(wanted);
   return down;
+}
+
+void PeerSessions::LetIn(const std::set<MemberId>& wanted) {
+  for (auto it = waiting_.begin(); it != waiting_.end();) {
+    if (wanted.count(it->first) == 0) {
+      ++it;
+      continue;
+    }
+    Link& link = links_.at(it->second);
+    events_->Post(FrameCame{it->second, std::move(link.waits->greeting)});
+    link.waits.reset();
+    it = waiting_.erase(it);
+  }
 }
 
 void PeerSessions::Connect(Listed& listed, Time now) {
   listed.connect_at.reset();
   const LinkId id = next_id_->fetch_add(1);
   Link link{nullptr, listed.member.id, std::nullopt, now};
-  link.session = transport_.Connect(listed.member.address, options_.connect_timeout,
-                                    PostInto(events_, id, options_.held_bytes));
+  SessionHandler handler = PostInto(events_, id, options_.held_bytes);
+  handler.expected =
+      ExpectedMember{options_.job, listed.member.id.name, listed.member.id.incarnation};
+  link.session =
+      transport_.Connect(listed.member.address, options_.connect_timeout, std::move(handler));
   link.session->Send(
       {Encode(PeerMessage(Hello{options_.job, options_.me, listed.member.id})), Payload()});
   links_.emplace(id, std::move(link));
@@ -91,13 +116,20 @@ void PeerSessions::Accept(SessionAccepted accepted, Time now) {
   links_.emplace(accepted.id, Link{std::move(accepted.session), std::nullopt, std::nullopt, now});
 }
 
-PeerSessions::News PeerSessions::Handle(FrameCame came) {
+PeerSessions::News PeerSessions::Handle(FrameCame came, Time now) {
   const auto it = links_.find(came.id);
   if (it == links_.end()) return {};
   Link& link = it->second;
   if (!link.greeted) {
     const absl::StatusOr<Hello> hello = DecodeHello(came.frame.header);
-    return hello.ok() ? Greet(came.id, link, *hello) : Refuse(link, hello.status());
+    if (!hello.ok()) return Refuse(link, hello.status());
+    if (const absl::Status problem = CheckHello(link, *hello); !problem.ok())
+      return Refuse(link, problem);
+    if (listed_.count(hello->from) == 0)
+      return LetWait(
+          came.id, link,
+          {hello->from, WhatCounts(*hello, std::move(came.frame)), now + options_.waits});
+    return Greet(came.id, link, *hello);
   }
   absl::StatusOr<PeerMessage> message = DecodePeerMessage(came.frame.header);
   if (!message.ok()) return Refuse(link, message.status());
@@ -122,6 +154,8 @@ PeerSessions::News PeerSessions::Refuse(Link& link, const absl::Status& why) {
 }
 
 absl::Status PeerSessions::CheckHello(const Link& link, const Hello& hello) const {
+  if (const std::optional<PeerName> who = link.session->ProvenPeer())
+    MUSTER_RETURN_IF_ERROR(MaySay(*who, PeerMessage(hello)));
   if (hello.job != options_.job)
     return absl::FailedPreconditionError(
         absl::StrCat("a member of job '", hello.job, "'; this one is of '", options_.job, "'"));
@@ -134,13 +168,20 @@ absl::Status PeerSessions::CheckHello(const Link& link, const Hello& hello) cons
   return absl::OkStatus();
 }
 
+// A view ahead of ours may have it, and then ours comes soon. One that was evicted waits in vain.
+PeerSessions::News PeerSessions::LetWait(LinkId id, Link& link, Waiting waiting) {
+  const auto older = waiting_.find(waiting.who);
+  if (older == waiting_.end() && waiting_.size() >= options_.most_waiting)
+    return Refuse(link, absl::ResourceExhaustedError(absl::StrCat(
+                            waiting_.size(), " members wait already to be named by our view")));
+  if (older != waiting_.end() && older->second != id)
+    CloseLink(older->second, absl::CancelledError("a newer session replaces this one"));
+  waiting_[waiting.who] = id;
+  link.waits = std::move(waiting);
+  return {};
+}
+
 PeerSessions::News PeerSessions::Greet(LinkId id, Link& link, const Hello& hello) {
-  if (absl::Status problem = CheckHello(link, hello); !problem.ok()) {
-    ++refused_;
-    refusals_.Warn("session with %s closed: %s", link.session->Peer(), problem.ToString());
-    link.session->Close(problem);
-    return {};
-  }
   link.session->Admit();
   News news;
   if (const auto old = up_.find(hello.from); old != up_.end()) {
@@ -165,6 +206,7 @@ PeerSessions::News PeerSessions::Handle(const SessionBroke& broke, Time now) {
   if (it == links_.end()) return {};
   Link link = std::move(it->second);
   links_.erase(it);
+  if (link.waits) waiting_.erase(link.waits->who);
   News news;
   const std::optional<MemberId>& who = link.greeted ? link.greeted : link.dialed;
   if (!who) return news;
@@ -195,6 +237,7 @@ void PeerSessions::CloseLink(LinkId id, const absl::Status& why) {
   const auto it = links_.find(id);
   if (it == links_.end()) return;
   it->second.session->Close(why);
+  if (it->second.waits) waiting_.erase(it->second.waits->who);
   links_.erase(it);  // its last events find no link
 }
 
@@ -213,8 +256,22 @@ void PeerSessions::Tick(Time now) {
   for (auto& [peer, listed] : listed_)
     if (listed.connect_at && *listed.connect_at <= now) Connect(listed, now);
   std::vector<LinkId> silent;
-  for (const auto& [id, link] : links_)
-    if (!link.greeted && link.since + options_.greeting_timeout <= now) silent.push_back(id);
+  std::vector<LinkId> in_vain;
+  for (const auto& [id, link] : links_) {
+    if (link.waits) {
+      if (link.waits->until <= now) in_vain.push_back(id);
+    } else if (!link.greeted && link.since + options_.greeting_timeout <= now) {
+      silent.push_back(id);
+    }
+  }
+  for (LinkId id : in_vain) {
+    const Link& link = links_.at(id);
+    const absl::Status why = absl::FailedPreconditionError(
+        absl::StrCat("no view of ", NameOf(options_.me), " names ", NameOf(link.waits->who)));
+    ++refused_;
+    refusals_.Warn("session with %s closed: %s", link.session->Peer(), why.ToString());
+    CloseLink(id, why);
+  }
   for (LinkId id : silent) {
     const std::optional<MemberId> dialed = links_.at(id).dialed;
     CloseLink(id, absl::DeadlineExceededError("no greeting came"));
@@ -227,7 +284,10 @@ Time PeerSessions::NextTick() const {
   for (const auto& [peer, listed] : listed_)
     if (listed.connect_at) next = std::min(next, *listed.connect_at);
   for (const auto& [id, link] : links_)
-    if (!link.greeted) next = std::min(next, link.since + options_.greeting_timeout);
+    if (link.waits)
+      next = std::min(next, link.waits->until);
+    else if (!link.greeted)
+      next = std::min(next, link.since + options_.greeting_timeout);
   return next;
 }
 

@@ -7,13 +7,17 @@
 #include <chrono>
 #include <cstdlib>
 #include <utility>
+#include <variant>
 
+#include "absl/strings/str_cat.h"
 #include "lib/base/address_list.h"
 #include "lib/base/loopback.h"
+#include "lib/base/signal_sender.h"
 #include "lib/base/status.h"
 #include "lib/base/this_process.h"
 #include "lib/base/version.h"
 #include "lib/domain/member_name.h"
+#include "lib/identity/identity_source.h"
 #include "lib/log/log.h"
 
 namespace muster {
@@ -26,6 +30,24 @@ sigset_t WatchedSignals() {
   sigemptyset(&set);
   for (int signal : {SIGTERM, SIGINT, kEndWatch}) sigaddset(&set, signal);
   return set;
+}
+
+// Its certificate names one process, which this must be.
+absl::Status CheckIdentity(const ProcessOptions& options) {
+  const PeerName name = options.credentials.identity->Get()->name;
+  const auto* member = std::get_if<MemberPeer>(&name.who);
+  if (member != nullptr && member->job == options.job && member->name == options.name &&
+      member->placement == PlacementNumber(options.placement))
+    return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--identity: it is that of ", ToUri(name), ", and this is ", options.name,
+                   " of job ", options.job, " with placement ", options.placement));
+}
+
+// Whoever signed its certificate drew it.
+Incarnation IncarnationOf(const ProcessOptions& options) {
+  if (!options.credentials.identity) return DrawIncarnation();
+  return std::get<MemberPeer>(options.credentials.identity->Get()->name.who).incarnation;
 }
 
 absl::Status Check(const ProcessOptions& options) {
@@ -45,10 +67,10 @@ absl::Status Check(const ProcessOptions& options) {
     return absl::InvalidArgumentError("--coordinator-timeout: must be at least 1 second");
   const auto addresses = ParseAddressList(options.coordinator);
   MUSTER_RETURN_IF_ERROR(Prefix("--coordinator", addresses.status()));
-  const NetworkNamespaces namespaces = ReadNetworkNamespaces();
+  if (options.credentials.identity) return CheckIdentity(options);
   for (const std::string& address : *addresses)
-    MUSTER_RETURN_IF_ERROR(
-        Prefix("--coordinator", CheckPlaintextAddress(address, options.credentials, namespaces)));
+    if (!NameIn(address))  // what it turns out to be is looked at by the transport
+      MUSTER_RETURN_IF_ERROR(Prefix("--coordinator", CheckPlaintextAddress(address)));
   return absl::OkStatus();
 }
 
@@ -68,7 +90,7 @@ void HoldSignals() {
 
 MemberProcess::MemberProcess(ProcessOptions options)
     : options_(std::move(options)),
-      id_{options_.name, DrawIncarnation()},
+      id_{options_.name, IncarnationOf(options_)},
       failpoints_([fd = options_.report_fd](absl::string_view point) { DieAt(point, fd); }),
       reporter_(options_.report_fd, options_.name) {}
 
@@ -88,7 +110,8 @@ absl::Status MemberProcess::Begin(Transport& transport, const TransportCounters*
                      options_.name},
       kVersion);
   http::ServerOptions serving;
-  serving.credentials = options_.credentials;
+  // Metrics are plain text also where all else is not: whoever binds them elsewhere opens them.
+  serving.plaintext_anywhere = options_.credentials.identity != nullptr;
   serving.limits.connections = options_.metrics_connections;
   serving.metrics = metrics_.get();
   absl::StatusOr<std::unique_ptr<http::Server>> server = http::Server::Start(
@@ -105,8 +128,9 @@ absl::Status MemberProcess::Begin(Transport& transport, const TransportCounters*
   exchange.job = options_.job;
   exchange.start = StartNumber(options_.start);
   exchange.place = {id_, PlacementNumber(options_.placement), options_.role,
-                    options_.node.empty() ? HostName() : options_.node, listener_->Address()};
+                    options_.node.empty() ? OwnNode() : options_.node, listener_->Address()};
   exchange.coordinator = options_.coordinator;
+  exchange.cluster = options_.cluster;
   exchange.lease = std::chrono::milliseconds(options_.lease_ms);
   exchange.thread_patience = std::chrono::seconds(options_.thread_patience_s);
   exchange.hangs = EndHung;
@@ -131,9 +155,20 @@ absl::Status MemberProcess::Begin(Transport& transport, const TransportCounters*
 
 void MemberProcess::WatchSignals() {
   const sigset_t signals = WatchedSignals();
-  int signal = 0;
-  while (sigwait(&signals, &signal) == 0 && signal != kEndWatch)
-    events_->Post(StopAsked{kExitTerminated, absl::StrCat("signal ", signal)});
+  const bool has_agent = options_.report_fd >= 0;
+  while (true) {
+    siginfo_t info{};
+    if (sigwaitinfo(&signals, &info) < 0) continue;  // a debugger interrupts it
+    if (!Heeds(info, has_agent)) {
+      LogInfo("signal %d of process %d is left to the agent", info.si_signo, info.si_pid);
+      continue;
+    }
+    if (info.si_signo == kEndWatch) {
+      if (info.si_pid == getpid()) return;  // from others it is none of ours
+      continue;
+    }
+    events_->Post(StopAsked{kExitTerminated, absl::StrCat("signal ", info.si_signo)});
+  }
 }
 
 int MemberProcess::Join() {

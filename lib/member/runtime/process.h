@@ -24,7 +24,8 @@
 namespace muster {
 
 struct ProcessOptions {
-  std::string coordinator;  // host:port
+  std::string coordinator;  // host:port, or several with commas
+  std::string cluster;      // that this process obeys; empty: the first that answers
   std::string job;
   std::string name;  // letters, digits, '.', '_', '-'
   Role role = Role::kWorker;

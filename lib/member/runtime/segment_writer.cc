@@ -102,8 +102,9 @@ void SegmentWriter::WriteOne(std::shared_ptr<const CheckpointPartCopy> part) {
   const SegmentMeta meta{setup_->job, part->lineage, part->step, setup_->cluster};
   pace_.Begin(kPasses * PartBytes(*part));
   if (under_way_ > 1) pace_.HurryWork();
-  absl::StatusOr<Segment> segment = WriteSegment(setup_->checkpoint_dir, file, meta, part->parts,
-                                                 [this](size_t bytes) { Did(bytes); });
+  absl::StatusOr<Segment> segment =
+      WriteSegment(*CheckpointFilesIn(setup_->checkpoint_dir), file, meta, part->parts,
+                   [this](size_t bytes) { Did(bytes); });
   if (segment.ok()) failpoints_.Pass("segment_written");
   if (segment.ok()) segment->finite = IsFinite(*part);
   const double stall_seconds = part->stall_seconds;

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/exit_codes.h"
 #include "lib/base/status.h"
 #include "lib/member/state/donor.h"
 
@@ -78,19 +77,16 @@ void Member::On(const CoordinatorUp&, Outcome& out) {
   out.Do(outbox_.TellAgain(sealed_));
 }
 
-// A coordinator of an earlier term lives on without knowing that another has taken its place.
+// Terms of another cluster are no terms of ours. A coordinator of an earlier term lives on without
+// knowing that another has taken its place.
 void Member::On(const CoordinatorSays& says, Outcome& out) {
+  const std::string cluster = ClusterOf(says.message);
+  if (!cluster.empty() && !cluster_.empty() && cluster != cluster_)
+    return out.Drop("another cluster");
   const TermNumber term = TermOf(says.message);
   if (term < term_) return out.Drop("an older term");
   term_ = term;
   std::visit([&](const auto& message) { On(message, out); }, says.message);
-}
-
-void Member::On(const JobIs& job, Outcome& out) {
-  if (cluster_.empty()) cluster_ = job.cluster;
-  if (job.cluster != cluster_)
-    return out.Do(Quit{kExitFailed, absl::StrCat("the coordinator belongs to cluster ", job.cluster,
-                                                 ", this member to ", cluster_)});
 }
 
 void Member::On(const GiveCommand& give, Outcome& out) {

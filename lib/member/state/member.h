@@ -85,7 +85,9 @@ class Member {
   void On(const SegmentWritten& written, Outcome& out);
   void On(const SegmentFailed& failed, Outcome& out);
 
-  void On(const JobIs& job, Outcome& out);
+  void On(const JobIs& job, Outcome&) {
+    if (cluster_.empty()) cluster_ = job.cluster;
+  }
   void On(const Seal& seal, Outcome& out);
   void On(const Heal& heal, Outcome& out);
   void On(const ViewStands& stands, Outcome& out);

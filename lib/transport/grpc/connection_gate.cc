@@ -112,6 +112,10 @@ std::string GoAway(const std::string& why) {
   return frames + why;
 }
 
+// What TLS can say to one of whom nothing has been heard: it ends (fatal, internal_error). The
+// reason would be readable by all.
+std::string Alert() { return {"\x15\x03\x03\0\x02\x02\x50", 7}; }
+
 // As poll takes it.
 int Milliseconds(std::optional<Duration> wait) {
   return wait ? static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(*wait).count()) : -1;
@@ -126,21 +130,21 @@ bool OutOfDescriptors(int error) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ConnectionGate>> ConnectionGate::Listen(const HostPort& address,
-                                                                       int connections,
-                                                                       uint64_t most_of_stranger) {
+                                                                       GateLimits limits) {
   const int listener = ListeningSocket(address);
   if (listener < 0) return CannotListen(address, -listener);
-  std::unique_ptr<ConnectionGate> gate(new ConnectionGate(connections, most_of_stranger, listener));
+  std::unique_ptr<ConnectionGate> gate(new ConnectionGate(limits, listener));
   MUSTER_RETURN_IF_ERROR(gate->ReadAddress(address));
   return gate;
 }
 
-ConnectionGate::ConnectionGate(int connections, uint64_t most_of_stranger, int listener)
-    : connections_(connections),
+ConnectionGate::ConnectionGate(GateLimits limits, int listener)
+    : limits_(limits),
       listener_(listener),
       closing_(eventfd(0, EFD_CLOEXEC)),
       spare_(OpenSpare()),
-      given_(std::make_shared<GivenSockets>(static_cast<size_t>(connections), most_of_stranger)) {}
+      given_(std::make_shared<GivenSockets>(static_cast<size_t>(limits.connections),
+                                            limits.most_of_stranger)) {}
 
 ConnectionGate::~ConnectionGate() {
   if (thread_.joinable()) {
@@ -223,12 +227,12 @@ void ConnectionGate::Take(int fd, const std::string& peer) {
 }
 
 std::string ConnectionGate::Full() const {
-  return absl::StrCat(address_, " has ", connections_,
+  return absl::StrCat(address_, " has ", limits_.connections,
                       " connections, all that it may have; try again later");
 }
 
 void ConnectionGate::TurnAway(int fd, const std::string& why) const {
-  const std::string words = GoAway(why);
+  const std::string words = limits_.speaks_tls ? Alert() : GoAway(why);
   send(fd, words.data(), words.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   shutdown(fd, SHUT_WR);
   close(fd);

@@ -16,6 +16,12 @@
 
 namespace muster {
 
+struct GateLimits {
+  int connections = 2;            // at a time
+  uint64_t most_of_stranger = 0;  // see GivenSockets
+  bool speaks_tls = false;
+};
+
 class ConnectionGate {
  public:
   // Takes the descriptor of an accepted connection over. On the gate's thread.
@@ -23,10 +29,8 @@ class ConnectionGate {
 
   // Listens, and lets connections wait until Open. kAlreadyExists: port in use; kInvalidArgument:
   // no address of this machine; kPermissionDenied; kUnavailable: other.
-  // `most_of_stranger`: see GivenSockets.
   static absl::StatusOr<std::unique_ptr<ConnectionGate>> Listen(const HostPort& address,
-                                                                int connections,
-                                                                uint64_t most_of_stranger);
+                                                                GateLimits limits);
   ~ConnectionGate();  // no Welcome is called after it
   ConnectionGate(const ConnectionGate&) = delete;
   ConnectionGate& operator=(const ConnectionGate&) = delete;
@@ -37,7 +41,7 @@ class ConnectionGate {
   const std::shared_ptr<GivenSockets>& given() const { return given_; }
 
  private:
-  ConnectionGate(int connections, uint64_t most_of_stranger, int listener);
+  ConnectionGate(GateLimits limits, int listener);
   absl::Status ReadAddress(HostPort address);
   void Run();
   // Waits for a connection that wants to be accepted, or for the time; false: the gate is to close.
@@ -51,7 +55,7 @@ class ConnectionGate {
   // as it takes to accept one and tell it so.
   void AcceptWithSpare();
 
-  const int connections_;
+  const GateLimits limits_;
   const int listener_;
   const int closing_;                          // eventfd
   int spare_;                                  // the gate's thread's, once open

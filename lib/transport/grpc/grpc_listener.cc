@@ -10,9 +10,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/status.h"
+#include "lib/identity/keys.h"
 #include "lib/transport/grpc/hand_over.h"
 #include "lib/transport/grpc/settings.h"
 #include "lib/transport/grpc/streams.h"
+#include "lib/transport/grpc/tls.h"
 
 namespace muster {
 namespace {
@@ -70,9 +72,9 @@ class CallWatches final : public grpc::experimental::ServerInterceptorFactoryInt
 
 GrpcListener::GrpcListener(ListenerLimits limits, Acceptor acceptor,
                            std::shared_ptr<SessionRegistry> registry)
-    : limits_(limits),
+    : limits_(std::move(limits)),
       most_sessions_(
-          static_cast<size_t>(limits.connections - SpareConnections(limits.connections))),
+          static_cast<size_t>(limits_.connections - SpareConnections(limits_.connections))),
       acceptor_(std::move(acceptor)),
       registry_(std::move(registry)) {}
 
@@ -80,7 +82,7 @@ absl::StatusOr<std::unique_ptr<Listener>> GrpcListener::Make(
     const HostPort& address, ListenerLimits limits, Acceptor acceptor,
     const std::vector<grpc::Service*>& services, std::shared_ptr<SessionRegistry> registry) {
   std::unique_ptr<GrpcListener> listener(
-      new GrpcListener(limits, std::move(acceptor), std::move(registry)));
+      new GrpcListener(std::move(limits), std::move(acceptor), std::move(registry)));
   MUSTER_RETURN_IF_ERROR(listener->Start(address, services));
   return listener;
 }
@@ -88,9 +90,10 @@ absl::StatusOr<std::unique_ptr<Listener>> GrpcListener::Make(
 absl::Status GrpcListener::Start(const HostPort& address,
                                  const std::vector<grpc::Service*>& services) {
   const bool asked = !services.empty();
-  MUSTER_ASSIGN_OR_RETURN(gate_,
-                          ConnectionGate::Listen(address, limits_.connections,
-                                                 kMostOfStranger + (asked ? kMostOfRequests : 0)));
+  MUSTER_ASSIGN_OR_RETURN(
+      gate_, ConnectionGate::Listen(
+                 address, {limits_.connections, kMostOfStranger + (asked ? kMostOfRequests : 0),
+                           limits_.own != nullptr}));
   given_ = gate_->given();
   grpc::ServerBuilder builder;
   ApplyServerSettings(builder, asked ? kStreamsOfPrograms : kMostSessionsOfConnection);
@@ -100,7 +103,7 @@ absl::Status GrpcListener::Start(const HostPort& address,
   if (limits_.quota != nullptr) builder.SetResourceQuota(*limits_.quota);
   into_server_ = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
-      grpc::InsecureServerCredentials());
+      limits_.own ? TlsOfServer(limits_.own) : grpc::InsecureServerCredentials());
   builder.RegisterAsyncGenericService(&service_);
   for (grpc::Service* service : services) builder.RegisterService(service);
   std::vector<std::unique_ptr<grpc::ServerCompletionQueue>> queues;
@@ -176,6 +179,13 @@ void GrpcListener::OnCall(std::unique_ptr<grpc::GenericServerContext> context,
                           std::unique_ptr<grpc::GenericServerAsyncReaderWriter> stream) {
   const std::string method = context->method();
   const std::shared_ptr<GivenSocket> connection = given_->Find(ReadablePeer(context->peer()));
+  absl::StatusOr<PeerName> who = absl::UnauthenticatedError("no certificate");
+  std::string key;
+  if (limits_.own) {
+    who = WhoCalls(*context->auth_context(), *limits_.own);
+    const absl::StatusOr<CertificateContent> shown = CertificateOfCall(*context->auth_context());
+    if (shown.ok()) key = HashOfKey(shown->public_key);
+  }
   auto core = std::make_shared<ServerStream>(registry_, std::move(context), std::move(stream));
   const size_t before = registry_->size();
   if (!registry_->Add(core)) return;
@@ -197,6 +207,9 @@ void GrpcListener::OnCall(std::unique_ptr<grpc::GenericServerContext> context,
          absl::StrCat("there are ", before, " sessions, all that this process may have; ",
                       "raise the limit of open files, or try again later")});
   }
+  if (limits_.own && !who.ok())
+    return core->Reject({grpc::StatusCode::UNAUTHENTICATED, std::string(who.status().message())});
+  if (who.ok()) core->Proved(*std::move(who), std::move(key));
   core->Accept(acceptor_(std::make_shared<GrpcSession>(core)));
 }
 

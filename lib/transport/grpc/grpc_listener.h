@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "lib/base/loopback.h"
 #include "lib/base/mutex.h"
+#include "lib/identity/identity_source.h"
 #include "lib/transport/grpc/completion_thread.h"
 #include "lib/transport/grpc/connection_gate.h"
 #include "lib/transport/grpc/session_core.h"
@@ -25,7 +26,8 @@ struct ListenerLimits {
   // At a time, of all kinds. More are turned away before gRPC sees them; a little below that,
   // sessions are refused with RESOURCE_EXHAUSTED, so that most hear it that way.
   int connections = 2;
-  const grpc::ResourceQuota* quota = nullptr;  // of the transport; may be null
+  const grpc::ResourceQuota* quota = nullptr;     // of the transport; may be null
+  std::shared_ptr<IdentitySource> own = nullptr;  // without it plain text is spoken
 };
 
 class GrpcListener final : public Listener {

@@ -10,8 +10,10 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/synchronization/mutex.h"
 #include "lib/base/check.h"
+#include "lib/base/loopback.h"
 #include "lib/base/status.h"
 #include "lib/log/limited_log.h"
 #include "lib/log/log.h"
@@ -52,9 +54,10 @@ class GrpcTransportImpl final : public GrpcTransport {
       const std::string& address, Acceptor acceptor,
       const std::vector<grpc::Service*>& services) override {
     MUSTER_ASSIGN_OR_RETURN(const HostPort checked, CheckAddress(address));
-    return GrpcListener::Make(checked, {options_.threads, options_.connections, quota()},
-                              std::move(acceptor), services,
-                              std::make_shared<SessionRegistry>(counters_, options_.refused));
+    return GrpcListener::Make(
+        checked, {options_.threads, options_.connections, quota(), options_.credentials.identity},
+        std::move(acceptor), services,
+        std::make_shared<SessionRegistry>(counters_, options_.refused));
   }
 
   std::shared_ptr<Session> Connect(const std::string& address, Duration timeout,
@@ -65,7 +68,7 @@ class GrpcTransportImpl final : public GrpcTransport {
     MUSTER_CHECK(registry_->Add(core), "Connect on a transport that is being destroyed");
     const absl::StatusOr<HostPort> checked = CheckAddress(address);
     if (checked.ok()) {
-      core->Connect(ChannelTarget(*checked), timeout, quota());
+      core->Connect({ChannelTarget(*checked), options_.credentials.identity, quota()}, timeout);
     } else {
       core->Fail(checked.status());
     }
@@ -78,15 +81,9 @@ class GrpcTransportImpl final : public GrpcTransport {
   const grpc::ResourceQuota* quota() const { return quota_ ? &*quota_ : nullptr; }
 
   absl::StatusOr<HostPort> CheckAddress(const std::string& address) const {
-    MUSTER_RETURN_IF_ERROR(
-        CheckPlaintextAddress(address, options_.credentials, options_.namespaces));
-    if (!IsLoopbackAddress(address)) Warn(PlaintextWarning(address));
+    if (options_.credentials.identity) return ParseHostPort(address);
+    MUSTER_RETURN_IF_ERROR(CheckPlaintextAddress(address));
     return ParseHostPort(address);
-  }
-
-  void Warn(const std::string& line) const {
-    if (options_.warn) return options_.warn(line);
-    LogWarning("%s", line);
   }
 
   const GrpcOptions options_;
@@ -101,7 +98,9 @@ class GrpcTransportImpl final : public GrpcTransport {
 void LogForGrpc(gpr_log_func_args* said) {
   // Strangers cause some of them. Never destroyed: threads may log while the process exits.
   static LimitedLog& complaints = *new LimitedLog;
-  if (said->severity == GPR_LOG_SEVERITY_ERROR)
+  // A certificate need not name an address: whom it names is what counts here.
+  const bool of_addresses = absl::StartsWith(said->message, "No match found for server name");
+  if (said->severity == GPR_LOG_SEVERITY_ERROR && !of_addresses)
     complaints.Warn("grpc: %s", said->message);
   else
     LogDebug("grpc: %s", said->message);

@@ -11,7 +11,6 @@
 
 #include "lib/base/credentials.h"
 #include "lib/base/descriptors.h"
-#include "lib/base/loopback.h"
 #include "lib/transport/counters.h"
 #include "lib/transport/transport.h"
 
@@ -23,7 +22,6 @@ namespace muster {
 
 struct GrpcOptions {
   Credentials credentials;
-  NetworkNamespaces namespaces = ReadNetworkNamespaces();
   // Threads of each listener, and of all connected sessions together; 1 is right up to about
   // 2 GB/s. Handlers run on them.
   int threads = 1;
@@ -35,9 +33,6 @@ struct GrpcOptions {
   size_t assembling_bytes = 0;
   // A frame from outside was refused and its session broken. Called on transport threads.
   std::function<void(const std::string& reason)> refused;
-  // Something a person must know, for the log at its loudest (plain text beyond loopback). Called
-  // on the thread that calls Listen or Connect. Without it the line goes to standard error.
-  std::function<void(const std::string& line)> warn;
 };
 
 class GrpcTransport : public Transport {

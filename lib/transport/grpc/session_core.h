@@ -7,6 +7,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -67,6 +68,8 @@ class SessionCore : public std::enable_shared_from_this<SessionCore> {
   void CloseAndAwaitEnd(const absl::Status& why);
   size_t QueuedBytes() const;
   const std::string& peer() const { return peer_; }
+  virtual std::optional<PeerName> ProvenPeer() const = 0;
+  virtual std::string ProvenKey() const { return ""; }
 
  protected:
   // The operations of the stream; each completes once, by `done`, on the core's queue.
@@ -156,6 +159,8 @@ class GrpcSession final : public Session {
   void Close(absl::Status why) override { core_->Close(why); }
   size_t QueuedBytes() const override { return core_->QueuedBytes(); }
   std::string Peer() const override { return core_->peer(); }
+  std::optional<PeerName> ProvenPeer() const override { return core_->ProvenPeer(); }
+  std::string ProvenKey() const override { return core_->ProvenKey(); }
 
  private:
   const std::shared_ptr<SessionCore> core_;

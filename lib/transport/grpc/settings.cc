@@ -155,6 +155,8 @@ std::string ReadablePeer(const std::string& peer) {
 }
 
 grpc::Status GoodbyeStatus(const absl::Status& why) {
+  if (absl::IsPermissionDenied(why))
+    return grpc::Status(grpc::StatusCode::PERMISSION_DENIED, Cut(Printable(why.message())));
   return grpc::Status(grpc::StatusCode::ABORTED, Cut(Printable(why.ToString())));
 }
 
@@ -163,8 +165,12 @@ absl::Status BreakReason(const grpc::Status& status, const std::string& peer) {
   switch (status.error_code()) {
     case grpc::StatusCode::ABORTED:
       return absl::UnavailableError(absl::StrCat("closed by ", peer, ": ", text));
+    case grpc::StatusCode::PERMISSION_DENIED:
+      return absl::PermissionDeniedError(absl::StrCat("refused by ", peer, ": ", text));
     case grpc::StatusCode::RESOURCE_EXHAUSTED:
       return absl::ResourceExhaustedError(absl::StrCat("session with ", peer, ": ", text));
+    case grpc::StatusCode::UNAUTHENTICATED:
+      return absl::UnauthenticatedError(absl::StrCat(peer, " refused our certificate: ", text));
     case grpc::StatusCode::UNIMPLEMENTED:
       return absl::UnimplementedError(absl::StrCat(peer, " does not serve ", kSessionMethod,
                                                    "; is it a Muster process? (", text, ")"));

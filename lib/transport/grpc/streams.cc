@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "lib/base/loopback.h"
+#include "lib/base/status.h"
 #include "lib/transport/grpc/settings.h"
 
 namespace muster {
@@ -25,22 +26,24 @@ ClientStream::ClientStream(std::shared_ptr<SessionRegistry> registry, std::strin
                            grpc::CompletionQueue* queue, SessionHandler handler)
     : SessionCore(std::move(registry), std::move(peer_address)),
       queue_(queue),
+      expected_(handler.expected),
       timer_operation_(this, [this](bool expired) { OnTimer(expired); }),
       start_operation_(this, [this](bool ok) { OnStarted(ok); }),
       answer_operation_(this, [this](bool ok) { OnAnswered(ok); }) {
   SetHandler(std::move(handler));
 }
 
-void ClientStream::Connect(const std::string& target, Duration timeout,
-                           const grpc::ResourceQuota* quota) {
+void ClientStream::Connect(const Way& way, Duration timeout) {
   late_ = absl::DeadlineExceededError(absl::StrCat(
       "not connected to ", peer(), " within ", absl::FormatDuration(absl::FromChrono(timeout))));
+  own_ = way.own;
   auto context = std::make_unique<grpc::ClientContext>();
   context->set_wait_for_ready(false);
   grpc::ChannelArguments settings = ChannelSettings();
-  if (quota != nullptr) settings.SetResourceQuota(*quota);
-  grpc::GenericStub stub(
-      grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), settings));
+  if (way.quota != nullptr) settings.SetResourceQuota(*way.quota);
+  const auto credentials =
+      way.own ? TlsOfConnection(way.own, expected_, found_) : grpc::InsecureChannelCredentials();
+  grpc::GenericStub stub(grpc::CreateCustomChannel(way.target, credentials, settings));
   auto stream = stub.PrepareCall(context.get(), kSessionMethod, queue_);
   call_.Set(std::move(context), std::move(stream));
   CountOperation();
@@ -69,6 +72,8 @@ void ClientStream::OnStarted(bool ok) {
 
 void ClientStream::OnAnswered(bool ok) {
   timer_.Cancel();
+  // They may have refused us: then ours may be the identity that is out of date.
+  if (!ok && own_) own_->LookSoon();
   if (const absl::StatusOr<HostPort> address = ParseHostPort(peer()); ok && address.ok())
     ApplySocketSettingsTo(*address);
   Opened(ok);
@@ -83,7 +88,17 @@ void ClientStream::StartWrite(const grpc::ByteBuffer& message, Completion* done)
 void ClientStream::StartFinish(const absl::Status& /*why*/, Completion* done) {
   call_.ForOperation(done)->Finish(&status_, done);
 }
-absl::Status ClientStream::PeerReason() const { return BreakReason(status_, peer()); }
+// Of whom the handshake refused gRPC says only that it failed.
+absl::Status ClientStream::PeerReason() const {
+  const std::optional<absl::StatusOr<PeerName>> found = found_->Get();
+  if (found && !found->ok()) return Prefix(peer(), found->status());
+  if (own_ && status_.error_code() == grpc::StatusCode::UNAUTHENTICATED) own_->LookSoon();
+  return BreakReason(status_, peer());
+}
+std::optional<PeerName> ClientStream::ProvenPeer() const {
+  const std::optional<absl::StatusOr<PeerName>> found = found_->Get();
+  return found && found->ok() ? std::make_optional(**found) : std::nullopt;
+}
 
 ServerStream::ServerStream(std::shared_ptr<SessionRegistry> registry,
                            std::unique_ptr<grpc::GenericServerContext> context,

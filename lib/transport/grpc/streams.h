@@ -7,6 +7,7 @@
 #include <grpcpp/resource_quota.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -14,6 +15,7 @@
 #include "lib/transport/grpc/given_sockets.h"
 #include "lib/transport/grpc/hand_over.h"
 #include "lib/transport/grpc/session_core.h"
+#include "lib/transport/grpc/tls.h"
 
 namespace muster {
 
@@ -61,9 +63,16 @@ class ClientStream final : public SessionCore {
   ClientStream(std::shared_ptr<SessionRegistry> registry, std::string peer,
                grpc::CompletionQueue* queue, SessionHandler handler);
 
+  // Over TLS with our identity; without one in plain text.
+  struct Way {
+    std::string target;
+    std::shared_ptr<IdentitySource> own;         // may be null
+    const grpc::ResourceQuota* quota = nullptr;  // may be null
+  };
   // One of both, once, after the registry has taken the core. Fail: broken before it began.
-  void Connect(const std::string& target, Duration timeout, const grpc::ResourceQuota* quota);
+  void Connect(const Way& way, Duration timeout);
   void Fail(const absl::Status& why);
+  std::optional<PeerName> ProvenPeer() const override;
 
  protected:
   void StartRead(grpc::ByteBuffer* message, Completion* done) override;
@@ -80,7 +89,10 @@ class ClientStream final : public SessionCore {
   void OnAnswered(bool ok);
 
   grpc::CompletionQueue* const queue_;
-  absl::Status late_;  // what a fired timer means
+  const std::optional<ExpectedPeer> expected_;
+  const std::shared_ptr<FoundPeer> found_ = std::make_shared<FoundPeer>();
+  std::shared_ptr<IdentitySource> own_;  // null over plain text, and until Connect
+  absl::Status late_;                    // what a fired timer means
   Operation timer_operation_;
   Operation start_operation_;
   Operation answer_operation_;
@@ -101,6 +113,13 @@ class ServerStream final : public SessionCore {
     connection_ = std::move(connection);
     is_session_ = is_session;
   }
+  // Before Accept.
+  void Proved(PeerName peer, std::string key) {
+    proven_ = std::move(peer);
+    proven_key_ = std::move(key);
+  }
+  std::optional<PeerName> ProvenPeer() const override { return proven_; }
+  std::string ProvenKey() const override { return proven_key_; }
   // One of both, once, after the registry has taken the core.
   void Accept(SessionHandler handler);
   void Reject(const grpc::Status& why);
@@ -118,6 +137,8 @@ class ServerStream final : public SessionCore {
   CallHolder<grpc::GenericServerContext, grpc::GenericServerAsyncReaderWriter> call_;
   std::shared_ptr<GivenSocket> connection_;  // null: it was closed by then
   bool is_session_ = true;
+  std::optional<PeerName> proven_;
+  std::string proven_key_;
   Operation answer_operation_;
   Operation reject_operation_;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <optional>
 #include <set>
 #include <thread>
 #include <utility>
@@ -26,6 +27,7 @@ HostPair Unordered(const std::string& a, const std::string& b) { return std::min
 struct LoopAcceptor {
   const std::string address;
   const std::string host;
+  const std::optional<PeerName> own;
   const Acceptor accept;
 };
 
@@ -35,6 +37,7 @@ struct LoopEnd {
   const uint64_t id;
   const std::string host;
   const void* const owner;  // the transport or acceptor that made it
+  const std::optional<PeerName> own = std::nullopt;
   SessionHandler handler{};
 };
 using EndPtr = std::shared_ptr<LoopEnd>;
@@ -44,8 +47,9 @@ struct EndState {
   EndPtr end;
   std::string peer_host;  // an address until connected
   std::shared_ptr<InboundRoom> room;
-  uint64_t peer = 0;         // the end that it is connected to; 0: none, or none any more
-  std::deque<Frame> parked;  // that came for it and wait for room
+  std::optional<PeerName> proven{};  // by its peer
+  uint64_t peer = 0;                 // the end that it is connected to; 0: none, or none any more
+  std::deque<Frame> parked;          // that came for it and wait for room
   size_t queued_bytes = 0;
   bool broken = false;  // its break is due or delivered
 };
@@ -57,6 +61,18 @@ struct Event {
   Frame frame;
   absl::Status why;
 };
+
+// What the handshake makes of the two.
+absl::Status Shake(const LoopEnd& connects, const LoopAcceptor& accepts) {
+  if (connects.own.has_value() != accepts.own.has_value())
+    return absl::UnavailableError(
+        absl::StrCat("session with ", accepts.address, " broke: one end has no certificate"));
+  if (!connects.own) return absl::OkStatus();
+  if (connects.own->cluster != accepts.own->cluster)
+    return absl::UnauthenticatedError(absl::StrCat(ToUri(*accepts.own), " is of another cluster"));
+  const std::optional<ExpectedPeer>& expected = connects.handler.expected;
+  return expected ? CheckExpected(*expected, *accepts.own) : absl::OkStatus();
+}
 
 }  // namespace
 
@@ -71,10 +87,11 @@ class LoopNetwork::State : public std::enable_shared_from_this<State> {
   bool Pump();
 
   absl::StatusOr<std::shared_ptr<LoopAcceptor>> Listen(const std::string& host,
+                                                       const std::optional<PeerName>& own,
                                                        const std::string& address, Acceptor accept);
   void StopListening(const std::shared_ptr<LoopAcceptor>& acceptor);
-  EndPtr Connect(const void* owner, const std::string& host, const std::string& address,
-                 SessionHandler handler);
+  EndPtr Connect(const void* owner, const std::string& host, const std::optional<PeerName>& own,
+                 const std::string& address, SessionHandler handler);
   void Send(const EndPtr& end, Frame frame);
   void Admit(const EndPtr& end);
   void Close(const EndPtr& end, const absl::Status& why);
@@ -82,6 +99,7 @@ class LoopNetwork::State : public std::enable_shared_from_this<State> {
   void Retire(const EndPtr& end);
   void RetireAllOf(const void* owner);
   size_t QueuedBytes(const EndPtr& end) const;
+  std::optional<PeerName> ProvenPeer(const EndPtr& end) const;
   void Break(const std::string& a, const std::string& b, bool cut);
   void Heal(const std::string& a, const std::string& b);
   const TransportCounters& counters() const { return counters_; }
@@ -95,7 +113,8 @@ class LoopNetwork::State : public std::enable_shared_from_this<State> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void BreakLocked(EndState& state, absl::Status why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CloseLocked(EndState& state, const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  EndState& NewEndLocked(const void* owner, const std::string& host, const std::string& peer_host)
+  EndState& NewEndLocked(const void* owner, const std::string& host,
+                         const std::optional<PeerName>& own, const std::string& peer_host)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Await(const std::vector<EndPtr>& ends);
   void DeliverBreaksOf(const std::vector<EndPtr>& ends);
@@ -137,6 +156,7 @@ class LoopSession final : public Session {
   void Close(absl::Status why) override { network_->Close(end_, why); }
   size_t QueuedBytes() const override { return network_->QueuedBytes(end_); }
   std::string Peer() const override { return peer_; }
+  std::optional<PeerName> ProvenPeer() const override { return network_->ProvenPeer(end_); }
 
  private:
   const std::shared_ptr<LoopNetwork::State> network_;
@@ -158,23 +178,25 @@ class LoopListener final : public Listener {
 
 class LoopTransport final : public Transport {
  public:
-  LoopTransport(std::shared_ptr<LoopNetwork::State> network, std::string host)
-      : network_(std::move(network)), host_(std::move(host)) {}
+  LoopTransport(std::shared_ptr<LoopNetwork::State> network, std::string host,
+                std::optional<PeerName> own)
+      : network_(std::move(network)), host_(std::move(host)), own_(std::move(own)) {}
   ~LoopTransport() override { network_->RetireAllOf(this); }
   absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
                                                    Acceptor acceptor) override {
-    MUSTER_ASSIGN_OR_RETURN(auto made, network_->Listen(host_, address, std::move(acceptor)));
+    MUSTER_ASSIGN_OR_RETURN(auto made, network_->Listen(host_, own_, address, std::move(acceptor)));
     return std::make_unique<LoopListener>(network_, std::move(made));
   }
   std::shared_ptr<Session> Connect(const std::string& address, Duration /*timeout*/,
                                    SessionHandler handler) override {
-    EndPtr end = network_->Connect(this, host_, address, std::move(handler));
+    EndPtr end = network_->Connect(this, host_, own_, address, std::move(handler));
     return std::make_shared<LoopSession>(network_, std::move(end), address);
   }
 
  private:
   const std::shared_ptr<LoopNetwork::State> network_;
   const std::string host_;
+  const std::optional<PeerName> own_;
 };
 
 }  // namespace
@@ -183,8 +205,9 @@ LoopNetwork::LoopNetwork(Delivery delivery) : state_(std::make_shared<State>(del
   state_->Start();
 }
 LoopNetwork::~LoopNetwork() { state_->Stop(); }
-std::unique_ptr<Transport> LoopNetwork::MakeTransport(const std::string& name) {
-  return std::make_unique<LoopTransport>(state_, name);
+std::unique_ptr<Transport> LoopNetwork::MakeTransport(const std::string& name,
+                                                      std::optional<PeerName> own) {
+  return std::make_unique<LoopTransport>(state_, name, std::move(own));
 }
 bool LoopNetwork::Pump() { return state_->Pump(); }
 void LoopNetwork::Break(const std::string& a, const std::string& b) { state_->Break(a, b, false); }
@@ -230,9 +253,9 @@ bool LoopNetwork::State::Pump() {
   return true;
 }
 
-absl::StatusOr<std::shared_ptr<LoopAcceptor>> LoopNetwork::State::Listen(const std::string& host,
-                                                                         const std::string& address,
-                                                                         Acceptor accept) {
+absl::StatusOr<std::shared_ptr<LoopAcceptor>> LoopNetwork::State::Listen(
+    const std::string& host, const std::optional<PeerName>& own, const std::string& address,
+    Acceptor accept) {
   MutexLock lock(mutex_);
   std::string name = address;
   if (absl::EndsWith(name, ":0")) name = absl::StrCat(name.substr(0, name.size() - 1), next_id_++);
@@ -240,7 +263,7 @@ absl::StatusOr<std::shared_ptr<LoopAcceptor>> LoopNetwork::State::Listen(const s
     return absl::AlreadyExistsError(absl::StrCat("address ", name, " is in use by host ",
                                                  acceptors_[name]->host, "; choose another"));
   }
-  auto acceptor = std::make_shared<LoopAcceptor>(LoopAcceptor{name, host, std::move(accept)});
+  auto acceptor = std::make_shared<LoopAcceptor>(LoopAcceptor{name, host, own, std::move(accept)});
   acceptors_[name] = acceptor;
   return acceptor;
 }
@@ -255,9 +278,10 @@ void LoopNetwork::State::StopListening(const std::shared_ptr<LoopAcceptor>& acce
 }
 
 EndState& LoopNetwork::State::NewEndLocked(const void* owner, const std::string& host,
+                                           const std::optional<PeerName>& own,
                                            const std::string& peer_host) {
   const uint64_t id = next_id_++;
-  auto end = std::make_shared<LoopEnd>(LoopEnd{id, host, owner});
+  auto end = std::make_shared<LoopEnd>(LoopEnd{id, host, owner, own});
   auto room = std::make_shared<InboundRoom>([network = weak_from_this(), id] {
     if (const auto alive = network.lock()) alive->HasRoom(id);
   });
@@ -265,9 +289,10 @@ EndState& LoopNetwork::State::NewEndLocked(const void* owner, const std::string&
 }
 
 EndPtr LoopNetwork::State::Connect(const void* owner, const std::string& host,
-                                   const std::string& address, SessionHandler handler) {
+                                   const std::optional<PeerName>& own, const std::string& address,
+                                   SessionHandler handler) {
   MutexLock lock(mutex_);
-  const EndState& made = NewEndLocked(owner, host, address);
+  const EndState& made = NewEndLocked(owner, host, own, address);
   made.room->Limit(handler.inbound);
   const EndPtr end = made.end;
   end->handler = std::move(handler);
@@ -325,8 +350,12 @@ void LoopNetwork::State::BreakLocked(EndState& state, absl::Status why) {
 void LoopNetwork::State::CloseLocked(EndState& state, const absl::Status& why) {
   BreakLocked(state, why);
   if (state.peer == 0) return;
-  BreakLocked(ends_.at(state.peer), absl::UnavailableError(absl::StrCat(
-                                        "closed by ", state.end->host, ": ", why.ToString())));
+  const std::string& by = state.end->host;
+  BreakLocked(
+      ends_.at(state.peer),
+      absl::IsPermissionDenied(why)
+          ? absl::PermissionDeniedError(absl::StrCat("refused by ", by, ": ", why.message()))
+          : absl::UnavailableError(absl::StrCat("closed by ", by, ": ", why.ToString())));
 }
 
 void LoopNetwork::State::Close(const EndPtr& end, const absl::Status& why) {
@@ -389,6 +418,12 @@ size_t LoopNetwork::State::QueuedBytes(const EndPtr& end) const {
   return found == ends_.end() ? 0 : found->second.queued_bytes;
 }
 
+std::optional<PeerName> LoopNetwork::State::ProvenPeer(const EndPtr& end) const {
+  MutexLock lock(mutex_);
+  const auto found = ends_.find(end->id);
+  return found == ends_.end() ? std::nullopt : found->second.proven;
+}
+
 void LoopNetwork::State::Break(const std::string& a, const std::string& b, bool cut) {
   MutexLock lock(mutex_);
   if (cut) cuts_.insert(Unordered(a, b));
@@ -424,12 +459,16 @@ void LoopNetwork::State::DeliverConnect(const EndPtr& end) {
                                    " refused; is the process that should listen there running?")));
   }
   const std::shared_ptr<LoopAcceptor> acceptor = found->second;
-  EndState& made = NewEndLocked(acceptor.get(), acceptor->host, end->host);
+  if (const absl::Status shake = Shake(*end, *acceptor); !shake.ok())
+    return BreakLocked(*state, shake);
+  EndState& made = NewEndLocked(acceptor.get(), acceptor->host, acceptor->own, end->host);
   const EndPtr accepted = made.end;
   const std::shared_ptr<InboundRoom> room = made.room;
   state->peer_host = acceptor->host;
   state->peer = accepted->id;
   made.peer = end->id;
+  made.proven = end->own;
+  state->proven = acceptor->own;
   accepting_ = acceptor.get();
   lock.Unlock();
   accepted->handler =

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "lib/transport/counters.h"
@@ -27,7 +28,9 @@ class LoopNetwork {
 
   // The transport of a host; `name` is for Break, Cut and messages. It may listen on any text as an
   // address; one that ends in ":0" gets a free number. A name is used by one transport at a time.
-  std::unique_ptr<Transport> MakeTransport(const std::string& name);
+  // `own`: whom its certificate names, as if it spoke TLS; it reaches only others that have one.
+  std::unique_ptr<Transport> MakeTransport(const std::string& name,
+                                           std::optional<PeerName> own = std::nullopt);
 
   // Delivers one thing that is due (a connection, a frame, a break); false when nothing is. Only in
   // kPumped, and not inside a handler.

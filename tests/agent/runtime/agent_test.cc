@@ -36,7 +36,7 @@ class AgentTest : public ::testing::Test {
                            .stop_grace = milliseconds(20)},
             .faults = std::move(faults)},
         AgentEvents{
-            .on_start = [this](const ProcessKey& key, pid_t) { ++starts_[key.name]; },
+            .on_start = [this](const NoteStart& note) { ++starts_[note.key.name]; },
             .on_exit =
                 [this](const NoteExit& note) {
                   exits_.push_back(note);

@@ -8,8 +8,10 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lib/transport/loop/loop_network.h"
@@ -31,12 +33,17 @@ class LocalClusterTest : public ::testing::Test {
     MakeProgram("muster-server", "exit 0");
     MakeProgram("muster-worker", "echo works; exit 0");
     auto made = LocalCluster::Make(
-        *loop_, *here_, {.folder = folder_ + "/cluster", .host = {.programs = folder_, .slots = 2}},
+        *loop_, speaks_,
+        {.folder = folder_ + "/cluster", .host = {.programs = folder_, .slots = 2}},
         {.on_start =
-             [this](const ProcessKey& key, pid_t) {
-               if (key != kCoordinatorKey && on_worker) on_worker();
+             [this](const NoteStart& note) {
+               if (note.key != kCoordinatorKey && on_worker) on_worker();
              },
          .on_exit = [this](const NoteExit& note) { OnExit(note); },
+         .on_no_session =
+             [this](const std::string& why) {
+               if (on_no_session) on_no_session(why);
+             },
          .on_stopped = [this] { loop_->Quit(); }});
     EXPECT_TRUE(made.ok()) << made.status();
     cluster_ = *std::move(made);
@@ -108,11 +115,16 @@ class LocalClusterTest : public ::testing::Test {
   bool starts_again_ = false;                           // its process does, and no job is submitted
   std::function<void()> on_worker;                      // has started
   std::function<void(const NoteExit&)> on_coordinator;  // has ended
+  std::function<void(const std::string& why)> on_no_session;
   bool goes_on_ = false;  // it is not another job, but the next start of the same
   const std::string folder_ = MakeTestFolder();
   std::unique_ptr<EventLoop> loop_ = EventLoop::Make().value();
   LoopNetwork network_;
-  std::unique_ptr<Transport> here_ = network_.MakeTransport("agent");
+  int transports_ = 0;
+  const TransportMaker speaks_ = [this](const std::shared_ptr<IdentitySource>& identity) {
+    EXPECT_EQ(identity, nullptr) << "nobody says of which cluster it is";
+    return network_.MakeTransport(absl::StrCat("agent-", ++transports_));
+  };
   std::unique_ptr<Transport> there_ = network_.MakeTransport("coordinator");
   std::shared_ptr<Session> session_;
   std::vector<std::string> notes_;  // of exits of workers
@@ -123,7 +135,7 @@ class LocalClusterTest : public ::testing::Test {
 TEST_F(LocalClusterTest, AMissingProgramIsSaidBeforeAnythingStarts) {
   std::filesystem::remove(folder_ + "/muster-worker");
   const auto made = LocalCluster::Make(
-      *loop_, *here_, {.folder = folder_ + "/other", .host = {.programs = folder_}}, {});
+      *loop_, speaks_, {.folder = folder_ + "/other", .host = {.programs = folder_}}, {});
   EXPECT_EQ(made.status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(made.status().message()),
               testing::HasSubstr(folder_ + "/muster-worker is no program that can be run"));
@@ -133,7 +145,7 @@ TEST_F(LocalClusterTest, AMissingProgramIsSaidBeforeAnythingStarts) {
 // That nothing was wanted in between, the agent may not have heard.
 TEST_F(LocalClusterTest, MoreSlotsThanItMayHaveFilesForAreRefused) {
   const auto made = LocalCluster::Make(
-      *loop_, *here_,
+      *loop_, speaks_,
       {.folder = folder_ + "/other", .host = {.programs = folder_, .slots = 100'000}}, {});
   EXPECT_EQ(made.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(made.status().message()), testing::HasSubstr("100000 are asked for"));
@@ -172,6 +184,40 @@ TEST_F(LocalClusterTest, AJobThatHasEndedIsNotUnderWayAnyMore) {
   RunUntilQuit(*loop_);
 }
 
+// With certificates, beyond loopback, and where other hosts join.
+TEST_F(LocalClusterTest, TheCoordinatorHasAnAuthorityAndAsksForTokensBeyondLoopback) {
+  MakeProgram("muster-coordinator", "echo \"$@\"; exit 64");
+  for (const bool is_far : {false, true}) {
+    const std::string folder = absl::StrCat(folder_, "/secure-", is_far);
+    const auto made =
+        LocalCluster::Make(*loop_,
+                           [this](const std::shared_ptr<IdentitySource>& identity) {
+                             EXPECT_NE(identity, nullptr);
+                             return network_.MakeTransport(absl::StrCat("agent-", ++transports_));
+                           },
+                           {.folder = folder,
+                            .http = is_far ? "0.0.0.0:0" : "",
+                            .join = is_far ? "127.0.0.1:0" : "",
+                            .cluster_in = [](const std::string&) { return ""; },
+                            .host = {.programs = folder_, .slots = 2}},
+                           {.on_exit = [&](const NoteExit&) { loop_->Quit(); }});
+    ASSERT_TRUE(made.ok()) << made.status();
+    EXPECT_THAT((*made)->url(), testing::StartsWith("https://"));
+    EXPECT_NE((*made)->trust().cluster, "");
+    (*made)->Start();
+    RunUntilQuit(*loop_);
+    std::ifstream log((*made)->folder().LogFile(kCoordinatorKey));
+    std::ostringstream lines;
+    lines << log.rdbuf();
+    EXPECT_THAT(lines.str(), testing::HasSubstr(" --authority"));
+    EXPECT_EQ(lines.str().find(" --tokens") != std::string::npos, is_far) << lines.str();
+    const std::string joins =
+        absl::StrCat(" --join-listen ", (*made)->join(), " --join-secret-file ",
+                     (*made)->folder().path(), "/store/identity/join.secret");
+    EXPECT_EQ(lines.str().find(joins) != std::string::npos, is_far) << lines.str();
+  }
+}
+
 // It would wait without end. Nobody but the agent knows the address yet.
 TEST_F(LocalClusterTest, ACoordinatorWhosePortIsTakenGoesElsewhere) {
   MakeProgram("muster-coordinator", "exit 75");
@@ -195,6 +241,38 @@ TEST_F(LocalClusterTest, ACoordinatorWhosePortIsTakenGoesElsewhere) {
   std::ostringstream lines;
   lines << log.rdbuf();
   EXPECT_THAT(lines.str(), testing::HasSubstr("--coordinator " + Grpc()));
+}
+
+// Nobody would be told of it, while jobs wait for slots. Until it listens it is only being started.
+TEST_F(LocalClusterTest, ItIsToldWhyTheCoordinatorDoesNotHearItsOwnHost) {
+  MakeProgram("muster-coordinator",
+              "while [ ! -e " + folder_ +
+                  "/go ]; do sleep 0.01; done; echo '{\"event\":\"listening\"}' >&3; sleep 600");
+  listener_.reset();
+  int refused = 0;
+  const auto refuse = [&](const std::shared_ptr<Session>& session) {
+    if (++refused == 2) std::ofstream(folder_ + "/go") << "x";
+    session->Close(absl::PermissionDeniedError("host here was revoked"));
+  };
+  listener_ = there_
+                  ->Listen(Grpc(),
+                           [&](std::shared_ptr<Session> session) {
+                             loop_->Post([&refuse, session] { refuse(session); });
+                             return SessionHandler{.on_frame = [](const Frame&) {},
+                                                   .on_broken = [](const absl::Status&) {}};
+                           })
+                  .value();
+  std::string told;
+  on_no_session = [&](const std::string& why) {
+    if (!std::exchange(told, why).empty()) return;
+    EXPECT_GE(refused, 9) << "what came before it listened counts for nothing";
+    cluster_->host().Stop();
+    cluster_->host().Stop();
+  };
+  cluster_->Start();
+  RunUntilQuit(*loop_);
+  listener_.reset();
+  EXPECT_THAT(told, testing::HasSubstr("host here was revoked"));
 }
 
 TEST_F(LocalClusterTest, AnAddressThatMembersKnowStaysAndItIsSaidWhoHasIt) {

@@ -2,13 +2,13 @@
 
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/agent/runtime/stand_in.h"
+#include "tests/support/text_of.h"
 
 namespace muster::agent {
 namespace {
@@ -17,12 +17,6 @@ using std::chrono::seconds;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
-
-std::string TextOf(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
 
 class LogFollowerTest : public ::testing::Test {
  protected:
@@ -35,13 +29,13 @@ class LogFollowerTest : public ::testing::Test {
         {.key = {"j", name}, .start = StartNumber(3), .placement = PlacementNumber(placement)},
         PathOf(name));
   }
-  // What is sent by one look, as "NAME+LEFT_OUT text".
+  // What is sent by one look, as "NAME+LEFT_OUT text", in bytes.
   std::vector<std::string> Sent(Time now = Time()) {
     sent_.clear();
     follower_.Look(now);
     std::vector<std::string> texts;
     for (const LogLines& lines : sent_)
-      texts.push_back(lines.name + "+" + std::to_string(lines.left_out) + " " + lines.text);
+      texts.push_back(lines.name + "+" + std::to_string(lines.left_out.bytes) + " " + lines.text);
     return texts;
   }
 
@@ -65,6 +59,19 @@ TEST_F(LogFollowerTest, WhatIsNewIsSentOnceWithItsPlace) {
   EXPECT_THAT(Sent(Time(seconds(9))), IsEmpty());
 }
 
+TEST_F(LogFollowerTest, WhatWasSentIsNotSentAgainAfterTheFileCouldNotBeOpened) {
+  Start("worker-0");
+  Print("worker-0", "one\n");
+  ASSERT_THAT(Sent(), SizeIs(1));
+  std::filesystem::rename(PathOf("worker-0"), folder_ + "/aside");
+  std::filesystem::create_directory(PathOf("worker-0"));
+  EXPECT_THAT(Sent(Time(seconds(2))), IsEmpty());
+  std::filesystem::remove(PathOf("worker-0"));
+  std::filesystem::rename(folder_ + "/aside", PathOf("worker-0"));
+  Print("worker-0", "two\n");
+  EXPECT_THAT(Sent(Time(seconds(4))), ElementsAre("worker-0+0 two\n"));
+}
+
 TEST_F(LogFollowerTest, WithoutACoordinatorTheOldestIsLeftOutAndCounted) {
   Start("worker-0");
   may_send_ = false;
@@ -72,6 +79,26 @@ TEST_F(LogFollowerTest, WithoutACoordinatorTheOldestIsLeftOutAndCounted) {
   EXPECT_THAT(Sent(), IsEmpty());
   may_send_ = true;
   EXPECT_THAT(Sent(), ElementsAre("worker-0+61 " + std::string(30, 'y') + "\n"));
+  EXPECT_EQ(sent_.at(0).left_out.lines, 1);
+}
+
+// So whoever gets them sees what was lost on the way.
+TEST_F(LogFollowerTest, EachPartSaysHowMuchCameBeforeIt) {
+  Start("worker-0");
+  Print("worker-0", "one\ntwo\n");
+  ASSERT_THAT(Sent(), SizeIs(1));
+  EXPECT_EQ(sent_.at(0).before, LogAmount());
+  may_send_ = false;
+  Print("worker-0", std::string(60, 'x') + "\n" + std::string(30, 'y') + "\n");
+  EXPECT_THAT(Sent(Time(seconds(2))), IsEmpty());
+  may_send_ = true;
+  ASSERT_THAT(Sent(Time(seconds(4))), SizeIs(1));
+  EXPECT_EQ(sent_.at(0).before, (LogAmount{8, 2}));
+  EXPECT_EQ(sent_.at(0).left_out, (LogAmount{61, 1}));
+  Print("worker-0", "z\n");
+  Start("worker-0", 8);
+  ASSERT_THAT(Sent(Time(seconds(6))), SizeIs(1));
+  EXPECT_EQ(sent_.at(0).before, (LogAmount{100, 4})) << "the next process goes on in its log";
 }
 
 TEST_F(LogFollowerTest, NoMoreThanTheRateIsSentAndEachHasItsTurn) {
@@ -115,6 +142,7 @@ TEST_F(LogFollowerTest, AFileThatIsTooLargeIsCutWhileItIsWritten) {
   process << "goes on\n" << std::flush;
   EXPECT_EQ(TextOf(PathOf("worker-0")), "goes on\n");
   EXPECT_THAT(Sent(), ElementsAre("worker-0+1101 goes on\n"));
+  EXPECT_EQ(sent_.at(0).left_out.lines, 1);
 }
 
 TEST_F(LogFollowerTest, AFileThatIsHalfFullIsTheOlderOneForTheNextProcess) {
@@ -126,6 +154,7 @@ TEST_F(LogFollowerTest, AFileThatIsHalfFullIsTheOlderOneForTheNextProcess) {
   EXPECT_FALSE(std::filesystem::exists(PathOf("worker-0")));
   Print("worker-0", "again\n");
   EXPECT_THAT(Sent(Time(seconds(2))), ElementsAre("worker-0+461 again\n"));
+  EXPECT_EQ(sent_.at(0).left_out.lines, 1);
   EXPECT_EQ(sent_.at(0).placement, PlacementNumber(8));
 }
 

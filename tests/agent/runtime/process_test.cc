@@ -3,6 +3,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -170,6 +171,22 @@ TEST_F(ProcessTest, InheritsNothingItShouldNot) {
   ASSERT_TRUE(process.ok()) << process.status();
   EXPECT_EQ(FirstReport(*process).text, "descriptors=4 own_group=1 term_blocked=0 pipe_default=1");
   ExitOf(*process);
+}
+
+TEST_F(ProcessTest, RunsOnItsCoresAndIgnoresWhatALauncherSendsToAll) {
+  const auto said = [&](const std::vector<int>& cores) {
+    const std::string script =
+        "kill -HUP $$; kill -USR1 $$; kill -USR2 $$; grep Cpus_allowed_list /proc/self/status";
+    auto process = ChildProcess::Start(
+        {.arguments = {"/bin/sh", "-c", script}, .log_file = log_, .cores = cores});
+    return process.ok() ? ExitOf(*process).last_lines : process.status().ToString();
+  };
+  cpu_set_t ours;
+  ASSERT_EQ(sched_getaffinity(0, sizeof ours, &ours), 0);
+  int first = 0;
+  while (!CPU_ISSET(static_cast<size_t>(first), &ours)) ++first;
+  EXPECT_THAT(said({first}), HasSubstr(absl::StrCat("Cpus_allowed_list:\t", first)));
+  EXPECT_THAT(said({CPU_SETSIZE - 1}), HasSubstr("Cpus_allowed_list")) << "it runs where we do";
 }
 
 // An agent that stands still (Ctrl-Z, a terminal that does not take its output) costs reports only.

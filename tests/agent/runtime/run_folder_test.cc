@@ -58,7 +58,7 @@ TEST(RunFolderTest, OneAgentAtATime) {
     const auto first = RunFolder::Open(path);
     ASSERT_TRUE(first.ok()) << first.status();
     const auto second = RunFolder::Open(path);
-    EXPECT_EQ(second.status().code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_EQ(second.status().code(), absl::StatusCode::kAlreadyExists);
     EXPECT_THAT(std::string(second.status().message()),
                 HasSubstr(absl::StrCat("process ", getpid())));
   }
@@ -140,11 +140,31 @@ TEST(RunFolderTest, AHostHasItsOwnPlaceInTheFolderOfACluster) {
   const auto cluster = RunFolder::Open(path);
   ASSERT_TRUE(cluster.ok()) << cluster.status();
   EXPECT_TRUE(RunFolder::OpenHost(path, "c").ok());
-  EXPECT_EQ(RunFolder::OpenHost(path, "b").status().code(), absl::StatusCode::kFailedPrecondition)
+  EXPECT_EQ(RunFolder::OpenHost(path, "b").status().code(), absl::StatusCode::kAlreadyExists)
       << "an agent of that name runs";
 }
 
 // What ran for the agent before ended with it: the folder is locked.
+TEST(RunFolderTest, TermsAreThereForTheNextAgent) {
+  const std::string path = MakeTestFolder();
+  const KnownTerms terms = {{"c1", TermNumber(3)}, {"c2", TermNumber(1)}};
+  {
+    const RunFolder folder = RunFolder::OpenHost(path, "b").value();
+    EXPECT_EQ(folder.ReadTerms().value(), KnownTerms());
+    EXPECT_TRUE(folder.WriteTerms({{"c1", TermNumber(2)}}).ok());
+    EXPECT_TRUE(folder.WriteTerms(terms).ok());
+  }
+  const RunFolder folder = RunFolder::OpenHost(path, "b").value();
+  EXPECT_EQ(folder.ReadTerms().value(), terms);
+  EXPECT_EQ(RunFolder::OpenHost(path, "c").value().ReadTerms().value(), KnownTerms());
+  // It is not taken for an empty one: an agent would obey whoever comes.
+  std::ofstream(folder.terms()) << "c1";
+  const absl::Status damaged = folder.ReadTerms().status();
+  EXPECT_EQ(damaged.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(damaged.message()), HasSubstr("/hosts/b/terms"));
+  EXPECT_THAT(std::string(damaged.message()), HasSubstr("remove it"));
+}
+
 TEST(RunFolderTest, AnAgentFollowsTheOneThatHadTheFolderBefore) {
   const std::string path = MakeTestFolder();
   const Incarnation first{1, 7}, second{2, 7};

@@ -48,9 +48,9 @@ int OpenDescriptors() {
        .supervisor = {},
        .faults = {}},
       {.on_start =
-           [&](const ProcessKey&, pid_t pid) {
-             last = pid;
-             Say(report_fd, absl::StrCat(R"({"event":"pid","text":")", pid, "\"}"));
+           [&](const NoteStart& note) {
+             last = note.pid;
+             Say(report_fd, absl::StrCat(R"({"event":"pid","text":")", note.pid, "\"}"));
            },
        .on_report =
            [&](const ProcessKey&, const Report&) {

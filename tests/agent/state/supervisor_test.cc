@@ -37,6 +37,8 @@ std::string Describe(const SupervisorAction& action) {
                         spawn->role == Role::kServer ? " as server" : "");
   if (const auto* signal = std::get_if<SendSignal>(&action))
     return absl::StrCat(SignalName(signal->signal), " ", signal->key.name);
+  if (const auto* ask = std::get_if<AskToSign>(&action))
+    return absl::StrCat("sign ", ask->key.name, " at ", ask->placement.value());
   if (const auto* tell = std::get_if<ReportExit>(&action))
     return absl::StrCat("tell ", tell->exited.name, " ", tell->exited.cause,
                         tell->exited.gave_up ? " gave up" : "");
@@ -178,7 +180,7 @@ TEST_F(SupervisorTest, BackOffHasALongestValue) {
   Do(WantMembers{Wanted{{{.job = "j",
                           .start = StartNumber(1),
                           .processes = {{"worker-0", Role::kWorker}},
-                          .retries = 100}}}});
+                          .restarts = 100}}}});
   std::vector<std::string> last;
   for (int i = 0; i < 10; ++i) {
     last = Exits("worker-0", 1);
@@ -197,9 +199,9 @@ TEST_F(SupervisorTest, AStepStartsAfresh) {
   }
 }
 
-TEST_F(SupervisorTest, AJobsRetriesAreSpentBeforeItIsGivenUp) {
+TEST_F(SupervisorTest, AJobsRestartsAreSpentBeforeItIsGivenUp) {
   struct Case {
-    int32_t retries;
+    int32_t restarts;
     Exit exit;
     int starts_again;  // at most 20 are looked at
   };
@@ -208,22 +210,22 @@ TEST_F(SupervisorTest, AJobsRetriesAreSpentBeforeItIsGivenUp) {
   const Exit no_room{
       .code = kExitFailed, .not_started = "Too many open files", .host_is_short = true};
   const std::vector<Case> cases = {
-      {kDefaultRetries, fails, 4}, {0, fails, 0},    {1, fails, 1}, {9, fails, 9},
-      {2, out_of_memory, 2},       {0, no_room, 20},  // what the host did is not counted
+      {kDefaultRestarts, fails, 4}, {0, fails, 0},    {1, fails, 1}, {9, fails, 9},
+      {2, out_of_memory, 2},        {0, no_room, 20},  // what the host did is not counted
   };
   for (const Case& c : cases) {
     supervisor_.emplace(SupervisorOptions{.crash_limit = 7});  // the coordinator's
     Do(WantMembers{Wanted{{{.job = "j",
                             .start = StartNumber(1),
                             .processes = {{"worker-0", Role::kWorker}},
-                            .retries = c.retries}}}});
+                            .restarts = c.restarts}}}});
     int starts_again = 0;
     while (starts_again < 20 &&
            Do(Exited{Key("worker-0"), c.exit}).back() != "note worker-0 given up") {
       ++starts_again;
       TickWhenDue();
     }
-    EXPECT_EQ(starts_again, c.starts_again) << c.retries << " " << CauseOf(c.exit);
+    EXPECT_EQ(starts_again, c.starts_again) << c.restarts << " " << CauseOf(c.exit);
   }
 }
 
@@ -842,13 +844,13 @@ TEST_F(SupervisorTest, NotesReadWell) {
 
 // One failure is not several.
 TEST_F(SupervisorTest, HowOftenAProcessFailedIsSaidAsItIs) {
-  for (const int32_t retries : {0, 1}) {
+  for (const int32_t restarts : {0, 1}) {
     supervisor_.emplace();
     Wanted wanted;
     wanted.jobs.push_back({"j", StartNumber(1), {{"worker-0", Role::kWorker}}});
-    wanted.jobs.back().retries = retries;
+    wanted.jobs.back().restarts = restarts;
     Do(WantMembers{wanted});
-    for (int i = 0; i < retries; ++i) {
+    for (int i = 0; i < restarts; ++i) {
       Exits("worker-0", 1);
       TickWhenDue();
     }
@@ -856,12 +858,86 @@ TEST_F(SupervisorTest, HowOftenAProcessFailedIsSaidAsItIs) {
     EXPECT_TRUE(std::get<ReportExit>(actions.at(0)).exited.gave_up);
     EXPECT_EQ(std::get<ReportExit>(actions.at(0)).exited.cause, "killed by SIGKILL");
     EXPECT_EQ(std::get<NoteExit>(actions.at(1)).text,
-              retries == 0
-                  ? "worker-0 was killed by SIGKILL; its job allows no retries, and it is not "
+              restarts == 0
+                  ? "worker-0 was killed by SIGKILL; its job allows no restarts, and it is not "
                     "started again"
                   : "worker-0 was killed by SIGKILL; it fails over and over and is not started "
                     "again");
   }
+}
+
+// Members need certificates.
+class SigningTest : public SupervisorTest {
+ protected:
+  SigningTest() { supervisor_.emplace(SupervisorOptions{.slots = 2, .signs = true}); }
+  std::vector<std::string> WantAt(int64_t place, const std::vector<std::string>& names) {
+    JobProcesses job{.job = "j", .start = StartNumber(1), .processes = {}};
+    for (const std::string& name : names)
+      job.processes.push_back({name, Role::kWorker, PlacementNumber(place)});
+    return Do(WantMembers{Wanted{{job}}});
+  }
+  std::vector<std::string> Sign(const std::string& name, int64_t place) {
+    return Do(Signed{Key(name), PlacementNumber(place)});
+  }
+};
+
+TEST_F(SigningTest, AMemberStartsOnceItHasACertificate) {
+  EXPECT_THAT(Do(WantCoordinator{}), ElementsAre("spawn coordinator"));
+  EXPECT_THAT(WantAt(7, {"worker-0"}), ElementsAre("sign worker-0 at 7"));
+  EXPECT_FALSE(supervisor_->Runs(Key("worker-0")));
+  EXPECT_TRUE(supervisor_->IsSigning(Key("worker-0")));
+  EXPECT_EQ(supervisor_->NextTick(), std::nullopt) << "it waits as long as it takes";
+  EXPECT_THAT(WantAt(7, {"worker-0"}), IsEmpty());
+  EXPECT_THAT(Sign("worker-0", 6), IsEmpty()) << "of another place";
+  EXPECT_THAT(Sign("worker-0", 7), ElementsAre("spawn worker-0"));
+  EXPECT_TRUE(supervisor_->Runs(Key("worker-0")));
+  EXPECT_THAT(Sign("worker-0", 7), IsEmpty());
+}
+
+TEST_F(SigningTest, ARestartAsksAgainAndWaitingCountsForNothing) {
+  WantAt(7, {"worker-0"});
+  Sign("worker-0", 7);
+  for (int time = 0; time < 3; ++time) {
+    Exits("worker-0", 1);
+    EXPECT_THAT(TickWhenDue(), ElementsAre("sign worker-0 at 7"));
+    now_ += std::chrono::hours(2);  // there is no coordinator
+    EXPECT_THAT(Do(Tick{}), IsEmpty());
+    EXPECT_THAT(Sign("worker-0", 7), ElementsAre("spawn worker-0"));
+  }
+}
+
+TEST_F(SigningTest, WhatIsRefusedIsTriedAgainAndNoFailureOfTheProgram) {
+  WantAt(7, {"worker-0"});
+  for (int time = 0; time < 10; ++time) {  // more than it may fail
+    EXPECT_THAT(Do(SignFailed{Key("worker-0"), PlacementNumber(7), "why"}),
+                ElementsAre("tell worker-0 why", testing::StartsWith("note worker-0 again")));
+    EXPECT_THAT(TickWhenDue(), ElementsAre("sign worker-0 at 7"));
+  }
+  EXPECT_THAT(Do(SignFailed{Key("worker-0"), PlacementNumber(6), "why"}), IsEmpty());
+}
+
+TEST_F(SigningTest, WhoWaitsForACertificateHasItsSlot) {
+  EXPECT_THAT(WantAt(7, {"worker-0", "worker-1"}),
+              ElementsAre("sign worker-0 at 7", "sign worker-1 at 7"));
+  Sign("worker-0", 7);
+  // The first is let go and still runs; there is no slot for the third before it has ended.
+  EXPECT_THAT(WantAt(7, {"worker-1", "worker-2"}), ElementsAre("SIGCONT worker-0"));
+  EXPECT_THAT(Sign("worker-1", 7), ElementsAre("spawn worker-1"));
+  EXPECT_THAT(Exits("worker-0", 75), testing::Contains("sign worker-2 at 7"));
+}
+
+TEST_F(SigningTest, NothingStartsThatIsNotWantedAnyMore) {
+  WantAt(7, {"worker-0", "worker-1"});
+  EXPECT_THAT(WantAt(7, {"worker-1"}), IsEmpty());
+  EXPECT_THAT(Sign("worker-0", 7), IsEmpty());
+  EXPECT_THAT(WantAt(8, {"worker-1"}), ElementsAre("sign worker-1 at 8")) << "it has another place";
+  EXPECT_THAT(Sign("worker-1", 7), IsEmpty());
+  Do(KeepDown{Key("worker-1")});
+  EXPECT_THAT(Sign("worker-1", 8), IsEmpty());
+  EXPECT_THAT(Do(Release{Key("worker-1")}), ElementsAre("sign worker-1 at 8"));
+  Do(StopAll{});
+  EXPECT_THAT(Sign("worker-1", 8), IsEmpty());
+  EXPECT_THAT(supervisor_->Running(), IsEmpty());
 }
 
 }  // namespace

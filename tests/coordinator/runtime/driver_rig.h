@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <future>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -81,9 +83,18 @@ class DriverRig : public ::testing::Test {
     ASSERT_TRUE(found.ok()) << found.status();
     DriverOptions options{.checkpoint_root = root_, .tick = std::chrono::milliseconds(5)};
     options.logs = logs_;
+    options.sign = sign_;
     options.settings.slots = 8;
     options.most_waiting_of_job.items = 500;  // fewer than of one session
     options.on_broken = [this](const absl::Status& why) { told_broken_.Post(why); };
+    options.check_claim = [this] {
+      if (hold_claims_) hold_claims_->wait();
+      return *replaced_ ? absl::AbortedError("term 2 has claimed it since") : absl::OkStatus();
+    };
+    options.look_at_claim = std::chrono::milliseconds(5);
+    std::set<std::string> ids;
+    for (const JobJournal& job : found->jobs) ids.insert(job.id);
+    ASSERT_TRUE(DropUnknownJobs(Catalogue(journal_->kv(), journal_->cluster()), ids, root_).ok());
     options.pass = [this](absl::string_view point) {
       if (point == "persisted_unpublished") ++writes_;
       if (point == "forming") ++formings_;
@@ -158,11 +169,15 @@ class DriverRig : public ::testing::Test {
   const std::shared_ptr<std::atomic<bool>> full_ = std::make_shared<std::atomic<bool>>(false);
   const std::shared_ptr<std::atomic<bool>> broken_ = std::make_shared<std::atomic<bool>>(false);
   LogStore* logs_ = nullptr;  // of the next Start
+  Signer sign_;               // likewise; null: nobody signs
+  const std::shared_ptr<std::atomic<bool>> replaced_ = std::make_shared<std::atomic<bool>>(false);
   Mailbox<absl::Status> told_broken_;
   std::atomic<int> writes_{0};
   std::atomic<int> formings_{0};
   std::atomic<int> commits_{0};
   std::optional<std::shared_future<void>> hold_first_commit_;
+  // A folder of checkpoints that hangs; of the next Start.
+  std::optional<std::shared_future<void>> hold_claims_;
   HandClock clock_;
   Metrics metrics_{{.role = "coordinator"}, "test"};
   LoopNetwork network_;

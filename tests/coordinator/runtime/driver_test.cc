@@ -9,9 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "coordinator/runtime/checkpoints.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lib/identity/certificates.h"
+#include "lib/identity/identity_folder.h"
+#include "lib/identity/keys.h"
 #include "tests/coordinator/runtime/driver_rig.h"
 #include "tests/coordinator/runtime/kept_events.h"
 #include "tests/support/recorded_steps.h"
@@ -160,6 +164,7 @@ TEST_F(DriverTest, WhileTheDiskIsFullNothingIsKeptAndAfterwardsAllIsSaidAgain) {
   EXPECT_EQ(saves, (std::vector<std::string>{"false", "true"}));
   ScriptedMember again = Member("worker-0");
   Join join = again.JoinOf("a");
+  join.term = view.term;
   join.sealed = view.number;
   again.Say(join);
   EXPECT_EQ(again.Next<Activate>().view, view) << "the view goes on";
@@ -311,6 +316,7 @@ TEST_F(DriverTest, ANewerSessionOfAMemberReplacesTheOlder) {
   const View view = older.FollowIntoView();
   ScriptedMember newer = Member("worker-0");
   Join join = newer.JoinOf("a");
+  join.term = view.term;
   join.sealed = view.number;
   newer.Say(join);
   EXPECT_EQ(newer.Next<Activate>().view, view);
@@ -513,8 +519,12 @@ TEST_F(DriverTest, OnlyWhatTheAgentOfAMemberSaysThatItPrintedIsKept) {
   };
   say(agent, "its words\n");
   say(other, "of a stranger\n");
+  lines.before = {10, 1};
   say(agent, "its last words\n");
-  const std::string expected = "its words\nits last words\n";
+  lines.before = {65, 5};  // the rest was in a session that broke
+  say(agent, "after that\n");
+  const std::string expected =
+      "its words\nits last words\n... 3 lines (40 bytes) are left out here\nafter that\n";
   std::string kept;
   for (int look = 0; look < 1000 && kept.size() < expected.size(); ++look) {
     Look();
@@ -523,6 +533,62 @@ TEST_F(DriverTest, OnlyWhatTheAgentOfAMemberSaysThatItPrintedIsKept) {
   }
   EXPECT_EQ(kept, expected);
   Stop();
+}
+
+SignMember QuestionFor(const ProcessWanted& process, uint64_t life) {
+  return {{"a", process.name, process.placement, {life, 1}},
+          PublicKeyOf(MakeKey().value()).value()};
+}
+
+TEST_F(DriverTest, MembersAreSignedForTheirAgentOnceThatIsOnDisk) {
+  Stop();
+  const Authority authority = MakeAuthority("c1", absl::Now()).value();
+  ASSERT_TRUE(
+      WriteAuthority(root_ + "/identity", authority,
+                     IssueIdentity(authority, {"c1", CoordinatorPeer{}}, absl::Now()).value())
+          .ok());
+  sign_ = ReadSigner(root_ + "/identity", absl::Hours(1)).value();
+  ASSERT_TRUE(sign_);
+  Start();
+  ScriptedAgent agent(*there_, kAddress, DecodeToAgent);
+  agent.Say(HelloOf("here", 16));
+  EXPECT_TRUE(agent.Next<Wanted>().jobs.empty());
+  SubmitJob(3);
+  const ProcessWanted process = agent.Next<Wanted>().jobs.at(0).processes.at(0);
+  const SignMember ask = QuestionFor(process, 5);
+  agent.Say(ask);
+  const MemberSigned answer = agent.Next<MemberSigned>();
+  EXPECT_EQ(answer.process, ask.process);
+  const auto proved = Verify(answer.authority_pem, answer.certificate_pem, absl::Now());
+  ASSERT_TRUE(proved.ok()) << proved.status();
+  EXPECT_EQ(*proved, (PeerName{"c1", MemberPeer{"a", process.name, process.placement, {5, 1}}}));
+  EXPECT_EQ(ReadCertificate(answer.certificate_pem)->public_key, ask.public_key);
+  SignMember garbage = ask;
+  garbage.process.incarnation.hi = 6;
+  garbage.public_key = "no key";
+  agent.Say(garbage);
+  EXPECT_THAT(agent.Next<SignRefused>().why, HasSubstr("key"));
+
+  Stop();
+  Start();  // the next coordinator
+  EXPECT_EQ(Job().signatures.size(), 1u);
+  ScriptedAgent again(*there_, kAddress, DecodeToAgent);
+  again.Say(HelloOf("here", 16));
+  again.Next<Wanted>();
+  again.Say(QuestionFor(process, 5));
+  EXPECT_THAT(again.Next<SignRefused>().why, HasSubstr("another key"));
+  again.Say(ask);
+  EXPECT_EQ(again.Next<MemberSigned>().process, ask.process);
+}
+
+TEST_F(DriverTest, WithoutAnAuthorityNothingIsSigned) {
+  ScriptedAgent agent(*there_, kAddress, DecodeToAgent);
+  agent.Say(HelloOf("here", 16));
+  EXPECT_TRUE(agent.Next<Wanted>().jobs.empty());
+  SubmitJob(3);
+  agent.Say(QuestionFor(agent.Next<Wanted>().jobs.at(0).processes.at(0), 5));
+  EXPECT_THAT(agent.Next<SignRefused>().why, HasSubstr("no authority"));
+  EXPECT_TRUE(Job().signatures.empty());
 }
 
 TEST_F(DriverTest, TheSlotsOfAnAgentAreThereWhileItsSessionIs) {
@@ -766,6 +832,74 @@ TEST_F(DriverTest, ACommitThatTheStoreRefusesForGoodEndsIt) {
   ASSERT_TRUE(why.has_value());
   EXPECT_THAT(std::string(why->message()), HasSubstr("Input/output error"));
   *broken_ = false;
+}
+
+TEST_F(DriverTest, AManifestLiesBesideItsSegmentsOnceItIsCommitted) {
+  SubmitJob();
+  TrainToTheEnd();
+  const auto file = ReadManifestFile(*CheckpointFilesIn(CheckpointDir(root_, "a")),
+                                     ManifestFileOf(LineageNumber(1), Step(2)));
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(file->cluster, journal_->cluster());
+  EXPECT_EQ(file->environment, CountingEnvironment());
+  EXPECT_EQ(file->lineages, Job().lineages);
+  const auto listing = Catalogue(*kv_).List("a");
+  ASSERT_TRUE(listing.ok()) << listing.status();
+  EXPECT_THAT(listing->manifests, ::testing::ElementsAre(file->manifest));
+}
+
+TEST_F(DriverTest, OneWhosePlaceIsTakenCommitsNothingMoreAndEnds) {
+  std::promise<void> disk;
+  hold_first_commit_ = disk.get_future().share();
+  SubmitJob();
+  ScriptedMember member = Member("worker-0");
+  member.JoinJob("a");
+  const View view = member.FollowIntoView();
+  member.Say(Records{{member.RecordOf(view, Step(0)), member.RecordOf(view, Step(1))}});
+  EXPECT_EQ(member.Next<AckRecords>().below, Step(2));
+  member.SaveState(CheckpointDir(root_, "a"), view, Step(2), 1.0f);
+  while (commits_ == 0) std::this_thread::yield();
+  *replaced_ = true;
+  disk.set_value();
+  const auto why = told_broken_.TakeUntil(RealClock().Now() + std::chrono::seconds(30));
+  ASSERT_TRUE(why.has_value());
+  EXPECT_TRUE(absl::IsAborted(*why)) << *why;
+  EXPECT_TRUE(absl::IsUnavailable(Change(Submit{"b", CountingSpec()}).status()));
+  Stop();  // the commit has ended, too
+  EXPECT_TRUE(Catalogue(*kv_).List("a")->manifests.empty());
+  EXPECT_FALSE(std::filesystem::exists(CheckpointDir(root_, "a") + "/" +
+                                       ManifestFileOf(LineageNumber(1), Step(2))));
+  EXPECT_FALSE(told_broken_.TryTake().has_value()) << "once is enough";
+}
+
+TEST_F(DriverTest, OneWhosePlaceIsTakenFindsItOutAndDecidesNothingMore) {
+  SubmitJob();
+  *replaced_ = true;
+  const auto why = told_broken_.TakeUntil(RealClock().Now() + std::chrono::seconds(30));
+  ASSERT_TRUE(why.has_value());
+  EXPECT_TRUE(absl::IsAborted(*why)) << *why;
+  EXPECT_FALSE(driver_->Healthy().ok());
+  EXPECT_TRUE(absl::IsUnavailable(Change(Submit{"b", CountingSpec()}).status()));
+  EXPECT_EQ(Published().size(), 1U);
+}
+
+// On another machine that does not answer, as a shared folder may be.
+TEST_F(DriverTest, AClaimThatCannotBeLookedAtHoldsUpNoDecision) {
+  Stop();
+  std::promise<void> disk;
+  hold_claims_ = disk.get_future().share();
+  Start();
+  std::promise<absl::Status> answer;
+  std::future<absl::Status> decided = answer.get_future();
+  driver_->Change(
+      [](const KnownJobs&) {
+        return Input(Submit{"a", CountingSpec()});
+      },
+      [&](const absl::StatusOr<KnownJobs>& jobs) { answer.set_value(jobs.status()); });
+  const bool is_decided = decided.wait_for(kPatience) == std::future_status::ready;
+  EXPECT_TRUE(is_decided) << "a decision waits for the folder of checkpoints";
+  disk.set_value();
+  EXPECT_TRUE(decided.get().ok());
 }
 
 // After such an error RocksDB refuses every write, also when the disk is well again.

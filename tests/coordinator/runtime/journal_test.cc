@@ -51,6 +51,10 @@ JobJournal EverythingSet() {
   job.resumes = true;
   job.ending.stop_asked = true;
   job.ending.gives_way = true;
+  job.ending.is_urgent = true;
+  job.ending.is_late = true;
+  job.ran = std::chrono::milliseconds(12'345);
+  job.retried = 3;
   job.ending.stop_at = Step(12);
   job.next_command = 3;
   job.views = 4;
@@ -69,13 +73,17 @@ JobJournal EverythingSet() {
   job.start = StartNumber(7);
   job.first_start = StartNumber(5);
   job.placements = {
-      {"worker-0", {Role::kWorker, "host-a", PlacementNumber(77), {3, ~0ull}, /*leaving=*/true}},
+      {"worker-0",
+       {Role::kWorker, "host-a", PlacementNumber(77), {3, ~0ull}, /*leaving=*/true, {"0", "G-1"}}},
       {"worker-1", {Role::kWorker, std::nullopt, {}}},
       {"server-0", {Role::kServer, "", {}}}};
+  job.signatures = {{{1, 2}, {PlacementNumber(77), "host-a", "00ff"}},
+                    {{3, ~0ull}, {PlacementNumber(70), "host-b", "ff00"}}};
   job.left_out = {"host-b", "host-c"};
   job.apart = {{"node-a", "node-b"}, {"node-a", "node-c"}};
   job.recorded = Step(9);
   job.deleting = true;
+  job.owner = "ada";
   return job;
 }
 
@@ -92,6 +100,10 @@ void ExpectSame(const JobJournal& a, const JobJournal& b) {
   EXPECT_EQ(a.resumes, b.resumes);
   EXPECT_EQ(a.ending.stop_asked, b.ending.stop_asked);
   EXPECT_EQ(a.ending.gives_way, b.ending.gives_way);
+  EXPECT_EQ(a.ending.is_urgent, b.ending.is_urgent);
+  EXPECT_EQ(a.ending.is_late, b.ending.is_late);
+  EXPECT_EQ(a.ran, b.ran);
+  EXPECT_EQ(a.retried, b.retried);
   EXPECT_EQ(a.ending.stop_at, b.ending.stop_at);
   EXPECT_EQ(a.next_command, b.next_command);
   EXPECT_EQ(a.views, b.views);
@@ -105,10 +117,12 @@ void ExpectSame(const JobJournal& a, const JobJournal& b) {
   EXPECT_EQ(a.start, b.start);
   EXPECT_EQ(a.first_start, b.first_start);
   EXPECT_EQ(a.placements, b.placements);
+  EXPECT_EQ(a.signatures, b.signatures);
   EXPECT_EQ(a.left_out, b.left_out);
   EXPECT_EQ(a.apart, b.apart);
   EXPECT_EQ(a.recorded, b.recorded);
   EXPECT_EQ(a.deleting, b.deleting);
+  EXPECT_EQ(a.owner, b.owner);
 }
 
 // Its entry was last written when the ledger was not so far yet.
@@ -413,6 +427,78 @@ TEST(Journal, KnowsWhichHostsAreLeftOutForAllJobs) {
   }
   const auto journal = *OpenOn(*kv);
   EXPECT_EQ(journal->Load(damaged)->left_out, hosts);
+}
+
+TEST(Journal, KnowsTheQuotasOfNamespaces) {
+  const auto kv = OpenMemory(JournalFamilies());
+  std::vector<std::string> damaged;
+  const Quotas quotas = {{"a", {.slots = 8}},
+                         {"b", {.queued = 3}},
+                         {"c", {0, 0}},
+                         {"d", {.priority = -7}},
+                         {"e", {.slots = 1, .priority = 10}}};
+  {
+    const auto journal = *OpenOn(*kv);
+    EXPECT_TRUE(journal->Load(damaged)->quotas.empty());
+    ASSERT_TRUE(journal->Write({PersistQuotas{{{"z", {.slots = 1}}}}}, 1).ok());
+    ASSERT_TRUE(journal->Write({PersistQuotas{quotas}}, 2).ok());
+  }
+  const auto journal = *OpenOn(*kv);
+  EXPECT_EQ(journal->Load(damaged)->quotas, quotas);
+}
+
+TEST(Journal, KnowsHowLongAgoAJobEnded) {
+  const auto kv = OpenMemory(JournalFamilies());
+  std::vector<std::string> damaged;
+  JobJournal job = EverythingSet();
+  job.phase = JobPhase::kDone;
+  {
+    const auto journal = *OpenOn(*kv);
+    ASSERT_TRUE(journal->Write({PersistJob{job}}, 5'000).ok());
+  }
+  const auto journal = *OpenOn(*kv);
+  EXPECT_EQ(journal->Load(damaged, 65'000)->since_end.at(job.id), std::chrono::seconds(60));
+  EXPECT_TRUE(journal->Load(damaged, 4'000)->since_end.empty()) << "the clock went back";
+}
+
+TEST(Journal, KnowsTheTokensOfPeopleInTheirOrder) {
+  const Token admin{std::string(64, 'f'), {"admin", UserRole::kAdmin, "*"}, 17};
+  const Token viewer{std::string(64, '0'), {"ada-l", UserRole::kViewer, "vision"}, 18};
+  const auto kv = OpenMemory(JournalFamilies());
+  std::vector<std::string> damaged;
+  {
+    const auto journal = *OpenOn(*kv);
+    EXPECT_TRUE(journal->Load(damaged)->tokens.empty()) << "an older journal has none";
+    ASSERT_TRUE(journal->Write({PersistTokens{{admin}}}, 1).ok());
+    ASSERT_TRUE(journal->Write({PersistTokens{{admin, viewer}}}, 2).ok());
+  }
+  const auto journal = *OpenOn(*kv);
+  EXPECT_EQ(journal->Load(damaged)->tokens, (std::vector<Token>{admin, viewer}));
+}
+
+TEST(Journal, KnowsWhichHostsMayJoinAndWhoseClusterItIs) {
+  const HostRecord bound{.name_space = "vision", .secret = "5ec7e7", .key_hash = "00ff"};
+  const HostRecord of_run{.name_space = "", .key_hash = "01"};
+  const HostRecord certified{.certified = true}, revoked{.revoked = true};
+  const auto kv = OpenMemory(JournalFamilies());
+  std::vector<std::string> damaged;
+  {
+    const auto journal = *OpenOn(*kv);
+    EXPECT_TRUE(journal->Load(damaged)->hosts.empty()) << "an older journal has none";
+    EXPECT_FALSE(*journal->HasAuthority());
+    ASSERT_TRUE(journal
+                    ->Write({PersistHost{"a", certified}, PersistHost{"b", of_run},
+                             PersistHost{"c", revoked}, PersistHost{"a", bound}},
+                            1)
+                    .ok());
+    ASSERT_TRUE(journal->NoteAuthority().ok());
+  }
+  const auto journal = *OpenOn(*kv);
+  EXPECT_EQ(journal->Load(damaged)->hosts,
+            (HostRecords{{"a", bound}, {"b", of_run}, {"c", revoked}}));
+  EXPECT_TRUE(*journal->HasAuthority());
+  const auto named = Journal::Open(OpenMemory(JournalFamilies()), "", "c7");
+  EXPECT_EQ((*named)->cluster(), "c7");
 }
 
 TEST(Journal, ErasesAJobAndNothingOfAnother) {

@@ -3,9 +3,11 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <string>
 
+#include "coordinator/runtime/log_marks.h"
 #include "coordinator/runtime/log_places.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -29,7 +31,7 @@ class LogStoreTest : public ::testing::Test {
     ASSERT_TRUE(store_->Await());
   }
   void Add(const std::string& job, const std::string& name, const std::string& text,
-           int64_t left_out = 0) {
+           LogAmount left_out = {}) {
     store_->Add({.job = job, .name = name, .text = text, .left_out = left_out});
     ASSERT_TRUE(store_->Await());
   }
@@ -56,8 +58,13 @@ TEST_F(LogStoreTest, KeepsWhatMembersPrintedAlsoForTheNextCoordinator) {
 TEST_F(LogStoreTest, ALineSaysWhatIsLeftOut) {
   Open();
   Add("a", "worker-0", "one");
-  Add("a", "worker-0", "two\n", 1234);
-  EXPECT_EQ(Kept("a", "worker-0"), "one\n... 1234 bytes are left out here\ntwo\n");
+  Add("a", "worker-0", "two\n", {1234});
+  Add("a", "worker-0", "three\n", {20, 1});
+  Add("a", "worker-0", "four\n", {1234, 56});
+  EXPECT_EQ(Kept("a", "worker-0"),
+            "one\n... 1234 bytes are left out here\ntwo\n"
+            "... 1 line (20 bytes) is left out here\nthree\n"
+            "... 56 lines (1234 bytes) are left out here\nfour\n");
 }
 
 TEST_F(LogStoreTest, WhatDoesNotFitBehindTheDiskIsLeftOutAndCounted) {
@@ -66,6 +73,30 @@ TEST_F(LogStoreTest, WhatDoesNotFitBehindTheDiskIsLeftOutAndCounted) {
   EXPECT_EQ(Kept("a", "worker-0"), "");
   Add("a", "worker-0", "fits\n");
   EXPECT_EQ(Kept("a", "worker-0"), "... 1990 bytes are left out here\nfits\n");
+  Add("a", "worker-1", std::string(1989, 'x') + "\n", {10, 2});
+  Add("a", "worker-1", "fits\n");
+  EXPECT_EQ(Kept("a", "worker-1"), "... 3 lines (2000 bytes) are left out here\nfits\n")
+      << "one line says all of it";
+}
+
+// A session that breaks loses what was on its way, and each part says what came before it.
+TEST(LogMarks, WhatWasLostOnItsWayIsMissingBeforeTheNextLines) {
+  const AgentId a{"a", {1, 1}}, anew{"a", {2, 1}}, b{"b", {1, 1}};
+  const auto lines = [](LogAmount before, const std::string& text, LogAmount left_out = {}) {
+    return LogLines{
+        .job = "j", .name = "worker-0", .text = text, .left_out = left_out, .before = before};
+  };
+  LogMarks marks;
+  EXPECT_EQ(marks.Note(a, lines({50, 5}, "one\n")), LogAmount()) << "nobody knows, at first";
+  EXPECT_EQ(marks.Note(a, lines({54, 6}, "two\n", {7, 1})), LogAmount()) << "all came";
+  EXPECT_EQ(marks.Note(a, lines({100, 10}, "three\n")), (LogAmount{35, 2}));
+  EXPECT_EQ(marks.Note(a, lines({106, 11}, "four\n")), LogAmount()) << "it is said once";
+  EXPECT_EQ(marks.Note(b, lines({0, 0}, "moved\n")), LogAmount()) << "another agent's log";
+  EXPECT_EQ(marks.Note(a, lines({112, 12}, "last words\n")), (LogAmount{1, 0}))
+      << "of the host before, which goes on";
+  EXPECT_EQ(marks.Note(anew, lines({0, 0}, "again\n")), LogAmount());
+  marks.Forget("j");
+  EXPECT_EQ(marks.Note(b, lines({99, 9}, "of another job\n")), LogAmount());
 }
 
 TEST_F(LogStoreTest, OfAMemberTheNewestIsKept) {
@@ -92,6 +123,132 @@ TEST_F(LogStoreTest, InAllWhatWasWrittenLongestAgoGoesFirstAlsoAfterARestart) {
   EXPECT_LE(bytes, 10u);
 }
 
+// Whoever reads on from where he was has each line once, however the files are rotated meanwhile
+// and how often the coordinator is started.
+TEST_F(LogStoreTest, AFollowerHasEachLineOnceThroughRotationAndRestarts) {
+  Open({.file = 30});
+  std::optional<LogPlace> place;
+  std::string expected, got;
+  for (int i = 0; i < 40; ++i) {
+    const std::string line = "line " + std::to_string(i) + "\n";
+    Add("a", "worker-0", line);
+    expected += line;
+    if (i % 7 == 3) Open({.file = 30});
+    if (i % 3 > 0) continue;
+    for (bool is_more = true; is_more;) {
+      const std::optional<LogSpan> span =
+          ReadLogAfter(folder_, "a", "worker-0", place, 16, /*ends=*/false);
+      ASSERT_TRUE(span);
+      EXPECT_EQ(span->left_out, 0) << i;
+      EXPECT_FALSE(span->is_other);
+      got += span->text;
+      place = span->next;
+      is_more = span->is_more;
+    }
+    EXPECT_EQ(got, expected);
+  }
+}
+
+TEST_F(LogStoreTest, AFollowerIsToldWhatItMissed) {
+  Open({.file = 10});
+  Add("a", "worker-0", "1234567\n");
+  const std::optional<LogSpan> first =
+      ReadLogAfter(folder_, "a", "worker-0", std::nullopt, 100, /*ends=*/false);
+  ASSERT_TRUE(first);
+  for (const char* line : {"abcdefg\n", "ABCDEFG\n", "xyzxyzx\n"}) Add("a", "worker-0", line);
+  const std::optional<LogSpan> next =
+      ReadLogAfter(folder_, "a", "worker-0", first->next, 100, /*ends=*/false);
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->left_out, 8) << "the second line was rotated away";
+  EXPECT_EQ(next->text, "ABCDEFG\nxyzxyzx\n");
+  store_->Forget("a");
+  Add("a", "worker-0", "of another job of that id\n");
+  const std::optional<LogSpan> other =
+      ReadLogAfter(folder_, "a", "worker-0", next->next, 100, /*ends=*/false);
+  ASSERT_TRUE(other);
+  EXPECT_TRUE(other->is_other) << "nothing is left of what was read";
+  EXPECT_EQ(other->text, "of another job of that id\n");
+  EXPECT_FALSE(ReadLogAfter(folder_, "a", "worker-1", std::nullopt, 100, false));
+}
+
+TEST_F(LogStoreTest, ALineIsGivenOnceItHasItsEnd) {
+  Open();
+  Add("a", "worker-0", "one\ntw");
+  std::optional<LogSpan> span = ReadLogAfter(folder_, "a", "worker-0", std::nullopt, 100, false);
+  ASSERT_TRUE(span);
+  EXPECT_EQ(span->text, "one\n");
+  EXPECT_FALSE(span->is_more);
+  span = ReadLogAfter(folder_, "a", "worker-0", span->next, 100, /*ends=*/true);
+  ASSERT_TRUE(span);
+  EXPECT_EQ(span->text, "tw") << "no more is printed";
+  Add("a", "worker-0", "o, which is long\n");
+  span = ReadLogAfter(folder_, "a", "worker-0", std::nullopt, 4, false);
+  ASSERT_TRUE(span);
+  span = ReadLogAfter(folder_, "a", "worker-0", span->next, 6, false);
+  ASSERT_TRUE(span);
+  EXPECT_EQ(span->text, "two, w") << "a piece of one that is longer than what is asked for";
+  EXPECT_TRUE(span->is_more);
+}
+
+// It moved to another host, and its last words there were no whole line.
+TEST_F(LogStoreTest, AnotherProcessBeginsAnotherLine) {
+  Open();
+  const auto add = [&](int64_t placement, const std::string& text) {
+    store_->Add(
+        {.job = "a", .placement = PlacementNumber(placement), .name = "worker-0", .text = text});
+    ASSERT_TRUE(store_->Await());
+  };
+  add(1, "it en");
+  add(1, "ds");
+  add(2, "it begins\n");
+  EXPECT_EQ(Kept("a", "worker-0"), "it ends\nit begins\n");
+}
+
+TEST_F(LogStoreTest, TheTailBeginsWithALine) {
+  Open({.file = 20});
+  for (int i = 0; i < 6; ++i) Add("a", "worker-0", "line " + std::to_string(i) + "\n");
+  const auto from = [&](int64_t lines, size_t most) {
+    const auto place = PlaceOfTail(folder_, "a", "worker-0", lines, most);
+    return ReadLogAfter(folder_, "a", "worker-0", place, 100, false)->text;
+  };
+  EXPECT_EQ(from(1, 100), "line 5\n");
+  EXPECT_EQ(from(3, 100), "line 3\nline 4\nline 5\n") << "over both files";
+  EXPECT_EQ(from(3, 10), "line 5\n") << "the line before is not whole there";
+  EXPECT_EQ(from(100, 1000), "line 3\nline 4\nline 5\n")
+      << "of the first nobody knows whether it is whole";
+}
+
+// Each file's first line is ours. Files of an earlier version have none.
+TEST_F(LogStoreTest, WhatAnEarlierVersionKeptIsGoneOnFrom) {
+  std::filesystem::create_directories(folder_ + "/a");
+  std::ofstream(folder_ + "/a/worker-0.log.1") << "one\n";
+  std::ofstream(folder_ + "/a/worker-0.log") << "two\n";
+  Open();
+  std::optional<LogSpan> span = ReadLogAfter(folder_, "a", "worker-0", std::nullopt, 100, false);
+  ASSERT_TRUE(span);
+  EXPECT_EQ(span->text, "one\ntwo\n");
+  Add("a", "worker-0", "three\n");
+  EXPECT_EQ(Kept("a", "worker-0"), "three\n");
+  span = ReadLogAfter(folder_, "a", "worker-0", std::nullopt, 100, false);
+  ASSERT_TRUE(span);
+  EXPECT_EQ(span->text, "two\n");
+  span = ReadLogAfter(folder_, "a", "worker-0", span->next, 100, false);
+  ASSERT_TRUE(span);
+  EXPECT_EQ(span->text, "three\n");
+}
+
+TEST_F(LogStoreTest, EachWriteIsNews) {
+  Open();
+  EXPECT_EQ(store_->Writes("a"), 0);
+  Add("a", "worker-0", "one\n");
+  const int64_t once = store_->Writes("a");
+  EXPECT_NE(once, 0);
+  Add("b", "worker-0", "one\n");
+  EXPECT_EQ(store_->Writes("a"), once);
+  Add("a", "worker-0", "two\n");
+  EXPECT_NE(store_->Writes("a"), once);
+}
+
 TEST_F(LogStoreTest, WhatIsKeptGoesWithItsJob) {
   Open();
   Add("a", "worker-0", "of a\n");
@@ -110,7 +267,7 @@ TEST_F(LogStoreTest, WhatIsLeftOfDeletedJobsIsRemoved) {
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/deleted"));
 }
 
-TEST(LogPlacesTest, OnlyTheAgentThatWasToldLastToStartAMemberSpeaksOfIt) {
+TEST(LogPlacesTest, OnlyAgentsThatWereToldLastToStartAMemberSpeakOfIt) {
   LogPlaces places;
   const AgentId one{"one", {1, 1}}, two{"two", {2, 2}};
   const auto told = [&](const AgentId& agent, int64_t number) {
@@ -133,6 +290,10 @@ TEST(LogPlacesTest, OnlyTheAgentThatWasToldLastToStartAMemberSpeaksOfIt) {
   places.Told(one, {});
   EXPECT_TRUE(has(one, 1)) << "its last lines come after it has left";
   told(two, 2);
+  EXPECT_TRUE(has(one, 1)) << "also when it is placed elsewhere by then";
+  EXPECT_TRUE(has(two, 2));
+  told(two, 2);
+  told(two, 3);
   EXPECT_FALSE(has(one, 1));
   EXPECT_TRUE(has(two, 2));
   places.Forget("a");

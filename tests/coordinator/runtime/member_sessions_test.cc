@@ -18,6 +18,10 @@ class KeptSession final : public Session {
   void Close(absl::Status why) override { closed = std::move(why); }
   size_t QueuedBytes() const override { return 0; }
   std::string Peer() const override { return "the test"; }
+  std::optional<PeerName> ProvenPeer() const override { return proven; }
+  std::string ProvenKey() const override { return key; }
+  std::optional<PeerName> proven;
+  std::string key;
   absl::Status closed;
   bool admitted = false;
 };
@@ -26,37 +30,134 @@ constexpr Duration kTick = std::chrono::milliseconds(1);
 constexpr size_t kRoom = 4;
 
 const Time kCame = Time(std::chrono::seconds(3));
+const absl::Time kNow = absl::FromUnixSeconds(1'700'000'000);
 
 class MemberSessionsTest : public ::testing::Test {
  protected:
-  std::shared_ptr<KeptSession> Open(SessionId id) {
+  std::shared_ptr<KeptSession> Open(SessionId id, std::optional<PeerName> proven = {},
+                                    std::string key = "key1") {
     auto session = std::make_shared<KeptSession>();
+    session->key = proven ? std::move(key) : "";
+    session->proven = std::move(proven);
     sessions_.Opened(id, session, Time(), [this](Time) { return heard_; });
     return session;
   }
 
   Time heard_{};
   std::vector<SessionId> asked_;
+  std::vector<std::optional<ProcessName>> processes_;  // that asked, as they proved
   std::vector<MemberId> down_;
+  std::vector<std::string> holders_;
   std::vector<std::optional<Time>> came_;
-  MemberSessions sessions_{{.input =
-                                [this](const Input& input) {
-                                  if (const auto* down = std::get_if<MemberDown>(&input))
-                                    down_.push_back(down->member);
-                                  if (const auto* says = std::get_if<MemberSays>(&input))
-                                    came_.push_back(says->came);
-                                },
-                            .asked = [this](SessionId id, const AskJob&) { asked_.push_back(id); }},
-                           kRoom};
+  MemberSessions sessions_{
+      {.input =
+           [this](const Input& input) {
+             if (const auto* down = std::get_if<MemberDown>(&input)) down_.push_back(down->member);
+             if (const auto* says = std::get_if<MemberSays>(&input)) came_.push_back(says->came);
+             if (const auto* told = std::get_if<DevicesTold>(&input))
+               holders_.push_back(told->agent.host + " " + told->devices.at(0).id);
+           },
+       .asked =
+           [this](SessionId id, const AskJob&, const std::optional<ProcessName>& proven) {
+             asked_.push_back(id);
+             processes_.push_back(proven);
+           },
+       .why_not_heard =
+           [](const std::string& host, const std::string& key) {
+             return key == "key1" ? "" : absl::StrCat("another key of ", host);
+           }},
+      kRoom,
+      [] { return kNow; }};
 };
 
 TEST_F(MemberSessionsTest, WhoAsksAgainBeforeItIsAnsweredIsSentAway) {
   const auto session = Open(1);
   sessions_.Said(1, ToCoordinator(AskJob{"a", "worker-0"}), kCame);
   EXPECT_TRUE(session->closed.ok());
+  EXPECT_THAT(processes_, testing::ElementsAre(std::nullopt)) << "it has no certificate";
   sessions_.Said(1, ToCoordinator(AskJob{"a", "worker-0"}), kCame);
   EXPECT_THAT(session->closed.message(), HasSubstr("again before it was answered"));
   EXPECT_THAT(asked_, testing::ElementsAre(1));
+}
+
+// Each refused one has a twin that is taken, which differs in the name alone.
+TEST_F(MemberSessionsTest, WhereThereAreCertificatesWhoSpeaksForAnotherIsSentAway) {
+  const auto member = [](const std::string& name, int64_t placement) {
+    return PeerName{"c1", MemberPeer{"a", name, PlacementNumber(placement), {1, 1}}};
+  };
+  Join join;
+  join.job = "a";
+  join.id = {"worker-0", {1, 1}};
+  join.placement = PlacementNumber(3);
+  const AtCoordinator ask = ToCoordinator(AskJob{"a", "worker-0"});
+  const AtCoordinator hello =
+      FromAgent(AgentHello{.agent = {"alpha", {2, 2}}, .now_unix_ms = absl::ToUnixMillis(kNow)});
+  struct Case {
+    AtCoordinator says;
+    PeerName may, may_not;
+  };
+  const Case cases[] = {
+      {ask, member("worker-0", 3), member("worker-1", 3)},
+      {ToCoordinator(join), member("worker-0", 3), member("worker-0", 4)},
+      {ToCoordinator(join), member("worker-0", 3), {"c1", UserPeer{"worker-0"}}},
+      {hello, {"c1", HostPeer{"alpha"}}, {"c1", HostPeer{"beta"}}},
+      {hello, {"c1", HostPeer{"alpha"}}, {"c1", CoordinatorPeer{}}},
+  };
+  SessionId next = 0;
+  for (const Case& one : cases) {
+    const auto taken = Open(++next, one.may);
+    sessions_.Said(next, one.says, kCame);
+    EXPECT_TRUE(taken->closed.ok()) << next << ": " << taken->closed;
+    sessions_.Broken(next);
+    const auto refused = Open(++next, one.may_not);
+    sessions_.Said(next, one.says, kCame);
+    EXPECT_EQ(refused->closed.code(), absl::StatusCode::kPermissionDenied) << next;
+    EXPECT_FALSE(refused->admitted);
+  }
+  EXPECT_THAT(asked_, testing::ElementsAre(1));
+  EXPECT_THAT(processes_,
+              testing::ElementsAre(ProcessName{"a", "worker-0", PlacementNumber(3), {1, 1}}));
+}
+
+TEST_F(MemberSessionsTest, ASecondKeyOfAHostIsNotHeardAndTakesNoSessionOver) {
+  const PeerName alpha{"c1", HostPeer{"alpha"}};
+  const AtCoordinator hello =
+      FromAgent(AgentHello{.agent = {"alpha", {2, 2}}, .now_unix_ms = absl::ToUnixMillis(kNow)});
+  const auto first = Open(1, alpha);
+  sessions_.Said(1, hello, kCame);
+  const auto twin = Open(2, alpha, "key2");
+  sessions_.Said(2, hello, kCame);
+  EXPECT_EQ(twin->closed.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(twin->closed.message(), HasSubstr("another key of alpha"));
+  EXPECT_FALSE(twin->admitted);
+  EXPECT_TRUE(first->closed.ok()) << first->closed;
+  const auto again = Open(3, alpha);
+  sessions_.Said(3, hello, kCame);
+  EXPECT_TRUE(again->closed.ok()) << again->closed;
+  EXPECT_FALSE(first->closed.ok()) << "the same agent with the same key has one session";
+}
+
+TEST_F(MemberSessionsTest, WhereThereAreCertificatesClocksFarApartAreRefused) {
+  const auto says = [](absl::Duration apart) {
+    return FromAgent(
+        AgentHello{.agent = {"alpha", {2, 2}}, .now_unix_ms = absl::ToUnixMillis(kNow + apart)});
+  };
+  const PeerName alpha{"c1", HostPeer{"alpha"}};
+  SessionId next = 0;
+  for (const absl::Duration apart : {-absl::Minutes(6), absl::Minutes(6), absl::Hours(48)}) {
+    const auto refused = Open(++next, alpha);
+    sessions_.Said(next, says(apart), kCame);
+    EXPECT_THAT(refused->closed.message(), HasSubstr("by the clock here it is 2023-11-14 22:13:20"))
+        << apart;
+    const auto plain = Open(++next);
+    sessions_.Said(next, says(apart), kCame);
+    EXPECT_TRUE(plain->closed.ok()) << apart << ": nobody needs clocks without certificates";
+  }
+  for (const absl::Duration apart : {-absl::Minutes(4), absl::Minutes(4)}) {
+    const auto taken = Open(++next, alpha);
+    sessions_.Said(next, says(apart), kCame);
+    EXPECT_TRUE(taken->closed.ok()) << taken->closed;
+  }
 }
 
 TEST_F(MemberSessionsTest, WhoWasAnsweredMayAskAgain) {
@@ -200,6 +301,16 @@ TEST_F(MemberSessionsTest, ASessionIsOfOneAgent) {
   }
   sessions_.Said(1, FromAgent(AgentHello{.agent = {"elsewhere", {}}, .slots = 1}), kCame);
   EXPECT_THAT(session->closed.message(), HasSubstr("spoke as that of elsewhere"));
+}
+
+TEST_F(MemberSessionsTest, AnAgentTellsOfItsOwnDevices) {
+  const auto session = Open(1);
+  sessions_.Said(1, FromAgent(AgentHello{.agent = {"here", {}}, .slots = 1}), kCame);
+  sessions_.Said(1, FromAgent(DevicesHeld{{{"0"}}}), kCame);
+  EXPECT_THAT(holders_, testing::ElementsAre("here 0"));
+  const auto stranger = Open(2);
+  sessions_.Said(2, FromAgent(DevicesHeld{{{"0"}}}), kCame);
+  EXPECT_THAT(stranger->closed.message(), HasSubstr("not AgentHello"));
 }
 
 TEST_F(MemberSessionsTest, WhoSaysWhoItIsIsAdmitted) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <chrono>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -143,13 +142,15 @@ class ScriptedMember : public ScriptedPeer<ToCoordinator, FromCoordinator> {
 
   // Writes all of state(step), every weight the same, and says so.
   void SaveState(const std::string& dir, const View& view, Step step, float weight) {
-    std::filesystem::create_directories(dir);  // as the coordinator does, a little later perhaps
+    const std::unique_ptr<CheckpointFiles> files = CheckpointFilesIn(dir);
+    // As the coordinator does, a little later perhaps.
+    ASSERT_TRUE(files->MakeFolder().ok());
     const auto layout =
         Layout::Make(CountingEnvironment().tensors, CountingSpec().training.chunk_bytes);
     ASSERT_TRUE(layout.ok());
     const std::vector<float> values(static_cast<size_t>(layout->elements()), weight);
     const PartView part{kValuesSlot, ChunkId(0), values};
-    const auto segment = WriteSegment(dir, SegmentFile(view.lineage, step, id_.name),
+    const auto segment = WriteSegment(*files, SegmentFile(view.lineage, step, id_.name),
                                       {view.job, view.lineage, step}, {&part, 1});
     ASSERT_TRUE(segment.ok()) << segment.status();
     Say(SegmentWritten{1, view.lineage, step, *segment, 0.1});

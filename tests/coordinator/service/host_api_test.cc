@@ -64,6 +64,20 @@ TEST(Hosts, AreToldWithWhoIsPlacedThere) {
   EXPECT_THAT(HostOf(known, "b", kNow)->left_out_by, ElementsAre("j"));
 }
 
+TEST(Hosts, DevicesAreUsedByWhoIsPlacedThereAndByWhoStillEnds) {
+  JobStatus job = Job(JobPhase::kRunning);
+  job.job.placements["worker-0"].devices = {"0", "2"};
+  const HostStatus a{
+      .name = "a",
+      .slots = 4,
+      .devices = {{"0", PlacementNumber(7)}, {"1", PlacementNumber(3)}, {"2"}, {"3"}}};
+  const HostInfo host = *HostOf(Cluster({a}, {job}), "a", kNow);
+  EXPECT_THAT(host.devices, ElementsAre("0", "1", "2", "3"));
+  EXPECT_THAT(host.devices_used, ElementsAre("0", "1", "2"));
+  EXPECT_THAT(host.members[1].devices, ElementsAre("0", "2"));
+  EXPECT_THAT(HostOf(Cluster({a}), "a", kNow)->devices_used, ElementsAre("0", "1"));
+}
+
 TEST(Hosts, AreFreeOfJobsThatDoNotRun) {
   for (const JobPhase phase : {JobPhase::kQueued, JobPhase::kDone, JobPhase::kFailed}) {
     const KnownCluster known = Cluster({{.name = "a", .slots = 4, .up = true}}, {Job(phase)});

@@ -1,22 +1,39 @@
 #include "coordinator/service/job_api.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <functional>
 #include <future>
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
+#include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/runtime/adoption.h"
+#include "coordinator/runtime/checkpoint_root.h"
+#include "coordinator/service/adoptions.h"
 #include "coordinator/service/job_questions.h"
+#include "coordinator/service/namespace_api.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lib/base/mailbox.h"
+#include "lib/base/whole_file.h"
+#include "lib/checkpoint/manifest_file.h"
 #include "lib/config/field_error.h"
 #include "lib/wire/job_codec.h"
 #include "tests/coordinator/runtime/driver_rig.h"
 #include "tests/coordinator/runtime/kept_events.h"
+#include "tests/support/memory_files.h"
 
 namespace muster::coordinator {
 namespace {
@@ -38,23 +55,26 @@ class JobApiTest : public DriverRig {
   void AskDigest(std::optional<int64_t> step = std::nullopt) {
     api_->Digest("a", step, [this](absl::StatusOr<JobDigest> d) { digests_.Post(std::move(d)); });
   }
-  absl::Status Submitted(const std::string& id, const JobSpec& spec) {
-    return SubmittedTo(*api_, id, spec);
+  absl::Status Submitted(const std::string& id, const JobSpec& spec,
+                         const Caller& caller = Anybody()) {
+    return SubmittedTo(*api_, id, spec, caller);
   }
-  static absl::Status SubmittedTo(JobApi& api, const std::string& id, const JobSpec& spec) {
+  static absl::Status SubmittedTo(JobApi& api, const std::string& id, const JobSpec& spec,
+                                  const Caller& caller = Anybody()) {
     std::promise<absl::Status> answer;
-    api.Submit(id, spec,
+    api.Submit(id, spec, caller,
                [&](const absl::StatusOr<SubmittedJob>& job) { answer.set_value(job.status()); });
     return answer.get_future().get();
   }
   absl::StatusOr<JobInfo> Cancelled(const std::string& id) {
     std::promise<absl::StatusOr<JobInfo>> answer;
-    api_->Cancel(id, [&](absl::StatusOr<JobInfo> job) { answer.set_value(std::move(job)); });
+    api_->Cancel(id, Anybody(),
+                 [&](absl::StatusOr<JobInfo> job) { answer.set_value(std::move(job)); });
     return answer.get_future().get();
   }
   absl::Status Scaled(const std::string& id, int32_t workers_min, int32_t workers_max) {
     std::promise<absl::Status> answer;
-    api_->Scale(id, workers_min, workers_max,
+    api_->Scale(id, workers_min, workers_max, Anybody(),
                 [&](const absl::StatusOr<JobInfo>& job) { answer.set_value(job.status()); });
     return answer.get_future().get();
   }
@@ -76,6 +96,477 @@ TEST_F(JobApiTest, AnIdThatLooksLikeAnOptionIsRefused) {
     EXPECT_EQ(FieldOf(refused), "id");
   }
   EXPECT_TRUE(Submitted("a-b", CountingSpec(1)).ok());
+}
+
+// A job of which nothing is left but its checkpoint, in a folder of another cluster.
+class AdoptTest : public JobApiTest {
+ protected:
+  AdoptTest() {
+    SubmitJob();
+    TrainToTheEnd();
+    std::filesystem::create_directories(others_);
+    std::filesystem::rename(CheckpointDir(root_, "a"), old_);
+  }
+  ~AdoptTest() override {
+    // The driver of whoever holds it up ends before it is let go.
+    if (hold_claims_ && !std::exchange(is_let_go_, true)) disk_.set_value();
+    Stop();
+    std::error_code ignored;
+    std::filesystem::permissions(old_, std::filesystem::perms::owner_all, ignored);
+    std::filesystem::remove_all(others_, ignored);
+  }
+
+  absl::StatusOr<AdoptionInfo> Begun(JobApi& api, const std::string& folder,
+                                     const std::string& id) {
+    std::promise<absl::StatusOr<AdoptionInfo>> answer;
+    api.Adopt(folder, id, {"ada", UserRole::kAdmin, "*"},
+              [&](absl::StatusOr<AdoptionInfo> info) { answer.set_value(std::move(info)); });
+    return answer.get_future().get();
+  }
+  absl::StatusOr<AdoptionInfo> Found(JobApi& api, const std::string& adoption) {
+    std::promise<absl::StatusOr<AdoptionInfo>> answer;
+    api.FindAdoption(adoption,
+                     [&](absl::StatusOr<AdoptionInfo> info) { answer.set_value(std::move(info)); });
+    return answer.get_future().get();
+  }
+  // Looks until it is in one of these states.
+  AdoptionInfo Awaited(JobApi& api, AdoptionInfo info, const std::set<std::string>& states) {
+    const Time end = RealClock().Now() + kPatience;
+    while (!states.contains(info.state) && RealClock().Now() < end) {
+      std::this_thread::yield();
+      info = *Found(api, info.adoption);
+    }
+    EXPECT_THAT(states, ::testing::Contains(info.state));
+    return info;
+  }
+  // What became of it.
+  absl::StatusOr<AdoptionInfo> AdoptedBy(JobApi& api, const std::string& folder,
+                                         const std::string& id) {
+    absl::StatusOr<AdoptionInfo> begun = Begun(api, folder, id);
+    if (!begun.ok()) return begun;
+    AdoptionInfo info = Awaited(api, *std::move(begun), {kAdoptionDone, kAdoptionFailed});
+    if (!info.error.ok()) return info.error;
+    return info;
+  }
+  absl::StatusOr<AdoptionInfo> Adopted(const std::string& folder, const std::string& id) {
+    return AdoptedBy(*api_, folder, id);
+  }
+  // From now on the folder of checkpoints hangs, until LetGo.
+  std::unique_ptr<JobApi> StartOnAFolderThatHangs() {
+    Stop();
+    hold_claims_ = disk_.get_future().share();
+    Start();
+    return MakeJobApi(*driver_, *journal_, root_);
+  }
+  void LetGo() {
+    is_let_go_ = true;
+    disk_.set_value();
+  }
+  std::string ManifestPath() const {
+    return old_ + "/" + ManifestFileOf(LineageNumber(1), Step(2));
+  }
+  // Whoever made it knows how.
+  void Forge(const std::function<void(ManifestFile&)>& change) {
+    ManifestFile file =
+        *ReadManifestFile(*CheckpointFilesIn(old_), ManifestFileOf(LineageNumber(1), Step(2)));
+    change(file);
+    ASSERT_TRUE(ReplaceFile(ManifestPath(), EncodeManifestFile(file)).ok());
+  }
+  void ExpectNothingLeftOf(const std::string& job) {
+    EXPECT_FALSE(std::filesystem::exists(CheckpointDir(root_, job)));
+    EXPECT_THAT(*Catalogue(*kv_).Jobs(), ::testing::Not(::testing::Contains(job)));
+  }
+  void ExpectRefused(const std::string& why) {
+    const absl::Status refused = Adopted(old_, "b").status();
+    EXPECT_TRUE(absl::IsDataLoss(refused)) << refused;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr(why));
+    EXPECT_EQ(Look().size(), 1u);
+    ExpectNothingLeftOf("b");
+  }
+
+  const std::string others_ = root_ + "-old";  // the other cluster's folder of checkpoints
+  const std::string old_ = others_ + "/a";
+  std::promise<void> disk_;
+  bool is_let_go_ = false;
+};
+
+TEST_F(AdoptTest, TheCheckpointIsCopiedUnderItsNewNameAndTheAuditSaysWhoVouches) {
+  const std::string digest = Job().ending.digest;
+  const auto adopted = Adopted(old_, "b");
+  ASSERT_TRUE(adopted.ok()) << adopted.status();
+  EXPECT_EQ(adopted->job, "b");
+  EXPECT_EQ(adopted->step, 2);
+  EXPECT_GT(adopted->of_bytes, 0u);
+  EXPECT_EQ(adopted->bytes, adopted->of_bytes);
+  EXPECT_TRUE(adopted->passed_over.empty());
+  const KnownJobs jobs = Look();
+  ASSERT_EQ(jobs.size(), 2u);
+  EXPECT_EQ(jobs[1]->status.checkpoints.size(), 1u);
+  EXPECT_EQ(jobs[1]->status.job.owner, "ada");
+  std::filesystem::remove_all(old_);  // nobody needs it any more
+  std::promise<absl::StatusOr<JobDigest>> found;
+  api_->Digest("b", std::nullopt, [&](absl::StatusOr<JobDigest> d) { found.set_value(d); });
+  EXPECT_EQ(found.get_future().get()->digest, digest);
+  std::promise<absl::StatusOr<JobAudit>> audit;
+  api_->Audit("b", [&](absl::StatusOr<JobAudit> a) { audit.set_value(std::move(a)); });
+  const JobAudit told = *audit.get_future().get();
+  EXPECT_TRUE(told.ok) << told.conclusion;
+  EXPECT_THAT(told.conclusion,
+              HasSubstr("the steps below 2 are not in this ledger: the checkpoint that was adopted "
+                        "from cluster " +
+                        journal_->cluster() + ", job a, lineage 1, step 2"));
+  // Another start finds all of it.
+  Stop();
+  Start();
+  EXPECT_EQ(Look().at(1)->status.step, Step(2));
+  EXPECT_EQ(Look().at(1)->status.checkpoints.size(), 1u);
+}
+
+TEST_F(AdoptTest, WhatCannotBeAdoptedIsNamed) {
+  EXPECT_EQ(Adopted(old_, "").status().code(), absl::StatusCode::kAlreadyExists) << "job a is here";
+  EXPECT_EQ(Begun(*api_, old_, "a").status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(FieldOf(Adopted("relative", "b").status()), "folder");
+  EXPECT_EQ(FieldOf(Adopted("/" + std::string(5000, 'x'), "b").status()), "folder");
+  EXPECT_EQ(FieldOf(Adopted(std::string("/a\0b", 4), "b").status()), "folder");
+  for (const char* id : {"-b", "../b", "b/c", ".b"})
+    EXPECT_EQ(FieldOf(Adopted(old_, id).status()), "id") << id;
+  EXPECT_TRUE(absl::IsNotFound(Adopted(root_ + "/nowhere", "b").status()));
+  const absl::Status none = Adopted(root_, "b").status();
+  EXPECT_TRUE(absl::IsNotFound(none)) << none;
+  EXPECT_THAT(std::string(none.message()), HasSubstr("CHECKPOINTS/JOB"));
+  for (const char* nothing : {"", "1", "9-1", "../1-1"})
+    EXPECT_TRUE(absl::IsNotFound(Found(*api_, nothing).status())) << nothing;
+  EXPECT_EQ(Look().size(), 1u);
+}
+
+TEST_F(AdoptTest, NothingInTheFolderIsBelieved) {
+  const ManifestFile sound =
+      *ReadManifestFile(*CheckpointFilesIn(old_), ManifestFileOf(LineageNumber(1), Step(2)));
+  const auto forge = [&](const std::function<void(ManifestFile&)>& change) {
+    Forge([&](ManifestFile& file) {
+      file = sound;
+      change(file);
+    });
+  };
+  forge([](ManifestFile& file) { file.manifest.step = Step(1); });
+  ExpectRefused("not of its folder");
+  forge([](ManifestFile& file) { file.manifest.spec = "{}"; });
+  ExpectRefused("its specification");
+  forge([](ManifestFile& file) { file.manifest.segments[0].entries.clear(); });
+  ExpectRefused("are missing");
+  forge([](ManifestFile& file) { file.environment.tensors.clear(); });
+  ExpectRefused("its tensors");
+  forge([](ManifestFile& file) { file.environment.samples = 1; });
+  ExpectRefused("is none of its job");
+  forge([](ManifestFile& file) { file.manifest.segments[0].file = "elsewhere.segment"; });
+  ExpectRefused("is whole");
+  forge([](ManifestFile& file) { file.manifest.segments[0].entries[0].crc32c ^= 1; });
+  ExpectRefused("is whole");
+  Forge([&](ManifestFile& file) { file = sound; });
+  EXPECT_TRUE(Adopted(old_, "b").ok());
+}
+
+TEST_F(AdoptTest, ANewerCheckpointThatCannotBeUsedIsPassedOverAndNamed) {
+  const std::string newer = old_ + "/lineage-2-step-1";
+  std::filesystem::create_directories(newer);
+  std::filesystem::copy_file(ManifestPath(), newer + "/" + kManifestFile);
+  std::filesystem::resize_file(newer + "/" + kManifestFile, 40);
+  std::filesystem::create_directories(old_ + "/lineage-2-step-2");
+  std::filesystem::create_symlink("/etc/passwd", old_ + "/lineage-2-step-2/" + kManifestFile);
+  std::filesystem::create_directory_symlink(root_, old_ + "/lineage-2-step-3");
+  std::filesystem::create_directories(old_ + "/lineage-2-step-4");
+  ASSERT_EQ(mkfifo((old_ + "/lineage-2-step-4/" + kManifestFile).c_str(), 0600), 0);
+  const auto adopted = Adopted(old_, "b");
+  ASSERT_TRUE(adopted.ok()) << adopted.status();
+  EXPECT_EQ(adopted->step, 2);
+  EXPECT_THAT(adopted->passed_over,
+              ::testing::ElementsAre(HasSubstr("is a pipe"), HasSubstr("is a symbolic link"),
+                                     HasSubstr("cut short")));
+}
+
+TEST_F(AdoptTest, AFolderThatMayNotBeReadIsSaidAndNothingOlderIsTaken) {
+  if (geteuid() == 0) GTEST_SKIP() << "whoever is root may read everything";
+  std::filesystem::create_directories(old_ + "/lineage-2-step-1");
+  std::filesystem::permissions(old_ + "/lineage-2-step-1", std::filesystem::perms::none);
+  const auto expect_denied = [&](const std::string& path) {
+    const absl::Status denied = Adopted(old_, "b").status();
+    EXPECT_TRUE(absl::IsPermissionDenied(denied)) << denied;
+    EXPECT_THAT(std::string(denied.message()),
+                ::testing::AllOf(HasSubstr(path), HasSubstr("the coordinator's user")));
+  };
+  expect_denied("lineage-2-step-1");
+  std::filesystem::permissions(old_ + "/lineage-2-step-1", std::filesystem::perms::owner_all);
+  std::filesystem::permissions(old_, std::filesystem::perms::none);
+  expect_denied(old_);
+  ExpectNothingLeftOf("b");
+}
+
+TEST_F(AdoptTest, AClusterThatLivesKeepsItsJob) {
+  const std::string claim = others_ + "/.term-bb-3";
+  std::ofstream(claim) << "3 0123\n";
+  std::filesystem::create_directory_symlink(old_, root_ + "-link");
+  for (const std::string& folder : {old_, old_ + "/", root_ + "-link"}) {
+    const absl::Status refused = Adopted(folder, "b").status();
+    EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+    EXPECT_THAT(std::string(refused.message()),
+                ::testing::AllOf(HasSubstr(".term-bb-3"), HasSubstr("End that coordinator first")));
+  }
+  std::filesystem::remove(root_ + "-link");
+  std::filesystem::last_write_time(claim,
+                                   std::filesystem::file_time_type::clock::now() - 2 * kYoungClaim);
+  const auto adopted = Adopted(old_, "b");
+  EXPECT_TRUE(adopted.ok()) << adopted.status();
+}
+
+TEST_F(AdoptTest, AFolderThatIsTheJobsOwnIsNotEmptied) {
+  ASSERT_TRUE(Adopted(old_, "b").ok());
+  std::filesystem::rename(CheckpointDir(root_, "b"), CheckpointDir(root_, "c"));
+  const absl::Status refused = Adopted(CheckpointDir(root_, "c"), "c").status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("would keep the job itself"));
+  EXPECT_TRUE(std::filesystem::exists(CheckpointDir(root_, "c") + "/" +
+                                      ManifestFileOf(LineageNumber(1), Step(2))));
+}
+
+// Somebody submits it while it is copied: the copy would delete that job's checkpoints, or it would
+// go on from the copy.
+TEST_F(AdoptTest, WhileItCopiesNobodyElseGetsItsId) {
+  const auto api = StartOnAFolderThatHangs();
+  const auto begun = Begun(*api, old_, "b");
+  ASSERT_TRUE(begun.ok()) << begun.status();
+  const AdoptionInfo copies = Awaited(*api, *begun, {kAdoptionCopies});
+  const absl::Status submitted = SubmittedTo(*api, "b", CountingSpec(1));
+  EXPECT_TRUE(absl::IsAlreadyExists(submitted)) << submitted;
+  EXPECT_THAT(std::string(submitted.message()),
+              HasSubstr("is being adopted (adoption " + begun->adoption));
+  EXPECT_TRUE(absl::IsAlreadyExists(Begun(*api, others_, "b").status()));
+  EXPECT_EQ(Begun(*api, old_, "b")->adoption, begun->adoption) << "it was asked for already";
+  EXPECT_TRUE(SubmittedTo(*api, "c", CountingSpec(1)).ok());
+  // Queries do not wait for it.
+  std::promise<absl::StatusOr<JobDigest>> digest;
+  api->Digest("nobody", std::nullopt, [&](absl::StatusOr<JobDigest> d) { digest.set_value(d); });
+  EXPECT_TRUE(absl::IsNotFound(digest.get_future().get().status()));
+  std::promise<absl::Status> audit;
+  api->Audit("a", [&](const absl::StatusOr<JobAudit>& a) { audit.set_value(a.status()); });
+  EXPECT_TRUE(audit.get_future().get().ok());
+  LetGo();
+  EXPECT_EQ(Awaited(*api, copies, {kAdoptionDone, kAdoptionFailed}).state, kAdoptionDone);
+  EXPECT_EQ(Look().size(), 3u);
+  EXPECT_TRUE(absl::IsAlreadyExists(Begun(*api, old_, "b").status())) << "now there is that job";
+}
+
+TEST_F(AdoptTest, WhatFailsLeavesNothingAndItsIdIsFree) {
+  *full_ = true;  // the store's disk, before the first byte is copied
+  const absl::Status full = Adopted(old_, "b").status();
+  EXPECT_TRUE(absl::IsResourceExhausted(full)) << full;
+  *full_ = false;
+  ExpectNothingLeftOf("b");
+  EXPECT_TRUE(SubmittedTo(*api_, "b", CountingSpec(1)).ok());
+}
+
+// Refused when all is copied: there is no more room for jobs.
+TEST_F(AdoptTest, ACopyThatGetsNoJobGoes) {
+  int asked = 0;
+  const auto may_have = [&](const KnownJobs&, const std::string&, const JobSpec&) {
+    return ++asked == 1 ? absl::OkStatus() : absl::ResourceExhaustedError("too many jobs");
+  };
+  Adoptions adoptions(*driver_, *journal_, root_, may_have);
+  std::promise<absl::StatusOr<AdoptionInfo>> begun;
+  adoptions.Begin({old_, "b"},
+                  [&](absl::StatusOr<AdoptionInfo> info) { begun.set_value(std::move(info)); });
+  AdoptionInfo info = *begun.get_future().get();
+  const Time end = RealClock().Now() + kPatience;
+  while (info.state != kAdoptionFailed && RealClock().Now() < end) {
+    std::this_thread::yield();
+    info = *adoptions.Find(info.adoption);
+  }
+  EXPECT_TRUE(absl::IsResourceExhausted(info.error)) << info.error;
+  EXPECT_EQ(asked, 2);
+  ExpectNothingLeftOf("b");
+  EXPECT_TRUE(adoptions.CheckFree("b").ok());
+  Stop();  // before those whom it tells
+}
+
+// Killed while it copied: a start knows of the folder before there is a byte in it.
+TEST_F(AdoptTest, AStartDropsWhatWasCopiedAndNotCommitted) {
+  const AdoptionPlan plan = *PlanAdoption({old_, "b"}, journal_->cluster(), root_);
+  Catalogue catalogue(*kv_, journal_->cluster());
+  std::set<std::string> unfinished;
+  bool was_empty = false;
+  const auto progress = [&](uint64_t bytes, uint64_t) {
+    if (bytes > 0) return;
+    was_empty = std::filesystem::is_empty(CheckpointDir(root_, "b"));
+    unfinished = *catalogue.Unfinished();
+  };
+  ASSERT_TRUE(CopyAdopted(plan, catalogue, journal_->cluster(),
+                          *CheckpointFilesIn(CheckpointDir(root_, "b")), progress, {})
+                  .ok());
+  EXPECT_TRUE(was_empty);
+  EXPECT_THAT(unfinished, ::testing::ElementsAre("b")) << "nobody would find what is copied";
+  EXPECT_THAT(*catalogue.Unfinished(), ::testing::IsEmpty()) << "the catalogue has it";
+  ASSERT_TRUE(catalogue.Begin("c").ok());
+  std::filesystem::copy(CheckpointDir(root_, "b"), CheckpointDir(root_, "c"),
+                        std::filesystem::copy_options::recursive);
+  Stop();
+  Start();
+  ExpectNothingLeftOf("c");
+}
+
+TEST_F(AdoptTest, WhateverCallFailsNothingOfTheCopyIsLeft) {
+  const AdoptionPlan plan = *PlanAdoption({old_, "b"}, journal_->cluster(), root_);
+  Catalogue catalogue(*kv_, journal_->cluster());
+  MemoryFiles memory;
+  FaultyFiles failing(memory);
+  int64_t call = 0;
+  for (bool reached = true; reached; ++call) {
+    SCOPED_TRACE(absl::StrCat("call ", call, " fails"));
+    failing.FailCall(call);
+    const absl::Status copied =
+        CopyAdopted(plan, catalogue, journal_->cluster(), failing, [](uint64_t, uint64_t) {}, {})
+            .status();
+    reached = failing.failed();
+    EXPECT_EQ(copied.ok(), !reached) << copied;
+    EXPECT_EQ(memory.content.empty(), reached);
+    EXPECT_EQ(catalogue.Jobs()->contains("b"), !reached);
+  }
+  EXPECT_GT(call, 5) << "the calls were not counted";
+}
+
+// Killed between the commit of the copy and the journalling of the job.
+TEST_F(AdoptTest, AStartDropsACopyThatHasNoJob) {
+  const AdoptionPlan plan = *PlanAdoption({old_, "b"}, journal_->cluster(), root_);
+  ASSERT_TRUE(CopyAdopted(plan, Catalogue(*kv_, journal_->cluster()), journal_->cluster(),
+                          *CheckpointFilesIn(CheckpointDir(root_, "b")), [](uint64_t, uint64_t) {},
+                          {})
+                  .ok());
+  EXPECT_THAT(*Catalogue(*kv_).Jobs(), ::testing::Contains("b"));
+  Stop();
+  Start();
+  ExpectNothingLeftOf("b");
+  EXPECT_TRUE(Change(Submit{"b", CountingSpec(1)}).ok());
+  EXPECT_TRUE(Look().at(1)->status.checkpoints.empty());
+}
+
+TEST_F(AdoptTest, ACoordinatorThatStopsEndsItAndTheNextOneKnowsNothingOfIt) {
+  const auto api = StartOnAFolderThatHangs();
+  const auto begun = Begun(*api, old_, "b");
+  ASSERT_TRUE(begun.ok()) << begun.status();
+  Awaited(*api, *begun, {kAdoptionCopies});
+  std::thread stops([this] { driver_->Stop(); });
+  while (driver_->Known().ok()) std::this_thread::yield();
+  LetGo();
+  stops.join();
+  Stop();
+  Start();
+  EXPECT_EQ(Look().size(), 1u);
+  ExpectNothingLeftOf("b");
+}
+
+// Decided where all submissions are decided, as two users may name the same id at once.
+TEST_F(JobApiTest, AJobIsOfWhoeverSubmittedItAndOthersMayNotSubmitItAgain) {
+  const auto submitted_by = [&](const std::string& user) {
+    std::promise<absl::StatusOr<SubmittedJob>> answer;
+    api_->Submit("a", CountingSpec(1), {user, UserRole::kSubmitter, "*"},
+                 [&](absl::StatusOr<SubmittedJob> job) { answer.set_value(std::move(job)); });
+    return answer.get_future().get();
+  };
+  const absl::StatusOr<SubmittedJob> first = submitted_by("ada");
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(first->job.owner, "ada");
+  EXPECT_EQ(submitted_by("bob").status().code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_TRUE(submitted_by("ada").ok());
+}
+
+// The door has let them in, by an older picture: the job of that id was another one then.
+TEST_F(JobApiTest, WhoMayNotChangeAJobIsToldSoWhereItIsDecided) {
+  std::promise<absl::Status> submitted;
+  api_->Submit("a", CountingSpec(1), {"ada", UserRole::kSubmitter, "default"},
+               [&](const absl::StatusOr<SubmittedJob>& j) { submitted.set_value(j.status()); });
+  ASSERT_TRUE(submitted.get_future().get().ok());
+  using Answer = JobApi::Reply<JobInfo>;
+  const std::pair<const char*, std::function<void(const Caller&, Answer)>> changes[] = {
+      {"scale", [&](const Caller& c, Answer a) { api_->Scale("a", 1, 2, c, std::move(a)); }},
+      {"set queue",
+       [&](const Caller& c, Answer a) { api_->SetQueue("a", {.retries = 1}, c, std::move(a)); }},
+      {"stop", [&](const Caller& c, Answer a) { api_->Stop("a", c, std::move(a)); }},
+      {"cancel", [&](const Caller& c, Answer a) { api_->Cancel("a", c, std::move(a)); }},
+      {"delete", [&](const Caller& c, Answer a) { api_->Delete("a", c, std::move(a)); }}};
+  for (const auto& [name, change] : changes) {
+    const auto changed = [&, &change = change](const Caller& caller) {
+      std::promise<absl::StatusCode> answer;
+      change(caller,
+             [&](const absl::StatusOr<JobInfo>& j) { answer.set_value(j.status().code()); });
+      return answer.get_future().get();
+    };
+    EXPECT_EQ(changed({"bob", UserRole::kSubmitter, "default"}),
+              absl::StatusCode::kPermissionDenied)
+        << name << " by one whose job it is not";
+    EXPECT_EQ(changed({"far", UserRole::kOperator, "other"}), absl::StatusCode::kNotFound) << name;
+    EXPECT_EQ(changed({"ada", UserRole::kSubmitter, "default"}), absl::StatusCode::kOk) << name;
+  }
+}
+
+TEST_F(JobApiTest, ASubmitterRaisesNoPriorityInAnyWay) {
+  const Caller ada{"ada", UserRole::kSubmitter, "default"};
+  const auto submitted = [&](int32_t priority) {
+    JobSpec spec = CountingSpec(1);
+    spec.queue.priority = priority;
+    std::promise<absl::StatusCode> answer;
+    api_->Submit("a", spec, ada, [&](const absl::StatusOr<SubmittedJob>& job) {
+      answer.set_value(job.status().code());
+    });
+    return answer.get_future().get();
+  };
+  const auto changed = [&](const QueueChange& change, const Caller& caller) {
+    std::promise<absl::StatusCode> answer;
+    api_->SetQueue("a", change, caller, [&](const absl::StatusOr<JobInfo>& job) {
+      answer.set_value(job.status().code());
+    });
+    return answer.get_future().get();
+  };
+  EXPECT_EQ(submitted(1000), absl::StatusCode::kPermissionDenied) << "it is new";
+  EXPECT_EQ(submitted(0), absl::StatusCode::kOk);
+  EXPECT_EQ(changed({.priority = 1}, ada), absl::StatusCode::kPermissionDenied) << "it is changed";
+  EXPECT_EQ(changed({.priority = 3}, {"oda", UserRole::kOperator, "default"}),
+            absl::StatusCode::kOk);
+  EXPECT_EQ(changed({.retries = 1}, ada), absl::StatusCode::kOk) << "that stays as it is";
+  ASSERT_TRUE(Change(coordinator::Stop{"a"}).ok());
+  EXPECT_EQ(submitted(4), absl::StatusCode::kPermissionDenied) << "it goes on";
+  EXPECT_EQ(submitted(3), absl::StatusCode::kOk);
+}
+
+TEST_F(JobApiTest, WhoDoesNotSeeAJobDoesNotWatchIt) {
+  ASSERT_TRUE(Submitted("a", CountingSpec(1)).ok());
+  const auto watched = [&](const Caller& caller) {
+    KeptEvents kept;
+    std::promise<absl::StatusCode> answer;
+    api_->Watch(
+        "a", std::nullopt, caller,
+        [&](const absl::StatusOr<bool>& found) { answer.set_value(found.status().code()); },
+        kept.NewWatcher());
+    return answer.get_future().get();
+  };
+  EXPECT_EQ(watched({"far", UserRole::kViewer, "other"}), absl::StatusCode::kNotFound);
+}
+
+TEST_F(JobApiTest, OneUserWatchesNoMoreThanAShare) {
+  const auto api = MakeJobApi(*driver_, *journal_, root_, {}, "", nullptr, /*watchers=*/8);
+  ASSERT_TRUE(Submitted("a", CountingSpec(1)).ok());
+  KeptEvents first, second, third;
+  const auto watched = [&](const std::string& user, KeptEvents& kept) {
+    std::promise<absl::StatusCode> answer;
+    api->Watch(
+        "a", std::nullopt, {user, UserRole::kViewer, "*"},
+        [&](const absl::StatusOr<bool>& found) { answer.set_value(found.status().code()); },
+        kept.NewWatcher());
+    return answer.get_future().get();
+  };
+  EXPECT_EQ(watched("ada", first), absl::StatusCode::kOk);
+  EXPECT_EQ(watched("ada", second), absl::StatusCode::kUnavailable) << "ada watches all";
+  EXPECT_EQ(watched("bob", third), absl::StatusCode::kOk);
+  ASSERT_TRUE(Cancelled("a").ok());  // its end ends the watching
+  EXPECT_TRUE(first.AwaitEnd());
+  Stop();
 }
 
 TEST_F(JobApiTest, AModelThatNoJobMayHaveIsRefusedBeforeItIsKept) {
@@ -110,6 +601,17 @@ TEST_F(JobApiTest, AJobThatIsStoppingIsNotLostWhenItIsSubmittedAgain) {
   EXPECT_THAT(Submitted("a", other).message(), HasSubstr("job a is stopping"));
 }
 
+TEST_F(JobApiTest, OfAJobThatHasBegunItDoesNotMatterWhereItWasToBegin) {
+  SubmitJob();
+  ScriptedMember member = Member("worker-0");
+  member.JoinJob("a");
+  member.FollowIntoView();
+  JobSpec again = CountingSpec(1);
+  again.runtime.resume = {ResumeKind::kStep, 5};
+  const absl::Status same = Submitted("a", again);
+  EXPECT_TRUE(same.ok()) << same;
+}
+
 TEST_F(JobApiTest, AStoppedJobIsCancelledForGood) {
   SubmitJob();
   ASSERT_TRUE(Change(coordinator::Stop{"a"}).ok());
@@ -138,6 +640,75 @@ TEST_F(JobApiTest, AJobHasAsManyWorkersAsItsSpecificationMaySay) {
   EXPECT_EQ(FieldOf(Scaled("a", 1, kMaxProcesses + 1)), "workers.max");
   EXPECT_EQ(FieldOf(Scaled("a", 3, 2)), "workers.min");
   EXPECT_THAT(Scaled("a", 1, 0).message(), HasSubstr("allowed: 1 to 4096"));
+}
+
+TEST_F(JobApiTest, WhatTheQueueKnowsOfAJobMayChangeAtAnyTime) {
+  const auto changed = [this](const QueueChange& change) {
+    std::promise<absl::StatusOr<JobInfo>> answer;
+    api_->SetQueue("a", change, Anybody(),
+                   [&](absl::StatusOr<JobInfo> job) { answer.set_value(std::move(job)); });
+    return answer.get_future().get();
+  };
+  EXPECT_EQ(changed({.priority = 1}).status().code(), absl::StatusCode::kNotFound);
+  JobSpec spec = CountingSpec(1);
+  spec.queue.labels = {{"team", "see"}};
+  ASSERT_TRUE(Submitted("a", spec).ok());
+  const auto job = changed({.priority = 7, .labels = {{"team", std::nullopt}, {"stage", "one"}}});
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->spec->queue.priority, 7);
+  EXPECT_EQ(job->spec->queue.labels, (std::map<std::string, std::string>{{"stage", "one"}}));
+  EXPECT_EQ(FieldOf(changed({.retries = -1}).status()), "retries");
+  // Whoever submits it again changes nothing of that.
+  ASSERT_TRUE(Submitted("a", spec).ok());
+  EXPECT_EQ(changed({})->spec->queue.priority, 7);
+  ASSERT_TRUE(Cancelled("a").ok());
+  EXPECT_EQ(changed({.time_to_live = 60})->spec->queue.time_to_live, 60);
+}
+
+TEST_F(JobApiTest, AJobStaysInItsNamespaceAndNoMoreWaitThanItsQuotaSays) {
+  const std::unique_ptr<NamespaceApi> namespaces = MakeNamespaceApi(*driver_);
+  const auto set = [&](const std::string& name, std::optional<int32_t> slots,
+                       std::optional<int32_t> queued, int32_t priority = 0) {
+    std::promise<absl::StatusOr<NamespaceInfo>> answer;
+    namespaces->SetQuota(name, {slots, queued, priority}, [&](absl::StatusOr<NamespaceInfo> info) {
+      answer.set_value(std::move(info));
+    });
+    return answer.get_future().get();
+  };
+  const auto info = set("vision", 0, 1);  // so that all of its jobs wait
+  ASSERT_TRUE(info.ok()) << info.status();
+  EXPECT_EQ(info->slots, 0);
+  EXPECT_EQ(info->queued, 1);
+  EXPECT_EQ(FieldOf(set("Vision", 1, 1).status()), "namespace");
+  EXPECT_EQ(FieldOf(set("vision", -1, 1).status()), "slots");
+  JobSpec spec = CountingSpec(1);
+  spec.queue.name_space = "vision";
+  ASSERT_TRUE(Submitted("a", spec).ok());
+  EXPECT_TRUE(Submitted("a", spec).ok()) << "it waits already";
+  const absl::Status refused = Submitted("b", spec);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted) << refused;
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("namespace vision has 1 job waiting, and may have 1"));
+  EXPECT_EQ(Submitted("a", CountingSpec(1)).code(), absl::StatusCode::kAlreadyExists);
+  ASSERT_TRUE(set("vision", std::nullopt, std::nullopt).ok());
+  EXPECT_TRUE(Submitted("b", spec).ok());
+  // What submitters of it may give.
+  const Caller ada{"ada", UserRole::kSubmitter, "vision"};
+  spec.queue.priority = 5;
+  EXPECT_EQ(Submitted("c", spec, ada).code(), absl::StatusCode::kPermissionDenied);
+  ASSERT_EQ(set("vision", std::nullopt, std::nullopt, 5)->priority, 5);
+  EXPECT_TRUE(Submitted("c", spec, ada).ok());
+  const auto changed = [&](int32_t priority) {
+    std::promise<absl::Status> answer;
+    api_->SetQueue("c", {.priority = priority}, ada,
+                   [&](absl::StatusOr<JobInfo> job) { answer.set_value(job.status()); });
+    return answer.get_future().get();
+  };
+  EXPECT_EQ(changed(6).code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_TRUE(changed(4).ok());
+  EXPECT_TRUE(changed(5).ok());
+  ASSERT_TRUE(set("vision", std::nullopt, std::nullopt, 0).ok());
+  EXPECT_EQ(Submitted("d", spec, ada).code(), absl::StatusCode::kPermissionDenied);
 }
 
 TEST_F(JobApiTest, ManyWhoAskForTheSameDigestAreOneQuery) {
@@ -197,8 +768,8 @@ TEST_F(JobApiTest, AThousandReadersAreAnsweredWithoutTheThreadThatDecides) {
       count(page.ok() && page->jobs.size() == 1);
     });
     api_->Watch(
-        "a", std::nullopt, [count](const absl::StatusOr<bool>& found) { count(found.ok()); },
-        events.NewWatcher());
+        "a", std::nullopt, Anybody(),
+        [count](const absl::StatusOr<bool>& found) { count(found.ok()); }, events.NewWatcher());
   };
   std::vector<KeptEvents> events(kReaders);
   std::vector<std::thread> threads;
@@ -320,7 +891,7 @@ TEST_F(JobApiTest, MoreFingerprintsThanOneAnswerHoldsComeInParts) {
     ASSERT_TRUE(journal.ok()) << journal.status();
     std::vector<Persisted> changes;
     for (int64_t step = 1; step <= most + 5; ++step)
-      changes.push_back(PersistFingerprint{"a", LineageNumber(1), Step(step), {1, 2, true}});
+      changes.emplace_back(PersistFingerprint{"a", LineageNumber(1), Step(step), {1, 2, true}});
     ASSERT_TRUE((*journal)->Write(changes, 1).ok());
   }
   Start();
@@ -363,6 +934,34 @@ TEST_F(JobApiTest, JobsAreKeptUpToABoundAndADeletedOneMakesRoom) {
   EXPECT_TRUE(submitted("c").ok());
 }
 
+TEST_F(JobApiTest, OneUserLeavesRoomForOthers) {
+  const auto api = MakeJobApi(*driver_, *journal_, root_, {.jobs = 2 * kSharesOfUsers});
+  const auto submitted = [&](const std::string& id, const Caller& caller, const std::string& in) {
+    JobSpec spec = CountingSpec(1);
+    spec.queue.name_space = in;
+    std::promise<absl::Status> answer;
+    api->Submit(id, spec, caller,
+                [&](const absl::StatusOr<SubmittedJob>& job) { answer.set_value(job.status()); });
+    return answer.get_future().get();
+  };
+  const Caller ada{"ada", UserRole::kSubmitter, "*"};
+  EXPECT_TRUE(submitted("a1", ada, "one").ok());
+  EXPECT_TRUE(submitted("a2", ada, "two").ok());
+  ASSERT_TRUE(Change(coordinator::Cancel{"a1"}).ok());
+  const absl::Status refused = submitted("a3", ada, "three");
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted) << "one user fills the room";
+  EXPECT_THAT(refused.message(), HasSubstr("user ada keeps 2 jobs and may keep 2; delete"));
+  for (size_t i = 1; i < kSharesOfUsers; ++i)
+    EXPECT_TRUE(
+        submitted(absl::StrCat("b", i), {absl::StrCat("u", i), UserRole::kSubmitter, "*"}, "one")
+            .ok());
+  const Caller late{"late", UserRole::kOperator, "one"};
+  EXPECT_THAT(submitted("c1", late, "one").message(),
+              HasSubstr("namespace one keeps 8 jobs and may keep 8; delete"));
+  EXPECT_TRUE(submitted("c2", {"other", UserRole::kSubmitter, "two"}, "two").ok());
+  EXPECT_TRUE(submitted("c3", {"root", UserRole::kAdmin, "*"}, "one").ok());
+}
+
 TEST_F(JobApiTest, SpecificationsAreKeptUpToABoundInSum) {
   JobSpec large = CountingSpec(1);
   large.training.data.paths = {absl::StrCat("/", std::string(10'000, 'x'))};
@@ -372,6 +971,23 @@ TEST_F(JobApiTest, SpecificationsAreKeptUpToABoundInSum) {
   const absl::Status refused = SubmittedTo(*api, "c", large);
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted) << refused;
   EXPECT_THAT(refused.message(), HasSubstr("`muster delete JOB`"));
+}
+
+// Labels of a job may be many times what its specification took when it was submitted.
+TEST_F(JobApiTest, LabelsThatComeLaterCountToo) {
+  const JobSpec spec = CountingSpec(1);
+  const auto api =
+      MakeJobApi(*driver_, *journal_, root_, {.spec_bytes = BytesOf(spec) + size_t{500}});
+  ASSERT_TRUE(SubmittedTo(*api, "a", spec).ok());
+  const auto labelled = [&](const std::string& key) {
+    std::promise<absl::Status> answer;
+    api->SetQueue("a", {.labels = {{key, std::string(60, 'x')}}}, Anybody(),
+                  [&](const absl::StatusOr<JobInfo>& job) { answer.set_value(job.status()); });
+    return answer.get_future().get();
+  };
+  EXPECT_TRUE(labelled("one").ok());
+  EXPECT_TRUE(labelled("two").ok());
+  EXPECT_EQ(labelled("three").code(), absl::StatusCode::kResourceExhausted) << "labels go around";
 }
 
 // The store of an earlier coordinator may hold more.

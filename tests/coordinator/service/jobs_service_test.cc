@@ -17,7 +17,10 @@
 #include <vector>
 
 #include "coordinator/runtime/background.h"
+#include "coordinator/service/gate.h"
 #include "coordinator/service/grpc/late_writes.h"
+#include "coordinator/service/grpc/refusal.h"
+#include "coordinator/service/token_text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lib/base/mutex.h"
@@ -56,9 +59,24 @@ TEST(WritesUnderWay, AreLateOnceEachAndOnlyWhileTheyLast) {
 
 class ScriptedApi final : public JobApi {
  public:
-  void Submit(std::string, JobSpec, Reply<SubmittedJob> reply) override {
+  void Submit(std::string, JobSpec, const coordinator::Caller&,
+              Reply<SubmittedJob> reply) override {
     ++submitted_;
     reply(absl::UnavailableError("not scripted"));
+  }
+  void Adopt(std::string folder, std::string id, const coordinator::Caller&,
+             Reply<AdoptionInfo> reply) override {
+    if (folder != "/there") return reply(Unscripted());
+    AdoptionInfo info{.adoption = "1-7"};
+    info.job = std::move(id);
+    reply(std::move(info));
+  }
+  void FindAdoption(const std::string& adoption, Reply<AdoptionInfo> reply) override {
+    if (adoption != "1-7") return reply(Unscripted());
+    AdoptionInfo info{.adoption = adoption};
+    info.state = kAdoptionFailed;
+    info.error = absl::DataLossError("no checkpoint is whole");
+    reply(std::move(info));
   }
   void Get(const std::string&, Reply<JobInfo> reply) override {
     JobInfo job;
@@ -66,14 +84,25 @@ class ScriptedApi final : public JobApi {
     reply(std::move(job));
   }
   void List(const JobQuery&, Reply<JobPage> reply) override { reply(JobPage{}); }
-  void Cancel(const std::string&, Reply<JobInfo> reply) override { reply(Unscripted()); }
-  void Stop(const std::string&, Reply<JobInfo> reply) override { reply(Unscripted()); }
-  void Delete(const std::string&, Reply<JobInfo> reply) override { reply(Unscripted()); }
-  void Scale(const std::string&, int32_t, int32_t, Reply<JobInfo> reply) override {
+  void Cancel(const std::string&, const coordinator::Caller&, Reply<JobInfo> reply) override {
     reply(Unscripted());
   }
-  void Watch(const std::string&, std::optional<EventPlace>, Reply<bool> reply,
-             std::shared_ptr<JobWatcher> watcher) override {
+  void Stop(const std::string&, const coordinator::Caller&, Reply<JobInfo> reply) override {
+    reply(Unscripted());
+  }
+  void Delete(const std::string&, const coordinator::Caller&, Reply<JobInfo> reply) override {
+    reply(Unscripted());
+  }
+  void Scale(const std::string&, int32_t, int32_t, const coordinator::Caller&,
+             Reply<JobInfo> reply) override {
+    reply(Unscripted());
+  }
+  void SetQueue(const std::string&, const QueueChange&, const coordinator::Caller&,
+                Reply<JobInfo> reply) override {
+    reply(Unscripted());
+  }
+  void Watch(const std::string&, std::optional<EventPlace>, const coordinator::Caller&,
+             Reply<bool> reply, std::shared_ptr<JobWatcher> watcher) override {
     reply(true);
     const MutexLock lock(mutex_);
     watchers_.push_back(std::move(watcher));
@@ -85,6 +114,11 @@ class ScriptedApi final : public JobApi {
   void Logs(const std::string&, LogQuery query, Reply<LogTail> reply) override {
     asked_of_logs = query;
     reply(logs);
+  }
+  void FollowLogs(const std::string&, FollowQuery query, const coordinator::Caller&,
+                  Reply<LogPage> reply) override {
+    asked_to_follow = query;
+    reply(log_page);
   }
   void History(const std::string&, const HistoryQuery&, Reply<HistoryPage> reply) override {
     reply(Unscripted());
@@ -98,6 +132,8 @@ class ScriptedApi final : public JobApi {
 
   LogTail logs;
   LogQuery asked_of_logs;
+  LogPage log_page;
+  FollowQuery asked_to_follow;
   int submitted() const { return submitted_; }
   // Of those who have begun to watch and were not taken yet; null: nobody.
   std::shared_ptr<JobWatcher> TakeWatcher() {
@@ -401,6 +437,49 @@ TEST_F(JobsServiceTest, ARequestThatIsTooLargeIsToldItsLimit) {
   EXPECT_TRUE(stub_->List(&context, {}, &list).ok());
 }
 
+TEST_F(JobsServiceTest, AnAdoptionNamesAFolderAndAnId) {
+  const auto adopt = [&](const std::string& folder, v1::Adoption& response) {
+    v1::AdoptRequest request;
+    request.set_folder(folder);
+    request.set_id("b");
+    grpc::ClientContext context;
+    return stub_->Adopt(&context, request, &response);
+  };
+  v1::Adoption response;
+  EXPECT_TRUE(adopt("/there", response).ok());
+  EXPECT_EQ(response.adoption(), "1-7");
+  EXPECT_EQ(response.job(), "b");
+  EXPECT_EQ(response.state(), "waiting");
+  EXPECT_EQ(adopt("/elsewhere", response).error_code(), grpc::StatusCode::UNAVAILABLE);
+  v1::FindAdoptionRequest request;
+  request.set_adoption("1-7");
+  grpc::ClientContext context;
+  ASSERT_TRUE(stub_->FindAdoption(&context, request, &response).ok());
+  EXPECT_EQ(response.state(), "failed");
+  EXPECT_EQ(response.error_code(), grpc::StatusCode::DATA_LOSS);
+  EXPECT_EQ(response.error(), "no checkpoint is whole");
+}
+
+TEST_F(JobsServiceTest, LinesAreFollowedFromWhereAFollowerIs) {
+  api_.log_page = {{{"worker-0", "one"}}, "1~x", true};
+  v1::FollowLogsRequest request;
+  request.set_id("a");
+  request.set_member("worker-0");
+  request.set_tail(7);
+  request.set_after("1~w");
+  v1::FollowLogsResponse response;
+  grpc::ClientContext context;
+  ASSERT_TRUE(stub_->FollowLogs(&context, request, &response).ok());
+  EXPECT_EQ(api_.asked_to_follow.member, "worker-0");
+  EXPECT_EQ(api_.asked_to_follow.tail, 7);
+  EXPECT_EQ(api_.asked_to_follow.after, "1~w");
+  ASSERT_EQ(response.lines_size(), 1);
+  EXPECT_EQ(response.lines(0).member(), "worker-0");
+  EXPECT_EQ(response.lines(0).line(), "one");
+  EXPECT_EQ(response.next(), "1~x");
+  EXPECT_TRUE(response.over());
+}
+
 TEST_F(JobsServiceTest, WhatIsNoRequestIsToldSo) {
   const grpc::Status status = CallGenerically(channel_, "/muster.v1.Jobs/Get", "\xff\xff").status;
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
@@ -418,6 +497,85 @@ TEST_F(JobsServiceTest, ManyWatchesOfQuietJobsKeepTheirConnection) {
     ASSERT_EQ(reader->Finish().error_code(), grpc::StatusCode::CANCELLED)
         << "watch " << i << " was not begun, or lost its connection";
   }
+}
+
+TEST(AddressInPeer, IsWithoutItsPort) {
+  EXPECT_EQ(AddressInPeer("ipv4:127.0.0.1:4242"), "127.0.0.1");
+  EXPECT_EQ(AddressInPeer("ipv6:%5B::1%5D:4242"), "::1");
+  EXPECT_EQ(AddressInPeer("unknown"), "unknown");
+}
+
+// The service of JobsServiceTest, where whoever calls is asked for a token.
+class GuardedJobsTest : public ::testing::Test {
+ protected:
+  GuardedJobsTest() {
+    auto tokens = std::make_shared<std::vector<coordinator::Token>>();
+    tokens->push_back(
+        {coordinator::HashOfToken(ada_), {"ada", coordinator::UserRole::kSubmitter, "default"}, 1});
+    known_.tokens = std::move(tokens);
+    listener_ =
+        transport_
+            ->Listen("127.0.0.1:0", [](const auto&) { return SessionHandler(); }, {service_.get()})
+            .value();
+    stub_ = v1::Jobs::NewStub(
+        grpc::CreateChannel(listener_->Address(), grpc::InsecureChannelCredentials()));
+  }
+  grpc::StatusCode List(const std::string& authorization) {
+    grpc::ClientContext context;
+    if (!authorization.empty()) context.AddMetadata("authorization", authorization);
+    v1::ListResponse list;
+    return stub_->List(&context, {}, &list).error_code();
+  }
+
+  const std::string ada_ = coordinator::MakeTokenText("ada");
+  coordinator::KnownCluster known_;
+  HandClock clock_;
+  const std::unique_ptr<coordinator::AuditLog> audit_ =
+      coordinator::AuditLog::Open(::testing::TempDir() + "/guarded_jobs_audit.jsonl").value();
+  coordinator::Gate gate_{[this] { return known_; }, *audit_, clock_};
+  ScriptedApi api_;
+  coordinator::Background large_answers_;
+  const std::shared_ptr<grpc::Service> service_ =
+      MakeJobsService(api_, clock_, large_answers_, {}, &gate_);
+  const std::unique_ptr<GrpcTransport> transport_ = MakeGrpcTransport({});
+  std::unique_ptr<Listener> listener_;
+  std::unique_ptr<v1::Jobs::Stub> stub_;
+};
+
+TEST_F(GuardedJobsTest, EachCallNeedsATokenInItsMetadata) {
+  EXPECT_EQ(List(""), grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(List("Bearer " + coordinator::MakeTokenText("ada")), grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(List("Bearer " + ada_), grpc::StatusCode::OK);
+  grpc::ClientContext context;
+  const auto reader = stub_->Watch(&context, {});
+  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::UNAUTHENTICATED);
+}
+
+TEST_F(GuardedJobsTest, AWatchEndsWithItsToken) {
+  v1::JobEvent event;
+  grpc::ClientContext context;
+  context.AddMetadata("authorization", "Bearer " + ada_);
+  v1::WatchRequest request;
+  const auto reader = stub_->Watch(&context, request);
+  std::shared_ptr<JobWatcher> watcher;
+  ASSERT_TRUE(Await([&] { return (watcher = api_.TakeWatcher()) != nullptr; }));
+  EXPECT_FALSE(watcher->closed());
+  EXPECT_TRUE(watcher->OnEvent({}));
+  EXPECT_TRUE(reader->Read(&event));
+  known_.tokens = std::make_shared<const std::vector<coordinator::Token>>();
+  ASSERT_TRUE(watcher->closed());
+  EXPECT_FALSE(watcher->OnEvent({}));
+  EXPECT_FALSE(reader->Read(&event));
+  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::UNAUTHENTICATED);
+}
+
+TEST_F(GuardedJobsTest, WhatIsNotAllowedDoesNotReachTheApi) {
+  v1::SubmitRequest request;
+  v1::SubmitResponse response;
+  grpc::ClientContext stranger;
+  EXPECT_EQ(stub_->Submit(&stranger, request, &response).error_code(),
+            grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(api_.submitted(), 0);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "coordinator/service/job_questions.h"
 
 namespace muster::coordinator {
@@ -43,6 +44,25 @@ TEST(Pages, EndWithTheirLimitOrWhereTheirJobsAreLarge) {
         Row{kMostPageBytes / 4, 7, 0, {3, 3, 1}}, Row{2 * kMostPageBytes, 2, 0, {1, 1}}})
     EXPECT_EQ(SizesOfPages(JobsOf(row.bytes, row.jobs), {.limit = row.limit}), row.pages)
         << row.bytes;
+}
+
+TEST(Pages, HoldOnlyJobsOfTheNamespaceWithTheLabels) {
+  KnownJobs jobs;
+  for (const char* team : {"see", "hear", ""}) {
+    KnownJob known;
+    known.status.job.id = absl::StrCat("job-", jobs.size());
+    known.status.job.submission = static_cast<int64_t>(jobs.size()) + 1;
+    if (*team != '\0') known.status.job.spec.queue.labels = {{"team", team}, {"stage", "one"}};
+    if (jobs.empty()) known.status.job.spec.queue.name_space = "vision";
+    jobs.push_back(std::make_shared<const KnownJob>(std::move(known)));
+  }
+  EXPECT_EQ(SizesOfPages(jobs, {.labels = {{"stage", "one"}}}), std::vector<size_t>{2});
+  EXPECT_EQ(SizesOfPages(jobs, {.labels = {{"stage", "one"}, {"team", "see"}}}),
+            std::vector<size_t>{1});
+  EXPECT_EQ(SizesOfPages(jobs, {.labels = {{"stage", "two"}}}), std::vector<size_t>{});
+  EXPECT_EQ(SizesOfPages(jobs, {.name_space = "vision"}), std::vector<size_t>{1});
+  EXPECT_EQ(SizesOfPages(jobs, {.name_space = "default"}), std::vector<size_t>{2});
+  EXPECT_FALSE(PageOf(jobs, {.labels = {{"-", "x"}}}).ok());
 }
 
 }  // namespace

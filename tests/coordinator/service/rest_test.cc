@@ -4,9 +4,12 @@
 #include <atomic>
 #include <chrono>
 #include <deque>
+#include <fstream>
 #include <future>
+#include <iterator>
 #include <memory>
 #include <optional>
+#include <set>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -15,6 +18,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/runtime/background.h"
+#include "coordinator/service/gate.h"
+#include "coordinator/service/token_text.h"
+#include "coordinator/state/rights.h"
 #include "gtest/gtest.h"
 #include "lib/base/clock.h"
 #include "lib/http/client.h"
@@ -33,9 +39,20 @@ constexpr size_t kRoom = 4 * kLarge;
 // Says what the test gives it, of any job.
 class ScriptedApi final : public JobApi {
  public:
-  void Submit(std::string, JobSpec, Reply<SubmittedJob> reply) override {
+  void Submit(std::string, JobSpec, const Caller& caller, Reply<SubmittedJob> reply) override {
+    submitter = caller.user;
     if (page.jobs.empty()) return reply(Unscripted());
     reply(SubmittedJob{page.jobs.front(), true});
+  }
+  void Adopt(std::string folder, std::string id, const coordinator::Caller& caller,
+             Reply<AdoptionInfo> reply) override {
+    asked_to_adopt = {std::move(folder), std::move(id)};
+    adopted_by = caller.user;
+    reply(adoption);
+  }
+  void FindAdoption(const std::string& name, Reply<AdoptionInfo> reply) override {
+    if (name != adoption.adoption) return reply(absl::NotFoundError("there is no such adoption"));
+    reply(adoption);
   }
   void Get(const std::string&, Reply<JobInfo> reply) override {
     if (page.jobs.empty()) return reply(Unscripted());
@@ -45,15 +62,26 @@ class ScriptedApi final : public JobApi {
     asked_for = query;
     reply(page);
   }
-  void Cancel(const std::string&, Reply<JobInfo> reply) override { reply(Unscripted()); }
-  void Stop(const std::string&, Reply<JobInfo> reply) override { reply(Unscripted()); }
-  void Delete(const std::string&, Reply<JobInfo> reply) override { reply(Unscripted()); }
-  void Scale(const std::string&, int32_t workers_min, int32_t workers_max,
+  void Cancel(const std::string&, const Caller&, Reply<JobInfo> reply) override {
+    reply(Unscripted());
+  }
+  void Stop(const std::string&, const Caller&, Reply<JobInfo> reply) override {
+    reply(Unscripted());
+  }
+  void Delete(const std::string&, const Caller&, Reply<JobInfo> reply) override {
+    reply(Unscripted());
+  }
+  void Scale(const std::string&, int32_t workers_min, int32_t workers_max, const Caller&,
              Reply<JobInfo> reply) override {
     asked_of_scale = {workers_min, workers_max};
     reply(JobInfo{});
   }
-  void Watch(const std::string&, std::optional<EventPlace> after, Reply<bool> reply,
+  void SetQueue(const std::string&, const QueueChange& change, const Caller&,
+                Reply<JobInfo> reply) override {
+    asked_of_queue = change;
+    reply(JobInfo{});
+  }
+  void Watch(const std::string&, std::optional<EventPlace> after, const Caller&, Reply<bool> reply,
              std::shared_ptr<JobWatcher> watcher) override {
     asked_after = after;
     reply(true);
@@ -68,6 +96,11 @@ class ScriptedApi final : public JobApi {
     asked_of_logs = query;
     reply(logs);
   }
+  void FollowLogs(const std::string&, FollowQuery query, const Caller&,
+                  Reply<LogPage> reply) override {
+    asked_to_follow = query;
+    reply(log_page);
+  }
   void Digest(const std::string&, std::optional<int64_t>, Reply<JobDigest> reply) override {
     reply(Unscripted());
   }
@@ -81,17 +114,24 @@ class ScriptedApi final : public JobApi {
     reply(ledger);
   }
 
+  std::pair<std::string, std::string> asked_to_adopt;  // folder and id
+  std::string adopted_by;
+  AdoptionInfo adoption{.adoption = "1-7"};
   JobEvent event;
   JobFingerprints fingerprints;
   JobPage page;
   JobQuery asked_for;
   std::pair<int32_t, int32_t> asked_of_scale;
+  QueueChange asked_of_queue;
   HistoryPage history;
   HistoryQuery asked_of_history;
   LogTail logs;
   LogQuery asked_of_logs;
+  LogPage log_page;
+  FollowQuery asked_to_follow;
   JobLedger ledger;
   LedgerQuery asked_of_ledger;
+  std::string submitter;
   std::atomic<int64_t> asked_from{-1};
   std::optional<EventPlace> asked_after;
 
@@ -105,7 +145,10 @@ class ScriptedHosts final : public HostApi {
     asked_for = query;
     reply(HostPage{{Host("a")}, "a"});
   }
-  void Get(const std::string& name, Reply<HostInfo> reply) override { reply(Host(name)); }
+  void Get(const std::string& name, const std::string& scope, Reply<HostInfo> reply) override {
+    asked_for.scope = scope;
+    reply(Host(name));
+  }
   void Drain(const std::string& name, bool on, Reply<HostInfo> reply) override {
     HostInfo host = Host(name);
     host.draining = on;
@@ -123,7 +166,54 @@ class ScriptedHosts final : public HostApi {
             .away_for_seconds = 12,
             .left_out_by = {"k"},
             .left_out = "why",
-            .members = {{.job = "j", .member = "worker-0"}}};
+            .members = {{.job = "j", .member = "worker-0", .devices = {"1"}}},
+            .devices = {"0", "1"},
+            .devices_used = {"1"}};
+  }
+};
+
+class ScriptedNamespaces final : public NamespaceApi {
+ public:
+  void List(const std::string& scope, Reply<NamespaceList> reply) override {
+    asked_for_scope = scope;
+    reply(NamespaceList{{{.name = "a"}}});
+  }
+  void Get(const std::string& name, Reply<NamespaceInfo> reply) override {
+    reply(NamespaceInfo{.name = name});
+  }
+  void SetQuota(const std::string& name, const Quota& quota, Reply<NamespaceInfo> reply) override {
+    reply(NamespaceInfo{
+        .name = name, .slots = quota.slots, .queued = quota.queued, .priority = quota.priority});
+  }
+
+  std::string asked_for_scope;
+};
+
+class ScriptedTokens final : public TokenApi {
+ public:
+  void Make(const Caller& grant, Reply<MadeToken> reply) override {
+    reply(MadeToken{{.id = "1", .user = grant.user}, "muster-secret"});
+  }
+  void List(Reply<TokenList> reply) override { reply(TokenList{{{.id = "1", .user = "ada"}}}); }
+  void Revoke(const std::string& id, Reply<TokenInfo> reply) override {
+    reply(TokenInfo{.id = id});
+  }
+};
+
+class ScriptedJoining final : public HostTokenApi, public CertificateApi {
+ public:
+  template <class T>
+  using Reply = JobApi::Reply<T>;
+  void Admit(const std::string& host, const std::string& name_space, bool certified,
+             Reply<AdmittedHost> reply) override {
+    reply(AdmittedHost{host, name_space, certified, false, certified ? "" : "muster-join-h-1"});
+  }
+  void Revoke(const std::string& host, Reply<AdmittedHost> reply) override {
+    reply(AdmittedHost{.host = host, .revoked = true});
+  }
+  void SignUser(const std::string& user, const std::string& token_id, const std::string& public_key,
+                Reply<SignedCertificate> reply) override {
+    reply(SignedCertificate{"c1", user + " " + token_id, public_key, 0});
   }
 };
 
@@ -136,16 +226,26 @@ class RestTest : public ::testing::Test {
   }
 
   ScriptedApi api_;
-  std::vector<http::Route> Routes() {
+  std::vector<http::Route> Routes(Gate* gate = nullptr) {
     std::vector<http::Route> routes = RestRoutes(
         api_, [] { return std::string(); }, [] { return absl::OkStatus(); },
-        [] { return absl::OkStatus(); }, &large_answers_);
-    for (http::Route& route : HostRoutes(hosts_, &large_answers_))
+        [] { return absl::OkStatus(); }, &large_answers_, gate);
+    for (http::Route& route : HostRoutes(hosts_, &large_answers_, gate))
+      routes.push_back(std::move(route));
+    for (http::Route& route : NamespaceRoutes(namespaces_, &large_answers_, gate))
+      routes.push_back(std::move(route));
+    for (http::Route& route : JoiningRoutes(joining_, joining_, gate))
+      routes.push_back(std::move(route));
+    if (gate == nullptr) return routes;
+    for (http::Route& route : TokenRoutes(tokens_, &large_answers_, *gate))
       routes.push_back(std::move(route));
     return routes;
   }
 
   ScriptedHosts hosts_;
+  ScriptedNamespaces namespaces_;
+  ScriptedTokens tokens_;
+  ScriptedJoining joining_;
   Background large_answers_;
   const std::unique_ptr<http::Server> server_ =
       http::Server::Start("127.0.0.1:0", Routes(), {.limits = {.answers_bytes = kRoom}}).value();
@@ -246,6 +346,48 @@ TEST_F(LargeAnswersTest, EndWithTheThreadThatMakesThem) {
   EXPECT_EQ(http::StatusOf(client.ReadAnswer()), 503) << "it came later";
 }
 
+TEST_F(RestTest, AnAdoptionNamesAFolderAndMayNameAnId) {
+  const auto post = [&](const std::string& body) {
+    return *http::Post(Url("/v1/adoptions"), body);
+  };
+  EXPECT_EQ(post(R"({"folder":"/old/a"})").status, 202) << "it goes on";
+  EXPECT_EQ(api_.asked_to_adopt, (std::pair<std::string, std::string>("/old/a", "")));
+  EXPECT_EQ(Json::parse(post(R"({"folder":"/old/a","id":"b"})").body)["adoption"], "1-7");
+  EXPECT_EQ(api_.asked_to_adopt, (std::pair<std::string, std::string>("/old/a", "b")));
+  for (const char* wrong :
+       {"", "{}", "[]", R"({"folder":7})", R"({"folder":"/a","id":""})",
+        R"({"folder":"/a","as":"b"})", R"({"folder":"/a","id":7})", R"({"id":"b"})"})
+    EXPECT_EQ(post(wrong).status, 400) << wrong;
+}
+
+TEST_F(RestTest, AnAdoptionTellsHowFarItIsAndWhatItFailedWith) {
+  const auto look = [&] { return *http::Get(Url("/v1/adoptions/1-7")); };
+  Json waits = Json::parse(look().body);
+  EXPECT_EQ(look().status, 202);
+  EXPECT_EQ(waits["state"], "waiting");
+  for (const char* unknown : {"job", "step", "of_bytes", "seconds_left", "error"})
+    EXPECT_TRUE(waits.at(unknown).is_null()) << unknown;
+  api_.adoption.state = kAdoptionCopies;
+  api_.adoption.job = "b";
+  api_.adoption.bytes = 10;
+  api_.adoption.of_bytes = 40;
+  api_.adoption.bytes_per_second = 5;
+  api_.adoption.seconds_left = 6;
+  const Json copies = Json::parse(look().body);
+  EXPECT_EQ(copies["job"], "b");
+  EXPECT_EQ(copies["bytes"], 10);
+  EXPECT_EQ(copies["of_bytes"], 40);
+  EXPECT_EQ(copies["bytes_per_second"], 5);
+  EXPECT_EQ(copies["seconds_left"], 6);
+  api_.adoption.state = kAdoptionFailed;
+  api_.adoption.error = absl::DataLossError("no checkpoint is whole");
+  EXPECT_EQ(look().status, 200) << "it is over, and the look has not failed";
+  const Json failed = Json::parse(look().body);
+  EXPECT_EQ(failed["error"]["code"], "data_loss");
+  EXPECT_EQ(failed["error"]["message"], "no checkpoint is whole");
+  EXPECT_EQ(http::Get(Url("/v1/adoptions/1-8"))->status, 404);
+}
+
 TEST_F(RestTest, FieldsOfEventsThatAreNumbersAreNumbers) {
   api_.event = {.id = "1-1",
                 .seq = 1,
@@ -316,6 +458,53 @@ TEST_F(RestTest, RefusesParametersThatItDoesNotTake) {
     EXPECT_EQ(Get(path)["error"]["field"], "page") << path;
 }
 
+TEST_F(RestTest, ListsJobsByNamespaceAndLabels) {
+  Get("/v1/jobs?namespace=vision&label=team=see,stage=");
+  EXPECT_EQ(api_.asked_for.name_space, "vision");
+  EXPECT_EQ(api_.asked_for.labels,
+            (std::map<std::string, std::string>{{"team", "see"}, {"stage", ""}}));
+  EXPECT_EQ(Get("/v1/jobs?label=team")["error"]["field"], "label");
+  EXPECT_EQ(Get("/v1/jobs?label=a=b,a=c")["error"]["field"], "label");
+  EXPECT_EQ(Get("/v1/jobs?namespace=")["error"]["field"], "namespace");
+}
+
+TEST_F(RestTest, WhatTheQueueKnowsOfAJobIsChanged) {
+  const auto changed = [this](const std::string& body) {
+    const auto answer = http::Patch(Url("/v1/jobs/j"), body);
+    return answer.ok() ? Json::parse(answer->body, nullptr, false)["error"] : Json("no answer");
+  };
+  EXPECT_EQ(changed(R"({"priority": -3, "labels": {"team": null, "stage": "one"}})"),
+            Json(nullptr));
+  EXPECT_EQ(api_.asked_of_queue,
+            (QueueChange{.priority = -3, .labels = {{"team", std::nullopt}, {"stage", "one"}}}));
+  EXPECT_EQ(changed(R"({"priority": 1001})")["field"], "priority");
+  EXPECT_EQ(changed(R"({"namespace": "other"})")["field"], "namespace");
+  EXPECT_EQ(changed(R"({"workers": 2})")["field"], "workers");
+  EXPECT_NE(changed(""), Json(nullptr));
+}
+
+TEST_F(RestTest, QuotasOfNamespacesAreSetWhole) {
+  const auto put = [this](const std::string& body) {
+    const auto answer = http::Put(Url("/v1/namespaces/vision"), body);
+    return answer.ok() ? Json::parse(answer->body, nullptr, false) : Json("no answer");
+  };
+  Json answer = put(R"({"slots": 8})");
+  EXPECT_EQ(answer["name"], "vision");
+  EXPECT_EQ(answer["slots"], 8);
+  EXPECT_EQ(answer["queued"], Json(nullptr));
+  answer = put(R"({"slots": null, "queued": 0})");
+  EXPECT_EQ(answer["slots"], Json(nullptr));
+  EXPECT_EQ(answer["queued"], 0);
+  EXPECT_EQ(answer["priority"], 0);
+  EXPECT_EQ(put(R"({"priority": 10})")["priority"], 10);
+  EXPECT_EQ(put(R"({"priority": -10, "slots": 2})")["priority"], -10);
+  EXPECT_EQ(put(R"({"priority": null})")["priority"], 0);
+  EXPECT_EQ(put(R"({"priority": 1001})")["error"]["field"], "priority");
+  EXPECT_EQ(put(R"({"slots": -1})")["error"]["field"], "slots");
+  EXPECT_EQ(put(R"({"slot": 1})")["error"]["field"], "slot");
+  EXPECT_EQ(Get("/v1/namespaces")["namespaces"][0]["name"], "a");
+}
+
 TEST_F(RestTest, TellsOfHosts) {
   const Json page = Get("/v1/hosts?limit=1&page_token=0");
   EXPECT_EQ(page["next_page_token"], "a");
@@ -323,6 +512,9 @@ TEST_F(RestTest, TellsOfHosts) {
   EXPECT_EQ(hosts_.asked_for.limit, 1);
   EXPECT_EQ(hosts_.asked_for.page_token, "0");
   const Json host = Get("/v1/hosts/b");
+  EXPECT_EQ(host["devices"], Json::array({"0", "1"}));
+  EXPECT_EQ(host["devices_used"], Json::array({"1"}));
+  EXPECT_EQ(host["members"][0]["devices"], Json::array({"1"}));
   EXPECT_EQ(host["name"], "b");
   EXPECT_EQ(host["away_for_seconds"], 12);
   EXPECT_EQ(host["left_out_by"], Json::array({"k"}));
@@ -381,6 +573,23 @@ TEST_F(RestTest, LinesOfMembersAreText) {
   EXPECT_EQ(Get("/v1/jobs/a/logs?member=")["error"]["field"], "member");
 }
 
+TEST_F(RestTest, LinesAreFollowedFromWhereAFollowerIs) {
+  api_.log_page = {{{"worker-0", "one \"1\""}}, "1~worker-0~0123456789abcdef~8", false};
+  Json page = Get("/v1/jobs/a/logs:follow?member=worker-0&tail=7");
+  EXPECT_EQ(api_.asked_to_follow.member, "worker-0");
+  EXPECT_EQ(api_.asked_to_follow.tail, 7);
+  EXPECT_EQ(api_.asked_to_follow.after, "");
+  ASSERT_EQ(page["lines"].size(), 1u) << page;
+  EXPECT_EQ(page["lines"][0]["member"], "worker-0");
+  EXPECT_EQ(page["lines"][0]["line"], "one \"1\"");
+  EXPECT_EQ(page["over"], false);
+  page = Get("/v1/jobs/a/logs:follow?after=" + page["next"].get<std::string>());
+  EXPECT_EQ(api_.asked_to_follow.after, api_.log_page.next);
+  EXPECT_EQ(api_.asked_to_follow.tail, 0);
+  for (const char* field : {"after", "member", "tail"})
+    EXPECT_EQ(Get(absl::StrCat("/v1/jobs/a/logs:follow?", field, "="))["error"]["field"], field);
+}
+
 TEST_F(RestTest, FingerprintsComeInPartsFromAStepOn) {
   api_.fingerprints = {.fingerprints = {{.step = 20, .lineage = 1, .value = "aa"}}, .next = 30};
   Json part = Get("/v1/jobs/a/fingerprints?from=15");
@@ -417,6 +626,132 @@ TEST_F(RestTest, TheLedgerNamesLanesAndSamples) {
   for (const char* query : {"from=-1", "from=x", "limit=0", "limit=x", "sample=-1", "step=4"})
     EXPECT_EQ(Get(std::string("/v1/jobs/a/ledger?") + query)["error"]["code"], "invalid_argument")
         << query;
+}
+
+// The same routes, where whoever calls is asked for a token.
+class GuardedRestTest : public RestTest {
+ protected:
+  std::string GuardedUrl(const std::string& path) const {
+    return "http://" + guarded_->Address() + path;
+  }
+  int StatusOf(const std::string& path, const std::string& token) const {
+    const auto answer = http::Get(GuardedUrl(path), {.token = token});
+    return answer.ok() ? answer->status : 0;
+  }
+
+  const std::string ada_ = MakeTokenText("ada"), admin_ = MakeTokenText("admin");
+  const RealClock clock_{};
+  const KnownCluster known_{.tokens = std::make_shared<const std::vector<Token>>(std::vector<Token>{
+                                {HashOfToken(ada_), {"ada", UserRole::kSubmitter, "default"}, 1},
+                                {HashOfToken(admin_), {"admin", UserRole::kAdmin, "*"}, 1}})};
+  const std::unique_ptr<AuditLog> audit_ =
+      AuditLog::Open(::testing::TempDir() + "/guarded_rest_audit.jsonl").value();
+  Gate gate_{[this] { return known_; }, *audit_, clock_};
+  const std::unique_ptr<http::Server> guarded_ =
+      http::Server::Start("127.0.0.1:0", Routes(&gate_)).value();
+};
+
+TEST_F(GuardedRestTest, WithoutATokenOnlyHealthIsAnswered) {
+  EXPECT_EQ(StatusOf("/healthz", ""), 200);
+  EXPECT_EQ(StatusOf("/readyz", ""), 200);
+  for (const char* path : {"/v1/jobs", "/v1/jobs/a", "/v1/hosts", "/v1/tokens", "/metrics",
+                           "/v1/namespaces", "/v1/namespaces/a"})
+    EXPECT_EQ(StatusOf(path, ""), 401) << path;
+  EXPECT_EQ(StatusOf("/v1/jobs", MakeTokenText("ada")), 401);
+  EXPECT_EQ(StatusOf("/v1/jobs", ada_), 200);
+  EXPECT_EQ(StatusOf("/v1/hosts", ada_), 403);
+  EXPECT_EQ(StatusOf("/v1/hosts", admin_), 200);
+}
+
+// Its body never comes, so an answer that waited for it would not either.
+TEST_F(GuardedRestTest, AStrangerIsRefusedBeforeItsBodyIsRead) {
+  http::RawClient client(guarded_->Address());
+  client.Send("POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999\r\n\r\n");
+  const std::string answer = client.ReadToEnd();
+  EXPECT_EQ(answer.rfind("HTTP/1.1 401", 0), 0u) << answer;
+  EXPECT_NE(answer.find("WWW-Authenticate: Bearer"), std::string::npos) << answer;
+}
+
+TEST_F(GuardedRestTest, WhoCallsIsKnownToWhateverAnswers) {
+  api_.page.jobs.resize(1);
+  EXPECT_EQ(StatusOf("/v1/jobs", ada_), 200);
+  EXPECT_EQ(api_.asked_for.scope, "default");
+  EXPECT_EQ(StatusOf("/v1/jobs", admin_), 200);
+  EXPECT_EQ(api_.asked_for.scope, "*");
+  const std::string job =
+      R"({"id": "a", "spec": {"task": "counting", "steps": 10, "reduction": "sum", "optimizer": {"kind": "sgd", "learning_rate": 1}}})";
+  const auto submitted = http::Post(GuardedUrl("/v1/jobs"), job, {.token = ada_});
+  ASSERT_TRUE(submitted.ok()) << submitted.status();
+  EXPECT_EQ(submitted->status, 201) << submitted->body;
+  EXPECT_EQ(api_.submitter, "ada");
+}
+
+TEST_F(GuardedRestTest, QuotasAreSeenByTheirNamespaceAndSetByAdmins) {
+  EXPECT_EQ(StatusOf("/v1/namespaces", ada_), 200);
+  EXPECT_EQ(namespaces_.asked_for_scope, "default");
+  EXPECT_EQ(StatusOf("/v1/namespaces", admin_), 200);
+  EXPECT_EQ(namespaces_.asked_for_scope, "*");
+  EXPECT_EQ(StatusOf("/v1/namespaces/default", ada_), 200);
+  EXPECT_EQ(StatusOf("/v1/namespaces/other", ada_), 403);
+  EXPECT_EQ(StatusOf("/v1/namespaces/other", admin_), 200);
+  const std::string quota = R"({"slots": 8})", url = GuardedUrl("/v1/namespaces/default");
+  EXPECT_EQ(http::Put(url, quota, {.token = ada_})->status, 403);
+  EXPECT_EQ(http::Put(url, quota, {.token = admin_})->status, 200);
+}
+
+TEST_F(GuardedRestTest, TokensAreMadeAndTakenAwayByAdmins) {
+  const std::string grant = R"({"user": "bob", "role": "viewer", "namespace": "default"})";
+  const auto made = http::Post(GuardedUrl("/v1/tokens"), grant, {.token = admin_});
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(made->status, 201) << made->body;
+  EXPECT_EQ(Json::parse(made->body)["token"], "muster-secret");
+  EXPECT_EQ(http::Post(GuardedUrl("/v1/tokens"), grant, {.token = ada_})->status, 403);
+  EXPECT_EQ(http::Delete(GuardedUrl("/v1/tokens/1"), {.token = admin_})->status, 200);
+  EXPECT_EQ(http::Delete(GuardedUrl("/v1/tokens/1"), {.token = ada_})->status, 403);
+  const std::string odd = R"({"user": "bob", "role": "root", "namespace": "default"})";
+  const auto refused = http::Post(GuardedUrl("/v1/tokens"), odd, {.token = admin_});
+  EXPECT_EQ(Json::parse(refused->body)["error"]["field"], "role");
+  EXPECT_EQ(Json::parse(
+                http::Get(GuardedUrl("/v1/tokens"), {.token = admin_})->body)["tokens"][0]["user"],
+            "ada");
+}
+
+TEST_F(GuardedRestTest, ACertificateIsMadeForTheUserAndTheTokenThatAsks) {
+  const std::string body = R"({"public_key": "a2V5"})", url = GuardedUrl("/v1/certificates");
+  EXPECT_EQ(http::Post(url, body)->status, 401);
+  const auto made = http::Post(url, body, {.token = ada_});
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(made->status, 201) << made->body;
+  EXPECT_EQ(Json::parse(made->body)["certificate"], "ada " + TokenId({.hash = HashOfToken(ada_)}));
+  EXPECT_EQ(Json::parse(made->body)["authority"], "key");
+}
+
+// It reads any folder of the coordinator's machine.
+TEST_F(GuardedRestTest, OnlyAnAdminAdoptsAndItIsWrittenDown) {
+  const std::string body = R"({"folder":"/old/a"})";
+  EXPECT_EQ(http::Post(GuardedUrl("/v1/adoptions"), body, {.token = ada_})->status, 403);
+  EXPECT_EQ(api_.asked_to_adopt.first, "");
+  EXPECT_EQ(http::Post(GuardedUrl("/v1/adoptions"), body, {.token = admin_})->status, 202);
+  EXPECT_EQ(api_.adopted_by, "admin");
+  EXPECT_EQ(StatusOf("/v1/adoptions/1-7", ada_), 403);
+  EXPECT_EQ(StatusOf("/v1/adoptions/1-7", admin_), 202);
+  std::ifstream log(::testing::TempDir() + "/guarded_rest_audit.jsonl");
+  const std::string written{std::istreambuf_iterator<char>(log), {}};
+  EXPECT_NE(written.find("/old/a"), std::string::npos) << written;
+}
+
+// Whatever somebody adds to the routes needs a row in the table of rights, and no row is without
+// one.
+TEST_F(GuardedRestTest, EachRouteHasARowOfRightsAndEachRowARoute) {
+  std::set<std::pair<std::string, std::string>> routes;
+  for (const http::Route& route : Routes(&gate_)) {
+    routes.emplace(route.method, route.pattern);
+    EXPECT_NE(RightsOfRoute(route.method, route.pattern), nullptr)
+        << route.method << " " << route.pattern << " has no row in kMethods";
+  }
+  for (const MethodRights& row : kMethods)
+    EXPECT_TRUE(routes.contains({std::string(row.verb), std::string(row.pattern)}))
+        << row.verb << " " << row.pattern << " is no route";
 }
 
 TEST_F(RestTest, TheHistoryComesInParts) {

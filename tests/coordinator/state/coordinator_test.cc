@@ -66,6 +66,61 @@ TEST(Jobs, TheSameIdAgainIsOneJob) {
   EXPECT_EQ(desk.coordinator().jobs().Status().size(), 1u);
 }
 
+Adopt AdoptionAt(int64_t step) {
+  Adopt adopt{.id = "job", .spec = SpecOf(1, 1), .environment = Environment()};
+  adopt.manifest.job = "job";
+  adopt.manifest.lineage = LineageNumber(1);
+  adopt.manifest.step = Step(step);
+  adopt.manifest.skipped = 2;
+  adopt.cause = "adopted from cluster aa, job old, lineage 3, step 8";
+  return adopt;
+}
+
+TEST(Jobs, AnAdoptedOneGoesOnFromItsCheckpointInAnEmptyLedger) {
+  Desk desk;
+  desk.Give(AdoptionAt(8));
+  const JobStatus adopted = desk.Status();
+  EXPECT_EQ(adopted.step, Step(8));
+  EXPECT_EQ(adopted.steps, 20);
+  EXPECT_EQ(adopted.job.phase, JobPhase::kStarting);
+  ASSERT_EQ(adopted.job.lineages.size(), 1u);
+  EXPECT_EQ(adopted.job.lineages[0].fork, Step(8));
+  EXPECT_EQ(adopted.job.lineages[0].cause, AdoptionAt(8).cause);
+  desk.Join(kA);
+  desk.Say(kA, Sealed{desk.Job().number, {}});
+  const auto heals = desk.Sent<Heal>();
+  ASSERT_FALSE(heals.empty());
+  EXPECT_EQ(heals.back().second.plan.base, Step(8));
+  ASSERT_TRUE(heals.back().second.plan.manifest);
+  desk.Say(kA, HoldsBase{desk.Job().number, 0});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kRunning);
+  EXPECT_EQ(desk.Job().lineages.back().fork, Step(8));
+  EXPECT_EQ(desk.Job().lineages.back().parent, LineageNumber(1));
+  desk.Record(kA, 8);
+  EXPECT_EQ(desk.Status().step, Step(9));
+}
+
+// Its steps so far were done there: others would not give the same bits.
+TEST(Jobs, TheEnvironmentOfAnAdoptedOneBindsItsFirstWorker) {
+  Desk desk;
+  desk.Give(AdoptionAt(8));
+  NumericEnvironment other = Environment();
+  other.numeric["isa"] = "avx512";
+  desk.Join(kA, "job", other);
+  EXPECT_EQ(desk.Job().environment, Environment());
+  const auto leave = desk.Sent<Leave>();
+  ASSERT_EQ(leave.size(), 1u);
+  EXPECT_EQ(leave[0].second.exit_code, kExitOtherEnvironment);
+}
+
+TEST(Jobs, AnIdThatIsTakenIsNotAdopted) {
+  Desk desk;
+  RunTwo(desk);
+  desk.Give(AdoptionAt(8));
+  EXPECT_EQ(desk.Job().phase, JobPhase::kRunning);
+  EXPECT_TRUE(desk.Drain<PersistJob>().empty() || desk.Job().lineages[0].fork == Step(0));
+}
+
 TEST(Jobs, AMemberOfAnotherJobIsTurnedAway) {
   Desk desk;
   desk.Give(Submit{"job", SpecOf(1, 2)});
@@ -1178,6 +1233,27 @@ TEST(Checkpoint, TheLastOneIsWrittenAgainInANewView) {
   EXPECT_EQ(desk.Status().waits_for, "view 2 forms: the last checkpoint is written again");
 }
 
+// Each view writes the last one again. A part that fails in a later view is not missing in that of
+// an earlier one, which is being committed: two of one step would be under way.
+TEST(Checkpoint, ThatAPartCannotBeWrittenAgainLeavesTheOneThatIsBeingCommitted) {
+  for (const bool is_committed : {false, true}) {
+    Desk desk;
+    RunToTheLastCheckpoint(desk);
+    const Step end(desk.Status().steps);
+    desk.Segment(kA, end.value(), {0, 1}, 1);
+    const auto commit = desk.Drain<CommitManifest>();
+    ASSERT_EQ(commit.size(), 1u);
+    if (is_committed) desk.Give(ManifestCommitted{commit[0].manifest});
+    desk.Drain<Announce>();
+    desk.Say(kB, SegmentFailed{LineageNumber(1), end, "no space"});
+    EXPECT_THAT(desk.Told(), IsEmpty()) << "nothing was given up";
+    desk.Segment(kB, end.value(), {0, 1}, 2);
+    EXPECT_THAT(desk.Drain<CommitManifest>(), IsEmpty()) << "one of that step is there";
+    if (!is_committed) desk.Give(ManifestCommitted{commit[0].manifest});
+    EXPECT_EQ(desk.Status().checkpoints.size(), 1u);
+  }
+}
+
 // The digest is made from the files. That they cannot be read is no end as long as members hold the
 // state, or an older checkpoint is there.
 TEST(Checkpoint, TheLastOneThatCannotBeReadBackIsWrittenAgain) {
@@ -1600,11 +1676,14 @@ TEST(Resume, WithoutAWholeCheckpointTheJobFailsAndNothingIsRemoved) {
   EXPECT_THAT(desk.Job().reason, testing::HasSubstr("resume: never"));
 }
 
-// What a user types after all was killed: `--set resume=never`, and fewer workers.
+// What a user types after all was killed: fewer workers. The file says `resume: never` from when
+// the job began, and nobody decides to begin anew.
 TEST(Resume, OtherRuntimeFieldsAreAcceptedWhileNobodyHasJoined) {
   Desk before;
   RunTwo(before);
-  Desk desk(RecoveredState{.jobs = {before.Job()}});
+  RecoveredState found = StoppedAt({4});
+  found.jobs = {before.Job()};
+  Desk desk(std::move(found));
   for (int i = 0; i < 31; ++i) {  // nobody comes back
     desk.Wait(milliseconds(100));
     desk.Give(Tick{});
@@ -1612,13 +1691,15 @@ TEST(Resume, OtherRuntimeFieldsAreAcceptedWhileNobodyHasJoined) {
   JobSpec spec = SpecOf(1, 1);
   spec.runtime.resume.kind = ResumeKind::kNever;
   desk.Give(Submit{"job", spec});
+  spec.runtime.resume = {};
   EXPECT_EQ(desk.Job().spec.runtime, spec.runtime);
   const MemberId again = Id("worker-0", 2);
   desk.Join(again);
   desk.Say(again, Sealed{desk.Job().number, {}});
   const auto heals = desk.Sent<Heal>();
   ASSERT_EQ(heals.size(), 1u);
-  EXPECT_THAT(heals[0].second.plan.how, ElementsAre(HealBy::kMake));
+  EXPECT_EQ(heals[0].second.plan.base, Step(4));
+  EXPECT_THAT(heals[0].second.plan.how, ElementsAre(HealBy::kLoad));
   desk.Give(Submit{"job", SpecOf(1, 2)});
   EXPECT_EQ(desk.Job().spec.runtime, spec.runtime) << "now somebody has joined";
 }
@@ -2211,7 +2292,7 @@ TEST(Members, AProcessThatGaveUpEndsTheJobAndItsLastLinesAreTold) {
 TEST(Members, AFailureOfAJobWithoutRetriesIsNotSaidToBeSeveral) {
   Desk desk;
   JobSpec spec = SpecOf(2, 2);
-  spec.runtime.retries = 0;
+  spec.runtime.restarts = 0;
   desk.Give(Submit{"job", spec});
   ProcessExited exited = ExitOf(desk, "worker-1", "killed by SIGKILL");
   exited.gave_up = true;
@@ -2307,6 +2388,43 @@ INSTANTIATE_TEST_SUITE_P(All, OlderJournal,
                          testing::Values(KnowsMore{"Sound", 1, 1, 1}, KnowsMore{"Term", 2, 1, 1},
                                          KnowsMore{"View", 1, 2, 1}, KnowsMore{"Ledger", 1, 1, 2}),
                          [](const auto& row) { return row.param.name; });
+
+// Two coordinators decide beside each other for a while, on copies of one journal, and both give
+// the next view the next number.
+TEST(Restart, AViewOfThatNumberThatAnEarlierTermToldIsAnotherOne) {
+  Desk first;
+  RunTwo(first);
+  RecoveredState found;
+  found.jobs = {first.Job()};
+  Time now = first.now();
+  Coordinator next("cluster", TermNumber(2), {}, std::move(found), now);
+  const auto join = [&](const MemberId& id, int64_t term, int64_t sealed, int64_t active) {
+    muster::Join says{.job = "job", .start = first.StartOf()};
+    says.placement = first.Job().placements.at(id.name).number;
+    says.id = id;
+    says.environment = Environment();
+    says.term = TermNumber(term);
+    says.sealed = ViewNumber(sealed);
+    says.active = ViewNumber(active);
+    std::vector<std::string> sent_away;
+    for (const Action& action : next.Handle(MemberSays{id, says}, now))
+      if (const auto* end = std::get_if<EndSession>(&action)) sent_away.push_back(end->why);
+    return sent_away;
+  };
+  EXPECT_THAT(join(kA, 1, 1, 1), IsEmpty()) << "both know that one";
+  for (int i = 0; i < 40; ++i) {
+    now += milliseconds(100);
+    next.Handle(MemberSays{kA, Alive{}}, now);
+    next.Handle(Tick{}, now);
+  }
+  ASSERT_EQ(next.jobs().Find("job")->number, ViewNumber(2)) << "without worker-1";
+  EXPECT_THAT(join(kB, 1, 2, 2), ElementsAre(HasSubstr("another one of that number")));
+  next.Handle(MemberSays{kA, Sealed{ViewNumber(2), {}}}, now);
+  next.Handle(MemberSays{kA, HoldsBase{ViewNumber(2), 0}}, now);
+  ASSERT_EQ(next.jobs().Find("job")->view->number, ViewNumber(2));
+  EXPECT_THAT(join(kB, 1, 2, 2), ElementsAre(HasSubstr("another one of that number")));
+  EXPECT_THAT(join(kA, 2, 2, 2), IsEmpty());
+}
 
 // The job is not known to run, which says nothing: the journal is not the newest.
 TEST(Restart, WhoKnowsALaterTermIsNotSentHomeByAnEarlierOne) {

@@ -68,8 +68,11 @@ class Desk {
     if (auto* says = std::get_if<AgentSays>(&input))
       FillIn(says->exited.placement, says->exited.job, says->exited.name);
     if (auto* says = std::get_if<MemberSays>(&input))
-      if (auto* join = std::get_if<muster::Join>(&says->message))
+      if (auto* join = std::get_if<muster::Join>(&says->message)) {
         FillIn(join->placement, join->job, join->id.name);
+        if (join->sealed > ViewNumber(0) && join->term == TermNumber(0))
+          join->term = coordinator_.term();  // that told it of that view
+      }
     const std::vector<Action> actions = coordinator_.Handle(input, now_);
     actions_.insert(actions_.end(), actions.begin(), actions.end());
   }
@@ -146,6 +149,7 @@ class Desk {
       if (const auto* a = std::get_if<A>(&action)) found.push_back(*a);
     return found;
   }
+  std::vector<Action> DrainAll() { return std::exchange(actions_, {}); }
   template <class M>
   std::vector<std::pair<std::string, M>> Sent() {
     std::vector<std::pair<std::string, M>> sent;

@@ -46,8 +46,10 @@ TEST(HostFailures, TwoJobsSpeakAgainstAHost) {
   };
   for (const Case& c : cases) {
     HostFailures failures;
-    for (const Failure& f : c.failures)
-      failures.Note(f.host, f.job, f.elsewhere, kStart + minutes(f.minute));
+    for (const Failure& f : c.failures) {
+      failures.Note(f.host, {f.job}, f.elsewhere, kStart + minutes(f.minute));
+      failures.Runs(f.job, {"good"});
+    }
     std::vector<std::string> bad;
     for (const auto& [host, jobs] : failures.Bad()) bad.push_back(host);
     EXPECT_EQ(bad, c.bad) << c.what;
@@ -56,12 +58,44 @@ TEST(HostFailures, TwoJobsSpeakAgainstAHost) {
 
 TEST(HostFailures, WhoIsForgivenBeginsAnew) {
   HostFailures failures;
-  failures.Note("a", "j", false, kStart);
-  failures.Note("a", "k", false, kStart);
+  for (const char* job : {"j", "k"}) {
+    failures.Note("a", {job}, false, kStart);
+    failures.Runs(job, {});
+  }
   EXPECT_THAT(failures.Bad(), ElementsAre(Pair("a", ElementsAre("j", "k"))));
   failures.Forgive("a");
-  failures.Note("a", "l", false, kStart);
+  failures.Note("a", {"l"}, false, kStart);
+  failures.Runs("l", {});
   EXPECT_THAT(failures.Bad(), IsEmpty());
+}
+
+// Else two jobs that run nowhere would leave out a host for everybody.
+TEST(HostFailures, AJobCountsOnceItRunsElsewhere) {
+  HostFailures failures;
+  for (const char* job : {"j", "k"}) failures.Note("a", {job}, false, kStart);
+  EXPECT_THAT(failures.Bad(), IsEmpty()) << "they may run nowhere";
+  failures.Runs("j", {"b"});
+  EXPECT_FALSE(failures.Awaits("j"));
+  EXPECT_TRUE(failures.Awaits("k"));
+  failures.Runs("k", {"a", "b"});
+  EXPECT_THAT(failures.Bad(), IsEmpty()) << "another member of it runs there";
+  failures.Runs("k", {"b"});
+  EXPECT_THAT(failures.Bad(), ElementsAre(Pair("a", ElementsAre("j", "k"))));
+  failures.Note("a", {"j"}, false, kStart);
+  EXPECT_FALSE(failures.Bad().empty()) << "it did run elsewhere";
+}
+
+TEST(HostFailures, JobsOfOnePersonAreOne) {
+  HostFailures failures;
+  const auto fails = [&](const HostFailures::Job& job) {
+    failures.Note("a", job, false, kStart);
+    failures.Runs(job.id, {"b"});
+  };
+  fails({"j", "ada"});
+  fails({"k", "ada"});
+  EXPECT_THAT(failures.Bad(), IsEmpty()) << "she could leave out any host";
+  fails({"l", "ben"});
+  EXPECT_THAT(failures.Bad(), ElementsAre(Pair("a", ElementsAre("j", "k", "l"))));
 }
 
 }  // namespace

@@ -21,6 +21,10 @@ AgentHello Hello(const std::string& host, uint64_t life, uint64_t follows = 0) {
   return hello;
 }
 
+std::vector<HostStatus> StatusOf(const HostTable& hosts) {
+  return hosts.Status(hosts.KeptOff(hosts.Rooms()));
+}
+
 TEST(HostTable, KnowsTheRoomOfWhoeverIsThere) {
   HostTable hosts(0, kLease);
   EXPECT_THAT(hosts.Rooms(), IsEmpty());
@@ -48,11 +52,11 @@ TEST(HostTable, SaysWhenSomethingElseIsToBeSeen) {
   EXPECT_TRUE(changed_by([&] { hosts.Up(Hello("a", 1), false, kStart); }));
   EXPECT_FALSE(changed_by([&] { hosts.SilentFor(kLease, kStart); }));
   EXPECT_TRUE(changed_by([&] { hosts.Down(agent, kStart + seconds(1)); }));
-  ASSERT_EQ(hosts.Status().size(), 1u) << "its own slots are no host to be seen";
-  EXPECT_EQ(hosts.Status()[0].name, "a");
-  EXPECT_EQ(hosts.Status()[0].slots, 4);
-  EXPECT_FALSE(hosts.Status()[0].up);
-  EXPECT_EQ(hosts.Status()[0].away_since, kStart + seconds(1));
+  ASSERT_EQ(StatusOf(hosts).size(), 1u) << "its own slots are no host to be seen";
+  EXPECT_EQ(StatusOf(hosts)[0].name, "a");
+  EXPECT_EQ(StatusOf(hosts)[0].slots, 4);
+  EXPECT_FALSE(StatusOf(hosts)[0].up);
+  EXPECT_EQ(StatusOf(hosts)[0].away_since, kStart + seconds(1));
   EXPECT_FALSE(changed_by([&] { hosts.Down(agent, kStart + seconds(2)); }));
   EXPECT_FALSE(changed_by([&] { hosts.Forget("b"); }));
   EXPECT_TRUE(changed_by([&] { hosts.Forget("a"); }));
@@ -114,7 +118,7 @@ TEST(HostTable, TheEndOfAnEarlierAgentsSessionChangesNothing) {
 
 TEST(HostTable, SilenceCountsFromTheEndOfTheSessionWithoutOurOwnGaps) {
   HostTable hosts(0, kLease);
-  hosts.Expect({"expected", {1, 7}}, kStart);
+  hosts.Expect({"expected", {1, 7}}, {}, kStart);
   ASSERT_EQ(hosts.Up(Hello("a", 1), false, kStart), "");
   ASSERT_EQ(hosts.Up(Hello("b", 1), false, kStart), "");
   hosts.Down({"a", {1, 7}}, kStart + seconds(5));
@@ -136,7 +140,7 @@ TEST(HostTable, WhoLeavesWhileNothingIsHandledHasBeenAwaySinceNow) {
 // The journal says which agent was told to run what runs there.
 TEST(HostTable, OfAnExpectedHostItsOwnAgentSpeaksAndWhoFollowsIt) {
   HostTable hosts(0, kLease);
-  hosts.Expect({"a", {1, 7}}, kStart);
+  hosts.Expect({"a", {1, 7}}, {"0", "1"}, kStart);
   EXPECT_THAT(hosts.Up(Hello("a", 2), false, kStart), HasSubstr("another agent"));
   EXPECT_TRUE(hosts.AwaitsAnother("b"));
   EXPECT_FALSE(hosts.AwaitsAnother("a"));
@@ -146,27 +150,72 @@ TEST(HostTable, OfAnExpectedHostItsOwnAgentSpeaksAndWhoFollowsIt) {
   EXPECT_FALSE(hosts.AwaitsAnother("b"));
 }
 
+// Then it is more likely cut off than alone. One that has not come back may be on any machine.
+TEST(HostTable, KnowsWhenItHearsNoOtherMachine) {
+  for (const std::string own : {"", "a"}) {
+    HostTable hosts(0, kLease);
+    EXPECT_FALSE(hosts.HearsNoOther(own)) << "there is no other";
+    hosts.Expect({"b", {1, 7}}, {}, kStart);
+    EXPECT_TRUE(hosts.HearsNoOther(own));
+    hosts.Up(Hello("b", 1), false, kStart);
+    EXPECT_FALSE(hosts.HearsNoOther(own));
+    hosts.Down({"b", {1, 7}}, kStart);
+    EXPECT_TRUE(hosts.HearsNoOther(own));
+    EXPECT_FALSE(hosts.HearsNoOther("b")) << "it is this machine";
+  }
+}
+
 TEST(HostTable, JobsAreKeptOffWhatIsLeftOutAsLongAsAnotherHostRemains) {
   HostTable hosts(0, kLease);
   for (const char* name : {"a", "b"}) ASSERT_EQ(hosts.Up(Hello(name, 1), false, kStart), "");
   EXPECT_FALSE(hosts.LeaveOut("x", "nobody knows it"));
   EXPECT_TRUE(hosts.LeaveOut("a", "why"));
   EXPECT_FALSE(hosts.LeaveOut("a", "why"));
-  EXPECT_THAT(hosts.KeptOff(), ElementsAre("a"));
-  EXPECT_EQ(hosts.Status()[0].left_out, "why");
+  EXPECT_THAT(hosts.KeptOff(hosts.Rooms()), ElementsAre("a"));
+  EXPECT_EQ(StatusOf(hosts)[0].left_out, "why");
   EXPECT_TRUE(hosts.LeaveOut("b", "why"));
-  EXPECT_THAT(hosts.KeptOff(), IsEmpty());
-  EXPECT_EQ(hosts.Status()[0].left_out, "");
+  EXPECT_THAT(hosts.KeptOff(hosts.Rooms()), IsEmpty());
+  EXPECT_EQ(StatusOf(hosts)[0].left_out, "");
   ASSERT_EQ(hosts.Up(Hello("c", 1), false, kStart), "");
-  EXPECT_THAT(hosts.KeptOff(), ElementsAre("a", "b"));
+  EXPECT_THAT(hosts.KeptOff(hosts.Rooms()), ElementsAre("a", "b"));
   hosts.Drain("c", true);
-  EXPECT_THAT(hosts.KeptOff(), IsEmpty()) << "nothing would be left";
+  EXPECT_THAT(hosts.KeptOff(hosts.Rooms()), IsEmpty()) << "nothing would be left";
   hosts.Drain("c", false);
   hosts.Forget("a");
-  EXPECT_EQ(hosts.Status()[0].left_out, "why") << "until somebody lets it back";
+  EXPECT_EQ(StatusOf(hosts)[0].left_out, "why") << "until somebody lets it back";
   EXPECT_TRUE(hosts.LetBack("a"));
   EXPECT_FALSE(hosts.LetBack("a"));
-  EXPECT_THAT(hosts.KeptOff(), ElementsAre("b"));
+  EXPECT_THAT(hosts.KeptOff(hosts.Rooms()), ElementsAre("b"));
+}
+
+// Jobs of a namespace run nowhere else: its only host is taken all the same, whoever has others.
+TEST(HostTable, OfEachNamespaceAHostRemains) {
+  HostTable hosts(0, kLease, {}, {{"a", "why"}, {"c", "why"}});
+  for (const char* name : {"a", "b", "c"}) ASSERT_EQ(hosts.Up(Hello(name, 1), false, kStart), "");
+  std::vector<HostRoom> rooms = hosts.Rooms();
+  EXPECT_THAT(hosts.KeptOff(rooms), ElementsAre("a", "c"));
+  for (HostRoom& room : rooms) room.name_space = room.name == "c" ? "vision" : "speech";
+  EXPECT_THAT(hosts.KeptOff(rooms), ElementsAre("a"));
+}
+
+// It says all of them each time: what it does not name is not held any more.
+TEST(HostTable, DevicesAreHeldAsItsAgentSaidLast) {
+  HostTable hosts(0, kLease);
+  hosts.Expect({"a", {1, 7}}, {"2", "0"}, kStart);
+  EXPECT_THAT(hosts.Rooms()[0].devices, ElementsAre("2", "0")) << "as many as are placed there";
+  AgentHello hello = Hello("a", 1);
+  hello.devices = {{"0", PlacementNumber(5)}, {"1"}, {"2"}};
+  ASSERT_EQ(hosts.Up(hello, false, kStart), "");
+  EXPECT_THAT(hosts.Rooms()[0].devices, ElementsAre("0", "1", "2"));
+  EXPECT_THAT(hosts.Rooms()[0].held, ElementsAre("0"));
+  EXPECT_TRUE(
+      hosts.Hold(hello.agent, {{"0"}, {"1", PlacementNumber(6)}, {"x", PlacementNumber(7)}}));
+  EXPECT_THAT(hosts.Rooms()[0].held, ElementsAre("1"));
+  EXPECT_EQ(StatusOf(hosts)[0].devices[1], (HostDevice{"1", PlacementNumber(6)}));
+  EXPECT_FALSE(hosts.Hold(hello.agent, {{"1", PlacementNumber(6)}})) << "as before";
+  EXPECT_FALSE(hosts.Hold({"a", {9, 7}}, {})) << "it does not speak for the host";
+  EXPECT_TRUE(hosts.Hold(hello.agent, {}));
+  EXPECT_THAT(hosts.Rooms()[0].held, IsEmpty());
 }
 
 TEST(HostTable, HasABound) {

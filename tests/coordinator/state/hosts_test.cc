@@ -73,6 +73,31 @@ class HostsTest : public testing::Test {
     }
   }
 
+  // "other" fails a member of the job, which then runs without it, and then one of "next".
+  void OtherFailsTwoJobs() {
+    desk_.Give(AgentUp{HelloOf("third", 4)});
+    Train();
+    desk_.Give(AgentSays{GaveUp("worker-2")});
+    desk_.Activate({kA, kB});
+    ASSERT_EQ(desk_.Job().phase, JobPhase::kRunning);
+    desk_.Give(Submit{"next", SpecOf(4, 4)});
+    desk_.Give(Submit{"small", SpecOf(1, 1)});
+    ASSERT_THAT(PlacesIn(desk_.Job("next")), Contains("other/worker-3"));
+    desk_.Give(AgentUp{HelloOf("fourth", 8)});
+    ProcessExited exited = GaveUp("worker-3");
+    exited.job = "next";
+    exited.start = desk_.StartOf("next");
+    desk_.Give(AgentSays{exited});
+  }
+  void NextRuns() {
+    std::vector<MemberId> members;
+    for (const char* name : {"worker-0", "worker-1", "worker-2", "worker-3"})
+      members.push_back(Id(name, 7));
+    for (const MemberId& id : members) desk_.Join(id, "next");
+    desk_.Activate(members, "next");
+    ASSERT_EQ(desk_.Job("next").phase, JobPhase::kRunning);
+  }
+
   Desk desk_{{}, /*slots=*/2};
 };
 
@@ -282,23 +307,10 @@ TEST_F(HostsTest, WhoEndedOnAHostThatIsLeftOutTakesNoPartAnyMore) {
   EXPECT_EQ(desk_.Status().members.size(), 2u);
 }
 
-// "other" fails a member of the job, and then one of another job.
 TEST_F(HostsTest, AHostThatFailsSeveralJobsIsLeftOutForAllUntilAPersonLetsItBack) {
-  desk_.Give(AgentUp{HelloOf("third", 4)});
-  Train();
-  desk_.Give(AgentSays{GaveUp("worker-2")});
-  EXPECT_THAT(desk_.Drain<PersistLeftOut>(), IsEmpty()) << "it may be the job";
-  desk_.Give(Submit{"next", SpecOf(5, 5)});
-  ASSERT_EQ(desk_.Job("next").phase, JobPhase::kStarting);
-  ProcessExited exited = GaveUp("");
-  exited.job = "next";
-  exited.start = desk_.StartOf("next");
-  const JobJournal next = desk_.Job("next");
-  for (const auto& [name, placement] : next.placements)
-    if (placement.host == "other") exited.name = name;
-  ASSERT_NE(exited.name, "");
-  desk_.Give(AgentUp{HelloOf("fourth", 8)});
-  desk_.Give(AgentSays{exited});
+  OtherFailsTwoJobs();
+  EXPECT_THAT(desk_.Drain<PersistLeftOut>(), IsEmpty()) << "it may be the jobs";
+  NextRuns();
   const auto written = desk_.Drain<PersistLeftOut>();
   ASSERT_EQ(written.size(), 1u);
   ASSERT_EQ(written[0].hosts.size(), 1u);
@@ -306,7 +318,7 @@ TEST_F(HostsTest, AHostThatFailsSeveralJobsIsLeftOutForAllUntilAPersonLetsItBack
   desk_.Give(Submit{"later", SpecOf(1, 9)});
   EXPECT_THAT(PlacesIn(desk_.Job("later")), testing::Not(Contains(HasSubstr("other/"))));
   // Who runs there stays.
-  EXPECT_THAT(PlacesIn(desk_.Job("next")), Contains(HasSubstr("other/")));
+  EXPECT_THAT(PlacesIn(desk_.Job("small")), ElementsAre("other/worker-0"));
   // A restart knows it.
   RecoveredState found;
   found.left_out = written[0].hosts;
@@ -318,6 +330,19 @@ TEST_F(HostsTest, AHostThatFailsSeveralJobsIsLeftOutForAllUntilAPersonLetsItBack
   EXPECT_THAT(again.Drain<PersistLeftOut>().at(0).hosts, IsEmpty());
   again.Give(Submit{"free", SpecOf(2, 2)});
   EXPECT_THAT(PlacesIn(again.Job("free")), ElementsAre("other/worker-0", "other/worker-1"));
+}
+
+TEST_F(HostsTest, WhyAHostIsLeftOutNamesToEachJobItselfOnly) {
+  OtherFailsTwoJobs();
+  desk_.Drain<Announce>();
+  NextRuns();
+  std::map<std::string, std::string> told;
+  for (const Announce& event : desk_.Drain<Announce>())
+    if (event.text.find("left out for all jobs") != std::string::npos)
+      told[event.job] += event.text;
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_THAT(told.at("job"), HasSubstr("members of job job and of others could not run there"));
+  EXPECT_THAT(told.at("next"), HasSubstr("members of job next and of others could not run there"));
 }
 
 // How many slots another host has is not known before it is back.

@@ -76,6 +76,50 @@ TEST_F(JobReachTest, OneOfAPairIsLeftOutAndItsNodesAreKeptApart) {
   EXPECT_EQ(desk_.Job().phase, JobPhase::kRunning);
 }
 
+// The whole way, at its slowest: the kernel has found the way silent after 3 s at one end and at
+// the other, both say so as late as they may, a word comes as late as it may behind the time that
+// is waited for, and so does the tick behind that.
+TEST_F(JobReachTest, FiveSecondsAfterACutThePairIsNamed) {
+  const ViewNumber view = desk_.Job().view->number;
+  const milliseconds tick(50);
+  const auto word = [&](const MemberId& id, std::vector<int32_t> names) {
+    Alive alive{Step(0), ""};
+    alive.unreachable = {view, std::move(names)};
+    desk_.Say(id, alive);
+  };
+  // As a member speaks that finds out at `lost`: a word each half second, then four a second.
+  const auto speaks = [](milliseconds now, milliseconds offset, milliseconds lost) {
+    return now < lost ? (now - offset) % milliseconds(500) == milliseconds(0)
+                      : (now - lost) % milliseconds(250) == milliseconds(0);
+  };
+  const milliseconds cut(2000), told_by_a(5000), told_by_c(5250);
+  milliseconds now(0);
+  for (; now < seconds(20) && desk_.Job().apart.empty(); now += tick) {
+    if (speaks(now, milliseconds(0), told_by_a))
+      word(kA, now < told_by_a ? std::vector<int32_t>() : std::vector<int32_t>{2});
+    if (speaks(now, milliseconds(250), told_by_c))
+      word(kC, now < told_by_c ? std::vector<int32_t>() : std::vector<int32_t>{0});
+    if (now % milliseconds(500) == milliseconds(0)) word(kB, {});
+    desk_.Give(Tick{});
+    desk_.Wait(tick);
+  }
+  ASSERT_THAT(desk_.Job().apart, ElementsAre(Pair("host", "other")));
+  EXPECT_LE(now, cut + seconds(5));
+  const std::vector<Announce> verdicts = Verdicts();
+  ASSERT_EQ(verdicts.size(), 1u);
+  EXPECT_THAT(verdicts[0].text, HasSubstr("worker-2 on other and worker-0 on host"));
+}
+
+// A packet of the new session is lost, and sent again after a second.
+TEST_F(JobReachTest, ASessionThatIsMadeAgainWithinASecondCutsNobody) {
+  Live(seconds(2), {{kA, {}}, {kB, {}}, {kC, {}}});
+  for (int round = 0; round < 5; ++round) {
+    Live(milliseconds(1500), {{kA, {2}}, {kB, {}}, {kC, {0}}});
+    Live(milliseconds(500), {{kA, {}}, {kB, {}}, {kC, {}}});
+  }
+  EXPECT_THAT(Verdicts(), IsEmpty()) << "from the first word to the last it is a second";
+}
+
 TEST_F(JobReachTest, ItIsToldToComeLaterAndPlacedElsewhere) {
   desk_.Give(AgentUp{HelloOf("third", 1)});
   for (int i = 0; i < 5; ++i) {

@@ -57,7 +57,9 @@ TEST(JobRun, HoldsTheSlotsThatItWasGranted) {
   run.Handle(StartRun{kFirst, PlacesOf(3, 2)}, kNow);
   EXPECT_EQ(run.Places().placed.size(), 5u);
   std::vector<std::string> names;
-  for (const ProcessWanted& process : run.ProcessesOn("").processes) names.push_back(process.name);
+  const std::map<std::string, JobProcesses> by_host = run.ProcessesByHost();
+  if (const auto ours = by_host.find(""); ours != by_host.end())
+    for (const ProcessWanted& process : ours->second.processes) names.push_back(process.name);
   EXPECT_THAT(names, ElementsAre("server-0", "server-1", "worker-0", "worker-1", "worker-2"));
   EXPECT_EQ(run.journal().phase, JobPhase::kStarting);
 }
@@ -167,6 +169,7 @@ MemberSays Says(const MemberId& member, ToCoordinator message) {
 
 Join Back(const MemberId& id, ViewNumber active) {
   Join join = JoinOf(id);
+  join.term = TermNumber(3);
   join.sealed = ViewNumber(1);
   join.active = active;
   return join;

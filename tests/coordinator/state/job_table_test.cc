@@ -33,7 +33,7 @@ TEST(JobTable, ARestartRunsWhatWasUnderWay) {
     EXPECT_EQ(jobs.RunOf("a") != nullptr, runs) << PhaseName(phase);
     EXPECT_EQ(jobs.AtRest("a") != nullptr, !runs) << PhaseName(phase);
     EXPECT_EQ(jobs.JobOf("a").has_value(), runs) << PhaseName(phase);
-    EXPECT_EQ(jobs.WantedOn("").jobs.size(), runs ? 1u : 0u) << PhaseName(phase);
+    EXPECT_EQ(jobs.WantedByHost()[""].size(), runs ? 1u : 0u) << PhaseName(phase);
   }
 }
 

@@ -30,11 +30,33 @@ class LeavingTest : public testing::Test {
   void Hold(const std::vector<MemberId>& members) {
     for (const MemberId& id : members) desk_.Say(id, HoldsBase{desk_.Job().number, 0});
   }
+  // Its agent tells that it was.
+  void IsKilled(const MemberId& id) {
+    ProcessExited exited;
+    exited.job = "job";
+    exited.start = desk_.StartOf();
+    exited.name = id.name;
+    exited.signal = 9;
+    exited.cause = "killed by SIGKILL";
+    exited.lanes.incarnation = id.incarnation;
+    desk_.Give(AgentSays{exited});
+  }
   // A job of two workers, which hold lanes 0, 1 and 2, 3 of step 5.
   void TrainTwo(int32_t min, int32_t max) {
     RunTwo(desk_, SpecOf(min, max));
     for (int64_t step = 0; step < 5; ++step) desk_.Record(kA, step);
     desk_.Drain<Announce>();
+  }
+  // A job of two workers and two servers, half of them on each host.
+  void RunWithTwoServers() {
+    JobSpec spec = SpecOf(2, 2);
+    spec.training.sync = Sync::kServer;
+    spec.runtime.servers = 2;
+    desk_.Give(Submit{"job", spec});
+    ASSERT_EQ(Placed().size(), 4u);
+    for (const MemberId& id : {kA, kB}) desk_.Join(id);
+    for (const MemberId& id : {Id("server-0"), Id("server-1")}) desk_.Join(id, Role::kServer);
+    desk_.Activate({kA, kB, Id("server-0"), Id("server-1")});
   }
   // The view in which worker-1 keeps what it has, and nothing else.
   void LosesItsPart() {
@@ -136,18 +158,37 @@ TEST_F(LeavingTest, MarksSurviveARestart) {
   EXPECT_TRUE(again.Job().placements.at("worker-1").leaving);
 }
 
+// All hosts stood still when the coordinator was started again. Who is to leave is waited for as
+// anybody else is, and nobody else has the state.
+TEST_F(LeavingTest, AfterARestartWhoIsSilentWithEverybodyKeepsItsPlace) {
+  TrainTwo(1, 2);
+  desk_.Give(Drain{"host", true});
+  RecoveredState found;
+  found.jobs = {desk_.Job()};
+  found.recorded["job"] = Step(5);
+  found.drained = {"host"};
+  Time now = desk_.now();
+  Coordinator again("cluster", TermNumber(2), {}, std::move(found), now);
+  for (int i = 0; i < 200; ++i) again.Handle(Tick{}, now += std::chrono::milliseconds(100));
+  const Placements& places = again.jobs().Find("job")->placements;
+  ASSERT_TRUE(places.contains("worker-0") && places.contains("worker-1"));
+  for (const MemberId& id : {kA, kB}) {
+    Join join{.job = "job", .start = desk_.StartOf(), .placement = places.at(id.name).number};
+    join.id = id;
+    join.environment = Environment();
+    join.term = TermNumber(1);
+    join.sealed = join.active = ViewNumber(1);
+    again.Handle(MemberSays{id, join}, now);
+  }
+  again.Handle(Tick{}, now);
+  EXPECT_EQ(again.jobs().Status().at(0).members.size(), 2u) << "their state is not lost";
+}
+
 // One that dies meanwhile is a loss as any other, and its place is not filled again.
 TEST_F(LeavingTest, OneThatDiesWhileItLeavesIsNotReplaced) {
   TrainTwo(1, 2);
   desk_.Give(Scale{"job", 1, 1});
-  ProcessExited exited;
-  exited.job = "job";
-  exited.start = desk_.StartOf();
-  exited.name = "worker-1";
-  exited.signal = 9;
-  exited.cause = "killed by SIGKILL";
-  exited.lanes.incarnation = kB.incarnation;
-  desk_.Give(AgentSays{exited});
+  IsKilled(kB);
   desk_.Give(Tick{});
   EXPECT_THAT(Placed(), ElementsAre("host/worker-0"));
   Seal(kA, 5, {0, 1});
@@ -276,14 +317,7 @@ TEST_F(LeavingTest, AJobThatGivesWayGoesOnWhateverResumeSaid) {
 
 // A job keeps no places while it cannot even stop: its server is gone, and there is no room for it.
 TEST_F(LeavingTest, AJobThatCannotStopAnyMoreGivesWayAtOnce) {
-  JobSpec spec = SpecOf(2, 2);
-  spec.training.sync = Sync::kServer;
-  spec.runtime.servers = 2;
-  desk_.Give(Submit{"job", spec});
-  ASSERT_EQ(Placed().size(), 4u);
-  for (const MemberId& id : {kA, kB}) desk_.Join(id);
-  for (const MemberId& id : {Id("server-0"), Id("server-1")}) desk_.Join(id, Role::kServer);
-  desk_.Activate({kA, kB, Id("server-0"), Id("server-1")});
+  ASSERT_NO_FATAL_FAILURE(RunWithTwoServers());
   ASSERT_EQ(desk_.Job().phase, JobPhase::kRunning);
   desk_.Give(HostEnds{HelloOf("other", 2).agent});
   ASSERT_EQ(desk_.Job().phase, JobPhase::kStopping);
@@ -292,6 +326,31 @@ TEST_F(LeavingTest, AJobThatCannotStopAnyMoreGivesWayAtOnce) {
   desk_.Give(AgentUp{next});
   desk_.Give(Tick{});
   EXPECT_EQ(desk_.Job().phase, JobPhase::kQueued);
+}
+
+// Nobody comes back to make the checkpoint of its end: it does not stop for ever.
+TEST_F(LeavingTest, AJobThatAPersonStopsEndsWithoutRoomForWhatItLacks) {
+  ASSERT_NO_FATAL_FAILURE(RunWithTwoServers());
+  desk_.Give(Stop{"job"});
+  ASSERT_EQ(desk_.Job().phase, JobPhase::kStopping);
+  AgentHello next = HelloOf("other", 1, /*life=*/2);  // its agent starts anew, with less room
+  next.follows = HelloOf("other", 2).agent.incarnation;
+  desk_.Give(AgentDown{HelloOf("other", 2).agent});
+  desk_.Give(AgentUp{next});
+  const auto live = [&](int seconds) {
+    for (int i = 0; i < 2 * seconds && desk_.Job().phase == JobPhase::kStopping; ++i) {
+      desk_.Wait(std::chrono::milliseconds(500));
+      for (const MemberId& id : {kA, kB, Id("server-0"), Id("server-1")})
+        if (desk_.Job().placements.at(id.name).host == "host") desk_.Say(id, Alive{});
+      desk_.Give(Tick{});
+    }
+  };
+  live(58);
+  EXPECT_EQ(desk_.Job().phase, JobPhase::kStopping) << "a host may come back";
+  live(10);
+  EXPECT_EQ(desk_.Job().phase, JobPhase::kStopped);
+  EXPECT_EQ(desk_.Job().ending.exit_code, kExitStopped);
+  EXPECT_THAT(desk_.Job().reason, HasSubstr("checkpoint of its end"));
 }
 
 // Without all its servers it computes nothing, and no worker has what they had.
@@ -304,13 +363,7 @@ TEST_F(LeavingTest, WhoIsMarkedGoesWhileTheJobStandsStillForWantOfAServer) {
   for (const MemberId& id : {Id("server-0"), Id("server-1")}) desk_.Join(id, Role::kServer);
   desk_.Activate({kA, kB, Id("server-0"), Id("server-1")});
   ASSERT_EQ(desk_.Job().phase, JobPhase::kRunning);
-  ProcessExited exited;
-  exited.job = "job";
-  exited.start = desk_.StartOf();
-  exited.name = "server-1";
-  exited.signal = 9;
-  exited.cause = "killed by SIGKILL";
-  desk_.Give(AgentSays{exited});
+  IsKilled(Id("server-1"));
   desk_.Give(MemberDown{Id("server-1")});
   desk_.Drain<Announce>();
   desk_.Give(Scale{"job", 1, 1});

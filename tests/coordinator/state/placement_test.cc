@@ -1,6 +1,7 @@
 #include "coordinator/state/placement.h"
 
 #include <algorithm>
+#include <functional>
 #include <random>
 
 #include "absl/strings/str_cat.h"
@@ -58,6 +59,7 @@ std::string LeavesOf(const PlacementDecision& decision) {
       texts.push_back(absl::StrCat(job, "/", name,
                                    cause == LeaveCause::kScaled      ? " scaled"
                                    : cause == LeaveCause::kMakesRoom ? " makes room"
+                                   : cause == LeaveCause::kQuota     ? " quota"
                                                                      : " drained"));
   return absl::StrJoin(texts, ", ");
 }
@@ -350,6 +352,602 @@ TEST(Placement, AJobWithAServerOnADrainedHostGivesWay) {
                                "runs")));
 }
 
+PlacedJob With(PlacedJob job, int32_t priority, const std::string& name_space = "") {
+  job.priority = priority;
+  job.name_space = name_space;
+  return job;
+}
+QueuedJob With(QueuedJob job, int32_t priority, const std::string& name_space = "") {
+  job.priority = priority;
+  job.name_space = name_space;
+  return job;
+}
+
+std::vector<std::string> GivingWay(const PlacementDecision& decision) {
+  std::vector<std::string> ids;
+  for (const auto& [id, why] : decision.give_way) ids.push_back(id);
+  return ids;
+}
+
+TEST(Placement, HigherPrioritiesGoFirstAndThenWhoCameFirst) {
+  const std::vector<HostRoom> hosts = {Host("a", 2)};
+  const PlacementDecision decision =
+      DecidePlacement({hosts,
+                       {},
+                       {Queued("first", 1, 2, 2), With(Queued("later", 3, 2, 2), 5),
+                        With(Queued("high", 2, 2, 2), 5), With(Queued("low", 0, 1, 1), -1)}});
+  EXPECT_THAT(decision.starts, ElementsAre(Pair("high", 2)));
+  EXPECT_THAT(decision.reasons, ElementsAre(Pair("first", "needs 2 slots; 0 of 2 are free"),
+                                            Pair("later", "needs 2 slots; 0 of 2 are free"),
+                                            Pair("low", "needs 1 slot; 0 of 2 are free")));
+  // What is kept for the head is not given to one that came before it.
+  const PlacementDecision kept =
+      DecidePlacement({{Host("a", 3)},
+                       {Running("r", 1, {"a", "a"})},
+                       {Queued("older", 2, 1, 1), With(Queued("head", 3, 3, 3), 0)}});
+  EXPECT_THAT(kept.starts, ElementsAre(Pair("older", 1)));
+  EXPECT_THAT(DecidePlacement({{Host("a", 3)},
+                               {With(Running("r", 1, {"a", "a"}), 9)},
+                               {Queued("older", 2, 1, 1), With(Queued("head", 3, 3, 3), 1)}})
+                  .reasons,
+              ElementsAre(Pair("head", "needs 3 slots; 1 of 3 are free"),
+                          Pair("older",
+                               "needs 1 slot; they are kept for head, which has a higher "
+                               "priority")));
+}
+
+TEST(Placement, WhoWaitsTakesPlacesOfLowerPriorities) {
+  struct Case {
+    const char* what;
+    std::vector<PlacedJob> running;
+    QueuedJob waiting;
+    std::vector<std::string> give_way;
+    std::string leaves;
+  };
+  const std::vector<HostRoom> hosts = {Host("a", 4)};
+  const QueuedJob two = With(Queued("w", 9, 2, 2), 5);
+  const auto pair_of = [](const std::string& id, int64_t submission, int32_t priority) {
+    return With(Running(id, submission, {"a", "a"}), priority);
+  };
+  const Case cases[] = {
+      {"never an equal one", {pair_of("r", 1, 5), pair_of("s", 2, 5)}, two, {}, ""},
+      {"never a higher one", {pair_of("r", 1, 6), pair_of("s", 2, 7)}, two, {}, ""},
+      {"the lowest", {pair_of("r", 1, 2), pair_of("s", 2, 1)}, two, {"s"}, ""},
+      {"of equals the newest", {pair_of("r", 1, 1), pair_of("s", 2, 1)}, two, {"s"}, ""},
+      {"who can shrink shrinks",
+       {pair_of("r", 1, 0), With(Elastic("e", 2, {"a", "a"}, 1, 2), 1)},
+       With(Queued("w", 9, 1, 1), 5),
+       {},
+       "e/worker-1 makes room"},
+      {"a higher one does not even shrink",
+       {With(Elastic("r", 1, {"a", "a"}, 1, 2), 6), With(Elastic("s", 2, {"a", "a"}, 1, 2), 6)},
+       two,
+       {},
+       ""},
+      {"as many as are needed",
+       {pair_of("r", 1, 1), pair_of("s", 2, 2)},
+       With(Queued("w", 9, 4, 4), 5),
+       {"r", "s"},
+       ""},
+      {"nobody in vain",
+       {pair_of("r", 1, 5), pair_of("s", 2, 1)},
+       With(Queued("w", 9, 3, 3), 5),
+       {},
+       ""},
+      {"no more than are needed, though more were looked at",
+       {With(Running("r", 1, {"a", "a", "a"}), 2), With(Running("s", 2, {"a"}), 1)},
+       With(Queued("w", 9, 3, 3), 5),
+       {"r"},
+       ""},
+      {"nor does anybody shrink then",
+       {With(Running("r", 1, {"a", "a"}), 1), With(Elastic("e", 2, {"a", "a"}, 1, 2), 5)},
+       two,
+       {"r"},
+       ""},
+  };
+  for (const Case& c : cases) {
+    const PlacementDecision decision = DecidePlacement({hosts, c.running, {c.waiting}});
+    EXPECT_EQ(GivingWay(decision), c.give_way) << c.what;
+    EXPECT_EQ(decision.preempted, std::set<std::string>(c.give_way.begin(), c.give_way.end()))
+        << c.what;
+    EXPECT_EQ(LeavesOf(decision), c.leaves) << c.what;
+    EXPECT_THAT(decision.starts, IsEmpty()) << c.what;
+  }
+}
+
+// Who sees the jobs of one namespace is told nothing of others.
+TEST(Placement, JobsAreNamedWithinTheirNamespaceOnly) {
+  const PlacedJob low = With(Running("low", 1, {"a", "a"}), 0, "n");
+  const auto why = [&](const std::string& name_space) {
+    const QueuedJob head = With(Queued("head", 2, 2, 2), 1, name_space);
+    return DecidePlacement({{Host("a", 2)}, {low}, {head}}).give_way.at("low");
+  };
+  EXPECT_EQ(why("n"), "job head has a higher priority and needs its places");
+  EXPECT_EQ(why("m"), "a job of another namespace has a higher priority and needs its places");
+  const auto waits = [&](const std::string& name_space) {
+    const QueuedJob head = With(Queued("head", 2, 3, 3), 0, name_space);
+    const QueuedJob later = With(Queued("later", 3, 1, 1), 0, "n");
+    return DecidePlacement({{Host("a", 3)}, {low}, {head, later}}).reasons.at("later");
+  };
+  EXPECT_EQ(waits("n"), "needs 1 slot; they are kept for head, which was submitted before");
+  EXPECT_EQ(waits("m"),
+            "needs 1 slot; they are kept for a job of another namespace, which was submitted "
+            "before");
+}
+
+TEST(Placement, WhoStopsAlreadyIsWaitedForAndNobodyElseStops) {
+  PlacedJob stops = With(Running("r", 1, {"a", "a"}), 1);
+  stops.stops = true;
+  const PlacementDecision decision =
+      DecidePlacement({{Host("a", 4)},
+                       {stops, With(Running("s", 2, {"a", "a"}), 0)},
+                       {With(Queued("w", 3, 2, 2), 5), Queued("small", 4, 1, 1)}});
+  EXPECT_THAT(decision.give_way, IsEmpty());
+  EXPECT_THAT(decision.starts, IsEmpty());
+}
+
+TEST(Placement, NobodyIsPreemptedOnHostsThatTheJobCannotUse) {
+  QueuedJob waiting = With(Queued("w", 9, 2, 2), 5);
+  waiting.left_out = {"a"};
+  const std::vector<HostRoom> hosts = {Host("a", 2), Host("b", 2)};
+  const PlacedJob on_a = With(Running("r", 1, {"a", "a"}), 0);
+  const PlacedJob on_b = With(Running("s", 2, {"b", "b"}), 1);
+  EXPECT_THAT(GivingWay(DecidePlacement({hosts, {on_a, on_b}, {waiting}})), ElementsAre("s"));
+  std::vector<HostRoom> away = hosts;
+  away[0].takes_new = false;
+  EXPECT_THAT(GivingWay(DecidePlacement({away, {on_a, on_b}, {With(Queued("w", 9, 2, 2), 5)}})),
+              IsEmpty())
+      << "it may come back with room";
+}
+
+TEST(Placement, AHostTakesJobsOfItsNamespaceOnly) {
+  const auto host = [](const std::string& name, int32_t slots, const std::string& name_space) {
+    HostRoom room = Host(name, slots);
+    room.name_space = name_space;
+    return room;
+  };
+  const std::vector<HostRoom> hosts = {host("v", 2, "vision"), host("s", 4, "speech")};
+  const auto queued = [](const std::string& id, int64_t submission, int32_t workers,
+                         const std::string& name_space) {
+    return With(Queued(id, submission, workers, workers), 0, name_space);
+  };
+  struct Case {
+    const char* what;
+    std::vector<PlacedJob> running;
+    std::vector<QueuedJob> queued;
+    std::string places;
+    std::map<std::string, std::string> reasons;
+  };
+  PlacedJob waits = With(Running("r", 1, {"v"}), 0, "vision");
+  Unplace(waits, "worker-1");
+  Unplace(waits, "worker-2");
+  // Its namespace was changed while it ran.
+  const PlacedJob moved = With(Running("m", 1, {"v", "v"}), 0, "speech");
+  PlacedJob grows = With(Elastic("g", 1, {"v"}, 1, 9), 0, "vision");
+  grows.may_grow = true;
+  const Case cases[] = {
+      {"each job where its namespace is",
+       {},
+       {queued("a", 1, 2, "vision"), queued("b", 2, 1, "speech")},
+       "b/worker-0@s a/worker-0@v a/worker-1@v",
+       {}},
+      {"what others have free is nothing to it",
+       {},
+       {queued("a", 1, 3, "vision")},
+       "",
+       {{"a", "needs 3 slots; the cluster has 2 for namespace vision"}}},
+      {"one without a host waits for one",
+       {},
+       {queued("a", 1, 1, "text")},
+       "",
+       {{"a", "waits for a host agent"}}},
+      {"the head of one holds up no other",
+       {With(Running("r", 1, {"v"}), 0, "vision")},
+       {queued("a", 2, 2, "vision"), queued("b", 3, 4, "speech")},
+       "b/worker-0@s b/worker-1@s b/worker-2@s b/worker-3@s",
+       {{"a", "needs 2 slots; 1 of 2 for namespace vision are free"}}},
+      {"what has lost its place gets one there", {waits}, {}, "r/worker-1@v", {}},
+      {"it grows there, and no further", {grows}, {}, "g/worker-1@v", {}},
+      {"who was moved to another keeps its slots until it leaves",
+       {moved},
+       {queued("a", 2, 1, "vision")},
+       "",
+       {{"a", "needs 1 slot; the cluster has 0 for namespace vision"}}},
+  };
+  for (const Case& c : cases) {
+    const PlacementDecision decision = DecidePlacement({hosts, c.running, c.queued});
+    EXPECT_EQ(PlacesOf(decision), c.places) << c.what;
+    EXPECT_EQ(decision.reasons, c.reasons) << c.what;
+  }
+}
+
+TEST(Placement, NamespacesHoldNoMoreThanTheirQuotas) {
+  struct Case {
+    const char* what;
+    std::vector<PlacedJob> running;
+    std::vector<QueuedJob> queued;
+    std::map<std::string, int32_t> starts;
+    std::map<std::string, std::string> reasons;
+    std::string leaves;
+    std::vector<std::string> give_way;
+  };
+  const auto held = [](const std::string& id, int32_t priority = 0) {
+    return With(Running(id, 1, {"a", "a"}), priority, "n");
+  };
+  const Case cases[] = {
+      {"a job takes what is left of it",
+       {held("r")},
+       {With(Queued("q", 2, 1, 4), 0, "n")},
+       {{"q", 1}},
+       {},
+       "",
+       {}},
+      {"one that waits for it holds up nobody else",
+       {held("r")},
+       {With(Queued("q", 2, 2, 2), 0, "n"), With(Queued("o", 3, 4, 4), 0, "m")},
+       {{"o", 4}},
+       {{"q", "needs 2 slots; namespace n holds 2 of its quota of 3"}},
+       "",
+       {}},
+      {"but those of its namespace",
+       {held("r")},
+       {With(Queued("q", 2, 2, 2), 0, "n"), With(Queued("p", 3, 1, 1), 0, "n")},
+       {},
+       {{"q", "needs 2 slots; namespace n holds 2 of its quota of 3"},
+        {"p",
+         "needs 1 slot; what is left of the quota of namespace n is kept for q, which comes "
+         "first"}},
+       "",
+       {}},
+      {"one that never fits holds up nobody",
+       {held("r")},
+       {With(Queued("q", 2, 4, 4), 0, "n"), With(Queued("p", 3, 1, 1), 0, "n")},
+       {{"p", 1}},
+       {{"q", "needs 4 slots; the quota of namespace n is 3"}},
+       "",
+       {}},
+      {"jobs of it shrink",
+       {With(Elastic("e", 1, {"a", "a", "a"}, 1, 3), 0, "n")},
+       {With(Queued("q", 2, 2, 2), 0, "n")},
+       {},
+       {{"q", "needs 2 slots; namespace n holds 3 of its quota of 3"}},
+       "e/worker-1 makes room, e/worker-2 makes room",
+       {}},
+      {"or give way to a higher priority; those of others do not",
+       {held("r", 1), With(Running("o", 3, {"a"}), 0, "m")},
+       {With(Queued("q", 2, 2, 2), 2, "n")},
+       {},
+       {{"q", "needs 2 slots; namespace n holds 2 of its quota of 3"}},
+       "",
+       {"r"}},
+      {"who holds more than a quota that was lowered shrinks",
+       {With(Elastic("e", 1, {"a", "a", "a", "a", "a"}, 1, 5), 0, "n")},
+       {},
+       {},
+       {},
+       "e/worker-3 quota, e/worker-4 quota",
+       {}},
+      {"as far as it can",
+       {With(Elastic("e", 1, {"a", "a", "a", "a", "a"}, 4, 5), 0, "n")},
+       {},
+       {},
+       {},
+       "e/worker-4 quota",
+       {}},
+  };
+  for (const Case& c : cases) {
+    const PlacementDecision decision =
+        DecidePlacement({{Host("a", 8)}, c.running, c.queued, {{"n", 3}}});
+    EXPECT_EQ(decision.starts, c.starts) << c.what;
+    EXPECT_EQ(decision.reasons, c.reasons) << c.what;
+    EXPECT_EQ(LeavesOf(decision), c.leaves) << c.what;
+    EXPECT_EQ(GivingWay(decision), c.give_way) << c.what;
+  }
+  PlacedJob grows = With(Elastic("e", 1, {"a", "a"}, 1, 9), 0, "n");
+  grows.may_grow = true;
+  EXPECT_THAT(DecidePlacement({{Host("a", 8)}, {grows}, {}, {{"n", 3}}}).grows,
+              ElementsAre(Pair("e", 1)));
+}
+
+// Somebody who gives way for a quota waits in the queue then, and must not take it again.
+TEST(Placement, NobodyGivesWayForAQuotaInVain) {
+  const std::vector<HostRoom> hosts = {Host("a", 8)};
+  const auto held = [](const std::string& id, int64_t submission, size_t slots, int32_t priority,
+                       const std::string& name_space) {
+    return With(Running(id, submission, std::vector<std::string>(slots, "a")), priority,
+                name_space);
+  };
+  const PlacedJob v = held("v", 2, 2, 0, "n");
+  const QueuedJob w = With(Queued("w", 3, 3, 3), 2, "n");
+  const auto decided = [&](std::vector<PlacedJob> running, std::vector<QueuedJob> queued) {
+    return DecidePlacement({hosts, std::move(running), std::move(queued), {{"n", 3}}});
+  };
+  EXPECT_THAT(GivingWay(decided({held("o", 1, 6, 5, "m"), v}, {w})), IsEmpty())
+      << "there would be two slots for it";
+  EXPECT_THAT(GivingWay(decided({held("o", 1, 5, 5, "m"), v}, {w})), ElementsAre("v"));
+  EXPECT_THAT(GivingWay(decided({held("o", 1, 6, 0, "m"), v}, {w})), ElementsAre("v"))
+      << "once it is the head, others make room for it";
+  PlacedJob stops = held("o", 1, 6, 5, "m");
+  stops.stops = true;
+  EXPECT_THAT(GivingWay(decided({stops, v}, {w})), ElementsAre("v")) << "there will be";
+  // Behind a head that leaves two slots to others.
+  EXPECT_THAT(
+      GivingWay(decided({held("o", 1, 5, 9, "m"), v}, {With(Queued("x", 4, 6, 6), 9, "m"), w})),
+      IsEmpty());
+}
+
+TEST(Placement, NobodyPassesTheHeadIntoItsQuota) {
+  const PlacedJob other = With(Running("o", 1, std::vector<std::string>(6, "a")), 5, "m");
+  const QueuedJob head = With(Queued("w", 3, 3, 3), 2, "n");
+  const auto decided = [&](const QueuedJob& later, int32_t quota) {
+    return DecidePlacement({{Host("a", 8)}, {other}, {head, later}, {{"n", quota}}});
+  };
+  const QueuedJob same = With(Queued("v", 2, 2, 2), 0, "n");
+  const PlacementDecision decision = decided(same, 3);
+  EXPECT_THAT(decision.starts, IsEmpty());
+  EXPECT_EQ(decision.reasons.at("v"),
+            "needs 2 slots; what is left of the quota of namespace n is kept for w, which comes "
+            "first");
+  EXPECT_THAT(decided(same, 5).starts, ElementsAre(Pair("v", 2))) << "both have room in it";
+  EXPECT_THAT(decided(With(Queued("v", 2, 2, 2), 0, "k"), 3).starts, ElementsAre(Pair("v", 2)));
+}
+
+// ---- devices
+
+HostRoom With(HostRoom host, std::vector<std::string> devices, std::set<std::string> held = {}) {
+  host.devices = std::move(devices);
+  host.held = std::move(held);
+  return host;
+}
+
+QueuedJob Needs(QueuedJob job, int32_t devices) {
+  job.devices_each = devices;
+  return job;
+}
+
+// Its workers have these, in turn.
+PlacedJob Has(PlacedJob job, int32_t each, const std::vector<std::vector<std::string>>& devices) {
+  job.devices_each = each;
+  for (size_t i = 0; i < devices.size(); ++i)
+    if (!devices[i].empty()) job.devices[absl::StrCat("worker-", i)] = devices[i];
+  return job;
+}
+
+// "j/worker-0@a:0,1"
+std::string DevicesOf(const PlacementDecision& decision) {
+  return absl::StrJoin(
+      decision.places, " ", [](std::string* out, const PlacementDecision::Place& place) {
+        absl::StrAppend(out, place.job, "/", place.member.name, "@", place.host,
+                        place.devices.empty() ? "" : ":", absl::StrJoin(place.devices, ","));
+      });
+}
+
+TEST(Placement, WhoWasMovedToAnotherNamespaceKeepsItsDevicesUntilItLeaves) {
+  HostRoom host = With(Host("v", 4), {"0", "1"});
+  host.name_space = "vision";
+  const PlacedJob moved = With(Has(Running("m", 1, {"v"}), 1, {{"0"}}), 0, "speech");
+  const auto decide = [&](int32_t devices) {
+    return DecidePlacement(
+        {{host}, {moved}, {With(Needs(Queued("a", 2, 1, 2), devices), 0, "vision")}});
+  };
+  EXPECT_EQ(DevicesOf(decide(1)), "a/worker-0@v:1");
+  EXPECT_THAT(decide(2).reasons,
+              ElementsAre(Pair("a",
+                               "needs 2 devices for each worker; no host for namespace vision has "
+                               "more than 1")));
+}
+
+TEST(Placement, WorkersGetTheirDevicesWithTheirSlot) {
+  struct Case {
+    const char* what;
+    PlacementInput input;
+    std::string places;
+    std::map<std::string, std::string> reasons{};
+  };
+  const HostRoom a = With(Host("a", 4), {"0", "1"}), b = With(Host("b", 4), {"0", "1", "2"});
+  const auto holder = Has(Running("r", 1, {"a"}), 1, {{"0"}});
+  const Case cases[] = {
+      {"the first ones that are free, in the order of the host",
+       {{With(Host("a", 4), {"1", "0"})}, {}, {Needs(Queued("j", 1, 1, 9), 1)}},
+       "j/worker-0@a:1 j/worker-1@a:0"},
+      {"what is placed has its own",
+       {{a}, {holder}, {Needs(Queued("j", 2, 1, 9), 1)}},
+       "j/worker-0@a:1"},
+      {"and what is held is not free",
+       {{With(Host("a", 4), {"0", "1"}, {"1"})}, {holder}, {Needs(Queued("j", 2, 1, 9), 1)}},
+       "",
+       {{"j", "needs 1 worker with 1 device each; enough are free for 0 of 2"}}},
+      {"the host goes first into which most of them fit",
+       {{a, b}, {}, {Needs(Queued("j", 1, 4, 4), 1)}},
+       "j/worker-0@b:0 j/worker-1@b:1 j/worker-2@b:2 j/worker-3@a:0"},
+      {"two on two hosts are not two on one",
+       {{With(Host("a", 4), {"0"}), With(Host("b", 4), {"0"})},
+        {},
+        {Needs(Queued("j", 1, 1, 1), 2), Queued("k", 2, 1, 1)}},
+       "k/worker-0@a",
+       {{"j", "needs 2 devices for each worker; no host has more than 1"}}},
+      {"nor three on two",
+       {{a, b}, {}, {Needs(Queued("j", 1, 3, 3), 2)}},
+       "",
+       {{"j", "needs 3 workers with 2 devices each; the hosts have enough for 2"}}},
+      {"nobody has any",
+       {{Host("a", 4)}, {}, {Needs(Queued("j", 1, 1, 1), 1)}},
+       "",
+       {{"j", "needs 1 device for each worker; no host has any (muster agent --devices)"}}},
+      {"it holds up nobody who can never fit",
+       {{a}, {}, {Needs(Queued("j", 1, 1, 1), 3), Queued("k", 2, 4, 4)}},
+       "k/worker-0@a k/worker-1@a k/worker-2@a k/worker-3@a",
+       {{"j", "needs 3 devices for each worker; no host has more than 2"}}},
+      {"slots count, too",
+       {{With(Host("a", 1), {"0", "1"})}, {}, {Needs(Queued("j", 1, 1, 2), 1)}},
+       "j/worker-0@a:0"},
+      {"workers come before servers, which would take their slots",
+       {{With(Host("a", 2), {"0", "1"}), Host("b", 1)}, {}, {Needs(Queued("j", 1, 2, 2, 1), 1)}},
+       "j/worker-0@a:0 j/worker-1@a:1 j/server-0@b"},
+      {"who needs none leaves them to others",
+       {{a, Host("z", 1)}, {}, {Queued("j", 1, 1, 1)}},
+       "j/worker-0@z"},
+      {"a device host that is away counts for whether it could fit",
+       {{{"a", "a", 4, false, false, false, {"0"}}, Host("b", 4)},
+        {},
+        {Needs(Queued("j", 1, 1, 1), 1)}},
+       "",
+       {{"j", "needs 1 worker with 1 device each; enough are free for 0 of 1"}}},
+  };
+  for (const Case& c : cases) {
+    const PlacementDecision decision = DecidePlacement(c.input);
+    EXPECT_EQ(DevicesOf(decision), c.places) << c.what;
+    EXPECT_EQ(decision.reasons, c.reasons) << c.what;
+  }
+}
+
+TEST(Placement, WhatWasLostGetsDevicesWorkersFirst) {
+  PlacedJob hurt = Has(Running("r", 1, {}), 1, {});
+  hurt.unplaced = {{"server-0", Role::kServer}, {"worker-0", Role::kWorker}};
+  hurt.workers = {"worker-0"};
+  hurt.workers_max = 1;
+  EXPECT_EQ(DevicesOf(DecidePlacement({{With(Host("a", 1), {"0"})}, {hurt}, {}})),
+            "r/worker-0@a:0");
+}
+
+TEST(Placement, RoomForDevicesIsMadeOnOneHost) {
+  const std::vector<HostRoom> hosts = {With(Host("a", 4), {"0", "1"}),
+                                       With(Host("b", 4), {"0", "1"})};
+  const std::vector<std::vector<std::string>> taken = {{"0"}, {"0"}, {"1"}, {"1"}};
+  const PlacedJob elastic =
+      Has(Elastic("e", 1, {"a", "b", "b", "a"}, 1, 4), 1, taken);  // a b b a by worker
+  const QueuedJob head = Needs(Queued("j", 2, 1, 1), 2);
+  EXPECT_EQ(LeavesOf(DecidePlacement({hosts, {elastic}, {head}})),
+            "e/worker-0 makes room, e/worker-3 makes room");
+
+  PlacedJob two_of_four = elastic;
+  two_of_four.workers_min = 3;
+  EXPECT_EQ(LeavesOf(DecidePlacement({hosts, {two_of_four}, {head}})), "")
+      << "one that leaves does not suffice";
+
+  // Who was told to leave goes, and nobody else.
+  PlacedJob begun = elastic;
+  begun.leaving = {"worker-1", "worker-2"};
+  EXPECT_EQ(LeavesOf(DecidePlacement({hosts, {begun}, {head}})),
+            "e/worker-1 makes room, e/worker-2 makes room");
+
+  // What a process still has comes free without anybody.
+  const std::vector<HostRoom> ending = {With(Host("a", 4), {"0", "1"}, {"1"})};
+  const PlacementDecision waits =
+      DecidePlacement({ending, {Has(Elastic("e", 1, {"a", "a"}, 1, 2), 0, {})}, {head}});
+  EXPECT_EQ(LeavesOf(waits), "");
+  EXPECT_THAT(waits.starts, IsEmpty());
+
+  // Whose host has no devices gains nothing.
+  const std::vector<HostRoom> mixed = {With(Host("a", 4), {"0", "1"}), Host("c", 4)};
+  const PlacedJob apart = Has(Elastic("e", 1, {"a", "c", "c"}, 1, 3), 0, {});
+  PlacedJob pinned = Has(Running("p", 2, {"a", "a"}), 1, {{"0"}, {"1"}});
+  EXPECT_EQ(LeavesOf(DecidePlacement({mixed, {apart, pinned}, {Needs(Queued("j", 3, 1, 1), 2)}})),
+            "");
+  pinned.priority = -1;
+  const PlacementDecision preempts =
+      DecidePlacement({mixed, {apart, pinned}, {Needs(Queued("j", 3, 1, 1), 2)}});
+  EXPECT_EQ(LeavesOf(preempts), "");
+  EXPECT_THAT(preempts.preempted, ElementsAre("p"));
+}
+
+TEST(Placement, WhoPassesTheHeadLeavesItsDevices) {
+  const std::vector<HostRoom> hosts = {With(Host("a", 8), {"0", "1", "2", "3"})};
+  const PlacedJob first = Has(Running("r", 1, {"a", "a"}), 1, {{"0"}, {"1"}});
+  const QueuedJob head = Needs(Queued("j", 2, 1, 1), 3);
+  const auto decided = [&](const QueuedJob& later) {
+    return DevicesOf(DecidePlacement({hosts, {first}, {head, later}}));
+  };
+  EXPECT_EQ(decided(Needs(Queued("k", 3, 1, 1), 1)), "k/worker-0@a:2")
+      << "when the first has ended there are three";
+  EXPECT_EQ(decided(Needs(Queued("k", 3, 1, 2), 1)), "k/worker-0@a:2") << "and no more than that";
+  EXPECT_EQ(decided(Needs(Queued("k", 3, 2, 2), 1)), "");
+  EXPECT_EQ(decided(Queued("k", 3, 2, 2)), "k/worker-0@a k/worker-1@a");
+}
+
+// Each costs copies of the room, and a queue may be long.
+TEST(Placement, BehindAHeadWithDevicesNotAllAreTried) {
+  const std::vector<HostRoom> hosts = {With(Host("a", 8), {"0", "1", "2", "3"})};
+  const PlacedJob first = Has(Running("r", 1, {"a", "a"}), 1, {{"0"}, {"1"}});
+  const auto starts_behind = [&](int32_t others) {
+    std::vector<QueuedJob> queued = {Needs(Queued("head", 2, 1, 1), 3)};
+    for (int32_t i = 0; i < others; ++i)  // none of them passes
+      queued.push_back(Needs(Queued(absl::StrCat("k", i), 3 + i, 2, 2), 1));
+    queued.push_back(Needs(Queued("last", 1000, 1, 1), 1));
+    return DecidePlacement({hosts, {first}, queued}).starts;
+  };
+  EXPECT_THAT(starts_behind(99), ElementsAre(Pair("last", 1)));
+  EXPECT_THAT(starts_behind(100), IsEmpty());
+}
+
+using FreeDevices = std::set<std::pair<std::string, std::string>>;  // with their hosts
+using UpTo = std::function<int32_t(int)>;                           // chance
+
+void GiveDevices(const UpTo& upto, HostRoom& host, FreeDevices& free_ones) {
+  for (int32_t d = upto(5); d > 0; --d) {
+    host.devices.push_back(absl::StrCat(d));
+    if (upto(4) > 0)
+      free_ones.insert({host.name, absl::StrCat(d)});
+    else
+      host.held.insert(absl::StrCat(d));
+  }
+}
+
+void TakeDevices(const UpTo& upto, PlacedJob& job, const std::string& member,
+                 FreeDevices& free_ones) {
+  for (int32_t d = 1; d < 5 && upto(2) == 0; ++d)
+    if (free_ones.erase({job.placed.at(member), absl::StrCat(d)}) > 0)
+      job.devices[member].push_back(absl::StrCat(d));
+}
+
+// Each worker gets as many as it needs, and each of them once.
+void ExpectDevices(const PlacementInput& input, const PlacementDecision& decision,
+                   FreeDevices free_ones) {
+  std::map<std::string, int32_t> needs;
+  for (const PlacedJob& job : input.running) needs[job.id] = job.devices_each;
+  for (const QueuedJob& job : input.queued) needs[job.id] = job.devices_each;
+  for (const PlacementDecision::Place& place : decision.places) {
+    for (const std::string& id : place.devices)
+      EXPECT_EQ(free_ones.erase({place.host, id}), 1u) << place.host << " " << id;
+    const int32_t need = place.member.role == Role::kServer ? 0 : needs.at(place.job);
+    EXPECT_EQ(static_cast<int32_t>(place.devices.size()), need) << place.job;
+  }
+}
+
+// As many as there may be. Everything that the coordinator does waits for this decision: when each
+// place and each job that waits cost a look at the devices of all hosts, it took minutes.
+TEST(Placement, ThousandsOfHostsAndOfJobsAreNoWork) {
+  constexpr int kHosts = 4096, kWaiting = 4000, kDevices = 8;
+  PlacementInput input;
+  for (int i = 0; i < kHosts; ++i) {
+    std::vector<std::string> devices;
+    for (int d = 0; d < kDevices; ++d)
+      devices.push_back(absl::StrCat("GPU-8932f937-d72c-4106-c12f-20bd9faed9f6-", d));
+    input.hosts.push_back(With(Host(absl::StrCat("host-", i), 1), std::move(devices)));
+  }
+  input.queued.push_back(Needs(Queued("wide", 1, kHosts, kHosts), kDevices));
+  for (int i = 0; i < kWaiting; ++i)
+    input.queued.push_back(Needs(Queued(absl::StrCat("later-", i), 2 + i, 1, 4), i % kDevices));
+  PlacementDecision decision = DecidePlacement(input);
+  EXPECT_THAT(decision.starts, ElementsAre(Pair("wide", kHosts)));
+  EXPECT_EQ(decision.reasons.size(), size_t{kWaiting});
+  std::set<std::string> hosts;
+  for (const PlacementDecision::Place& place : decision.places) {
+    EXPECT_EQ(place.devices.size(), size_t{kDevices});
+    hosts.insert(place.host);
+  }
+  EXPECT_EQ(hosts.size(), size_t{kHosts});
+  // All of them are lost at once, and find places again; then the job grows from one of them.
+  PlacedJob lost{.id = "wide", .submission = 1, .devices_each = kDevices};
+  for (int i = 0; i < kHosts; ++i) Unplace(lost, absl::StrCat("worker-", i));
+  lost.workers_min = kHosts;
+  EXPECT_EQ(DecidePlacement({input.hosts, {lost}, {}}).places.size(), size_t{kHosts});
+  PlacedJob grows = Has(Elastic("wide", 1, {"host-7"}, 1, kHosts), kDevices, {{}});
+  grows.may_grow = true;
+  decision = DecidePlacement({input.hosts, {grows}, {}});
+  EXPECT_THAT(decision.grows, ElementsAre(Pair("wide", kHosts - 1)));
+}
+
 // Random clusters: whatever is decided fits.
 TEST(Placement, NoHostGetsMoreThanItsSlotsAndNobodyIsPlacedTwice) {
   std::mt19937 random(7);
@@ -359,15 +957,18 @@ TEST(Placement, NoHostGetsMoreThanItsSlotsAndNobodyIsPlacedTwice) {
   for (int round = 0; round < 2000; ++round) {
     PlacementInput input;
     std::map<std::string, int32_t> left;
+    FreeDevices free_devices;
     for (int32_t i = 1 + upto(5); i > 0; --i) {
       const std::string name = absl::StrCat("h", i);
       const bool drains = upto(5) == 0;
       input.hosts.push_back(
           {name, absl::StrCat("n", i / 2), upto(5), upto(4) > 0, drains, drains && upto(2) == 0});
       left[name] = input.hosts.back().slots;
+      GiveDevices(upto, input.hosts.back(), free_devices);
     }
     for (int32_t j = upto(4); j > 0; --j) {
       PlacedJob job{.id = absl::StrCat("r", j), .submission = j};
+      job.devices_each = upto(3);
       job.may_shrink = upto(2) == 0;
       job.may_grow = upto(2) == 0;
       for (int32_t w = upto(4); w > 0; --w) {
@@ -378,6 +979,7 @@ TEST(Placement, NoHostGetsMoreThanItsSlotsAndNobodyIsPlacedTwice) {
         if (left.count(host) > 0 && left[host] > 0) {
           job.placed[name] = host;
           --left[host];
+          TakeDevices(upto, job, name, free_devices);
         } else {
           job.unplaced.push_back({name, Role::kWorker});
         }
@@ -385,11 +987,25 @@ TEST(Placement, NoHostGetsMoreThanItsSlotsAndNobodyIsPlacedTwice) {
       if (upto(3) == 0) job.left_out.insert("h1");
       job.workers_min = 1 + upto(3);
       job.workers_max = job.workers_min + upto(3);
+      job.priority = upto(3);
+      job.name_space = upto(2) == 0 ? "n" : "m";
+      job.stops = upto(8) == 0;
+      if (job.stops) job.may_shrink = job.may_grow = false;
       input.running.push_back(job);
     }
     for (int32_t j = upto(4); j > 0; --j)
-      input.queued.push_back({absl::StrCat("q", j), 10 + j, 1 + upto(3), 3 + upto(3), upto(2), {}});
+      input.queued.push_back({absl::StrCat("q", j),
+                              10 + j,
+                              1 + upto(3),
+                              3 + upto(3),
+                              upto(2),
+                              {},
+                              upto(4),
+                              upto(2) == 0 ? "n" : "m",
+                              upto(3)});
+    if (upto(2) == 0) input.quotas["n"] = upto(6);
     const PlacementDecision decision = DecidePlacement(input);
+    ExpectDevices(input, decision, free_devices);
     std::set<std::pair<std::string, std::string>> seen;
     for (const PlacementDecision::Place& place : decision.places) {
       EXPECT_GE(--left[place.host], 0) << "round " << round << ": " << place.host;
@@ -411,6 +1027,25 @@ TEST(Placement, NoHostGetsMoreThanItsSlotsAndNobodyIsPlacedTwice) {
           std::count_if(decision.places.begin(), decision.places.end(),
                         [&, id = id](const auto& place) { return place.job == id; });
       EXPECT_EQ(placed, workers + job->servers) << "a job starts whole";
+    }
+    int32_t highest_waiting = -1;
+    for (const QueuedJob& job : input.queued)
+      if (decision.reasons.contains(job.id))
+        highest_waiting = std::max(highest_waiting, job.priority);
+    std::map<std::string, int32_t> held, got_in;
+    for (const PlacedJob& job : input.running) {
+      held[job.name_space] += static_cast<int32_t>(job.placed.size() + job.unplaced.size());
+      if (decision.preempted.contains(job.id)) {
+        EXPECT_LT(job.priority, highest_waiting) << "round " << round << ": " << job.id;
+        EXPECT_FALSE(job.stops) << "round " << round;
+      }
+    }
+    for (const QueuedJob& job : input.queued)
+      if (const auto start = decision.starts.find(job.id); start != decision.starts.end())
+        got_in[job.name_space] += start->second + job.servers;
+    for (const auto& [name_space, quota] : input.quotas) {
+      if (got_in[name_space] == 0) continue;
+      EXPECT_LE(held[name_space] + got_in[name_space], quota) << "round " << round;
     }
     EXPECT_EQ(decision.starts.size() + decision.reasons.size(), input.queued.size());
     for (const PlacedJob& job : input.running) {

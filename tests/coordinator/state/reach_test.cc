@@ -23,19 +23,22 @@ class ReachTest : public testing::Test {
  protected:
   ReachTest() { reach_.Learn(ViewNumber(1), Members({"a", "b", "c"})); }
   void A(int64_t ms, std::vector<int32_t> names, int64_t view = 1) {
-    reach_.Hear(Id("a"), {ViewNumber(view), std::move(names)}, Time(milliseconds(ms)));
+    now_ = Time(milliseconds(ms));
+    reach_.Hear(Id("a"), {ViewNumber(view), std::move(names)}, now_);
   }
   void B(int64_t ms, std::vector<int32_t> names, int64_t view = 1) {
-    reach_.Hear(Id("b"), {ViewNumber(view), std::move(names)}, Time(milliseconds(ms)));
+    now_ = Time(milliseconds(ms));
+    reach_.Hear(Id("b"), {ViewNumber(view), std::move(names)}, now_);
   }
   // How long A and B have named each other; -1: they do not.
   int64_t Lasts() const {
-    for (const NamedPair& pair : reach_.Pairs())
+    for (const NamedPair& pair : reach_.Pairs(now_))
       if (pair.a == Id("a") && pair.b == Id("b")) return pair.lasts / milliseconds(1);
     return -1;
   }
 
   Reach reach_{milliseconds(1000)};
+  Time now_{};  // of the last word
 };
 
 TEST_F(ReachTest, BothMustNameEachOther) {
@@ -47,7 +50,7 @@ TEST_F(ReachTest, BothMustNameEachOther) {
   A(1000, {1});
   B(1100, {0});
   EXPECT_EQ(Lasts(), 400) << "from the later first word to the earlier last one";
-  EXPECT_THAT(reach_.Pairs(), ElementsAre(NamedPair{Id("a"), Id("b"), milliseconds(400)}));
+  EXPECT_THAT(reach_.Pairs(now_), ElementsAre(NamedPair{Id("a"), Id("b"), milliseconds(400)}));
 }
 
 TEST_F(ReachTest, AWordThatDoesNotNameEndsIt) {
@@ -77,6 +80,14 @@ TEST_F(ReachTest, OneThatHasFallenSilentIsNotCut) {
   EXPECT_EQ(Lasts(), -1);
 }
 
+// All stood still, the coordinator, too: what was said before says nothing of now.
+TEST_F(ReachTest, WordsOfLongAgoCutNobody) {
+  for (const int64_t ms : {0, 500, 1000}) A(ms, {1}), B(ms, {0});
+  EXPECT_EQ(Lasts(), 1000);
+  now_ += milliseconds(1001);
+  EXPECT_EQ(Lasts(), -1);
+}
+
 TEST_F(ReachTest, ItGoesOnOverViews) {
   A(0, {1}), B(0, {0});
   reach_.Learn(ViewNumber(2), Members({"b", "a"}));
@@ -88,6 +99,37 @@ TEST_F(ReachTest, ItGoesOnOverViews) {
   EXPECT_EQ(Lasts(), 1000);
 }
 
+// Sessions that were there and broke, not such as were never made.
+TEST_F(ReachTest, ItBrokeWhereBothReachedAllBeforeInThatView) {
+  const auto broke = [&] {
+    const std::vector<NamedPair> pairs = reach_.Pairs(now_);
+    return pairs.size() == 1 && pairs[0].broke;
+  };
+  A(0, {}), B(0, {});
+  A(500, {1}), B(500, {0});
+  EXPECT_TRUE(broke());
+  A(1000, {1}), B(1000, {0});
+  EXPECT_TRUE(broke()) << "as long as it lasts";
+  reach_.Learn(ViewNumber(2), Members({"a", "b", "c"}));
+  A(1500, {1}, 2), B(1500, {0}, 2);
+  EXPECT_TRUE(broke()) << "also over views";
+  A(2000, {}, 2), B(2000, {0}, 2);
+  A(2500, {1}, 2), B(2500, {0}, 2);
+  EXPECT_TRUE(broke());
+  A(3000, {}, 2), B(3000, {}, 2);
+  reach_.Learn(ViewNumber(3), Members({"a", "b", "c"}));
+  A(3500, {1}, 3), B(3500, {0}, 3);
+  EXPECT_FALSE(broke()) << "in the new view nobody had reached all";
+}
+
+TEST_F(ReachTest, WhatAMemberLostWhileItWasSilentHasNotBroken) {
+  A(0, {}), B(0, {});
+  B(1000, {});
+  A(1500, {1}), B(1500, {0});
+  ASSERT_EQ(reach_.Pairs(now_).size(), 1u);
+  EXPECT_FALSE(reach_.Pairs(now_)[0].broke);
+}
+
 TEST_F(ReachTest, IndicesBeyondTheViewAreNobodys) {
   A(0, {1, 3, 4000}), B(0, {0});
   EXPECT_EQ(Lasts(), 0);
@@ -96,7 +138,7 @@ TEST_F(ReachTest, IndicesBeyondTheViewAreNobodys) {
 TEST_F(ReachTest, WhoHasNoSessionBeginsAnew) {
   for (const int64_t ms : {0, 500}) A(ms, {1}), B(ms, {0});
   reach_.Forget(Id("b"));
-  EXPECT_THAT(reach_.Pairs(), IsEmpty());
+  EXPECT_THAT(reach_.Pairs(now_), IsEmpty());
   A(1000, {1}), B(1000, {0});
   EXPECT_EQ(Lasts(), 0);
 }

@@ -91,14 +91,14 @@ TEST(Starts, AJobKeepsItsFirstStartAndTheNextOfItsIdHasAnother) {
 }
 
 TEST(Starts, AgentsHearOfTheJobsRetries) {
-  for (const int32_t retries : {kDefaultRetries, 0, 12}) {
+  for (const int32_t restarts : {kDefaultRestarts, 0, 12}) {
     Desk desk;
     JobSpec spec = SpecOf(1, 1);
-    spec.runtime.retries = retries;
+    spec.runtime.restarts = restarts;
     desk.Give(Submit{"job", spec});
     const auto wanted = desk.Drain<ToHost>();
     ASSERT_FALSE(wanted.empty());
-    EXPECT_EQ(wanted.back().wanted.jobs.at(0).retries, retries);
+    EXPECT_EQ(wanted.back().wanted.jobs.at(0).restarts, restarts);
   }
 }
 
@@ -127,6 +127,7 @@ TEST(Starts, ARestartOfTheCoordinatorKeepsTheNumberAndGivesOthersToOthers) {
   muster::Join join = JoinFor(start, kA);
   join.placement = before.Job().placements.at("worker-0").number;
   join.sealed = ViewNumber(1);
+  join.term = TermNumber(1);
   after.Handle(MemberSays{kA, join}, Time{});
   EXPECT_EQ(after.jobs().StatusOf("job").members.size(), 1u);
   after.Handle(AgentUp{HelloOf("host", 8)}, Time{});

@@ -6,17 +6,21 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lib/base/clock.h"
 #include "lib/base/mutex.h"
 #include "lib/http/client.h"
+#include "lib/identity/identity_folder.h"
+#include "lib/identity/identity_source.h"
 #include "lib/kernels/crc.h"
 #include "lib/transport/grpc/grpc_transport.h"
 #include "lib/wire/message_codec.h"
 #include "tests/integration/bad_input/train.h"
 #include "tests/lib/http/raw_client.h"
 #include "tests/support/program.h"
+#include "tests/support/run_trust.h"
 
 namespace muster::integration {
 namespace {
@@ -75,16 +79,39 @@ Incarnation IncarnationOf(const std::string& hex) {
   return {std::stoull(hex.substr(0, 16), nullptr, 16), std::stoull(hex.substr(16), nullptr, 16)};
 }
 
+// Speaks in any name of a job, as the key of the authority lies in the folder of the run, for
+// whoever is its user.
+class Impostor {
+ public:
+  Impostor(const std::string& dir, std::string job)
+      : authority_(ReadAuthority(dir + "/store/identity").value()),
+        cluster_(ReadIdentity(dir + "/store/identity")->name.cluster),
+        job_(std::move(job)) {}
+  std::unique_ptr<GrpcTransport> As(const MemberId& who) const {
+    const PeerName name{cluster_, MemberPeer{job_, who.name, PlacementNumber(1), who.incarnation}};
+    return MakeGrpcTransport(
+        {.credentials = {.identity = IdentitySource::Of(
+                             IssueIdentity(authority_, name, absl::Now()).value())}});
+  }
+  const std::string& job() const { return job_; }
+
+ private:
+  const Authority authority_;
+  const std::string cluster_;
+  const std::string job_;
+};
+
 // Returns how many frames were refused, at least.
-int SendHostileFrames(GrpcTransport& transport, const std::string& job, const Target& to,
-                      const Target& other) {
+int SendHostileFrames(const Impostor& impostor, const Target& to, const Target& other) {
+  const std::string& job = impostor.job();
   const MemberId stranger{"worker-9", {1, 2}};
   const LineageNumber lineage(1);
   const ViewNumber view(1);
   int refused = 0;
   const auto attack = [&](const std::string& what, const std::optional<MemberId>& from,
                           const std::function<void(HostileSession&)>& talk) {
-    HostileSession session(transport, to.address);
+    const std::unique_ptr<GrpcTransport> transport = impostor.As(from.value_or(stranger));
+    HostileSession session(*transport, to.address);
     if (from) session.Say(Hello{job, *from, to.id});
     talk(session);
     session.ExpectRefused(what);
@@ -109,40 +136,36 @@ int SendHostileFrames(GrpcTransport& transport, const std::string& job, const Ta
   attack("another incarnation", {}, [&](HostileSession& s) {
     s.Say(Hello{job, stranger, {to.id.name, {7, 7}}});
   });
-  attack("a replayed greeting", stranger, [&](HostileSession& s) {
-    s.Say(Hello{job, stranger, to.id});
-  });
-  attack("a stranger's have", stranger, [&](HostileSession& s) {
-    s.Say(Inventory{lineage, view, Step(1), {false}, {false}});
-  });
-  attack("a stranger's fetch", stranger, [&](HostileSession& s) {
-    s.Say(Fetch{view, PieceKind::kSlot, 1, Step(0), {ChunkId(0)}});
-  });
-  attack("a stranger's data ahead of time", stranger, [&](HostileSession& s) {
-    s.Say(Inventory{lineage, ViewNumber(1000), Step(1), {}, {}});
-  });
-  attack("too many questions ahead of time", stranger, [&](HostileSession& s) {
+  // Nothing of these is read, and a lease later they are refused.
+  attack("whom no view names, with questions", stranger, [&](HostileSession& s) {
     for (int i = 0; i < 20'000; ++i)
       s.Say(Fetch{ViewNumber(1000), PieceKind::kValues, 0, Step(i), {ChunkId(0)}});
   });
-  for (const MemberId& from : {stranger, other.id}) {
-    attack("a wrong checksum", from,
-           [&](HostileSession& s) { s.Say(partials(view, 1, 0, 1), std::string(4 * 1009, 'x')); });
-    attack("a wrong size", from,
-           [&](HostileSession& s) { s.Say(partials(view, 1, 0, 1), zeros.substr(0, 12)); });
-    attack("a payload where none belongs", from, [&](HostileSession& s) {
-      s.Say(Inventory{lineage, view, Step(1), {}, {}}, zeros);
-    });
-    attack("a chunk that is not there", from,
-           [&](HostileSession& s) { s.Say(partials(view, 1, 77, 1), zeros); });
-    attack("an old view", from, [&](HostileSession& s) {
-      const std::string payload(4 * 1009, '\0');
-      const auto bytes =
-          absl::MakeConstSpan(reinterpret_cast<const std::byte*>(payload.data()), payload.size());
-      s.Say(partials(ViewNumber(0), 1, 0, Crc32c(bytes)), payload);  // dropped
-      s.Send("enough");
-    });
-  }
+  attack("whom no view names, with sums", {{other.id.name, {1, 2}}},
+         [&](HostileSession& s) { s.Say(partials(view, 1, 0, 1), std::string(4 * 1009, 'x')); });
+  attack("a replayed greeting", other.id, [&](HostileSession& s) {
+    s.Say(Hello{job, other.id, to.id});
+  });
+  attack("too many questions ahead of time", other.id, [&](HostileSession& s) {
+    for (int i = 0; i < 20'000; ++i)
+      s.Say(Fetch{ViewNumber(1000), PieceKind::kValues, 0, Step(i), {ChunkId(0)}});
+  });
+  attack("a wrong checksum", other.id,
+         [&](HostileSession& s) { s.Say(partials(view, 1, 0, 1), std::string(4 * 1009, 'x')); });
+  attack("a wrong size", other.id,
+         [&](HostileSession& s) { s.Say(partials(view, 1, 0, 1), zeros.substr(0, 12)); });
+  attack("a payload where none belongs", other.id, [&](HostileSession& s) {
+    s.Say(Inventory{lineage, view, Step(1), {}, {}}, zeros);
+  });
+  attack("a chunk that is not there", other.id,
+         [&](HostileSession& s) { s.Say(partials(view, 1, 77, 1), zeros); });
+  attack("an old view", other.id, [&](HostileSession& s) {
+    const std::string payload(4 * 1009, '\0');
+    const auto bytes =
+        absl::MakeConstSpan(reinterpret_cast<const std::byte*>(payload.data()), payload.size());
+    s.Say(partials(ViewNumber(0), 1, 0, Crc32c(bytes)), payload);  // dropped
+    s.Send("enough");
+  });
   return refused;
 }
 
@@ -194,7 +217,8 @@ TEST_P(HostileTest, AJobUnderAttackEndsWithTheBitsOfAnUndisturbedOne) {
   const auto start = nlohmann::json::parse(program.output().substr(0, program.output().find('\n')));
   const std::string url = start["url"];
   const std::string id = start["job"];
-  const auto job = nlohmann::json::parse(http::Get(url + "/v1/jobs/" + id)->body);
+  const auto job = nlohmann::json::parse(
+      http::Get(url + "/v1/jobs/" + id, {.trust = TrustOf(folder + "/job")})->body);
   const auto cluster = nlohmann::json::parse(std::ifstream(folder + "/job/cluster.json"));
   const auto ports = nlohmann::json::parse(std::ifstream(folder + "/job/prometheus-targets.json"));
   std::vector<Target> members;
@@ -206,15 +230,15 @@ TEST_P(HostileTest, AJobUnderAttackEndsWithTheBitsOfAnUndisturbedOne) {
   SendNoise(open, cluster["grpc"]);
   for (const auto& port : ports) SendNoise(open, port["targets"][0]);
   for (const Target& member : members) SendNoise(open, member.address);
-  const auto transport = MakeGrpcTransport({});
+  const Impostor impostor(folder + "/job", id);
   {
+    const auto transport = impostor.As(members[0].id);
     HostileSession session(*transport, cluster["grpc"]);
     session.Send(std::string(kMaxHeaderBytes, '\xff'), std::string(kMaxPayloadBytes, '\xff'));
     session.ExpectRefused("garbage at the coordinator");
   }
   for (size_t i = 0; i < members.size(); ++i) {
-    const int refused =
-        SendHostileFrames(*transport, id, members[i], members[(i + 1) % members.size()]);
+    const int refused = SendHostileFrames(impostor, members[i], members[(i + 1) % members.size()]);
     const auto port = std::find_if(ports.begin(), ports.end(), [&](const nlohmann::json& p) {
       return p["labels"]["member"] == members[i].id.name;
     });

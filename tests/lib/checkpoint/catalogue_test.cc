@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lib/checkpoint/manifest_file.h"
 #include "tests/lib/checkpoint/support.h"
 #include "tests/support/faulty_kv.h"
 
@@ -16,7 +17,7 @@ class CatalogueTest : public DirTest {
  protected:
   Manifest SaveAt(int64_t lineage, int64_t step) {
     auto manifest =
-        Save(dir_, layout_, MakeState(layout_, static_cast<uint64_t>(step)), lineage, step);
+        Save(*files_, layout_, MakeState(layout_, static_cast<uint64_t>(step)), lineage, step);
     EXPECT_TRUE(manifest.ok()) << manifest.status();
     return *manifest;
   }
@@ -110,14 +111,14 @@ TEST_F(CatalogueTest, PruneKeepsTheNewestOfTheAncestry) {
   const Allowed ancestry = [](LineageNumber l, Step s) {
     return l == LineageNumber(2) || s <= Step(20);
   };
-  EXPECT_TRUE(absl::IsInvalidArgument(catalogue_.Prune(kJob, ancestry, 0, dir_)));
-  ASSERT_TRUE(catalogue_.Prune(kJob, ancestry, 2, dir_).ok());
+  EXPECT_TRUE(absl::IsInvalidArgument(catalogue_.Prune(kJob, ancestry, 0, *files_)));
+  ASSERT_TRUE(catalogue_.Prune(kJob, ancestry, 2, *files_).ok());
   EXPECT_THAT(Listed(), ElementsAre("1:20", "2:25"));
   EXPECT_THAT(FilesUnder(dir_),
               ElementsAre("lineage-1-step-20/w0.segment", "lineage-1-step-20/w1.segment",
                           "lineage-2-step-25/w0.segment", "lineage-2-step-25/w1.segment"));
   EXPECT_FALSE(std::filesystem::exists(dir_ + "/lineage-1-step-30"));
-  ASSERT_TRUE(catalogue_.Prune(kJob, ancestry, 5, dir_).ok());
+  ASSERT_TRUE(catalogue_.Prune(kJob, ancestry, 5, *files_).ok());
   EXPECT_EQ(Listed().size(), 2u);
 }
 
@@ -129,7 +130,7 @@ TEST_F(CatalogueTest, PruneKeepsTheNewestThatIsFiniteToo) {
     ASSERT_TRUE(catalogue_.Commit(manifest).ok());
   }
   const Allowed all = [](LineageNumber, Step) { return true; };
-  ASSERT_TRUE(catalogue_.Prune(kJob, all, 1, dir_).ok());
+  ASSERT_TRUE(catalogue_.Prune(kJob, all, 1, *files_).ok());
   EXPECT_THAT(Listed(), ElementsAre("1:20", "1:40"));
 }
 
@@ -137,12 +138,12 @@ TEST_F(CatalogueTest, FilesGoOnlyAfterTheirManifestIsGoneForGood) {
   const Manifest first = CommitAt(1, 1);
   const auto files = FilesUnder(dir_);
   kv_.FailCall(1, absl::UnavailableError("no disk"));
-  EXPECT_TRUE(absl::IsUnavailable(catalogue_.Remove(kJob, first.lineage, first.step, dir_)));
+  EXPECT_TRUE(absl::IsUnavailable(catalogue_.Remove(kJob, first.lineage, first.step, *files_)));
   EXPECT_EQ(FilesUnder(dir_), files);
   EXPECT_THAT(Listed(), ElementsAre("1:1"));
-  EXPECT_TRUE(catalogue_.Remove(kJob, first.lineage, first.step, dir_).ok());
+  EXPECT_TRUE(catalogue_.Remove(kJob, first.lineage, first.step, *files_).ok());
   EXPECT_THAT(FilesUnder(dir_), ElementsAre());
-  EXPECT_TRUE(catalogue_.Remove(kJob, first.lineage, first.step, dir_).ok());
+  EXPECT_TRUE(catalogue_.Remove(kJob, first.lineage, first.step, *files_).ok());
 }
 
 TEST_F(CatalogueTest, OrphansGoAndNothingElse) {
@@ -156,14 +157,17 @@ TEST_F(CatalogueTest, OrphansGoAndNothingElse) {
   WriteFile(dir_ + "/lineage-01-step-5/w0.segment", "not a name of ours");
   WriteFile(dir_ + "/mine/w0.segment", "somebody's own");
   WriteFile(dir_ + "/w0.segment", "somebody's own");
-  ASSERT_TRUE(catalogue_.RemoveOrphans(dir_, kJob, LineageNumber(1), Step(20)).ok());
+  ASSERT_TRUE(catalogue_.RemoveOrphans(*files_, kJob, LineageNumber(1), Step(20)).ok());
   EXPECT_THAT(FilesUnder(dir_),
               ElementsAre("lineage-01-step-5/w0.segment", "lineage-1-step-10/w0.segment",
                           "lineage-1-step-10/w1.segment", "lineage-1-step-15/notes.txt",
                           "lineage-1-step-20/w0.segment", "lineage-1-step-20/w1.segment",
                           "lineage-2-step-15/w0.segment", "lineage-2-step-15/w1.segment",
                           "mine/w0.segment", "w0.segment"));
-  EXPECT_TRUE(catalogue_.RemoveOrphans(dir_ + "/absent", kJob, LineageNumber(1), Step(20)).ok());
+  EXPECT_TRUE(
+      catalogue_
+          .RemoveOrphans(*CheckpointFilesIn(dir_ + "/absent"), kJob, LineageNumber(1), Step(20))
+          .ok());
 }
 
 // Two clusters whose jobs have the same id share a folder: to each the other's segments look like
@@ -171,16 +175,99 @@ TEST_F(CatalogueTest, OrphansGoAndNothingElse) {
 TEST_F(CatalogueTest, SegmentsOfAnotherClusterStay) {
   const std::vector<float> values(8, 1.0f);
   for (const char* cluster : {"aa", "bb"})
-    ASSERT_TRUE(WriteSegment(dir_, SegmentFile(LineageNumber(1), Step(10), cluster),
+    ASSERT_TRUE(WriteSegment(*files_, SegmentFile(LineageNumber(1), Step(10), cluster),
                              {kJob, LineageNumber(1), Step(10), cluster}, {{0, ChunkId(0), values}})
                     .ok());
   Catalogue of_aa(kv_, "aa");
-  ASSERT_TRUE(of_aa.RemoveOrphans(dir_, kJob, LineageNumber(1), Step(20)).ok());
+  ASSERT_TRUE(of_aa.RemoveOrphans(*files_, kJob, LineageNumber(1), Step(20)).ok());
   EXPECT_THAT(FilesUnder(dir_), ElementsAre("lineage-1-step-10/bb.segment"));
-  ASSERT_TRUE(of_aa.RemoveAll(kJob, dir_).ok());
+  ASSERT_TRUE(of_aa.RemoveAll(kJob, *files_).ok());
   EXPECT_THAT(FilesUnder(dir_), ElementsAre("lineage-1-step-10/bb.segment"));
-  ASSERT_TRUE(Catalogue(kv_, "bb").RemoveAll(kJob, dir_).ok());
+  ASSERT_TRUE(Catalogue(kv_, "bb").RemoveAll(kJob, *files_).ok());
   EXPECT_FALSE(std::filesystem::exists(dir_));
+}
+
+TEST_F(CatalogueTest, TheFileOfAManifestGoesWithItsCheckpoint) {
+  const auto write = [&](const Manifest& manifest, const std::string& cluster) {
+    ASSERT_TRUE(WriteManifestFile(*files_, {cluster, manifest, {}, {}}).ok());
+  };
+  write(CommitAt(1, 10), "aa");
+  write(CommitAt(1, 20), "aa");
+  write(SaveAt(1, 5), "aa");
+  write(SaveAt(1, 6), "bb");
+  Catalogue of_aa(kv_, "aa");
+  ASSERT_TRUE(of_aa.RemoveOrphans(*files_, kJob, LineageNumber(1), Step(20)).ok());
+  EXPECT_FALSE(std::filesystem::exists(dir_ + "/lineage-1-step-5"));
+  EXPECT_TRUE(std::filesystem::exists(dir_ + "/lineage-1-step-6/checkpoint.manifest"))
+      << "it is of another cluster";
+  EXPECT_TRUE(std::filesystem::exists(dir_ + "/lineage-1-step-10/checkpoint.manifest"));
+  ASSERT_TRUE(of_aa
+                  .Prune(
+                      kJob, [](LineageNumber, Step) { return true; }, 1, *files_)
+                  .ok());
+  EXPECT_FALSE(std::filesystem::exists(dir_ + "/lineage-1-step-10"));
+  EXPECT_TRUE(std::filesystem::exists(dir_ + "/lineage-1-step-20/checkpoint.manifest"));
+  ASSERT_TRUE(of_aa.RemoveAll(kJob, *files_).ok());
+  EXPECT_THAT(FilesUnder(dir_), ElementsAre("lineage-1-step-6/checkpoint.manifest"));
+}
+
+// Two clusters had the folder: of one place each has a checkpoint.
+TEST_F(CatalogueTest, AnotherClustersManifestFileStaysWhereOursGoes) {
+  const Manifest manifest = CommitAt(1, 10);
+  const std::string path = dir_ + "/" + ManifestFileOf(LineageNumber(1), Step(10));
+  ASSERT_TRUE(WriteManifestFile(*files_, {"bb", manifest, {}, {}}).ok());
+  std::filesystem::copy_file(path, path + ".writing");
+  std::filesystem::resize_file(path + ".writing", 60);  // its header is there
+  Catalogue of_aa(kv_, "aa");
+  ASSERT_TRUE(of_aa.Remove(kJob, LineageNumber(1), Step(10), *files_).ok());
+  EXPECT_THAT(FilesUnder(dir_), ElementsAre("lineage-1-step-10/checkpoint.manifest",
+                                            "lineage-1-step-10/checkpoint.manifest.writing"));
+  ASSERT_TRUE(of_aa.RemoveAll(kJob, *files_).ok());
+  EXPECT_EQ(FilesUnder(dir_).size(), 2u);
+}
+
+TEST_F(CatalogueTest, NothingBehindALinkIsDeleted) {
+  CommitAt(1, 10);
+  const std::string elsewhere = dir_ + "-elsewhere";
+  std::filesystem::create_directories(elsewhere);
+  WriteFile(elsewhere + "/w0.segment", "of somebody else");
+  std::filesystem::create_directory_symlink(elsewhere, dir_ + "/lineage-1-step-3");
+  ASSERT_TRUE(catalogue_.RemoveOrphans(*files_, kJob, LineageNumber(1), Step(10)).ok());
+  ASSERT_TRUE(catalogue_.RemoveAll(kJob, *files_).ok());
+  EXPECT_THAT(FilesUnder(elsewhere), ElementsAre("w0.segment"));
+  std::filesystem::remove_all(elsewhere);
+}
+
+TEST_F(CatalogueTest, NamesAllJobsThatItHolds) {
+  EXPECT_THAT(*catalogue_.Jobs(), ElementsAre());
+  Manifest manifest = CommitAt(1, 1);
+  for (const char* job : {"a", "a/1", "1:a"}) {
+    manifest.job = job;
+    ASSERT_TRUE(catalogue_.Commit(manifest).ok());
+  }
+  Batch odd;
+  for (const char* key : {"manifest/", "manifest/9:a/1", "manifest/x:a/1", "manifest/-1:a/1", "z"})
+    odd.Put(kCatalogueFamily, key, "");
+  odd.Put(kCatalogueFamily, "manifest/1:d/0000000000000001/0000000000000001", "damaged");
+  ASSERT_TRUE(kv_.Write(odd).ok());
+  EXPECT_THAT(*catalogue_.Jobs(), ElementsAre("1:a", "a", "a/1", "d", kJob));
+}
+
+TEST_F(CatalogueTest, WhoMayNotChangeItCommitsAndDeletesNothing) {
+  CommitAt(1, 10);
+  CommitAt(1, 20);
+  SaveAt(1, 5);
+  const Manifest other = SaveAt(1, 30);
+  const auto files = FilesUnder(dir_);
+  Catalogue replaced(kv_, "", [] { return absl::AbortedError("replaced"); });
+  EXPECT_TRUE(absl::IsAborted(replaced.Commit(other)));
+  EXPECT_TRUE(absl::IsAborted(replaced.Remove(kJob, LineageNumber(1), Step(10), *files_)));
+  EXPECT_TRUE(absl::IsAborted(replaced.Prune(
+      kJob, [](LineageNumber, Step) { return true; }, 1, *files_)));
+  EXPECT_TRUE(absl::IsAborted(replaced.RemoveOrphans(*files_, kJob, LineageNumber(1), Step(20))));
+  EXPECT_TRUE(absl::IsAborted(replaced.RemoveAll(kJob, *files_)));
+  EXPECT_THAT(Listed(), ElementsAre("1:10", "1:20"));
+  EXPECT_EQ(FilesUnder(dir_), files);
 }
 
 TEST_F(CatalogueTest, EveryDamagedByteOfAManifestIsReportedAndProtectsTheFiles) {
@@ -204,7 +291,8 @@ TEST_F(CatalogueTest, EveryDamagedByteOfAManifestIsReportedAndProtectsTheFiles) 
     EXPECT_THAT(listing->damaged, ElementsAre(HasSubstr(kJob)));
   }
   const auto files = FilesUnder(dir_);
-  EXPECT_TRUE(absl::IsDataLoss(catalogue_.RemoveOrphans(dir_, kJob, LineageNumber(1), Step(100))));
+  EXPECT_TRUE(
+      absl::IsDataLoss(catalogue_.RemoveOrphans(*files_, kJob, LineageNumber(1), Step(100))));
   EXPECT_EQ(FilesUnder(dir_), files);
   std::string elsewhere = key;
   elsewhere.back() = '1';

@@ -11,9 +11,9 @@ class DigestTest : public DirTest {
  protected:
   // The digest of a checkpoint of the state.
   std::string Saved(const Layout& layout, const State& state, int64_t chunk_bytes) {
-    const auto manifest = Save(dir_, layout, state, 1, ++step_, 1, chunk_bytes);
+    const auto manifest = Save(*files_, layout, state, 1, ++step_, 1, chunk_bytes);
     EXPECT_TRUE(manifest.ok()) << manifest.status();
-    const auto digest = Digest(dir_, *manifest);
+    const auto digest = Digest(*files_, *manifest);
     EXPECT_TRUE(digest.ok()) << digest.status();
     return digest.value_or("");
   }
@@ -26,21 +26,21 @@ class DigestTest : public DirTest {
 TEST_F(DigestTest, EqualsItsTwinHoweverTheCheckpointWasCut) {
   const State state = MakeState(layout_, 4);
   for (size_t writers : {1, 2, 5}) {
-    const auto manifest = Save(dir_, layout_, state, 1, static_cast<int64_t>(writers), writers);
+    const auto manifest = Save(*files_, layout_, state, 1, static_cast<int64_t>(writers), writers);
     ASSERT_TRUE(manifest.ok()) << manifest.status();
-    const auto digest = Digest(dir_, *manifest);
+    const auto digest = Digest(*files_, *manifest);
     ASSERT_TRUE(digest.ok()) << digest.status();
     EXPECT_EQ(*digest, StateDigest(layout_, state.slots));
   }
 }
 
 TEST_F(DigestTest, OfACheckpointCanBeStopped) {
-  const auto manifest = Save(dir_, layout_, MakeState(layout_, 4), 1, 1, 1);
+  const auto manifest = Save(*files_, layout_, MakeState(layout_, 4), 1, 1, 1);
   ASSERT_TRUE(manifest.ok()) << manifest.status();
   std::stop_source stop;
-  EXPECT_TRUE(Digest(dir_, *manifest, stop.get_token()).ok());
+  EXPECT_TRUE(Digest(*files_, *manifest, stop.get_token()).ok());
   stop.request_stop();
-  EXPECT_TRUE(absl::IsCancelled(Digest(dir_, *manifest, stop.get_token()).status()));
+  EXPECT_TRUE(absl::IsCancelled(Digest(*files_, *manifest, stop.get_token()).status()));
 }
 
 TEST_F(DigestTest, DoesNotDependOnTheChunkGrid) {

@@ -11,14 +11,14 @@ namespace {
 class CheckpointFullDiskTest : public testing::Test {
  protected:
   absl::Status SaveStep(int64_t step) {
-    return SaveOne(catalogue_, disk_.path(), layout_, step, 0, [](const std::string&) {});
+    return SaveOne(catalogue_, *files_, layout_, step, 0, [](const std::string&) {});
   }
   void ExpectNewest(int64_t step) {
     const auto listing = catalogue_.List(kJob);
     ASSERT_TRUE(listing.ok() && !listing->manifests.empty());
     const Manifest& newest = listing->manifests.back();
     EXPECT_EQ(newest.step, Step(step));
-    const auto loaded = LoadWhole(disk_.path(), newest, layout_);
+    const auto loaded = LoadWhole(*files_, newest, layout_);
     ASSERT_TRUE(loaded.ok()) << loaded.status();
     EXPECT_EQ(*loaded, MakeState(layout_, static_cast<uint64_t>(step)));
   }
@@ -30,6 +30,7 @@ class CheckpointFullDiskTest : public testing::Test {
 
   const SmallDisk disk_{testing::TempDir() + "/checkpoint_full_disk_test_" +
                         std::to_string(getpid())};
+  const std::unique_ptr<CheckpointFiles> files_ = CheckpointFilesIn(disk_.path());
   const Layout layout_ = LargeLayout();
   const std::unique_ptr<Kv> kv_ = OpenMemory({kCatalogueFamily});
   Catalogue catalogue_{*kv_};

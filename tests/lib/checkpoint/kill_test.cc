@@ -16,21 +16,21 @@ namespace {
 constexpr Step kNoStep{int64_t{1} << 62};
 
 std::string StoreOf(const std::string& dir) { return dir + "/store"; }
-std::string FilesOf(const std::string& dir) { return dir + "/checkpoints"; }
+std::string FolderOf(const std::string& dir) { return dir + "/checkpoints"; }
 
 // The child: goes on from the newest checkpoint, for ever.
 int SaveForever(const std::string& dir) {
   auto kv = OpenRocks(StoreOf(dir), {kCatalogueFamily});
   if (!kv.ok()) return 1;
   Catalogue catalogue(**kv);
+  const auto files = CheckpointFilesIn(FolderOf(dir));
   const auto listing = catalogue.List(kJob);
   if (!listing.ok()) return 1;
   const auto& found = listing->manifests;
-  if (!catalogue.RemoveOrphans(FilesOf(dir), kJob, LineageNumber(1), kNoStep).ok()) return 1;
+  if (!catalogue.RemoveOrphans(*files, kJob, LineageNumber(1), kNoStep).ok()) return 1;
   const Layout layout = LargeLayout();
   for (int64_t step = found.empty() ? 0 : found.back().step.value() + 1;; ++step) {
-    if (!SaveOne(catalogue, FilesOf(dir), layout, step, static_cast<uint64_t>(getpid()), Report)
-             .ok())
+    if (!SaveOne(catalogue, *files, layout, step, static_cast<uint64_t>(getpid()), Report).ok())
       return 1;
     Report("pruned");
   }
@@ -41,7 +41,7 @@ class CheckpointKillTest : public DirTest {
   // Each holds what was saved, to the last bit.
   void ExpectAllLoad(const std::vector<Manifest>& manifests, const Layout& layout) {
     for (const Manifest& manifest : manifests) {
-      const auto loaded = LoadWhole(FilesOf(dir_), manifest, layout);
+      const auto loaded = LoadWhole(*CheckpointFilesIn(FolderOf(dir_)), manifest, layout);
       ASSERT_TRUE(loaded.ok()) << loaded.status();
       EXPECT_EQ(*loaded, MakeState(layout, static_cast<uint64_t>(manifest.step.value())));
     }
@@ -99,9 +99,11 @@ TEST_F(CheckpointKillTest, TheNewestVisibleOneAlwaysLoads) {
     ASSERT_FALSE(listing->manifests.empty());
     EXPECT_GE(listing->manifests.back().step.value(), committed);
     ExpectAllLoad(listing->manifests, layout);
-    const size_t files = FilesUnder(FilesOf(dir_)).size();
-    ASSERT_TRUE(catalogue.RemoveOrphans(FilesOf(dir_), kJob, LineageNumber(1), kNoStep).ok());
-    EXPECT_EQ(FilesUnder(FilesOf(dir_)).size(), 2 * listing->manifests.size());
+    const size_t files = FilesUnder(FolderOf(dir_)).size();
+    ASSERT_TRUE(
+        catalogue.RemoveOrphans(*CheckpointFilesIn(FolderOf(dir_)), kJob, LineageNumber(1), kNoStep)
+            .ok());
+    EXPECT_EQ(FilesUnder(FolderOf(dir_)).size(), 2 * listing->manifests.size());
     orphaned += files > 2 * listing->manifests.size();
     ExpectAllLoad(listing->manifests, layout);
   }

@@ -16,7 +16,7 @@ using testing::HasSubstr;
 class LoadTest : public DirTest {
  protected:
   Manifest SaveStep(int64_t step, size_t writers = 2) {
-    auto manifest = Save(dir_, layout_, StateOf(step), 1, step, writers);
+    auto manifest = Save(*files_, layout_, StateOf(step), 1, step, writers);
     EXPECT_TRUE(manifest.ok()) << manifest.status();
     return *manifest;
   }
@@ -35,7 +35,7 @@ TEST_F(LoadTest, TheUglyModelIsUglyEnough) {
 TEST_F(LoadTest, LoadsWhatWasSavedWhoeverWroteWhat) {
   for (size_t writers : {1, 2, 3, 5}) {
     const auto step = static_cast<int64_t>(writers);
-    const auto loaded = LoadWhole(dir_, SaveStep(step, writers), layout_);
+    const auto loaded = LoadWhole(*files_, SaveStep(step, writers), layout_);
     ASSERT_TRUE(loaded.ok()) << loaded.status();
     EXPECT_EQ(*loaded, StateOf(step));
   }
@@ -45,7 +45,7 @@ TEST_F(LoadTest, AMissingFileIsDamageAndNamed) {
   const Manifest manifest = SaveStep(10);
   std::filesystem::remove(dir_ + "/" + manifest.segments[1].file);
   for (const absl::Status& status :
-       {LoadWhole(dir_, manifest, layout_).status(), Digest(dir_, manifest).status()}) {
+       {LoadWhole(*files_, manifest, layout_).status(), Digest(*files_, manifest).status()}) {
     EXPECT_TRUE(absl::IsDataLoss(status)) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr(manifest.segments[1].file));
   }
@@ -56,7 +56,7 @@ TEST_F(LoadTest, AnotherModelIsNoDamage) {
   auto tensors = UglyTensors();
   tensors[0].name = "renamed";
   const Layout other = *Layout::Make(tensors, kUglyChunkBytes);
-  const auto loaded = LoadWhole(dir_, manifest, other);
+  const auto loaded = LoadWhole(*files_, manifest, other);
   EXPECT_TRUE(absl::IsFailedPrecondition(loaded.status())) << loaded.status();
 }
 
@@ -71,7 +71,7 @@ TEST_F(LoadTest, AnOwnerReadsItsPartsAndNeedsNoOtherFile) {
     }
   }
   size_t told = 0;
-  const absl::Status status = LoadParts(dir_, manifest, layout_, parts, [&] { ++told; });
+  const absl::Status status = LoadParts(*files_, manifest, layout_, parts, [&] { ++told; });
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_EQ(told, parts.size());
   const State wanted = StateOf(10);
@@ -81,9 +81,9 @@ TEST_F(LoadTest, AnOwnerReadsItsPartsAndNeedsNoOtherFile) {
     EXPECT_EQ(part.values, absl::MakeConstSpan(source).subspan(at, part.values.size()));
   }
   parts.push_back(parts[0]);
-  EXPECT_TRUE(absl::IsInvalidArgument(LoadParts(dir_, manifest, layout_, parts)));
+  EXPECT_TRUE(absl::IsInvalidArgument(LoadParts(*files_, manifest, layout_, parts)));
   EXPECT_TRUE(absl::IsInvalidArgument(
-      LoadParts(dir_, manifest, layout_, {{kSlots + 1, ChunkId(0), parts[0].values}})));
+      LoadParts(*files_, manifest, layout_, {{kSlots + 1, ChunkId(0), parts[0].values}})));
 }
 
 // Wherever the owner of the chunk or the digest reads it, the damage is told of in one way.
@@ -96,7 +96,7 @@ TEST_F(LoadTest, AFlippedBitInAnyChunkIsFoundAndNamed) {
       for (const uint64_t byte : {uint64_t{0}, entry.bytes - 1, random() % entry.bytes}) {
         Damage(segment, entry.offset_in_file + byte);
         for (const absl::Status& status :
-             {LoadWhole(dir_, manifest, layout_).status(), Digest(dir_, manifest).status()}) {
+             {LoadWhole(*files_, manifest, layout_).status(), Digest(*files_, manifest).status()}) {
           EXPECT_TRUE(absl::IsDataLoss(status)) << status;
           EXPECT_THAT(std::string(status.message()), HasSubstr(segment.file));
           EXPECT_THAT(
@@ -107,8 +107,8 @@ TEST_F(LoadTest, AFlippedBitInAnyChunkIsFoundAndNamed) {
       }
     }
   }
-  EXPECT_EQ(*LoadWhole(dir_, manifest, layout_), saved);
-  EXPECT_EQ(*Digest(dir_, manifest), StateDigest(layout_, saved.slots));
+  EXPECT_EQ(*LoadWhole(*files_, manifest, layout_), saved);
+  EXPECT_EQ(*Digest(*files_, manifest), StateDigest(layout_, saved.slots));
 }
 
 TEST_F(LoadTest, RandomDamageNeverLoadsWrongData) {
@@ -123,7 +123,7 @@ TEST_F(LoadTest, RandomDamageNeverLoadsWrongData) {
       bad[random() % bad.size()] = static_cast<char>(random());
     if (random() % 4 == 0) bad.resize(random() % bad.size());
     WriteFile(path, bad);
-    const auto loaded = LoadWhole(dir_, manifest, layout_);
+    const auto loaded = LoadWhole(*files_, manifest, layout_);
     if (bad == good) {
       ASSERT_TRUE(loaded.ok()) << loaded.status();
       EXPECT_EQ(*loaded, StateOf(20)) << "round " << round;

@@ -1,7 +1,6 @@
 // Saves whole checkpoints the way a job does, for the tests with real processes and real disks.
 #pragma once
 
-#include <filesystem>
 #include <functional>
 
 #include "tests/lib/checkpoint/support.h"
@@ -17,11 +16,10 @@ inline Layout LargeLayout() { return *Layout::Make(LargeTensors(), kLargeChunkBy
 
 // One checkpoint of MakeState(step) by two writers, committed, older ones pruned; `stage` hears of
 // each stage.
-inline absl::Status SaveOne(Catalogue& catalogue, const std::string& dir, const Layout& layout,
+inline absl::Status SaveOne(Catalogue& catalogue, CheckpointFiles& files, const Layout& layout,
                             int64_t step, uint64_t attempt,
                             const std::function<void(const std::string&)>& stage) {
-  std::error_code ignored;  // what cannot be made is told by the first write
-  std::filesystem::create_directories(dir, ignored);
+  files.MakeFolder().IgnoreError();  // what cannot be made is told by the first write
   const State state = MakeState(layout, static_cast<uint64_t>(step));
   const std::vector<PartView> parts = PartsOf<PartView>(layout, state);
   const size_t half = parts.size() / 2;
@@ -29,7 +27,7 @@ inline absl::Status SaveOne(Catalogue& catalogue, const std::string& dir, const 
   for (const auto& part :
        {absl::MakeConstSpan(parts).first(half), absl::MakeConstSpan(parts).subspan(half)}) {
     const std::string writer = absl::StrCat("w", segments.size(), "-", attempt);
-    auto segment = WriteSegment(dir, SegmentFile(LineageNumber(1), Step(step), writer),
+    auto segment = WriteSegment(files, SegmentFile(LineageNumber(1), Step(step), writer),
                                 {kJob, LineageNumber(1), Step(step)}, part);
     if (!segment.ok()) return segment.status();
     segments.push_back(*std::move(segment));
@@ -39,7 +37,7 @@ inline absl::Status SaveOne(Catalogue& catalogue, const std::string& dir, const 
                                          LargeTensors(), kLargeChunkBytes);
   if (absl::Status status = catalogue.Commit(manifest); !status.ok()) return status;
   stage(absl::StrCat("committed ", step));
-  return catalogue.Prune(kJob, Any, kKeep, dir);
+  return catalogue.Prune(kJob, Any, kKeep, files);
 }
 
 }  // namespace muster

@@ -4,7 +4,9 @@
 #include <sys/stat.h>
 
 #include <cstring>
+#include <limits>
 
+#include "lib/domain/member_name.h"
 #include "lib/kernels/crc.h"
 #include "tests/lib/checkpoint/support.h"
 
@@ -26,13 +28,13 @@ class SegmentTest : public DirTest {
     }
     for (size_t i = 0; i < sizes.size(); ++i)
       parts.push_back({static_cast<int32_t>(i % 3), ChunkId(static_cast<int32_t>(i)), memory_[i]});
-    auto segment = WriteSegment(dir_, file, kMeta, parts);
+    auto segment = WriteSegment(*files_, file, kMeta, parts);
     EXPECT_TRUE(segment.ok()) << segment.status();
     return segment.value_or(Segment());
   }
   // Everything read and compared with what was written.
   absl::Status ReadAll(const Segment& segment) {
-    auto reader = SegmentReader::Open(dir_, segment, kMeta);
+    auto reader = SegmentReader::Open(*files_, segment, kMeta);
     if (!reader.ok()) return reader.status();
     for (size_t i = 0; i < segment.entries.size(); ++i) {
       std::vector<float> values(segment.entries[i].bytes / sizeof(float));
@@ -53,6 +55,17 @@ void ExpectNamed(const absl::Status& status, const Segment& segment, const std::
   EXPECT_NE(status.message().find(segment.file), absl::string_view::npos) << what << ": " << status;
 }
 
+// What its file is named after may be as long as it likes.
+TEST_F(SegmentTest, AMemberOfTheLongestNameWritesItsPart) {
+  const std::string writer =
+      WriterName({std::string(kLongestMemberName, 'a'), {~uint64_t{0}, ~uint64_t{0}}});
+  const Segment segment =
+      Write(SegmentFile(kMeta.lineage, kMeta.step,
+                        writer + "-" + std::to_string(std::numeric_limits<int64_t>::max())),
+            {1});
+  EXPECT_TRUE(ReadAll(segment).ok());
+}
+
 TEST_F(SegmentTest, ReadsWhatWasWrittenInUglySizes) {
   for (const std::vector<size_t>& sizes :
        std::vector<std::vector<size_t>>{{}, {1}, {3, 1, 2}, {16, 17, 1, 65536, 5}, {1009, 65535}}) {
@@ -66,7 +79,7 @@ TEST_F(SegmentTest, ReadsWhatWasWrittenInUglySizes) {
 TEST_F(SegmentTest, TellsOfEachPartTwice) {
   const std::vector<float> values(70);
   std::vector<size_t> told;
-  ASSERT_TRUE(WriteSegment(dir_, "a.segment", kMeta,
+  ASSERT_TRUE(WriteSegment(*files_, "a.segment", kMeta,
                            {{0, ChunkId(0), values}, {0, ChunkId(1), {values.data(), 3}}},
                            [&](size_t bytes) { told.push_back(bytes); })
                   .ok());
@@ -83,7 +96,7 @@ TEST_F(SegmentTest, MakesItsFolderAndLeavesNoTemporaryFile) {
 TEST_F(SegmentTest, WhereTheFolderOfTheJobIsGoneNothingIsWritten) {
   std::filesystem::remove_all(dir_);
   const std::vector<float> values(4);
-  const auto segment = WriteSegment(dir_, SegmentFile(LineageNumber(3), Step(40), "w0"), kMeta,
+  const auto segment = WriteSegment(*files_, SegmentFile(LineageNumber(3), Step(40), "w0"), kMeta,
                                     {{0, ChunkId(0), values}});
   EXPECT_TRUE(absl::IsNotFound(segment.status())) << segment.status();
   EXPECT_FALSE(std::filesystem::exists(dir_));
@@ -92,7 +105,7 @@ TEST_F(SegmentTest, WhereTheFolderOfTheJobIsGoneNothingIsWritten) {
 TEST_F(SegmentTest, NeverWritesAFileTwice) {
   const Segment segment = Write("a.segment", {5});
   const std::vector<float> other(9);
-  const auto again = WriteSegment(dir_, "a.segment", kMeta, {{0, ChunkId(0), other}});
+  const auto again = WriteSegment(*files_, "a.segment", kMeta, {{0, ChunkId(0), other}});
   EXPECT_TRUE(absl::IsAlreadyExists(again.status())) << again.status();
   EXPECT_TRUE(ReadAll(segment).ok());
 }
@@ -102,7 +115,7 @@ TEST_F(SegmentTest, RefusesBadPartsAndNames) {
   const absl::Span<const float> all = values;
   const auto refused = [&](const std::string& file, const SegmentMeta& meta,
                            const std::vector<PartView>& parts) {
-    const auto segment = WriteSegment(dir_, file, meta, parts);
+    const auto segment = WriteSegment(*files_, file, meta, parts);
     EXPECT_TRUE(absl::IsInvalidArgument(segment.status())) << segment.status();
   };
   refused("a", kMeta, {{0, ChunkId(0), all}});
@@ -119,7 +132,8 @@ TEST_F(SegmentTest, RefusesBadPartsAndNames) {
 
 TEST_F(SegmentTest, ADirectoryThatCannotBeMadeIsNamed) {
   const std::vector<float> values(4);
-  const auto segment = WriteSegment("/proc/nowhere", "a.segment", kMeta, {{0, ChunkId(0), values}});
+  const auto segment = WriteSegment(*CheckpointFilesIn("/proc/nowhere"), "a.segment", kMeta,
+                                    {{0, ChunkId(0), values}});
   ASSERT_FALSE(segment.ok());
   EXPECT_NE(segment.status().message().find("/proc/nowhere"), absl::string_view::npos)
       << segment.status();
@@ -198,7 +212,7 @@ TEST_F(SegmentTest, TwoSwappedEntriesAreFound) {
   std::swap(forged.entries[0].chunk, forged.entries[1].chunk);
   const std::string crc = ReadFile(PathOf(segment)).substr(kCrcAt, sizeof(forged.header_crc32c));
   std::memcpy(&forged.header_crc32c, crc.data(), crc.size());
-  EXPECT_TRUE(SegmentReader::Open(dir_, forged, kMeta).ok())
+  EXPECT_TRUE(SegmentReader::Open(*files_, forged, kMeta).ok())
       << "the forgery is not good enough to prove anything";
   ExpectNamed(ReadAll(segment), segment, "swapped rows under a right checksum");
 }
@@ -253,28 +267,28 @@ TEST_F(SegmentTest, HostileHeadersAreRefused) {
 TEST_F(SegmentTest, AFileOfAnotherStepOrJobInItsPlaceIsFound) {
   const std::vector<float> values(8, 1.0f);
   const std::vector<PartView> parts = {{0, ChunkId(0), values}};
-  const auto own = WriteSegment(dir_, "own.segment", kMeta, parts);
+  const auto own = WriteSegment(*files_, "own.segment", kMeta, parts);
   ASSERT_TRUE(own.ok()) << own.status();
   for (const SegmentMeta& meta : {SegmentMeta{kJob, LineageNumber(3), Step(41)},
                                   SegmentMeta{kJob, LineageNumber(4), Step(40)},
                                   SegmentMeta{"job-2", LineageNumber(3), Step(40)}}) {
     std::filesystem::remove(dir_ + "/other.segment");
-    ASSERT_TRUE(WriteSegment(dir_, "other.segment", meta, parts).ok());
+    ASSERT_TRUE(WriteSegment(*files_, "other.segment", meta, parts).ok());
     std::filesystem::copy_file(dir_ + "/other.segment", dir_ + "/own.segment",
                                std::filesystem::copy_options::overwrite_existing);
-    ExpectNamed(SegmentReader::Open(dir_, *own, kMeta).status(), *own, meta.job);
+    ExpectNamed(SegmentReader::Open(*files_, *own, kMeta).status(), *own, meta.job);
   }
 }
 
 TEST_F(SegmentTest, WhatIsNotAFileIsRefusedWithoutWaiting) {
   Segment segment;
   segment.file = "a.segment";
-  ExpectNamed(SegmentReader::Open(dir_, segment, kMeta).status(), segment, "absent");
+  ExpectNamed(SegmentReader::Open(*files_, segment, kMeta).status(), segment, "absent");
   ASSERT_EQ(mkfifo((dir_ + "/a.segment").c_str(), 0600), 0);
-  ExpectNamed(SegmentReader::Open(dir_, segment, kMeta).status(), segment, "a pipe");
+  ExpectNamed(SegmentReader::Open(*files_, segment, kMeta).status(), segment, "a pipe");
   std::filesystem::remove(dir_ + "/a.segment");
   std::filesystem::create_directory(dir_ + "/a.segment");
-  ExpectNamed(SegmentReader::Open(dir_, segment, kMeta).status(), segment, "a directory");
+  ExpectNamed(SegmentReader::Open(*files_, segment, kMeta).status(), segment, "a directory");
 }
 
 // Two members wrote the same chunk, because the view changed: the manifest takes it from one of
@@ -284,7 +298,7 @@ TEST_F(SegmentTest, AManifestMayLeaveEntriesOutButChangeNone) {
   for (size_t left_out = 0; left_out < 3; ++left_out) {
     Segment fewer = segment;
     fewer.entries.erase(fewer.entries.begin() + static_cast<std::ptrdiff_t>(left_out));
-    const auto reader = SegmentReader::Open(dir_, fewer, kMeta);
+    const auto reader = SegmentReader::Open(*files_, fewer, kMeta);
     ASSERT_TRUE(reader.ok()) << reader.status();
     const size_t next = left_out == 0 ? 1 : 0;
     std::vector<float> values(memory_[next].size());
@@ -293,15 +307,15 @@ TEST_F(SegmentTest, AManifestMayLeaveEntriesOutButChangeNone) {
   }
   Segment changed = segment;
   changed.entries[1].crc32c ^= 1;
-  ExpectNamed(SegmentReader::Open(dir_, changed, kMeta).status(), segment, "a changed entry");
+  ExpectNamed(SegmentReader::Open(*files_, changed, kMeta).status(), segment, "a changed entry");
   Segment swapped = segment;
   std::swap(swapped.entries[0], swapped.entries[1]);
-  ExpectNamed(SegmentReader::Open(dir_, swapped, kMeta).status(), segment, "another order");
+  ExpectNamed(SegmentReader::Open(*files_, swapped, kMeta).status(), segment, "another order");
 }
 
 TEST_F(SegmentTest, RoomOfTheWrongSizeIsRefused) {
   const Segment segment = Write("a.segment", {8});
-  const auto reader = SegmentReader::Open(dir_, segment, kMeta);
+  const auto reader = SegmentReader::Open(*files_, segment, kMeta);
   ASSERT_TRUE(reader.ok()) << reader.status();
   std::vector<float> room(9);
   EXPECT_TRUE(absl::IsInvalidArgument(reader->Read(segment.entries[0], absl::MakeSpan(room))));

@@ -8,11 +8,13 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "lib/base/hash.h"
 #include "lib/checkpoint/catalogue.h"
+#include "lib/checkpoint/files.h"
 #include "lib/checkpoint/load.h"
 #include "lib/checkpoint/segment.h"
 
@@ -73,10 +75,10 @@ std::vector<Part> PartsOf(const Layout& layout, AnyState& state) {
 }
 
 // The whole checkpoint as a state.
-inline absl::StatusOr<State> LoadWhole(const std::string& dir, const Manifest& manifest,
+inline absl::StatusOr<State> LoadWhole(const CheckpointFiles& files, const Manifest& manifest,
                                        const Layout& layout) {
   State state = EmptyState(layout, manifest.slots);
-  const absl::Status status = LoadParts(dir, manifest, layout, PartsOf<PartDest>(layout, state));
+  const absl::Status status = LoadParts(files, manifest, layout, PartsOf<PartDest>(layout, state));
   if (!status.ok()) return status;
   return state;
 }
@@ -100,7 +102,7 @@ inline Manifest MakeManifest(LineageNumber lineage, Step step, std::vector<Segme
 }
 
 // A state of the ugly model; part i goes to writer i % writers.
-inline absl::StatusOr<Manifest> Save(const std::string& dir, const Layout& layout,
+inline absl::StatusOr<Manifest> Save(CheckpointFiles& files, const Layout& layout,
                                      const State& state, int64_t lineage, int64_t step,
                                      size_t writers = 2, int64_t chunk_bytes = kUglyChunkBytes) {
   const std::vector<PartView> parts = PartsOf<PartView>(layout, state);
@@ -109,7 +111,7 @@ inline absl::StatusOr<Manifest> Save(const std::string& dir, const Layout& layou
     std::vector<PartView> part;
     for (size_t i = writer; i < parts.size(); i += writers) part.push_back(parts[i]);
     auto segment = WriteSegment(
-        dir, SegmentFile(LineageNumber(lineage), Step(step), "w" + std::to_string(writer)),
+        files, SegmentFile(LineageNumber(lineage), Step(step), "w" + std::to_string(writer)),
         {kJob, LineageNumber(lineage), Step(step)}, part);
     if (!segment.ok()) return segment.status();
     segments.push_back(*std::move(segment));
@@ -156,9 +158,11 @@ class DirTest : public testing::Test {
            std::to_string(getpid());
     std::filesystem::remove_all(dir_);
     std::filesystem::create_directories(dir_);
+    files_ = CheckpointFilesIn(dir_);
   }
   void TearDown() override { std::filesystem::remove_all(dir_); }
   std::string dir_;
+  std::unique_ptr<CheckpointFiles> files_;  // there
 };
 
 }  // namespace muster

@@ -214,6 +214,20 @@ TEST(Audit, NamesTheStepBehindWhichRecordsAreMissing) {
   EXPECT_EQ(report.conclusion, "step 4 has no record");
 }
 
+// Somebody else vouches for what is below.
+TEST(Audit, OfAnAdoptedJobBeginsAtItsFirstRecord) {
+  const std::vector<StepRecord> all = Steps(1, 0, 6);
+  for (size_t first = 1; first <= all.size(); ++first) {
+    Auditor auditor(CountingTraining(), kSamples, Step(static_cast<int64_t>(first)));
+    for (size_t i = first; i < all.size(); ++i) EXPECT_TRUE(auditor.Add(all[i]));
+    const AuditReport report = std::move(auditor).Conclude(Step(6));
+    EXPECT_TRUE(report.ok) << first << ": " << report.conclusion;
+    EXPECT_EQ(report.steps, 6);
+  }
+  Auditor skips(CountingTraining(), kSamples, Step(2));
+  EXPECT_FALSE(skips.Add(all[3])) << "step 2 has no record";
+}
+
 TEST(Audit, LooksNoFurtherOnceItIsStopped) {
   std::stop_source stop;
   Auditor auditor(CountingTraining(), kSamples);

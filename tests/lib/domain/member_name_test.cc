@@ -19,6 +19,8 @@ TEST(MemberNameTest, LettersDigitsAndThreeSigns) {
 TEST(MemberNameTest, OfBoundedLength) {
   EXPECT_TRUE(IsMemberName(std::string(kLongestMemberName, 'a')));
   EXPECT_FALSE(IsMemberName(std::string(kLongestMemberName + 1, 'a')));
+  constexpr size_t kLongestFileName = 255;
+  EXPECT_LE(kLongestMemberName + std::string(".log.1").size(), kLongestFileName);
 }
 
 }  // namespace

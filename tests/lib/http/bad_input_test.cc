@@ -11,6 +11,7 @@
 #include "lib/http/client.h"
 #include "lib/http/server.h"
 #include "tests/lib/http/raw_client.h"
+#include "tests/lib/http/tls_layer.h"
 
 namespace muster::http {
 namespace {
@@ -20,38 +21,45 @@ using testing::HasSubstr;
 using testing::Not;
 
 // Counts what reaches handlers: /healthz, and POST /count, which answers with the size of the body.
-class BadInputTest : public testing::Test {
+class BadInputTest : public testing::TestWithParam<bool> {
  protected:
   void Start(const ServerOptions& options = {}) {
     const Handler count = [this](const Request& request, const Responder& responder) {
       ++handled_;
       responder.Send({.content_type = "text/plain", .body = absl::StrCat(request.body.size())});
     };
-    auto server = Server::Start("127.0.0.1:0",
-                                {{"POST", "/count", count}, {"GET", "/count", count}}, options);
+    auto server = Server::Start(
+        "127.0.0.1:0", {{"POST", "/count", count}, {"GET", "/count", count}}, wire_.With(options));
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
   }
   void ExpectStillServing() {
-    const auto got = Get("http://" + server_->Address() + "/count");
+    const auto got = Get(wire_.Url(server_->Address()) + "/count", {.trust = wire_.trust()});
     ASSERT_TRUE(got.ok()) << got.status();
     EXPECT_EQ(got->body, "0");
   }
   // All that the server says to these bytes before it closes.
   std::string Say(const std::string& bytes) {
-    RawClient client(server_->Address());
+    RawClient client = Client();
     client.Send(bytes);
     client.EndSending();
     return client.ReadToEnd();
   }
 
+  RawClient Client(int receive_buffer = 0) const {
+    return wire_.Client(server_->Address(), receive_buffer);
+  }
+
+  const EachWire wire_{GetParam()};
   std::atomic<int> handled_ = 0;
   std::unique_ptr<Server> server_;
 };
 
+INSTANTIATE_TEST_SUITE_P(Server, BadInputTest, testing::Bool(), WireName);
+
 constexpr char kInner[] = "GET /count HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
-TEST_F(BadInputTest, NothingIsSmuggled) {
+TEST_P(BadInputTest, NothingIsSmuggled) {
   Start();
   const std::string host = "Host: localhost\r\n";
   const std::string post = "POST /count HTTP/1.1\r\n" + host;
@@ -120,7 +128,7 @@ TEST_F(BadInputTest, NothingIsSmuggled) {
   ExpectStillServing();
 }
 
-TEST_F(BadInputTest, WebPagesAndForeignNamesAreRefused) {
+TEST_P(BadInputTest, WebPagesAndForeignNamesAreRefused) {
   Start();
   const auto post = [&](const std::string& headers) {
     return StatusOf(Say("POST /count HTTP/1.1\r\n" + headers + "Content-Length: 0\r\n\r\n"));
@@ -130,12 +138,14 @@ TEST_F(BadInputTest, WebPagesAndForeignNamesAreRefused) {
   EXPECT_EQ(post("Host: localhost\r\nOrigin: http://evil.example\r\n"), 403);
   EXPECT_EQ(post("Host: localhost\r\nOrigin: null\r\n"), 403);
   EXPECT_EQ(handled_, 0);
-  EXPECT_EQ(post("Host: localhost:80\r\nOrigin: http://localhost:80\r\n"), 200);
+  EXPECT_EQ(
+      post("Host: localhost:80\r\nOrigin: " + std::string(wire_.scheme()) + "://localhost:80\r\n"),
+      200);
   EXPECT_EQ(post("Host: [::1]\r\n"), 200);
   EXPECT_EQ(post("Host: 127.0.0.1:1234\r\n"), 200);
 }
 
-TEST_F(BadInputTest, SizesAreBounded) {
+TEST_P(BadInputTest, SizesAreBounded) {
   ServerOptions options;
   options.limits.header_bytes = 1000;
   options.limits.body_bytes = 1000;
@@ -157,7 +167,7 @@ TEST_F(BadInputTest, SizesAreBounded) {
   EXPECT_EQ(StatusOf(Say(post + "Transfer-Encoding: chunked\r\n\r\n" + std::string(5000, '0'))),
             400);
 
-  RawClient endless(server_->Address());
+  RawClient endless = Client();
   ASSERT_TRUE(endless.Send(post + "Transfer-Encoding: chunked\r\n\r\n"));
   for (int i = 0; i < 1000 && endless.Send("a\r\n0123456789\r\n"); ++i) {
   }
@@ -167,7 +177,7 @@ TEST_F(BadInputTest, SizesAreBounded) {
 }
 
 // Each may be as long as a body may be, but not a thousand of them at a time.
-TEST_F(BadInputTest, BodiesThatDoNotComeToAnEndAreBoundedInSum) {
+TEST_P(BadInputTest, BodiesThatDoNotComeToAnEndAreBoundedInSum) {
   ServerOptions options;
   options.limits.body_bytes = 1000;
   options.limits.bodies_bytes = 2500;
@@ -175,11 +185,11 @@ TEST_F(BadInputTest, BodiesThatDoNotComeToAnEndAreBoundedInSum) {
   const std::string post = "POST /count HTTP/1.1\r\nHost: localhost\r\n";
   const std::string sized =
       absl::StrCat(post, "Content-Length: 1000\r\nExpect: 100-continue\r\n\r\n");
-  RawClient first(server_->Address());
+  RawClient first = Client();
   ASSERT_TRUE(first.Send(sized));
   EXPECT_EQ(first.ReadUntil("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
   {
-    RawClient second(server_->Address());  // of a length that it does not say
+    RawClient second = Client();  // of a length that it does not say
     ASSERT_TRUE(second.Send(post + "Transfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n"));
     EXPECT_EQ(second.ReadUntil("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
     EXPECT_EQ(StatusOf(Say(sized)), 503);
@@ -188,16 +198,16 @@ TEST_F(BadInputTest, BodiesThatDoNotComeToAnEndAreBoundedInSum) {
     ASSERT_TRUE(second.Send("0\r\n\r\n"));
     EXPECT_THAT(second.ReadAnswer(), EndsWith("\r\n\r\n0"));
   }
-  RawClient third(server_->Address());
+  RawClient third = Client();
   ASSERT_TRUE(third.Send(sized));
   EXPECT_EQ(third.ReadUntil("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n")
       << "there is room when one has its answer";
   ExpectStillServing();
 }
 
-TEST_F(BadInputTest, BodiesInPiecesAndChunksAreWhole) {
+TEST_P(BadInputTest, BodiesInPiecesAndChunksAreWhole) {
   Start();
-  RawClient client(server_->Address());
+  RawClient client = Client();
   ASSERT_TRUE(
       client.Send("POST /count HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: "
                   "chunked\r\n\r\n5\r\nhello\r\n6;x=y\r\n world\r\n"
@@ -211,7 +221,7 @@ TEST_F(BadInputTest, BodiesInPiecesAndChunksAreWhole) {
   EXPECT_THAT(client.ReadAnswer(), EndsWith("\r\n\r\n4"));
 }
 
-TEST_F(BadInputTest, AThousandPipelinedRequestsHaveAThousandAnswers) {
+TEST_P(BadInputTest, AThousandPipelinedRequestsHaveAThousandAnswers) {
   Start();
   std::string all;
   for (int i = 0; i < 1000; ++i) {
@@ -220,17 +230,17 @@ TEST_F(BadInputTest, AThousandPipelinedRequestsHaveAThousandAnswers) {
                     "POST /count HTTP/1.1\r\nHost: localhost\r\nContent-Length: ", body.size(),
                     "\r\n\r\n", body);
   }
-  RawClient client(server_->Address());
+  RawClient client = Client();
   ASSERT_TRUE(client.Send(all));
   for (int i = 0; i < 1000; ++i)
     ASSERT_THAT(client.ReadAnswer(), EndsWith(absl::StrCat("\r\n\r\n", i % 7))) << i;
 }
 
-TEST_F(BadInputTest, AHundredClientsThatNeverFinishHoldUpNobody) {
+TEST_P(BadInputTest, AHundredClientsThatNeverFinishHoldUpNobody) {
   Start();
   std::vector<RawClient> slow;
   for (int i = 0; i < 100; ++i) {
-    slow.emplace_back(server_->Address());
+    slow.push_back(Client());
     const char* const begun[] = {
         "", "G", "GET /count HTTP/1.1\r\nX: ",
         "POST /count HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\nabc"};
@@ -240,14 +250,14 @@ TEST_F(BadInputTest, AHundredClientsThatNeverFinishHoldUpNobody) {
   EXPECT_GE(server_->Connections(), 100);
 }
 
-TEST_F(BadInputTest, SlowHeadersAndBodiesEndIn408) {
+TEST_P(BadInputTest, SlowHeadersAndBodiesEndIn408) {
   ServerOptions options;
   options.limits.header_timeout = options.limits.body_timeout = std::chrono::milliseconds(30);
   Start(options);
   for (const char* begun :
        {"", "GET /count HTTP/1.1\r\nX: ",
         "POST /count HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nabc"}) {
-    RawClient client(server_->Address());
+    RawClient client = Client();
     ASSERT_TRUE(client.Send(begun));
     const std::string said = client.ReadToEnd();
     EXPECT_EQ(StatusOf(said), 408) << begun;
@@ -256,17 +266,17 @@ TEST_F(BadInputTest, SlowHeadersAndBodiesEndIn408) {
   EXPECT_EQ(handled_, 0);
 }
 
-TEST_F(BadInputTest, IdleConnectionsAreClosed) {
+TEST_P(BadInputTest, IdleConnectionsAreClosed) {
   ServerOptions options;
   options.limits.idle_timeout = std::chrono::milliseconds(30);
   Start(options);
-  RawClient client(server_->Address());
+  RawClient client = Client();
   ASSERT_TRUE(client.Send(kInner));
   EXPECT_EQ(StatusOf(client.ReadAnswer()), 200);
   EXPECT_EQ(client.ReadToEnd(), "");
 }
 
-TEST_F(BadInputTest, AClientThatDoesNotTakeItsAnswerIsCutOff) {
+TEST_P(BadInputTest, AClientThatDoesNotTakeItsAnswerIsCutOff) {
   ServerOptions options;
   options.limits.write_timeout = std::chrono::milliseconds(20);
   auto server = Server::Start("127.0.0.1:0",
@@ -274,9 +284,9 @@ TEST_F(BadInputTest, AClientThatDoesNotTakeItsAnswerIsCutOff) {
                                 [](const Request&, const Responder& responder) {
                                   responder.Send({.body = std::string(64 << 20, 'x')});
                                 }}},
-                              options);
+                              wire_.With(options));
   ASSERT_TRUE(server.ok());
-  RawClient client((*server)->Address(), 4096);
+  RawClient client = wire_.Client((*server)->Address(), 4096);
   ASSERT_TRUE(client.Send(GetText("/big")));
   const Time limit = RealClock().Now() + std::chrono::seconds(30);
   client.ReadUntil("\r\n\r\n");
@@ -286,7 +296,7 @@ TEST_F(BadInputTest, AClientThatDoesNotTakeItsAnswerIsCutOff) {
 }
 
 // A client that asks and does not read costs what its answer takes, until the time for it is over.
-TEST_F(BadInputTest, LargeAnswersThatNobodyReadsAreBoundedInSum) {
+TEST_P(BadInputTest, LargeAnswersThatNobodyReadsAreBoundedInSum) {
   constexpr size_t kLarge = size_t{24} << 20;  // no socket holds as much
   ServerOptions options;
   options.limits.answers_bytes = 2 * kLarge;
@@ -297,15 +307,15 @@ TEST_F(BadInputTest, LargeAnswersThatNobodyReadsAreBoundedInSum) {
   };
   auto server = Server::Start(
       "127.0.0.1:0", {{"GET", "/large", with(kLarge)}, {"GET", "/small", with(kSmallAnswerBytes)}},
-      options);
+      wire_.With(options));
   ASSERT_TRUE(server.ok()) << server.status();
   std::vector<RawClient> held;
   for (int i = 0; i < 2; ++i) {
-    held.emplace_back((*server)->Address(), 4096);
+    held.push_back(wire_.Client((*server)->Address(), 4096));
     ASSERT_TRUE(held.back().Send(GetText("/large")));
     EXPECT_EQ(StatusOf(held.back().ReadUntil("\r\n\r\n")), 200);
   }
-  RawClient third((*server)->Address());
+  RawClient third = wire_.Client((*server)->Address());
   ASSERT_TRUE(third.Send(GetText("/large")));
   const std::string refused = third.ReadAnswer();
   ASSERT_EQ(StatusOf(refused), 503) << "a large answer too many is under way";
@@ -323,17 +333,17 @@ TEST_F(BadInputTest, LargeAnswersThatNobodyReadsAreBoundedInSum) {
   EXPECT_EQ(status, 200) << "there is room when one has gone";
 }
 
-TEST_F(BadInputTest, ConnectionsBeyondTheLimitAreTurnedAway) {
+TEST_P(BadInputTest, ConnectionsBeyondTheLimitAreTurnedAway) {
   ServerOptions options;
   options.limits.connections = 3;
   Start(options);
   std::vector<RawClient> held;
   for (int i = 0; i < 3; ++i) {
-    held.emplace_back(server_->Address());
+    held.push_back(Client());
     ASSERT_TRUE(held.back().Send(kInner));
     EXPECT_EQ(StatusOf(held.back().ReadAnswer()), 200);
   }
-  RawClient fourth(server_->Address());
+  RawClient fourth = Client();
   const std::string said = fourth.ReadToEnd();
   EXPECT_EQ(StatusOf(said), 503);
   EXPECT_THAT(said, HasSubstr("too many connections"));
@@ -345,10 +355,11 @@ TEST_F(BadInputTest, ConnectionsBeyondTheLimitAreTurnedAway) {
   ExpectStillServing();
 }
 
-TEST_F(BadInputTest, GarbageIsRefused) {
+TEST_P(BadInputTest, GarbageIsRefused) {
   Start();
   std::mt19937_64 random(20261121);
-  for (int i = 0; i < 200; ++i) {
+  const int rounds = GetParam() ? 20 : 200;  // the bytes come through TLS as they are
+  for (int i = 0; i < rounds; ++i) {
     std::string bytes(1 + random() % 2000, '\0');
     for (char& c : bytes) c = static_cast<char>(random());
     const int status = StatusOf(Say(bytes));
@@ -358,15 +369,16 @@ TEST_F(BadInputTest, GarbageIsRefused) {
   ExpectStillServing();
 }
 
-TEST_F(BadInputTest, CutAndDamagedRequestsDoNoHarm) {
+TEST_P(BadInputTest, CutAndDamagedRequestsDoNoHarm) {
   Start();
   const std::string whole =
       "POST /count HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: "
       "chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
-  for (size_t n = 0; n < whole.size(); ++n) EXPECT_EQ(Say(whole.substr(0, n)), "") << n;
+  const size_t apart = GetParam() ? 8 : 1;  // the bytes come through TLS as they are
+  for (size_t n = 0; n < whole.size(); n += apart) EXPECT_EQ(Say(whole.substr(0, n)), "") << n;
   EXPECT_EQ(handled_, 0);
   std::mt19937_64 random(7);
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < (GetParam() ? 30 : 300); ++i) {
     std::string damaged = whole;
     damaged[random() % damaged.size()] = static_cast<char>(random());
     const std::string said = Say(damaged);

@@ -19,7 +19,7 @@ TEST(Client, RefusesWrongUrls) {
     EXPECT_EQ(Get(url).status().code(), absl::StatusCode::kInvalidArgument) << url;
   }
   EXPECT_THAT(std::string(Get("https://127.0.0.1:80").status().message()),
-              HasSubstr("certificates"));
+              HasSubstr("--authority"));
   const std::string with_user(Get("http://user:secret@127.0.0.1:80/x").status().message());
   EXPECT_THAT(with_user, HasSubstr("a URL with a user or a password is not taken"));
   EXPECT_THAT(with_user, Not(HasSubstr("secret")));
@@ -28,6 +28,20 @@ TEST(Client, RefusesWrongUrls) {
 TEST(Client, SpeaksPlainTextOnlyToLoopback) {
   EXPECT_EQ(Get("http://192.0.2.1:80/").status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(Get("http://example.com:80/").status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+// Nobody listens there; it is refused before anybody could.
+TEST(Client, SendsATokenInPlainTextOnlyToLoopback) {
+  const std::string url = "http://192.0.2.1:80/";
+  const ClientOptions options{.token = "muster-ada-1"};
+  for (const absl::Status& refused :
+       {Get(url, options).status(), Post(url, "{}", options).status(),
+        StreamEvents(url, [](const Event&) { return true; }, {.token = options.token})}) {
+    EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(refused.message()),
+                HasSubstr("no token is sent to http://192.0.2.1:80"));
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("https://"));
+  }
 }
 
 TEST(Client, NobodyThereIsUnavailableWithAHint) {

@@ -10,6 +10,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -19,6 +20,15 @@ namespace muster::http {
 
 class RawClient {
  public:
+  // What stands between us and the socket, such as TLS (tls_layer.h). As send and recv.
+  class Layer {
+   public:
+    virtual ~Layer() = default;
+    virtual ssize_t Send(const char* bytes, size_t size) = 0;
+    virtual ssize_t Receive(char* bytes, size_t size) = 0;
+    virtual void EndSending() = 0;
+  };
+
   explicit RawClient(const std::string& address, int receive_buffer = 0) {
     const auto parsed = ParseHostPort(address);
     fd_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -35,12 +45,18 @@ class RawClient {
   }
   ~RawClient() { Close(); }
   RawClient(RawClient&& other) noexcept
-      : fd_(std::exchange(other.fd_, -1)), read_(std::move(other.read_)) {}
+      : fd_(std::exchange(other.fd_, -1)),
+        read_(std::move(other.read_)),
+        layer_(std::move(other.layer_)) {}
+  int fd() const { return fd_; }
+  void Put(std::unique_ptr<Layer> layer) { layer_ = std::move(layer); }
 
   // False where the server has closed.
   bool Send(const std::string& bytes) {
     for (size_t at = 0; at < bytes.size();) {
-      const ssize_t n = send(fd_, bytes.data() + at, bytes.size() - at, MSG_NOSIGNAL);
+      const char* const rest = bytes.data() + at;
+      const size_t left = bytes.size() - at;
+      const ssize_t n = layer_ ? layer_->Send(rest, left) : send(fd_, rest, left, MSG_NOSIGNAL);
       if (n <= 0) return false;
       at += static_cast<size_t>(n);
     }
@@ -52,7 +68,10 @@ class RawClient {
     EXPECT_EQ(getsockname(fd_, reinterpret_cast<sockaddr*>(&name), &size), 0);
     return "127.0.0.1:" + std::to_string(ntohs(name.sin_port));
   }
-  void EndSending() { shutdown(fd_, SHUT_WR); }
+  void EndSending() {
+    if (layer_) layer_->EndSending();
+    shutdown(fd_, SHUT_WR);
+  }
   void Close() {
     if (fd_ >= 0) close(std::exchange(fd_, -1));
   }
@@ -89,7 +108,8 @@ class RawClient {
  private:
   bool ReadMore() {
     char buffer[16384];
-    const ssize_t n = recv(fd_, buffer, sizeof buffer, 0);
+    const ssize_t n =
+        layer_ ? layer_->Receive(buffer, sizeof buffer) : recv(fd_, buffer, sizeof buffer, 0);
     if (n > 0) read_.append(buffer, static_cast<size_t>(n));
     return n > 0;
   }
@@ -101,6 +121,7 @@ class RawClient {
 
   int fd_ = -1;
   std::string read_;
+  std::unique_ptr<Layer> layer_;  // null: none
 };
 
 // "HTTP/1.1 404 …" → 404; 0 where there is no such line.

@@ -195,6 +195,13 @@ TEST(Server, RefusesAddressesBeyondLoopback) {
             absl::StatusCode::kInvalidArgument);
 }
 
+TEST(Server, IsOpenedInPlainTextBeyondLoopbackByWhoSaysSo) {
+  auto server = Server::Start("0.0.0.0:0", {HealthRoute()}, {.plaintext_anywhere = true});
+  ASSERT_TRUE(server.ok()) << server.status();
+  const std::string port = (*server)->Address().substr((*server)->Address().rfind(':'));
+  EXPECT_EQ(Get("http://127.0.0.1" + port + "/healthz")->status, 200);
+}
+
 TEST(Server, ServesMetricsHealthAndReadiness) {
   Metrics metrics({.role = "worker"}, "0.1.0");
   std::atomic<bool> ready = false;

@@ -9,6 +9,7 @@
 #include "lib/http/client.h"
 #include "lib/http/server.h"
 #include "tests/lib/http/raw_client.h"
+#include "tests/lib/http/tls_layer.h"
 
 namespace muster::http {
 namespace {
@@ -18,7 +19,7 @@ using testing::HasSubstr;
 constexpr Duration kLong = std::chrono::seconds(30);
 
 // A server whose /events streams come out of a mailbox, with the Last-Event-ID that was asked for.
-class StreamTest : public testing::Test {
+class StreamTest : public testing::TestWithParam<bool> {
  protected:
   struct Opened {
     std::shared_ptr<EventStream> stream;
@@ -31,8 +32,9 @@ class StreamTest : public testing::Test {
       const auto id = request.headers.find("last-event-id");
       opened_.Post({responder.Stream(), id == request.headers.end() ? "" : id->second});
     };
-    auto server = Server::Start(
-        "127.0.0.1:0", {{"GET", "/events", open, {}, /*streams=*/true}, HealthRoute()}, options);
+    auto server = Server::Start("127.0.0.1:0",
+                                {{"GET", "/events", open, {}, /*streams=*/true}, HealthRoute()},
+                                wire_.With(options));
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
   }
@@ -41,15 +43,21 @@ class StreamTest : public testing::Test {
     EXPECT_TRUE(opened.has_value());
     return *std::move(opened);
   }
-  std::string Url() const { return "http://" + server_->Address() + "/events"; }
+  std::string Url() const { return wire_.Url(server_->Address()) + "/events"; }
+  RawClient Client(int receive_buffer = 0) const {
+    return wire_.Client(server_->Address(), receive_buffer);
+  }
   double Dropped() { return metrics_.GetCounter("muster_sse_dropped_total").Value(); }
 
+  const EachWire wire_{GetParam()};
   Metrics metrics_{{}, "0.1.0"};
   Mailbox<Opened> opened_;
   std::unique_ptr<Server> server_;
 };
 
-TEST_F(StreamTest, EventsArriveInOrderUntilTheClientHasEnough) {
+INSTANTIATE_TEST_SUITE_P(Server, StreamTest, testing::Bool(), WireName);
+
+TEST_P(StreamTest, EventsArriveInOrderUntilTheClientHasEnough) {
   Start();
   std::thread sender([&] {
     const Opened opened = TakeOpened();
@@ -66,7 +74,7 @@ TEST_F(StreamTest, EventsArriveInOrderUntilTheClientHasEnough) {
                      seen.push_back(absl::StrCat(event.id, event.name, event.data));
                      return seen.size() < 10;
                    },
-                   {.last_event_id = "41"});
+                   {.last_event_id = "41", .trust = wire_.trust()});
   sender.join();
   EXPECT_TRUE(status.ok()) << status;
   ASSERT_EQ(seen.size(), 10u);
@@ -74,22 +82,23 @@ TEST_F(StreamTest, EventsArriveInOrderUntilTheClientHasEnough) {
   EXPECT_EQ(seen.back(), "51stepline\n51");
 }
 
-TEST_F(StreamTest, WhatWasSentBeforeCloseArrivesAndTheClientIsToldOfTheEnd) {
+TEST_P(StreamTest, WhatWasSentBeforeCloseArrivesAndTheClientIsToldOfTheEnd) {
   Start();
   std::thread sender([&] {
     const Opened opened = TakeOpened();
     for (int i = 0; i < 100; ++i) opened.stream->Send(absl::StrCat(i), "e", std::string(1000, 'x'));
   });
   int seen = 0;
-  const absl::Status status = StreamEvents(Url(), [&](const Event&) { return ++seen > 0; });
+  const absl::Status status =
+      StreamEvents(Url(), [&](const Event&) { return ++seen > 0; }, {.trust = wire_.trust()});
   sender.join();
   EXPECT_EQ(seen, 100) << "the last handle's end closes the stream after what was sent";
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
 }
 
-TEST_F(StreamTest, AClientThatGoesIsNoticed) {
+TEST_P(StreamTest, AClientThatGoesIsNoticed) {
   Start();
-  auto client = std::make_unique<RawClient>(server_->Address());
+  auto client = std::make_unique<RawClient>(Client());
   ASSERT_TRUE(client->Send(GetText("/events")));
   const Opened opened = TakeOpened();
   EXPECT_THAT(client->ReadUntil("\r\n\r\n"), HasSubstr("Content-Type: text/event-stream"));
@@ -97,21 +106,21 @@ TEST_F(StreamTest, AClientThatGoesIsNoticed) {
   // Another connection's round trips give the server its turns.
   const Time limit = RealClock().Now() + kLong;
   while (!opened.stream->closed() && RealClock().Now() < limit) {
-    ASSERT_TRUE(Get("http://" + server_->Address() + "/healthz").ok());
+    ASSERT_TRUE(Get(wire_.Url(server_->Address()) + "/healthz", {.trust = wire_.trust()}).ok());
   }
   EXPECT_TRUE(opened.stream->closed());
   EXPECT_FALSE(opened.stream->Send("1", "e", "d"));
   EXPECT_EQ(Dropped(), 0) << "going is not reading too slowly";
 }
 
-TEST_F(StreamTest, AClientThatReadsTooSlowlyIsDroppedAndTheOthersAreNot) {
+TEST_P(StreamTest, AClientThatReadsTooSlowlyIsDroppedAndTheOthersAreNot) {
   ServerOptions options;
   options.limits.stream_queue_bytes = 64 << 10;
   Start(options);
-  RawClient slow(server_->Address(), 4096);
+  RawClient slow = Client(4096);
   ASSERT_TRUE(slow.Send(GetText("/events")));
   const Opened to_slow = TakeOpened();
-  RawClient quick(server_->Address());
+  RawClient quick = Client();
   ASSERT_TRUE(quick.Send(GetText("/events")));
   const Opened to_quick = TakeOpened();
   ASSERT_NE(quick.ReadUntil("\r\n\r\n"), "");
@@ -128,7 +137,7 @@ TEST_F(StreamTest, AClientThatReadsTooSlowlyIsDroppedAndTheOthersAreNot) {
   EXPECT_EQ(Dropped(), 1);
 }
 
-TEST_F(StreamTest, EventsThatManyClientsDoNotTakeAreBoundedInSum) {
+TEST_P(StreamTest, EventsThatManyClientsDoNotTakeAreBoundedInSum) {
   ServerOptions options;
   options.limits.stream_queue_bytes = size_t{1} << 30;
   options.limits.streams_bytes = 256 << 10;
@@ -138,14 +147,14 @@ TEST_F(StreamTest, EventsThatManyClientsDoNotTakeAreBoundedInSum) {
   std::vector<std::shared_ptr<EventStream>> streams;
   int sent = 0;
   for (int i = 0; i < 3; ++i) {
-    slow.emplace_back(server_->Address(), 4096);
+    slow.push_back(Client(4096));
     ASSERT_TRUE(slow.back().Send(GetText("/events")));
     streams.push_back(TakeOpened().stream);
   }
   while (Dropped() == 0 && sent++ < 2000)
     for (const auto& stream : streams) stream->Send("1", "e", text);
   EXPECT_LT(sent, 2000) << "all of them together are bounded";
-  RawClient quick(server_->Address());
+  RawClient quick = Client();
   ASSERT_TRUE(quick.Send(GetText("/events")));
   const Opened to_quick = TakeOpened();
   ASSERT_NE(quick.ReadUntil("\r\n\r\n"), "");
@@ -155,11 +164,11 @@ TEST_F(StreamTest, EventsThatManyClientsDoNotTakeAreBoundedInSum) {
   }
 }
 
-TEST_F(StreamTest, QuietStreamsHaveHeartbeats) {
+TEST_P(StreamTest, QuietStreamsHaveHeartbeats) {
   ServerOptions options;
   options.limits.stream_heartbeat = std::chrono::milliseconds(10);
   Start(options);
-  RawClient client(server_->Address());
+  RawClient client = Client();
   ASSERT_TRUE(client.Send(GetText("/events")));
   const Opened opened = TakeOpened();
   client.ReadUntil("\r\n\r\n");
@@ -168,19 +177,20 @@ TEST_F(StreamTest, QuietStreamsHaveHeartbeats) {
   EXPECT_THAT(client.ReadUntil("data: d\n\n"), HasSubstr("id: 1\nevent: e\ndata: d\n\n"));
 }
 
-TEST_F(StreamTest, ASilentServerIsNoticedByTheClient) {
+TEST_P(StreamTest, ASilentServerIsNoticedByTheClient) {
   Start();
-  const absl::Status status = StreamEvents(Url(), [](const Event&) { return true; },
-                                           {.idle_timeout = std::chrono::milliseconds(20)});
+  const absl::Status status =
+      StreamEvents(Url(), [](const Event&) { return true; },
+                   {.idle_timeout = std::chrono::milliseconds(20), .trust = wire_.trust()});
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
 }
 
-TEST_F(StreamTest, StoppingEndsOpenStreams) {
+TEST_P(StreamTest, StoppingEndsOpenStreams) {
   Start();
   std::vector<Opened> kept;
   std::vector<RawClient> clients;
   for (int i = 0; i < 5; ++i) {
-    clients.emplace_back(server_->Address());
+    clients.push_back(Client());
     ASSERT_TRUE(clients.back().Send(GetText("/events")));
     kept.push_back(TakeOpened());
   }
@@ -193,12 +203,12 @@ TEST_F(StreamTest, StoppingEndsOpenStreams) {
   for (RawClient& client : clients) EXPECT_EQ(client.ReadToEnd(), "");
 }
 
-TEST_F(StreamTest, SendingFromManyThreadsWhileStopping) {
+TEST_P(StreamTest, SendingFromManyThreadsWhileStopping) {
   Start();
   std::vector<RawClient> clients;
   std::vector<std::thread> senders;
   for (int i = 0; i < 4; ++i) {
-    clients.emplace_back(server_->Address());
+    clients.push_back(Client());
     ASSERT_TRUE(clients.back().Send(GetText("/events")));
     senders.emplace_back([opened = TakeOpened()] {
       while (opened.stream->Send("1", "e", "d")) {

@@ -7,6 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "lib/identity/identity.h"
 #include "lib/identity/keys.h"
+#include "lib/identity/tls_context.h"
+#include "tests/lib/identity/made_certificates.h"
 
 namespace muster {
 namespace {
@@ -38,6 +40,24 @@ TEST(Certificates, ProveTheNameTheyWereSignedFor) {
     ASSERT_TRUE(proved.ok()) << proved.status();
     EXPECT_EQ(*proved, name);
   }
+}
+
+TEST(Certificates, OfUsersMaySayWithWhichTokenTheyWereAskedFor) {
+  const Authority authority = NewAuthority();
+  Leaf leaf{.name = {"c1", UserPeer{"eve"}},
+            .public_key = PublicKeyOf(MakeKey().value()).value(),
+            .token = "0123456789ab"};
+  const std::string pem = SignLeaf(authority, leaf, kNow).value();
+  EXPECT_EQ(ReadCertificate(pem)->token, "0123456789ab");
+  EXPECT_EQ(*Verify(authority.certificates_pem, pem, kNow), leaf.name);
+  leaf.token = "";
+  EXPECT_EQ(ReadCertificate(SignLeaf(authority, leaf, kNow).value())->token, "");
+  leaf.token = "no id";
+  EXPECT_EQ(SignLeaf(authority, leaf, kNow).status().code(), StatusCode::kInvalidArgument);
+  leaf.token = "0123456789ab";
+  leaf.name = kHost;
+  EXPECT_EQ(SignLeaf(authority, leaf, kNow).status().code(), StatusCode::kInvalidArgument)
+      << "a host has no token of people";
 }
 
 TEST(Certificates, BeginAnHourBackAndEndAfterADay) {
@@ -81,6 +101,32 @@ TEST(Certificates, OfALeafCannotSign) {
             StatusCode::kInvalidArgument);
 }
 
+// As an authority from outside may make them; ours signs P-256 alone.
+TEST(Certificates, WithAWeakKeyProveNothing) {
+  const Authority authority = TestAuthority();
+  const Identity good = TestIdentity(authority, kHost);
+  const auto verify = [&](const Identity& identity) {
+    return Verify(authority.certificates_pem, identity.certificate_pem, absl::Now()).status();
+  };
+  EXPECT_EQ(verify(WithRsaKey(authority, good, 2048)), absl::OkStatus());
+  const absl::Status weak = verify(WithRsaKey(authority, good, 1024));
+  EXPECT_EQ(weak.code(), StatusCode::kUnauthenticated);
+  EXPECT_TRUE(absl::StrContains(weak.message(), "key too weak")) << weak;
+}
+
+TEST(Certificates, OfClientsAreNoServers) {
+  const Authority authority = TestAuthority();
+  const Identity good = TestIdentity(authority, {"c1", CoordinatorPeer{}});
+  const auto check = [&](const Identity& identity) {
+    return CheckCoordinator({authority.certificates_pem, "c1"}, identity.certificate_pem,
+                            absl::Now())
+        .code();
+  };
+  EXPECT_EQ(check(good), StatusCode::kOk);
+  EXPECT_EQ(check(ForOneEnd(authority, good, "serverAuth")), StatusCode::kOk);
+  EXPECT_EQ(check(ForOneEnd(authority, good, "clientAuth")), StatusCode::kUnauthenticated);
+}
+
 TEST(Certificates, AreTrustedFromBothAuthoritiesWhileTheyChange) {
   const Authority old = NewAuthority(), fresh = NewAuthority();
   const Authority both{absl::StrCat(fresh.certificates_pem, old.certificates_pem), old.key_pem};
@@ -88,6 +134,35 @@ TEST(Certificates, AreTrustedFromBothAuthoritiesWhileTheyChange) {
   EXPECT_TRUE(Verify(both.certificates_pem, by_old, kNow).ok());
   EXPECT_TRUE(Verify(both.certificates_pem, by_fresh, kNow).ok());
   EXPECT_FALSE(Verify(fresh.certificates_pem, by_old, kNow).ok());
+}
+
+TEST(Certificates, OfAnAuthoritySayForWhichClusterItSpeaks) {
+  const Authority one = NewAuthority(), again = NewAuthority(), other = NewAuthority("c2");
+  EXPECT_EQ(ClusterOfAuthority(one.certificates_pem).value(), "c1");
+  EXPECT_EQ(ClusterOfAuthority(one.certificates_pem + again.certificates_pem).value(), "c1");
+  EXPECT_EQ(ClusterOfAuthority(one.certificates_pem + other.certificates_pem).value(), "");
+  EXPECT_EQ(ClusterOfAuthority(Issue(one).certificate_pem).value(), "") << "it is a host's";
+  EXPECT_EQ(ClusterOfAuthority("no certificate").status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST(Certificates, OfTheCoordinatorAreTakenForItByThoseWhoTrustItsAuthority) {
+  const Authority authority = NewAuthority();
+  const auto check = [&](const Trust& trust, const PeerName& name, absl::Duration later) {
+    return CheckCoordinator(trust, Issue(authority, name).certificate_pem, kNow + later).code();
+  };
+  const Trust ours{authority.certificates_pem, "c1"};
+  const PeerName coordinator{"c1", CoordinatorPeer{}};
+  const absl::Duration now = absl::ZeroDuration();
+  EXPECT_EQ(check(ours, coordinator, now), StatusCode::kOk);
+  EXPECT_EQ(check({authority.certificates_pem, ""}, coordinator, now), StatusCode::kOk);
+  EXPECT_EQ(check(ours, coordinator, 2 * kLeafLasts), StatusCode::kUnauthenticated);
+  EXPECT_EQ(check({NewAuthority().certificates_pem, "c1"}, coordinator, now),
+            StatusCode::kUnauthenticated);
+  EXPECT_EQ(check({authority.certificates_pem, "c2"}, coordinator, now),
+            StatusCode::kPermissionDenied);
+  EXPECT_EQ(check(ours, {"c2", CoordinatorPeer{}}, now), StatusCode::kPermissionDenied);
+  EXPECT_EQ(check(ours, kHost, now), StatusCode::kPermissionDenied);
+  EXPECT_EQ(check(ours, {"c1", UserPeer{"eve"}}, now), StatusCode::kPermissionDenied);
 }
 
 TEST(Certificates, EndNoLaterThanTheirAuthority) {

@@ -9,6 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "lib/identity/identity_source.h"
 
 namespace muster {
@@ -110,6 +111,45 @@ TEST_F(IdentityFolder, OfSomebodyElseIsReadAsItIs) {
   EXPECT_EQ(ReadIdentity(folder()).status().code(), StatusCode::kInvalidArgument);
 }
 
+// Whoever may write there would say whom we trust.
+TEST_F(IdentityFolder, OfSomebodyElseTrustsNobodyWhomOthersMayWriteThere) {
+  const Identity identity = Issue();
+  fs::create_directory(folder());
+  Write(folder() + "/authority.pem", identity.authority_pem, 0646);
+  Write(folder() + "/certificate.pem", identity.certificate_pem, 0644);
+  Write(folder() + "/key.pem", identity.key_pem, 0600);
+  const absl::Status refused = ReadIdentity(folder()).status();
+  EXPECT_EQ(refused.code(), StatusCode::kPermissionDenied) << refused;
+  EXPECT_TRUE(absl::StrContains(refused.message(), "authority.pem")) << refused;
+}
+
+// A full disk may last, and each attempt has a key.
+TEST_F(IdentityFolder, OfAWriterThatFailedNothingIsLeft) {
+  const Identity before = Issue();
+  ASSERT_TRUE(WriteIdentity(folder(), before).ok());
+  fs::create_directory(folder() + "/current.writing");  // in the place of the link to be
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(WriteIdentity(folder(), Issue()).ok());
+  const auto entries = std::distance(fs::directory_iterator(folder()), fs::directory_iterator());
+  EXPECT_EQ(entries, 3) << "the link, the folder it leads to, and what stood in its way";
+  EXPECT_EQ(ReadIdentity(folder())->key_pem, before.key_pem);
+}
+
+TEST_F(IdentityFolder, IsClosedToOthersUnlessItIsALinkThatMayBeNone) {
+  fs::create_directory(folder());
+  fs::permissions(folder(), fs::perms::all);
+  ASSERT_TRUE(CloseToOthers(folder(), false).ok());
+  EXPECT_EQ(fs::status(folder()).permissions(), fs::perms::owner_all);
+  ASSERT_TRUE(CloseToOthers(root_ + "/new", false).ok());
+  EXPECT_EQ(fs::status(root_ + "/new").permissions(), fs::perms::owner_all);
+  fs::create_directory(root_ + "/elsewhere");
+  fs::permissions(root_ + "/elsewhere", fs::perms::all);
+  fs::create_symlink("elsewhere", root_ + "/link");
+  EXPECT_EQ(CloseToOthers(root_ + "/link", false).code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(fs::status(root_ + "/elsewhere").permissions(), fs::perms::all);
+  ASSERT_TRUE(CloseToOthers(root_ + "/link", true).ok());
+  EXPECT_EQ(fs::status(root_ + "/elsewhere").permissions(), fs::perms::owner_all);
+}
+
 TEST_F(IdentityFolder, HoldsTheAuthorityOfTheCoordinator) {
   const Identity own = IssueIdentity(authority_, {"c1", CoordinatorPeer{}}, kNow).value();
   EXPECT_EQ(ReadAuthority(folder()).status().code(), StatusCode::kNotFound);
@@ -123,7 +163,10 @@ TEST_F(IdentityFolder, HoldsTheAuthorityOfTheCoordinator) {
 }
 
 TEST_F(IdentityFolder, IsTheSourceOfAnIdentity) {
-  ASSERT_TRUE(WriteIdentity(folder(), Issue()).ok());
+  const auto issue = [](absl::Time now) {
+    return IssueIdentity(MakeAuthority("c1", now).value(), {"c1", HostPeer{"alpha"}}, now).value();
+  };
+  ASSERT_TRUE(WriteIdentity(folder(), issue(absl::Now())).ok());
   auto source = IdentitySource::Open(folder());
   ASSERT_TRUE(source.ok()) << source.status();
   const auto before = (*source)->Get();
@@ -131,6 +174,21 @@ TEST_F(IdentityFolder, IsTheSourceOfAnIdentity) {
   (*source)->Set(fresh);
   EXPECT_EQ((*source)->Get()->key_pem, fresh.key_pem);
   EXPECT_NE(before->key_pem, fresh.key_pem);
+  // Of a machine whose clock was wrong, or of long ago.
+  for (const absl::Duration wrong : {absl::Hours(24 * 365), -absl::Hours(24 * 365)}) {
+    ASSERT_TRUE(WriteIdentity(folder(), issue(absl::Now() + wrong)).ok());
+    const absl::Status refused = IdentitySource::Open(folder()).status();
+    EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition) << wrong << ": " << refused;
+    EXPECT_TRUE(absl::StrContains(refused.message(), "by this machine's clock")) << refused;
+  }
+}
+
+TEST_F(IdentityFolder, ACertificateIsValidFromItsBeginningAndNoMoreAtItsEnd) {
+  const Identity identity = Issue();
+  EXPECT_TRUE(CheckTime(identity, identity.begins).ok());
+  EXPECT_TRUE(CheckTime(identity, identity.ends - absl::Seconds(1)).ok());
+  EXPECT_FALSE(CheckTime(identity, identity.begins - absl::Seconds(1)).ok());
+  EXPECT_FALSE(CheckTime(identity, identity.ends).ok());
 }
 
 }  // namespace

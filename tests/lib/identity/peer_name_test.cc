@@ -70,13 +70,15 @@ TEST(PeerName, IsComparedWithWhoIsExpected) {
   const PeerName coordinator{"c1", CoordinatorPeer{}}, host{"c1", HostPeer{"a"}},
       member{"c1", kMember};
   EXPECT_TRUE(CheckExpected(CoordinatorPeer{}, coordinator).ok());
-  EXPECT_TRUE(CheckExpected(ExpectedMember{"demo", "worker-0"}, member).ok());
+  const Incarnation its = kMember.incarnation;
+  EXPECT_TRUE(CheckExpected(ExpectedMember{"demo", "worker-0", its}, member).ok());
   const std::pair<ExpectedPeer, PeerName> others[] = {
       {CoordinatorPeer{}, host},
       {CoordinatorPeer{}, member},
-      {ExpectedMember{"demo", "worker-0"}, coordinator},
-      {ExpectedMember{"demo", "worker-1"}, member},
-      {ExpectedMember{"other", "worker-0"}, member},
+      {ExpectedMember{"demo", "worker-0", its}, coordinator},
+      {ExpectedMember{"demo", "worker-1", its}, member},
+      {ExpectedMember{"other", "worker-0", its}, member},
+      {ExpectedMember{"demo", "worker-0", Incarnation{1, 0xfe}}, member},
   };
   for (const auto& [expected, there] : others)
     EXPECT_EQ(CheckExpected(expected, there).code(), absl::StatusCode::kPermissionDenied);

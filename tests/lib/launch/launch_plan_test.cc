@@ -8,6 +8,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/lib/launch/launcher_variables.h"
 
 namespace muster {
 namespace {
@@ -40,28 +41,6 @@ Environment OpenMpi() {
           {"PMIX_NAMESPACE", "90767361"},
           {"PMIX_RANK", "3"},
           {"OMPI_MCA_orte_precondition_transports", "60923c49a4eb9546-d93cf49bce906277"}};
-}
-
-Environment Torchrun() {
-  return {{"MASTER_ADDR", "node-a"}, {"MASTER_PORT", "29500"},
-          {"WORLD_SIZE", "8"},       {"RANK", "6"},
-          {"LOCAL_RANK", "2"},       {"GROUP_RANK", "1"},
-          {"LOCAL_WORLD_SIZE", "4"}, {"TORCHELASTIC_RUN_ID", "none"}};
-}
-
-Environment Pals() {
-  return {{"PBS_JOBID", "123.head"}, {"PBS_NODEFILE", "/var/spool/pbs/aux/123.head"},
-          {"PALS_RANKID", "1"},      {"PALS_LOCAL_RANKID", "1"},
-          {"PALS_APID", "f00-1"},    {"PMI_RANK", "1"},
-          {"PMI_SIZE", "4"}};
-}
-
-Environment Hydra() {
-  return {{"PMI_RANK", "2"},
-          {"PMI_SIZE", "3"},
-          {"PMI_FD", "7"},
-          {"MPI_LOCALRANKID", "0"},
-          {"MPI_LOCALNRANKS", "1"}};
 }
 
 Environment With(Environment environment, const Environment& others) {
@@ -136,6 +115,41 @@ TEST(LaunchPlan, OpenMpiInsideAStepOfSlurm) {
     EXPECT_THAT(plan->first, IsEmpty());
     EXPECT_THAT(plan->run_id, HasSubstr("mpi-90767361"));
   }
+}
+
+TEST(LaunchPlan, SaysWhenTheAllocationEnds) {
+  EXPECT_EQ(PlanLaunch(SlurmStep(), {})->ends_at, std::nullopt);
+  const auto ends = [](const char* text) {
+    return PlanLaunch(With(SlurmStep(), {{"SLURM_JOB_END_TIME", text}}), {})->ends_at;
+  };
+  EXPECT_EQ(ends("1790000000"), 1790000000);
+  EXPECT_EQ(ends("Unlimited"), std::nullopt);
+  EXPECT_EQ(ends("0"), std::nullopt);
+}
+
+TEST(LaunchPlan, HostsOfAMachineShareTheDevicesThatAllOfThemSee) {
+  const auto devices = [](const Environment& environment, const char* visible) {
+    const Environment all = With(environment, {{"CUDA_VISIBLE_DEVICES", visible}});
+    return DevicesOf(*PlanLaunch(all, {}), all);
+  };
+  EXPECT_EQ(devices(OpenMpi(), "0,1,2,3"), "2,3") << "local rank 1 of 2";
+  EXPECT_EQ(devices(OpenMpi(), "GPU-a,GPU-b,GPU-c"), "GPU-b,GPU-c");
+  EXPECT_EQ(devices(OpenMpi(), "0"), "") << "too few: the launcher has shared them out";
+  EXPECT_EQ(devices(OpenMpi(), ""), "");
+  EXPECT_EQ(devices(Torchrun(), "4,5,6,7"), "6") << "local rank 2 of 4";
+  EXPECT_EQ(devices(SlurmStep(), "0,1"), "") << "Slurm shows a task its own";
+  EXPECT_EQ(DevicesOf(*PlanLaunch(OpenMpi(), {}), OpenMpi()), "") << "nobody has named any";
+}
+
+TEST(NamedEnvironment, IsWhatAPersonNames) {
+  const Environment ours = {{"HERE", "x=y"}, {"EMPTY", ""}};
+  const auto named = NamedEnvironment({"HERE", "EMPTY", "A=1=2", "B="}, ours);
+  ASSERT_TRUE(named.ok()) << named.status();
+  EXPECT_EQ(*named, (Environment{{"HERE", "x=y"}, {"EMPTY", ""}, {"A", "1=2"}, {"B", ""}}));
+  EXPECT_THAT(std::string(NamedEnvironment({"AWAY"}, ours).status().message()),
+              HasSubstr("is not set here"));
+  EXPECT_THAT(std::string(NamedEnvironment({"=x"}, ours).status().message()),
+              HasSubstr("has no name"));
 }
 
 TEST(LaunchPlan, TwoRunsOfMpirunHaveTwoIds) {
@@ -249,12 +263,38 @@ TEST(NodeFile, HasEachMachineOnce) {
   for (const char* bad : {"", "\n", "a b\n", "-o\n"}) EXPECT_FALSE(MachinesOf(bad).ok()) << bad;
 }
 
-TEST(PortsOfRun, DifferByRunAndNotByCall) {
-  const std::vector<int> ports = PortsOfRun("slurm-17-0");
-  EXPECT_EQ(ports, PortsOfRun("slurm-17-0"));
-  EXPECT_NE(ports, PortsOfRun("slurm-17-1"));
-  EXPECT_EQ(ports.size(), 8u);
-  for (const int port : ports) EXPECT_TRUE(port >= 20000 && port < 32768) << port;
+TEST(HostNameIn, IsFitForAPathWhateverTheMachineIsCalled) {
+  LaunchPlan plan{.suffix = "-3"};
+  EXPECT_EQ(HostNameIn(plan, "node01.cluster"), "node01.cluster-3");
+  EXPECT_EQ(HostNameIn(plan, "../x y"), "_._x_y-3");
+  EXPECT_EQ(HostNameIn(plan, ""), "host-3");
+  EXPECT_EQ(HostNameIn(plan, std::string(300, 'a')).size(), 255u);
+  plan.suffix = "";
+  EXPECT_EQ(HostNameIn(plan, "job-0"), "job-0");
+}
+
+TEST(MissingHosts, AreNamedByNumberAndMachine) {
+  LaunchPlan plan{.launcher = Launcher::kSlurm, .hosts_max = 4};
+  EXPECT_EQ(MissingHosts(plan, {"a-0", "b-3"}), ", without 1, 2");
+  plan.machines = {"n1", "n2", "n3", "n4"};
+  EXPECT_EQ(MissingHosts(plan, {"n1-0", "n2-1", "n4-3", "other", "n9-99"}), ", without 2 (on n3)");
+  EXPECT_EQ(MissingHosts(plan, {"n1-0", "n2-1", "n3-2", "n4-3"}), "");
+  plan.launcher = Launcher::kTorchrun;
+  EXPECT_EQ(MissingHosts(plan, {"a-0"}), "") << "its suffix is no number of all";
+  plan = {.launcher = Launcher::kOptions, .hosts_max = kMostHosts};
+  EXPECT_THAT(MissingHosts(plan, {}), HasSubstr("18, 19 and 4076 more"));
+}
+
+TEST(LaunchPlan, KnowsWhenAllHostsAreOnOneMachine) {
+  const auto on_one = [](const Environment& environment) {
+    return PlanLaunch(environment, {})->one_machine;
+  };
+  EXPECT_TRUE(on_one({}));
+  EXPECT_FALSE(on_one(SlurmStep()));
+  EXPECT_TRUE(
+      on_one(With(SlurmStep(), {{"SLURM_STEP_NODELIST", "n2"}, {"SLURM_STEP_NUM_NODES", "1"}})));
+  EXPECT_FALSE(on_one(OpenMpi()));
+  EXPECT_TRUE(on_one(With(OpenMpi(), {{"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}})));
 }
 
 }  // namespace

@@ -50,6 +50,7 @@ void ResolveAll(Metrics& metrics) {
   metrics.GetGauge("muster_jobs", "running");
   metrics.GetGauge("muster_hosts", "up");
   metrics.GetGauge("muster_host_slots", "used");
+  metrics.GetGauge("muster_host_devices", "used");
   metrics.GetGauge("muster_records_pending");
   metrics.GetCounter("muster_http_requests_total", "200");
   metrics.GetCounter("muster_sse_dropped_total");

@@ -12,7 +12,9 @@
 #include "lib/log/log.h"
 #include "lib/transport/grpc/grpc_transport.h"
 #include "tests/lib/http/raw_client.h"
+#include "tests/lib/http/tls_layer.h"
 #include "tests/lib/transport/http2_words.h"
+#include "tests/lib/transport/identities.h"
 
 namespace muster {
 namespace {
@@ -56,6 +58,35 @@ TEST(GrpcLogTest, AConnectionThatStaysWhenItsSessionHasEndedIsClosed) {
   EXPECT_TRUE(stays.AwaitClosed());
   listener->reset();  // its thread has written the line by then
   EXPECT_THAT(Text(path), HasSubstr("its session has ended, and it stayed"));
+  std::remove(path.c_str());
+}
+
+// As far as gRPC says it: not why a chain proves nothing.
+TEST(GrpcLogTest, WhoIsRefusedIsToldOf) {
+  const std::string path = ::testing::TempDir() + "/grpc-refused-" + std::to_string(getpid());
+  ASSERT_TRUE(StartLog({.program = "muster-worker", .file = path}).ok());
+  const Authority authority = TestAuthority();
+  const auto transport = TlsTransport(TestIdentity(authority, kCoordinatorName));
+  auto listener = transport->Listen("127.0.0.1:0", [](const std::shared_ptr<Session>&) {
+    return SessionHandler{.on_frame = [](const Frame&) {}, .on_broken = [](const absl::Status&) {}};
+  });
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  const auto come = [&](int version, const Identity& own) {
+    http::RawClient client((*listener)->Address());
+    const http::TlsLayer layer(client.fd(), version, &own);
+    client.AwaitClosed();
+  };
+  const Identity good = TestIdentity(authority, MemberName("w1"));
+  come(TLS1_1_VERSION, good);
+  come(TLS1_3_VERSION, WithRsaKey(authority, good, 1024));
+  http::RawClient plain((*listener)->Address());
+  plain.Send(kPreface + Http2Frame(kSettings, 0, 0, ""));
+  plain.AwaitClosed();
+  listener->reset();
+  const std::string said = Text(path);
+  for (const char* const why :
+       {"unsupported protocol", "certificate verify failed", "wrong version number"})
+    EXPECT_THAT(said, HasSubstr(why));
   std::remove(path.c_str());
 }
 

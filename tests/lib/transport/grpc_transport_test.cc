@@ -3,6 +3,9 @@
 #include <grpc/grpc.h>
 #include <gtest/gtest.h>
 
+#include <array>
+
+#include "tests/lib/transport/identities.h"
 #include "tests/lib/transport/transport_suite.h"
 
 namespace muster {
@@ -21,10 +24,22 @@ class GrpcWorld : public TransportWorld {
   const int threads_;
 };
 
+class TlsWorld : public TransportWorld {
+ public:
+  std::unique_ptr<Transport> Make(const std::string& name) override {
+    return TlsTransport(TestIdentity(authority_, MemberName(name)));
+  }
+
+ private:
+  const Authority authority_ = TestAuthority();
+};
+
+std::unique_ptr<TransportWorld> Tls() { return std::make_unique<TlsWorld>(); }
 std::unique_ptr<TransportWorld> OneThread() { return std::make_unique<GrpcWorld>(1); }
 std::unique_ptr<TransportWorld> TwoThreads() { return std::make_unique<GrpcWorld>(2); }
 std::string NameOf(const testing::TestParamInfo<MakeWorld>& world) {
-  return world.index == 0 ? "OneThread" : "TwoThreads";
+  constexpr std::array kNames{"OneThread", "TwoThreads", "Tls"};
+  return kNames[world.index];
 }
 
 // Shutting it down waits for a thread that looks after a full socket, ten seconds at a time.
@@ -54,8 +69,9 @@ TEST(GrpcTransports, WhatItsSessionsKeepAndAssembleIsBoundedAlsoOfThoseThatItMad
 
 }  // namespace
 
-INSTANTIATE_TEST_SUITE_P(Grpc, TransportSuite, testing::Values(&OneThread, &TwoThreads), NameOf);
-INSTANTIATE_TEST_SUITE_P(Grpc, HeldFrames, testing::Values(&OneThread, &TwoThreads), NameOf);
-INSTANTIATE_TEST_SUITE_P(Grpc, FullQueues, testing::Values(&OneThread, &TwoThreads), NameOf);
+INSTANTIATE_TEST_SUITE_P(Grpc, TransportSuite, testing::Values(&OneThread, &TwoThreads, &Tls),
+                         NameOf);
+INSTANTIATE_TEST_SUITE_P(Grpc, HeldFrames, testing::Values(&OneThread, &TwoThreads, &Tls), NameOf);
+INSTANTIATE_TEST_SUITE_P(Grpc, FullQueues, testing::Values(&OneThread, &TwoThreads, &Tls), NameOf);
 
 }  // namespace muster

@@ -43,6 +43,39 @@ class PumpedLoop : public testing::Test {
   std::shared_ptr<Recorder> recorder_ = std::make_shared<Recorder>();
 };
 
+// As over gRPC: both know the other, and nobody but the one that is expected gets a frame.
+TEST_F(PumpedLoop, WithCertificatesEndsKnowEachOtherAndReachWhomTheyExpect) {
+  const PeerName coordinator{"c1", CoordinatorPeer{}}, host{"c1", HostPeer{"alpha"}};
+  const auto server = network_.MakeTransport("S", coordinator);
+  const auto listener = server->Listen("S:0", lobby_.acceptor()).value();
+  struct Row {
+    std::optional<PeerName> own;
+    std::optional<ExpectedPeer> expected;
+    absl::StatusCode how;
+  };
+  size_t accepted = 0;
+  for (const Row& row :
+       {Row{host, CoordinatorPeer{}, absl::StatusCode::kOk},
+        Row{host, ExpectedMember{"job", "w0", {1, 2}}, absl::StatusCode::kPermissionDenied},
+        Row{PeerName{"c2", host.who}, {}, absl::StatusCode::kUnauthenticated},
+        Row{std::nullopt, {}, absl::StatusCode::kUnavailable}}) {
+    const auto client = network_.MakeTransport("C", row.own);
+    const auto recorder = std::make_shared<Recorder>();
+    SessionHandler handler = recorder->Handler();
+    handler.expected = row.expected;
+    const auto session = client->Connect(listener->Address(), kConnectTimeout, handler);
+    session->Send(HeaderFrame("hello"));
+    PumpAll();
+    EXPECT_EQ(recorder->broken().code(), row.how) << recorder->broken();
+    if (row.how == absl::StatusCode::kOk) {
+      ++accepted;
+      EXPECT_EQ(session->ProvenPeer(), coordinator);
+      EXPECT_EQ(lobby_.Await(0)->session->ProvenPeer(), host);
+    }
+    EXPECT_EQ(lobby_.size(), accepted);
+  }
+}
+
 TEST_F(PumpedLoop, NothingIsDeliveredUntilPumpedAndThenOneThingAtATime) {
   auto session = Connect();
   session->Send(HeaderFrame("a"));

@@ -70,14 +70,21 @@ threads: 2
 chunk_bytes: 4096
 workers: {min: 2, max: 5}
 servers: 2
+devices: 4
 checkpoint: {every_steps: 50, every_seconds: 1.5, keep: 7, at_end: false}
 resume: 120
 bucket_bytes: 65536
 first_bucket_bytes: 1024
 fingerprint_every: 5
 lease: 12.5
-retries: 7
+restarts: 7
 thread_patience: 600
+namespace: vision
+priority: -7
+deadline: 3600
+time_to_live: 86400.5
+retries: 2
+labels: {team: see-1, example.com/stage: "", "null": "9"}
 )");
   JobSpec expected;
   expected.training = {.task = "code-lm",
@@ -113,7 +120,8 @@ thread_patience: 600
                       .workers_min = 2,
                       .workers_max = 5,
                       .servers = 2,
-                      .retries = 7,
+                      .devices = 4,
+                      .restarts = 7,
                       .checkpoint = {50, 1.5, 7, false},
                       .resume = {ResumeKind::kStep, 120},
                       .bucket_bytes = 65536,
@@ -121,6 +129,12 @@ thread_patience: 600
                       .fingerprint_every = 5,
                       .lease = 12.5,
                       .thread_patience = 600};
+  expected.queue = {.name_space = "vision",
+                    .priority = -7,
+                    .deadline = 3600,
+                    .time_to_live = 86400.5,
+                    .retries = 2,
+                    .labels = {{"team", "see-1"}, {"example.com/stage", ""}, {"null", "9"}}};
   EXPECT_EQ(spec, expected);
 }
 
@@ -345,15 +359,16 @@ INSTANTIATE_TEST_SUITE_P(
                  "a.yaml:2: parameters.layers: 2.5 is not a whole number; allowed: 1 to 256"},
         BadWhole{"task: code-lm\nparameters: {dropout: 1}", "parameters.dropout",
                  "a.yaml:2: parameters.dropout: 1 is out of range; allowed: 0 to 0.9"},
-        BadWhole{
-            "just text", "",
-            "a.yaml:1: 'just text' is not a mapping of fields to values; allowed: batch, "
-            "bucket_bytes, "
-            "checkpoint, chunk_bytes, clip_norm, data, epochs, fingerprint_every, "
-            "first_bucket_bytes, lanes, lease, "
-            "name, on_nan, optimizer, order, parameters, precision, reduction, resume, retries, "
-            "schedule, seed, servers, steps, "
-            "sync, task, thread_patience, threads, workers"},
+        BadWhole{"just text", "",
+                 "a.yaml:1: 'just text' is not a mapping of fields to values; allowed: batch, "
+                 "bucket_bytes, "
+                 "checkpoint, chunk_bytes, clip_norm, data, deadline, devices, epochs, "
+                 "fingerprint_every, "
+                 "first_bucket_bytes, labels, lanes, lease, "
+                 "name, namespace, on_nan, optimizer, order, parameters, precision, priority, "
+                 "reduction, restarts, resume, retries, "
+                 "schedule, seed, servers, steps, "
+                 "sync, task, thread_patience, threads, time_to_live, workers"},
         BadWhole{"", "", "a.yaml: the document is empty; write fields and their values into it"}));
 
 TEST(JobJson, IsReadByTheSameRules) {
@@ -432,7 +447,8 @@ TEST(ToYaml, IsWhatAPersonWouldWrite) {
             "workers:\n"
             "  max: 1\n"
             "  min: 1\n"
-            "retries: 4\n"
+            "devices: 0\n"
+            "restarts: 4\n"
             "checkpoint:\n"
             "  every_steps: 0\n"
             "  every_seconds: 60\n"
@@ -443,7 +459,13 @@ TEST(ToYaml, IsWhatAPersonWouldWrite) {
             "first_bucket_bytes: 1048576\n"
             "fingerprint_every: 10\n"
             "lease: 0\n"
-            "thread_patience: 0\n");
+            "thread_patience: 0\n"
+            "namespace: default\n"
+            "priority: 0\n"
+            "deadline: 0\n"
+            "time_to_live: 0\n"
+            "retries: 0\n"
+            "labels: {}\n");
 }
 
 TEST(Validate, TellsAnIncompleteSpecFromABadOne) {
@@ -503,10 +525,12 @@ TEST(TrainingHash, SeesTheTrainingSpecAndNothingElse) {
   const std::string text = ReadSourceFile("examples/counting.yaml");
   EXPECT_EQ(
       TrainingHash(ExampleTraining()),
-      TrainingHash(Parsed(text, {"name=x", "workers=9", "resume=never", "checkpoint.keep=9",
-                                 "bucket_bytes=64", "first_bucket_bytes=64", "fingerprint_every=0",
-                                 "lease=9", "retries=0", "thread_patience=9"})
-                       .training));
+      TrainingHash(
+          Parsed(text, {"name=x", "workers=9", "resume=never", "checkpoint.keep=9",
+                        "bucket_bytes=64", "first_bucket_bytes=64", "fingerprint_every=0",
+                        "lease=9", "restarts=0", "devices=9", "thread_patience=9", "namespace=x",
+                        "priority=9", "deadline=9", "time_to_live=9", "retries=9", "labels={a: b}"})
+              .training));
 }
 
 TEST(TrainingHash, ChangesWithEveryFieldOfTheTraining) {
@@ -575,16 +599,15 @@ TEST(Examples, AreValid) {
   EXPECT_EQ(transformer.training.parameters.at("target_length"), 20);
 }
 
-// Each field has its row: | `name` | training or runtime | default | allowed | meaning |
+// Each field has its row: | `name` | training, runtime or queue | default | allowed | meaning |
 TEST(Documentation, ListsEveryFieldAsTheTableHasIt) {
   const std::string text = ReadSourceFile("docs/job-spec.md");
   std::vector<std::string> missing;
   for (const JobField& field : JobFields()) {
     const std::string fallback =
         field.default_value.empty() ? "needed" : absl::StrCat("`", field.default_value, "`");
-    const std::string row =
-        absl::StrCat("\n| `", field.name, "` | ", field.training ? "training" : "runtime", " | ",
-                     fallback, " | ", field.allowed, " | ");
+    const std::string row = absl::StrCat("\n| `", field.name, "` | ", PartName(field.part), " | ",
+                                         fallback, " | ", field.allowed, " | ");
     if (text.find(row) == std::string::npos) missing.push_back(row.substr(1));
   }
   EXPECT_THAT(missing, IsEmpty()) << absl::StrJoin(missing, "\n");
@@ -606,6 +629,71 @@ TEST(Documentation, ListsEveryTaskWithItsParameters) {
     }
   }
   EXPECT_THAT(missing, IsEmpty()) << absl::StrJoin(missing, "");
+}
+
+TEST(QueueSpec, IsNotLookedAtWhereStartsAreCompared) {
+  const JobSpec ours = Parsed(kSmall);
+  const JobSpec theirs = Parsed(kSmall, {"priority=3", "retries=1", "labels={a: b}"});
+  EXPECT_THAT(RuntimeDifferences(ours, theirs), IsEmpty());
+  EXPECT_THAT(TrainingDifferences(ours.training, theirs.training), IsEmpty());
+}
+
+// It was heeded when the job began: the same file is often submitted again.
+TEST(Resume, IsNotLookedAtWhereStartsAreCompared) {
+  EXPECT_THAT(RuntimeDifferences(Parsed(kSmall), Parsed(kSmall, {"resume=never"})), IsEmpty());
+}
+
+TEST(QueueSpec, LabelsAreBounded) {
+  const auto error = [](const std::string& labels) {
+    return std::string(
+        ParseJobYaml(absl::StrCat(kSmall, "labels: ", labels), "a.yaml").status().message());
+  };
+  EXPECT_EQ(error("{team: vision, example.com/a.b_c-d: X9}"), "");
+  EXPECT_EQ(error(absl::StrCat("{", std::string(63, 'k'), ": ", std::string(63, 'v'), "}")), "");
+  EXPECT_THAT(error(absl::StrCat("{", std::string(64, 'k'), ": v}")),
+              HasSubstr("is not the key of a label; allowed: 1 to 63 letters"));
+  EXPECT_THAT(error("{-team: vision}"), HasSubstr("'-team' is not the key of a label"));
+  EXPECT_THAT(error("{a/b/c: vision}"), HasSubstr("'a/b/c' is not the key of a label"));
+  EXPECT_THAT(error("{team: two words}"), HasSubstr("'two words' is not the value of a label"));
+  EXPECT_THAT(error("[team]"), HasSubstr("labels: a list is not a mapping"));
+}
+
+TEST(QueueSpec, ChangesByWhatIsSaid) {
+  const QueueSpec held{.name_space = "n",
+                       .priority = 1,
+                       .deadline = 60,
+                       .labels = {{"team", "see"}, {"stage", "one"}}};
+  const auto changed = [&](const std::string& json) -> absl::StatusOr<QueueSpec> {
+    const auto change = ParseQueueChange(json);
+    if (!change.ok()) return change.status();
+    return Changed(held, *change);
+  };
+  EXPECT_EQ(*changed("{}"), held);
+  QueueSpec expected = held;
+  expected.priority = -3;
+  expected.deadline = 0;
+  expected.labels = {{"team", "hear"}, {"new", ""}};
+  EXPECT_EQ(*changed(R"({"priority": -3, "deadline": null,
+                         "labels": {"team": "hear", "stage": null, "new": ""}})"),
+            expected);
+  EXPECT_EQ(changed(R"({"priority": 1001})").status().message(),
+            "priority: 1001 is out of range; allowed: -1000 to 1000");
+  EXPECT_THAT(std::string(changed(R"({"namespace": "other"})").status().message()),
+              HasSubstr("namespace: cannot be changed"));
+  EXPECT_THAT(std::string(changed(R"({"workers": 3})").status().message()),
+              HasSubstr("workers: no such field"));
+  EXPECT_EQ(FieldOf(Changed(held, {.retries = -1}).status()), "retries");
+  EXPECT_EQ(FieldOf(Changed(held, {.labels = {{"-", "x"}}}).status()), "labels.-");
+}
+
+// An entry of the journal that was written before `restarts` had its name.
+TEST(StoredJob, OfBeforeSaysRetriesForRestarts) {
+  const auto before = ParseStoredJob(R"({"task": "counting", "steps": 10, "retries": 7})");
+  ASSERT_TRUE(before.ok()) << before.status();
+  EXPECT_EQ(before->runtime.restarts, 7);
+  EXPECT_EQ(before->queue.retries, 0);
+  JobSpec now = Parsed(kSmall, {"retries=3"});
+  EXPECT_EQ(*ParseStoredJob(ToJson(now)), now);
 }
 
 TEST(JobFields, HaveNamesOfTheirOwn) {

@@ -6,6 +6,7 @@
 #include "absl/strings/escaping.h"
 #include "lib/base/frame_limits.h"
 #include "lib/base/printable.h"
+#include "lib/domain/member_name.h"
 #include "tests/lib/wire/random_message.h"
 
 namespace muster {
@@ -266,9 +267,9 @@ TEST(MessageCodecTest, NamesOfMembersAreBoundedWhereverTheyStand) {
         DecodeAtCoordinator(Encode(FromAgent(exited))).status(),
         DecodePeerMessage(Encode(PeerMessage(Hello{"job", {name, {1, 2}}, {}}))).status()};
   };
-  for (const absl::Status& status : at_coordinator(std::string(256, 'x')))
+  for (const absl::Status& status : at_coordinator(std::string(kLongestMemberName, 'x')))
     EXPECT_TRUE(status.ok()) << status;
-  for (const absl::Status& status : at_coordinator(std::string(257, 'x')))
+  for (const absl::Status& status : at_coordinator(std::string(kLongestMemberName + 1, 'x')))
     ExpectRefused(status, "name");
   for (const absl::Status& status : at_coordinator(std::string(100, '\1')))
     ExpectRefused(status, "name");
@@ -291,7 +292,7 @@ TEST(MessageCodecTest, WhoSaysWhoItIsHasAName) {
       EXPECT_THAT(
           std::string(refused.message()),
           testing::AllOf(testing::HasSubstr(field + ": '"),
-                         testing::HasSubstr("is no name of a member; it must be 1 to 256")));
+                         testing::HasSubstr("is no name of a member; it must be 1 to 240")));
       EXPECT_EQ(Printable(refused.message()), refused.message());
     }
 }
@@ -435,6 +436,22 @@ TEST(MessageCodecTest, FirstFrameTellsWhoSpeaks) {
       "agent_hello: slots");
 }
 
+TEST(MessageCodecTest, DevicesHaveIdsOfTheirOwn) {
+  const auto refusal = [](const std::vector<HostDevice>& devices) {
+    const AgentHello hello{{"host", {1, 1}}, {}, "node", 1, devices};
+    EXPECT_EQ(DecodeFromAgent(Encode(FromAgent(hello))).status().code(),
+              DecodeFromAgent(Encode(FromAgent(DevicesHeld{devices}))).status().code());
+    return DecodeFromAgent(Encode(FromAgent(hello))).status();
+  };
+  EXPECT_TRUE(refusal({{"0"}, {"GPU-8932f937", PlacementNumber(7)}}).ok());
+  ExpectRefused(refusal({{"0"}, {"0"}}), "devices[1].id");
+  ExpectRefused(refusal({{"0,1"}}), "devices[0].id");
+  ExpectRefused(refusal({{""}}), "devices[0].id");
+  ExpectRefused(refusal(std::vector<HostDevice>(kMostDevices + 1, {"0"})), "devices");
+  const Wanted wanted{{{.job = "one", .processes = {{"w", Role::kWorker, {}, {"0 1"}}}}}};
+  ExpectRefused(DecodeToAgent(Encode(ToAgent(wanted))).status(), "devices");
+}
+
 TEST(MessageCodecTest, WhatIsWantedNamesEachJobsProcesses) {
   const Wanted wanted{{{"one",
                         StartNumber(7),
@@ -452,11 +469,11 @@ TEST(MessageCodecTest, WhatIsWantedNamesEachJobsProcesses) {
   ASSERT_EQ(jobs[0].processes.size(), 2u);
   EXPECT_EQ(jobs[0].processes[1].name, "server-0");
   EXPECT_EQ(jobs[0].processes[1].role, Role::kServer);
-  EXPECT_EQ(jobs[0].retries, 0);
+  EXPECT_EQ(jobs[0].restarts, 0);
   EXPECT_EQ(jobs[1].job, "two");
-  EXPECT_EQ(jobs[1].retries, kDefaultRetries);
-  ExpectRefused(DecodeToAgent(Encode(ToAgent(Wanted{{{.job = "one", .retries = -1}}}))).status(),
-                "wanted: jobs[0].retries");
+  EXPECT_EQ(jobs[1].restarts, kDefaultRestarts);
+  ExpectRefused(DecodeToAgent(Encode(ToAgent(Wanted{{{.job = "one", .restarts = -1}}}))).status(),
+                "wanted: jobs[0].restarts");
 }
 
 }  // namespace

@@ -20,6 +20,7 @@ class RandomJob {
     JobSpec spec;
     FillTraining(spec.training);
     FillRuntime(spec.runtime);
+    FillQueue(spec.queue);
     if (spec.training.sync == Sync::kServer) spec.runtime.servers = Int<int32_t>(1, 4096);
     return spec;
   }
@@ -115,9 +116,22 @@ class RandomJob {
     runtime.bucket_bytes = Int<int64_t>(64, int64_t{1} << 31);
     runtime.first_bucket_bytes = Int<int64_t>(64, int64_t{1} << 31);
     runtime.fingerprint_every = Int<int64_t>(0, 1 << 20);
-    runtime.retries = Int(0, kMostRetries);
+    runtime.restarts = Int(0, kMostRestarts);
+    runtime.devices = Int(0, kMostDevices);
     runtime.lease = static_cast<double>(Int<int64_t>(0, 600));
     runtime.thread_patience = static_cast<double>(Int<int64_t>(0, 86'400));
+  }
+
+  void FillQueue(QueueSpec& queue) {
+    queue.name_space = "space-" + std::to_string(Int(0, 9));
+    queue.priority = Int(-kMostPriority, kMostPriority);
+    queue.deadline = Coin() ? 0 : Real(0, 1e6);
+    queue.time_to_live = Coin() ? 0 : Real(0, 1e6);
+    queue.retries = Int(0, kMostRetries);
+    for (int labels = Int(0, 3); labels > 0; --labels)
+      queue.labels[Coin() ? "example.com/l" + std::to_string(labels)
+                          : std::to_string(labels) + ".null"] =
+          Coin() ? "" : "v_" + std::to_string(Int(0, 99));
   }
 
   std::mt19937_64 random_;

@@ -102,6 +102,12 @@ class RandomMessage {
     Fill(number);
     value = StrongInt<Tag, Rep>(number);
   }
+  void Fill(LogAmount& amount) {
+    for (int64_t* part : {&amount.bytes, &amount.lines}) {
+      Fill(*part);
+      *part %= kMostLogAmount;
+    }
+  }
   void Fill(std::string& text) {
     text.resize(Below(8));
     for (char& c : text)
@@ -136,6 +142,17 @@ class RandomMessage {
   void Fill(AgentHello& hello) {
     FillNamed(hello, hello.agent.host);
     hello.agent.incarnation.hi |= 1;  // an agent has one
+  }
+  void Fill(std::vector<HostDevice>& devices) {
+    devices.resize(Below(5));
+    for (size_t i = 0; i < devices.size(); ++i) {
+      devices[i].id = std::to_string(i);  // no two are the same
+      Fill(devices[i].holder);
+    }
+  }
+  void Fill(ProcessWanted& process) {
+    ForEachField(process, [this](auto& field) { Fill(field); });
+    for (std::string& id : process.devices) id = "GPU-" + std::to_string(Below(100));
   }
   void Fill(JobSpec& spec) { spec = RandomJob(random_()).Make(); }
   void Fill(TreeNode& node) {

@@ -111,7 +111,7 @@ class Cluster {
                        absl::MakeSpan(flat).subspan(static_cast<size_t>(chunk.offset),
                                                     static_cast<size_t>(chunk.count))});
     }
-    EXPECT_TRUE(LoadParts(dir_, manifest, layout, parts).ok());
+    EXPECT_TRUE(LoadParts(*CheckpointFilesIn(dir_), manifest, layout, parts).ok());
     std::vector<float> values;
     for (const Placed& p : layout.tensors())
       values.insert(values.end(), flat.begin() + p.offset, flat.begin() + p.offset + p.count);

@@ -92,6 +92,32 @@ TEST_F(Corpus, FoldersOfRunsAreNoData) {
   EXPECT_THAT(std::string(status.message()), HasSubstr(run + " is the folder of a run"));
 }
 
+// The workers may be of the user who keeps the first admin's token there.
+TEST_F(Corpus, NothingBelowAFolderOfOursIsData) {
+  Write("run/muster-folder", "");
+  const std::string token = Write("run/identity/admin.token", "muster-admin-1");
+  Write("run/checkpoints/of-another/segment", "s");
+  const std::string settings = Write("home/.config/muster/token", "muster-admin-2");
+  Write("src/a.h", "a");
+  fs::create_symlink(token, root_ / "src" / "token.h");
+  fs::create_symlink(settings, root_ / "src" / "settings.h");
+  fs::create_symlink(root_ / "run/identity", root_ / "identity");
+  fs::create_symlink(token, root_ / "link");
+  EXPECT_EQ(ReadCorpus({.paths = {(root_ / "src").string()}})->bytes, "a");
+  Write("home/.config/other", "o");
+  EXPECT_EQ(ReadCorpus({.paths = {(root_ / "home").string()}})->bytes, "o");
+  for (const char* name : {"run/identity/admin.token", "run/identity", "run/checkpoints/of-another",
+                           "link", "identity/", "identity/admin.token", "src/../run/identity",
+                           "home/.config/muster", "home/.config/muster/token"}) {
+    SCOPED_TRACE(name);
+    const auto corpus =
+        ReadCorpus({.paths = {(root_ / name).string()}, .unreadable = Unreadable::kSkip});
+    ASSERT_EQ(corpus.status().code(), absl::StatusCode::kInvalidArgument) << "it was read";
+    EXPECT_THAT(std::string(corpus.status().message()),
+                HasSubstr("the folder of a run or a cluster"));
+  }
+}
+
 TEST_F(Corpus, WhatCannotBeReadIsAnErrorThatNamesTheFirstAndCounts) {
   Write("src/b.h", "b");
   fs::create_symlink(root_ / "nowhere", root_ / "src" / "dangling.h");

@@ -1,9 +1,14 @@
 #include "lib/member/runtime/coordinator_link.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <future>
+#include <utility>
 #include <vector>
 
+#include "lib/base/clock.h"
+#include "lib/domain/given_number.h"
 #include "lib/wire/message_codec.h"
 
 namespace muster {
@@ -11,6 +16,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using ::testing::ElementsAre;
 
 class DeafSession final : public Session {
  public:
@@ -47,6 +53,18 @@ class CoordinatorLinkTest : public ::testing::Test {
         {Encode(FromCoordinator(Leave{TermNumber(1), 0, "go"})), Payload()});
     Settle();
   }
+  void AnotherClusterSays() {
+    transport_.handlers.back().on_frame(
+        {Encode(FromCoordinator(Leave{TermNumber(9), 0, "go", "theirs"})), Payload()});
+    const std::optional<Event> event = events_->TryTake();
+    EXPECT_EQ(link_.Handle(std::get<FrameCame>(*event)).status().code(),
+              absl::StatusCode::kFailedPrecondition);
+    Breaks();  // since it was closed
+  }
+  void TriesAgain() {
+    now_ = link_.NextTick();
+    ASSERT_TRUE(link_.Tick(now_));
+  }
   void Settle() {
     while (std::optional<Event> event = events_->TryTake()) {
       if (auto* broke = std::get_if<SessionBroke>(&*event)) {
@@ -69,8 +87,8 @@ class CoordinatorLinkTest : public ::testing::Test {
   Time now_ = Time{} + seconds(100);
   HandTransport transport_;
   std::shared_ptr<EventBox> events_ = std::make_shared<EventBox>();
-  CoordinatorLink link_{transport_, "first:1,second:1", events_,
-                        std::make_shared<std::atomic<LinkId>>(1), 7};
+  std::shared_ptr<std::atomic<LinkId>> next_id_ = std::make_shared<std::atomic<LinkId>>(1);
+  CoordinatorLink link_{transport_, "10.0.0.1:1,10.0.0.2:1", "ours", events_, next_id_, 7};
 };
 
 TEST_F(CoordinatorLinkTest, NobodyThereFromTheStart) {
@@ -108,6 +126,26 @@ TEST_F(CoordinatorLinkTest, CountsFromTheEndOfTheLastSession) {
   EXPECT_EQ(link_.Away(now_), Duration(0));
 }
 
+// A fresh process may reach it before the one that its agent obeys, and would be turned away.
+TEST_F(CoordinatorLinkTest, OneThatWasReplacedIsNotHeard) {
+  const auto says = [&](TermNumber term) {
+    transport_.handlers.back().on_frame(
+        {Encode(FromCoordinator(Leave{term, 69, "go"})), Payload()});
+    return link_.Handle(std::get<FrameCame>(*events_->TryTake())).status();
+  };
+  link_.HearFrom(TermThatGave(PlacementNumber((int64_t{7} << kBitsOfCounter) + 3)));
+  now_ += seconds(30);  // so long that a silent session counts as one
+  const absl::Status why = says(TermNumber(6));
+  EXPECT_EQ(why.code(), absl::StatusCode::kFailedPrecondition) << why;
+  Breaks();
+  now_ = link_.NextTick();
+  ASSERT_TRUE(link_.Tick(now_));
+  EXPECT_GE(link_.Away(now_), seconds(30)) << "its session was none";
+  EXPECT_EQ(transport_.addresses, (std::vector<std::string>{"10.0.0.1:1", "10.0.0.2:1"}));
+  EXPECT_TRUE(says(TermNumber(7)).ok());
+  EXPECT_EQ(link_.Away(now_), Duration(0));
+}
+
 TEST_F(CoordinatorLinkTest, GoesRoundItsAddressesWhileNoneAnswers) {
   const auto again = [&] {
     Breaks();
@@ -117,14 +155,111 @@ TEST_F(CoordinatorLinkTest, GoesRoundItsAddressesWhileNoneAnswers) {
   again();
   again();
   again();
-  EXPECT_EQ(transport_.addresses,
-            (std::vector<std::string>{"first:1", "second:1", "first:1", "second:1"}));
+  EXPECT_THAT(transport_.addresses,
+              ElementsAre("10.0.0.1:1", "10.0.0.2:1", "10.0.0.1:1", "10.0.0.2:1"));
   // The one that answered is tried first when its session breaks.
   Says();
   again();
   again();
-  EXPECT_EQ(transport_.addresses.at(4), "second:1");
-  EXPECT_EQ(transport_.addresses.at(5), "first:1");
+  EXPECT_EQ(transport_.addresses.at(4), "10.0.0.2:1");
+  EXPECT_EQ(transport_.addresses.at(5), "10.0.0.1:1");
+}
+
+TEST_F(CoordinatorLinkTest, OneOfAnotherClusterIsNoCoordinatorOfOurs) {
+  Says();
+  Breaks();
+  TriesAgain();
+  now_ += std::chrono::hours(1);  // even where it was silent for so long that it counted as there
+  AnotherClusterSays();
+  TriesAgain();
+  EXPECT_EQ(transport_.addresses.back(), "10.0.0.2:1");
+  Breaks();
+  EXPECT_EQ(link_.WhyNoneIsOurs(), "") << "ours may come back to the second address";
+  EXPECT_GE(link_.Away(now_), std::chrono::hours(1));
+}
+
+TEST_F(CoordinatorLinkTest, WhereAllAreOfAnotherClusterThereIsNothingToWaitFor) {
+  Breaks();
+  TriesAgain();
+  AnotherClusterSays();
+  EXPECT_EQ(link_.WhyNoneIsOurs(), "");
+  TriesAgain();
+  AnotherClusterSays();
+  EXPECT_EQ(link_.WhyNoneIsOurs(), "") << "nobody answered at the first one a moment ago";
+  TriesAgain();
+  AnotherClusterSays();
+  EXPECT_EQ(link_.WhyNoneIsOurs(),
+            "the coordinator belongs to cluster theirs, this member to ours");
+}
+
+// ---- names
+
+using Found = absl::StatusOr<std::vector<std::string>>;
+
+class NamedCoordinatorTest : public ::testing::Test {
+ protected:
+  AddressesFound Answer() {
+    std::optional<Event> event = events_->TakeUntil(RealClock().Now() + std::chrono::minutes(1));
+    return std::get<AddressesFound>(*std::move(event));
+  }
+  CoordinatorLink LinkTo(const std::string& addresses, Resolver resolve) {
+    return CoordinatorLink(transport_, addresses, "", events_,
+                           std::make_shared<std::atomic<LinkId>>(1), 7,
+                           NameLookup(std::move(resolve)));
+  }
+  void Breaks(CoordinatorLink& link) {
+    transport_.handlers.back().on_broken(absl::UnavailableError("gone"));
+    link.Handle(std::get<SessionBroke>(*events_->TryTake()), now_);
+    now_ = link.NextTick();
+  }
+
+  Time now_ = Time{} + seconds(100);
+  HandTransport transport_;
+  std::shared_ptr<EventBox> events_ = std::make_shared<EventBox>();
+};
+
+TEST_F(NamedCoordinatorTest, IsLookedUpForEachTry) {
+  std::atomic<int> lookups = 0;
+  CoordinatorLink link = LinkTo("db:1,10.0.0.9:1", [&](const std::string& host) -> Found {
+    if (++lookups == 1) return absl::UnavailableError(host + " is not known yet");
+    return std::vector<std::string>{"10.0.0.1", "10.0.0.2"};
+  });
+  EXPECT_FALSE(link.Connect(now_));
+  EXPECT_FALSE(link.Handle(Answer(), now_));
+  now_ = link.NextTick();
+  EXPECT_TRUE(link.Tick(now_)) << "the next entry needs no lookup";
+  for (int i = 0; i < 2; ++i) {
+    Breaks(link);
+    EXPECT_FALSE(link.Tick(now_));
+    EXPECT_FALSE(link.Owns(1)) << "there is no session";
+    EXPECT_TRUE(link.Handle(Answer(), now_));
+  }
+  Breaks(link);
+  EXPECT_TRUE(link.Tick(now_));
+  EXPECT_EQ(lookups, 3);
+  EXPECT_THAT(transport_.addresses,
+              ElementsAre("10.0.0.9:1", "10.0.0.1:1", "10.0.0.2:1", "10.0.0.9:1"));
+}
+
+TEST_F(NamedCoordinatorTest, ALookupThatHangsEndsTheTry) {
+  std::promise<void> released;
+  CoordinatorLink link = LinkTo(
+      "db:1,10.0.0.9:1", [release = released.get_future().share()](const std::string&) -> Found {
+        release.wait();
+        return std::vector<std::string>{"10.0.0.1"};
+      });
+  EXPECT_FALSE(link.Connect(now_));
+  EXPECT_EQ(link.NextTick(), now_ + seconds(10));
+  now_ = link.NextTick();
+  EXPECT_FALSE(link.Tick(now_));
+  EXPECT_GE(link.Away(now_), seconds(10));
+  released.set_value();
+  const AddressesFound late = Answer();
+  EXPECT_FALSE(link.Handle(late, now_));
+  now_ = link.NextTick();
+  EXPECT_TRUE(link.Tick(now_));
+  EXPECT_FALSE(link.Handle(late, now_));
+  EXPECT_THAT(transport_.addresses, ElementsAre("10.0.0.9:1"));
 }
 
 }  // namespace

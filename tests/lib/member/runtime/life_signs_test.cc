@@ -110,6 +110,32 @@ TEST(LifeSigns, NameNobodyOfWhomNothingIsKnownAnyMore) {
   EXPECT_EQ(alive->unreachable, Unreachable());
 }
 
+// Each time, however long it is until the next sign is due.
+TEST(LifeSigns, NewsAreSaidAtOnce) {
+  LifeSigns signs({seconds(1000), seconds(1000), {}}, {});
+  const auto heard = std::make_shared<Heard>();
+  signs.SayTo(heard);
+  for (int32_t lost = 1; lost <= 3; ++lost) {
+    const Unreachable expected{ViewNumber(3), {lost}};
+    signs.Note(Step(4), "computing", expected, RealClock().Now() + seconds(1000));
+    signs.SayNow();
+    // What was news before is said again meanwhile, as somebody is still unreachable.
+    std::optional<Alive> alive = heard->Await<Alive>();
+    while (alive && alive->unreachable != expected) alive = heard->Await<Alive>();
+    ASSERT_TRUE(alive);
+  }
+}
+
+// The coordinator counts from word to word how long.
+TEST(LifeSigns, WhoeverMissesOthersSaysSoAgainAndAgain) {
+  LifeSigns signs({seconds(1000), seconds(1000), {}}, {});
+  const auto heard = std::make_shared<Heard>();
+  signs.SayTo(heard);
+  signs.Note(Step(4), "computing", {ViewNumber(3), {1}}, RealClock().Now() + seconds(1000));
+  signs.SayNow();
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(heard->Await<Alive>());
+}
+
 TEST(LifeSigns, AThreadThatHangsIsToldOnce) {
   ThreadProgress train("train");
   train.GoesOn(RealClock().Now() - seconds(50));

@@ -13,12 +13,14 @@ namespace {
 class Node {
  public:
   Node(LoopNetwork& network, const std::string& name, uint64_t incarnation,
-       const std::string& job = "job")
+       const std::string& job = "job", std::optional<PeerName> own = std::nullopt,
+       size_t most_waiting = kMostWaiting)
       : network_(network),
         id_{name, {incarnation, 1}},
-        transport_(network.MakeTransport(name + "." + std::to_string(incarnation))),
-        sessions_(std::make_unique<PeerSessions>(*transport_, events_, next_,
-                                                 PeerSessions::Options{.job = job, .me = id_})) {
+        transport_(network.MakeTransport(name + "." + std::to_string(incarnation), std::move(own))),
+        sessions_(std::make_unique<PeerSessions>(
+            *transport_, events_, next_,
+            PeerSessions::Options{.job = job, .me = id_, .most_waiting = most_waiting})) {
     listener_ = transport_->Listen(name + ":0", PeerSessions::AcceptInto(events_, next_)).value();
   }
 
@@ -37,7 +39,7 @@ class Node {
       if (auto* accepted = std::get_if<SessionAccepted>(&*event)) {
         sessions_->Accept(std::move(*accepted), now);
       } else if (auto* frame = std::get_if<FrameCame>(&*event)) {
-        news = sessions_->Handle(std::move(*frame));
+        news = sessions_->Handle(std::move(*frame), now);
       } else if (auto* broke = std::get_if<SessionBroke>(&*event)) {
         news = sessions_->Handle(*broke, now);
       }
@@ -66,6 +68,13 @@ class SessionsTest : public testing::Test {
       a_.Settle(trace, now_);
       b_.Settle(trace, now_);
     }
+    return trace;
+  }
+  // Also what is sent because of what was dealt with last.
+  std::vector<std::string> SettleAll() {
+    std::vector<std::string> trace;
+    for (int round = 0; round < 4; ++round)
+      for (std::string& line : Settle()) trace.push_back(std::move(line));
     return trace;
   }
   void Meet() {
@@ -229,6 +238,135 @@ TEST_F(SessionsTest, OfAStrangerNothingButItsGreetingIsRead) {
   Settle();  // the stranger is told
   EXPECT_THAT(std::string(broken.message()), testing::HasSubstr("and nothing else"));
   EXPECT_EQ(b_->refused(), 1);
+}
+
+PeerName Proving(const std::string& name, uint64_t incarnation) {
+  return {"c1", MemberPeer{"job", name, PlacementNumber(3), {incarnation, 1}}};
+}
+
+// Three pairs that differ in one name: two that are who they say, one who greets as another, and
+// one who is called as another.
+TEST_F(SessionsTest, WhereThereAreCertificatesMembersSpeakForThemselves) {
+  struct Row {
+    PeerName caller, called;
+    size_t up;
+  };
+  for (const Row& row :
+       {Row{Proving("c", 1), Proving("d", 2), 2}, Row{Proving("c", 9), Proving("d", 2), 0},
+        Row{Proving("c", 1), Proving("e", 2), 0}}) {
+    Node c(network_, "c", 1, "job", row.caller), d(network_, "d", 2, "job", row.called);
+    c->Hold({c.member(), d.member()}, now_);
+    d->Hold({c.member(), d.member()}, now_);
+    std::vector<std::string> trace;
+    for (bool more = true; more;) {
+      more = network_.Pump();
+      c.Settle(trace, now_);
+      d.Settle(trace, now_);
+    }
+    EXPECT_EQ(trace.size(), row.up) << ToUri(row.caller) << " called " << ToUri(row.called);
+  }
+}
+
+// Who got the plan of a view first connects first.
+TEST_F(SessionsTest, WhoGreetsBeforeHeIsListedWaitsAndLosesNothing) {
+  a_->Hold({a_.member(), b_.member()}, now_);
+  EXPECT_TRUE(Settle().empty()) << "b does not answer yet";
+  EXPECT_TRUE(Later(kDefaultLease - Duration(1)).empty()) << "nor is a turned away";
+  b_->Hold({a_.member(), b_.member()}, now_);
+  EXPECT_THAT(SettleAll(), testing::UnorderedElementsAre("a: b up", "b: a up"));
+  a_->Send(b_.id(), {Encode(PeerMessage(GlobalNorm{})), {}});
+  EXPECT_THAT(Settle(), testing::ElementsAre("b: a said"));
+  EXPECT_EQ(b_->refused(), 0);
+  EXPECT_TRUE(Later(std::chrono::seconds(10)).empty()) << "it waits no more";
+}
+
+// A process that says what the test likes, as whom it likes.
+class Caller {
+ public:
+  Caller(LoopNetwork& network, const Node& to, const MemberId& as)
+      : transport_(network.MakeTransport("caller " + as.name + ToHex(as.incarnation) +
+                                         std::to_string(++made_))),
+        session_(transport_->Connect(
+            to.member().address, std::chrono::seconds(1),
+            {[](Frame) {}, [broken = broken_](absl::Status why) { *broken = why; }})) {
+    Say(PeerMessage(Hello{"job", as, to.id()}));
+  }
+  void Say(const PeerMessage& message) { session_->Send({Encode(message), {}}); }
+  const absl::Status& broken() const { return *broken_; }
+
+ private:
+  static inline int made_ = 0;
+  const std::shared_ptr<absl::Status> broken_ = std::make_shared<absl::Status>();
+  const std::unique_ptr<Transport> transport_;
+  const std::shared_ptr<Session> session_;
+};
+
+TEST_F(SessionsTest, WhatIsBehindAGreetingThatWaitsIsReadOnceItsSenderIsListed) {
+  const ViewMember late{{"0", {7, 7}}, Role::kWorker, "host",
+                        "nowhere:1",   Rank(0),       0};  // calls, as the smaller one
+  Caller caller(network_, b_, late.id);
+  for (int i = 0; i < 100; ++i) caller.Say(PeerMessage(GlobalNorm{}));
+  const uint64_t before = network_.counters().bytes_received;
+  EXPECT_TRUE(Settle().empty());
+  EXPECT_LE(network_.counters().bytes_received - before, kMaxGreetingBytes);
+  b_->Hold({late, b_.member()}, now_);
+  const std::vector<std::string> said = SettleAll();
+  ASSERT_EQ(said.size(), 101u);
+  EXPECT_EQ(said[0], "b: 0 up");
+  EXPECT_EQ(said[100], "b: 0 said");
+}
+
+TEST_F(SessionsTest, WhoIsListedByNoViewForALeaseIsRefusedAndNothingOfItIsTaken) {
+  Caller evicted(network_, b_, {"a", {9, 9}});  // the name of a member, and another process
+  evicted.Say(PeerMessage(Fetch{ViewNumber(1000), PieceKind::kValues, 0, Step(0), {ChunkId(0)}}));
+  EXPECT_TRUE(Settle().empty());
+  Meet();
+  EXPECT_THAT(Settle(), testing::UnorderedElementsAre("a: b up", "b: a up"));
+  EXPECT_TRUE(Later(kDefaultLease - Duration(1)).empty());
+  EXPECT_TRUE(evicted.broken().ok());
+  EXPECT_TRUE(Later(Duration(1)).empty());
+  EXPECT_THAT(std::string(evicted.broken().message()), testing::HasSubstr("no view of b"));
+  EXPECT_EQ(b_->refused(), 1);
+  EXPECT_EQ(b_->NextTick(), Time::max());
+}
+
+TEST_F(SessionsTest, WhoWasEvictedComesAgainInVain) {
+  Meet();
+  Settle();
+  b_->Hold({b_.member()}, now_);
+  EXPECT_THAT(Settle(), testing::ElementsAre("a: b down"));
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_TRUE(Later(kDefaultLease / 2).empty());
+    a_->Send(b_.id(), {Encode(PeerMessage(GlobalNorm{})), {}});
+  }
+  EXPECT_GT(b_->refused(), 1);
+}
+
+TEST_F(SessionsTest, OneSessionOfANameWaitsAndAsManyNamesAsMay) {
+  Node few(network_, "f", 5, "job", std::nullopt, /*most_waiting=*/2);
+  const auto settle = [&] {
+    std::vector<std::string> trace;
+    for (bool more = true; more;) {
+      more = network_.Pump();
+      few.Settle(trace, now_);
+    }
+    EXPECT_TRUE(trace.empty());
+  };
+  const Caller first(network_, few, {"x", {1, 1}});
+  settle();
+  const Caller newer(network_, few, {"x", {1, 1}});
+  settle();
+  settle();  // the older one is told
+  EXPECT_FALSE(first.broken().ok());
+  EXPECT_TRUE(newer.broken().ok()) << newer.broken();
+  const Caller second(network_, few, {"x", {1, 2}});
+  settle();
+  const Caller third(network_, few, {"x", {1, 3}});
+  settle();
+  settle();
+  EXPECT_TRUE(second.broken().ok()) << second.broken();
+  EXPECT_FALSE(third.broken().ok()) << "two wait already";
+  EXPECT_TRUE(newer.broken().ok()) << newer.broken();
 }
 
 TEST_F(SessionsTest, WhoNeverGreetsIsClosed) {

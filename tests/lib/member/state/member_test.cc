@@ -264,13 +264,23 @@ TEST(Member, AViewWhoseBaseItDoesNotHoldIsNotEntered) {
   EXPECT_FALSE(rig.member.active());
 }
 
-TEST(Member, AnotherClusterIsLeft) {
+// Nor does its term count: a coordinator of ours would be told that its journal is an older copy.
+TEST(Member, AnotherClusterIsNotHeard) {
   Rig rig(ConfigOf(kMe));
-  rig.Coordinator(JobIs{"job", {}, "one", TermNumber(1), {}, "", std::nullopt});
-  const auto quit =
-      Of<Quit>(rig.Coordinator(JobIs{"job", {}, "two", TermNumber(2), {}, "", std::nullopt}));
-  ASSERT_EQ(quit.size(), 1u);
-  EXPECT_EQ(quit[0].reason, "the coordinator belongs to cluster two, this member to one");
+  const auto job_of = [](const char* cluster, int64_t term) {
+    return JobIs{"job", {}, cluster, TermNumber(term), {}, "", std::nullopt};
+  };
+  rig.Coordinator(job_of("one", 1));
+  for (const FromCoordinator& foreign :
+       std::vector<FromCoordinator>{job_of("two", 9), Leave{TermNumber(9), 1, "evicted", "two"}}) {
+    const Outcome outcome = rig.Coordinator(foreign);
+    EXPECT_EQ(outcome.fate, Fate::kDropped) << "message " << foreign.index();
+    EXPECT_THAT(outcome.actions, IsEmpty()) << "message " << foreign.index();
+    EXPECT_EQ(Told<Join>(rig.member.Handle(CoordinatorUp{})).at(0).term, TermNumber(1));
+  }
+  EXPECT_EQ(Of<Quit>(rig.Coordinator(Leave{TermNumber(1), 1, "evicted", "one"})).size(), 1u);
+  EXPECT_EQ(Of<Quit>(rig.Coordinator(Leave{TermNumber(1), 1, "evicted"})).size(), 1u)
+      << "an earlier version does not say which cluster it is";
 }
 
 // ---- sealing

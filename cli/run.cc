@@ -1,0 +1,290 @@
+#include "cli/run.h"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "cli/agent.h"
+#include "cli/cluster_folder.h"
+#include "cli/format.h"
+#include "cli/job_file.h"
+#include "cli/meeting.h"
+#include "cli/spec_file.h"
+#include "cli/train.h"
+#include "lib/base/exit_codes.h"
+#include "lib/base/plural.h"
+#include "lib/base/printable.h"
+#include "lib/base/status.h"
+#include "lib/domain/job_id.h"
+#include "lib/launch/host_list.h"
+
+namespace muster::cli {
+namespace {
+
+// "10.0.0.1:7070" → "10.0.0.1"
+std::string BeforePort(const std::string& address) { return address.substr(0, address.rfind(':')); }
+
+constexpr int kFolderPatience = 30;  // seconds until whoever has the folder of a host has let it go
+
+// What all hosts of a run work out alike, each for itself.
+struct RunPlan {
+  LaunchPlan launch;
+  JobSpec spec;
+  std::string folder;
+  std::string id;    // of the job; empty: a new one
+  std::string host;  // name of this one
+  int slots = 1;     // of each host
+};
+
+absl::StatusOr<std::string> FolderOf(const RunArguments& arguments, const LaunchPlan& plan,
+                                     const std::string& name) {
+  if (!arguments.dir.empty()) return arguments.dir;
+  if (!plan.run_id.empty()) return absl::StrCat("muster-runs/", name, "-", plan.run_id);
+  if (plan.hosts_max == 1) return FreshFolder(name);
+  return absl::InvalidArgumentError(
+      absl::StrCat("the launcher (", NameOf(plan.launcher),
+                   ") gives this run no id of its own: give all hosts the same --dir, a folder "
+                   "that they all see, or the same --run-id"));
+}
+
+// As many members as there may be on all hosts, evenly.
+absl::StatusOr<int> SlotsOf(const LaunchPlan& plan, const RuntimeSpec& runtime) {
+  const int most = runtime.workers_max + runtime.servers;
+  const int slots = plan.slots.value_or((most + plan.hosts_min - 1) / plan.hosts_min);
+  const int64_t least = int64_t{runtime.workers_min} + runtime.servers;
+  if (int64_t{slots} * plan.hosts_max >= least) return slots;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the job needs room for ", least, " workers and servers, but ",
+      Plural(plan.hosts_max, "host"), " of ", Plural(slots, "slot"), " have room for ",
+      int64_t{slots} * plan.hosts_max, ": raise --nproc-per-node, or start more hosts"));
+}
+
+absl::StatusOr<RunPlan> PlanRun(const RunArguments& arguments,
+                                const RunSurroundings& surroundings) {
+  RunPlan plan;
+  LaunchOptions options = arguments.launch;
+  if (const auto file = surroundings.environment.find("PBS_NODEFILE");
+      file != surroundings.environment.end() && !file->second.empty()) {
+    MUSTER_ASSIGN_OR_RETURN(options.node_file, ReadTextFile(file->second));
+  }
+  MUSTER_ASSIGN_OR_RETURN(plan.launch, PlanLaunch(surroundings.environment, options));
+  MUSTER_ASSIGN_OR_RETURN(plan.spec, ReadSpec(arguments.spec, arguments.settings, arguments.workers,
+                                              arguments.servers));
+  const std::string& name = plan.spec.runtime.name;
+  const std::string& run_id = plan.launch.run_id;
+  MUSTER_ASSIGN_OR_RETURN(plan.folder, FolderOf(arguments, plan.launch, name));
+  MUSTER_ASSIGN_OR_RETURN(plan.slots, SlotsOf(plan.launch, plan.spec.runtime));
+  if (!run_id.empty())
+    plan.id = absl::StrCat(name.substr(0, kLongestJobId - run_id.size() - 1), "-", run_id);
+  plan.host = HostNameIn(plan.launch, surroundings.machine);
+  return plan;
+}
+
+// Where the coordinator listens: this is the first host.
+absl::StatusOr<std::string> CoordinatorOf(const RunArguments& arguments, const LaunchPlan& plan,
+                                          const RunSurroundings& surroundings) {
+  const std::string name = plan.first.empty() ? "" : plan.first + arguments.host_suffix;
+  const bool asks = !plan.one_machine || !arguments.interface.empty() || plan.port != 0;
+  if (!asks) return "127.0.0.1:0";
+  MUSTER_ASSIGN_OR_RETURN(const std::string address,
+                          surroundings.address(arguments.interface, name));
+  return absl::StrCat(address, ":", plan.port);
+}
+
+absl::StatusOr<JobRequest> RequestOf(const RunArguments& arguments, const RunPlan& plan,
+                                     const RunSurroundings& surroundings) {
+  JobRequest request{.spec = plan.spec,
+                     .folder = plan.folder,
+                     .lease = arguments.lease,
+                     .thread_patience = arguments.thread_patience,
+                     .shows_details = arguments.details,
+                     .id = plan.id,
+                     .shows_logs = arguments.logs,
+                     .bind_cores = arguments.bind_cores};
+  if (plan.launch.ends_at) {
+    const int64_t left =
+        *plan.launch.ends_at - surroundings.unix_seconds() - arguments.stop_before_end;
+    request.stop_after = std::chrono::seconds(std::max<int64_t>(0, left));
+  }
+  if (plan.launch.hosts_max == 1 && !plan.launch.slots) return request;
+  MUSTER_ASSIGN_OR_RETURN(const std::string coordinator,
+                          CoordinatorOf(arguments, plan.launch, surroundings));
+  request.hosts = HostsOfRun{.plan = plan.launch,
+                             .coordinator = coordinator,
+                             .join = BeforePort(coordinator) + ":0",
+                             .host = plan.host,
+                             .node = arguments.node,
+                             .slots = plan.slots,
+                             .patience = std::chrono::seconds(arguments.join_timeout)};
+  return request;
+}
+
+// The first host.
+int RunFirst(const RunArguments& arguments, const RunPlan& plan,
+             const RunSurroundings& surroundings, const ClusterMaker& make_cluster,
+             const Terminal& terminal) {
+  // What a launcher gives in place of a terminal, as mpirun does, shows lines of other hosts, too.
+  Terminal plain = terminal;
+  const bool has_launcher =
+      plan.launch.launcher != Launcher::kNone && plan.launch.launcher != Launcher::kOptions;
+  plain.is_terminal = plain.is_terminal && !has_launcher;
+  if (!arguments.json)
+    for (const std::string& note : plan.launch.notes)
+      terminal.out << "note: " << PrintableLines(note) << std::endl;
+  absl::StatusOr<JobRequest> request = RequestOf(arguments, plan, surroundings);
+  if (arguments.over_ssh && request.ok() && request->hosts)
+    request->hosts->on_enough = [&terminal] { terminal.out << kSshJoined << std::endl; };
+  return ShowRun(
+      request,
+      [&](const std::string& folder) {
+        return absl::StrCat("the same command", arguments.over_ssh ? "" : ", on all hosts,",
+                            " with --dir ", ShellWord(folder));
+      },
+      arguments.json, make_cluster, plain);
+}
+
+// Any other one.
+absl::StatusOr<int> RunOther(const RunArguments& arguments, const RunPlan& plan,
+                             const RunSurroundings& surroundings, const ClusterMaker& make_cluster,
+                             const Terminal& terminal) {
+  const MeetingReader reader(plan.folder, plan.launch.run_id);
+  std::optional<Meeting> meeting = reader.Look();
+  for (int64_t waited = 0; !meeting || meeting->exit_code; ++waited) {
+    if (meeting) return *meeting->exit_code;  // it is over before we have joined
+    if (waited == arguments.join_timeout)
+      return absl::CancelledError(absl::StrCat(
+          "the first host has not begun in ", plan.folder, " within ",
+          HowLong(static_cast<double>(arguments.join_timeout)),
+          ": look at what it prints, and see that all hosts see that folder; --join-timeout waits "
+          "longer"));
+    if (surroundings.wait(std::chrono::seconds(1))) return kExitLater;
+    meeting = reader.Look();
+  }
+  AgentArguments agent{.coordinator = meeting->coordinator,
+                       .dir = plan.folder,
+                       .host = plan.host,
+                       .node = arguments.node,
+                       .lease = arguments.lease,
+                       .thread_patience = arguments.thread_patience,
+                       .slots = plan.slots,
+                       .bind_cores = arguments.bind_cores,
+                       .join = meeting->join,
+                       .join_token_file = JoinSecretFileOf(plan.folder)};
+  if (!arguments.interface.empty()) {
+    MUSTER_ASSIGN_OR_RETURN(agent.address, surroundings.address(arguments.interface, ""));
+  }
+  // What an earlier run has left of this host may still be ending.
+  bool is_told = false;
+  std::optional<int> over_with;  // before it has joined
+  const ClusterMaker patient =
+      [&](ClusterOptions options,
+          const ClusterEvents& events) -> absl::StatusOr<std::unique_ptr<Cluster>> {
+    bool has_moved = false;  // while it waits: what it has read may have been of an earlier run
+    options.may_still_join = [&] {
+      const std::optional<Meeting> now = reader.Look();
+      if (!now) return true;
+      over_with = now->exit_code;
+      has_moved = now->join != options.join;
+      options.join = now->join;
+      options.coordinator = now->coordinator;
+      return !over_with && !has_moved;
+    };
+    absl::StatusOr<std::unique_ptr<Cluster>> made = make_cluster(options, events);
+    for (int waited = 0; waited < kFolderPatience;) {
+      const bool again = std::exchange(has_moved, false) && !over_with;
+      if (!again && !absl::IsAlreadyExists(made.status())) break;
+      if (!again) is_told = surroundings.wait(std::chrono::seconds(1));
+      if (is_told) return made;
+      waited += again ? 0 : 1;
+      made = make_cluster(options, events);
+    }
+    return made;
+  };
+  const int code = RunHost(agent, reader, arguments.json, patient, terminal);
+  return over_with.value_or(is_told ? kExitLater : code);
+}
+
+// What starts this command on each host that a person has named.
+absl::StatusOr<SshRun> PlanSsh(const RunArguments& arguments, const RunSurroundings& surroundings,
+                               Environment environment) {
+  if (arguments.launch.number)
+    return absl::InvalidArgumentError(
+        "--node-rank is for a muster run that is started on each host: with --hosts or --hostfile "
+        "leave it out, as the place in the list says it");
+  if (!arguments.node.empty())
+    return absl::InvalidArgumentError(
+        "--node is the name of one machine: with --hosts or --hostfile leave it out, as all hosts "
+        "would get the same");
+  if (!arguments.hosts.empty() && !arguments.host_file.empty())
+    return absl::InvalidArgumentError("--hosts and --hostfile are both given: give one of them");
+  std::string text = arguments.hosts;
+  if (text.empty()) {
+    MUSTER_ASSIGN_OR_RETURN(text, ReadTextFile(arguments.host_file));
+  }
+  const absl::StatusOr<NamedHosts> named = ParseHostFile(text);
+  MUSTER_RETURN_IF_ERROR(
+      Prefix(arguments.hosts.empty() ? "--hostfile" : "--hosts", named.status()));
+  MUSTER_ASSIGN_OR_RETURN(NamedHosts list, WithoutHosts(*named, arguments.exclude));
+  if (arguments.launch.slots) list.slots.reset();  // it is among the words
+  const std::string count = absl::StrCat(list.hosts.size());
+  const LaunchOptions options{
+      .hosts = arguments.launch.hosts.empty() ? count : arguments.launch.hosts, .number = 0};
+  MUSTER_ASSIGN_OR_RETURN(const LaunchPlan plan, PlanLaunch({}, options));
+  if (absl::StrCat(plan.hosts_max) != count)
+    return absl::InvalidArgumentError(absl::StrCat("--nnodes is '", options.hosts, "', but ", count,
+                                                   " hosts are named: leave it out, or give ",
+                                                   "--nnodes MIN:", count,
+                                                   " for a run that begins with MIN of them"));
+  SshCommand command{.program = surroundings.program,
+                     .folder = surroundings.folder,
+                     .words = WordsForHosts(arguments.words),
+                     .hosts_min = plan.hosts_min};
+  if (arguments.launch.run_id.empty()) command.run_id = surroundings.draw_id();
+  SshRun run{.names = list.hosts,
+             .hosts_min = plan.hosts_min,
+             .environment = std::move(environment),
+             .patience = std::chrono::seconds(arguments.join_timeout),
+             .json = arguments.json};
+  for (size_t i = 0; i < list.hosts.size(); ++i)
+    run.commands.push_back(SshCommandFor(command, list, static_cast<int>(i)));
+  return run;
+}
+
+absl::StatusOr<int> RunHere(const RunArguments& arguments, RunSurroundings surroundings,
+                            const ClusterMaker& make_cluster, const Terminal& terminal) {
+  MUSTER_ASSIGN_OR_RETURN(const Environment named,
+                          NamedEnvironment(arguments.env, surroundings.environment));
+  if (!arguments.hosts.empty() || !arguments.host_file.empty()) {
+    MUSTER_ASSIGN_OR_RETURN(const SshRun run, PlanSsh(arguments, surroundings, named));
+    return surroundings.run_over_ssh(run);
+  }
+  if (!arguments.exclude.empty())
+    return absl::InvalidArgumentError(
+        "--exclude is for --hosts and --hostfile: a launcher has chosen its hosts before this "
+        "begins, and has an option of its own, such as srun --exclude");
+  for (const auto& [name, value] : named) {
+    surroundings.environment[name] = value;
+    surroundings.set_environment(name, value);
+  }
+  MUSTER_ASSIGN_OR_RETURN(const RunPlan plan, PlanRun(arguments, surroundings));
+  if (const std::string devices = DevicesOf(plan.launch, surroundings.environment);
+      !devices.empty())
+    surroundings.set_environment("CUDA_VISIBLE_DEVICES", devices);
+  if (plan.launch.number != 0)
+    return RunOther(arguments, plan, surroundings, make_cluster, terminal);
+  return RunFirst(arguments, plan, surroundings, make_cluster, terminal);
+}
+
+}  // namespace
+
+int Run(const RunArguments& arguments, const RunSurroundings& surroundings,
+        const ClusterMaker& make_cluster, const Terminal& terminal) {
+  const absl::StatusOr<int> code = RunHere(arguments, surroundings, make_cluster, terminal);
+  if (code.ok()) return *code;
+  terminal.err << "muster: " << PrintableLines(code.status().message()) << std::endl;
+  return absl::IsCancelled(code.status()) ? kExitLater : ExitCodeOf(code.status());
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,31 @@
+// The file of a committed checkpoint beside its segments, from which a cluster that never knew the
+// job can adopt it.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "lib/base/ids.h"
+#include "lib/checkpoint/files.h"
+#include "lib/wire/manifest_file_codec.h"
+
+namespace muster {
+
+inline constexpr char kManifestFile[] = "checkpoint.manifest";
+// Relative to the job's checkpoint directory, in the folder of that checkpoint.
+std::string ManifestFileOf(LineageNumber lineage, Step step);
+
+// In the place of an earlier one of that lineage and step. Errors as CheckpointFiles::Replace;
+// kInvalidArgument: it is too large.
+absl::Status WriteManifestFile(CheckpointFiles& files, const ManifestFile& file);
+
+// Of a file, whatever its name. kDataLoss: damaged; kFailedPrecondition: of another version. Others
+// as CheckpointFiles::Open. Messages name the file and what to do.
+absl::StatusOr<ManifestFile> ReadManifestFile(const CheckpointFiles& files,
+                                              const std::string& name);
+// Whose it is: its header alone is read and checked. Likewise.
+absl::StatusOr<std::string> ReadManifestCluster(const CheckpointFiles& files,
+                                                const std::string& name);
+
+}  // namespace muster

@@ -1,0 +1,24 @@
+// What may be a label of a job, and the name of a namespace: the rules of Kubernetes, so that what
+// is one there is one here.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace muster {
+
+// 1 to 63 lower-case letters, digits and inner hyphens: a namespace, the name of a job.
+bool IsDnsLabel(absl::string_view name);
+
+// Why this is no label, for people, with what is allowed; empty: it is one. A key is a name of 1 to
+// 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends; before it may stand a
+// DNS name of at most 253 characters and '/'. A value is such a name, or empty.
+std::string WhyNotLabel(absl::string_view key, absl::string_view value);
+
+// All of `wanted` are among `labels`, with these values.
+bool HasLabels(const std::map<std::string, std::string>& labels,
+               const std::map<std::string, std::string>& wanted);
+
+}  // namespace muster

@@ -1,0 +1,255 @@
+#include "cli/run.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "cli/meeting.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/cli/hand_cluster.h"
+
+namespace muster::cli {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Environment Slurm(const char* rank) {
+  return {{"SLURM_JOB_ID", "17"},        {"SLURM_STEP_ID", "2"}, {"SLURM_PROCID", rank},
+          {"SLURM_STEP_NUM_TASKS", "3"}, {"SLURM_LOCALID", "0"}, {"SLURM_STEP_NODELIST", "n[1-3]"},
+          {"SLURM_STEP_NUM_NODES", "3"}};
+}
+
+class RunTest : public ::testing::Test {
+ protected:
+  RunTest() {
+    if (mkdtemp(folder_.data()) == nullptr) std::abort();
+    arguments_.spec = folder_ + "/spec.yaml";
+    arguments_.dir = folder_ + "/run";
+    std::ofstream(arguments_.spec)
+        << "name: count\ntask: counting\nreduction: sum\nepochs: 1\nbatch: 8\n"
+           "data: {samples: 64}\nlanes: 4\nworkers: {min: 2, max: 4}\n";
+  }
+  // What it would start is in options_; it cannot.
+  int Start(const Environment& environment) {
+    return cli::Run(arguments_,
+                    {.environment = environment,
+                     .machine = "node01",
+                     .address =
+                         [](const std::string& interface, const std::string& name) {
+                           return absl::StatusOr<std::string>(interface + "<" + name + ">");
+                         },
+                     .wait = [this](Duration) { return on_wait_ && on_wait_(); },
+                     .set_environment = [this](const std::string& name,
+                                               const std::string& value) { set_[name] = value; },
+                     .unix_seconds = [] { return 1000; },
+                     .draw_id = [] { return "drawn"; },
+                     .program = "/opt/muster",
+                     .folder = "/home",
+                     .run_over_ssh =
+                         [this](const SshRun& run) {
+                           ssh_ = run;
+                           return 66;
+                         }},
+                    [this](const ClusterOptions& options, const ClusterEvents&) {
+                      options_ = options;
+                      if (folder_in_use_-- > 0)
+                        return absl::StatusOr<std::unique_ptr<Cluster>>(
+                            absl::AlreadyExistsError("in use by another muster"));
+                      return absl::StatusOr<std::unique_ptr<Cluster>>(
+                          absl::FailedPreconditionError("not here"));
+                    },
+                    {.out = out_, .err = out_});
+  }
+
+  std::string folder_ = ::testing::TempDir() + "/muster-run-XXXXXX";
+  RunArguments arguments_;
+  std::function<bool()> on_wait_;
+  std::optional<ClusterOptions> options_;
+  int folder_in_use_ = 0;  // looks that find it so
+  Environment set_;
+  std::optional<SshRun> ssh_;
+  std::ostringstream out_;
+};
+
+TEST_F(RunTest, TheFirstHostHasTheCoordinatorWhereTheLauncherSays) {
+  EXPECT_EQ(Start(Slurm("0")), 64);
+  ASSERT_TRUE(options_) << out_.str();
+  EXPECT_FALSE(options_->joins);
+  EXPECT_EQ(options_->coordinator, "<n1>:0");
+  EXPECT_EQ(options_->host, "node01-0");
+  EXPECT_EQ(options_->slots, 2) << "4 workers on 3 hosts";
+  EXPECT_EQ(options_->folder, folder_ + "/run");
+  EXPECT_EQ(options_->node, "");
+  arguments_.node = "m1";
+  arguments_.interface = "ib0";
+  arguments_.host_suffix = "-ib";
+  arguments_.launch.coordinator = "n9:7070";
+  Start(Slurm("0"));
+  EXPECT_EQ(options_->coordinator, "ib0<n9-ib>:7070");
+  EXPECT_EQ(options_->node, "m1");
+}
+
+TEST_F(RunTest, AnotherOneWaitsForItAndGoesWhereItIs) {
+  int waits = 0;
+  on_wait_ = [&] {
+    std::error_code none;
+    std::filesystem::create_directories(folder_ + "/run", none);
+    if (++waits == 2) {
+      EXPECT_TRUE(
+          WriteMeeting(folder_ + "/run", {.coordinator = "10.0.0.1:7070", .run_id = "slurm-17-2"})
+              .ok());
+    }
+    return false;
+  };
+  EXPECT_EQ(Start(Slurm("2")), 64);
+  EXPECT_EQ(waits, 2);
+  ASSERT_TRUE(options_) << out_.str();
+  EXPECT_TRUE(options_->joins);
+  EXPECT_EQ(options_->coordinator, "10.0.0.1:7070");
+  EXPECT_EQ(options_->host, "node01-2");
+  EXPECT_EQ(options_->slots, 2);
+}
+
+// What an earlier run has left there may still be ending.
+TEST_F(RunTest, TheFolderOfAHostIsWaitedForForHalfAMinute) {
+  int waits = 0;
+  on_wait_ = [&] {
+    std::error_code none;
+    std::filesystem::create_directories(folder_ + "/run", none);
+    if (waits++ == 0) {
+      EXPECT_TRUE(
+          WriteMeeting(folder_ + "/run", {.coordinator = "10.0.0.1:7070", .run_id = "slurm-17-2"})
+              .ok());
+    }
+    return false;
+  };
+  folder_in_use_ = 2;
+  EXPECT_EQ(Start(Slurm("1")), 64);
+  EXPECT_EQ(waits, 3) << "one for the first host, two for the folder";
+  EXPECT_THAT(out_.str(), HasSubstr("not here"));
+  folder_in_use_ = 1000;
+  EXPECT_EQ(Start(Slurm("1")), 64);
+  EXPECT_EQ(waits, 33);
+  EXPECT_THAT(out_.str(), HasSubstr("in use by another muster"));
+  on_wait_ = [] { return true; };
+  folder_in_use_ = 2;
+  EXPECT_EQ(Start(Slurm("1")), 75) << "it was told to end";
+}
+
+TEST_F(RunTest, OneThatWaitsEndsWhenItIsToldToOrTimeIsUp) {
+  on_wait_ = [] { return true; };
+  EXPECT_EQ(Start(Slurm("1")), 75);
+  on_wait_ = nullptr;
+  EXPECT_EQ(Start(Slurm("1")), 75);
+  EXPECT_THAT(out_.str(), HasSubstr("the first host has not begun in " + folder_ + "/run within"));
+  EXPECT_FALSE(options_);
+}
+
+TEST_F(RunTest, WhatCannotBeIsSaidBeforeAnythingIsStarted) {
+  struct Row {
+    std::function<void(RunArguments&)> change;
+    const char* says;
+  };
+  const RunArguments sound = arguments_;
+  for (const Row& row : {Row{[](RunArguments& a) { a.spec = "/nowhere.yaml"; }, "/nowhere.yaml"},
+                         Row{[](RunArguments& a) {
+                               a.dir = "";
+                               a.launch.hosts = "2";
+                               a.launch.number = 0;
+                             },
+                             "--run-id"},
+                         Row{[](RunArguments& a) {
+                               a.launch.hosts = "1:1";
+                               a.launch.number = 0;
+                               a.launch.slots = 1;
+                             },
+                             "raise --nproc-per-node"}}) {
+    arguments_ = sound;
+    row.change(arguments_);
+    EXPECT_EQ(Start({}), 64) << row.says;
+    EXPECT_THAT(out_.str(), HasSubstr(row.says));
+    EXPECT_FALSE(options_) << row.says;
+  }
+}
+
+TEST_F(RunTest, HostsThatAPersonNamesAreStartedBySsh) {
+  arguments_.hosts = "a,b[1-2]";
+  arguments_.exclude = {"b1"};
+  arguments_.env = {"HERE", "A=1"};
+  arguments_.words = {"job.yaml", "--hosts", "a,b[1-2]", "--dir", "d"};
+  EXPECT_EQ(Start({{"HERE", "x"}, {"OTHER", "y"}}), 66);
+  ASSERT_TRUE(ssh_) << out_.str();
+  EXPECT_FALSE(options_);
+  EXPECT_THAT(ssh_->names, ElementsAre("a", "b2"));
+  EXPECT_EQ(ssh_->hosts_min, 2);
+  EXPECT_EQ(ssh_->environment, (Environment{{"HERE", "x"}, {"A", "1"}}));
+  EXPECT_EQ(ssh_->commands[1].back(),
+            "cd /home && exec /opt/muster run job.yaml --dir d --nnodes 2:2 --node-rank 1 --run-id "
+            "drawn --over-ssh");
+  EXPECT_TRUE(set_.empty()) << "it is for the hosts";
+}
+
+TEST_F(RunTest, HostsThatCannotBeAreRefusedBeforeAnySsh) {
+  struct Row {
+    std::function<void(RunArguments&)> change;
+    const char* says;
+  };
+  const RunArguments sound = arguments_;
+  for (const Row& row : {Row{[](RunArguments& a) { a.hosts = "a,"; }, "--hosts"},
+                         Row{[](RunArguments& a) { a.host_file = "/nowhere"; }, "/nowhere"},
+                         Row{[](RunArguments& a) { a.hosts = a.host_file = "a"; }, "both"},
+                         Row{[](RunArguments& a) { a.exclude = {"a"}; }, "srun --exclude"},
+                         Row{[](RunArguments& a) { a.env = {"AWAY"}; }, "AWAY"},
+                         Row{[](RunArguments& a) {
+                               a.hosts = "a,b";
+                               a.node = "m";
+                             },
+                             "--node is the name of one machine"},
+                         Row{[](RunArguments& a) {
+                               a.hosts = "a,b";
+                               a.launch.hosts = "3";
+                             },
+                             "2 hosts are named"},
+                         Row{[](RunArguments& a) {
+                               a.hosts = "a,b";
+                               a.launch.number = 0;
+                             },
+                             "--node-rank"}}) {
+    arguments_ = sound;
+    row.change(arguments_);
+    EXPECT_EQ(Start({}), 64) << row.says;
+    EXPECT_THAT(out_.str(), HasSubstr(row.says));
+    EXPECT_FALSE(ssh_ || options_) << row.says;
+  }
+}
+
+TEST_F(RunTest, WhatAllProcessesGetIsSetBeforeAnyIsStarted) {
+  arguments_.env = {"A=1"};
+  Environment mpirun = {{"OMPI_COMM_WORLD_RANK", "0"},
+                        {"OMPI_COMM_WORLD_SIZE", "2"},
+                        {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
+                        {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                        {"CUDA_VISIBLE_DEVICES", "0,1"}};
+  Start(mpirun);
+  EXPECT_EQ(set_, (Environment{{"A", "1"}, {"CUDA_VISIBLE_DEVICES", "0"}}));
+}
+
+TEST_F(RunTest, WithoutALauncherItIsOneHost) {
+  EXPECT_EQ(Start({}), 64);
+  ASSERT_TRUE(options_) << out_.str();
+  EXPECT_EQ(options_->coordinator, "");
+  EXPECT_EQ(options_->slots, 4);
+}
+
+}  // namespace
+}  // namespace muster::cli

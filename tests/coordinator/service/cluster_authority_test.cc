@@ -1,0 +1,134 @@
+// The authority of a cluster and its store: made together, and neither goes on without the other.
+#include "coordinator/service/cluster_authority.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "lib/identity/certificates.h"
+#include "lib/identity/identity_folder.h"
+#include "lib/identity/keys.h"
+#include "lib/storage/kv.h"
+
+namespace muster::coordinator {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+const absl::Time kNow = absl::FromUnixSeconds(1'800'000'000);
+
+class ClusterAuthorityTest : public ::testing::Test {
+ protected:
+  ClusterAuthorityTest() : root_(::testing::TempDir() + "authority-" + std::to_string(getpid())) {
+    std::filesystem::remove_all(root_);
+    std::filesystem::create_directories(root_);
+  }
+  ~ClusterAuthorityTest() override { std::filesystem::remove_all(root_); }
+  static std::unique_ptr<Journal> Store(const std::string& cluster) {
+    return Journal::Open(OpenMemory(JournalFamilies()), "", cluster).value();
+  }
+
+  const std::string root_;
+  const std::string folder_ = AuthorityFolderOf(root_);
+};
+
+TEST_F(ClusterAuthorityTest, IsMadeWithItsStoreAndForItsOwnerOnly) {
+  const auto store = Store("c1");
+  ASSERT_TRUE(ProvideAuthority(folder_, *store, kNow).ok());
+  struct stat there {};
+  ASSERT_EQ(stat(folder_.c_str(), &there), 0);
+  EXPECT_EQ(there.st_mode & 0777, 0700u);
+  const Identity own = ReadIdentity(folder_).value();
+  EXPECT_EQ(ToUri(own.name), "spiffe://c1/coordinator");
+  EXPECT_TRUE(*store->HasAuthority());
+  const std::string authority = ReadAuthority(folder_)->key_pem;
+  ASSERT_TRUE(ProvideAuthority(folder_, *store, kNow).ok());
+  EXPECT_EQ(ReadAuthority(folder_)->key_pem, authority) << "the next start uses it";
+}
+
+TEST_F(ClusterAuthorityTest, OneIsRefusedWithoutTheOther) {
+  const auto store = Store("c1");
+  ASSERT_TRUE(ProvideAuthority(folder_, *store, kNow).ok());
+  const absl::Status other = ProvideAuthority(folder_, *Store("c2"), kNow);
+  EXPECT_EQ(other.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(other.message()), HasSubstr("the store is of cluster c2"));
+  std::filesystem::remove_all(folder_);
+  const absl::Status alone = ProvideAuthority(folder_, *store, kNow);
+  EXPECT_EQ(alone.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(alone.message()), HasSubstr("is missing"));
+  EXPECT_FALSE(std::filesystem::exists(folder_)) << "nothing is made in its place";
+}
+
+TEST_F(ClusterAuthorityTest, OneThatWasMadeBeforeNamesTheCluster) {
+  const Authority authority = MakeAuthority("c7", kNow).value();
+  const Identity own = IssueIdentity(authority, {"c7", CoordinatorPeer{}}, kNow).value();
+  ASSERT_TRUE(WriteAuthority(folder_, authority, own).ok());
+  EXPECT_EQ(*ClusterMadeFor(folder_), "") << "a store belongs to it";
+  ASSERT_TRUE(WriteSecret(UnusedMarkOf(folder_), "").ok());
+  EXPECT_EQ(*ClusterMadeFor(folder_), "c7");
+  ASSERT_TRUE(ProvideAuthority(folder_, *Store("c7"), kNow).ok());
+  EXPECT_EQ(*ClusterMadeFor(folder_), "") << "from now on one does";
+}
+
+// As --cluster-id does it at each start: placements would have the numbers of before again.
+TEST_F(ClusterAuthorityTest, ANewStoreOfTheSameNameIsNotThatOfTheAuthority) {
+  ASSERT_TRUE(ProvideAuthority(folder_, *Store("c1"), kNow).ok());
+  const absl::Status lost = ProvideAuthority(folder_, *Store("c1"), kNow);
+  EXPECT_EQ(lost.code(), absl::StatusCode::kFailedPrecondition) << lost;
+  EXPECT_THAT(std::string(lost.message()), HasSubstr("bring back the store"));
+}
+
+TEST_F(ClusterAuthorityTest, AnEndWhileItIsMadeCostsNothing) {
+  const auto store = Store("c1");
+  ASSERT_TRUE(MakePrivateFolder(folder_).ok());
+  ASSERT_TRUE(WriteSecret(UnusedMarkOf(folder_), "").ok());
+  EXPECT_EQ(*ClusterMadeFor(folder_), "") << "there is only the mark";
+  const Authority authority = MakeAuthority("c1", kNow).value();
+  const Identity own = IssueIdentity(authority, {"c1", CoordinatorPeer{}}, kNow).value();
+  ASSERT_TRUE(WriteIdentity(folder_, own).ok());
+  ASSERT_TRUE(ProvideAuthority(folder_, *store, kNow).ok()) << "its key was never written";
+  EXPECT_TRUE(*store->HasAuthority());
+  ASSERT_TRUE(WriteSecret(UnusedMarkOf(folder_), "").ok());
+  ASSERT_TRUE(ProvideAuthority(folder_, *store, kNow).ok()) << "the mark was not taken away";
+  EXPECT_FALSE(std::filesystem::exists(UnusedMarkOf(folder_)));
+}
+
+TEST_F(ClusterAuthorityTest, TheCoordinatorSignsItselfAnewInTimeAndForNewNames) {
+  ASSERT_TRUE(ProvideAuthority(folder_, *Store("c1"), kNow).ok());
+  EXPECT_TRUE(*RenewOwn(folder_, {"10.0.0.7"}, kNow)) << "it is reached by another name";
+  EXPECT_FALSE(*RenewOwn(folder_, {"10.0.0.7"}, kNow + absl::Hours(11)));
+  const Identity before = ReadIdentity(folder_).value();
+  EXPECT_TRUE(*RenewOwn(folder_, {"10.0.0.7"}, kNow + absl::Hours(12)));
+  const Identity after = ReadIdentity(folder_).value();
+  EXPECT_EQ(after.ends, kNow + absl::Hours(36));
+  EXPECT_EQ(after.authority_pem, before.authority_pem);
+  EXPECT_THAT(ReadCertificate(after.certificate_pem)->reached_by, ElementsAre("10.0.0.7"));
+}
+
+TEST_F(ClusterAuthorityTest, KnowsByWhatItIsReached) {
+  EXPECT_THAT(
+      *ReachedBy({"10.0.0.7:7070", "[fd00:0::1]:7080", "0.0.0.0:1"}, {"db.example"}, "m"),
+      ElementsAre("10.0.0.7", "127.0.0.1", "::1", "db.example", "fd00::1", "localhost", "m"));
+  EXPECT_FALSE(ReachedBy({}, {"no name"}, "m").ok());
+}
+
+TEST_F(ClusterAuthorityTest, SignsForOthersWhereItHasTheKey) {
+  const Leaf leaf{.name = {"c1", HostPeer{"a"}},
+                  .public_key = PublicKeyOf(MakeKey().value()).value()};
+  ASSERT_TRUE(ProvideAuthority(folder_, *Store("c1"), kNow).ok());
+  const auto made = SignWith(folder_, leaf, kNow);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(*Verify(made->authority_pem, made->certificate_pem, kNow),
+            (PeerName{"c1", HostPeer{"a"}}));
+  std::filesystem::remove(folder_ + "/authority.key");
+  EXPECT_EQ(SignWith(folder_, leaf, kNow).status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+}  // namespace
+}  // namespace muster::coordinator

@@ -1,0 +1,110 @@
+// The tokens of people in the state machine: made, journalled as a whole, and taken away.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+
+#include "coordinator/state/rights.h"
+#include "tests/coordinator/state/desk.h"
+
+namespace muster::coordinator {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// Each has another first digit, so another id.
+Token TokenOf(char digit, UserRole role) {
+  const bool is_admin = role == UserRole::kAdmin;
+  return {std::string(64, digit), {"ada", role, is_admin ? "*" : "vision"}, 1};
+}
+
+RecoveredState With(std::vector<Token> tokens) {
+  RecoveredState found;
+  found.tokens = std::move(tokens);
+  return found;
+}
+
+TEST(Tokens, AreJournalledAllAtEachChange) {
+  const Token admin = TokenOf('a', UserRole::kAdmin), viewer = TokenOf('b', UserRole::kViewer);
+  Desk desk(With({admin}));
+  desk.Give(MakeToken{viewer});
+  EXPECT_THAT(desk.Drain<PersistTokens>().at(0).tokens, ElementsAre(admin, viewer));
+  desk.Give(MakeToken{viewer});
+  EXPECT_THAT(desk.Drain<PersistTokens>(), IsEmpty()) << "its id is taken";
+  desk.Give(RevokeToken{TokenId(viewer)});
+  EXPECT_THAT(desk.Drain<PersistTokens>().at(0).tokens, ElementsAre(admin));
+  desk.Give(RevokeToken{TokenId(viewer)});
+  EXPECT_THAT(desk.Drain<PersistTokens>(), IsEmpty()) << "it is gone";
+}
+
+TEST(Tokens, TheLastAdminStays) {
+  const Token admin = TokenOf('a', UserRole::kAdmin), other = TokenOf('b', UserRole::kAdmin);
+  Desk desk(With({admin, TokenOf('c', UserRole::kOperator)}));
+  desk.Give(RevokeToken{TokenId(admin)});
+  EXPECT_THAT(desk.Drain<PersistTokens>(), IsEmpty());
+  EXPECT_THAT(WhyNotRevoked({admin}, TokenId(admin)), HasSubstr("last token of an admin"));
+  desk.Give(MakeToken{other});
+  desk.Give(RevokeToken{TokenId(admin)});
+  EXPECT_EQ(desk.Drain<PersistTokens>().size(), 2u);
+}
+
+TEST(Tokens, AreNoMoreThanMayBe) {
+  std::vector<Token> tokens;
+  for (size_t i = 0; i < kMostTokens; ++i) {
+    tokens.push_back(TokenOf('a', UserRole::kAdmin));
+    tokens.back().hash.replace(0, 4, std::to_string(1000 + i));
+  }
+  Desk desk(With(tokens));
+  desk.Give(MakeToken{TokenOf('b', UserRole::kViewer)});
+  EXPECT_THAT(desk.Drain<PersistTokens>(), IsEmpty());
+  EXPECT_THAT(WhyNotMade(tokens, TokenOf('b', UserRole::kViewer)), HasSubstr("1000 tokens"));
+}
+
+TEST(Tokens, AJobIsOfWhoeverSubmittedItFirst) {
+  Desk desk;
+  desk.Give(Submit{"job", SpecOf(1, 1), "ada"});
+  EXPECT_EQ(desk.Job().owner, "ada");
+  desk.Give(Stop{"job"});
+  desk.Give(Submit{"job", SpecOf(1, 1), "bob"});
+  EXPECT_EQ(desk.Job().owner, "ada") << "who lets it go on does not take it";
+}
+
+struct SubmissionRow {
+  UserRole role;
+  const char* scope;
+  const char* owner;  // of the job of that id; null: there is none
+  bool may;
+};
+constexpr SubmissionRow kSubmissions[] = {
+    {UserRole::kViewer, "vision", nullptr, false},
+    {UserRole::kSubmitter, "vision", nullptr, true},
+    {UserRole::kSubmitter, "speech", nullptr, false},
+    {UserRole::kSubmitter, "vision", "ada", true},
+    {UserRole::kSubmitter, "vision", "bob", false},
+    {UserRole::kOperator, "vision", "bob", true},
+    {UserRole::kAdmin, "*", "bob", true},
+};
+
+TEST(Rights, OnlyItsOwnerOrAnOperatorSubmitsAJobAgain) {
+  for (const SubmissionRow& row : kSubmissions) {
+    const JobRights held{"vision", row.owner == nullptr ? "" : row.owner};
+    const absl::Status checked =
+        CheckSubmission({"ada", row.role, row.scope}, "job", {"vision", "ada"},
+                        row.owner == nullptr ? nullptr : &held);
+    EXPECT_EQ(checked.code(), row.may ? absl::StatusCode::kOk : absl::StatusCode::kPermissionDenied)
+        << RoleName(row.role) << " in " << row.scope << ": " << checked;
+  }
+}
+
+TEST(Rights, OfAJobThatIsNotSeenOnlyItsIdIsTold) {
+  const JobRights held{"speech", "bob"};
+  EXPECT_EQ(
+      CheckSubmission({"ada", UserRole::kSubmitter, "vision"}, "job", {"vision", "ada"}, &held),
+      absl::AlreadyExistsError("the id job is not free; submit this job under another id"));
+}
+
+}  // namespace
+}  // namespace muster::coordinator

@@ -1,0 +1,59 @@
+#include "lib/launch/own_address.h"
+
+#include <algorithm>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace muster {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(OwnAddress, IsTheOneThatAPersonOrTheLauncherNames) {
+  const std::vector<OwnAddress> own = {
+      {"lo", "127.0.0.1"}, {"eth0", "10.0.0.7"}, {"ib0", "10.1.0.7"}, {"ib0", "fd00::7"}};
+  struct Row {
+    const char* interface;
+    std::vector<std::string> named;
+    const char* chosen;
+  };
+  for (const Row& row :
+       {Row{"", {"10.1.0.7"}, "10.1.0.7"}, Row{"", {"127.0.1.1"}, "10.0.0.7"},
+        Row{"", {"127.0.1.1", "fd00::7"}, "fd00::7"}, Row{"", {"127.0.0.1"}, "127.0.0.1"},
+        Row{"", {"::1"}, "10.0.0.7"}, Row{"", {}, "10.0.0.7"}, Row{"ib0", {"10.0.0.7"}, "10.1.0.7"},
+        Row{"10.1.0.0/16", {}, "10.1.0.7"}, Row{"fd00::/8", {}, "fd00::7"},
+        Row{"lo", {"10.0.0.7"}, "127.0.0.1"}}) {
+    const auto chosen = ChooseAddress(own, row.interface, row.named);
+    ASSERT_TRUE(chosen.ok()) << chosen.status();
+    EXPECT_EQ(*chosen, row.chosen) << row.interface;
+  }
+  EXPECT_EQ(ChooseAddress({}, "", {}).value(), "127.0.0.1");
+}
+
+TEST(OwnAddress, AnInterfaceThatIsNotThereIsRefusedWithThoseThatAre) {
+  for (const char* wrong : {"ib1", "10.9.0.0/16", "10.0.0.0", "10.0.0.0/99", "../x"}) {
+    const auto chosen = ChooseAddress({{"eth0", "10.0.0.7"}}, wrong, {});
+    EXPECT_EQ(chosen.status().code(), absl::StatusCode::kInvalidArgument) << wrong;
+    EXPECT_THAT(std::string(chosen.status().message()), HasSubstr("eth0 (10.0.0.7)"));
+  }
+}
+
+TEST(OwnAddress, NumericOnesStandForThemselves) {
+  EXPECT_THAT(AddressesOf("10.0.0.7"), ElementsAre("10.0.0.7"));
+  EXPECT_THAT(AddressesOf("fd00::7"), ElementsAre("fd00::7"));
+  EXPECT_THAT(AddressesOf(std::string(300, 'a')), ElementsAre());
+  EXPECT_EQ(BeforePort("fd00::7"), "[fd00::7]");
+  EXPECT_EQ(BeforePort("10.0.0.7"), "10.0.0.7");
+}
+
+TEST(OwnAddress, LoopbackIsOneOfThem) {
+  std::vector<std::string> ips;
+  for (const OwnAddress& own : OwnAddresses()) ips.push_back(own.ip);
+  EXPECT_THAT(ips, Contains("127.0.0.1"));
+}
+
+}  // namespace
+}  // namespace muster
