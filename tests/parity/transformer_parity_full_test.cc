@@ -30,8 +30,9 @@ TEST(TransformerParityFull, TheDefaultDepthFollowsLibTorchForTwentySteps) {
 }
 
 // At this size training is chaotic: a difference in the last bit grows tenfold every two steps. The
-// loop whose Adam rounds as ours does is followed for all twenty; torch::optim::Adam for four,
-// until chaos has made a few 1e-4 of its other rounding, as much as a wrong rate makes.
+// loop whose Adam rounds as ours does is followed for all twenty; torch::optim::Adam, whose
+// rounding depends on the processor, for four. Then chaos has made 3e-6 of it on one machine and
+// less than 1e-6 on another, and soon as much as a wrong rate makes.
 TEST(TransformerParityFull, TheBenchmarksSizesFollowLibTorch) {
   const TrainingSpec training = DeepTraining(512, 8, 2048);
   const double rate = training.optimizer.learning_rate;
@@ -43,8 +44,13 @@ TEST(TransformerParityFull, TheBenchmarksSizesFollowLibTorch) {
   EXPECT_LE(written_out(rate), kTolerance);
   EXPECT_GT(written_out(rate * 1.01), kTolerance);
   constexpr int64_t kBeforeChaos = 4;
+  constexpr double kOfAnotherRounding = 2e-5;
   ours.resize(kBeforeChaos);
-  EXPECT_LE(LargestRelativeDifference(ours, LibTorchLosses(training, kBeforeChaos, rate)), 1e-6);
+  const auto of_libtorch = [&](double r) {
+    return LargestRelativeDifference(ours, LibTorchLosses(training, kBeforeChaos, r));
+  };
+  EXPECT_LE(of_libtorch(rate), kOfAnotherRounding);
+  EXPECT_GT(of_libtorch(rate * 1.01), kOfAnotherRounding);
 }
 
 }  // namespace
