@@ -463,6 +463,11 @@ absl::StatusOr<Document> ParseJsonDocument(absl::string_view text, absl::string_
   MUSTER_RETURN_IF_ERROR(CheckText(text, source));
   if (absl::StartsWith(text, kByteOrderMark))
     return FieldError(source, "", "the text begins with a byte order mark; remove it");
+  // nlohmann::json takes it for the end of the text, whatever follows.
+  if (const size_t zero = text.find('\0'); zero != absl::string_view::npos)
+    return FieldError(
+        source, "",
+        absl::StrCat("byte ", zero + 1, " is zero, which is no part of JSON; remove it"));
   JsonEvents events(source);
   if (!json::sax_parse(text.begin(), text.end(), &events)) return events.status();
   return events.Finish();

@@ -3,9 +3,11 @@
 #include <malloc.h>
 
 #include <cmath>
+#include <fstream>
 #include <limits>
 #include <string>
 
+#include "absl/strings/escaping.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lib/base/status.h"
@@ -207,10 +209,45 @@ TEST(JsonDocument, RefusesWhatItCannotMean) {
             "body: b.c: occurs twice; keep one of them");
   EXPECT_EQ(JsonError("\xEF\xBB\xBF{}"), "body: the text begins with a byte order mark; remove it");
   EXPECT_EQ(JsonError("{\"a\": \"\xff\"}"), "body: the text is not UTF-8; save it as UTF-8");
+  EXPECT_EQ(JsonError(std::string("{}\0x", 4)),
+            "body: byte 3 is zero, which is no part of JSON; remove it");
   for (const char* text : {"", "{", "{}x", "{} {}", "[1,]", "{\"a\" 1}", "NaN", "[Infinity]", "'a'",
                            "{a: 1}", "[01]", "\"\\ud800\"", "// comment\n1"})
     EXPECT_THAT(JsonError(text), HasSubstr("body: parse error at line ")) << text;
   EXPECT_THAT(JsonError("[1e999]"), HasSubstr("body: number overflow parsing '1e999'"));
+}
+
+// What a name of the suite promises of its text.
+void ExpectAsNamed(const std::string& name, const std::string& text) {
+  // RFC 8259 leaves it open what a name that comes twice means, and no field of ours has no name.
+  const bool is_refused =
+      name.starts_with("y_object_duplicated_key") || name == "y_object_empty_key";
+  const auto document = ParseJsonDocument(text, "body");
+  if (name.starts_with("y_") && !is_refused) {
+    EXPECT_TRUE(document.ok()) << name << ": " << document.status();
+  } else if (!name.starts_with("i_")) {
+    EXPECT_FALSE(document.ok()) << name;
+  }
+  EXPECT_LE(document.status().message().size(), 1024u) << name;
+}
+
+TEST(JsonDocument, TakesAndRefusesWhatTheJsonTestSuiteSays) {
+  std::ifstream suite(MUSTER_JSON_SUITE);
+  int texts = 0;
+  for (std::string line; std::getline(suite, line);) {
+    if (line.starts_with('#')) continue;
+    const size_t space = line.find(' ');
+    std::string text;
+    ASSERT_TRUE(space == std::string::npos || absl::Base64Unescape(line.substr(space + 1), &text))
+        << line;
+    ExpectAsNamed(line.substr(0, space), text);
+    ++texts;
+  }
+  EXPECT_EQ(texts, 316);
+  ExpectAsNamed("n_structure_100000_opening_arrays", std::string(100'000, '['));
+  std::string objects;
+  for (int i = 0; i < 50'000; ++i) objects += "[{\"\":";
+  ExpectAsNamed("n_structure_open_array_object", objects + "\n");
 }
 
 TEST(ApplySetting, ChangesAndAddsFields) {

@@ -36,9 +36,11 @@ struct TestCluster {
 
 class TlsLayer final : public RawClient::Layer {
  public:
+  enum class Speaks { kHttp1, kHttp2 };
   // Shakes hands over `fd`, in that version at most, with certificate and key of `own`, however
   // weak; `ok` false: it failed.
-  explicit TlsLayer(int fd, int version = TLS1_3_VERSION, const Identity* own = nullptr)
+  explicit TlsLayer(int fd, int version = TLS1_3_VERSION, const Identity* own = nullptr,
+                    Speaks speaks = Speaks::kHttp1)
       : context_(SSL_CTX_new(TLS_client_method()), SSL_CTX_free),
         ssl_((SSL_CTX_set_min_proto_version(context_.get(), 0),
               SSL_CTX_set_max_proto_version(context_.get(), version), SSL_new(context_.get())),
@@ -50,6 +52,8 @@ class TlsLayer final : public RawClient::Layer {
       const auto key = openssl::ParseKey(own->key_pem).value();
       EXPECT_EQ(SSL_use_certificate(ssl_.get(), leaf.get()), 1);
       EXPECT_EQ(SSL_use_PrivateKey(ssl_.get(), key.get()), 1);
+    }
+    if (own != nullptr || speaks == Speaks::kHttp2) {
       constexpr unsigned char kHttp2[] = {2, 'h', '2'};  // as gRPC demands it
       SSL_set_alpn_protos(ssl_.get(), kHttp2, sizeof kHttp2);
     }

@@ -217,6 +217,22 @@ TEST_F(GrpcPair, AHeaderWithoutEndIsNotTakenForLong) {
   EXPECT_TRUE(endless.AwaitClosed()) << words.size() << " bytes were taken, and more would be";
 }
 
+// CVE-2023-1428: gRPC 1.51 ended where one of these came before headers that are too long together.
+TEST_F(GrpcPair, HeadersThatEndedGrpcOnceDisturbNobody) {
+  std::string long_ones;
+  while (long_ones.size() < 3 * 4096) long_ones += HpackField("x", std::string(100, 'y'));
+  for (const std::string& odd : {HpackField("te", "x"), HpackField(":scheme", "x"),
+                                 HpackField("grpclb_client_stats", "x")}) {
+    http::RawClient client(listener_->Address());
+    client.Send(
+        kPreface + Http2Frame(kSettings, 0, 0, "") +
+        Http2Frame(kHeaders, kEndHeaders, 1, HeadersOfACall(kSessionMethod) + odd + long_ones) +
+        Http2Frame(kPing, 0, 0, "stillup!"));
+    client.ReadUntil("stillup!");
+    ExpectUndisturbed();
+  }
+}
+
 TEST_F(GrpcPair, OneWhoWasAdmittedMayBringAnything) {
   constexpr size_t kFrames = 16;
   const auto recorder = std::make_shared<Recorder>();

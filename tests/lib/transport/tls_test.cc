@@ -251,17 +251,19 @@ TEST_F(TlsPort, TheAuthorityChangesUnderOpenSessionsWithoutALostFrame) {
 // Old versions, weak keys, and certificates for the other end, of one who would stop at nothing.
 TEST_F(TlsPort, IsHeardWithTheVersionsKeysAndUsesOfOursOnly) {
   const Identity good = TestIdentity(authority_, MemberName("w1"));
-  const auto let_in = [&](const Identity& own, int version) {
+  const auto let_in = [&](const std::optional<Identity>& own, int version) {
     http::RawClient client(listener_->Address());
-    auto layer = std::make_unique<http::TlsLayer>(client.fd(), version, &own);
-    if (!layer->ok()) return false;
+    http::TlsLayer layer(client.fd(), version, own ? &*own : nullptr,
+                         http::TlsLayer::Speaks::kHttp2);
+    if (!layer.ok()) return false;
     char byte = 0;
-    return layer->Receive(&byte, 1) == 1;  // of the settings, with which HTTP/2 begins
+    return layer.Receive(&byte, 1) == 1;  // of the settings, with which HTTP/2 begins
   };
   EXPECT_FALSE(let_in(good, TLS1_VERSION));
   EXPECT_FALSE(let_in(good, TLS1_1_VERSION));
   for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
     EXPECT_TRUE(let_in(good, version));
+    EXPECT_FALSE(let_in(std::nullopt, version)) << "HTTP/2 is for those who have a certificate";
     EXPECT_TRUE(let_in(ForOneEnd(authority_, good, "clientAuth"), version));
     EXPECT_FALSE(let_in(ForOneEnd(authority_, good, "serverAuth"), version));
     EXPECT_TRUE(let_in(WithRsaKey(authority_, good, 2048), version));
