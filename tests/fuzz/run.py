@@ -2,11 +2,10 @@
 """Runs the targets of libFuzzer that the preset `fuzz` has built (docs/testing.md).
 
 usage: run.py --list
-       run.py [--seconds S | --in-all S] [--keep] [NAME…]
+       run.py [--seconds S] [--keep] [NAME…]
 
-Each target runs for S seconds (--in-all: all together as many seconds of the clock), as many at a time as there are
-processors: first over the seeds that its own encoders make and over its kept inputs (tests/fuzz/corpus/NAME), then over
-changes of these. It fails where libFuzzer finds something, or where it has not come to all that the target expects of a run
+Each target runs for S seconds, as many at a time as there are processors: first over the seeds that its own encoders make
+and over its kept inputs (tests/fuzz/corpus/NAME), then over changes of these. It fails where libFuzzer finds something, or where it has not come to all that the target expects of a run
 in S seconds of a processor: on a machine that has others to serve, it goes on for some times as long.
 --keep: afterwards the kept inputs become the smallest ones found that reach what the seeds do not, beside those that people
 have named: first what the target expects of every run, so that a run of any length comes to it, then 64 others at most.
@@ -199,14 +198,14 @@ def run_all(names, seconds):
 
 
 def main(arguments):
-    seconds, in_all, keep, names = 60, None, False, []
+    seconds, keep, names = 60, False, []
     rest = iter(arguments)
     for argument in rest:
-        if argument in ('--seconds', '--in-all'):
+        if argument == '--seconds':
             number = next(rest, '')
             if not number.isdecimal():
                 sys.exit(f'{argument} needs a whole number')
-            seconds, in_all = (int(number), None) if argument == '--seconds' else (0, int(number))
+            seconds = int(number)
         elif argument == '--keep':
             keep = True
         elif argument == '--list':
@@ -220,8 +219,6 @@ def main(arguments):
         sys.exit(f'there is no target {unknown[0]!r}; there are: {", ".join(known)}' if unknown else
                  'there are no targets; ./dev fuzz builds them')
     names = names or known
-    if in_all is not None:
-        seconds = max(1, in_all * min(os.cpu_count(), len(names)) // len(names))
     good = run_all(names, seconds)
     if keep:
         for name in names:

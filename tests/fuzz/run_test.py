@@ -76,7 +76,7 @@ class RunTest(unittest.TestCase):
     def test_below_the_floor(self):
         self.target('one')
         self.target('low')
-        status, said = self.main('--in-all', '2')
+        status, said = self.main('--seconds', '1')
         self.assertEqual(status, 1)
         self.assertIn('not reached: field a.b\nlow: below the floor', said)
         self.assertIn('1 of 2 fuzz targets are sound', said)
