@@ -87,7 +87,7 @@ extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size) 
   static std::mt19937 random(2);
   const size_t at = size == 0 ? 0 : random() % size;
   const auto byte = static_cast<uint8_t>(random());
-  const unsigned kind = random() % 3;
+  const auto kind = random() % 3;
   if (size > 0 && kind == 0) {
     data[at] = byte;
   } else if (size > 0 && (kind == 1 || size == max_size)) {
